@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CRC-32 (the polynomial of Ethernet and of the RoCE invariant CRC), reflected, as in zlib.
+ */
+#ifndef VB_BASE_CRC_H
+#define VB_BASE_CRC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Continue `crc` (0 to begin) over `length` bytes. */
+uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length);
+
+/* CRC is linear: two equally long messages that differ only in some bytes have CRCs that differ by
+ * a value determined by those bytes and by how many bytes follow them. Given the difference of the
+ * two CRCs, undo `length` following (equal) bytes. */
+uint32_t vb_crc32_rewind(uint32_t difference, size_t length);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The one door to user memory. Nothing else in the stack writes or reads an application's bytes; every call names a
+ * key and who is asking, and every check (key, PD, rights, range) is made before the first byte moves.
+ *
+ * Order of stores: the last bytes of a placement become visible last, because applications poll on them.
+ */
+#ifndef VB_MEMORY_PLACE_H
+#define VB_MEMORY_PLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "memory/fault.h"
+#include "memory/region.h"
+
+/* Who asks, for what. */
+struct vb_accessor {
+	struct vb_pd *pd;
+	uint32_t qpn;
+	uint32_t key;
+	uint32_t rights;   /* IBV_ACCESS_LOCAL_WRITE for a local store, 0 for a local load, IBV_ACCESS_REMOTE_* */
+	bool remote;       /* key is an rkey: windows allowed, and REMOTE_* rights demanded */
+};
+
+/* All return true, or false with `why` filled. Length 0 always succeeds and checks nothing (IBA C9-88). */
+bool vb_memory_check(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
+		     struct vb_fault_record *why);
+bool vb_memory_place(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, const void *from,
+		     size_t length, struct vb_fault_record *why);
+bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, void *to,
+		     size_t length, struct vb_fault_record *why);
+
+/* For sending without a copy: where the bytes are. Sets *span to NULL (and returns true) where there is no plain
+ * pointer (on-demand and null regions): fetch instead. */
+bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length,
+		    const void **span, struct vb_fault_record *why);
+
+enum vb_atomic { VB_ATOMIC_CMP_SWP, VB_ATOMIC_FETCH_ADD };
+
+/* Eight bytes at `address`, atomically with respect to this host's processors; the old value to *original. */
+bool vb_memory_atomic(struct vb_memory *memory, const struct vb_accessor *who, enum vb_atomic operation,
+		      uint64_t address, uint64_t swap_or_add, uint64_t compare, uint64_t *original,
+		      struct vb_fault_record *why);
+
+/* Scatter/gather lists: `offset` bytes into the list. Each element is checked as it is touched; a list that is too
+ * short is VB_FAULT_LOCAL_LENGTH. */
+bool vb_memory_scatter(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,
+		       unsigned count, uint64_t offset, const void *from, size_t length, struct vb_fault_record *why);
+bool vb_memory_gather(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,
+		      unsigned count, uint64_t offset, void *to, size_t length, struct vb_fault_record *why);
+
+/* Like gather, but as spans into the registered memory (at most `room`). Returns the number of spans, 0 when some part has
+ * no plain pointer or there are too many (gather instead), -1 on a fault. */
+int vb_memory_gather_spans(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,
+			   unsigned count, uint64_t offset, size_t length, struct iovec *spans, unsigned room,
+			   struct vb_fault_record *why);
+
+/* Check every element of a local list (all keys, PDs, ranges), for `rights`. */
+bool vb_memory_check_list(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,
+			  unsigned count, uint32_t rights, struct vb_fault_record *why);
+
+#endif

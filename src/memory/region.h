@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Regions and windows: which keys name which bytes, with which rights. One table per device context.
+ *
+ * Slots never move and are never freed while the table lives, so a packet may look a key up without a lock: it counts
+ * itself into the slot, looks again whether the slot still holds that key, and counts itself out when the
+ * bytes are copied (memory/place.c). Taking a key away waits for those inside.
+ *
+ * Key: 24 bits of index, scrambled by a keyed permutation so that keys cannot be guessed from one another, and 8 bits
+ * of tag: random for regions, chosen by the consumer for type 2 windows (IBA 10.6.7.2.1).
+ */
+#ifndef VB_MEMORY_REGION_H
+#define VB_MEMORY_REGION_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory/fault.h"
+
+struct vb_memory;
+
+/* A protection domain is only an identity, and a count of what hangs on it. */
+struct vb_pd {
+	uint32_t handle;
+	uint32_t users;                /* atomic: MRs, QPs, SRQs, AHs, MWs */
+};
+
+enum vb_region_kind {
+	VB_REGION_MR,
+	VB_REGION_NULL_MR,             /* reads give zeros, writes vanish; any address */
+	VB_REGION_MW_TYPE_1,
+	VB_REGION_MW_TYPE_2,
+};
+
+/* Copies that must survive memory that is not mapped (on-demand regions). Returns 0 or -EFAULT. */
+struct vb_memory_host {
+	uint32_t (*random)(void *context);
+	int (*checked_read)(void *context, void *to, uint64_t from, size_t length);
+	int (*checked_write)(void *context, uint64_t to, const void *from, size_t length);
+	void *context;
+};
+
+struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t max_regions);
+void vb_memory_destroy(struct vb_memory *memory);
+
+struct vb_region_info {
+	enum vb_region_kind kind;
+	struct vb_pd *pd;
+	uint64_t start;                /* address in this process; 0 and length UINT64_MAX: everything (implicit) */
+	uint64_t length;
+	uint64_t iova;                 /* address that keys' users name; differs from start for ibv_reg_mr_iova */
+	uint32_t access;               /* IBV_ACCESS_* */
+	bool checked;                  /* on-demand: copy through checked_read / checked_write */
+};
+
+/* Register. Returns 0 and the key (lkey and rkey alike), or -ENOMEM. The caller has validated the info with
+ * vb_region_check_access. */
+int vb_region_register(struct vb_memory *memory, const struct vb_region_info *info, uint32_t *key);
+/* -EINVAL: no such region. -EBUSY: windows are bound to it. Waits for copies under way. */
+int vb_region_deregister(struct vb_memory *memory, uint32_t key);
+/* All or nothing; the key stays. -EBUSY as above. */
+int vb_region_reregister(struct vb_memory *memory, uint32_t key, const struct vb_region_info *info);
+int vb_region_query(struct vb_memory *memory, uint32_t key, struct vb_region_info *info);
+
+/* 0, -EINVAL for combinations the specification forbids (remote write or atomic without local write, unknown bits, window
+ * bits, zero-based without window, ...). Optional bits (IBV_ACCESS_OPTIONAL_RANGE) are never an error. */
+int vb_region_check_access(unsigned access);
+
+/* Windows. Allocation gives a key that names nothing until bound. */
+int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struct vb_pd *pd, uint32_t *key);
+int vb_window_deallocate(struct vb_memory *memory, uint32_t key);
+
+struct vb_window_bind {
+	uint32_t window_key;           /* present key of the window */
+	uint32_t new_key;              /* type 2: same index, tag chosen by the consumer; type 1: out, a new tag */
+	uint32_t region_lkey;
+	uint64_t address, length;      /* length 0: unbind (type 1) */
+	uint32_t access;               /* IBV_ACCESS_REMOTE_*, IBV_ACCESS_ZERO_BASED */
+	uint32_t qpn;                  /* of the queue pair the bind is posted to */
+	struct vb_pd *pd;              /* of that queue pair */
+};
+
+/* Returns false with `why` filled (KEY_UNKNOWN, PD_MISMATCH, RANGE, RIGHTS, BIND). IBA 10.6.7.2. */
+bool vb_window_bind(struct vb_memory *memory, struct vb_window_bind *bind, struct vb_fault_record *why);
+
+/* LOCAL_INV and SEND_WITH_INV: only type 2 windows (bound to this QP's PD and QP) and nothing else. */
+bool vb_memory_invalidate(struct vb_memory *memory, uint32_t key, struct vb_pd *pd, uint32_t qpn, bool remote,
+			  struct vb_fault_record *why);
+
+/* When a QP goes, type 2 windows bound through it go with it. */
+void vb_memory_unbind_qp(struct vb_memory *memory, uint32_t qpn);
+
+uint32_t vb_memory_count(const struct vb_memory *memory, enum vb_region_kind kind);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What devices there are: one per usable network interface. verbenad keeps the table (names, GID indices), everybody else
+ * has copies.
+ */
+#ifndef VB_PROGRESS_DEVICES_H
+#define VB_PROGRESS_DEVICES_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { VB_MAX_GIDS = 64, VB_MAX_DEVICES = 256 };
+
+struct vb_device_gid {
+	uint8_t gid[16];                 /* all zero: a hole; indices are stable while the device lives */
+};
+
+struct vb_device_info {
+	char name[64];                   /* roce_eth0 */
+	char interface[16];
+	uint32_t interface_index;        /* also ibv_get_device_index */
+	uint8_t mac[6];
+	uint64_t guid;                   /* host order; EUI-64 of the MAC, never 0 */
+	uint32_t interface_mtu;
+	enum ibv_mtu active_mtu;         /* largest RoCE MTU that fits with all headers */
+	enum ibv_port_state state;       /* ACTIVE: up, running, has an address */
+	uint32_t speed_mbps;             /* 0: not known */
+	uint32_t gid_count;              /* entries in use, holes included */
+	struct vb_device_gid gid[VB_MAX_GIDS];
+};
+
+/* Ask verbenad (starting it if need be). *list is malloc'ed. 0 or -errno with a message logged. */
+int vb_devices_list(struct vb_device_info **list, unsigned *count);
+
+#endif

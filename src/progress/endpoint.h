@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * This process on the network: its slot of port 4791 (handed over by verbenad), its source ports, its queue pairs,
+ * its timers, and who runs when. One per process, shared by all its open devices.
+ *
+ * The polling thread is the adapter: posting transmits inline, polling an empty CQ runs one pass of
+ * vb_endpoint_progress. One engine thread sleeps in epoll and takes over only when nobody polls.
+ */
+#ifndef VB_PROGRESS_ENDPOINT_H
+#define VB_PROGRESS_ENDPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/time.h"
+#include "progress/devices.h"
+#include "wire/path.h"
+
+struct vb_cq;
+struct vb_endpoint;
+struct vb_qp;
+
+/* The process's endpoint, opened by the first caller, closed by the last. 0 or -errno (message logged: no daemon, foreign
+ * daemon, port taken). */
+int vb_endpoint_get(struct vb_endpoint **endpoint);
+void vb_endpoint_put(struct vb_endpoint *endpoint);
+
+vb_time vb_endpoint_now(void);           /* monotonic */
+uint32_t vb_endpoint_random(void *unused); /* unpredictable; fits vb_queue_host.random */
+
+/* Queue pairs. reserve: an unpredictable free QPN of this process's slot. publish: packets may reach it from now on.
+ * withdraw: on return no thread uses the QP any more, and the QPN is free. Caller holds no lock. */
+int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, uint32_t *qpn);
+void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn);
+void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_counters *counters);
+void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp);
+
+/* The UDP source port for a path to a QP: packets for two processes never share one. */
+uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const uint8_t destination_gid[16],
+				 uint32_t destination_qpn, uint32_t flow_label);
+
+/* Let the QP's engine send what it may, and arm its timer. Caller holds qp->lock. */
+void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
+
+/* One non-blocking pass: sockets, then timers. Called on an empty CQ. Returns whether anything was done. Caller holds no lock. */
+bool vb_endpoint_progress(struct vb_endpoint *endpoint);
+/* A poll returned completions: its caller is not spinning. Cheap. */
+void vb_endpoint_polled(struct vb_endpoint *endpoint);
+/* A CQ was armed: its user will sleep, so the engine thread must serve at once. */
+void vb_endpoint_watch(struct vb_endpoint *endpoint);
+/* Call vb_cq_expire(cq, ...) at `when`; NEVER: forget it (waits until no call is under way; caller holds no lock). */
+void vb_endpoint_cq_deadline(struct vb_endpoint *endpoint, struct vb_cq *cq, vb_time when);
+void vb_endpoint_cq_forget(struct vb_endpoint *endpoint, struct vb_cq *cq);
+
+/* Multicast: deliver datagrams for `gid` on that interface to the QP. 0 or -errno (ENOMEM, EINVAL, EADDRNOTAVAIL). */
+int vb_endpoint_attach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],
+				 uint32_t interface_index);
+int vb_endpoint_detach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],
+				 uint32_t interface_index);
+
+/* Device changes, told from the engine thread. `device` is the new description (interface_index says which);
+ * gone: the interface vanished. */
+struct vb_endpoint_watcher {
+	void (*device_changed)(struct vb_endpoint_watcher *watcher, const struct vb_device_info *device, bool gone);
+	struct vb_endpoint_watcher *next;
+};
+void vb_endpoint_add_watcher(struct vb_endpoint *endpoint, struct vb_endpoint_watcher *watcher);
+void vb_endpoint_remove_watcher(struct vb_endpoint *endpoint, struct vb_endpoint_watcher *watcher);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Completion queues: a ring of completions under a lock of its own, and the arming rules of ibv_req_notify_cq.
+ */
+#ifndef VB_QUEUE_COMPLETION_QUEUE_H
+#define VB_QUEUE_COMPLETION_QUEUE_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "base/time.h"
+#include "queue/host.h"
+
+struct vb_completion {
+	uint64_t wr_id;
+	enum ibv_wc_status status;
+	enum ibv_wc_opcode opcode;
+	uint32_t vendor_error;           /* enum vb_fault */
+	uint32_t byte_length;
+	uint32_t immediate;              /* imm_data (network order, as it came) or invalidated_rkey, by wc_flags */
+	uint32_t qpn, source_qpn;
+	unsigned wc_flags;
+	uint16_t pkey_index;
+	uint8_t service_level;
+	bool solicited;                  /* wakes a CQ armed for solicited events (errors always do) */
+	vb_time timestamp;
+};
+
+enum vb_cq_armed { VB_CQ_UNARMED, VB_CQ_ARMED_SOLICITED, VB_CQ_ARMED_ANY };
+
+struct vb_cq {
+	struct vb_lock lock;
+	struct vb_completion *ring;
+	uint32_t capacity;               /* entries granted; the ring holds a power of two >= this */
+	uint32_t ring_mask;
+	uint32_t head, tail;             /* free running: head is the next to write, tail the next to poll */
+	enum vb_cq_armed armed;
+	bool overrun;                    /* a completion was lost: CQ_ERR was raised, pushes are refused */
+	bool event_owed;                 /* moderation: an event waits for count or period */
+	uint16_t moderation_count, moderation_period; /* completions; microseconds. 0: every completion */
+	uint32_t moderation_pending;
+	vb_time moderation_deadline;
+	uint32_t users;                  /* atomic: queue pairs attached */
+	const struct vb_queue_host *host;
+	void *owner;                     /* the public object */
+};
+
+/* capacity 1 .. VB_MAX_CQE. 0 or -errno. */
+int vb_cq_init(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, uint32_t capacity);
+void vb_cq_fini(struct vb_cq *cq);
+
+/* -EINVAL: fewer than are waiting, or out of range. */
+int vb_cq_resize(struct vb_cq *cq, uint32_t capacity);
+
+/* Add. false: the CQ is full (or was): the completion is lost, CQ_ERR is raised once, and the caller puts its QP into the
+ * error state. Takes cq->lock. */
+bool vb_cq_push(struct vb_cq *cq, const struct vb_completion *completion);
+
+/* Take up to `room` completions as the public struct. Takes cq->lock. */
+int vb_cq_poll(struct vb_cq *cq, int room, struct ibv_wc *wc);
+
+/* For extended polling, which holds cq->lock from start_poll to end_poll: the oldest, or NULL; then drop it. */
+const struct vb_completion *vb_cq_peek(struct vb_cq *cq);
+void vb_cq_advance(struct vb_cq *cq);
+
+/* Arm for the next completion (any, or solicited and errors). A completion that is already waiting does not fire:
+ * ibv_req_notify_cq(3) tells callers to poll again after arming. Arming for any is not weakened by solicited. */
+void vb_cq_arm(struct vb_cq *cq, bool solicited_only);
+
+void vb_cq_moderate(struct vb_cq *cq, uint16_t count, uint16_t period_microseconds);
+/* The deadline given to host->completion_deadline has come. */
+void vb_cq_expire(struct vb_cq *cq, vb_time now);
+
+/* Drop the waiting completions of a QP that is reset or destroyed. */
+void vb_cq_discard(struct vb_cq *cq, uint32_t qpn);
+
+void vb_completion_to_wc(const struct vb_completion *completion, struct ibv_wc *wc);
+
+/* Lock-free hint for pollers. */
+static inline bool vb_cq_looks_empty(const struct vb_cq *cq)
+{
+	return __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) == __atomic_load_n(&cq->tail, __ATOMIC_RELAXED);
+}
+
+#endif

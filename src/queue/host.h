@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What queues and engines may ask of whoever runs them (libibverbs, the simulator, a fuzzer). Called with queue locks
+ * held: an implementation only notes the event and wakes somebody; it never calls back into a queue.
+ */
+#ifndef VB_QUEUE_HOST_H
+#define VB_QUEUE_HOST_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/time.h"
+
+struct vb_qp;
+struct vb_cq;
+struct vb_srq;
+struct vb_ah;
+struct vb_memory;
+
+struct vb_queue_host {
+	/* A completion event is due on the CQ's channel. Caller holds cq->lock. */
+	void (*completion_event)(struct vb_cq *cq);
+	/* Moderation: look at the CQ again at `when` (call vb_cq_expire). Caller holds cq->lock. */
+	void (*completion_deadline)(struct vb_cq *cq, vb_time when);
+	/* Asynchronous events of affiliated objects. Caller holds that object's lock. */
+	void (*qp_event)(struct vb_qp *qp, enum ibv_event_type event);
+	void (*cq_event)(struct vb_cq *cq, enum ibv_event_type event);
+	void (*srq_event)(struct vb_srq *srq, enum ibv_event_type event);
+	/* The address behind an application's handle. */
+	const struct vb_ah *(*address_of)(struct ibv_ah *ah);
+	uint32_t (*random)(void *context);
+	void *context;
+	struct vb_memory *memory;
+	struct vb_counters *counters;
+};
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a device grants at most. query_device reports these, creation refuses more (EINVAL): clients probe by doubling
+ * until creation fails.
+ */
+#ifndef VB_QUEUE_LIMITS_H
+#define VB_QUEUE_LIMITS_H
+
+enum {
+	VB_MAX_QP = 16000,               /* of the 14 index bits of a QPN */
+	VB_MAX_QP_WR = 32768,
+	VB_MAX_SGE = 30,
+	VB_MAX_INLINE = 1024,
+	VB_MAX_CQ = 65536,
+	VB_MAX_CQE = 4 * 1024 * 1024,
+	VB_MAX_SRQ = 65536,
+	VB_MAX_SRQ_WR = 32768,
+	VB_MAX_MR = 1024 * 1024,
+	VB_MAX_MW = 1024 * 1024,
+	VB_MAX_PD = 65536,
+	VB_MAX_AH = 1024 * 1024,
+	VB_MAX_RD_ATOMIC = 128,          /* per QP, each direction */
+	VB_MAX_MULTICAST_GROUPS = 8192,
+	VB_MAX_MULTICAST_QPS = 1024,     /* per group */
+	VB_COMPLETION_VECTORS = 4,
+};
+
+#define VB_MAX_MESSAGE (1u << 31)        /* IBA 9.7.2: 2^31 bytes */
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The queue pair: state, attributes, both work queues, and the engine that carries it.
+ */
+#ifndef VB_QUEUE_QP_H
+#define VB_QUEUE_QP_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/time.h"
+#include "memory/fault.h"
+#include "memory/region.h"
+#include "queue/completion_queue.h"
+#include "queue/host.h"
+#include "queue/receive_queue.h"
+#include "queue/send_queue.h"
+#include "queue/srq.h"
+#include "queue/transport.h"
+#include "wire/path.h"
+
+struct vb_qp {
+	struct vb_lock lock;
+	uint32_t qpn;
+	enum ibv_qp_type type;
+	enum ibv_qp_state state;
+	bool draining;                   /* SQD asked, work still outstanding */
+	bool last_wqe_event_sent;
+	bool communication_established;  /* COMM_EST raised */
+	bool signal_all;
+	unsigned create_flags;
+	struct vb_pd *pd;
+	struct vb_cq *send_cq, *recv_cq;
+	struct vb_srq *srq;              /* NULL: own receive queue */
+	struct vb_send_queue send;
+	struct vb_receive_queue receive;
+	struct ibv_qp_attr attr;         /* everything modify has set, as query returns it (cap: granted) */
+	struct vb_path path;             /* RC, UC: to the peer */
+	uint32_t path_mtu;               /* bytes */
+	struct vb_fault_record fault;    /* the first one: why this QP failed */
+	const struct vb_queue_host *host;
+	const struct vb_transport *transport;
+	void *owner;                     /* the public object */
+
+	/* For whoever schedules QPs (progress/, simulator). */
+	struct vb_list active;           /* has something to send */
+	vb_time timer_armed;             /* when its timer entry fires, VB_TIME_NEVER: none */
+	uint32_t timer_index;
+	void *scheduler;
+};
+
+struct vb_qp_config {
+	enum ibv_qp_type type;
+	struct vb_pd *pd;
+	struct vb_cq *send_cq, *recv_cq;
+	struct vb_srq *srq;
+	struct ibv_qp_cap cap;           /* asked */
+	bool signal_all;
+	unsigned create_flags;           /* IBV_QP_CREATE_*; only BLOCK_SELF_MCAST_LB is known */
+	uint32_t qpn;                    /* 24 bits, given by the caller */
+};
+
+/* -EINVAL: a cap over the limits, NULL CQ or PD. -EOPNOTSUPP: type. -ENOMEM. Counts itself on PD, CQs, SRQ. */
+int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *host,
+		 const struct vb_transport *transport, void *owner, struct vb_qp **qp);
+/* Also discards its completions. The caller has made sure that nobody else can reach it. */
+void vb_qp_destroy(struct vb_qp *qp);
+
+static inline void *vb_qp_engine(struct vb_qp *qp)
+{
+	return qp + 1;
+}
+
+/* ibv_modify_qp: checks against THE table (queue/qp_transitions.h) and the ranges of each attribute, changes nothing unless all is
+ * well. `path` is attr->ah_attr resolved (needed with IBV_QP_AV). active_mtu: of the port. 0 or -errno. Takes qp->lock. */
+int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int attr_mask, const struct vb_path *path,
+		 enum ibv_mtu active_mtu, vb_time now);
+void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init_attr);
+
+/* ibv_post_send / ibv_post_recv: 0 or positive errno, *bad_wr at the first not taken. Work of the WRs before it stands.
+ * Caller holds qp->lock, and afterwards lets the engine send. In ERR the work is flushed here. */
+int vb_qp_post_send(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, vb_time now);
+int vb_qp_post_receive(struct vb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr, vb_time now);
+
+/* For the ibv_wr_* builders: reserve + fill + these. `check` is what post_send runs on each WR once filled in: 0 or errno.
+ * commit: all committed WQEs between head and reserved become work (or are flushed in ERR). Caller holds qp->lock. */
+struct vb_send_wqe *vb_qp_begin_send(struct vb_qp *qp, int *error);
+int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe);
+void vb_qp_commit_sends(struct vb_qp *qp, vb_time now);
+
+/* ---- for engines; caller holds qp->lock ---- */
+
+/* Complete the oldest send work request (qp->send.tail) and retire it: makes a completion when signalled or failed. */
+void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fault fault, vb_time now);
+
+/* Take the next receive from the own or the shared queue. */
+bool vb_qp_take_receive(struct vb_qp *qp, struct vb_taken_receive *taken);
+void vb_qp_complete_receive(struct vb_qp *qp, const struct vb_completion *completion);
+
+/* The send side failed: the oldest WQE completes with `status`, the QP goes to ERR (RC) or SQE (UC, UD), what follows is flushed. */
+void vb_qp_fail_send(struct vb_qp *qp, enum ibv_wc_status status, const struct vb_fault_record *why, vb_time now);
+
+/* The receive side failed: complete `taken` (may be NULL) with status, raise `event` (0: none), go to ERR and flush. */
+void vb_qp_fail_receive(struct vb_qp *qp, const struct vb_taken_receive *taken, enum ibv_wc_status status,
+			const struct vb_fault_record *why, enum ibv_event_type event, bool raise_event, vb_time now);
+
+/* To ERR by itself (engine or CQ overrun): flushes both queues, raises LAST_WQE_REACHED on SRQ users. */
+void vb_qp_enter_error(struct vb_qp *qp, vb_time now);
+
+/* Raised by the engine once the first packet arrives in RTR. */
+void vb_qp_communication_established(struct vb_qp *qp);
+
+/* The engine says that nothing is outstanding any more while draining: SQ_DRAINED if asked for. */
+void vb_qp_drained(struct vb_qp *qp);
+
+enum ibv_wc_status vb_fault_to_wc_status(enum vb_fault fault);
+enum ibv_wc_opcode vb_wr_to_wc_opcode(enum ibv_wr_opcode opcode);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Receive work requests in a ring: the receive queue of one QP, or the body of a shared one. Not locked here: its
+ * owner's lock (qp->lock or srq->lock) protects it.
+ */
+#ifndef VB_QUEUE_RECEIVE_QUEUE_H
+#define VB_QUEUE_RECEIVE_QUEUE_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "queue/limits.h"
+
+struct vb_receive_wqe {
+	uint64_t wr_id;
+	uint64_t length;                 /* sum of the list */
+	uint32_t sge_count;
+	struct ibv_sge list[];           /* max_sge of the queue */
+};
+
+struct vb_receive_queue {
+	uint8_t *slots;
+	uint32_t stride;
+	uint32_t mask;
+	uint32_t max_wr, max_sge;
+	uint32_t head, tail;
+};
+
+/* A receive that a message has taken: a copy, so that the slot is free at once and shared queues need no lock later. */
+struct vb_taken_receive {
+	uint64_t wr_id;
+	uint64_t length;
+	uint32_t sge_count;
+	struct ibv_sge list[VB_MAX_SGE];
+};
+
+int vb_receive_queue_init(struct vb_receive_queue *queue, uint32_t max_wr, uint32_t max_sge);
+void vb_receive_queue_fini(struct vb_receive_queue *queue);
+
+static inline uint32_t vb_receive_queue_count(const struct vb_receive_queue *queue)
+{
+	return queue->head - queue->tail;
+}
+
+/* -ENOMEM: full. -EINVAL: too many elements. */
+int vb_receive_queue_post(struct vb_receive_queue *queue, const struct ibv_recv_wr *wr);
+bool vb_receive_queue_take(struct vb_receive_queue *queue, struct vb_taken_receive *taken);
+int vb_receive_queue_resize(struct vb_receive_queue *queue, uint32_t max_wr);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a protocol engine fills in to carry a queue pair. The queue room knows engines only through this.
+ */
+#ifndef VB_QUEUE_TRANSPORT_H
+#define VB_QUEUE_TRANSPORT_H
+
+#include <infiniband/verbs.h>
+#include <stddef.h>
+
+#include "base/time.h"
+
+struct vb_qp;
+
+struct vb_transport {
+	const char *name;
+	size_t engine_size;              /* bytes of engine state kept behind struct vb_qp, zeroed */
+	int (*attach)(struct vb_qp *qp);               /* at creation; 0 or -errno */
+	void (*detach)(struct vb_qp *qp);              /* at destruction, and nothing of it may be used after */
+	/* The state or attributes changed; qp->state is already the new one. RESET clears all engine state; the
+	 * queue room flushes or clears the work queues itself, before (RESET) or after (ERR) this. Caller holds qp->lock. */
+	void (*modified)(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
+};
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The RoCE engine: RC, UC and UD queue pairs in packets. Sans-I/O: never calls the OS, reads no clock, takes no lock.
+ *
+ *   in:    vb_roce_receive   a decoded packet for this QP
+ *   out:   vb_roce_send      fills a burst with what may be sent now
+ *   time:  vb_roce_next_deadline, vb_roce_expire
+ *
+ * Whoever calls holds qp->lock. After receive, expire, post or modify there may be something to send: call send until
+ * it returns false.
+ */
+#ifndef VB_ROCE_ROCE_H
+#define VB_ROCE_ROCE_H
+
+#include <stdbool.h>
+
+#include "base/time.h"
+#include "queue/transport.h"
+
+struct vb_burst;
+struct vb_qp;
+struct vb_roce_packet;
+
+extern const struct vb_transport vb_roce_transport;
+
+void vb_roce_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
+
+/* Append packets to `out` until nothing may be sent or the burst is full. True: there is more, call again with an
+ * empty burst. */
+bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
+
+/* When expire must be called at the latest; VB_TIME_NEVER: no timer runs. */
+vb_time vb_roce_next_deadline(const struct vb_qp *qp);
+void vb_roce_expire(struct vb_qp *qp, vb_time now);
+
+/* What an engine would say of itself, for `verbena res` and for tests. */
+struct vb_roce_status {
+	uint32_t send_psn, acknowledged_psn, expected_psn, msn;
+	uint32_t outstanding_packets, window_packets, outstanding_reads;
+	uint32_t retries_left, rnr_retries_left;
+	vb_time round_trip, retransmit_timeout;
+};
+void vb_roce_query(const struct vb_qp *qp, struct vb_roce_status *status);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The invariant CRC (IBA 7.8.1, RoCEv2 annex A17.3.3): CRC-32 over eight bytes of ones, the IP and UDP headers
+ * with what routers may change set to ones, the BTH with its congestion byte set to ones, and the rest up to
+ * the ICRC, which follows in little-endian order.
+ *
+ * A UDP socket does not show the IPv4 identification, which the CRC covers. CRC is linear, so the difference
+ * between the CRC computed with some identification and the one received tells the identification; if no
+ * 16-bit number explains it, the packet is damaged. IPv6 has no such field.
+ */
+#ifndef VB_WIRE_ICRC_H
+#define VB_WIRE_ICRC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/path.h"
+
+/* State after the pseudo header, IP header, UDP header: `udp_payload_length` includes the ICRC itself. */
+uint32_t vb_icrc_begin(const struct vb_path *path, uint16_t ip_id, size_t udp_payload_length);
+/* BTH and whatever follows it in the same buffer (BTH's byte 4 is masked on the way). */
+uint32_t vb_icrc_headers(uint32_t crc, const uint8_t *bth, size_t length);
+uint32_t vb_icrc_payload(uint32_t crc, const void *bytes, size_t length);
+void vb_icrc_store(uint32_t crc, uint8_t out[4]);
+
+/* Is the datagram's ICRC right, for some IP identification in the IPv4 case? */
+bool vb_icrc_is_valid(const struct vb_path *path, const uint8_t *datagram, size_t length, uint16_t ip_id_guess);
+
+#endif

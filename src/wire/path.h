@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Between which addresses a packet travels: all that its IP and UDP headers will say. Addresses are
+ * GIDs: an IPv4 address stands as ::ffff:a.b.c.d.
+ */
+#ifndef VB_WIRE_PATH_H
+#define VB_WIRE_PATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define VB_ROCE_PORT 4791
+
+struct vb_path {
+	uint8_t source[16];
+	uint8_t destination[16];
+	uint16_t source_port;     /* UDP, host order; the destination port is always 4791 */
+	uint8_t traffic_class;    /* IPv4 TOS / IPv6 traffic class, ECN bits included */
+	uint8_t hop_limit;        /* IPv4 TTL */
+	uint32_t flow_label;      /* IPv6 only */
+	uint32_t interface_index; /* scope of link-local and multicast destinations, else 0 */
+};
+
+static inline bool vb_gid_is_ipv4(const uint8_t gid[16])
+{
+	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+	return memcmp(gid, prefix, sizeof(prefix)) == 0;
+}
+
+/* RoCE annex A17.9.1: IPv4 multicast GIDs are mapped (::ffff:224.0.0.0/4); rdma_cm also uses ff0e::ffff:a.b.c.d,
+ * which is carried as the IPv4 group. */
+static inline bool vb_gid_is_multicast(const uint8_t gid[16])
+{
+	return gid[0] == 0xff || (vb_gid_is_ipv4(gid) && (gid[12] & 0xf0) == 0xe0);
+}
+
+static inline bool vb_path_is_ipv4(const struct vb_path *path)
+{
+	return vb_gid_is_ipv4(path->destination);
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A RoCEv2 packet in meaning (struct vb_roce_packet) and in bytes: BTH, extension headers, payload,
+ * pad, ICRC, i.e. what stands inside the UDP datagram. Pure functions.
+ */
+#ifndef VB_WIRE_ROCE_PACKET_H
+#define VB_WIRE_ROCE_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "wire/path.h"
+#include "wire/psn.h"
+#include "wire/roce_opcode.h"
+
+#define VB_BTH_LENGTH 12
+#define VB_ICRC_LENGTH 4
+#define VB_ROCE_MAX_HEADER (VB_BTH_LENGTH + 4 + 28) /* the longest: BTH + AtomicETH; room for any */
+#define VB_DEFAULT_PKEY 0xffff
+#define VB_MULTICAST_QPN 0xffffffu
+
+/* AETH syndrome, IBA 9.7.5.1: type in bits 6..5, value in 4..0 */
+enum vb_aeth_type { VB_AETH_ACK = 0x00, VB_AETH_RNR_NAK = 0x20, VB_AETH_NAK = 0x60 };
+#define VB_AETH_TYPE_MASK 0xe0
+#define VB_AETH_VALUE_MASK 0x1f
+#define VB_AETH_NO_CREDITS 0x1f
+
+enum vb_nak_code {
+	VB_NAK_PSN_SEQUENCE_ERROR = 0,
+	VB_NAK_INVALID_REQUEST = 1,
+	VB_NAK_REMOTE_ACCESS_ERROR = 2,
+	VB_NAK_REMOTE_OPERATIONAL_ERROR = 3,
+	VB_NAK_INVALID_RD_REQUEST = 4,
+};
+
+struct vb_roce_packet {
+	uint8_t opcode;
+	const struct vb_roce_opcode *op; /* row of `opcode`; set by decode, and by encode's caller */
+	bool solicited, migration_request, ack_request, fecn, becn;
+	uint8_t pad;
+	uint16_t pkey;
+	uint32_t destination_qpn;
+	struct psn psn;
+
+	/* Valid where op->headers has the bit. */
+	struct { uint64_t address; uint32_t rkey, length; } reth;
+	struct { uint64_t address, swap_or_add, compare; uint32_t rkey; } atomic;
+	struct { uint8_t syndrome; uint32_t msn; } aeth;
+	uint64_t atomic_original;
+	struct { uint32_t qkey, source_qpn; } deth;
+	struct be32 immediate;           /* opaque to us, in wire order */
+	uint32_t invalidate_rkey;
+
+	const uint8_t *payload;          /* decode: points into the datagram; pad excluded */
+	uint32_t payload_length;
+
+	struct vb_path from;             /* decode: how it came; `source` is the sender */
+};
+
+enum vb_roce_verdict {
+	VB_PACKET_OK,
+	VB_PACKET_TOO_SHORT,
+	VB_PACKET_UNKNOWN_OPCODE,
+	VB_PACKET_BAD_VERSION,      /* BTH TVer is not 0 */
+	VB_PACKET_BAD_PAD,          /* pad longer than the payload, or payload where none may be */
+	VB_PACKET_BAD_ICRC,
+};
+
+/* Decode the datagram `bytes` that came over `from`. Everything about lengths is validated here; on
+ * VB_PACKET_OK all the fields may be used. Checks the ICRC when check_icrc (IPv4: up to the unknown
+ * identification field, see wire/icrc.h). `ip_id_guess`: most likely IP identification (segment index in a
+ * GRO bundle), only to be quick. */
+enum vb_roce_verdict vb_roce_packet_decode(struct vb_roce_packet *packet, const void *bytes, size_t length,
+					   const struct vb_path *from, bool check_icrc, uint16_t ip_id_guess);
+
+/* Write BTH and extension headers of `packet` (fields opcode/op, …, pad) to out[VB_ROCE_MAX_HEADER]; returns their
+ * length. payload, pad bytes and ICRC are the caller's. */
+size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_t *out);
+
+const char *vb_roce_verdict_name(enum vb_roce_verdict verdict);
+
+/* The 40 bytes that a UD receive finds before its payload: the GRH of a RoCEv2 packet is its IP header: IPv6 as it
+ * came; IPv4 in the last 20 bytes, the first 20 undefined (we zero them). RoCEv2 annex A17.4.5.2. */
+#define VB_GRH_LENGTH 40
+void vb_roce_grh_area(uint8_t out[VB_GRH_LENGTH], const struct vb_path *from, uint32_t udp_payload_length);
+
+#endif
