@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What librdmacm and verbenad say to each other about connections: the conversation that goes through /dev/infiniband/rdma_cm
+ * elsewhere. One message per datagram of the daemon's Unix socket (types 0x100 and up; wire/daemon_message.h has the rest);
+ * host byte order, both ends are on this machine; either side validates every message wholly before using it.
+ *
+ *   library -> daemon   command   (answered by exactly one reply that repeats `serial`)
+ *   daemon  -> library  reply, and events at any time
+ *
+ * The library chooses nothing the daemon relies on: ids are the daemon's, and each belongs to the connection that made it. When that
+ * connection closes, its ids are destroyed: peers of connected ones get a DREQ at once.
+ */
+#ifndef VB_WIRE_CM_COMMAND_H
+#define VB_WIRE_CM_COMMAND_H
+
+#include <stdint.h>
+
+#include "wire/path.h"
+
+enum {
+	VB_CM_PRIVATE_DATA = 256,        /* more than any MAD carries */
+	VB_CM_PROTOCOL = 1,
+};
+
+enum vb_cm_message_type {
+	VB_CM_COMMAND = 0x100,
+	VB_CM_REPLY = 0x101,
+	VB_CM_EVENT = 0x102,
+};
+
+enum vb_cm_verb {
+	VB_CM_CREATE = 1,    /* port_space, qp_type -> id */
+	VB_CM_DESTROY,       /* id; sends DREQ or REJ where one is due; no event of this id follows the reply */
+	VB_CM_BIND,          /* id, source (port 0: choose), reuse_address, address_family_only -> source with the port. EADDRINUSE ... */
+	VB_CM_LISTEN,        /* id, backlog */
+	VB_CM_CONNECT,       /* id, source, destination, path, conn. RC: REQ; UD: SIDR_REQ (private data only) */
+	VB_CM_ACCEPT,        /* id (from CONNECT_REQUEST), conn. RC: REP; UD: SIDR_REP with qpn, qkey */
+	VB_CM_REJECT,        /* id, reason (28 consumer), private data */
+	VB_CM_ESTABLISH,     /* active side has its QP in RTS: send RTU */
+	VB_CM_NOTIFY,        /* passive side saw COMM_EST: counts as RTU */
+	VB_CM_DISCONNECT,    /* DREQ, or DREP if the peer asked first */
+	VB_CM_ADOPT,         /* after the daemon was restarted: recreate an id in `state` (bound, listening, connected) */
+};
+
+/* The same numbers as enum rdma_cm_event_type where they have one. */
+enum vb_cm_event_kind {
+	VB_CM_EVENT_CONNECT_REQUEST = 4,
+	VB_CM_EVENT_CONNECT_RESPONSE = 5,
+	VB_CM_EVENT_CONNECT_ERROR = 6,
+	VB_CM_EVENT_UNREACHABLE = 7,
+	VB_CM_EVENT_REJECTED = 8,
+	VB_CM_EVENT_ESTABLISHED = 9,
+	VB_CM_EVENT_DISCONNECTED = 10,
+	VB_CM_EVENT_TIMEWAIT_EXIT = 15,
+};
+
+enum vb_cm_port_space {                  /* enum rdma_port_space */
+	VB_CM_PS_IPOIB = 0x0002,
+	VB_CM_PS_TCP = 0x0106,
+	VB_CM_PS_UDP = 0x0111,
+	VB_CM_PS_IB = 0x013f,
+};
+
+struct vb_cm_address {
+	uint8_t gid[16];                 /* IPv4 mapped; all zero: wildcard */
+	uint16_t family;                 /* AF_INET, AF_INET6 */
+	uint16_t port;                   /* host order */
+	uint32_t scope;
+};
+
+/* Parameters of a connection, both ways. Fields that do not apply are zero. */
+struct vb_cm_conn {
+	uint32_t qpn, starting_psn;
+	uint32_t qkey;                   /* UD */
+	uint8_t responder_resources, initiator_depth;
+	uint8_t flow_control, retry_count, rnr_retry_count;
+	uint8_t srq;
+	uint8_t path_mtu;                /* enum ibv_mtu */
+	uint8_t ack_timeout;             /* local ack timeout exponent for the QP */
+	uint8_t qp_type;                 /* enum ibv_qp_type */
+	uint8_t traffic_class, hop_limit;
+	uint8_t reserved;
+	uint32_t flow_label;
+	uint16_t private_data_length;
+	uint16_t reserved2;
+	uint8_t private_data[VB_CM_PRIVATE_DATA];
+};
+
+struct vb_cm_command {
+	uint32_t type;                   /* VB_CM_COMMAND */
+	uint32_t verb;
+	uint64_t serial;
+	uint32_t id;
+	uint32_t port_space;
+	uint32_t qp_type;
+	uint32_t backlog;
+	uint32_t reason;                 /* REJECT */
+	uint32_t state;                  /* ADOPT */
+	uint8_t reuse_address, address_family_only;
+	uint8_t reserved[6];
+	uint64_t remote_cookie;          /* ADOPT: what the CONNECT_RESPONSE / CONNECT_REQUEST event gave */
+	struct vb_cm_address source, destination;
+	uint32_t interface_index;        /* device to go through */
+	uint32_t reserved2;
+	struct vb_cm_conn conn;
+};
+
+struct vb_cm_reply {
+	uint32_t type;                   /* VB_CM_REPLY */
+	int32_t error;                   /* 0 or errno */
+	uint64_t serial;
+	uint32_t id;
+	uint32_t reserved;
+	struct vb_cm_address source;     /* BIND, CONNECT: with the port chosen */
+};
+
+struct vb_cm_event {
+	uint32_t type;                   /* VB_CM_EVENT */
+	uint32_t kind;
+	uint32_t id;
+	uint32_t listen_id;              /* CONNECT_REQUEST: the listener; id is new and belongs to the listener's process */
+	int32_t status;                  /* REJECTED: IB reason; others: -errno; 0 */
+	uint32_t interface_index;        /* device it came through */
+	uint64_t remote_cookie;
+	struct vb_cm_address source, destination; /* CONNECT_REQUEST: ours, theirs */
+	struct vb_cm_conn conn;          /* the peer's, already turned round to our point of view */
+};
+
+#endif
