@@ -22,6 +22,9 @@ struct vb_path {
 	uint32_t interface_index; /* scope of link-local and multicast destinations, else 0 */
 };
 
+/* No holes, so that memcmp compares paths. */
+_Static_assert(sizeof(struct vb_path) == 44, "struct vb_path has padding");
+
 static inline bool vb_gid_is_ipv4(const uint8_t gid[16])
 {
 	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -29,16 +32,32 @@ static inline bool vb_gid_is_ipv4(const uint8_t gid[16])
 	return memcmp(gid, prefix, sizeof(prefix)) == 0;
 }
 
-/* RoCE annex A17.9.1: IPv4 multicast GIDs are mapped (::ffff:224.0.0.0/4); rdma_cm also uses ff0e::ffff:a.b.c.d,
- * which is carried as the IPv4 group. */
+/* IPv4 groups have two spellings as a GID: ::ffff:224.0.0.0/4 as RoCEv2 says (annex A17.9.1), and ff0e::ffff:a.b.c.d
+ * from RoCEv1 times, which rdma_cm still hands out. Packets to either travel as IPv4 to a.b.c.d, so this is true for the
+ * second spelling; a packet received from the group always shows the first (vb_gid_canonical). */
+static inline bool vb_gid_is_ipv4_group_alias(const uint8_t gid[16])
+{
+	static const uint8_t prefix[12] = {0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+	return memcmp(gid, prefix, sizeof(prefix)) == 0 && (gid[12] & 0xf0) == 0xe0;
+}
+
+/* Rewrite the second spelling as the first; any other GID stays as it is. */
+static inline void vb_gid_canonical(uint8_t gid[16])
+{
+	if (vb_gid_is_ipv4_group_alias(gid))
+		gid[0] = gid[1] = 0;
+}
+
 static inline bool vb_gid_is_multicast(const uint8_t gid[16])
 {
 	return gid[0] == 0xff || (vb_gid_is_ipv4(gid) && (gid[12] & 0xf0) == 0xe0);
 }
 
+/* Do its packets travel as IPv4? Then the last four bytes of source and destination are the addresses. */
 static inline bool vb_path_is_ipv4(const struct vb_path *path)
 {
-	return vb_gid_is_ipv4(path->destination);
+	return vb_gid_is_ipv4(path->destination) || vb_gid_is_ipv4_group_alias(path->destination);
 }
 
 #endif

@@ -16,6 +16,14 @@
 #include "wire/roce_opcode.h"
 
 #define VB_BTH_LENGTH 12
+#define VB_DETH_LENGTH 8
+#define VB_RETH_LENGTH 16
+#define VB_ATOMIC_ETH_LENGTH 28
+#define VB_AETH_LENGTH 4
+#define VB_ATOMIC_ACK_ETH_LENGTH 8
+#define VB_IMMEDIATE_LENGTH 4
+#define VB_IETH_LENGTH 4
+#define VB_CNP_RESERVED_LENGTH 16
 #define VB_ICRC_LENGTH 4
 #define VB_ROCE_MAX_HEADER (VB_BTH_LENGTH + 4 + 28) /* the longest: BTH + AtomicETH; room for any */
 #define VB_DEFAULT_PKEY 0xffff

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CRC-32 of polynomial 0x04c11db7, reflected (bit 31 of a register is the coefficient of x^0). The bulk is libdeflate's,
+ * which uses the processor's carry-less multiplication; where it is not at hand (cross builds) a plain table does.
+ *
+ * Rewinding. Appending one byte to two messages multiplies the difference of their CRCs by x^8 modulo the polynomial,
+ * so undoing n bytes multiplies it by x^(-8n). Every packet of a peer whose IP identification we cannot see needs one
+ * such multiplication: the powers for the low and the high byte of n are kept in two tables, so that any datagram
+ * costs at most two multiplications whatever its length.
+ */
+#include "base/crc.h"
+
+#include <pthread.h>
+
+#define POLYNOMIAL 0xedb88320u
+#define ONE 0x80000000u /* x^0 */
+
+#ifdef VB_CRC_PORTABLE
+
+static uint32_t byte_table[256];
+static pthread_once_t byte_table_once = PTHREAD_ONCE_INIT;
+
+static void fill_byte_table(void)
+{
+	for (uint32_t i = 0; i < 256; i++) {
+		uint32_t r = i;
+
+		for (int bit = 0; bit < 8; bit++)
+			r = r >> 1 ^ (r & 1 ? POLYNOMIAL : 0);
+		byte_table[i] = r;
+	}
+}
+
+uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
+{
+	const uint8_t *at = bytes, *end = at + length;
+
+	pthread_once(&byte_table_once, fill_byte_table);
+	crc = ~crc;
+	while (at < end)
+		crc = crc >> 8 ^ byte_table[(crc ^ *at++) & 0xff];
+	return ~crc;
+}
+
+#else
+
+#include <libdeflate.h>
+
+uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
+{
+	/* libdeflate takes a NULL buffer to mean "begin anew". */
+	return length ? libdeflate_crc32(crc, bytes, length) : crc;
+}
+
+#endif
+
+static uint32_t rewind_low[256];  /* x^(-8 i) */
+static uint32_t rewind_high[256]; /* x^(-8 * 256 i) */
+static pthread_once_t rewind_once = PTHREAD_ONCE_INIT;
+
+static uint32_t divide_by_x(uint32_t a)
+{
+	return a & ONE ? (a ^ POLYNOMIAL) << 1 | 1 : a << 1;
+}
+
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+	uint32_t product = 0;
+
+	/* Masks instead of branches: the bits are as good as random and would be mispredicted half of the time. */
+	for (int bit = 31; bit >= 0; bit--) {
+		product ^= b & (0u - (a >> bit & 1));
+		b = b >> 1 ^ (POLYNOMIAL & (0u - (b & 1)));
+	}
+	return product;
+}
+
+static void fill_rewind_tables(void)
+{
+	uint32_t power = ONE;
+
+	for (int i = 0; i < 256; i++) {
+		rewind_low[i] = power;
+		for (int bit = 0; bit < 8; bit++)
+			power = divide_by_x(power);
+	}
+	rewind_high[0] = ONE;
+	for (int i = 1; i < 256; i++)
+		rewind_high[i] = multiply(rewind_high[i - 1], power);
+}
+
+uint32_t vb_crc32_rewind(uint32_t difference, size_t length)
+{
+	pthread_once(&rewind_once, fill_rewind_tables);
+	while (length > 0xffff) {
+		difference = multiply(multiply(difference, rewind_high[255]), rewind_low[255]);
+		length -= 0xffff;
+	}
+	if (length >> 8)
+		difference = multiply(difference, rewind_high[length >> 8]);
+	return multiply(difference, rewind_low[length & 0xff]);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The invariant CRC. What it covers, in this order:
+ *
+ *   8 bytes of ones         where InfiniBand would have its local route header
+ *   IP header               IPv4: TOS, TTL and checksum as ones. IPv6: traffic class, flow label and hop limit as ones
+ *   UDP header              checksum as ones
+ *   BTH                     byte 4 (FECN, BECN, reserved) as ones
+ *   all the rest up to the ICRC
+ *
+ * IPv4 headers are taken to have no options and the don't-fragment bit, as RoCEv2 demands (annex A17.4.3.1).
+ */
+#include "wire/icrc.h"
+
+#include <string.h>
+
+#include "base/crc.h"
+#include "wire/roce_packet.h"
+
+enum { ONES = 8, IPV4_LENGTH = 20, IPV4_ID = 4, IPV6_LENGTH = 40, UDP_LENGTH = 8, BTH_CONGESTION_BYTE = 4 };
+
+#define PROTOCOL_UDP 17
+
+static uint8_t *store_16(uint8_t *at, uint16_t v)
+{
+	at[0] = (uint8_t)(v >> 8);
+	at[1] = (uint8_t)v;
+	return at + 2;
+}
+
+static uint8_t *put_ipv4(uint8_t *at, const struct vb_path *path, uint16_t id, size_t udp_payload_length)
+{
+	*at++ = 0x45;
+	*at++ = 0xff; /* TOS */
+	at = store_16(at, (uint16_t)(IPV4_LENGTH + UDP_LENGTH + udp_payload_length));
+	at = store_16(at, id);
+	at = store_16(at, 0x4000); /* don't fragment */
+	*at++ = 0xff; /* TTL */
+	*at++ = PROTOCOL_UDP;
+	at = store_16(at, 0xffff); /* checksum */
+	memcpy(at, path->source + 12, 4);
+	memcpy(at + 4, path->destination + 12, 4);
+	return at + 8;
+}
+
+static uint8_t *put_ipv6(uint8_t *at, const struct vb_path *path, size_t udp_payload_length)
+{
+	*at++ = 0x6f; /* version, then traffic class and flow label */
+	*at++ = 0xff;
+	*at++ = 0xff;
+	*at++ = 0xff;
+	at = store_16(at, (uint16_t)(UDP_LENGTH + udp_payload_length));
+	*at++ = PROTOCOL_UDP;
+	*at++ = 0xff; /* hop limit */
+	memcpy(at, path->source, 16);
+	memcpy(at + 16, path->destination, 16);
+	return at + 32;
+}
+
+static uint8_t *put_udp(uint8_t *at, const struct vb_path *path, size_t udp_payload_length)
+{
+	at = store_16(at, path->source_port);
+	at = store_16(at, VB_ROCE_PORT);
+	at = store_16(at, (uint16_t)(UDP_LENGTH + udp_payload_length));
+	return store_16(at, 0xffff);
+}
+
+uint32_t vb_icrc_begin(const struct vb_path *path, uint16_t ip_id, size_t udp_payload_length)
+{
+	uint8_t bytes[ONES + IPV6_LENGTH + UDP_LENGTH], *at = bytes + ONES;
+
+	memset(bytes, 0xff, ONES);
+	if (vb_path_is_ipv4(path))
+		at = put_ipv4(at, path, ip_id, udp_payload_length);
+	else
+		at = put_ipv6(at, path, udp_payload_length);
+	at = put_udp(at, path, udp_payload_length);
+	return vb_crc32(0, bytes, (size_t)(at - bytes));
+}
+
+uint32_t vb_icrc_headers(uint32_t crc, const uint8_t *bth, size_t length)
+{
+	uint8_t masked[VB_BTH_LENGTH];
+
+	memcpy(masked, bth, sizeof(masked));
+	masked[BTH_CONGESTION_BYTE] = 0xff;
+	crc = vb_crc32(crc, masked, sizeof(masked));
+	return vb_crc32(crc, bth + sizeof(masked), length - sizeof(masked));
+}
+
+uint32_t vb_icrc_payload(uint32_t crc, const void *bytes, size_t length)
+{
+	return vb_crc32(crc, bytes, length);
+}
+
+void vb_icrc_store(uint32_t crc, uint8_t out[4])
+{
+	out[0] = (uint8_t)crc;
+	out[1] = (uint8_t)(crc >> 8);
+	out[2] = (uint8_t)(crc >> 16);
+	out[3] = (uint8_t)(crc >> 24);
+}
+
+static uint32_t load_icrc(const uint8_t *at)
+{
+	return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+bool vb_icrc_is_valid(const struct vb_path *path, const uint8_t *datagram, size_t length, uint16_t ip_id_guess)
+{
+	size_t covered = length - VB_ICRC_LENGTH;
+	uint32_t crc, difference;
+
+	if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
+		return false;
+	crc = vb_icrc_headers(vb_icrc_begin(path, ip_id_guess, length), datagram, covered);
+	difference = crc ^ load_icrc(datagram + covered);
+	if (difference == 0 || !vb_path_is_ipv4(path))
+		return difference == 0;
+	/* Undone down to and including the identification, what is left is the two identifications' difference in the
+	 * register's first two bytes; anything in the other two is damage elsewhere. */
+	return vb_crc32_rewind(difference, IPV4_LENGTH - IPV4_ID + UDP_LENGTH + covered) >> 16 == 0;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * RoCEv2 headers to meaning and back. The layouts are structs of byte-array fields, so that neither alignment nor
+ * byte order of the host matters.
+ *
+ * Peers are hostile: decode looks at no byte before it has checked that it is there, and the caller sees no field of a
+ * packet that is not OK.
+ */
+#include "wire/roce_packet.h"
+
+#include <string.h>
+
+#include "wire/icrc.h"
+
+/* IBA 9.2: opcode | SE M Pad TVer | P_Key | F B reserved | DestQP | A reserved | PSN */
+struct bth {
+	uint8_t opcode;
+	uint8_t flags;
+	struct be16 pkey;
+	uint8_t congestion;
+	struct be24 destination_qpn;
+	uint8_t ack;
+	struct be24 psn;
+};
+
+enum { BTH_SOLICITED = 0x80, BTH_MIGRATION = 0x40, BTH_PAD_SHIFT = 4, BTH_PAD_MASK = 3, BTH_VERSION_MASK = 0x0f };
+enum { BTH_FECN = 0x80, BTH_BECN = 0x40, BTH_ACK_REQUEST = 0x80 };
+
+struct deth { struct be32 qkey; uint8_t reserved; struct be24 source_qpn; };                      /* IBA 9.3.2 */
+struct reth { struct be64 address; struct be32 rkey, length; };                                   /* IBA 9.3.3 */
+struct atomic_eth { struct be64 address; struct be32 rkey; struct be64 swap_or_add, compare; };   /* IBA 9.3.4 */
+struct aeth { uint8_t syndrome; struct be24 msn; };                                               /* IBA 9.3.5 */
+struct atomic_ack_eth { struct be64 original; };                                                  /* IBA 9.5.3 */
+struct ieth { struct be32 rkey; };                                                                /* IBA 9.3.7 */
+
+_Static_assert(sizeof(struct bth) == VB_BTH_LENGTH, "BTH");
+_Static_assert(offsetof(struct bth, pkey) == 2 && offsetof(struct bth, destination_qpn) == 5, "BTH");
+_Static_assert(offsetof(struct bth, ack) == 8 && offsetof(struct bth, psn) == 9, "BTH");
+_Static_assert(sizeof(struct deth) == VB_DETH_LENGTH && offsetof(struct deth, source_qpn) == 5, "DETH");
+_Static_assert(sizeof(struct reth) == VB_RETH_LENGTH && offsetof(struct reth, length) == 12, "RETH");
+_Static_assert(sizeof(struct atomic_eth) == VB_ATOMIC_ETH_LENGTH && offsetof(struct atomic_eth, compare) == 20,
+	       "AtomicETH");
+_Static_assert(sizeof(struct aeth) == VB_AETH_LENGTH && offsetof(struct aeth, msn) == 1, "AETH");
+_Static_assert(sizeof(struct atomic_ack_eth) == VB_ATOMIC_ACK_ETH_LENGTH, "AtomicAckETH");
+_Static_assert(sizeof(struct be32) == VB_IMMEDIATE_LENGTH && sizeof(struct ieth) == VB_IETH_LENGTH, "ImmDt, IETH");
+
+static void read_bth(struct vb_roce_packet *packet, const uint8_t *at)
+{
+	struct bth bth;
+
+	memcpy(&bth, at, sizeof(bth));
+	packet->opcode = bth.opcode;
+	packet->solicited = bth.flags & BTH_SOLICITED;
+	packet->migration_request = bth.flags & BTH_MIGRATION;
+	packet->pad = bth.flags >> BTH_PAD_SHIFT & BTH_PAD_MASK;
+	packet->pkey = be16_get(bth.pkey);
+	packet->fecn = bth.congestion & BTH_FECN;
+	packet->becn = bth.congestion & BTH_BECN;
+	packet->destination_qpn = be24_get(bth.destination_qpn);
+	packet->ack_request = bth.ack & BTH_ACK_REQUEST;
+	packet->psn = psn_of(be24_get(bth.psn));
+}
+
+/* In the order of enum vb_roce_header, which is the order on the wire. */
+static void read_extensions(struct vb_roce_packet *packet, unsigned headers, const uint8_t *at)
+{
+	if (headers & VB_HEADER_DETH) {
+		struct deth deth;
+
+		memcpy(&deth, at, sizeof(deth));
+		at += sizeof(deth);
+		packet->deth.qkey = be32_get(deth.qkey);
+		packet->deth.source_qpn = be24_get(deth.source_qpn);
+	}
+	if (headers & VB_HEADER_RETH) {
+		struct reth reth;
+
+		memcpy(&reth, at, sizeof(reth));
+		at += sizeof(reth);
+		packet->reth.address = be64_get(reth.address);
+		packet->reth.rkey = be32_get(reth.rkey);
+		packet->reth.length = be32_get(reth.length);
+	}
+	if (headers & VB_HEADER_ATOMIC_ETH) {
+		struct atomic_eth atomic;
+
+		memcpy(&atomic, at, sizeof(atomic));
+		at += sizeof(atomic);
+		packet->atomic.address = be64_get(atomic.address);
+		packet->atomic.rkey = be32_get(atomic.rkey);
+		packet->atomic.swap_or_add = be64_get(atomic.swap_or_add);
+		packet->atomic.compare = be64_get(atomic.compare);
+	}
+	if (headers & VB_HEADER_AETH) {
+		struct aeth aeth;
+
+		memcpy(&aeth, at, sizeof(aeth));
+		at += sizeof(aeth);
+		packet->aeth.syndrome = aeth.syndrome;
+		packet->aeth.msn = be24_get(aeth.msn);
+	}
+	if (headers & VB_HEADER_ATOMIC_ACK_ETH) {
+		struct atomic_ack_eth atomic_ack;
+
+		memcpy(&atomic_ack, at, sizeof(atomic_ack));
+		at += sizeof(atomic_ack);
+		packet->atomic_original = be64_get(atomic_ack.original);
+	}
+	if (headers & VB_HEADER_IMMEDIATE) {
+		memcpy(&packet->immediate, at, sizeof(packet->immediate));
+		at += sizeof(packet->immediate);
+	}
+	if (headers & VB_HEADER_IETH) {
+		struct ieth ieth;
+
+		memcpy(&ieth, at, sizeof(ieth));
+		packet->invalidate_rkey = be32_get(ieth.rkey);
+	}
+}
+
+enum vb_roce_verdict vb_roce_packet_decode(struct vb_roce_packet *packet, const void *bytes, size_t length,
+					   const struct vb_path *from, bool check_icrc, uint16_t ip_id_guess)
+{
+	const uint8_t *at = bytes;
+	const struct vb_roce_opcode *op;
+	size_t after_headers;
+
+	if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
+		return VB_PACKET_TOO_SHORT;
+	if (at[offsetof(struct bth, flags)] & BTH_VERSION_MASK)
+		return VB_PACKET_BAD_VERSION;
+	op = vb_roce_opcode(at[offsetof(struct bth, opcode)]);
+	if (!op->name)
+		return VB_PACKET_UNKNOWN_OPCODE;
+	if (length < (size_t)op->header_length + VB_ICRC_LENGTH)
+		return VB_PACKET_TOO_SHORT;
+	after_headers = length - op->header_length - VB_ICRC_LENGTH;
+	read_bth(packet, at);
+	/* Payload and pad together are a multiple of four bytes (IBA 9.2.1, PadCnt). */
+	if (packet->pad > after_headers || after_headers % 4 != 0 || (after_headers && !op->carries_payload))
+		return VB_PACKET_BAD_PAD;
+	if (check_icrc && !vb_icrc_is_valid(from, at, length, ip_id_guess))
+		return VB_PACKET_BAD_ICRC;
+
+	packet->op = op;
+	read_extensions(packet, op->headers, at + VB_BTH_LENGTH);
+	packet->payload = at + op->header_length;
+	packet->payload_length = (uint32_t)(after_headers - packet->pad);
+	packet->from = *from;
+	return VB_PACKET_OK;
+}
+
+static uint8_t *write_bth(const struct vb_roce_packet *packet, uint8_t *at)
+{
+	struct bth bth = {
+		.opcode = packet->opcode,
+		.flags = (uint8_t)((packet->solicited ? BTH_SOLICITED : 0) |
+				   (packet->migration_request ? BTH_MIGRATION : 0) |
+				   (packet->pad & BTH_PAD_MASK) << BTH_PAD_SHIFT),
+		.pkey = be16_of(packet->pkey),
+		.congestion = (uint8_t)((packet->fecn ? BTH_FECN : 0) | (packet->becn ? BTH_BECN : 0)),
+		.destination_qpn = be24_of(packet->destination_qpn),
+		.ack = packet->ack_request ? BTH_ACK_REQUEST : 0,
+		.psn = be24_of(packet->psn.v),
+	};
+
+	memcpy(at, &bth, sizeof(bth));
+	return at + sizeof(bth);
+}
+
+static uint8_t *write_extensions(const struct vb_roce_packet *packet, unsigned headers, uint8_t *at)
+{
+	if (headers & VB_HEADER_DETH) {
+		struct deth deth = {.qkey = be32_of(packet->deth.qkey), .source_qpn = be24_of(packet->deth.source_qpn)};
+
+		memcpy(at, &deth, sizeof(deth));
+		at += sizeof(deth);
+	}
+	if (headers & VB_HEADER_RETH) {
+		struct reth reth = {
+			.address = be64_of(packet->reth.address),
+			.rkey = be32_of(packet->reth.rkey),
+			.length = be32_of(packet->reth.length),
+		};
+
+		memcpy(at, &reth, sizeof(reth));
+		at += sizeof(reth);
+	}
+	if (headers & VB_HEADER_ATOMIC_ETH) {
+		struct atomic_eth atomic = {
+			.address = be64_of(packet->atomic.address),
+			.rkey = be32_of(packet->atomic.rkey),
+			.swap_or_add = be64_of(packet->atomic.swap_or_add),
+			.compare = be64_of(packet->atomic.compare),
+		};
+
+		memcpy(at, &atomic, sizeof(atomic));
+		at += sizeof(atomic);
+	}
+	if (headers & VB_HEADER_AETH) {
+		struct aeth aeth = {.syndrome = packet->aeth.syndrome, .msn = be24_of(packet->aeth.msn)};
+
+		memcpy(at, &aeth, sizeof(aeth));
+		at += sizeof(aeth);
+	}
+	if (headers & VB_HEADER_ATOMIC_ACK_ETH) {
+		struct atomic_ack_eth atomic_ack = {.original = be64_of(packet->atomic_original)};
+
+		memcpy(at, &atomic_ack, sizeof(atomic_ack));
+		at += sizeof(atomic_ack);
+	}
+	if (headers & VB_HEADER_IMMEDIATE) {
+		memcpy(at, &packet->immediate, sizeof(packet->immediate));
+		at += sizeof(packet->immediate);
+	}
+	if (headers & VB_HEADER_IETH) {
+		struct ieth ieth = {.rkey = be32_of(packet->invalidate_rkey)};
+
+		memcpy(at, &ieth, sizeof(ieth));
+		at += sizeof(ieth);
+	}
+	if (headers & VB_HEADER_CNP_RESERVED) {
+		memset(at, 0, VB_CNP_RESERVED_LENGTH);
+		at += VB_CNP_RESERVED_LENGTH;
+	}
+	return at;
+}
+
+size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_t *out)
+{
+	uint8_t *end = write_bth(packet, out);
+
+	end = write_extensions(packet, vb_roce_opcode(packet->opcode)->headers, end);
+	return (size_t)(end - out);
+}
+
+const char *vb_roce_verdict_name(enum vb_roce_verdict verdict)
+{
+	switch (verdict) {
+	case VB_PACKET_OK: return "ok";
+	case VB_PACKET_TOO_SHORT: return "too short";
+	case VB_PACKET_UNKNOWN_OPCODE: return "unknown opcode";
+	case VB_PACKET_BAD_VERSION: return "unknown transport version";
+	case VB_PACKET_BAD_PAD: return "bad pad or payload length";
+	case VB_PACKET_BAD_ICRC: return "bad ICRC";
+	}
+	return "?";
+}
+
+static uint16_t ipv4_checksum(const uint8_t *header)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < 20; i += 2)
+		sum += (uint32_t)(header[i] << 8 | header[i + 1]);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~sum;
+}
+
+static void fill_ipv4_header(uint8_t *out, const struct vb_path *from, uint32_t udp_payload_length)
+{
+	struct be16 total = be16_of((uint16_t)(20 + 8 + udp_payload_length)), checksum;
+
+	memset(out, 0, 20);
+	out[0] = 0x45;
+	out[1] = from->traffic_class;
+	memcpy(out + 2, &total, 2);
+	out[6] = 0x40; /* don't fragment; the identification is not ours to know and stays 0 */
+	out[8] = from->hop_limit;
+	out[9] = 17;
+	memcpy(out + 12, from->source + 12, 4);
+	memcpy(out + 16, from->destination + 12, 4);
+	checksum = be16_of(ipv4_checksum(out));
+	memcpy(out + 10, &checksum, 2);
+}
+
+static void fill_ipv6_header(uint8_t *out, const struct vb_path *from, uint32_t udp_payload_length)
+{
+	struct be32 first = be32_of(6u << 28 | (uint32_t)from->traffic_class << 20 | (from->flow_label & 0xfffff));
+	struct be16 payload = be16_of((uint16_t)(8 + udp_payload_length));
+
+	memcpy(out, &first, 4);
+	memcpy(out + 4, &payload, 2);
+	out[6] = 17;
+	out[7] = from->hop_limit;
+	memcpy(out + 8, from->source, 16);
+	memcpy(out + 24, from->destination, 16);
+}
+
+void vb_roce_grh_area(uint8_t out[VB_GRH_LENGTH], const struct vb_path *from, uint32_t udp_payload_length)
+{
+	if (vb_path_is_ipv4(from)) {
+		memset(out, 0, 20);
+		fill_ipv4_header(out + 20, from, udp_payload_length);
+	} else {
+		fill_ipv6_header(out, from, udp_payload_length);
+	}
+}
