@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finding our libraries next to the executable, so that a build tree and an installation anywhere work
+ * without configuration.
+ */
+#include "cli/library.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int vb_cli_library_directory(char directory[VB_CLI_PATH_MAX])
+{
+	/* The installed place first: a PREFIX/lib may hold the distribution's libibverbs. */
+	static const char *const places[] = { "../lib/verbena", "../lib" };
+	char executable[VB_CLI_PATH_MAX], candidate[VB_CLI_PATH_MAX + 64], *slash, *resolved;
+	ssize_t length = readlink("/proc/self/exe", executable, sizeof(executable) - 1);
+
+	if (length < 0)
+		return -errno;
+	executable[length] = '\0';
+	slash = strrchr(executable, '/');
+	if (!slash)
+		return -ENOENT;
+	*slash = '\0';
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(candidate, sizeof(candidate), "%s/%s/libibverbs.so.1", executable, places[i]);
+		if (access(candidate, R_OK) != 0)
+			continue;
+		candidate[strlen(candidate) - strlen("/libibverbs.so.1")] = '\0';
+		resolved = realpath(candidate, NULL);
+		if (!resolved)
+			return -errno;
+		length = snprintf(directory, VB_CLI_PATH_MAX, "%s", resolved);
+		free(resolved);
+		return length < VB_CLI_PATH_MAX ? 0 : -ENAMETOOLONG;
+	}
+	return -ENOENT;
+}

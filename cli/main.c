@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `verbena`: the command line. This file only finds the subcommand; each lives in a file of its own name.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+static const struct vb_cli_command *const table[] = {
+	&vb_cli_run, &vb_cli_devices, &vb_cli_status, &vb_cli_help, &vb_cli_version,
+};
+
+const struct vb_cli_command *vb_cli_command_at(size_t index)
+{
+	return index < sizeof(table) / sizeof(table[0]) ? table[index] : NULL;
+}
+
+const struct vb_cli_command *vb_cli_command_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (!strcmp(table[i]->name, name))
+			return table[i];
+	return NULL;
+}
+
+int vb_cli_usage_error(const struct vb_cli_command *command, const char *problem, const char *argument)
+{
+	fprintf(stderr, "verbena %s: %s%s%s\nTry `verbena %s --help`.\n", command->name, problem, argument ? ": " : "",
+		argument ? argument : "", command->name);
+	return VB_CLI_USAGE;
+}
+
+static bool is_help_flag(const char *argument)
+{
+	return !strcmp(argument, "--help") || !strcmp(argument, "-h");
+}
+
+int main(int argc, char **argv)
+{
+	const struct vb_cli_command *command;
+	const char *name = argc > 1 ? argv[1] : "help";
+
+	if (is_help_flag(name))
+		name = "help";
+	else if (!strcmp(name, "--version") || !strcmp(name, "-V"))
+		name = "version";
+	command = vb_cli_command_find(name);
+	if (!command) {
+		fprintf(stderr, "verbena: there is no command `%s`. `verbena help` lists them.\n", name);
+		return VB_CLI_USAGE;
+	}
+	if (argc > 2 && is_help_flag(argv[2])) {
+		fputs(command->usage, stdout);
+		return VB_CLI_DONE;
+	}
+	if (argc < 2)
+		return command->main(1, (char *[]){ "help", NULL });
+	return command->main(argc - 1, argv + 1);
+}

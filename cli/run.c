@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `verbena run [--] CMD...`: replace this process by the command, with our libraries first on the loader's path.
+ * Nothing else needs to be configured: the library starts the daemon by itself.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/library.h"
+
+/* Where Debian keeps the usual tools, for the error message of somebody who has just installed us. */
+static const struct {
+	const char *prefix, *package;
+} tool_packages[] = {
+	{ "ibv_", "ibverbs-utils" },
+	{ "ib_", "perftest" },
+	{ "raw_ethernet_", "perftest" },
+	{ "rping", "rdmacm-utils" },
+	{ "ucmatose", "rdmacm-utils" },
+	{ "udaddy", "rdmacm-utils" },
+	{ "mckey", "rdmacm-utils" },
+	{ "rstream", "rdmacm-utils" },
+	{ "riostream", "rdmacm-utils" },
+	{ "rcopy", "rdmacm-utils" },
+	{ "rdma_", "rdmacm-utils" },
+	{ "cmtime", "rdmacm-utils" },
+};
+
+static bool is_runnable(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
+/* As execvp would: a name with a slash is a path, any other is looked up in PATH. */
+static int find_command(const char *name, char path[VB_CLI_PATH_MAX])
+{
+	const char *search = getenv("PATH");
+
+	if (strchr(name, '/')) {
+		if (snprintf(path, VB_CLI_PATH_MAX, "%s", name) >= VB_CLI_PATH_MAX)
+			return -ENAMETOOLONG;
+		if (access(path, F_OK) != 0)
+			return -errno;
+		return is_runnable(path) ? 0 : -EACCES;
+	}
+	if (!search)
+		search = "/usr/local/bin:/usr/bin:/bin";
+	while (true) {
+		size_t length = strcspn(search, ":");
+		int written = length ? snprintf(path, VB_CLI_PATH_MAX, "%.*s/%s", (int)length, search, name)
+				     : snprintf(path, VB_CLI_PATH_MAX, "./%s", name);
+
+		if (written < VB_CLI_PATH_MAX && is_runnable(path))
+			return 0;
+		if (!search[length])
+			return -ENOENT;
+		search += length + 1;
+	}
+}
+
+static int complain_not_found(const char *name)
+{
+	fprintf(stderr, "verbena run: %s: command not found\n", name);
+	for (size_t i = 0; i < sizeof(tool_packages) / sizeof(tool_packages[0]); i++)
+		if (!strncmp(name, tool_packages[i].prefix, strlen(tool_packages[i].prefix))) {
+			fprintf(stderr, "On Debian and Ubuntu it is in the package %s.\n", tool_packages[i].package);
+			break;
+		}
+	return VB_CLI_NOT_FOUND;
+}
+
+/* The loader ignores LD_LIBRARY_PATH for programs that gain rights (ld.so(8), secure-execution mode): the
+ * command would quietly run without us. */
+static void warn_if_set_id(const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status) == 0 && ((status.st_mode & S_ISUID && status.st_uid != geteuid()) ||
+					 (status.st_mode & S_ISGID && status.st_gid != getegid())))
+		fprintf(stderr, "verbena run: warning: %s is a set-id program; the loader will ignore our libraries\n",
+			path);
+}
+
+static int set_library_path(void)
+{
+	char directory[VB_CLI_PATH_MAX], *value;
+	const char *before = getenv("LD_LIBRARY_PATH");
+	int error = vb_cli_library_directory(directory);
+	size_t length;
+
+	if (error) {
+		fprintf(stderr, "verbena run: our libibverbs.so.1 is neither in ../lib nor in ../lib/verbena of this "
+				"program: %s\n", strerror(-error));
+		return error;
+	}
+	length = strlen(directory);
+	if (!before || !*before)
+		return setenv("LD_LIBRARY_PATH", directory, 1) ? -errno : 0;
+	if (!strncmp(before, directory, length) && (before[length] == ':' || before[length] == '\0'))
+		return 0;
+	if (asprintf(&value, "%s:%s", directory, before) < 0)
+		return -ENOMEM;
+	error = setenv("LD_LIBRARY_PATH", value, 1) ? -errno : 0;
+	free(value);
+	return error;
+}
+
+static int run(int argc, char **argv)
+{
+	char path[VB_CLI_PATH_MAX];
+	int first = 1, error;
+
+	if (first < argc && !strcmp(argv[first], "--"))
+		first++;
+	else if (first < argc && argv[first][0] == '-')
+		return vb_cli_usage_error(&vb_cli_run, "unknown option", argv[first]);
+	if (first >= argc)
+		return vb_cli_usage_error(&vb_cli_run, "which command?", NULL);
+	error = find_command(argv[first], path);
+	if (error == -ENOENT || error == -ENOTDIR)
+		return complain_not_found(argv[first]);
+	if (error) {
+		fprintf(stderr, "verbena run: %s: %s\n", argv[first], strerror(-error));
+		return VB_CLI_CANNOT_START;
+	}
+	if (set_library_path() != 0)
+		return VB_CLI_FAILED;
+	warn_if_set_id(path);
+	execv(path, argv + first);
+	fprintf(stderr, "verbena run: %s: %s\n", path, strerror(errno));
+	return VB_CLI_CANNOT_START;
+}
+
+const struct vb_cli_command vb_cli_run = {
+	.name = "run",
+	.summary = "run any command against Verbena's libibverbs and librdmacm",
+	.usage = "Usage: verbena run [--] COMMAND [ARGUMENTS]\n\n"
+		 "Runs the command with LD_LIBRARY_PATH set to Verbena's libraries, and nothing else changed.\n"
+		 "The exit code is the command's own; 127 when there is no such command, 126 when it cannot be started.\n\n"
+		 "Examples:\n"
+		 "  verbena run ibv_devinfo -v\n"
+		 "  verbena run ib_write_bw                # a server\n"
+		 "  verbena run ib_write_bw 192.0.2.1      # and its client\n"
+		 "  verbena run -- ./my-program --verbose\n",
+	.main = run,
+};
