@@ -42,6 +42,14 @@ enum vb_cm_verb {
 	VB_CM_ADOPT,         /* after the daemon was restarted: recreate an id in `state` (bound, listening, connected) */
 };
 
+/* vb_cm_command.state of ADOPT. BOUND and LISTENING: as BIND (and LISTEN) with `source`; CONNECTED: `source`, `destination`, `conn`
+ * (the peer's, as its event gave it, qpn and all) and remote_cookie; -> id. */
+enum vb_cm_adopted_state {
+	VB_CM_ADOPTED_BOUND = 1,
+	VB_CM_ADOPTED_LISTENING,
+	VB_CM_ADOPTED_CONNECTED,
+};
+
 /* The same numbers as enum rdma_cm_event_type where they have one. */
 enum vb_cm_event_kind {
 	VB_CM_EVENT_CONNECT_REQUEST = 4,
@@ -83,6 +91,7 @@ struct vb_cm_conn {
 	uint32_t flow_label;
 	uint16_t private_data_length;
 	uint16_t reserved2;
+	uint32_t ece_vendor, ece_options; /* enhanced connection establishment; 0: none. Carried where the MAD has room, else dropped */
 	uint8_t private_data[VB_CM_PRIVATE_DATA];
 };
 
