@@ -56,7 +56,7 @@ struct vb_region_info {
 };
 
 /* Register. Returns 0 and the key (lkey and rkey alike), or -ENOMEM. The caller has validated the info with
- * vb_region_check_access. */
+ * vb_region_check_access. Regions and windows count themselves on their PD. IBV_ACCESS_ZERO_BASED: iova is taken as 0. */
 int vb_region_register(struct vb_memory *memory, const struct vb_region_info *info, uint32_t *key);
 /* -EINVAL: no such region. -EBUSY: windows are bound to it. Waits for copies under way. */
 int vb_region_deregister(struct vb_memory *memory, uint32_t key);
@@ -64,17 +64,18 @@ int vb_region_deregister(struct vb_memory *memory, uint32_t key);
 int vb_region_reregister(struct vb_memory *memory, uint32_t key, const struct vb_region_info *info);
 int vb_region_query(struct vb_memory *memory, uint32_t key, struct vb_region_info *info);
 
-/* 0, -EINVAL for combinations the specification forbids (remote write or atomic without local write, unknown bits, window
- * bits, zero-based without window, ...). Optional bits (IBV_ACCESS_OPTIONAL_RANGE) are never an error. */
+/* 0, -EINVAL for combinations the specification forbids (remote write or atomic without local write) and for unknown
+ * bits. Optional bits (IBV_ACCESS_OPTIONAL_RANGE) are never an error. */
 int vb_region_check_access(unsigned access);
 
 /* Windows. Allocation gives a key that names nothing until bound. */
 int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struct vb_pd *pd, uint32_t *key);
+/* Any key the window has had: its tag does not matter. Unbinds. -EINVAL: no such window. */
 int vb_window_deallocate(struct vb_memory *memory, uint32_t key);
 
 struct vb_window_bind {
-	uint32_t window_key;           /* present key of the window */
-	uint32_t new_key;              /* type 2: same index, tag chosen by the consumer; type 1: out, a new tag */
+	uint32_t window_key;           /* any key the window has had: its tag does not matter */
+	uint32_t new_key;              /* same index, tag chosen by the consumer (ibv_inc_rkey); type 1 with 0: out, a new tag */
 	uint32_t region_lkey;
 	uint64_t address, length;      /* length 0: unbind (type 1) */
 	uint32_t access;               /* IBV_ACCESS_REMOTE_*, IBV_ACCESS_ZERO_BASED */

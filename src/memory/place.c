@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The one door to user memory. Each call enters the slot of the key (memory/table.h), checks everything, moves the bytes and
+ * leaves; in between the region cannot go away.
+ */
+#include "memory/place.h"
+
+#include <string.h>
+
+#include "memory/table.h"
+
+/* What a check found: the slot, entered, and where the bytes are (no meaning in null regions). */
+struct opening {
+	struct vb_slot *slot;
+	uint64_t at;
+};
+
+/* As the application's types may be anything, these may alias everything. */
+typedef uint64_t __attribute__((may_alias)) any64;
+typedef uint32_t __attribute__((may_alias)) any32;
+typedef uint16_t __attribute__((may_alias)) any16;
+
+static enum vb_fault check_slot(const struct vb_slot *slot, const struct vb_accessor *who)
+{
+	bool window = slot->kind == VB_REGION_MW_TYPE_1 || slot->kind == VB_REGION_MW_TYPE_2;
+
+	if (window && !who->remote)
+		return VB_FAULT_KEY_NOT_LOCAL;
+	if (slot->pd != who->pd)
+		return VB_FAULT_PD_MISMATCH;
+	if (slot->kind == VB_REGION_MW_TYPE_2 && slot->qpn != who->qpn)
+		return VB_FAULT_QP_MISMATCH;
+	/* The null region takes local stores whatever it was given: they vanish (ibv_alloc_null_mr(3)). */
+	if (slot->null && !who->remote)
+		return VB_FAULT_NONE;
+	return who->rights & ~slot->access ? VB_FAULT_RIGHTS : VB_FAULT_NONE;
+}
+
+/* Written so that nothing can wrap: no sum of what the peer says is ever made. */
+static bool is_inside(const struct vb_slot *slot, uint64_t address, uint64_t length)
+{
+	uint64_t offset = address - slot->iova;
+
+	if (slot->null)
+		return true;
+	return address >= slot->iova && offset <= slot->length && length <= slot->length - offset;
+}
+
+static void record(struct vb_fault_record *why, enum vb_fault fault, const struct vb_accessor *who,
+		   const struct vb_slot *slot, uint64_t address, uint64_t length)
+{
+	*why = (struct vb_fault_record){
+		.fault = fault,
+		.key = who->key,
+		.address = address,
+		.length = length,
+		.region_start = slot ? slot->iova : 0,
+		.region_length = slot ? slot->length : 0,
+		.rights_asked = who->rights,
+		.rights_granted = slot ? slot->access : 0,
+		.qpn = who->qpn,
+	};
+}
+
+static bool open_door(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
+		      struct opening *opening, struct vb_fault_record *why)
+{
+	enum vb_fault fault;
+	struct vb_slot *slot = vb_table_enter(memory, who->key, &fault);
+
+	if (!slot) {
+		record(why, fault, who, NULL, address, length);
+		return false;
+	}
+	fault = check_slot(slot, who);
+	if (fault == VB_FAULT_NONE && !is_inside(slot, address, length))
+		fault = VB_FAULT_RANGE;
+	if (fault != VB_FAULT_NONE) {
+		record(why, fault, who, slot, address, length);
+		vb_table_leave(slot);
+		return false;
+	}
+	opening->slot = slot;
+	opening->at = slot->start + (address - slot->iova);
+	return true;
+}
+
+/* Leave with UNMAPPED, unless `copied` is 0. */
+static bool close_door(const struct opening *opening, int copied, const struct vb_accessor *who, uint64_t address,
+		       uint64_t length, struct vb_fault_record *why)
+{
+	if (copied != 0)
+		record(why, VB_FAULT_UNMAPPED, who, opening->slot, address, length);
+	vb_table_leave(opening->slot);
+	return copied == 0;
+}
+
+static void *pointer(uint64_t address)
+{
+	return (void *)(uintptr_t)address;
+}
+
+/* The longest run of up to eight bytes before `end` that one aligned store can write. */
+static size_t tail_length(uint64_t end, size_t length)
+{
+	size_t unit = 8;
+
+	while (unit > 1 && (end % unit != 0 || unit > length))
+		unit /= 2;
+	return unit;
+}
+
+/* Applications poll on the last bytes of what they wait for: everything else is stored first, then the tail in one
+ * store. The release store pairs with the application's load of those bytes. */
+static void store(uint64_t at, const uint8_t *from, size_t length)
+{
+	size_t tail = tail_length(at + length, length), body = length - tail;
+	void *to = pointer(at + body);
+	uint64_t v64;
+	uint32_t v32;
+	uint16_t v16;
+
+	memcpy(pointer(at), from, body);
+	switch (tail) {
+	case 8:
+		memcpy(&v64, from + body, 8);
+		__atomic_store_n((any64 *)to, v64, __ATOMIC_RELEASE);
+		break;
+	case 4:
+		memcpy(&v32, from + body, 4);
+		__atomic_store_n((any32 *)to, v32, __ATOMIC_RELEASE);
+		break;
+	case 2:
+		memcpy(&v16, from + body, 2);
+		__atomic_store_n((any16 *)to, v16, __ATOMIC_RELEASE);
+		break;
+	default:
+		__atomic_store_n((uint8_t *)to, from[body], __ATOMIC_RELEASE);
+	}
+}
+
+/* The same in two checked copies; each is a system call, which orders the stores. */
+static int store_checked(struct vb_memory *memory, uint64_t at, const uint8_t *from, size_t length)
+{
+	size_t tail = tail_length(at + length, length), body = length - tail;
+	int rc = 0;
+
+	if (body > 0)
+		rc = memory->host.checked_write(memory->host.context, at, from, body);
+	if (rc == 0)
+		rc = memory->host.checked_write(memory->host.context, at + body, from + body, tail);
+	return rc;
+}
+
+bool vb_memory_check(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
+		     struct vb_fault_record *why)
+{
+	struct opening opening;
+
+	if (length == 0) /* IBA C9-88 */
+		return true;
+	if (!open_door(memory, who, address, length, &opening, why))
+		return false;
+	vb_table_leave(opening.slot);
+	return true;
+}
+
+bool vb_memory_place(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, const void *from,
+		     size_t length, struct vb_fault_record *why)
+{
+	struct opening opening;
+	int rc = 0;
+
+	if (length == 0)
+		return true;
+	if (!open_door(memory, who, address, length, &opening, why))
+		return false;
+	if (opening.slot->checked)
+		rc = store_checked(memory, opening.at, from, length);
+	else if (!opening.slot->null)
+		store(opening.at, from, length);
+	return close_door(&opening, rc, who, address, length, why);
+}
+
+bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, void *to,
+		     size_t length, struct vb_fault_record *why)
+{
+	struct opening opening;
+	int rc = 0;
+
+	if (length == 0)
+		return true;
+	if (!open_door(memory, who, address, length, &opening, why))
+		return false;
+	if (opening.slot->null)
+		memset(to, 0, length);
+	else if (opening.slot->checked)
+		rc = memory->host.checked_read(memory->host.context, to, opening.at, length);
+	else
+		memcpy(to, pointer(opening.at), length);
+	return close_door(&opening, rc, who, address, length, why);
+}
+
+bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length,
+		    const void **span, struct vb_fault_record *why)
+{
+	struct opening opening;
+
+	*span = NULL;
+	if (length == 0)
+		return true;
+	if (!open_door(memory, who, address, length, &opening, why))
+		return false;
+	if (!opening.slot->null && !opening.slot->checked)
+		*span = pointer(opening.at);
+	vb_table_leave(opening.slot);
+	return true;
+}
+
+static uint64_t operate(any64 *at, enum vb_atomic operation, uint64_t swap_or_add, uint64_t compare)
+{
+	if (operation == VB_ATOMIC_FETCH_ADD)
+		return __atomic_fetch_add(at, swap_or_add, __ATOMIC_SEQ_CST);
+	/* On failure `compare` becomes what was there; on success it was there. Either way it is the original. */
+	__atomic_compare_exchange_n(at, &compare, swap_or_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return compare;
+}
+
+bool vb_memory_atomic(struct vb_memory *memory, const struct vb_accessor *who, enum vb_atomic operation,
+		      uint64_t address, uint64_t swap_or_add, uint64_t compare, uint64_t *original,
+		      struct vb_fault_record *why)
+{
+	struct opening opening;
+	uint64_t probe;
+	int rc = 0;
+
+	if (!open_door(memory, who, address, 8, &opening, why))
+		return false;
+	/* IBA 9.4.5: naturally aligned, as the peer names it and (an iova may be odd) as it lies here. */
+	if (address % 8 != 0 || (!opening.slot->null && opening.at % 8 != 0)) {
+		record(why, VB_FAULT_UNALIGNED_ATOMIC, who, opening.slot, address, 8);
+		vb_table_leave(opening.slot);
+		return false;
+	}
+	/* On-demand memory is faulted in by the probe; there is no atomic that survives its going away after that. */
+	if (opening.slot->checked)
+		rc = memory->host.checked_read(memory->host.context, &probe, opening.at, sizeof(probe));
+	if (opening.slot->null)
+		*original = 0;
+	else if (rc == 0)
+		*original = operate(pointer(opening.at), operation, swap_or_add, compare);
+	return close_door(&opening, rc, who, address, 8, why);
+}

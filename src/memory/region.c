@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Registering, changing and forgetting regions. Access to their bytes is in memory/place.c, windows are in
+ * memory/window.c.
+ */
+#include "memory/region.h"
+
+#include <errno.h>
+
+#include "memory/table.h"
+
+int vb_region_check_access(unsigned access)
+{
+	const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+			       IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+
+	if (access & ~known)
+		return -EINVAL;
+	/* IBA 10.6.3.1, ibv_reg_mr(3): whoever lets others write must be able to write himself. */
+	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	return 0;
+}
+
+static void fill_slot(struct vb_slot *slot, const struct vb_region_info *info)
+{
+	slot->kind = (uint8_t)info->kind;
+	slot->pd = info->pd;
+	slot->start = info->start;
+	slot->length = info->length;
+	/* A zero-based region is named by offsets (ibv_reg_mr(3)). */
+	slot->iova = info->access & IBV_ACCESS_ZERO_BASED ? 0 : info->iova;
+	slot->access = info->access;
+	slot->null = info->kind == VB_REGION_NULL_MR;
+	slot->checked = info->checked && !slot->null;
+	slot->qpn = 0;
+}
+
+int vb_region_register(struct vb_memory *memory, const struct vb_region_info *info, uint32_t *key)
+{
+	struct vb_slot *slot;
+
+	pthread_mutex_lock(&memory->mutex);
+	slot = vb_table_take(memory, key);
+	if (slot) {
+		fill_slot(slot, info);
+		vb_pd_count(info->pd, 1);
+		vb_table_count(memory, info->kind, 1);
+		vb_table_publish(slot, VB_SLOT_LIVE, *key);
+	}
+	pthread_mutex_unlock(&memory->mutex);
+	return slot ? 0 : -ENOMEM;
+}
+
+/* A region's slot by its exact key. Caller holds the mutex. */
+static struct vb_slot *find_region(struct vb_memory *memory, uint32_t key)
+{
+	struct vb_slot *slot = vb_table_find(memory, key);
+
+	if (!slot || __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST) != vb_slot_word(VB_SLOT_LIVE, key))
+		return NULL;
+	return slot->kind == VB_REGION_MR || slot->kind == VB_REGION_NULL_MR ? slot : NULL;
+}
+
+int vb_region_deregister(struct vb_memory *memory, uint32_t key)
+{
+	struct vb_slot *slot;
+	int rc = 0;
+
+	pthread_mutex_lock(&memory->mutex);
+	slot = find_region(memory, key);
+	if (!slot) {
+		rc = -EINVAL;
+	} else if (slot->windows > 0) {
+		rc = -EBUSY;
+	} else {
+		vb_table_withdraw(slot, VB_SLOT_FREE);
+		vb_pd_count(slot->pd, -1u);
+		vb_table_count(memory, slot->kind, -1u);
+		vb_table_release(memory, slot);
+	}
+	pthread_mutex_unlock(&memory->mutex);
+	return rc;
+}
+
+int vb_region_reregister(struct vb_memory *memory, uint32_t key, const struct vb_region_info *info)
+{
+	struct vb_slot *slot;
+	int rc = 0;
+
+	pthread_mutex_lock(&memory->mutex);
+	slot = find_region(memory, key);
+	if (!slot || slot->kind != info->kind) {
+		rc = -EINVAL;
+	} else if (slot->windows > 0) {
+		rc = -EBUSY;
+	} else {
+		struct vb_pd *old = slot->pd;
+
+		vb_table_withdraw(slot, VB_SLOT_FREE);
+		fill_slot(slot, info);
+		vb_pd_count(info->pd, 1);
+		vb_pd_count(old, -1u);
+		vb_table_publish(slot, VB_SLOT_LIVE, key);
+	}
+	pthread_mutex_unlock(&memory->mutex);
+	return rc;
+}
+
+int vb_region_query(struct vb_memory *memory, uint32_t key, struct vb_region_info *info)
+{
+	enum vb_fault fault;
+	struct vb_slot *slot = vb_table_enter(memory, key, &fault);
+
+	if (!slot)
+		return -EINVAL;
+	*info = (struct vb_region_info){
+		.kind = slot->kind,
+		.pd = slot->pd,
+		.start = slot->start,
+		.length = slot->length,
+		.iova = slot->iova,
+		.access = slot->access,
+		.checked = slot->checked,
+	};
+	vb_table_leave(slot);
+	return 0;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Slots and keys: taking them, giving them back, looking them up.
+ *
+ * The key's upper 24 bits are the slot's index under a keyed permutation: a Feistel network over two halves of
+ * 12 bits. It is no cipher; it keeps a peer that holds one key from knowing its neighbours, and costs a few ns.
+ */
+#include "memory/table.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+enum { HALF_BITS = VB_KEY_INDEX_BITS / 2, HALF_MASK = (1 << HALF_BITS) - 1, ROUNDS = 4 };
+
+static uint32_t mix(uint32_t half, uint32_t key)
+{
+	uint32_t x = (half + 1) * 0x9e3779b1u ^ key;
+
+	x ^= x >> 15;
+	x *= 0x85ebca77u;
+	x ^= x >> 13;
+	return x & HALF_MASK;
+}
+
+uint32_t vb_table_scramble(const struct vb_memory *memory, uint32_t index)
+{
+	uint32_t left = index >> HALF_BITS, right = index & HALF_MASK;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		uint32_t next = left ^ mix(right, memory->round_key[i]);
+
+		left = right;
+		right = next;
+	}
+	return left << HALF_BITS | right;
+}
+
+uint32_t vb_table_unscramble(const struct vb_memory *memory, uint32_t scrambled)
+{
+	uint32_t left = scrambled >> HALF_BITS, right = scrambled & HALF_MASK;
+
+	for (unsigned i = ROUNDS; i-- > 0;) {
+		uint32_t before = right ^ mix(left, memory->round_key[i]);
+
+		right = left;
+		left = before;
+	}
+	return left << HALF_BITS | right;
+}
+
+struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t max_regions)
+{
+	struct vb_memory *memory;
+
+	if (max_regions == 0 || max_regions > 1u << VB_KEY_INDEX_BITS)
+		return NULL;
+	memory = calloc(1, sizeof(*memory));
+	if (!memory)
+		return NULL;
+	memory->host = *host;
+	memory->max_slots = max_regions;
+	memory->chunk_count = (max_regions + VB_CHUNK_SLOTS - 1) / VB_CHUNK_SLOTS;
+	memory->chunks = calloc(memory->chunk_count, sizeof(*memory->chunks));
+	if (!memory->chunks) {
+		free(memory);
+		return NULL;
+	}
+	for (unsigned i = 0; i < ROUNDS; i++)
+		memory->round_key[i] = host->random(host->context);
+	memory->free_first = memory->free_last = memory->bound_type_2 = VB_NO_SLOT;
+	pthread_mutex_init(&memory->mutex, NULL);
+	return memory;
+}
+
+void vb_memory_destroy(struct vb_memory *memory)
+{
+	if (!memory)
+		return;
+	for (uint32_t i = 0; i < memory->chunk_count; i++)
+		free(memory->chunks[i]);
+	free(memory->chunks);
+	pthread_mutex_destroy(&memory->mutex);
+	free(memory);
+}
+
+uint32_t vb_memory_count(const struct vb_memory *memory, enum vb_region_kind kind)
+{
+	return __atomic_load_n(&memory->count[kind], __ATOMIC_RELAXED);
+}
+
+struct vb_slot *vb_table_find(const struct vb_memory *memory, uint32_t key)
+{
+	uint32_t index = vb_table_unscramble(memory, key >> VB_KEY_TAG_BITS);
+
+	return index < memory->max_slots ? vb_table_at(memory, index) : NULL;
+}
+
+struct vb_slot *vb_table_enter(const struct vb_memory *memory, uint32_t key, enum vb_fault *fault)
+{
+	struct vb_slot *slot = vb_table_find(memory, key);
+	uint64_t word;
+
+	if (!slot) {
+		*fault = VB_FAULT_KEY_UNKNOWN;
+		return NULL;
+	}
+	/* Count in first, look second: partner of vb_table_withdraw. */
+	__atomic_fetch_add(&slot->users, 1, __ATOMIC_SEQ_CST);
+	word = __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
+	if (word == vb_slot_word(VB_SLOT_LIVE, key))
+		return slot;
+	vb_table_leave(slot);
+	*fault = word == vb_slot_word(VB_SLOT_UNBOUND, key) ? VB_FAULT_KEY_INVALIDATED : VB_FAULT_KEY_UNKNOWN;
+	return NULL;
+}
+
+static struct vb_slot *make_slot(struct vb_memory *memory)
+{
+	uint32_t index = memory->slots_made;
+	struct vb_slot *slot;
+
+	if (index == memory->max_slots)
+		return NULL;
+	if (!memory->chunks[index / VB_CHUNK_SLOTS]) {
+		struct vb_slot *chunk = calloc(VB_CHUNK_SLOTS, sizeof(*chunk));
+
+		if (!chunk)
+			return NULL;
+		/* Release: those who find the chunk find it zeroed (vb_table_at). */
+		__atomic_store_n(&memory->chunks[index / VB_CHUNK_SLOTS], chunk, __ATOMIC_RELEASE);
+	}
+	memory->slots_made++;
+	slot = vb_table_at(memory, index);
+	slot->index = index;
+	slot->tag = (uint8_t)memory->host.random(memory->host.context);
+	return slot;
+}
+
+static struct vb_slot *reuse_slot(struct vb_memory *memory)
+{
+	struct vb_slot *slot;
+
+	if (memory->free_first == VB_NO_SLOT)
+		return NULL;
+	slot = vb_table_at(memory, memory->free_first);
+	memory->free_first = slot->next;
+	if (memory->free_first == VB_NO_SLOT)
+		memory->free_last = VB_NO_SLOT;
+	memory->free_count--;
+	return slot;
+}
+
+struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key)
+{
+	struct vb_slot *slot = NULL;
+
+	if (memory->free_count > VB_SLOTS_RESTING)
+		slot = reuse_slot(memory);
+	if (!slot)
+		slot = make_slot(memory);
+	if (!slot)
+		slot = reuse_slot(memory);
+	if (!slot)
+		return NULL;
+	slot->next = slot->previous = slot->region = VB_NO_SLOT;
+	slot->windows = 0;
+	*key = vb_table_new_key(memory, slot);
+	return slot;
+}
+
+uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot)
+{
+	uint32_t upper = vb_table_scramble(memory, slot->index) << VB_KEY_TAG_BITS;
+	uint8_t step = (uint8_t)(1 + memory->host.random(memory->host.context) % 255);
+
+	slot->tag = (uint8_t)(slot->tag + step);
+	/* 0 is what programs take for "no key". */
+	if ((upper | slot->tag) == 0)
+		slot->tag = 1;
+	return upper | slot->tag;
+}
+
+void vb_table_publish(struct vb_slot *slot, enum vb_slot_state state, uint32_t key)
+{
+	slot->tag = (uint8_t)key;
+	__atomic_store_n(&slot->word, vb_slot_word(state, key), __ATOMIC_SEQ_CST);
+}
+
+void vb_table_withdraw(struct vb_slot *slot, enum vb_slot_state state)
+{
+	__atomic_store_n(&slot->word, vb_slot_word(state, vb_slot_key(slot)), __ATOMIC_SEQ_CST);
+	/* Those inside are copying at most one packet: short. Acquire pairs with vb_table_leave. */
+	while (__atomic_load_n(&slot->users, __ATOMIC_SEQ_CST) != 0)
+		sched_yield();
+}
+
+void vb_table_release(struct vb_memory *memory, struct vb_slot *slot)
+{
+	slot->pd = NULL;
+	slot->next = VB_NO_SLOT;
+	if (memory->free_last == VB_NO_SLOT)
+		memory->free_first = slot->index;
+	else
+		vb_table_at(memory, memory->free_last)->next = slot->index;
+	memory->free_last = slot->index;
+	memory->free_count++;
+}

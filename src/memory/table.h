@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table behind memory/region.h, shared by the files of this room and by nobody else: slots in chunks that never
+ * move, and the protocol by which a slot is looked at without a lock.
+ *
+ *   looking:  users++ ; word == LIVE | key ? use the fields : go away ; users--
+ *   changing: (mutex) word = something else ; wait until users == 0 ; change the fields ; word = LIVE | new key
+ *
+ * Both sides are sequentially consistent: whoever counts itself in after the word changed sees that it did, whoever
+ * counted itself in before is waited for (Dekker's argument). Fields are plain memory: they are
+ * read only between a successful look and users--, and written only when nobody is inside.
+ */
+#ifndef VB_MEMORY_TABLE_H
+#define VB_MEMORY_TABLE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "memory/fault.h"
+#include "memory/region.h"
+
+#define VB_NO_SLOT UINT32_MAX
+
+enum {
+	VB_KEY_INDEX_BITS = 24,
+	VB_KEY_TAG_BITS = 8,
+	VB_CHUNK_SLOTS = 512,
+	VB_SLOTS_RESTING = 128,          /* so many free slots are kept out of use, that keys stay dead for a while */
+};
+
+/* Upper half of a slot's word; the lower half is the key. */
+enum vb_slot_state {
+	VB_SLOT_FREE = 0,
+	VB_SLOT_LIVE = 1,                /* the key names bytes */
+	VB_SLOT_UNBOUND = 2,             /* the key belongs to a window that names no bytes */
+};
+
+struct vb_slot {
+	uint64_t word;                   /* atomic: state and key */
+	uint32_t users;                  /* atomic: accesses under way */
+
+	/* Stable while a user is inside. */
+	uint32_t access;
+	uint64_t start, length, iova;
+	struct vb_pd *pd;
+	uint32_t qpn;                    /* type 2 windows: of the QP they are bound through */
+	uint8_t kind;                    /* enum vb_region_kind */
+	bool checked;
+	bool null;                       /* there are no bytes behind it */
+
+	/* Under the table's mutex only. */
+	uint8_t tag;                     /* of the last key this slot had */
+	uint32_t index;
+	uint32_t windows;                /* regions: windows bound to it */
+	uint32_t region;                 /* bound windows: index of the region's slot */
+	uint32_t next;                   /* free list; list of bound type 2 windows */
+	uint32_t previous;
+};
+
+struct vb_memory {
+	struct vb_memory_host host;
+	uint32_t round_key[4];           /* of the index permutation */
+	uint32_t max_slots, chunk_count;
+	struct vb_slot **chunks;         /* entries are set once, with release order */
+
+	pthread_mutex_t mutex;           /* everything below, and all changes to slots */
+	uint32_t slots_made;
+	uint32_t free_first, free_last, free_count; /* first in, first out */
+	uint32_t bound_type_2;           /* list of slots, VB_NO_SLOT: none */
+	uint32_t count[VB_REGION_MW_TYPE_2 + 1]; /* atomic for readers */
+};
+
+/* The keyed permutation of 24-bit numbers, and its inverse. */
+uint32_t vb_table_scramble(const struct vb_memory *memory, uint32_t index);
+uint32_t vb_table_unscramble(const struct vb_memory *memory, uint32_t scrambled);
+
+static inline uint64_t vb_slot_word(enum vb_slot_state state, uint32_t key)
+{
+	return (uint64_t)state << 32 | key;
+}
+
+static inline uint32_t vb_slot_key(const struct vb_slot *slot)
+{
+	return (uint32_t)__atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
+}
+
+static inline enum vb_slot_state vb_slot_state(const struct vb_slot *slot)
+{
+	return (enum vb_slot_state)(__atomic_load_n(&slot->word, __ATOMIC_SEQ_CST) >> 32);
+}
+
+/* The slot whose index the key carries, whatever its state and tag, or NULL. No lock needed. */
+struct vb_slot *vb_table_find(const struct vb_memory *memory, uint32_t key);
+
+/* Count in. NULL: the key names nothing, and *fault says how. */
+struct vb_slot *vb_table_enter(const struct vb_memory *memory, uint32_t key, enum vb_fault *fault);
+
+static inline void vb_table_leave(struct vb_slot *slot)
+{
+	/* Release: our copies happen before whatever the one waiting for us does next. */
+	__atomic_fetch_sub(&slot->users, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- Caller holds memory->mutex ---- */
+
+/* A free slot with a new key (not published), or NULL. */
+struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key);
+/* The key with a tag that differs from the slot's last one. */
+uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot);
+void vb_table_publish(struct vb_slot *slot, enum vb_slot_state state, uint32_t key);
+/* Take the bytes away: on return nobody is inside. */
+void vb_table_withdraw(struct vb_slot *slot, enum vb_slot_state state);
+/* Withdrawn already. */
+void vb_table_release(struct vb_memory *memory, struct vb_slot *slot);
+
+static inline struct vb_slot *vb_table_at(const struct vb_memory *memory, uint32_t index)
+{
+	struct vb_slot *chunk = __atomic_load_n(&memory->chunks[index / VB_CHUNK_SLOTS], __ATOMIC_ACQUIRE);
+
+	return chunk ? &chunk[index % VB_CHUNK_SLOTS] : NULL;
+}
+
+static inline void vb_table_count(struct vb_memory *memory, enum vb_region_kind kind, uint32_t change)
+{
+	__atomic_fetch_add(&memory->count[kind], change, __ATOMIC_RELAXED);
+}
+
+static inline void vb_pd_count(struct vb_pd *pd, uint32_t change)
+{
+	if (pd)
+		__atomic_fetch_add(&pd->users, change, __ATOMIC_RELAXED);
+}
+
+#endif

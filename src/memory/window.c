@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory windows, IBA 10.6.7. A window is a slot of its own. Binding copies into it where the bytes are, so that
+ * access through a window looks at one slot only; the region counts its windows and cannot change or go while it has any.
+ *
+ *   type 1:  named by its PD; bind again at will, length 0 unbinds
+ *   type 2:  named by the QP it was bound through; must be invalidated before it is bound again
+ */
+#include <errno.h>
+
+#include "memory/region.h"
+#include "memory/table.h"
+
+static bool is_window(const struct vb_slot *slot)
+{
+	return vb_slot_state(slot) != VB_SLOT_FREE &&
+	       (slot->kind == VB_REGION_MW_TYPE_1 || slot->kind == VB_REGION_MW_TYPE_2);
+}
+
+/* A window is found by the index in its key: between post and execution its tag may have changed. Caller holds the mutex. */
+static struct vb_slot *find_window(struct vb_memory *memory, uint32_t key)
+{
+	struct vb_slot *slot = vb_table_find(memory, key);
+
+	return slot && is_window(slot) ? slot : NULL;
+}
+
+static void list_bound(struct vb_memory *memory, struct vb_slot *slot)
+{
+	slot->previous = VB_NO_SLOT;
+	slot->next = memory->bound_type_2;
+	if (slot->next != VB_NO_SLOT)
+		vb_table_at(memory, slot->next)->previous = slot->index;
+	memory->bound_type_2 = slot->index;
+}
+
+static void unlist_bound(struct vb_memory *memory, struct vb_slot *slot)
+{
+	if (slot->previous != VB_NO_SLOT)
+		vb_table_at(memory, slot->previous)->next = slot->next;
+	else
+		memory->bound_type_2 = slot->next;
+	if (slot->next != VB_NO_SLOT)
+		vb_table_at(memory, slot->next)->previous = slot->previous;
+	slot->next = slot->previous = VB_NO_SLOT;
+}
+
+/* On return nobody is inside and the region may go. Caller holds the mutex. */
+static void unbind(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state)
+{
+	vb_table_withdraw(slot, state);
+	if (slot->region == VB_NO_SLOT)
+		return;
+	vb_table_at(memory, slot->region)->windows--;
+	slot->region = VB_NO_SLOT;
+	if (slot->kind == VB_REGION_MW_TYPE_2)
+		unlist_bound(memory, slot);
+}
+
+int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struct vb_pd *pd, uint32_t *key)
+{
+	struct vb_slot *slot;
+
+	if (kind != VB_REGION_MW_TYPE_1 && kind != VB_REGION_MW_TYPE_2)
+		return -EINVAL;
+	pthread_mutex_lock(&memory->mutex);
+	slot = vb_table_take(memory, key);
+	if (slot) {
+		slot->kind = (uint8_t)kind;
+		slot->pd = pd;
+		vb_pd_count(pd, 1);
+		vb_table_count(memory, kind, 1);
+		vb_table_publish(slot, VB_SLOT_UNBOUND, *key);
+	}
+	pthread_mutex_unlock(&memory->mutex);
+	return slot ? 0 : -ENOMEM;
+}
+
+int vb_window_deallocate(struct vb_memory *memory, uint32_t key)
+{
+	struct vb_slot *slot;
+
+	pthread_mutex_lock(&memory->mutex);
+	slot = find_window(memory, key);
+	if (slot) {
+		unbind(memory, slot, VB_SLOT_FREE);
+		vb_pd_count(slot->pd, -1u);
+		vb_table_count(memory, slot->kind, -1u);
+		vb_table_release(memory, slot);
+	}
+	pthread_mutex_unlock(&memory->mutex);
+	return slot ? 0 : -EINVAL;
+}
+
+static enum vb_fault check_window(const struct vb_slot *window, const struct vb_window_bind *bind)
+{
+	if (!window)
+		return VB_FAULT_KEY_UNKNOWN;
+	if (window->pd != bind->pd) /* IBA C10-72 */
+		return VB_FAULT_PD_MISMATCH;
+	if (bind->access & ~(unsigned)(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				       IBV_ACCESS_ZERO_BASED))
+		return VB_FAULT_BIND;
+	if (bind->new_key != 0 && bind->new_key >> VB_KEY_TAG_BITS != bind->window_key >> VB_KEY_TAG_BITS)
+		return VB_FAULT_BIND;
+	if (window->kind == VB_REGION_MW_TYPE_1)
+		return VB_FAULT_NONE;
+	/* IBA o10-37.2.30: bound type 2 windows are not bound again. o10-37.2.40: nor unbound by length 0. */
+	if (vb_slot_state(window) == VB_SLOT_LIVE || bind->length == 0 || bind->new_key == 0)
+		return VB_FAULT_BIND;
+	return VB_FAULT_NONE;
+}
+
+static enum vb_fault check_region(const struct vb_slot *region, const struct vb_window_bind *bind)
+{
+	if (!region || vb_slot_key(region) != bind->region_lkey || vb_slot_state(region) != VB_SLOT_LIVE ||
+	    region->kind != VB_REGION_MR)
+		return VB_FAULT_KEY_UNKNOWN;
+	if (region->pd != bind->pd) /* IBA C10-73 */
+		return VB_FAULT_PD_MISMATCH;
+	if (!(region->access & IBV_ACCESS_MW_BIND))
+		return VB_FAULT_RIGHTS;
+	/* IBA C10-75 */
+	if ((bind->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+	    !(region->access & IBV_ACCESS_LOCAL_WRITE))
+		return VB_FAULT_RIGHTS;
+	if (bind->address < region->iova || bind->address - region->iova > region->length ||
+	    bind->length > region->length - (bind->address - region->iova))
+		return VB_FAULT_RANGE;
+	return VB_FAULT_NONE;
+}
+
+static void fill_window(struct vb_slot *window, const struct vb_slot *region, const struct vb_window_bind *bind)
+{
+	window->start = region->start + (bind->address - region->iova);
+	window->length = bind->length;
+	/* A zero-based window is named by offsets from its start (ibv_bind_mw(3)). */
+	window->iova = bind->access & IBV_ACCESS_ZERO_BASED ? 0 : bind->address;
+	window->access = bind->access;
+	window->checked = region->checked;
+	window->null = false;
+	window->qpn = bind->qpn;
+}
+
+bool vb_window_bind(struct vb_memory *memory, struct vb_window_bind *bind, struct vb_fault_record *why)
+{
+	struct vb_slot *window, *region = NULL;
+	enum vb_fault fault;
+
+	pthread_mutex_lock(&memory->mutex);
+	window = find_window(memory, bind->window_key);
+	fault = check_window(window, bind);
+	if (fault == VB_FAULT_NONE && bind->length > 0) {
+		region = vb_table_find(memory, bind->region_lkey);
+		fault = check_region(region, bind);
+	}
+	if (fault == VB_FAULT_NONE) {
+		/* Those inside through the old binding leave before the new one stands. */
+		unbind(memory, window, VB_SLOT_UNBOUND);
+		if (bind->new_key == 0)
+			bind->new_key = vb_table_new_key(memory, window);
+		if (region) {
+			fill_window(window, region, bind);
+			window->region = region->index;
+			region->windows++;
+			if (window->kind == VB_REGION_MW_TYPE_2)
+				list_bound(memory, window);
+		}
+		vb_table_publish(window, region ? VB_SLOT_LIVE : VB_SLOT_UNBOUND, bind->new_key);
+	} else {
+		*why = (struct vb_fault_record){
+			.fault = fault,
+			.key = region ? bind->region_lkey : bind->window_key,
+			.address = bind->address,
+			.length = bind->length,
+			.region_start = region ? region->iova : 0,
+			.region_length = region ? region->length : 0,
+			.rights_asked = bind->access,
+			.rights_granted = region ? region->access : 0,
+			.qpn = bind->qpn,
+		};
+	}
+	pthread_mutex_unlock(&memory->mutex);
+	return fault == VB_FAULT_NONE;
+}
+
+static enum vb_fault check_invalidate(const struct vb_slot *slot, uint32_t key, const struct vb_pd *pd, uint32_t qpn)
+{
+	if (!slot || vb_slot_key(slot) != key || vb_slot_state(slot) == VB_SLOT_FREE)
+		return VB_FAULT_KEY_UNKNOWN;
+	/* Regions of user space and type 1 windows have no right to be invalidated by work (IBA 10.6.7.2.4). */
+	if (slot->kind != VB_REGION_MW_TYPE_2)
+		return VB_FAULT_RIGHTS;
+	if (vb_slot_state(slot) == VB_SLOT_UNBOUND)
+		return VB_FAULT_KEY_INVALIDATED;
+	if (slot->pd != pd)
+		return VB_FAULT_PD_MISMATCH;
+	return slot->qpn == qpn ? VB_FAULT_NONE : VB_FAULT_QP_MISMATCH;
+}
+
+bool vb_memory_invalidate(struct vb_memory *memory, uint32_t key, struct vb_pd *pd, uint32_t qpn, bool remote,
+			  struct vb_fault_record *why)
+{
+	struct vb_slot *slot;
+	enum vb_fault fault;
+
+	/* The specification asks the same of both; who asked is known to the caller's record. */
+	(void)remote;
+	pthread_mutex_lock(&memory->mutex);
+	slot = vb_table_find(memory, key);
+	fault = check_invalidate(slot, key, pd, qpn);
+	if (fault == VB_FAULT_NONE)
+		unbind(memory, slot, VB_SLOT_UNBOUND);
+	else
+		*why = (struct vb_fault_record){.fault = fault, .key = key, .qpn = qpn};
+	pthread_mutex_unlock(&memory->mutex);
+	return fault == VB_FAULT_NONE;
+}
+
+void vb_memory_unbind_qp(struct vb_memory *memory, uint32_t qpn)
+{
+	pthread_mutex_lock(&memory->mutex);
+	for (uint32_t index = memory->bound_type_2; index != VB_NO_SLOT;) {
+		struct vb_slot *slot = vb_table_at(memory, index);
+
+		index = slot->next;
+		if (slot->qpn == qpn)
+			unbind(memory, slot, VB_SLOT_UNBOUND);
+	}
+	pthread_mutex_unlock(&memory->mutex);
+}
