@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""perftest of the distribution: every tool, transport and the options people use.
+
+UC and UD have no flow control: a receiver that loses its processor for a while loses messages, and a bandwidth test
+of SENDs then waits for ever, on an adapter as well as here. Their counts are therefore such that all of it fits the
+receive queue and the socket at once.
+"""
+
+import signal
+
+from pylib.clients import MAIN_PLACES, PLACES, TCP_PORT, ClientCase, add, perftest_rows, which
+
+MTUS = (256, 512, 1024, 2048, 4096)
+
+# (tool, transport): {case: options}
+FULL = {
+    ("send_bw", "RC"): {
+        "default": "-n 2000", "all": "-a -n 100", "bidirectional": "-b -n 1000", "queue_pairs": "-q 8 -n 500",
+        "shared_receive": "--use-srq -q 4 -n 500", "inline": "-I 64 -s 64 -n 5000", "events": "-e -n 1000",
+        "bidirectional_all": "-a -b -n 50", "post_list": "-l 8 -n 2000 -s 1024", "old_post": "--use_old_post_send -n 1000",
+    },
+    ("send_bw", "UC"): {
+        "default": "-n 32 -s 1024", "small": "-n 64 -s 64 -I 64", "bidirectional": "-b -n 32 -s 1024",
+        "queue_pairs": "-q 8 -n 8 -s 512", "events": "-e -n 32 -s 1024",
+    },
+    ("send_bw", "UD"): {
+        "default": "-n 64 -s 1024", "small": "-n 64 -s 64 -I 64", "bidirectional": "-b -n 32 -s 1024",
+        "queue_pairs": "-q 8 -n 8 -s 512", "events": "-e -n 64 -s 1024", "shared_receive": "--use-srq -n 32 -s 1024",
+    },
+    ("send_lat", "RC"): {
+        "default": "-n 2000", "all": "-a -n 50", "inline": "-I 64 -s 64 -n 2000", "events": "-e -n 1000",
+        "shared_receive": "--use-srq -n 1000",
+    },
+    ("send_lat", "UC"): {"default": "-n 1000", "events": "-e -n 500", "sizes": "-s 16384 -n 500"},
+    ("send_lat", "UD"): {"default": "-n 1000", "events": "-e -n 500", "all": "-a -n 100"},
+    ("write_bw", "RC"): {
+        "default": "-n 2000", "all": "-a -n 100", "bidirectional": "-b -n 1000", "queue_pairs": "-q 8 -n 500",
+        "inline": "-I 64 -s 64 -n 5000", "events": "-e -n 1000", "bidirectional_all": "-a -b -n 50",
+        "many_queue_pairs": "-q 64 -n 50", "duration": "-D 2 -f 0", "post_list": "-l 8 -n 2000 -s 1024",
+        "region_per_queue_pair": "--mr_per_qp -q 4 -n 200",
+    },
+    ("write_bw", "UC"): {
+        "default": "-n 500", "bidirectional": "-b -n 500 -s 4096", "queue_pairs": "-q 8 -n 100", "events": "-e -n 500",
+        "all": "-a -n 20",
+    },
+    ("write_lat", "RC"): {"default": "-n 2000", "all": "-a -n 50", "inline": "-I 64 -s 64 -n 2000"},
+    ("write_lat", "UC"): {"default": "-n 1000", "inline": "-I 64 -s 64 -n 1000"},
+    ("read_bw", "RC"): {
+        "default": "-n 2000", "all": "-a -n 100", "bidirectional": "-b -n 1000", "queue_pairs": "-q 8 -n 300",
+        "events": "-e -n 1000", "one_outstanding": "-o 1 -n 500",
+    },
+    ("read_lat", "RC"): {"default": "-n 2000", "all": "-a -n 50", "events": "-e -n 500"},
+    ("atomic_bw", "RC"): {
+        "default": "-n 5000", "compare_and_swap": "-A CMP_AND_SWAP -n 5000", "bidirectional": "-b -n 2000",
+        "queue_pairs": "-q 8 -n 500", "events": "-e -n 1000",
+    },
+    ("atomic_lat", "RC"): {
+        "default": "-n 2000", "compare_and_swap": "-A CMP_AND_SWAP -n 1000", "events": "-e -n 500",
+    },
+}
+# Elsewhere: what depends on addresses and MTUs.
+SHORT = {
+    ("send_bw", "RC"): ("default", "all", "queue_pairs"), ("send_bw", "UD"): ("default",), ("send_lat", "RC"): ("default",),
+    ("send_lat", "UD"): ("default",), ("write_bw", "RC"): ("default", "all", "bidirectional"), ("write_bw", "UC"): ("default",),
+    ("write_lat", "RC"): ("default",), ("read_bw", "RC"): ("default", "all"), ("read_lat", "RC"): ("default",),
+    ("atomic_bw", "RC"): ("default",), ("atomic_lat", "RC"): ("default",),
+}
+
+
+class Perftest(ClientCase):
+    def argv(self, tool, transport, options, gid):
+        argv = [which("ib_" + tool), "-F", "-d", self.device, "-x", str(gid)] + options.split()
+        if not tool.startswith("atomic") and not tool.startswith("read"):
+            argv += ["-c", transport]
+        return argv
+
+    def perftest(self, tool, transport, options):
+        server, client = self.exchange(self.argv(tool, transport, options, self.gids[0]),
+                                       self.argv(tool, transport, options, self.gids[1]) + [self.address])
+        self.assert_no_complaint(server, client)
+        rows = perftest_rows(client)
+        self.assertTrue(rows, client)
+        words = options.split()
+        if "-a" in words:
+            # 2 bytes to 8 MiB; a datagram ends at the MTU.
+            sizes = [int(row[0]) for row in rows]
+            self.assertEqual(sizes, [2 << i for i in range(len(sizes))])
+            self.assertEqual(len(sizes), 23 if transport != "UD" else len(sizes))
+            self.assertGreaterEqual(len(sizes), 9)
+        else:
+            self.assertEqual(len(rows), 1, client)
+        for row in rows:
+            # Bandwidth: bytes, iterations, peak, average, million messages. Latency: bytes, iterations, min, max, typical...
+            self.assertGreater(row[3], 0, client)
+            if tool.endswith("_bw"):
+                self.assertLess(row[3], 1e6, client)
+            else:
+                self.assertLess(row[2], 1e6, client)
+                self.assertLessEqual(row[2], row[3], client)
+
+    def run_infinitely(self, tool, transport, options):
+        """Reports once per period until interrupted."""
+        words = options + " --run_infinitely -D 1"
+        server = self.server.start("stdbuf", "-oL", *self.argv(tool, transport, words, self.gids[0]))
+        self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
+        client = self.client.start("stdbuf", "-oL", *self.argv(tool, transport, words, self.gids[1]), self.address)
+        reported = client.wait_until(lambda process: len(perftest_rows(process.output())) >= 2, timeout=20)
+        self.assertTrue(reported, "client:\n%s\n\nserver:\n%s" % (client.output(), server.output()))
+        self.assertTrue(client.running())
+        client.signal(signal.SIGINT)
+        server.signal(signal.SIGINT)
+        for process in (client, server):
+            self.assertFalse(process.wait(5).timed_out)
+        for row in perftest_rows(client.output()):
+            self.assertGreater(row[3], 0, client.output())
+
+
+def add_case(tool, transport, case, options, place):
+    add(Perftest, "test_%s_%s__%s__%s" % (tool, transport, case, place), place, Perftest.perftest, tool, transport, options)
+
+
+for place, where in PLACES.items():
+    for (tool, transport), cases in FULL.items():
+        for case, options in cases.items():
+            if place in MAIN_PLACES or case in SHORT.get((tool, transport), ()):
+                add_case(tool, transport, case, options, place)
+    largest = 1024 if where["mtu"] == 1500 else 4096
+    for mtu in MTUS:
+        if mtu <= largest and (place in MAIN_PLACES or mtu == 4096):
+            for tool in ("send_bw", "write_bw", "read_bw"):
+                add_case(tool, "RC", "mtu_%d" % mtu, "-m %d -n 300" % mtu, place)
+            add_case("write_bw", "UC", "mtu_%d" % mtu, "-m %d -n 100" % mtu, place)
+for place in MAIN_PLACES:
+    for tool in ("write_bw", "send_bw"):
+        add(Perftest, "test_%s_RC__run_infinitely__%s" % (tool, place), place, Perftest.run_infinitely, tool, "RC", "")

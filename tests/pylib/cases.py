@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Running unittest cases side by side: each in a thread, each with its own result, all told to one report."""
+
+import collections
+import concurrent.futures
+import io
+import time
+import traceback
+import unittest
+
+
+class _Result(unittest.TestResult):
+    """Remembers the verdict on a single case; a failing subtest fails its case."""
+
+    def __init__(self):
+        super().__init__()
+        self.outcome, self.detail = "passed", None
+
+    def _bad(self, error):
+        self.outcome = "failed"
+        kind, value, trace = error
+        if issubclass(kind, AssertionError):
+            text = str(value)
+        else:
+            stream = io.StringIO()
+            traceback.print_exception(kind, value, trace, file=stream)
+            text = stream.getvalue()
+        self.detail = text if self.detail is None else self.detail + "\n" + text
+
+    def addError(self, test, error):
+        self._bad(error)
+
+    def addFailure(self, test, error):
+        self._bad(error)
+
+    def addSubTest(self, test, subtest, error):
+        if error:
+            self._bad(error)
+
+    def addSkip(self, test, reason):
+        self.outcome, self.detail = "skipped", reason
+
+
+def flatten(suite):
+    for entry in suite:
+        if isinstance(entry, unittest.TestSuite):
+            yield from flatten(entry)
+        else:
+            yield entry
+
+
+class CaseRunner:
+    def __init__(self, report, jobs):
+        self.report, self.jobs = report, jobs
+
+    def run(self, directory, pattern=None):
+        loader = unittest.TestLoader()
+        cases = [case for case in flatten(loader.discover(directory, top_level_dir=directory))
+                 if not pattern or pattern in case.id()]
+        if not cases:
+            return
+        families = collections.OrderedDict()
+        for case in cases:
+            families.setdefault(case.id().rsplit(".", 1)[0], []).append(case)
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            try:
+                for number, (family, members) in enumerate(families.items(), 1):
+                    began, counts = time.monotonic(), collections.Counter()
+                    for outcome in pool.map(self.one, members):
+                        counts[outcome] += 1
+                    self.report.progress(number, len(families), family, counts, time.monotonic() - began)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def one(self, case):
+        result, began = _Result(), time.monotonic()
+        case.run(result)
+        self.report.case(case.id().split(".", 1)[-1], result.outcome, time.monotonic() - began, result.detail)
+        return result.outcome

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""Unmodified client programs as test cases: where they run, how a server and a client meet, what their output says.
+
+A case is a method of a ClientCase subclass whose name carries its place; `across(places)` writes one method for each
+place. Each case has network namespaces of its own, so any number of cases can run side by side.
+"""
+
+import os
+import re
+import unittest
+
+from pylib.hosts import HostError, Network
+
+# Everything here talks TCP over IPv4 to find its peer; `family` says which GID carries the RDMA traffic.
+PLACES = {
+    "lo_v4": {"mtu": None, "address": "127.0.0.1", "gids": ("127.0.0.1", "127.0.0.1")},
+    "lo_v6": {"mtu": None, "address": "127.0.0.1", "gids": ("::1", "::1")},
+    "veth1500_v4": {"mtu": 1500, "address": "10.77.0.1", "gids": ("10.77.0.1", "10.77.0.2")},
+    "veth1500_v6": {"mtu": 1500, "address": "10.77.0.1", "gids": ("fd77::1", "fd77::2")},
+    "veth9000_v4": {"mtu": 9000, "address": "10.77.0.1", "gids": ("10.77.0.1", "10.77.0.2")},
+    "veth9000_v6": {"mtu": 9000, "address": "10.77.0.1", "gids": ("fd77::1", "fd77::2")},
+}
+ALL_PLACES = tuple(PLACES)
+MAIN_PLACES = ("lo_v4", "veth1500_v4")
+
+# Set by the runner: the files under test (hosts.Staged).
+staged = None
+
+TCP_PORT = 18515
+
+
+class ClientCase(unittest.TestCase):
+    TIMEOUT = 60
+
+    def setUp(self):
+        self.network = Network(staged)
+        self.network.__enter__()
+        self.addCleanup(self.network.close)
+
+    def settle(self, place):
+        """Build the place: self.server and self.client are hosts, self.device and self.gids what they use."""
+        where = PLACES[place]
+        if where["mtu"] is None:
+            self.server = self.client = self.network.host()
+            self.device = "roce_lo"
+        else:
+            self.server, self.client = self.network.pair(where["mtu"])
+            self.device = "roce_eth0"
+        self.address = where["address"]
+        try:
+            self.gids = (self.server.gid_index(self.device, where["gids"][0]),
+                         self.client.gid_index(self.device, where["gids"][1]))
+        except HostError as problem:
+            self.fail(str(problem))
+
+    def exchange(self, server_argv, client_argv, timeout=None, port=TCP_PORT):
+        """Run a server, wait until it listens, run the client against it; both must succeed. Returns their outputs."""
+        timeout = timeout or self.TIMEOUT
+        server = self.server.start(*server_argv)
+        if not server.wait_until(lambda process: process.listens(port)):
+            self.fail("the server does not listen:\n%s" % server.wait(0))
+        client = self.client.start(*client_argv)
+        client_result = client.wait(timeout)
+        # A client that failed leaves its server waiting: no point in waiting with it.
+        server_result = server.wait(timeout if client_result.code == 0 else 2)
+        if client_result.code or server_result.code:
+            self.fail("client:\n%s\n\nserver:\n%s" % (client_result, server_result))
+        return server_result.out, client_result.out
+
+    def assert_no_complaint(self, *outputs):
+        for out in outputs:
+            for line in out.splitlines():
+                if re.search(r"invalid data|fail|error|couldn't|unable|mismatch", line, re.I):
+                    self.fail("a complaint: %s\n\n%s" % (line, out))
+
+
+def across(places):
+    """Decorator: a function(self) that runs in each place, as test methods NAME__PLACE."""
+    def mark(function):
+        function.places = tuple(places)
+        return function
+    return mark
+
+
+def expand(cls):
+    """Class decorator: replace each marked function by its test methods."""
+    for name, function in list(vars(cls).items()):
+        places = getattr(function, "places", None)
+        if places is None:
+            continue
+        delattr(cls, name)
+        for place in places:
+            add(cls, "%s__%s" % (name, place), place, function)
+    return cls
+
+
+def add(cls, name, place, function, *arguments):
+    """Add a test method that settles in the place and calls function(self, *arguments)."""
+    def method(self):
+        self.settle(place)
+        function(self, *arguments)
+    method.__name__ = name
+    method.__doc__ = function.__doc__
+    assert not hasattr(cls, name), name
+    setattr(cls, name, method)
+
+
+def pingpong_figures(out):
+    """(bytes, megabits per second, iterations, microseconds per iteration) of an ibv_*_pingpong."""
+    volume = re.search(r"^(\d+) bytes in [\d.]+ seconds = ([\d.]+) Mbit/sec", out, re.M)
+    pace = re.search(r"^(\d+) iters in [\d.]+ seconds = ([\d.]+) usec/iter", out, re.M)
+    if not volume or not pace:
+        return None
+    return int(volume.group(1)), float(volume.group(2)), int(pace.group(1)), float(pace.group(2))
+
+
+def perftest_rows(out):
+    """The rows of figures of a perftest report, as lists of floats."""
+    rows, table = [], False
+    for line in out.splitlines():
+        if line.lstrip().startswith("#bytes"):
+            table = True
+        elif table:
+            words = line.split()
+            try:
+                rows.append([float(word) for word in words])
+            except ValueError:
+                pass
+            if rows and not rows[-1]:
+                rows.pop()
+    return rows
+
+
+def which(program):
+    """The distribution's own program, or None."""
+    path = os.path.join("/usr/bin", program)
+    return path if os.access(path, os.X_OK) else None

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""Running meson's tests and counting the cases inside them: cmocka's, TAP's, Python's unittest; else a program is one."""
+
+import collections
+import json
+import os
+import re
+import subprocess
+
+from pylib.report import StageFailed
+
+RUN = re.compile(r"^\[ RUN +\] (\S+)", re.M)
+OUTCOME = re.compile(r"^\[ +(OK|FAILED|SKIPPED|ERROR) +\] (\w+)\s*$", re.M)
+UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in", re.M)
+UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$", re.M)
+TAP = re.compile(r"^(ok|not ok)\b[^#\n]*(#\s*skip)?", re.M | re.I)
+
+
+def count_cases(text, result):
+    """Counter of passed, failed, skipped for one program's output and meson's verdict on it."""
+    counts = collections.Counter()
+    started = RUN.findall(text)
+    if started:
+        outcome = {name: word for word, name in OUTCOME.findall(text)}
+        for name in started:
+            # No verdict: it crashed in this one.
+            word = outcome.get(name, "FAILED")
+            counts[{"OK": "passed", "SKIPPED": "skipped"}.get(word, "failed")] += 1
+    elif UNITTEST_RAN.search(text):
+        ran = int(UNITTEST_RAN.search(text).group(1))
+        end = UNITTEST_END.search(text)
+        words = dict(re.findall(r"(\w+)=(\d+)", (end.group(1) or "") if end else ""))
+        counts["failed"] = int(words.get("failures", 0)) + int(words.get("errors", 0))
+        counts["skipped"] = int(words.get("skipped", 0))
+        counts["passed"] = ran - counts["failed"] - counts["skipped"]
+    elif TAP.search(text) and re.search(r"^1\.\.\d+", text, re.M):
+        for word, skip in TAP.findall(text):
+            counts["skipped" if skip else "passed" if word.lower() == "ok" else "failed"] += 1
+    if result == "SKIP":
+        return collections.Counter(skipped=max(1, sum(counts.values())))
+    if result not in ("OK", "EXPECTEDFAIL") and not counts["failed"]:
+        counts["failed"] += 1
+    elif not counts:
+        counts["passed"] = 1
+    return counts
+
+
+class MesonTests:
+    def __init__(self, path, jobs, report):
+        self.path, self.jobs, self.report = path, jobs, report
+
+    def names(self, suites, pattern):
+        """Tests that belong to one of the suites, by meson's own name."""
+        listed = json.loads(subprocess.run(["meson", "introspect", "--tests", self.path], check=True, text=True,
+                                           capture_output=True).stdout)
+        chosen = []
+        for test in listed:
+            mine = {suite.split(":")[-1] for suite in test["suite"]}
+            if mine & set(suites) and (not pattern or pattern in test["name"]):
+                chosen.append(test["name"])
+        return sorted(set(chosen))
+
+    def run(self, suites, pattern=None, environment=None, wrapper=(), slower=1):
+        names = self.names(suites, pattern)
+        if not names:
+            return
+        argv = ["meson", "test", "-C", self.path, "--no-rebuild", "--num-processes", str(self.jobs),
+                "--timeout-multiplier", str(slower), "--logbase", "verbena"]
+        if wrapper:
+            argv.append("--wrapper=" + " ".join(wrapper))
+        log = os.path.join(self.path, "meson-logs", "verbena%s.json" % ("-" + wrapper[0] if wrapper else ""))
+        if os.path.exists(log):
+            os.unlink(log)
+        done = subprocess.run(argv + names, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        if not os.path.exists(log):
+            raise StageFailed(done.stdout[-4000:])
+        with open(log, errors="replace") as lines:
+            results = [json.loads(line) for line in lines]
+        missing = set(names) - {result["name"].split(" / ")[-1] for result in results}
+        for number, result in enumerate(results, 1):
+            self.tell(number, len(results), result)
+        for name in sorted(missing):
+            self.report.case(name, "failed", detail="meson did not run it")
+
+    def tell(self, number, total, result):
+        name = result["name"].split(" / ")[-1]
+        text = (result.get("stdout") or "") + "\n" + (result.get("stderr") or "")
+        counts = count_cases(text, result["result"])
+        self.report.progress(number, total, name, counts, result["duration"])
+        for _ in range(counts["passed"]):
+            self.report.case(name, "passed", quiet=True)
+        for index in range(counts["failed"]):
+            self.report.case(name, "failed", detail=text[-6000:] if index == 0 else None)
+        for index in range(counts["skipped"]):
+            self.report.case(name, "skipped", detail=text[-500:] if index == 0 else None)
