@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What time it is, for those who call engines.
+ */
+#ifndef VB_IO_CLOCK_H
+#define VB_IO_CLOCK_H
+
+#include "base/time.h"
+
+vb_time vb_clock_now(void);                /* CLOCK_MONOTONIC */
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * eventfd(2), ppoll(2), prctl(2).
+ */
+#include "io/event.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+
+enum { MOST_ITEMS = 8 };
+
+int vb_event_open(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	return fd < 0 ? -errno : fd;
+}
+
+void vb_event_raise(int fd)
+{
+	uint64_t one = 1;
+
+	/* Fails only when the counter is full, and then the sleeper is awake. */
+	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+void vb_event_clear(int fd)
+{
+	uint64_t count;
+
+	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+void vb_wait(struct vb_wait_item *items, unsigned count, vb_time deadline)
+{
+	struct pollfd set[MOST_ITEMS];
+	struct timespec timeout = {0, 0};
+
+	assert(count <= MOST_ITEMS);
+	for (unsigned i = 0; i < count; i++)
+		set[i] = (struct pollfd){.fd = items[i].fd, .events = POLLIN};
+	if (deadline != VB_TIME_NEVER) {
+		vb_time left = deadline - vb_clock_now();
+
+		if (left > 0)
+			timeout = (struct timespec){left / 1000000000, left % 1000000000};
+	}
+	if (ppoll(set, count, deadline == VB_TIME_NEVER ? NULL : &timeout, NULL) < 0)
+		for (unsigned i = 0; i < count; i++)
+			set[i].revents = 0;
+	for (unsigned i = 0; i < count; i++)
+		items[i].readable = items[i].fd >= 0 && set[i].revents != 0;
+}
+
+void vb_thread_prepare(const char *name)
+{
+	prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
+	prctl(PR_SET_NAME, name, 0, 0, 0);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Making sockets: udp(7), ip(7), ipv6(7), socket(7).
+ */
+#include "io/udp.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#ifndef SO_ATTACH_REUSEPORT_CBPF
+#define SO_ATTACH_REUSEPORT_CBPF 51
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
+
+enum { WANTED_BUFFER = 8 * 1024 * 1024 };
+
+/* An option whose absence costs speed or comfort, not correctness. */
+static void try_option(int fd, int level, int name, int value)
+{
+	(void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+static int set_option(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) == 0 ? 0 : -errno;
+}
+
+/* Privileged processes may exceed net.core.rmem_max; the rest get what it grants. */
+static void enlarge_buffer(int fd, int forced, int plain)
+{
+	if (set_option(fd, SOL_SOCKET, forced, WANTED_BUFFER) != 0)
+		try_option(fd, SOL_SOCKET, plain, WANTED_BUFFER);
+}
+
+static int bind_wildcard(int fd, bool ipv6, uint16_t port)
+{
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+	if (ipv6)
+		return bind(fd, (struct sockaddr *)&six, sizeof(six)) == 0 ? 0 : -errno;
+	return bind(fd, (struct sockaddr *)&four, sizeof(four)) == 0 ? 0 : -errno;
+}
+
+static int open_socket(bool ipv6, int flags)
+{
+	int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | flags, IPPROTO_UDP), error;
+
+	if (fd < 0)
+		return -errno;
+	/* Otherwise an IPv6 socket would take the port from the IPv4 ones. */
+	if (ipv6 && (error = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1)) != 0) {
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+/* What a packet must tell besides its bytes: addresses, traffic class, hop limit. */
+static int ask_for_headers(int fd, bool ipv6)
+{
+	int error;
+
+	if (ipv6) {
+		if ((error = set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)) != 0 ||
+		    (error = set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1)) != 0)
+			return error;
+		return set_option(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+	}
+	if ((error = set_option(fd, IPPROTO_IP, IP_PKTINFO, 1)) != 0 ||
+	    (error = set_option(fd, IPPROTO_IP, IP_RECVTOS, 1)) != 0)
+		return error;
+	return set_option(fd, IPPROTO_IP, IP_RECVTTL, 1);
+}
+
+int vb_udp_open_receiver(bool ipv6)
+{
+	int fd = open_socket(ipv6, SOCK_NONBLOCK), error;
+
+	if (fd < 0)
+		return fd;
+	enlarge_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF);
+	/* Without offload datagrams just come one by one. */
+	try_option(fd, IPPROTO_UDP, UDP_GRO, 1);
+	/* Only groups this very socket has joined, not every group of the host. */
+	if (ipv6)
+		try_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+	else
+		try_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+	if ((error = ask_for_headers(fd, ipv6)) != 0 || (error = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) != 0 ||
+	    (error = bind_wildcard(fd, ipv6, VB_ROCE_PORT)) != 0) {
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+int vb_udp_open_sender(bool ipv6, uint16_t port)
+{
+	int fd = open_socket(ipv6, 0), error;
+	struct timeval patience = {0, 100000};
+
+	if (fd < 0)
+		return fd;
+	enlarge_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	/* Don't Fragment makes the kernel send identification 0, which the ICRC needs. */
+	if (ipv6)
+		error = set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+	else
+		error = set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+	if (error != 0 || (error = bind_wildcard(fd, ipv6, port)) != 0) {
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+bool vb_udp_is_receiver(int fd, bool ipv6)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof(address);
+	int protocol = 0, shared = 0;
+	socklen_t protocol_length = sizeof(protocol), shared_length = sizeof(shared);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &protocol_length) != 0 || protocol != IPPROTO_UDP ||
+	    getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shared, &shared_length) != 0 || shared == 0 ||
+	    getsockname(fd, (struct sockaddr *)&address, &length) != 0)
+		return false;
+	if (ipv6) {
+		const struct sockaddr_in6 *six = (const void *)&address;
+
+		return six->sin6_family == AF_INET6 && six->sin6_port == htons(VB_ROCE_PORT) &&
+		       IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr);
+	} else {
+		const struct sockaddr_in *four = (const void *)&address;
+
+		return four->sin_family == AF_INET && four->sin_port == htons(VB_ROCE_PORT) &&
+		       four->sin_addr.s_addr == htonl(INADDR_ANY);
+	}
+}
+
+uint64_t vb_udp_cookie(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t length = sizeof(cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 ? cookie : 0;
+}
+
+int vb_udp_attach_program(int fd, const struct sock_filter *program, unsigned length)
+{
+	struct sock_fprog attached = {
+		.len = (unsigned short)length,
+		.filter = (struct sock_filter *)(uintptr_t)program,
+	};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &attached, sizeof(attached)) == 0 ? 0 : -errno;
+}
+
+static socklen_t loopback_address(struct sockaddr_storage *storage, bool ipv6, uint16_t port)
+{
+	memset(storage, 0, sizeof(*storage));
+	if (ipv6) {
+		struct sockaddr_in6 *six = (void *)storage;
+
+		*six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port),
+					     .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+		return sizeof(*six);
+	} else {
+		struct sockaddr_in *four = (void *)storage;
+
+		*four = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port),
+					     .sin_addr = {htonl(INADDR_LOOPBACK)}};
+		return sizeof(*four);
+	}
+}
+
+int vb_udp_leave_group(int fd, bool ipv6)
+{
+	struct sockaddr_storage address;
+	socklen_t length = loopback_address(&address, ipv6, 9);
+
+	/* Connecting gives the socket a local address; it is hashed anew, and leaves the group of the wildcard ones. */
+	return connect(fd, (struct sockaddr *)&address, length) == 0 ? 0 : -errno;
+}
+
+int vb_udp_send_loopback(int fd, bool ipv6, const void *bytes, size_t length)
+{
+	struct sockaddr_storage address;
+	socklen_t address_length = loopback_address(&address, ipv6, VB_ROCE_PORT);
+
+	return sendto(fd, bytes, length, MSG_DONTWAIT, (struct sockaddr *)&address, address_length) < 0 ? -errno : 0;
+}
+
+int vb_udp_join(int fd, const uint8_t gid[16], uint32_t interface_index, bool join)
+{
+	if (vb_gid_is_ipv4(gid)) {
+		struct ip_mreqn request = {.imr_ifindex = (int)interface_index};
+
+		memcpy(&request.imr_multiaddr, gid + 12, 4);
+		return setsockopt(fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request,
+				  sizeof(request)) == 0 ? 0 : -errno;
+	} else {
+		struct ipv6_mreq request = {.ipv6mr_interface = interface_index};
+
+		memcpy(&request.ipv6mr_multiaddr, gid, 16);
+		return setsockopt(fd, IPPROTO_IPV6, join ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, &request,
+				  sizeof(request)) == 0 ? 0 : -errno;
+	}
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * RoCEv2 on UDP sockets.
+ *
+ * Receivers share port 4791: all bound with SO_REUSEPORT, one group per IP version, in which a BPF program picks the socket
+ * (daemon/steering.h). Senders are unconnected sockets with source ports of their own; with path MTU discovery forced their
+ * datagrams carry IP identification 0, and the segments of a UDP_SEGMENT send 0, 1, 2, ..., which the ICRC relies on.
+ *
+ * Sending (udp_send.c): a run of a burst is one sendmsg. Receiving (udp_receive.c): a batch of bundles, each one or more
+ * datagrams (UDP_GRO) of one flow.
+ */
+#ifndef VB_IO_UDP_H
+#define VB_IO_UDP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/path.h"
+
+struct sock_filter;
+struct vb_burst;
+
+/* A socket on port 4791, appended to its group; non-blocking. Descriptor or -errno: -EADDRINUSE the port is taken by somebody
+ * else, -EAFNOSUPPORT no such IP version here. */
+int vb_udp_open_receiver(bool ipv6);
+/* Bound to `port` alone. Sends block, for at most a tenth of a second. */
+int vb_udp_open_sender(bool ipv6, uint16_t port);
+
+/* A receiver that comes from elsewhere: is it what vb_udp_open_receiver makes? */
+bool vb_udp_is_receiver(int fd, bool ipv6);
+/* A number that tells sockets apart, the same through every descriptor of one; 0 if there is none. */
+uint64_t vb_udp_cookie(int fd);
+
+int vb_udp_attach_program(int fd, const struct sock_filter *program, unsigned length);
+/* Take the socket out of its group although others may hold it open. Its place goes to the last of the group. */
+int vb_udp_leave_group(int fd, bool ipv6);
+
+/* One datagram to port 4791 on loopback: for probes. */
+int vb_udp_send_loopback(int fd, bool ipv6, const void *bytes, size_t length);
+
+/* Join or leave a multicast group given as a GID. */
+int vb_udp_join(int fd, const uint8_t gid[16], uint32_t interface_index, bool join);
+
+/* Send run number `run` of the burst. 0 or -errno; *lost: packets that were not sent. */
+int vb_udp_send_run(int fd, const struct vb_burst *burst, uint32_t run, uint32_t *lost);
+
+/* What arrived: `length` bytes, datagrams of `segment` bytes each but perhaps the last. */
+struct vb_udp_bundle {
+	const uint8_t *bytes;
+	size_t length, segment;
+	struct vb_path from;               /* interface_index: where it came in, always set */
+};
+
+enum { VB_UDP_BATCH = 8 };
+
+struct vb_udp_batch;
+struct vb_udp_batch *vb_udp_batch_create(void);
+void vb_udp_batch_destroy(struct vb_udp_batch *batch);
+/* Take what waits, without waiting: the number of bundles, at most VB_UDP_BATCH, or -errno. */
+int vb_udp_batch_receive(struct vb_udp_batch *batch, int fd, bool ipv6);
+const struct vb_udp_bundle *vb_udp_batch_at(const struct vb_udp_batch *batch, unsigned index);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sending a run: one sendmsg that gathers headers from the burst and payload from registered memory, with UDP_SEGMENT where
+ * the run has several packets. Source address, traffic class and hop limit travel as control messages, because one socket
+ * serves every path.
+ *
+ * Some routes refuse segmentation (an interface without checksum offload, IPsec: EIO; a path MTU below the segment:
+ * EMSGSIZE or EINVAL). Then the packets go one by one; each ICRC is computed anew, for a lone datagram carries
+ * identification 0 where the segment would have carried its number.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "io/udp.h"
+#include "wire/burst.h"
+#include "wire/icrc.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+struct envelope {
+	struct msghdr message;
+	union {
+		struct sockaddr_in four;
+		struct sockaddr_in6 six;
+	} to;
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int)) +
+			  CMSG_SPACE(sizeof(uint16_t))];
+	} control;
+};
+
+static void add_control(struct envelope *envelope, int level, int type, const void *value, size_t length)
+{
+	struct cmsghdr *header = (struct cmsghdr *)(void *)(envelope->control.room + envelope->message.msg_controllen);
+
+	header->cmsg_level = level;
+	header->cmsg_type = type;
+	header->cmsg_len = CMSG_LEN(length);
+	memcpy(CMSG_DATA(header), value, length);
+	envelope->message.msg_controllen += CMSG_SPACE(length);
+}
+
+static void address_ipv4(struct envelope *envelope, const struct vb_path *path)
+{
+	struct in_pktinfo source = {.ipi_ifindex = (int)path->interface_index};
+	int tos = path->traffic_class, ttl = path->hop_limit;
+
+	envelope->to.four = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(VB_ROCE_PORT)};
+	memcpy(&envelope->to.four.sin_addr, path->destination + 12, 4);
+	envelope->message.msg_namelen = sizeof(envelope->to.four);
+	memcpy(&source.ipi_spec_dst, path->source + 12, 4);
+	add_control(envelope, IPPROTO_IP, IP_PKTINFO, &source, sizeof(source));
+	add_control(envelope, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
+	/* A hop limit of 0 is no limit one can send (IBV_AH leaves it 0 by default): the host's default then. */
+	if (ttl > 0)
+		add_control(envelope, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
+}
+
+static void address_ipv6(struct envelope *envelope, const struct vb_path *path)
+{
+	struct in6_pktinfo source = {.ipi6_ifindex = path->interface_index};
+	int traffic_class = path->traffic_class, hop_limit = path->hop_limit;
+
+	envelope->to.six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(VB_ROCE_PORT),
+						 .sin6_scope_id = path->interface_index};
+	memcpy(&envelope->to.six.sin6_addr, path->destination, 16);
+	envelope->message.msg_namelen = sizeof(envelope->to.six);
+	memcpy(&source.ipi6_addr, path->source, 16);
+	add_control(envelope, IPPROTO_IPV6, IPV6_PKTINFO, &source, sizeof(source));
+	add_control(envelope, IPPROTO_IPV6, IPV6_TCLASS, &traffic_class, sizeof(traffic_class));
+	if (hop_limit > 0)
+		add_control(envelope, IPPROTO_IPV6, IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
+}
+
+static void address_envelope(struct envelope *envelope, const struct vb_path *path)
+{
+	memset(envelope, 0, sizeof(*envelope));
+	envelope->message.msg_name = &envelope->to;
+	envelope->message.msg_control = &envelope->control;
+	if (vb_path_is_ipv4(path))
+		address_ipv4(envelope, path);
+	else
+		address_ipv6(envelope, path);
+}
+
+static int post(int fd, struct envelope *envelope)
+{
+	for (;;) {
+		if (sendmsg(fd, &envelope->message, MSG_NOSIGNAL) >= 0)
+			return 0;
+		/* ECONNREFUSED reports an earlier datagram's fate and clears it; this one was not tried. */
+		if (errno != EINTR && errno != ECONNREFUSED)
+			return -errno;
+	}
+}
+
+/* The packets of a run one by one. */
+static int post_singly(int fd, struct envelope *envelope, const struct vb_burst *burst, uint32_t run, uint32_t *lost)
+{
+	const struct vb_burst_run *from = &burst->run[run];
+	uint8_t *datagram = malloc(from->segment_size);
+	int error = datagram ? 0 : -ENOMEM;
+	struct iovec span;
+
+	*lost = 0;
+	for (uint32_t i = 0; i < from->packets; i++) {
+		size_t length;
+		uint32_t crc;
+		int failed;
+
+		if (!datagram) {
+			++*lost;
+			continue;
+		}
+		length = vb_burst_flatten(burst, run, i, datagram, from->segment_size);
+		crc = vb_icrc_begin(&from->path, 0, length);
+		crc = vb_icrc_headers(crc, datagram, length - VB_ICRC_LENGTH);
+		vb_icrc_store(crc, datagram + length - VB_ICRC_LENGTH);
+		span = (struct iovec){datagram, length};
+		envelope->message.msg_iov = &span;
+		envelope->message.msg_iovlen = 1;
+		failed = post(fd, envelope);
+		if (failed != 0) {
+			error = failed;
+			++*lost;
+		}
+	}
+	free(datagram);
+	return error;
+}
+
+int vb_udp_send_run(int fd, const struct vb_burst *burst, uint32_t run, uint32_t *lost)
+{
+	const struct vb_burst_run *from = &burst->run[run];
+	struct envelope envelope;
+	size_t plain_control;
+	int error;
+
+	address_envelope(&envelope, &from->path);
+	plain_control = envelope.message.msg_controllen;
+	if (from->packets > 1) {
+		uint16_t segment = (uint16_t)from->segment_size;
+
+		add_control(&envelope, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+	}
+	envelope.message.msg_iov = (struct iovec *)(uintptr_t)&burst->iovec[from->first_iovec];
+	envelope.message.msg_iovlen = from->iovecs;
+	error = post(fd, &envelope);
+	*lost = error == 0 ? 0 : from->packets;
+	if (from->packets > 1 && (error == -EIO || error == -EINVAL || error == -EMSGSIZE || error == -EOPNOTSUPP)) {
+		envelope.message.msg_controllen = plain_control;
+		error = post_singly(fd, &envelope, burst, run, lost);
+	}
+	return error;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * unix(7): abstract names, SCM_RIGHTS, SO_PEERCRED.
+ */
+#include "io/unix_socket.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+#include "io/event.h"
+
+static socklen_t make_address(struct sockaddr_un *address, const char *name)
+{
+	size_t length = strlen(name);
+
+	assert(length < sizeof(address->sun_path) - 1);
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	memcpy(address->sun_path + 1, name, length);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+int vb_unix_listen(const char *name)
+{
+	struct sockaddr_un address;
+	socklen_t length = make_address(&address, name);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, SOMAXCONN) == 0)
+		return fd;
+	error = -errno;
+	close(fd);
+	return error;
+}
+
+int vb_unix_connect(const char *name)
+{
+	struct sockaddr_un address;
+	socklen_t length = make_address(&address, name);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), error;
+
+	if (fd < 0)
+		return -errno;
+	while (connect(fd, (struct sockaddr *)&address, length) != 0) {
+		if (errno == EINTR)
+			continue;
+		error = -errno;
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+int vb_unix_accept(int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int vb_unix_peer(int fd, struct vb_unix_peer *peer)
+{
+	struct ucred credentials;
+	socklen_t length = sizeof(credentials);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0)
+		return -errno;
+	*peer = (struct vb_unix_peer){credentials.pid, credentials.uid, credentials.gid};
+	return 0;
+}
+
+int vb_unix_send(int fd, const void *bytes, size_t length, const int *fds, unsigned count, bool wait)
+{
+	struct iovec span = {(void *)(uintptr_t)bytes, length};
+	struct msghdr message = {.msg_iov = &span, .msg_iovlen = 1};
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(VB_UNIX_MAX_FDS * sizeof(int))];
+	} control;
+
+	assert(count <= VB_UNIX_MAX_FDS);
+	if (count > 0) {
+		struct cmsghdr *header;
+
+		memset(&control, 0, sizeof(control));
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+		header = CMSG_FIRSTHDR(&message);
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = SCM_RIGHTS;
+		header->cmsg_len = CMSG_LEN(count * sizeof(int));
+		memcpy(CMSG_DATA(header), fds, count * sizeof(int));
+	}
+	for (;;) {
+		if (sendmsg(fd, &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) >= 0)
+			return 0;
+		if (errno != EINTR)
+			return -errno;
+	}
+}
+
+static unsigned collect_descriptors(struct msghdr *message, int *fds)
+{
+	unsigned count = 0;
+
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(message); h; h = CMSG_NXTHDR(message, h)) {
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = CMSG_LEN(0); at + sizeof(int) <= h->cmsg_len && count < VB_UNIX_MAX_FDS;
+		     at += sizeof(int))
+			memcpy(&fds[count++], (char *)h + at, sizeof(int));
+	}
+	return count;
+}
+
+ssize_t vb_unix_receive(int fd, void *bytes, size_t room, int *fds, unsigned most, unsigned *count, vb_time deadline)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(VB_UNIX_MAX_FDS * sizeof(int))];
+	} control;
+	int received[VB_UNIX_MAX_FDS];
+	unsigned descriptors;
+	struct iovec span = {bytes, room};
+	struct msghdr message;
+	ssize_t length;
+
+	*count = 0;
+	for (;;) {
+		message = (struct msghdr){
+			.msg_iov = &span,
+			.msg_iovlen = 1,
+			.msg_control = &control,
+			.msg_controllen = sizeof(control),
+		};
+		length = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		if (length >= 0)
+			break;
+		if (errno == EAGAIN && deadline > 0) {
+			struct vb_wait_item item = {.fd = fd};
+
+			vb_wait(&item, 1, deadline);
+			if (item.readable || vb_clock_now() < deadline)
+				continue;
+			return -EAGAIN;
+		}
+		if (errno != EINTR)
+			return errno == ECONNRESET ? 0 : -errno;
+	}
+	descriptors = collect_descriptors(&message, received);
+	if (descriptors > most || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+		for (unsigned i = 0; i < descriptors; i++)
+			close(received[i]);
+		return -EMSGSIZE;
+	}
+	if (descriptors > 0)
+		memcpy(fds, received, descriptors * sizeof(int));
+	*count = descriptors;
+	return length;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Checking daemon messages. The rows of VB_DAEMON_MESSAGES say who may send a type, how long it is and how many
+ * descriptors come with it; what is left are the few fields with a range of their own.
+ */
+#include "wire/daemon_message.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "wire/mtu.h"
+
+struct row {
+	const char *name;
+	uint32_t type;
+	enum vb_daemon_sender sender;
+	uint32_t length;
+	unsigned fewest, most;             /* descriptors */
+};
+
+static const struct row rows[] = {
+#define X(name, value, sender, body, required, allowed) \
+	{#name, value, VB_DAEMON_FROM_##sender, sizeof(struct vb_daemon_header) + sizeof(body), required, allowed},
+	VB_DAEMON_MESSAGES(X)
+#undef X
+};
+
+_Static_assert(sizeof(struct vb_daemon_message) <= VB_DAEMON_MAX_MESSAGE, "VB_DAEMON_MAX_MESSAGE is too small");
+
+static const struct row *find_row(uint32_t type)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].type == type)
+			return &rows[i];
+	return NULL;
+}
+
+const char *vb_daemon_message_name(uint32_t type)
+{
+	const struct row *row = find_row(type);
+
+	return row ? row->name : NULL;
+}
+
+void vb_daemon_message_begin(struct vb_daemon_message *message, enum vb_daemon_type type, uint32_t sequence)
+{
+	const struct row *row = find_row(type);
+
+	memset(message, 0, sizeof(*message));
+	message->header = (struct vb_daemon_header){
+		.type = type,
+		.magic = VB_DAEMON_MAGIC,
+		.length = row ? row->length : 0,
+		.sequence = sequence,
+	};
+}
+
+/* Ends inside its room, is printable, and is all zero behind its end, so that nothing leaks through the padding. */
+static bool is_text(const char *text, size_t room)
+{
+	size_t i = 0;
+
+	while (i < room && text[i] != '\0') {
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+			return false;
+		i++;
+	}
+	if (i == room)
+		return false;
+	while (i < room)
+		if (text[i++] != '\0')
+			return false;
+	return true;
+}
+
+static bool device_is_sound(const struct vb_daemon_device *device)
+{
+	static const uint8_t hole[16];
+
+	if (!is_text(device->name, sizeof(device->name)) || device->name[0] == '\0' || strchr(device->name, '/') ||
+	    !is_text(device->interface, sizeof(device->interface)) || device->interface[0] == '\0' ||
+	    device->interface_index == 0 || device->interface_index > INT32_MAX || device->guid == 0 ||
+	    vb_mtu_bytes(device->active_mtu) == 0 || device->active > 1 || device->gid_count > VB_DAEMON_GIDS ||
+	    device->reserved[0] || device->reserved[1] || device->reserved2)
+		return false;
+	for (uint32_t i = device->gid_count; i < VB_DAEMON_GIDS; i++)
+		if (memcmp(device->gid[i], hole, sizeof(hole)) != 0)
+			return false;
+	return true;
+}
+
+static bool slot_is_sound(const struct vb_daemon_slot *slot, unsigned descriptors)
+{
+	return slot->slot >= 1 && slot->slot < VB_DAEMON_SLOTS &&
+	       (slot->descriptors & ~(uint32_t)VB_DAEMON_FD_ALL) == 0 &&
+	       vb_daemon_descriptor_count(slot->descriptors) == descriptors;
+}
+
+static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptors)
+{
+	switch ((enum vb_daemon_type)m->header.type) {
+	case VB_DAEMON_LIST_DEVICES:
+	case VB_DAEMON_WATCH_DEVICES:
+	case VB_DAEMON_OPEN_SLOT:
+	case VB_DAEMON_CLOSE_SLOT:
+	case VB_DAEMON_LIST_PROCESSES:
+		return m->empty.reserved[0] == 0 && m->empty.reserved[1] == 0;
+	case VB_DAEMON_HELLO:
+		return is_text(m->hello.program, sizeof(m->hello.program)) && m->hello.reserved[0] == 0 &&
+		       m->hello.reserved[1] == 0;
+	case VB_DAEMON_ADOPT_SLOT:
+		/* A slot without a receive socket is nothing to adopt. */
+		return slot_is_sound(&m->slot, descriptors) &&
+		       (m->slot.descriptors & (VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_IPV6)) != 0;
+	case VB_DAEMON_SLOT:
+		return slot_is_sound(&m->slot, descriptors);
+	case VB_DAEMON_PROBE_SEEN:
+		return true;
+	case VB_DAEMON_WELCOME:
+		return (m->welcome.flags & ~(uint32_t)VB_DAEMON_IS_SYSTEM) == 0 && m->welcome.reserved == 0 &&
+		       is_text(m->welcome.version, sizeof(m->welcome.version));
+	case VB_DAEMON_ERROR:
+		return m->error.error > 0 && m->error.error < 4096 && m->error.reserved == 0 &&
+		       is_text(m->error.text, sizeof(m->error.text));
+	case VB_DAEMON_END:
+		return m->end.reserved == 0;
+	case VB_DAEMON_DEVICE:
+		return device_is_sound(&m->device);
+	case VB_DAEMON_DEVICE_GONE:
+		return m->device_gone.interface_index != 0 && m->device_gone.interface_index <= INT32_MAX &&
+		       m->device_gone.reserved == 0;
+	case VB_DAEMON_PROCESS:
+		return m->process.slot < VB_DAEMON_SLOTS && is_text(m->process.program, sizeof(m->process.program));
+	}
+	return false;
+}
+
+int vb_daemon_message_check(const void *bytes, size_t length, unsigned descriptors, enum vb_daemon_sender sender)
+{
+	struct vb_daemon_header header;
+	const struct row *row;
+
+	if (length < sizeof(header))
+		return -EPROTO;
+	memcpy(&header, bytes, sizeof(header));
+	if (header.magic != VB_DAEMON_MAGIC)
+		return header.magic >> 16 == VB_DAEMON_MAGIC >> 16 ? -EPROTONOSUPPORT : -EPROTO;
+	row = find_row(header.type);
+	if (!row || row->sender != sender || header.length != length || row->length != length ||
+	    descriptors < row->fewest || descriptors > row->most)
+		return -EPROTO;
+	/* Only a daemon's unasked news have no number. */
+	if (header.sequence == 0 && header.type != VB_DAEMON_DEVICE && header.type != VB_DAEMON_DEVICE_GONE &&
+	    header.type != VB_DAEMON_PROBE_SEEN)
+		return -EPROTO;
+	return body_is_sound(bytes, descriptors) ? 0 : -EPROTO;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a process and verbenad say to each other: one message per datagram of a SOCK_SEQPACKET Unix socket whose abstract
+ * name belongs to the network namespace, so that one name serves every "host". Fixed layouts, host byte order (both
+ * ends are on this machine), the same for 32- and 64-bit programs.
+ *
+ * A message begins with its type: those below 0x100 are described here, those from 0x100 on are about connections
+ * (wire/cm_command.h). Each side takes the other for hostile: a message is copied out and checked wholly
+ * (vb_daemon_message_check) before any field of it is used.
+ *
+ *   process -> verbenad   HELLO first, then requests; each is answered by messages that repeat its `sequence`
+ *   verbenad -> process   answers; DEVICE and DEVICE_GONE with sequence 0 after WATCH_DEVICES
+ *
+ * The UDP datagrams by which a new verbenad learns the order of the sockets (struct vb_daemon_probe) are here too.
+ */
+#ifndef VB_WIRE_DAEMON_MESSAGE_H
+#define VB_WIRE_DAEMON_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/counters.h"
+
+#define VB_DAEMON_SOCKET "verbena/1"       /* abstract: a zero byte stands before it */
+#define VB_DAEMON_MAGIC 0x56420001u        /* "VB" and the version of this protocol */
+
+enum {
+	VB_DAEMON_SLOT_BITS = 10,
+	VB_DAEMON_SLOTS = 1 << VB_DAEMON_SLOT_BITS,
+	VB_DAEMON_INDEX_BITS = 14,         /* of a QPN: the rest is the process's own */
+	VB_DAEMON_INDICES = 1 << VB_DAEMON_INDEX_BITS,
+	VB_DAEMON_GIDS = 64,
+	VB_DAEMON_MAX_FDS = 5,
+	VB_DAEMON_MAX_MESSAGE = 4096,
+	VB_DAEMON_CM_TYPES = 0x100,        /* and up: wire/cm_command.h */
+};
+
+/* X(name, value, sender, body, required fds, allowed fds) */
+#define VB_DAEMON_MESSAGES(X)                                                     \
+	X(HELLO, 0x01, PROCESS, struct vb_daemon_hello, 0, 0)                     \
+	X(LIST_DEVICES, 0x02, PROCESS, struct vb_daemon_empty, 0, 0)              \
+	X(WATCH_DEVICES, 0x03, PROCESS, struct vb_daemon_empty, 0, 0)             \
+	X(OPEN_SLOT, 0x04, PROCESS, struct vb_daemon_empty, 0, 0)                 \
+	X(ADOPT_SLOT, 0x05, PROCESS, struct vb_daemon_slot, 1, 5)                 \
+	X(CLOSE_SLOT, 0x06, PROCESS, struct vb_daemon_empty, 0, 0)                \
+	X(PROBE_SEEN, 0x07, PROCESS, struct vb_daemon_probe_seen, 0, 0)           \
+	X(LIST_PROCESSES, 0x08, PROCESS, struct vb_daemon_empty, 0, 0)            \
+	X(WELCOME, 0x41, DAEMON, struct vb_daemon_welcome, 0, 0)                  \
+	X(ERROR, 0x42, DAEMON, struct vb_daemon_error, 0, 0)                      \
+	X(END, 0x43, DAEMON, struct vb_daemon_end, 0, 0)                          \
+	X(DEVICE, 0x44, DAEMON, struct vb_daemon_device, 0, 0)                    \
+	X(DEVICE_GONE, 0x45, DAEMON, struct vb_daemon_device_gone, 0, 0)          \
+	X(SLOT, 0x46, DAEMON, struct vb_daemon_slot, 0, 5)                        \
+	X(PROCESS, 0x47, DAEMON, struct vb_daemon_process, 0, 0)
+
+enum vb_daemon_type {
+#define X(name, value, sender, body, required, allowed) VB_DAEMON_##name = value,
+	VB_DAEMON_MESSAGES(X)
+#undef X
+};
+
+enum vb_daemon_sender { VB_DAEMON_FROM_PROCESS, VB_DAEMON_FROM_DAEMON };
+
+struct vb_daemon_header {
+	uint32_t type;
+	uint32_t magic;
+	uint32_t length;                   /* of the whole message */
+	uint32_t sequence;                 /* chosen by the asker, never 0 */
+};
+
+struct vb_daemon_empty {
+	uint32_t reserved[2];
+};
+
+struct vb_daemon_hello {
+	char program[16];                  /* for lists only */
+	uint32_t reserved[2];
+};
+
+enum { VB_DAEMON_IS_SYSTEM = 1 };
+
+struct vb_daemon_welcome {
+	uint32_t pid, uid;
+	uint32_t flags;                    /* VB_DAEMON_IS_SYSTEM */
+	uint32_t reserved;
+	char version[32];
+};
+
+struct vb_daemon_error {
+	int32_t error;                     /* errno, positive */
+	uint32_t reserved;
+	char text[248];                    /* a sentence for the user */
+};
+
+struct vb_daemon_end {
+	uint32_t count;                    /* of messages before it in the same answer */
+	uint32_t reserved;
+};
+
+struct vb_daemon_device {
+	char name[64];
+	char interface[16];
+	uint32_t interface_index;
+	uint8_t mac[6];
+	uint8_t reserved[2];
+	uint32_t interface_mtu;
+	uint32_t active_mtu;               /* code of wire/mtu.h */
+	uint64_t guid;
+	uint32_t active;                   /* 1: up, running, has an address */
+	uint32_t speed_mbps;
+	uint32_t gid_count;                /* entries in use, holes (all zero) included */
+	uint32_t reserved2;
+	uint8_t gid[VB_DAEMON_GIDS][16];
+};
+
+struct vb_daemon_device_gone {
+	uint32_t interface_index;
+	uint32_t reserved;
+};
+
+/* Descriptors travel in the order of their bits. */
+enum {
+	VB_DAEMON_FD_IPV4 = 1,             /* the slot's receive sockets */
+	VB_DAEMON_FD_IPV6 = 2,
+	VB_DAEMON_FD_PAGE = 4,             /* struct vb_daemon_page in a sealed memfd */
+	VB_DAEMON_FD_DAEMON_IPV4 = 8,      /* the daemon's own sockets, kept alive by processes of its user */
+	VB_DAEMON_FD_DAEMON_IPV6 = 16,
+	VB_DAEMON_FD_ALL = 31,
+};
+
+struct vb_daemon_slot {
+	uint32_t slot;                     /* 1 .. 1023: bits 23..14 of the process's QPNs */
+	uint32_t descriptors;              /* VB_DAEMON_FD_* */
+};
+
+struct vb_daemon_probe_seen {
+	uint64_t nonce;
+};
+
+struct vb_daemon_process {
+	uint32_t pid, uid;
+	uint32_t slot;                     /* 0: has opened no device */
+	uint32_t queue_pairs;
+	char program[16];
+	struct vb_counters counters;
+};
+
+/* What a process shows of itself, written by it alone. */
+struct vb_daemon_page {
+	uint32_t magic;
+	uint32_t queue_pairs;
+	struct vb_counters counters;
+};
+
+/* A datagram to port 4791 that no RoCE decoder takes: the transport version in its second byte is 15. With `steer` the program
+ * in the kernel hands it to the socket with that index; without, bytes 5..7 are read as a QPN like any packet's. */
+#define VB_DAEMON_PROBE_INDEX 0xff0f5601u
+#define VB_DAEMON_PROBE_SLOT 0xff0f5602u
+struct vb_daemon_probe {
+	struct be32 magic;
+	struct be32 steer;                 /* socket index, or QPN */
+	struct be64 nonce;
+};
+
+_Static_assert(sizeof(struct vb_daemon_header) == 16, "header");
+_Static_assert(sizeof(struct vb_daemon_hello) == 24, "hello");
+_Static_assert(sizeof(struct vb_daemon_welcome) == 48, "welcome");
+_Static_assert(sizeof(struct vb_daemon_error) == 256, "error");
+_Static_assert(offsetof(struct vb_daemon_device, guid) == 104, "device.guid");
+_Static_assert(sizeof(struct vb_daemon_device) == 128 + 16 * VB_DAEMON_GIDS, "device");
+_Static_assert(sizeof(struct vb_daemon_process) == 32 + sizeof(struct vb_counters), "process");
+_Static_assert(sizeof(struct vb_daemon_probe) == 16, "probe");
+
+struct vb_daemon_message {
+	struct vb_daemon_header header;
+	union {
+		struct vb_daemon_empty empty;
+		struct vb_daemon_hello hello;
+		struct vb_daemon_welcome welcome;
+		struct vb_daemon_error error;
+		struct vb_daemon_end end;
+		struct vb_daemon_device device;
+		struct vb_daemon_device_gone device_gone;
+		struct vb_daemon_slot slot;
+		struct vb_daemon_probe_seen probe_seen;
+		struct vb_daemon_process process;
+	};
+};
+
+/* Start a message: everything zero but the header. */
+void vb_daemon_message_begin(struct vb_daemon_message *message, enum vb_daemon_type type, uint32_t sequence);
+
+/* Is this a message that `sender` may send, with that many descriptors? 0, -EPROTONOSUPPORT (another version of the protocol) or
+ * -EPROTO. After 0 every field is in its range and every string ends. Types of wire/cm_command.h are not for this. */
+int vb_daemon_message_check(const void *bytes, size_t length, unsigned descriptors, enum vb_daemon_sender sender);
+
+/* NULL: no such type. */
+const char *vb_daemon_message_name(uint32_t type);
+
+static inline unsigned vb_daemon_descriptor_count(uint32_t descriptors)
+{
+	return (unsigned)__builtin_popcount(descriptors);
+}
+
+#endif
