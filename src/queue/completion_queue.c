@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A completion enters by vb_cq_push (engines, flushes) and leaves by vb_cq_poll. Both move free-running counters under
+ * cq->lock; the counters are stored atomically only so that vb_cq_looks_empty may glance at them.
+ *
+ * Events: arming is one shot. A completion that fits what was armed for makes an event due; moderation may hold it back until
+ * enough completions or enough time have passed.
+ */
+#include "queue/completion_queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "queue/limits.h"
+
+static uint32_t round_up_to_power_of_two(uint32_t n)
+{
+	uint32_t power = 1;
+
+	while (power < n)
+		power *= 2;
+	return power;
+}
+
+static uint32_t waiting(const struct vb_cq *cq)
+{
+	return cq->head - cq->tail;
+}
+
+static void set_head(struct vb_cq *cq, uint32_t head)
+{
+	/* Release: partner of the acquire in vb_cq_looks_empty. */
+	__atomic_store_n(&cq->head, head, __ATOMIC_RELEASE);
+}
+
+static void set_tail(struct vb_cq *cq, uint32_t tail)
+{
+	__atomic_store_n(&cq->tail, tail, __ATOMIC_RELEASE);
+}
+
+int vb_cq_init(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, uint32_t capacity)
+{
+	uint32_t slots;
+
+	if (capacity < 1 || capacity > VB_MAX_CQE)
+		return -EINVAL;
+	memset(cq, 0, sizeof(*cq));
+	slots = round_up_to_power_of_two(capacity);
+	cq->ring = malloc((size_t)slots * sizeof(*cq->ring));
+	if (!cq->ring)
+		return -ENOMEM;
+	cq->capacity = capacity;
+	cq->ring_mask = slots - 1;
+	cq->moderation_deadline = VB_TIME_NEVER;
+	cq->host = host;
+	cq->owner = owner;
+	vb_lock_init(&cq->lock);
+	return 0;
+}
+
+void vb_cq_fini(struct vb_cq *cq)
+{
+	free(cq->ring);
+	cq->ring = NULL;
+	vb_lock_fini(&cq->lock);
+}
+
+int vb_cq_resize(struct vb_cq *cq, uint32_t capacity)
+{
+	struct vb_completion *ring, *old;
+	uint32_t slots, count;
+
+	if (capacity < 1 || capacity > VB_MAX_CQE)
+		return -EINVAL;
+	slots = round_up_to_power_of_two(capacity);
+	ring = malloc((size_t)slots * sizeof(*ring));
+	if (!ring)
+		return -ENOMEM;
+	vb_lock_take(&cq->lock);
+	count = waiting(cq);
+	if (count > capacity) {
+		vb_lock_release(&cq->lock);
+		free(ring);
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		ring[(cq->tail + i) & (slots - 1)] = cq->ring[(cq->tail + i) & cq->ring_mask];
+	old = cq->ring;
+	cq->ring = ring;
+	cq->ring_mask = slots - 1;
+	cq->capacity = capacity;
+	vb_lock_release(&cq->lock);
+	free(old);
+	return 0;
+}
+
+/* Caller holds cq->lock. */
+static void fire(struct vb_cq *cq)
+{
+	cq->armed = VB_CQ_UNARMED;
+	cq->event_owed = false;
+	cq->moderation_pending = 0;
+	cq->moderation_deadline = VB_TIME_NEVER;
+	cq->host->completion_event(cq);
+}
+
+static bool is_due(const struct vb_cq *cq)
+{
+	if (cq->moderation_count == 0)
+		return cq->moderation_period == 0;
+	return cq->moderation_pending >= cq->moderation_count;
+}
+
+/* Caller holds cq->lock. */
+static void notify(struct vb_cq *cq, const struct vb_completion *completion)
+{
+	if (cq->armed == VB_CQ_UNARMED)
+		return;
+	/* ibv_req_notify_cq(3): solicited_only wakes for solicited completions and for those in error. */
+	if (cq->armed == VB_CQ_ARMED_SOLICITED && !completion->solicited && completion->status == IBV_WC_SUCCESS)
+		return;
+	cq->moderation_pending++;
+	if (is_due(cq)) {
+		fire(cq);
+	} else if (!cq->event_owed) {
+		cq->event_owed = true;
+		if (cq->moderation_period > 0) {
+			cq->moderation_deadline = completion->timestamp + VB_MICROSECONDS(cq->moderation_period);
+			cq->host->completion_deadline(cq, cq->moderation_deadline);
+		}
+	}
+}
+
+bool vb_cq_push(struct vb_cq *cq, const struct vb_completion *completion)
+{
+	bool taken = false;
+
+	vb_lock_take(&cq->lock);
+	if (!cq->overrun && waiting(cq) < cq->capacity) {
+		cq->ring[cq->head & cq->ring_mask] = *completion;
+		set_head(cq, cq->head + 1);
+		notify(cq, completion);
+		taken = true;
+	} else if (!cq->overrun) {
+		/* IBA 10.4.2: an overrun is told once, as an affiliated error of the CQ. */
+		cq->overrun = true;
+		cq->host->cq_event(cq, IBV_EVENT_CQ_ERR);
+	}
+	vb_lock_release(&cq->lock);
+	return taken;
+}
+
+void vb_completion_to_wc(const struct vb_completion *completion, struct ibv_wc *wc)
+{
+	memset(wc, 0, sizeof(*wc));
+	wc->wr_id = completion->wr_id;
+	wc->status = completion->status;
+	wc->opcode = completion->opcode;
+	wc->vendor_err = completion->vendor_error;
+	wc->byte_len = completion->byte_length;
+	if (completion->wc_flags & IBV_WC_WITH_INV)
+		wc->invalidated_rkey = completion->immediate;
+	else
+		wc->imm_data = completion->immediate;
+	wc->qp_num = completion->qpn;
+	wc->src_qp = completion->source_qpn;
+	wc->wc_flags = completion->wc_flags;
+	wc->pkey_index = completion->pkey_index;
+	wc->sl = completion->service_level;
+}
+
+int vb_cq_poll(struct vb_cq *cq, int room, struct ibv_wc *wc)
+{
+	int taken = 0;
+
+	if (vb_cq_looks_empty(cq))
+		return 0;
+	vb_lock_take(&cq->lock);
+	for (; taken < room && waiting(cq) > 0; taken++) {
+		vb_completion_to_wc(&cq->ring[cq->tail & cq->ring_mask], &wc[taken]);
+		set_tail(cq, cq->tail + 1);
+	}
+	vb_lock_release(&cq->lock);
+	return taken;
+}
+
+const struct vb_completion *vb_cq_peek(struct vb_cq *cq)
+{
+	vb_lock_assert_held(&cq->lock);
+	return waiting(cq) > 0 ? &cq->ring[cq->tail & cq->ring_mask] : NULL;
+}
+
+void vb_cq_advance(struct vb_cq *cq)
+{
+	vb_lock_assert_held(&cq->lock);
+	if (waiting(cq) > 0)
+		set_tail(cq, cq->tail + 1);
+}
+
+void vb_cq_arm(struct vb_cq *cq, bool solicited_only)
+{
+	vb_lock_take(&cq->lock);
+	if (!solicited_only)
+		cq->armed = VB_CQ_ARMED_ANY;
+	else if (cq->armed == VB_CQ_UNARMED)
+		cq->armed = VB_CQ_ARMED_SOLICITED;
+	vb_lock_release(&cq->lock);
+}
+
+void vb_cq_moderate(struct vb_cq *cq, uint16_t count, uint16_t period_microseconds)
+{
+	vb_lock_take(&cq->lock);
+	cq->moderation_count = count;
+	cq->moderation_period = period_microseconds;
+	/* What waited under the old rule is told now: under the new one it might wait forever. */
+	if (cq->event_owed)
+		fire(cq);
+	vb_lock_release(&cq->lock);
+}
+
+void vb_cq_expire(struct vb_cq *cq, vb_time now)
+{
+	vb_lock_take(&cq->lock);
+	if (cq->event_owed && cq->moderation_deadline != VB_TIME_NEVER) {
+		if (now >= cq->moderation_deadline)
+			fire(cq);
+		else
+			cq->host->completion_deadline(cq, cq->moderation_deadline);
+	}
+	vb_lock_release(&cq->lock);
+}
+
+void vb_cq_discard(struct vb_cq *cq, uint32_t qpn)
+{
+	uint32_t to;
+
+	vb_lock_take(&cq->lock);
+	to = cq->tail;
+	for (uint32_t from = cq->tail; from != cq->head; from++) {
+		const struct vb_completion *completion = &cq->ring[from & cq->ring_mask];
+
+		if (completion->qpn != qpn)
+			cq->ring[to++ & cq->ring_mask] = *completion;
+	}
+	set_head(cq, to);
+	vb_lock_release(&cq->lock);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Making a queue pair, asking it, and taking it down. Its state changes are in queue/qp_modify.c, work enters in
+ * queue/qp_post.c and leaves in queue/qp_complete.c.
+ */
+#include "queue/qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "queue/limits.h"
+
+static int check_config(const struct vb_qp_config *config)
+{
+	const struct ibv_qp_cap *cap = &config->cap;
+
+	if (config->type != IBV_QPT_RC && config->type != IBV_QPT_UC && config->type != IBV_QPT_UD)
+		return -EOPNOTSUPP;
+	if (config->create_flags & ~(unsigned)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
+		return -EOPNOTSUPP;
+	if (!config->pd || !config->send_cq || !config->recv_cq)
+		return -EINVAL;
+	if (cap->max_send_wr > VB_MAX_QP_WR || cap->max_send_sge > VB_MAX_SGE || cap->max_inline_data > VB_MAX_INLINE)
+		return -EINVAL;
+	/* ibv_create_qp(3): with an SRQ the receive capabilities are ignored. */
+	if (!config->srq && (cap->max_recv_wr > VB_MAX_QP_WR || cap->max_recv_sge > VB_MAX_SGE))
+		return -EINVAL;
+	return 0;
+}
+
+static int make_queues(struct vb_qp *qp, const struct ibv_qp_cap *cap)
+{
+	int rc = vb_send_queue_init(&qp->send, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data);
+
+	if (rc == 0)
+		rc = vb_receive_queue_init(&qp->receive, qp->srq ? 0 : cap->max_recv_wr, qp->srq ? 0 : cap->max_recv_sge);
+	return rc;
+}
+
+static void free_qp(struct vb_qp *qp)
+{
+	vb_send_queue_fini(&qp->send);
+	vb_receive_queue_fini(&qp->receive);
+	vb_lock_fini(&qp->lock);
+	free(qp);
+}
+
+static void count_on_others(struct vb_qp *qp, uint32_t change)
+{
+	__atomic_fetch_add(&qp->pd->users, change, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&qp->send_cq->users, change, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&qp->recv_cq->users, change, __ATOMIC_RELAXED);
+	if (qp->srq)
+		__atomic_fetch_add(&qp->srq->users, change, __ATOMIC_RELAXED);
+}
+
+int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *host,
+		 const struct vb_transport *transport, void *owner, struct vb_qp **out)
+{
+	struct vb_qp *qp;
+	int rc = check_config(config);
+
+	if (rc != 0)
+		return rc;
+	qp = calloc(1, sizeof(*qp) + transport->engine_size);
+	if (!qp)
+		return -ENOMEM;
+	vb_lock_init(&qp->lock);
+	vb_list_init(&qp->active);
+	qp->timer_armed = VB_TIME_NEVER;
+	qp->qpn = config->qpn;
+	qp->type = config->type;
+	qp->state = IBV_QPS_RESET;
+	qp->signal_all = config->signal_all;
+	qp->create_flags = config->create_flags;
+	qp->pd = config->pd;
+	qp->send_cq = config->send_cq;
+	qp->recv_cq = config->recv_cq;
+	qp->srq = config->srq;
+	qp->host = host;
+	qp->transport = transport;
+	qp->owner = owner;
+	rc = make_queues(qp, &config->cap);
+	if (rc == 0 && transport->attach)
+		rc = transport->attach(qp);
+	if (rc != 0) {
+		free_qp(qp);
+		return rc;
+	}
+	qp->attr.cap = (struct ibv_qp_cap){
+		.max_send_wr = qp->send.max_wr,
+		.max_recv_wr = qp->receive.max_wr,
+		.max_send_sge = qp->send.max_sge,
+		.max_recv_sge = qp->receive.max_sge,
+		.max_inline_data = qp->send.max_inline,
+	};
+	count_on_others(qp, 1);
+	*out = qp;
+	return 0;
+}
+
+void vb_qp_destroy(struct vb_qp *qp)
+{
+	if (qp->transport->detach)
+		qp->transport->detach(qp);
+	vb_cq_discard(qp->send_cq, qp->qpn);
+	if (qp->recv_cq != qp->send_cq)
+		vb_cq_discard(qp->recv_cq, qp->qpn);
+	/* IBA 10.6.7.2.6: type 2 windows do not outlive the queue pair they are bound through. */
+	if (qp->host->memory)
+		vb_memory_unbind_qp(qp->host->memory, qp->qpn);
+	count_on_others(qp, -1u);
+	free_qp(qp);
+}
+
+void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init_attr)
+{
+	vb_lock_take(&qp->lock);
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->sq_draining = qp->draining;
+	*init_attr = (struct ibv_qp_init_attr){
+		.cap = qp->attr.cap,
+		.qp_type = qp->type,
+		.sq_sig_all = qp->signal_all,
+	};
+	vb_lock_release(&qp->lock);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How work enters a queue pair. What can be known at once is refused at once with an errno: state, room, opcode against
+ * type, lengths, alignment, address handle. Keys are looked at when the work is executed, and become completions.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "queue/address.h"
+#include "queue/limits.h"
+#include "queue/qp.h"
+#include "queue/qp_flush.h"
+
+enum { UD_MAX_MESSAGE = 4096, QPN_MASK = 0xffffff };
+
+enum opcode_kind { KIND_NONE, KIND_SEND, KIND_WRITE, KIND_READ, KIND_ATOMIC, KIND_LOCAL };
+
+#define RC (1 << IBV_QPT_RC)
+#define UC (1 << IBV_QPT_UC)
+#define UD (1 << IBV_QPT_UD)
+
+/* ibv_post_send(3), but for SEND_WITH_INV on UC: the wire has no opcode for it (IBA table 38). */
+static const struct {
+	enum opcode_kind kind;
+	unsigned types;
+} opcodes[] = {
+	[IBV_WR_SEND] = {KIND_SEND, RC | UC | UD},
+	[IBV_WR_SEND_WITH_IMM] = {KIND_SEND, RC | UC | UD},
+	[IBV_WR_SEND_WITH_INV] = {KIND_SEND, RC},
+	[IBV_WR_RDMA_WRITE] = {KIND_WRITE, RC | UC},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {KIND_WRITE, RC | UC},
+	[IBV_WR_RDMA_READ] = {KIND_READ, RC},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {KIND_ATOMIC, RC},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {KIND_ATOMIC, RC},
+	[IBV_WR_LOCAL_INV] = {KIND_LOCAL, RC | UC},
+	[IBV_WR_BIND_MW] = {KIND_LOCAL, RC | UC},
+};
+
+static enum opcode_kind kind_of(const struct vb_qp *qp, enum ibv_wr_opcode opcode)
+{
+	if ((unsigned)opcode >= sizeof(opcodes) / sizeof(opcodes[0]) || !(opcodes[opcode].types & 1u << qp->type))
+		return KIND_NONE;
+	return opcodes[opcode].kind;
+}
+
+struct vb_send_wqe *vb_qp_begin_send(struct vb_qp *qp, int *error)
+{
+	struct vb_send_wqe *wqe;
+
+	vb_lock_assert_held(&qp->lock);
+	/* IBA 10.3.1, C10-29: not before RTS. SQD queues, SQE and ERR flush. */
+	if (qp->state < IBV_QPS_RTS) {
+		*error = EINVAL;
+		return NULL;
+	}
+	wqe = vb_send_queue_reserve(&qp->send);
+	if (!wqe) {
+		*error = ENOMEM;
+		return NULL;
+	}
+	*error = 0;
+	return wqe;
+}
+
+int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe)
+{
+	enum opcode_kind kind = kind_of(qp, wqe->opcode);
+
+	if (kind == KIND_NONE || wqe->sge_count > qp->send.max_sge || wqe->length > VB_MAX_MESSAGE)
+		return EINVAL;
+	if (wqe->is_inline && ((kind != KIND_SEND && kind != KIND_WRITE) || wqe->length > qp->send.max_inline))
+		return EINVAL;
+	/* IBA 9.4.5 leaves an unaligned atomic to the responder; it is always refused there, so it is refused here. */
+	if (kind == KIND_ATOMIC && (wqe->length != 8 || wqe->atomic.address % 8 != 0))
+		return EINVAL;
+	if (qp->type == IBV_QPT_UD && (wqe->length > UD_MAX_MESSAGE || wqe->datagram.qpn > QPN_MASK))
+		return EINVAL;
+	return 0;
+}
+
+/* The new work stands in the ring; whoever runs the engine next executes it. */
+void vb_qp_commit_sends(struct vb_qp *qp, vb_time now)
+{
+	vb_lock_assert_held(&qp->lock);
+	if (qp->signal_all)
+		for (uint32_t i = qp->send.head; i != qp->send.reserved; i++)
+			vb_send_queue_at(&qp->send, i)->send_flags |= IBV_SEND_SIGNALED;
+	vb_send_queue_commit(&qp->send);
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+		vb_qp_flush_sends(qp, now);
+}
+
+static int fill_datagram(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_send_wqe *wqe)
+{
+	const struct vb_ah *ah = wr->wr.ud.ah ? qp->host->address_of(wr->wr.ud.ah) : NULL;
+
+	if (!ah || ah->pd != qp->pd)
+		return EINVAL;
+	wqe->datagram.path = ah->path;
+	wqe->datagram.service_level = ah->service_level;
+	wqe->datagram.qpn = wr->wr.ud.remote_qpn;
+	/* IBA C10-15: a Q_Key with the high bit set stands for the queue pair's own. */
+	wqe->datagram.qkey = wr->wr.ud.remote_qkey & 1u << 31 ? qp->attr.qkey : wr->wr.ud.remote_qkey;
+	return 0;
+}
+
+static int fill_bind(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_send_wqe *wqe)
+{
+	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+
+	if (!wr->bind_mw.mw || (!info->mr && info->length > 0))
+		return EINVAL;
+	wqe->bind = (struct vb_window_bind){
+		.window_key = wr->bind_mw.mw->rkey,
+		.new_key = wr->bind_mw.rkey,
+		.region_lkey = info->mr ? info->mr->lkey : 0,
+		.address = info->addr,
+		.length = info->length,
+		.access = info->mw_access_flags,
+		.qpn = qp->qpn,
+		.pd = qp->pd,
+	};
+	return 0;
+}
+
+/* What the opcode adds to the list. */
+static int fill_operation(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_send_wqe *wqe, enum opcode_kind kind)
+{
+	switch (kind) {
+	case KIND_SEND:
+		return qp->type == IBV_QPT_UD ? fill_datagram(qp, wr, wqe) : 0;
+	case KIND_WRITE:
+	case KIND_READ:
+		wqe->rdma.address = wr->wr.rdma.remote_addr;
+		wqe->rdma.rkey = wr->wr.rdma.rkey;
+		return 0;
+	case KIND_ATOMIC:
+		wqe->atomic.address = wr->wr.atomic.remote_addr;
+		wqe->atomic.compare_or_add = wr->wr.atomic.compare_add;
+		wqe->atomic.swap = wr->wr.atomic.swap;
+		wqe->atomic.rkey = wr->wr.atomic.rkey;
+		return 0;
+	default:
+		return wr->opcode == IBV_WR_BIND_MW ? fill_bind(qp, wr, wqe) : 0;
+	}
+}
+
+/* The list, or its bytes: the caller may reuse them at once, and their key is not looked at (ibv_post_send(3)). */
+static int fill_payload(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_send_wqe *wqe)
+{
+	uint64_t length = 0;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->send.max_sge)
+		return EINVAL;
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	if (length > VB_MAX_MESSAGE)
+		return EINVAL;
+	wqe->length = (uint32_t)length;
+	if (!(wr->send_flags & IBV_SEND_INLINE)) {
+		wqe->sge_count = (uint32_t)wr->num_sge;
+		for (int i = 0; i < wr->num_sge; i++)
+			wqe->list[i] = wr->sg_list[i];
+		return 0;
+	}
+	wqe->is_inline = true;
+	if (length > qp->send.max_inline)
+		return EINVAL;
+	length = 0;
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *element = &wr->sg_list[i];
+
+		if (element->length > 0)
+			memcpy(vb_send_wqe_inline(wqe) + length, (const void *)(uintptr_t)element->addr, element->length);
+		length += element->length;
+	}
+	return 0;
+}
+
+static int fill_send(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_send_wqe *wqe)
+{
+	enum opcode_kind kind = kind_of(qp, wr->opcode);
+	int error;
+
+	if (kind == KIND_NONE)
+		return EINVAL;
+	wqe->wr_id = wr->wr_id;
+	wqe->opcode = wr->opcode;
+	wqe->send_flags = wr->send_flags;
+	if (wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_SEND_WITH_INV)
+		wqe->invalidate_rkey = wr->invalidate_rkey;
+	else
+		memcpy(&wqe->immediate, &wr->imm_data, sizeof(wqe->immediate));
+	error = fill_operation(qp, wr, wqe, kind);
+	if (error == 0 && kind != KIND_LOCAL)
+		error = fill_payload(qp, wr, wqe);
+	return error != 0 ? error : vb_qp_check_send(qp, wqe);
+}
+
+int vb_qp_post_send(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, vb_time now)
+{
+	int error = 0;
+
+	for (; wr; wr = wr->next) {
+		struct vb_send_wqe *wqe = vb_qp_begin_send(qp, &error);
+
+		if (wqe) {
+			error = fill_send(qp, wr, wqe);
+			if (error != 0)
+				qp->send.reserved--;
+		}
+		if (error != 0) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	vb_qp_commit_sends(qp, now);
+	return error;
+}
+
+int vb_qp_post_receive(struct vb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr, vb_time now)
+{
+	int error = 0;
+
+	vb_lock_assert_held(&qp->lock);
+	for (; wr && error == 0; wr = wr->next) {
+		/* IBA C10-28: not in RESET; and a queue pair with a shared queue has none of its own. */
+		error = qp->state == IBV_QPS_RESET || qp->srq ? EINVAL : -vb_receive_queue_post(&qp->receive, wr);
+		if (error != 0)
+			*bad_wr = wr;
+	}
+	if (qp->state == IBV_QPS_ERR)
+		vb_qp_flush_receives(qp, now);
+	return error;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The ring behind a send queue. A slot's size follows from what was asked for: its list and its inline bytes share one
+ * place, so a queue with one element and no inline data costs about a hundred bytes a slot.
+ */
+#include "queue/send_queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline)
+{
+	uint32_t area = max_sge * (uint32_t)sizeof(struct ibv_sge), slots = 1;
+
+	if (area < max_inline)
+		area = (max_inline + 7) & ~7u;
+	memset(queue, 0, sizeof(*queue));
+	queue->stride = (uint32_t)sizeof(struct vb_send_wqe) + area;
+	queue->max_sge = max_sge;
+	queue->max_inline = area;
+	if (max_wr == 0)
+		return 0;
+	while (slots < max_wr)
+		slots *= 2;
+	queue->slots = calloc(slots, queue->stride);
+	if (!queue->slots)
+		return -ENOMEM;
+	queue->mask = slots - 1;
+	queue->max_wr = max_wr;
+	return 0;
+}
+
+void vb_send_queue_fini(struct vb_send_queue *queue)
+{
+	free(queue->slots);
+	queue->slots = NULL;
+}
+
+struct vb_send_wqe *vb_send_queue_reserve(struct vb_send_queue *queue)
+{
+	struct vb_send_wqe *wqe;
+
+	if (queue->reserved - queue->tail >= queue->max_wr)
+		return NULL;
+	wqe = vb_send_queue_at(queue, queue->reserved++);
+	memset(wqe, 0, sizeof(*wqe));
+	return wqe;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From our vocabulary to that of completions: faults to statuses, work requests to completion opcodes.
+ *
+ * A fault of memory becomes LOC_PROT_ERR here: it was met with a local key. Met with a remote key, by our responder, it
+ * becomes a NAK (roce/) and at the other end REMOTE_ACCESS.
+ */
+#include "queue/qp.h"
+
+static const enum ibv_wc_status statuses[VB_FAULT_COUNT] = {
+	[VB_FAULT_NONE] = IBV_WC_SUCCESS,
+	[VB_FAULT_KEY_UNKNOWN] = IBV_WC_LOC_PROT_ERR,
+	[VB_FAULT_KEY_INVALIDATED] = IBV_WC_LOC_PROT_ERR,
+	[VB_FAULT_KEY_NOT_LOCAL] = IBV_WC_LOC_PROT_ERR,
+	[VB_FAULT_PD_MISMATCH] = IBV_WC_LOC_PROT_ERR,
+	[VB_FAULT_QP_MISMATCH] = IBV_WC_LOC_PROT_ERR,
+	[VB_FAULT_RIGHTS] = IBV_WC_LOC_PROT_ERR,
+	[VB_FAULT_QP_RIGHTS] = IBV_WC_LOC_ACCESS_ERR,
+	[VB_FAULT_RANGE] = IBV_WC_LOC_PROT_ERR,
+	[VB_FAULT_UNALIGNED_ATOMIC] = IBV_WC_LOC_QP_OP_ERR,
+	[VB_FAULT_UNMAPPED] = IBV_WC_LOC_PROT_ERR,
+	[VB_FAULT_BIND] = IBV_WC_MW_BIND_ERR,
+	[VB_FAULT_LOCAL_LENGTH] = IBV_WC_LOC_LEN_ERR,
+	[VB_FAULT_LOCAL_OPERATION] = IBV_WC_LOC_QP_OP_ERR,
+	[VB_FAULT_CQ_OVERRUN] = IBV_WC_FATAL_ERR,
+	[VB_FAULT_FLUSHED] = IBV_WC_WR_FLUSH_ERR,
+	[VB_FAULT_PSN_SEQUENCE] = IBV_WC_REM_INV_REQ_ERR,
+	[VB_FAULT_OPCODE_SEQUENCE] = IBV_WC_REM_INV_REQ_ERR,
+	[VB_FAULT_OPCODE_UNSUPPORTED] = IBV_WC_REM_INV_REQ_ERR,
+	[VB_FAULT_PACKET_LENGTH] = IBV_WC_REM_INV_REQ_ERR,
+	[VB_FAULT_MESSAGE_LENGTH] = IBV_WC_REM_INV_REQ_ERR,
+	[VB_FAULT_TOO_MANY_READS] = IBV_WC_REM_INV_REQ_ERR,
+	[VB_FAULT_NO_RECEIVE] = IBV_WC_REM_OP_ERR,
+	[VB_FAULT_RESPONDER_OPERATION] = IBV_WC_REM_OP_ERR,
+	[VB_FAULT_RETRY_EXCEEDED] = IBV_WC_RETRY_EXC_ERR,
+	[VB_FAULT_RNR_RETRY_EXCEEDED] = IBV_WC_RNR_RETRY_EXC_ERR,
+	[VB_FAULT_REMOTE_INVALID_REQUEST] = IBV_WC_REM_INV_REQ_ERR,
+	[VB_FAULT_REMOTE_ACCESS] = IBV_WC_REM_ACCESS_ERR,
+	[VB_FAULT_REMOTE_OPERATION] = IBV_WC_REM_OP_ERR,
+	[VB_FAULT_BAD_RESPONSE] = IBV_WC_BAD_RESP_ERR,
+};
+
+enum ibv_wc_status vb_fault_to_wc_status(enum vb_fault fault)
+{
+	return (unsigned)fault < VB_FAULT_COUNT ? statuses[fault] : IBV_WC_GENERAL_ERR;
+}
+
+enum ibv_wc_opcode vb_wr_to_wc_opcode(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	default:
+		return IBV_WC_SEND;
+	}
+}
