@@ -34,7 +34,7 @@ void vb_burst_reset(struct vb_burst *burst)
 bool vb_burst_has_room(const struct vb_burst *burst, unsigned spans, size_t copied)
 {
 	/* The packet may need a run of its own. */
-	return burst->runs < VB_BURST_RUNS && burst->iovecs + spans + 2 <= VB_BURST_IOVECS &&
+	return burst->runs < VB_BURST_RUNS && (uint64_t)burst->iovecs + spans + 2 <= VB_BURST_IOVECS &&
 	       copied <= VB_BURST_ARENA - PACKET_ROOM && burst->arena_used <= VB_BURST_ARENA - PACKET_ROOM - copied;
 }
 

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The CRC against a bit-by-bit one written here, and its rewinding against appending.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/crc.h"
+
+enum { SEED = 20240711 };
+
+static uint32_t random_state;
+
+static uint32_t next_random(void)
+{
+	random_state = random_state * 1664525u + 1013904223u;
+	return random_state ^ random_state >> 15;
+}
+
+static void fill_random(uint8_t *out, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		out[i] = (uint8_t)(next_random() >> 8);
+}
+
+/* Most significant bit first with explicit reflection: as unlike the tested code as can be. */
+static uint32_t slow_crc(const uint8_t *bytes, size_t length)
+{
+	uint32_t shift = 0xffffffff, reflected = 0;
+
+	for (size_t i = 0; i < length; i++)
+		for (int bit = 0; bit < 8; bit++) {
+			uint32_t in = (bytes[i] >> bit & 1) ^ shift >> 31;
+
+			shift = shift << 1 ^ (in ? 0x04c11db7u : 0);
+		}
+	for (int bit = 0; bit < 32; bit++)
+		reflected |= (shift >> bit & 1) << (31 - bit);
+	return ~reflected;
+}
+
+static void known_values(void **state)
+{
+	(void)state;
+	assert_int_equal(vb_crc32(0, "", 0), 0);
+	assert_int_equal(vb_crc32(0, "123456789", 9), 0xcbf43926);
+	assert_int_equal(vb_crc32(0, "a", 1), 0xe8b7be43);
+	/* No bytes change nothing, whatever they point at. */
+	assert_int_equal(vb_crc32(0x12345678, NULL, 0), 0x12345678);
+}
+
+static void agrees_with_the_slow_one(void **state)
+{
+	static uint8_t bytes[5000];
+
+	(void)state;
+	fill_random(bytes, sizeof(bytes));
+	for (size_t length = 0; length < 300; length++)
+		for (size_t offset = 0; offset < 4; offset++)
+			assert_int_equal(vb_crc32(0, bytes + offset, length), slow_crc(bytes + offset, length));
+	assert_int_equal(vb_crc32(0, bytes, sizeof(bytes)), slow_crc(bytes, sizeof(bytes)));
+}
+
+static void may_be_continued(void **state)
+{
+	static uint8_t bytes[700];
+
+	(void)state;
+	fill_random(bytes, sizeof(bytes));
+	for (size_t cut = 0; cut <= sizeof(bytes); cut++)
+		assert_int_equal(vb_crc32(vb_crc32(0, bytes, cut), bytes + cut, sizeof(bytes) - cut),
+				 vb_crc32(0, bytes, sizeof(bytes)));
+}
+
+/* Two messages that differ early and then go on alike: rewinding over the common rest gives back the difference. */
+static void rewinding_undoes_appending(void **state)
+{
+	static uint8_t rest[200000];
+	static const size_t lengths[] = {0, 1, 2, 3, 4, 5, 16, 255, 256, 257, 511, 512, 1058, 4150, 9000, 65506, 65535, 65536,
+					 65537, 131071, 200000};
+
+	(void)state;
+	fill_random(rest, sizeof(rest));
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		for (int round = 0; round < 8; round++) {
+			uint32_t a = next_random(), b = next_random();
+			uint32_t difference = vb_crc32(a, rest, lengths[i]) ^ vb_crc32(b, rest, lengths[i]);
+
+			assert_int_equal(vb_crc32_rewind(difference, lengths[i]), a ^ b);
+		}
+	for (size_t length = 0; length < 1100; length++) {
+		uint32_t a = next_random();
+
+		assert_int_equal(vb_crc32_rewind(vb_crc32(a, rest, length) ^ vb_crc32(0, rest, length), length), a);
+	}
+}
+
+/* What the ICRC check uses: rewound over the differing bytes too, the first bytes of the difference are theirs. */
+static void rewinding_finds_the_bytes_that_differ(void **state)
+{
+	uint8_t message[64], other[64];
+
+	(void)state;
+	for (int round = 0; round < 1000; round++) {
+		uint32_t rewound;
+
+		fill_random(message, sizeof(message));
+		for (unsigned i = 0; i < sizeof(other); i++)
+			other[i] = message[i];
+		other[10] ^= (uint8_t)next_random();
+		other[11] ^= (uint8_t)next_random();
+		rewound = vb_crc32_rewind(vb_crc32(0, message, 64) ^ vb_crc32(0, other, 64), 64 - 10);
+		assert_int_equal(rewound, (uint32_t)(message[10] ^ other[10]) | (uint32_t)(message[11] ^ other[11]) << 8);
+	}
+}
+
+static void no_difference_stays_none(void **state)
+{
+	(void)state;
+	for (size_t length = 0; length < 70000; length += 997)
+		assert_int_equal(vb_crc32_rewind(0, length), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(known_values),
+		cmocka_unit_test(agrees_with_the_slow_one),
+		cmocka_unit_test(may_be_continued),
+		cmocka_unit_test(rewinding_undoes_appending),
+		cmocka_unit_test(rewinding_finds_the_bytes_that_differ),
+		cmocka_unit_test(no_difference_stays_none),
+	};
+
+	random_state = SEED;
+	print_message("seed %d\n", SEED);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

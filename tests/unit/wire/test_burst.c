@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Bursts: which packets join a run, what they look like when the run is cut up again, and that the limits hold.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/burst.h"
+#include "wire/icrc.h"
+
+enum { SEED = 31337 };
+
+static uint32_t random_state;
+static struct vb_burst burst;
+static uint8_t memory[70000];
+
+static uint32_t next_random(void)
+{
+	random_state = random_state * 1664525u + 1013904223u;
+	return random_state >> 8;
+}
+
+static struct vb_path path_to(uint8_t last)
+{
+	return (struct vb_path){
+		.source = {[10] = 0xff, 0xff, 192, 0, 2, 1},
+		.destination = {[10] = 0xff, 0xff, 192, 0, 2, last},
+		.source_port = 0xc001,
+		.hop_limit = 64,
+	};
+}
+
+static struct vb_roce_packet packet_of(uint8_t opcode, uint32_t qpn, uint32_t psn)
+{
+	return (struct vb_roce_packet){.opcode = opcode, .op = vb_roce_opcode(opcode), .pkey = 0xffff,
+				       .destination_qpn = qpn, .psn = psn_of(psn), .pad = 3 /* must be overwritten */};
+}
+
+static void append(const struct vb_path *path, uint8_t opcode, uint32_t qpn, uint32_t psn, size_t payload)
+{
+	struct vb_roce_packet packet = packet_of(opcode, qpn, psn);
+	struct iovec span = {memory, payload};
+
+	assert_true(vb_burst_has_room(&burst, 1, 0));
+	vb_burst_append(&burst, path, &packet, &span, 1);
+}
+
+static void assert_runs(unsigned count, const uint32_t *packets)
+{
+	assert_int_equal(burst.runs, count);
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(burst.run[i].packets, packets[i]);
+}
+
+/* Everything that must hold of any burst: the runs tile the iovecs, sizes add up, limits hold, and each packet decodes
+ * with its index as the identification. */
+static void check_burst(void)
+{
+	uint32_t iovecs = 0, packets = 0;
+
+	assert_true(burst.runs <= VB_BURST_RUNS);
+	assert_true(burst.iovecs <= VB_BURST_IOVECS);
+	assert_true(burst.arena_used <= VB_BURST_ARENA);
+	for (uint32_t r = 0; r < burst.runs; r++) {
+		const struct vb_burst_run *run = &burst.run[r];
+		size_t bytes = 0, flat = 0;
+
+		assert_int_equal(run->first_iovec, iovecs);
+		assert_true(run->iovecs >= 1 && run->iovecs <= VB_BURST_RUN_IOVECS);
+		assert_true(run->packets >= 1 && run->packets <= VB_BURST_RUN_PACKETS);
+		assert_true(run->bytes <= VB_BURST_RUN_BYTES || run->packets == 1);
+		for (uint32_t i = 0; i < run->iovecs; i++) {
+			assert_true(burst.iovec[iovecs + i].iov_len > 0);
+			bytes += burst.iovec[iovecs + i].iov_len;
+		}
+		assert_int_equal(bytes, run->bytes);
+		for (uint32_t p = 0; p < run->packets; p++) {
+			static uint8_t out[66000];
+			struct vb_roce_packet packet;
+			size_t length = vb_burst_flatten(&burst, r, p, out, sizeof(out));
+			uint32_t crc = vb_icrc_headers(vb_icrc_begin(&run->path, (uint16_t)p, length), out, length - 4);
+			uint8_t icrc[4];
+
+			if (p + 1 < run->packets)
+				assert_int_equal(length, run->segment_size);
+			else
+				assert_true(length <= run->segment_size);
+			vb_icrc_store(crc, icrc);
+			assert_memory_equal(out + length - 4, icrc, 4);
+			assert_int_equal(vb_roce_packet_decode(&packet, out, length, &run->path, true, (uint16_t)p),
+					 VB_PACKET_OK);
+			assert_int_equal(packet.destination_qpn, run->destination_qpn);
+			flat += length;
+		}
+		assert_int_equal(flat, run->bytes);
+		iovecs += run->iovecs;
+		packets += run->packets;
+	}
+	assert_int_equal(iovecs, burst.iovecs);
+	assert_int_equal(packets, burst.packets);
+}
+
+static void starts_empty(void **state)
+{
+	(void)state;
+	memset(&burst, 0xee, sizeof(burst));
+	vb_burst_reset(&burst);
+	assert_true(vb_burst_is_empty(&burst));
+	assert_true(vb_burst_has_room(&burst, 30, 0));
+	assert_true(vb_burst_has_room(&burst, 1, 4096));
+	check_burst();
+}
+
+static void equal_sizes_make_one_run(void **state)
+{
+	struct vb_path path = path_to(2);
+
+	(void)state;
+	vb_burst_reset(&burst);
+	for (uint32_t i = 0; i < 10; i++)
+		append(&path, 0x01, 17, i, 1024);
+	assert_runs(1, (uint32_t[]){10});
+	/* Headers, then payload and trailer-with-next-header in turn: two iovecs a packet, one more to begin with. */
+	assert_int_equal(burst.iovecs, 21);
+	assert_int_equal(burst.run[0].segment_size, 12 + 1024 + 4);
+	assert_false(burst.run[0].closed);
+	check_burst();
+}
+
+static void a_shorter_packet_ends_the_run(void **state)
+{
+	struct vb_path path = path_to(2);
+
+	(void)state;
+	vb_burst_reset(&burst);
+	append(&path, 0x01, 17, 0, 1024);
+	append(&path, 0x01, 17, 1, 1024);
+	append(&path, 0x02, 17, 2, 1000);
+	assert_true(burst.run[0].closed);
+	append(&path, 0x04, 17, 3, 1000);
+	append(&path, 0x04, 17, 4, 1000);
+	append(&path, 0x04, 17, 5, 1024); /* longer than the segment size */
+	append(&path, 0x04, 17, 6, 0);
+	append(&path, 0x04, 17, 7, 0);
+	assert_runs(4, (uint32_t[]){3, 2, 2, 1});
+	check_burst();
+}
+
+/* Sizes are of the datagram: a longer header with less payload may be the same size, and padding evens out. */
+static void it_is_the_datagram_that_counts(void **state)
+{
+	struct vb_path path = path_to(2);
+
+	(void)state;
+	vb_burst_reset(&burst);
+	append(&path, 0x0a, 17, 0, 1000); /* 28 bytes of headers */
+	append(&path, 0x04, 17, 1, 1016); /* 12 */
+	append(&path, 0x04, 17, 2, 1013); /* pad 3 */
+	assert_runs(1, (uint32_t[]){3});
+	assert_false(burst.run[0].closed);
+	check_burst();
+}
+
+static void any_difference_of_path_or_qp_starts_a_run(void **state)
+{
+	struct vb_path paths[9];
+
+	(void)state;
+	for (unsigned i = 0; i < 9; i++)
+		paths[i] = path_to(2);
+	paths[1].source[12] ^= 1;
+	paths[2].destination[15] ^= 1;
+	paths[3].source_port ^= 1;
+	paths[4].traffic_class ^= 1;
+	paths[5].hop_limit ^= 1;
+	paths[6].flow_label ^= 1;
+	paths[7].interface_index ^= 1;
+	for (unsigned i = 1; i < 9; i++) {
+		vb_burst_reset(&burst);
+		append(&paths[0], 0x04, 17, 0, 600);
+		append(&paths[i], 0x04, i == 8 ? 18 : 17, 1, 600);
+		append(&paths[0], 0x04, 17, 2, 600); /* not with the first any more: order is kept */
+		append(&paths[0], 0x04, 17, 3, 600);
+		assert_runs(3, (uint32_t[]){1, 1, 2});
+		check_burst();
+	}
+}
+
+static void a_run_has_64_packets_and_65000_bytes(void **state)
+{
+	struct vb_path path = path_to(2);
+
+	(void)state;
+	vb_burst_reset(&burst);
+	for (uint32_t i = 0; i < 130; i++)
+		append(&path, 0x04, 17, i, 512);
+	assert_runs(3, (uint32_t[]){64, 64, 2});
+	check_burst();
+
+	vb_burst_reset(&burst);
+	for (uint32_t i = 0; i < 33; i++)
+		append(&path, 0x04, 17, i, 4096);
+	assert_runs(3, (uint32_t[]){15, 15, 3}); /* 15 * 4112 = 61,680 */
+	check_burst();
+}
+
+/* Small packets are contiguous, and neighbours share the iovec. */
+static void small_packets_share_an_iovec(void **state)
+{
+	struct vb_path path = path_to(2);
+
+	(void)state;
+	vb_burst_reset(&burst);
+	for (uint32_t i = 0; i < 20; i++)
+		append(&path, 0x11, 17, i, 0);
+	assert_runs(1, (uint32_t[]){20});
+	assert_int_equal(burst.iovecs, 1);
+	check_burst();
+	vb_burst_reset(&burst);
+	for (uint32_t i = 0; i < 20; i++)
+		append(&path, 0x04, 17, i, 256);
+	assert_int_equal(burst.iovecs, 1);
+	check_burst();
+	/* Copied payload is a snapshot; a large one is not. */
+	memory[0] = 1;
+	vb_burst_reset(&burst);
+	append(&path, 0x04, 17, 0, 200);
+	assert_true((uint8_t *)burst.iovec[0].iov_base >= burst.arena &&
+		    (uint8_t *)burst.iovec[0].iov_base < burst.arena + VB_BURST_ARENA);
+	append(&path, 0x04, 17, 0, 300);
+	assert_ptr_equal(burst.iovec[2].iov_base, memory);
+	check_burst();
+}
+
+static void payload_of_many_spans(void **state)
+{
+	struct vb_path path = path_to(2);
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(memory); i++)
+		memory[i] = (uint8_t)next_random();
+	for (size_t each = 0; each < 60; each++) {
+		struct vb_roce_packet packet = packet_of(0x04, 17, 0), back;
+		struct iovec spans[30];
+		uint8_t expected[30 * 64], out[8192];
+		size_t length = 0, size;
+
+		for (unsigned i = 0; i < 30; i++) {
+			size_t odd = i % 3 == 0 ? 0 : each + i % 2;
+
+			spans[i] = (struct iovec){odd ? memory + 1000 * i + i : NULL, odd};
+			if (odd)
+				memcpy(expected + length, spans[i].iov_base, odd);
+			length += odd;
+		}
+		vb_burst_reset(&burst);
+		assert_true(vb_burst_has_room(&burst, 30, 0));
+		vb_burst_append(&burst, &path, &packet, spans, 30);
+		size = vb_burst_flatten(&burst, 0, 0, out, sizeof(out));
+		assert_int_equal(vb_roce_packet_decode(&back, out, size, &path, true, 0), VB_PACKET_OK);
+		assert_int_equal(back.payload_length, length);
+		assert_int_equal(packet.pad, -length & 3);
+		assert_memory_equal(back.payload, expected, length);
+		check_burst();
+	}
+}
+
+static void no_spans_no_payload(void **state)
+{
+	struct vb_path path = path_to(2);
+	struct vb_roce_packet packet = packet_of(0x04, 17, 0);
+
+	(void)state;
+	vb_burst_reset(&burst);
+	vb_burst_append(&burst, &path, &packet, NULL, 0);
+	assert_int_equal(burst.run[0].bytes, 16);
+	check_burst();
+}
+
+/* A snapshot of any size between other packets. */
+static void copied_payload(void **state)
+{
+	struct vb_path path = path_to(2);
+	static const size_t sizes[] = {0, 1, 256, 257, 1024, 4096};
+	uint8_t out[8192];
+
+	(void)state;
+	vb_burst_reset(&burst);
+	for (unsigned i = 0; i < 6; i++) {
+		struct vb_roce_packet packet = packet_of(0x04, 17 + i, i), back;
+		uint8_t *area;
+
+		append(&path, 0x11, 5, i, 0);
+		assert_true(vb_burst_has_room(&burst, 1, sizes[i]));
+		area = vb_burst_copy_area(&burst, sizes[i]);
+		memset(area, (int)(0xa0 + i), sizes[i]);
+		vb_burst_append(&burst, &path, &packet, &(struct iovec){area, sizes[i]}, 1);
+		assert_int_equal(vb_roce_packet_decode(&back, out, vb_burst_flatten(&burst, burst.runs - 1, 0, out, sizeof(out)),
+						       &path, true, 0), VB_PACKET_OK);
+		assert_int_equal(back.payload_length, sizes[i]);
+		for (size_t b = 0; b < sizes[i]; b++)
+			assert_int_equal(back.payload[b], 0xa0 + i);
+	}
+	check_burst();
+}
+
+/* Random packets until has_room says no; then again. Nothing may overflow, whatever the mix. */
+static void random_bursts_hold_their_limits(void **state)
+{
+	static uint32_t out_of_room[3];
+
+	(void)state;
+	for (int round = 0; round < 300; round++) {
+		uint32_t style = next_random() % 5, psn = 0;
+
+		vb_burst_reset(&burst);
+		for (;;) {
+			struct vb_path path = path_to((uint8_t)(style == 0 ? next_random() % 2 : 9));
+			static const uint8_t opcodes[] = {0x04, 0x0a, 0x0b, 0x0d, 0x17, 0x64};
+			uint8_t opcode = opcodes[style == 2 ? 0 : next_random() % 6];
+			struct vb_roce_packet packet = packet_of(opcode, style == 1 ? next_random() % 3 : 7, psn++);
+			unsigned count = style == 3 ? next_random() % 31 : 1;
+			size_t left = next_random() % 3 ? 1024 : next_random() % 4097;
+			size_t copied = style == 4 ? 4096 : next_random() % 5 ? 0 : next_random() % 4097;
+			struct iovec spans[31];
+
+			if (!vb_burst_has_room(&burst, copied ? 1 : count, copied))
+				break;
+			if (copied) {
+				spans[0] = (struct iovec){vb_burst_copy_area(&burst, copied), copied};
+				memset(spans[0].iov_base, (int)psn, copied);
+				count = 1;
+			}
+			for (unsigned i = 0; i < count && !copied; i++) {
+				size_t length = i + 1 == count ? left : left / count;
+
+				spans[i] = (struct iovec){memory + 5000 * (i % 13), length};
+				left -= length;
+			}
+			vb_burst_append(&burst, &path, &packet, spans, count);
+		}
+		check_burst();
+		out_of_room[0] += burst.runs == VB_BURST_RUNS;
+		out_of_room[1] += burst.iovecs > VB_BURST_IOVECS - 40;
+		out_of_room[2] += burst.arena_used > VB_BURST_ARENA - 5000;
+	}
+	/* The test is worth something only if each limit was met. */
+	print_message("ended by runs %u, iovecs %u, arena %u\n", out_of_room[0], out_of_room[1], out_of_room[2]);
+	assert_true(out_of_room[0] && out_of_room[1] && out_of_room[2]);
+}
+
+static void has_room_is_never_fooled(void **state)
+{
+	(void)state;
+	vb_burst_reset(&burst);
+	assert_false(vb_burst_has_room(&burst, 1, VB_BURST_ARENA));
+	assert_false(vb_burst_has_room(&burst, 1, SIZE_MAX));
+	assert_false(vb_burst_has_room(&burst, VB_BURST_IOVECS, 0));
+	assert_false(vb_burst_has_room(&burst, UINT32_MAX, 0));
+	burst.runs = VB_BURST_RUNS;
+	assert_false(vb_burst_has_room(&burst, 0, 0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(starts_empty),
+		cmocka_unit_test(equal_sizes_make_one_run),
+		cmocka_unit_test(a_shorter_packet_ends_the_run),
+		cmocka_unit_test(it_is_the_datagram_that_counts),
+		cmocka_unit_test(any_difference_of_path_or_qp_starts_a_run),
+		cmocka_unit_test(a_run_has_64_packets_and_65000_bytes),
+		cmocka_unit_test(small_packets_share_an_iovec),
+		cmocka_unit_test(payload_of_many_spans),
+		cmocka_unit_test(no_spans_no_payload),
+		cmocka_unit_test(copied_payload),
+		cmocka_unit_test(random_bursts_hold_their_limits),
+		cmocka_unit_test(has_room_is_never_fooled),
+	};
+
+	random_state = SEED;
+	print_message("seed %d\n", SEED);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
