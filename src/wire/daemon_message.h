@@ -107,6 +107,7 @@ struct vb_daemon_device {
 	uint8_t reserved[2];
 	uint32_t interface_mtu;
 	uint32_t active_mtu;               /* code of wire/mtu.h */
+	uint32_t reserved1;                /* i386 aligns 64-bit fields to 4 bytes: no padding may be implicit */
 	uint64_t guid;
 	uint32_t active;                   /* 1: up, running, has an address */
 	uint32_t speed_mbps;
