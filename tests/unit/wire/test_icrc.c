@@ -40,8 +40,9 @@ static struct vb_path random_path(bool ipv4)
 	return path;
 }
 
-/* What the annex's figure shows, masked fields all ones, up to the ICRC. */
-static uint32_t reference(const struct vb_path *path, uint16_t id, const uint8_t *datagram, size_t length)
+/* What the annex's figure shows, masked fields all ones, up to the ICRC. `flags`: the IPv4 header's, with the fragment
+ * offset; always 0x4000 in a right packet. */
+static uint32_t reference(const struct vb_path *path, uint16_t id, uint16_t flags, const uint8_t *datagram, size_t length)
 {
 	static uint8_t all[66000];
 	size_t n = 0, udp = length + 8;
@@ -50,7 +51,7 @@ static uint32_t reference(const struct vb_path *path, uint16_t id, const uint8_t
 	n = 8;
 	if (path->destination[0] == 0) {
 		uint8_t ip[20] = {0x45, 0xff, (uint8_t)((udp + 20) >> 8), (uint8_t)(udp + 20), (uint8_t)(id >> 8), (uint8_t)id,
-				  0x40, 0, 0xff, 17, 0xff, 0xff};
+				  (uint8_t)(flags >> 8), (uint8_t)flags, 0xff, 17, 0xff, 0xff};
 
 		memcpy(ip + 12, path->source + 12, 4);
 		memcpy(ip + 16, path->destination + 12, 4);
@@ -100,7 +101,7 @@ static void agrees_with_whole_packets(void **state)
 			/* In two pieces as a sender does, and in one. */
 			crc = vb_icrc_headers(vb_icrc_begin(&path, id, length), datagram, headers);
 			crc = vb_icrc_payload(crc, datagram + headers, length - 4 - headers);
-			assert_int_equal(crc, reference(&path, id, datagram, length));
+			assert_int_equal(crc, reference(&path, id, 0x4000, datagram, length));
 			assert_int_equal(vb_icrc_headers(vb_icrc_begin(&path, id, length), datagram, length - 4), crc);
 			vb_icrc_store(crc, datagram + length - 4);
 			assert_true(vb_icrc_is_valid(&path, datagram, length, id));
@@ -173,6 +174,26 @@ static void wrong_ones_do_not(void **state)
 	assert_int_equal(passed6, 0);
 }
 
+/* The search is for the identification and not for its neighbours: the length before it and the flags after. */
+static void nothing_but_the_identification_is_searched_for(void **state)
+{
+	uint8_t datagram[64];
+	struct vb_path path = random_path(true);
+
+	(void)state;
+	fill(datagram, sizeof(datagram));
+	for (int bit = 0; bit < 16; bit++)
+		for (unsigned id = 0; id <= 0xffff; id += 257) {
+			uint16_t flags = (uint16_t)(0x4000 ^ 1 << bit);
+
+			vb_icrc_store(reference(&path, (uint16_t)id, flags, datagram, 64), datagram + 60);
+			assert_false(vb_icrc_is_valid(&path, datagram, 64, 0));
+			vb_icrc_store(vb_icrc_headers(vb_icrc_begin(&path, (uint16_t)id, (size_t)(64 ^ 1 << bit)), datagram, 60),
+				      datagram + 60);
+			assert_false(vb_icrc_is_valid(&path, datagram, 64, 0));
+		}
+}
+
 /* IPv6 has no identification, so none is searched for. */
 static void ipv6_does_not_depend_on_the_guess(void **state)
 {
@@ -216,6 +237,7 @@ int main(void)
 		cmocka_unit_test(any_identification_passes),
 		cmocka_unit_test(any_length_passes),
 		cmocka_unit_test(wrong_ones_do_not),
+		cmocka_unit_test(nothing_but_the_identification_is_searched_for),
 		cmocka_unit_test(ipv6_does_not_depend_on_the_guess),
 		cmocka_unit_test(both_spellings_of_a_group_are_ipv4),
 		cmocka_unit_test(too_short_is_not_valid),
