@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""`make install` into a folder, and the demo: what a new user does first."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+
+from pylib import clients
+from pylib.clients import ClientCase, across, expand, which
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+
+PROGRAM = """
+#include <infiniband/verbs.h>
+#include <stdio.h>
+int main(void)
+{
+	int count = 0;
+	struct ibv_device **list = ibv_get_device_list(&count);
+	for (int i = 0; i < count; i++)
+		puts(ibv_get_device_name(list[i]));
+	ibv_free_device_list(list);
+	return count == 0;
+}
+"""
+
+
+@expand
+class Install(ClientCase):
+    def install(self, prefix, destdir):
+        done = subprocess.run([os.path.join(ROOT, "scripts", "install-files"), clients.staged.root, prefix, destdir],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def folder(self):
+        path = tempfile.mkdtemp(prefix="verbena-install-")
+        self.addCleanup(shutil.rmtree, path, True)
+        os.chmod(path, 0o755)
+        return path
+
+    @across(["lo_v4"])
+    def test_destdir(self):
+        """A package's root: every file in its place, none of them naming the root."""
+        root = self.folder()
+        self.install("/usr", root)
+        for path in ("bin/verbena", "bin/verbenad", "lib/verbena/libibverbs.so.1", "lib/verbena/libibverbs.so",
+                     "lib/verbena/librdmacm.so.1", "lib/verbena/pkgconfig/verbena.pc", "lib/verbena/pkgconfig/libibverbs.pc",
+                     "lib/verbena/pkgconfig/librdmacm.pc", "lib/systemd/system/verbenad.service", "lib/sysusers.d/verbena.conf"):
+            self.assertTrue(os.path.exists(os.path.join(root, "usr", path)), path)
+        for directory, _, names in os.walk(root):
+            for name in names:
+                if name.endswith((".pc", ".service", ".conf")):
+                    with open(os.path.join(directory, name)) as file:
+                        text = file.read()
+                    self.assertNotIn(root, text)
+                    self.assertNotIn("@", text.split("\n", 1)[1].replace("verbenad --system", ""), name)
+
+    @across(["lo_v4"])
+    def test_installed_tree_works(self):
+        """`verbena run` finds the libraries of an installation, and they find their daemon."""
+        prefix = self.folder()
+        self.install(prefix, "")
+        result = self.client.run(prefix + "/bin/verbena", "run", which("ibv_devices"), environment={"LD_LIBRARY_PATH": ""})
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("roce_lo", result.out)
+
+    @across(["lo_v4"])
+    def test_pkg_config(self):
+        """A program linked by our pkg-config file uses our library without any environment."""
+        prefix = self.folder()
+        self.install(prefix, "")
+        source, program = prefix + "/list.c", prefix + "/list"
+        with open(source, "w") as file:
+            file.write(PROGRAM)
+        environment = {**os.environ, "PKG_CONFIG_PATH": prefix + "/lib/verbena/pkgconfig"}
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libibverbs"], env=environment, check=True, text=True,
+                               capture_output=True).stdout.split()
+        subprocess.run(["gcc", source, "-o", program, *flags], check=True)
+        result = self.client.run(program, environment={"LD_LIBRARY_PATH": ""})
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("roce_lo", result.out)
+
+
+@expand
+class Demo(ClientCase):
+    @across(["lo_v4"])
+    def test_demo(self):
+        """The demo as an ordinary user: both programs work, and the summary says with what."""
+        script = os.path.join(clients.staged.root, "demo")
+        shutil.copy(os.path.join(ROOT, "scripts", "demo"), script)
+        result = self.client.run("python3", script, clients.staged.root, environment={"LD_LIBRARY_PATH": ""}, timeout=120)
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("No RDMA hardware, kernel module or root was used.", result.out)
+        self.assertIn(clients.staged.root + "/lib/libibverbs.so.1", result.out)
+        self.assertRegex(result.out, r"/usr/bin/ibv_rc_pingpong\s+\(ibverbs-utils ")
+        self.assertRegex(result.out, r"/usr/bin/ib_write_bw\s+\(perftest ")
+
+    @across(["lo_v4"])
+    def test_port_taken(self):
+        """With somebody else on port 4791 the demo says so."""
+        # The daemon that answered while this place was set up must leave first.
+        for pid in self.client.pids():
+            os.kill(pid, 15)
+        while self.client.pids():
+            pass
+        thief = self.client.start("python3", "-u", "-c",
+                                  "import socket, time\n"
+                                  "for family in (socket.AF_INET, socket.AF_INET6):\n"
+                                  "    s = socket.socket(family, socket.SOCK_DGRAM); globals()[str(family)] = s\n"
+                                  "    if family == socket.AF_INET6: s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)\n"
+                                  "    s.bind(('', 4791))\n"
+                                  "print('bound')\ntime.sleep(60)")
+        self.assertTrue(thief.wait_until(lambda process: "bound" in process.output()), thief.output())
+        script = os.path.join(clients.staged.root, "demo")
+        shutil.copy(os.path.join(ROOT, "scripts", "demo"), script)
+        result = self.client.run("python3", script, clients.staged.root, timeout=60)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("4791", result.out)
