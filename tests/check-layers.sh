@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Dependencies between the rooms of src/ point one way. Fails when a room includes a header of a room it may not know,
+# when the rooms that must build on any machine include a verbs header, when a sans-I/O room includes a
+# header of the operating system, or when a header does not compile alone.
+#
+#   tests/check-layers.sh [ROOT]                 the sources; CC names the compiler
+#   tests/check-layers.sh --objects LIBRARY...   compiled sans-I/O rooms: none may call the operating system
+
+if [ "$1" = --objects ]; then
+	shift
+	calls='socket|bind|connect|accept4?|listen|send(to|msg|mmsg)?|recv(from|msg|mmsg)?|[gs]etsockopt|read|write|readv|writev|pread|pwrite'
+	calls="$calls|open(at)?(64)?|close|poll|ppoll|select|epoll_.*|eventfd|timerfd_.*|mmap(64)?|munmap|ioctl|syscall|fork|exec.*"
+	calls="$calls|process_vm_.*|clock_gettime|gettimeofday|time|nanosleep|clock_nanosleep|usleep|sleep|getenv|random|rand|getrandom|pthread_create"
+	status=0
+	for library; do
+		found=$(${NM:-nm} -u "$library" | awk '$1 == "U" { sub(/@.*/, "", $2); print $2 }' | grep -Ex "$calls" | sort -u)
+		[ -z "$found" ] && continue
+		echo "$library calls the operating system:" $found
+		status=1
+	done
+	echo "$# libraries checked"
+	[ $# -gt 0 ] || status=1
+	exit $status
+fi
+
+root=${1:-$(cd "$(dirname "$0")/.." && pwd)}
+cc=${CC:-cc}
+faults=$(mktemp) || exit 1
+trap 'rm -rf "$faults" "$faults.d"' EXIT
+trap 'exit 1' HUP INT TERM
+
+complain() {
+	echo "$*" | tee -a "$faults"
+}
+
+allowed() { # rooms that ROOM may include
+	case $1 in
+	base) echo base ;;
+	wire) echo base wire ;;
+	memory) echo base wire memory ;;
+	queue) echo base wire memory queue ;;
+	roce) echo base wire memory queue roce ;;
+	connect) echo base wire memory queue connect ;;
+	io) echo base wire io ;;
+	progress) echo base wire memory queue roce connect io progress ;;
+	verbs) echo base wire memory queue roce connect io progress verbs ;;
+	rdmacm) echo base wire memory queue roce connect io progress rdmacm ;;
+	*) echo ;;
+	esac
+}
+
+# Headers whose use means a call to the operating system.
+system='sys/socket|sys/epoll|sys/eventfd|sys/timerfd|sys/mman|sys/ioctl|sys/stat|sys/time|sys/syscall|sys/wait|netinet/.*|arpa/.*|net/.*|linux/.*|poll|fcntl|unistd|time|signal|dirent'
+
+includes() { # FILE: what it includes, quotes and brackets kept
+	sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*\([<"][^>"]*[>"]\).*/\1/p' "$1"
+}
+
+check_file() { # ROOM FILE
+	room=$1 file=$2 name=${2#"$root"/}
+	for header in $(includes "$file"); do
+		case $header in
+		\"*/*)
+			of=${header#\"}
+			of=${of%%/*}
+			case " $(allowed "$room") " in
+			*" $of "*) ;;
+			*) complain "$name: room $room may not include $header" ;;
+			esac
+			;;
+		\"*) complain "$name: write $header as room/file.h" ;;
+		\<infiniband/*|\<rdma/*)
+			case $room in
+			base|wire) complain "$name: room $room may not include $header" ;;
+			esac
+			;;
+		\<*)
+			case $room in
+			base|wire|memory|queue|roce|connect)
+				echo "$header" | grep -Eq "^<($system)\.h>$" || continue
+				case $name:$header in
+				src/base/log.c:*) ;; # a log has nowhere else to go
+				src/connect/*:\<sys/socket.h\>|src/connect/*:\<netinet/in.h\>) ;; # address families
+				*) complain "$name: room $room is sans-I/O and may not include $header" ;;
+				esac
+				;;
+			esac
+			;;
+		esac
+	done
+}
+
+check_alone() { # FILE
+	if ! echo "#include \"${1#"$root"/src/}\"" |
+	     "$cc" -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-function -I"$root/src" -fsyntax-only -xc - 2>"$faults.d"; then
+		complain "${1#"$root"/}: does not compile alone"
+		cat "$faults.d"
+	fi
+}
+
+files=0
+for folder in "$root"/src/*/; do
+	room=$(basename "$folder")
+	[ -n "$(allowed "$room")" ] || complain "src/$room: not a room known to tests/check-layers.sh"
+	for file in "$folder"*.c "$folder"*.h; do
+		[ -f "$file" ] || continue
+		check_file "$room" "$file"
+		case $file in *.h) check_alone "$file" ;; esac
+		files=$((files + 1))
+	done
+done
+[ "$files" -gt 0 ] || complain "no files under $root/src"
+
+# The check itself must be able to fail: each of these is a violation.
+if [ $# -eq 0 ]; then
+	bad=$(mktemp -d) || exit 1
+	trap 'rm -rf "$faults" "$faults.d" "$bad"' EXIT
+	attempt() { # WHAT ROOM TEXT
+		rm -rf "$bad/src"
+		mkdir -p "$bad/src/$2"
+		printf '%s\n' "$3" > "$bad/src/$2/bad.h"
+		if "$0" "$bad" >/dev/null 2>&1; then complain "the check overlooks $1"; fi
+	}
+	attempt "an include of a higher room" wire '#include "queue/qp.h"'
+	attempt "verbs.h in the wire room" wire '#include <infiniband/verbs.h>'
+	attempt "a system call's header in an engine" roce '#include <sys/socket.h>'
+	attempt "a header that needs another first" base 'static inline uint32_t f(void) { return 0; }'
+	attempt "a room nobody knows" attic 'int x;'
+fi
+echo "$files files, $(wc -l < "$faults") faults"
+[ ! -s "$faults" ]
