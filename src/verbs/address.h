@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From the address attributes of the API to a path.
+ */
+#ifndef VB_VERBS_ADDRESS_H
+#define VB_VERBS_ADDRESS_H
+
+#include "verbs/objects.h"
+
+/* destination_qpn: 0 where it is not known yet (address handles). 0 or -EINVAL. */
+int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *attr, uint32_t destination_qpn,
+		       struct vb_path *path);
+
+/* rdma_cm names IPv4 groups ff0e::ffff:a.b.c.d; on the wire they are IPv4. */
+void vb_multicast_normalize(uint8_t gid[16]);
+
+#endif

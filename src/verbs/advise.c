@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ibv_advise_mr: prefetching on-demand memory. Nothing is pinned and there is no device page table, so prefetching is bringing
+ * the pages in; NO_FAULT asks to use only what is already there, which is always so.
+ */
+#include <errno.h>
+
+#include "verbs/memory_check.h"
+#include "verbs/operations.h"
+
+/* One element, with the errors of ibv_advise_mr(3). */
+static int advise(struct vb_session *session, struct vb_pd *pd, enum ibv_advise_mr_advice advice, const struct ibv_sge *sge)
+{
+	struct vb_region_info info;
+	uint64_t offset;
+
+	if (vb_region_query(session->memory, sge->lkey, &info) != 0)
+		return EFAULT;
+	if (info.kind != VB_REGION_MR || !(info.access & IBV_ACCESS_ON_DEMAND))
+		return EINVAL;
+	if (info.pd != pd)
+		return EPERM;
+	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(info.access & IBV_ACCESS_LOCAL_WRITE))
+		return EPERM;
+	offset = sge->addr - info.iova;
+	if (sge->addr < info.iova || offset > info.length || sge->length > info.length - offset)
+		return EFAULT;
+	if (sge->length == 0 || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return 0;
+	return -vb_memory_range_prefetch(info.start + offset, sge->length,
+					 advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
+}
+
+int vb_verbs_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg_list,
+		       uint32_t num_sges)
+{
+	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
+		return EINVAL;
+	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
+	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return ENOTSUP;
+	if (num_sges == 0 || sg_list == NULL)
+		return EINVAL;
+	for (uint32_t i = 0; i < num_sges; i++) {
+		int error = advise(vb_context_of(pd->context)->session, vb_pd_of(pd), advice, &sg_list[i]);
+
+		if (error != 0)
+			return error;
+	}
+	return 0;
+}

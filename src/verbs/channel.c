@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Completion channels: CQs that have something to say stand in line, in the order in which they first had. A CQ
+ * counts its unread events, so that announcing needs no memory and cannot fail.
+ */
+#include "verbs/channel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs/context.h"
+#include "verbs/export.h"
+
+VB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct vb_channel *channel;
+	int error;
+
+	if (context == NULL)
+		return vb_fail_null(-EINVAL);
+	channel = calloc(1, sizeof(*channel));
+	if (channel == NULL)
+		return vb_fail_null(-ENOMEM);
+	error = vb_doorbell_init(&channel->bell);
+	if (error != 0) {
+		free(channel);
+		return vb_fail_null(error);
+	}
+	vb_lock_init(&channel->lock);
+	vb_list_init(&channel->waiting);
+	channel->base.context = context;
+	channel->base.fd = channel->bell.wait_fd;
+	vb_context_hold(context);
+	return &channel->base;
+}
+
+/* ibv_create_comp_channel(3): destruction fails while any CQ is still associated. refcnt is public: the header counts it
+ * under context->mutex. */
+VB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	struct ibv_context *context;
+	bool busy;
+
+	if (channel == NULL)
+		return EINVAL;
+	context = channel->context;
+	pthread_mutex_lock(&context->mutex);
+	busy = channel->refcnt > 0;
+	pthread_mutex_unlock(&context->mutex);
+	if (busy)
+		return EBUSY;
+	vb_doorbell_fini(&vb_channel_of(channel)->bell);
+	vb_lock_fini(&vb_channel_of(channel)->lock);
+	free(channel);
+	vb_context_put(context);
+	return 0;
+}
+
+void vb_channel_join(struct ibv_comp_channel *channel)
+{
+	pthread_mutex_lock(&channel->context->mutex);
+	channel->refcnt++;
+	pthread_mutex_unlock(&channel->context->mutex);
+}
+
+/* Caller holds channel->lock. */
+static void leave_line(struct vb_channel *channel, struct vb_completion_queue *cq)
+{
+	vb_list_remove(&cq->on_channel);
+	if (vb_list_is_empty(&channel->waiting))
+		vb_doorbell_silence(&channel->bell);
+}
+
+uint32_t vb_channel_leave(struct vb_completion_queue *cq)
+{
+	struct vb_channel *channel = vb_channel_of(cq->base.channel);
+	uint32_t read;
+
+	if (channel == NULL)
+		return 0;
+	vb_lock_take(&channel->lock);
+	if (cq->unread > 0)
+		leave_line(channel, cq);
+	cq->unread = 0;
+	read = cq->completion_events_reported;
+	vb_lock_release(&channel->lock);
+	pthread_mutex_lock(&channel->base.context->mutex);
+	channel->base.refcnt--;
+	pthread_mutex_unlock(&channel->base.context->mutex);
+	return read;
+}
+
+void vb_channel_announce(struct vb_completion_queue *cq)
+{
+	struct vb_channel *channel = vb_channel_of(cq->base.channel);
+
+	if (channel == NULL)
+		return;
+	vb_lock_take(&channel->lock);
+	if (cq->unread++ == 0)
+		vb_list_append(&channel->waiting, &cq->on_channel);
+	vb_doorbell_ring(&channel->bell);
+	vb_lock_release(&channel->lock);
+}
+
+static struct vb_completion_queue *take_from_line(struct vb_channel *channel)
+{
+	struct vb_completion_queue *cq = NULL;
+
+	vb_lock_take(&channel->lock);
+	if (!vb_list_is_empty(&channel->waiting)) {
+		cq = vb_container_of(channel->waiting.next, struct vb_completion_queue, on_channel);
+		cq->completion_events_reported++;
+		if (--cq->unread == 0) {
+			leave_line(channel, cq);
+		} else {
+			vb_list_remove(&cq->on_channel);
+			vb_list_append(&channel->waiting, &cq->on_channel);
+		}
+	}
+	vb_lock_release(&channel->lock);
+	return cq;
+}
+
+VB_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct vb_completion_queue *found;
+
+	if (channel == NULL || cq == NULL || cq_context == NULL) {
+		errno = EINVAL;
+		return -1;
+	}
+	while ((found = take_from_line(vb_channel_of(channel))) == NULL) {
+		int error = vb_doorbell_wait(&vb_channel_of(channel)->bell);
+
+		if (error != 0) {
+			errno = -error;
+			return -1;
+		}
+	}
+	*cq = &found->base;
+	*cq_context = found->base.cq_context;
+	return 0;
+}
+VB_EXPORT_COMPAT(ibv_get_cq_event);
+
+VB_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += nevents;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+VB_EXPORT_COMPAT(ibv_ack_cq_events);

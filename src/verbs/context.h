@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Open devices: the context an application holds, the session behind it, and the tables of operations.
+ */
+#ifndef VB_VERBS_CONTEXT_H
+#define VB_VERBS_CONTEXT_H
+
+#include "verbs/objects.h"
+
+/* Devices are counted: they outlive ibv_free_device_list while a context is open. */
+void vb_device_hold(struct vb_device *device);
+void vb_device_put(struct vb_device *device);
+struct vb_device *vb_device_from_info(const struct vb_device_info *info);
+
+/* Sessions. find_or_create with id 0 always creates. 0 or -errno. */
+int vb_session_create(struct vb_session **session);
+struct vb_session *vb_session_find(uint64_t id);
+void vb_session_put(struct vb_session *session);
+uint32_t vb_session_handle(struct vb_session *session);   /* Caller holds session->lock. */
+
+/* Open a device with that session, which the context then owns. NULL and errno. */
+struct ibv_context *vb_context_open(struct vb_device *device, struct vb_session *session);
+void vb_context_hold(struct ibv_context *context);
+void vb_context_put(struct ibv_context *context);
+
+/* The device as it is now. */
+void vb_context_info(struct ibv_context *context, struct vb_device_info *info);
+
+/* Fill the operations (operations.c). */
+void vb_context_fill_operations(struct vb_context *context);
+
+/* What a session's queues ask of us (hosting.c). */
+void vb_session_fill_host(struct vb_session *session);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Completion queues. Polling an empty one is what moves the adapter: the polling thread runs a pass of progress itself.
+ */
+#include "verbs/cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "queue/limits.h"
+#include "verbs/channel.h"
+#include "verbs/context.h"
+#include "verbs/events.h"
+#include "verbs/export.h"
+#include "verbs/operations.h"
+
+static struct vb_endpoint *endpoint_of(const struct vb_completion_queue *cq)
+{
+	return vb_context_of(cq->base.context)->session->endpoint;
+}
+
+struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *context, uint32_t cqe, void *cq_context,
+						       struct ibv_comp_channel *channel, uint32_t comp_vector)
+{
+	struct vb_completion_queue *cq;
+	int error;
+
+	if (context == NULL || cqe == 0 || cqe > VB_MAX_CQE || comp_vector >= VB_COMPLETION_VECTORS ||
+	    (channel != NULL && !vb_same_session(context, channel->context)))
+		return vb_fail_null(-EINVAL);
+	cq = calloc(1, sizeof(*cq));
+	if (cq == NULL)
+		return vb_fail_null(-ENOMEM);
+	error = vb_cq_init(&cq->cq, &vb_context_of(context)->session->host, cq, cqe);
+	if (error != 0) {
+		free(cq);
+		return vb_fail_null(error);
+	}
+	cq->base.context = context;
+	cq->base.channel = channel;
+	cq->base.cq_context = cq_context;
+	cq->base.cqe = (int)cq->cq.capacity;
+	pthread_mutex_init(&cq->base.mutex, NULL);
+	pthread_cond_init(&cq->base.cond, NULL);
+	pthread_mutex_init(&cq->polling, NULL);
+	vb_list_init(&cq->on_channel);
+	if (channel != NULL)
+		vb_channel_join(channel);
+	vb_context_hold(context);
+	return cq;
+}
+
+VB_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+				       struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct vb_completion_queue *cq;
+
+	if (cqe < 1 || comp_vector < 0)
+		return vb_fail_null(-EINVAL);
+	cq = vb_completion_queue_create(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
+	return cq == NULL ? NULL : &cq->base;
+}
+VB_EXPORT_COMPAT(ibv_create_cq);
+
+VB_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	struct vb_completion_queue *own = vb_completion_queue_of(cq);
+	int error;
+
+	if (cq == NULL || cqe < 1)
+		return EINVAL;
+	error = vb_cq_resize(&own->cq, (uint32_t)cqe);
+	if (error == 0)
+		cq->cqe = (int)own->cq.capacity;
+	return -error;
+}
+VB_EXPORT_COMPAT(ibv_resize_cq);
+
+/* ibv_destroy_cq(3): EBUSY while a queue pair uses it; otherwise waits for all events that were read to be acknowledged. */
+VB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	struct vb_completion_queue *own = vb_completion_queue_of(cq);
+	struct ibv_context *context;
+	uint32_t reported;
+
+	if (cq == NULL)
+		return EINVAL;
+	if (vb_count_read(&own->cq.users) > 0)
+		return EBUSY;
+	context = cq->context;
+	vb_endpoint_cq_forget(endpoint_of(own), &own->cq);
+	reported = vb_channel_leave(own);
+	vb_events_wait_acknowledged(&cq->mutex, &cq->cond, &cq->comp_events_completed, reported);
+	reported = vb_event_queue_forget(&vb_context_of(context)->async, own, &own->async_events_reported);
+	vb_events_wait_acknowledged(&cq->mutex, &cq->cond, &cq->async_events_completed, reported);
+	vb_cq_fini(&own->cq);
+	pthread_mutex_destroy(&own->polling);
+	pthread_cond_destroy(&cq->cond);
+	pthread_mutex_destroy(&cq->mutex);
+	if (own->domain != NULL)
+		vb_count_down(&own->domain->users);
+	free(own);
+	vb_context_put(context);
+	return 0;
+}
+VB_EXPORT_COMPAT(ibv_destroy_cq);
+
+int vb_verbs_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
+{
+	struct vb_completion_queue *own = vb_completion_queue_of(cq);
+	int got;
+
+	if (num_entries <= 0)
+		return num_entries == 0 ? 0 : -1;
+	if (vb_cq_looks_empty(&own->cq)) {
+		vb_endpoint_progress(endpoint_of(own));
+		if (vb_cq_looks_empty(&own->cq))
+			return 0;
+	}
+	got = vb_cq_poll(&own->cq, num_entries, wc);
+	if (got > 0)
+		vb_endpoint_polled(endpoint_of(own));
+	return got;
+}
+
+int vb_verbs_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	struct vb_completion_queue *own = vb_completion_queue_of(cq);
+
+	vb_cq_arm(&own->cq, solicited_only != 0);
+	vb_endpoint_watch(endpoint_of(own));
+	return 0;
+}
+
+int vb_verbs_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	if (attr == NULL || (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE) != 0)
+		return EINVAL;
+	if (attr->attr_mask & IBV_CQ_ATTR_MODERATE)
+		vb_cq_moderate(&vb_completion_queue_of(cq)->cq, attr->moderate.cq_count, attr->moderate.cq_period);
+	return 0;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Extended completion queues: one completion at a time, read field by field.
+ *
+ * Between start_poll and end_poll programs post work, which may complete at once, on this very CQ: so the
+ * completion being read is taken out as a copy, and what keeps two readers apart is a mutex of their own, outside all queue locks.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "verbs/context.h"
+#include "verbs/cq.h"
+#include "verbs/operations.h"
+
+static struct vb_completion_queue *queue_of(struct ibv_cq_ex *cq)
+{
+	return vb_completion_queue_of(ibv_cq_ex_to_cq(cq));
+}
+
+static bool take_next(struct vb_completion_queue *cq)
+{
+	const struct vb_completion *oldest;
+
+	if (vb_cq_looks_empty(&cq->cq))
+		return false;
+	vb_lock_take(&cq->cq.lock);
+	oldest = vb_cq_peek(&cq->cq);
+	if (oldest != NULL) {
+		cq->current = *oldest;
+		vb_cq_advance(&cq->cq);
+	}
+	vb_lock_release(&cq->cq.lock);
+	if (oldest == NULL)
+		return false;
+	cq->ex.status = cq->current.status;
+	cq->ex.wr_id = cq->current.wr_id;
+	return true;
+}
+
+static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
+{
+	struct vb_completion_queue *own = queue_of(cq);
+	struct vb_endpoint *endpoint = vb_context_of(cq->context)->session->endpoint;
+
+	if (attr != NULL && attr->comp_mask != 0)
+		return EINVAL;
+	if (!own->single_threaded)
+		pthread_mutex_lock(&own->polling);
+	if (take_next(own)) {
+		vb_endpoint_polled(endpoint);
+		return 0;
+	}
+	vb_endpoint_progress(endpoint);
+	if (take_next(own))
+		return 0;
+	if (!own->single_threaded)
+		pthread_mutex_unlock(&own->polling);
+	return ENOENT;
+}
+
+static int next_poll(struct ibv_cq_ex *cq)
+{
+	return take_next(queue_of(cq)) ? 0 : ENOENT;
+}
+
+static void end_poll(struct ibv_cq_ex *cq)
+{
+	if (!queue_of(cq)->single_threaded)
+		pthread_mutex_unlock(&queue_of(cq)->polling);
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq) { return queue_of(cq)->current.opcode; }
+static uint32_t read_vendor_err(struct ibv_cq_ex *cq) { return queue_of(cq)->current.vendor_error; }
+static uint32_t read_byte_len(struct ibv_cq_ex *cq) { return queue_of(cq)->current.byte_length; }
+static __be32 read_imm_data(struct ibv_cq_ex *cq) { return queue_of(cq)->current.immediate; }
+static uint32_t read_qp_num(struct ibv_cq_ex *cq) { return queue_of(cq)->current.qpn; }
+static uint32_t read_src_qp(struct ibv_cq_ex *cq) { return queue_of(cq)->current.source_qpn; }
+static unsigned int read_wc_flags(struct ibv_cq_ex *cq) { return queue_of(cq)->current.wc_flags; }
+static uint8_t read_sl(struct ibv_cq_ex *cq) { return queue_of(cq)->current.service_level; }
+static uint64_t read_completion_ts(struct ibv_cq_ex *cq) { return (uint64_t)queue_of(cq)->current.timestamp; }
+
+/* There are no LIDs on Ethernet; VLAN, flow tag and tag matching cannot be asked for, so these are never to be
+ * called, but a pointer must be there. */
+static uint32_t read_slid(struct ibv_cq_ex *cq) { (void)cq; return 0; }
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq) { (void)cq; return 0; }
+static uint16_t read_cvlan(struct ibv_cq_ex *cq) { (void)cq; return 0; }
+static uint32_t read_flow_tag(struct ibv_cq_ex *cq) { (void)cq; return 0; }
+static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
+{
+	(void)cq;
+	*info = (struct ibv_wc_tm_info){0};
+}
+
+/* How long ago it was, off what the wall clock says now. */
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
+{
+	vb_time age = vb_endpoint_now() - queue_of(cq)->current.timestamp;
+	struct timespec wall;
+
+	clock_gettime(CLOCK_REALTIME, &wall);
+	return (uint64_t)(VB_SECONDS(wall.tv_sec) + wall.tv_nsec - age);
+}
+
+struct ibv_cq_ex *vb_verbs_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	const uint64_t supported = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+				   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	struct vb_completion_queue *cq;
+	struct ibv_pd *parent = NULL;
+	uint32_t flags = 0;
+
+	if (attr == NULL ||
+	    (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) != 0)
+		return vb_fail_null(-EINVAL);
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		flags = attr->flags;
+	if ((attr->wc_flags & ~supported) != 0 || (flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0)
+		return vb_fail_null(-EOPNOTSUPP);
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+		parent = attr->parent_domain;
+		if (parent == NULL || !vb_same_session(context, parent->context) || vb_domain_of(parent)->parent_of == NULL)
+			return vb_fail_null(-EINVAL);
+	}
+	cq = vb_completion_queue_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+	if (cq == NULL)
+		return NULL;
+	if (parent != NULL) {
+		cq->domain = vb_domain_of(parent);
+		vb_count_up(&cq->domain->users);
+	}
+	cq->single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+	cq->ex.start_poll = start_poll;
+	cq->ex.next_poll = next_poll;
+	cq->ex.end_poll = end_poll;
+	cq->ex.read_opcode = read_opcode;
+	cq->ex.read_vendor_err = read_vendor_err;
+	cq->ex.read_byte_len = read_byte_len;
+	cq->ex.read_imm_data = read_imm_data;
+	cq->ex.read_qp_num = read_qp_num;
+	cq->ex.read_src_qp = read_src_qp;
+	cq->ex.read_wc_flags = read_wc_flags;
+	cq->ex.read_slid = read_slid;
+	cq->ex.read_sl = read_sl;
+	cq->ex.read_dlid_path_bits = read_dlid_path_bits;
+	cq->ex.read_completion_ts = read_completion_ts;
+	cq->ex.read_cvlan = read_cvlan;
+	cq->ex.read_flow_tag = read_flow_tag;
+	cq->ex.read_tm_info = read_tm_info;
+	cq->ex.read_completion_wallclock_ns = read_completion_wallclock_ns;
+	return &cq->ex;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The list of devices and what can be said of one without opening it.
+ *
+ * verbenad keeps the table; a listing is a copy. A device is counted: by the list it stands in and by every context opened
+ * on it, because programs free the list first and go on using context->device.
+ */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "progress/devices.h"
+#include "verbs/context.h"
+#include "verbs/export.h"
+
+void vb_device_hold(struct vb_device *device)
+{
+	vb_count_up(&device->references);
+}
+
+void vb_device_put(struct vb_device *device)
+{
+	if (vb_count_down(&device->references) == 0)
+		free(device);
+}
+
+/* There is no sysfs behind these devices. The paths are those the kernel would use, because programs take names out of
+ * them; whoever opens one gets ENOENT. */
+struct vb_device *vb_device_from_info(const struct vb_device_info *info)
+{
+	struct vb_device *device = calloc(1, sizeof(*device));
+
+	if (device == NULL)
+		return NULL;
+	device->info = *info;
+	device->references = 1;
+	device->base.node_type = IBV_NODE_CA;
+	device->base.transport_type = IBV_TRANSPORT_IB;
+	snprintf(device->base.name, sizeof(device->base.name), "%.63s", info->name);
+	snprintf(device->base.dev_name, sizeof(device->base.dev_name), "uverbs%u", info->interface_index);
+	snprintf(device->base.dev_path, sizeof(device->base.dev_path), "/sys/class/infiniband_verbs/uverbs%u",
+		 info->interface_index);
+	snprintf(device->base.ibdev_path, sizeof(device->base.ibdev_path), "/sys/class/infiniband/%.63s", info->name);
+	return device;
+}
+
+VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	struct vb_device_info *infos = NULL;
+	struct ibv_device **list;
+	unsigned count = 0;
+	int error;
+
+	if (num_devices != NULL)
+		*num_devices = 0;
+	error = vb_devices_list(&infos, &count);
+	if (error != 0)
+		return vb_fail_null(error);
+	list = calloc((size_t)count + 1, sizeof(struct ibv_device *));
+	for (unsigned i = 0; list != NULL && i < count; i++) {
+		struct vb_device *device = vb_device_from_info(&infos[i]);
+
+		if (device == NULL) {
+			ibv_free_device_list(list);
+			list = NULL;
+			break;
+		}
+		list[i] = &device->base;
+	}
+	free(infos);
+	if (list == NULL)
+		return vb_fail_null(-ENOMEM);
+	if (num_devices != NULL)
+		*num_devices = (int)count;
+	return list;
+}
+VB_EXPORT_COMPAT(ibv_get_device_list);
+
+VB_EXPORT void ibv_free_device_list(struct ibv_device **list)
+{
+	if (list == NULL)
+		return;
+	for (struct ibv_device **device = list; *device != NULL; device++)
+		vb_device_put(vb_device_of(*device));
+	free(list);
+}
+VB_EXPORT_COMPAT(ibv_free_device_list);
+
+VB_EXPORT const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device == NULL ? NULL : device->name;
+}
+VB_EXPORT_COMPAT(ibv_get_device_name);
+
+VB_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	return device == NULL ? 0 : htobe64(vb_device_of(device)->info.guid);
+}
+VB_EXPORT_COMPAT(ibv_get_device_guid);
+
+VB_EXPORT int ibv_get_device_index(struct ibv_device *device)
+{
+	return device == NULL ? -1 : (int)vb_device_of(device)->info.interface_index;
+}
+
+VB_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct vb_session *session;
+	int error;
+
+	if (device == NULL)
+		return vb_fail_null(-EINVAL);
+	error = vb_session_create(&session);
+	if (error != 0)
+		return vb_fail_null(error);
+	return vb_context_open(vb_device_of(device), session);
+}
+VB_EXPORT_COMPAT(ibv_open_device);

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Device memory. There is no device: the memory is a shared memory file, outside the heap, reached by the application only
+ * through the copy calls and through keys, as on an adapter.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "verbs/context.h"
+#include "verbs/device_memory.h"
+#include "verbs/export.h"
+#include "verbs/mr.h"
+#include "verbs/operations.h"
+
+/* Where the bytes are: an import looks through to the original. */
+static struct vb_device_memory *original_of(struct vb_device_memory *dm)
+{
+	return dm->imported_from != NULL ? dm->imported_from : dm;
+}
+
+static bool is_inside(const struct vb_device_memory *dm, uint64_t offset, size_t length)
+{
+	return offset <= dm->length && length <= dm->length - offset;
+}
+
+static int copy_to(struct ibv_dm *dm, uint64_t offset, const void *from, size_t length)
+{
+	struct vb_device_memory *own = original_of(vb_device_memory_of(dm));
+
+	if (!is_inside(own, offset, length))
+		return EFAULT;
+	memcpy(own->bytes + offset, from, length);
+	return 0;
+}
+
+static int copy_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
+{
+	struct vb_device_memory *own = original_of(vb_device_memory_of(dm));
+
+	if (!is_inside(own, offset, length))
+		return EFAULT;
+	memcpy(to, own->bytes + offset, length);
+	return 0;
+}
+
+static int map_memory(struct vb_device_memory *dm, size_t length)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	int fd = memfd_create("verbena-device-memory", MFD_CLOEXEC), error = 0;
+
+	if (fd < 0)
+		return -errno;
+	dm->length = length;
+	dm->mapped_length = (length + page - 1) & ~(page - 1);
+	if (ftruncate(fd, (off_t)dm->mapped_length) != 0)
+		error = -errno;
+	if (error == 0) {
+		dm->bytes = mmap(NULL, dm->mapped_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (dm->bytes == MAP_FAILED)
+			error = -errno;
+	}
+	close(fd);
+	return error;
+}
+
+static struct vb_device_memory *allocate(struct ibv_context *context)
+{
+	struct vb_device_memory *dm = calloc(1, sizeof(*dm));
+
+	if (dm == NULL)
+		return NULL;
+	dm->base.context = context;
+	dm->base.memcpy_to_dm = copy_to;
+	dm->base.memcpy_from_dm = copy_from;
+	dm->base.comp_mask = IBV_DM_MASK_HANDLE;
+	vb_list_init(&dm->node);
+	return dm;
+}
+
+/* All of a session's device memory together stays within max_dm_size. */
+static bool reserve(struct vb_session *session, size_t length)
+{
+	bool fits;
+
+	vb_lock_take(&session->lock);
+	fits = length <= VB_DEVICE_MEMORY_SIZE - session->device_memory_used;
+	if (fits)
+		session->device_memory_used += length;
+	vb_lock_release(&session->lock);
+	return fits;
+}
+
+struct ibv_dm *vb_verbs_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+	struct vb_session *session = vb_context_of(context)->session;
+	struct vb_device_memory *dm;
+	int error;
+
+	if (attr == NULL || attr->comp_mask != 0 || attr->length == 0)
+		return vb_fail_null(-EINVAL);
+	if ((attr->log_align_req < 64 ? 1ull << attr->log_align_req : UINT64_MAX) > (uint64_t)sysconf(_SC_PAGESIZE))
+		return vb_fail_null(-EINVAL);
+	if (!reserve(session, attr->length))
+		return vb_fail_null(-ENOMEM);
+	dm = allocate(context);
+	error = dm == NULL ? -ENOMEM : map_memory(dm, attr->length);
+	vb_lock_take(&session->lock);
+	if (error != 0) {
+		session->device_memory_used -= attr->length;
+	} else {
+		dm->base.handle = vb_session_handle(session);
+		vb_list_append(&session->device_memories, &dm->node);
+	}
+	vb_lock_release(&session->lock);
+	if (error != 0) {
+		free(dm);
+		return vb_fail_null(error);
+	}
+	vb_context_hold(context);
+	return &dm->base;
+}
+
+static void free_import(struct vb_device_memory *dm)
+{
+	struct ibv_context *context = dm->base.context;
+	struct vb_session *session = vb_context_of(context)->session;
+
+	vb_lock_take(&session->lock);
+	dm->imported_from->users--;
+	vb_lock_release(&session->lock);
+	free(dm);
+	vb_context_put(context);
+}
+
+int vb_verbs_free_dm(struct ibv_dm *dm)
+{
+	struct vb_device_memory *own = vb_device_memory_of(dm);
+	struct ibv_context *context;
+	struct vb_session *session;
+	bool busy;
+
+	if (dm == NULL || own->imported_from != NULL)
+		return EINVAL;
+	context = dm->context;
+	session = vb_context_of(context)->session;
+	vb_lock_take(&session->lock);
+	busy = own->users > 0;
+	if (!busy) {
+		vb_list_remove(&own->node);
+		session->device_memory_used -= own->length;
+	}
+	vb_lock_release(&session->lock);
+	if (busy)
+		return EBUSY;
+	munmap(own->bytes, own->mapped_length);
+	free(own);
+	vb_context_put(context);
+	return 0;
+}
+
+/* ibv_alloc_dm(3): such a region is zero based, and the flag that says so is mandatory. */
+struct ibv_mr *vb_verbs_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset, size_t length,
+				  unsigned int access)
+{
+	const unsigned allowed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
+	struct vb_device_memory *own;
+	struct vb_memory_region *region;
+	struct vb_region_info info;
+
+	if (dm == NULL || !vb_same_session(pd->context, dm->context) || (access & ~allowed) != 0 ||
+	    !(access & IBV_ACCESS_ZERO_BASED) || vb_region_check_access(access) != 0 || length == 0)
+		return vb_fail_null(-EINVAL);
+	own = original_of(vb_device_memory_of(dm));
+	if (!is_inside(own, dm_offset, length))
+		return vb_fail_null(-EINVAL);
+	info = (struct vb_region_info){
+		.kind = VB_REGION_MR,
+		.start = (uintptr_t)own->bytes + dm_offset,
+		.length = length,
+		.access = access,
+	};
+	region = vb_memory_region_create(pd, &info, VB_BACKING_DEVICE_MEMORY, NULL, length);
+	if (region == NULL)
+		return NULL;
+	region->device_memory = own;
+	vb_lock_take(&region->session->lock);
+	own->users++;
+	vb_lock_release(&region->session->lock);
+	return &region->base;
+}
+
+VB_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
+{
+	struct vb_device_memory *import;
+	struct vb_session *session;
+
+	if (context == NULL)
+		return vb_fail_null(-EINVAL);
+	session = vb_context_of(context)->session;
+	import = allocate(context);
+	if (import == NULL)
+		return vb_fail_null(-ENOMEM);
+	vb_lock_take(&session->lock);
+	VB_LIST_FOR_EACH(node, &session->device_memories) {
+		struct vb_device_memory *dm = vb_container_of(node, struct vb_device_memory, node);
+
+		if (dm->base.handle == dm_handle) {
+			import->imported_from = dm;
+			import->base.handle = dm_handle;
+			dm->users++;
+		}
+	}
+	vb_lock_release(&session->lock);
+	if (import->imported_from == NULL) {
+		free(import);
+		return vb_fail_null(-EINVAL);
+	}
+	vb_context_hold(context);
+	return &import->base;
+}
+
+VB_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
+{
+	if (dm != NULL && vb_device_memory_of(dm)->imported_from != NULL)
+		free_import(vb_device_memory_of(dm));
+}

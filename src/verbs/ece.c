@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Enhanced connection establishment: vendors' options, of which there are none here.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+VB_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	if (qp == NULL || ece == NULL)
+		return EINVAL;
+	memset(ece, 0, sizeof(*ece));
+	return EOPNOTSUPP;
+}
+
+VB_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return qp == NULL || ece == NULL ? EINVAL : EOPNOTSUPP;
+}

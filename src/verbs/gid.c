@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * GID and P_Key tables. All GIDs are RoCE v2; an index keeps its GID while the address lives, so the table may have holes.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "verbs/context.h"
+#include "verbs/export.h"
+#include "verbs/private.h"
+
+/* 0; EINVAL: no such port or index; ENODATA: the index holds nothing now. */
+static int read_entry(struct ibv_context *context, uint32_t port_num, uint32_t index, struct ibv_gid_entry *entry)
+{
+	static const uint8_t nothing[16];
+	struct vb_device_info info;
+
+	if (context == NULL || port_num != 1 || index >= VB_MAX_GIDS)
+		return EINVAL;
+	vb_context_info(context, &info);
+	if (index >= info.gid_count || memcmp(info.gid[index].gid, nothing, sizeof(nothing)) == 0)
+		return ENODATA;
+	*entry = (struct ibv_gid_entry){
+		.gid_index = index,
+		.port_num = port_num,
+		.gid_type = IBV_GID_TYPE_ROCE_V2,
+		.ndev_ifindex = info.interface_index,
+	};
+	memcpy(entry->gid.raw, info.gid[index].gid, sizeof(entry->gid.raw));
+	return 0;
+}
+
+/* ibv_query_gid(3) is older than holes: there an empty entry reads as zeros. */
+VB_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
+{
+	struct ibv_gid_entry entry;
+	int error = index < 0 || gid == NULL ? EINVAL : read_entry(context, port_num, (uint32_t)index, &entry);
+
+	if (error == ENODATA) {
+		memset(gid, 0, sizeof(*gid));
+		return 0;
+	}
+	if (error != 0) {
+		errno = error;
+		return -1;
+	}
+	*gid = entry.gid;
+	return 0;
+}
+VB_EXPORT_COMPAT(ibv_query_gid);
+
+VB_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+				struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	struct ibv_gid_entry found;
+	int error;
+
+	if (flags != 0)
+		return EOPNOTSUPP;
+	if (entry == NULL)
+		return EINVAL;
+	error = read_entry(context, port_num, gid_index, &found);
+	if (error != 0)
+		return error;
+	memset(entry, 0, entry_size);
+	memcpy(entry, &found, entry_size < sizeof(found) ? entry_size : sizeof(found));
+	return 0;
+}
+
+/* The number of entries, or a negative errno (ibv_query_gid_table(3)). */
+VB_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max_entries,
+				       uint32_t flags, size_t entry_size)
+{
+	size_t count = 0;
+
+	if (flags != 0)
+		return -EOPNOTSUPP;
+	if (context == NULL || entries == NULL)
+		return -EINVAL;
+	for (uint32_t index = 0; index < VB_MAX_GIDS; index++) {
+		char *to = (char *)entries + count * entry_size;
+		struct ibv_gid_entry found;
+
+		if (read_entry(context, 1, index, &found) != 0)
+			continue;
+		if (count == max_entries)
+			return -EINVAL;
+		memset(to, 0, entry_size);
+		memcpy(to, &found, entry_size < sizeof(found) ? entry_size : sizeof(found));
+		count++;
+	}
+	return (ssize_t)count;
+}
+
+/* The private name ibv_devinfo uses, with the two-valued type of sysfs. */
+VB_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, uint32_t *type)
+{
+	struct ibv_gid_entry entry;
+	int error = read_entry(context, port_num, index, &entry);
+
+	if (error != 0 && error != ENODATA) {
+		errno = error;
+		return -1;
+	}
+	*type = VB_SYSFS_GID_TYPE_ROCE_V2;
+	return 0;
+}
+
+VB_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+{
+	if (context == NULL || pkey == NULL || port_num != 1 || index != 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = htons(0xffff);   /* RoCE annex A16.4.1: the default P_Key, full membership */
+	return 0;
+}
+VB_EXPORT_COMPAT(ibv_query_pkey);
+
+VB_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
+{
+	if (context == NULL || port_num != 1 || pkey != htons(0xffff)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return 0;
+}

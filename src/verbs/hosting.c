@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the queues of a session ask of libibverbs: where events go, where addresses come from. Called with queue locks held;
+ * everything here only notes and wakes.
+ */
+#include "verbs/channel.h"
+#include "verbs/context.h"
+#include "verbs/events.h"
+
+static void completion_event(struct vb_cq *cq)
+{
+	vb_channel_announce(cq->owner);
+}
+
+static void completion_deadline(struct vb_cq *cq, vb_time when)
+{
+	struct vb_completion_queue *own = cq->owner;
+
+	vb_endpoint_cq_deadline(vb_context_of(own->base.context)->session->endpoint, cq, when);
+}
+
+static void qp_event(struct vb_qp *qp, enum ibv_event_type type)
+{
+	struct vb_queue_pair *own = qp->owner;
+	struct ibv_async_event event = {.event_type = type};
+
+	event.element.qp = &own->base;
+	vb_event_queue_add(&vb_context_of(own->base.context)->async, &event, own, &own->events_reported);
+}
+
+static void cq_event(struct vb_cq *cq, enum ibv_event_type type)
+{
+	struct vb_completion_queue *own = cq->owner;
+	struct ibv_async_event event = {.event_type = type};
+
+	event.element.cq = &own->base;
+	vb_event_queue_add(&vb_context_of(own->base.context)->async, &event, own, &own->async_events_reported);
+}
+
+static void srq_event(struct vb_srq *srq, enum ibv_event_type type)
+{
+	struct vb_shared_receive_queue *own = srq->owner;
+	struct ibv_async_event event = {.event_type = type};
+
+	event.element.srq = &own->base;
+	vb_event_queue_add(&vb_context_of(own->base.context)->async, &event, own, &own->events_reported);
+}
+
+static const struct vb_ah *address_of(struct ibv_ah *ah)
+{
+	return ah == NULL ? NULL : &vb_address_handle_of(ah)->ah;
+}
+
+void vb_session_fill_host(struct vb_session *session)
+{
+	session->host = (struct vb_queue_host){
+		.completion_event = completion_event,
+		.completion_deadline = completion_deadline,
+		.qp_event = qp_event,
+		.cq_event = cq_event,
+		.srq_event = srq_event,
+		.address_of = address_of,
+		.random = vb_endpoint_random,
+		.memory = session->memory,
+		.counters = &session->counters,
+	};
+}

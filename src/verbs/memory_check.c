@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Registration on an adapter pins pages, which fails with EFAULT for memory that is not there. Nothing is pinned here,
+ * but a region that cannot be read (or written, where it may be) must be refused now: later, an arriving
+ * packet would run into it.
+ *
+ * Small ranges are brought in (MADV_POPULATE_*), which is at once the check and what pinning would have done. Large ones may be
+ * sparse reservations of which only a part will ever be used: their mappings are looked up instead, so that they cost nothing.
+ */
+#include "verbs/memory_check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { POPULATE_AT_MOST = 1 << 20 };
+
+/* /proc/self/maps is in order of address: walk it until the range is covered or a gap shows. */
+static int look_up_mappings(uint64_t start, uint64_t end, bool writable)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512], rights[8];
+	unsigned long long from, to;
+	int result = -EFAULT;
+
+	if (maps == NULL)
+		return 0;        /* no /proc: nothing to be learned, and refusing would be worse */
+	while (fgets(line, sizeof(line), maps) != NULL) {
+		if (sscanf(line, "%llx-%llx %7s", &from, &to, rights) != 3 || to <= start)
+			continue;
+		if (from > start || rights[0] != 'r' || (writable && rights[1] != 'w'))
+			break;
+		start = to;
+		if (start >= end) {
+			result = 0;
+			break;
+		}
+	}
+	fclose(maps);
+	return result;
+}
+
+static int populate(uint64_t start, uint64_t end, bool writable)
+{
+	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+
+	while (madvise((void *)(uintptr_t)start, end - start, advice) != 0) {
+		if (errno == EINTR || errno == EAGAIN)
+			continue;
+		return -errno;
+	}
+	return 0;
+}
+
+static void whole_pages(uint64_t *start, uint64_t *end)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	*start &= ~(page - 1);
+	*end = (*end + page - 1) & ~(page - 1);
+}
+
+int vb_memory_range_check(uint64_t start, size_t length, bool writable)
+{
+	uint64_t end = start + length;
+
+	whole_pages(&start, &end);
+	if (end - start <= POPULATE_AT_MOST) {
+		switch (populate(start, end, writable)) {
+		case 0:
+			return 0;
+		case -ENOMEM:
+		case -EFAULT:
+		case -EHWPOISON:
+			return -EFAULT;
+		default:
+			break;   /* EINVAL: an old kernel, a special mapping, or not allowed: the list of mappings tells */
+		}
+	}
+	return look_up_mappings(start, end, writable);
+}
+
+int vb_memory_range_prefetch(uint64_t start, size_t length, bool writable)
+{
+	uint64_t end = start + length;
+
+	whole_pages(&start, &end);
+	switch (populate(start, end, writable)) {
+	case -ENOMEM:
+	case -EFAULT:
+	case -EHWPOISON:
+		return -EFAULT;
+	case -EINVAL:
+		return look_up_mappings(start, end, writable);
+	default:
+		return 0;
+	}
+}

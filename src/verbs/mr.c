@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory regions: registering the application's memory in its various forms, changing and forgetting it.
+ * Keys and rights are kept in memory/region.c; here the arguments are judged.
+ */
+#include "verbs/mr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "verbs/context.h"
+#include "verbs/export.h"
+#include "verbs/memory_check.h"
+#include "verbs/operations.h"
+
+static struct vb_memory_region *allocate(struct ibv_pd *pd, enum vb_region_backing backing, void *address, size_t length)
+{
+	struct vb_memory_region *region = calloc(1, sizeof(*region));
+
+	if (region == NULL)
+		return NULL;
+	region->base.context = pd->context;
+	region->base.pd = pd;
+	region->base.addr = address;
+	region->base.length = length;
+	region->session = vb_context_of(pd->context)->session;
+	region->backing = backing;
+	vb_list_init(&region->node);
+	return region;
+}
+
+/* The handle is the key: unique in the session, and of no use without the PD. */
+static void set_key(struct vb_memory_region *region, uint32_t key)
+{
+	region->base.handle = region->base.lkey = region->base.rkey = key;
+}
+
+struct vb_memory_region *vb_memory_region_create(struct ibv_pd *pd, struct vb_region_info *info,
+						 enum vb_region_backing backing, void *address, size_t length)
+{
+	struct vb_memory_region *region = allocate(pd, backing, address, length);
+	uint32_t key;
+	int error;
+
+	if (region == NULL)
+		return vb_fail_null(-ENOMEM);
+	info->pd = vb_pd_of(pd);
+	error = vb_region_register(region->session->memory, info, &key);
+	if (error != 0) {
+		free(region);
+		return vb_fail_null(error);
+	}
+	set_key(region, key);
+	vb_context_hold(pd->context);
+	vb_count_up(&vb_domain_of(pd)->users);
+	vb_lock_take(&region->session->lock);
+	vb_list_append(&region->session->regions, &region->node);
+	vb_lock_release(&region->session->lock);
+	return region;
+}
+
+/* Implicit on-demand paging: the whole address space (ibv_reg_mr(3)). */
+static bool is_implicit(const void *address, size_t length, unsigned access)
+{
+	return (access & IBV_ACCESS_ON_DEMAND) && address == NULL && length == SIZE_MAX;
+}
+
+/* Fills what depends on range and rights. 0 or -errno. */
+static int describe(struct vb_region_info *info, void *address, size_t length, uint64_t iova, unsigned access)
+{
+	uint64_t start = (uintptr_t)address;
+	int error = vb_region_check_access(access);
+
+	if (error != 0)
+		return error;
+	*info = (struct vb_region_info){
+		.kind = VB_REGION_MR,
+		.start = start,
+		.length = length,
+		.iova = iova,
+		.access = access,
+		.checked = (access & IBV_ACCESS_ON_DEMAND) != 0,
+	};
+	if (is_implicit(address, length, access)) {
+		/* Windows on all of memory would be pointless, and adapters refuse them. */
+		if (access & (IBV_ACCESS_ZERO_BASED | IBV_ACCESS_MW_BIND))
+			return -EINVAL;
+		info->length = UINT64_MAX;
+		info->iova = 0;
+		return 0;
+	}
+	if (length == 0 || start + length < start || iova + length < iova)
+		return -EINVAL;
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return 0;
+	return vb_memory_range_check(start, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+}
+
+static struct ibv_mr *register_range(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
+{
+	struct vb_memory_region *region;
+	struct vb_region_info info;
+	int error;
+
+	if (pd == NULL)
+		return vb_fail_null(-EINVAL);
+	error = describe(&info, address, length, iova, access);
+	if (error != 0)
+		return vb_fail_null(error);
+	region = vb_memory_region_create(pd, &info, VB_BACKING_APPLICATION, address, length);
+	return region == NULL ? NULL : &region->base;
+}
+
+VB_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return register_range(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+VB_EXPORT_COMPAT(ibv_reg_mr);
+
+VB_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+	return register_range(pd, addr, length, iova, (unsigned)access);
+}
+
+VB_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+					  unsigned int access)
+{
+	return register_range(pd, addr, length, iova, access);
+}
+
+/* A dmabuf that the CPU can map is registered through that mapping. */
+VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+					   int access)
+{
+	const unsigned allowed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_OPTIONAL_RANGE;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = offset & (page - 1);
+	int protection = PROT_READ | (access & IBV_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0);
+	struct vb_memory_region *region;
+	struct vb_region_info info;
+	off_t size;
+	void *mapping;
+
+	if (pd == NULL || length == 0 || offset + length < offset || iova + length < iova ||
+	    ((unsigned)access & ~allowed) != 0 || vb_region_check_access((unsigned)access) != 0)
+		return vb_fail_null(-EINVAL);
+	size = lseek(fd, 0, SEEK_END);
+	if (size < 0)
+		return vb_fail_null(errno == EBADF ? -EBADF : -EOPNOTSUPP);
+	if (offset + length > (uint64_t)size)
+		return vb_fail_null(-EINVAL);
+	mapping = mmap(NULL, length + skip, protection, MAP_SHARED, fd, (off_t)(offset - skip));
+	if (mapping == MAP_FAILED)
+		return vb_fail_null(errno == ENODEV ? -EOPNOTSUPP : -errno);
+	info = (struct vb_region_info){
+		.kind = VB_REGION_MR,
+		.start = (uintptr_t)mapping + skip,
+		.length = length,
+		.iova = iova,
+		.access = (unsigned)access,
+	};
+	/* ibv_reg_dmabuf_mr(3) has no address to report. */
+	region = vb_memory_region_create(pd, &info, VB_BACKING_DMABUF, NULL, length);
+	if (region == NULL) {
+		munmap(mapping, length + skip);
+		return NULL;
+	}
+	region->mapping = mapping;
+	region->mapping_length = length + skip;
+	return &region->base;
+}
+
+/* ibv_alloc_null_mr(3): reads give zeros, writes vanish, any address. Local use only. */
+struct ibv_mr *vb_verbs_alloc_null_mr(struct ibv_pd *pd)
+{
+	struct vb_region_info info = {
+		.kind = VB_REGION_NULL_MR,
+		.length = UINT64_MAX,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+	};
+	struct vb_memory_region *region = vb_memory_region_create(pd, &info, VB_BACKING_NULL, NULL, SIZE_MAX);
+
+	return region == NULL ? NULL : &region->base;
+}
+
+/* Every check is made before anything changes, so that on any error the old region stands: always ERR_INPUT, never one of
+ * the codes that say the region is lost. */
+static int rereg_refused(int error)
+{
+	errno = error;
+	return IBV_REREG_MR_ERR_INPUT;
+}
+
+VB_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	struct vb_memory_region *region = vb_memory_region_of(mr);
+	struct vb_region_info old, info;
+	int error;
+
+	if (mr == NULL || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
+	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && length == 0) ||
+	    ((flags & IBV_REREG_MR_CHANGE_PD) && (pd == NULL || !vb_same_session(mr->context, pd->context))) ||
+	    (access != 0 && !(flags & IBV_REREG_MR_CHANGE_ACCESS)))
+		return rereg_refused(EINVAL);
+	if (region->backing != VB_BACKING_APPLICATION || region->imported)
+		return rereg_refused(EOPNOTSUPP);
+	if (vb_region_query(region->session->memory, mr->lkey, &old) != 0)
+		return rereg_refused(EINVAL);
+	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		access = (int)old.access;
+	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
+		addr = mr->addr;
+		length = mr->length;
+	}
+	if (!(flags & IBV_REREG_MR_CHANGE_PD))
+		pd = mr->pd;
+	error = describe(&info, addr, length,
+			 flags & IBV_REREG_MR_CHANGE_TRANSLATION ? (uintptr_t)addr : old.iova, (unsigned)access);
+	if (error == 0) {
+		info.pd = vb_pd_of(pd);
+		error = vb_region_reregister(region->session->memory, mr->lkey, &info);
+	}
+	if (error != 0)
+		return rereg_refused(-error);
+	vb_count_up(&vb_domain_of(pd)->users);
+	vb_count_down(&vb_domain_of(mr->pd)->users);
+	mr->pd = pd;
+	mr->addr = addr;
+	mr->length = length;
+	return 0;
+}
+
+static void release_backing(struct vb_memory_region *region)
+{
+	if (region->mapping != NULL)
+		munmap(region->mapping, region->mapping_length);
+	if (region->device_memory != NULL) {
+		vb_lock_take(&region->session->lock);
+		region->device_memory->users--;
+		vb_lock_release(&region->session->lock);
+	}
+}
+
+static void free_region(struct vb_memory_region *region)
+{
+	struct ibv_context *context = region->base.context;
+
+	vb_count_down(&vb_domain_of(region->base.pd)->users);
+	free(region);
+	vb_context_put(context);
+}
+
+VB_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	struct vb_memory_region *region = vb_memory_region_of(mr);
+	int error;
+
+	if (mr == NULL)
+		return EINVAL;
+	error = vb_region_deregister(region->session->memory, mr->lkey);
+	if (error != 0)
+		return -error;
+	vb_lock_take(&region->session->lock);
+	vb_list_remove(&region->node);
+	vb_lock_release(&region->session->lock);
+	release_backing(region);
+	free_region(region);
+	return 0;
+}
+VB_EXPORT_COMPAT(ibv_dereg_mr);
+
+/* Finding it by handle proves that it belongs to this session. What backs it stays with the original. */
+VB_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
+{
+	struct vb_memory_region *found = NULL, *import;
+	struct vb_session *session;
+
+	if (pd == NULL)
+		return vb_fail_null(-EINVAL);
+	import = allocate(pd, VB_BACKING_APPLICATION, NULL, 0);
+	if (import == NULL)
+		return vb_fail_null(-ENOMEM);
+	session = import->session;
+	vb_lock_take(&session->lock);
+	VB_LIST_FOR_EACH(node, &session->regions) {
+		struct vb_memory_region *candidate = vb_container_of(node, struct vb_memory_region, node);
+
+		if (candidate->base.handle == mr_handle && vb_pd_of(candidate->base.pd) == vb_pd_of(pd))
+			found = candidate;
+	}
+	if (found != NULL)
+		import->base.length = found->base.length;
+	vb_lock_release(&session->lock);
+	if (found == NULL) {
+		free(import);
+		return vb_fail_null(-EINVAL);
+	}
+	set_key(import, mr_handle);
+	import->imported = true;
+	vb_context_hold(pd->context);
+	vb_count_up(&vb_domain_of(pd)->users);
+	return &import->base;
+}
+
+VB_EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
+{
+	if (mr != NULL && vb_memory_region_of(mr)->imported)
+		free_region(vb_memory_region_of(mr));
+}

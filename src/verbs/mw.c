@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory windows: type 1, bound by ibv_bind_mw, and type 2, bound by work requests. Both binds are executed in order with the
+ * other work of the queue pair.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs/context.h"
+#include "verbs/operations.h"
+
+struct ibv_mw *vb_verbs_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	enum vb_region_kind kind = type == IBV_MW_TYPE_1 ? VB_REGION_MW_TYPE_1 : VB_REGION_MW_TYPE_2;
+	struct ibv_mw *mw;
+	int error;
+
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		return vb_fail_null(-EINVAL);
+	mw = calloc(1, sizeof(*mw));
+	if (mw == NULL)
+		return vb_fail_null(-ENOMEM);
+	error = vb_window_allocate(vb_context_of(pd->context)->session->memory, kind, vb_pd_of(pd), &mw->rkey);
+	if (error != 0) {
+		free(mw);
+		return vb_fail_null(error);
+	}
+	mw->context = pd->context;
+	mw->pd = pd;
+	mw->handle = mw->rkey;
+	mw->type = type;
+	vb_context_hold(pd->context);
+	vb_count_up(&vb_domain_of(pd)->users);
+	return mw;
+}
+
+/* The handle, unlike the rkey, is not changed by the application; it leads to the window whatever tag it has now. */
+int vb_verbs_dealloc_mw(struct ibv_mw *mw)
+{
+	struct ibv_context *context;
+	int error;
+
+	if (mw == NULL)
+		return EINVAL;
+	context = mw->context;
+	error = vb_window_deallocate(vb_context_of(context)->session->memory, mw->handle);
+	if (error != 0)
+		return -error;
+	vb_count_down(&vb_domain_of(mw->pd)->users);
+	free(mw);
+	vb_context_put(context);
+	return 0;
+}
+
+/* ibv_bind_mw(3): the new key is known when the call returns, before the bind is executed. */
+int vb_verbs_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = mw_bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = mw_bind->send_flags,
+	};
+	struct ibv_send_wr *bad_wr;
+	int error;
+
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = mw_bind->bind_info;
+	error = vb_verbs_post_send(qp, &wr, &bad_wr);
+	if (error == 0)
+		mw->rkey = wr.bind_mw.rkey;
+	return error;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Our side of the public objects: each begins with the structure the application sees, so that a cast leads from one to
+ * the other, and goes on with what is ours.
+ *
+ *   device --< context >-- session (endpoint, memory table, counters; shared by a context and its imports)
+ *   context --< pd, channel, cq, srq, qp, ah, mr, mw, dm
+ *
+ * Every object keeps its context alive: closing a device under live objects (which ibv_close_device(3) allows)
+ * silences their queue pairs and leaves the memory until they are gone too.
+ */
+#ifndef VB_VERBS_OBJECTS_H
+#define VB_VERBS_OBJECTS_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "memory/region.h"
+#include "progress/devices.h"
+#include "progress/endpoint.h"
+#include "queue/address.h"
+#include "queue/completion_queue.h"
+#include "queue/host.h"
+#include "queue/qp.h"
+#include "queue/srq.h"
+#include "verbs/doorbell.h"
+
+/* The headers rename these two; inside we define and call the real ones. */
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+/* Providers read fields of their own private structure right behind the public one (libmlx5: 8 bytes at its end), to see
+ * whether a device is theirs: they must find zeros. */
+struct vb_device {
+	struct ibv_device base;
+	uint64_t nobody_elses[32];
+	uint32_t references;             /* atomic: lists and contexts */
+	struct vb_device_info info;      /* as of the listing */
+};
+
+/* What a context shares with the contexts imported from it. */
+struct vb_session {
+	struct vb_list node;             /* of all sessions of this process */
+	uint64_t id;
+	uint32_t references;             /* under the list's lock */
+	struct vb_endpoint *endpoint;
+	struct vb_memory *memory;
+	struct vb_counters counters;
+	struct vb_queue_host host;
+	struct vb_lock lock;             /* of what follows: what import looks up by handle */
+	struct vb_list pds, regions, device_memories;
+	uint32_t next_handle;
+	uint64_t device_memory_used;
+};
+
+/* Asynchronous events, and who must be told that they were read. */
+struct vb_event_queue {
+	struct vb_lock lock;
+	struct vb_list events;
+	uint32_t count;
+	struct vb_doorbell bell;
+};
+
+struct vb_context {
+	struct verbs_context public;
+	struct vb_device *device;
+	struct vb_session *session;
+	uint32_t references;             /* atomic: the opening, and every object */
+	struct vb_event_queue async;
+	struct vb_endpoint_watcher watcher;
+	struct vb_lock lock;             /* info, qps */
+	struct vb_device_info info;      /* as of now */
+	unsigned info_version;
+	bool gone;                       /* the interface vanished */
+	struct vb_list qps;
+};
+
+/* A protection domain and the objects that name it: several ibv_pd (parent domains, imports) may stand for one. */
+struct vb_shared_pd {
+	struct vb_pd pd;                 /* first: queue and memory rooms hand this back */
+	struct vb_list node;             /* of the session */
+	uint32_t references;             /* under session->lock: the ibv_pds */
+};
+
+struct vb_thread_domain {
+	struct ibv_td base;
+	uint32_t users;                  /* atomic */
+};
+
+struct vb_protection_domain {
+	struct ibv_pd base;
+	struct vb_shared_pd *shared;
+	bool imported;
+	/* Of a parent domain: */
+	struct vb_protection_domain *parent_of;
+	struct vb_thread_domain *thread_domain;
+	uint32_t users;                  /* atomic: what was created through this ibv_pd */
+};
+
+struct vb_channel {
+	struct ibv_comp_channel base;
+	struct vb_lock lock;
+	struct vb_list waiting;          /* CQs with unread events */
+	struct vb_doorbell bell;
+};
+
+struct vb_completion_queue {
+	union {
+		struct ibv_cq base;
+		struct ibv_cq_ex ex;
+	};
+	struct vb_cq cq;
+	struct vb_protection_domain *domain; /* the parent domain it was created with, or NULL */
+	/* Under the channel's lock. */
+	struct vb_list on_channel;
+	uint32_t unread;
+	uint32_t completion_events_reported;
+	/* Under the async queue's lock. */
+	uint32_t async_events_reported;
+	/* Extended polling: from start_poll to end_poll the completion under the reader's eyes is a copy, because the
+	 * reader may post work meanwhile, which must be able to add to this very CQ. */
+	pthread_mutex_t polling;
+	bool single_threaded;
+	struct vb_completion current;
+};
+
+struct vb_shared_receive_queue {
+	struct ibv_srq base;
+	struct vb_srq srq;
+	uint32_t events_reported;        /* under the async queue's lock */
+};
+
+struct vb_multicast_membership {
+	struct vb_list node;
+	uint8_t gid[16];
+};
+
+struct vb_queue_pair {
+	union {
+		struct ibv_qp base;
+		struct ibv_qp_ex ex;
+	};
+	struct vb_qp *qp;
+	struct vb_list node;             /* of the context; alone: withdrawn */
+	bool extended;                   /* created with send_ops_flags: ibv_qp_to_qp_ex works */
+	uint32_t events_reported;        /* under the async queue's lock */
+	struct vb_list multicast;        /* under base.mutex */
+	/* A list under construction by the ibv_wr_* builders; under qp->lock. */
+	struct vb_send_wqe *building;
+	int build_error;
+};
+
+struct vb_address_handle {
+	struct ibv_ah base;
+	struct vb_ah ah;
+};
+
+struct vb_device_memory {
+	struct ibv_dm base;
+	struct vb_list node;             /* of the session */
+	struct vb_device_memory *imported_from;
+	uint8_t *bytes;
+	size_t length, mapped_length;
+	uint32_t users;                  /* under session->lock: regions, imports */
+};
+
+enum vb_region_backing { VB_BACKING_APPLICATION, VB_BACKING_NULL, VB_BACKING_DMABUF, VB_BACKING_DEVICE_MEMORY };
+
+struct vb_memory_region {
+	struct ibv_mr base;
+	struct vb_list node;             /* of the session; an import is not on it */
+	struct vb_session *session;
+	bool imported;
+	enum vb_region_backing backing;
+	void *mapping;                   /* of a dmabuf */
+	size_t mapping_length;
+	struct vb_device_memory *device_memory;
+};
+
+static inline struct vb_context *vb_context_of(struct ibv_context *context)
+{
+	return vb_container_of(context, struct vb_context, public.context);
+}
+
+static inline struct vb_device *vb_device_of(struct ibv_device *device) { return (struct vb_device *)(void *)device; }
+static inline struct vb_protection_domain *vb_domain_of(struct ibv_pd *pd) { return (struct vb_protection_domain *)(void *)pd; }
+static inline struct vb_channel *vb_channel_of(struct ibv_comp_channel *channel) { return (struct vb_channel *)(void *)channel; }
+static inline struct vb_completion_queue *vb_completion_queue_of(struct ibv_cq *cq) { return (struct vb_completion_queue *)(void *)cq; }
+static inline struct vb_shared_receive_queue *vb_shared_receive_queue_of(struct ibv_srq *srq) { return (struct vb_shared_receive_queue *)(void *)srq; }
+static inline struct vb_queue_pair *vb_queue_pair_of(struct ibv_qp *qp) { return (struct vb_queue_pair *)(void *)qp; }
+static inline struct vb_address_handle *vb_address_handle_of(struct ibv_ah *ah) { return (struct vb_address_handle *)(void *)ah; }
+static inline struct vb_device_memory *vb_device_memory_of(struct ibv_dm *dm) { return (struct vb_device_memory *)(void *)dm; }
+static inline struct vb_memory_region *vb_memory_region_of(struct ibv_mr *mr) { return (struct vb_memory_region *)(void *)mr; }
+
+/* Do two contexts name the same device session, so that their objects may be mixed? */
+static inline bool vb_same_session(struct ibv_context *a, struct ibv_context *b)
+{
+	return vb_context_of(a)->session == vb_context_of(b)->session;
+}
+
+/* An object belongs to a context and to a protection domain. */
+static inline struct vb_pd *vb_pd_of(struct ibv_pd *pd) { return &vb_domain_of(pd)->shared->pd; }
+
+static inline void vb_count_up(uint32_t *users) { __atomic_fetch_add(users, 1, __ATOMIC_RELAXED); }
+static inline uint32_t vb_count_down(uint32_t *users) { return __atomic_sub_fetch(users, 1, __ATOMIC_ACQ_REL); }
+static inline uint32_t vb_count_read(const uint32_t *users) { return __atomic_load_n(users, __ATOMIC_ACQUIRE); }
+
+/* The two conventions of the API, made from our 0 / -errno exactly once (STYLE 18). */
+#define vb_fail_null(negative) (errno = -(negative), NULL)
+
+#endif

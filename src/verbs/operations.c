@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tables of operations in a context. The headers' inline verbs answer EOPNOTSUPP by themselves where an extended slot is
+ * NULL; slots they call without looking are filled with functions that say so, and so are the slots of 1.0, which only binaries
+ * that peek into the table would call.
+ */
+#include "verbs/operations.h"
+
+#include <errno.h>
+
+#include "verbs/context.h"
+
+static int refuse_close_xrcd(struct ibv_xrcd *xrcd)
+{
+	(void)xrcd;
+	return EOPNOTSUPP;
+}
+
+static int query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	return ibv_query_device(context, attr);
+}
+
+static int query_port(struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr)
+{
+	return ibv_query_port(context, port_num, attr);
+}
+
+/* The type the header gives to slots that nobody may call any more. */
+static void *refuse(void)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static const struct ibv_context_ops operations = {
+	._compat_query_device = query_device,
+	._compat_query_port = query_port,
+	._compat_alloc_pd = refuse,
+	._compat_dealloc_pd = refuse,
+	._compat_reg_mr = refuse,
+	._compat_rereg_mr = refuse,
+	._compat_dereg_mr = refuse,
+	.alloc_mw = vb_verbs_alloc_mw,
+	.bind_mw = vb_verbs_bind_mw,
+	.dealloc_mw = vb_verbs_dealloc_mw,
+	._compat_create_cq = refuse,
+	.poll_cq = vb_verbs_poll_cq,
+	.req_notify_cq = vb_verbs_req_notify_cq,
+	._compat_cq_event = refuse,
+	._compat_resize_cq = refuse,
+	._compat_destroy_cq = refuse,
+	._compat_create_srq = refuse,
+	._compat_modify_srq = refuse,
+	._compat_query_srq = refuse,
+	._compat_destroy_srq = refuse,
+	.post_srq_recv = vb_verbs_post_srq_recv,
+	._compat_create_qp = refuse,
+	._compat_query_qp = refuse,
+	._compat_modify_qp = refuse,
+	._compat_destroy_qp = refuse,
+	.post_send = vb_verbs_post_send,
+	.post_recv = vb_verbs_post_recv,
+	._compat_create_ah = refuse,
+	._compat_destroy_ah = refuse,
+	._compat_attach_mcast = refuse,
+	._compat_detach_mcast = refuse,
+	._compat_async_event = refuse,
+};
+
+void vb_context_fill_operations(struct vb_context *context)
+{
+	struct verbs_context *table = &context->public;
+
+	table->context.ops = operations;
+	table->query_port = vb_verbs_query_port;
+	table->advise_mr = vb_verbs_advise_mr;
+	table->alloc_null_mr = vb_verbs_alloc_null_mr;
+	table->reg_dm_mr = vb_verbs_reg_dm_mr;
+	table->alloc_dm = vb_verbs_alloc_dm;
+	table->free_dm = vb_verbs_free_dm;
+	table->alloc_parent_domain = vb_verbs_alloc_parent_domain;
+	table->dealloc_td = vb_verbs_dealloc_td;
+	table->alloc_td = vb_verbs_alloc_td;
+	table->modify_cq = vb_verbs_modify_cq;
+	table->query_rt_values = vb_verbs_query_rt_values;
+	table->create_cq_ex = vb_verbs_create_cq_ex;
+	table->query_device_ex = vb_verbs_query_device_ex;
+	table->create_qp_ex = vb_verbs_create_qp_ex;
+	table->create_srq_ex = vb_verbs_create_srq_ex;
+	table->close_xrcd = refuse_close_xrcd;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Protection domains, parent domains, thread domains.
+ *
+ * A domain is an identity (struct vb_shared_pd) that one or more ibv_pd stand for: the one ibv_alloc_pd gave, parent
+ * domains made of it ("completely interchangeable with the struct ibv_pd used to create it",
+ * ibv_alloc_parent_domain(3)), and imports. The identity's memory stays until the last of them goes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs/context.h"
+#include "verbs/export.h"
+#include "verbs/operations.h"
+
+static struct vb_protection_domain *create_domain(struct ibv_context *context, struct vb_shared_pd *shared)
+{
+	struct vb_protection_domain *domain = calloc(1, sizeof(*domain));
+
+	if (domain == NULL)
+		return NULL;
+	domain->base.context = context;
+	domain->base.handle = shared->pd.handle;
+	domain->shared = shared;
+	vb_context_hold(context);
+	return domain;
+}
+
+static void free_domain(struct vb_protection_domain *domain)
+{
+	struct ibv_context *context = domain->base.context;
+	struct vb_session *session = vb_context_of(context)->session;
+
+	vb_lock_take(&session->lock);
+	if (--domain->shared->references == 0) {
+		vb_list_remove(&domain->shared->node);
+		free(domain->shared);
+	}
+	vb_lock_release(&session->lock);
+	free(domain);
+	vb_context_put(context);
+}
+
+VB_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+	struct vb_shared_pd *shared;
+	struct vb_protection_domain *domain;
+	struct vb_session *session;
+
+	if (context == NULL)
+		return vb_fail_null(-EINVAL);
+	shared = calloc(1, sizeof(*shared));
+	if (shared == NULL)
+		return vb_fail_null(-ENOMEM);
+	session = vb_context_of(context)->session;
+	shared->references = 1;
+	vb_lock_take(&session->lock);
+	shared->pd.handle = vb_session_handle(session);
+	vb_list_append(&session->pds, &shared->node);
+	vb_lock_release(&session->lock);
+	domain = create_domain(context, shared);
+	if (domain == NULL) {
+		vb_lock_take(&session->lock);
+		vb_list_remove(&shared->node);
+		vb_lock_release(&session->lock);
+		free(shared);
+		return vb_fail_null(-ENOMEM);
+	}
+	return &domain->base;
+}
+VB_EXPORT_COMPAT(ibv_alloc_pd);
+
+VB_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	struct vb_protection_domain *domain = vb_domain_of(pd);
+
+	if (pd == NULL)
+		return EINVAL;
+	if (vb_count_read(&domain->users) > 0)
+		return EBUSY;
+	if (domain->parent_of != NULL) {
+		vb_count_down(&domain->parent_of->users);
+		if (domain->thread_domain != NULL)
+			vb_count_down(&domain->thread_domain->users);
+	} else if (vb_count_read(&domain->shared->pd.users) > 0) {
+		return EBUSY;
+	}
+	free_domain(domain);
+	return 0;
+}
+VB_EXPORT_COMPAT(ibv_dealloc_pd);
+
+VB_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
+{
+	struct vb_shared_pd *shared = NULL;
+	struct vb_protection_domain *domain;
+	struct vb_session *session;
+
+	if (context == NULL)
+		return vb_fail_null(-EINVAL);
+	session = vb_context_of(context)->session;
+	vb_lock_take(&session->lock);
+	VB_LIST_FOR_EACH(node, &session->pds) {
+		struct vb_shared_pd *candidate = vb_container_of(node, struct vb_shared_pd, node);
+
+		if (candidate->pd.handle == pd_handle)
+			shared = candidate;
+	}
+	if (shared != NULL)
+		shared->references++;
+	vb_lock_release(&session->lock);
+	if (shared == NULL)
+		return vb_fail_null(-EINVAL);
+	domain = create_domain(context, shared);
+	if (domain == NULL) {
+		vb_lock_take(&session->lock);
+		shared->references--;
+		vb_lock_release(&session->lock);
+		return vb_fail_null(-ENOMEM);
+	}
+	domain->imported = true;
+	return &domain->base;
+}
+
+VB_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
+{
+	if (pd != NULL && vb_domain_of(pd)->imported)
+		free_domain(vb_domain_of(pd));
+}
+
+struct ibv_td *vb_verbs_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *init_attr)
+{
+	struct vb_thread_domain *td;
+
+	if (init_attr != NULL && init_attr->comp_mask != 0)
+		return vb_fail_null(-EINVAL);
+	td = calloc(1, sizeof(*td));
+	if (td == NULL)
+		return vb_fail_null(-ENOMEM);
+	td->base.context = context;
+	vb_context_hold(context);
+	return &td->base;
+}
+
+int vb_verbs_dealloc_td(struct ibv_td *td)
+{
+	struct vb_thread_domain *own = (struct vb_thread_domain *)(void *)td;
+	struct ibv_context *context = td->context;
+
+	if (vb_count_read(&own->users) > 0)
+		return EBUSY;
+	free(own);
+	vb_context_put(context);
+	return 0;
+}
+
+/* Custom allocators are not honoured, so asking for them is refused rather than ignored. */
+struct ibv_pd *vb_verbs_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
+{
+	struct vb_protection_domain *domain, *parent;
+	struct vb_session *session = vb_context_of(context)->session;
+
+	if (attr == NULL || attr->pd == NULL || !vb_same_session(context, attr->pd->context) ||
+	    (attr->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+					   IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)) != 0)
+		return vb_fail_null(-EINVAL);
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS)
+		return vb_fail_null(-EOPNOTSUPP);
+	parent = vb_domain_of(attr->pd);
+	domain = create_domain(context, parent->shared);
+	if (domain == NULL)
+		return vb_fail_null(-ENOMEM);
+	vb_lock_take(&session->lock);
+	parent->shared->references++;
+	vb_lock_release(&session->lock);
+	domain->parent_of = parent;
+	vb_count_up(&parent->users);
+	if (attr->td != NULL) {
+		domain->thread_domain = (struct vb_thread_domain *)(void *)attr->td;
+		vb_count_up(&domain->thread_domain->users);
+	}
+	return &domain->base;
+}

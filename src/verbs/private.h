@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Names of the IBVERBS_PRIVATE_ node that do something here.
+ */
+#ifndef VB_VERBS_PRIVATE_H
+#define VB_VERBS_PRIVATE_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+/* The words of /sys/class/infiniband/.../gid_attrs/types, as a number. */
+enum { VB_SYSFS_GID_TYPE_IB_ROCE_V1, VB_SYSFS_GID_TYPE_ROCE_V2 };
+
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, uint32_t *type);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sessions: what an open device shares with the contexts imported from it (ibv_import_device), as the kernel's
+ * ib_ucontext would be: the memory table, the handles, the counters, the way to the network.
+ */
+#include "verbs/context.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "io/process_memory.h"
+#include "queue/limits.h"
+
+static struct vb_list sessions = {&sessions, &sessions};
+static struct vb_lock sessions_lock = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Two words, so that an id made in another process is not taken for one of ours. */
+static uint64_t draw_id(void)
+{
+	return (uint64_t)vb_endpoint_random(NULL) << 32 | vb_endpoint_random(NULL);
+}
+
+int vb_session_create(struct vb_session **out)
+{
+	const struct vb_memory_host memory_host = {
+		.random = vb_endpoint_random,
+		.checked_read = vb_process_memory_read,
+		.checked_write = vb_process_memory_write,
+	};
+	struct vb_session *session = calloc(1, sizeof(*session));
+	int error;
+
+	if (session == NULL)
+		return -ENOMEM;
+	error = vb_endpoint_get(&session->endpoint);
+	if (error != 0)
+		goto no_endpoint;
+	session->memory = vb_memory_create(&memory_host, VB_MAX_MR);
+	if (session->memory == NULL) {
+		error = -ENOMEM;
+		goto no_memory;
+	}
+	session->id = draw_id();
+	session->references = 1;
+	session->next_handle = 1;
+	vb_lock_init(&session->lock);
+	vb_list_init(&session->pds);
+	vb_list_init(&session->regions);
+	vb_list_init(&session->device_memories);
+	vb_session_fill_host(session);
+
+	vb_lock_take(&sessions_lock);
+	vb_list_append(&sessions, &session->node);
+	vb_lock_release(&sessions_lock);
+	*out = session;
+	return 0;
+
+no_memory:
+	vb_endpoint_put(session->endpoint);
+no_endpoint:
+	free(session);
+	return error;
+}
+
+struct vb_session *vb_session_find(uint64_t id)
+{
+	struct vb_session *found = NULL;
+
+	vb_lock_take(&sessions_lock);
+	VB_LIST_FOR_EACH(node, &sessions) {
+		struct vb_session *session = vb_container_of(node, struct vb_session, node);
+
+		if (session->id == id) {
+			session->references++;
+			found = session;
+			break;
+		}
+	}
+	vb_lock_release(&sessions_lock);
+	return found;
+}
+
+void vb_session_put(struct vb_session *session)
+{
+	bool last;
+
+	vb_lock_take(&sessions_lock);
+	last = --session->references == 0;
+	if (last)
+		vb_list_remove(&session->node);
+	vb_lock_release(&sessions_lock);
+	if (!last)
+		return;
+	vb_memory_destroy(session->memory);
+	vb_endpoint_put(session->endpoint);
+	vb_lock_fini(&session->lock);
+	free(session);
+}
+
+uint32_t vb_session_handle(struct vb_session *session)
+{
+	vb_lock_assert_held(&session->lock);
+	return session->next_handle++;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shared receive queues, the basic kind. XRC and tag matching are refused.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs/context.h"
+#include "verbs/events.h"
+#include "verbs/export.h"
+#include "verbs/operations.h"
+
+static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *attr)
+{
+	struct vb_shared_receive_queue *srq;
+	int error;
+
+	srq = calloc(1, sizeof(*srq));
+	if (srq == NULL)
+		return vb_fail_null(-ENOMEM);
+	error = vb_srq_init(&srq->srq, &vb_context_of(pd->context)->session->host, srq, vb_pd_of(pd), attr);
+	if (error != 0) {
+		free(srq);
+		return vb_fail_null(error);
+	}
+	srq->base.context = pd->context;
+	srq->base.srq_context = srq_context;
+	srq->base.pd = pd;
+	pthread_mutex_init(&srq->base.mutex, NULL);
+	pthread_cond_init(&srq->base.cond, NULL);
+	vb_count_up(&vb_domain_of(pd)->users);
+	vb_context_hold(pd->context);
+	return &srq->base;
+}
+
+VB_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init_attr)
+{
+	if (pd == NULL || init_attr == NULL)
+		return vb_fail_null(-EINVAL);
+	return create(pd, init_attr->srq_context, &init_attr->attr);
+}
+VB_EXPORT_COMPAT(ibv_create_srq);
+
+struct ibv_srq *vb_verbs_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
+{
+	if (attr == NULL || (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1)) != 0)
+		return vb_fail_null(-EINVAL);
+	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)
+		return vb_fail_null(-EOPNOTSUPP);
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd == NULL || !vb_same_session(context, attr->pd->context))
+		return vb_fail_null(-EINVAL);
+	return create(attr->pd, attr->srq_context, &attr->attr);
+}
+
+VB_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
+{
+	if (srq == NULL || attr == NULL || (attr_mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0)
+		return EINVAL;
+	return -vb_srq_modify(&vb_shared_receive_queue_of(srq)->srq, attr, attr_mask);
+}
+VB_EXPORT_COMPAT(ibv_modify_srq);
+
+VB_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	if (srq == NULL || attr == NULL)
+		return EINVAL;
+	vb_srq_query(&vb_shared_receive_queue_of(srq)->srq, attr);
+	return 0;
+}
+VB_EXPORT_COMPAT(ibv_query_srq);
+
+VB_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	struct vb_shared_receive_queue *own = vb_shared_receive_queue_of(srq);
+	struct ibv_context *context;
+	uint32_t reported;
+
+	if (srq == NULL)
+		return EINVAL;
+	if (vb_count_read(&own->srq.users) > 0)
+		return EBUSY;
+	context = srq->context;
+	reported = vb_event_queue_forget(&vb_context_of(context)->async, own, &own->events_reported);
+	vb_events_wait_acknowledged(&srq->mutex, &srq->cond, &srq->events_completed, reported);
+	vb_srq_fini(&own->srq);
+	pthread_cond_destroy(&srq->cond);
+	pthread_mutex_destroy(&srq->mutex);
+	vb_count_down(&vb_domain_of(srq->pd)->users);
+	free(own);
+	vb_context_put(context);
+	return 0;
+}
+VB_EXPORT_COMPAT(ibv_destroy_srq);
+
+int vb_verbs_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct ibv_recv_wr *ignored;
+
+	return vb_srq_post(&vb_shared_receive_queue_of(srq)->srq, wr, bad_wr != NULL ? bad_wr : &ignored);
+}
