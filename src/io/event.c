@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * eventfd(2), ppoll(2), prctl(2).
+ * eventfd(2), ppoll(2), epoll(7), prctl(2).
  */
 #include "io/event.h"
 
@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -61,6 +62,49 @@ void vb_wait(struct vb_wait_item *items, unsigned count, vb_time deadline)
 			set[i].revents = 0;
 	for (unsigned i = 0; i < count; i++)
 		items[i].readable = items[i].fd >= 0 && set[i].revents != 0;
+}
+
+int vb_poller_open(void)
+{
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int vb_poller_add(int poller, int fd, void *tag)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
+
+	return epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+void vb_poller_remove(int poller, int fd)
+{
+	epoll_ctl(poller, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void vb_poller_want_write(int poller, int fd, void *tag, bool wanted)
+{
+	struct epoll_event event = {.events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = tag};
+
+	epoll_ctl(poller, EPOLL_CTL_MOD, fd, &event);
+}
+
+unsigned vb_poller_wait(int poller, void **tags, unsigned room, vb_time deadline)
+{
+	struct epoll_event events[64];
+	int timeout = -1, count;
+
+	if (deadline != VB_TIME_NEVER) {
+		vb_time left = deadline - vb_clock_now();
+
+		/* Rounded up: waking early would only mean waiting again. */
+		timeout = left <= 0 ? 0 : left > VB_SECONDS(1000) ? 1000000 : (int)((left + 999999) / 1000000);
+	}
+	count = epoll_wait(poller, events, room < 64 ? (int)room : 64, timeout);
+	for (int i = 0; i < count; i++)
+		tags[i] = events[i].data.ptr;
+	return count < 0 ? 0 : (unsigned)count;
 }
 
 void vb_thread_prepare(const char *name)

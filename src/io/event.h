@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting: an eventfd to wake a sleeper, and a wait on a handful of descriptors with a nanosecond deadline.
+ * Waiting: an eventfd to wake a sleeper, a wait on a handful of descriptors with a nanosecond deadline, and one on many.
  *
- * ppoll rather than epoll: the engine thread waits on four descriptors, must often wait on only some of them (a nap must not be
+ * ppoll rather than epoll for the handful: the engine thread waits on four descriptors, must often wait on only some of them (a nap must not be
  * ended by a packet), and wants high-resolution timeouts on every kernel.
  */
 #ifndef VB_IO_EVENT_H
@@ -24,6 +24,15 @@ struct vb_wait_item {
 /* Sleep until an item is readable or `deadline` (VB_TIME_NEVER: no end; past: only look). Signals are the caller's matter:
  * an interrupted wait returns with nothing readable. */
 void vb_wait(struct vb_wait_item *items, unsigned count, vb_time deadline);
+
+/* Many descriptors at once, for the daemon: epoll, level-triggered. */
+int vb_poller_open(void);                  /* descriptor or -errno */
+int vb_poller_add(int poller, int fd, void *tag);
+void vb_poller_remove(int poller, int fd);
+/* Report it also when it can be written to. */
+void vb_poller_want_write(int poller, int fd, void *tag, bool wanted);
+/* Tags of ready descriptors, at most `room`; waits until the deadline. */
+unsigned vb_poller_wait(int poller, void **tags, unsigned room, vb_time deadline);
 
 /* For threads that time naps: round timers to nothing, show this name. */
 void vb_thread_prepare(const char *name);

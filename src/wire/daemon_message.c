@@ -55,6 +55,30 @@ void vb_daemon_message_begin(struct vb_daemon_message *message, enum vb_daemon_t
 	};
 }
 
+static uint32_t device_length(uint32_t gid_count)
+{
+	return (uint32_t)(offsetof(struct vb_daemon_message, device.gid) + gid_count * 16);
+}
+
+void vb_daemon_message_set_device(struct vb_daemon_message *message, const struct vb_daemon_device *device)
+{
+	message->device = *device;
+	message->header.length = device_length(device->gid_count);
+}
+
+/* Is the length what the type (and for devices their number of GIDs) says? */
+static bool length_is_right(const struct row *row, const void *bytes, size_t length)
+{
+	struct vb_daemon_message head;
+
+	if (row->type != VB_DAEMON_DEVICE)
+		return length == row->length;
+	if (length < device_length(0) || length > row->length)
+		return false;
+	memcpy(&head, bytes, device_length(0));
+	return head.device.gid_count <= VB_DAEMON_GIDS && length == device_length(head.device.gid_count);
+}
+
 /* Ends inside its room, is printable, and is all zero behind its end, so that nothing leaks through the padding. */
 static bool is_text(const char *text, size_t room)
 {
@@ -75,17 +99,12 @@ static bool is_text(const char *text, size_t room)
 
 static bool device_is_sound(const struct vb_daemon_device *device)
 {
-	static const uint8_t hole[16];
-
 	if (!is_text(device->name, sizeof(device->name)) || device->name[0] == '\0' || strchr(device->name, '/') ||
 	    !is_text(device->interface, sizeof(device->interface)) || device->interface[0] == '\0' ||
 	    device->interface_index == 0 || device->interface_index > INT32_MAX || device->guid == 0 ||
-	    vb_mtu_bytes(device->active_mtu) == 0 || device->active > 1 || device->gid_count > VB_DAEMON_GIDS ||
-	    device->reserved[0] || device->reserved[1] || device->reserved2)
+	    vb_mtu_bytes(device->active_mtu) == 0 || device->active > 1 || device->reserved[0] ||
+	    device->reserved[1] || device->reserved2)
 		return false;
-	for (uint32_t i = device->gid_count; i < VB_DAEMON_GIDS; i++)
-		if (memcmp(device->gid[i], hole, sizeof(hole)) != 0)
-			return false;
 	return true;
 }
 
@@ -146,8 +165,9 @@ int vb_daemon_message_check(const void *bytes, size_t length, unsigned descripto
 	if (header.magic != VB_DAEMON_MAGIC)
 		return header.magic >> 16 == VB_DAEMON_MAGIC >> 16 ? -EPROTONOSUPPORT : -EPROTO;
 	row = find_row(header.type);
-	if (!row || row->sender != sender || header.length != length || row->length != length ||
-	    descriptors < row->fewest || descriptors > row->most)
+	if (!row || row->sender != sender || header.length != length ||
+	    !length_is_right(row, bytes, length) || descriptors < row->fewest ||
+	    descriptors > row->most)
 		return -EPROTO;
 	/* Only a daemon's unasked news have no number. */
 	if (header.sequence == 0 && header.type != VB_DAEMON_DEVICE && header.type != VB_DAEMON_DEVICE_GONE &&

@@ -113,7 +113,7 @@ struct vb_daemon_device {
 	uint32_t speed_mbps;
 	uint32_t gid_count;                /* entries in use, holes (all zero) included */
 	uint32_t reserved2;
-	uint8_t gid[VB_DAEMON_GIDS][16];
+	uint8_t gid[VB_DAEMON_GIDS][16];   /* the message ends behind the last one in use */
 };
 
 struct vb_daemon_device_gone {
@@ -192,6 +192,8 @@ struct vb_daemon_message {
 
 /* Start a message: everything zero but the header. */
 void vb_daemon_message_begin(struct vb_daemon_message *message, enum vb_daemon_type type, uint32_t sequence);
+/* Set a DEVICE message's body, and its length with it. */
+void vb_daemon_message_set_device(struct vb_daemon_message *message, const struct vb_daemon_device *device);
 
 /* Is this a message that `sender` may send, with that many descriptors? 0, -EPROTONOSUPPORT (another version of the protocol) or
  * -EPROTO. After 0 every field is in its range and every string ends. Types of wire/cm_command.h are not for this. */

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sending without ever waiting: what a slow process has not read yet is kept, up to a limit.
+ */
+#include "daemon/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/descriptor.h"
+#include "io/event.h"
+
+enum { MOST_UNSENT = 1024 * 1024 };
+
+struct unsent {
+	struct vb_list node;
+	size_t length;
+	uint8_t bytes[];
+};
+
+struct vb_client *vb_client_create(int fd, int poller)
+{
+	struct vb_client *client = calloc(1, sizeof(*client));
+
+	if (!client || vb_unix_peer(fd, &client->peer) != 0 || vb_poller_add(poller, fd, client) != 0) {
+		free(client);
+		vb_descriptor_close(fd);
+		return NULL;
+	}
+	client->fd = fd;
+	client->poller = poller;
+	client->page_fd = -1;
+	vb_list_init(&client->node);
+	vb_list_init(&client->unsent);
+	return client;
+}
+
+void vb_client_destroy(struct vb_client *client)
+{
+	vb_list_remove(&client->node);
+	VB_LIST_FOR_EACH(node, &client->unsent)
+		free(vb_container_of(node, struct unsent, node));
+	vb_client_set_page(client, -1);
+	vb_poller_remove(client->poller, client->fd);
+	vb_descriptor_close(client->fd);
+	free(client);
+}
+
+static void keep_for_later(struct vb_client *client, const struct vb_daemon_message *message)
+{
+	size_t length = message->header.length;
+	struct unsent *unsent;
+
+	if (client->unsent_bytes + length > MOST_UNSENT || !(unsent = malloc(sizeof(*unsent) + length))) {
+		client->failed = true;
+		return;
+	}
+	unsent->length = length;
+	memcpy(unsent->bytes, message, length);
+	if (vb_list_is_empty(&client->unsent))
+		vb_poller_want_write(client->poller, client->fd, client, true);
+	vb_list_append(&client->unsent, &unsent->node);
+	client->unsent_bytes += length;
+}
+
+void vb_client_send_descriptors(struct vb_client *client, const struct vb_daemon_message *message, const int *fds,
+				unsigned count)
+{
+	int error = -EAGAIN;
+
+	if (client->failed)
+		return;
+	if (vb_list_is_empty(&client->unsent))
+		error = vb_unix_send(client->fd, message, message->header.length, fds, count, false);
+	if (error == -EAGAIN && count == 0)
+		keep_for_later(client, message);
+	else if (error != 0)
+		client->failed = true;
+}
+
+void vb_client_send(struct vb_client *client, const struct vb_daemon_message *message)
+{
+	vb_client_send_descriptors(client, message, NULL, 0);
+}
+
+void vb_client_flush(struct vb_client *client)
+{
+	if (vb_list_is_empty(&client->unsent))
+		return;
+	VB_LIST_FOR_EACH(node, &client->unsent) {
+		struct unsent *unsent = vb_container_of(node, struct unsent, node);
+		int error = vb_unix_send(client->fd, unsent->bytes, unsent->length, NULL, 0, false);
+
+		if (error == -EAGAIN)
+			return;
+		if (error != 0) {
+			client->failed = true;
+			return;
+		}
+		client->unsent_bytes -= unsent->length;
+		vb_list_remove(node);
+		free(unsent);
+	}
+	vb_poller_want_write(client->poller, client->fd, client, false);
+}
+
+void vb_client_refuse(struct vb_client *client, uint32_t sequence, int error, const char *text)
+{
+	struct vb_daemon_message message;
+
+	vb_daemon_message_begin(&message, VB_DAEMON_ERROR, sequence);
+	message.error.error = error < 0 ? -error : error;
+	strncpy(message.error.text, text, sizeof(message.error.text) - 1);
+	vb_client_send(client, &message);
+}
+
+void vb_client_set_page(struct vb_client *client, int fd)
+{
+	vb_page_unmap((void *)(uintptr_t)client->page, sizeof(*client->page));
+	if (client->page_fd >= 0)
+		vb_descriptor_close(client->page_fd);
+	client->page = fd >= 0 ? vb_page_map(fd, sizeof(*client->page), false) : NULL;
+	client->page_fd = fd;
+}

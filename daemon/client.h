@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One process connected to verbenad: who it is, what it holds, and what still has to be sent to it.
+ */
+#ifndef VB_DAEMON_CLIENT_H
+#define VB_DAEMON_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "io/unix_socket.h"
+#include "wire/daemon_message.h"
+
+struct vb_client {
+	struct vb_list node;
+	int fd, poller;
+	struct vb_unix_peer peer;
+	bool greeted, watching;
+	bool failed;                       /* to be dropped: it broke the protocol or does not read */
+	uint32_t slot;                     /* 0: none */
+	uint32_t waiting_open;             /* sequence of an OPEN_SLOT that waits for survivors; 0: none */
+	char program[16];
+	const struct vb_daemon_page *page; /* its own account of itself, or NULL */
+	int page_fd;
+	struct vb_list unsent;
+	size_t unsent_bytes;
+};
+
+/* Takes the descriptor. NULL: out of memory. */
+struct vb_client *vb_client_create(int fd, int poller);
+/* Also takes it off its list. */
+void vb_client_destroy(struct vb_client *client);
+
+/* Send, or keep for later. A client that lets too much pile up fails. */
+void vb_client_send(struct vb_client *client, const struct vb_daemon_message *message);
+/* With descriptors; these are not kept for later. */
+void vb_client_send_descriptors(struct vb_client *client, const struct vb_daemon_message *message, const int *fds,
+				unsigned count);
+/* The socket may take more. */
+void vb_client_flush(struct vb_client *client);
+
+void vb_client_refuse(struct vb_client *client, uint32_t sequence, int error, const char *text);
+/* Map the page behind fd (or none when it is no such page); takes the descriptor. */
+void vb_client_set_page(struct vb_client *client, int fd);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From interfaces to devices.
+ *
+ * GID order for a new device is rxe's: link-local IPv6, IPv4, other IPv6. Loopback has no link-local address;
+ * there 127.0.0.1 comes first, because that is the index programs try without being told.
+ */
+#include "daemon/device_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "wire/mtu.h"
+#include "wire/path.h"
+
+enum {
+	/* IPv6, UDP, BTH, the longest extension of a packet with payload (RETH and immediate), ICRC. */
+	PACKET_OVERHEAD = 40 + 8 + 12 + 16 + 4 + 4,
+};
+
+static const uint8_t hole[16];
+
+static unsigned address_rank(const struct vb_interface *interface, const uint8_t gid[16])
+{
+	if (vb_gid_is_ipv4(gid))
+		return 1;
+	if (gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80)
+		return interface->is_loopback ? 3 : 0;
+	return 2;
+}
+
+static int find_gid(const struct vb_daemon_device *device, const uint8_t gid[16])
+{
+	for (uint32_t i = 0; i < device->gid_count; i++)
+		if (memcmp(device->gid[i], gid, 16) == 0)
+			return (int)i;
+	return -1;
+}
+
+static void add_gid(struct vb_daemon_device *device, const uint8_t gid[16])
+{
+	int at = find_gid(device, hole);
+
+	if (at < 0) {
+		if (device->gid_count == VB_DAEMON_GIDS)
+			return;
+		at = (int)device->gid_count++;
+	}
+	memcpy(device->gid[at], gid, 16);
+}
+
+static void update_gids(struct vb_daemon_device *device, const struct vb_interface *interface)
+{
+	for (uint32_t i = 0; i < device->gid_count; i++) {
+		bool lives = false;
+
+		for (uint32_t j = 0; j < interface->addresses; j++)
+			lives = lives || memcmp(device->gid[i], interface->address[j], 16) == 0;
+		if (!lives)
+			memset(device->gid[i], 0, 16);
+	}
+	for (unsigned rank = 0; rank <= 3; rank++)
+		for (uint32_t j = 0; j < interface->addresses; j++)
+			if (address_rank(interface, interface->address[j]) == rank &&
+			    memcmp(interface->address[j], hole, 16) != 0 &&
+			    find_gid(device, interface->address[j]) < 0)
+				add_gid(device, interface->address[j]);
+	while (device->gid_count > 0 && memcmp(device->gid[device->gid_count - 1], hole, 16) == 0)
+		device->gid_count--;
+}
+
+/* EUI-64 of the MAC address (RFC 4291 appendix A); where there is none, a number made from host and interface, marked as
+ * locally administered. */
+static uint64_t make_guid(const struct vb_interface *interface, uint64_t host_seed)
+{
+	static const uint8_t none[6];
+	uint8_t eui[8] = {interface->mac[0] ^ 2, interface->mac[1], interface->mac[2], 0xff,
+			  0xfe, interface->mac[3], interface->mac[4], interface->mac[5]};
+	uint64_t guid = 0;
+
+	if (memcmp(interface->mac, none, sizeof(none)) == 0) {
+		uint64_t mixed = (host_seed ^ interface->index) * UINT64_C(0x9e3779b97f4a7c15);
+
+		mixed ^= mixed >> 29;
+		for (unsigned i = 0; i < 8; i++)
+			eui[i] = (uint8_t)(mixed >> 8 * i);
+		eui[0] = 0x02;
+	}
+	for (unsigned i = 0; i < 8; i++)
+		guid = guid << 8 | eui[i];
+	return guid;
+}
+
+static void describe(struct vb_daemon_device *device, const struct vb_interface *interface, uint64_t host_seed)
+{
+	uint32_t payload = interface->mtu > PACKET_OVERHEAD ? interface->mtu - PACKET_OVERHEAD : 0;
+	unsigned code = vb_mtu_code(payload);
+	bool has_address = false;
+
+	memset(device->name, 0, sizeof(device->name));
+	snprintf(device->name, sizeof(device->name), "roce_%s", interface->name);
+	memset(device->interface, 0, sizeof(device->interface));
+	memcpy(device->interface, interface->name, strnlen(interface->name, sizeof(device->interface) - 1));
+	device->interface_index = interface->index;
+	memcpy(device->mac, interface->mac, sizeof(device->mac));
+	device->guid = make_guid(interface, host_seed);
+	device->interface_mtu = interface->mtu;
+	device->active_mtu = code ? code : VB_MTU_CODE_MIN;
+	device->speed_mbps = interface->speed_mbps;
+	update_gids(device, interface);
+	for (uint32_t i = 0; i < device->gid_count; i++)
+		has_address = has_address || memcmp(device->gid[i], hole, 16) != 0;
+	/* An interface too small for any RoCE packet stays down. */
+	device->active = interface->is_up && interface->is_running && has_address && code != 0;
+}
+
+/* Names go to sysfs-like places and to terminals. */
+static bool name_is_plain(const char *name)
+{
+	for (; *name; name++)
+		if ((unsigned char)*name <= ' ' || *name == 0x7f || *name == '/')
+			return false;
+	return true;
+}
+
+static bool is_usable(const struct vb_interface *interface)
+{
+	return (interface->is_ethernet || interface->is_loopback || interface->addresses > 0) &&
+	       name_is_plain(interface->name);
+}
+
+static struct vb_daemon_device *find_device(struct vb_device_table *table, uint32_t interface_index)
+{
+	for (unsigned i = 0; i < table->count; i++)
+		if (table->device[i].interface_index == interface_index)
+			return &table->device[i];
+	return NULL;
+}
+
+static void drop_vanished(struct vb_device_table *table, const struct vb_interface *interfaces, unsigned count,
+			  vb_device_table_report *report, void *context)
+{
+	for (unsigned i = 0; i < table->count;) {
+		bool lives = false;
+
+		for (unsigned j = 0; j < count; j++)
+			lives = lives || (interfaces[j].index == table->device[i].interface_index &&
+					  is_usable(&interfaces[j]));
+		if (lives) {
+			i++;
+			continue;
+		}
+		report(context, &table->device[i], true);
+		memmove(&table->device[i], &table->device[i + 1],
+			(table->count - i - 1) * sizeof(table->device[0]));
+		table->count--;
+	}
+}
+
+void vb_device_table_update(struct vb_device_table *table, const struct vb_interface *interfaces, unsigned count,
+			    vb_device_table_report *report, void *context)
+{
+	drop_vanished(table, interfaces, count, report, context);
+	for (unsigned i = 0; i < count; i++) {
+		struct vb_daemon_device *device = find_device(table, interfaces[i].index), before;
+
+		if (!is_usable(&interfaces[i]))
+			continue;
+		if (!device) {
+			if (table->count == VB_DEVICE_TABLE_ROOM)
+				continue;
+			device = &table->device[table->count++];
+			memset(device, 0, sizeof(*device));
+		}
+		before = *device;
+		describe(device, &interfaces[i], table->host_seed);
+		if (memcmp(&before, device, sizeof(before)) != 0)
+			report(context, device, false);
+	}
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See port_group.h. The mirror of the kernel's order is struct vb_port_family.member.
+ */
+#include "daemon/port_group.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/steering.h"
+#include "io/clock.h"
+#include "io/descriptor.h"
+#include "io/event.h"
+#include "io/random.h"
+#include "io/udp.h"
+
+enum { PROBE_MICROSECONDS = 5000 };
+
+void vb_port_group_init(struct vb_port_group *group)
+{
+	memset(group, 0, sizeof(*group));
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
+		for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
+			group->family[f].fd[s] = -1;
+	group->taken[0] = true;
+	/* The slot of the multicast QPN 0xffffff stays usable: only its last QPN is excluded, by the process. */
+}
+
+static void append_member(struct vb_port_family *family, uint16_t slot)
+{
+	if (family->members < VB_GROUP_MEMBERS)
+		family->member[family->members++] = slot;
+}
+
+/* What the kernel does when a socket leaves: the last one takes its place. False: nobody knew that socket's place. */
+static bool drop_member(struct vb_port_family *family, uint16_t slot)
+{
+	for (unsigned i = 0; i < family->members; i++) {
+		if (family->member[i] == slot) {
+			family->member[i] = family->member[--family->members];
+			family->nonce[i] = family->nonce[family->members];
+			return true;
+		}
+	}
+	return false;
+}
+
+static int publish_family(struct vb_port_family *family)
+{
+	static struct sock_filter program[VB_STEERING_INSTRUCTIONS];
+	struct vb_steering_entry entries[VB_DAEMON_SLOTS];
+	uint16_t index_of[VB_DAEMON_SLOTS];
+	unsigned count = 0;
+
+	memset(index_of, 0xff, sizeof(index_of));
+	for (unsigned i = 0; i < family->members; i++)
+		if (family->member[i] != VB_GROUP_UNKNOWN)
+			index_of[family->member[i]] = (uint16_t)i;
+	for (unsigned slot = 1; slot < VB_DAEMON_SLOTS; slot++)
+		if (index_of[slot] != 0xffff)
+			entries[count++] = (struct vb_steering_entry){(uint16_t)slot, index_of[slot]};
+	return vb_udp_attach_program(family->fd[0], program,
+				     vb_steering_generate(program, entries, count, index_of[0]));
+}
+
+static int publish(struct vb_port_group *group)
+{
+	int error = 0;
+
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES && error == 0; f++)
+		if (group->family[f].available)
+			error = publish_family(&group->family[f]);
+	if (error != 0)
+		vb_log(VB_LOG_ERROR, "cannot attach the steering program: %s", strerror(-error));
+	return error;
+}
+
+static int send_probe(struct vb_port_family *family, bool ipv6, unsigned index)
+{
+	struct vb_daemon_probe probe;
+
+	family->nonce[index] = vb_random_u64();
+	probe = (struct vb_daemon_probe){
+		.magic = be32_of(VB_DAEMON_PROBE_INDEX),
+		.steer = be32_of(index),
+		.nonce = be64_of(family->nonce[index]),
+	};
+	return vb_udp_send_loopback(family->fd[0], ipv6, &probe, sizeof(probe));
+}
+
+/* Wait a little for a probe on a socket that is ours to read. Which of the first `sent` probes came (a late one of those before the
+ * last counts too), or -1. What else the socket holds is for QPs that do not exist. */
+static int arrived_probe(const struct vb_port_family *family, int fd, unsigned sent)
+{
+	vb_time deadline = vb_clock_now() + VB_MICROSECONDS(PROBE_MICROSECONDS);
+
+	do {
+		struct vb_wait_item item = {.fd = fd};
+		struct vb_daemon_probe probe = {0};
+
+		vb_wait(&item, 1, deadline);
+		while (item.readable && vb_descriptor_receive(fd, &probe, sizeof(probe)) >= 0)
+			for (unsigned i = 0; i < sent; i++)
+				if (be64_get(probe.nonce) == family->nonce[i])
+					return (int)i;
+	} while (vb_clock_now() < deadline);
+	return -1;
+}
+
+/* Where in its group is our own socket? When just bound it is the last: the lowest index whose probe reaches it is its own, and the
+ * members before it belong to processes of a dead daemon. (An index behind the end is handed out by hash, hence "lowest".) */
+static void find_own_place(struct vb_port_family *family, bool ipv6)
+{
+	for (unsigned i = 0; i < VB_GROUP_MEMBERS; i++) {
+		int place;
+
+		if (send_probe(family, ipv6, i) != 0)
+			break;
+		place = arrived_probe(family, family->fd[0], i + 1);
+		if (place >= 0) {
+			for (int before = 0; before < place; before++)
+				family->member[before] = VB_GROUP_UNKNOWN;
+			family->member[place] = 0;
+			family->members = (unsigned)place + 1;
+			return;
+		}
+	}
+	/* No loopback to probe over, or somebody else's group: all we can do is to believe that we are alone. */
+	family->members = 0;
+	append_member(family, 0);
+}
+
+/* A socket left from a place that was never learnt, so some other has moved without our knowing: learn all places anew. */
+static void relearn(struct vb_port_group *group, unsigned f)
+{
+	struct vb_port_family *family = &group->family[f];
+	unsigned members = family->members;
+
+	group->settled = false;
+	find_own_place(family, f == VB_GROUP_IPV6);
+	while (family->members + 1 < members)
+		append_member(family, VB_GROUP_UNKNOWN);
+}
+
+static void explain_bind(int error, char *why, size_t room)
+{
+	if (error == -EADDRINUSE)
+		snprintf(why, room, "UDP port %d is taken by another program, by another user's verbenad or by a kernel rxe "
+			 "device (see `rdma link`, `ss -ulnp`)", VB_ROCE_PORT);
+	else
+		snprintf(why, room, "UDP port %d cannot be opened: %s", VB_ROCE_PORT, strerror(-error));
+}
+
+int vb_port_group_open(struct vb_port_group *group, char *why, size_t room)
+{
+	int error = 0;
+
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
+		struct vb_port_family *family = &group->family[f];
+		int fd = vb_udp_open_receiver(f == VB_GROUP_IPV6);
+
+		/* A host without IPv6 is a host with IPv4 only. */
+		if (f == VB_GROUP_IPV6 && (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL))
+			continue;
+		if (fd < 0) {
+			explain_bind(fd, why, room);
+			error = fd;
+			break;
+		}
+		family->fd[0] = fd;
+		family->available = true;
+		find_own_place(family, f == VB_GROUP_IPV6);
+	}
+	if (error != 0) {
+		vb_port_group_close(group);
+		return error;
+	}
+	group->open = true;
+	if (vb_port_group_unknown(group) == 0) {
+		error = publish(group);
+		if (error != 0) {
+			snprintf(why, room, "the kernel refuses the steering program: %s", strerror(-error));
+			vb_port_group_close(group);
+			return error;
+		}
+		group->settled = true;
+	}
+	return 0;
+}
+
+void vb_port_group_close(struct vb_port_group *group)
+{
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
+		for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
+			if (group->family[f].fd[s] >= 0)
+				vb_descriptor_close(group->family[f].fd[s]);
+	vb_port_group_init(group);
+}
+
+static uint32_t choose_slot(const struct vb_port_group *group)
+{
+	unsigned unused = 0, pick;
+
+	for (unsigned s = 1; s < VB_DAEMON_SLOTS; s++)
+		unused += !group->taken[s];
+	if (unused == 0)
+		return 0;
+	pick = vb_random_u32() % unused;
+	for (unsigned s = 1; s < VB_DAEMON_SLOTS; s++)
+		if (!group->taken[s] && pick-- == 0)
+			return s;
+	return 0;
+}
+
+int vb_port_group_add(struct vb_port_group *group, uint32_t *slot, char *why, size_t room)
+{
+	uint32_t chosen = choose_slot(group);
+	int error = 0;
+
+	if (chosen == 0) {
+		snprintf(why, room, "all %d slots are in use by processes", VB_DAEMON_SLOTS - 1);
+		return -EUSERS;
+	}
+	group->taken[chosen] = true;
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES && error == 0; f++) {
+		struct vb_port_family *family = &group->family[f];
+		int fd;
+
+		if (!family->available)
+			continue;
+		fd = vb_udp_open_receiver(f == VB_GROUP_IPV6);
+		if (fd < 0) {
+			explain_bind(fd, why, room);
+			error = fd;
+			break;
+		}
+		family->fd[chosen] = fd;
+		append_member(family, (uint16_t)chosen);
+	}
+	if (error == 0) {
+		error = publish(group);
+		if (error != 0)
+			snprintf(why, room, "the kernel refuses the steering program%s: %s",
+				 error == -ENOMEM ? " (net.core.optmem_max is too small for so many processes)" : "",
+				 strerror(-error));
+	}
+	if (error != 0) {
+		vb_port_group_remove(group, chosen);
+		return error;
+	}
+	*slot = chosen;
+	return 0;
+}
+
+void vb_port_group_remove(struct vb_port_group *group, uint32_t slot)
+{
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
+		struct vb_port_family *family = &group->family[f];
+
+		if (family->fd[slot] < 0)
+			continue;
+		/* A child that the process forked may hold the socket open: make it leave, do not only close it. */
+		(void)vb_udp_leave_group(family->fd[slot], f == VB_GROUP_IPV6);
+		vb_descriptor_close(family->fd[slot]);
+		family->fd[slot] = -1;
+		if (!drop_member(family, (uint16_t)slot))
+			relearn(group, f);
+	}
+	group->taken[slot] = false;
+	if (group->settled)
+		(void)publish(group);
+}
+
+/* One socket may not be two slots'. */
+static bool is_known_socket(const struct vb_port_family *family, uint64_t cookie)
+{
+	for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
+		if (family->fd[s] >= 0 && vb_udp_cookie(family->fd[s]) == cookie)
+			return true;
+	return false;
+}
+
+static bool is_adoptable(const struct vb_port_group *group, unsigned f, int fd)
+{
+	return group->family[f].available && vb_udp_is_receiver(fd, f == VB_GROUP_IPV6) &&
+	       !is_known_socket(&group->family[f], vb_udp_cookie(fd));
+}
+
+int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd[VB_GROUP_FAMILIES])
+{
+	int copy[VB_GROUP_FAMILIES] = {-1, -1};
+
+	if (group->taken[slot])
+		return -EBUSY;
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
+		if (fd[f] >= 0 && !is_adoptable(group, f, fd[f]))
+			return -EINVAL;
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
+		if (fd[f] < 0)
+			continue;
+		copy[f] = vb_descriptor_duplicate(fd[f]);
+		if (copy[f] < 0) {
+			if (copy[0] >= 0)
+				vb_descriptor_close(copy[0]);
+			return -EMFILE;
+		}
+	}
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
+		group->family[f].fd[slot] = copy[f];
+	group->taken[slot] = true;
+	return 0;
+}
+
+void vb_port_group_adopt_own(struct vb_port_group *group, const int fd[VB_GROUP_FAMILIES])
+{
+	if (group->settled)
+		return;
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
+		struct vb_port_family *family = &group->family[f];
+
+		if (fd[f] < 0 || !is_adoptable(group, f, fd[f]) || family->members < 2 ||
+		    family->member[family->members - 1] != 0)
+			continue;
+		for (unsigned i = 0; i + 1 < family->members; i++) {
+			int copy;
+
+			if (family->member[i] != VB_GROUP_UNKNOWN || send_probe(family, f == VB_GROUP_IPV6, i) != 0 ||
+			    arrived_probe(family, fd[f], family->members) != (int)i)
+				continue;
+			copy = vb_descriptor_duplicate(fd[f]);
+			if (copy < 0)
+				break;
+			/* The one we made is the last member: it leaves without moving anybody. */
+			vb_descriptor_close(family->fd[0]);
+			family->members--;
+			family->fd[0] = copy;
+			family->member[i] = 0;
+			break;
+		}
+	}
+}
+
+unsigned vb_port_group_unknown(const struct vb_port_group *group)
+{
+	unsigned unknown = 0;
+
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
+		for (unsigned i = 0; i < group->family[f].members; i++)
+			unknown += group->family[f].member[i] == VB_GROUP_UNKNOWN;
+	return unknown;
+}
+
+void vb_port_group_probe(struct vb_port_group *group)
+{
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
+		for (unsigned i = 0; i < group->family[f].members; i++)
+			if (group->family[f].member[i] == VB_GROUP_UNKNOWN)
+				(void)send_probe(&group->family[f], f == VB_GROUP_IPV6, i);
+}
+
+void vb_port_group_probe_seen(struct vb_port_group *group, uint32_t slot, uint64_t nonce)
+{
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
+		struct vb_port_family *family = &group->family[f];
+
+		for (unsigned i = 0; i < family->members; i++) {
+			if (family->member[i] != VB_GROUP_UNKNOWN || family->nonce[i] != nonce || family->fd[slot] < 0)
+				continue;
+			family->member[i] = (uint16_t)slot;
+			if (group->settled)
+				(void)publish(group);
+			return;
+		}
+	}
+}
+
+void vb_port_group_settle(struct vb_port_group *group)
+{
+	unsigned unknown = vb_port_group_unknown(group);
+
+	if (group->settled)
+		return;
+	if (unknown > 0)
+		vb_log(VB_LOG_WARN, "%u sockets on UDP port %d belong to nobody who says so", unknown, VB_ROCE_PORT);
+	group->settled = publish(group) == 0;
+}

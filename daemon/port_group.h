@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Port 4791: the group of sockets that share it, one per slot and IP version, and the steering program over them.
+ *
+ * The kernel numbers the sockets of a group in the order they joined and moves the last one into the hole when one leaves. The group
+ * here mirrors that order and rewrites the program at each change. It keeps a duplicate of every slot's sockets, so that
+ * they leave when it says so and not when a process happens to die.
+ *
+ * A daemon that starts where another one died finds sockets it does not know, still steered by the old program. It learns
+ * their order with probes that name an index: the process that sees one says so (vb_port_group_probe_seen).
+ * Until all are known or given up (vb_port_group_settle) the program is left alone.
+ */
+#ifndef VB_DAEMON_PORT_GROUP_H
+#define VB_DAEMON_PORT_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/daemon_message.h"
+
+enum { VB_GROUP_IPV4, VB_GROUP_IPV6, VB_GROUP_FAMILIES };
+
+/* As many as there are slots, and some that nobody claims. */
+enum { VB_GROUP_MEMBERS = VB_DAEMON_SLOTS + 64, VB_GROUP_UNKNOWN = 0xffff };
+
+struct vb_port_family {
+	bool available;
+	int fd[VB_DAEMON_SLOTS];           /* our duplicate of each slot's socket, -1: none */
+	unsigned members;
+	uint16_t member[VB_GROUP_MEMBERS]; /* slot of the socket with that index, or VB_GROUP_UNKNOWN */
+	uint64_t nonce[VB_GROUP_MEMBERS];  /* of the probe last sent there */
+};
+
+struct vb_port_group {
+	bool open;
+	bool settled;                      /* the order is known and the program is ours */
+	struct vb_port_family family[VB_GROUP_FAMILIES];
+	bool taken[VB_DAEMON_SLOTS];
+};
+
+void vb_port_group_init(struct vb_port_group *group);
+/* Bind the daemon's own sockets. 0 or -errno with a sentence in `why`. Afterwards settled, or vb_port_group_unknown says how
+ * many sockets of a dead daemon's processes wait to be adopted. */
+int vb_port_group_open(struct vb_port_group *group, char *why, size_t room);
+/* Close everything: nobody uses the port any more. */
+void vb_port_group_close(struct vb_port_group *group);
+
+/* A new slot at random. 0 or -errno with a sentence. Caller made sure that the group is settled. */
+int vb_port_group_add(struct vb_port_group *group, uint32_t *slot, char *why, size_t room);
+void vb_port_group_remove(struct vb_port_group *group, uint32_t slot);
+
+/* Take over a slot with its sockets (-1: none of that family; not consumed, duplicated). 0 or -errno: -EBUSY the slot has an owner,
+ * -EINVAL these are no such sockets. */
+int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd[VB_GROUP_FAMILIES]);
+/* A survivor kept our predecessor's own sockets: use them as slot 0, if they are in the group. */
+void vb_port_group_adopt_own(struct vb_port_group *group, const int fd[VB_GROUP_FAMILIES]);
+
+unsigned vb_port_group_unknown(const struct vb_port_group *group);
+/* Ask every socket that is not known yet who it is. */
+void vb_port_group_probe(struct vb_port_group *group);
+/* The process that owns `slot` received this nonce. */
+void vb_port_group_probe_seen(struct vb_port_group *group, uint32_t slot, uint64_t nonce);
+/* No more waiting for survivors: steer by what is known. */
+void vb_port_group_settle(struct vb_port_group *group);
+
+#endif

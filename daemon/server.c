@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One loop over everything that may become readable, and one function per kind of message.
+ *
+ * Who may ask: a user's own daemon serves that user and root, the system's serves everybody. Nobody can name another process's
+ * objects: a slot belongs to the connection that opened it and goes with it, whichever way the process ends.
+ */
+#include "daemon/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/client.h"
+#include "daemon/device_table.h"
+#include "daemon/port_group.h"
+#include "io/clock.h"
+#include "io/descriptor.h"
+#include "io/event.h"
+#include "io/host.h"
+#include "io/netlink.h"
+#include "io/udp.h"
+#include "wire/daemon_message.h"
+
+#ifndef VERBENA_VERSION
+#define VERBENA_VERSION "0"
+#endif
+
+/* How long new processes wait for those of a dead daemon to report. They notice at once and need milliseconds. */
+#define SURVIVOR_PATIENCE VB_SECONDS(2)
+
+struct vb_server {
+	struct vb_server_config config;
+	int listener, poller, netlink;
+	unsigned clients;
+	struct vb_list client_list;
+	vb_time idle_deadline, settle_deadline;
+	bool own_sockets_watched;
+	struct vb_device_table devices;
+	struct vb_port_group group;
+	struct vb_udp_batch *batch;
+	uint64_t stray_packets;
+};
+
+/* ---- devices ---- */
+
+static void send_device(struct vb_client *client, const struct vb_daemon_device *device, uint32_t sequence)
+{
+	struct vb_daemon_message message;
+
+	vb_daemon_message_begin(&message, VB_DAEMON_DEVICE, sequence);
+	vb_daemon_message_set_device(&message, device);
+	vb_client_send(client, &message);
+}
+
+static void send_end(struct vb_client *client, uint32_t sequence, uint32_t count)
+{
+	struct vb_daemon_message message;
+
+	vb_daemon_message_begin(&message, VB_DAEMON_END, sequence);
+	message.end.count = count;
+	vb_client_send(client, &message);
+}
+
+static void report_change(void *context, const struct vb_daemon_device *device, bool gone)
+{
+	struct vb_server *server = context;
+
+	vb_log(VB_LOG_INFO, "%s %s", device->name, gone ? "is gone" : device->active ? "is active" : "is down");
+	VB_LIST_FOR_EACH(node, &server->client_list) {
+		struct vb_client *client = vb_container_of(node, struct vb_client, node);
+		struct vb_daemon_message message;
+
+		if (!client->watching)
+			continue;
+		if (!gone) {
+			send_device(client, device, 0);
+			continue;
+		}
+		vb_daemon_message_begin(&message, VB_DAEMON_DEVICE_GONE, 0);
+		message.device_gone.interface_index = device->interface_index;
+		vb_client_send(client, &message);
+	}
+}
+
+static void refresh_devices(struct vb_server *server)
+{
+	struct vb_interface *interfaces;
+	unsigned count;
+	int error = vb_netlink_interfaces(&interfaces, &count);
+
+	if (error != 0) {
+		vb_log(VB_LOG_ERROR, "cannot list the network interfaces: %s", strerror(-error));
+		return;
+	}
+	vb_device_table_update(&server->devices, interfaces, count, report_change, server);
+	free(interfaces);
+}
+
+/* ---- the port and its slots ---- */
+
+static void unwatch_own_sockets(struct vb_server *server)
+{
+	for (unsigned f = 0; server->own_sockets_watched && f < VB_GROUP_FAMILIES; f++)
+		if (server->group.family[f].fd[0] >= 0)
+			vb_poller_remove(server->poller, server->group.family[f].fd[0]);
+	server->own_sockets_watched = false;
+}
+
+static void watch_own_sockets(struct vb_server *server)
+{
+	for (unsigned f = 0; !server->own_sockets_watched && f < VB_GROUP_FAMILIES; f++)
+		if (server->group.family[f].fd[0] >= 0)
+			(void)vb_poller_add(server->poller, server->group.family[f].fd[0], &server->group.family[f]);
+	server->own_sockets_watched = true;
+}
+
+/* Packets for slot 0 and for slots nobody has. Nobody answers them: to the sender a dead QP is silence. */
+static void drain_own_socket(struct vb_server *server, const struct vb_port_family *family)
+{
+	bool ipv6 = family == &server->group.family[VB_GROUP_IPV6];
+	int count = vb_udp_batch_receive(server->batch, family->fd[0], ipv6);
+
+	if (count > 0)
+		server->stray_packets += (unsigned)count;
+}
+
+static int open_port(struct vb_server *server, char *why, size_t room)
+{
+	int error;
+
+	if (server->group.open)
+		return 0;
+	error = vb_port_group_open(&server->group, why, room);
+	if (error != 0) {
+		vb_log(VB_LOG_WARN, "%s", why);
+		return error;
+	}
+	watch_own_sockets(server);
+	if (!server->group.settled) {
+		server->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
+		vb_log(VB_LOG_INFO, "taking over %u sockets of a verbenad that died",
+		       vb_port_group_unknown(&server->group));
+	}
+	return 0;
+}
+
+static void close_port(struct vb_server *server)
+{
+	unwatch_own_sockets(server);
+	vb_port_group_close(&server->group);
+	server->settle_deadline = VB_TIME_NEVER;
+}
+
+/* Processes of the daemon's own user also hold its sockets, so that the group keeps its order if the daemon dies. Others
+ * may not: they could read what is meant for the daemon. */
+static void send_slot(struct vb_server *server, struct vb_client *client, uint32_t sequence, bool with_sockets)
+{
+	struct vb_port_family *four = &server->group.family[VB_GROUP_IPV4], *six = &server->group.family[VB_GROUP_IPV6];
+	bool own_user = client->peer.uid == geteuid();
+	const int candidates[] = {
+		with_sockets ? four->fd[client->slot] : -1,
+		with_sockets ? six->fd[client->slot] : -1,
+		with_sockets ? client->page_fd : -1,
+		own_user ? four->fd[0] : -1,
+		own_user ? six->fd[0] : -1,
+	};
+	int fds[VB_DAEMON_MAX_FDS];
+	struct vb_daemon_message message;
+	unsigned count = 0;
+
+	vb_daemon_message_begin(&message, VB_DAEMON_SLOT, sequence);
+	message.slot.slot = client->slot;
+	for (unsigned i = 0; i < VB_DAEMON_MAX_FDS; i++) {
+		if (candidates[i] < 0)
+			continue;
+		fds[count++] = candidates[i];
+		message.slot.descriptors |= 1u << i;
+	}
+	vb_client_send_descriptors(client, &message, fds, count);
+}
+
+static void grant_slot(struct vb_server *server, struct vb_client *client, uint32_t sequence)
+{
+	char why[248] = "";
+	int error = vb_port_group_add(&server->group, &client->slot, why, sizeof(why));
+
+	if (error != 0) {
+		client->slot = 0;
+		vb_client_refuse(client, sequence, error, why);
+		return;
+	}
+	vb_client_set_page(client, vb_page_create("verbena", sizeof(struct vb_daemon_page)));
+	vb_log(VB_LOG_INFO, "slot %u to %s, pid %d, uid %u", client->slot, client->program, (int)client->peer.pid,
+	       (unsigned)client->peer.uid);
+	send_slot(server, client, sequence, true);
+}
+
+static void take_slot_away(struct vb_server *server, struct vb_client *client)
+{
+	if (client->slot == 0)
+		return;
+	vb_log(VB_LOG_INFO, "slot %u is free again", client->slot);
+	vb_port_group_remove(&server->group, client->slot);
+	client->slot = 0;
+	vb_client_set_page(client, -1);
+	/* Removal of a survivor that never said where it stands: the others say so again. */
+	if (server->group.open && !server->group.settled && server->settle_deadline == VB_TIME_NEVER) {
+		server->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
+		vb_port_group_probe(&server->group);
+	}
+}
+
+static void serve_waiting(struct vb_server *server)
+{
+	VB_LIST_FOR_EACH(node, &server->client_list) {
+		struct vb_client *client = vb_container_of(node, struct vb_client, node);
+		uint32_t sequence = client->waiting_open;
+
+		client->waiting_open = 0;
+		if (sequence != 0)
+			grant_slot(server, client, sequence);
+	}
+}
+
+static void settle_if_possible(struct vb_server *server, bool patience_is_over)
+{
+	if (!server->group.open || server->group.settled ||
+	    (vb_port_group_unknown(&server->group) > 0 && !patience_is_over))
+		return;
+	vb_port_group_settle(&server->group);
+	if (!server->group.settled) {
+		server->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
+		return;
+	}
+	server->settle_deadline = VB_TIME_NEVER;
+	serve_waiting(server);
+}
+
+/* ---- messages ---- */
+
+static void on_hello(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	struct vb_daemon_message answer;
+
+	(void)server;
+	memcpy(client->program, m->hello.program, sizeof(client->program));
+	client->greeted = true;
+	vb_daemon_message_begin(&answer, VB_DAEMON_WELCOME, m->header.sequence);
+	answer.welcome.pid = (uint32_t)getpid();
+	answer.welcome.uid = (uint32_t)geteuid();
+	answer.welcome.flags = server->config.system ? VB_DAEMON_IS_SYSTEM : 0;
+	strncpy(answer.welcome.version, VERBENA_VERSION, sizeof(answer.welcome.version) - 1);
+	vb_client_send(client, &answer);
+}
+
+static void on_list_devices(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	for (unsigned i = 0; i < server->devices.count; i++)
+		send_device(client, &server->devices.device[i], m->header.sequence);
+	send_end(client, m->header.sequence, server->devices.count);
+}
+
+static void on_open_slot(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	char why[248] = "";
+	int error;
+
+	if (client->slot != 0 || client->waiting_open != 0) {
+		vb_client_refuse(client, m->header.sequence, EALREADY, "this process has a slot already");
+		return;
+	}
+	error = open_port(server, why, sizeof(why));
+	if (error != 0)
+		vb_client_refuse(client, m->header.sequence, error, why);
+	else if (server->group.settled)
+		grant_slot(server, client, m->header.sequence);
+	else
+		client->waiting_open = m->header.sequence;
+}
+
+static void on_adopt_slot(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m,
+			  const int *fds)
+{
+	int by_bit[VB_DAEMON_MAX_FDS], error;
+	char why[248] = "";
+
+	for (unsigned bit = 0, next = 0; bit < VB_DAEMON_MAX_FDS; bit++)
+		by_bit[bit] = m->slot.descriptors & 1u << bit ? fds[next++] : -1;
+	if (client->slot != 0) {
+		vb_client_refuse(client, m->header.sequence, EALREADY, "this process has a slot already");
+		return;
+	}
+	error = open_port(server, why, sizeof(why));
+	if (error != 0) {
+		vb_client_refuse(client, m->header.sequence, error, why);
+		return;
+	}
+	/* Ours to take over only from ourselves: another user's socket could be anything. */
+	if (client->peer.uid == geteuid()) {
+		unwatch_own_sockets(server);
+		vb_port_group_adopt_own(&server->group, &by_bit[3]);
+		watch_own_sockets(server);
+	}
+	error = vb_port_group_adopt(&server->group, m->slot.slot, by_bit);
+	if (error != 0) {
+		vb_client_refuse(client, m->header.sequence, error, error == -EBUSY ?
+				 "the slot belongs to another process" : "these are not the slot's sockets");
+		return;
+	}
+	client->slot = m->slot.slot;
+	if (by_bit[2] >= 0)
+		vb_client_set_page(client, vb_descriptor_duplicate(by_bit[2]));
+	vb_log(VB_LOG_INFO, "slot %u stays with %s, pid %d", client->slot, client->program, (int)client->peer.pid);
+	send_slot(server, client, m->header.sequence, false);
+	vb_port_group_probe(&server->group);
+}
+
+static void on_probe_seen(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	if (client->slot == 0)
+		return;
+	vb_port_group_probe_seen(&server->group, client->slot, m->probe_seen.nonce);
+	settle_if_possible(server, false);
+}
+
+static void on_list_processes(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	uint32_t count = 0;
+
+	VB_LIST_FOR_EACH(node, &server->client_list) {
+		const struct vb_client *other = vb_container_of(node, struct vb_client, node);
+		struct vb_daemon_message answer;
+
+		if (other->slot == 0)
+			continue;
+		vb_daemon_message_begin(&answer, VB_DAEMON_PROCESS, m->header.sequence);
+		answer.process.pid = (uint32_t)other->peer.pid;
+		answer.process.uid = other->peer.uid;
+		answer.process.slot = other->slot;
+		memcpy(answer.process.program, other->program, sizeof(answer.process.program));
+		if (other->page) {
+			answer.process.queue_pairs = __atomic_load_n(&other->page->queue_pairs, __ATOMIC_RELAXED);
+			answer.process.counters = other->page->counters;
+		}
+		vb_client_send(client, &answer);
+		count++;
+	}
+	send_end(client, m->header.sequence, count);
+}
+
+static void dispatch(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m,
+		     const int *fds)
+{
+	if (!client->greeted && m->header.type != VB_DAEMON_HELLO) {
+		client->failed = true;
+		return;
+	}
+	switch ((enum vb_daemon_type)m->header.type) {
+	case VB_DAEMON_HELLO:
+		on_hello(server, client, m);
+		break;
+	case VB_DAEMON_WATCH_DEVICES:
+		client->watching = true;
+		on_list_devices(server, client, m);
+		break;
+	case VB_DAEMON_LIST_DEVICES:
+		on_list_devices(server, client, m);
+		break;
+	case VB_DAEMON_OPEN_SLOT:
+		on_open_slot(server, client, m);
+		break;
+	case VB_DAEMON_ADOPT_SLOT:
+		on_adopt_slot(server, client, m, fds);
+		break;
+	case VB_DAEMON_CLOSE_SLOT:
+		take_slot_away(server, client);
+		send_end(client, m->header.sequence, 0);
+		break;
+	case VB_DAEMON_PROBE_SEEN:
+		on_probe_seen(server, client, m);
+		break;
+	case VB_DAEMON_LIST_PROCESSES:
+		on_list_processes(server, client, m);
+		break;
+	default:
+		client->failed = true;
+		break;
+	}
+}
+
+/* ---- connections ---- */
+
+static void drop_client(struct vb_server *server, struct vb_client *client)
+{
+	take_slot_away(server, client);
+	vb_client_destroy(client);
+	if (--server->clients == 0) {
+		close_port(server);
+		server->idle_deadline = vb_clock_now() + server->config.idle;
+	}
+}
+
+static void receive_message(struct vb_server *server, struct vb_client *client)
+{
+	union {
+		struct vb_daemon_message message;
+		uint8_t room[VB_DAEMON_MAX_MESSAGE];
+	} in;
+	int fds[VB_DAEMON_MAX_FDS], error;
+	unsigned count;
+	ssize_t length = vb_unix_receive(client->fd, &in, sizeof(in), fds, VB_DAEMON_MAX_FDS, &count, 0);
+
+	if (length == -EAGAIN)
+		return;
+	if (length <= 0) {
+		client->failed = true;
+		return;
+	}
+	error = vb_daemon_message_check(&in, (size_t)length, count, VB_DAEMON_FROM_PROCESS);
+	if (error == 0) {
+		dispatch(server, client, &in.message, fds);
+	} else {
+		vb_log_limited(VB_LOG_WARN, "pid %d, uid %u sent what is no message", (int)client->peer.pid,
+			       (unsigned)client->peer.uid);
+		if (error == -EPROTONOSUPPORT)
+			vb_client_refuse(client, in.message.header.sequence ? in.message.header.sequence : 1, error,
+					 "this verbenad speaks another version of the protocol: stop it, or use "
+					 "libraries of the same release");
+		client->failed = true;
+	}
+	for (unsigned i = 0; i < count; i++)
+		vb_descriptor_close(fds[i]);
+}
+
+static void accept_client(struct vb_server *server)
+{
+	int fd = vb_unix_accept(server->listener);
+	struct vb_client *client;
+
+	if (fd < 0)
+		return;
+	client = vb_client_create(fd, server->poller);
+	if (!client)
+		return;
+	if (!server->config.system && client->peer.uid != geteuid() && client->peer.uid != 0) {
+		char owner[96], text[248];
+
+		vb_host_user_name(geteuid(), owner, sizeof(owner));
+		snprintf(text, sizeof(text), "the verbenad that runs here belongs to %s and serves nobody else; for several "
+			 "users start the system's: verbenad --system", owner);
+		vb_client_refuse(client, 1, EACCES, text);
+		vb_client_destroy(client);
+		return;
+	}
+	vb_list_append(&server->client_list, &client->node);
+	server->clients++;
+	server->idle_deadline = VB_TIME_NEVER;
+}
+
+int vb_server_create(struct vb_server **out, int listener, const struct vb_server_config *config)
+{
+	struct vb_server *server = calloc(1, sizeof(*server));
+	int error = 0;
+
+	if (!server)
+		return -ENOMEM;
+	server->config = *config;
+	server->listener = listener;
+	server->settle_deadline = VB_TIME_NEVER;
+	server->idle_deadline = vb_clock_now() + config->idle;
+	server->devices.host_seed = vb_host_seed();
+	vb_list_init(&server->client_list);
+	vb_port_group_init(&server->group);
+	server->batch = vb_udp_batch_create();
+	server->poller = vb_poller_open();
+	server->netlink = vb_netlink_watch();
+	if (!server->batch)
+		error = -ENOMEM;
+	else if (server->poller < 0)
+		error = server->poller;
+	else if (server->netlink < 0)
+		error = server->netlink;
+	if (error == 0)
+		error = vb_poller_add(server->poller, listener, &server->listener);
+	if (error == 0)
+		error = vb_poller_add(server->poller, server->netlink, &server->netlink);
+	if (error != 0) {
+		vb_server_destroy(server);
+		return error;
+	}
+	refresh_devices(server);
+	*out = server;
+	return 0;
+}
+
+static void serve(struct vb_server *server, void *tag)
+{
+	if (tag == &server->listener) {
+		accept_client(server);
+	} else if (tag == &server->netlink) {
+		if (vb_netlink_drain(server->netlink))
+			refresh_devices(server);
+	} else if (tag == &server->group.family[VB_GROUP_IPV4] || tag == &server->group.family[VB_GROUP_IPV6]) {
+		struct vb_port_family *family = tag;
+
+		if (family->fd[0] >= 0)
+			drain_own_socket(server, family);
+	} else {
+		struct vb_client *client = tag;
+
+		vb_client_flush(client);
+		receive_message(server, client);
+	}
+}
+
+/* Clients are dropped only here, so that no tag of the same round points to one that is gone. */
+static void drop_failed(struct vb_server *server)
+{
+	VB_LIST_FOR_EACH(node, &server->client_list) {
+		struct vb_client *client = vb_container_of(node, struct vb_client, node);
+
+		if (client->failed)
+			drop_client(server, client);
+	}
+}
+
+void vb_server_run(struct vb_server *server)
+{
+	for (;;) {
+		vb_time deadline = server->settle_deadline, now;
+		void *tags[64];
+		unsigned count;
+
+		if (!server->config.system)
+			deadline = vb_time_earlier(deadline, server->idle_deadline);
+		count = vb_poller_wait(server->poller, tags, 64, deadline);
+		for (unsigned i = 0; i < count; i++)
+			serve(server, tags[i]);
+		drop_failed(server);
+		now = vb_clock_now();
+		if (now >= server->settle_deadline)
+			settle_if_possible(server, true);
+		/* Whoever connects after this look finds nobody listening, and starts the next daemon. */
+		if (!server->config.system && now >= server->idle_deadline && count == 0)
+			return;
+	}
+}
+
+void vb_server_destroy(struct vb_server *server)
+{
+	VB_LIST_FOR_EACH(node, &server->client_list)
+		vb_client_destroy(vb_container_of(node, struct vb_client, node));
+	vb_port_group_close(&server->group);
+	if (server->netlink >= 0)
+		vb_descriptor_close(server->netlink);
+	if (server->poller >= 0)
+		vb_descriptor_close(server->poller);
+	if (server->listener >= 0)
+		vb_descriptor_close(server->listener);
+	vb_udp_batch_destroy(server->batch);
+	free(server);
+}

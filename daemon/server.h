@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * verbenad's one thread: the listening socket, the processes connected to it, the port group and the device table.
+ */
+#ifndef VB_DAEMON_SERVER_H
+#define VB_DAEMON_SERVER_H
+
+#include <stdbool.h>
+
+#include "base/time.h"
+
+struct vb_server;
+
+struct vb_server_config {
+	bool system;                       /* serve every user, never exit */
+	vb_time idle;                      /* exit when nobody was connected for so long */
+};
+
+/* `listener` is from vb_unix_listen and becomes the server's. 0 or -errno. */
+int vb_server_create(struct vb_server **server, int listener, const struct vb_server_config *config);
+/* Until idle. */
+void vb_server_run(struct vb_server *server);
+void vb_server_destroy(struct vb_server *server);
+
+#endif

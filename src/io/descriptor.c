@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * close(2), dup(2), memfd_create(2) with seals, setrlimit(2).
+ */
+#include "io/descriptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void vb_descriptor_close(int fd)
+{
+	close(fd);
+}
+
+int vb_descriptor_duplicate(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	return copy < 0 ? -errno : copy;
+}
+
+ssize_t vb_descriptor_receive(int fd, void *bytes, size_t room)
+{
+	ssize_t got;
+
+	do
+		got = recv(fd, bytes, room, MSG_DONTWAIT);
+	while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got;
+}
+
+int vb_page_create(const char *name, size_t size)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), error;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		return fd;
+	error = -errno;
+	close(fd);
+	return error;
+}
+
+void *vb_page_map(int fd, size_t size, bool writable)
+{
+	struct stat status;
+	int seals = fcntl(fd, F_GET_SEALS);
+	void *page;
+
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &status) != 0 || status.st_size != (off_t)size)
+		return NULL;
+	page = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+	return page == MAP_FAILED ? NULL : page;
+}
+
+void vb_page_unmap(void *page, size_t size)
+{
+	if (page)
+		munmap(page, size);
+}
+
+void vb_descriptor_close_from(int first)
+{
+	if (close_range((unsigned)first, ~0U, 0) != 0)
+		for (long fd = first, end = sysconf(_SC_OPEN_MAX); fd < end; fd++)
+			close((int)fd);
+}
+
+void vb_descriptor_raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}

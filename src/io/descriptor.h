@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What can be done with any descriptor, and pages shared through one.
+ */
+#ifndef VB_IO_DESCRIPTOR_H
+#define VB_IO_DESCRIPTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+void vb_descriptor_close(int fd);
+int vb_descriptor_duplicate(int fd);       /* close-on-exec; descriptor or -errno */
+
+/* One datagram, cut to `room`, without waiting. Length or -errno. */
+ssize_t vb_descriptor_receive(int fd, void *bytes, size_t room);
+
+/* Shared memory of a fixed size, whose size nobody can change. Descriptor or -errno. */
+int vb_page_create(const char *name, size_t size);
+/* Map one that comes from elsewhere: NULL unless it has that size and cannot shrink under us. */
+void *vb_page_map(int fd, size_t size, bool writable);
+void vb_page_unmap(void *page, size_t size);
+
+/* Close everything from `first` on: what was inherited. */
+void vb_descriptor_close_from(int first);
+/* As many as the administrator lets us have. */
+void vb_descriptor_raise_limit(void);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who and where we are.
+ */
+#ifndef VB_IO_HOST_H
+#define VB_IO_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A number that stays the same on this host and differs from other hosts'. */
+uint64_t vb_host_seed(void);
+/* The account that runs the system's verbenad. False: there is none. */
+bool vb_host_account(const char *name, uid_t *uid);
+/* For messages: the account's name, or its number. */
+void vb_host_user_name(uid_t uid, char *out, size_t room);
+
+#endif
