@@ -49,19 +49,20 @@ class MesonTests:
     def __init__(self, path, jobs, report):
         self.path, self.jobs, self.report = path, jobs, report
 
-    def names(self, suites, pattern):
+    def names(self, suites, pattern, without=()):
         """Tests that belong to one of the suites, by meson's own name."""
         listed = json.loads(subprocess.run(["meson", "introspect", "--tests", self.path], check=True, text=True,
                                            capture_output=True).stdout)
         chosen = []
         for test in listed:
             mine = {suite.split(":")[-1] for suite in test["suite"]}
-            if mine & set(suites) and (not pattern or pattern in test["name"]):
+            if mine & set(suites) and (not pattern or pattern in test["name"]) \
+                    and not test["name"].startswith(tuple(without)):
                 chosen.append(test["name"])
         return sorted(set(chosen))
 
-    def run(self, suites, pattern=None, environment=None, wrapper=(), slower=1):
-        names = self.names(suites, pattern)
+    def run(self, suites, pattern=None, environment=None, wrapper=(), slower=1, without=()):
+        names = self.names(suites, pattern, without)
         if not names:
             return
         argv = ["meson", "test", "-C", self.path, "--no-rebuild", "--num-processes", str(self.jobs),

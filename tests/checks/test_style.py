@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""The house style, as far as a program can judge it. What may include what is checked by tests/check-layers.sh."""
+
+import os
+import re
+import subprocess
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+
+
+class Style(unittest.TestCase):
+    def files(self):
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], text=True,
+                                capture_output=True).stdout.split()
+        return [path for path in listed if path.endswith((".c", ".h")) and os.path.exists(os.path.join(ROOT, path))]
+
+    def test_limits(self):
+        """900 lines, a licence in the first line, and columns: 120 is the aim, 140 (tabs of eight) the limit."""
+        wrong = []
+        for path in self.files():
+            with open(os.path.join(ROOT, path)) as file:
+                lines = file.read().split("\n")
+            if "SPDX-License-Identifier: MIT" not in lines[0]:
+                wrong.append("%s: no licence line" % path)
+            if len(lines) > 901:
+                wrong.append("%s: %d lines" % (path, len(lines)))
+            for number, line in enumerate(lines, 1):
+                if len(line.expandtabs(8)) > 140:
+                    wrong.append("%s:%d: longer than 140 columns" % (path, number))
+        self.assertEqual("\n".join(wrong), "")
+
+    def test_nothing_is_left_for_later(self):
+        """No marks of unfinished work."""
+        marks = re.compile(r"\b(%s)\b" % "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")))
+        wrong = []
+        for path in self.files():
+            with open(os.path.join(ROOT, path)) as file:
+                for number, line in enumerate(file, 1):
+                    if marks.search(line):
+                        wrong.append("%s:%d: %s" % (path, number, line.strip()))
+        self.assertEqual("\n".join(wrong), "")
