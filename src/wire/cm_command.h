@@ -40,6 +40,8 @@ enum vb_cm_verb {
 	VB_CM_NOTIFY,        /* passive side saw COMM_EST: counts as RTU */
 	VB_CM_DISCONNECT,    /* DREQ, or DREP if the peer asked first */
 	VB_CM_ADOPT,         /* after the daemon was restarted: recreate an id in `state` (bound, listening, connected) */
+	VB_CM_FETCHED,       /* id (from CONNECT_REQUEST): the application has fetched the event, its place in the listener's backlog is
+				free. Not sent: ACCEPT, REJECT or DESTROY frees it. With serial 0 no reply comes. */
 };
 
 /* vb_cm_command.state of ADOPT. BOUND and LISTENING: as BIND (and LISTEN) with `source`; CONNECTED: `source`, `destination`, `conn`

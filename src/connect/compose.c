@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Messages on their way out. Fields that say nothing over Ethernet (LIDs, EE contexts, rates) are what the kernel's rdma_cm sends.
+ * Those that await an answer are kept, byte for byte, to be repeated (IBA 12.9.8.1: a repeated message is identical).
+ */
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "connect/connection.h"
+#include "queue/limits.h"
+
+static uint8_t smaller(unsigned a, unsigned b)
+{
+	return (uint8_t)(a < b ? a : b);
+}
+
+static void keep(struct vb_connection *connection, const struct vb_cm_mad *mad)
+{
+	vb_cm_mad_encode(mad, connection->mad);
+}
+
+void vb_connect_repeat(struct vb_connect *connect, const struct vb_connection *connection)
+{
+	connect->host.send_mad(connect->host.context, &connection->path, connection->mad);
+}
+
+static void send_and_wait(struct vb_connect *connect, vb_time now, struct vb_connection *connection, const struct vb_cm_mad *mad)
+{
+	keep(connection, mad);
+	connection->retries_left = connection->max_retries;
+	vb_connect_timer_set(&connect->timers, &connection->timer, now + connection->response_timeout);
+	vb_connect_repeat(connect, connection);
+}
+
+static void send_once(struct vb_connect *connect, const struct vb_path *path, const struct vb_cm_mad *mad)
+{
+	uint8_t bytes[VB_CM_MAD_LENGTH];
+
+	vb_cm_mad_encode(mad, bytes);
+	connect->host.send_mad(connect->host.context, path, bytes);
+}
+
+/* The transaction id of an exchange we begin: answers repeat it. */
+static void begin_transaction(struct vb_connect *connect, struct vb_connection *connection)
+{
+	connection->transaction = (uint64_t)connect->host.random(connect->host.context) << 32 | connection->id;
+}
+
+static void put_ip_header(uint8_t *out, const struct vb_connection *connection)
+{
+	struct vb_cm_ip_header header = {
+		.ip_version = connection->destination.family == AF_INET ? 4 : 6,
+		.port = connection->source.port,
+	};
+
+	memcpy(header.source, connection->source.gid, 16);
+	memcpy(header.destination, connection->destination.gid, 16);
+	vb_cm_ip_header_encode(&header, out);
+}
+
+void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_connection *connection, const struct vb_cm_conn *conn)
+{
+	struct vb_cm_mad mad = {.attribute = VB_CM_REQ, .modifier = conn->ece_options};
+	struct vb_cm_req *req = &mad.req;
+
+	begin_transaction(connect, connection);
+	mad.transaction = connection->transaction;
+	req->local_id = connection->id;
+	req->vendor_id = conn->ece_vendor;
+	req->service_id = connection->service_id;
+	req->local_ca_guid = connection->device.guid;
+	req->local_qpn = connection->local_qpn;
+	req->starting_psn = conn->starting_psn;
+	req->responder_resources = connection->responder_resources;
+	req->initiator_depth = connection->initiator_depth;
+	req->remote_response_timeout = req->local_response_timeout = VB_CONNECT_RESPONSE_TIMEOUT;
+	req->transport = connection->qp_type == IBV_QPT_UC ? VB_CM_TRANSPORT_UC : VB_CM_TRANSPORT_RC;
+	req->flow_control = conn->flow_control;
+	req->retry_count = connection->retry_count;
+	req->pkey = VB_DEFAULT_PKEY;
+	req->path_mtu = connection->path_mtu;
+	req->rnr_retry_count = conn->rnr_retry_count;
+	req->max_cm_retries = connection->max_retries;
+	req->srq = conn->srq;
+	req->primary.local_lid = req->primary.remote_lid = VB_CM_PERMISSIVE_LID;
+	memcpy(req->primary.local_gid, connection->path.source, 16);
+	memcpy(req->primary.remote_gid, connection->path.destination, 16);
+	req->primary.flow_label = connection->flow_label;
+	req->primary.traffic_class = connection->traffic_class;
+	req->primary.hop_limit = connection->path.hop_limit;
+	req->primary.local_ack_timeout = connection->ack_timeout;
+	put_ip_header(req->private_data, connection);
+	memcpy(req->private_data + VB_CM_IP_HEADER_LENGTH, conn->private_data, conn->private_data_length);
+	send_and_wait(connect, now, connection, &mad);
+}
+
+void vb_connect_send_rep(struct vb_connect *connect, vb_time now, struct vb_connection *connection, const struct vb_cm_conn *conn)
+{
+	struct vb_cm_mad mad = {.attribute = VB_CM_REP, .modifier = conn->ece_options, .transaction = connection->transaction};
+	struct vb_cm_rep *rep = &mad.rep;
+
+	rep->local_id = connection->id;
+	rep->remote_id = connection->remote_id;
+	rep->local_qpn = connection->local_qpn;
+	rep->vendor_id_high = (uint8_t)(conn->ece_vendor >> 16);
+	rep->vendor_id_middle = (uint8_t)(conn->ece_vendor >> 8);
+	rep->vendor_id_low = (uint8_t)conn->ece_vendor;
+	rep->starting_psn = conn->starting_psn;
+	rep->responder_resources = smaller(conn->responder_resources, VB_MAX_RD_ATOMIC);
+	/* IBA 12.7.30: what we ask of the peer is at most what it offered. */
+	rep->initiator_depth = smaller(conn->initiator_depth, connection->responder_resources);
+	rep->target_ack_delay = VB_CONNECT_TARGET_ACK_DELAY;
+	rep->flow_control = conn->flow_control;
+	rep->rnr_retry_count = conn->rnr_retry_count;
+	rep->srq = conn->srq;
+	rep->local_ca_guid = connection->device.guid;
+	memcpy(rep->private_data, conn->private_data, conn->private_data_length);
+	send_and_wait(connect, now, connection, &mad);
+}
+
+/* Kept: a repeated REP says that it was lost. */
+void vb_connect_send_rtu(struct vb_connect *connect, struct vb_connection *connection)
+{
+	struct vb_cm_mad mad = {
+		.attribute = VB_CM_RTU,
+		.transaction = connection->transaction,
+		.rtu = {.local_id = connection->id, .remote_id = connection->remote_id},
+	};
+
+	keep(connection, &mad);
+	vb_connect_repeat(connect, connection);
+}
+
+void vb_connect_send_dreq(struct vb_connect *connect, vb_time now, struct vb_connection *connection)
+{
+	struct vb_cm_mad mad = {
+		.attribute = VB_CM_DREQ,
+		.dreq = {
+			.local_id = connection->id,
+			.remote_id = connection->remote_id,
+			.remote_qpn = connection->remote_qpn,
+		},
+	};
+
+	begin_transaction(connect, connection);
+	mad.transaction = connection->transaction;
+	vb_connection_enter(connect, connection, VB_CONNECT_DREQ_SENT);
+	send_and_wait(connect, now, connection, &mad);
+}
+
+void vb_connect_send_drep(struct vb_connect *connect, const struct vb_connection *connection, uint64_t transaction)
+{
+	struct vb_cm_mad mad = {
+		.attribute = VB_CM_DREP,
+		.transaction = transaction,
+		.drep = {.local_id = connection->id, .remote_id = connection->remote_id},
+	};
+
+	send_once(connect, &connection->path, &mad);
+}
+
+void vb_connect_send_mra(struct vb_connect *connect, const struct vb_connection *connection)
+{
+	struct vb_cm_mad mad = {
+		.attribute = VB_CM_MRA,
+		.transaction = connection->transaction,
+		.mra = {
+			.local_id = connection->id,
+			.remote_id = connection->remote_id,
+			.about = connection->state == VB_CONNECT_REP_RECEIVED ? VB_CM_ABOUT_REP : VB_CM_ABOUT_REQ,
+			.service_timeout = VB_CONNECT_SERVICE_TIMEOUT,
+		},
+	};
+
+	send_once(connect, &connection->path, &mad);
+}
+
+static uint8_t rejected_message(enum vb_connect_state state)
+{
+	switch (state) {
+	case VB_CONNECT_REQ_RECEIVED: return VB_CM_ABOUT_REQ;
+	case VB_CONNECT_REP_RECEIVED: return VB_CM_ABOUT_REP;
+	default: return VB_CM_ABOUT_OTHER;
+	}
+}
+
+void vb_connect_send_rej(struct vb_connect *connect, struct vb_connection *connection, uint16_t reason, const void *private_data,
+			 unsigned length)
+{
+	struct vb_cm_mad mad = {
+		.attribute = VB_CM_REJ,
+		.transaction = connection->transaction,
+		.rej = {
+			.local_id = connection->id,
+			.remote_id = connection->remote_id,
+			.about = rejected_message(connection->state),
+			.reason = reason,
+		},
+	};
+
+	if (reason == VB_CM_REJECT_TIMEOUT) {
+		/* The peer may know us by our GUID only (IBA table 109, additional information of a timeout). */
+		struct be64 guid = be64_of(connection->device.guid);
+
+		mad.rej.info_length = sizeof(guid);
+		memcpy(mad.rej.ari, &guid, sizeof(guid));
+	}
+	if (length > 0)
+		memcpy(mad.rej.private_data, private_data, length);
+	keep(connection, &mad);
+	vb_connect_repeat(connect, connection);
+}
+
+void vb_connect_send_sidr_req(struct vb_connect *connect, vb_time now, struct vb_connection *connection,
+			      const struct vb_cm_conn *conn)
+{
+	struct vb_cm_mad mad = {
+		.attribute = VB_CM_SIDR_REQ,
+		.sidr_req = {.request_id = connection->id, .pkey = VB_DEFAULT_PKEY, .service_id = connection->service_id},
+	};
+
+	begin_transaction(connect, connection);
+	mad.transaction = connection->transaction;
+	put_ip_header(mad.sidr_req.private_data, connection);
+	memcpy(mad.sidr_req.private_data + VB_CM_IP_HEADER_LENGTH, conn->private_data, conn->private_data_length);
+	send_and_wait(connect, now, connection, &mad);
+}
+
+void vb_connect_send_sidr_rep(struct vb_connect *connect, struct vb_connection *connection, uint8_t status,
+			      const struct vb_cm_conn *conn)
+{
+	struct vb_cm_mad mad = {
+		.attribute = VB_CM_SIDR_REP,
+		.transaction = connection->transaction,
+		.sidr_rep = {.request_id = connection->remote_id, .status = status, .service_id = connection->service_id},
+	};
+
+	if (conn) {
+		mad.modifier = conn->ece_options;
+		mad.sidr_rep.vendor_id_high = (uint16_t)(conn->ece_vendor >> 8);
+		mad.sidr_rep.vendor_id_low = (uint8_t)conn->ece_vendor;
+		if (status == VB_CM_SIDR_VALID) {
+			mad.sidr_rep.qpn = conn->qpn;
+			mad.sidr_rep.qkey = conn->qkey;
+		}
+		memcpy(mad.sidr_rep.private_data, conn->private_data, conn->private_data_length);
+	}
+	keep(connection, &mad);
+	vb_connect_repeat(connect, connection);
+}
+
+struct vb_path vb_connect_path_back(const struct vb_path *from)
+{
+	struct vb_path path = {
+		.traffic_class = from->traffic_class & 0xfc, /* not the congestion mark it may have got on its way */
+		.hop_limit = VB_CONNECT_HOP_LIMIT,
+		.interface_index = from->interface_index,
+	};
+
+	memcpy(path.source, from->destination, 16);
+	memcpy(path.destination, from->source, 16);
+	return path;
+}
+
+void vb_connect_answer(struct vb_connect *connect, const struct vb_path *from, const struct vb_cm_mad *mad)
+{
+	struct vb_path path = vb_connect_path_back(from);
+
+	send_once(connect, &path, mad);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What happens when an answer does not come: the message is repeated as often as was agreed (IBA 12.9.8.2: the REQ says how often
+ * and how long apart), then given up.
+ */
+#include <errno.h>
+
+#include "connect/connection.h"
+
+static void give_up(struct vb_connect *connect, vb_time now, struct vb_connection *connection)
+{
+	switch (connection->state) {
+	case VB_CONNECT_REQ_SENT:
+	case VB_CONNECT_MRA_REQ_RECEIVED:
+	case VB_CONNECT_REP_SENT:
+	case VB_CONNECT_MRA_REP_RECEIVED:
+		/* Should the peer live after all, it need not wait for its own timeout. */
+		vb_connect_send_rej(connect, connection, VB_CM_REJECT_TIMEOUT, NULL, 0);
+		vb_connection_enter(connect, connection, VB_CONNECT_CLOSED);
+		vb_connect_tell(connect, connection, VB_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+		break;
+	case VB_CONNECT_SIDR_REQ_SENT:
+		vb_connection_enter(connect, connection, VB_CONNECT_CLOSED);
+		vb_connect_tell(connect, connection, VB_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+		break;
+	case VB_CONNECT_DREQ_SENT:
+		vb_connect_tell(connect, connection, VB_CM_EVENT_DISCONNECTED, -ETIMEDOUT);
+		vb_connection_enter_timewait(connect, now, connection);
+		break;
+	default:
+		break;
+	}
+}
+
+static void end_wait(struct vb_connect *connect, struct vb_connection *connection)
+{
+	bool was_timewait = connection->state == VB_CONNECT_TIMEWAIT;
+
+	if (!connection->owner) {
+		vb_connection_free(connect, connection);
+		return;
+	}
+	vb_connection_enter(connect, connection, VB_CONNECT_CLOSED);
+	if (was_timewait)
+		vb_connect_tell(connect, connection, VB_CM_EVENT_TIMEWAIT_EXIT, 0);
+}
+
+static void expire_one(struct vb_connect *connect, vb_time now, struct vb_connection *connection)
+{
+	switch (connection->state) {
+	case VB_CONNECT_TIMEWAIT:
+	case VB_CONNECT_REJECTED:
+	case VB_CONNECT_SIDR_ANSWERED:
+		end_wait(connect, connection);
+		return;
+	default:
+		break;
+	}
+	if (connection->retries_left == 0) {
+		give_up(connect, now, connection);
+		return;
+	}
+	connection->retries_left--;
+	vb_connect_timer_set(&connect->timers, &connection->timer, now + connection->response_timeout);
+	vb_connect_repeat(connect, connection);
+}
+
+void vb_connect_expire(struct vb_connect *connect, vb_time now)
+{
+	struct vb_connect_timer *timer;
+
+	while ((timer = vb_connect_timers_first(&connect->timers)) && timer->when <= now) {
+		vb_connect_timer_cancel(&connect->timers, timer);
+		expire_one(connect, now, vb_container_of(timer, struct vb_connection, timer));
+	}
+}
