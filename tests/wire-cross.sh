@@ -19,12 +19,14 @@ trap 'exit 1' HUP INT TERM
 command -v "$triplet-gcc" >/dev/null || { echo "skipped: no $triplet-gcc"; exit 77; }
 command -v "$qemu" >/dev/null || { echo "skipped: no $qemu"; exit 77; }
 echo 'int main(void) { return 0; }' > "$work/try.c"
-"$triplet-gcc" -static -o "$work/try" "$work/try.c" 2>/dev/null || { echo "skipped: $triplet-gcc cannot link"; exit 77; }
+"$triplet-gcc" -static -o "$work/try" "$work/try.c" 2>/dev/null ||
+	{ echo "skipped: $triplet-gcc cannot link"; exit 77; }
 "$qemu" "$work/try" || { echo "skipped: $qemu does not run programs here"; exit 77; }
 
 set -e
-flags="-std=gnu11 -O1 -g -D_GNU_SOURCE -DVB_CRC_PORTABLE -Wall -Wextra -Werror -Wshadow -Wmissing-prototypes
-	-Wstrict-prototypes -Wvla -Wno-missing-field-initializers -I$root/src -I$root/tests/portable -I$root/tests/vectors"
+flags="-std=gnu11 -O1 -g -D_GNU_SOURCE -DVB_CRC_PORTABLE -Wall -Wextra -Werror -Wshadow
+	-Wmissing-prototypes -Wstrict-prototypes -Wvla -Wno-missing-field-initializers
+	-I$root/src -I$root/tests/portable -I$root/tests/vectors"
 compile() { # SOURCE OBJECT [FLAG...]
 	source=$1 object=$2
 	shift 2
@@ -40,23 +42,23 @@ done
 compile "$root/tests/vectors/capture.c" capture.o
 
 # The tests become one program: each main is renamed, and a table calls them.
-tests="bytes crc log burst icrc psn roce_opcode roce_packet golden"
-for test in $tests; do
-	source=$(ls "$root"/tests/unit/base/test_"$test".c "$root"/tests/unit/wire/test_"$test".c \
-		"$root"/tests/vectors/test_"$test".c 2>/dev/null || true)
-	compile "$source" "test-$test.o" -Dmain="test_${test}_main" -Wno-missing-prototypes -Wno-strict-prototypes
+tests=
+for source in "$root"/tests/unit/base/test_*.c "$root"/tests/unit/wire/test_*.c "$root"/tests/vectors/test_golden.c; do
+	test=$(basename "$source" .c)
+	compile "$source" "$test.o" -Dmain="${test}_main" -Wno-missing-prototypes
+	tests="$tests $test"
 done
 {
 	echo '#include <stdio.h>'
-	for test in $tests; do echo "int test_${test}_main(int argc, char **argv);"; done
+	for test in $tests; do echo "int ${test}_main(int argc, char **argv);"; done
 	echo 'int main(int argc, char **argv) {'
 	for test in $tests; do
-		echo "	puts(\"== $test\"); fflush(stdout); if (test_${test}_main(argc, argv)) return 1;"
+		echo "	puts(\"== $test\"); fflush(stdout); if (${test}_main(argc, argv)) return 1;"
 	done
 	echo '	puts("all passed"); return 0; }'
 } > "$work/all.c"
 compile "$work/all.c" all.o
-"$triplet-gcc" -static -pthread -o "$work/all" "$work"/room-*.o "$work"/test-*.o "$work/capture.o" "$work/all.o"
+"$triplet-gcc" -static -pthread -o "$work/all" "$work"/room-*.o "$work"/test_*.o "$work/capture.o" "$work/all.o"
 "$qemu" "$work/all" "$root/tests/vectors/pcap" > "$work/output" || { tail -n 20 "$work/output"; exit 1; }
 grep -c . "$work/output" | sed 's/$/ lines of output; the last:/'
 tail -n 1 "$work/output"

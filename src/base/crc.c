@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * CRC-32 of polynomial 0x04c11db7, reflected (bit 31 of a register is the coefficient of x^0). The bulk is libdeflate's,
- * which uses the processor's carry-less multiplication; where it is not at hand (cross builds) a plain table does.
+ * CRC-32 of polynomial 0x04c11db7, reflected (bit 31 of a register is the coefficient of x^0). The bulk is
+ * libdeflate's, which uses the processor's carry-less multiplication; where it is not at hand (cross builds) a plain
+ * table does.
  *
  * Rewinding. Appending one byte to two messages multiplies the difference of their CRCs by x^8 modulo the polynomial,
  * so undoing n bytes multiplies it by x^(-8n). Every packet of a peer whose IP identification we cannot see needs one

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bursts. A packet becomes: headers in the arena, the caller's spans, pad and ICRC in the arena. Pieces of the arena that
- * follow one another share an iovec (the trailer of one packet and the headers of the next), so a packet costs two
- * iovecs and not three, and a packet so small that copying its payload is cheaper than another iovec costs none of
- * its own.
+ * Bursts. A packet becomes: headers in the arena, the caller's spans, pad and ICRC in the arena. Pieces of the arena
+ * that follow one another share an iovec (the trailer of one packet and the headers of the next), so a packet costs
+ * two iovecs and not three, and a packet so small that copying its payload is cheaper than another iovec costs none
+ * of its own.
  *
  * A run is what one sendmsg with UDP_SEGMENT carries. The kernel cuts it every segment_size bytes, therefore all
  * packets are of that size, except that the last may be shorter and then ends the run.

@@ -33,8 +33,8 @@ static inline bool vb_gid_is_ipv4(const uint8_t gid[16])
 }
 
 /* IPv4 groups have two spellings as a GID: ::ffff:224.0.0.0/4 as RoCEv2 says (annex A17.9.1), and ff0e::ffff:a.b.c.d
- * from RoCEv1 times, which rdma_cm still hands out. Packets to either travel as IPv4 to a.b.c.d, so this is true for the
- * second spelling; a packet received from the group always shows the first (vb_gid_canonical). */
+ * from RoCEv1 times, which rdma_cm may still hand out: this is true for the second. Packets to either travel as IPv4
+ * to a.b.c.d; a packet received from the group always shows the first spelling (vb_gid_canonical). */
 static inline bool vb_gid_is_ipv4_group_alias(const uint8_t gid[16])
 {
 	static const uint8_t prefix[12] = {0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};

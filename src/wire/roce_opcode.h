@@ -59,7 +59,7 @@ struct vb_roce_opcode {
 	uint8_t header_length;      /* BTH and the headers above */
 	bool carries_payload;
 	bool is_request;            /* handled by the responder, else by the requester's completer */
-	bool consumes_receive;      /* takes a receive work request (at its first or only packet; writes: at the last) */
+	bool consumes_receive;      /* takes a receive (a SEND at its first or only packet, a WRITE at its last) */
 	bool makes_completion;      /* its arrival completes a receive */
 };
 

@@ -60,6 +60,13 @@ static void check_round_trip(struct vb_roce_packet *packet, const struct vb_path
 	FUZZ_CHECK(memcmp(first, out, packet->op->header_length) == 0);
 }
 
+static void put_icrc(const struct vb_path *path, uint16_t ip_id, uint8_t *datagram, size_t length)
+{
+	size_t covered = length - VB_ICRC_LENGTH;
+
+	vb_icrc_store(vb_icrc_headers(vb_icrc_begin(path, ip_id, length), datagram, covered), datagram + covered);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 {
 	struct vb_roce_packet packet;
@@ -78,8 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 		return 0;
 	memcpy(datagram, input + 1, length);
 	if (input[0] & 4 && length >= VB_BTH_LENGTH + VB_ICRC_LENGTH)
-		vb_icrc_store(vb_icrc_headers(vb_icrc_begin(&path, input[0], length), datagram, length - VB_ICRC_LENGTH),
-			      datagram + length - VB_ICRC_LENGTH);
+		put_icrc(&path, input[0], datagram, length);
 	if (vb_roce_packet_decode(&packet, datagram, length, &path, check_icrc, 3) == VB_PACKET_OK) {
 		check_bounds(&packet, datagram, length);
 		FUZZ_CHECK(!check_icrc || vb_icrc_is_valid(&path, datagram, length, 0));

@@ -195,7 +195,8 @@ int main(int argc, char **argv)
 	if (__sanitizer_set_death_callback)
 		__sanitizer_set_death_callback(tell_run);
 	setvbuf(stdout, NULL, _IONBF, 0);
-	printf("%u golden packets, %lu mutations, seed %llu, from run %lu\n", seed_count, runs, (unsigned long long)seed, first);
+	printf("%u golden packets, %lu mutations, seed %llu, from run %lu\n", seed_count, runs,
+	       (unsigned long long)seed, first);
 	for (unsigned i = 0; i < seed_count; i++)
 		LLVMFuzzerTestOneInput(seeds[i].bytes, seeds[i].length);
 	run_mutations(first, runs, seed);

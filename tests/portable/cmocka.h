@@ -35,6 +35,9 @@ struct CMUnitTest {
 #define assert_ptr_equal(a, b) portable_check((const void *)(a) == (const void *)(b))
 #define assert_string_equal(a, b) portable_check(strcmp(a, b) == 0)
 #define assert_string_not_equal(a, b) portable_check(strcmp(a, b) != 0)
+#define assert_ptr_not_equal(a, b) portable_check((const void *)(a) != (const void *)(b))
+#define assert_in_range(a, low, high) portable_check((a) >= (low) && (a) <= (high))
+#define assert_memory_not_equal(a, b, length) portable_check(memcmp(a, b, length) != 0)
 #define assert_memory_equal(a, b, length) portable_check(memcmp(a, b, length) == 0)
 
 #define cmocka_run_group_tests(tests, setup, teardown) portable_run(tests, sizeof(tests) / sizeof((tests)[0]))

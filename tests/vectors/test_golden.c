@@ -182,7 +182,8 @@ static void every_damaged_bit_is_found(void **state)
 		}
 		capture_close(&capture);
 	}
-	print_message("%u packets, %lu bits flipped, %u explained by another identification\n", packets, bits, explained);
+	print_message("%u packets, %lu bits flipped, %u explained by another identification\n", packets, bits,
+		      explained);
 	assert_true(packets > 30);
 	/* Expected about bits / 65,536; many more would mean that the check is weaker than it must be. */
 	assert_true(explained <= 2 + bits / 16384);

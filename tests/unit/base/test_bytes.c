@@ -33,8 +33,8 @@ static void fields_stand_in_network_order(void **state)
 
 static void fields_come_back(void **state)
 {
-	static const uint64_t values[] = {0, 1, 0x7f, 0x80, 0xff, 0xffff, 0x8000, 0x800000, 0xffffff, 0x80000000, 0xffffffff,
-					  0x0123456789abcdef, 0x8000000000000000, UINT64_MAX};
+	static const uint64_t values[] = {0, 1, 0x7f, 0x80, 0xff, 0xffff, 0x8000, 0x800000, 0xffffff,
+					  0x80000000, 0xffffffff, 0x0123456789abcdef, 0x8000000000000000, UINT64_MAX};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {

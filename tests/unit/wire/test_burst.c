@@ -295,14 +295,15 @@ static void copied_payload(void **state)
 	for (unsigned i = 0; i < 6; i++) {
 		struct vb_roce_packet packet = packet_of(0x04, 17 + i, i), back;
 		uint8_t *area;
+		size_t length;
 
 		append(&path, 0x11, 5, i, 0);
 		assert_true(vb_burst_has_room(&burst, 1, sizes[i]));
 		area = vb_burst_copy_area(&burst, sizes[i]);
 		memset(area, (int)(0xa0 + i), sizes[i]);
 		vb_burst_append(&burst, &path, &packet, &(struct iovec){area, sizes[i]}, 1);
-		assert_int_equal(vb_roce_packet_decode(&back, out, vb_burst_flatten(&burst, burst.runs - 1, 0, out, sizeof(out)),
-						       &path, true, 0), VB_PACKET_OK);
+		length = vb_burst_flatten(&burst, burst.runs - 1, 0, out, sizeof(out));
+		assert_int_equal(vb_roce_packet_decode(&back, out, length, &path, true, 0), VB_PACKET_OK);
 		assert_int_equal(back.payload_length, sizes[i]);
 		for (size_t b = 0; b < sizes[i]; b++)
 			assert_int_equal(back.payload[b], 0xa0 + i);

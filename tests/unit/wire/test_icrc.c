@@ -42,7 +42,8 @@ static struct vb_path random_path(bool ipv4)
 
 /* What the annex's figure shows, masked fields all ones, up to the ICRC. `flags`: the IPv4 header's, with the fragment
  * offset; always 0x4000 in a right packet. */
-static uint32_t reference(const struct vb_path *path, uint16_t id, uint16_t flags, const uint8_t *datagram, size_t length)
+static uint32_t reference(const struct vb_path *path, uint16_t id, uint16_t flags, const uint8_t *datagram,
+			  size_t length)
 {
 	static uint8_t all[66000];
 	size_t n = 0, udp = length + 8;
@@ -50,8 +51,9 @@ static uint32_t reference(const struct vb_path *path, uint16_t id, uint16_t flag
 	memset(all, 0xff, 8);
 	n = 8;
 	if (path->destination[0] == 0) {
-		uint8_t ip[20] = {0x45, 0xff, (uint8_t)((udp + 20) >> 8), (uint8_t)(udp + 20), (uint8_t)(id >> 8), (uint8_t)id,
-				  (uint8_t)(flags >> 8), (uint8_t)flags, 0xff, 17, 0xff, 0xff};
+		uint8_t ip[20] = {0x45, 0xff, (uint8_t)((udp + 20) >> 8), (uint8_t)(udp + 20),
+				  (uint8_t)(id >> 8), (uint8_t)id, (uint8_t)(flags >> 8), (uint8_t)flags,
+				  0xff, 17, 0xff, 0xff};
 
 		memcpy(ip + 12, path->source + 12, 4);
 		memcpy(ip + 16, path->destination + 12, 4);
@@ -185,11 +187,13 @@ static void nothing_but_the_identification_is_searched_for(void **state)
 	for (int bit = 0; bit < 16; bit++)
 		for (unsigned id = 0; id <= 0xffff; id += 257) {
 			uint16_t flags = (uint16_t)(0x4000 ^ 1 << bit);
+			size_t wrong_length = (size_t)(64 ^ 1 << bit);
+			uint32_t crc;
 
 			vb_icrc_store(reference(&path, (uint16_t)id, flags, datagram, 64), datagram + 60);
 			assert_false(vb_icrc_is_valid(&path, datagram, 64, 0));
-			vb_icrc_store(vb_icrc_headers(vb_icrc_begin(&path, (uint16_t)id, (size_t)(64 ^ 1 << bit)), datagram, 60),
-				      datagram + 60);
+			crc = vb_icrc_headers(vb_icrc_begin(&path, (uint16_t)id, wrong_length), datagram, 60);
+			vb_icrc_store(crc, datagram + 60);
 			assert_false(vb_icrc_is_valid(&path, datagram, 64, 0));
 		}
 }

@@ -77,7 +77,9 @@ static void ack_timeouts_double(void **state)
 
 static void mtu_codes(void **state)
 {
-	static const struct { unsigned code; uint32_t bytes; } list[] = {{1, 256}, {2, 512}, {3, 1024}, {4, 2048}, {5, 4096}};
+	static const struct { unsigned code; uint32_t bytes; } list[] = {
+		{1, 256}, {2, 512}, {3, 1024}, {4, 2048}, {5, 4096},
+	};
 
 	(void)state;
 	for (unsigned i = 0; i < 5; i++) {

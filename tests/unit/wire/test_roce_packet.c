@@ -50,7 +50,7 @@ static void headers_stand_as_drawn(void **state)
 		size_t length;
 		const char *bytes;
 	} cases[] = {
-		{{.opcode = 0x04, .pkey = 0xffff, .destination_qpn = 0x000011, .psn = {0x123456}, .ack_request = true}, 12,
+		{{.opcode = 0x04, .pkey = 0xffff, .destination_qpn = 0x11, .psn = {0x123456}, .ack_request = true}, 12,
 		 "\x04\x00\xff\xff\x00\x00\x00\x11\x80\x12\x34\x56"},
 		{{.opcode = 0x01, .solicited = true, .migration_request = true, .pad = 3, .fecn = true, .becn = true,
 		  .pkey = 0x8001, .destination_qpn = 0xfedcba, .psn = {0xffffff}}, 12,
@@ -95,7 +95,8 @@ static struct vb_roce_packet random_packet(uint8_t opcode, uint8_t pad)
 	uint32_t imm = (uint32_t)next_random();
 	struct vb_roce_packet packet = {
 		.opcode = opcode, .op = vb_roce_opcode(opcode),
-		.solicited = bits & 1, .migration_request = bits & 2, .ack_request = bits & 4, .fecn = bits & 8, .becn = bits & 16,
+		.solicited = bits & 1, .migration_request = bits & 2, .ack_request = bits & 4,
+		.fecn = bits & 8, .becn = bits & 16,
 		.pad = pad, .pkey = (uint16_t)next_random(), .destination_qpn = next_random() & 0xffffff,
 		.psn = psn_of((uint32_t)next_random()),
 		.reth = {next_random(), (uint32_t)next_random(), (uint32_t)next_random()},
