@@ -99,18 +99,23 @@ struct vb_slot *vb_table_find(const struct vb_memory *memory, uint32_t key)
 struct vb_slot *vb_table_enter(const struct vb_memory *memory, uint32_t key, enum vb_fault *fault)
 {
 	struct vb_slot *slot = vb_table_find(memory, key);
+	const uint64_t live = vb_slot_word(VB_SLOT_LIVE, key);
 	uint64_t word;
 
 	if (!slot) {
 		*fault = VB_FAULT_KEY_UNKNOWN;
 		return NULL;
 	}
-	/* Count in first, look second: partner of vb_table_withdraw. */
-	__atomic_fetch_add(&slot->users, 1, __ATOMIC_SEQ_CST);
-	word = __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
-	if (word == vb_slot_word(VB_SLOT_LIVE, key))
-		return slot;
-	vb_table_leave(slot);
+	/* A glance first: were those with stale keys to count themselves in, they could keep the one who waits waiting. */
+	word = __atomic_load_n(&slot->word, __ATOMIC_RELAXED);
+	if (word == live) {
+		/* Count in, then look: partner of vb_table_withdraw. */
+		__atomic_fetch_add(&slot->users, 1, __ATOMIC_SEQ_CST);
+		word = __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
+		if (word == live)
+			return slot;
+		vb_table_leave(slot);
+	}
 	*fault = word == vb_slot_word(VB_SLOT_UNBOUND, key) ? VB_FAULT_KEY_INVALIDATED : VB_FAULT_KEY_UNKNOWN;
 	return NULL;
 }

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Keys: a true permutation, unlike its neighbours, never 0, never the last one of its slot; slots run out and come back.
+ */
+#include <stdlib.h>
+
+#include "fixture.h"
+#include "memory/table.h"
+
+static void the_permutation_loses_nothing(void **state)
+{
+	struct fixture f;
+	struct vb_memory *memory = fixture_memory(&f, 0x1234567, 16);
+	uint8_t *seen = calloc(1 << 24, 1);
+	unsigned twice = 0, not_inverted = 0;
+
+	(void)state;
+	assert_non_null(seen);
+	for (uint32_t i = 0; i < 1u << 24; i++) {
+		uint32_t scrambled = vb_table_scramble(memory, i);
+
+		assert_true(scrambled < 1u << 24);
+		twice += seen[scrambled]++;
+		not_inverted += vb_table_unscramble(memory, scrambled) != i;
+	}
+	assert_int_equal(twice, 0);
+	assert_int_equal(not_inverted, 0);
+	free(seen);
+	vb_memory_destroy(memory);
+}
+
+static int compare_differences(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* With one table's keys in hand neither the next index nor another table's keys can be told from a simple pattern. */
+static void keys_show_no_pattern(void **state)
+{
+	enum { KEYS = 4096 };
+	static uint32_t keys[KEYS], differences[KEYS - 1];
+	struct fixture f, g;
+	struct vb_memory *memory = fixture_memory(&f, 99, 1 << 16), *other = fixture_memory(&g, 100, 1 << 16);
+	struct vb_pd pd = {0};
+	unsigned same_step = 0, same_as_other = 0, small_steps = 0;
+	char byte;
+
+	(void)state;
+	for (unsigned i = 0; i < KEYS; i++) {
+		keys[i] = fixture_register(memory, &pd, &byte, 1, 0);
+		assert_int_not_equal(keys[i], 0);
+		same_as_other += keys[i] >> 8 == fixture_register(other, &pd, &byte, 1, 0) >> 8;
+	}
+	for (unsigned i = 0; i + 1 < KEYS; i++) {
+		differences[i] = (keys[i + 1] >> 8) - (keys[i] >> 8);
+		small_steps += differences[i] + 64 < 128;
+	}
+	qsort(differences, KEYS - 1, sizeof(differences[0]), compare_differences);
+	for (unsigned i = 0; i + 2 < KEYS; i++)
+		same_step += differences[i] == differences[i + 1];
+	/* 4,095 differences among 2^25: a birthday collision or few; a counter would give 4,094. */
+	assert_true(same_step < 40);
+	assert_true(small_steps < 4);
+	assert_true(same_as_other < 4);
+	vb_memory_destroy(memory);
+	vb_memory_destroy(other);
+}
+
+static void slots_run_out_and_come_back(void **state)
+{
+	enum { SLOTS = 700 };
+	static uint32_t keys[SLOTS];
+	struct fixture f;
+	struct vb_memory *memory = fixture_memory(&f, 5, SLOTS);
+	struct vb_pd pd = {0};
+	struct vb_region_info info = {.kind = VB_REGION_MR, .pd = &pd};
+	uint32_t key;
+
+	(void)state;
+	for (unsigned i = 0; i < SLOTS; i++)
+		assert_int_equal(vb_region_register(memory, &info, &keys[i]), 0);
+	assert_int_equal(vb_region_register(memory, &info, &key), -ENOMEM);
+	assert_int_equal(vb_window_allocate(memory, VB_REGION_MW_TYPE_2, &pd, &key), -ENOMEM);
+	assert_int_equal(pd.users, SLOTS);
+	for (unsigned round = 0; round < 1000; round++) {
+		unsigned i = round * 37 % SLOTS;
+		uint32_t old = keys[i];
+
+		assert_int_equal(vb_region_deregister(memory, old), 0);
+		assert_int_equal(vb_region_deregister(memory, old), -EINVAL);
+		assert_int_equal(vb_region_register(memory, &info, &keys[i]), 0);
+		/* The only free slot is the one just freed: same index, but never the same key. */
+		assert_int_equal(keys[i] >> 8, old >> 8);
+		assert_int_not_equal(keys[i], old);
+	}
+	assert_int_equal(vb_memory_count(memory, VB_REGION_MR), SLOTS);
+	vb_memory_destroy(memory);
+}
+
+/* A program that registers and forgets in a loop does not walk through all of the table's memory. */
+static void churn_reuses_slots(void **state)
+{
+	struct fixture f;
+	struct vb_memory *memory = fixture_memory(&f, 6, 1 << 20);
+	struct vb_pd pd = {0};
+	char byte;
+
+	(void)state;
+	for (unsigned i = 0; i < 10000; i++)
+		assert_int_equal(vb_region_deregister(memory, fixture_register(memory, &pd, &byte, 1, 0)), 0);
+	assert_true(memory->slots_made <= VB_SLOTS_RESTING + 2);
+	vb_memory_destroy(memory);
+}
+
+static void a_table_has_a_size(void **state)
+{
+	struct fixture f = {.seed = 1};
+	struct vb_memory_host host = {fixture_random, fixture_read, fixture_write, &f};
+
+	(void)state;
+	assert_null(vb_memory_create(&host, 0));
+	assert_null(vb_memory_create(&host, (1u << 24) + 1));
+	vb_memory_destroy(NULL);
+}
+
+/* Keys of indices that were never made, or beyond the table, are unknown and nothing worse. */
+static void wild_keys_are_unknown(void **state)
+{
+	struct fixture f;
+	struct vb_memory *memory = fixture_memory(&f, 77, 10);
+	struct vb_pd pd = {0};
+	char byte = 0;
+	uint32_t key = fixture_register(memory, &pd, &byte, 1, 0);
+
+	(void)state;
+	for (unsigned i = 0; i < 100000; i++) {
+		uint32_t wild = fixture_random(&f);
+		struct vb_accessor who = fixture_local(&pd, wild, 0);
+		struct vb_fault_record why = {0};
+
+		if (wild == key)
+			continue;
+		assert_false(vb_memory_fetch(memory, &who, (uintptr_t)&byte, &byte, 1, &why));
+		assert_int_equal(why.fault, VB_FAULT_KEY_UNKNOWN);
+		assert_int_equal(why.key, wild);
+	}
+	vb_memory_destroy(memory);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_permutation_loses_nothing),
+		cmocka_unit_test(keys_show_no_pattern),
+		cmocka_unit_test(slots_run_out_and_come_back),
+		cmocka_unit_test(churn_reuses_slots),
+		cmocka_unit_test(a_table_has_a_size),
+		cmocka_unit_test(wild_keys_are_unknown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Peers write while the owner deregisters: once deregister has returned no store may land any more. The owner frees and poisons
+ * the memory at once, so a late store is a use after free to ASan, a race to TSan, and a wrong byte to us. Also: a reader
+ * that sees the last bytes of a placement sees all of it.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "fixture.h"
+
+enum { WRITERS = 2, ROUNDS = 60, SIZE = 512 };
+
+struct shared {
+	struct vb_memory *memory;
+	struct vb_pd pd;
+	uint64_t region;                 /* atomic: key of the region now, 0: none */
+	uint64_t address;                /* atomic: its iova; the same for all, so that a stale key meets a new address */
+	uint32_t stop;                   /* atomic */
+	uint64_t placed, refused;        /* atomic */
+};
+
+static void *write_away(void *argument)
+{
+	struct shared *s = argument;
+	uint8_t from[SIZE];
+	uint64_t placed = 0, refused = 0;
+
+	memset(from, 0x5a, sizeof(from));
+	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
+		uint32_t key = (uint32_t)__atomic_load_n(&s->region, __ATOMIC_ACQUIRE);
+		struct vb_accessor who = fixture_remote(&s->pd, 1, key, IBV_ACCESS_REMOTE_ATOMIC);
+		struct vb_fault_record why;
+		uint64_t original;
+
+		if (vb_memory_atomic(s->memory, &who, VB_ATOMIC_FETCH_ADD, 0x1000, 1, 0, &original, &why))
+			placed++;
+		else
+			refused++;
+		/* The writers' bytes are the same and their ranges apart from the counter: only freeing races with them. */
+		who.rights = IBV_ACCESS_REMOTE_READ;
+		if (vb_memory_fetch(s->memory, &who, 0x1008, from, SIZE - 8, &why))
+			placed++;
+	}
+	__atomic_fetch_add(&s->placed, placed, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&s->refused, refused, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void deregister_waits_for_those_inside(void **state)
+{
+	struct fixture f;
+	struct shared s = {.memory = fixture_memory(&f, 71, 4)};
+	pthread_t writers[WRITERS];
+
+	(void)state;
+	for (unsigned i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_create(&writers[i], NULL, write_away, &s), 0);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		uint8_t *bytes = calloc(1, SIZE);
+		struct vb_region_info info = {
+			.kind = VB_REGION_MR, .pd = &s.pd, .start = (uintptr_t)bytes, .length = SIZE, .iova = 0x1000,
+			.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_REMOTE_READ,
+		};
+		uint32_t key;
+
+		assert_non_null(bytes);
+		assert_int_equal(vb_region_register(s.memory, &info, &key), 0);
+		__atomic_store_n(&s.region, key, __ATOMIC_RELEASE);
+		/* Let somebody in, where the scheduler lets us; rounds without anybody inside are cheap. */
+		for (unsigned spin = 0; spin < 200 && __atomic_load_n((uint64_t *)(void *)bytes, __ATOMIC_RELAXED) == 0;
+		     spin++)
+			sched_yield();
+		if (round % 3 == 0) {
+			info.length = SIZE - 8;
+			assert_int_equal(vb_region_reregister(s.memory, key, &info), 0);
+		}
+		assert_int_equal(vb_region_deregister(s.memory, key), 0);
+		memset(bytes, 0xee, SIZE);
+		sched_yield();
+		for (unsigned i = 0; i < SIZE; i++)
+			assert_int_equal(bytes[i], 0xee);
+		free(bytes);
+	}
+	__atomic_store_n(&s.stop, 1, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < WRITERS; i++)
+		pthread_join(writers[i], NULL);
+	assert_true(s.placed > 0);
+	vb_memory_destroy(s.memory);
+}
+
+struct stream {
+	struct vb_memory *memory;
+	struct vb_pd pd;
+	uint32_t key;
+	_Alignas(8) uint8_t bytes[72];
+};
+
+enum { MESSAGES = 1000 };
+
+static void *place_messages(void *argument)
+{
+	struct stream *s = argument;
+	struct vb_accessor who = fixture_remote(&s->pd, 1, s->key, IBV_ACCESS_REMOTE_WRITE);
+	struct vb_fault_record why;
+	uint64_t message[9];
+
+	for (uint64_t i = 1; i <= MESSAGES; i++) {
+		for (unsigned word = 0; word < 9; word++)
+			message[word] = i;
+		/* Wait until the reader has seen the last one: it clears the tail. */
+		while (__atomic_load_n((uint64_t *)(void *)(s->bytes + 64), __ATOMIC_ACQUIRE) != 0)
+			sched_yield();
+		if (!vb_memory_place(s->memory, &who, (uintptr_t)s->bytes, message, sizeof(message), &why))
+			return (void *)1;
+	}
+	return NULL;
+}
+
+static void the_tail_becomes_visible_last(void **state)
+{
+	struct fixture f;
+	struct stream s = {.memory = fixture_memory(&f, 72, 4)};
+	pthread_t writer;
+	void *failed;
+
+	(void)state;
+	s.key = fixture_register(s.memory, &s.pd, s.bytes, sizeof(s.bytes),
+				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	assert_int_equal(pthread_create(&writer, NULL, place_messages, &s), 0);
+	for (uint64_t i = 1; i <= MESSAGES; i++) {
+		uint64_t tail, first;
+
+		while ((tail = __atomic_load_n((uint64_t *)(void *)(s.bytes + 64), __ATOMIC_ACQUIRE)) == 0)
+			sched_yield();
+		assert_int_equal(tail, i);
+		memcpy(&first, s.bytes, 8);
+		assert_int_equal(first, i);
+		memcpy(&first, s.bytes + 56, 8);
+		assert_int_equal(first, i);
+		__atomic_store_n((uint64_t *)(void *)(s.bytes + 64), 0, __ATOMIC_RELEASE);
+	}
+	pthread_join(writer, &failed);
+	assert_null(failed);
+	vb_memory_destroy(s.memory);
+}
+
+/* Windows come and go under their users as well. */
+static void invalidate_waits_for_those_inside(void **state)
+{
+	struct fixture f;
+	struct shared s = {.memory = fixture_memory(&f, 73, 8)};
+	pthread_t writers[WRITERS];
+	_Alignas(8) uint8_t bytes[SIZE] = {0};
+	uint32_t region = fixture_register(s.memory, &s.pd, bytes, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct vb_fault_record why;
+	uint32_t window;
+
+	(void)state;
+	assert_int_equal(vb_window_allocate(s.memory, VB_REGION_MW_TYPE_2, &s.pd, &window), 0);
+	for (unsigned i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_create(&writers[i], NULL, write_away, &s), 0);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		struct vb_window_bind bind = {
+			.window_key = window, .new_key = (window & ~0xffu) | (round & 0xff), .region_lkey = region,
+			.address = (uintptr_t)bytes, .length = SIZE, .qpn = 1, .pd = &s.pd,
+			.access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		};
+
+		assert_true(vb_window_bind(s.memory, &bind, &why));
+		__atomic_store_n(&s.region, bind.new_key, __ATOMIC_RELEASE);
+		sched_yield();
+		assert_true(vb_memory_invalidate(s.memory, bind.new_key, &s.pd, 1, true, &why));
+		memset(bytes, 0, SIZE);
+	}
+	__atomic_store_n(&s.stop, 1, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < WRITERS; i++)
+		pthread_join(writers[i], NULL);
+	assert_int_equal(vb_region_deregister(s.memory, region), 0);
+	vb_memory_destroy(s.memory);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(deregister_waits_for_those_inside),
+		cmocka_unit_test(the_tail_becomes_visible_last),
+		cmocka_unit_test(invalidate_waits_for_those_inside),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
