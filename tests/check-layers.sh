@@ -19,7 +19,7 @@ if [ "$1" = --objects ]; then
 		found=$(${NM:-nm} -u "$library" | awk '$1 == "U" { sub(/@.*/, "", $2); print $2 }' |
 			grep -Ex "$calls" | sort -u)
 		[ -z "$found" ] && continue
-		echo "$library calls the operating system:" $found
+		echo "$library calls the operating system: $(echo "$found" | tr "\n" " ")"
 		status=1
 	done
 	echo "$# libraries checked"
