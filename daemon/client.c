@@ -11,7 +11,8 @@
 #include "io/descriptor.h"
 #include "io/event.h"
 
-enum { MOST_UNSENT = 1024 * 1024 };
+/* Ten thousand connections may end at once, with an event of half a kilobyte each. */
+enum { MOST_UNSENT = 16 * 1024 * 1024 };
 
 struct unsent {
 	struct vb_list node;
@@ -33,6 +34,7 @@ struct vb_client *vb_client_create(int fd, int poller)
 	client->page_fd = -1;
 	vb_list_init(&client->node);
 	vb_list_init(&client->unsent);
+	vb_connect_owner_init(&client->cm_ids);
 	return client;
 }
 
@@ -47,9 +49,8 @@ void vb_client_destroy(struct vb_client *client)
 	free(client);
 }
 
-static void keep_for_later(struct vb_client *client, const struct vb_daemon_message *message)
+static void keep_for_later(struct vb_client *client, const void *bytes, size_t length)
 {
-	size_t length = message->header.length;
 	struct unsent *unsent;
 
 	if (client->unsent_bytes + length > MOST_UNSENT || !(unsent = malloc(sizeof(*unsent) + length))) {
@@ -57,26 +58,36 @@ static void keep_for_later(struct vb_client *client, const struct vb_daemon_mess
 		return;
 	}
 	unsent->length = length;
-	memcpy(unsent->bytes, message, length);
+	memcpy(unsent->bytes, bytes, length);
 	if (vb_list_is_empty(&client->unsent))
 		vb_poller_want_write(client->poller, client->fd, client, true);
 	vb_list_append(&client->unsent, &unsent->node);
 	client->unsent_bytes += length;
 }
 
-void vb_client_send_descriptors(struct vb_client *client, const struct vb_daemon_message *message, const int *fds,
-				unsigned count)
+static void send_or_keep(struct vb_client *client, const void *bytes, size_t length, const int *fds, unsigned count)
 {
 	int error = -EAGAIN;
 
 	if (client->failed)
 		return;
 	if (vb_list_is_empty(&client->unsent))
-		error = vb_unix_send(client->fd, message, message->header.length, fds, count, false);
+		error = vb_unix_send(client->fd, bytes, length, fds, count, false);
 	if (error == -EAGAIN && count == 0)
-		keep_for_later(client, message);
+		keep_for_later(client, bytes, length);
 	else if (error != 0)
 		client->failed = true;
+}
+
+void vb_client_send_descriptors(struct vb_client *client, const struct vb_daemon_message *message, const int *fds,
+				unsigned count)
+{
+	send_or_keep(client, message, message->header.length, fds, count);
+}
+
+void vb_client_send_bytes(struct vb_client *client, const void *bytes, size_t length)
+{
+	send_or_keep(client, bytes, length, NULL, 0);
 }
 
 void vb_client_send(struct vb_client *client, const struct vb_daemon_message *message)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "connect/connect.h"
 #include "io/unix_socket.h"
 #include "wire/daemon_message.h"
 
@@ -24,6 +25,7 @@ struct vb_client {
 	char program[16];
 	const struct vb_daemon_page *page; /* its own account of itself, or NULL */
 	int page_fd;
+	struct vb_connect_owner cm_ids;    /* its communication ids (cm_service.c) */
 	struct vb_list unsent;
 	size_t unsent_bytes;
 };
@@ -35,6 +37,8 @@ void vb_client_destroy(struct vb_client *client);
 
 /* Send, or keep for later. A client that lets too much pile up fails. */
 void vb_client_send(struct vb_client *client, const struct vb_daemon_message *message);
+/* The same for a message of wire/cm_command.h. */
+void vb_client_send_bytes(struct vb_client *client, const void *bytes, size_t length);
 /* With descriptors; these are not kept for later. */
 void vb_client_send_descriptors(struct vb_client *client, const struct vb_daemon_message *message, const int *fds,
 				unsigned count);

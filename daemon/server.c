@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "daemon/client.h"
+#include "daemon/cm_service.h"
 #include "daemon/device_table.h"
 #include "daemon/port_group.h"
 #include "io/clock.h"
@@ -42,6 +43,7 @@ struct vb_server {
 	struct vb_device_table devices;
 	struct vb_port_group group;
 	struct vb_udp_batch *batch;
+	struct vb_cm_service *cm;
 	uint64_t stray_packets;
 };
 
@@ -118,14 +120,23 @@ static void watch_own_sockets(struct vb_server *server)
 	server->own_sockets_watched = true;
 }
 
-/* Packets for slot 0 and for slots nobody has. Nobody answers them: to the sender a dead QP is silence. */
+/* Packets for slot 0 and for slots nobody has. MADs are for the connection manager; nobody answers the rest: to the sender
+ * a dead QP is silence. */
 static void drain_own_socket(struct vb_server *server, const struct vb_port_family *family)
 {
 	bool ipv6 = family == &server->group.family[VB_GROUP_IPV6];
-	int count = vb_udp_batch_receive(server->batch, family->fd[0], ipv6);
+	vb_time now = vb_clock_now();
+	int count;
 
-	if (count > 0)
-		server->stray_packets += (unsigned)count;
+	/* More than the connection manager sends in a turn, much of which may be to ourselves. */
+	for (unsigned round = 0; round < 16; round++) {
+		count = vb_udp_batch_receive(server->batch, family->fd[0], ipv6);
+		for (int i = 0; i < count; i++)
+			if (vb_cm_service_receive(server->cm, now, vb_udp_batch_at(server->batch, (unsigned)i)) == 0)
+				server->stray_packets++;
+		if (count < VB_UDP_BATCH)
+			break;
+	}
 }
 
 static int open_port(struct vb_server *server, char *why, size_t room)
@@ -352,6 +363,30 @@ static void on_list_processes(struct vb_server *server, struct vb_client *client
 	send_end(client, m->header.sequence, count);
 }
 
+/* Does the queue pair belong to a process of another user? A survivor may speak before its slot is known. */
+static bool is_foreign(const struct vb_server *server, const struct vb_client *client, uint32_t qpn)
+{
+	VB_LIST_FOR_EACH(node, &server->client_list) {
+		const struct vb_client *other = vb_container_of(node, struct vb_client, node);
+
+		if (other->slot != 0 && other->slot == qpn >> VB_DAEMON_INDEX_BITS)
+			return other->peer.uid != client->peer.uid;
+	}
+	return false;
+}
+
+/* Connections need QP1, that is the port. */
+static void on_connection_message(struct vb_server *server, struct vb_client *client, const void *bytes, size_t length)
+{
+	char why[248] = "";
+	int refusal = -open_port(server, why, sizeof(why));
+	uint32_t qpn = vb_cm_service_claimed_qpn(bytes, length);
+
+	if (refusal == 0 && qpn != 0 && is_foreign(server, client, qpn))
+		refusal = EPERM;
+	vb_cm_service_message(server->cm, vb_clock_now(), client, bytes, length, refusal);
+}
+
 static void dispatch(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m,
 		     const int *fds)
 {
@@ -394,12 +429,20 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 
 /* ---- connections ---- */
 
+/* Peers of connections that ended a moment ago may still want an answer. */
+static void close_port_if_unused(struct vb_server *server)
+{
+	if (server->clients == 0 && server->group.open && vb_cm_service_is_idle(server->cm))
+		close_port(server);
+}
+
 static void drop_client(struct vb_server *server, struct vb_client *client)
 {
 	take_slot_away(server, client);
+	vb_cm_service_client_gone(server->cm, vb_clock_now(), client);
 	vb_client_destroy(client);
 	if (--server->clients == 0) {
-		close_port(server);
+		close_port_if_unused(server);
 		server->idle_deadline = vb_clock_now() + server->config.idle;
 	}
 }
@@ -420,8 +463,10 @@ static void receive_message(struct vb_server *server, struct vb_client *client)
 		client->failed = true;
 		return;
 	}
-	error = vb_daemon_message_check(&in, (size_t)length, count, VB_DAEMON_FROM_PROCESS);
-	if (error == 0) {
+	if (client->greeted && (size_t)length >= sizeof(in.message.header.type) && in.message.header.type >= VB_DAEMON_CM_TYPES) {
+		on_connection_message(server, client, &in, (size_t)length);
+		error = 0;
+	} else if ((error = vb_daemon_message_check(&in, (size_t)length, count, VB_DAEMON_FROM_PROCESS)) == 0) {
 		dispatch(server, client, &in.message, fds);
 	} else {
 		vb_log_limited(VB_LOG_WARN, "pid %d, uid %u sent what is no message", (int)client->peer.pid,
@@ -476,9 +521,10 @@ int vb_server_create(struct vb_server **out, int listener, const struct vb_serve
 	vb_list_init(&server->client_list);
 	vb_port_group_init(&server->group);
 	server->batch = vb_udp_batch_create();
+	server->cm = vb_cm_service_create(&server->devices);
 	server->poller = vb_poller_open();
 	server->netlink = vb_netlink_watch();
-	if (!server->batch)
+	if (!server->batch || !server->cm)
 		error = -ENOMEM;
 	else if (server->poller < 0)
 		error = server->poller;
@@ -531,7 +577,7 @@ static void drop_failed(struct vb_server *server)
 void vb_server_run(struct vb_server *server)
 {
 	for (;;) {
-		vb_time deadline = server->settle_deadline, now;
+		vb_time deadline = vb_time_earlier(server->settle_deadline, vb_cm_service_deadline(server->cm)), now;
 		void *tags[64];
 		unsigned count;
 
@@ -542,6 +588,8 @@ void vb_server_run(struct vb_server *server)
 			serve(server, tags[i]);
 		drop_failed(server);
 		now = vb_clock_now();
+		vb_cm_service_run(server->cm, now);
+		close_port_if_unused(server);
 		if (now >= server->settle_deadline)
 			settle_if_possible(server, true);
 		/* Whoever connects after this look finds nobody listening, and starts the next daemon. */
@@ -552,6 +600,8 @@ void vb_server_run(struct vb_server *server)
 
 void vb_server_destroy(struct vb_server *server)
 {
+	/* First, for ids know the clients that own them. */
+	vb_cm_service_destroy(server->cm);
 	VB_LIST_FOR_EACH(node, &server->client_list)
 		vb_client_destroy(vb_container_of(node, struct vb_client, node));
 	vb_port_group_close(&server->group);

@@ -147,7 +147,8 @@ static void set_path(struct vb_connection *connection, const struct vb_cm_addres
 	memcpy(connection->path.destination, destination->gid, 16);
 	connection->path.traffic_class = conn->traffic_class & 0xfc;
 	connection->path.hop_limit = conn->hop_limit ? conn->hop_limit : VB_CONNECT_HOP_LIMIT;
-	connection->path.interface_index = destination->scope ? destination->scope : interface_index;
+	if (vb_connect_gid_is_link_local(destination->gid))
+		connection->path.interface_index = destination->scope ? destination->scope : interface_index;
 }
 
 /* What rdma_cm derives from the ports for lack of a better label; rxe makes a QP's UDP source port of it. */

@@ -255,7 +255,8 @@ struct vb_path vb_connect_path_back(const struct vb_path *from)
 	struct vb_path path = {
 		.traffic_class = from->traffic_class & 0xfc, /* not the congestion mark it may have got on its way */
 		.hop_limit = VB_CONNECT_HOP_LIMIT,
-		.interface_index = from->interface_index,
+		/* Other addresses are found by the routing table. */
+		.interface_index = vb_connect_gid_is_link_local(from->source) ? from->interface_index : 0,
 	};
 
 	memcpy(path.source, from->destination, 16);

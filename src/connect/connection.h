@@ -78,6 +78,11 @@ struct vb_connect {
 	uint32_t secret;                     /* peers choose what by_remote and by_qpn hash */
 };
 
+static inline bool vb_connect_gid_is_link_local(const uint8_t gid[16])
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
 /* ids.c. Keys: a REQ is recognised by the asker's communication id, GUID and address; a SIDR_REQ by its request id and address. */
 int vb_connection_create(struct vb_connect *connect, struct vb_connect_owner *owner, uint32_t wanted_id,
 			 struct vb_connection **connection); /* wanted_id 0: any. 0, -ENOMEM, -EADDRINUSE */

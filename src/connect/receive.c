@@ -147,7 +147,7 @@ static bool addresses_are_sound(const struct arrival *arrival, const uint8_t *pr
 	ours->family = theirs->family = header.ip_version == 4 ? AF_INET : AF_INET6;
 	ours->port = vb_cm_service_port(service_id);
 	theirs->port = header.port;
-	if (header.ip_version == 6 && header.destination[0] == 0xfe && (header.destination[1] & 0xc0) == 0x80)
+	if (vb_connect_gid_is_link_local(header.destination))
 		ours->scope = theirs->scope = arrival->from->interface_index;
 	return true;
 }

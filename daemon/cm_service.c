@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * MADs leave through a queue, a few per turn of the server's loop: a process that dies with ten thousand connections makes ten
+ * thousand DREQs, and whoever receives them, this daemon itself when the peers are on the same host, has a socket buffer for
+ * a few hundred.
+ */
+#include "daemon/cm_service.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "connect/connect.h"
+#include "daemon/client.h"
+#include "daemon/device_table.h"
+#include "io/descriptor.h"
+#include "io/random.h"
+#include "io/udp.h"
+#include "wire/burst.h"
+#include "wire/cm_command.h"
+#include "wire/cm_mad.h"
+#include "wire/roce_packet.h"
+
+enum {
+	MADS_PER_TURN = 64,
+	MOST_QUEUED = 65536,               /* what is more is lost, as on a wire; timers repeat it */
+	FIRST_SOURCE_PORT = 0xc000,        /* rxe and adapters send from 0xc000 up */
+	SOURCE_PORTS = 0x4000,
+	PORT_ATTEMPTS = 64,
+};
+
+struct outgoing {
+	struct vb_list node;
+	struct vb_path path;
+	uint8_t mad[VB_CM_MAD_LENGTH];
+};
+
+struct sender {
+	int fd;                            /* -1: not opened yet */
+	uint16_t port;
+};
+
+struct vb_cm_service {
+	struct vb_connect *connect;
+	const struct vb_device_table *devices;
+	struct sender sender[2];           /* IPv4, IPv6 */
+	struct vb_burst *burst;
+	uint32_t psn;
+	struct vb_list queue;
+	unsigned queued;
+};
+
+/* ---- what the engine asks of us ---- */
+
+static void queue_mad(void *context, const struct vb_path *path, const uint8_t mad[VB_CM_MAD_LENGTH])
+{
+	struct vb_cm_service *service = context;
+	struct outgoing *outgoing = service->queued < MOST_QUEUED ? malloc(sizeof(*outgoing)) : NULL;
+
+	if (!outgoing) {
+		vb_log_limited(VB_LOG_WARN, "a connection management message was dropped: %u wait to be sent", service->queued);
+		return;
+	}
+	outgoing->path = *path;
+	memcpy(outgoing->mad, mad, VB_CM_MAD_LENGTH);
+	vb_list_append(&service->queue, &outgoing->node);
+	service->queued++;
+}
+
+static void send_event(void *context, struct vb_connect_owner *owner, const struct vb_cm_event *event)
+{
+	(void)context;
+	vb_client_send_bytes(vb_container_of(owner, struct vb_client, cm_ids), event, sizeof(*event));
+}
+
+static uint32_t draw_random(void *context)
+{
+	(void)context;
+	return vb_random_u32();
+}
+
+static bool has_gid(const struct vb_daemon_device *device, const uint8_t gid[16])
+{
+	for (uint32_t i = 0; i < device->gid_count; i++)
+		if (memcmp(device->gid[i], gid, 16) == 0)
+			return true;
+	return false;
+}
+
+/* All of 127.0.0.0/8 is this host's. */
+static void loopback_to_listed(uint8_t gid[16])
+{
+	static const uint8_t listed[4] = {127, 0, 0, 1};
+
+	if (vb_gid_is_ipv4(gid) && gid[12] == 127)
+		memcpy(gid + 12, listed, sizeof(listed));
+}
+
+/* A packet to one's own address comes in through the loopback interface whatever interface has the address, so the interface is only a
+ * preference. */
+static bool find_device(void *context, const uint8_t wanted[16], uint32_t interface_index, struct vb_connect_device *out)
+{
+	const struct vb_cm_service *service = context;
+	const struct vb_daemon_device *found = NULL;
+	uint8_t gid[16];
+
+	memcpy(gid, wanted, sizeof(gid));
+	loopback_to_listed(gid);
+	for (unsigned i = 0; i < service->devices->count; i++) {
+		const struct vb_daemon_device *device = &service->devices->device[i];
+
+		if (!has_gid(device, gid))
+			continue;
+		if (!found || device->interface_index == interface_index)
+			found = device;
+	}
+	if (!found)
+		return false;
+	*out = (struct vb_connect_device){
+		.interface_index = found->interface_index,
+		.guid = found->guid,
+		.active_mtu = (uint8_t)found->active_mtu,
+	};
+	return true;
+}
+
+/* ---- the wire ---- */
+
+/* The source port is ours alone, so that nobody else's packets share the flow. */
+static int open_sender(struct sender *sender, bool ipv6)
+{
+	for (unsigned i = 0; sender->fd < 0 && i < PORT_ATTEMPTS; i++) {
+		sender->port = (uint16_t)(FIRST_SOURCE_PORT + vb_random_u32() % SOURCE_PORTS);
+		sender->fd = vb_udp_open_sender(ipv6, sender->port);
+	}
+	return sender->fd;
+}
+
+static void transmit(struct vb_cm_service *service, struct outgoing *outgoing)
+{
+	bool ipv6 = !vb_path_is_ipv4(&outgoing->path);
+	struct sender *sender = &service->sender[ipv6];
+	struct iovec span = {.iov_base = outgoing->mad, .iov_len = VB_CM_MAD_LENGTH};
+	struct vb_roce_packet packet;
+	uint32_t lost;
+	int error;
+
+	error = open_sender(sender, ipv6);
+	if (error >= 0) {
+		outgoing->path.source_port = sender->port;
+		vb_cm_packet_describe(&packet, service->psn++);
+		vb_burst_reset(service->burst);
+		vb_burst_append(service->burst, &outgoing->path, &packet, &span, 1);
+		error = vb_udp_send_run(sender->fd, service->burst, 0, &lost);
+	}
+	if (error < 0)
+		vb_log_limited(VB_LOG_INFO, "cannot send a connection management message: %s", strerror(-error));
+}
+
+static void flush(struct vb_cm_service *service)
+{
+	for (unsigned i = 0; i < MADS_PER_TURN && !vb_list_is_empty(&service->queue); i++) {
+		struct outgoing *outgoing = vb_container_of(service->queue.next, struct outgoing, node);
+
+		transmit(service, outgoing);
+		vb_list_remove(&outgoing->node);
+		service->queued--;
+		free(outgoing);
+	}
+}
+
+unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const struct vb_udp_bundle *bundle)
+{
+	unsigned taken = 0;
+	uint16_t index = 0;
+
+	for (size_t at = 0; at < bundle->length; at += bundle->segment, index++) {
+		size_t rest = bundle->length - at, length = rest < bundle->segment ? rest : bundle->segment;
+		struct vb_roce_packet packet;
+
+		if (vb_roce_packet_decode(&packet, bundle->bytes + at, length, &bundle->from, true, index) != VB_PACKET_OK ||
+		    !vb_cm_packet_is_mad(&packet))
+			continue;
+		vb_connect_receive(service->connect, now, &bundle->from, packet.payload, packet.payload_length);
+		taken++;
+	}
+	return taken;
+}
+
+/* ---- processes ---- */
+
+static const struct vb_cm_command *as_command(const void *bytes, size_t length)
+{
+	const struct vb_cm_command *command = bytes;
+
+	return length == sizeof(*command) && command->type == VB_CM_COMMAND ? command : NULL;
+}
+
+uint32_t vb_cm_service_claimed_qpn(const void *bytes, size_t length)
+{
+	const struct vb_cm_command *command = as_command(bytes, length);
+
+	return command && (command->verb == VB_CM_CONNECT || command->verb == VB_CM_ACCEPT) ? command->conn.qpn : 0;
+}
+
+void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb_client *client, const void *bytes, size_t length,
+			   int refusal)
+{
+	const struct vb_cm_command *command = as_command(bytes, length);
+	struct vb_cm_reply reply;
+
+	if (!command) {
+		client->failed = true;
+		return;
+	}
+	if (refusal)
+		reply = (struct vb_cm_reply){.type = VB_CM_REPLY, .error = refusal, .serial = command->serial};
+	else
+		vb_connect_command(service->connect, now, &client->cm_ids, command, &reply);
+	if (command->serial != 0)
+		vb_client_send_bytes(client, &reply, sizeof(reply));
+}
+
+void vb_cm_service_client_gone(struct vb_cm_service *service, vb_time now, struct vb_client *client)
+{
+	vb_connect_owner_gone(service->connect, now, &client->cm_ids);
+}
+
+/* ---- the service as a whole ---- */
+
+void vb_cm_service_run(struct vb_cm_service *service, vb_time now)
+{
+	vb_connect_expire(service->connect, now);
+	flush(service);
+}
+
+vb_time vb_cm_service_deadline(const struct vb_cm_service *service)
+{
+	return service->queued > 0 ? 0 : vb_connect_next_deadline(service->connect);
+}
+
+bool vb_cm_service_is_idle(const struct vb_cm_service *service)
+{
+	return service->queued == 0 && vb_connect_count(service->connect) == 0;
+}
+
+struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices)
+{
+	struct vb_cm_service *service = calloc(1, sizeof(*service));
+	struct vb_connect_host host = {
+		.context = service,
+		.send_mad = queue_mad,
+		.event = send_event,
+		.random = draw_random,
+		.find_device = find_device,
+	};
+
+	if (!service)
+		return NULL;
+	vb_list_init(&service->queue);
+	service->devices = devices;
+	service->sender[0].fd = service->sender[1].fd = -1;
+	service->psn = vb_random_u32();
+	service->burst = malloc(sizeof(*service->burst));
+	service->connect = vb_connect_create(&host);
+	if (!service->burst || !service->connect) {
+		vb_cm_service_destroy(service);
+		return NULL;
+	}
+	return service;
+}
+
+void vb_cm_service_destroy(struct vb_cm_service *service)
+{
+	if (!service)
+		return;
+	VB_LIST_FOR_EACH(node, &service->queue)
+		free(vb_container_of(node, struct outgoing, node));
+	for (unsigned i = 0; i < 2; i++)
+		if (service->sender[i].fd >= 0)
+			vb_descriptor_close(service->sender[i].fd);
+	vb_connect_destroy(service->connect);
+	free(service->burst);
+	free(service);
+}
