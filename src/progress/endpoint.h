@@ -3,6 +3,8 @@
  * This process on the network: its slot of port 4791 (handed over by verbenad), its source ports, its queue pairs,
  * its timers, and who runs when. One per process, shared by all its open devices.
  *
+ * A forked child does not share it: there every call does nothing or fails with -ENODEV; a child opens devices of its own.
+ *
  * The polling thread is the adapter: posting transmits inline, polling an empty CQ runs one pass of
  * vb_endpoint_progress. One engine thread sleeps in epoll and takes over only when nobody polls.
  */
@@ -49,8 +51,9 @@ bool vb_endpoint_progress(struct vb_endpoint *endpoint);
 void vb_endpoint_polled(struct vb_endpoint *endpoint);
 /* A CQ was armed: its user will sleep, so the engine thread must serve at once. */
 void vb_endpoint_watch(struct vb_endpoint *endpoint);
-/* Call vb_cq_expire(cq, ...) at `when`; NEVER: forget it (waits until no call is under way; caller holds no lock). */
+/* Call vb_cq_expire(cq, ...) at `when`; NEVER: no more. Caller may hold cq->lock. */
 void vb_endpoint_cq_deadline(struct vb_endpoint *endpoint, struct vb_cq *cq, vb_time when);
+/* No call any more, and none is under way on return. Caller holds no lock. */
 void vb_endpoint_cq_forget(struct vb_endpoint *endpoint, struct vb_cq *cq);
 
 /* Multicast: deliver datagrams for `gid` on that interface to the QP. 0 or -errno (ENOMEM, EINVAL, EADDRNOTAVAIL). */
@@ -59,7 +62,7 @@ int vb_endpoint_attach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp,
 int vb_endpoint_detach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],
 				 uint32_t interface_index);
 
-/* Device changes, told from the engine thread. `device` is the new description (interface_index says which);
+/* Device changes, told from the engine thread (a watcher may not add or remove watchers). `device` is the new description (interface_index says which);
  * gone: the interface vanished. */
 struct vb_endpoint_watcher {
 	void (*device_changed)(struct vb_endpoint_watcher *watcher, const struct vb_device_info *device, bool gone);

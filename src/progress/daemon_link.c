@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * This endpoint's connection to verbenad: a slot at the beginning, news of devices afterwards. When the connection breaks, data
+ * goes on, since it never passes through the daemon; the engine thread looks for a new daemon (starting one unless the
+ * old was the system's), shows it the slot and the sockets, and tells it which probes it saw so that the daemon learns
+ * their order.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/descriptor.h"
+#include "progress/device_message.h"
+#include "progress/endpoint_parts.h"
+
+#define FIRST_PAUSE VB_MILLISECONDS(20)
+#define LONGEST_PAUSE VB_SECONDS(30)
+
+/* After so many vain attempts no daemon is started any more, only looked for. */
+enum { STARTING_TRIES = 8 };
+
+/* ---- devices ---- */
+
+static struct vb_device_info *find_device(struct vb_endpoint *endpoint, uint32_t interface_index)
+{
+	for (unsigned i = 0; i < endpoint->devices; i++)
+		if (endpoint->device[i].interface_index == interface_index)
+			return &endpoint->device[i];
+	return NULL;
+}
+
+static void tell_watchers(struct vb_endpoint *endpoint, const struct vb_device_info *device, bool gone)
+{
+	struct vb_endpoint_watcher *next;
+
+	pthread_mutex_lock(&endpoint->watcher_lock);
+	for (struct vb_endpoint_watcher *w = endpoint->watchers; w; w = next) {
+		next = w->next;
+		w->device_changed(w, device, gone);
+	}
+	pthread_mutex_unlock(&endpoint->watcher_lock);
+}
+
+static void take_device(struct vb_endpoint *endpoint, const struct vb_daemon_device *described)
+{
+	struct vb_device_info now, *known = find_device(endpoint, described->interface_index);
+
+	vb_device_from_message(&now, described);
+	if (known && memcmp(known, &now, sizeof(now)) == 0)
+		return;
+	if (!known) {
+		struct vb_device_info *larger = realloc(endpoint->device, (endpoint->devices + 1) * sizeof(*larger));
+
+		if (!larger)
+			return;
+		endpoint->device = larger;
+		known = &larger[endpoint->devices++];
+	}
+	*known = now;
+	tell_watchers(endpoint, &now, false);
+}
+
+static void drop_device(struct vb_endpoint *endpoint, uint32_t interface_index)
+{
+	struct vb_device_info *known = find_device(endpoint, interface_index), gone;
+
+	if (!known)
+		return;
+	gone = *known;
+	*known = endpoint->device[--endpoint->devices];
+	gone.state = IBV_PORT_DOWN;
+	tell_watchers(endpoint, &gone, true);
+}
+
+static void take_news(struct vb_endpoint *endpoint, const struct vb_daemon_message *message)
+{
+	if (message->header.type == VB_DAEMON_DEVICE)
+		take_device(endpoint, &message->device);
+	else if (message->header.type == VB_DAEMON_DEVICE_GONE)
+		drop_device(endpoint, message->device_gone.interface_index);
+}
+
+struct listing {
+	struct vb_endpoint *endpoint;
+	unsigned count;
+	uint32_t index[VB_MAX_DEVICES];
+};
+
+static bool take_listed(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count)
+{
+	struct listing *listing = context;
+
+	(void)fds;
+	(void)count;
+	take_news(listing->endpoint, message);
+	if (message->header.type == VB_DAEMON_DEVICE && listing->count < VB_MAX_DEVICES)
+		listing->index[listing->count++] = message->device.interface_index;
+	return true;
+}
+
+/* Ask for the list and for news. What is not in the list any more vanished while nobody told us. */
+static int watch_devices(struct vb_endpoint *endpoint)
+{
+	struct vb_daemon_message request;
+	struct listing listing = {.endpoint = endpoint};
+	int error;
+
+	vb_daemon_message_begin(&request, VB_DAEMON_WATCH_DEVICES, 0);
+	error = vb_daemon_client_request(&endpoint->daemon, &request, NULL, 0, take_listed, &listing);
+	for (unsigned i = endpoint->devices; error == 0 && i-- > 0;) {
+		bool listed = false;
+
+		for (unsigned j = 0; j < listing.count; j++)
+			listed = listed || listing.index[j] == endpoint->device[i].interface_index;
+		if (!listed)
+			drop_device(endpoint, endpoint->device[i].interface_index);
+	}
+	return error;
+}
+
+/* ---- the slot ---- */
+
+static void replace(int *kept, int fd)
+{
+	int copy = vb_descriptor_duplicate(fd);
+
+	if (copy < 0)
+		return;
+	if (*kept >= 0)
+		vb_descriptor_close(*kept);
+	*kept = copy;
+}
+
+static bool take_slot(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count)
+{
+	struct vb_endpoint *endpoint = context;
+	int *places[VB_DAEMON_MAX_FDS] = {
+		&endpoint->receive_fd[VB_IPV4], &endpoint->receive_fd[VB_IPV6], &endpoint->page_fd,
+		&endpoint->daemon_own_fd[VB_IPV4], &endpoint->daemon_own_fd[VB_IPV6],
+	};
+	/* Once we have a slot, its sockets are ours and nobody replaces them. */
+	unsigned first = endpoint->slot == 0 ? 0 : 3;
+
+	(void)count;
+	if (message->header.type != VB_DAEMON_SLOT) {
+		take_news(endpoint, message);
+		return true;
+	}
+	for (unsigned bit = 0, next = 0; bit < VB_DAEMON_MAX_FDS; bit++) {
+		if (!(message->slot.descriptors & 1u << bit))
+			continue;
+		if (bit >= first)
+			replace(places[bit], fds[next]);
+		next++;
+	}
+	if (endpoint->slot == 0)
+		endpoint->slot = message->slot.slot;
+	return true;
+}
+
+static int adopt_slot(struct vb_endpoint *endpoint)
+{
+	const int candidates[VB_DAEMON_MAX_FDS] = {
+		endpoint->receive_fd[VB_IPV4], endpoint->receive_fd[VB_IPV6], endpoint->page_fd,
+		endpoint->daemon_own_fd[VB_IPV4], endpoint->daemon_own_fd[VB_IPV6],
+	};
+	struct vb_daemon_message request;
+	int fds[VB_DAEMON_MAX_FDS];
+	unsigned count = 0;
+
+	vb_daemon_message_begin(&request, VB_DAEMON_ADOPT_SLOT, 0);
+	request.slot.slot = endpoint->slot;
+	for (unsigned bit = 0; bit < VB_DAEMON_MAX_FDS; bit++) {
+		if (candidates[bit] < 0)
+			continue;
+		fds[count++] = candidates[bit];
+		request.slot.descriptors |= 1u << bit;
+	}
+	return vb_daemon_client_request(&endpoint->daemon, &request, fds, count, take_slot, endpoint);
+}
+
+int vb_daemon_link_open(struct vb_endpoint *endpoint)
+{
+	struct vb_daemon_message request;
+	int error = vb_daemon_client_connect(&endpoint->daemon, true);
+
+	if (error != 0)
+		return error;
+	vb_daemon_message_begin(&request, VB_DAEMON_OPEN_SLOT, 0);
+	error = vb_daemon_client_request(&endpoint->daemon, &request, NULL, 0, take_slot, endpoint);
+	if (error == 0 && (endpoint->slot == 0 || (endpoint->receive_fd[VB_IPV4] < 0 && endpoint->receive_fd[VB_IPV6] < 0)))
+		error = -EPROTO;
+	if (error == 0)
+		error = watch_devices(endpoint);
+	if (error != 0)
+		vb_log(VB_LOG_ERROR, "verbenad gives this process no slot of UDP port %d: %s", VB_ROCE_PORT,
+		       strerror(-error));
+	endpoint->next_try = VB_TIME_NEVER;
+	return error;
+}
+
+static void lose_daemon(struct vb_endpoint *endpoint, vb_time pause)
+{
+	bool was_system = endpoint->daemon.is_system;
+
+	vb_daemon_client_close(&endpoint->daemon);
+	endpoint->daemon.is_system = was_system;
+	endpoint->next_try = vb_clock_now() + pause;
+}
+
+void vb_daemon_link_serve(struct vb_endpoint *endpoint)
+{
+	for (;;) {
+		struct vb_daemon_message message;
+		int fds[VB_DAEMON_MAX_FDS];
+		unsigned count = 0;
+		int error = vb_daemon_client_receive(&endpoint->daemon, &message, fds, &count, 0);
+
+		if (error == -EAGAIN)
+			return;
+		if (error != 0) {
+			vb_log(VB_LOG_INFO, "verbenad is gone (%s): looking for another", strerror(-error));
+			endpoint->tries = 0;
+			lose_daemon(endpoint, 0);
+			return;
+		}
+		for (unsigned i = 0; i < count; i++)
+			vb_descriptor_close(fds[i]);
+		take_news(endpoint, &message);
+	}
+}
+
+void vb_daemon_link_retry(struct vb_endpoint *endpoint, vb_time now)
+{
+	bool was_system = endpoint->daemon.is_system;
+	vb_time pause = FIRST_PAUSE << (endpoint->tries < 12 ? endpoint->tries : 12);
+	int error;
+
+	(void)now;
+	if (endpoint->daemon.fd >= 0) {
+		endpoint->next_try = VB_TIME_NEVER;
+		return;
+	}
+	error = vb_daemon_client_connect(&endpoint->daemon, !was_system && endpoint->tries < STARTING_TRIES);
+	endpoint->tries++;
+	if (error != 0) {
+		endpoint->daemon.fd = -1;
+		endpoint->daemon.is_system = was_system;
+	} else {
+		error = adopt_slot(endpoint);
+		if (error == 0)
+			error = watch_devices(endpoint);
+	}
+	if (error != 0) {
+		lose_daemon(endpoint, pause < LONGEST_PAUSE ? pause : LONGEST_PAUSE);
+		return;
+	}
+	vb_log(VB_LOG_INFO, "verbenad (pid %u) took slot %u over", endpoint->daemon.pid, endpoint->slot);
+	endpoint->tries = 0;
+	endpoint->next_try = VB_TIME_NEVER;
+}
+
+void vb_daemon_link_report_probes(struct vb_endpoint *endpoint)
+{
+	uint64_t nonce[VB_KEPT_PROBES];
+	unsigned count;
+
+	vb_lock_take(&endpoint->progress);
+	count = endpoint->probes;
+	memcpy(nonce, endpoint->probe, count * sizeof(nonce[0]));
+	endpoint->probes = 0;
+	vb_lock_release(&endpoint->progress);
+	for (unsigned i = 0; i < count && endpoint->daemon.fd >= 0; i++) {
+		struct vb_daemon_message message;
+
+		vb_daemon_message_begin(&message, VB_DAEMON_PROBE_SEEN, 0);
+		message.probe_seen.nonce = nonce[i];
+		(void)vb_daemon_client_send(&endpoint->daemon, &message, NULL, 0);
+	}
+}
+
+void vb_daemon_link_close(struct vb_endpoint *endpoint)
+{
+	vb_daemon_client_close(&endpoint->daemon);
+	free(endpoint->device);
+	endpoint->device = NULL;
+	endpoint->devices = 0;
+}
+
+void vb_endpoint_add_watcher(struct vb_endpoint *endpoint, struct vb_endpoint_watcher *watcher)
+{
+	pthread_mutex_lock(&endpoint->watcher_lock);
+	watcher->next = endpoint->watchers;
+	endpoint->watchers = watcher;
+	pthread_mutex_unlock(&endpoint->watcher_lock);
+}
+
+void vb_endpoint_remove_watcher(struct vb_endpoint *endpoint, struct vb_endpoint_watcher *watcher)
+{
+	if (endpoint->abandoned)
+		return;
+	pthread_mutex_lock(&endpoint->watcher_lock);
+	for (struct vb_endpoint_watcher **at = &endpoint->watchers; *at; at = &(*at)->next) {
+		if (*at == watcher) {
+			*at = watcher->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&endpoint->watcher_lock);
+}

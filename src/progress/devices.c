@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Asking verbenad what devices there are.
+ */
+#include "progress/devices.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "progress/daemon_client.h"
+#include "progress/device_message.h"
+
+_Static_assert((int)VB_MAX_GIDS == (int)VB_DAEMON_GIDS, "GID tables differ");
+
+void vb_device_from_message(struct vb_device_info *info, const struct vb_daemon_device *device)
+{
+	memset(info, 0, sizeof(*info));
+	memcpy(info->name, device->name, sizeof(info->name));
+	memcpy(info->interface, device->interface, sizeof(info->interface));
+	info->interface_index = device->interface_index;
+	memcpy(info->mac, device->mac, sizeof(info->mac));
+	info->guid = device->guid;
+	info->interface_mtu = device->interface_mtu;
+	info->active_mtu = (enum ibv_mtu)device->active_mtu;
+	info->state = device->active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	info->speed_mbps = device->speed_mbps;
+	info->gid_count = device->gid_count;
+	memcpy(info->gid, device->gid, sizeof(info->gid));
+}
+
+struct list {
+	struct vb_device_info *info;
+	unsigned count;
+	int error;
+};
+
+static bool take_device(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count)
+{
+	struct list *list = context;
+	struct vb_device_info *larger;
+
+	(void)fds;
+	(void)count;
+	if (message->header.type != VB_DAEMON_DEVICE)
+		return true;
+	if (list->count == VB_MAX_DEVICES)
+		return false;
+	larger = realloc(list->info, (list->count + 1) * sizeof(*larger));
+	if (!larger) {
+		list->error = -ENOMEM;
+		return false;
+	}
+	list->info = larger;
+	vb_device_from_message(&larger[list->count++], &message->device);
+	return true;
+}
+
+int vb_devices_list(struct vb_device_info **out, unsigned *count)
+{
+	struct vb_daemon_client client;
+	struct vb_daemon_message request;
+	struct list list = {0};
+	int error = vb_daemon_client_connect(&client, true);
+
+	if (error != 0)
+		return error;
+	vb_daemon_message_begin(&request, VB_DAEMON_LIST_DEVICES, 0);
+	error = vb_daemon_client_request(&client, &request, NULL, 0, take_device, &list);
+	vb_daemon_client_close(&client);
+	if (error == 0)
+		error = list.error;
+	if (error != 0) {
+		vb_log(VB_LOG_ERROR, "verbenad does not list its devices: %s", strerror(-error));
+		free(list.info);
+		return error;
+	}
+	*out = list.info;
+	*count = list.count;
+	return 0;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening and closing the process's endpoint, its queue pair numbers, and what publishes a queue pair to packets.
+ *
+ * After fork the child has copies of the parent's descriptors but no engine thread, and the slot is the parent's: packets must not be
+ * read twice. The child therefore closes its copies and abandons the endpoint; a child that wants RDMA opens its own
+ * device, and gets a slot of its own.
+ */
+#include "progress/endpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/descriptor.h"
+#include "io/event.h"
+#include "io/random.h"
+#include "io/udp.h"
+#include "progress/endpoint_parts.h"
+#include "queue/limits.h"
+#include "queue/qp.h"
+#include "wire/roce_packet.h"
+
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static struct vb_endpoint *the_endpoint;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void close_if_open(int *fd)
+{
+	if (*fd >= 0)
+		vb_descriptor_close(*fd);
+	*fd = -1;
+}
+
+static void close_descriptors(struct vb_endpoint *endpoint)
+{
+	for (unsigned family = 0; family < VB_FAMILIES; family++) {
+		close_if_open(&endpoint->receive_fd[family]);
+		close_if_open(&endpoint->daemon_own_fd[family]);
+	}
+	close_if_open(&endpoint->page_fd);
+	close_if_open(&endpoint->event_fd);
+}
+
+/* Only close() and stores: other threads of the parent may have held any lock. */
+static void abandon_in_child(void)
+{
+	struct vb_endpoint *endpoint = the_endpoint;
+
+	pthread_mutex_init(&guard, NULL);
+	the_endpoint = NULL;
+	if (!endpoint)
+		return;
+	endpoint->abandoned = true;
+	close_descriptors(endpoint);
+	close_if_open(&endpoint->daemon.fd);
+	for (unsigned f = 0; f < 2; f++)
+		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
+			close_if_open(&endpoint->ports.port[f][i].fd);
+}
+
+static void hold_guard(void)
+{
+	pthread_mutex_lock(&guard);
+}
+
+static void release_guard(void)
+{
+	pthread_mutex_unlock(&guard);
+}
+
+static void watch_forks(void)
+{
+	(void)pthread_atfork(hold_guard, release_guard, abandon_in_child);
+}
+
+static void destroy(struct vb_endpoint *endpoint)
+{
+	vb_engine_stop(endpoint);
+	vb_daemon_link_close(endpoint);
+	vb_multicast_free(endpoint);
+	vb_endpoint_free_bursts(endpoint);
+	vb_source_ports_fini(&endpoint->ports);
+	vb_timers_fini(&endpoint->timers);
+	vb_udp_batch_destroy(endpoint->batch);
+	if (endpoint->page_fd >= 0)
+		vb_page_unmap(endpoint->page, sizeof(*endpoint->page));
+	else
+		free(endpoint->page);
+	close_descriptors(endpoint);
+	pthread_mutex_destroy(&endpoint->watcher_lock);
+	pthread_mutex_destroy(&endpoint->schedule_lock);
+	pthread_mutex_destroy(&endpoint->table_lock);
+	vb_lock_fini(&endpoint->progress);
+	free(endpoint);
+}
+
+/* Counters on a page that verbenad sees; without one, in memory of our own. */
+static int open_page(struct vb_endpoint *endpoint)
+{
+	if (endpoint->page_fd >= 0)
+		endpoint->page = vb_page_map(endpoint->page_fd, sizeof(*endpoint->page), true);
+	if (!endpoint->page) {
+		close_if_open(&endpoint->page_fd);
+		endpoint->page = calloc(1, sizeof(*endpoint->page));
+	}
+	if (!endpoint->page)
+		return -ENOMEM;
+	endpoint->page->magic = VB_DAEMON_MAGIC;
+	return 0;
+}
+
+static int create(struct vb_endpoint **out)
+{
+	struct vb_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	int error = 0;
+
+	if (!endpoint)
+		return -ENOMEM;
+	for (unsigned family = 0; family < VB_FAMILIES; family++)
+		endpoint->receive_fd[family] = endpoint->daemon_own_fd[family] = -1;
+	endpoint->page_fd = endpoint->daemon.fd = -1;
+	vb_lock_init(&endpoint->progress);
+	pthread_mutex_init(&endpoint->table_lock, NULL);
+	pthread_mutex_init(&endpoint->schedule_lock, NULL);
+	pthread_mutex_init(&endpoint->watcher_lock, NULL);
+	vb_list_init(&endpoint->active);
+	vb_timers_init(&endpoint->timers);
+	vb_source_ports_init(&endpoint->ports);
+	endpoint->batch = vb_udp_batch_create();
+	endpoint->event_fd = vb_event_open();
+	if (!endpoint->batch)
+		error = -ENOMEM;
+	else if (endpoint->event_fd < 0)
+		error = endpoint->event_fd;
+	if (error == 0)
+		error = vb_daemon_link_open(endpoint);
+	if (error == 0)
+		error = open_page(endpoint);
+	if (error == 0)
+		error = vb_engine_start(endpoint);
+	if (error != 0) {
+		destroy(endpoint);
+		return error;
+	}
+	*out = endpoint;
+	return 0;
+}
+
+int vb_endpoint_get(struct vb_endpoint **out)
+{
+	int error = 0;
+
+	pthread_once(&fork_once, watch_forks);
+	pthread_mutex_lock(&guard);
+	if (!the_endpoint) {
+		error = create(&the_endpoint);
+	} else {
+		/* A good moment to look for a daemon that was lost. */
+		__atomic_store_n(&the_endpoint->daemon_needed, true, __ATOMIC_RELAXED);
+		vb_engine_kick(the_endpoint);
+	}
+	if (error == 0) {
+		the_endpoint->users++;
+		*out = the_endpoint;
+	}
+	pthread_mutex_unlock(&guard);
+	return error;
+}
+
+void vb_endpoint_put(struct vb_endpoint *endpoint)
+{
+	pthread_mutex_lock(&guard);
+	/* A child that closes what its parent opened closes nothing of ours. */
+	if (endpoint == the_endpoint && --endpoint->users == 0) {
+		the_endpoint = NULL;
+		destroy(endpoint);
+	}
+	pthread_mutex_unlock(&guard);
+}
+
+vb_time vb_endpoint_now(void)
+{
+	return vb_clock_now();
+}
+
+uint32_t vb_endpoint_random(void *unused)
+{
+	(void)unused;
+	return vb_random_u32();
+}
+
+/* ---- queue pair numbers ---- */
+
+static uint32_t make_qpn(const struct vb_endpoint *endpoint, uint32_t index)
+{
+	return endpoint->slot << VB_DAEMON_INDEX_BITS | index;
+}
+
+static bool is_reserved(const struct vb_endpoint *endpoint, uint32_t index)
+{
+	return endpoint->reserved[index / 64] >> index % 64 & 1 || make_qpn(endpoint, index) == VB_MULTICAST_QPN;
+}
+
+int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, uint32_t *qpn)
+{
+	uint32_t index = vb_random_u32() % VB_DAEMON_INDICES;
+	int error;
+
+	if (endpoint->abandoned)
+		return -ENODEV;
+	pthread_mutex_lock(&endpoint->table_lock);
+	error = endpoint->reserved_count >= VB_MAX_QP ? -ENOMEM :
+		vb_timers_reserve(&endpoint->timers, endpoint->reserved_count + 1);
+	if (error == 0) {
+		/* At most VB_MAX_QP of the indices are taken, so a few draws find a free one, and never all fail. */
+		while (is_reserved(endpoint, index))
+			index = endpoint->reserved_count * 2 > VB_DAEMON_INDICES ?
+				(index + 1) % VB_DAEMON_INDICES : vb_random_u32() % VB_DAEMON_INDICES;
+		endpoint->reserved[index / 64] |= UINT64_C(1) << index % 64;
+		endpoint->reserved_count++;
+		*qpn = make_qpn(endpoint, index);
+	}
+	pthread_mutex_unlock(&endpoint->table_lock);
+	return error;
+}
+
+void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn)
+{
+	uint32_t index = qpn & (VB_DAEMON_INDICES - 1);
+
+	if (endpoint->abandoned)
+		return;
+	pthread_mutex_lock(&endpoint->table_lock);
+	if (endpoint->reserved[index / 64] >> index % 64 & 1) {
+		endpoint->reserved[index / 64] &= ~(UINT64_C(1) << index % 64);
+		endpoint->reserved_count--;
+	}
+	pthread_mutex_unlock(&endpoint->table_lock);
+}
+
+void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_counters *counters)
+{
+	struct vb_binding *binding = &endpoint->binding[qp->qpn & (VB_DAEMON_INDICES - 1)];
+
+	if (endpoint->abandoned)
+		return;
+	vb_list_init(&qp->active);
+	qp->timer_armed = VB_TIME_NEVER;
+	qp->timer_index = 0;
+	qp->scheduler = binding;
+	binding->counters = counters ? counters : VB_ENDPOINT_COUNTERS(endpoint);
+	/* Pairs with the acquire in take_datagram: whoever finds the QP finds all of it. */
+	__atomic_store_n(&binding->qp, qp, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&endpoint->page->queue_pairs, 1, __ATOMIC_RELAXED);
+}
+
+void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	if (endpoint->abandoned || !binding)
+		return;
+	vb_lock_take(&endpoint->progress);
+	__atomic_store_n(&binding->qp, NULL, __ATOMIC_RELAXED);
+	vb_multicast_forget_qp(endpoint, qp);
+	vb_endpoint_forget_active(endpoint, qp);
+	vb_timers_disarm(&endpoint->timers, qp);
+	qp->scheduler = NULL;
+	vb_lock_release(&endpoint->progress);
+	__atomic_sub_fetch(&endpoint->page->queue_pairs, 1, __ATOMIC_RELAXED);
+	vb_endpoint_release_qpn(endpoint, qp->qpn);
+}
+
+/* ---- completion queues with moderation ---- */
+
+void vb_endpoint_cq_deadline(struct vb_endpoint *endpoint, struct vb_cq *cq, vb_time when)
+{
+	if (!endpoint->abandoned && vb_timers_arm_cq(&endpoint->timers, cq, when))
+		vb_engine_kick(endpoint);
+}
+
+void vb_endpoint_cq_forget(struct vb_endpoint *endpoint, struct vb_cq *cq)
+{
+	if (endpoint->abandoned)
+		return;
+	/* Deadlines are called under this lock: once we have it, none is under way. */
+	vb_lock_take(&endpoint->progress);
+	(void)vb_timers_arm_cq(&endpoint->timers, cq, VB_TIME_NEVER);
+	vb_lock_release(&endpoint->progress);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The inside of an endpoint, shared by the files that make it up:
+ *
+ *   endpoint.c      opening and closing, QPNs, publishing queue pairs, fork
+ *   transmit.c      from an engine's burst to the sockets
+ *   receive.c       from the sockets to the engines; one pass of progress
+ *   multicast.c     who listens to which group
+ *   source_ports.c  the pool of sending sockets
+ *   engine.c        the thread that works when nobody polls
+ *   daemon_link.c   the connection to verbenad, and what happens when it breaks
+ *
+ * Locks, outermost first: progress, qp->lock, ..., then (innermost, never two at once) table_lock, schedule_lock, the timers', the
+ * ports' and watcher_lock. watcher_lock alone is held while calling out, with no other.
+ */
+#ifndef VB_PROGRESS_ENDPOINT_PARTS_H
+#define VB_PROGRESS_ENDPOINT_PARTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/time.h"
+#include "progress/daemon_client.h"
+#include "progress/endpoint.h"
+#include "progress/source_ports.h"
+#include "progress/timers.h"
+#include "wire/daemon_message.h"
+
+struct vb_burst;
+struct vb_udp_batch;
+
+enum { VB_IPV4, VB_IPV6, VB_FAMILIES };
+enum { VB_SPARE_BURSTS = 4, VB_KEPT_PROBES = 64 };
+
+/* A published queue pair; qp->scheduler points to it. */
+struct vb_binding {
+	struct vb_qp *qp;                  /* NULL: none. Written with release, so that the counters are there */
+	struct vb_counters *counters;
+};
+
+struct vb_multicast_group {
+	uint8_t gid[16];
+	uint32_t interface_index;
+	unsigned members, room;
+	struct vb_qp **member;
+};
+
+struct vb_endpoint {
+	unsigned users;                    /* under endpoint.c's own lock */
+	bool abandoned;                    /* we are a forked child: the endpoint is the parent's */
+	uint32_t slot;
+	int receive_fd[VB_FAMILIES];       /* -1: that IP version is not there */
+	int daemon_own_fd[VB_FAMILIES];    /* verbenad's sockets, held so that they outlive it */
+	int page_fd;
+	struct vb_daemon_page *page;       /* what we show of ourselves, or our own memory */
+
+	struct vb_lock progress;
+	struct vb_udp_batch *batch;
+	struct vb_multicast_group *group;
+	unsigned groups;
+	unsigned passes;
+	uint64_t probe[VB_KEPT_PROBES];    /* nonces seen, to be told to verbenad */
+	unsigned probes;
+
+	bool in_use[VB_FAMILIES];          /* atomic: worth looking at in every pass */
+
+	pthread_mutex_t table_lock;
+	uint64_t reserved[VB_DAEMON_INDICES / 64];
+	uint32_t reserved_count;
+	struct vb_binding binding[VB_DAEMON_INDICES];
+
+	pthread_mutex_t schedule_lock;
+	struct vb_list active;             /* queue pairs with more to send than one call may */
+	uint32_t active_count;             /* atomic hint */
+	struct vb_timers timers;
+
+	struct vb_source_ports ports;
+	struct vb_burst *spare_burst[VB_SPARE_BURSTS]; /* atomic */
+
+	/* The engine thread. */
+	pthread_t engine;
+	bool engine_runs, stopping;        /* atomic */
+	int event_fd;
+	vb_time spin_stamp;                /* atomic: when somebody last polled in vain; 0: nobody spins */
+	bool watched;                      /* atomic: a CQ was armed and nobody spins since */
+	uint32_t polls_since_watch;        /* atomic */
+	bool napping;                      /* atomic */
+	vb_time nap;
+	unsigned nap_holdoff;
+
+	/* The connection to verbenad: the engine thread's once that runs. */
+	struct vb_daemon_client daemon;
+	vb_time next_try;
+	unsigned tries;
+	bool daemon_needed;                /* atomic: somebody wants it back now */
+	struct vb_device_info *device;
+	unsigned devices;
+	pthread_mutex_t watcher_lock;
+	struct vb_endpoint_watcher *watchers;
+};
+
+#define VB_ENDPOINT_COUNTERS(endpoint) (&(endpoint)->page->counters)
+
+/* transmit.c */
+void vb_endpoint_arm(struct vb_endpoint *endpoint, struct vb_qp *qp);     /* caller holds qp->lock */
+struct vb_qp *vb_endpoint_next_active(struct vb_endpoint *endpoint);
+void vb_endpoint_forget_active(struct vb_endpoint *endpoint, struct vb_qp *qp);
+void vb_endpoint_free_bursts(struct vb_endpoint *endpoint);
+
+/* receive.c: one pass; caller holds progress. True: something was done. */
+bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all_families);
+
+/* multicast.c; caller holds progress. */
+typedef void vb_multicast_deliver(void *context, struct vb_qp *qp);
+void vb_multicast_for_each(struct vb_endpoint *endpoint, const uint8_t gid[16], uint32_t interface_index,
+			   vb_multicast_deliver *deliver, void *context);
+void vb_multicast_forget_qp(struct vb_endpoint *endpoint, struct vb_qp *qp);
+void vb_multicast_free(struct vb_endpoint *endpoint);
+
+/* engine.c */
+int vb_engine_start(struct vb_endpoint *endpoint);
+void vb_engine_stop(struct vb_endpoint *endpoint);
+void vb_engine_kick(struct vb_endpoint *endpoint);
+
+/* daemon_link.c; but for open, called by the engine thread only. */
+int vb_daemon_link_open(struct vb_endpoint *endpoint);
+void vb_daemon_link_serve(struct vb_endpoint *endpoint);                  /* its socket is readable */
+void vb_daemon_link_retry(struct vb_endpoint *endpoint, vb_time now);     /* next_try has come */
+void vb_daemon_link_report_probes(struct vb_endpoint *endpoint);
+void vb_daemon_link_close(struct vb_endpoint *endpoint);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine thread: sleeps until a socket, a timer, verbenad or somebody in the process wants something, and does what the
+ * application's threads do not do themselves.
+ *
+ * While an application thread spins on an empty CQ it does all the work (vb_endpoint_progress), and a second thread woken by
+ * every packet would only be in its way. A spinner is known by its stamp: the time of its last vain poll. When the engine
+ * thread is woken and the stamp is fresh, it takes a nap during which sockets do not wake it, and looks again. Naps grow as long as the
+ * spinner is there, up to a millisecond. A nap after which packets lie unserved while nobody spins was one too many (a program that
+ * spins on its memory between two polls, say): naps shrink, down to none, and stay so for a while.
+ *
+ * Arming a CQ means that its user is going to sleep: it ends a nap at once, and the stamp does not count until somebody has polled
+ * in vain many times since. With nothing to do there is no timeout at all.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/event.h"
+#include "progress/endpoint_parts.h"
+
+#define STAMP_IS_FRESH VB_MICROSECONDS(50)
+#define FIRST_NAP VB_MICROSECONDS(16)
+#define LONGEST_NAP VB_MILLISECONDS(1)
+#define SHORTEST_NAP VB_MICROSECONDS(4)
+
+enum {
+	HOLDOFF = 256,                     /* served wake-ups without naps after one nap too many */
+	POLLS_OF_A_SPINNER = 32,           /* vain polls after arming that show a spinner */
+	PASSES_AT_ONCE = 32,
+};
+
+enum { ITEM_IPV4, ITEM_IPV6, ITEM_EVENT, ITEM_DAEMON, ITEMS };
+
+void vb_engine_kick(struct vb_endpoint *endpoint)
+{
+	vb_event_raise(endpoint->event_fd);
+}
+
+/* ---- called by the application's threads ---- */
+
+bool vb_endpoint_progress(struct vb_endpoint *endpoint)
+{
+	vb_time now = vb_clock_now();
+	bool done;
+
+	if (endpoint->abandoned)
+		return false;
+	if (!__atomic_load_n(&endpoint->watched, __ATOMIC_RELAXED))
+		__atomic_store_n(&endpoint->spin_stamp, now, __ATOMIC_RELAXED);
+	else if (__atomic_add_fetch(&endpoint->polls_since_watch, 1, __ATOMIC_RELAXED) > POLLS_OF_A_SPINNER)
+		__atomic_store_n(&endpoint->watched, false, __ATOMIC_RELAXED);
+	/* Somebody else is at it: nothing is missed. */
+	if (!vb_lock_try(&endpoint->progress))
+		return false;
+	done = vb_endpoint_pass(endpoint, now, false);
+	vb_lock_release(&endpoint->progress);
+	return done;
+}
+
+void vb_endpoint_polled(struct vb_endpoint *endpoint)
+{
+	if (__atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED) != 0)
+		__atomic_store_n(&endpoint->spin_stamp, 0, __ATOMIC_RELAXED);
+}
+
+void vb_endpoint_watch(struct vb_endpoint *endpoint)
+{
+	__atomic_store_n(&endpoint->polls_since_watch, 0, __ATOMIC_RELAXED);
+	/* Sequentially consistent, with the store of `napping` and the load of `watched` in take_nap: one of the two sees the
+	 * other. */
+	__atomic_store_n(&endpoint->watched, true, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&endpoint->napping, __ATOMIC_SEQ_CST))
+		vb_engine_kick(endpoint);
+}
+
+/* ---- the thread ---- */
+
+static bool somebody_spins(struct vb_endpoint *endpoint)
+{
+	vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
+
+	return stamp != 0 && !__atomic_load_n(&endpoint->watched, __ATOMIC_SEQ_CST) &&
+	       vb_clock_now() - stamp < STAMP_IS_FRESH;
+}
+
+static bool sockets_are_readable(struct vb_endpoint *endpoint)
+{
+	struct vb_wait_item items[] = {{.fd = endpoint->receive_fd[VB_IPV4]}, {.fd = endpoint->receive_fd[VB_IPV6]}};
+
+	vb_wait(items, 2, 0);
+	return items[0].readable || items[1].readable;
+}
+
+/* Sleep for one nap. True: undisturbed. */
+static bool take_nap(struct vb_endpoint *endpoint)
+{
+	struct vb_wait_item items[] = {{.fd = endpoint->event_fd}, {.fd = endpoint->daemon.fd}};
+
+	__atomic_store_n(&endpoint->napping, true, __ATOMIC_SEQ_CST);
+	if (somebody_spins(endpoint))
+		vb_wait(items, 2, vb_clock_now() + endpoint->nap);
+	__atomic_store_n(&endpoint->napping, false, __ATOMIC_SEQ_CST);
+	return !items[0].readable && !items[1].readable;
+}
+
+/* Returns when it is time to work. */
+static void stay_out_of_the_way(struct vb_endpoint *endpoint)
+{
+	while (endpoint->nap > 0 && somebody_spins(endpoint)) {
+		if (!take_nap(endpoint))
+			return;
+		if (somebody_spins(endpoint)) {
+			endpoint->nap = endpoint->nap * 2 < LONGEST_NAP ? endpoint->nap * 2 : LONGEST_NAP;
+			continue;
+		}
+		if (sockets_are_readable(endpoint)) {
+			endpoint->nap /= 4;
+			if (endpoint->nap < SHORTEST_NAP) {
+				endpoint->nap = 0;
+				endpoint->nap_holdoff = HOLDOFF;
+			}
+		}
+		return;
+	}
+	if (endpoint->nap == 0 && somebody_spins(endpoint) && --endpoint->nap_holdoff == 0)
+		endpoint->nap = SHORTEST_NAP;
+}
+
+static void work(struct vb_endpoint *endpoint)
+{
+	bool more = true;
+
+	for (unsigned i = 0; more && i < PASSES_AT_ONCE; i++) {
+		vb_lock_take(&endpoint->progress);
+		more = vb_endpoint_pass(endpoint, vb_clock_now(), true);
+		vb_lock_release(&endpoint->progress);
+		/* A spinner that came meanwhile carries on. */
+		if (more && endpoint->nap > 0 && somebody_spins(endpoint))
+			break;
+	}
+}
+
+static vb_time plan_sleep(struct vb_endpoint *endpoint)
+{
+	vb_time until = vb_timers_sleep(&endpoint->timers);
+
+	if (__atomic_load_n(&endpoint->active_count, __ATOMIC_SEQ_CST) > 0)
+		return 0;
+	return vb_time_earlier(until, endpoint->next_try);
+}
+
+static void *run_engine(void *argument)
+{
+	struct vb_endpoint *endpoint = argument;
+
+	vb_thread_prepare("verbena");
+	while (!__atomic_load_n(&endpoint->stopping, __ATOMIC_ACQUIRE)) {
+		struct vb_wait_item items[ITEMS] = {
+			[ITEM_IPV4] = {.fd = endpoint->receive_fd[VB_IPV4]},
+			[ITEM_IPV6] = {.fd = endpoint->receive_fd[VB_IPV6]},
+			[ITEM_EVENT] = {.fd = endpoint->event_fd},
+			[ITEM_DAEMON] = {.fd = endpoint->daemon.fd},
+		};
+		vb_time now;
+
+		vb_wait(items, ITEMS, plan_sleep(endpoint));
+		vb_timers_awake(&endpoint->timers);
+		if (items[ITEM_EVENT].readable)
+			vb_event_clear(endpoint->event_fd);
+		if (items[ITEM_DAEMON].readable)
+			vb_daemon_link_serve(endpoint);
+		now = vb_clock_now();
+		if (now >= endpoint->next_try || __atomic_exchange_n(&endpoint->daemon_needed, false, __ATOMIC_RELAXED))
+			vb_daemon_link_retry(endpoint, now);
+		if (items[ITEM_IPV4].readable || items[ITEM_IPV6].readable || now >= vb_timers_next(&endpoint->timers) ||
+		    __atomic_load_n(&endpoint->active_count, __ATOMIC_SEQ_CST) > 0) {
+			stay_out_of_the_way(endpoint);
+			work(endpoint);
+		}
+		vb_daemon_link_report_probes(endpoint);
+	}
+	return NULL;
+}
+
+int vb_engine_start(struct vb_endpoint *endpoint)
+{
+	sigset_t all, before;
+	int error;
+
+	endpoint->nap = FIRST_NAP;
+	/* Signals belong to the application's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&endpoint->engine, NULL, run_engine, endpoint);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error != 0) {
+		vb_log(VB_LOG_ERROR, "cannot start the engine thread: %s", strerror(error));
+		return -error;
+	}
+	endpoint->engine_runs = true;
+	return 0;
+}
+
+void vb_engine_stop(struct vb_endpoint *endpoint)
+{
+	if (!endpoint->engine_runs)
+		return;
+	__atomic_store_n(&endpoint->stopping, true, __ATOMIC_RELEASE);
+	vb_engine_kick(endpoint);
+	pthread_join(endpoint->engine, NULL);
+	endpoint->engine_runs = false;
+}

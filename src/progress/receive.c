@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Receiving, and the pass that everybody who makes progress runs: sockets, then timers, then queue pairs that had more to send.
+ *
+ * A packet's way: io/udp_receive -> here -> wire/roce_packet (decode, ICRC) -> the queue pair its QPN names -> roce engine. A QP
+ * stays locked for consecutive packets of it, and sends (acknowledgements, more data) once per batch.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/udp.h"
+#include "progress/endpoint_parts.h"
+#include "queue/qp.h"
+#include "roce/roce.h"
+#include "wire/roce_packet.h"
+
+enum {
+	TOUCHED = 32,                      /* queue pairs that wait for their turn to send */
+	EXPIRIES_PER_PASS = 256,
+	ACTIVE_PER_PASS = 16,
+	LOOK_AT_UNUSED_FAMILY = 64,        /* every so many passes */
+};
+
+/* What a batch has touched so far. */
+struct batch_state {
+	struct vb_endpoint *endpoint;
+	vb_time now;
+	struct vb_qp *locked;              /* the QP whose lock we hold */
+	unsigned count;
+	struct vb_qp *touched[TOUCHED];    /* distinct; must send before the batch ends */
+	const struct vb_roce_packet *packet;
+};
+
+static void send_touched(struct batch_state *state)
+{
+	/* The one still locked first: it is most likely the only one. */
+	if (state->locked) {
+		vb_endpoint_transmit(state->endpoint, state->locked, state->now);
+		vb_lock_release(&state->locked->lock);
+	}
+	for (unsigned i = 0; i < state->count; i++) {
+		struct vb_qp *qp = state->touched[i];
+
+		if (qp == state->locked)
+			continue;
+		vb_lock_take(&qp->lock);
+		vb_endpoint_transmit(state->endpoint, qp, state->now);
+		vb_lock_release(&qp->lock);
+	}
+	state->locked = NULL;
+	state->count = 0;
+}
+
+static void lock_qp(struct batch_state *state, struct vb_qp *qp)
+{
+	unsigned i = 0;
+
+	if (state->locked == qp)
+		return;
+	if (state->count == TOUCHED)
+		send_touched(state);
+	if (state->locked)
+		vb_lock_release(&state->locked->lock);
+	vb_lock_take(&qp->lock);
+	state->locked = qp;
+	while (i < state->count && state->touched[i] != qp)
+		i++;
+	if (i == state->count)
+		state->touched[state->count++] = qp;
+}
+
+static void deliver_to(struct batch_state *state, struct vb_qp *qp)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	lock_qp(state, qp);
+	VB_COUNT(binding->counters, rcvd_pkts);
+	vb_roce_receive(qp, state->now, state->packet);
+}
+
+static void deliver_multicast(void *context, struct vb_qp *qp)
+{
+	struct batch_state *state = context;
+
+	/* IBV_QP_CREATE_BLOCK_SELF_MCAST_LB: not what it sent itself. */
+	if ((qp->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) &&
+	    (state->packet->op->headers & VB_HEADER_DETH) && state->packet->deth.source_qpn == qp->qpn)
+		return;
+	deliver_to(state, qp);
+}
+
+static void count_verdict(struct vb_endpoint *endpoint, enum vb_roce_verdict verdict)
+{
+	if (verdict == VB_PACKET_BAD_ICRC)
+		VB_COUNT(VB_ENDPOINT_COUNTERS(endpoint), icrc_error);
+	else
+		VB_COUNT(VB_ENDPOINT_COUNTERS(endpoint), malformed_pkts);
+}
+
+/* A new verbenad asks where our socket stands in the group. The engine thread answers. */
+static bool is_probe(struct vb_endpoint *endpoint, const uint8_t *bytes, size_t length)
+{
+	struct vb_daemon_probe probe;
+
+	if (length != sizeof(probe) || bytes[0] != VB_DAEMON_PROBE_INDEX >> 24)
+		return false;
+	memcpy(&probe, bytes, sizeof(probe));
+	if (be32_get(probe.magic) != VB_DAEMON_PROBE_INDEX)
+		return false;
+	if (endpoint->probes < VB_KEPT_PROBES) {
+		endpoint->probe[endpoint->probes++] = be64_get(probe.nonce);
+		vb_engine_kick(endpoint);
+	}
+	return true;
+}
+
+static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from,
+			  uint32_t interface_index, unsigned index)
+{
+	struct vb_endpoint *endpoint = state->endpoint;
+	struct vb_roce_packet packet;
+	enum vb_roce_verdict verdict;
+	struct vb_qp *qp;
+
+	if (is_probe(endpoint, bytes, length))
+		return;
+	verdict = vb_roce_packet_decode(&packet, bytes, length, from, true, (uint16_t)index);
+	if (verdict != VB_PACKET_OK) {
+		count_verdict(endpoint, verdict);
+		return;
+	}
+	state->packet = &packet;
+	if (packet.destination_qpn == VB_MULTICAST_QPN) {
+		vb_multicast_for_each(endpoint, from->destination, interface_index, deliver_multicast, state);
+		return;
+	}
+	qp = packet.destination_qpn >> VB_DAEMON_INDEX_BITS != endpoint->slot ? NULL :
+	     __atomic_load_n(&endpoint->binding[packet.destination_qpn & (VB_DAEMON_INDICES - 1)].qp, __ATOMIC_ACQUIRE);
+	if (!qp) {
+		VB_COUNT(VB_ENDPOINT_COUNTERS(endpoint), unknown_qp_pkts);
+		return;
+	}
+	deliver_to(state, qp);
+}
+
+static bool is_link_local(const uint8_t gid[16])
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *bundle)
+{
+	struct vb_path from = bundle->from;
+	unsigned index = 0;
+
+	/* Only these need the interface to be answered, and elsewhere it would tell equal paths apart. */
+	if (!is_link_local(from.destination) && !is_link_local(from.source) && !vb_gid_is_multicast(from.destination))
+		from.interface_index = 0;
+	for (size_t at = 0; at < bundle->length; at += bundle->segment, index++) {
+		size_t left = bundle->length - at;
+
+		take_datagram(state, bundle->bytes + at, left < bundle->segment ? left : bundle->segment, &from,
+			      bundle->from.interface_index, index);
+	}
+}
+
+static bool drain_socket(struct vb_endpoint *endpoint, unsigned family, vb_time now)
+{
+	struct batch_state state = {.endpoint = endpoint, .now = now};
+	int count = vb_udp_batch_receive(endpoint->batch, endpoint->receive_fd[family], family == VB_IPV6);
+
+	if (count <= 0)
+		return false;
+	if (!__atomic_load_n(&endpoint->in_use[family], __ATOMIC_RELAXED))
+		__atomic_store_n(&endpoint->in_use[family], true, __ATOMIC_RELAXED);
+	for (int i = 0; i < count; i++)
+		take_bundle(&state, vb_udp_batch_at(endpoint->batch, (unsigned)i));
+	send_touched(&state);
+	return true;
+}
+
+static bool drain_sockets(struct vb_endpoint *endpoint, vb_time now, bool all_families)
+{
+	bool done = false;
+
+	if (++endpoint->passes % LOOK_AT_UNUSED_FAMILY == 0)
+		all_families = true;
+	for (unsigned family = 0; family < VB_FAMILIES; family++) {
+		if (endpoint->receive_fd[family] < 0 ||
+		    (!all_families && !__atomic_load_n(&endpoint->in_use[family], __ATOMIC_RELAXED)))
+			continue;
+		done |= drain_socket(endpoint, family, now);
+	}
+	return done;
+}
+
+static bool run_timers(struct vb_endpoint *endpoint, vb_time now)
+{
+	struct vb_qp *qp;
+	struct vb_cq *cq;
+	bool done = false;
+
+	if (vb_timers_next(&endpoint->timers) > now)
+		return false;
+	for (unsigned i = 0; i < EXPIRIES_PER_PASS && (qp = vb_timers_pop(&endpoint->timers, now)) != NULL; i++) {
+		vb_lock_take(&qp->lock);
+		/* The deadline may have moved away since the entry was made. */
+		if (vb_roce_next_deadline(qp) <= now) {
+			vb_roce_expire(qp, now);
+			vb_endpoint_transmit(endpoint, qp, now);
+			done = true;
+		} else {
+			vb_endpoint_arm(endpoint, qp);
+		}
+		vb_lock_release(&qp->lock);
+	}
+	while ((cq = vb_timers_pop_cq(&endpoint->timers, now)) != NULL) {
+		vb_cq_expire(cq, now);
+		done = true;
+	}
+	return done;
+}
+
+static bool send_active(struct vb_endpoint *endpoint, vb_time now)
+{
+	struct vb_qp *qp;
+	bool done = false;
+
+	for (unsigned i = 0; i < ACTIVE_PER_PASS && (qp = vb_endpoint_next_active(endpoint)) != NULL; i++) {
+		vb_lock_take(&qp->lock);
+		vb_endpoint_transmit(endpoint, qp, now);
+		vb_lock_release(&qp->lock);
+		done = true;
+	}
+	return done;
+}
+
+bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all_families)
+{
+	bool done;
+
+	vb_lock_assert_held(&endpoint->progress);
+	done = drain_sockets(endpoint, now, all_families);
+	done |= run_timers(endpoint, now);
+	done |= send_active(endpoint, now);
+	return done;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sending: let the engine fill a burst, hand each of its runs to the socket its path names, until the engine has nothing more or
+ * has had its share; then see to its timer. Runs in whichever thread made the engine ready: posting, polling or
+ * the engine thread.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "io/udp.h"
+#include "progress/endpoint_parts.h"
+#include "queue/qp.h"
+#include "roce/roce.h"
+#include "wire/burst.h"
+
+/* A post or a received packet keeps its thread no longer than this many bursts; the rest waits for the next pass. */
+enum { BURSTS_PER_CALL = 64 };
+
+/* Bursts are large (200 KB) and hot in the cache: a few are kept at hand. */
+static struct vb_burst *take_burst(struct vb_endpoint *endpoint)
+{
+	for (unsigned i = 0; i < VB_SPARE_BURSTS; i++) {
+		struct vb_burst *burst = __atomic_exchange_n(&endpoint->spare_burst[i], NULL, __ATOMIC_ACQ_REL);
+
+		if (burst)
+			return burst;
+	}
+	return malloc(sizeof(struct vb_burst));
+}
+
+static void give_burst_back(struct vb_endpoint *endpoint, struct vb_burst *burst)
+{
+	for (unsigned i = 0; i < VB_SPARE_BURSTS; i++) {
+		struct vb_burst *none = NULL;
+
+		if (__atomic_compare_exchange_n(&endpoint->spare_burst[i], &none, burst, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED))
+			return;
+	}
+	free(burst);
+}
+
+void vb_endpoint_free_bursts(struct vb_endpoint *endpoint)
+{
+	for (unsigned i = 0; i < VB_SPARE_BURSTS; i++)
+		free(endpoint->spare_burst[i]);
+}
+
+/* Packets the kernel does not take are lost, as on any wire; the protocol deals with that. */
+static void send_burst(struct vb_endpoint *endpoint, const struct vb_burst *burst, struct vb_counters *counters)
+{
+	uint32_t lost_in_all = 0;
+
+	for (uint32_t i = 0; i < burst->runs; i++) {
+		const struct vb_burst_run *run = &burst->run[i];
+		int fd = vb_source_ports_socket(&endpoint->ports, !vb_path_is_ipv4(&run->path), run->path.source_port);
+		uint32_t lost = run->packets;
+
+		if (fd >= 0)
+			(void)vb_udp_send_run(fd, burst, i, &lost);
+		lost_in_all += lost;
+	}
+	if (lost_in_all > 0)
+		VB_COUNT_MANY(counters, send_err, lost_in_all);
+	VB_COUNT_MANY(counters, sent_pkts, burst->packets - lost_in_all);
+}
+
+static void mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	bool first = false;
+
+	pthread_mutex_lock(&endpoint->schedule_lock);
+	if (vb_list_is_empty(&qp->active)) {
+		vb_list_append(&endpoint->active, &qp->active);
+		first = __atomic_add_fetch(&endpoint->active_count, 1, __ATOMIC_SEQ_CST) == 1;
+	}
+	pthread_mutex_unlock(&endpoint->schedule_lock);
+	if (first)
+		vb_engine_kick(endpoint);
+}
+
+struct vb_qp *vb_endpoint_next_active(struct vb_endpoint *endpoint)
+{
+	struct vb_qp *qp = NULL;
+
+	if (__atomic_load_n(&endpoint->active_count, __ATOMIC_SEQ_CST) == 0)
+		return NULL;
+	pthread_mutex_lock(&endpoint->schedule_lock);
+	if (!vb_list_is_empty(&endpoint->active)) {
+		qp = vb_container_of(endpoint->active.next, struct vb_qp, active);
+		vb_list_remove(&qp->active);
+		__atomic_sub_fetch(&endpoint->active_count, 1, __ATOMIC_SEQ_CST);
+	}
+	pthread_mutex_unlock(&endpoint->schedule_lock);
+	return qp;
+}
+
+void vb_endpoint_forget_active(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	pthread_mutex_lock(&endpoint->schedule_lock);
+	if (!vb_list_is_empty(&qp->active)) {
+		vb_list_remove(&qp->active);
+		__atomic_sub_fetch(&endpoint->active_count, 1, __ATOMIC_SEQ_CST);
+	}
+	pthread_mutex_unlock(&endpoint->schedule_lock);
+}
+
+void vb_endpoint_arm(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	vb_time deadline = vb_roce_next_deadline(qp);
+
+	if (deadline != VB_TIME_NEVER && vb_timers_arm(&endpoint->timers, qp, deadline))
+		vb_engine_kick(endpoint);
+}
+
+void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+	struct vb_burst *burst;
+	bool more = true;
+
+	vb_lock_assert_held(&qp->lock);
+	if (endpoint->abandoned || !binding)
+		return;
+	burst = take_burst(endpoint);
+	if (!burst) {
+		/* No memory now: try again from the engine thread. */
+		mark_active(endpoint, qp);
+		return;
+	}
+	for (unsigned i = 0; more && i < BURSTS_PER_CALL; i++) {
+		vb_burst_reset(burst);
+		more = vb_roce_send(qp, now, burst);
+		if (!vb_burst_is_empty(burst))
+			send_burst(endpoint, burst, binding->counters);
+	}
+	give_burst_back(endpoint, burst);
+	if (more)
+		mark_active(endpoint, qp);
+	vb_endpoint_arm(endpoint, qp);
+}
+
+uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const uint8_t destination_gid[16],
+				 uint32_t destination_qpn, uint32_t flow_label)
+{
+	bool ipv6 = !vb_gid_is_ipv4(destination_gid) && !vb_gid_is_ipv4_group_alias(destination_gid);
+
+	/* Answers will come that way. */
+	__atomic_store_n(&endpoint->in_use[ipv6], true, __ATOMIC_RELAXED);
+	return vb_source_ports_choose(&endpoint->ports, ipv6, destination_gid,
+				      destination_qpn >> VB_DAEMON_INDEX_BITS, flow_label);
+}
