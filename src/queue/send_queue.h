@@ -36,6 +36,7 @@ struct vb_send_wqe {
 	struct psn first_psn;
 	uint32_t packets;                /* PSNs it takes: requests sent, or responses expected */
 	uint32_t progress;               /* of a read: response packets placed so far */
+	uint32_t receives_through;       /* messages that take a receive, from the first to this one: for credits */
 	bool started;                    /* first_psn and packets are set */
 	bool done;                       /* finished, waiting for its turn to complete */
 	vb_time started_at;

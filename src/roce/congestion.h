@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How much may be on its way. RoCE adapters lean on a lossless network; we lean on the receiver's socket buffer,
+ * which an ordinary user cannot make larger than net.core.rmem_max (212,992 bytes, of which the kernel grants twice
+ * in its own accounting: 425,984 bytes of buffers, their overhead included). What does not fit is lost without a
+ * word, so the requester keeps a window: requests that were not acknowledged, and read responses that were asked
+ * for and did not come, each bounded by bytes. Loss, an ECN echo (CNP) and a timeout shrink it, arrivals let it
+ * grow.
+ *
+ * A packet is charged for its payload and for the kernel's overhead in holding it.
+ */
+#ifndef VB_ROCE_CONGESTION_H
+#define VB_ROCE_CONGESTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/time.h"
+#include "wire/psn.h"
+
+enum {
+	/* Headers, and the share of a buffer's bookkeeping. A lone 1 KiB datagram holds about 2.3 KB of the receiver's
+	 * allowance, one in a GRO bundle hardly more than its payload; this is between the two, loss tells the rest. */
+	VB_CHARGE_OVERHEAD = 256,
+	VB_WINDOW_START = 128 * 1024,
+	/* Below the buffer's 425,984 bytes, with room left for other QPs of the same process. */
+	VB_WINDOW_MAX = 384 * 1024,
+	VB_WINDOW_MIN = 16 * 1024,
+	/* A window never holds fewer packets than this, or large MTUs could not be pipelined. */
+	VB_WINDOW_MIN_PACKETS = 8,
+	/* Ask for an acknowledgement this many times per window: it opens again before it is used up. */
+	VB_ACK_REQUESTS_PER_WINDOW = 4,
+	/* When the window opens a little, wait for this much before sending: one system call carries up to 64
+	 * packets. */
+	VB_BATCH_PACKETS = 16,
+
+	VB_READ_WINDOW_START = 256 * 1024,
+	VB_READ_WINDOW_MAX = 384 * 1024,
+	/* One request asks for at most this much, as its response is not flow-controlled any further. Reads up to
+	 * here look on the wire as an adapter's do. */
+	VB_READ_PIECE_MAX = 128 * 1024,
+	VB_READ_PIECE_MAX_PACKETS = 128,
+	VB_READ_PIECE_MIN_PACKETS = 8,
+};
+
+/* UC and UD have no acknowledgements: they are paced by time. One byte of charge per nanosecond is 8 Gb/s. */
+#define VB_PACE_BURST VB_MICROSECONDS(192)
+
+/* Of one QP, a CNP is sent at most this often, and obeyed at most this often. */
+#define VB_CNP_INTERVAL VB_MICROSECONDS(50)
+
+struct vb_roce_congestion {
+	uint32_t mtu;
+	uint32_t window, threshold;      /* below the threshold the window doubles every round trip */
+	uint32_t read_window, read_threshold;
+	bool recovering, read_recovering; /* one loss is answered once */
+	struct psn recovered_at, read_recovered_at;
+	vb_time cut_at;                  /* by a CNP */
+};
+
+void vb_roce_congestion_init(struct vb_roce_congestion *congestion, uint32_t mtu);
+
+static inline uint32_t vb_roce_charge(uint32_t payload, uint32_t packets)
+{
+	return payload + packets * VB_CHARGE_OVERHEAD;
+}
+
+/* `charge` was acknowledged of `in_flight`; everything before `psn` has been. */
+void vb_roce_congestion_acknowledged(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
+				     struct psn psn);
+void vb_roce_congestion_arrived(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
+				struct psn psn);
+/* Packets up to `high` were under way when a request was lost, or a response. */
+void vb_roce_congestion_lost(struct vb_roce_congestion *congestion, struct psn high);
+void vb_roce_congestion_response_lost(struct vb_roce_congestion *congestion, struct psn high);
+/* Nothing was heard for a whole timeout. */
+void vb_roce_congestion_timeout(struct vb_roce_congestion *congestion);
+/* Returns whether the CNP was obeyed or came too soon after another. */
+bool vb_roce_congestion_notified(struct vb_roce_congestion *congestion, vb_time now);
+
+uint32_t vb_roce_congestion_floor(const struct vb_roce_congestion *congestion);
+/* Packets that one read request may ask for. */
+uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congestion);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine's state of one queue pair, kept behind struct vb_qp, and what the files of this room call of each
+ * other.
+ *
+ * The requester's position in PSNs (24 bits that wrap), oldest to newest:
+ *
+ *        acknowledged          send                high
+ *   ---------|------------------|-------------------|--------------->
+ *     done   |  sent, no answer |  sent once, to be | never sent
+ *            |  yet             |  sent again       |
+ *
+ * In the ordinary case send == high. Loss moves `send` back (go-back-N, IBA 9.7.5.1.1); the work queue element it
+ * stands in follows from the PSN, because each element notes its first PSN when it is started. While the oldest
+ * outstanding request is a read, `acknowledged` is also the PSN of the next response packet.
+ */
+#ifndef VB_ROCE_ENGINE_H
+#define VB_ROCE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/time.h"
+#include "memory/place.h"
+#include "queue/qp.h"
+#include "roce/congestion.h"
+#include "wire/burst.h"
+#include "wire/psn.h"
+#include "wire/roce_packet.h"
+
+/* A read (or a piece of one) or an atomic that was requested and whose response is not complete. */
+struct vb_roce_asked {
+	struct psn first;
+	uint32_t packets;                /* of the response */
+};
+
+/* The send side failed at an element that is not the oldest: told when its turn comes, because completions are in
+ * order. */
+struct vb_roce_failure {
+	bool waits;
+	uint32_t index;                  /* of the element */
+	enum ibv_wc_status status;
+	struct vb_fault_record why;
+};
+
+struct vb_roce_requester {
+	struct psn acknowledged, send, high;
+	uint32_t send_index;             /* element in which `send` stands; UC, UD: all before it is sent */
+	uint32_t in_flight;              /* charge of request packets between acknowledged and send */
+	uint32_t since_ack_request;      /* charge since the last packet that asked for an acknowledgement */
+
+	/* Reads and atomics, oldest first: tail..asked_sent were asked, asked_sent..head must be asked again. */
+	struct vb_roce_asked *asked;     /* NULL until the first read */
+	struct vb_roce_asked asked_spare; /* what `asked` points to when there was no memory for more */
+	uint32_t asked_capacity;
+	uint32_t asked_tail, asked_sent, asked_head;
+	uint32_t read_in_flight;         /* charge of response packets on their way to us */
+
+	/* End-to-end credits (IBA 9.7.7.2), counted in messages that take a receive. */
+	bool credits_known;
+	uint32_t credit_limit;           /* messages the responder has receives for */
+	uint32_t receives_started;       /* messages begun */
+	uint32_t receives_acknowledged;  /* up to and with the message that was acknowledged last, whole or in part */
+
+	struct vb_roce_congestion congestion;
+
+	/* Round trips (one sample at a time, never of a packet sent twice) and the timers made of them. */
+	bool sampling;
+	struct psn sample_psn;
+	vb_time sample_began;
+	vb_time round_trip, variation;   /* 0: never measured */
+	unsigned backoff;                /* doublings of the retransmission timeout */
+	vb_time retransmit_at;           /* VB_TIME_NEVER: nothing outstanding */
+	vb_time waiting_since;           /* last progress, or when the oldest outstanding packet was first sent */
+	uint32_t retransmissions;        /* since the last progress */
+
+	vb_time rnr_until;               /* 0: not waiting for a receiver that was not ready */
+	uint32_t rnr_retries;            /* used since the last progress */
+
+	/* Where and when the position was last moved back, so that the same loss does not do it twice. */
+	bool rewound;
+	struct psn rewound_to;
+	vb_time rewound_at;
+
+	/* UC, UD: nothing clocks them but time. */
+	vb_time paced;                   /* when what was sent would have left at the rate of VB_PACE */
+	bool pace_waits;
+
+	struct vb_roce_failure failure;
+};
+
+/* A read or atomic that the peer asked of us, kept until as many newer ones came (IBA 9.4.5, 9.7.7): to be
+ * answered, and answered again when the answer was lost. */
+struct vb_roce_resource {
+	bool is_atomic;
+	bool owed;                       /* an answer, or the rest of one, is still to be sent */
+	bool again;                      /* asked a second time */
+	struct psn first;
+	uint32_t packets;
+	uint32_t msn;
+	uint32_t rkey;
+	uint32_t length;
+	uint64_t address;
+	uint64_t original;               /* atomic: what stood there */
+	uint32_t begin, next;            /* the answer under way: its first packet and the next one to send */
+	uint32_t byte_end;               /* and where it ends, in bytes from `address` */
+};
+
+enum vb_roce_underway { VB_UNDERWAY_NOTHING, VB_UNDERWAY_SEND, VB_UNDERWAY_WRITE };
+
+struct vb_roce_responder {
+	struct psn expected;
+	uint32_t msn;
+
+	/* The message that has begun and not ended. */
+	enum vb_roce_underway underway;
+	uint32_t received;               /* bytes of it */
+	uint64_t write_address;
+	uint32_t write_rkey, write_length;
+	bool has_receive;                /* `taken` belongs to the message under way (UC: or to the next) */
+	struct vb_taken_receive taken;
+
+	/* What is owed to the peer, besides the resources' answers, which go first. */
+	bool ack_owed;
+	struct psn ack_psn;              /* of the last SEND or WRITE packet executed */
+	bool nak_owed;
+	bool nak_outstanding;            /* told that `expected` is missing: silent until it comes (C9-114) */
+	bool fatal;                      /* the NAK owed or sent was the end of this QP */
+	uint8_t nak_syndrome;
+	struct psn nak_psn;
+
+	struct vb_roce_resource *resources;
+	uint32_t resource_capacity;
+	uint32_t resource_head;          /* free running: the next to use */
+	uint32_t resource_count;         /* in use, at most the capacity */
+	uint32_t resources_owed;
+
+	bool cnp_owed;
+	vb_time cnp_sent;
+};
+
+struct vb_roce_engine {
+	uint32_t mtu;
+	bool responses_waited;           /* the last burst was full before responses had their turn */
+	struct vb_roce_requester requester;
+	struct vb_roce_responder responder;
+};
+
+static inline struct vb_roce_engine *vb_roce_engine(struct vb_qp *qp)
+{
+	return vb_qp_engine(qp);
+}
+
+static inline const struct vb_roce_engine *vb_roce_engine_of(const struct vb_qp *qp)
+{
+	return (const void *)(qp + 1);
+}
+
+/* How far a is ahead of b where it cannot be behind: a message may take 2^23 PSNs, half the circle. */
+static inline uint32_t psn_ahead(struct psn a, struct psn b)
+{
+	return (a.v - b.v) & VB_PSN_MASK;
+}
+
+/* Packets of a message of that length: at least one (IBA 9.7.2). */
+static inline uint32_t vb_roce_packets(uint32_t length, uint32_t mtu)
+{
+	return length == 0 ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
+}
+
+/* Payload of packet number `index` of a message. */
+static inline uint32_t vb_roce_payload(uint32_t length, uint32_t mtu, uint32_t index)
+{
+	uint64_t offset = (uint64_t)index * mtu;
+	uint64_t left = offset < length ? length - offset : 0;
+
+	return left < mtu ? (uint32_t)left : mtu;
+}
+
+static inline enum vb_roce_position vb_roce_position(bool first, bool last)
+{
+	if (first)
+		return last ? VB_POSITION_ONLY : VB_POSITION_FIRST;
+	return last ? VB_POSITION_LAST : VB_POSITION_MIDDLE;
+}
+
+static inline bool vb_roce_requester_outstanding(const struct vb_roce_requester *requester)
+{
+	return !psn_equal(requester->acknowledged, requester->high);
+}
+
+/* ---- packet building, shared by the roles (roce.c) ---- */
+void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int opcode, struct psn psn);
+
+/* ---- requester.c: work requests become packets ---- */
+/* Append what RC may send now. Returns true when there is more than the burst had room for. */
+bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
+/* Go back (or, after a late answer, forward) to the oldest packet that was not acknowledged. What is done was
+ * retired. */
+void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now);
+
+/* ---- work.c: what every service does with a work queue element ---- */
+/* What a work request is on the wire. */
+struct vb_roce_work {
+	bool known;
+	enum vb_roce_kind kind;
+	uint8_t suffix;                  /* VB_HEADER_IMMEDIATE, VB_HEADER_IETH or 0 */
+	bool takes_receive;
+	bool is_read;                    /* read or atomic: answered with data */
+	bool is_local;                   /* no packet at all */
+};
+const struct vb_roce_work *vb_roce_work(enum ibv_wr_opcode opcode);
+
+enum vb_roce_progress { VB_PROGRESS_SENT, VB_PROGRESS_BURST_FULL, VB_PROGRESS_MUST_WAIT };
+
+/* Spans that a packet's payload may have before it is copied instead. */
+enum { VB_WORK_SPANS = 8 };
+
+/* Begin an element: local checks, its PSNs; local work is executed. False: it failed, which waits for its turn. */
+bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now);
+/* Headers of packet `index` of a SEND or WRITE. */
+void vb_roce_work_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index,
+			  struct vb_roce_packet *packet);
+/* Its payload and off it goes. MUST_WAIT: it failed. */
+enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index, bool copy,
+					  const struct vb_path *path, struct vb_roce_packet *packet,
+					  struct vb_burst *out);
+/* The element at send_index fails when those before it are done. First fault wins. */
+void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
+		       const struct vb_fault_record *why);
+/* Who, what and where, for a fault of this element. */
+void vb_roce_work_evidence(const struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_fault_record *why);
+/* UC, UD: may a packet of this charge leave now? Books it if so. */
+bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb_time now);
+
+/* ---- reader.c: read and atomic requests ---- */
+enum vb_roce_progress vb_roce_reader_ask(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out);
+static inline bool vb_roce_reader_is_idle(const struct vb_roce_requester *requester)
+{
+	return requester->asked_tail == requester->asked_head;
+}
+static inline struct vb_roce_asked *vb_roce_reader_at(const struct vb_roce_requester *requester, uint32_t index)
+{
+	return &requester->asked[index % requester->asked_capacity];
+}
+void vb_roce_reader_clear(struct vb_roce_requester *requester);
+
+/* ---- completer.c: answers to our requests ---- */
+void vb_roce_completer_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
+/* Complete, in order, what is done; tell a failure whose turn has come; tell the end of a drain. */
+void vb_roce_completer_retire(struct vb_qp *qp, vb_time now);
+/* Is there anything that retire would complete? */
+bool vb_roce_completer_owes(struct vb_qp *qp);
+
+/* ---- responder.c and its parts: requests of the peer ---- */
+void vb_roce_responder_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
+bool vb_roce_responder_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
+bool vb_roce_responder_owes(const struct vb_qp *qp);
+/* The peer's request is at fault: NAK, and this QP is at its end. `taken`: complete the receive in hand with
+ * `status`. */
+void vb_roce_responder_refuse(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet,
+			      enum vb_nak_code code, const struct vb_fault_record *why, enum ibv_wc_status status);
+/* Fill in and push the completion of the receive in hand. */
+void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet, uint32_t length);
+void vb_roce_fault_of_packet(const struct vb_qp *qp, const struct vb_roce_packet *packet, enum vb_fault fault,
+			     struct vb_fault_record *why);
+
+/* responder_checks.c */
+enum vb_roce_answer {
+	VB_ANSWER_EXECUTE,
+	VB_ANSWER_DROP,
+	VB_ANSWER_RNR,
+	VB_ANSWER_INVALID_REQUEST,
+	VB_ANSWER_REMOTE_ACCESS,
+	VB_ANSWER_TOO_LONG,              /* for the receive it took */
+};
+enum vb_roce_answer vb_roce_check_request(struct vb_qp *qp, const struct vb_roce_packet *packet,
+					  struct vb_fault_record *why);
+bool vb_roce_check_sequence(const struct vb_roce_responder *responder, const struct vb_roce_opcode *op);
+bool vb_roce_check_length(const struct vb_qp *qp, const struct vb_roce_packet *packet, struct vb_fault_record *why);
+bool vb_roce_check_rkey(struct vb_qp *qp, const struct vb_roce_packet *packet, struct vb_fault_record *why);
+bool vb_roce_take_receive(struct vb_qp *qp);
+
+/* responder_reads.c: resources */
+enum vb_roce_room { VB_ROOM_YES, VB_ROOM_TOO_MANY, VB_ROOM_NO_MEMORY };
+enum vb_roce_room vb_roce_resources_room(struct vb_qp *qp);
+void vb_roce_resources_add_read(struct vb_qp *qp, const struct vb_roce_packet *packet);
+void vb_roce_resources_add_atomic(struct vb_qp *qp, const struct vb_roce_packet *packet, uint64_t original);
+/* A duplicate: answer again. False: nothing is known of it, or it asks for something else. */
+bool vb_roce_resources_repeat(struct vb_qp *qp, const struct vb_roce_packet *packet);
+/* Returns true when the burst was full before all was sent. */
+bool vb_roce_resources_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
+void vb_roce_resources_clear(struct vb_roce_responder *responder);
+
+/* ---- unreliable.c, datagram.c ---- */
+void vb_roce_unreliable_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
+bool vb_roce_unreliable_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
+void vb_roce_datagram_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
+bool vb_roce_datagram_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
+
+/* ---- timers.c ---- */
+void vb_roce_timers_sent(struct vb_qp *qp, vb_time now, struct psn psn, bool answer_expected, bool retransmission);
+/* The peer answered up to requester->acknowledged. */
+void vb_roce_timers_progress(struct vb_qp *qp, vb_time now);
+void vb_roce_timers_rewound(struct vb_qp *qp, vb_time now);
+void vb_roce_timers_receiver_not_ready(struct vb_qp *qp, vb_time now, uint8_t code);
+vb_time vb_roce_timers_retransmit(const struct vb_qp *qp);
+/* How often the application's own timeout had passed without progress when we last went back. */
+uint32_t vb_roce_timers_retries(const struct vb_qp *qp);
+vb_time vb_roce_timers_next(const struct vb_qp *qp);
+void vb_roce_timers_expire(struct vb_qp *qp, vb_time now);
+
+/* ---- credits.c ---- */
+uint8_t vb_roce_credits_encode(uint32_t receives);
+uint32_t vb_roce_credits_decode(uint8_t code);
+/* Of a positive acknowledgement: with the credits that the receive queue stands for. */
+uint8_t vb_roce_acknowledge_syndrome(const struct vb_qp *qp);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Asking for reads and atomics. A long read is asked for in pieces, each an RDMA READ request of its own: responses
+ * are not acknowledged, so what we ask for is what may come down on our socket at once, and pieces are how the
+ * window bounds it. On the wire that is an ordinary sequence of reads; each counts against max_rd_atomic.
+ *
+ * A piece that was asked for keeps its extent when it is asked for again, from its first missing packet on: a
+ * responder only answers a duplicate that lies within the original (IBA 9.7.7, and rxe insists).
+ */
+#include <stdlib.h>
+
+#include "roce/engine.h"
+
+void vb_roce_reader_clear(struct vb_roce_requester *requester)
+{
+	if (requester->asked != &requester->asked_spare)
+		free(requester->asked);
+	requester->asked = NULL;
+	requester->asked_capacity = 0;
+	requester->asked_tail = requester->asked_sent = requester->asked_head = 0;
+	requester->read_in_flight = 0;
+}
+
+/* Room for max_rd_atomic of them, made at the first read: most QPs never do one. Without memory, one at a time. */
+static void provide_ring(const struct vb_qp *qp, struct vb_roce_requester *requester)
+{
+	uint32_t capacity = qp->attr.max_rd_atomic;
+
+	if (requester->asked && (requester->asked_capacity >= capacity || !vb_roce_reader_is_idle(requester)))
+		return;
+	vb_roce_reader_clear(requester);
+	requester->asked = calloc(capacity, sizeof(*requester->asked));
+	requester->asked_capacity = capacity;
+	if (!requester->asked) {
+		requester->asked = &requester->asked_spare;
+		requester->asked_capacity = 1;
+	}
+}
+
+static uint32_t ring_limit(const struct vb_qp *qp, const struct vb_roce_requester *requester)
+{
+	return qp->attr.max_rd_atomic < requester->asked_capacity ? qp->attr.max_rd_atomic :
+								    requester->asked_capacity;
+}
+
+static bool is_atomic(const struct vb_send_wqe *wqe)
+{
+	return wqe->opcode != IBV_WR_RDMA_READ;
+}
+
+static uint32_t response_charge(const struct vb_send_wqe *wqe, uint32_t mtu, uint32_t index, uint32_t packets)
+{
+	uint64_t start = (uint64_t)index * mtu, end = start + (uint64_t)packets * mtu;
+
+	if (end > wqe->length)
+		end = wqe->length;
+	return vb_roce_charge(end > start ? (uint32_t)(end - start) : 0, packets);
+}
+
+static void make_read(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t packets,
+		      struct vb_roce_packet *packet)
+{
+	uint32_t mtu = vb_roce_engine(qp)->mtu;
+	uint64_t start = (uint64_t)index * mtu, length = (uint64_t)packets * mtu;
+
+	if (start + length > wqe->length)
+		length = wqe->length - start;
+	vb_roce_prepare(qp, packet, vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_REQUEST, VB_POSITION_ONLY, 0),
+			psn_add(wqe->first_psn, index));
+	packet->reth.address = wqe->rdma.address + start;
+	packet->reth.rkey = wqe->rdma.rkey;
+	packet->reth.length = (uint32_t)length;
+}
+
+static void make_atomic(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_roce_packet *packet)
+{
+	bool swap = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+	enum vb_roce_kind kind = swap ? VB_KIND_ATOMIC_CMP_SWP : VB_KIND_ATOMIC_FETCH_ADD;
+
+	vb_roce_prepare(qp, packet, vb_roce_opcode_find(VB_SERVICE_RC, kind, VB_POSITION_ONLY, 0), wqe->first_psn);
+	packet->atomic.address = wqe->atomic.address;
+	packet->atomic.rkey = wqe->atomic.rkey;
+	packet->atomic.swap_or_add = swap ? wqe->atomic.swap : wqe->atomic.compare_or_add;
+	packet->atomic.compare = swap ? wqe->atomic.compare_or_add : 0;
+}
+
+/* How many packets to ask for from `send` on: the rest of a piece asked for before, or a new piece. 0: not now. */
+static uint32_t piece_at(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	const struct vb_roce_asked *asked;
+	uint32_t left, piece;
+
+	if (requester->asked_sent != requester->asked_head) {
+		asked = vb_roce_reader_at(requester, requester->asked_sent);
+		return asked->packets - psn_ahead(requester->send, asked->first);
+	}
+	if (requester->asked_head - requester->asked_tail >= ring_limit(qp, requester))
+		return 0;
+	left = wqe->packets - index;
+	piece = vb_roce_congestion_read_piece(&requester->congestion);
+	return left < piece ? left : piece;
+}
+
+static void book(struct vb_roce_requester *requester, uint32_t packets)
+{
+	if (requester->asked_sent == requester->asked_head) {
+		*vb_roce_reader_at(requester, requester->asked_head) =
+			(struct vb_roce_asked){.first = requester->send, .packets = packets};
+		requester->asked_head++;
+	}
+	requester->asked_sent++;
+}
+
+enum vb_roce_progress vb_roce_reader_ask(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_requester *requester = &engine->requester;
+	uint32_t index = psn_ahead(requester->send, wqe->first_psn), packets, charge;
+	bool again = psn_before(requester->send, requester->high);
+	struct vb_roce_packet packet;
+
+	provide_ring(qp, requester);
+	packets = piece_at(qp, wqe, index);
+	charge = response_charge(wqe, engine->mtu, index, packets);
+	if (packets == 0 || (requester->read_in_flight != 0 &&
+			     requester->read_in_flight + charge > requester->congestion.read_window))
+		return VB_PROGRESS_MUST_WAIT;
+	if (!vb_burst_has_room(out, 0, 0))
+		return VB_PROGRESS_BURST_FULL;
+	if (is_atomic(wqe))
+		make_atomic(qp, wqe, &packet);
+	else
+		make_read(qp, wqe, index, packets, &packet);
+	/* rxe asks for an acknowledgement with every request; of these the response is one. */
+	packet.ack_request = true;
+	vb_burst_append(out, &qp->path, &packet, NULL, 0);
+	vb_roce_timers_sent(qp, now, requester->send, true, again);
+	book(requester, packets);
+	requester->read_in_flight += charge;
+	requester->since_ack_request = 0;
+	requester->send = psn_add(requester->send, packets);
+	if (psn_before(requester->high, requester->send))
+		requester->high = requester->send;
+	return VB_PROGRESS_SENT;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The RC requester: walks the send queue and appends packets while the window, the credits and the order rules
+ * allow. A lost packet moves its position back (engine.h draws it); everything from there is sent again, which the
+ * responder takes as new or recognises as duplicate.
+ */
+#include <assert.h>
+
+#include "roce/engine.h"
+
+/* While the receiver is not ready, one cautious attempt at a time. */
+static uint32_t window_of(const struct vb_roce_requester *requester)
+{
+	return requester->rnr_retries != 0 ? vb_roce_congestion_floor(&requester->congestion) :
+					     requester->congestion.window;
+}
+
+static bool window_allows(const struct vb_roce_requester *requester, uint32_t charge)
+{
+	return requester->in_flight == 0 || requester->in_flight + charge <= window_of(requester);
+}
+
+/* The window has opened by less than a batch: better to wait for the next acknowledgement, which is surely under
+ * way while half of the window is, than to make a system call for a few packets. Not if these few are all there is. */
+static bool should_wait_for_batch(const struct vb_qp *qp, const struct vb_roce_requester *requester)
+{
+	uint32_t window = window_of(requester), mtu = requester->congestion.mtu;
+	uint32_t batch = vb_roce_charge(VB_BATCH_PACKETS * mtu, VB_BATCH_PACKETS);
+	const struct vb_send_wqe *wqe;
+	uint32_t left;
+
+	if (requester->in_flight < window / 2 || requester->send_index == qp->send.head)
+		return false;
+	if (batch > window / 4)
+		batch = window / 4;
+	if (requester->in_flight + batch <= window)
+		return false;
+	wqe = vb_send_queue_at(&qp->send, requester->send_index);
+	if (vb_roce_work(wqe->opcode)->is_read)
+		return false;
+	left = wqe->started ? wqe->packets - psn_ahead(requester->send, wqe->first_psn) :
+			      vb_roce_packets(wqe->length, mtu);
+	return left > VB_BATCH_PACKETS || requester->in_flight + vb_roce_charge(left * mtu, left) > window;
+}
+
+/* Fence: reads and atomics before it must be complete (IBA 10.8.3.3). */
+static bool fence_holds(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe)
+{
+	return (wqe->send_flags & IBV_SEND_FENCE) && !vb_roce_reader_is_idle(requester);
+}
+
+static bool is_beyond_credits(const struct vb_roce_requester *requester, uint32_t message)
+{
+	return requester->credits_known && (int32_t)(message - requester->credit_limit) > 0;
+}
+
+/* Without credits, one message may still be begun when nothing is outstanding, to learn of new ones (C9-156). */
+static bool credits_hold(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe)
+{
+	return vb_roce_work(wqe->opcode)->takes_receive &&
+	       is_beyond_credits(requester, requester->receives_started + 1) &&
+	       vb_roce_requester_outstanding(requester);
+}
+
+static bool may_start(const struct vb_qp *qp, const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe)
+{
+	/* Draining: what was begun ends, nothing begins (IBA 10.3.1.5). */
+	return qp->state == IBV_QPS_RTS && !fence_holds(requester, wqe) && !credits_hold(requester, wqe);
+}
+
+/* Of a message begun without credit, only the first packet goes until it is acknowledged. */
+static bool is_probing(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe)
+{
+	return vb_roce_work(wqe->opcode)->takes_receive && is_beyond_credits(requester, wqe->receives_through) &&
+	       psn_equal(requester->acknowledged, wqe->first_psn);
+}
+
+static bool wants_acknowledgement(const struct vb_roce_requester *requester, uint32_t charge)
+{
+	uint32_t window = window_of(requester);
+
+	return requester->since_ack_request + charge >= window / VB_ACK_REQUESTS_PER_WINDOW ||
+	       requester->in_flight + 2 * charge > window;
+}
+
+static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_requester *requester = &engine->requester;
+	uint32_t index = psn_ahead(requester->send, wqe->first_psn);
+	uint32_t charge = vb_roce_charge(vb_roce_payload(wqe->length, engine->mtu, index), 1);
+	bool again = psn_before(requester->send, requester->high);
+	bool probing = is_probing(requester, wqe);
+	enum vb_roce_progress progress;
+	struct vb_roce_packet packet;
+
+	if (!window_allows(requester, charge) || (probing && index > 0))
+		return VB_PROGRESS_MUST_WAIT;
+	vb_roce_work_headers(qp, wqe, index, &packet);
+	packet.ack_request = index + 1 == wqe->packets || probing || wants_acknowledgement(requester, charge);
+	progress = vb_roce_work_append(qp, wqe, index, again, &qp->path, &packet, out);
+	if (progress != VB_PROGRESS_SENT)
+		return progress;
+	vb_roce_timers_sent(qp, now, requester->send, packet.ack_request, again);
+	requester->in_flight += charge;
+	requester->since_ack_request = packet.ack_request ? 0 : requester->since_ack_request + charge;
+	requester->send = psn_add(requester->send, 1);
+	if (!again)
+		requester->high = requester->send;
+	return VB_PROGRESS_SENT;
+}
+
+/* One packet of the element at send_index, or its start, or its end. */
+static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, requester->send_index);
+	enum vb_roce_progress progress = VB_PROGRESS_SENT;
+
+	if (requester->failure.waits && requester->failure.index == requester->send_index)
+		return VB_PROGRESS_MUST_WAIT;
+	if (!wqe->started && !may_start(qp, requester, wqe))
+		return VB_PROGRESS_MUST_WAIT;
+	if (!wqe->started && !vb_roce_work_start(qp, wqe, now))
+		return VB_PROGRESS_MUST_WAIT;
+	if (wqe->packets > 0)
+		progress = vb_roce_work(wqe->opcode)->is_read ? vb_roce_reader_ask(qp, wqe, now, out) :
+								transmit(qp, wqe, now, out);
+	if (progress == VB_PROGRESS_SENT &&
+	    (wqe->packets == 0 || psn_ahead(requester->send, wqe->first_psn) == wqe->packets))
+		requester->send_index++;
+	return progress;
+}
+
+bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	enum vb_roce_progress progress = VB_PROGRESS_SENT;
+
+	if (requester->rnr_until != 0 || should_wait_for_batch(qp, requester))
+		return false;
+	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head)
+		progress = advance(qp, now, out);
+	return progress == VB_PROGRESS_BURST_FULL;
+}
+
+void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	requester->send = requester->acknowledged;
+	requester->send_index = qp->send.tail;
+	requester->in_flight = 0;
+	requester->since_ack_request = 0;
+	requester->asked_sent = requester->asked_tail;
+	requester->read_in_flight = 0;
+	requester->rewound = true;
+	requester->rewound_to = requester->acknowledged;
+	requester->rewound_at = now;
+	vb_roce_timers_rewound(qp, now);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The RC responder. A request comes in here, is checked (responder_checks.c), executed, and noted as to be
+ * acknowledged; what is owed is sent when the batch of packets it came with is through, so that one acknowledgement
+ * speaks for many (coalesced, IBA 9.7.5.1.2). Order on the wire is that of the PSNs: answers to reads and atomics
+ * first, then the acknowledgement of what came after them.
+ */
+#include <string.h>
+
+#include "roce/engine.h"
+
+static void owe_acknowledgement(struct vb_qp *qp, struct vb_roce_responder *responder)
+{
+	if (responder->ack_owed)
+		VB_COUNT(qp->host->counters, ack_deferred);
+	responder->ack_owed = true;
+}
+
+static void owe_nak(struct vb_roce_responder *responder, uint8_t syndrome, struct psn psn)
+{
+	responder->nak_owed = responder->nak_outstanding = true;
+	responder->nak_syndrome = syndrome;
+	responder->nak_psn = psn;
+}
+
+void vb_roce_responder_refuse(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet,
+			      enum vb_nak_code code, const struct vb_fault_record *found, enum ibv_wc_status status)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	bool taken = responder->has_receive && status != IBV_WC_SUCCESS;
+	enum ibv_event_type event = code == VB_NAK_REMOTE_ACCESS_ERROR ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR;
+	struct vb_fault_record why = *found;
+
+	vb_roce_fault_of_packet(qp, packet, VB_FAULT_NONE, &why);
+	why.syndrome = VB_AETH_NAK | code;
+	/* Noted first: the NAK still leaves while the QP is in the error state. */
+	owe_nak(responder, why.syndrome, packet->psn);
+	responder->fatal = true;
+	responder->underway = VB_UNDERWAY_NOTHING;
+	if (taken)
+		responder->has_receive = false;
+	/* The completion of a receive tells the application; where none is at hand an event must (IBA 10.10.2.3). */
+	vb_qp_fail_receive(qp, taken ? &responder->taken : NULL, status, &why, event, !taken, now);
+}
+
+void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet, uint32_t length)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	struct vb_completion completion = {
+		.wr_id = responder->taken.wr_id,
+		.status = IBV_WC_SUCCESS,
+		.opcode = packet->op->kind == VB_KIND_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+		.byte_length = length,
+		.qpn = qp->qpn,
+		.source_qpn = qp->type == IBV_QPT_UD ? packet->deth.source_qpn : qp->attr.dest_qp_num,
+		/* Every RoCEv2 packet has an IP header, which stands for the GRH; rxe sets the flag for all
+		 * services. */
+		.wc_flags = IBV_WC_GRH,
+		.solicited = packet->solicited,
+		.timestamp = now,
+	};
+
+	if (packet->op->headers & VB_HEADER_IMMEDIATE) {
+		completion.wc_flags |= IBV_WC_WITH_IMM;
+		memcpy(&completion.immediate, &packet->immediate, sizeof(completion.immediate));
+	}
+	if (packet->op->headers & VB_HEADER_IETH) {
+		completion.wc_flags |= IBV_WC_WITH_INV;
+		completion.immediate = packet->invalidate_rkey;
+	}
+	responder->has_receive = false;
+	VB_COUNT(qp->host->counters, rdma_recvs);
+	vb_qp_complete_receive(qp, &completion);
+}
+
+/* The message under way, if this packet begins it. */
+static void begin_message(struct vb_roce_responder *responder, const struct vb_roce_packet *packet)
+{
+	responder->received = 0;
+	if (packet->op->kind == VB_KIND_SEND) {
+		responder->underway = VB_UNDERWAY_SEND;
+		return;
+	}
+	responder->underway = VB_UNDERWAY_WRITE;
+	responder->write_address = packet->reth.address;
+	responder->write_rkey = packet->reth.rkey;
+	responder->write_length = packet->reth.length;
+}
+
+static bool place_send(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	struct vb_fault_record why = {0};
+
+	if (!vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, responder->taken.list, responder->taken.sge_count,
+			       responder->received, packet->payload, packet->payload_length, &why)) {
+		/* The receive's own memory is at fault, not the request (IBA table 58: remote operational error). */
+		vb_roce_responder_refuse(qp, now, packet, VB_NAK_REMOTE_OPERATIONAL_ERROR, &why, IBV_WC_LOC_PROT_ERR);
+		return false;
+	}
+	if (!(packet->op->headers & VB_HEADER_IETH) ||
+	    vb_memory_invalidate(qp->host->memory, packet->invalidate_rkey, qp->pd, qp->qpn, true, &why))
+		return true;
+	why.key = packet->invalidate_rkey;
+	vb_roce_responder_refuse(qp, now, packet, VB_NAK_REMOTE_ACCESS_ERROR, &why, IBV_WC_LOC_ACCESS_ERR);
+	return false;
+}
+
+static bool place_write(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	struct vb_accessor who = {
+		.pd = qp->pd,
+		.qpn = qp->qpn,
+		.key = responder->write_rkey,
+		.rights = IBV_ACCESS_REMOTE_WRITE,
+		.remote = true,
+	};
+	struct vb_fault_record why = {0};
+
+	if (vb_memory_place(qp->host->memory, &who, responder->write_address + responder->received, packet->payload,
+			    packet->payload_length, &why))
+		return true;
+	vb_roce_responder_refuse(qp, now, packet, VB_NAK_REMOTE_ACCESS_ERROR, &why, IBV_WC_LOC_ACCESS_ERR);
+	return false;
+}
+
+static void execute_message(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	if (vb_position_is_start(packet->op->position))
+		begin_message(responder, packet);
+	if (packet->op->kind == VB_KIND_SEND ? !place_send(qp, now, packet) : !place_write(qp, now, packet))
+		return;
+	responder->received += packet->payload_length;
+	responder->expected = psn_add(responder->expected, 1);
+	responder->ack_psn = packet->psn;
+	if (packet->ack_request)
+		owe_acknowledgement(qp, responder);
+	if (!vb_position_is_end(packet->op->position))
+		return;
+	responder->underway = VB_UNDERWAY_NOTHING;
+	responder->msn = (responder->msn + 1) & VB_PSN_MASK;
+	if (packet->op->makes_completion)
+		vb_roce_responder_complete(qp, now, packet, responder->received);
+}
+
+static void execute_read(struct vb_qp *qp, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_responder *responder = &engine->responder;
+
+	/* C9-148: a read counts as complete when it is accepted, and its response says so. */
+	responder->msn = (responder->msn + 1) & VB_PSN_MASK;
+	responder->expected = psn_add(responder->expected, vb_roce_packets(packet->reth.length, engine->mtu));
+	vb_roce_resources_add_read(qp, packet);
+}
+
+static void execute_atomic(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	struct vb_accessor who = {
+		.pd = qp->pd,
+		.qpn = qp->qpn,
+		.key = packet->atomic.rkey,
+		.rights = IBV_ACCESS_REMOTE_ATOMIC,
+		.remote = true,
+	};
+	struct vb_fault_record why = {0};
+	uint64_t original;
+
+	if (!vb_memory_atomic(qp->host->memory, &who,
+			      packet->op->kind == VB_KIND_ATOMIC_CMP_SWP ? VB_ATOMIC_CMP_SWP : VB_ATOMIC_FETCH_ADD,
+			      packet->atomic.address, packet->atomic.swap_or_add, packet->atomic.compare, &original,
+			      &why)) {
+		vb_roce_responder_refuse(qp, now, packet,
+					 why.fault == VB_FAULT_UNALIGNED_ATOMIC ? VB_NAK_INVALID_REQUEST :
+										  VB_NAK_REMOTE_ACCESS_ERROR,
+					 &why, IBV_WC_SUCCESS);
+		return;
+	}
+	responder->msn = (responder->msn + 1) & VB_PSN_MASK;
+	responder->expected = psn_add(responder->expected, 1);
+	vb_roce_resources_add_atomic(qp, packet, original);
+}
+
+static void execute(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	switch (packet->op->kind) {
+	case VB_KIND_READ_REQUEST:
+		execute_read(qp, packet);
+		break;
+	case VB_KIND_ATOMIC_CMP_SWP:
+	case VB_KIND_ATOMIC_FETCH_ADD:
+		execute_atomic(qp, now, packet);
+		break;
+	default:
+		execute_message(qp, now, packet);
+	}
+}
+
+/* A PSN before the expected one: executed already, only the answer can have been lost (IBA 9.7.5.1.3). */
+static void repeat(struct vb_qp *qp, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	VB_COUNT(qp->host->counters, duplicate_request);
+	if (packet->op->kind == VB_KIND_SEND || packet->op->kind == VB_KIND_WRITE) {
+		owe_acknowledgement(qp, responder);
+		return;
+	}
+	if (!vb_roce_resources_repeat(qp, packet))
+		VB_COUNT(qp->host->counters, dropped_pkts);
+}
+
+/* A PSN beyond the expected one: something is missing. Told once, until it comes (C9-114). */
+static void miss(struct vb_qp *qp)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	VB_COUNT(qp->host->counters, out_of_seq_request);
+	if (!responder->nak_outstanding)
+		owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
+}
+
+static void handle_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	struct vb_fault_record why = {0};
+
+	responder->nak_owed = responder->nak_outstanding = false;
+	switch (vb_roce_check_request(qp, packet, &why)) {
+	case VB_ANSWER_EXECUTE:
+		execute(qp, now, packet);
+		break;
+	case VB_ANSWER_DROP:
+		VB_COUNT(qp->host->counters, dropped_pkts);
+		break;
+	case VB_ANSWER_RNR:
+		VB_COUNT(qp->host->counters, send_rnr_err);
+		owe_nak(responder, VB_AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);
+		break;
+	case VB_ANSWER_INVALID_REQUEST:
+		vb_roce_responder_refuse(qp, now, packet, VB_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR);
+		break;
+	case VB_ANSWER_REMOTE_ACCESS:
+		vb_roce_responder_refuse(qp, now, packet, VB_NAK_REMOTE_ACCESS_ERROR, &why, IBV_WC_LOC_ACCESS_ERR);
+		break;
+	case VB_ANSWER_TOO_LONG:
+		vb_roce_responder_refuse(qp, now, packet, VB_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_LEN_ERR);
+		break;
+	}
+}
+
+void vb_roce_responder_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	int32_t distance = psn_distance(packet->psn, responder->expected);
+
+	/* The end was told, and the telling may have been lost. The specification would let the requester run into
+	 * its retry limit; saying it again lets it complete with the true status. */
+	if (responder->fatal) {
+		if (psn_equal(packet->psn, responder->nak_psn))
+			responder->nak_owed = true;
+		else
+			VB_COUNT(qp->host->counters, dropped_pkts);
+		return;
+	}
+	if (distance == 0)
+		handle_expected(qp, now, packet);
+	else if (distance < 0)
+		repeat(qp, packet);
+	else
+		miss(qp);
+}
+
+static void append_acknowledge(struct vb_qp *qp, struct vb_burst *out, uint8_t syndrome, struct psn psn)
+{
+	struct vb_roce_packet packet;
+
+	vb_roce_prepare(qp, &packet, vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_ACKNOWLEDGE, VB_POSITION_ONLY, 0), psn);
+	packet.aeth.syndrome = syndrome;
+	packet.aeth.msn = vb_roce_engine(qp)->responder.msn;
+	vb_burst_append(out, &qp->path, &packet, NULL, 0);
+}
+
+bool vb_roce_responder_owes(const struct vb_qp *qp)
+{
+	const struct vb_roce_responder *responder = &vb_roce_engine_of(qp)->responder;
+
+	return responder->nak_owed || responder->ack_owed || responder->resources_owed > 0;
+}
+
+bool vb_roce_responder_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	if (responder->resources_owed > 0 && vb_roce_resources_send(qp, now, out))
+		return true;
+	if (!responder->nak_owed && !responder->ack_owed)
+		return false;
+	if (!vb_burst_has_room(out, 0, 0))
+		return true;
+	/* A NAK acknowledges everything before it. */
+	if (responder->nak_owed)
+		append_acknowledge(qp, out, responder->nak_syndrome, responder->nak_psn);
+	else
+		append_acknowledge(qp, out, vb_roce_acknowledge_syndrome(qp), responder->ack_psn);
+	responder->nak_owed = responder->ack_owed = false;
+	return false;
+}

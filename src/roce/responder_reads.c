@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads and atomics that the peer asked of us. Each takes one of max_dest_rd_atomic resources, in a ring: the
+ * requester may not have more outstanding, so when the ring comes round the oldest is answered and acknowledged.
+ * Until then it is kept, to be answered again: a read from memory, an atomic from the result kept here, because it
+ * must not be executed twice (IBA 9.4.5, C9-150).
+ *
+ * A response of several packets goes out as spans into registered memory. If the application changes the memory
+ * between the computing of the ICRC and the kernel's reading of it, which READ's target may do at any time, the
+ * packet is dropped by the requester, which asks again; then it gets a copy. A response of one packet is always a
+ * copy: peers poll words that way.
+ */
+#include <stdlib.h>
+
+#include "roce/engine.h"
+
+static struct vb_roce_resource *resource_at(const struct vb_roce_responder *responder, uint32_t number)
+{
+	return &responder->resources[number % responder->resource_capacity];
+}
+
+enum vb_roce_room vb_roce_resources_room(struct vb_qp *qp)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	struct vb_roce_resource *oldest;
+
+	if (qp->attr.max_dest_rd_atomic == 0)
+		return VB_ROOM_TOO_MANY;
+	if (!responder->resources) {
+		responder->resources = calloc(qp->attr.max_dest_rd_atomic, sizeof(*responder->resources));
+		if (!responder->resources)
+			return VB_ROOM_NO_MEMORY;
+		responder->resource_capacity = qp->attr.max_dest_rd_atomic;
+	}
+	oldest = resource_at(responder, responder->resource_head);
+	/* A repetition that is still owed is moot: the requester would not ask for more if it had not got it. */
+	return responder->resource_count == responder->resource_capacity && oldest->owed && !oldest->again ?
+		       VB_ROOM_TOO_MANY :
+		       VB_ROOM_YES;
+}
+
+void vb_roce_resources_clear(struct vb_roce_responder *responder)
+{
+	free(responder->resources);
+	responder->resources = NULL;
+	responder->resource_capacity = responder->resource_head = responder->resource_count = 0;
+	responder->resources_owed = 0;
+}
+
+/* Caller asked for room. */
+static struct vb_roce_resource *take(struct vb_roce_responder *responder)
+{
+	struct vb_roce_resource *resource = resource_at(responder, responder->resource_head);
+
+	if (responder->resource_count == responder->resource_capacity)
+		responder->resources_owed -= resource->owed;
+	else
+		responder->resource_count++;
+	responder->resource_head++;
+	responder->resources_owed++;
+	return resource;
+}
+
+void vb_roce_resources_add_read(struct vb_qp *qp, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+
+	*take(&engine->responder) = (struct vb_roce_resource){
+		.owed = true,
+		.first = packet->psn,
+		.packets = vb_roce_packets(packet->reth.length, engine->mtu),
+		.msn = engine->responder.msn,
+		.rkey = packet->reth.rkey,
+		.length = packet->reth.length,
+		.address = packet->reth.address,
+		.byte_end = packet->reth.length,
+	};
+}
+
+void vb_roce_resources_add_atomic(struct vb_qp *qp, const struct vb_roce_packet *packet, uint64_t original)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	*take(responder) = (struct vb_roce_resource){
+		.is_atomic = true,
+		.owed = true,
+		.first = packet->psn,
+		.packets = 1,
+		.msn = responder->msn,
+		.rkey = packet->atomic.rkey,
+		.address = packet->atomic.address,
+		.original = original,
+	};
+}
+
+/* Newest first: of two that a wrapped PSN could mean, the newer is meant. */
+static struct vb_roce_resource *find(struct vb_roce_responder *responder, struct psn psn)
+{
+	for (uint32_t i = 1; i <= responder->resource_count; i++) {
+		struct vb_roce_resource *resource = resource_at(responder, responder->resource_head - i);
+
+		if (psn_ahead(psn, resource->first) < resource->packets)
+			return resource;
+	}
+	return NULL;
+}
+
+/* C9-149: the repetition must lie within the original and mean the same bytes. */
+static bool is_part_of(const struct vb_roce_resource *resource, const struct vb_roce_packet *packet, uint32_t mtu)
+{
+	uint64_t start = (uint64_t)psn_ahead(packet->psn, resource->first) * mtu;
+
+	if (packet->op->kind != VB_KIND_READ_REQUEST)
+		return resource->is_atomic && packet->atomic.address == resource->address &&
+		       packet->atomic.rkey == resource->rkey;
+	return !resource->is_atomic && packet->reth.rkey == resource->rkey &&
+	       packet->reth.address == resource->address + start && start <= resource->length &&
+	       packet->reth.length <= resource->length - start &&
+	       (packet->reth.length > 0 || resource->length == 0);
+}
+
+bool vb_roce_resources_repeat(struct vb_qp *qp, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_responder *responder = &engine->responder;
+	struct vb_roce_resource *resource = find(responder, packet->psn);
+
+	if (!resource || !is_part_of(resource, packet, engine->mtu))
+		return false;
+	responder->resources_owed += !resource->owed;
+	resource->owed = resource->again = true;
+	if (!resource->is_atomic) {
+		resource->begin = resource->next = psn_ahead(packet->psn, resource->first);
+		resource->byte_end = resource->begin * engine->mtu + packet->reth.length;
+	}
+	return true;
+}
+
+static bool send_atomic(struct vb_qp *qp, struct vb_roce_resource *resource, struct vb_burst *out)
+{
+	int opcode = vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_ATOMIC_ACKNOWLEDGE, VB_POSITION_ONLY, 0);
+	struct vb_roce_packet packet;
+
+	if (!vb_burst_has_room(out, 0, 0))
+		return false;
+	vb_roce_prepare(qp, &packet, opcode, resource->first);
+	packet.aeth.syndrome = vb_roce_acknowledge_syndrome(qp);
+	packet.aeth.msn = resource->msn;
+	packet.atomic_original = resource->original;
+	vb_burst_append(out, &qp->path, &packet, NULL, 0);
+	resource->owed = false;
+	return true;
+}
+
+/* The memory was taken away after the request was accepted. */
+static void refuse(struct vb_qp *qp, vb_time now, struct psn psn, struct vb_fault_record *why)
+{
+	int opcode = vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_REQUEST, VB_POSITION_ONLY, 0);
+	struct vb_roce_packet packet;
+
+	vb_roce_prepare(qp, &packet, opcode, psn);
+	packet.reth.rkey = why->key;
+	packet.reth.address = why->address;
+	packet.reth.length = (uint32_t)why->length;
+	vb_roce_responder_refuse(qp, now, &packet, VB_NAK_REMOTE_ACCESS_ERROR, why, IBV_WC_SUCCESS);
+}
+
+enum fetched { FETCHED, FETCH_NEEDS_ROOM, FETCH_FAILED };
+
+static enum fetched fetch(struct vb_qp *qp, const struct vb_roce_resource *resource, uint32_t length,
+			  struct vb_burst *out, struct iovec *span, struct vb_fault_record *why)
+{
+	struct vb_accessor who = {
+		.pd = qp->pd,
+		.qpn = qp->qpn,
+		.key = resource->rkey,
+		.rights = IBV_ACCESS_REMOTE_READ,
+		.remote = true,
+	};
+	uint64_t address = resource->address + (uint64_t)resource->next * vb_roce_engine(qp)->mtu;
+	bool copy = resource->again || resource->packets == 1;
+	const void *bytes = NULL;
+
+	if (!vb_burst_has_room(out, 1, 0))
+		return FETCH_NEEDS_ROOM;
+	if (!copy && !vb_memory_span(qp->host->memory, &who, address, length, &bytes, why))
+		return FETCH_FAILED;
+	*span = (struct iovec){(void *)(uintptr_t)bytes, length};
+	if (bytes || length == 0)
+		return FETCHED;
+	if (!vb_burst_has_room(out, 1, length))
+		return FETCH_NEEDS_ROOM;
+	span->iov_base = vb_burst_copy_area(out, length);
+	return vb_memory_fetch(qp->host->memory, &who, address, span->iov_base, length, why) ? FETCHED : FETCH_FAILED;
+}
+
+/* One packet of a read response. Returns false when the burst is full. */
+static bool send_read(struct vb_qp *qp, struct vb_roce_resource *resource, vb_time now, struct vb_burst *out)
+{
+	uint32_t mtu = vb_roce_engine(qp)->mtu;
+	uint32_t length = vb_roce_payload(resource->byte_end, mtu, resource->next);
+	bool last = (uint64_t)(resource->next + 1) * mtu >= resource->byte_end;
+	struct psn psn = psn_add(resource->first, resource->next);
+	struct vb_fault_record why = {0};
+	struct vb_roce_packet packet;
+	struct iovec span;
+
+	switch (fetch(qp, resource, length, out, &span, &why)) {
+	case FETCH_NEEDS_ROOM:
+		return false;
+	case FETCH_FAILED:
+		resource->owed = false;
+		refuse(qp, now, psn, &why);
+		return true;
+	case FETCHED:
+		break;
+	}
+	vb_roce_prepare(qp, &packet,
+			vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_RESPONSE,
+					    vb_roce_position(resource->next == resource->begin, last), 0),
+			psn);
+	packet.aeth.syndrome = vb_roce_acknowledge_syndrome(qp);
+	packet.aeth.msn = resource->msn;
+	vb_burst_append(out, &qp->path, &packet, &span, length > 0);
+	resource->next++;
+	resource->owed = !last;
+	return true;
+}
+
+bool vb_roce_resources_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	/* Oldest first: a requester takes responses in the order of their PSNs and no other. */
+	for (uint32_t i = responder->resource_count; i > 0 && responder->resources_owed > 0; i--) {
+		struct vb_roce_resource *resource = resource_at(responder, responder->resource_head - i);
+
+		if (!resource->owed)
+			continue;
+		/* The response says that what came before was executed. */
+		if (psn_before(responder->ack_psn, resource->first))
+			responder->ack_owed = false;
+		while (resource->owed) {
+			if (!(resource->is_atomic ? send_atomic(qp, resource, out) : send_read(qp, resource, now, out)))
+				return true;
+		}
+		responder->resources_owed--;
+		/* Its memory is gone: the NAK is the last thing to be sent. */
+		if (responder->fatal && psn_before(responder->nak_psn, psn_add(resource->first, resource->packets)) &&
+		    !psn_before(responder->nak_psn, resource->first)) {
+			responder->resources_owed = 0;
+			break;
+		}
+	}
+	return false;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine's entry points: what concerns every packet and every state, then to the role it belongs to.
+ *
+ *   receive -> source, P_Key, ECN -> request:  responder.c  (UC: unreliable.c, UD: datagram.c)
+ *                                 -> answer:   completer.c
+ *                                 -> CNP:      congestion.c
+ *   send    -> CNP, answers (responder.c), requests (requester.c, unreliable.c, datagram.c)
+ *
+ * What a packet of an RC message passes: here, responder.c, responder_checks.c, memory/place.c, queue/qp_complete.c.
+ */
+#include "roce/roce.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "roce/engine.h"
+
+#define ECN_MASK 0x03
+#define ECN_CONGESTION_EXPERIENCED 0x03
+#define PKEY_PARTITION 0x7fff
+
+void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int opcode, struct psn psn)
+{
+	assert(opcode >= 0);
+	memset(packet, 0, sizeof(*packet));
+	packet->opcode = (uint8_t)opcode;
+	packet->op = vb_roce_opcode((uint8_t)opcode);
+	packet->pkey = VB_DEFAULT_PKEY;
+	packet->destination_qpn = qp->attr.dest_qp_num;
+	packet->psn = psn;
+}
+
+/* Every entry ends here in debug builds. */
+static void check_invariants(struct vb_qp *qp)
+{
+#ifndef NDEBUG
+	const struct vb_roce_engine *engine = vb_roce_engine(qp);
+	const struct vb_roce_requester *requester = &engine->requester;
+	const struct vb_roce_responder *responder = &engine->responder;
+
+	assert(!psn_before(requester->send, requester->acknowledged));
+	assert(!psn_before(requester->high, requester->send));
+	assert(!psn_equal(requester->send, requester->acknowledged) || requester->in_flight == 0);
+	assert(requester->asked_sent - requester->asked_tail <= requester->asked_head - requester->asked_tail);
+	assert(requester->asked_head - requester->asked_tail <= requester->asked_capacity);
+	assert(requester->asked_sent != requester->asked_tail || requester->read_in_flight == 0);
+	assert(responder->resources_owed <= responder->resource_count);
+	assert(responder->resource_count <= responder->resource_capacity);
+	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) {
+		assert(requester->send_index - qp->send.tail <= vb_send_queue_count(&qp->send));
+		/* Whatever is outstanding, a clock runs for it. */
+		assert(qp->type != IBV_QPT_RC || psn_equal(requester->send, requester->acknowledged) ||
+		       requester->retransmit_at != VB_TIME_NEVER);
+	}
+#else
+	(void)qp;
+#endif
+}
+
+/* ---- attach, detach, modify ---- */
+
+static void clear(struct vb_qp *qp)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+
+	vb_roce_reader_clear(&engine->requester);
+	vb_roce_resources_clear(&engine->responder);
+	memset(engine, 0, sizeof(*engine));
+	engine->requester.retransmit_at = VB_TIME_NEVER;
+}
+
+static int attach(struct vb_qp *qp)
+{
+	clear(qp);
+	return 0;
+}
+
+static void detach(struct vb_qp *qp)
+{
+	clear(qp);
+}
+
+static void open_responder(struct vb_qp *qp)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+
+	engine->mtu = qp->path_mtu;
+	engine->responder.expected = psn_of(qp->attr.rq_psn);
+	engine->responder.ack_psn = psn_of(qp->attr.rq_psn + VB_PSN_MASK);
+}
+
+static void open_requester(struct vb_qp *qp)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_requester *requester = &engine->requester;
+
+	requester->acknowledged = requester->send = requester->high = psn_of(qp->attr.sq_psn);
+	requester->send_index = qp->send.tail;
+	vb_roce_congestion_init(&requester->congestion, engine->mtu);
+}
+
+/* Nothing more is sent or expected. `high` stays: after SQE the PSNs go on from there. */
+static void stop_requester(struct vb_qp *qp)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	vb_roce_reader_clear(requester);
+	requester->acknowledged = requester->send = requester->high;
+	requester->in_flight = requester->since_ack_request = 0;
+	requester->retransmit_at = VB_TIME_NEVER;
+	requester->rnr_until = 0;
+	requester->sampling = requester->rewound = requester->pace_waits = false;
+	requester->failure.waits = false;
+}
+
+/* UC, UD: what was handed to the network is done, whatever comes after it. */
+static void complete_sent(struct vb_qp *qp, vb_time now)
+{
+	const struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	if (qp->type == IBV_QPT_RC)
+		return;
+	while (vb_send_queue_count(&qp->send) > 0 && (int32_t)(requester->send_index - qp->send.tail) > 0)
+		vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
+}
+
+/* A receive that a message under way had taken is flushed like those that still stand in the queue. */
+static void flush_receive_in_hand(struct vb_qp *qp, vb_time now)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	struct vb_completion completion = {
+		.wr_id = responder->taken.wr_id,
+		.status = IBV_WC_WR_FLUSH_ERR,
+		.opcode = IBV_WC_RECV,
+		.vendor_error = VB_FAULT_FLUSHED,
+		.qpn = qp->qpn,
+		.timestamp = now,
+	};
+
+	if (!responder->has_receive)
+		return;
+	responder->has_receive = false;
+	vb_qp_complete_receive(qp, &completion);
+}
+
+static void enter_error(struct vb_qp *qp, enum ibv_qp_state from, vb_time now)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	if (from == IBV_QPS_RTS || from == IBV_QPS_SQD)
+		complete_sent(qp, now);
+	stop_requester(qp);
+	flush_receive_in_hand(qp, now);
+	responder->underway = VB_UNDERWAY_NOTHING;
+	/* The responder's own NAK, and the answers it owed before, are still to be sent. */
+	if (!responder->fatal) {
+		responder->ack_owed = responder->nak_owed = false;
+		vb_roce_resources_clear(responder);
+	}
+}
+
+static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now)
+{
+	switch (qp->state) {
+	case IBV_QPS_RESET:
+		clear(qp);
+		break;
+	case IBV_QPS_RTR:
+		if (from == IBV_QPS_INIT)
+			open_responder(qp);
+		break;
+	case IBV_QPS_RTS:
+		if (from == IBV_QPS_RTR)
+			open_requester(qp);
+		else if (from == IBV_QPS_SQE)
+			vb_roce_engine(qp)->requester.send_index = qp->send.tail;
+		break;
+	case IBV_QPS_SQE:
+		stop_requester(qp);
+		break;
+	case IBV_QPS_ERR:
+		enter_error(qp, from, now);
+		break;
+	default:
+		break;
+	}
+	(void)attr_mask;
+	check_invariants(qp);
+}
+
+const struct vb_transport vb_roce_transport = {
+	.name = "roce",
+	.engine_size = sizeof(struct vb_roce_engine),
+	.attach = attach,
+	.detach = detach,
+	.modified = modified,
+};
+
+/* ---- receive ---- */
+
+static bool takes_packets(const struct vb_qp *qp)
+{
+	switch (qp->state) {
+	case IBV_QPS_RTR:
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
+		return true;
+	case IBV_QPS_ERR:
+		/* Only to repeat the NAK that ended it. */
+		return vb_roce_engine_of(qp)->responder.fatal;
+	default:
+		return false;
+	}
+}
+
+static enum ibv_qp_type type_of(enum vb_roce_service service)
+{
+	switch (service) {
+	case VB_SERVICE_UC:
+		return IBV_QPT_UC;
+	case VB_SERVICE_UD:
+		return IBV_QPT_UD;
+	default:
+		return IBV_QPT_RC;
+	}
+}
+
+/* What holds for every packet before its role is asked (IBA 9.6.1). */
+static bool is_for(const struct vb_qp *qp, const struct vb_roce_packet *packet)
+{
+	struct vb_counters *counters = qp->host->counters;
+	bool is_cnp = packet->op->service == VB_SERVICE_CNP;
+
+	if (!takes_packets(qp) || (is_cnp ? qp->type == IBV_QPT_UD : qp->type != type_of(packet->op->service))) {
+		VB_COUNT(counters, dropped_pkts);
+		return false;
+	}
+	/* One partition exists, and we are a full member of it (IBA 10.9.3). CNPs of some adapters carry none. */
+	if (!is_cnp && (packet->pkey & PKEY_PARTITION) != (VB_DEFAULT_PKEY & PKEY_PARTITION)) {
+		VB_COUNT(counters, bad_pkey_pkts);
+		return false;
+	}
+	if (qp->type != IBV_QPT_UD &&
+	    memcmp(packet->from.source, qp->path.destination, sizeof(qp->path.destination)) != 0) {
+		VB_COUNT(counters, bad_address_pkts);
+		return false;
+	}
+	return true;
+}
+
+static void note_congestion(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	if ((packet->from.traffic_class & ECN_MASK) != ECN_CONGESTION_EXPERIENCED)
+		return;
+	VB_COUNT(qp->host->counters, np_ecn_marked_roce_packets);
+	if (qp->type != IBV_QPT_UD && (responder->cnp_sent == 0 || now - responder->cnp_sent >= VB_CNP_INTERVAL))
+		responder->cnp_owed = true;
+}
+
+static void dispatch(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	if (packet->op->service == VB_SERVICE_CNP) {
+		if (vb_roce_congestion_notified(&vb_roce_engine(qp)->requester.congestion, now))
+			VB_COUNT(qp->host->counters, rp_cnp_handled);
+	} else if (qp->type == IBV_QPT_UD) {
+		vb_roce_datagram_receive(qp, now, packet);
+	} else if (qp->type == IBV_QPT_UC) {
+		vb_roce_unreliable_receive(qp, now, packet);
+	} else if (packet->op->is_request) {
+		vb_roce_responder_receive(qp, now, packet);
+	} else {
+		vb_roce_completer_receive(qp, now, packet);
+	}
+}
+
+void vb_roce_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	vb_lock_assert_held(&qp->lock);
+	if (!is_for(qp, packet))
+		return;
+	if (qp->state == IBV_QPS_RTR)
+		vb_qp_communication_established(qp);
+	note_congestion(qp, now, packet);
+	dispatch(qp, now, packet);
+	check_invariants(qp);
+}
+
+/* ---- send ---- */
+
+static void send_cnp(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	int opcode = vb_roce_opcode_find(VB_SERVICE_CNP, VB_KIND_CNP, VB_POSITION_ONLY, 0);
+	struct vb_roce_packet packet;
+
+	vb_roce_prepare(qp, &packet, opcode, psn_of(0));
+	packet.becn = true;
+	vb_burst_append(out, &qp->path, &packet, NULL, 0);
+	responder->cnp_owed = false;
+	responder->cnp_sent = now;
+	VB_COUNT(qp->host->counters, np_cnp_sent);
+}
+
+static bool send_answers(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	if (responder->cnp_owed) {
+		if (!vb_burst_has_room(out, 0, 0))
+			return true;
+		send_cnp(qp, now, out);
+	}
+	return vb_roce_responder_owes(qp) && vb_roce_responder_send(qp, now, out);
+}
+
+static bool send_requests(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+{
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return false;
+	switch (qp->type) {
+	case IBV_QPT_RC:
+		return vb_roce_requester_send(qp, now, out);
+	case IBV_QPT_UC:
+		return vb_roce_unreliable_send(qp, now, out);
+	default:
+		return vb_roce_datagram_send(qp, now, out);
+	}
+}
+
+bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	bool more;
+
+	vb_lock_assert_held(&qp->lock);
+	/* UC, UD: what the last call appended is in the kernel's hands by now. */
+	vb_roce_completer_retire(qp, now);
+	/* Answers go first, but a long read response does not keep our own requests waiting for more than a burst. */
+	if (engine->responses_waited)
+		more = send_requests(qp, now, out) | send_answers(qp, now, out);
+	else
+		more = send_answers(qp, now, out) | send_requests(qp, now, out);
+	engine->responses_waited = more && !engine->responses_waited;
+	/* RC: local work, and failures found while sending. */
+	if (qp->type == IBV_QPT_RC)
+		vb_roce_completer_retire(qp, now);
+	check_invariants(qp);
+	return more || vb_roce_completer_owes(qp);
+}
+
+/* ---- time ---- */
+
+vb_time vb_roce_next_deadline(const struct vb_qp *qp)
+{
+	return vb_roce_timers_next(qp);
+}
+
+void vb_roce_expire(struct vb_qp *qp, vb_time now)
+{
+	vb_lock_assert_held(&qp->lock);
+	vb_roce_completer_retire(qp, now);
+	vb_roce_timers_expire(qp, now);
+	check_invariants(qp);
+}
+
+void vb_roce_query(const struct vb_qp *qp, struct vb_roce_status *status)
+{
+	const struct vb_roce_engine *engine = vb_roce_engine_of(qp);
+	const struct vb_roce_requester *requester = &engine->requester;
+
+	*status = (struct vb_roce_status){
+		.send_psn = requester->send.v,
+		.acknowledged_psn = requester->acknowledged.v,
+		.expected_psn = engine->responder.expected.v,
+		.msn = engine->responder.msn,
+		.outstanding_packets = psn_ahead(requester->high, requester->acknowledged),
+		.window_packets = engine->mtu ? requester->congestion.window / vb_roce_charge(engine->mtu, 1) : 0,
+		.outstanding_reads = requester->asked_head - requester->asked_tail,
+		.retries_left = qp->attr.retry_cnt - vb_roce_timers_retries(qp),
+		.rnr_retries_left = qp->attr.rnr_retry - requester->rnr_retries,
+		.round_trip = requester->round_trip,
+		.retransmit_timeout = vb_roce_timers_retransmit(qp),
+	};
+}

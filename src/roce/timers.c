@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The requester's clocks.
+ *
+ *   retransmit_at   nothing came for a retransmission timeout: go back. The timeout is measured (smoothed round
+ *                   trip and four times its variation, doubled at each expiry), so that a lost packet costs
+ *                   milliseconds.
+ *   giving up       retry_cnt + 1 times the application's local ACK timeout after the last progress. That is when
+ *                   an adapter, which only knows the application's timeout, would have used its retries up (IBA
+ *                   9.7.6.1.3): our earlier, measured retransmissions do not count against retry_cnt. Timeout 0
+ *                   never gives up (C9-140).
+ *   rnr_until       the wait that an RNR NAK asked for. Both others stand still meanwhile.
+ *
+ * IBA lets the timer run up to four times longer than asked. We use that for very short timeouts: FLOOR is how long
+ * a peer that is another process on a busy machine may be off the processor, and no application wants RETRY_EXC for
+ * that.
+ */
+#include "roce/engine.h"
+#include "wire/rnr_timer.h"
+
+#define FLOOR VB_MILLISECONDS(4)
+#define UNMEASURED VB_MILLISECONDS(20)
+#define CEILING VB_SECONDS(2)
+
+enum { MAX_BACKOFF = 16 };
+
+/* The application's timeout, or 0: wait for ever. */
+static vb_time ack_timeout(const struct vb_qp *qp)
+{
+	vb_time timeout = vb_local_ack_timeout(qp->attr.timeout);
+
+	if (timeout == VB_TIME_NEVER)
+		return 0;
+	return timeout < FLOOR ? FLOOR : timeout;
+}
+
+static vb_time give_up_at(const struct vb_qp *qp, const struct vb_roce_requester *requester)
+{
+	vb_time timeout = ack_timeout(qp);
+
+	return timeout == 0 ? VB_TIME_NEVER : requester->waiting_since + timeout * (qp->attr.retry_cnt + 1);
+}
+
+vb_time vb_roce_timers_retransmit(const struct vb_qp *qp)
+{
+	const struct vb_roce_requester *requester = &vb_roce_engine_of(qp)->requester;
+	vb_time timeout = ack_timeout(qp), measured = UNMEASURED;
+
+	if (requester->round_trip != 0) {
+		measured = requester->round_trip + 4 * requester->variation;
+		measured = measured < FLOOR ? FLOOR : measured;
+	}
+	measured <<= requester->backoff;
+	if (measured > CEILING)
+		measured = CEILING;
+	return timeout != 0 && timeout < measured ? timeout : measured;
+}
+
+static void arm(struct vb_qp *qp, vb_time now)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	requester->retransmit_at = vb_time_earlier(now + vb_roce_timers_retransmit(qp), give_up_at(qp, requester));
+}
+
+void vb_roce_timers_sent(struct vb_qp *qp, vb_time now, struct psn psn, bool answer_expected, bool retransmission)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	if (requester->retransmit_at == VB_TIME_NEVER) {
+		requester->waiting_since = now;
+		arm(qp, now);
+	}
+	/* An answer to a packet that was sent twice does not tell which of the two it answers. */
+	if (answer_expected && !retransmission && !requester->sampling) {
+		requester->sampling = true;
+		requester->sample_psn = psn;
+		requester->sample_began = now;
+	}
+}
+
+static void take_sample(struct vb_roce_requester *requester, vb_time sample)
+{
+	vb_time difference = sample - requester->round_trip;
+
+	if (requester->round_trip == 0) {
+		requester->variation = sample / 2;
+		requester->round_trip = sample > 0 ? sample : 1;
+	} else {
+		requester->variation += ((difference < 0 ? -difference : difference) - requester->variation) / 4;
+		requester->round_trip += difference / 8;
+	}
+	/* Only now is it known that the timeout is not too short for this path. */
+	requester->backoff = 0;
+}
+
+void vb_roce_timers_progress(struct vb_qp *qp, vb_time now)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	if (requester->sampling && psn_before(requester->sample_psn, requester->acknowledged)) {
+		requester->sampling = false;
+		take_sample(requester, now - requester->sample_began);
+	}
+	requester->waiting_since = now;
+	requester->retransmissions = 0;
+	requester->rnr_retries = 0;
+	requester->rnr_until = 0;
+	requester->retransmit_at = VB_TIME_NEVER;
+	if (vb_roce_requester_outstanding(requester))
+		arm(qp, now);
+}
+
+void vb_roce_timers_rewound(struct vb_qp *qp, vb_time now)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	requester->sampling = false;
+	requester->retransmissions++;
+	arm(qp, now);
+}
+
+void vb_roce_timers_receiver_not_ready(struct vb_qp *qp, vb_time now, uint8_t code)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	requester->rnr_until = now + vb_rnr_timer_delay(code);
+	requester->retransmit_at = VB_TIME_NEVER;
+}
+
+uint32_t vb_roce_timers_retries(const struct vb_qp *qp)
+{
+	const struct vb_roce_requester *requester = &vb_roce_engine_of(qp)->requester;
+	vb_time timeout = ack_timeout(qp);
+
+	if (timeout == 0 || requester->retransmissions == 0)
+		return 0;
+	return (uint32_t)((requester->rewound_at - requester->waiting_since) / timeout);
+}
+
+vb_time vb_roce_timers_next(const struct vb_qp *qp)
+{
+	const struct vb_roce_requester *requester = &vb_roce_engine_of(qp)->requester;
+
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return VB_TIME_NEVER;
+	if (requester->pace_waits)
+		return requester->paced - VB_PACE_BURST;
+	if (requester->rnr_until != 0)
+		return requester->rnr_until;
+	return requester->retransmit_at;
+}
+
+static void give_up(struct vb_qp *qp, vb_time now)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
+	struct vb_fault_record why = {
+		.fault = VB_FAULT_RETRY_EXCEEDED,
+		.psn = requester->acknowledged.v,
+		.tries = requester->retransmissions,
+		.waited = now - requester->waiting_since,
+	};
+
+	VB_COUNT(qp->host->counters, retry_exceeded_err);
+	vb_roce_work_evidence(qp, wqe, &why);
+	vb_qp_fail_send(qp, IBV_WC_RETRY_EXC_ERR, &why, now);
+}
+
+void vb_roce_timers_expire(struct vb_qp *qp, vb_time now)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return;
+	if (requester->pace_waits && requester->paced - VB_PACE_BURST <= now)
+		requester->pace_waits = false;
+	if (requester->rnr_until != 0 && requester->rnr_until <= now)
+		requester->rnr_until = 0;
+	if (requester->retransmit_at > now)
+		return;
+	if (give_up_at(qp, requester) <= now) {
+		give_up(qp, now);
+		return;
+	}
+	VB_COUNT(qp->host->counters, local_ack_timeout_err);
+	if (requester->backoff < MAX_BACKOFF)
+		requester->backoff++;
+	vb_roce_congestion_timeout(&requester->congestion);
+	vb_roce_requester_rewind(qp, now);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What every service does with a work queue element: check it, give it PSNs, make headers and payload of its
+ * packets.
+ *
+ * Payload goes out as spans that point into registered memory, without a copy. The ICRC is computed when the packet
+ * is appended and the kernel reads the bytes a little later, so an application that changes a buffer under way
+ * (which it must not, before the completion) makes packets that the receiver drops. Retransmissions are therefore
+ * copies: a snapshot and its ICRC always agree, and a message gets through even if its buffer never stands still.
+ * Small payloads are copied by the burst in any case.
+ */
+#include <string.h>
+
+#include "queue/limits.h"
+#include "roce/engine.h"
+
+static const struct vb_roce_work work_table[] = {
+	[IBV_WR_SEND] = {true, VB_KIND_SEND, .takes_receive = true},
+	[IBV_WR_SEND_WITH_IMM] = {true, VB_KIND_SEND, VB_HEADER_IMMEDIATE, .takes_receive = true},
+	[IBV_WR_SEND_WITH_INV] = {true, VB_KIND_SEND, VB_HEADER_IETH, .takes_receive = true},
+	[IBV_WR_RDMA_WRITE] = {true, VB_KIND_WRITE},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {true, VB_KIND_WRITE, VB_HEADER_IMMEDIATE, .takes_receive = true},
+	[IBV_WR_RDMA_READ] = {true, VB_KIND_READ_REQUEST, .is_read = true},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {true, VB_KIND_ATOMIC_CMP_SWP, .is_read = true},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {true, VB_KIND_ATOMIC_FETCH_ADD, .is_read = true},
+	[IBV_WR_LOCAL_INV] = {true, .is_local = true},
+	[IBV_WR_BIND_MW] = {true, .is_local = true},
+};
+
+const struct vb_roce_work *vb_roce_work(enum ibv_wr_opcode opcode)
+{
+	static const struct vb_roce_work unknown;
+
+	if ((unsigned)opcode >= sizeof(work_table) / sizeof(work_table[0]))
+		return &unknown;
+	return &work_table[opcode];
+}
+
+void vb_roce_work_evidence(const struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_fault_record *why)
+{
+	const struct vb_roce_work *work = vb_roce_work(wqe->opcode);
+
+	why->wr_id = wqe->wr_id;
+	why->opcode = wqe->opcode;
+	why->qpn = qp->qpn;
+	why->peer_qpn = qp->type == IBV_QPT_UD ? wqe->datagram.qpn : qp->attr.dest_qp_num;
+	/* A memory fault brings its own key and range. */
+	if (why->key != 0 || why->length != 0)
+		return;
+	why->length = wqe->length;
+	if (work->kind == VB_KIND_ATOMIC_CMP_SWP || work->kind == VB_KIND_ATOMIC_FETCH_ADD) {
+		why->key = wqe->atomic.rkey;
+		why->address = wqe->atomic.address;
+	} else if (!work->is_local && (work->kind == VB_KIND_WRITE || work->is_read)) {
+		why->key = wqe->rdma.rkey;
+		why->address = wqe->rdma.address;
+	}
+}
+
+void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
+		       const struct vb_fault_record *why)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	struct vb_roce_failure *failure = &requester->failure;
+
+	if (failure->waits)
+		return;
+	failure->waits = true;
+	failure->index = requester->send_index;
+	failure->status = status;
+	failure->why = *why;
+	failure->why.psn = requester->send.v;
+	vb_roce_work_evidence(qp, wqe, &failure->why);
+}
+
+static bool fail_with(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status, enum vb_fault fault)
+{
+	struct vb_fault_record why = {.fault = fault};
+
+	vb_roce_work_fail(qp, wqe, status, &why);
+	return false;
+}
+
+/* Executed in its place in the queue, once: a later retransmission passes over what is done. IBA 10.8.3.3 would let
+ * local invalidation overtake, order is what applications expect. */
+static bool execute_local(struct vb_qp *qp, struct vb_send_wqe *wqe)
+{
+	struct vb_memory *memory = qp->host->memory;
+	struct vb_fault_record why = {0};
+	bool bind = wqe->opcode == IBV_WR_BIND_MW;
+	bool good = bind ? vb_window_bind(memory, &wqe->bind, &why) :
+			   vb_memory_invalidate(memory, wqe->invalidate_rkey, qp->pd, qp->qpn, false, &why);
+
+	if (!good) {
+		vb_roce_work_fail(qp, wqe, bind ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_QP_OP_ERR, &why);
+		return false;
+	}
+	wqe->started = wqe->done = true;
+	wqe->packets = 0;
+	return true;
+}
+
+bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	const struct vb_roce_work *work = vb_roce_work(wqe->opcode);
+	struct vb_fault_record why = {0};
+
+	wqe->started_at = now;
+	if (!work->known || (work->is_read && (qp->type != IBV_QPT_RC || qp->attr.max_rd_atomic == 0)) ||
+	    (qp->type == IBV_QPT_UD && work->kind != VB_KIND_SEND))
+		return fail_with(qp, wqe, IBV_WC_LOC_QP_OP_ERR, VB_FAULT_LOCAL_OPERATION);
+	wqe->receives_through = requester->receives_started;
+	if (work->is_local)
+		return execute_local(qp, wqe);
+	if (wqe->length > VB_MAX_MESSAGE || (qp->type == IBV_QPT_UD && wqe->length > vb_roce_engine(qp)->mtu))
+		return fail_with(qp, wqe, IBV_WC_LOC_LEN_ERR, VB_FAULT_LOCAL_LENGTH);
+	if (!wqe->is_inline && !vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,
+						     work->is_read ? IBV_ACCESS_LOCAL_WRITE : 0, &why)) {
+		vb_roce_work_fail(qp, wqe, IBV_WC_LOC_PROT_ERR, &why);
+		return false;
+	}
+	wqe->first_psn = requester->send;
+	wqe->packets = work->kind == VB_KIND_ATOMIC_CMP_SWP || work->kind == VB_KIND_ATOMIC_FETCH_ADD ?
+			       1 :
+			       vb_roce_packets(wqe->length, vb_roce_engine(qp)->mtu);
+	wqe->started = true;
+	if (work->takes_receive)
+		wqe->receives_through = ++requester->receives_started;
+	if (work->kind == VB_KIND_SEND)
+		VB_COUNT(qp->host->counters, rdma_sends);
+	return true;
+}
+
+static enum vb_roce_service service_of(const struct vb_qp *qp)
+{
+	switch (qp->type) {
+	case IBV_QPT_UC:
+		return VB_SERVICE_UC;
+	case IBV_QPT_UD:
+		return VB_SERVICE_UD;
+	default:
+		return VB_SERVICE_RC;
+	}
+}
+
+void vb_roce_work_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index,
+			  struct vb_roce_packet *packet)
+{
+	const struct vb_roce_work *work = vb_roce_work(wqe->opcode);
+	enum vb_roce_position position = vb_roce_position(index == 0, index + 1 == wqe->packets);
+	bool end = vb_position_is_end(position);
+	int opcode = vb_roce_opcode_find(service_of(qp), work->kind, position, end ? work->suffix : 0);
+
+	vb_roce_prepare(qp, packet, opcode, psn_add(wqe->first_psn, index));
+	/* IBA 9.2.3: only what completes a receive may ask for an event. */
+	packet->solicited = end && work->takes_receive && (wqe->send_flags & IBV_SEND_SOLICITED);
+	if (packet->op->headers & VB_HEADER_RETH) {
+		packet->reth.address = wqe->rdma.address;
+		packet->reth.rkey = wqe->rdma.rkey;
+		packet->reth.length = wqe->length;
+	}
+	packet->immediate = wqe->immediate;
+	packet->invalidate_rkey = wqe->invalidate_rkey;
+}
+
+/* A snapshot of the payload in the burst's arena. */
+static enum vb_roce_progress copy_payload(struct vb_qp *qp, struct vb_send_wqe *wqe, uint64_t offset, uint32_t length,
+					  struct vb_burst *out, struct iovec *span)
+{
+	struct vb_fault_record why = {0};
+
+	if (!vb_burst_has_room(out, 1, length))
+		return VB_PROGRESS_BURST_FULL;
+	span->iov_base = vb_burst_copy_area(out, length);
+	span->iov_len = length;
+	if (vb_memory_gather(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, offset, span->iov_base,
+			     length, &why))
+		return VB_PROGRESS_SENT;
+	vb_roce_work_fail(qp, wqe, IBV_WC_LOC_PROT_ERR, &why);
+	return VB_PROGRESS_MUST_WAIT;
+}
+
+enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index, bool copy,
+					  const struct vb_path *path, struct vb_roce_packet *packet,
+					  struct vb_burst *out)
+{
+	uint32_t mtu = vb_roce_engine(qp)->mtu;
+	uint32_t length = vb_roce_payload(wqe->length, mtu, index);
+	uint64_t offset = (uint64_t)index * mtu;
+	enum vb_roce_progress progress;
+	struct vb_fault_record why = {0};
+	struct iovec spans[VB_WORK_SPANS];
+	int count = 0;
+
+	if (!vb_burst_has_room(out, VB_WORK_SPANS, 0))
+		return VB_PROGRESS_BURST_FULL;
+	if (wqe->is_inline) {
+		/* Stands in the ring until the element is retired, and nobody can change it. */
+		spans[0] = (struct iovec){vb_send_wqe_inline(wqe) + offset, length};
+		count = 1;
+	} else if (length > 0) {
+		if (!copy)
+			count = vb_memory_gather_spans(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,
+						       offset, length, spans, VB_WORK_SPANS, &why);
+		if (count < 0) {
+			vb_roce_work_fail(qp, wqe, IBV_WC_LOC_PROT_ERR, &why);
+			return VB_PROGRESS_MUST_WAIT;
+		}
+		if (count == 0) {
+			progress = copy_payload(qp, wqe, offset, length, out, &spans[0]);
+			if (progress != VB_PROGRESS_SENT)
+				return progress;
+			count = 1;
+		}
+	}
+	vb_burst_append(out, path, packet, spans, (unsigned)count);
+	return VB_PROGRESS_SENT;
+}
+
+bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb_time now)
+{
+	if (requester->paced < now)
+		requester->paced = now;
+	if (requester->paced - now > VB_PACE_BURST) {
+		requester->pace_waits = true;
+		return false;
+	}
+	requester->paced += VB_NANOSECONDS(charge);
+	return true;
+}
