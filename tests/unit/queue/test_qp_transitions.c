@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * THE modify-QP table against a second one (expected_transitions.h): every type × from × to × single
+ * deviation, and for the small masks every combination.
+ */
+#include "expected_transitions.h"
+#include "queue/qp_transitions.h"
+
+/* All 2^22 masks would be too many for each of 147 transitions; what is decided bit by bit is tested by all pairs
+ * of bits flipped away from the smallest and the largest legal mask. */
+static void every_transition_and_every_deviation(void **state)
+{
+	unsigned valid = 0;
+
+	(void)state;
+	for (unsigned t = 0; t < 3; t++)
+		for (unsigned from = 0; from <= 6; from++)
+			for (unsigned to = 0; to <= 6; to++) {
+				struct answer answer = look_up(types[t].word, from, to);
+				int bases[3] = {answer.required, answer.required | answer.optional, 0};
+				const struct vb_qp_transition *row = vb_qp_transition(types[t].type, from, to);
+
+				valid += answer.valid;
+				assert_int_equal(row->valid, answer.valid);
+				assert_int_equal(row->required, answer.required & ~IBV_QP_CUR_STATE);
+				assert_int_equal(row->optional, answer.optional & ~IBV_QP_CUR_STATE);
+				for (unsigned b = 0; b < 3; b++)
+					for (unsigned i = 0; i < BITS; i++)
+						for (unsigned j = 0; j < BITS; j++) {
+							int mask = (bases[b] ^ words[i].bit ^ words[j].bit) | IBV_QP_STATE;
+							int attributes = mask & ~IBV_QP_STATE;
+							int missing = answer.required & ~attributes;
+							int extra = attributes & ~(answer.required | answer.optional);
+
+							assert_int_equal(vb_qp_transition_allows(types[t].type, from, to, mask),
+									 answer.valid && !missing && !extra);
+							if (answer.valid)
+								assert_int_equal(vb_qp_transition_missing(types[t].type, from,
+													  to, mask),
+										 missing | extra);
+						}
+			}
+	assert_int_equal(valid, 27 + 3 * 7 * 2);
+}
+
+/* UD has few attributes: there every mask of its own bits is tried. */
+static void every_mask_of_datagrams(void **state)
+{
+	static const char *const bits[] = {"cur", "notify", "access", "pkey", "port", "qkey", "sq_psn", "av"};
+
+	(void)state;
+	for (unsigned from = 0; from <= 6; from++)
+		for (unsigned to = 0; to <= 6; to++)
+			for (unsigned chosen = 0; chosen < 256; chosen++) {
+				struct answer answer = look_up("ud", from, to);
+				int mask = 0;
+
+				for (unsigned i = 0; i < 8; i++)
+					if (chosen & 1u << i)
+						mask |= mask_of(bits[i]);
+				assert_int_equal(vb_qp_transition_allows(IBV_QPT_UD, from, to, mask | IBV_QP_STATE),
+						 answer.valid && (mask & answer.required) == answer.required &&
+							 (mask & ~(answer.required | answer.optional)) == 0);
+			}
+}
+
+static void strangers_are_refused(void **state)
+{
+	(void)state;
+	assert_false(vb_qp_transition(IBV_QPT_RAW_PACKET, IBV_QPS_RESET, IBV_QPS_INIT)->valid);
+	assert_false(vb_qp_transition(IBV_QPT_XRC_SEND, IBV_QPS_RESET, IBV_QPS_RESET)->valid);
+	assert_false(vb_qp_transition(IBV_QPT_RC, IBV_QPS_UNKNOWN, IBV_QPS_RESET)->valid);
+	assert_false(vb_qp_transition(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_UNKNOWN)->valid);
+	assert_false(vb_qp_transition(IBV_QPT_RC, (enum ibv_qp_state)-1, IBV_QPS_ERR)->valid);
+	assert_false(vb_qp_transition_allows(IBV_QPT_RC, IBV_QPS_RESET, (enum ibv_qp_state)1000, IBV_QP_STATE));
+	assert_false(vb_qp_transition_allows(IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_INIT, 1 << 30));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_transition_and_every_deviation),
+		cmocka_unit_test(every_mask_of_datagrams),
+		cmocka_unit_test(strangers_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
