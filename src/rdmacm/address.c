@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rdma_bind_addr and rdma_resolve_addr: from IP addresses to a device, a source and a port.
+ *
+ * The destination's GID is its IP address (RoCEv2), so nothing is asked of the network: the host's routing table says which
+ * source and interface to use, and the device is the one of the interface that carries the source address. Mistakes
+ * in the arguments come back as -1; what the routing table has against a destination comes as RDMA_CM_EVENT_ADDR_ERROR.
+ */
+#include "rdmacm/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
+#include <string.h>
+
+#include "io/route.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/device.h"
+#include "rdmacm/export.h"
+#include "rdmacm/id.h"
+#include "rdmacm/link.h"
+
+enum { FAMILY_IB = 27 };                 /* AF_IB of the kernel */
+
+socklen_t vb_rdmacm_address_length(const struct sockaddr *address)
+{
+	if (address == NULL)
+		return 0;
+	switch (address->sa_family) {
+	case AF_INET:
+		return sizeof(struct sockaddr_in);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return 0;
+	}
+}
+
+int vb_rdmacm_address_from(struct vb_cm_address *address, const struct sockaddr *from)
+{
+	memset(address, 0, sizeof(*address));
+	if (from == NULL)
+		return -EINVAL;
+	address->family = from->sa_family;
+	if (from->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)from;
+
+		address->port = ntohs(in->sin_port);
+		if (in->sin_addr.s_addr == htonl(INADDR_ANY))
+			return 0;
+		address->gid[10] = address->gid[11] = 0xff;
+		memcpy(address->gid + 12, &in->sin_addr, 4);
+		return 0;
+	}
+	if (from->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const void *)from;
+
+		address->port = ntohs(in6->sin6_port);
+		address->scope = in6->sin6_scope_id;
+		memcpy(address->gid, &in6->sin6_addr, 16);
+		return 0;
+	}
+	return from->sa_family == FAMILY_IB ? -EAFNOSUPPORT : -EINVAL;
+}
+
+void vb_rdmacm_address_to(struct sockaddr_storage *to, const struct vb_cm_address *address)
+{
+	memset(to, 0, sizeof(*to));
+	if (address->family == AF_INET) {
+		struct sockaddr_in *in = (void *)to;
+
+		in->sin_family = AF_INET;
+		in->sin_port = htons(address->port);
+		memcpy(&in->sin_addr, address->gid + 12, 4);
+	} else if (address->family == AF_INET6) {
+		struct sockaddr_in6 *in6 = (void *)to;
+
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons(address->port);
+		in6->sin6_scope_id = address->scope;
+		memcpy(&in6->sin6_addr, address->gid, 16);
+	}
+}
+
+bool vb_rdmacm_address_is_wildcard(const struct vb_cm_address *address)
+{
+	static const uint8_t any[16];
+
+	return memcmp(address->gid, any, sizeof(any)) == 0;
+}
+
+/* An unspecified destination means this host, as for TCP. */
+static void use_loopback(struct vb_cm_address *address)
+{
+	if (address->family == AF_INET) {
+		address->gid[10] = address->gid[11] = 0xff;
+		address->gid[12] = 127;
+	}
+	address->gid[15] = 1;
+}
+
+/* The device whose interface carries `address`; scope says which where several do. */
+static int bind_device(struct vb_rdmacm_id *id, const struct vb_cm_address *address, uint32_t preferred)
+{
+	uint32_t interface_index;
+	int error = vb_route_interface_of(address->gid, address->scope != 0 ? address->scope : preferred, &interface_index);
+
+	if (error != 0)
+		return error;
+	error = vb_rdmacm_device_bind(id, interface_index);
+	if (error != 0)
+		return error;
+	memcpy(id->id.route.addr.addr.ibaddr.sgid.raw, address->gid, 16);
+	id->id.route.addr.addr.ibaddr.pkey = htons(0xffff); /* the default partition: RoCE has no other here */
+	return 0;
+}
+
+/* Let the daemon reserve the port. On success the id knows its source. */
+static int reserve_port(struct vb_rdmacm_id *id, const struct vb_cm_address *source)
+{
+	struct vb_cm_command command = {
+		.verb = VB_CM_BIND,
+		.port_space = id->id.ps,
+		.source = *source,
+		.interface_index = id->interface_index,
+		.reuse_address = id->reuse_address,
+		.address_family_only = id->address_family_only,
+	};
+	struct vb_cm_reply reply;
+	int error = vb_rdmacm_link_call(id, &command, &reply);
+
+	if (error != 0)
+		return error;
+	id->source = *source;
+	id->source.port = reply.source.port;
+	vb_rdmacm_address_to(&id->id.route.addr.src_storage, &id->source);
+	vb_rdmacm_id_become(id, VB_RDMACM_BOUND);
+	return 0;
+}
+
+VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *public_id, struct sockaddr *addr)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
+	struct vb_cm_address source;
+	int error;
+
+	if (id == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	error = vb_rdmacm_address_from(&source, addr);
+	if (error == 0 && vb_rdmacm_id_state(id) != VB_RDMACM_IDLE)
+		error = -EINVAL;
+	if (error == 0 && !vb_rdmacm_address_is_wildcard(&source))
+		error = bind_device(id, &source, 0);
+	if (error == 0)
+		error = reserve_port(id, &source);
+	return vb_rdmacm_result(error);
+}
+
+/* Everything the routing table has to say. On success the id is bound to a device and `source` is complete but for the port. */
+static int find_way(struct vb_rdmacm_id *id, struct vb_cm_address *source, const struct vb_cm_address *destination)
+{
+	bool chosen = !vb_rdmacm_address_is_wildcard(source);
+	uint32_t scope = destination->scope != 0 ? destination->scope : source->scope;
+	struct vb_route route;
+	int error = vb_route_lookup(destination->gid, chosen ? source->gid : NULL, scope, &route);
+
+	if (error != 0)
+		return error;
+	if (!chosen) {
+		memcpy(source->gid, route.source, 16);
+		source->scope = scope;
+		if (vb_rdmacm_address_is_wildcard(source))
+			return -EADDRNOTAVAIL;
+	}
+	return id->device != NULL ? 0 : bind_device(id, source, route.interface_index);
+}
+
+VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *src_addr, struct sockaddr *dst_addr, int timeout_ms)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
+	struct vb_cm_address source, destination;
+	enum vb_rdmacm_state state;
+	int error;
+
+	(void)timeout_ms; /* the routing table answers at once */
+	if (id == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	error = vb_rdmacm_address_from(&destination, dst_addr);
+	if (error != 0)
+		return vb_rdmacm_result(error);
+	state = vb_rdmacm_id_state(id);
+	if (state == VB_RDMACM_BOUND) {
+		source = id->source;
+	} else if (state != VB_RDMACM_IDLE) {
+		return vb_rdmacm_fail(EINVAL);
+	} else if (src_addr != NULL) {
+		error = vb_rdmacm_address_from(&source, src_addr);
+		if (error != 0)
+			return vb_rdmacm_result(error);
+	} else {
+		source = (struct vb_cm_address){.family = destination.family};
+	}
+	if (source.family != destination.family)
+		return vb_rdmacm_fail(EINVAL);
+	if (vb_rdmacm_address_is_wildcard(&destination))
+		use_loopback(&destination);
+
+	error = find_way(id, &source, &destination);
+	if (error != 0) {
+		error = vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ADDR_ERROR, error);
+		return error != 0 ? vb_rdmacm_result(error) : vb_rdmacm_id_complete(id);
+	}
+	if (state == VB_RDMACM_IDLE) {
+		error = reserve_port(id, &source);
+		if (error != 0)
+			return vb_rdmacm_result(error);
+	} else {
+		id->source = source;
+		vb_rdmacm_address_to(&id->id.route.addr.src_storage, &id->source);
+		memcpy(id->id.route.addr.addr.ibaddr.sgid.raw, source.gid, 16);
+		id->id.route.addr.addr.ibaddr.pkey = htons(0xffff);
+	}
+	id->destination = destination;
+	vb_rdmacm_address_to(&id->id.route.addr.dst_storage, &destination);
+	memcpy(id->id.route.addr.addr.ibaddr.dgid.raw, destination.gid, 16);
+	vb_rdmacm_id_become(id, VB_RDMACM_ADDRESS_RESOLVED);
+	error = vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	return error != 0 ? vb_rdmacm_result(error) : vb_rdmacm_id_complete(id);
+}
+
+static __be16 port_of(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET)
+		return ((const struct sockaddr_in *)(const void *)address)->sin_port;
+	if (address->ss_family == AF_INET6)
+		return ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
+	return 0;
+}
+
+VB_EXPORT __be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return port_of(&id->route.addr.src_storage);
+}
+
+VB_EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+	return port_of(&id->route.addr.dst_storage);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What becomes of an id when its daemon was replaced:
+ *
+ *   idle, disconnected, failed   created anew
+ *   bound, resolved, listening   adopted with address and port
+ *   connected                    adopted: data flows on regardless, and a disconnect works again
+ *   accepted                     adopted as connected: our queue pair is ready, whether or not the RTU came
+ *   connecting                   its REQ is sent again
+ *   disconnecting                the peer's answer is lost: reported as disconnected
+ *   requested                    lost; accepting it fails, as when the peer had given up
+ */
+#include "rdmacm/adopt.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/unix_socket.h"
+#include "progress/daemon_client.h"
+#include "rdmacm/channel.h"
+
+#define ADOPT_TIMEOUT VB_SECONDS(5)
+
+int vb_rdmacm_daemon_connect(void)
+{
+	struct vb_daemon_client client;
+	int error = vb_daemon_client_connect(&client, true);
+
+	return error != 0 ? error : client.fd;
+}
+
+/* Say one command and read until its reply. */
+static int converse(int fd, struct vb_cm_command *command, struct vb_cm_reply *reply,
+		    int (*otherwise)(const void *bytes, size_t length))
+{
+	static uint64_t serial = UINT64_C(1) << 63; /* far from those of link.c; adoption is serialised by its lock */
+	vb_time deadline = vb_clock_now() + ADOPT_TIMEOUT;
+	_Alignas(8) char bytes[4096];
+	int error;
+
+	command->type = VB_CM_COMMAND;
+	command->serial = ++serial;
+	error = vb_unix_send(fd, command, sizeof(*command), NULL, 0, true);
+	while (error == 0) {
+		ssize_t length = vb_unix_receive(fd, bytes, sizeof(bytes), NULL, 0, &(unsigned){0}, deadline);
+
+		if (length == -EINTR)
+			continue;
+		if (length <= 0)
+			return length == 0 ? -ECONNRESET : (int)length;
+		memcpy(reply, bytes, (size_t)length < sizeof(*reply) ? (size_t)length : sizeof(*reply));
+		if ((size_t)length == sizeof(*reply) && reply->type == VB_CM_REPLY && reply->serial == command->serial)
+			return 0;
+		error = otherwise(bytes, (size_t)length);
+	}
+	return error;
+}
+
+/* Caller holds id->lock. Which state to adopt it in; 0: create it anew. */
+static uint32_t describe(struct vb_rdmacm_id *id, struct vb_cm_command *command)
+{
+	*command = (struct vb_cm_command){
+		.verb = VB_CM_ADOPT,
+		.port_space = id->id.ps,
+		.qp_type = id->id.qp_type,
+		.backlog = id->backlog,
+		.reuse_address = id->reuse_address,
+		.address_family_only = id->address_family_only,
+		.remote_cookie = id->remote_cookie,
+		.source = id->source,
+		.destination = id->destination,
+		.interface_index = id->interface_index,
+		.conn = id->peer,
+	};
+	switch (vb_rdmacm_id_state(id)) {
+	case VB_RDMACM_BOUND:
+	case VB_RDMACM_ADDRESS_RESOLVED:
+	case VB_RDMACM_ROUTE_RESOLVED:
+	case VB_RDMACM_CONNECTING:
+		command->state = VB_CM_ADOPTED_BOUND;
+		break;
+	case VB_RDMACM_LISTENING:
+		command->state = VB_CM_ADOPTED_LISTENING;
+		break;
+	case VB_RDMACM_ACCEPTED:
+	case VB_RDMACM_RESPONDED:
+	case VB_RDMACM_CONNECTED:
+		command->state = VB_CM_ADOPTED_CONNECTED;
+		break;
+	default:
+		command->verb = VB_CM_CREATE;
+		break;
+	}
+	return command->state;
+}
+
+static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length))
+{
+	struct vb_cm_command command, connect = {0};
+	struct vb_cm_reply reply;
+	enum vb_rdmacm_state state;
+	int error;
+
+	pthread_mutex_lock(&id->lock);
+	state = vb_rdmacm_id_state(id);
+	describe(id, &command);
+	if (state == VB_RDMACM_CONNECTING && id->connect_command != NULL)
+		connect = *id->connect_command;
+	pthread_mutex_unlock(&id->lock);
+
+	error = converse(fd, &command, &reply, otherwise);
+	if (error == 0 && reply.error != 0 && command.verb == VB_CM_ADOPT) {
+		vb_log(VB_LOG_WARN, "verbenad was replaced and could not take over port %u: %s", id->source.port,
+		       strerror(reply.error));
+		command = (struct vb_cm_command){.verb = VB_CM_CREATE, .port_space = id->id.ps, .qp_type = id->id.qp_type};
+		error = converse(fd, &command, &reply, otherwise);
+	}
+	if (error != 0)
+		return error;
+	id->handle = reply.error == 0 ? reply.id : 0;
+
+	if (connect.verb == VB_CM_CONNECT) {
+		connect.id = id->handle;
+		error = converse(fd, &connect, &reply, otherwise);
+		if (error == 0 && reply.error != 0)
+			(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_CONNECT_ERROR, -reply.error);
+	} else if (state == VB_RDMACM_ACCEPTED) {
+		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	} else if (state == VB_RDMACM_DISCONNECTING) {
+		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	} else if (state == VB_RDMACM_REQUESTED) {
+		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
+	}
+	return error;
+}
+
+int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, int (*otherwise)(const void *bytes, size_t length))
+{
+	struct vb_rdmacm_id *chain = vb_rdmacm_registry_drain(registry);
+	int error = 0;
+
+	while (chain != NULL) {
+		struct vb_rdmacm_id *id = chain;
+
+		chain = id->registry_next;
+		if (error == 0)
+			error = adopt(fd, id, otherwise);
+		if (error != 0)
+			id->handle = 0; /* the next daemon will be told */
+		(void)vb_rdmacm_registry_insert(registry, id); /* never grows: it held as many before */
+	}
+	return error;
+}

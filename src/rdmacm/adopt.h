@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finding a verbenad to talk to, and telling a new one what the old one knew.
+ */
+#ifndef VB_RDMACM_ADOPT_H
+#define VB_RDMACM_ADOPT_H
+
+#include <stddef.h>
+
+#include "rdmacm/registry.h"
+
+/* A connection on which the daemon has been greeted; starts one when there is none. Descriptor or -errno (message logged). */
+int vb_rdmacm_daemon_connect(void);
+
+/* Tell the daemon at `fd` about every id, giving each its new handle. What the daemon says besides goes to `otherwise`.
+ * 0 or -errno: the daemon does not answer. Caller keeps everybody else from the registry. */
+int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, int (*otherwise)(const void *bytes, size_t length));
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Event channels. The descriptor is an eventfd that is readable exactly while events are queued: it is written when the queue
+ * stops being empty and read when it becomes so, both under the channel's lock, so poll() and rdma_get_cm_event() never
+ * disagree. A blocking get waits on a futex rather than in read(): like the kernel's channel it then restarts or returns EINTR as the
+ * program's signal handlers ask (SA_RESTART).
+ */
+#include "rdmacm/channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "rdmacm/export.h"
+
+VB_EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct vb_rdmacm_channel *channel = calloc(1, sizeof(*channel));
+
+	if (channel == NULL)
+		return NULL;
+	channel->channel.fd = eventfd(0, EFD_CLOEXEC);
+	if (channel->channel.fd < 0) {
+		free(channel);
+		return NULL;
+	}
+	pthread_mutex_init(&channel->lock, NULL);
+	vb_list_init(&channel->events);
+	return &channel->channel;
+}
+
+VB_EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *public_channel)
+{
+	struct vb_rdmacm_channel *channel = vb_rdmacm_channel_of(public_channel);
+
+	if (channel == NULL)
+		return;
+	/* The man page forbids this while ids are left; events that nobody will take any more are dropped. */
+	VB_LIST_FOR_EACH(node, &channel->events) {
+		vb_list_remove(node);
+		free(vb_container_of(node, struct vb_rdmacm_event, node));
+	}
+	close(channel->channel.fd);
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+}
+
+void vb_rdmacm_channel_put(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event *event)
+{
+	bool was_empty;
+
+	pthread_mutex_lock(&channel->lock);
+	was_empty = vb_list_is_empty(&channel->events);
+	vb_list_append(&channel->events, &event->node);
+	if (was_empty)
+		(void)!write(channel->channel.fd, &(uint64_t){1}, sizeof(uint64_t));
+	__atomic_add_fetch(&channel->sequence, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &channel->sequence, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+/* Caller holds channel->lock; the last event has just been removed. The eventfd holds 1, so this never blocks. */
+static void make_unreadable(struct vb_rdmacm_channel *channel)
+{
+	uint64_t value;
+
+	(void)!read(channel->channel.fd, &value, sizeof(value));
+}
+
+static struct vb_rdmacm_event *pop_event(struct vb_rdmacm_channel *channel)
+{
+	struct vb_rdmacm_event *event;
+	struct vb_rdmacm_id *owner;
+
+	if (vb_list_is_empty(&channel->events))
+		return NULL;
+	event = vb_container_of(channel->events.next, struct vb_rdmacm_event, node);
+	vb_list_remove(&event->node);
+	if (vb_list_is_empty(&channel->events))
+		make_unreadable(channel);
+	/* Counted before the channel is let go: a destroy that runs now either still found the event queued or waits for its ack. */
+	owner = event->owner;
+	__atomic_add_fetch(&owner->unacked, 1, __ATOMIC_SEQ_CST);
+	return event;
+}
+
+int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event **event)
+{
+	for (;;) {
+		uint32_t seen;
+		int flags;
+
+		pthread_mutex_lock(&channel->lock);
+		seen = __atomic_load_n(&channel->sequence, __ATOMIC_ACQUIRE);
+		*event = pop_event(channel);
+		pthread_mutex_unlock(&channel->lock);
+		if (*event != NULL)
+			return 0;
+		flags = fcntl(channel->channel.fd, F_GETFL);
+		if (flags < 0)
+			return -errno;
+		if (flags & O_NONBLOCK)
+			return -EAGAIN;
+		if (syscall(SYS_futex, &channel->sequence, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0) != 0 && errno == EINTR)
+			return -EINTR;
+	}
+}
+
+bool vb_rdmacm_channel_is_empty(struct vb_rdmacm_channel *channel)
+{
+	bool empty;
+
+	pthread_mutex_lock(&channel->lock);
+	empty = vb_list_is_empty(&channel->events);
+	pthread_mutex_unlock(&channel->lock);
+	return empty;
+}
+
+void vb_rdmacm_channel_remove(struct vb_rdmacm_channel *channel, const struct vb_rdmacm_id *owner, struct vb_list *events)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&channel->lock);
+	VB_LIST_FOR_EACH(node, &channel->events) {
+		if (vb_container_of(node, struct vb_rdmacm_event, node)->owner != owner)
+			continue;
+		vb_list_remove(node);
+		vb_list_append(events, node);
+		any = true;
+	}
+	if (any && vb_list_is_empty(&channel->events))
+		make_unreadable(channel);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+int vb_rdmacm_channel_tell(struct vb_rdmacm_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct vb_rdmacm_event *event = calloc(1, sizeof(*event));
+
+	if (event == NULL)
+		return -ENOMEM;
+	event->owner = id;
+	event->event.id = &id->id;
+	event->event.event = type;
+	event->event.status = status;
+	pthread_mutex_lock(&id->lock);
+	vb_rdmacm_channel_put(vb_rdmacm_channel_of(id->id.channel), event);
+	pthread_mutex_unlock(&id->lock);
+	return 0;
+}

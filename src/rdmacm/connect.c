@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Connections: connect, listen, accept, reject, establish, notify, disconnect. verbenad speaks the CM protocol; here its outcome is
+ * turned into the states of the id and of its queue pair.
+ *
+ *   active    connect: REQ          passive   CONNECT_REQUEST event -> accept: QP to RTS, then REP
+ *             REP: QP to RTS, RTU             RTU: ESTABLISHED
+ *
+ * How much private data fits (man rdma_connect, rdma_accept, rdma_reject): what a MAD has room for, less the 36 bytes of IP
+ * addresses that rdma_cm puts into REQ and SIDR_REQ.
+ */
+#include "rdmacm/connect.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/random.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/device.h"
+#include "rdmacm/ece.h"
+#include "rdmacm/export.h"
+#include "rdmacm/link.h"
+#include "rdmacm/qp_attr.h"
+#include "rdmacm/route.h"
+
+enum {
+	ROOM_REQ = 56,
+	ROOM_SIDR_REQ = 180,
+	ROOM_REP = 196,
+	ROOM_SIDR_REP = 136,
+	ROOM_REJ = 148,
+
+	REASON_CONSUMER = 28,            /* IBA 12.6.7.2 */
+	REASON_VENDOR_OPTION = 35,
+
+	MOST_RETRIES = 7,                /* three bits */
+};
+
+static uint8_t smaller(uint8_t a, uint8_t b)
+{
+	return a < b ? a : b;
+}
+
+/* rdma_connect and rdma_accept refuse what the device cannot do. */
+static bool parameters_are_valid(const struct vb_rdmacm_id *id, const struct rdma_conn_param *param)
+{
+	if (id->id.ps != RDMA_PS_TCP)
+		return true;
+	if (param == NULL)
+		return id->id.qp != NULL;
+	if (param->responder_resources != RDMA_MAX_RESP_RES && param->responder_resources > id->device->max_responder_resources)
+		return false;
+	return param->initiator_depth == RDMA_MAX_INIT_DEPTH || param->initiator_depth <= id->device->max_initiator_depth;
+}
+
+/* What goes into the message, private data last: the endpoint's own (rdma_getaddrinfo's ai_connect) before the program's. */
+static int fill_parameters(struct vb_rdmacm_id *id, const struct rdma_conn_param *param, size_t room, struct vb_cm_conn *conn)
+{
+	size_t length = param != NULL && param->private_data != NULL ? param->private_data_len : 0;
+
+	if (id->connect_length > room || length > room - id->connect_length)
+		return -EINVAL;
+	conn->qp_type = (uint8_t)id->id.qp_type;
+	conn->starting_psn = id->starting_psn;
+	conn->responder_resources = id->responder_resources;
+	conn->initiator_depth = id->initiator_depth;
+	conn->flow_control = param != NULL ? param->flow_control != 0 : 0;
+	conn->retry_count = param != NULL ? smaller(param->retry_count, MOST_RETRIES) : MOST_RETRIES;
+	conn->rnr_retry_count = param != NULL ? smaller(param->rnr_retry_count, MOST_RETRIES) : MOST_RETRIES;
+	if (id->id.qp != NULL) {
+		conn->qpn = id->id.qp->qp_num;
+		conn->srq = id->id.qp->srq != NULL;
+	} else if (param != NULL) {
+		conn->qpn = param->qp_num;
+		conn->srq = param->srq != 0;
+	}
+	conn->qkey = vb_rdmacm_id_is_datagram(id) ? RDMA_UDP_QKEY : 0;
+	conn->path_mtu = id->path.mtu;
+	conn->ack_timeout = vb_rdmacm_route_ack_timeout(id);
+	conn->traffic_class = id->path.traffic_class;
+	conn->hop_limit = id->path.hop_limit;
+	conn->flow_label = ntohl(id->path.flow_label);
+	conn->private_data_length = (uint16_t)(id->connect_length + length);
+	if (id->connect_length != 0)
+		memcpy(conn->private_data, id->connect_data, id->connect_length);
+	if (length != 0)
+		memcpy(conn->private_data + id->connect_length, param->private_data, length);
+	return 0;
+}
+
+void vb_rdmacm_connect_forget(struct vb_rdmacm_id *id)
+{
+	pthread_mutex_lock(&id->lock);
+	free(id->connect_command);
+	id->connect_command = NULL;
+	pthread_mutex_unlock(&id->lock);
+}
+
+static int send_request(struct vb_rdmacm_id *id, const struct vb_cm_command *command)
+{
+	struct vb_cm_command *copy = malloc(sizeof(*copy));
+	struct vb_cm_command said = *command;
+	int error;
+
+	if (copy == NULL)
+		return -ENOMEM;
+	*copy = *command;
+	pthread_mutex_lock(&id->lock);
+	id->connect_command = copy;
+	pthread_mutex_unlock(&id->lock);
+	/* Before the call: the answer may be taken by another thread before this one wakes. */
+	vb_rdmacm_id_become(id, VB_RDMACM_CONNECTING);
+	error = vb_rdmacm_link_call(id, &said, NULL);
+	if (error != 0) {
+		vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
+		vb_rdmacm_connect_forget(id);
+	}
+	return error;
+}
+
+VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param *conn_param)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
+	struct vb_cm_command command = {.verb = VB_CM_CONNECT};
+	int error;
+
+	if (id == NULL || vb_rdmacm_id_state(id) != VB_RDMACM_ROUTE_RESOLVED || !parameters_are_valid(id, conn_param))
+		return vb_rdmacm_fail(EINVAL);
+	id->initiator_depth = conn_param != NULL && conn_param->initiator_depth != RDMA_MAX_INIT_DEPTH ?
+				      conn_param->initiator_depth : id->device->max_initiator_depth;
+	id->responder_resources = conn_param != NULL && conn_param->responder_resources != RDMA_MAX_RESP_RES ?
+					  conn_param->responder_resources : id->device->max_responder_resources;
+	id->starting_psn = vb_random_u32() & 0xffffff;
+
+	error = fill_parameters(id, conn_param, vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REQ : ROOM_REQ, &command.conn);
+	if (error != 0)
+		return vb_rdmacm_result(error);
+	id->retry_count = command.conn.retry_count;
+	command.port_space = id->id.ps;
+	command.qp_type = id->id.qp_type;
+	command.source = id->source;
+	command.destination = id->destination;
+	command.interface_index = id->interface_index;
+	command.conn.ece_vendor = id->local_ece.vendor_id;
+	command.conn.ece_options = id->local_ece.options;
+	error = send_request(id, &command);
+	if (error != 0)
+		return vb_rdmacm_result(error);
+	return vb_rdmacm_id_complete(id);
+}
+
+VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
+	struct vb_cm_command command = {.verb = VB_CM_LISTEN, .backlog = backlog > 0 ? (uint32_t)backlog : 0};
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	int error;
+
+	if (id == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	/* The kernel's rdma_cm lets an unbound id listen, on a port of its choice. */
+	if (vb_rdmacm_id_state(id) == VB_RDMACM_IDLE && rdma_bind_addr(public_id, (struct sockaddr *)&any) != 0)
+		return -1;
+	if (vb_rdmacm_id_state(id) != VB_RDMACM_BOUND)
+		return vb_rdmacm_fail(EINVAL);
+	id->backlog = command.backlog;
+	command.port_space = id->id.ps;
+	command.source = id->source;
+	command.interface_index = id->interface_index;
+	command.reuse_address = id->reuse_address;
+	command.address_family_only = id->address_family_only;
+	error = vb_rdmacm_link_call(id, &command, NULL);
+	if (error == 0)
+		vb_rdmacm_id_become(id, VB_RDMACM_LISTENING);
+	return vb_rdmacm_result(error);
+}
+
+void vb_rdmacm_connect_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event)
+{
+	pthread_mutex_lock(&id->lock);
+	id->peer = event->conn;
+	if (event->remote_cookie != 0)
+		id->remote_cookie = event->remote_cookie;
+	pthread_mutex_unlock(&id->lock);
+	id->remote_ece.vendor_id = event->conn.ece_vendor;
+	id->remote_ece.options = event->conn.ece_options;
+}
+
+static int say_accept(struct vb_rdmacm_id *id, struct vb_cm_command *command)
+{
+	enum vb_rdmacm_state next = vb_rdmacm_id_is_datagram(id) ? VB_RDMACM_CONNECTED : VB_RDMACM_ACCEPTED;
+	int error;
+
+	vb_rdmacm_id_become(id, next);
+	error = vb_rdmacm_link_call(id, command, NULL);
+	if (error != 0) {
+		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
+		vb_rdmacm_qp_error(id);
+	}
+	return vb_rdmacm_result(error);
+}
+
+VB_EXPORT int rdma_accept(struct rdma_cm_id *public_id, struct rdma_conn_param *conn_param)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
+	struct vb_cm_command command = {.verb = VB_CM_ACCEPT};
+	bool datagram;
+	int error;
+
+	if (id == NULL || vb_rdmacm_id_state(id) != VB_RDMACM_REQUESTED || !parameters_are_valid(id, conn_param) ||
+	    (id->id.qp == NULL && conn_param == NULL))
+		return vb_rdmacm_fail(EINVAL);
+	datagram = vb_rdmacm_id_is_datagram(id);
+	/* What the REQ asked for is the most: the specification lets us grant less (IBA 12.7.30). */
+	id->initiator_depth = conn_param == NULL || conn_param->initiator_depth == RDMA_MAX_INIT_DEPTH ?
+				      smaller(id->initiator_depth, id->device->max_initiator_depth) :
+				      conn_param->initiator_depth;
+	id->responder_resources = conn_param == NULL || conn_param->responder_resources == RDMA_MAX_RESP_RES ?
+					  smaller(id->responder_resources, id->device->max_responder_resources) :
+					  conn_param->responder_resources;
+	error = fill_parameters(id, conn_param, datagram ? ROOM_SIDR_REP : ROOM_REP, &command.conn);
+	if (error != 0)
+		return vb_rdmacm_result(error);
+	command.conn.ece_vendor = id->remote_ece.vendor_id;
+	command.conn.ece_options = id->local_ece.options;
+	if (!datagram && (vb_rdmacm_qp_ready_to_receive(id, id->responder_resources) != 0 ||
+			  vb_rdmacm_qp_ready_to_send(id, id->initiator_depth) != 0))
+		return -1;
+	if (say_accept(id, &command) != 0)
+		return -1;
+	if (!datagram)
+		return vb_rdmacm_id_complete(id);
+	if (id->synchronous && id->id.event != NULL) {
+		rdma_ack_cm_event(id->id.event);
+		id->id.event = NULL;
+	}
+	return 0;
+}
+
+static int reject(struct rdma_cm_id *public_id, const void *private_data, uint8_t length, uint32_t reason)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
+	struct vb_cm_command command = {.verb = VB_CM_REJECT, .reason = reason};
+	enum vb_rdmacm_state state;
+	size_t room;
+
+	if (id == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	state = vb_rdmacm_id_state(id);
+	room = vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REP : ROOM_REJ;
+	if ((state != VB_RDMACM_REQUESTED && state != VB_RDMACM_RESPONDED) || length > room)
+		return vb_rdmacm_fail(EINVAL);
+	if (private_data != NULL && length != 0) {
+		command.conn.private_data_length = length;
+		memcpy(command.conn.private_data, private_data, length);
+	}
+	vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
+	return vb_rdmacm_result(vb_rdmacm_link_call(id, &command, NULL));
+}
+
+VB_EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+	return reject(id, private_data, private_data_len, REASON_CONSUMER);
+}
+
+VB_EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+	return reject(id, private_data, private_data_len, REASON_VENDOR_OPTION);
+}
+
+static int send_ready_to_use(struct vb_rdmacm_id *id)
+{
+	struct vb_cm_command command = {.verb = VB_CM_ESTABLISH};
+	int error = vb_rdmacm_link_call(id, &command, NULL);
+
+	if (error == 0)
+		vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
+	return vb_rdmacm_result(error);
+}
+
+int vb_rdmacm_connect_finish(struct vb_rdmacm_id *id)
+{
+	int error;
+
+	if (vb_rdmacm_ece_answer(id) == 0 && vb_rdmacm_qp_ready_to_receive(id, RDMA_MAX_RESP_RES) == 0 &&
+	    vb_rdmacm_qp_ready_to_send(id, RDMA_MAX_INIT_DEPTH) == 0 && send_ready_to_use(id) == 0)
+		return 0;
+	error = errno;
+	vb_rdmacm_qp_error(id);
+	return vb_rdmacm_fail(error);
+}
+
+VB_EXPORT int rdma_establish(struct rdma_cm_id *public_id)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
+
+	/* Only for those who handle their QP themselves; the library does it for its own. */
+	if (id == NULL || id->id.qp != NULL || vb_rdmacm_id_state(id) != VB_RDMACM_RESPONDED)
+		return vb_rdmacm_fail(EINVAL);
+	return send_ready_to_use(id);
+}
+
+VB_EXPORT int rdma_notify(struct rdma_cm_id *public_id, enum ibv_event_type event)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
+	struct vb_cm_command command = {.verb = VB_CM_NOTIFY};
+
+	if (id == NULL || event != IBV_EVENT_COMM_EST)
+		return vb_rdmacm_fail(EINVAL);
+	switch (vb_rdmacm_id_state(id)) {
+	case VB_RDMACM_ACCEPTED:
+		return vb_rdmacm_result(vb_rdmacm_link_call(id, &command, NULL));
+	case VB_RDMACM_CONNECTED:
+		return vb_rdmacm_fail(EISCONN);
+	default:
+		return vb_rdmacm_fail(EINVAL);
+	}
+}
+
+VB_EXPORT int rdma_disconnect(struct rdma_cm_id *public_id)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
+	struct vb_cm_command command = {.verb = VB_CM_DISCONNECT};
+	enum vb_rdmacm_state state;
+	int error;
+
+	if (id == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	state = vb_rdmacm_id_state(id);
+	switch (state) {
+	case VB_RDMACM_ACCEPTED:
+	case VB_RDMACM_RESPONDED:
+	case VB_RDMACM_CONNECTED:
+	case VB_RDMACM_DISCONNECTING:
+	case VB_RDMACM_DISCONNECTED:
+		break;
+	default:
+		return vb_rdmacm_fail(EINVAL);
+	}
+	if (vb_rdmacm_qp_error(id) != 0)
+		return -1;
+	if (vb_rdmacm_id_is_datagram(id))
+		return vb_rdmacm_fail(EINVAL); /* there is no connection to end */
+	if (state != VB_RDMACM_DISCONNECTED)
+		vb_rdmacm_id_become(id, VB_RDMACM_DISCONNECTING);
+	error = vb_rdmacm_link_call(id, &command, NULL);
+	if (state == VB_RDMACM_DISCONNECTING || state == VB_RDMACM_DISCONNECTED)
+		return 0; /* said twice, or after the peer: there is nothing left to go wrong */
+	if (error != 0)
+		return vb_rdmacm_result(error);
+	return vb_rdmacm_id_complete(id);
+}

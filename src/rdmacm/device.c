@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Interfaces come and go while a program runs, so the list of devices is asked for again whenever an interface has no device yet.
+ */
+#include "rdmacm/device.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/export.h"
+#include "rdmacm/id.h"
+
+enum { GIDS_AT_ONCE = 256 };
+
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vb_rdmacm_device *devices;
+
+static uint8_t at_most_a_byte(int value)
+{
+	/* 0xff is RDMA_MAX_RESP_RES: "as much as there is". */
+	return (uint8_t)(value < 0 ? 0 : value > 254 ? 254 : value);
+}
+
+/* Caller holds devices_lock. */
+static int open_device(struct ibv_device *found, uint32_t interface_index, struct vb_rdmacm_device **result)
+{
+	struct vb_rdmacm_device *device = calloc(1, sizeof(*device));
+	struct ibv_device_attr attr;
+	int error;
+
+	if (device == NULL)
+		return -ENOMEM;
+	device->interface_index = interface_index;
+	device->context = ibv_open_device(found);
+	if (device->context == NULL) {
+		error = errno != 0 ? -errno : -ENODEV;
+		goto not_opened;
+	}
+	error = -ibv_query_device(device->context, &attr);
+	if (error != 0)
+		goto not_usable;
+	device->pd = ibv_alloc_pd(device->context);
+	if (device->pd == NULL) {
+		error = -errno;
+		goto not_usable;
+	}
+	device->max_responder_resources = at_most_a_byte(attr.max_qp_rd_atom);
+	device->max_initiator_depth = at_most_a_byte(attr.max_qp_init_rd_atom);
+	device->max_qp_wr = (uint32_t)attr.max_qp_wr;
+	device->next = devices;
+	devices = device;
+	*result = device;
+	return 0;
+
+not_usable:
+	ibv_close_device(device->context);
+not_opened:
+	free(device);
+	return error;
+}
+
+/* Caller holds devices_lock. */
+static struct vb_rdmacm_device *known_device(uint32_t interface_index)
+{
+	struct vb_rdmacm_device *device = devices;
+
+	while (device != NULL && device->interface_index != interface_index)
+		device = device->next;
+	return device;
+}
+
+int vb_rdmacm_device_get(uint32_t interface_index, struct vb_rdmacm_device **device)
+{
+	struct ibv_device **list;
+	int count, error = -ENODEV;
+
+	pthread_mutex_lock(&devices_lock);
+	*device = known_device(interface_index);
+	if (*device != NULL) {
+		pthread_mutex_unlock(&devices_lock);
+		return 0;
+	}
+	list = ibv_get_device_list(&count);
+	for (int i = 0; list != NULL && i < count; i++) {
+		if (ibv_get_device_index(list[i]) == (int)interface_index) {
+			error = open_device(list[i], interface_index, device);
+			break;
+		}
+	}
+	if (list != NULL)
+		ibv_free_device_list(list);
+	pthread_mutex_unlock(&devices_lock);
+	return error;
+}
+
+int vb_rdmacm_device_bind(struct vb_rdmacm_id *id, uint32_t interface_index)
+{
+	struct vb_rdmacm_device *device;
+	int error = vb_rdmacm_device_get(interface_index, &device);
+
+	if (error != 0)
+		return error;
+	id->device = device;
+	id->interface_index = interface_index;
+	id->id.verbs = device->context;
+	id->id.port_num = 1;
+	if (id->id.pd == NULL)
+		id->id.pd = device->pd;
+	return 0;
+}
+
+int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint8_t gid[16])
+{
+	struct ibv_gid_entry entries[GIDS_AT_ONCE];
+	ssize_t count = ibv_query_gid_table(device->context, entries, GIDS_AT_ONCE, 0);
+
+	for (ssize_t i = 0; i < count; i++)
+		if (memcmp(entries[i].gid.raw, gid, 16) == 0 && entries[i].gid_type == IBV_GID_TYPE_ROCE_V2)
+			return (int)entries[i].gid_index;
+	return -EADDRNOTAVAIL;
+}
+
+enum ibv_mtu vb_rdmacm_device_mtu(const struct vb_rdmacm_device *device)
+{
+	struct ibv_port_attr attr;
+
+	return ibv_query_port(device->context, 1, &attr) == 0 ? attr.active_mtu : IBV_MTU_1024;
+}
+
+uint32_t vb_rdmacm_device_smallest_queue(void)
+{
+	int count = 0;
+	struct ibv_context **list = rdma_get_devices(&count);
+	uint32_t smallest = 0;
+
+	if (list != NULL)
+		rdma_free_devices(list);
+	pthread_mutex_lock(&devices_lock);
+	for (struct vb_rdmacm_device *device = devices; device != NULL; device = device->next)
+		if (smallest == 0 || device->max_qp_wr < smallest)
+			smallest = device->max_qp_wr;
+	pthread_mutex_unlock(&devices_lock);
+	return smallest;
+}
+
+VB_EXPORT struct ibv_context **rdma_get_devices(int *num_devices)
+{
+	struct ibv_context **contexts = NULL;
+	struct ibv_device **list;
+	int count = 0, opened = 0;
+
+	list = ibv_get_device_list(&count);
+	if (list == NULL)
+		goto out;
+	contexts = calloc((size_t)count + 1, sizeof(*contexts));
+	for (int i = 0; contexts != NULL && i < count; i++) {
+		struct vb_rdmacm_device *device;
+
+		if (vb_rdmacm_device_get((uint32_t)ibv_get_device_index(list[i]), &device) == 0)
+			contexts[opened++] = device->context;
+	}
+	ibv_free_device_list(list);
+	if (opened == 0) {
+		free(contexts);
+		contexts = NULL;
+		errno = ENODEV;
+	}
+out:
+	if (num_devices != NULL)
+		*num_devices = opened;
+	return contexts;
+}
+
+VB_EXPORT void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Taking events off a channel. An event is finished in the thread that takes it: only then is the queue pair of an answered
+ * connection moved to RTS, a request's id tied to its device, a joined queue pair attached (man rdma_get_cm_event,
+ * rdma_join_multicast). An event that turns out to be nothing the program should see is dropped and the next one taken.
+ */
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/connect.h"
+#include "rdmacm/device.h"
+#include "rdmacm/export.h"
+#include "rdmacm/id.h"
+#include "rdmacm/multicast.h"
+#include "rdmacm/qp_attr.h"
+
+static const char *const event_name[] = {
+	[RDMA_CM_EVENT_ADDR_RESOLVED] = "RDMA_CM_EVENT_ADDR_RESOLVED",
+	[RDMA_CM_EVENT_ADDR_ERROR] = "RDMA_CM_EVENT_ADDR_ERROR",
+	[RDMA_CM_EVENT_ROUTE_RESOLVED] = "RDMA_CM_EVENT_ROUTE_RESOLVED",
+	[RDMA_CM_EVENT_ROUTE_ERROR] = "RDMA_CM_EVENT_ROUTE_ERROR",
+	[RDMA_CM_EVENT_CONNECT_REQUEST] = "RDMA_CM_EVENT_CONNECT_REQUEST",
+	[RDMA_CM_EVENT_CONNECT_RESPONSE] = "RDMA_CM_EVENT_CONNECT_RESPONSE",
+	[RDMA_CM_EVENT_CONNECT_ERROR] = "RDMA_CM_EVENT_CONNECT_ERROR",
+	[RDMA_CM_EVENT_UNREACHABLE] = "RDMA_CM_EVENT_UNREACHABLE",
+	[RDMA_CM_EVENT_REJECTED] = "RDMA_CM_EVENT_REJECTED",
+	[RDMA_CM_EVENT_ESTABLISHED] = "RDMA_CM_EVENT_ESTABLISHED",
+	[RDMA_CM_EVENT_DISCONNECTED] = "RDMA_CM_EVENT_DISCONNECTED",
+	[RDMA_CM_EVENT_DEVICE_REMOVAL] = "RDMA_CM_EVENT_DEVICE_REMOVAL",
+	[RDMA_CM_EVENT_MULTICAST_JOIN] = "RDMA_CM_EVENT_MULTICAST_JOIN",
+	[RDMA_CM_EVENT_MULTICAST_ERROR] = "RDMA_CM_EVENT_MULTICAST_ERROR",
+	[RDMA_CM_EVENT_ADDR_CHANGE] = "RDMA_CM_EVENT_ADDR_CHANGE",
+	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+};
+
+VB_EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+	if ((unsigned)event >= sizeof(event_name) / sizeof(event_name[0]) || event_name[event] == NULL)
+		return "UNKNOWN EVENT";
+	return event_name[event];
+}
+
+static void fill_connection(struct vb_rdmacm_event *event)
+{
+	const struct vb_cm_conn *from = &event->told.conn;
+	struct rdma_conn_param *to = &event->event.param.conn;
+
+	to->private_data = from->private_data_length != 0 ? from->private_data : NULL;
+	to->private_data_len = (uint8_t)from->private_data_length;
+	to->responder_resources = from->responder_resources;
+	to->initiator_depth = from->initiator_depth;
+	to->flow_control = from->flow_control;
+	to->retry_count = from->retry_count;
+	to->rnr_retry_count = from->rnr_retry_count;
+	to->srq = from->srq;
+	to->qp_num = from->qpn;
+}
+
+/* For datagrams: where and how to send to the peer. */
+static int fill_datagram(struct vb_rdmacm_event *event, const struct vb_rdmacm_id *id)
+{
+	const struct vb_cm_conn *from = &event->told.conn;
+	struct rdma_ud_param *to = &event->event.param.ud;
+
+	to->private_data = from->private_data_length != 0 ? from->private_data : NULL;
+	to->private_data_len = (uint8_t)from->private_data_length;
+	to->qp_num = from->qpn;
+	to->qkey = from->qkey;
+	return vb_rdmacm_qp_attr_address(id, &to->ah_attr);
+}
+
+/* The new id was made when the request arrived; only now may it cost an open device. */
+static int take_request(struct vb_rdmacm_event *event)
+{
+	struct vb_rdmacm_id *child = event->child;
+	int error = vb_rdmacm_device_bind(child, event->told.interface_index);
+
+	if (error != 0) {
+		vb_log(VB_LOG_WARN, "a connection request came in through interface %u, which has no device: refused",
+		       event->told.interface_index);
+		vb_rdmacm_id_discard_child(child);
+		event->child = NULL;
+		return error;
+	}
+	event->event.id = &child->id;
+	event->event.listen_id = &event->owner->id;
+	if (vb_rdmacm_id_is_datagram(child))
+		(void)fill_datagram(event, child);
+	else
+		fill_connection(event);
+	event->child = NULL; /* the program's from here on */
+	return 0;
+}
+
+static void take_response(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id)
+{
+	vb_rdmacm_connect_forget(id);
+	vb_rdmacm_connect_learn(id, &event->told);
+	id->initiator_depth = event->told.conn.initiator_depth;
+	id->responder_resources = event->told.conn.responder_resources;
+	vb_rdmacm_id_become(id, VB_RDMACM_RESPONDED);
+	fill_connection(event);
+	if (id->id.qp == NULL)
+		return; /* the program's own QP: CONNECT_RESPONSE, then rdma_establish */
+	if (vb_rdmacm_connect_finish(id) == 0) {
+		event->event.event = RDMA_CM_EVENT_ESTABLISHED;
+		return;
+	}
+	event->event.event = RDMA_CM_EVENT_CONNECT_ERROR;
+	event->event.status = -errno;
+	id->connect_failed = true;
+}
+
+static void take_established(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id)
+{
+	vb_rdmacm_connect_forget(id);
+	if (!event->from_daemon) {
+		vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
+		return;
+	}
+	if (!vb_rdmacm_id_is_datagram(id)) {
+		fill_connection(event);
+		vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
+		return;
+	}
+	vb_rdmacm_connect_learn(id, &event->told);
+	vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
+	event->event.status = fill_datagram(event, id);
+	if (event->event.status != 0)
+		event->event.event = RDMA_CM_EVENT_CONNECT_ERROR;
+}
+
+/* false: not for the program's eyes. */
+static bool finish_event(struct vb_rdmacm_event *event)
+{
+	struct vb_rdmacm_id *id = event->owner;
+
+	if (event->group != NULL)
+		vb_rdmacm_multicast_take(event);
+	if (event->from_daemon) {
+		event->event.id = &id->id;
+		event->event.event = (enum rdma_cm_event_type)event->told.kind;
+		event->event.status = event->told.status;
+	}
+	switch (event->event.event) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		return take_request(event) == 0;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		take_response(event, id);
+		return true;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		take_established(event, id);
+		return true;
+	case RDMA_CM_EVENT_REJECTED:
+		vb_rdmacm_connect_forget(id);
+		if (id->connect_failed)
+			return false;
+		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
+		vb_rdmacm_qp_error(id);
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+		vb_rdmacm_connect_forget(id);
+		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		if (id->connect_failed)
+			return false;
+		vb_rdmacm_id_become(id, VB_RDMACM_DISCONNECTED);
+		break;
+	default:
+		break;
+	}
+	if (event->from_daemon && !vb_rdmacm_id_is_datagram(id))
+		fill_connection(event);
+	return true;
+}
+
+VB_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct vb_rdmacm_event *taken;
+	int error;
+
+	if (channel == NULL || event == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	for (;;) {
+		error = vb_rdmacm_channel_take(vb_rdmacm_channel_of(channel), &taken);
+		if (error != 0)
+			return vb_rdmacm_result(error);
+		if (finish_event(taken))
+			break;
+		rdma_ack_cm_event(&taken->event);
+	}
+	*event = &taken->event;
+	return 0;
+}
+
+VB_EXPORT int rdma_ack_cm_event(struct rdma_cm_event *public_event)
+{
+	struct vb_rdmacm_event *event = (struct vb_rdmacm_event *)(void *)public_event;
+	struct vb_rdmacm_id *owner;
+
+	if (event == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	owner = event->owner;
+	if (event->group != NULL)
+		vb_rdmacm_multicast_acknowledge(event->group);
+	pthread_mutex_lock(&owner->lock);
+	if (__atomic_sub_fetch(&owner->unacked, 1, __ATOMIC_SEQ_CST) == 0)
+		pthread_cond_broadcast(&owner->acked);
+	pthread_mutex_unlock(&owner->lock);
+	free(event);
+	return 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What librdmacm keeps behind a struct rdma_cm_id. The program's pointer is the first member, so one cast leads here.
+ *
+ * Locks, outermost first: link registry (link.c) -> id.lock -> channel.lock. No verbs call is made under any of them.
+ * What belongs to a connection is written by the thread that calls the API on the id and by whoever takes its events; rdma_cm
+ * asks programs not to do both at once on one id. `state` is atomic, and `connect_command` and `peer` change under id.lock, because
+ * the link's thread reads them when it tells a new daemon about us.
+ */
+#ifndef VB_RDMACM_ID_H
+#define VB_RDMACM_ID_H
+
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "wire/cm_command.h"
+
+struct vb_rdmacm_channel;
+struct vb_rdmacm_device;
+
+enum vb_rdmacm_state {
+	VB_RDMACM_IDLE,
+	VB_RDMACM_BOUND,
+	VB_RDMACM_ADDRESS_RESOLVED,
+	VB_RDMACM_ROUTE_RESOLVED,
+	VB_RDMACM_LISTENING,
+	VB_RDMACM_REQUESTED,             /* passive: the peer's REQ is in hand */
+	VB_RDMACM_ACCEPTED,              /* passive: our REP is on its way */
+	VB_RDMACM_CONNECTING,            /* active: our REQ is on its way */
+	VB_RDMACM_RESPONDED,             /* active: the peer's REP is in hand, RTU not yet sent */
+	VB_RDMACM_CONNECTED,
+	VB_RDMACM_DISCONNECTING,         /* our DREQ is on its way */
+	VB_RDMACM_DISCONNECTED,
+	VB_RDMACM_FAILED,                /* rejected, unreachable, error */
+};
+
+struct vb_rdmacm_id {
+	struct rdma_cm_id id;
+
+	struct vb_rdmacm_id *registry_next;
+	uint32_t handle;                 /* verbenad's number for it; changes when the daemon is replaced */
+	enum vb_rdmacm_state state;
+	bool synchronous;                /* NULL channel: the id has one of its own, and calls wait */
+	bool connect_failed;             /* CONNECT_ERROR was reported: nothing else of this attempt will be */
+
+	pthread_mutex_t lock;
+	pthread_cond_t acked;
+	unsigned unacked;                /* events handed to the program and not yet acknowledged */
+
+	struct vb_rdmacm_device *device;
+	struct vb_cm_address source, destination;
+	uint32_t interface_index;        /* 0 until bound to a device */
+	struct ibv_sa_path_rec path;
+	uint32_t backlog;
+
+	uint8_t traffic_class, ack_timeout;
+	bool has_traffic_class, has_ack_timeout;
+	bool reuse_address, address_family_only;
+
+	/* Negotiated; from our point of view. */
+	uint32_t starting_psn;
+	uint8_t responder_resources, initiator_depth;
+	uint8_t retry_count;             /* what the program asked for when connecting */
+	struct vb_cm_conn peer;          /* as the last REQ, REP or SIDR_REP said */
+	uint64_t remote_cookie;
+	struct vb_cm_command *connect_command; /* while CONNECTING: to be said again to a new daemon */
+
+	struct ibv_ece local_ece, remote_ece;
+
+	struct ibv_qp_init_attr *endpoint_attr; /* create_ep on the passive side: for the ids of requests */
+	void *connect_data;              /* create_ep: goes before the program's own private data */
+	size_t connect_length;
+
+	struct vb_list groups;           /* of struct vb_rdmacm_group (multicast.c) */
+};
+
+static inline struct vb_rdmacm_id *vb_rdmacm_id_of(struct rdma_cm_id *id)
+{
+	return (struct vb_rdmacm_id *)(void *)id;
+}
+
+static inline enum vb_rdmacm_state vb_rdmacm_id_state(const struct vb_rdmacm_id *id)
+{
+	return __atomic_load_n(&id->state, __ATOMIC_ACQUIRE);
+}
+
+static inline void vb_rdmacm_id_become(struct vb_rdmacm_id *id, enum vb_rdmacm_state state)
+{
+	__atomic_store_n(&id->state, state, __ATOMIC_RELEASE);
+}
+
+static inline bool vb_rdmacm_id_is_datagram(const struct vb_rdmacm_id *id)
+{
+	return id->id.qp_type == IBV_QPT_UD;
+}
+
+/* An id without a handle yet. channel NULL: synchronous, with a channel of its own. NULL with errno. */
+struct vb_rdmacm_id *vb_rdmacm_id_allocate(struct rdma_event_channel *channel, void *context, enum rdma_port_space port_space,
+					   enum ibv_qp_type qp_type);
+void vb_rdmacm_id_free(struct vb_rdmacm_id *id);
+
+/* rdma_create_id with the type of QP said. 0 or -1 with errno. */
+int vb_rdmacm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+			enum rdma_port_space port_space, enum ibv_qp_type qp_type);
+
+/* The id of an incoming request, made in the link's thread. NULL: no memory. */
+struct vb_rdmacm_id *vb_rdmacm_id_create_child(struct vb_rdmacm_id *listener, const struct vb_cm_event *request);
+
+/* Undo a child no program has seen. */
+void vb_rdmacm_id_discard_child(struct vb_rdmacm_id *child);
+
+/* After a call that ends in an event: on a synchronous id wait for it and turn its status into -1 with errno. */
+int vb_rdmacm_id_complete(struct vb_rdmacm_id *id);
+
+/* -1 with errno; for `return vb_rdmacm_fail(EINVAL)`. */
+int vb_rdmacm_fail(int error);
+/* 0 or -errno from inside -> 0 or -1 with errno. */
+int vb_rdmacm_result(int error);
+
+#endif

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One connection, one thread ("verbena-cm"). Whoever calls puts a record of his call on a list, sends the command and sleeps; the
+ * thread reads everything the daemon says, wakes the caller whose serial a reply repeats, and puts events on the channel of
+ * their id.
+ *
+ *      stopped --call--> connecting --ok--> up --daemon gone--> connecting (while there are ids or callers)
+ *                             |                                     |
+ *                             `--failed--> waiting --time, call-----'
+ *
+ * When the daemon dies the thread connects again (which starts a new one) and tells it about every id (adopt.c) before anybody
+ * else may speak. A call that was under way is said again, at most RETRIES times: the daemon's part in it died with the daemon.
+ *
+ * Locks: send_lock -> lock. `line.lock` guards the registry, the calls and the state; it is never held while writing to the socket, so
+ * that the thread can always go on reading, which is what lets a daemon with a full queue go on.
+ */
+#include "rdmacm/link.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/event.h"
+#include "io/unix_socket.h"
+#include "rdmacm/adopt.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/registry.h"
+
+enum { RETRIES = 3, BACKOFF_FIRST_MS = 50, BACKOFF_LAST_MS = 2000 };
+
+enum link_state { LINK_STOPPED, LINK_CONNECTING, LINK_UP, LINK_WAITING };
+
+struct call {
+	struct vb_list node;
+	uint64_t serial;
+	struct vb_rdmacm_id *creates;    /* CREATE: gets the handle */
+	struct vb_cm_reply reply;
+	int error;                       /* of the link; ECONNRESET: say it again */
+	bool done;
+	pthread_cond_t answered;
+};
+
+static struct {
+	pthread_mutex_t send_lock, lock;
+	pthread_cond_t changed;          /* state */
+	enum link_state state;
+	int fd;
+	int error;                       /* why the last attempt to connect failed */
+	unsigned asked;                  /* callers waiting for the link */
+	uint64_t serial;
+	struct vb_list calls;
+	struct vb_rdmacm_registry registry;
+	bool fork_handled;
+} line = {
+	.send_lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.changed = PTHREAD_COND_INITIALIZER,
+	.fd = -1,
+	.calls = {&line.calls, &line.calls},
+};
+
+/* Caller holds line.lock. */
+static void finish_call(struct call *call, int error)
+{
+	vb_list_remove(&call->node);
+	call->error = error;
+	call->done = true;
+	pthread_cond_signal(&call->answered);
+}
+
+/* Caller holds line.lock. */
+static void handle_reply(const struct vb_cm_reply *reply)
+{
+	VB_LIST_FOR_EACH(node, &line.calls) {
+		struct call *call = vb_container_of(node, struct call, node);
+
+		if (call->serial != reply->serial)
+			continue;
+		call->reply = *reply;
+		if (call->creates != NULL && reply->error == 0) {
+			call->creates->handle = reply->id;
+			if (vb_rdmacm_registry_insert(&line.registry, call->creates) != 0)
+				call->reply.error = ENOMEM;
+		}
+		finish_call(call, 0);
+		return;
+	}
+}
+
+/* An id nobody has: let the daemon forget it (a request gets its REJ). The reply has no caller and is dropped. */
+static void disown(uint32_t handle)
+{
+	struct vb_cm_command command = {.type = VB_CM_COMMAND, .verb = VB_CM_DESTROY, .id = handle};
+
+	(void)vb_unix_send(line.fd, &command, sizeof(command), NULL, 0, false);
+}
+
+/* Caller holds line.lock. */
+static void handle_event(const struct vb_cm_event *told)
+{
+	bool request = told->kind == VB_CM_EVENT_CONNECT_REQUEST;
+	struct vb_rdmacm_id *id = vb_rdmacm_registry_find(&line.registry, request ? told->listen_id : told->id);
+	struct vb_rdmacm_event *event;
+
+	if (id == NULL) {
+		if (request)
+			disown(told->id);
+		return;
+	}
+	event = calloc(1, sizeof(*event));
+	if (event == NULL)
+		return;
+	if (request) {
+		event->child = vb_rdmacm_id_create_child(id, told);
+		if (event->child == NULL || vb_rdmacm_registry_insert(&line.registry, event->child) != 0) {
+			if (event->child != NULL)
+				vb_rdmacm_id_free(event->child);
+			free(event);
+			disown(told->id);
+			return;
+		}
+	}
+	event->owner = id;
+	event->from_daemon = true;
+	event->told = *told;
+	pthread_mutex_lock(&id->lock);
+	vb_rdmacm_channel_put(vb_rdmacm_channel_of(id->id.channel), event);
+	pthread_mutex_unlock(&id->lock);
+}
+
+/* Both ends run on this host, but neither trusts the other: nothing is used before the whole message was checked. */
+static int handle_message(const void *bytes, size_t length)
+{
+	uint32_t type;
+
+	if (length < sizeof(type))
+		return -EPROTO;
+	memcpy(&type, bytes, sizeof(type));
+	if (type == VB_CM_REPLY && length == sizeof(struct vb_cm_reply)) {
+		handle_reply(bytes);
+		return 0;
+	}
+	if (type == VB_CM_EVENT && length == sizeof(struct vb_cm_event)) {
+		const struct vb_cm_event *event = bytes;
+
+		if (event->conn.private_data_length > VB_CM_PRIVATE_DATA)
+			return -EPROTO;
+		handle_event(event);
+		return 0;
+	}
+	return type < VB_CM_COMMAND ? 0 : -EPROTO; /* talk that is not about connections */
+}
+
+/* Read until the daemon is gone. */
+static void serve(int fd)
+{
+	_Alignas(8) char bytes[4096];
+
+	for (;;) {
+		ssize_t length = vb_unix_receive(fd, bytes, sizeof(bytes), NULL, 0, &(unsigned){0}, VB_TIME_NEVER);
+		int error;
+
+		if (length == -EAGAIN || length == -EINTR)
+			continue;
+		if (length <= 0)
+			return;
+		pthread_mutex_lock(&line.lock);
+		error = handle_message(bytes, (size_t)length);
+		pthread_mutex_unlock(&line.lock);
+		if (error != 0) {
+			vb_log_limited(VB_LOG_ERROR, "verbenad said something this librdmacm does not understand: connecting again");
+			return;
+		}
+	}
+}
+
+/* Caller holds line.lock, which is given up meanwhile unless there are ids to tell about. */
+static int connect_and_adopt(void)
+{
+	int fd, error;
+
+	pthread_mutex_unlock(&line.lock);
+	fd = vb_rdmacm_daemon_connect();
+	pthread_mutex_lock(&line.lock);
+	if (fd < 0)
+		return fd;
+	/* From here to the end of adoption nobody may register, destroy or call: the lock stays held. Bounded by adopt's timeout. */
+	error = vb_rdmacm_adopt_all(fd, &line.registry, handle_message);
+	if (error != 0) {
+		close(fd);
+		return error;
+	}
+	line.fd = fd;
+	return 0;
+}
+
+/* The daemon hung up: whoever waits for a reply learns it, and the descriptor is closed when nobody is writing to it. */
+static void hang_up(void)
+{
+	shutdown(line.fd, SHUT_RDWR);
+	pthread_mutex_lock(&line.send_lock);
+	pthread_mutex_lock(&line.lock);
+	close(line.fd);
+	line.fd = -1;
+	line.state = LINK_CONNECTING;
+	VB_LIST_FOR_EACH(node, &line.calls)
+		finish_call(vb_container_of(node, struct call, node), ECONNRESET);
+	pthread_mutex_unlock(&line.send_lock);
+}
+
+static void wait_before_retry(unsigned milliseconds)
+{
+	struct timespec when;
+
+	clock_gettime(CLOCK_REALTIME, &when);
+	when.tv_sec += milliseconds / 1000;
+	when.tv_nsec += (long)(milliseconds % 1000) * 1000000;
+	if (when.tv_nsec >= 1000000000) {
+		when.tv_nsec -= 1000000000;
+		when.tv_sec++;
+	}
+	pthread_cond_timedwait(&line.changed, &line.lock, &when);
+}
+
+static void *link_main(void *unused)
+{
+	unsigned backoff = BACKOFF_FIRST_MS;
+
+	(void)unused;
+	vb_thread_prepare("verbena-cm");
+	pthread_mutex_lock(&line.lock);
+	for (;;) {
+		int error = connect_and_adopt();
+
+		if (error == 0) {
+			backoff = BACKOFF_FIRST_MS;
+			line.error = 0;
+			line.state = LINK_UP;
+			pthread_cond_broadcast(&line.changed);
+			pthread_mutex_unlock(&line.lock);
+			serve(line.fd);
+			hang_up();
+		} else {
+			line.error = error;
+			line.state = LINK_WAITING;
+			pthread_cond_broadcast(&line.changed);
+			if (line.registry.count == 0)
+				break;
+			/* Ids live here: go on trying, ever slower, or at once when somebody asks. */
+			wait_before_retry(backoff);
+			backoff = backoff * 2 < BACKOFF_LAST_MS ? backoff * 2 : BACKOFF_LAST_MS;
+			line.state = LINK_CONNECTING;
+			continue;
+		}
+		if (line.registry.count == 0 && line.asked == 0)
+			break;
+	}
+	line.state = LINK_STOPPED;
+	pthread_cond_broadcast(&line.changed);
+	pthread_mutex_unlock(&line.lock);
+	return NULL;
+}
+
+/* A child shares nothing with its parent's daemon connection: it has no thread, and ids of the parent are not its own. */
+static void forget_after_fork(void)
+{
+	if (line.fd >= 0)
+		close(line.fd);
+	line.fd = -1;
+	line.state = LINK_STOPPED;
+	line.asked = 0;
+	vb_list_init(&line.calls);
+	(void)vb_rdmacm_registry_drain(&line.registry);
+	pthread_mutex_init(&line.lock, NULL);
+	pthread_mutex_init(&line.send_lock, NULL);
+	pthread_cond_init(&line.changed, NULL);
+}
+
+/* Caller holds line.lock. */
+static int start_thread(void)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	pthread_t thread;
+	int error;
+
+	if (!line.fork_handled) {
+		pthread_atfork(NULL, NULL, forget_after_fork);
+		line.fork_handled = true;
+	}
+	sigfillset(&all);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
+	line.state = LINK_CONNECTING;
+	error = pthread_create(&thread, &attributes, link_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	if (error != 0)
+		line.state = LINK_STOPPED;
+	return -error;
+}
+
+/* Wait until somebody answers at the other end. Caller holds line.lock. 0 or -errno of the attempt made for this call. */
+static int bring_up(void)
+{
+	int error = 0;
+
+	if (line.state == LINK_UP)
+		return 0;
+	line.asked++;
+	if (line.state == LINK_STOPPED)
+		error = start_thread();
+	else if (line.state == LINK_WAITING) {
+		line.state = LINK_CONNECTING;
+		pthread_cond_broadcast(&line.changed);
+	}
+	while (error == 0 && line.state == LINK_CONNECTING)
+		pthread_cond_wait(&line.changed, &line.lock);
+	line.asked--;
+	if (error == 0 && line.state != LINK_UP)
+		error = line.error != 0 ? line.error : -ECONNREFUSED;
+	return error;
+}
+
+/* Send, wait. 0, -ECONNRESET: the daemon died meanwhile, or another -errno of the link. */
+static int call_once(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct call *call)
+{
+	int error;
+
+	pthread_mutex_lock(&line.send_lock);
+	pthread_mutex_lock(&line.lock);
+	error = line.state == LINK_UP ? 0 : -ECONNRESET;
+	if (error == 0) {
+		command->type = VB_CM_COMMAND;
+		command->serial = call->serial = ++line.serial;
+		command->id = call->creates != NULL ? 0 : id->handle;
+		vb_list_append(&line.calls, &call->node);
+		pthread_mutex_unlock(&line.lock);
+		/* A send that fails means that the daemon is gone; the thread finds that out by itself and ends the call. */
+		if (vb_unix_send(line.fd, command, sizeof(*command), NULL, 0, true) != 0)
+			shutdown(line.fd, SHUT_RDWR);
+		pthread_mutex_unlock(&line.send_lock);
+		pthread_mutex_lock(&line.lock);
+		while (!call->done)
+			pthread_cond_wait(&call->answered, &line.lock);
+		error = -call->error;
+	} else {
+		pthread_mutex_unlock(&line.send_lock);
+	}
+	pthread_mutex_unlock(&line.lock);
+	return error;
+}
+
+int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct vb_cm_reply *reply)
+{
+	struct call call = {.creates = command->verb == VB_CM_CREATE ? id : NULL};
+	int error = 0;
+
+	pthread_cond_init(&call.answered, NULL);
+	for (unsigned attempt = 0; attempt < RETRIES; attempt++) {
+		pthread_mutex_lock(&line.lock);
+		error = bring_up();
+		pthread_mutex_unlock(&line.lock);
+		if (error != 0)
+			break;
+		call.done = false;
+		vb_list_init(&call.node);
+		error = call_once(id, command, &call);
+		if (error != -ECONNRESET)
+			break;
+	}
+	pthread_cond_destroy(&call.answered);
+	if (error != 0)
+		return error;
+	if (reply != NULL)
+		*reply = call.reply;
+	return -call.reply.error;
+}
+
+void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id)
+{
+	struct vb_cm_command command = {.verb = VB_CM_DESTROY};
+	struct call call = {0};
+	bool up;
+
+	pthread_mutex_lock(&line.lock);
+	vb_rdmacm_registry_remove(&line.registry, id);
+	up = line.state == LINK_UP && id->handle != 0;
+	pthread_mutex_unlock(&line.lock);
+	if (!up)
+		return; /* the daemon that knew it is gone, or its successor was not told */
+	pthread_cond_init(&call.answered, NULL);
+	vb_list_init(&call.node);
+	(void)call_once(id, &command, &call);
+	pthread_cond_destroy(&call.answered);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The process's connection to verbenad for connection management: commands go out and wait for their reply, events come in and
+ * go to the channel of their id. Opened by the first call.
+ */
+#ifndef VB_RDMACM_LINK_H
+#define VB_RDMACM_LINK_H
+
+#include "rdmacm/id.h"
+#include "wire/cm_command.h"
+
+/* Say one command about `id` and wait for the answer. Fills in type, serial and id. CREATE: the id gets its handle and its
+ * events from then on. reply may be NULL. 0 or -errno, the daemon's own errors included. */
+int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct vb_cm_reply *reply);
+
+/* DESTROY: no event of this id arrives any more when this returns. Never fails: without a daemon there is nothing to destroy. */
+void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rdma_join_multicast and its kin. RoCE groups are IP groups: nobody is asked for permission, the join is told to routers by IGMP/MLD
+ * when the queue pair is attached. An IPv4 group a.b.c.d is the GID ::ffff:a.b.c.d (RoCE annex A17, as the kernel does for RoCEv2),
+ * an IPv6 group is its own GID. Members of a group meet on QP number 0xffffff with the Q_Key of their port space.
+ */
+#include "rdmacm/multicast.h"
+
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/address.h"
+#include "rdmacm/device.h"
+#include "rdmacm/export.h"
+
+enum { MULTICAST_QPN = 0xffffff };
+
+struct vb_rdmacm_group {
+	struct vb_list node;             /* in id->groups, under id->lock */
+	struct vb_rdmacm_id *id;
+	struct sockaddr_storage address;
+	socklen_t address_length;
+	union ibv_gid gid;
+	uint32_t flags;
+	void *context;
+	bool attached;
+	unsigned unacked;                /* events that point here: queued or handed out; under id->lock */
+};
+
+void vb_rdmacm_multicast_take(struct vb_rdmacm_event *event)
+{
+	struct vb_rdmacm_group *group = event->group;
+	struct vb_rdmacm_id *id = group->id;
+	struct rdma_ud_param *param = &event->event.param.ud;
+	int index = vb_rdmacm_device_gid_index(id->device, id->source.gid), error = 0;
+
+	param->private_data = group->context; /* man rdma_join_multicast */
+	param->qp_num = MULTICAST_QPN;
+	param->qkey = RDMA_UDP_QKEY;
+	param->ah_attr = (struct ibv_ah_attr){.is_global = 1, .port_num = 1};
+	param->ah_attr.grh.dgid = group->gid;
+	param->ah_attr.grh.hop_limit = 1;
+	param->ah_attr.grh.traffic_class = id->has_traffic_class ? id->traffic_class : 0;
+	if (index < 0)
+		error = -index;
+	else
+		param->ah_attr.grh.sgid_index = (uint8_t)index;
+	if (error == 0 && id->id.qp != NULL && group->flags != RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER) {
+		error = ibv_attach_mcast(id->id.qp, &group->gid, 0);
+		group->attached = error == 0;
+	}
+	if (error != 0) {
+		event->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+		event->event.status = -error;
+	}
+}
+
+void vb_rdmacm_multicast_acknowledge(struct vb_rdmacm_group *group)
+{
+	struct vb_rdmacm_id *id = group->id;
+
+	pthread_mutex_lock(&id->lock);
+	group->unacked--;
+	pthread_cond_broadcast(&id->acked);
+	pthread_mutex_unlock(&id->lock);
+}
+
+static int announce(struct vb_rdmacm_group *group)
+{
+	struct vb_rdmacm_id *id = group->id;
+	struct vb_rdmacm_event *event = calloc(1, sizeof(*event));
+
+	if (event == NULL)
+		return -ENOMEM;
+	event->owner = id;
+	event->group = group;
+	event->event.id = &id->id;
+	event->event.event = RDMA_CM_EVENT_MULTICAST_JOIN;
+	pthread_mutex_lock(&id->lock);
+	group->unacked++;
+	vb_list_append(&id->groups, &group->node);
+	vb_rdmacm_channel_put(vb_rdmacm_channel_of(id->id.channel), event);
+	pthread_mutex_unlock(&id->lock);
+	return 0;
+}
+
+static int join(struct rdma_cm_id *public_id, const struct sockaddr *addr, uint32_t flags, void *context)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
+	struct vb_cm_address address;
+	struct vb_rdmacm_group *group;
+	int error;
+
+	if (id == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	error = vb_rdmacm_address_from(&address, addr);
+	if (error != 0)
+		return vb_rdmacm_result(error);
+	/* Bound to a device by rdma_bind_addr or rdma_resolve_addr; only datagrams are multicast. */
+	if (id->device == NULL || !vb_rdmacm_id_is_datagram(id) || !vb_gid_is_multicast(address.gid))
+		return vb_rdmacm_fail(EINVAL);
+	group = calloc(1, sizeof(*group));
+	if (group == NULL)
+		return vb_rdmacm_fail(ENOMEM);
+	group->id = id;
+	group->flags = flags;
+	group->context = context;
+	group->address_length = vb_rdmacm_address_length(addr);
+	memcpy(&group->address, addr, group->address_length);
+	memcpy(group->gid.raw, address.gid, 16);
+	error = announce(group);
+	if (error != 0) {
+		free(group);
+		return vb_rdmacm_result(error);
+	}
+	return vb_rdmacm_id_complete(id);
+}
+
+VB_EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+{
+	return join(id, addr, RDMA_MC_JOIN_FLAG_FULLMEMBER, context);
+}
+
+VB_EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *mc_join_attr, void *context)
+{
+	const uint32_t both = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+
+	if (mc_join_attr == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	if (mc_join_attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
+		return vb_rdmacm_fail(ENOTSUP);
+	if ((mc_join_attr->comp_mask & both) != both || mc_join_attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return vb_rdmacm_fail(EINVAL);
+	return join(id, mc_join_attr->addr, mc_join_attr->join_flags, context);
+}
+
+/* Unlinked from id->groups; nobody else finds it any more. */
+static void leave(struct vb_rdmacm_group *group)
+{
+	struct vb_rdmacm_id *id = group->id;
+	struct vb_list dropped;
+
+	/* Its event may still be queued: taken out, unlike the id's others. */
+	vb_list_init(&dropped);
+	pthread_mutex_lock(&id->lock);
+	vb_rdmacm_channel_remove(vb_rdmacm_channel_of(id->id.channel), id, &dropped);
+	VB_LIST_FOR_EACH(node, &dropped) {
+		struct vb_rdmacm_event *event = vb_container_of(node, struct vb_rdmacm_event, node);
+
+		vb_list_remove(node);
+		if (event->group == group) {
+			group->unacked--;
+			free(event);
+		} else {
+			vb_rdmacm_channel_put(vb_rdmacm_channel_of(id->id.channel), event);
+		}
+	}
+	while (group->unacked != 0)
+		pthread_cond_wait(&id->acked, &id->lock);
+	pthread_mutex_unlock(&id->lock);
+	if (group->attached && id->id.qp != NULL)
+		ibv_detach_mcast(id->id.qp, &group->gid, 0);
+	free(group);
+}
+
+VB_EXPORT int rdma_leave_multicast(struct rdma_cm_id *public_id, struct sockaddr *addr)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
+	struct vb_rdmacm_group *found = NULL;
+	socklen_t length = vb_rdmacm_address_length(addr);
+
+	if (id == NULL || length == 0)
+		return vb_rdmacm_fail(EINVAL);
+	pthread_mutex_lock(&id->lock);
+	VB_LIST_FOR_EACH(node, &id->groups) {
+		struct vb_rdmacm_group *group = vb_container_of(node, struct vb_rdmacm_group, node);
+
+		if (found == NULL && group->address_length == length && memcmp(&group->address, addr, length) == 0) {
+			found = group;
+			vb_list_remove(node);
+		}
+	}
+	pthread_mutex_unlock(&id->lock);
+	if (found == NULL)
+		return vb_rdmacm_fail(EADDRNOTAVAIL);
+	leave(found);
+	return 0;
+}
+
+void vb_rdmacm_multicast_leave_all(struct vb_rdmacm_id *id)
+{
+	/* Nobody else has the id any more, and its events are gone: what is left of a QP's membership goes with the QP. */
+	VB_LIST_FOR_EACH(node, &id->groups) {
+		vb_list_remove(node);
+		free(vb_container_of(node, struct vb_rdmacm_group, node));
+	}
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Queue pairs and shared receive queues of an id. What the program leaves out, the library makes: the device's default protection
+ * domain, and completion queues with channels of their own, all visible in the id. What it made it also destroys.
+ *
+ * A connected QP is left in INIT, ready for receives to be posted; a datagram QP in RTS.
+ */
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <string.h>
+
+#include "rdmacm/device.h"
+#include "rdmacm/ece.h"
+#include "rdmacm/export.h"
+#include "rdmacm/id.h"
+
+static void destroy_completion_queues(struct rdma_cm_id *id)
+{
+	if (id->recv_cq != NULL)
+		ibv_destroy_cq(id->recv_cq);
+	if (id->send_cq != NULL && id->send_cq != id->recv_cq)
+		ibv_destroy_cq(id->send_cq);
+	if (id->recv_cq_channel != NULL)
+		ibv_destroy_comp_channel(id->recv_cq_channel);
+	if (id->send_cq_channel != NULL && id->send_cq_channel != id->recv_cq_channel)
+		ibv_destroy_comp_channel(id->send_cq_channel);
+	id->recv_cq = id->send_cq = NULL;
+	id->recv_cq_channel = id->send_cq_channel = NULL;
+}
+
+/* rdma_verbs.h expects the id as the CQ's context. */
+static int create_completion_queue(struct rdma_cm_id *id, uint32_t size, struct ibv_cq **cq, struct ibv_comp_channel **channel)
+{
+	if (size == 0)
+		return 0;
+	*channel = ibv_create_comp_channel(id->verbs);
+	if (*channel == NULL)
+		return -1;
+	*cq = ibv_create_cq(id->verbs, (int)size, id, *channel, 0);
+	return *cq != NULL ? 0 : -1;
+}
+
+static int create_completion_queues(struct rdma_cm_id *id, uint32_t send_size, uint32_t receive_size)
+{
+	if (create_completion_queue(id, receive_size, &id->recv_cq, &id->recv_cq_channel) == 0 &&
+	    create_completion_queue(id, send_size, &id->send_cq, &id->send_cq_channel) == 0)
+		return 0;
+	destroy_completion_queues(id);
+	return -1;
+}
+
+/* RESET -> INIT for a connection; all the way to RTS for datagrams. */
+static int initialise(struct rdma_cm_id *id, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	int mask;
+
+	if (rdma_init_qp_attr(id, &attr, &mask) != 0)
+		return -1;
+	if (vb_rdmacm_result(-ibv_modify_qp(qp, &attr, mask)) != 0)
+		return -1;
+	if (!vb_rdmacm_id_is_datagram(vb_rdmacm_id_of(id)))
+		return 0;
+	attr.qp_state = IBV_QPS_RTR;
+	if (vb_rdmacm_result(-ibv_modify_qp(qp, &attr, IBV_QP_STATE)) != 0)
+		return -1;
+	attr.qp_state = IBV_QPS_RTS;
+	attr.sq_psn = 0;
+	return vb_rdmacm_result(-ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+}
+
+static bool is_different(const struct ibv_cq *ours, const struct ibv_cq *theirs)
+{
+	return ours != NULL && theirs != NULL && ours != theirs;
+}
+
+VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp *qp;
+
+	if (id == NULL || attr == NULL || id->qp != NULL || id->verbs == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL) {
+		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+		attr->pd = id->pd;
+	} else if (attr->pd->context != id->verbs) {
+		return vb_rdmacm_fail(EINVAL);
+	}
+	if (is_different(id->recv_cq, attr->recv_cq) || is_different(id->send_cq, attr->send_cq))
+		return vb_rdmacm_fail(EINVAL);
+	if (create_completion_queues(id, attr->send_cq != NULL || id->send_cq != NULL ? 0 : attr->cap.max_send_wr,
+				     attr->recv_cq != NULL || id->recv_cq != NULL ? 0 : attr->cap.max_recv_wr) != 0)
+		return -1;
+	if (attr->send_cq == NULL)
+		attr->send_cq = id->send_cq;
+	if (attr->recv_cq == NULL)
+		attr->recv_cq = id->recv_cq;
+	if (id->srq != NULL && attr->srq == NULL)
+		attr->srq = id->srq;
+
+	qp = ibv_create_qp_ex(id->verbs, attr);
+	if (qp == NULL)
+		goto no_qp;
+	if (vb_rdmacm_ece_begin(vb_rdmacm_id_of(id), qp) != 0 || initialise(id, qp) != 0 ||
+	    vb_rdmacm_ece_finish(vb_rdmacm_id_of(id), qp) != 0)
+		goto not_initialised;
+	id->pd = qp->pd;
+	id->qp = qp;
+	return 0;
+
+not_initialised:
+	{
+		int error = errno;
+
+		ibv_destroy_qp(qp);
+		errno = error;
+	}
+no_qp:
+	{
+		int error = errno;
+
+		destroy_completion_queues(id);
+		errno = error;
+	}
+	return -1;
+}
+
+VB_EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
+{
+	struct ibv_qp_init_attr_ex attr = {0};
+	int result;
+
+	if (id == NULL || qp_init_attr == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	/* The extended structure begins with the plain one. */
+	memcpy(&attr, qp_init_attr, sizeof(*qp_init_attr));
+	attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+	attr.pd = pd != NULL ? pd : id->pd;
+	result = rdma_create_qp_ex(id, &attr);
+	memcpy(qp_init_attr, &attr, sizeof(*qp_init_attr));
+	return result;
+}
+
+VB_EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	if (id->qp != NULL)
+		ibv_destroy_qp(id->qp);
+	id->qp = NULL;
+	destroy_completion_queues(id);
+}
+
+VB_EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	struct ibv_srq *srq;
+
+	if (id == NULL || attr == NULL || id->verbs == NULL || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
+		return vb_rdmacm_fail(EINVAL);
+	if (attr->srq_type != IBV_SRQT_BASIC)
+		return vb_rdmacm_fail(EOPNOTSUPP); /* XRC and tag matching: the devices do not offer them */
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd == NULL) {
+		attr->pd = id->pd;
+		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+	}
+	srq = ibv_create_srq_ex(id->verbs, attr);
+	if (srq == NULL)
+		return -1;
+	if (id->pd == NULL)
+		id->pd = attr->pd;
+	id->srq = srq;
+	return 0;
+}
+
+VB_EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex extended = {0};
+	int result;
+
+	if (id == NULL || attr == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	memcpy(&extended, attr, sizeof(*attr));
+	extended.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+	extended.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
+	extended.pd = pd;
+	result = rdma_create_srq_ex(id, &extended);
+	memcpy(attr, &extended, sizeof(*attr));
+	return result;
+}
+
+VB_EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
+{
+	if (id->srq != NULL)
+		ibv_destroy_srq(id->srq);
+	id->srq = NULL;
+	/* With a QP the completion queues are the QP's. */
+	if (id->qp == NULL)
+		destroy_completion_queues(id);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rdma_init_qp_attr and the moves of a queue pair through its states. Which attribute comes from whom (IBA 12.7, 12.9.8):
+ *
+ *   RTR   destination QPN, starting PSN of the peer's sends, path MTU   the peer's REQ or REP
+ *         max_dest_rd_atomic                                            responder resources we granted
+ *         min_rnr_timer                                                 0 = 655 ms (man rdma_connect)
+ *   RTS   own starting PSN, timeout                                     ours (passive: the peer's REQ says the timeout)
+ *         retry count                                                   passive: the REQ; active: what the program asked for
+ *         RNR retry count                                               the peer's message: it knows its receive queue
+ *         max_rd_atomic                                                 initiator depth after negotiation
+ */
+#include "rdmacm/qp_attr.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <string.h>
+
+#include "rdmacm/device.h"
+#include "rdmacm/export.h"
+#include "rdmacm/route.h"
+
+int vb_rdmacm_qp_attr_address(const struct vb_rdmacm_id *id, struct ibv_ah_attr *attr)
+{
+	int index = vb_rdmacm_device_gid_index(id->device, id->source.gid);
+
+	if (index < 0)
+		return index;
+	memset(attr, 0, sizeof(*attr));
+	attr->is_global = 1;
+	attr->port_num = 1;
+	memcpy(attr->grh.dgid.raw, id->destination.gid, 16);
+	attr->grh.sgid_index = (uint8_t)index;
+	attr->grh.hop_limit = id->path.hop_limit;
+	attr->grh.traffic_class = id->path.traffic_class;
+	attr->grh.flow_label = ntohl(id->path.flow_label);
+	return 0;
+}
+
+/* Has a REQ or REP told us about the peer? */
+static bool peer_is_known(const struct vb_rdmacm_id *id)
+{
+	switch (vb_rdmacm_id_state(id)) {
+	case VB_RDMACM_REQUESTED:
+	case VB_RDMACM_ACCEPTED:
+	case VB_RDMACM_RESPONDED:
+	case VB_RDMACM_CONNECTED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int fill_init(const struct vb_rdmacm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	attr->pkey_index = 0;
+	attr->port_num = 1;
+	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	if (vb_rdmacm_id_is_datagram(id)) {
+		attr->qkey = RDMA_UDP_QKEY;
+		*mask |= IBV_QP_QKEY;
+		return 0;
+	}
+	attr->qp_access_flags = 0;
+	if (peer_is_known(id)) {
+		attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+		if (id->responder_resources != 0)
+			attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	}
+	*mask |= IBV_QP_ACCESS_FLAGS;
+	return 0;
+}
+
+static int fill_ready_to_receive(const struct vb_rdmacm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	*mask = IBV_QP_STATE;
+	if (vb_rdmacm_id_is_datagram(id))
+		return 0;
+	if (!peer_is_known(id))
+		return -EINVAL;
+	attr->path_mtu = id->peer.path_mtu != 0 ? (enum ibv_mtu)id->peer.path_mtu : (enum ibv_mtu)id->path.mtu;
+	attr->dest_qp_num = id->peer.qpn;
+	attr->rq_psn = id->peer.starting_psn;
+	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (id->id.qp_type == IBV_QPT_RC) {
+		attr->max_dest_rd_atomic = id->responder_resources;
+		attr->min_rnr_timer = 0;
+		*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	}
+	return vb_rdmacm_qp_attr_address(id, &attr->ah_attr);
+}
+
+static int fill_ready_to_send(const struct vb_rdmacm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	if (vb_rdmacm_id_is_datagram(id)) {
+		attr->sq_psn = 0;
+		return 0;
+	}
+	if (!peer_is_known(id))
+		return -EINVAL;
+	attr->sq_psn = id->starting_psn;
+	if (id->id.qp_type == IBV_QPT_RC) {
+		attr->timeout = !id->has_ack_timeout && id->peer.ack_timeout != 0 ? id->peer.ack_timeout :
+										     vb_rdmacm_route_ack_timeout(id);
+		attr->retry_cnt = id->retry_count;
+		attr->rnr_retry = id->peer.rnr_retry_count;
+		attr->max_rd_atomic = id->initiator_depth;
+		*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	}
+	return 0;
+}
+
+static int fill(const struct vb_rdmacm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	if (id->device == NULL)
+		return -EINVAL;
+	switch (attr->qp_state) {
+	case IBV_QPS_INIT:
+		return fill_init(id, attr, mask);
+	case IBV_QPS_RTR:
+		return fill_ready_to_receive(id, attr, mask);
+	case IBV_QPS_RTS:
+		return fill_ready_to_send(id, attr, mask);
+	default:
+		return -EINVAL;
+	}
+}
+
+VB_EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
+{
+	if (id == NULL || qp_attr == NULL || qp_attr_mask == NULL)
+		return vb_rdmacm_fail(EINVAL);
+	return vb_rdmacm_result(fill(vb_rdmacm_id_of(id), qp_attr, qp_attr_mask));
+}
+
+static int move(struct vb_rdmacm_id *id, struct ibv_qp_attr *attr, int mask)
+{
+	return vb_rdmacm_result(-ibv_modify_qp(id->id.qp, attr, mask));
+}
+
+int vb_rdmacm_qp_ready_to_receive(struct vb_rdmacm_id *id, uint8_t responder_resources)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	int mask;
+
+	if (id->id.qp == NULL)
+		return 0;
+	/* The QP was made before anything was negotiated: INIT -> INIT now sets the rights that go with it. */
+	if (vb_rdmacm_result(fill(id, &attr, &mask)) != 0 || move(id, &attr, mask) != 0)
+		return -1;
+	attr.qp_state = IBV_QPS_RTR;
+	if (vb_rdmacm_result(fill(id, &attr, &mask)) != 0)
+		return -1;
+	if (responder_resources != RDMA_MAX_RESP_RES)
+		attr.max_dest_rd_atomic = responder_resources;
+	return move(id, &attr, mask);
+}
+
+int vb_rdmacm_qp_ready_to_send(struct vb_rdmacm_id *id, uint8_t initiator_depth)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
+	int mask;
+
+	if (id->id.qp == NULL)
+		return 0;
+	if (vb_rdmacm_result(fill(id, &attr, &mask)) != 0)
+		return -1;
+	if (initiator_depth != RDMA_MAX_INIT_DEPTH)
+		attr.max_rd_atomic = initiator_depth;
+	return move(id, &attr, mask);
+}
+
+int vb_rdmacm_qp_error(struct vb_rdmacm_id *id)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	return id->id.qp == NULL ? 0 : move(id, &attr, IBV_QP_STATE);
+}
