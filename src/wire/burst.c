@@ -154,7 +154,9 @@ size_t vb_burst_flatten(const struct vb_burst *burst, uint32_t run, uint32_t ind
 	size_t want = index + 1 < from->packets ? from->segment_size : from->bytes - skip;
 	size_t copied = 0;
 
-	assert(index < from->packets && want <= room);
+	assert(index < from->packets);
+	if (want > room)
+		return 0;
 	for (uint32_t i = from->first_iovec; i < from->first_iovec + from->iovecs && copied < want; i++) {
 		const struct iovec *piece = &burst->iovec[i];
 		size_t length;

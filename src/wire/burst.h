@@ -62,7 +62,8 @@ uint8_t *vb_burst_copy_area(struct vb_burst *burst, size_t length);
 void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
 		     const struct iovec *spans, unsigned span_count);
 
-/* For simulators and captures: copy packet number `index` of run `run` to out as one datagram; returns its length. */
+/* For simulators and captures: copy packet number `index` of run `run` to out as one datagram; returns its length, 0
+ * when there is no room for it. */
 size_t vb_burst_flatten(const struct vb_burst *burst, uint32_t run, uint32_t index, uint8_t *out, size_t room);
 
 #endif
