@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The one door to user memory. Each call enters the slot of the key (memory/table.h), checks everything, moves the bytes and
- * leaves; in between the region cannot go away.
+ * The one door to user memory. Each call enters the slot of the key (memory/table.h), checks everything, moves the
+ * bytes and leaves; in between the region cannot go away.
  */
 #include "memory/place.h"
 

@@ -52,8 +52,8 @@ bool vb_memory_scatter(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn,
 bool vb_memory_gather(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,
 		      unsigned count, uint64_t offset, void *to, size_t length, struct vb_fault_record *why);
 
-/* Like gather, but as spans into the registered memory (at most `room`). Returns the number of spans, 0 when some part has
- * no plain pointer or there are too many (gather instead), -1 on a fault. */
+/* Like gather, but as spans into the registered memory (at most `room`). Returns the number of spans, 0 when some
+ * part has no plain pointer or there are too many (gather instead), -1 on a fault. */
 int vb_memory_gather_spans(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,
 			   unsigned count, uint64_t offset, size_t length, struct iovec *spans, unsigned room,
 			   struct vb_fault_record *why);

@@ -56,7 +56,8 @@ struct vb_region_info {
 };
 
 /* Register. Returns 0 and the key (lkey and rkey alike), or -ENOMEM. The caller has validated the info with
- * vb_region_check_access. Regions and windows count themselves on their PD. IBV_ACCESS_ZERO_BASED: iova is taken as 0. */
+ * vb_region_check_access. Regions and windows count themselves on their PD. IBV_ACCESS_ZERO_BASED: iova is taken as
+ * 0. */
 int vb_region_register(struct vb_memory *memory, const struct vb_region_info *info, uint32_t *key);
 /* -EINVAL: no such region. -EBUSY: windows are bound to it. Waits for copies under way. */
 int vb_region_deregister(struct vb_memory *memory, uint32_t key);
@@ -75,7 +76,7 @@ int vb_window_deallocate(struct vb_memory *memory, uint32_t key);
 
 struct vb_window_bind {
 	uint32_t window_key;           /* any key the window has had: its tag does not matter */
-	uint32_t new_key;              /* same index, tag chosen by the consumer (ibv_inc_rkey); type 1 with 0: out, a new tag */
+	uint32_t new_key;              /* same index, tag chosen by the consumer; type 1: 0 asks for one, out */
 	uint32_t region_lkey;
 	uint64_t address, length;      /* length 0: unbind (type 1) */
 	uint32_t access;               /* IBV_ACCESS_REMOTE_*, IBV_ACCESS_ZERO_BASED */

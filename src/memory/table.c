@@ -106,7 +106,8 @@ struct vb_slot *vb_table_enter(const struct vb_memory *memory, uint32_t key, enu
 		*fault = VB_FAULT_KEY_UNKNOWN;
 		return NULL;
 	}
-	/* A glance first: were those with stale keys to count themselves in, they could keep the one who waits waiting. */
+	/* A glance first: were those with stale keys to count themselves in, they could keep the one who waits
+	 * waiting. */
 	word = __atomic_load_n(&slot->word, __ATOMIC_RELAXED);
 	if (word == live) {
 		/* Count in, then look: partner of vb_table_withdraw. */

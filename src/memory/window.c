@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Memory windows, IBA 10.6.7. A window is a slot of its own. Binding copies into it where the bytes are, so that
- * access through a window looks at one slot only; the region counts its windows and cannot change or go while it has any.
+ * access through a window looks at one slot only; the region counts its windows and cannot change or go while it has
+ * any.
  *
  *   type 1:  named by its PD; bind again at will, length 0 unbinds
  *   type 2:  named by the QP it was bound through; must be invalidated before it is bound again
@@ -17,7 +18,8 @@ static bool is_window(const struct vb_slot *slot)
 	       (slot->kind == VB_REGION_MW_TYPE_1 || slot->kind == VB_REGION_MW_TYPE_2);
 }
 
-/* A window is found by the index in its key: between post and execution its tag may have changed. Caller holds the mutex. */
+/* A window is found by the index in its key: between post and execution its tag may have changed. Caller holds the
+ * mutex. */
 static struct vb_slot *find_window(struct vb_memory *memory, uint32_t key)
 {
 	struct vb_slot *slot = vb_table_find(memory, key);

@@ -3,8 +3,8 @@
  * A completion enters by vb_cq_push (engines, flushes) and leaves by vb_cq_poll. Both move free-running counters under
  * cq->lock; the counters are stored atomically only so that vb_cq_looks_empty may glance at them.
  *
- * Events: arming is one shot. A completion that fits what was armed for makes an event due; moderation may hold it back until
- * enough completions or enough time have passed.
+ * Events: arming is one shot. A completion that fits what was armed for makes an event due; moderation may hold it
+ * back until enough completions or enough time have passed.
  */
 #include "queue/completion_queue.h"
 

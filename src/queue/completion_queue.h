@@ -54,8 +54,8 @@ void vb_cq_fini(struct vb_cq *cq);
 /* -EINVAL: fewer than are waiting, or out of range. */
 int vb_cq_resize(struct vb_cq *cq, uint32_t capacity);
 
-/* Add. false: the CQ is full (or was): the completion is lost, CQ_ERR is raised once, and the caller puts its QP into the
- * error state. Takes cq->lock. */
+/* Add. false: the CQ is full (or was): the completion is lost, CQ_ERR is raised once, and the caller puts its QP into
+ * the error state. Takes cq->lock. */
 bool vb_cq_push(struct vb_cq *cq, const struct vb_completion *completion);
 
 /* Take up to `room` completions as the public struct. Takes cq->lock. */

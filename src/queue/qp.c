@@ -33,7 +33,8 @@ static int make_queues(struct vb_qp *qp, const struct ibv_qp_cap *cap)
 	int rc = vb_send_queue_init(&qp->send, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data);
 
 	if (rc == 0)
-		rc = vb_receive_queue_init(&qp->receive, qp->srq ? 0 : cap->max_recv_wr, qp->srq ? 0 : cap->max_recv_sge);
+		rc = vb_receive_queue_init(&qp->receive, qp->srq ? 0 : cap->max_recv_wr,
+					   qp->srq ? 0 : cap->max_recv_sge);
 	return rc;
 }
 

@@ -74,10 +74,12 @@ static inline void *vb_qp_engine(struct vb_qp *qp)
 	return qp + 1;
 }
 
-/* ibv_modify_qp: checks against THE table (queue/qp_transitions.h) and the ranges of each attribute, changes nothing unless all is
- * well. `path` is attr->ah_attr resolved (needed with IBV_QP_AV). active_mtu: of the port. 0 or -errno. Takes qp->lock. */
+/* ibv_modify_qp: checks against THE table (queue/qp_transitions.h) and the ranges of each attribute, changes nothing
+ * unless all is well. `path` is attr->ah_attr resolved (needed with IBV_QP_AV). active_mtu: of the port. 0 or -errno.
+ * Takes qp->lock. */
 int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int attr_mask, const struct vb_path *path,
 		 enum ibv_mtu active_mtu, vb_time now);
+/* The public objects in init_attr (context, CQs, SRQ) are the caller's to fill in. Takes qp->lock. */
 void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init_attr);
 
 /* ibv_post_send / ibv_post_recv: 0 or positive errno, *bad_wr at the first not taken. Work of the WRs before it stands.
@@ -85,8 +87,9 @@ void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 int vb_qp_post_send(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, vb_time now);
 int vb_qp_post_receive(struct vb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr, vb_time now);
 
-/* For the ibv_wr_* builders: reserve + fill + these. `check` is what post_send runs on each WR once filled in: 0 or errno.
- * commit: all committed WQEs between head and reserved become work (or are flushed in ERR). Caller holds qp->lock. */
+/* For the ibv_wr_* builders: reserve + fill + these. `check` is what post_send runs on each WR once filled in: 0 or
+ * errno. commit: all committed WQEs between head and reserved become work (or are flushed in ERR). Caller holds
+ * qp->lock. */
 struct vb_send_wqe *vb_qp_begin_send(struct vb_qp *qp, int *error);
 int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe);
 void vb_qp_commit_sends(struct vb_qp *qp, vb_time now);
@@ -100,7 +103,8 @@ void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fa
 bool vb_qp_take_receive(struct vb_qp *qp, struct vb_taken_receive *taken);
 void vb_qp_complete_receive(struct vb_qp *qp, const struct vb_completion *completion);
 
-/* The send side failed: the oldest WQE completes with `status`, the QP goes to ERR (RC) or SQE (UC, UD), what follows is flushed. */
+/* The send side failed: the oldest WQE completes with `status`, the QP goes to ERR (RC) or SQE (UC, UD), what follows
+ * is flushed. */
 void vb_qp_fail_send(struct vb_qp *qp, enum ibv_wc_status status, const struct vb_fault_record *why, vb_time now);
 
 /* The receive side failed: complete `taken` (may be NULL) with status, raise `event` (0: none), go to ERR and flush. */

@@ -2,9 +2,10 @@
  *
  * How work leaves a queue pair: completions, failures, flushes and the asynchronous events that go with them.
  *
- * Order of a failure: the work at fault completes with its status, the state becomes ERR (SQE for the send side of UC and UD,
- * IBA 10.3.1.6), the engine is told, then what is left is flushed: sends in order, then receives. A completion queue that
- * overruns on the way puts the queue pair into ERR too; since the state is set before anything is flushed, that ends there.
+ * Order of a failure: the work at fault completes with its status, the state becomes ERR (SQE for the send side of UC
+ * and UD, IBA 10.3.1.6), the engine is told, then what is left is flushed: sends in order, then receives. A
+ * completion queue that overruns on the way puts the queue pair into ERR too; since the state is set before anything
+ * is flushed, that ends there.
  */
 #include <string.h>
 

@@ -48,7 +48,8 @@ static int check_path(const struct change *change)
 	return 0;
 }
 
-/* Automatic path migration is not advertised (IBV_DEVICE_AUTO_PATH_MIG): the attributes are legal, the service is not there. */
+/* Automatic path migration is not advertised (IBV_DEVICE_AUTO_PATH_MIG): the attributes are legal, the service is not
+ * there. */
 static int check_migration(const struct change *change)
 {
 	if (change->mask & IBV_QP_ALT_PATH)

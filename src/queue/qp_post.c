@@ -124,7 +124,8 @@ static int fill_bind(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_s
 }
 
 /* What the opcode adds to the list. */
-static int fill_operation(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_send_wqe *wqe, enum opcode_kind kind)
+static int fill_operation(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_send_wqe *wqe,
+			  enum opcode_kind kind)
 {
 	switch (kind) {
 	case KIND_SEND:
@@ -171,7 +172,8 @@ static int fill_payload(struct vb_qp *qp, const struct ibv_send_wr *wr, struct v
 		const struct ibv_sge *element = &wr->sg_list[i];
 
 		if (element->length > 0)
-			memcpy(vb_send_wqe_inline(wqe) + length, (const void *)(uintptr_t)element->addr, element->length);
+			memcpy(vb_send_wqe_inline(wqe) + length, (const void *)(uintptr_t)element->addr,
+			       element->length);
 		length += element->length;
 	}
 	return 0;

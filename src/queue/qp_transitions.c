@@ -7,8 +7,8 @@
  *               ↺               ↺ ↑      ↺           any state ──> ERR
  *                                 SQE
  *
- * IBV_QP_STATE is always allowed; IBV_QP_CUR_STATE wherever a row says so by the column `cur`: on the ways into RTS, where
- * the consumer may not have noticed that the queue pair left it (IBA 11.2.5.2, "current QP state").
+ * IBV_QP_STATE is always allowed; IBV_QP_CUR_STATE wherever a row says so by the column `cur`: on the ways into RTS,
+ * where the consumer may not have noticed that the queue pair left it (IBA 11.2.5.2, "current QP state").
  */
 #include "queue/qp_transitions.h"
 
@@ -28,34 +28,36 @@ enum { STATES = IBV_QPS_ERR + 1, TYPES = 3 };
 #define Q(name) IBV_QP_##name
 
 /* X(type, from, to, required, optional, cur) */
-#define TRANSITIONS(X)                                                                                                 \
-	X(RC, RESET, INIT, PKEY | Q(PORT) | ACCESS, 0, 0)                                                              \
-	X(RC, INIT, INIT, 0, PKEY | Q(PORT) | ACCESS, 0)                                                               \
-	X(RC, INIT, RTR, Q(AV) | Q(PATH_MTU) | Q(DEST_QPN) | Q(RQ_PSN) | DEST_RD | RNR_TIMER, ALT | ACCESS | PKEY, 0)   \
-	X(RC, RTR, RTS, Q(TIMEOUT) | Q(RETRY_CNT) | Q(RNR_RETRY) | Q(SQ_PSN) | QP_RD, ALT | ACCESS | RNR_TIMER | MIG, CUR) \
-	X(RC, RTS, RTS, 0, ACCESS | ALT | MIG | RNR_TIMER, CUR)                                                        \
-	X(RC, RTS, SQD, 0, NOTIFY, 0)                                                                                  \
-	X(RC, SQD, RTS, 0, ALT | ACCESS | RNR_TIMER | MIG, CUR)                                                        \
-	X(RC, SQD, SQD, 0, Q(PORT) | Q(AV) | Q(TIMEOUT) | Q(RETRY_CNT) | Q(RNR_RETRY) | QP_RD | DEST_RD | ALT | ACCESS | \
-			   PKEY | RNR_TIMER | MIG, 0)                                                                  \
-	X(RC, SQE, RTS, 0, 0, 0)                                                                                       \
-	X(UC, RESET, INIT, PKEY | Q(PORT) | ACCESS, 0, 0)                                                              \
-	X(UC, INIT, INIT, 0, PKEY | Q(PORT) | ACCESS, 0)                                                               \
-	X(UC, INIT, RTR, Q(AV) | Q(PATH_MTU) | Q(DEST_QPN) | Q(RQ_PSN), ALT | ACCESS | PKEY, 0)                        \
-	X(UC, RTR, RTS, Q(SQ_PSN), ALT | ACCESS | MIG, CUR)                                                            \
-	X(UC, RTS, RTS, 0, ACCESS | ALT | MIG, CUR)                                                                    \
-	X(UC, RTS, SQD, 0, NOTIFY, 0)                                                                                  \
-	X(UC, SQD, RTS, 0, ALT | ACCESS | MIG, CUR)                                                                    \
-	X(UC, SQD, SQD, 0, Q(AV) | ALT | ACCESS | PKEY | MIG, 0)                                                       \
-	X(UC, SQE, RTS, 0, ACCESS, CUR)                                                                                \
-	X(UD, RESET, INIT, PKEY | Q(PORT) | Q(QKEY), 0, 0)                                                             \
-	X(UD, INIT, INIT, 0, PKEY | Q(PORT) | Q(QKEY), 0)                                                              \
-	X(UD, INIT, RTR, 0, PKEY | Q(QKEY), 0)                                                                         \
-	X(UD, RTR, RTS, Q(SQ_PSN), Q(QKEY), CUR)                                                                       \
-	X(UD, RTS, RTS, 0, Q(QKEY), CUR)                                                                               \
-	X(UD, RTS, SQD, 0, NOTIFY, 0)                                                                                  \
-	X(UD, SQD, RTS, 0, Q(QKEY), CUR)                                                                               \
-	X(UD, SQD, SQD, 0, PKEY | Q(QKEY), 0)                                                                          \
+#define TRANSITIONS(X)												\
+	X(RC, RESET, INIT, PKEY | Q(PORT) | ACCESS, 0, 0)							\
+	X(RC, INIT, INIT, 0, PKEY | Q(PORT) | ACCESS, 0)							\
+	X(RC, INIT, RTR, Q(AV) | Q(PATH_MTU) | Q(DEST_QPN) | Q(RQ_PSN) | DEST_RD | RNR_TIMER,			\
+	  ALT | ACCESS | PKEY, 0)										\
+	X(RC, RTR, RTS, Q(TIMEOUT) | Q(RETRY_CNT) | Q(RNR_RETRY) | Q(SQ_PSN) | QP_RD,				\
+	  ALT | ACCESS | RNR_TIMER | MIG, CUR)									\
+	X(RC, RTS, RTS, 0, ACCESS | ALT | MIG | RNR_TIMER, CUR)							\
+	X(RC, RTS, SQD, 0, NOTIFY, 0)										\
+	X(RC, SQD, RTS, 0, ALT | ACCESS | RNR_TIMER | MIG, CUR)							\
+	X(RC, SQD, SQD, 0, Q(PORT) | Q(AV) | Q(TIMEOUT) | Q(RETRY_CNT) | Q(RNR_RETRY) | QP_RD | DEST_RD |	\
+	  ALT | ACCESS | PKEY | RNR_TIMER | MIG, 0)								\
+	X(RC, SQE, RTS, 0, 0, 0)										\
+	X(UC, RESET, INIT, PKEY | Q(PORT) | ACCESS, 0, 0)							\
+	X(UC, INIT, INIT, 0, PKEY | Q(PORT) | ACCESS, 0)							\
+	X(UC, INIT, RTR, Q(AV) | Q(PATH_MTU) | Q(DEST_QPN) | Q(RQ_PSN), ALT | ACCESS | PKEY, 0)			\
+	X(UC, RTR, RTS, Q(SQ_PSN), ALT | ACCESS | MIG, CUR)							\
+	X(UC, RTS, RTS, 0, ACCESS | ALT | MIG, CUR)								\
+	X(UC, RTS, SQD, 0, NOTIFY, 0)										\
+	X(UC, SQD, RTS, 0, ALT | ACCESS | MIG, CUR)								\
+	X(UC, SQD, SQD, 0, Q(AV) | ALT | ACCESS | PKEY | MIG, 0)						\
+	X(UC, SQE, RTS, 0, ACCESS, CUR)										\
+	X(UD, RESET, INIT, PKEY | Q(PORT) | Q(QKEY), 0, 0)							\
+	X(UD, INIT, INIT, 0, PKEY | Q(PORT) | Q(QKEY), 0)							\
+	X(UD, INIT, RTR, 0, PKEY | Q(QKEY), 0)									\
+	X(UD, RTR, RTS, Q(SQ_PSN), Q(QKEY), CUR)								\
+	X(UD, RTS, RTS, 0, Q(QKEY), CUR)									\
+	X(UD, RTS, SQD, 0, NOTIFY, 0)										\
+	X(UD, SQD, RTS, 0, Q(QKEY), CUR)									\
+	X(UD, SQD, SQD, 0, PKEY | Q(QKEY), 0)									\
 	X(UD, SQE, RTS, 0, Q(QKEY), CUR)
 
 struct row {

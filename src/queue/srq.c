@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared receive queues. The limit is one shot: when a take leaves fewer than `limit` receives the event is raised and the
- * limit disarmed, until ibv_modify_srq arms it again (IBA 10.2.9.1).
+ * Shared receive queues. The limit is one shot: when a take leaves fewer than `limit` receives the event is raised
+ * and the limit disarmed, until ibv_modify_srq arms it again (IBA 10.2.9.1).
  */
 #include "queue/srq.h"
 

@@ -18,7 +18,8 @@ struct vb_transport {
 	int (*attach)(struct vb_qp *qp);               /* at creation; 0 or -errno */
 	void (*detach)(struct vb_qp *qp);              /* at destruction, and nothing of it may be used after */
 	/* The state or attributes changed; qp->state is already the new one. RESET clears all engine state; the
-	 * queue room flushes or clears the work queues itself, before (RESET) or after (ERR) this. Caller holds qp->lock. */
+	 * queue room flushes or clears the work queues itself, before (RESET) or after (ERR) this. Caller holds
+	 * qp->lock. */
 	void (*modified)(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
 };
 

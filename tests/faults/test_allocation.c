@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every allocation of the create paths fails once: the Nth, for all N until a run needs fewer. Each failure must be -ENOMEM (or
- * NULL), leave nothing behind and nothing counted, and the same call must succeed when memory is back.
+ * Every allocation of the create paths fails once: the Nth, for all N until a run needs fewer. Each failure must be
+ * -ENOMEM (or NULL), leave nothing behind and nothing counted, and the same call must succeed when memory is back.
  *
- * The linker sends malloc and calloc here (--wrap); what is outstanding is counted, so a leak shows without a sanitizer.
+ * The linker sends malloc and calloc here (--wrap); what is outstanding is counted, so a leak shows without a
+ * sanitizer.
  */
 #include <errno.h>
 #include <setjmp.h>

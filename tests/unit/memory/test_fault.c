@@ -30,7 +30,8 @@ static void every_fault_has_its_own_words(void **state)
 
 static void the_first_fault_is_kept(void **state)
 {
-	struct vb_fault_record kept = {0}, first = {.fault = VB_FAULT_RANGE, .key = 1}, second = {.fault = VB_FAULT_BIND};
+	struct vb_fault_record kept = {0}, first = {.fault = VB_FAULT_RANGE, .key = 1};
+	struct vb_fault_record second = {.fault = VB_FAULT_BIND};
 
 	(void)state;
 	vb_fault_keep(&kept, &first);

@@ -59,12 +59,14 @@ static void scatter_equals_a_flat_copy(void **state)
 			memset(w->a, 0, 16);
 			memset(w->b, 0, 16);
 			memset(w->c, 0, 16);
-			assert_true(vb_memory_scatter(w->memory, &w->pd, QPN, w->list, 5, offset, from, length, &w->why));
+			assert_true(vb_memory_scatter(w->memory, &w->pd, QPN, w->list, 5, offset, from, length,
+						      &w->why));
 			for (unsigned i = 0; i < TOTAL; i++)
 				assert_int_equal(*byte_of(w, i),
 						 i >= offset && i < offset + length ? from[i - offset] : 0);
 			assert_int_equal(w->a[2] | w->a[8] | w->c[12], 0);
-			assert_true(vb_memory_gather(w->memory, &w->pd, QPN, w->list, 5, offset, back, length, &w->why));
+			assert_true(vb_memory_gather(w->memory, &w->pd, QPN, w->list, 5, offset, back, length,
+						     &w->why));
 			assert_memory_equal(back, from, length);
 		}
 }
@@ -81,7 +83,8 @@ static void a_list_that_ends_too_soon(void **state)
 	assert_int_equal(w->why.fault, VB_FAULT_LOCAL_LENGTH);
 	assert_false(vb_memory_gather(w->memory, &w->pd, QPN, NULL, 0, 0, bytes, 1, &w->why));
 	assert_int_equal(w->why.fault, VB_FAULT_LOCAL_LENGTH);
-	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, UINT64_MAX, 1, spans, 5, &w->why), -1);
+	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, UINT64_MAX, 1, spans, 5,
+						&w->why), -1);
 	assert_int_equal(w->why.fault, VB_FAULT_LOCAL_LENGTH);
 	assert_true(vb_memory_scatter(w->memory, &w->pd, QPN, NULL, 0, 0, NULL, 0, &w->why));
 }

@@ -191,10 +191,12 @@ static void placement_is_exact(void **state)
 			fill_arena(&arena);
 			fill_arena(&expected);
 			memcpy(expected.bytes + offset, from, length);
-			assert_true(vb_memory_place(memory, &store, (uintptr_t)arena.bytes + offset, from, length, &why));
+			assert_true(vb_memory_place(memory, &store, (uintptr_t)arena.bytes + offset, from, length,
+						    &why));
 			assert_memory_equal(&arena, &expected, sizeof(arena));
 			memset(back, 0, sizeof(back));
-			assert_true(vb_memory_fetch(memory, &load, (uintptr_t)arena.bytes + offset, back, length, &why));
+			assert_true(vb_memory_fetch(memory, &load, (uintptr_t)arena.bytes + offset, back, length,
+						    &why));
 			assert_memory_equal(back, from, length);
 		}
 	vb_memory_destroy(memory);
@@ -282,10 +284,11 @@ static void checked_regions_survive_unmapped_memory(void **state)
 	assert_false(vb_memory_fetch(memory, &who, (uintptr_t)arena.bytes + 33, buffer, 1, &why));
 	assert_int_equal(why.fault, VB_FAULT_UNMAPPED);
 	atomic = fixture_remote(&pd, QPN, who.key, IBV_ACCESS_REMOTE_ATOMIC);
-	assert_false(vb_memory_atomic(memory, &atomic, VB_ATOMIC_FETCH_ADD, (uintptr_t)arena.bytes + 32, 1, 0, &original,
-				      &why));
+	assert_false(vb_memory_atomic(memory, &atomic, VB_ATOMIC_FETCH_ADD, (uintptr_t)arena.bytes + 32, 1, 0,
+				      &original, &why));
 	assert_int_equal(why.fault, VB_FAULT_UNMAPPED);
-	assert_true(vb_memory_atomic(memory, &atomic, VB_ATOMIC_FETCH_ADD, (uintptr_t)arena.bytes, 1, 0, &original, &why));
+	assert_true(vb_memory_atomic(memory, &atomic, VB_ATOMIC_FETCH_ADD, (uintptr_t)arena.bytes, 1, 0, &original,
+				     &why));
 	assert_int_equal(vb_region_deregister(memory, who.key), 0); /* nobody is left inside */
 	vb_memory_destroy(memory);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keys: a true permutation, unlike its neighbours, never 0, never the last one of its slot; slots run out and come back.
+ * Keys: a true permutation, unlike its neighbours, never 0, never the last one of its slot; slots run out and come
+ * back.
  */
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Peers write while the owner deregisters: once deregister has returned no store may land any more. The owner frees and poisons
- * the memory at once, so a late store is a use after free to ASan, a race to TSan, and a wrong byte to us. Also: a reader
- * that sees the last bytes of a placement sees all of it.
+ * Peers write while the owner deregisters: once deregister has returned no store may land any more. The owner frees
+ * and poisons the memory at once, so a late store is a use after free to ASan, a race to TSan, and a wrong byte to
+ * us. Also: a reader that sees the last bytes of a placement sees all of it.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +15,6 @@ struct shared {
 	struct vb_memory *memory;
 	struct vb_pd pd;
 	uint64_t region;                 /* atomic: key of the region now, 0: none */
-	uint64_t address;                /* atomic: its iova; the same for all, so that a stale key meets a new address */
 	uint32_t stop;                   /* atomic */
 	uint64_t placed, refused;        /* atomic */
 };
@@ -37,7 +36,8 @@ static void *write_away(void *argument)
 			placed++;
 		else
 			refused++;
-		/* The writers' bytes are the same and their ranges apart from the counter: only freeing races with them. */
+		/* The writers' bytes are the same and their ranges apart from the counter: only freeing races with
+		 * them. */
 		who.rights = IBV_ACCESS_REMOTE_READ;
 		if (vb_memory_fetch(s->memory, &who, 0x1008, from, SIZE - 8, &why))
 			placed++;

@@ -23,7 +23,8 @@ static const struct {
 	int bit;
 } words[] = {
 	{"state", 1 << 0}, {"cur", 1 << 1}, {"notify", 1 << 2}, {"access", 1 << 3}, {"pkey", 1 << 4}, {"port", 1 << 5},
-	{"qkey", 1 << 6}, {"av", 1 << 7}, {"mtu", 1 << 8}, {"timeout", 1 << 9}, {"retry", 1 << 10}, {"rnr_retry", 1 << 11},
+	{"qkey", 1 << 6}, {"av", 1 << 7}, {"mtu", 1 << 8}, {"timeout", 1 << 9}, {"retry", 1 << 10},
+	{"rnr_retry", 1 << 11},
 	{"rq_psn", 1 << 12}, {"rd", 1 << 13}, {"alt", 1 << 14}, {"rnr_timer", 1 << 15}, {"sq_psn", 1 << 16},
 	{"dest_rd", 1 << 17}, {"mig", 1 << 18}, {"cap", 1 << 19}, {"dest_qpn", 1 << 20}, {"rate", 1 << 25},
 };

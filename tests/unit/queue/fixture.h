@@ -133,7 +133,8 @@ static inline struct vb_qp_config fixture_config(struct world *w, enum ibv_qp_ty
 		.pd = &w->pd,
 		.send_cq = &w->send_cq,
 		.recv_cq = &w->recv_cq,
-		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 3, .max_recv_sge = 2, .max_inline_data = 64},
+		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 3, .max_recv_sge = 2,
+			.max_inline_data = 64},
 		.qpn = FIXTURE_QPN,
 	};
 }

@@ -147,7 +147,8 @@ static void windows_bound_through_it_go_with_it(void **state)
 	vb_qp_destroy(w.qp);
 	config = fixture_config(&w, IBV_QPT_RC);
 	assert_int_equal(vb_qp_create(&config, &host, &fixture_transport, NULL, &w.qp), 0);
-	info = (struct vb_region_info){VB_REGION_MR, &w.pd, (uintptr_t)bytes, 8, (uintptr_t)bytes, IBV_ACCESS_MW_BIND, false};
+	info = (struct vb_region_info){VB_REGION_MR, &w.pd, (uintptr_t)bytes, 8, (uintptr_t)bytes,
+				       IBV_ACCESS_MW_BIND, false};
 	assert_int_equal(vb_region_register(host.memory, &info, &region), 0);
 	assert_int_equal(vb_window_allocate(host.memory, VB_REGION_MW_TYPE_2, &w.pd, &window), 0);
 	bind = (struct vb_window_bind){window, window, region, (uintptr_t)bytes, 8, 0, FIXTURE_QPN, &w.pd};

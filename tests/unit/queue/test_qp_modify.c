@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ibv_modify_qp on real queue pairs: every transition × masks × type, the ranges of every attribute, nothing changed by a
- * refusal, and what RESET, SQD, SQE and ERR do.
+ * ibv_modify_qp on real queue pairs: every transition × masks × type, the ranges of every attribute, nothing changed
+ * by a refusal, and what RESET, SQD, SQE and ERR do.
  */
 #include "expected_transitions.h"
 #include "fixture.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many threads on shared objects: producers and pollers on one completion queue that is resized, armed and discarded from
- * meanwhile, and many threads posting to one queue pair and one shared queue. Every piece of work comes out exactly once.
+ * Many threads on shared objects: producers and pollers on one completion queue that is resized, armed and discarded
+ * from meanwhile, and many threads posting to one queue pair and one shared queue. Every piece of work comes out
+ * exactly once.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -108,7 +109,8 @@ static void *post_away(void *argument)
 	uint64_t base = (uintptr_t)argument * EACH;
 
 	for (uint64_t i = 0; i < EACH; i++) {
-		struct ibv_send_wr wr = {.wr_id = base + i, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+		struct ibv_send_wr wr = {
+			.wr_id = base + i, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 		int error;
 
 		do {
@@ -131,7 +133,8 @@ static void *complete_away(void *argument)
 	(void)argument;
 	while (done < TOTAL) {
 		vb_lock_take(&w.qp->lock);
-		while (vb_send_queue_count(&w.qp->send) > 0 && done - __atomic_load_n(&taken_out, __ATOMIC_RELAXED) < 30) {
+		while (vb_send_queue_count(&w.qp->send) > 0 &&
+		       done - __atomic_load_n(&taken_out, __ATOMIC_RELAXED) < 30) {
 			vb_qp_complete_send(w.qp, IBV_WC_SUCCESS, VB_FAULT_NONE, 0);
 			done++;
 		}
