@@ -85,12 +85,12 @@ struct vb_endpoint {
 	pthread_t engine;
 	bool engine_runs, stopping;        /* atomic */
 	int event_fd;
-	vb_time spin_stamp;                /* atomic: when somebody last polled in vain; 0: nobody spins */
+	vb_time spin_stamp;                /* atomic: when somebody last polled in vain; 0: never */
 	bool watched;                      /* atomic: a CQ was armed and nobody spins since */
 	uint32_t polls_since_watch;        /* atomic */
 	bool napping;                      /* atomic */
 	vb_time nap;
-	unsigned nap_holdoff;
+	unsigned bad_naps, holdoff, holdoff_left;
 
 	/* The connection to verbenad: the engine thread's once that runs. */
 	struct vb_daemon_client daemon;

@@ -5,9 +5,10 @@
  *
  * While an application thread spins on an empty CQ it does all the work (vb_endpoint_progress), and a second thread woken by
  * every packet would only be in its way. A spinner is known by its stamp: the time of its last vain poll. When the engine
- * thread is woken and the stamp is fresh, it takes a nap during which sockets do not wake it, and looks again. Naps grow as long as the
- * spinner is there, up to a millisecond. A nap after which packets lie unserved while nobody spins was one too many (a program that
- * spins on its memory between two polls, say): naps shrink, down to none, and stay so for a while.
+ * thread is woken and the stamp is fresh, it takes a nap during which sockets do not wake it, and looks again. Naps grow as long as
+ * the spinner goes on, up to a millisecond. A nap in which nobody polled and after which packets lie unserved was one too many:
+ * naps shrink. After a few of those in a row (a program that spins on its memory and polls now and then, say) there are none for a
+ * while, which is twice as long each time.
  *
  * Arming a CQ means that its user is going to sleep: it ends a nap at once, and the stamp does not count until somebody has polled
  * in vain many times since. With nothing to do there is no timeout at all.
@@ -27,7 +28,9 @@
 #define SHORTEST_NAP VB_MICROSECONDS(4)
 
 enum {
-	HOLDOFF = 256,                     /* served wake-ups without naps after one nap too many */
+	SHORTEST_HOLDOFF = 128,            /* wake-ups without naps */
+	LONGEST_HOLDOFF = 16384,
+	BAD_NAPS = 3,                      /* in a row: no more naps */
 	POLLS_OF_A_SPINNER = 32,           /* vain polls after arming that show a spinner */
 	PASSES_AT_ONCE = 32,
 };
@@ -62,8 +65,9 @@ bool vb_endpoint_progress(struct vb_endpoint *endpoint)
 
 void vb_endpoint_polled(struct vb_endpoint *endpoint)
 {
-	if (__atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED) != 0)
-		__atomic_store_n(&endpoint->spin_stamp, 0, __ATOMIC_RELAXED);
+	/* Whoever armed a CQ and now finds something is no spinner. */
+	if (__atomic_load_n(&endpoint->polls_since_watch, __ATOMIC_RELAXED) != 0)
+		__atomic_store_n(&endpoint->polls_since_watch, 0, __ATOMIC_RELAXED);
 }
 
 void vb_endpoint_watch(struct vb_endpoint *endpoint)
@@ -106,27 +110,46 @@ static bool take_nap(struct vb_endpoint *endpoint)
 	return !items[0].readable && !items[1].readable;
 }
 
+static void learn_from_bad_nap(struct vb_endpoint *endpoint)
+{
+	endpoint->nap = endpoint->nap / 4 > SHORTEST_NAP ? endpoint->nap / 4 : SHORTEST_NAP;
+	if (++endpoint->bad_naps < BAD_NAPS)
+		return;
+	endpoint->nap = 0;
+	endpoint->holdoff_left = endpoint->holdoff;
+	endpoint->holdoff = endpoint->holdoff * 2 < LONGEST_HOLDOFF ? endpoint->holdoff * 2 : LONGEST_HOLDOFF;
+	/* The next nap, when it comes, is a trial: if that is bad too, there are none again. */
+	endpoint->bad_naps = BAD_NAPS - 1;
+}
+
+static void learn_from_good_nap(struct vb_endpoint *endpoint)
+{
+	if (endpoint->nap == LONGEST_NAP)
+		endpoint->holdoff = SHORTEST_HOLDOFF;
+	endpoint->nap = endpoint->nap * 2 < LONGEST_NAP ? endpoint->nap * 2 : LONGEST_NAP;
+	endpoint->bad_naps = 0;
+}
+
 /* Returns when it is time to work. */
 static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 {
-	while (endpoint->nap > 0 && somebody_spins(endpoint)) {
+	while (somebody_spins(endpoint)) {
+		vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
+
+		if (endpoint->nap == 0) {
+			if (--endpoint->holdoff_left > 0)
+				return;
+			endpoint->nap = SHORTEST_NAP;
+		}
 		if (!take_nap(endpoint))
 			return;
-		if (somebody_spins(endpoint)) {
-			endpoint->nap = endpoint->nap * 2 < LONGEST_NAP ? endpoint->nap * 2 : LONGEST_NAP;
-			continue;
+		if (__atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED) != stamp) {
+			learn_from_good_nap(endpoint);
+		} else if (sockets_are_readable(endpoint)) {
+			learn_from_bad_nap(endpoint);
+			return;
 		}
-		if (sockets_are_readable(endpoint)) {
-			endpoint->nap /= 4;
-			if (endpoint->nap < SHORTEST_NAP) {
-				endpoint->nap = 0;
-				endpoint->nap_holdoff = HOLDOFF;
-			}
-		}
-		return;
 	}
-	if (endpoint->nap == 0 && somebody_spins(endpoint) && --endpoint->nap_holdoff == 0)
-		endpoint->nap = SHORTEST_NAP;
 }
 
 static void work(struct vb_endpoint *endpoint)
@@ -191,6 +214,7 @@ int vb_engine_start(struct vb_endpoint *endpoint)
 	int error;
 
 	endpoint->nap = FIRST_NAP;
+	endpoint->holdoff = SHORTEST_HOLDOFF;
 	/* Signals belong to the application's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
