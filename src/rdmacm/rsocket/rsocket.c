@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The object both types of rsocket share, and addresses as socket calls pass them.
+ */
+#include "rdmacm/rsocket/rsocket.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/rsocket/settings.h"
+
+struct vb_rsocket *vb_rsocket_create(const struct vb_rsocket_kind *kind, int domain, int type)
+{
+	struct vb_rsocket *rs = calloc(1, sizeof(*rs));
+
+	if (rs == NULL)
+		return NULL;
+	rs->kind = kind;
+	rs->fd = -1;
+	rs->domain = domain;
+	rs->type = type;
+	rs->references = 1;
+	pthread_mutex_init(&rs->lock, NULL);
+	vb_list_init(&rs->watchers);
+	rs->sizes = vb_rsocket_settings()->sizes;
+	return rs;
+}
+
+struct vb_rsocket *vb_rsocket_hold(struct vb_rsocket *rs)
+{
+	__atomic_add_fetch(&rs->references, 1, __ATOMIC_RELAXED);
+	return rs;
+}
+
+void vb_rsocket_put(struct vb_rsocket *rs)
+{
+	if (__atomic_sub_fetch(&rs->references, 1, __ATOMIC_ACQ_REL) != 0)
+		return;
+	rs->kind->destroy(rs);
+	pthread_mutex_destroy(&rs->lock);
+	free(rs);
+}
+
+struct vb_rsocket *vb_rsocket_enter(int fd)
+{
+	struct vb_rsocket *rs = vb_rsocket_get(fd);
+
+	if (rs == NULL)
+		return NULL;
+	pthread_mutex_lock(&rs->lock);
+	if (!rs->closed)
+		return rs;
+	vb_rsocket_leave(rs);
+	return NULL;
+}
+
+void vb_rsocket_leave(struct vb_rsocket *rs)
+{
+	pthread_mutex_unlock(&rs->lock);
+	vb_rsocket_put(rs);
+}
+
+int vb_rsocket_address_take(union vb_rsocket_address *address, const struct sockaddr *from, socklen_t length)
+{
+	socklen_t expected;
+
+	if (from == NULL || length < (socklen_t)sizeof(from->sa_family))
+		return -EINVAL;
+	expected = vb_rsocket_address_length(from->sa_family);
+	if (expected == 0)
+		return -EAFNOSUPPORT;
+	if (length < expected)
+		return -EINVAL;
+	memset(address, 0, sizeof(*address));
+	memcpy(address, from, expected);
+	return 0;
+}
+
+void vb_rsocket_address_give(const struct sockaddr *address, struct sockaddr *to, socklen_t *length)
+{
+	socklen_t full = vb_rsocket_address_length(address->sa_family);
+
+	if (length == NULL)
+		return;
+	if (to != NULL)
+		memcpy(to, address, *length < full ? *length : full);
+	*length = full;
+}

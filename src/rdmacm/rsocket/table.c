@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which descriptor is which rsocket: pages of pointers under one lock. An entry holds a reference, so that a call that found an
+ * rsocket can go on with it while another thread closes it.
+ *
+ * After fork the child's table is empty: connections, and the threads that serve them, are the parent's (man 7 rsocket: fork is
+ * supported for those who connect after it).
+ */
+#include "rdmacm/rsocket/rsocket.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE_ENTRIES = 1024, PAGES = 1024 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vb_rsocket **pages[PAGES];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void after_fork_in_child(void)
+{
+	for (unsigned i = 0; i < PAGES; i++)
+		if (pages[i] != NULL)
+			memset(pages[i], 0, PAGE_ENTRIES * sizeof(*pages[i]));
+	pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* Caller holds lock. NULL: no such page. */
+static struct vb_rsocket **entry_of(int fd)
+{
+	if (fd < 0 || fd >= PAGES * PAGE_ENTRIES || pages[fd / PAGE_ENTRIES] == NULL)
+		return NULL;
+	return &pages[fd / PAGE_ENTRIES][fd % PAGE_ENTRIES];
+}
+
+struct vb_rsocket *vb_rsocket_get(int fd)
+{
+	struct vb_rsocket **entry, *rs = NULL;
+
+	pthread_mutex_lock(&lock);
+	entry = entry_of(fd);
+	if (entry != NULL && *entry != NULL)
+		rs = vb_rsocket_hold(*entry);
+	pthread_mutex_unlock(&lock);
+	return rs;
+}
+
+int vb_rsocket_publish(struct vb_rsocket *rs)
+{
+	int error = 0;
+
+	if (rs->fd < 0 || rs->fd >= PAGES * PAGE_ENTRIES)
+		return -EMFILE;
+	pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&lock);
+	if (pages[rs->fd / PAGE_ENTRIES] == NULL)
+		pages[rs->fd / PAGE_ENTRIES] = calloc(PAGE_ENTRIES, sizeof(*pages[0]));
+	if (pages[rs->fd / PAGE_ENTRIES] == NULL)
+		error = -ENOMEM;
+	else
+		*entry_of(rs->fd) = vb_rsocket_hold(rs);
+	pthread_mutex_unlock(&lock);
+	return error;
+}
+
+struct vb_rsocket *vb_rsocket_withdraw(int fd)
+{
+	struct vb_rsocket **entry, *rs = NULL;
+
+	pthread_mutex_lock(&lock);
+	entry = entry_of(fd);
+	if (entry != NULL) {
+		rs = *entry;
+		*entry = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+	return rs;
+}

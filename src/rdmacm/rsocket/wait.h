@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sleeping on rsockets. A thread sleeps on the descriptors of completions and on an eventfd of its own, through which whoever
+ * changes an rsocket wakes those who watch it.
+ */
+#ifndef VB_RDMACM_RSOCKET_WAIT_H
+#define VB_RDMACM_RSOCKET_WAIT_H
+
+#include "base/list.h"
+#include "base/time.h"
+
+struct vb_rsocket;
+
+/* One sleeper's interest in one rsocket. */
+struct vb_rsocket_watch {
+	struct vb_list node;
+	int wake_fd;
+};
+
+/* The calling thread's eventfd, or -errno. */
+int vb_rsocket_wake_fd(void);
+void vb_rsocket_wake_clear(int wake_fd);
+
+/* Caller holds rs->lock. */
+void vb_rsocket_watch_begin(struct vb_rsocket *rs, struct vb_rsocket_watch *watch, int wake_fd);
+void vb_rsocket_watch_end(struct vb_rsocket_watch *watch);
+
+/* Something about rs has changed: wake everybody who watches it but the caller. Caller holds rs->lock. */
+void vb_rsocket_wake(struct vb_rsocket *rs);
+
+/* Take what has arrived and tell the others. Caller holds rs->lock. */
+void vb_rsocket_progress(struct vb_rsocket *rs);
+
+/* Until `ready`; lets go of rs->lock while sleeping. 0, -EAGAIN (nonblocking), -EINTR, or -EBADF: closed meanwhile, and only
+ * the caller's reference keeps rs. Caller holds rs->lock. */
+int vb_rsocket_wait(struct vb_rsocket *rs, bool nonblocking, bool (*ready)(struct vb_rsocket *rs));
+
+vb_time vb_rsocket_now(void);
+
+#endif
