@@ -103,11 +103,20 @@ static void use_loopback(struct vb_cm_address *address)
 /* The device whose interface carries `address`; scope says which where several do. */
 static int bind_device(struct vb_rdmacm_id *id, const struct vb_cm_address *address, uint32_t preferred)
 {
+	struct vb_rdmacm_device *device;
 	uint32_t interface_index;
-	int error = vb_route_interface_of(address->gid, address->scope != 0 ? address->scope : preferred, &interface_index);
+	int error;
 
-	if (error != 0)
-		return error;
+	if (address->scope != 0)
+		preferred = address->scope;
+	device = vb_rdmacm_device_with_gid(address->gid, preferred);
+	if (device != NULL && (address->scope == 0 || device->interface_index == preferred)) {
+		interface_index = device->interface_index;
+	} else {
+		error = vb_route_interface_of(address->gid, preferred, &interface_index);
+		if (error != 0)
+			return error;
+	}
 	error = vb_rdmacm_device_bind(id, interface_index);
 	if (error != 0)
 		return error;

@@ -123,6 +123,18 @@ int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint
 	return -EADDRNOTAVAIL;
 }
 
+struct vb_rdmacm_device *vb_rdmacm_device_with_gid(const uint8_t gid[16], uint32_t preferred)
+{
+	struct vb_rdmacm_device *found = NULL;
+
+	pthread_mutex_lock(&devices_lock);
+	for (struct vb_rdmacm_device *device = devices; device != NULL; device = device->next)
+		if ((found == NULL || device->interface_index == preferred) && vb_rdmacm_device_gid_index(device, gid) >= 0)
+			found = device;
+	pthread_mutex_unlock(&devices_lock);
+	return found;
+}
+
 enum ibv_mtu vb_rdmacm_device_mtu(const struct vb_rdmacm_device *device)
 {
 	struct ibv_port_attr attr;

@@ -23,6 +23,10 @@ struct vb_rdmacm_device {
 /* The device of a network interface. 0 or -ENODEV, ... */
 int vb_rdmacm_device_get(uint32_t interface_index, struct vb_rdmacm_device **device);
 
+/* Among the devices already open, the one whose table holds this GID; that of `preferred` wins. NULL: none. Cheaper than asking the
+ * system for all addresses. */
+struct vb_rdmacm_device *vb_rdmacm_device_with_gid(const uint8_t gid[16], uint32_t preferred);
+
 /* Tie an id to the device of an interface: verbs, pd, port_num. 0 or -errno. */
 int vb_rdmacm_device_bind(struct vb_rdmacm_id *id, uint32_t interface_index);
 
