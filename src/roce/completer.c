@@ -221,6 +221,9 @@ static void handle_rnr(struct vb_qp *qp, vb_time now, const struct vb_roce_packe
 		return;
 	}
 	requester->rnr_retries++;
+	/* As good as an acknowledgement that says: no credits. */
+	requester->credits_known = true;
+	requester->credit_limit = requester->receives_acknowledged;
 	vb_roce_requester_rewind(qp, now);
 	vb_roce_timers_receiver_not_ready(qp, now, packet->aeth.syndrome & VB_AETH_VALUE_MASK);
 }

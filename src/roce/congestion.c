@@ -2,11 +2,11 @@
  *
  * The window of one queue pair: see congestion.h. Growth is faster and the cut gentler than TCP's, because the
  * resource is a buffer of constant size a few tens of microseconds away and not a share of a long line: an eighth
- * of the window per round trip, and to 7/10 on a loss.
+ * of the window per round trip (a sixty-fourth near where loss was met last), and to 7/10 on a loss.
  */
 #include "roce/congestion.h"
 
-enum { GROWTH_DIVISOR = 8 };
+enum { GROWTH_DIVISOR = 8, CAUTIOUS_DIVISOR = 64 };
 
 static uint32_t limited(uint32_t value, uint32_t low, uint32_t high)
 {
@@ -25,76 +25,80 @@ void vb_roce_congestion_init(struct vb_roce_congestion *congestion, uint32_t mtu
 {
 	*congestion = (struct vb_roce_congestion){
 		.mtu = mtu,
-		.window = VB_WINDOW_START,
-		.threshold = VB_WINDOW_MAX,
-		.read_window = VB_READ_WINDOW_START,
-		.read_threshold = VB_READ_WINDOW_MAX,
+		.requests = {.size = VB_WINDOW_START, .threshold = VB_WINDOW_MAX, .ceiling = VB_WINDOW_MAX},
+		.responses = {.size = VB_READ_WINDOW_START, .threshold = VB_WINDOW_MAX, .ceiling = VB_WINDOW_MAX},
 	};
 }
 
-static uint32_t grown(uint32_t window, uint32_t threshold, uint32_t charge, uint32_t max)
+static uint32_t growth(const struct vb_roce_window *window, uint32_t charge)
 {
-	uint64_t more = window < threshold ? charge : charge / GROWTH_DIVISOR;
-
-	return window + more > max ? max : (uint32_t)(window + more);
+	if (window->size < window->threshold)
+		return charge;
+	return charge / (window->size < window->ceiling / 8 * 7 ? GROWTH_DIVISOR : CAUTIOUS_DIVISOR);
 }
 
-static uint32_t cut(uint32_t window)
+static void arrived(struct vb_roce_window *window, uint32_t charge, uint32_t in_flight, struct psn psn)
 {
-	return (uint32_t)((uint64_t)window * 7 / 10);
+	if (window->recovering && !psn_before(psn, window->recovered_at))
+		window->recovering = false;
+	/* A window that is not used says nothing about a larger one. */
+	if (!window->recovering && in_flight >= window->size / 2)
+		window->size = limited(window->size + growth(window, charge), 0, VB_WINDOW_MAX);
+}
+
+static void cut(struct vb_roce_window *window, uint32_t floor)
+{
+	window->ceiling = window->size;
+	window->size = limited((uint32_t)((uint64_t)window->size * 7 / 10), floor, VB_WINDOW_MAX);
+	window->threshold = window->size;
+}
+
+static void lost(struct vb_roce_window *window, uint32_t floor, struct psn high)
+{
+	if (window->recovering)
+		return;
+	cut(window, floor);
+	window->recovering = true;
+	window->recovered_at = high;
 }
 
 void vb_roce_congestion_acknowledged(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
 				     struct psn psn)
 {
-	if (congestion->recovering && !psn_before(psn, congestion->recovered_at))
-		congestion->recovering = false;
-	/* A window that is not used says nothing about a larger one. */
-	if (!congestion->recovering && in_flight >= congestion->window / 2)
-		congestion->window = grown(congestion->window, congestion->threshold, charge, VB_WINDOW_MAX);
+	arrived(&congestion->requests, charge, in_flight, psn);
 }
 
 void vb_roce_congestion_arrived(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
 				struct psn psn)
 {
-	if (congestion->read_recovering && !psn_before(psn, congestion->read_recovered_at))
-		congestion->read_recovering = false;
-	if (!congestion->read_recovering && in_flight >= congestion->read_window / 2)
-		congestion->read_window = grown(congestion->read_window, congestion->read_threshold, charge,
-						VB_READ_WINDOW_MAX);
+	arrived(&congestion->responses, charge, in_flight, psn);
 }
 
 void vb_roce_congestion_lost(struct vb_roce_congestion *congestion, struct psn high)
 {
-	if (congestion->recovering)
-		return;
-	congestion->recovering = true;
-	congestion->recovered_at = high;
-	congestion->window = limited(cut(congestion->window), vb_roce_congestion_floor(congestion), VB_WINDOW_MAX);
-	congestion->threshold = congestion->window;
+	lost(&congestion->requests, vb_roce_congestion_floor(congestion), high);
 }
 
 void vb_roce_congestion_response_lost(struct vb_roce_congestion *congestion, struct psn high)
 {
-	if (congestion->read_recovering)
-		return;
-	congestion->read_recovering = true;
-	congestion->read_recovered_at = high;
-	congestion->read_window = limited(cut(congestion->read_window), vb_roce_congestion_floor(congestion),
-					  VB_READ_WINDOW_MAX);
-	congestion->read_threshold = congestion->read_window;
+	lost(&congestion->responses, vb_roce_congestion_floor(congestion), high);
+}
+
+/* Half is remembered; from the floor it is soon found again if the loss was a chance one. */
+static void silent(struct vb_roce_window *window, uint32_t floor, uint32_t size)
+{
+	window->ceiling = window->size;
+	window->threshold = limited(window->size / 2, floor, VB_WINDOW_MAX);
+	window->size = limited(size, floor, VB_WINDOW_MAX);
+	window->recovering = false;
 }
 
 void vb_roce_congestion_timeout(struct vb_roce_congestion *congestion)
 {
 	uint32_t floor = vb_roce_congestion_floor(congestion);
 
-	/* Half is remembered; from the floor it is soon found again if the loss was a chance one. */
-	congestion->threshold = limited(congestion->window / 2, floor, VB_WINDOW_MAX);
-	congestion->read_threshold = limited(congestion->read_window / 2, floor, VB_READ_WINDOW_MAX);
-	congestion->window = floor;
-	congestion->read_window = congestion->read_threshold;
-	congestion->recovering = congestion->read_recovering = false;
+	silent(&congestion->requests, floor, floor);
+	silent(&congestion->responses, floor, congestion->responses.size / 2);
 }
 
 bool vb_roce_congestion_notified(struct vb_roce_congestion *congestion, vb_time now)
@@ -102,8 +106,7 @@ bool vb_roce_congestion_notified(struct vb_roce_congestion *congestion, vb_time 
 	if (congestion->cut_at != 0 && now - congestion->cut_at < VB_CNP_INTERVAL)
 		return false;
 	congestion->cut_at = now;
-	congestion->window = limited(cut(congestion->window), vb_roce_congestion_floor(congestion), VB_WINDOW_MAX);
-	congestion->threshold = congestion->window;
+	cut(&congestion->requests, vb_roce_congestion_floor(congestion));
 	return true;
 }
 
@@ -112,9 +115,9 @@ uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congesti
 	uint32_t most = limited(VB_READ_PIECE_MAX / congestion->mtu, 1, VB_READ_PIECE_MAX_PACKETS);
 	/* Two pieces in a window, so that the next is asked for while one arrives; the full size stays whole in the
 	 * window that a QP starts with. */
-	uint32_t fits = congestion->read_window >= VB_READ_WINDOW_START ?
+	uint32_t fits = congestion->responses.size >= VB_READ_WINDOW_START ?
 				most :
-				congestion->read_window / 2 / vb_roce_charge(congestion->mtu, 1);
+				congestion->responses.size / 2 / vb_roce_charge(congestion->mtu, 1);
 
 	return limited(fits, VB_READ_PIECE_MIN_PACKETS < most ? VB_READ_PIECE_MIN_PACKETS : most, most);
 }

@@ -35,7 +35,6 @@ enum {
 	VB_BATCH_PACKETS = 16,
 
 	VB_READ_WINDOW_START = 256 * 1024,
-	VB_READ_WINDOW_MAX = 384 * 1024,
 	/* One request asks for at most this much, as its response is not flow-controlled any further. Reads up to
 	 * here look on the wire as an adapter's do. */
 	VB_READ_PIECE_MAX = 128 * 1024,
@@ -49,12 +48,18 @@ enum {
 /* Of one QP, a CNP is sent at most this often, and obeyed at most this often. */
 #define VB_CNP_INTERVAL VB_MICROSECONDS(50)
 
+struct vb_roce_window {
+	uint32_t size;
+	uint32_t threshold;              /* below it the window doubles every round trip */
+	uint32_t ceiling;                /* where loss was met last: approached slowly */
+	bool recovering;                 /* one loss is answered once: until this is acknowledged */
+	struct psn recovered_at;
+};
+
 struct vb_roce_congestion {
 	uint32_t mtu;
-	uint32_t window, threshold;      /* below the threshold the window doubles every round trip */
-	uint32_t read_window, read_threshold;
-	bool recovering, read_recovering; /* one loss is answered once */
-	struct psn recovered_at, read_recovered_at;
+	struct vb_roce_window requests;  /* ours, that were not acknowledged */
+	struct vb_roce_window responses; /* asked for, and not here yet */
 	vb_time cut_at;                  /* by a CNP */
 };
 

@@ -124,7 +124,7 @@ enum vb_roce_progress vb_roce_reader_ask(struct vb_qp *qp, struct vb_send_wqe *w
 	packets = piece_at(qp, wqe, index);
 	charge = response_charge(wqe, engine->mtu, index, packets);
 	if (packets == 0 || (requester->read_in_flight != 0 &&
-			     requester->read_in_flight + charge > requester->congestion.read_window))
+			     requester->read_in_flight + charge > requester->congestion.responses.size))
 		return VB_PROGRESS_MUST_WAIT;
 	if (!vb_burst_has_room(out, 0, 0))
 		return VB_PROGRESS_BURST_FULL;

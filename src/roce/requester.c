@@ -12,7 +12,7 @@
 static uint32_t window_of(const struct vb_roce_requester *requester)
 {
 	return requester->rnr_retries != 0 ? vb_roce_congestion_floor(&requester->congestion) :
-					     requester->congestion.window;
+					     requester->congestion.requests.size;
 }
 
 static bool window_allows(const struct vb_roce_requester *requester, uint32_t charge)

@@ -101,6 +101,9 @@ void vb_roce_timers_progress(struct vb_qp *qp, vb_time now)
 	if (requester->sampling && psn_before(requester->sample_psn, requester->acknowledged)) {
 		requester->sampling = false;
 		take_sample(requester, now - requester->sample_began);
+	} else if (requester->backoff > 0) {
+		/* On a bad line hardly a packet is sent only once. */
+		requester->backoff--;
 	}
 	requester->waiting_since = now;
 	requester->retransmissions = 0;
