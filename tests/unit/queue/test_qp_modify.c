@@ -186,6 +186,15 @@ static void reset_forgets_everything(void **state)
 	assert_int_equal(back.qp_state, IBV_QPS_RESET);
 	assert_int_equal(back.dest_qp_num, 0);
 	assert_int_equal(back.cap.max_send_wr, 8);
+	/* Work that was still queued vanishes without a completion (IBA 10.3.1.1). */
+	bring_to(w.qp, IBV_QPS_RTS);
+	assert_int_equal(post_one(w.qp, IBV_WR_SEND, 1, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(post_receive(w.qp, 2), 0);
+	assert_int_equal(step(w.qp, IBV_QPS_RESET, 0), 0);
+	assert_int_equal(vb_send_queue_count(&w.qp->send), 0);
+	assert_int_equal(vb_receive_queue_count(&w.qp->receive), 0);
+	assert_empty(&w.send_cq);
+	assert_empty(&w.recv_cq);
 	/* And it can be used again. */
 	bring_to(w.qp, IBV_QPS_RTS);
 	assert_int_equal(post_one(w.qp, IBV_WR_SEND, 3, 0), 0);
