@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -111,4 +112,9 @@ void vb_thread_prepare(const char *name)
 {
 	prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
 	prctl(PR_SET_NAME, name, 0, 0, 0);
+}
+
+void vb_thread_yield(void)
+{
+	sched_yield();
 }

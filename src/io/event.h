@@ -36,5 +36,7 @@ unsigned vb_poller_wait(int poller, void **tags, unsigned room, vb_time deadline
 
 /* For threads that time naps: round timers to nothing, show this name. */
 void vb_thread_prepare(const char *name);
+/* Let others have this core for a moment, if somebody waits for it. */
+void vb_thread_yield(void);
 
 #endif

@@ -88,6 +88,7 @@ struct vb_endpoint {
 	vb_time spin_stamp;                /* atomic: when somebody last polled in vain; 0: never */
 	bool watched;                      /* atomic: a CQ was armed and nobody spins since */
 	uint32_t polls_since_watch;        /* atomic */
+	uint32_t vain_polls;               /* atomic: in succession, more or less */
 	bool napping;                      /* atomic */
 	vb_time nap;
 	unsigned bad_naps, holdoff, holdoff_left;

@@ -33,6 +33,8 @@ enum {
 	BAD_NAPS = 3,                      /* in a row: no more naps */
 	POLLS_OF_A_SPINNER = 32,           /* vain polls after arming that show a spinner */
 	PASSES_AT_ONCE = 32,
+	POLLS_BEFORE_YIELD = 1024,         /* about half a millisecond: far longer than an answer takes */
+	POLLS_PER_YIELD = 64,
 };
 
 enum { ITEM_IPV4, ITEM_IPV6, ITEM_EVENT, ITEM_DAEMON, ITEMS };
@@ -43,6 +45,21 @@ void vb_engine_kick(struct vb_endpoint *endpoint)
 }
 
 /* ---- called by the application's threads ---- */
+
+/* Where there are more spinners than cores, the one we wait for may be waiting for our core. */
+static void yield_sometimes(struct vb_endpoint *endpoint, bool done)
+{
+	uint32_t vain;
+
+	if (done) {
+		__atomic_store_n(&endpoint->vain_polls, 0, __ATOMIC_RELAXED);
+		return;
+	}
+	vain = __atomic_load_n(&endpoint->vain_polls, __ATOMIC_RELAXED) + 1;
+	__atomic_store_n(&endpoint->vain_polls, vain, __ATOMIC_RELAXED);
+	if (vain > POLLS_BEFORE_YIELD && vain % POLLS_PER_YIELD == 0)
+		vb_thread_yield();
+}
 
 bool vb_endpoint_progress(struct vb_endpoint *endpoint)
 {
@@ -56,10 +73,12 @@ bool vb_endpoint_progress(struct vb_endpoint *endpoint)
 	else if (__atomic_add_fetch(&endpoint->polls_since_watch, 1, __ATOMIC_RELAXED) > POLLS_OF_A_SPINNER)
 		__atomic_store_n(&endpoint->watched, false, __ATOMIC_RELAXED);
 	/* Somebody else is at it: nothing is missed. */
-	if (!vb_lock_try(&endpoint->progress))
-		return false;
-	done = vb_endpoint_pass(endpoint, now, false);
-	vb_lock_release(&endpoint->progress);
+	done = vb_lock_try(&endpoint->progress);
+	if (done) {
+		done = vb_endpoint_pass(endpoint, now, false);
+		vb_lock_release(&endpoint->progress);
+	}
+	yield_sometimes(endpoint, done);
 	return done;
 }
 
