@@ -61,6 +61,7 @@ struct vb_roce_requester {
 	bool credits_known;
 	uint32_t credit_limit;           /* messages the responder has receives for */
 	uint32_t receives_started;       /* messages begun */
+	bool probing;                    /* a message was begun without credit: the rest of it waits for an answer */
 	uint32_t receives_acknowledged;  /* up to and with the message that was acknowledged last, whole or in part */
 
 	struct vb_roce_congestion congestion;

@@ -68,18 +68,27 @@ static bool may_start(const struct vb_qp *qp, const struct vb_roce_requester *re
 	return qp->state == IBV_QPS_RTS && !fence_holds(requester, wqe) && !credits_hold(requester, wqe);
 }
 
-/* Of a message begun without credit, only the first packet goes until it is acknowledged. */
-static bool is_probing(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe)
+/* A message beyond the credits (begun to learn of new ones, or before they were known) goes when nothing else is
+ * outstanding: its first packet, and the others when that is acknowledged. */
+static bool is_probe(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe, uint32_t index)
 {
-	return vb_roce_work(wqe->opcode)->takes_receive && is_beyond_credits(requester, wqe->receives_through) &&
-	       psn_equal(requester->acknowledged, wqe->first_psn);
+	return index == 0 && vb_roce_work(wqe->opcode)->takes_receive &&
+	       is_beyond_credits(requester, wqe->receives_through);
 }
 
-static bool wants_acknowledgement(const struct vb_roce_requester *requester, uint32_t charge)
+static bool credits_hold_packet(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe, uint32_t index)
+{
+	return requester->probing ||
+	       (is_probe(requester, wqe, index) && !psn_equal(requester->send, requester->acknowledged));
+}
+
+static bool wants_acknowledgement(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe,
+				  uint32_t index, uint32_t charge)
 {
 	uint32_t window = window_of(requester);
 
-	return requester->since_ack_request + charge >= window / VB_ACK_REQUESTS_PER_WINDOW ||
+	return index + 1 == wqe->packets || is_probe(requester, wqe, index) ||
+	       requester->since_ack_request + charge >= window / VB_ACK_REQUESTS_PER_WINDOW ||
 	       requester->in_flight + 2 * charge > window;
 }
 
@@ -90,18 +99,18 @@ static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe,
 	uint32_t index = psn_ahead(requester->send, wqe->first_psn);
 	uint32_t charge = vb_roce_charge(vb_roce_payload(wqe->length, engine->mtu, index), 1);
 	bool again = psn_before(requester->send, requester->high);
-	bool probing = is_probing(requester, wqe);
 	enum vb_roce_progress progress;
 	struct vb_roce_packet packet;
 
-	if (!window_allows(requester, charge) || (probing && index > 0))
+	if (!window_allows(requester, charge) || credits_hold_packet(requester, wqe, index))
 		return VB_PROGRESS_MUST_WAIT;
 	vb_roce_work_headers(qp, wqe, index, &packet);
-	packet.ack_request = index + 1 == wqe->packets || probing || wants_acknowledgement(requester, charge);
+	packet.ack_request = wants_acknowledgement(requester, wqe, index, charge);
 	progress = vb_roce_work_append(qp, wqe, index, again, &qp->path, &packet, out);
 	if (progress != VB_PROGRESS_SENT)
 		return progress;
 	vb_roce_timers_sent(qp, now, requester->send, packet.ack_request, again);
+	requester->probing = is_probe(requester, wqe, index) && wqe->packets > 1;
 	requester->in_flight += charge;
 	requester->since_ack_request = packet.ack_request ? 0 : requester->since_ack_request + charge;
 	requester->send = psn_add(requester->send, 1);
@@ -152,6 +161,7 @@ void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now)
 	requester->send_index = qp->send.tail;
 	requester->in_flight = 0;
 	requester->since_ack_request = 0;
+	requester->probing = false;
 	requester->asked_sent = requester->asked_tail;
 	requester->read_in_flight = 0;
 	requester->rewound = true;

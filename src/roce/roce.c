@@ -378,7 +378,7 @@ void vb_roce_query(const struct vb_qp *qp, struct vb_roce_status *status)
 		.expected_psn = engine->responder.expected.v,
 		.msn = engine->responder.msn,
 		.outstanding_packets = psn_ahead(requester->high, requester->acknowledged),
-		.window_packets = engine->mtu ? requester->congestion.requests.size / vb_roce_charge(engine->mtu, 1) : 0,
+		.window_packets = requester->congestion.requests.size / vb_roce_charge(engine->mtu, 1),
 		.outstanding_reads = requester->asked_head - requester->asked_tail,
 		.retries_left = qp->attr.retry_cnt - vb_roce_timers_retries(qp),
 		.rnr_retries_left = qp->attr.rnr_retry - requester->rnr_retries,

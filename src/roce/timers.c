@@ -106,6 +106,7 @@ void vb_roce_timers_progress(struct vb_qp *qp, vb_time now)
 		requester->backoff--;
 	}
 	requester->waiting_since = now;
+	requester->probing = false;
 	requester->retransmissions = 0;
 	requester->rnr_retries = 0;
 	requester->rnr_until = 0;

@@ -358,7 +358,9 @@ static void window_bind_error(void **state)
 
 	(void)state;
 	pair_open(&pair, 1, false, &sim_usual, 4096);
-	assert_int_equal(vb_window_allocate(pair.hosts[0]->memory, VB_REGION_MW_TYPE_2, &pair.hosts[0]->pd, &mw.rkey), 0);
+	assert_int_equal(vb_window_allocate(pair.hosts[0]->memory, VB_REGION_MW_TYPE_2, &pair.hosts[0]->pd,
+					    &mw.rkey),
+			 0);
 	mr.lkey = pair.a_memory.key;
 	wr.bind_mw.mw = &mw;
 	wr.bind_mw.rkey = mw.rkey ^ 1;
@@ -386,7 +388,9 @@ static void windows_in_order(void **state)
 
 	(void)state;
 	pair_open(&pair, 1, false, &sim_usual, 4096);
-	assert_int_equal(vb_window_allocate(pair.hosts[1]->memory, VB_REGION_MW_TYPE_2, &pair.hosts[1]->pd, &mw.rkey), 0);
+	assert_int_equal(vb_window_allocate(pair.hosts[1]->memory, VB_REGION_MW_TYPE_2, &pair.hosts[1]->pd,
+					    &mw.rkey),
+			 0);
 	mr.lkey = pair.b_memory.key;
 	key = mw.rkey ^ 0x11;
 	bind.bind_mw.mw = &mw;
