@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What passes for a message between process and daemon. The table is typed again here; every single-bit change of a good message and
+ * random bytes must never make the check read outside or let a bad field through.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/daemon_message.h"
+
+static const struct {
+	uint32_t type;
+	enum vb_daemon_sender sender;
+	size_t length;
+	unsigned fewest, most;
+} rows[] = {
+	{0x01, VB_DAEMON_FROM_PROCESS, 16 + 24, 0, 0},
+	{0x02, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x03, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x04, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x05, VB_DAEMON_FROM_PROCESS, 16 + 8, 1, 5},
+	{0x06, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x07, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x08, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x41, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
+	{0x42, VB_DAEMON_FROM_DAEMON, 16 + 256, 0, 0},
+	{0x43, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
+	{0x44, VB_DAEMON_FROM_DAEMON, 16 + 128 + 2 * 16, 0, 0},
+	{0x45, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
+	{0x46, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 5},
+	{0x47, VB_DAEMON_FROM_DAEMON, 16 + 32 + sizeof(struct vb_counters), 0, 0},
+};
+
+/* A good message of that type, and how many descriptors go with it. */
+static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
+{
+	struct vb_daemon_device device = {.name = "roce_eth0", .interface = "eth0", .interface_index = 2, .guid = 1,
+					  .active_mtu = 3, .active = 1, .gid_count = 2};
+
+	vb_daemon_message_begin(m, type, 9);
+	switch (type) {
+	case VB_DAEMON_HELLO:
+		strcpy(m->hello.program, "test");
+		break;
+	case VB_DAEMON_ADOPT_SLOT:
+	case VB_DAEMON_SLOT:
+		m->slot.slot = 17;
+		m->slot.descriptors = VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_PAGE;
+		return 2;
+	case VB_DAEMON_ERROR:
+		m->error.error = EADDRINUSE;
+		strcpy(m->error.text, "the port is taken");
+		break;
+	case VB_DAEMON_DEVICE:
+		vb_daemon_message_set_device(m, &device);
+		break;
+	case VB_DAEMON_DEVICE_GONE:
+		m->device_gone.interface_index = 3;
+		break;
+	}
+	return 0;
+}
+
+static int check(const struct vb_daemon_message *m, size_t length, unsigned descriptors, enum vb_daemon_sender sender)
+{
+	/* Its own allocation, exactly as long, so that a read behind the end is found. */
+	void *copy = malloc(length ? length : 1);
+	int error;
+
+	memcpy(copy, m, length);
+	error = vb_daemon_message_check(copy, length, descriptors, sender);
+	free(copy);
+	return error;
+}
+
+static void good_messages_pass(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct vb_daemon_message m;
+		unsigned fds = make_good(&m, rows[i].type);
+
+		assert_non_null(vb_daemon_message_name(rows[i].type));
+		assert_int_equal(m.header.length, rows[i].length);
+		assert_int_equal(check(&m, rows[i].length, fds, rows[i].sender), 0);
+		/* Not from the other side, not longer, not shorter, not with more descriptors. */
+		assert_int_equal(check(&m, rows[i].length, fds, !rows[i].sender), -EPROTO);
+		assert_int_equal(check(&m, rows[i].length - 1, fds, rows[i].sender), -EPROTO);
+		assert_int_equal(check(&m, rows[i].length, rows[i].most + 1, rows[i].sender), -EPROTO);
+		for (size_t cut = 0; cut < rows[i].length; cut++)
+			assert_int_equal(check(&m, cut, fds, rows[i].sender), -EPROTO);
+		m.header.length++;
+		assert_int_equal(check(&m, rows[i].length + 1, fds, rows[i].sender), -EPROTO);
+	}
+}
+
+static void unknown_types_do_not(void **state)
+{
+	(void)state;
+	for (uint32_t type = 0; type < 0x200; type++) {
+		struct vb_daemon_message m;
+		bool known = false;
+
+		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+			known = known || rows[i].type == type;
+		if (known)
+			continue;
+		vb_daemon_message_begin(&m, VB_DAEMON_OPEN_SLOT, 1);
+		m.header.type = type;
+		assert_null(vb_daemon_message_name(type));
+		assert_int_equal(check(&m, m.header.length, 0, VB_DAEMON_FROM_PROCESS), -EPROTO);
+		assert_int_equal(check(&m, m.header.length, 0, VB_DAEMON_FROM_DAEMON), -EPROTO);
+	}
+}
+
+static void another_version_is_told_apart(void **state)
+{
+	struct vb_daemon_message m;
+
+	(void)state;
+	vb_daemon_message_begin(&m, VB_DAEMON_OPEN_SLOT, 1);
+	m.header.magic++;
+	assert_int_equal(check(&m, m.header.length, 0, VB_DAEMON_FROM_PROCESS), -EPROTONOSUPPORT);
+	m.header.magic = 0;
+	assert_int_equal(check(&m, m.header.length, 0, VB_DAEMON_FROM_PROCESS), -EPROTO);
+}
+
+#define REFUSED(type, sender, change)                                                                \
+	do {                                                                                         \
+		struct vb_daemon_message m;                                                          \
+		unsigned fds = make_good(&m, type);                                                  \
+		change;                                                                              \
+		assert_int_equal(check(&m, m.header.length, fds, sender), -EPROTO);                  \
+	} while (0)
+
+static void bad_fields_do_not(void **state)
+{
+	(void)state;
+	REFUSED(VB_DAEMON_OPEN_SLOT, VB_DAEMON_FROM_PROCESS, m.header.sequence = 0);
+	REFUSED(VB_DAEMON_OPEN_SLOT, VB_DAEMON_FROM_PROCESS, m.empty.reserved[1] = 1);
+	REFUSED(VB_DAEMON_HELLO, VB_DAEMON_FROM_PROCESS, memset(m.hello.program, 'a', 16));
+	REFUSED(VB_DAEMON_HELLO, VB_DAEMON_FROM_PROCESS, m.hello.program[1] = '\033');
+	REFUSED(VB_DAEMON_HELLO, VB_DAEMON_FROM_PROCESS, m.hello.program[15] = 'x'; m.hello.program[14] = 'y');
+	REFUSED(VB_DAEMON_ADOPT_SLOT, VB_DAEMON_FROM_PROCESS, m.slot.slot = 0);
+	REFUSED(VB_DAEMON_ADOPT_SLOT, VB_DAEMON_FROM_PROCESS, m.slot.slot = 1024);
+	REFUSED(VB_DAEMON_ADOPT_SLOT, VB_DAEMON_FROM_PROCESS, m.slot.descriptors = VB_DAEMON_FD_IPV4);
+	REFUSED(VB_DAEMON_ADOPT_SLOT, VB_DAEMON_FROM_PROCESS,
+		m.slot.descriptors = VB_DAEMON_FD_PAGE | VB_DAEMON_FD_DAEMON_IPV4);
+	REFUSED(VB_DAEMON_ADOPT_SLOT, VB_DAEMON_FROM_PROCESS, m.slot.descriptors = VB_DAEMON_FD_IPV4 | 32);
+	REFUSED(VB_DAEMON_SLOT, VB_DAEMON_FROM_DAEMON, m.slot.slot = 1024);
+	REFUSED(VB_DAEMON_ERROR, VB_DAEMON_FROM_DAEMON, m.error.error = 0);
+	REFUSED(VB_DAEMON_ERROR, VB_DAEMON_FROM_DAEMON, m.error.error = -1);
+	REFUSED(VB_DAEMON_ERROR, VB_DAEMON_FROM_DAEMON, memset(m.error.text, 'a', sizeof(m.error.text)));
+	REFUSED(VB_DAEMON_WELCOME, VB_DAEMON_FROM_DAEMON, m.welcome.flags = 2);
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.name[0] = '\0');
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.name[4] = '/');
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.interface_index = 0);
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.active_mtu = 0);
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.active_mtu = 6);
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.active = 2);
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.guid = 0);
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.gid_count = 3);
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.gid_count = 65);
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.gid_count = UINT32_MAX);
+	REFUSED(VB_DAEMON_DEVICE_GONE, VB_DAEMON_FROM_DAEMON, m.device_gone.interface_index = 0);
+	REFUSED(VB_DAEMON_PROCESS, VB_DAEMON_FROM_DAEMON, m.process.slot = 1024);
+}
+
+static void news_have_no_number(void **state)
+{
+	struct vb_daemon_message m;
+
+	(void)state;
+	make_good(&m, VB_DAEMON_DEVICE);
+	m.header.sequence = 0;
+	assert_int_equal(check(&m, m.header.length, 0, VB_DAEMON_FROM_DAEMON), 0);
+	make_good(&m, VB_DAEMON_DEVICE_GONE);
+	m.header.sequence = 0;
+	assert_int_equal(check(&m, m.header.length, 0, VB_DAEMON_FROM_DAEMON), 0);
+}
+
+/* Whatever passes keeps its promises. */
+static void examine(const struct vb_daemon_message *m, size_t length)
+{
+	if (m->header.type == VB_DAEMON_ADOPT_SLOT || m->header.type == VB_DAEMON_SLOT)
+		assert_in_range(m->slot.slot, 1, 1023);
+	if (m->header.type == VB_DAEMON_DEVICE) {
+		assert_in_range(m->device.gid_count, 0, 64);
+		assert_int_equal(length, 16 + 128 + m->device.gid_count * 16);
+		assert_in_range(strnlen(m->device.name, 64), 1, 63);
+		assert_in_range(m->device.active_mtu, 1, 5);
+	}
+	if (m->header.type == VB_DAEMON_ERROR) {
+		assert_in_range(m->error.error, 1, 4095);
+		assert_in_range(strnlen(m->error.text, 248), 0, 247);
+	}
+	if (m->header.type == VB_DAEMON_HELLO)
+		assert_in_range(strnlen(m->hello.program, 16), 0, 15);
+}
+
+static void random_changes_are_harmless(void **state)
+{
+	unsigned seed = 4791;
+
+	(void)state;
+	print_message("seed %u\n", seed);
+	srand(seed);
+	for (unsigned round = 0; round < 200000; round++) {
+		size_t row = (size_t)rand() % (sizeof(rows) / sizeof(rows[0]));
+		struct vb_daemon_message m;
+		unsigned fds = make_good(&m, rows[row].type);
+		size_t length = m.header.length;
+
+		for (int changes = rand() % 4; changes > 0; changes--)
+			((uint8_t *)&m)[(size_t)rand() % length] ^= (uint8_t)(1 << rand() % 8);
+		if (rand() % 8 == 0)
+			length = (size_t)rand() % sizeof(m);
+		if (check(&m, length, fds, rows[row].sender) == 0)
+			examine(&m, length);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(good_messages_pass),
+		cmocka_unit_test(unknown_types_do_not),
+		cmocka_unit_test(another_version_is_told_apart),
+		cmocka_unit_test(bad_fields_do_not),
+		cmocka_unit_test(news_have_no_number),
+		cmocka_unit_test(random_changes_are_harmless),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
