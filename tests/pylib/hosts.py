@@ -183,6 +183,14 @@ class Host:
     def ip(self, *words):
         return system("ip", "-n", self.name, *words)
 
+    def wait_for_link_local(self):
+        """The kernel adds this address by itself, a moment after the link is up; GID indices depend on who came first."""
+        limit = time.monotonic() + 5
+        while "fe80:" not in self.ip("-6", "addr", "show", "dev", "eth0", "scope", "link", "-tentative"):
+            if time.monotonic() > limit:
+                raise HostError("eth0 of %s got no link-local address" % self.name)
+            time.sleep(0.005)
+
     def start(self, *argv, environment=None, privileged=False):
         process = Process(self, argv, self.environment(environment), privileged)
         self.processes.append(process)
@@ -256,6 +264,8 @@ class Network:
             host.run("sysctl", "-q", "-w", "net.ipv6.conf.eth0.accept_dad=0", privileged=True)
         for host in (left, right):
             host.ip("link", "set", "eth0", "up")
+        for host in (left, right):
+            host.wait_for_link_local()
         return left, right
 
     def close(self):
