@@ -92,7 +92,7 @@ static int describe(struct vb_region_info *info, void *address, size_t length, u
 		info->iova = 0;
 		return 0;
 	}
-	if (length == 0 || start + length < start || iova + length < iova)
+	if (length == 0 || length > (uint64_t)INT64_MAX || start + length < start || iova + length < iova)
 		return -EINVAL;
 	if (access & IBV_ACCESS_ON_DEMAND)
 		return 0;
