@@ -9,9 +9,11 @@
  *	serve I COUNT      begin COUNT round trips on it; "done I COUNT MICROSECONDS"
  *	spin MS            poll without sleeping for so long; "spun"
  *	counters           "counters sent received unknown icrc errors"
+ *	processes          "process PID UID SLOT QUEUE_PAIRS" for each that verbenad knows, "processes COUNT"
  *	fork               a child that does nothing but live until its standard input ends; "forked PID"
  *	quit               close everything
  *
+ * News of devices come at any time: "device NAME STATE GIDS" or "gone NAME".
  * Anything received is sent back unless it completes a round trip of ours. -s opens the endpoint twice in succession, first.
  */
 #include <arpa/inet.h>
@@ -25,6 +27,7 @@
 
 #include "io/process_memory.h"
 #include "memory/region.h"
+#include "progress/daemon_client.h"
 #include "progress/endpoint.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
@@ -256,6 +259,48 @@ static void close_all(void)
 	vb_endpoint_put(endpoint);
 }
 
+static bool print_process(void *context, const struct vb_daemon_message *m, const int *fds, unsigned count)
+{
+	(void)context;
+	(void)fds;
+	(void)count;
+	if (m->header.type == VB_DAEMON_PROCESS)
+		printf("process %u %u %u %u\n", m->process.pid, m->process.uid, m->process.slot, m->process.queue_pairs);
+	else if (m->header.type == VB_DAEMON_END)
+		printf("processes %u\n", m->end.count);
+	return true;
+}
+
+static void list_processes(void)
+{
+	struct vb_daemon_client client;
+	struct vb_daemon_message request;
+	int error = vb_daemon_client_connect(&client, false);
+
+	if (error)
+		fail("processes", error);
+	vb_daemon_message_begin(&request, VB_DAEMON_LIST_PROCESSES, 0);
+	error = vb_daemon_client_request(&client, &request, NULL, 0, print_process, NULL);
+	vb_daemon_client_close(&client);
+	if (error)
+		fail("processes", error);
+}
+
+static void on_device(struct vb_endpoint_watcher *watcher, const struct vb_device_info *device, bool gone)
+{
+	unsigned gids = 0;
+
+	(void)watcher;
+	for (uint32_t i = 0; i < device->gid_count; i++)
+		gids += memcmp(device->gid[i].gid, (uint8_t[16]){0}, 16) != 0;
+	if (gone)
+		printf("gone %s\n", device->name);
+	else
+		printf("device %s %s %u\n", device->name, device->state == IBV_PORT_ACTIVE ? "active" : "down", gids);
+}
+
+static struct vb_endpoint_watcher watcher = {.device_changed = on_device};
+
 static void fork_child(void)
 {
 	pid_t child = fork();
@@ -287,6 +332,8 @@ static bool obey(char *line)
 	} else if (strcmp(line, "counters\n") == 0) {
 		printf("counters %llu %llu %llu\n", (unsigned long long)counters.sent_pkts,
 		       (unsigned long long)counters.rcvd_pkts, (unsigned long long)counters.send_err);
+	} else if (strcmp(line, "processes\n") == 0) {
+		list_processes();
 	} else if (strcmp(line, "fork\n") == 0) {
 		fork_child();
 	} else {
@@ -355,7 +402,9 @@ int main(int argc, char **argv)
 		return 2;
 	event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	open_all();
+	vb_endpoint_add_watcher(endpoint, &watcher);
 	work();
+	vb_endpoint_remove_watcher(endpoint, &watcher);
 	close_all();
 	return 0;
 }

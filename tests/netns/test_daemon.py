@@ -1,0 +1,521 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""verbenad and the processes it serves, in network namespaces: starting, stopping, users, slots, its death.
+
+    test_daemon.py VERBENAD PEER [unittest arguments]
+
+PEER is the program of peer.c: an endpoint with queue pairs, below libibverbs.
+"""
+
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
+
+from pylib import hosts                                     # noqa: E402
+
+PATIENCE = 60
+ALICE, BOB = 12345, 12346
+
+
+class Peer:
+    def __init__(self, test, host, *arguments, uid=ALICE, environment=None):
+        drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
+        if os.environ.get("VERBENA_TEST_INSIDE"):
+            pass
+        elif uid:
+            drop += ["--reuid=%d" % uid, "--regid=%d" % uid, "--clear-groups"]
+        else:
+            drop = []
+        self.test = test
+        self.errors = tempfile.TemporaryFile()
+        self.buffer = b""
+        self.popen = subprocess.Popen(
+            ["ip", "netns", "exec", host.name, *drop, test.peer_path, *map(str, arguments)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=self.errors, cwd="/", start_new_session=True,
+            env={"PATH": hosts.SYSTEM_PATH, "VERBENA_DAEMON": test.daemon_path, "VERBENA_LOG": "info",
+                 "VERBENA_IDLE_SECONDS": "0.3", **(environment or {})})
+        self.pid = self.popen.pid
+        os.set_blocking(self.popen.stdout.fileno(), False)
+        test.addCleanup(self.close)
+
+    def close(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait()
+        self.popen.stdin.close()
+        self.popen.stdout.close()
+        self.errors.close()
+
+    def log(self):
+        size = os.fstat(self.errors.fileno()).st_size
+        return os.pread(self.errors.fileno(), size, 0).decode(errors="replace")
+
+    def say(self, *words):
+        self.popen.stdin.write((" ".join(map(str, words)) + "\n").encode())
+        self.popen.stdin.flush()
+
+    def hear(self, *expected, timeout=PATIENCE, skip=("device", "gone")):
+        """The next line as words; news are skipped unless asked for."""
+        limit = time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.popen.stdout, selectors.EVENT_READ)
+            while True:
+                while b"\n" in self.buffer:
+                    line, self.buffer = self.buffer.split(b"\n", 1)
+                    words = line.decode().split()
+                    if words[0] in skip:
+                        continue
+                    self.test.assertEqual(words[:len(expected)], [str(word) for word in expected],
+                                          " ".join(words) + "\n" + self.log())
+                    return words
+                left = limit - time.monotonic()
+                if left <= 0 or not selector.select(left):
+                    self.test.fail("peer %d says nothing, expected %s\n%s" % (self.pid, expected, self.log()))
+                got = os.read(self.popen.stdout.fileno(), 65536)
+                if not got:
+                    self.test.fail("peer %d ended, expected %s\n%s" % (self.pid, expected, self.log()))
+                self.buffer += got
+
+    def ready(self):
+        words = self.hear("ready")
+        self.slot, self.qpn = int(words[1]), [int(word) for word in words[2:]]
+        return self
+
+    def failed(self):
+        words = self.hear("failed")
+        self.popen.wait(PATIENCE)
+        return " ".join(words)
+
+    def quit(self):
+        self.say("quit")
+        self.test.assertEqual(self.popen.wait(PATIENCE), 0, self.log())
+
+    def processes(self):
+        """pid: (uid, slot, queue pairs)"""
+        self.say("processes")
+        found = {}
+        while True:
+            words = self.hear()
+            if words[0] == "processes":
+                self.test.assertEqual(int(words[1]), len(found))
+                return found
+            self.test.assertEqual(words[0], "process")
+            found[int(words[1])] = tuple(int(word) for word in words[2:])
+
+
+def connect(one, other, mine=0, theirs=0):
+    one.say("connect", mine, other.qpn[theirs])
+    other.say("connect", theirs, one.qpn[mine])
+    one.hear("connected", mine)
+    other.hear("connected", theirs)
+
+
+def exchange(one, count=50, index=0):
+    one.say("serve", index, count)
+    one.hear("done", index, count)
+
+
+class Daemon(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.mkdtemp(prefix="verbena-netns-")
+        cls.addClassCleanup(shutil.rmtree, cls.directory, True)
+        os.chmod(cls.directory, 0o755)
+        cls.daemon_path = shutil.copy(arguments[0], os.path.join(cls.directory, "verbenad"))
+        cls.peer_path = shutil.copy(arguments[1], os.path.join(cls.directory, "peer"))
+        for path in (cls.daemon_path, cls.peer_path):
+            os.chmod(path, 0o755)
+
+    def setUp(self):
+        network = hosts.Network()
+        network.__enter__()
+        self.addCleanup(network.close)
+        self.network = network
+        self.host = network.host()
+
+    def peer(self, *arguments, **options):
+        return Peer(self, self.host, *arguments, **options)
+
+    def peers(self, count, *arguments, **options):
+        started = [self.peer(*arguments, **options) for _ in range(count)]
+        return [peer.ready() for peer in started]
+
+    def daemons(self):
+        found = []
+        for pid in self.host.pids():
+            try:
+                with open("/proc/%d/comm" % pid) as comm, open("/proc/%d/stat" % pid) as stat:
+                    if comm.read().strip() == "verbenad" and stat.read().rsplit(")", 1)[1].split()[0] != "Z":
+                        found.append(pid)
+            except OSError:
+                pass
+        return found
+
+    def until(self, condition, what, timeout=PATIENCE):
+        limit = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > limit:
+                self.fail("not within %d seconds: %s" % (timeout, what))
+            time.sleep(0.01)
+
+    def kill_daemon(self):
+        daemons = self.daemons()
+        self.assertEqual(len(daemons), 1)
+        os.kill(daemons[0], signal.SIGKILL)
+        self.until(lambda: daemons[0] not in self.daemons(), "the daemon is dead")
+
+    def start_system(self):
+        process = self.host.start(self.daemon_path, "--system", "--foreground", privileged=True,
+                                  environment={"VERBENA_LOG": "info"})
+        self.until(lambda: self.listens() or not process.running(), "the system daemon listens")
+        return process
+
+    def listens(self):
+        with open("/proc/%d/net/unix" % self.host.processes[-1].pid) as table:
+            return any(line.split()[-1] == "@verbena/1" and line.split()[5] == "01" for line in table)
+
+    def needs_users(self):
+        if os.environ.get("VERBENA_TEST_INSIDE"):
+            self.skipTest("only root can be several users")
+
+    # ---- starting and stopping ----
+
+    def test_starts_on_demand_and_exits_when_idle(self):
+        self.assertEqual(self.daemons(), [])
+        peer = self.peer().ready()
+        self.assertEqual(len(self.daemons()), 1)
+        time.sleep(0.6)
+        self.assertEqual(len(self.daemons()), 1)
+        peer.quit()
+        self.until(lambda: not self.daemons(), "the daemon is idle and gone")
+
+    def test_many_start_at_once(self):
+        """Sixteen processes that find no daemon start one between them."""
+        peers = self.peers(16)
+        self.until(lambda: len(self.daemons()) == 1, "one daemon")
+        self.assertEqual(len({peer.slot for peer in peers}), 16)
+        connect(peers[3], peers[12])
+        exchange(peers[3])
+
+    def test_opens_again_after_closing(self):
+        peer = self.peer("-s").ready()
+        self.assertEqual(len(peer.processes()), 1)
+
+    def test_options(self):
+        for words, code in ((["--version"], 0), (["--help"], 0), (["--nonsense"], 2), (["what"], 2), (["-i", "x"], 2)):
+            self.assertEqual(self.host.run(self.daemon_path, *words).code, code, words)
+
+    def test_second_daemon_says_who_is_there(self):
+        self.peer().ready()
+        result = self.host.run(self.daemon_path, "--foreground")
+        self.assertEqual(result.code, 1)
+        self.assertIn("another verbenad runs", result.out)
+        self.assertIn("pid %d" % self.daemons()[0], result.out)
+
+    def test_no_daemon_to_start(self):
+        peer = self.peer(environment={"VERBENA_DAEMON": "/nonexistent/verbenad"})
+        self.assertIn("No such file", peer.failed())
+        self.assertIn("/nonexistent/verbenad", peer.log())
+
+    def test_port_taken(self):
+        script = ("import socket, sys\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('0.0.0.0', 4791))\n"
+                  "print('bound', flush=True)\nsys.stdin.read()")
+        holder = subprocess.Popen(["ip", "netns", "exec", self.host.name, "python3", "-c", script], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE)
+        self.addCleanup(holder.stdout.close)
+        self.addCleanup(holder.wait)
+        self.addCleanup(holder.stdin.close)
+        self.assertEqual(holder.stdout.readline(), b"bound\n")
+        peer = self.peer()
+        self.assertIn("Address already in use", peer.failed())
+        self.assertIn("UDP port 4791 is taken", peer.log())
+        holder.stdin.close()
+        holder.wait()
+        self.peer().ready()
+
+    def test_without_loopback(self):
+        """A host whose lo is down still has a daemon and a port."""
+        self.host.ip("link", "set", "lo", "down")
+        peers = self.peers(2)
+        peers[0].quit()
+        self.assertEqual(len(peers[1].processes()), 1)
+
+    # ---- users ----
+
+    def test_foreign_daemon_is_refused(self):
+        self.needs_users()
+        self.peer(uid=ALICE).ready()
+        for uid in (BOB, 0):
+            peer = self.peer(uid=uid)
+            self.assertIn("Permission denied", peer.failed())
+            self.assertIn(str(ALICE), peer.log())
+            self.assertIn("verbenad --system", peer.log())
+
+    def test_daemon_refuses_foreign_process(self):
+        """Even one whose library would trust it."""
+        self.needs_users()
+        self.peer(uid=ALICE).ready()
+        script = ("import socket\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\ns.connect('\\0verbena/1')\n"
+                  "s.settimeout(20)\nm = s.recv(4096)\nprint(m[0], b'verbenad --system' in m)\nprint(len(s.recv(4096)))")
+        drop = ["setpriv", "--reuid=%d" % BOB, "--regid=%d" % BOB, "--clear-groups"]
+        result = self.host.run(*drop, "python3", "-c", script, privileged=True)
+        self.assertEqual(result.out.split(), [str(0x42), "True", "0"], result)
+
+    def test_two_users_through_the_system_daemon(self):
+        self.needs_users()
+        system = self.start_system()
+        alice, bob = self.peer(uid=ALICE).ready(), self.peer(uid=BOB).ready()
+        connect(alice, bob)
+        exchange(alice)
+        self.assertEqual({uid for uid, _, _ in alice.processes().values()}, {ALICE, BOB})
+        alice.quit()
+        bob.quit()
+        time.sleep(0.5)
+        self.assertTrue(system.running(), system.output())
+
+    def test_system_daemon_dies_and_comes_back(self):
+        """Nobody but root can start it again; the processes wait for it and keep their slots."""
+        self.needs_users()
+        self.start_system()
+        peers = [self.peer(uid=uid).ready() for uid in (ALICE, BOB, ALICE, BOB)]
+        connect(peers[0], peers[1])
+        connect(peers[2], peers[3])
+        self.kill_daemon()
+        time.sleep(0.2)
+        self.assertEqual(self.daemons(), [])
+        self.start_system()
+        self.until(lambda: len(peers[0].processes()) == 4, "everybody is back")
+        exchange(peers[0])
+        exchange(peers[2])
+        late = self.peer(uid=BOB).ready()
+        self.assertNotIn(late.slot, [peer.slot for peer in peers])
+
+    def test_hostile_messages(self):
+        peer = self.peer().ready()
+        daemon = self.daemons()
+        script = """if True:
+            import os, random, socket, struct
+            random.seed(1)
+            for i in range(300):
+                s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                s.connect('\\0verbena/1')
+                try:
+                    if i % 2:
+                        s.send(struct.pack('4I', 1, 0x56420001, 40, 1) + b'hostile'.ljust(16, b'\\0') + bytes(8))
+                    kind = random.choice([1, 2, 4, 5, 6, 7, 8, 0x41, 0x100, random.randrange(1 << 32)])
+                    body = random.randbytes(random.choice([0, 1, 8, 24, 4000]))
+                    m = struct.pack('4I', kind, 0x56420001, 16 + len(body), 2) + body
+                    fds = [os.open('/dev/null', os.O_RDONLY) for _ in range(random.choice([0, 0, 1, 5, 8]))]
+                    socket.send_fds(s, [m], fds)
+                    if kind == 5 and len(fds) == 1:
+                        socket.send_fds(s, [struct.pack('6I', 5, 0x56420001, 24, 3, 9, 1)], fds)
+                    for fd in fds:
+                        os.close(fd)
+                except BrokenPipeError:
+                    pass
+                s.close()
+            print('said')
+        """
+        uid = os.environ.get("VERBENA_TEST_INSIDE") and [] or ["setpriv", "--reuid=%d" % ALICE, "--clear-groups"]
+        result = self.host.run(*uid, "python3", "-c", script, privileged=True, timeout=60)
+        self.assertEqual(result.out, "said\n", result)
+        self.assertEqual(self.daemons(), daemon)
+        self.until(lambda: len(peer.processes()) == 1, "only we are left")
+        descriptors = len(os.listdir("/proc/%d/fd" % daemon[0]))
+        self.assertLess(descriptors, 20)
+
+    # ---- slots ----
+
+    def test_killed_process_frees_its_slot(self):
+        one, other, third = self.peers(3, "-n", 2)
+        self.assertEqual(one.processes()[other.pid][1:], (other.slot, 2))
+        other.popen.kill()
+        self.until(lambda: other.pid not in one.processes(), "its slot is free")
+        connect(one, third)
+        exchange(one)
+
+    def test_holes_in_the_group(self):
+        """Sockets move when others leave: every pair still talks, whoever has gone."""
+        peers = self.peers(10)
+        for leaving in (0, 4, 7):
+            connect(peers[1], peers[-1]) if leaving == 0 else exchange(peers[1])
+            peers[leaving].popen.kill()
+            self.until(lambda: peers[leaving].pid not in peers[1].processes(), "its slot is free")
+            exchange(peers[1])
+        fresh = self.peers(3)
+        connect(fresh[0], peers[2])
+        connect(fresh[1], peers[3])
+        exchange(fresh[0])
+        exchange(peers[3])
+        exchange(peers[1])
+
+    def test_forked_child_keeps_nothing(self):
+        parent, one, other = self.peers(3)
+        parent.say("fork")
+        child = int(parent.hear("forked")[1])
+        self.addCleanup(lambda: os.kill(child, signal.SIGKILL))
+        names = [os.readlink("/proc/%d/fd/%s" % (child, fd)) for fd in os.listdir("/proc/%d/fd" % child)]
+        self.assertFalse([name for name in names if name.startswith("socket:")], names)
+        os.kill(parent.pid, signal.SIGKILL)
+        self.until(lambda: parent.pid not in one.processes(), "the parent's slot is free")
+        connect(one, other)
+        exchange(one)
+
+    def test_ipv6(self):
+        one, other = self.peers(2, "-a", "::1")
+        connect(one, other)
+        exchange(one, 500)
+
+    def test_64_processes_with_16_queue_pairs(self):
+        peers = self.peers(64, "-n", 16)
+        self.assertEqual(len({peer.slot for peer in peers}), 64)
+        self.assertEqual(len({qpn for peer in peers for qpn in peer.qpn}), 64 * 16)
+        # Pair i of the first half to the same of the second half, rotated: 16 partners each.
+        half = 32
+        for index in range(16):
+            for number in range(half):
+                one, other = peers[number], peers[half + (number + index) % half]
+                one.say("connect", index, other.qpn[index])
+                other.say("connect", index, one.qpn[index])
+        for peer in peers:
+            for index in range(16):
+                peer.hear("connected")
+        for peer in peers[:half]:
+            for index in range(16):
+                peer.say("serve", index, 3)
+        for peer in peers[:half]:
+            done = {int(peer.hear("done")[1]) for _ in range(16)}
+            self.assertEqual(done, set(range(16)))
+        self.assertEqual({row[2] for row in peers[0].processes().values()}, {16})
+
+    # ---- the daemon's death ----
+
+    def test_data_goes_on_when_the_daemon_dies(self):
+        one, other, bystander = self.peers(3, "-n", 2)
+        connect(one, other)
+        one.say("serve", 0, 5000)
+        self.kill_daemon()
+        # A new process right away: the survivors must not be disturbed by it.
+        late = self.peer().ready()
+        one.hear("done", 0, 5000)
+        self.assertNotIn(late.slot, (one.slot, other.slot, bystander.slot))
+        self.assertEqual(len(self.daemons()), 1)
+        found = late.processes()
+        for peer in (one, other, bystander):
+            self.assertEqual(found[peer.pid][1], peer.slot)
+        connect(late, bystander)
+        exchange(late)
+        connect(one, other, 1, 1)
+        exchange(one, 50, 1)
+
+    def test_daemon_dies_again_and_again(self):
+        peers = self.peers(4)
+        connect(peers[0], peers[1])
+        connect(peers[2], peers[3])
+        for _ in range(3):
+            self.kill_daemon()
+            self.until(lambda: len(self.daemons()) == 1, "a new daemon")
+            self.until(lambda: len(peers[0].processes()) == 4, "everybody is back")
+            exchange(peers[0])
+            exchange(peers[2])
+        peers[0].popen.kill()
+        self.until(lambda: len(peers[1].processes()) == 3, "its slot is free")
+        exchange(peers[2])
+
+    def test_process_and_daemon_die_together(self):
+        """Sockets moved while nobody watched: the new daemon learns where they are."""
+        peers = self.peers(6)
+        connect(peers[2], peers[5])
+        connect(peers[3], peers[4])
+        daemon = self.daemons()[0]
+        os.kill(daemon, signal.SIGSTOP)
+        peers[0].popen.kill()
+        peers[1].popen.kill()
+        peers[0].popen.wait()
+        peers[1].popen.wait()
+        os.kill(daemon, signal.SIGKILL)
+        self.until(lambda: len(self.daemons()) == 1 and self.daemons()[0] != daemon, "a new daemon")
+        self.until(lambda: len(peers[2].processes()) == 4, "everybody is back")
+        exchange(peers[2])
+        exchange(peers[3])
+        fresh = self.peer().ready()
+        self.assertNotIn(fresh.slot, [peer.slot for peer in peers[2:]])
+
+    # ---- progress ----
+
+    def switches(self, pid):
+        total = 0
+        for task in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/status" % (pid, task)) as status:
+                total += sum(int(line.split()[1]) for line in status if "ctxt_switches" in line)
+        return total
+
+    def test_idle_process_does_not_wake(self):
+        one, other = self.peers(2)
+        connect(one, other)
+        exchange(one)
+        # The last acknowledgement timer fires once more.
+        time.sleep(0.5)
+        before = [self.switches(peer.pid) for peer in (one, other)] + [self.switches(self.daemons()[0])]
+        time.sleep(1)
+        after = [self.switches(peer.pid) for peer in (one, other)] + [self.switches(self.daemons()[0])]
+        self.assertEqual(before, after)
+
+    def test_spinning_and_sleeping(self):
+        one, other = self.peers(2)
+        connect(one, other)
+        other.say("spin", 1000)
+        one.say("serve", 0, 300)
+        one.say("spin", 300)
+        heard = sorted([one.hear()[0], one.hear()[0]])
+        self.assertEqual(heard, ["done", "spun"])
+        other.hear("spun")
+        exchange(one, 300)
+
+    def test_device_news(self):
+        peer = self.peer().ready()
+        self.host.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
+        seen = {}
+
+        def wait_for(name, *state):
+            limit = time.monotonic() + PATIENCE
+            while seen.get(name) != list(state):
+                self.assertLess(time.monotonic(), limit, seen)
+                words = peer.hear(skip=())
+                if words[0] == "gone":
+                    seen[words[1]] = ["gone"]
+                else:
+                    seen[words[1]] = words[2:]
+        wait_for("roce_eth0", "down", "0")
+        self.host.ip("addr", "add", "10.1.1.1/24", "dev", "eth0")
+        wait_for("roce_eth0", "down", "1")
+        self.host.run("sysctl", "-q", "-w", "net.ipv6.conf.eth0.accept_dad=0", "net.ipv6.conf.eth0.disable_ipv6=1",
+                      privileged=True)
+        self.host.ip("link", "set", "eth0", "up")
+        self.host.ip("link", "set", "eth1", "up")
+        wait_for("roce_eth0", "active", "1")
+        self.host.ip("addr", "add", "10.1.1.2/24", "dev", "eth0")
+        wait_for("roce_eth0", "active", "2")
+        self.host.ip("link", "set", "eth1", "down")
+        wait_for("roce_eth0", "down", "2")
+        # Told also by the next daemon, for what happened while there was none.
+        self.kill_daemon()
+        self.host.ip("link", "del", "eth0")
+        wait_for("roce_eth0", "gone")
+
+
+if __name__ == "__main__":
+    hosts.enter_user_namespace([sys.executable, os.path.realpath(__file__), *sys.argv[1:]])
+    if not hosts.can_create_namespaces():
+        print("network namespaces cannot be created here")
+        sys.exit(77)
+    arguments = sys.argv[1:3]
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
