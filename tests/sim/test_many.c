@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many at once: QPs that share a receive queue, QPs by the thousand, several hosts in a ring with one small socket buffer each.
+ * Many at once: QPs that share a receive queue, QPs by the thousand, several hosts in a ring with one small socket
+ * buffer each.
  */
 #include "sim/traffic.h"
 

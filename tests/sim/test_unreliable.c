@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * UC and UD: messages may vanish, but what arrives is whole, once, in order (UC) and right. The 40 bytes before a datagram, Q_Keys,
- * drop rules, the SQE state.
+ * UC and UD: messages may vanish, but what arrives is whole, once, in order (UC) and right. The 40 bytes before a
+ * datagram, Q_Keys, drop rules, the SQE state.
  */
 #include "sim/testing.h"
 
