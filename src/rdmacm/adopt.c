@@ -65,7 +65,6 @@ static uint32_t describe(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 		.verb = VB_CM_ADOPT,
 		.port_space = id->id.ps,
 		.qp_type = id->id.qp_type,
-		.backlog = id->backlog,
 		.reuse_address = id->reuse_address,
 		.address_family_only = id->address_family_only,
 		.remote_cookie = id->remote_cookie,

@@ -84,6 +84,8 @@ static struct vb_rdmacm_event *pop_event(struct vb_rdmacm_channel *channel)
 		make_unreadable(channel);
 	/* Counted before the channel is let go: a destroy that runs now either still found the event queued or waits for its ack. */
 	owner = event->owner;
+	if (event->child != NULL)
+		__atomic_sub_fetch(&owner->requests, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&owner->unacked, 1, __ATOMIC_SEQ_CST);
 	return event;
 }

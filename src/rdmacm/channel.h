@@ -31,6 +31,7 @@ struct vb_rdmacm_channel {
 	pthread_mutex_t lock;
 	struct vb_list events;
 	uint32_t sequence;               /* futex: bumped with every event */
+	bool request_taken;              /* the last event taken was a CONNECT_REQUEST */
 };
 
 static inline struct vb_rdmacm_channel *vb_rdmacm_channel_of(struct rdma_event_channel *channel)

@@ -37,6 +37,10 @@ enum {
 	REASON_VENDOR_OPTION = 35,
 
 	MOST_RETRIES = 7,                /* three bits */
+	/* Programs ask for as few as 3, trusting to be woken faster than a busy machine can. A TCP client's SYN would be repeated; ours
+	 * is told no. So we hold more than they ask for, but not more than the kernel would (rdma_ucm.max_backlog). */
+	SMALLEST_BACKLOG = 128,
+	LARGEST_BACKLOG = 1024,
 };
 
 static uint8_t smaller(uint8_t a, uint8_t b)
@@ -155,7 +159,7 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 {
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
-	struct vb_cm_command command = {.verb = VB_CM_LISTEN, .backlog = backlog > 0 ? (uint32_t)backlog : 0};
+	struct vb_cm_command command = {.verb = VB_CM_LISTEN}; /* backlog 0: as many as it can; we count ourselves (link.c) */
 	struct sockaddr_in any = {.sin_family = AF_INET};
 	int error;
 
@@ -166,7 +170,8 @@ VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 		return -1;
 	if (vb_rdmacm_id_state(id) != VB_RDMACM_BOUND)
 		return vb_rdmacm_fail(EINVAL);
-	id->backlog = command.backlog;
+	id->backlog = backlog <= 0 || backlog > LARGEST_BACKLOG ? LARGEST_BACKLOG :
+		      backlog < SMALLEST_BACKLOG ? SMALLEST_BACKLOG : (uint32_t)backlog;
 	command.port_space = id->id.ps;
 	command.source = id->source;
 	command.interface_index = id->interface_index;

@@ -54,7 +54,8 @@ struct vb_rdmacm_id {
 	struct vb_cm_address source, destination;
 	uint32_t interface_index;        /* 0 until bound to a device */
 	struct ibv_sa_path_rec path;
-	uint32_t backlog;
+	uint32_t backlog;                /* most requests nobody has taken yet */
+	uint32_t requests;               /* such requests; atomic */
 
 	uint8_t traffic_class, ack_timeout;
 	bool has_traffic_class, has_ack_timeout;

@@ -115,6 +115,11 @@ static void handle_event(const struct vb_cm_event *told)
 			disown(told->id);
 		return;
 	}
+	/* As with the kernel's: the backlog is of requests the program has not taken; one too many is refused. */
+	if (request && __atomic_load_n(&id->requests, __ATOMIC_RELAXED) >= id->backlog) {
+		disown(told->id);
+		return;
+	}
 	event = calloc(1, sizeof(*event));
 	if (event == NULL)
 		return;
@@ -127,6 +132,7 @@ static void handle_event(const struct vb_cm_event *told)
 			disown(told->id);
 			return;
 		}
+		__atomic_add_fetch(&id->requests, 1, __ATOMIC_RELAXED);
 	}
 	event->owner = id;
 	event->from_daemon = true;
