@@ -65,7 +65,7 @@ static void whole_pages(uint64_t *start, uint64_t *end)
 	*start &= ~(page - 1);
 	*end = (*end + page - 1) & ~(page - 1);
 	if (*end < *start)       /* the last page of all: nothing of a process is there */
-		*end = UINT64_MAX & ~(page - 1);
+		*end = UINT64_MAX;
 }
 
 int vb_memory_range_check(uint64_t start, size_t length, bool writable)

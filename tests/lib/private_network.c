@@ -63,6 +63,8 @@ void private_network_enter(void)
 	gid_t gid = getgid();
 	pid_t child;
 
+	if (getenv("PRIVATE_NETWORK_READY") != NULL)     /* under a debugger: whoever started us has made one */
+		return;
 	if (unshare(flags) != 0) {
 		if (unshare(flags | CLONE_NEWUSER) != 0) {
 			fprintf(stderr, "skipped: no namespaces here (%s)\n", strerror(errno));
