@@ -10,12 +10,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "io/clock.h"
 #include "rdmacm/export.h"
+
+#define PATIENCE VB_MILLISECONDS(2)
 
 VB_EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -90,6 +94,29 @@ static struct vb_rdmacm_event *pop_event(struct vb_rdmacm_channel *channel)
 	return event;
 }
 
+void vb_rdmacm_channel_handed_out(struct vb_rdmacm_channel *channel, struct vb_rdmacm_id *child)
+{
+	if (child->id.channel != &channel->channel)
+		return; /* a synchronous listener: rdma_get_request is called by whoever wants the next */
+	__atomic_store_n(&child->untouched, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&channel->patience, vb_clock_now() + PATIENCE, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&channel->untouched, 1, __ATOMIC_RELAXED);
+}
+
+void vb_rdmacm_channel_touched(struct vb_rdmacm_id *child)
+{
+	if (__atomic_load_n(&child->untouched, __ATOMIC_RELAXED) && __atomic_exchange_n(&child->untouched, false, __ATOMIC_RELAXED))
+		__atomic_sub_fetch(&vb_rdmacm_channel_of(child->id.channel)->untouched, 1, __ATOMIC_RELAXED);
+}
+
+/* Caller holds channel->lock. */
+static bool is_held_back(const struct vb_rdmacm_channel *channel)
+{
+	return __atomic_load_n(&channel->untouched, __ATOMIC_RELAXED) != 0 && !vb_list_is_empty(&channel->events) &&
+	       vb_container_of(channel->events.next, struct vb_rdmacm_event, node)->child != NULL &&
+	       vb_clock_now() < __atomic_load_n(&channel->patience, __ATOMIC_RELAXED);
+}
+
 int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event **event)
 {
 	for (;;) {
@@ -97,6 +124,11 @@ int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 		int flags;
 
 		pthread_mutex_lock(&channel->lock);
+		if (is_held_back(channel)) {
+			pthread_mutex_unlock(&channel->lock);
+			sched_yield();
+			continue;
+		}
 		seen = __atomic_load_n(&channel->sequence, __ATOMIC_ACQUIRE);
 		*event = pop_event(channel);
 		pthread_mutex_unlock(&channel->lock);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/time.h"
 #include "rdmacm/id.h"
 
 struct vb_rdmacm_group;
@@ -31,7 +32,8 @@ struct vb_rdmacm_channel {
 	pthread_mutex_t lock;
 	struct vb_list events;
 	uint32_t sequence;               /* futex: bumped with every event */
-	bool request_taken;              /* the last event taken was a CONNECT_REQUEST */
+	unsigned untouched;              /* requests handed out whose ids nobody has used yet; atomic */
+	vb_time patience;                /* until when to wait for that, before handing out another; atomic */
 };
 
 static inline struct vb_rdmacm_channel *vb_rdmacm_channel_of(struct rdma_event_channel *channel)
@@ -47,6 +49,11 @@ void vb_rdmacm_channel_put(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event **event);
 
 bool vb_rdmacm_channel_is_empty(struct vb_rdmacm_channel *channel);
+
+/* A request's id goes to the program. Programs hand it to another thread and come back for the next request; some have room for just
+ * one (rping). So the next is held back until somebody has used the id, or two milliseconds. */
+void vb_rdmacm_channel_handed_out(struct vb_rdmacm_channel *channel, struct vb_rdmacm_id *child);
+void vb_rdmacm_channel_touched(struct vb_rdmacm_id *child);
 
 /* Move the events that belong to `owner` into `events` (an initialised list). */
 void vb_rdmacm_channel_remove(struct vb_rdmacm_channel *channel, const struct vb_rdmacm_id *owner, struct vb_list *events);

@@ -218,6 +218,7 @@ VB_EXPORT int rdma_accept(struct rdma_cm_id *public_id, struct rdma_conn_param *
 	if (id == NULL || vb_rdmacm_id_state(id) != VB_RDMACM_REQUESTED || !parameters_are_valid(id, conn_param) ||
 	    (id->id.qp == NULL && conn_param == NULL))
 		return vb_rdmacm_fail(EINVAL);
+	vb_rdmacm_channel_touched(id);
 	datagram = vb_rdmacm_id_is_datagram(id);
 	/* What the REQ asked for is the most: the specification lets us grant less (IBA 12.7.30). */
 	id->initiator_depth = conn_param == NULL || conn_param->initiator_depth == RDMA_MAX_INIT_DEPTH ?
@@ -254,6 +255,7 @@ static int reject(struct rdma_cm_id *public_id, const void *private_data, uint8_
 
 	if (id == NULL)
 		return vb_rdmacm_fail(EINVAL);
+	vb_rdmacm_channel_touched(id);
 	state = vb_rdmacm_id_state(id);
 	room = vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REP : ROOM_REJ;
 	if ((state != VB_RDMACM_REQUESTED && state != VB_RDMACM_RESPONDED) || length > room)

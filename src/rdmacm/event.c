@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <rdma/rdma_cma.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +92,7 @@ static int take_request(struct vb_rdmacm_event *event)
 		(void)fill_datagram(event, child);
 	else
 		fill_connection(event);
+	vb_rdmacm_channel_handed_out(vb_rdmacm_channel_of(event->owner->id.channel), child);
 	event->child = NULL; /* the program's from here on */
 	return 0;
 }
@@ -188,12 +188,6 @@ VB_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
 
 	if (channel == NULL || event == NULL)
 		return vb_rdmacm_fail(EINVAL);
-	/* Programs hand a request to another thread and come back for the next (rping keeps room for just one): on a machine with few
-	 * processors let that thread run first. Costs nothing when nobody waits for the processor. */
-	if (vb_rdmacm_channel_of(channel)->request_taken) {
-		vb_rdmacm_channel_of(channel)->request_taken = false;
-		sched_yield();
-	}
 	for (;;) {
 		error = vb_rdmacm_channel_take(vb_rdmacm_channel_of(channel), &taken);
 		if (error != 0)
@@ -202,7 +196,6 @@ VB_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
 			break;
 		rdma_ack_cm_event(&taken->event);
 	}
-	vb_rdmacm_channel_of(channel)->request_taken = taken->event.event == RDMA_CM_EVENT_CONNECT_REQUEST;
 	*event = &taken->event;
 	return 0;
 }

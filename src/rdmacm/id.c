@@ -188,6 +188,7 @@ VB_EXPORT int rdma_destroy_id(struct rdma_cm_id *public_id)
 
 	if (id == NULL)
 		return vb_rdmacm_fail(EINVAL);
+	vb_rdmacm_channel_touched(id);
 	vb_rdmacm_link_destroy(id);
 	drop_events(id);
 	if (id->id.event != NULL)
@@ -207,6 +208,7 @@ VB_EXPORT int rdma_migrate_id(struct rdma_cm_id *public_id, struct rdma_event_ch
 
 	if (id == NULL || (synchronous && id->synchronous))
 		return vb_rdmacm_fail(EINVAL);
+	vb_rdmacm_channel_touched(id);
 	if (synchronous) {
 		channel = rdma_create_event_channel();
 		if (channel == NULL)

@@ -44,6 +44,7 @@ struct vb_rdmacm_id {
 	uint32_t handle;                 /* verbenad's number for it; changes when the daemon is replaced */
 	enum vb_rdmacm_state state;
 	bool synchronous;                /* NULL channel: the id has one of its own, and calls wait */
+	bool untouched;                  /* a request's id that the program has not used yet; atomic */
 	bool connect_failed;             /* CONNECT_ERROR was reported: nothing else of this attempt will be */
 
 	pthread_mutex_t lock;

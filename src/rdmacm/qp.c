@@ -10,6 +10,7 @@
 #include <rdma/rdma_verbs.h>
 #include <string.h>
 
+#include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 #include "rdmacm/ece.h"
 #include "rdmacm/export.h"
@@ -81,6 +82,7 @@ VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_e
 
 	if (id == NULL || attr == NULL || id->qp != NULL || id->verbs == NULL)
 		return vb_rdmacm_fail(EINVAL);
+	vb_rdmacm_channel_touched(vb_rdmacm_id_of(id));
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL) {
 		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
 		attr->pd = id->pd;
