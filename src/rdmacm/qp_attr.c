@@ -81,7 +81,8 @@ static int fill_ready_to_receive(const struct vb_rdmacm_id *id, struct ibv_qp_at
 		return -EINVAL;
 	attr->path_mtu = id->peer.path_mtu != 0 ? (enum ibv_mtu)id->peer.path_mtu : (enum ibv_mtu)id->path.mtu;
 	attr->dest_qp_num = id->peer.qpn;
-	attr->rq_psn = id->peer.starting_psn;
+	/* A message names the PSN at which its receiver shall begin to send (IBA 12.7, Starting PSN): so ours is what we expect. */
+	attr->rq_psn = id->starting_psn;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (id->id.qp_type == IBV_QPT_RC) {
 		attr->max_dest_rd_atomic = id->responder_resources;
@@ -100,7 +101,7 @@ static int fill_ready_to_send(const struct vb_rdmacm_id *id, struct ibv_qp_attr 
 	}
 	if (!peer_is_known(id))
 		return -EINVAL;
-	attr->sq_psn = id->starting_psn;
+	attr->sq_psn = id->peer.starting_psn;
 	if (id->id.qp_type == IBV_QPT_RC) {
 		attr->timeout = !id->has_ack_timeout && id->peer.ack_timeout != 0 ? id->peer.ack_timeout :
 										     vb_rdmacm_route_ack_timeout(id);
