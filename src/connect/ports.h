@@ -21,7 +21,7 @@
 enum {
 	VB_CONNECT_EPHEMERAL_FIRST = 32768, /* Linux's default ip_local_port_range */
 	VB_CONNECT_EPHEMERAL_LAST = 60999,
-	VB_CONNECT_PORT_BUCKETS = 8192,     /* a power of two */
+	VB_CONNECT_PORT_BUCKETS = 4096,     /* a power of two */
 };
 
 struct vb_connect_binding {

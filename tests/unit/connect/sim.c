@@ -50,20 +50,43 @@ static enum sim_fate choose_fate(struct sim *sim)
 	return chance < sim->lose + sim->duplicate + sim->delay ? SIM_DELAY : SIM_DELIVER;
 }
 
+static bool comes_before(const struct sim_packet *a, const struct sim_packet *b)
+{
+	return a->when != b->when ? a->when < b->when : a->order < b->order;
+}
+
+/* A heap by time of arrival. */
 static void put_on_wire(struct sim *sim, vb_time when, const struct vb_path *path, const uint8_t *mad)
 {
-	struct sim_packet *packet;
+	struct sim_packet packet = {.when = when, .order = sim->order++, .path = *path};
+	unsigned at = sim->packet_count++;
 
-	if (sim->packet_count == sim->packet_room) {
+	if (at == sim->packet_room) {
 		sim->packet_room = sim->packet_room ? 2 * sim->packet_room : 64;
 		sim->packets = realloc(sim->packets, sim->packet_room * sizeof(*sim->packets));
 		assert_non_null(sim->packets);
 	}
-	packet = &sim->packets[sim->packet_count++];
-	packet->when = when;
-	packet->order = sim->order++;
-	packet->path = *path;
-	memcpy(packet->mad, mad, VB_CM_MAD_LENGTH);
+	memcpy(packet.mad, mad, VB_CM_MAD_LENGTH);
+	for (; at > 0 && comes_before(&packet, &sim->packets[(at - 1) / 2]); at = (at - 1) / 2)
+		sim->packets[at] = sim->packets[(at - 1) / 2];
+	sim->packets[at] = packet;
+}
+
+static struct sim_packet take_from_wire(struct sim *sim)
+{
+	struct sim_packet first = sim->packets[0], *last = &sim->packets[--sim->packet_count];
+	unsigned at = 0, child;
+
+	while ((child = 2 * at + 1) < sim->packet_count) {
+		if (child + 1 < sim->packet_count && comes_before(&sim->packets[child + 1], &sim->packets[child]))
+			child++;
+		if (!comes_before(&sim->packets[child], last))
+			break;
+		sim->packets[at] = sim->packets[child];
+		at = child;
+	}
+	sim->packets[at] = *last;
+	return first;
 }
 
 static void send_mad(void *context, const struct vb_path *path, const uint8_t mad[VB_CM_MAD_LENGTH])
@@ -162,24 +185,10 @@ void sim_end_clean(struct sim *sim)
 	sim_free(sim);
 }
 
-static struct sim_packet *first_packet(struct sim *sim)
+static void deliver(struct sim *sim)
 {
-	struct sim_packet *first = NULL;
+	struct sim_packet packet = take_from_wire(sim);
 
-	for (unsigned i = 0; i < sim->packet_count; i++) {
-		struct sim_packet *packet = &sim->packets[i];
-
-		if (!first || packet->when < first->when || (packet->when == first->when && packet->order < first->order))
-			first = packet;
-	}
-	return first;
-}
-
-static void deliver(struct sim *sim, struct sim_packet *at)
-{
-	struct sim_packet packet = *at;
-
-	*at = sim->packets[--sim->packet_count];
 	for (unsigned i = 0; i < SIM_HOSTS; i++)
 		if (memcmp(sim->host[i].gid, packet.path.destination, 16) == 0)
 			vb_connect_receive(sim->host[i].connect, sim->now, &packet.path, packet.mad, VB_CM_MAD_LENGTH);
@@ -204,8 +213,7 @@ void sim_run(struct sim *sim, vb_time until)
 {
 	react(sim);
 	for (;;) {
-		struct sim_packet *packet = first_packet(sim);
-		vb_time next = packet ? packet->when : VB_TIME_NEVER;
+		vb_time arrival = sim->packet_count > 0 ? sim->packets[0].when : VB_TIME_NEVER, next = arrival;
 
 		for (unsigned i = 0; i < SIM_HOSTS; i++)
 			next = vb_time_earlier(next, vb_connect_next_deadline(sim->host[i].connect));
@@ -213,8 +221,8 @@ void sim_run(struct sim *sim, vb_time until)
 			break;
 		if (next > sim->now)
 			sim->now = next;
-		if (packet && packet->when == next)
-			deliver(sim, packet);
+		if (arrival == next)
+			deliver(sim);
 		else
 			for (unsigned i = 0; i < SIM_HOSTS; i++)
 				vb_connect_expire(sim->host[i].connect, sim->now);

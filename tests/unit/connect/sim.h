@@ -12,7 +12,7 @@
 #include "connect/connect.h"
 #include "wire/cm_mad.h"
 
-enum { SIM_EVENTS = 4096, SIM_HOSTS = 2, SIM_PROCESSES = 3 };
+enum { SIM_EVENTS = 64, SIM_HOSTS = 2, SIM_PROCESSES = 3 };
 
 enum sim_fate { SIM_DELIVER, SIM_LOSE, SIM_DUPLICATE, SIM_DELAY, SIM_FATES };
 
