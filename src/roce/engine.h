@@ -73,6 +73,8 @@ struct vb_roce_requester {
 	vb_time round_trip, variation;   /* 0: never measured */
 	unsigned backoff;                /* doublings of the retransmission timeout */
 	vb_time retransmit_at;           /* VB_TIME_NEVER: nothing outstanding */
+	vb_time probe_at;                /* VB_TIME_NEVER: not to be expected, or sent */
+	bool probe_owed;
 	vb_time waiting_since;           /* last progress, or when the oldest outstanding packet was first sent */
 	uint32_t retransmissions;        /* since the last progress */
 
@@ -227,7 +229,7 @@ void vb_roce_work_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint3
 enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index, bool copy,
 					  const struct vb_path *path, struct vb_roce_packet *packet,
 					  struct vb_burst *out);
-/* The element at send_index fails when those before it are done. First fault wins. */
+/* The element fails when those before it are done. First fault wins. */
 void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
 		       const struct vb_fault_record *why);
 /* Who, what and where, for a fault of this element. */
@@ -236,6 +238,8 @@ void vb_roce_work_evidence(const struct vb_qp *qp, const struct vb_send_wqe *wqe
 bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb_time now);
 
 /* ---- reader.c: read and atomic requests ---- */
+/* Ask for one packet again, out of turn. */
+void vb_roce_reader_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, struct vb_burst *out);
 enum vb_roce_progress vb_roce_reader_ask(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out);
 static inline bool vb_roce_reader_is_idle(const struct vb_roce_requester *requester)
 {

@@ -144,3 +144,15 @@ enum vb_roce_progress vb_roce_reader_ask(struct vb_qp *qp, struct vb_send_wqe *w
 		requester->high = requester->send;
 	return VB_PROGRESS_SENT;
 }
+
+void vb_roce_reader_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, struct vb_burst *out)
+{
+	struct vb_roce_packet packet;
+
+	if (is_atomic(wqe))
+		make_atomic(qp, wqe, &packet);
+	else
+		make_read(qp, wqe, index, 1, &packet);
+	packet.ack_request = true;
+	vb_burst_append(out, &qp->path, &packet, NULL, 0);
+}

@@ -76,7 +76,8 @@ static bool is_probe(const struct vb_roce_requester *requester, const struct vb_
 	       is_beyond_credits(requester, wqe->receives_through);
 }
 
-static bool credits_hold_packet(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe, uint32_t index)
+static bool credits_hold_packet(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe,
+				uint32_t index)
 {
 	return requester->probing ||
 	       (is_probe(requester, wqe, index) && !psn_equal(requester->send, requester->acknowledged));
@@ -141,11 +142,42 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 	return progress;
 }
 
+/* The last packet sent, once more (timers.c says why). */
+static void probe(struct vb_qp *qp, struct vb_burst *out)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	struct psn last = psn_of(requester->high.v + VB_PSN_MASK);
+	uint32_t index = requester->send_index;
+	struct vb_roce_packet packet;
+	struct vb_send_wqe *wqe;
+	uint32_t number;
+
+	requester->probe_owed = false;
+	if (!psn_equal(requester->send, requester->high) || !vb_roce_requester_outstanding(requester))
+		return;
+	/* The element that `high` stands in, or the last before it that has packets. */
+	do {
+		if (index == qp->send.head)
+			index--;
+		wqe = vb_send_queue_at(&qp->send, index--);
+	} while (!wqe->started || wqe->packets == 0 || psn_equal(wqe->first_psn, requester->high));
+	number = psn_ahead(last, wqe->first_psn);
+	if (vb_roce_work(wqe->opcode)->is_read) {
+		vb_roce_reader_probe(qp, wqe, number, out);
+		return;
+	}
+	vb_roce_work_headers(qp, wqe, number, &packet);
+	packet.ack_request = true;
+	vb_roce_work_append(qp, wqe, number, true, &qp->path, &packet, out);
+}
+
 bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	enum vb_roce_progress progress = VB_PROGRESS_SENT;
 
+	if (requester->probe_owed && vb_burst_has_room(out, 1, requester->congestion.mtu))
+		probe(qp, out);
 	if (requester->rnr_until != 0 || should_wait_for_batch(qp, requester))
 		return false;
 	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head)

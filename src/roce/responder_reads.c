@@ -119,6 +119,23 @@ static bool is_part_of(const struct vb_roce_resource *resource, const struct vb_
 	       (packet->reth.length > 0 || resource->length == 0);
 }
 
+/* From packet `begin` on. */
+static void answer_again(struct vb_roce_responder *responder, struct vb_roce_resource *resource, uint32_t begin,
+			 uint32_t length, uint32_t mtu)
+{
+	uint32_t byte_end = begin * mtu + length;
+
+	/* The answer is still under way and has not come there yet. */
+	if (resource->owed && begin >= resource->next && byte_end <= resource->byte_end)
+		return;
+	if (!resource->owed || byte_end > resource->byte_end)
+		resource->byte_end = byte_end;
+	if (!resource->owed || begin < resource->next)
+		resource->begin = resource->next = begin;
+	responder->resources_owed += !resource->owed;
+	resource->owed = resource->again = true;
+}
+
 bool vb_roce_resources_repeat(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
@@ -127,11 +144,12 @@ bool vb_roce_resources_repeat(struct vb_qp *qp, const struct vb_roce_packet *pac
 
 	if (!resource || !is_part_of(resource, packet, engine->mtu))
 		return false;
-	responder->resources_owed += !resource->owed;
-	resource->owed = resource->again = true;
-	if (!resource->is_atomic) {
-		resource->begin = resource->next = psn_ahead(packet->psn, resource->first);
-		resource->byte_end = resource->begin * engine->mtu + packet->reth.length;
+	if (resource->is_atomic) {
+		responder->resources_owed += !resource->owed;
+		resource->owed = resource->again = true;
+	} else {
+		answer_again(responder, resource, psn_ahead(packet->psn, resource->first), packet->reth.length,
+			     engine->mtu);
 	}
 	return true;
 }

@@ -67,7 +67,7 @@ static void clear(struct vb_qp *qp)
 	vb_roce_reader_clear(&engine->requester);
 	vb_roce_resources_clear(&engine->responder);
 	memset(engine, 0, sizeof(*engine));
-	engine->requester.retransmit_at = VB_TIME_NEVER;
+	engine->requester.retransmit_at = engine->requester.probe_at = VB_TIME_NEVER;
 }
 
 static int attach(struct vb_qp *qp)
@@ -108,9 +108,9 @@ static void stop_requester(struct vb_qp *qp)
 	vb_roce_reader_clear(requester);
 	requester->acknowledged = requester->send = requester->high;
 	requester->in_flight = requester->since_ack_request = 0;
-	requester->retransmit_at = VB_TIME_NEVER;
+	requester->retransmit_at = requester->probe_at = VB_TIME_NEVER;
 	requester->rnr_until = 0;
-	requester->sampling = requester->rewound = requester->pace_waits = false;
+	requester->sampling = requester->rewound = requester->pace_waits = requester->probe_owed = false;
 	requester->failure.waits = false;
 }
 

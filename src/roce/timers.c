@@ -5,6 +5,9 @@
  *   retransmit_at   nothing came for a retransmission timeout: go back. The timeout is measured (smoothed round
  *                   trip and four times its variation, doubled at each expiry), so that a lost packet costs
  *                   milliseconds.
+ *   probe_at        the end of what was sent seems lost, or its acknowledgement: send the last packet once more. If it
+ *                   was missing it is there now, if others are missing too it provokes a NAK, if only the
+ *                   acknowledgement was lost it brings another. One packet, sooner than the whole window is sent again.
  *   giving up       retry_cnt + 1 times the application's local ACK timeout after the last progress. That is when
  *                   an adapter, which only knows the application's timeout, would have used its retries up (IBA
  *                   9.7.6.1.3): our earlier, measured retransmissions do not count against retry_cnt. Timeout 0
@@ -21,6 +24,7 @@
 #define FLOOR VB_MILLISECONDS(4)
 #define UNMEASURED VB_MILLISECONDS(20)
 #define CEILING VB_SECONDS(2)
+#define PROBE_FLOOR VB_MILLISECONDS(1)
 
 enum { MAX_BACKOFF = 16 };
 
@@ -56,6 +60,17 @@ vb_time vb_roce_timers_retransmit(const struct vb_qp *qp)
 	return timeout != 0 && timeout < measured ? timeout : measured;
 }
 
+/* Only where round trips are known, and only once until something comes. */
+static void arm_probe(struct vb_roce_requester *requester, vb_time now)
+{
+	vb_time wait = 2 * requester->round_trip + 4 * requester->variation;
+
+	requester->probe_owed = false;
+	requester->probe_at = VB_TIME_NEVER;
+	if (requester->round_trip != 0 && requester->backoff == 0)
+		requester->probe_at = now + (wait < PROBE_FLOOR ? PROBE_FLOOR : wait);
+}
+
 static void arm(struct vb_qp *qp, vb_time now)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
@@ -71,6 +86,8 @@ void vb_roce_timers_sent(struct vb_qp *qp, vb_time now, struct psn psn, bool ans
 		requester->waiting_since = now;
 		arm(qp, now);
 	}
+	if (!retransmission)
+		arm_probe(requester, now);
 	/* An answer to a packet that was sent twice does not tell which of the two it answers. */
 	if (answer_expected && !retransmission && !requester->sampling) {
 		requester->sampling = true;
@@ -110,16 +127,20 @@ void vb_roce_timers_progress(struct vb_qp *qp, vb_time now)
 	requester->retransmissions = 0;
 	requester->rnr_retries = 0;
 	requester->rnr_until = 0;
-	requester->retransmit_at = VB_TIME_NEVER;
-	if (vb_roce_requester_outstanding(requester))
+	requester->retransmit_at = requester->probe_at = VB_TIME_NEVER;
+	requester->probe_owed = false;
+	if (vb_roce_requester_outstanding(requester)) {
 		arm(qp, now);
+		arm_probe(requester, now);
+	}
 }
 
 void vb_roce_timers_rewound(struct vb_qp *qp, vb_time now)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 
-	requester->sampling = false;
+	requester->sampling = requester->probe_owed = false;
+	requester->probe_at = VB_TIME_NEVER;
 	requester->retransmissions++;
 	arm(qp, now);
 }
@@ -152,7 +173,7 @@ vb_time vb_roce_timers_next(const struct vb_qp *qp)
 		return requester->paced - VB_PACE_BURST;
 	if (requester->rnr_until != 0)
 		return requester->rnr_until;
-	return requester->retransmit_at;
+	return vb_time_earlier(requester->retransmit_at, requester->probe_at);
 }
 
 static void give_up(struct vb_qp *qp, vb_time now)
@@ -181,6 +202,12 @@ void vb_roce_timers_expire(struct vb_qp *qp, vb_time now)
 		requester->pace_waits = false;
 	if (requester->rnr_until != 0 && requester->rnr_until <= now)
 		requester->rnr_until = 0;
+	if (requester->probe_at <= now) {
+		requester->probe_at = VB_TIME_NEVER;
+		requester->probe_owed = true;
+		/* What it brings may be the answer to the packet it repeats. */
+		requester->sampling = false;
+	}
 	if (requester->retransmit_at > now)
 		return;
 	if (give_up_at(qp, requester) <= now) {

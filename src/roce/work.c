@@ -66,7 +66,9 @@ void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv
 	if (failure->waits)
 		return;
 	failure->waits = true;
-	failure->index = requester->send_index;
+	failure->index = qp->send.tail;
+	while (vb_send_queue_at(&qp->send, failure->index) != wqe)
+		failure->index++;
 	failure->status = status;
 	failure->why = *why;
 	failure->why.psn = requester->send.v;

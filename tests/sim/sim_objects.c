@@ -11,7 +11,7 @@
 #include "sim/sim_events.h"
 #include "wire/burst.h"
 
-enum { MAX_REGIONS = 65536, MAX_WR = 512, MAX_SGE = 8, MAX_INLINE = 256 };
+enum { MAX_REGIONS = 1024, MAX_WR = 512, MAX_SGE = 8, MAX_INLINE = 256 };
 
 const struct sim_connection sim_usual = {
 	.mtu = IBV_MTU_1024,

@@ -46,8 +46,8 @@ static void load(struct file *file, const char *path)
 
 		assert_true(file->count < MAX_PACKETS && captured.length <= MAX_DATAGRAM);
 		memcpy(file->bytes[file->count], captured.datagram, captured.length);
-		assert_int_equal(vb_roce_packet_decode(packet, file->bytes[file->count], captured.length, &captured.path, true,
-						       captured.ip_id),
+		assert_int_equal(vb_roce_packet_decode(packet, file->bytes[file->count], captured.length,
+						       &captured.path, true, captured.ip_id),
 				 VB_PACKET_OK);
 		file->count++;
 	}
@@ -147,7 +147,8 @@ static bool name_has(const struct file *file, const char *part)
 /* Captures in which rxe refused something, or repeated itself: what we answer is ours to decide. */
 static bool answers_are_comparable(const struct file *file)
 {
-	static const char *const special[] = {"badkey", "bound", "noperm", "toolong", "rnr", "loss", "blackhole", "op-sendinv"};
+	static const char *const special[] = {"badkey", "bound", "noperm",    "toolong",
+					      "rnr",    "loss",  "blackhole", "op-sendinv"};
 
 	for (unsigned i = 0; i < sizeof(special) / sizeof(special[0]); i++)
 		if (name_has(file, special[i]))

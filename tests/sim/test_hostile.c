@@ -64,7 +64,8 @@ static uint64_t draw_address(struct hostile *hostile)
 
 static uint32_t draw_length(struct sim *sim)
 {
-	static const uint32_t lengths[] = {0, 1, 8, 1023, 1024, 1025, 2048, 4096, 0x7fffffff, 0x80000000, 0x80000001, ~0u};
+	static const uint32_t lengths[] = {0,    1,    8,	   1023,       1024,	   1025,
+					   2048, 4096, 0x7fffffff, 0x80000000, 0x80000001, ~0u};
 
 	return sim_below(sim, 2) ? sim_below(sim, 5000) : lengths[sim_below(sim, 12)];
 }
@@ -173,7 +174,8 @@ static void attack(uint64_t seed, enum ibv_qp_type type)
 			live(&hostile, type);
 		draw_packet(&hostile, &packet, type);
 		sim_inject(pair->a, &packet);
-		sim_run_to(pair->sim, pair->sim->now + sim_below(pair->sim, 20) * VB_MICROSECONDS(sim_below(pair->sim, 100)));
+		sim_run_to(pair->sim,
+			   pair->sim->now + sim_below(pair->sim, 20) * VB_MICROSECONDS(sim_below(pair->sim, 100)));
 	}
 	assert_true(lives > 1 || type != IBV_QPT_RC);
 	for (unsigned i = 0; i < 4096; i++)

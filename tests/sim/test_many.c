@@ -38,8 +38,7 @@ static void shared_receive_queue(void **state)
 			assert_int_equal(sim_post_send(clients[i], &wr), 0);
 		}
 	}
-	for (unsigned round = 0; round < 200000 && (received < SENDERS * PER_SENDER || completed < SENDERS * PER_SENDER);
-	     round++) {
+	for (unsigned round = 0; round < 200000 && received + completed < 2 * SENDERS * PER_SENDER; round++) {
 		sim_run_to(sim, sim->now + VB_MICROSECONDS(50));
 		while (sim_poll(server_cq, &wc)) {
 			unsigned i = 0;

@@ -194,7 +194,8 @@ static void send_queue_error(void **state)
 	expect_send(pair.b_cq, 2, IBV_WC_SUCCESS);
 	expect_send(pair.a_cq, 77, IBV_WC_SUCCESS);
 
-	assert_int_equal(vb_qp_modify(pair.a, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE, NULL, IBV_MTU_4096, pair.sim->now),
+	assert_int_equal(vb_qp_modify(pair.a, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE, NULL, IBV_MTU_4096,
+				      pair.sim->now),
 			 0);
 	pair_post(&pair, IBV_WR_SEND, 5000, 4);
 	sim_run(pair.sim);
@@ -234,7 +235,8 @@ static void datagrams(void **state)
 
 			pair_fill(&pair, &pair.a_memory, 4096);
 			memset(pair.b_memory.bytes, 0xee, 8192);
-			assert_int_equal(sim_post_receive(pair.b, pair.b_memory.bytes, 40 + length, pair.b_memory.key, 5),
+			assert_int_equal(sim_post_receive(pair.b, pair.b_memory.bytes, 40 + length,
+							  pair.b_memory.key, 5),
 					 0);
 			post_datagram(&pair, ah, length, QKEY, length);
 			sim_run(pair.sim);
