@@ -62,7 +62,8 @@ void vb_rsocket_wake_clear(int wake_fd)
 	(void)!read(wake_fd, &count, sizeof(count));
 }
 
-void vb_rsocket_watch_begin(struct vb_rsocket *rs, struct vb_rsocket_watch *watch, int wake_fd)
+/* Not inlined: gcc 12 would see a local watch being linked, but not that it is unlinked before it goes. */
+__attribute__((noinline)) void vb_rsocket_watch_begin(struct vb_rsocket *rs, struct vb_rsocket_watch *watch, int wake_fd)
 {
 	watch->wake_fd = wake_fd;
 	vb_list_append(&rs->watchers, &watch->node);

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A stream rsocket: its state, its two buffers and what it knows of the peer's.
+ *
+ * The receive buffer is a ring of two halves. The peer writes into it in order and may fill what it has been granted; when the
+ * program has read a half, that half is granted again. The send buffer is a ring too, from which the queue pair reads until the
+ * peer has acknowledged.
+ *
+ *   stream_connect.c  the events of rdma_cm           stream_progress.c  completions and grants
+ *   stream_endpoint.c queue pair and buffers          stream_shutdown.c  the end
+ *   stream_send.c, stream_receive.c, stream_iomap.c   what the program asks for
+ *
+ * All functions here: caller holds rs->lock, unless they say otherwise.
+ */
+#ifndef VB_RDMACM_RSOCKET_STREAM_H
+#define VB_RDMACM_RSOCKET_STREAM_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "rdmacm/rsocket/rsocket.h"
+#include "rdmacm/rsocket/stream_wire.h"
+
+struct vb_iov_cursor;
+
+enum vb_rstream_state {
+	VB_RSTREAM_IDLE,
+	VB_RSTREAM_BOUND,
+	VB_RSTREAM_LISTENING,
+	VB_RSTREAM_RESOLVING_ADDRESS,
+	VB_RSTREAM_RESOLVING_ROUTE,
+	VB_RSTREAM_CONNECTING,
+	VB_RSTREAM_ACCEPTING,            /* our answer to the peer's request is on its way */
+	VB_RSTREAM_CONNECTED,
+	VB_RSTREAM_DISCONNECTED,         /* in order: the peer said so, or we did, or its process is gone */
+	VB_RSTREAM_REFUSED,              /* the connection was never made; rs->error says why */
+	VB_RSTREAM_BROKEN,               /* it was lost; rs->error says why */
+};
+
+enum {
+	VB_RSTREAM_CONTROLS = 4,         /* control messages under way at once; their share of the send queue */
+	VB_RSTREAM_LOW_WATER = 2048,     /* less room than this in the send buffer is no room */
+	VB_RSTREAM_TRANSFER_MOST = 65536,
+	VB_RSTREAM_INLINE_MOST = 512,
+};
+
+/* What the peer writes to; registered. */
+struct vb_rstream_lists {
+	struct vb_rstream_span targets[VB_RSTREAM_TARGETS];
+	struct vb_rstream_iomap iomaps[];
+};
+
+struct vb_rstream {
+	enum vb_rstream_state state;
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	bool may_read, may_write;        /* the peer has not finished; we have not */
+	bool failure_told;               /* a call has returned why it is BROKEN */
+
+	/* rconnect */
+	union vb_rsocket_address destination;
+	bool success_told;
+	void *route;                     /* RDMA_ROUTE: to be used instead of resolving one */
+	size_t route_length;
+
+	/* rlisten, raccept */
+	struct vb_list accepted;         /* connections nobody has fetched yet */
+	unsigned children;               /* those, and those on their way */
+	struct vb_list accept_node;
+	struct vb_rsocket *listener;     /* ACCEPTING: a reference */
+
+	struct ibv_comp_channel *completions;
+	struct ibv_cq *cq;
+	bool armed;                      /* a completion will raise, or has raised, an event */
+	uint32_t inline_most;
+
+	/* Towards the peer. */
+	uint8_t *send_bytes;
+	struct ibv_mr *send_mr;
+	uint32_t send_size, send_at, send_free;
+	unsigned send_slots, send_slots_all, control_slots;
+	uint16_t sent, send_limit;       /* messages, modulo 2^16 */
+	struct vb_rstream_span target;   /* where the next bytes go; length: what is left of it */
+	unsigned target_at, targets_ready; /* the entry to use next, and how many are filled in */
+
+	/* From the peer. */
+	struct vb_rstream_lists *lists;
+	struct ibv_mr *lists_mr;
+	uint8_t *receive_bytes;
+	struct ibv_mr *receive_mr;
+	uint32_t receive_size, receive_at, available;
+	uint32_t granted;                /* bytes the peer may still write */
+	uint32_t freed, grant_at;        /* bytes read and not granted again; the half that is next */
+	uint16_t received, receive_mark; /* messages; grant more when `received` passes the mark */
+
+	/* The peer's lists. */
+	struct vb_rstream_span remote_targets;
+	uint32_t remote_target_at;
+	bool foreign;                    /* the peer's byte order is not ours */
+
+	/* riomap */
+	struct vb_rstream_iomap *peer_iomaps; /* rs->sizes.iomaps of them: what we may write to */
+	uint64_t remote_iomaps_address;
+	uint32_t remote_iomaps;
+	struct vb_list mappings;         /* ours, of struct mapping (stream_iomap.c) */
+	unsigned unsent_mappings;
+};
+
+extern const struct vb_rsocket_kind vb_rstream_kind;
+
+/* Parts of it. No lock. */
+void vb_rstream_attend(struct vb_rsocket *rs);
+void vb_rstream_close(struct vb_rsocket *rs);
+void vb_rstream_destroy(struct vb_rsocket *rs);
+
+/* rsocket(): an rsocket in the table, or -errno. No lock. */
+int vb_rstream_open(int domain, int type_flags);
+int vb_rstream_bind(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length);
+int vb_rstream_listen(struct vb_rsocket *rs, int backlog);
+/* The new rsocket, with a reference of the caller's, or NULL and an error. */
+struct vb_rsocket *vb_rstream_accept(struct vb_rsocket *rs, int *error);
+int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length);
+/* 0 once connected; otherwise what a send or receive has to return. */
+int vb_rstream_await_connection(struct vb_rsocket *rs, bool nonblocking);
+
+static inline bool vb_rstream_is_opening(const struct vb_rstream *stream)
+{
+	return stream->state >= VB_RSTREAM_RESOLVING_ADDRESS && stream->state <= VB_RSTREAM_ACCEPTING;
+}
+
+/* Queue pair, buffers and posted receives for stream->id. 0 or -errno. */
+int vb_rstream_endpoint_create(struct vb_rsocket *rs);
+/* All of it, and the id; caller has rs to itself or has marked it closed. */
+void vb_rstream_endpoint_destroy(struct vb_rsocket *rs);
+void vb_rstream_endpoint_introduce(const struct vb_rsocket *rs, struct vb_rstream_hello_bytes *bytes);
+/* Believe the peer's hello. 0 or -errno. */
+int vb_rstream_endpoint_meet(struct vb_rsocket *rs, const void *private_data, unsigned length);
+int vb_rstream_endpoint_post_receives(struct vb_rstream *stream, unsigned count);
+
+bool vb_rstream_progress(struct vb_rsocket *rs);
+/* Tell the peer of room it does not know of, if that is worth a message. */
+void vb_rstream_grant(struct vb_rsocket *rs);
+/* The connection is lost: first reason wins. */
+void vb_rstream_break(struct vb_rsocket *rs, int error);
+void vb_rstream_disconnected(struct vb_rsocket *rs);
+bool vb_rstream_can_send(struct vb_rsocket *rs);
+bool vb_rstream_all_sent(struct vb_rsocket *rs);
+
+/* The work requests of a stream, told apart by their wr_id when they complete. */
+enum vb_rstream_work {
+	VB_RSTREAM_RECEIVE,
+	VB_RSTREAM_WRITE,                /* holds a slot of the send queue and bytes of the send buffer */
+	VB_RSTREAM_TELL,                 /* holds a control slot */
+	VB_RSTREAM_TELL_GOODBYE,         /* likewise; the connection is over when it has arrived */
+};
+
+static inline uint64_t vb_rstream_work_id(enum vb_rstream_work work, uint32_t bytes)
+{
+	return (uint64_t)work << 32 | bytes;
+}
+
+/* RDMA WRITE of `count` pieces to `to`; with_immediate: and a message about it. Breaks the connection when it cannot.
+ * 0 or -errno. */
+int vb_rstream_post(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
+		    const struct vb_rstream_span *to, bool with_immediate, uint32_t immediate);
+/* A control message, when a control slot is free; -EAGAIN when none is. */
+int vb_rstream_tell(struct vb_rsocket *rs, enum vb_rstream_control control);
+void vb_rstream_keep_alive(struct vb_rsocket *rs);
+
+ssize_t vb_rstream_send(struct vb_rsocket *rs, struct vb_iov_cursor *from, int flags);
+ssize_t vb_rstream_receive(struct vb_rsocket *rs, struct vb_iov_cursor *to, int flags);
+
+/* Why nothing can be sent in this state, as -errno. */
+int vb_rstream_why_not_send(struct vb_rsocket *rs);
+/* Put bytes into the send buffer (or inline) and post them. Returns how many, or -errno. `most` > 0. */
+ssize_t vb_rstream_write_piece(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t most,
+			       const struct vb_rstream_span *to, bool is_data);
+
+int vb_rstream_shutdown(struct vb_rsocket *rs, int how);
+
+off_t vb_rstream_iomap(struct vb_rsocket *rs, void *bytes, size_t length, int protection, int flags, off_t offset);
+int vb_rstream_iounmap(struct vb_rsocket *rs, void *bytes, size_t length);
+ssize_t vb_rstream_iowrite(struct vb_rsocket *rs, const void *bytes, size_t count, off_t offset, int flags);
+/* Tell the peer of mappings it does not know of. 0 or -errno. */
+int vb_rstream_iomap_announce(struct vb_rsocket *rs, bool nonblocking);
+void vb_rstream_iomap_learn(struct vb_rsocket *rs, uint32_t index);
+void vb_rstream_iomap_release_all(struct vb_rstream *stream);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The verbs objects of a stream: a queue pair with one completion queue for both directions, and three registered areas.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rdmacm/rsocket/settings.h"
+#include "rdmacm/rsocket/stream.h"
+
+enum {
+	/* Receives beyond the credits: grants and control messages have none, and must not wait for the program to read. */
+	RECEIVES_FOR_CONTROL = 16,
+	RECEIVES_AT_ONCE = 16,
+};
+
+/* Whole pages, so that nothing else shares memory with what the peer writes to. */
+static void *allocate_pages(size_t length)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *bytes;
+
+	length = (length + page - 1) / page * page;
+	if (posix_memalign(&bytes, page, length) != 0)
+		return NULL;
+	memset(bytes, 0, length);
+	return bytes;
+}
+
+int vb_rstream_endpoint_post_receives(struct vb_rstream *stream, unsigned count)
+{
+	struct ibv_recv_wr requests[RECEIVES_AT_ONCE] = {0}, *refused;
+	int error = 0;
+
+	while (count > 0 && error == 0) {
+		unsigned now = count < RECEIVES_AT_ONCE ? count : RECEIVES_AT_ONCE;
+
+		/* No buffers: what arrives was written elsewhere, only the immediate data matters. */
+		for (unsigned i = 0; i < now; i++) {
+			requests[i].wr_id = vb_rstream_work_id(VB_RSTREAM_RECEIVE, 0);
+			requests[i].next = i + 1 < now ? &requests[i + 1] : NULL;
+		}
+		error = -ibv_post_recv(stream->id->qp, requests, &refused);
+		count -= now;
+	}
+	return error;
+}
+
+/* The device's limits on what was asked for. */
+static int limit_sizes(struct vb_rsocket *rs)
+{
+	struct ibv_device_attr attributes;
+	int error;
+
+	error = -ibv_query_device(rs->stream->id->verbs, &attributes);
+	if (error != 0)
+		return error;
+	vb_rsocket_sizes_round(&rs->sizes);
+	if (rs->sizes.send_queue > (uint32_t)attributes.max_qp_wr)
+		rs->sizes.send_queue = (uint32_t)attributes.max_qp_wr;
+	if (rs->sizes.receive_queue + RECEIVES_FOR_CONTROL > (uint32_t)attributes.max_qp_wr)
+		rs->sizes.receive_queue = (uint32_t)attributes.max_qp_wr - RECEIVES_FOR_CONTROL;
+	return 0;
+}
+
+static int create_queue_pair(struct vb_rsocket *rs)
+{
+	struct vb_rstream *stream = rs->stream;
+	struct ibv_context *verbs = stream->id->verbs;
+	uint32_t receives = rs->sizes.receive_queue + RECEIVES_FOR_CONTROL;
+	struct ibv_qp_init_attr attributes = {
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.cap = {
+			.max_send_wr = rs->sizes.send_queue,
+			.max_recv_wr = receives,
+			.max_send_sge = 2,
+			.max_recv_sge = 1,
+			/* Entries of the peer's lists always go inline. */
+			.max_inline_data = rs->sizes.inline_data > sizeof(struct vb_rstream_iomap) ? rs->sizes.inline_data :
+					   sizeof(struct vb_rstream_iomap),
+		},
+	};
+
+	stream->completions = ibv_create_comp_channel(verbs);
+	if (stream->completions == NULL)
+		return -errno;
+	if (fcntl(stream->completions->fd, F_SETFL, fcntl(stream->completions->fd, F_GETFL) | O_NONBLOCK) != 0)
+		return -errno;
+	stream->cq = ibv_create_cq(verbs, (int)(rs->sizes.send_queue + receives), NULL, stream->completions, 0);
+	if (stream->cq == NULL)
+		return -errno;
+	attributes.send_cq = attributes.recv_cq = stream->cq;
+	if (rdma_create_qp(stream->id, NULL, &attributes) != 0)
+		return -errno;
+	if (attributes.cap.max_inline_data < sizeof(struct vb_rstream_iomap))
+		return -EOPNOTSUPP;
+	stream->inline_most = rs->sizes.inline_data < VB_RSTREAM_INLINE_MOST ? rs->sizes.inline_data : VB_RSTREAM_INLINE_MOST;
+	stream->send_slots = stream->send_slots_all = rs->sizes.send_queue - VB_RSTREAM_CONTROLS;
+	stream->control_slots = VB_RSTREAM_CONTROLS;
+	return 0;
+}
+
+static int register_pages(struct vb_rstream *stream, size_t length, int access, void **bytes, struct ibv_mr **mr)
+{
+	*bytes = allocate_pages(length);
+	if (*bytes == NULL)
+		return -ENOMEM;
+	*mr = ibv_reg_mr(stream->id->pd, *bytes, length, access);
+	return *mr == NULL ? -errno : 0;
+}
+
+static int create_buffers(struct vb_rsocket *rs)
+{
+	struct vb_rstream *stream = rs->stream;
+	uint32_t half = rs->sizes.receive_buffer / 2;
+	void *bytes = NULL;
+	int error;
+
+	error = register_pages(stream, rs->sizes.send_buffer, 0, &bytes, &stream->send_mr);
+	stream->send_bytes = bytes;
+	if (error != 0)
+		return error;
+	error = register_pages(stream, rs->sizes.receive_buffer, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &bytes,
+			       &stream->receive_mr);
+	stream->receive_bytes = bytes;
+	if (error != 0)
+		return error;
+	error = register_pages(stream, sizeof(*stream->lists) + rs->sizes.iomaps * sizeof(stream->lists->iomaps[0]),
+			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &bytes, &stream->lists_mr);
+	stream->lists = bytes;
+	if (error != 0)
+		return error;
+	if (rs->sizes.iomaps > 0) {
+		stream->peer_iomaps = calloc(rs->sizes.iomaps, sizeof(*stream->peer_iomaps));
+		if (stream->peer_iomaps == NULL)
+			return -ENOMEM;
+	}
+	stream->send_size = stream->send_free = rs->sizes.send_buffer;
+	stream->receive_size = half * 2;
+	/* The hello grants the first half; the second is free but not yet told of. */
+	stream->granted = half;
+	stream->freed = half;
+	stream->grant_at = half;
+	stream->receive_mark = (uint16_t)(rs->sizes.receive_queue / 2);
+	return 0;
+}
+
+int vb_rstream_endpoint_create(struct vb_rsocket *rs)
+{
+	int error = limit_sizes(rs);
+
+	/* iWARP has no RDMA WRITE with immediate, which every message here is. */
+	if (error == 0 && rs->stream->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP)
+		error = -EOPNOTSUPP;
+	if (error == 0)
+		error = create_queue_pair(rs);
+	if (error == 0)
+		error = create_buffers(rs);
+	if (error == 0)
+		error = vb_rstream_endpoint_post_receives(rs->stream, rs->sizes.receive_queue + RECEIVES_FOR_CONTROL);
+	return error;
+}
+
+static void release_pages(struct ibv_mr **mr, void *bytes)
+{
+	if (*mr != NULL)
+		ibv_dereg_mr(*mr);
+	*mr = NULL;
+	free(bytes);
+}
+
+void vb_rstream_endpoint_destroy(struct vb_rsocket *rs)
+{
+	struct vb_rstream *stream = rs->stream;
+
+	if (stream->id != NULL && stream->id->qp != NULL)
+		rdma_destroy_qp(stream->id);
+	vb_rstream_iomap_release_all(stream);
+	release_pages(&stream->send_mr, stream->send_bytes);
+	release_pages(&stream->receive_mr, stream->receive_bytes);
+	release_pages(&stream->lists_mr, stream->lists);
+	stream->send_bytes = stream->receive_bytes = NULL;
+	stream->lists = NULL;
+	stream->available = 0;
+	if (stream->cq != NULL)
+		ibv_destroy_cq(stream->cq);
+	stream->cq = NULL;
+	if (stream->completions != NULL)
+		ibv_destroy_comp_channel(stream->completions);
+	stream->completions = NULL;
+	if (stream->id != NULL)
+		rdma_destroy_id(stream->id);
+	stream->id = NULL;
+	if (stream->channel != NULL)
+		rdma_destroy_event_channel(stream->channel);
+	stream->channel = NULL;
+}
+
+void vb_rstream_endpoint_introduce(const struct vb_rsocket *rs, struct vb_rstream_hello_bytes *bytes)
+{
+	const struct vb_rstream *stream = rs->stream;
+	struct vb_rstream_hello hello = {
+		.credits = (uint16_t)rs->sizes.receive_queue,
+		.iomaps = rs->sizes.iomaps,
+		.big_endian = vb_rstream_host_is_big_endian(),
+		.targets = {
+			.address = (uintptr_t)stream->lists,
+			.key = stream->lists_mr->rkey,
+			.length = VB_RSTREAM_TARGETS,
+		},
+		.data = {
+			.address = (uintptr_t)stream->receive_bytes,
+			.key = stream->receive_mr->rkey,
+			.length = stream->receive_size / 2,
+		},
+	};
+
+	vb_rstream_hello_encode(bytes, &hello);
+}
+
+int vb_rstream_endpoint_meet(struct vb_rsocket *rs, const void *private_data, unsigned length)
+{
+	struct vb_rstream *stream = rs->stream;
+	struct vb_rstream_hello hello;
+	int error = vb_rstream_hello_decode(&hello, private_data, length);
+
+	if (error != 0)
+		return error;
+	stream->foreign = hello.big_endian != vb_rstream_host_is_big_endian();
+	stream->send_limit = hello.credits;
+	stream->target = hello.data;
+	stream->target_at = 1;
+	stream->remote_targets = hello.targets;
+	stream->remote_target_at = 1 % hello.targets.length;
+	stream->remote_iomaps = hello.iomaps;
+	stream->remote_iomaps_address = hello.targets.address +
+					(uint64_t)hello.targets.length * sizeof(struct vb_rstream_span);
+	return 0;
+}

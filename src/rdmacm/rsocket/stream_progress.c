@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Completions of a stream: what the peer said, which of our writes have arrived, and when to grant it more room. The peer is not
+ * trusted: a length it has not been granted, or an entry it cannot have filled in, breaks the connection.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+
+#include "rdmacm/rsocket/stream.h"
+
+enum { COMPLETIONS_AT_ONCE = 16 };
+
+void vb_rstream_disconnected(struct vb_rsocket *rs)
+{
+	struct vb_rstream *stream = rs->stream;
+
+	if (stream->state == VB_RSTREAM_CONNECTED || stream->state == VB_RSTREAM_ACCEPTING)
+		stream->state = VB_RSTREAM_DISCONNECTED;
+	stream->may_read = stream->may_write = false;
+}
+
+void vb_rstream_break(struct vb_rsocket *rs, int error)
+{
+	struct vb_rstream *stream = rs->stream;
+
+	if (stream->state == VB_RSTREAM_CONNECTED) {
+		stream->state = VB_RSTREAM_BROKEN;
+		rs->error = error;
+	}
+	stream->may_read = stream->may_write = false;
+}
+
+int vb_rstream_post(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
+		    const struct vb_rstream_span *to, bool with_immediate, uint32_t immediate)
+{
+	struct ibv_send_wr request = {
+		.wr_id = work_id,
+		.sg_list = pieces,
+		.num_sge = count,
+		.opcode = with_immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+		.send_flags = flags,
+		.imm_data = htonl(immediate),
+		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
+	}, *refused;
+	int error = ibv_post_send(rs->stream->id->qp, &request, &refused);
+
+	if (error != 0)
+		vb_rstream_break(rs, error);
+	return -error;
+}
+
+int vb_rstream_tell(struct vb_rsocket *rs, enum vb_rstream_control control)
+{
+	static const struct vb_rstream_span nowhere;
+	enum vb_rstream_work work = control == VB_RSTREAM_DISCONNECT ? VB_RSTREAM_TELL_GOODBYE : VB_RSTREAM_TELL;
+
+	if (rs->stream->control_slots == 0)
+		return -EAGAIN;
+	rs->stream->control_slots--;
+	/* A keep-alive needs no answer but the acknowledgement, and so no receive of the peer's. */
+	return vb_rstream_post(rs, vb_rstream_work_id(work, 0), NULL, 0, 0, &nowhere, control != VB_RSTREAM_KEEP_ALIVE,
+			       vb_rstream_message_encode(VB_RSTREAM_CONTROL, control));
+}
+
+void vb_rstream_keep_alive(struct vb_rsocket *rs)
+{
+	if (rs->stream->state == VB_RSTREAM_CONNECTED)
+		vb_rstream_tell(rs, VB_RSTREAM_KEEP_ALIVE);
+}
+
+void vb_rstream_grant(struct vb_rsocket *rs)
+{
+	struct vb_rstream *stream = rs->stream;
+	uint32_t half = stream->receive_size / 2;
+	bool has_half = stream->freed >= half;
+	struct vb_rstream_span room, to = {0};
+	struct ibv_sge piece;
+
+	if (stream->state != VB_RSTREAM_CONNECTED || stream->control_slots == 0)
+		return;
+	if (!has_half && (int16_t)(stream->received - stream->receive_mark) < 0)
+		return;
+	if (has_half) {
+		room = (struct vb_rstream_span){
+			.address = (uintptr_t)stream->receive_bytes + stream->grant_at,
+			.key = stream->receive_mr->rkey,
+			.length = half,
+		};
+		if (stream->foreign)
+			room = vb_rstream_span_swap(room);
+		to.address = stream->remote_targets.address + stream->remote_target_at * sizeof(room);
+		to.key = stream->remote_targets.key;
+		piece = (struct ibv_sge){.addr = (uintptr_t)&room, .length = sizeof(room)};
+		stream->remote_target_at = (stream->remote_target_at + 1) % stream->remote_targets.length;
+		stream->grant_at = stream->grant_at == 0 ? half : 0;
+		stream->freed -= half;
+		stream->granted += half;
+	}
+	stream->receive_mark = (uint16_t)(stream->received + rs->sizes.receive_queue / 2);
+	stream->control_slots--;
+	vb_rstream_post(rs, vb_rstream_work_id(VB_RSTREAM_TELL, 0), &piece, has_half ? 1 : 0,
+			has_half ? IBV_SEND_INLINE : 0, &to, true,
+			vb_rstream_message_encode(VB_RSTREAM_GRANT, (uint16_t)(stream->received + rs->sizes.receive_queue)));
+}
+
+static void take_grant(struct vb_rsocket *rs, uint32_t value, uint32_t length)
+{
+	struct vb_rstream *stream = rs->stream;
+
+	stream->send_limit = (uint16_t)value;
+	if (length == 0)
+		return;
+	if (stream->targets_ready == VB_RSTREAM_TARGETS)
+		vb_rstream_break(rs, EPROTO);
+	else
+		stream->targets_ready++;
+}
+
+static void take_control(struct vb_rsocket *rs, uint32_t control)
+{
+	struct vb_rstream *stream = rs->stream;
+
+	if (control == VB_RSTREAM_DISCONNECT)
+		vb_rstream_disconnected(rs);
+	else if (control == VB_RSTREAM_SHUT_DOWN && stream->may_write)
+		stream->may_read = false;
+	else if (control == VB_RSTREAM_SHUT_DOWN)
+		vb_rstream_disconnected(rs);     /* neither side has anything left to say */
+}
+
+static void take_message(struct vb_rsocket *rs, const struct ibv_wc *completion)
+{
+	struct vb_rstream *stream = rs->stream;
+	uint32_t immediate = ntohl(completion->imm_data), value = vb_rstream_message_value(immediate);
+
+	if ((completion->wc_flags & IBV_WC_WITH_IMM) == 0) {
+		vb_rstream_break(rs, EPROTO);
+		return;
+	}
+	switch (vb_rstream_message_kind(immediate)) {
+	case VB_RSTREAM_DATA:
+		if (value > stream->granted) {
+			vb_rstream_break(rs, EPROTO);
+			break;
+		}
+		stream->granted -= value;
+		stream->available += value;
+		stream->received++;
+		break;
+	case VB_RSTREAM_GRANT:
+		take_grant(rs, value, completion->byte_len);
+		break;
+	case VB_RSTREAM_IOMAP:
+		vb_rstream_iomap_learn(rs, value);
+		break;
+	case VB_RSTREAM_CONTROL:
+		take_control(rs, value);
+		break;
+	default:
+		vb_rstream_break(rs, EPROTO);
+		break;
+	}
+}
+
+/* One of our own has left the send queue. */
+static void release_work(struct vb_rsocket *rs, const struct ibv_wc *completion)
+{
+	struct vb_rstream *stream = rs->stream;
+
+	switch ((enum vb_rstream_work)(completion->wr_id >> 32)) {
+	case VB_RSTREAM_WRITE:
+		stream->send_slots++;
+		stream->send_free += (uint32_t)completion->wr_id;
+		break;
+	case VB_RSTREAM_TELL_GOODBYE:
+		vb_rstream_disconnected(rs);
+		/* fall through */
+	case VB_RSTREAM_TELL:
+		stream->control_slots++;
+		break;
+	case VB_RSTREAM_RECEIVE:
+		break;
+	}
+}
+
+static void take_failure(struct vb_rsocket *rs, const struct ibv_wc *completion)
+{
+	switch (completion->status) {
+	case IBV_WC_WR_FLUSH_ERR:
+		/* The queue pair was stopped: whoever did so knows why, and if it was the peer's leaving, that is all there is. */
+		vb_rstream_disconnected(rs);
+		break;
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		vb_rstream_break(rs, ETIMEDOUT);
+		break;
+	default:
+		vb_rstream_break(rs, EIO);
+		break;
+	}
+}
+
+/* Caller has found the queue to hold `count` completions. Returns how many receives they used up. */
+static unsigned take_completions(struct vb_rsocket *rs, const struct ibv_wc *completions, int count)
+{
+	unsigned received = 0;
+
+	for (int i = 0; i < count; i++) {
+		bool is_receive = completions[i].wr_id >> 32 == VB_RSTREAM_RECEIVE;
+
+		if (completions[i].status != IBV_WC_SUCCESS)
+			take_failure(rs, &completions[i]);
+		else if (is_receive)
+			take_message(rs, &completions[i]);
+		if (is_receive)
+			received++;
+		else
+			release_work(rs, &completions[i]);
+	}
+	return received;
+}
+
+bool vb_rstream_progress(struct vb_rsocket *rs)
+{
+	struct vb_rstream *stream = rs->stream;
+	struct ibv_wc completions[COMPLETIONS_AT_ONCE];
+	bool changed = false;
+	int count, error;
+
+	if (stream->cq == NULL || stream->state < VB_RSTREAM_CONNECTED)
+		return false;
+	do {
+		unsigned received;
+
+		count = ibv_poll_cq(stream->cq, COMPLETIONS_AT_ONCE, completions);
+		if (count <= 0)
+			break;
+		changed = true;
+		received = take_completions(rs, completions, count);
+		if (stream->state != VB_RSTREAM_CONNECTED)
+			continue;
+		error = vb_rstream_endpoint_post_receives(stream, received);
+		if (error != 0)
+			vb_rstream_break(rs, -error);
+	} while (count == COMPLETIONS_AT_ONCE);
+	if (count < 0) {
+		vb_rstream_break(rs, EIO);
+		changed = true;
+	}
+	vb_rstream_grant(rs);
+	return changed;
+}
+
+static void arm(struct vb_rsocket *rs)
+{
+	struct vb_rstream *stream = rs->stream;
+
+	if (stream->cq == NULL || stream->armed)
+		return;
+	if (ibv_req_notify_cq(stream->cq, 0) == 0)
+		stream->armed = true;
+	else
+		vb_rstream_break(rs, EIO);
+}
+
+static void collect(struct vb_rsocket *rs)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	if (rs->stream->completions == NULL || ibv_get_cq_event(rs->stream->completions, &cq, &context) != 0)
+		return;
+	ibv_ack_cq_events(cq, 1);
+	rs->stream->armed = false;
+}
+
+static int wait_fd(struct vb_rsocket *rs)
+{
+	return rs->stream->completions != NULL && rs->stream->state >= VB_RSTREAM_CONNECTED ? rs->stream->completions->fd : -1;
+}
+
+bool vb_rstream_can_send(struct vb_rsocket *rs)
+{
+	const struct vb_rstream *stream = rs->stream;
+
+	return stream->send_slots > 0 && stream->send_free >= VB_RSTREAM_LOW_WATER && stream->sent != stream->send_limit &&
+	       (stream->target.length > 0 || stream->targets_ready > 0);
+}
+
+bool vb_rstream_all_sent(struct vb_rsocket *rs)
+{
+	const struct vb_rstream *stream = rs->stream;
+
+	return stream->state != VB_RSTREAM_CONNECTED ||
+	       (stream->send_slots == stream->send_slots_all && stream->control_slots == VB_RSTREAM_CONTROLS);
+}
+
+/* As a TCP socket in the same position would answer (tcp_poll's rules, seen from outside). */
+static short revents(struct vb_rsocket *rs)
+{
+	const struct vb_rstream *stream = rs->stream;
+	const short in = POLLIN | POLLRDNORM, out = POLLOUT | POLLWRNORM;
+	short events = 0;
+
+	switch (stream->state) {
+	case VB_RSTREAM_IDLE:
+	case VB_RSTREAM_BOUND:
+		return out | POLLHUP;
+	case VB_RSTREAM_LISTENING:
+		return vb_list_is_empty(&stream->accepted) ? 0 : in;
+	case VB_RSTREAM_RESOLVING_ADDRESS:
+	case VB_RSTREAM_RESOLVING_ROUTE:
+	case VB_RSTREAM_CONNECTING:
+	case VB_RSTREAM_ACCEPTING:
+		return 0;
+	case VB_RSTREAM_CONNECTED:
+		if (stream->available > 0 || !stream->may_read)
+			events |= in;
+		if (!stream->may_read)
+			events |= POLLRDHUP;
+		if (vb_rstream_can_send(rs) || !stream->may_write)
+			events |= out;
+		return events;
+	case VB_RSTREAM_DISCONNECTED:
+		return in | out | POLLRDHUP | POLLHUP;
+	case VB_RSTREAM_REFUSED:
+	case VB_RSTREAM_BROKEN:
+		return in | out | POLLRDHUP | POLLHUP | POLLERR;
+	}
+	return 0;
+}
+
+const struct vb_rsocket_kind vb_rstream_kind = {
+	.progress = vb_rstream_progress,
+	.arm = arm,
+	.collect = collect,
+	.wait_fd = wait_fd,
+	.revents = revents,
+	.attend = vb_rstream_attend,
+	.close = vb_rstream_close,
+	.destroy = vb_rstream_destroy,
+};

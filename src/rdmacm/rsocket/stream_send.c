@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sending: bytes are copied into the send buffer and written from there to where the peer has room. A call returns when the last
+ * of its bytes is posted, not when it has arrived.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "rdmacm/rsocket/iov.h"
+#include "rdmacm/rsocket/stream.h"
+#include "rdmacm/rsocket/wait.h"
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+int vb_rstream_why_not_send(struct vb_rsocket *rs)
+{
+	struct vb_rstream *stream = rs->stream;
+
+	if (stream->state == VB_RSTREAM_CONNECTED)
+		return -EPIPE;                   /* we have shut down our side */
+	if (stream->state == VB_RSTREAM_BROKEN && !stream->failure_told) {
+		stream->failure_told = true;
+		return -rs->error;
+	}
+	return -ECONNRESET;
+}
+
+static bool can_send_or_never_will(struct vb_rsocket *rs)
+{
+	return vb_rstream_can_send(rs) || !rs->stream->may_write;
+}
+
+/* Move on to the next room the peer has told us of. Caller has seen that there is some. */
+static int take_target(struct vb_rsocket *rs)
+{
+	struct vb_rstream *stream = rs->stream;
+
+	if (stream->target.length > 0)
+		return 0;
+	stream->target = stream->lists->targets[stream->target_at];
+	if (stream->foreign)
+		stream->target = vb_rstream_span_swap(stream->target);
+	stream->target_at = (stream->target_at + 1) % VB_RSTREAM_TARGETS;
+	stream->targets_ready--;
+	if (stream->target.length > 0)
+		return 0;
+	vb_rstream_break(rs, EPROTO);
+	return -EPROTO;
+}
+
+static int write_inline(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t length, const struct vb_rstream_span *to,
+			bool is_data)
+{
+	uint8_t bytes[VB_RSTREAM_INLINE_MOST];
+	struct ibv_sge piece = {.addr = (uintptr_t)bytes, .length = length};
+
+	vb_iov_cursor_read(from, bytes, length);
+	return vb_rstream_post(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, 0), &piece, 1, IBV_SEND_INLINE, to, is_data,
+			       vb_rstream_message_encode(VB_RSTREAM_DATA, length));
+}
+
+static int write_from_buffer(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t length,
+			     const struct vb_rstream_span *to, bool is_data)
+{
+	struct vb_rstream *stream = rs->stream;
+	uint32_t before_end = smaller(length, stream->send_size - stream->send_at);
+	struct ibv_sge pieces[] = {
+		{.addr = (uintptr_t)stream->send_bytes + stream->send_at, .length = before_end, .lkey = stream->send_mr->lkey},
+		{.addr = (uintptr_t)stream->send_bytes, .length = length - before_end, .lkey = stream->send_mr->lkey},
+	};
+
+	vb_iov_cursor_read(from, stream->send_bytes + stream->send_at, before_end);
+	vb_iov_cursor_read(from, stream->send_bytes, length - before_end);
+	stream->send_at = (stream->send_at + length) % stream->send_size;
+	stream->send_free -= length;
+	return vb_rstream_post(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, length), pieces, length > before_end ? 2 : 1, 0, to,
+			       is_data, vb_rstream_message_encode(VB_RSTREAM_DATA, length));
+}
+
+ssize_t vb_rstream_write_piece(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t most,
+			       const struct vb_rstream_span *to, bool is_data)
+{
+	struct vb_rstream *stream = rs->stream;
+	uint32_t length = from->left < most ? (uint32_t)from->left : most;
+	int error;
+
+	length = smaller(length, VB_RSTREAM_TRANSFER_MOST);
+	stream->send_slots--;
+	if (length <= stream->inline_most) {
+		error = write_inline(rs, from, length, to, is_data);
+	} else {
+		length = smaller(length, stream->send_free);
+		error = write_from_buffer(rs, from, length, to, is_data);
+	}
+	return error != 0 ? error : (ssize_t)length;
+}
+
+/* Caller has seen that something can be sent. Bytes sent, or -errno. */
+static ssize_t send_piece(struct vb_rsocket *rs, struct vb_iov_cursor *from)
+{
+	struct vb_rstream *stream = rs->stream;
+	struct vb_rstream_span to;
+	ssize_t length;
+	int error = take_target(rs);
+
+	if (error != 0)
+		return error;
+	to = stream->target;
+	length = vb_rstream_write_piece(rs, from, to.length, &to, true);
+	if (length < 0)
+		return length;
+	stream->sent++;
+	stream->target.address += (uint64_t)length;
+	stream->target.length -= (uint32_t)length;
+	return length;
+}
+
+ssize_t vb_rstream_send(struct vb_rsocket *rs, struct vb_iov_cursor *from, int flags)
+{
+	struct vb_rstream *stream = rs->stream;
+	bool nonblocking = vb_rsocket_is_nonblocking(rs, flags);
+	ssize_t total = 0, result = 0;
+
+	if (flags & MSG_OOB)
+		return -EOPNOTSUPP;
+	result = vb_rstream_await_connection(rs, nonblocking);
+	if (result == 0 && stream->unsent_mappings > 0)
+		result = vb_rstream_iomap_announce(rs, nonblocking);
+	if (result != 0)
+		return result;
+	while (from->left > 0) {
+		if (stream->may_write && !vb_rstream_can_send(rs)) {
+			result = vb_rsocket_wait(rs, nonblocking, can_send_or_never_will);
+			if (result != 0)
+				break;
+		}
+		result = stream->may_write ? send_piece(rs, from) : vb_rstream_why_not_send(rs);
+		if (result < 0)
+			break;
+		total += result;
+	}
+	return total > 0 ? total : result;
+}
