@@ -122,7 +122,7 @@ void vb_client_refuse(struct vb_client *client, uint32_t sequence, int error, co
 
 	vb_daemon_message_begin(&message, VB_DAEMON_ERROR, sequence);
 	message.error.error = error < 0 ? -error : error;
-	strncpy(message.error.text, text, sizeof(message.error.text) - 1);
+	memcpy(message.error.text, text, strnlen(text, sizeof(message.error.text) - 1));
 	vb_client_send(client, &message);
 }
 

@@ -264,7 +264,7 @@ static void on_hello(struct vb_server *server, struct vb_client *client, const s
 	answer.welcome.pid = (uint32_t)getpid();
 	answer.welcome.uid = (uint32_t)geteuid();
 	answer.welcome.flags = server->config.system ? VB_DAEMON_IS_SYSTEM : 0;
-	strncpy(answer.welcome.version, VERBENA_VERSION, sizeof(answer.welcome.version) - 1);
+	memcpy(answer.welcome.version, VERBENA_VERSION, strnlen(VERBENA_VERSION, sizeof(answer.welcome.version) - 1));
 	vb_client_send(client, &answer);
 }
 

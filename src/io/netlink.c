@@ -94,7 +94,7 @@ static void take_link(struct collection *into, const struct nlmsghdr *header)
 	interface->is_running = link->ifi_flags & IFF_RUNNING;
 	for (const struct rtattr *a = IFLA_RTA(link); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
 		if (a->rta_type == IFLA_IFNAME)
-			strncpy(interface->name, RTA_DATA(a), sizeof(interface->name) - 1);
+			memcpy(interface->name, RTA_DATA(a), strnlen(RTA_DATA(a), sizeof(interface->name) - 1));
 		else if (a->rta_type == IFLA_MTU && RTA_PAYLOAD(a) == sizeof(uint32_t))
 			memcpy(&interface->mtu, RTA_DATA(a), sizeof(uint32_t));
 		else if (a->rta_type == IFLA_ADDRESS && RTA_PAYLOAD(a) == 6)
@@ -204,7 +204,7 @@ static uint32_t ask_speed(int fd, const char *name)
 	struct ifreq request = {.ifr_data = (void *)&command};
 	uint32_t speed;
 
-	strncpy(request.ifr_name, name, sizeof(request.ifr_name) - 1);
+	memcpy(request.ifr_name, name, strnlen(name, sizeof(request.ifr_name) - 1));
 	if (ioctl(fd, SIOCETHTOOL, &request) != 0)
 		return 0;
 	speed = ethtool_cmd_speed(&command);

@@ -71,15 +71,23 @@ static size_t read_line(int fd, char *line, size_t room, vb_time deadline)
 	return used;
 }
 
+static void say(char *why, size_t room, const char *text)
+{
+	size_t length = strnlen(text, room - 1);
+
+	memcpy(why, text, length);
+	why[length] = '\0';
+}
+
 int vb_spawn_daemon(const char *path, char *why, size_t room, vb_time deadline)
 {
 	int ends[2], error;
 	pid_t child;
 
+	why[0] = '\0';
 	if (pipe2(ends, O_CLOEXEC) != 0) {
 		error = -errno;
-		strncpy(why, strerror(-error), room - 1);
-		why[room - 1] = '\0';
+		say(why, room, strerror(-error));
 		return error;
 	}
 	error = start(path, ends[1], &child);
@@ -94,10 +102,10 @@ int vb_spawn_daemon(const char *path, char *why, size_t room, vb_time deadline)
 			;
 	}
 	close(ends[0]);
-	if (error != 0 && (why[0] == '\0' || strcmp(why, "ready") == 0)) {
-		strncpy(why, error == -ETIMEDOUT ? "it did not say that it is ready" : strerror(-error), room - 1);
-		why[room - 1] = '\0';
-	}
+	if (error == -ETIMEDOUT)
+		say(why, room, "it did not say that it is ready");
+	else if (error != 0 && why[0] == '\0')
+		say(why, room, strerror(-error));
 	return error;
 }
 

@@ -84,7 +84,8 @@ static int greet(struct vb_daemon_client *client)
 	unsigned count = 0;
 
 	vb_daemon_message_begin(&message, VB_DAEMON_HELLO, 0);
-	strncpy(message.hello.program, program_invocation_short_name, sizeof(message.hello.program) - 1);
+	memcpy(message.hello.program, program_invocation_short_name,
+	       strnlen(program_invocation_short_name, sizeof(message.hello.program) - 1));
 	for (char *at = message.hello.program; *at; at++)
 		if ((unsigned char)*at < ' ' || *at == 0x7f)
 			*at = '?';

@@ -52,7 +52,9 @@ class Peer:
         self.popen.wait()
         self.popen.stdin.close()
         self.popen.stdout.close()
+        log = self.log()
         self.errors.close()
+        self.test.assertNotIn("Sanitizer", log)
 
     def log(self):
         size = os.fstat(self.errors.fileno()).st_size
@@ -167,8 +169,9 @@ class Daemon(unittest.TestCase):
             time.sleep(0.01)
 
     def kill_daemon(self):
+        # Of those that were started at once, all but one go again.
+        self.until(lambda: len(self.daemons()) == 1, "one daemon")
         daemons = self.daemons()
-        self.assertEqual(len(daemons), 1)
         os.kill(daemons[0], signal.SIGKILL)
         self.until(lambda: daemons[0] not in self.daemons(), "the daemon is dead")
 
@@ -362,8 +365,11 @@ class Daemon(unittest.TestCase):
         parent.say("fork")
         child = int(parent.hear("forked")[1])
         self.addCleanup(lambda: os.kill(child, signal.SIGKILL))
-        names = [os.readlink("/proc/%d/fd/%s" % (child, fd)) for fd in os.listdir("/proc/%d/fd" % child)]
-        self.assertFalse([name for name in names if name.startswith("socket:")], names)
+
+        def sockets():
+            names = [os.readlink("/proc/%d/fd/%s" % (child, fd)) for fd in os.listdir("/proc/%d/fd" % child)]
+            return [name for name in names if name.startswith("socket:")]
+        self.until(lambda: not sockets(), "the child has closed its copies")
         os.kill(parent.pid, signal.SIGKILL)
         self.until(lambda: parent.pid not in one.processes(), "the parent's slot is free")
         connect(one, other)
@@ -407,7 +413,7 @@ class Daemon(unittest.TestCase):
         late = self.peer().ready()
         one.hear("done", 0, 5000)
         self.assertNotIn(late.slot, (one.slot, other.slot, bystander.slot))
-        self.assertEqual(len(self.daemons()), 1)
+        self.until(lambda: len(self.daemons()) == 1, "one daemon")
         found = late.processes()
         for peer in (one, other, bystander):
             self.assertEqual(found[peer.pid][1], peer.slot)
