@@ -135,6 +135,15 @@ static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *b
 	return error;
 }
 
+int vb_rdmacm_adopt_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length))
+{
+	struct vb_cm_command command = {.verb = VB_CM_DESTROY, .id = id->handle};
+	struct vb_cm_reply reply;
+	int error = converse(fd, &command, &reply, otherwise);
+
+	return error != 0 ? error : adopt(fd, id, otherwise);
+}
+
 int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, int (*otherwise)(const void *bytes, size_t length))
 {
 	struct vb_rdmacm_id *chain = vb_rdmacm_registry_drain(registry);

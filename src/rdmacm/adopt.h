@@ -16,4 +16,8 @@ int vb_rdmacm_daemon_connect(void);
  * 0 or -errno: the daemon does not answer. Caller keeps everybody else from the registry. */
 int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, int (*otherwise)(const void *bytes, size_t length));
 
+/* Ask again for a connection that was refused: the old id goes, a new one with the same port sends the REQ. 0 or -errno: the daemon
+ * does not answer. The id has a new handle. */
+int vb_rdmacm_adopt_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length));
+
 #endif

@@ -138,6 +138,7 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 	id->responder_resources = conn_param != NULL && conn_param->responder_resources != RDMA_MAX_RESP_RES ?
 					  conn_param->responder_resources : id->device->max_responder_resources;
 	id->starting_psn = vb_random_u32() & 0xffffff;
+	id->refusals = 0;
 
 	error = fill_parameters(id, conn_param, vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REQ : ROOM_REQ, &command.conn);
 	if (error != 0)

@@ -15,6 +15,7 @@
 #include "rdmacm/device.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
+#include "rdmacm/link.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/qp_attr.h"
 
@@ -76,6 +77,7 @@ static int fill_datagram(struct vb_rdmacm_event *event, const struct vb_rdmacm_i
 /* The new id was made when the request arrived; only now may it cost an open device. */
 static int take_request(struct vb_rdmacm_event *event)
 {
+	struct vb_cm_command fetched = {.verb = VB_CM_FETCHED};
 	struct vb_rdmacm_id *child = event->child;
 	int error = vb_rdmacm_device_bind(child, event->told.interface_index);
 
@@ -86,6 +88,7 @@ static int take_request(struct vb_rdmacm_event *event)
 		event->child = NULL;
 		return error;
 	}
+	vb_rdmacm_link_say(child, &fetched); /* the daemon's backlog has room again */
 	event->event.id = &child->id;
 	event->event.listen_id = &event->owner->id;
 	if (vb_rdmacm_id_is_datagram(child))

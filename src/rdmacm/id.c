@@ -51,6 +51,7 @@ struct vb_rdmacm_id *vb_rdmacm_id_allocate(struct rdma_event_channel *channel, v
 	pthread_mutex_init(&id->lock, NULL);
 	pthread_cond_init(&id->acked, NULL);
 	vb_list_init(&id->groups);
+	vb_list_init(&id->retry_node);
 	return id;
 }
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/time.h"
 #include "wire/cm_command.h"
 
 struct vb_rdmacm_channel;
@@ -68,7 +69,10 @@ struct vb_rdmacm_id {
 	uint8_t retry_count;             /* what the program asked for when connecting */
 	struct vb_cm_conn peer;          /* as the last REQ, REP or SIDR_REP said */
 	uint64_t remote_cookie;
-	struct vb_cm_command *connect_command; /* while CONNECTING: to be said again to a new daemon */
+	struct vb_cm_command *connect_command; /* while CONNECTING: to be said again to a new daemon, or after a refusal */
+	struct vb_list retry_node;       /* link.c: refused for want of a listener, will ask again */
+	vb_time retry_at;
+	unsigned refusals;
 
 	struct ibv_ece local_ece, remote_ece;
 

@@ -11,6 +11,9 @@
  * When the daemon dies the thread connects again (which starts a new one) and tells it about every id (adopt.c) before anybody
  * else may speak. A call that was under way is said again, at most RETRIES times: the daemon's part in it died with the daemon.
  *
+ * A REQ that is refused because nobody listens (REJ 8) is sent again a few times within 75 ms before the program hears of it: programs
+ * (perftest) agree over one connection to open the next, and then race.
+ *
  * Locks: send_lock -> lock. `line.lock` guards the registry, the calls and the state; it is never held while writing to the socket, so
  * that the thread can always go on reading, which is what lets a daemon with a full queue go on.
  */
@@ -34,6 +37,7 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/registry.h"
 
+enum { NOBODY_LISTENS = 8, MOST_REFUSALS = 4, FIRST_REFUSAL_MS = 5 }; /* IBA 12.6.7.2; 5 + 10 + 20 + 40 ms */
 enum { RETRIES = 3, BACKOFF_FIRST_MS = 50, BACKOFF_LAST_MS = 2000 };
 
 enum link_state { LINK_STOPPED, LINK_CONNECTING, LINK_UP, LINK_WAITING };
@@ -57,6 +61,7 @@ static struct {
 	unsigned asked;                  /* callers waiting for the link */
 	uint64_t serial;
 	struct vb_list calls;
+	struct vb_list retries;          /* ids to connect again */
 	struct vb_rdmacm_registry registry;
 	bool fork_handled;
 } line = {
@@ -65,6 +70,7 @@ static struct {
 	.changed = PTHREAD_COND_INITIALIZER,
 	.fd = -1,
 	.calls = {&line.calls, &line.calls},
+	.retries = {&line.retries, &line.retries},
 };
 
 /* Caller holds line.lock. */
@@ -104,6 +110,46 @@ static void disown(uint32_t handle)
 }
 
 /* Caller holds line.lock. */
+static bool will_ask_again(struct vb_rdmacm_id *id, const struct vb_cm_event *told)
+{
+	if (told->kind != VB_CM_EVENT_REJECTED || told->status != NOBODY_LISTENS || id->refusals == MOST_REFUSALS ||
+	    vb_rdmacm_id_state(id) != VB_RDMACM_CONNECTING)
+		return false;
+	id->retry_at = vb_clock_now() + (VB_MILLISECONDS(FIRST_REFUSAL_MS) << id->refusals++);
+	vb_list_append(&line.retries, &id->retry_node);
+	return true;
+}
+
+/* Caller holds line.lock. Ask again where it is time. 0 or -errno: the daemon is gone. */
+static int ask_again(int fd, int (*otherwise)(const void *bytes, size_t length))
+{
+	VB_LIST_FOR_EACH(node, &line.retries) {
+		struct vb_rdmacm_id *id = vb_container_of(node, struct vb_rdmacm_id, retry_node);
+		int error;
+
+		if (id->retry_at > vb_clock_now())
+			continue;
+		vb_list_remove(node);
+		vb_rdmacm_registry_remove(&line.registry, id);
+		error = vb_rdmacm_adopt_again(fd, id, otherwise);
+		(void)vb_rdmacm_registry_insert(&line.registry, id); /* never grows: it was in there */
+		if (error != 0)
+			return error;
+	}
+	return 0;
+}
+
+/* Caller holds line.lock. */
+static vb_time next_retry(void)
+{
+	vb_time when = VB_TIME_NEVER;
+
+	VB_LIST_FOR_EACH(node, &line.retries)
+		when = vb_time_earlier(when, vb_container_of(node, struct vb_rdmacm_id, retry_node)->retry_at);
+	return when;
+}
+
+/* Caller holds line.lock. */
 static void handle_event(const struct vb_cm_event *told)
 {
 	bool request = told->kind == VB_CM_EVENT_CONNECT_REQUEST;
@@ -115,6 +161,8 @@ static void handle_event(const struct vb_cm_event *told)
 			disown(told->id);
 		return;
 	}
+	if (will_ask_again(id, told))
+		return;
 	/* As with the kernel's: the backlog is of requests the program has not taken; one too many is refused. */
 	if (request && __atomic_load_n(&id->requests, __ATOMIC_RELAXED) >= id->backlog) {
 		disown(told->id);
@@ -169,17 +217,21 @@ static int handle_message(const void *bytes, size_t length)
 static void serve(int fd)
 {
 	_Alignas(8) char bytes[4096];
+	vb_time deadline = VB_TIME_NEVER;
 
 	for (;;) {
-		ssize_t length = vb_unix_receive(fd, bytes, sizeof(bytes), NULL, 0, &(unsigned){0}, VB_TIME_NEVER);
+		ssize_t length = vb_unix_receive(fd, bytes, sizeof(bytes), NULL, 0, &(unsigned){0}, deadline);
 		int error;
 
-		if (length == -EAGAIN || length == -EINTR)
-			continue;
-		if (length <= 0)
+		if (length <= 0 && length != -EAGAIN && length != -EINTR)
 			return;
 		pthread_mutex_lock(&line.lock);
-		error = handle_message(bytes, (size_t)length);
+		error = length > 0 ? handle_message(bytes, (size_t)length) : 0;
+		if (error == 0 && !vb_list_is_empty(&line.retries) && ask_again(fd, handle_message) != 0) {
+			pthread_mutex_unlock(&line.lock);
+			return;
+		}
+		deadline = next_retry();
 		pthread_mutex_unlock(&line.lock);
 		if (error != 0) {
 			vb_log_limited(VB_LOG_ERROR, "verbenad said something this librdmacm does not understand: connecting again");
@@ -217,6 +269,8 @@ static void hang_up(void)
 	close(line.fd);
 	line.fd = -1;
 	line.state = LINK_CONNECTING;
+	VB_LIST_FOR_EACH(node, &line.retries)
+		vb_list_remove(node); /* adoption asks again at once */
 	VB_LIST_FOR_EACH(node, &line.calls)
 		finish_call(vb_container_of(node, struct call, node), ECONNRESET);
 	pthread_mutex_unlock(&line.send_lock);
@@ -284,6 +338,7 @@ static void forget_after_fork(void)
 	line.state = LINK_STOPPED;
 	line.asked = 0;
 	vb_list_init(&line.calls);
+	vb_list_init(&line.retries);
 	(void)vb_rdmacm_registry_drain(&line.registry);
 	pthread_mutex_init(&line.lock, NULL);
 	pthread_mutex_init(&line.send_lock, NULL);
@@ -392,6 +447,21 @@ int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, 
 	return -call.reply.error;
 }
 
+void vb_rdmacm_link_say(struct vb_rdmacm_id *id, struct vb_cm_command *command)
+{
+	bool up;
+
+	command->type = VB_CM_COMMAND;
+	pthread_mutex_lock(&line.send_lock);
+	pthread_mutex_lock(&line.lock);
+	up = line.state == LINK_UP;
+	command->id = id->handle;
+	pthread_mutex_unlock(&line.lock);
+	if (up)
+		(void)vb_unix_send(line.fd, command, sizeof(*command), NULL, 0, true);
+	pthread_mutex_unlock(&line.send_lock);
+}
+
 void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id)
 {
 	struct vb_cm_command command = {.verb = VB_CM_DESTROY};
@@ -400,6 +470,7 @@ void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id)
 
 	pthread_mutex_lock(&line.lock);
 	vb_rdmacm_registry_remove(&line.registry, id);
+	vb_list_remove(&id->retry_node);
 	up = line.state == LINK_UP && id->handle != 0;
 	pthread_mutex_unlock(&line.lock);
 	if (!up)

@@ -13,6 +13,9 @@
  * events from then on. reply may be NULL. 0 or -errno, the daemon's own errors included. */
 int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct vb_cm_reply *reply);
 
+/* Say it without waiting for anything. */
+void vb_rdmacm_link_say(struct vb_rdmacm_id *id, struct vb_cm_command *command);
+
 /* DESTROY: no event of this id arrives any more when this returns. Never fails: without a daemon there is nothing to destroy. */
 void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id);
 
