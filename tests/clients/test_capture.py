@@ -29,7 +29,8 @@ RUNS = (
 
 # Payload is whatever lay in a buffer; these dissectors guess by its first bytes that it is theirs, and then call it malformed (the
 # kernel's own packets too).
-GUESSERS = ("rpcordma", "smb_direct", "smc", "nvme-rdma", "lnet", "iser", "infiniband_sdp")
+GUESSERS = ("rpcrdma_infiniband", "smb_direct_infiniband", "smcr_infiniband", "sdp_infiniband", "iser_infiniband", "fc_infiniband",
+            "lnet_ib", "nvme_rdma", "eth_over_ib", "mellanox_eoib")
 
 
 @expand
@@ -75,7 +76,7 @@ class Capture(ClientCase):
         self.assertEqual(len(shown.split()), count, "tshark sees an ICRC in each packet")
 
     def dissect(self, path, display_filter, *more):
-        quiet = [word for name in GUESSERS for word in ("--disable-protocol", name)]
+        quiet = [word for name in GUESSERS for word in ("--disable-heuristic", name)]
         done = subprocess.run(["tshark", "-n", *quiet, "-r", path, "-Y", display_filter, *more], capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, env={**os.environ, "HOME": os.path.dirname(path)})
         self.assertEqual(done.returncode, 0, done.stderr)
