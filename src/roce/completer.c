@@ -298,11 +298,18 @@ static bool place_response(struct vb_qp *qp, const struct vb_send_wqe *wqe, cons
 	uint64_t offset = (uint64_t)psn_ahead(packet->psn, wqe->first_psn) * vb_roce_engine(qp)->mtu;
 	const void *bytes = packet->payload;
 	uint32_t length = packet->payload_length;
+	uint8_t *to;
 
 	/* The application reads the old value as a number of its own byte order. */
 	if (packet->op->kind == VB_KIND_ATOMIC_ACKNOWLEDGE) {
 		bytes = &packet->atomic_original;
 		length = sizeof(packet->atomic_original);
+	}
+	to = vb_roce_hold_list(qp, &vb_roce_engine(qp)->placing, wqe->list, wqe->sge_count, offset, length,
+			       IBV_ACCESS_LOCAL_WRITE);
+	if (to) {
+		vb_hold_place(to, bytes, length);
+		return true;
 	}
 	return vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, offset, bytes, length,
 				 why);

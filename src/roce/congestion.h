@@ -32,7 +32,7 @@ enum {
 	VB_ACK_REQUESTS_PER_WINDOW = 4,
 	/* When the window opens a little, wait for this much before sending: one system call carries up to 64
 	 * packets. */
-	VB_BATCH_PACKETS = 16,
+	VB_BATCH_PACKETS = 64,
 
 	VB_READ_WINDOW_START = 256 * 1024,
 	/* One request asks for at most this much, as its response is not flow-controlled any further. Reads up to

@@ -145,7 +145,8 @@ struct vb_roce_responder {
 
 struct vb_roce_engine {
 	uint32_t mtu;
-	bool responses_waited;           /* the last burst was full before responses had their turn */
+	bool answers_waited;             /* the last burst was filled by answers: now requests have their turn first */
+	struct vb_hold placing, sending; /* hold.c */
 	struct vb_roce_requester requester;
 	struct vb_roce_responder responder;
 };
@@ -192,6 +193,21 @@ static inline bool vb_roce_requester_outstanding(const struct vb_roce_requester 
 {
 	return !psn_equal(requester->acknowledged, requester->high);
 }
+
+/* ---- hold.c: checks made once for a batch ---- */
+/* Where `length` bytes at `offset` of a list are, if they lie within one element that has plain memory; else NULL, go through the
+ * ordinary door. */
+uint8_t *vb_roce_hold_list(struct vb_qp *qp, struct vb_hold *hold, const struct ibv_sge *list, unsigned count,
+			   uint64_t offset, uint32_t length, uint32_t rights);
+/* The same in a range that the peer named. */
+struct vb_roce_range {
+	uint64_t address;
+	uint32_t rkey, length;
+};
+uint8_t *vb_roce_hold_remote(struct vb_qp *qp, struct vb_hold *hold, const struct vb_roce_range *message,
+			     uint32_t offset, uint32_t length, uint32_t rights);
+void vb_roce_hold_end_batch(struct vb_qp *qp);
+void vb_roce_hold_end_send(struct vb_qp *qp);
 
 /* ---- packet building, shared by the roles (roce.c) ---- */
 void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int opcode, struct psn psn);

@@ -91,9 +91,15 @@ static bool place_send(struct vb_qp *qp, vb_time now, const struct vb_roce_packe
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 	struct vb_fault_record why = {0};
+	uint8_t *to = vb_roce_hold_list(qp, &vb_roce_engine(qp)->placing, responder->taken.list,
+					responder->taken.sge_count, responder->received, packet->payload_length,
+					IBV_ACCESS_LOCAL_WRITE);
 
-	if (!vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, responder->taken.list, responder->taken.sge_count,
-			       responder->received, packet->payload, packet->payload_length, &why)) {
+	if (to) {
+		vb_hold_place(to, packet->payload, packet->payload_length);
+	} else if (!vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, responder->taken.list,
+				      responder->taken.sge_count, responder->received, packet->payload,
+				      packet->payload_length, &why)) {
 		/* The receive's own memory is at fault, not the request (IBA table 58: remote operational error). */
 		vb_roce_responder_refuse(qp, now, packet, VB_NAK_REMOTE_OPERATIONAL_ERROR, &why, IBV_WC_LOC_PROT_ERR);
 		return false;
@@ -116,8 +122,15 @@ static bool place_write(struct vb_qp *qp, vb_time now, const struct vb_roce_pack
 		.rights = IBV_ACCESS_REMOTE_WRITE,
 		.remote = true,
 	};
+	struct vb_roce_range message = {responder->write_address, responder->write_rkey, responder->write_length};
+	uint8_t *to = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->placing, &message, responder->received,
+					  packet->payload_length, IBV_ACCESS_REMOTE_WRITE);
 	struct vb_fault_record why = {0};
 
+	if (to) {
+		vb_hold_place(to, packet->payload, packet->payload_length);
+		return true;
+	}
 	if (vb_memory_place(qp->host->memory, &who, responder->write_address + responder->received, packet->payload,
 			    packet->payload_length, &why))
 		return true;

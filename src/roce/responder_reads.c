@@ -201,7 +201,11 @@ static enum fetched fetch(struct vb_qp *qp, const struct vb_roce_resource *resou
 
 	if (!vb_burst_has_room(out, 1, 0))
 		return FETCH_NEEDS_ROOM;
-	if (!copy && !vb_memory_span(qp->host->memory, &who, address, length, &bytes, why))
+	if (!copy)
+		bytes = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->sending,
+					    &(struct vb_roce_range){resource->address, resource->rkey, resource->length},
+					    (uint32_t)(address - resource->address), length, who.rights);
+	if (!copy && !bytes && !vb_memory_span(qp->host->memory, &who, address, length, &bytes, why))
 		return FETCH_FAILED;
 	*span = (struct iovec){(void *)(uintptr_t)bytes, length};
 	if (bytes || length == 0)

@@ -64,6 +64,7 @@ static void clear(struct vb_qp *qp)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 
+	vb_roce_hold_end_batch(qp);
 	vb_roce_reader_clear(&engine->requester);
 	vb_roce_resources_clear(&engine->responder);
 	memset(engine, 0, sizeof(*engine));
@@ -334,22 +335,27 @@ static bool send_requests(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
-	bool more;
+	bool answers, requests;
 
 	vb_lock_assert_held(&qp->lock);
+	vb_roce_hold_end_batch(qp);
 	/* UC, UD: what the last call appended is in the kernel's hands by now. */
 	vb_roce_completer_retire(qp, now);
 	/* Answers go first, but a long read response does not keep our own requests waiting for more than a burst. */
-	if (engine->responses_waited)
-		more = send_requests(qp, now, out) | send_answers(qp, now, out);
-	else
-		more = send_answers(qp, now, out) | send_requests(qp, now, out);
-	engine->responses_waited = more && !engine->responses_waited;
+	if (engine->answers_waited) {
+		requests = send_requests(qp, now, out);
+		answers = send_answers(qp, now, out);
+	} else {
+		answers = send_answers(qp, now, out);
+		requests = send_requests(qp, now, out);
+	}
+	engine->answers_waited = answers && !engine->answers_waited;
 	/* RC: local work, and failures found while sending. */
 	if (qp->type == IBV_QPT_RC)
 		vb_roce_completer_retire(qp, now);
+	vb_roce_hold_end_send(qp);
 	check_invariants(qp);
-	return more || vb_roce_completer_owes(qp);
+	return answers || requests || vb_roce_completer_owes(qp);
 }
 
 /* ---- time ---- */

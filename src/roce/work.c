@@ -202,9 +202,17 @@ enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *
 		spans[0] = (struct iovec){vb_send_wqe_inline(wqe) + offset, length};
 		count = 1;
 	} else if (length > 0) {
-		if (!copy)
+		uint8_t *bytes = copy ? NULL :
+					vb_roce_hold_list(qp, &vb_roce_engine(qp)->sending, wqe->list, wqe->sge_count,
+							  offset, length, 0);
+
+		if (bytes) {
+			spans[0] = (struct iovec){bytes, length};
+			count = 1;
+		} else if (!copy) {
 			count = vb_memory_gather_spans(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,
 						       offset, length, spans, VB_WORK_SPANS, &why);
+		}
 		if (count < 0) {
 			vb_roce_work_fail(qp, wqe, IBV_WC_LOC_PROT_ERR, &why);
 			return VB_PROGRESS_MUST_WAIT;
