@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * UDP sockets as RoCEv2 uses them, on the loopback of a network namespace of our own: runs and bundles, what a packet tells about
+ * itself, the way out when the kernel refuses segmentation, groups of sockets on port 4791 and the steering program in them. Some of
+ * these are facts about the kernel that the design stands on.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/port_group.h"
+#include "daemon/steering.h"
+#include "io/clock.h"
+#include "io/descriptor.h"
+#include "io/event.h"
+#include "io/netlink.h"
+#include "io/process_memory.h"
+#include "io/udp.h"
+#include "wire/burst.h"
+#include "wire/icrc.h"
+#include "wire/roce_opcode.h"
+
+enum { PORT = 0xc123, PAYLOAD = 1000 };
+
+static const uint8_t loopback4[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
+static const uint8_t second4[16] = {[10] = 0xff, 0xff, 127, 0, 0, 9};
+static const uint8_t loopback6[16] = {[15] = 1};
+static uint8_t payload[PAYLOAD];
+
+static struct vb_path make_path(bool ipv6)
+{
+	struct vb_path path = {.source_port = PORT, .traffic_class = 0x2a, .hop_limit = 33};
+
+	memcpy(path.source, ipv6 ? loopback6 : second4, 16);
+	memcpy(path.destination, ipv6 ? loopback6 : loopback4, 16);
+	return path;
+}
+
+static struct vb_burst *make_burst(const struct vb_path *path, unsigned packets, uint32_t qpn)
+{
+	struct vb_burst *burst = malloc(sizeof(*burst));
+
+	assert_non_null(burst);
+	vb_burst_reset(burst);
+	for (unsigned i = 0; i < packets; i++) {
+		struct vb_roce_packet packet = {.opcode = 0x01, .op = vb_roce_opcode(0x01), .pkey = 0xffff,
+						.destination_qpn = qpn, .psn = psn_of(i)};
+		struct iovec span = {payload, PAYLOAD};
+
+		assert_true(vb_burst_has_room(burst, 1, 0));
+		vb_burst_append(burst, path, &packet, &span, 1);
+	}
+	assert_int_equal(burst->runs, 1);
+	return burst;
+}
+
+/* Take what is there into an array of datagrams; returns how many. */
+static unsigned collect(int fd, bool ipv6, const struct vb_path *path, unsigned *bundles, uint16_t *first_id)
+{
+	struct vb_udp_batch *batch = vb_udp_batch_create();
+	struct vb_wait_item item = {.fd = fd};
+	unsigned packets = 0;
+	int count;
+
+	assert_non_null(batch);
+	*bundles = 0;
+	vb_wait(&item, 1, vb_clock_now() + VB_SECONDS(5));
+	while ((count = vb_udp_batch_receive(batch, fd, ipv6)) > 0) {
+		for (int b = 0; b < count; b++) {
+			const struct vb_udp_bundle *bundle = vb_udp_batch_at(batch, (unsigned)b);
+			unsigned index = 0;
+
+			++*bundles;
+			assert_memory_equal(bundle->from.source, path->source, 16);
+			assert_memory_equal(bundle->from.destination, path->destination, 16);
+			assert_int_equal(bundle->from.source_port, PORT);
+			assert_int_equal(bundle->from.traffic_class, path->traffic_class);
+			assert_int_equal(bundle->from.hop_limit, path->hop_limit);
+			assert_true(bundle->from.interface_index > 0);
+			for (size_t at = 0; at < bundle->length; at += bundle->segment, index++) {
+				struct vb_roce_packet packet;
+				const uint8_t *bytes = bundle->bytes + at;
+				uint32_t crc = vb_icrc_begin(&bundle->from, 0, bundle->segment);
+
+				assert_int_equal(vb_roce_packet_decode(&packet, bytes, bundle->segment, &bundle->from,
+								       true, (uint16_t)index), VB_PACKET_OK);
+				assert_int_equal(packet.psn.v, packets++);
+				assert_int_equal(packet.payload_length, PAYLOAD);
+				assert_memory_equal(packet.payload, payload, PAYLOAD);
+				/* Was the ICRC computed for identification 0? */
+				crc = vb_icrc_headers(crc, bytes, bundle->segment - 4);
+				vb_icrc_store(crc, (uint8_t *)&crc);
+				*first_id += memcmp(&crc, bytes + bundle->segment - 4, 4) == 0;
+			}
+		}
+	}
+	vb_udp_batch_destroy(batch);
+	return packets;
+}
+
+static void send_and_receive(bool ipv6, unsigned packets, bool refuse_segments)
+{
+	struct vb_path path = make_path(ipv6);
+	struct vb_burst *burst = make_burst(&path, packets, 5);
+	int receiver = vb_udp_open_receiver(ipv6), sender = vb_udp_open_sender(ipv6, PORT), one = 1;
+	unsigned bundles;
+	uint16_t with_id_0 = 0;
+	uint32_t lost = 99;
+
+	assert_true(receiver >= 0 && sender >= 0);
+	/* The kernel does not segment what has no checksum (udp(7)). */
+	if (refuse_segments)
+		assert_int_equal(setsockopt(sender, SOL_SOCKET, SO_NO_CHECK, &one, sizeof(one)), 0);
+	assert_int_equal(vb_udp_send_run(sender, burst, 0, &lost), 0);
+	assert_int_equal(lost, 0);
+	assert_int_equal(collect(receiver, ipv6, &path, &bundles, &with_id_0), packets);
+	if (refuse_segments || packets == 1)
+		assert_int_equal(bundles, packets);
+	else
+		assert_true(bundles < packets);
+	/* Over IPv6 there is no identification: any of them is "computed for 0". */
+	assert_int_equal(with_id_0, refuse_segments || ipv6 ? packets : 1);
+	close(receiver);
+	close(sender);
+	free(burst);
+}
+
+static void a_run_arrives_as_a_bundle(void **state)
+{
+	(void)state;
+	for (unsigned packets = 1; packets <= 60; packets += packets < 4 ? 1 : 28) {
+		send_and_receive(false, packets, false);
+		send_and_receive(true, packets, false);
+	}
+}
+
+static void refused_segments_go_one_by_one(void **state)
+{
+	(void)state;
+	send_and_receive(false, 7, true);
+}
+
+static void what_cannot_be_sent_is_lost(void **state)
+{
+	struct vb_path path = make_path(false);
+	struct vb_burst *burst;
+	int sender = vb_udp_open_sender(false, PORT);
+	uint32_t lost = 0;
+
+	(void)state;
+	/* No route. */
+	path.destination[12] = 203;
+	burst = make_burst(&path, 3, 5);
+	assert_true(vb_udp_send_run(sender, burst, 0, &lost) < 0);
+	assert_int_equal(lost, 3);
+	close(sender);
+	free(burst);
+}
+
+static void source_ports_are_exclusive(void **state)
+{
+	int first = vb_udp_open_sender(false, PORT), six = vb_udp_open_sender(true, PORT);
+
+	(void)state;
+	assert_true(first >= 0 && six >= 0);
+	assert_int_equal(vb_udp_open_sender(false, PORT), -EADDRINUSE);
+	close(first);
+	close(six);
+}
+
+static int who_gets(const int *fd, unsigned count, bool ipv6, const void *bytes, size_t length)
+{
+	char room[64];
+	int found = -1;
+
+	for (unsigned i = 0; i < count; i++)
+		if (fd[i] >= 0)
+			assert_true(vb_descriptor_receive(fd[i], room, sizeof(room)) < 0);
+	assert_int_equal(vb_udp_send_loopback(fd[0], ipv6, bytes, length), 0);
+	for (vb_time end = vb_clock_now() + VB_SECONDS(2); found < 0 && vb_clock_now() < end;)
+		for (unsigned i = 0; i < count; i++)
+			if (fd[i] >= 0 && vb_descriptor_receive(fd[i], room, sizeof(room)) >= 0)
+				found = (int)i;
+	return found;
+}
+
+static int who_gets_qpn(const int *fd, unsigned count, bool ipv6, uint32_t qpn)
+{
+	uint8_t packet[16] = {[0] = 4, [5] = (uint8_t)(qpn >> 16), (uint8_t)(qpn >> 8), (uint8_t)qpn};
+
+	return who_gets(fd, count, ipv6, packet, sizeof(packet));
+}
+
+static int who_gets_probe(const int *fd, unsigned count, bool ipv6, uint32_t index)
+{
+	struct vb_daemon_probe probe = {be32_of(VB_DAEMON_PROBE_INDEX), be32_of(index), be64_of(1)};
+
+	return who_gets(fd, count, ipv6, &probe, sizeof(probe));
+}
+
+/* The kernel runs the program, gives indices in the order of joining, and moves the last into the hole. */
+static void the_kernel_steers(void **state)
+{
+	static struct sock_filter program[VB_STEERING_INSTRUCTIONS];
+	const struct vb_steering_entry entries[] = {{3, 1}, {500, 2}, {1023, 3}};
+
+	(void)state;
+	for (unsigned family = 0; family < 2; family++) {
+		bool ipv6 = family == 1;
+		int fd[5], copy;
+
+		for (unsigned i = 0; i < 5; i++) {
+			fd[i] = vb_udp_open_receiver(ipv6);
+			assert_true(vb_udp_is_receiver(fd[i], ipv6));
+			assert_false(vb_udp_is_receiver(fd[i], !ipv6));
+		}
+		assert_int_equal(vb_udp_attach_program(fd[0], program, vb_steering_generate(program, entries, 3, 0)), 0);
+		assert_int_equal(who_gets_qpn(fd, 5, ipv6, 3 << 14 | 77), 1);
+		assert_int_equal(who_gets_qpn(fd, 5, ipv6, 500 << 14), 2);
+		assert_int_equal(who_gets_qpn(fd, 5, ipv6, 0xffffff), 3);
+		assert_int_equal(who_gets_qpn(fd, 5, ipv6, 1), 0);
+		assert_int_equal(who_gets_qpn(fd, 5, ipv6, 4 << 14), 0);
+		for (uint32_t i = 0; i < 5; i++)
+			assert_int_equal(who_gets_probe(fd, 5, ipv6, i), i);
+		/* Leaves although somebody holds a copy; the last takes its place. */
+		copy = vb_descriptor_duplicate(fd[1]);
+		assert_int_equal(vb_udp_cookie(copy), vb_udp_cookie(fd[1]));
+		assert_int_equal(vb_udp_leave_group(fd[1], ipv6), 0);
+		assert_int_equal(who_gets_probe(fd, 5, ipv6, 1), 4);
+		assert_int_equal(who_gets_probe(fd, 5, ipv6, 2), 2);
+		close(copy);
+		close(fd[1]);
+		fd[1] = -1;
+		assert_int_equal(who_gets_probe(fd, 5, ipv6, 1), 4);
+		close(fd[2]);
+		fd[2] = -1;
+		assert_int_equal(who_gets_probe(fd, 5, ipv6, 2), 3);
+		close(fd[0]);
+		close(fd[3]);
+		close(fd[4]);
+	}
+}
+
+/* The mirror stays true through random comings and goings. */
+static void the_group_mirrors_the_kernel(void **state)
+{
+	static struct vb_port_group group;
+	uint32_t slots[40], count = 0;
+	unsigned seed = 12;
+	char why[248];
+
+	(void)state;
+	print_message("seed %u\n", seed);
+	srand(seed);
+	vb_port_group_init(&group);
+	assert_int_equal(vb_port_group_open(&group, why, sizeof(why)), 0);
+	assert_true(group.settled);
+	for (unsigned step = 0; step < 150; step++) {
+		if (count < 2 || (count < 40 && rand() % 2)) {
+			assert_int_equal(vb_port_group_add(&group, &slots[count], why, sizeof(why)), 0);
+			assert_in_range(slots[count], 1, 1023);
+			count++;
+		} else {
+			unsigned leaving = (unsigned)rand() % count;
+
+			vb_port_group_remove(&group, slots[leaving]);
+			slots[leaving] = slots[--count];
+		}
+		for (unsigned family = 0; family < VB_GROUP_FAMILIES; family++) {
+			int fd[41] = {group.family[family].fd[0]};
+			unsigned i = (unsigned)rand() % count;
+
+			for (unsigned s = 0; s < count; s++)
+				fd[s + 1] = group.family[family].fd[slots[s]];
+			assert_int_equal(who_gets_qpn(fd, count + 1, family == VB_GROUP_IPV6, slots[i] << 14), i + 1);
+			assert_int_equal(who_gets_qpn(fd, count + 1, family == VB_GROUP_IPV6, 1), 0);
+		}
+	}
+	vb_port_group_close(&group);
+}
+
+static uint32_t free_slot(const struct vb_port_group *group)
+{
+	uint32_t slot = 1;
+
+	while (group->taken[slot])
+		slot++;
+	return slot;
+}
+
+static void a_second_daemon_finds_strangers(void **state)
+{
+	static struct vb_port_group first, second;
+	uint32_t slot[3];
+	char why[248];
+	unsigned unknown;
+
+	(void)state;
+	vb_port_group_init(&first);
+	vb_port_group_init(&second);
+	assert_int_equal(vb_port_group_open(&first, why, sizeof(why)), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(vb_port_group_add(&first, &slot[i], why, sizeof(why)), 0);
+	assert_int_equal(vb_port_group_open(&second, why, sizeof(why)), 0);
+	assert_false(second.settled);
+	unknown = vb_port_group_unknown(&second);
+	assert_int_equal(unknown, 2 * 4);
+	/* Its predecessor's own sockets are as good as new ones. */
+	vb_port_group_adopt_own(&second, (int[]){first.family[0].fd[0], first.family[1].fd[0]});
+	assert_int_equal(vb_port_group_unknown(&second), unknown - 2);
+	for (unsigned i = 0; i < 3; i++) {
+		const int fd[] = {first.family[0].fd[slot[i]], first.family[1].fd[slot[i]]};
+		struct vb_daemon_probe probe;
+
+		assert_int_equal(vb_port_group_adopt(&second, slot[i], fd), 0);
+		assert_int_equal(vb_port_group_adopt(&second, slot[i], fd), -EBUSY);
+		/* A socket has one slot. */
+		assert_int_equal(vb_port_group_adopt(&second, free_slot(&first), fd), -EINVAL);
+		vb_port_group_probe(&second);
+		for (unsigned family = 0; family < 2; family++)
+			while (vb_descriptor_receive(fd[family], &probe, sizeof(probe)) == sizeof(probe))
+				vb_port_group_probe_seen(&second, slot[i], be64_get(probe.nonce));
+		assert_int_equal(vb_port_group_unknown(&second), unknown - 2 - 2 * (i + 1));
+	}
+	vb_port_group_settle(&second);
+	assert_true(second.settled);
+	for (unsigned family = 0; family < 2; family++) {
+		assert_int_equal(first.family[family].members, second.family[family].members);
+		assert_memory_equal(first.family[family].member, second.family[family].member,
+				    first.family[family].members * sizeof(uint16_t));
+	}
+	vb_port_group_close(&first);
+	vb_port_group_close(&second);
+}
+
+static void multicast_needs_membership(void **state)
+{
+	const uint8_t group4[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
+	struct vb_path path = make_path(false);
+	struct vb_burst *burst;
+	int member = vb_udp_open_receiver(false), other = vb_udp_open_receiver(false);
+	int sender = vb_udp_open_sender(false, PORT);
+	uint16_t ids = 0;
+	unsigned bundles;
+	uint32_t lost;
+	char byte;
+
+	(void)state;
+	memcpy(path.source, loopback4, 16);
+	memcpy(path.destination, group4, 16);
+	path.interface_index = if_nametoindex("lo");
+	burst = make_burst(&path, 1, 0xffffff);
+	assert_int_equal(vb_udp_join(member, group4, path.interface_index, true), 0);
+	assert_int_equal(vb_udp_send_run(sender, burst, 0, &lost), 0);
+	assert_int_equal(collect(member, false, &path, &bundles, &ids), 1);
+	assert_true(vb_descriptor_receive(other, &byte, 1) < 0);
+	assert_int_equal(vb_udp_join(member, group4, path.interface_index, false), 0);
+	assert_int_equal(vb_udp_send_run(sender, burst, 0, &lost), 0);
+	assert_true(vb_descriptor_receive(member, &byte, 1) < 0);
+	close(member);
+	close(other);
+	close(sender);
+	free(burst);
+}
+
+static void interfaces_are_listed(void **state)
+{
+	struct vb_interface *list;
+	unsigned count;
+	int watch = vb_netlink_watch();
+
+	(void)state;
+	assert_true(watch >= 0);
+	assert_false(vb_netlink_drain(watch));
+	assert_int_equal(vb_netlink_interfaces(&list, &count), 0);
+	assert_true(count >= 1);
+	assert_string_equal(list[0].name, "lo");
+	assert_true(list[0].is_loopback && list[0].is_up);
+	assert_int_equal(list[0].addresses, 2);
+	assert_memory_equal(list[0].address[0], loopback4, 16);
+	free(list);
+	close(watch);
+}
+
+static void unmapped_memory_is_an_error(void **state)
+{
+	uint64_t value = 7, copy = 0;
+
+	(void)state;
+	assert_int_equal(vb_process_memory_read(NULL, &copy, (uintptr_t)&value, 8), 0);
+	assert_int_equal(copy, 7);
+	copy = 9;
+	assert_int_equal(vb_process_memory_write(NULL, (uintptr_t)&value, &copy, 8), 0);
+	assert_int_equal(value, 9);
+	assert_int_equal(vb_process_memory_read(NULL, &copy, 4096, 8), -EFAULT);
+	assert_int_equal(vb_process_memory_write(NULL, 4096, &copy, 8), -EFAULT);
+	assert_int_equal(vb_process_memory_write(NULL, (uintptr_t)"constant", &copy, 8), -EFAULT);
+}
+
+/* A namespace of our own with lo up; 77 where that is not possible. */
+static void enter_namespace(void)
+{
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	int fd;
+
+	if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+		printf("network namespaces cannot be created here: %s\n", strerror(errno));
+		exit(77);
+	}
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) != 0)
+		exit(77);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_run_arrives_as_a_bundle),
+		cmocka_unit_test(refused_segments_go_one_by_one),
+		cmocka_unit_test(what_cannot_be_sent_is_lost),
+		cmocka_unit_test(source_ports_are_exclusive),
+		cmocka_unit_test(the_kernel_steers),
+		cmocka_unit_test(the_group_mirrors_the_kernel),
+		cmocka_unit_test(a_second_daemon_finds_strangers),
+		cmocka_unit_test(multicast_needs_membership),
+		cmocka_unit_test(interfaces_are_listed),
+		cmocka_unit_test(unmapped_memory_is_an_error),
+	};
+
+	enter_namespace();
+	for (unsigned i = 0; i < PAYLOAD; i++)
+		payload[i] = (uint8_t)(i * 7);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
