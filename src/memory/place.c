@@ -20,11 +20,14 @@ typedef uint64_t __attribute__((may_alias)) any64;
 typedef uint32_t __attribute__((may_alias)) any32;
 typedef uint16_t __attribute__((may_alias)) any16;
 
+static bool is_window(const struct vb_slot *slot)
+{
+	return slot->kind == VB_REGION_MW_TYPE_1 || slot->kind == VB_REGION_MW_TYPE_2;
+}
+
 static enum vb_fault check_slot(const struct vb_slot *slot, const struct vb_accessor *who)
 {
-	bool window = slot->kind == VB_REGION_MW_TYPE_1 || slot->kind == VB_REGION_MW_TYPE_2;
-
-	if (window && !who->remote)
+	if (is_window(slot) && !who->remote)
 		return VB_FAULT_KEY_NOT_LOCAL;
 	if (slot->pd != who->pd)
 		return VB_FAULT_PD_MISMATCH;
@@ -215,6 +218,37 @@ bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uin
 		*span = pointer(opening.at);
 	vb_table_leave(opening.slot);
 	return true;
+}
+
+bool vb_memory_hold(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
+		    struct vb_hold *hold)
+{
+	struct vb_fault_record ignored;
+	struct opening opening;
+
+	vb_memory_let_go(hold);
+	if (!open_door(memory, who, address, length, &opening, &ignored))
+		return false;
+	/* Windows are bound and invalidated by work requests and packets, in the middle of a batch: that would wait for ourselves. */
+	if (opening.slot->null || opening.slot->checked || is_window(opening.slot)) {
+		vb_table_leave(opening.slot);
+		return false;
+	}
+	*hold = (struct vb_hold){opening.slot, who->key, who->rights, address, length, pointer(opening.at)};
+	return true;
+}
+
+void vb_memory_let_go(struct vb_hold *hold)
+{
+	if (hold->slot)
+		vb_table_leave(hold->slot);
+	hold->slot = NULL;
+}
+
+void vb_hold_place(uint8_t *to, const void *from, size_t length)
+{
+	if (length > 0)
+		store((uint64_t)(uintptr_t)to, from, length);
 }
 
 static uint64_t operate(any64 *at, enum vb_atomic operation, uint64_t swap_or_add, uint64_t compare)

@@ -16,6 +16,8 @@
 #include "memory/fault.h"
 #include "memory/region.h"
 
+struct vb_slot;
+
 /* Who asks, for what. */
 struct vb_accessor {
 	struct vb_pd *pd;
@@ -37,6 +39,36 @@ bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, ui
  * pointer (on-demand and null regions): fetch instead. */
 bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length,
 		    const void **span, struct vb_fault_record *why);
+
+/* A door held open: the checks made once for a whole range, so that the packets of a message need only show that they stay inside
+ * it. Nobody can take the region away meanwhile, so a hold lasts no longer than a batch of packets. */
+struct vb_hold {
+	struct vb_slot *slot;            /* NULL: nothing is held */
+	uint32_t key, rights;
+	uint64_t address, length;
+	uint8_t *bytes;
+};
+
+/* Let go of what `hold` holds, and hold this range. False: refused, a window, or there is no plain pointer; nothing is held then, and the
+ * ordinary doors say why. */
+bool vb_memory_hold(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
+		    struct vb_hold *hold);
+void vb_memory_let_go(struct vb_hold *hold);
+
+/* Where the bytes are, if they are inside what is held for that key and those rights, else NULL. */
+static inline uint8_t *vb_hold_bytes(const struct vb_hold *hold, uint32_t key, uint32_t rights, uint64_t address,
+				     uint64_t length)
+{
+	uint64_t offset = address - hold->address;
+
+	if (!hold->slot || hold->key != key || hold->rights != rights || offset > hold->length ||
+	    length > hold->length - offset)
+		return NULL;
+	return hold->bytes + offset;
+}
+
+/* What vb_memory_place does once the checks are made. */
+void vb_hold_place(uint8_t *to, const void *from, size_t length);
 
 enum vb_atomic { VB_ATOMIC_CMP_SWP, VB_ATOMIC_FETCH_ADD };
 

@@ -26,13 +26,15 @@
 #define FIRST_NAP VB_MICROSECONDS(16)
 #define LONGEST_NAP VB_MILLISECONDS(1)
 #define SHORTEST_NAP VB_MICROSECONDS(4)
+/* Longer than a peer takes to answer, shorter than two wake-ups cost. */
+#define LINGER VB_MICROSECONDS(20)
+#define OTHER_AT_WORK VB_MICROSECONDS(20)
 
 enum {
 	SHORTEST_HOLDOFF = 128,            /* wake-ups without naps */
 	LONGEST_HOLDOFF = 16384,
 	BAD_NAPS = 3,                      /* in a row: no more naps */
 	POLLS_OF_A_SPINNER = 32,           /* vain polls after arming that show a spinner */
-	PASSES_AT_ONCE = 32,
 	POLLS_BEFORE_YIELD = 1024,         /* about half a millisecond: far longer than an answer takes */
 	POLLS_PER_YIELD = 64,
 };
@@ -84,6 +86,9 @@ bool vb_endpoint_progress(struct vb_endpoint *endpoint)
 
 void vb_endpoint_polled(struct vb_endpoint *endpoint)
 {
+	/* Polling with success is polling. */
+	if (!__atomic_load_n(&endpoint->watched, __ATOMIC_RELAXED))
+		__atomic_store_n(&endpoint->spin_stamp, vb_clock_now(), __ATOMIC_RELAXED);
 	/* Whoever armed a CQ and now finds something is no spinner. */
 	if (__atomic_load_n(&endpoint->polls_since_watch, __ATOMIC_RELAXED) != 0)
 		__atomic_store_n(&endpoint->polls_since_watch, 0, __ATOMIC_RELAXED);
@@ -107,6 +112,15 @@ static bool somebody_spins(struct vb_endpoint *endpoint)
 
 	return stamp != 0 && !__atomic_load_n(&endpoint->watched, __ATOMIC_SEQ_CST) &&
 	       vb_clock_now() - stamp < STAMP_IS_FRESH;
+}
+
+/* In the middle of a pass: what lies in the sockets is being served, however long ago the last vain poll was. */
+static bool somebody_works(struct vb_endpoint *endpoint)
+{
+	if (!vb_lock_try(&endpoint->progress))
+		return true;
+	vb_lock_release(&endpoint->progress);
+	return false;
 }
 
 static bool sockets_are_readable(struct vb_endpoint *endpoint)
@@ -164,6 +178,8 @@ static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 			return;
 		if (__atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED) != stamp) {
 			learn_from_good_nap(endpoint);
+		} else if (somebody_works(endpoint)) {
+			continue;
 		} else if (sockets_are_readable(endpoint)) {
 			learn_from_bad_nap(endpoint);
 			return;
@@ -171,17 +187,38 @@ static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 	}
 }
 
+/* One pass, if nobody else is at it. */
+static bool make_pass(struct vb_endpoint *endpoint, bool *done)
+{
+	if (!vb_lock_try(&endpoint->progress))
+		return false;
+	*done = vb_endpoint_pass(endpoint, vb_clock_now(), true);
+	vb_lock_release(&endpoint->progress);
+	return true;
+}
+
+/* Work until there has been nothing to do for a while: where packets come in a stream, the next is a few microseconds away, and
+ * falling asleep in between costs its sender the waking. */
 static void work(struct vb_endpoint *endpoint)
 {
-	bool more = true;
+	vb_time idle_since = 0, now;
+	bool done = false;
 
-	for (unsigned i = 0; more && i < PASSES_AT_ONCE; i++) {
-		vb_lock_take(&endpoint->progress);
-		more = vb_endpoint_pass(endpoint, vb_clock_now(), true);
-		vb_lock_release(&endpoint->progress);
+	for (;;) {
+		if (!make_pass(endpoint, &done)) {
+			/* Whoever is at it does what we would. */
+			struct vb_wait_item items[] = {{.fd = endpoint->event_fd}, {.fd = endpoint->daemon.fd}};
+
+			vb_wait(items, 2, vb_clock_now() + OTHER_AT_WORK);
+			return;
+		}
+		now = vb_clock_now();
+		if (done || idle_since == 0)
+			idle_since = now;
 		/* A spinner that came meanwhile carries on. */
-		if (more && endpoint->nap > 0 && somebody_spins(endpoint))
-			break;
+		if (now - idle_since > LINGER || (endpoint->nap > 0 && somebody_spins(endpoint)) ||
+		    __atomic_load_n(&endpoint->stopping, __ATOMIC_RELAXED))
+			return;
 	}
 }
 

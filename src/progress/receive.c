@@ -13,6 +13,7 @@
 #include "progress/endpoint_parts.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
+#include "wire/icrc.h"
 #include "wire/roce_packet.h"
 
 enum {
@@ -20,6 +21,9 @@ enum {
 	EXPIRIES_PER_PASS = 256,
 	ACTIVE_PER_PASS = 16,
 	LOOK_AT_UNUSED_FAMILY = 64,        /* every so many passes */
+	/* Within a batch, answer after this much: acknowledging all of a window at once would let the peer run dry, and each
+	 * acknowledgement is a system call. */
+	ANSWER_BYTES = 96 * 1024,
 };
 
 /* What a batch has touched so far. */
@@ -30,10 +34,21 @@ struct batch_state {
 	unsigned count;
 	struct vb_qp *touched[TOUCHED];    /* distinct; must send before the batch ends */
 	const struct vb_roce_packet *packet;
+	struct vb_counters *counters;      /* of the device that `packets` came in for, not counted yet */
+	unsigned packets;
 };
+
+/* Once for many: an atomic addition a packet shows at a million of them a second. */
+static void count_packets(struct batch_state *state)
+{
+	if (state->packets > 0)
+		VB_COUNT_MANY(state->counters, rcvd_pkts, state->packets);
+	state->packets = 0;
+}
 
 static void send_touched(struct batch_state *state)
 {
+	count_packets(state);
 	/* The one still locked first: it is most likely the only one. */
 	if (state->locked) {
 		vb_endpoint_transmit(state->endpoint, state->locked, state->now);
@@ -75,7 +90,10 @@ static void deliver_to(struct batch_state *state, struct vb_qp *qp)
 	struct vb_binding *binding = qp->scheduler;
 
 	lock_qp(state, qp);
-	VB_COUNT(binding->counters, rcvd_pkts);
+	if (state->counters != binding->counters)
+		count_packets(state);
+	state->counters = binding->counters;
+	state->packets++;
 	vb_roce_receive(qp, state->now, state->packet);
 }
 
@@ -116,7 +134,7 @@ static bool is_probe(struct vb_endpoint *endpoint, const uint8_t *bytes, size_t 
 }
 
 static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from,
-			  uint32_t interface_index, unsigned index)
+			  struct vb_icrc_prefix *prefix, uint32_t interface_index, unsigned index)
 {
 	struct vb_endpoint *endpoint = state->endpoint;
 	struct vb_roce_packet packet;
@@ -125,7 +143,7 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 
 	if (is_probe(endpoint, bytes, length))
 		return;
-	verdict = vb_roce_packet_decode(&packet, bytes, length, from, true, (uint16_t)index);
+	verdict = vb_roce_packet_decode_again(&packet, bytes, length, from, prefix, (uint16_t)index);
 	if (verdict != VB_PACKET_OK) {
 		count_verdict(endpoint, verdict);
 		return;
@@ -152,6 +170,7 @@ static bool is_link_local(const uint8_t gid[16])
 static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *bundle)
 {
 	struct vb_path from = bundle->from;
+	struct vb_icrc_prefix prefix = {0};
 	unsigned index = 0;
 
 	/* Only these need the interface to be answered, and elsewhere it would tell equal paths apart. */
@@ -161,21 +180,30 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 		size_t left = bundle->length - at;
 
 		take_datagram(state, bundle->bytes + at, left < bundle->segment ? left : bundle->segment, &from,
-			      bundle->from.interface_index, index);
+			      &prefix, bundle->from.interface_index, index);
 	}
 }
 
 static bool drain_socket(struct vb_endpoint *endpoint, unsigned family, vb_time now)
 {
 	struct batch_state state = {.endpoint = endpoint, .now = now};
+	size_t unanswered = 0;
 	int count = vb_udp_batch_receive(endpoint->batch, endpoint->receive_fd[family], family == VB_IPV6);
 
 	if (count <= 0)
 		return false;
 	if (!__atomic_load_n(&endpoint->in_use[family], __ATOMIC_RELAXED))
 		__atomic_store_n(&endpoint->in_use[family], true, __ATOMIC_RELAXED);
-	for (int i = 0; i < count; i++)
-		take_bundle(&state, vb_udp_batch_at(endpoint->batch, (unsigned)i));
+	for (int i = 0; i < count; i++) {
+		const struct vb_udp_bundle *bundle = vb_udp_batch_at(endpoint->batch, (unsigned)i);
+
+		take_bundle(&state, bundle);
+		unanswered += bundle->length;
+		if (unanswered < ANSWER_BYTES)
+			continue;
+		send_touched(&state);
+		unanswered = 0;
+	}
 	send_touched(&state);
 	return true;
 }

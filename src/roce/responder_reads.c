@@ -19,6 +19,22 @@ static struct vb_roce_resource *resource_at(const struct vb_roce_responder *resp
 	return &responder->resources[number % responder->resource_capacity];
 }
 
+/* Made at the first read, as most QPs never see one; and again where SQD allowed max_dest_rd_atomic to be raised. */
+static bool enlarge(struct vb_roce_responder *responder, uint32_t capacity)
+{
+	struct vb_roce_resource *larger = calloc(capacity, sizeof(*larger));
+
+	if (!larger)
+		return false;
+	for (uint32_t i = 0; i < responder->resource_count; i++)
+		larger[i] = *resource_at(responder, responder->resource_head - responder->resource_count + i);
+	free(responder->resources);
+	responder->resources = larger;
+	responder->resource_capacity = capacity;
+	responder->resource_head = responder->resource_count;
+	return true;
+}
+
 enum vb_roce_room vb_roce_resources_room(struct vb_qp *qp)
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
@@ -26,12 +42,9 @@ enum vb_roce_room vb_roce_resources_room(struct vb_qp *qp)
 
 	if (qp->attr.max_dest_rd_atomic == 0)
 		return VB_ROOM_TOO_MANY;
-	if (!responder->resources) {
-		responder->resources = calloc(qp->attr.max_dest_rd_atomic, sizeof(*responder->resources));
-		if (!responder->resources)
-			return VB_ROOM_NO_MEMORY;
-		responder->resource_capacity = qp->attr.max_dest_rd_atomic;
-	}
+	if (responder->resource_capacity < qp->attr.max_dest_rd_atomic &&
+	    !enlarge(responder, qp->attr.max_dest_rd_atomic))
+		return VB_ROOM_NO_MEMORY;
 	oldest = resource_at(responder, responder->resource_head);
 	/* A repetition that is still owed is moot: the requester would not ask for more if it had not got it. */
 	return responder->resource_count == responder->resource_capacity && oldest->owed && !oldest->again ?

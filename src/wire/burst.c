@@ -72,6 +72,7 @@ static struct vb_burst_run *choose_run(struct vb_burst *burst, const struct vb_p
 	run->first_iovec = burst->iovecs;
 	run->iovecs = 0;
 	run->bytes = 0;
+	run->prefix.udp_payload_length = 0;
 	run->closed = false;
 	return run;
 }
@@ -116,7 +117,7 @@ void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct 
 	run = choose_run(burst, path, packet->destination_qpn, size, span_count + 2);
 
 	/* Splitting numbers the segments of a run from 0, a lone packet is sent with 0 (see wire/icrc.h). */
-	crc = vb_icrc_begin(path, (uint16_t)run->packets, size);
+	crc = vb_icrc_begin_again(&run->prefix, path, (uint16_t)run->packets, size);
 	end = headers + header_length;
 	if (payload <= SMALL_PAYLOAD) {
 		for (unsigned i = 0; i < span_count; i++) {

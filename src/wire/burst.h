@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "wire/icrc.h"
 #include "wire/path.h"
 #include "wire/roce_packet.h"
 
@@ -34,6 +35,7 @@ struct vb_burst_run {
 	uint32_t packets;
 	uint32_t first_iovec, iovecs;
 	uint32_t bytes;
+	struct vb_icrc_prefix prefix;   /* of packets of segment_size */
 	bool closed;                    /* its last packet was a short one: no more may follow */
 };
 

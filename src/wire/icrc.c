@@ -12,6 +12,7 @@
  */
 #include "wire/icrc.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/crc.h"
@@ -78,6 +79,37 @@ uint32_t vb_icrc_begin(const struct vb_path *path, uint16_t ip_id, size_t udp_pa
 	return vb_crc32(0, bytes, (size_t)(at - bytes));
 }
 
+/* What an identification changes in the CRC after the UDP header, which is linear: by its high byte and by its low one. */
+static uint32_t id_high[256], id_low[256];
+static pthread_once_t id_once = PTHREAD_ONCE_INIT;
+
+static void fill_id_tables(void)
+{
+	uint8_t bytes[IPV4_LENGTH - IPV4_ID + UDP_LENGTH] = {0};
+	uint32_t zero = vb_crc32(0, bytes, sizeof(bytes));
+
+	for (unsigned i = 0; i < 256; i++) {
+		bytes[0] = (uint8_t)i;
+		id_high[i] = vb_crc32(0, bytes, sizeof(bytes)) ^ zero;
+		bytes[0] = 0;
+		bytes[1] = (uint8_t)i;
+		id_low[i] = vb_crc32(0, bytes, sizeof(bytes)) ^ zero;
+		bytes[1] = 0;
+	}
+}
+
+uint32_t vb_icrc_begin_again(struct vb_icrc_prefix *prefix, const struct vb_path *path, uint16_t ip_id,
+			     size_t udp_payload_length)
+{
+	if (prefix->udp_payload_length != udp_payload_length) {
+		pthread_once(&id_once, fill_id_tables);
+		prefix->udp_payload_length = udp_payload_length;
+		prefix->ipv4 = vb_path_is_ipv4(path);
+		prefix->crc = vb_icrc_begin(path, 0, udp_payload_length);
+	}
+	return prefix->ipv4 ? prefix->crc ^ id_high[ip_id >> 8] ^ id_low[ip_id & 0xff] : prefix->crc;
+}
+
 uint32_t vb_icrc_headers(uint32_t crc, const uint8_t *bth, size_t length)
 {
 	uint8_t masked[VB_BTH_LENGTH];
@@ -108,12 +140,20 @@ static uint32_t load_icrc(const uint8_t *at)
 
 bool vb_icrc_is_valid(const struct vb_path *path, const uint8_t *datagram, size_t length, uint16_t ip_id_guess)
 {
+	struct vb_icrc_prefix prefix = {0};
+
+	return vb_icrc_is_valid_again(&prefix, path, datagram, length, ip_id_guess);
+}
+
+bool vb_icrc_is_valid_again(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram,
+			    size_t length, uint16_t ip_id_guess)
+{
 	size_t covered = length - VB_ICRC_LENGTH;
 	uint32_t crc, difference;
 
 	if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
 		return false;
-	crc = vb_icrc_headers(vb_icrc_begin(path, ip_id_guess, length), datagram, covered);
+	crc = vb_icrc_headers(vb_icrc_begin_again(prefix, path, ip_id_guess, length), datagram, covered);
 	difference = crc ^ load_icrc(datagram + covered);
 	if (difference == 0 || !vb_path_is_ipv4(path))
 		return difference == 0;

@@ -19,6 +19,14 @@
 
 /* State after the pseudo header, IP header, UDP header: `udp_payload_length` includes the ICRC itself. */
 uint32_t vb_icrc_begin(const struct vb_path *path, uint16_t ip_id, size_t udp_payload_length);
+/* The same for many packets of one size on one path: what they share is computed for the first of them. Begin with length 0. */
+struct vb_icrc_prefix {
+	size_t udp_payload_length;
+	uint32_t crc;                    /* with identification 0 */
+	bool ipv4;
+};
+uint32_t vb_icrc_begin_again(struct vb_icrc_prefix *prefix, const struct vb_path *path, uint16_t ip_id,
+			     size_t udp_payload_length);
 /* BTH and whatever follows it in the same buffer (BTH's byte 4 is masked on the way). */
 uint32_t vb_icrc_headers(uint32_t crc, const uint8_t *bth, size_t length);
 uint32_t vb_icrc_payload(uint32_t crc, const void *bytes, size_t length);
@@ -26,5 +34,7 @@ void vb_icrc_store(uint32_t crc, uint8_t out[4]);
 
 /* Is the datagram's ICRC right, for some IP identification in the IPv4 case? */
 bool vb_icrc_is_valid(const struct vb_path *path, const uint8_t *datagram, size_t length, uint16_t ip_id_guess);
+bool vb_icrc_is_valid_again(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram,
+			    size_t length, uint16_t ip_id_guess);
 
 #endif

@@ -6,6 +6,8 @@
  */
 #include "wire/roce_opcode.h"
 
+#include <pthread.h>
+
 #include "wire/roce_packet.h"
 
 /* Bits of enum vb_roce_header, named as the specification's tables do. */
@@ -112,15 +114,29 @@ const struct vb_roce_opcode *vb_roce_opcode(uint8_t opcode)
 	return &table[opcode];
 }
 
+/* The table turned round: code + 1, 0: none. Asked for every packet that is sent. */
+enum { SERVICES = 5, KINDS = VB_KIND_CNP + 1, POSITIONS = VB_POSITION_ONLY + 1, SUFFIXES = 4 };
+static uint8_t code_of[SERVICES][KINDS][POSITIONS][SUFFIXES];
+static pthread_once_t code_once = PTHREAD_ONCE_INIT;
+
+static unsigned suffix_index(unsigned headers)
+{
+	return (headers & VB_HEADER_IMMEDIATE ? 1 : 0) | (headers & VB_HEADER_IETH ? 2 : 0);
+}
+
+static void turn_table_round(void)
+{
+	for (unsigned code = 0; code < 256; code++) {
+		const struct vb_roce_opcode *op = &table[code];
+
+		if (op->name)
+			code_of[op->service >> 5][op->kind][op->position][suffix_index(op->headers)] = (uint8_t)(code + 1);
+	}
+}
+
 int vb_roce_opcode_find(enum vb_roce_service service, enum vb_roce_kind kind, enum vb_roce_position position,
 			unsigned suffix_header)
 {
-	for (unsigned code = service; code < (unsigned)service + 0x20; code++) {
-		const struct vb_roce_opcode *op = &table[code];
-
-		if (op->name && op->kind == kind && op->position == position &&
-		    (op->headers & (VB_HEADER_IMMEDIATE | VB_HEADER_IETH)) == suffix_header)
-			return (int)code;
-	}
-	return -1;
+	pthread_once(&code_once, turn_table_round);
+	return code_of[service >> 5][kind][position][suffix_index(suffix_header)] - 1;
 }

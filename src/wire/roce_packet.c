@@ -121,6 +121,15 @@ static void read_extensions(struct vb_roce_packet *packet, unsigned headers, con
 enum vb_roce_verdict vb_roce_packet_decode(struct vb_roce_packet *packet, const void *bytes, size_t length,
 					   const struct vb_path *from, bool check_icrc, uint16_t ip_id_guess)
 {
+	struct vb_icrc_prefix prefix = {0};
+
+	return vb_roce_packet_decode_again(packet, bytes, length, from, check_icrc ? &prefix : NULL, ip_id_guess);
+}
+
+enum vb_roce_verdict vb_roce_packet_decode_again(struct vb_roce_packet *packet, const void *bytes, size_t length,
+						 const struct vb_path *from, struct vb_icrc_prefix *prefix,
+						 uint16_t ip_id_guess)
+{
 	const uint8_t *at = bytes;
 	const struct vb_roce_opcode *op;
 	size_t after_headers;
@@ -139,7 +148,7 @@ enum vb_roce_verdict vb_roce_packet_decode(struct vb_roce_packet *packet, const 
 	/* Payload and pad together are a multiple of four bytes (IBA 9.2.1, PadCnt). */
 	if (packet->pad > after_headers || after_headers % 4 != 0 || (after_headers && !op->carries_payload))
 		return VB_PACKET_BAD_PAD;
-	if (check_icrc && !vb_icrc_is_valid(from, at, length, ip_id_guess))
+	if (prefix && !vb_icrc_is_valid_again(prefix, from, at, length, ip_id_guess))
 		return VB_PACKET_BAD_ICRC;
 
 	packet->op = op;

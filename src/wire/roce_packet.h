@@ -83,6 +83,12 @@ enum vb_roce_verdict {
 enum vb_roce_verdict vb_roce_packet_decode(struct vb_roce_packet *packet, const void *bytes, size_t length,
 					   const struct vb_path *from, bool check_icrc, uint16_t ip_id_guess);
 
+/* The same for many packets over one path: `prefix` (wire/icrc.h) keeps what their ICRCs share. NULL: do not check. */
+struct vb_icrc_prefix;
+enum vb_roce_verdict vb_roce_packet_decode_again(struct vb_roce_packet *packet, const void *bytes, size_t length,
+						 const struct vb_path *from, struct vb_icrc_prefix *prefix,
+						 uint16_t ip_id_guess);
+
 /* Write BTH and extension headers of `packet` (fields opcode/op, …, pad) to out[VB_ROCE_MAX_HEADER]; returns their
  * length. payload, pad bytes and ICRC are the caller's. */
 size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_t *out);
