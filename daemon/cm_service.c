@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * MADs leave through a queue, a few per turn of the server's loop: a process that dies with ten thousand connections makes ten
- * thousand DREQs, and whoever receives them, this daemon itself when the peers are on the same host, has a socket buffer for
- * a few hundred.
+ * MADs leave through a queue, a few per turn of the server's loop: a process that dies with ten thousand connections
+ * makes ten thousand DREQs, and whoever receives them, this daemon itself when the peers are on the same host, has a
+ * socket buffer for a few hundred.
  */
 #include "daemon/cm_service.h"
 
@@ -60,7 +60,8 @@ static void queue_mad(void *context, const struct vb_path *path, const uint8_t m
 	struct outgoing *outgoing = service->queued < MOST_QUEUED ? malloc(sizeof(*outgoing)) : NULL;
 
 	if (!outgoing) {
-		vb_log_limited(VB_LOG_WARN, "a connection management message was dropped: %u wait to be sent", service->queued);
+		vb_log_limited(VB_LOG_WARN, "a connection management message was dropped: %u wait to be sent",
+			       service->queued);
 		return;
 	}
 	outgoing->path = *path;
@@ -98,9 +99,10 @@ static void loopback_to_listed(uint8_t gid[16])
 		memcpy(gid + 12, listed, sizeof(listed));
 }
 
-/* A packet to one's own address comes in through the loopback interface whatever interface has the address, so the interface is only a
- * preference. */
-static bool find_device(void *context, const uint8_t wanted[16], uint32_t interface_index, struct vb_connect_device *out)
+/* A packet to one's own address comes in through the loopback interface whatever interface has the address, so the
+ * interface is only a preference. */
+static bool find_device(void *context, const uint8_t wanted[16], uint32_t interface_index,
+			struct vb_connect_device *out)
 {
 	const struct vb_cm_service *service = context;
 	const struct vb_daemon_device *found = NULL;
@@ -180,7 +182,8 @@ unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const
 		size_t rest = bundle->length - at, length = rest < bundle->segment ? rest : bundle->segment;
 		struct vb_roce_packet packet;
 
-		if (vb_roce_packet_decode(&packet, bundle->bytes + at, length, &bundle->from, true, index) != VB_PACKET_OK ||
+		if (vb_roce_packet_decode(&packet, bundle->bytes + at, length, &bundle->from, true, index) !=
+			    VB_PACKET_OK ||
 		    !vb_cm_packet_is_mad(&packet))
 			continue;
 		vb_connect_receive(service->connect, now, &bundle->from, packet.payload, packet.payload_length);
@@ -205,8 +208,8 @@ uint32_t vb_cm_service_claimed_qpn(const void *bytes, size_t length)
 	return command && (command->verb == VB_CM_CONNECT || command->verb == VB_CM_ACCEPT) ? command->conn.qpn : 0;
 }
 
-void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb_client *client, const void *bytes, size_t length,
-			   int refusal)
+void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb_client *client, const void *bytes,
+			   size_t length, int refusal)
 {
 	const struct vb_cm_command *command = as_command(bytes, length);
 	struct vb_cm_reply reply;

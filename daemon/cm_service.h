@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * QP1 of this host: ties the connection manager (src/connect) to the daemon's sockets and to the processes connected to it.
+ * QP1 of this host: ties the connection manager (src/connect) to the daemon's sockets and to the processes connected to
+ * it.
  *
- * In: datagrams that came to slot 0, messages of types 0x100 and up, the end of a process, time. Out: MADs from a UDP source port of
- * its own, replies and events to the process that owns the id.
+ * In: datagrams that came to slot 0, messages of types 0x100 and up, the end of a process, time. Out: MADs from a UDP
+ * source port of its own, replies and events to the process that owns the id.
  */
 #ifndef VB_DAEMON_CM_SERVICE_H
 #define VB_DAEMON_CM_SERVICE_H
@@ -26,10 +27,10 @@ void vb_cm_service_destroy(struct vb_cm_service *service);
 /* What arrived for slot 0. Returns how many of the bundle's datagrams were MADs. */
 unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const struct vb_udp_bundle *bundle);
 
-/* A message of the process. `refusal`: 0, or the errno with which every command must be answered (port 4791 is not to be had). A
- * process that says nonsense fails. */
-void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb_client *client, const void *bytes, size_t length,
-			   int refusal);
+/* A message of the process. `refusal`: 0, or the errno with which every command must be answered (port 4791 is not to
+ * be had). A process that says nonsense fails. */
+void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb_client *client, const void *bytes,
+			   size_t length, int refusal);
 /* The queue pair that such a message speaks for; 0: none. The server knows whose slot that is. */
 uint32_t vb_cm_service_claimed_qpn(const void *bytes, size_t length);
 /* Before the client is destroyed. */

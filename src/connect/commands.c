@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a process may ask of its ids: a table of verbs and the states in which each makes sense; any other state is EINVAL. An id
- * that is not the process's own does not exist for it (ENOENT).
+ * What a process may ask of its ids: a table of verbs and the states in which each makes sense; any other state is
+ * EINVAL. An id that is not the process's own does not exist for it (ENOENT).
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -140,8 +140,8 @@ static int check_peer(const struct vb_cm_command *command)
 	return vb_connect_address_is_any(&command->source) ? -EINVAL : 0;
 }
 
-static void set_path(struct vb_connection *connection, const struct vb_cm_address *source, const struct vb_cm_address *destination,
-		     const struct vb_cm_conn *conn, uint32_t interface_index)
+static void set_path(struct vb_connection *connection, const struct vb_cm_address *source,
+		     const struct vb_cm_address *destination, const struct vb_cm_conn *conn, uint32_t interface_index)
 {
 	memcpy(connection->path.source, source->gid, 16);
 	memcpy(connection->path.destination, destination->gid, 16);
@@ -271,7 +271,8 @@ static int notify(struct vb_connect *connect, struct vb_connection *connection, 
 	return 0;
 }
 
-/* As with the kernel's rdma_cm, disconnecting what is not (any more) connected is no error once a connection was asked for. */
+/* As with the kernel's rdma_cm, disconnecting what is not (any more) connected is no error once a connection was asked
+ * for. */
 static int disconnect(struct vb_connect *connect, struct vb_connection *connection, struct order *order)
 {
 	switch (connection->state) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages on their way out. Fields that say nothing over Ethernet (LIDs, EE contexts, rates) are what the kernel's rdma_cm sends.
- * Those that await an answer are kept, byte for byte, to be repeated (IBA 12.9.8.1: a repeated message is identical).
+ * Messages on their way out. Fields that say nothing over Ethernet (LIDs, EE contexts, rates) are what the kernel's
+ * rdma_cm sends. Those that await an answer are kept, byte for byte, to be repeated (IBA 12.9.8.1: a repeated message
+ * is identical).
  */
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -25,7 +26,8 @@ void vb_connect_repeat(struct vb_connect *connect, const struct vb_connection *c
 	connect->host.send_mad(connect->host.context, &connection->path, connection->mad);
 }
 
-static void send_and_wait(struct vb_connect *connect, vb_time now, struct vb_connection *connection, const struct vb_cm_mad *mad)
+static void send_and_wait(struct vb_connect *connect, vb_time now, struct vb_connection *connection,
+			  const struct vb_cm_mad *mad)
 {
 	keep(connection, mad);
 	connection->retries_left = connection->max_retries;
@@ -59,7 +61,8 @@ static void put_ip_header(uint8_t *out, const struct vb_connection *connection)
 	vb_cm_ip_header_encode(&header, out);
 }
 
-void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_connection *connection, const struct vb_cm_conn *conn)
+void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_connection *connection,
+			 const struct vb_cm_conn *conn)
 {
 	struct vb_cm_mad mad = {.attribute = VB_CM_REQ, .modifier = conn->ece_options};
 	struct vb_cm_req *req = &mad.req;
@@ -95,9 +98,11 @@ void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_conn
 	send_and_wait(connect, now, connection, &mad);
 }
 
-void vb_connect_send_rep(struct vb_connect *connect, vb_time now, struct vb_connection *connection, const struct vb_cm_conn *conn)
+void vb_connect_send_rep(struct vb_connect *connect, vb_time now, struct vb_connection *connection,
+			 const struct vb_cm_conn *conn)
 {
-	struct vb_cm_mad mad = {.attribute = VB_CM_REP, .modifier = conn->ece_options, .transaction = connection->transaction};
+	struct vb_cm_mad mad = {
+		.attribute = VB_CM_REP, .modifier = conn->ece_options, .transaction = connection->transaction};
 	struct vb_cm_rep *rep = &mad.rep;
 
 	rep->local_id = connection->id;
@@ -185,8 +190,8 @@ static uint8_t rejected_message(enum vb_connect_state state)
 	}
 }
 
-void vb_connect_send_rej(struct vb_connect *connect, struct vb_connection *connection, uint16_t reason, const void *private_data,
-			 unsigned length)
+void vb_connect_send_rej(struct vb_connect *connect, struct vb_connection *connection, uint16_t reason,
+			 const void *private_data, unsigned length)
 {
 	struct vb_cm_mad mad = {
 		.attribute = VB_CM_REJ,
@@ -217,7 +222,9 @@ void vb_connect_send_sidr_req(struct vb_connect *connect, vb_time now, struct vb
 {
 	struct vb_cm_mad mad = {
 		.attribute = VB_CM_SIDR_REQ,
-		.sidr_req = {.request_id = connection->id, .pkey = VB_DEFAULT_PKEY, .service_id = connection->service_id},
+		.sidr_req = {.request_id = connection->id,
+			     .pkey = VB_DEFAULT_PKEY,
+			     .service_id = connection->service_id},
 	};
 
 	begin_transaction(connect, connection);
@@ -233,7 +240,9 @@ void vb_connect_send_sidr_rep(struct vb_connect *connect, struct vb_connection *
 	struct vb_cm_mad mad = {
 		.attribute = VB_CM_SIDR_REP,
 		.transaction = connection->transaction,
-		.sidr_rep = {.request_id = connection->remote_id, .status = status, .service_id = connection->service_id},
+		.sidr_rep = {.request_id = connection->remote_id,
+			     .status = status,
+			     .service_id = connection->service_id},
 	};
 
 	if (conn) {

@@ -63,8 +63,9 @@ void vb_connection_enter(struct vb_connect *connect, struct vb_connection *conne
 void vb_connection_enter_timewait(struct vb_connect *connect, vb_time now, struct vb_connection *connection)
 {
 	vb_connection_enter(connect, connection, VB_CONNECT_TIMEWAIT);
-	vb_connect_timer_set(&connect->timers, &connection->timer,
-			     now + vb_connect_exponent(connection->ack_timeout, VB_CONNECT_TIMEOUT_LEAST, VB_CONNECT_TIMEWAIT_MOST));
+	vb_connect_timer_set(
+		&connect->timers, &connection->timer,
+		now + vb_connect_exponent(connection->ack_timeout, VB_CONNECT_TIMEOUT_LEAST, VB_CONNECT_TIMEWAIT_MOST));
 }
 
 void vb_connection_leave_backlog(struct vb_connect *connect, struct vb_connection *connection)
@@ -79,7 +80,8 @@ void vb_connection_leave_backlog(struct vb_connect *connect, struct vb_connectio
 		listener->waiting--;
 }
 
-/* How long we are ready to repeat a refusal: the peer asks again after its response timeout and two packet lives; twice that. */
+/* How long we are ready to repeat a refusal: the peer asks again after its response timeout and two packet lives; twice
+ * that. */
 static vb_time linger(void)
 {
 	return 2 * (vb_connect_exponent(VB_CONNECT_RESPONSE_TIMEOUT, 0, VB_CONNECT_TIMEOUT_MOST) +

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The connection manager of one host: all communication ids of all its processes, the ports they are bound to, and the IB CM
- * protocol (IBA chapter 12) between them and their peers. verbenad runs one; so does the simulator.
+ * The connection manager of one host: all communication ids of all its processes, the ports they are bound to, and the
+ * IB CM protocol (IBA chapter 12) between them and their peers. verbenad runs one; so does the simulator.
  *
- * Sans-I/O: MADs come in by vb_connect_receive, commands of processes by vb_connect_command, time by vb_connect_expire; MADs and
- * events go out through struct vb_connect_host. Nothing here blocks, reads a clock or draws random numbers. Not thread safe.
+ * Sans-I/O: MADs come in by vb_connect_receive, commands of processes by vb_connect_command, time by vb_connect_expire;
+ * MADs and events go out through struct vb_connect_host. Nothing here blocks, reads a clock or draws random numbers.
+ * Not thread safe.
  *
  *   receive.c   a MAD finds its id; THE table (states.c) says what it means there; one function per reaction
  *   commands.c  what a process may ask, and in which states
@@ -44,7 +45,8 @@ struct vb_connect_host {
 	void (*event)(void *context, struct vb_connect_owner *owner, const struct vb_cm_event *event);
 	uint32_t (*random)(void *context); /* unpredictable */
 	/* The device that has the address (on that interface unless 0). False: no interface of this host has it. */
-	bool (*find_device)(void *context, const uint8_t gid[16], uint32_t interface_index, struct vb_connect_device *device);
+	bool (*find_device)(void *context, const uint8_t gid[16], uint32_t interface_index,
+			    struct vb_connect_device *device);
 };
 
 struct vb_connect *vb_connect_create(const struct vb_connect_host *host);
@@ -52,7 +54,8 @@ struct vb_connect *vb_connect_create(const struct vb_connect_host *host);
 void vb_connect_destroy(struct vb_connect *connect);
 
 /* A MAD came for QP1. `from->source` is who sent it. Whatever it holds is answered, acted upon or dropped. */
-void vb_connect_receive(struct vb_connect *connect, vb_time now, const struct vb_path *from, const void *mad, size_t length);
+void vb_connect_receive(struct vb_connect *connect, vb_time now, const struct vb_path *from, const void *mad,
+			size_t length);
 
 void vb_connect_owner_init(struct vb_connect_owner *owner);
 /* Carry out a command and fill in the reply to it. */

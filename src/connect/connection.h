@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside the connection manager: one communication id, the engine that holds them all, and what the files of this room call of one
- * another. Nobody outside includes this.
+ * Inside the connection manager: one communication id, the engine that holds them all, and what the files of this room
+ * call of one another. Nobody outside includes this.
  */
 #ifndef VB_CONNECT_CONNECTION_H
 #define VB_CONNECT_CONNECTION_H
@@ -83,13 +83,14 @@ static inline bool vb_connect_gid_is_link_local(const uint8_t gid[16])
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-/* ids.c. Keys: a REQ is recognised by the asker's communication id, GUID and address; a SIDR_REQ by its request id and address. */
+/* ids.c. Keys: a REQ is recognised by the asker's communication id, GUID and address; a SIDR_REQ by its request id and
+ * address. */
 int vb_connection_create(struct vb_connect *connect, struct vb_connect_owner *owner, uint32_t wanted_id,
 			 struct vb_connection **connection); /* wanted_id 0: any. 0, -ENOMEM, -EADDRINUSE */
 void vb_connection_free(struct vb_connect *connect, struct vb_connection *connection);
 struct vb_connection *vb_connection_find(struct vb_connect *connect, uint32_t id);
-struct vb_connection *vb_connection_find_remote(struct vb_connect *connect, bool is_sidr, uint32_t remote_id, uint64_t remote_guid,
-						const uint8_t remote_gid[16]);
+struct vb_connection *vb_connection_find_remote(struct vb_connect *connect, bool is_sidr, uint32_t remote_id,
+						uint64_t remote_guid, const uint8_t remote_gid[16]);
 struct vb_connection *vb_connection_find_qpn(struct vb_connect *connect, uint32_t remote_qpn, uint64_t remote_guid,
 					     const uint8_t remote_gid[16]);
 /* Find it by remote_id, remote_guid, path.destination from now on; by remote_qpn likewise. */
@@ -109,13 +110,17 @@ void vb_connection_release(struct vb_connect *connect, vb_time now, struct vb_co
 void vb_connection_leave_backlog(struct vb_connect *connect, struct vb_connection *connection);
 vb_time vb_connect_exponent(unsigned exponent, unsigned least, unsigned most); /* 4.096 us * 2^exponent */
 
-/* compose.c. What a state transition says: the message is kept in connection->mad; those that want an answer start the timer. */
-void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_connection *connection, const struct vb_cm_conn *conn);
-void vb_connect_send_rep(struct vb_connect *connect, vb_time now, struct vb_connection *connection, const struct vb_cm_conn *conn);
+/* compose.c. What a state transition says: the message is kept in connection->mad; those that want an answer start the
+ * timer. */
+void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_connection *connection,
+			 const struct vb_cm_conn *conn);
+void vb_connect_send_rep(struct vb_connect *connect, vb_time now, struct vb_connection *connection,
+			 const struct vb_cm_conn *conn);
 void vb_connect_send_rtu(struct vb_connect *connect, struct vb_connection *connection);
-void vb_connect_send_dreq(struct vb_connect *connect, vb_time now, struct vb_connection *connection); /* enters DREQ_SENT */
-void vb_connect_send_rej(struct vb_connect *connect, struct vb_connection *connection, uint16_t reason, const void *private_data,
-			 unsigned length);
+/* Enters DREQ_SENT. */
+void vb_connect_send_dreq(struct vb_connect *connect, vb_time now, struct vb_connection *connection);
+void vb_connect_send_rej(struct vb_connect *connect, struct vb_connection *connection, uint16_t reason,
+			 const void *private_data, unsigned length);
 void vb_connect_send_sidr_req(struct vb_connect *connect, vb_time now, struct vb_connection *connection,
 			      const struct vb_cm_conn *conn);
 void vb_connect_send_sidr_rep(struct vb_connect *connect, struct vb_connection *connection, uint8_t status,
@@ -130,11 +135,13 @@ void vb_connect_answer(struct vb_connect *connect, const struct vb_path *from, c
 struct vb_path vb_connect_path_back(const struct vb_path *from);
 
 /* events.c */
-void vb_connect_event_begin(struct vb_cm_event *event, const struct vb_connection *connection, enum vb_cm_event_kind kind,
-			    int status);
+void vb_connect_event_begin(struct vb_cm_event *event, const struct vb_connection *connection,
+			    enum vb_cm_event_kind kind, int status);
 void vb_connect_event_private(struct vb_cm_event *event, const void *bytes, unsigned length);
 /* Dropped where nobody owns the id any more. */
-void vb_connect_event_send(struct vb_connect *connect, const struct vb_connection *connection, const struct vb_cm_event *event);
-void vb_connect_tell(struct vb_connect *connect, const struct vb_connection *connection, enum vb_cm_event_kind kind, int status);
+void vb_connect_event_send(struct vb_connect *connect, const struct vb_connection *connection,
+			   const struct vb_cm_event *event);
+void vb_connect_tell(struct vb_connect *connect, const struct vb_connection *connection, enum vb_cm_event_kind kind,
+		     int status);
 
 #endif

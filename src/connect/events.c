@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * What processes are told. Every event carries both addresses and the cookie with which a connection can be adopted by the next
- * daemon: our communication id in the high half, the peer's in the low one.
+ * What processes are told. Every event carries both addresses and the cookie with which a connection can be adopted by
+ * the next daemon: our communication id in the high half, the peer's in the low one.
  */
 #include <assert.h>
 #include <string.h>
 
 #include "connect/connection.h"
 
-void vb_connect_event_begin(struct vb_cm_event *event, const struct vb_connection *connection, enum vb_cm_event_kind kind,
-			    int status)
+void vb_connect_event_begin(struct vb_cm_event *event, const struct vb_connection *connection,
+			    enum vb_cm_event_kind kind, int status)
 {
 	memset(event, 0, sizeof(*event));
 	event->type = VB_CM_EVENT;
@@ -31,13 +31,15 @@ void vb_connect_event_private(struct vb_cm_event *event, const void *bytes, unsi
 	event->conn.private_data_length = (uint16_t)length;
 }
 
-void vb_connect_event_send(struct vb_connect *connect, const struct vb_connection *connection, const struct vb_cm_event *event)
+void vb_connect_event_send(struct vb_connect *connect, const struct vb_connection *connection,
+			   const struct vb_cm_event *event)
 {
 	if (connection->owner)
 		connect->host.event(connect->host.context, connection->owner, event);
 }
 
-void vb_connect_tell(struct vb_connect *connect, const struct vb_connection *connection, enum vb_cm_event_kind kind, int status)
+void vb_connect_tell(struct vb_connect *connect, const struct vb_connection *connection, enum vb_cm_event_kind kind,
+		     int status)
 {
 	struct vb_cm_event event;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What happens when an answer does not come: the message is repeated as often as was agreed (IBA 12.9.8.2: the REQ says how often
- * and how long apart), then given up.
+ * What happens when an answer does not come: the message is repeated as often as was agreed (IBA 12.9.8.2: the REQ says
+ * how often and how long apart), then given up.
  */
 #include <errno.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The id table: every communication id of the host, found by its own number, by its peer's number, and by its peer's QP. Numbers are
- * drawn at random: neither another process nor a host off the path can guess one. Peers choose what the second and third tables
- * hash, so a secret goes into the hash.
+ * The id table: every communication id of the host, found by its own number, by its peer's number, and by its peer's
+ * QP. Numbers are drawn at random: neither another process nor a host off the path can guess one. Peers choose what the
+ * second and third tables hash, so a secret goes into the hash.
  */
 #include <assert.h>
 #include <errno.h>
@@ -140,13 +140,13 @@ struct vb_connection *vb_connection_find(struct vb_connect *connect, uint32_t id
 	return c;
 }
 
-struct vb_connection *vb_connection_find_remote(struct vb_connect *connect, bool is_sidr, uint32_t remote_id, uint64_t remote_guid,
-						const uint8_t remote_gid[16])
+struct vb_connection *vb_connection_find_remote(struct vb_connect *connect, bool is_sidr, uint32_t remote_id,
+						uint64_t remote_guid, const uint8_t remote_gid[16])
 {
 	struct vb_connection *c = connect->buckets ? connect->by_remote[bucket_of(connect, remote_id)] : NULL;
 
-	while (c && !(c->remote_id == remote_id && c->remote_guid == remote_guid && vb_connection_is_sidr(c) == is_sidr &&
-		      memcmp(c->path.destination, remote_gid, 16) == 0))
+	while (c && !(c->remote_id == remote_id && c->remote_guid == remote_guid &&
+		      vb_connection_is_sidr(c) == is_sidr && memcmp(c->path.destination, remote_gid, 16) == 0))
 		c = c->remote_next;
 	return c;
 }

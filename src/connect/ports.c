@@ -55,7 +55,8 @@ static int check_clash(const struct vb_connect_binding *mine, const struct vb_co
 	return same_address(&mine->address, &other->address) ? -EADDRINUSE : 0;
 }
 
-static int check_port(struct vb_connect_ports *ports, const struct vb_connect_binding *mine, uint32_t port_space, bool reuse)
+static int check_port(struct vb_connect_ports *ports, const struct vb_connect_binding *mine, uint32_t port_space,
+		      bool reuse)
 {
 	VB_LIST_FOR_EACH(node, bucket_of(ports, port_space, mine->address.port)) {
 		const struct vb_connect_binding *other = binding_at(node);

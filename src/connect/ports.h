@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ports: who is bound to which, per port space, and who listens. The rules are those of the kernel's rdma_cm, which programs know
- * from rdma_bind_addr and rdma_listen:
+ * Ports: who is bound to which, per port space, and who listens. The rules are those of the kernel's rdma_cm, which
+ * programs know from rdma_bind_addr and rdma_listen:
  *
- *  - Two ids may share a port if both asked to (REUSEADDR), if their addresses differ and neither is the wildcard, or if they
- *    are of different families and both keep to theirs (AFONLY).
+ *  - Two ids may share a port if both asked to (REUSEADDR), if their addresses differ and neither is the wildcard, or
+ *    if they are of different families and both keep to theirs (AFONLY).
  *  - A clash with a wildcard is EADDRNOTAVAIL, with the same address EADDRINUSE.
  *  - A listener has its port and address for itself: REUSEADDR ends with rdma_listen.
  *  - A wildcard listener that is not AFONLY takes requests of both families.
@@ -38,8 +38,8 @@ struct vb_connect_ports {
 
 void vb_connect_ports_init(struct vb_connect_ports *ports);
 
-/* Bind to `address`; its port 0: an unused one is chosen beginning at the random number `start`, and stands in binding->address.
- * 0, -EADDRINUSE, -EADDRNOTAVAIL (also: no port left). */
+/* Bind to `address`; its port 0: an unused one is chosen beginning at the random number `start`, and stands in
+ * binding->address. 0, -EADDRINUSE, -EADDRNOTAVAIL (also: no port left). */
 int vb_connect_ports_bind(struct vb_connect_ports *ports, struct vb_connect_binding *binding, uint32_t port_space,
 			  const struct vb_cm_address *address, uint32_t start);
 int vb_connect_ports_listen(struct vb_connect_ports *ports, struct vb_connect_binding *binding);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A MAD comes in: decode, find the id it is about, ask THE table (states.c), react. Peers are hostile: a message counts only if both
- * communication ids fit and it came from the address that the connection was made with; else it finds nobody (UNKNOWN).
+ * A MAD comes in: decode, find the id it is about, ask THE table (states.c), react. Peers are hostile: a message counts
+ * only if both communication ids fit and it came from the address that the connection was made with; else it finds
+ * nobody (UNKNOWN).
  */
 #include <infiniband/verbs.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static bool came_from_peer(const struct vb_connection *connection, const struct 
 }
 
 /* The peer's id is checked once it is known; the first answer to our REQ tells it. */
-static struct vb_connection *find_by_ids(struct vb_connect *connect, const struct arrival *arrival, uint32_t ours, uint32_t theirs)
+static struct vb_connection *find_by_ids(struct vb_connect *connect, const struct arrival *arrival, uint32_t ours,
+					 uint32_t theirs)
 {
 	struct vb_connection *connection = vb_connection_find(connect, ours);
 
@@ -42,7 +44,8 @@ static struct vb_connection *find_by_ids(struct vb_connect *connect, const struc
 	return connection;
 }
 
-/* A peer that gave up before our answer came does not know our id: it names itself and its GUID (IBA table 109, reason 4). */
+/* A peer that gave up before our answer came does not know our id: it names itself and its GUID (IBA table 109, reason
+ * 4). */
 static struct vb_connection *find_rejected(struct vb_connect *connect, const struct arrival *arrival)
 {
 	const struct vb_cm_rej *rej = &arrival->mad->rej;
@@ -60,7 +63,8 @@ static struct vb_connection *find_sidr(struct vb_connect *connect, const struct 
 {
 	struct vb_connection *connection = vb_connection_find(connect, arrival->mad->sidr_rep.request_id);
 
-	return connection && vb_connection_is_sidr(connection) && came_from_peer(connection, arrival) ? connection : NULL;
+	return connection && vb_connection_is_sidr(connection) && came_from_peer(connection, arrival) ? connection
+												      : NULL;
 }
 
 static struct vb_connection *find_addressee(struct vb_connect *connect, const struct arrival *arrival)
@@ -69,7 +73,8 @@ static struct vb_connection *find_addressee(struct vb_connect *connect, const st
 
 	switch (mad->attribute) {
 	case VB_CM_REQ:
-		return vb_connection_find_remote(connect, false, mad->req.local_id, mad->req.local_ca_guid, arrival->from->source);
+		return vb_connection_find_remote(connect, false, mad->req.local_id, mad->req.local_ca_guid,
+						 arrival->from->source);
 	case VB_CM_SIDR_REQ:
 		return vb_connection_find_remote(connect, true, mad->sidr_req.request_id, 0, arrival->from->source);
 	case VB_CM_SIDR_REP:
@@ -108,8 +113,8 @@ static void refuse_request(struct vb_connect *connect, const struct arrival *arr
 	vb_connect_answer(connect, arrival->from, &answer);
 }
 
-/* IBA 12.9.8.3.1: a QP that has a connection here already asks for one: the old connection is half open, the peer forgot it. One
- * that is on its way out does no harm. */
+/* IBA 12.9.8.3.1: a QP that has a connection here already asks for one: the old connection is half open, the peer
+ * forgot it. One that is on its way out does no harm. */
 static bool connection_is_stale(struct vb_connect *connect, const struct arrival *arrival, uint32_t qpn, uint64_t guid,
 				const struct vb_connection *except)
 {
@@ -131,14 +136,15 @@ static bool connection_is_stale(struct vb_connect *connect, const struct arrival
 	}
 }
 
-/* The addresses of a request, from its rdma_cm header. It must speak of the address it came to: a listener on 127.0.0.1 is not
- * to be reached from outside. */
+/* The addresses of a request, from its rdma_cm header. It must speak of the address it came to: a listener on 127.0.0.1
+ * is not to be reached from outside. */
 static bool addresses_are_sound(const struct arrival *arrival, const uint8_t *private_data, uint64_t service_id,
 				struct vb_cm_address *ours, struct vb_cm_address *theirs)
 {
 	struct vb_cm_ip_header header;
 
-	if (vb_cm_ip_header_decode(&header, private_data) != 0 || memcmp(header.destination, arrival->from->destination, 16) != 0)
+	if (vb_cm_ip_header_decode(&header, private_data) != 0 ||
+	    memcmp(header.destination, arrival->from->destination, 16) != 0)
 		return false;
 	memset(ours, 0, sizeof(*ours));
 	memset(theirs, 0, sizeof(*theirs));
@@ -152,7 +158,8 @@ static bool addresses_are_sound(const struct arrival *arrival, const uint8_t *pr
 	return true;
 }
 
-static struct vb_connection *find_listener(struct vb_connect *connect, uint64_t service_id, const struct vb_cm_address *ours)
+static struct vb_connection *find_listener(struct vb_connect *connect, uint64_t service_id,
+					   const struct vb_cm_address *ours)
 {
 	struct vb_connect_binding *binding =
 		vb_connect_ports_listener(&connect->ports, vb_cm_service_port_space(service_id), ours);
@@ -161,8 +168,8 @@ static struct vb_connection *find_listener(struct vb_connect *connect, uint64_t 
 }
 
 /* A new id for a request, in the listener's process. NULL: *reason says why not. */
-static struct vb_connection *admit_child(struct vb_connect *connect, const struct arrival *arrival, struct vb_connection *listener,
-					 uint16_t *reason)
+static struct vb_connection *admit_child(struct vb_connect *connect, const struct arrival *arrival,
+					 struct vb_connection *listener, uint16_t *reason)
 {
 	struct vb_connection *child;
 
@@ -172,8 +179,8 @@ static struct vb_connection *admit_child(struct vb_connect *connect, const struc
 	*reason = VB_CM_REJECT_NO_RESOURCES;
 	if (vb_connection_create(connect, listener->owner, 0, &child) != 0)
 		return NULL;
-	if (!connect->host.find_device(connect->host.context, arrival->from->destination, arrival->from->interface_index,
-				       &child->device)) {
+	if (!connect->host.find_device(connect->host.context, arrival->from->destination,
+				       arrival->from->interface_index, &child->device)) {
 		vb_connection_free(connect, child);
 		return NULL;
 	}
@@ -240,7 +247,8 @@ static void tell_request(struct vb_connect *connect, const struct vb_connection 
 	event.conn.flow_label = req->primary.flow_label;
 	event.conn.ece_vendor = req->vendor_id;
 	event.conn.ece_options = mad->modifier;
-	vb_connect_event_private(&event, req->private_data + VB_CM_IP_HEADER_LENGTH, VB_CM_REQ_PRIVATE - VB_CM_IP_HEADER_LENGTH);
+	vb_connect_event_private(&event, req->private_data + VB_CM_IP_HEADER_LENGTH,
+				 VB_CM_REQ_PRIVATE - VB_CM_IP_HEADER_LENGTH);
 	vb_connect_event_send(connect, child, &event);
 }
 
@@ -346,7 +354,8 @@ static void tell_reply(struct vb_connect *connect, const struct vb_connection *c
 	event.conn.traffic_class = connection->traffic_class;
 	event.conn.hop_limit = connection->path.hop_limit;
 	event.conn.flow_label = connection->flow_label;
-	event.conn.ece_vendor = (uint32_t)rep->vendor_id_high << 16 | (uint32_t)rep->vendor_id_middle << 8 | rep->vendor_id_low;
+	event.conn.ece_vendor =
+		(uint32_t)rep->vendor_id_high << 16 | (uint32_t)rep->vendor_id_middle << 8 | rep->vendor_id_low;
 	event.conn.ece_options = mad->modifier;
 	vb_connect_event_private(&event, rep->private_data, VB_CM_REP_PRIVATE);
 	vb_connect_event_send(connect, connection, &event);
@@ -406,7 +415,8 @@ static void be_patient(struct vb_connect *connect, struct vb_connection *connect
 static void take_reject(struct vb_connect *connect, struct vb_connection *connection, const struct arrival *arrival)
 {
 	const struct vb_cm_rej *rej = &arrival->mad->rej;
-	bool had_connection = connection->state == VB_CONNECT_REP_RECEIVED || connection->state == VB_CONNECT_ESTABLISHED;
+	bool had_connection =
+		connection->state == VB_CONNECT_REP_RECEIVED || connection->state == VB_CONNECT_ESTABLISHED;
 	struct vb_cm_event event;
 
 	vb_connect_event_begin(&event, connection, VB_CM_EVENT_REJECTED, rej->reason);
@@ -441,7 +451,8 @@ static void end(struct vb_connect *connect, struct vb_connection *connection, co
 	vb_connect_tell(connect, connection, VB_CM_EVENT_DISCONNECTED, 0);
 }
 
-static void cross_disconnect(struct vb_connect *connect, struct vb_connection *connection, const struct arrival *arrival)
+static void cross_disconnect(struct vb_connect *connect, struct vb_connection *connection,
+			     const struct arrival *arrival)
 {
 	if (!names_our_qp(connection, &arrival->mad->dreq))
 		return;
@@ -449,7 +460,8 @@ static void cross_disconnect(struct vb_connect *connect, struct vb_connection *c
 	end(connect, connection, arrival);
 }
 
-static void confirm_disconnect(struct vb_connect *connect, struct vb_connection *connection, const struct arrival *arrival)
+static void confirm_disconnect(struct vb_connect *connect, struct vb_connection *connection,
+			       const struct arrival *arrival)
 {
 	struct vb_cm_mad answer = {
 		.attribute = VB_CM_DREP,
@@ -536,7 +548,8 @@ static void take_sidr_reply(struct vb_connect *connect, struct vb_connection *co
 	struct vb_cm_event event;
 
 	vb_connection_enter(connect, connection, VB_CONNECT_CLOSED);
-	vb_connect_event_begin(&event, connection, accepted ? VB_CM_EVENT_ESTABLISHED : VB_CM_EVENT_UNREACHABLE, rep->status);
+	vb_connect_event_begin(&event, connection, accepted ? VB_CM_EVENT_ESTABLISHED : VB_CM_EVENT_UNREACHABLE,
+			       rep->status);
 	if (accepted) {
 		event.conn.qpn = rep->qpn;
 		event.conn.qkey = rep->qkey;
@@ -553,7 +566,8 @@ static void take_sidr_reply(struct vb_connect *connect, struct vb_connection *co
 
 /* ---- */
 
-typedef void reaction_function(struct vb_connect *connect, struct vb_connection *connection, const struct arrival *arrival);
+typedef void reaction_function(struct vb_connect *connect, struct vb_connection *connection,
+			       const struct arrival *arrival);
 
 static reaction_function *const functions[VB_CONNECT_REACTION_COUNT] = {
 	[VB_CONNECT_DO_ADMIT] = admit,
@@ -574,7 +588,8 @@ static reaction_function *const functions[VB_CONNECT_REACTION_COUNT] = {
 	[VB_CONNECT_DO_TAKE_SIDR_REPLY] = take_sidr_reply,
 };
 
-void vb_connect_receive(struct vb_connect *connect, vb_time now, const struct vb_path *from, const void *bytes, size_t length)
+void vb_connect_receive(struct vb_connect *connect, vb_time now, const struct vb_path *from, const void *bytes,
+			size_t length)
 {
 	struct vb_cm_mad mad;
 	struct arrival arrival = {.now = now, .from = from, .mad = &mad};
@@ -585,8 +600,10 @@ void vb_connect_receive(struct vb_connect *connect, vb_time now, const struct vb
 		return;
 	connection = find_addressee(connect, &arrival);
 	reaction = vb_connect_reaction(mad.attribute, connection ? connection->state : VB_CONNECT_UNKNOWN);
-	vb_log(VB_LOG_DEBUG, "cm %08x: %s in %s: %s", connection ? connection->id : 0, vb_cm_attribute_name(mad.attribute),
-	       vb_connect_state_name(connection ? connection->state : VB_CONNECT_UNKNOWN), vb_connect_reaction_name(reaction));
+	vb_log(VB_LOG_DEBUG, "cm %08x: %s in %s: %s", connection ? connection->id : 0,
+	       vb_cm_attribute_name(mad.attribute),
+	       vb_connect_state_name(connection ? connection->state : VB_CONNECT_UNKNOWN),
+	       vb_connect_reaction_name(reaction));
 	if (functions[reaction])
 		functions[reaction](connect, connection, &arrival);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * THE table: messages by states. Read a column to see what an id in that state answers; read a row to see what becomes of a
- * message. IBA 12.9 draws it as figures; where the figures leave a message out (duplicates mostly) 12.9.8 decides.
+ * THE table: messages by states. Read a column to see what an id in that state answers; read a row to see what becomes
+ * of a message. IBA 12.9 draws it as figures; where the figures leave a message out (duplicates mostly) 12.9.8 decides.
  *
  *  - A repeated REQ is answered by what we last said about it: REP, REJ, or MRA while our process still thinks.
  *  - A DREQ is always answered, known or not: the peer only wants to hear that nothing is left (12.9.8.3.4).
  *  - DREQ meets DREQ: both sides answer and are done, neither waits for its process (figure 133, DREQ Sent).
- *  - A REP may be followed by DREQ with its RTU lost in between: REP_SENT takes the DREQ. The other way round a DREQ may overtake
- *    our own process's ESTABLISH: REP_RECEIVED takes it too.
+ *  - A REP may be followed by DREQ with its RTU lost in between: REP_SENT takes the DREQ. The other way round a DREQ
+ *    may overtake our own process's ESTABLISH: REP_RECEIVED takes it too.
  */
 #include "connect/states.h"
 
@@ -15,7 +15,6 @@
 
 #include "wire/cm_mad.h"
 
-#define ignore VB_CONNECT_DO_IGNORE
 #define admit_ VB_CONNECT_DO_ADMIT
 #define patien VB_CONNECT_DO_ASK_PATIENCE
 #define repeat VB_CONNECT_DO_REPEAT
@@ -35,32 +34,37 @@
 
 #define ROW(message) [VB_CM_##message - VB_CM_REQ]
 
+_Static_assert(VB_CONNECT_DO_IGNORE == 0, "0 in the table");
+
 static const uint8_t reactions[VB_CM_ATTRIBUTE_END - VB_CM_REQ][VB_CONNECT_STATE_COUNT] = {
-/*                 .       .       .       LISTE-  .       MRA_REQ REP_    REQ_    .       MRA_REP ESTAB-  .       .       */
-/*                 UNKNOWN IDLE    BOUND   NING    REQSENT _RECVD  RECVD   RECVD   REPSENT _RECVD  LISHED  DREQSNT DREQRCV */
-/*                                                                 TIMEWAI REJECTD CLOSED  SIDRSNT SIDRRCV SIDRANS         */
-ROW(REQ)      = {  admit_, ignore, ignore, ignore, ignore, ignore, ignore, patien, repeat, repeat, ignore, ignore, ignore,
-								   stale_, repeat, ignore, ignore, ignore, ignore },
-ROW(MRA)      = {  ignore, ignore, ignore, ignore, longer, longer, ignore, ignore, longer, longer, ignore, ignore, ignore,
-								   ignore, ignore, ignore, ignore, ignore, ignore },
-ROW(REJ)      = {  ignore, ignore, ignore, ignore, reject, reject, reject, reject, reject, reject, reject, ended_, ignore,
-								   ignore, ignore, ignore, ignore, ignore, ignore },
-ROW(REP)      = {  nobody, ignore, ignore, ignore, reply_, reply_, patien, ignore, ignore, ignore, repeat, ignore, ignore,
-								   ignore, repeat, nobody, ignore, ignore, ignore },
-ROW(RTU)      = {  ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ready_, ready_, ignore, ignore, ignore,
-								   ignore, ignore, ignore, ignore, ignore, ignore },
-ROW(DREQ)     = {  confrm, ignore, ignore, ignore, ignore, ignore, discon, ignore, discon, discon, discon, cross_, ignore,
-								   confrm, confrm, confrm, ignore, ignore, ignore },
-ROW(DREP)     = {  ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ended_, ignore,
-								   ignore, ignore, ignore, ignore, ignore, ignore },
-ROW(SIDR_REQ) = {  s_admt, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore,
-								   ignore, ignore, ignore, ignore, ignore, repeat },
-ROW(SIDR_REP) = {  ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore,
-								   ignore, ignore, ignore, s_take, ignore, ignore },
-ROW(LAP)      = {  nopath, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, nopath, ignore, ignore,
-								   ignore, ignore, ignore, ignore, ignore, ignore },
-ROW(APR)      = {  ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore,
-								   ignore, ignore, ignore, ignore, ignore, ignore },
+/*
+ *                UNKNOWN IDLE    BOUND   LISTEN- REQ_    MRA_REQ REP_    REQ_    REP_    MRA_REP ESTAB-  DREQ_
+ *                                        ING     SENT    RECVD   RECVD   RECVD   SENT    RECVD   LISHED  SENT
+ *                DREQ_   TIME-   REJEC-  CLOSED  SIDR_RQ SIDR_RQ SIDR_
+ *                RECVD   WAIT    TED             SENT    RECVD   ANSWERED
+ */
+ROW(REQ)      = { admit_,      0,      0,      0,      0,      0,      0, patien, repeat, repeat,      0,      0,
+                       0, stale_, repeat,      0,      0,      0,      0 },
+ROW(MRA)      = {      0,      0,      0,      0, longer, longer,      0,      0, longer, longer,      0,      0,
+                       0,      0,      0,      0,      0,      0,      0 },
+ROW(REJ)      = {      0,      0,      0,      0, reject, reject, reject, reject, reject, reject, reject, ended_,
+                       0,      0,      0,      0,      0,      0,      0 },
+ROW(REP)      = { nobody,      0,      0,      0, reply_, reply_, patien,      0,      0,      0, repeat,      0,
+                       0,      0, repeat, nobody,      0,      0,      0 },
+ROW(RTU)      = {      0,      0,      0,      0,      0,      0,      0,      0, ready_, ready_,      0,      0,
+                       0,      0,      0,      0,      0,      0,      0 },
+ROW(DREQ)     = { confrm,      0,      0,      0,      0,      0, discon,      0, discon, discon, discon, cross_,
+                       0, confrm, confrm, confrm,      0,      0,      0 },
+ROW(DREP)     = {      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,      0, ended_,
+                       0,      0,      0,      0,      0,      0,      0 },
+ROW(SIDR_REQ) = { s_admt,      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,
+                       0,      0,      0,      0,      0,      0, repeat },
+ROW(SIDR_REP) = {      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,
+                       0,      0,      0,      0, s_take,      0,      0 },
+ROW(LAP)      = { nopath,      0,      0,      0,      0,      0,      0,      0,      0,      0, nopath,      0,
+                       0,      0,      0,      0,      0,      0,      0 },
+ROW(APR)      = {      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,
+                       0,      0,      0,      0,      0,      0,      0 },
 };
 
 enum vb_connect_reaction vb_connect_reaction(unsigned attribute, enum vb_connect_state state)

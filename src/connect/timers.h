@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * When what is due: a binary heap of timers that stand inside the objects they belong to. Room is reserved when such an object is
- * made, so that setting a timer cannot fail.
+ * When what is due: a binary heap of timers that stand inside the objects they belong to. Room is reserved when such an
+ * object is made, so that setting a timer cannot fail.
  */
 #ifndef VB_CONNECT_TIMERS_H
 #define VB_CONNECT_TIMERS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The CM messages in bytes. Each message is a table of fields: member, byte and bit where it begins (bit 0 is the most
- * significant, as the specification counts), width. Integers of up to 64 bits and byte strings; what no row names is reserved:
- * sent as zero, ignored when received (IBA 13.4.3). Adding a field is adding a row.
+ * significant, as the specification counts), width. Integers of up to 64 bits and byte strings; what no row names is
+ * reserved: sent as zero, ignored when received (IBA 13.4.3). Adding a field is adding a row.
  */
 #include "wire/cm_mad.h"
 
@@ -331,8 +331,8 @@ const char *vb_cm_attribute_name(unsigned attribute)
 	return message ? message->name : "?";
 }
 
-/* Annex A11.3: version 0, IP version in the high half of the second byte, port, then both addresses in 16 bytes each, an IPv4
- * address in the last four. */
+/* Annex A11.3: version 0, IP version in the high half of the second byte, port, then both addresses in 16 bytes each,
+ * an IPv4 address in the last four. */
 int vb_cm_ip_header_decode(struct vb_cm_ip_header *header, const uint8_t bytes[VB_CM_IP_HEADER_LENGTH])
 {
 	static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};

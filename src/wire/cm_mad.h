@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * InfiniBand communication management messages (IBA 12.6, tables 106 to 116): what each says (struct vb_cm_mad) and its 256 bytes.
- * A MAD is a 24-byte header and 232 bytes of message; RoCEv2 carries it in a UD SEND_ONLY packet between the two QP1s.
- * rdma_cm prefixes the private data of REQ and SIDR_REQ with 36 bytes about IP addresses (annex A11), struct vb_cm_ip_header here.
+ * InfiniBand communication management messages (IBA 12.6, tables 106 to 116): what each says (struct vb_cm_mad) and its
+ * 256 bytes. A MAD is a 24-byte header and 232 bytes of message; RoCEv2 carries it in a UD SEND_ONLY packet between the
+ * two QP1s. rdma_cm prefixes the private data of REQ and SIDR_REQ with 36 bytes about IP addresses (annex A11), struct
+ * vb_cm_ip_header here.
  *
  * Pure functions; every field's place stands once, in the tables of cm_mad.c.
  */
@@ -86,7 +87,12 @@ enum vb_cm_sidr_status {
 enum vb_cm_apr_status { VB_CM_APR_INVALID_ID = 1, VB_CM_APR_NOT_SUPPORTED = 2 };
 
 /* Transport service type of a REQ. 3 says: look at extended_transport (XRC is 1). */
-enum vb_cm_transport { VB_CM_TRANSPORT_RC = 0, VB_CM_TRANSPORT_UC = 1, VB_CM_TRANSPORT_RD = 2, VB_CM_TRANSPORT_EXTENDED = 3 };
+enum vb_cm_transport {
+	VB_CM_TRANSPORT_RC = 0,
+	VB_CM_TRANSPORT_UC = 1,
+	VB_CM_TRANSPORT_RD = 2,
+	VB_CM_TRANSPORT_EXTENDED = 3
+};
 
 struct vb_cm_req_path {
 	uint16_t local_lid, remote_lid;
@@ -125,7 +131,8 @@ struct vb_cm_rej {
 struct vb_cm_rep {
 	uint32_t local_id, remote_id, local_qkey, local_qpn, local_eecn, starting_psn;
 	uint8_t vendor_id_high, vendor_id_middle, vendor_id_low;
-	uint8_t responder_resources, initiator_depth, target_ack_delay, failover_accepted, flow_control, rnr_retry_count, srq;
+	uint8_t responder_resources, initiator_depth, target_ack_delay, failover_accepted, flow_control,
+		rnr_retry_count, srq;
 	uint64_t local_ca_guid;
 	uint8_t private_data[VB_CM_REP_PRIVATE];
 };
@@ -213,7 +220,8 @@ struct vb_cm_ip_header {
 	uint8_t source[16], destination[16];
 };
 
-int vb_cm_ip_header_decode(struct vb_cm_ip_header *header, const uint8_t bytes[VB_CM_IP_HEADER_LENGTH]); /* 0 or -EBADMSG */
+int vb_cm_ip_header_decode(struct vb_cm_ip_header *header,
+			   const uint8_t bytes[VB_CM_IP_HEADER_LENGTH]); /* 0 or -EBADMSG */
 void vb_cm_ip_header_encode(const struct vb_cm_ip_header *header, uint8_t out[VB_CM_IP_HEADER_LENGTH]);
 
 /* Annex A11.2: the service id of a port is 0x0000000001, IP protocol (the low byte of the port space), port. */

@@ -122,7 +122,8 @@ static void take_event(void *context, struct vb_connect_owner *owner, const stru
 	process->events[process->told++ % SIM_EVENTS] = *event;
 }
 
-static bool find_device(void *context, const uint8_t gid[16], uint32_t interface_index, struct vb_connect_device *device)
+static bool find_device(void *context, const uint8_t gid[16], uint32_t interface_index,
+			struct vb_connect_device *device)
 {
 	struct sim_host *host = context;
 
@@ -246,7 +247,8 @@ int sim_command(struct sim_process *process, struct vb_cm_command *command, stru
 
 	command->type = VB_CM_COMMAND;
 	command->serial = 0x1234567800000000 + command->verb;
-	vb_connect_command(process->host->connect, process->host->sim->now, &process->owner, command, reply ? reply : &own);
+	vb_connect_command(process->host->connect, process->host->sim->now, &process->owner, command,
+			   reply ? reply : &own);
 	assert_int_equal((reply ? reply : &own)->serial, command->serial);
 	assert_int_equal((reply ? reply : &own)->type, VB_CM_REPLY);
 	return (reply ? reply : &own)->error;

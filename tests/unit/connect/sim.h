@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two hosts, a wire between them (and from each to itself), virtual time. Every MAD meets a fate: by a mask given for the first few,
- * or by seeded chance. Processes are owners with a log of the events they were told.
+ * Two hosts, a wire between them (and from each to itself), virtual time. Every MAD meets a fate: by a mask given for
+ * the first few, or by seeded chance. Processes are owners with a log of the events they were told.
  */
 #ifndef VB_TESTS_CONNECT_SIM_H
 #define VB_TESTS_CONNECT_SIM_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * CM messages: every MAD that the kernel sent in the captures is decoded and encoded to the same bytes, and says what the captured
- * programs did. Messages that the captures lack (MRA, LAP, APR) against bytes typed from the specification's tables.
+ * CM messages: every MAD that the kernel sent in the captures is decoded and encoded to the same bytes, and says what
+ * the captured programs did. Messages that the captures lack (MRA, LAP, APR) against bytes typed from the
+ * specification's tables.
  *
  * Usage: test_cm_mad PCAP-FOLDER
  */
@@ -23,14 +24,17 @@ static const char *folder;
 
 /* Messages of each kind in all captures together, counted by another program. */
 static const unsigned expected[VB_CM_ATTRIBUTE_END - VB_CM_REQ] = {
-	[VB_CM_REQ - VB_CM_REQ] = 46, [VB_CM_REJ - VB_CM_REQ] = 3,  [VB_CM_REP - VB_CM_REQ] = 41,      [VB_CM_RTU - VB_CM_REQ] = 41,
-	[VB_CM_DREQ - VB_CM_REQ] = 43, [VB_CM_DREP - VB_CM_REQ] = 42, [VB_CM_SIDR_REQ - VB_CM_REQ] = 1, [VB_CM_SIDR_REP - VB_CM_REQ] = 1,
+	[VB_CM_REQ - VB_CM_REQ] = 46,     [VB_CM_REJ - VB_CM_REQ] = 3,      [VB_CM_REP - VB_CM_REQ] = 41,
+	[VB_CM_RTU - VB_CM_REQ] = 41,     [VB_CM_DREQ - VB_CM_REQ] = 43,    [VB_CM_DREP - VB_CM_REQ] = 42,
+	[VB_CM_SIDR_REQ - VB_CM_REQ] = 1, [VB_CM_SIDR_REP - VB_CM_REQ] = 1,
 };
 
 static bool next_mad(struct capture *capture, struct captured_packet *golden, struct vb_roce_packet *packet)
 {
 	while (capture_next(capture, golden)) {
-		assert_int_equal(vb_roce_packet_decode(packet, golden->datagram, golden->length, &golden->path, true, 0), VB_PACKET_OK);
+		assert_int_equal(
+			vb_roce_packet_decode(packet, golden->datagram, golden->length, &golden->path, true, 0),
+			VB_PACKET_OK);
 		if (vb_cm_packet_is_mad(packet))
 			return true;
 	}
@@ -193,15 +197,19 @@ static void check_bytes(const struct vb_cm_mad *mad, const uint8_t bytes[VB_CM_M
 
 static void messages_not_captured_match_their_tables(void **state)
 {
-	struct vb_cm_mad mra = {.attribute = 0x11, .transaction = 0x77,
-				.mra = {.local_id = 0x11223344, .remote_id = 0x55667788, .about = 1, .service_timeout = 24}};
+	struct vb_cm_mad mra = {
+		.attribute = 0x11,
+		.transaction = 0x77,
+		.mra = {.local_id = 0x11223344, .remote_id = 0x55667788, .about = 1, .service_timeout = 24}};
 	struct vb_cm_mad lap = {.attribute = 0x19, .transaction = 0x77,
 				.lap = {.local_id = 0x11223344, .remote_id = 0x55667788, .remote_qpn = 0xabcdef,
 					.remote_response_timeout = 21, .local_lid = 0x1234, .remote_lid = 0x5678,
 					.flow_label = 0xfedcb, .traffic_class = 0x9a, .hop_limit = 7, .rate = 0x2a,
 					.service_level = 5, .subnet_local = 1, .local_ack_timeout = 19}};
-	struct vb_cm_mad apr = {.attribute = 0x1a, .transaction = 0x77,
-				.apr = {.local_id = 0x11223344, .remote_id = 0x55667788, .info_length = 3, .status = 2}};
+	struct vb_cm_mad apr = {
+		.attribute = 0x1a,
+		.transaction = 0x77,
+		.apr = {.local_id = 0x11223344, .remote_id = 0x55667788, .info_length = 3, .status = 2}};
 	uint8_t bytes[VB_CM_MAD_LENGTH];
 
 	(void)state;
@@ -286,13 +294,18 @@ static void foreign_mads_are_refused(void **state)
 		memcpy(bad, good, sizeof(bad));
 		bad[16] = (uint8_t)(attribute >> 8);
 		bad[17] = (uint8_t)attribute;
-		assert_int_equal(vb_cm_mad_decode(&mad, bad, sizeof(bad)), attribute >= 0x10 && attribute <= 0x1a ? 0 : -EOPNOTSUPP);
+		assert_int_equal(vb_cm_mad_decode(&mad, bad, sizeof(bad)),
+				 attribute >= 0x10 && attribute <= 0x1a ? 0 : -EOPNOTSUPP);
 	}
 }
 
 static void ip_header_knows_both_versions(void **state)
 {
-	struct vb_cm_ip_header header = {.ip_version = 6, .port = 0x1234, .source = {0x20, 1}, .destination = {0xfe, 0x80, [15] = 9}}, again;
+	struct vb_cm_ip_header header = {.ip_version = 6,
+					 .port = 0x1234,
+					 .source = {0x20, 1},
+					 .destination = {0xfe, 0x80, [15] = 9}},
+			       again;
 	uint8_t bytes[VB_CM_IP_HEADER_LENGTH];
 
 	(void)state;

@@ -53,7 +53,8 @@ static void settle(void)
 /* Bring an id into the state; *who is its process. */
 static uint32_t reach(enum vb_connect_state state, struct sim_process **who)
 {
-	bool sidr = state == VB_CONNECT_SIDR_REQ_SENT || state == VB_CONNECT_SIDR_REQ_RECEIVED || state == VB_CONNECT_SIDR_ANSWERED;
+	bool sidr = state == VB_CONNECT_SIDR_REQ_SENT || state == VB_CONNECT_SIDR_REQ_RECEIVED ||
+		    state == VB_CONNECT_SIDR_ANSWERED;
 	uint32_t active, passive, space = sidr ? VB_CM_PS_UDP : VB_CM_PS_TCP;
 	struct vb_cm_command bind = {.verb = VB_CM_BIND, .source = {.family = AF_INET, .port = 99}};
 
@@ -129,8 +130,8 @@ static const struct {
 	{VB_CM_LISTEN, S(IDLE) | S(BOUND)},
 	{VB_CM_CONNECT, S(IDLE) | S(BOUND)},
 	{VB_CM_ACCEPT, S(REQ_RECEIVED) | S(SIDR_REQ_RECEIVED)},
-	{VB_CM_REJECT, S(REQ_SENT) | S(MRA_REQ_RECEIVED) | S(REP_RECEIVED) | S(REQ_RECEIVED) | S(REP_SENT) | S(MRA_REP_RECEIVED) |
-			       S(SIDR_REQ_RECEIVED)},
+	{VB_CM_REJECT, S(REQ_SENT) | S(MRA_REQ_RECEIVED) | S(REP_RECEIVED) | S(REQ_RECEIVED) | S(REP_SENT) |
+			       S(MRA_REP_RECEIVED) | S(SIDR_REQ_RECEIVED)},
 	{VB_CM_ESTABLISH, S(REP_RECEIVED)},
 	{VB_CM_NOTIFY, S(REP_SENT) | S(MRA_REP_RECEIVED)},
 	{VB_CM_DISCONNECT, ~(S(IDLE) | S(BOUND) | S(LISTENING))},
@@ -283,8 +284,10 @@ static void nonsense_is_refused(void **unused)
 	REFUSED(EINVAL, bad.verb = VB_CM_ADOPT, bad.port_space = VB_CM_PS_TCP, bad.state = 0);
 	REFUSED(EINVAL, bad.verb = VB_CM_ADOPT, bad.port_space = VB_CM_PS_TCP, bad.state = 4);
 	REFUSED(EINVAL, bad.verb = VB_CM_ADOPT, bad.port_space = VB_CM_PS_TCP, bad.state = VB_CM_ADOPTED_CONNECTED);
-	REFUSED(EINVAL, bad.verb = VB_CM_ADOPT, bad.port_space = 5, bad.state = VB_CM_ADOPTED_CONNECTED, bad.remote_cookie = ~0ull);
-	REFUSED(EINVAL, bad.verb = VB_CM_ADOPT, bad.port_space = VB_CM_PS_UDP, bad.state = VB_CM_ADOPTED_CONNECTED, bad.remote_cookie = ~0ull);
+	REFUSED(EINVAL, bad.verb = VB_CM_ADOPT, bad.port_space = 5, bad.state = VB_CM_ADOPTED_CONNECTED,
+		bad.remote_cookie = ~0ull);
+	REFUSED(EINVAL, bad.verb = VB_CM_ADOPT, bad.port_space = VB_CM_PS_UDP, bad.state = VB_CM_ADOPTED_CONNECTED,
+		bad.remote_cookie = ~0ull);
 	assert_int_equal(client->owner.count, 1);
 	/* None of this has spoilt the id. */
 	bad = good;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A hostile peer that knows much: it sends messages with the right numbers, nearly right ones and noise, whole and truncated, to a host with
- * live connections. Nothing crashes, nothing grows without bound, connections of others stay, and in the end nothing is left.
+ * A hostile peer that knows much: it sends messages with the right numbers, nearly right ones and noise, whole and
+ * truncated, to a host with live connections. Nothing crashes, nothing grows without bound, connections of others stay,
+ * and in the end nothing is left.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -136,7 +137,8 @@ static void attacks_leave_the_host_standing(void **state)
 	sim_listen(server, VB_CM_PS_UDP, PORT, BACKLOG);
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		if (i % 20 == 0)
-			(void)sim_connect(client, sim_create(client, draw(4) ? VB_CM_PS_TCP : VB_CM_PS_UDP), 1, PORT, 1 + draw(1000));
+			(void)sim_connect(client, sim_create(client, draw(4) ? VB_CM_PS_TCP : VB_CM_PS_UDP), 1, PORT,
+					  1 + draw(1000));
 		attack();
 		sim_run(&sim, sim.now + VB_MICROSECONDS(draw(200)));
 		if (i % 100 == 0) /* an honest process tidies up now and then */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two processes that behave in every combination of the ways below, over a wire that delivers, loses, doubles or delays each of the
- * first messages in every combination: whatever happens, each side is told an end that makes sense, and nothing is left over. Then the
- * same by chance, with heavier weather, and processes that do anything at any time.
+ * Two processes that behave in every combination of the ways below, over a wire that delivers, loses, doubles or delays
+ * each of the first messages in every combination: whatever happens, each side is told an end that makes sense, and
+ * nothing is left over. Then the same by chance, with heavier weather, and processes that do anything at any time.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -21,7 +21,17 @@ enum { PORT = 7174, MOST_IDS = 64 };
 /* What the asking process does when the answer comes (CANCEL: before). */
 enum active_way { A_STAY, A_HANG_UP, A_VANISH, A_REFUSE, A_CANCEL, A_CANCEL_LATE, ACTIVE_WAYS };
 /* What the asked process does. */
-enum passive_way { P_STAY, P_HANG_UP, P_HANG_UP_EARLY, P_VANISH_EARLY, P_REFUSE, P_IGNORE, P_VANISH, P_NOTIFY, PASSIVE_WAYS };
+enum passive_way {
+	P_STAY,
+	P_HANG_UP,
+	P_HANG_UP_EARLY,
+	P_VANISH_EARLY,
+	P_REFUSE,
+	P_IGNORE,
+	P_VANISH,
+	P_NOTIFY,
+	PASSIVE_WAYS
+};
 
 /* What an id has been told. */
 struct life {
@@ -34,7 +44,7 @@ struct life {
 struct story {
 	enum active_way active;
 	enum passive_way passive;
-	bool answer_by_destroying;       /* DISCONNECTED is answered by destroying the id rather than by disconnecting */
+	bool answer_by_destroying; /* DISCONNECTED is answered by destroying the id rather than by disconnecting */
 	struct life life[MOST_IDS];
 	unsigned lives;
 };
@@ -215,8 +225,8 @@ static void tell_story(bool both_ask)
 	sim_end_clean(&sim);
 }
 
-/* A withdrawal is said once. Who neither answers the request nor is sent the withdrawal hears no more; and nobody who withdraws has sent the
- * data that NOTIFY speaks of. */
+/* A withdrawal is said once. Who neither answers the request nor is sent the withdrawal hears no more; and nobody who
+ * withdraws has sent the data that NOTIFY speaks of. */
 static bool makes_sense(enum active_way active, enum passive_way passive)
 {
 	bool stays = active == A_STAY || active == A_HANG_UP;
@@ -224,7 +234,8 @@ static bool makes_sense(enum active_way active, enum passive_way passive)
 	return stays || (passive != P_IGNORE && passive != P_NOTIFY);
 }
 
-/* A process that refuses or vanishes is asked again if the repetition of a request outlives its answer; that is the protocol. */
+/* A process that refuses or vanishes is asked again if the repetition of a request outlives its answer; that is the
+ * protocol. */
 static void every_fate_of_the_first_messages(void **state)
 {
 	enum { MASKED = 4 };
@@ -280,7 +291,8 @@ static void bad_weather(void **state)
 		sim.lose = 150;
 		sim.duplicate = 100;
 		sim.delay = 100;
-		story.active = sim_draw(&sim) % 3; /* those that do not give up early: their peers might never hear of it */
+		story.active =
+			sim_draw(&sim) % 3; /* those that do not give up early: their peers might never hear of it */
 		story.passive = sim_draw(&sim) % 4;
 		story.answer_by_destroying = sim_draw(&sim) & 1;
 		tell_story(seed & 1);
@@ -369,7 +381,8 @@ static void chaos_leaves_nothing(void **state)
 			} else {
 				do_anything(process);
 			}
-			sim_run(&sim, sim.now + VB_MICROSECONDS(1) * (sim_draw(&sim) % 4 ? sim_draw(&sim) % 50 : sim_draw(&sim) % 3000000));
+			sim_run(&sim, sim.now + VB_MICROSECONDS(1) * (sim_draw(&sim) % 4 ? sim_draw(&sim) % 50
+											 : sim_draw(&sim) % 3000000));
 		}
 		for (unsigned h = 0; h < SIM_HOSTS; h++)
 			for (unsigned p = 0; p < SIM_PROCESSES; p++)

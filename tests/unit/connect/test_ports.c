@@ -123,7 +123,8 @@ static void a_listener_is_alone(void **state)
 
 static void requests_find_their_listener(void **state)
 {
-	struct vb_cm_address to_a = address('a', 7), to_b = address('b', 7), to_x = address('x', 7), elsewhere = address('a', 8);
+	struct vb_cm_address to_a = address('a', 7), to_b = address('b', 7), to_x = address('x', 7),
+			     elsewhere = address('a', 8);
 	struct vb_connect_binding four, six, specific;
 
 	(void)state;

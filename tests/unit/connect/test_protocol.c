@@ -54,7 +54,8 @@ struct pair {
 /* As far as the CONNECT_REQUEST event, which is read. */
 static struct pair ask(void)
 {
-	struct pair pair = {.listener = sim_listen(server, VB_CM_PS_TCP, PORT, 8), .active = sim_create(client, VB_CM_PS_TCP)};
+	struct pair pair = {.listener = sim_listen(server, VB_CM_PS_TCP, PORT, 8),
+			    .active = sim_create(client, VB_CM_PS_TCP)};
 
 	assert_int_equal(sim_connect(client, pair.active, 1, PORT, CLIENT_QPN), 0);
 	settle();
@@ -87,7 +88,7 @@ static void both_sides_learn_of_each_other(void **state)
 	pair.listener = sim_listen(server, VB_CM_PS_TCP, PORT, 0);
 	pair.active = sim_create(client, VB_CM_PS_TCP);
 	assert_int_equal(sim_connect(client, pair.active, 1, PORT, CLIENT_QPN), 0);
-	/* The fields that FACTS of the kernel's own requests show. */
+	/* As in the kernel's own requests. */
 	assert_int_equal(sim.last.attribute, VB_CM_REQ);
 	assert_int_equal(sim.last.req.local_id, pair.active);
 	assert_int_equal(sim.last.req.service_id, 0x01060000 | PORT);
@@ -202,7 +203,9 @@ static void no_listener_is_told_at_once(void **state)
 static void rejection_carries_reason_and_words(void **state)
 {
 	struct pair pair = ask();
-	struct vb_cm_command reject = {.verb = VB_CM_REJECT, .id = pair.passive, .conn = {.private_data_length = 9, .private_data = "not today"}};
+	struct vb_cm_command reject = {.verb = VB_CM_REJECT,
+				       .id = pair.passive,
+				       .conn = {.private_data_length = 9, .private_data = "not today"}};
 	const struct vb_cm_event *event;
 
 	(void)state;
@@ -412,7 +415,10 @@ static void repeated_request_of_an_ended_connection_is_stale(void **state)
 	struct vb_cm_mad request = {
 		.attribute = VB_CM_REQ,
 		.transaction = 99,
-		.req = {.local_id = pair.active, .local_ca_guid = sim.host[0].guid, .local_qpn = CLIENT_QPN, .service_id = 0x01060000 | PORT},
+		.req = {.local_id = pair.active,
+			.local_ca_guid = sim.host[0].guid,
+			.local_qpn = CLIENT_QPN,
+			.service_id = 0x01060000 | PORT},
 	};
 
 	(void)state;
@@ -445,7 +451,8 @@ static void reply_to_nobody_is_refused(void **state)
 
 static void disconnect_of_nobody_is_confirmed(void **state)
 {
-	struct vb_cm_mad dreq = {.attribute = VB_CM_DREQ, .transaction = 5, .dreq = {.local_id = 0x1111, .remote_id = 0x2222}};
+	struct vb_cm_mad dreq = {
+		.attribute = VB_CM_DREQ, .transaction = 5, .dreq = {.local_id = 0x1111, .remote_id = 0x2222}};
 
 	(void)state;
 	sim_inject(&sim, 0, 1, &dreq);
@@ -473,9 +480,11 @@ static void alternate_paths_are_refused(void **state)
 static void strangers_cannot_end_a_connection(void **state)
 {
 	struct pair pair = establish();
-	struct vb_cm_mad dreq = {.attribute = VB_CM_DREQ,
-				 .dreq = {.local_id = pair.active, .remote_id = pair.passive, .remote_qpn = SERVER_QPN}};
-	struct vb_cm_mad rej = {.attribute = VB_CM_REJ, .rej = {.local_id = pair.active, .remote_id = pair.passive, .reason = 28}};
+	struct vb_cm_mad dreq = {
+		.attribute = VB_CM_DREQ,
+		.dreq = {.local_id = pair.active, .remote_id = pair.passive, .remote_qpn = SERVER_QPN}};
+	struct vb_cm_mad rej = {.attribute = VB_CM_REJ,
+				.rej = {.local_id = pair.active, .remote_id = pair.passive, .reason = 28}};
 
 	(void)state;
 	sim_inject(&sim, 1, 1, &dreq);   /* right numbers, wrong address */
@@ -530,7 +539,8 @@ static void greed_is_clamped(void **state)
 	};
 	const struct vb_cm_event *event;
 	uint32_t passive;
-	struct vb_cm_command accept = {.verb = VB_CM_ACCEPT, .conn = {.qpn = 2, .responder_resources = 255, .initiator_depth = 255}};
+	struct vb_cm_command accept = {.verb = VB_CM_ACCEPT,
+				       .conn = {.qpn = 2, .responder_resources = 255, .initiator_depth = 255}};
 
 	(void)state;
 	sim_listen(server, VB_CM_PS_TCP, PORT, 8);
@@ -577,7 +587,9 @@ static void backlog_is_a_limit(void **state)
 	(void)state;
 	sim_listen(server, VB_CM_PS_TCP, PORT, 2);
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(sim_connect(i < 2 ? client : other, sim_create(i < 2 ? client : other, VB_CM_PS_TCP), 1, PORT, 100 + i), 0);
+		assert_int_equal(sim_connect(i < 2 ? client : other, sim_create(i < 2 ? client : other, VB_CM_PS_TCP),
+					     1, PORT, 100 + i),
+				 0);
 	settle();
 	children[0] = sim_expect(server, VB_CM_EVENT_CONNECT_REQUEST)->id;
 	children[1] = sim_expect(server, VB_CM_EVENT_CONNECT_REQUEST)->id;

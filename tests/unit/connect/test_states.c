@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * THE table of messages and states against a list typed from the specification's figures, message by message. Whatever the list does
- * not name is ignored.
+ * THE table of messages and states against a list typed from the specification's figures, message by message. Whatever
+ * the list does not name is ignored.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +87,8 @@ static void every_cell_is_as_specified(void **context)
 
 			if (reaction != expected(message, state))
 				fail_msg("%s in %s: %s, expected %s", vb_cm_attribute_name(message),
-					 vb_connect_state_name((enum vb_connect_state)state), vb_connect_reaction_name(reaction),
+					 vb_connect_state_name((enum vb_connect_state)state),
+					 vb_connect_reaction_name(reaction),
 					 vb_connect_reaction_name(expected(message, state)));
 		}
 	}
