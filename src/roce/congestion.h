@@ -42,8 +42,10 @@ enum {
 	VB_READ_PIECE_MIN_PACKETS = 8,
 };
 
-/* UC and UD have no acknowledgements: they are paced by time. One byte of charge per nanosecond is 8 Gb/s. */
+/* UC and UD have no acknowledgements: they are paced by time. One byte of charge per nanosecond is 8 Gb/s. A burst goes
+ * at once; after it, half a burst at a time, so that a system call carries many packets. */
 #define VB_PACE_BURST VB_MICROSECONDS(192)
+#define VB_PACE_RESUME VB_MICROSECONDS(96)
 
 /* Of one QP, a CNP is sent at most this often, and obeyed at most this often. */
 #define VB_CNP_INTERVAL VB_MICROSECONDS(50)

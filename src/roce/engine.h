@@ -195,8 +195,8 @@ static inline bool vb_roce_requester_outstanding(const struct vb_roce_requester 
 }
 
 /* ---- hold.c: checks made once for a batch ---- */
-/* Where `length` bytes at `offset` of a list are, if they lie within one element that has plain memory; else NULL, go through the
- * ordinary door. */
+/* Where `length` bytes at `offset` of a list are, if they lie within one element that has plain memory; else NULL,
+ * go through the ordinary door. */
 uint8_t *vb_roce_hold_list(struct vb_qp *qp, struct vb_hold *hold, const struct ibv_sge *list, unsigned count,
 			   uint64_t offset, uint32_t length, uint32_t rights);
 /* The same in a range that the peer named. */

@@ -170,7 +170,7 @@ vb_time vb_roce_timers_next(const struct vb_qp *qp)
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return VB_TIME_NEVER;
 	if (requester->pace_waits)
-		return requester->paced - VB_PACE_BURST;
+		return requester->paced - VB_PACE_RESUME;
 	if (requester->rnr_until != 0)
 		return requester->rnr_until;
 	return vb_time_earlier(requester->retransmit_at, requester->probe_at);
@@ -198,7 +198,7 @@ void vb_roce_timers_expire(struct vb_qp *qp, vb_time now)
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return;
-	if (requester->pace_waits && requester->paced - VB_PACE_BURST <= now)
+	if (requester->pace_waits && requester->paced - VB_PACE_RESUME <= now)
 		requester->pace_waits = false;
 	if (requester->rnr_until != 0 && requester->rnr_until <= now)
 		requester->rnr_until = 0;

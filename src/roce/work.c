@@ -232,10 +232,11 @@ bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb
 {
 	if (requester->paced < now)
 		requester->paced = now;
-	if (requester->paced - now > VB_PACE_BURST) {
+	if (requester->paced - now > (requester->pace_waits ? VB_PACE_RESUME : VB_PACE_BURST)) {
 		requester->pace_waits = true;
 		return false;
 	}
+	requester->pace_waits = false;
 	requester->paced += VB_NANOSECONDS(charge);
 	return true;
 }
