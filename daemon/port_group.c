@@ -240,6 +240,10 @@ int vb_port_group_add(struct vb_port_group *group, uint32_t *slot, char *why, si
 		}
 		family->fd[chosen] = fd;
 		append_member(family, (uint16_t)chosen);
+		/* So that its user cannot change the program, nor claim another slot of our successor. */
+		error = vb_udp_mark(fd, (uint16_t)chosen);
+		if (error != 0)
+			snprintf(why, room, "a socket cannot be marked as slot %u's: %s", chosen, strerror(-error));
 	}
 	if (error == 0) {
 		error = publish(group);
@@ -290,6 +294,14 @@ static bool is_adoptable(const struct vb_port_group *group, unsigned f, int fd)
 	       !is_known_socket(&group->family[f], vb_udp_cookie(fd));
 }
 
+/* The mark was put there by our predecessor: nobody can claim a slot that was not given to him. */
+static bool is_marked(int fd, uint32_t slot)
+{
+	uint16_t mark;
+
+	return vb_udp_read_mark(fd, &mark) == 0 && mark == slot;
+}
+
 int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd[VB_GROUP_FAMILIES])
 {
 	int copy[VB_GROUP_FAMILIES] = {-1, -1};
@@ -297,7 +309,7 @@ int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd
 	if (group->taken[slot])
 		return -EBUSY;
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
-		if (fd[f] >= 0 && !is_adoptable(group, f, fd[f]))
+		if (fd[f] >= 0 && (!is_adoptable(group, f, fd[f]) || !is_marked(fd[f], slot)))
 			return -EINVAL;
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
 		if (fd[f] < 0)

@@ -10,7 +10,14 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* librspreload.so turns a program's sockets into rsockets, which are made of ours. */
+int vb_descriptor_socket(int domain, int type, int protocol)
+{
+	return (int)syscall(SYS_socket, domain, type, protocol);
+}
 
 void vb_descriptor_close(int fd)
 {

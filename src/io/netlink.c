@@ -19,6 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "io/descriptor.h"
+
 struct collection {
 	struct vb_interface *list;
 	unsigned count, room;
@@ -31,7 +33,7 @@ int vb_netlink_watch(void)
 		.nl_family = AF_NETLINK,
 		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
 	};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE), error;
+	int fd = vb_descriptor_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE), error;
 
 	if (fd < 0)
 		return -errno;
@@ -221,7 +223,7 @@ static int by_index(const void *a, const void *b)
 int vb_netlink_interfaces(struct vb_interface **list, unsigned *count)
 {
 	struct collection found = {0};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), error;
+	int fd = vb_descriptor_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), error;
 
 	if (fd < 0)
 		return -errno;
@@ -235,7 +237,7 @@ int vb_netlink_interfaces(struct vb_interface **list, unsigned *count)
 		free(found.list);
 		return error;
 	}
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = vb_descriptor_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	for (unsigned i = 0; fd >= 0 && i < found.count; i++)
 		if (!found.list[i].is_loopback)
 			found.list[i].speed_mbps = ask_speed(fd, found.list[i].name);

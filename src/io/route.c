@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "io/descriptor.h"
 #include "wire/path.h"
 
 struct question {
@@ -89,7 +90,7 @@ static int exchange(const struct question *question, struct vb_route *route)
 	_Alignas(struct nlmsghdr) char answer[4096];
 	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 	ssize_t length;
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), error;
+	int fd = vb_descriptor_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), error;
 
 	if (fd < 0)
 		return -errno;

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,14 +22,33 @@ extern char **environ;
 
 enum { READY_FD = 3 };
 
+/* Our environment without what is preloaded into this program: a daemon whose sockets are rsockets would wait for itself. NULL: no
+ * memory. */
+static char **own_environment(void)
+{
+	size_t count = 0, kept = 0;
+	char **copy;
+
+	while (environ != NULL && environ[count] != NULL)
+		count++;
+	copy = calloc(count + 1, sizeof(*copy));
+	for (size_t i = 0; copy != NULL && i < count; i++)
+		if (strncmp(environ[i], "LD_PRELOAD=", strlen("LD_PRELOAD=")) != 0)
+			copy[kept++] = environ[i];
+	return copy;
+}
+
 static int start(const char *path, int ready, pid_t *child)
 {
+	char **environment = own_environment();
 	char *arguments[] = {(char *)(uintptr_t)path, (char *)"--ready-fd", (char *)"3", NULL};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	sigset_t none, all;
 	int error;
 
+	if (environment == NULL)
+		return -ENOMEM;
 	sigemptyset(&none);
 	sigfillset(&all);
 	posix_spawn_file_actions_init(&actions);
@@ -38,9 +58,10 @@ static int start(const char *path, int ready, pid_t *child)
 	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawnattr_setsigdefault(&attributes, &all);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	error = posix_spawn(child, path, &actions, &attributes, arguments, environ);
+	error = posix_spawn(child, path, &actions, &attributes, arguments, environment);
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attributes);
+	free(environment);
 	return -error;
 }
 

@@ -13,6 +13,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "io/descriptor.h"
+
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
 #endif
@@ -55,7 +57,7 @@ static int bind_wildcard(int fd, bool ipv6, uint16_t port)
 
 static int open_socket(bool ipv6, int flags)
 {
-	int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | flags, IPPROTO_UDP), error;
+	int fd = vb_descriptor_socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | flags, IPPROTO_UDP), error;
 
 	if (fd < 0)
 		return -errno;
@@ -157,6 +159,39 @@ uint64_t vb_udp_cookie(int fd)
 	socklen_t length = sizeof(cookie);
 
 	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 ? cookie : 0;
+}
+
+/* The mark is a socket filter that takes every packet, its first instruction a load of the number; locked, it stays
+ * (socket(7): SO_LOCK_FILTER), and the kernel refuses to attach any program through this socket. */
+enum { MARK = 0x56420000, MARK_INSTRUCTIONS = 2 };
+
+int vb_udp_mark(int fd, uint16_t number)
+{
+	struct sock_filter filter[MARK_INSTRUCTIONS] = {
+		{.code = BPF_LD | BPF_IMM, .k = MARK | number},
+		{.code = BPF_RET | BPF_K, .k = UINT32_MAX},
+	};
+	struct sock_fprog program = {.len = MARK_INSTRUCTIONS, .filter = filter};
+
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0)
+		return -errno;
+	return set_option(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
+}
+
+int vb_udp_read_mark(int fd, uint16_t *number)
+{
+	struct sock_filter filter[MARK_INSTRUCTIONS];
+	int locked = 0;
+	socklen_t instructions = MARK_INSTRUCTIONS, length = sizeof(locked);
+
+	/* This option counts in instructions, not in bytes. */
+	if (getsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &locked, &length) != 0 || !locked ||
+	    getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, filter, &instructions) != 0 || instructions != MARK_INSTRUCTIONS ||
+	    filter[0].code != (BPF_LD | BPF_IMM) || (filter[0].k & 0xffff0000u) != MARK ||
+	    filter[1].code != (BPF_RET | BPF_K) || filter[1].k != UINT32_MAX)
+		return -ENOENT;
+	*number = (uint16_t)filter[0].k;
+	return 0;
 }
 
 int vb_udp_attach_program(int fd, const struct sock_filter *program, unsigned length)

@@ -32,6 +32,12 @@ bool vb_udp_is_receiver(int fd, bool ipv6);
 /* A number that tells sockets apart, the same through every descriptor of one; 0 if there is none. */
 uint64_t vb_udp_cookie(int fd);
 
+/* Mark the socket for good with a number that every holder can read and none can change. A marked socket cannot be used to change the
+ * group's program either. */
+int vb_udp_mark(int fd, uint16_t number);
+/* 0 or -errno: -ENOENT it has no mark. */
+int vb_udp_read_mark(int fd, uint16_t *number);
+
 int vb_udp_attach_program(int fd, const struct sock_filter *program, unsigned length);
 /* Take the socket out of its group although others may hold it open. Its place goes to the last of the group. */
 int vb_udp_leave_group(int fd, bool ipv6);

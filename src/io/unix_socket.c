@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "io/clock.h"
+#include "io/descriptor.h"
 #include "io/event.h"
 
 static socklen_t make_address(struct sockaddr_un *address, const char *name)
@@ -29,7 +30,7 @@ int vb_unix_listen(const char *name)
 {
 	struct sockaddr_un address;
 	socklen_t length = make_address(&address, name);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+	int fd = vb_descriptor_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
 
 	if (fd < 0)
 		return -errno;
@@ -44,7 +45,7 @@ int vb_unix_connect(const char *name)
 {
 	struct sockaddr_un address;
 	socklen_t length = make_address(&address, name);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), error;
+	int fd = vb_descriptor_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), error;
 
 	if (fd < 0)
 		return -errno;

@@ -326,7 +326,7 @@ static void a_second_daemon_finds_strangers(void **state)
 
 		assert_int_equal(vb_port_group_adopt(&second, slot[i], fd), 0);
 		assert_int_equal(vb_port_group_adopt(&second, slot[i], fd), -EBUSY);
-		/* A socket has one slot. */
+		/* Nobody can claim a slot he was not given. */
 		assert_int_equal(vb_port_group_adopt(&second, free_slot(&first), fd), -EINVAL);
 		vb_port_group_probe(&second);
 		for (unsigned family = 0; family < 2; family++)
@@ -343,6 +343,33 @@ static void a_second_daemon_finds_strangers(void **state)
 	}
 	vb_port_group_close(&first);
 	vb_port_group_close(&second);
+}
+
+static void a_mark_cannot_be_changed(void **state)
+{
+	struct sock_filter instruction = {.code = BPF_RET | BPF_K, .k = 0};
+	struct sock_fprog filter = {.len = 1, .filter = &instruction};
+	int fd = vb_udp_open_receiver(false);
+	uint16_t mark;
+
+	(void)state;
+	assert_int_equal(vb_udp_read_mark(fd, &mark), -ENOENT);
+	assert_int_equal(vb_udp_mark(fd, 777), 0);
+	assert_int_equal(vb_udp_read_mark(fd, &mark), 0);
+	assert_int_equal(mark, 777);
+	assert_int_equal(vb_udp_mark(fd, 778), -EPERM);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &(int){0}, sizeof(int)), -1);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)), -1);
+	assert_int_equal(vb_udp_attach_program(fd, &instruction, 1), -EPERM);
+	assert_int_equal(vb_udp_read_mark(fd, &mark), 0);
+	assert_int_equal(mark, 777);
+	assert_int_equal(who_gets_qpn(&fd, 1, false, 1), 0);
+	close(fd);
+	/* A filter that only looks like one is none. */
+	fd = vb_udp_open_receiver(false);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)), 0);
+	assert_int_equal(vb_udp_read_mark(fd, &mark), -ENOENT);
+	close(fd);
 }
 
 static void multicast_needs_membership(void **state)
@@ -435,6 +462,7 @@ int main(void)
 		cmocka_unit_test(the_kernel_steers),
 		cmocka_unit_test(the_group_mirrors_the_kernel),
 		cmocka_unit_test(a_second_daemon_finds_strangers),
+		cmocka_unit_test(a_mark_cannot_be_changed),
 		cmocka_unit_test(multicast_needs_membership),
 		cmocka_unit_test(interfaces_are_listed),
 		cmocka_unit_test(unmapped_memory_is_an_error),
