@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""What is tried between the two sides.
+
+A case has a server's and a client's command line; words in braces stand for the side's own device, GID index and
+operation program, and {server} and {client} for the addresses of both. Every case is run twice: with Verbena as the
+client and with the kernel as the client. Counts are small: the guest is emulated, a thousand times slower than an adapter.
+"""
+
+import re
+import time
+
+from .sides import CM
+
+PINGPONG_PORT = 18515
+PERFTEST_PORT = 18515
+LIMIT = 60
+
+
+class Failed(Exception):
+    pass
+
+
+class Case:
+    def __init__(self, name, server, client, listens, family=4, wanted=None, mtu=1500, disturbance=None, directions=("verbena", "kernel"),
+                 tries=1, note=""):
+        self.name, self.server, self.client, self.listens, self.family = name, server, client, listens, family
+        self.wanted, self.mtu, self.disturbance, self.directions = wanted, mtu, disturbance, directions
+        self.tries, self.note = tries, note
+
+    def line(self, template, side, server, client):
+        return template.format(device=side.device, gid=side.gid(self.family), operation=side.operation,
+                               server=server.addresses[self.family], client=client.addresses[self.family],
+                               me=side.addresses[self.family], server4=server.addresses[4])
+
+    def run(self, server, client):
+        serving = server.start(self.line(self.server, server, server, client), self.listens)
+        if not serving.wait_until_listening():
+            raise Failed("the server does not listen:\n%s" % serving.wait(0))
+        asking = client.start(self.line(self.client, client, server, client))
+        asked = asking.wait(LIMIT)
+        served = serving.wait(LIMIT if asked.code == 0 else 5)
+        self.judge(server, client, served, asked)
+        return figure(asked.out)
+
+    def judge(self, server, client, served, asked):
+        both = "client (%s):\n%s\n\nserver (%s):\n%s" % (client.name, asked, server.name, served)
+        if asked.code or served.code:
+            raise Failed(both)
+        for out in (asked.out, served.out):
+            if re.search(r"invalid data|data mismatch|completion failed|Bad wc|Failed status", out):
+                raise Failed(both)
+        if self.wanted and not re.search(self.wanted, asked.out + served.out):
+            raise Failed("there is no `%s' in:\n%s" % (self.wanted, both))
+
+
+def figure(out):
+    """A word on how it went, for the table."""
+    pace = re.search(r"([\d.]+) usec/iter", out)
+    if pace:
+        return "%.1f ms an iteration" % (float(pace.group(1)) / 1000)
+    row = re.search(r"^ *(\d+) +(\d+) +([\d.]+) +([\d.]+) +[\d.]+ *[\d.]*$", out, re.M)
+    if row:
+        return "%s MB/s at %s bytes" % (row.group(4), row.group(1))
+    state = re.search(r"^client: (status \d+ \(.*?\))", out, re.M)
+    return state.group(1) if state else ""
+
+
+def pingpongs():
+    rows = [("rc", "4 KiB", "-s 4096 -n 100 -c", 4), ("rc", "events", "-s 4096 -n 50 -e", 4),
+            ("rc", "IPv6", "-s 4096 -n 50 -c", 6), ("rc", "1 byte", "-s 1 -n 50 -c", 4), ("rc", "1 MiB", "-s 1048576 -n 5 -c", 4),
+            ("rc", "odd size", "-s 5001 -n 20 -c", 4)]
+    rows += [("rc", "MTU %d" % mtu, "-s 5000 -n 20 -c -m %d" % mtu, 4) for mtu in (256, 512, 1024)]
+    rows += [("uc", "4 KiB", "-s 4096 -n 50 -c", 4), ("uc", "IPv6", "-s 4096 -n 50 -c", 6),
+             ("uc", "MTU 256", "-s 1000 -n 20 -c -m 256", 4), ("ud", "1 KiB", "-s 1024 -n 50 -c", 4),
+             ("ud", "IPv6", "-s 1024 -n 50 -c", 6), ("ud", "1 byte", "-s 1 -n 20 -c", 4),
+             ("srq", "4 KiB", "-s 4096 -n 100 -c", 4), ("srq", "IPv6", "-s 4096 -n 100 -c", 6),
+             ("srq", "events", "-s 4096 -n 100 -e", 4)]
+    for transport, what, options, family in rows:
+        tool = "ibv_%s_pingpong" % transport
+        common = "%s -d {device} -g {gid} %s" % (tool, options)
+        yield Case("%s, %s" % (tool, what), common, common + " {server4}", PINGPONG_PORT, family)
+    for mtu in (2048, 4096):
+        common = "ibv_rc_pingpong -d {device} -g {gid} -s 20000 -n 20 -c -m %d" % mtu
+        yield Case("ibv_rc_pingpong, MTU %d" % mtu, common, common + " {server4}", PINGPONG_PORT, mtu=9000)
+
+
+def perftests():
+    sizes = ((1, 50), (64, 50), (1024, 50), (4097, 30), (65536, 20), (1048576, 5))
+    rows = []
+    for tool in ("send", "write", "read"):
+        rows += [("ib_%s_bw" % tool, "RC, %d bytes" % size, "-s %d -n %d" % (size, count), 4) for size, count in sizes]
+        rows += [("ib_%s_bw" % tool, "RC, MTU %d" % mtu, "-s 20000 -n 10 -m %d" % mtu, 4) for mtu in (256, 512, 1024)]
+        rows += [("ib_%s_bw" % tool, "RC, bidirectional", "-s 16384 -n 20 -b", 4),
+                 ("ib_%s_bw" % tool, "RC, 4 QPs", "-s 16384 -n 10 -q 4", 4),
+                 ("ib_%s_bw" % tool, "RC, IPv6", "-s 16384 -n 20", 6),
+                 ("ib_%s_lat" % tool, "RC", "-s 64 -n 50", 4), ("ib_%s_lat" % tool, "RC, 16 KiB", "-s 16384 -n 20", 4)]
+    for tool in ("send", "write"):
+        rows += [("ib_%s_bw" % tool, "UC", "-s 4096 -n 10 -c UC", 4), ("ib_%s_lat" % tool, "UC", "-s 64 -n 50 -c UC", 4),
+                 ("ib_%s_bw" % tool, "UC, IPv6", "-s 1024 -n 10 -c UC", 6)]
+    rows += [("ib_send_bw", "UD", "-s 1024 -n 20 -c UD", 4), ("ib_send_bw", "UD, IPv6", "-s 512 -n 20 -c UD", 6),
+             ("ib_send_lat", "UD", "-s 64 -n 50 -c UD", 4), ("ib_send_bw", "RC, shared receive", "-s 4096 -n 20 -q 2 --use-srq", 4),
+             ("ib_send_bw", "RC, events", "-s 4096 -n 20 -e", 4)]
+    for kind in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
+        rows += [("ib_atomic_bw", kind, "-n 30 -A " + kind, 4), ("ib_atomic_lat", kind, "-n 30 -A " + kind, 4)]
+    rows += [("ib_atomic_bw", "4 QPs", "-n 10 -q 4", 4), ("ib_atomic_bw", "IPv6", "-n 20", 6)]
+    for tool, what, options, family in rows:
+        yield perftest(tool, what, options, family)
+    for mtu in (2048, 4096):
+        for tool in ("send", "write", "read"):
+            yield perftest("ib_%s_bw" % tool, "RC, MTU %d" % mtu, "-s 100000 -n 10 -m %d" % mtu, 4, mtu=9000)
+    for tool in ("send", "write", "read"):
+        common = "ib_%s_bw -d {device} -F -R -s 16384 -n 20" % tool
+        yield Case("ib_%s_bw -R" % tool, common, common + " {server}", CM)
+
+
+def perftest(tool, what, options, family, **more):
+    common = "%s -d {device} -x {gid} -F %s" % (tool, options)
+    return Case("%s, %s" % (tool, what), common, common + " {server4}", PERFTEST_PORT, family, **more)
+
+
+def connections():
+    for family in (4, 6):
+        suffix = ", IPv%d" % family
+        yield Case("rping" + suffix, "rping -s -a {server} -C 10 -v -V", "rping -c -a {server} -C 10 -v -V", CM, family,
+                   wanted="ping data: rdma-ping-9")
+        yield Case("udaddy" + suffix, "udaddy -b {server} -C 5 -S 200", "udaddy -s {server} -b {client} -C 5 -S 200", CM, family)
+        yield Case("ucmatose" + suffix, "ucmatose -b {server} -c 5 -C 5 -S 200", "ucmatose -s {server} -b {client} -c 5 -C 5 -S 200",
+                   CM, family)
+        yield Case("rdma_client" + suffix, "rdma_server -s {server}", "rdma_client -s {server}", CM, family)
+    yield Case("rping, 64 KiB", "rping -s -a {server} -C 3 -S 65000 -V", "rping -c -a {server} -C 3 -S 65000 -V", CM)
+    yield Case("ucmatose, 40 connections", "ucmatose -b {server} -c 40 -C 2 -S 64", "ucmatose -s {server} -c 40 -C 2 -S 64", CM)
+    yield Case("ucmatose, two servers' ids migrate", "ucmatose -b {server} -c 3 -C 2 -m", "ucmatose -s {server} -c 3 -C 2 -m", CM)
+    yield Case("cmtime", "cmtime -b {server} -c 10", "cmtime -s {server} -c 10", CM)
+    yield Case("rstream", "rstream -b {server} -S 1024 -C 20 -I 1", "rstream -s {server} -S 1024 -C 20 -I 1", CM)
+    yield Case("riostream", "riostream -b {server} -S 1024 -C 20 -I 1", "riostream -s {server} -S 1024 -C 20 -I 1", CM)
+    yield Case("mckey", "mckey -m 233.252.0.1 -b {server} -C 3 -S 200", "mckey -m 233.252.0.1 -b {client} -C 3 -S 200 -s", None,
+               tries=3, note="mckey may leave before its messages have")
+    yield NoListener()
+    yield KilledPeer("the server is killed", "server")
+    yield KilledPeer("the client is killed", "client")
+
+
+class NoListener(Case):
+    """Rejected at once with reason 8, invalid service ID."""
+
+    def __init__(self):
+        super().__init__("rping, nobody listens", None, "rping -c -a {server} -p 9999 -C 1", None)
+
+    def run(self, server, client):
+        asked = client.start(self.line(self.client, client, server, client)).wait(LIMIT)
+        if asked.code == 0 or not re.search(r"REJECTED, error 8", asked.out):
+            raise Failed("no rejection with reason 8:\n%s" % asked)
+        return "rejected, reason 8, after %.1f s" % asked.seconds
+
+
+class KilledPeer(Case):
+    """kill -9 in the middle of a long rping: the other side is told, and ends."""
+
+    def __init__(self, what, victim):
+        super().__init__("rping, " + what, "rping -s -a {server} -C 100000", "rping -c -a {server} -C 100000 -v", CM)
+        self.victim = victim
+
+    def run(self, server, client):
+        serving = server.start(self.line(self.server, server, server, client), CM)
+        if not serving.wait_until_listening():
+            raise Failed("the server does not listen:\n%s" % serving.wait(0))
+        asking = client.start(self.line(self.client, client, server, client))
+        if not asking.wait_for_output("rdma-ping-2"):
+            raise Failed("no traffic:\n%s\n%s" % (asking.wait(0), serving.wait(0)))
+        killed, survivor = (serving, asking) if self.victim == "server" else (asking, serving)
+        killed.side.kill(killed)
+        began = time.monotonic()
+        left = survivor.wait(20)
+        took = time.monotonic() - began
+        if left.timed_out:
+            raise Failed("the survivor still waits:\n%s" % left)
+        return "the other side knows after %.1f s" % took
+
+
+# What the client sees. rxe answers a SEND that does not fit with `remote operational error' where the specification says
+# `remote invalid request' (C9-111 and table of NAK codes): so each direction has a status of its own.
+REMOTE_INVALID_REQUEST, REMOTE_OPERATION = 9, 11
+OPERATIONS = ("send0", "send1", "send5", "sendimm", "sendsol", "sendinv", "write0", "write3", "writeimm", "read0", "read7", "readbig",
+              "fadd", "cas", "rnr", "badkeyw", "badkeyr", "badkeya", "boundw", "boundr", "noperm", "reject", "pdata", "lazy", "bulk")
+
+
+def operations():
+    for name in OPERATIONS:
+        yield Case("operation %s" % name, "{operation} -s {server} %s" % name, "{operation} -c {server} %s" % name, CM)
+    for client, status in (("verbena", REMOTE_OPERATION), ("kernel", REMOTE_INVALID_REQUEST)):
+        yield Case("operation toolong", "{operation} -s {server} toolong", "{operation} -c {server} toolong %d" % status, CM,
+                   directions=(client,))
+    yield Case("operation bulk, IPv6", "{operation} -s {server} bulk", "{operation} -c {server} bulk", CM, 6)
+    yield Case("operation bulk, MTU 9000", "{operation} -s {server} bulk", "{operation} -c {server} bulk", CM, mtu=9000)
+
+
+DISTURBANCES = (("1 % loss", "loss 1%"), ("5 % loss", "loss 5%"), ("reordering", "delay 2ms reorder 75%"), ("duplication", "duplicate 5%"))
+
+
+def disturbed():
+    """netem in the guest works on what it sends: requests when the kernel is the client, acknowledgements and READ responses
+    when we are; on our way out the same is done on our side of the wire."""
+    for what, netem in DISTURBANCES:
+        for where in ("guest", "host"):
+            yield Case("operation bulk, %s at the %s" % (what, where), "{operation} -s {server} bulk", "{operation} -c {server} bulk", CM,
+                       disturbance=(where, netem))
+        yield Case("ibv_rc_pingpong, %s" % what, "ibv_rc_pingpong -d {device} -g {gid} -s 4096 -n 50 -c",
+                   "ibv_rc_pingpong -d {device} -g {gid} -s 4096 -n 50 -c {server4}", PINGPONG_PORT, disturbance=("guest", netem))
+    yield Case("rping, 1 % loss at the guest", "rping -s -a {server} -C 20 -V", "rping -c -a {server} -C 20 -V", CM,
+               disturbance=("guest", "loss 1%"))
+
+
+GROUPS = (("pingpong", pingpongs), ("perftest", perftests), ("connection", connections), ("operation", operations),
+          ("disturbed", disturbed))
+QUICK = ("ibv_rc_pingpong, 4 KiB", "ibv_rc_pingpong, IPv6", "ibv_uc_pingpong, 4 KiB", "ibv_ud_pingpong, 1 KiB", "ib_write_bw, RC, 65536 bytes",
+         "ib_read_bw, RC, 65536 bytes", "ib_atomic_bw, FETCH_AND_ADD", "rping, IPv4", "rping, IPv6", "udaddy, IPv4", "rdma_client, IPv4",
+         "rping, nobody listens", "operation badkeyw", "operation toolong", "operation bulk", "operation bulk, 1 % loss at the guest")

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""The two sides of the rig: Verbena in the host's namespace, and the kernel's rxe in the guest.
+
+Both start a program and tell when it listens; the rest of the matrix does not care which of them it talks to.
+"""
+
+import os
+import subprocess
+import time
+
+from pylib import hosts
+
+HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+CM = "cm"                               # instead of a TCP port: the server listens with librdmacm
+ROCE_BRIDGE = "br-roce"
+
+
+class Started:
+    """A program on one of the sides, with the answer to `is it listening yet?`."""
+
+    def __init__(self, side, process, listens):
+        self.side, self.process, self.listens = side, process, listens
+
+    def wait_until_listening(self, limit=20):
+        return self.process.wait_until(self.listens, limit)
+
+    def wait_for_output(self, text, limit=20):
+        return self.process.wait_until(lambda process: text in process.output(), limit)
+
+    def wait(self, limit):
+        return self.process.wait(limit)
+
+
+class Ours:
+    name = "verbena"
+
+    def __init__(self, rig, staged):
+        network = hosts.Network(staged)
+        self.host = hosts.Host(network, rig.namespace)
+        self.device = "roce_" + ROCE_BRIDGE
+        self.addresses = {4: "198.51.100.1", 6: "2001:db8:1::1"}
+        self.operation = rig.operation
+        self.indices = {}
+
+    def gid(self, family):
+        if family not in self.indices:
+            self.indices[family] = self.host.gid_index(self.device, self.addresses[family])
+        return self.indices[family]
+
+    def start(self, line, listens=None):
+        process = self.host.start("sh", "-c", "exec " + line)
+        if listens == CM:
+            # Nothing outside a process shows its listening ids, so give it time. A client that comes too early is
+            # rejected and its case fails: no wrong verdict the other way.
+            ready = time.monotonic() + 1.0
+            return Started(self, process, lambda _: time.monotonic() > ready)
+        return Started(self, process, lambda p: p.listens(listens))
+
+    def kill(self, started):
+        started.process.kill()
+
+    def close(self):
+        for process in self.host.processes:
+            process.kill()
+        self.host.processes = []
+
+
+class Kernel:
+    name = "kernel"
+    device = "rxe0"
+    addresses = {4: "198.51.100.11", 6: "2001:db8:1::11"}
+    operation = "/share/operation"
+    READY = "@listening"
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.host = hosts.Host(hosts.Network(None), rig.namespace)
+
+    def gid(self, family):
+        return {4: 1, 6: 2}[family]
+
+    def start(self, line, listens=None):
+        if listens == CM:
+            test = "rdma resource show cm_id | grep -q LISTEN"
+        elif listens:
+            test = "cat /proc/net/tcp /proc/net/tcp6 | grep -q ':%04X 0*:0000 0A'" % listens
+        if listens:
+            # The guest watches for itself: asking it again and again from here is slow.
+            line = ("%s & p=$!; n=0; until %s || [ $n -gt 100 ]; do n=$((n+1)); usleep 50000; done; echo %s; wait $p"
+                    % (line, test, self.READY))
+        process = self.host.start(self.rig.tool("rig-exec"), "-t", "90", line, privileged=True, environment=self.rig.environment)
+        return Started(self, process, lambda p: self.READY in p.output())
+
+    def run(self, line):
+        result = self.start(line).wait(30)
+        if result.code:
+            raise hosts.HostError(str(result))
+        return result.out
+
+    def kill(self, started):
+        # The agent kills the command's process group when its client has gone.
+        started.process.kill()
+
+    def close(self):
+        for process in self.host.processes:
+            process.kill()
+        self.host.processes = []
+
+
+class Rig:
+    """The rig's scripts, as methods."""
+
+    def __init__(self, kernel_version=None):
+        self.environment = dict(os.environ)
+        if kernel_version:
+            self.environment["RIG_KERNEL"] = kernel_version
+        shown = subprocess.run(["bash", "-c", '. "$0/lib.sh"; echo "$RIG_NETNS"; echo "$RIG_SHARE"; echo "$RIG_RUN"', HERE],
+                               env=self.environment, capture_output=True, text=True, check=True).stdout.split("\n")
+        self.namespace, self.share, self.run_folder = shown[:3]
+        self.operation = None
+        self.started = False
+
+    def tool(self, name):
+        return os.path.join(HERE, name)
+
+    def is_up(self):
+        return os.path.exists("/run/netns/" + self.namespace)
+
+    def up(self):
+        self.started = True
+        subprocess.run([self.tool("rig-up")], env=self.environment, stdin=subprocess.DEVNULL, check=True)
+
+    def build_operation(self, staged):
+        """The same program for both sides; where every user can read it, and in the folder the guest sees."""
+        self.operation = os.path.join(staged.root, "operation")
+        subprocess.run(["gcc", "-O1", "-Wall", "-o", self.operation, self.tool("operation.c"), "-lrdmacm", "-libverbs"], check=True)
+        os.makedirs(self.share, exist_ok=True)
+        subprocess.run(["cp", self.operation, os.path.join(self.share, "operation")], check=True)
+
+    def set_mtu(self, kernel, mtu):
+        for device in (ROCE_BRIDGE, "r1"):
+            hosts.system("ip", "-n", self.namespace, "link", "set", device, "mtu", str(mtu))
+        kernel.run("ip link set roce mtu %d" % mtu)
+
+    def strays(self):
+        """Whatever of ours still lives in the namespace, a daemon started on demand above all."""
+        mine = set()
+        for name in os.listdir(self.run_folder) if os.path.isdir(self.run_folder) else ():
+            if name.endswith(".pid"):
+                with open(os.path.join(self.run_folder, name)) as file:
+                    mine.add(file.read().split()[0])
+        try:
+            pids = hosts.system("ip", "netns", "pids", self.namespace).split()
+        except hosts.HostError:
+            return []
+        return [int(pid) for pid in pids if pid not in mine]
+
+    def clear(self):
+        for pid in self.strays():
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                pass
+        limit = time.monotonic() + 3
+        while self.strays() and time.monotonic() < limit:
+            time.sleep(0.02)
+
+    def down(self):
+        self.clear()
+        subprocess.run([self.tool("rig-down")], env=self.environment, stdin=subprocess.DEVNULL)
