@@ -4,17 +4,34 @@
  */
 #include "verbs/operations.h"
 
+/* An address handle leads to a host, its datagrams to the processes there: whose packets must not share a source port is only known
+ * from each request's QPN. Caller holds qp->lock. */
+static void choose_source_ports(struct vb_endpoint *endpoint, struct vb_qp *qp, uint32_t first)
+{
+	for (uint32_t i = first; i != qp->send.head; i++) {
+		struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, i);
+
+		wqe->datagram.path.source_port = vb_endpoint_source_port(endpoint, wqe->datagram.path.destination,
+									 wqe->datagram.qpn, wqe->datagram.path.flow_label);
+	}
+}
+
 int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct vb_qp *core = vb_queue_pair_of(qp)->qp;
+	struct vb_endpoint *endpoint = vb_context_of(qp->context)->session->endpoint;
 	struct ibv_send_wr *ignored;
 	vb_time now = vb_endpoint_now();
+	uint32_t first;
 	int error;
 
 	vb_lock_take(&core->lock);
+	first = core->send.head;
 	error = vb_qp_post_send(core, wr, bad_wr != NULL ? bad_wr : &ignored, now);
+	if (core->type == IBV_QPT_UD)
+		choose_source_ports(endpoint, core, first);
 	/* Also after an error: the work before the bad request stands. */
-	vb_endpoint_transmit(vb_context_of(qp->context)->session->endpoint, core, now);
+	vb_endpoint_transmit(endpoint, core, now);
 	vb_lock_release(&core->lock);
 	return error;
 }
