@@ -137,4 +137,11 @@ struct vb_cm_event {
 	struct vb_cm_conn conn;          /* the peer's, already turned round to our point of view */
 };
 
+/* The same for 32- and 64-bit programs. */
+_Static_assert(sizeof(struct vb_cm_address) == 24, "address");
+_Static_assert(sizeof(struct vb_cm_conn) == 296, "conn");
+_Static_assert(sizeof(struct vb_cm_command) == 408, "command");
+_Static_assert(sizeof(struct vb_cm_reply) == 48, "reply");
+_Static_assert(sizeof(struct vb_cm_event) == 376, "event");
+
 #endif
