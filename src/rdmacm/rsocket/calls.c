@@ -92,22 +92,26 @@ static void give_address(const struct vb_rsocket *rs, const struct sockaddr *add
 VB_EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
 	struct vb_rsocket *rs = vb_rsocket_enter(socket), *child;
-	int result;
+	int fd, error;
 
 	if (rs == NULL)
 		return (int)result_of(-EBADF);
 	if (rs->stream == NULL)
 		return (int)leave_with(rs, -EOPNOTSUPP);
-	child = vb_rstream_accept(rs, &result);
+	child = vb_rstream_accept(rs, &fd);
 	vb_rsocket_leave(rs);
 	if (child == NULL)
-		return (int)result_of(result);
-	result = child->fd;
+		return (int)result_of(fd);
 	pthread_mutex_lock(&child->lock);
-	if (!child->closed && addr != NULL)
+	error = vb_rstream_rename(child, fd);
+	if (error == 0 && addr != NULL)
 		give_address(child, rdma_get_peer_addr(child->stream->id), addr, addrlen);
-	vb_rsocket_leave(child);
-	return result;
+	pthread_mutex_unlock(&child->lock);
+	if (error == 0)
+		vb_rsocket_put(child);
+	else
+		vb_rstream_close(child);
+	return error == 0 ? fd : (int)result_of(error);
 }
 
 VB_EXPORT int rshutdown(int socket, int how)

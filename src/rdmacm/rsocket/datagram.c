@@ -48,7 +48,7 @@ int vb_rdatagram_open(int domain, int type_flags)
 	if (datagram->poller < 0)
 		result = -errno;
 	if (result == 0) {
-		rs->fd = open_udp_socket(domain);
+		rs->fd = rs->event_fd = open_udp_socket(domain);
 		result = rs->fd < 0 ? -errno : vb_rsocket_publish(rs);
 	}
 	if (result == 0)
@@ -271,7 +271,7 @@ static void destroy_everything(struct vb_rsocket *rs)
 	datagram->poller = -1;
 	if (rs->fd >= 0)
 		close(rs->fd);
-	rs->fd = -1;
+	rs->fd = rs->event_fd = -1;
 }
 
 static void close_datagram(struct vb_rsocket *rs)

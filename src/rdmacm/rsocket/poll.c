@@ -16,20 +16,14 @@
 
 enum { FEW = 16 };                       /* so many descriptors need no allocation */
 
-/* One entry of the program's list. */
-struct polled {
-	struct vb_rsocket *rs;           /* NULL: an ordinary descriptor */
-	struct vb_rsocket_watch watch;
-};
-
 struct polling {
 	struct pollfd *fds;              /* the program's */
 	nfds_t count;
-	struct polled *polled;
+	struct vb_rsocket **polled;      /* the rsocket of each, or NULL: an ordinary descriptor */
 	struct pollfd *kernel;           /* what the kernel is asked: the same order, and our eventfd at the end */
 	bool has_ordinary, has_rsockets;
 	int wake_fd;
-	struct polled few_polled[FEW];
+	struct vb_rsocket *few_polled[FEW];
 	struct pollfd few_kernel[FEW + 1];
 };
 
@@ -58,7 +52,7 @@ static int begin(struct polling *polling, struct pollfd *fds, nfds_t count)
 	for (nfds_t i = 0; i < count; i++) {
 		struct vb_rsocket *rs = fds[i].fd < 0 ? NULL : vb_rsocket_get(fds[i].fd);
 
-		polling->polled[i].rs = rs;
+		polling->polled[i] = rs;
 		polling->kernel[i] = (struct pollfd){.fd = rs != NULL ? -1 : fds[i].fd, .events = fds[i].events};
 		if (rs != NULL)
 			polling->has_rsockets = true;
@@ -71,17 +65,13 @@ static int begin(struct polling *polling, struct pollfd *fds, nfds_t count)
 
 static void end(struct polling *polling)
 {
+	if (polling->wake_fd >= 0)
+		vb_rsocket_unwatch_all();
 	for (nfds_t i = 0; i < polling->count; i++) {
-		struct vb_rsocket *rs = polling->polled[i].rs;
+		struct vb_rsocket *rs = polling->polled[i];
 
-		if (rs == NULL)
-			continue;
-		if (polling->wake_fd >= 0) {
-			pthread_mutex_lock(&rs->lock);
-			vb_rsocket_watch_end(&polling->polled[i].watch);
-			pthread_mutex_unlock(&rs->lock);
-		}
-		vb_rsocket_put(rs);
+		if (rs != NULL)
+			vb_rsocket_put(rs);
 	}
 	if (polling->polled != polling->few_polled)
 		free(polling->polled);
@@ -92,7 +82,7 @@ static void end(struct polling *polling)
 /* Ask one rsocket; before a sleep also prepare it for that. */
 static short ask(struct polling *polling, nfds_t i, bool before_sleep)
 {
-	struct vb_rsocket *rs = polling->polled[i].rs;
+	struct vb_rsocket *rs = polling->polled[i];
 	short happened = POLLNVAL;
 
 	pthread_mutex_lock(&rs->lock);
@@ -117,7 +107,7 @@ static int look(struct polling *polling, bool before_sleep)
 	int ready = 0;
 
 	for (nfds_t i = 0; i < polling->count; i++) {
-		short happened = polling->polled[i].rs != NULL ? ask(polling, i, before_sleep) : polling->kernel[i].revents;
+		short happened = polling->polled[i] != NULL ? ask(polling, i, before_sleep) : polling->kernel[i].revents;
 
 		polling->fds[i].revents = wanted(polling->fds[i].events, happened);
 		if (polling->fds[i].revents != 0)
@@ -154,22 +144,13 @@ static int look_a_while(struct polling *polling, vb_time deadline)
 
 static int watch_all(struct polling *polling)
 {
-	int wake_fd = vb_rsocket_wake_fd();
-
-	if (wake_fd < 0)
-		return wake_fd;
-	for (nfds_t i = 0; i < polling->count; i++) {
-		struct vb_rsocket *rs = polling->polled[i].rs;
-
-		if (rs == NULL)
-			continue;
-		pthread_mutex_lock(&rs->lock);
-		vb_rsocket_watch_begin(rs, &polling->polled[i].watch, wake_fd);
-		pthread_mutex_unlock(&rs->lock);
-	}
-	polling->wake_fd = wake_fd;
-	polling->kernel[polling->count].fd = wake_fd;
-	return 0;
+	vb_rsocket_unwatch_all();
+	polling->wake_fd = vb_rsocket_wake_fd();
+	for (nfds_t i = 0; i < polling->count && polling->wake_fd >= 0; i++)
+		if (polling->polled[i] != NULL)
+			polling->wake_fd = vb_rsocket_watch(polling->polled[i]);
+	polling->kernel[polling->count].fd = polling->wake_fd;
+	return polling->wake_fd < 0 ? polling->wake_fd : 0;
 }
 
 static int sleep_once(struct polling *polling, vb_time now, vb_time deadline)

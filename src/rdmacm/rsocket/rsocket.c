@@ -13,15 +13,19 @@
 struct vb_rsocket *vb_rsocket_create(const struct vb_rsocket_kind *kind, int domain, int type)
 {
 	struct vb_rsocket *rs = calloc(1, sizeof(*rs));
+	pthread_mutexattr_t recursive;
 
 	if (rs == NULL)
 		return NULL;
+	pthread_mutexattr_init(&recursive);
+	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&rs->lock, &recursive);
+	pthread_mutexattr_destroy(&recursive);
 	rs->kind = kind;
-	rs->fd = -1;
+	rs->fd = rs->event_fd = -1;
 	rs->domain = domain;
 	rs->type = type;
 	rs->references = 1;
-	pthread_mutex_init(&rs->lock, NULL);
 	vb_list_init(&rs->watchers);
 	rs->sizes = vb_rsocket_settings()->sizes;
 	return rs;

@@ -47,7 +47,7 @@ struct vb_rsocket_kind {
 	void (*collect)(struct vb_rsocket *rs);   /* wait_fd was readable: take what made it so */
 	int (*wait_fd)(struct vb_rsocket *rs);    /* -1: only vb_rsocket_wake tells of changes */
 	short (*revents)(struct vb_rsocket *rs);  /* everything that poll(2) could report */
-	void (*attend)(struct vb_rsocket *rs);    /* in the service thread: rs->fd is readable */
+	void (*attend)(struct vb_rsocket *rs);    /* in the service thread: rs->event_fd is readable */
 	void (*close)(struct vb_rsocket *rs);     /* already out of the table; the rest of rclose */
 	void (*destroy)(struct vb_rsocket *rs);   /* nobody refers to it any more */
 };
@@ -62,14 +62,16 @@ struct vb_rsocket_sizes {
 
 struct vb_rsocket {
 	const struct vb_rsocket_kind *kind;
-	int fd;                                   /* what the program holds: the event channel's or the UDP socket's */
+	int fd;                                   /* what the program holds; the table's key */
+	int event_fd;                             /* what the service thread watches: the event channel's or the UDP socket's */
 	int domain, type;
 	unsigned references;                      /* atomic: the table's and those of calls under way */
 
-	pthread_mutex_t lock;                     /* everything below */
-	struct vb_list watchers;                  /* of struct vb_rsocket_watch */
+	/* Everything below. Recursive, for the sake of programs that leave a call of ours by longjmp from a signal handler. */
+	pthread_mutex_t lock;
+	struct vb_list watchers;                  /* of struct watch (wait.c) */
 	bool closed;                              /* its verbs objects are gone */
-	bool attended;                            /* the service thread watches fd */
+	bool attended;                            /* the service thread watches event_fd */
 	int status_flags, descriptor_flags;       /* F_SETFL, F_SETFD */
 	int error;                                /* for SO_ERROR */
 	struct vb_rsocket_sizes sizes;

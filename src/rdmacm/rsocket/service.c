@@ -135,11 +135,12 @@ static void *serve(void *unused)
 	return NULL;
 }
 
-static int watch_descriptor(int fd)
+/* An event of `fd` will be reported under the name `key`. Caller holds service.lock. */
+static int watch_descriptor(int operation, int fd, int key)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = key};
 
-	return epoll_ctl(service.poller, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+	return epoll_ctl(service.poller, operation, fd, &event) == 0 ? 0 : -errno;
 }
 
 /* The program's signals are not for this thread. */
@@ -171,7 +172,7 @@ static int start(void)
 	if (service.poller < 0)
 		return -errno;
 	service.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	error = service.wake_fd < 0 ? -errno : watch_descriptor(service.wake_fd);
+	error = service.wake_fd < 0 ? -errno : watch_descriptor(EPOLL_CTL_ADD, service.wake_fd, service.wake_fd);
 	if (error == 0)
 		error = start_thread();
 	if (error == 0) {
@@ -193,7 +194,7 @@ int vb_rsocket_service_add(struct vb_rsocket *rs)
 	pthread_mutex_lock(&service.lock);
 	error = start();
 	if (error == 0)
-		error = watch_descriptor(rs->fd);
+		error = watch_descriptor(EPOLL_CTL_ADD, rs->event_fd, rs->fd);
 	pthread_mutex_unlock(&service.lock);
 	rs->attended = error == 0;
 	return error;
@@ -205,9 +206,20 @@ void vb_rsocket_service_remove(struct vb_rsocket *rs)
 		return;
 	pthread_mutex_lock(&service.lock);
 	if (service.started)
-		epoll_ctl(service.poller, EPOLL_CTL_DEL, rs->fd, NULL);
+		epoll_ctl(service.poller, EPOLL_CTL_DEL, rs->event_fd, NULL);
 	pthread_mutex_unlock(&service.lock);
 	rs->attended = false;
+}
+
+/* What was reported under the old name and found nobody is reported again: the set is level-triggered. */
+void vb_rsocket_service_rename(struct vb_rsocket *rs)
+{
+	if (!rs->attended)
+		return;
+	pthread_mutex_lock(&service.lock);
+	if (service.started)
+		watch_descriptor(EPOLL_CTL_MOD, rs->event_fd, rs->fd);
+	pthread_mutex_unlock(&service.lock);
 }
 
 /* Caller holds service.lock. */

@@ -120,8 +120,9 @@ void vb_rstream_destroy(struct vb_rsocket *rs);
 int vb_rstream_open(int domain, int type_flags);
 int vb_rstream_bind(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length);
 int vb_rstream_listen(struct vb_rsocket *rs, int backlog);
-/* The new rsocket, with a reference of the caller's, or NULL and an error. */
-struct vb_rsocket *vb_rstream_accept(struct vb_rsocket *rs, int *error);
+/* The new rsocket, with a reference of the caller's, and the descriptor it is to be named by; or NULL and -errno. */
+struct vb_rsocket *vb_rstream_accept(struct vb_rsocket *rs, int *fd);
+int vb_rstream_rename(struct vb_rsocket *child, int fd);
 int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length);
 /* 0 once connected; otherwise what a send or receive has to return. */
 int vb_rstream_await_connection(struct vb_rsocket *rs, bool nonblocking);

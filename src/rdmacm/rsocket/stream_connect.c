@@ -50,7 +50,7 @@ static struct vb_rsocket *create_unconnected(int domain)
 		vb_rsocket_put(rs);
 		return NULL;
 	}
-	rs->fd = stream->channel->fd;
+	rs->fd = rs->event_fd = stream->channel->fd;
 	/* The service thread must never wait for an event that is not there. */
 	fcntl(rs->fd, F_SETFL, fcntl(rs->fd, F_GETFL) | O_NONBLOCK);
 	return rs;
@@ -138,20 +138,41 @@ static bool has_accepted(struct vb_rsocket *rs)
 	return !vb_list_is_empty(&rs->stream->accepted) || rs->stream->state != VB_RSTREAM_LISTENING;
 }
 
-struct vb_rsocket *vb_rstream_accept(struct vb_rsocket *rs, int *error)
+/* The number a program gets from raccept is chosen then, not when the connection came: rdma-core 44's librspreload.so takes a
+ * number of its own just before, and relies on ours being higher. */
+int vb_rstream_rename(struct vb_rsocket *child, int fd)
+{
+	struct vb_rsocket *published = vb_rsocket_withdraw(child->fd);
+	int error;
+
+	if (published != NULL)
+		vb_rsocket_put(published);
+	child->fd = fd;
+	error = vb_rsocket_publish(child);
+	if (error == 0)
+		vb_rsocket_service_rename(child);
+	return error;
+}
+
+struct vb_rsocket *vb_rstream_accept(struct vb_rsocket *rs, int *fd)
 {
 	struct vb_rstream *stream = rs->stream, *child;
 
 	if (stream->state != VB_RSTREAM_LISTENING) {
-		*error = -EINVAL;
+		*fd = -EINVAL;
 		return NULL;
 	}
-	*error = vb_rsocket_wait(rs, vb_rsocket_is_nonblocking(rs, 0), has_accepted);
-	if (*error == 0 && vb_list_is_empty(&stream->accepted))
-		*error = -EINVAL;
-	if (*error != 0)
+	*fd = vb_rsocket_wait(rs, vb_rsocket_is_nonblocking(rs, 0), has_accepted);
+	if (*fd == 0 && vb_list_is_empty(&stream->accepted))
+		*fd = -EINVAL;
+	if (*fd != 0)
 		return NULL;
 	child = vb_container_of(stream->accepted.next, struct vb_rstream, accept_node);
+	*fd = fcntl(child->channel->fd, F_DUPFD_CLOEXEC, 0);
+	if (*fd < 0) {
+		*fd = -errno;
+		return NULL;
+	}
 	vb_list_remove(&child->accept_node);
 	stream->children--;
 	return vb_rsocket_get(child->channel->fd);

@@ -198,6 +198,9 @@ void vb_rstream_endpoint_destroy(struct vb_rsocket *rs)
 	if (stream->channel != NULL)
 		rdma_destroy_event_channel(stream->channel);
 	stream->channel = NULL;
+	if (rs->fd != rs->event_fd)
+		close(rs->fd);
+	rs->fd = rs->event_fd = -1;
 }
 
 void vb_rstream_endpoint_introduce(const struct vb_rsocket *rs, struct vb_rstream_hello_bytes *bytes)

@@ -323,7 +323,8 @@ static short revents(struct vb_rsocket *rs)
 			events |= out;
 		return events;
 	case VB_RSTREAM_DISCONNECTED:
-		return in | out | POLLRDHUP | POLLHUP;
+		/* Not before the last byte is read: programs stop reading at POLLHUP, and our peer hangs up right behind its data. */
+		return in | out | POLLRDHUP | (stream->available == 0 ? POLLHUP : 0);
 	case VB_RSTREAM_REFUSED:
 	case VB_RSTREAM_BROKEN:
 		return in | out | POLLRDHUP | POLLHUP | POLLERR;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,42 +18,57 @@
 #include "rdmacm/rsocket/rsocket.h"
 #include "rdmacm/rsocket/settings.h"
 
-/* The descriptor and the process that opened it: after fork it would wake the parent's thread. */
-static _Thread_local int own_wake_fd = -1;
-static _Thread_local pid_t own_wake_pid;
+/* One sleeper's interest in one rsocket. Not on the sleeper's stack: iperf3, for one, leaves its signal handlers with longjmp, and
+ * what is linked must outlive that. */
+struct watch {
+	struct vb_list node;             /* in rs->watchers */
+	struct watch *next;              /* of the same thread */
+	struct vb_rsocket *rs;           /* a reference */
+	int wake_fd;
+};
+
+/* A thread that has slept: its descriptor, the process that opened it (after fork it would wake the parent's thread), and what
+ * it watches. */
+static _Thread_local struct sleeper {
+	int wake_fd;
+	pid_t pid;
+	struct watch *watches;
+} own = {.wake_fd = -1};
 static pthread_key_t key;
 static bool key_is_made;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void close_wake_fd(void *opened)
+static void forget_thread(void *unused)
 {
-	(void)opened;
-	if (own_wake_fd >= 0)
-		close(own_wake_fd);
-	own_wake_fd = -1;
+	(void)unused;
+	vb_rsocket_unwatch_all();
+	if (own.wake_fd >= 0)
+		close(own.wake_fd);
+	own.wake_fd = -1;
 }
 
 static void make_key(void)
 {
-	key_is_made = pthread_key_create(&key, close_wake_fd) == 0;
+	key_is_made = pthread_key_create(&key, forget_thread) == 0;
 }
 
 int vb_rsocket_wake_fd(void)
 {
 	pid_t self = getpid();
 
-	if (own_wake_fd >= 0 && own_wake_pid == self)
-		return own_wake_fd;
-	if (own_wake_fd >= 0)
-		close(own_wake_fd);
-	own_wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (own_wake_fd < 0)
+	if (own.wake_fd >= 0 && own.pid == self)
+		return own.wake_fd;
+	if (own.wake_fd >= 0)
+		close(own.wake_fd);
+	own.watches = NULL;              /* the parent's, if any */
+	own.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (own.wake_fd < 0)
 		return -errno;
-	own_wake_pid = self;
+	own.pid = self;
 	pthread_once(&once, make_key);
 	if (key_is_made)
-		pthread_setspecific(key, &own_wake_fd);
-	return own_wake_fd;
+		pthread_setspecific(key, &own);
+	return own.wake_fd;
 }
 
 void vb_rsocket_wake_clear(int wake_fd)
@@ -62,24 +78,46 @@ void vb_rsocket_wake_clear(int wake_fd)
 	(void)!read(wake_fd, &count, sizeof(count));
 }
 
-/* Not inlined: gcc 12 would see a local watch being linked, but not that it is unlinked before it goes. */
-__attribute__((noinline)) void vb_rsocket_watch_begin(struct vb_rsocket *rs, struct vb_rsocket_watch *watch, int wake_fd)
+int vb_rsocket_watch(struct vb_rsocket *rs)
 {
+	int wake_fd = vb_rsocket_wake_fd();
+	struct watch *watch;
+
+	if (wake_fd < 0)
+		return wake_fd;
+	watch = calloc(1, sizeof(*watch));
+	if (watch == NULL)
+		return -ENOMEM;
+	watch->rs = vb_rsocket_hold(rs);
 	watch->wake_fd = wake_fd;
+	watch->next = own.watches;
+	own.watches = watch;
+	pthread_mutex_lock(&rs->lock);
 	vb_list_append(&rs->watchers, &watch->node);
+	pthread_mutex_unlock(&rs->lock);
+	return wake_fd;
 }
 
-void vb_rsocket_watch_end(struct vb_rsocket_watch *watch)
+void vb_rsocket_unwatch_all(void)
 {
-	vb_list_remove(&watch->node);
+	struct watch *watch;
+
+	while ((watch = own.watches) != NULL) {
+		own.watches = watch->next;
+		pthread_mutex_lock(&watch->rs->lock);
+		vb_list_remove(&watch->node);
+		pthread_mutex_unlock(&watch->rs->lock);
+		vb_rsocket_put(watch->rs);
+		free(watch);
+	}
 }
 
 void vb_rsocket_wake(struct vb_rsocket *rs)
 {
 	VB_LIST_FOR_EACH(node, &rs->watchers) {
-		const struct vb_rsocket_watch *watch = vb_container_of(node, struct vb_rsocket_watch, node);
+		const struct watch *watch = vb_container_of(node, struct watch, node);
 
-		if (watch->wake_fd != own_wake_fd)
+		if (watch->wake_fd != own.wake_fd)
 			(void)!write(watch->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 	}
 }
@@ -152,7 +190,6 @@ static bool becomes_ready_soon(struct vb_rsocket *rs, bool (*ready)(struct vb_rs
 
 int vb_rsocket_wait(struct vb_rsocket *rs, bool nonblocking, bool (*ready)(struct vb_rsocket *rs))
 {
-	struct vb_rsocket_watch watch;
 	int wake_fd, error = 0;
 
 	vb_rsocket_progress(rs);
@@ -162,10 +199,10 @@ int vb_rsocket_wait(struct vb_rsocket *rs, bool nonblocking, bool (*ready)(struc
 		return -EAGAIN;
 	if (becomes_ready_soon(rs, ready))
 		return 0;
-	wake_fd = vb_rsocket_wake_fd();
+	vb_rsocket_unwatch_all();
+	wake_fd = vb_rsocket_watch(rs);
 	if (wake_fd < 0)
 		return wake_fd;
-	vb_rsocket_watch_begin(rs, &watch, wake_fd);
 	while (error == 0) {
 		if (rs->closed) {
 			error = -EBADF;
@@ -177,6 +214,6 @@ int vb_rsocket_wait(struct vb_rsocket *rs, bool nonblocking, bool (*ready)(struc
 			break;
 		error = sleep_until_change(rs, wake_fd);
 	}
-	vb_rsocket_watch_end(&watch);
+	vb_rsocket_unwatch_all();
 	return error;
 }

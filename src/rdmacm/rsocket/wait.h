@@ -6,24 +6,19 @@
 #ifndef VB_RDMACM_RSOCKET_WAIT_H
 #define VB_RDMACM_RSOCKET_WAIT_H
 
-#include "base/list.h"
+#include <stdbool.h>
+
 #include "base/time.h"
 
 struct vb_rsocket;
 
-/* One sleeper's interest in one rsocket. */
-struct vb_rsocket_watch {
-	struct vb_list node;
-	int wake_fd;
-};
-
-/* The calling thread's eventfd, or -errno. */
+/* Be woken when rs changes: the calling thread's eventfd, or -errno. Locks rs. */
+int vb_rsocket_watch(struct vb_rsocket *rs);
+/* The same without an rsocket: only the eventfd. */
 int vb_rsocket_wake_fd(void);
 void vb_rsocket_wake_clear(int wake_fd);
-
-/* Caller holds rs->lock. */
-void vb_rsocket_watch_begin(struct vb_rsocket *rs, struct vb_rsocket_watch *watch, int wake_fd);
-void vb_rsocket_watch_end(struct vb_rsocket_watch *watch);
+/* No more of the calling thread's watches. Locks each rsocket. */
+void vb_rsocket_unwatch_all(void);
 
 /* Something about rs has changed: wake everybody who watches it but the caller. Caller holds rs->lock. */
 void vb_rsocket_wake(struct vb_rsocket *rs);
