@@ -37,7 +37,8 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/registry.h"
 
-enum { NOBODY_LISTENS = 8, MOST_REFUSALS = 4, FIRST_REFUSAL_MS = 5 }; /* IBA 12.6.7.2; 5 + 10 + 20 + 40 ms */
+enum { NOBODY_LISTENS = 8, NO_SUCH_SERVICE = 1 };      /* REJ reason, SIDR_REP status: IBA 12.6.7.2, 12.11.1.2 */
+enum { MOST_REFUSALS = 4, FIRST_REFUSAL_MS = 5 };      /* 5 + 10 + 20 + 40 ms */
 enum { RETRIES = 3, BACKOFF_FIRST_MS = 50, BACKOFF_LAST_MS = 2000 };
 
 enum link_state { LINK_STOPPED, LINK_CONNECTING, LINK_UP, LINK_WAITING };
@@ -112,8 +113,11 @@ static void disown(uint32_t handle)
 /* Caller holds line.lock. */
 static bool will_ask_again(struct vb_rdmacm_id *id, const struct vb_cm_event *told)
 {
-	if (told->kind != VB_CM_EVENT_REJECTED || told->status != NOBODY_LISTENS || id->refusals == MOST_REFUSALS ||
-	    vb_rdmacm_id_state(id) != VB_RDMACM_CONNECTING)
+	bool nobody = vb_rdmacm_id_is_datagram(id) ?
+			      told->kind == VB_CM_EVENT_UNREACHABLE && told->status == NO_SUCH_SERVICE :
+			      told->kind == VB_CM_EVENT_REJECTED && told->status == NOBODY_LISTENS;
+
+	if (!nobody || id->refusals == MOST_REFUSALS || vb_rdmacm_id_state(id) != VB_RDMACM_CONNECTING)
 		return false;
 	id->retry_at = vb_clock_now() + (VB_MILLISECONDS(FIRST_REFUSAL_MS) << id->refusals++);
 	vb_list_append(&line.retries, &id->retry_node);
