@@ -85,8 +85,8 @@ static int send_probe(struct vb_port_family *family, bool ipv6, unsigned index)
 
 	family->nonce[index] = vb_random_u64();
 	probe = (struct vb_daemon_probe){
-		.magic = be32_of(VB_DAEMON_PROBE_INDEX),
-		.steer = be32_of(index),
+		.magic = be32_of(VB_DAEMON_PROBE_MAGIC),
+		.index = be32_of(index),
 		.nonce = be64_of(family->nonce[index]),
 	};
 	return vb_udp_send_loopback(family->fd[0], ipv6, &probe, sizeof(probe));
@@ -364,6 +364,19 @@ unsigned vb_port_group_unknown(const struct vb_port_group *group)
 		for (unsigned i = 0; i < group->family[f].members; i++)
 			unknown += group->family[f].member[i] == VB_GROUP_UNKNOWN;
 	return unknown;
+}
+
+unsigned vb_port_group_unplaced(const struct vb_port_group *group)
+{
+	unsigned sockets = 0, placed = 0;
+
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
+		for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
+			sockets += group->family[f].fd[s] >= 0;
+		for (unsigned i = 0; i < group->family[f].members; i++)
+			placed += group->family[f].member[i] != VB_GROUP_UNKNOWN;
+	}
+	return sockets - placed;
 }
 
 void vb_port_group_probe(struct vb_port_group *group)

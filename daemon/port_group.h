@@ -57,6 +57,8 @@ int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd
 void vb_port_group_adopt_own(struct vb_port_group *group, const int fd[VB_GROUP_FAMILIES]);
 
 unsigned vb_port_group_unknown(const struct vb_port_group *group);
+/* Slots that were adopted and whose place nobody has told yet. */
+unsigned vb_port_group_unplaced(const struct vb_port_group *group);
 /* Ask every socket that is not known yet who it is. */
 void vb_port_group_probe(struct vb_port_group *group);
 /* The process that owns `slot` received this nonce. */

@@ -32,13 +32,15 @@
 
 /* How long new processes wait for those of a dead daemon to report. They notice at once and need milliseconds. */
 #define SURVIVOR_PATIENCE VB_SECONDS(2)
+/* A probe may be lost like any datagram. */
+#define PROBE_AGAIN VB_MILLISECONDS(200)
 
 struct vb_server {
 	struct vb_server_config config;
 	int listener, poller, netlink;
 	unsigned clients;
 	struct vb_list client_list;
-	vb_time idle_deadline, settle_deadline;
+	vb_time idle_deadline, settle_deadline, probe_deadline;
 	bool own_sockets_watched;
 	struct vb_device_table devices;
 	struct vb_port_group group;
@@ -163,7 +165,22 @@ static void close_port(struct vb_server *server)
 {
 	unwatch_own_sockets(server);
 	vb_port_group_close(&server->group);
-	server->settle_deadline = VB_TIME_NEVER;
+	server->settle_deadline = server->probe_deadline = VB_TIME_NEVER;
+}
+
+/* Ask those who were adopted where they stand, now and again until all have answered. */
+static void probe(struct vb_server *server)
+{
+	vb_port_group_probe(&server->group);
+	server->probe_deadline = vb_clock_now() + PROBE_AGAIN;
+}
+
+static void probe_again(struct vb_server *server)
+{
+	if (vb_port_group_unplaced(&server->group) > 0)
+		probe(server);
+	else
+		server->probe_deadline = VB_TIME_NEVER;
 }
 
 /* Processes of the daemon's own user also hold its sockets, so that the group keeps its order if the daemon dies. Others
@@ -221,7 +238,7 @@ static void take_slot_away(struct vb_server *server, struct vb_client *client)
 	/* Removal of a survivor that never said where it stands: the others say so again. */
 	if (server->group.open && !server->group.settled && server->settle_deadline == VB_TIME_NEVER) {
 		server->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
-		vb_port_group_probe(&server->group);
+		probe(server);
 	}
 }
 
@@ -327,7 +344,7 @@ static void on_adopt_slot(struct vb_server *server, struct vb_client *client, co
 		vb_client_set_page(client, vb_descriptor_duplicate(by_bit[2]));
 	vb_log(VB_LOG_INFO, "slot %u stays with %s, pid %d", client->slot, client->program, (int)client->peer.pid);
 	send_slot(server, client, m->header.sequence, false);
-	vb_port_group_probe(&server->group);
+	probe(server);
 }
 
 static void on_probe_seen(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
@@ -515,7 +532,7 @@ int vb_server_create(struct vb_server **out, int listener, const struct vb_serve
 		return -ENOMEM;
 	server->config = *config;
 	server->listener = listener;
-	server->settle_deadline = VB_TIME_NEVER;
+	server->settle_deadline = server->probe_deadline = VB_TIME_NEVER;
 	server->idle_deadline = vb_clock_now() + config->idle;
 	server->devices.host_seed = vb_host_seed();
 	vb_list_init(&server->client_list);
@@ -590,6 +607,8 @@ void vb_server_run(struct vb_server *server)
 		now = vb_clock_now();
 		vb_cm_service_run(server->cm, now);
 		close_port_if_unused(server);
+		if (now >= server->probe_deadline)
+			probe_again(server);
 		if (now >= server->settle_deadline)
 			settle_if_possible(server, true);
 		/* Whoever connects after this look finds nobody listening, and starts the next daemon. */

@@ -90,8 +90,8 @@ unsigned vb_steering_generate(struct sock_filter *program, const struct vb_steer
 
 	assert(count <= VB_DAEMON_SLOTS);
 	emit(&g, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct vb_daemon_probe, magic));
-	emit(&g, BPF_JMP | BPF_JEQ | BPF_K, 0, 2, VB_DAEMON_PROBE_INDEX);
-	emit(&g, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct vb_daemon_probe, steer));
+	emit(&g, BPF_JMP | BPF_JEQ | BPF_K, 0, 2, VB_DAEMON_PROBE_MAGIC);
+	emit(&g, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct vb_daemon_probe, index));
 	emit(&g, BPF_RET | BPF_A, 0, 0, 0);
 	/* BTH: a reserved byte at 4, the destination QPN at 5. */
 	emit(&g, BPF_LD | BPF_W | BPF_ABS, 0, 0, 4);

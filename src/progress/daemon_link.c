@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * This endpoint's connection to verbenad: a slot at the beginning, news of devices afterwards. When the connection breaks, data
- * goes on, since it never passes through the daemon; the engine thread looks for a new daemon (starting one unless the
- * old was the system's), shows it the slot and the sockets, and tells it which probes it saw so that the daemon learns
- * their order.
+ * goes on, since it never passes through the daemon; a thread of its own looks for a new daemon (starting one unless the
+ * old was the system's) and shows it the slot and the sockets. The engine thread, which meanwhile serves packets, then takes the
+ * connection over and tells the daemon which probes it saw, so that it learns the order of the sockets.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -160,7 +160,7 @@ static bool take_slot(void *context, const struct vb_daemon_message *message, co
 	return true;
 }
 
-static int adopt_slot(struct vb_endpoint *endpoint)
+static int adopt_slot(struct vb_endpoint *endpoint, struct vb_daemon_client *daemon)
 {
 	const int candidates[VB_DAEMON_MAX_FDS] = {
 		endpoint->receive_fd[VB_IPV4], endpoint->receive_fd[VB_IPV6], endpoint->page_fd,
@@ -178,7 +178,7 @@ static int adopt_slot(struct vb_endpoint *endpoint)
 		fds[count++] = candidates[bit];
 		request.slot.descriptors |= 1u << bit;
 	}
-	return vb_daemon_client_request(&endpoint->daemon, &request, fds, count, take_slot, endpoint);
+	return vb_daemon_client_request(daemon, &request, fds, count, take_slot, endpoint);
 }
 
 int vb_daemon_link_open(struct vb_endpoint *endpoint)
@@ -201,15 +201,6 @@ int vb_daemon_link_open(struct vb_endpoint *endpoint)
 	return error;
 }
 
-static void lose_daemon(struct vb_endpoint *endpoint, vb_time pause)
-{
-	bool was_system = endpoint->daemon.is_system;
-
-	vb_daemon_client_close(&endpoint->daemon);
-	endpoint->daemon.is_system = was_system;
-	endpoint->next_try = vb_clock_now() + pause;
-}
-
 void vb_daemon_link_serve(struct vb_endpoint *endpoint)
 {
 	for (;;) {
@@ -222,8 +213,9 @@ void vb_daemon_link_serve(struct vb_endpoint *endpoint)
 			return;
 		if (error != 0) {
 			vb_log(VB_LOG_INFO, "verbenad is gone (%s): looking for another", strerror(-error));
+			vb_daemon_client_close(&endpoint->daemon);
 			endpoint->tries = 0;
-			lose_daemon(endpoint, 0);
+			endpoint->next_try = 0;
 			return;
 		}
 		for (unsigned i = 0; i < count; i++)
@@ -232,34 +224,68 @@ void vb_daemon_link_serve(struct vb_endpoint *endpoint)
 	}
 }
 
-void vb_daemon_link_retry(struct vb_endpoint *endpoint, vb_time now)
+static void *seek_daemon(void *argument)
 {
-	bool was_system = endpoint->daemon.is_system;
-	vb_time pause = FIRST_PAUSE << (endpoint->tries < 12 ? endpoint->tries : 12);
-	int error;
+	struct vb_endpoint *endpoint = argument;
+	/* The engine thread leaves these alone until it has joined us. */
+	bool may_start = !endpoint->daemon.is_system && endpoint->tries < STARTING_TRIES;
+	int error = vb_daemon_client_connect(&endpoint->found, may_start);
 
-	(void)now;
-	if (endpoint->daemon.fd >= 0) {
-		endpoint->next_try = VB_TIME_NEVER;
-		return;
+	if (error == 0) {
+		error = adopt_slot(endpoint, &endpoint->found);
+		if (error != 0)
+			vb_daemon_client_close(&endpoint->found);
 	}
-	error = vb_daemon_client_connect(&endpoint->daemon, !was_system && endpoint->tries < STARTING_TRIES);
+	endpoint->found_error = error;
+	__atomic_store_n(&endpoint->seeker_done, true, __ATOMIC_RELEASE);
+	vb_engine_kick(endpoint);
+	return NULL;
+}
+
+static int join_seeker(struct vb_endpoint *endpoint)
+{
+	pthread_join(endpoint->seeker, NULL);
+	endpoint->seeker_runs = false;
+	__atomic_store_n(&endpoint->seeker_done, false, __ATOMIC_RELAXED);
+	return endpoint->found_error;
+}
+
+static void take_over(struct vb_endpoint *endpoint)
+{
+	vb_time pause = FIRST_PAUSE << (endpoint->tries < 12 ? endpoint->tries : 12);
+	bool was_system = endpoint->daemon.is_system;
+	int error = join_seeker(endpoint);
+
 	endpoint->tries++;
-	if (error != 0) {
-		endpoint->daemon.fd = -1;
-		endpoint->daemon.is_system = was_system;
-	} else {
-		error = adopt_slot(endpoint);
-		if (error == 0)
-			error = watch_devices(endpoint);
+	if (error == 0) {
+		endpoint->daemon = endpoint->found;
+		error = watch_devices(endpoint);
 	}
 	if (error != 0) {
-		lose_daemon(endpoint, pause < LONGEST_PAUSE ? pause : LONGEST_PAUSE);
+		vb_daemon_client_close(&endpoint->daemon);
+		endpoint->daemon.is_system = was_system;
+		endpoint->next_try = vb_clock_now() + (pause < LONGEST_PAUSE ? pause : LONGEST_PAUSE);
 		return;
 	}
 	vb_log(VB_LOG_INFO, "verbenad (pid %u) took slot %u over", endpoint->daemon.pid, endpoint->slot);
 	endpoint->tries = 0;
+}
+
+void vb_daemon_link_retry(struct vb_endpoint *endpoint)
+{
 	endpoint->next_try = VB_TIME_NEVER;
+	if (endpoint->seeker_runs) {
+		if (__atomic_load_n(&endpoint->seeker_done, __ATOMIC_ACQUIRE))
+			take_over(endpoint);
+		return;
+	}
+	if (endpoint->daemon.fd >= 0)
+		return;
+	endpoint->found = (struct vb_daemon_client){.fd = -1};
+	if (pthread_create(&endpoint->seeker, NULL, seek_daemon, endpoint) == 0)
+		endpoint->seeker_runs = true;
+	else
+		endpoint->next_try = vb_clock_now() + LONGEST_PAUSE;
 }
 
 void vb_daemon_link_report_probes(struct vb_endpoint *endpoint)
@@ -267,12 +293,15 @@ void vb_daemon_link_report_probes(struct vb_endpoint *endpoint)
 	uint64_t nonce[VB_KEPT_PROBES];
 	unsigned count;
 
+	/* A daemon that has just adopted us probes before its connection is ours: keep them until then. */
+	if (endpoint->daemon.fd < 0)
+		return;
 	vb_lock_take(&endpoint->progress);
 	count = endpoint->probes;
 	memcpy(nonce, endpoint->probe, count * sizeof(nonce[0]));
 	endpoint->probes = 0;
 	vb_lock_release(&endpoint->progress);
-	for (unsigned i = 0; i < count && endpoint->daemon.fd >= 0; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		struct vb_daemon_message message;
 
 		vb_daemon_message_begin(&message, VB_DAEMON_PROBE_SEEN, 0);
@@ -283,6 +312,8 @@ void vb_daemon_link_report_probes(struct vb_endpoint *endpoint)
 
 void vb_daemon_link_close(struct vb_endpoint *endpoint)
 {
+	if (endpoint->seeker_runs && join_seeker(endpoint) == 0)
+		vb_daemon_client_close(&endpoint->found);
 	vb_daemon_client_close(&endpoint->daemon);
 	free(endpoint->device);
 	endpoint->device = NULL;

@@ -56,6 +56,8 @@ static void abandon_in_child(void)
 	endpoint->abandoned = true;
 	close_descriptors(endpoint);
 	close_if_open(&endpoint->daemon.fd);
+	if (endpoint->seeker_runs)
+		close_if_open(&endpoint->found.fd);
 	for (unsigned f = 0; f < 2; f++)
 		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
 			close_if_open(&endpoint->ports.port[f][i].fd);

@@ -97,6 +97,11 @@ struct vb_endpoint {
 	struct vb_daemon_client daemon;
 	vb_time next_try;
 	unsigned tries;
+	pthread_t seeker;                  /* looks for a new daemon, so that the engine thread need not wait */
+	bool seeker_runs;
+	bool seeker_done;                  /* atomic: `found` and `found_error` are there */
+	struct vb_daemon_client found;
+	int found_error;
 	bool daemon_needed;                /* atomic: somebody wants it back now */
 	struct vb_device_info *device;
 	unsigned devices;
@@ -130,7 +135,7 @@ void vb_engine_kick(struct vb_endpoint *endpoint);
 /* daemon_link.c; but for open, called by the engine thread only. */
 int vb_daemon_link_open(struct vb_endpoint *endpoint);
 void vb_daemon_link_serve(struct vb_endpoint *endpoint);                  /* its socket is readable */
-void vb_daemon_link_retry(struct vb_endpoint *endpoint, vb_time now);     /* next_try has come */
+void vb_daemon_link_retry(struct vb_endpoint *endpoint);                  /* next_try has come, or the seeker is back */
 void vb_daemon_link_report_probes(struct vb_endpoint *endpoint);
 void vb_daemon_link_close(struct vb_endpoint *endpoint);
 

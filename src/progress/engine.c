@@ -252,8 +252,9 @@ static void *run_engine(void *argument)
 		if (items[ITEM_DAEMON].readable)
 			vb_daemon_link_serve(endpoint);
 		now = vb_clock_now();
-		if (now >= endpoint->next_try || __atomic_exchange_n(&endpoint->daemon_needed, false, __ATOMIC_RELAXED))
-			vb_daemon_link_retry(endpoint, now);
+		if (now >= endpoint->next_try || __atomic_load_n(&endpoint->seeker_done, __ATOMIC_ACQUIRE) ||
+		    __atomic_exchange_n(&endpoint->daemon_needed, false, __ATOMIC_RELAXED))
+			vb_daemon_link_retry(endpoint);
 		if (items[ITEM_IPV4].readable || items[ITEM_IPV6].readable || now >= vb_timers_next(&endpoint->timers) ||
 		    __atomic_load_n(&endpoint->active_count, __ATOMIC_SEQ_CST) > 0) {
 			stay_out_of_the_way(endpoint);

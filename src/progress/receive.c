@@ -121,10 +121,10 @@ static bool is_probe(struct vb_endpoint *endpoint, const uint8_t *bytes, size_t 
 {
 	struct vb_daemon_probe probe;
 
-	if (length != sizeof(probe) || bytes[0] != VB_DAEMON_PROBE_INDEX >> 24)
+	if (length != sizeof(probe) || bytes[0] != VB_DAEMON_PROBE_MAGIC >> 24)
 		return false;
 	memcpy(&probe, bytes, sizeof(probe));
-	if (be32_get(probe.magic) != VB_DAEMON_PROBE_INDEX)
+	if (be32_get(probe.magic) != VB_DAEMON_PROBE_MAGIC)
 		return false;
 	if (endpoint->probes < VB_KEPT_PROBES) {
 		endpoint->probe[endpoint->probes++] = be64_get(probe.nonce);

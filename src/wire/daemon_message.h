@@ -155,13 +155,12 @@ struct vb_daemon_page {
 	struct vb_counters counters;
 };
 
-/* A datagram to port 4791 that no RoCE decoder takes: the transport version in its second byte is 15. With `steer` the program
- * in the kernel hands it to the socket with that index; without, bytes 5..7 are read as a QPN like any packet's. */
-#define VB_DAEMON_PROBE_INDEX 0xff0f5601u
-#define VB_DAEMON_PROBE_SLOT 0xff0f5602u
+/* A datagram to port 4791 that no RoCE decoder takes: the transport version in its second byte is 15. The program in the kernel hands
+ * it to the socket whose index it names; the process that receives it reports the nonce. */
+#define VB_DAEMON_PROBE_MAGIC 0xff0f5601u
 struct vb_daemon_probe {
 	struct be32 magic;
-	struct be32 steer;                 /* socket index, or QPN */
+	struct be32 index;
 	struct be64 nonce;
 };
 

@@ -275,7 +275,7 @@ static void list_processes(void)
 {
 	struct vb_daemon_client client;
 	struct vb_daemon_message request;
-	int error = vb_daemon_client_connect(&client, false);
+	int error = vb_daemon_client_connect(&client, true);
 
 	if (error)
 		fail("processes", error);

@@ -144,14 +144,14 @@ static void the_largest_table_fits(void **state)
 static void probes_name_their_index(void **state)
 {
 	const struct vb_steering_entry entry = {7, 3};
-	struct vb_daemon_probe probe = {be32_of(VB_DAEMON_PROBE_INDEX), be32_of(41), be64_of(99)};
+	struct vb_daemon_probe probe = {be32_of(VB_DAEMON_PROBE_MAGIC), be32_of(41), be64_of(99)};
 	unsigned length = vb_steering_generate(program, &entry, 1, 0), steps;
 
 	(void)state;
 	assert_int_equal(interpret(length, (const uint8_t *)&probe, sizeof(probe), &steps), 41);
-	/* One that names a QPN is steered like any packet. */
-	probe.magic = be32_of(VB_DAEMON_PROBE_SLOT);
-	probe.steer = be32_of(7 << 14);
+	/* Anything else is a packet. */
+	probe.magic = be32_of(VB_DAEMON_PROBE_MAGIC + 1);
+	probe.index = be32_of(7 << 14);
 	assert_int_equal(interpret(length, (const uint8_t *)&probe, sizeof(probe), &steps), 3);
 }
 
