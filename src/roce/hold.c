@@ -24,7 +24,9 @@ uint8_t *vb_roce_hold_list(struct vb_qp *qp, struct vb_hold *hold, const struct 
 	if (bytes)
 		return bytes;
 	who.key = element->lkey;
-	return vb_memory_hold(qp->host->memory, &who, element->addr, element->length, hold) ? hold->bytes + offset : NULL;
+	if (!vb_memory_hold(qp->host->memory, &who, element->addr, element->length, hold))
+		return NULL;
+	return hold->bytes + offset;
 }
 
 uint8_t *vb_roce_hold_remote(struct vb_qp *qp, struct vb_hold *hold, const struct vb_roce_range *message,
@@ -42,8 +44,9 @@ uint8_t *vb_roce_hold_remote(struct vb_qp *qp, struct vb_hold *hold, const struc
 	/* Of a message in one packet, the ordinary door is as cheap. */
 	if (bytes || length == message->length || offset > message->length || length > message->length - offset)
 		return bytes;
-	return vb_memory_hold(qp->host->memory, &who, message->address, message->length, hold) ? hold->bytes + offset :
-												  NULL;
+	if (!vb_memory_hold(qp->host->memory, &who, message->address, message->length, hold))
+		return NULL;
+	return hold->bytes + offset;
 }
 
 void vb_roce_hold_end_batch(struct vb_qp *qp)

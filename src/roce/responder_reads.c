@@ -209,14 +209,14 @@ static enum fetched fetch(struct vb_qp *qp, const struct vb_roce_resource *resou
 		.remote = true,
 	};
 	uint64_t address = resource->address + (uint64_t)resource->next * vb_roce_engine(qp)->mtu;
+	struct vb_roce_range whole = {resource->address, resource->rkey, resource->length};
 	bool copy = resource->again || resource->packets == 1;
 	const void *bytes = NULL;
 
 	if (!vb_burst_has_room(out, 1, 0))
 		return FETCH_NEEDS_ROOM;
 	if (!copy)
-		bytes = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->sending,
-					    &(struct vb_roce_range){resource->address, resource->rkey, resource->length},
+		bytes = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->sending, &whole,
 					    (uint32_t)(address - resource->address), length, who.rights);
 	if (!copy && !bytes && !vb_memory_span(qp->host->memory, &who, address, length, &bytes, why))
 		return FETCH_FAILED;

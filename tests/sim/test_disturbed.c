@@ -48,7 +48,8 @@ static void run_mix(const struct disturbance *disturbance, uint64_t seed, enum i
 	sim->network.reorder = disturbance->reorder;
 	sim->network.corruption = disturbance->corruption;
 	while (!done) {
-		done = traffic_step(&there) & traffic_step(&back);
+		done = traffic_step(&there);
+		done = traffic_step(&back) && done;
 		sim_run_to(sim, sim->now + VB_MICROSECONDS(20));
 		if (sim->now > limit || qp_a->state != IBV_QPS_RTS || qp_b->state != IBV_QPS_RTS) {
 			print_message("%s, seed %u, mtu %u, rd_atomic %u: there %u/%u, back %u/%u, states %d %d, %s\n",
