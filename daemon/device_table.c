@@ -69,8 +69,8 @@ static void update_gids(struct vb_daemon_device *device, const struct vb_interfa
 		device->gid_count--;
 }
 
-/* EUI-64 of the MAC address (RFC 4291 appendix A); where there is none, a number made from host and interface, marked as
- * locally administered. */
+/* EUI-64 of the MAC address (RFC 4291 appendix A); where there is none, a number made from host and interface,
+ * marked as locally administered. */
 static uint64_t make_guid(const struct vb_interface *interface, uint64_t host_seed)
 {
 	static const uint8_t none[6];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The devices of this host: made from its network interfaces, with a memory, because an address keeps its GID index as long as
- * it lives: removal leaves a hole, and a new address takes the first hole. Pure: fed with snapshots of the interfaces.
+ * The devices of this host: made from its network interfaces, with a memory, because an address keeps its GID index as
+ * long as it lives: removal leaves a hole, and a new address takes the first hole. Pure: fed with snapshots of the
+ * interfaces.
  */
 #ifndef VB_DAEMON_DEVICE_TABLE_H
 #define VB_DAEMON_DEVICE_TABLE_H

@@ -36,7 +36,8 @@ struct options {
 static void print_help(void)
 {
 	puts("usage: verbenad [OPTION]...\n"
-	     "Registry of RDMA devices, queue pair numbers and UDP port 4791 for the processes of this network namespace.\n"
+	     "Registry of RDMA devices, queue pair numbers and UDP port 4791 for the processes of this network "
+	     "namespace.\n"
 	     "Verbena's libraries start it when they need it; several users need the system's, started by root.\n"
 	     "\n"
 	     "  -s, --system            serve every user, and stay\n"

@@ -92,8 +92,8 @@ static int send_probe(struct vb_port_family *family, bool ipv6, unsigned index)
 	return vb_udp_send_loopback(family->fd[0], ipv6, &probe, sizeof(probe));
 }
 
-/* Wait a little for a probe on a socket that is ours to read. Which of the first `sent` probes came (a late one of those before the
- * last counts too), or -1. What else the socket holds is for QPs that do not exist. */
+/* Wait a little for a probe on a socket that is ours to read. Which of the first `sent` probes came (a late one of
+ * those before the last counts too), or -1. What else the socket holds is for QPs that do not exist. */
 static int arrived_probe(const struct vb_port_family *family, int fd, unsigned sent)
 {
 	vb_time deadline = vb_clock_now() + VB_MICROSECONDS(PROBE_MICROSECONDS);
@@ -111,8 +111,9 @@ static int arrived_probe(const struct vb_port_family *family, int fd, unsigned s
 	return -1;
 }
 
-/* Where in its group is our own socket? When just bound it is the last: the lowest index whose probe reaches it is its own, and the
- * members before it belong to processes of a dead daemon. (An index behind the end is handed out by hash, hence "lowest".) */
+/* Where in its group is our own socket? When just bound it is the last: the lowest index whose probe reaches it is
+ * its own, and the members before it belong to processes of a dead daemon. (An index behind the end is handed out by
+ * hash, hence "lowest".) */
 static void find_own_place(struct vb_port_family *family, bool ipv6)
 {
 	for (unsigned i = 0; i < VB_GROUP_MEMBERS; i++) {
@@ -134,7 +135,8 @@ static void find_own_place(struct vb_port_family *family, bool ipv6)
 	append_member(family, 0);
 }
 
-/* A socket left from a place that was never learnt, so some other has moved without our knowing: learn all places anew. */
+/* A socket left from a place that was never learnt, so some other has moved without our knowing: learn all places
+ * anew. */
 static void relearn(struct vb_port_group *group, unsigned f)
 {
 	struct vb_port_family *family = &group->family[f];
@@ -149,8 +151,8 @@ static void relearn(struct vb_port_group *group, unsigned f)
 static void explain_bind(int error, char *why, size_t room)
 {
 	if (error == -EADDRINUSE)
-		snprintf(why, room, "UDP port %d is taken by another program, by another user's verbenad or by a kernel rxe "
-			 "device (see `rdma link`, `ss -ulnp`)", VB_ROCE_PORT);
+		snprintf(why, room, "UDP port %d is taken by another program, by another user's verbenad or by a "
+			 "kernel rxe device (see `rdma link`, `ss -ulnp`)", VB_ROCE_PORT);
 	else
 		snprintf(why, room, "UDP port %d cannot be opened: %s", VB_ROCE_PORT, strerror(-error));
 }

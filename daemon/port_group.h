@@ -2,12 +2,12 @@
  *
  * Port 4791: the group of sockets that share it, one per slot and IP version, and the steering program over them.
  *
- * The kernel numbers the sockets of a group in the order they joined and moves the last one into the hole when one leaves. The group
- * here mirrors that order and rewrites the program at each change. It keeps a duplicate of every slot's sockets, so that
- * they leave when it says so and not when a process happens to die.
+ * The kernel numbers the sockets of a group in the order they joined and moves the last one into the hole when one
+ * leaves. The group here mirrors that order and rewrites the program at each change. It keeps a duplicate of every
+ * slot's sockets, so that they leave when it says so and not when a process happens to die.
  *
- * A daemon that starts where another one died finds sockets it does not know, still steered by the old program. It learns
- * their order with probes that name an index: the process that sees one says so (vb_port_group_probe_seen).
+ * A daemon that starts where another one died finds sockets it does not know, still steered by the old program. It
+ * learns their order with probes that name an index: the process that sees one says so (vb_port_group_probe_seen).
  * Until all are known or given up (vb_port_group_settle) the program is left alone.
  */
 #ifndef VB_DAEMON_PORT_GROUP_H
@@ -40,8 +40,8 @@ struct vb_port_group {
 };
 
 void vb_port_group_init(struct vb_port_group *group);
-/* Bind the daemon's own sockets. 0 or -errno with a sentence in `why`. Afterwards settled, or vb_port_group_unknown says how
- * many sockets of a dead daemon's processes wait to be adopted. */
+/* Bind the daemon's own sockets. 0 or -errno with a sentence in `why`. Afterwards settled, or vb_port_group_unknown
+ * says how many sockets of a dead daemon's processes wait to be adopted. */
 int vb_port_group_open(struct vb_port_group *group, char *why, size_t room);
 /* Close everything: nobody uses the port any more. */
 void vb_port_group_close(struct vb_port_group *group);
@@ -50,7 +50,8 @@ void vb_port_group_close(struct vb_port_group *group);
 int vb_port_group_add(struct vb_port_group *group, uint32_t *slot, char *why, size_t room);
 void vb_port_group_remove(struct vb_port_group *group, uint32_t slot);
 
-/* Take over a slot with its sockets (-1: none of that family; not consumed, duplicated). 0 or -errno: -EBUSY the slot has an owner,
+/* Take over a slot with its sockets (-1: none of that family; not consumed, duplicated). 0 or -errno: -EBUSY the
+ * slot has an owner,
  * -EINVAL these are no such sockets. */
 int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd[VB_GROUP_FAMILIES]);
 /* A survivor kept our predecessor's own sockets: use them as slot 0, if they are in the group. */

@@ -2,8 +2,8 @@
  *
  * One loop over everything that may become readable, and one function per kind of message.
  *
- * Who may ask: a user's own daemon serves that user and root, the system's serves everybody. Nobody can name another process's
- * objects: a slot belongs to the connection that opened it and goes with it, whichever way the process ends.
+ * Who may ask: a user's own daemon serves that user and root, the system's serves everybody. Nobody can name another
+ * process's objects: a slot belongs to the connection that opened it and goes with it, whichever way the process ends.
  */
 #include "daemon/server.h"
 
@@ -122,8 +122,8 @@ static void watch_own_sockets(struct vb_server *server)
 	server->own_sockets_watched = true;
 }
 
-/* Packets for slot 0 and for slots nobody has. MADs are for the connection manager; nobody answers the rest: to the sender
- * a dead QP is silence. */
+/* Packets for slot 0 and for slots nobody has. MADs are for the connection manager; nobody answers the rest: to the
+ * sender a dead QP is silence. */
 static void drain_own_socket(struct vb_server *server, const struct vb_port_family *family)
 {
 	bool ipv6 = family == &server->group.family[VB_GROUP_IPV6];
@@ -183,8 +183,8 @@ static void probe_again(struct vb_server *server)
 		server->probe_deadline = VB_TIME_NEVER;
 }
 
-/* Processes of the daemon's own user also hold its sockets, so that the group keeps its order if the daemon dies. Others
- * may not: they could read what is meant for the daemon. */
+/* Processes of the daemon's own user also hold its sockets, so that the group keeps its order if the daemon dies.
+ * Others may not: they could read what is meant for the daemon. */
 static void send_slot(struct vb_server *server, struct vb_client *client, uint32_t sequence, bool with_sockets)
 {
 	struct vb_port_family *four = &server->group.family[VB_GROUP_IPV4], *six = &server->group.family[VB_GROUP_IPV6];
@@ -512,8 +512,8 @@ static void accept_client(struct vb_server *server)
 		char owner[96], text[248];
 
 		vb_host_user_name(geteuid(), owner, sizeof(owner));
-		snprintf(text, sizeof(text), "the verbenad that runs here belongs to %s and serves nobody else; for several "
-			 "users start the system's: verbenad --system", owner);
+		snprintf(text, sizeof(text), "the verbenad that runs here belongs to %s and serves nobody else; for "
+			 "several users start the system's: verbenad --system", owner);
 		vb_client_refuse(client, 1, EACCES, text);
 		vb_client_destroy(client);
 		return;

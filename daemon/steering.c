@@ -10,10 +10,11 @@
  *	and one
  *		return otherwise
  *
- * A conditional jump of classic BPF reaches 255 instructions. The tree is laid out left subtree first, so the jump to the right
- * subtree may be longer: then a BPF_JA, which reaches everywhere, stands in between. 1023 entries make some 2,600
- * instructions of the 4,096 that are allowed, and a packet runs through about twenty of them. Where net.core.optmem_max is still
- * 20,480 bytes (kernels before 6.7) the kernel takes some 650 entries and refuses more with ENOMEM.
+ * A conditional jump of classic BPF reaches 255 instructions. The tree is laid out left subtree first, so the jump to
+ * the right subtree may be longer: then a BPF_JA, which reaches everywhere, stands in between. 1023 entries make some
+ * 2,600 instructions of the 4,096 that are allowed, and a packet runs through about twenty of them. Where
+ * net.core.optmem_max is still 20,480 bytes (kernels before 6.7) the kernel takes some 650 entries and refuses more
+ * with ENOMEM.
  *
  * A load beyond the end of a short datagram returns 0, the daemon's index in the fresh group: nobody else is bothered.
  */

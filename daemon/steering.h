@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The program by which the kernel hands a packet for port 4791 to the right process: classic BPF that reads the destination
- * QPN from the BTH, takes its upper ten bits as the slot, and finds the socket's index in the group by binary search.
+ * The program by which the kernel hands a packet for port 4791 to the right process: classic BPF that reads the
+ * destination QPN from the BTH, takes its upper ten bits as the slot, and finds the socket's index in the group by
+ * binary search.
  *
- * Offset 0 is the first byte behind the UDP header. Probes (wire/daemon_message.h) name their index themselves, so that a new
- * daemon can learn the order of sockets that an old one left without changing the program under running traffic.
+ * Offset 0 is the first byte behind the UDP header. Probes (wire/daemon_message.h) name their index themselves, so that
+ * a new daemon can learn the order of sockets that an old one left without changing the program under running traffic.
  */
 #ifndef VB_DAEMON_STEERING_H
 #define VB_DAEMON_STEERING_H
@@ -20,8 +21,8 @@ struct vb_steering_entry {
 	uint16_t index;                    /* in the group */
 };
 
-/* Write the program for `entries` (sorted by slot, at most VB_DAEMON_SLOTS); any other slot goes to index `otherwise`. Returns
- * the number of instructions. */
+/* Write the program for `entries` (sorted by slot, at most VB_DAEMON_SLOTS); any other slot goes to index
+ * `otherwise`. Returns the number of instructions. */
 unsigned vb_steering_generate(struct sock_filter *program, const struct vb_steering_entry *entries, unsigned count,
 			      uint32_t otherwise);
 

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* As socket(2), but always the kernel's, also where a preloaded library makes something else of the name. -1 with errno. */
+/* As socket(2), but always the kernel's, also where a preloaded library makes something else of the name. -1 with
+ * errno. */
 int vb_descriptor_socket(int domain, int type, int protocol);
 void vb_descriptor_close(int fd);
 int vb_descriptor_duplicate(int fd);       /* close-on-exec; descriptor or -errno */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting: an eventfd to wake a sleeper, a wait on a handful of descriptors with a nanosecond deadline, and one on many.
+ * Waiting: an eventfd to wake a sleeper, a wait on a handful of descriptors with a nanosecond deadline, and one on
+ * many.
  *
- * ppoll rather than epoll for the handful: the engine thread waits on four descriptors, must often wait on only some of them (a nap must not be
- * ended by a packet), and wants high-resolution timeouts on every kernel.
+ * ppoll rather than epoll for the handful: the engine thread waits on four descriptors, must often wait on only some of
+ * them (a nap must not be ended by a packet), and wants high-resolution timeouts on every kernel.
  */
 #ifndef VB_IO_EVENT_H
 #define VB_IO_EVENT_H
@@ -21,8 +22,8 @@ struct vb_wait_item {
 	bool readable;                     /* out; true also for hang-up and error: reading tells */
 };
 
-/* Sleep until an item is readable or `deadline` (VB_TIME_NEVER: no end; past: only look). Signals are the caller's matter:
- * an interrupted wait returns with nothing readable. */
+/* Sleep until an item is readable or `deadline` (VB_TIME_NEVER: no end; past: only look). Signals are the caller's
+ * matter: an interrupted wait returns with nothing readable. */
 void vb_wait(struct vb_wait_item *items, unsigned count, vb_time deadline);
 
 /* Many descriptors at once, for the daemon: epoll, level-triggered. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One question, one answer: a netlink socket is opened for each lookup, so no state is shared between threads. Lookups happen
- * once per connection, never per packet.
+ * One question, one answer: a netlink socket is opened for each lookup, so no state is shared between threads. Lookups
+ * happen once per connection, never per packet.
  */
 #include "io/route.h"
 

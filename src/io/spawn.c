@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * posix_spawn(3): safe from threaded programs. The child starts with default signals and an empty mask; verbenad itself closes
- * what it inherits, leaves the session and forks away, so that the host program has no child to wait for.
+ * posix_spawn(3): safe from threaded programs. The child starts with default signals and an empty mask; verbenad itself
+ * closes what it inherits, leaves the session and forks away, so that the host program has no child to wait for.
  */
 #include "io/spawn.h"
 
@@ -22,8 +22,8 @@ extern char **environ;
 
 enum { READY_FD = 3 };
 
-/* Our environment without what is preloaded into this program: a daemon whose sockets are rsockets would wait for itself. NULL: no
- * memory. */
+/* Our environment without what is preloaded into this program: a daemon whose sockets are rsockets would wait for
+ * itself. NULL: no memory. */
 static char **own_environment(void)
 {
 	size_t count = 0, kept = 0;
@@ -118,7 +118,8 @@ int vb_spawn_daemon(const char *path, char *why, size_t room, vb_time deadline)
 			error = -ETIMEDOUT;
 		else if (strcmp(why, "ready") != 0)
 			error = -ECONNREFUSED;
-		/* It has forked away: this is short. The program may reap every child itself, then there is nothing left. */
+		/* It has forked away: this is short. The program may reap every child itself, then there is nothing
+		 * left. */
 		while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
 			;
 	}

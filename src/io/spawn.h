@@ -9,8 +9,8 @@
 
 #include "base/time.h"
 
-/* Run `path`, found next to the library, as a daemon, and wait until it says that it is ready or why not: it writes one line to
- * descriptor 3 ("ready" or the reason) and closes it. 0 or -errno; the reason goes to `why`. */
+/* Run `path`, found next to the library, as a daemon, and wait until it says that it is ready or why not: it writes
+ * one line to descriptor 3 ("ready" or the reason) and closes it. 0 or -errno; the reason goes to `why`. */
 int vb_spawn_daemon(const char *path, char *why, size_t room, vb_time deadline);
 
 /* Directory of the shared object (or program) that holds this code, without a slash at its end. 0 or -errno. */

@@ -95,7 +95,8 @@ int vb_udp_open_receiver(bool ipv6)
 	enlarge_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF);
 	/* Without offload datagrams just come one by one. */
 	try_option(fd, IPPROTO_UDP, UDP_GRO, 1);
-	/* The kernel's rxe sends no UDP checksum, over IPv6 either (RFC 6936 allows it to a tunnel): the ICRC covers the same bytes. */
+	/* The kernel's rxe sends no UDP checksum, over IPv6 either (RFC 6936 allows it to a tunnel): the ICRC covers
+	 * the same bytes. */
 	if (ipv6)
 		try_option(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	/* Only groups this very socket has joined, not every group of the host. */
@@ -189,8 +190,8 @@ int vb_udp_read_mark(int fd, uint16_t *number)
 
 	/* This option counts in instructions, not in bytes. */
 	if (getsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &locked, &length) != 0 || !locked ||
-	    getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, filter, &instructions) != 0 || instructions != MARK_INSTRUCTIONS ||
-	    filter[0].code != (BPF_LD | BPF_IMM) || (filter[0].k & 0xffff0000u) != MARK ||
+	    getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, filter, &instructions) != 0 ||
+	    instructions != MARK_INSTRUCTIONS || filter[0].code != (BPF_LD | BPF_IMM) || (filter[0].k & 0xffff0000u) != MARK ||
 	    filter[1].code != (BPF_RET | BPF_K) || filter[1].k != UINT32_MAX)
 		return -ENOENT;
 	*number = (uint16_t)filter[0].k;

@@ -2,12 +2,13 @@
  *
  * RoCEv2 on UDP sockets.
  *
- * Receivers share port 4791: all bound with SO_REUSEPORT, one group per IP version, in which a BPF program picks the socket
- * (daemon/steering.h). Senders are unconnected sockets with source ports of their own; with path MTU discovery forced their
- * datagrams carry IP identification 0, and the segments of a UDP_SEGMENT send 0, 1, 2, ..., which the ICRC relies on.
+ * Receivers share port 4791: all bound with SO_REUSEPORT, one group per IP version, in which a BPF program picks the
+ * socket (daemon/steering.h). Senders are unconnected sockets with source ports of their own; with path MTU discovery
+ * forced their datagrams carry IP identification 0, and the segments of a UDP_SEGMENT send 0, 1, 2, ..., which the ICRC
+ * relies on.
  *
- * Sending (udp_send.c): a run of a burst is one sendmsg. Receiving (udp_receive.c): a batch of bundles, each one or more
- * datagrams (UDP_GRO) of one flow.
+ * Sending (udp_send.c): a run of a burst is one sendmsg. Receiving (udp_receive.c): a batch of bundles, each one or
+ * more datagrams (UDP_GRO) of one flow.
  */
 #ifndef VB_IO_UDP_H
 #define VB_IO_UDP_H
@@ -21,8 +22,8 @@
 struct sock_filter;
 struct vb_burst;
 
-/* A socket on port 4791, appended to its group; non-blocking. Descriptor or -errno: -EADDRINUSE the port is taken by somebody
- * else, -EAFNOSUPPORT no such IP version here. */
+/* A socket on port 4791, appended to its group; non-blocking. Descriptor or -errno: -EADDRINUSE the port is taken by
+ * somebody else, -EAFNOSUPPORT no such IP version here. */
 int vb_udp_open_receiver(bool ipv6);
 /* Bound to `port` alone. Sends block, for at most a tenth of a second. */
 int vb_udp_open_sender(bool ipv6, uint16_t port);
@@ -32,8 +33,8 @@ bool vb_udp_is_receiver(int fd, bool ipv6);
 /* A number that tells sockets apart, the same through every descriptor of one; 0 if there is none. */
 uint64_t vb_udp_cookie(int fd);
 
-/* Mark the socket for good with a number that every holder can read and none can change. A marked socket cannot be used to change the
- * group's program either. */
+/* Mark the socket for good with a number that every holder can read and none can change. A marked socket cannot be
+ * used to change the group's program either. */
 int vb_udp_mark(int fd, uint16_t number);
 /* 0 or -errno: -ENOENT it has no mark. */
 int vb_udp_read_mark(int fd, uint16_t *number);

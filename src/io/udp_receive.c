@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Receiving: recvmmsg into buffers that each hold the longest bundle the kernel makes, and what came with it (addresses,
- * traffic class, hop limit, segment size) read from the control messages into a path.
+ * Receiving: recvmmsg into buffers that each hold the longest bundle the kernel makes, and what came with it
+ * (addresses, traffic class, hop limit, segment size) read from the control messages into a path.
  */
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sending a run: one sendmsg that gathers headers from the burst and payload from registered memory, with UDP_SEGMENT where
- * the run has several packets. Source address, traffic class and hop limit travel as control messages, because one socket
- * serves every path.
+ * Sending a run: one sendmsg that gathers headers from the burst and payload from registered memory, with UDP_SEGMENT
+ * where the run has several packets. Source address, traffic class and hop limit travel as control messages, because
+ * one socket serves every path.
  *
  * Some routes refuse segmentation (an interface without checksum offload, IPsec: EIO; a path MTU below the segment:
  * EMSGSIZE or EINVAL). Then the packets go one by one; each ICRC is computed anew, for a lone datagram carries

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Abstract SOCK_SEQPACKET Unix sockets: whole messages, descriptors along with them, and the kernel's word on who is at the
- * other end. An abstract name belongs to the network namespace and vanishes with its last socket.
+ * Abstract SOCK_SEQPACKET Unix sockets: whole messages, descriptors along with them, and the kernel's word on who is at
+ * the other end. An abstract name belongs to the network namespace and vanishes with its last socket.
  */
 #ifndef VB_IO_UNIX_SOCKET_H
 #define VB_IO_UNIX_SOCKET_H
@@ -31,8 +31,9 @@ int vb_unix_peer(int fd, struct vb_unix_peer *peer);
 /* 0 or -errno; without `wait`, -EAGAIN when the peer does not read. */
 int vb_unix_send(int fd, const void *bytes, size_t length, const int *fds, unsigned count, bool wait);
 
-/* Length of one message; 0: the peer hung up; -EAGAIN: nothing until the deadline (past: only look); -EMSGSIZE: longer than
- * `room` or with more descriptors than asked for (all closed). Received descriptors are close-on-exec and the caller's. */
+/* Length of one message; 0: the peer hung up; -EAGAIN: nothing until the deadline (past: only look); -EMSGSIZE:
+ * longer than `room` or with more descriptors than asked for (all closed). Received descriptors are close-on-exec
+ * and the caller's. */
 ssize_t vb_unix_receive(int fd, void *bytes, size_t room, int *fds, unsigned most, unsigned *count, vb_time deadline);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See daemon_client.h. verbenad is looked for where our library lies: <dir>/../bin, <dir>, the directory it was configured to be
- * installed in; $VERBENA_DAEMON overrides all, except in set-user-ID programs.
+ * See daemon_client.h. verbenad is looked for where our library lies: <dir>/../bin, <dir>, the directory it was
+ * configured to be installed in; $VERBENA_DAEMON overrides all, except in set-user-ID programs.
  */
 #include "progress/daemon_client.h"
 
@@ -56,8 +56,8 @@ static int start_daemon(void)
 	}
 	if (access(path, X_OK) != 0) {
 		error = -errno;
-		vb_log(VB_LOG_ERROR, "no verbenad runs, and there is none to start at %s: %s (VERBENA_DAEMON may say where)",
-		       path, strerror(-error));
+		vb_log(VB_LOG_ERROR, "no verbenad runs, and there is none to start at %s: %s (VERBENA_DAEMON may say "
+		       "where)", path, strerror(-error));
 		return error;
 	}
 	error = vb_spawn_daemon(path, why, sizeof(why), vb_clock_now() + START_PATIENCE);
@@ -71,8 +71,8 @@ static int refuse_foreign(uid_t uid)
 	char owner[96];
 
 	vb_host_user_name(uid, owner, sizeof(owner));
-	vb_log(VB_LOG_ERROR, "the verbenad that runs here belongs to %s, who could read this program's traffic: not used. "
-	       "For several users let root start the system's: verbenad --system", owner);
+	vb_log(VB_LOG_ERROR, "the verbenad that runs here belongs to %s, who could read this program's traffic: not "
+	       "used. For several users let root start the system's: verbenad --system", owner);
 	return -EACCES;
 }
 
@@ -165,9 +165,10 @@ void vb_daemon_client_close(struct vb_daemon_client *client)
 int vb_daemon_client_receive(struct vb_daemon_client *client, struct vb_daemon_message *message, int *fds,
 			     unsigned *count, vb_time deadline)
 {
-	ssize_t length = vb_unix_receive(client->fd, message, sizeof(*message), fds, VB_DAEMON_MAX_FDS, count, deadline);
+	ssize_t length;
 	int error;
 
+	length = vb_unix_receive(client->fd, message, sizeof(*message), fds, VB_DAEMON_MAX_FDS, count, deadline);
 	if (length == 0)
 		return -ECONNRESET;
 	if (length < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A connection to verbenad: found, or started if need be, checked, greeted. For whoever talks to it: endpoints, device lists, the
- * command line, connection management.
+ * A connection to verbenad: found, or started if need be, checked, greeted. For whoever talks to it: endpoints, device
+ * lists, the command line, connection management.
  *
  * A process trusts only a verbenad run by root, by the account `verbena` or by its own user: whoever runs the daemon
  * decides which packets the process sees.
@@ -24,22 +24,22 @@ struct vb_daemon_client {
 	char version[32];
 };
 
-/* 0 or -errno, with the reason logged: -EACCES another user's daemon, -ECONNREFUSED none (and may_start is not set), -ENOENT no
- * verbenad to start. */
+/* 0 or -errno, with the reason logged: -EACCES another user's daemon, -ECONNREFUSED none (and may_start is not set),
+ * -ENOENT no verbenad to start. */
 int vb_daemon_client_connect(struct vb_daemon_client *client, bool may_start);
 void vb_daemon_client_close(struct vb_daemon_client *client);
 
-/* One checked message. 0 or -errno: -EAGAIN nothing until the deadline, -ECONNRESET the daemon is gone, -EPROTO it talks
- * nonsense. Descriptors: at most VB_DAEMON_MAX_FDS, the caller's. */
+/* One checked message. 0 or -errno: -EAGAIN nothing until the deadline, -ECONNRESET the daemon is gone, -EPROTO it
+ * talks nonsense. Descriptors: at most VB_DAEMON_MAX_FDS, the caller's. */
 int vb_daemon_client_receive(struct vb_daemon_client *client, struct vb_daemon_message *message, int *fds,
 			     unsigned *count, vb_time deadline);
 /* Sends; fills in the sequence number. */
 int vb_daemon_client_send(struct vb_daemon_client *client, struct vb_daemon_message *message, const int *fds,
 			  unsigned count);
 
-/* Send a request and give every message of its answer to `take`, until that returns false or the answer ends (END, or an answer
- * of one message). 0 or -errno; an ERROR answer is logged and becomes its errno. News that come in between are given to
- * `take` too: their sequence is 0. */
+/* Send a request and give every message of its answer to `take`, until that returns false or the answer ends (END,
+ * or an answer of one message). 0 or -errno; an ERROR answer is logged and becomes its errno. News that come in
+ * between are given to `take` too: their sequence is 0. */
 typedef bool vb_daemon_take(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count);
 int vb_daemon_client_request(struct vb_daemon_client *client, struct vb_daemon_message *request, const int *fds,
 			     unsigned count, vb_daemon_take *take, void *context);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * This endpoint's connection to verbenad: a slot at the beginning, news of devices afterwards. When the connection breaks, data
- * goes on, since it never passes through the daemon; a thread of its own looks for a new daemon (starting one unless the
- * old was the system's) and shows it the slot and the sockets. The engine thread, which meanwhile serves packets, then takes the
- * connection over and tells the daemon which probes it saw, so that it learns the order of the sockets.
+ * This endpoint's connection to verbenad: a slot at the beginning, news of devices afterwards. When the connection
+ * breaks, data goes on, since it never passes through the daemon; a thread of its own looks for a new daemon (starting
+ * one unless the old was the system's) and shows it the slot and the sockets. The engine thread, which meanwhile serves
+ * packets, then takes the connection over and tells the daemon which probes it saw, so that it learns the order of the
+ * sockets.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -190,7 +191,8 @@ int vb_daemon_link_open(struct vb_endpoint *endpoint)
 		return error;
 	vb_daemon_message_begin(&request, VB_DAEMON_OPEN_SLOT, 0);
 	error = vb_daemon_client_request(&endpoint->daemon, &request, NULL, 0, take_slot, endpoint);
-	if (error == 0 && (endpoint->slot == 0 || (endpoint->receive_fd[VB_IPV4] < 0 && endpoint->receive_fd[VB_IPV6] < 0)))
+	if (error == 0 && (endpoint->slot == 0 ||
+			   (endpoint->receive_fd[VB_IPV4] < 0 && endpoint->receive_fd[VB_IPV6] < 0)))
 		error = -EPROTO;
 	if (error == 0)
 		error = watch_devices(endpoint);

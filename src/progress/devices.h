@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What devices there are: one per usable network interface. verbenad keeps the table (names, GID indices), everybody else
- * has copies.
+ * What devices there are: one per usable network interface. verbenad keeps the table (names, GID indices), everybody
+ * else has copies.
  */
 #ifndef VB_PROGRESS_DEVICES_H
 #define VB_PROGRESS_DEVICES_H

@@ -2,9 +2,9 @@
  *
  * Opening and closing the process's endpoint, its queue pair numbers, and what publishes a queue pair to packets.
  *
- * After fork the child has copies of the parent's descriptors but no engine thread, and the slot is the parent's: packets must not be
- * read twice. The child therefore closes its copies and abandons the endpoint; a child that wants RDMA opens its own
- * device, and gets a slot of its own.
+ * After fork the child has copies of the parent's descriptors but no engine thread, and the slot is the parent's:
+ * packets must not be read twice. The child therefore closes its copies and abandons the endpoint; a child that wants
+ * RDMA opens its own device, and gets a slot of its own.
  */
 #include "progress/endpoint.h"
 

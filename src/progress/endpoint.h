@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * This process on the network: its slot of port 4791 (handed over by verbenad), its source ports, its queue pairs,
- * its timers, and who runs when. One per process, shared by all its open devices.
+ * This process on the network: its slot of port 4791 (handed over by verbenad), its source ports, its queue pairs, its
+ * timers, and who runs when. One per process, shared by all its open devices.
  *
- * A forked child does not share it: there every call does nothing or fails with -ENODEV; a child opens devices of its own.
+ * A forked child does not share it: there every call does nothing or fails with -ENODEV; a child opens devices of its
+ * own.
  *
  * The polling thread is the adapter: posting transmits inline, polling an empty CQ runs one pass of
  * vb_endpoint_progress. One engine thread sleeps in epoll and takes over only when nobody polls.
@@ -23,8 +24,8 @@ struct vb_cq;
 struct vb_endpoint;
 struct vb_qp;
 
-/* The process's endpoint, opened by the first caller, closed by the last. 0 or -errno (message logged: no daemon, foreign
- * daemon, port taken). */
+/* The process's endpoint, opened by the first caller, closed by the last. 0 or -errno (message logged: no daemon,
+ * foreign daemon, port taken). */
 int vb_endpoint_get(struct vb_endpoint **endpoint);
 void vb_endpoint_put(struct vb_endpoint *endpoint);
 
@@ -45,7 +46,8 @@ uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const uint8_t des
 /* Let the QP's engine send what it may, and arm its timer. Caller holds qp->lock. */
 void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
 
-/* One non-blocking pass: sockets, then timers. Called on an empty CQ. Returns whether anything was done. Caller holds no lock. */
+/* One non-blocking pass: sockets, then timers. Called on an empty CQ. Returns whether anything was done. Caller
+ * holds no lock. */
 bool vb_endpoint_progress(struct vb_endpoint *endpoint);
 /* A poll returned completions: its caller is not spinning. Cheap. */
 void vb_endpoint_polled(struct vb_endpoint *endpoint);
@@ -62,8 +64,8 @@ int vb_endpoint_attach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp,
 int vb_endpoint_detach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],
 				 uint32_t interface_index);
 
-/* Device changes, told from the engine thread (a watcher may not add or remove watchers). `device` is the new description (interface_index says which);
- * gone: the interface vanished. */
+/* Device changes, told from the engine thread (a watcher may not add or remove watchers). `device` is the new
+ * description (interface_index says which); gone: the interface vanished. */
 struct vb_endpoint_watcher {
 	void (*device_changed)(struct vb_endpoint_watcher *watcher, const struct vb_device_info *device, bool gone);
 	struct vb_endpoint_watcher *next;

@@ -10,8 +10,8 @@
  *   engine.c        the thread that works when nobody polls
  *   daemon_link.c   the connection to verbenad, and what happens when it breaks
  *
- * Locks, outermost first: progress, qp->lock, ..., then (innermost, never two at once) table_lock, schedule_lock, the timers', the
- * ports' and watcher_lock. watcher_lock alone is held while calling out, with no other.
+ * Locks, outermost first: progress, qp->lock, ..., then (innermost, never two at once) table_lock, schedule_lock, the
+ * timers', the ports' and watcher_lock. watcher_lock alone is held while calling out, with no other.
  */
 #ifndef VB_PROGRESS_ENDPOINT_PARTS_H
 #define VB_PROGRESS_ENDPOINT_PARTS_H

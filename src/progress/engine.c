@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine thread: sleeps until a socket, a timer, verbenad or somebody in the process wants something, and does what the
- * application's threads do not do themselves.
+ * The engine thread: sleeps until a socket, a timer, verbenad or somebody in the process wants something, and does what
+ * the application's threads do not do themselves.
  *
- * While an application thread spins on an empty CQ it does all the work (vb_endpoint_progress), and a second thread woken by
- * every packet would only be in its way. A spinner is known by its stamp: the time of its last vain poll. When the engine
- * thread is woken and the stamp is fresh, it takes a nap during which sockets do not wake it, and looks again. Naps grow as long as
- * the spinner goes on, up to a millisecond. A nap in which nobody polled and after which packets lie unserved was one too many:
- * naps shrink. After a few of those in a row (a program that spins on its memory and polls now and then, say) there are none for a
- * while, which is twice as long each time.
+ * While an application thread spins on an empty CQ it does all the work (vb_endpoint_progress), and a second thread
+ * woken by every packet would only be in its way. A spinner is known by its stamp: the time of its last vain poll. When
+ * the engine thread is woken and the stamp is fresh, it takes a nap during which sockets do not wake it, and looks
+ * again. Naps grow as long as the spinner goes on, up to a millisecond. A nap in which nobody polled and after which
+ * packets lie unserved was one too many: naps shrink. After a few of those in a row (a program that spins on its memory
+ * and polls now and then, say) there are none for a while, which is twice as long each time.
  *
- * Arming a CQ means that its user is going to sleep: it ends a nap at once, and the stamp does not count until somebody has polled
- * in vain many times since. With nothing to do there is no timeout at all.
+ * Arming a CQ means that its user is going to sleep: it ends a nap at once, and the stamp does not count until somebody
+ * has polled in vain many times since. With nothing to do there is no timeout at all.
  */
 #include <errno.h>
 #include <signal.h>
@@ -97,8 +97,8 @@ void vb_endpoint_polled(struct vb_endpoint *endpoint)
 void vb_endpoint_watch(struct vb_endpoint *endpoint)
 {
 	__atomic_store_n(&endpoint->polls_since_watch, 0, __ATOMIC_RELAXED);
-	/* Sequentially consistent, with the store of `napping` and the load of `watched` in take_nap: one of the two sees the
-	 * other. */
+	/* Sequentially consistent, with the store of `napping` and the load of `watched` in take_nap: one of the two
+	 * sees the other. */
 	__atomic_store_n(&endpoint->watched, true, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&endpoint->napping, __ATOMIC_SEQ_CST))
 		vb_engine_kick(endpoint);
@@ -197,8 +197,8 @@ static bool make_pass(struct vb_endpoint *endpoint, bool *done)
 	return true;
 }
 
-/* Work until there has been nothing to do for a while: where packets come in a stream, the next is a few microseconds away, and
- * falling asleep in between costs its sender the waking. */
+/* Work until there has been nothing to do for a while: where packets come in a stream, the next is a few
+ * microseconds away, and falling asleep in between costs its sender the waking. */
 static void work(struct vb_endpoint *endpoint)
 {
 	vb_time idle_since = 0, now;
@@ -255,8 +255,8 @@ static void *run_engine(void *argument)
 		if (now >= endpoint->next_try || __atomic_load_n(&endpoint->seeker_done, __ATOMIC_ACQUIRE) ||
 		    __atomic_exchange_n(&endpoint->daemon_needed, false, __ATOMIC_RELAXED))
 			vb_daemon_link_retry(endpoint);
-		if (items[ITEM_IPV4].readable || items[ITEM_IPV6].readable || now >= vb_timers_next(&endpoint->timers) ||
-		    __atomic_load_n(&endpoint->active_count, __ATOMIC_SEQ_CST) > 0) {
+		if (items[ITEM_IPV4].readable || items[ITEM_IPV6].readable ||
+		    now >= vb_timers_next(&endpoint->timers) || __atomic_load_n(&endpoint->active_count, __ATOMIC_SEQ_CST) > 0) {
 			stay_out_of_the_way(endpoint);
 			work(endpoint);
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Multicast groups: which queue pairs of this process listen to which group on which interface. The process's receive socket
- * joins a group with the first of them and leaves with the last.
+ * Multicast groups: which queue pairs of this process listen to which group on which interface. The process's receive
+ * socket joins a group with the first of them and leaves with the last.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Receiving, and the pass that everybody who makes progress runs: sockets, then timers, then queue pairs that had more to send.
+ * Receiving, and the pass that everybody who makes progress runs: sockets, then timers, then queue pairs that had more
+ * to send.
  *
- * A packet's way: io/udp_receive -> here -> wire/roce_packet (decode, ICRC) -> the queue pair its QPN names -> roce engine. A QP
- * stays locked for consecutive packets of it, and sends (acknowledgements, more data) once per batch.
+ * A packet's way: io/udp_receive -> here -> wire/roce_packet (decode, ICRC) -> the queue pair its QPN names -> roce
+ * engine. A QP stays locked for consecutive packets of it, and sends (acknowledgements, more data) once per batch.
  */
 #include <string.h>
 
@@ -21,8 +22,8 @@ enum {
 	EXPIRIES_PER_PASS = 256,
 	ACTIVE_PER_PASS = 16,
 	LOOK_AT_UNUSED_FAMILY = 64,        /* every so many passes */
-	/* Within a batch, answer after this much: acknowledging all of a window at once would let the peer run dry, and each
-	 * acknowledgement is a system call. */
+	/* Within a batch, answer after this much: acknowledging all of a window at once would let the peer run dry,
+	 * and each acknowledgement is a system call. */
 	ANSWER_BYTES = 96 * 1024,
 };
 

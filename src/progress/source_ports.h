@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sending sockets: a small pool per IP version, made when first needed, each with a UDP source port of its own in 0xC000 .. 0xFFFF.
+ * Sending sockets: a small pool per IP version, made when first needed, each with a UDP source port of its own in
+ * 0xC000 .. 0xFFFF.
  *
- * A receiver may merge datagrams of one address/port 4-tuple into a bundle that goes where the first one's QPN says. Packets for
- * two processes must therefore not share a 4-tuple: each destination process gets a port of its own as long as there are unused ones.
+ * A receiver may merge datagrams of one address/port 4-tuple into a bundle that goes where the first one's QPN says.
+ * Packets for two processes must therefore not share a 4-tuple: each destination process gets a port of its own as long
+ * as there are unused ones.
  */
 #ifndef VB_PROGRESS_SOURCE_PORTS_H
 #define VB_PROGRESS_SOURCE_PORTS_H
@@ -28,7 +30,8 @@ struct vb_source_ports {
 void vb_source_ports_init(struct vb_source_ports *ports);
 void vb_source_ports_fini(struct vb_source_ports *ports);
 
-/* The port for packets to that process (GID and slot of the QPN), the same for each call; 0: no socket could be made. */
+/* The port for packets to that process (GID and slot of the QPN), the same for each call; 0: no socket could be
+ * made. */
 uint16_t vb_source_ports_choose(struct vb_source_ports *ports, bool ipv6, const uint8_t gid[16], uint32_t slot,
 				uint32_t flow_label);
 /* The socket bound to the port, or -1 if it is none of ours. */

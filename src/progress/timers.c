@@ -113,8 +113,8 @@ bool vb_timers_arm(struct vb_timers *timers, struct vb_qp *qp, vb_time when)
 	struct vb_timer_entry entry = {when, qp};
 	bool wake;
 
-	/* Fires early enough already. A firing that races with this asks the engine afterwards, under qp->lock, which the
-	 * caller holds. */
+	/* Fires early enough already. A firing that races with this asks the engine afterwards, under qp->lock,
+	 * which the caller holds. */
 	if (when >= __atomic_load_n(&qp->timer_armed, __ATOMIC_RELAXED))
 		return false;
 	pthread_mutex_lock(&timers->lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sending: let the engine fill a burst, hand each of its runs to the socket its path names, until the engine has nothing more or
- * has had its share; then see to its timer. Runs in whichever thread made the engine ready: posting, polling or
- * the engine thread.
+ * Sending: let the engine fill a burst, hand each of its runs to the socket its path names, until the engine has
+ * nothing more or has had its share; then see to its timer. Runs in whichever thread made the engine ready: posting,
+ * polling or the engine thread.
  */
 #include <errno.h>
 #include <stdlib.h>

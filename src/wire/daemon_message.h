@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a process and verbenad say to each other: one message per datagram of a SOCK_SEQPACKET Unix socket whose abstract
- * name belongs to the network namespace, so that one name serves every "host". Fixed layouts, host byte order (both
- * ends are on this machine), the same for 32- and 64-bit programs.
+ * What a process and verbenad say to each other: one message per datagram of a SOCK_SEQPACKET Unix socket whose
+ * abstract name belongs to the network namespace, so that one name serves every "host". Fixed layouts, host byte order
+ * (both ends are on this machine), the same for 32- and 64-bit programs.
  *
  * A message begins with its type: those below 0x100 are described here, those from 0x100 on are about connections
  * (wire/cm_command.h). Each side takes the other for hostile: a message is copied out and checked wholly
@@ -155,8 +155,8 @@ struct vb_daemon_page {
 	struct vb_counters counters;
 };
 
-/* A datagram to port 4791 that no RoCE decoder takes: the transport version in its second byte is 15. The program in the kernel hands
- * it to the socket whose index it names; the process that receives it reports the nonce. */
+/* A datagram to port 4791 that no RoCE decoder takes: the transport version in its second byte is 15. The program in
+ * the kernel hands it to the socket whose index it names; the process that receives it reports the nonce. */
 #define VB_DAEMON_PROBE_MAGIC 0xff0f5601u
 struct vb_daemon_probe {
 	struct be32 magic;
@@ -194,7 +194,8 @@ void vb_daemon_message_begin(struct vb_daemon_message *message, enum vb_daemon_t
 /* Set a DEVICE message's body, and its length with it. */
 void vb_daemon_message_set_device(struct vb_daemon_message *message, const struct vb_daemon_device *device);
 
-/* Is this a message that `sender` may send, with that many descriptors? 0, -EPROTONOSUPPORT (another version of the protocol) or
+/* Is this a message that `sender` may send, with that many descriptors? 0, -EPROTONOSUPPORT (another version of the
+ * protocol) or
  * -EPROTO. After 0 every field is in its range and every string ends. Types of wire/cm_command.h are not for this. */
 int vb_daemon_message_check(const void *bytes, size_t length, unsigned descriptors, enum vb_daemon_sender sender);
 

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * A process with an endpoint and some RC queue pairs, told on standard input what to do: the tests' hands on the progress room, below
- * libibverbs. It sleeps on an eventfd raised by an armed CQ, so that every message also tests a wake-up.
+ * A process with an endpoint and some RC queue pairs, told on standard input what to do: the tests' hands on the
+ * progress room, below libibverbs. It sleeps on an eventfd raised by an armed CQ, so that every message also tests a
+ * wake-up.
  *
  *	peer [-n QUEUE_PAIRS] [-a ADDRESS] [-s]
  *	ready SLOT QPN...
  *	connect I QPN      queue pair I to the one with that number at ADDRESS; "connected I"
  *	serve I COUNT      begin COUNT round trips on it; "done I COUNT MICROSECONDS"
  *	spin MS            poll without sleeping for so long; "spun"
- *	counters           "counters sent received unknown icrc errors"
+ *	counters           "counters SENT RECEIVED SEND_ERRORS"
  *	processes          "process PID UID SLOT QUEUE_PAIRS" for each that verbenad knows, "processes COUNT"
  *	fork               a child that does nothing but live until its standard input ends; "forked PID"
  *	quit               close everything
  *
  * News of devices come at any time: "device NAME STATE GIDS" or "gone NAME".
- * Anything received is sent back unless it completes a round trip of ours. -s opens the endpoint twice in succession, first.
+ * Anything received is sent back unless it completes a round trip of ours. -s opens the endpoint twice, one after the
+ * other.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -265,7 +267,8 @@ static bool print_process(void *context, const struct vb_daemon_message *m, cons
 	(void)fds;
 	(void)count;
 	if (m->header.type == VB_DAEMON_PROCESS)
-		printf("process %u %u %u %u\n", m->process.pid, m->process.uid, m->process.slot, m->process.queue_pairs);
+		printf("process %u %u %u %u\n", m->process.pid, m->process.uid, m->process.slot,
+		       m->process.queue_pairs);
 	else if (m->header.type == VB_DAEMON_END)
 		printf("processes %u\n", m->end.count);
 	return true;

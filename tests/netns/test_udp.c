@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * UDP sockets as RoCEv2 uses them, on the loopback of a network namespace of our own: runs and bundles, what a packet tells about
- * itself, the way out when the kernel refuses segmentation, groups of sockets on port 4791 and the steering program in them. Some of
- * these are facts about the kernel that the design stands on.
+ * UDP sockets as RoCEv2 uses them, on the loopback of a network namespace of our own: runs and bundles, what a packet
+ * tells about itself, the way out when the kernel refuses segmentation, groups of sockets on port 4791 and the steering
+ * program in them. Some of these are facts about the kernel that the design stands on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -231,7 +231,8 @@ static void the_kernel_steers(void **state)
 			assert_true(vb_udp_is_receiver(fd[i], ipv6));
 			assert_false(vb_udp_is_receiver(fd[i], !ipv6));
 		}
-		assert_int_equal(vb_udp_attach_program(fd[0], program, vb_steering_generate(program, entries, 3, 0)), 0);
+		assert_int_equal(vb_udp_attach_program(fd[0], program,
+						       vb_steering_generate(program, entries, 3, 0)), 0);
 		assert_int_equal(who_gets_qpn(fd, 5, ipv6, 3 << 14 | 77), 1);
 		assert_int_equal(who_gets_qpn(fd, 5, ipv6, 500 << 14), 2);
 		assert_int_equal(who_gets_qpn(fd, 5, ipv6, 0xffffff), 3);

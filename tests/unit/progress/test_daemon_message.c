@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What passes for a message between process and daemon. The table is typed again here; every single-bit change of a good message and
- * random bytes must never make the check read outside or let a bad field through.
+ * What passes for a message between process and daemon. The table is typed again here; every single-bit change of a
+ * good message and random bytes must never make the check read outside or let a bad field through.
  */
 #include <setjmp.h>
 #include <stdarg.h>

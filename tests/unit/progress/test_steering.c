@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The steering program, run by an interpreter of the few classic BPF instructions it may use: every slot goes where the table says, for
- * tables of every size, with holes, and nothing jumps outside.
+ * The steering program, run by an interpreter of the few classic BPF instructions it may use: every slot goes where the
+ * table says, for tables of every size, with holes, and nothing jumps outside.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,7 +80,8 @@ static void make_packet(uint8_t packet[16], uint32_t qpn)
 }
 
 /* Every slot, with the lowest and the highest QPN of it. */
-static void check_all_slots(unsigned length, const struct vb_steering_entry *entries, unsigned count, uint32_t otherwise)
+static void check_all_slots(unsigned length, const struct vb_steering_entry *entries, unsigned count,
+			    uint32_t otherwise)
 {
 	uint32_t expected[VB_DAEMON_SLOTS];
 	unsigned worst = 0;
