@@ -10,7 +10,8 @@
 
 #include "verbs/context.h"
 
-/* Programs written for one subnet leave hop_limit at 0 or 1, and adapters put what the host's routes say in its place. */
+/* Programs written for one subnet leave hop_limit at 0 or 1, and adapters put what the host's routes say in its
+ * place. */
 enum { DEFAULT_HOP_LIMIT = 64 };
 
 void vb_multicast_normalize(uint8_t gid[16])
@@ -44,7 +45,8 @@ int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *at
 
 	memcpy(found.destination, attr->grh.dgid.raw, sizeof(found.destination));
 	vb_multicast_normalize(found.destination);
-	if (memcmp(found.source, nobody, sizeof(nobody)) == 0 || memcmp(found.destination, nobody, sizeof(nobody)) == 0 ||
+	if (memcmp(found.source, nobody, sizeof(nobody)) == 0 ||
+	    memcmp(found.destination, nobody, sizeof(nobody)) == 0 ||
 	    vb_gid_is_ipv4(found.source) != vb_gid_is_ipv4(found.destination))
 		return -EINVAL;
 	found.traffic_class = attr->grh.traffic_class;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ibv_advise_mr: prefetching on-demand memory. Nothing is pinned and there is no device page table, so prefetching is bringing
- * the pages in; NO_FAULT asks to use only what is already there, which is always so.
+ * ibv_advise_mr: prefetching on-demand memory. Nothing is pinned and there is no device page table, so prefetching is
+ * bringing the pages in; NO_FAULT asks to use only what is already there, which is always so.
  */
 #include <errno.h>
 
@@ -9,7 +9,8 @@
 #include "verbs/operations.h"
 
 /* One element, with the errors of ibv_advise_mr(3). */
-static int advise(struct vb_session *session, struct vb_pd *pd, enum ibv_advise_mr_advice advice, const struct ibv_sge *sge)
+static int advise(struct vb_session *session, struct vb_pd *pd, enum ibv_advise_mr_advice advice,
+		  const struct ibv_sge *sge)
 {
 	struct vb_region_info info;
 	uint64_t offset;

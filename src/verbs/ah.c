@@ -71,8 +71,8 @@ static void map_ipv4(uint8_t gid[16], uint32_t network_order)
 	memcpy(gid + 12, &network_order, 4);
 }
 
-/* The version nibble of the IPv6 place decides: for IPv4 those bytes are not written as a header, so the IPv4 place must also look
- * like one. */
+/* The version nibble of the IPv6 place decides: for IPv4 those bytes are not written as a header, so the IPv4
+ * place must also look like one. */
 static int read_grh(const struct ibv_grh *grh, struct addresses *found)
 {
 	const uint8_t *bytes = (const uint8_t *)grh;
@@ -98,7 +98,8 @@ static int read_grh(const struct ibv_grh *grh, struct addresses *found)
 	return 0;
 }
 
-/* Our own address the datagram came to; for a multicast group, one of the same family and, if possible, of its scope. */
+/* Our own address the datagram came to; for a multicast group, one of the same family and, if possible, of its
+ * scope. */
 static int find_source_index(const struct vb_device_info *info, const uint8_t destination[16])
 {
 	static const uint8_t hole[16];
@@ -145,7 +146,8 @@ not_addressable:
 	return -1;
 }
 
-VB_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num)
+VB_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+					       uint8_t port_num)
 {
 	struct ibv_ah_attr attr;
 

@@ -34,8 +34,8 @@ VB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 	return &channel->base;
 }
 
-/* ibv_create_comp_channel(3): destruction fails while any CQ is still associated. refcnt is public: the header counts it
- * under context->mutex. */
+/* ibv_create_comp_channel(3): destruction fails while any CQ is still associated. refcnt is public: the header
+ * counts it under context->mutex. */
 VB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
 	struct ibv_context *context;

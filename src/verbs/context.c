@@ -2,9 +2,9 @@
  *
  * Opening, importing and closing a device.
  *
- * cmd_fd is a memory file that says which device and session it stands for. Passed to another process
- * (or duplicated) it can be imported: in the same process the import shares the session, so that PDs, regions and device
- * memory can be imported by handle; in another it opens the same device, and handles of the first process name nothing there.
+ * cmd_fd is a memory file that says which device and session it stands for. Passed to another process (or duplicated)
+ * it can be imported: in the same process the import shares the session, so that PDs, regions and device memory can
+ * be imported by handle; in another it opens the same device, and handles of the first process name nothing there.
  */
 #include "verbs/context.h"
 
@@ -44,7 +44,8 @@ static int write_identity(const struct vb_context *context)
 	return error;
 }
 
-/* The listing a device came from may be old. The watcher is in place already: if it has spoken meanwhile, it knows better. */
+/* The listing a device came from may be old. The watcher is in place already: if it has spoken meanwhile, it knows
+ * better. */
 static int refresh_info(struct vb_context *context)
 {
 	struct vb_device_info *infos;

@@ -76,7 +76,8 @@ VB_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 }
 VB_EXPORT_COMPAT(ibv_resize_cq);
 
-/* ibv_destroy_cq(3): EBUSY while a queue pair uses it; otherwise waits for all events that were read to be acknowledged. */
+/* ibv_destroy_cq(3): EBUSY while a queue pair uses it; otherwise waits for all events that were read to be
+ * acknowledged. */
 VB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 {
 	struct vb_completion_queue *own = vb_completion_queue_of(cq);

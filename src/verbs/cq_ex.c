@@ -2,8 +2,9 @@
  *
  * Extended completion queues: one completion at a time, read field by field.
  *
- * Between start_poll and end_poll programs post work, which may complete at once, on this very CQ: so the
- * completion being read is taken out as a copy, and what keeps two readers apart is a mutex of their own, outside all queue locks.
+ * Between start_poll and end_poll programs post work, which may complete at once, on this very CQ: so the completion
+ * being read is taken out as a copy, and what keeps two readers apart is a mutex of their own, outside all queue
+ * locks.
  */
 #include <errno.h>
 #include <time.h>
@@ -118,7 +119,8 @@ struct ibv_cq_ex *vb_verbs_create_cq_ex(struct ibv_context *context, struct ibv_
 		return vb_fail_null(-EOPNOTSUPP);
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
 		parent = attr->parent_domain;
-		if (parent == NULL || !vb_same_session(context, parent->context) || vb_domain_of(parent)->parent_of == NULL)
+		if (parent == NULL || !vb_same_session(context, parent->context) ||
+		    vb_domain_of(parent)->parent_of == NULL)
 			return vb_fail_null(-EINVAL);
 	}
 	cq = vb_completion_queue_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);

@@ -2,8 +2,8 @@
  *
  * The list of devices and what can be said of one without opening it.
  *
- * verbenad keeps the table; a listing is a copy. A device is counted: by the list it stands in and by every context opened
- * on it, because programs free the list first and go on using context->device.
+ * verbenad keeps the table; a listing is a copy. A device is counted: by the list it stands in and by every context
+ * opened on it, because programs free the list first and go on using context->device.
  */
 #include <arpa/inet.h>
 #include <endian.h>

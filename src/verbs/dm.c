@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Device memory. There is no device: the memory is a shared memory file, outside the heap, reached by the application only
- * through the copy calls and through keys, as on an adapter.
+ * Device memory. There is no device: the memory is a shared memory file, outside the heap, reached by the application
+ * only through the copy calls and through keys, as on an adapter.
  */
 #include <errno.h>
 #include <stdlib.h>

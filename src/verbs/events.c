@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Asynchronous events. What happened to an object is noted with the object's own lock held, so adding only takes
- * the queue's lock, which is the innermost. Reading counts the event as reported to its object; acknowledging counts it as
- * completed; destroying waits until both agree (ibv_get_async_event(3)).
+ * Asynchronous events. What happened to an object is noted with the object's own lock held, so adding only takes the
+ * queue's lock, which is the innermost. Reading counts the event as reported to its object; acknowledging counts it
+ * as completed; destroying waits until both agree (ibv_get_async_event(3)).
  */
 #include "verbs/events.h"
 

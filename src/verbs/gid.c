@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * GID and P_Key tables. All GIDs are RoCE v2; an index keeps its GID while the address lives, so the table may have holes.
+ * GID and P_Key tables. All GIDs are RoCE v2; an index keeps its GID while the address lives, so the table may have
+ * holes.
  */
 #include <arpa/inet.h>
 #include <errno.h>

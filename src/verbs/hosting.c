@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the queues of a session ask of libibverbs: where events go, where addresses come from. Called with queue locks held;
- * everything here only notes and wakes.
+ * What the queues of a session ask of libibverbs: where events go, where addresses come from. Called with queue locks
+ * held; everything here only notes and wakes.
  */
 #include "verbs/channel.h"
 #include "verbs/context.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Registration on an adapter pins pages, which fails with EFAULT for memory that is not there. Nothing is pinned here,
- * but a region that cannot be read (or written, where it may be) must be refused now: later, an arriving
- * packet would run into it.
+ * Registration on an adapter pins pages, which fails with EFAULT for memory that is not there. Nothing is pinned
+ * here, but a region that cannot be read (or written, where it may be) must be refused now: later, an arriving packet
+ * would run into it.
  *
- * Small ranges are brought in (MADV_POPULATE_*), which is at once the check and what pinning would have done. Large ones may be
- * sparse reservations of which only a part will ever be used: their mappings are looked up instead, so that they cost nothing.
+ * Small ranges are brought in (MADV_POPULATE_*), which is at once the check and what pinning would have done. Large
+ * ones may be sparse reservations of which only a part will ever be used: their mappings are looked up instead, so
+ * that they cost nothing.
  */
 #include "verbs/memory_check.h"
 
@@ -82,7 +83,7 @@ int vb_memory_range_check(uint64_t start, size_t length, bool writable)
 		case -EHWPOISON:
 			return -EFAULT;
 		default:
-			break;   /* EINVAL: an old kernel, a special mapping, or not allowed: the list of mappings tells */
+			break;   /* EINVAL: an old kernel, a special mapping, or not allowed: the mappings tell */
 		}
 	}
 	return look_up_mappings(start, end, writable);

@@ -16,7 +16,8 @@
 #include "verbs/memory_check.h"
 #include "verbs/operations.h"
 
-static struct vb_memory_region *allocate(struct ibv_pd *pd, enum vb_region_backing backing, void *address, size_t length)
+static struct vb_memory_region *allocate(struct ibv_pd *pd, enum vb_region_backing backing, void *address,
+					 size_t length)
 {
 	struct vb_memory_region *region = calloc(1, sizeof(*region));
 
@@ -186,8 +187,8 @@ struct ibv_mr *vb_verbs_alloc_null_mr(struct ibv_pd *pd)
 	return region == NULL ? NULL : &region->base;
 }
 
-/* Every check is made before anything changes, so that on any error the old region stands: always ERR_INPUT, never one of
- * the codes that say the region is lost. */
+/* Every check is made before anything changes, so that on any error the old region stands: always ERR_INPUT, never
+ * one of the codes that say the region is lost. */
 static int rereg_refused(int error)
 {
 	errno = error;

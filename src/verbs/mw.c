@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory windows: type 1, bound by ibv_bind_mw, and type 2, bound by work requests. Both binds are executed in order with the
- * other work of the queue pair.
+ * Memory windows: type 1, bound by ibv_bind_mw, and type 2, bound by work requests. Both binds are executed in order
+ * with the other work of the queue pair.
  */
 #include <errno.h>
 #include <stdlib.h>

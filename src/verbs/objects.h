@@ -35,8 +35,8 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/* Providers read fields of their own private structure right behind the public one (libmlx5: 8 bytes at its end), to see
- * whether a device is theirs: they must find zeros. */
+/* Providers read fields of their own private structure right behind the public one (libmlx5: 8 bytes at its end),
+ * to see whether a device is theirs: they must find zeros. */
 struct vb_device {
 	struct ibv_device base;
 	uint64_t nobody_elses[32];
@@ -188,15 +188,24 @@ static inline struct vb_context *vb_context_of(struct ibv_context *context)
 	return vb_container_of(context, struct vb_context, public.context);
 }
 
-static inline struct vb_device *vb_device_of(struct ibv_device *device) { return (struct vb_device *)(void *)device; }
-static inline struct vb_protection_domain *vb_domain_of(struct ibv_pd *pd) { return (struct vb_protection_domain *)(void *)pd; }
-static inline struct vb_channel *vb_channel_of(struct ibv_comp_channel *channel) { return (struct vb_channel *)(void *)channel; }
-static inline struct vb_completion_queue *vb_completion_queue_of(struct ibv_cq *cq) { return (struct vb_completion_queue *)(void *)cq; }
-static inline struct vb_shared_receive_queue *vb_shared_receive_queue_of(struct ibv_srq *srq) { return (struct vb_shared_receive_queue *)(void *)srq; }
-static inline struct vb_queue_pair *vb_queue_pair_of(struct ibv_qp *qp) { return (struct vb_queue_pair *)(void *)qp; }
-static inline struct vb_address_handle *vb_address_handle_of(struct ibv_ah *ah) { return (struct vb_address_handle *)(void *)ah; }
-static inline struct vb_device_memory *vb_device_memory_of(struct ibv_dm *dm) { return (struct vb_device_memory *)(void *)dm; }
-static inline struct vb_memory_region *vb_memory_region_of(struct ibv_mr *mr) { return (struct vb_memory_region *)(void *)mr; }
+/* From what the application holds to what is ours: the same address. */
+#define VB_OWN(function, type, member, public)                                                                 \
+	_Static_assert(offsetof(struct type, member) == 0, #type " does not begin with the public object");    \
+	static inline struct type *function(struct public *object)                                             \
+	{                                                                                                      \
+		return (struct type *)(void *)object;                                                          \
+	}
+VB_OWN(vb_device_of, vb_device, base, ibv_device)
+VB_OWN(vb_domain_of, vb_protection_domain, base, ibv_pd)
+VB_OWN(vb_thread_domain_of, vb_thread_domain, base, ibv_td)
+VB_OWN(vb_channel_of, vb_channel, base, ibv_comp_channel)
+VB_OWN(vb_completion_queue_of, vb_completion_queue, base, ibv_cq)
+VB_OWN(vb_shared_receive_queue_of, vb_shared_receive_queue, base, ibv_srq)
+VB_OWN(vb_queue_pair_of, vb_queue_pair, base, ibv_qp)
+VB_OWN(vb_address_handle_of, vb_address_handle, base, ibv_ah)
+VB_OWN(vb_device_memory_of, vb_device_memory, base, ibv_dm)
+VB_OWN(vb_memory_region_of, vb_memory_region, base, ibv_mr)
+#undef VB_OWN
 
 /* Do two contexts name the same device session, so that their objects may be mixed? */
 static inline bool vb_same_session(struct ibv_context *a, struct ibv_context *b)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tables of operations in a context. The headers' inline verbs answer EOPNOTSUPP by themselves where an extended slot is
- * NULL; slots they call without looking are filled with functions that say so, and so are the slots of 1.0, which only binaries
- * that peek into the table would call.
+ * The tables of operations in a context. The headers' inline verbs answer EOPNOTSUPP by themselves where an extended
+ * slot is NULL; slots they call without looking are filled with functions that say so, and so are the slots of 1.0,
+ * which only binaries that peek into the table would call.
  */
 #include "verbs/operations.h"
 

@@ -144,7 +144,7 @@ struct ibv_td *vb_verbs_alloc_td(struct ibv_context *context, struct ibv_td_init
 
 int vb_verbs_dealloc_td(struct ibv_td *td)
 {
-	struct vb_thread_domain *own = (struct vb_thread_domain *)(void *)td;
+	struct vb_thread_domain *own = vb_thread_domain_of(td);
 	struct ibv_context *context = td->context;
 
 	if (vb_count_read(&own->users) > 0)
@@ -176,7 +176,7 @@ struct ibv_pd *vb_verbs_alloc_parent_domain(struct ibv_context *context, struct 
 	domain->parent_of = parent;
 	vb_count_up(&parent->users);
 	if (attr->td != NULL) {
-		domain->thread_domain = (struct vb_thread_domain *)(void *)attr->td;
+		domain->thread_domain = vb_thread_domain_of(attr->td);
 		vb_count_up(&domain->thread_domain->users);
 	}
 	return &domain->base;

@@ -4,15 +4,16 @@
  */
 #include "verbs/operations.h"
 
-/* An address handle leads to a host, its datagrams to the processes there: whose packets must not share a source port is only known
- * from each request's QPN. Caller holds qp->lock. */
+/* An address handle leads to a host, its datagrams to the processes there: whose packets must not share a source
+ * port is only known from each request's QPN. Caller holds qp->lock. */
 static void choose_source_ports(struct vb_endpoint *endpoint, struct vb_qp *qp, uint32_t first)
 {
 	for (uint32_t i = first; i != qp->send.head; i++) {
 		struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, i);
+		struct vb_path *path = &wqe->datagram.path;
 
-		wqe->datagram.path.source_port = vb_endpoint_source_port(endpoint, wqe->datagram.path.destination,
-									 wqe->datagram.qpn, wqe->datagram.path.flow_label);
+		path->source_port = vb_endpoint_source_port(endpoint, path->destination, wqe->datagram.qpn,
+							    path->flow_label);
 	}
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The IBVERBS_PRIVATE_ node: what rdma-core's own provider libraries call. Programs link some of those (perftest: libmlx5,
- * libefa), and the loader insists on every name. No provider drives a device here: they register in vain, and
- * everything else they could call says ENOSYS.
+ * The IBVERBS_PRIVATE_ node: what rdma-core's own provider libraries call. Programs link some of those (perftest:
+ * libmlx5, libefa), and the loader insists on every name. No provider drives a device here: they register in vain,
+ * and everything else they could call says ENOSYS.
  */
 #include "verbs/private.h"
 

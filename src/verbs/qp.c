@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Queue pairs: creating, changing, asking, destroying. The rules of states and attributes are in queue/; here addresses are
- * resolved, numbers are reserved, and the public object is kept in step.
+ * Queue pairs: creating, changing, asking, destroying. The rules of states and attributes are in queue/; here
+ * addresses are resolved, numbers are reserved, and the public object is kept in step.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -128,13 +128,15 @@ VB_EXPORT_COMPAT(ibv_create_qp);
 
 struct ibv_qp *vb_verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	const uint32_t supported = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint32_t supported = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
 	unsigned create_flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
 
 	if ((attr->comp_mask & ~supported) != 0 || (create_flags & ~(unsigned)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0)
 		return vb_fail_null(-EOPNOTSUPP);
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL || !vb_same_session(context, attr->pd->context))
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL ||
+	    !vb_same_session(context, attr->pd->context))
 		return vb_fail_null(-EINVAL);
 	return create(attr->pd, attr, create_flags, extended, attr->send_ops_flags);
 }
@@ -178,7 +180,8 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 }
 VB_EXPORT_COMPAT(ibv_modify_qp);
 
-VB_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr)
+VB_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+			   struct ibv_qp_init_attr *init_attr)
 {
 	struct ibv_qp_init_attr ignored;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ibv_wr_* builders (ibv_wr_post(3)). wr_start takes the queue pair's lock, each operation reserves a place in the send queue and
- * the setters fill it; wr_complete checks the last one, commits all and lets them go out; any error on the way is kept
- * and makes wr_complete abort the whole list.
+ * The ibv_wr_* builders (ibv_wr_post(3)). wr_start takes the queue pair's lock, each operation reserves a place in
+ * the send queue and the setters fill it; wr_complete checks the last one, commits all and lets them go out; any
+ * error on the way is kept and makes wr_complete abort the whole list.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,7 +22,8 @@ static void keep_error(struct vb_queue_pair *qp, int error)
 		qp->build_error = error;
 }
 
-/* An operation is whole when the next begins or the list ends. A datagram whose address was never set has no hop limit. */
+/* An operation is whole when the next begins or the list ends. A datagram whose address was never set has no hop
+ * limit. */
 static void finish_current(struct vb_queue_pair *qp)
 {
 	if (qp->building != NULL && qp->base.qp_type == IBV_QPT_UD && qp->building->datagram.path.hop_limit == 0)
@@ -159,7 +160,8 @@ static void begin_atomic(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode, uint32
 	wqe->atomic.swap = swap;
 }
 
-static void wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t compare, uint64_t swap)
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t compare,
+			      uint64_t swap)
 {
 	begin_atomic(qp, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap);
 }

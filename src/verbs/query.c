@@ -118,7 +118,8 @@ int vb_verbs_query_rt_values(struct ibv_context *context, struct ibv_values_ex *
 }
 
 /* Widths: 1 = 1x, 2 = 4x. Speeds: 1 = 2.5, 2 = 5, 4 = 10, 8 = 10.3125, 16 = 14.0625, 32 = 25.78125, 64 = 53.125,
- * 128 = 106.25 Gb/s per lane (IBA 14.2.5.6). The first row that is fast enough; unknown (loopback) counts as 10 Gb/s. */
+ * 128 = 106.25 Gb/s per lane (IBA 14.2.5.6). The first row that is fast enough; unknown (loopback) counts as 10
+ * Gb/s. */
 static void fill_speed(struct ibv_port_attr *attr, uint32_t mbps)
 {
 	static const struct { uint32_t mbps; uint8_t width, speed; } rows[] = {

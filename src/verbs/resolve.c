@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ibv_resolve_eth_l2_from_gid: which Ethernet address stands behind a GID. The kernel does this for our own packets; here its
- * neighbour table is asked on behalf of programs that build their own.
+ * ibv_resolve_eth_l2_from_gid: which Ethernet address stands behind a GID. The kernel does this for our own packets;
+ * here its neighbour table is asked on behalf of programs that build their own.
  */
 #include <arpa/inet.h>
 #include <errno.h>

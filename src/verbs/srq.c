@@ -47,7 +47,8 @@ struct ibv_srq *vb_verbs_create_srq_ex(struct ibv_context *context, struct ibv_s
 		return vb_fail_null(-EINVAL);
 	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)
 		return vb_fail_null(-EOPNOTSUPP);
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd == NULL || !vb_same_session(context, attr->pd->context))
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd == NULL ||
+	    !vb_same_session(context, attr->pd->context))
 		return vb_fail_null(-EINVAL);
 	return create(attr->pd, attr->srq_context, &attr->attr);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What programs reach without a function: the tables and fields of the public structures, as the inline functions of today's and
- * yesterday's headers look at them.
+ * What programs reach without a function: the tables and fields of the public structures, as the inline functions of
+ * today's and yesterday's headers look at them.
  */
 #include <errno.h>
 #include <fcntl.h>

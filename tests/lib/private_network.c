@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See private_network.h. Interfaces and addresses are managed with the ioctls of if(7) and with rtnetlink, so that no tool needs to
- * be installed.
+ * See private_network.h. Interfaces and addresses are managed with the ioctls of if(7) and with rtnetlink, so that no
+ * tool needs to be installed.
  */
 #include "lib/private_network.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * States of queue pairs as programs meet them: what modify refuses, reset and reuse, draining. (Every transition and every attribute
- * mask is tried in tests/unit/queue.)
+ * States of queue pairs as programs meet them: what modify refuses, reset and reuse, draining. (Every transition and
+ * every attribute mask is tried in tests/unit/queue.)
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -164,7 +164,8 @@ static void remote_access(void **state)
 			{
 				struct ibv_wc wc = wait_completion(pair.cq[0]);
 
-				/* A queue pair that does not take the operation at all may call it invalid (IBA table 68). */
+				/* A queue pair that does not take the operation at all may call it invalid (IBA
+				 * table 68). */
 				if (kind == 5 && wc.status == IBV_WC_REM_INV_REQ_ERR)
 					;
 				else
