@@ -327,7 +327,7 @@ class Daemon(unittest.TestCase):
                 s.close()
             print('said')
         """
-        uid = os.environ.get("VERBENA_TEST_INSIDE") and [] or ["setpriv", "--reuid=%d" % ALICE, "--clear-groups"]
+        uid = [] if os.environ.get("VERBENA_TEST_INSIDE") else ["setpriv", "--reuid=%d" % ALICE, "--clear-groups"]
         result = self.host.run(*uid, "python3", "-c", script, privileged=True, timeout=60)
         self.assertEqual(result.out, "said\n", result)
         self.assertEqual(self.daemons(), daemon)
