@@ -179,7 +179,7 @@ void pair_to_rtr(struct pair *pair, int side)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = options->mtu != 0 ? options->mtu : IBV_MTU_1024,
-		.dest_qp_num = pair->qp[!side]->qp_num,
+		.dest_qp_num = pair->elsewhere != 0 ? pair->elsewhere : pair->qp[!side]->qp_num,
 		.rq_psn = 0x100u + (unsigned)!side,
 		.max_dest_rd_atomic = options->read_depth != 0 ? (uint8_t)options->read_depth : 16,
 		.min_rnr_timer = options->min_rnr_timer != 0 ? options->min_rnr_timer : 1,

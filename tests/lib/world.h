@@ -48,6 +48,7 @@ struct pair {
 	struct ibv_ah *ah[2];            /* UD: ah[i] leads to qp[i] */
 	struct ibv_mr *mr[2];            /* all rights */
 	uint8_t *buffer[2];              /* PAIR_BUFFER bytes each */
+	uint32_t elsewhere;              /* not 0: the peer is this QPN of another process, which plays the other side */
 };
 
 void pair_open(struct pair *pair, struct world *world, const struct pair_options *options);

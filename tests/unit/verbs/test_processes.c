@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two processes: traffic between them, a peer that is killed, and a context handed over.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "lib/private_network.h"
+#include "lib/world.h"
+
+enum { PARENT, CHILD };
+
+/* What the two tell each other first. */
+struct card {
+	uint32_t qpn, rkey;
+	uint64_t address;
+};
+
+static void talk(int fd, const struct card *own, struct card *other)
+{
+	assert_int_equal(write(fd, own, sizeof(*own)), sizeof(*own));
+	assert_int_equal(read(fd, other, sizeof(*other)), sizeof(*other));
+}
+
+/* Each process opens a pair and uses one side of it, connected to the other process's. */
+static void open_half(struct world *world, struct pair *pair, int side, const struct pair_options *options, int fd,
+		      struct card *other)
+{
+	struct pair_options waiting = *options;
+	struct card own;
+
+	waiting.stay_in_reset = true;
+	world_open(world, "lo");
+	pair_open(pair, world, &waiting);
+	own = (struct card){pair->qp[side]->qp_num, pair->mr[side]->rkey, (uintptr_t)pair->buffer[side]};
+	talk(fd, &own, other);
+	pair->elsewhere = other->qpn;
+	pair_to_init(pair, side);
+	pair_to_rtr(pair, side);
+	pair_to_rts(pair, side);
+	talk(fd, &own, other);   /* both are ready */
+}
+
+static void close_half(struct world *world, struct pair *pair)
+{
+	pair_close(pair);
+	world_close(world);
+}
+
+/* Starts a child that runs `play`; the parent's end of a socket between them. A failed assertion in the child kills it. */
+static pid_t start(void (*play)(int fd), int *fd)
+{
+	int pair[2];
+	pid_t child;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		setenv("CMOCKA_TEST_ABORT", "1", 1);
+		close(pair[0]);
+		play(pair[1]);
+		_exit(0);
+	}
+	close(pair[1]);
+	*fd = pair[0];
+	return child;
+}
+
+static void finish(pid_t child, int fd)
+{
+	int status;
+
+	close(fd);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static void echo(int fd)
+{
+	const struct pair_options options = {0};
+	struct world world;
+	struct pair pair;
+	struct card other;
+
+	open_half(&world, &pair, CHILD, &options, fd, &other);
+	for (uint64_t i = 0; i < 32; i++)
+		pair_receive(&pair, CHILD, i, i * 4096, 4096);
+	talk(fd, &other, &other);        /* receives are posted */
+	for (uint64_t i = 0; i < 32; i++) {
+		struct ibv_wc wc = expect_completion(pair.cq[CHILD], i, IBV_WC_RECV);
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = pair_request(&pair, CHILD, IBV_WR_SEND, &sge, i * 4096, wc.byte_len);
+
+		wr.wr_id = 100 + i;
+		pair_post(&pair, CHILD, &wr);
+		expect_completion(pair.cq[CHILD], 100 + i, IBV_WC_SEND);
+	}
+	talk(fd, &other, &other);        /* the parent is done with our memory */
+	close_half(&world, &pair);
+}
+
+static void messages_writes_and_reads_between_processes(void **state)
+{
+	const struct pair_options options = {0};
+	struct world world;
+	struct pair pair;
+	struct card other;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+	int fd;
+	pid_t child = start(echo, &fd);
+
+	(void)state;
+	open_half(&world, &pair, PARENT, &options, fd, &other);
+	{
+		struct card ignored;
+
+		talk(fd, &other, &ignored);
+	}
+	for (uint64_t i = 0; i < 32; i++) {      /* one at a time */
+		uint32_t length = (uint32_t)(i * 131 + 1) % 4096;
+
+		fill_pattern(pair.buffer[PARENT], length, (uint32_t)i);
+		pair_receive(&pair, PARENT, i, 8192, 4096);
+		wr = pair_request(&pair, PARENT, IBV_WR_SEND, &sge, 0, length);
+		wr.send_flags = 0;
+		pair_post(&pair, PARENT, &wr);
+		assert_int_equal(expect_completion(pair.cq[PARENT], i, IBV_WC_RECV).byte_len, length);
+		assert_true(has_pattern(pair.buffer[PARENT] + 8192, length, (uint32_t)i));
+	}
+	fill_pattern(pair.buffer[PARENT], 100000, 77);
+	wr = pair_request(&pair, PARENT, IBV_WR_RDMA_WRITE, &sge, 0, 100000);
+	wr.wr.rdma.rkey = other.rkey;
+	wr.wr.rdma.remote_addr = other.address;
+	pair_post(&pair, PARENT, &wr);
+	expect_completion(pair.cq[PARENT], wr.wr_id, IBV_WC_RDMA_WRITE);
+	wr = pair_request(&pair, PARENT, IBV_WR_RDMA_READ, &sge, 120000, 100000);
+	wr.wr.rdma.rkey = other.rkey;
+	wr.wr.rdma.remote_addr = other.address;
+	pair_post(&pair, PARENT, &wr);
+	expect_completion(pair.cq[PARENT], wr.wr_id, IBV_WC_RDMA_READ);
+	assert_true(has_pattern(pair.buffer[PARENT] + 120000, 100000, 77));
+	{
+		struct card ignored;
+
+		talk(fd, &other, &ignored);
+	}
+	close_half(&world, &pair);
+	finish(child, fd);
+}
+
+static void wait_for_death(int fd)
+{
+	const struct pair_options options = {0};
+	struct world world;
+	struct pair pair;
+	struct card other;
+
+	open_half(&world, &pair, CHILD, &options, fd, &other);
+	for (;;)
+		pause();
+}
+
+static void a_killed_peer_is_noticed(void **state)
+{
+	const struct pair_options options = {.timeout = 8, .retry = 2};
+	struct world world;
+	struct pair pair;
+	struct card other;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+	int fd, status;
+	pid_t child = start(wait_for_death, &fd);
+
+	(void)state;
+	open_half(&world, &pair, PARENT, &options, fd, &other);
+	/* It serves one-sided requests without running a line of its program. */
+	wr = pair_request(&pair, PARENT, IBV_WR_RDMA_WRITE, &sge, 0, 4096);
+	wr.wr.rdma.rkey = other.rkey;
+	wr.wr.rdma.remote_addr = other.address;
+	pair_post(&pair, PARENT, &wr);
+	expect_completion(pair.cq[PARENT], wr.wr_id, IBV_WC_RDMA_WRITE);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	wr.wr_id = 2;
+	pair_post(&pair, PARENT, &wr);
+	expect_status(pair.cq[PARENT], 2, IBV_WC_RETRY_EXC_ERR);
+	close(fd);
+	close_half(&world, &pair);
+}
+
+static void send_descriptor(int fd, int descriptor, uint32_t handle)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.header = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+	struct iovec content = {&handle, sizeof(handle)};
+	struct msghdr message = {.msg_iov = &content, .msg_iovlen = 1, .msg_control = &control,
+				 .msg_controllen = sizeof(control.bytes)};
+
+	memcpy(CMSG_DATA(&control.header), &descriptor, sizeof(descriptor));
+	assert_int_equal(sendmsg(fd, &message, 0), sizeof(handle));
+}
+
+static int receive_descriptor(int fd, uint32_t *handle)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec content = {handle, sizeof(*handle)};
+	struct msghdr message = {.msg_iov = &content, .msg_iovlen = 1, .msg_control = &control,
+				 .msg_controllen = sizeof(control.bytes)};
+	int descriptor;
+
+	assert_int_equal(recvmsg(fd, &message, 0), sizeof(*handle));
+	memcpy(&descriptor, CMSG_DATA(&control.header), sizeof(descriptor));
+	return descriptor;
+}
+
+static void hand_over(int fd)
+{
+	struct world world;
+	char done;
+
+	world_open(&world, "lo");
+	send_descriptor(fd, world.context->cmd_fd, world.pd->handle);
+	assert_int_equal(read(fd, &done, 1), 0); /* end of file: the parent is done */
+	world_close(&world);
+}
+
+/* The device is the same; the other process's objects are not to be had. */
+static void a_context_handed_over_opens_its_device(void **state)
+{
+	struct ibv_context *context;
+	uint32_t handle;
+	int fd, descriptor;
+	pid_t child = start(hand_over, &fd);
+
+	(void)state;
+	descriptor = receive_descriptor(fd, &handle);
+	context = ibv_import_device(descriptor);
+	assert_non_null(context);
+	assert_string_equal(ibv_get_device_name(context->device), "roce_lo");
+	assert_null(ibv_import_pd(context, handle));
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(ibv_close_device(context), 0);
+	close(descriptor);
+	finish(child, fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(messages_writes_and_reads_between_processes),
+		cmocka_unit_test(a_killed_peer_is_noticed),
+		cmocka_unit_test(a_context_handed_over_opens_its_device),
+	};
+
+	private_network_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
