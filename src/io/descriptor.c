@@ -13,10 +13,26 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { LOW_DESCRIPTORS = 128 };
+
 /* librspreload.so turns a program's sockets into rsockets, which are made of ours. */
 int vb_descriptor_socket(int domain, int type, int protocol)
 {
-	return (int)syscall(SYS_socket, domain, type, protocol);
+	int fd = (int)syscall(SYS_socket, domain, type, protocol);
+
+	return fd < 0 ? fd : vb_descriptor_lift(fd);
+}
+
+/* Programs count on small numbers: select(2) ends at 1024, and traditional netcat takes nothing above 15. */
+int vb_descriptor_lift(int fd)
+{
+	int kept = errno, above = fcntl(fd, F_DUPFD_CLOEXEC, LOW_DESCRIPTORS);
+
+	errno = kept;
+	if (above < 0)
+		return fd;
+	close(fd);
+	return above;
 }
 
 void vb_descriptor_close(int fd)

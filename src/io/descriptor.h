@@ -12,6 +12,9 @@
 /* As socket(2), but always the kernel's, also where a preloaded library makes something else of the name. -1 with
  * errno. */
 int vb_descriptor_socket(int domain, int type, int protocol);
+/* Out of the low numbers, which are the program's: returns where it is now (where it was, if there is no room above), and keeps
+ * errno. Close-on-exec. */
+int vb_descriptor_lift(int fd);
 void vb_descriptor_close(int fd);
 int vb_descriptor_duplicate(int fd);       /* close-on-exec; descriptor or -errno */
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "io/clock.h"
+#include "io/descriptor.h"
 
 enum { MOST_ITEMS = 8 };
 
@@ -24,7 +25,7 @@ int vb_event_open(void)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
-	return fd < 0 ? -errno : fd;
+	return fd < 0 ? -errno : vb_descriptor_lift(fd);
 }
 
 void vb_event_raise(int fd)

@@ -161,8 +161,8 @@ ssize_t vb_unix_receive(int fd, void *bytes, size_t room, int *fds, unsigned mos
 			close(received[i]);
 		return -EMSGSIZE;
 	}
-	if (descriptors > 0)
-		memcpy(fds, received, descriptors * sizeof(int));
+	for (unsigned i = 0; i < descriptors; i++)
+		fds[i] = vb_descriptor_lift(received[i]);
 	*count = descriptors;
 	return length;
 }

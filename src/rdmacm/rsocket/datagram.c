@@ -13,10 +13,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "io/descriptor.h"
 #include "rdmacm/rsocket/service.h"
 #include "rdmacm/rsocket/wait.h"
 
-/* Not socket(3): under librspreload that name makes rsockets. */
+/* Not socket(3): under librspreload that name makes rsockets. Nor lifted: it is a number for the program. */
 static int open_udp_socket(int domain)
 {
 	return (int)syscall(SYS_socket, domain, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
@@ -47,6 +48,8 @@ int vb_rdatagram_open(int domain, int type_flags)
 	datagram->poller = epoll_create1(EPOLL_CLOEXEC);
 	if (datagram->poller < 0)
 		result = -errno;
+	else
+		datagram->poller = vb_descriptor_lift(datagram->poller);
 	if (result == 0) {
 		rs->fd = rs->event_fd = open_udp_socket(domain);
 		result = rs->fd < 0 ? -errno : vb_rsocket_publish(rs);

@@ -107,6 +107,9 @@ static int set_socket_option(struct vb_rsocket *rs, int name, const void *value,
 	case SO_OOBINLINE:
 		rs->options.out_of_band_inline = number != 0;
 		return 0;
+	case SO_REUSEPORT:                       /* nothing to share with: rdma_cm has no group of listeners */
+		rs->options.reuse_port = number != 0;
+		return 0;
 	default:
 		return -ENOTSUP;
 	}
@@ -269,6 +272,8 @@ static int get_socket_option(struct vb_rsocket *rs, int name, void *value, sockl
 		return get_error(rs, value, length);
 	case SO_REUSEADDR:
 		return give_number(value, length, rs->options.reuse_address);
+	case SO_REUSEPORT:
+		return give_number(value, length, rs->options.reuse_port);
 	case SO_KEEPALIVE:
 		return give_number(value, length, rs->options.keep_alive);
 	case SO_OOBINLINE:

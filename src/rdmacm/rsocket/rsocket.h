@@ -76,7 +76,7 @@ struct vb_rsocket {
 	int error;                                /* for SO_ERROR */
 	struct vb_rsocket_sizes sizes;
 	struct {
-		bool reuse_address, out_of_band_inline, keep_alive, no_delay, v6_only;
+		bool reuse_address, reuse_port, out_of_band_inline, keep_alive, no_delay, v6_only;
 		int type_of_service;
 		struct linger linger;
 		unsigned keep_alive_seconds;

@@ -10,11 +10,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/list.h"
 #include "base/time.h"
+#include "io/descriptor.h"
+#include "io/event.h"
 #include "rdmacm/rsocket/rsocket.h"
 #include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
@@ -171,8 +172,9 @@ static int start(void)
 	service.poller = epoll_create1(EPOLL_CLOEXEC);
 	if (service.poller < 0)
 		return -errno;
-	service.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	error = service.wake_fd < 0 ? -errno : watch_descriptor(EPOLL_CTL_ADD, service.wake_fd, service.wake_fd);
+	service.poller = vb_descriptor_lift(service.poller);
+	service.wake_fd = vb_event_open();
+	error = service.wake_fd < 0 ? service.wake_fd : watch_descriptor(EPOLL_CTL_ADD, service.wake_fd, service.wake_fd);
 	if (error == 0)
 		error = start_thread();
 	if (error == 0) {

@@ -42,7 +42,7 @@ enum vb_rstream_state {
 
 enum {
 	VB_RSTREAM_CONTROLS = 4,         /* control messages under way at once; their share of the send queue */
-	VB_RSTREAM_LOW_WATER = 2048,     /* less room than this in the send buffer is no room */
+	VB_RSTREAM_LOW_WATER = 8,        /* less room in the send buffer than this fraction is no room: it would be used up in crumbs */
 	VB_RSTREAM_TRANSFER_MOST = 65536,
 	VB_RSTREAM_INLINE_MOST = 512,
 };
@@ -126,6 +126,11 @@ int vb_rstream_rename(struct vb_rsocket *child, int fd);
 int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length);
 /* 0 once connected; otherwise what a send or receive has to return. */
 int vb_rstream_await_connection(struct vb_rsocket *rs, bool nonblocking);
+
+static inline bool vb_rstream_has_room(const struct vb_rstream *stream)
+{
+	return stream->send_slots > 0 && stream->send_free >= stream->send_size / VB_RSTREAM_LOW_WATER;
+}
 
 static inline bool vb_rstream_is_opening(const struct vb_rstream *stream)
 {

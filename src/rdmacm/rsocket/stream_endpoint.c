@@ -5,7 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "rdmacm/rsocket/settings.h"
@@ -16,19 +16,6 @@ enum {
 	RECEIVES_FOR_CONTROL = 16,
 	RECEIVES_AT_ONCE = 16,
 };
-
-/* Whole pages, so that nothing else shares memory with what the peer writes to. */
-static void *allocate_pages(size_t length)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	void *bytes;
-
-	length = (length + page - 1) / page * page;
-	if (posix_memalign(&bytes, page, length) != 0)
-		return NULL;
-	memset(bytes, 0, length);
-	return bytes;
-}
 
 int vb_rstream_endpoint_post_receives(struct vb_rstream *stream, unsigned count)
 {
@@ -104,13 +91,23 @@ static int create_queue_pair(struct vb_rsocket *rs)
 	return 0;
 }
 
+/* Pages of their own, so that nothing else shares memory with what the peer writes to, and which cost nothing until used. */
 static int register_pages(struct vb_rstream *stream, size_t length, int access, void **bytes, struct ibv_mr **mr)
 {
-	*bytes = allocate_pages(length);
-	if (*bytes == NULL)
+	int error;
+
+	*bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (*bytes == MAP_FAILED) {
+		*bytes = NULL;
 		return -ENOMEM;
+	}
 	*mr = ibv_reg_mr(stream->id->pd, *bytes, length, access);
-	return *mr == NULL ? -errno : 0;
+	if (*mr != NULL)
+		return 0;
+	error = -errno;
+	munmap(*bytes, length);
+	*bytes = NULL;
+	return error;
 }
 
 static int create_buffers(struct vb_rsocket *rs)
@@ -165,12 +162,18 @@ int vb_rstream_endpoint_create(struct vb_rsocket *rs)
 	return error;
 }
 
-static void release_pages(struct ibv_mr **mr, void *bytes)
+static void release_pages(struct ibv_mr **mr)
 {
-	if (*mr != NULL)
-		ibv_dereg_mr(*mr);
+	void *bytes;
+	size_t length;
+
+	if (*mr == NULL)
+		return;
+	bytes = (*mr)->addr;
+	length = (*mr)->length;
+	ibv_dereg_mr(*mr);
 	*mr = NULL;
-	free(bytes);
+	munmap(bytes, length);
 }
 
 void vb_rstream_endpoint_destroy(struct vb_rsocket *rs)
@@ -180,9 +183,9 @@ void vb_rstream_endpoint_destroy(struct vb_rsocket *rs)
 	if (stream->id != NULL && stream->id->qp != NULL)
 		rdma_destroy_qp(stream->id);
 	vb_rstream_iomap_release_all(stream);
-	release_pages(&stream->send_mr, stream->send_bytes);
-	release_pages(&stream->receive_mr, stream->receive_bytes);
-	release_pages(&stream->lists_mr, stream->lists);
+	release_pages(&stream->send_mr);
+	release_pages(&stream->receive_mr);
+	release_pages(&stream->lists_mr);
 	stream->send_bytes = stream->receive_bytes = NULL;
 	stream->lists = NULL;
 	stream->available = 0;

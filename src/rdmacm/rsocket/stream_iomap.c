@@ -197,7 +197,7 @@ static bool find_target(const struct vb_rsocket *rs, uint64_t offset, struct vb_
 
 static bool can_write_or_never_will(struct vb_rsocket *rs)
 {
-	return (rs->stream->send_slots > 0 && rs->stream->send_free >= VB_RSTREAM_LOW_WATER) || !rs->stream->may_write;
+	return vb_rstream_has_room(rs->stream) || !rs->stream->may_write;
 }
 
 ssize_t vb_rstream_iowrite(struct vb_rsocket *rs, const void *bytes, size_t count, off_t offset, int flags)

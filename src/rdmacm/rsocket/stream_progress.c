@@ -284,7 +284,7 @@ bool vb_rstream_can_send(struct vb_rsocket *rs)
 {
 	const struct vb_rstream *stream = rs->stream;
 
-	return stream->send_slots > 0 && stream->send_free >= VB_RSTREAM_LOW_WATER && stream->sent != stream->send_limit &&
+	return vb_rstream_has_room(stream) && stream->sent != stream->send_limit &&
 	       (stream->target.length > 0 || stream->targets_ready > 0);
 }
 

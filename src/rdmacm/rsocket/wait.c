@@ -11,10 +11,10 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "io/event.h"
 #include "rdmacm/rsocket/rsocket.h"
 #include "rdmacm/rsocket/settings.h"
 
@@ -61,9 +61,9 @@ int vb_rsocket_wake_fd(void)
 	if (own.wake_fd >= 0)
 		close(own.wake_fd);
 	own.watches = NULL;              /* the parent's, if any */
-	own.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	own.wake_fd = vb_event_open();
 	if (own.wake_fd < 0)
-		return -errno;
+		return own.wake_fd;
 	own.pid = self;
 	pthread_once(&once, make_key);
 	if (key_is_made)
