@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A mutex that can say whether it is held, so that "Caller holds x" is checked in debug builds.
+ * A mutex that can say whether it is held, so that "Caller holds x" is checked where VB_CHECK_INVARIANTS is defined.
  *
  * Order in which locks are taken, outermost first:
  *   endpoint.progress -> qp.lock -> srq.lock -> cq.lock -> channel and event queues
@@ -14,7 +14,7 @@
 
 struct vb_lock {
 	pthread_mutex_t mutex;
-#ifndef NDEBUG
+#ifdef VB_CHECK_INVARIANTS
 	bool held;
 #endif
 };
@@ -22,7 +22,7 @@ struct vb_lock {
 static inline void vb_lock_init(struct vb_lock *lock)
 {
 	pthread_mutex_init(&lock->mutex, NULL);
-#ifndef NDEBUG
+#ifdef VB_CHECK_INVARIANTS
 	lock->held = false;
 #endif
 }
@@ -35,7 +35,7 @@ static inline void vb_lock_fini(struct vb_lock *lock)
 static inline void vb_lock_take(struct vb_lock *lock)
 {
 	pthread_mutex_lock(&lock->mutex);
-#ifndef NDEBUG
+#ifdef VB_CHECK_INVARIANTS
 	lock->held = true;
 #endif
 }
@@ -44,7 +44,7 @@ static inline bool vb_lock_try(struct vb_lock *lock)
 {
 	if (pthread_mutex_trylock(&lock->mutex) != 0)
 		return false;
-#ifndef NDEBUG
+#ifdef VB_CHECK_INVARIANTS
 	lock->held = true;
 #endif
 	return true;
@@ -52,7 +52,7 @@ static inline bool vb_lock_try(struct vb_lock *lock)
 
 static inline void vb_lock_release(struct vb_lock *lock)
 {
-#ifndef NDEBUG
+#ifdef VB_CHECK_INVARIANTS
 	assert(lock->held);
 	lock->held = false;
 #endif
@@ -62,7 +62,7 @@ static inline void vb_lock_release(struct vb_lock *lock)
 /* Only ever called where the caller must hold the lock, so the unlocked read is its own. */
 static inline void vb_lock_assert_held(const struct vb_lock *lock)
 {
-#ifndef NDEBUG
+#ifdef VB_CHECK_INVARIANTS
 	assert(lock->held);
 #else
 	(void)lock;

@@ -31,10 +31,10 @@ void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int 
 	packet->psn = psn;
 }
 
-/* Every entry ends here in debug builds. */
+/* Every entry ends here; builds with the option `invariants` check. */
 static void check_invariants(struct vb_qp *qp)
 {
-#ifndef NDEBUG
+#ifdef VB_CHECK_INVARIANTS
 	const struct vb_roce_engine *engine = vb_roce_engine(qp);
 	const struct vb_roce_requester *requester = &engine->requester;
 	const struct vb_roce_responder *responder = &engine->responder;
