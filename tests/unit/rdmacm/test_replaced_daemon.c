@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * verbenad dies and another takes its place: connections stay, listeners listen, and what is asked for is done.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <rdma/rdma_verbs.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "cm.h"
+#include "lib/private_network.h"
+
+/* Kill it and wait until it is gone. */
+static void kill_daemon(void)
+{
+	struct timespec pause = {.tv_nsec = 1000000};
+	int pid = daemon_pid();
+
+	assert_int_not_equal(pid, 0);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	for (int i = 0; i < 5000 && daemon_pid() == pid; i++)
+		nanosleep(&pause, NULL);
+	assert_int_not_equal(daemon_pid(), pid);
+}
+
+static void a_connection_outlives_the_daemon(void **state)
+{
+	struct connection connection;
+
+	(void)state;
+	connection_open(&connection);
+	kill_daemon();
+	exchange_message(&connection, 0, "nobody is missed");
+	exchange_message(&connection, 1, "nor in this direction");
+	assert_int_equal(rdma_disconnect(connection.id[0]), 0);
+	assert_int_equal(expect_cm_event(connection.channel[1], RDMA_CM_EVENT_DISCONNECTED), 0);
+	connection_close(&connection);
+}
+
+static void a_listener_outlives_the_daemon(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_conn_param param = {0};
+	struct rdma_cm_id *listener, *asking;
+	struct rdma_cm_event *event;
+	uint16_t port;
+
+	(void)state;
+	listener = listen_on_loopback(channel, RDMA_PS_TCP, &port);
+	kill_daemon();
+	asking = resolved_id(channel, RDMA_PS_TCP, port);
+	add_qp(asking);
+	assert_int_equal(ntohs(rdma_get_src_port(listener)), port);
+	assert_int_equal(rdma_connect(asking, &param), 0);
+	event = next_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_ptr_equal(event->listen_id, listener);
+	assert_int_equal(rdma_reject(event->id, NULL, 0), 0);
+	assert_int_equal(rdma_destroy_id(event->id), 0);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_REJECTED), 28);
+	rdma_destroy_ep(asking);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void a_request_under_way_is_sent_again(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel(), *passive = rdma_create_event_channel();
+	struct rdma_conn_param param = {0};
+	struct rdma_cm_id *listener, *asking;
+	struct rdma_cm_event *first, *second;
+	uint16_t port;
+
+	(void)state;
+	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
+	asking = resolved_id(channel, RDMA_PS_TCP, port);
+	add_qp(asking);
+	assert_int_equal(rdma_connect(asking, &param), 0);
+	first = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	kill_daemon();
+	second = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	add_qp(second->id);
+	/* The first is lost: whoever accepts it is told. */
+	errno = 0;
+	assert_int_equal(rdma_accept(first->id, &param), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_accept(second->id, &param), 0);
+	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	assert_int_equal(expect_cm_event(passive, RDMA_CM_EVENT_ESTABLISHED), 0);
+	rdma_destroy_ep(asking);
+	rdma_destroy_ep(first->id);
+	rdma_destroy_ep(second->id);
+	assert_int_equal(rdma_ack_cm_event(first), 0);
+	assert_int_equal(rdma_ack_cm_event(second), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+	rdma_destroy_event_channel(passive);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_connection_outlives_the_daemon),
+		cmocka_unit_test(a_listener_outlives_the_daemon),
+		cmocka_unit_test(a_request_under_way_is_sent_again),
+	};
+
+	private_network_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
