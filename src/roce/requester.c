@@ -93,27 +93,46 @@ static bool wants_acknowledgement(const struct vb_roce_requester *requester, con
 	       requester->in_flight + 2 * charge > window;
 }
 
-static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out)
+/* The headers of the last packet: those between a message's first and last differ in the PSN only. */
+struct last_headers {
+	const struct vb_send_wqe *middle_of;
+	struct vb_roce_packet packet;
+};
+
+static void next_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, struct last_headers *last)
+{
+	bool middle = index > 0 && index + 1 < wqe->packets;
+
+	if (middle && last->middle_of == wqe) {
+		last->packet.psn = psn_add(wqe->first_psn, index);
+		return;
+	}
+	vb_roce_work_headers(qp, wqe, index, &last->packet);
+	last->middle_of = middle ? wqe : NULL;
+}
+
+static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out,
+				      struct last_headers *last)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_requester *requester = &engine->requester;
 	uint32_t index = psn_ahead(requester->send, wqe->first_psn);
 	uint32_t charge = vb_roce_charge(vb_roce_payload(wqe->length, engine->mtu, index), 1);
 	bool again = psn_before(requester->send, requester->high);
+	struct vb_roce_packet *packet = &last->packet;
 	enum vb_roce_progress progress;
-	struct vb_roce_packet packet;
 
 	if (!window_allows(requester, charge) || credits_hold_packet(requester, wqe, index))
 		return VB_PROGRESS_MUST_WAIT;
-	vb_roce_work_headers(qp, wqe, index, &packet);
-	packet.ack_request = wants_acknowledgement(requester, wqe, index, charge);
-	progress = vb_roce_work_append(qp, wqe, index, again, &qp->path, &packet, out);
+	next_headers(qp, wqe, index, last);
+	packet->ack_request = wants_acknowledgement(requester, wqe, index, charge);
+	progress = vb_roce_work_append(qp, wqe, index, again, &qp->path, packet, out);
 	if (progress != VB_PROGRESS_SENT)
 		return progress;
-	vb_roce_timers_sent(qp, now, requester->send, packet.ack_request, again);
+	vb_roce_timers_sent(qp, now, requester->send, packet->ack_request, again);
 	requester->probing = is_probe(requester, wqe, index) && wqe->packets > 1;
 	requester->in_flight += charge;
-	requester->since_ack_request = packet.ack_request ? 0 : requester->since_ack_request + charge;
+	requester->since_ack_request = packet->ack_request ? 0 : requester->since_ack_request + charge;
 	requester->send = psn_add(requester->send, 1);
 	if (!again)
 		requester->high = requester->send;
@@ -121,7 +140,7 @@ static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe,
 }
 
 /* One packet of the element at send_index, or its start, or its end. */
-static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_burst *out, struct last_headers *last)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, requester->send_index);
@@ -135,7 +154,7 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 		return VB_PROGRESS_MUST_WAIT;
 	if (wqe->packets > 0)
 		progress = vb_roce_work(wqe->opcode)->is_read ? vb_roce_reader_ask(qp, wqe, now, out) :
-								transmit(qp, wqe, now, out);
+								transmit(qp, wqe, now, out, last);
 	if (progress == VB_PROGRESS_SENT &&
 	    (wqe->packets == 0 || psn_ahead(requester->send, wqe->first_psn) == wqe->packets))
 		requester->send_index++;
@@ -174,14 +193,16 @@ static void probe(struct vb_qp *qp, struct vb_burst *out)
 bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	struct last_headers last;
 	enum vb_roce_progress progress = VB_PROGRESS_SENT;
 
+	last.middle_of = NULL;
 	if (requester->probe_owed && vb_burst_has_room(out, 1, requester->congestion.mtu))
 		probe(qp, out);
 	if (requester->rnr_until != 0 || should_wait_for_batch(qp, requester))
 		return false;
 	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head)
-		progress = advance(qp, now, out);
+		progress = advance(qp, now, out, &last);
 	return progress == VB_PROGRESS_BURST_FULL;
 }
 
