@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-static void *find(const char *name, const char *version)
+__attribute__((noinline)) static void *find(const char *name, const char *version)
 {
 	void *found = dlvsym(RTLD_DEFAULT, name, version);
 
