@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -83,9 +85,51 @@ static void wakes_all_sleepers(void **state)
 	vb_doorbell_fini(&bell);
 }
 
+static void ignore(int signal)
+{
+	(void)signal;
+}
+
+static void *ring_later(void *bell)
+{
+	usleep(30000);
+	vb_doorbell_ring(bell);
+	return NULL;
+}
+
+/* As read(2) does: a signal ends the sleep, unless the program asked for calls to be restarted. */
+static void signals_end_or_do_not_end_the_sleep(void **state)
+{
+	const struct itimerval soon = {.it_value = {.tv_usec = 5000}}, never = {0};
+	struct sigaction action = {.sa_handler = ignore};
+	struct vb_doorbell bell;
+	pthread_t ringer;
+	sigset_t alarm_only;
+
+	(void)state;
+	assert_int_equal(vb_doorbell_init(&bell), 0);
+	assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+	assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+	assert_int_equal(vb_doorbell_wait(&bell), -EINTR);
+
+	action.sa_flags = SA_RESTART;
+	assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+	sigemptyset(&alarm_only);
+	sigaddset(&alarm_only, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarm_only, NULL);   /* the ringer shall not get it */
+	assert_int_equal(pthread_create(&ringer, NULL, ring_later, &bell), 0);
+	pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
+	assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+	assert_int_equal(vb_doorbell_wait(&bell), 0);
+	assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+	assert_int_equal(pthread_join(ringer, NULL), 0);
+	vb_doorbell_fini(&bell);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(signals_end_or_do_not_end_the_sleep),
 		cmocka_unit_test(rings_until_silenced),
 		cmocka_unit_test(obeys_the_descriptors_flags),
 		cmocka_unit_test(wakes_all_sleepers),
