@@ -5,6 +5,7 @@
 #   make                                build into build/: bin/verbena, bin/verbenad, lib/libibverbs.so.1, lib/librdmacm.so.1
 #   make demo                           install what is missing, build, and see RDMA between two processes
 #   make test                           install what is missing, and run every test
+#   make interop                        Verbena against the Linux kernel's rxe, both ways, in a virtual machine (docs/interop.md)
 #   make bench                          measure against iperf3, in the same run
 #   make install DESTDIR= PREFIX=/usr/local
 #   make clean
@@ -15,7 +16,7 @@ DESTDIR ?=
 # The tests need cmocka, which the demo does not: without it they are left out of the build.
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
-.PHONY: all build demo test bench install clean
+.PHONY: all build demo test interop bench install clean
 
 all: build
 
@@ -35,6 +36,11 @@ demo:
 test:
 	@scripts/install-packages test
 	@tests/run
+
+interop:
+	@scripts/install-packages test
+	@$(MAKE) --no-print-directory build
+	@tests/interop/run --build $(BUILD) $(INTEROP_ARGUMENTS)
 
 bench:
 	@scripts/install-packages bench

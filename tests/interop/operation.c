@@ -95,10 +95,20 @@ static void wait_ms(unsigned ms)
 	nanosleep(&t, NULL);
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 /* One completion, for at most ms. */
 static bool completed(struct ibv_cq *cq, struct ibv_wc *wc, unsigned ms)
 {
-	for (unsigned i = 0; i < ms; i++) {
+	uint64_t end = now_ms() + ms;
+
+	while (now_ms() < end) {
 		int n = ibv_poll_cq(cq, 1, wc);
 
 		if (n != 0)
