@@ -21,7 +21,9 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
+#include "io/explain_output.h"
 #include "io/host.h"
+#include "io/inquiry.h"
 #include "io/netlink.h"
 #include "io/udp.h"
 #include "wire/daemon_message.h"
@@ -35,6 +37,8 @@
 /* A probe may be lost like any datagram. */
 #define PROBE_AGAIN VB_MILLISECONDS(200)
 
+enum { INQUIRIES_PER_SECOND = 64 };
+
 struct vb_server {
 	struct vb_server_config config;
 	int listener, poller, netlink;
@@ -47,6 +51,8 @@ struct vb_server {
 	struct vb_udp_batch *batch;
 	struct vb_cm_service *cm;
 	uint64_t stray_packets;
+	vb_time inquiries_since;           /* answered only so often a second */
+	unsigned inquiries;
 };
 
 /* ---- devices ---- */
@@ -122,8 +128,35 @@ static void watch_own_sockets(struct vb_server *server)
 	server->own_sockets_watched = true;
 }
 
+/* Somebody explains a failure and asks about a queue pair of no process here, or whether we are here at all. */
+static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const struct vb_udp_bundle *bundle)
+{
+	struct vb_inquiry inquiry;
+	struct vb_inquiry_answer answer = {0};
+
+	if (bundle->segment != bundle->length || !vb_inquiry_decode(&inquiry, bundle->bytes, bundle->length))
+		return false;
+	if (now - server->inquiries_since >= VB_SECONDS(1)) {
+		server->inquiries_since = now;
+		server->inquiries = 0;
+	}
+	if (server->inquiries++ >= INQUIRIES_PER_SECOND || !vb_explain_output_tells_peers())
+		return true;
+	answer.verdict = inquiry.qpn <= 1 ? VB_INQUIRY_DAEMON : VB_INQUIRY_NO_PROCESS;
+	answer.qpn = inquiry.qpn;
+	answer.nonce = inquiry.nonce;
+	vb_inquiry_reply(fd, &bundle->from, &answer);
+	return true;
+}
+
 /* Packets for slot 0 and for slots nobody has. MADs are for the connection manager; nobody answers the rest: to the
  * sender a dead QP is silence. */
+static void drain_bundle(struct vb_server *server, vb_time now, int fd, const struct vb_udp_bundle *bundle)
+{
+	if (vb_cm_service_receive(server->cm, now, bundle) == 0 && !answer_inquiry(server, now, fd, bundle))
+		server->stray_packets++;
+}
+
 static void drain_own_socket(struct vb_server *server, const struct vb_port_family *family)
 {
 	bool ipv6 = family == &server->group.family[VB_GROUP_IPV6];
@@ -134,8 +167,7 @@ static void drain_own_socket(struct vb_server *server, const struct vb_port_fami
 	for (unsigned round = 0; round < 16; round++) {
 		count = vb_udp_batch_receive(server->batch, family->fd[0], ipv6);
 		for (int i = 0; i < count; i++)
-			if (vb_cm_service_receive(server->cm, now, vb_udp_batch_at(server->batch, (unsigned)i)) == 0)
-				server->stray_packets++;
+			drain_bundle(server, now, family->fd[0], vb_udp_batch_at(server->batch, (unsigned)i));
 		if (count < VB_UDP_BATCH)
 			break;
 	}

@@ -61,6 +61,7 @@ struct vb_fault_record {
 	uint64_t address, length;   /* asked for */
 	uint64_t region_start, region_length;
 	uint32_t rights_asked, rights_granted; /* IBV_ACCESS_* */
+	uint32_t pd, region_pd;     /* handles: of who asked, of what the key names; 0: none */
 	uint32_t psn, opcode, qpn, peer_qpn;
 	uint8_t syndrome;           /* of the NAK sent or received */
 	uint64_t wr_id;

@@ -61,6 +61,8 @@ static void record(struct vb_fault_record *why, enum vb_fault fault, const struc
 		.region_length = slot ? slot->length : 0,
 		.rights_asked = who->rights,
 		.rights_granted = slot ? slot->access : 0,
+		.pd = who->pd ? who->pd->handle : 0,
+		.region_pd = slot && slot->pd ? slot->pd->handle : 0,
 		.qpn = who->qpn,
 	};
 }

@@ -7,6 +7,7 @@
  *   receive.c       from the sockets to the engines; one pass of progress
  *   multicast.c     who listens to which group
  *   source_ports.c  the pool of sending sockets
+ *   inquiry.c       peers that ask why something failed
  *   engine.c        the thread that works when nobody polls
  *   daemon_link.c   the connection to verbenad, and what happens when it breaks
  *
@@ -65,6 +66,8 @@ struct vb_endpoint {
 	unsigned passes;
 	uint64_t probe[VB_KEPT_PROBES];    /* nonces seen, to be told to verbenad */
 	unsigned probes;
+	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
+	unsigned inquiries;
 
 	bool in_use[VB_FAMILIES];          /* atomic: worth looking at in every pass */
 
@@ -119,6 +122,11 @@ void vb_endpoint_free_bursts(struct vb_endpoint *endpoint);
 
 /* receive.c: one pass; caller holds progress. True: something was done. */
 bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all_families);
+
+/* inquiry.c; caller holds progress and, where there is one, the lock of the queue pair asked about. */
+struct vb_inquiry;
+void vb_endpoint_answer_inquiry(struct vb_endpoint *endpoint, vb_time now, const struct vb_path *from,
+				const struct vb_inquiry *inquiry, struct vb_qp *qp);
 
 /* multicast.c; caller holds progress. */
 typedef void vb_multicast_deliver(void *context, struct vb_qp *qp);

@@ -15,6 +15,7 @@
 #include "queue/qp.h"
 #include "roce/roce.h"
 #include "wire/icrc.h"
+#include "wire/inquiry.h"
 #include "wire/roce_packet.h"
 
 enum {
@@ -134,6 +135,26 @@ static bool is_probe(struct vb_endpoint *endpoint, const uint8_t *bytes, size_t 
 	return true;
 }
 
+static struct vb_qp *find_qp(const struct vb_endpoint *endpoint, uint32_t qpn)
+{
+	if (qpn >> VB_DAEMON_INDEX_BITS != endpoint->slot)
+		return NULL;
+	return __atomic_load_n(&endpoint->binding[qpn & (VB_DAEMON_INDICES - 1)].qp, __ATOMIC_ACQUIRE);
+}
+
+static void take_inquiry(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from)
+{
+	struct vb_inquiry inquiry;
+	struct vb_qp *qp;
+
+	if (!vb_inquiry_decode(&inquiry, bytes, length))
+		return;
+	qp = find_qp(state->endpoint, inquiry.qpn);
+	if (qp)
+		lock_qp(state, qp);
+	vb_endpoint_answer_inquiry(state->endpoint, state->now, from, &inquiry, qp);
+}
+
 static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from,
 			  struct vb_icrc_prefix *prefix, uint32_t interface_index, unsigned index)
 {
@@ -144,6 +165,10 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 
 	if (is_probe(endpoint, bytes, length))
 		return;
+	if (vb_inquiry_is_likely(bytes, length)) {
+		take_inquiry(state, bytes, length, from);
+		return;
+	}
 	verdict = vb_roce_packet_decode_again(&packet, bytes, length, from, prefix, (uint16_t)index);
 	if (verdict != VB_PACKET_OK) {
 		count_verdict(endpoint, verdict);
@@ -154,8 +179,7 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 		vb_multicast_for_each(endpoint, from->destination, interface_index, deliver_multicast, state);
 		return;
 	}
-	qp = packet.destination_qpn >> VB_DAEMON_INDEX_BITS != endpoint->slot ? NULL :
-	     __atomic_load_n(&endpoint->binding[packet.destination_qpn & (VB_DAEMON_INDICES - 1)].qp, __ATOMIC_ACQUIRE);
+	qp = find_qp(endpoint, packet.destination_qpn);
 	if (!qp) {
 		VB_COUNT(VB_ENDPOINT_COUNTERS(endpoint), unknown_qp_pkts);
 		return;

@@ -17,6 +17,7 @@ struct vb_cq;
 struct vb_srq;
 struct vb_ah;
 struct vb_memory;
+struct vb_queue_watch;
 
 struct vb_queue_host {
 	/* A completion event is due on the CQ's channel. Caller holds cq->lock. */
@@ -33,6 +34,7 @@ struct vb_queue_host {
 	void *context;
 	struct vb_memory *memory;
 	struct vb_counters *counters;
+	const struct vb_queue_watch *watch; /* NULL: nobody looks (queue/watch.h) */
 };
 
 #endif

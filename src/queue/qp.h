@@ -20,6 +20,7 @@
 #include "queue/send_queue.h"
 #include "queue/srq.h"
 #include "queue/transport.h"
+#include "queue/watch.h"
 #include "wire/path.h"
 
 struct vb_qp {
@@ -110,6 +111,10 @@ void vb_qp_fail_send(struct vb_qp *qp, enum ibv_wc_status status, const struct v
 /* The receive side failed: complete `taken` (may be NULL) with status, raise `event` (0: none), go to ERR and flush. */
 void vb_qp_fail_receive(struct vb_qp *qp, const struct vb_taken_receive *taken, enum ibv_wc_status status,
 			const struct vb_fault_record *why, enum ibv_event_type event, bool raise_event, vb_time now);
+
+/* A receive is about to complete with an error that leaves the queue pair alone (UD): for those who look. */
+void vb_qp_tell_receive_failure(struct vb_qp *qp, const struct vb_taken_receive *taken, enum ibv_wc_status status,
+				const struct vb_fault_record *why);
 
 /* To ERR by itself (engine or CQ overrun): flushes both queues, raises LAST_WQE_REACHED on SRQ users. */
 void vb_qp_enter_error(struct vb_qp *qp, vb_time now);

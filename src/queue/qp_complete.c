@@ -17,6 +17,16 @@ static void raise_event(struct vb_qp *qp, enum ibv_event_type event)
 	qp->host->qp_event(qp, event);
 }
 
+/* What a fall into ERR (or, sends only, SQE) takes with it. */
+static void tell(struct vb_qp *qp, struct vb_failure *failure, uint32_t sends_at_fault, bool receives_go)
+{
+	uint32_t sends = vb_send_queue_count(&qp->send);
+
+	failure->flushed_sends = sends > sends_at_fault ? sends - sends_at_fault : 0;
+	failure->flushed_receives = receives_go && !qp->srq ? vb_receive_queue_count(&qp->receive) : 0;
+	qp->host->watch->failed(qp, failure);
+}
+
 static void push(struct vb_qp *qp, struct vb_cq *cq, const struct vb_completion *completion)
 {
 	struct vb_fault_record why = {
@@ -29,6 +39,9 @@ static void push(struct vb_qp *qp, struct vb_cq *cq, const struct vb_completion 
 		return;
 	/* IBA 10.4.2, 11.6.3.3: the completion is lost, so the queue pair is of no more use. */
 	vb_fault_keep(&qp->fault, &why);
+	if (qp->host->watch)
+		tell(qp, &(struct vb_failure){.kind = VB_FAILED_OVERRUN, .why = &why, .has_event = true,
+					      .event = IBV_EVENT_QP_FATAL}, 0, true);
 	raise_event(qp, IBV_EVENT_QP_FATAL);
 	vb_qp_enter_error(qp, completion->timestamp);
 }
@@ -49,6 +62,8 @@ void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fa
 
 	vb_lock_assert_held(&qp->lock);
 	assert(vb_send_queue_count(&qp->send) > 0);
+	if (qp->host->watch)
+		qp->host->watch->completing_send(qp, wqe, status, wanted);
 	qp->send.tail++;
 	if (wanted)
 		push(qp, qp->send_cq, &completion);
@@ -72,7 +87,7 @@ static void complete_receive_with(struct vb_qp *qp, const struct vb_taken_receiv
 		.timestamp = now,
 	};
 
-	push(qp, qp->recv_cq, &completion);
+	vb_qp_complete_receive(qp, &completion);
 }
 
 void vb_qp_flush_receives(struct vb_qp *qp, vb_time now)
@@ -92,6 +107,8 @@ bool vb_qp_take_receive(struct vb_qp *qp, struct vb_taken_receive *taken)
 void vb_qp_complete_receive(struct vb_qp *qp, const struct vb_completion *completion)
 {
 	vb_lock_assert_held(&qp->lock);
+	if (qp->host->watch)
+		qp->host->watch->completing_receive(qp);
 	push(qp, qp->recv_cq, completion);
 }
 
@@ -110,6 +127,10 @@ void vb_qp_enter_error(struct vb_qp *qp, vb_time now)
 	vb_lock_assert_held(&qp->lock);
 	if (qp->state == IBV_QPS_ERR)
 		return;
+	/* Every other way here leaves its fault behind. */
+	if (qp->host->watch && qp->fault.fault == VB_FAULT_NONE)
+		tell(qp, &(struct vb_failure){.kind = VB_FLUSHED_BY_APPLICATION, .status = IBV_WC_WR_FLUSH_ERR,
+					      .why = &qp->fault}, 0, true);
 	enter_state(qp, IBV_QPS_ERR, now);
 	vb_qp_flush_sends(qp, now);
 	vb_qp_flush_receives(qp, now);
@@ -129,6 +150,14 @@ void vb_qp_fail_send(struct vb_qp *qp, enum ibv_wc_status status, const struct v
 		record.wr_id = vb_send_queue_at(&qp->send, qp->send.tail)->wr_id;
 	record.qpn = qp->qpn;
 	vb_fault_keep(&qp->fault, &record);
+	if (qp->host->watch)
+		tell(qp, &(struct vb_failure){
+				 .kind = VB_FAILED_SEND,
+				 .status = status,
+				 .why = &record,
+				 .wqe = vb_send_queue_count(&qp->send) > 0 ?
+						vb_send_queue_at(&qp->send, qp->send.tail) : NULL,
+			 }, 1, qp->type == IBV_QPT_RC);
 	if (vb_send_queue_count(&qp->send) > 0)
 		vb_qp_complete_send(qp, status, record.fault, now);
 	if (qp->type == IBV_QPT_RC) {
@@ -149,11 +178,30 @@ void vb_qp_fail_receive(struct vb_qp *qp, const struct vb_taken_receive *taken, 
 		record.wr_id = taken->wr_id;
 	record.qpn = qp->qpn;
 	vb_fault_keep(&qp->fault, &record);
+	if (qp->host->watch)
+		tell(qp, &(struct vb_failure){
+				 .kind = taken ? VB_FAILED_RECEIVE : VB_FAILED_REQUEST,
+				 .status = status,
+				 .why = &record,
+				 .taken = taken,
+				 .has_event = raise,
+				 .event = event,
+			 }, 0, true);
 	if (taken)
 		complete_receive_with(qp, taken, status, record.fault, now);
 	if (raise)
 		raise_event(qp, event);
 	vb_qp_enter_error(qp, now);
+}
+
+void vb_qp_tell_receive_failure(struct vb_qp *qp, const struct vb_taken_receive *taken, enum ibv_wc_status status,
+				const struct vb_fault_record *why)
+{
+	const struct vb_failure failure = {.kind = VB_FAILED_RECEIVE, .status = status, .why = why, .taken = taken};
+
+	vb_lock_assert_held(&qp->lock);
+	if (qp->host->watch)
+		qp->host->watch->failed(qp, &failure);
 }
 
 void vb_qp_communication_established(struct vb_qp *qp)

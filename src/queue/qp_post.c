@@ -78,6 +78,21 @@ int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe)
 	return 0;
 }
 
+/* Work for a queue pair that has failed: those who look want to say why it comes back. */
+static void tell_late(struct vb_qp *qp)
+{
+	const struct vb_failure failure = {
+		.kind = VB_FLUSHED_LATE,
+		.status = IBV_WC_WR_FLUSH_ERR,
+		.why = &qp->fault,
+		.flushed_sends = vb_send_queue_count(&qp->send),
+		.flushed_receives = vb_receive_queue_count(&qp->receive),
+	};
+
+	if (failure.flushed_sends > 0 || failure.flushed_receives > 0)
+		qp->host->watch->failed(qp, &failure);
+}
+
 /* The new work stands in the ring; whoever runs the engine next executes it. */
 void vb_qp_commit_sends(struct vb_qp *qp, vb_time now)
 {
@@ -85,9 +100,14 @@ void vb_qp_commit_sends(struct vb_qp *qp, vb_time now)
 	if (qp->signal_all)
 		for (uint32_t i = qp->send.head; i != qp->send.reserved; i++)
 			vb_send_queue_at(&qp->send, i)->send_flags |= IBV_SEND_SIGNALED;
+	if (qp->host->watch)
+		qp->host->watch->posting_sends(qp);
 	vb_send_queue_commit(&qp->send);
-	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE) {
+		if (qp->host->watch)
+			tell_late(qp);
 		vb_qp_flush_sends(qp, now);
+	}
 }
 
 static int fill_datagram(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_send_wqe *wqe)
@@ -222,6 +242,7 @@ int vb_qp_post_send(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 
 int vb_qp_post_receive(struct vb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr, vb_time now)
 {
+	uint32_t before = vb_receive_queue_count(&qp->receive);
 	int error = 0;
 
 	vb_lock_assert_held(&qp->lock);
@@ -230,6 +251,11 @@ int vb_qp_post_receive(struct vb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
 		error = qp->state == IBV_QPS_RESET || qp->srq ? EINVAL : -vb_receive_queue_post(&qp->receive, wr);
 		if (error != 0)
 			*bad_wr = wr;
+	}
+	if (qp->host->watch) {
+		qp->host->watch->posted_receives(qp, vb_receive_queue_count(&qp->receive) - before);
+		if (qp->state == IBV_QPS_ERR)
+			tell_late(qp);
 	}
 	if (qp->state == IBV_QPS_ERR)
 		vb_qp_flush_receives(qp, now);

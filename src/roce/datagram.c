@@ -41,7 +41,15 @@ static void complete_too_short(struct vb_qp *qp, vb_time now, const struct vb_ro
 		.source_qpn = packet->deth.source_qpn,
 		.timestamp = now,
 	};
+	struct vb_fault_record why = {
+		.length = VB_GRH_LENGTH + (uint64_t)packet->payload_length,
+		.region_length = responder->taken.length,
+		.wr_id = responder->taken.wr_id,
+	};
 
+	vb_roce_fault_of_packet(qp, packet, VB_FAULT_LOCAL_LENGTH, &why);
+	why.peer_qpn = packet->deth.source_qpn;
+	vb_qp_tell_receive_failure(qp, &responder->taken, completion.status, &why);
 	responder->has_receive = false;
 	vb_qp_complete_receive(qp, &completion);
 }

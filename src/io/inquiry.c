@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A connected UDP socket hears of ICMP errors that its datagrams provoke (udp(7): ECONNREFUSED for a port nobody has),
+ * which tells a host without RoCE from one that is not there. Where port 4791 is silent, an unprivileged ICMP socket
+ * (icmp(7), net.ipv4.ping_group_range) asks whether the host lives, if this user may.
+ */
+#include "io/inquiry.h"
+
+#include <errno.h>
+#include <netinet/icmp6.h>
+#include <netinet/in.h>
+#include <netinet/ip_icmp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "io/clock.h"
+#include "io/descriptor.h"
+#include "io/random.h"
+
+enum { TRIES = 3, TRY_MS = 100, PING_MS = 200 };
+
+union address {
+	struct sockaddr any;
+	struct sockaddr_in four;
+	struct sockaddr_in6 six;
+};
+
+static bool is_ipv4(const uint8_t gid[16])
+{
+	return vb_gid_is_ipv4(gid);
+}
+
+static socklen_t make_address(union address *out, const uint8_t gid[16], uint16_t port, uint32_t scope)
+{
+	memset(out, 0, sizeof(*out));
+	if (is_ipv4(gid)) {
+		out->four.sin_family = AF_INET;
+		out->four.sin_port = htons(port);
+		memcpy(&out->four.sin_addr, gid + 12, 4);
+		return sizeof(out->four);
+	}
+	out->six.sin6_family = AF_INET6;
+	out->six.sin6_port = htons(port);
+	memcpy(&out->six.sin6_addr, gid, 16);
+	if (gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80)
+		out->six.sin6_scope_id = scope;
+	return sizeof(out->six);
+}
+
+/* A socket from the path's source to its destination; -1 with errno. */
+static int open_to(const struct vb_path *path, int protocol, uint16_t port)
+{
+	bool ipv4 = is_ipv4(path->destination);
+	int fd = vb_descriptor_socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, protocol), error;
+	union address here, there;
+	socklen_t length;
+
+	if (fd < 0)
+		return -1;
+	length = make_address(&here, path->source, 0, path->interface_index);
+	if (bind(fd, &here.any, length) == 0) {
+		length = make_address(&there, path->destination, port, path->interface_index);
+		if (connect(fd, &there.any, length) == 0)
+			return fd;
+	}
+	error = errno;
+	vb_descriptor_close(fd);
+	errno = error;
+	return -1;
+}
+
+static enum vb_inquiry_reach reach_of(int error)
+{
+	switch (error) {
+	case ECONNREFUSED:
+		return VB_REACH_REFUSED;
+	case EHOSTUNREACH:
+	case EHOSTDOWN:
+		return VB_REACH_UNREACHABLE;
+	case ENETUNREACH:
+	case EADDRNOTAVAIL:
+	case ENETDOWN:
+		return VB_REACH_NO_ROUTE;
+	default:
+		return VB_REACH_SILENT;
+	}
+}
+
+/* Take what comes until the deadline. False: nothing of use. */
+static bool await_answer(int fd, uint64_t nonce, vb_time deadline, struct vb_inquiry_answer *answer,
+			 enum vb_inquiry_reach *reach)
+{
+	uint8_t bytes[VB_INQUIRY_LENGTH + 1];
+
+	for (;;) {
+		vb_time left = deadline - vb_clock_now();
+		struct pollfd wait = {.fd = fd, .events = POLLIN};
+		ssize_t length;
+
+		if (left <= 0 || poll(&wait, 1, (int)(left / VB_MILLISECONDS(1)) + 1) == 0)
+			return false;
+		length = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+		if (length < 0 && errno != EAGAIN && errno != EINTR) {
+			*reach = reach_of(errno);
+			return *reach != VB_REACH_SILENT;
+		}
+		if (length > 0 && vb_inquiry_answer_decode(answer, bytes, (size_t)length) && answer->nonce == nonce) {
+			*reach = VB_REACH_ANSWERED;
+			return true;
+		}
+	}
+}
+
+static bool answers_ping(const struct vb_path *path)
+{
+	bool ipv4 = is_ipv4(path->destination);
+	/* Identifier and checksum are the kernel's to fill in. */
+	uint8_t echo[16] = {ipv4 ? ICMP_ECHO : ICMP6_ECHO_REQUEST};
+	int fd = open_to(path, ipv4 ? (int)IPPROTO_ICMP : (int)IPPROTO_ICMPV6, 0);
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	bool answered;
+
+	if (fd < 0)
+		return false;
+	answered = send(fd, echo, sizeof(echo), MSG_NOSIGNAL) > 0 && poll(&wait, 1, PING_MS) == 1 &&
+		   recv(fd, echo, sizeof(echo), MSG_DONTWAIT) > 0;
+	vb_descriptor_close(fd);
+	return answered;
+}
+
+enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, uint32_t qpn, uint32_t asker_qpn,
+				     struct vb_inquiry_answer *answer)
+{
+	struct vb_inquiry inquiry = {
+		.qpn = qpn,
+		.asker_qpn = asker_qpn,
+		.nonce = (uint64_t)vb_random_u32() << 32 | vb_random_u32(),
+	};
+	enum vb_inquiry_reach reach = VB_REACH_SILENT;
+	uint8_t bytes[VB_INQUIRY_LENGTH];
+	int fd = open_to(path, IPPROTO_UDP, VB_ROCE_PORT);
+
+	if (fd < 0)
+		return reach_of(errno);
+	vb_inquiry_encode(&inquiry, bytes);
+	for (unsigned i = 0; i < TRIES; i++) {
+		if (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) < 0) {
+			reach = reach_of(errno);
+			if (reach != VB_REACH_SILENT)
+				break;
+		}
+		if (await_answer(fd, inquiry.nonce, vb_clock_now() + VB_MILLISECONDS(TRY_MS), answer, &reach))
+			break;
+	}
+	vb_descriptor_close(fd);
+	if (reach == VB_REACH_SILENT && answers_ping(path))
+		reach = VB_REACH_PINGED;
+	return reach;
+}
+
+void vb_inquiry_reply(int fd, const struct vb_path *from, const struct vb_inquiry_answer *answer)
+{
+	uint8_t bytes[VB_INQUIRY_LENGTH];
+	struct iovec span = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+	union address to;
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+	} control = {0};
+	struct msghdr message = {
+		.msg_name = &to,
+		.msg_namelen = make_address(&to, from->source, from->source_port, from->interface_index),
+		.msg_iov = &span,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+	};
+
+	/* From the address that was asked: the asker hears no other. */
+	if (is_ipv4(from->source)) {
+		struct in_pktinfo source = {0};
+
+		memcpy(&source.ipi_spec_dst, from->destination + 12, 4);
+		message.msg_controllen = CMSG_SPACE(sizeof(source));
+		control.header.cmsg_level = IPPROTO_IP;
+		control.header.cmsg_type = IP_PKTINFO;
+		control.header.cmsg_len = CMSG_LEN(sizeof(source));
+		memcpy(CMSG_DATA(&control.header), &source, sizeof(source));
+	} else {
+		struct in6_pktinfo source = {0};
+
+		memcpy(&source.ipi6_addr, from->destination, 16);
+		message.msg_controllen = CMSG_SPACE(sizeof(source));
+		control.header.cmsg_level = IPPROTO_IPV6;
+		control.header.cmsg_type = IPV6_PKTINFO;
+		control.header.cmsg_len = CMSG_LEN(sizeof(source));
+		memcpy(CMSG_DATA(&control.header), &source, sizeof(source));
+	}
+	vb_inquiry_answer_encode(answer, bytes);
+	/* Lost answers are asked for again. */
+	(void)sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A peer asks why something failed (wire/inquiry.h). The queue pair it names says what became of it, in full only to
+ * its own peer: address and QPN must be those it is connected to. Answers are rationed, so that asking is no way to
+ * search for queue pairs; VERBENA_EXPLAIN_PEERS=0 leaves all inquiries unanswered.
+ */
+#include <string.h>
+
+#include "io/explain_output.h"
+#include "io/inquiry.h"
+#include "progress/endpoint_parts.h"
+#include "queue/qp.h"
+#include "roce/roce.h"
+
+enum { INQUIRIES_PER_SECOND = 16 };
+
+static bool is_rationed(struct vb_endpoint *endpoint, vb_time now)
+{
+	if (now - endpoint->inquiries_since >= VB_SECONDS(1)) {
+		endpoint->inquiries_since = now;
+		endpoint->inquiries = 0;
+	}
+	return endpoint->inquiries++ >= INQUIRIES_PER_SECOND;
+}
+
+static uint32_t count_receives(struct vb_qp *qp)
+{
+	uint32_t count;
+
+	if (!qp->srq)
+		return vb_receive_queue_count(&qp->receive);
+	vb_lock_take(&qp->srq->lock);
+	count = vb_receive_queue_count(&qp->srq->queue);
+	vb_lock_release(&qp->srq->lock);
+	return count;
+}
+
+static bool is_peer(const struct vb_qp *qp, const struct vb_path *from, uint32_t asker_qpn)
+{
+	return qp->type != IBV_QPT_UD && qp->attr.dest_qp_num == asker_qpn &&
+	       memcmp(qp->path.destination, from->source, sizeof(from->source)) == 0;
+}
+
+static void tell_peer(struct vb_qp *qp, struct vb_inquiry_answer *answer)
+{
+	const struct vb_fault_record *fault = &qp->fault;
+	struct vb_roce_status status;
+
+	vb_roce_query(qp, &status);
+	answer->receives = count_receives(qp);
+	answer->expected_psn = status.expected_psn;
+	answer->fault = fault->fault;
+	answer->key = fault->key;
+	answer->rights_asked = fault->rights_asked;
+	answer->rights_granted = fault->rights_granted;
+	answer->pd = fault->pd;
+	answer->region_pd = fault->region_pd;
+	answer->address = fault->address;
+	answer->length = fault->length;
+	answer->region_start = fault->region_start;
+	answer->region_length = fault->region_length;
+	answer->psn = fault->psn;
+}
+
+void vb_endpoint_answer_inquiry(struct vb_endpoint *endpoint, vb_time now, const struct vb_path *from,
+				const struct vb_inquiry *inquiry, struct vb_qp *qp)
+{
+	struct vb_inquiry_answer answer = {.nonce = inquiry->nonce, .qpn = inquiry->qpn};
+
+	if (is_rationed(endpoint, now) || !vb_explain_output_tells_peers())
+		return;
+	if (!qp) {
+		answer.verdict = VB_INQUIRY_NO_QP;
+	} else {
+		answer.state = qp->state;
+		answer.type = qp->type;
+		if (is_peer(qp, from, inquiry->asker_qpn)) {
+			answer.verdict = VB_INQUIRY_YOUR_PEER;
+			tell_peer(qp, &answer);
+		} else {
+			answer.verdict = qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT ?
+						 VB_INQUIRY_NOT_CONNECTED : VB_INQUIRY_OTHER_PEER;
+		}
+	}
+	vb_inquiry_reply(endpoint->receive_fd[vb_gid_is_ipv4(from->source) ? VB_IPV4 : VB_IPV6], from, &answer);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Asking a Verbena peer why: two datagrams beside the protocol, of which no RoCE implementation takes notice. Both have
+ * 15 as transport version in their second byte: any receiver drops that in silence (IBA 9.6.1.1.2), rxe and adapters
+ * included. The inquiry goes to port 4791 and names a QPN where the BTH would, so that it reaches the process that owns
+ * the queue pair; where no process does, the host's verbenad answers. The answer goes back to the port that asked.
+ *
+ * Sent only by somebody who explains a failure (VERBENA_EXPLAIN). An answer is never longer than its inquiry, so that
+ * nobody can be flooded with answers, and it tells about a queue pair's failure only to the peer of that queue pair.
+ */
+#ifndef VB_WIRE_INQUIRY_H
+#define VB_WIRE_INQUIRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { VB_INQUIRY_LENGTH = 128 };       /* of both */
+
+struct vb_inquiry {
+	uint32_t qpn;                    /* asked about; 1: only whether a verbenad is there */
+	uint32_t asker_qpn;              /* ours: its peer is told more */
+	uint64_t nonce;
+};
+
+enum vb_inquiry_verdict {
+	VB_INQUIRY_NO_PROCESS = 1,       /* verbenad: no process of this host has such queue pairs */
+	VB_INQUIRY_NO_QP,                /* the process: there is no such queue pair (any more) */
+	VB_INQUIRY_NOT_CONNECTED,        /* it has no peer yet: RESET or INIT */
+	VB_INQUIRY_OTHER_PEER,           /* it is connected to somebody else */
+	VB_INQUIRY_YOUR_PEER,            /* the rest of the answer holds */
+	VB_INQUIRY_DAEMON,               /* verbenad, asked about itself */
+};
+
+/* What the peer says. Fault and everything behind it as in struct vb_fault_record. */
+struct vb_inquiry_answer {
+	uint64_t nonce;
+	uint32_t verdict;                /* enum vb_inquiry_verdict */
+	uint32_t qpn;
+	uint32_t state, type;            /* enum ibv_qp_state, ibv_qp_type */
+	uint32_t receives;               /* posted and not taken */
+	uint32_t expected_psn;
+	uint32_t fault;                  /* enum vb_fault */
+	uint32_t key, rights_asked, rights_granted;
+	uint32_t pd, region_pd;
+	uint64_t address, length, region_start, region_length;
+	uint32_t psn;
+};
+
+/* How far an inquiry came. */
+enum vb_inquiry_reach {
+	VB_REACH_UNASKED,
+	VB_REACH_ANSWERED,               /* by a Verbena */
+	VB_REACH_REFUSED,                /* ICMP: nobody has UDP port 4791 there */
+	VB_REACH_NO_ROUTE,               /* this host knows no way there */
+	VB_REACH_UNREACHABLE,            /* ICMP, or no neighbour answers for the address */
+	VB_REACH_PINGED,                 /* no word from port 4791, but the host answers ping */
+	VB_REACH_SILENT,                 /* not a word from anybody */
+};
+
+void vb_inquiry_encode(const struct vb_inquiry *inquiry, uint8_t bytes[VB_INQUIRY_LENGTH]);
+bool vb_inquiry_decode(struct vb_inquiry *inquiry, const uint8_t *bytes, size_t length);
+void vb_inquiry_answer_encode(const struct vb_inquiry_answer *answer, uint8_t bytes[VB_INQUIRY_LENGTH]);
+bool vb_inquiry_answer_decode(struct vb_inquiry_answer *answer, const uint8_t *bytes, size_t length);
+
+/* A look at two bytes, for the way of every packet. */
+static inline bool vb_inquiry_is_likely(const uint8_t *bytes, size_t length)
+{
+	return length == VB_INQUIRY_LENGTH && bytes[0] == 0xff && bytes[1] == 0x0f;
+}
+
+#endif
