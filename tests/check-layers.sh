@@ -46,9 +46,10 @@ allowed() { # rooms that ROOM may include
 	roce) echo base wire memory queue roce ;;
 	connect) echo base wire memory queue connect ;;
 	io) echo base wire io ;;
-	progress) echo base wire memory queue roce connect io progress ;;
+	capture) echo base wire io capture ;;
+	progress) echo base wire memory queue roce connect io capture progress ;;
 	verbs) echo base wire memory queue roce connect io progress verbs ;;
-	rdmacm) echo base wire memory queue roce connect io progress rdmacm ;;
+	rdmacm) echo base wire memory queue roce connect io capture progress rdmacm ;;
 	*) echo ;;
 	esac
 }

@@ -19,6 +19,7 @@
 #include "io/random.h"
 #include "io/udp.h"
 #include "progress/endpoint_parts.h"
+#include "progress/tap.h"
 #include "queue/limits.h"
 #include "queue/qp.h"
 #include "wire/roce_packet.h"
@@ -54,6 +55,7 @@ static void abandon_in_child(void)
 	if (!endpoint)
 		return;
 	endpoint->abandoned = true;
+	vb_tap_abandon(endpoint->tap);
 	close_descriptors(endpoint);
 	close_if_open(&endpoint->daemon.fd);
 	if (endpoint->seeker_runs)
@@ -81,6 +83,7 @@ static void watch_forks(void)
 static void destroy(struct vb_endpoint *endpoint)
 {
 	vb_engine_stop(endpoint);
+	vb_tap_close(endpoint->tap);
 	vb_daemon_link_close(endpoint);
 	vb_multicast_free(endpoint);
 	vb_endpoint_free_bursts(endpoint);
@@ -142,6 +145,8 @@ static int create(struct vb_endpoint **out)
 	if (error == 0)
 		error = open_page(endpoint);
 	if (error == 0)
+		error = vb_tap_open(&endpoint->tap, endpoint);
+	if (error == 0)
 		error = vb_engine_start(endpoint);
 	if (error != 0) {
 		destroy(endpoint);
@@ -181,6 +186,11 @@ void vb_endpoint_put(struct vb_endpoint *endpoint)
 		destroy(endpoint);
 	}
 	pthread_mutex_unlock(&guard);
+}
+
+const struct vb_queue_observer *vb_endpoint_observer(const struct vb_endpoint *endpoint)
+{
+	return vb_tap_observer(endpoint->tap);
 }
 
 vb_time vb_endpoint_now(void)

@@ -23,11 +23,15 @@
 struct vb_cq;
 struct vb_endpoint;
 struct vb_qp;
+struct vb_queue_observer;
 
 /* The process's endpoint, opened by the first caller, closed by the last. 0 or -errno (message logged: no daemon,
  * foreign daemon, port taken). */
 int vb_endpoint_get(struct vb_endpoint **endpoint);
 void vb_endpoint_put(struct vb_endpoint *endpoint);
+
+/* Who keeps a record of what is posted and completed; NULL: nobody. */
+const struct vb_queue_observer *vb_endpoint_observer(const struct vb_endpoint *endpoint);
 
 vb_time vb_endpoint_now(void);           /* monotonic */
 uint32_t vb_endpoint_random(void *unused); /* unpredictable; fits vb_queue_host.random */

@@ -8,6 +8,7 @@
  *   multicast.c     who listens to which group
  *   source_ports.c  the pool of sending sockets
  *   inquiry.c       peers that ask why something failed
+ *   tap.c, faults.c what a capture sees of it, and faults on purpose
  *   engine.c        the thread that works when nobody polls
  *   daemon_link.c   the connection to verbenad, and what happens when it breaks
  *
@@ -32,6 +33,7 @@
 #include "wire/daemon_message.h"
 
 struct vb_burst;
+struct vb_tap;
 struct vb_udp_batch;
 
 enum { VB_IPV4, VB_IPV6, VB_FAMILIES };
@@ -81,6 +83,7 @@ struct vb_endpoint {
 	uint32_t active_count;             /* atomic hint */
 	struct vb_timers timers;
 
+	struct vb_tap *tap;                /* NULL: nobody captures or disturbs (progress/tap.h) */
 	struct vb_source_ports ports;
 	struct vb_burst *spare_burst[VB_SPARE_BURSTS]; /* atomic */
 

@@ -12,6 +12,7 @@
 #include "io/clock.h"
 #include "io/udp.h"
 #include "progress/endpoint_parts.h"
+#include "progress/tap.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
 #include "wire/icrc.h"
@@ -170,6 +171,8 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 		return;
 	}
 	verdict = vb_roce_packet_decode_again(&packet, bytes, length, from, prefix, (uint16_t)index);
+	if (endpoint->tap)
+		vb_tap_received(endpoint->tap, from, bytes, length, verdict);
 	if (verdict != VB_PACKET_OK) {
 		count_verdict(endpoint, verdict);
 		return;
@@ -223,6 +226,8 @@ static bool drain_socket(struct vb_endpoint *endpoint, unsigned family, vb_time 
 		const struct vb_udp_bundle *bundle = vb_udp_batch_at(endpoint->batch, (unsigned)i);
 
 		take_bundle(&state, bundle);
+		if (endpoint->tap)
+			vb_tap_flush(endpoint->tap);
 		unanswered += bundle->length;
 		if (unanswered < ANSWER_BYTES)
 			continue;

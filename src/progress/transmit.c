@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "io/udp.h"
 #include "progress/endpoint_parts.h"
+#include "progress/tap.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
 #include "wire/burst.h"
@@ -48,11 +49,13 @@ void vb_endpoint_free_bursts(struct vb_endpoint *endpoint)
 }
 
 /* Packets the kernel does not take are lost, as on any wire; the protocol deals with that. */
-static void send_burst(struct vb_endpoint *endpoint, const struct vb_burst *burst, struct vb_counters *counters)
+static void send_burst(struct vb_endpoint *endpoint, const struct vb_qp *qp, const struct vb_burst *burst,
+		       struct vb_counters *counters)
 {
 	uint32_t lost_in_all = 0;
+	bool sent = endpoint->tap && vb_tap_sending(endpoint->tap, qp, burst, &lost_in_all);
 
-	for (uint32_t i = 0; i < burst->runs; i++) {
+	for (uint32_t i = 0; !sent && i < burst->runs; i++) {
 		const struct vb_burst_run *run = &burst->run[i];
 		int fd = vb_source_ports_socket(&endpoint->ports, !vb_path_is_ipv4(&run->path), run->path.source_port);
 		uint32_t lost = run->packets;
@@ -133,7 +136,7 @@ void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_tim
 		vb_burst_reset(burst);
 		more = vb_roce_send(qp, now, burst);
 		if (!vb_burst_is_empty(burst))
-			send_burst(endpoint, burst, binding->counters);
+			send_burst(endpoint, qp, burst, binding->counters);
 	}
 	give_burst_back(endpoint, burst);
 	if (more)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "queue/limits.h"
+#include "queue/observer.h"
 
 static uint32_t round_up_to_power_of_two(uint32_t n)
 {
@@ -142,6 +143,8 @@ bool vb_cq_push(struct vb_cq *cq, const struct vb_completion *completion)
 		set_head(cq, cq->head + 1);
 		notify(cq, completion);
 		taken = true;
+		if (cq->host->observer)
+			cq->host->observer->completed(cq->host->observer, completion);
 	} else if (!cq->overrun) {
 		/* IBA 10.4.2: an overrun is told once, as an affiliated error of the CQ. */
 		cq->overrun = true;

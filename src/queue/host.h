@@ -17,6 +17,7 @@ struct vb_cq;
 struct vb_srq;
 struct vb_ah;
 struct vb_memory;
+struct vb_queue_observer;
 struct vb_queue_watch;
 
 struct vb_queue_host {
@@ -34,6 +35,7 @@ struct vb_queue_host {
 	void *context;
 	struct vb_memory *memory;
 	struct vb_counters *counters;
+	const struct vb_queue_observer *observer; /* NULL: nobody keeps a record (queue/observer.h) */
 	const struct vb_queue_watch *watch; /* NULL: nobody looks (queue/watch.h) */
 };
 

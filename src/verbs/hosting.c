@@ -3,6 +3,7 @@
  * What the queues of a session ask of libibverbs: where events go, where addresses come from. Called with queue locks
  * held; everything here only notes and wakes.
  */
+#include "queue/observer.h"
 #include "verbs/channel.h"
 #include "verbs/context.h"
 #include "verbs/events.h"
@@ -24,6 +25,8 @@ static void qp_event(struct vb_qp *qp, enum ibv_event_type type)
 	struct vb_queue_pair *own = qp->owner;
 	struct ibv_async_event event = {.event_type = type};
 
+	if (qp->host->observer)
+		qp->host->observer->event(qp->host->observer, qp->qpn, type);
 	event.element.qp = &own->base;
 	vb_event_queue_add(&vb_context_of(own->base.context)->async, &event, own, &own->events_reported);
 }
@@ -63,5 +66,6 @@ void vb_session_fill_host(struct vb_session *session)
 		.random = vb_endpoint_random,
 		.memory = session->memory,
 		.counters = &session->counters,
+		.observer = vb_endpoint_observer(session->endpoint),
 	};
 }

@@ -44,6 +44,10 @@ int vb_verbs_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct i
 /* qp.c, post.c */
 struct ibv_qp *vb_verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+struct vb_queue_observer;
+void vb_verbs_observe_sends(const struct vb_qp *qp, uint32_t first, vb_time now);
+void vb_verbs_observe_receives(const struct vb_queue_observer *observer, const struct vb_qp *qp,
+			       const struct ibv_recv_wr *wr, const struct ibv_recv_wr *bad);
 int vb_verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 /* qp_ex.c: the ibv_wr_* builders of a QP created with send_ops_flags. */

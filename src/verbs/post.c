@@ -2,6 +2,7 @@
  *
  * Posting work: under the queue pair's lock the work is taken, and what may go out goes out at once.
  */
+#include "queue/observer.h"
 #include "verbs/operations.h"
 
 /* An address handle leads to a host, its datagrams to the processes there: whose packets must not share a source
@@ -15,6 +16,25 @@ static void choose_source_ports(struct vb_endpoint *endpoint, struct vb_qp *qp, 
 		path->source_port = vb_endpoint_source_port(endpoint, path->destination, wqe->datagram.qpn,
 							    path->flow_label);
 	}
+}
+
+/* Before it is sent, so that the record is in order. Caller holds qp->lock. */
+void vb_verbs_observe_sends(const struct vb_qp *qp, uint32_t first, vb_time now)
+{
+	const struct vb_queue_observer *observer = qp->host->observer;
+
+	for (uint32_t i = first; observer && i != qp->send.head; i++)
+		observer->posted_send(observer, qp, vb_send_queue_at(&qp->send, i), now);
+}
+
+/* Those up to `bad`, which was refused. */
+void vb_verbs_observe_receives(const struct vb_queue_observer *observer, const struct vb_qp *qp,
+			       const struct ibv_recv_wr *wr, const struct ibv_recv_wr *bad)
+{
+	vb_time now = vb_endpoint_now();
+
+	for (; wr != bad; wr = wr->next)
+		observer->posted_receive(observer, qp, wr, now);
 }
 
 int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -31,6 +51,8 @@ int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	error = vb_qp_post_send(core, wr, bad_wr != NULL ? bad_wr : &ignored, now);
 	if (core->type == IBV_QPT_UD)
 		choose_source_ports(endpoint, core, first);
+	if (core->host->observer)
+		vb_verbs_observe_sends(core, first, now);
 	/* Also after an error: the work before the bad request stands. */
 	vb_endpoint_transmit(endpoint, core, now);
 	vb_lock_release(&core->lock);
@@ -40,11 +62,13 @@ int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 int vb_verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct vb_qp *core = vb_queue_pair_of(qp)->qp;
-	struct ibv_recv_wr *ignored;
+	struct ibv_recv_wr *ignored, **bad = bad_wr != NULL ? bad_wr : &ignored;
 	int error;
 
 	vb_lock_take(&core->lock);
-	error = vb_qp_post_receive(core, wr, bad_wr != NULL ? bad_wr : &ignored, vb_endpoint_now());
+	error = vb_qp_post_receive(core, wr, bad, vb_endpoint_now());
+	if (core->host->observer)
+		vb_verbs_observe_receives(core->host->observer, core, wr, error != 0 ? *bad : NULL);
 	vb_lock_release(&core->lock);
 	return error;
 }

@@ -71,7 +71,11 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	finish_current(own);
 	error = own->build_error;
 	if (error == 0) {
+		uint32_t first = own->qp->send.head;
+
 		vb_qp_commit_sends(own->qp, now);
+		if (own->qp->host->observer)
+			vb_verbs_observe_sends(own->qp, first, now);
 		vb_endpoint_transmit(vb_context_of(qp->qp_base.context)->session->endpoint, own->qp, now);
 	} else {
 		vb_send_queue_abort(&own->qp->send);

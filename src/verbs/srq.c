@@ -95,7 +95,11 @@ VB_EXPORT_COMPAT(ibv_destroy_srq);
 
 int vb_verbs_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	struct ibv_recv_wr *ignored;
+	struct ibv_recv_wr *ignored, **bad = bad_wr != NULL ? bad_wr : &ignored;
+	struct vb_srq *core = &vb_shared_receive_queue_of(srq)->srq;
+	int error = vb_srq_post(core, wr, bad);
 
-	return vb_srq_post(&vb_shared_receive_queue_of(srq)->srq, wr, bad_wr != NULL ? bad_wr : &ignored);
+	if (core->host->observer)
+		vb_verbs_observe_receives(core->host->observer, NULL, wr, error != 0 ? *bad : NULL);
+	return error;
 }

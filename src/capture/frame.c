@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * IP and UDP headers: RFC 791, RFC 8200, RFC 768; don't-fragment as RoCEv2 demands (annex A17.4.3.1).
+ */
+#include "capture/frame.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "wire/icrc.h"
+#include "wire/roce_packet.h"
+
+enum { IPV4_LENGTH = 20, IPV4_ID = 4, IPV6_LENGTH = 40, UDP_LENGTH = 8, DEFAULT_HOPS = 64, PROTOCOL_UDP = 17 };
+enum { ETHERNET_LENGTH = 14, TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100 };
+
+static void store_16(uint8_t *at, unsigned v)
+{
+	at[0] = (uint8_t)(v >> 8);
+	at[1] = (uint8_t)v;
+}
+
+static unsigned load_16(const uint8_t *at)
+{
+	return (unsigned)at[0] << 8 | at[1];
+}
+
+static uint32_t sum_up(uint32_t sum, const uint8_t *bytes, size_t length)
+{
+	for (size_t i = 0; i + 1 < length; i += 2)
+		sum += load_16(bytes + i);
+	if (length & 1)
+		sum += (uint32_t)bytes[length - 1] << 8;
+	return sum;
+}
+
+static uint16_t fold(uint32_t sum)
+{
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~sum;
+}
+
+static uint8_t hops(const struct vb_path *path)
+{
+	return path->hop_limit ? path->hop_limit : DEFAULT_HOPS;
+}
+
+static size_t put_ipv4(uint8_t *at, const struct vb_path *path, uint16_t id, size_t udp_length)
+{
+	at[0] = 0x45;
+	at[1] = path->traffic_class;
+	store_16(at + 2, (unsigned)(IPV4_LENGTH + udp_length));
+	store_16(at + IPV4_ID, id);
+	store_16(at + 6, 0x4000); /* don't fragment */
+	at[8] = hops(path);
+	at[9] = PROTOCOL_UDP;
+	memcpy(at + 12, path->source + 12, 4);
+	memcpy(at + 16, path->destination + 12, 4);
+	store_16(at + 10, fold(sum_up(0, at, IPV4_LENGTH)));
+	return IPV4_LENGTH;
+}
+
+static size_t put_ipv6(uint8_t *at, const struct vb_path *path, size_t udp_length)
+{
+	at[0] = (uint8_t)(0x60 | path->traffic_class >> 4);
+	at[1] = (uint8_t)(path->traffic_class << 4 | (path->flow_label >> 16 & 0x0f));
+	store_16(at + 2, path->flow_label & 0xffff);
+	store_16(at + 4, (unsigned)udp_length);
+	at[6] = PROTOCOL_UDP;
+	at[7] = hops(path);
+	memcpy(at + 8, path->source, 16);
+	memcpy(at + 24, path->destination, 16);
+	return IPV6_LENGTH;
+}
+
+size_t vb_frame_headers(uint8_t out[VB_FRAME_HEADERS], const struct vb_path *path, uint16_t ip_id,
+			const uint8_t *datagram, size_t length)
+{
+	size_t udp_length = UDP_LENGTH + length, ip_length;
+	bool ipv4 = vb_path_is_ipv4(path);
+	uint32_t sum = PROTOCOL_UDP + (uint32_t)udp_length;
+	uint16_t checksum;
+	uint8_t *udp;
+
+	memset(out, 0, VB_FRAME_HEADERS);
+	ip_length = ipv4 ? put_ipv4(out, path, ip_id, udp_length) : put_ipv6(out, path, udp_length);
+	udp = out + ip_length;
+	store_16(udp, path->source_port);
+	store_16(udp + 2, VB_ROCE_PORT);
+	store_16(udp + 4, (unsigned)udp_length);
+	sum = ipv4 ? sum_up(sum, out + 12, 8) : sum_up(sum, out + 8, 32);
+	checksum = fold(sum_up(sum_up(sum, udp, UDP_LENGTH), datagram, length));
+	store_16(udp + 6, checksum ? checksum : 0xffff);
+	return ip_length + UDP_LENGTH;
+}
+
+static int parse_udp(const uint8_t *udp, size_t length, struct vb_path *path, const uint8_t **datagram,
+		     size_t *datagram_length)
+{
+	if (length < UDP_LENGTH || load_16(udp + 2) != VB_ROCE_PORT || load_16(udp + 4) < UDP_LENGTH ||
+	    load_16(udp + 4) > length)
+		return -EPROTO;
+	path->source_port = (uint16_t)load_16(udp);
+	*datagram = udp + UDP_LENGTH;
+	*datagram_length = load_16(udp + 4) - UDP_LENGTH;
+	return 0;
+}
+
+static void map_ipv4(uint8_t gid[16], const uint8_t *address)
+{
+	gid[10] = gid[11] = 0xff;
+	memcpy(gid + 12, address, 4);
+}
+
+static int parse_ip(const uint8_t *ip, size_t length, struct vb_path *path, const uint8_t **datagram,
+		    size_t *datagram_length)
+{
+	memset(path, 0, sizeof(*path));
+	if (length >= IPV4_LENGTH && ip[0] >> 4 == 4) {
+		size_t header = (size_t)(ip[0] & 15) * 4, total = load_16(ip + 2);
+
+		/* A fragment has no UDP header, or no end. */
+		if (header < IPV4_LENGTH || total < header || total > length || ip[9] != PROTOCOL_UDP ||
+		    (load_16(ip + 6) & 0x3fff) != 0)
+			return -EPROTO;
+		path->traffic_class = ip[1];
+		path->hop_limit = ip[8];
+		map_ipv4(path->source, ip + 12);
+		map_ipv4(path->destination, ip + 16);
+		return parse_udp(ip + header, total - header, path, datagram, datagram_length);
+	}
+	if (length >= IPV6_LENGTH && ip[0] >> 4 == 6) {
+		if (ip[6] != PROTOCOL_UDP || load_16(ip + 4) > length - IPV6_LENGTH)
+			return -EPROTO;
+		path->traffic_class = (uint8_t)(ip[0] << 4 | ip[1] >> 4);
+		path->flow_label = (ip[1] & 15u) << 16 | load_16(ip + 2);
+		path->hop_limit = ip[7];
+		memcpy(path->source, ip + 8, 16);
+		memcpy(path->destination, ip + 24, 16);
+		return parse_udp(ip + IPV6_LENGTH, load_16(ip + 4), path, datagram, datagram_length);
+	}
+	return -EPROTO;
+}
+
+int vb_frame_parse(const uint8_t *frame, size_t length, uint32_t link_type, struct vb_path *path,
+		   const uint8_t **datagram, size_t *datagram_length)
+{
+	size_t skip = 0;
+
+	switch (link_type) {
+	case VB_FRAME_RAW:
+	case VB_FRAME_IPV4:
+	case VB_FRAME_IPV6:
+		break;
+	case VB_FRAME_ETHERNET:
+		skip = ETHERNET_LENGTH;
+		if (length >= ETHERNET_LENGTH + 4 && load_16(frame + 12) == TYPE_VLAN)
+			skip += 4;
+		if (length < skip || (load_16(frame + skip - 2) != TYPE_IPV4 && load_16(frame + skip - 2) != TYPE_IPV6))
+			return -EPROTO;
+		break;
+	default:
+		return -EPROTO;
+	}
+	return parse_ip(frame + skip, length - skip, path, datagram, datagram_length);
+}
+
+uint16_t vb_frame_guess_id(const struct vb_path *path, const uint8_t *datagram, size_t length)
+{
+	uint32_t crc, difference;
+	size_t covered = length - VB_ICRC_LENGTH;
+	const uint8_t *carried = datagram + covered;
+
+	if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH || !vb_path_is_ipv4(path))
+		return 0;
+	crc = vb_icrc_headers(vb_icrc_begin(path, 0, length), datagram, covered);
+	difference = crc ^ (carried[0] | (uint32_t)carried[1] << 8 | (uint32_t)carried[2] << 16 |
+			    (uint32_t)carried[3] << 24);
+	/* See wire/icrc.c: undone down to the identification, its two bytes are what is left, the first one lowest. */
+	difference = vb_crc32_rewind(difference, IPV4_LENGTH - IPV4_ID + UDP_LENGTH + covered);
+	return difference >> 16 ? 0 : (uint16_t)((difference & 0xff) << 8 | difference >> 8);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A RoCEv2 datagram as the IP packet that travels, and back. Pure functions.
+ */
+#ifndef VB_CAPTURE_FRAME_H
+#define VB_CAPTURE_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/path.h"
+
+enum { VB_FRAME_HEADERS = 40 + 8 };        /* the longest: IPv6 and UDP */
+
+enum vb_frame_link { VB_FRAME_RAW = 101, VB_FRAME_ETHERNET = 1, VB_FRAME_IPV4 = 228, VB_FRAME_IPV6 = 229 };
+
+/* Write IP and UDP header, checksums and all, for the datagram that is to follow them; returns their length. `ip_id`:
+ * IPv4 identification. */
+size_t vb_frame_headers(uint8_t out[VB_FRAME_HEADERS], const struct vb_path *path, uint16_t ip_id,
+			const uint8_t *datagram, size_t length);
+
+/* The RoCEv2 datagram in a frame. 0, or -EPROTO: it is none, or cut short. */
+int vb_frame_parse(const uint8_t *frame, size_t length, uint32_t link_type, struct vb_path *path,
+		   const uint8_t **datagram, size_t *datagram_length);
+
+/* The IPv4 identification with which the datagram's ICRC is right: a UDP socket does not show it. 0 when there is none. */
+uint16_t vb_frame_guess_id(const struct vb_path *path, const uint8_t *datagram, size_t length);
+
+#endif
