@@ -281,7 +281,7 @@ static void close_datagram(struct vb_rsocket *rs)
 {
 	pthread_mutex_lock(&rs->lock);
 	rs->datagram->may_read = rs->datagram->may_write = false;
-	vb_rsocket_wait(rs, false, vb_rdatagram_all_sent);
+	vb_rsocket_wait(rs, VB_TIME_NEVER, vb_rdatagram_all_sent);
 	rs->closed = true;
 	vb_rsocket_service_remove(rs);
 	destroy_everything(rs);

@@ -166,7 +166,7 @@ ssize_t vb_rdatagram_send(struct vb_rsocket *rs, struct vb_iov_cursor *from, int
 		return error != 0 ? error : length;
 	}
 	if (datagram->send_free == 0) {
-		error = vb_rsocket_wait(rs, vb_rsocket_is_nonblocking(rs, flags), can_send);
+		error = vb_rsocket_wait(rs, vb_rsocket_patience(rs, flags, rs->options.send_timeout), can_send);
 		if (error != 0)
 			return error;
 		if (!datagram->may_write)
@@ -202,7 +202,7 @@ ssize_t vb_rdatagram_receive(struct vb_rsocket *rs, struct vb_iov_cursor *to, in
 
 	error = vb_rdatagram_start(rs);
 	if (error == 0 && vb_list_is_empty(&rs->datagram->arrived))
-		error = vb_rsocket_wait(rs, vb_rsocket_is_nonblocking(rs, flags), can_receive);
+		error = vb_rsocket_wait(rs, vb_rsocket_patience(rs, flags, rs->options.receive_timeout), can_receive);
 	if (error != 0)
 		return error;
 	if (vb_list_is_empty(&rs->datagram->arrived))

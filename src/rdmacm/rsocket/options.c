@@ -82,16 +82,31 @@ static int set_reuse_address(struct vb_rsocket *rs, int value)
 	return 0;
 }
 
-static int set_socket_option(struct vb_rsocket *rs, int name, const void *value, socklen_t length)
+static int set_timeout(vb_time *timeout, const void *value, socklen_t length)
+{
+	struct timeval limit;
+
+	if (length < sizeof(limit))
+		return -EINVAL;
+	memcpy(&limit, value, sizeof(limit));
+	if (limit.tv_usec < 0 || limit.tv_usec >= 1000000)
+		return -EDOM;
+	*timeout = limit.tv_sec < 0 || limit.tv_sec > 1000000000 ? 0 : VB_SECONDS(limit.tv_sec) + VB_MICROSECONDS(limit.tv_usec);
+	return 0;
+}
+
+static int set_linger(struct vb_rsocket *rs, const void *value, socklen_t length)
+{
+	if (length < sizeof(rs->options.linger))
+		return -EINVAL;
+	memcpy(&rs->options.linger, value, sizeof(rs->options.linger));
+	return 0;
+}
+
+static int set_socket_number(struct vb_rsocket *rs, int name, const void *value, socklen_t length)
 {
 	int number = 0;
 
-	if (name == SO_LINGER) {
-		if (length < sizeof(struct linger))
-			return -EINVAL;
-		memcpy(&rs->options.linger, value, sizeof(struct linger));
-		return 0;
-	}
 	if (length < sizeof(number))
 		return -EINVAL;
 	memcpy(&number, value, sizeof(number));
@@ -110,6 +125,27 @@ static int set_socket_option(struct vb_rsocket *rs, int name, const void *value,
 	case SO_REUSEPORT:                       /* nothing to share with: rdma_cm has no group of listeners */
 		rs->options.reuse_port = number != 0;
 		return 0;
+	default:
+		return -ENOTSUP;
+	}
+}
+
+static int set_socket_option(struct vb_rsocket *rs, int name, const void *value, socklen_t length)
+{
+	switch (name) {
+	case SO_LINGER:
+		return set_linger(rs, value, length);
+	case SO_RCVTIMEO:
+		return set_timeout(&rs->options.receive_timeout, value, length);
+	case SO_SNDTIMEO:
+		return set_timeout(&rs->options.send_timeout, value, length);
+	case SO_REUSEADDR:
+	case SO_REUSEPORT:
+	case SO_RCVBUF:
+	case SO_SNDBUF:
+	case SO_KEEPALIVE:
+	case SO_OOBINLINE:
+		return set_socket_number(rs, name, value, length);
 	default:
 		return -ENOTSUP;
 	}
@@ -224,7 +260,7 @@ int vb_rsocket_option_set(struct vb_rsocket *rs, int level, int name, const void
 		/* The UDP socket is asked too: it is the one that is bound. What only it knows is its own matter. */
 		if (setsockopt(rs->fd, level, name, value, length) != 0)
 			return -errno;
-		if (level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF))
+		if (level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF || name == SO_RCVTIMEO || name == SO_SNDTIMEO))
 			return set_socket_option(rs, name, value, length);
 		return 0;
 	}
@@ -257,6 +293,13 @@ static int give_number(void *value, socklen_t *length, int number)
 	return give(value, length, &number, sizeof(number));
 }
 
+static int give_timeout(void *value, socklen_t *length, vb_time timeout)
+{
+	struct timeval limit = {.tv_sec = timeout / VB_SECONDS(1), .tv_usec = timeout % VB_SECONDS(1) / 1000};
+
+	return give(value, length, &limit, sizeof(limit));
+}
+
 static int get_error(struct vb_rsocket *rs, void *value, socklen_t *length)
 {
 	int error = rs->error;
@@ -282,6 +325,10 @@ static int get_socket_option(struct vb_rsocket *rs, int name, void *value, sockl
 		return give_number(value, length, (int)rs->sizes.receive_buffer);
 	case SO_SNDBUF:
 		return give_number(value, length, (int)rs->sizes.send_buffer);
+	case SO_RCVTIMEO:
+		return give_timeout(value, length, rs->options.receive_timeout);
+	case SO_SNDTIMEO:
+		return give_timeout(value, length, rs->options.send_timeout);
 	case SO_LINGER:
 		return give(value, length, &rs->options.linger, sizeof(rs->options.linger));
 	case SO_TYPE:

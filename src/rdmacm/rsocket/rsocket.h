@@ -28,6 +28,7 @@
 #include <sys/socket.h>
 
 #include "base/list.h"
+#include "base/time.h"
 
 struct vb_rsocket;
 struct vb_rstream;
@@ -80,6 +81,7 @@ struct vb_rsocket {
 		int type_of_service;
 		struct linger linger;
 		unsigned keep_alive_seconds;
+		vb_time receive_timeout, send_timeout; /* 0: none */
 	} options;
 
 	struct vb_rstream *stream;                /* one of the two */
@@ -103,9 +105,12 @@ struct vb_rsocket *vb_rsocket_withdraw(int fd);
 struct vb_rsocket *vb_rsocket_enter(int fd);
 void vb_rsocket_leave(struct vb_rsocket *rs);
 
-static inline bool vb_rsocket_is_nonblocking(const struct vb_rsocket *rs, int flags)
+/* How long a call may wait: 0, not at all; SO_RCVTIMEO or SO_SNDTIMEO, if it is set; without end. */
+static inline vb_time vb_rsocket_patience(const struct vb_rsocket *rs, int flags, vb_time timeout)
 {
-	return (rs->status_flags & O_NONBLOCK) != 0 || (flags & MSG_DONTWAIT) != 0;
+	if ((rs->status_flags & O_NONBLOCK) != 0 || (flags & MSG_DONTWAIT) != 0)
+		return 0;
+	return timeout != 0 ? timeout : VB_TIME_NEVER;
 }
 
 /* Length of an address of this family; 0: a family rsockets do not know. */

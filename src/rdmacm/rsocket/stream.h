@@ -125,7 +125,7 @@ struct vb_rsocket *vb_rstream_accept(struct vb_rsocket *rs, int *fd);
 int vb_rstream_rename(struct vb_rsocket *child, int fd);
 int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length);
 /* 0 once connected; otherwise what a send or receive has to return. */
-int vb_rstream_await_connection(struct vb_rsocket *rs, bool nonblocking);
+int vb_rstream_await_connection(struct vb_rsocket *rs, vb_time patience);
 
 static inline bool vb_rstream_has_room(const struct vb_rstream *stream)
 {
@@ -191,7 +191,7 @@ off_t vb_rstream_iomap(struct vb_rsocket *rs, void *bytes, size_t length, int pr
 int vb_rstream_iounmap(struct vb_rsocket *rs, void *bytes, size_t length);
 ssize_t vb_rstream_iowrite(struct vb_rsocket *rs, const void *bytes, size_t count, off_t offset, int flags);
 /* Tell the peer of mappings it does not know of. 0 or -errno. */
-int vb_rstream_iomap_announce(struct vb_rsocket *rs, bool nonblocking);
+int vb_rstream_iomap_announce(struct vb_rsocket *rs, vb_time patience);
 void vb_rstream_iomap_learn(struct vb_rsocket *rs, uint32_t index);
 void vb_rstream_iomap_release_all(struct vb_rstream *stream);
 

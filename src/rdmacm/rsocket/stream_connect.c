@@ -162,7 +162,7 @@ struct vb_rsocket *vb_rstream_accept(struct vb_rsocket *rs, int *fd)
 		*fd = -EINVAL;
 		return NULL;
 	}
-	*fd = vb_rsocket_wait(rs, vb_rsocket_is_nonblocking(rs, 0), has_accepted);
+	*fd = vb_rsocket_wait(rs, vb_rsocket_patience(rs, 0, rs->options.receive_timeout), has_accepted);
 	if (*fd == 0 && vb_list_is_empty(&stream->accepted))
 		*fd = -EINVAL;
 	if (*fd != 0)
@@ -216,7 +216,8 @@ static int start_connecting(struct vb_rsocket *rs, const struct sockaddr *addres
 int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length)
 {
 	struct vb_rstream *stream = rs->stream;
-	bool nonblocking = vb_rsocket_is_nonblocking(rs, 0), started = false;
+	vb_time patience = vb_rsocket_patience(rs, 0, rs->options.send_timeout);
+	bool started = false;
 	int error;
 
 	if (stream->state == VB_RSTREAM_LISTENING || (stream->state == VB_RSTREAM_CONNECTED && stream->success_told))
@@ -227,7 +228,7 @@ int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, so
 			return error;
 		started = true;
 	}
-	error = vb_rsocket_wait(rs, nonblocking, has_finished_opening);
+	error = vb_rsocket_wait(rs, patience, has_finished_opening);
 	if (error == -EAGAIN)
 		return started ? -EINPROGRESS : -EALREADY;
 	if (error != 0)
@@ -241,13 +242,13 @@ int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, so
 	return error;
 }
 
-int vb_rstream_await_connection(struct vb_rsocket *rs, bool nonblocking)
+int vb_rstream_await_connection(struct vb_rsocket *rs, vb_time patience)
 {
 	int error;
 
 	if (!vb_rstream_is_opening(rs->stream))
 		return rs->stream->state >= VB_RSTREAM_CONNECTED && rs->stream->state != VB_RSTREAM_REFUSED ? 0 : -ENOTCONN;
-	error = vb_rsocket_wait(rs, nonblocking, has_finished_opening);
+	error = vb_rsocket_wait(rs, patience, has_finished_opening);
 	if (error != 0)
 		return error;
 	if (rs->stream->state != VB_RSTREAM_REFUSED)

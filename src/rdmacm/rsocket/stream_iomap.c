@@ -147,12 +147,12 @@ static int announce(struct vb_rsocket *rs, struct mapping *mapping)
 			       vb_rstream_message_encode(VB_RSTREAM_IOMAP, mapping->index));
 }
 
-int vb_rstream_iomap_announce(struct vb_rsocket *rs, bool nonblocking)
+int vb_rstream_iomap_announce(struct vb_rsocket *rs, vb_time patience)
 {
 	int error = 0;
 
 	while (error == 0 && rs->stream->unsent_mappings > 0) {
-		error = vb_rsocket_wait(rs, nonblocking, has_slot_or_never_will);
+		error = vb_rsocket_wait(rs, patience, has_slot_or_never_will);
 		if (error != 0)
 			break;
 		if (!rs->stream->may_write)
@@ -203,22 +203,22 @@ static bool can_write_or_never_will(struct vb_rsocket *rs)
 ssize_t vb_rstream_iowrite(struct vb_rsocket *rs, const void *bytes, size_t count, off_t offset, int flags)
 {
 	struct iovec buffer = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = count};
-	bool nonblocking = vb_rsocket_is_nonblocking(rs, flags);
+	vb_time patience = vb_rsocket_patience(rs, flags, rs->options.send_timeout);
 	struct vb_iov_cursor from;
 	ssize_t total = 0, result;
 
 	result = vb_iov_cursor_init(&from, &buffer, 1);
 	if (result == 0)
-		result = vb_rstream_await_connection(rs, nonblocking);
+		result = vb_rstream_await_connection(rs, patience);
 	if (result == 0)
-		result = vb_rstream_iomap_announce(rs, nonblocking);
+		result = vb_rstream_iomap_announce(rs, patience);
 	if (result != 0)
 		return result;
 	while (from.left > 0) {
 		struct vb_rstream_span to;
 
 		/* Also takes news of mappings that have arrived. */
-		result = vb_rsocket_wait(rs, nonblocking, can_write_or_never_will);
+		result = vb_rsocket_wait(rs, patience, can_write_or_never_will);
 		if (result != 0)
 			break;
 		if (!rs->stream->may_write)

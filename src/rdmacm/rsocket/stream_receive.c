@@ -49,19 +49,19 @@ static ssize_t end_of_stream(struct vb_rsocket *rs)
 ssize_t vb_rstream_receive(struct vb_rsocket *rs, struct vb_iov_cursor *to, int flags)
 {
 	struct vb_rstream *stream = rs->stream;
-	bool nonblocking = vb_rsocket_is_nonblocking(rs, flags);
+	vb_time patience = vb_rsocket_patience(rs, flags, rs->options.receive_timeout);
 	ssize_t total = 0, result;
 
 	if (flags & MSG_OOB)
 		return -EOPNOTSUPP;
-	result = vb_rstream_await_connection(rs, nonblocking);
+	result = vb_rstream_await_connection(rs, patience);
 	if (result != 0)
 		return result;
 	while (to->left > 0) {
 		uint32_t length;
 
 		if (stream->available == 0) {
-			result = vb_rsocket_wait(rs, nonblocking, can_receive_or_never_will);
+			result = vb_rsocket_wait(rs, patience, can_receive_or_never_will);
 			if (result == 0 && stream->available == 0 && total == 0)
 				result = end_of_stream(rs);
 			if (result != 0 || stream->available == 0)

@@ -121,19 +121,19 @@ static ssize_t send_piece(struct vb_rsocket *rs, struct vb_iov_cursor *from)
 ssize_t vb_rstream_send(struct vb_rsocket *rs, struct vb_iov_cursor *from, int flags)
 {
 	struct vb_rstream *stream = rs->stream;
-	bool nonblocking = vb_rsocket_is_nonblocking(rs, flags);
+	vb_time patience = vb_rsocket_patience(rs, flags, rs->options.send_timeout);
 	ssize_t total = 0, result = 0;
 
 	if (flags & MSG_OOB)
 		return -EOPNOTSUPP;
-	result = vb_rstream_await_connection(rs, nonblocking);
+	result = vb_rstream_await_connection(rs, patience);
 	if (result == 0 && stream->unsent_mappings > 0)
-		result = vb_rstream_iomap_announce(rs, nonblocking);
+		result = vb_rstream_iomap_announce(rs, patience);
 	if (result != 0)
 		return result;
 	while (from->left > 0) {
 		if (stream->may_write && !vb_rstream_can_send(rs)) {
-			result = vb_rsocket_wait(rs, nonblocking, can_send_or_never_will);
+			result = vb_rsocket_wait(rs, patience, can_send_or_never_will);
 			if (result != 0)
 				break;
 		}

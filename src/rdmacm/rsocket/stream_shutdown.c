@@ -48,12 +48,12 @@ int vb_rstream_shutdown(struct vb_rsocket *rs, int how)
 		return 0;
 	}
 	vb_rsocket_wake(rs);
-	error = vb_rsocket_wait(rs, false, can_tell);
+	error = vb_rsocket_wait(rs, VB_TIME_NEVER, can_tell);
 	if (error == 0 && stream->state == VB_RSTREAM_CONNECTED)
 		error = vb_rstream_tell(rs, control);
 	/* Also on a nonblocking rsocket: a program may exit right after this, and what it has sent must not go with it. */
 	if (error == 0)
-		error = vb_rsocket_wait(rs, false, vb_rstream_all_sent);
+		error = vb_rsocket_wait(rs, VB_TIME_NEVER, vb_rstream_all_sent);
 	if (error == 0 && stream->state == VB_RSTREAM_DISCONNECTED)
 		rdma_disconnect(stream->id);
 	return error;

@@ -151,17 +151,24 @@ static bool signals_restart_calls(void)
 	return true;
 }
 
-/* Caller holds rs->lock, and holds it again afterwards. 0 or -EINTR. */
-static int sleep_until_change(struct vb_rsocket *rs, int wake_fd)
+/* Caller holds rs->lock, and holds it again afterwards. 0, -EAGAIN or -EINTR. */
+static int sleep_until_change(struct vb_rsocket *rs, int wake_fd, vb_time deadline)
 {
+	vb_time left = deadline == VB_TIME_NEVER ? 0 : deadline - vb_rsocket_now();
+	struct timespec timeout = {.tv_sec = left / VB_SECONDS(1), .tv_nsec = left % VB_SECONDS(1)};
 	struct pollfd fds[] = {
 		{.fd = wake_fd, .events = POLLIN},
 		{.fd = rs->kind->wait_fd(rs), .events = POLLIN},
 	};
-	int result;
+	int result = 0;
 
+	if (left < 0)
+		return -EAGAIN;
 	pthread_mutex_unlock(&rs->lock);
-	result = ppoll(fds, 2, NULL, NULL) < 0 && errno == EINTR && !signals_restart_calls() ? -EINTR : 0;
+	/* With a timeout they are never restarted (man 7 signal). */
+	if (ppoll(fds, 2, deadline == VB_TIME_NEVER ? NULL : &timeout, NULL) < 0 && errno == EINTR &&
+	    (deadline != VB_TIME_NEVER || !signals_restart_calls()))
+		result = -EINTR;
 	if (fds[0].revents != 0)
 		vb_rsocket_wake_clear(wake_fd);
 	pthread_mutex_lock(&rs->lock);
@@ -188,15 +195,18 @@ static bool becomes_ready_soon(struct vb_rsocket *rs, bool (*ready)(struct vb_rs
 	return false;
 }
 
-int vb_rsocket_wait(struct vb_rsocket *rs, bool nonblocking, bool (*ready)(struct vb_rsocket *rs))
+int vb_rsocket_wait(struct vb_rsocket *rs, vb_time patience, bool (*ready)(struct vb_rsocket *rs))
 {
+	vb_time deadline = VB_TIME_NEVER;
 	int wake_fd, error = 0;
 
 	vb_rsocket_progress(rs);
 	if (ready(rs))
 		return 0;
-	if (nonblocking)
+	if (patience == 0)
 		return -EAGAIN;
+	if (patience != VB_TIME_NEVER)
+		deadline = vb_rsocket_now() + patience;
 	if (becomes_ready_soon(rs, ready))
 		return 0;
 	vb_rsocket_unwatch_all();
@@ -212,7 +222,7 @@ int vb_rsocket_wait(struct vb_rsocket *rs, bool nonblocking, bool (*ready)(struc
 		vb_rsocket_progress(rs);
 		if (ready(rs))
 			break;
-		error = sleep_until_change(rs, wake_fd);
+		error = sleep_until_change(rs, wake_fd, deadline);
 	}
 	vb_rsocket_unwatch_all();
 	return error;

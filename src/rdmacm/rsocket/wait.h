@@ -26,9 +26,9 @@ void vb_rsocket_wake(struct vb_rsocket *rs);
 /* Take what has arrived and tell the others. Caller holds rs->lock. */
 void vb_rsocket_progress(struct vb_rsocket *rs);
 
-/* Until `ready`; lets go of rs->lock while sleeping. 0, -EAGAIN (nonblocking), -EINTR, or -EBADF: closed meanwhile, and only
+/* Until `ready`; lets go of rs->lock while sleeping. 0, -EAGAIN (out of patience), -EINTR, or -EBADF: closed meanwhile, and only
  * the caller's reference keeps rs. Caller holds rs->lock. */
-int vb_rsocket_wait(struct vb_rsocket *rs, bool nonblocking, bool (*ready)(struct vb_rsocket *rs));
+int vb_rsocket_wait(struct vb_rsocket *rs, vb_time patience, bool (*ready)(struct vb_rsocket *rs));
 
 vb_time vb_rsocket_now(void);
 
