@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: MIT
+#
 # Settings shared by the rig's scripts; each may be given in the environment.   (sourced, not run)
 RIG_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${RIG_HOME:=${XDG_CACHE_HOME:-$HOME/.cache}/verbena-rig}"
