@@ -49,7 +49,7 @@ class MesonTests:
     def __init__(self, path, jobs, report):
         self.path, self.jobs, self.report = path, jobs, report
 
-    def names(self, suites, pattern, without=()):
+    def names(self, suites, pattern, without=(), only=("",)):
         """Tests that belong to one of the suites, by meson's own name."""
         listed = json.loads(subprocess.run(["meson", "introspect", "--tests", self.path], check=True, text=True,
                                            capture_output=True).stdout)
@@ -57,12 +57,13 @@ class MesonTests:
         for test in listed:
             mine = {suite.split(":")[-1] for suite in test["suite"]}
             if mine & set(suites) and (not pattern or pattern in test["name"]) \
-                    and not test["name"].startswith(tuple(without)):
+                    and not test["name"].startswith(tuple(without)) and test["name"].startswith(tuple(only)):
                 chosen.append(test["name"])
         return sorted(set(chosen))
 
-    def run(self, suites, pattern=None, environment=None, wrapper=(), slower=1, without=()):
-        names = self.names(suites, pattern, without)
+    def run(self, suites, pattern=None, environment=None, wrapper=(), slower=1, without=(),
+            only=("",)):
+        names = self.names(suites, pattern, without, only)
         if not names:
             return
         argv = ["meson", "test", "-C", self.path, "--no-rebuild", "--num-processes", str(self.jobs),
