@@ -28,6 +28,8 @@ static void both_sides_are_told_the_end(void **state)
 	assert_int_equal(expect_cm_event(connection.channel[1], RDMA_CM_EVENT_DISCONNECTED), 0);
 	assert_int_equal(rdma_disconnect(connection.id[1]), 0);
 	assert_int_equal(expect_cm_event(connection.channel[0], RDMA_CM_EVENT_DISCONNECTED), 0);
+	assert_int_equal(expect_cm_event(connection.channel[0], RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
+	assert_int_equal(expect_cm_event(connection.channel[1], RDMA_CM_EVENT_TIMEWAIT_EXIT), 0);
 	/* Said twice it does no harm. */
 	assert_int_equal(rdma_disconnect(connection.id[0]), 0);
 	assert_int_equal(rdma_disconnect(connection.id[1]), 0);
@@ -165,6 +167,84 @@ static void a_rejection_tells_its_reason(void **state)
 	rdma_destroy_ep(asking);
 	assert_int_equal(rdma_destroy_id(refused), 0);
 	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void extras_can_be_the_reason(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_conn_param param = {0};
+	struct rdma_cm_id *listener, *asking;
+	struct rdma_cm_event *event;
+	uint16_t port;
+
+	(void)state;
+	listener = listen_on_loopback(channel, RDMA_PS_TCP, &port);
+	asking = resolved_id(channel, RDMA_PS_TCP, port);
+	add_qp(asking);
+	assert_int_equal(rdma_connect(asking, &param), 0);
+	event = next_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_int_equal(rdma_reject_ece(event->id, NULL, 0), 0);
+	assert_int_equal(rdma_destroy_id(event->id), 0);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_REJECTED), 35);
+	rdma_destroy_ep(asking);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* The RTU is late, but the queue pair has heard from the peer (IBV_EVENT_COMM_EST). */
+static void hearing_from_the_peer_counts_as_its_answer(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel(), *passive = rdma_create_event_channel();
+	struct rdma_conn_param param = {.qp_num = 0x123456};
+	struct rdma_cm_id *listener, *asking, *accepting;
+	struct rdma_cm_event *event;
+	uint16_t port;
+
+	(void)state;
+	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
+	asking = resolved_id(channel, RDMA_PS_TCP, port);
+	assert_int_equal(rdma_connect(asking, &param), 0);
+	event = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	accepting = event->id;
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	add_qp(accepting);
+	assert_int_equal(rdma_accept(accepting, NULL), 0);
+	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_CONNECT_RESPONSE), 0);
+	errno = 0;
+	assert_int_equal(rdma_notify(accepting, IBV_EVENT_PATH_MIG), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_notify(accepting, IBV_EVENT_COMM_EST), 0);
+	assert_int_equal(expect_cm_event(passive, RDMA_CM_EVENT_ESTABLISHED), 0);
+	assert_int_equal(rdma_notify(accepting, IBV_EVENT_COMM_EST), -1);
+	assert_int_equal(errno, EISCONN);
+	assert_int_equal(rdma_destroy_id(asking), 0);
+	rdma_destroy_ep(accepting);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+	rdma_destroy_event_channel(passive);
+}
+
+static void extended_queue_pairs_work_too(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id = resolved_id(channel, RDMA_PS_TCP, 9);
+	struct ibv_qp_init_attr_ex attr = {
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+
+	(void)state;
+	assert_int_equal(rdma_create_qp_ex(id, &attr), 0);
+	assert_non_null(ibv_qp_to_qp_ex(id->qp));
+	assert_ptr_equal(attr.pd, id->pd);
+	errno = 0;
+	assert_int_equal(rdma_create_qp_ex(id, &attr), -1); /* one to an id */
+	assert_int_equal(errno, EINVAL);
+	rdma_destroy_ep(id);
 	rdma_destroy_event_channel(channel);
 }
 
@@ -477,6 +557,9 @@ int main(void)
 		cmocka_unit_test(destroying_one_id_disconnects_the_other),
 		cmocka_unit_test(parameters_travel_and_are_turned_round),
 		cmocka_unit_test(a_rejection_tells_its_reason),
+		cmocka_unit_test(extras_can_be_the_reason),
+		cmocka_unit_test(hearing_from_the_peer_counts_as_its_answer),
+		cmocka_unit_test(extended_queue_pairs_work_too),
 		cmocka_unit_test(nobody_listens),
 		cmocka_unit_test(a_listener_may_be_a_moment_late),
 		cmocka_unit_test(a_listener_that_goes_refuses_what_it_did_not_take),
