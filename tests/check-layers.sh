@@ -45,11 +45,12 @@ allowed() { # rooms that ROOM may include
 	queue) echo base wire memory queue ;;
 	roce) echo base wire memory queue roce ;;
 	connect) echo base wire memory queue connect ;;
+	explain) echo base wire memory queue explain ;;
 	io) echo base wire io ;;
 	capture) echo base wire io capture ;;
 	progress) echo base wire memory queue roce connect io capture progress ;;
-	verbs) echo base wire memory queue roce connect io progress verbs ;;
-	rdmacm) echo base wire memory queue roce connect io capture progress rdmacm ;;
+	verbs) echo base wire memory queue roce connect explain io progress verbs ;;
+	rdmacm) echo base wire memory queue roce connect explain io capture progress rdmacm ;;
 	*) echo ;;
 	esac
 }
@@ -82,7 +83,7 @@ check_file() { # ROOM FILE
 			;;
 		\<*)
 			case $room in
-			base|wire|memory|queue|roce|connect)
+			base|wire|memory|queue|roce|connect|explain)
 				echo "$header" | grep -Eq "^<($system)\.h>$" || continue
 				case $name:$header in
 				src/base/log.c:*) ;; # a log has nowhere else to go

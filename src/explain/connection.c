@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See connection.h.
+ */
+#include "explain/connection.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "explain/words.h"
+
+/* IBA table 108 (REJ reasons), those a RoCE peer may use, and what they mean to a program. */
+static const struct {
+	unsigned reason;
+	const char *cause, *fix;
+} reasons[] = {
+	{1, "the peer has no queue pair left", "Free queue pairs on the peer."},
+	{2, "the peer has no end-to-end context left", NULL},
+	{3, "the peer is out of resources: most often the backlog of its listener is full",
+	 "Raise the backlog of rdma_listen and take RDMA_CM_EVENT_CONNECT_REQUEST events faster."},
+	{4, "the peer gave up waiting for us (timeout)", "Answer sooner: take events, call rdma_establish."},
+	{5, "the peer does not support this request", NULL},
+	{6, "the communication id is not valid at the peer", NULL},
+	{8, "nobody listens: no rdma_listen for this port at the peer",
+	 "Start the server first; check port number, port space (RDMA_PS_TCP or UDP) and the address it is bound to."},
+	{9, "the peer does not offer this transport service (queue pair type)", "Use the same qp_type on both sides."},
+	{10, "a stale connection: the peer still holds one with the same queue pair",
+	 "Wait for TIMEWAIT_EXIT, or use a new queue pair."},
+	{12, "the peer does not accept the GID the request names as its own", "Check the address that was resolved."},
+	{25, "the peer wants the request at another of its ports", NULL},
+	{26, "the peer does not accept the path MTU", NULL},
+	{27, "the peer offers too few responder resources", "Ask for a smaller initiator_depth."},
+	{28, "the peer's program refused it (rdma_reject, or it destroyed the request)",
+	 "Look at the peer's program; private data of the event may hold its reason."},
+	{29, "the peer does not accept the RNR retry count", NULL},
+	{30, "the peer knows our communication id already", NULL},
+};
+
+static int find_reason(unsigned reason)
+{
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (reasons[i].reason == reason)
+			return (int)i;
+	return -1;
+}
+
+const char *vb_explain_reject_reason(unsigned reason)
+{
+	int i = find_reason(reason);
+
+	return i < 0 ? NULL : reasons[i].cause;
+}
+
+static void say_rejected(const struct vb_explain_connection *c, struct vb_report *report)
+{
+	int i = find_reason((unsigned)c->status);
+
+	vb_report_word(report, "side", "peer");
+	vb_report_number(report, "reason", (unsigned)c->status);
+	if (i < 0) {
+		vb_report_say(report, VB_REPORT_CAUSE, "the peer rejected it with reason %d.", c->status);
+		return;
+	}
+	vb_report_say(report, VB_REPORT_CAUSE, "%s (reason %d).", reasons[i].cause, c->status);
+	if (reasons[i].fix)
+		vb_report_say(report, VB_REPORT_FIX, "%s", reasons[i].fix);
+	if (c->private_data_length > 0)
+		vb_report_say(report, VB_REPORT_FIX, " %u bytes of private data came with it.", c->private_data_length);
+}
+
+static void say_unreachable(const struct vb_explain_connection *c, struct vb_report *report)
+{
+	char address[VB_WORDS_ADDRESS];
+
+	vb_words_address(address, c->destination);
+	vb_report_word(report, "side",
+		       c->reach == VB_REACH_NO_ROUTE   ? "local"
+		       : c->reach == VB_REACH_ANSWERED ? "peer"
+						       : "network");
+	if (c->datagram && c->status == 1) {
+		vb_report_say(report, VB_REPORT_CAUSE, "nobody listens for datagrams on port %u of %s.",
+			      c->destination_port, address);
+		vb_report_say(report, VB_REPORT_FIX, "Start the server first; check port number and port space.");
+		return;
+	}
+	vb_report_say(report, VB_REPORT_CAUSE, "%s did not answer the connection request. ", address);
+	switch (c->reach) {
+	case VB_REACH_ANSWERED:
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "Its verbenad is there and answers: the peer's program was told and did not answer in "
+			      "time, or too many messages were lost.");
+		vb_report_say(report, VB_REPORT_FIX, "The server must take CONNECT_REQUEST events and accept.");
+		break;
+	case VB_REACH_REFUSED:
+		vb_report_say(report, VB_REPORT_CAUSE, "The host is there, but nothing listens on its UDP port 4791.");
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Start the server; it must use an RDMA library (Verbena, rxe or an adapter) on that "
+			      "address.");
+		break;
+	case VB_REACH_NO_ROUTE:
+		vb_report_say(report, VB_REPORT_CAUSE, "This host has no route to it.");
+		vb_report_say(report, VB_REPORT_FIX, "Check addresses and routes (ip route get %s).", address);
+		break;
+	case VB_REACH_UNREACHABLE:
+		vb_report_say(report, VB_REPORT_CAUSE, "The network says that it is unreachable.");
+		vb_report_say(report, VB_REPORT_FIX, "Check that the host is up and has this address.");
+		break;
+	case VB_REACH_PINGED:
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "The host answers ping, but not a word comes from its UDP port 4791.");
+		vb_report_say(report, VB_REPORT_FIX, "Check firewalls for UDP port 4791.");
+		break;
+	default:
+		vb_report_say(report, VB_REPORT_CAUSE, "Not a word from the host at all.");
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Check that the host is up, its address, and firewalls for UDP port 4791.");
+	}
+}
+
+void vb_explain_connection(const struct vb_explain_connection *c, struct vb_report *report)
+{
+	char address[VB_WORDS_ADDRESS];
+
+	vb_report_begin(report, "connection");
+	vb_report_word(report, "event", c->event);
+	if (c->status < 0)
+		vb_report_word(report, "error", vb_words_errno(-c->status));
+	else
+		vb_report_number(report, "status", (unsigned)c->status);
+	vb_report_say(report, VB_REPORT_WHAT, "%s", c->event);
+	if (c->has_addresses) {
+		vb_report_say(report, VB_REPORT_WHAT, ": connection from %s port %u",
+			      vb_words_address(address, c->source), c->source_port);
+		vb_report_say(report, VB_REPORT_WHAT, " to %s port %u", vb_words_address(address, c->destination),
+			      c->destination_port);
+		vb_report_word(report, "peer", vb_words_address(address, c->destination));
+		vb_report_number(report, "port", c->destination_port);
+	}
+	if (c->reach != VB_REACH_UNASKED)
+		vb_report_word(report, "reach", vb_words_reach(c->reach));
+	if (c->rejected)
+		say_rejected(c, report);
+	else if (strcmp(c->event, "RDMA_CM_EVENT_UNREACHABLE") == 0)
+		say_unreachable(c, report);
+	else
+		vb_report_say(report, VB_REPORT_CAUSE, "%s (%s).",
+			      c->status == -EADDRNOTAVAIL || c->status == -ENODEV ? "no RDMA device has an address "
+										    "from which the destination can be "
+										    "reached"
+			      : c->status == -EHOSTUNREACH || c->status == -ENETUNREACH ? "there is no route to the "
+											  "destination"
+											: "the step failed on this "
+											  "side",
+			      c->status < 0 ? vb_words_errno(-c->status) : "no errno");
+}

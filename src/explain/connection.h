@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Why a connection did not come about: events of the connection manager in words.
+ */
+#ifndef VB_EXPLAIN_CONNECTION_H
+#define VB_EXPLAIN_CONNECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "explain/report.h"
+#include "wire/inquiry.h"
+
+struct vb_explain_connection {
+	const char *event;               /* RDMA_CM_EVENT_REJECTED, ... */
+	int status;                      /* as the event has it: REJ reason, SIDR status or -errno */
+	bool rejected, datagram;
+	bool has_addresses;
+	uint8_t source[16], destination[16];
+	uint16_t source_port, destination_port;
+	uint32_t private_data_length;    /* that came with the rejection */
+	enum vb_inquiry_reach reach;     /* of the peer's port 4791 */
+};
+
+void vb_explain_connection(const struct vb_explain_connection *connection, struct vb_report *report);
+
+/* REJ reason of IBA 12.6.7.2 in words; NULL: none that is known. */
+const char *vb_explain_reject_reason(unsigned reason);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See refusal.h. The rules are those of queue/qp_modify.c, queue/qp_post.c, queue/qp.c and verbs/mr.c.
+ */
+#include "explain/refusal.h"
+
+#include <errno.h>
+
+#include "explain/words.h"
+#include "memory/region.h"
+#include "queue/limits.h"
+#include "queue/qp.h"
+#include "queue/qp_transitions.h"
+
+enum { PORT = 1, UD_MAX_MESSAGE = 4096 };
+
+static void begin(struct vb_report *report, const char *verb, int error)
+{
+	vb_report_begin(report, "verb");
+	vb_report_word(report, "verb", verb);
+	vb_report_word(report, "error", vb_words_errno(error));
+}
+
+void vb_explain_verb(const char *verb, const char *object, uint64_t number, int error, const char *cause,
+		     const char *fix, struct vb_report *report)
+{
+	begin(report, verb, error);
+	if (object) {
+		vb_report_word(report, "object", object);
+		vb_report_hex(report, "number", number, 6);
+		vb_report_say(report, VB_REPORT_WHAT, "%s of %s 0x%06llx refused: %s", verb, object,
+			      (unsigned long long)number, vb_words_errno(error));
+	} else {
+		vb_report_say(report, VB_REPORT_WHAT, "%s refused: %s", verb, vb_words_errno(error));
+	}
+	vb_report_say(report, VB_REPORT_CAUSE, "%s", cause);
+	if (fix)
+		vb_report_say(report, VB_REPORT_FIX, "%s", fix);
+}
+
+/* ---- ibv_modify_qp ---- */
+
+static void say(struct vb_report *report, const char *attribute, const char *format, uint64_t value, uint64_t limit)
+{
+	vb_report_word(report, "attribute", attribute);
+	vb_report_number(report, "value", value);
+	vb_report_number(report, "limit", limit);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	vb_report_say(report, VB_REPORT_CAUSE, format, attribute, (unsigned long long)value, (unsigned long long)limit);
+#pragma GCC diagnostic pop
+}
+
+#define TOO_LARGE "%s is %llu, at most %llu is possible."
+#define MUST_BE "%s is %llu, it must be %llu."
+
+static bool say_transition(const struct vb_explain_modify *m, enum ibv_qp_state to, struct vb_report *report)
+{
+	const struct vb_qp_transition *row = vb_qp_transition(m->type, m->from, to);
+	int wrong = vb_qp_transition_missing(m->type, m->from, to, m->mask);
+	int missing = wrong & ~m->mask, extra = wrong & m->mask;
+	char words[VB_WORDS_ROOM];
+
+	if ((m->mask & IBV_QP_CUR_STATE) && m->attr->cur_qp_state != m->from) {
+		vb_report_say(report, VB_REPORT_CAUSE, "cur_qp_state says %s, the queue pair is in %s.",
+			      vb_words_state(m->attr->cur_qp_state), vb_words_state(m->from));
+		return true;
+	}
+	if (!row->valid) {
+		vb_report_word(report, "missing", "transition");
+		vb_report_say(report, VB_REPORT_CAUSE, "there is no transition of a %s queue pair from %s to %s.",
+			      vb_words_type(m->type), vb_words_state(m->from), vb_words_state(to));
+		vb_report_say(report, VB_REPORT_FIX, "%s",
+			      m->from == IBV_QPS_ERR ? "From ERR the way leads through RESET; look for what brought it "
+						       "there."
+						     : "The way is RESET, INIT, RTR, RTS, each step once.");
+		return true;
+	}
+	if (missing != 0) {
+		vb_report_word(report, "missing", vb_words_attributes(words, missing));
+		vb_report_say(report, VB_REPORT_CAUSE, "%s needs %s, missing from attr_mask. ", vb_words_state(to),
+			      vb_words_attributes(words, missing));
+	}
+	if (extra != 0) {
+		vb_report_word(report, "extra", vb_words_attributes(words, extra));
+		vb_report_say(report, VB_REPORT_CAUSE, "the step from %s to %s of a %s queue pair does not take %s.",
+			      vb_words_state(m->from), vb_words_state(to), vb_words_type(m->type),
+			      vb_words_attributes(words, extra));
+	}
+	if (missing != 0)
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Set the field in ibv_qp_attr and its bit in attr_mask (table in ibv_modify_qp(3)).");
+	else if (extra != 0)
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Take the bit out of attr_mask, or set the attribute at the step that takes it.");
+	return missing != 0 || extra != 0;
+}
+
+static unsigned mtu_bytes(enum ibv_mtu mtu)
+{
+	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+}
+
+static bool say_path(const struct vb_explain_modify *m, struct vb_report *report)
+{
+	const struct ibv_qp_attr *attr = m->attr;
+
+	if ((m->mask & IBV_QP_PORT) && attr->port_num != PORT) {
+		say(report, "port_num", MUST_BE, attr->port_num, PORT);
+		return true;
+	}
+	if ((m->mask & IBV_QP_PKEY_INDEX) && attr->pkey_index != 0) {
+		say(report, "pkey_index", MUST_BE, attr->pkey_index, 0);
+		return true;
+	}
+	if ((m->mask & IBV_QP_AV) && !attr->ah_attr.is_global) {
+		say(report, "ah_attr.is_global", MUST_BE, 0, 1);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "RoCE has no LIDs: set is_global and grh (dgid of the peer, sgid_index of ours).");
+		return true;
+	}
+	if ((m->mask & IBV_QP_AV) && attr->ah_attr.port_num != PORT) {
+		say(report, "ah_attr.port_num", MUST_BE, attr->ah_attr.port_num, PORT);
+		return true;
+	}
+	if ((m->mask & IBV_QP_AV) && m->path_error != 0) {
+		char address[VB_WORDS_ADDRESS];
+
+		vb_report_word(report, "attribute", "ah_attr.grh");
+		vb_report_word(report, "dgid", vb_words_address(address, attr->ah_attr.grh.dgid.raw));
+		vb_report_number(report, "sgid_index", attr->ah_attr.grh.sgid_index);
+		vb_report_say(report, VB_REPORT_CAUSE, "the address %s cannot be used from GID index %u (%s).", address,
+			      attr->ah_attr.grh.sgid_index, vb_words_errno(m->path_error));
+		vb_report_say(report, VB_REPORT_FIX,
+			      "sgid_index must name a GID of this device, of the same IP version as the peer's "
+			      "(ibv_devinfo -v lists them); dgid must be the peer's.");
+		return true;
+	}
+	if ((m->mask & IBV_QP_PATH_MTU) && (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096)) {
+		say(report, "path_mtu", "%s is %llu, which is no value of enum ibv_mtu (1 to %llu).", attr->path_mtu,
+		    IBV_MTU_4096);
+		vb_report_say(report, VB_REPORT_FIX, "path_mtu is IBV_MTU_1024 and the like, not a number of bytes.");
+		return true;
+	}
+	if ((m->mask & IBV_QP_PATH_MTU) && attr->path_mtu > m->active_mtu) {
+		say(report, "path_mtu", "%s is %llu bytes, the port's active_mtu is %llu.", mtu_bytes(attr->path_mtu),
+		    mtu_bytes(m->active_mtu));
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Use active_mtu of ibv_query_port, the smaller one of both ends; or raise the "
+			      "interface's MTU.");
+		return true;
+	}
+	if ((m->mask & IBV_QP_DEST_QPN) && attr->dest_qp_num > 0xffffff) {
+		say(report, "dest_qp_num", TOO_LARGE, attr->dest_qp_num, 0xffffff);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "A QPN has 24 bits: has it come over the network in the other byte order?");
+		return true;
+	}
+	return false;
+}
+
+static bool say_numbers(const struct vb_explain_modify *m, struct vb_report *report)
+{
+	const struct ibv_qp_attr *attr = m->attr;
+	const struct {
+		int bit;
+		const char *name;
+		unsigned value, limit;
+	} checks[] = {
+		{IBV_QP_TIMEOUT, "timeout", attr->timeout, 31},
+		{IBV_QP_RETRY_CNT, "retry_cnt", attr->retry_cnt, 7},
+		{IBV_QP_RNR_RETRY, "rnr_retry", attr->rnr_retry, 7},
+		{IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", attr->min_rnr_timer, 31},
+		{IBV_QP_MAX_QP_RD_ATOMIC, "max_rd_atomic", attr->max_rd_atomic, VB_MAX_RD_ATOMIC},
+		{IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", attr->max_dest_rd_atomic, VB_MAX_RD_ATOMIC},
+	};
+
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		if (!(m->mask & checks[i].bit) || checks[i].value <= checks[i].limit)
+			continue;
+		say(report, checks[i].name, TOO_LARGE, checks[i].value, checks[i].limit);
+		return true;
+	}
+	return false;
+}
+
+void vb_explain_modify_qp(const struct vb_explain_modify *m, struct vb_report *report)
+{
+	enum ibv_qp_state to = m->mask & IBV_QP_STATE ? m->attr->qp_state : m->from;
+
+	begin(report, "ibv_modify_qp", m->error);
+	vb_report_hex(report, "qpn", m->qpn, 6);
+	vb_report_word(report, "qp_type", vb_words_type(m->type));
+	vb_report_word(report, "from", vb_words_state(m->from));
+	vb_report_word(report, "to", vb_words_state(to));
+	vb_report_say(report, VB_REPORT_WHAT, "ibv_modify_qp of QP 0x%06x (%s) from %s to %s refused: %s", m->qpn,
+		      vb_words_type(m->type), vb_words_state(m->from), vb_words_state(to), vb_words_errno(m->error));
+	/* The path is looked at first of all, since the verb resolves it before it takes the lock. */
+	if (m->path_error != 0 ? say_path(m, report) : false)
+		return;
+	if (say_transition(m, to, report) || say_path(m, report) || say_numbers(m, report))
+		return;
+	if (m->error == EOPNOTSUPP)
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "automatic path migration (alt_ah_attr, path_mig_state) is not supported.");
+	else
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "an attribute has a value that is not allowed (qp_access_flags?).");
+}
+
+/* ---- posting ---- */
+
+static void begin_post(struct vb_report *report, const char *verb, const struct vb_qp *qp, uint64_t wr_id, int error)
+{
+	begin(report, verb, error);
+	vb_report_number(report, "wr_id", wr_id);
+	vb_report_hex(report, "qpn", qp->qpn, 6);
+	vb_report_word(report, "qp_type", vb_words_type(qp->type));
+	vb_report_word(report, "state", vb_words_state(qp->state));
+}
+
+static uint64_t total_length(const struct ibv_sge *list, int count)
+{
+	uint64_t length = 0;
+
+	for (int i = 0; i < count; i++)
+		length += list[i].length;
+	return length;
+}
+
+static bool say_list(const struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_report *report)
+{
+	uint64_t length = 0;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->send.max_sge) {
+		say(report, "num_sge", TOO_LARGE, (uint64_t)(unsigned)wr->num_sge, qp->send.max_sge);
+		vb_report_say(report, VB_REPORT_FIX, "Ask for more max_send_sge in ibv_create_qp.");
+		return true;
+	}
+	length = total_length(wr->sg_list, wr->num_sge);
+	if ((wr->send_flags & IBV_SEND_INLINE) && length > qp->send.max_inline) {
+		say(report, "inline length", TOO_LARGE, length, qp->send.max_inline);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Ask for more max_inline_data in ibv_create_qp, or send without IBV_SEND_INLINE.");
+		return true;
+	}
+	if ((wr->send_flags & IBV_SEND_INLINE) &&
+	    (wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	     wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)) {
+		vb_report_say(report, VB_REPORT_CAUSE, "IBV_SEND_INLINE goes with SEND and RDMA_WRITE only.");
+		return true;
+	}
+	if (length > VB_MAX_MESSAGE || (qp->type == IBV_QPT_UD && length > UD_MAX_MESSAGE)) {
+		say(report, "length", TOO_LARGE, length, qp->type == IBV_QPT_UD ? UD_MAX_MESSAGE : VB_MAX_MESSAGE);
+		return true;
+	}
+	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		if (length != 8) {
+			say(report, "length", MUST_BE, length, 8);
+			return true;
+		}
+		if (wr->wr.atomic.remote_addr % 8 != 0) {
+			vb_report_hex(report, "address", wr->wr.atomic.remote_addr, 1);
+			vb_report_say(report, VB_REPORT_CAUSE,
+				      "the remote address 0x%llx of the atomic is not a multiple of 8.",
+				      (unsigned long long)wr->wr.atomic.remote_addr);
+			return true;
+		}
+	}
+	return false;
+}
+
+void vb_explain_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr, int error, struct vb_report *report)
+{
+	begin_post(report, "ibv_post_send", qp, wr->wr_id, error);
+	vb_report_word(report, "opcode", vb_words_opcode(wr->opcode));
+	vb_report_say(report, VB_REPORT_WHAT, "ibv_post_send of %s wr_id %llu to QP 0x%06x (%s, %s) refused: %s",
+		      vb_words_opcode(wr->opcode), (unsigned long long)wr->wr_id, qp->qpn, vb_words_type(qp->type),
+		      vb_words_state(qp->state), vb_words_errno(error));
+	if (qp->state < IBV_QPS_RTS) {
+		vb_report_say(report, VB_REPORT_CAUSE, "the queue pair is in %s; sends are taken from RTS on.",
+			      vb_words_state(qp->state));
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Move the queue pair to RTS first (rdma_cm: wait for RDMA_CM_EVENT_ESTABLISHED).");
+	} else if (error == ENOMEM) {
+		vb_report_number(report, "max_send_wr", qp->send.max_wr);
+		vb_report_number(report, "outstanding", qp->send.reserved - qp->send.tail);
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "the send queue is full: %u of %u work requests are outstanding.",
+			      qp->send.reserved - qp->send.tail, qp->send.max_wr);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Poll the CQ before posting more, signal at least some sends (an unsignalled one leaves "
+			      "the queue with the next signalled), or ask for more max_send_wr.");
+	} else if (say_list(qp, wr, report)) {
+		return;
+	} else if (qp->type == IBV_QPT_UD && (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM)) {
+		vb_report_say(report, VB_REPORT_CAUSE, "%s",
+			      wr->wr.ud.remote_qpn > 0xffffff ? "remote_qpn has more than 24 bits."
+			      : !wr->wr.ud.ah                 ? "wr.ud.ah is missing."
+					      : "the address handle belongs to another protection domain.");
+	} else {
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "a %s queue pair does not do %s (opcode %u), or a field that goes with it is missing.",
+			      vb_words_type(qp->type), vb_words_opcode(wr->opcode), (unsigned)wr->opcode);
+	}
+}
+
+void vb_explain_post_receive(const struct vb_qp *qp, const struct ibv_recv_wr *wr, int error, struct vb_report *report)
+{
+	begin_post(report, "ibv_post_recv", qp, wr->wr_id, error);
+	vb_report_say(report, VB_REPORT_WHAT, "ibv_post_recv of wr_id %llu to QP 0x%06x (%s, %s) refused: %s",
+		      (unsigned long long)wr->wr_id, qp->qpn, vb_words_type(qp->type), vb_words_state(qp->state),
+		      vb_words_errno(error));
+	if (qp->srq) {
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "the queue pair takes its receives from a shared receive queue.");
+		vb_report_say(report, VB_REPORT_FIX, "Use ibv_post_srq_recv.");
+	} else if (qp->state == IBV_QPS_RESET) {
+		vb_report_say(report, VB_REPORT_CAUSE, "the queue pair is in RESET; receives are taken from INIT on.");
+		vb_report_say(report, VB_REPORT_FIX, "Move the queue pair to INIT first.");
+	} else if (error == ENOMEM) {
+		vb_report_number(report, "max_recv_wr", qp->receive.max_wr);
+		vb_report_say(report, VB_REPORT_CAUSE, "the receive queue is full: all %u receives are posted.",
+			      qp->receive.max_wr);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Post again only what has completed, or ask for more max_recv_wr.");
+	} else {
+		say(report, "num_sge", TOO_LARGE, (uint64_t)(unsigned)wr->num_sge, qp->receive.max_sge);
+		vb_report_say(report, VB_REPORT_FIX, "Ask for more max_recv_sge in ibv_create_qp.");
+	}
+}
+
+/* ---- creating ---- */
+
+void vb_explain_create_qp(const struct ibv_qp_init_attr_ex *attr, int error, struct vb_report *report)
+{
+	const struct {
+		const char *name;
+		uint32_t value, limit;
+	} checks[] = {
+		{"max_send_wr", attr->cap.max_send_wr, VB_MAX_QP_WR},
+		{"max_send_sge", attr->cap.max_send_sge, VB_MAX_SGE},
+		{"max_inline_data", attr->cap.max_inline_data, VB_MAX_INLINE},
+		{"max_recv_wr", attr->srq ? 0 : attr->cap.max_recv_wr, VB_MAX_QP_WR},
+		{"max_recv_sge", attr->srq ? 0 : attr->cap.max_recv_sge, VB_MAX_SGE},
+	};
+
+	begin(report, "ibv_create_qp", error);
+	vb_report_word(report, "qp_type", vb_words_type(attr->qp_type));
+	vb_report_say(report, VB_REPORT_WHAT, "ibv_create_qp (%s) refused: %s", vb_words_type(attr->qp_type),
+		      vb_words_errno(error));
+	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD) {
+		vb_report_number(report, "value", attr->qp_type);
+		vb_report_say(report, VB_REPORT_CAUSE, "queue pairs of type %u are not supported: RC, UC and UD are.",
+			      (unsigned)attr->qp_type);
+		return;
+	}
+	if (!attr->send_cq || !attr->recv_cq) {
+		vb_report_word(report, "attribute", attr->send_cq ? "recv_cq" : "send_cq");
+		vb_report_say(report, VB_REPORT_CAUSE, "%s is NULL.", attr->send_cq ? "recv_cq" : "send_cq");
+		vb_report_say(report, VB_REPORT_FIX, "Both CQs must be given; they may be the same.");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		if (checks[i].value <= checks[i].limit)
+			continue;
+		say(report, checks[i].name, TOO_LARGE, checks[i].value, checks[i].limit);
+		vb_report_say(report, VB_REPORT_FIX, "See ibv_query_device for what the device grants.");
+		return;
+	}
+	if (error == ENOMEM)
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "no memory, or all %u queue pair numbers of this process are in use.", VB_MAX_QP);
+	else if (error == EOPNOTSUPP)
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "create_flags, comp_mask or send_ops_flags ask for something that is not supported.");
+	else
+		vb_report_say(report, VB_REPORT_CAUSE, "PD, CQs and SRQ must belong to the same open device.");
+}
+
+void vb_explain_register(uint64_t address, uint64_t length, unsigned access, int error, struct vb_report *report)
+{
+	char rights[VB_WORDS_ROOM];
+
+	begin(report, "ibv_reg_mr", error);
+	vb_report_hex(report, "address", address, 1);
+	vb_report_number(report, "length", length);
+	vb_report_word(report, "access", vb_words_rights(rights, access));
+	vb_report_say(report, VB_REPORT_WHAT, "ibv_reg_mr of %llu bytes at 0x%llx with %s refused: %s",
+		      (unsigned long long)length, (unsigned long long)address, rights, vb_words_errno(error));
+	if (vb_region_check_access(access) != 0) {
+		bool no_local_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+				      !(access & IBV_ACCESS_LOCAL_WRITE);
+
+		vb_report_word(report, "missing", no_local_write ? "LOCAL_WRITE" : "none");
+		vb_report_say(report, VB_REPORT_CAUSE, "%s",
+			      no_local_write ? "REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE too."
+					     : "the access flags hold a bit that is not known.");
+		if (no_local_write)
+			vb_report_say(report, VB_REPORT_FIX, "Add IBV_ACCESS_LOCAL_WRITE.");
+	} else if (error == EFAULT) {
+		vb_report_say(report, VB_REPORT_CAUSE, "not all of the range is mapped%s.",
+			      access & IBV_ACCESS_LOCAL_WRITE ? " and writable" : "");
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Check pointer and length; constants and mapped files may be read-only.");
+	} else if (length == 0) {
+		vb_report_say(report, VB_REPORT_CAUSE, "the length is 0.");
+	} else if (error == ENOMEM) {
+		vb_report_say(report, VB_REPORT_CAUSE, "no memory, or the device's %u regions are all in use.",
+			      VB_MAX_MR);
+	} else {
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "the range wraps around the end of the address space, or the access flags do not fit "
+			      "it.");
+	}
+}
