@@ -259,3 +259,28 @@ int vb_udp_join(int fd, const uint8_t gid[16], uint32_t interface_index, bool jo
 				  sizeof(request)) == 0 ? 0 : -errno;
 	}
 }
+
+int vb_udp_open_companion(const uint8_t gid[16], uint32_t interface_index)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(VB_ROCE_PORT)};
+	struct sock_filter nothing[] = {{.code = BPF_RET | BPF_K, .k = 0}};
+	struct sock_fprog program = {.len = 1, .filter = nothing};
+	int fd = open_socket(false, SOCK_NONBLOCK), error;
+
+	if (fd < 0)
+		return fd;
+	memcpy(&address.sin_addr, gid + 12, 4);
+	try_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+	/* Bound to the group's address it is not one of the wildcard sockets, and has no place among them. */
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){1}, sizeof(int)) != 0 ||
+	    bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+		error = -errno;
+	else
+		error = vb_udp_join(fd, gid, interface_index, true);
+	if (error != 0) {
+		close(fd);
+		return error;
+	}
+	return fd;
+}

@@ -8,6 +8,7 @@
  *   multicast.c     who listens to which group
  *   source_ports.c  the pool of sending sockets
  *   inquiry.c       peers that ask why something failed
+ *   resources.c     users who ask what the process holds
  *   tap.c, faults.c what a capture sees of it, and faults on purpose
  *   engine.c        the thread that works when nobody polls
  *   daemon_link.c   the connection to verbenad, and what happens when it breaks
@@ -50,6 +51,7 @@ struct vb_multicast_group {
 	uint32_t interface_index;
 	unsigned members, room;
 	struct vb_qp **member;
+	int companion_fd;                  /* -1: none; see vb_udp_open_companion */
 };
 
 struct vb_endpoint {
@@ -142,6 +144,9 @@ void vb_multicast_free(struct vb_endpoint *endpoint);
 int vb_engine_start(struct vb_endpoint *endpoint);
 void vb_engine_stop(struct vb_endpoint *endpoint);
 void vb_engine_kick(struct vb_endpoint *endpoint);
+
+/* resources.c; engine thread. */
+void vb_endpoint_show_resources(struct vb_endpoint *endpoint);
 
 /* daemon_link.c; but for open, called by the engine thread only. */
 int vb_daemon_link_open(struct vb_endpoint *endpoint);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/descriptor.h"
 #include "io/udp.h"
 #include "progress/endpoint_parts.h"
 #include "queue/limits.h"
@@ -57,6 +58,8 @@ static int add_group(struct vb_endpoint *endpoint, const uint8_t gid[16], uint32
 	memset(*added, 0, sizeof(**added));
 	memcpy((*added)->gid, gid, 16);
 	(*added)->interface_index = interface_index;
+	/* Without it only newer kernels misdeliver, and only to a lone member. */
+	(*added)->companion_fd = ipv6 ? -1 : vb_udp_open_companion(gid, interface_index);
 	__atomic_store_n(&endpoint->in_use[ipv6], true, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -66,6 +69,8 @@ static void drop_group_if_empty(struct vb_endpoint *endpoint, struct vb_multicas
 	if (group->members > 0)
 		return;
 	(void)vb_udp_join(endpoint->receive_fd[!vb_gid_is_ipv4(group->gid)], group->gid, group->interface_index, false);
+	if (group->companion_fd >= 0)
+		vb_descriptor_close(group->companion_fd);
 	free(group->member);
 	*group = endpoint->group[--endpoint->groups];
 }
@@ -163,7 +168,10 @@ void vb_multicast_forget_qp(struct vb_endpoint *endpoint, struct vb_qp *qp)
 
 void vb_multicast_free(struct vb_endpoint *endpoint)
 {
-	for (unsigned i = 0; i < endpoint->groups; i++)
+	for (unsigned i = 0; i < endpoint->groups; i++) {
+		if (endpoint->group[i].companion_fd >= 0)
+			vb_descriptor_close(endpoint->group[i].companion_fd);
 		free(endpoint->group[i].member);
+	}
 	free(endpoint->group);
 }
