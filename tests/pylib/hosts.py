@@ -166,6 +166,8 @@ class Host:
 
     def prefix(self, privileged):
         inside = ["ip", "netns", "exec", self.name]
+        if self.network.niceness and not os.environ.get("VERBENA_TEST_INSIDE"):
+            inside += ["nice", "-n", str(self.network.niceness)]
         if privileged:
             return inside
         drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
@@ -233,8 +235,9 @@ class Host:
 
 
 class Network:
-    def __init__(self, staged=None):
-        self.staged = staged
+    def __init__(self, staged=None, niceness=0):
+        """niceness: of everything that runs here, if we are root."""
+        self.staged, self.niceness = staged, niceness
         self.hosts = []
 
     def __enter__(self):
