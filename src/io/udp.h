@@ -48,9 +48,9 @@ int vb_udp_send_loopback(int fd, bool ipv6, const void *bytes, size_t length);
 
 /* Join or leave a multicast group given as a GID. */
 int vb_udp_join(int fd, const uint8_t gid[16], uint32_t interface_index, bool join);
-/* A second member of an IPv4 group, which receives nothing. Linux 6.10 and later hand a datagram that just one socket has joined for to
- * whomever the steering program names, and it knows queue pairs, not groups; with two members each gets its copy. Descriptor or
- * -errno: -EADDRINUSE where the port belongs to another user's daemon. */
+/* A second member of an IPv4 group, which receives nothing. Linux 6.10 and later hand a datagram that just one socket
+ * has joined for to whomever the steering program names, and it knows queue pairs, not groups; with two members each
+ * gets its copy. Descriptor or -errno: -EADDRINUSE where the port belongs to another user's daemon. */
 int vb_udp_open_companion(const uint8_t gid[16], uint32_t interface_index);
 
 /* Send run number `run` of the burst. 0 or -errno; *lost: packets that were not sent. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Requests of captures in which the kernel's rxe refused, played at our responder with the same memory and receives behind it:
- * it refuses with the same syndrome, PSN and message number. One difference is on purpose and written down here.
+ * Requests of captures in which the kernel's rxe refused, played at our responder with the same memory and receives
+ * behind it: it refuses with the same syndrome, PSN and message number. One difference is on purpose and written down
+ * here.
  */
 #include "sim/golden.h"
 
@@ -76,7 +77,8 @@ static void play(const struct refusal *refusal)
 	assert_int_equal(theirs->aeth.syndrome, refusal->theirs);
 
 	pair_make(&pair, 1, false, IBV_QPT_RC, 8192);
-	target = sim_region(pair.hosts[0], 8192, refusal->writable ? SIM_ALL_ACCESS : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	target = sim_region(pair.hosts[0], 8192,
+			    refusal->writable ? SIM_ALL_ACCESS : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	connection.psn_b = end->first_psn;
 	connection.min_rnr_timer = 0;
 	sim_connect(pair.a, pair.b, &connection);

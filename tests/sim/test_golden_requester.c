@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The work behind captured requests of the kernel's rxe, posted at our requester: it sends the same packets, byte for byte but
- * for what depends on the machine (queue pair numbers) or is the sender's to choose (when to ask for an
+ * The work behind captured requests of the kernel's rxe, posted at our requester: it sends the same packets, byte for
+ * byte but for what depends on the machine (queue pair numbers) or is the sender's to choose (when to ask for an
  * acknowledgement), takes rxe's own answers, and completes every request as it should.
  */
 #include "sim/golden.h"
@@ -208,7 +208,8 @@ static void play_requester(struct golden_file *file, const struct golden_end *en
 		const struct vb_roce_packet *packet = &file->packets[i];
 
 		if (golden_is_for(packet, end)) {
-			bool begins = packet->op->position == VB_POSITION_FIRST || packet->op->position == VB_POSITION_ONLY;
+			enum vb_roce_position position = packet->op->position;
+			bool begins = position == VB_POSITION_FIRST || position == VB_POSITION_ONLY;
 
 			requests++;
 			/* One that we sent already, earlier than rxe did, is a retransmission or the rest of a message. */
