@@ -34,7 +34,7 @@ struct vb_cli_command {
 const struct vb_cli_command *vb_cli_command_at(size_t index);
 const struct vb_cli_command *vb_cli_command_find(const char *name);
 
-extern const struct vb_cli_command vb_cli_run, vb_cli_devices, vb_cli_status, vb_cli_help, vb_cli_version;
+extern const struct vb_cli_command vb_cli_run, vb_cli_devices, vb_cli_status, vb_cli_lab, vb_cli_help, vb_cli_version;
 
 /* Complains (argument may be NULL) and points to --help. Returns VB_CLI_USAGE. */
 int vb_cli_usage_error(const struct vb_cli_command *command, const char *problem, const char *argument);

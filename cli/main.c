@@ -8,7 +8,7 @@
 #include "cli/command.h"
 
 static const struct vb_cli_command *const table[] = {
-	&vb_cli_run, &vb_cli_devices, &vb_cli_status, &vb_cli_help, &vb_cli_version,
+	&vb_cli_run, &vb_cli_devices, &vb_cli_status, &vb_cli_lab, &vb_cli_help, &vb_cli_version,
 };
 
 const struct vb_cli_command *vb_cli_command_at(size_t index)

@@ -262,7 +262,7 @@ static void hand_out_key(struct receiver *receiver)
 	lab_send(&receiver->connection, &key);
 	/* Who has the key disconnects. */
 	lab_wait_for_end(&receiver->connection);
-	printf("key sent\n");
+	printf("key sent: %s\n", key.text);
 }
 
 int main(int argc, char **argv)

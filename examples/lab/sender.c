@@ -4,8 +4,8 @@
  *
  *   cc sender.c lab.c -lrdmacm -libverbs -lcrypto -o sender && ./sender ADDRESS FILE ID [PORT]
  *
- * lab.h has the conversation, lab.c the messages, receiver.c the other side. In the exercise that `verbena lab start` writes,
- * the insides of the six parts are left out.
+ * lab.h has the conversation, lab.c the messages, receiver.c the other side.
+ * In the exercise that `verbena lab start` writes, the insides of the six parts are left out.
  *
  * Exit code: 0 when the receiver has the file and we have the key, 1 otherwise, 2 wrong usage.
  */
@@ -178,21 +178,10 @@ static void write_window(struct sender *sender, uint64_t from, uint64_t length)
 		lab_wait(&sender->connection);
 }
 
-/* Tell the receiver that so many bytes are in its region, and that more will come; wait until it has stored them. */
-static void pass_window(struct sender *sender, uint64_t length)
-{
-	/* PART 4: windows.
-	 *
-	 * Send LAB_WINDOW with that length; wait for LAB_NEXT. */
-	lab_send(&sender->connection, &(struct lab_message){ .kind = LAB_WINDOW, .length = length });
-	lab_expect(&sender->connection, LAB_NEXT);
-	/* END OF PART 4 */
-}
-
 /* The last bytes are in the region. Is everything as it should be? */
 static void ask_for_verdict(struct sender *sender, uint64_t length)
 {
-	/* PART 5: done.
+	/* PART 4: done.
 	 *
 	 * Send LAB_DONE with that length, the bytes since the last window. The answer (lab_receive) is LAB_GOOD, or LAB_BAD with a
 	 * text; end the program by lab_fail then. */
@@ -204,7 +193,7 @@ static void ask_for_verdict(struct sender *sender, uint64_t length)
 		lab_fail("the receiver says: bad: %s", verdict.text);
 	if (verdict.kind != LAB_GOOD)
 		lab_give_up(&sender->connection, "neither GOOD nor BAD but message %u arrived", verdict.kind);
-	/* END OF PART 5 */
+	/* END OF PART 4 */
 	printf("the receiver says: good\n");
 }
 
@@ -212,7 +201,7 @@ static void ask_for_key(struct sender *sender, const char *identity)
 {
 	struct lab_message key = { .text = "" };
 
-	/* PART 6: the key.
+	/* PART 5: the key.
 	 *
 	 * Send LAB_IDENTITY with the identity as its text (at most LAB_TEXT - 1 characters and a zero); the text of the answer, LAB_KEY,
 	 * goes into key. */
@@ -221,8 +210,19 @@ static void ask_for_key(struct sender *sender, const char *identity)
 	snprintf(question.text, sizeof(question.text), "%s", identity);
 	lab_send(&sender->connection, &question);
 	key = lab_expect(&sender->connection, LAB_KEY);
-	/* END OF PART 6 */
+	/* END OF PART 5 */
 	printf("key for %s: %s\n", identity, key.text);
+}
+
+/* Tell the receiver that so many bytes are in its region, and that more will come; wait until it has stored them. */
+static void pass_window(struct sender *sender, uint64_t length)
+{
+	/* PART 6: windows. A file that fits into the region works without.
+	 *
+	 * Send LAB_WINDOW with that length; wait for LAB_NEXT. */
+	lab_send(&sender->connection, &(struct lab_message){ .kind = LAB_WINDOW, .length = length });
+	lab_expect(&sender->connection, LAB_NEXT);
+	/* END OF PART 6 */
 }
 
 /* ---- All together ---- */
