@@ -75,7 +75,8 @@ VB_EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrle
 }
 
 /* An IPv6 rsocket has IPv6 addresses, also when its connection is IPv4 (ipv6(7)). */
-static void give_address(const struct vb_rsocket *rs, const struct sockaddr *address, struct sockaddr *to, socklen_t *length)
+static void give_address(const struct vb_rsocket *rs, const struct sockaddr *address, struct sockaddr *to,
+			 socklen_t *length)
 {
 	struct sockaddr_in6 mapped = {.sin6_family = AF_INET6};
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
@@ -191,7 +192,8 @@ VB_EXPORT ssize_t rsend(int socket, const void *buf, size_t len, int flags)
 	return send_buffers(socket, &iov, 1, flags, NULL, 0);
 }
 
-VB_EXPORT ssize_t rsendto(int socket, const void *buf, size_t len, int flags, const struct sockaddr *dest_addr, socklen_t addrlen)
+VB_EXPORT ssize_t rsendto(int socket, const void *buf, size_t len, int flags, const struct sockaddr *dest_addr,
+			  socklen_t addrlen)
 {
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
 
@@ -301,14 +303,18 @@ VB_EXPORT int rsetsockopt(int socket, int level, int optname, const void *optval
 {
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 
-	return (int)(rs == NULL ? result_of(-EBADF) : leave_with(rs, vb_rsocket_option_set(rs, level, optname, optval, optlen)));
+	if (rs == NULL)
+		return (int)result_of(-EBADF);
+	return (int)leave_with(rs, vb_rsocket_option_set(rs, level, optname, optval, optlen));
 }
 
 VB_EXPORT int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
 {
 	struct vb_rsocket *rs = vb_rsocket_enter(socket);
 
-	return (int)(rs == NULL ? result_of(-EBADF) : leave_with(rs, vb_rsocket_option_get(rs, level, optname, optval, optlen)));
+	if (rs == NULL)
+		return (int)result_of(-EBADF);
+	return (int)leave_with(rs, vb_rsocket_option_get(rs, level, optname, optval, optlen));
 }
 
 VB_EXPORT int rfcntl(int socket, int cmd, ...)
@@ -333,7 +339,9 @@ VB_EXPORT off_t riomap(int socket, void *buf, size_t len, int prot, int flags, o
 
 	if (rs == NULL)
 		return (off_t)result_of(-EBADF);
-	return (off_t)leave_with(rs, rs->stream != NULL ? vb_rstream_iomap(rs, buf, len, prot, flags, offset) : -EOPNOTSUPP);
+	if (rs->stream == NULL)
+		return (off_t)leave_with(rs, -EOPNOTSUPP);
+	return (off_t)leave_with(rs, vb_rstream_iomap(rs, buf, len, prot, flags, offset));
 }
 
 VB_EXPORT int riounmap(int socket, void *buf, size_t len)
@@ -351,5 +359,7 @@ VB_EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offse
 
 	if (rs == NULL)
 		return (size_t)result_of(-EBADF);
-	return (size_t)leave_with(rs, rs->stream != NULL ? vb_rstream_iowrite(rs, buf, count, offset, flags) : -EOPNOTSUPP);
+	if (rs->stream == NULL)
+		return (size_t)leave_with(rs, -EOPNOTSUPP);
+	return (size_t)leave_with(rs, vb_rstream_iowrite(rs, buf, count, offset, flags));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Datagram rsockets from open to close, and whom they know. The UDP socket is an ordinary one; its descriptor is what the program
- * holds, and its address is the rsocket's.
+ * Datagram rsockets from open to close, and whom they know. The UDP socket is an ordinary one; its descriptor is what
+ * the program holds, and its address is the rsocket's.
  */
 #include "rdmacm/rsocket/datagram.h"
 
@@ -75,7 +75,8 @@ static int allocate_send_slots(struct vb_rsocket *rs)
 	datagram->send_slots = rs->sizes.send_buffer / VB_RDATAGRAM_SLOT;
 	if (datagram->send_slots > rs->sizes.send_queue)
 		datagram->send_slots = rs->sizes.send_queue;
-	if (posix_memalign((void **)&datagram->send_bytes, 4096, (size_t)datagram->send_slots * VB_RDATAGRAM_SLOT) != 0) {
+	if (posix_memalign((void **)&datagram->send_bytes, 4096,
+			   (size_t)datagram->send_slots * VB_RDATAGRAM_SLOT) != 0) {
 		datagram->send_bytes = NULL;
 		return -ENOMEM;
 	}
@@ -197,7 +198,8 @@ static int create_peer(struct vb_rsocket *rs, const union vb_rsocket_address *ad
 	return 0;
 }
 
-int vb_rdatagram_peer_find(struct vb_rsocket *rs, const union vb_rsocket_address *address, struct vb_rdatagram_peer **peer)
+int vb_rdatagram_peer_find(struct vb_rsocket *rs, const union vb_rsocket_address *address,
+			   struct vb_rdatagram_peer **peer)
 {
 	VB_LIST_FOR_EACH(node, bucket_of(rs->datagram, address)) {
 		*peer = vb_container_of(node, struct vb_rdatagram_peer, node);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A datagram rsocket: a UDP socket, which is what is bound and connected, and a UD queue pair for each local address it sends
- * from or is reached at.
+ * A datagram rsocket: a UDP socket, which is what is bound and connected, and a UD queue pair for each local address
+ * it sends from or is reached at.
  *
  *   datagram.c           open, bind, connect, close; peers and how they are reached
  *   datagram_endpoint.c  queue pairs                   datagram_transfer.c  sending and receiving
@@ -89,7 +89,8 @@ bool vb_rdatagram_is_started(const struct vb_rsocket *rs);
 int vb_rdatagram_start(struct vb_rsocket *rs);
 
 /* Who is at this address, with an endpoint of ours to reach it from. 0 or -errno. */
-int vb_rdatagram_peer_find(struct vb_rsocket *rs, const union vb_rsocket_address *address, struct vb_rdatagram_peer **peer);
+int vb_rdatagram_peer_find(struct vb_rsocket *rs, const union vb_rsocket_address *address,
+			   struct vb_rdatagram_peer **peer);
 /* It answers on this queue pair. */
 void vb_rdatagram_peer_learn(struct vb_rdatagram_peer *peer, uint32_t queue_pair);
 
@@ -98,7 +99,8 @@ int vb_rdatagram_endpoint_find(struct vb_rsocket *rs, const union vb_rsocket_add
 void vb_rdatagram_endpoint_destroy(struct vb_rsocket *rs, struct vb_rdatagram_endpoint *endpoint);
 int vb_rdatagram_endpoint_post_receive(struct vb_rdatagram_endpoint *endpoint, uint32_t slot);
 /* The address handle of somebody at `address`, or NULL. */
-struct ibv_ah *vb_rdatagram_endpoint_reach(struct vb_rdatagram_endpoint *endpoint, const union vb_rsocket_address *address);
+struct ibv_ah *vb_rdatagram_endpoint_reach(struct vb_rdatagram_endpoint *endpoint,
+					   const union vb_rsocket_address *address);
 
 bool vb_rdatagram_progress(struct vb_rsocket *rs);
 bool vb_rdatagram_all_sent(struct vb_rsocket *rs);
@@ -106,12 +108,13 @@ bool vb_rdatagram_all_sent(struct vb_rsocket *rs);
 ssize_t vb_rdatagram_send(struct vb_rsocket *rs, struct vb_iov_cursor *from, int flags, const struct sockaddr *to,
 			  socklen_t length);
 /* Bytes copied, or -errno; `full` is how long the datagram was. */
-ssize_t vb_rdatagram_receive(struct vb_rsocket *rs, struct vb_iov_cursor *to, int flags, union vb_rsocket_address *source,
-			     size_t *full);
-int vb_rdatagram_send_udp(struct vb_rsocket *rs, const struct vb_rdatagram_peer *peer, enum vb_rdatagram_operation operation,
-			  struct vb_iov_cursor *from);
+ssize_t vb_rdatagram_receive(struct vb_rsocket *rs, struct vb_iov_cursor *to, int flags,
+			     union vb_rsocket_address *source, size_t *full);
+int vb_rdatagram_send_udp(struct vb_rsocket *rs, const struct vb_rdatagram_peer *peer,
+			  enum vb_rdatagram_operation operation, struct vb_iov_cursor *from);
 /* A datagram that came over UDP. Dropped when too many wait to be read. */
-void vb_rdatagram_deliver(struct vb_rsocket *rs, const union vb_rsocket_address *source, const void *bytes, size_t length);
+void vb_rdatagram_deliver(struct vb_rsocket *rs, const union vb_rsocket_address *source, const void *bytes,
+			  size_t length);
 /* Its slot, or its copy, is free again. */
 void vb_rdatagram_release(struct vb_rsocket *rs, struct vb_rdatagram_arrival *arrival);
 

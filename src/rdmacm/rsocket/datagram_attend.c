@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The UDP side of datagram rsockets, in the service thread: deliver what came this way, answer it with our queue pair, and note
- * the sender's. Anybody can send here: what does not parse is dropped, and a peer is only ever told what it could ask for.
+ * The UDP side of datagram rsockets, in the service thread: deliver what came this way, answer it with our queue
+ * pair, and note the sender's. Anybody can send here: what does not parse is dropped, and a peer is only ever told
+ * what it could ask for.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,8 +26,8 @@ static bool take_message(struct vb_rsocket *rs)
 
 	memset(&from, 0, sizeof(from));
 	length = recvfrom(rs->fd, bytes, sizeof(bytes), MSG_DONTWAIT, &from.any, &from_length);
-	if (length < 0)
-		return errno != EAGAIN && errno != EWOULDBLOCK; /* an error of an earlier send: the next message is behind it */
+	if (length < 0)                          /* an error of an earlier send: the next message is behind it */
+		return errno != EAGAIN && errno != EWOULDBLOCK;
 	header = vb_rdatagram_udp_header_decode(&operation, &queue_pair, from.any.sa_family, bytes, (size_t)length);
 	if (header < 0 || vb_rdatagram_peer_find(rs, &from, &peer) != 0)
 		return true;

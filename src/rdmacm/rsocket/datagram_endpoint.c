@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The UD queue pair of one local address. It receives into slots of its own and sends from slots that all queue pairs of the
- * rsocket share. Its id is bound to the address to find the device, and to no port: nobody looks it up.
+ * The UD queue pair of one local address. It receives into slots of its own and sends from slots that all queue pairs
+ * of the rsocket share. Its id is bound to the address to find the device, and to no port: nobody looks it up.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -186,7 +186,8 @@ void vb_rdatagram_endpoint_destroy(struct vb_rsocket *rs, struct vb_rdatagram_en
 	free(endpoint);
 }
 
-struct ibv_ah *vb_rdatagram_endpoint_reach(struct vb_rdatagram_endpoint *endpoint, const union vb_rsocket_address *address)
+struct ibv_ah *vb_rdatagram_endpoint_reach(struct vb_rdatagram_endpoint *endpoint,
+					   const union vb_rsocket_address *address)
 {
 	struct ibv_ah_attr attributes = {
 		.is_global = 1,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sending and receiving datagrams. One for a peer whose queue pair is known, and that fits a packet, goes out on ours; any other
- * goes over the UDP socket, whose answer teaches us the queue pair. What arrives waits in its receive slot until it is read; when
- * all slots are taken the next is lost, as datagrams are.
+ * Sending and receiving datagrams. One for a peer whose queue pair is known, and that fits a packet, goes out on
+ * ours; any other goes over the UDP socket, whose answer teaches us the queue pair. What arrives waits in its receive
+ * slot until it is read; when all slots are taken the next is lost, as datagrams are.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,11 +38,13 @@ void vb_rdatagram_release(struct vb_rsocket *rs, struct vb_rdatagram_arrival *ar
 		rs->datagram->copies--;
 		free(arrival);
 	} else {
-		vb_rdatagram_endpoint_post_receive(arrival->endpoint, (uint32_t)(arrival - arrival->endpoint->arrivals));
+		vb_rdatagram_endpoint_post_receive(arrival->endpoint,
+						   (uint32_t)(arrival - arrival->endpoint->arrivals));
 	}
 }
 
-static void take_datagram(struct vb_rsocket *rs, struct vb_rdatagram_endpoint *endpoint, const struct ibv_wc *completion)
+static void take_datagram(struct vb_rsocket *rs, struct vb_rdatagram_endpoint *endpoint,
+			  const struct ibv_wc *completion)
 {
 	struct vb_rdatagram_arrival *arrival = &endpoint->arrivals[completion->wr_id];
 	const uint8_t *bytes = endpoint->receive_bytes + completion->wr_id * VB_RDATAGRAM_STRIDE + VB_RDATAGRAM_GRH;
@@ -88,13 +90,14 @@ bool vb_rdatagram_progress(struct vb_rsocket *rs)
 	return changed;
 }
 
-int vb_rdatagram_send_udp(struct vb_rsocket *rs, const struct vb_rdatagram_peer *peer, enum vb_rdatagram_operation operation,
-			  struct vb_iov_cursor *from)
+int vb_rdatagram_send_udp(struct vb_rsocket *rs, const struct vb_rdatagram_peer *peer,
+			  enum vb_rdatagram_operation operation, struct vb_iov_cursor *from)
 {
 	uint8_t bytes[VB_RDATAGRAM_UDP_HEADER_MOST + VB_RDATAGRAM_SLOT];
 	size_t header, length = from != NULL ? from->left : 0;
 
-	header = vb_rdatagram_udp_header_encode(bytes, operation, peer->endpoint->id->qp->qp_num, &peer->endpoint->local);
+	header = vb_rdatagram_udp_header_encode(bytes, operation, peer->endpoint->id->qp->qp_num,
+						&peer->endpoint->local);
 	if (from != NULL)
 		vb_iov_cursor_read(from, bytes + header, length);
 	return sendto(rs->fd, bytes, header + length, MSG_NOSIGNAL, &peer->address.any,
@@ -176,7 +179,8 @@ ssize_t vb_rdatagram_send(struct vb_rsocket *rs, struct vb_iov_cursor *from, int
 	return error != 0 ? error : length;
 }
 
-void vb_rdatagram_deliver(struct vb_rsocket *rs, const union vb_rsocket_address *source, const void *bytes, size_t length)
+void vb_rdatagram_deliver(struct vb_rsocket *rs, const union vb_rsocket_address *source, const void *bytes,
+			  size_t length)
 {
 	struct vb_rdatagram_arrival *arrival;
 
@@ -193,8 +197,8 @@ void vb_rdatagram_deliver(struct vb_rsocket *rs, const union vb_rsocket_address 
 	vb_list_append(&rs->datagram->arrived, &arrival->node);
 }
 
-ssize_t vb_rdatagram_receive(struct vb_rsocket *rs, struct vb_iov_cursor *to, int flags, union vb_rsocket_address *source,
-			     size_t *full)
+ssize_t vb_rdatagram_receive(struct vb_rsocket *rs, struct vb_iov_cursor *to, int flags,
+			     union vb_rsocket_address *source, size_t *full)
 {
 	struct vb_rdatagram_arrival *arrival;
 	size_t length;

@@ -4,15 +4,16 @@
  *
  * A datagram over a UD queue pair begins with the address it comes from:
  *
- *         version (4 or 6), length of this header (8 or 24), port (2), IPv4 address (4)  or  flow (4), IPv6 address (16)
+ *         version (4 or 6), length of this header (8 or 24), port (2), IPv4 address (4) or flow (4), IPv6 address (16)
  *
- * A datagram for somebody whose queue pair is not known yet goes over UDP, to the same address and port, and begins with:
+ * A datagram for somebody whose queue pair is not known yet goes over UDP, to the same address and port, and begins
+ * with:
  *
  *         0x55555555 (4), version (4 or 6), operation, length of this header (16 or 28), zero, queue pair number (4),
  *         address of that queue pair (4 or 16)
  *
- * Operation 0 carries a datagram, to be delivered; it is answered with operation 7, which carries nothing. Either way each side
- * learns the other's queue pair. All numbers are big-endian.
+ * Operation 0 carries a datagram, to be delivered; it is answered with operation 7, which carries nothing. Either way
+ * each side learns the other's queue pair. All numbers are big-endian.
  */
 #ifndef VB_RDMACM_RSOCKET_DATAGRAM_WIRE_H
 #define VB_RDMACM_RSOCKET_DATAGRAM_WIRE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Socket options. What has a meaning for RDMA is obeyed; what only tunes TCP is accepted and forgotten, so that programs written for
- * TCP run; the rest is refused (man 7 rsocket lists both).
+ * Socket options. What has a meaning for RDMA is obeyed; what only tunes TCP is accepted and forgotten, so that
+ * programs written for TCP run; the rest is refused (man 7 rsocket lists both).
  */
 #include "rdmacm/rsocket/options.h"
 
@@ -68,7 +68,9 @@ static int set_id_option(struct vb_rsocket *rs, int option, const void *value, s
 {
 	if (rs->stream == NULL)
 		return 0;
-	return rdma_set_option(rs->stream->id, RDMA_OPTION_ID, option, (void *)(uintptr_t)value, length) == 0 ? 0 : -errno;
+	if (rdma_set_option(rs->stream->id, RDMA_OPTION_ID, option, (void *)(uintptr_t)value, length) != 0)
+		return -errno;
+	return 0;
 }
 
 static int set_reuse_address(struct vb_rsocket *rs, int value)
@@ -91,7 +93,9 @@ static int set_timeout(vb_time *timeout, const void *value, socklen_t length)
 	memcpy(&limit, value, sizeof(limit));
 	if (limit.tv_usec < 0 || limit.tv_usec >= 1000000)
 		return -EDOM;
-	*timeout = limit.tv_sec < 0 || limit.tv_sec > 1000000000 ? 0 : VB_SECONDS(limit.tv_sec) + VB_MICROSECONDS(limit.tv_usec);
+	*timeout = 0;
+	if (limit.tv_sec >= 0 && limit.tv_sec <= 1000000000)
+		*timeout = VB_SECONDS(limit.tv_sec) + VB_MICROSECONDS(limit.tv_usec);
 	return 0;
 }
 
@@ -260,7 +264,8 @@ int vb_rsocket_option_set(struct vb_rsocket *rs, int level, int name, const void
 		/* The UDP socket is asked too: it is the one that is bound. What only it knows is its own matter. */
 		if (setsockopt(rs->fd, level, name, value, length) != 0)
 			return -errno;
-		if (level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF || name == SO_RCVTIMEO || name == SO_SNDTIMEO))
+		if (level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF || name == SO_RCVTIMEO ||
+					    name == SO_SNDTIMEO))
 			return set_socket_option(rs, name, value, length);
 		return 0;
 	}
@@ -356,8 +361,9 @@ static int segment_size(const struct vb_rstream *stream)
 
 static int get_tcp_info(struct vb_rsocket *rs, void *value, socklen_t *length)
 {
+	bool is_connected = rs->stream != NULL && rs->stream->state == VB_RSTREAM_CONNECTED;
 	struct tcp_info info = {
-		.tcpi_state = rs->stream != NULL && rs->stream->state == VB_RSTREAM_CONNECTED ? TCP_ESTABLISHED : TCP_CLOSE,
+		.tcpi_state = is_connected ? TCP_ESTABLISHED : TCP_CLOSE,
 		.tcpi_snd_cwnd = rs->sizes.send_queue,
 		.tcpi_snd_mss = (uint32_t)segment_size(rs->stream),
 		.tcpi_rcv_mss = (uint32_t)segment_size(rs->stream),

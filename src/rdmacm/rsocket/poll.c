@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * rpoll. Rsockets are asked, ordinary descriptors are polled by the kernel; when nothing is to be told, the thread watches all the
- * rsockets, arms their completions, looks again and then sleeps in one ppoll on everything (wait.c says why nothing is missed).
+ * rpoll. Rsockets are asked, ordinary descriptors are polled by the kernel; when nothing is to be told, the thread
+ * watches all the rsockets, arms their completions, looks again and then sleeps in one ppoll on everything (wait.c
+ * says why nothing is missed).
  */
 #include "rdmacm/rsocket/poll.h"
 
@@ -107,7 +108,8 @@ static int look(struct polling *polling, bool before_sleep)
 	int ready = 0;
 
 	for (nfds_t i = 0; i < polling->count; i++) {
-		short happened = polling->polled[i] != NULL ? ask(polling, i, before_sleep) : polling->kernel[i].revents;
+		short happened = polling->polled[i] != NULL ? ask(polling, i, before_sleep) :
+				 polling->kernel[i].revents;
 
 		polling->fds[i].revents = wanted(polling->fds[i].events, happened);
 		if (polling->fds[i].revents != 0)
@@ -155,7 +157,8 @@ static int watch_all(struct polling *polling)
 
 static int sleep_once(struct polling *polling, vb_time now, vb_time deadline)
 {
-	vb_time most = polling->has_rsockets ? VB_MILLISECONDS(vb_rsocket_settings()->wake_up_milliseconds) : VB_TIME_NEVER;
+	vb_time most = polling->has_rsockets ? VB_MILLISECONDS(vb_rsocket_settings()->wake_up_milliseconds) :
+		       VB_TIME_NEVER;
 	vb_time left = deadline == VB_TIME_NEVER ? VB_TIME_NEVER : deadline - now;
 	struct timespec timeout;
 

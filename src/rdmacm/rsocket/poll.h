@@ -11,6 +11,7 @@
 
 /* As poll(2) and select(2); -errno instead of -1. */
 int vb_rsocket_poll(struct pollfd *fds, nfds_t count, int timeout_milliseconds);
-int vb_rsocket_select(int count, fd_set *readable, fd_set *writable, fd_set *exceptional, const struct timeval *timeout);
+int vb_rsocket_select(int count, fd_set *readable, fd_set *writable, fd_set *exceptional,
+		      const struct timeval *timeout);
 
 #endif

@@ -2,9 +2,10 @@
  *
  * rsockets: the socket calls of rdma/rsocket.h over rdma_cm and verbs (man 7 rsocket).
  *
- * A stream rsocket is an RC connection on which each side writes its bytes straight into the other's receive buffer (RDMA
- * WRITE with immediate); a datagram rsocket is a set of UD queue pairs with a UDP socket that tells which queue pair answers
- * for an address. This folder uses only the public rdma_* and ibv_* calls; the ids and events underneath are not its business.
+ * A stream rsocket is an RC connection on which each side writes its bytes straight into the other's receive buffer
+ * (RDMA WRITE with immediate); a datagram rsocket is a set of UD queue pairs with a UDP socket that tells which queue
+ * pair answers for an address. This folder uses only the public rdma_* and ibv_* calls; the ids and events underneath
+ * are not its business.
  *
  *   calls_*.c     the exported names: descriptor -> object, -errno -> errno
  *   table.c       which descriptor is which rsocket
@@ -13,8 +14,8 @@
  *   stream_*.c    SOCK_STREAM        datagram_*.c  SOCK_DGRAM
  *   poll.c        rpoll and rselect  options.c     rsetsockopt, rgetsockopt, rfcntl
  *
- * Locks, outermost first: rsocket.lock of a connection being accepted -> rsocket.lock of its listener -> table, service.
- * Nobody sleeps with rsocket.lock held: vb_rsocket_wait lets go of it.
+ * Locks, outermost first: rsocket.lock of a connection being accepted -> rsocket.lock of its listener -> table,
+ * service. Nobody sleeps with rsocket.lock held: vb_rsocket_wait lets go of it.
  */
 #ifndef VB_RDMACM_RSOCKET_RSOCKET_H
 #define VB_RDMACM_RSOCKET_RSOCKET_H
@@ -41,7 +42,8 @@ union vb_rsocket_address {
 	struct sockaddr_storage storage;
 };
 
-/* What the two types do differently, for those who sleep on an rsocket. All but attend and close: caller holds rsocket.lock. */
+/* What the two types do differently, for those who sleep on an rsocket. All but attend and close: caller holds
+ * rsocket.lock. */
 struct vb_rsocket_kind {
 	bool (*progress)(struct vb_rsocket *rs);  /* take what has arrived, without waiting; true: something changed */
 	void (*arm)(struct vb_rsocket *rs);       /* from here on a completion makes wait_fd readable */
@@ -64,11 +66,12 @@ struct vb_rsocket_sizes {
 struct vb_rsocket {
 	const struct vb_rsocket_kind *kind;
 	int fd;                                   /* what the program holds; the table's key */
-	int event_fd;                             /* what the service thread watches: the event channel's or the UDP socket's */
+	int event_fd;                             /* what the service thread watches: event channel or UDP socket */
 	int domain, type;
 	unsigned references;                      /* atomic: the table's and those of calls under way */
 
-	/* Everything below. Recursive, for the sake of programs that leave a call of ours by longjmp from a signal handler. */
+	/* Everything below. Recursive, for the sake of programs that leave a call of ours by longjmp from a signal
+	 * handler. */
 	pthread_mutex_t lock;
 	struct vb_list watchers;                  /* of struct watch (wait.c) */
 	bool closed;                              /* its verbs objects are gone */
@@ -100,6 +103,9 @@ void vb_rsocket_put(struct vb_rsocket *rs);
 int vb_rsocket_publish(struct vb_rsocket *rs);
 /* Out of the table, with the reference the table had; NULL: it is not there. */
 struct vb_rsocket *vb_rsocket_withdraw(int fd);
+
+/* Show each rsocket of the table. */
+void vb_rsocket_for_each(void (*visit)(struct vb_rsocket *rs));
 
 /* The rsocket, referenced and locked and not closed; NULL: there is none. */
 struct vb_rsocket *vb_rsocket_enter(int fd);

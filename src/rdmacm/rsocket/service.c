@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One thread with an epoll set of event channels and UDP sockets, started when the first is added. An event names a descriptor
- * only; the table says which rsocket that is now, if any, so a closed one needs no farewell.
+ * One thread with an epoll set of event channels and UDP sockets, started when the first is added. An event names a
+ * descriptor only; the table says which rsocket that is now, if any, so a closed one needs no farewell.
  */
 #include "rdmacm/rsocket/service.h"
 
@@ -174,7 +174,9 @@ static int start(void)
 		return -errno;
 	service.poller = vb_descriptor_lift(service.poller);
 	service.wake_fd = vb_event_open();
-	error = service.wake_fd < 0 ? service.wake_fd : watch_descriptor(EPOLL_CTL_ADD, service.wake_fd, service.wake_fd);
+	error = service.wake_fd;
+	if (service.wake_fd >= 0)
+		error = watch_descriptor(EPOLL_CTL_ADD, service.wake_fd, service.wake_fd);
 	if (error == 0)
 		error = start_thread();
 	if (error == 0) {

@@ -51,8 +51,9 @@ void vb_rsocket_sizes_round(struct vb_rsocket_sizes *sizes)
 
 void vb_rsocket_settings_read(struct vb_rsocket_settings *to, const char *directory)
 {
-	/* Both buffers must hold what is under way while the other side sleeps and wakes: iperf3 on one loaded machine made 2.9 Gb/s
-	 * with rdma-core's 128 KiB, 7.3 with 512 KiB, 11.6 with 2 MiB. Pages are used only when data passes. */
+	/* Both buffers must hold what is under way while the other side sleeps and wakes: iperf3 on one loaded
+	 * machine made 2.9 Gb/s with rdma-core's 128 KiB, 7.3 with 512 KiB, 11.6 with 2 MiB. Pages are used only when
+	 * data passes. */
 	*to = (struct vb_rsocket_settings){
 		.sizes = {
 			.receive_buffer = 1 << 20, .send_buffer = 1 << 20,

@@ -2,9 +2,9 @@
  *
  * A stream rsocket: its state, its two buffers and what it knows of the peer's.
  *
- * The receive buffer is a ring of two halves. The peer writes into it in order and may fill what it has been granted; when the
- * program has read a half, that half is granted again. The send buffer is a ring too, from which the queue pair reads until the
- * peer has acknowledged.
+ * The receive buffer is a ring of two halves. The peer writes into it in order and may fill what it has been granted;
+ * when the program has read a half, that half is granted again. The send buffer is a ring too, from which the queue
+ * pair reads until the peer has acknowledged.
  *
  *   stream_connect.c  the events of rdma_cm           stream_progress.c  completions and grants
  *   stream_endpoint.c queue pair and buffers          stream_shutdown.c  the end
@@ -42,7 +42,7 @@ enum vb_rstream_state {
 
 enum {
 	VB_RSTREAM_CONTROLS = 4,         /* control messages under way at once; their share of the send queue */
-	VB_RSTREAM_LOW_WATER = 8,        /* less room in the send buffer than this fraction is no room: it would be used up in crumbs */
+	VB_RSTREAM_LOW_WATER = 8,        /* a smaller fraction of the send buffer is no room, only crumbs */
 	VB_RSTREAM_TRANSFER_MOST = 65536,
 	VB_RSTREAM_INLINE_MOST = 512,
 };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making connections. Each stream has an event channel of its own, whose descriptor is also the number the program knows it by;
- * the service thread takes its events, so that a connection comes about whether or not the program is looking:
+ * Making connections. Each stream has an event channel of its own, whose descriptor is also the number the program
+ * knows it by; the service thread takes its events, so that a connection comes about whether or not the program is
+ * looking:
  *
  *   active    resolve address -> resolve route -> REQ with our hello -> ESTABLISHED with the peer's
- *   passive   CONNECT_REQUEST with the peer's hello -> new rsocket, REP with ours -> ESTABLISHED -> raccept may fetch it
+ *   passive   CONNECT_REQUEST with the peer's hello -> new rsocket, REP with ours -> ESTABLISHED -> raccept
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ enum {
 	CHILDREN_MOST = 4096,            /* connections to one listener that nobody has accepted (SOMAXCONN) */
 };
 
-/* A CM event, copied so that it can be acknowledged before it is acted upon: destroying an id waits for acknowledgements. */
+/* A CM event, copied so that it can be acknowledged before it is acted upon: destroying an id waits for
+ * acknowledgements. */
 struct occurrence {
 	enum rdma_cm_event_type type;
 	int status;
@@ -138,8 +140,8 @@ static bool has_accepted(struct vb_rsocket *rs)
 	return !vb_list_is_empty(&rs->stream->accepted) || rs->stream->state != VB_RSTREAM_LISTENING;
 }
 
-/* The number a program gets from raccept is chosen then, not when the connection came: rdma-core 44's librspreload.so takes a
- * number of its own just before, and relies on ours being higher. */
+/* The number a program gets from raccept is chosen then, not when the connection came: rdma-core 44's librspreload.so
+ * takes a number of its own just before, and relies on ours being higher. */
 int vb_rstream_rename(struct vb_rsocket *child, int fd)
 {
 	struct vb_rsocket *published = vb_rsocket_withdraw(child->fd);
@@ -242,12 +244,17 @@ int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, so
 	return error;
 }
 
+static bool was_connected(const struct vb_rstream *stream)
+{
+	return stream->state >= VB_RSTREAM_CONNECTED && stream->state != VB_RSTREAM_REFUSED;
+}
+
 int vb_rstream_await_connection(struct vb_rsocket *rs, vb_time patience)
 {
 	int error;
 
 	if (!vb_rstream_is_opening(rs->stream))
-		return rs->stream->state >= VB_RSTREAM_CONNECTED && rs->stream->state != VB_RSTREAM_REFUSED ? 0 : -ENOTCONN;
+		return was_connected(rs->stream) ? 0 : -ENOTCONN;
 	error = vb_rsocket_wait(rs, patience, has_finished_opening);
 	if (error != 0)
 		return error;
@@ -260,10 +267,13 @@ int vb_rstream_await_connection(struct vb_rsocket *rs, vb_time patience)
 
 static int resolve_route(struct vb_rstream *stream)
 {
-	int result = stream->route != NULL ? rdma_set_option(stream->id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, stream->route,
-							     stream->route_length) :
-					     rdma_resolve_route(stream->id, RESOLVE_MILLISECONDS);
+	int result;
 
+	if (stream->route != NULL)
+		result = rdma_set_option(stream->id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, stream->route,
+					 stream->route_length);
+	else
+		result = rdma_resolve_route(stream->id, RESOLVE_MILLISECONDS);
 	return result == 0 ? 0 : -errno;
 }
 

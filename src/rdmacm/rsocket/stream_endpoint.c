@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The verbs objects of a stream: a queue pair with one completion queue for both directions, and three registered areas.
+ * The verbs objects of a stream: a queue pair with one completion queue for both directions, and three registered
+ * areas.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,7 +13,8 @@
 #include "rdmacm/rsocket/stream.h"
 
 enum {
-	/* Receives beyond the credits: grants and control messages have none, and must not wait for the program to read. */
+	/* Receives beyond the credits: grants and control messages have none, and must not wait for the program to
+	 * read. */
 	RECEIVES_FOR_CONTROL = 16,
 	RECEIVES_AT_ONCE = 16,
 };
@@ -53,6 +55,11 @@ static int limit_sizes(struct vb_rsocket *rs)
 	return 0;
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
 static int create_queue_pair(struct vb_rsocket *rs)
 {
 	struct vb_rstream *stream = rs->stream;
@@ -67,8 +74,7 @@ static int create_queue_pair(struct vb_rsocket *rs)
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
 			/* Entries of the peer's lists always go inline. */
-			.max_inline_data = rs->sizes.inline_data > sizeof(struct vb_rstream_iomap) ? rs->sizes.inline_data :
-					   sizeof(struct vb_rstream_iomap),
+			.max_inline_data = larger(rs->sizes.inline_data, sizeof(struct vb_rstream_iomap)),
 		},
 	};
 
@@ -85,13 +91,16 @@ static int create_queue_pair(struct vb_rsocket *rs)
 		return -errno;
 	if (attributes.cap.max_inline_data < sizeof(struct vb_rstream_iomap))
 		return -EOPNOTSUPP;
-	stream->inline_most = rs->sizes.inline_data < VB_RSTREAM_INLINE_MOST ? rs->sizes.inline_data : VB_RSTREAM_INLINE_MOST;
+	stream->inline_most = rs->sizes.inline_data;
+	if (stream->inline_most > VB_RSTREAM_INLINE_MOST)
+		stream->inline_most = VB_RSTREAM_INLINE_MOST;
 	stream->send_slots = stream->send_slots_all = rs->sizes.send_queue - VB_RSTREAM_CONTROLS;
 	stream->control_slots = VB_RSTREAM_CONTROLS;
 	return 0;
 }
 
-/* Pages of their own, so that nothing else shares memory with what the peer writes to, and which cost nothing until used. */
+/* Pages of their own, so that nothing else shares memory with what the peer writes to, and which cost nothing until
+ * used. */
 static int register_pages(struct vb_rstream *stream, size_t length, int access, void **bytes, struct ibv_mr **mr)
 {
 	int error;
@@ -113,6 +122,7 @@ static int register_pages(struct vb_rstream *stream, size_t length, int access, 
 static int create_buffers(struct vb_rsocket *rs)
 {
 	struct vb_rstream *stream = rs->stream;
+	const int writable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	uint32_t half = rs->sizes.receive_buffer / 2;
 	void *bytes = NULL;
 	int error;
@@ -121,13 +131,12 @@ static int create_buffers(struct vb_rsocket *rs)
 	stream->send_bytes = bytes;
 	if (error != 0)
 		return error;
-	error = register_pages(stream, rs->sizes.receive_buffer, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &bytes,
-			       &stream->receive_mr);
+	error = register_pages(stream, rs->sizes.receive_buffer, writable, &bytes, &stream->receive_mr);
 	stream->receive_bytes = bytes;
 	if (error != 0)
 		return error;
 	error = register_pages(stream, sizeof(*stream->lists) + rs->sizes.iomaps * sizeof(stream->lists->iomaps[0]),
-			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &bytes, &stream->lists_mr);
+			       writable, &bytes, &stream->lists_mr);
 	stream->lists = bytes;
 	if (error != 0)
 		return error;

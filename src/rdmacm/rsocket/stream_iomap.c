@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Direct placement: riomap opens a buffer of the program to the peer under an offset, riowrite writes into one the peer has opened.
+ * Direct placement: riomap opens a buffer of the program to the peer under an offset, riowrite writes into one the
+ * peer has opened.
  *
- * A mapping is announced by writing an entry into the peer's iomap list, ahead of the next data we send (man 7 rsocket: it is
- * available once the peer has received data sent after riomap). Entries the peer writes into our own list are copied when its
- * message about them arrives, as that is when they are whole.
+ * A mapping is announced by writing an entry into the peer's iomap list, ahead of the next data we send (man 7
+ * rsocket: it is available once the peer has received data sent after riomap). Entries the peer writes into our own
+ * list are copied when its message about them arrives, as that is when they are whole.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Completions of a stream: what the peer said, which of our writes have arrived, and when to grant it more room. The peer is not
- * trusted: a length it has not been granted, or an entry it cannot have filled in, breaks the connection.
+ * Completions of a stream: what the peer said, which of our writes have arrived, and when to grant it more room. The
+ * peer is not trusted: a length it has not been granted, or an entry it cannot have filled in, breaks the connection.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -101,7 +101,8 @@ void vb_rstream_grant(struct vb_rsocket *rs)
 	stream->control_slots--;
 	vb_rstream_post(rs, vb_rstream_work_id(VB_RSTREAM_TELL, 0), &piece, has_half ? 1 : 0,
 			has_half ? IBV_SEND_INLINE : 0, &to, true,
-			vb_rstream_message_encode(VB_RSTREAM_GRANT, (uint16_t)(stream->received + rs->sizes.receive_queue)));
+			vb_rstream_message_encode(VB_RSTREAM_GRANT,
+						  (uint16_t)(stream->received + rs->sizes.receive_queue)));
 }
 
 static void take_grant(struct vb_rsocket *rs, uint32_t value, uint32_t length)
@@ -188,7 +189,8 @@ static void take_failure(struct vb_rsocket *rs, const struct ibv_wc *completion)
 {
 	switch (completion->status) {
 	case IBV_WC_WR_FLUSH_ERR:
-		/* The queue pair was stopped: whoever did so knows why, and if it was the peer's leaving, that is all there is. */
+		/* The queue pair was stopped: whoever did so knows why, and if it was the peer's leaving, that is all
+		 * there is. */
 		vb_rstream_disconnected(rs);
 		break;
 	case IBV_WC_RETRY_EXC_ERR:
@@ -277,7 +279,9 @@ static void collect(struct vb_rsocket *rs)
 
 static int wait_fd(struct vb_rsocket *rs)
 {
-	return rs->stream->completions != NULL && rs->stream->state >= VB_RSTREAM_CONNECTED ? rs->stream->completions->fd : -1;
+	if (rs->stream->completions == NULL || rs->stream->state < VB_RSTREAM_CONNECTED)
+		return -1;
+	return rs->stream->completions->fd;
 }
 
 bool vb_rstream_can_send(struct vb_rsocket *rs)
@@ -323,7 +327,8 @@ static short revents(struct vb_rsocket *rs)
 			events |= out;
 		return events;
 	case VB_RSTREAM_DISCONNECTED:
-		/* Not before the last byte is read: programs stop reading at POLLHUP, and our peer hangs up right behind its data. */
+		/* Not before the last byte is read: programs stop reading at POLLHUP, and our peer hangs up right
+		 * behind its data. */
 		return in | out | POLLRDHUP | (stream->available == 0 ? POLLHUP : 0);
 	case VB_RSTREAM_REFUSED:
 	case VB_RSTREAM_BROKEN:

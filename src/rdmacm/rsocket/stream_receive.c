@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Receiving: the bytes are there already, in the receive buffer; copy them out and let the peer have the room again. What came
- * before the end is read to the last byte, whatever the end was.
+ * Receiving: the bytes are there already, in the receive buffer; copy them out and let the peer have the room again.
+ * What came before the end is read to the last byte, whatever the end was.
  */
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sending: bytes are copied into the send buffer and written from there to where the peer has room. A call returns when the last
- * of its bytes is posted, not when it has arrived.
+ * Sending: bytes are copied into the send buffer and written from there to where the peer has room. A call returns
+ * when the last of its bytes is posted, not when it has arrived.
  */
 #include <errno.h>
 #include <string.h>
@@ -51,8 +51,8 @@ static int take_target(struct vb_rsocket *rs)
 	return -EPROTO;
 }
 
-static int write_inline(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t length, const struct vb_rstream_span *to,
-			bool is_data)
+static int write_inline(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t length,
+			const struct vb_rstream_span *to, bool is_data)
 {
 	uint8_t bytes[VB_RSTREAM_INLINE_MOST];
 	struct ibv_sge piece = {.addr = (uintptr_t)bytes, .length = length};
@@ -67,17 +67,18 @@ static int write_from_buffer(struct vb_rsocket *rs, struct vb_iov_cursor *from, 
 {
 	struct vb_rstream *stream = rs->stream;
 	uint32_t before_end = smaller(length, stream->send_size - stream->send_at);
+	uint64_t start = (uintptr_t)stream->send_bytes;
 	struct ibv_sge pieces[] = {
-		{.addr = (uintptr_t)stream->send_bytes + stream->send_at, .length = before_end, .lkey = stream->send_mr->lkey},
-		{.addr = (uintptr_t)stream->send_bytes, .length = length - before_end, .lkey = stream->send_mr->lkey},
+		{.addr = start + stream->send_at, .length = before_end, .lkey = stream->send_mr->lkey},
+		{.addr = start, .length = length - before_end, .lkey = stream->send_mr->lkey},
 	};
 
 	vb_iov_cursor_read(from, stream->send_bytes + stream->send_at, before_end);
 	vb_iov_cursor_read(from, stream->send_bytes, length - before_end);
 	stream->send_at = (stream->send_at + length) % stream->send_size;
 	stream->send_free -= length;
-	return vb_rstream_post(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, length), pieces, length > before_end ? 2 : 1, 0, to,
-			       is_data, vb_rstream_message_encode(VB_RSTREAM_DATA, length));
+	return vb_rstream_post(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, length), pieces, length > before_end ? 2 : 1, 0,
+			       to, is_data, vb_rstream_message_encode(VB_RSTREAM_DATA, length));
 }
 
 ssize_t vb_rstream_write_piece(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t most,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of a stream: say so to the peer behind the last data, wait until that has arrived, then take the connection down.
+ * The end of a stream: say so to the peer behind the last data, wait until that has arrived, then take the connection
+ * down.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,6 +9,8 @@
 #include "rdmacm/rsocket/service.h"
 #include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
+
+enum { FLUSH_SECONDS = 2 };              /* for what is under way when the program exits */
 
 static bool can_tell(struct vb_rsocket *rs)
 {
@@ -51,7 +54,8 @@ int vb_rstream_shutdown(struct vb_rsocket *rs, int how)
 	error = vb_rsocket_wait(rs, VB_TIME_NEVER, can_tell);
 	if (error == 0 && stream->state == VB_RSTREAM_CONNECTED)
 		error = vb_rstream_tell(rs, control);
-	/* Also on a nonblocking rsocket: a program may exit right after this, and what it has sent must not go with it. */
+	/* Also on a nonblocking rsocket: a program may exit right after this, and what it has sent must not go with
+	 * it. */
 	if (error == 0)
 		error = vb_rsocket_wait(rs, VB_TIME_NEVER, vb_rstream_all_sent);
 	if (error == 0 && stream->state == VB_RSTREAM_DISCONNECTED)
@@ -108,4 +112,21 @@ void vb_rstream_destroy(struct vb_rsocket *rs)
 	free(rs->stream->peer_iomaps);
 	free(rs->stream->route);
 	free(rs->stream);
+}
+
+/* Another thread may be in the middle of something: it is not waited for. */
+static void flush(struct vb_rsocket *rs)
+{
+	if (rs->stream == NULL || pthread_mutex_trylock(&rs->lock) != 0)
+		return;
+	if (!rs->closed && rs->stream->state == VB_RSTREAM_CONNECTED)
+		vb_rsocket_wait(rs, VB_SECONDS(FLUSH_SECONDS), vb_rstream_all_sent);
+	pthread_mutex_unlock(&rs->lock);
+}
+
+/* What a program wrote to a TCP socket before it exited is the kernel's to deliver; what it wrote to us would go with
+ * it. */
+__attribute__((destructor)) static void flush_at_exit(void)
+{
+	vb_rsocket_for_each(flush);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Encoding and decoding of what stream_wire.h describes. A peer's hello is not to be believed: only what we can work with passes.
+ * Encoding and decoding of what stream_wire.h describes. A peer's hello is not to be believed: only what we can work
+ * with passes.
  */
 #include "rdmacm/rsocket/stream_wire.h"
 

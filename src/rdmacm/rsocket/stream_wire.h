@@ -2,8 +2,9 @@
  *
  * What stream rsockets say to each other. Interoperates with rdma-core's.
  *
- * When connecting, each side says hello in the CM's private data: how many messages it takes before it grants more, where one
- * half of its receive buffer lies, and where its target list lies, in which the peer announces further free halves of its own.
+ * When connecting, each side says hello in the CM's private data: how many messages it takes before it grants more,
+ * where one half of its receive buffer lies, and where its target list lies, in which the peer announces further free
+ * halves of its own.
  *
  *    byte  0        1        2        3        4 .. 6    7
  *         +--------+--------+--------+--------+---------+----------+
@@ -18,7 +19,7 @@
  *
  *    bit 31..29  what it is     28..0
  *         0      data           length of the bytes just written to the data buffer
- *         4      grant          messages the peer may have sent in all (16 bits); with 16 bytes written to its target list
+ *         4      grant          messages the peer may have sent in all (16 bits); with 16 bytes in its target list
  *                               when a half of the receive buffer became free, with none when only messages did
  *         6      iomap          index of the entry just written to the iomap list, which follows the target list
  *         7      control        0 disconnect, 1 keep-alive, 2 no more data follows

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which descriptor is which rsocket: pages of pointers under one lock. An entry holds a reference, so that a call that found an
- * rsocket can go on with it while another thread closes it.
+ * Which descriptor is which rsocket: pages of pointers under one lock. An entry holds a reference, so that a call
+ * that found an rsocket can go on with it while another thread closes it.
  *
- * After fork the child's table is empty: connections, and the threads that serve them, are the parent's (man 7 rsocket: fork is
- * supported for those who connect after it).
+ * After fork the child's table is empty: connections, and the threads that serve them, are the parent's (man 7
+ * rsocket: fork is supported for those who connect after it).
  */
 #include "rdmacm/rsocket/rsocket.h"
 
@@ -91,4 +91,21 @@ struct vb_rsocket *vb_rsocket_withdraw(int fd)
 	}
 	pthread_mutex_unlock(&lock);
 	return rs;
+}
+
+void vb_rsocket_for_each(void (*visit)(struct vb_rsocket *rs))
+{
+	for (int fd = 0; fd < PAGES * PAGE_ENTRIES; fd++) {
+		struct vb_rsocket *rs;
+
+		if (pages[fd / PAGE_ENTRIES] == NULL) {
+			fd += PAGE_ENTRIES - 1;
+			continue;
+		}
+		rs = vb_rsocket_get(fd);
+		if (rs == NULL)
+			continue;
+		visit(rs);
+		vb_rsocket_put(rs);
+	}
 }

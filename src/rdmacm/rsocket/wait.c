@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Why nobody misses a change: a sleeper first watches the rsocket, then arms its completions, then looks, all under the
- * rsocket's lock, and only then sleeps. Whatever happens later either makes the completion descriptor readable and keeps it so,
- * or was taken by another thread, which under the same lock wakes every watcher. Without the second part a thread could be
- * woken by a descriptor that another has emptied before it looked, and sleep on although its data had come.
+ * Why nobody misses a change: a sleeper first watches the rsocket, then arms its completions, then looks, all under
+ * the rsocket's lock, and only then sleeps. Whatever happens later either makes the completion descriptor readable
+ * and keeps it so, or was taken by another thread, which under the same lock wakes every watcher. Without the second
+ * part a thread could be woken by a descriptor that another has emptied before it looked, and sleep on although its
+ * data had come.
  */
 #include "rdmacm/rsocket/wait.h"
 
@@ -18,8 +19,8 @@
 #include "rdmacm/rsocket/rsocket.h"
 #include "rdmacm/rsocket/settings.h"
 
-/* One sleeper's interest in one rsocket. Not on the sleeper's stack: iperf3, for one, leaves its signal handlers with longjmp, and
- * what is linked must outlive that. */
+/* One sleeper's interest in one rsocket. Not on the sleeper's stack: iperf3, for one, leaves its signal handlers with
+ * longjmp, and what is linked must outlive that. */
 struct watch {
 	struct vb_list node;             /* in rs->watchers */
 	struct watch *next;              /* of the same thread */
@@ -27,8 +28,8 @@ struct watch {
 	int wake_fd;
 };
 
-/* A thread that has slept: its descriptor, the process that opened it (after fork it would wake the parent's thread), and what
- * it watches. */
+/* A thread that has slept: its descriptor, the process that opened it (after fork it would wake the parent's thread),
+ * and what it watches. */
 static _Thread_local struct sleeper {
 	int wake_fd;
 	pid_t pid;
@@ -136,14 +137,15 @@ vb_time vb_rsocket_now(void)
 	return VB_SECONDS(now.tv_sec) + now.tv_nsec;
 }
 
-/* ppoll is never restarted after a handler has run, recv and send are if the handler was installed with SA_RESTART (man 7
- * signal). Which handler ran cannot be found out, so: restart when all of the program's handlers ask for it. */
+/* ppoll is never restarted after a handler has run, recv and send are if the handler was installed with SA_RESTART
+ * (man 7 signal). Which handler ran cannot be found out, so: restart when all of the program's handlers ask for it. */
 static bool signals_restart_calls(void)
 {
 	struct sigaction action;
 
 	for (int number = 1; number < NSIG; number++) {
-		if (sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)
+		if (sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_DFL ||
+		    action.sa_handler == SIG_IGN)
 			continue;
 		if ((action.sa_flags & SA_RESTART) == 0)
 			return false;

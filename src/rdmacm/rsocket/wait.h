@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sleeping on rsockets. A thread sleeps on the descriptors of completions and on an eventfd of its own, through which whoever
- * changes an rsocket wakes those who watch it.
+ * Sleeping on rsockets. A thread sleeps on the descriptors of completions and on an eventfd of its own, through which
+ * whoever changes an rsocket wakes those who watch it.
  */
 #ifndef VB_RDMACM_RSOCKET_WAIT_H
 #define VB_RDMACM_RSOCKET_WAIT_H
@@ -26,8 +26,8 @@ void vb_rsocket_wake(struct vb_rsocket *rs);
 /* Take what has arrived and tell the others. Caller holds rs->lock. */
 void vb_rsocket_progress(struct vb_rsocket *rs);
 
-/* Until `ready`; lets go of rs->lock while sleeping. 0, -EAGAIN (out of patience), -EINTR, or -EBADF: closed meanwhile, and only
- * the caller's reference keeps rs. Caller holds rs->lock. */
+/* Until `ready`; lets go of rs->lock while sleeping. 0, -EAGAIN (out of patience), -EINTR, or -EBADF: closed
+ * meanwhile, and only the caller's reference keeps rs. Caller holds rs->lock. */
 int vb_rsocket_wait(struct vb_rsocket *rs, vb_time patience, bool (*ready)(struct vb_rsocket *rs));
 
 vb_time vb_rsocket_now(void);

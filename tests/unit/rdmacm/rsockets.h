@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stream rsockets for tests: connected pairs over the loopback device, and bytes that can be checked anywhere in a stream.
+ * Stream rsockets for tests: connected pairs over the loopback device, and bytes that can be checked anywhere in a
+ * stream.
  */
 #ifndef TESTS_UNIT_RDMACM_RSOCKETS_H
 #define TESTS_UNIT_RDMACM_RSOCKETS_H
@@ -10,7 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A listener on 127.0.0.1 with a port of the system's choice. buffer: SO_RCVBUF and SO_SNDBUF, 0: as they are; likewise iomaps. */
+/* A listener on 127.0.0.1 with a port of the system's choice. buffer: SO_RCVBUF and SO_SNDBUF, 0: as they are;
+ * likewise iomaps. */
 int listening(struct sockaddr_in *address, int buffer, int iomaps);
 /* [0] asked, [1] was accepted; both blocking. */
 void connected(int pair[2], int buffer, int iomaps);

@@ -136,7 +136,8 @@ static void *poll_for_input(void *socket)
 	return (void *)(intptr_t)(rpoll(&fd, 1, SECONDS) == 1 ? fd.revents : -1);
 }
 
-/* One of them takes the completion; the others must learn of it all the same. Again and again, as it is a matter of moments. */
+/* One of them takes the completion; the others must learn of it all the same. Again and again, as it is a matter of
+ * moments. */
 static void all_sleepers_wake(void **state)
 {
 	enum { SLEEPERS = 4, ROUNDS = 50 };
@@ -165,7 +166,8 @@ static void *answer_all(void *socket)
 {
 	char byte;
 
-	while (poll_one(*(int *)socket, POLLIN, SECONDS) == POLLIN && rrecv(*(int *)socket, &byte, 1, MSG_DONTWAIT) == 1)
+	while (poll_one(*(int *)socket, POLLIN, SECONDS) == POLLIN &&
+	       rrecv(*(int *)socket, &byte, 1, MSG_DONTWAIT) == 1)
 		if (rsend(*(int *)socket, &byte, 1, 0) != 1)
 			break;
 	return NULL;
@@ -198,17 +200,17 @@ static void a_thousand_turns(void **state)
 	rclose(pair[1]);
 }
 
-static volatile sig_atomic_t handled;
+static int handled;
 
 static void handle(int number)
 {
 	(void)number;
-	handled++;
+	__atomic_store_n(&handled, 1, __ATOMIC_RELAXED);
 }
 
 static void *interrupt(void *thread)
 {
-	for (unsigned i = 0; i < 20 && !handled; i++) {
+	for (unsigned i = 0; i < 20 && __atomic_load_n(&handled, __ATOMIC_RELAXED) == 0; i++) {
 		usleep(20000);
 		pthread_kill(*(pthread_t *)thread, SIGUSR1);
 	}
@@ -231,7 +233,7 @@ static void signals_interrupt_as_they_should(void **state)
 	assert_int_equal(rrecv(pair[0], &byte, 1, 0), -1);
 	assert_int_equal(errno, EINTR);
 	pthread_join(thread, NULL);
-	handled = 0;
+	__atomic_store_n(&handled, 0, __ATOMIC_RELAXED);
 	action.sa_flags = SA_RESTART;            /* poll(2) is interrupted even so */
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 	pthread_create(&thread, NULL, interrupt, &self);

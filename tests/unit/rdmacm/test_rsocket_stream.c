@@ -26,6 +26,7 @@
 #include "rsockets.h"
 
 enum { SECONDS = 10000 };                /* of patience, in milliseconds */
+enum { LAST_WORDS = 900000 };
 
 static void a_connection_is_made_before_anybody_accepts(void **state)
 {
@@ -97,7 +98,8 @@ static void nobody_listens(void **state)
 static void without_waiting(void **state)
 {
 	struct sockaddr_in address;
-	int listener = listening(&address, 20000, 0), client = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), server, error;
+	int listener = listening(&address, 20000, 0), client = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0),
+		       server, error;
 	socklen_t length = sizeof(error);
 	uint8_t bytes[1000];
 	size_t sent = 0;
@@ -541,8 +543,8 @@ static void nothing_is_left_behind(void **state)
 	assert_int_equal(open_descriptors(), before);
 }
 
-/* This program again, as somebody who connects, says something and stays. */
-static void run_as_peer(const char *port)
+/* This program again, as somebody who connects, says something and stays; or says much and leaves. */
+static void run_as_peer(const char *port, bool stays)
 {
 	struct sockaddr_in address = loopback((uint16_t)atoi(port));
 	int socket = rsocket(AF_INET, SOCK_STREAM, 0);
@@ -551,24 +553,54 @@ static void run_as_peer(const char *port)
 	alarm(30);
 	if (rconnect(socket, (struct sockaddr *)&address, sizeof(address)) != 0 || rsend(socket, "here", 4, 0) != 4)
 		exit(1);
-	rrecv(socket, &byte, 1, 0);
+	if (stays)
+		rrecv(socket, &byte, 1, 0);
+	else
+		send_stream(socket, 0, LAST_WORDS);
 	exit(0);
+}
+
+static pid_t start_peer(const struct sockaddr_in *address, const char *how)
+{
+	char port[8];
+	pid_t child;
+
+	snprintf(port, sizeof(port), "%d", ntohs(address->sin_port));
+	child = fork();
+	if (child == 0) {
+		execl("/proc/self/exe", "test", how, port, NULL);
+		_exit(1);
+	}
+	return child;
+}
+
+/* It neither closes nor waits; what it has sent comes all the same. */
+static void last_words_of_a_program(void **state)
+{
+	struct sockaddr_in address;
+	int listener = listening(&address, 0, 0), server, status;
+	pid_t child = start_peer(&address, "--leaving");
+	char bytes[4];
+
+	(void)state;
+	server = raccept(listener, NULL, NULL);
+	assert_int_equal(rrecv(server, bytes, 4, MSG_WAITALL), 4);
+	expect_stream(server, 0, LAST_WORDS);
+	assert_int_equal(rrecv(server, bytes, 1, 0), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	rclose(server);
+	rclose(listener);
 }
 
 static void a_killed_peer_is_noticed(void **state)
 {
 	struct sockaddr_in address;
 	int listener = listening(&address, 0, 0), server, status;
-	char port[8], bytes[8];
-	pid_t child;
+	pid_t child = start_peer(&address, "--staying");
+	char bytes[8];
 
 	(void)state;
-	snprintf(port, sizeof(port), "%d", ntohs(address.sin_port));
-	child = fork();
-	if (child == 0) {
-		execl("/proc/self/exe", "test", "--peer", port, NULL);
-		_exit(1);
-	}
 	server = raccept(listener, NULL, NULL);
 	assert_int_equal(rrecv(server, bytes, 4, MSG_WAITALL), 4);
 	assert_int_equal(poll_one(server, POLLIN, 0), 0);
@@ -601,11 +633,12 @@ int main(int count, char **arguments)
 		cmocka_unit_test(over_ipv6),
 		cmocka_unit_test(a_child_has_none_of_its_parents),
 		cmocka_unit_test(nothing_is_left_behind),
+		cmocka_unit_test(last_words_of_a_program),
 		cmocka_unit_test(a_killed_peer_is_noticed),
 	};
 
-	if (count == 3 && strcmp(arguments[1], "--peer") == 0)
-		run_as_peer(arguments[2]);
+	if (count == 3)
+		run_as_peer(arguments[2], strcmp(arguments[1], "--staying") == 0);
 	private_network_enter();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

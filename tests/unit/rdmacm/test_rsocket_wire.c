@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What rsockets say on the wire, against bytes of rdma-core's own (a capture of rstream between two machines), and the parts of
- * rsockets that need no network: scaled numbers, lists of buffers, settings.
+ * What rsockets say on the wire, against bytes of rdma-core's own (a capture of rstream between two machines), and
+ * the parts of rsockets that need no network: scaled numbers, lists of buffers, settings.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,8 +23,10 @@
 
 /* Private data of rstream's REQ. */
 static const uint8_t captured_hello[40] = {
-	0x01, 0x02, 0x01, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xa8, 0x00, 0x30, 0x00, 0x00, 0x00, 0x85, 0x37,
-	0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0xff, 0xff, 0xad, 0x9f, 0xb0, 0x00, 0x00, 0x00, 0x86, 0xf7, 0x00, 0x08, 0x00, 0x00,
+	0x01, 0x02, 0x01, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xa8, 0x00, 0x30, 0x00, 0x00, 0x00,
+		0x85, 0x37,
+	0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0xff, 0xff, 0xad, 0x9f, 0xb0, 0x00, 0x00, 0x00, 0x86, 0xf7, 0x00, 0x08,
+		0x00, 0x00,
 };
 
 static void a_captured_hello_is_understood_and_said_again(void **state)
@@ -76,7 +78,8 @@ static void messages_are_those_of_the_captures(void **state)
 	assert_int_equal(vb_rstream_message_kind(0xe0000002), VB_RSTREAM_CONTROL);
 	assert_int_equal(vb_rstream_message_value(0xe0000002), VB_RSTREAM_SHUT_DOWN);
 	assert_int_equal(vb_rstream_message_value(0xffffffff), 0x1fffffff);
-	assert_int_equal(vb_rstream_message_kind(vb_rstream_message_encode(VB_RSTREAM_DATA, UINT32_MAX)), VB_RSTREAM_DATA);
+	assert_int_equal(vb_rstream_message_kind(vb_rstream_message_encode(VB_RSTREAM_DATA, UINT32_MAX)),
+			 VB_RSTREAM_DATA);
 }
 
 /* The rule: up to 128 as it is, above that 128 plus 256ths. */
@@ -87,8 +90,10 @@ static void scaled_numbers(void **state)
 		uint8_t scaled;
 		uint32_t back;
 	} rows[] = {
-		{0, 0, 0}, {1, 1, 1}, {127, 127, 127}, {128, 128, 128}, {129, 128, 128}, {255, 128, 128}, {256, 129, 256},
-		{511, 129, 256}, {512, 130, 512}, {1000, 131, 768}, {32512, 255, 32512}, {65535, 255, 32512}, {UINT32_MAX, 255, 32512},
+		{0, 0, 0}, {1, 1, 1}, {127, 127, 127}, {128, 128, 128}, {129, 128, 128}, {255, 128, 128},
+			{256, 129, 256},
+		{511, 129, 256}, {512, 130, 512}, {1000, 131, 768}, {32512, 255, 32512}, {65535, 255, 32512},
+			{UINT32_MAX, 255, 32512},
 	};
 
 	(void)state;
@@ -167,16 +172,20 @@ static void udp_headers(void **state)
 	(void)state;
 	assert_int_equal(vb_rdatagram_udp_header_encode(bytes, VB_RDATAGRAM_ANSWER, 0xff123456, &from), sizeof(four));
 	assert_memory_equal(bytes, four, sizeof(four));
-	assert_int_equal(vb_rdatagram_udp_header_decode(&operation, &queue_pair, AF_INET, bytes, sizeof(bytes)), sizeof(four));
+	assert_int_equal(vb_rdatagram_udp_header_decode(&operation, &queue_pair, AF_INET, bytes, sizeof(bytes)),
+			 sizeof(four));
 	assert_int_equal(operation, VB_RDATAGRAM_ANSWER);
 	assert_int_equal(queue_pair, 0x123456);
-	assert_int_equal(vb_rdatagram_udp_header_decode(&operation, &queue_pair, AF_INET6, bytes, sizeof(bytes)), -EPROTO);
+	assert_int_equal(vb_rdatagram_udp_header_decode(&operation, &queue_pair, AF_INET6, bytes, sizeof(bytes)),
+			 -EPROTO);
 	for (size_t length = 0; length < sizeof(four); length++)
-		assert_int_equal(vb_rdatagram_udp_header_decode(&operation, &queue_pair, AF_INET, bytes, length), -EPROTO);
+		assert_int_equal(vb_rdatagram_udp_header_decode(&operation, &queue_pair, AF_INET, bytes, length),
+				 -EPROTO);
 	for (unsigned i = 0; i < 7; i++) {
 		memcpy(bytes, four, sizeof(four));
 		bytes[i] ^= 0x20;                /* tag, version, operation, length: each is checked */
-		assert_int_equal(vb_rdatagram_udp_header_decode(&operation, &queue_pair, AF_INET, bytes, sizeof(four)), -EPROTO);
+		assert_int_equal(vb_rdatagram_udp_header_decode(&operation, &queue_pair, AF_INET, bytes, sizeof(four)),
+				 -EPROTO);
 	}
 	from = v6("2001:db8::7", 9);
 	assert_int_equal(vb_rdatagram_udp_header_encode(bytes, VB_RDATAGRAM_DATA, 5, &from), 28);
@@ -231,7 +240,8 @@ static void remove_setting(const char *directory, const char *name)
 
 static void settings_come_from_files(void **state)
 {
-	static const char *const names[] = {"mem_default", "sqsize_default", "rqsize_default", "iomap_size", "polling_time",
+	static const char *const names[] = {"mem_default", "sqsize_default", "rqsize_default", "iomap_size",
+					    "polling_time",
 					    "wake_up_interval", "inline_default"};
 	char directory[] = "/tmp/verbena-rsocket-XXXXXX";
 	struct vb_rsocket_settings defaults, settings;
