@@ -6,6 +6,7 @@
 #   make demo                           install what is missing, build, and see RDMA between two processes
 #   make test                           install what is missing, and run every test
 #   make interop                        Verbena against the Linux kernel's rxe, both ways, in a virtual machine (docs/interop.md)
+#   make examples                       the programs of examples/, into build/examples (examples/README.md)
 #   make bench                          measure against iperf3, in the same run
 #   make install DESTDIR= PREFIX=/usr/local
 #   make clean
@@ -16,7 +17,7 @@ DESTDIR ?=
 # The tests need cmocka, which the demo does not: without it they are left out of the build.
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
-.PHONY: all build demo test interop bench install clean
+.PHONY: all build demo test interop examples bench install clean
 
 all: build
 
@@ -41,6 +42,10 @@ interop:
 	@scripts/install-packages test
 	@$(MAKE) --no-print-directory build
 	@tests/interop/run --build $(BUILD) $(INTEROP_ARGUMENTS)
+
+examples:
+	@scripts/install-packages examples
+	@$(MAKE) --no-print-directory -C examples OUT=$(abspath $(BUILD))/examples
 
 bench:
 	@scripts/install-packages bench
