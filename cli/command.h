@@ -36,6 +36,11 @@ const struct vb_cli_command *vb_cli_command_find(const char *name);
 
 extern const struct vb_cli_command vb_cli_run, vb_cli_devices, vb_cli_status, vb_cli_lab, vb_cli_help, vb_cli_version;
 
+extern const struct vb_cli_command vb_cli_capture, vb_cli_ladder;
+
+/* Replace this process by the command, with our libraries first on the loader's path; returns only when that fails. */
+int vb_cli_run_command(char **command, int count);
+
 /* Complains (argument may be NULL) and points to --help. Returns VB_CLI_USAGE. */
 int vb_cli_usage_error(const struct vb_cli_command *command, const char *problem, const char *argument);
 

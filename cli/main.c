@@ -8,6 +8,7 @@
 #include "cli/command.h"
 
 static const struct vb_cli_command *const table[] = {
+	&vb_cli_capture, &vb_cli_ladder,
 	&vb_cli_run, &vb_cli_devices, &vb_cli_status, &vb_cli_lab, &vb_cli_help, &vb_cli_version,
 };
 

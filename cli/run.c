@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/capture.h"
 #include "cli/command.h"
 #include "cli/library.h"
 
@@ -112,42 +113,65 @@ static int set_library_path(void)
 	return error;
 }
 
-static int run(int argc, char **argv)
+int vb_cli_run_command(char **command, int count)
 {
 	char path[VB_CLI_PATH_MAX];
-	int first = 1, error;
+	int error = count > 0 ? find_command(command[0], path) : -ENOENT;
 
-	if (first < argc && !strcmp(argv[first], "--"))
-		first++;
-	else if (first < argc && argv[first][0] == '-')
-		return vb_cli_usage_error(&vb_cli_run, "unknown option", argv[first]);
-	if (first >= argc)
-		return vb_cli_usage_error(&vb_cli_run, "which command?", NULL);
-	error = find_command(argv[first], path);
 	if (error == -ENOENT || error == -ENOTDIR)
-		return complain_not_found(argv[first]);
+		return complain_not_found(command[0]);
 	if (error) {
-		fprintf(stderr, "verbena run: %s: %s\n", argv[first], strerror(-error));
+		fprintf(stderr, "verbena run: %s: %s\n", command[0], strerror(-error));
 		return VB_CLI_CANNOT_START;
 	}
 	if (set_library_path() != 0)
 		return VB_CLI_FAILED;
 	warn_if_set_id(path);
-	execv(path, argv + first);
+	execv(path, command);
 	fprintf(stderr, "verbena run: %s: %s\n", path, strerror(errno));
 	return VB_CLI_CANNOT_START;
+}
+
+static int run(int argc, char **argv)
+{
+	const struct vb_cli_pictures none = {.options = {.most = 0}};
+	const char *capture = NULL, *faults = NULL;
+	int first = 1, error;
+
+	for (; first < argc && argv[first][0] == '-' && strcmp(argv[first], "--") != 0; first++) {
+		const char **value = !strcmp(argv[first], "--capture") ? &capture :
+				     !strcmp(argv[first], "--faults") ? &faults : NULL;
+
+		if (!value)
+			return vb_cli_usage_error(&vb_cli_run, "unknown option", argv[first]);
+		if (first + 1 == argc)
+			return vb_cli_usage_error(&vb_cli_run, "a value is missing", argv[first]);
+		*value = argv[++first];
+	}
+	if (first < argc && !strcmp(argv[first], "--"))
+		first++;
+	if (first >= argc)
+		return vb_cli_usage_error(&vb_cli_run, "which command?", NULL);
+	if (faults && (error = vb_cli_set_faults("run", faults)) != 0)
+		return error;
+	if (capture)
+		return vb_cli_capture_command("run", capture, &none, argv + first);
+	return vb_cli_run_command(argv + first, argc - first);
 }
 
 const struct vb_cli_command vb_cli_run = {
 	.name = "run",
 	.summary = "run any command against Verbena's libibverbs and librdmacm",
-	.usage = "Usage: verbena run [--] COMMAND [ARGUMENTS]\n\n"
+	.usage = "Usage: verbena run [OPTIONS] [--] COMMAND [ARGUMENTS]\n\n"
 		 "Runs the command with LD_LIBRARY_PATH set to Verbena's libraries, and nothing else changed.\n"
 		 "The exit code is the command's own; 127 when there is no such command, 126 when it cannot be started.\n\n"
+		 "  --capture FILE   keep every packet, for Wireshark: see `verbena help capture`\n"
+		 "  --faults SPEC    lose, double, damage, delay or reorder packets that it sends: docs/faults.md\n\n"
 		 "Examples:\n"
 		 "  verbena run ibv_devinfo -v\n"
 		 "  verbena run ib_write_bw                # a server\n"
 		 "  verbena run ib_write_bw 192.0.2.1      # and its client\n"
+		 "  verbena run --faults loss=1%,seed=7 ibv_rc_pingpong -g 0 192.0.2.1\n"
 		 "  verbena run -- ./my-program --verbose\n",
 	.main = run,
 };

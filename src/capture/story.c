@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading: every block of the file, then the two halves of each packet become one. A received packet belongs to the
+ * earliest packet of the same bytes between the same addresses that was sent before and that nobody has received yet.
+ */
+#include "capture/story.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crc.h"
+#include "capture/buffer.h"
+#include "capture/frame.h"
+#include "capture/pcapng.h"
+
+#define LONGEST_FILE ((size_t)1 << 31)
+
+static int compare_packets(const void *a, const void *b)
+{
+	const struct vb_story_packet *p = a, *q = b;
+	int64_t difference = vb_story_time(p) - vb_story_time(q);
+
+	if (difference == 0)
+		return p->order < q->order ? -1 : p->order > q->order;
+	return difference < 0 ? -1 : 1;
+}
+
+static int compare_events(const void *a, const void *b)
+{
+	const struct vb_capture_record *p = a, *q = b;
+
+	return p->time < q->time ? -1 : p->time > q->time;
+}
+
+static void *grow(void *array, size_t count, size_t size)
+{
+	/* Doubles whenever the count is a power of two. */
+	if (count & (count - 1))
+		return array;
+	return realloc(array, (count ? count * 2 : 1) * size);
+}
+
+static int add_event(struct vb_story *story, const struct vb_capture_record *record)
+{
+	void *grown = grow(story->event, story->events, sizeof(*story->event));
+
+	if (!grown)
+		return -ENOMEM;
+	story->event = grown;
+	story->event[story->events++] = *record;
+	return 0;
+}
+
+static int add_packet(struct vb_story *story, const struct vb_pcapng_item *item, const struct vb_capture_record *note)
+{
+	struct vb_story_packet packet = {
+		.frame = item->frame, .frame_length = item->length, .link_type = item->link_type,
+		.order = story->packets,
+	};
+	void *grown;
+
+	if (item->cut || vb_frame_parse(item->frame, item->length, item->link_type, &packet.path, &packet.datagram,
+					&packet.length) != 0) {
+		story->foreign++;
+		return 0;
+	}
+	if (note)
+		packet.note = *note;
+	if (!(packet.note.flags & (VB_CAPTURE_SENT | VB_CAPTURE_RECEIVED)))
+		packet.note = (struct vb_capture_record){
+			.kind = VB_CAPTURE_PACKET, .flags = VB_CAPTURE_SENT, .time = item->time};
+	packet.is_decoded = vb_roce_packet_decode(&packet.packet, packet.datagram, packet.length, &packet.path, false,
+						  0) == VB_PACKET_OK;
+	grown = grow(story->packet, story->packets, sizeof(packet));
+	if (!grown)
+		return -ENOMEM;
+	story->packet = grown;
+	story->packet[story->packets++] = packet;
+	return 0;
+}
+
+/* ---- two halves ---- */
+
+static uint32_t hash_packet(const struct vb_story_packet *packet)
+{
+	uint32_t crc = vb_crc32(packet->path.source_port, packet->path.source, 32);
+
+	return vb_crc32(crc, packet->datagram, packet->length);
+}
+
+static bool are_halves(const struct vb_story_packet *sent, const struct vb_story_packet *received)
+{
+	return (sent->note.flags & (VB_CAPTURE_RECEIVED | VB_CAPTURE_DROPPED)) == 0 &&
+	       sent->note.time <= received->note.received && sent->length == received->length &&
+	       sent->path.source_port == received->path.source_port &&
+	       memcmp(sent->path.source, received->path.source, 32) == 0 &&
+	       memcmp(sent->datagram, received->datagram, sent->length) == 0;
+}
+
+/* Chains of sent packets by hash, oldest first; `received` ones look for theirs. Packets are in order. */
+static int join_halves(struct vb_story *story)
+{
+	size_t buckets = 1, kept = 0;
+	size_t *first, *last, *next;
+
+	while (buckets < story->packets)
+		buckets *= 2;
+	first = calloc(buckets, sizeof(*first)); /* indices plus one */
+	last = calloc(buckets, sizeof(*last));
+	next = calloc(story->packets + 1, sizeof(*next));
+	if (!first || !last || !next) {
+		free(first);
+		free(last);
+		free(next);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < story->packets; i++) {
+		struct vb_story_packet *packet = &story->packet[i];
+		size_t bucket = hash_packet(packet) & (buckets - 1), *at;
+
+		if (packet->note.flags & VB_CAPTURE_SENT) {
+			*(last[bucket] ? &next[last[bucket] - 1] : &first[bucket]) = i + 1;
+			last[bucket] = i + 1;
+			continue;
+		}
+		for (at = &first[bucket]; *at && !are_halves(&story->packet[*at - 1], packet); at = &next[*at - 1])
+			;
+		if (*at) {
+			struct vb_capture_record *note = &story->packet[*at - 1].note;
+
+			note->flags |= packet->note.flags;
+			note->received = packet->note.received;
+			note->receiver = packet->note.receiver;
+			note->receiver_host = packet->note.receiver_host;
+			packet->length = 0; /* gone */
+		}
+	}
+	for (size_t i = 0; i < story->packets; i++)
+		if (story->packet[i].length > 0)
+			story->packet[kept++] = story->packet[i];
+	story->packets = kept;
+	free(first);
+	free(last);
+	free(next);
+	return 0;
+}
+
+/* ---- reading ---- */
+
+static int read_items(struct vb_story *story, struct vb_pcapng_reader *reader)
+{
+	struct vb_capture_record note;
+	bool noted = false;
+
+	for (;;) {
+		struct vb_pcapng_item item;
+		int error = 0;
+
+		switch (vb_pcapng_next(reader, &item)) {
+		case VB_PCAPNG_END:
+			return 0;
+		case VB_PCAPNG_FAULT:
+			return -EPROTO;
+		case VB_PCAPNG_RECORD:
+			noted = item.record.kind == VB_CAPTURE_PACKET;
+			if (noted)
+				note = item.record;
+			else
+				error = add_event(story, &item.record);
+			break;
+		case VB_PCAPNG_PACKET:
+			error = add_packet(story, &item, noted ? &note : NULL);
+			noted = false;
+			break;
+		}
+		if (error != 0)
+			return error;
+	}
+}
+
+int vb_story_read(struct vb_story *story, uint8_t *bytes, size_t length, char *why, size_t room)
+{
+	struct vb_pcapng_reader reader;
+	int error;
+
+	memset(story, 0, sizeof(*story));
+	story->bytes = bytes;
+	vb_pcapng_read(&reader, bytes, length);
+	error = read_items(story, &reader);
+	if (error == 0 && story->packets > 0) {
+		qsort(story->packet, story->packets, sizeof(*story->packet), compare_packets);
+		error = join_halves(story);
+	}
+	if (error == 0 && story->events > 0)
+		qsort(story->event, story->events, sizeof(*story->event), compare_events);
+	if (error == 0) {
+		(void)vb_pcapng_is_ours(bytes, length, &story->clock);
+		return 0;
+	}
+	if (error == -EPROTO)
+		snprintf(why, room, "%s (at byte %zu of %zu)", reader.fault, reader.at, length);
+	else
+		snprintf(why, room, "%s", strerror(-error));
+	vb_story_free(story);
+	return error;
+}
+
+static int read_file(int fd, uint8_t **out, size_t *length)
+{
+	struct stat status;
+	size_t used = 0;
+	uint8_t *bytes;
+
+	if (fstat(fd, &status) != 0)
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return -EINVAL;
+	if ((uint64_t)status.st_size > LONGEST_FILE)
+		return -EFBIG;
+	bytes = malloc((size_t)status.st_size + 1);
+	if (!bytes)
+		return -ENOMEM;
+	while (used < (size_t)status.st_size) {
+		ssize_t got = pread(fd, bytes + used, (size_t)status.st_size - used, (off_t)used);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		used += (size_t)got;
+	}
+	*out = bytes;
+	*length = used;
+	return 0;
+}
+
+static int load_from(struct vb_story *story, int fd, char *why, size_t room)
+{
+	uint8_t *bytes = NULL;
+	size_t length = 0;
+	int error = read_file(fd, &bytes, &length);
+
+	if (error == 0)
+		return vb_story_read(story, bytes, length, why, room);
+	snprintf(why, room, "%s", error == -EINVAL ? "it is no regular file" : strerror(-error));
+	return error;
+}
+
+int vb_story_load(struct vb_story *story, const char *path, char *why, size_t room)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), error;
+
+	if (fd < 0) {
+		error = -errno;
+		snprintf(why, room, "%s", strerror(-error));
+		return error;
+	}
+	error = load_from(story, fd, why, room);
+	close(fd);
+	return error;
+}
+
+void vb_story_free(struct vb_story *story)
+{
+	free(story->bytes);
+	free(story->packet);
+	free(story->event);
+	memset(story, 0, sizeof(*story));
+}
+
+int vb_story_tidy(const char *path, char *why, size_t room)
+{
+	struct vb_story story;
+	int fd = open(path, O_RDWR | O_CLOEXEC), error = 0;
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		error = errno == EWOULDBLOCK ? -EBUSY : -errno;
+		snprintf(why, room, "%s", error == -EBUSY ? "others still write to it" : strerror(-error));
+	}
+	if (error == 0)
+		error = load_from(&story, fd, why, room);
+	if (error == 0) {
+		error = vb_story_save(&story, path);
+		if (error != 0)
+			snprintf(why, room, "%s", strerror(-error));
+		vb_story_free(&story);
+	}
+	if (fd >= 0)
+		close(fd);
+	return error;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A capture as a whole, read back: packets and events in order of time, each packet once though its sender and its
+ * receiver may both have recorded it.
+ */
+#ifndef VB_CAPTURE_STORY_H
+#define VB_CAPTURE_STORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capture/record.h"
+#include "wire/roce_packet.h"
+
+struct vb_story_packet {
+	struct vb_capture_record note;     /* of a capture that is not ours: SENT, by nobody in particular (pid 0) */
+	const uint8_t *frame;
+	size_t frame_length;
+	uint32_t link_type;
+	size_t order;                      /* in the file */
+	struct vb_path path;
+	const uint8_t *datagram;
+	size_t length;
+	bool is_decoded;                   /* `packet` holds what the datagram says; its ICRC was not looked at */
+	struct vb_roce_packet packet;
+};
+
+struct vb_story {
+	uint8_t *bytes;                    /* the file */
+	int64_t clock;
+	struct vb_story_packet *packet;
+	size_t packets;
+	struct vb_capture_record *event;   /* all records but those of packets */
+	size_t events;
+	size_t foreign;                    /* frames that were no RoCEv2 packets */
+};
+
+/* When it was first seen. */
+static inline int64_t vb_story_time(const struct vb_story_packet *packet)
+{
+	return packet->note.flags & VB_CAPTURE_SENT ? packet->note.time : packet->note.received;
+}
+
+/* 0 or -errno; why: a sentence for the user. */
+int vb_story_load(struct vb_story *story, const char *path, char *why, size_t room);
+/* The same from bytes (taken over, malloc'ed). */
+int vb_story_read(struct vb_story *story, uint8_t *bytes, size_t length, char *why, size_t room);
+void vb_story_free(struct vb_story *story);
+
+/* Write it as a capture in order, with what is known about each packet as its comment: for Wireshark. To a file of that
+ * name or in its place, at once or not at all. 0 or -errno. */
+int vb_story_save(const struct vb_story *story, const char *path);
+
+/* Put a capture file in order, if nobody writes to it any more: 0, -EBUSY, or another -errno with the sentence. */
+int vb_story_tidy(const char *path, char *why, size_t room);
+
+#endif
