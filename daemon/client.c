@@ -85,6 +85,12 @@ void vb_client_send_descriptors(struct vb_client *client, const struct vb_daemon
 	send_or_keep(client, message, message->header.length, fds, count);
 }
 
+bool vb_client_try_send_descriptor(struct vb_client *client, const struct vb_daemon_message *message, int fd)
+{
+	return !client->failed && vb_list_is_empty(&client->unsent) &&
+	       vb_unix_send(client->fd, message, message->header.length, &fd, 1, false) == 0;
+}
+
 void vb_client_send_bytes(struct vb_client *client, const void *bytes, size_t length)
 {
 	send_or_keep(client, bytes, length, NULL, 0);

@@ -22,6 +22,7 @@ struct vb_client {
 	bool failed;                       /* to be dropped: it broke the protocol or does not read */
 	uint32_t slot;                     /* 0: none */
 	uint32_t waiting_open;             /* sequence of an OPEN_SLOT that waits for survivors; 0: none */
+	bool resources_asked;              /* SHOW_RESOURCES is under way */
 	char program[16];
 	const struct vb_daemon_page *page; /* its own account of itself, or NULL */
 	int page_fd;
@@ -42,6 +43,8 @@ void vb_client_send_bytes(struct vb_client *client, const void *bytes, size_t le
 /* With descriptors; these are not kept for later. */
 void vb_client_send_descriptors(struct vb_client *client, const struct vb_daemon_message *message, const int *fds,
 				unsigned count);
+/* With one descriptor, if the socket takes it now. */
+bool vb_client_try_send_descriptor(struct vb_client *client, const struct vb_daemon_message *message, int fd);
 /* The socket may take more. */
 void vb_client_flush(struct vb_client *client);
 

@@ -18,6 +18,7 @@
 #include "daemon/cm_service.h"
 #include "daemon/device_table.h"
 #include "daemon/port_group.h"
+#include "daemon/resource_queries.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
@@ -50,6 +51,7 @@ struct vb_server {
 	struct vb_port_group group;
 	struct vb_udp_batch *batch;
 	struct vb_cm_service *cm;
+	struct vb_resource_queries queries;
 	uint64_t stray_packets;
 	vb_time inquiries_since;           /* answered only so often a second */
 	unsigned inquiries;
@@ -264,6 +266,7 @@ static void take_slot_away(struct vb_server *server, struct vb_client *client)
 	if (client->slot == 0)
 		return;
 	vb_log(VB_LOG_INFO, "slot %u is free again", client->slot);
+	vb_resource_queries_slot_gone(&server->queries, client);
 	vb_port_group_remove(&server->group, client->slot);
 	client->slot = 0;
 	vb_client_set_page(client, -1);
@@ -387,27 +390,66 @@ static void on_probe_seen(struct vb_server *server, struct vb_client *client, co
 	settle_if_possible(server, false);
 }
 
+static void add_counters(struct vb_counters *sum, const struct vb_counters *more)
+{
+#define X(name) sum->name += __atomic_load_n(&more->name, __ATOMIC_RELAXED);
+	VB_COUNTERS(X)
+#undef X
+}
+
+static const char *device_name(const struct vb_server *server, uint32_t interface_index)
+{
+	for (unsigned i = 0; i < server->devices.count; i++)
+		if (server->devices.device[i].interface_index == interface_index)
+			return server->devices.device[i].name;
+	return "";
+}
+
+/* The process and its devices. Its page is its own account of itself: any number may be in it. */
+static uint32_t send_process(const struct vb_server *server, struct vb_client *client, const struct vb_client *other,
+			     uint32_t sequence)
+{
+	struct vb_daemon_message process, device[VB_DAEMON_PAGE_DEVICES];
+	uint32_t devices = 0;
+
+	vb_daemon_message_begin(&process, VB_DAEMON_PROCESS, sequence);
+	process.process.pid = (uint32_t)other->peer.pid;
+	process.process.uid = other->peer.uid;
+	process.process.slot = other->slot;
+	memcpy(process.process.program, other->program, sizeof(process.process.program));
+	if (other->page) {
+		process.process.queue_pairs = __atomic_load_n(&other->page->queue_pairs, __ATOMIC_RELAXED);
+		add_counters(&process.process.counters, &other->page->counters);
+	}
+	for (; other->page && devices < VB_DAEMON_PAGE_DEVICES; devices++) {
+		const struct vb_daemon_page_device *shown = &other->page->device[devices];
+		struct vb_daemon_process_device *row = &device[devices].process_device;
+		uint32_t interface_index = __atomic_load_n(&shown->interface_index, __ATOMIC_RELAXED);
+
+		if (interface_index == 0)
+			break;
+		vb_daemon_message_begin(&device[devices], VB_DAEMON_PROCESS_DEVICE, sequence);
+		row->pid = process.process.pid;
+		row->interface_index = interface_index;
+		snprintf(row->device, sizeof(row->device), "%s", device_name(server, interface_index));
+		add_counters(&row->counters, &shown->counters);
+		add_counters(&process.process.counters, &row->counters);
+	}
+	vb_client_send(client, &process);
+	for (uint32_t i = 0; i < devices; i++)
+		vb_client_send(client, &device[i]);
+	return 1 + devices;
+}
+
 static void on_list_processes(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
 {
 	uint32_t count = 0;
 
 	VB_LIST_FOR_EACH(node, &server->client_list) {
 		const struct vb_client *other = vb_container_of(node, struct vb_client, node);
-		struct vb_daemon_message answer;
 
-		if (other->slot == 0)
-			continue;
-		vb_daemon_message_begin(&answer, VB_DAEMON_PROCESS, m->header.sequence);
-		answer.process.pid = (uint32_t)other->peer.pid;
-		answer.process.uid = other->peer.uid;
-		answer.process.slot = other->slot;
-		memcpy(answer.process.program, other->program, sizeof(answer.process.program));
-		if (other->page) {
-			answer.process.queue_pairs = __atomic_load_n(&other->page->queue_pairs, __ATOMIC_RELAXED);
-			answer.process.counters = other->page->counters;
-		}
-		vb_client_send(client, &answer);
-		count++;
+		if (other->slot != 0 && vb_resource_may_see(client, other))
+			count += send_process(server, client, other, m->header.sequence);
 	}
 	send_end(client, m->header.sequence, count);
 }
@@ -437,7 +479,7 @@ static void on_connection_message(struct vb_server *server, struct vb_client *cl
 }
 
 static void dispatch(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m,
-		     const int *fds)
+		     const int *fds, unsigned descriptors)
 {
 	if (!client->greeted && m->header.type != VB_DAEMON_HELLO) {
 		client->failed = true;
@@ -470,6 +512,13 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 	case VB_DAEMON_LIST_PROCESSES:
 		on_list_processes(server, client, m);
 		break;
+	case VB_DAEMON_LIST_RESOURCES:
+		vb_resource_queries_begin(&server->queries, vb_clock_now(), &server->client_list, client,
+					  m->header.sequence, m->list_resources.pid);
+		break;
+	case VB_DAEMON_RESOURCES:
+		vb_resource_queries_answer(&server->queries, client, descriptors > 0 ? fds[0] : -1);
+		break;
 	default:
 		client->failed = true;
 		break;
@@ -488,6 +537,7 @@ static void close_port_if_unused(struct vb_server *server)
 static void drop_client(struct vb_server *server, struct vb_client *client)
 {
 	take_slot_away(server, client);
+	vb_resource_queries_client_gone(&server->queries, client);
 	vb_cm_service_client_gone(server->cm, vb_clock_now(), client);
 	vb_client_destroy(client);
 	if (--server->clients == 0) {
@@ -516,7 +566,7 @@ static void receive_message(struct vb_server *server, struct vb_client *client)
 		on_connection_message(server, client, &in, (size_t)length);
 		error = 0;
 	} else if ((error = vb_daemon_message_check(&in, (size_t)length, count, VB_DAEMON_FROM_PROCESS)) == 0) {
-		dispatch(server, client, &in.message, fds);
+		dispatch(server, client, &in.message, fds, count);
 	} else {
 		vb_log_limited(VB_LOG_WARN, "pid %d, uid %u sent what is no message", (int)client->peer.pid,
 			       (unsigned)client->peer.uid);
@@ -568,6 +618,7 @@ int vb_server_create(struct vb_server **out, int listener, const struct vb_serve
 	server->idle_deadline = vb_clock_now() + config->idle;
 	server->devices.host_seed = vb_host_seed();
 	vb_list_init(&server->client_list);
+	vb_resource_queries_init(&server->queries);
 	vb_port_group_init(&server->group);
 	server->batch = vb_udp_batch_create();
 	server->cm = vb_cm_service_create(&server->devices);
@@ -630,6 +681,7 @@ void vb_server_run(struct vb_server *server)
 		void *tags[64];
 		unsigned count;
 
+		deadline = vb_time_earlier(deadline, vb_resource_queries_deadline(&server->queries));
 		if (!server->config.system)
 			deadline = vb_time_earlier(deadline, server->idle_deadline);
 		count = vb_poller_wait(server->poller, tags, 64, deadline);
@@ -638,6 +690,7 @@ void vb_server_run(struct vb_server *server)
 		drop_failed(server);
 		now = vb_clock_now();
 		vb_cm_service_run(server->cm, now);
+		vb_resource_queries_expire(&server->queries, now, &server->client_list);
 		close_port_if_unused(server);
 		if (now >= server->probe_deadline)
 			probe_again(server);
@@ -653,6 +706,7 @@ void vb_server_destroy(struct vb_server *server)
 {
 	/* First, for ids know the clients that own them. */
 	vb_cm_service_destroy(server->cm);
+	vb_resource_queries_fini(&server->queries);
 	VB_LIST_FOR_EACH(node, &server->client_list)
 		vb_client_destroy(vb_container_of(node, struct vb_client, node));
 	vb_port_group_close(&server->group);

@@ -67,6 +67,10 @@ void vb_connect_owner_gone(struct vb_connect *connect, vb_time now, struct vb_co
 vb_time vb_connect_next_deadline(const struct vb_connect *connect); /* VB_TIME_NEVER: nothing is pending */
 void vb_connect_expire(struct vb_connect *connect, vb_time now);
 
+/* Tell what the owner's ids are, for `verbena res`. */
+struct vb_resource_list;
+void vb_connect_owner_show(const struct vb_connect_owner *owner, struct vb_resource_list *list);
+
 /* Ids that exist, those without an owner included, which only wait for a last answer or a timer. */
 unsigned vb_connect_count(const struct vb_connect *connect);
 unsigned vb_connect_bound_count(const struct vb_connect *connect);

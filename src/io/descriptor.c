@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -86,6 +89,49 @@ void vb_page_unmap(void *page, size_t size)
 {
 	if (page)
 		munmap(page, size);
+}
+
+int vb_page_create_filled(const char *name, const void *bytes, size_t length)
+{
+	int fd = vb_page_create(name, length);
+	void *page;
+
+	if (fd < 0)
+		return fd;
+	page = vb_page_map(fd, length, true);
+	if (!page) {
+		close(fd);
+		return -ENOMEM;
+	}
+	memcpy(page, bytes, length);
+	vb_page_unmap(page, length);
+	return vb_descriptor_lift(fd);
+}
+
+/* Only shared memory has seals: reading it cannot wait for anybody, which a file might. */
+int vb_page_read(int fd, size_t most, void **bytes, size_t *length)
+{
+	struct stat status;
+	uint8_t *copy;
+	size_t done = 0;
+
+	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &status) != 0 || status.st_size < 0)
+		return -EPROTO;
+	if ((uint64_t)status.st_size > most)
+		return -EFBIG;
+	copy = malloc((size_t)status.st_size + 1);
+	if (!copy)
+		return -ENOMEM;
+	while (done < (size_t)status.st_size) {
+		ssize_t got = pread(fd, copy + done, (size_t)status.st_size - done, (off_t)done);
+
+		if (got <= 0)
+			break;
+		done += (size_t)got;
+	}
+	*bytes = copy;
+	*length = done;
+	return 0;
 }
 
 void vb_descriptor_close_from(int first)

@@ -26,6 +26,11 @@ int vb_page_create(const char *name, size_t size);
 /* Map one that comes from elsewhere: NULL unless it has that size and cannot shrink under us. */
 void *vb_page_map(int fd, size_t size, bool writable);
 void vb_page_unmap(void *page, size_t size);
+/* A list for another process: shared memory with these bytes. Descriptor or -errno. */
+int vb_page_create_filled(const char *name, const void *bytes, size_t length);
+/* Copy out what another process wrote, whatever it does meanwhile. *bytes is malloc'ed. 0 or -errno: -EPROTO this is no
+ * shared memory, -EFBIG there are more than `most` bytes. */
+int vb_page_read(int fd, size_t most, void **bytes, size_t *length);
 
 /* Close everything from `first` on: what was inherited. */
 void vb_descriptor_close_from(int first);

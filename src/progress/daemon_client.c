@@ -194,7 +194,14 @@ int vb_daemon_client_send(struct vb_daemon_client *client, struct vb_daemon_mess
 
 static bool ends_answer(const struct vb_daemon_message *message)
 {
-	return message->header.type != VB_DAEMON_DEVICE && message->header.type != VB_DAEMON_PROCESS;
+	switch (message->header.type) {
+	case VB_DAEMON_DEVICE:
+	case VB_DAEMON_PROCESS:
+	case VB_DAEMON_PROCESS_DEVICE:
+	case VB_DAEMON_PROCESS_RESOURCES:
+		return false;
+	}
+	return true;
 }
 
 int vb_daemon_client_request(struct vb_daemon_client *client, struct vb_daemon_message *request, const int *fds,

@@ -81,6 +81,8 @@ static void take_news(struct vb_endpoint *endpoint, const struct vb_daemon_messa
 		take_device(endpoint, &message->device);
 	else if (message->header.type == VB_DAEMON_DEVICE_GONE)
 		drop_device(endpoint, message->device_gone.interface_index);
+	else if (message->header.type == VB_DAEMON_SHOW_RESOURCES)
+		vb_endpoint_show_resources(endpoint);
 }
 
 struct listing {

@@ -23,6 +23,7 @@
 struct vb_cq;
 struct vb_endpoint;
 struct vb_qp;
+struct vb_resource_list;
 struct vb_queue_observer;
 
 /* The process's endpoint, opened by the first caller, closed by the last. 0 or -errno (message logged: no daemon,
@@ -68,10 +69,15 @@ int vb_endpoint_attach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp,
 int vb_endpoint_detach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],
 				 uint32_t interface_index);
 
+/* Counters of this process for a device, on the page that verbenad sees; they live as long as the endpoint. */
+struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t interface_index);
+
 /* Device changes, told from the engine thread (a watcher may not add or remove watchers). `device` is the new
- * description (interface_index says which); gone: the interface vanished. */
+ * description (interface_index says which); gone: the interface vanished. `show` (may be NULL): somebody asks what there
+ * is; also from the engine thread. */
 struct vb_endpoint_watcher {
 	void (*device_changed)(struct vb_endpoint_watcher *watcher, const struct vb_device_info *device, bool gone);
+	void (*show)(struct vb_endpoint_watcher *watcher, struct vb_resource_list *list);
 	struct vb_endpoint_watcher *next;
 };
 void vb_endpoint_add_watcher(struct vb_endpoint *endpoint, struct vb_endpoint_watcher *watcher);

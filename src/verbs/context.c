@@ -98,6 +98,8 @@ struct ibv_context *vb_context_open(struct vb_device *device, struct vb_session 
 	context->references = 1;
 	context->info = device->info;
 	vb_list_init(&context->qps);
+	vb_list_init(&context->cqs);
+	vb_list_init(&context->srqs);
 	error = vb_event_queue_init(&context->async);
 	if (error != 0)
 		goto no_event_queue;
@@ -117,6 +119,7 @@ struct ibv_context *vb_context_open(struct vb_device *device, struct vb_session 
 	vb_context_fill_operations(context);
 
 	context->watcher.device_changed = vb_context_device_changed;
+	context->watcher.show = vb_context_show;
 	vb_endpoint_add_watcher(session->endpoint, &context->watcher);
 	error = refresh_info(context);
 	if (error != 0) {
@@ -224,7 +227,7 @@ VB_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	if (device == NULL)
 		return NULL;
 	session = vb_session_find(identity.session_id);
-	error = session != NULL ? 0 : vb_session_create(&session);
+	error = session != NULL ? 0 : vb_session_create(device->info.interface_index, &session);
 	context = error == 0 ? vb_context_open(device, session) : vb_fail_null(error);
 	vb_device_put(device);
 	return context;

@@ -13,7 +13,7 @@ void vb_device_put(struct vb_device *device);
 struct vb_device *vb_device_from_info(const struct vb_device_info *info);
 
 /* Sessions. find_or_create with id 0 always creates. 0 or -errno. */
-int vb_session_create(struct vb_session **session);
+int vb_session_create(uint32_t interface_index, struct vb_session **session);
 struct vb_session *vb_session_find(uint64_t id);
 void vb_session_put(struct vb_session *session);
 uint32_t vb_session_handle(struct vb_session *session);   /* Caller holds session->lock. */
@@ -28,6 +28,11 @@ void vb_context_info(struct ibv_context *context, struct vb_device_info *info);
 
 /* Fill the operations (operations.c). */
 void vb_context_fill_operations(struct vb_context *context);
+
+/* Objects are listed while they live, for whoever asks what there is (resources.c), and get a number for it. */
+uint32_t vb_context_list_object(struct ibv_context *context, struct vb_list *list, struct vb_list *node);
+void vb_context_unlist_object(struct ibv_context *context, struct vb_list *node);
+void vb_context_show(struct vb_endpoint_watcher *watcher, struct vb_resource_list *list);
 
 /* What a session's queues ask of us (hosting.c). */
 void vb_session_fill_host(struct vb_session *session);

@@ -47,6 +47,7 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 	if (channel != NULL)
 		vb_channel_join(channel);
 	vb_context_hold(context);
+	cq->base.handle = vb_context_list_object(context, &vb_context_of(context)->cqs, &cq->node);
 	return cq;
 }
 
@@ -89,6 +90,7 @@ VB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 	if (vb_count_read(&own->cq.users) > 0)
 		return EBUSY;
 	context = cq->context;
+	vb_context_unlist_object(context, &own->node);
 	vb_endpoint_cq_forget(endpoint_of(own), &own->cq);
 	reported = vb_channel_leave(own);
 	vb_events_wait_acknowledged(&cq->mutex, &cq->cond, &cq->comp_events_completed, reported);

@@ -113,7 +113,7 @@ VB_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 	if (device == NULL)
 		return vb_fail_null(-EINVAL);
-	error = vb_session_create(&session);
+	error = vb_session_create(vb_device_of(device)->info.interface_index, &session);
 	if (error != 0)
 		return vb_fail_null(error);
 	return vb_context_open(vb_device_of(device), session);

@@ -223,7 +223,7 @@ void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct
 	if (new_gids)
 		raise_port_event(context, IBV_EVENT_GID_CHANGE);
 	if (was_active && !is_active) {
-		VB_COUNT(&context->session->counters, link_downed);
+		VB_COUNT(context->session->counters, link_downed);
 		raise_port_event(context, IBV_EVENT_PORT_ERR);
 	}
 	if (!was_active && is_active)

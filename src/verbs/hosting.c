@@ -65,7 +65,7 @@ void vb_session_fill_host(struct vb_session *session)
 		.address_of = address_of,
 		.random = vb_endpoint_random,
 		.memory = session->memory,
-		.counters = &session->counters,
+		.counters = session->counters,
 		.observer = vb_endpoint_observer(session->endpoint),
 	};
 }

@@ -49,9 +49,10 @@ struct vb_session {
 	struct vb_list node;             /* of all sessions of this process */
 	uint64_t id;
 	uint32_t references;             /* under the list's lock */
+	uint32_t number;                 /* of this process's: for people */
 	struct vb_endpoint *endpoint;
 	struct vb_memory *memory;
-	struct vb_counters counters;
+	struct vb_counters *counters;    /* of the device in this process; the endpoint's */
 	struct vb_queue_host host;
 	struct vb_lock lock;             /* of what follows: what import looks up by handle */
 	struct vb_list pds, regions, device_memories;
@@ -74,11 +75,11 @@ struct vb_context {
 	uint32_t references;             /* atomic: the opening, and every object */
 	struct vb_event_queue async;
 	struct vb_endpoint_watcher watcher;
-	struct vb_lock lock;             /* info, qps */
+	struct vb_lock lock;             /* info, and the lists */
 	struct vb_device_info info;      /* as of now */
 	unsigned info_version;
 	bool gone;                       /* the interface vanished */
-	struct vb_list qps;
+	struct vb_list qps, cqs, srqs;
 };
 
 /* A protection domain and the objects that name it: several ibv_pd (parent domains, imports) may stand for one. */
@@ -116,6 +117,7 @@ struct vb_completion_queue {
 		struct ibv_cq_ex ex;
 	};
 	struct vb_cq cq;
+	struct vb_list node;             /* of the context */
 	struct vb_protection_domain *domain; /* the parent domain it was created with, or NULL */
 	/* Under the channel's lock. */
 	struct vb_list on_channel;
@@ -133,6 +135,7 @@ struct vb_completion_queue {
 struct vb_shared_receive_queue {
 	struct ibv_srq base;
 	struct vb_srq srq;
+	struct vb_list node;             /* of the context */
 	uint32_t events_reported;        /* under the async queue's lock */
 };
 

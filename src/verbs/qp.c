@@ -99,7 +99,7 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr
 	vb_lock_take(&context->lock);
 	vb_list_append(&context->qps, &qp->node);
 	vb_lock_release(&context->lock);
-	vb_endpoint_publish(context->session->endpoint, qp->qp, &context->session->counters);
+	vb_endpoint_publish(context->session->endpoint, qp->qp, context->session->counters);
 	return &qp->base;
 }
 

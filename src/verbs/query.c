@@ -145,7 +145,7 @@ int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ib
 
 	if (context == NULL || attr == NULL || port_num != 1)
 		return EINVAL;
-	counters = &vb_context_of(context)->session->counters;
+	counters = vb_context_of(context)->session->counters;
 	vb_context_info(context, &info);
 	full = (struct ibv_port_attr){
 		.state = info.state,

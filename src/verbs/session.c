@@ -12,6 +12,7 @@
 #include "queue/limits.h"
 
 static struct vb_list sessions = {&sessions, &sessions};
+static uint32_t sessions_made;
 static struct vb_lock sessions_lock = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Two words, so that an id made in another process is not taken for one of ours. */
@@ -20,7 +21,7 @@ static uint64_t draw_id(void)
 	return (uint64_t)vb_endpoint_random(NULL) << 32 | vb_endpoint_random(NULL);
 }
 
-int vb_session_create(struct vb_session **out)
+int vb_session_create(uint32_t interface_index, struct vb_session **out)
 {
 	const struct vb_memory_host memory_host = {
 		.random = vb_endpoint_random,
@@ -40,6 +41,7 @@ int vb_session_create(struct vb_session **out)
 		error = -ENOMEM;
 		goto no_memory;
 	}
+	session->counters = vb_endpoint_counters(session->endpoint, interface_index);
 	session->id = draw_id();
 	session->references = 1;
 	session->next_handle = 1;
@@ -50,6 +52,7 @@ int vb_session_create(struct vb_session **out)
 	vb_session_fill_host(session);
 
 	vb_lock_take(&sessions_lock);
+	session->number = ++sessions_made;
 	vb_list_append(&sessions, &session->node);
 	vb_lock_release(&sessions_lock);
 	*out = session;

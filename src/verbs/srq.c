@@ -30,6 +30,7 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 	pthread_cond_init(&srq->base.cond, NULL);
 	vb_count_up(&vb_domain_of(pd)->users);
 	vb_context_hold(pd->context);
+	srq->base.handle = vb_context_list_object(pd->context, &vb_context_of(pd->context)->srqs, &srq->node);
 	return &srq->base;
 }
 
@@ -81,6 +82,7 @@ VB_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 	if (vb_count_read(&own->srq.users) > 0)
 		return EBUSY;
 	context = srq->context;
+	vb_context_unlist_object(context, &own->node);
 	reported = vb_event_queue_forget(&vb_context_of(context)->async, own, &own->events_reported);
 	vb_events_wait_acknowledged(&srq->mutex, &srq->cond, &srq->events_completed, reported);
 	vb_srq_fini(&own->srq);

@@ -123,6 +123,8 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_OPEN_SLOT:
 	case VB_DAEMON_CLOSE_SLOT:
 	case VB_DAEMON_LIST_PROCESSES:
+	case VB_DAEMON_RESOURCES:
+	case VB_DAEMON_SHOW_RESOURCES:
 		return m->empty.reserved[0] == 0 && m->empty.reserved[1] == 0;
 	case VB_DAEMON_HELLO:
 		return is_text(m->hello.program, sizeof(m->hello.program)) && m->hello.reserved[0] == 0 &&
@@ -150,6 +152,15 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 		       m->device_gone.reserved == 0;
 	case VB_DAEMON_PROCESS:
 		return m->process.slot < VB_DAEMON_SLOTS && is_text(m->process.program, sizeof(m->process.program));
+	case VB_DAEMON_PROCESS_DEVICE:
+		return m->process_device.interface_index != 0 &&
+		       is_text(m->process_device.device, sizeof(m->process_device.device));
+	case VB_DAEMON_LIST_RESOURCES:
+		return m->list_resources.reserved == 0;
+	case VB_DAEMON_PROCESS_RESOURCES:
+		return m->process_resources.error >= 0 && m->process_resources.error < 4096 &&
+		       m->process_resources.reserved == 0 && descriptors == (m->process_resources.error == 0) &&
+		       is_text(m->process_resources.program, sizeof(m->process_resources.program));
 	}
 	return false;
 }
@@ -171,7 +182,7 @@ int vb_daemon_message_check(const void *bytes, size_t length, unsigned descripto
 		return -EPROTO;
 	/* Only a daemon's unasked news have no number. */
 	if (header.sequence == 0 && header.type != VB_DAEMON_DEVICE && header.type != VB_DAEMON_DEVICE_GONE &&
-	    header.type != VB_DAEMON_PROBE_SEEN)
+	    header.type != VB_DAEMON_PROBE_SEEN && header.type != VB_DAEMON_SHOW_RESOURCES)
 		return -EPROTO;
 	return body_is_sound(bytes, descriptors) ? 0 : -EPROTO;
 }

@@ -9,7 +9,13 @@
  * (vb_daemon_message_check) before any field of it is used.
  *
  *   process -> verbenad   HELLO first, then requests; each is answered by messages that repeat its `sequence`
- *   verbenad -> process   answers; DEVICE and DEVICE_GONE with sequence 0 after WATCH_DEVICES
+ *   verbenad -> process   answers; DEVICE and DEVICE_GONE with sequence 0 after WATCH_DEVICES; SHOW_RESOURCES
+ *
+ * Who lists processes or resources is shown those of its own user; root is shown all.
+ *
+ * LIST_RESOURCES goes round: verbenad sends SHOW_RESOURCES to the processes concerned, each answers RESOURCES with a
+ * descriptor (wire/resource.h; none: it could not), and verbenad hands that on as PROCESS_RESOURCES; whoever does not answer in time is
+ * named with an error instead. One SHOW_RESOURCES at a time is under way to a process.
  *
  * The UDP datagrams by which a new verbenad learns the order of the sockets (struct vb_daemon_probe) are here too.
  */
@@ -47,13 +53,18 @@ enum {
 	X(CLOSE_SLOT, 0x06, PROCESS, struct vb_daemon_empty, 0, 0)                \
 	X(PROBE_SEEN, 0x07, PROCESS, struct vb_daemon_probe_seen, 0, 0)           \
 	X(LIST_PROCESSES, 0x08, PROCESS, struct vb_daemon_empty, 0, 0)            \
+	X(LIST_RESOURCES, 0x09, PROCESS, struct vb_daemon_list_resources, 0, 0)   \
+	X(RESOURCES, 0x0a, PROCESS, struct vb_daemon_empty, 0, 1)                 \
 	X(WELCOME, 0x41, DAEMON, struct vb_daemon_welcome, 0, 0)                  \
 	X(ERROR, 0x42, DAEMON, struct vb_daemon_error, 0, 0)                      \
 	X(END, 0x43, DAEMON, struct vb_daemon_end, 0, 0)                          \
 	X(DEVICE, 0x44, DAEMON, struct vb_daemon_device, 0, 0)                    \
 	X(DEVICE_GONE, 0x45, DAEMON, struct vb_daemon_device_gone, 0, 0)          \
 	X(SLOT, 0x46, DAEMON, struct vb_daemon_slot, 0, 5)                        \
-	X(PROCESS, 0x47, DAEMON, struct vb_daemon_process, 0, 0)
+	X(PROCESS, 0x47, DAEMON, struct vb_daemon_process, 0, 0)                  \
+	X(PROCESS_DEVICE, 0x48, DAEMON, struct vb_daemon_process_device, 0, 0)    \
+	X(SHOW_RESOURCES, 0x49, DAEMON, struct vb_daemon_empty, 0, 0)             \
+	X(PROCESS_RESOURCES, 0x4a, DAEMON, struct vb_daemon_process_resources, 0, 1)
 
 enum vb_daemon_type {
 #define X(name, value, sender, body, required, allowed) VB_DAEMON_##name = value,
@@ -148,11 +159,41 @@ struct vb_daemon_process {
 	struct vb_counters counters;
 };
 
-/* What a process shows of itself, written by it alone. */
+/* Follows its PROCESS. */
+struct vb_daemon_process_device {
+	uint32_t pid;
+	uint32_t interface_index;
+	char device[64];
+	struct vb_counters counters;
+};
+
+struct vb_daemon_list_resources {
+	uint32_t pid;                      /* 0: of all processes */
+	uint32_t reserved;
+};
+
+struct vb_daemon_process_resources {
+	uint32_t pid, uid;
+	int32_t error;                     /* 0, and a descriptor comes along; or errno */
+	uint32_t reserved;
+	char program[16];
+};
+
+/* What a process shows of itself, written by it alone. `counters` are those that belong to no device; a process with
+ * more devices than there is room for counts the rest there too. */
+enum { VB_DAEMON_PAGE_DEVICES = 16 };
+
+struct vb_daemon_page_device {
+	uint32_t interface_index;          /* 0: not in use, nor is any behind it */
+	uint32_t reserved;
+	struct vb_counters counters;
+};
+
 struct vb_daemon_page {
 	uint32_t magic;
 	uint32_t queue_pairs;
 	struct vb_counters counters;
+	struct vb_daemon_page_device device[VB_DAEMON_PAGE_DEVICES];
 };
 
 /* A datagram to port 4791 that no RoCE decoder takes: the transport version in its second byte is 15. The program in
@@ -171,6 +212,10 @@ _Static_assert(sizeof(struct vb_daemon_error) == 256, "error");
 _Static_assert(offsetof(struct vb_daemon_device, guid) == 104, "device.guid");
 _Static_assert(sizeof(struct vb_daemon_device) == 128 + 16 * VB_DAEMON_GIDS, "device");
 _Static_assert(sizeof(struct vb_daemon_process) == 32 + sizeof(struct vb_counters), "process");
+_Static_assert(sizeof(struct vb_daemon_process_device) == 72 + sizeof(struct vb_counters), "process_device");
+_Static_assert(sizeof(struct vb_daemon_process_resources) == 32, "process_resources");
+_Static_assert(sizeof(struct vb_daemon_page) ==
+	       8 + sizeof(struct vb_counters) + VB_DAEMON_PAGE_DEVICES * (8 + sizeof(struct vb_counters)), "page");
 _Static_assert(sizeof(struct vb_daemon_probe) == 16, "probe");
 
 struct vb_daemon_message {
@@ -186,6 +231,9 @@ struct vb_daemon_message {
 		struct vb_daemon_slot slot;
 		struct vb_daemon_probe_seen probe_seen;
 		struct vb_daemon_process process;
+		struct vb_daemon_process_device process_device;
+		struct vb_daemon_list_resources list_resources;
+		struct vb_daemon_process_resources process_resources;
 	};
 };
 

@@ -39,6 +39,13 @@ static void check_accepted(const struct vb_daemon_message *message, size_t lengt
 	case VB_DAEMON_PROCESS:
 		FUZZ_CHECK(ends(message->process.program, sizeof(message->process.program)));
 		break;
+	case VB_DAEMON_PROCESS_DEVICE:
+		FUZZ_CHECK(ends(message->process_device.device, sizeof(message->process_device.device)));
+		break;
+	case VB_DAEMON_PROCESS_RESOURCES:
+		FUZZ_CHECK(ends(message->process_resources.program, sizeof(message->process_resources.program)));
+		FUZZ_CHECK(descriptors == (message->process_resources.error == 0));
+		break;
 	case VB_DAEMON_SLOT:
 	case VB_DAEMON_ADOPT_SLOT:
 		FUZZ_CHECK(vb_daemon_descriptor_count(message->slot.descriptors) == descriptors);
@@ -51,7 +58,7 @@ static void check_accepted(const struct vb_daemon_message *message, size_t lengt
 static size_t compose(struct vb_daemon_message *message, const uint8_t *input, size_t length)
 {
 	uint8_t *body = (uint8_t *)message + sizeof(message->header);
-	unsigned type = input[0] & 4 ? 0x41 + input[1] % 8 : 1 + input[1] % 9;
+	unsigned type = input[0] & 4 ? 0x41 + input[1] % 11 : 1 + input[1] % 11;
 
 	vb_daemon_message_begin(message, (enum vb_daemon_type)type, 1);
 	if (type == VB_DAEMON_DEVICE) {

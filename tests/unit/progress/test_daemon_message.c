@@ -28,6 +28,8 @@ static const struct {
 	{0x06, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x07, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x08, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x09, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x0a, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 1},
 	{0x41, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
 	{0x42, VB_DAEMON_FROM_DAEMON, 16 + 256, 0, 0},
 	{0x43, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
@@ -35,6 +37,9 @@ static const struct {
 	{0x45, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
 	{0x46, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 5},
 	{0x47, VB_DAEMON_FROM_DAEMON, 16 + 32 + sizeof(struct vb_counters), 0, 0},
+	{0x48, VB_DAEMON_FROM_DAEMON, 16 + 72 + sizeof(struct vb_counters), 0, 0},
+	{0x49, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
+	{0x4a, VB_DAEMON_FROM_DAEMON, 16 + 32, 0, 1},
 };
 
 /* A good message of that type, and how many descriptors go with it. */
@@ -63,6 +68,13 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 	case VB_DAEMON_DEVICE_GONE:
 		m->device_gone.interface_index = 3;
 		break;
+	case VB_DAEMON_PROCESS_DEVICE:
+		m->process_device.interface_index = 3;
+		strcpy(m->process_device.device, "roce_eth0");
+		break;
+	case VB_DAEMON_RESOURCES:
+	case VB_DAEMON_PROCESS_RESOURCES:
+		return 1;
 	}
 	return 0;
 }
@@ -170,6 +182,12 @@ static void bad_fields_do_not(void **state)
 	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.gid_count = UINT32_MAX);
 	REFUSED(VB_DAEMON_DEVICE_GONE, VB_DAEMON_FROM_DAEMON, m.device_gone.interface_index = 0);
 	REFUSED(VB_DAEMON_PROCESS, VB_DAEMON_FROM_DAEMON, m.process.slot = 1024);
+	REFUSED(VB_DAEMON_PROCESS_DEVICE, VB_DAEMON_FROM_DAEMON, m.process_device.interface_index = 0);
+	REFUSED(VB_DAEMON_PROCESS_DEVICE, VB_DAEMON_FROM_DAEMON, m.process_device.device[0] = '\033');
+	/* A descriptor or an error, never both. */
+	REFUSED(VB_DAEMON_PROCESS_RESOURCES, VB_DAEMON_FROM_DAEMON, m.process_resources.error = ETIMEDOUT);
+	REFUSED(VB_DAEMON_PROCESS_RESOURCES, VB_DAEMON_FROM_DAEMON, m.process_resources.error = -1);
+	REFUSED(VB_DAEMON_LIST_RESOURCES, VB_DAEMON_FROM_PROCESS, m.list_resources.reserved = 1);
 }
 
 static void news_have_no_number(void **state)
@@ -181,6 +199,9 @@ static void news_have_no_number(void **state)
 	m.header.sequence = 0;
 	assert_int_equal(check(&m, m.header.length, 0, VB_DAEMON_FROM_DAEMON), 0);
 	make_good(&m, VB_DAEMON_DEVICE_GONE);
+	m.header.sequence = 0;
+	assert_int_equal(check(&m, m.header.length, 0, VB_DAEMON_FROM_DAEMON), 0);
+	make_good(&m, VB_DAEMON_SHOW_RESOURCES);
 	m.header.sequence = 0;
 	assert_int_equal(check(&m, m.header.length, 0, VB_DAEMON_FROM_DAEMON), 0);
 }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What this process counts and holds, for those who look (`verbena stat`, `verbena res`). Counters are written straight
+ * to the page that verbenad sees. Objects are listed only when somebody asks, by the engine thread, each under its own
+ * lock and only for as long as it takes to copy a few numbers: work under way does not notice.
+ */
+#include "base/log.h"
+#include "io/descriptor.h"
+#include "progress/endpoint_parts.h"
+#include "wire/resource.h"
+
+struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t interface_index)
+{
+	struct vb_counters *counters = VB_ENDPOINT_COUNTERS(endpoint);
+
+	if (endpoint->abandoned)
+		return counters;
+	pthread_mutex_lock(&endpoint->table_lock);
+	for (unsigned i = 0; i < VB_DAEMON_PAGE_DEVICES; i++) {
+		struct vb_daemon_page_device *device = &endpoint->page->device[i];
+
+		if (device->interface_index == 0)
+			__atomic_store_n(&device->interface_index, interface_index, __ATOMIC_RELAXED);
+		if (device->interface_index == interface_index) {
+			counters = &device->counters;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&endpoint->table_lock);
+	return counters;
+}
+
+void vb_endpoint_show_resources(struct vb_endpoint *endpoint)
+{
+	struct vb_daemon_message message;
+	struct vb_resource_list list;
+	const void *bytes;
+	size_t length;
+	int fd = -1;
+
+	vb_resource_list_init(&list);
+	pthread_mutex_lock(&endpoint->watcher_lock);
+	for (struct vb_endpoint_watcher *watcher = endpoint->watchers; watcher; watcher = watcher->next)
+		if (watcher->show)
+			watcher->show(watcher, &list);
+	pthread_mutex_unlock(&endpoint->watcher_lock);
+	bytes = vb_resource_list_finish(&list, &length);
+	if (bytes)
+		fd = vb_page_create_filled("verbena-resources", bytes, length);
+	vb_resource_list_fini(&list);
+	if (fd < 0)
+		vb_log(VB_LOG_WARN, "cannot list this process's resources");
+	vb_daemon_message_begin(&message, VB_DAEMON_RESOURCES, 0);
+	(void)vb_daemon_client_send(&endpoint->daemon, &message, &fd, fd >= 0 ? 1 : 0);
+	if (fd >= 0)
+		vb_descriptor_close(fd);
+}
