@@ -22,7 +22,7 @@ TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo fal
 all: build
 
 build: $(BUILD)/build.ninja
-	@ninja -C $(BUILD)
+	@ninja -C $(BUILD) $(NINJA_FLAGS)
 
 $(BUILD)/build.ninja:
 	@command -v meson >/dev/null && command -v ninja >/dev/null || \
@@ -31,7 +31,8 @@ $(BUILD)/build.ninja:
 
 demo:
 	@scripts/install-packages demo
-	@$(MAKE) --no-print-directory build
+	@echo "Building (a minute the first time)"
+	@$(MAKE) --no-print-directory build NINJA_FLAGS=--quiet
 	@scripts/demo $(BUILD)
 
 test:
