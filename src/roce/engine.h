@@ -254,8 +254,8 @@ void vb_roce_work_evidence(const struct vb_qp *qp, const struct vb_send_wqe *wqe
 bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb_time now);
 
 /* ---- reader.c: read and atomic requests ---- */
-/* Ask for one packet again, out of turn. */
-void vb_roce_reader_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, struct vb_burst *out);
+/* Ask for the end of what was asked last again, out of turn. */
+void vb_roce_reader_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_burst *out);
 enum vb_roce_progress vb_roce_reader_ask(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out);
 static inline bool vb_roce_reader_is_idle(const struct vb_roce_requester *requester)
 {

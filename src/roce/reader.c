@@ -145,14 +145,29 @@ enum vb_roce_progress vb_roce_reader_ask(struct vb_qp *qp, struct vb_send_wqe *w
 	return VB_PROGRESS_SENT;
 }
 
-void vb_roce_reader_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, struct vb_burst *out)
+/* Never a later part of a request before an earlier one: a responder may remember only what was asked last (rxe does, and
+ * drops what lies before it). So all that is missing of the last request, if that is little. */
+void vb_roce_reader_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_burst *out)
 {
+	const struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	struct vb_roce_asked missing;
 	struct vb_roce_packet packet;
+	uint32_t arrived;
 
+	if (vb_roce_reader_is_idle(requester))
+		return;
+	missing = *vb_roce_reader_at(requester, requester->asked_head - 1);
+	arrived = psn_ahead(requester->acknowledged, missing.first);
+	if (arrived < missing.packets) {
+		missing.first = requester->acknowledged;
+		missing.packets -= arrived;
+	}
+	if (missing.packets > VB_READ_PIECE_MIN_PACKETS)
+		return;
 	if (is_atomic(wqe))
 		make_atomic(qp, wqe, &packet);
 	else
-		make_read(qp, wqe, index, 1, &packet);
+		make_read(qp, wqe, psn_ahead(missing.first, wqe->first_psn), missing.packets, &packet);
 	packet.ack_request = true;
 	vb_burst_append(out, &qp->path, &packet, NULL, 0);
 }

@@ -180,11 +180,11 @@ static void probe(struct vb_qp *qp, struct vb_burst *out)
 			index--;
 		wqe = vb_send_queue_at(&qp->send, index--);
 	} while (!wqe->started || wqe->packets == 0 || psn_equal(wqe->first_psn, requester->high));
-	number = psn_ahead(last, wqe->first_psn);
 	if (vb_roce_work(wqe->opcode)->is_read) {
-		vb_roce_reader_probe(qp, wqe, number, out);
+		vb_roce_reader_probe(qp, wqe, out);
 		return;
 	}
+	number = psn_ahead(last, wqe->first_psn);
 	vb_roce_work_headers(qp, wqe, number, &packet);
 	packet.ack_request = true;
 	vb_roce_work_append(qp, wqe, number, true, &qp->path, &packet, out);
