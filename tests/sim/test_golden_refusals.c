@@ -22,8 +22,8 @@ static const struct refusal {
 	{"rxe-op-boundw.pcap", true, 8192 - 8, 1024, 0x62, 0x62},
 	{"rxe-op-boundr.pcap", true, 8192 - 8, 1024, 0x62, 0x62},
 	{"rxe-op-noperm.pcap", false, 0, 1024, 0x62, 0x62},
-	/* A message longer than its receive is an invalid request (IBA 9.7.5.2.4, table of NAK codes: "inbound SEND ... message
-	 * too long"); rxe says remote operational error. */
+	/* A message longer than its receive is an invalid request (IBA 9.7.5.2, NAK codes); rxe says remote operational
+	 * error. */
 	{"rxe-op-toolong.pcap", true, 0, 16, 0x63, 0x61},
 	/* Not ready, timer code 0. */
 	{"rxe-op-rnr.pcap", true, 0, 0, 0x20, 0x20},

@@ -38,7 +38,7 @@ static void compare(const struct vb_roce_packet *ours, const struct vb_roce_pack
 	assert_int_equal(ours->pad, theirs->pad);
 	assert_int_equal(ours->payload_length, theirs->payload_length);
 	assert_memory_equal(ours->payload, theirs->payload, ours->payload_length);
-	/* A message's end asks for an acknowledgement in both; ours may ask earlier too, which C9-26 leaves to the requester. */
+	/* A message's end asks for an acknowledgement in both; ours may ask earlier too (IBA 9.2: AckReq is the requester's). */
 	if (theirs->ack_request)
 		assert_true(ours->ack_request);
 	if (theirs->op->headers & VB_HEADER_RETH) {
