@@ -11,8 +11,10 @@
 #include "verbs/channel.h"
 #include "verbs/context.h"
 #include "verbs/events.h"
+#include "verbs/explain.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
+#include "verbs/watch.h"
 
 static struct vb_endpoint *endpoint_of(const struct vb_completion_queue *cq)
 {
@@ -26,8 +28,12 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 	int error;
 
 	if (context == NULL || cqe == 0 || cqe > VB_MAX_CQE || comp_vector >= VB_COMPLETION_VECTORS ||
-	    (channel != NULL && !vb_same_session(context, channel->context)))
+	    (channel != NULL && !vb_same_session(context, channel->context))) {
+		vb_explain_refused("ibv_create_cq", NULL, 0, EINVAL,
+				   "cqe must be between 1 and max_cqe, comp_vector below num_comp_vectors, and the channel "
+				   "one of the same open device.", "See ibv_query_device.");
 		return vb_fail_null(-EINVAL);
+	}
 	cq = calloc(1, sizeof(*cq));
 	if (cq == NULL)
 		return vb_fail_null(-ENOMEM);
@@ -87,14 +93,23 @@ VB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 
 	if (cq == NULL)
 		return EINVAL;
-	if (vb_count_read(&own->cq.users) > 0)
+	if (vb_count_read(&own->cq.users) > 0) {
+		vb_explain_refused("ibv_destroy_cq", NULL, 0, EBUSY, "queue pairs still use it.",
+				   "Destroy the queue pairs first.");
 		return EBUSY;
+	}
 	context = cq->context;
 	vb_context_unlist_object(context, &own->node);
 	vb_endpoint_cq_forget(endpoint_of(own), &own->cq);
 	reported = vb_channel_leave(own);
+	if (vb_watches)
+		vb_watch_acknowledged(&cq->mutex, &cq->cond, &cq->comp_events_completed, reported, "CQ",
+				      "ibv_ack_cq_events");
 	vb_events_wait_acknowledged(&cq->mutex, &cq->cond, &cq->comp_events_completed, reported);
 	reported = vb_event_queue_forget(&vb_context_of(context)->async, own, &own->async_events_reported);
+	if (vb_watches)
+		vb_watch_acknowledged(&cq->mutex, &cq->cond, &cq->async_events_completed, reported, "CQ",
+				      "ibv_ack_async_event");
 	vb_events_wait_acknowledged(&cq->mutex, &cq->cond, &cq->async_events_completed, reported);
 	vb_cq_fini(&own->cq);
 	pthread_mutex_destroy(&own->polling);
@@ -123,6 +138,8 @@ int vb_verbs_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	got = vb_cq_poll(&own->cq, num_entries, wc);
 	if (got > 0)
 		vb_endpoint_polled(endpoint_of(own));
+	if (vb_explains)
+		vb_explain_polled(endpoint_of(own), wc, got);
 	return got;
 }
 

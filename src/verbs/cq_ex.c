@@ -11,7 +11,9 @@
 
 #include "verbs/context.h"
 #include "verbs/cq.h"
+#include "verbs/explain.h"
 #include "verbs/operations.h"
+#include "verbs/watch.h"
 
 static struct vb_completion_queue *queue_of(struct ibv_cq_ex *cq)
 {
@@ -33,6 +35,11 @@ static bool take_next(struct vb_completion_queue *cq)
 	vb_lock_release(&cq->cq.lock);
 	if (oldest == NULL)
 		return false;
+	if (vb_explains) {
+		struct ibv_wc wc = {.status = cq->current.status};
+
+		vb_explain_polled(vb_context_of(cq->base.context)->session->endpoint, &wc, 1);
+	}
 	cq->ex.status = cq->current.status;
 	cq->ex.wr_id = cq->current.wr_id;
 	return true;
@@ -149,5 +156,7 @@ struct ibv_cq_ex *vb_verbs_create_cq_ex(struct ibv_context *context, struct ibv_
 	cq->ex.read_flow_tag = read_flow_tag;
 	cq->ex.read_tm_info = read_tm_info;
 	cq->ex.read_completion_wallclock_ns = read_completion_wallclock_ns;
+	if (vb_watches)
+		vb_watch_fields(cq);
 	return &cq->ex;
 }

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "verbs/context.h"
+#include "verbs/explain.h"
 #include "verbs/export.h"
 
 /* A program that never reads its events must not eat the memory. */
@@ -191,6 +192,7 @@ static void raise_port_event(struct vb_context *context, enum ibv_event_type typ
 	struct ibv_async_event event = {.event_type = type};
 
 	event.element.port_num = 1;
+	vb_explain_raised(&context->public.context, type, 0);
 	vb_event_queue_add(&context->async, &event, NULL, NULL);
 }
 

@@ -7,6 +7,7 @@
 #include "verbs/channel.h"
 #include "verbs/context.h"
 #include "verbs/events.h"
+#include "verbs/explain.h"
 
 static void completion_event(struct vb_cq *cq)
 {
@@ -36,6 +37,7 @@ static void cq_event(struct vb_cq *cq, enum ibv_event_type type)
 	struct vb_completion_queue *own = cq->owner;
 	struct ibv_async_event event = {.event_type = type};
 
+	vb_explain_raised(own->base.context, type, cq->capacity);
 	event.element.cq = &own->base;
 	vb_event_queue_add(&vb_context_of(own->base.context)->async, &event, own, &own->async_events_reported);
 }
@@ -45,6 +47,7 @@ static void srq_event(struct vb_srq *srq, enum ibv_event_type type)
 	struct vb_shared_receive_queue *own = srq->owner;
 	struct ibv_async_event event = {.event_type = type};
 
+	vb_explain_raised(own->base.context, type, 0);
 	event.element.srq = &own->base;
 	vb_event_queue_add(&vb_context_of(own->base.context)->async, &event, own, &own->events_reported);
 }
@@ -66,6 +69,7 @@ void vb_session_fill_host(struct vb_session *session)
 		.random = vb_endpoint_random,
 		.memory = session->memory,
 		.counters = session->counters,
+		.watch = vb_explain_choose_watch(),
 		.observer = vb_endpoint_observer(session->endpoint),
 	};
 }

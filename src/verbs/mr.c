@@ -12,9 +12,11 @@
 #include <unistd.h>
 
 #include "verbs/context.h"
+#include "verbs/explain.h"
 #include "verbs/export.h"
 #include "verbs/memory_check.h"
 #include "verbs/operations.h"
+#include "verbs/watch.h"
 
 static struct vb_memory_region *allocate(struct ibv_pd *pd, enum vb_region_backing backing, void *address,
 					 size_t length)
@@ -109,10 +111,13 @@ static struct ibv_mr *register_range(struct ibv_pd *pd, void *address, size_t le
 	if (pd == NULL)
 		return vb_fail_null(-EINVAL);
 	error = describe(&info, address, length, iova, access);
-	if (error != 0)
-		return vb_fail_null(error);
-	region = vb_memory_region_create(pd, &info, VB_BACKING_APPLICATION, address, length);
-	return region == NULL ? NULL : &region->base;
+	errno = -error;
+	region = error != 0 ? NULL : vb_memory_region_create(pd, &info, VB_BACKING_APPLICATION, address, length);
+	if (region == NULL) {
+		vb_explain_refused_register(address, length, access);
+		return NULL;
+	}
+	return &region->base;
 }
 
 VB_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -261,9 +266,15 @@ VB_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 
 	if (mr == NULL)
 		return EINVAL;
+	if (vb_watches)
+		vb_watch_deregister(mr);
 	error = vb_region_deregister(region->session->memory, mr->lkey);
-	if (error != 0)
+	if (error != 0) {
+		vb_explain_refused("ibv_dereg_mr", "lkey", mr->lkey, -error,
+				   error == -EBUSY ? "memory windows are bound to it." : "it is not registered (any more).",
+				   error == -EBUSY ? "Invalidate or deallocate the windows first." : NULL);
 		return -error;
+	}
 	vb_lock_take(&region->session->lock);
 	vb_list_remove(&region->node);
 	vb_lock_release(&region->session->lock);

@@ -79,6 +79,7 @@ struct vb_context {
 	struct vb_device_info info;      /* as of now */
 	unsigned info_version;
 	bool gone;                       /* the interface vanished */
+	bool watched_region;             /* atomic: told of a region deregistered under work */
 	struct vb_list qps, cqs, srqs;
 };
 
@@ -111,6 +112,24 @@ struct vb_channel {
 	struct vb_doorbell bell;
 };
 
+/* The misuse watch's notes (watch.h). Of a CQ: atomic. */
+struct vb_watched_cq {
+	uint32_t expected;               /* completions that posted work can still bring */
+	bool told_crowded, told_field;
+};
+
+struct vb_watched_send {
+	uint32_t sum;                    /* of what it gathers */
+	bool valid;
+};
+
+/* Of a queue pair: under its lock. */
+struct vb_watched_qp {
+	struct vb_watched_send *sends;   /* by place in the send queue; NULL until the first */
+	uint32_t signalled, receives;    /* counted in the CQs' expected */
+	bool told_late, told_buffer;
+};
+
 struct vb_completion_queue {
 	union {
 		struct ibv_cq base;
@@ -130,6 +149,7 @@ struct vb_completion_queue {
 	pthread_mutex_t polling;
 	bool single_threaded;
 	struct vb_completion current;
+	struct vb_watched_cq watched;
 };
 
 struct vb_shared_receive_queue {
@@ -157,6 +177,7 @@ struct vb_queue_pair {
 	/* A list under construction by the ibv_wr_* builders; under qp->lock. */
 	struct vb_send_wqe *building;
 	int build_error;
+	struct vb_watched_qp watched;
 };
 
 struct vb_address_handle {

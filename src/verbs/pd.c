@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "verbs/context.h"
+#include "verbs/explain.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
 
@@ -76,8 +77,12 @@ VB_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 
 	if (pd == NULL)
 		return EINVAL;
-	if (vb_count_read(&domain->users) > 0)
+	if (vb_count_read(&domain->users) > 0) {
+		vb_explain_refused("ibv_dealloc_pd", "PD", pd->handle, EBUSY,
+				   "regions, windows, queue pairs or other objects of it still exist.",
+				   "Destroy everything that was created with this ibv_pd first.");
 		return EBUSY;
+	}
 	if (domain->parent_of != NULL) {
 		vb_count_down(&domain->parent_of->users);
 		if (domain->thread_domain != NULL)

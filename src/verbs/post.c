@@ -3,6 +3,7 @@
  * Posting work: under the queue pair's lock the work is taken, and what may go out goes out at once.
  */
 #include "queue/observer.h"
+#include "verbs/explain.h"
 #include "verbs/operations.h"
 
 /* An address handle leads to a host, its datagrams to the processes there: whose packets must not share a source
@@ -41,14 +42,16 @@ int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 {
 	struct vb_qp *core = vb_queue_pair_of(qp)->qp;
 	struct vb_endpoint *endpoint = vb_context_of(qp->context)->session->endpoint;
-	struct ibv_send_wr *ignored;
+	struct ibv_send_wr *ignored, **bad = bad_wr != NULL ? bad_wr : &ignored;
 	vb_time now = vb_endpoint_now();
 	uint32_t first;
 	int error;
 
 	vb_lock_take(&core->lock);
 	first = core->send.head;
-	error = vb_qp_post_send(core, wr, bad_wr != NULL ? bad_wr : &ignored, now);
+	error = vb_qp_post_send(core, wr, bad, now);
+	if (error != 0)
+		vb_explain_refused_send(core, *bad, error);
 	if (core->type == IBV_QPT_UD)
 		choose_source_ports(endpoint, core, first);
 	if (core->host->observer)
@@ -67,6 +70,8 @@ int vb_verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_rec
 
 	vb_lock_take(&core->lock);
 	error = vb_qp_post_receive(core, wr, bad, vb_endpoint_now());
+	if (error != 0)
+		vb_explain_refused_receive(core, *bad, error);
 	if (core->host->observer)
 		vb_verbs_observe_receives(core->host->observer, core, wr, error != 0 ? *bad : NULL);
 	vb_lock_release(&core->lock);

@@ -10,11 +10,14 @@
 #include "verbs/address.h"
 #include "verbs/context.h"
 #include "verbs/events.h"
+#include "verbs/explain.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
+#include "verbs/watch.h"
 
 static void free_queue_pair(struct vb_queue_pair *qp)
 {
+	vb_watch_free(qp);
 	pthread_cond_destroy(&qp->base.cond);
 	pthread_mutex_destroy(&qp->base.mutex);
 	free(qp);
@@ -122,6 +125,8 @@ VB_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 	qp = create(pd, &wide, 0, false, 0);
 	if (qp != NULL)
 		attr->cap = wide.cap;
+	else
+		vb_explain_refused_create_qp(&wide);
 	return qp;
 }
 VB_EXPORT_COMPAT(ibv_create_qp);
@@ -133,12 +138,20 @@ struct ibv_qp *vb_verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_
 	bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
 	unsigned create_flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
 
-	if ((attr->comp_mask & ~supported) != 0 || (create_flags & ~(unsigned)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0)
-		return vb_fail_null(-EOPNOTSUPP);
+	struct ibv_qp *qp;
+
+	if ((attr->comp_mask & ~supported) != 0 || (create_flags & ~(unsigned)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0) {
+		errno = EOPNOTSUPP;
+		vb_explain_refused_create_qp(attr);
+		return NULL;
+	}
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL ||
 	    !vb_same_session(context, attr->pd->context))
 		return vb_fail_null(-EINVAL);
-	return create(attr->pd, attr, create_flags, extended, attr->send_ops_flags);
+	qp = create(attr->pd, attr, create_flags, extended, attr->send_ops_flags);
+	if (qp == NULL)
+		vb_explain_refused_create_qp(attr);
+	return qp;
 }
 
 VB_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
@@ -163,17 +176,19 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 		vb_lock_release(&core->lock);
 		error = vb_address_resolve(qp->context, &attr->ah_attr, destination, &path);
 		if (error != 0)
-			return -error;
+			return vb_explain_refused_modify(qp, attr, attr_mask, -error, -error);
 		resolved = &path;
 	}
 	vb_context_info(qp->context, &info);
 	error = vb_qp_modify(core, attr, attr_mask, resolved, info.active_mtu, vb_endpoint_now());
 	if (error != 0)
-		return -error;
+		return vb_explain_refused_modify(qp, attr, attr_mask, 0, -error);
 	if (attr_mask & IBV_QP_STATE)
 		qp->state = attr->qp_state;
 	/* Leaving SQD, or a new path, may have freed work to go out. */
 	vb_lock_take(&core->lock);
+	if (vb_watches && core->state == IBV_QPS_RESET)
+		vb_watch_forget(vb_queue_pair_of(qp));
 	vb_endpoint_transmit(vb_context_of(qp->context)->session->endpoint, core, vb_endpoint_now());
 	vb_lock_release(&core->lock);
 	return 0;
@@ -213,8 +228,11 @@ VB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	pthread_mutex_lock(&qp->mutex);
 	attached = !vb_list_is_empty(&own->multicast);
 	pthread_mutex_unlock(&qp->mutex);
-	if (attached)
+	if (attached) {
+		vb_explain_refused("ibv_destroy_qp", "QP", qp->qp_num, EBUSY, "it is attached to a multicast group.",
+				   "Call ibv_detach_mcast first.");
 		return EBUSY;
+	}
 	context = vb_context_of(qp->context);
 	vb_lock_take(&context->lock);
 	published = !vb_list_is_empty(&own->node);
@@ -223,6 +241,11 @@ VB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	if (published)
 		vb_endpoint_withdraw(context->session->endpoint, own->qp);
 	reported = vb_event_queue_forget(&context->async, own, &own->events_reported);
+	if (vb_watches) {
+		vb_watch_acknowledged(&qp->mutex, &qp->cond, &qp->events_completed, reported, "QP",
+				      "ibv_ack_async_event");
+		vb_watch_forget(own);
+	}
 	vb_events_wait_acknowledged(&qp->mutex, &qp->cond, &qp->events_completed, reported);
 	vb_qp_destroy(own->qp);
 	vb_count_down(&vb_domain_of(qp->pd)->users);

@@ -9,6 +9,7 @@
 
 #include "queue/limits.h"
 #include "verbs/context.h"
+#include "verbs/explain.h"
 #include "verbs/operations.h"
 
 static struct vb_queue_pair *queue_pair_of(struct ibv_qp_ex *qp)
@@ -79,6 +80,11 @@ static int wr_complete(struct ibv_qp_ex *qp)
 		vb_endpoint_transmit(vb_context_of(qp->qp_base.context)->session->endpoint, own->qp, now);
 	} else {
 		vb_send_queue_abort(&own->qp->send);
+		vb_explain_refused("ibv_wr_complete", "QP", own->qp->qpn, error,
+				   own->qp->state < IBV_QPS_RTS ? "the queue pair is not in RTS yet." :
+				   error == ENOMEM ? "the send queue has no room for the whole list." :
+				   "a request of the list has an opcode, a length or an element count that the queue pair "
+				   "does not take.", "Nothing of the list was posted; see ibv_wr_post(3).");
 	}
 	vb_lock_release(&own->qp->lock);
 	return error;

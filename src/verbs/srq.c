@@ -7,8 +7,10 @@
 
 #include "verbs/context.h"
 #include "verbs/events.h"
+#include "verbs/explain.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
+#include "verbs/watch.h"
 
 static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *attr)
 {
@@ -79,11 +81,17 @@ VB_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 
 	if (srq == NULL)
 		return EINVAL;
-	if (vb_count_read(&own->srq.users) > 0)
+	if (vb_count_read(&own->srq.users) > 0) {
+		vb_explain_refused("ibv_destroy_srq", NULL, 0, EBUSY, "queue pairs still use it.",
+				   "Destroy the queue pairs first.");
 		return EBUSY;
+	}
 	context = srq->context;
 	vb_context_unlist_object(context, &own->node);
 	reported = vb_event_queue_forget(&vb_context_of(context)->async, own, &own->events_reported);
+	if (vb_watches)
+		vb_watch_acknowledged(&srq->mutex, &srq->cond, &srq->events_completed, reported, "SRQ",
+				      "ibv_ack_async_event");
 	vb_events_wait_acknowledged(&srq->mutex, &srq->cond, &srq->events_completed, reported);
 	vb_srq_fini(&own->srq);
 	pthread_cond_destroy(&srq->cond);
