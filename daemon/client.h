@@ -19,6 +19,7 @@ struct vb_client {
 	int fd, poller;
 	struct vb_unix_peer peer;
 	bool greeted, watching;
+	bool told_packets;                 /* captures: wants to hear of its MADs */
 	bool failed;                       /* to be dropped: it broke the protocol or does not read */
 	uint32_t slot;                     /* 0: none */
 	uint32_t waiting_open;             /* sequence of an OPEN_SLOT that waits for survivors; 0: none */

@@ -15,6 +15,7 @@
 #include "connect/connect.h"
 #include "daemon/client.h"
 #include "daemon/device_table.h"
+#include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/random.h"
 #include "io/udp.h"
@@ -34,6 +35,7 @@ enum {
 struct outgoing {
 	struct vb_list node;
 	struct vb_path path;
+	struct vb_client *for_client;      /* who captures it, or NULL */
 	uint8_t mad[VB_CM_MAD_LENGTH];
 };
 
@@ -50,9 +52,49 @@ struct vb_cm_service {
 	uint32_t psn;
 	struct vb_list queue;
 	unsigned queued;
+	struct vb_client *speaking;        /* whose message is being carried out */
+	struct vb_connect_owner *told;     /* who was last sent an event */
+	unsigned tellers;                  /* clients that capture: none, and nothing of it is done */
 };
 
 /* ---- what the engine asks of us ---- */
+
+static struct vb_client *client_of(struct vb_connect_owner *owner)
+{
+	return owner ? vb_container_of(owner, struct vb_client, cm_ids) : NULL;
+}
+
+/* The id that stands at that place of the message: the sender's communication id in every one but SIDR's, then the
+ * receiver's (IBA 12.6). */
+static uint32_t id_at(const uint8_t *mad, size_t place)
+{
+	struct be32 id;
+
+	memcpy(&id, mad + VB_CM_MAD_HEADER_LENGTH + place, sizeof(id));
+	return be32_get(id);
+}
+
+/* Whose message it is, if that process captures. */
+static struct vb_client *find_teller(struct vb_cm_service *service, uint32_t id, struct vb_client *otherwise)
+{
+	struct vb_client *client = client_of(vb_connect_owner_of(service->connect, id));
+
+	if (!client)
+		client = otherwise;
+	return client && client->told_packets ? client : NULL;
+}
+
+static void tell_packet(struct vb_client *client, bool sent, const struct vb_path *path, const uint8_t *datagram,
+			size_t length)
+{
+	struct vb_cm_trace trace = {.type = VB_CM_TRACE, .sent = sent, .time = vb_clock_now(), .path = *path};
+
+	if (length > sizeof(trace.datagram))
+		return;
+	trace.length = (uint32_t)length;
+	memcpy(trace.datagram, datagram, length);
+	vb_client_send_bytes(client, &trace, sizeof(trace));
+}
 
 static void queue_mad(void *context, const struct vb_path *path, const uint8_t mad[VB_CM_MAD_LENGTH])
 {
@@ -66,13 +108,16 @@ static void queue_mad(void *context, const struct vb_path *path, const uint8_t m
 	}
 	outgoing->path = *path;
 	memcpy(outgoing->mad, mad, VB_CM_MAD_LENGTH);
+	outgoing->for_client = service->tellers > 0 ? find_teller(service, id_at(mad, 0), service->speaking) : NULL;
 	vb_list_append(&service->queue, &outgoing->node);
 	service->queued++;
 }
 
 static void send_event(void *context, struct vb_connect_owner *owner, const struct vb_cm_event *event)
 {
-	(void)context;
+	struct vb_cm_service *service = context;
+
+	service->told = owner;
 	vb_client_send_bytes(vb_container_of(owner, struct vb_client, cm_ids), event, sizeof(*event));
 }
 
@@ -155,6 +200,12 @@ static void transmit(struct vb_cm_service *service, struct outgoing *outgoing)
 		vb_cm_packet_describe(&packet, service->psn++);
 		vb_burst_reset(service->burst);
 		vb_burst_append(service->burst, &outgoing->path, &packet, &span, 1);
+		if (outgoing->for_client) {
+			uint8_t datagram[sizeof(((struct vb_cm_trace *)0)->datagram)];
+			size_t length = vb_burst_flatten(service->burst, 0, 0, datagram, sizeof(datagram));
+
+			tell_packet(outgoing->for_client, true, &outgoing->path, datagram, length);
+		}
 		error = vb_udp_send_run(sender->fd, service->burst, 0, &lost);
 	}
 	if (error < 0)
@@ -181,12 +232,20 @@ unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const
 	for (size_t at = 0; at < bundle->length; at += bundle->segment, index++) {
 		size_t rest = bundle->length - at, length = rest < bundle->segment ? rest : bundle->segment;
 		struct vb_roce_packet packet;
+		struct vb_client *client;
 
 		if (vb_roce_packet_decode(&packet, bundle->bytes + at, length, &bundle->from, true, index) !=
 			    VB_PACKET_OK ||
 		    !vb_cm_packet_is_mad(&packet))
 			continue;
+		/* Who it is for may be known before it is taken, by the id it names, or only after, by the event it makes. */
+		client = service->tellers > 0 ? find_teller(service, id_at(packet.payload, 4), NULL) : NULL;
+		if (client)
+			tell_packet(client, false, &bundle->from, bundle->bytes + at, length);
+		service->told = NULL;
 		vb_connect_receive(service->connect, now, &bundle->from, packet.payload, packet.payload_length);
+		if (service->tellers > 0 && !client && service->told && client_of(service->told)->told_packets)
+			tell_packet(client_of(service->told), false, &bundle->from, bundle->bytes + at, length);
 		taken++;
 	}
 	return taken;
@@ -218,10 +277,17 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 		client->failed = true;
 		return;
 	}
+	if (command->verb == VB_CM_TELL_PACKETS) {
+		service->tellers += !client->told_packets;
+		client->told_packets = true;
+		return;
+	}
+	service->speaking = client;
 	if (refusal)
 		reply = (struct vb_cm_reply){.type = VB_CM_REPLY, .error = refusal, .serial = command->serial};
 	else
 		vb_connect_command(service->connect, now, &client->cm_ids, command, &reply);
+	service->speaking = NULL;
 	if (command->serial != 0)
 		vb_client_send_bytes(client, &reply, sizeof(reply));
 }
@@ -229,6 +295,15 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 void vb_cm_service_client_gone(struct vb_cm_service *service, vb_time now, struct vb_client *client)
 {
 	vb_connect_owner_gone(service->connect, now, &client->cm_ids);
+	if (!client->told_packets)
+		return;
+	service->tellers--;
+	VB_LIST_FOR_EACH(node, &service->queue) {
+		struct outgoing *outgoing = vb_container_of(node, struct outgoing, node);
+
+		if (outgoing->for_client == client)
+			outgoing->for_client = NULL;
+	}
 }
 
 /* ---- the service as a whole ---- */

@@ -140,6 +140,9 @@ static const struct vb_capture_record *find_receiver(const struct vb_story *stor
 		const struct vb_story_packet *packet = &story->packet[i];
 		const struct vb_capture_record *note = &packet->note;
 
+		/* Every host's connection manager has the same number: it is not the sender's own that is meant. */
+		if (qpn <= 1 && lost->note.pid == (note->flags & VB_CAPTURE_RECEIVED ? note->receiver : note->pid))
+			continue;
 		*as_receiver = (note->flags & VB_CAPTURE_RECEIVED) && note->peer_qpn == qpn &&
 			       memcmp(packet->path.destination, lost->path.destination, 16) == 0;
 		if (*as_receiver)
@@ -292,7 +295,8 @@ static void add_packet(struct builder *b, const struct vb_story_packet *packet, 
 	item->lost = note->flags & VB_CAPTURE_DROPPED;
 	item->damaged = note->flags & (VB_CAPTURE_CORRUPTED | VB_CAPTURE_REFUSED);
 	/* Without the receiver's word, as in a capture of somebody else's, it is taken to have arrived. */
-	item->arrives = (note->flags & VB_CAPTURE_RECEIVED) || b->ladder->lane[to].pid == 0;
+	item->arrives = (note->flags & VB_CAPTURE_RECEIVED) || b->ladder->lane[to].pid == 0 ||
+			item->style == VB_LADDER_CM;
 	item->arrival = (note->flags & VB_CAPTURE_RECEIVED) ? note->received : item->time;
 	vb_ladder_packet_text(item, packet, &psn);
 }
@@ -437,6 +441,20 @@ static double larger(double a, double b)
 	return a > b ? a : b;
 }
 
+/* A lost packet's arrow is parallel to the one before it. */
+static double would_arrive(const struct vb_ladder *ladder, size_t index)
+{
+	const struct vb_ladder_item *lost = &ladder->item[index];
+
+	for (size_t i = index; i-- > 0;) {
+		const struct vb_ladder_item *item = &ladder->item[i];
+
+		if (item->is_arrow && item->from == lost->from && item->to == lost->to && item->arrives)
+			return larger(lost->y + SLOPE, item->arrival_y + ARRIVAL_STEP);
+	}
+	return lost->y + SLOPE;
+}
+
 static void place_instants(struct vb_ladder *ladder, const struct instant *instant, size_t count)
 {
 	double y = TOP, box[VB_LADDER_LANES], sent[VB_LADDER_LANES], arrived[VB_LADDER_LANES];
@@ -465,7 +483,7 @@ static void place_instants(struct vb_ladder *ladder, const struct instant *insta
 	}
 	for (size_t i = 0; i < ladder->items; i++)
 		if (ladder->item[i].is_arrow && !ladder->item[i].arrives)
-			ladder->item[i].arrival_y = ladder->item[i].y + SLOPE;
+			ladder->item[i].arrival_y = would_arrive(ladder, i);
 	ladder->height = y + BOTTOM;
 }
 

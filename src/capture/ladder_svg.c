@@ -76,8 +76,8 @@ static void put_definitions(FILE *out)
 {
 	fputs("<defs>\n", out);
 	for (unsigned i = 0; i < ARROW_STYLES; i++)
-		fprintf(out, "<marker id=\"head-%s\" viewBox=\"0 0 10 10\" refX=\"9.5\" refY=\"5\" markerWidth=\"8\" "
-			"markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0 L10 5 L0 10 z\" fill=\"%s\"/></marker>\n",
+		fprintf(out, "<marker id=\"head-%s\" viewBox=\"0 0 10 10\" refX=\"9.5\" refY=\"5\" markerWidth=\"12\" "
+			"markerHeight=\"10\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0 L10 5 L0 10 z\" fill=\"%s\"/></marker>\n",
 			styles[i].name, styles[i].colour);
 	fputs("</defs>\n", out);
 }
@@ -108,10 +108,11 @@ static void put_gaps(const struct vb_ladder *ladder, FILE *out)
 		double y = ladder->gap[i].y;
 
 		for (unsigned lane = 0; lane < ladder->lanes; lane++)
-			fprintf(out, "<line x1=\"%.0f\" y1=\"%.1f\" x2=\"%.0f\" y2=\"%.1f\" stroke=\"#fff\" stroke-width=\"4\" "
-				"stroke-dasharray=\"3 3\"/>\n", lane_x(ladder, lane), y - 10, lane_x(ladder, lane), y + 10);
+			fprintf(out, "<line x1=\"%.0f\" y1=\"%.1f\" x2=\"%.0f\" y2=\"%.1f\" stroke=\"#fff\" "
+				"stroke-width=\"4\" stroke-dasharray=\"3 3\"/>\n", lane_x(ladder, lane), y - 10,
+				lane_x(ladder, lane), y + 10);
 		fprintf(out, "<text class=\"gap\" x=\"%.0f\" y=\"%.1f\" text-anchor=\"middle\" font-size=\"11\" "
-			"font-style=\"italic\" fill=\"#777\">\xe2\x8b\xaf ",
+			"font-style=\"italic\" fill=\"#777\" stroke=\"#fff\" stroke-width=\"5\" paint-order=\"stroke\">\xe2\x8b\xaf ",
 			(lane_x(ladder, 0) + lane_x(ladder, ladder->lanes > 1 ? ladder->lanes - 1 : 1)) / 2, y + 4);
 		put_duration(out, ladder->gap[i].length);
 		fputs(" \xe2\x8b\xaf</text>\n", out);
@@ -156,7 +157,7 @@ static void put_arrow(const struct vb_ladder *ladder, const struct vb_ladder_ite
 	text_x = x1 + (x2 - x1) * LABEL_GAP / length;
 	text_y = y1 + (y2 - y1) * LABEL_GAP / length;
 	fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" transform=\"rotate(%.2f %.1f %.1f)\" text-anchor=\"%s\" dy=\"-4\" "
-		"font-size=\"12\" fill=\"%s\">", text_x, text_y, right ? angle : angle - 180, text_x, text_y,
+		"font-size=\"12\" stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\" fill=\"%s\">", text_x, text_y, right ? angle : angle - 180, text_x, text_y,
 		right ? "start" : "end", styles[style].colour);
 	put_escaped(out, item->label);
 	fputs("</text></g>\n", out);
@@ -174,7 +175,7 @@ static size_t letters(const char *text)
 
 static void put_box(const struct vb_ladder *ladder, const struct vb_ladder_item *item, FILE *out)
 {
-	double x = lane_x(ladder, item->from), width = 14 + 6.6 * (double)letters(item->label), left;
+	double x = lane_x(ladder, item->from), width = 16 + 6.9 * (double)letters(item->label), left;
 	bool to_the_left = item->from == 0;
 
 	left = to_the_left ? x - 8 - width : x + 8;
@@ -254,11 +255,11 @@ void vb_ladder_svg(const struct vb_ladder *ladder, FILE *out)
 		fputs("</text>\n", out);
 	}
 	put_lanes(ladder, out);
-	put_gaps(ladder, out);
 	put_times(ladder, out);
 	for (size_t i = 0; i < ladder->items; i++)
 		if (ladder->item[i].is_arrow)
 			put_arrow(ladder, &ladder->item[i], out);
+	put_gaps(ladder, out);
 	/* Boxes over arrows: between two lanes they may meet. */
 	for (size_t i = 0; i < ladder->items; i++)
 		if (!ladder->item[i].is_arrow)

@@ -157,6 +157,13 @@ vb_time vb_connect_next_deadline(const struct vb_connect *connect)
 	return first ? first->when : VB_TIME_NEVER;
 }
 
+struct vb_connect_owner *vb_connect_owner_of(struct vb_connect *connect, uint32_t id)
+{
+	const struct vb_connection *connection = vb_connection_find(connect, id);
+
+	return connection ? connection->owner : NULL;
+}
+
 unsigned vb_connect_count(const struct vb_connect *connect)
 {
 	return connect->count;

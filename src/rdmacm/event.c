@@ -18,6 +18,7 @@
 #include "rdmacm/link.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/qp_attr.h"
+#include "rdmacm/trace.h"
 
 static const char *const event_name[] = {
 	[RDMA_CM_EVENT_ADDR_RESOLVED] = "RDMA_CM_EVENT_ADDR_RESOLVED",
@@ -200,6 +201,7 @@ VB_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
 		rdma_ack_cm_event(&taken->event);
 	}
 	*event = &taken->event;
+	vb_rdmacm_trace_event(taken->event.event);
 	return 0;
 }
 

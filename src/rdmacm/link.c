@@ -36,6 +36,7 @@
 #include "rdmacm/adopt.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/registry.h"
+#include "rdmacm/trace.h"
 
 enum { NOBODY_LISTENS = 8, NO_SUCH_SERVICE = 1 };      /* REJ reason, SIDR_REP status: IBA 12.6.7.2, 12.11.1.2 */
 enum { MOST_REFUSALS = 4, FIRST_REFUSAL_MS = 5 };      /* 5 + 10 + 20 + 40 ms */
@@ -214,6 +215,8 @@ static int handle_message(const void *bytes, size_t length)
 		handle_event(event);
 		return 0;
 	}
+	if (type == VB_CM_TRACE)
+		return vb_rdmacm_trace_packet(bytes, length) ? 0 : -EPROTO;
 	return type < VB_CM_COMMAND ? 0 : -EPROTO; /* talk that is not about connections */
 }
 
@@ -255,6 +258,7 @@ static int connect_and_adopt(void)
 	if (fd < 0)
 		return fd;
 	/* From here to the end of adoption nobody may register, destroy or call: the lock stays held. Bounded by adopt's timeout. */
+	vb_rdmacm_trace_ask(fd);
 	error = vb_rdmacm_adopt_all(fd, &line.registry, handle_message);
 	if (error != 0) {
 		close(fd);

@@ -26,6 +26,7 @@ enum vb_cm_message_type {
 	VB_CM_COMMAND = 0x100,
 	VB_CM_REPLY = 0x101,
 	VB_CM_EVENT = 0x102,
+	VB_CM_TRACE = 0x103,             /* daemon -> library, after TELL_PACKETS */
 };
 
 enum vb_cm_verb {
@@ -42,6 +43,7 @@ enum vb_cm_verb {
 	VB_CM_ADOPT,         /* after the daemon was restarted: recreate an id in `state` (bound, listening, connected) */
 	VB_CM_FETCHED,       /* id (from CONNECT_REQUEST): the application has fetched the event, its place in the listener's backlog is
 				free. Not sent: ACCEPT, REJECT or DESTROY frees it. With serial 0 no reply comes. */
+	VB_CM_TELL_PACKETS,  /* from now on tell every MAD of this process's ids that is sent or received. No reply */
 };
 
 /* vb_cm_command.state of ADOPT. BOUND and LISTENING: as BIND (and LISTEN) with `source`; CONNECTED: `source`, `destination`, `conn`
@@ -137,7 +139,18 @@ struct vb_cm_event {
 	struct vb_cm_conn conn;          /* the peer's, already turned round to our point of view */
 };
 
+/* A packet of connection management, for a capture: BTH, DETH, MAD and ICRC. */
+struct vb_cm_trace {
+	uint32_t type;                   /* VB_CM_TRACE */
+	uint32_t sent;                   /* 1: sent, 0: received */
+	int64_t time;                    /* on the monotonic clock */
+	struct vb_path path;
+	uint32_t length;
+	uint8_t datagram[320];
+};
+
 /* The same for 32- and 64-bit programs. */
+_Static_assert(sizeof(struct vb_cm_trace) == 384, "trace");
 _Static_assert(sizeof(struct vb_cm_address) == 24, "address");
 _Static_assert(sizeof(struct vb_cm_conn) == 296, "conn");
 _Static_assert(sizeof(struct vb_cm_command) == 408, "command");

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The file is opened once and stays open until the process ends.
+ */
+#include "rdmacm/trace.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "capture/frame.h"
+#include "capture/writer.h"
+#include "io/unix_socket.h"
+#include "wire/cm_command.h"
+#include "wire/cm_mad.h"
+
+static struct vb_capture *capture;         /* NULL: none */
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+
+static void open_capture(void)
+{
+	const char *path = secure_getenv("VERBENA_CAPTURE");
+	struct vb_capture_record record = {.kind = VB_CAPTURE_PROCESS};
+	int error;
+
+	if (path == NULL || *path == '\0')
+		return;
+	error = vb_capture_open(&capture, path);
+	if (error != 0) {
+		vb_log(VB_LOG_ERROR, "connections are not captured to %s: %s", path, strerror(-error));
+		return;
+	}
+	snprintf(record.text, sizeof(record.text), "%s", program_invocation_short_name);
+	vb_capture_note(capture, &record);
+}
+
+void vb_rdmacm_trace_ask(int fd)
+{
+	struct vb_cm_command command = {.type = VB_CM_COMMAND, .verb = VB_CM_TELL_PACKETS};
+
+	pthread_once(&opened, open_capture);
+	if (capture != NULL)
+		(void)vb_unix_send(fd, &command, sizeof(command), NULL, 0, true);
+}
+
+bool vb_rdmacm_trace_packet(const void *bytes, size_t length)
+{
+	const struct vb_cm_trace *trace = bytes;
+	struct vb_capture_record record = {.qpn = VB_CM_QPN, .peer_qpn = VB_CM_QPN};
+
+	if (length != sizeof(*trace) || trace->length > sizeof(trace->datagram))
+		return false;
+	if (capture == NULL)
+		return true;
+	record.flags = trace->sent ? VB_CAPTURE_SENT : VB_CAPTURE_RECEIVED;
+	record.time = record.received = trace->time;
+	vb_capture_packet(capture, &record, &trace->path,
+			  trace->sent ? 0 : vb_frame_guess_id(&trace->path, trace->datagram, trace->length),
+			  trace->datagram, trace->length, "connection management");
+	vb_capture_flush(capture);
+	return true;
+}
+
+void vb_rdmacm_trace_event(uint32_t event)
+{
+	struct vb_capture_record record = {.kind = VB_CAPTURE_CM_EVENT, .status = event};
+
+	pthread_once(&opened, open_capture);
+	if (capture != NULL)
+		vb_capture_note(capture, &record);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Connection management in a capture (VERBENA_CAPTURE): the daemon sends its MADs, so it is asked to tell of those that
+ * concern this process, and here they are written down, as are the events that the program takes.
+ */
+#ifndef VB_RDMACM_TRACE_H
+#define VB_RDMACM_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A new connection to the daemon: ask it, if there is a capture. */
+void vb_rdmacm_trace_ask(int fd);
+/* A message of type VB_CM_TRACE. False: it makes no sense. */
+bool vb_rdmacm_trace_packet(const void *bytes, size_t length);
+/* The program has taken an event: enum rdma_cm_event_type. */
+void vb_rdmacm_trace_event(uint32_t event);
+
+#endif
