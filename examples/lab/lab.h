@@ -29,10 +29,11 @@
 enum {
 	LAB_PORT = 7474,
 	LAB_HASH = 32,           /* bytes of a SHA-256 */
-	LAB_TEXT = 72,
+	LAB_TEXT = 200,
 	LAB_RECEIVES = 4,        /* messages that may arrive before one is read */
 	LAB_WRITES = 8,          /* RDMA WRITEs that may be under way */
 	LAB_PATIENCE = 60,       /* seconds without any sign of life before we give up */
+	LAB_ACK_TIMEOUT = 17,    /* 4.096 us * 2^17 = 0.54 s before a packet is repeated; 7 times, so a dead peer shows in 4 s */
 };
 
 enum lab_kind {
