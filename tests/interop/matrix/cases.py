@@ -29,10 +29,10 @@ class Failed(Exception):
 
 class Case:
     def __init__(self, name, server, client, listens, family=4, wanted=None, mtu=1500, disturbance=None, directions=("verbena", "kernel"),
-                 tries=2, endless=False):
+                 tries=2, endless=False, patience=LIMIT):
         self.name, self.server, self.client, self.listens, self.family = name, server, client, listens, family
         self.wanted, self.mtu, self.disturbance, self.directions = wanted, mtu, disturbance, directions
-        self.tries, self.endless = tries, endless
+        self.tries, self.endless, self.patience = tries, endless, patience
 
     def line(self, template, side, server, client):
         return template.format(device=side.device, gid=side.gid(self.family), operation=side.operation,
@@ -48,7 +48,7 @@ class Case:
         if self.endless and asked.code == 0:
             server.kill(serving)
             return figure(asked.out)
-        served = serving.wait(LIMIT if asked.code == 0 else 5)
+        served = serving.wait(self.patience if asked.code == 0 else 5)
         self.judge(server, client, served, asked)
         return figure(asked.out)
 
@@ -174,7 +174,7 @@ def connections():
     yield Case("riostream", "riostream -b {server} -S 1024 -C 20 -I 1", "riostream -s {server} -S 1024 -C 20 -I 1", CM)
     # As a sender, mckey may end before its messages have left.
     yield Case("mckey", "mckey -m 233.252.0.1 -b {server} -C 3 -S 200", "mckey -m 233.252.0.1 -b {client} -C 3 -S 200 -s", None,
-               tries=3)
+               tries=5, patience=10)
     yield NoListener()
     yield KilledPeer("the server is killed", "server")
     yield KilledPeer("the client is killed", "client")
