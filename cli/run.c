@@ -132,6 +132,17 @@ int vb_cli_run_command(char **command, int count)
 	return VB_CLI_CANNOT_START;
 }
 
+/* --explain to stderr, --explain=FILE; the library reads the environment (docs/explain.md). */
+static bool ask_for_explanations(const char *option)
+{
+	static const char name[] = "--explain";
+	const char *file = option + strlen(name);
+
+	if (strncmp(option, name, strlen(name)) != 0 || (*file != '\0' && *file != '='))
+		return false;
+	return setenv("VERBENA_EXPLAIN", *file == '=' ? file + 1 : "1", 1) == 0;
+}
+
 static int run(int argc, char **argv)
 {
 	const struct vb_cli_pictures none = {.options = {.most = 0}};
@@ -139,6 +150,8 @@ static int run(int argc, char **argv)
 	int first = 1, error;
 
 	for (; first < argc && argv[first][0] == '-' && strcmp(argv[first], "--") != 0; first++) {
+		if (ask_for_explanations(argv[first]))
+			continue;
 		const char **value = !strcmp(argv[first], "--capture") ? &capture :
 				     !strcmp(argv[first], "--faults") ? &faults : NULL;
 
@@ -165,12 +178,14 @@ const struct vb_cli_command vb_cli_run = {
 	.usage = "Usage: verbena run [OPTIONS] [--] COMMAND [ARGUMENTS]\n\n"
 		 "Runs the command with LD_LIBRARY_PATH set to Verbena's libraries, and nothing else changed.\n"
 		 "The exit code is the command's own; 127 when there is no such command, 126 when it cannot be started.\n\n"
+		 "  --explain[=FILE] say why something failed, on stderr or in FILE: docs/explain.md\n"
 		 "  --capture FILE   keep every packet, for Wireshark: see `verbena help capture`\n"
 		 "  --faults SPEC    lose, double, damage, delay or reorder packets that it sends: docs/faults.md\n\n"
 		 "Examples:\n"
 		 "  verbena run ibv_devinfo -v\n"
 		 "  verbena run ib_write_bw                # a server\n"
 		 "  verbena run ib_write_bw 192.0.2.1      # and its client\n"
+		 "  verbena run --explain rping -c -a 192.0.2.1\n"
 		 "  verbena run --faults loss=1%,seed=7 ibv_rc_pingpong -g 0 192.0.2.1\n"
 		 "  verbena run -- ./my-program --verbose\n",
 	.main = run,

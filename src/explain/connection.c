@@ -65,8 +65,6 @@ static void say_rejected(const struct vb_explain_connection *c, struct vb_report
 	vb_report_say(report, VB_REPORT_CAUSE, "%s (reason %d).", reasons[i].cause, c->status);
 	if (reasons[i].fix)
 		vb_report_say(report, VB_REPORT_FIX, "%s", reasons[i].fix);
-	if (c->private_data_length > 0)
-		vb_report_say(report, VB_REPORT_FIX, " %u bytes of private data came with it.", c->private_data_length);
 }
 
 static void say_unreachable(const struct vb_explain_connection *c, struct vb_report *report)

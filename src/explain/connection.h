@@ -18,7 +18,6 @@ struct vb_explain_connection {
 	bool has_addresses;
 	uint8_t source[16], destination[16];
 	uint16_t source_port, destination_port;
-	uint32_t private_data_length;    /* that came with the rejection */
 	enum vb_inquiry_reach reach;     /* of the peer's port 4791 */
 };
 

@@ -81,6 +81,13 @@ static void put(struct sink *sink, char c)
 		sink->out[sink->used++] = c;
 }
 
+/* Parts are put together from sentences that end in a space. */
+static void end_part(struct sink *sink)
+{
+	while (sink->used > 0 && sink->out[sink->used - 1] == ' ')
+		sink->used--;
+}
+
 static void put_text(struct sink *sink, const char *text)
 {
 	for (; *text; text++)
@@ -136,6 +143,9 @@ static void render_json(const struct vb_report *report, int pid, struct sink *si
 		put_quoted(sink, part_names[i]);
 		put(sink, ':');
 		put_quoted(sink, report->part[i]);
+		sink->used--;
+		end_part(sink);
+		put(sink, '"');
 	}
 	put(sink, '}');
 }
@@ -153,6 +163,7 @@ static void render_paragraph(const struct vb_report *report, int pid, struct sin
 		snprintf(head, sizeof(head), "\n  %s:%*s", part_names[i], (int)(6 - strlen(part_names[i])), "");
 		put_text(sink, head);
 		put_text(sink, report->part[i]);
+		end_part(sink);
 	}
 	if (report->fields > 0)
 		put_text(sink, "\n  facts:");

@@ -53,13 +53,15 @@ static int open_to(const struct vb_path *path, int protocol, uint16_t port)
 {
 	bool ipv4 = is_ipv4(path->destination);
 	int fd = vb_descriptor_socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, protocol), error;
+	static const uint8_t nobody[16];
 	union address here, there;
 	socklen_t length;
 
 	if (fd < 0)
 		return -1;
 	length = make_address(&here, path->source, 0, path->interface_index);
-	if (bind(fd, &here.any, length) == 0) {
+	/* Where no source was chosen the routing table chooses. */
+	if (memcmp(path->source, nobody, sizeof(nobody)) == 0 || bind(fd, &here.any, length) == 0) {
 		length = make_address(&there, path->destination, port, path->interface_index);
 		if (connect(fd, &there.any, length) == 0)
 			return fd;

@@ -13,6 +13,7 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/device.h"
+#include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
 #include "rdmacm/link.h"
@@ -164,6 +165,8 @@ static bool finish_event(struct vb_rdmacm_event *event)
 		vb_rdmacm_connect_forget(id);
 		if (id->connect_failed)
 			return false;
+		/* Before the flush that follows from it. */
+		vb_rdmacm_explain(&event->event, vb_rdmacm_id_is_datagram(id));
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
 		vb_rdmacm_qp_error(id);
 		break;
@@ -200,6 +203,8 @@ VB_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
 			break;
 		rdma_ack_cm_event(&taken->event);
 	}
+	if (taken->event.event != RDMA_CM_EVENT_REJECTED)
+		vb_rdmacm_explain(&taken->event, vb_rdmacm_id_is_datagram(taken->owner));
 	*event = &taken->event;
 	vb_rdmacm_trace_event(taken->event.event);
 	return 0;

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From evidence to report, without a library: every fault is explained with a cause, nothing is cut off, what the
+ * peer says wins over what the NAK says, JSON is JSON, and the wire's two datagrams come out as they went in.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "base/time.h"
+#include "explain/connection.h"
+#include "explain/failure.h"
+#include "explain/refusal.h"
+#include "explain/words.h"
+#include "queue/qp.h"
+#include "wire/inquiry.h"
+
+static const uint8_t far_away[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 7};
+
+static const char *evidence(const struct vb_report *report, const char *name)
+{
+	for (unsigned i = 0; i < report->fields; i++)
+		if (strcmp(report->field[i].name, name) == 0)
+			return report->field[i].value;
+	return "";
+}
+
+static struct vb_explain_failure failed_write(enum vb_fault fault)
+{
+	struct vb_explain_failure failure = {
+		.kind = VB_FAILED_SEND,
+		.status = vb_fault_to_wc_status(fault),
+		.fault = {.fault = fault, .key = 0x1234, .address = 0x10000, .length = 4096, .psn = 0x55, .tries = 7,
+			  .waited = VB_MILLISECONDS(540)},
+		.has_opcode = true,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.wr_id = 42,
+		.qpn = 0xabcdef,
+		.peer_qpn = 0x123456,
+		.type = IBV_QPT_RC,
+		.state = IBV_QPS_RTS,
+		.has_peer = true,
+		.timeout = 14,
+		.retry_cnt = 7,
+	};
+
+	memcpy(failure.peer, far_away, sizeof(far_away));
+	return failure;
+}
+
+static void every_fault_has_a_cause(void **state)
+{
+	static const enum vb_failure_kind kinds[] = {VB_FAILED_SEND, VB_FAILED_RECEIVE, VB_FAILED_REQUEST};
+
+	(void)state;
+	for (unsigned k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+		for (unsigned i = 1; i < VB_FAULT_COUNT; i++) {
+			struct vb_explain_failure failure = failed_write((enum vb_fault)i);
+			struct vb_report report;
+			char text[VB_REPORT_ROOM];
+			size_t length;
+
+			failure.kind = kinds[k];
+			vb_explain_failure(&failure, &report);
+			assert_string_equal(evidence(&report, "fault"), vb_fault_name((enum vb_fault)i));
+			assert_true(strlen(report.part[VB_REPORT_CAUSE]) > 10);
+			for (unsigned part = 0; part < VB_REPORT_PARTS; part++)
+				assert_true(strlen(report.part[part]) < VB_REPORT_SENTENCES - 1);
+			assert_true(report.fields < VB_REPORT_FIELDS);
+			length = vb_report_render(&report, true, 1, text, sizeof(text));
+			assert_true(length > 2 && text[0] == '{' && text[length - 2] == '}' && text[length - 1] == '\n');
+			length = vb_report_render(&report, false, 1, text, sizeof(text));
+			assert_true(length < sizeof(text) && text[length - 1] == '\n');
+		}
+	}
+}
+
+static void the_peers_word_wins(void **state)
+{
+	struct vb_explain_failure failure = failed_write(VB_FAULT_REMOTE_ACCESS);
+	struct vb_report report;
+
+	(void)state;
+	assert_true(vb_explain_failure_wants_peer(&failure));
+	failure.reach = VB_REACH_SILENT;
+	vb_explain_failure(&failure, &report);
+	assert_string_equal(evidence(&report, "reach"), "silent");
+	assert_string_equal(evidence(&report, "far_fault"), "");
+	failure.reach = VB_REACH_ANSWERED;
+	failure.far = (struct vb_inquiry_answer){
+		.verdict = VB_INQUIRY_YOUR_PEER, .state = IBV_QPS_ERR, .fault = VB_FAULT_RIGHTS, .key = 0x1234,
+		.rights_asked = IBV_ACCESS_REMOTE_WRITE, .rights_granted = IBV_ACCESS_LOCAL_WRITE,
+	};
+	vb_explain_failure(&failure, &report);
+	assert_string_equal(evidence(&report, "far_fault"), "RIGHTS");
+	assert_string_equal(evidence(&report, "far_rights_asked"), "REMOTE_WRITE");
+	assert_non_null(strstr(report.part[VB_REPORT_CAUSE], "without REMOTE_WRITE"));
+	/* A peer may say anything. */
+	failure.far.fault = 0xffffffff;
+	failure.far.state = 0x7fffffff;
+	failure.far.verdict = 99;
+	vb_explain_failure(&failure, &report);
+	assert_string_equal(evidence(&report, "far_fault"), "");
+}
+
+static void silence_has_many_reasons(void **state)
+{
+	static const struct {
+		enum vb_inquiry_reach reach;
+		enum vb_inquiry_verdict verdict;
+		enum ibv_qp_state far_state;
+		const char *side, *words;
+	} cases[] = {
+		{VB_REACH_REFUSED, 0, 0, "network", "nothing listens on its UDP port 4791"},
+		{VB_REACH_NO_ROUTE, 0, 0, "local", "no route"},
+		{VB_REACH_UNREACHABLE, 0, 0, "network", "unreachable"},
+		{VB_REACH_PINGED, 0, 0, "network", "answers ping"},
+		{VB_REACH_SILENT, 0, 0, "network", "Not a word"},
+		{VB_REACH_ANSWERED, VB_INQUIRY_NO_PROCESS, 0, "peer", "no process"},
+		{VB_REACH_ANSWERED, VB_INQUIRY_NO_QP, 0, "peer", "no queue pair"},
+		{VB_REACH_ANSWERED, VB_INQUIRY_NOT_CONNECTED, IBV_QPS_INIT, "peer", "still in INIT"},
+		{VB_REACH_ANSWERED, VB_INQUIRY_OTHER_PEER, IBV_QPS_RTS, "peer", "somebody else"},
+		{VB_REACH_ANSWERED, VB_INQUIRY_YOUR_PEER, IBV_QPS_ERR, "peer", "in ERR"},
+		{VB_REACH_ANSWERED, VB_INQUIRY_YOUR_PEER, IBV_QPS_RTS, "peer", "waits for PSN 0x000000"},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct vb_explain_failure failure = failed_write(VB_FAULT_RETRY_EXCEEDED);
+		struct vb_report report;
+
+		failure.reach = cases[i].reach;
+		failure.far.verdict = cases[i].verdict;
+		failure.far.state = cases[i].far_state;
+		vb_explain_failure(&failure, &report);
+		assert_string_equal(evidence(&report, "side"), cases[i].side);
+		assert_string_equal(evidence(&report, "tries"), "7");
+		assert_string_equal(evidence(&report, "waited_us"), "540000");
+		assert_string_equal(evidence(&report, "peer"), "192.0.2.7");
+		assert_non_null(strstr(report.part[VB_REPORT_CAUSE], cases[i].words));
+		assert_true(strlen(report.part[VB_REPORT_FIX]) > 0);
+	}
+}
+
+static void rejections(void **state)
+{
+	struct vb_explain_connection connection = {.event = "RDMA_CM_EVENT_REJECTED", .rejected = true, .has_addresses = true,
+						   .destination_port = 7174};
+	struct vb_report report;
+
+	(void)state;
+	memcpy(connection.destination, far_away, sizeof(far_away));
+	for (int reason = 0; reason < 40; reason++) {
+		connection.status = reason;
+		vb_explain_connection(&connection, &report);
+		assert_int_equal(atoi(evidence(&report, "reason")), reason);
+		assert_true(strlen(report.part[VB_REPORT_CAUSE]) > 0);
+	}
+	assert_non_null(vb_explain_reject_reason(8));
+	assert_non_null(vb_explain_reject_reason(28));
+	assert_null(vb_explain_reject_reason(99));
+	connection = (struct vb_explain_connection){.event = "RDMA_CM_EVENT_UNREACHABLE", .status = -ETIMEDOUT, .reach = VB_REACH_REFUSED};
+	vb_explain_connection(&connection, &report);
+	assert_string_equal(evidence(&report, "error"), "ETIMEDOUT");
+	assert_string_equal(evidence(&report, "reach"), "port_refused");
+}
+
+static void json_escapes(void **state)
+{
+	struct vb_report report;
+	char text[VB_REPORT_ROOM];
+	size_t length;
+
+	(void)state;
+	vb_report_begin(&report, "test");
+	vb_report_word(&report, "name", "a\"b\\c\nd");
+	vb_report_number(&report, "n", UINT64_MAX);
+	length = vb_report_render(&report, true, 3, text, sizeof(text));
+	text[length] = '\0';
+	assert_string_equal(text, "{\"explain\":\"test\",\"pid\":3,\"name\":\"a\\\"b\\\\c\\u000ad\",\"n\":18446744073709551615}\n");
+	/* Too little room: cut, never overrun. */
+	memset(text, 'x', sizeof(text));
+	assert_true(vb_report_render(&report, false, 3, text, 20) <= 20);
+	assert_int_equal(text[20], 'x');
+}
+
+static void addresses(void **state)
+{
+	static const struct {
+		uint8_t gid[16];
+		const char *text;
+	} cases[] = {
+		{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1}, "10.0.0.1"},
+		{{0xfe, 0x80, [15] = 1}, "fe80::1"},
+		{{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7}, "2001:db8:0:1::7"},
+		{{[15] = 1}, "::1"},
+		{{0x20, 0x01}, "2001::"},
+	};
+	char text[VB_WORDS_ADDRESS];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_string_equal(vb_words_address(text, cases[i].gid), cases[i].text);
+}
+
+static void inquiries_come_out_as_they_went_in(void **state)
+{
+	const struct vb_inquiry inquiry = {.qpn = 0x123456, .asker_qpn = 0x654321, .nonce = 0x1122334455667788};
+	const struct vb_inquiry_answer answer = {
+		.nonce = 9, .verdict = VB_INQUIRY_YOUR_PEER, .qpn = 0x123456, .state = 3, .type = 2, .receives = 4, .expected_psn = 5,
+		.fault = 6, .key = 7, .rights_asked = 8, .rights_granted = 1, .pd = 10, .region_pd = 11, .address = 12, .length = 13,
+		.region_start = 14, .region_length = 15, .psn = 16,
+	};
+	uint8_t bytes[VB_INQUIRY_LENGTH];
+	struct vb_inquiry_answer told;
+	struct vb_inquiry asked;
+
+	(void)state;
+	vb_inquiry_encode(&inquiry, bytes);
+	assert_true(vb_inquiry_is_likely(bytes, sizeof(bytes)));
+	assert_int_equal(bytes[1] & 0x0f, 0x0f);                       /* a transport version nobody has */
+	assert_memory_equal(bytes + 5, "\x12\x34\x56", 3);            /* where the steering program looks */
+	assert_true(vb_inquiry_decode(&asked, bytes, sizeof(bytes)));
+	assert_memory_equal(&asked, &inquiry, sizeof(asked));
+	assert_false(vb_inquiry_decode(&asked, bytes, sizeof(bytes) - 1));
+	assert_false(vb_inquiry_answer_decode(&told, bytes, sizeof(bytes)));
+	vb_inquiry_answer_encode(&answer, bytes);
+	assert_true(vb_inquiry_answer_decode(&told, bytes, sizeof(bytes)));
+	assert_int_equal(told.region_length, 15);
+	assert_int_equal(told.psn, 16);
+	assert_int_equal(told.rights_granted, 1);
+	assert_int_equal(told.region_pd, 11);
+	assert_false(vb_inquiry_decode(&asked, bytes, sizeof(bytes)));
+	bytes[19] = 77;                                                /* a verdict nobody knows */
+	assert_false(vb_inquiry_answer_decode(&told, bytes, sizeof(bytes)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_fault_has_a_cause),
+		cmocka_unit_test(the_peers_word_wins),
+		cmocka_unit_test(silence_has_many_reasons),
+		cmocka_unit_test(rejections),
+		cmocka_unit_test(json_escapes),
+		cmocka_unit_test(addresses),
+		cmocka_unit_test(inquiries_come_out_as_they_went_in),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
