@@ -29,6 +29,7 @@
 /* Longer than a peer takes to answer, shorter than two wake-ups cost. */
 #define LINGER VB_MICROSECONDS(20)
 #define OTHER_AT_WORK VB_MICROSECONDS(20)
+#define LONGEST_WORK VB_MILLISECONDS(5)
 
 enum {
 	SHORTEST_HOLDOFF = 128,            /* wake-ups without naps */
@@ -201,10 +202,11 @@ static bool make_pass(struct vb_endpoint *endpoint, bool *done)
  * microseconds away, and falling asleep in between costs its sender the waking. */
 static void work(struct vb_endpoint *endpoint)
 {
-	vb_time idle_since = 0, now;
+	vb_time began = vb_clock_now(), idle_since = began, now = began;
 	bool done = false;
 
-	for (;;) {
+	/* Verbenad's news wait meanwhile, so not for ever. */
+	while (now - began < LONGEST_WORK) {
 		if (!make_pass(endpoint, &done)) {
 			/* Whoever is at it does what we would. */
 			struct vb_wait_item items[] = {{.fd = endpoint->event_fd}, {.fd = endpoint->daemon.fd}};
@@ -213,7 +215,7 @@ static void work(struct vb_endpoint *endpoint)
 			return;
 		}
 		now = vb_clock_now();
-		if (done || idle_since == 0)
+		if (done)
 			idle_since = now;
 		/* A spinner that came meanwhile carries on. */
 		if (now - idle_since > LINGER || (endpoint->nap > 0 && somebody_spins(endpoint)) ||
