@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
 	VB_CLI_DONE = 0,
@@ -38,10 +39,15 @@ extern const struct vb_cli_command vb_cli_run, vb_cli_devices, vb_cli_status, vb
 
 extern const struct vb_cli_command vb_cli_capture, vb_cli_ladder;
 
+extern const struct vb_cli_command vb_cli_res, vb_cli_stat, vb_cli_top, vb_cli_doctor, vb_cli_demo;
+
 /* Replace this process by the command, with our libraries first on the loader's path; returns only when that fails. */
 int vb_cli_run_command(char **command, int count);
 
 /* Complains (argument may be NULL) and points to --help. Returns VB_CLI_USAGE. */
 int vb_cli_usage_error(const struct vb_cli_command *command, const char *problem, const char *argument);
+
+/* A process id as an argument. */
+bool vb_cli_parse_pid(const char *text, uint32_t *pid);
 
 #endif

@@ -3,13 +3,13 @@
  * `verbena devices`: one line per device, one per GID. The index in front of a GID is what programs take with -g
  * or -x, which is what people look for here.
  */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/names.h"
 #include "cli/terminal.h"
 #include "progress/devices.h"
 
@@ -34,23 +34,6 @@ static unsigned mtu_bytes(enum ibv_mtu mtu)
 	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
 }
 
-static bool is_hole(const uint8_t gid[16])
-{
-	static const uint8_t zero[16];
-
-	return !memcmp(gid, zero, 16);
-}
-
-/* A GID of RoCEv2 is an IP address; IPv4 in its mapped form (IBTA annex 17). */
-static const char *address_of(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (!memcmp(gid, mapped, sizeof(mapped)))
-		return inet_ntop(AF_INET, gid + 12, text, INET6_ADDRSTRLEN);
-	return inet_ntop(AF_INET6, gid, text, INET6_ADDRSTRLEN);
-}
-
 static const char *gid_text(const uint8_t gid[16], char text[40])
 {
 	char *at = text;
@@ -66,10 +49,10 @@ static void print_gids(const struct vb_device_info *device, const struct vb_cli_
 	bool any = false;
 
 	for (uint32_t i = 0; i < device->gid_count && i < VB_MAX_GIDS; i++) {
-		if (is_hole(device->gid[i].gid))
+		if (vb_cli_gid_is_zero(device->gid[i].gid))
 			continue;
 		any = true;
-		printf("  gid %-3u RoCE v2   %-28s %s%s%s\n", i, address_of(device->gid[i].gid, address), colour->faint,
+		printf("  gid %-3u RoCE v2   %-28s %s%s%s\n", i, vb_cli_gid_address(device->gid[i].gid, address), colour->faint,
 		       gid_text(device->gid[i].gid, gid), colour->plain);
 	}
 	if (!any)
@@ -114,10 +97,10 @@ static void print_json(const struct vb_device_info *list, unsigned count)
 		       device->interface_index, state_name(device->state), mtu_bytes(device->active_mtu),
 		       device->interface_mtu, device->speed_mbps, (unsigned long long)device->guid);
 		for (uint32_t j = 0; j < device->gid_count && j < VB_MAX_GIDS; j++) {
-			if (is_hole(device->gid[j].gid))
+			if (vb_cli_gid_is_zero(device->gid[j].gid))
 				continue;
 			printf("%s{\"index\": %u, \"type\": \"RoCE v2\", \"gid\": \"%s\", \"address\": \"%s\"}", separator,
-			       j, gid_text(device->gid[j].gid, gid), address_of(device->gid[j].gid, address));
+			       j, gid_text(device->gid[j].gid, gid), vb_cli_gid_address(device->gid[j].gid, address));
 			separator = ", ";
 		}
 		printf("]}");

@@ -3,13 +3,26 @@
  * `verbena`: the command line. This file only finds the subcommand; each lives in a file of its own name.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 
+/* In the order of the overview: what is used first stands first. */
 static const struct vb_cli_command *const table[] = {
-	&vb_cli_capture, &vb_cli_ladder,
-	&vb_cli_run, &vb_cli_devices, &vb_cli_status, &vb_cli_lab, &vb_cli_help, &vb_cli_version,
+	&vb_cli_run,
+	&vb_cli_demo,
+	&vb_cli_devices,
+	&vb_cli_status,
+	&vb_cli_res,
+	&vb_cli_stat,
+	&vb_cli_top,
+	&vb_cli_doctor,
+	&vb_cli_capture,
+	&vb_cli_ladder,
+	&vb_cli_lab,
+	&vb_cli_help,
+	&vb_cli_version,
 };
 
 const struct vb_cli_command *vb_cli_command_at(size_t index)
@@ -30,6 +43,17 @@ int vb_cli_usage_error(const struct vb_cli_command *command, const char *problem
 	fprintf(stderr, "verbena %s: %s%s%s\nTry `verbena %s --help`.\n", command->name, problem, argument ? ": " : "",
 		argument ? argument : "", command->name);
 	return VB_CLI_USAGE;
+}
+
+bool vb_cli_parse_pid(const char *text, uint32_t *pid)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (*text < '1' || *text > '9' || *end || value > INT32_MAX)
+		return false;
+	*pid = (uint32_t)value;
+	return true;
 }
 
 static bool is_help_flag(const char *argument)

@@ -3,122 +3,75 @@
  * `verbena status`: is there a daemon in this network namespace, whose is it, and whom does it serve. Asking never
  * starts one: that none runs is an answer, not an error.
  */
-#include <errno.h>
-#include <pwd.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/counters.h"
 #include "cli/json.h"
+#include "cli/names.h"
+#include "cli/processes.h"
 #include "cli/terminal.h"
-#include "progress/daemon_client.h"
 
-struct processes {
-	struct vb_daemon_process *row;
-	unsigned count;
-	bool out_of_memory;
-};
-
-static bool take_process(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count)
+static uint64_t retries(const struct vb_counters *counters)
 {
-	struct processes *processes = context;
-	struct vb_daemon_process *larger;
-
-	(void)fds;
-	(void)count;
-	if (message->header.type != VB_DAEMON_PROCESS)
-		return true;
-	larger = realloc(processes->row, (processes->count + 1) * sizeof(*larger));
-	if (!larger) {
-		processes->out_of_memory = true;
-		return false;
-	}
-	processes->row = larger;
-	larger[processes->count++] = message->process;
-	return true;
+	return counters->completer_retry_err + counters->local_ack_timeout_err;
 }
 
-/* Everybody but us, who are connected only to ask. */
-static int list_processes(struct vb_daemon_client *client, struct processes *processes)
+/* The devices a process has opened, or as many as fit. */
+static const char *device_names(const struct vb_cli_process *row, char *text, size_t room)
 {
-	struct vb_daemon_message request;
-	unsigned kept = 0;
-	int error;
+	size_t at = 0;
 
-	vb_daemon_message_begin(&request, VB_DAEMON_LIST_PROCESSES, 0);
-	error = vb_daemon_client_request(client, &request, NULL, 0, take_process, processes);
-	if (error == 0 && processes->out_of_memory)
-		error = -ENOMEM;
-	for (unsigned i = 0; i < processes->count; i++)
-		if (processes->row[i].pid != (uint32_t)getpid())
-			processes->row[kept++] = processes->row[i];
-	processes->count = kept;
-	return error;
-}
-
-static const char *user_name(uint32_t uid, char text[32])
-{
-	const struct passwd *entry = getpwuid(uid);
-
-	if (entry)
-		snprintf(text, 32, "%s", entry->pw_name);
-	else
-		snprintf(text, 32, "uid %u", uid);
+	snprintf(text, room, "-");
+	for (unsigned i = 0; i < row->devices && at < room; i++)
+		at += (size_t)snprintf(text + at, room - at, "%s%s", i ? "," : "", row->device[i].device);
 	return text;
 }
 
-static void print_table(const struct vb_daemon_client *daemon, const struct processes *processes)
+static void print_table(const struct vb_daemon_client *daemon, const struct vb_cli_processes *processes)
 {
 	struct vb_cli_colours colour = vb_cli_colours_get();
-	char user[32];
+	char user[VB_CLI_USER_ROOM], devices[256];
 
 	printf("%sverbenad%s %s, pid %u, of %s%s\n", colour.strong, colour.plain, daemon->version, daemon->pid,
-	       user_name(daemon->uid, user), daemon->is_system ? ", for all users" : "");
+	       vb_cli_user_name(daemon->uid, user), daemon->is_system ? ", for all users" : "");
 	if (processes->count == 0) {
-		puts("No process uses it.");
+		puts(daemon->is_system ? "No process of yours uses it." : "No process uses it.");
 		return;
 	}
-	printf("\n%8s  %-15s  %-12s  %4s  %8s  %12s  %12s  %10s\n", "PID", "PROGRAM", "USER", "SLOT", "QPS", "PACKETS OUT",
-	       "PACKETS IN", "RETRIES");
+	printf("\n%s%8s  %-15s  %-12s  %4s  %6s  %12s  %12s  %8s  %s%s\n", colour.faint, "PID", "PROGRAM", "USER", "SLOT", "QPS",
+	       "PACKETS OUT", "PACKETS IN", "RETRIES", "DEVICES", colour.plain);
 	for (unsigned i = 0; i < processes->count; i++) {
-		const struct vb_daemon_process *row = &processes->row[i];
+		const struct vb_cli_process *row = &processes->row[i];
+		const struct vb_counters *counters = &row->process.counters;
 
-		printf("%8u  %-15.16s  %-12s  %4u  %8u  %12llu  %12llu  %10llu\n", row->pid, row->program,
-		       user_name(row->uid, user), row->slot, row->queue_pairs,
-		       (unsigned long long)row->counters.sent_pkts, (unsigned long long)row->counters.rcvd_pkts,
-		       (unsigned long long)row->counters.completer_retry_err);
+		printf("%8u  %-15s  %-12s  %4u  %6u  %12llu  %12llu  %8llu  %s\n", row->process.pid, row->program,
+		       vb_cli_user_name(row->process.uid, user), row->process.slot, row->process.queue_pairs,
+		       (unsigned long long)counters->sent_pkts, (unsigned long long)counters->rcvd_pkts,
+		       (unsigned long long)retries(counters), device_names(row, devices, sizeof(devices)));
 	}
 }
 
-static void print_counters(const struct vb_counters *counters)
-{
-	const char *separator = "";
-
-#define X(name)                                                                                \
-	printf("%s\"" #name "\": %llu", separator, (unsigned long long)counters->name);        \
-	separator = ", ";
-	VB_COUNTERS(X)
-#undef X
-}
-
-static void print_json(const struct vb_daemon_client *daemon, const struct processes *processes)
+static void print_json(const struct vb_daemon_client *daemon, const struct vb_cli_processes *processes)
 {
 	printf("{\"daemon\": {\"version\": ");
 	vb_cli_json_string(stdout, daemon->version);
 	printf(", \"pid\": %u, \"uid\": %u, \"system\": %s},\n \"processes\": [", daemon->pid, daemon->uid,
 	       daemon->is_system ? "true" : "false");
 	for (unsigned i = 0; i < processes->count; i++) {
-		const struct vb_daemon_process *row = &processes->row[i];
-		char program[sizeof(row->program) + 1];
+		const struct vb_cli_process *row = &processes->row[i];
 
-		snprintf(program, sizeof(program), "%.*s", (int)sizeof(row->program), row->program);
-		printf("%s\n  {\"pid\": %u, \"uid\": %u, \"slot\": %u, \"queue_pairs\": %u, \"program\": ", i ? "," : "", row->pid,
-		       row->uid, row->slot, row->queue_pairs);
-		vb_cli_json_string(stdout, program);
-		printf(",\n   \"counters\": {");
-		print_counters(&row->counters);
+		printf("%s\n  {\"pid\": %u, \"uid\": %u, \"slot\": %u, \"queue_pairs\": %u, \"program\": ", i ? "," : "",
+		       row->process.pid, row->process.uid, row->process.slot, row->process.queue_pairs);
+		vb_cli_json_string(stdout, row->program);
+		printf(", \"devices\": [");
+		for (unsigned j = 0; j < row->devices; j++) {
+			printf("%s", j ? ", " : "");
+			vb_cli_json_string(stdout, row->device[j].device);
+		}
+		printf("],\n   \"counters\": {");
+		vb_cli_json_counters(stdout, &row->process.counters);
 		printf("}}");
 	}
 	printf("%s]}\n", processes->count ? "\n" : "");
@@ -126,36 +79,35 @@ static void print_json(const struct vb_daemon_client *daemon, const struct proce
 
 static int status(int argc, char **argv)
 {
-	struct processes processes = { 0 };
-	struct vb_daemon_client client;
+	struct vb_cli_processes processes;
+	struct vb_daemon_client daemon;
 	bool json = false;
-	int error;
+	int found, error;
 
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--json") != 0)
 			return vb_cli_usage_error(&vb_cli_status, "unknown argument", argv[i]);
 		json = true;
 	}
-	error = vb_daemon_client_connect(&client, false);
-	if (error == -ECONNREFUSED || error == -ECONNRESET) {
+	found = vb_cli_daemon_find("status", &daemon);
+	if (found < 0)
+		return VB_CLI_FAILED;
+	if (found == 0) {
 		puts(json ? "{\"daemon\": null, \"processes\": []}"
 			  : "No verbenad runs in this network namespace. The first program that opens a device starts one.");
 		return VB_CLI_DONE;
 	}
-	if (error == 0) {
-		error = list_processes(&client, &processes);
-		vb_daemon_client_close(&client);
-	}
+	error = vb_cli_processes_get(&daemon, &processes);
+	vb_daemon_client_close(&daemon);
 	if (error) {
 		fprintf(stderr, "verbena status: %s\n", strerror(-error));
-		free(processes.row);
 		return VB_CLI_FAILED;
 	}
 	if (json)
-		print_json(&client, &processes);
+		print_json(&daemon, &processes);
 	else
-		print_table(&client, &processes);
-	free(processes.row);
+		print_table(&daemon, &processes);
+	vb_cli_processes_free(&processes);
 	return VB_CLI_DONE;
 }
 
@@ -163,8 +115,9 @@ const struct vb_cli_command vb_cli_status = {
 	.name = "status",
 	.summary = "the daemon of this network namespace and the processes it serves",
 	.usage = "Usage: verbena status [--json]\n\n"
-		 "Tells which verbenad runs here and which processes use it: their queue pairs, packets sent and received, and\n"
-		 "retransmissions. --json has every counter. Starts no daemon; that none runs is no error.\n\n"
+		 "Tells which verbenad runs here and which processes use it: their devices, queue pairs, packets sent and\n"
+		 "received, and retransmissions. You are shown your own processes, root all. Starts no daemon; that none runs\n"
+		 "is no error. `verbena res` shows what the processes hold, `verbena stat` every counter.\n\n"
 		 "Examples:\n"
 		 "  verbena status\n"
 		 "  verbena status --json\n",

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `verbena doctor`: checks this machine, and for what is not well says what to do. Looks only: starts no daemon, opens
+ * nothing that others use, changes nothing.
+ */
+#include "cli/doctor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/terminal.h"
+
+struct vb_cli_report {
+	bool json;
+	unsigned rows, warnings, failures;
+	struct vb_cli_colours colour;
+};
+
+static const char *const words[] = { [VB_CLI_OK] = "ok", [VB_CLI_WARN] = "warn", [VB_CLI_FAIL] = "fail" };
+
+static void print_row(const struct vb_cli_report *report, const char *check, enum vb_cli_verdict verdict,
+		      const char *found, const char *advice)
+{
+	const struct vb_cli_colours *colour = &report->colour;
+	const char *paint = verdict == VB_CLI_OK ? colour->good : verdict == VB_CLI_WARN ? colour->strong : colour->bad;
+
+	printf("%s%-4s%s  %-16s  %s\n", paint, words[verdict], colour->plain, check, found);
+	/* Advice may have several lines: all of them stand under the finding. */
+	for (const char *line = advice; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
+		printf("%24s%s%.*s%s\n", "", colour->faint, (int)strcspn(line, "\n"), line, colour->plain);
+}
+
+static void print_json_row(const struct vb_cli_report *report, const char *check, enum vb_cli_verdict verdict,
+			   const char *found, const char *advice)
+{
+	printf("%s\n  {\"check\": ", report->rows ? "," : "");
+	vb_cli_json_string(stdout, check);
+	printf(", \"verdict\": \"%s\", \"found\": ", words[verdict]);
+	vb_cli_json_string(stdout, found);
+	printf(", \"advice\": ");
+	if (advice)
+		vb_cli_json_string(stdout, advice);
+	else
+		printf("null");
+	printf("}");
+}
+
+void vb_cli_report_add(struct vb_cli_report *report, const char *check, enum vb_cli_verdict verdict, const char *advice,
+		       const char *found, ...)
+{
+	char text[1024];
+	va_list arguments;
+
+	va_start(arguments, found);
+	vsnprintf(text, sizeof(text), found, arguments);
+	va_end(arguments);
+	if (report->json)
+		print_json_row(report, check, verdict, text, advice);
+	else
+		print_row(report, check, verdict, text, advice);
+	report->rows++;
+	report->warnings += verdict == VB_CLI_WARN;
+	report->failures += verdict == VB_CLI_FAIL;
+}
+
+static void print_summary(const struct vb_cli_report *report)
+{
+	if (report->failures)
+		printf("\n%u of %u checks failed: programs will not run as they should until that is mended.\n", report->failures,
+		       report->rows);
+	else if (report->warnings)
+		printf("\nVerbena works here; %u thing%s could be better.\n", report->warnings, report->warnings == 1 ? "" : "s");
+	else
+		printf("\nAll is well.\n");
+}
+
+static int doctor(int argc, char **argv)
+{
+	struct vb_cli_report report = { .colour = vb_cli_colours_get() };
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--json") != 0)
+			return vb_cli_usage_error(&vb_cli_doctor, "unknown argument", argv[i]);
+		report.json = true;
+	}
+	if (report.json)
+		printf("[");
+	vb_cli_doctor_setup(&report);
+	vb_cli_doctor_machine(&report);
+	if (report.json)
+		printf("\n]\n");
+	else
+		print_summary(&report);
+	return report.failures ? VB_CLI_FAILED : VB_CLI_DONE;
+}
+
+const struct vb_cli_command vb_cli_doctor = {
+	.name = "doctor",
+	.summary = "check this machine, and say what to do about what is not well",
+	.usage = "Usage: verbena doctor [--json]\n\n"
+		 "Checks Verbena's own files, the daemon and UDP port 4791, other RDMA stacks, the network interfaces and their\n"
+		 "MTUs, socket buffers, what the kernel offers, and which RDMA programs of the distribution are installed.\n"
+		 "Each check is ok, warn (works, but slower or less) or fail, with what to do about it. Changes nothing.\n\n"
+		 "Exit codes: 0 nothing failed (warnings are none), 1 a check failed.\n\n"
+		 "Examples:\n"
+		 "  verbena doctor\n"
+		 "  verbena doctor --json | jq '.[] | select(.verdict != \"ok\")'\n",
+	.main = doctor,
+};

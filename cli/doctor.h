@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `verbena doctor`: one check is one row of the report. doctor_machine.c asks what the kernel and the network offer,
+ * doctor_setup.c whether Verbena itself is in order.
+ */
+#ifndef VB_CLI_DOCTOR_H
+#define VB_CLI_DOCTOR_H
+
+enum vb_cli_verdict { VB_CLI_OK, VB_CLI_WARN, VB_CLI_FAIL };
+
+struct vb_cli_report;
+
+/* Add a row: what was found, and (may be NULL) what to do about it. */
+__attribute__((format(printf, 5, 6)))
+void vb_cli_report_add(struct vb_cli_report *report, const char *check, enum vb_cli_verdict verdict, const char *advice,
+		       const char *found, ...);
+
+void vb_cli_doctor_machine(struct vb_cli_report *report);
+void vb_cli_doctor_setup(struct vb_cli_report *report);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See names.h.
+ */
+#include "cli/names.h"
+
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "wire/cm_command.h"
+
+const char *vb_cli_qp_type_name(uint32_t type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return "RC";
+	case IBV_QPT_UC:
+		return "UC";
+	case IBV_QPT_UD:
+		return "UD";
+	}
+	return "unknown";
+}
+
+const char *vb_cli_qp_state_name(uint32_t state)
+{
+	static const char *const names[] = {
+		[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR", [IBV_QPS_RTS] = "RTS",
+		[IBV_QPS_SQD] = "SQD", [IBV_QPS_SQE] = "SQE", [IBV_QPS_ERR] = "ERR",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "unknown";
+}
+
+const char *vb_cli_port_space_name(uint32_t port_space)
+{
+	switch (port_space) {
+	case VB_CM_PS_IPOIB:
+		return "IPOIB";
+	case VB_CM_PS_TCP:
+		return "TCP";
+	case VB_CM_PS_UDP:
+		return "UDP";
+	case VB_CM_PS_IB:
+		return "IB";
+	}
+	return "unknown";
+}
+
+const char *vb_cli_user_name(uint32_t uid, char text[VB_CLI_USER_ROOM])
+{
+	const struct passwd *entry = getpwuid(uid);
+
+	if (entry)
+		snprintf(text, VB_CLI_USER_ROOM, "%s", entry->pw_name);
+	else
+		snprintf(text, VB_CLI_USER_ROOM, "uid %u", uid);
+	return text;
+}
+
+const char *vb_cli_access_text(uint32_t access, char text[VB_CLI_ACCESS_ROOM])
+{
+	static const struct {
+		uint32_t bit;
+		const char *name;
+	} rights[] = {
+		{ IBV_ACCESS_LOCAL_WRITE, "local write" },     { IBV_ACCESS_REMOTE_WRITE, "remote write" },
+		{ IBV_ACCESS_REMOTE_READ, "remote read" },     { IBV_ACCESS_REMOTE_ATOMIC, "remote atomic" },
+		{ IBV_ACCESS_MW_BIND, "window bind" },         { IBV_ACCESS_ZERO_BASED, "zero based" },
+		{ IBV_ACCESS_ON_DEMAND, "on demand" },
+	};
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
+		if (access & rights[i].bit)
+			at += (size_t)snprintf(text + at, VB_CLI_ACCESS_ROOM - at, "%s%s", at ? ", " : "", rights[i].name);
+	return at ? text : "read only";
+}
+
+bool vb_cli_gid_is_zero(const uint8_t gid[16])
+{
+	static const uint8_t zero[16];
+
+	return !memcmp(gid, zero, sizeof(zero));
+}
+
+const char *vb_cli_gid_address(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
+{
+	if (vb_gid_is_ipv4(gid))
+		return inet_ntop(AF_INET, gid + 12, text, INET6_ADDRSTRLEN);
+	return inet_ntop(AF_INET6, gid, text, INET6_ADDRSTRLEN);
+}
+
+const char *vb_cli_endpoint_text(const struct vb_cm_address *address, char text[VB_CLI_ENDPOINT_ROOM])
+{
+	static const uint8_t any_ipv4[4];
+	char plain[INET6_ADDRSTRLEN];
+	bool ipv4 = vb_gid_is_ipv4(address->gid);
+
+	if (vb_cli_gid_is_zero(address->gid) || (ipv4 && !memcmp(address->gid + 12, any_ipv4, sizeof(any_ipv4)))) {
+		if (address->port == 0)
+			return "-";
+		snprintf(text, VB_CLI_ENDPOINT_ROOM, "*:%u", address->port);
+		return text;
+	}
+	snprintf(text, VB_CLI_ENDPOINT_ROOM, ipv4 ? "%s:%u" : "[%s]:%u", vb_cli_gid_address(address->gid, plain),
+		 address->port);
+	return text;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `verbena top`: what moves. On a terminal a live view (top_screen.c); in a pipe, or where the terminal is not up to it,
+ * one look as text.
+ */
+#include "cli/top.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/terminal.h"
+#include "io/clock.h"
+#include "io/event.h"
+
+static void print_lines(const struct vb_cli_lines *lines)
+{
+	struct vb_cli_colours colour = vb_cli_colours_get();
+	const char *const styles[] = {
+		[VB_CLI_LINE_PLAIN] = "", [VB_CLI_LINE_TITLE] = colour.strong, [VB_CLI_LINE_HEADING] = colour.faint,
+		[VB_CLI_LINE_BAD] = colour.bad,
+	};
+
+	for (unsigned i = 0; i < lines->count; i++) {
+		const char *style = styles[lines->line[i].style];
+
+		printf("%s%s%s\n", style, lines->line[i].text, *style ? colour.plain : "");
+	}
+	fflush(stdout);
+}
+
+/* Two samples, an interval apart. */
+static int print_once(vb_time interval)
+{
+	struct vb_daemon_client daemon = { .fd = -1 };
+	struct vb_cli_sample older = { 0 }, newer = { 0 };
+	struct vb_cli_lines lines = { 0 };
+	int error = vb_cli_sample_take(&daemon, &older);
+
+	if (error == 0 && older.has_daemon) {
+		vb_wait(NULL, 0, vb_clock_now() + interval);
+		error = vb_cli_sample_take(&daemon, &newer);
+	}
+	if (error == 0)
+		error = vb_cli_top_describe(&older, older.has_daemon ? &newer : &older, &lines);
+	if (error == 0)
+		print_lines(&lines);
+	else
+		fprintf(stderr, "verbena top: %s\n", strerror(-error));
+	vb_cli_lines_free(&lines);
+	vb_cli_sample_free(&older);
+	vb_cli_sample_free(&newer);
+	if (daemon.fd >= 0)
+		vb_daemon_client_close(&daemon);
+	return error ? VB_CLI_FAILED : VB_CLI_DONE;
+}
+
+static bool parse_seconds(const char *text, vb_time *interval)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (end == text || *end || !(seconds >= 0.1 && seconds <= 3600))
+		return false;
+	*interval = (vb_time)(seconds * 1e9);
+	return true;
+}
+
+static int top(int argc, char **argv)
+{
+	vb_time interval = VB_SECONDS(1);
+	bool once = false;
+	int code;
+
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--once"))
+			once = true;
+		else if (!strcmp(argv[i], "--interval") && i + 1 < argc) {
+			if (!parse_seconds(argv[++i], &interval))
+				return vb_cli_usage_error(&vb_cli_top, "an interval is 0.1 to 3600 seconds", argv[i]);
+		} else
+			return vb_cli_usage_error(&vb_cli_top, "unknown argument, or its value is missing", argv[i]);
+	}
+	if (!once && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
+		code = vb_cli_top_screen(interval);
+		if (code >= 0)
+			return code;
+	}
+	return print_once(interval);
+}
+
+const struct vb_cli_command vb_cli_top = {
+	.name = "top",
+	.summary = "a live view of processes, queue pairs and their rates",
+	.usage = "Usage: verbena top [--interval SECONDS] [--once]\n\n"
+		 "Shows the processes that use Verbena here and their queue pairs, the busiest first, with packets out and in\n"
+		 "per second, retransmissions, and packets dropped, out of order or repeated. You are shown your own processes,\n"
+		 "root all. A queue pair's rates are requests and answers to reads; acknowledgements are not in them.\n\n"
+		 "  --interval S   look every S seconds (0.1 to 3600; 1)\n"
+		 "  --once         one look, as text; the same as when the output is not a terminal\n\n"
+		 "Keys: q quits, arrows and page keys scroll, space pauses.\n\n"
+		 "Examples:\n"
+		 "  verbena top\n"
+		 "  verbena top --interval 0.5\n"
+		 "  verbena top --once | head\n",
+	.main = top,
+};

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `verbena top`: samples of what processes count and hold, the rates between two of them, and lines to show them on a
+ * screen or in a pipe.
+ */
+#ifndef VB_CLI_TOP_H
+#define VB_CLI_TOP_H
+
+#include <stdbool.h>
+
+#include "base/time.h"
+#include "cli/processes.h"
+
+struct vb_cli_sample {
+	vb_time when;
+	bool has_daemon;
+	struct vb_daemon_client daemon;    /* for its name; not open */
+	struct vb_cli_processes processes;
+	struct vb_cli_holders holders;
+};
+
+/* Keeps the connection in *daemon (fd -1: none) from sample to sample. No daemon is an empty sample. 0 or -errno. */
+int vb_cli_sample_take(struct vb_daemon_client *daemon, struct vb_cli_sample *sample);
+void vb_cli_sample_free(struct vb_cli_sample *sample);
+
+enum vb_cli_line_style { VB_CLI_LINE_PLAIN, VB_CLI_LINE_TITLE, VB_CLI_LINE_HEADING, VB_CLI_LINE_BAD };
+
+struct vb_cli_line {
+	enum vb_cli_line_style style;
+	char text[224];
+};
+
+struct vb_cli_lines {
+	unsigned count, room;
+	struct vb_cli_line *line;
+};
+
+/* The newer sample, with rates since the older one. Replaces what was in `lines`. 0 or -ENOMEM. */
+int vb_cli_top_describe(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, struct vb_cli_lines *lines);
+void vb_cli_lines_free(struct vb_cli_lines *lines);
+
+/* Show it until q is pressed. Exit code of the command; -1: this terminal cannot. */
+int vb_cli_top_screen(vb_time interval);
+
+#endif
