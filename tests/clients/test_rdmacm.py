@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""The programs of rdmacm-utils, perftest -R and fio's rdma engine: connection management as unmodified programs use it."""
+
+import os
+import re
+import signal
+import time
+
+from pylib.clients import PLACES, ClientCase, across, add, expand, perftest_rows, which
+
+MAIN_PLACES = ("lo_v4", "lo_v6", "veth1500_v4", "veth1500_v6")
+IPV4_PLACES = ("lo_v4", "veth1500_v4")
+
+# program: (options of the server, of the client), {address} being the server's
+PAIRS = {
+    "rping": ("rping", "-s -a {address} -C 100 -v", "rping", "-c -a {address} -C 100 -v"),
+    "rping_validated": ("rping", "-s -a {address} -C 50 -V -S 60000", "rping", "-c -a {address} -C 50 -V -S 60000"),
+    "ucmatose": ("ucmatose", "-b {address} -c 100", "ucmatose", "-s {address} -c 100"),
+    "ucmatose_sizes": ("ucmatose", "-b {address} -c 3 -C 50 -S 10000", "ucmatose", "-s {address} -c 3 -C 50 -S 10000"),
+    "udaddy": ("udaddy", "-b {address} -c 5", "udaddy", "-s {address} -c 5"),
+    "rdma_server": ("rdma_server", "-s {address}", "rdma_client", "-s {address}"),
+    "rdma_xserver": ("rdma_xserver", "-c r", "rdma_xclient", "-s {address} -c r"),
+}
+PERFTEST = {
+    "write_bw": "ib_write_bw -s 65536 -n 500",
+    "read_bw": "ib_read_bw -s 65536 -n 100",
+    "send_lat": "ib_send_lat -n 500",
+    "send_bw_4_qps": "ib_send_bw -q 4 -n 300",
+    "send_bw_ud": "ib_send_bw -c UD -s 1000 -n 500",
+    "exchange_only": "ib_write_lat -z -n 200",
+}
+
+
+class ConnectionCase(ClientCase):
+    # Nobody outside sees when an id listens: a refused client asks again.
+    LISTEN_TIMEOUT = 20
+
+    def settle(self, place):
+        self.place = place
+        super().settle(place)
+        self.peer = PLACES[place]["gids"][0]
+
+    def until_served(self, server, *client_argv):
+        """Run the client until it has found the server listening."""
+        limit = time.monotonic() + self.LISTEN_TIMEOUT
+        while True:
+            client = self.client.run(*client_argv, timeout=self.TIMEOUT)
+            if client.code == 0 or client.timed_out or not server.running() or time.monotonic() > limit:
+                return client
+            time.sleep(0.05)
+
+    def meet(self, server_argv, client_argv):
+        """Both must succeed. Returns their outputs."""
+        server = self.server.start(*server_argv)
+        client = self.until_served(server, *client_argv)
+        served = server.wait(self.TIMEOUT if client.code == 0 else 2)
+        if client.code or served.code:
+            self.fail("client:\n%s\n\nserver:\n%s" % (client, served))
+        return served.out, client.out
+
+    def ping(self, count=5):
+        return [which("rping"), "-c", "-a", self.peer, "-C", str(count), "-v"]
+
+
+class Programs(ConnectionCase):
+    def pair(self, server, server_options, client, client_options):
+        self.meet([which(server), *server_options.format(address=self.peer).split()],
+                  [which(client), *client_options.format(address=self.peer).split()])
+
+    def perftest(self, command):
+        words = command.split()
+        base = [which(words[0]), "-F", "-d", self.device, *words[1:], *([] if "-z" in words else ["-R"])]
+        for out in self.meet(base, base + [self.peer]):
+            self.assertTrue(perftest_rows(out), out)
+
+    def fio(self, verb):
+        program = which("fio")
+        if program is None:
+            self.skipTest("fio is not installed")
+        common = ["--ioengine=rdma", "--port=7000", "--bs=64k", "--size=8m", "--iodepth=16"]
+        self.meet([program, "--name=server", *common, "--rw=read"],
+                  [program, "--name=client", *common, "--rw=write", "--hostname=" + self.peer, "--verb=" + verb])
+
+
+for name, (server, server_options, client, client_options) in PAIRS.items():
+    for place in MAIN_PLACES:
+        add(Programs, "test_%s__%s" % (name, place), place, Programs.pair, server, server_options, client, client_options)
+for name, command in PERFTEST.items():
+    for place in IPV4_PLACES:
+        add(Programs, "test_perftest_%s__%s" % (name, place), place, Programs.perftest, command)
+for verb in ("write", "read", "send"):
+    for place in IPV4_PLACES:
+        add(Programs, "test_fio_%s__%s" % (verb, place), place, Programs.fio, verb)
+
+
+@expand
+class Many(ConnectionCase):
+    @across(IPV4_PLACES)
+    def test_rping_with_32_clients(self):
+        server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
+        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+        clients = [self.client.start(*self.ping(20)) for _ in range(32)]
+        for client in clients:
+            result = client.wait(self.TIMEOUT)
+            self.assertEqual(result.code, 0, "%s\n\nserver:\n%s" % (result, server.output()))
+        self.assertTrue(server.running(), server.output())
+        server.kill()
+
+    @across(IPV4_PLACES)
+    def test_cmtime(self):
+        """A thousand connections, made and ended; its server goes on for ever."""
+        server = self.server.start(which("cmtime"), "-c", "1000", "-b", self.peer)
+        client = self.until_served(server, which("cmtime"), "-c", "1000", "-s", self.peer)
+        server.kill()
+        self.assertEqual(client.code, 0, client)
+        for step in ("resolve addr", "connect", "disconnect", "destroy"):
+            self.assertRegex(client.out, r"(?m)^%s *: +[\d.]+" % step)
+
+
+@expand
+class Ends(ConnectionCase):
+    # DREQ goes out as soon as the daemon sees the process gone. The machine may be busy.
+    AT_ONCE = 5
+
+    def ping_until_killed(self):
+        """A server and a client that would go on for an hour."""
+        server = self.server.start(which("rping"), "-s", "-a", self.peer)
+        limit = time.monotonic() + self.LISTEN_TIMEOUT
+        while True:
+            client = self.client.start(*self.ping(10000000))
+            if client.wait_until(lambda process: "rdma-ping-20:" in process.output()):
+                return server, client
+            self.assertLess(time.monotonic(), limit, client.output())
+            client.kill()
+
+    @across(IPV4_PLACES)
+    def test_server_killed(self):
+        server, client = self.ping_until_killed()
+        server.kill()
+        result = client.wait(self.AT_ONCE)
+        self.assertFalse(result.timed_out, result)
+
+    @across(IPV4_PLACES)
+    def test_client_killed(self):
+        server, client = self.ping_until_killed()
+        client.kill()
+        result = server.wait(self.AT_ONCE)
+        self.assertFalse(result.timed_out, result)
+        self.assertIn("DISCONNECT", result.out)
+
+    @across(IPV4_PLACES)
+    def test_daemon_killed(self):
+        """Data goes on, new connections are made, the end of the old one is told."""
+        server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
+        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+        client = self.client.start(*self.ping(10000000))
+        self.assertTrue(client.wait_until(lambda process: "rdma-ping-20:" in process.output()), client.output())
+        for host in {self.server, self.client}:
+            for pid in host.pids():
+                with open("/proc/%d/comm" % pid) as comm:
+                    if comm.read().strip() == "verbenad":
+                        os.kill(pid, signal.SIGKILL)
+        seen = len(client.output())
+        self.assertTrue(client.wait_until(lambda process: len(process.output()) > seen + 1000), client.output()[-200:])
+        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+        told = server.output().count("DISCONNECT")
+        client.kill()
+        self.assertTrue(server.wait_until(lambda process: process.output().count("DISCONNECT") > told), server.output())
+        server.kill()
+
+    @across(IPV4_PLACES)
+    def test_nobody_listens(self):
+        server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
+        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+        started = time.monotonic()
+        result = self.client.run(which("ucmatose"), "-s", self.peer, "-p", "7999")
+        self.assertLess(time.monotonic() - started, self.AT_ONCE)
+        self.assertRegex(result.out, r"RDMA_CM_EVENT_REJECTED, error: 8")
+
+    @across(["lo_v4"])
+    def test_no_route(self):
+        result = self.client.run(which("ucmatose"), "-s", "192.0.2.1")
+        self.assertTrue(re.search(r"RDMA_CM_EVENT_ADDR_ERROR, error: -101", result.out), result)
