@@ -475,6 +475,7 @@ static void place_instants(struct vb_ladder *ladder, const struct instant *insta
 			item->arrival_y = arrived[lane] = y;
 		} else if (item->is_arrow) {
 			y = larger(larger(y + 1, sent[lane] + ARROW_STEP), box[lane] + ARRIVAL_STEP);
+			y = larger(y, arrived[lane] + SLOPE);
 			item->y = item->arrival_y = sent[lane] = y;
 		} else {
 			y = larger(larger(y + 1, box[lane] + BOX_STEP), arrived[lane] + ARRIVAL_STEP);

@@ -163,19 +163,20 @@ static void put_arrow(const struct vb_ladder *ladder, const struct vb_ladder_ite
 	fputs("</text></g>\n", out);
 }
 
-/* Characters, not bytes. */
-static size_t letters(const char *text)
+/* How wide it will be, about: nobody can ask the font. */
+static double text_width(const char *text)
 {
-	size_t count = 0;
+	double width = 0;
 
 	for (; *text; text++)
-		count += ((unsigned char)*text & 0xc0) != 0x80;
-	return count;
+		if (((unsigned char)*text & 0xc0) != 0x80)
+			width += *text >= 'A' && *text <= 'Z' ? 8.4 : *text == ' ' || *text == ',' ? 4 : 6.8;
+	return width;
 }
 
 static void put_box(const struct vb_ladder *ladder, const struct vb_ladder_item *item, FILE *out)
 {
-	double x = lane_x(ladder, item->from), width = 16 + 6.9 * (double)letters(item->label), left;
+	double x = lane_x(ladder, item->from), width = 16 + text_width(item->label), left;
 	bool to_the_left = item->from == 0;
 
 	left = to_the_left ? x - 8 - width : x + 8;

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Frames: a datagram that is wrapped comes out the same, checksums are right, the identification is found again from
+ * the ICRC, and nothing that is no RoCEv2 packet is taken for one.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "capture/frame.h"
+#include "wire/icrc.h"
+#include "wire/roce_packet.h"
+
+static const struct vb_path four = {
+	.source = {[10] = 0xff, 0xff, 192, 0, 2, 1}, .destination = {[10] = 0xff, 0xff, 192, 0, 2, 7},
+	.source_port = 0xc123, .traffic_class = 0x68, .hop_limit = 64,
+};
+static const struct vb_path six = {
+	.source = {0xfd, 0x77, [15] = 1}, .destination = {0xfd, 0x77, [15] = 2},
+	.source_port = 0xd456, .traffic_class = 0x02, .hop_limit = 63, .flow_label = 0xabcde,
+};
+
+static size_t make_datagram(uint8_t *out, const struct vb_path *path, uint16_t id, size_t payload)
+{
+	size_t covered = VB_BTH_LENGTH + payload;
+
+	for (size_t i = 0; i < covered; i++)
+		out[i] = (uint8_t)(i * 7 + 4);
+	out[0] = 0x04; /* RC SEND_ONLY */
+	out[1] = 0;
+	vb_icrc_store(vb_icrc_headers(vb_icrc_begin(path, id, covered + VB_ICRC_LENGTH), out, covered), out + covered);
+	return covered + VB_ICRC_LENGTH;
+}
+
+/* One's complement sum of a whole header or of pseudo header and datagram: all ones when the checksum is right. */
+static uint32_t sum(uint32_t value, const uint8_t *bytes, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		value += i & 1 ? bytes[i] : (uint32_t)bytes[i] << 8;
+	while (value >> 16)
+		value = (value & 0xffff) + (value >> 16);
+	return value;
+}
+
+static size_t wrap(uint8_t *frame, const struct vb_path *path, uint16_t id, const uint8_t *datagram, size_t length)
+{
+	size_t header = vb_frame_headers(frame, path, id, datagram, length);
+
+	memcpy(frame + header, datagram, length);
+	return header + length;
+}
+
+static void test_round_trip(void **state)
+{
+	const struct vb_path *paths[] = {&four, &six};
+	uint8_t datagram[256], frame[400];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		for (size_t payload = 0; payload < 100; payload += 33) {
+			size_t length = make_datagram(datagram, paths[i], 5, payload), total, got;
+			const uint8_t *found;
+			struct vb_path path;
+
+			total = wrap(frame, paths[i], 5, datagram, length);
+			assert_int_equal(vb_frame_parse(frame, total, VB_FRAME_RAW, &path, &found, &got), 0);
+			assert_memory_equal(&path, paths[i], sizeof(path));
+			assert_int_equal(got, length);
+			assert_memory_equal(found, datagram, length);
+			/* Cut anywhere, it is refused. */
+			for (size_t cut = 0; cut < total; cut++) {
+				uint8_t *copy = malloc(cut + 1);
+
+				memcpy(copy, frame, cut);
+				assert_int_equal(vb_frame_parse(copy, cut, VB_FRAME_RAW, &path, &found, &got), -EPROTO);
+				free(copy);
+			}
+		}
+	}
+}
+
+static void test_checksums(void **state)
+{
+	uint8_t datagram[256], frame[400];
+	size_t length = make_datagram(datagram, &four, 0, 61), total = wrap(frame, &four, 0, datagram, length);
+
+	(void)state;
+	assert_int_equal(sum(0, frame, 20), 0xffff);
+	assert_int_equal(sum(sum(17 + (uint32_t)(total - 20), frame + 12, 8), frame + 20, total - 20), 0xffff);
+	length = make_datagram(datagram, &six, 0, 60);
+	total = wrap(frame, &six, 0, datagram, length);
+	assert_int_equal(sum(sum(17 + (uint32_t)(total - 40), frame + 8, 32), frame + 40, total - 40), 0xffff);
+}
+
+static void test_identification(void **state)
+{
+	static const uint16_t ids[] = {0, 1, 2, 63, 255, 256, 0x1234, 0xffff};
+	uint8_t datagram[256];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		size_t length = make_datagram(datagram, &four, ids[i], 40);
+
+		assert_int_equal(vb_frame_guess_id(&four, datagram, length), ids[i]);
+		datagram[20] ^= 0x10;
+		assert_int_equal(vb_frame_guess_id(&four, datagram, length), 0);
+	}
+	assert_int_equal(vb_frame_guess_id(&four, datagram, 3), 0);
+	assert_int_equal(vb_frame_guess_id(&six, datagram, make_datagram(datagram, &six, 0, 8)), 0);
+}
+
+static void test_ethernet(void **state)
+{
+	uint8_t datagram[256], frame[400] = {[12] = 0x08, 0x00};
+	size_t length = make_datagram(datagram, &four, 0, 8), got;
+	size_t total = 14 + wrap(frame + 14, &four, 0, datagram, length);
+	const uint8_t *found;
+	struct vb_path path;
+
+	(void)state;
+	assert_int_equal(vb_frame_parse(frame, total, VB_FRAME_ETHERNET, &path, &found, &got), 0);
+	assert_int_equal(got, length);
+	frame[13] = 6; /* ARP */
+	assert_int_equal(vb_frame_parse(frame, total, VB_FRAME_ETHERNET, &path, &found, &got), -EPROTO);
+	frame[13] = 0;
+	frame[14 + 22] ^= 1; /* another port */
+	assert_int_equal(vb_frame_parse(frame, total, VB_FRAME_ETHERNET, &path, &found, &got), -EPROTO);
+	assert_int_equal(vb_frame_parse(frame, total, 9999, &path, &found, &got), -EPROTO);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_checksums),
+		cmocka_unit_test(test_identification), cmocka_unit_test(test_ethernet),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
