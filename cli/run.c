@@ -13,6 +13,7 @@
 #include "cli/capture.h"
 #include "cli/command.h"
 #include "cli/library.h"
+#include "progress/devices.h"
 
 /* Where Debian keeps the usual tools, for the error message of somebody who has just installed us. */
 static const struct {
@@ -143,17 +144,56 @@ static bool ask_for_explanations(const char *option)
 	return setenv("VERBENA_EXPLAIN", *file == '=' ? file + 1 : "1", 1) == 0;
 }
 
+/* Only these devices (names separated by commas) are to be seen. The names are checked: a program that finds no device
+ * at all seldom says why. */
+static int choose_devices(const char *names)
+{
+	struct vb_device_info *list;
+	unsigned count;
+	int error = vb_devices_list(&list, &count);
+
+	if (error) {
+		fprintf(stderr, "verbena run: %s\n", strerror(-error));
+		return VB_CLI_FAILED;
+	}
+	for (const char *name = names; name; name = strchr(name, ','), name += name != NULL) {
+		size_t length = strcspn(name, ",");
+		unsigned i = 0;
+
+		while (i < count && (strlen(list[i].name) != length || strncmp(list[i].name, name, length) != 0))
+			i++;
+		if (i < count)
+			continue;
+		fprintf(stderr, "verbena run: there is no device `%.*s'. `verbena devices` lists them.\n", (int)length, name);
+		free(list);
+		return VB_CLI_FAILED;
+	}
+	free(list);
+	return setenv("VERBENA_DEVICES", names, 1) ? VB_CLI_FAILED : VB_CLI_DONE;
+}
+
+/* There is one protocol so far; a script may say which one it counts on. */
+static int choose_wire(const char *name)
+{
+	if (!strcmp(name, "rocev2"))
+		return VB_CLI_DONE;
+	fprintf(stderr, "verbena run: --wire %s: the only protocol here is rocev2\n", name);
+	return VB_CLI_USAGE;
+}
+
 static int run(int argc, char **argv)
 {
 	const struct vb_cli_pictures none = {.options = {.most = 0}};
-	const char *capture = NULL, *faults = NULL;
+	const char *capture = NULL, *faults = NULL, *devices = NULL, *wire = NULL;
 	int first = 1, error;
 
 	for (; first < argc && argv[first][0] == '-' && strcmp(argv[first], "--") != 0; first++) {
 		if (ask_for_explanations(argv[first]))
 			continue;
 		const char **value = !strcmp(argv[first], "--capture") ? &capture :
-				     !strcmp(argv[first], "--faults") ? &faults : NULL;
+				     !strcmp(argv[first], "--faults") ? &faults :
+				     !strcmp(argv[first], "--device") ? &devices :
+				     !strcmp(argv[first], "--wire") ? &wire : NULL;
 
 		if (!value)
 			return vb_cli_usage_error(&vb_cli_run, "unknown option", argv[first]);
@@ -165,6 +205,8 @@ static int run(int argc, char **argv)
 		first++;
 	if (first >= argc)
 		return vb_cli_usage_error(&vb_cli_run, "which command?", NULL);
+	if ((wire && (error = choose_wire(wire)) != 0) || (devices && (error = choose_devices(devices)) != 0))
+		return error;
 	if (faults && (error = vb_cli_set_faults("run", faults)) != 0)
 		return error;
 	if (capture)
@@ -179,6 +221,8 @@ const struct vb_cli_command vb_cli_run = {
 		 "Runs the command with LD_LIBRARY_PATH set to Verbena's libraries, and nothing else changed.\n"
 		 "The exit code is the command's own; 127 when there is no such command, 126 when it cannot be started.\n\n"
 		 "  --explain[=FILE] say why something failed, on stderr or in FILE: docs/explain.md\n"
+		 "  --device NAME    let it see only this device, or these (NAME,NAME): many programs take the first they find\n"
+		 "  --wire rocev2    the protocol to speak; there is no other\n"
 		 "  --capture FILE   keep every packet, for Wireshark: see `verbena help capture`\n"
 		 "  --faults SPEC    lose, double, damage, delay or reorder packets that it sends: docs/faults.md\n\n"
 		 "Examples:\n"
@@ -187,6 +231,7 @@ const struct vb_cli_command vb_cli_run = {
 		 "  verbena run ib_write_bw 192.0.2.1      # and its client\n"
 		 "  verbena run --explain rping -c -a 192.0.2.1\n"
 		 "  verbena run --faults loss=1%,seed=7 ibv_rc_pingpong -g 0 192.0.2.1\n"
+		 "  verbena run --device roce_eth0 ibv_devinfo\n"
 		 "  verbena run -- ./my-program --verbose\n",
 	.main = run,
 };

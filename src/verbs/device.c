@@ -47,6 +47,35 @@ struct vb_device *vb_device_from_info(const struct vb_device_info *info)
 	return device;
 }
 
+/* Is the name one of those in VERBENA_DEVICES, which are separated by commas? */
+static bool is_wanted(const char *wanted, const char *name)
+{
+	size_t length = strlen(name);
+
+	while (wanted != NULL) {
+		if (strncmp(wanted, name, length) == 0 && (wanted[length] == ',' || wanted[length] == '\0'))
+			return true;
+		wanted = strchr(wanted, ',');
+		wanted += wanted != NULL;
+	}
+	return false;
+}
+
+/* Many programs take the first device there is: VERBENA_DEVICES says which they may see, and in set-user-ID programs
+ * says nothing. */
+static unsigned hide_unwanted(struct vb_device_info *infos, unsigned count)
+{
+	const char *wanted = secure_getenv("VERBENA_DEVICES");
+	unsigned kept = 0;
+
+	if (wanted == NULL || *wanted == '\0')
+		return count;
+	for (unsigned i = 0; i < count; i++)
+		if (is_wanted(wanted, infos[i].name))
+			infos[kept++] = infos[i];
+	return kept;
+}
+
 VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct vb_device_info *infos = NULL;
@@ -59,6 +88,7 @@ VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 	error = vb_devices_list(&infos, &count);
 	if (error != 0)
 		return vb_fail_null(error);
+	count = hide_unwanted(infos, count);
 	list = calloc((size_t)count + 1, sizeof(struct ibv_device *));
 	for (unsigned i = 0; list != NULL && i < count; i++) {
 		struct vb_device *device = vb_device_from_info(&infos[i]);
