@@ -72,13 +72,13 @@ int main(int argc, char **argv)
 
 	/* Now the way programs do it: write, then say so. Only the last request asks for a completion; because requests finish in
 	 * order, it speaks for the ones before it. An unsignaled request still holds its place in the queue until then. */
-	struct buffer note = buffer_register(target.pd, 16, IBV_ACCESS_LOCAL_WRITE);
-	struct ibv_sge empty = piece_of(&note, 0, 16), nine = piece_of(&words, 0, 9);
-	struct ibv_send_wr tell = { .wr_id = 3, .sg_list = &nine, .num_sge = 1, .opcode = IBV_WR_SEND,
+	struct buffer note = buffer_register(target.pd, 64, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge empty = piece_of(&note, 0, 64);
+	struct ibv_send_wr tell = { .wr_id = 3, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND,
 				    .send_flags = IBV_SEND_SIGNALED };
 
 	post_receive(target.qp, 7, &empty, 1);
-	strcpy(words.bytes, "it is in");
+	strcpy(words.bytes, "your memory has changed");
 	write.wr_id = 2;
 	write.send_flags = 0;
 	write.wr.rdma.remote_addr = window.address + 200;

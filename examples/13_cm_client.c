@@ -112,9 +112,9 @@ int main(int argc, char **argv)
 		die("rdma_connect");
 	expect(channel, RDMA_CM_EVENT_ESTABLISHED);
 
-	converse(id, cq, &in, &out, "parts");
+	converse(id, cq, &in, &out, "a drawer is no reward");
 	converse(id, cq, &in, &out, "remote direct memory access");
-	converse(id, cq, &in, &out, "level");
+	converse(id, cq, &in, &out, "was it a car or a cat I saw");
 
 	if (rdma_disconnect(id))
 		die("rdma_disconnect");

@@ -22,7 +22,7 @@ ALONE = {
     "03_completion_channel": [r"slept (29\d|[3-9]\d\d) ms; that cost [0-9]\.\d ms", r"woken by an event: [1-3] completions",
                               r"received all 3 messages"],
     "04_rdma_write": [r"R_Key 0x", r"before: \(nothing yet\)", r"after:  written from afar \(and no completion there\)",
-                      r"completion for request 3 only", r"told \"it is in\" and finds \"it is in\""],
+                      r"completion for request 3 only", r"told \"your memory has changed\" and finds \"your memory has changed\""],
     "05_rdma_read": [r"record 5: 5 squared is 25", r"request 7: record 7", r"fenced: record 3"],
     "06_atomics": [r"ada draws ticket 4, bob ticket 5", r"the counter is now 6", r"its word was 1, and stays so",
                    r"bob has the lock"],
@@ -84,10 +84,10 @@ class Connected(Example):
         self.wait_for(server, "listening on port 7471")
         client = self.client.run(*self.argv("13_cm_client", self.address))
         self.assertEqual(client.code, 0, client)
-        self.look(client.out, [r"we go by " + self.device, r"parts -> strap", r"-> ssecca yromem tcerid etomer", r"DISCONNECTED"])
+        self.look(client.out, [r"we go by " + self.device, r"a drawer is no reward -> drawer on si reward a", r"-> ssecca yromem tcerid etomer", r"DISCONNECTED"])
         result = server.wait(10)
         self.assertEqual(result.code, 0, result)
-        self.look(result.out, ["CONNECT_REQUEST", "ESTABLISHED", "the client says: level", "DISCONNECTED", "answered 3 messages"])
+        self.look(result.out, ["CONNECT_REQUEST", "ESTABLISHED", "the client says: was it a car", "DISCONNECTED", "answered 3 messages"])
 
     @across(["lo_v4"])
     def test_13_without_a_server(self):
