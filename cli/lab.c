@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * `verbena lab start DIR` and `verbena lab check DIR`: an exercise in RDMA programming. The files are those of examples/lab, carried
- * inside this program, so that an installed Verbena has them too; of the sender, the insides of the parts are missing.
+ * `verbena lab start DIR` and `verbena lab check DIR`: an exercise in RDMA programming. The files are those of
+ * examples/lab, carried inside this program, so that an installed Verbena has them too; of the sender, the insides of
+ * the parts are missing.
  */
 #include "cli/lab.h"
 
@@ -86,7 +87,8 @@ static int lab(int argc, char **argv)
 	if (!strcmp(what, "check"))
 		return vb_cli_lab_check(folder, json);
 	if (strcmp(what, "start") != 0 || json)
-		return vb_cli_usage_error(&vb_cli_lab, "start DIR, or check [--json] DIR; not", json ? "start --json" : what);
+		return vb_cli_usage_error(&vb_cli_lab, "start DIR, or check [--json] DIR; not",
+					  json ? "start --json" : what);
 	return start(folder);
 }
 
@@ -95,11 +97,14 @@ const struct vb_cli_command vb_cli_lab = {
 	.summary = "an exercise: write a program that sends a file by RDMA WRITE, and have it graded",
 	.usage = "Usage: verbena lab start DIR\n"
 		 "       verbena lab check [--json] DIR\n\n"
-		 "start writes the exercise into DIR: a receiver that is ready, and a sender with six parts to fill in. Files that are\n"
+		 "start writes the exercise into DIR: a receiver that is ready, and a sender with six parts to fill "
+		 "in. Files that are\n"
 		 "there already are never overwritten.\n"
-		 "check builds the sender, runs it against a receiver of its own, and says which steps work and why the next one does\n"
+		 "check builds the sender, runs it against a receiver of its own, and says which steps work and why "
+		 "the next one does\n"
 		 "not. Exit code 0 when all work, 1 when one does not.\n"
-		 "A C compiler, make, and the packages libibverbs-dev, librdmacm-dev and libssl-dev (Debian's names) are needed.\n\n"
+		 "A C compiler, make, and the packages libibverbs-dev, librdmacm-dev and libssl-dev (Debian's names) "
+		 "are needed.\n\n"
 		 "Examples:\n"
 		 "  verbena lab start ~/filelab\n"
 		 "  verbena lab check ~/filelab\n",

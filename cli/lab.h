@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `verbena lab`: the file lab as an exercise. lab.c hands it out, lab_check.c grades it, lab_process.c runs the programs that takes.
+ * `verbena lab`: the file lab as an exercise. lab.c hands it out, lab_check.c grades it, lab_process.c runs the
+ * programs that takes.
  */
 #ifndef VB_CLI_LAB_H
 #define VB_CLI_LAB_H

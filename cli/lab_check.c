@@ -2,10 +2,10 @@
  *
  * `verbena lab check`: which step of the exercise works, and why the next does not.
  *
- * The student's sender is built as his Makefile says, and talks to a receiver we build ourselves from the files we handed out, in a
- * folder that is removed afterwards. Four conversations: a file that fits into the region, one that needs windows, one that is
- * changed behind the sender's back after it was hashed, and one whose receiver is killed. What the two programs print is
- * the evidence; steps are judged in order, and the first that fails ends the grading.
+ * The student's sender is built as his Makefile says, and talks to a receiver we build ourselves from the files we
+ * handed out, in a folder that is removed afterwards. Four conversations: a file that fits into the region, one that
+ * needs windows, one that is changed behind the sender's back after it was hashed, and one whose receiver is killed.
+ * What the two programs print is the evidence; steps are judged in order, and the first that fails ends the grading.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -97,13 +97,14 @@ static bool says(const char *text, const char *beginning)
 /* Why a program ended early, in its own words if it has any. */
 static bool fails_by_end(struct check *check, const struct talk *talk, const char *waiting)
 {
-	char *sender = line_after(talk->sender_said, "sender: "), *receiver = line_after(talk->receiver_said, "receiver: ");
+	char *sender = line_after(talk->sender_said, "sender: "),
+	     *receiver = line_after(talk->receiver_said, "receiver: ");
 
 	if (talk->sender_hung)
 		fails(check, "The sender did not end within %d seconds. %s", TALKING, waiting);
 	else if (talk->sender.code >= 128)
-		fails(check, "The sender was ended by signal %d (%s). %s", talk->sender.code - 128, strsignal(talk->sender.code - 128),
-		      waiting);
+		fails(check, "The sender was ended by signal %d (%s). %s", talk->sender.code - 128,
+		      strsignal(talk->sender.code - 128), waiting);
 	else if (sender && receiver && strstr(sender, "part ") != sender)
 		fails(check, "The sender says: %s. The receiver says: %s.", sender, receiver);
 	else if (sender)
@@ -166,7 +167,8 @@ static int converse(struct check *check, size_t length, size_t region, enum tric
 	error = make_file(file, length);
 	snprintf(output, sizeof(output), "%s/receiver.out", check->own);
 	if (!error)
-		error = vb_cli_lab_start(&talk->receiver, NULL, output, (char *[]){ receiver, copy, check->port, region_text, NULL });
+		error = vb_cli_lab_start(&talk->receiver, NULL, output,
+					 (char *[]){ receiver, copy, check->port, region_text, NULL });
 	if (!error && !vb_cli_lab_wait(&talk->receiver, "listening", STARTING))
 		error = -ECONNREFUSED;
 	/* It hears of the connection only when the file is another one than the sender has hashed. */
@@ -195,7 +197,8 @@ static int converse(struct check *check, size_t length, size_t region, enum tric
 	talk->sender_said = vb_cli_lab_output(&talk->sender);
 	talk->receiver_said = vb_cli_lab_output(&talk->receiver);
 	if (error)
-		fprintf(stderr, "verbena lab: the receiver does not work here: %s\n%s", strerror(-error), talk->receiver_said);
+		fprintf(stderr, "verbena lab: the receiver does not work here: %s\n%s", strerror(-error),
+			talk->receiver_said);
 	return error;
 }
 
@@ -215,7 +218,8 @@ static bool connects(struct check *check, const struct talk *talk)
 
 static bool offers(struct check *check, const struct talk *talk)
 {
-	char *offer = line_after(talk->receiver_said, "offered: "), *region = line_after(talk->sender_said, "the receiver's region: ");
+	char *offer = line_after(talk->receiver_said, "offered: "),
+	     *region = line_after(talk->sender_said, "the receiver's region: ");
 	char *hashed = strstr(talk->sender_said, "SHA-256 "), hash[65] = "";
 	unsigned long long length = 0;
 	bool good = false;
@@ -229,7 +233,8 @@ static bool offers(struct check *check, const struct talk *talk)
 	else if (!region)
 		fails_by_end(check, talk, "The receiver has answered with REGION.");
 	else if (strtoull(region, NULL, 10) != 2 * SMALL_FILE)
-		fails(check, "The receiver offered a region of %d bytes; sender->region says %s.", 2 * SMALL_FILE, region);
+		fails(check, "The receiver offered a region of %d bytes; sender->region says %s.", 2 * SMALL_FILE,
+		      region);
 	else
 		good = true;
 	free(offer);
@@ -246,13 +251,14 @@ static bool writes(struct check *check, const struct talk *talk)
 	if (complaint && !strcmp(complaint, "part 4 is not written yet"))
 		good = true;
 	else if (strstr(talk->receiver_said, "bad: wrong hash"))
-		good = fails(check, "The receiver got all bytes announced, but not those of the file. Does each WRITE take its own slot "
-				    "(sender->slots + slot * SLOT), all of its length, to sender->region.address + offset?");
+		good = fails(check, "The receiver got all bytes announced, but not those of the file. Does each WRITE "
+				    "take its own slot (sender->slots + slot * SLOT), all of its length, to "
+				    "sender->region.address + offset?");
 	else if (says(talk->receiver_said, "done:"))
 		good = true;
 	else if (talk->sender_hung)
-		good = fails(check, "The sender did not end within %d seconds. Is each WRITE signaled, with wr_id LAB_ID_WRITE, and counted "
-				    "once in writes_under_way?", TALKING);
+		good = fails(check, "The sender did not end within %d seconds. Is each WRITE signaled, with wr_id "
+				    "LAB_ID_WRITE, and counted once in writes_under_way?", TALKING);
 	else
 		good = fails_by_end(check, talk, "");
 	free(complaint);
@@ -271,13 +277,15 @@ static bool gets_verdict(struct check *check, const struct talk *talk)
 
 static bool gets_key(struct check *check, const struct talk *talk)
 {
-	char *identity = line_after(talk->receiver_said, "identity: "), *key = line_after(talk->receiver_said, "key sent: ");
+	char *identity = line_after(talk->receiver_said, "identity: "),
+	     *key = line_after(talk->receiver_said, "key sent: ");
 	bool good = false;
 
 	if (!identity)
 		fails_by_end(check, talk, "The receiver waits for IDENTITY.");
 	else if (strcmp(identity, check->identity))
-		fails(check, "The sender was called with the ID \"%s\", and told the receiver \"%s\".", check->identity, identity);
+		fails(check, "The sender was called with the ID \"%s\", and told the receiver \"%s\".", check->identity,
+		      identity);
 	else if (!key)
 		fails_by_end(check, talk, "The receiver has sent the key, and the connection did not end well.");
 	else if (!strstr(talk->sender_said, key))
@@ -304,19 +312,22 @@ static bool sees_bad(struct check *check, const struct talk *talk)
 	if (!strstr(talk->receiver_said, "bad: wrong hash"))
 		return fails_by_end(check, talk, "The receiver should have found a wrong hash.");
 	if (talk->sender_hung)
-		return fails(check, "The receiver said BAD (the file was changed after it was hashed), and the sender did not end.");
-	if (talk->sender.code == 0 || says(talk->sender_said, "the receiver says: good") || says(talk->sender_said, "key for "))
-		return fails(check, "The receiver said BAD (the file was changed after it was hashed), and the sender went on as if it had "
-				    "said GOOD.");
+		return fails(check, "The receiver said BAD (the file was changed after it was hashed), and the sender "
+				    "did not end.");
+	if (talk->sender.code == 0 || says(talk->sender_said, "the receiver says: good") ||
+	    says(talk->sender_said, "key for "))
+		return fails(check, "The receiver said BAD (the file was changed after it was hashed), and the sender "
+				    "went on as if it had said GOOD.");
 	return true;
 }
 
 static bool sees_death(struct check *check, const struct talk *talk)
 {
 	if (talk->sender_hung)
-		return fails(check, "The receiver was killed in the middle of the file, and the sender still waited %d seconds later. Wait "
-				    "by lab_wait, lab_receive or lab_expect only.", TALKING);
-	return talk->sender.code != 0 || fails(check, "The receiver was killed in the middle of the file, and the sender's exit code is 0.");
+		return fails(check, "The receiver was killed in the middle of the file, and the sender still waited "
+				    "%d seconds later. Wait by lab_wait, lab_receive or lab_expect only.", TALKING);
+	return talk->sender.code != 0 ||
+	       fails(check, "The receiver was killed in the middle of the file, and the sender's exit code is 0.");
 }
 
 /* ---- Building ---- */
@@ -342,8 +353,8 @@ static int build_receiver(const struct check *check)
 	if (compiler.code == 0)
 		return 0;
 	said = vb_cli_lab_output(&compiler);
-	fprintf(stderr, "%sverbena lab: the receiver cannot be built here. Debian has what it needs in make, gcc, libibverbs-dev, "
-			"librdmacm-dev and libssl-dev.\n", said);
+	fprintf(stderr, "%sverbena lab: the receiver cannot be built here. Debian has what it needs in make, gcc, "
+			"libibverbs-dev, librdmacm-dev and libssl-dev.\n", said);
 	free(said);
 	return -ENOEXEC;
 }
@@ -365,7 +376,8 @@ static bool compiles(struct check *check)
 	/* The whole line: file and line number are before the word. */
 	while (problem && problem > said && problem[-1] != '\n')
 		problem--;
-	fails(check, "make sender fails: %.*s", problem ? (int)strcspn(problem, "\n") : (int)strlen(said), problem ? problem : said);
+	fails(check, "make sender fails: %.*s", problem ? (int)strcspn(problem, "\n") : (int)strlen(said),
+	      problem ? problem : said);
 	free(said);
 	return false;
 }
@@ -389,7 +401,8 @@ static int grade(struct check *check)
 		return error;
 	error = converse(check, SMALL_FILE, 2 * SMALL_FILE, HONEST, &talk);
 	bool on = !error && pass(check, connects(check, &talk)) && pass(check, offers(check, &talk)) &&
-		  pass(check, writes(check, &talk)) && pass(check, gets_verdict(check, &talk)) && pass(check, gets_key(check, &talk));
+		  pass(check, writes(check, &talk)) && pass(check, gets_verdict(check, &talk)) &&
+		  pass(check, gets_key(check, &talk));
 
 	static const struct {
 		size_t length;
@@ -432,7 +445,8 @@ static void print_json(const struct check *check)
 	for (int step = 0; step < STEPS; step++) {
 		printf("%s\n  {\"step\": ", step ? "," : "");
 		vb_cli_json_string(stdout, step_name[step]);
-		printf(", \"result\": \"%s\"", step < check->passed ? "ok" : step == check->passed ? "failed" : "untried");
+		printf(", \"result\": \"%s\"",
+		       step < check->passed ? "ok" : step == check->passed ? "failed" : "untried");
 		if (step == check->passed) {
 			printf(", \"why\": ");
 			vb_cli_json_string(stdout, check->why);

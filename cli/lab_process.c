@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Programs that `verbena lab check` runs. Their output goes to files, not pipes: a daemon one of them starts would hold a
- * pipe open, and a program that prints much must not block because nobody reads yet.
+ * Programs that `verbena lab check` runs. Their output goes to files, not pipes: a daemon one of them starts would
+ * hold a pipe open, and a program that prints much must not block because nobody reads yet.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,8 @@ __attribute__((noreturn)) static void become(const char *folder, int output, cha
 {
 	int nothing = open("/dev/null", O_RDONLY);
 
-	if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)
+	if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+	    dup2(output, STDERR_FILENO) < 0)
 		_exit(126);
 	if (folder && chdir(folder)) {
 		fprintf(stderr, "%s: %s\n", folder, strerror(errno));

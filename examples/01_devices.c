@@ -4,12 +4,12 @@
  *
  *   cc 01_devices.c -libverbs && ./a.out
  *
- * Everything in verbs begins with three calls: list the devices, open one (that gives a context), ask it questions. What you
- * need to remember from the answers is small: the port's number, its state, its MTU, and the GID index.
+ * Everything in verbs begins with three calls: list the devices, open one (that gives a context), ask it questions.
+ * What you need to remember from the answers is small: the port's number, its state, its MTU, and the GID index.
  *
- * A GID is a port's address on the network, 16 bytes. On RoCE each IP address of the interface is a GID, and programs choose
- * one by its index in this table. A wrong index is the most frequent reason why a first program does not connect: the two
- * ends must use GIDs of one kind (RoCE v2 here) that can reach each other, as IP addresses must.
+ * A GID is a port's address on the network, 16 bytes. On RoCE each IP address of the interface is a GID, and programs
+ * choose one by its index in this table. A wrong index is the most frequent reason why a first program does not
+ * connect: the two ends must use GIDs of one kind (RoCE v2 here) that can reach each other, as IP addresses must.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -94,8 +94,8 @@ static int print_device(struct ibv_device *device)
 		fprintf(stderr, "ibv_query_device: %s\n", strerror(error));
 		failed = 1;
 	} else {
-		printf("%s: %d queue pairs of %d requests, %d memory regions\n", ibv_get_device_name(device), attributes.max_qp,
-		       attributes.max_qp_wr, attributes.max_mr);
+		printf("%s: %d queue pairs of %d requests, %d memory regions\n", ibv_get_device_name(device),
+		       attributes.max_qp, attributes.max_qp_wr, attributes.max_mr);
 		/* Ports count from one. */
 		for (int port = 1; port <= attributes.phys_port_cnt && !failed; port++)
 			failed = print_port(context, (uint8_t)port);

@@ -4,9 +4,9 @@
  *
  *   cc 02_first_send.c -libverbs && ./a.out [DEVICE [GID_INDEX]]
  *
- * A SEND is the simplest thing RDMA can do: the receiver gives the adapter an empty buffer (ibv_post_recv), the sender gives
- * it a full one (ibv_post_send), and both are told when it is over (ibv_poll_cq). No system call moves data, and nothing
- * is copied into a kernel. In the words of the trade:
+ * A SEND is the simplest thing RDMA can do: the receiver gives the adapter an empty buffer (ibv_post_recv), the
+ * sender gives it a full one (ibv_post_send), and both are told when it is over (ibv_poll_cq). No system call moves
+ * data, and nothing is copied into a kernel. In the words of the trade:
  *
  *   protection domain (PD)   a fence: queue pairs can only use memory registered within the same one
  *   memory region (MR)       memory the adapter may touch; its L_Key goes into every request that names it
@@ -63,8 +63,9 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_cq *cq)
 	return qp;
 }
 
-/* Step 5. A queue pair is born in RESET. INIT ties it to a port; RTR (ready to receive) tells it who the peer is and from which
- * packet number (PSN) to expect it; RTS (ready to send) adds how patient to be when acknowledgements do not come. */
+/* Step 5. A queue pair is born in RESET. INIT ties it to a port; RTR (ready to receive) tells it who the peer is and
+ * from which packet number (PSN) to expect it; RTS (ready to send) adds how patient to be when acknowledgements do
+ * not come. */
 static void connect_to(struct ibv_qp *qp, uint32_t peer_number, const union ibv_gid *peer_gid, int gid_index,
 		       const struct ibv_port_attr *port)
 {
@@ -75,14 +76,19 @@ static void connect_to(struct ibv_qp *qp, uint32_t peer_number, const union ibv_
 		.ah_attr = { .is_global = 1, .dlid = port->lid, .port_num = PORT,
 			     .grh = { .dgid = *peer_gid, .sgid_index = (uint8_t)gid_index, .hop_limit = 64 } } };
 	/* timeout 14 is 4.096 us * 2^14 = 67 ms before a packet is repeated, 7 times. rnr_retry 7 means: for ever. */
-	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .sq_psn = FIRST_PSN, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
-		.max_rd_atomic = 1 };
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
+				   .sq_psn = FIRST_PSN,
+				   .timeout = 14,
+				   .retry_cnt = 7,
+				   .rnr_retry = 7,
+				   .max_rd_atomic = 1 };
 	int error;
 
 	if ((error = ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)))
 		stop("to INIT", error);
-	if ((error = ibv_modify_qp(qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)))
+	if ((error = ibv_modify_qp(qp, &rtr,
+				   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)))
 		stop("to RTR", error);
 	if ((error = ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)))
@@ -90,7 +96,8 @@ static void connect_to(struct ibv_qp *qp, uint32_t peer_number, const union ibv_
 	printf("5. 0x%06x is connected to 0x%06x\n", qp->qp_num, peer_number);
 }
 
-/* Step 8. Two completions: the send is done (the peer has acknowledged it), the receive is done (a message is there). */
+/* Step 8. Two completions: the send is done (the peer has acknowledged it), the receive is done (a message is
+ * there). */
 static void poll_until_both_are_done(struct ibv_cq *cq)
 {
 	for (int done = 0; done < 2;) {
@@ -107,7 +114,8 @@ static void poll_until_both_are_done(struct ibv_cq *cq)
 			exit(EXIT_FAILURE);
 		}
 		if (completion.opcode == IBV_WC_RECV)
-			printf("8. received %u bytes (request %lu)\n", completion.byte_len, (unsigned long)completion.wr_id);
+			printf("8. received %u bytes (request %lu)\n", completion.byte_len,
+			       (unsigned long)completion.wr_id);
 		else
 			printf("8. sent (request %lu)\n", (unsigned long)completion.wr_id);
 		done++;
@@ -144,7 +152,8 @@ int main(int argc, char **argv)
 	connect_to(sender, receiver->qp_num, &gid, gid_index, &port);
 	connect_to(receiver, sender->qp_num, &gid, gid_index, &port);
 
-	/* Step 6. First the receiver: a message that finds no buffer has to be sent again. wr_id is ours, to tell requests apart. */
+	/* Step 6. First the receiver: a message that finds no buffer has to be sent again. wr_id is ours, to tell
+	 * requests apart. */
 	struct ibv_sge empty = { (uintptr_t)incoming, sizeof(incoming), incoming_mr->lkey };
 	struct ibv_recv_wr receive = { .wr_id = 1, .sg_list = &empty, .num_sge = 1 }, *refused_receive;
 
@@ -166,8 +175,8 @@ int main(int argc, char **argv)
 
 	/* Step 9. Back in the reverse order; what is still used by something else answers EBUSY. */
 	if ((error = ibv_destroy_qp(sender)) || (error = ibv_destroy_qp(receiver)) || (error = ibv_destroy_cq(cq)) ||
-	    (error = ibv_dereg_mr(outgoing_mr)) || (error = ibv_dereg_mr(incoming_mr)) || (error = ibv_dealloc_pd(pd)) ||
-	    (error = ibv_close_device(context)))
+	    (error = ibv_dereg_mr(outgoing_mr)) || (error = ibv_dereg_mr(incoming_mr)) ||
+	    (error = ibv_dealloc_pd(pd)) || (error = ibv_close_device(context)))
 		stop("giving back", error);
 	printf("9. gave everything back\n");
 	return strcmp(incoming, outgoing) ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -4,9 +4,9 @@
  *
  *   cc 03_completion_channel.c -libverbs && ./a.out [DEVICE]
  *
- * ibv_poll_cq never waits. Polling in a loop answers fastest, and burns a core. A completion channel is the other way: a file
- * descriptor that becomes readable when a completion arrives, so it fits into poll(2) or epoll(7) beside your sockets. The
- * rules, in the order in which people break them:
+ * ibv_poll_cq never waits. Polling in a loop answers fastest, and burns a core. A completion channel is the other
+ * way: a file descriptor that becomes readable when a completion arrives, so it fits into poll(2) or epoll(7) beside
+ * your sockets. The rules, in the order in which people break them:
  *
  *   - one notification for each ibv_req_notify_cq: ask again after each event;
  *   - ask first, then poll the queue empty: what came between the last poll and the asking makes no event;
@@ -83,9 +83,12 @@ int main(int argc, char **argv)
 	right.qp = create_qp(right.pd, right.cq, NULL);
 	sides_connect(&device, &left, &right);
 
-	struct buffer from = buffer_register(left.pd, 64, 0), to = buffer_register(right.pd, 64, IBV_ACCESS_LOCAL_WRITE);
+	struct buffer from = buffer_register(left.pd, 64, 0),
+		      to = buffer_register(right.pd, 64, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_sge full = piece_of(&from, 0, 64), empty = piece_of(&to, 0, 64);
-	struct ibv_send_wr send = { .sg_list = &full, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr send = {
+		.sg_list = &full, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED
+	};
 
 	for (int i = 0; i < MESSAGES; i++)
 		post_receive(right.qp, (uint64_t)i, &empty, 1);
@@ -102,7 +105,8 @@ int main(int argc, char **argv)
 		post_send(left.qp, &send);
 		wait_completion(left.cq, "send");
 	}
-	/* One event may stand for several completions, and an event may find the queue empty already. Count completions. */
+	/* One event may stand for several completions, and an event may find the queue empty already. Count
+	 * completions. */
 	while (received < MESSAGES) {
 		if (!sleep_for_event(channel, 10000))
 			die("no event within 10 seconds");

@@ -4,13 +4,13 @@
  *
  *   cc 04_rdma_write.c -libverbs && ./a.out [DEVICE]
  *
- * To SEND, the receiver must have posted a buffer. To WRITE, the target does nothing at all: it once registered memory with
- * IBV_ACCESS_REMOTE_WRITE and told us where it is (address) and what opens it (R_Key). From then on its adapter serves us,
- * without its processor, and without a completion on that side.
+ * To SEND, the receiver must have posted a buffer. To WRITE, the target does nothing at all: it once registered
+ * memory with IBV_ACCESS_REMOTE_WRITE and told us where it is (address) and what opens it (R_Key). From then on its
+ * adapter serves us, without its processor, and without a completion on that side.
  *
- * So how does the target know that data is there? It does not, until somebody tells it. Here the writer sends a message
- * afterwards: a reliable connection keeps the order, so when the SEND arrives, what was written before it has arrived as well.
- * (07_immediate.c shows how to do both in one request.)
+ * So how does the target know that data is there? It does not, until somebody tells it. Here the writer sends a
+ * message afterwards: a reliable connection keeps the order, so when the SEND arrives, what was written before it has
+ * arrived as well. (07_immediate.c shows how to do both in one request.)
  */
 #include "course.h"
 
@@ -20,7 +20,9 @@ static void send_window(struct side *from, struct side *to, const struct window 
 	struct buffer outgoing = buffer_register(from->pd, sizeof(*window), 0);
 	struct buffer incoming = buffer_register(to->pd, sizeof(*window), IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_sge full = piece_of(&outgoing, 0, sizeof(*window)), empty = piece_of(&incoming, 0, sizeof(*window));
-	struct ibv_send_wr send = { .sg_list = &full, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr send = {
+		.sg_list = &full, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED
+	};
 
 	memcpy(outgoing.bytes, window, sizeof(*window));
 	post_receive(to->qp, 0, &empty, 1);
@@ -47,13 +49,18 @@ int main(int argc, char **argv)
 
 	strcpy(memory.bytes, "(nothing yet)");
 	send_window(&target, &writer, &mine, &window);
-	printf("the target offers %u bytes at 0x%lx, R_Key 0x%x\n", window.length, (unsigned long)window.address, window.rkey);
+	printf("the target offers %u bytes at 0x%lx, R_Key 0x%x\n", window.length, (unsigned long)window.address,
+	       window.rkey);
 
 	/* The writer: an ordinary request plus the two things that name the far memory. */
 	struct buffer words = buffer_register(writer.pd, 64, 0);
 	struct ibv_sge piece = piece_of(&words, 0, 64);
 	struct ibv_send_wr write = {
-		.wr_id = 1, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+		.wr_id = 1,
+		.sg_list = &piece,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = { .remote_addr = window.address + 100, .rkey = window.rkey },
 	};
 
@@ -70,8 +77,9 @@ int main(int argc, char **argv)
 	if (strcmp(memory.bytes + 100, "written from afar") || strcmp(memory.bytes, "(nothing yet)"))
 		die("the bytes are not where they were written to");
 
-	/* Now the way programs do it: write, then say so. Only the last request asks for a completion; because requests finish in
-	 * order, it speaks for the ones before it. An unsignaled request still holds its place in the queue until then. */
+	/* Now the way programs do it: write, then say so. Only the last request asks for a completion; because
+	 * requests finish in order, it speaks for the ones before it. An unsignaled request still holds its place in
+	 * the queue until then. */
 	struct buffer note = buffer_register(target.pd, 64, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_sge empty = piece_of(&note, 0, 64);
 	struct ibv_send_wr tell = { .wr_id = 3, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND,

@@ -4,13 +4,15 @@
  *
  *   cc 05_rdma_read.c -libverbs && ./a.out [DEVICE]
  *
- * The mirror of a WRITE: remote_addr and rkey name the source, the scatter list says where the bytes go. Three things differ:
+ * The mirror of a WRITE: remote_addr and rkey name the source, the scatter list says where the bytes go. Three things
+ * differ:
  *
  *   - the far memory needs IBV_ACCESS_REMOTE_READ, and ours IBV_ACCESS_LOCAL_WRITE, because our adapter writes there;
- *   - a READ waits for an answer, so each end bounds how many may be under way: max_rd_atomic of the asking queue pair must not
- *     exceed max_dest_rd_atomic of the answering one (both 4 in course.h). More may be posted; they wait their turn;
- *   - our buffer holds nothing of use before the completion. A WRITE posted after a READ may overtake its *answer*, so a request
- *     that depends on what was read needs IBV_SEND_FENCE.
+ *   - a READ waits for an answer, so each end bounds how many may be under way: max_rd_atomic of the asking queue
+ *     pair must not exceed max_dest_rd_atomic of the answering one (both 4 in course.h). More may be posted; they
+ *     wait their turn;
+ *   - our buffer holds nothing of use before the completion. A WRITE posted after a READ may overtake its *answer*,
+ *     so a request that depends on what was read needs IBV_SEND_FENCE.
  */
 #include "course.h"
 
@@ -58,8 +60,8 @@ int main(int argc, char **argv)
 	if (completion.opcode != IBV_WC_RDMA_READ || strcmp(copy.bytes, "record 5: 5 squared is 25"))
 		die("that is not record 5");
 
-	/* All of them, as one list of eight requests: more than may be under way at once, which the queue pair sees to itself. They
-	 * complete in the order in which they were posted. */
+	/* All of them, as one list of eight requests: more than may be under way at once, which the queue pair sees
+	 * to itself. They complete in the order in which they were posted. */
 	struct ibv_sge places[RECORDS];
 	struct ibv_send_wr all[RECORDS];
 
@@ -79,8 +81,8 @@ int main(int argc, char **argv)
 	if (memcmp(copy.bytes, table.bytes, table.length))
 		die("the copy differs");
 
-	/* Move a word: read it from record 0, write it into our own page of the owner's table. Without the fence the WRITE could
-	 * leave before the READ's answer is here, and carry old bytes. */
+	/* Move a word: read it from record 0, write it into our own page of the owner's table. Without the fence the
+	 * WRITE could leave before the READ's answer is here, and carry old bytes. */
 	struct buffer page = buffer_register(owner.pd, RECORD, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	struct window target = window_of(&page);
 	struct ibv_send_wr write = {

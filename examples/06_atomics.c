@@ -9,8 +9,8 @@
  *   FETCH_AND_ADD   adds; a counter or a ticket machine for many clients
  *   CMP_AND_SWP     writes only if the old value is the expected one; a lock
  *
- * They are atomic against each other on the same adapter. Against the processor of the memory's owner they need not be: ask
- * ibv_query_device whether atomic_cap is IBV_ATOMIC_HCA (this adapter only) or IBV_ATOMIC_GLOB (everybody).
+ * They are atomic against each other on the same adapter. Against the processor of the memory's owner they need not
+ * be: ask ibv_query_device whether atomic_cap is IBV_ATOMIC_HCA (this adapter only) or IBV_ATOMIC_GLOB (everybody).
  *
  * The returned value lands in our buffer in the byte order of this machine.
  */
@@ -25,13 +25,19 @@ struct client {
 };
 
 /* Posts one atomic and waits. Returns the old value. */
-static uint64_t change(struct client *client, const struct window *word, enum ibv_wr_opcode opcode, uint64_t compare_add,
-		       uint64_t swap)
+static uint64_t change(struct client *client, const struct window *word, enum ibv_wr_opcode opcode,
+		       uint64_t compare_add, uint64_t swap)
 {
 	struct ibv_sge result = piece_of(&client->old, 0, sizeof(uint64_t));
 	struct ibv_send_wr request = {
-		.sg_list = &result, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
-		.wr.atomic = { .remote_addr = word->address, .rkey = word->rkey, .compare_add = compare_add, .swap = swap },
+		.sg_list = &result,
+		.num_sge = 1,
+		.opcode = opcode,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.atomic = { .remote_addr = word->address,
+			       .rkey = word->rkey,
+			       .compare_add = compare_add,
+			       .swap = swap },
 	};
 	uint64_t old;
 
@@ -57,7 +63,8 @@ static void open_client(const struct device *device, struct client *client, stru
 	client->side = side_open(device);
 	if (!(client->owner_side.cq = ibv_create_cq(device->context, 4, NULL, NULL, 0)))
 		die("ibv_create_cq");
-	/* A queue pair reaches memory of its own protection domain only, so the owner's ends share the PD of the word. */
+	/* A queue pair reaches memory of its own protection domain only, so the owner's ends share the PD of the
+	 * word. */
 	client->owner_side.pd = owner_pd;
 	client->owner_side.qp = create_qp(owner_pd, client->owner_side.cq, NULL);
 	sides_connect(device, &client->side, &client->owner_side);
@@ -85,11 +92,14 @@ int main(int argc, char **argv)
 		die("ibv_query_device");
 	if (attributes.atomic_cap == IBV_ATOMIC_NONE)
 		die("this device has no atomics");
-	printf("atomics of this device are atomic %s\n",
-	       attributes.atomic_cap == IBV_ATOMIC_GLOB ? "for everybody, processors included" : "among its own queue pairs");
+	printf("atomics of this device are atomic %s\n", attributes.atomic_cap == IBV_ATOMIC_GLOB
+								 ? "for everybody, processors included"
+								 : "among its own queue pairs");
 
-	/* calloc aligns well enough. Two words: a counter, and a lock that holds the number of its owner, 0 for none. */
-	struct buffer words = buffer_register(pd, 2 * sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+	/* calloc aligns well enough. Two words: a counter, and a lock that holds the number of its owner, 0 for
+	 * none. */
+	struct buffer words =
+		buffer_register(pd, 2 * sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	struct window counter = window_of(&words), lock = counter;
 
 	lock.address += sizeof(uint64_t);

@@ -4,8 +4,9 @@
  *
  *   cc 07_immediate.c -libverbs && ./a.out [DEVICE]
  *
- * RDMA WRITE WITH IMMEDIATE joins the two requests of 04: the data goes straight to its place, and the target is told. The price
- * is that it is no longer silent: it uses up a posted receive, whose buffer stays untouched. The completion says
+ * RDMA WRITE WITH IMMEDIATE joins the two requests of 04: the data goes straight to its place, and the target is
+ * told. The price is that it is no longer silent: it uses up a posted receive, whose buffer stays untouched. The
+ * completion says
  *
  *   opcode     IBV_WC_RECV_RDMA_WITH_IMM
  *   wc_flags   IBV_WC_WITH_IMM: only then does imm_data mean anything
@@ -19,7 +20,8 @@
 enum { SLOTS = 4, SLOT = 1024 };
 
 /* A ring of slots in the target's memory; the immediate is the number of the slot. */
-static void write_slot(struct side *writer, struct buffer *words, const struct window *ring, uint32_t slot, const char *text)
+static void write_slot(struct side *writer, struct buffer *words, const struct window *ring, uint32_t slot,
+		       const char *text)
 {
 	struct ibv_sge piece;
 	struct ibv_send_wr write = {
@@ -43,7 +45,8 @@ int main(int argc, char **argv)
 	sides_connect(&device, &writer, &target);
 
 	struct buffer words = buffer_register(writer.pd, SLOT, 0);
-	struct buffer memory = buffer_register(target.pd, SLOTS * SLOT, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	struct buffer memory =
+		buffer_register(target.pd, SLOTS * SLOT, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	struct window ring = window_of(&memory);
 
 	/* Receives without a buffer: no bytes come this way. */
@@ -60,9 +63,10 @@ int main(int argc, char **argv)
 		if (completion.opcode != IBV_WC_RECV_RDMA_WITH_IMM || !(completion.wc_flags & IBV_WC_WITH_IMM))
 			die("a completion without immediate data");
 		slot = ntohl(completion.imm_data);
-		printf("receive %lu: slot %u holds %u bytes: %s\n", (unsigned long)completion.wr_id, slot, completion.byte_len,
-		       memory.bytes + slot * SLOT);
-		if (slot != i || completion.byte_len != strlen(lines[i]) + 1 || strcmp(memory.bytes + slot * SLOT, lines[i]))
+		printf("receive %lu: slot %u holds %u bytes: %s\n", (unsigned long)completion.wr_id, slot,
+		       completion.byte_len, memory.bytes + slot * SLOT);
+		if (slot != i || completion.byte_len != strlen(lines[i]) + 1 ||
+		    strcmp(memory.bytes + slot * SLOT, lines[i]))
 			die("that is not what was written");
 	}
 
@@ -80,8 +84,8 @@ int main(int argc, char **argv)
 
 	if (completion.opcode != IBV_WC_RECV || !(completion.wc_flags & IBV_WC_WITH_IMM))
 		die("a SEND WITH IMMEDIATE should be an ordinary receive with a flag");
-	printf("receive %lu: a SEND of %u bytes, immediate 0x%x\n", (unsigned long)completion.wr_id, completion.byte_len,
-	       ntohl(completion.imm_data));
+	printf("receive %lu: a SEND of %u bytes, immediate 0x%x\n", (unsigned long)completion.wr_id,
+	       completion.byte_len, ntohl(completion.imm_data));
 
 	buffer_release(&incoming);
 	buffer_release(&memory);

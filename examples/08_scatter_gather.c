@@ -4,13 +4,14 @@
  *
  *   cc 08_scatter_gather.c -libverbs && ./a.out [DEVICE]
  *
- * A request does not name a buffer but a list of pieces (struct ibv_sge: address, length, L_Key). The sender's adapter reads
- * them one after the other, the receiver's adapter fills its own list the same way; where the sender's pieces ended is not
- * visible in between. So a header and a body need not be copied together, and may be parted again on arrival.
+ * A request does not name a buffer but a list of pieces (struct ibv_sge: address, length, L_Key). The sender's
+ * adapter reads them one after the other, the receiver's adapter fills its own list the same way; where the sender's
+ * pieces ended is not visible in between. So a header and a body need not be copied together, and may be parted again
+ * on arrival.
  *
- * How many pieces a request may have was agreed when the queue pair was created (max_send_sge, max_recv_sge).
- * Small messages have a shortcut: with IBV_SEND_INLINE the bytes are copied into the request itself when it is posted. They need
- * no registration, and the buffer may be used again at once. cap.max_inline_data says how many bytes fit.
+ * How many pieces a request may have was agreed when the queue pair was created (max_send_sge, max_recv_sge). Small
+ * messages have a shortcut: with IBV_SEND_INLINE the bytes are copied into the request itself when it is posted. They
+ * need no registration, and the buffer may be used again at once. cap.max_inline_data says how many bytes fit.
  */
 #include "course.h"
 
@@ -24,10 +25,17 @@ int main(int argc, char **argv)
 	struct device device = open_device(argc > 1 ? argv[1] : NULL);
 	struct side sender = side_open(&device), receiver = side_open(&device);
 
-	/* 16 receives were agreed to in course.h. This pair needs room for inline data too, so the sender gets a QP of its own. */
+	/* 16 receives were agreed to in course.h. This pair needs room for inline data too, so the sender gets a QP
+	 * of its own. */
 	struct ibv_qp_init_attr wanted = {
-		.send_cq = sender.cq, .recv_cq = sender.cq, .qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 3, .max_recv_sge = 1, .max_inline_data = 32 },
+		.send_cq = sender.cq,
+		.recv_cq = sender.cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 4,
+			 .max_recv_wr = 4,
+			 .max_send_sge = 3,
+			 .max_recv_sge = 1,
+			 .max_inline_data = 32 },
 	};
 
 	if ((errno = ibv_destroy_qp(sender.qp)))
@@ -44,7 +52,9 @@ int main(int argc, char **argv)
 	struct header header = { 7, sizeof(body_text) };
 	struct ibv_sge from[3] = { piece_of(&head, 0, sizeof(header)), piece_of(&body, 0, sizeof(body_text)),
 				   piece_of(&tail, 0, 4) };
-	struct ibv_send_wr send = { .sg_list = from, .num_sge = 3, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr send = {
+		.sg_list = from, .num_sge = 3, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED
+	};
 
 	memcpy(head.bytes, &header, sizeof(header));
 	memcpy(body.bytes, body_text, sizeof(body_text));
@@ -53,7 +63,8 @@ int main(int argc, char **argv)
 	/* Scatter: the header into one buffer, then two halves of whatever follows. The cuts are the receiver's own. */
 	struct buffer head_in = buffer_register(receiver.pd, sizeof(struct header), IBV_ACCESS_LOCAL_WRITE);
 	struct buffer rest_in = buffer_register(receiver.pd, 512, IBV_ACCESS_LOCAL_WRITE);
-	struct ibv_sge to[3] = { piece_of(&head_in, 0, sizeof(header)), piece_of(&rest_in, 0, 16), piece_of(&rest_in, 256, 256) };
+	struct ibv_sge to[3] = { piece_of(&head_in, 0, sizeof(header)), piece_of(&rest_in, 0, 16),
+				 piece_of(&rest_in, 256, 256) };
 
 	post_receive(receiver.qp, 1, to, 3);
 	post_send(sender.qp, &send);
@@ -65,7 +76,8 @@ int main(int argc, char **argv)
 	memcpy(&got, head_in.bytes, sizeof(got));
 	printf("%u bytes arrived; header: kind %u, length %u\n", completion.byte_len, got.kind, got.length);
 	printf("first 16 bytes of the rest: \"%.16s\"\n", rest_in.bytes);
-	printf("and the others:             \"%s\", \"%s\"\n", rest_in.bytes + 256, rest_in.bytes + 256 + sizeof(body_text) - 16);
+	printf("and the others:             \"%s\", \"%s\"\n", rest_in.bytes + 256,
+	       rest_in.bytes + 256 + sizeof(body_text) - 16);
 	if (completion.byte_len != sizeof(header) + sizeof(body_text) + 4 || got.kind != 7 ||
 	    memcmp(rest_in.bytes, body_text, 16) || strcmp(rest_in.bytes + 256, body_text + 16))
 		die("the pieces are not where they belong");

@@ -4,9 +4,10 @@
  *
  *   cc 09_shared_receive_queue.c -libverbs && ./a.out [DEVICE]
  *
- * A server with a thousand clients does not know who speaks next. With a receive queue for each connection it would need a
- * thousand times the buffers for the busiest; with a shared receive queue (SRQ) it needs as many as may be under way in all.
- * Each message, whoever sends it, takes the next buffer; the completion says which buffer (wr_id) and whose message (qp_num).
+ * A server with a thousand clients does not know who speaks next. With a receive queue for each connection it would
+ * need a thousand times the buffers for the busiest; with a shared receive queue (SRQ) it needs as many as may be
+ * under way in all. Each message, whoever sends it, takes the next buffer; the completion says which buffer (wr_id)
+ * and whose message (qp_num).
  */
 #include "course.h"
 

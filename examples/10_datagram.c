@@ -4,12 +4,13 @@
  *
  *   cc 10_datagram.c -libverbs && ./a.out [DEVICE]
  *
- * A UD queue pair is not connected. Each send says where it goes: an address handle (AH: which port), the number of the far queue
- * pair, and its Q_Key, which the receiver compares with its own and drops the datagram silently if they differ. Like UDP:
- * nothing is repeated, nothing is promised, and a message has to fit into one packet (the path's MTU).
+ * A UD queue pair is not connected. Each send says where it goes: an address handle (AH: which port), the number of
+ * the far queue pair, and its Q_Key, which the receiver compares with its own and drops the datagram silently if they
+ * differ. Like UDP: nothing is repeated, nothing is promised, and a message has to fit into one packet (the path's
+ * MTU).
  *
- * What surprises everybody once: every receive begins with 40 bytes of Global Routing Header (GRH), whether they mean anything or
- * not. Post buffers that are 40 bytes longer than the message. byte_len counts them, too.
+ * What surprises everybody once: every receive begins with 40 bytes of Global Routing Header (GRH), whether they mean
+ * anything or not. Post buffers that are 40 bytes longer than the message. byte_len counts them, too.
  */
 #include <arpa/inet.h>
 
@@ -56,7 +57,8 @@ static void close_party(struct party *party)
 {
 	buffer_release(&party->in);
 	buffer_release(&party->out);
-	if ((errno = ibv_destroy_qp(party->qp)) || (errno = ibv_destroy_cq(party->cq)) || (errno = ibv_dealloc_pd(party->pd)))
+	if ((errno = ibv_destroy_qp(party->qp)) || (errno = ibv_destroy_cq(party->cq)) ||
+	    (errno = ibv_dealloc_pd(party->pd)))
 		die("closing");
 }
 
@@ -70,8 +72,11 @@ static void listen_for_one(struct party *party)
 static void say(struct party *party, struct ibv_ah *to, uint32_t qp_number, uint32_t q_key, const char *text)
 {
 	struct ibv_sge piece = piece_of(&party->out, 0, strlen(text) + 1);
-	struct ibv_send_wr send = { .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-		.wr.ud = { .ah = to, .remote_qpn = qp_number, .remote_qkey = q_key } };
+	struct ibv_send_wr send = { .sg_list = &piece,
+				    .num_sge = 1,
+				    .opcode = IBV_WR_SEND,
+				    .send_flags = IBV_SEND_SIGNALED,
+				    .wr.ud = { .ah = to, .remote_qpn = qp_number, .remote_qkey = q_key } };
 
 	strcpy(party->out.bytes, text);
 	post_send(party->qp, &send);
@@ -96,12 +101,13 @@ int main(int argc, char **argv)
 	say(&ada, bobs_port, bob.qp->qp_num, Q_KEY + 1, "you will not read this");
 	say(&ada, bobs_port, bob.qp->qp_num, Q_KEY, "hello bob");
 	completion = wait_completion(bob.cq, "bob's receive");
-	printf("bob got %u bytes, %u of them text: %s\n", completion.byte_len, completion.byte_len - GRH, bob.in.bytes + GRH);
+	printf("bob got %u bytes, %u of them text: %s\n", completion.byte_len, completion.byte_len - GRH,
+	       bob.in.bytes + GRH);
 	if (strcmp(bob.in.bytes + GRH, "hello bob"))
 		die("that is not what ada said last");
 
-	/* Who was it? The completion has the queue pair's number, the GRH has the address, and this makes an AH of both. With
-	 * IPv4, the second half of those 40 bytes is the IPv4 header that was on the wire. */
+	/* Who was it? The completion has the queue pair's number, the GRH has the address, and this makes an AH of
+	 * both. With IPv4, the second half of those 40 bytes is the IPv4 header that was on the wire. */
 	if (!(completion.wc_flags & IBV_WC_GRH))
 		die("RoCE datagrams always have a GRH");
 	printf("it came from queue pair 0x%06x (ada's is 0x%06x)\n", completion.src_qp, ada.qp->qp_num);

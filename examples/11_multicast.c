@@ -4,12 +4,13 @@
  *
  *   cc 11_multicast.c -lrdmacm -libverbs && ./a.out [LOCAL_ADDRESS]
  *
- * A UD queue pair can be attached to a group. Joining takes two things: the network has to carry the group's packets to us (IGMP
- * on RoCE, the subnet manager on InfiniBand), and the adapter has to copy them to our queue pair (ibv_attach_mcast). rdma_cm does
- * both in rdma_join_multicast, and its event brings what a sender needs: an address handle's attributes and a Q_Key.
- * Messages go to queue pair number 0xffffff, which stands for all members.
+ * A UD queue pair can be attached to a group. Joining takes two things: the network has to carry the group's packets
+ * to us (IGMP on RoCE, the subnet manager on InfiniBand), and the adapter has to copy them to our queue pair
+ * (ibv_attach_mcast). rdma_cm does both in rdma_join_multicast, and its event brings what a sender needs: an address
+ * handle's attributes and a Q_Key. Messages go to queue pair number 0xffffff, which stands for all members.
  *
- * LOCAL_ADDRESS is an IP address of the interface to use: 127.0.0.1 (Verbena has a device there) unless you say otherwise.
+ * LOCAL_ADDRESS is an IP address of the interface to use: 127.0.0.1 (Verbena has a device there) unless you say
+ * otherwise.
  */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
@@ -41,7 +42,8 @@ static struct rdma_cm_event *expect(struct rdma_event_channel *channel, enum rdm
 	return event;
 }
 
-static void join(struct member *member, struct rdma_event_channel *channel, struct sockaddr *local, struct sockaddr *group)
+static void join(struct member *member, struct rdma_event_channel *channel, struct sockaddr *local,
+		 struct sockaddr *group)
 {
 	struct rdma_cm_event *event;
 
@@ -110,8 +112,13 @@ int main(int argc, char **argv)
 		post_receive(member[i].id->qp, 1, &piece, 1);
 	}
 
-	struct ibv_send_wr send = { .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-		.wr.ud = { .ah = member[0].group, .remote_qpn = member[0].group_qp, .remote_qkey = member[0].group_q_key } };
+	struct ibv_send_wr send = { .sg_list = &piece,
+				    .num_sge = 1,
+				    .opcode = IBV_WR_SEND,
+				    .send_flags = IBV_SEND_SIGNALED,
+				    .wr.ud = { .ah = member[0].group,
+					       .remote_qpn = member[0].group_qp,
+					       .remote_qkey = member[0].group_q_key } };
 
 	strcpy(member[0].buffer.bytes, "one for all");
 	piece = piece_of(&member[0].buffer, 0, sizeof("one for all"));
@@ -122,7 +129,8 @@ int main(int argc, char **argv)
 	for (int i = 1; i < MEMBERS; i++) {
 		struct ibv_wc completion = wait_completion(member[i].cq, "multicast receive");
 
-		printf("member %d received from queue pair 0x%06x: %s\n", i, completion.src_qp, member[i].buffer.bytes + GRH);
+		printf("member %d received from queue pair 0x%06x: %s\n", i, completion.src_qp,
+		       member[i].buffer.bytes + GRH);
 		if (strcmp(member[i].buffer.bytes + GRH, "one for all"))
 			die("that is not what was said");
 	}

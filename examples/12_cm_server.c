@@ -4,8 +4,9 @@
  *
  *   cc 12_cm_server.c -lrdmacm -libverbs && ./a.out [PORT]
  *
- * So far both ends were in one process and told each other their addresses in a variable. Two machines need to exchange GIDs,
- * queue pair numbers and first PSNs; the connection manager (rdma_cm) does it, with calls that look like those for sockets:
+ * So far both ends were in one process and told each other their addresses in a variable. Two machines need to
+ * exchange GIDs, queue pair numbers and first PSNs; the connection manager (rdma_cm) does it, with calls that look
+ * like those for sockets:
  *
  *   socket   rdma_create_id           connect   rdma_resolve_addr, rdma_resolve_route, rdma_connect
  *   bind     rdma_bind_addr           accept    an event CONNECT_REQUEST, then rdma_accept
@@ -49,8 +50,8 @@ static void post_one_receive(struct connection *connection, uint64_t slot)
 	post_receive(connection->id->qp, slot, &piece, 1);
 }
 
-/* A request arrived, and with it a new id that already knows its device. Everything must be ready before rdma_accept: the
- * client may send as soon as it has our answer, and a message that finds no receive has to be repeated. */
+/* A request arrived, and with it a new id that already knows its device. Everything must be ready before rdma_accept:
+ * the client may send as soon as it has our answer, and a message that finds no receive has to be repeated. */
 static void prepare(struct connection *connection, struct rdma_cm_id *id)
 {
 	connection->id = id;
@@ -88,11 +89,13 @@ static void answer(struct connection *connection, const struct ibv_wc *received)
 	post_send(connection->id->qp, &send);
 }
 
-/* Completions and connection events come by two descriptors, so wait for either (03 explains the first kind). That the client is
- * gone is an event and nothing else: nothing happens to our queue pair until we call rdma_disconnect ourselves. */
+/* Completions and connection events come by two descriptors, so wait for either (03 explains the first kind). That
+ * the client is gone is an event and nothing else: nothing happens to our queue pair until we call rdma_disconnect
+ * ourselves. */
 static int serve(struct connection *connection, struct rdma_event_channel *channel)
 {
-	struct pollfd wait[2] = { { .fd = channel->fd, .events = POLLIN }, { .fd = connection->completions->fd, .events = POLLIN } };
+	struct pollfd wait[2] = { { .fd = channel->fd, .events = POLLIN },
+				  { .fd = connection->completions->fd, .events = POLLIN } };
 	int answered = 0;
 
 	for (;;) {
@@ -122,7 +125,8 @@ static int serve(struct connection *connection, struct rdma_event_channel *chann
 
 int main(int argc, char **argv)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)(argc > 1 ? atoi(argv[1]) : 7471)) };
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_port = htons((uint16_t)(argc > 1 ? atoi(argv[1]) : 7471)) };
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	struct rdma_conn_param parameters = { .responder_resources = 1, .initiator_depth = 1, .rnr_retry_count = 7 };
 	struct connection connection;

@@ -27,8 +27,8 @@ static void expect(struct rdma_event_channel *channel, enum rdma_cm_event_type w
 		die("rdma_get_cm_event");
 	printf("event: %s\n", rdma_event_str(event->event));
 	if (event->event != wanted) {
-		/* Of a rejection, status holds the CM's reason, which is no errno: 8 says that nobody listens there, 28 that the
-		 * program at the other end refused. */
+		/* Of a rejection, status holds the CM's reason, which is no errno: 8 says that nobody listens there,
+		 * 28 that the program at the other end refused. */
 		errno = event->event == RDMA_CM_EVENT_REJECTED || event->status > 0 ? 0 : -event->status;
 		die("expected %s (status %d)", rdma_event_str(wanted), event->status);
 	}
@@ -73,7 +73,8 @@ static void converse(struct rdma_cm_id *id, struct ibv_cq *cq, struct buffer *in
 int main(int argc, char **argv)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
-	/* responder_resources and initiator_depth are max_dest_rd_atomic and max_rd_atomic of 05: READs and atomics under way. */
+	/* responder_resources and initiator_depth are max_dest_rd_atomic and max_rd_atomic of 05: READs and atomics
+	 * under way. */
 	struct rdma_conn_param parameters = { .responder_resources = 1, .initiator_depth = 1, .retry_count = 7,
 					      .rnr_retry_count = 7 };
 	struct rdma_cm_id *id;

@@ -4,12 +4,13 @@
  *
  *   cc 15_errors.c -libverbs && ./a.out [DEVICE]
  *
- * Requests fail in their completion, not when they are posted, and a status says why. Learn to read it: often it is all
- * you get. What happens around it is always the same. The queue pair goes into error state, and everything still queued
- * comes back as "flushed" (WR_FLUSH_ERR): the first bad completion tells the cause, the others are its echo. Of a bad completion
- * nothing but wr_id, status, qp_num and vendor_err means anything: not opcode, not byte_len.
+ * Requests fail in their completion, not when they are posted, and a status says why. Learn to read it: often it is
+ * all you get. What happens around it is always the same. The queue pair goes into error state, and everything still
+ * queued comes back as "flushed" (WR_FLUSH_ERR): the first bad completion tells the cause, the others are its echo.
+ * Of a bad completion nothing but wr_id, status, qp_num and vendor_err means anything: not opcode, not byte_len.
  *
- * Each case runs on a fresh pair of queue pairs. The end takes a broken pair back to work, and shows what is refused at once.
+ * Each case runs on a fresh pair of queue pairs. The end takes a broken pair back to work, and shows what is refused
+ * at once.
  */
 #include "course.h"
 
@@ -101,13 +102,20 @@ static const struct {
 	int left, right;               /* the completion each side gets */
 	const char *fix;
 } cases[] = {
-	{ "an L_Key that names nothing", wrong_local_key, IBV_WC_LOC_PROT_ERR, NOTHING, "use the lkey of the MR that holds the buffer" },
-	{ "one byte beyond the region", beyond_the_end, IBV_WC_REM_ACCESS_ERR, NOTHING, "check address and length against the MR" },
-	{ "a right that was not granted", right_not_granted, IBV_WC_REM_ACCESS_ERR, NOTHING, "register with IBV_ACCESS_REMOTE_WRITE" },
-	{ "a receive that is too small", receive_too_small, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR, "agree on a largest message" },
-	{ "a receive with a wrong key", receive_with_wrong_key, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, "look at the receiver" },
-	{ "no receive posted", no_receive, IBV_WC_RNR_RETRY_EXC_ERR, NOTHING, "post receives before the peer can send" },
-	{ "nobody there", peer_is_gone, IBV_WC_RETRY_EXC_ERR, NOTHING, "is the peer alive, the GID right, UDP port 4791 open?" },
+	{ "an L_Key that names nothing", wrong_local_key, IBV_WC_LOC_PROT_ERR, NOTHING,
+	  "use the lkey of the MR that holds the buffer" },
+	{ "one byte beyond the region", beyond_the_end, IBV_WC_REM_ACCESS_ERR, NOTHING,
+	  "check address and length against the MR" },
+	{ "a right that was not granted", right_not_granted, IBV_WC_REM_ACCESS_ERR, NOTHING,
+	  "register with IBV_ACCESS_REMOTE_WRITE" },
+	{ "a receive that is too small", receive_too_small, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR,
+	  "agree on a largest message" },
+	{ "a receive with a wrong key", receive_with_wrong_key, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR,
+	  "look at the receiver" },
+	{ "no receive posted", no_receive, IBV_WC_RNR_RETRY_EXC_ERR, NOTHING,
+	  "post receives before the peer can send" },
+	{ "nobody there", peer_is_gone, IBV_WC_RETRY_EXC_ERR, NOTHING,
+	  "is the peer alive, the GID right, UDP port 4791 open?" },
 };
 
 /* The completion with the wanted status, first of all; NOTHING: none may be there. */
@@ -126,7 +134,8 @@ static void judge(struct ibv_cq *cq, int wanted, const char *side)
 		die("expected: %s", ibv_wc_status_str((enum ibv_wc_status)wanted));
 }
 
-/* The way back: RESET forgets everything, and the connection is made again. Both sides have to, each PSN starts anew. */
+/* The way back: RESET forgets everything, and the connection is made again. Both sides have to, each PSN starts
+ * anew. */
 static void recover(struct stage *stage)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
@@ -150,7 +159,8 @@ static void recover(struct stage *stage)
 	printf("   both reset and connected again: request 4 works\n");
 }
 
-/* A few mistakes need no adapter to be seen: ibv_post_send returns them, and `refused` is the first request not taken. */
+/* A few mistakes need no adapter to be seen: ibv_post_send returns them, and `refused` is the first request not
+ * taken. */
 static void refused_at_once(struct stage *stage)
 {
 	struct ibv_send_wr too_many = { .num_sge = 1000, .opcode = IBV_WR_SEND }, *refused = NULL;

@@ -27,8 +27,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Prints the complaint, with the reason in errno when there is one, and ends the program. Verbs that return a pointer set
- * errno; those that return an int return it, so callers write: if ((errno = ibv_post_send(...))) die("ibv_post_send"); */
+/* Prints the complaint, with the reason in errno when there is one, and ends the program. Verbs that return a pointer
+ * set errno; those that return an int return it, so callers write: if ((errno = ibv_post_send(...)))
+ * die("ibv_post_send"); */
 __attribute__((format(printf, 1, 2), noreturn)) static inline void die(const char *format, ...)
 {
 	int reason = errno;
@@ -52,8 +53,9 @@ struct device {
 	union ibv_gid gid;
 };
 
-/* RoCE has several GIDs a port: one for each IP address, and on most adapters each of them for RoCE v1 and for v2. Take one of
- * v2; an IPv4 address (::ffff:a.b.c.d) is worth more than a link-local one, which does not leave its network. */
+/* RoCE has several GIDs a port: one for each IP address, and on most adapters each of them for RoCE v1 and for v2.
+ * Take one of v2; an IPv4 address (::ffff:a.b.c.d) is worth more than a link-local one, which does not leave its
+ * network. */
 static inline int gid_worth(const struct ibv_gid_entry *entry)
 {
 	static const uint8_t mapped_ipv4[12] = { [10] = 0xff, [11] = 0xff };
@@ -111,8 +113,8 @@ static inline struct device open_device(const char *name)
 	ibv_free_device_list(list);
 	errno = 0;
 	if (!device.context)
-		die("no RDMA device%s%s (run 01_devices to see what there is)", name ? " named " : " with an active port",
-		    name ? name : "");
+		die("no RDMA device%s%s (run 01_devices to see what there is)",
+		    name ? " named " : " with an active port", name ? name : "");
 	choose_gid(&device);
 	return device;
 }
@@ -185,7 +187,8 @@ static inline struct address address_of(const struct device *device, const struc
 }
 
 /* rnr_retry: how often to try again when the peer has no receive posted. 7 stands for "for ever". */
-static inline void connect_qp_with(const struct device *device, struct ibv_qp *qp, struct address peer, uint8_t rnr_retry)
+static inline void connect_qp_with(const struct device *device, struct ibv_qp *qp, struct address peer,
+				   uint8_t rnr_retry)
 {
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = device->port,
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
@@ -201,8 +204,9 @@ static inline void connect_qp_with(const struct device *device, struct ibv_qp *q
 	if ((errno = ibv_modify_qp(qp, &ready_to_receive, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)))
 		die("ibv_modify_qp to RTR");
-	if ((errno = ibv_modify_qp(qp, &ready_to_send, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)))
+	if ((errno = ibv_modify_qp(qp, &ready_to_send,
+				   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					   IBV_QP_MAX_QP_RD_ATOMIC)))
 		die("ibv_modify_qp to RTS");
 }
 

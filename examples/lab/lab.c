@@ -2,8 +2,9 @@
  *
  * The file lab: messages over a reliable connection, for both sides. Nothing here knows about files.
  *
- * Everything waits in one place, lab_wait: it sleeps on two descriptors, that of the completion channel and that of the connection
- * manager, because a peer that vanishes shows itself as an event, as a failed request, or by silence, and each has to end the wait.
+ * Everything waits in one place, lab_wait: it sleeps on two descriptors, that of the completion channel and that of
+ * the connection manager, because a peer that vanishes shows itself as an event, as a failed request, or by silence,
+ * and each has to end the wait.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* program_invocation_short_name */
@@ -85,7 +86,8 @@ static const char *why_not_connected(const struct rdma_cm_event *event)
 		return "no answer from that address";
 	case RDMA_CM_EVENT_REJECTED:
 		/* IBA 12.6.7.2: 8 is "invalid service id". */
-		return event->status == 8 ? "nobody listens there (is the receiver running?)" : "the other side said no";
+		return event->status == 8 ? "nobody listens there (is the receiver running?)"
+					  : "the other side said no";
 	default:
 		return rdma_event_str(event->event);
 	}
@@ -104,7 +106,8 @@ struct rdma_cm_event *lab_event(struct rdma_event_channel *events, enum rdma_cm_
 
 static void post_receive(struct lab_connection *connection, unsigned slot)
 {
-	struct ibv_sge piece = { (uintptr_t)&connection->messages[slot], sizeof(struct lab_message), connection->messages_mr->lkey };
+	struct ibv_sge piece = { (uintptr_t)&connection->messages[slot], sizeof(struct lab_message),
+				 connection->messages_mr->lkey };
 	struct ibv_recv_wr request = { .wr_id = LAB_ID_RECEIVE + slot, .sg_list = &piece, .num_sge = 1 }, *refused;
 	int error = ibv_post_recv(connection->id->qp, &request, &refused);
 
@@ -115,11 +118,13 @@ static void post_receive(struct lab_connection *connection, unsigned slot)
 void lab_prepare(struct lab_connection *connection)
 {
 	struct ibv_context *device = connection->id->verbs;
-	struct ibv_qp_init_attr kind = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = LAB_WRITES + 2, .max_send_sge = 1,
-									 .max_recv_wr = LAB_RECEIVES, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr kind = { .qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = LAB_WRITES + 2, .max_send_sge = 1,
+			 .max_recv_wr = LAB_RECEIVES, .max_recv_sge = 1 } };
+	uint8_t patience = LAB_ACK_TIMEOUT;
 
 	/* rdma_cm's own choice is several times as patient. A system too old to be asked keeps it. */
-	(void)rdma_set_option(connection->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &(uint8_t){ LAB_ACK_TIMEOUT }, 1);
+	(void)rdma_set_option(connection->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &patience, sizeof(patience));
 	if (!(connection->pd = ibv_alloc_pd(device)))
 		lab_fail("ibv_alloc_pd: %s", strerror(errno));
 	if (!(connection->completions = ibv_create_comp_channel(device)))
@@ -133,8 +138,8 @@ void lab_prepare(struct lab_connection *connection)
 	connection->messages = calloc(LAB_RECEIVES + 1, sizeof(struct lab_message));
 	if (!connection->messages)
 		lab_fail("out of memory");
-	connection->messages_mr = ibv_reg_mr(connection->pd, connection->messages, (LAB_RECEIVES + 1) * sizeof(struct lab_message),
-					     IBV_ACCESS_LOCAL_WRITE);
+	connection->messages_mr = ibv_reg_mr(connection->pd, connection->messages,
+					     (LAB_RECEIVES + 1) * sizeof(struct lab_message), IBV_ACCESS_LOCAL_WRITE);
 	if (!connection->messages_mr)
 		lab_fail("ibv_reg_mr: %s", strerror(errno));
 	/* Before the connection stands: the peer may send as soon as it does. */
@@ -171,9 +176,11 @@ static int poll_completions(struct lab_connection *connection, enum ibv_wc_statu
 		} else if (completion.wr_id == LAB_ID_SEND) {
 			connection->sending = false;
 		} else if (completion.byte_len != sizeof(struct lab_message)) {
-			lab_fail("a message of %u bytes arrived; ours have %zu", completion.byte_len, sizeof(struct lab_message));
+			lab_fail("a message of %u bytes arrived; ours have %zu", completion.byte_len,
+				 sizeof(struct lab_message));
 		} else {
-			connection->arrived[connection->arrived_count++] = (unsigned)(completion.wr_id - LAB_ID_RECEIVE);
+			connection->arrived[connection->arrived_count++] =
+				(unsigned)(completion.wr_id - LAB_ID_RECEIVE);
 		}
 	}
 	if (count < 0)
@@ -289,7 +296,8 @@ struct lab_message lab_receive(struct lab_connection *connection)
 	while (connection->arrived_count == 0)
 		lab_wait(connection);
 	slot = connection->arrived[0];
-	memmove(connection->arrived, connection->arrived + 1, --connection->arrived_count * sizeof(connection->arrived[0]));
+	memmove(connection->arrived, connection->arrived + 1,
+		--connection->arrived_count * sizeof(connection->arrived[0]));
 	message = connection->messages[slot];
 	message.kind = be32toh(message.kind);
 	message.rkey = be32toh(message.rkey);
@@ -304,13 +312,13 @@ struct lab_message lab_receive(struct lab_connection *connection)
 
 struct lab_message lab_expect(struct lab_connection *connection, enum lab_kind kind)
 {
-	static const char *const name[] = { "nothing", "OFFER", "REGION", "WINDOW", "NEXT", "DONE", "GOOD", "BAD", "IDENTITY",
-					    "KEY", "ABORT" };
+	static const char *const name[] = { "nothing", "OFFER", "REGION", "WINDOW", "NEXT", "DONE", "GOOD", "BAD",
+					    "IDENTITY", "KEY", "ABORT" };
 	struct lab_message message = lab_receive(connection);
 
 	if (message.kind != kind)
-		lab_give_up(connection, "%s arrived where %s was expected", message.kind <= LAB_ABORT ? name[message.kind] : "rubbish",
-			    name[kind]);
+		lab_give_up(connection, "%s arrived where %s was expected",
+			    message.kind <= LAB_ABORT ? name[message.kind] : "rubbish", name[kind]);
 	return message;
 }
 
@@ -334,9 +342,9 @@ void lab_progress(const char *what, uint64_t done, uint64_t total)
 	if (done != 0 && done != total && since < 0.05)
 		return;
 	drawn = now;
-	fprintf(stderr, "\r%-10s [%.*s%*s] %3d%%  %.1f MB, %.0f MB/s \033[K", what, width, "##############################",
-		30 - width, "", total ? (int)(100 * done / total) : 100, (double)done / 1e6,
-		seconds > 0 ? (double)done / 1e6 / seconds : 0);
+	fprintf(stderr, "\r%-10s [%.*s%*s] %3d%%  %.1f MB, %.0f MB/s \033[K", what, width,
+		"##############################", 30 - width, "", total ? (int)(100 * done / total) : 100,
+		(double)done / 1e6, seconds > 0 ? (double)done / 1e6 / seconds : 0);
 	if (done == total)
 		fputc('\n', stderr);
 }

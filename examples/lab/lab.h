@@ -2,7 +2,8 @@
  *
  * The file lab: what sender and receiver have in common.
  *
- * The conversation. Messages are SENDs of one fixed size; the file itself goes by RDMA WRITE, straight into the receiver's memory.
+ * The conversation. Messages are SENDs of one fixed size; the file itself goes by RDMA WRITE, straight into the
+ * receiver's memory.
  *
  *   sender                                   receiver
  *     OFFER     length, SHA-256         ->
@@ -28,12 +29,13 @@
 
 enum {
 	LAB_PORT = 7474,
-	LAB_HASH = 32,           /* bytes of a SHA-256 */
+	LAB_HASH = 32, /* bytes of a SHA-256 */
 	LAB_TEXT = 200,
-	LAB_RECEIVES = 4,        /* messages that may arrive before one is read */
-	LAB_WRITES = 8,          /* RDMA WRITEs that may be under way */
-	LAB_PATIENCE = 60,       /* seconds without any sign of life before we give up */
-	LAB_ACK_TIMEOUT = 17,    /* 4.096 us * 2^17 = 0.54 s before a packet is repeated; 7 times, so a dead peer shows in 4 s */
+	LAB_RECEIVES = 4, /* messages that may arrive before one is read */
+	LAB_WRITES = 8, /* RDMA WRITEs that may be under way */
+	LAB_PATIENCE = 60, /* seconds without any sign of life before we give up */
+	LAB_ACK_TIMEOUT =
+		17, /* 4.096 us * 2^17 = 0.54 s before a packet is repeated; 7 times, so a dead peer shows in 4 s */
 };
 
 enum lab_kind {
@@ -71,18 +73,21 @@ enum { LAB_ID_RECEIVE = 0, LAB_ID_SEND = 100, LAB_ID_WRITE = 200 };
 /* Complains on stderr, in the name of the program, and ends it with exit code 1. */
 __attribute__((format(printf, 1, 2), noreturn)) void lab_fail(const char *format, ...);
 /* The same, and lets the peer know the reason first. */
-__attribute__((format(printf, 2, 3), noreturn)) void lab_give_up(struct lab_connection *connection, const char *format, ...);
+__attribute__((format(printf, 2, 3), noreturn)) void lab_give_up(struct lab_connection *connection, const char *format,
+								 ...);
 /* For the exercise: this part of the program is not written yet. */
 __attribute__((noreturn)) void lab_part_missing(int part);
 
 /* Waits for the next event of the connection manager, which has to be the wanted one. Caller acknowledges it. */
 struct rdma_cm_event *lab_event(struct rdma_event_channel *events, enum rdma_cm_event_type wanted);
 
-/* connection->id has a device (its address is resolved, or it came with a request): make PD, CQ and queue pair, and post the receives. */
+/* connection->id has a device (its address is resolved, or it came with a request): make PD, CQ and queue pair, and
+ * post the receives. */
 void lab_prepare(struct lab_connection *connection);
 void lab_close(struct lab_connection *connection);
 
-/* Sleeps until at least one request is completed, and takes account of all that are. Ends the program when the peer is gone. */
+/* Sleeps until at least one request is completed, and takes account of all that are. Ends the program when the peer
+ * is gone. */
 void lab_wait(struct lab_connection *connection);
 void lab_send(struct lab_connection *connection, const struct lab_message *message);
 struct lab_message lab_receive(struct lab_connection *connection);

@@ -4,8 +4,9 @@
  *
  *   cc receiver.c lab.c -lrdmacm -libverbs -lcrypto -o receiver && ./receiver FILE [PORT [REGION_BYTES]]
  *
- * lab.h has the conversation. The sender writes into our region by RDMA WRITE; we learn of it by its messages, put the bytes into a
- * file without a name, and give it one only when the hash is right. Whatever goes wrong, no half file is left.
+ * lab.h has the conversation. The sender writes into our region by RDMA WRITE; we learn of it by its messages, put
+ * the bytes into a file without a name, and give it one only when the hash is right. Whatever goes wrong, no half
+ * file is left.
  *
  * LAB_SECRET in the environment is what keys are derived from.
  * Exit code: 0 when the file is here and its sender has a key, 1 otherwise, 2 wrong usage.
@@ -99,8 +100,9 @@ static void wait_for_sender(struct receiver *receiver, uint16_t port)
 
 /* ---- Storing ---- */
 
-/* In the folder of the wanted file, so that giving it its name is one step within one file system. A file without any name is
- * best: it goes with the process, even one that is killed. Where the file system has no such thing, it gets a name of its own. */
+/* In the folder of the wanted file, so that giving it its name is one step within one file system. A file without any
+ * name is best: it goes with the process, even one that is killed. Where the file system has no such thing, it gets a
+ * name of its own. */
 static int open_beside(const char *path)
 {
 	char *copy = strdup(path);
@@ -201,7 +203,8 @@ static void receive_file(struct receiver *receiver)
 		struct lab_message message = lab_receive(&receiver->connection);
 
 		if (message.kind != LAB_WINDOW && message.kind != LAB_DONE)
-			lab_give_up(&receiver->connection, "neither WINDOW nor DONE but message %u arrived", message.kind);
+			lab_give_up(&receiver->connection, "neither WINDOW nor DONE but message %u arrived",
+				    message.kind);
 		store(receiver, message.length);
 		if (message.kind == LAB_DONE)
 			break;
@@ -256,7 +259,8 @@ static void hand_out_key(struct receiver *receiver)
 	if (!secret)
 		secret = "verbena";
 	printf("identity: %s\n", identity.text);
-	if (!HMAC(EVP_sha256(), secret, (int)strlen(secret), (const uint8_t *)identity.text, strlen(identity.text), code, &length))
+	if (!HMAC(EVP_sha256(), secret, (int)strlen(secret), (const uint8_t *)identity.text, strlen(identity.text),
+		  code, &length))
 		lab_give_up(&receiver->connection, "HMAC failed");
 	lab_hex(key.text, code, 16);
 	lab_send(&receiver->connection, &key);
@@ -291,8 +295,10 @@ int main(int argc, char **argv)
 	lab_hex(hash, receiver.offer.hash, LAB_HASH);
 	printf("offered: %llu bytes, SHA-256 %s\n", (unsigned long long)receiver.offer.length, hash);
 	begin_file(&receiver);
-	lab_send(&receiver.connection, &(struct lab_message){ .kind = LAB_REGION, .address = (uintptr_t)receiver.region,
-							      .length = receiver.region_length, .rkey = receiver.region_mr->rkey });
+	lab_send(&receiver.connection, &(struct lab_message){ .kind = LAB_REGION,
+							      .address = (uintptr_t)receiver.region,
+							      .length = receiver.region_length,
+							      .rkey = receiver.region_mr->rkey });
 	receive_file(&receiver);
 	judge(&receiver);
 	hand_out_key(&receiver);

@@ -53,8 +53,8 @@ static void read_file(struct sender *sender, uint64_t offset, void *to, uint64_t
 		if (count < 0)
 			lab_give_up(&sender->connection, "cannot read %s: %s", sender->path, strerror(errno));
 		if (count == 0)
-			lab_give_up(&sender->connection, "short file: %llu of %llu bytes are left", (unsigned long long)(offset + done),
-				    (unsigned long long)sender->length);
+			lab_give_up(&sender->connection, "short file: %llu of %llu bytes are left",
+				    (unsigned long long)(offset + done), (unsigned long long)sender->length);
 		done += (uint64_t)count;
 	}
 }
@@ -100,9 +100,10 @@ static void connect_to_receiver(struct sender *sender, struct sockaddr *address)
 
 	/* PART 1: connect. (examples/13_cm_client.c)
 	 *
-	 * Create connection->id on the channel connection->events (RDMA_PS_TCP). Resolve the address, wait for the event
-	 * (lab_event does it; acknowledge what it returns), resolve the route, wait again. Then call lab_prepare, which makes the
-	 * queue pair and posts the receives. Connect, with retry_count and rnr_retry_count 7, and wait for ESTABLISHED. */
+	 * Create connection->id on the channel connection->events (RDMA_PS_TCP). Resolve the address, wait for the
+	 * event (lab_event does it; acknowledge what it returns), resolve the route, wait again. Then call
+	 * lab_prepare, which makes the queue pair and posts the receives. Connect, with retry_count and
+	 * rnr_retry_count 7, and wait for ESTABLISHED. */
 	struct rdma_conn_param parameters = { .retry_count = 7, .rnr_retry_count = 7 };
 
 	if (rdma_create_id(connection->events, &connection->id, NULL, RDMA_PS_TCP))
@@ -125,15 +126,16 @@ static void offer_file(struct sender *sender)
 {
 	/* PART 2: the offer. (examples/02_first_send.c)
 	 *
-	 * Send a message LAB_OFFER with the file's length and hash (lab_send), then wait for the answer LAB_REGION (lab_expect) and
-	 * keep it in sender->region. */
+	 * Send a message LAB_OFFER with the file's length and hash (lab_send), then wait for the answer LAB_REGION
+	 * (lab_expect) and keep it in sender->region. */
 	struct lab_message offer = { .kind = LAB_OFFER, .length = sender->length };
 
 	memcpy(offer.hash, sender->hash, LAB_HASH);
 	lab_send(&sender->connection, &offer);
 	sender->region = lab_expect(&sender->connection, LAB_REGION);
 	/* END OF PART 2 */
-	printf("the receiver's region: %llu bytes, rkey 0x%x\n", (unsigned long long)sender->region.length, sender->region.rkey);
+	printf("the receiver's region: %llu bytes, rkey 0x%x\n", (unsigned long long)sender->region.length,
+	       sender->region.rkey);
 }
 
 /* One RDMA WRITE, of so many bytes at the beginning of a slot, to that offset in the receiver's region. */
@@ -141,13 +143,18 @@ static void post_write(struct sender *sender, unsigned slot, uint64_t offset, ui
 {
 	/* PART 3: RDMA WRITE. (examples/04_rdma_write.c)
 	 *
-	 * The slot begins at sender->slots + slot * SLOT, and sender->slots_mr is its memory region. The wr_id is LAB_ID_WRITE, and
-	 * the request must be signaled, so that lab_wait can count it. Count it yourself when it is posted:
-	 * sender->connection.writes_under_way. */
+	 * The slot begins at sender->slots + slot * SLOT, and sender->slots_mr is its memory region. The wr_id is
+	 * LAB_ID_WRITE, and the request must be signaled, so that lab_wait can count it. Count it yourself when it is
+	 * posted: sender->connection.writes_under_way. */
 	struct ibv_sge piece = { (uintptr_t)(sender->slots + (size_t)slot * SLOT), length, sender->slots_mr->lkey };
-	struct ibv_send_wr write = { .wr_id = LAB_ID_WRITE, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { .remote_addr = sender->region.address + offset, .rkey = sender->region.rkey } }, *refused;
+	struct ibv_send_wr write = { .wr_id = LAB_ID_WRITE,
+				     .sg_list = &piece,
+				     .num_sge = 1,
+				     .opcode = IBV_WR_RDMA_WRITE,
+				     .send_flags = IBV_SEND_SIGNALED,
+				     .wr.rdma = { .remote_addr = sender->region.address + offset,
+						  .rkey = sender->region.rkey } },
+			   *refused;
 	int error = ibv_post_send(sender->connection.id->qp, &write, &refused);
 
 	if (error)
@@ -156,8 +163,8 @@ static void post_write(struct sender *sender, unsigned slot, uint64_t offset, ui
 	/* END OF PART 3 */
 }
 
-/* So many bytes of the file, from that offset, to the beginning of the region. Requests of one queue pair are completed in order,
- * so the slot that is needed next is always the one that becomes free next. */
+/* So many bytes of the file, from that offset, to the beginning of the region. Requests of one queue pair are
+ * completed in order, so the slot that is needed next is always the one that becomes free next. */
 static void write_window(struct sender *sender, uint64_t from, uint64_t length)
 {
 	unsigned slot = 0;
@@ -183,8 +190,8 @@ static void ask_for_verdict(struct sender *sender, uint64_t length)
 {
 	/* PART 4: done.
 	 *
-	 * Send LAB_DONE with that length, the bytes since the last window. The answer (lab_receive) is LAB_GOOD, or LAB_BAD with a
-	 * text; end the program by lab_fail then. */
+	 * Send LAB_DONE with that length, the bytes since the last window. The answer (lab_receive) is LAB_GOOD, or
+	 * LAB_BAD with a text; end the program by lab_fail then. */
 	struct lab_message verdict;
 
 	lab_send(&sender->connection, &(struct lab_message){ .kind = LAB_DONE, .length = length });
@@ -203,8 +210,8 @@ static void ask_for_key(struct sender *sender, const char *identity)
 
 	/* PART 5: the key.
 	 *
-	 * Send LAB_IDENTITY with the identity as its text (at most LAB_TEXT - 1 characters and a zero); the text of the answer, LAB_KEY,
-	 * goes into key. */
+	 * Send LAB_IDENTITY with the identity as its text (at most LAB_TEXT - 1 characters and a zero); the text of
+	 * the answer, LAB_KEY, goes into key. */
 	struct lab_message question = { .kind = LAB_IDENTITY };
 
 	snprintf(question.text, sizeof(question.text), "%s", identity);
