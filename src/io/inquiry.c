@@ -18,7 +18,11 @@
 #include "io/descriptor.h"
 #include "io/random.h"
 
-enum { TRIES = 3, TRY_MS = 100, PING_MS = 200 };
+enum { PING_MS = 200 };
+
+/* A Verbena answers at once. The last waits are for hosts without one: they may send an ICMP error once a second
+ * (net.ipv4.icmp_ratelimit), and the failed packets have used that up. */
+static const int wait_ms[] = {100, 100, 100, 400, 700};
 
 union address {
 	struct sockaddr any;
@@ -146,13 +150,13 @@ enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, uint32_t qpn, u
 	if (fd < 0)
 		return reach_of(errno);
 	vb_inquiry_encode(&inquiry, bytes);
-	for (unsigned i = 0; i < TRIES; i++) {
+	for (unsigned i = 0; i < sizeof(wait_ms) / sizeof(wait_ms[0]); i++) {
 		if (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) < 0) {
 			reach = reach_of(errno);
 			if (reach != VB_REACH_SILENT)
 				break;
 		}
-		if (await_answer(fd, inquiry.nonce, vb_clock_now() + VB_MILLISECONDS(TRY_MS), answer, &reach))
+		if (await_answer(fd, inquiry.nonce, vb_clock_now() + VB_MILLISECONDS(wait_ms[i]), answer, &reach))
 			break;
 	}
 	vb_descriptor_close(fd);

@@ -11,7 +11,7 @@
 #include "wire/inquiry.h"
 #include "wire/path.h"
 
-/* Ask, from path->source to path->destination; waits for the answer for well under a second. `answer` is filled when
+/* Ask, from path->source to path->destination; waits for the answer for 1.6 seconds at most. `answer` is filled when
  * ANSWERED is returned. */
 enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, uint32_t qpn, uint32_t asker_qpn,
 				     struct vb_inquiry_answer *answer);

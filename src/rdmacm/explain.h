@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 /* Does nothing for events that are no failure, and unless explanations are asked for. May wait for the peer's answer
- * for half a second. Caller holds no lock. */
+ * for 1.6 seconds. Caller holds no lock. */
 void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram);
 
 #endif

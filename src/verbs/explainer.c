@@ -22,7 +22,7 @@
 #include "progress/endpoint.h"
 
 enum { EXPLANATIONS_PER_SECOND = 50, MOST_WAITING = 64 };
-#define PATIENCE VB_MILLISECONDS(1200)
+#define PATIENCE VB_MILLISECONDS(2000)
 #define GLANCE VB_MICROSECONDS(200)
 
 struct job {

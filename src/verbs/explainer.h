@@ -17,7 +17,7 @@ void vb_explainer_write(const struct vb_report *report);
 /* Explain, asking the peer along `path` where that helps. Caller may hold queue locks. */
 void vb_explainer_failure(const struct vb_explain_failure *failure, const struct vb_path *path);
 
-/* Wait, for about a second at most, until everything handed over is written: a program that ends at its first failed
+/* Wait, for two seconds at most, until everything handed over is written: a program that ends at its first failed
  * completion has then been told why. Makes progress meanwhile. Caller holds no lock. */
 void vb_explainer_await(struct vb_endpoint *endpoint);
 

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""VERBENA_EXPLAIN with unmodified programs on two hosts: the far side is another process, another daemon, or gone."""
+
+import json
+import os
+import signal
+import time
+
+from pylib import clients
+from pylib.clients import ClientCase, across, expand, which
+
+JSON = {"VERBENA_EXPLAIN": "1", "VERBENA_EXPLAIN_FORMAT": "json"}
+
+
+def explanations(out):
+    return [json.loads(line) for line in out.splitlines() if line.startswith('{"explain"')]
+
+
+@expand
+class Explain(ClientCase):
+    def explained(self, out, **evidence):
+        """The explanation in which all of the evidence holds."""
+        told = explanations(out)
+        for one in told:
+            if all(one.get(name) == value for name, value in evidence.items()):
+                return one
+        self.fail("%r is not explained in:\n%s" % (evidence, out))
+
+    def write_without_end(self):
+        """A server, and a client that always has writes under way."""
+        base = [which("ib_write_bw"), "-d", self.device, "-F", "-D", "60", "-x"]
+        server = self.server.start(*base, str(self.gids[0]))
+        self.assertTrue(server.wait_until(lambda process: process.listens(clients.TCP_PORT)), "no server")
+        client = self.client.start(*base, str(self.gids[1]), self.address, environment=JSON)
+        time.sleep(1.5)  # it prints nothing until the end
+        self.assertTrue(client.running())
+        return client
+
+    def kill(self, host, name):
+        """Kill what has that name on the host; None: everything."""
+        for pid in host.pids():
+            with open("/proc/%d/comm" % pid) as comm:
+                if name in (None, comm.read().strip()):
+                    os.kill(pid, signal.SIGKILL)
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_peer_killed(self):
+        """Another process keeps the port open: the peer's verbenad says that this one is gone."""
+        self.server.start(which("rping"), "-s", "-a", "0.0.0.0", "-p", "7999")
+        client = self.write_without_end()
+        self.kill(self.server, "ib_write_bw")
+        told = self.explained(client.wait(60).out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED", side="peer")
+        self.assertEqual((told["reach"], told["far_verdict"]), ("answered", "no_process"))
+        self.assertEqual((told["opcode"], told["retry_cnt"]), ("RDMA_WRITE", 7))
+        self.assertGreater(told["tries"], 0)
+        self.assertGreater(told["waited_us"], 400000)
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_nothing_listens(self):
+        """Not even a verbenad is left: the host says that nobody has UDP port 4791."""
+        client = self.write_without_end()
+        self.kill(self.server, None)
+        told = self.explained(client.wait(60).out, status="RETRY_EXC_ERR", side="network")
+        self.assertEqual(told["reach"], "port_refused")
+        self.assertEqual(told["peer"], "10.77.0.1" if "." in told["peer"] else "fd77::1")
+
+    @across(["veth1500_v4"])
+    def test_host_cut_off(self):
+        """The link is down: nobody answers at all."""
+        client = self.write_without_end()
+        self.server.ip("link", "set", "eth0", "down")
+        told = self.explained(client.wait(60).out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED")
+        self.assertIn(told["reach"], ("silent", "host_unreachable", "no_route"))
+
+    @across(["veth1500_v4", "lo_v4"])
+    def test_nobody_listens_for_connections(self):
+        """REJ with reason 8, and where to."""
+        other = self.server.start(which("rping"), "-s", "-a", "0.0.0.0", "-p", "7999")
+        time.sleep(0.5)
+        self.assertTrue(other.running())
+        result = self.client.run(which("rping"), "-c", "-a", self.address, "-p", "7111", environment=JSON)
+        told = self.explained(result.out, explain="connection", event="RDMA_CM_EVENT_REJECTED")
+        self.assertEqual((told["reason"], told["peer"], told["port"], told["side"]), (8, self.address, 7111, "peer"))
+
+    @across(["veth1500_v4"])
+    def test_refused_verb(self):
+        """ibv_rc_pingpong -m 4096 where the port carries 1024: which attribute, and both numbers. In words, by --explain."""
+        base = [which("ibv_rc_pingpong"), "-d", self.device, "-g"]
+        server = self.server.start(*base, str(self.gids[0]))
+        self.assertTrue(server.wait_until(lambda process: process.listens(clients.TCP_PORT)), "no server")
+        result = self.client.run(clients.staged.verbena, "run", "--explain", *base, str(self.gids[1]), "-m", "4096",
+                                 self.address)
+        self.assertIn("path_mtu is 4096 bytes, the port's active_mtu is 1024", result.out)
+        self.assertIn("attribute=path_mtu value=4096 limit=1024", result.out)
+
+    @across(["lo_v4"])
+    def test_file(self):
+        """--explain=FILE appends; a program that does nothing wrong is not spoken of."""
+        path = os.path.join("/tmp", "verbena-explain-%d" % os.getpid())
+        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
+        good = self.client.run(clients.staged.verbena, "run", "--explain=" + path, which("ibv_devinfo"))
+        self.assertEqual(good.code, 0, good)
+        self.assertEqual(os.path.getsize(path) if os.path.exists(path) else 0, 0)
+        bad = self.client.run(clients.staged.verbena, "run", "--explain=" + path, which("rping"), "-c", "-a", "127.0.0.1")
+        self.assertNotIn("cause:", bad.out)
+        with open(path) as file:
+            self.assertIn("nobody listens", file.read())
