@@ -71,6 +71,7 @@ class Staged:
     """A copy of the built files that every user can read, and that a rebuild does not pull away under a test."""
 
     def __init__(self, build):
+        self.build = build
         self.root = tempfile.mkdtemp(prefix="verbena-stage-")
         os.chmod(self.root, 0o755)
         atexit.register(shutil.rmtree, self.root, True)
