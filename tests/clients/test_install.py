@@ -26,8 +26,7 @@ int main(void)
 """
 
 
-@expand
-class Install(ClientCase):
+class Installing(ClientCase):
     def install(self, prefix, destdir):
         done = subprocess.run([os.path.join(ROOT, "scripts", "install-files"), clients.staged.root, prefix, destdir],
                               capture_output=True, text=True)
@@ -39,6 +38,9 @@ class Install(ClientCase):
         os.chmod(path, 0o755)
         return path
 
+
+@expand
+class Install(Installing):
     @across(["lo_v4"])
     def test_destdir(self):
         """A package's root: every file in its place, none of them naming the root."""
@@ -46,7 +48,9 @@ class Install(ClientCase):
         self.install("/usr", root)
         for path in ("bin/verbena", "bin/verbenad", "lib/verbena/libibverbs.so.1", "lib/verbena/libibverbs.so",
                      "lib/verbena/librdmacm.so.1", "lib/verbena/pkgconfig/verbena.pc", "lib/verbena/pkgconfig/libibverbs.pc",
-                     "lib/verbena/pkgconfig/librdmacm.pc", "lib/systemd/system/verbenad.service", "lib/sysusers.d/verbena.conf"):
+                     "lib/verbena/pkgconfig/librdmacm.pc", "lib/systemd/system/verbenad.service", "lib/sysusers.d/verbena.conf",
+                     "share/verbena/demo", "share/man/man1/verbena.1", "share/man/man8/verbenad.8",
+                     "share/bash-completion/completions/verbena"):
             self.assertTrue(os.path.exists(os.path.join(root, "usr", path)), path)
         for directory, _, names in os.walk(root):
             for name in names:
@@ -83,16 +87,16 @@ class Install(ClientCase):
 
 
 @expand
-class Demo(ClientCase):
+class Demo(Installing):
     @across(["lo_v4"])
     def test_demo(self):
-        """The demo as an ordinary user: both programs work, and the summary says with what."""
-        script = os.path.join(clients.staged.root, "demo")
-        shutil.copy(os.path.join(ROOT, "scripts", "demo"), script)
-        result = self.client.run("python3", script, clients.staged.root, environment={"LD_LIBRARY_PATH": ""}, timeout=120)
+        """`verbena demo` of an installation, as an ordinary user: both programs work, and the summary says with what."""
+        prefix = self.folder()
+        self.install(prefix, "")
+        result = self.client.run(prefix + "/bin/verbena", "demo", environment={"LD_LIBRARY_PATH": ""}, timeout=120)
         self.assertEqual(result.code, 0, result)
         self.assertIn("No RDMA hardware, kernel module or root was used.", result.out)
-        self.assertIn(clients.staged.root + "/lib/libibverbs.so.1", result.out)
+        self.assertIn(prefix + "/lib/verbena/libibverbs.so.1", result.out)
         self.assertRegex(result.out, r"/usr/bin/ibv_rc_pingpong\s+\(ibverbs-utils ")
         self.assertRegex(result.out, r"/usr/bin/ib_write_bw\s+\(perftest ")
 
