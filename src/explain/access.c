@@ -178,12 +178,15 @@ void vb_explain_access_evidence(const struct vb_fault_record *fault, bool far, s
 
 	if (fault->key != 0)
 		vb_report_hex(report, far ? "far_key" : "key", fault->key, 8);
+	/* A message has a length and no address, a receive a room and no start. */
 	if (fault->length != 0) {
-		vb_report_hex(report, far ? "far_address" : "address", fault->address, 1);
+		if (fault->key != 0)
+			vb_report_hex(report, far ? "far_address" : "address", fault->address, 1);
 		vb_report_number(report, far ? "far_length" : "length", fault->length);
 	}
 	if (fault->region_length != 0) {
-		vb_report_hex(report, far ? "far_region_start" : "region_start", fault->region_start, 1);
+		if (fault->key != 0)
+			vb_report_hex(report, far ? "far_region_start" : "region_start", fault->region_start, 1);
 		vb_report_number(report, far ? "far_region_length" : "region_length", fault->region_length);
 	}
 	if (fault->rights_asked != 0) {

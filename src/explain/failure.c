@@ -58,7 +58,8 @@ static void say_peer(const struct vb_explain_failure *f, struct vb_report *repor
 	if (f->has_peer)
 		vb_report_say(report, VB_REPORT_WHAT, " %s %s", preposition, vb_words_address(address, f->peer));
 	if (f->peer_qpn != 0)
-		vb_report_say(report, VB_REPORT_WHAT, " QP 0x%06x", f->peer_qpn);
+		vb_report_say(report, VB_REPORT_WHAT, "%s%s QP 0x%06x", f->has_peer ? "" : " ",
+			      f->has_peer ? "" : preposition, f->peer_qpn);
 }
 
 static void say_what(const struct vb_explain_failure *f, struct vb_report *report)
@@ -205,11 +206,11 @@ static void say_retry(const struct vb_explain_failure *f, struct vb_report *repo
 	char address[VB_WORDS_ADDRESS];
 
 	vb_report_say(report, VB_REPORT_CAUSE,
-		      "no answer from %s QP 0x%06x to PSN 0x%06x: sent again %u times in %lld.%02lld s (timeout %u, "
+		      "no answer from %s QP 0x%06x to PSN 0x%06x: sent again %u times in %lld.%03lld s (timeout %u, "
 		      "retry_cnt %u). ",
 		      vb_words_address(address, f->peer), f->peer_qpn, f->fault.psn, f->fault.tries,
 		      (long long)(f->fault.waited / VB_SECONDS(1)),
-		      (long long)(f->fault.waited % VB_SECONDS(1) / VB_MILLISECONDS(10)), f->timeout, f->retry_cnt);
+		      (long long)(f->fault.waited % VB_SECONDS(1) / VB_MILLISECONDS(1)), f->timeout, f->retry_cnt);
 	if (f->reach == VB_REACH_ANSWERED)
 		say_silent_peer(f, report);
 	else
