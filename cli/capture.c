@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `verbena capture`: run a command with VERBENA_CAPTURE set, wait for it, and put the file in order when the last of those who write to it
- * is done: while anybody does, a lock on the file says so.
+ * `verbena capture`: run a command with VERBENA_CAPTURE set, wait for it, and put the file in order when the last of
+ * those who write to it is done: while anybody does, a lock on the file says so.
  */
 #include "cli/capture.h"
 
@@ -102,8 +102,8 @@ int vb_cli_draw(const char *who, const char *file, const struct vb_cli_pictures 
 
 /* ---- the file ---- */
 
-/* Begin the file anew, unless others write to it right now: then they and we write to the same. The descriptor's shared lock keeps
- * everybody from putting it in order meanwhile. Descriptor or -errno. */
+/* Begin the file anew, unless others write to it right now: then they and we write to the same. The descriptor's shared
+ * lock keeps everybody from putting it in order meanwhile. Descriptor or -errno. */
 static int open_file(const char *path)
 {
 	uint8_t head[VB_PCAPNG_HEAD];
@@ -143,8 +143,8 @@ static void tidy(const char *who, const char *path)
 		nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000L}, NULL);
 	}
 	if (error == -EBUSY)
-		fprintf(stderr, "verbena %s: other programs still write to %s: it is put in order when the last one ends\n", who,
-			path);
+		fprintf(stderr, "verbena %s: other programs still write to %s: it is put in order when the last one "
+			"ends\n", who, path);
 	else if (error)
 		fprintf(stderr, "verbena %s: %s: %s\n", who, path, why);
 }
@@ -285,9 +285,10 @@ const struct vb_cli_command vb_cli_capture = {
 	.name = "capture",
 	.summary = "run a command and keep every packet, for Wireshark or as a picture",
 	.usage = "Usage: verbena capture -o FILE [OPTIONS] [-- COMMAND [ARGUMENTS]]\n\n"
-		 "Runs the command (or a shell, until you leave it) with Verbena's libraries, and writes every packet that it and what it\n"
-		 "starts send and receive to a pcapng file that Wireshark and tshark read, with the work requests as comments. No\n"
-		 "rights are needed. Two commands in two terminals may write to one file: start both with the same -o.\n\n"
+		 "Runs the command (or a shell, until you leave it) with Verbena's libraries, and writes every packet that\n"
+		 "it and what it starts send and receive to a pcapng file that Wireshark and tshark read, with the work\n"
+		 "requests as comments. No rights are needed. Two commands in two terminals may write to one file: start\n"
+		 "both with the same -o.\n\n"
 		 "  -o, --output FILE   the capture; not needed when only a picture is wanted\n"
 		 "  --ladder FILE       draw it as a sequence diagram (SVG); - for standard output\n"
 		 "  --html FILE         the diagram and a table of all that is in it, as a web page\n"
@@ -296,7 +297,7 @@ const struct vb_cli_command vb_cli_capture = {
 		 "The exit code is the command's own.\n\n"
 		 "Examples:\n"
 		 "  verbena capture -o x.pcapng -- rping -c -a 192.0.2.1 -C 1 -v\n"
-		 "  verbena capture --ladder x.svg -- sh -c 'ibv_rc_pingpong -g 0 -n 1 & sleep 1; ibv_rc_pingpong -g 0 -n 1 localhost'\n"
+		 "  verbena capture --ladder x.svg -- sh -c 'ibv_rc_pingpong -g 0 & sleep 1; ibv_rc_pingpong -g 0 localhost'\n"
 		 "  verbena capture -o x.pcapng --faults drop-psn=+2 -- ib_write_bw 192.0.2.1 -n 5\n"
 		 "  wireshark x.pcapng\n",
 	.main = run_capture,

@@ -68,9 +68,9 @@ const struct vb_cli_command vb_cli_ladder = {
 	.name = "ladder",
 	.summary = "draw a capture as a sequence diagram",
 	.usage = "Usage: verbena ladder FILE.pcapng [-o FILE.svg] [OPTIONS]\n\n"
-		 "Draws what a teacher would: the parties as vertical lines, time flowing down (not to scale), packets as arrows, work\n"
-		 "posted and completed beside them; what was lost, sent again or refused is marked. Rest the mouse on anything for its\n"
-		 "details.\n\n"
+		 "Draws what a teacher would: the parties as vertical lines, time flowing down (not to scale), packets as\n"
+		 "arrows, work posted and completed beside them; what was lost, sent again or refused is marked. Rest the\n"
+		 "mouse on anything for its details.\n\n"
 		 "  -o, --output FILE   the picture, an SVG; without it or with - to standard output\n"
 		 "  --html FILE         a page with the picture and a table of all that is in it\n"
 		 "  --title TEXT        above the picture\n"

@@ -238,7 +238,7 @@ unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const
 			    VB_PACKET_OK ||
 		    !vb_cm_packet_is_mad(&packet))
 			continue;
-		/* Who it is for may be known before it is taken, by the id it names, or only after, by the event it makes. */
+		/* Who it is for is known before, by the id it names, or only after, by the event it makes. */
 		client = service->tellers > 0 ? find_teller(service, id_at(packet.payload, 4), NULL) : NULL;
 		if (client)
 			tell_packet(client, false, &bundle->from, bundle->bytes + at, length);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A capture as what a teacher would draw: one vertical line for each party, time flowing down, packets as arrows between the lines, work
- * posted and completed beside them. Here it is decided what is drawn and where; ladder_svg.c draws.
+ * A capture as what a teacher would draw: one vertical line for each party, time flowing down, packets as arrows
+ * between the lines, work posted and completed beside them. Here it is decided what is drawn and where; ladder_svg.c
+ * draws.
  *
  * Time is not to scale: microseconds and seconds must fit one picture. Order is kept, and long pauses are marked.
  */

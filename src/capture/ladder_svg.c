@@ -35,6 +35,9 @@ static const struct {
 
 enum { ARROW_STYLES = VB_LADDER_CM + 1, STYLES = VB_LADDER_NEWS + 1 };
 
+/* Keeps text legible where lines cross it. */
+#define HALO(width) "stroke=\"#fff\" stroke-width=\"" #width "\" paint-order=\"stroke\" "
+
 static void put_escaped(FILE *out, const char *text)
 {
 	for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
@@ -77,7 +80,8 @@ static void put_definitions(FILE *out)
 	fputs("<defs>\n", out);
 	for (unsigned i = 0; i < ARROW_STYLES; i++)
 		fprintf(out, "<marker id=\"head-%s\" viewBox=\"0 0 10 10\" refX=\"9.5\" refY=\"5\" markerWidth=\"12\" "
-			"markerHeight=\"10\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0 L10 5 L0 10 z\" fill=\"%s\"/></marker>\n",
+			"markerHeight=\"10\" markerUnits=\"userSpaceOnUse\" orient=\"auto\">"
+			"<path d=\"M0 0 L10 5 L0 10 z\" fill=\"%s\"/></marker>\n",
 			styles[i].name, styles[i].colour);
 	fputs("</defs>\n", out);
 }
@@ -112,7 +116,7 @@ static void put_gaps(const struct vb_ladder *ladder, FILE *out)
 				"stroke-width=\"4\" stroke-dasharray=\"3 3\"/>\n", lane_x(ladder, lane), y - 10,
 				lane_x(ladder, lane), y + 10);
 		fprintf(out, "<text class=\"gap\" x=\"%.0f\" y=\"%.1f\" text-anchor=\"middle\" font-size=\"11\" "
-			"font-style=\"italic\" fill=\"#777\" stroke=\"#fff\" stroke-width=\"5\" paint-order=\"stroke\">\xe2\x8b\xaf ",
+			HALO(5) "font-style=\"italic\" fill=\"#777\">\xe2\x8b\xaf ",
 			(lane_x(ladder, 0) + lane_x(ladder, ladder->lanes > 1 ? ladder->lanes - 1 : 1)) / 2, y + 4);
 		put_duration(out, ladder->gap[i].length);
 		fputs(" \xe2\x8b\xaf</text>\n", out);
@@ -157,7 +161,7 @@ static void put_arrow(const struct vb_ladder *ladder, const struct vb_ladder_ite
 	text_x = x1 + (x2 - x1) * LABEL_GAP / length;
 	text_y = y1 + (y2 - y1) * LABEL_GAP / length;
 	fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" transform=\"rotate(%.2f %.1f %.1f)\" text-anchor=\"%s\" dy=\"-4\" "
-		"font-size=\"12\" stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\" fill=\"%s\">", text_x, text_y, right ? angle : angle - 180, text_x, text_y,
+		HALO(3) "font-size=\"12\" fill=\"%s\">", text_x, text_y, right ? angle : angle - 180, text_x, text_y,
 		right ? "start" : "end", styles[style].colour);
 	put_escaped(out, item->label);
 	fputs("</text></g>\n", out);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a capture file holds: a pcapng section with one interface of raw IP packets (LINKTYPE_RAW), and between its
- * packets blocks of a type of our own, each one struct vb_capture_record: work posted, work completed, events, and before each packet who
- * sent or received it and what became of it. The type is from the range that pcapng leaves to local use: other programs
- * skip such blocks.
+ * packets blocks of a type of our own, each one struct vb_capture_record: work posted, work completed, events, and
+ * before each packet who sent or received it and what became of it. The type is from the range that pcapng leaves to
+ * local use: other programs skip such blocks.
  *
  * Several processes append to one file at a time, whole blocks with one write each.
  */
@@ -43,7 +43,7 @@ struct vb_capture_record {
 	uint32_t flags;
 	int64_t time, received;            /* nanoseconds since 1970 */
 	uint32_t pid, receiver;
-	uint32_t qpn;                      /* the queue pair at which it happened; of packets the sender's, 0: not known */
+	uint32_t qpn;                      /* at which it happened; of packets the sender's; 0: not known */
 	uint32_t peer_qpn;
 	uint64_t wr_id;
 	uint32_t opcode, status, length;

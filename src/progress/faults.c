@@ -11,7 +11,8 @@
  *   qp=N or #N                only this queue pair: its number, or the Nth that sends
  *   only=requests, only=responses
  *
- * Each packet takes the same number of random numbers whatever is asked for, so that adding one fault does not move the others.
+ * Each packet takes the same number of random numbers whatever is asked for, so that adding one fault does not move the
+ * others.
  */
 #include "progress/faults.h"
 

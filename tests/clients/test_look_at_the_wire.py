@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""`verbena capture`, `verbena ladder` and faults on purpose: as an ordinary user, judged by tshark and by an independent reader."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import xml.dom.minidom
+
+from pylib import clients, pcapng
+from pylib.clients import ClientCase, across, expand, which
+from test_capture import GUESSERS
+
+PINGPONG = which("ibv_rc_pingpong")
+
+
+@expand
+class LookAtTheWire(ClientCase):
+    def directory(self):
+        directory = tempfile.mkdtemp(prefix="verbena-look-")
+        self.addCleanup(shutil.rmtree, directory, True)
+        os.chmod(directory, 0o777)
+        return directory
+
+    def verbena(self, *argv, **more):
+        return self.client.run(clients.staged.verbena, *argv, **more)
+
+    def dissect(self, path, display_filter, *more):
+        quiet = [word for name in GUESSERS for word in ("--disable-heuristic", name)]
+        done = subprocess.run(["tshark", "-n", *quiet, "-r", path, "-Y", display_filter, *more], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, env={**os.environ, "HOME": os.path.dirname(path)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def assert_well_dissected(self, path, count):
+        self.assertEqual(self.dissect(path, "!infiniband"), "", "not recognised as RoCEv2")
+        self.assertEqual(self.dissect(path, "_ws.malformed || _ws.expert.severity == error"), "", "malformed")
+        self.assertEqual(self.dissect(path, "ip.checksum.status == 0 || udp.checksum.status == 0", "-o", "ip.check_checksum:TRUE",
+                                      "-o", "udp.check_checksum:TRUE"), "", "wrong checksums")
+        self.assertEqual(len(self.dissect(path, "infiniband", "-T", "fields", "-e", "frame.number").split()), count)
+
+    def texts(self, svg):
+        """Well-formed, nothing from elsewhere; its texts."""
+        document = xml.dom.minidom.parse(svg)
+        with open(svg) as file:
+            self.assertNotIn("href", file.read())
+        return ["".join(part.data for part in node.childNodes if part.nodeType == part.TEXT_NODE)
+                for node in document.getElementsByTagName("text")]
+
+    def pingpong(self, prefix_server, prefix_client, *options, environments=({}, {})):
+        base = [PINGPONG, "-d", self.device, *options]
+        server = self.server.start(*prefix_server, *base, "-g", str(self.gids[0]), environment=environments[0])
+        self.assertTrue(server.wait_until(lambda process: process.listens(18515)), server.output())
+        client = self.client.start(*prefix_client, *base, "-g", str(self.gids[1]), self.address, environment=environments[1])
+        results = client.wait(self.TIMEOUT), server.wait(self.TIMEOUT)
+        for result in results:
+            self.assertEqual(result.code, 0, result)
+        return results
+
+    @across(["lo_v4", "lo_v6", "veth1500_v4", "veth1500_v6"])
+    def test_two_terminals_one_file(self):
+        """Both write to one file; each packet is in it once, in order, with valid ICRC and the work as comments; then the ladder."""
+        path = os.path.join(self.directory(), "x.pcapng")
+        run = [clients.staged.verbena, "run", "--capture", path]
+        self.pingpong(run, run, "-n", "20", "-s", "3000", "-m", "1024")
+        found, wrong = pcapng.judge(path)
+        self.assertEqual(wrong, [])
+        # 20 messages of three packets each way, and acknowledgements. On a busy machine some are sent again.
+        for opcode in (0x00, 0x01, 0x02):
+            self.assertEqual(len({packet[:3] for packet in found if packet[0] == opcode}), 40)
+        self.assertGreater(sum(packet[0] == 0x11 for packet in found), 0)
+        self.assertTrue(all("sent by ibv_rc_pingpong" in comment and "received by" in comment for *_, comment in found), found)
+        self.assertEqual(sum("wr_id 2" in comment for *_, comment in found if "posted: SEND" in comment), 40)
+        self.assert_well_dissected(path, len(found))
+        svg, html = path + ".svg", path + ".html"
+        drawn = self.verbena("ladder", path, "-o", svg, "--html", html, "--packets", "8")
+        self.assertEqual(drawn.code, 0, drawn)
+        texts = self.texts(svg)
+        self.assertEqual(sum(text == "ibv_rc_pingpong" for text in texts), 2)
+        for wanted in ("SEND_FIRST PSN 0, 1024 B", "SEND_LAST PSN 2, 952 B", "post SEND, 3000 B, wr_id 2", "\u2713 RECV, wr_id 1"):
+            self.assertIn(wanted, texts)
+        self.assertIn("%d packets are not drawn" % (len(found) - 8), texts)
+        xml.dom.minidom.parse(html)
+
+    @across(["lo_v4", "veth1500_v4"])
+    def test_lossy_write(self):
+        """A packet lost on purpose is in the picture, and so is the one that makes good for it."""
+        directory = self.directory()
+        path, svg = os.path.join(directory, "x.pcapng"), os.path.join(directory, "x.svg")
+        tool = [which("ib_write_bw"), "-F", "-d", self.device, "-n", "5", "-s", "8192", "-m", "1024"]
+        server = self.server.start(clients.staged.verbena, "run", "--capture", path, *tool, "-x", str(self.gids[0]))
+        self.assertTrue(server.wait_until(lambda process: process.listens(18515)), server.output())
+        done = self.verbena("capture", "-o", path, "--faults", "drop-psn=+2", "--ladder", svg, "--", *tool, "-x",
+                            str(self.gids[1]), self.address)
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(server.wait(self.TIMEOUT).code, 0)
+        found, wrong = pcapng.judge(path)
+        self.assertEqual(wrong, [])
+        self.assertEqual(sum("LOST" in comment for *_, comment in found), 1)
+        self.assertEqual(self.verbena("ladder", path, "-o", svg).code, 0)
+        texts = self.texts(svg)
+        self.assertIn("RDMA_WRITE_MIDDLE PSN 2, 1024 B (lost)", texts)
+        self.assertTrue(any("(again)" in text for text in texts), texts)
+        self.assertTrue(any(text.startswith("NAK PSN 2: PSN sequence error") for text in texts), texts)
+
+    @across(["lo_v4", "veth1500_v4"])
+    def test_connection(self):
+        """The daemon's packets belong to it: REQ, REP, RTU, the traffic, DREQ, DREP; and the events."""
+        directory = self.directory()
+        path, svg = os.path.join(directory, "x.pcapng"), os.path.join(directory, "x.svg")
+        run = [clients.staged.verbena, "run", "--capture", path, which("rping")]
+        server = self.server.start(*run, "-s", "-a", self.address, "-C", "2")
+        self.server.run("sleep", "0.5")
+        client = self.client.run(*run, "-c", "-a", self.address, "-C", "2", "-v", timeout=self.TIMEOUT)
+        self.assertEqual(client.code, 0, client)
+        server.wait(self.TIMEOUT)
+        found, wrong = pcapng.judge(path)
+        self.assertEqual(wrong, [])
+        self.assert_well_dissected(path, len(found))
+        managed = self.dissect(path, "infiniband.mad", "-T", "fields", "-e", "infiniband.mad.attributeid").split()
+        for attribute in ("0x0010", "0x0013", "0x0014", "0x0015", "0x0016"):
+            self.assertEqual(managed.count(attribute), 1, managed)
+        self.assertEqual(self.verbena("ladder", path, "-o", svg).code, 0)
+        texts = self.texts(svg)
+        for wanted in ("CM REQ", "CM REP", "CM RTU", "CONNECT_REQUEST", "ESTABLISHED", "RDMA_READ_REQUEST", "CM DREQ",
+                       "DISCONNECTED"):
+            self.assertTrue(any(text.startswith(wanted) for text in texts), wanted)
+        self.assertEqual(sum(text == "rping" for text in texts), 2)
+
+    @across(["lo_v4", "veth1500_v4", "veth1500_v6"])
+    def test_faults(self):
+        """Whatever happens to packets, the content arrives: pingpong checks it."""
+        for faults in ("seed=7,loss=1%", "seed=3,dup=5%,reorder=5%", "seed=5,corrupt=2%", "seed=2,delay=50us..200us,delayed=20%",
+                       "seed=11,loss=0.5%,dup=1%,corrupt=0.5%,reorder=1%,delay=100us,delayed=1%"):
+            both = {"VERBENA_FAULTS": faults}
+            with self.subTest(faults=faults):
+                self.pingpong([], [], "-n", "300", "-s", "20000", "-m", "1024", "-c", environments=(both, both))
+
+    @across(["lo_v4"])
+    def test_wrong_usage(self):
+        """What is no capture, no specification, no command: said clearly, and nothing is overwritten."""
+        directory = self.directory()
+        precious = os.path.join(directory, "precious.txt")
+        with open(precious, "w") as file:
+            file.write("not to be lost, and long enough to be looked at " * 3)
+        os.chmod(precious, 0o666)
+        refused = self.verbena("capture", "-o", precious, "--", "true")
+        self.assertEqual(refused.code, 1)
+        self.assertIn("another kind", refused.out)
+        with open(precious) as file:
+            self.assertIn("not to be lost", file.read())
+        self.assertIn("no pcapng file", self.verbena("ladder", precious).out)
+        self.assertEqual(self.verbena("ladder", os.path.join(directory, "missing")).code, 1)
+        self.assertEqual(self.verbena("ladder").code, 2)
+        self.assertEqual(self.verbena("capture", "--", "true").code, 2)
+        self.assertEqual(self.verbena("capture", "-o", precious, "--nonsense").code, 2)
+        wrong = self.verbena("run", "--faults", "los=1%", "--", "true")
+        self.assertEqual(wrong.code, 2)
+        self.assertIn("there is no fault `los`", wrong.out)
+        path = os.path.join(directory, "x.pcapng")
+        self.assertEqual(self.verbena("capture", "-o", path, "--", "sh", "-c", "exit 42").code, 42)
+        # A capture cut anywhere is refused with the place.
+        run = [clients.staged.verbena, "run", "--capture", path]
+        self.pingpong(run, run, "-n", "1", "-s", "64")
+        with open(path, "rb") as file:
+            whole = file.read()
+        cut = os.path.join(directory, "cut.pcapng")
+        for length in (3, 30, len(whole) // 2 | 1, len(whole) - 1):
+            with open(cut, "wb") as file:
+                file.write(whole[:length])
+            os.chmod(cut, 0o644)
+            result = self.verbena("ladder", cut, "-o", "/dev/null")
+            self.assertEqual(result.code, 1, result)
+            self.assertIn("at byte", result.out)
