@@ -6,9 +6,11 @@
  *   bound, resolved, listening   adopted with address and port
  *   connected                    adopted: data flows on regardless, and a disconnect works again
  *   accepted                     adopted as connected: our queue pair is ready, whether or not the RTU came
- *   connecting                   its REQ is sent again
+ *   connecting                   bound again; when all ids are back, its REQ is sent again
  *   disconnecting                the peer's answer is lost: reported as disconnected
  *   requested                    lost; accepting it fails, as when the peer had given up
+ *
+ * An id whose program is in the middle of a call is adopted as it was before the call: the call itself is said again.
  */
 #include "rdmacm/adopt.h"
 
@@ -58,8 +60,22 @@ static int converse(int fd, struct vb_cm_command *command, struct vb_cm_reply *r
 	return error;
 }
 
-/* Caller holds id->lock. Which state to adopt it in; 0: create it anew. */
-static uint32_t describe(struct vb_rdmacm_id *id, struct vb_cm_command *command)
+static enum vb_rdmacm_state state_before_call(const struct vb_rdmacm_id *id)
+{
+	switch (id->calling) {
+	case VB_CM_CONNECT:
+		return VB_RDMACM_ROUTE_RESOLVED;
+	case VB_CM_ACCEPT:
+		return VB_RDMACM_REQUESTED;
+	case VB_CM_DISCONNECT:
+		return VB_RDMACM_CONNECTED;
+	default:
+		return vb_rdmacm_id_state(id); /* changes only afterwards */
+	}
+}
+
+/* Caller holds id->lock. */
+static void describe(const struct vb_rdmacm_id *id, enum vb_rdmacm_state state, struct vb_cm_command *command)
 {
 	*command = (struct vb_cm_command){
 		.verb = VB_CM_ADOPT,
@@ -73,7 +89,7 @@ static uint32_t describe(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 		.interface_index = id->interface_index,
 		.conn = id->peer,
 	};
-	switch (vb_rdmacm_id_state(id)) {
+	switch (state) {
 	case VB_RDMACM_BOUND:
 	case VB_RDMACM_ADDRESS_RESOLVED:
 	case VB_RDMACM_ROUTE_RESOLVED:
@@ -92,21 +108,18 @@ static uint32_t describe(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 		command->verb = VB_CM_CREATE;
 		break;
 	}
-	return command->state;
 }
 
 static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length))
 {
-	struct vb_cm_command command, connect = {0};
+	struct vb_cm_command command;
 	struct vb_cm_reply reply;
 	enum vb_rdmacm_state state;
 	int error;
 
 	pthread_mutex_lock(&id->lock);
-	state = vb_rdmacm_id_state(id);
-	describe(id, &command);
-	if (state == VB_RDMACM_CONNECTING && id->connect_command != NULL)
-		connect = *id->connect_command;
+	state = state_before_call(id);
+	describe(id, state, &command);
 	pthread_mutex_unlock(&id->lock);
 
 	error = converse(fd, &command, &reply, otherwise);
@@ -120,12 +133,7 @@ static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *b
 		return error;
 	id->handle = reply.error == 0 ? reply.id : 0;
 
-	if (connect.verb == VB_CM_CONNECT) {
-		connect.id = id->handle;
-		error = converse(fd, &connect, &reply, otherwise);
-		if (error == 0 && reply.error != 0)
-			(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_CONNECT_ERROR, -reply.error);
-	} else if (state == VB_RDMACM_ACCEPTED) {
+	if (state == VB_RDMACM_ACCEPTED) {
 		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 	} else if (state == VB_RDMACM_DISCONNECTING) {
 		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -141,10 +149,26 @@ int vb_rdmacm_adopt_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(cons
 	struct vb_cm_reply reply;
 	int error = converse(fd, &command, &reply, otherwise);
 
-	return error != 0 ? error : adopt(fd, id, otherwise);
+	if (error == 0)
+		error = adopt(fd, id, otherwise);
+	if (error != 0)
+		return error;
+	pthread_mutex_lock(&id->lock);
+	command.verb = 0;
+	if (id->connect_command != NULL)
+		command = *id->connect_command;
+	pthread_mutex_unlock(&id->lock);
+	if (command.verb != VB_CM_CONNECT)
+		return 0; /* the program has heard how it ended meanwhile */
+	command.id = id->handle;
+	error = converse(fd, &command, &reply, otherwise);
+	if (error == 0 && reply.error != 0)
+		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_CONNECT_ERROR, -reply.error);
+	return error;
 }
 
-int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, int (*otherwise)(const void *bytes, size_t length))
+int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, struct vb_list *again,
+			int (*otherwise)(const void *bytes, size_t length))
 {
 	struct vb_rdmacm_id *chain = vb_rdmacm_registry_drain(registry);
 	int error = 0;
@@ -157,6 +181,11 @@ int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, int (*other
 			error = adopt(fd, id, otherwise);
 		if (error != 0)
 			id->handle = 0; /* the next daemon will be told */
+		else if (state_before_call(id) == VB_RDMACM_CONNECTING) {
+			id->retry_at = 0;
+			vb_list_remove(&id->retry_node); /* from a round that was not finished */
+			vb_list_append(again, &id->retry_node);
+		}
 		(void)vb_rdmacm_registry_insert(registry, id); /* never grows: it held as many before */
 	}
 	return error;

@@ -43,6 +43,8 @@ struct vb_rdmacm_id {
 
 	struct vb_rdmacm_id *registry_next;
 	uint32_t handle;                 /* verbenad's number for it; changes when the daemon is replaced */
+	uint32_t calling;                /* verb of a command that is not answered yet and will be said again to a new daemon; under
+					    the link's lock */
 	enum vb_rdmacm_state state;
 	bool synchronous;                /* NULL channel: the id has one of its own, and calls wait */
 	bool untouched;                  /* a request's id that the program has not used yet; atomic */

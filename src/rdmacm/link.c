@@ -47,6 +47,7 @@ enum link_state { LINK_STOPPED, LINK_CONNECTING, LINK_UP, LINK_WAITING };
 struct call {
 	struct vb_list node;
 	uint64_t serial;
+	struct vb_rdmacm_id *id;
 	struct vb_rdmacm_id *creates;    /* CREATE: gets the handle */
 	struct vb_cm_reply reply;
 	int error;                       /* of the link; ECONNRESET: say it again */
@@ -93,6 +94,7 @@ static void handle_reply(const struct vb_cm_reply *reply)
 		if (call->serial != reply->serial)
 			continue;
 		call->reply = *reply;
+		call->id->calling = 0;
 		if (call->creates != NULL && reply->error == 0) {
 			call->creates->handle = reply->id;
 			if (vb_rdmacm_registry_insert(&line.registry, call->creates) != 0)
@@ -224,7 +226,7 @@ static int handle_message(const void *bytes, size_t length)
 static void serve(int fd)
 {
 	_Alignas(8) char bytes[4096];
-	vb_time deadline = VB_TIME_NEVER;
+	vb_time deadline = 0; /* adoption may have left something to do */
 
 	for (;;) {
 		ssize_t length = vb_unix_receive(fd, bytes, sizeof(bytes), NULL, 0, &(unsigned){0}, deadline);
@@ -259,7 +261,7 @@ static int connect_and_adopt(void)
 		return fd;
 	/* From here to the end of adoption nobody may register, destroy or call: the lock stays held. Bounded by adopt's timeout. */
 	vb_rdmacm_trace_ask(fd);
-	error = vb_rdmacm_adopt_all(fd, &line.registry, handle_message);
+	error = vb_rdmacm_adopt_all(fd, &line.registry, &line.retries, handle_message);
 	if (error != 0) {
 		close(fd);
 		return error;
@@ -431,12 +433,13 @@ static int call_once(struct vb_rdmacm_id *id, struct vb_cm_command *command, str
 
 int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct vb_cm_reply *reply)
 {
-	struct call call = {.creates = command->verb == VB_CM_CREATE ? id : NULL};
+	struct call call = {.id = id, .creates = command->verb == VB_CM_CREATE ? id : NULL};
 	int error = 0;
 
 	pthread_cond_init(&call.answered, NULL);
 	for (unsigned attempt = 0; attempt < RETRIES; attempt++) {
 		pthread_mutex_lock(&line.lock);
+		id->calling = command->verb;
 		error = bring_up();
 		pthread_mutex_unlock(&line.lock);
 		if (error != 0)
@@ -448,8 +451,12 @@ int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, 
 			break;
 	}
 	pthread_cond_destroy(&call.answered);
-	if (error != 0)
+	if (error != 0) {
+		pthread_mutex_lock(&line.lock);
+		id->calling = 0;
+		pthread_mutex_unlock(&line.lock);
 		return error;
+	}
 	if (reply != NULL)
 		*reply = call.reply;
 	return -call.reply.error;
@@ -473,7 +480,7 @@ void vb_rdmacm_link_say(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id)
 {
 	struct vb_cm_command command = {.verb = VB_CM_DESTROY};
-	struct call call = {0};
+	struct call call = {.id = id};
 	bool up;
 
 	pthread_mutex_lock(&line.lock);
