@@ -53,7 +53,7 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 	if (channel != NULL)
 		vb_channel_join(channel);
 	vb_context_hold(context);
-	cq->base.handle = vb_context_list_object(context, &vb_context_of(context)->cqs, &cq->node);
+	vb_context_list_object(context, &vb_context_of(context)->cqs, &cq->node, &cq->base.handle);
 	return cq;
 }
 

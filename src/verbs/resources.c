@@ -14,18 +14,16 @@
 #include "verbs/context.h"
 #include "wire/resource.h"
 
-uint32_t vb_context_list_object(struct ibv_context *context, struct vb_list *list, struct vb_list *node)
+void vb_context_list_object(struct ibv_context *context, struct vb_list *list, struct vb_list *node, uint32_t *number)
 {
 	struct vb_context *own = vb_context_of(context);
-	uint32_t number;
 
 	vb_lock_take(&own->session->lock);
-	number = vb_session_handle(own->session);
+	*number = vb_session_handle(own->session);
 	vb_lock_release(&own->session->lock);
 	vb_lock_take(&own->lock);
 	vb_list_append(list, node);
 	vb_lock_release(&own->lock);
-	return number;
 }
 
 void vb_context_unlist_object(struct ibv_context *context, struct vb_list *node)

@@ -32,7 +32,7 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 	pthread_cond_init(&srq->base.cond, NULL);
 	vb_count_up(&vb_domain_of(pd)->users);
 	vb_context_hold(pd->context);
-	srq->base.handle = vb_context_list_object(pd->context, &vb_context_of(pd->context)->srqs, &srq->node);
+	vb_context_list_object(pd->context, &vb_context_of(pd->context)->srqs, &srq->node, &srq->base.handle);
 	return &srq->base;
 }
 

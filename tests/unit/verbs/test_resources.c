@@ -3,6 +3,7 @@
  * Being looked at: what the process holds is listed as it is, and looking while other threads make, use and destroy
  * objects disturbs nobody. The looker is `verbena res` in miniature, in this very process.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +22,12 @@
 
 static struct world world;
 
-enum { THREADS = 3, LOOKS = 150, MOST = 4096 };
+/* Sanitizers on a busy machine may keep the engine thread from answering in time: it is asked again, so often. */
+enum { THREADS = 3, LOOKS = 100, MOST = 4096, PATIENCE = 10 };
 
 struct seen {
 	unsigned count[8];
-	unsigned rows;
+	unsigned rows, late;
 	struct vb_resource_qp qp[MOST];
 	struct vb_resource_cq cq[MOST];
 	struct vb_resource_mr mr[MOST];
@@ -59,6 +61,10 @@ static bool take(void *context, const struct vb_daemon_message *message, const i
 	if (message->header.type != VB_DAEMON_PROCESS_RESOURCES)
 		return true;
 	assert_int_equal(message->process_resources.pid, getpid());
+	if (message->process_resources.error == ETIMEDOUT) {
+		seen->late++;
+		return true;
+	}
 	assert_int_equal(message->process_resources.error, 0);
 	assert_int_equal(count, 1);
 	assert_int_equal(vb_page_read(fds[0], VB_RESOURCE_MOST_BYTES, &bytes, &length), 0);
@@ -77,10 +83,15 @@ static struct seen *look(void)
 	struct vb_daemon_client client;
 	struct vb_daemon_message request;
 
-	memset(&seen, 0, sizeof(seen));
 	assert_int_equal(vb_daemon_client_connect(&client, false), 0);
-	vb_daemon_message_begin(&request, VB_DAEMON_LIST_RESOURCES, 0);
-	assert_int_equal(vb_daemon_client_request(&client, &request, NULL, 0, take, &seen), 0);
+	for (unsigned tries = 0; tries < PATIENCE; tries++) {
+		memset(&seen, 0, sizeof(seen));
+		vb_daemon_message_begin(&request, VB_DAEMON_LIST_RESOURCES, 0);
+		assert_int_equal(vb_daemon_client_request(&client, &request, NULL, 0, take, &seen), 0);
+		assert_int_equal(seen.rows + seen.late, 1);
+		if (seen.rows == 1)
+			break;
+	}
 	vb_daemon_client_close(&client);
 	assert_int_equal(seen.rows, 1);
 	return &seen;
