@@ -149,21 +149,22 @@ static void tidy(const char *who, const char *path)
 		fprintf(stderr, "verbena %s: %s: %s\n", who, path, why);
 }
 
-static void summarise(const char *who, const char *path)
+static void summarise(const char *who, const char *file, const char *path)
 {
 	struct vb_story story;
 	char why[256];
 	size_t lost = 0, work = 0;
 
-	if (vb_story_load(&story, path, why, sizeof(why)) != 0)
+	if (vb_story_load(&story, file, why, sizeof(why)) != 0)
 		return;
 	for (size_t i = 0; i < story.packets; i++)
 		lost += story.packet[i].note.flags & VB_CAPTURE_DROPPED ? 1 : 0;
 	for (size_t i = 0; i < story.events; i++)
 		work += story.event[i].kind == VB_CAPTURE_POST_SEND;
-	fprintf(stderr, "verbena %s: %s: %zu packets, %zu work requests", who, path, story.packets, work);
+	fprintf(stderr, "verbena %s: %s%s%zu packet%s, %zu work request%s", who, path, ": ",
+		story.packets, story.packets == 1 ? "" : "s", work, work == 1 ? "" : "s");
 	if (lost)
-		fprintf(stderr, ", %zu packets lost on purpose", lost);
+		fprintf(stderr, ", %zu packet%s lost on purpose", lost, lost == 1 ? "" : "s");
 	fputs(story.packets ? "\n" : "; was the command an RDMA program, and did it connect?\n", stderr);
 	vb_story_free(&story);
 }
@@ -229,7 +230,7 @@ int vb_cli_capture_command(const char *who, const char *file, const struct vb_cl
 	code = start_and_wait(who, argv);
 	close(fd);
 	tidy(who, path);
-	summarise(who, file);
+	summarise(who, path, file);
 	error = vb_cli_draw(who, path, pictures);
 	return code ? code : error;
 }

@@ -3,8 +3,8 @@
  * From a story to a picture's contents, in steps: who the parties are (lanes), what each packet and event says
  * (items), which of them are told as one (folding), where they stand (places).
  *
- * A lane is a process of the capture or, for a peer that is not part of it, a host. A process that talks to itself has a
- * lane for each of its queue pairs.
+ * A lane is a process of the capture or, for a peer that is not part of it, a host. A process that talks to itself has
+ * a lane for each of its queue pairs, or, when these are many, one for each end of its connections.
  */
 #include "capture/ladder.h"
 
@@ -17,7 +17,8 @@
 #include "capture/names.h"
 #include "capture/story.h"
 
-enum { INDEX_BITS = 14, FOLDED_PACKETS = 4, FOLDED_EVENTS = 3, MOST_FLOWS = 256, PSNS = 1 << 24 };
+enum { INDEX_BITS = 14, MOST_ENDS = 4096, QUEUE_PAIR_LANES = 4, THIS_END = 1, THAT_END = 2 };
+enum { FOLDED_PACKETS = 4, FOLDED_EVENTS = 3, MOST_FLOWS = 256, MOST_NOTES = 4, PSNS = 1 << 24 };
 
 /* Places, in units of the picture. */
 enum { TOP = 96, BOX_STEP = 27, ARROW_STEP = 24, ARRIVAL_STEP = 9, SLOPE = 14, GAP_STEP = 30, BOTTOM = 30 };
@@ -33,8 +34,17 @@ struct flow {
 	uint8_t *seen[2];                  /* a bit a PSN: requests, responses */
 };
 
+/* A queue pair of a process that talks to itself. */
+struct end {
+	uint32_t pid, qpn;
+	uint64_t host;
+	uint32_t which;                    /* THIS_END: the one that begins, THAT_END: its peer */
+};
+
 struct builder {
 	struct vb_ladder *ladder;
+	struct end *end;
+	size_t ends;
 	const struct vb_story *story;
 	const struct vb_ladder_options *options;
 	struct flow flow[MOST_FLOWS];
@@ -44,16 +54,65 @@ struct builder {
 
 /* ---- lanes ---- */
 
-static bool talks_to_itself(const struct vb_story *story, uint32_t pid, uint64_t host)
+static bool is_to_itself(const struct vb_capture_record *note)
 {
-	for (size_t i = 0; i < story->packets; i++) {
-		const struct vb_capture_record *note = &story->packet[i].note;
+	return (note->flags & VB_CAPTURE_SENT) && (note->flags & VB_CAPTURE_RECEIVED) && note->pid == note->receiver &&
+	       note->host == note->receiver_host && note->peer_qpn > 1;
+}
 
-		if ((note->flags & VB_CAPTURE_SENT) && (note->flags & VB_CAPTURE_RECEIVED) && note->pid == pid &&
-		    note->receiver == pid && note->host == host && note->receiver_host == host && note->peer_qpn > 1)
-			return true;
+static struct end *find_end(const struct builder *b, uint32_t pid, uint64_t host, uint32_t qpn)
+{
+	for (size_t i = 0; i < b->ends; i++)
+		if (b->end[i].pid == pid && b->end[i].host == host && b->end[i].qpn == qpn)
+			return &b->end[i];
+	return NULL;
+}
+
+static void add_end(struct builder *b, const struct vb_capture_record *note, uint32_t qpn, uint32_t which)
+{
+	if (b->ends < MOST_ENDS)
+		b->end[b->ends++] = (struct end){.pid = note->pid, .qpn = qpn, .host = note->host, .which = which};
+}
+
+static void find_ends(struct builder *b)
+{
+	for (size_t i = 0; i < b->story->packets; i++) {
+		const struct vb_capture_record *note = &b->story->packet[i].note;
+		const struct end *from, *to;
+
+		if (!is_to_itself(note))
+			continue;
+		to = find_end(b, note->pid, note->host, note->peer_qpn);
+		from = find_end(b, note->pid, note->host, note->qpn);
+		if (!from) {
+			add_end(b, note, note->qpn, to && to->which == THIS_END ? THAT_END : THIS_END);
+			from = find_end(b, note->pid, note->host, note->qpn);
+		}
+		if (!to && from)
+			add_end(b, note, note->peer_qpn, from->which == THIS_END ? THAT_END : THIS_END);
 	}
-	return false;
+}
+
+/* Queue pairs of the process that talk to others of the same process. */
+static size_t count_ends(const struct builder *b, uint32_t pid, uint64_t host)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < b->ends; i++)
+		count += b->end[i].pid == pid && b->end[i].host == host;
+	return count;
+}
+
+/* What tells the lanes of one process apart: nothing, the queue pair, or the end of its connections. */
+static uint32_t lane_key(const struct builder *b, uint32_t pid, uint64_t host, uint32_t qpn)
+{
+	size_t ends = count_ends(b, pid, host);
+	const struct end *end;
+
+	if (ends <= QUEUE_PAIR_LANES)
+		return ends > 0 ? qpn : 0;
+	end = find_end(b, pid, host, qpn);
+	return end ? end->which : THIS_END;
 }
 
 static void name_process(struct builder *b, struct vb_ladder_lane *lane)
@@ -68,7 +127,10 @@ static void name_process(struct builder *b, struct vb_ladder_lane *lane)
 			snprintf(lane->name, sizeof(lane->name), "%s", event->text);
 	}
 	vb_ladder_address(lane->address, address, sizeof(address));
-	if (lane->qpn)
+	if (lane->qpn == THIS_END || lane->qpn == THAT_END)
+		snprintf(lane->detail, sizeof(lane->detail), "%s end of its connections",
+			 lane->qpn == THIS_END ? "this" : "the other");
+	else if (lane->qpn)
 		snprintf(lane->detail, sizeof(lane->detail), "QP 0x%06x, %s", lane->qpn, address);
 	else
 		snprintf(lane->detail, sizeof(lane->detail), "pid %u, %s", lane->pid, address);
@@ -87,8 +149,7 @@ static unsigned add_lane(struct builder *b, const struct vb_ladder_lane *lane)
 /* `address` may be NULL: not known here. VB_LADDER_LANES: there are too many parties. */
 static unsigned process_lane(struct builder *b, uint32_t pid, uint64_t host, uint32_t qpn, const uint8_t *address)
 {
-	struct vb_ladder_lane lane = {.pid = pid, .host = host};
-	bool by_qp = false;
+	struct vb_ladder_lane lane = {.pid = pid, .host = host, .qpn = lane_key(b, pid, host, qpn)};
 
 	for (unsigned i = 0; i < b->ladder->lanes; i++) {
 		const struct vb_ladder_lane *other = &b->ladder->lane[i];
@@ -96,12 +157,9 @@ static unsigned process_lane(struct builder *b, uint32_t pid, uint64_t host, uin
 		if (other->pid != pid || other->host != host)
 			continue;
 		/* What belongs to no queue pair (a shared receive queue) stands with the first. */
-		if (other->qpn == 0 || other->qpn == qpn || qpn <= 1)
+		if (other->qpn == lane.qpn || qpn <= 1)
 			return i;
-		by_qp = true;
 	}
-	if (by_qp || talks_to_itself(b->story, pid, host))
-		lane.qpn = qpn;
 	if (address)
 		memcpy(lane.address, address, sizeof(lane.address));
 	name_process(b, &lane);
@@ -512,18 +570,40 @@ static int place(struct vb_ladder *ladder)
 	return 0;
 }
 
+/* Boxes stand on the side of their lane that has fewer arrows. */
+static void choose_sides(struct vb_ladder *ladder)
+{
+	int balance[VB_LADDER_LANES] = {0};
+
+	for (size_t i = 0; i < ladder->items; i++) {
+		const struct vb_ladder_item *item = &ladder->item[i];
+
+		if (item->is_arrow && item->from != item->to) {
+			balance[item->from] += item->from < item->to ? 1 : -1;
+			balance[item->to] += item->to < item->from ? 1 : -1;
+		}
+	}
+	for (unsigned i = 0; i < ladder->lanes; i++)
+		ladder->lane[i].boxes_left = i == 0 || (i + 1 < ladder->lanes && balance[i] > 0);
+}
+
 /* ---- as a whole ---- */
 
 static void note_psns(struct builder *b)
 {
 	char *out = b->ladder->psn_note;
 	size_t used = 0, room = sizeof(b->ladder->psn_note);
+	unsigned told = 0;
 
 	for (unsigned i = 0; i < b->flows && !b->options->absolute; i++) {
 		const struct flow *flow = &b->flow[i];
 
-		if (!flow->has_first || flow->qpn <= 1 || used + 48 > room)
+		if (!flow->has_first || flow->qpn <= 1)
 			continue;
+		if (told++ == MOST_NOTES) {
+			snprintf(out + used, room - used, "; ...");
+			break;
+		}
 		used += (size_t)snprintf(out + used, room - used, "%sQP 0x%06x from 0x%06x",
 					 used ? "; " : "PSNs are counted: ", flow->qpn, flow->first_psn);
 	}
@@ -536,6 +616,10 @@ int vb_ladder_build(struct vb_ladder *ladder, const struct vb_story *story, cons
 
 	memset(ladder, 0, sizeof(*ladder));
 	ladder->title = options->title;
+	b.end = calloc(MOST_ENDS, sizeof(*b.end));
+	if (!b.end)
+		return -ENOMEM;
+	find_ends(&b);
 	/* Lanes in the order in which the parties first send: the one who begins stands left. */
 	for (size_t i = 0; i < story->packets; i++)
 		if (is_wanted(&b, story->packet[i].note.qpn, story->packet[i].note.peer_qpn)) {
@@ -550,6 +634,8 @@ int vb_ladder_build(struct vb_ladder *ladder, const struct vb_story *story, cons
 		free(b.flow[i].seen[0]);
 		free(b.flow[i].seen[1]);
 	}
+	free(b.end);
+	choose_sides(ladder);
 	if (b.failed)
 		error = -ENOMEM;
 	if (error == 0)

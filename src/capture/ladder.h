@@ -29,7 +29,8 @@ struct vb_ladder_options {
 struct vb_ladder_lane {
 	uint32_t pid;                      /* 0: a host that is not part of the capture */
 	uint64_t host;
-	uint32_t qpn;                      /* 0: all of the process's */
+	uint32_t qpn;                      /* 0: all of the process's; 1, 2: this end of its connections, that end */
+	bool boxes_left;                   /* on which side boxes stand */
 	uint8_t address[16];
 	char name[48], detail[64];
 };

@@ -13,7 +13,7 @@
 
 enum {
 	TIME_WIDTH = 84,                   /* the column of times */
-	SIDE = 250,                        /* boxes beside the outer lanes */
+	SIDE = 300,                        /* boxes beside the outer lanes */
 	LANE_STEP = 540, CROWDED_STEP = 470,
 	BOX_HEIGHT = 20, HEAD_TOP = 40, HEAD_HEIGHT = 40, LEGEND = 66,
 	LABEL_GAP = 14,
@@ -181,9 +181,8 @@ static double text_width(const char *text)
 static void put_box(const struct vb_ladder *ladder, const struct vb_ladder_item *item, FILE *out)
 {
 	double x = lane_x(ladder, item->from), width = 16 + text_width(item->label), left;
-	bool to_the_left = item->from == 0;
 
-	left = to_the_left ? x - 8 - width : x + 8;
+	left = ladder->lane[item->from].boxes_left ? x - 8 - width : x + 8;
 	fprintf(out, "<g class=\"event %s\">", styles[item->style].name);
 	put_detail(ladder, item, out);
 	fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"4\" fill=\"%s\" stroke=\"%s\"/>", left,
