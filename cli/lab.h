@@ -6,6 +6,7 @@
 #ifndef VB_CLI_LAB_H
 #define VB_CLI_LAB_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -33,6 +34,9 @@ struct vb_cli_lab_process {
 	int code;                        /* exit code, 128 + signal */
 	char output[VB_CLI_PATH_MAX];
 };
+
+/* The signal by which somebody asked us to stop, or 0: every wait ends at once then. */
+extern volatile sig_atomic_t vb_cli_lab_interrupted;
 
 /* Starts argv in a folder (NULL: this one), against our libraries. 0 or -errno. */
 int vb_cli_lab_start(struct vb_cli_lab_process *process, const char *folder, const char *output, char *const argv[]);

@@ -15,6 +15,8 @@
 
 #include "cli/lab.h"
 
+volatile sig_atomic_t vb_cli_lab_interrupted;
+
 /* In the child. Programs of the exercise find our libraries first, whatever was set before. */
 static void use_our_libraries(void)
 {
@@ -100,7 +102,7 @@ bool vb_cli_lab_wait(struct vb_cli_lab_process *process, const char *text, doubl
 
 		if (text ? has_printed(process, text) : ended)
 			return true;
-		if (ended || now() > limit)
+		if (ended || now() > limit || vb_cli_lab_interrupted)
 			return false;
 		nanosleep(&(struct timespec){ .tv_nsec = 3000000 }, NULL);
 		look(process);
