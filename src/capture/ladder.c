@@ -408,8 +408,8 @@ static void collect(struct builder *b)
 
 			if (!is_wanted(b, event->qpn, event->qpn) && !(peer && event->qpn == peer))
 				continue;
-			/* Also those that follow at once from the last packet drawn. */
-			if (inside || (number >= last && event->time <= until))
+			/* Also what follows at once from the last packet drawn, but not what leads to the next. */
+			if (inside || (number >= last && event->time <= until && event->kind != VB_CAPTURE_POST_SEND))
 				add_event(b, event);
 		}
 		if (!packet || !is_wanted(b, packet->note.qpn, packet->note.peer_qpn))
@@ -421,6 +421,8 @@ static void collect(struct builder *b)
 
 			until = arrival + LONG_PAUSE > until ? arrival + LONG_PAUSE : until;
 			drawn++;
+		} else if (number >= last && now < until) {
+			until = now;
 		}
 		number++;
 	}
