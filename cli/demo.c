@@ -30,8 +30,10 @@ static int demo(int argc, char **argv)
 		if (access(script, R_OK) != 0)
 			continue;
 		execlp("python3", "python3", script, root, (char *)NULL);
-		fprintf(stderr, "verbena demo: python3: %s\nThe demo is written in Python; on Debian and Ubuntu: apt-get install "
-				"python3\n", strerror(errno));
+		fprintf(stderr,
+			"verbena demo: python3: %s\n"
+			"The demo is written in Python; on Debian and Ubuntu: apt-get install python3\n",
+			strerror(errno));
 		return errno == ENOENT ? VB_CLI_NOT_FOUND : VB_CLI_CANNOT_START;
 	}
 	fprintf(stderr, "verbena demo: the demo is in neither %s/%s nor %s/%s\n", root, places[0], root, places[1]);
@@ -42,8 +44,9 @@ const struct vb_cli_command vb_cli_demo = {
 	.name = "demo",
 	.summary = "see RDMA between two processes of this machine, in a few seconds",
 	.usage = "Usage: verbena demo\n\n"
-		 "Runs ibv_rc_pingpong and ib_write_bw, as the distribution built them, between two processes of this machine,\n"
-		 "and shows what they did and with which library. Needs the packages ibverbs-utils, perftest and python3.\n\n"
+		 "Runs ibv_rc_pingpong and ib_write_bw, as the distribution built them, between two processes of\n"
+		 "this machine, and shows what they did and with which library. Needs the packages ibverbs-utils,\n"
+		 "perftest and python3.\n\n"
 		 "Example:\n"
 		 "  verbena demo\n",
 	.main = demo,

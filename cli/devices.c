@@ -52,8 +52,8 @@ static void print_gids(const struct vb_device_info *device, const struct vb_cli_
 		if (vb_cli_gid_is_zero(device->gid[i].gid))
 			continue;
 		any = true;
-		printf("  gid %-3u RoCE v2   %-28s %s%s%s\n", i, vb_cli_gid_address(device->gid[i].gid, address), colour->faint,
-		       gid_text(device->gid[i].gid, gid), colour->plain);
+		printf("  gid %-3u RoCE v2   %-28s %s%s%s\n", i, vb_cli_gid_address(device->gid[i].gid, address),
+		       colour->faint, gid_text(device->gid[i].gid, gid), colour->plain);
 	}
 	if (!any)
 		printf("  no GID: %s has no address\n", device->interface);
@@ -99,8 +99,9 @@ static void print_json(const struct vb_device_info *list, unsigned count)
 		for (uint32_t j = 0; j < device->gid_count && j < VB_MAX_GIDS; j++) {
 			if (vb_cli_gid_is_zero(device->gid[j].gid))
 				continue;
-			printf("%s{\"index\": %u, \"type\": \"RoCE v2\", \"gid\": \"%s\", \"address\": \"%s\"}", separator,
-			       j, gid_text(device->gid[j].gid, gid), vb_cli_gid_address(device->gid[j].gid, address));
+			printf("%s{\"index\": %u, \"type\": \"RoCE v2\", \"gid\": \"%s\", \"address\": \"%s\"}",
+			       separator, j, gid_text(device->gid[j].gid, gid),
+			       vb_cli_gid_address(device->gid[j].gid, address));
 			separator = ", ";
 		}
 		printf("]}");

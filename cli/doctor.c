@@ -69,10 +69,11 @@ void vb_cli_report_add(struct vb_cli_report *report, const char *check, enum vb_
 static void print_summary(const struct vb_cli_report *report)
 {
 	if (report->failures)
-		printf("\n%u of %u checks failed: programs will not run as they should until that is mended.\n", report->failures,
-		       report->rows);
+		printf("\n%u of %u checks failed: programs will not run as they should until that is mended.\n",
+		       report->failures, report->rows);
 	else if (report->warnings)
-		printf("\nVerbena works here; %u thing%s could be better.\n", report->warnings, report->warnings == 1 ? "" : "s");
+		printf("\nVerbena works here; %u thing%s could be better.\n", report->warnings,
+		       report->warnings == 1 ? "" : "s");
 	else
 		printf("\nAll is well.\n");
 }
@@ -101,9 +102,10 @@ const struct vb_cli_command vb_cli_doctor = {
 	.name = "doctor",
 	.summary = "check this machine, and say what to do about what is not well",
 	.usage = "Usage: verbena doctor [--json]\n\n"
-		 "Checks Verbena's own files, the daemon and UDP port 4791, other RDMA stacks, the network interfaces and their\n"
-		 "MTUs, socket buffers, what the kernel offers, and which RDMA programs of the distribution are installed.\n"
-		 "Each check is ok, warn (works, but slower or less) or fail, with what to do about it. Changes nothing.\n\n"
+		 "Checks Verbena's own files, the daemon and UDP port 4791, other RDMA stacks, the network\n"
+		 "interfaces and their MTUs, socket buffers, what the kernel offers, and which RDMA programs of\n"
+		 "the distribution are installed. Each check is ok, warn (works, but slower or less) or fail, with\n"
+		 "what to do about it. Changes nothing.\n\n"
 		 "Exit codes: 0 nothing failed (warnings are none), 1 a check failed.\n\n"
 		 "Examples:\n"
 		 "  verbena doctor\n"

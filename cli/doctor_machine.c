@@ -73,10 +73,12 @@ static void check_interface(struct vb_cli_report *report, const struct vb_interf
 				  "MTU %u of %s carries no RoCE packet", interface->mtu, interface->name);
 	else
 		vb_cli_report_add(report, check, VB_CLI_OK,
-				  payload < 4096 && !interface->is_loopback ?
-				  "An MTU of 4188 or more on both ends gives RoCE's largest packets, 4096 bytes, and more speed." : NULL,
-				  "roce_%s: MTU %u carries packets of %u bytes, %u address%s", interface->name, interface->mtu,
-				  payload, interface->addresses, interface->addresses == 1 ? "" : "es");
+				  payload < 4096 && !interface->is_loopback
+					  ? "An MTU of 4188 or more on both ends gives RoCE's largest packets, 4096 "
+					    "bytes, and more speed."
+					  : NULL,
+				  "roce_%s: MTU %u carries packets of %u bytes, %u address%s", interface->name,
+				  interface->mtu, payload, interface->addresses, interface->addresses == 1 ? "" : "es");
 }
 
 static void check_interfaces(struct vb_cli_report *report)
@@ -99,7 +101,8 @@ static void check_interfaces(struct vb_cli_report *report)
 				  "the loopback interface is down: processes of this host cannot reach 127.0.0.1");
 	else if (usable == 0)
 		vb_cli_report_add(report, "interfaces", VB_CLI_WARN,
-				  "Give an Ethernet interface an address to reach other machines.", "only loopback is active");
+				  "Give an Ethernet interface an address to reach other machines.",
+				  "only loopback is active");
 }
 
 static void check_ipv6(struct vb_cli_report *report)
@@ -111,7 +114,8 @@ static void check_ipv6(struct vb_cli_report *report)
 		close(fd);
 	(void)read_number("/proc/sys/net/ipv6/conf/all/disable_ipv6", &disabled);
 	if (fd < 0)
-		vb_cli_report_add(report, "IPv6", VB_CLI_WARN, "Devices have IPv4 GIDs only; programs that ask for others fail.",
+		vb_cli_report_add(report, "IPv6", VB_CLI_WARN,
+				  "Devices have IPv4 GIDs only; programs that ask for others fail.",
 				  "this kernel has none: %s", strerror(EAFNOSUPPORT));
 	else if (disabled)
 		vb_cli_report_add(report, "IPv6", VB_CLI_WARN,
@@ -136,8 +140,8 @@ static void check_buffer(struct vb_cli_report *report, const char *name, const c
 	}
 	snprintf(advice, sizeof(advice), "%s\nAs root: sysctl -w net.core.%s=%d", effect, name, WANTED_BUFFER);
 	vb_cli_report_add(report, name, value < ENOUGH_BUFFER ? VB_CLI_WARN : VB_CLI_OK,
-			  value < ENOUGH_BUFFER ? advice : NULL, "%ld bytes; Verbena asks for %d and gets the smaller", value,
-			  WANTED_BUFFER);
+			  value < ENOUGH_BUFFER ? advice : NULL, "%ld bytes; Verbena asks for %d and gets the smaller",
+			  value, WANTED_BUFFER);
 }
 
 /* Options are set on a fresh socket, and the socket is closed. */
@@ -163,7 +167,8 @@ static void check_offloads(struct vb_cli_report *report)
 	if (gso == 0 && gro == 0)
 		vb_cli_report_add(report, "UDP GSO, GRO", VB_CLI_OK, NULL, "both: many packets to a system call");
 	else
-		vb_cli_report_add(report, "UDP GSO, GRO", VB_CLI_WARN, "Linux 5.0 or later has both. Without them Verbena works, slower.",
+		vb_cli_report_add(report, "UDP GSO, GRO", VB_CLI_WARN,
+				  "Linux 5.0 or later has both. Without them Verbena works, slower.",
 				  "GSO: %s; GRO: %s", gso ? strerror(-gso) : "there", gro ? strerror(-gro) : "there");
 }
 
@@ -178,7 +183,8 @@ static void check_steering(struct vb_cli_report *report)
 				  "Linux 4.5 or later has it. Some sandboxes (gVisor, some container profiles) do not.",
 				  "SO_ATTACH_REUSEPORT_CBPF: %s; processes cannot share port 4791", strerror(-error));
 	else
-		vb_cli_report_add(report, "port sharing", VB_CLI_OK, NULL, "the kernel hands packets to processes by queue pair number");
+		vb_cli_report_add(report, "port sharing", VB_CLI_OK, NULL,
+				  "the kernel hands packets to processes by queue pair number");
 }
 
 /* ---- the rest of the kernel ---- */
@@ -190,8 +196,8 @@ static void check_memory_files(struct vb_cli_report *report)
 	if (fd >= 0)
 		close(fd);
 	if (fd < 0)
-		vb_cli_report_add(report, "shared memory", VB_CLI_FAIL, "A sandbox may forbid memfd_create.", "memfd_create: %s",
-				  strerror(errno));
+		vb_cli_report_add(report, "shared memory", VB_CLI_FAIL, "A sandbox may forbid memfd_create.",
+				  "memfd_create: %s", strerror(errno));
 	else
 		vb_cli_report_add(report, "shared memory", VB_CLI_OK, NULL, "memory files with seals");
 }
@@ -205,15 +211,17 @@ static void check_ptrace(struct vb_cli_report *report)
 		"nobody may trace",
 	};
 	char from[8] = "verbena", to[8] = "";
-	struct iovec local = { .iov_base = to, .iov_len = sizeof(to) }, remote = { .iov_base = from, .iov_len = sizeof(from) };
+	struct iovec local = { .iov_base = to, .iov_len = sizeof(to) },
+		     remote = { .iov_base = from, .iov_len = sizeof(from) };
 	bool own = process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)sizeof(to);
 	long scope = 0;
 
 	(void)read_number("/proc/sys/kernel/yama/ptrace_scope", &scope);
-	vb_cli_report_add(report, "ptrace", own ? VB_CLI_OK : VB_CLI_WARN,
-			  own ? NULL : "A sandbox forbids process_vm_readv; on-demand regions are copied through pipes, slower.",
-			  "ptrace_scope %ld (%s); Verbena reads only its own process's memory, which is %s", scope,
-			  meaning[scope >= 0 && scope < 4 ? scope : 0], own ? "allowed" : "forbidden");
+	vb_cli_report_add(
+		report, "ptrace", own ? VB_CLI_OK : VB_CLI_WARN,
+		own ? NULL : "A sandbox forbids process_vm_readv; on-demand regions are copied through pipes, slower.",
+		"ptrace_scope %ld (%s); Verbena reads only its own process's memory, which is %s", scope,
+		meaning[scope >= 0 && scope < 4 ? scope : 0], own ? "allowed" : "forbidden");
 }
 
 static void check_descriptors(struct vb_cli_report *report)
@@ -223,7 +231,8 @@ static void check_descriptors(struct vb_cli_report *report)
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		return;
 	vb_cli_report_add(report, "descriptors", limit.rlim_max < 256 ? VB_CLI_WARN : VB_CLI_OK,
-			  limit.rlim_max < 256 ? "A process with many devices and channels needs more: ulimit -n 1024" : NULL,
+			  limit.rlim_max < 256 ? "A process with many devices and channels needs more: ulimit -n 1024"
+					       : NULL,
 			  "%llu per process", (unsigned long long)limit.rlim_max);
 }
 
@@ -232,11 +241,13 @@ static void check_privileges(struct vb_cli_report *report)
 	long spaces = 0;
 
 	if (read_number("/proc/sys/user/max_user_namespaces", &spaces) && spaces == 0 && geteuid() != 0)
-		vb_cli_report_add(report, "privileges", VB_CLI_OK,
-				  "The tests, and labs with several hosts on this machine, need namespaces; programs do not.",
-				  "none needed; namespaces for users are switched off here");
+		vb_cli_report_add(
+			report, "privileges", VB_CLI_OK,
+			"The tests, and labs with several hosts on this machine, need namespaces; programs do not.",
+			"none needed; namespaces for users are switched off here");
 	else
-		vb_cli_report_add(report, "privileges", VB_CLI_OK, NULL, "none needed: no root, no kernel module, no locked memory");
+		vb_cli_report_add(report, "privileges", VB_CLI_OK, NULL,
+				  "none needed: no root, no kernel module, no locked memory");
 }
 
 void vb_cli_doctor_machine(struct vb_cli_report *report)
@@ -244,7 +255,8 @@ void vb_cli_doctor_machine(struct vb_cli_report *report)
 	check_interfaces(report);
 	check_ipv6(report);
 	check_buffer(report, "rmem_max", "/proc/sys/net/core/rmem_max",
-		     "Small receive buffers lose packets when many senders talk at once; they are sent again, which costs time.");
+		     "Small receive buffers lose packets when many senders talk at once; they are sent again, which "
+		     "costs time.");
 	check_buffer(report, "wmem_max", "/proc/sys/net/core/wmem_max", "Small send buffers make senders wait.");
 	check_offloads(report);
 	check_steering(report);

@@ -22,16 +22,19 @@ static void check_libraries(struct vb_cli_report *report)
 	char directory[VB_CLI_PATH_MAX], path[VB_CLI_PATH_MAX + 32];
 
 	if (vb_cli_library_directory(directory) != 0) {
-		vb_cli_report_add(report, "libraries", VB_CLI_FAIL, "Build with `make`, or install with `make install`.",
+		vb_cli_report_add(report, "libraries", VB_CLI_FAIL,
+				  "Build with `make`, or install with `make install`.",
 				  "no libibverbs.so.1 of ours lies near this program");
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/librdmacm.so.1", directory);
 	if (access(path, R_OK) != 0)
-		vb_cli_report_add(report, "libraries", VB_CLI_WARN, "Build with `make`, or install with `make install`.",
+		vb_cli_report_add(report, "libraries", VB_CLI_WARN,
+				  "Build with `make`, or install with `make install`.",
 				  "%s has libibverbs.so.1 but no librdmacm.so.1", directory);
 	else
-		vb_cli_report_add(report, "libraries", VB_CLI_OK, NULL, "libibverbs.so.1 and librdmacm.so.1 in %s", directory);
+		vb_cli_report_add(report, "libraries", VB_CLI_OK, NULL, "libibverbs.so.1 and librdmacm.so.1 in %s",
+				  directory);
 }
 
 /* ---- the daemon and its port ---- */
@@ -47,16 +50,19 @@ static bool check_daemon(struct vb_cli_report *report, uint32_t *uid)
 	if (error == 0) {
 		vb_daemon_client_close(&daemon);
 		*uid = daemon.uid;
-		vb_cli_report_add(report, "daemon", VB_CLI_OK, NULL, "verbenad %s answers: pid %u, of %s%s", daemon.version,
-				  daemon.pid, vb_cli_user_name(daemon.uid, user), daemon.is_system ? ", for all users" : "");
+		vb_cli_report_add(report, "daemon", VB_CLI_OK, NULL, "verbenad %s answers: pid %u, of %s%s",
+				  daemon.version, daemon.pid, vb_cli_user_name(daemon.uid, user),
+				  daemon.is_system ? ", for all users" : "");
 		return true;
 	}
 	if (error == -EACCES) {
-		vb_cli_report_add(report, "daemon", VB_CLI_FAIL,
-				  "One daemon serves a network namespace. For several users let root start the system's:\n"
-				  "verbenad --system (systemd: systemctl enable --now verbenad). Or use a namespace of your own:\n"
-				  "unshare -Urn sh -c 'ip link set lo up && exec bash'",
-				  "the verbenad that runs here belongs to another user");
+		vb_cli_report_add(
+			report, "daemon", VB_CLI_FAIL,
+			"One daemon serves a network namespace. For several users let root start the system's:\n"
+			"verbenad --system (systemd: systemctl enable --now verbenad). Or use a namespace of your "
+			"own:\n"
+			"unshare -Urn sh -c 'ip link set lo up && exec bash'",
+			"the verbenad that runs here belongs to another user");
 		return false;
 	}
 	if (error != -ECONNREFUSED && error != -ECONNRESET) {
@@ -71,10 +77,11 @@ static bool check_daemon(struct vb_cli_report *report, uint32_t *uid)
 	else
 		path[0] = '\0';
 	if (access(path, X_OK) == 0)
-		vb_cli_report_add(report, "daemon", VB_CLI_OK, NULL, "none runs; the first program that opens a device starts %s",
-				  path);
+		vb_cli_report_add(report, "daemon", VB_CLI_OK, NULL,
+				  "none runs; the first program that opens a device starts %s", path);
 	else
-		vb_cli_report_add(report, "daemon", VB_CLI_FAIL, "Build with `make`, or let VERBENA_DAEMON say where it is.",
+		vb_cli_report_add(report, "daemon", VB_CLI_FAIL,
+				  "Build with `make`, or let VERBENA_DAEMON say where it is.",
 				  "none runs, and there is none to start at %s", path);
 	return false;
 }
@@ -150,12 +157,14 @@ static void check_port(struct vb_cli_report *report, bool daemon_runs, uint32_t 
 		foreign = count_foreign("/proc/net/udp6", ours, who, sizeof(who));
 	if (foreign > 0)
 		vb_cli_report_add(report, "UDP port 4791", VB_CLI_FAIL,
-				  "RoCEv2 has this one port. If it is the kernel's rxe: `rdma link` shows it, `rdma link delete NAME`\n"
+				  "RoCEv2 has this one port. If it is the kernel's rxe: `rdma link` shows it, `rdma "
+				  "link delete NAME`\n"
 				  "ends it. Else end that program, or use a network namespace of your own:\n"
 				  "unshare -Urn sh -c 'ip link set lo up && exec bash'",
 				  "taken by somebody who is not verbenad (%s)", who);
 	else
-		vb_cli_report_add(report, "UDP port 4791", VB_CLI_OK, NULL, daemon_runs ? "free, or verbenad's" : "free");
+		vb_cli_report_add(report, "UDP port 4791", VB_CLI_OK, NULL,
+				  daemon_runs ? "free, or verbenad's" : "free");
 }
 
 /* ---- other stacks ---- */
@@ -231,15 +240,17 @@ static void check_programs(struct vb_cli_report *report)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (in_path(rows[i].program)) {
-			have += (size_t)snprintf(there + have, sizeof(there) - have, "%s%s", have ? ", " : "", rows[i].package);
+			have += (size_t)snprintf(there + have, sizeof(there) - have, "%s%s", have ? ", " : "",
+						 rows[i].package);
 		} else {
-			lack += (size_t)snprintf(missing + lack, sizeof(missing) - lack, "%s%s", lack ? " " : "", rows[i].package);
+			lack += (size_t)snprintf(missing + lack, sizeof(missing) - lack, "%s%s", lack ? " " : "",
+						 rows[i].package);
 			wanted = wanted || rows[i].wanted;
 		}
 	}
 	snprintf(advice, sizeof(advice), "To try more programs: apt-get install %s", missing);
-	vb_cli_report_add(report, "programs", wanted ? VB_CLI_WARN : VB_CLI_OK, lack ? advice : NULL, "installed: %s%s%s",
-			  have ? there : "none", lack ? "; not installed: " : "", missing);
+	vb_cli_report_add(report, "programs", wanted ? VB_CLI_WARN : VB_CLI_OK, lack ? advice : NULL,
+			  "installed: %s%s%s", have ? there : "none", lack ? "; not installed: " : "", missing);
 }
 
 /* ---- the environment ---- */
@@ -278,10 +289,11 @@ static void check_environment(struct vb_cli_report *report)
 
 	(void)vb_cli_library_directory(ours);
 	if (preload && (strstr(preload, "libibverbs") || strstr(preload, "librdmacm")))
-		vb_cli_report_add(report, "environment", VB_CLI_WARN, "unset LD_PRELOAD", "LD_PRELOAD=%s comes before our libraries",
-				  preload);
+		vb_cli_report_add(report, "environment", VB_CLI_WARN, "unset LD_PRELOAD",
+				  "LD_PRELOAD=%s comes before our libraries", preload);
 	else if (!search || !*search)
-		vb_cli_report_add(report, "environment", VB_CLI_OK, NULL, "LD_LIBRARY_PATH is not set; `verbena run` sets it");
+		vb_cli_report_add(report, "environment", VB_CLI_OK, NULL,
+				  "LD_LIBRARY_PATH is not set; `verbena run` sets it");
 	else if (!find_in_search(search, found))
 		vb_cli_report_add(report, "environment", VB_CLI_OK, NULL, "LD_LIBRARY_PATH names no other libibverbs");
 	else if (is_same_file(found, ours))

@@ -77,7 +77,8 @@ const char *vb_cli_access_text(uint32_t access, char text[VB_CLI_ACCESS_ROOM])
 	text[0] = '\0';
 	for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
 		if (access & rights[i].bit)
-			at += (size_t)snprintf(text + at, VB_CLI_ACCESS_ROOM - at, "%s%s", at ? ", " : "", rights[i].name);
+			at += (size_t)snprintf(text + at, VB_CLI_ACCESS_ROOM - at, "%s%s", at ? ", " : "",
+					       rights[i].name);
 	return at ? text : "read only";
 }
 

@@ -71,7 +71,8 @@ static bool take(void *context, const struct vb_daemon_message *message, const i
 
 static int by_process_pid(const void *a, const void *b)
 {
-	uint32_t x = ((const struct vb_cli_process *)a)->process.pid, y = ((const struct vb_cli_process *)b)->process.pid;
+	uint32_t x = ((const struct vb_cli_process *)a)->process.pid,
+		 y = ((const struct vb_cli_process *)b)->process.pid;
 
 	return (x > y) - (x < y);
 }

@@ -92,7 +92,8 @@ static void print_cq(const struct vb_cli_holder *holder, const struct vb_resourc
 	print_number("waiting", cq->waiting);
 	print_number("users", cq->users);
 	print_text("armed", armed[cq->armed < 3 ? cq->armed : 0]);
-	printf(", \"channel\": %s, \"overrun\": %s}", cq->has_channel ? "true" : "false", cq->overrun ? "true" : "false");
+	printf(", \"channel\": %s, \"overrun\": %s}", cq->has_channel ? "true" : "false",
+	       cq->overrun ? "true" : "false");
 }
 
 static void print_srq(const struct vb_cli_holder *holder, const struct vb_resource_srq *srq)

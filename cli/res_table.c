@@ -72,15 +72,16 @@ static void print_qp(const struct vb_cli_holder *holder, const struct vb_resourc
 		printf("%-8s", "-");
 	else
 		printf("0x%06x", qp->peer_qpn);
-	printf("  %8u  %8u  %8u  %11s  %11s  %u,%u  %s", qp->send_psn, qp->acknowledged_psn, qp->expected_psn, send, receive,
-	       qp->send_cq, qp->receive_cq, vb_cli_holder_device(holder, qp->interface_index));
+	printf("  %8u  %8u  %8u  %11s  %11s  %u,%u  %s", qp->send_psn, qp->acknowledged_psn, qp->expected_psn, send,
+	       receive, qp->send_cq, qp->receive_cq, vb_cli_holder_device(holder, qp->interface_index));
 	if (qp->round_trip)
 		printf("  rtt %.1f us", (double)qp->round_trip / 1000);
 	if (qp->draining)
 		printf("  draining");
 	printf("\n");
 	if (qp->fault != VB_FAULT_NONE && qp->fault < VB_FAULT_COUNT)
-		printf("              %sfailed: %s%s\n", colour.bad, vb_fault_sentence((enum vb_fault)qp->fault), colour.plain);
+		printf("              %sfailed: %s%s\n", colour.bad, vb_fault_sentence((enum vb_fault)qp->fault),
+		       colour.plain);
 }
 
 static void print_qps(const struct vb_cli_res_options *options, const struct vb_cli_holder *holder)
@@ -91,8 +92,8 @@ static void print_qps(const struct vb_cli_res_options *options, const struct vb_
 	if (wanted == 0)
 		return;
 	printf("  %u queue pair%s\n    %s%-8s  %-4s  %-5s  %-*s  %-8s  %8s  %8s  %8s  %11s  %11s  %s%s\n", wanted,
-	       wanted == 1 ? "" : "s", colour.faint, "QPN", "TYPE", "STATE", peer_width, "PEER", "PEER QPN", "SENDS", "ACKED",
-	       "EXPECTS", "SEND", "RECEIVE", "CQS  DEVICE", colour.plain);
+	       wanted == 1 ? "" : "s", colour.faint, "QPN", "TYPE", "STATE", peer_width, "PEER", "PEER QPN", "SENDS",
+	       "ACKED", "EXPECTS", "SEND", "RECEIVE", "CQS  DEVICE", colour.plain);
 	for (unsigned i = 0; i < holder->count[VB_RESOURCE_QP]; i++) {
 		const struct vb_resource_qp *qp = &holder->of[VB_RESOURCE_QP][i].qp;
 
@@ -116,8 +117,8 @@ static void print_cqs(const struct vb_cli_res_options *options, const struct vb_
 			continue;
 		printf("    cq %-6u %u of %u waiting, %u user%s, %s, %s%s%s%s\n", cq->number, cq->waiting, cq->capacity,
 		       cq->users, cq->users == 1 ? "" : "s", cq->has_channel ? "channel" : "no channel",
-		       armed[cq->armed < 3 ? cq->armed : 0], cq->overrun ? colour.bad : "", cq->overrun ? ", OVERRUN" : "",
-		       cq->overrun ? colour.plain : "");
+		       armed[cq->armed < 3 ? cq->armed : 0], cq->overrun ? colour.bad : "",
+		       cq->overrun ? ", OVERRUN" : "", cq->overrun ? colour.plain : "");
 	}
 }
 
@@ -132,8 +133,8 @@ static void print_srqs(const struct vb_cli_res_options *options, const struct vb
 		const struct vb_resource_srq *srq = &holder->of[VB_RESOURCE_SRQ][i].srq;
 
 		if (vb_cli_res_wants(options, holder, srq->interface_index))
-			printf("    srq %-5u %u of %u posted, limit %u, pd %u, %u queue pair%s\n", srq->number, srq->posted,
-			       srq->depth, srq->limit, srq->pd, srq->users, srq->users == 1 ? "" : "s");
+			printf("    srq %-5u %u of %u posted, limit %u, pd %u, %u queue pair%s\n", srq->number,
+			       srq->posted, srq->depth, srq->limit, srq->pd, srq->users, srq->users == 1 ? "" : "s");
 	}
 }
 
@@ -213,10 +214,11 @@ void vb_cli_res_print_table(const struct vb_cli_res_options *options, const stru
 	for (unsigned i = 0; i < holders->count; i++) {
 		const struct vb_cli_holder *holder = &holders->row[i];
 
-		printf("%s%s%s%s  pid %u  of %s\n", i ? "\n" : "", colour.strong, holder->program, colour.plain, holder->pid,
-		       vb_cli_user_name(holder->uid, user));
+		printf("%s%s%s%s  pid %u  of %s\n", i ? "\n" : "", colour.strong, holder->program, colour.plain,
+		       holder->pid, vb_cli_user_name(holder->uid, user));
 		if (holder->error)
-			printf("  %sdoes not answer%s: %s. Is it stopped?\n", colour.bad, colour.plain, strerror(holder->error));
+			printf("  %sdoes not answer%s: %s. Is it stopped?\n", colour.bad, colour.plain,
+			       strerror(holder->error));
 		print_qps(options, holder);
 		print_cqs(options, holder);
 		print_srqs(options, holder);
@@ -227,5 +229,6 @@ void vb_cli_res_print_table(const struct vb_cli_res_options *options, const stru
 			printf("  and %u more objects\n", holder->left_out);
 	}
 	if (holders->count == 0)
-		puts(options->pid ? "That process is not one of yours that uses Verbena." : "No process uses Verbena here.");
+		puts(options->pid ? "That process is not one of yours that uses Verbena."
+				  : "No process uses Verbena here.");
 }

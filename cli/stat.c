@@ -85,7 +85,8 @@ static void print_table(const struct options *options, const struct vb_cli_proce
 		for (unsigned j = 0; j < row->devices; j++) {
 			subtract(&rest, &row->device[j].counters);
 			if (wants_device(options, &row->device[j]))
-				print_counters(options, row->device[j].device[0] ? row->device[j].device : "(device gone)",
+				print_counters(options,
+					       row->device[j].device[0] ? row->device[j].device : "(device gone)",
 					       &row->device[j].counters, &colour);
 		}
 		if (!options->device && !is_zero(&rest))
@@ -171,15 +172,17 @@ const struct vb_cli_command vb_cli_stat = {
 	.name = "stat",
 	.summary = "counters of packets, retries and errors, by process and device",
 	.usage = "Usage: verbena stat [--all] [--pid PID] [--device NAME] [--json]\n\n"
-		 "Shows what each process has counted on each device since it opened it, under the names that the kernel's rxe\n"
-		 "uses in hw_counters (and mlx5, where rxe has none). You are shown your own processes, root all.\n\n"
+		 "Shows what each process has counted on each device since it opened it, under the names that the\n"
+		 "kernel's rxe uses in hw_counters (and mlx5, where rxe has none). You are shown your own\n"
+		 "processes, root all.\n\n"
 		 "  --all           also counters that are zero\n"
 		 "  --pid PID       this process only\n"
 		 "  --device NAME   this device only\n"
 		 "  --json          for programs; always every counter\n\n"
-		 "Counters to look at first: completer_retry_err and local_ack_timeout_err (packets were lost and sent again),\n"
-		 "send_rnr_err and rcvd_rnr_err (a receiver had no receive posted), out_of_seq_request (packets came in\n"
-		 "disorder), icrc_error (damaged), unknown_qp_pkts (late packets for a queue pair that is gone).\n\n"
+		 "Counters to look at first: completer_retry_err and local_ack_timeout_err (packets were lost and\n"
+		 "sent again), send_rnr_err and rcvd_rnr_err (a receiver had no receive posted),\n"
+		 "out_of_seq_request (packets came in disorder), icrc_error (damaged), unknown_qp_pkts (late\n"
+		 "packets for a queue pair that is gone).\n\n"
 		 "Examples:\n"
 		 "  verbena stat\n"
 		 "  verbena stat --device roce_eth0 --all\n"

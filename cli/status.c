@@ -40,8 +40,8 @@ static void print_table(const struct vb_daemon_client *daemon, const struct vb_c
 		puts(daemon->is_system ? "No process of yours uses it." : "No process uses it.");
 		return;
 	}
-	printf("\n%s%8s  %-15s  %-12s  %4s  %6s  %12s  %12s  %8s  %s%s\n", colour.faint, "PID", "PROGRAM", "USER", "SLOT", "QPS",
-	       "PACKETS OUT", "PACKETS IN", "RETRIES", "DEVICES", colour.plain);
+	printf("\n%s%8s  %-15s  %-12s  %4s  %6s  %12s  %12s  %8s  %s%s\n", colour.faint, "PID", "PROGRAM", "USER",
+	       "SLOT", "QPS", "PACKETS OUT", "PACKETS IN", "RETRIES", "DEVICES", colour.plain);
 	for (unsigned i = 0; i < processes->count; i++) {
 		const struct vb_cli_process *row = &processes->row[i];
 		const struct vb_counters *counters = &row->process.counters;
@@ -62,8 +62,8 @@ static void print_json(const struct vb_daemon_client *daemon, const struct vb_cl
 	for (unsigned i = 0; i < processes->count; i++) {
 		const struct vb_cli_process *row = &processes->row[i];
 
-		printf("%s\n  {\"pid\": %u, \"uid\": %u, \"slot\": %u, \"queue_pairs\": %u, \"program\": ", i ? "," : "",
-		       row->process.pid, row->process.uid, row->process.slot, row->process.queue_pairs);
+		printf("%s\n  {\"pid\": %u, \"uid\": %u, \"slot\": %u, \"queue_pairs\": %u, \"program\": ",
+		       i ? "," : "", row->process.pid, row->process.uid, row->process.slot, row->process.queue_pairs);
 		vb_cli_json_string(stdout, row->program);
 		printf(", \"devices\": [");
 		for (unsigned j = 0; j < row->devices; j++) {
@@ -94,7 +94,8 @@ static int status(int argc, char **argv)
 		return VB_CLI_FAILED;
 	if (found == 0) {
 		puts(json ? "{\"daemon\": null, \"processes\": []}"
-			  : "No verbenad runs in this network namespace. The first program that opens a device starts one.");
+			  : "No verbenad runs in this network namespace. The first program that opens a device starts "
+			    "one.");
 		return VB_CLI_DONE;
 	}
 	error = vb_cli_processes_get(&daemon, &processes);
@@ -115,9 +116,10 @@ const struct vb_cli_command vb_cli_status = {
 	.name = "status",
 	.summary = "the daemon of this network namespace and the processes it serves",
 	.usage = "Usage: verbena status [--json]\n\n"
-		 "Tells which verbenad runs here and which processes use it: their devices, queue pairs, packets sent and\n"
-		 "received, and retransmissions. You are shown your own processes, root all. Starts no daemon; that none runs\n"
-		 "is no error. `verbena res` shows what the processes hold, `verbena stat` every counter.\n\n"
+		 "Tells which verbenad runs here and which processes use it: their devices, queue pairs, packets\n"
+		 "sent and received, and retransmissions. You are shown your own processes, root all. Starts no\n"
+		 "daemon; that none runs is no error. `verbena res` shows what the processes hold, `verbena stat`\n"
+		 "every counter.\n\n"
 		 "Examples:\n"
 		 "  verbena status\n"
 		 "  verbena status --json\n",

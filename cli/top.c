@@ -95,9 +95,10 @@ const struct vb_cli_command vb_cli_top = {
 	.name = "top",
 	.summary = "a live view of processes, queue pairs and their rates",
 	.usage = "Usage: verbena top [--interval SECONDS] [--once]\n\n"
-		 "Shows the processes that use Verbena here and their queue pairs, the busiest first, with packets out and in\n"
-		 "per second, retransmissions, and packets dropped, out of order or repeated. You are shown your own processes,\n"
-		 "root all. A queue pair's rates are requests and answers to reads; acknowledgements are not in them.\n\n"
+		 "Shows the processes that use Verbena here and their queue pairs, the busiest first, with packets\n"
+		 "out and in per second, retransmissions, and packets dropped, out of order or repeated. You are\n"
+		 "shown your own processes, root all. A queue pair's rates are requests and answers to reads;\n"
+		 "acknowledgements are not in them.\n\n"
 		 "  --interval S   look every S seconds (0.1 to 3600; 1)\n"
 		 "  --once         one look, as text; the same as when the output is not a terminal\n\n"
 		 "Keys: q quits, arrows and page keys scroll, space pauses.\n\n"

@@ -36,7 +36,8 @@ struct vb_cli_lines {
 };
 
 /* The newer sample, with rates since the older one. Replaces what was in `lines`. 0 or -ENOMEM. */
-int vb_cli_top_describe(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, struct vb_cli_lines *lines);
+int vb_cli_top_describe(const struct vb_cli_sample *older, const struct vb_cli_sample *newer,
+			struct vb_cli_lines *lines);
 void vb_cli_lines_free(struct vb_cli_lines *lines);
 
 /* Show it until q is pressed. Exit code of the command; -1: this terminal cannot. */

@@ -137,7 +137,8 @@ static int busier_process(const void *a, const void *b)
 
 	if (x->out + x->in != y->out + y->in)
 		return x->out + x->in < y->out + y->in ? 1 : -1;
-	return (x->process->process.pid > y->process->process.pid) - (x->process->process.pid < y->process->process.pid);
+	return (x->process->process.pid > y->process->process.pid) -
+	       (x->process->process.pid < y->process->process.pid);
 }
 
 static int busier_qp(const void *a, const void *b)
@@ -185,8 +186,8 @@ static int describe_processes(const struct vb_cli_sample *older, const struct vb
 	if (error == 0)
 		qsort(row, count, sizeof(*row), busier_process);
 	if (error == 0)
-		error = add_line(lines, VB_CLI_LINE_HEADING, "%8s  %-15s  %-12s  %6s  %8s  %8s  %8s  %8s", "PID", "PROGRAM", "USER",
-				 "QPS", "OUT/s", "IN/s", "RETRY/s", "DROP/s");
+		error = add_line(lines, VB_CLI_LINE_HEADING, "%8s  %-15s  %-12s  %6s  %8s  %8s  %8s  %8s", "PID",
+				 "PROGRAM", "USER", "QPS", "OUT/s", "IN/s", "RETRY/s", "DROP/s");
 	for (unsigned i = 0; error == 0 && i < count; i++)
 		error = add_line(lines, row[i].retries > 0 ? VB_CLI_LINE_BAD : VB_CLI_LINE_PLAIN,
 				 "%8u  %-15s  %-12.12s  %6u  %8s  %8s  %8s  %8s", row[i].process->process.pid,
@@ -201,7 +202,8 @@ static int describe_processes(const struct vb_cli_sample *older, const struct vb
 static int describe_qp(const struct qp_row *row, struct vb_cli_lines *lines)
 {
 	const struct vb_resource_qp *qp = row->qp;
-	char peer[INET6_ADDRSTRLEN + 16] = "-", address[INET6_ADDRSTRLEN], out[16], in[16], send[24], receive[24], trip[24] = "-";
+	char peer[INET6_ADDRSTRLEN + 16] = "-", address[INET6_ADDRSTRLEN], out[16], in[16], send[24], receive[24],
+				     trip[24] = "-";
 	const char *state = vb_cli_qp_state_name(qp->state);
 	bool failed = !strcmp(state, "ERR") || !strcmp(state, "SQE");
 
@@ -216,8 +218,8 @@ static int describe_qp(const struct qp_row *row, struct vb_cli_lines *lines)
 		snprintf(trip, sizeof(trip), "%.1f us", (double)qp->round_trip / 1000);
 	return add_line(lines, failed ? VB_CLI_LINE_BAD : VB_CLI_LINE_PLAIN,
 			"%8u  0x%06x  %-4s  %-5s  %8s  %8s  %10s  %10s  %10s  %-12s  %s", row->holder->pid, qp->qpn,
-			vb_cli_qp_type_name(qp->type), state, short_number(row->out, out), short_number(row->in, in), send,
-			receive, trip, vb_cli_holder_device(row->holder, qp->interface_index), peer);
+			vb_cli_qp_type_name(qp->type), state, short_number(row->out, out), short_number(row->in, in),
+			send, receive, trip, vb_cli_holder_device(row->holder, qp->interface_index), peer);
 }
 
 static int describe_qps(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, double seconds,
@@ -249,15 +251,17 @@ static int describe_qps(const struct vb_cli_sample *older, const struct vb_cli_s
 	qsort(row, count, sizeof(*row), busier_qp);
 	error = add_line(lines, VB_CLI_LINE_PLAIN, "%s", "");
 	if (error == 0)
-		error = add_line(lines, VB_CLI_LINE_HEADING, "%8s  %-8s  %-4s  %-5s  %8s  %8s  %10s  %10s  %10s  %-12s  %s", "PID",
-				 "QPN", "TYPE", "STATE", "OUT/s", "IN/s", "SEND", "RECEIVE", "ROUND TRIP", "DEVICE", "PEER");
+		error = add_line(lines, VB_CLI_LINE_HEADING,
+				 "%8s  %-8s  %-4s  %-5s  %8s  %8s  %10s  %10s  %10s  %-12s  %s", "PID", "QPN", "TYPE",
+				 "STATE", "OUT/s", "IN/s", "SEND", "RECEIVE", "ROUND TRIP", "DEVICE", "PEER");
 	for (unsigned i = 0; error == 0 && i < count; i++)
 		error = describe_qp(&row[i], lines);
 	free(row);
 	return error;
 }
 
-int vb_cli_top_describe(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, struct vb_cli_lines *lines)
+int vb_cli_top_describe(const struct vb_cli_sample *older, const struct vb_cli_sample *newer,
+			struct vb_cli_lines *lines)
 {
 	double seconds = (double)(newer->when - older->when) / 1e9;
 	char user[VB_CLI_USER_ROOM];

@@ -70,7 +70,8 @@ static void draw(struct view *view)
 	for (unsigned i = 0; i < body && view->first + i < rest; i++)
 		draw_line(1 + (int)i, &view->lines.line[1 + view->first + i]);
 	attrset(A_DIM);
-	mvaddnstr(LINES - 1, 0, view->paused ? "q quit  arrows scroll  space go on (paused)" : "q quit  arrows scroll  space pause",
+	mvaddnstr(LINES - 1, 0,
+		  view->paused ? "q quit  arrows scroll  space go on (paused)" : "q quit  arrows scroll  space pause",
 		  COLS);
 	attrset(A_NORMAL);
 	refresh();
