@@ -2,9 +2,10 @@
  *
  * rdma_bind_addr and rdma_resolve_addr: from IP addresses to a device, a source and a port.
  *
- * The destination's GID is its IP address (RoCEv2), so nothing is asked of the network: the host's routing table says which
- * source and interface to use, and the device is the one of the interface that carries the source address. Mistakes
- * in the arguments come back as -1; what the routing table has against a destination comes as RDMA_CM_EVENT_ADDR_ERROR.
+ * The destination's GID is its IP address (RoCEv2), so nothing is asked of the network: the host's routing table says
+ * which source and interface to use, and the device is the one of the interface that carries the source address.
+ * Mistakes in the arguments come back as -1; what the routing table has against a destination comes as
+ * RDMA_CM_EVENT_ADDR_ERROR.
  */
 #include "rdmacm/address.h"
 
@@ -166,7 +167,8 @@ VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *public_id, struct sockaddr *addr
 	return vb_rdmacm_result(error);
 }
 
-/* Everything the routing table has to say. On success the id is bound to a device and `source` is complete but for the port. */
+/* Everything the routing table has to say. On success the id is bound to a device and `source` is complete but for
+ * the port. */
 static int find_way(struct vb_rdmacm_id *id, struct vb_cm_address *source, const struct vb_cm_address *destination)
 {
 	bool chosen = !vb_rdmacm_address_is_wildcard(source);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rdma_getaddrinfo: the C library's getaddrinfo, with queue pair types for socket types and port spaces for protocols. One result;
- * where the host has several addresses, the resolver's first choice.
+ * rdma_getaddrinfo: the C library's getaddrinfo, with queue pair types for socket types and port spaces for
+ * protocols. One result; where the host has several addresses, the resolver's first choice.
  */
 #include <errno.h>
 #include <netdb.h>

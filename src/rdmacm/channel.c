@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Event channels. The descriptor is an eventfd that is readable exactly while events are queued: it is written when the queue
- * stops being empty and read when it becomes so, both under the channel's lock, so poll() and rdma_get_cm_event() never
- * disagree. A blocking get waits on a futex rather than in read(): like the kernel's channel it then restarts or returns EINTR as the
- * program's signal handlers ask (SA_RESTART).
+ * Event channels. The descriptor is an eventfd that is readable exactly while events are queued: it is written when
+ * the queue stops being empty and read when it becomes so, both under the channel's lock, so poll() and
+ * rdma_get_cm_event() never disagree. A blocking get waits on a futex rather than in read(): like the kernel's
+ * channel it then restarts or returns EINTR as the program's signal handlers ask (SA_RESTART).
  */
 #include "rdmacm/channel.h"
 
@@ -86,7 +86,8 @@ static struct vb_rdmacm_event *pop_event(struct vb_rdmacm_channel *channel)
 	vb_list_remove(&event->node);
 	if (vb_list_is_empty(&channel->events))
 		make_unreadable(channel);
-	/* Counted before the channel is let go: a destroy that runs now either still found the event queued or waits for its ack. */
+	/* Counted before the channel is let go: a destroy that runs now either still found the event queued or
+	 * waits for its ack. */
 	owner = event->owner;
 	if (event->child != NULL)
 		__atomic_sub_fetch(&owner->requests, 1, __ATOMIC_RELAXED);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Connections: connect, listen, accept, reject, establish, notify, disconnect. verbenad speaks the CM protocol; here its outcome is
- * turned into the states of the id and of its queue pair.
+ * Connections: connect, listen, accept, reject, establish, notify, disconnect. verbenad speaks the CM protocol; here
+ * its outcome is turned into the states of the id and of its queue pair.
  *
  *   active    connect: REQ          passive   CONNECT_REQUEST event -> accept: QP to RTS, then REP
  *             REP: QP to RTS, RTU             RTU: ESTABLISHED
  *
- * How much private data fits (man rdma_connect, rdma_accept, rdma_reject): what a MAD has room for, less the 36 bytes of IP
- * addresses that rdma_cm puts into REQ and SIDR_REQ.
+ * How much private data fits (man rdma_connect, rdma_accept, rdma_reject): what a MAD has room for, less the 36 bytes
+ * of IP addresses that rdma_cm puts into REQ and SIDR_REQ.
  */
 #include "rdmacm/connect.h"
 
@@ -37,8 +37,9 @@ enum {
 	REASON_VENDOR_OPTION = 35,
 
 	MOST_RETRIES = 7,                /* three bits */
-	/* Programs ask for as few as 3, trusting to be woken faster than a busy machine can. A TCP client's SYN would be repeated; ours
-	 * is told no. So we hold more than they ask for, but not more than the kernel would (rdma_ucm.max_backlog). */
+	/* Programs ask for as few as 3, trusting to be woken faster than a busy machine can. A TCP client's SYN
+	 * would be repeated; ours is told no. So we hold more than they ask for, but not more than the kernel
+	 * would (rdma_ucm.max_backlog). */
 	SMALLEST_BACKLOG = 128,
 	LARGEST_BACKLOG = 1024,
 };
@@ -60,7 +61,8 @@ static bool parameters_are_valid(const struct vb_rdmacm_id *id, const struct rdm
 	return param->initiator_depth == RDMA_MAX_INIT_DEPTH || param->initiator_depth <= id->device->max_initiator_depth;
 }
 
-/* What goes into the message, private data last: the endpoint's own (rdma_getaddrinfo's ai_connect) before the program's. */
+/* What goes into the message, private data last: the endpoint's own (rdma_getaddrinfo's ai_connect) before the
+ * program's. */
 static int fill_parameters(struct vb_rdmacm_id *id, const struct rdma_conn_param *param, size_t room, struct vb_cm_conn *conn)
 {
 	size_t length = param != NULL && param->private_data != NULL ? param->private_data_len : 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Interfaces come and go while a program runs, so the list of devices is asked for again whenever an interface has no device yet.
+ * Interfaces come and go while a program runs, so the list of devices is asked for again whenever an interface has no
+ * device yet.
  */
 #include "rdmacm/device.h"
 

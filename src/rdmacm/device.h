@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The devices ids are bound to. Each is opened once, when first needed, and stays open: its context and its default protection domain
- * are shared by all ids.
+ * The devices ids are bound to. Each is opened once, when first needed, and stays open: its context and its default
+ * protection domain are shared by all ids.
  */
 #ifndef VB_RDMACM_DEVICE_H
 #define VB_RDMACM_DEVICE_H
@@ -23,8 +23,8 @@ struct vb_rdmacm_device {
 /* The device of a network interface. 0 or -ENODEV, ... */
 int vb_rdmacm_device_get(uint32_t interface_index, struct vb_rdmacm_device **device);
 
-/* Among the devices already open, the one whose table holds this GID; that of `preferred` wins. NULL: none. Cheaper than asking the
- * system for all addresses. */
+/* Among the devices already open, the one whose table holds this GID; that of `preferred` wins. NULL: none.
+ * Cheaper than asking the system for all addresses. */
 struct vb_rdmacm_device *vb_rdmacm_device_with_gid(const uint8_t gid[16], uint32_t preferred);
 
 /* Tie an id to the device of an interface: verbs, pd, port_num. 0 or -errno. */

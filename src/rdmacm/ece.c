@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The devices of Verbena offer no vendor options (ibv_query_ece answers EOPNOTSUPP), so nothing is negotiated for QPs the library
- * moves itself; a program that handles its own QP can still exchange values through rdma_set_local_ece and rdma_get_remote_ece.
+ * The devices of Verbena offer no vendor options (ibv_query_ece answers EOPNOTSUPP), so nothing is negotiated for QPs
+ * the library moves itself; a program that handles its own QP can still exchange values through rdma_set_local_ece
+ * and rdma_get_remote_ece.
  */
 #include "rdmacm/ece.h"
 

@@ -7,7 +7,8 @@
 
 #include "rdmacm/id.h"
 
-/* Around the initialisation of an id's new QP: take what the device offers, set what the peer said. 0 or -1 with errno. */
+/* Around the initialisation of an id's new QP: take what the device offers, set what the peer said. 0 or -1 with
+ * errno. */
 int vb_rdmacm_ece_begin(struct vb_rdmacm_id *id, struct ibv_qp *qp);
 int vb_rdmacm_ece_finish(struct vb_rdmacm_id *id, struct ibv_qp *qp);
 

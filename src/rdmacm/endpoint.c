@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rdma_create_ep and rdma_get_request: an address to a ready id in one call. Endpoints are synchronous: each has its own
- * channel, and calls that end in an event wait for it.
+ * rdma_create_ep and rdma_get_request: an address to a ready id in one call. Endpoints are synchronous: each has its
+ * own channel, and calls that end in an event wait for it.
  */
 #include <errno.h>
 #include <rdma/rdma_cma.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Taking events off a channel. An event is finished in the thread that takes it: only then is the queue pair of an answered
- * connection moved to RTS, a request's id tied to its device, a joined queue pair attached (man rdma_get_cm_event,
- * rdma_join_multicast). An event that turns out to be nothing the program should see is dropped and the next one taken.
+ * Taking events off a channel. An event is finished in the thread that takes it: only then is the queue pair of an
+ * answered connection moved to RTS, a request's id tied to its device, a joined queue pair attached (man
+ * rdma_get_cm_event, rdma_join_multicast). An event that turns out to be nothing the program should see is dropped
+ * and the next one taken.
  */
 #include <errno.h>
 #include <rdma/rdma_cma.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The life of an id: create, migrate, destroy. Destroying first makes the daemon forget the id, so that no event can come any more,
- * then drops the events nobody has taken, then waits for acknowledgement of those that were (man rdma_get_cm_event).
+ * The life of an id: create, migrate, destroy. Destroying first makes the daemon forget the id, so that no event can
+ * come any more, then drops the events nobody has taken, then waits for acknowledgement of those that were (man
+ * rdma_get_cm_event).
  */
 #include "rdmacm/id.h"
 

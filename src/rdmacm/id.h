@@ -3,9 +3,9 @@
  * What librdmacm keeps behind a struct rdma_cm_id. The program's pointer is the first member, so one cast leads here.
  *
  * Locks, outermost first: link registry (link.c) -> id.lock -> channel.lock. No verbs call is made under any of them.
- * What belongs to a connection is written by the thread that calls the API on the id and by whoever takes its events; rdma_cm
- * asks programs not to do both at once on one id. `state` is atomic, and `connect_command` and `peer` change under id.lock, because
- * the link's thread reads them when it tells a new daemon about us.
+ * What belongs to a connection is written by the thread that calls the API on the id and by whoever takes its events;
+ * rdma_cm asks programs not to do both at once on one id. `state` is atomic, and `connect_command` and `peer` change
+ * under id.lock, because the link's thread reads them when it tells a new daemon about us.
  */
 #ifndef VB_RDMACM_ID_H
 #define VB_RDMACM_ID_H

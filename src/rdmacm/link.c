@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * One connection, one thread ("verbena-cm"). Whoever calls puts a record of his call on a list, sends the command and sleeps; the
- * thread reads everything the daemon says, wakes the caller whose serial a reply repeats, and puts events on the channel of
- * their id.
+ * One connection, one thread ("verbena-cm"). Whoever calls puts a record of his call on a list, sends the command and
+ * sleeps; the thread reads everything the daemon says, wakes the caller whose serial a reply repeats, and puts events
+ * on the channel of their id.
  *
  *      stopped --call--> connecting --ok--> up --daemon gone--> connecting (while there are ids or callers)
  *                             |                                     |
  *                             `--failed--> waiting --time, call-----'
  *
- * When the daemon dies the thread connects again (which starts a new one) and tells it about every id (adopt.c) before anybody
- * else may speak. A call that was under way is said again, at most RETRIES times: the daemon's part in it died with the daemon.
+ * When the daemon dies the thread connects again (which starts a new one) and tells it about every id (adopt.c)
+ * before anybody else may speak. A call that was under way is said again, at most RETRIES times: the daemon's part in
+ * it died with the daemon.
  *
- * A REQ that is refused because nobody listens (REJ 8) is sent again a few times within 75 ms before the program hears of it: programs
- * (perftest) agree over one connection to open the next, and then race.
+ * A REQ that is refused because nobody listens (REJ 8) is sent again a few times within 75 ms before the program
+ * hears of it: programs (perftest) agree over one connection to open the next, and then race.
  *
- * Locks: send_lock -> lock. `line.lock` guards the registry, the calls and the state; it is never held while writing to the socket, so
- * that the thread can always go on reading, which is what lets a daemon with a full queue go on.
+ * Locks: send_lock -> lock. `line.lock` guards the registry, the calls and the state; it is never held while writing
+ * to the socket, so that the thread can always go on reading, which is what lets a daemon with a full queue go on.
  */
 #include "rdmacm/link.h"
 
@@ -259,7 +260,8 @@ static int connect_and_adopt(void)
 	pthread_mutex_lock(&line.lock);
 	if (fd < 0)
 		return fd;
-	/* From here to the end of adoption nobody may register, destroy or call: the lock stays held. Bounded by adopt's timeout. */
+	/* From here to the end of adoption nobody may register, destroy or call: the lock stays held. Bounded by
+	 * adopt's timeout. */
 	vb_rdmacm_trace_ask(fd);
 	error = vb_rdmacm_adopt_all(fd, &line.registry, &line.retries, handle_message);
 	if (error != 0) {
@@ -270,7 +272,8 @@ static int connect_and_adopt(void)
 	return 0;
 }
 
-/* The daemon hung up: whoever waits for a reply learns it, and the descriptor is closed when nobody is writing to it. */
+/* The daemon hung up: whoever waits for a reply learns it, and the descriptor is closed when nobody is writing to
+ * it. */
 static void hang_up(void)
 {
 	shutdown(line.fd, SHUT_RDWR);
@@ -339,7 +342,8 @@ static void *link_main(void *unused)
 	return NULL;
 }
 
-/* A child shares nothing with its parent's daemon connection: it has no thread, and ids of the parent are not its own. */
+/* A child shares nothing with its parent's daemon connection: it has no thread, and ids of the parent are not its
+ * own. */
 static void forget_after_fork(void)
 {
 	if (line.fd >= 0)
@@ -380,7 +384,8 @@ static int start_thread(void)
 	return -error;
 }
 
-/* Wait until somebody answers at the other end. Caller holds line.lock. 0 or -errno of the attempt made for this call. */
+/* Wait until somebody answers at the other end. Caller holds line.lock. 0 or -errno of the attempt made for this
+ * call. */
 static int bring_up(void)
 {
 	int error = 0;
@@ -416,7 +421,8 @@ static int call_once(struct vb_rdmacm_id *id, struct vb_cm_command *command, str
 		command->id = call->creates != NULL ? 0 : id->handle;
 		vb_list_append(&line.calls, &call->node);
 		pthread_mutex_unlock(&line.lock);
-		/* A send that fails means that the daemon is gone; the thread finds that out by itself and ends the call. */
+		/* A send that fails means that the daemon is gone; the thread finds that out by itself and ends
+		 * the call. */
 		if (vb_unix_send(line.fd, command, sizeof(*command), NULL, 0, true) != 0)
 			shutdown(line.fd, SHUT_RDWR);
 		pthread_mutex_unlock(&line.send_lock);

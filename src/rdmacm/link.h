@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The process's connection to verbenad for connection management: commands go out and wait for their reply, events come in and
- * go to the channel of their id. Opened by the first call.
+ * The process's connection to verbenad for connection management: commands go out and wait for their reply, events
+ * come in and go to the channel of their id. Opened by the first call.
  */
 #ifndef VB_RDMACM_LINK_H
 #define VB_RDMACM_LINK_H
@@ -9,14 +9,15 @@
 #include "rdmacm/id.h"
 #include "wire/cm_command.h"
 
-/* Say one command about `id` and wait for the answer. Fills in type, serial and id. CREATE: the id gets its handle and its
- * events from then on. reply may be NULL. 0 or -errno, the daemon's own errors included. */
+/* Say one command about `id` and wait for the answer. Fills in type, serial and id. CREATE: the id gets its handle
+ * and its events from then on. reply may be NULL. 0 or -errno, the daemon's own errors included. */
 int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct vb_cm_reply *reply);
 
 /* Say it without waiting for anything. */
 void vb_rdmacm_link_say(struct vb_rdmacm_id *id, struct vb_cm_command *command);
 
-/* DESTROY: no event of this id arrives any more when this returns. Never fails: without a daemon there is nothing to destroy. */
+/* DESTROY: no event of this id arrives any more when this returns. Never fails: without a daemon there is nothing
+ * to destroy. */
 void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id);
 
 #endif

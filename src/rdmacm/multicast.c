@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * rdma_join_multicast and its kin. RoCE groups are IP groups: nobody is asked for permission, the join is told to routers by IGMP/MLD
- * when the queue pair is attached. An IPv4 group a.b.c.d is the GID ::ffff:a.b.c.d (RoCE annex A17, as the kernel does for RoCEv2),
- * an IPv6 group is its own GID. Members of a group meet on QP number 0xffffff with the Q_Key of their port space.
+ * rdma_join_multicast and its kin. RoCE groups are IP groups: nobody is asked for permission, the join is told to
+ * routers by IGMP/MLD when the queue pair is attached. An IPv4 group a.b.c.d is the GID ::ffff:a.b.c.d (RoCE annex
+ * A17, as the kernel does for RoCEv2), an IPv6 group is its own GID. Members of a group meet on QP number 0xffffff
+ * with the Q_Key of their port space.
  */
 #include "rdmacm/multicast.h"
 
@@ -191,7 +192,8 @@ VB_EXPORT int rdma_leave_multicast(struct rdma_cm_id *public_id, struct sockaddr
 
 void vb_rdmacm_multicast_leave_all(struct vb_rdmacm_id *id)
 {
-	/* Nobody else has the id any more, and its events are gone: what is left of a QP's membership goes with the QP. */
+	/* Nobody else has the id any more, and its events are gone: what is left of a QP's membership goes with
+	 * the QP. */
 	VB_LIST_FOR_EACH(node, &id->groups) {
 		vb_list_remove(node);
 		free(vb_container_of(node, struct vb_rdmacm_group, node));

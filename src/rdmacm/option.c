@@ -56,7 +56,8 @@ static int set_id_option(struct vb_rdmacm_id *id, int name, const void *value, s
 	}
 }
 
-/* A path record from elsewhere (ibacm). RoCE derives its own from the addresses; taking one stands for rdma_resolve_route. */
+/* A path record from elsewhere (ibacm). RoCE derives its own from the addresses; taking one stands for
+ * rdma_resolve_route. */
 static int set_path(struct vb_rdmacm_id *id, size_t length)
 {
 	if (length == 0 || length % sizeof(struct ibv_path_data) != 0 || vb_rdmacm_id_state(id) != VB_RDMACM_ADDRESS_RESOLVED)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Queue pairs and shared receive queues of an id. What the program leaves out, the library makes: the device's default protection
- * domain, and completion queues with channels of their own, all visible in the id. What it made it also destroys.
+ * Queue pairs and shared receive queues of an id. What the program leaves out, the library makes: the device's
+ * default protection domain, and completion queues with channels of their own, all visible in the id. What it made it
+ * also destroys.
  *
  * A connected QP is left in INIT, ready for receives to be posted; a datagram QP in RTS.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rdma_init_qp_attr and the moves of a queue pair through its states. Which attribute comes from whom (IBA 12.7, 12.9.8):
+ * rdma_init_qp_attr and the moves of a queue pair through its states. Which attribute comes from whom (IBA 12.7,
+ * 12.9.8):
  *
  *   RTR   destination QPN, starting PSN of the peer's sends, path MTU   the peer's REQ or REP
  *         max_dest_rd_atomic                                            responder resources we granted
@@ -81,7 +82,8 @@ static int fill_ready_to_receive(const struct vb_rdmacm_id *id, struct ibv_qp_at
 		return -EINVAL;
 	attr->path_mtu = id->peer.path_mtu != 0 ? (enum ibv_mtu)id->peer.path_mtu : (enum ibv_mtu)id->path.mtu;
 	attr->dest_qp_num = id->peer.qpn;
-	/* A message names the PSN at which its receiver shall begin to send (IBA 12.7, Starting PSN): so ours is what we expect. */
+	/* A message names the PSN at which its receiver shall begin to send (IBA 12.7, Starting PSN): so ours is
+	 * what we expect. */
 	attr->rq_psn = id->starting_psn;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (id->id.qp_type == IBV_QPT_RC) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chained hashing that doubles when chains get longer than one on average: ten thousand ids are looked up as fast as ten.
+ * Chained hashing that doubles when chains get longer than one on average: ten thousand ids are looked up as fast as
+ * ten.
  */
 #include "rdmacm/registry.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rdma_resolve_route. RoCE has no subnet administrator to ask: the path record is filled from what is known, with the values that
- * the kernel's rdma_cm uses.
+ * rdma_resolve_route. RoCE has no subnet administrator to ask: the path record is filled from what is known, with the
+ * values that the kernel's rdma_cm uses.
  */
 #include "rdmacm/route.h"
 
@@ -20,7 +20,8 @@ enum {
 	HOP_LIMIT = 64,
 };
 
-/* rdma_cm's recipe: both ends derive the same label, and with it the UDP source port, from the ports of the connection. */
+/* rdma_cm's recipe: both ends derive the same label, and with it the UDP source port, from the ports of the
+ * connection. */
 static uint32_t flow_label_of(uint16_t source_port, uint16_t destination_port)
 {
 	return ((uint32_t)source_port * 31 + destination_port) & 0xfffff;

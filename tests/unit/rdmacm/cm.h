@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Connection management for tests: both ends of a connection in one process, over the loopback device. Everything asserts; a test
- * reads as what it tests.
+ * Connection management for tests: both ends of a connection in one process, over the loopback device. Everything
+ * asserts; a test reads as what it tests.
  */
 #ifndef TESTS_UNIT_RDMACM_CM_H
 #define TESTS_UNIT_RDMACM_CM_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What librdmacm answers to bad arguments and to ids in the wrong state: -1 and the errno of the man pages and the kernel, nothing
- * else happening.
+ * What librdmacm answers to bad arguments and to ids in the wrong state: -1 and the errno of the man pages and the
+ * kernel, nothing else happening.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Connections between two ids of one process, through the real daemon: what each side is told, what is negotiated, how it ends.
+ * Connections between two ids of one process, through the real daemon: what each side is told, what is negotiated,
+ * how it ends.
  */
 #include <errno.h>
 #include <pthread.h>
