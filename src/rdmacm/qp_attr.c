@@ -3,13 +3,15 @@
  * rdma_init_qp_attr and the moves of a queue pair through its states. Which attribute comes from whom (IBA 12.7,
  * 12.9.8):
  *
- *   RTR   destination QPN, starting PSN of the peer's sends, path MTU   the peer's REQ or REP
- *         max_dest_rd_atomic                                            responder resources we granted
- *         min_rnr_timer                                                 0 = 655 ms (man rdma_connect)
- *   RTS   own starting PSN, timeout                                     ours (passive: the peer's REQ says the timeout)
- *         retry count                                                   passive: the REQ; active: what the program asked for
- *         RNR retry count                                               the peer's message: it knows its receive queue
- *         max_rd_atomic                                                 initiator depth after negotiation
+ *   RTR   destination QPN, path MTU           the peer's REQ or REP
+ *         PSN to expect                       what our own message named: Starting PSN is where its receiver begins
+ *         max_dest_rd_atomic                  responder resources we granted
+ *         min_rnr_timer                       0 = 655 ms (man rdma_connect)
+ *   RTS   PSN to begin with                   what the peer's message named
+ *         timeout                             ours (passive: the peer's REQ says it)
+ *         retry count                         passive: the REQ; active: what the program asked for
+ *         RNR retry count                     the peer's message: it knows its receive queue
+ *         max_rd_atomic                       initiator depth after negotiation
  */
 #include "rdmacm/qp_attr.h"
 
