@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many ids, many connections: nothing is left behind, nothing gets slow.
+ * Many ids, many connections: nothing is left behind, nothing gets slow. VERBENA_TEST_MANY=10000 makes it that many
+ * of each.
  */
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -17,16 +18,24 @@
 
 enum { CYCLES = 200, IDS = 2000, THREADS = 4, IDS_OF_A_THREAD = 100 };
 
+static int how_many(int usual)
+{
+	const char *wanted = getenv("VERBENA_TEST_MANY");
+
+	return wanted != NULL ? atoi(wanted) : usual;
+}
+
 static void cycles_leave_nothing_behind(void **state)
 {
 	struct connection connection;
+	int cycles = how_many(CYCLES);
 	unsigned before;
 
 	(void)state;
 	connection_open(&connection);
 	connection_close(&connection);
 	before = open_descriptors();
-	for (int i = 0; i < CYCLES; i++) {
+	for (int i = 0; i < cycles; i++) {
 		connection_open(&connection);
 		assert_int_equal(rdma_disconnect(connection.id[i & 1]), 0);
 		assert_int_equal(expect_cm_event(connection.channel[!(i & 1)], RDMA_CM_EVENT_DISCONNECTED), 0);
@@ -38,28 +47,29 @@ static void cycles_leave_nothing_behind(void **state)
 static void many_ids_listen_at_once(void **state)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
-	struct rdma_cm_id **ids = calloc(IDS, sizeof(struct rdma_cm_id *)), *asking;
+	int count = how_many(IDS);
+	struct rdma_cm_id **ids = calloc((size_t)count, sizeof(struct rdma_cm_id *)), *asking;
 	struct rdma_conn_param param = {0};
 	struct rdma_cm_event *event;
 	uint16_t port = 0, last = 0;
 
 	(void)state;
 	assert_non_null(ids);
-	for (int i = 0; i < IDS; i++) {
+	for (int i = 0; i < count; i++) {
 		ids[i] = listen_on_loopback(channel, RDMA_PS_TCP, &last);
-		if (i == IDS / 2)
+		if (i == count / 2)
 			port = last;
 	}
 	asking = resolved_id(channel, RDMA_PS_TCP, port);
 	add_qp(asking);
 	assert_int_equal(rdma_connect(asking, &param), 0);
 	event = next_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
-	assert_ptr_equal(event->listen_id, ids[IDS / 2]);
+	assert_ptr_equal(event->listen_id, ids[count / 2]);
 	assert_int_equal(rdma_destroy_id(event->id), 0);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
 	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_REJECTED), 28);
 	rdma_destroy_ep(asking);
-	for (int i = 0; i < IDS; i++)
+	for (int i = 0; i < count; i++)
 		assert_int_equal(rdma_destroy_id(ids[i]), 0);
 	free(ids);
 	rdma_destroy_event_channel(channel);
