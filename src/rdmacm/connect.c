@@ -118,6 +118,7 @@ static int send_request(struct vb_rdmacm_id *id, const struct vb_cm_command *com
 	id->connect_command = copy;
 	pthread_mutex_unlock(&id->lock);
 	/* Before the call: the answer may be taken by another thread before this one wakes. */
+	vb_rdmacm_link_intend(id, said.verb);
 	vb_rdmacm_id_become(id, VB_RDMACM_CONNECTING);
 	error = vb_rdmacm_link_call(id, &said, NULL);
 	if (error != 0) {
@@ -202,6 +203,7 @@ static int say_accept(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 	enum vb_rdmacm_state next = vb_rdmacm_id_is_datagram(id) ? VB_RDMACM_CONNECTED : VB_RDMACM_ACCEPTED;
 	int error;
 
+	vb_rdmacm_link_intend(id, command->verb);
 	vb_rdmacm_id_become(id, next);
 	error = vb_rdmacm_link_call(id, command, NULL);
 	if (error != 0) {
@@ -354,8 +356,10 @@ VB_EXPORT int rdma_disconnect(struct rdma_cm_id *public_id)
 		return -1;
 	if (vb_rdmacm_id_is_datagram(id))
 		return vb_rdmacm_fail(EINVAL); /* there is no connection to end */
-	if (state != VB_RDMACM_DISCONNECTED)
+	if (state != VB_RDMACM_DISCONNECTED) {
+		vb_rdmacm_link_intend(id, command.verb);
 		vb_rdmacm_id_become(id, VB_RDMACM_DISCONNECTING);
+	}
 	error = vb_rdmacm_link_call(id, &command, NULL);
 	if (state == VB_RDMACM_DISCONNECTING || state == VB_RDMACM_DISCONNECTED)
 		return 0; /* said twice, or after the peer: there is nothing left to go wrong */

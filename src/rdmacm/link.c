@@ -437,6 +437,13 @@ static int call_once(struct vb_rdmacm_id *id, struct vb_cm_command *command, str
 	return error;
 }
 
+void vb_rdmacm_link_intend(struct vb_rdmacm_id *id, uint32_t verb)
+{
+	pthread_mutex_lock(&line.lock);
+	id->calling = verb;
+	pthread_mutex_unlock(&line.lock);
+}
+
 int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct vb_cm_reply *reply)
 {
 	struct call call = {.id = id, .creates = command->verb == VB_CM_CREATE ? id : NULL};

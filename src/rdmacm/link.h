@@ -9,6 +9,10 @@
 #include "rdmacm/id.h"
 #include "wire/cm_command.h"
 
+/* Said before a state changes for the sake of the call that follows at once: a daemon that is replaced in between is
+ * told of the state before it. */
+void vb_rdmacm_link_intend(struct vb_rdmacm_id *id, uint32_t verb);
+
 /* Say one command about `id` and wait for the answer. Fills in type, serial and id. CREATE: the id gets its handle
  * and its events from then on. reply may be NULL. 0 or -errno, the daemon's own errors included. */
 int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct vb_cm_reply *reply);

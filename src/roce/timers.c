@@ -210,6 +210,9 @@ void vb_roce_timers_expire(struct vb_qp *qp, vb_time now)
 	}
 	if (requester->retransmit_at > now)
 		return;
+	/* Late: it was we who were away (stopped, or off the processor), and what the peer said meanwhile may lie unread
+	 * still. That time is not the peer's. */
+	requester->waiting_since += now - requester->retransmit_at;
 	if (give_up_at(qp, requester) <= now) {
 		give_up(qp, now);
 		return;
