@@ -50,13 +50,9 @@ void lab_part_missing(int part)
 	lab_fail("part %d is not written yet", part);
 }
 
-static int poll_completions(struct lab_connection *connection, enum ibv_wc_status *failure);
-
 void lab_give_up(struct lab_connection *connection, const char *format, ...)
 {
 	struct lab_message message = { .kind = LAB_ABORT };
-	time_t limit = time(NULL) + 2;
-	enum ibv_wc_status failure = IBV_WC_SUCCESS;
 	va_list arguments;
 
 	va_start(arguments, format);
@@ -66,9 +62,7 @@ void lab_give_up(struct lab_connection *connection, const char *format, ...)
 	vsnprintf(message.text, sizeof(message.text), format, arguments);
 	va_end(arguments);
 	lab_send(connection, &message);
-	/* Stay until the peer has it. */
-	while (connection->sending && failure == IBV_WC_SUCCESS && time(NULL) < limit)
-		poll_completions(connection, &failure);
+	lab_linger(connection);
 	rdma_disconnect(connection->id);
 	exit(EXIT_FAILURE);
 }
@@ -168,6 +162,11 @@ static int poll_completions(struct lab_connection *connection, enum ibv_wc_statu
 
 	while ((count = ibv_poll_cq(connection->cq, 1, &completion)) > 0) {
 		total++;
+		if (completion.status == IBV_WC_SUCCESS && completion.wr_id == LAB_ID_PROBE) {
+			connection->probing = false;
+			continue;
+		}
+		connection->silence = 0;
 		if (completion.status != IBV_WC_SUCCESS) {
 			if (*failure == IBV_WC_SUCCESS)
 				*failure = completion.status;
@@ -217,19 +216,34 @@ static void take_event(struct lab_connection *connection)
 	rdma_ack_cm_event(event);
 }
 
+/* While we wait for the peer to speak, nothing of ours is under way, so nothing can fail: a peer whose cable was pulled would
+ * never be missed. A WRITE of no bytes touches no memory and needs no key, but it has to be acknowledged. */
+static void probe(struct lab_connection *connection)
+{
+	struct ibv_send_wr request = { .wr_id = LAB_ID_PROBE, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *refused;
+
+	if (!connection->probing && ibv_post_send(connection->id->qp, &request, &refused) == 0)
+		connection->probing = true;
+}
+
 /* Sleeps until one of the two descriptors has something. */
 static void sleep_for_news(struct lab_connection *connection)
 {
 	struct pollfd wait[2] = { { .fd = connection->completions->fd, .events = POLLIN },
 				  { .fd = connection->events->fd, .events = POLLIN } };
-	int ready = poll(wait, 2, LAB_PATIENCE * 1000);
+	int ready = poll(wait, 2, LAB_PROBE * 1000);
 	struct ibv_cq *cq;
 	void *context;
 
 	if (ready < 0 && errno != EINTR)
 		lab_fail("poll: %s", strerror(errno));
-	if (ready == 0)
-		lab_fail("the peer has vanished: nothing heard for %d seconds", LAB_PATIENCE);
+	if (ready == 0) {
+		connection->silence += LAB_PROBE;
+		if (connection->silence >= LAB_PATIENCE)
+			lab_fail("the peer is there, but has said nothing for %d seconds", LAB_PATIENCE);
+		probe(connection);
+	}
 	if (ready > 0 && wait[0].revents) {
 		if (ibv_get_cq_event(connection->completions, &cq, &context))
 			lab_fail("ibv_get_cq_event: %s", strerror(errno));
@@ -260,8 +274,15 @@ void lab_wait(struct lab_connection *connection)
 
 void lab_wait_for_end(struct lab_connection *connection)
 {
-	while (!connection->closed)
-		sleep_for_news(connection);
+	enum ibv_wc_status failure = IBV_WC_SUCCESS;
+
+	/* Looking first, and again after asking for an event, as in lab_wait; a peer that is gone has ended it, too. */
+	while (!connection->closed && failure == IBV_WC_SUCCESS) {
+		if (ibv_req_notify_cq(connection->cq, 0))
+			lab_fail("ibv_req_notify_cq failed");
+		if (poll_completions(connection, &failure) == 0)
+			sleep_for_news(connection);
+	}
 }
 
 /* ---- Messages ---- */
@@ -286,6 +307,20 @@ void lab_send(struct lab_connection *connection, const struct lab_message *messa
 	error = ibv_post_send(connection->id->qp, &request, &refused);
 	if (error)
 		lab_fail("ibv_post_send: %s", strerror(error));
+}
+
+void lab_linger(struct lab_connection *connection)
+{
+	struct pollfd wait = { .fd = connection->events->fd, .events = POLLIN };
+	enum ibv_wc_status failure = IBV_WC_SUCCESS;
+	time_t limit = time(NULL) + 2;
+
+	/* Whoever has the last word may be alone before he knows that it was heard: that is no failure. */
+	while (connection->sending && failure == IBV_WC_SUCCESS && !connection->closed && time(NULL) < limit) {
+		poll_completions(connection, &failure);
+		if (poll(&wait, 1, 1) > 0)
+			take_event(connection);
+	}
 }
 
 struct lab_message lab_receive(struct lab_connection *connection)

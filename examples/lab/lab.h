@@ -29,13 +29,13 @@
 
 enum {
 	LAB_PORT = 7474,
-	LAB_HASH = 32, /* bytes of a SHA-256 */
+	LAB_HASH = 32,          /* bytes of a SHA-256 */
 	LAB_TEXT = 200,
-	LAB_RECEIVES = 4, /* messages that may arrive before one is read */
-	LAB_WRITES = 8, /* RDMA WRITEs that may be under way */
-	LAB_PATIENCE = 60, /* seconds without any sign of life before we give up */
-	LAB_ACK_TIMEOUT =
-		17, /* 4.096 us * 2^17 = 0.54 s before a packet is repeated; 7 times, so a dead peer shows in 4 s */
+	LAB_RECEIVES = 4,       /* messages that may arrive before one is read */
+	LAB_WRITES = 8,         /* RDMA WRITEs that may be under way */
+	LAB_PATIENCE = 60,      /* seconds without a word from the peer before we give up */
+	LAB_PROBE = 2,          /* seconds of silence before we see whether there still is a peer */
+	LAB_ACK_TIMEOUT = 17,   /* 4.096 us * 2^17 = 0.54 s until a packet is repeated, 7 times: 4 s to notice a death */
 };
 
 enum lab_kind {
@@ -63,12 +63,14 @@ struct lab_connection {
 	unsigned arrived[LAB_RECEIVES];        /* slots that hold a message nobody has read yet, oldest first */
 	unsigned arrived_count;
 	bool sending;                          /* the message to send is still in use */
+	bool probing;                          /* a probe is under way */
+	int silence;                           /* seconds since the last word */
 	bool closed;                           /* the peer has disconnected */
 	unsigned writes_under_way;             /* counted up by whoever posts one, down by lab_wait */
 };
 
-/* The wr_id of each request says what it was: LAB_ID_RECEIVE + slot, LAB_ID_SEND, LAB_ID_WRITE. */
-enum { LAB_ID_RECEIVE = 0, LAB_ID_SEND = 100, LAB_ID_WRITE = 200 };
+/* The wr_id of each request says what it was: LAB_ID_RECEIVE + slot, LAB_ID_SEND, LAB_ID_PROBE, LAB_ID_WRITE. */
+enum { LAB_ID_RECEIVE = 0, LAB_ID_SEND = 100, LAB_ID_PROBE = 101, LAB_ID_WRITE = 200 };
 
 /* Complains on stderr, in the name of the program, and ends it with exit code 1. */
 __attribute__((format(printf, 1, 2), noreturn)) void lab_fail(const char *format, ...);
@@ -90,6 +92,8 @@ void lab_close(struct lab_connection *connection);
  * is gone. */
 void lab_wait(struct lab_connection *connection);
 void lab_send(struct lab_connection *connection, const struct lab_message *message);
+/* Last words: stays, for two seconds at most, until the peer has what was sent, or is gone. */
+void lab_linger(struct lab_connection *connection);
 struct lab_message lab_receive(struct lab_connection *connection);
 /* Receives; anything else than that kind ends the program. */
 struct lab_message lab_expect(struct lab_connection *connection, enum lab_kind kind);

@@ -222,8 +222,7 @@ __attribute__((noreturn)) static void refuse(struct receiver *receiver, const ch
 
 	snprintf(bad.text, sizeof(bad.text), "%s", why);
 	lab_send(&receiver->connection, &bad);
-	while (receiver->connection.sending)
-		lab_wait(&receiver->connection);
+	lab_linger(&receiver->connection);
 	lab_fail("bad: %s; nothing is kept", why);
 }
 
