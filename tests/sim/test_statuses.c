@@ -259,6 +259,28 @@ static void retry_exceeded(void **state)
 	}
 }
 
+/* A process that was stopped comes back long after its retries would have ended: it asks once more before it gives up. */
+static void time_away_is_not_the_peers(void **state)
+{
+	struct sim_connection connection = sim_usual;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, 1, false, &connection, 4096);
+	pair.sim->network.loss = SIM_MILLION;
+	pair_post(&pair, IBV_WR_RDMA_WRITE, 100, 1);
+	sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(10));
+	pair.sim->network.loss = 0;
+	vb_lock_take(&pair.a->lock);
+	vb_roce_expire(pair.a, pair.sim->now + VB_SECONDS(60));
+	vb_lock_release(&pair.a->lock);
+	sim_touch(pair.a);
+	sim_run(pair.sim);
+	expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
+	expect_states(&pair, IBV_QPS_RTS, IBV_QPS_RTS);
+	pair_close(&pair);
+}
+
 static void rnr_retry_exceeded(void **state)
 {
 	struct sim_connection connection = sim_usual;
@@ -515,6 +537,7 @@ int main(void)
 		cmocka_unit_test(remote_invalid_request_without_the_right),
 		cmocka_unit_test(remote_invalid_request_for_too_many_reads),
 		cmocka_unit_test(retry_exceeded),
+		cmocka_unit_test(time_away_is_not_the_peers),
 		cmocka_unit_test(rnr_retry_exceeded),
 		cmocka_unit_test(bad_response),
 		cmocka_unit_test(flushed_in_error),
