@@ -467,8 +467,9 @@ void vb_tap_close(struct vb_tap *tap)
 		pthread_mutex_unlock(&tap->lock);
 		pthread_join(tap->thread, NULL);
 	}
+	/* Late, not lost: the last acknowledgement may be among them. */
 	VB_LIST_FOR_EACH(node, &tap->waiting)
-		free(vb_container_of(node, struct waiting, node));
+		send_waiting(tap, vb_container_of(node, struct waiting, node));
 	vb_faults_destroy(tap->faults);
 	vb_capture_close(tap->capture);
 	pthread_cond_destroy(&tap->changed);
