@@ -4,28 +4,19 @@
  */
 #include "lib/world.h"
 
+#include "lib/patience.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-
-enum { PATIENCE_SECONDS = 10 };
-
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* The first GID in use. */
 static void find_gid(struct world *world)
@@ -288,13 +279,10 @@ void pair_post(struct pair *pair, int side, struct ibv_send_wr *wr)
 
 struct ibv_wc wait_completion(struct ibv_cq *cq)
 {
-	double end = seconds() + PATIENCE_SECONDS;
 	struct ibv_wc wc;
 	int got;
 
-	do {
-		got = ibv_poll_cq(cq, 1, &wc);
-	} while (got == 0 && seconds() < end);
+	assert_true(eventually((got = ibv_poll_cq(cq, 1, &wc)) != 0));
 	assert_int_equal(got, 1);
 	return wc;
 }
@@ -318,12 +306,12 @@ struct ibv_wc expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_o
 
 void expect_silence(struct ibv_cq *cq)
 {
-	double end = seconds() + 0.02;
+	int64_t end = patience_clock() + 20;
 	struct ibv_wc wc;
 
 	do {
 		assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
-	} while (seconds() < end);
+	} while (patience_clock() < end);
 }
 
 struct ibv_async_event expect_event(struct ibv_context *context, enum ibv_event_type type)
@@ -331,7 +319,7 @@ struct ibv_async_event expect_event(struct ibv_context *context, enum ibv_event_
 	struct pollfd waiting = {.fd = context->async_fd, .events = POLLIN};
 	struct ibv_async_event event;
 
-	assert_int_equal(poll(&waiting, 1, PATIENCE_SECONDS * 1000), 1);
+	assert_int_equal(poll(&waiting, 1, PATIENCE_MS), 1);
 	assert_int_equal(ibv_get_async_event(context, &event), 0);
 	assert_string_equal(ibv_event_type_str(event.event_type), ibv_event_type_str(type));
 	ibv_ack_async_event(&event);

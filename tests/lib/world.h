@@ -66,15 +66,15 @@ struct ibv_send_wr pair_request(struct pair *pair, int side, enum ibv_wr_opcode 
 				uint32_t length);
 void pair_post(struct pair *pair, int side, struct ibv_send_wr *wr);
 
-/* The next completion within ten seconds, or the test fails. */
+/* The next completion, waited for with patience (lib/patience.h). */
 struct ibv_wc wait_completion(struct ibv_cq *cq);
 /* Fails unless it is a success with that wr_id and opcode. */
 struct ibv_wc expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_opcode opcode);
 struct ibv_wc expect_status(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
-/* Polls for a short while and asserts that nothing comes. */
+/* Polls for a short while and asserts that nothing comes. Prefer to look at what comes next: this may look too early. */
 void expect_silence(struct ibv_cq *cq);
 
-/* The next asynchronous event within ten seconds, acknowledged. */
+/* The next asynchronous event, acknowledged. */
 struct ibv_async_event expect_event(struct ibv_context *context, enum ibv_event_type type);
 
 enum ibv_qp_state state_of(struct ibv_qp *qp);

@@ -5,13 +5,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/patience.h"
 #include "lib/private_network.h"
 #include "lib/world.h"
 #include "unit/explain/told.h"
@@ -95,11 +95,10 @@ static void a_completion_queue_that_is_large_enough(void **state)
 	pair_close(&pair);
 }
 
-static void *acknowledge_later(void *argument)
+static void *acknowledge_when_told(void *argument)
 {
-	struct timespec pause = {.tv_nsec = 500 * 1000 * 1000};
-
-	nanosleep(&pause, NULL);
+	if (!eventually(told_count("misuse", "unacknowledged_events") > 0))
+		print_error("not told\n");
 	ibv_ack_async_event(argument);
 	return NULL;
 }
@@ -120,7 +119,7 @@ static void an_event_that_is_not_acknowledged(void **state)
 	expect_status(pair.cq[0], wr.wr_id, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(ibv_get_async_event(world.context, &event), 0);
 	told_clear();
-	pthread_create(&thread, NULL, acknowledge_later, &event);
+	pthread_create(&thread, NULL, acknowledge_when_told, &event);
 	pair_close(&pair);
 	pthread_join(thread, NULL);
 	told_expect("misuse", "unacknowledged_events", "object", "QP", "events_read", "1", "events_acknowledged", "0", NULL);

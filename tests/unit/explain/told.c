@@ -11,11 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
-enum { ROOM = 256 * 1024, EVIDENCE = 16, PATIENCE_MS = 3000 };
+#include "lib/patience.h"
+
+enum { ROOM = 256 * 1024, EVIDENCE = 16 };
 
 static char path[] = "/tmp/verbena-told-XXXXXX";
 static char text[ROOM];
@@ -68,6 +69,7 @@ static bool holds(const char *line, size_t length, const char *name, const char 
 
 static bool any_line(unsigned count, const char **names, const char **values)
 {
+	read_all();
 	for (const char *line = text; *line;) {
 		size_t length = strcspn(line, "\n");
 		bool all = true;
@@ -84,7 +86,6 @@ static bool any_line(unsigned count, const char **names, const char **values)
 void told_expect(const char *name, ...)
 {
 	const char *names[EVIDENCE], *values[EVIDENCE];
-	struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
 	unsigned count = 0;
 	va_list more;
 
@@ -94,12 +95,8 @@ void told_expect(const char *name, ...)
 		values[count++] = va_arg(more, const char *);
 	}
 	va_end(more);
-	for (int waited = 0; waited < PATIENCE_MS; waited += 10) {
-		read_all();
-		if (any_line(count, names, values))
-			return;
-		nanosleep(&pause, NULL);
-	}
+	if (eventually(any_line(count, names, values)))
+		return;
 	for (unsigned i = 0; i < count; i++)
 		print_error("wanted %s = %s\n", names[i], values[i]);
 	fail_msg("not told; this was: %s", text);

@@ -22,9 +22,8 @@
 
 #include <cmocka.h>
 
+#include "lib/patience.h"
 #include "wire/daemon_message.h"
-
-enum { PATIENCE_MS = 10000 };
 
 struct sockaddr_in loopback(uint16_t port)
 {
@@ -83,9 +82,9 @@ struct rdma_cm_id *resolved_id(struct rdma_event_channel *channel, enum rdma_por
 	struct rdma_cm_id *id;
 
 	assert_int_equal(rdma_create_id(channel, &id, NULL, space), 0);
-	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&address, 1000), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&address, PATIENCE_MS), 0);
 	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
-	assert_int_equal(rdma_resolve_route(id, 1000), 0);
+	assert_int_equal(rdma_resolve_route(id, PATIENCE_MS), 0);
 	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
 	return id;
 }

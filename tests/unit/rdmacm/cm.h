@@ -13,7 +13,7 @@
 
 struct sockaddr_in loopback(uint16_t port);
 
-/* The next event within ten seconds, which must be of that type. Not acknowledged. */
+/* The next event, which must be of that type. Not acknowledged. */
 struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
 /* Likewise, acknowledged; gives its status. */
 int expect_cm_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type);

@@ -9,24 +9,21 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "cm.h"
+#include "lib/patience.h"
 #include "lib/private_network.h"
 
 /* Kill it and wait until it is gone. */
 static void kill_daemon(void)
 {
-	struct timespec pause = {.tv_nsec = 1000000};
 	int pid = daemon_pid();
 
 	assert_int_not_equal(pid, 0);
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	for (int i = 0; i < 5000 && daemon_pid() == pid; i++)
-		nanosleep(&pause, NULL);
-	assert_int_not_equal(daemon_pid(), pid);
+	assert_true(eventually(daemon_pid() != pid));
 }
 
 static void a_connection_outlives_the_daemon(void **state)

@@ -18,10 +18,11 @@
 #include <cmocka.h>
 
 #include "cm.h"
+#include "lib/patience.h"
 #include "lib/private_network.h"
 #include "rsockets.h"
 
-enum { SECONDS = 10000, MOST = 2048 - 16 };
+enum { MOST = 2048 - 16 };
 
 union address {
 	struct sockaddr any;
@@ -140,7 +141,7 @@ static void too_much_too_little_and_not_yet(void **state)
 	fill(bytes, 200, 9);
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(rsendto(a, bytes, 200, 0, &b_address.any, length), 200);
-		assert_int_equal(poll_one(b, POLLIN, SECONDS), POLLIN);
+		assert_int_equal(poll_one(b, POLLIN, PATIENCE_MS), POLLIN);
 		assert_int_equal(rrecv(b, in, 50, MSG_PEEK), 50);
 		halves[0] = (struct iovec){in, 10};
 		halves[1] = (struct iovec){in + 10, 40};

@@ -18,11 +18,10 @@
 #include <cmocka.h>
 
 #include "cm.h"
+#include "lib/patience.h"
 #include "lib/private_network.h"
 #include "rdmacm/rsocket/stream_wire.h"
 #include "rsockets.h"
-
-enum { SECONDS = 10000 };
 
 /* The peer: an id, its memory, and what the rsocket said of its own. */
 struct peer {
@@ -117,7 +116,7 @@ static void expect_broken(struct peer *peer)
 {
 	char byte;
 
-	assert_int_equal(poll_one(peer->server, POLLIN, SECONDS) & (POLLERR | POLLIN), POLLERR | POLLIN);
+	assert_int_equal(poll_one(peer->server, POLLIN, PATIENCE_MS) & (POLLERR | POLLIN), POLLERR | POLLIN);
 	assert_int_equal(rrecv(peer->server, &byte, 1, 0), -1);
 	assert_int_equal(errno, EPROTO);
 	assert_int_equal(rsend(peer->server, &byte, 1, 0), -1);
@@ -205,7 +204,7 @@ static void a_grant_of_nothing(void **state)
 	say(&peer, vb_rstream_message_encode(VB_RSTREAM_GRANT, 8), peer.theirs.targets.address + 16,
 	    peer.theirs.targets.key, 16);
 	/* What the hello granted goes out; then comes the entry without length. */
-	while (sent >= 0 && poll_one(peer.server, POLLOUT, SECONDS) & POLLOUT)
+	while (sent >= 0 && poll_one(peer.server, POLLOUT, PATIENCE_MS) & POLLOUT)
 		sent = rsend(peer.server, bytes, sizeof(bytes), MSG_DONTWAIT);
 	assert_int_equal(sent, -1);
 	assert_int_equal(errno, EPROTO);

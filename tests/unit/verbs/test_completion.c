@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/patience.h"
 #include "lib/private_network.h"
 #include "lib/world.h"
 
@@ -72,7 +73,7 @@ static void an_armed_queue_wakes_once(void **state)
 	assert_false(readable(channel, 0));
 	assert_int_equal(ibv_req_notify_cq(pair.cq[1], 0), 0);
 	send_one(&pair, false);
-	assert_true(readable(channel, 10000));
+	assert_true(readable(channel, PATIENCE_MS));
 	take_event(channel, pair.cq[1]);
 	assert_false(readable(channel, 0));
 	expect_completion(pair.cq[1], 3, IBV_WC_RECV);
@@ -100,14 +101,14 @@ static void solicited_arming_waits_for_solicited(void **state)
 	assert_false(readable(channel, 0));
 	send_one(&pair, true);
 	expect_completion(pair.cq[1], 3, IBV_WC_RECV);
-	assert_true(readable(channel, 10000));
+	assert_true(readable(channel, PATIENCE_MS));
 	take_event(channel, pair.cq[1]);
 	ibv_ack_cq_events(pair.cq[1], 1);
 	/* Errors always wake. */
 	assert_int_equal(ibv_req_notify_cq(pair.cq[1], 1), 0);
 	pair_receive(&pair, 1, 4, 0, 8);
 	to_error(pair.qp[1]);
-	assert_true(readable(channel, 10000));
+	assert_true(readable(channel, PATIENCE_MS));
 	expect_status(pair.cq[1], 4, IBV_WC_WR_FLUSH_ERR);
 	pair_close(&pair);
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
@@ -204,19 +205,24 @@ static void unread_events_do_not_outlive_their_queue(void **state)
 
 static void resizing_keeps_what_waits(void **state)
 {
+	struct ibv_qp_attr drain = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
 	struct pair pair;
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
 
 	(void)state;
 	pair_open(&pair, &world, NULL);
+	pair_receive(&pair, 1, 5, 0, 0);
 	for (uint64_t i = 0; i < 20; i++) {
-		wr = pair_request(&pair, 0, IBV_WR_RDMA_WRITE, &sge, 0, 8);
+		wr = pair_request(&pair, 0, i == 19 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, &sge, 0, 8);
 		wr.wr_id = i;
 		pair_post(&pair, 0, &wr);
 	}
 	expect_completion(pair.cq[0], 0, IBV_WC_RDMA_WRITE);
-	expect_silence(pair.cq[1]);      /* the rest have come by now */
+	/* When the last was received, all are under way; when the send queue is drained, the rest have completed. */
+	expect_completion(pair.cq[1], 5, IBV_WC_RECV_RDMA_WITH_IMM);
+	assert_int_equal(ibv_modify_qp(pair.qp[0], &drain, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	expect_event(world.context, IBV_EVENT_SQ_DRAINED);
 	assert_int_equal(ibv_resize_cq(pair.cq[0], 1000), 0);
 	assert_true(pair.cq[0]->cqe >= 1000);
 	assert_int_equal(ibv_resize_cq(pair.cq[0], 3), EINVAL);
@@ -225,6 +231,14 @@ static void resizing_keeps_what_waits(void **state)
 	for (uint64_t i = 1; i < 20; i++)
 		expect_completion(pair.cq[0], i, IBV_WC_RDMA_WRITE);
 	pair_close(&pair);
+}
+
+static int take_up_to(struct ibv_cq *cq, int most, struct ibv_wc *wc)
+{
+	int got = ibv_poll_cq(cq, most, wc);
+
+	assert_in_range(got, 0, most);
+	return got;
 }
 
 static void polling_takes_several(void **state)
@@ -242,12 +256,7 @@ static void polling_takes_several(void **state)
 		wr.wr_id = i;
 		pair_post(&pair, 0, &wr);
 	}
-	while (got < 8) {
-		int more = ibv_poll_cq(pair.cq[0], 8 - got, wc + got);
-
-		assert_true(more >= 0);
-		got += more;
-	}
+	assert_true(eventually((got += take_up_to(pair.cq[0], 8 - got, wc + got)) == 8));
 	for (uint64_t i = 0; i < 8; i++)
 		assert_int_equal(wc[i].wr_id, i);
 	assert_int_equal(ibv_poll_cq(pair.cq[0], 0, wc), 0);
@@ -255,32 +264,49 @@ static void polling_takes_several(void **state)
 	pair_close(&pair);
 }
 
+/* As long as the period field allows, nearly. */
+enum { MODERATION_MS = 65 };
+
+/* False: it took longer than the period of moderation, after which an event may come with any of them. */
+static bool the_fourth_brings_an_event(struct pair *pair, struct ibv_comp_channel *channel)
+{
+	int64_t begun = patience_clock();
+	bool early = false;
+
+	assert_int_equal(ibv_req_notify_cq(pair->cq[1], 0), 0);
+	for (int i = 0; i < 4; i++) {
+		early = early || readable(channel, 0);
+		send_one(pair, false);
+		expect_completion(pair->cq[1], 3, IBV_WC_RECV);
+	}
+	assert_true(readable(channel, PATIENCE_MS));
+	take_event(channel, pair->cq[1]);
+	ibv_ack_cq_events(pair->cq[1], 1);
+	if (patience_clock() - begun >= MODERATION_MS - 1)
+		return false;
+	assert_false(early);
+	return true;
+}
+
 static void moderation_holds_events_back(void **state)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(world.context);
 	const struct pair_options options = {.channel = channel};
-	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = {.cq_count = 4, .cq_period = 60000}};
+	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE,
+					  .moderate = {.cq_count = 4, .cq_period = MODERATION_MS * 1000}};
 	struct pair pair;
 
 	(void)state;
 	pair_open(&pair, &world, &options);
 	assert_int_equal(ibv_modify_cq(pair.cq[1], &attr), 0);
-	assert_int_equal(ibv_req_notify_cq(pair.cq[1], 0), 0);
-	for (int i = 0; i < 4; i++) {
-		assert_false(readable(channel, 0));
-		send_one(&pair, false);
-		expect_completion(pair.cq[1], 3, IBV_WC_RECV);
-	}
-	assert_true(readable(channel, 10000));
-	take_event(channel, pair.cq[1]);
-	ibv_ack_cq_events(pair.cq[1], 1);
+	assert_true(eventually(the_fourth_brings_an_event(&pair, channel)));
 	/* By time. */
 	attr.moderate.cq_count = 1000;
 	attr.moderate.cq_period = 2000;
 	assert_int_equal(ibv_modify_cq(pair.cq[1], &attr), 0);
 	assert_int_equal(ibv_req_notify_cq(pair.cq[1], 0), 0);
 	send_one(&pair, false);
-	assert_true(readable(channel, 10000));
+	assert_true(readable(channel, PATIENCE_MS));
 	take_event(channel, pair.cq[1]);
 	ibv_ack_cq_events(pair.cq[1], 1);
 	attr.attr_mask = 1 << 5;

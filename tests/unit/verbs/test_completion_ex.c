@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/patience.h"
 #include "lib/private_network.h"
 #include "lib/world.h"
 
@@ -31,12 +32,7 @@ static int start(struct ibv_cq_ex *cq)
 	struct ibv_poll_cq_attr attr = {0};
 	int error;
 
-	for (int tries = 0; tries < 1000000; tries++) {
-		error = ibv_start_poll(cq, &attr);
-		if (error != ENOENT)
-			return error;
-	}
-	return ENOENT;
+	return eventually((error = ibv_start_poll(cq, &attr)) != ENOENT) ? error : ENOENT;
 }
 
 /* A UD pair whose receiver completes on an extended queue. */
@@ -96,7 +92,7 @@ static void every_field_reads(void **state)
 		clock_gettime(CLOCK_REALTIME, &wall);
 		assert_true(stamp >= (uint64_t)before.raw_clock.tv_nsec && stamp <= (uint64_t)after.raw_clock.tv_nsec);
 		assert_true(wall_stamp <= (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec);
-		assert_true(wall_stamp + 20000000000u > (uint64_t)wall.tv_sec * 1000000000u);
+		assert_true(wall_stamp + 600000000000u > (uint64_t)wall.tv_sec * 1000000000u);
 		/* Between the polls, work may be posted that completes here. */
 		pair_receive(&pair, 1, 10 + i, 0, 140);
 		wr = pair_request(&pair, 1, IBV_WR_SEND, &sge, 0, 8);

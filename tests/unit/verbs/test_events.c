@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/patience.h"
 #include "lib/private_network.h"
 #include "lib/world.h"
 
@@ -109,7 +110,7 @@ static void unread_events_go_with_their_object(void **state)
 	(void)state;
 	pair_open(&pair, &world, NULL);
 	provoke_access_error(&pair);
-	assert_int_equal(poll(&waiting, 1, 10000), 1);
+	assert_int_equal(poll(&waiting, 1, PATIENCE_MS), 1);
 	pair_close(&pair);
 	assert_int_equal(poll(&waiting, 1, 0), 0);
 }
@@ -120,7 +121,7 @@ static enum ibv_event_type next_event(struct ibv_context *context)
 	struct pollfd waiting = {.fd = context->async_fd, .events = POLLIN};
 	struct ibv_async_event event;
 
-	if (poll(&waiting, 1, 10000) != 1)
+	if (poll(&waiting, 1, PATIENCE_MS) != 1)
 		fail_msg("no event came");
 	assert_int_equal(ibv_get_async_event(context, &event), 0);
 	ibv_ack_async_event(&event);
@@ -141,10 +142,8 @@ static bool has_gid(struct ibv_context *context, const uint8_t ipv4[4])
 
 static void await(struct ibv_context *context, enum ibv_event_type type)
 {
-	for (int i = 0; i < 8; i++)
-		if (next_event(context) == type)
-			return;
-	fail_msg("'%s' did not come", ibv_event_type_str(type));
+	if (!eventually(next_event(context) == type))
+		fail_msg("'%s' did not come", ibv_event_type_str(type));
 }
 
 static void the_interface_is_watched(void **state)

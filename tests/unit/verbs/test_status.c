@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/patience.h"
 #include "lib/private_network.h"
 #include "lib/world.h"
 
@@ -275,7 +276,15 @@ static void flushing_on_demand(void **state)
 	pair_close(&pair);
 }
 
-/* Unreliable services lose without a word. */
+static bool arrived(struct pair *pair, size_t offset)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(ibv_poll_cq(pair->cq[1], 1, &wc), 0);
+	return pair->buffer[1][offset] == 0x44;
+}
+
+/* Unreliable services lose without a word. That nothing came of the bad ones is known when a good one has come. */
 static void unreliable_faults_are_silent_at_the_sender(void **state)
 {
 	const struct pair_options datagram = {.type = IBV_QPT_UD}, connected = {.type = IBV_QPT_UC};
@@ -290,15 +299,14 @@ static void unreliable_faults_are_silent_at_the_sender(void **state)
 	wr.wr.ud.remote_qkey = 0x222;            /* not the receiver's */
 	pair_post(&pair, 0, &wr);
 	expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
-	expect_silence(pair.cq[1]);
 	wr.wr.ud.remote_qkey = PAIR_QKEY;
 	wr.wr.ud.remote_qpn ^= 1;                /* nobody, probably */
 	pair_post(&pair, 0, &wr);
 	expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
-	expect_silence(pair.cq[1]);
 	wr.wr.ud.remote_qpn ^= 1;
+	sge.length = 9;
 	pair_post(&pair, 0, &wr);
-	expect_completion(pair.cq[1], 1, IBV_WC_RECV);
+	assert_int_equal(expect_completion(pair.cq[1], 1, IBV_WC_RECV).byte_len, 40 + 9);
 	pair_close(&pair);
 
 	pair_open(&pair, &world, &connected);
@@ -307,17 +315,12 @@ static void unreliable_faults_are_silent_at_the_sender(void **state)
 	wr.wr.rdma.rkey ^= 0x700;
 	pair_post(&pair, 0, &wr);
 	expect_completion(pair.cq[0], wr.wr_id, IBV_WC_RDMA_WRITE);
-	expect_silence(pair.cq[1]);
-	assert_int_equal(pair.buffer[1][0], 0);
 	wr.wr.rdma.rkey ^= 0x700;
+	wr.wr.rdma.remote_addr += 64;
 	pair_post(&pair, 0, &wr);
 	expect_completion(pair.cq[0], wr.wr_id, IBV_WC_RDMA_WRITE);
-	for (int i = 0; i < 100000 && pair.buffer[1][0] == 0; i++) {
-		struct ibv_wc wc;
-
-		ibv_poll_cq(pair.cq[1], 1, &wc);
-	}
-	assert_int_equal(pair.buffer[1][0], 0x44);
+	assert_true(eventually(arrived(&pair, 64)));
+	assert_int_equal(pair.buffer[1][0], 0);
 	pair_close(&pair);
 }
 

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/patience.h"
 #include "lib/private_network.h"
 #include "lib/world.h"
 
@@ -75,8 +76,13 @@ static void sends(void **state)
 	send_all_lengths(IBV_QPT_UD, IBV_WR_SEND_WITH_IMM, IBV_MTU_4096);
 }
 
-/* Enough for a thread that is off the processor for a while; reached only when something was lost. */
-enum { LOOKS = 200000 };
+static bool arrived(struct pair *pair, uint32_t length, uint32_t seed)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(ibv_poll_cq(pair->cq[1], 1, &wc), 0);
+	return has_pattern(pair->buffer[1], length, seed);
+}
 
 static void write_all_lengths(enum ibv_qp_type type, bool immediate)
 {
@@ -104,9 +110,7 @@ static void write_all_lengths(enum ibv_qp_type type, bool immediate)
 		}
 		expect_completion(pair.cq[0], wr.wr_id, IBV_WC_RDMA_WRITE);
 		/* Of an unreliable write without immediate only the sending is known: look until it is there. */
-		for (int tries = 0; tries < LOOKS && !has_pattern(pair.buffer[1], lengths[i], (uint32_t)i); tries++)
-			assert_int_equal(ibv_poll_cq(pair.cq[1], 1, &wc), 0);
-		assert_true(has_pattern(pair.buffer[1], lengths[i], (uint32_t)i));
+		assert_true(eventually(arrived(&pair, lengths[i], (uint32_t)i)));
 	}
 	pair_close(&pair);
 }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waiting in tests: by the clock, and long. A wait counted in polls is too short on a busy machine, because a poll
+ * returns at once while the thread that has the work in hand is off the processor. Only a failing test waits to the
+ * end.
+ */
+#ifndef TESTS_LIB_PATIENCE_H
+#define TESTS_LIB_PATIENCE_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+enum { PATIENCE_SECONDS = 30, PATIENCE_MS = PATIENCE_SECONDS * 1000 };
+
+/* Milliseconds that pass whatever happens to the time of day. */
+static inline int64_t patience_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Evaluates the condition until it holds, and gives it: false if time is up. It is asked once more after that, for
+ * it may be us who were off the processor. */
+#define eventually(condition)                                                    \
+	({                                                                       \
+		int64_t patience_end_ = patience_clock() + PATIENCE_MS;          \
+		bool patience_over_ = false, patience_holds_ = false;            \
+                                                                                 \
+		while (!(patience_holds_ = (condition)) && !patience_over_) {    \
+			patience_over_ = patience_clock() >= patience_end_;      \
+			sched_yield();                                           \
+		}                                                                \
+		patience_holds_;                                                 \
+	})
+
+#endif
