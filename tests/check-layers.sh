@@ -44,11 +44,12 @@ allowed() { # rooms that ROOM may include
 	memory) echo base wire memory ;;
 	queue) echo base wire memory queue ;;
 	roce) echo base wire memory queue roce ;;
+	local) echo base wire memory queue local ;;
 	connect) echo base wire memory queue connect ;;
 	explain) echo base wire memory queue explain ;;
 	io) echo base wire io ;;
 	capture) echo base wire io capture ;;
-	progress) echo base wire memory queue roce connect io capture progress ;;
+	progress) echo base wire memory queue roce local connect io capture progress ;;
 	verbs) echo base wire memory queue roce connect explain io progress verbs ;;
 	rdmacm) echo base wire memory queue roce connect explain io capture progress rdmacm ;;
 	*) echo ;;
@@ -83,7 +84,7 @@ check_file() { # ROOM FILE
 			;;
 		\<*)
 			case $room in
-			base|wire|memory|queue|roce|connect|explain)
+			base|wire|memory|queue|roce|local|connect|explain)
 				echo "$header" | grep -Eq "^<($system)\.h>$" || continue
 				case $name:$header in
 				src/base/log.c:*) ;; # a log has nowhere else to go

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A process's board: the shared memory in which it shows the other processes of its host what they need for reaching it. One per
+ * process, written by its owner alone, mapped read-only by everybody else (verbenad hands the descriptors out). Since nobody
+ * writes into another's memory, nobody can disturb another's words; what a peer shows may still be nonsense, so every
+ * number read from a foreign board is copied out and checked before it is used.
+ *
+ *   owner writes                                      peer reads
+ *   ----------------------------------------------------------------------------------------------------
+ *   header: who I am, am I asleep                     wake me, prove that I am who I say (cookie)
+ *   copies: which keys of others I am copying by      deregistration waits for those
+ *   tables: my regions and windows (memory/foreign.h) WRITE, READ and atomics, executed by the peer alone
+ *   queue pairs: state, rights, how far I am          is it connected to me? is my work done?
+ *   rings: records for the peer of each queue pair    SENDs and whatever else the peer must execute itself
+ *
+ * The memory is a sparse file: what no queue pair or region uses costs nothing.
+ */
+#ifndef VB_LOCAL_BOARD_H
+#define VB_LOCAL_BOARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524431)     /* changes with the layout */
+
+enum {
+	VB_BOARD_QPS = 1 << 14,            /* one per index of a QPN */
+	VB_BOARD_TABLES = 8,               /* region tables: one per open device */
+	VB_BOARD_TABLE_BYTES = 128 << 20,  /* room for VB_MAX_MR slots */
+	VB_BOARD_COPIES = 64,
+	VB_BOARD_GROUPS = 64,
+	VB_BOARD_ANSWERS = 128,            /* VB_MAX_RD_ATOMIC */
+	VB_RING_BYTES = 64 << 10,
+	VB_RECORD_ALIGN = 64,
+};
+
+struct vb_board_header {
+	uint64_t magic;
+	uint64_t id;                       /* drawn at random: this life of this process */
+	uint32_t pid, slot;
+	uint64_t cookie_address;           /* where in the owner's memory `id` stands again: whoever can read it there can copy */
+	/* Atomic, on a line of its own: 1 when nobody looks at rings, so that whoever leaves something there has to wake the owner. */
+	uint32_t asleep __attribute__((aligned(64)));
+	uint32_t crowded;                  /* the owner has too many queue pairs to look at all of them: bump `rung` for it */
+	/* Atomic counters, bumped by the owner after it left something for the queue pair with index i of a crowded peer:
+	 * rung[i % GROUPS]. */
+	uint64_t rung[VB_BOARD_GROUPS] __attribute__((aligned(64)));
+	/* What the owner is copying by: vb_board_copy_word(), 0: nothing. Atomic. */
+	uint64_t copying[VB_BOARD_COPIES] __attribute__((aligned(64)));
+};
+
+/* The stance of a queue pair at RTR; it does not change until it is reset. */
+enum vb_board_offer { VB_OFFER_NOTHING, VB_OFFER_LOCAL, VB_OFFER_WIRE };
+
+/* Bits of struct vb_board_qp.word besides the epoch. */
+enum {
+	VB_WORD_RECEIVES = 1,              /* RTR, RTS, SQD, SQE: executes what comes */
+	VB_WORD_SENDS = 2,                 /* what it left in its ring still stands */
+	VB_WORD_BITS = 8,                  /* the epoch is above: it grows with each RTR of this index */
+};
+
+enum vb_board_verdict {
+	VB_VERDICT_NONE,
+	VB_VERDICT_RNR_EXCEEDED,
+	VB_VERDICT_INVALID_REQUEST,
+	VB_VERDICT_ACCESS,
+	VB_VERDICT_OPERATION,
+};
+
+struct vb_board_qp {
+	/* The connection. `word` is atomic and stored last, so that whoever finds an epoch finds what belongs to it. The other
+	 * fields of this line do not change within an epoch, but `receive_access`, `rnr_timer`. */
+	uint64_t word;
+	uint32_t offer;                    /* enum vb_board_offer */
+	uint32_t peer_qpn;
+	uint32_t path_mtu;
+	uint32_t receive_psn;
+	uint32_t pd;                       /* handle */
+	uint32_t table;                    /* index of the region table */
+	uint32_t receive_access;           /* qp_access_flags, atomic */
+	uint32_t max_reads;                /* max_dest_rd_atomic */
+	uint8_t rnr_timer, rnr_retry;      /* codes of IBA: what its peer shall wait, how often it tries */
+
+	/* As initiator. Atomic. */
+	uint64_t produced __attribute__((aligned(64))); /* records left in the ring since the epoch began */
+
+	/* As target. Atomic; `consumed` is stored last. */
+	uint64_t consumed __attribute__((aligned(64))); /* records executed */
+	uint64_t released;                 /* bytes of the peer's ring that are free again, free running */
+	uint64_t stalled;                  /* number of the record that waits for a receive, 0: none */
+	uint32_t verdict;                  /* of record consumed + 1: enum vb_board_verdict */
+	uint32_t verdict_fault;            /* enum vb_fault, for explanations */
+
+	/* What stood where the peer's atomic number i (counted within the epoch) was executed: answer[i % ANSWERS]. */
+	uint64_t answer[VB_BOARD_ANSWERS] __attribute__((aligned(64)));
+};
+
+struct vb_board {
+	struct vb_board_header header;
+	struct vb_board_qp qp[VB_BOARD_QPS] __attribute__((aligned(4096)));
+	uint8_t ring[VB_BOARD_QPS][VB_RING_BYTES] __attribute__((aligned(4096)));
+	uint8_t table[VB_BOARD_TABLES][VB_BOARD_TABLE_BYTES] __attribute__((aligned(4096)));
+};
+
+/* ---- records ---- */
+
+enum vb_record_kind {
+	VB_RECORD_WRAP = 1,                /* the next record is at the beginning of the ring */
+	VB_RECORD_SEND,
+	VB_RECORD_WRITE_IMMEDIATE,         /* the bytes were written already: takes a receive */
+	VB_RECORD_COMPARE_SWAP,
+	VB_RECORD_FETCH_ADD,
+	VB_RECORD_HELLO,                   /* something was written or read: COMM_EST */
+	VB_RECORD_FAULT,                   /* a direct access was refused by what the target shows: the target fails as on the wire */
+};
+
+enum {
+	VB_RECORD_SOLICITED = 1,
+	VB_RECORD_HAS_IMMEDIATE = 2,
+	VB_RECORD_INVALIDATES = 4,
+	VB_RECORD_BY_REFERENCE = 8,        /* the body is a list of struct vb_record_piece in the initiator's memory */
+};
+
+/* In the ring, aligned to VB_RECORD_ALIGN, never across its end. `stamp` is atomic and stored last: the low 32 bits of the record's
+ * number, which begins with 1 in each epoch. Before a record is stamped the stamp of the place behind it is cleared: what lies there
+ * from the lap before might look like a stamp. */
+struct vb_record {
+	uint32_t stamp;
+	uint8_t kind, flags;
+	uint16_t pieces;
+	uint32_t length;                   /* of the message */
+	uint32_t immediate;                /* as it stands on the wire, or the rkey to invalidate */
+	uint8_t body[];                    /* bytes, pieces, or one of the structs below */
+};
+
+struct vb_record_piece {
+	uint64_t address;
+	uint64_t length;
+};
+
+struct vb_record_atomic {
+	uint64_t address, compare, swap_or_add;
+	uint32_t rkey, reserved;
+};
+
+struct vb_record_fault {
+	uint32_t fault;                    /* enum vb_fault */
+	uint32_t key, rights;
+	uint32_t reserved;
+	uint64_t address, length;
+};
+
+_Static_assert(sizeof(struct vb_record) == 16, "record");
+_Static_assert(sizeof(struct vb_board_qp) == 192 + 8 * VB_BOARD_ANSWERS, "board qp");
+
+/* What a process that copies by a key of another process shows. Never 0. */
+static inline uint64_t vb_board_copy_word(uint32_t slot, uint32_t table, uint32_t key)
+{
+	return UINT64_C(1) << 63 | (uint64_t)(slot & 0x3ff) << 40 | (uint64_t)(table & 0xff) << 32 | key;
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The same-host engine: carries a reliable connection between two processes of one host through memory.
+ *
+ * RDMA WRITE, RDMA READ and (where the memory is shared) atomics are executed wholly by the initiator: it looks the key up in the target's
+ * published table and copies into or out of the target's memory; the target runs no instruction. SEND, WRITE with immediate and
+ * other atomics are records in the initiator's ring, executed by the target when it looks. Order within a queue pair: a direct access waits
+ * until the records before it are executed.
+ *
+ * Whether a queue pair goes this way is agreed without a word on the wire: each side shows at RTR what it offers, and what both
+ * offer holds. Until the peer has shown itself, work waits (UNDECIDED), as packets to a peer that is not ready would be sent in vain;
+ * it fails with RETRY_EXC as they would. Everything odd is left to the wire.
+ *
+ * Like every engine it calls no OS: struct vb_local_host does. The peer's board is hostile (local/board.h).
+ */
+#ifndef VB_LOCAL_LOCAL_H
+#define VB_LOCAL_LOCAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/time.h"
+#include "local/board.h"
+#include "queue/qp.h"
+
+struct vb_local;
+struct vb_local_peer;
+
+struct vb_local_host {
+	/* Copy all of it between our spans and the peer's memory. 0, or -EFAULT (not mapped there), -ESRCH (gone), -EPERM. The last
+	 * bytes become visible last. */
+	int (*write)(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, uint64_t theirs, uint64_t length);
+	int (*read)(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
+		    unsigned pieces);
+	/* Our address of a range of the peer's memory that both share; NULL: not shared, use the above. `key` and `region_start`
+	 * tell mappings of one life of a region from another's. */
+	void *(*shared)(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t region_start, uint64_t region_length,
+			uint64_t address, uint64_t length);
+	/* The peer is asleep and something was left for it. */
+	void (*wake)(struct vb_local_peer *peer);
+};
+
+/* Another process, or this one. Made by progress/, which keeps what else it needs behind it. */
+struct vb_local_peer {
+	const struct vb_board *board;      /* mapped whole, read-only, for as long as the peer object lives */
+	const struct vb_local_host *host;
+	uint32_t slot;
+	bool gone;                         /* atomic: the process has ended */
+};
+
+enum vb_local_stance { VB_LOCAL_UNDECIDED, VB_LOCAL_TAKEN, VB_LOCAL_DECLINED };
+
+/* At RTR, for every RC queue pair of a process that has a board. `peer` NULL: the wire is offered, and only that is shown
+ * (*local is NULL then). `own` is our board, `table` the index of the region table of this queue pair's device. 0 or -ENOMEM. Caller
+ * holds qp->lock; qp is in RTR already. */
+int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
+		    vb_time now, struct vb_local **local);
+/* RESET or destruction: shows nothing any more. Caller holds qp->lock. local may be NULL. */
+void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *local);
+/* State or attributes changed (RTS, SQD, SQE, ERR, access flags, timers). Caller holds qp->lock. */
+void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now);
+
+enum vb_local_stance vb_local_stance(const struct vb_local *local);
+const struct vb_local_peer *vb_local_peer_of(const struct vb_local *local);
+
+/* Everything that can be done now: decide, execute the peer's records, retire our work, start more of it, wake the peer. Bounded:
+ * returns with `more` set when there is more to do at once. True: something was done. Caller holds qp->lock. */
+bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool *more);
+/* Is there something to serve? No lock needed; a hint that is never wrong for long. */
+bool vb_local_beckons(const struct vb_local *local);
+
+/* When vb_local_serve must be called even if nothing beckons (giving up, a stalled receive), or VB_TIME_NEVER. Caller holds
+ * qp->lock. */
+vb_time vb_local_next_deadline(const struct vb_local *local);
+
+/* Deregistration: is a peer copying by that key of ours? */
+bool vb_local_is_copying(const struct vb_local_peer *peer, uint32_t own_slot, uint32_t table, uint32_t key);
+
+#endif
