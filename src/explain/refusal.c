@@ -5,6 +5,7 @@
 #include "explain/refusal.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "explain/words.h"
 #include "memory/region.h"
@@ -38,7 +39,7 @@ void vb_explain_verb(const char *verb, const char *object, uint64_t number, int 
 		vb_report_say(report, VB_REPORT_FIX, "%s", fix);
 }
 
-/* ---- ibv_modify_qp ---- */
+/* ---- arguments ---- */
 
 static void say(struct vb_report *report, const char *attribute, const char *format, uint64_t value, uint64_t limit)
 {
@@ -52,7 +53,86 @@ static void say(struct vb_report *report, const char *attribute, const char *for
 }
 
 #define TOO_LARGE "%s is %llu, at most %llu is possible."
+#define TOO_SMALL "%s is %llu, at least %llu is needed."
 #define MUST_BE "%s is %llu, it must be %llu."
+
+void vb_explain_arguments(const char *verb, int error, const struct vb_explain_bounds *bounds, size_t count,
+			  const char *otherwise, const char *fix, struct vb_report *report)
+{
+	size_t wrong = 0;
+
+	while (wrong < count && bounds[wrong].value >= bounds[wrong].least && bounds[wrong].value <= bounds[wrong].most)
+		wrong++;
+	vb_explain_verb(verb, NULL, 0, error, wrong < count ? "" : otherwise, fix, report);
+	if (wrong == count)
+		return;
+	bounds += wrong;
+	if (bounds->least == bounds->most)
+		say(report, bounds->name, MUST_BE, bounds->value, bounds->least);
+	else if (bounds->value < bounds->least)
+		say(report, bounds->name, TOO_SMALL, bounds->value, bounds->least);
+	else
+		say(report, bounds->name, TOO_LARGE, bounds->value, bounds->most);
+}
+
+/* ---- addresses ---- */
+
+static bool is_zero(const uint8_t gid[16])
+{
+	static const uint8_t zero[16];
+
+	return memcmp(gid, zero, sizeof(zero)) == 0;
+}
+
+/* Of an address that cannot be used; the sentence begins with nothing said before. */
+static void say_address(const struct ibv_ah_attr *attr, const uint8_t source[16], struct vb_report *report)
+{
+	char destination[VB_WORDS_ADDRESS], ours[VB_WORDS_ADDRESS];
+
+	if (!attr->is_global) {
+		say(report, "ah_attr.is_global", MUST_BE, 0, 1);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "RoCE has no LIDs: set is_global and grh (dgid of the peer, sgid_index of ours).");
+		return;
+	}
+	if (attr->port_num != PORT) {
+		say(report, "ah_attr.port_num", MUST_BE, attr->port_num, PORT);
+		return;
+	}
+	vb_report_word(report, "attribute", "ah_attr.grh");
+	vb_report_word(report, "dgid", vb_words_address(destination, attr->grh.dgid.raw));
+	vb_report_word(report, "sgid", is_zero(source) ? "none" : vb_words_address(ours, source));
+	vb_report_number(report, "sgid_index", attr->grh.sgid_index);
+	if (is_zero(source)) {
+		vb_report_say(report, VB_REPORT_CAUSE, "there is no GID with index %u.", attr->grh.sgid_index);
+		vb_report_say(report, VB_REPORT_FIX, "ibv_devinfo -v and 'verbena devices' list the GIDs of a device.");
+	} else if (is_zero(attr->grh.dgid.raw)) {
+		vb_report_say(report, VB_REPORT_CAUSE, "dgid is empty.");
+		vb_report_say(report, VB_REPORT_FIX, "Set it to the peer's GID; for RoCEv2 that is its IP address.");
+	} else if (vb_gid_is_ipv4(source) != vb_gid_is_ipv4(attr->grh.dgid.raw)) {
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "the peer %s and our GID %s (index %u) are addresses of different IP versions.",
+			      destination, ours, attr->grh.sgid_index);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Choose the sgid_index of a GID of the same version; 'verbena devices' lists them.");
+	} else {
+		vb_report_say(report, VB_REPORT_CAUSE, "the address %s cannot be used from GID index %u.", destination,
+			      attr->grh.sgid_index);
+	}
+}
+
+void vb_explain_create_ah(const char *verb, const struct ibv_ah_attr *attr, const uint8_t source[16], int error,
+			  struct vb_report *report)
+{
+	begin(report, verb, error);
+	vb_report_say(report, VB_REPORT_WHAT, "%s refused: %s", verb, vb_words_errno(error));
+	if (error == ENOMEM)
+		vb_report_say(report, VB_REPORT_CAUSE, "there is no memory for it.");
+	else
+		say_address(attr, source, report);
+}
+
+/* ---- ibv_modify_qp ---- */
 
 static bool say_transition(const struct vb_explain_modify *m, enum ibv_qp_state to, struct vb_report *report)
 {
@@ -113,27 +193,8 @@ static bool say_path(const struct vb_explain_modify *m, struct vb_report *report
 		say(report, "pkey_index", MUST_BE, attr->pkey_index, 0);
 		return true;
 	}
-	if ((m->mask & IBV_QP_AV) && !attr->ah_attr.is_global) {
-		say(report, "ah_attr.is_global", MUST_BE, 0, 1);
-		vb_report_say(report, VB_REPORT_FIX,
-			      "RoCE has no LIDs: set is_global and grh (dgid of the peer, sgid_index of ours).");
-		return true;
-	}
-	if ((m->mask & IBV_QP_AV) && attr->ah_attr.port_num != PORT) {
-		say(report, "ah_attr.port_num", MUST_BE, attr->ah_attr.port_num, PORT);
-		return true;
-	}
 	if ((m->mask & IBV_QP_AV) && m->path_error != 0) {
-		char address[VB_WORDS_ADDRESS];
-
-		vb_report_word(report, "attribute", "ah_attr.grh");
-		vb_report_word(report, "dgid", vb_words_address(address, attr->ah_attr.grh.dgid.raw));
-		vb_report_number(report, "sgid_index", attr->ah_attr.grh.sgid_index);
-		vb_report_say(report, VB_REPORT_CAUSE, "the address %s cannot be used from GID index %u (%s).", address,
-			      attr->ah_attr.grh.sgid_index, vb_words_errno(m->path_error));
-		vb_report_say(report, VB_REPORT_FIX,
-			      "sgid_index must name a GID of this device, of the same IP version as the peer's "
-			      "(ibv_devinfo -v lists them); dgid must be the peer's.");
+		say_address(&attr->ah_attr, m->source, report);
 		return true;
 	}
 	if ((m->mask & IBV_QP_PATH_MTU) && (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096)) {
@@ -298,6 +359,11 @@ void vb_explain_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr, 
 			      wr->wr.ud.remote_qpn > 0xffffff ? "remote_qpn has more than 24 bits."
 			      : !wr->wr.ud.ah                 ? "wr.ud.ah is missing."
 					      : "the address handle belongs to another protection domain.");
+	} else if (wr->opcode == IBV_WR_BIND_MW && qp->type != IBV_QPT_UD) {
+		vb_report_word(report, "attribute", wr->bind_mw.mw ? "bind_info.mr" : "bind_mw.mw");
+		vb_report_say(report, VB_REPORT_CAUSE, "%s is missing.",
+			      wr->bind_mw.mw ? "bind_info.mr" : "bind_mw.mw");
+		vb_report_say(report, VB_REPORT_FIX, "A bind names the window and, unless its length is 0, a region.");
 	} else {
 		vb_report_say(report, VB_REPORT_CAUSE,
 			      "a %s queue pair does not do %s (opcode %u), or a field that goes with it is missing.",
@@ -327,6 +393,25 @@ void vb_explain_post_receive(const struct vb_qp *qp, const struct ibv_recv_wr *w
 	} else {
 		say(report, "num_sge", TOO_LARGE, (uint64_t)(unsigned)wr->num_sge, qp->receive.max_sge);
 		vb_report_say(report, VB_REPORT_FIX, "Ask for more max_recv_sge in ibv_create_qp.");
+	}
+}
+
+void vb_explain_post_shared(uint32_t max_wr, uint32_t max_sge, const struct ibv_recv_wr *wr, int error,
+			    struct vb_report *report)
+{
+	begin(report, "ibv_post_srq_recv", error);
+	vb_report_number(report, "wr_id", wr->wr_id);
+	vb_report_say(report, VB_REPORT_WHAT, "ibv_post_srq_recv of wr_id %llu refused: %s",
+		      (unsigned long long)wr->wr_id, vb_words_errno(error));
+	if (error == ENOMEM) {
+		vb_report_number(report, "max_wr", max_wr);
+		vb_report_say(report, VB_REPORT_CAUSE, "the shared receive queue is full: all %u receives are posted.",
+			      max_wr);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Post again only what has completed, ask for more max_wr, or ibv_modify_srq.");
+	} else {
+		say(report, "num_sge", TOO_LARGE, (uint64_t)(unsigned)wr->num_sge, max_sge);
+		vb_report_say(report, VB_REPORT_FIX, "Ask for more max_sge in ibv_create_srq.");
 	}
 }
 
@@ -378,15 +463,15 @@ void vb_explain_create_qp(const struct ibv_qp_init_attr_ex *attr, int error, str
 		vb_report_say(report, VB_REPORT_CAUSE, "PD, CQs and SRQ must belong to the same open device.");
 }
 
-void vb_explain_register(uint64_t address, uint64_t length, unsigned access, int error, struct vb_report *report)
+void vb_explain_register(const char *verb, uint64_t address, uint64_t length, unsigned access, int error, struct vb_report *report)
 {
 	char rights[VB_WORDS_ROOM];
 
-	begin(report, "ibv_reg_mr", error);
+	begin(report, verb, error);
 	vb_report_hex(report, "address", address, 1);
 	vb_report_number(report, "length", length);
 	vb_report_word(report, "access", vb_words_rights(rights, access));
-	vb_report_say(report, VB_REPORT_WHAT, "ibv_reg_mr of %llu bytes at 0x%llx with %s refused: %s",
+	vb_report_say(report, VB_REPORT_WHAT, "%s of %llu bytes at 0x%llx with %s refused: %s", verb,
 		      (unsigned long long)length, (unsigned long long)address, rights, vb_words_errno(error));
 	if (vb_region_check_access(access) != 0) {
 		bool no_local_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&

@@ -14,7 +14,21 @@
 
 struct vb_qp;
 
-/* ibv_modify_qp. `path_error`: of resolving ah_attr, 0 or errno; active_mtu of the port. */
+/* An argument of a verb, and what it may be. */
+struct vb_explain_bounds {
+	const char *name;
+	uint64_t value, least, most;
+};
+
+/* Any verb: the first argument that is outside its bounds. If none is, `otherwise` is the cause. */
+void vb_explain_arguments(const char *verb, int error, const struct vb_explain_bounds *bounds, size_t count,
+			  const char *otherwise, const char *fix, struct vb_report *report);
+
+/* ibv_create_ah and whoever else takes an ibv_ah_attr. `source` is the GID that sgid_index names; zero: none. */
+void vb_explain_create_ah(const char *verb, const struct ibv_ah_attr *attr, const uint8_t source[16], int error,
+			  struct vb_report *report);
+
+/* ibv_modify_qp. `path_error`: of resolving ah_attr, 0 or errno; `source` as above; active_mtu of the port. */
 struct vb_explain_modify {
 	uint32_t qpn;
 	enum ibv_qp_type type;
@@ -22,6 +36,7 @@ struct vb_explain_modify {
 	const struct ibv_qp_attr *attr;
 	int mask;
 	int path_error;
+	uint8_t source[16];
 	enum ibv_mtu active_mtu;
 	int error;
 };
@@ -30,11 +45,14 @@ void vb_explain_modify_qp(const struct vb_explain_modify *modify, struct vb_repo
 /* ibv_post_send, ibv_wr_complete; caller holds qp->lock. */
 void vb_explain_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr, int error, struct vb_report *report);
 void vb_explain_post_receive(const struct vb_qp *qp, const struct ibv_recv_wr *wr, int error, struct vb_report *report);
+/* ibv_post_srq_recv. */
+void vb_explain_post_shared(uint32_t max_wr, uint32_t max_sge, const struct ibv_recv_wr *wr, int error,
+			    struct vb_report *report);
 
 void vb_explain_create_qp(const struct ibv_qp_init_attr_ex *attr, int error, struct vb_report *report);
 
-/* ibv_reg_mr. `mapped`: the range is there and may be used as asked. */
-void vb_explain_register(uint64_t address, uint64_t length, unsigned access, int error, struct vb_report *report);
+/* ibv_reg_mr and its kin. */
+void vb_explain_register(const char *verb, uint64_t address, uint64_t length, unsigned access, int error, struct vb_report *report);
 
 /* Any other: its name and one sentence. `object` and `number` name what it was called on; NULL: nothing. */
 void vb_explain_verb(const char *verb, const char *object, uint64_t number, int error, const char *cause,

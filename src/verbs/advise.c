@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "verbs/explain.h"
 #include "verbs/memory_check.h"
 #include "verbs/operations.h"
 
@@ -32,6 +33,15 @@ static int advise(struct vb_session *session, struct vb_pd *pd, enum ibv_advise_
 					 advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
 }
 
+static void explain(const struct ibv_sge *sge, int error)
+{
+	vb_explain_refused("ibv_advise_mr", "lkey", sge->lkey, error,
+			   error == EINVAL  ? "the region was registered without IBV_ACCESS_ON_DEMAND."
+			   : error == EPERM ? "the region belongs to another PD, or lacks LOCAL_WRITE for PREFETCH_WRITE."
+					    : "no region has this lkey, or the range is not inside it or not mapped.",
+			   NULL);
+}
+
 int vb_verbs_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg_list,
 		       uint32_t num_sges)
 {
@@ -45,8 +55,10 @@ int vb_verbs_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint
 	for (uint32_t i = 0; i < num_sges; i++) {
 		int error = advise(vb_context_of(pd->context)->session, vb_pd_of(pd), advice, &sg_list[i]);
 
-		if (error != 0)
+		if (error != 0) {
+			explain(&sg_list[i], error);
 			return error;
+		}
 	}
 	return 0;
 }

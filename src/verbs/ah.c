@@ -14,6 +14,7 @@
 
 #include "verbs/address.h"
 #include "verbs/context.h"
+#include "verbs/explain_objects.h"
 #include "verbs/export.h"
 
 VB_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -29,6 +30,7 @@ VB_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 	error = vb_address_resolve(pd->context, attr, 0, &ah->ah.path);
 	if (error != 0) {
 		free(ah);
+		vb_explain_no_ah(pd->context, attr, -error);
 		return vb_fail_null(error);
 	}
 	ah->ah.pd = vb_pd_of(pd);
@@ -142,6 +144,7 @@ VB_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num,
 	return 0;
 
 not_addressable:
+	vb_explain_no_answer_address(port_num, wc, grh);
 	errno = EINVAL;
 	return -1;
 }

@@ -12,6 +12,7 @@
 #include "verbs/context.h"
 #include "verbs/events.h"
 #include "verbs/explain.h"
+#include "verbs/explain_objects.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
 #include "verbs/watch.h"
@@ -29,9 +30,7 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 
 	if (context == NULL || cqe == 0 || cqe > VB_MAX_CQE || comp_vector >= VB_COMPLETION_VECTORS ||
 	    (channel != NULL && !vb_same_session(context, channel->context))) {
-		vb_explain_refused("ibv_create_cq", NULL, 0, EINVAL,
-				   "cqe must be between 1 and max_cqe, comp_vector below num_comp_vectors, and the channel "
-				   "one of the same open device.", "See ibv_query_device.");
+		vb_explain_no_cq(cqe, comp_vector, EINVAL);
 		return vb_fail_null(-EINVAL);
 	}
 	cq = calloc(1, sizeof(*cq));
@@ -40,6 +39,7 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 	error = vb_cq_init(&cq->cq, &vb_context_of(context)->session->host, cq, cqe);
 	if (error != 0) {
 		free(cq);
+		vb_explain_no_cq(cqe, comp_vector, -error);
 		return vb_fail_null(error);
 	}
 	cq->base.context = context;
@@ -62,8 +62,10 @@ VB_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 {
 	struct vb_completion_queue *cq;
 
-	if (cqe < 1 || comp_vector < 0)
+	if (cqe < 1 || comp_vector < 0) {
+		vb_explain_no_cq(cqe < 1 ? 0 : (uint64_t)cqe, (unsigned)comp_vector, EINVAL);
 		return vb_fail_null(-EINVAL);
+	}
 	cq = vb_completion_queue_create(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
 	return cq == NULL ? NULL : &cq->base;
 }
@@ -74,11 +76,13 @@ VB_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	struct vb_completion_queue *own = vb_completion_queue_of(cq);
 	int error;
 
-	if (cq == NULL || cqe < 1)
+	if (cq == NULL)
 		return EINVAL;
-	error = vb_cq_resize(&own->cq, (uint32_t)cqe);
+	error = cqe < 1 ? -EINVAL : vb_cq_resize(&own->cq, (uint32_t)cqe);
 	if (error == 0)
 		cq->cqe = (int)own->cq.capacity;
+	else
+		vb_explain_cq_unchanged(&own->cq, cqe, -error);
 	return -error;
 }
 VB_EXPORT_COMPAT(ibv_resize_cq);

@@ -12,6 +12,7 @@
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/explain.h"
+#include "verbs/explain_objects.h"
 #include "verbs/operations.h"
 #include "verbs/watch.h"
 
@@ -116,19 +117,25 @@ struct ibv_cq_ex *vb_verbs_create_cq_ex(struct ibv_context *context, struct ibv_
 	struct vb_completion_queue *cq;
 	struct ibv_pd *parent = NULL;
 	uint32_t flags = 0;
+	int error = 0;
 
 	if (attr == NULL ||
 	    (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) != 0)
-		return vb_fail_null(-EINVAL);
-	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		error = -EINVAL;
+	if (error == 0 && (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS))
 		flags = attr->flags;
-	if ((attr->wc_flags & ~supported) != 0 || (flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0)
-		return vb_fail_null(-EOPNOTSUPP);
-	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+	if (error == 0 &&
+	    ((attr->wc_flags & ~supported) != 0 || (flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0))
+		error = -EOPNOTSUPP;
+	if (error == 0 && (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)) {
 		parent = attr->parent_domain;
 		if (parent == NULL || !vb_same_session(context, parent->context) ||
 		    vb_domain_of(parent)->parent_of == NULL)
-			return vb_fail_null(-EINVAL);
+			error = -EINVAL;
+	}
+	if (error != 0) {
+		vb_explain_no_cq_ex(attr, supported, -error);
+		return vb_fail_null(error);
 	}
 	cq = vb_completion_queue_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
 	if (cq == NULL)

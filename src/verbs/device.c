@@ -14,6 +14,7 @@
 
 #include "progress/devices.h"
 #include "verbs/context.h"
+#include "verbs/explain_objects.h"
 #include "verbs/export.h"
 
 void vb_device_hold(struct vb_device *device)
@@ -86,8 +87,10 @@ VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 	if (num_devices != NULL)
 		*num_devices = 0;
 	error = vb_devices_list(&infos, &count);
-	if (error != 0)
+	if (error != 0) {
+		vb_explain_no_device("ibv_get_device_list", NULL, -error);
 		return vb_fail_null(error);
+	}
 	count = hide_unwanted(infos, count);
 	list = calloc((size_t)count + 1, sizeof(struct ibv_device *));
 	for (unsigned i = 0; list != NULL && i < count; i++) {
@@ -141,11 +144,14 @@ VB_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct vb_session *session;
 	int error;
 
+	struct ibv_context *context;
+
 	if (device == NULL)
 		return vb_fail_null(-EINVAL);
 	error = vb_session_create(vb_device_of(device)->info.interface_index, &session);
-	if (error != 0)
-		return vb_fail_null(error);
-	return vb_context_open(vb_device_of(device), session);
+	context = error != 0 ? vb_fail_null(error) : vb_context_open(vb_device_of(device), session);
+	if (context == NULL)
+		vb_explain_no_device("ibv_open_device", device->name, errno);
+	return context;
 }
 VB_EXPORT_COMPAT(ibv_open_device);

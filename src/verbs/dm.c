@@ -11,6 +11,8 @@
 
 #include "verbs/context.h"
 #include "verbs/device_memory.h"
+#include "verbs/explain.h"
+#include "verbs/explain_objects.h"
 #include "verbs/export.h"
 #include "verbs/mr.h"
 #include "verbs/operations.h"
@@ -93,18 +95,33 @@ static bool reserve(struct vb_session *session, size_t length)
 	return fits;
 }
 
+/* What a refusal tells. */
+static size_t free_bytes(struct vb_session *session)
+{
+	size_t used;
+
+	vb_lock_take(&session->lock);
+	used = session->device_memory_used;
+	vb_lock_release(&session->lock);
+	return VB_DEVICE_MEMORY_SIZE - used;
+}
+
 struct ibv_dm *vb_verbs_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
 	struct vb_session *session = vb_context_of(context)->session;
 	struct vb_device_memory *dm;
-	int error;
+	int error = 0;
 
 	if (attr == NULL || attr->comp_mask != 0 || attr->length == 0)
-		return vb_fail_null(-EINVAL);
-	if ((attr->log_align_req < 64 ? 1ull << attr->log_align_req : UINT64_MAX) > (uint64_t)sysconf(_SC_PAGESIZE))
-		return vb_fail_null(-EINVAL);
-	if (!reserve(session, attr->length))
-		return vb_fail_null(-ENOMEM);
+		error = -EINVAL;
+	else if ((attr->log_align_req < 64 ? 1ull << attr->log_align_req : UINT64_MAX) > (uint64_t)sysconf(_SC_PAGESIZE))
+		error = -EINVAL;
+	else if (!reserve(session, attr->length))
+		error = -ENOMEM;
+	if (error != 0) {
+		vb_explain_no_dm(attr, free_bytes(session), -error);
+		return vb_fail_null(error);
+	}
 	dm = allocate(context);
 	error = dm == NULL ? -ENOMEM : map_memory(dm, attr->length);
 	vb_lock_take(&session->lock);
@@ -153,8 +170,11 @@ int vb_verbs_free_dm(struct ibv_dm *dm)
 		session->device_memory_used -= own->length;
 	}
 	vb_lock_release(&session->lock);
-	if (busy)
+	if (busy) {
+		vb_explain_refused("ibv_free_dm", NULL, 0, EBUSY, "regions or imports of it still exist.",
+				   "Deregister the regions first.");
 		return EBUSY;
+	}
 	munmap(own->bytes, own->mapped_length);
 	free(own);
 	vb_context_put(context);
@@ -172,11 +192,13 @@ struct ibv_mr *vb_verbs_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t
 	struct vb_region_info info;
 
 	if (dm == NULL || !vb_same_session(pd->context, dm->context) || (access & ~allowed) != 0 ||
-	    !(access & IBV_ACCESS_ZERO_BASED) || vb_region_check_access(access) != 0 || length == 0)
+	    !(access & IBV_ACCESS_ZERO_BASED) || vb_region_check_access(access) != 0 || length == 0 ||
+	    !is_inside(original_of(vb_device_memory_of(dm)), dm_offset, length)) {
+		vb_explain_no_dm_mr(dm, dm == NULL ? 0 : original_of(vb_device_memory_of(dm))->length, dm_offset,
+				    length, access, allowed, EINVAL);
 		return vb_fail_null(-EINVAL);
+	}
 	own = original_of(vb_device_memory_of(dm));
-	if (!is_inside(own, dm_offset, length))
-		return vb_fail_null(-EINVAL);
 	info = (struct vb_region_info){
 		.kind = VB_REGION_MR,
 		.start = (uintptr_t)own->bytes + dm_offset,

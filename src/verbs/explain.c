@@ -127,6 +127,8 @@ int vb_explain_refused_modify(struct ibv_qp *qp, const struct ibv_qp_attr *attr,
 		.active_mtu = info.active_mtu,
 		.error = error,
 	};
+	if ((attr_mask & IBV_QP_AV) && attr->ah_attr.grh.sgid_index < info.gid_count)
+		memcpy(modify.source, info.gid[attr->ah_attr.grh.sgid_index].gid, sizeof(modify.source));
 	vb_lock_take(&core->lock);
 	modify.from = core->state;
 	vb_lock_release(&core->lock);
@@ -174,7 +176,7 @@ void vb_explain_refused_register(const void *address, size_t length, unsigned ac
 
 	if (!vb_explains)
 		return;
-	vb_explain_register((uintptr_t)address, length, access, error, &report);
+	vb_explain_register("ibv_reg_mr", (uintptr_t)address, length, access, error, &report);
 	vb_explainer_write(&report);
 	errno = error;
 }

@@ -8,6 +8,7 @@
 
 #include "verbs/address.h"
 #include "verbs/context.h"
+#include "verbs/explain_objects.h"
 #include "verbs/export.h"
 
 /* Caller holds qp->base.mutex. */
@@ -47,8 +48,10 @@ VB_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 	int error;
 
 	(void)lid;       /* there are no LIDs on Ethernet */
-	if (qp == NULL || gid == NULL || qp->qp_type != IBV_QPT_UD)
+	if (qp == NULL || gid == NULL || qp->qp_type != IBV_QPT_UD) {
+		vb_explain_no_group("ibv_attach_mcast", qp, gid, EINVAL);
 		return EINVAL;
+	}
 	member = calloc(1, sizeof(*member));
 	if (member == NULL)
 		return ENOMEM;
@@ -56,11 +59,14 @@ VB_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 	vb_multicast_normalize(member->gid);
 	if (!vb_gid_is_multicast(member->gid)) {
 		free(member);
+		vb_explain_no_group("ibv_attach_mcast", qp, gid, EINVAL);
 		return EINVAL;
 	}
 	pthread_mutex_lock(&qp->mutex);
 	error = attach(vb_queue_pair_of(qp), member);
 	pthread_mutex_unlock(&qp->mutex);
+	if (error != 0)
+		vb_explain_no_group("ibv_attach_mcast", qp, gid, error);
 	return error;
 }
 VB_EXPORT_COMPAT(ibv_attach_mcast);
@@ -87,6 +93,8 @@ VB_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 		free(member);
 	}
 	pthread_mutex_unlock(&qp->mutex);
+	if (error != 0)
+		vb_explain_no_group("ibv_detach_mcast", qp, gid, error);
 	return error;
 }
 VB_EXPORT_COMPAT(ibv_detach_mcast);

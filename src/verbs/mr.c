@@ -13,6 +13,7 @@
 
 #include "verbs/context.h"
 #include "verbs/explain.h"
+#include "verbs/explain_objects.h"
 #include "verbs/export.h"
 #include "verbs/memory_check.h"
 #include "verbs/operations.h"
@@ -147,20 +148,29 @@ VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	int protection = PROT_READ | (access & IBV_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0);
 	struct vb_memory_region *region;
 	struct vb_region_info info;
-	off_t size;
-	void *mapping;
+	void *mapping = MAP_FAILED;
+	off_t size = -1;
+	int error = 0;
 
 	if (pd == NULL || length == 0 || offset + length < offset || iova + length < iova ||
 	    ((unsigned)access & ~allowed) != 0 || vb_region_check_access((unsigned)access) != 0)
-		return vb_fail_null(-EINVAL);
-	size = lseek(fd, 0, SEEK_END);
-	if (size < 0)
-		return vb_fail_null(errno == EBADF ? -EBADF : -EOPNOTSUPP);
-	if (offset + length > (uint64_t)size)
-		return vb_fail_null(-EINVAL);
-	mapping = mmap(NULL, length + skip, protection, MAP_SHARED, fd, (off_t)(offset - skip));
-	if (mapping == MAP_FAILED)
-		return vb_fail_null(errno == ENODEV ? -EOPNOTSUPP : -errno);
+		error = -EINVAL;
+	if (error == 0) {
+		size = lseek(fd, 0, SEEK_END);
+		if (size < 0)
+			error = errno == EBADF ? -EBADF : -EOPNOTSUPP;
+		else if (offset + length > (uint64_t)size)
+			error = -EINVAL;
+	}
+	if (error == 0) {
+		mapping = mmap(NULL, length + skip, protection, MAP_SHARED, fd, (off_t)(offset - skip));
+		if (mapping == MAP_FAILED)
+			error = errno == ENODEV ? -EOPNOTSUPP : -errno;
+	}
+	if (error != 0) {
+		vb_explain_no_dmabuf_mr(offset, length, iova, size, (unsigned)access, allowed, -error);
+		return vb_fail_null(error);
+	}
 	info = (struct vb_region_info){
 		.kind = VB_REGION_MR,
 		.start = (uintptr_t)mapping + skip,
@@ -194,27 +204,21 @@ struct ibv_mr *vb_verbs_alloc_null_mr(struct ibv_pd *pd)
 
 /* Every check is made before anything changes, so that on any error the old region stands: always ERR_INPUT, never
  * one of the codes that say the region is lost. */
-static int rereg_refused(int error)
-{
-	errno = error;
-	return IBV_REREG_MR_ERR_INPUT;
-}
-
-VB_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+static int reregister(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	struct vb_memory_region *region = vb_memory_region_of(mr);
 	struct vb_region_info old, info;
 	int error;
 
-	if (mr == NULL || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
+	if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && length == 0) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && (pd == NULL || !vb_same_session(mr->context, pd->context))) ||
 	    (access != 0 && !(flags & IBV_REREG_MR_CHANGE_ACCESS)))
-		return rereg_refused(EINVAL);
+		return -EINVAL;
 	if (region->backing != VB_BACKING_APPLICATION || region->imported)
-		return rereg_refused(EOPNOTSUPP);
+		return -EOPNOTSUPP;
 	if (vb_region_query(region->session->memory, mr->lkey, &old) != 0)
-		return rereg_refused(EINVAL);
+		return -EINVAL;
 	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
 		access = (int)old.access;
 	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
@@ -230,13 +234,25 @@ VB_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
 		error = vb_region_reregister(region->session->memory, mr->lkey, &info);
 	}
 	if (error != 0)
-		return rereg_refused(-error);
+		return error;
 	vb_count_up(&vb_domain_of(pd)->users);
 	vb_count_down(&vb_domain_of(mr->pd)->users);
 	mr->pd = pd;
 	mr->addr = addr;
 	mr->length = length;
 	return 0;
+}
+
+VB_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	int error = mr == NULL ? -EINVAL : reregister(mr, flags, pd, addr, length, access);
+
+	if (error == 0)
+		return 0;
+	if (mr != NULL)
+		vb_explain_mr_unchanged(vb_memory_region_of(mr), flags, pd, addr, length, access, -error);
+	errno = -error;
+	return IBV_REREG_MR_ERR_INPUT;
 }
 
 static void release_backing(struct vb_memory_region *region)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "verbs/context.h"
+#include "verbs/explain.h"
 #include "verbs/operations.h"
 
 struct ibv_mw *vb_verbs_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
@@ -15,8 +16,10 @@ struct ibv_mw *vb_verbs_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	struct ibv_mw *mw;
 	int error;
 
-	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
+		vb_explain_refused("ibv_alloc_mw", "type", type, EINVAL, "there are windows of types 1 and 2.", NULL);
 		return vb_fail_null(-EINVAL);
+	}
 	mw = calloc(1, sizeof(*mw));
 	if (mw == NULL)
 		return vb_fail_null(-ENOMEM);
@@ -44,8 +47,11 @@ int vb_verbs_dealloc_mw(struct ibv_mw *mw)
 		return EINVAL;
 	context = mw->context;
 	error = vb_window_deallocate(vb_context_of(context)->session->memory, mw->handle);
-	if (error != 0)
+	if (error != 0) {
+		vb_explain_refused("ibv_dealloc_mw", "rkey", mw->rkey, -error, "there is no such window (any more).",
+				   NULL);
 		return -error;
+	}
 	vb_count_down(&vb_domain_of(mw->pd)->users);
 	free(mw);
 	vb_context_put(context);

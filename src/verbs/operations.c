@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "verbs/context.h"
+#include "verbs/explain_objects.h"
 
 static int refuse_close_xrcd(struct ibv_xrcd *xrcd)
 {
@@ -89,4 +90,5 @@ void vb_context_fill_operations(struct vb_context *context)
 	table->create_qp_ex = vb_verbs_create_qp_ex;
 	table->create_srq_ex = vb_verbs_create_srq_ex;
 	table->close_xrcd = refuse_close_xrcd;
+	vb_explain_fill_unsupported(table);
 }

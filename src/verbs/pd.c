@@ -169,8 +169,12 @@ struct ibv_pd *vb_verbs_alloc_parent_domain(struct ibv_context *context, struct 
 	    (attr->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
 					   IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)) != 0)
 		return vb_fail_null(-EINVAL);
-	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS)
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		vb_explain_refused("ibv_alloc_parent_domain", NULL, 0, EOPNOTSUPP,
+				   "allocators of the application's own are not used.",
+				   "Leave IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS out of comp_mask.");
 		return vb_fail_null(-EOPNOTSUPP);
+	}
 	parent = vb_domain_of(attr->pd);
 	domain = create_domain(context, parent->shared);
 	if (domain == NULL)

@@ -8,6 +8,7 @@
 #include "verbs/context.h"
 #include "verbs/events.h"
 #include "verbs/explain.h"
+#include "verbs/explain_objects.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
 #include "verbs/watch.h"
@@ -23,6 +24,7 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 	error = vb_srq_init(&srq->srq, &vb_context_of(pd->context)->session->host, srq, vb_pd_of(pd), attr);
 	if (error != 0) {
 		free(srq);
+		vb_explain_no_srq("ibv_create_srq", attr, -error);
 		return vb_fail_null(error);
 	}
 	srq->base.context = pd->context;
@@ -46,21 +48,32 @@ VB_EXPORT_COMPAT(ibv_create_srq);
 
 struct ibv_srq *vb_verbs_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
+	int error = 0;
+
 	if (attr == NULL || (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1)) != 0)
-		return vb_fail_null(-EINVAL);
-	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)
-		return vb_fail_null(-EOPNOTSUPP);
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd == NULL ||
-	    !vb_same_session(context, attr->pd->context))
-		return vb_fail_null(-EINVAL);
+		error = -EINVAL;
+	else if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)
+		error = -EOPNOTSUPP;
+	else if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd == NULL ||
+		 !vb_same_session(context, attr->pd->context))
+		error = -EINVAL;
+	if (error != 0) {
+		vb_explain_no_srq_ex(attr, -error);
+		return vb_fail_null(error);
+	}
 	return create(attr->pd, attr->srq_context, &attr->attr);
 }
 
 VB_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
 {
-	if (srq == NULL || attr == NULL || (attr_mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0)
+	int error;
+
+	if (srq == NULL || attr == NULL)
 		return EINVAL;
-	return -vb_srq_modify(&vb_shared_receive_queue_of(srq)->srq, attr, attr_mask);
+	error = -vb_srq_modify(&vb_shared_receive_queue_of(srq)->srq, attr, attr_mask);
+	if (error != 0)
+		vb_explain_srq_unchanged(&vb_shared_receive_queue_of(srq)->srq, attr, attr_mask, error);
+	return error;
 }
 VB_EXPORT_COMPAT(ibv_modify_srq);
 
@@ -109,6 +122,8 @@ int vb_verbs_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct i
 	struct vb_srq *core = &vb_shared_receive_queue_of(srq)->srq;
 	int error = vb_srq_post(core, wr, bad);
 
+	if (error != 0)
+		vb_explain_srq_not_posted(core, *bad, error);
 	if (core->host->observer)
 		vb_verbs_observe_receives(core->host->observer, NULL, wr, error != 0 ? *bad : NULL);
 	return error;

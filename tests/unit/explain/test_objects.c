@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Verbs that make and change objects, asked for what cannot be: each names the argument at fault.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "lib/private_network.h"
+#include "lib/world.h"
+#include "unit/explain/told.h"
+
+static struct world world;
+
+static void addresses(void **state)
+{
+	struct ibv_ah_attr attr = {.port_num = 1};
+	struct ibv_wc wc = {0};
+	struct ibv_grh grh = {0};
+
+	(void)state;
+	told_clear();
+	assert_null(ibv_create_ah(world.pd, &attr));
+	assert_int_equal(errno, EINVAL);
+	told_expect("verb", "ibv_create_ah", "error", "EINVAL", "attribute", "ah_attr.is_global", "value", "0", NULL);
+	attr.is_global = 1;
+	attr.grh.sgid_index = 50;
+	attr.grh.dgid = world.gid;
+	assert_null(ibv_create_ah(world.pd, &attr));
+	told_expect("verb", "ibv_create_ah", "sgid_index", "50", "sgid", "none", "dgid", "127.0.0.1", NULL);
+	attr.grh.sgid_index = (uint8_t)world.gid_index;
+	memset(&attr.grh.dgid, 0, sizeof(attr.grh.dgid));
+	assert_null(ibv_create_ah(world.pd, &attr));
+	told_expect("verb", "ibv_create_ah", "sgid", "127.0.0.1", "dgid", "::", NULL);
+	attr.grh.dgid.raw[0] = 0xfd;
+	attr.grh.dgid.raw[15] = 7;
+	assert_null(ibv_create_ah(world.pd, &attr));
+	told_expect("verb", "ibv_create_ah", "sgid", "127.0.0.1", "dgid", "fd00::7", NULL);
+	attr.port_num = 3;
+	assert_null(ibv_create_ah(world.pd, &attr));
+	told_expect("verb", "ibv_create_ah", "attribute", "ah_attr.port_num", "value", "3", "limit", "1", NULL);
+	told_clear();
+	assert_null(ibv_create_ah_from_wc(world.pd, &wc, &grh, 1));
+	told_expect("verb", "ibv_init_ah_from_wc", "attribute", "IBV_WC_GRH in wc_flags", "value", "0", NULL);
+}
+
+static void shared_receive_queues(void **state)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 1 << 20, .max_sge = 1}};
+	struct ibv_srq_init_attr_ex wide = {.comp_mask = IBV_SRQ_INIT_ATTR_TYPE, .srq_type = IBV_SRQT_XRC};
+	struct ibv_srq_attr change = {.max_wr = 4, .srq_limit = 9};
+	struct ibv_sge sge[3] = {{0}};
+	struct ibv_recv_wr wr = {.wr_id = 44, .sg_list = sge, .num_sge = 3}, *bad;
+	struct ibv_srq *srq;
+
+	(void)state;
+	told_clear();
+	assert_null(ibv_create_srq(world.pd, &attr));
+	told_expect("verb", "ibv_create_srq", "error", "EINVAL", "attribute", "max_wr", "value", number(1 << 20), NULL);
+	attr.attr = (struct ibv_srq_attr){.max_wr = 2, .max_sge = 1000};
+	assert_null(ibv_create_srq(world.pd, &attr));
+	told_expect("verb", "ibv_create_srq", "attribute", "max_sge", "value", "1000", NULL);
+	assert_null(ibv_create_srq_ex(world.context, &wide));
+	assert_int_equal(errno, EOPNOTSUPP);
+	told_expect("verb", "ibv_create_srq_ex", "error", "EOPNOTSUPP", NULL);
+	attr.attr.max_sge = 1;
+	srq = ibv_create_srq(world.pd, &attr);
+	assert_non_null(srq);
+	assert_int_equal(ibv_modify_srq(srq, &change, IBV_SRQ_LIMIT), EINVAL);
+	told_expect("verb", "ibv_modify_srq", "attribute", "srq_limit", "value", "9", "limit", "2", NULL);
+	assert_int_equal(ibv_modify_srq(srq, &change, 64), EINVAL);
+	told_expect("verb", "ibv_modify_srq", "attribute", "attr_mask", "value", "64", NULL);
+	assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), EINVAL);
+	told_expect("verb", "ibv_post_srq_recv", "wr_id", "44", "attribute", "num_sge", "value", "3", "limit", "1", NULL);
+	wr.num_sge = 0;
+	while (ibv_post_srq_recv(srq, &wr, &bad) == 0)
+		continue;
+	told_expect("verb", "ibv_post_srq_recv", "error", "ENOMEM", "max_wr", "2", NULL);
+	change.max_wr = 1;
+	assert_int_equal(ibv_modify_srq(srq, &change, IBV_SRQ_MAX_WR), EINVAL);
+	told_expect("verb", "ibv_modify_srq", "attribute", "max_wr", "value", "1", "limit", "2", NULL);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void completion_queues(void **state)
+{
+	struct ibv_cq_init_attr_ex wide = {.cqe = 4, .wc_flags = IBV_WC_EX_WITH_FLOW_TAG};
+	struct ibv_cq *cq = ibv_create_cq(world.context, 4, NULL, NULL, 0);
+
+	(void)state;
+	told_clear();
+	assert_null(ibv_create_cq(world.context, 0, NULL, NULL, 0));
+	told_expect("verb", "ibv_create_cq", "attribute", "cqe", "value", "0", "limit", "1", NULL);
+	assert_null(ibv_create_cq(world.context, 4, NULL, NULL, 99));
+	told_expect("verb", "ibv_create_cq", "attribute", "comp_vector", "value", "99", "limit", "3", NULL);
+	assert_null(ibv_create_cq_ex(world.context, &wide));
+	assert_int_equal(errno, EOPNOTSUPP);
+	told_expect("verb", "ibv_create_cq_ex", "error", "EOPNOTSUPP", "attribute", "wc_flags", "extra", hex(IBV_WC_EX_WITH_FLOW_TAG, 1),
+		    NULL);
+	assert_int_equal(ibv_resize_cq(cq, 1 << 30), EINVAL);
+	told_expect("verb", "ibv_resize_cq", "attribute", "cqe", "value", number(1 << 30), NULL);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void regions(void **state)
+{
+	static uint8_t memory[8192];
+	struct ibv_mr *mr = ibv_reg_mr(world.pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
+	int file = memfd_create("some", MFD_CLOEXEC);
+
+	(void)state;
+	assert_non_null(mr);
+	told_clear();
+	assert_int_not_equal(ibv_rereg_mr(mr, 0, NULL, NULL, 0, IBV_ACCESS_REMOTE_READ), 0);
+	told_expect("verb", "ibv_rereg_mr", "error", "EINVAL", NULL);
+	assert_int_not_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE), 0);
+	told_expect("verb", "ibv_rereg_mr", "access", "REMOTE_WRITE", "missing", "LOCAL_WRITE", "address", hex((uintptr_t)memory, 1),
+		    "length", "8192", NULL);
+	assert_int_equal(ftruncate(file, 4096), 0);
+	assert_null(ibv_reg_dmabuf_mr(world.pd, 0, 8192, 0, file, IBV_ACCESS_LOCAL_WRITE));
+	told_expect("verb", "ibv_reg_dmabuf_mr", "attribute", "length", "value", "8192", "limit", "4096", NULL);
+	close(file);
+	assert_null(ibv_reg_dmabuf_mr(world.pd, 0, 4096, 0, file, IBV_ACCESS_LOCAL_WRITE));
+	told_expect("verb", "ibv_reg_dmabuf_mr", "error", "EBADF", NULL);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static void device_memory_and_windows(void **state)
+{
+	struct ibv_alloc_dm_attr attr = {.length = 1 << 30};
+	struct ibv_dm *dm;
+
+	(void)state;
+	told_clear();
+	assert_null(ibv_alloc_dm(world.context, &attr));
+	told_expect("verb", "ibv_alloc_dm", "error", "ENOMEM", "attribute", "length", "value", number(1 << 30), "limit",
+		    number(16 << 20), NULL);
+	attr = (struct ibv_alloc_dm_attr){.length = 4096, .log_align_req = 30};
+	assert_null(ibv_alloc_dm(world.context, &attr));
+	told_expect("verb", "ibv_alloc_dm", "error", "EINVAL", "attribute", "log_align_req", "value", "30", NULL);
+	attr.log_align_req = 0;
+	dm = ibv_alloc_dm(world.context, &attr);
+	assert_non_null(dm);
+	assert_null(ibv_reg_dm_mr(world.pd, dm, 0, 4096, IBV_ACCESS_LOCAL_WRITE));
+	told_expect("verb", "ibv_reg_dm_mr", "attribute", "IBV_ACCESS_ZERO_BASED", "value", "0", NULL);
+	assert_null(ibv_reg_dm_mr(world.pd, dm, 4000, 97, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED));
+	told_expect("verb", "ibv_reg_dm_mr", "attribute", "length", "value", "97", "limit", "96", NULL);
+	assert_int_equal(ibv_free_dm(dm), 0);
+	assert_null(ibv_alloc_mw(world.pd, (enum ibv_mw_type)9));
+	told_expect("verb", "ibv_alloc_mw", "error", "EINVAL", "number", hex(9, 6), NULL);
+}
+
+static void a_bind_without_a_region(void **state)
+{
+	struct ibv_mw_bind bind = {.wr_id = 12, .bind_info = {.length = 64}};
+	struct ibv_mw *mw = ibv_alloc_mw(world.pd, IBV_MW_TYPE_1);
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, &world, NULL);
+	told_clear();
+	/* Past the header's own checks. */
+	assert_int_equal(world.context->ops.bind_mw(pair.qp[0], mw, &bind), EINVAL);
+	told_expect("verb", "ibv_post_send", "opcode", "BIND_MW", "wr_id", "12", "attribute", "bind_info.mr", NULL);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	pair_close(&pair);
+}
+
+static void multicast_groups(void **state)
+{
+	const struct pair_options datagrams = {.type = IBV_QPT_UD};
+	union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [15] = 1}};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, &world, NULL);
+	told_clear();
+	assert_int_equal(ibv_attach_mcast(pair.qp[0], &group, 0), EINVAL);
+	told_expect("verb", "ibv_attach_mcast", "qp_type", "RC", "group", "239.0.0.1", NULL);
+	pair_close(&pair);
+	pair_open(&pair, &world, &datagrams);
+	assert_int_equal(ibv_attach_mcast(pair.qp[0], &world.gid, 0), EINVAL);
+	told_expect("verb", "ibv_attach_mcast", "qp_type", "UD", "group", "127.0.0.1", "number", hex(pair.qp[0]->qp_num, 6), NULL);
+	assert_int_equal(ibv_detach_mcast(pair.qp[0], &group, 0), EINVAL);
+	told_expect("verb", "ibv_detach_mcast", "group", "239.0.0.1", NULL);
+	pair_close(&pair);
+}
+
+static void what_there_is_not(void **state)
+{
+	struct ibv_flow_attr flow = {0};
+	struct ibv_xrcd_init_attr domain = {0};
+	struct ibv_counters_init_attr counters = {0};
+	struct ibv_wq_init_attr queue = {0};
+	struct ibv_qp_rate_limit_attr rate = {0};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, &world, NULL);
+	told_clear();
+	assert_null(ibv_create_flow(pair.qp[0], &flow));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(ibv_open_xrcd(world.context, &domain));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(ibv_create_counters(world.context, &counters));
+	assert_null(ibv_create_wq(world.context, &queue));
+	assert_int_equal(ibv_modify_qp_rate_limit(pair.qp[0], &rate), EOPNOTSUPP);
+	for (const char *const *verb = (const char *const[]){"ibv_create_flow", "ibv_open_xrcd", "ibv_create_counters", "ibv_create_wq",
+							      "ibv_modify_qp_rate_limit", NULL}; *verb; verb++)
+		told_expect("verb", *verb, "error", "EOPNOTSUPP", NULL);
+	pair_close(&pair);
+}
+
+static int open_world(void **state)
+{
+	(void)state;
+	world_open(&world, "lo");
+	return 0;
+}
+
+static int close_world(void **state)
+{
+	(void)state;
+	world_close(&world);
+	told_remove();
+	return 0;
+}
+
+/* Before anything runs that could be asked. */
+static void say_that_there_is_no_daemon(void)
+{
+	char *daemon = getenv("VERBENA_DAEMON") ? strdup(getenv("VERBENA_DAEMON")) : NULL;
+	int count;
+
+	setenv("VERBENA_DAEMON", "/nonexistent/verbenad", 1);
+	if (ibv_get_device_list(&count) != NULL || errno != ENOENT)
+		abort();
+	if (daemon)
+		setenv("VERBENA_DAEMON", daemon, 1);
+	else
+		unsetenv("VERBENA_DAEMON");
+	free(daemon);
+}
+
+static void no_daemon(void **state)
+{
+	(void)state;
+	told_expect("verb", "ibv_get_device_list", "error", "ENOENT", "missing", "verbenad", NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_daemon),
+		cmocka_unit_test(addresses),
+		cmocka_unit_test(shared_receive_queues),
+		cmocka_unit_test(completion_queues),
+		cmocka_unit_test(regions),
+		cmocka_unit_test(device_memory_and_windows),
+		cmocka_unit_test(a_bind_without_a_region),
+		cmocka_unit_test(multicast_groups),
+		cmocka_unit_test(what_there_is_not),
+	};
+
+	private_network_enter();
+	told_prepare();
+	say_that_there_is_no_daemon();
+	return cmocka_run_group_tests(tests, open_world, close_world);
+}
