@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See misuse.h.
+ * See misuse.h. Not only misuse: also what nobody would hear of otherwise.
  */
 #include "explain/misuse.h"
 
@@ -102,6 +102,75 @@ void vb_explain_field_not_valid(const char *field, uint32_t qpn, uint64_t wr_id,
 			      "of a failed completion only wr_id, status, qp_num and vendor_err mean anything.");
 		vb_report_say(report, VB_REPORT_FIX, "Look at status first.");
 	}
+}
+
+static const char *drop_name(enum vb_drop_cause cause)
+{
+	switch (cause) {
+	case VB_DROP_QKEY:
+		return "qkey";
+	case VB_DROP_NO_RECEIVE:
+		return "no_receive";
+	case VB_DROP_TOO_LONG:
+		return "too_long";
+	default:
+		return "state";
+	}
+}
+
+static void say_drop(const struct vb_explain_drops *drops, struct vb_report *report)
+{
+	const struct vb_drop *drop = drops->drop;
+
+	switch (drop->cause) {
+	case VB_DROP_QKEY:
+		vb_report_hex(report, "far_qkey", drop->qkey, 8);
+		vb_report_hex(report, "qkey", drops->qkey, 8);
+		vb_report_say(report, VB_REPORT_CAUSE, "it was sent with Q_Key 0x%08x, the queue pair has 0x%08x.",
+			      drop->qkey, drops->qkey);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "wr.ud.remote_qkey of the sender must be the qkey that the receiver gave ibv_modify_qp.");
+		break;
+	case VB_DROP_NO_RECEIVE:
+		vb_report_say(report, VB_REPORT_CAUSE, "no receive was posted on this side when it came.");
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Post receives before the peer sends, and enough of them: UD knows no RNR, nobody sends "
+			      "it again.");
+		break;
+	case VB_DROP_TOO_LONG:
+		vb_report_number(report, "limit", drop->mtu);
+		vb_report_say(report, VB_REPORT_CAUSE, "%u bytes are more than this port's MTU of %u.", drop->length,
+			      drop->mtu);
+		vb_report_say(report, VB_REPORT_FIX, "A datagram is at most as long as the smaller MTU of both ports.");
+		break;
+	default:
+		vb_report_word(report, "state", vb_words_state(drops->state));
+		vb_report_say(report, VB_REPORT_CAUSE, "the queue pair is in %s; it takes packets from RTR on.",
+			      vb_words_state(drops->state));
+		vb_report_say(report, VB_REPORT_FIX, "Move it to RTR before its number and Q_Key are given to anybody.");
+		break;
+	}
+}
+
+void vb_explain_dropped(const struct vb_explain_drops *drops, struct vb_report *report)
+{
+	char peer[VB_WORDS_ADDRESS];
+
+	vb_report_begin(report, "dropped");
+	vb_report_word(report, "dropped", drop_name(drops->cause));
+	vb_report_hex(report, "qpn", drops->qpn, 6);
+	vb_report_number(report, "count", drops->count);
+	if (!drops->drop) {
+		vb_report_say(report, VB_REPORT_WHAT, "%llu datagrams to QP 0x%06x were dropped in all (%s)",
+			      (unsigned long long)drops->count, drops->qpn, drop_name(drops->cause));
+		return;
+	}
+	vb_report_word(report, "peer", vb_words_address(peer, drops->drop->source));
+	vb_report_hex(report, "peer_qpn", drops->drop->source_qpn, 6);
+	vb_report_number(report, "length", drops->drop->length);
+	vb_report_say(report, VB_REPORT_WHAT, "a datagram of %u bytes from %s QP 0x%06x to QP 0x%06x was dropped",
+		      drops->drop->length, peer, drops->drop->source_qpn, drops->qpn);
+	say_drop(drops, report);
 }
 
 bool vb_explain_event(enum ibv_event_type event, const char *device, uint32_t capacity, struct vb_report *report)

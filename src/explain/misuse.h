@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "explain/report.h"
+#include "queue/watch.h"
 
 void vb_explain_buffer_changed(uint32_t qpn, uint64_t wr_id, enum ibv_wr_opcode opcode, uint64_t length,
 			       struct vb_report *report);
@@ -23,6 +24,16 @@ void vb_explain_unacknowledged(const char *object, const char *acknowledge, uint
 /* A field was read that says nothing about this completion. */
 void vb_explain_field_not_valid(const char *field, uint32_t qpn, uint64_t wr_id, enum ibv_wc_status status,
 				struct vb_report *report);
+
+/* Datagrams that a UD queue pair dropped for one cause. With `drop` NULL the total, told when the queue pair goes. */
+struct vb_explain_drops {
+	uint32_t qpn, qkey;              /* of the queue pair */
+	enum ibv_qp_state state;
+	enum vb_drop_cause cause;
+	const struct vb_drop *drop;
+	uint64_t count;
+};
+void vb_explain_dropped(const struct vb_explain_drops *drops, struct vb_report *report);
 
 /* CQ_ERR, PORT_ERR, DEVICE_FATAL, GID_CHANGE, SRQ_ERR. `capacity` of the CQ. False: an event that says nothing bad. */
 bool vb_explain_event(enum ibv_event_type event, const char *device, uint32_t capacity, struct vb_report *report);

@@ -37,8 +37,25 @@ struct vb_failure {
 	uint32_t flushed_sends, flushed_receives; /* that go with it */
 };
 
+/* Why a datagram came to a UD queue pair in vain: neither side's application hears of it (IBA 9.8.3.2). */
+enum vb_drop_cause {
+	VB_DROP_QKEY,                    /* not the queue pair's */
+	VB_DROP_NO_RECEIVE,
+	VB_DROP_TOO_LONG,                /* for the port's MTU, or several packets */
+	VB_DROP_STATE,                   /* the queue pair takes no packets yet, or any more */
+	VB_DROP_CAUSES
+};
+
+struct vb_drop {
+	enum vb_drop_cause cause;
+	const uint8_t *source;           /* GID */
+	uint32_t source_qpn, qkey, length;
+	uint32_t mtu;
+};
+
 struct vb_queue_watch {
 	void (*failed)(struct vb_qp *qp, const struct vb_failure *failure);
+	void (*dropped)(struct vb_qp *qp, const struct vb_drop *drop);
 	/* Sends between qp->send.head and qp->send.reserved are about to become work. */
 	void (*posting_sends)(struct vb_qp *qp);
 	/* So many receives were taken into the queue pair's own queue. */

@@ -12,16 +12,41 @@ static bool is_own_multicast(const struct vb_qp *qp, const struct vb_roce_packet
 	       packet->destination_qpn == VB_MULTICAST_QPN && packet->deth.source_qpn == qp->qpn;
 }
 
+void vb_roce_datagram_dropped(struct vb_qp *qp, const struct vb_roce_packet *packet, enum vb_drop_cause cause)
+{
+	const struct vb_drop drop = {
+		.cause = cause,
+		.source = packet->from.source,
+		.source_qpn = packet->deth.source_qpn,
+		.qkey = packet->deth.qkey,
+		.length = packet->payload_length,
+		.mtu = vb_roce_engine(qp)->mtu,
+	};
+
+	if (qp->host->watch)
+		qp->host->watch->dropped(qp, &drop);
+}
+
 static bool is_acceptable(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
 	if (packet->deth.qkey != qp->attr.qkey) {
 		VB_COUNT(qp->host->counters, bad_qkey_pkts);
+		vb_roce_datagram_dropped(qp, packet, VB_DROP_QKEY);
+		return false;
+	}
+	if (is_own_multicast(qp, packet)) {
+		VB_COUNT(qp->host->counters, dropped_pkts);
 		return false;
 	}
 	/* IBA 9.8.3.2: what is too long, or finds no receive, is dropped in silence. */
-	if (packet->op->position != VB_POSITION_ONLY || packet->payload_length > vb_roce_engine(qp)->mtu ||
-	    is_own_multicast(qp, packet) || !vb_roce_take_receive(qp)) {
+	if (packet->op->position != VB_POSITION_ONLY || packet->payload_length > vb_roce_engine(qp)->mtu) {
 		VB_COUNT(qp->host->counters, dropped_pkts);
+		vb_roce_datagram_dropped(qp, packet, VB_DROP_TOO_LONG);
+		return false;
+	}
+	if (!vb_roce_take_receive(qp)) {
+		VB_COUNT(qp->host->counters, dropped_pkts);
+		vb_roce_datagram_dropped(qp, packet, VB_DROP_NO_RECEIVE);
 		return false;
 	}
 	return true;

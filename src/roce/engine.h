@@ -319,6 +319,8 @@ void vb_roce_unreliable_receive(struct vb_qp *qp, vb_time now, const struct vb_r
 bool vb_roce_unreliable_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 void vb_roce_datagram_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
 bool vb_roce_datagram_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
+/* Tell those who look over our shoulder (queue/watch.h). */
+void vb_roce_datagram_dropped(struct vb_qp *qp, const struct vb_roce_packet *packet, enum vb_drop_cause cause);
 
 /* ---- timers.c ---- */
 void vb_roce_timers_sent(struct vb_qp *qp, vb_time now, struct psn psn, bool answer_expected, bool retransmission);

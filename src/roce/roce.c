@@ -229,13 +229,15 @@ static enum ibv_qp_type type_of(enum vb_roce_service service)
 }
 
 /* What holds for every packet before its role is asked (IBA 9.6.1). */
-static bool is_for(const struct vb_qp *qp, const struct vb_roce_packet *packet)
+static bool is_for(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
 	struct vb_counters *counters = qp->host->counters;
 	bool is_cnp = packet->op->service == VB_SERVICE_CNP;
 
 	if (!takes_packets(qp) || (is_cnp ? qp->type == IBV_QPT_UD : qp->type != type_of(packet->op->service))) {
 		VB_COUNT(counters, dropped_pkts);
+		if (qp->type == IBV_QPT_UD && packet->op->service == VB_SERVICE_UD)
+			vb_roce_datagram_dropped(qp, packet, VB_DROP_STATE);
 		return false;
 	}
 	/* One partition exists, and we are a full member of it (IBA 10.9.3). CNPs of some adapters carry none. */

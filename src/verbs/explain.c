@@ -80,10 +80,49 @@ static void failed(struct vb_qp *qp, const struct vb_failure *failure)
 	vb_explainer_failure(&evidence, path_of(qp, failure));
 }
 
+/* The first of each cause at once, the rest counted: whoever sends decides how many there are. */
+static void dropped(struct vb_qp *qp, const struct vb_drop *drop)
+{
+	struct vb_queue_pair *own = qp->owner;
+	const struct vb_explain_drops drops = {
+		.qpn = qp->qpn,
+		.qkey = qp->attr.qkey,
+		.state = qp->state,
+		.cause = drop->cause,
+		.drop = drop,
+		.count = 1,
+	};
+	struct vb_report report;
+
+	if (!vb_explains || own->watched.dropped[drop->cause]++ > 0)
+		return;
+	vb_explain_dropped(&drops, &report);
+	vb_explainer_write(&report);
+}
+
+void vb_explain_drops_in_all(const struct vb_queue_pair *qp)
+{
+	struct vb_report report;
+
+	for (unsigned cause = 0; vb_explains && cause < VB_DROP_CAUSES; cause++) {
+		const struct vb_explain_drops drops = {
+			.qpn = qp->base.qp_num,
+			.cause = (enum vb_drop_cause)cause,
+			.count = qp->watched.dropped[cause],
+		};
+
+		if (drops.count < 2)
+			continue;
+		vb_explain_dropped(&drops, &report);
+		vb_explainer_write(&report);
+	}
+}
+
 const struct vb_queue_watch *vb_explain_choose_watch(void)
 {
 	static const struct vb_queue_watch watch = {
 		.failed = failed,
+		.dropped = dropped,
 		.posting_sends = vb_watch_posting_sends,
 		.posted_receives = vb_watch_posted_receives,
 		.completing_send = vb_watch_completing_send,

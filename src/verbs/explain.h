@@ -28,6 +28,9 @@ void vb_explain_refused_register(const void *address, size_t length, unsigned ac
 void vb_explain_refused(const char *verb, const char *object, uint64_t number, int error, const char *cause,
 			const char *fix);
 
+/* Datagrams dropped on the way to it: the total, where it was more than the one that was told. */
+void vb_explain_drops_in_all(const struct vb_queue_pair *qp);
+
 /* An asynchronous event that no failure explains. `capacity`: of the CQ, else 0. */
 void vb_explain_raised(struct ibv_context *context, enum ibv_event_type event, uint32_t capacity);
 

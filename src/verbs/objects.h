@@ -128,6 +128,7 @@ struct vb_watched_qp {
 	struct vb_watched_send *sends;   /* by place in the send queue; NULL until the first */
 	uint32_t signalled, receives;    /* counted in the CQs' expected */
 	bool told_late, told_buffer;
+	uint64_t dropped[VB_DROP_CAUSES];
 };
 
 struct vb_completion_queue {

@@ -17,6 +17,7 @@
 
 static void free_queue_pair(struct vb_queue_pair *qp)
 {
+	vb_explain_drops_in_all(qp);
 	vb_watch_free(qp);
 	pthread_cond_destroy(&qp->base.cond);
 	pthread_mutex_destroy(&qp->base.mutex);

@@ -312,6 +312,47 @@ static void a_datagram_too_long_for_its_receive(void **state)
 	pair_close(&pair);
 }
 
+static void datagrams_nobody_hears_of(void **state)
+{
+	const struct pair_options options = {.type = IBV_QPT_UD};
+	const char *qpn, *sender;
+	struct pair pair;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	(void)state;
+	pair_open(&pair, &world, &options);
+	qpn = hex(pair.qp[1]->qp_num, 6);
+	sender = hex(pair.qp[0]->qp_num, 6);
+	told_clear();
+	for (int i = 0; i < 3; i++) {
+		wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 64);
+		pair_post(&pair, 0, &wr);
+		expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
+	}
+	told_expect("explain", "dropped", "dropped", "no_receive", "qpn", qpn, "peer", "127.0.0.1", "peer_qpn", sender, "length", "64",
+		    "count", "1", NULL);
+	pair_receive(&pair, 1, 7, 0, 1000);
+	wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 64);
+	wr.wr.ud.remote_qkey ^= 0x42;
+	pair_post(&pair, 0, &wr);
+	expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
+	told_expect("explain", "dropped", "dropped", "qkey", "qpn", qpn, "far_qkey", hex(PAIR_QKEY ^ 0x42, 8), "qkey", hex(PAIR_QKEY, 8),
+		    NULL);
+	/* The next in order shows that those before it have been looked at. */
+	wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 64);
+	pair_post(&pair, 0, &wr);
+	expect_completion(pair.cq[1], 7, IBV_WC_RECV);
+	pair_reset(&pair, 1);
+	wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 64);
+	pair_post(&pair, 0, &wr);
+	told_expect("explain", "dropped", "dropped", "state", "qpn", qpn, "state", "RESET", NULL);
+	assert_int_equal(told_count("dropped", "no_receive"), 1);
+	pair_close(&pair);
+	told_expect("explain", "dropped", "dropped", "no_receive", "qpn", qpn, "count", "3", NULL);
+	assert_int_equal(told_count("dropped", "qkey"), 1);
+}
+
 static void the_application_ends_it(void **state)
 {
 	struct pair pair;
@@ -391,6 +432,7 @@ int main(void)
 		cmocka_unit_test(no_process_has_the_queue_pair),
 		cmocka_unit_test(the_peer_is_connected_to_another),
 		cmocka_unit_test(a_datagram_too_long_for_its_receive),
+		cmocka_unit_test(datagrams_nobody_hears_of),
 		cmocka_unit_test(the_application_ends_it),
 		cmocka_unit_test(a_completion_queue_overruns),
 	};
