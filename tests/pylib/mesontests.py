@@ -45,6 +45,11 @@ def count_cases(text, result):
     return counts
 
 
+def own_name(result):
+    """A test's name as its meson.build has it: logs say "suite / NAME", those of newer mesons "suite - project:NAME"."""
+    return re.split(r" / | - [^ /]*:", result["name"])[-1]
+
+
 class MesonTests:
     def __init__(self, path, jobs, report):
         self.path, self.jobs, self.report = path, jobs, report
@@ -79,14 +84,14 @@ class MesonTests:
             raise StageFailed(done.stdout[-4000:])
         with open(log, errors="replace") as lines:
             results = [json.loads(line) for line in lines]
-        missing = set(names) - {result["name"].split(" / ")[-1] for result in results}
+        missing = set(names) - {own_name(result) for result in results}
         for number, result in enumerate(results, 1):
             self.tell(number, len(results), result)
         for name in sorted(missing):
             self.report.case(name, "failed", detail="meson did not run it")
 
     def tell(self, number, total, result):
-        name = result["name"].split(" / ")[-1]
+        name = own_name(result)
         text = (result.get("stdout") or "") + "\n" + (result.get("stderr") or "")
         counts = count_cases(text, result["result"])
         self.report.progress(number, total, name, counts, result["duration"])
