@@ -36,7 +36,7 @@ echo "$count programs resolve"
 
 for program in ibv_devices ibv_devinfo ibv_rc_pingpong ib_write_bw ib_send_lat rping; do
 	command -v $program >/dev/null || continue
-	answer=$(LD_BIND_NOW=1 LD_LIBRARY_PATH=$directory timeout 10 $program --help 2>&1 </dev/null)
+	answer=$(LD_BIND_NOW=1 LD_LIBRARY_PATH=$directory timeout 60 $program --help 2>&1 </dev/null)
 	case $answer in
 	*"symbol lookup error"* | *"version "*" not found"* | *"cannot open shared object"*)
 		echo "$program: $answer"

@@ -59,7 +59,7 @@ class Capture(ClientCase):
             self.exchange(base + ["-x", str(self.gids[0])], base + ["-x", str(self.gids[1]), self.address])
             wanted |= opcodes if "1500" in self.id() else set()
         sniffer.signal(signal.SIGINT)
-        said = sniffer.wait(10).out
+        said = sniffer.wait(self.TIMEOUT).out
         self.assertIn("0 packets dropped by kernel", said)
 
         keep = os.environ.get("VERBENA_KEEP_CAPTURE")

@@ -72,11 +72,11 @@ class Cli(ClientCase):
         """State and GIDs are those of the moment."""
         self.client.ip("addr", "add", "10.99.0.1/24", "dev", "eth0")
         self.client.ip("link", "set", "eth0", "down")
-        for _ in range(100):
+
+        def followed():
             row = next(row for row in json.loads(self.verbena("devices", "--json").out) if row["name"] == "roce_eth0")
-            if row["state"] == "down" and "10.99.0.1" in {gid["address"] for gid in row["gids"]}:
-                return
-        self.fail(str(row))
+            return row["state"] == "down" and "10.99.0.1" in {gid["address"] for gid in row["gids"]}
+        self.until(followed, lambda: self.verbena("devices").out)
 
     @across(["lo_v4"])
     def test_status(self):

@@ -7,7 +7,6 @@ import shutil
 import signal
 import struct
 import tempfile
-import time
 
 from pylib.capture import frames, judge, roce_datagram
 from pylib.clients import ClientCase, across, expand, which
@@ -59,7 +58,7 @@ class ConnectionWire(ClientCase):
         address = "fd77::1" if self.id().endswith("v6") else "10.77.0.1"
         self.rping(address)
         sniffer.signal(signal.SIGINT)
-        sniffer.wait(10)
+        sniffer.wait(self.TIMEOUT)
         _, _, wrong = judge(path)
         self.assertEqual(wrong, [])
         seen = Seen(path)
@@ -68,12 +67,8 @@ class ConnectionWire(ClientCase):
         self.assertEqual(seen.first[client], named_by_server)
 
     def rping(self, address):
-        """Nothing shows that an rping server listens: come again until it does."""
         server = self.server.start(which("rping"), "-s", "-a", address, "-C", "2")
-        limit = time.monotonic() + 20
-        while True:
-            client = self.client.run(which("rping"), "-c", "-a", address, "-C", "2", timeout=20)
-            if client.code == 0 or "REJECTED" not in client.out or time.monotonic() > limit:
-                break
+        self.until_listening(server)
+        client = self.client.run(which("rping"), "-c", "-a", address, "-C", "2")
         self.assertEqual(client.code, 0, client)
-        self.assertEqual(server.wait(20).code, 0)
+        self.assertEqual(server.wait(self.TIMEOUT).code, 0)

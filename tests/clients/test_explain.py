@@ -4,7 +4,6 @@
 import json
 import os
 import signal
-import time
 
 from pylib import clients
 from pylib.clients import ClientCase, across, expand, which
@@ -28,13 +27,18 @@ class Explain(ClientCase):
 
     def write_without_end(self):
         """A server, and a client that always has writes under way."""
-        base = [which("ib_write_bw"), "-d", self.device, "-F", "-D", "60", "-x"]
+        base = [which("ib_write_bw"), "-d", self.device, "-F", "-D", "300", "-x"]
         server = self.server.start(*base, str(self.gids[0]))
         self.assertTrue(server.wait_until(lambda process: process.listens(clients.TCP_PORT)), "no server")
         client = self.client.start(*base, str(self.gids[1]), self.address, environment=JSON)
-        time.sleep(1.5)  # it prints nothing until the end
-        self.assertTrue(client.running())
+        # It prints nothing until the end; its counters tell when it writes.
+        self.until(lambda: self.sent(client) > 1000 or not client.running(), "writes are under way")
+        self.assertTrue(client.running(), client.output())
         return client
+
+    def sent(self, process):
+        told = self.client.run(clients.staged.verbena, "stat", "--json", "--pid", str(process.pid)).out
+        return sum(row["counters"]["sent_pkts"] for row in json.loads(told[told.index("["):]))
 
     def kill(self, host, name):
         """Kill what has that name on the host; None: everything."""
@@ -49,7 +53,7 @@ class Explain(ClientCase):
         self.server.start(which("rping"), "-s", "-a", "0.0.0.0", "-p", "7999")
         client = self.write_without_end()
         self.kill(self.server, "ib_write_bw")
-        told = self.explained(client.wait(60).out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED", side="peer")
+        told = self.explained(client.wait(self.TIMEOUT).out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED", side="peer")
         self.assertEqual((told["reach"], told["far_verdict"]), ("answered", "no_process"))
         self.assertEqual((told["opcode"], told["retry_cnt"]), ("RDMA_WRITE", 7))
         self.assertGreater(told["tries"], 0)
@@ -60,7 +64,7 @@ class Explain(ClientCase):
         """Not even a verbenad is left: the host says that nobody has UDP port 4791."""
         client = self.write_without_end()
         self.kill(self.server, None)
-        told = self.explained(client.wait(60).out, status="RETRY_EXC_ERR", side="network")
+        told = self.explained(client.wait(self.TIMEOUT).out, status="RETRY_EXC_ERR", side="network")
         self.assertEqual(told["reach"], "port_refused")
         self.assertEqual(told["peer"], "10.77.0.1" if "." in told["peer"] else "fd77::1")
 
@@ -69,15 +73,14 @@ class Explain(ClientCase):
         """The link is down: nobody answers at all."""
         client = self.write_without_end()
         self.server.ip("link", "set", "eth0", "down")
-        told = self.explained(client.wait(60).out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED")
+        told = self.explained(client.wait(self.TIMEOUT).out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED")
         self.assertIn(told["reach"], ("silent", "host_unreachable", "no_route"))
 
     @across(["veth1500_v4", "lo_v4"])
     def test_nobody_listens_for_connections(self):
         """REJ with reason 8, and where to."""
         other = self.server.start(which("rping"), "-s", "-a", "0.0.0.0", "-p", "7999")
-        time.sleep(0.5)
-        self.assertTrue(other.running())
+        self.until_listening(other)
         result = self.client.run(which("rping"), "-c", "-a", self.address, "-p", "7111", environment=JSON)
         told = self.explained(result.out, explain="connection", event="RDMA_CM_EVENT_REJECTED")
         self.assertEqual((told["reason"], told["peer"], told["port"], told["side"]), (8, self.address, 7111, "peer"))

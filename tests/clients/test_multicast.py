@@ -2,8 +2,6 @@
 """mckey with a lone receiver. A kernel of 6.10 or later takes a datagram that only one socket of the host has joined for past the ordinary
 delivery of multicast and through the program that steers by queue pair: two receivers do not show it."""
 
-import time
-
 from pylib.clients import ClientCase, across, expand, which
 
 # (address of the receiver, of the sender, group)
@@ -19,12 +17,9 @@ class Multicast(ClientCase):
         # Another process has the first place in the group of sockets: what is steered wrongly does not come right by luck.
         self.server.start(which("rping"), "-s", "-a", receiver)
         receiving = self.server.start(which("mckey"), "-b", receiver, *common)
-        limit = time.monotonic() + 20
-        while group not in self.server.ip("maddr", "show", "dev", "eth0"):
-            self.assertLess(time.monotonic(), limit, receiving.output())
-            time.sleep(0.01)
+        self.until(lambda: group in self.server.ip("maddr", "show", "dev", "eth0"), receiving.output)
         sent = self.client.run(which("mckey"), "-b", sender, *common, "-s")
         self.assertEqual(sent.code, 0, sent)
-        received = receiving.wait(10)
+        received = receiving.wait(self.TIMEOUT)
         self.assertEqual(received.code, 0, received)
         self.assertIn("data transfers complete", received.out)

@@ -118,13 +118,13 @@ class Perftest(ClientCase):
         server = self.server.start("stdbuf", "-oL", *self.argv(tool, transport, words, self.gids[0]))
         self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
         client = self.client.start("stdbuf", "-oL", *self.argv(tool, transport, words, self.gids[1]), self.address)
-        reported = client.wait_until(lambda process: len(perftest_rows(process.output())) >= 2, timeout=20)
+        reported = client.wait_until(lambda process: len(perftest_rows(process.output())) >= 2)
         self.assertTrue(reported, "client:\n%s\n\nserver:\n%s" % (client.output(), server.output()))
         self.assertTrue(client.running())
         client.signal(signal.SIGINT)
         server.signal(signal.SIGINT)
         for process in (client, server):
-            self.assertFalse(process.wait(5).timed_out)
+            self.assertFalse(process.wait(self.TIMEOUT).timed_out)
         for row in perftest_rows(client.output()):
             self.assertGreater(row[3], 0, client.output())
 

@@ -9,6 +9,7 @@ import tempfile
 import time
 
 from pylib.clients import PLACES, ClientCase, add, expand, across, which
+from pylib.hosts import PATIENCE
 
 MAIN_PLACES = ("lo_v4", "lo_v6", "veth1500_v4", "veth1500_v6")
 
@@ -39,7 +40,7 @@ def preload():
 
 class RsocketCase(ClientCase):
     # A refused client may ask again: nobody outside sees when an rsocket listens.
-    LISTEN_TIMEOUT = 20
+    LISTEN_TIMEOUT = PATIENCE
 
     def peer(self):
         """The server's address, of the family of this case."""
@@ -123,21 +124,21 @@ class Copies(RsocketCase):
 
     @across(["lo_v4", "veth1500_v4"])
     def test_netcat_killed(self):
-        """A peer that is killed is gone at once."""
+        """A peer that is killed is gone: nobody has to write to learn it."""
         address = self.peer()
         environment = {"LD_PRELOAD": preload()}
         server = self.server.start("nc.traditional", "-l", "-p", "7000", "-s", address, environment=environment)
         limit = time.monotonic() + self.LISTEN_TIMEOUT
         while True:
-            client = self.client.start("sh", "-c", "sleep 100 | exec nc.traditional -v %s 7000" % address, environment=environment)
-            if client.wait_until(lambda process: "open" in process.output()):
+            client = self.client.start("sh", "-c", "sleep 600 | exec nc.traditional -v %s 7000" % address, environment=environment)
+            client.wait_until(lambda process: re.search(r"7000 .*(open|refused)", process.output()))
+            if " open" in client.output():
                 break
             self.assertLess(time.monotonic(), limit, client.output())
+            client.kill()
         client.kill()
-        killed = time.monotonic()
-        served = server.wait(10)
+        served = server.wait(self.TIMEOUT)
         self.assertFalse(served.timed_out, served)
-        self.assertLess(time.monotonic() - killed, 2)
 
 
 @expand
@@ -168,7 +169,7 @@ class Datagrams(RsocketCase):
     def ask(self, address, size):
         """udpong takes an answer that comes late for the one to the next question, and then waits for ever: ask again."""
         for _ in range(5):
-            result = self.client.run(which("udpong"), "-s", address, "-C", "300", "-S", size, timeout=10)
+            result = self.client.run(which("udpong"), "-s", address, "-C", "300", "-S", size, timeout=20)
             if result.code == 0:
                 break
         self.assertEqual(result.code, 0, result)

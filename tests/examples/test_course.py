@@ -19,7 +19,7 @@ ALONE = {
     "01_devices": [r"^roce_{interface}: \d+ queue pairs", r"port 1: active, Ethernet, MTU {mtu}", r"gid \d+: \S+, RoCE v2"],
     "02_first_send": [r"^1\. opened roce_{interface}", r"^5\. 0x\w+ is connected", r"^8\. received 32 bytes \(request 1\)",
                       r"the message: Hello, memory", r"^9\. gave everything back"],
-    "03_completion_channel": [r"slept (29\d|[3-9]\d\d) ms; that cost [0-9]\.\d ms", r"woken by an event: [1-3] completions",
+    "03_completion_channel": [r"slept (29\d|[3-9]\d\d|\d{4,}) ms; that cost \d{1,2}\.\d ms", r"woken by an event: [1-3] completions",
                               r"received all 3 messages"],
     "04_rdma_write": [r"R_Key 0x", r"before: \(nothing yet\)", r"after:  written from afar \(and no completion there\)",
                       r"completion for request 3 only", r"told \"your memory has changed\" and finds \"your memory has changed\""],
@@ -85,7 +85,7 @@ class Connected(Example):
         client = self.client.run(*self.argv("13_cm_client", self.address))
         self.assertEqual(client.code, 0, client)
         self.look(client.out, [r"we go by " + self.device, r"a drawer is no reward -> drawer on si reward a", r"-> ssecca yromem tcerid etomer", r"DISCONNECTED"])
-        result = server.wait(10)
+        result = server.wait(self.TIMEOUT)
         self.assertEqual(result.code, 0, result)
         self.look(result.out, ["CONNECT_REQUEST", "ESTABLISHED", "the client says: was it a car", "DISCONNECTED", "answered 3 messages"])
 

@@ -54,8 +54,8 @@ class Lab(ClientCase):
         if not process.wait_until(lambda it: it.output().count(words) >= times):
             self.fail("no `%s`:\n%s" % (words, process.wait(0)))
 
-    def finish(self, process, code, *said, timeout=20):
-        result = process.wait(timeout)
+    def finish(self, process, code, *said):
+        result = process.wait(self.TIMEOUT)
         self.assertFalse(result.timed_out, result)
         self.assertEqual(result.code, code, result)
         for words in said:
@@ -78,7 +78,7 @@ class Transfers(Lab):
         """64 MB, four windows and a bit; the key is the one that belongs to the ID."""
         path = self.file("file", 64 * 1024 * 1024 + 77)
         receiver = self.receive(environment={"LAB_SECRET": "sesame"})
-        out = self.finish(self.send(path), 0, "the receiver says: good", timeout=40)
+        out = self.finish(self.send(path), 0, "the receiver says: good")
         told = self.finish(receiver, 0, "good: stored as")
         self.assert_same(path)
         self.assertEqual(told.count("window: 16777216 bytes"), 4)
@@ -273,7 +273,7 @@ class Exercise(Lab):
         with open(self.path("lab/sender.c"), "w") as file:
             file.write(text)
         os.chmod(self.path("lab/sender.c"), 0o666)
-        result = self.server.run(clients.staged.verbena, "lab", "check", "--json", self.path("lab"), timeout=60)
+        result = self.server.run(clients.staged.verbena, "lab", "check", "--json", self.path("lab"))
         self.assertEqual(result.code, 0 if passed == 9 else 1, result)
         told = json.loads(result.out[result.out.index("{"):])
         self.assertEqual(told["passed"], passed, result)
@@ -305,7 +305,7 @@ class Exercise(Lab):
     def test_complete(self):
         text = self.fill_in(self.begin(), 1, 2, 3, 4, 5, 6)
         self.check(text, 9)
-        result = self.server.run(clients.staged.verbena, "lab", "check", self.path("lab"), timeout=60)
+        result = self.server.run(clients.staged.verbena, "lab", "check", self.path("lab"))
         self.assertEqual(result.code, 0, result)
         self.assertIn("All 9 steps work.", result.out)
 

@@ -31,7 +31,7 @@ class Lessons(ClientCase):
         blocks = re.findall(r"^```sh\n(.*?)^```$", text_of(path), re.S | re.M)
         self.assertTrue(blocks, path)
         for block in blocks:
-            result = self.server.run("sh", "-e", "-c", "cd %s\n%s" % (folder, block), timeout=60, environment={
+            result = self.server.run("sh", "-e", "-c", "cd %s\n%s" % (folder, block), environment={
                 "PATH": os.path.dirname(clients.staged.verbena) + ":/usr/bin:/bin", "HOME": folder})
             self.assertEqual(result.code, 0, result)
 

@@ -145,7 +145,7 @@ static void connect_pair(unsigned i, uint32_t qpn)
 	       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER, &path);
 	attr.qp_state = IBV_QPS_RTS;
 	attr.sq_psn = 1;
-	attr.timeout = 14;
+	attr.timeout = 17;      /* half a second: sixty-four of us may share a core */
 	attr.retry_cnt = 7;
 	attr.rnr_retry = 7;
 	attr.max_rd_atomic = 1;

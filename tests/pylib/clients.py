@@ -5,11 +5,13 @@ A case is a method of a ClientCase subclass whose name carries its place; `acros
 place. Each case has network namespaces of its own, so any number of cases can run side by side.
 """
 
+import json
 import os
 import re
+import time
 import unittest
 
-from pylib.hosts import HostError, Network
+from pylib.hosts import PATIENCE, RUN_TIMEOUT, HostError, Network
 
 # Everything here talks TCP over IPv4 to find its peer; `family` says which GID carries the RDMA traffic.
 PLACES = {
@@ -31,7 +33,7 @@ TCP_PORT = 18515
 
 class ClientCase(unittest.TestCase):
     # On a busy machine two programs that poll wait for each other to be scheduled.
-    TIMEOUT = 120
+    TIMEOUT = RUN_TIMEOUT
 
     def setUp(self):
         # Programs that poll are slowed down out of proportion by whatever else runs on the machine.
@@ -68,6 +70,27 @@ class ClientCase(unittest.TestCase):
         if client_result.code or server_result.code:
             self.fail("client:\n%s\n\nserver:\n%s" % (client_result, server_result))
         return server_result.out, client_result.out
+
+    def until(self, look, why):
+        """What look() finds, once it finds something."""
+        limit = time.monotonic() + PATIENCE
+        while True:
+            over = time.monotonic() > limit
+            found = look()
+            if found:
+                return found
+            if over:
+                self.fail("not within %d seconds: %s" % (PATIENCE, why() if callable(why) else why))
+            time.sleep(0.02)
+
+    def until_listening(self, server, host=None):
+        """Nothing outside shows that an id of librdmacm listens; `verbena res` does."""
+        def listening():
+            if not server.running():
+                self.fail("the server has ended:\n%s" % server.wait(0))
+            told = (host or self.server).run(staged.verbena, "res", "cm_id", "--json").out
+            return any(row["state"] == "LISTENING" for process in json.loads(told[told.index("["):]) for row in process["cm_ids"])
+        self.until(listening, "the server listens")
 
     def assert_no_complaint(self, *outputs):
         for out in outputs:

@@ -26,7 +26,10 @@ import threading
 import time
 
 ORDINARY_UID = 12345
-PORT_TIMEOUT = 20
+# Seconds until something must have appeared, and until a program must have ended: only a failure waits that long, and a machine may
+# be slow and busy.
+PATIENCE = 60
+RUN_TIMEOUT = 120
 
 _serial = itertools.count()
 _living = set()
@@ -148,7 +151,7 @@ class Process:
                 pass
         return False
 
-    def wait_until(self, condition, timeout=PORT_TIMEOUT):
+    def wait_until(self, condition, timeout=PATIENCE):
         """Wait for condition(self); false when the program ended or time is up first."""
         limit = time.monotonic() + timeout
         while time.monotonic() < limit:
@@ -188,7 +191,7 @@ class Host:
 
     def wait_for_link_local(self):
         """The kernel adds this address by itself, a moment after the link is up; GID indices depend on who came first."""
-        limit = time.monotonic() + 5
+        limit = time.monotonic() + PATIENCE
         while "fe80:" not in self.ip("-6", "addr", "show", "dev", "eth0", "scope", "link", "-tentative"):
             if time.monotonic() > limit:
                 raise HostError("eth0 of %s got no link-local address" % self.name)
@@ -199,7 +202,7 @@ class Host:
         self.processes.append(process)
         return process
 
-    def run(self, *argv, timeout=30, environment=None, privileged=False):
+    def run(self, *argv, timeout=RUN_TIMEOUT, environment=None, privileged=False):
         return self.start(*argv, environment=environment, privileged=privileged).wait(timeout)
 
     def devices(self):
@@ -223,7 +226,8 @@ class Host:
     def close(self):
         for process in self.processes:
             process.kill()
-        for _ in range(3):
+        limit = time.monotonic() + PATIENCE
+        while time.monotonic() < limit:
             pids = self.pids()
             if not pids:
                 break
