@@ -152,3 +152,59 @@ void vb_explain_connection(const struct vb_explain_connection *c, struct vb_repo
 											  "side",
 			      c->status < 0 ? vb_words_errno(-c->status) : "no errno");
 }
+
+/* What an errno means where no argument and no state is to blame. */
+static const struct {
+	int error;
+	const char *cause, *fix;
+} errors[] = {
+	{EADDRINUSE, "another id has this port.",
+	 "Choose another, port 0 for any, or set RDMA_OPTION_ID_REUSEADDR before binding."},
+	{EADDRNOTAVAIL, "no RDMA device of this host has this address.",
+	 "'verbena devices' lists addresses; 0.0.0.0 and :: stand for all."},
+	{ENODEV, "no RDMA device of this host has this address.",
+	 "'verbena devices' lists addresses; 0.0.0.0 and :: stand for all."},
+	{EAFNOSUPPORT, "addresses are of AF_INET or AF_INET6: AF_IB is not supported.", NULL},
+	{EACCES, "the verbenad that runs here belongs to another user.",
+	 "Let root start one for all: verbenad --system."},
+	{ENOENT, "no verbenad runs, and there is none to start.",
+	 "Install verbenad beside the library, or name it with VERBENA_DAEMON."},
+	{ENOMEM, "there is no memory, or verbenad has no room for more ids.", NULL},
+	{EMFILE, "the process has no file descriptors left.", "Raise the limit (ulimit -n)."},
+	{ENOSYS, "there is no such option.", NULL},
+};
+
+void vb_explain_call(const struct vb_explain_call *call, struct vb_report *report)
+{
+	char address[VB_WORDS_ADDRESS];
+	const char *cause = call->why, *fix = call->fix;
+
+	vb_report_begin(report, "verb");
+	vb_report_word(report, "verb", call->call);
+	vb_report_word(report, "error", vb_words_errno(call->error));
+	vb_report_say(report, VB_REPORT_WHAT, "%s failed: %s", call->call, vb_words_errno(call->error));
+	if (call->has_address) {
+		vb_report_word(report, "address", vb_words_address(address, call->address));
+		vb_report_number(report, "port", call->port);
+		vb_report_say(report, VB_REPORT_WHAT, " (%s port %u)", address, call->port);
+	}
+	if (call->state)
+		vb_report_word(report, "state", call->state);
+	if (call->state && call->needed) {
+		vb_report_word(report, "needed", call->needed);
+		vb_report_say(report, VB_REPORT_CAUSE, "the id is %s; this call needs one that is %s.", call->state,
+			      call->needed);
+		if (fix)
+			vb_report_say(report, VB_REPORT_FIX, "%s", fix);
+		return;
+	}
+	for (size_t i = 0; !cause && i < sizeof(errors) / sizeof(errors[0]); i++) {
+		if (errors[i].error != call->error)
+			continue;
+		cause = errors[i].cause;
+		fix = errors[i].fix;
+	}
+	vb_report_say(report, VB_REPORT_CAUSE, "%s", cause ? cause : "an argument is not what the manual page asks for.");
+	if (fix && cause)
+		vb_report_say(report, VB_REPORT_FIX, "%s", fix);
+}

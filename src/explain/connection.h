@@ -23,6 +23,19 @@ struct vb_explain_connection {
 
 void vb_explain_connection(const struct vb_explain_connection *connection, struct vb_report *report);
 
+/* A call of librdmacm that failed at once. */
+struct vb_explain_call {
+	const char *call;                /* rdma_connect, ... */
+	int error;                       /* errno */
+	const char *state;               /* of the id; NULL: there is none */
+	const char *needed;              /* the state or states in which the call is possible; NULL: it is in one */
+	const char *why, *fix;           /* NULL: by the error */
+	bool has_address;
+	uint8_t address[16];             /* that the call was about */
+	uint16_t port;
+};
+void vb_explain_call(const struct vb_explain_call *call, struct vb_report *report);
+
 /* REJ reason of IBA 12.6.7.2 in words; NULL: none that is known. */
 const char *vb_explain_reject_reason(unsigned reason);
 

@@ -18,6 +18,7 @@
 #include "io/route.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
+#include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
 #include "rdmacm/link.h"
@@ -164,7 +165,7 @@ VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *public_id, struct sockaddr *addr
 		error = bind_device(id, &source, 0);
 	if (error == 0)
 		error = reserve_port(id, &source);
-	return vb_rdmacm_result(error);
+	return error == 0 ? 0 : vb_rdmacm_refuse_address("rdma_bind_addr", id, &source, -error, NULL);
 }
 
 /* Everything the routing table has to say. On success the id is bound to a device and `source` is complete but for
@@ -199,21 +200,22 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 		return vb_rdmacm_fail(EINVAL);
 	error = vb_rdmacm_address_from(&destination, dst_addr);
 	if (error != 0)
-		return vb_rdmacm_result(error);
+		return vb_rdmacm_refuse("rdma_resolve_addr", id, -error, NULL);
 	state = vb_rdmacm_id_state(id);
 	if (state == VB_RDMACM_BOUND) {
 		source = id->source;
 	} else if (state != VB_RDMACM_IDLE) {
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse_address("rdma_resolve_addr", id, &destination, EINVAL, NULL);
 	} else if (src_addr != NULL) {
 		error = vb_rdmacm_address_from(&source, src_addr);
 		if (error != 0)
-			return vb_rdmacm_result(error);
+			return vb_rdmacm_refuse("rdma_resolve_addr", id, -error, NULL);
 	} else {
 		source = (struct vb_cm_address){.family = destination.family};
 	}
 	if (source.family != destination.family)
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse_address("rdma_resolve_addr", id, &destination, EINVAL,
+						"source and destination are addresses of different IP versions.");
 	if (vb_rdmacm_address_is_wildcard(&destination))
 		use_loopback(&destination);
 
@@ -225,7 +227,7 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 	if (state == VB_RDMACM_IDLE) {
 		error = reserve_port(id, &source);
 		if (error != 0)
-			return vb_rdmacm_result(error);
+			return vb_rdmacm_refuse_address("rdma_resolve_addr", id, &source, -error, NULL);
 	} else {
 		id->source = source;
 		vb_rdmacm_address_to(&id->id.route.addr.src_storage, &id->source);

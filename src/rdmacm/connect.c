@@ -21,6 +21,7 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 #include "rdmacm/ece.h"
+#include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 #include "rdmacm/link.h"
 #include "rdmacm/qp_attr.h"
@@ -43,6 +44,12 @@ enum {
 	SMALLEST_BACKLOG = 128,
 	LARGEST_BACKLOG = 1024,
 };
+
+/* For explanations. */
+static const char wrong_parameters[] = "responder_resources or initiator_depth are more than the device has "
+				       "(ibv_query_device: max_qp_rd_atom, max_qp_init_rd_atom), or the id has no "
+				       "queue pair and conn_param does not name one.";
+static const char too_much_data[] = "private_data_len is more than the message has room for (rdma_connect(3)).";
 
 static uint8_t smaller(uint8_t a, uint8_t b)
 {
@@ -135,7 +142,7 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 	int error;
 
 	if (id == NULL || vb_rdmacm_id_state(id) != VB_RDMACM_ROUTE_RESOLVED || !parameters_are_valid(id, conn_param))
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse("rdma_connect", id, EINVAL, wrong_parameters);
 	id->initiator_depth = conn_param != NULL && conn_param->initiator_depth != RDMA_MAX_INIT_DEPTH ?
 				      conn_param->initiator_depth : id->device->max_initiator_depth;
 	id->responder_resources = conn_param != NULL && conn_param->responder_resources != RDMA_MAX_RESP_RES ?
@@ -145,7 +152,7 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 
 	error = fill_parameters(id, conn_param, vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REQ : ROOM_REQ, &command.conn);
 	if (error != 0)
-		return vb_rdmacm_result(error);
+		return vb_rdmacm_refuse("rdma_connect", id, -error, too_much_data);
 	id->retry_count = command.conn.retry_count;
 	command.port_space = id->id.ps;
 	command.qp_type = id->id.qp_type;
@@ -156,7 +163,7 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 	command.conn.ece_options = id->local_ece.options;
 	error = send_request(id, &command);
 	if (error != 0)
-		return vb_rdmacm_result(error);
+		return vb_rdmacm_outcome("rdma_connect", id, error);
 	return vb_rdmacm_id_complete(id);
 }
 
@@ -173,7 +180,7 @@ VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 	if (vb_rdmacm_id_state(id) == VB_RDMACM_IDLE && rdma_bind_addr(public_id, (struct sockaddr *)&any) != 0)
 		return -1;
 	if (vb_rdmacm_id_state(id) != VB_RDMACM_BOUND)
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse("rdma_listen", id, EINVAL, NULL);
 	id->backlog = backlog <= 0 || backlog > LARGEST_BACKLOG ? LARGEST_BACKLOG :
 		      backlog < SMALLEST_BACKLOG ? SMALLEST_BACKLOG : (uint32_t)backlog;
 	command.port_space = id->id.ps;
@@ -184,7 +191,7 @@ VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 	error = vb_rdmacm_link_call(id, &command, NULL);
 	if (error == 0)
 		vb_rdmacm_id_become(id, VB_RDMACM_LISTENING);
-	return vb_rdmacm_result(error);
+	return vb_rdmacm_outcome("rdma_listen", id, error);
 }
 
 void vb_rdmacm_connect_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event)
@@ -210,7 +217,7 @@ static int say_accept(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
 		vb_rdmacm_qp_error(id);
 	}
-	return vb_rdmacm_result(error);
+	return vb_rdmacm_outcome("rdma_accept", id, error);
 }
 
 VB_EXPORT int rdma_accept(struct rdma_cm_id *public_id, struct rdma_conn_param *conn_param)
@@ -222,7 +229,7 @@ VB_EXPORT int rdma_accept(struct rdma_cm_id *public_id, struct rdma_conn_param *
 
 	if (id == NULL || vb_rdmacm_id_state(id) != VB_RDMACM_REQUESTED || !parameters_are_valid(id, conn_param) ||
 	    (id->id.qp == NULL && conn_param == NULL))
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse("rdma_accept", id, EINVAL, wrong_parameters);
 	vb_rdmacm_channel_touched(id);
 	datagram = vb_rdmacm_id_is_datagram(id);
 	/* What the REQ asked for is the most: the specification lets us grant less (IBA 12.7.30). */
@@ -234,7 +241,7 @@ VB_EXPORT int rdma_accept(struct rdma_cm_id *public_id, struct rdma_conn_param *
 					  conn_param->responder_resources;
 	error = fill_parameters(id, conn_param, datagram ? ROOM_SIDR_REP : ROOM_REP, &command.conn);
 	if (error != 0)
-		return vb_rdmacm_result(error);
+		return vb_rdmacm_refuse("rdma_accept", id, -error, too_much_data);
 	command.conn.ece_vendor = id->remote_ece.vendor_id;
 	command.conn.ece_options = id->local_ece.options;
 	if (!datagram && (vb_rdmacm_qp_ready_to_receive(id, id->responder_resources) != 0 ||
@@ -264,7 +271,7 @@ static int reject(struct rdma_cm_id *public_id, const void *private_data, uint8_
 	state = vb_rdmacm_id_state(id);
 	room = vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REP : ROOM_REJ;
 	if ((state != VB_RDMACM_REQUESTED && state != VB_RDMACM_RESPONDED) || length > room)
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse("rdma_reject", id, EINVAL, too_much_data);
 	if (private_data != NULL && length != 0) {
 		command.conn.private_data_length = length;
 		memcpy(command.conn.private_data, private_data, length);
@@ -311,7 +318,7 @@ VB_EXPORT int rdma_establish(struct rdma_cm_id *public_id)
 
 	/* Only for those who handle their QP themselves; the library does it for its own. */
 	if (id == NULL || id->id.qp != NULL || vb_rdmacm_id_state(id) != VB_RDMACM_RESPONDED)
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse("rdma_establish", id, EINVAL, "the library does it itself for an id with a queue pair.");
 	return send_ready_to_use(id);
 }
 
@@ -350,12 +357,12 @@ VB_EXPORT int rdma_disconnect(struct rdma_cm_id *public_id)
 	case VB_RDMACM_DISCONNECTED:
 		break;
 	default:
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse("rdma_disconnect", id, EINVAL, NULL);
 	}
 	if (vb_rdmacm_qp_error(id) != 0)
 		return -1;
 	if (vb_rdmacm_id_is_datagram(id))
-		return vb_rdmacm_fail(EINVAL); /* there is no connection to end */
+		return vb_rdmacm_refuse("rdma_disconnect", id, EINVAL, "datagrams have no connection to end.");
 	if (state != VB_RDMACM_DISCONNECTED) {
 		vb_rdmacm_link_intend(id, command.verb);
 		vb_rdmacm_id_become(id, VB_RDMACM_DISCONNECTING);
@@ -364,6 +371,6 @@ VB_EXPORT int rdma_disconnect(struct rdma_cm_id *public_id)
 	if (state == VB_RDMACM_DISCONNECTING || state == VB_RDMACM_DISCONNECTED)
 		return 0; /* said twice, or after the peer: there is nothing left to go wrong */
 	if (error != 0)
-		return vb_rdmacm_result(error);
+		return vb_rdmacm_outcome("rdma_disconnect", id, error);
 	return vb_rdmacm_id_complete(id);
 }

@@ -12,6 +12,7 @@
 #include "explain/connection.h"
 #include "io/explain_output.h"
 #include "io/inquiry.h"
+#include "rdmacm/id.h"
 
 /* The address as a GID, and its port; false: none. */
 static bool take_address(const struct sockaddr *from, uint8_t gid[16], uint16_t *port, uint32_t *scope)
@@ -80,4 +81,98 @@ void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram)
 	vb_explain_connection(&connection, &report);
 	vb_explain_output_write(
 		text, vb_report_render(&report, vb_explain_output_is_json(), (int)getpid(), text, sizeof(text)));
+}
+
+/* ---- calls that fail at once ---- */
+
+static const char *const states[] = {
+	[VB_RDMACM_IDLE] = "not bound",
+	[VB_RDMACM_BOUND] = "bound",
+	[VB_RDMACM_ADDRESS_RESOLVED] = "address resolved",
+	[VB_RDMACM_ROUTE_RESOLVED] = "route resolved",
+	[VB_RDMACM_LISTENING] = "listening",
+	[VB_RDMACM_REQUESTED] = "requested",
+	[VB_RDMACM_ACCEPTED] = "accepted",
+	[VB_RDMACM_CONNECTING] = "connecting",
+	[VB_RDMACM_RESPONDED] = "responded",
+	[VB_RDMACM_CONNECTED] = "connected",
+	[VB_RDMACM_DISCONNECTING] = "disconnecting",
+	[VB_RDMACM_DISCONNECTED] = "disconnected",
+	[VB_RDMACM_FAILED] = "failed",
+};
+
+#define IN(state) (1u << VB_RDMACM_##state)
+
+/* In which states a call is possible. */
+static const struct {
+	const char *call;
+	unsigned in;
+	const char *needed, *fix;
+} rules[] = {
+	{"rdma_bind_addr", IN(IDLE), "not bound", "An id is bound once; make another with rdma_create_id."},
+	{"rdma_resolve_addr", IN(IDLE) | IN(BOUND), "not bound or bound",
+	 "It was resolved before, or has failed: make another id with rdma_create_id."},
+	{"rdma_resolve_route", IN(ADDRESS_RESOLVED), "address resolved",
+	 "Call rdma_resolve_addr and wait for RDMA_CM_EVENT_ADDR_RESOLVED first."},
+	{"rdma_listen", IN(IDLE) | IN(BOUND), "not bound or bound", "An id that connects or listens cannot listen."},
+	{"rdma_connect", IN(ROUTE_RESOLVED), "route resolved",
+	 "Call rdma_resolve_route and wait for RDMA_CM_EVENT_ROUTE_RESOLVED first; after a failure make another id."},
+	{"rdma_accept", IN(REQUESTED), "requested",
+	 "Accept the id that came with RDMA_CM_EVENT_CONNECT_REQUEST (event->id), once, not the listening one."},
+	{"rdma_reject", IN(REQUESTED) | IN(RESPONDED), "requested",
+	 "Reject the id that came with RDMA_CM_EVENT_CONNECT_REQUEST (event->id), before it is accepted."},
+	{"rdma_establish", IN(RESPONDED), "responded",
+	 "Wait for RDMA_CM_EVENT_CONNECT_RESPONSE; it only comes to an id without a queue pair of its own."},
+	{"rdma_notify", IN(ACCEPTED) | IN(CONNECTED), "accepted", NULL},
+	{"rdma_disconnect", IN(ACCEPTED) | IN(RESPONDED) | IN(CONNECTED) | IN(DISCONNECTING) | IN(DISCONNECTED),
+	 "connected", "There is no connection to end: just destroy the id."},
+};
+
+static void judge_state(const struct vb_rdmacm_id *id, struct vb_explain_call *call)
+{
+	enum vb_rdmacm_state state = vb_rdmacm_id_state(id);
+
+	call->state = states[state];
+	for (size_t i = 0; call->error == EINVAL && i < sizeof(rules) / sizeof(rules[0]); i++) {
+		if (strcmp(rules[i].call, call->call) != 0 || rules[i].in & 1u << state)
+			continue;
+		call->needed = rules[i].needed;
+		call->fix = rules[i].fix;
+	}
+}
+
+int vb_rdmacm_refuse_address(const char *name, const struct vb_rdmacm_id *id, const struct vb_cm_address *address,
+			     int error, const char *why)
+{
+	struct vb_explain_call call = {.call = name, .error = error, .why = why};
+	struct vb_report report;
+	char text[VB_REPORT_ROOM];
+
+	if (!vb_explain_output_is_on())
+		return vb_rdmacm_fail(error);
+	if (id)
+		judge_state(id, &call);
+	if (address && address->family != 0) {
+		call.has_address = true;
+		memcpy(call.address, address->gid, sizeof(call.address));
+		call.port = address->port;
+	}
+	vb_explain_call(&call, &report);
+	vb_explain_output_write(
+		text, vb_report_render(&report, vb_explain_output_is_json(), (int)getpid(), text, sizeof(text)));
+	return vb_rdmacm_fail(error);
+}
+
+int vb_rdmacm_refuse(const char *call, const struct vb_rdmacm_id *id, int error, const char *why)
+{
+	const struct vb_cm_address *address = NULL;
+
+	if (id)
+		address = id->destination.family != 0 ? &id->destination : &id->source;
+	return vb_rdmacm_refuse_address(call, id, address, error, why);
+}
+
+int vb_rdmacm_outcome(const char *call, const struct vb_rdmacm_id *id, int error)
+{
+	return error == 0 ? 0 : vb_rdmacm_refuse(call, id, -error, NULL);
 }

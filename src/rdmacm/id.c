@@ -15,6 +15,7 @@
 #include "rdmacm/address.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/connect.h"
+#include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 #include "rdmacm/link.h"
 #include "rdmacm/multicast.h"
@@ -81,7 +82,7 @@ int vb_rdmacm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **
 	error = vb_rdmacm_link_call(id, &command, NULL);
 	if (error != 0) {
 		vb_rdmacm_id_free(id);
-		return vb_rdmacm_result(error);
+		return vb_rdmacm_outcome("rdma_create_id", NULL, error);
 	}
 	*result = &id->id;
 	return 0;
@@ -99,7 +100,8 @@ VB_EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_
 	case RDMA_PS_IPOIB:
 		return vb_rdmacm_id_create(channel, id, context, ps, IBV_QPT_UD);
 	default:
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse("rdma_create_id", NULL, EINVAL,
+					"port spaces are RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB and RDMA_PS_IPOIB.");
 	}
 }
 

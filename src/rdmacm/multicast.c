@@ -14,6 +14,7 @@
 
 #include "rdmacm/address.h"
 #include "rdmacm/device.h"
+#include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 
 enum { MULTICAST_QPN = 0xffffff };
@@ -98,10 +99,16 @@ static int join(struct rdma_cm_id *public_id, const struct sockaddr *addr, uint3
 		return vb_rdmacm_fail(EINVAL);
 	error = vb_rdmacm_address_from(&address, addr);
 	if (error != 0)
-		return vb_rdmacm_result(error);
+		return vb_rdmacm_outcome("rdma_join_multicast", id, error);
 	/* Bound to a device by rdma_bind_addr or rdma_resolve_addr; only datagrams are multicast. */
 	if (id->device == NULL || !vb_rdmacm_id_is_datagram(id) || !vb_gid_is_multicast(address.gid))
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse_address("rdma_join_multicast", id, &address, EINVAL,
+						id->device == NULL ?
+						"the id is not bound to a device: call rdma_bind_addr with an address of "
+						"this host, or rdma_resolve_addr, first." :
+						!vb_rdmacm_id_is_datagram(id) ?
+						"only ids of RDMA_PS_UDP and RDMA_PS_IPOIB can join." :
+						"it is no multicast address.");
 	group = calloc(1, sizeof(*group));
 	if (group == NULL)
 		return vb_rdmacm_fail(ENOMEM);
@@ -185,7 +192,7 @@ VB_EXPORT int rdma_leave_multicast(struct rdma_cm_id *public_id, struct sockaddr
 	}
 	pthread_mutex_unlock(&id->lock);
 	if (found == NULL)
-		return vb_rdmacm_fail(EADDRNOTAVAIL);
+		return vb_rdmacm_refuse("rdma_leave_multicast", id, EADDRNOTAVAIL, "the id has not joined this group.");
 	leave(found);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rdmacm/channel.h"
+#include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
 #include "rdmacm/route.h"
@@ -75,9 +76,9 @@ VB_EXPORT int rdma_set_option(struct rdma_cm_id *public_id, int level, int optna
 		return vb_rdmacm_fail(EINVAL);
 	switch (level) {
 	case RDMA_OPTION_ID:
-		return vb_rdmacm_result(set_id_option(id, optname, optval, optlen));
+		return vb_rdmacm_outcome("rdma_set_option", id, set_id_option(id, optname, optval, optlen));
 	case RDMA_OPTION_IB:
-		return vb_rdmacm_result(optname == RDMA_OPTION_IB_PATH ? set_path(id, optlen) : -ENOSYS);
+		return vb_rdmacm_outcome("rdma_set_option", id, optname == RDMA_OPTION_IB_PATH ? set_path(id, optlen) : -ENOSYS);
 	default:
 		return vb_rdmacm_fail(ENOSYS);
 	}

@@ -14,6 +14,7 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 #include "rdmacm/ece.h"
+#include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
 
@@ -82,16 +83,21 @@ VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_e
 	struct ibv_qp *qp;
 
 	if (id == NULL || attr == NULL || id->qp != NULL || id->verbs == NULL)
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse("rdma_create_qp", vb_rdmacm_id_of(id), EINVAL,
+					id != NULL && id->qp != NULL ? "the id has a queue pair already." :
+					"the id is not bound to a device yet: wait for RDMA_CM_EVENT_ADDR_RESOLVED, or "
+					"take the id of RDMA_CM_EVENT_CONNECT_REQUEST.");
 	vb_rdmacm_channel_touched(vb_rdmacm_id_of(id));
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL) {
 		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
 		attr->pd = id->pd;
 	} else if (attr->pd->context != id->verbs) {
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse("rdma_create_qp", vb_rdmacm_id_of(id), EINVAL,
+					"the PD belongs to another context than the id's: allocate it with id->verbs.");
 	}
 	if (is_different(id->recv_cq, attr->recv_cq) || is_different(id->send_cq, attr->send_cq))
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse("rdma_create_qp", vb_rdmacm_id_of(id), EINVAL,
+					"the id has completion queues already, and others are asked for.");
 	if (create_completion_queues(id, attr->send_cq != NULL || id->send_cq != NULL ? 0 : attr->cap.max_send_wr,
 				     attr->recv_cq != NULL || id->recv_cq != NULL ? 0 : attr->cap.max_recv_wr) != 0)
 		return -1;

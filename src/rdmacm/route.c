@@ -12,6 +12,7 @@
 
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
+#include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 
 enum {
@@ -63,7 +64,7 @@ VB_EXPORT int rdma_resolve_route(struct rdma_cm_id *public_id, int timeout_ms)
 
 	(void)timeout_ms;
 	if (id == NULL || vb_rdmacm_id_state(id) != VB_RDMACM_ADDRESS_RESOLVED)
-		return vb_rdmacm_fail(EINVAL);
+		return vb_rdmacm_refuse("rdma_resolve_route", id, EINVAL, NULL);
 	vb_rdmacm_route_fill(id);
 	vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
 	error = vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
