@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/boards.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 
@@ -31,7 +32,7 @@ struct vb_client *vb_client_create(int fd, int poller)
 	}
 	client->fd = fd;
 	client->poller = poller;
-	client->page_fd = -1;
+	client->page_fd = client->board_fd = client->wake_fd = -1;
 	vb_list_init(&client->node);
 	vb_list_init(&client->unsent);
 	vb_connect_owner_init(&client->cm_ids);
@@ -44,6 +45,7 @@ void vb_client_destroy(struct vb_client *client)
 	VB_LIST_FOR_EACH(node, &client->unsent)
 		free(vb_container_of(node, struct unsent, node));
 	vb_client_set_page(client, -1);
+	vb_boards_forget(client);
 	vb_poller_remove(client->poller, client->fd);
 	vb_descriptor_close(client->fd);
 	free(client);

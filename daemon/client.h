@@ -27,6 +27,8 @@ struct vb_client {
 	char program[16];
 	const struct vb_daemon_page *page; /* its own account of itself, or NULL */
 	int page_fd;
+	int board_fd, wake_fd;             /* what it shows to others of its user (boards.h), -1: nothing */
+	uint64_t board_id;                 /* 0: nothing */
 	struct vb_connect_owner cm_ids;    /* its communication ids (cm_service.c) */
 	struct vb_list unsent;
 	size_t unsent_bytes;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "daemon/boards.h"
 #include "daemon/client.h"
 #include "daemon/cm_service.h"
 #include "daemon/device_table.h"
@@ -270,6 +271,7 @@ static void take_slot_away(struct vb_server *server, struct vb_client *client)
 	vb_port_group_remove(&server->group, client->slot);
 	client->slot = 0;
 	vb_client_set_page(client, -1);
+	vb_boards_forget(client);
 	/* Removal of a survivor that never said where it stands: the others say so again. */
 	if (server->group.open && !server->group.settled && server->settle_deadline == VB_TIME_NEVER) {
 		server->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
@@ -518,6 +520,12 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 		break;
 	case VB_DAEMON_RESOURCES:
 		vb_resource_queries_answer(&server->queries, client, descriptors > 0 ? fds[0] : -1);
+		break;
+	case VB_DAEMON_SHOW_BOARD:
+		vb_boards_show(client, m, fds);
+		break;
+	case VB_DAEMON_ASK_BOARD:
+		vb_boards_ask(&server->client_list, &server->devices, client, m);
 		break;
 	default:
 		client->failed = true;

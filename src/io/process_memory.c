@@ -2,6 +2,9 @@
  *
  * process_vm_readv(2) on ourselves: always permitted, and the kernel does the checking. Sandboxes that forbid the
  * call (some seccomp profiles) get the same through a pipe, which also answers EFAULT.
+ *
+ * The same calls on others: a call takes at most IOV_MAX spans a side, and moves at most 2 GiB less a page (MAX_RW_COUNT);
+ * what is left is taken up where it ended.
  */
 #include "io/process_memory.h"
 
@@ -69,4 +72,80 @@ int vb_process_memory_write(void *unused, uint64_t to, const void *from, size_t 
 {
 	(void)unused;
 	return copy((void *)(uintptr_t)to, from, length, false);
+}
+
+/* ---- others ---- */
+
+enum { SPANS = 64 };
+
+/* A list of spans, read from `skip` bytes into its first one on. */
+struct cursor {
+	const struct iovec *span;
+	unsigned left;
+	size_t skip;
+};
+
+/* The next so many spans as the system call wants them. Returns how many, and their bytes. */
+static unsigned fill(const struct cursor *cursor, struct iovec out[SPANS], size_t *bytes)
+{
+	unsigned count = 0;
+
+	*bytes = 0;
+	for (unsigned i = 0; i < cursor->left && count < SPANS; i++) {
+		size_t skip = i == 0 ? cursor->skip : 0;
+
+		out[count].iov_base = (char *)cursor->span[i].iov_base + skip;
+		out[count].iov_len = cursor->span[i].iov_len - skip;
+		*bytes += out[count++].iov_len;
+	}
+	return count;
+}
+
+static void advance(struct cursor *cursor, size_t bytes)
+{
+	while (cursor->left > 0 && bytes >= cursor->span->iov_len - cursor->skip) {
+		bytes -= cursor->span->iov_len - cursor->skip;
+		cursor->skip = 0;
+		cursor->span++;
+		cursor->left--;
+	}
+	cursor->skip += bytes;
+}
+
+static int transfer(pid_t pid, const struct iovec *ours, unsigned count, const struct iovec *theirs, unsigned pieces, bool reads)
+{
+	struct cursor here = {ours, count, 0}, there = {theirs, pieces, 0};
+
+	for (;;) {
+		struct iovec local[SPANS], remote[SPANS];
+		size_t local_bytes, remote_bytes;
+		unsigned locals, remotes;
+		ssize_t done;
+
+		/* Spans without bytes are passed over here, so that an end is seen as one. */
+		advance(&here, 0);
+		advance(&there, 0);
+		if (here.left == 0 || there.left == 0)
+			return 0;
+		locals = fill(&here, local, &local_bytes);
+		remotes = fill(&there, remote, &remote_bytes);
+		done = reads ? process_vm_readv(pid, local, locals, remote, remotes, 0)
+			     : process_vm_writev(pid, local, locals, remote, remotes, 0);
+		if (done < 0)
+			return -errno;
+		if (done == 0)
+			return -EFAULT;
+		advance(&here, (size_t)done);
+		advance(&there, (size_t)done);
+	}
+}
+
+int vb_process_memory_write_to(pid_t pid, const struct iovec *ours, unsigned count, const struct iovec *theirs, unsigned pieces)
+{
+	return transfer(pid, ours, count, theirs, pieces, false);
+}
+
+int vb_process_memory_read_from(pid_t pid, const struct iovec *ours, unsigned count, const struct iovec *theirs, unsigned pieces)
+{
+	return transfer(pid, ours, count, theirs, pieces, true);
 }

@@ -161,6 +161,13 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 		return m->process_resources.error >= 0 && m->process_resources.error < 4096 &&
 		       m->process_resources.reserved == 0 && descriptors == (m->process_resources.error == 0) &&
 		       is_text(m->process_resources.program, sizeof(m->process_resources.program));
+	case VB_DAEMON_SHOW_BOARD:
+		return m->board.id != 0 && m->board.pid == 0 && m->board.slot >= 1 && m->board.slot < VB_DAEMON_SLOTS;
+	case VB_DAEMON_ASK_BOARD:
+		return m->ask_board.slot >= 1 && m->ask_board.slot < VB_DAEMON_SLOTS && m->ask_board.reserved == 0;
+	case VB_DAEMON_BOARD:
+		return m->board.id != 0 && m->board.pid != 0 && m->board.slot >= 1 && m->board.slot < VB_DAEMON_SLOTS &&
+		       descriptors != 1;
 	}
 	return false;
 }

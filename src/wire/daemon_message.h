@@ -17,6 +17,10 @@
  * descriptor (wire/resource.h; none: it could not), and verbenad hands that on as PROCESS_RESOURCES; whoever does not answer in time is
  * named with an error instead. One SHOW_RESOURCES at a time is under way to a process.
  *
+ * SHOW_BOARD gives verbenad a process's board (local/board.h) and the eventfd that wakes the process; ASK_BOARD is how another process
+ * of the same user gets them, to reach a queue pair of that slot through memory. Descriptors: the board, the eventfd; none when
+ * the asker knows that very board already.
+ *
  * The UDP datagrams by which a new verbenad learns the order of the sockets (struct vb_daemon_probe) are here too.
  */
 #ifndef VB_WIRE_DAEMON_MESSAGE_H
@@ -30,7 +34,7 @@
 #include "base/counters.h"
 
 #define VB_DAEMON_SOCKET "verbena/1"       /* abstract: a zero byte stands before it */
-#define VB_DAEMON_MAGIC 0x56420001u        /* "VB" and the version of this protocol */
+#define VB_DAEMON_MAGIC 0x56420002u        /* "VB" and the version of this protocol */
 
 enum {
 	VB_DAEMON_SLOT_BITS = 10,
@@ -55,6 +59,8 @@ enum {
 	X(LIST_PROCESSES, 0x08, PROCESS, struct vb_daemon_empty, 0, 0)            \
 	X(LIST_RESOURCES, 0x09, PROCESS, struct vb_daemon_list_resources, 0, 0)   \
 	X(RESOURCES, 0x0a, PROCESS, struct vb_daemon_empty, 0, 1)                 \
+	X(SHOW_BOARD, 0x0b, PROCESS, struct vb_daemon_board, 2, 2)                \
+	X(ASK_BOARD, 0x0c, PROCESS, struct vb_daemon_ask_board, 0, 0)             \
 	X(WELCOME, 0x41, DAEMON, struct vb_daemon_welcome, 0, 0)                  \
 	X(ERROR, 0x42, DAEMON, struct vb_daemon_error, 0, 0)                      \
 	X(END, 0x43, DAEMON, struct vb_daemon_end, 0, 0)                          \
@@ -64,7 +70,8 @@ enum {
 	X(PROCESS, 0x47, DAEMON, struct vb_daemon_process, 0, 0)                  \
 	X(PROCESS_DEVICE, 0x48, DAEMON, struct vb_daemon_process_device, 0, 0)    \
 	X(SHOW_RESOURCES, 0x49, DAEMON, struct vb_daemon_empty, 0, 0)             \
-	X(PROCESS_RESOURCES, 0x4a, DAEMON, struct vb_daemon_process_resources, 0, 1)
+	X(PROCESS_RESOURCES, 0x4a, DAEMON, struct vb_daemon_process_resources, 0, 1) \
+	X(BOARD, 0x4b, DAEMON, struct vb_daemon_board, 0, 2)
 
 enum vb_daemon_type {
 #define X(name, value, sender, body, required, allowed) VB_DAEMON_##name = value,
@@ -179,6 +186,20 @@ struct vb_daemon_process_resources {
 	char program[16];
 };
 
+/* SHOW_BOARD (pid 0) and BOARD. */
+struct vb_daemon_board {
+	uint64_t id;                       /* of this life of the board, never 0 */
+	uint32_t pid;                      /* of its owner, as the kernel told verbenad */
+	uint32_t slot;
+};
+
+struct vb_daemon_ask_board {
+	uint64_t known;                    /* id of the board that the asker has of this slot, 0: none */
+	uint32_t slot;
+	uint32_t reserved;
+	uint8_t gid[16];                   /* where the queue pair is said to be: this host? */
+};
+
 /* What a process shows of itself, written by it alone. `counters` are those that belong to no device; a process with
  * more devices than there is room for counts the rest there too. */
 enum { VB_DAEMON_PAGE_DEVICES = 16 };
@@ -214,6 +235,8 @@ _Static_assert(sizeof(struct vb_daemon_device) == 128 + 16 * VB_DAEMON_GIDS, "de
 _Static_assert(sizeof(struct vb_daemon_process) == 32 + sizeof(struct vb_counters), "process");
 _Static_assert(sizeof(struct vb_daemon_process_device) == 72 + sizeof(struct vb_counters), "process_device");
 _Static_assert(sizeof(struct vb_daemon_process_resources) == 32, "process_resources");
+_Static_assert(sizeof(struct vb_daemon_board) == 16, "board");
+_Static_assert(sizeof(struct vb_daemon_ask_board) == 32, "ask_board");
 _Static_assert(sizeof(struct vb_daemon_page) ==
 	       8 + sizeof(struct vb_counters) + VB_DAEMON_PAGE_DEVICES * (8 + sizeof(struct vb_counters)), "page");
 _Static_assert(sizeof(struct vb_daemon_probe) == 16, "probe");
@@ -234,6 +257,8 @@ struct vb_daemon_message {
 		struct vb_daemon_process_device process_device;
 		struct vb_daemon_list_resources list_resources;
 		struct vb_daemon_process_resources process_resources;
+		struct vb_daemon_board board;
+		struct vb_daemon_ask_board ask_board;
 	};
 };
 

@@ -30,6 +30,8 @@ static const struct {
 	{0x08, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x09, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x0a, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 1},
+	{0x0b, VB_DAEMON_FROM_PROCESS, 16 + 16, 2, 2},
+	{0x0c, VB_DAEMON_FROM_PROCESS, 16 + 32, 0, 0},
 	{0x41, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
 	{0x42, VB_DAEMON_FROM_DAEMON, 16 + 256, 0, 0},
 	{0x43, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
@@ -40,6 +42,7 @@ static const struct {
 	{0x48, VB_DAEMON_FROM_DAEMON, 16 + 72 + sizeof(struct vb_counters), 0, 0},
 	{0x49, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
 	{0x4a, VB_DAEMON_FROM_DAEMON, 16 + 32, 0, 1},
+	{0x4b, VB_DAEMON_FROM_DAEMON, 16 + 16, 0, 2},
 };
 
 /* A good message of that type, and how many descriptors go with it. */
@@ -75,6 +78,16 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 	case VB_DAEMON_RESOURCES:
 	case VB_DAEMON_PROCESS_RESOURCES:
 		return 1;
+	case VB_DAEMON_SHOW_BOARD:
+	case VB_DAEMON_BOARD:
+		m->board.id = 0x123456789abcdef0;
+		m->board.slot = 17;
+		m->board.pid = type == VB_DAEMON_BOARD ? 4711 : 0;
+		return 2;
+	case VB_DAEMON_ASK_BOARD:
+		m->ask_board.slot = 17;
+		m->ask_board.gid[0] = 0xfe;
+		break;
 	}
 	return 0;
 }
