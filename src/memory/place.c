@@ -222,6 +222,18 @@ bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uin
 	return true;
 }
 
+bool vb_memory_locate(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length, uint64_t *at,
+		      struct vb_fault_record *why)
+{
+	struct opening opening;
+
+	if (!open_door(memory, who, address, length, &opening, why))
+		return false;
+	*at = opening.slot->null ? 0 : opening.at;
+	vb_table_leave(opening.slot);
+	return true;
+}
+
 bool vb_memory_hold(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
 		    struct vb_hold *hold)
 {

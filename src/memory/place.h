@@ -40,6 +40,11 @@ bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, ui
 bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length,
 		    const void **span, struct vb_fault_record *why);
 
+/* The same for whoever copies in a way that survives memory that is not mapped (another process pulling it): on-demand memory
+ * has an address too. *at is 0 for null regions, which have none. */
+bool vb_memory_locate(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length, uint64_t *at,
+		      struct vb_fault_record *why);
+
 /* A door held open: the checks made once for a whole range, so that the packets of a message need only show that they stay inside
  * it. Nobody can take the region away meanwhile, so a hold lasts no longer than a batch of packets. */
 struct vb_hold {

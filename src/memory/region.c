@@ -26,7 +26,7 @@ int vb_region_check_access(unsigned access)
 static void fill_slot(struct vb_slot *slot, const struct vb_region_info *info)
 {
 	slot->kind = (uint8_t)info->kind;
-	slot->pd = info->pd;
+	vb_slot_set_pd(slot, info->pd);
 	slot->start = info->start;
 	slot->length = info->length;
 	/* A zero-based region is named by offsets (ibv_reg_mr(3)). */
@@ -75,7 +75,7 @@ int vb_region_deregister(struct vb_memory *memory, uint32_t key)
 	} else if (slot->windows > 0) {
 		rc = -EBUSY;
 	} else {
-		vb_table_withdraw(slot, VB_SLOT_FREE);
+		vb_table_withdraw(memory, slot, VB_SLOT_FREE);
 		vb_pd_count(slot->pd, -1u);
 		vb_table_count(memory, slot->kind, -1u);
 		vb_table_release(memory, slot);
@@ -98,7 +98,7 @@ int vb_region_reregister(struct vb_memory *memory, uint32_t key, const struct vb
 	} else {
 		struct vb_pd *old = slot->pd;
 
-		vb_table_withdraw(slot, VB_SLOT_FREE);
+		vb_table_withdraw(memory, slot, VB_SLOT_FREE);
 		fill_slot(slot, info);
 		vb_pd_count(info->pd, 1);
 		vb_pd_count(old, -1u);

@@ -40,6 +40,11 @@ struct vb_memory_host {
 	int (*checked_read)(void *context, void *to, uint64_t from, size_t length);
 	int (*checked_write)(void *context, uint64_t to, const void *from, size_t length);
 	void *context;
+	/* For a table that other processes read (memory/foreign.h); NULL: nobody does. `chunk` gives memory for a chunk of slots, zeroed,
+	 * consecutive by index, that lives as long as the table, or NULL. `quiesce` waits until no other process copies by that
+	 * key any more; it was taken away before. */
+	void *(*chunk)(void *context, uint32_t index, size_t bytes);
+	void (*quiesce)(void *context, uint32_t key);
 };
 
 struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t max_regions);

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-enum { HALF_BITS = VB_KEY_INDEX_BITS / 2, HALF_MASK = (1 << HALF_BITS) - 1, ROUNDS = 4 };
+enum { HALF_BITS = VB_KEY_INDEX_BITS / 2, HALF_MASK = (1 << HALF_BITS) - 1 };
 
 static uint32_t mix(uint32_t half, uint32_t key)
 {
@@ -27,7 +27,7 @@ uint32_t vb_table_scramble(const struct vb_memory *memory, uint32_t index)
 {
 	uint32_t left = index >> HALF_BITS, right = index & HALF_MASK;
 
-	for (unsigned i = 0; i < ROUNDS; i++) {
+	for (unsigned i = 0; i < VB_KEY_ROUNDS; i++) {
 		uint32_t next = left ^ mix(right, memory->round_key[i]);
 
 		left = right;
@@ -36,12 +36,12 @@ uint32_t vb_table_scramble(const struct vb_memory *memory, uint32_t index)
 	return left << HALF_BITS | right;
 }
 
-uint32_t vb_table_unscramble(const struct vb_memory *memory, uint32_t scrambled)
+uint32_t vb_table_unscramble(const uint32_t round_key[VB_KEY_ROUNDS], uint32_t scrambled)
 {
 	uint32_t left = scrambled >> HALF_BITS, right = scrambled & HALF_MASK;
 
-	for (unsigned i = ROUNDS; i-- > 0;) {
-		uint32_t before = right ^ mix(left, memory->round_key[i]);
+	for (unsigned i = VB_KEY_ROUNDS; i-- > 0;) {
+		uint32_t before = right ^ mix(left, round_key[i]);
 
 		right = left;
 		left = before;
@@ -66,7 +66,7 @@ struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t m
 		free(memory);
 		return NULL;
 	}
-	for (unsigned i = 0; i < ROUNDS; i++)
+	for (unsigned i = 0; i < VB_KEY_ROUNDS; i++)
 		memory->round_key[i] = host->random(host->context);
 	memory->free_first = memory->free_last = memory->bound_type_2 = VB_NO_SLOT;
 	pthread_mutex_init(&memory->mutex, NULL);
@@ -77,7 +77,7 @@ void vb_memory_destroy(struct vb_memory *memory)
 {
 	if (!memory)
 		return;
-	for (uint32_t i = 0; i < memory->chunk_count; i++)
+	for (uint32_t i = 0; i < memory->chunk_count && !memory->host.chunk; i++)
 		free(memory->chunks[i]);
 	free(memory->chunks);
 	pthread_mutex_destroy(&memory->mutex);
@@ -91,7 +91,7 @@ uint32_t vb_memory_count(const struct vb_memory *memory, enum vb_region_kind kin
 
 struct vb_slot *vb_table_find(const struct vb_memory *memory, uint32_t key)
 {
-	uint32_t index = vb_table_unscramble(memory, key >> VB_KEY_TAG_BITS);
+	uint32_t index = vb_table_unscramble(memory->round_key, key >> VB_KEY_TAG_BITS);
 
 	return index < memory->max_slots ? vb_table_at(memory, index) : NULL;
 }
@@ -129,7 +129,11 @@ static struct vb_slot *make_slot(struct vb_memory *memory)
 	if (index == memory->max_slots)
 		return NULL;
 	if (!memory->chunks[index / VB_CHUNK_SLOTS]) {
-		struct vb_slot *chunk = calloc(VB_CHUNK_SLOTS, sizeof(*chunk));
+		const struct vb_memory_host *host = &memory->host;
+		struct vb_slot *chunk = host->chunk ?
+						host->chunk(host->context, index / VB_CHUNK_SLOTS,
+							    VB_CHUNK_SLOTS * sizeof(*chunk)) :
+						calloc(VB_CHUNK_SLOTS, sizeof(*chunk));
 
 		if (!chunk)
 			return NULL;
@@ -193,17 +197,22 @@ void vb_table_publish(struct vb_slot *slot, enum vb_slot_state state, uint32_t k
 	__atomic_store_n(&slot->word, vb_slot_word(state, key), __ATOMIC_SEQ_CST);
 }
 
-void vb_table_withdraw(struct vb_slot *slot, enum vb_slot_state state)
+void vb_table_withdraw(const struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state)
 {
-	__atomic_store_n(&slot->word, vb_slot_word(state, vb_slot_key(slot)), __ATOMIC_SEQ_CST);
+	const uint32_t key = vb_slot_key(slot);
+	const bool was_live = vb_slot_state(slot) == VB_SLOT_LIVE;
+
+	__atomic_store_n(&slot->word, vb_slot_word(state, key), __ATOMIC_SEQ_CST);
 	/* Those inside are copying at most one packet: short. Acquire pairs with vb_table_leave. */
 	while (__atomic_load_n(&slot->users, __ATOMIC_SEQ_CST) != 0)
 		sched_yield();
+	if (was_live && memory->host.quiesce)
+		memory->host.quiesce(memory->host.context, key);
 }
 
 void vb_table_release(struct vb_memory *memory, struct vb_slot *slot)
 {
-	slot->pd = NULL;
+	vb_slot_set_pd(slot, NULL);
 	slot->next = VB_NO_SLOT;
 	if (memory->free_last == VB_NO_SLOT)
 		memory->free_first = slot->index;

@@ -9,6 +9,9 @@
  * Both sides are sequentially consistent: whoever counts itself in after the word changed sees that it did, whoever
  * counted itself in before is waited for (Dekker's argument). Fields are plain memory: they are
  * read only between a successful look and users--, and written only when nobody is inside.
+ *
+ * Other processes look too where the table is published (memory/foreign.h): they cannot count themselves in and show instead, in
+ * memory of their own, by which key they copy. host.quiesce waits for those.
  */
 #ifndef VB_MEMORY_TABLE_H
 #define VB_MEMORY_TABLE_H
@@ -25,6 +28,7 @@
 enum {
 	VB_KEY_INDEX_BITS = 24,
 	VB_KEY_TAG_BITS = 8,
+	VB_KEY_ROUNDS = 4,
 	VB_CHUNK_SLOTS = 512,
 	VB_SLOTS_RESTING = 128,          /* so many free slots are kept out of use, that keys stay dead for a while */
 };
@@ -56,11 +60,13 @@ struct vb_slot {
 	uint32_t region;                 /* bound windows: index of the region's slot */
 	uint32_t next;                   /* free list; list of bound type 2 windows */
 	uint32_t previous;
+
+	uint32_t pd_handle;              /* stable like pd, for other processes: they cannot follow a pointer */
 };
 
 struct vb_memory {
 	struct vb_memory_host host;
-	uint32_t round_key[4];           /* of the index permutation */
+	uint32_t round_key[VB_KEY_ROUNDS]; /* of the index permutation */
 	uint32_t max_slots, chunk_count;
 	struct vb_slot **chunks;         /* entries are set once, with release order */
 
@@ -73,7 +79,7 @@ struct vb_memory {
 
 /* The keyed permutation of 24-bit numbers, and its inverse. */
 uint32_t vb_table_scramble(const struct vb_memory *memory, uint32_t index);
-uint32_t vb_table_unscramble(const struct vb_memory *memory, uint32_t scrambled);
+uint32_t vb_table_unscramble(const uint32_t round_key[VB_KEY_ROUNDS], uint32_t scrambled);
 
 static inline uint64_t vb_slot_word(enum vb_slot_state state, uint32_t key)
 {
@@ -110,7 +116,7 @@ struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key);
 uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot);
 void vb_table_publish(struct vb_slot *slot, enum vb_slot_state state, uint32_t key);
 /* Take the bytes away: on return nobody is inside. */
-void vb_table_withdraw(struct vb_slot *slot, enum vb_slot_state state);
+void vb_table_withdraw(const struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state);
 /* Withdrawn already. */
 void vb_table_release(struct vb_memory *memory, struct vb_slot *slot);
 
@@ -119,6 +125,12 @@ static inline struct vb_slot *vb_table_at(const struct vb_memory *memory, uint32
 	struct vb_slot *chunk = __atomic_load_n(&memory->chunks[index / VB_CHUNK_SLOTS], __ATOMIC_ACQUIRE);
 
 	return chunk ? &chunk[index % VB_CHUNK_SLOTS] : NULL;
+}
+
+static inline void vb_slot_set_pd(struct vb_slot *slot, struct vb_pd *pd)
+{
+	slot->pd = pd;
+	slot->pd_handle = pd ? pd->handle : 0;
 }
 
 static inline void vb_table_count(struct vb_memory *memory, enum vb_region_kind kind, uint32_t change)

@@ -50,7 +50,7 @@ static void unlist_bound(struct vb_memory *memory, struct vb_slot *slot)
 /* On return nobody is inside and the region may go. Caller holds the mutex. */
 static void unbind(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state)
 {
-	vb_table_withdraw(slot, state);
+	vb_table_withdraw(memory, slot, state);
 	if (slot->region == VB_NO_SLOT)
 		return;
 	vb_table_at(memory, slot->region)->windows--;
@@ -69,7 +69,7 @@ int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struc
 	slot = vb_table_take(memory, key);
 	if (slot) {
 		slot->kind = (uint8_t)kind;
-		slot->pd = pd;
+		vb_slot_set_pd(slot, pd);
 		vb_pd_count(pd, 1);
 		vb_table_count(memory, kind, 1);
 		vb_table_publish(slot, VB_SLOT_UNBOUND, *key);

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Looking keys up in the table of another process: memory/place.c's checks on a copy of the slot.
+ */
+#include "memory/foreign.h"
+
+#include <string.h>
+
+#include "memory/table.h"
+
+#define MAGIC UINT64_C(0x5642544142310001)      /* changes with the layout of header or slot */
+
+/* Slots begin at a multiple of their size's power of two, on a page of their own. */
+enum { SLOTS_OFFSET = 4096 };
+
+struct header {
+	uint64_t magic;                  /* atomic */
+	uint32_t slot_bytes, max_slots;
+	uint32_t round_key[VB_KEY_ROUNDS];
+};
+
+_Static_assert(sizeof(struct vb_slot) == 80, "what other processes read");
+
+void vb_foreign_publish(const struct vb_memory *memory, void *area)
+{
+	struct header *header = area;
+
+	header->slot_bytes = sizeof(struct vb_slot);
+	header->max_slots = memory->max_slots;
+	memcpy(header->round_key, memory->round_key, sizeof(header->round_key));
+	/* Release: whoever finds the magic finds the rest. */
+	__atomic_store_n(&header->magic, MAGIC, __ATOMIC_RELEASE);
+}
+
+void vb_foreign_withdraw(void *area)
+{
+	struct header *header = area;
+
+	__atomic_store_n(&header->magic, 0, __ATOMIC_SEQ_CST);
+}
+
+void *vb_foreign_chunk(void *area, size_t area_bytes, uint32_t index, size_t chunk_bytes)
+{
+	uint64_t offset = SLOTS_OFFSET + (uint64_t)index * chunk_bytes;
+
+	if (offset > area_bytes || chunk_bytes > area_bytes - offset)
+		return NULL;
+	/* A table that was here before may have left its slots. */
+	return memset((uint8_t *)area + offset, 0, chunk_bytes);
+}
+
+/* The slot that the key's index means, or NULL. Everything the header says is taken for what it is worth: a place in the area. */
+static const struct vb_slot *slot_of(const uint8_t *area, size_t area_bytes, uint32_t key)
+{
+	const struct header *header = (const void *)area;
+	uint32_t round_key[VB_KEY_ROUNDS], index;
+	uint64_t offset;
+
+	if (area_bytes < SLOTS_OFFSET || __atomic_load_n(&header->magic, __ATOMIC_SEQ_CST) != MAGIC)
+		return NULL;
+	for (unsigned i = 0; i < VB_KEY_ROUNDS; i++)
+		round_key[i] = __atomic_load_n(&header->round_key[i], __ATOMIC_RELAXED);
+	index = vb_table_unscramble(round_key, key >> VB_KEY_TAG_BITS);
+	if (__atomic_load_n(&header->slot_bytes, __ATOMIC_RELAXED) != sizeof(struct vb_slot) ||
+	    index >= __atomic_load_n(&header->max_slots, __ATOMIC_RELAXED))
+		return NULL;
+	offset = SLOTS_OFFSET + (uint64_t)index * sizeof(struct vb_slot);
+	if (offset > area_bytes || sizeof(struct vb_slot) > area_bytes - offset)
+		return NULL;
+	return (const void *)(area + offset);
+}
+
+/* What of a slot concerns others. Relaxed loads: the owner may be a liar who writes all the time. */
+struct look {
+	uint64_t start, length, iova;
+	uint32_t access, qpn, pd;
+	uint8_t kind;
+	bool null;
+};
+
+static bool look_at(const struct vb_slot *slot, uint32_t key, struct look *look, enum vb_fault *fault)
+{
+	const uint64_t live = vb_slot_word(VB_SLOT_LIVE, key);
+	uint64_t word;
+
+	/* Partner of vb_table_withdraw: the key is shown already, so either we see it gone or the owner sees us. */
+	word = __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
+	if (word == live) {
+		*look = (struct look){
+			.start = __atomic_load_n(&slot->start, __ATOMIC_RELAXED),
+			.length = __atomic_load_n(&slot->length, __ATOMIC_RELAXED),
+			.iova = __atomic_load_n(&slot->iova, __ATOMIC_RELAXED),
+			.access = __atomic_load_n(&slot->access, __ATOMIC_RELAXED),
+			.qpn = __atomic_load_n(&slot->qpn, __ATOMIC_RELAXED),
+			.pd = __atomic_load_n(&slot->pd_handle, __ATOMIC_RELAXED),
+			.kind = __atomic_load_n(&slot->kind, __ATOMIC_RELAXED),
+			.null = __atomic_load_n((const uint8_t *)&slot->null, __ATOMIC_RELAXED) & 1,
+		};
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		word = __atomic_load_n(&slot->word, __ATOMIC_RELAXED);
+	}
+	*fault = word == vb_slot_word(VB_SLOT_UNBOUND, key) ? VB_FAULT_KEY_INVALIDATED : VB_FAULT_KEY_UNKNOWN;
+	return word == live;
+}
+
+static enum vb_fault check(const struct look *look, const struct vb_foreign_asker *who, uint64_t address, uint64_t length)
+{
+	uint64_t offset = address - look->iova;
+
+	if (look->pd != who->pd)
+		return VB_FAULT_PD_MISMATCH;
+	if (look->kind == VB_REGION_MW_TYPE_2 && look->qpn != who->qpn)
+		return VB_FAULT_QP_MISMATCH;
+	if (who->rights & ~look->access)
+		return VB_FAULT_RIGHTS;
+	if (look->null)
+		return VB_FAULT_NONE;
+	return address >= look->iova && offset <= look->length && length <= look->length - offset ? VB_FAULT_NONE :
+												  VB_FAULT_RANGE;
+}
+
+bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const struct vb_foreign_asker *who, uint64_t address,
+		     uint64_t length, struct vb_foreign_range *out, struct vb_fault_record *why)
+{
+	const struct vb_slot *slot = slot_of(area, area_bytes, key);
+	enum vb_fault fault = VB_FAULT_KEY_UNKNOWN;
+	struct look look = {0};
+
+	if (slot && look_at(slot, key, &look, &fault))
+		fault = check(&look, who, address, length);
+	if (fault == VB_FAULT_NONE) {
+		*out = (struct vb_foreign_range){
+			.theirs = look.start + (address - look.iova),
+			.region_start = look.start,
+			.region_length = look.length,
+			.access = look.access,
+			.null = look.null,
+		};
+		return true;
+	}
+	*why = (struct vb_fault_record){
+		.fault = fault,
+		.key = key,
+		.address = address,
+		.length = length,
+		.region_start = look.iova,
+		.region_length = look.length,
+		.rights_asked = who->rights,
+		.rights_granted = look.access,
+		.pd = who->pd,
+		.region_pd = look.pd,
+		.qpn = who->qpn,
+	};
+	return false;
+}
