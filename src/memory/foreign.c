@@ -10,7 +10,6 @@
 
 #define MAGIC UINT64_C(0x5642544142310001)      /* changes with the layout of header or slot */
 
-/* Slots begin at a multiple of their size's power of two, on a page of their own. */
 enum { SLOTS_OFFSET = 4096 };
 
 struct header {
@@ -19,7 +18,7 @@ struct header {
 	uint32_t round_key[VB_KEY_ROUNDS];
 };
 
-_Static_assert(sizeof(struct vb_slot) == 80, "what other processes read");
+_Static_assert(sizeof(struct vb_slot) == 88, "what other processes read");
 
 void vb_foreign_publish(const struct vb_memory *memory, void *area)
 {
@@ -70,13 +69,16 @@ static const struct vb_slot *slot_of(const uint8_t *area, size_t area_bytes, uin
 	return (const void *)(area + offset);
 }
 
-/* What of a slot concerns others. Relaxed loads: the owner may be a liar who writes all the time. */
+/* What of a slot concerns others. */
 struct look {
-	uint64_t start, length, iova;
+	uint64_t start, length, iova, life;
 	uint32_t access, qpn, pd;
 	uint8_t kind;
-	bool null;
+	bool null, checked;
 };
+
+/* Each is read once: the owner may be a liar who writes all the time. Acquire: before the second look at the word. */
+#define FIELD(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 
 static bool look_at(const struct vb_slot *slot, uint32_t key, struct look *look, enum vb_fault *fault)
 {
@@ -87,16 +89,17 @@ static bool look_at(const struct vb_slot *slot, uint32_t key, struct look *look,
 	word = __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
 	if (word == live) {
 		*look = (struct look){
-			.start = __atomic_load_n(&slot->start, __ATOMIC_RELAXED),
-			.length = __atomic_load_n(&slot->length, __ATOMIC_RELAXED),
-			.iova = __atomic_load_n(&slot->iova, __ATOMIC_RELAXED),
-			.access = __atomic_load_n(&slot->access, __ATOMIC_RELAXED),
-			.qpn = __atomic_load_n(&slot->qpn, __ATOMIC_RELAXED),
-			.pd = __atomic_load_n(&slot->pd_handle, __ATOMIC_RELAXED),
-			.kind = __atomic_load_n(&slot->kind, __ATOMIC_RELAXED),
-			.null = __atomic_load_n((const uint8_t *)&slot->null, __ATOMIC_RELAXED) & 1,
+			.start = FIELD(slot->start),
+			.length = FIELD(slot->length),
+			.iova = FIELD(slot->iova),
+			.life = FIELD(slot->life),
+			.access = FIELD(slot->access),
+			.qpn = FIELD(slot->qpn),
+			.pd = FIELD(slot->pd_handle),
+			.kind = FIELD(slot->kind),
+			.null = FIELD(*(const uint8_t *)&slot->null) & 1,
+			.checked = FIELD(*(const uint8_t *)&slot->checked) & 1,
 		};
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		word = __atomic_load_n(&slot->word, __ATOMIC_RELAXED);
 	}
 	*fault = word == vb_slot_word(VB_SLOT_UNBOUND, key) ? VB_FAULT_KEY_INVALIDATED : VB_FAULT_KEY_UNKNOWN;
@@ -133,8 +136,10 @@ bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const st
 			.theirs = look.start + (address - look.iova),
 			.region_start = look.start,
 			.region_length = look.length,
+			.life = look.life,
 			.access = look.access,
 			.null = look.null,
+			.checked = look.checked,
 		};
 		return true;
 	}
@@ -152,4 +157,13 @@ bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const st
 		.qpn = who->qpn,
 	};
 	return false;
+}
+
+bool vb_foreign_lives(const void *area, size_t area_bytes, uint32_t key, uint64_t life)
+{
+	const struct vb_slot *slot = slot_of(area, area_bytes, key);
+	enum vb_fault ignored;
+	struct look look;
+
+	return slot && look_at(slot, key, &look, &ignored) && look.life == life;
 }

@@ -39,13 +39,18 @@ struct vb_foreign_asker {
 struct vb_foreign_range {
 	uint64_t theirs;                 /* address in the owner's memory */
 	uint64_t region_start, region_length; /* of the region or window, in the owner's memory */
+	uint64_t life;                   /* of this registration or binding */
 	uint32_t access;
 	bool null;                       /* no bytes behind it: reads give zeros, writes vanish */
+	bool checked;                    /* on-demand: may not be mapped */
 };
 
 /* The checks of the owner's own door (memory/place.h) for a remote key, in the same order. False: refused, `why` filled. A length
  * of 0 is not to be asked for: it names no key (IBA C9-88). The key must be shown already. */
 bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const struct vb_foreign_asker *who, uint64_t address,
 		     uint64_t length, struct vb_foreign_range *out, struct vb_fault_record *why);
+
+/* Is that registration still there? */
+bool vb_foreign_lives(const void *area, size_t area_bytes, uint32_t key, uint64_t life);
 
 #endif

@@ -47,7 +47,7 @@ int vb_region_register(struct vb_memory *memory, const struct vb_region_info *in
 		fill_slot(slot, info);
 		vb_pd_count(info->pd, 1);
 		vb_table_count(memory, info->kind, 1);
-		vb_table_publish(slot, VB_SLOT_LIVE, *key);
+		vb_table_publish(memory, slot, VB_SLOT_LIVE, *key);
 	}
 	pthread_mutex_unlock(&memory->mutex);
 	return slot ? 0 : -ENOMEM;
@@ -102,7 +102,7 @@ int vb_region_reregister(struct vb_memory *memory, uint32_t key, const struct vb
 		fill_slot(slot, info);
 		vb_pd_count(info->pd, 1);
 		vb_pd_count(old, -1u);
-		vb_table_publish(slot, VB_SLOT_LIVE, key);
+		vb_table_publish(memory, slot, VB_SLOT_LIVE, key);
 	}
 	pthread_mutex_unlock(&memory->mutex);
 	return rc;

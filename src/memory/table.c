@@ -191,9 +191,10 @@ uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot)
 	return upper | slot->tag;
 }
 
-void vb_table_publish(struct vb_slot *slot, enum vb_slot_state state, uint32_t key)
+void vb_table_publish(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state, uint32_t key)
 {
 	slot->tag = (uint8_t)key;
+	slot->life = ++memory->lives;
 	__atomic_store_n(&slot->word, vb_slot_word(state, key), __ATOMIC_SEQ_CST);
 }
 

@@ -61,7 +61,9 @@ struct vb_slot {
 	uint32_t next;                   /* free list; list of bound type 2 windows */
 	uint32_t previous;
 
-	uint32_t pd_handle;              /* stable like pd, for other processes: they cannot follow a pointer */
+	/* For other processes, stable like the rest. */
+	uint32_t pd_handle;              /* they cannot follow a pointer */
+	uint64_t life;                   /* tells this registration or binding from all others of the table: keys come again */
 };
 
 struct vb_memory {
@@ -71,6 +73,7 @@ struct vb_memory {
 	struct vb_slot **chunks;         /* entries are set once, with release order */
 
 	pthread_mutex_t mutex;           /* everything below, and all changes to slots */
+	uint64_t lives;                  /* registrations and bindings so far */
 	uint32_t slots_made;
 	uint32_t free_first, free_last, free_count; /* first in, first out */
 	uint32_t bound_type_2;           /* list of slots, VB_NO_SLOT: none */
@@ -114,7 +117,7 @@ static inline void vb_table_leave(struct vb_slot *slot)
 struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key);
 /* The key with a tag that differs from the slot's last one. */
 uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot);
-void vb_table_publish(struct vb_slot *slot, enum vb_slot_state state, uint32_t key);
+void vb_table_publish(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state, uint32_t key);
 /* Take the bytes away: on return nobody is inside. */
 void vb_table_withdraw(const struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state);
 /* Withdrawn already. */

@@ -72,7 +72,7 @@ int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struc
 		vb_slot_set_pd(slot, pd);
 		vb_pd_count(pd, 1);
 		vb_table_count(memory, kind, 1);
-		vb_table_publish(slot, VB_SLOT_UNBOUND, *key);
+		vb_table_publish(memory, slot, VB_SLOT_UNBOUND, *key);
 	}
 	pthread_mutex_unlock(&memory->mutex);
 	return slot ? 0 : -ENOMEM;
@@ -168,7 +168,7 @@ bool vb_window_bind(struct vb_memory *memory, struct vb_window_bind *bind, struc
 			if (window->kind == VB_REGION_MW_TYPE_2)
 				list_bound(memory, window);
 		}
-		vb_table_publish(window, region ? VB_SLOT_LIVE : VB_SLOT_UNBOUND, bind->new_key);
+		vb_table_publish(memory, window, region ? VB_SLOT_LIVE : VB_SLOT_UNBOUND, bind->new_key);
 	} else {
 		*why = (struct vb_fault_record){
 			.fault = fault,

@@ -9,7 +9,7 @@
 
 #include "memory/foreign.h"
 
-enum { REGIONS = 2000, AREA = 4096 + 4 * 512 * 80, QPN = 0x4007 };
+enum { REGIONS = 2000, AREA = 4096 + 4 * 512 * 88, QPN = 0x4007 };
 
 #define REMOTE (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -122,6 +122,13 @@ static void same_answers_as_the_owners_door(void **state)
 	assert_int_equal(range.theirs, at + 20);
 	assert_int_equal(range.region_start, at + 16);
 	assert_int_equal(range.region_length, 32);
+	assert_true(vb_foreign_lives(area, AREA, keys[4], range.life));
+	assert_false(vb_foreign_lives(area, AREA, keys[4], range.life + 1));
+	assert_false(vb_foreign_lives(area, AREA, keys[0], range.life));
+	assert_true(vb_memory_invalidate(memory, keys[4], &pd, QPN, false, &why));
+	assert_false(vb_foreign_lives(area, AREA, keys[4], range.life));
+	assert_true(vb_window_bind(memory, &bind, &why));
+	assert_false(vb_foreign_lives(area, AREA, keys[4], range.life));
 	assert_true(ask(&pd, keys[2], IBV_ACCESS_REMOTE_READ, 5, UINT64_MAX, &range, &why));
 	assert_true(range.null);
 	assert_true(ask(&pd, keys[3], IBV_ACCESS_REMOTE_READ, 0xfffffffffffff004, 4, &range, &why));
@@ -155,9 +162,9 @@ static void many_slots_and_their_end(void **state)
 	assert_false(ask(&pd, keys[0], IBV_ACCESS_REMOTE_READ, (uintptr_t)bytes, 16, &range, &why));
 	vb_memory_destroy(memory);
 	/* Beyond the area there is no memory. */
-	assert_null(vb_foreign_chunk(area, AREA, 4, 512 * 80));
-	assert_null(vb_foreign_chunk(area, AREA, UINT32_MAX, 512 * 80));
-	assert_null(vb_foreign_chunk(area, 100, 0, 512 * 80));
+	assert_null(vb_foreign_chunk(area, AREA, 4, 512 * 88));
+	assert_null(vb_foreign_chunk(area, AREA, UINT32_MAX, 512 * 88));
+	assert_null(vb_foreign_chunk(area, 100, 0, 512 * 88));
 }
 
 /* Windows wait for others when they are unbound, and only if they were bound. */
@@ -206,7 +213,7 @@ static void nonsense_is_harmless(void **state)
 		keys[i] = fixture_register(memory, &pd, bytes, sizeof(bytes), IBV_ACCESS_REMOTE_READ);
 	for (unsigned round = 0; round < 20000; round++) {
 		struct vb_foreign_asker who = {.pd = 1, .qpn = QPN, .rights = IBV_ACCESS_REMOTE_READ};
-		uint32_t at = fixture_random(&fixture) % (4096 + 64 * 80);
+		uint32_t at = fixture_random(&fixture) % (4096 + 64 * 88);
 		struct vb_foreign_range range;
 		struct vb_fault_record why;
 		size_t bytes_of_area = round % 2 ? AREA : fixture_random(&fixture) % AREA;
