@@ -36,7 +36,15 @@ struct outgoing {
 	struct vb_list node;
 	struct vb_path path;
 	struct vb_client *for_client;      /* who captures it, or NULL */
+	bool lost;                         /* on purpose: everything is done but sending */
 	uint8_t mad[VB_CM_MAD_LENGTH];
+};
+
+/* A process that wants to see what happens when its messages are lost. */
+struct loser {
+	struct vb_list node;
+	struct vb_client *client;
+	uint8_t left[VB_CM_ATTRIBUTE_END - VB_CM_REQ];
 };
 
 struct sender {
@@ -55,6 +63,7 @@ struct vb_cm_service {
 	struct vb_client *speaking;        /* whose message is being carried out */
 	struct vb_connect_owner *told;     /* who was last sent an event */
 	unsigned tellers;                  /* clients that capture: none, and nothing of it is done */
+	struct vb_list losers;
 };
 
 /* ---- what the engine asks of us ---- */
@@ -74,17 +83,61 @@ static uint32_t id_at(const uint8_t *mad, size_t place)
 	return be32_get(id);
 }
 
-/* Whose message it is, if that process captures. */
-static struct vb_client *find_teller(struct vb_cm_service *service, uint32_t id, struct vb_client *otherwise)
+/* Whose message it is. */
+static struct vb_client *find_client(struct vb_cm_service *service, uint32_t id, struct vb_client *otherwise)
 {
 	struct vb_client *client = client_of(vb_connect_owner_of(service->connect, id));
 
-	if (!client)
-		client = otherwise;
+	return client ? client : otherwise;
+}
+
+/* The same, if that process captures. */
+static struct vb_client *find_teller(struct vb_cm_service *service, uint32_t id, struct vb_client *otherwise)
+{
+	struct vb_client *client = find_client(service, id, otherwise);
+
 	return client && client->told_packets ? client : NULL;
 }
 
-static void tell_packet(struct vb_client *client, bool sent, const struct vb_path *path, const uint8_t *datagram,
+static struct loser *find_loser(struct vb_cm_service *service, const struct vb_client *client)
+{
+	VB_LIST_FOR_EACH(node, &service->losers) {
+		struct loser *loser = vb_container_of(node, struct loser, node);
+
+		if (loser->client == client)
+			return loser;
+	}
+	return NULL;
+}
+
+/* Is it one of those that the process it is sent for wants lost? */
+static bool is_to_be_lost(struct vb_cm_service *service, const uint8_t mad[VB_CM_MAD_LENGTH])
+{
+	struct loser *loser = find_loser(service, find_client(service, id_at(mad, 0), service->speaking));
+	unsigned attribute = (unsigned)mad[16] << 8 | mad[17]; /* IBA 13.4.2 */
+
+	if (!loser || attribute < VB_CM_REQ || attribute >= VB_CM_ATTRIBUTE_END ||
+	    loser->left[attribute - VB_CM_REQ] == 0)
+		return false;
+	loser->left[attribute - VB_CM_REQ]--;
+	return true;
+}
+
+static void take_losses(struct vb_cm_service *service, struct vb_client *client, const struct vb_cm_command *command)
+{
+	struct loser *loser = find_loser(service, client);
+
+	if (!loser) {
+		loser = calloc(1, sizeof(*loser));
+		if (!loser)
+			return;
+		loser->client = client;
+		vb_list_append(&service->losers, &loser->node);
+	}
+	memcpy(loser->left, command->conn.private_data, sizeof(loser->left));
+}
+
+static void tell_packet(struct vb_client *client, unsigned sent, const struct vb_path *path, const uint8_t *datagram,
 			size_t length)
 {
 	struct vb_cm_trace trace = {.type = VB_CM_TRACE, .sent = sent, .time = vb_clock_now(), .path = *path};
@@ -109,6 +162,7 @@ static void queue_mad(void *context, const struct vb_path *path, const uint8_t m
 	outgoing->path = *path;
 	memcpy(outgoing->mad, mad, VB_CM_MAD_LENGTH);
 	outgoing->for_client = service->tellers > 0 ? find_teller(service, id_at(mad, 0), service->speaking) : NULL;
+	outgoing->lost = !vb_list_is_empty(&service->losers) && is_to_be_lost(service, mad);
 	vb_list_append(&service->queue, &outgoing->node);
 	service->queued++;
 }
@@ -204,9 +258,10 @@ static void transmit(struct vb_cm_service *service, struct outgoing *outgoing)
 			uint8_t datagram[sizeof(((struct vb_cm_trace *)0)->datagram)];
 			size_t length = vb_burst_flatten(service->burst, 0, 0, datagram, sizeof(datagram));
 
-			tell_packet(outgoing->for_client, true, &outgoing->path, datagram, length);
+			tell_packet(outgoing->for_client, outgoing->lost ? 2 : 1, &outgoing->path, datagram, length);
 		}
-		error = vb_udp_send_run(sender->fd, service->burst, 0, &lost);
+		if (!outgoing->lost)
+			error = vb_udp_send_run(sender->fd, service->burst, 0, &lost);
 	}
 	if (error < 0)
 		vb_log_limited(VB_LOG_INFO, "cannot send a connection management message: %s", strerror(-error));
@@ -241,11 +296,11 @@ unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const
 		/* Who it is for is known before, by the id it names, or only after, by the event it makes. */
 		client = service->tellers > 0 ? find_teller(service, id_at(packet.payload, 4), NULL) : NULL;
 		if (client)
-			tell_packet(client, false, &bundle->from, bundle->bytes + at, length);
+			tell_packet(client, 0, &bundle->from, bundle->bytes + at, length);
 		service->told = NULL;
 		vb_connect_receive(service->connect, now, &bundle->from, packet.payload, packet.payload_length);
 		if (service->tellers > 0 && !client && service->told && client_of(service->told)->told_packets)
-			tell_packet(client_of(service->told), false, &bundle->from, bundle->bytes + at, length);
+			tell_packet(client_of(service->told), 0, &bundle->from, bundle->bytes + at, length);
 		taken++;
 	}
 	return taken;
@@ -282,6 +337,10 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 		client->told_packets = true;
 		return;
 	}
+	if (command->verb == VB_CM_LOSE) {
+		take_losses(service, client, command);
+		return;
+	}
 	service->speaking = client;
 	if (refusal)
 		reply = (struct vb_cm_reply){.type = VB_CM_REPLY, .error = refusal, .serial = command->serial};
@@ -294,7 +353,14 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 
 void vb_cm_service_client_gone(struct vb_cm_service *service, vb_time now, struct vb_client *client)
 {
+	struct loser *loser;
+
 	vb_connect_owner_gone(service->connect, now, &client->cm_ids);
+	loser = find_loser(service, client);
+	if (loser) {
+		vb_list_remove(&loser->node);
+		free(loser);
+	}
 	if (!client->told_packets)
 		return;
 	service->tellers--;
@@ -338,6 +404,7 @@ struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices
 	if (!service)
 		return NULL;
 	vb_list_init(&service->queue);
+	vb_list_init(&service->losers);
 	service->devices = devices;
 	service->sender[0].fd = service->sender[1].fd = -1;
 	service->psn = vb_random_u32();
@@ -356,6 +423,8 @@ void vb_cm_service_destroy(struct vb_cm_service *service)
 		return;
 	VB_LIST_FOR_EACH(node, &service->queue)
 		free(vb_container_of(node, struct outgoing, node));
+	VB_LIST_FOR_EACH(node, &service->losers)
+		free(vb_container_of(node, struct loser, node));
 	for (unsigned i = 0; i < 2; i++)
 		if (service->sender[i].fd >= 0)
 			vb_descriptor_close(service->sender[i].fd);

@@ -8,6 +8,7 @@
  *   ACTION-psn=[+]N[xK]       drop, dup, corrupt, reorder, delay: the packet with PSN N (+N: counted from the queue
  *                             pair's first) the first time (the first K times) it is sent
  *   ACTION-packet=N           the Nth packet that a queue pair sends, beginning with 1
+ *   drop-cm=NAME[xK]          the first message (K messages) of connection management of this name: REQ, REP, RTU, ...
  *   qp=N or #N                only this queue pair: its number, or the Nth that sends
  *   only=requests, only=responses
  *
@@ -55,6 +56,7 @@ struct vb_faults {
 	uint32_t qp;
 	uint32_t queue_pairs;
 	struct queue_pair *queue_pair;
+	struct vb_faults_messages messages;
 };
 
 /* splitmix64: small, seedable, good enough to lose packets by. */
@@ -164,6 +166,25 @@ static bool read_rule(struct vb_faults *faults, const char *name, const char *te
 	return *end == '\0' && (rule.by_psn || rule.number > 0);
 }
 
+static bool read_message(struct vb_faults *faults, const char *text)
+{
+	const char *times = strrchr(text, 'x'), *end = "";
+	size_t length = times ? (size_t)(times - text) : strlen(text);
+	uint32_t count = 1;
+
+	if (times && (!read_number(times + 1, &end, &count) || count > UINT8_MAX))
+		return false;
+	for (unsigned i = VB_CM_REQ; *end == '\0' && i < VB_CM_ATTRIBUTE_END; i++) {
+		const char *name = vb_cm_attribute_name(i);
+
+		if (strlen(name) != length || strncmp(name, text, length) != 0)
+			continue;
+		faults->messages.lost[i - VB_CM_REQ] = (uint8_t)count;
+		return true;
+	}
+	return false;
+}
+
 static bool read_only(struct vb_faults *faults, const char *text)
 {
 	faults->only_requests = strcmp(text, "requests") == 0;
@@ -200,6 +221,8 @@ static bool read_word(struct vb_faults *faults, const char *name, const char *va
 		return read_delay(faults, value);
 	if (strcmp(name, "qp") == 0)
 		return read_qp(faults, value);
+	if (strcmp(name, "drop-cm") == 0)
+		return read_message(faults, value);
 	if (strcmp(name, "only") == 0)
 		return read_only(faults, value);
 	return read_rule(faults, name, value, known);
@@ -260,6 +283,16 @@ int vb_faults_create(struct vb_faults **out, const char *specification, char *wh
 	else
 		*out = faults;
 	return error;
+}
+
+bool vb_faults_connection_messages(const struct vb_faults *faults, struct vb_faults_messages *messages)
+{
+	bool any = false;
+
+	*messages = faults->messages;
+	for (unsigned i = 0; i < sizeof(messages->lost); i++)
+		any |= messages->lost[i] > 0;
+	return any;
 }
 
 void vb_faults_destroy(struct vb_faults *faults)

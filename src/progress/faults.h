@@ -12,8 +12,15 @@
 #include <stdint.h>
 
 #include "base/time.h"
+#include "wire/cm_mad.h"
 
 struct vb_faults;
+
+/* How many messages of each kind of connection management are to be lost, by attribute - VB_CM_REQ. verbenad sends
+ * them, so it is verbenad that must be told (VB_CM_LOSE). */
+struct vb_faults_messages {
+	uint8_t lost[VB_CM_ATTRIBUTE_END - VB_CM_REQ];
+};
 
 struct vb_faults_packet {
 	uint32_t qpn;                      /* that sends it */
@@ -30,6 +37,8 @@ struct vb_faults_verdict {
 
 /* 0, -ENOMEM, or -EINVAL with a sentence that says what is wrong in `why`. */
 int vb_faults_create(struct vb_faults **faults, const char *specification, char *why, size_t room);
+/* False: none. */
+bool vb_faults_connection_messages(const struct vb_faults *faults, struct vb_faults_messages *messages);
 void vb_faults_destroy(struct vb_faults *faults);
 void vb_faults_judge(struct vb_faults *faults, const struct vb_faults_packet *packet,
 		     struct vb_faults_verdict *verdict);

@@ -14,6 +14,7 @@
 #include "capture/frame.h"
 #include "capture/writer.h"
 #include "io/unix_socket.h"
+#include "progress/faults.h"
 #include "wire/cm_command.h"
 #include "wire/cm_mad.h"
 
@@ -37,10 +38,30 @@ static void open_capture(void)
 	vb_capture_note(capture, &record);
 }
 
+/* That a specification is wrong, the endpoint says when the device is opened. */
+static void ask_to_lose(int fd)
+{
+	const char *specification = secure_getenv("VERBENA_FAULTS");
+	struct vb_cm_command command = {.type = VB_CM_COMMAND, .verb = VB_CM_LOSE};
+	struct vb_faults_messages messages;
+	struct vb_faults *faults;
+	char why[256];
+
+	if (specification == NULL || *specification == '\0' ||
+	    vb_faults_create(&faults, specification, why, sizeof(why)) != 0)
+		return;
+	if (vb_faults_connection_messages(faults, &messages)) {
+		memcpy(command.conn.private_data, messages.lost, sizeof(messages.lost));
+		(void)vb_unix_send(fd, &command, sizeof(command), NULL, 0, true);
+	}
+	vb_faults_destroy(faults);
+}
+
 void vb_rdmacm_trace_ask(int fd)
 {
 	struct vb_cm_command command = {.type = VB_CM_COMMAND, .verb = VB_CM_TELL_PACKETS};
 
+	ask_to_lose(fd);
 	pthread_once(&opened, open_capture);
 	if (capture != NULL)
 		(void)vb_unix_send(fd, &command, sizeof(command), NULL, 0, true);
@@ -55,7 +76,7 @@ bool vb_rdmacm_trace_packet(const void *bytes, size_t length)
 		return false;
 	if (capture == NULL)
 		return true;
-	record.flags = trace->sent ? VB_CAPTURE_SENT : VB_CAPTURE_RECEIVED;
+	record.flags = trace->sent ? VB_CAPTURE_SENT | (trace->sent == 2 ? VB_CAPTURE_DROPPED : 0) : VB_CAPTURE_RECEIVED;
 	record.time = record.received = trace->time;
 	vb_capture_packet(capture, &record, &trace->path,
 			  trace->sent ? 0 : vb_frame_guess_id(&trace->path, trace->datagram, trace->length),

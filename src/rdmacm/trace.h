@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Connection management in a capture (VERBENA_CAPTURE): the daemon sends its MADs, so it is asked to tell of those that
- * concern this process, and here they are written down, as are the events that the program takes.
+ * concern this process, and here they are written down, as are the events that the program takes. Likewise it is asked
+ * to lose some of them (VERBENA_FAULTS).
  */
 #ifndef VB_RDMACM_TRACE_H
 #define VB_RDMACM_TRACE_H
@@ -10,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A new connection to the daemon: ask it, if there is a capture. */
+/* A new connection to the daemon: ask it, if there is a capture or something to be lost. */
 void vb_rdmacm_trace_ask(int fd);
 /* A message of type VB_CM_TRACE. False: it makes no sense. */
 bool vb_rdmacm_trace_packet(const void *bytes, size_t length);

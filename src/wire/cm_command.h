@@ -44,6 +44,8 @@ enum vb_cm_verb {
 	VB_CM_FETCHED,       /* id (from CONNECT_REQUEST): the application has fetched the event, its place in the listener's backlog is
 				free. Not sent: ACCEPT, REJECT or DESTROY frees it. With serial 0 no reply comes. */
 	VB_CM_TELL_PACKETS,  /* from now on tell every MAD of this process's ids that is sent or received. No reply */
+	VB_CM_LOSE,          /* conn.private_data[i]: that many messages with the attribute VB_CM_REQ + i, the first that are sent for this
+				process's ids, are lost on purpose (docs/faults.md). No reply */
 };
 
 /* vb_cm_command.state of ADOPT. BOUND and LISTENING: as BIND (and LISTEN) with `source`; CONNECTED: `source`, `destination`, `conn`
@@ -142,7 +144,7 @@ struct vb_cm_event {
 /* A packet of connection management, for a capture: BTH, DETH, MAD and ICRC. */
 struct vb_cm_trace {
 	uint32_t type;                   /* VB_CM_TRACE */
-	uint32_t sent;                   /* 1: sent, 0: received */
+	uint32_t sent;                   /* 0: received, 1: sent, 2: should have been sent, and was lost on purpose */
 	int64_t time;                    /* on the monotonic clock */
 	struct vb_path path;
 	uint32_t length;

@@ -130,6 +130,29 @@ class LookAtTheWire(ClientCase):
             self.assertTrue(any(text.startswith(wanted) for text in texts), wanted)
         self.assertEqual(sum(text == "rping" for text in texts), 2)
 
+    @across(["veth1500_v4"])
+    def test_lost_connection_messages(self):
+        """REQ, REP and RTU lost once each: sent again, marked in the capture, and the connection comes about all the same."""
+        path = os.path.join(self.directory(), "x.pcapng")
+        run = [clients.staged.verbena, "run", "--capture", path]
+        server = self.server.start(*run, "--faults", "drop-cm=REP", which("rping"), "-s", "-a", self.address, "-C", "2")
+        self.until_listening(server)
+        client = self.client.run(*run, "--faults", "drop-cm=REQ,drop-cm=RTU", which("rping"), "-c", "-a", self.address, "-C", "2", "-v",
+                                 timeout=self.TIMEOUT)
+        self.assertEqual(client.code, 0, client)
+        server.wait(self.TIMEOUT)
+        found, wrong = pcapng.judge(path)
+        self.assertEqual(wrong, [])
+        lost = [comment for *_, comment in found if "LOST" in comment]
+        self.assertEqual(len(lost), 3, lost)
+        rows = self.dissect(path, "frame.comment contains LOST", "-T", "fields", "-e", "infiniband.mad.attributeid").split()
+        self.assertEqual(sorted(rows), ["0x0010", "0x0013", "0x0014"])
+        svg = path + ".svg"
+        self.assertEqual(self.verbena("ladder", path, "-o", svg).code, 0)
+        texts = self.texts(svg)
+        for wanted in ("CM REQ", "CM REP", "CM RTU"):
+            self.assertTrue(any(text.startswith(wanted) and "(lost)" in text for text in texts), (wanted, texts))
+
     @across(["lo_v4", "veth1500_v4", "veth1500_v6"])
     def test_faults(self):
         """Whatever happens to packets, the content arrives: pingpong checks it."""

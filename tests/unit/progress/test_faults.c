@@ -135,7 +135,8 @@ static void test_nonsense(void **state)
 	static const char *const wrong[] = {
 		"loss", "loss=", "loss=2", "loss=101%", "loss=-1%", "loss=x", "los=1%", "delay=5", "delay=5ms..1ms", "delayed=5%",
 		"drop-psn=", "drop-psn=0x1000000", "drop-psn=+", "drop-packet=0", "drop-packet=+1", "melt-psn=1", "qp=0", "qp=",
-		"only=some", "seed=x", "seed=-1", "delay-psn=5", "loss=1%,=", "drop-psn=5x", "delay=0ms",
+		"only=some", "seed=x", "seed=-1", "delay-psn=5", "loss=1%,=", "drop-psn=5x", "delay=0ms", "drop-cm=", "drop-cm=XYZ",
+		"drop-cm=REQx", "drop-cm=REQx300", "drop-cm=RE",
 	};
 
 	(void)state;
@@ -149,11 +150,27 @@ static void test_nonsense(void **state)
 	}
 }
 
+static void test_messages(void **state)
+{
+	struct vb_faults *faults = make("drop-cm=REQx3,drop-cm=SIDR_REP,loss=1%");
+	struct vb_faults_messages messages;
+
+	(void)state;
+	assert_true(vb_faults_connection_messages(faults, &messages));
+	for (unsigned i = VB_CM_REQ; i < VB_CM_ATTRIBUTE_END; i++)
+		assert_int_equal(messages.lost[i - VB_CM_REQ], i == VB_CM_REQ ? 3 : i == VB_CM_SIDR_REP ? 1 : 0);
+	vb_faults_destroy(faults);
+	faults = make("loss=1%");
+	assert_false(vb_faults_connection_messages(faults, &messages));
+	vb_faults_destroy(faults);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_seeds), cmocka_unit_test(test_singled_out), cmocka_unit_test(test_which),
 		cmocka_unit_test(test_delays), cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_messages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
