@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "io/descriptor.h"
 #include "verbs/context.h"
 #include "verbs/device_memory.h"
 #include "verbs/explain.h"
@@ -48,23 +49,24 @@ static int copy_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length
 	return 0;
 }
 
+/* The descriptor stays open: a process of this host that writes here maps the file by it (progress/local_share.h). It cannot be cut
+ * short, so nobody who does gets a signal for it. */
 static int map_memory(struct vb_device_memory *dm, size_t length)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	int fd = memfd_create("verbena-device-memory", MFD_CLOEXEC), error = 0;
+	int error = 0;
 
-	if (fd < 0)
-		return -errno;
 	dm->length = length;
 	dm->mapped_length = (length + page - 1) & ~(page - 1);
-	if (ftruncate(fd, (off_t)dm->mapped_length) != 0)
+	dm->fd = vb_page_create("verbena-device-memory", dm->mapped_length);
+	if (dm->fd < 0)
+		return dm->fd;
+	dm->fd = vb_descriptor_lift(dm->fd);
+	dm->bytes = mmap(NULL, dm->mapped_length, PROT_READ | PROT_WRITE, MAP_SHARED, dm->fd, 0);
+	if (dm->bytes == MAP_FAILED) {
 		error = -errno;
-	if (error == 0) {
-		dm->bytes = mmap(NULL, dm->mapped_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		if (dm->bytes == MAP_FAILED)
-			error = -errno;
+		vb_descriptor_close(dm->fd);
 	}
-	close(fd);
 	return error;
 }
 
@@ -78,6 +80,7 @@ static struct vb_device_memory *allocate(struct ibv_context *context)
 	dm->base.memcpy_to_dm = copy_to;
 	dm->base.memcpy_from_dm = copy_from;
 	dm->base.comp_mask = IBV_DM_MASK_HANDLE;
+	dm->fd = -1;
 	vb_list_init(&dm->node);
 	return dm;
 }
@@ -176,6 +179,7 @@ int vb_verbs_free_dm(struct ibv_dm *dm)
 		return EBUSY;
 	}
 	munmap(own->bytes, own->mapped_length);
+	vb_descriptor_close(own->fd);
 	free(own);
 	vb_context_put(context);
 	return 0;

@@ -192,6 +192,7 @@ struct vb_device_memory {
 	struct vb_device_memory *imported_from;
 	uint8_t *bytes;
 	size_t length, mapped_length;
+	int fd;                          /* -1: of an import. Other processes of this host reach the memory through it */
 	uint32_t users;                  /* under session->lock: regions, imports */
 };
 

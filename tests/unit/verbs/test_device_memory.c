@@ -2,8 +2,11 @@
  *
  * Device memory: allocating, copying, registering.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -121,6 +124,43 @@ static void registered_it_is_written_read_and_counted_in(void **state)
 	pair_close(&pair);
 }
 
+/* As another process finds it: which of our descriptors is the file that was mapped? */
+static int descriptor_of_device_memory(void)
+{
+	DIR *list = opendir("/proc/self/fd");
+	struct dirent *entry;
+	char target[256];
+	int found = -1;
+
+	assert_non_null(list);
+	while ((entry = readdir(list)) != NULL) {
+		ssize_t length = readlinkat(dirfd(list), entry->d_name, target, sizeof(target) - 1);
+
+		target[length > 0 ? length : 0] = '\0';
+		if (strstr(target, "verbena-device-memory") != NULL)
+			found = atoi(entry->d_name);
+	}
+	closedir(list);
+	return found;
+}
+
+static void other_processes_can_map_it_safely(void **state)
+{
+	struct ibv_dm *dm = allocate(100);
+	char byte = 7;
+	int fd = descriptor_of_device_memory();
+
+	(void)state;
+	assert_true(fd > 2);
+	assert_int_equal(ibv_memcpy_to_dm(dm, 99, &byte, 1), 0);
+	byte = 0;
+	assert_int_equal(pread(fd, &byte, 1, 99), 1);
+	assert_int_equal(byte, 7);
+	assert_int_equal(ftruncate(fd, 0), -1);
+	assert_int_equal(ibv_free_dm(dm), 0);
+	assert_int_equal(descriptor_of_device_memory(), -1);
+}
+
 static int open_world(void **state)
 {
 	(void)state;
@@ -141,6 +181,7 @@ int main(void)
 		cmocka_unit_test(copies_stay_inside),
 		cmocka_unit_test(allocation_has_limits),
 		cmocka_unit_test(registered_it_is_written_read_and_counted_in),
+		cmocka_unit_test(other_processes_can_map_it_safely),
 	};
 
 	private_network_enter();
