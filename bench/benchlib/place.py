@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""Where two programs are measured against each other: two hosts joined by veth, or one host and its loopback."""
+
+import os
+import shutil
+
+from benchlib import BenchFailed
+from pylib.clients import perftest_rows
+
+PORT = 18515
+
+
+class Place:
+    """Two hosts (or one, twice) and the address of the first."""
+
+    def __init__(self, network, name, environment=None):
+        self.name, self.environment = name, environment
+        if name == "lo":
+            self.server = self.client = network.host()
+            self.device, self.address, mine = "roce_lo", "127.0.0.1", "127.0.0.1"
+        else:
+            self.server, self.client = network.pair(int(name[4:]))
+            self.device, self.address, mine = "roce_eth0", "10.77.0.1", "10.77.0.2"
+        # A daemon that leaves between two measurements would be started within the second one.
+        for host in {self.server, self.client}:
+            host.start("stdbuf", "-oL", "/usr/bin/ibv_asyncwatch", "-d", self.device)
+        self.gids = self.server.gid_index(self.device, self.address), self.client.gid_index(self.device, mine)
+
+    def exchange(self, server_argv, client_argv, port, timeout=60):
+        """Run both; what the client said. The server is ready when it listens on `port`."""
+        server = self.server.start(*server_argv, environment=self.environment)
+        if not server.wait_until(lambda process: process.listens(port)):
+            raise BenchFailed(str(server.wait(0)))
+        result = self.client.run(*client_argv, timeout=timeout, environment=self.environment)
+        said = server.wait(10 if result.code == 0 else 1)
+        if result.code:
+            raise BenchFailed("%s\n%s" % (result, said))
+        return result.out
+
+    def perftest(self, tool, options):
+        """The first row of numbers that the tool prints."""
+        base = ["/usr/bin/" + tool, "-F", "-d", self.device, *options]
+        out = self.exchange(base + ["-x", str(self.gids[0])], base + ["-x", str(self.gids[1]), self.address], PORT)
+        rows = perftest_rows(out)
+        if not rows:
+            raise BenchFailed(out)
+        return rows[0]
+
+
+def stage_program(staged, build, name):
+    """A program of bench/, copied to where every user can run it."""
+    target = os.path.join(staged.root, name)
+    if not os.path.exists(target):
+        shutil.copy2(os.path.join(build, "bench", name), target)
+        os.chmod(target, 0o755)
+    return target

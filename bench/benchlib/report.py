@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""Words for numbers, and the place in docs/performance.md where a program's table belongs."""
+
+import os
+import platform
+import re
+import time
+
+from benchlib import ROOT
+
+
+def size_name(size):
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return "%d %s" % (size // unit, name)
+    return "%d B" % size
+
+
+def processor():
+    try:
+        with open("/proc/cpuinfo") as info:
+            found = re.search(r"^model name\s*:\s*(.*)$", info.read(), re.M)
+        return found.group(1) if found else platform.machine()
+    except OSError:
+        return platform.machine()
+
+
+def machine(repeat):
+    """The line above a table."""
+    return "%s, %d cores, Linux %s, %s; medians of %d." % (processor(), os.cpu_count(), platform.release().split("-")[0],
+                                                         time.strftime("%Y-%m-%d"), repeat)
+
+
+def update_docs(program, text):
+    """Put the text between the marks of that program."""
+    begin, end = "<!-- %s writes from here -->" % program, "<!-- %s writes to here -->" % program
+    path = os.path.join(ROOT, "docs", "performance.md")
+    with open(path) as file:
+        before = file.read()
+    head, tail = before.split(begin)[0], before.split(end)[1]
+    with open(path, "w") as file:
+        file.write("%s%s\n\n%s\n\n%s%s" % (head, begin, text, end, tail))
