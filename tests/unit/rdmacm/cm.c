@@ -173,9 +173,9 @@ int daemon_pid(void)
 	return found;
 }
 
-unsigned open_descriptors(void)
+unsigned descriptors_in(const char *folder)
 {
-	DIR *directory = opendir("/proc/self/fd");
+	DIR *directory = opendir(folder);
 	unsigned count = 0;
 
 	assert_non_null(directory);
@@ -183,4 +183,9 @@ unsigned open_descriptors(void)
 		count++;
 	closedir(directory);
 	return count;
+}
+
+unsigned open_descriptors(void)
+{
+	return descriptors_in("/proc/self/fd");
 }

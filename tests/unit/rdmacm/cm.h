@@ -41,6 +41,8 @@ void exchange_message(struct connection *connection, int from, const char *text)
 /* verbenad of this test's network. 0: none runs. */
 int daemon_pid(void);
 
+/* Of the process whose folder of descriptors in /proc that is; of this one. Counted alike, "." and ".." included. */
+unsigned descriptors_in(const char *folder);
 unsigned open_descriptors(void);
 
 #endif
