@@ -115,11 +115,11 @@ static void put_gaps(const struct vb_ladder *ladder, FILE *out)
 			fprintf(out, "<line x1=\"%.0f\" y1=\"%.1f\" x2=\"%.0f\" y2=\"%.1f\" stroke=\"#fff\" "
 				"stroke-width=\"4\" stroke-dasharray=\"3 3\"/>\n", lane_x(ladder, lane), y - 10,
 				lane_x(ladder, lane), y + 10);
-		fprintf(out, "<text class=\"gap\" x=\"%.0f\" y=\"%.1f\" text-anchor=\"middle\" font-size=\"11\" "
-			HALO(5) "font-style=\"italic\" fill=\"#777\">\xe2\x8b\xaf ",
-			(lane_x(ladder, 0) + lane_x(ladder, ladder->lanes > 1 ? ladder->lanes - 1 : 1)) / 2, y + 4);
+		/* Beside the times: between the lanes it would stand in the way of arrows and their labels. */
+		fprintf(out, "<text class=\"gap\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\" font-size=\"10\" "
+			"font-style=\"italic\" fill=\"#c25e00\">\xe2\x8b\xae +", TIME_WIDTH - 8, y + 3.5);
 		put_duration(out, ladder->gap[i].length);
-		fputs(" \xe2\x8b\xaf</text>\n", out);
+		fputs("</text>\n", out);
 	}
 }
 
