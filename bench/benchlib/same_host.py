@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""Two processes on one host, through memory: what our verbs do against what the machine and other software can do.
+
+Each row of the table sets a figure of ours beside a figure of a peer that was measured in the same round, and says which ratio is the
+goal. Peers: bench/memory_peers.c (no protocol at all) and UCX over shared memory, as Debian builds it.
+"""
+
+import re
+import statistics
+import sys
+
+from benchlib import BenchFailed
+from benchlib.place import Place, stage_program
+from benchlib.report import machine
+from pylib import hosts
+
+MIB = 1 << 20
+UCX_PORT = 13337
+OUR_PORT = 18520
+
+# (key, words, ours, peer, factor by which the peer's figure is multiplied, True: ours must not be above it; False: not below)
+GOALS = (
+    ("WRITE latency, 8 B", "write_lat", "process_vm_writev hand-over", "raw_copy_lat", 1.3, True),
+    ("WRITE latency, 8 B, memfd", "memfd_lat", "cache line hand-over", "line_lat", 2.0, True),
+    ("WRITE latency, 8 B, ibv_alloc_dm", "dm_lat", "cache line hand-over", "line_lat", 2.0, True),
+    ("SEND latency, 8 B, inline", "send_lat", "UCX tag_lat", "ucx_lat", 1.5, True),
+    ("WRITE bandwidth, 1 MiB", "write_bw", "process_vm_writev", "raw_write_bw", 0.95, False),
+    ("READ bandwidth, 1 MiB", "read_bw", "process_vm_readv", "raw_read_bw", 0.95, False),
+    ("WRITE bandwidth, 1 MiB, memfd", "memfd_write_bw", "memcpy", "memcpy_bw", 0.9, False),
+    ("READ bandwidth, 1 MiB, memfd", "memfd_read_bw", "memcpy", "memcpy_bw", 0.9, False),
+    ("SEND bandwidth, 1 MiB", "send_bw", "UCX tag_bw", "ucx_bw", 1.0, False),
+    ("SEND messages/s, 8 B", "send_rate", "UCX tag_bw", "ucx_rate", 0.7, False),
+    ("WRITE messages/s, 8 B, memfd", "memfd_rate", "UCX tag_bw", "ucx_rate", 0.7, False),
+    ("WRITE messages/s, 8 B", "write_rate", "process_vm_writev, one after the other", "raw_rate", None, False),
+)
+
+
+class SameHost:
+    """One host with both programs on it. Latencies in ns, bandwidths in GB/s, rates in messages a second."""
+
+    def __init__(self, network, staged, build, quick):
+        self.place = Place(network, "lo", environment={"VERBENA_WIRE": "auto"})
+        self.host = self.place.client
+        self.peers = stage_program(staged, build, "memory_peers")
+        self.region = stage_program(staged, build, "shared_region")
+        self.few = quick
+
+    def count(self, many):
+        return many // 5 if self.few else many
+
+    # ---- peers ----
+
+    def peer(self, *words):
+        result = self.host.run(self.peers, *map(str, words))
+        if result.code:
+            raise BenchFailed(str(result))
+        return float(result.out)
+
+    def ucx(self, test, size, count):
+        """(50th percentile in us, MB/s overall, messages/s overall)"""
+        environment = {"UCX_TLS": "posix,cma", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+        server = self.host.start("/usr/bin/ucx_perftest", "-p", str(UCX_PORT), environment=environment)
+        if not server.wait_until(lambda process: process.listens(UCX_PORT)):
+            raise BenchFailed(str(server.wait(0)))
+        result = self.host.run("/usr/bin/ucx_perftest", "127.0.0.1", "-p", str(UCX_PORT), "-t", test, "-s", str(size),
+                               "-n", str(count), "-w", str(count // 10), "-f", timeout=60, environment=environment)
+        server.wait(10 if result.code == 0 else 1)
+        row = re.search(r"(?m)^(?:Final:)?\s*\d+((?:\s+[\d.]+){7})\s*$", result.out)
+        if result.code or not row:
+            raise BenchFailed(str(result))
+        numbers = [float(word) for word in row.group(1).split()]
+        return numbers[0], numbers[4], numbers[6]
+
+    # ---- ours ----
+
+    def perftest_latency(self, tool):
+        return self.place.perftest(tool, ["-s", "8", "-I", "64", "-n", str(self.count(100000))])[4] * 1000
+
+    def perftest_bandwidth(self, tool):
+        return self.place.perftest(tool, ["-s", str(MIB), "-n", str(self.count(10000)), "--report_gbits"])[3] / 8
+
+    def perftest_rate(self, tool):
+        return self.place.perftest(tool, ["-s", "8", "-n", str(self.count(1000000)), "--report_gbits"])[4] * 1e6
+
+    def shared(self, memory, test, size, count):
+        """The numbers that shared_region prints."""
+        place = self.place
+        base = [place.device, str(place.gids[0]), memory]
+        out = place.exchange([self.region, "serve", *base],
+                             [self.region, place.address, *base, test, str(size), str(self.count(count))], OUR_PORT)
+        return [float(word) for word in out.split()[-2:]]
+
+    # ---- a round ----
+
+    def round(self, note):
+        note("write_lat", self.perftest_latency("ib_write_lat"))
+        note("raw_copy_lat", self.peer("copy", self.count(200000)))
+        note("memfd_lat", self.shared("memfd", "latency", 8, 200000)[0])
+        note("line_lat", self.peer("line", self.count(1000000)))
+        note("dm_lat", self.shared("dm", "latency", 8, 200000)[0])
+        note("send_lat", self.perftest_latency("ib_send_lat"))
+        note("ucx_lat", self.ucx("tag_lat", 8, self.count(500000))[0] * 1000)
+        volume = self.count(10000) * MIB
+        note("write_bw", self.perftest_bandwidth("ib_write_bw"))
+        note("raw_write_bw", self.peer("writev", MIB, volume))
+        note("read_bw", self.perftest_bandwidth("ib_read_bw"))
+        note("raw_read_bw", self.peer("readv", MIB, volume))
+        note("memfd_write_bw", self.shared("memfd", "write", MIB, 20000)[0])
+        note("memcpy_bw", self.peer("memcpy", MIB, 2 * volume))
+        note("memfd_read_bw", self.shared("memfd", "read", MIB, 20000)[0])
+        note("send_bw", self.perftest_bandwidth("ib_send_bw"))
+        note("ucx_bw", self.ucx("tag_bw", MIB, self.count(10000))[1] * MIB / 1e9)
+        note("send_rate", self.perftest_rate("ib_send_bw"))
+        note("ucx_rate", self.ucx("tag_bw", 8, self.count(5000000))[2])
+        note("memfd_rate", self.shared("memfd", "write", 8, 5000000)[1])
+        note("write_rate", self.perftest_rate("ib_write_bw"))
+        note("raw_rate", 1e9 / self.peer("rate", self.count(1000000)))
+        note("target_cpu", self.shared("private", "idle", 65536, 200000)[-1])
+
+
+def figure(key, value):
+    if key.endswith("_lat"):
+        return "%.2f µs" % (value / 1000)
+    if key.endswith("_bw"):
+        return "%.1f GB/s" % value
+    return "%.2f M/s" % (value / 1e6)
+
+
+def measure(staged, build, quick, repeat):
+    """{key: median}"""
+    figures = {}
+
+    def note(key, value):
+        figures.setdefault(key, []).append(value)
+    with hosts.Network(staged, niceness=-20) as network:
+        here = SameHost(network, staged, build, quick)
+        for _ in range(repeat):
+            here.round(note)
+            print("  same host: WRITE 1 MiB %.1f GB/s, SEND of 8 bytes %.2f us, UCX %.2f us"
+                  % (figures["write_bw"][-1], figures["send_lat"][-1] / 1000, figures["ucx_lat"][-1] / 1000), file=sys.stderr)
+    return {key: statistics.median(values) for key, values in figures.items()}
+
+
+def rows(figures):
+    """(words, ours, peer's words, peer's, ratio, goal, met); the last two are None where there is no goal."""
+    for words, ours, peer_words, peer, factor, at_most in GOALS:
+        ratio = figures[ours] / figures[peer]
+        met = None if factor is None else ratio <= factor if at_most else ratio >= factor
+        goal = None if factor is None else "%s %.2f" % ("≤" if at_most else "≥", factor)
+        yield words, figure(ours, figures[ours]), peer_words, figure(peer, figures[peer]), ratio, goal, met
+
+
+def table(figures, repeat):
+    lines = ["Two processes, one host: " + machine(repeat), "",
+             "| figure | ours | peer | peer's | ratio | goal | |", "|---|---|---|---|---|---|---|"]
+    for words, ours, peer_words, peer, ratio, goal, met in rows(figures):
+        lines.append("| %s | %s | %s | %s | %.2f × | %s | %s |"
+                     % (words, ours, peer_words, peer, ratio, goal or "", "" if met is None else "met" if met else "**missed**"))
+    lines += ["", "The target of a stream of 64 KiB WRITEs used %.2f %% of one processor." % (100 * figures["target_cpu"])]
+    return "\n".join(lines)
