@@ -8,6 +8,20 @@ import signal
 from pylib import clients
 from pylib.clients import ClientCase, across, expand, which
 
+# Has UDP port 4791, and never says a word there; plays ibv_rc_pingpong's part on TCP, so that somebody sends to it.
+SILENT = """
+import socket, sys
+sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sink.bind(("0.0.0.0", 4791))
+listener = socket.create_server(("0.0.0.0", 18515))
+peer = listener.accept()[0]
+words = peer.recv(100).decode().split(":")
+peer.sendall((":".join((words[0], "123456", words[2], "00000000000000000000ffff" + socket.inet_aton(sys.argv[1]).hex()))
+              + "\\0").encode().ljust(55, b"\\0"))
+while True:
+    sink.recv(65536)
+"""
+
 JSON = {"VERBENA_EXPLAIN": "1", "VERBENA_EXPLAIN_FORMAT": "json"}
 
 
@@ -75,6 +89,24 @@ class Explain(ClientCase):
         self.server.ip("link", "set", "eth0", "down")
         told = self.explained(client.wait(self.TIMEOUT).out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED")
         self.assertIn(told["reach"], ("silent", "host_unreachable", "no_route"))
+
+    @across(["veth1500_v4"])
+    def test_only_ping(self):
+        """A firewall, or something else on the port: the host answers ping, UDP port 4791 does not."""
+        self.client.run("sh", "-c", "echo 0 2147483647 >/proc/sys/net/ipv4/ping_group_range", privileged=True)
+        server = self.server.start("/usr/bin/python3", "-c", SILENT, self.address)
+        self.assertTrue(server.wait_until(lambda process: process.listens(18515)), server.output())
+        result = self.client.run(which("ibv_rc_pingpong"), "-d", self.device, "-g", str(self.gids[1]), self.address, environment=JSON,
+                                 timeout=self.TIMEOUT)
+        told = self.explained(result.out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED", side="network")
+        self.assertEqual((told["reach"], told["peer"], told["peer_qpn"]), ("ping_only", self.address, "0x123456"))
+
+    @across(["veth1500_v4"])
+    def test_no_way_to_the_address(self):
+        """ADDR_ERROR: the routing table knows no way."""
+        result = self.client.run(which("rping"), "-c", "-a", "198.51.100.1", environment=JSON)
+        told = self.explained(result.out, explain="connection", event="RDMA_CM_EVENT_ADDR_ERROR")
+        self.assertEqual(told["error"], "ENETUNREACH")
 
     @across(["veth1500_v4", "lo_v4"])
     def test_nobody_listens_for_connections(self):

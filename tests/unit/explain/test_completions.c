@@ -402,6 +402,22 @@ static void a_completion_queue_overruns(void **state)
 	assert_int_equal(ibv_destroy_cq(small), 0);
 }
 
+static void an_interface_changes(void **state)
+{
+	struct world watched;
+
+	(void)state;
+	if (private_network_add_interface("vb0", "192.0.2.1", 24) != 0 || private_network_set_up("veth0", 1) != 0)
+		skip();
+	world_open(&watched, "vb0");
+	told_clear();
+	assert_int_equal(private_network_add_address("vb0", "192.0.2.2", 24), 0);
+	told_expect("explain", "event", "event", "IBV_EVENT_GID_CHANGE", "device", "roce_vb0", NULL);
+	assert_int_equal(private_network_set_up("vb0", 0), 0);
+	told_expect("explain", "event", "event", "IBV_EVENT_PORT_ERR", "device", "roce_vb0", NULL);
+	world_close(&watched);
+}
+
 static int open_world(void **state)
 {
 	(void)state;
@@ -435,6 +451,7 @@ int main(void)
 		cmocka_unit_test(datagrams_nobody_hears_of),
 		cmocka_unit_test(the_application_ends_it),
 		cmocka_unit_test(a_completion_queue_overruns),
+		cmocka_unit_test(an_interface_changes),
 	};
 
 	private_network_enter();
