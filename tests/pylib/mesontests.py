@@ -13,6 +13,7 @@ RUN = re.compile(r"^\[ RUN +\] (\S+)", re.M)
 OUTCOME = re.compile(r"^\[ +(OK|FAILED|SKIPPED|ERROR) +\] (\w+)\s*$", re.M)
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in", re.M)
 UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$", re.M)
+SKIPPED = re.compile(r"^.*\.\.\. skipped .*$", re.M)
 TAP = re.compile(r"^(ok|not ok)\b[^#\n]*(#\s*skip)?", re.M | re.I)
 
 
@@ -99,5 +100,6 @@ class MesonTests:
             self.report.case(name, "passed", quiet=True)
         for index in range(counts["failed"]):
             self.report.case(name, "failed", detail=text[-6000:] if index == 0 else None)
+        reasons = SKIPPED.findall(text)
         for index in range(counts["skipped"]):
-            self.report.case(name, "skipped", detail=text[-500:] if index == 0 else None)
+            self.report.case(name, "skipped", detail=reasons[index] if index < len(reasons) else text[-500:])

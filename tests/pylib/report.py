@@ -40,7 +40,7 @@ class Report:
             self.stage_counts[outcome] += 1
             if outcome == "passed" and (quiet or not self.verbose):
                 return
-            allowed = outcome == "skipped" and any(word in name for word in self.may_skip)
+            allowed = outcome == "skipped" and any(word in name or word in (detail or "") for word in self.may_skip)
             if outcome == "skipped" and not allowed:
                 self.bad_skips += 1
             self._line("   %-8s %s%s" % (outcome.upper() if outcome == "failed" else outcome, name,
