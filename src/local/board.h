@@ -33,6 +33,7 @@ enum {
 	VB_BOARD_ANSWERS = 128,            /* VB_MAX_RD_ATOMIC */
 	VB_RING_BYTES = 64 << 10,
 	VB_RECORD_ALIGN = 64,
+	VB_RECORD_INLINE = 4096,           /* longer messages are left by reference */
 };
 
 struct vb_board_header {
@@ -48,16 +49,20 @@ struct vb_board_header {
 	uint64_t rung[VB_BOARD_GROUPS] __attribute__((aligned(64)));
 	/* What the owner is copying by: vb_board_copy_word(), 0: nothing. Atomic. */
 	uint64_t copying[VB_BOARD_COPIES] __attribute__((aligned(64)));
+	/* And on behalf of which queue pair of the other process (its QPN + 1): that waits for it before it counts as reset or failed.
+	 * Atomic; stands while copying[i] stands. */
+	uint32_t copying_for[VB_BOARD_COPIES] __attribute__((aligned(64)));
 };
 
-/* The stance of a queue pair at RTR; it does not change until it is reset. */
+/* The stance of a queue pair at RTR. It changes once at most, from LOCAL to WIRE: when the peer offers the wire. */
 enum vb_board_offer { VB_OFFER_NOTHING, VB_OFFER_LOCAL, VB_OFFER_WIRE };
 
 /* Bits of struct vb_board_qp.word besides the epoch. */
 enum {
 	VB_WORD_RECEIVES = 1,              /* RTR, RTS, SQD, SQE: executes what comes */
 	VB_WORD_SENDS = 2,                 /* what it left in its ring still stands */
-	VB_WORD_BITS = 8,                  /* the epoch is above: it grows with each RTR of this index */
+	VB_WORD_BITS = 8,                  /* the epoch is above: it grows with each RTR of this index, from a number that follows
+					    * from the board's id: no two lives of a queue pair have the same */
 };
 
 enum vb_board_verdict {
@@ -66,31 +71,44 @@ enum vb_board_verdict {
 	VB_VERDICT_INVALID_REQUEST,
 	VB_VERDICT_ACCESS,
 	VB_VERDICT_OPERATION,
+	VB_VERDICT_UNREADABLE,             /* the initiator's own memory could not be read: the target goes on */
+};
+
+/* How a life of a queue pair ended, for a peer that looks when the next has begun. */
+struct vb_board_outcome {
+	uint64_t epoch;                    /* atomic, stored last; 0: nothing here */
+	uint64_t taken, consumed;
+	uint32_t verdict, verdict_fault;
 };
 
 struct vb_board_qp {
 	/* The connection. `word` is atomic and stored last, so that whoever finds an epoch finds what belongs to it. The other
-	 * fields of this line do not change within an epoch, but `receive_access`, `rnr_timer`. */
+	 * fields of this line do not change within an epoch, but those that say so (atomic). */
 	uint64_t word;
-	uint32_t offer;                    /* enum vb_board_offer */
+	uint32_t offer;                    /* enum vb_board_offer; changes */
 	uint32_t peer_qpn;
 	uint32_t path_mtu;
 	uint32_t receive_psn;
+	uint32_t send_psn;                 /* with VB_WORD_SENDS: both sides must agree on PSNs, as on the wire */
 	uint32_t pd;                       /* handle */
 	uint32_t table;                    /* index of the region table */
-	uint32_t receive_access;           /* qp_access_flags, atomic */
-	uint32_t max_reads;                /* max_dest_rd_atomic */
-	uint8_t rnr_timer, rnr_retry;      /* codes of IBA: what its peer shall wait, how often it tries */
+	uint32_t receive_access;           /* qp_access_flags; changes */
+	uint32_t max_reads;                /* max_dest_rd_atomic; changes */
+	uint8_t rnr_timer, rnr_retry;      /* codes of IBA: what its peer shall wait, how often it tries; change */
+	uint64_t taken;                    /* epoch of the peer that this queue pair goes together with, 0: none yet; changes */
 
 	/* As initiator. Atomic. */
 	uint64_t produced __attribute__((aligned(64))); /* records left in the ring since the epoch began */
 
-	/* As target. Atomic; `consumed` is stored last. */
+	/* As target. Atomic; all about records of `taken`. `verdict` is stored after the last `consumed`. */
 	uint64_t consumed __attribute__((aligned(64))); /* records executed */
 	uint64_t released;                 /* bytes of the peer's ring that are free again, free running */
+	uint64_t pulled;                   /* bytes read by reference, free running: a long message is under way */
 	uint64_t stalled;                  /* number of the record that waits for a receive, 0: none */
 	uint32_t verdict;                  /* of record consumed + 1: enum vb_board_verdict */
 	uint32_t verdict_fault;            /* enum vb_fault, for explanations */
+
+	struct vb_board_outcome previous __attribute__((aligned(64))); /* of the life before */
 
 	/* What stood where the peer's atomic number i (counted within the epoch) was executed: answer[i % ANSWERS]. */
 	uint64_t answer[VB_BOARD_ANSWERS] __attribute__((aligned(64)));
@@ -120,11 +138,13 @@ enum {
 	VB_RECORD_HAS_IMMEDIATE = 2,
 	VB_RECORD_INVALIDATES = 4,
 	VB_RECORD_BY_REFERENCE = 8,        /* the body is a list of struct vb_record_piece in the initiator's memory */
+	VB_RECORD_TAKES_RECEIVE = 16,      /* FAULT: on the wire the request would have taken a receive before it was refused */
 };
 
-/* In the ring, aligned to VB_RECORD_ALIGN, never across its end. `stamp` is atomic and stored last: the low 32 bits of the record's
- * number, which begins with 1 in each epoch. Before a record is stamped the stamp of the place behind it is cleared: what lies there
- * from the lap before might look like a stamp. */
+/* In the ring, aligned to VB_RECORD_ALIGN, never across its end. `stamp` is atomic and stored last: vb_record_stamp() of the record's
+ * number, which begins with 1 in each epoch; a WRAP has the number of the record that follows it. Before a record is stamped the
+ * stamp of the place behind it is cleared: what lies there from the lap before might look like a stamp. So the ring is never
+ * quite full. */
 struct vb_record {
 	uint32_t stamp;
 	uint8_t kind, flags;
@@ -134,8 +154,14 @@ struct vb_record {
 	uint8_t body[];                    /* bytes, pieces, or one of the structs below */
 };
 
+/* Never 0, which is what a place that nothing was left in holds. */
+static inline uint32_t vb_record_stamp(uint64_t number)
+{
+	return UINT32_C(1) << 31 | (uint32_t)number;
+}
+
 struct vb_record_piece {
-	uint64_t address;
+	uint64_t address;                  /* 0: so many zeros (a null region) */
 	uint64_t length;
 };
 
@@ -152,7 +178,7 @@ struct vb_record_fault {
 };
 
 _Static_assert(sizeof(struct vb_record) == 16, "record");
-_Static_assert(sizeof(struct vb_board_qp) == 192 + 8 * VB_BOARD_ANSWERS, "board qp");
+_Static_assert(sizeof(struct vb_board_qp) == 256 + 8 * VB_BOARD_ANSWERS, "board qp");
 
 /* What a process that copies by a key of another process shows. Never 0. */
 static inline uint64_t vb_board_copy_word(uint32_t slot, uint32_t table, uint32_t key)

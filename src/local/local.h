@@ -59,9 +59,11 @@ enum vb_local_stance { VB_LOCAL_UNDECIDED, VB_LOCAL_TAKEN, VB_LOCAL_DECLINED };
  * holds qp->lock; qp is in RTR already. */
 int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
 		    vb_time now, struct vb_local **local);
-/* RESET or destruction: shows nothing any more. Caller holds qp->lock. local may be NULL. */
+/* RESET or destruction: shows nothing any more, and no peer copies on behalf of this queue pair after it. Caller holds qp->lock. local may be NULL. */
 void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *local);
-/* State or attributes changed (RTS, SQD, SQE, ERR, access flags, timers). Caller holds qp->lock. */
+/* State or attributes changed (RTS, SQD, SQE, ERR, access flags, timers). Caller holds qp->lock. Best called from the transport's
+ * `modified`, which may be in the middle of vb_local_serve. The wire engine must not be asked about (nor told of states of) a
+ * queue pair that is TAKEN: its work leaves the send queue without it. */
 void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now);
 
 enum vb_local_stance vb_local_stance(const struct vb_local *local);
@@ -72,6 +74,10 @@ const struct vb_local_peer *vb_local_peer_of(const struct vb_local *local);
 bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool *more);
 /* Is there something to serve? No lock needed; a hint that is never wrong for long. */
 bool vb_local_beckons(const struct vb_local *local);
+
+/* A record of the peer waits for a receive: serve when one is posted (next_deadline looks again too, a thousand times a second).
+ * No lock needed. */
+bool vb_local_is_stalled(const struct vb_local *local);
 
 /* When vb_local_serve must be called even if nothing beckons (giving up, a stalled receive), or VB_TIME_NEVER. Caller holds
  * qp->lock. */

@@ -39,6 +39,7 @@ struct vb_send_wqe {
 	uint32_t receives_through;       /* messages that take a receive, from the first to this one: for credits */
 	bool started;                    /* first_psn and packets are set */
 	bool done;                       /* finished, waiting for its turn to complete */
+	uint32_t record;                 /* same host: number of the record it was left as, low half */
 	vb_time started_at;
 	struct ibv_sge list[];
 };

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Patience. Work that gets nowhere fails when an adapter would have used its retries up: retry_cnt + 1 times the local ACK timeout
+ * after the last progress (roce/timers.c says how that comes, and why very short timeouts are taken for longer ones). Timeout 0
+ * waits for ever (IBA C9-140).
+ *
+ * Nothing is sent again here. But each timeout on the way there is looked at: a peer that waits for a receive, or is in the middle of
+ * a long message, is not silent; and time for which we ourselves were away is not the peer's.
+ */
+#include "local/engine.h"
+#include "wire/rnr_timer.h"
+
+#define FLOOR VB_MILLISECONDS(4)
+#define CEILING VB_SECONDS(2)
+
+/* 0: for ever. */
+static vb_time ack_timeout(const struct vb_qp *qp)
+{
+	vb_time timeout = vb_local_ack_timeout(qp->attr.timeout);
+
+	if (timeout == VB_TIME_NEVER)
+		return 0;
+	return timeout < FLOOR ? FLOOR : timeout;
+}
+
+/* Draining, what has not begun does not wait. */
+static bool something_waits(const struct vb_qp *qp)
+{
+	return vb_send_queue_count(&qp->send) > 0 &&
+	       (qp->state == IBV_QPS_RTS || vb_send_queue_at(&qp->send, qp->send.tail)->started);
+}
+
+static vb_time give_up_at(const struct vb_qp *qp, const struct vb_local_initiator *initiator)
+{
+	return initiator->waiting_since + ack_timeout(qp) * (qp->attr.retry_cnt + 1);
+}
+
+static void arm(struct vb_local *local, vb_time now)
+{
+	vb_time timeout = ack_timeout(local->qp);
+
+	local->initiator.look_at = vb_time_earlier(now + (timeout < CEILING ? timeout : CEILING),
+						   give_up_at(local->qp, &local->initiator));
+}
+
+static void give_up(struct vb_local *local, vb_time now)
+{
+	struct vb_qp *qp = local->qp;
+	const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
+	vb_time waited = now - local->initiator.waiting_since;
+	struct vb_fault_record why = {
+		.fault = VB_FAULT_RETRY_EXCEEDED,
+		.psn = qp->attr.sq_psn,
+		.tries = (uint32_t)(waited / ack_timeout(qp)),
+		.waited = waited,
+	};
+
+	VB_COUNT(qp->host->counters, retry_exceeded_err);
+	vb_local_initiator_evidence(qp, wqe, &why);
+	vb_qp_fail_send(qp, IBV_WC_RETRY_EXC_ERR, &why, now);
+}
+
+/* The peer is at work, or waits for its application: that is an answer. */
+static bool peer_is_busy(struct vb_local *local)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	uint64_t pulled = __atomic_load_n(&local->theirs->pulled, __ATOMIC_RELAXED);
+	bool advanced = pulled != initiator->pulled;
+
+	initiator->pulled = pulled;
+	if (!initiator->open || __atomic_load_n(&local->peer->gone, __ATOMIC_RELAXED))
+		return false;
+	return advanced || (initiator->stalled != 0 && initiator->stalled == initiator->consumed + 1);
+}
+
+void vb_local_clock_run(struct vb_local *local, vb_time now, bool progress)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	struct vb_qp *qp = local->qp;
+
+	if (!something_waits(qp) || ack_timeout(qp) == 0) {
+		initiator->look_at = VB_TIME_NEVER;
+		return;
+	}
+	if (progress || initiator->look_at == VB_TIME_NEVER) {
+		initiator->waiting_since = now;
+		arm(local, now);
+		return;
+	}
+	if (now < initiator->look_at)
+		return;
+	initiator->waiting_since += now - initiator->look_at;
+	if (peer_is_busy(local)) {
+		initiator->waiting_since = now;
+	} else if (give_up_at(qp, initiator) <= now) {
+		give_up(local, now);
+		return;
+	} else {
+		VB_COUNT(qp->host->counters, local_ack_timeout_err);
+		/* It was told; it does not hurt to say it again. */
+		local->kick = true;
+	}
+	arm(local, now);
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Accesses to the peer's memory that need nobody else. In this order, which the peer's deregistration and its way to the error state rely
+ * on (memory/foreign.h, local.c):
+ *
+ *   show the key by which we copy, and for which queue pair  ->  is that queue pair still what it was?  ->  look the key up in the
+ *   peer's table  ->  copy a piece  ->  show nothing
+ *
+ * A refusal is left for the peer as a record: it has to fail as the responder of a refused request does, and answers with the
+ * verdict that fails our side. Refused is what the wire's responder would refuse (roce/responder_checks.c), in its order.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "local/engine.h"
+#include "memory/foreign.h"
+
+/* An access: what is asked of the peer, and what is ours to move. */
+struct access {
+	struct vb_local *local;
+	struct vb_send_wqe *wqe;
+	uint64_t address, length;        /* of the whole */
+	uint32_t key, rights;
+	uint64_t offset, bytes;          /* of this piece */
+	bool reads;
+	bool plain;                      /* `spans` are held; else through the ordinary doors */
+	struct vb_local_spans spans;
+	struct vb_fault_record why;
+};
+
+enum moved { MOVED, MOVE_REFUSED, MOVE_LOCAL_FAULT, MOVE_UNREACHABLE, MOVE_LATER };
+
+static uint32_t right_needed(const struct vb_send_wqe *wqe)
+{
+	switch (wqe->opcode) {
+	case IBV_WR_RDMA_READ:
+		return IBV_ACCESS_REMOTE_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	default:
+		return IBV_ACCESS_REMOTE_WRITE;
+	}
+}
+
+/* Field by field: two KiB of spans need no zeros. */
+static void begin(struct access *access, struct vb_local *local, struct vb_send_wqe *wqe, uint64_t address, uint32_t key)
+{
+	access->local = local;
+	access->wqe = wqe;
+	access->address = address;
+	access->length = wqe->length;
+	access->key = key;
+	access->rights = right_needed(wqe);
+	access->offset = 0;
+	access->bytes = wqe->length;
+	access->reads = access->rights != IBV_ACCESS_REMOTE_WRITE;
+	access->spans.count = 0;
+}
+
+/* ---- showing what we copy by ---- */
+
+/* A place among the copy words, each used by one thread at a time; -1: all are taken. */
+static int show_copy(struct vb_local *local, uint32_t key)
+{
+	struct vb_board_header *header = &local->own->header;
+	uint64_t word = vb_board_copy_word(local->peer->slot, local->peer_table, key);
+
+	for (unsigned i = 0; i < VB_BOARD_COPIES; i++) {
+		unsigned at = (local->qp->qpn + i) % VB_BOARD_COPIES;
+		uint64_t free = 0;
+
+		if (__atomic_compare_exchange_n(&header->copying[at], &free, word, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+			__atomic_store_n(&header->copying_for[at], local->peer_qpn + 1, __ATOMIC_SEQ_CST);
+			return (int)at;
+		}
+	}
+	return -1;
+}
+
+static void unshow_copy(struct vb_local *local, int at)
+{
+	/* Release: our copies happen before whatever the one waiting for us does next. */
+	__atomic_store_n(&local->own->header.copying_for[at], 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&local->own->header.copying[at], 0, __ATOMIC_RELEASE);
+}
+
+/* Partner of the store of the word in vb_local_modified. */
+static bool peer_is_unchanged(const struct vb_local *local)
+{
+	return __atomic_load_n(&local->theirs->word, __ATOMIC_SEQ_CST) == local->seen_word;
+}
+
+static bool find(const struct access *access, struct vb_foreign_range *range, struct vb_fault_record *why)
+{
+	const struct vb_local *local = access->local;
+	const struct vb_foreign_asker who = {.pd = local->peer_pd, .qpn = local->peer_qpn, .rights = access->rights};
+
+	return vb_foreign_find(local->peer->board->table[local->peer_table], VB_BOARD_TABLE_BYTES, access->key, &who, access->address,
+			       access->length, range, why);
+}
+
+/* ---- moving bytes ---- */
+
+static void *shared_at(const struct access *access, const struct vb_foreign_range *range, uint64_t bytes)
+{
+	struct vb_local_peer *peer = access->local->peer;
+
+	if (!peer->host->shared || range->checked)
+		return NULL;
+	return peer->host->shared(peer, access->local->peer_table, access->key, range->life, range->region_start,
+				  range->region_length, range->theirs + access->offset, bytes);
+}
+
+static void load_shared(const struct access *access, const uint8_t *from)
+{
+	for (unsigned i = 0; i < access->spans.count; i++) {
+		const struct iovec *span = &access->spans.span[i];
+
+		vb_hold_place(span->iov_base, from, span->iov_len);
+		from += span->iov_len;
+	}
+}
+
+static void store_shared(const struct access *access, uint8_t *to)
+{
+	for (unsigned i = 0; i < access->spans.count; i++) {
+		const struct iovec *span = &access->spans.span[i];
+
+		vb_hold_place(to, span->iov_base, span->iov_len);
+		to += span->iov_len;
+	}
+}
+
+static int move_plain(const struct access *access, const struct vb_foreign_range *range)
+{
+	struct vb_local_peer *peer = access->local->peer;
+	const struct vb_record_piece piece = {range->theirs + access->offset, access->bytes};
+	void *shared = shared_at(access, range, access->bytes);
+
+	if (shared) {
+		if (access->reads)
+			load_shared(access, shared);
+		else
+			store_shared(access, shared);
+		return 0;
+	}
+	if (access->reads)
+		return peer->host->read(peer, access->spans.span, access->spans.count, &piece, 1);
+	return peer->host->write(peer, access->spans.span, access->spans.count, piece.address, piece.length);
+}
+
+static void fill_zeros(const struct access *access)
+{
+	for (unsigned i = 0; i < access->spans.count; i++)
+		memset(access->spans.span[i].iov_base, 0, access->spans.span[i].iov_len);
+}
+
+/* Our memory has no plain pointer (on-demand, null): in steps through a buffer. */
+static enum moved move_bounced(struct access *access, const struct vb_foreign_range *range, int *rc)
+{
+	struct vb_local_peer *peer = access->local->peer;
+	const struct vb_send_wqe *wqe = access->wqe;
+	struct vb_qp *qp = access->local->qp;
+	uint8_t buffer[VB_LOCAL_BOUNCE];
+
+	for (uint64_t done = 0; done < access->bytes && *rc == 0; done += VB_LOCAL_BOUNCE) {
+		uint64_t offset = access->offset + done, left = access->bytes - done;
+		struct iovec span = {buffer, left < VB_LOCAL_BOUNCE ? left : VB_LOCAL_BOUNCE};
+		const struct vb_record_piece piece = {range->theirs + offset, span.iov_len};
+
+		if (!access->reads) {
+			if (!vb_memory_gather(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, offset, buffer,
+					      span.iov_len, &access->why))
+				return MOVE_LOCAL_FAULT;
+			if (!range->null)
+				*rc = peer->host->write(peer, &span, 1, piece.address, piece.length);
+			continue;
+		}
+		if (range->null)
+			memset(buffer, 0, span.iov_len);
+		else
+			*rc = peer->host->read(peer, &span, 1, &piece, 1);
+		if (*rc == 0 && !vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, offset,
+						   buffer, span.iov_len, &access->why))
+			return MOVE_LOCAL_FAULT;
+	}
+	return MOVED;
+}
+
+static enum moved move_found(struct access *access, const struct vb_foreign_range *range)
+{
+	enum moved moved = MOVED;
+	int rc = 0;
+
+	if (!access->plain)
+		moved = move_bounced(access, range, &rc);
+	else if (!range->null)
+		rc = move_plain(access, range);
+	else if (access->reads)
+		fill_zeros(access);
+	if (moved != MOVED || rc == 0)
+		return moved;
+	if (rc != -EFAULT)
+		return MOVE_UNREACHABLE;
+	access->why = (struct vb_fault_record){
+		.fault = VB_FAULT_UNMAPPED,
+		.key = access->key,
+		.address = access->address,
+		.length = access->length,
+		.rights_asked = access->rights,
+		.rights_granted = range->access,
+	};
+	return MOVE_REFUSED;
+}
+
+/* One piece. What is ours is held already. */
+static enum moved move_piece(struct access *access)
+{
+	struct vb_local *local = access->local;
+	struct vb_foreign_range range;
+	enum moved moved = MOVE_REFUSED;
+	int copy = show_copy(local, access->key);
+
+	if (copy < 0)
+		return MOVE_LATER;
+	if (!peer_is_unchanged(local))
+		moved = MOVE_LATER;
+	else if (find(access, &range, &access->why))
+		moved = move_found(access, &range);
+	unshow_copy(local, copy);
+	return moved;
+}
+
+/* Hold our side of the next piece. False: it is at fault. */
+static bool hold_piece(struct access *access, uint32_t done)
+{
+	struct vb_send_wqe *wqe = access->wqe;
+	struct vb_qp *qp = access->local->qp;
+	uint32_t rights = access->reads ? IBV_ACCESS_LOCAL_WRITE : 0;
+
+	access->offset = done;
+	access->bytes = access->length - done < VB_LOCAL_PIECE ? access->length - done : VB_LOCAL_PIECE;
+	access->spans.count = 0;
+	access->plain = true;
+	if (wqe->is_inline) {
+		access->spans.span[0] = (struct iovec){vb_send_wqe_inline(wqe), wqe->length};
+		access->spans.count = 1;
+		access->spans.hold[0].slot = NULL;
+		return true;
+	}
+	if (vb_local_spans_open(qp, wqe->list, wqe->sge_count, access->offset, access->bytes, rights, &access->spans))
+		return done > 0 || access->bytes == access->length ||
+		       vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, rights, &access->why);
+	access->plain = false;
+	return vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, rights, &access->why);
+}
+
+/* ---- refusing ---- */
+
+/* The peer is to fail; what it says fails us. */
+static enum vb_local_step refuse(struct access *access, enum vb_fault fault)
+{
+	struct vb_local *local = access->local;
+	const struct vb_local_record record = {
+		.kind = VB_RECORD_FAULT,
+		/* A WRITE with immediate of one packet has its receive when its key is looked at (responder_checks.c). */
+		.flags = access->wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && fault != VB_FAULT_QP_RIGHTS &&
+					 access->length <= local->qp->path_mtu ?
+				 VB_RECORD_TAKES_RECEIVE :
+				 0,
+	};
+	const struct vb_record_fault body = {
+		.fault = fault,
+		.key = access->key,
+		.rights = access->rights,
+		.address = access->address,
+		.length = access->length,
+	};
+	uint8_t *at = vb_local_ring_reserve(local, sizeof(body));
+
+	if (!at)
+		return VB_STEP_WAIT;
+	memcpy(at, &body, sizeof(body));
+	vb_local_initiator_leave(local, access->wqe, sizeof(body), &record);
+	return VB_STEP_DONE;
+}
+
+/* What the responder asks before it looks at memory (IBA 9.7.4.1): NONE, or what it finds wrong. */
+static enum vb_fault check_request(const struct access *access)
+{
+	const struct vb_board_qp *theirs = access->local->theirs;
+
+	if (access->rights & ~__atomic_load_n(&theirs->receive_access, __ATOMIC_RELAXED))
+		return VB_FAULT_QP_RIGHTS;
+	if (access->reads && __atomic_load_n(&theirs->max_reads, __ATOMIC_RELAXED) == 0)
+		return VB_FAULT_TOO_MANY_READS;
+	return VB_FAULT_NONE;
+}
+
+/* ---- WRITE and READ ---- */
+
+/* Room for what a direct access may have to leave: a HELLO and the record that ends it. */
+enum { MAY_LEAVE = 4 * VB_RECORD_ALIGN };
+
+/* May it be executed now? What was left before it is executed, as its order asks. */
+static bool is_its_turn(struct vb_local *local)
+{
+	const struct vb_local_initiator *initiator = &local->initiator;
+
+	if (initiator->consumed >= initiator->ordered && vb_local_ring_has_room(local, MAY_LEAVE))
+		return true;
+	vb_local_initiator_look(local);
+	return initiator->consumed >= initiator->ordered && vb_local_ring_has_room(local, MAY_LEAVE);
+}
+
+/* The peer's application may wait to hear that somebody is there (IBA 11.6.3.2, COMM_EST): that needs the peer. Nobody waits for it,
+ * and it is not woken for it. */
+static void greet(struct vb_local *local)
+{
+	const struct vb_local_record hello = {.kind = VB_RECORD_HELLO};
+	bool kick = local->kick;
+
+	local->initiator.touched = true;
+	if (local->initiator.greeted || (local->seen_word & VB_WORD_SENDS))
+		return;
+	local->initiator.greeted = true;
+	if (vb_local_ring_reserve(local, 0))
+		vb_local_ring_publish(local, 0, &hello);
+	local->kick = kick;
+}
+
+static enum vb_local_step finish(struct access *access)
+{
+	struct vb_send_wqe *wqe = access->wqe;
+	struct vb_local_record record = {
+		.kind = VB_RECORD_WRITE_IMMEDIATE,
+		.flags = VB_RECORD_HAS_IMMEDIATE | (wqe->send_flags & IBV_SEND_SOLICITED ? VB_RECORD_SOLICITED : 0),
+		.length = wqe->length,
+	};
+
+	access->local->initiator.moved = 0;
+	if (wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM) {
+		greet(access->local);
+		wqe->done = true;
+		return VB_STEP_DONE;
+	}
+	memcpy(&record.immediate, &wqe->immediate, sizeof(record.immediate));
+	/* There is room: is_its_turn() looked. */
+	if (!vb_local_ring_reserve(access->local, 0))
+		return VB_STEP_WAIT;
+	vb_local_initiator_leave(access->local, wqe, 0, &record);
+	return VB_STEP_DONE;
+}
+
+enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_wqe *wqe)
+{
+	uint32_t *moved = &local->initiator.moved;
+	struct access access;
+	enum vb_fault fault;
+	enum moved outcome;
+
+	if (!is_its_turn(local))
+		return VB_STEP_WAIT;
+	begin(&access, local, wqe, wqe->rdma.address, wqe->rdma.rkey);
+	if (access.length > 0 && !hold_piece(&access, *moved)) {
+		vb_local_spans_close(&access.spans);
+		return vb_local_initiator_fail(local, wqe, IBV_WC_LOC_PROT_ERR, &access.why);
+	}
+	fault = check_request(&access);
+	/* No bytes, no key (IBA C9-88). */
+	if (fault == VB_FAULT_NONE && access.length == 0)
+		return finish(&access);
+	outcome = fault == VB_FAULT_NONE ? move_piece(&access) : MOVE_REFUSED;
+	vb_local_spans_close(&access.spans);
+	switch (outcome) {
+	case MOVE_REFUSED:
+		return refuse(&access, fault != VB_FAULT_NONE ? fault : access.why.fault);
+	case MOVE_LOCAL_FAULT:
+		return vb_local_initiator_fail(local, wqe, IBV_WC_LOC_PROT_ERR, &access.why);
+	case MOVE_UNREACHABLE:
+		local->initiator.unreachable = true;
+		local->initiator.open = false;
+		return VB_STEP_WAIT;
+	case MOVE_LATER:
+		return VB_STEP_MORE;
+	case MOVED:
+		break;
+	}
+	*moved += (uint32_t)access.bytes;
+	if (*moved == access.length)
+		return finish(&access);
+	wqe->started = true;
+	local->initiator.touched = true;
+	return VB_STEP_MORE;
+}
+
+/* ---- atomics ---- */
+
+static uint64_t operate(uint64_t *at, const struct vb_send_wqe *wqe)
+{
+	uint64_t compare = wqe->atomic.compare_or_add;
+
+	if (wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		return __atomic_fetch_add(at, wqe->atomic.compare_or_add, __ATOMIC_SEQ_CST);
+	/* On failure `compare` becomes what was there; on success it was there. */
+	__atomic_compare_exchange_n(at, &compare, wqe->atomic.swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return compare;
+}
+
+enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send_wqe *wqe)
+{
+	struct vb_qp *qp = local->qp;
+	struct access access;
+	struct vb_foreign_range range;
+	enum vb_local_step step = VB_STEP_MORE;
+	uint64_t *at = NULL, original;
+	int copy;
+
+	begin(&access, local, wqe, wqe->atomic.address, wqe->atomic.rkey);
+	/* Whatever is not plain success is the peer's to say. */
+	if (!local->peer->host->shared || check_request(&access) != VB_FAULT_NONE || access.address % 8 != 0)
+		return VB_STEP_MORE;
+	copy = show_copy(local, access.key);
+	if (copy < 0)
+		return VB_STEP_MORE;
+	if (peer_is_unchanged(local) && find(&access, &range, &access.why) && !range.null && range.theirs % 8 == 0)
+		at = shared_at(&access, &range, 8);
+	if (at && !is_its_turn(local)) {
+		step = VB_STEP_WAIT;
+	} else if (at) {
+		original = operate(at, wqe);
+		step = VB_STEP_DONE;
+	}
+	unshow_copy(local, copy);
+	if (step != VB_STEP_DONE)
+		return step;
+	greet(local);
+	if (!vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, 0, &original, 8, &access.why))
+		return vb_local_initiator_fail(local, wqe, IBV_WC_LOC_PROT_ERR, &access.why);
+	wqe->done = true;
+	return VB_STEP_DONE;
+}

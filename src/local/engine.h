@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine's state of one queue pair, and what the files of this room call of each other.
+ *
+ *   local.c       attaching, what is shown, what the peer shows, and the one call that serves
+ *   ring.c        records: leaving them, finding them
+ *   initiator.c   the send queue: what becomes a record, what is acknowledged, completed, failed
+ *   direct.c      WRITE, READ and atomics that need nobody else
+ *   target.c      the peer's records executed
+ *   spans.c       where the bytes of a scatter/gather list are
+ *   clock.c       giving up
+ *
+ * Fields marked "hint" are read by vb_local_beckons without a lock: they are written atomically.
+ */
+#ifndef VB_LOCAL_ENGINE_H
+#define VB_LOCAL_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "local/local.h"
+#include "memory/place.h"
+#include "queue/limits.h"
+
+/* What is moved without looking up again whether it may be: a deregistration waits for no more than that. */
+#define VB_LOCAL_PIECE (1u << 20)
+
+enum {
+	VB_LOCAL_BOUNCE = 16 << 10,      /* for memory without a plain pointer, on the stack */
+	VB_LOCAL_BATCH = 64,             /* records executed, elements started in one call */
+	VB_LOCAL_PUBLISH = 16,           /* records after which the peer is told */
+};
+
+/* The send side failed at an element that is not the oldest: told when its turn comes. */
+struct vb_local_failure {
+	bool waits;
+	uint32_t index;
+	enum ibv_wc_status status;
+	struct vb_fault_record why;
+};
+
+struct vb_local_initiator {
+	uint64_t produced;               /* number of the last record */
+	uint64_t head;                   /* where the next begins, in bytes, free running */
+	uint64_t consumed;               /* as the peer showed it last; hint */
+	uint64_t released;
+	uint64_t stalled;                /* hint */
+	uint64_t pulled;
+	uint64_t ordered;                /* the last record that a direct access must not overtake */
+	uint64_t atomics, atomics_done;  /* left as records; answered */
+	uint32_t next;                   /* element to start */
+	uint32_t moved;                  /* bytes of that element, if it is a direct access under way */
+	bool open;                       /* the peer takes what we ask of it */
+	bool touched;                    /* something was moved directly */
+	bool greeted;                    /* a HELLO was left */
+	bool unreachable;                /* its memory cannot be had any more */
+	struct vb_local_failure failure;
+
+	vb_time waiting_since;           /* last progress, or when the oldest work began to wait */
+	vb_time look_at;                 /* VB_TIME_NEVER: nothing waits */
+};
+
+struct vb_local_target {
+	uint64_t consumed;               /* hint */
+	uint64_t position;               /* of the next record in the peer's ring, in bytes, free running; hint */
+	uint64_t shown;                  /* `consumed` as the peer can see it */
+	uint64_t pulled_total;
+	uint64_t atomics;
+	uint32_t pulled;                 /* bytes of the record under way */
+	bool ended;                      /* a verdict was given, or the peer cannot be reached: nothing more is executed */
+	bool has_receive;                /* `taken` belongs to the record under way */
+	bool stalled;                    /* it waits for a receive; hint */
+	vb_time retry_at, give_up_at;    /* while stalled */
+	struct vb_taken_receive taken;
+};
+
+/* What vb_local_beckons looks at. */
+enum { VB_LOCAL_HEEDS_WORD = 1, VB_LOCAL_HEEDS_RING = 2, VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS = 4 };
+
+struct vb_local {
+	struct vb_board *own;
+	struct vb_board_qp *mine;
+	const struct vb_board_qp *theirs;
+	uint8_t *ring;
+	const uint8_t *their_ring;
+	struct vb_local_peer *peer;
+	struct vb_qp *qp;
+	uint64_t epoch;                  /* ours */
+	uint64_t peer_epoch;             /* of the life of the peer that we took; 0: none */
+	uint64_t seen_word, seen_taken;  /* hints */
+	uint32_t stance;                 /* enum vb_local_stance; hint */
+	uint32_t heeds;                  /* hint */
+	enum ibv_qp_state shown_state;
+	bool hearing;                    /* the peer's records are for us */
+	bool kick;                       /* something was left for the peer since it was last told */
+
+	/* Of the peer's life, copied out. */
+	uint32_t peer_qpn, peer_pd, peer_table, peer_receive_psn;
+
+	struct vb_local_initiator initiator;
+	struct vb_local_target target;
+};
+
+#define VB_LOCAL_HINT(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
+
+static inline bool vb_local_sends(const struct vb_qp *qp)
+{
+	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+}
+
+static inline bool vb_local_receives(const struct vb_qp *qp)
+{
+	return qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE;
+}
+
+/* ---- ring.c ---- */
+
+/* What a record says, copied out; `body` is in the peer's memory still. */
+struct vb_local_record {
+	uint8_t kind, flags;
+	uint16_t pieces;
+	uint32_t length, immediate;
+};
+
+/* Room for a record with so many bytes of body: where those go, or NULL. Nothing is left before it is published. */
+uint8_t *vb_local_ring_reserve(struct vb_local *local, uint32_t body);
+void vb_local_ring_publish(struct vb_local *local, uint32_t body, const struct vb_local_record *record);
+bool vb_local_ring_has_room(const struct vb_local *local, uint32_t bytes);
+
+enum vb_local_found { VB_FOUND_NOTHING, VB_FOUND_RECORD, VB_FOUND_NONSENSE };
+enum vb_local_found vb_local_ring_find(struct vb_local *local, struct vb_local_record *record, const uint8_t **body);
+void vb_local_ring_consume(struct vb_local *local, const struct vb_local_record *record);
+bool vb_local_ring_beckons(const struct vb_local *local);
+
+/* ---- initiator.c ---- */
+
+enum vb_local_step {
+	VB_STEP_DONE,                    /* the element is on its way: to the next */
+	VB_STEP_WAIT,                    /* until the peer does something */
+	VB_STEP_MORE,                    /* not done, but it can go on at once */
+	VB_STEP_FAILED,
+};
+
+/* True: something was done. */
+bool vb_local_initiator_run(struct vb_local *local, vb_time now, bool *more);
+/* What has the peer acknowledged? True: something new. */
+bool vb_local_initiator_look(struct vb_local *local);
+/* Complete, in order, what is done; tell failures, verdicts and the end of a drain whose turn has come. */
+bool vb_local_initiator_retire(struct vb_local *local, vb_time now);
+enum vb_local_step vb_local_initiator_fail(struct vb_local *local, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
+					   const struct vb_fault_record *why);
+/* Who, what and where, for a fault of this element. */
+void vb_local_initiator_evidence(const struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_fault_record *why);
+/* Leave a record with the body that stands where reserve said; note it in the element. */
+void vb_local_initiator_leave(struct vb_local *local, struct vb_send_wqe *wqe, uint32_t body,
+			      const struct vb_local_record *record);
+
+/* ---- direct.c ---- */
+enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_wqe *wqe);
+/* VB_STEP_MORE: not that way, leave a record. */
+enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send_wqe *wqe);
+
+/* ---- target.c ---- */
+bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more);
+/* Show how far we are. */
+void vb_local_target_publish(struct vb_local *local);
+/* The queue pair is at its end. */
+void vb_local_target_flush(struct vb_local *local, vb_time now);
+
+/* ---- spans.c ---- */
+
+struct vb_local_spans {
+	unsigned count;
+	struct iovec span[VB_MAX_SGE];
+	struct vb_hold hold[VB_MAX_SGE];
+};
+
+/* Hold `length` bytes of a list from `offset` on. False: refused, or some have no plain pointer: go through the ordinary doors. */
+bool vb_local_spans_open(const struct vb_qp *qp, const struct ibv_sge *list, unsigned count, uint64_t offset, uint64_t length,
+			 uint32_t rights, struct vb_local_spans *spans);
+void vb_local_spans_close(struct vb_local_spans *spans);
+
+/* ---- clock.c ---- */
+void vb_local_clock_run(struct vb_local *local, vb_time now, bool progress);
+
+#endif

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The send queue. Its elements are started in order: SENDs, WRITEs with immediate and atomics leave a record in our ring, WRITEs and
+ * READs are executed at once (direct.c), local work too. They complete in order when the peer shows that it has executed their records.
+ *
+ * What a peer shows is taken for true only if it can be: no more than was left, no less than before.
+ */
+#include <string.h>
+
+#include "local/engine.h"
+#include "wire/roce_packet.h"
+
+enum operation { OP_UNKNOWN, OP_SEND, OP_WRITE, OP_READ, OP_ATOMIC, OP_LOCAL };
+
+static const uint8_t operations[] = {
+	[IBV_WR_SEND] = OP_SEND,
+	[IBV_WR_SEND_WITH_IMM] = OP_SEND,
+	[IBV_WR_SEND_WITH_INV] = OP_SEND,
+	[IBV_WR_RDMA_WRITE] = OP_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = OP_WRITE,
+	[IBV_WR_RDMA_READ] = OP_READ,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = OP_ATOMIC,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = OP_ATOMIC,
+	[IBV_WR_LOCAL_INV] = OP_LOCAL,
+	[IBV_WR_BIND_MW] = OP_LOCAL,
+};
+
+static enum operation operation_of(const struct vb_send_wqe *wqe)
+{
+	return (unsigned)wqe->opcode < sizeof(operations) ? (enum operation)operations[wqe->opcode] : OP_UNKNOWN;
+}
+
+void vb_local_initiator_evidence(const struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_fault_record *why)
+{
+	why->wr_id = wqe->wr_id;
+	why->opcode = wqe->opcode;
+	why->qpn = qp->qpn;
+	why->peer_qpn = qp->attr.dest_qp_num;
+	/* A memory fault brings its own key and range. */
+	if (why->key != 0 || why->length != 0)
+		return;
+	why->length = wqe->length;
+	switch (operation_of(wqe)) {
+	case OP_ATOMIC:
+		why->key = wqe->atomic.rkey;
+		why->address = wqe->atomic.address;
+		break;
+	case OP_WRITE:
+	case OP_READ:
+		why->key = wqe->rdma.rkey;
+		why->address = wqe->rdma.address;
+		break;
+	default:
+		break;
+	}
+}
+
+enum vb_local_step vb_local_initiator_fail(struct vb_local *local, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
+					   const struct vb_fault_record *why)
+{
+	struct vb_local_failure *failure = &local->initiator.failure;
+
+	failure->waits = true;
+	failure->index = local->initiator.next;
+	failure->status = status;
+	failure->why = *why;
+	failure->why.psn = local->qp->attr.sq_psn;
+	vb_local_initiator_evidence(local->qp, wqe, &failure->why);
+	return VB_STEP_FAILED;
+}
+
+void vb_local_initiator_leave(struct vb_local *local, struct vb_send_wqe *wqe, uint32_t body, const struct vb_local_record *record)
+{
+	vb_local_ring_publish(local, body, record);
+	local->initiator.ordered = local->initiator.produced;
+	wqe->record = (uint32_t)local->initiator.produced;
+}
+
+/* ---- what the peer shows ---- */
+
+struct acknowledged {
+	uint64_t consumed, released, stalled;
+	uint32_t verdict;
+};
+
+/* False: it does not speak of us. */
+static bool read_acknowledged(const struct vb_local *local, struct acknowledged *shown)
+{
+	const struct vb_board_qp *theirs = local->theirs;
+	const struct vb_board_outcome *previous = &theirs->previous;
+
+	*shown = (struct acknowledged){
+		/* The verdict first: when there is one, `consumed` does not change any more. */
+		.verdict = __atomic_load_n(&theirs->verdict, __ATOMIC_ACQUIRE),
+		.consumed = __atomic_load_n(&theirs->consumed, __ATOMIC_ACQUIRE),
+		.released = __atomic_load_n(&theirs->released, __ATOMIC_ACQUIRE),
+		.stalled = __atomic_load_n(&theirs->stalled, __ATOMIC_ACQUIRE),
+	};
+	if (__atomic_load_n(&theirs->taken, __ATOMIC_ACQUIRE) == local->epoch &&
+	    __atomic_load_n(&theirs->word, __ATOMIC_ACQUIRE) >> VB_WORD_BITS == local->peer_epoch)
+		return true;
+	/* The peer goes on in another life; how did that with us end? Of answers to atomics nothing is kept. */
+	if (__atomic_load_n(&previous->epoch, __ATOMIC_ACQUIRE) != local->peer_epoch ||
+	    local->initiator.atomics != local->initiator.atomics_done)
+		return false;
+	*shown = (struct acknowledged){
+		.verdict = __atomic_load_n(&previous->verdict, __ATOMIC_ACQUIRE),
+		.consumed = __atomic_load_n(&previous->consumed, __ATOMIC_ACQUIRE),
+		.released = local->initiator.released,
+	};
+	return __atomic_load_n(&previous->taken, __ATOMIC_ACQUIRE) == local->epoch &&
+	       __atomic_load_n(&previous->epoch, __ATOMIC_ACQUIRE) == local->peer_epoch;
+}
+
+static bool is_possible(const struct vb_local_initiator *initiator, const struct acknowledged *shown)
+{
+	return shown->consumed - initiator->consumed <= initiator->produced - initiator->consumed &&
+	       shown->released - initiator->released <= initiator->head - initiator->released &&
+	       shown->released % VB_RECORD_ALIGN == 0 && shown->verdict <= VB_VERDICT_UNREADABLE;
+}
+
+static bool accept(struct vb_local *local, struct acknowledged *shown)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	bool news = shown->consumed != initiator->consumed || shown->verdict != VB_VERDICT_NONE;
+
+	if (shown->stalled != initiator->stalled) {
+		if (shown->stalled != 0)
+			VB_COUNT(local->qp->host->counters, rcvd_rnr_err);
+		VB_LOCAL_HINT(initiator->stalled, shown->stalled);
+	}
+	VB_LOCAL_HINT(initiator->consumed, shown->consumed);
+	initiator->released = shown->released;
+	return news;
+}
+
+bool vb_local_initiator_look(struct vb_local *local)
+{
+	struct acknowledged shown;
+
+	return read_acknowledged(local, &shown) && is_possible(&local->initiator, &shown) && accept(local, &shown);
+}
+
+/* ---- completing ---- */
+
+/* The old value that an atomic brought. The application reads it as a number of its own byte order. */
+static bool place_answer(struct vb_local *local, const struct vb_send_wqe *wqe, vb_time now)
+{
+	struct vb_qp *qp = local->qp;
+	uint64_t answer = __atomic_load_n(&local->theirs->answer[local->initiator.atomics_done % VB_BOARD_ANSWERS], __ATOMIC_RELAXED);
+	struct vb_fault_record why = {0};
+
+	local->initiator.atomics_done++;
+	if (vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, 0, &answer, sizeof(answer), &why))
+		return true;
+	vb_local_initiator_evidence(qp, wqe, &why);
+	vb_qp_fail_send(qp, IBV_WC_LOC_PROT_ERR, &why, now);
+	return false;
+}
+
+static const struct {
+	enum ibv_wc_status status;
+	enum vb_fault fault;
+	uint8_t syndrome;
+} verdicts[] = {
+	[VB_VERDICT_RNR_EXCEEDED] = {IBV_WC_RNR_RETRY_EXC_ERR, VB_FAULT_RNR_RETRY_EXCEEDED, VB_AETH_RNR_NAK},
+	[VB_VERDICT_INVALID_REQUEST] = {IBV_WC_REM_INV_REQ_ERR, VB_FAULT_REMOTE_INVALID_REQUEST,
+					VB_AETH_NAK | VB_NAK_INVALID_REQUEST},
+	[VB_VERDICT_ACCESS] = {IBV_WC_REM_ACCESS_ERR, VB_FAULT_REMOTE_ACCESS, VB_AETH_NAK | VB_NAK_REMOTE_ACCESS_ERROR},
+	[VB_VERDICT_OPERATION] = {IBV_WC_REM_OP_ERR, VB_FAULT_REMOTE_OPERATION, VB_AETH_NAK | VB_NAK_REMOTE_OPERATIONAL_ERROR},
+	[VB_VERDICT_UNREADABLE] = {IBV_WC_LOC_PROT_ERR, VB_FAULT_UNMAPPED, 0},
+};
+
+static void fail_oldest(struct vb_local *local, enum ibv_wc_status status, enum vb_fault fault, uint8_t syndrome, vb_time now)
+{
+	struct vb_qp *qp = local->qp;
+	const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
+	struct vb_fault_record why = {
+		.fault = fault,
+		.remote = syndrome != 0,
+		.psn = qp->attr.sq_psn,
+		.syndrome = syndrome,
+		.tries = fault == VB_FAULT_RNR_RETRY_EXCEEDED ? qp->attr.rnr_retry : 0,
+		.waited = now - wqe->started_at,
+	};
+
+	if (fault == VB_FAULT_RNR_RETRY_EXCEEDED)
+		VB_COUNT(qp->host->counters, retry_rnr_exceeded_err);
+	vb_local_initiator_evidence(qp, wqe, &why);
+	vb_qp_fail_send(qp, status, &why, now);
+}
+
+/* Is the oldest element done? */
+static bool oldest_is_done(const struct vb_local *local)
+{
+	const struct vb_qp *qp = local->qp;
+	const struct vb_send_wqe *wqe;
+
+	if (qp->send.tail == local->initiator.next || vb_send_queue_count(&qp->send) == 0)
+		return false;
+	wqe = vb_send_queue_at(&qp->send, qp->send.tail);
+	return wqe->done || (int32_t)((uint32_t)local->initiator.consumed - wqe->record) >= 0;
+}
+
+bool vb_local_initiator_retire(struct vb_local *local, vb_time now)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	struct vb_qp *qp = local->qp;
+	bool progress = false;
+
+	/* A completion queue that overruns ends the queue pair in the middle of this. */
+	for (; vb_local_sends(qp) && oldest_is_done(local); progress = true) {
+		const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
+
+		if (!wqe->done && operation_of(wqe) == OP_ATOMIC && !place_answer(local, wqe, now))
+			return true;
+		vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
+	}
+	if (!vb_local_sends(qp))
+		return progress;
+	if (initiator->failure.waits && initiator->failure.index == qp->send.tail) {
+		struct vb_local_failure failure = initiator->failure;
+
+		initiator->failure.waits = false;
+		failure.why.waited = now - vb_send_queue_at(&qp->send, qp->send.tail)->started_at;
+		vb_qp_fail_send(qp, failure.status, &failure.why, now);
+	} else if (qp->draining && qp->state == IBV_QPS_SQD &&
+		   (vb_send_queue_count(&qp->send) == 0 || !vb_send_queue_at(&qp->send, qp->send.tail)->started)) {
+		vb_qp_drained(qp);
+	}
+	return progress;
+}
+
+/* What the peer said since we last looked. True: something is done. */
+static bool take_acknowledgements(struct vb_local *local, vb_time now)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	struct acknowledged shown;
+	bool news;
+
+	if (initiator->produced == initiator->consumed || !read_acknowledged(local, &shown))
+		return false;
+	if (!is_possible(initiator, &shown)) {
+		/* A HELLO is no work: there may be none to fail. Nothing more is expected of such a peer. */
+		VB_LOCAL_HINT(initiator->consumed, initiator->produced);
+		initiator->unreachable = true;
+		initiator->open = false;
+		if (vb_send_queue_count(&local->qp->send) > 0)
+			fail_oldest(local, IBV_WC_BAD_RESP_ERR, VB_FAULT_BAD_RESPONSE, 0, now);
+		return true;
+	}
+	news = accept(local, &shown);
+	if (news)
+		vb_local_initiator_retire(local, now);
+	if (shown.verdict != VB_VERDICT_NONE && vb_local_sends(local->qp) && initiator->produced != initiator->consumed &&
+	    local->qp->send.tail != initiator->next && vb_send_queue_count(&local->qp->send) > 0)
+		fail_oldest(local, verdicts[shown.verdict].status, verdicts[shown.verdict].fault,
+			    verdicts[shown.verdict].syndrome, now);
+	return news;
+}
+
+/* ---- starting ---- */
+
+static enum vb_local_step fail_with(struct vb_local *local, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
+				    enum vb_fault fault)
+{
+	struct vb_fault_record why = {.fault = fault};
+
+	return vb_local_initiator_fail(local, wqe, status, &why);
+}
+
+/* Room for a record; what the peer has executed meanwhile makes some. */
+static uint8_t *reserve(struct vb_local *local, uint32_t body)
+{
+	uint8_t *at = vb_local_ring_reserve(local, body);
+
+	if (!at && vb_local_initiator_look(local))
+		at = vb_local_ring_reserve(local, body);
+	return at;
+}
+
+/* Where the message's bytes are, for the peer to pull. */
+static bool list_pieces(struct vb_local *local, const struct vb_send_wqe *wqe, uint8_t *body, uint16_t *pieces,
+			struct vb_fault_record *why)
+{
+	struct vb_qp *qp = local->qp;
+	struct vb_accessor who = {.pd = qp->pd, .qpn = qp->qpn};
+
+	*pieces = 0;
+	for (uint32_t i = 0; i < wqe->sge_count; i++) {
+		struct vb_record_piece piece = {.length = wqe->list[i].length};
+
+		if (piece.length == 0)
+			continue;
+		who.key = wqe->list[i].lkey;
+		if (!vb_memory_locate(qp->host->memory, &who, wqe->list[i].addr, piece.length, &piece.address, why))
+			return false;
+		memcpy(body + *pieces * sizeof(piece), &piece, sizeof(piece));
+		++*pieces;
+	}
+	return true;
+}
+
+static enum vb_local_step start_send(struct vb_local *local, struct vb_send_wqe *wqe)
+{
+	struct vb_qp *qp = local->qp;
+	struct vb_local_record record = {.kind = VB_RECORD_SEND, .length = wqe->length};
+	bool by_reference = wqe->length > VB_RECORD_INLINE;
+	uint32_t bytes = by_reference ? wqe->sge_count * (uint32_t)sizeof(struct vb_record_piece) : wqe->length;
+	uint8_t *body = reserve(local, bytes);
+	struct vb_fault_record why = {0};
+	bool good = true;
+
+	if (!body)
+		return VB_STEP_WAIT;
+	if (by_reference) {
+		record.flags = VB_RECORD_BY_REFERENCE;
+		good = list_pieces(local, wqe, body, &record.pieces, &why);
+		bytes = record.pieces * (uint32_t)sizeof(struct vb_record_piece);
+	} else if (wqe->is_inline) {
+		memcpy(body, vb_send_wqe_inline(wqe), wqe->length);
+	} else if (wqe->length > 0) {
+		good = vb_memory_gather(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, 0, body, wqe->length, &why);
+	}
+	if (!good)
+		return vb_local_initiator_fail(local, wqe, IBV_WC_LOC_PROT_ERR, &why);
+	if (wqe->send_flags & IBV_SEND_SOLICITED)
+		record.flags |= VB_RECORD_SOLICITED;
+	if (wqe->opcode == IBV_WR_SEND_WITH_IMM) {
+		record.flags |= VB_RECORD_HAS_IMMEDIATE;
+		memcpy(&record.immediate, &wqe->immediate, sizeof(record.immediate));
+	} else if (wqe->opcode == IBV_WR_SEND_WITH_INV) {
+		record.flags |= VB_RECORD_INVALIDATES;
+		record.immediate = wqe->invalidate_rkey;
+	}
+	vb_local_initiator_leave(local, wqe, bytes, &record);
+	VB_COUNT(qp->host->counters, rdma_sends);
+	return VB_STEP_DONE;
+}
+
+static enum vb_local_step start_atomic(struct vb_local *local, struct vb_send_wqe *wqe)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	struct vb_qp *qp = local->qp;
+	bool add = wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	struct vb_local_record record = {.kind = add ? VB_RECORD_FETCH_ADD : VB_RECORD_COMPARE_SWAP, .length = 8};
+	struct vb_record_atomic atomic = {
+		.address = wqe->atomic.address,
+		.compare = add ? 0 : wqe->atomic.compare_or_add,
+		.swap_or_add = add ? wqe->atomic.compare_or_add : wqe->atomic.swap,
+		.rkey = wqe->atomic.rkey,
+	};
+	struct vb_fault_record why = {0};
+	enum vb_local_step step;
+	uint8_t *body;
+
+	if (!vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, IBV_ACCESS_LOCAL_WRITE, &why))
+		return vb_local_initiator_fail(local, wqe, IBV_WC_LOC_PROT_ERR, &why);
+	step = vb_local_direct_atomic(local, wqe);
+	if (step != VB_STEP_MORE)
+		return step;
+	if (initiator->atomics - initiator->atomics_done >= qp->attr.max_rd_atomic)
+		return VB_STEP_WAIT;
+	body = reserve(local, sizeof(atomic));
+	if (!body)
+		return VB_STEP_WAIT;
+	memcpy(body, &atomic, sizeof(atomic));
+	initiator->atomics++;
+	vb_local_initiator_leave(local, wqe, sizeof(atomic), &record);
+	return VB_STEP_DONE;
+}
+
+/* In its place in the queue, as on the wire. */
+static enum vb_local_step execute_local(struct vb_local *local, struct vb_send_wqe *wqe)
+{
+	struct vb_qp *qp = local->qp;
+	struct vb_memory *memory = qp->host->memory;
+	struct vb_fault_record why = {0};
+	bool bind = wqe->opcode == IBV_WR_BIND_MW;
+	bool good = bind ? vb_window_bind(memory, &wqe->bind, &why) :
+			   vb_memory_invalidate(memory, wqe->invalidate_rkey, qp->pd, qp->qpn, false, &why);
+
+	if (!good)
+		return vb_local_initiator_fail(local, wqe, bind ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_QP_OP_ERR, &why);
+	wqe->done = true;
+	return VB_STEP_DONE;
+}
+
+/* Fence: reads and atomics before it must be complete (IBA 10.8.3.3). */
+static bool fence_holds(const struct vb_local_initiator *initiator, const struct vb_send_wqe *wqe)
+{
+	return (wqe->send_flags & IBV_SEND_FENCE) && initiator->atomics != initiator->atomics_done;
+}
+
+static enum vb_local_step start(struct vb_local *local, struct vb_send_wqe *wqe, vb_time now)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	enum operation operation = operation_of(wqe);
+	struct vb_qp *qp = local->qp;
+	enum vb_local_step step;
+
+	/* Draining: what was begun ends, nothing begins (IBA 10.3.1.5). */
+	if (!wqe->started && (qp->state != IBV_QPS_RTS || fence_holds(initiator, wqe)))
+		return VB_STEP_WAIT;
+	if (wqe->started_at == 0)
+		wqe->started_at = now;
+	if (operation == OP_UNKNOWN || ((operation == OP_READ || operation == OP_ATOMIC) && qp->attr.max_rd_atomic == 0))
+		return fail_with(local, wqe, IBV_WC_LOC_QP_OP_ERR, VB_FAULT_LOCAL_OPERATION);
+	if (operation != OP_LOCAL && wqe->length > VB_MAX_MESSAGE)
+		return fail_with(local, wqe, IBV_WC_LOC_LEN_ERR, VB_FAULT_LOCAL_LENGTH);
+	if (operation != OP_LOCAL && !initiator->open)
+		return VB_STEP_WAIT;
+	switch (operation) {
+	case OP_SEND:
+		step = start_send(local, wqe);
+		break;
+	case OP_ATOMIC:
+		step = start_atomic(local, wqe);
+		break;
+	case OP_LOCAL:
+		step = execute_local(local, wqe);
+		break;
+	default:
+		step = vb_local_direct_move(local, wqe);
+	}
+	if (step == VB_STEP_DONE)
+		wqe->started = true;
+	return step;
+}
+
+bool vb_local_initiator_run(struct vb_local *local, vb_time now, bool *more)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	struct vb_qp *qp = local->qp;
+	enum vb_local_step step = VB_STEP_DONE;
+	bool progress = false;
+	unsigned budget;
+
+	for (budget = VB_LOCAL_BATCH; budget > 0 && step == VB_STEP_DONE && initiator->next != qp->send.head; budget--) {
+		if (initiator->failure.waits)
+			break;
+		step = start(local, vb_send_queue_at(&qp->send, initiator->next), now);
+		initiator->next += step == VB_STEP_DONE;
+		progress |= step != VB_STEP_WAIT;
+	}
+	*more |= step == VB_STEP_MORE || (budget == 0 && initiator->next != qp->send.head);
+	/* Looking at acknowledgements costs a cache miss while the peer is at it: not for each message that is only to be sent. */
+	if (!progress || now >= initiator->look_at || step != VB_STEP_DONE)
+		progress |= take_acknowledgements(local, now);
+	if (vb_local_sends(qp))
+		progress |= vb_local_initiator_retire(local, now);
+	return progress;
+}

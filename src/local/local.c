@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A queue pair on the board: what it shows, what it makes of what the peer shows, and the call that serves it.
+ *
+ *   serve -> look (is the peer there? do we go together?)
+ *         -> target.c      the peer's records
+ *         -> initiator.c   our send queue
+ *         -> clock.c       patience
+ *         -> tell          wake the peer if it sleeps
+ *
+ * Two lives of queue pairs go together when each names the other's QPN and both offer memory and the same path MTU. `taken` says with
+ * which life of the peer: what a peer shows (acknowledgements) or left (records) counts only if it is about this life of ours. As
+ * long as nothing has passed, a peer that comes in a new life is as good as the old one, as on the wire where no PSN was used.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "local/engine.h"
+
+/* How often to look for the end of a peer's copy of a piece, giving the processor away each time. More than enough, unless the peer
+ * died in the middle or lies. */
+enum { PATIENCE = 1 << 16 };
+
+#define SHOW(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
+#define SHOWN(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+
+static uint64_t epoch_of(uint64_t word)
+{
+	return word >> VB_WORD_BITS;
+}
+
+static uint64_t next_epoch(const struct vb_board *own, uint64_t word)
+{
+	const uint64_t mask = UINT64_MAX >> VB_WORD_BITS;
+	uint64_t epoch = word == 0 ? own->header.id & mask : (epoch_of(word) + 1) & mask;
+
+	return epoch != 0 ? epoch : 1;
+}
+
+static uint64_t bits_of(const struct vb_qp *qp)
+{
+	return (vb_local_receives(qp) ? VB_WORD_RECEIVES : 0) | (vb_local_sends(qp) ? VB_WORD_SENDS : 0);
+}
+
+static struct vb_board_qp *place_of(const struct vb_qp *qp, struct vb_board *own)
+{
+	return &own->qp[qp->qpn % VB_BOARD_QPS];
+}
+
+/* ---- showing ---- */
+
+/* What may change while the queue pair is connected. */
+static void show_attributes(const struct vb_qp *qp, struct vb_board_qp *mine)
+{
+	SHOW(mine->receive_access, qp->attr.qp_access_flags);
+	SHOW(mine->max_reads, qp->attr.max_dest_rd_atomic);
+	SHOW(mine->rnr_timer, qp->attr.min_rnr_timer);
+	SHOW(mine->rnr_retry, qp->attr.rnr_retry);
+	SHOW(mine->send_psn, qp->attr.sq_psn);
+}
+
+/* A peer may be late in looking how the life before ended: an acknowledgement must not be lost because its giver went on. */
+static void keep_outcome(struct vb_board_qp *mine, uint64_t word)
+{
+	__atomic_store_n(&mine->previous.epoch, 0, __ATOMIC_SEQ_CST);
+	SHOW(mine->previous.taken, SHOWN(mine->taken));
+	SHOW(mine->previous.consumed, SHOWN(mine->consumed));
+	SHOW(mine->previous.verdict, SHOWN(mine->verdict));
+	SHOW(mine->previous.verdict_fault, SHOWN(mine->verdict_fault));
+	__atomic_store_n(&mine->previous.epoch, epoch_of(word), __ATOMIC_SEQ_CST);
+}
+
+static uint64_t begin_life(const struct vb_qp *qp, struct vb_board *own, uint32_t table, bool offers_local)
+{
+	struct vb_board_qp *mine = place_of(qp, own);
+	uint64_t word = SHOWN(mine->word), epoch = next_epoch(own, word);
+
+	keep_outcome(mine, word);
+	/* Sequentially consistent, before anything changes: who reads on under the old epoch finds it gone afterwards. */
+	__atomic_store_n(&mine->word, epoch << VB_WORD_BITS, __ATOMIC_SEQ_CST);
+	SHOW(mine->offer, offers_local ? VB_OFFER_LOCAL : VB_OFFER_WIRE);
+	SHOW(mine->peer_qpn, qp->attr.dest_qp_num);
+	SHOW(mine->path_mtu, qp->path_mtu);
+	SHOW(mine->receive_psn, qp->attr.rq_psn);
+	SHOW(mine->pd, qp->pd->handle);
+	SHOW(mine->table, table);
+	SHOW(mine->taken, 0);
+	SHOW(mine->produced, 0);
+	SHOW(mine->consumed, 0);
+	SHOW(mine->released, 0);
+	SHOW(mine->pulled, 0);
+	SHOW(mine->stalled, 0);
+	SHOW(mine->verdict, VB_VERDICT_NONE);
+	SHOW(mine->verdict_fault, VB_FAULT_NONE);
+	show_attributes(qp, mine);
+	if (offers_local)
+		SHOW(*(uint64_t *)(void *)own->ring[qp->qpn % VB_BOARD_QPS], 0);
+	__atomic_store_n(&mine->word, epoch << VB_WORD_BITS | bits_of(qp), __ATOMIC_SEQ_CST);
+	return epoch;
+}
+
+/* Whoever copied on behalf of this queue pair when it still was one: wait for it. The word is changed already, and copiers look at it
+ * after they showed themselves (direct.c). */
+static void wait_for_copies(const struct vb_qp *qp, const struct vb_local_peer *peer)
+{
+	unsigned patience = PATIENCE;
+
+	for (unsigned i = 0; i < VB_BOARD_COPIES; i++)
+		while (__atomic_load_n(&peer->board->header.copying_for[i], __ATOMIC_SEQ_CST) == qp->qpn + 1 &&
+		       !__atomic_load_n(&peer->gone, __ATOMIC_RELAXED) && patience-- > 0)
+			sched_yield();
+}
+
+/* The peer gets to know of what was left for it. Partner: an owner that sets `asleep` and then looks once more. */
+static void tell(struct vb_local *local)
+{
+	const struct vb_board_header *header = &local->peer->board->header;
+
+	local->kick = false;
+	if (SHOWN(header->crowded))
+		__atomic_fetch_add(&local->own->header.rung[local->qp->attr.dest_qp_num % VB_BOARD_GROUPS], 1, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&header->asleep, __ATOMIC_SEQ_CST))
+		local->peer->host->wake(local->peer);
+}
+
+/* What may beckon from now on. */
+static void set_hints(struct vb_local *local)
+{
+	uint32_t heeds = 0;
+
+	if (local->stance != VB_LOCAL_DECLINED && vb_local_receives(local->qp)) {
+		heeds = VB_LOCAL_HEEDS_WORD;
+		if (local->hearing && !local->target.ended && !local->target.stalled)
+			heeds |= VB_LOCAL_HEEDS_RING;
+		/* Those of other lives are not for us, and would beckon for ever. */
+		if (vb_local_sends(local->qp) && local->initiator.produced != local->initiator.consumed &&
+		    local->seen_taken == local->epoch && epoch_of(local->seen_word) == local->peer_epoch)
+			heeds |= VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS;
+	}
+	if (heeds != local->heeds)
+		VB_LOCAL_HINT(local->heeds, heeds);
+}
+
+/* ---- looking ---- */
+
+/* Has anything passed between the two? Then a new life of the peer cannot follow on: its counts would not fit ours. */
+static bool is_untouched(const struct vb_local *local)
+{
+	return local->initiator.produced == 0 && !local->initiator.touched && local->target.consumed == 0;
+}
+
+static void take(struct vb_local *local, uint64_t word)
+{
+	const struct vb_board_qp *theirs = local->theirs;
+	const struct vb_qp *qp = local->qp;
+	uint32_t offer = __atomic_load_n(&theirs->offer, __ATOMIC_ACQUIRE);
+	uint32_t peer_qpn = __atomic_load_n(&theirs->peer_qpn, __ATOMIC_ACQUIRE);
+	uint32_t path_mtu = __atomic_load_n(&theirs->path_mtu, __ATOMIC_ACQUIRE);
+	uint32_t receive_psn = __atomic_load_n(&theirs->receive_psn, __ATOMIC_ACQUIRE);
+	uint32_t pd = __atomic_load_n(&theirs->pd, __ATOMIC_ACQUIRE);
+	uint32_t table = __atomic_load_n(&theirs->table, __ATOMIC_ACQUIRE);
+
+	/* All of one life? And does it mean us? */
+	if (epoch_of(SHOWN(theirs->word)) != epoch_of(word) || peer_qpn != qp->qpn || table >= VB_BOARD_TABLES)
+		return;
+	if (offer != VB_OFFER_LOCAL || path_mtu != qp->path_mtu) {
+		SHOW(local->mine->offer, VB_OFFER_WIRE);
+		VB_LOCAL_HINT(local->stance, VB_LOCAL_DECLINED);
+		return;
+	}
+	local->peer_epoch = epoch_of(word);
+	local->peer_pd = pd;
+	local->peer_table = table;
+	local->peer_receive_psn = receive_psn;
+	VB_LOCAL_HINT(local->stance, VB_LOCAL_TAKEN);
+	__atomic_store_n(&local->mine->taken, local->peer_epoch, __ATOMIC_SEQ_CST);
+	local->kick = true;
+}
+
+/* What the peer's word means for both directions. */
+static void weigh(struct vb_local *local, uint64_t word, uint64_t taken)
+{
+	const struct vb_qp *qp = local->qp;
+	bool same_life = local->stance == VB_LOCAL_TAKEN && epoch_of(word) == local->peer_epoch;
+
+	/* A peer that has not looked yet will find us; one that goes with another life of ours has no ear for this one. */
+	local->initiator.open = same_life && (word & VB_WORD_RECEIVES) && (taken == 0 || taken == local->epoch) &&
+				local->peer_receive_psn == qp->attr.sq_psn && vb_local_sends(qp) &&
+				!local->initiator.unreachable;
+	local->hearing = same_life && (word & VB_WORD_SENDS) && taken == local->epoch &&
+			 SHOWN(local->theirs->send_psn) == qp->attr.rq_psn && vb_local_receives(qp);
+}
+
+/* True: the peer shows something new. */
+static bool look(struct vb_local *local)
+{
+	uint64_t word = __atomic_load_n(&local->theirs->word, __ATOMIC_ACQUIRE);
+	uint64_t taken = __atomic_load_n(&local->theirs->taken, __ATOMIC_ACQUIRE);
+
+	if (word == local->seen_word && taken == local->seen_taken)
+		return false;
+	VB_LOCAL_HINT(local->seen_word, word);
+	VB_LOCAL_HINT(local->seen_taken, taken);
+	if (local->stance == VB_LOCAL_TAKEN && epoch_of(word) != local->peer_epoch && is_untouched(local)) {
+		local->peer_epoch = 0;
+		__atomic_store_n(&local->mine->taken, 0, __ATOMIC_SEQ_CST);
+		VB_LOCAL_HINT(local->stance, VB_LOCAL_UNDECIDED);
+	}
+	if (local->stance == VB_LOCAL_UNDECIDED && (word & VB_WORD_RECEIVES))
+		take(local, word);
+	weigh(local, word, taken);
+	return true;
+}
+
+bool vb_local_beckons(const struct vb_local *local)
+{
+	uint32_t heeds = __atomic_load_n(&local->heeds, __ATOMIC_RELAXED);
+	const struct vb_board_qp *theirs = local->theirs;
+
+	if (!heeds)
+		return false;
+	if (__atomic_load_n(&theirs->word, __ATOMIC_SEQ_CST) != SHOWN(local->seen_word) ||
+	    __atomic_load_n(&theirs->taken, __ATOMIC_SEQ_CST) != SHOWN(local->seen_taken))
+		return true;
+	if ((heeds & VB_LOCAL_HEEDS_RING) && vb_local_ring_beckons(local))
+		return true;
+	return (heeds & VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS) &&
+	       (SHOWN(theirs->consumed) != SHOWN(local->initiator.consumed) ||
+		SHOWN(theirs->stalled) != SHOWN(local->initiator.stalled) || SHOWN(theirs->verdict) != VB_VERDICT_NONE);
+}
+
+/* ---- attaching ---- */
+
+int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
+		    vb_time now, struct vb_local **out)
+{
+	struct vb_local *local = NULL;
+	uint64_t epoch;
+
+	(void)own_slot;
+	(void)now;
+	vb_lock_assert_held(&qp->lock);
+	*out = NULL;
+	if (peer) {
+		local = calloc(1, sizeof(*local));
+		if (!local)
+			return -ENOMEM;
+	}
+	epoch = begin_life(qp, own, table, local != NULL);
+	if (!local)
+		return 0;
+	local->own = own;
+	local->mine = place_of(qp, own);
+	local->theirs = &peer->board->qp[qp->attr.dest_qp_num % VB_BOARD_QPS];
+	local->ring = own->ring[qp->qpn % VB_BOARD_QPS];
+	local->their_ring = peer->board->ring[qp->attr.dest_qp_num % VB_BOARD_QPS];
+	local->peer = peer;
+	local->peer_qpn = qp->attr.dest_qp_num;
+	local->qp = qp;
+	local->epoch = epoch;
+	local->stance = VB_LOCAL_UNDECIDED;
+	local->shown_state = qp->state;
+	local->initiator.next = qp->send.tail;
+	local->initiator.look_at = VB_TIME_NEVER;
+	/* What the peer shows is looked at with the first call. */
+	local->seen_word = ~UINT64_C(0);
+	set_hints(local);
+	tell(local);
+	*out = local;
+	return 0;
+}
+
+void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
+{
+	bool received, receives = vb_local_receives(qp);
+
+	vb_lock_assert_held(&qp->lock);
+	if (!local)
+		return;
+	received = SHOWN(local->mine->word) & VB_WORD_RECEIVES;
+	if (qp->state == IBV_QPS_RTS && local->shown_state == IBV_QPS_RTR)
+		local->initiator.next = qp->send.tail;
+	local->shown_state = qp->state;
+	show_attributes(qp, local->mine);
+	__atomic_store_n(&local->mine->word, local->epoch << VB_WORD_BITS | bits_of(qp), __ATOMIC_SEQ_CST);
+	/* Our PSNs and our state are part of what the peer's word means. */
+	weigh(local, local->seen_word, local->seen_taken);
+	if (!vb_local_sends(qp))
+		local->initiator.look_at = VB_TIME_NEVER;
+	if (received && !receives) {
+		wait_for_copies(qp, local->peer);
+		vb_local_target_flush(local, now);
+	}
+	set_hints(local);
+}
+
+void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *local)
+{
+	struct vb_board_qp *mine = place_of(qp, own);
+	uint64_t word = SHOWN(mine->word);
+
+	/* The epoch stays, and what was acknowledged: the peer may still come to see it. */
+	if (local)
+		vb_local_target_publish(local);
+	__atomic_store_n(&mine->word, epoch_of(word) << VB_WORD_BITS, __ATOMIC_SEQ_CST);
+	if (!local)
+		return;
+	wait_for_copies(qp, local->peer);
+	if (local->stance == VB_LOCAL_TAKEN)
+		tell(local);
+	free(local);
+}
+
+/* ---- serving ---- */
+
+bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool *more)
+{
+	bool did, progress = false;
+
+	vb_lock_assert_held(&qp->lock);
+	*more = false;
+	if (local->stance == VB_LOCAL_DECLINED)
+		return false;
+	did = look(local);
+	if (local->stance == VB_LOCAL_DECLINED) {
+		local->initiator.look_at = VB_TIME_NEVER;
+		set_hints(local);
+		return true;
+	}
+	if (local->hearing)
+		did |= vb_local_target_run(local, now, more);
+	if (vb_local_sends(qp)) {
+		if (local->stance == VB_LOCAL_TAKEN)
+			progress = vb_local_initiator_run(local, now, more);
+		else
+			progress = vb_local_initiator_retire(local, now);
+	}
+	if (vb_local_sends(qp))
+		vb_local_clock_run(local, now, progress);
+	/* Where nobody tells us of states that we caused ourselves. */
+	if (local->shown_state != qp->state)
+		vb_local_modified(qp, local, now);
+	set_hints(local);
+	if (local->kick)
+		tell(local);
+	return did | progress;
+}
+
+vb_time vb_local_next_deadline(const struct vb_local *local)
+{
+	vb_time deadline = local->initiator.look_at;
+
+	if (local->target.stalled)
+		deadline = vb_time_earlier(deadline, vb_time_earlier(local->target.retry_at, local->target.give_up_at));
+	return deadline;
+}
+
+/* ---- questions ---- */
+
+enum vb_local_stance vb_local_stance(const struct vb_local *local)
+{
+	return (enum vb_local_stance)SHOWN(local->stance);
+}
+
+const struct vb_local_peer *vb_local_peer_of(const struct vb_local *local)
+{
+	return local->peer;
+}
+
+bool vb_local_is_stalled(const struct vb_local *local)
+{
+	return SHOWN(local->target.stalled);
+}
+
+bool vb_local_is_copying(const struct vb_local_peer *peer, uint32_t own_slot, uint32_t table, uint32_t key)
+{
+	uint64_t word = vb_board_copy_word(own_slot, table, key);
+
+	for (unsigned i = 0; i < VB_BOARD_COPIES; i++)
+		if (__atomic_load_n(&peer->board->header.copying[i], __ATOMIC_SEQ_CST) == word)
+			return true;
+	return false;
+}

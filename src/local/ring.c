@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Records in a ring: a message of up to 48 bytes and its stamp come in one cache line.
+ *
+ *   ... | released by the peer | left, not executed | record | 0 | free ...
+ *                                                     head ^
+ *
+ * The first eight bytes of a record are written in one piece, with its stamp, when all else stands; the place behind has none then.
+ */
+#include <string.h>
+
+#include "local/engine.h"
+
+/* As the record lies in the ring: two words. */
+struct head {
+	uint32_t stamp;
+	uint8_t kind, flags;
+	uint16_t pieces;
+	uint32_t length, immediate;
+};
+
+_Static_assert(sizeof(struct head) == sizeof(struct vb_record), "head");
+
+static uint32_t size_of(uint32_t body)
+{
+	return (uint32_t)(sizeof(struct vb_record) + body + VB_RECORD_ALIGN - 1) & ~(VB_RECORD_ALIGN - 1u);
+}
+
+static uint64_t *word_at(const struct vb_local *local, uint64_t position)
+{
+	return (uint64_t *)(void *)(local->ring + position % VB_RING_BYTES);
+}
+
+/* Bytes that stay unused at the end of the ring for the sake of a record of that size. */
+static uint32_t skipped_for(uint64_t position, uint32_t size)
+{
+	uint32_t left = VB_RING_BYTES - (uint32_t)(position % VB_RING_BYTES);
+
+	return size > left ? left : 0;
+}
+
+bool vb_local_ring_has_room(const struct vb_local *local, uint32_t bytes)
+{
+	const struct vb_local_initiator *initiator = &local->initiator;
+
+	return initiator->head + bytes + VB_RECORD_ALIGN - initiator->released <= VB_RING_BYTES;
+}
+
+/* Stamp what stands at head, and move on. */
+static void stamp(struct vb_local *local, const struct head *head, uint32_t size)
+{
+	uint64_t *at = word_at(local, local->initiator.head), words[2];
+
+	memcpy(words, head, sizeof(words));
+	__atomic_store_n(&at[1], words[1], __ATOMIC_RELAXED);
+	__atomic_store_n(word_at(local, local->initiator.head + size), 0, __ATOMIC_RELAXED);
+	/* Release: partner of the acquire in vb_local_ring_find. */
+	__atomic_store_n(&at[0], words[0], __ATOMIC_RELEASE);
+	local->initiator.head += size;
+}
+
+uint8_t *vb_local_ring_reserve(struct vb_local *local, uint32_t body)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	uint32_t size = size_of(body), skipped = skipped_for(initiator->head, size);
+
+	if (!vb_local_ring_has_room(local, skipped + size))
+		return NULL;
+	if (skipped > 0)
+		stamp(local, &(struct head){.stamp = vb_record_stamp(initiator->produced + 1), .kind = VB_RECORD_WRAP}, skipped);
+	return (uint8_t *)word_at(local, initiator->head) + sizeof(struct vb_record);
+}
+
+void vb_local_ring_publish(struct vb_local *local, uint32_t body, const struct vb_local_record *record)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	const struct head head = {
+		.stamp = vb_record_stamp(++initiator->produced),
+		.kind = record->kind,
+		.flags = record->flags,
+		.pieces = record->pieces,
+		.length = record->length,
+		.immediate = record->immediate,
+	};
+
+	stamp(local, &head, size_of(body));
+	__atomic_store_n(&local->mine->produced, initiator->produced, __ATOMIC_RELAXED);
+	local->kick = true;
+}
+
+/* ---- the other end ---- */
+
+/* Bytes of body that a record of the peer must have; -1: there is no such record. */
+static int64_t body_of(const struct vb_local_record *record)
+{
+	if (record->length > VB_MAX_MESSAGE)
+		return -1;
+	switch (record->kind) {
+	case VB_RECORD_SEND:
+		if (!(record->flags & VB_RECORD_BY_REFERENCE))
+			return record->length <= VB_RECORD_INLINE ? (int64_t)record->length : -1;
+		return record->pieces <= VB_MAX_SGE ? (int64_t)(record->pieces * sizeof(struct vb_record_piece)) : -1;
+	case VB_RECORD_COMPARE_SWAP:
+	case VB_RECORD_FETCH_ADD:
+		return sizeof(struct vb_record_atomic);
+	case VB_RECORD_FAULT:
+		return sizeof(struct vb_record_fault);
+	case VB_RECORD_WRITE_IMMEDIATE:
+	case VB_RECORD_HELLO:
+		return 0;
+	default:
+		return -1;
+	}
+}
+
+static bool read_head(const struct vb_local *local, struct head *head)
+{
+	const struct vb_local_target *target = &local->target;
+	const uint64_t *at = (const void *)(local->their_ring + target->position % VB_RING_BYTES);
+	uint64_t words[2] = {__atomic_load_n(&at[0], __ATOMIC_ACQUIRE), 0};
+
+	memcpy(head, words, sizeof(*head));
+	if (head->stamp != vb_record_stamp(target->consumed + 1))
+		return false;
+	words[1] = __atomic_load_n(&at[1], __ATOMIC_RELAXED);
+	memcpy(head, words, sizeof(*head));
+	return true;
+}
+
+enum vb_local_found vb_local_ring_find(struct vb_local *local, struct vb_local_record *record, const uint8_t **body)
+{
+	struct vb_local_target *target = &local->target;
+	struct head head;
+	int64_t bytes;
+
+	if (!read_head(local, &head))
+		return VB_FOUND_NOTHING;
+	if (head.kind == VB_RECORD_WRAP) {
+		uint32_t offset = (uint32_t)(target->position % VB_RING_BYTES);
+
+		if (offset == 0)
+			return VB_FOUND_NONSENSE;
+		VB_LOCAL_HINT(target->position, target->position + VB_RING_BYTES - offset);
+		/* It is stamped before what follows it. */
+		if (!read_head(local, &head))
+			return VB_FOUND_NOTHING;
+	}
+	*record = (struct vb_local_record){head.kind, head.flags, head.pieces, head.length, head.immediate};
+	bytes = body_of(record);
+	if (bytes < 0 || skipped_for(target->position, size_of((uint32_t)bytes)) > 0)
+		return VB_FOUND_NONSENSE;
+	*body = local->their_ring + target->position % VB_RING_BYTES + sizeof(struct vb_record);
+	return VB_FOUND_RECORD;
+}
+
+void vb_local_ring_consume(struct vb_local *local, const struct vb_local_record *record)
+{
+	struct vb_local_target *target = &local->target;
+
+	VB_LOCAL_HINT(target->position, target->position + size_of((uint32_t)body_of(record)));
+	VB_LOCAL_HINT(target->consumed, target->consumed + 1);
+	target->pulled = 0;
+}
+
+bool vb_local_ring_beckons(const struct vb_local *local)
+{
+	uint64_t position = __atomic_load_n(&local->target.position, __ATOMIC_RELAXED);
+	const uint64_t *at = (const void *)(local->their_ring + position % VB_RING_BYTES);
+	uint64_t word = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+	struct head head;
+
+	memcpy(&head, &word, sizeof(word));
+	return head.stamp == vb_record_stamp(__atomic_load_n(&local->target.consumed, __ATOMIC_RELAXED) + 1);
+}

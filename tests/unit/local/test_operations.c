@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Every operation through memory: what arrives, what completes, and that it went the way it should.
+ */
+#include "pair.h"
+
+static struct pair pair;
+static struct process *const a = &pair.process[0], *const b = &pair.process[1];
+
+static void begin(const struct pair_options *options)
+{
+	pair_open(&pair, BY_MEMORY, options);
+	pair_connect(&pair, &usual);
+	assert_int_equal(vb_local_stance(a->local), VB_LOCAL_TAKEN);
+	assert_int_equal(vb_local_stance(b->local), VB_LOCAL_TAKEN);
+	pair_expect_nothing(&pair);
+}
+
+/* Lengths around all that changes with them: nothing, a cache line, inline to reference, a piece. */
+static const uint32_t lengths[] = {0, 1, 7, 8, 47, 48, 49, 1023, 4095, 4096, 4097, 65536, (1 << 20) - 1, 1 << 20, (1 << 20) + 1,
+				   (3 << 20) + 17};
+
+static void sends_of_all_lengths(void **state)
+{
+	(void)state;
+	begin(NULL);
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		uint32_t length = lengths[i];
+		struct ibv_wc wc;
+
+		pair_fill(a, 0, length, (uint8_t)i);
+		memset(b->arena, 0xee, length + 1);
+		assert_int_equal(pair_receive(b, 0, length + 1, i), 0);
+		assert_int_equal(pair_send(a, IBV_WR_SEND_WITH_IMM, 0, length, 0, 100 + i, IBV_SEND_SIGNALED), 0);
+		pair_settle(&pair);
+		assert_true(pair_poll(&b->recv_cq, &wc));
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.opcode, IBV_WC_RECV);
+		assert_int_equal(wc.byte_len, length);
+		assert_int_equal(be32toh(wc.imm_data), 0x11220000 + 100 + i);
+		assert_int_equal(wc.wc_flags, IBV_WC_WITH_IMM | IBV_WC_GRH);
+		assert_int_equal(wc.src_qp, a->qp->qpn);
+		pair_expect(&a->send_cq, 100 + i, IBV_WC_SUCCESS);
+		pair_verify(b, 0, length, (uint8_t)i);
+		assert_int_equal(b->arena[length], 0xee);
+	}
+	assert_int_equal(a->counters.rdma_sends, sizeof(lengths) / sizeof(lengths[0]));
+	assert_int_equal(b->counters.rdma_recvs, sizeof(lengths) / sizeof(lengths[0]));
+	assert_int_equal(a->writes + a->reads, 0);
+	pair_close(&pair);
+}
+
+static void writes_and_reads_need_no_target(void **state)
+{
+	(void)state;
+	begin(NULL);
+	for (unsigned shared = 0; shared < 2; shared++) {
+		a->shares_memory = shared;
+		for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+			uint32_t length = lengths[i], calls = a->writes;
+
+			pair_fill(a, 0, length, (uint8_t)(i + 1));
+			memset(b->arena, 0, length + 1);
+			assert_int_equal(pair_send(a, IBV_WR_RDMA_WRITE, 0, length, 0, i, IBV_SEND_SIGNALED), 0);
+			while (pair_serve(a))
+				;
+			pair_expect(&a->send_cq, i, IBV_WC_SUCCESS);
+			pair_verify(b, 0, length, (uint8_t)(i + 1));
+			assert_int_equal(b->arena[length], 0);
+			memset(a->arena, 0, length);
+			assert_int_equal(pair_send(a, IBV_WR_RDMA_READ, 0, length, 0, i, IBV_SEND_SIGNALED), 0);
+			while (pair_serve(a))
+				;
+			pair_expect(&a->send_cq, i, IBV_WC_SUCCESS);
+			pair_verify(a, 0, length, (uint8_t)(i + 1));
+			assert_true(a->writes == calls || (!shared && length > 0));
+		}
+	}
+	assert_int_equal(a->wakes + b->wakes, 0);
+	pair_close(&pair);
+}
+
+static void write_with_immediate(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	begin(NULL);
+	pair_fill(a, 0, 5000, 3);
+	assert_int_equal(pair_receive(b, 100000, 4, 1), 0);
+	assert_int_equal(pair_send(a, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 5000, 64, 2, IBV_SEND_SIGNALED), 0);
+	pair_settle(&pair);
+	assert_true(pair_poll(&b->recv_cq, &wc));
+	assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+	assert_int_equal(wc.byte_len, 5000);
+	assert_int_equal(be32toh(wc.imm_data), 0x11220002);
+	pair_verify(b, 64, 5000, 3);
+	pair_expect(&a->send_cq, 2, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
+static void atomics_both_ways(void **state)
+{
+	uint64_t *word;
+
+	(void)state;
+	begin(NULL);
+	word = (uint64_t *)(void *)b->arena;
+	for (unsigned shared = 0; shared < 2; shared++) {
+		a->shares_memory = shared;
+		*word = 40;
+		assert_int_equal(pair_atomic(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 2, 0, 1), 0);
+		assert_int_equal(pair_atomic(a, IBV_WR_ATOMIC_CMP_AND_SWP, 8, 0, 42, 7, 2), 0);
+		assert_int_equal(pair_atomic(a, IBV_WR_ATOMIC_CMP_AND_SWP, 16, 0, 42, 9, 3), 0);
+		for (unsigned i = 0; i < 300; i++)
+			assert_int_equal(pair_atomic(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 24, 0, 1, 0, 4), 0);
+		if (shared)
+			while (pair_serve(a))
+				;
+		else
+			pair_settle(&pair);
+		pair_expect(&a->send_cq, 1, IBV_WC_SUCCESS);
+		pair_expect(&a->send_cq, 2, IBV_WC_SUCCESS);
+		pair_expect(&a->send_cq, 3, IBV_WC_SUCCESS);
+		for (unsigned i = 0; i < 300; i++)
+			pair_expect(&a->send_cq, 4, IBV_WC_SUCCESS);
+		assert_int_equal(*word, 307);
+		assert_int_equal(((uint64_t *)(void *)a->arena)[0], 40);
+		assert_int_equal(((uint64_t *)(void *)a->arena)[1], 42);
+		assert_int_equal(((uint64_t *)(void *)a->arena)[2], 7);
+		assert_int_equal(((uint64_t *)(void *)a->arena)[3], 306);
+		assert_int_equal(a->shares, shared ? 303 : 0);
+	}
+	pair_close(&pair);
+}
+
+/* A WRITE after a SEND is not seen before it, nor a SEND after a READ that is still under way. */
+static void order_across_the_ways(void **state)
+{
+	(void)state;
+	begin(NULL);
+	pair_fill(a, 0, 64, 1);
+	pair_receive(b, 4096, 64, 1);
+	pair_send(a, IBV_WR_SEND, 0, 64, 0, 10, IBV_SEND_SIGNALED);
+	pair_send(a, IBV_WR_RDMA_WRITE, 0, 64, 0, 11, IBV_SEND_SIGNALED);
+	pair_send(a, IBV_WR_SEND, 0, 64, 0, 12, IBV_SEND_SIGNALED);
+	while (pair_serve(a))
+		;
+	assert_int_equal(a->writes, 0);
+	pair_expect_nothing(&pair);
+	while (pair_serve(b))
+		;
+	while (pair_serve(a))
+		;
+	pair_verify(b, 0, 64, 1);
+	pair_expect(&a->send_cq, 10, IBV_WC_SUCCESS);
+	pair_expect(&a->send_cq, 11, IBV_WC_SUCCESS);
+	pair_expect(&b->recv_cq, 1, IBV_WC_SUCCESS);
+	pair_expect_nothing(&pair);
+	pair_receive(b, 4096, 64, 2);
+	pair_settle(&pair);
+	pair_expect(&a->send_cq, 12, IBV_WC_SUCCESS);
+	pair_expect(&b->recv_cq, 2, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sends_of_all_lengths),
+		cmocka_unit_test(writes_and_reads_need_no_target),
+		cmocka_unit_test(write_with_immediate),
+		cmocka_unit_test(atomics_both_ways),
+		cmocka_unit_test(order_across_the_ways),
+	};
+
+	return cmocka_run_group_tests_name("local/operations", tests, NULL, NULL);
+}
