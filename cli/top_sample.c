@@ -4,6 +4,8 @@
  * the differences of its PSNs, which grow by one for each packet of a request or of a read's answer.
  */
 #include <errno.h>
+#include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,12 +133,22 @@ static uint64_t lost(const struct vb_counters *c)
 	return c->out_of_seq_request + c->duplicate_request + c->dropped_pkts + c->icrc_error + c->malformed_pkts;
 }
 
+/* Powers of two are told apart, no finer: two ends of one conversation would change places at every look. */
+static int magnitude(double rate)
+{
+	int power = 0;
+
+	frexp(rate, &power);
+	return rate > 0 ? power : INT_MIN;
+}
+
 static int busier_process(const void *a, const void *b)
 {
 	const struct process_row *x = a, *y = b;
+	int rank_x = magnitude(x->out + x->in), rank_y = magnitude(y->out + y->in);
 
-	if (x->out + x->in != y->out + y->in)
-		return x->out + x->in < y->out + y->in ? 1 : -1;
+	if (rank_x != rank_y)
+		return rank_x < rank_y ? 1 : -1;
 	return (x->process->process.pid > y->process->process.pid) -
 	       (x->process->process.pid < y->process->process.pid);
 }
@@ -144,9 +156,10 @@ static int busier_process(const void *a, const void *b)
 static int busier_qp(const void *a, const void *b)
 {
 	const struct qp_row *x = a, *y = b;
+	int rank_x = magnitude(x->out + x->in), rank_y = magnitude(y->out + y->in);
 
-	if (x->out + x->in != y->out + y->in)
-		return x->out + x->in < y->out + y->in ? 1 : -1;
+	if (rank_x != rank_y)
+		return rank_x < rank_y ? 1 : -1;
 	return (x->qp->qpn > y->qp->qpn) - (x->qp->qpn < y->qp->qpn);
 }
 
@@ -217,7 +230,7 @@ static int describe_qp(const struct qp_row *row, struct vb_cli_lines *lines)
 	if (qp->round_trip)
 		snprintf(trip, sizeof(trip), "%.1f us", (double)qp->round_trip / 1000);
 	return add_line(lines, failed ? VB_CLI_LINE_BAD : VB_CLI_LINE_PLAIN,
-			"%8u  0x%06x  %-4s  %-5s  %8s  %8s  %10s  %10s  %10s  %-12s  %s", row->holder->pid, qp->qpn,
+			"%8u  0x%06x  %-4s  %-5s  %8s  %8s  %9s  %9s  %10s  %-10s  %s", row->holder->pid, qp->qpn,
 			vb_cli_qp_type_name(qp->type), state, short_number(row->out, out), short_number(row->in, in),
 			send, receive, trip, vb_cli_holder_device(row->holder, qp->interface_index), peer);
 }
@@ -252,7 +265,7 @@ static int describe_qps(const struct vb_cli_sample *older, const struct vb_cli_s
 	error = add_line(lines, VB_CLI_LINE_PLAIN, "%s", "");
 	if (error == 0)
 		error = add_line(lines, VB_CLI_LINE_HEADING,
-				 "%8s  %-8s  %-4s  %-5s  %8s  %8s  %10s  %10s  %10s  %-12s  %s", "PID", "QPN", "TYPE",
+				 "%8s  %-8s  %-4s  %-5s  %8s  %8s  %9s  %9s  %10s  %-10s  %s", "PID", "QPN", "TYPE",
 				 "STATE", "OUT/s", "IN/s", "SEND", "RECEIVE", "ROUND TRIP", "DEVICE", "PEER");
 	for (unsigned i = 0; error == 0 && i < count; i++)
 		error = describe_qp(&row[i], lines);
