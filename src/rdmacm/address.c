@@ -102,24 +102,27 @@ static void use_loopback(struct vb_cm_address *address)
 	address->gid[15] = 1;
 }
 
-/* The device whose interface carries `address`; scope says which where several do. */
-static int bind_device(struct vb_rdmacm_id *id, const struct vb_cm_address *address, uint32_t preferred)
+/* The interface that carries `address`; scope says which where several do. */
+static int find_interface(const struct vb_cm_address *address, uint32_t preferred, uint32_t *interface_index)
 {
 	struct vb_rdmacm_device *device;
-	uint32_t interface_index;
-	int error;
 
 	if (address->scope != 0)
 		preferred = address->scope;
 	device = vb_rdmacm_device_with_gid(address->gid, preferred);
-	if (device != NULL && (address->scope == 0 || device->interface_index == preferred)) {
-		interface_index = device->interface_index;
-	} else {
-		error = vb_route_interface_of(address->gid, preferred, &interface_index);
-		if (error != 0)
-			return error;
-	}
-	error = vb_rdmacm_device_bind(id, interface_index);
+	if (device == NULL || (address->scope != 0 && device->interface_index != preferred))
+		return vb_route_interface_of(address->gid, preferred, interface_index);
+	*interface_index = device->interface_index;
+	return 0;
+}
+
+static int bind_device(struct vb_rdmacm_id *id, const struct vb_cm_address *address, uint32_t preferred)
+{
+	uint32_t interface_index;
+	int error = find_interface(address, preferred, &interface_index);
+
+	if (error == 0)
+		error = vb_rdmacm_device_bind(id, interface_index);
 	if (error != 0)
 		return error;
 	memcpy(id->id.route.addr.addr.ibaddr.sgid.raw, address->gid, 16);
@@ -210,6 +213,11 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 		error = vb_rdmacm_address_from(&source, src_addr);
 		if (error != 0)
 			return vb_rdmacm_refuse("rdma_resolve_addr", id, -error, NULL);
+		/* As when it is bound to it: an address that is not ours is refused at once, not by an event. */
+		if (!vb_rdmacm_address_is_wildcard(&source) && source.family == destination.family)
+			error = find_interface(&source, 0, &(uint32_t){0});
+		if (error != 0)
+			return vb_rdmacm_refuse_address("rdma_resolve_addr", id, &source, -error, NULL);
 	} else {
 		source = (struct vb_cm_address){.family = destination.family};
 	}
