@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
 
 from pylib import clients
@@ -84,6 +85,15 @@ class Transfers(Lab):
         self.assertEqual(told.count("window: 16777216 bytes"), 4)
         self.assertIn("key for ada: " + hmac.new(b"sesame", b"ada", "sha256").hexdigest()[:32], out)
         self.assert_nothing_left("file", "copy")
+
+    @across(["lo_v4"])
+    def test_a_gigabyte(self):
+        path = self.file("file", 1 << 30)
+        receiver = self.receive()
+        self.finish(self.send(path), 0, "the receiver says: good")
+        told = self.finish(receiver, 0, "good: stored as")
+        self.assertEqual(told.count("window: 16777216 bytes"), 63)
+        self.assertEqual(subprocess.run(["cmp", path, self.path("copy")]).returncode, 0)
 
     @across(["lo_v4", "veth1500_v4", "veth9000_v4"])
     def test_windows(self):
@@ -298,7 +308,9 @@ class Exercise(Lab):
     def test_half_done(self):
         text = self.begin()
         self.check(self.fill_in(text, 1), 2, "part 2 is not written yet", "waits for OFFER")
+        self.check(self.fill_in(text, 1, 2), 3, "part 3 is not written yet")
         self.check(self.fill_in(text, 1, 2, 3), 4, "part 4 is not written yet", "waits for DONE")
+        self.check(self.fill_in(text, 1, 2, 3, 4), 5, "part 5 is not written yet")
         self.check(self.fill_in(text, 1, 2, 3, 4, 5), 6, "part 6 is not written yet", "waits for WINDOW")
 
     @across(["lo_v4"])
@@ -340,3 +352,15 @@ class Exercise(Lab):
     def test_verdict_ignored(self):
         self.wrong("verdict = lab_receive(&sender->connection);", "verdict = lab_receive(&sender->connection); verdict.kind = LAB_GOOD;",
                    7, "said BAD.*went on as if")
+
+    @across(["lo_v4"])
+    def test_death_ignored(self):
+        """A sender that ends as if all were well when the receiver vanishes, and takes only BAD for a failure."""
+        text = self.fill_in(self.begin(), 1, 2, 3, 4, 5, 6)
+        for old, new in (("lab_fail(\"the receiver says: bad: %s\", verdict.text);", "_exit(1);"),
+                         ("lab_expect(&sender->connection, LAB_NEXT);",
+                          "void calm(void) { _exit(0); }\n\tatexit(calm);\n\tlab_expect(&sender->connection, LAB_NEXT);"),
+                         ("#include \"lab.h\"\n", "#include \"lab.h\"\n#include <stdlib.h>\n#include <unistd.h>\n")):
+            self.assertEqual(text.count(old), 1, old)
+            text = text.replace(old, new)
+        self.check(text, 8, "was killed in the middle of the file, and the sender's exit code is 0")
