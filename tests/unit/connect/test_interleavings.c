@@ -264,8 +264,8 @@ static void simultaneous_requests(void **state)
 
 	(void)state;
 	for (unsigned a = 0; a < ACTIVE_WAYS; a++) {
-		for (unsigned p = 0; p < PASSIVE_WAYS; p += 2) {
-			for (uint64_t mask = 0; mask < 1u << 2 * MASKED; mask += 3) {
+		for (unsigned p = 0; p < PASSIVE_WAYS; p++) {
+			for (uint64_t mask = 0; mask < 1u << 2 * MASKED; mask++) {
 				if (!makes_sense(a, p))
 					continue;
 				story.active = a;
