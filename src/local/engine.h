@@ -163,6 +163,8 @@ enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send
 
 /* ---- target.c ---- */
 bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more);
+/* The peer is gone: what it left is waited for no more. */
+void vb_local_target_forget(struct vb_local *local);
 /* Show how far we are. */
 void vb_local_target_publish(struct vb_local *local);
 /* The queue pair is at its end. */

@@ -331,6 +331,8 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 	}
 	if (local->hearing)
 		did |= vb_local_target_run(local, now, more);
+	else
+		vb_local_target_forget(local);
 	if (vb_local_sends(qp)) {
 		if (local->stance == VB_LOCAL_TAKEN)
 			progress = vb_local_initiator_run(local, now, more);

@@ -91,6 +91,11 @@ static void clear_stall(struct vb_local *local)
 	__atomic_store_n(&local->mine->stalled, 0, __ATOMIC_RELAXED);
 }
 
+void vb_local_target_forget(struct vb_local *local)
+{
+	clear_stall(local);
+}
+
 /* No receive: as after an RNR NAK, but that the sender need not come again. It is we who count its patience. */
 static enum outcome stall(struct vb_local *local, vb_time now)
 {
@@ -414,6 +419,17 @@ static enum outcome execute(struct vb_local *local, const struct vb_local_record
 	}
 }
 
+/* A peer acknowledges before it answers: who waits for an answer finds its request completed first, as on the wire. */
+static void take_acknowledgements_first(struct vb_local *local, vb_time now)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+
+	if (initiator->produced == initiator->consumed || !vb_local_sends(local->qp) || !vb_local_initiator_look(local))
+		return;
+	initiator->waiting_since = now;
+	vb_local_initiator_retire(local, now);
+}
+
 /* The next record. */
 static enum outcome execute_next(struct vb_local *local, vb_time now, bool *found)
 {
@@ -432,11 +448,18 @@ static enum outcome execute_next(struct vb_local *local, vb_time now, bool *foun
 		break;
 	}
 	*found = true;
+	take_acknowledgements_first(local, now);
+	if (!vb_local_receives(local->qp))
+		return VOID;
 	vb_qp_communication_established(local->qp);
 	outcome = execute(local, &record, body, now);
-	if (outcome == EXECUTED)
-		vb_local_ring_consume(local, &record);
-	return outcome;
+	if (outcome != EXECUTED)
+		return outcome;
+	/* A completion queue that overran took the queue pair with it: what it lost is not acknowledged. */
+	if (!vb_local_receives(local->qp))
+		return ENDED;
+	vb_local_ring_consume(local, &record);
+	return EXECUTED;
 }
 
 bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more)
