@@ -202,11 +202,34 @@ static void check_memory_files(struct vb_cli_report *report)
 		vb_cli_report_add(report, "shared memory", VB_CLI_OK, NULL, "memory files with seals");
 }
 
+/* Whether processes of this host can reach each other's memory (docs/same-host.md). */
+static void check_same_host(struct vb_cli_report *report, bool copies, long scope)
+{
+	const char *wire = getenv("VERBENA_WIRE"), *ptracer = getenv("VERBENA_PTRACER");
+
+	if (wire && *wire && strcmp(wire, "auto") != 0)
+		vb_cli_report_add(report, "same host", VB_CLI_OK, NULL, "packets, because VERBENA_WIRE=%s", wire);
+	else if (!copies)
+		vb_cli_report_add(report, "same host", VB_CLI_WARN, "A sandbox forbids process_vm_readv.",
+				  "packets: processes cannot reach each other's memory");
+	else if (scope >= 2 && geteuid() != 0)
+		vb_cli_report_add(report, "same host", VB_CLI_WARN,
+				  "As root: sysctl kernel.yama.ptrace_scope=1, which is enough.",
+				  "packets: ptrace_scope %ld keeps processes out of each other's memory", scope);
+	else if (scope == 1 && ptracer && !strcmp(ptracer, "off"))
+		vb_cli_report_add(report, "same host", VB_CLI_WARN, "Unset VERBENA_PTRACER.",
+				  "packets: ptrace_scope 1, and VERBENA_PTRACER=off lets nobody in");
+	else
+		vb_cli_report_add(report, "same host", VB_CLI_OK, NULL,
+				  "processes of one user reach each other through memory%s",
+				  scope == 1 ? "; each lets the others in (PR_SET_PTRACER)" : "");
+}
+
 static void check_ptrace(struct vb_cli_report *report)
 {
 	static const char *const meaning[] = {
 		"processes of one user may read each other's memory",
-		"only parents may trace their children",
+		"only parents may trace their children, and whom a process lets in",
 		"only root may trace",
 		"nobody may trace",
 	};
@@ -220,8 +243,9 @@ static void check_ptrace(struct vb_cli_report *report)
 	vb_cli_report_add(
 		report, "ptrace", own ? VB_CLI_OK : VB_CLI_WARN,
 		own ? NULL : "A sandbox forbids process_vm_readv; on-demand regions are copied through pipes, slower.",
-		"ptrace_scope %ld (%s); Verbena reads only its own process's memory, which is %s", scope,
-		meaning[scope >= 0 && scope < 4 ? scope : 0], own ? "allowed" : "forbidden");
+		"ptrace_scope %ld (%s); process_vm_readv is %s", scope, meaning[scope >= 0 && scope < 4 ? scope : 0],
+		own ? "allowed" : "forbidden");
+	check_same_host(report, own, scope);
 }
 
 static void check_descriptors(struct vb_cli_report *report)

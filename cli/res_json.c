@@ -48,6 +48,7 @@ static void print_qp(const struct vb_cli_holder *holder, const struct vb_resourc
 	print_address("local_address", qp->local_gid);
 	print_address("peer_address", qp->peer_gid);
 	print_number("peer_qpn", qp->peer_qpn);
+	print_text("way", qp->through_memory ? "memory" : "roce");
 	print_number("path_mtu", qp->path_mtu);
 	print_number("source_port", qp->source_port);
 	print_number("sq_psn", qp->send_psn);

@@ -172,28 +172,55 @@ static int choose_devices(const char *names)
 	return setenv("VERBENA_DEVICES", names, 1) ? VB_CLI_FAILED : VB_CLI_DONE;
 }
 
-/* There is one protocol so far; a script may say which one it counts on. */
+static bool is_wire(const char *name)
+{
+	return !strcmp(name, "rocev2") || !strcmp(name, "auto");
+}
+
+/* --wire, --wire=NAME or --wire NAME: packets even between processes of one host, or as the library sees fit
+ * (docs/same-host.md). Takes the next argument only where that is a name. */
+static const char *ask_for_wire(const char *option, const char *next, int *used)
+{
+	static const char name[] = "--wire";
+
+	if (strncmp(option, name, strlen(name)) != 0)
+		return NULL;
+	option += strlen(name);
+	if (*option == '=')
+		return option + 1;
+	if (*option != '\0')
+		return NULL;
+	if (!next || !is_wire(next))
+		return "rocev2";
+	(*used)++;
+	return next;
+}
+
 static int choose_wire(const char *name)
 {
-	if (!strcmp(name, "rocev2"))
-		return VB_CLI_DONE;
-	fprintf(stderr, "verbena run: --wire %s: the only protocol here is rocev2\n", name);
+	if (is_wire(name))
+		return setenv("VERBENA_WIRE", name, 1) ? VB_CLI_FAILED : VB_CLI_DONE;
+	fprintf(stderr, "verbena run: --wire=%s: there are rocev2 (packets, even on one host) and auto\n", name);
 	return VB_CLI_USAGE;
 }
 
 static int run(int argc, char **argv)
 {
 	const struct vb_cli_pictures none = {.options = {.most = 0}};
-	const char *capture = NULL, *faults = NULL, *devices = NULL, *wire = NULL;
+	const char *capture = NULL, *faults = NULL, *devices = NULL, *wire = NULL, *chosen;
 	int first = 1, error;
 
 	for (; first < argc && argv[first][0] == '-' && strcmp(argv[first], "--") != 0; first++) {
 		if (ask_for_explanations(argv[first]))
 			continue;
+		chosen = ask_for_wire(argv[first], argv[first + 1], &first);
+		if (chosen) {
+			wire = chosen;
+			continue;
+		}
 		const char **value = !strcmp(argv[first], "--capture") ? &capture :
 				     !strcmp(argv[first], "--faults") ? &faults :
-				     !strcmp(argv[first], "--device") ? &devices :
-				     !strcmp(argv[first], "--wire") ? &wire : NULL;
+				     !strcmp(argv[first], "--device") ? &devices : NULL;
 
 		if (!value)
 			return vb_cli_usage_error(&vb_cli_run, "unknown option", argv[first]);
@@ -222,7 +249,8 @@ const struct vb_cli_command vb_cli_run = {
 		 "The exit code is the command's own; 127 when there is no such command, 126 when it cannot be started.\n\n"
 		 "  --explain[=FILE] say why something failed, on stderr or in FILE: docs/explain.md\n"
 		 "  --device NAME    let it see only this device, or these (NAME,NAME): many programs take the first they find\n"
-		 "  --wire rocev2    the protocol to speak; there is no other\n"
+		 "  --wire[=rocev2]  send packets also to processes of this host; --wire=auto: through memory where\n"
+		 "                   both allow it, docs/same-host.md\n"
 		 "  --capture FILE   keep every packet, for Wireshark: see `verbena help capture`\n"
 		 "  --faults SPEC    lose, double, damage, delay or reorder packets that it sends: docs/faults.md\n\n"
 		 "Examples:\n"

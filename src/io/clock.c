@@ -6,10 +6,20 @@
 
 #include <time.h>
 
-vb_time vb_clock_now(void)
+static vb_time read_clock(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (vb_time)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+vb_time vb_clock_now(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+vb_time vb_clock_coarse(void)
+{
+	return read_clock(CLOCK_MONOTONIC_COARSE);
 }

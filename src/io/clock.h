@@ -8,5 +8,6 @@
 #include "base/time.h"
 
 vb_time vb_clock_now(void);                /* CLOCK_MONOTONIC */
+vb_time vb_clock_coarse(void);             /* the same, some milliseconds late, for a fraction of the price */
 
 #endif

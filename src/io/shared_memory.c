@@ -55,6 +55,7 @@ const void *vb_shared_memory_map(int fd, size_t size)
 	if (map == MAP_FAILED)
 		return NULL;
 	(void)madvise(map, size, MADV_DONTDUMP);
+	(void)madvise(map, size, MADV_DONTFORK);
 	return map;
 }
 

@@ -77,7 +77,7 @@ static int refuse_foreign(uid_t uid)
 }
 
 /* Without touching it: the daemon's last words may still be in the socket. */
-static int greet(struct vb_daemon_client *client)
+static int greet(struct vb_daemon_client *client, vb_time patience)
 {
 	struct vb_daemon_message message;
 	int fds[VB_DAEMON_MAX_FDS], error;
@@ -92,7 +92,7 @@ static int greet(struct vb_daemon_client *client)
 	error = vb_daemon_client_send(client, &message, NULL, 0);
 	if (error != 0 && error != -EPIPE)
 		return error;
-	error = vb_daemon_client_receive(client, &message, fds, &count, vb_clock_now() + ANSWER_PATIENCE);
+	error = vb_daemon_client_receive(client, &message, fds, &count, vb_clock_now() + patience);
 	if (error == -EAGAIN)
 		return -ETIMEDOUT;
 	if (error != 0)
@@ -110,7 +110,7 @@ static int greet(struct vb_daemon_client *client)
 	return 0;
 }
 
-static int try_connect(struct vb_daemon_client *client)
+static int try_connect(struct vb_daemon_client *client, vb_time patience)
 {
 	struct vb_unix_peer peer;
 	int error;
@@ -122,7 +122,7 @@ static int try_connect(struct vb_daemon_client *client)
 	if (error == 0 && !is_trusted(peer.uid))
 		error = refuse_foreign(peer.uid);
 	if (error == 0)
-		error = greet(client);
+		error = greet(client, patience);
 	if (error != 0)
 		vb_daemon_client_close(client);
 	return error;
@@ -134,7 +134,7 @@ int vb_daemon_client_connect(struct vb_daemon_client *client, bool may_start)
 	int error = 0;
 
 	for (unsigned tries = 0; tries < MOST_TRIES; tries++) {
-		error = try_connect(client);
+		error = try_connect(client, ANSWER_PATIENCE);
 		/* Nobody listens: start one. Hung up on: it was just about to exit, the next look finds nobody. */
 		if (error != -ECONNREFUSED && error != -ECONNRESET)
 			break;
@@ -153,6 +153,11 @@ int vb_daemon_client_connect(struct vb_daemon_client *client, bool may_start)
 	if (error != 0 && error != -EACCES)
 		vb_log(VB_LOG_ERROR, "cannot talk to verbenad: %s", strerror(-error));
 	return error;
+}
+
+int vb_daemon_client_reach(struct vb_daemon_client *client, vb_time patience)
+{
+	return try_connect(client, patience);
 }
 
 void vb_daemon_client_close(struct vb_daemon_client *client)

@@ -27,6 +27,8 @@ struct vb_daemon_client {
 /* 0 or -errno, with the reason logged: -EACCES another user's daemon, -ECONNREFUSED none (and may_start is not set),
  * -ENOENT no verbenad to start. */
 int vb_daemon_client_connect(struct vb_daemon_client *client, bool may_start);
+/* One that runs, or nothing: never starts any, says nothing, waits no longer than `patience` for its welcome. */
+int vb_daemon_client_reach(struct vb_daemon_client *client, vb_time patience);
 void vb_daemon_client_close(struct vb_daemon_client *client);
 
 /* One checked message. 0 or -errno: -EAGAIN nothing until the deadline, -ECONNRESET the daemon is gone, -EPROTO it

@@ -15,6 +15,7 @@
 #include "io/descriptor.h"
 #include "progress/device_message.h"
 #include "progress/endpoint_parts.h"
+#include "progress/same_host.h"
 
 #define FIRST_PAUSE VB_MILLISECONDS(20)
 #define LONGEST_PAUSE VB_SECONDS(30)
@@ -184,6 +185,26 @@ static int adopt_slot(struct vb_endpoint *endpoint, struct vb_daemon_client *dae
 	return vb_daemon_client_request(daemon, &request, fds, count, take_slot, endpoint);
 }
 
+static bool take_shown(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count)
+{
+	(void)fds;
+	(void)count;
+	if (message->header.sequence == 0)
+		take_news(context, message);
+	return true;
+}
+
+int vb_daemon_link_show_board(struct vb_endpoint *endpoint, struct vb_daemon_client *daemon, const struct vb_same_host *same_host)
+{
+	const int fds[] = {same_host->board_fd, endpoint->event_fd};
+	struct vb_daemon_message request;
+
+	vb_daemon_message_begin(&request, VB_DAEMON_SHOW_BOARD, 0);
+	request.board.id = same_host->cookie;
+	request.board.slot = endpoint->slot;
+	return vb_daemon_client_request(daemon, &request, fds, 2, take_shown, endpoint);
+}
+
 int vb_daemon_link_open(struct vb_endpoint *endpoint)
 {
 	struct vb_daemon_message request;
@@ -237,6 +258,8 @@ static void *seek_daemon(void *argument)
 
 	if (error == 0) {
 		error = adopt_slot(endpoint, &endpoint->found);
+		if (error == 0 && endpoint->same_host)
+			error = vb_daemon_link_show_board(endpoint, &endpoint->found, endpoint->same_host);
 		if (error != 0)
 			vb_daemon_client_close(&endpoint->found);
 	}

@@ -19,6 +19,7 @@
 #include "io/random.h"
 #include "io/udp.h"
 #include "progress/endpoint_parts.h"
+#include "progress/same_host.h"
 #include "progress/tap.h"
 #include "queue/limits.h"
 #include "queue/qp.h"
@@ -56,6 +57,7 @@ static void abandon_in_child(void)
 		return;
 	endpoint->abandoned = true;
 	vb_tap_abandon(endpoint->tap);
+	vb_same_host_abandon(endpoint->same_host);
 	close_descriptors(endpoint);
 	close_if_open(&endpoint->daemon.fd);
 	if (endpoint->seeker_runs)
@@ -84,6 +86,7 @@ static void destroy(struct vb_endpoint *endpoint)
 {
 	vb_engine_stop(endpoint);
 	vb_tap_close(endpoint->tap);
+	vb_same_host_close(endpoint);
 	vb_daemon_link_close(endpoint);
 	vb_multicast_free(endpoint);
 	vb_endpoint_free_bursts(endpoint);
@@ -146,8 +149,10 @@ static int create(struct vb_endpoint **out)
 		error = open_page(endpoint);
 	if (error == 0)
 		error = vb_tap_open(&endpoint->tap, endpoint);
-	if (error == 0)
+	if (error == 0) {
+		vb_same_host_open(endpoint);
 		error = vb_engine_start(endpoint);
+	}
 	if (error != 0) {
 		destroy(endpoint);
 		return error;
@@ -280,6 +285,8 @@ void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
 	vb_multicast_forget_qp(endpoint, qp);
 	vb_endpoint_forget_active(endpoint, qp);
 	vb_timers_disarm(&endpoint->timers, qp);
+	if (endpoint->same_host)
+		vb_local_pair_withdraw(endpoint, qp);
 	qp->scheduler = NULL;
 	vb_lock_release(&endpoint->progress);
 	__atomic_sub_fetch(&endpoint->page->queue_pairs, 1, __ATOMIC_RELAXED);

@@ -18,10 +18,13 @@
 #include "base/counters.h"
 #include "base/time.h"
 #include "progress/devices.h"
+#include "queue/transport.h"
 #include "wire/path.h"
 
 struct vb_cq;
 struct vb_endpoint;
+struct vb_memory;
+struct vb_memory_host;
 struct vb_qp;
 struct vb_resource_list;
 struct vb_queue_observer;
@@ -43,6 +46,27 @@ int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, uint32_t *qpn);
 void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn);
 void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_counters *counters);
 void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp);
+
+/* What carries every queue pair that is published: packets, or memory where the peer is on this host. */
+const struct vb_transport *vb_endpoint_transport(void);
+/* Around vb_qp_modify, for RC: at RTR it is found out who has the peer, which may take verbenad's answer. `to`: the new state. `path` and
+ * `destination_qpn`: to the peer. `table`: see below. Caller holds no lock; what begin returned goes to end. */
+bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
+			      uint32_t destination_qpn, int table);
+void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun);
+/* Does it go through memory, as far as is known by now? */
+bool vb_endpoint_goes_through_memory(const struct vb_qp *qp);
+
+/* A device's regions where processes of this host can look keys up by themselves. open: before the memory is created, fills in what
+ * `host` needs. -1: by wire only. show: once it is there. hide before it goes, close afterwards. */
+int vb_endpoint_open_table(struct vb_endpoint *endpoint, struct vb_memory_host *host);
+void vb_endpoint_show_table(struct vb_endpoint *endpoint, int table, const struct vb_memory *memory);
+void vb_endpoint_hide_table(struct vb_endpoint *endpoint, int table);
+void vb_endpoint_close_table(struct vb_endpoint *endpoint, int table);
+
+/* Receives were posted to the queue pair (caller holds qp->lock), or to a shared queue: somebody may have waited for them. */
+void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
+void vb_endpoint_replenished(struct vb_endpoint *endpoint);
 
 /* The UDP source port for a path to a QP: packets for two processes never share one. */
 uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const uint8_t destination_gid[16],

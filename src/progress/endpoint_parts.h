@@ -12,6 +12,7 @@
  *   tap.c, faults.c what a capture sees of it, and faults on purpose
  *   engine.c        the thread that works when nobody polls
  *   daemon_link.c   the connection to verbenad, and what happens when it breaks
+ *   same_host.h     what goes through memory instead, and the files for that
  *
  * Locks, outermost first: progress, qp->lock, ..., then (innermost, never two at once) table_lock, schedule_lock, the
  * timers', the ports' and watcher_lock. watcher_lock alone is held while calling out, with no other.
@@ -34,6 +35,9 @@
 #include "wire/daemon_message.h"
 
 struct vb_burst;
+struct vb_local;
+struct vb_neighbour;
+struct vb_same_host;
 struct vb_tap;
 struct vb_udp_batch;
 
@@ -44,6 +48,17 @@ enum { VB_SPARE_BURSTS = 4, VB_KEPT_PROBES = 64 };
 struct vb_binding {
 	struct vb_qp *qp;                  /* NULL: none. Written with release, so that the counters are there */
 	struct vb_counters *counters;
+
+	/* For those that may go through memory (same_host.h); under qp->lock unless it says otherwise. */
+	struct vb_local *local;            /* atomic; taken away under progress */
+	struct vb_neighbour *neighbour;    /* who has the peer, asked for at RTR */
+	struct vb_binding *next_member;    /* atomic, same_host->lock */
+	uint32_t table;                    /* of the device's regions */
+	uint8_t meeting;                   /* enum vb_meeting */
+	bool attached;                     /* shown on the board */
+	bool carried;                      /* atomic: goes through memory */
+	bool stalled;                      /* atomic: the peer's message waits for a receive of ours */
+	bool listed;                       /* same_host->lock */
 };
 
 struct vb_multicast_group {
@@ -85,6 +100,7 @@ struct vb_endpoint {
 	uint32_t active_count;             /* atomic hint */
 	struct vb_timers timers;
 
+	struct vb_same_host *same_host;    /* NULL: everything goes by wire */
 	struct vb_tap *tap;                /* NULL: nobody captures or disturbs (progress/tap.h) */
 	struct vb_source_ports ports;
 	struct vb_burst *spare_burst[VB_SPARE_BURSTS]; /* atomic */
@@ -121,6 +137,8 @@ struct vb_endpoint {
 
 /* transmit.c */
 void vb_endpoint_arm(struct vb_endpoint *endpoint, struct vb_qp *qp);     /* caller holds qp->lock */
+/* It has more to do than one call may. */
+void vb_endpoint_mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp);
 struct vb_qp *vb_endpoint_next_active(struct vb_endpoint *endpoint);
 void vb_endpoint_forget_active(struct vb_endpoint *endpoint, struct vb_qp *qp);
 void vb_endpoint_free_bursts(struct vb_endpoint *endpoint);
@@ -153,6 +171,8 @@ int vb_daemon_link_open(struct vb_endpoint *endpoint);
 void vb_daemon_link_serve(struct vb_endpoint *endpoint);                  /* its socket is readable */
 void vb_daemon_link_retry(struct vb_endpoint *endpoint);                  /* next_try has come, or the seeker is back */
 void vb_daemon_link_report_probes(struct vb_endpoint *endpoint);
+/* Show our board to that daemon. 0 or -errno. */
+int vb_daemon_link_show_board(struct vb_endpoint *endpoint, struct vb_daemon_client *daemon, const struct vb_same_host *same_host);
 void vb_daemon_link_close(struct vb_endpoint *endpoint);
 
 #endif

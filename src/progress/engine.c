@@ -21,6 +21,7 @@
 #include "io/clock.h"
 #include "io/event.h"
 #include "progress/endpoint_parts.h"
+#include "progress/same_host.h"
 
 #define STAMP_IS_FRESH VB_MICROSECONDS(50)
 #define FIRST_NAP VB_MICROSECONDS(16)
@@ -71,10 +72,13 @@ bool vb_endpoint_progress(struct vb_endpoint *endpoint)
 
 	if (endpoint->abandoned)
 		return false;
-	if (!__atomic_load_n(&endpoint->watched, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&endpoint->watched, __ATOMIC_RELAXED)) {
 		__atomic_store_n(&endpoint->spin_stamp, now, __ATOMIC_RELAXED);
-	else if (__atomic_add_fetch(&endpoint->polls_since_watch, 1, __ATOMIC_RELAXED) > POLLS_OF_A_SPINNER)
+		if (endpoint->same_host)
+			vb_local_attention_spin(endpoint->same_host);
+	} else if (__atomic_add_fetch(&endpoint->polls_since_watch, 1, __ATOMIC_RELAXED) > POLLS_OF_A_SPINNER) {
 		__atomic_store_n(&endpoint->watched, false, __ATOMIC_RELAXED);
+	}
 	/* Somebody else is at it: nothing is missed. */
 	done = vb_lock_try(&endpoint->progress);
 	if (done) {
@@ -103,6 +107,8 @@ void vb_endpoint_watch(struct vb_endpoint *endpoint)
 	__atomic_store_n(&endpoint->watched, true, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&endpoint->napping, __ATOMIC_SEQ_CST))
 		vb_engine_kick(endpoint);
+	if (endpoint->same_host && !endpoint->abandoned)
+		vb_local_attention_watch(endpoint->same_host);
 }
 
 /* ---- the thread ---- */
@@ -122,6 +128,19 @@ static bool somebody_works(struct vb_endpoint *endpoint)
 		return true;
 	vb_lock_release(&endpoint->progress);
 	return false;
+}
+
+/* What goes through memory waits for somebody to look at it. */
+static bool memory_beckons(struct vb_endpoint *endpoint)
+{
+	bool beckons;
+
+	if (!endpoint->same_host || __atomic_load_n(&endpoint->same_host->members, __ATOMIC_RELAXED) == 0)
+		return false;
+	vb_lock_take(&endpoint->progress);
+	beckons = vb_local_pairs_beckon(endpoint);
+	vb_lock_release(&endpoint->progress);
+	return beckons;
 }
 
 static bool sockets_are_readable(struct vb_endpoint *endpoint)
@@ -181,7 +200,7 @@ static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 			learn_from_good_nap(endpoint);
 		} else if (somebody_works(endpoint)) {
 			continue;
-		} else if (sockets_are_readable(endpoint)) {
+		} else if (sockets_are_readable(endpoint) || memory_beckons(endpoint)) {
 			learn_from_bad_nap(endpoint);
 			return;
 		}
@@ -230,7 +249,8 @@ static vb_time plan_sleep(struct vb_endpoint *endpoint)
 
 	if (__atomic_load_n(&endpoint->active_count, __ATOMIC_SEQ_CST) > 0)
 		return 0;
-	return vb_time_earlier(until, endpoint->next_try);
+	until = vb_time_earlier(until, endpoint->next_try);
+	return endpoint->same_host ? vb_local_attention_rest(endpoint->same_host, until) : until;
 }
 
 static void *run_engine(void *argument)
@@ -258,8 +278,11 @@ static void *run_engine(void *argument)
 		    __atomic_exchange_n(&endpoint->daemon_needed, false, __ATOMIC_RELAXED))
 			vb_daemon_link_retry(endpoint);
 		if (items[ITEM_IPV4].readable || items[ITEM_IPV6].readable ||
-		    now >= vb_timers_next(&endpoint->timers) || __atomic_load_n(&endpoint->active_count, __ATOMIC_SEQ_CST) > 0) {
+		    now >= vb_timers_next(&endpoint->timers) || __atomic_load_n(&endpoint->active_count, __ATOMIC_SEQ_CST) > 0 ||
+		    memory_beckons(endpoint)) {
 			stay_out_of_the_way(endpoint);
+			if (endpoint->same_host)
+				vb_local_attention_rise(endpoint->same_host);
 			work(endpoint);
 		}
 		vb_daemon_link_report_probes(endpoint);

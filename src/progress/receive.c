@@ -12,6 +12,7 @@
 #include "io/clock.h"
 #include "io/udp.h"
 #include "progress/endpoint_parts.h"
+#include "progress/same_host.h"
 #include "progress/tap.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
@@ -97,6 +98,11 @@ static void deliver_to(struct batch_state *state, struct vb_qp *qp)
 		count_packets(state);
 	state->counters = binding->counters;
 	state->packets++;
+	/* A peer that declines sends packets, which may be here before its word; any others are not the peer's. */
+	if (vb_local_pair_carries(binding) && vb_local_pair_serve(state->endpoint, qp, state->now)) {
+		VB_COUNT(binding->counters, dropped_pkts);
+		return;
+	}
 	vb_roce_receive(qp, state->now, state->packet);
 }
 
@@ -264,7 +270,10 @@ static bool run_timers(struct vb_endpoint *endpoint, vb_time now)
 	for (unsigned i = 0; i < EXPIRIES_PER_PASS && (qp = vb_timers_pop(&endpoint->timers, now)) != NULL; i++) {
 		vb_lock_take(&qp->lock);
 		/* The deadline may have moved away since the entry was made. */
-		if (vb_roce_next_deadline(qp) <= now) {
+		if (vb_local_pair_carries(qp->scheduler)) {
+			vb_local_pair_expire(endpoint, qp, now);
+			done = true;
+		} else if (vb_roce_next_deadline(qp) <= now) {
 			vb_roce_expire(qp, now);
 			vb_endpoint_transmit(endpoint, qp, now);
 			done = true;
@@ -299,7 +308,11 @@ bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all_famili
 	bool done;
 
 	vb_lock_assert_held(&endpoint->progress);
-	done = drain_sockets(endpoint, now, all_families);
+	done = endpoint->same_host && vb_local_pairs_pass(endpoint, now);
+	/* Looking at a socket costs more than all of this: only now and then where nothing is expected of it. */
+	if (all_families || !endpoint->same_host || !vb_local_pairs_are_all(endpoint) ||
+	    endpoint->passes++ % LOOK_AT_UNUSED_FAMILY == 0)
+		done |= drain_sockets(endpoint, now, all_families);
 	done |= run_timers(endpoint, now);
 	done |= send_active(endpoint, now);
 	return done;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "io/udp.h"
 #include "progress/endpoint_parts.h"
+#include "progress/same_host.h"
 #include "progress/tap.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
@@ -69,7 +70,7 @@ static void send_burst(struct vb_endpoint *endpoint, const struct vb_qp *qp, con
 	VB_COUNT_MANY(counters, sent_pkts, burst->packets - lost_in_all);
 }
 
-static void mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp)
+void vb_endpoint_mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
 	bool first = false;
 
@@ -111,7 +112,8 @@ void vb_endpoint_forget_active(struct vb_endpoint *endpoint, struct vb_qp *qp)
 
 void vb_endpoint_arm(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
-	vb_time deadline = vb_roce_next_deadline(qp);
+	struct vb_binding *binding = qp->scheduler;
+	vb_time deadline = vb_local_pair_carries(binding) ? vb_local_next_deadline(binding->local) : vb_roce_next_deadline(qp);
 
 	if (deadline != VB_TIME_NEVER && vb_timers_arm(&endpoint->timers, qp, deadline))
 		vb_engine_kick(endpoint);
@@ -126,10 +128,12 @@ void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_tim
 	vb_lock_assert_held(&qp->lock);
 	if (endpoint->abandoned || !binding)
 		return;
+	if (vb_local_pair_carries(binding) && vb_local_pair_serve(endpoint, qp, now))
+		return;
 	burst = take_burst(endpoint);
 	if (!burst) {
 		/* No memory now: try again from the engine thread. */
-		mark_active(endpoint, qp);
+		vb_endpoint_mark_active(endpoint, qp);
 		return;
 	}
 	for (unsigned i = 0; more && i < BURSTS_PER_CALL; i++) {
@@ -140,7 +144,7 @@ void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_tim
 	}
 	give_burst_back(endpoint, burst);
 	if (more)
-		mark_active(endpoint, qp);
+		vb_endpoint_mark_active(endpoint, qp);
 	vb_endpoint_arm(endpoint, qp);
 }
 

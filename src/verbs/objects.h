@@ -52,6 +52,7 @@ struct vb_session {
 	uint32_t number;                 /* of this process's: for people */
 	struct vb_endpoint *endpoint;
 	struct vb_memory *memory;
+	int table;                       /* where processes of this host find the memory's keys; -1: nowhere */
 	struct vb_counters *counters;    /* of the device in this process; the endpoint's */
 	struct vb_queue_host host;
 	struct vb_lock lock;             /* of what follows: what import looks up by handle */

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "roce/roce.h"
 #include "verbs/address.h"
 #include "verbs/context.h"
 #include "verbs/events.h"
@@ -54,7 +53,7 @@ static int create_core(struct vb_queue_pair *qp, struct ibv_pd *pd, const struct
 
 	if (error != 0)
 		return error;
-	error = vb_qp_create(&config, &session->host, &vb_roce_transport, qp, &qp->qp);
+	error = vb_qp_create(&config, &session->host, vb_endpoint_transport(), qp, &qp->qp);
 	if (error != 0)
 		vb_endpoint_release_qpn(session->endpoint, config.qpn);
 	return error;
@@ -162,15 +161,18 @@ VB_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 
 VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
+	struct vb_session *session;
 	struct vb_qp *core;
 	struct vb_device_info info;
 	struct vb_path path, *resolved = NULL;
-	uint32_t destination;
+	uint32_t destination = 0;
+	bool begun = false;
 	int error;
 
 	if (qp == NULL || attr == NULL)
 		return EINVAL;
 	core = vb_queue_pair_of(qp)->qp;
+	session = vb_context_of(qp->context)->session;
 	if (attr_mask & IBV_QP_AV) {
 		vb_lock_take(&core->lock);
 		destination = attr_mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : core->attr.dest_qp_num;
@@ -181,7 +183,10 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 		resolved = &path;
 	}
 	vb_context_info(qp->context, &info);
+	if (attr_mask & IBV_QP_STATE)
+		begun = vb_endpoint_begin_modify(session->endpoint, core, attr->qp_state, resolved, destination, session->table);
 	error = vb_qp_modify(core, attr, attr_mask, resolved, info.active_mtu, vb_endpoint_now());
+	vb_endpoint_end_modify(session->endpoint, begun);
 	if (error != 0)
 		return vb_explain_refused_modify(qp, attr, attr_mask, 0, -error);
 	if (attr_mask & IBV_QP_STATE)
@@ -190,7 +195,7 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 	vb_lock_take(&core->lock);
 	if (vb_watches && core->state == IBV_QPS_RESET)
 		vb_watch_forget(vb_queue_pair_of(qp));
-	vb_endpoint_transmit(vb_context_of(qp->context)->session->endpoint, core, vb_endpoint_now());
+	vb_endpoint_transmit(session->endpoint, core, vb_endpoint_now());
 	vb_lock_release(&core->lock);
 	return 0;
 }

@@ -68,6 +68,7 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	row->receive_posted = vb_receive_queue_count(&qp->receive);
 	row->fault = qp->fault.fault;
 	row->draining = qp->draining;
+	row->through_memory = vb_endpoint_goes_through_memory(qp);
 	row->send_psn = status.send_psn;
 	row->expected_psn = status.expected_psn;
 	if (qp->type == IBV_QPT_UD)

@@ -23,7 +23,7 @@ static uint64_t draw_id(void)
 
 int vb_session_create(uint32_t interface_index, struct vb_session **out)
 {
-	const struct vb_memory_host memory_host = {
+	struct vb_memory_host memory_host = {
 		.random = vb_endpoint_random,
 		.checked_read = vb_process_memory_read,
 		.checked_write = vb_process_memory_write,
@@ -36,11 +36,13 @@ int vb_session_create(uint32_t interface_index, struct vb_session **out)
 	error = vb_endpoint_get(&session->endpoint);
 	if (error != 0)
 		goto no_endpoint;
+	session->table = vb_endpoint_open_table(session->endpoint, &memory_host);
 	session->memory = vb_memory_create(&memory_host, VB_MAX_MR);
 	if (session->memory == NULL) {
 		error = -ENOMEM;
 		goto no_memory;
 	}
+	vb_endpoint_show_table(session->endpoint, session->table, session->memory);
 	session->counters = vb_endpoint_counters(session->endpoint, interface_index);
 	session->id = draw_id();
 	session->references = 1;
@@ -59,6 +61,7 @@ int vb_session_create(uint32_t interface_index, struct vb_session **out)
 	return 0;
 
 no_memory:
+	vb_endpoint_close_table(session->endpoint, session->table);
 	vb_endpoint_put(session->endpoint);
 no_endpoint:
 	free(session);
@@ -94,7 +97,9 @@ void vb_session_put(struct vb_session *session)
 	vb_lock_release(&sessions_lock);
 	if (!last)
 		return;
+	vb_endpoint_hide_table(session->endpoint, session->table);
 	vb_memory_destroy(session->memory);
+	vb_endpoint_close_table(session->endpoint, session->table);
 	vb_endpoint_put(session->endpoint);
 	vb_lock_fini(&session->lock);
 	free(session);

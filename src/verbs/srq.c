@@ -126,5 +126,6 @@ int vb_verbs_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct i
 		vb_explain_srq_not_posted(core, *bad, error);
 	if (core->host->observer)
 		vb_verbs_observe_receives(core->host->observer, NULL, wr, error != 0 ? *bad : NULL);
+	vb_endpoint_replenished(vb_context_of(srq->context)->session->endpoint);
 	return error;
 }

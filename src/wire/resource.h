@@ -104,7 +104,7 @@ struct vb_resource_qp {
 	uint32_t send_depth, send_posted, receive_depth, receive_posted;
 	uint32_t fault;                          /* enum vb_fault: why it failed */
 	uint32_t draining;
-	uint32_t reserved;
+	uint32_t through_memory;                 /* 1: its peer is on this host, and no packet is sent */
 };
 
 struct vb_resource_cm_id {

@@ -17,75 +17,7 @@
 #include <cmocka.h>
 
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-enum { PARENT, CHILD };
-
-/* What the two tell each other first. */
-struct card {
-	uint32_t qpn, rkey;
-	uint64_t address;
-};
-
-static void talk(int fd, const struct card *own, struct card *other)
-{
-	assert_int_equal(write(fd, own, sizeof(*own)), sizeof(*own));
-	assert_int_equal(read(fd, other, sizeof(*other)), sizeof(*other));
-}
-
-/* Each process opens a pair and uses one side of it, connected to the other process's. */
-static void open_half(struct world *world, struct pair *pair, int side, const struct pair_options *options, int fd,
-		      struct card *other)
-{
-	struct pair_options waiting = *options;
-	struct card own;
-
-	waiting.stay_in_reset = true;
-	world_open(world, "lo");
-	pair_open(pair, world, &waiting);
-	own = (struct card){pair->qp[side]->qp_num, pair->mr[side]->rkey, (uintptr_t)pair->buffer[side]};
-	talk(fd, &own, other);
-	pair->elsewhere = other->qpn;
-	pair_to_init(pair, side);
-	pair_to_rtr(pair, side);
-	pair_to_rts(pair, side);
-	talk(fd, &own, other);   /* both are ready */
-}
-
-static void close_half(struct world *world, struct pair *pair)
-{
-	pair_close(pair);
-	world_close(world);
-}
-
-/* Starts a child that runs `play`; the parent's end of a socket between them. A failed assertion in the child kills it. */
-static pid_t start(void (*play)(int fd), int *fd)
-{
-	int pair[2];
-	pid_t child;
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	child = fork();
-	assert_true(child >= 0);
-	if (child == 0) {
-		setenv("CMOCKA_TEST_ABORT", "1", 1);
-		close(pair[0]);
-		play(pair[1]);
-		_exit(0);
-	}
-	close(pair[1]);
-	*fd = pair[0];
-	return child;
-}
-
-static void finish(pid_t child, int fd)
-{
-	int status;
-
-	close(fd);
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-}
+#include "lib/two_processes.h"
 
 static void echo(int fd)
 {
@@ -97,7 +29,7 @@ static void echo(int fd)
 	open_half(&world, &pair, CHILD, &options, fd, &other);
 	for (uint64_t i = 0; i < 32; i++)
 		pair_receive(&pair, CHILD, i, i * 4096, 4096);
-	talk(fd, &other, &other);        /* receives are posted */
+	meet(fd);                        /* receives are posted */
 	for (uint64_t i = 0; i < 32; i++) {
 		struct ibv_wc wc = expect_completion(pair.cq[CHILD], i, IBV_WC_RECV);
 		struct ibv_sge sge;
@@ -107,7 +39,7 @@ static void echo(int fd)
 		pair_post(&pair, CHILD, &wr);
 		expect_completion(pair.cq[CHILD], 100 + i, IBV_WC_SEND);
 	}
-	talk(fd, &other, &other);        /* the parent is done with our memory */
+	meet(fd);                        /* the parent is done with our memory */
 	close_half(&world, &pair);
 }
 
@@ -124,11 +56,7 @@ static void messages_writes_and_reads_between_processes(void **state)
 
 	(void)state;
 	open_half(&world, &pair, PARENT, &options, fd, &other);
-	{
-		struct card ignored;
-
-		talk(fd, &other, &ignored);
-	}
+	meet(fd);
 	for (uint64_t i = 0; i < 32; i++) {      /* one at a time */
 		uint32_t length = (uint32_t)(i * 131 + 1) % 4096;
 
@@ -141,9 +69,7 @@ static void messages_writes_and_reads_between_processes(void **state)
 		assert_true(has_pattern(pair.buffer[PARENT] + 8192, length, (uint32_t)i));
 	}
 	fill_pattern(pair.buffer[PARENT], 100000, 77);
-	wr = pair_request(&pair, PARENT, IBV_WR_RDMA_WRITE, &sge, 0, 100000);
-	wr.wr.rdma.rkey = other.rkey;
-	wr.wr.rdma.remote_addr = other.address;
+	wr = half_request(&pair, PARENT, &other, IBV_WR_RDMA_WRITE, &sge, 0, 100000);
 	pair_post(&pair, PARENT, &wr);
 	expect_completion(pair.cq[PARENT], wr.wr_id, IBV_WC_RDMA_WRITE);
 	wr = pair_request(&pair, PARENT, IBV_WR_RDMA_READ, &sge, 120000, 100000);
@@ -152,11 +78,7 @@ static void messages_writes_and_reads_between_processes(void **state)
 	pair_post(&pair, PARENT, &wr);
 	expect_completion(pair.cq[PARENT], wr.wr_id, IBV_WC_RDMA_READ);
 	assert_true(has_pattern(pair.buffer[PARENT] + 120000, 100000, 77));
-	{
-		struct card ignored;
-
-		talk(fd, &other, &ignored);
-	}
+	meet(fd);
 	close_half(&world, &pair);
 	finish(child, fd);
 }
@@ -187,9 +109,7 @@ static void a_killed_peer_is_noticed(void **state)
 	(void)state;
 	open_half(&world, &pair, PARENT, &options, fd, &other);
 	/* It serves one-sided requests without running a line of its program. */
-	wr = pair_request(&pair, PARENT, IBV_WR_RDMA_WRITE, &sge, 0, 4096);
-	wr.wr.rdma.rkey = other.rkey;
-	wr.wr.rdma.remote_addr = other.address;
+	wr = half_request(&pair, PARENT, &other, IBV_WR_RDMA_WRITE, &sge, 0, 4096);
 	pair_post(&pair, PARENT, &wr);
 	expect_completion(pair.cq[PARENT], wr.wr_id, IBV_WC_RDMA_WRITE);
 	assert_int_equal(kill(child, SIGKILL), 0);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who looks at rings. Whoever leaves something for us looks at our board's `asleep` afterwards and raises our eventfd if it is set: so
+ * it must be set before the engine thread sleeps without limit, and what was left before that is looked for once more. Both sides are
+ * sequentially consistent: one of the two sees the other.
+ *
+ *   asleep      1: nobody looks, wake us            0: somebody does
+ *   spin        a thread polls in vain: clears it, and kicks the engine thread, which from then on naps instead of sleeping
+ *   rise, rest  the engine thread at the beginning and at the end of its work
+ *   watch       a CQ was armed, whose user will sleep: sets it at once
+ *
+ * While threads spin the engine thread comes round once in NAP, in case they stop. Once nobody has polled for that long it sets `asleep`
+ * and sleeps until it is woken: an idle process makes no wake-ups.
+ */
+#include "io/clock.h"
+#include "progress/endpoint_parts.h"
+#include "progress/same_host.h"
+
+#define NAP VB_MILLISECONDS(1)
+
+static bool has_members(const struct vb_same_host *same_host)
+{
+	return __atomic_load_n(&same_host->members, __ATOMIC_RELAXED) != 0;
+}
+
+void vb_local_attention_spin(struct vb_same_host *same_host)
+{
+	uint32_t *asleep = &same_host->board->header.asleep;
+
+	if (__atomic_load_n(asleep, __ATOMIC_RELAXED) == 0 || !has_members(same_host))
+		return;
+	__atomic_store_n(asleep, 0, __ATOMIC_SEQ_CST);
+	vb_engine_kick(same_host->endpoint);
+}
+
+void vb_local_attention_watch(struct vb_same_host *same_host)
+{
+	struct vb_endpoint *endpoint = same_host->endpoint;
+	bool kick = true;
+
+	/* Where it was set already, whoever left something since has raised the eventfd. */
+	if (!has_members(same_host) ||
+	    __atomic_exchange_n(&same_host->board->header.asleep, 1, __ATOMIC_SEQ_CST) != 0)
+		return;
+	/* In the middle of another's pass we cannot look; the engine thread will. */
+	if (vb_lock_try(&endpoint->progress)) {
+		kick = vb_local_pairs_beckon(endpoint);
+		vb_lock_release(&endpoint->progress);
+	}
+	if (kick)
+		vb_engine_kick(endpoint);
+}
+
+void vb_local_attention_rise(struct vb_same_host *same_host)
+{
+	if (has_members(same_host))
+		__atomic_store_n(&same_host->board->header.asleep, 0, __ATOMIC_SEQ_CST);
+}
+
+/* Until when the engine thread may sleep. */
+vb_time vb_local_attention_rest(struct vb_same_host *same_host, vb_time until)
+{
+	struct vb_endpoint *endpoint = same_host->endpoint;
+	uint32_t *asleep = &same_host->board->header.asleep;
+	vb_time now = vb_clock_now();
+	bool beckons;
+
+	if (!has_members(same_host)) {
+		__atomic_store_n(asleep, 1, __ATOMIC_SEQ_CST);
+		return until;
+	}
+	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0) {
+		vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
+
+		if (stamp != 0 && now - stamp < NAP && !__atomic_load_n(&endpoint->watched, __ATOMIC_SEQ_CST))
+			return vb_time_earlier(until, now + NAP);
+		__atomic_store_n(asleep, 1, __ATOMIC_SEQ_CST);
+	}
+	vb_lock_take(&endpoint->progress);
+	beckons = vb_local_pairs_beckon(endpoint);
+	vb_lock_release(&endpoint->progress);
+	return beckons ? 0 : until;
+}

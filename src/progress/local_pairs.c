@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Queue pairs that go through memory: from the question at RTR who has the peer, to the pass that looks at all of them.
+ *
+ *   ibv_modify_qp -> vb_endpoint_begin_modify   asks for the neighbour (no lock is held)
+ *                 -> vb_qp_modify -> modified   attaches to the same-host engine at RTR, detaches at RESET, tells it of everything else,
+ *                                               also of what queue/ does by itself (a fall into ERR)
+ *   ibv_post_send, timers -> vb_endpoint_transmit -> vb_local_pair_serve
+ *   polling, engine thread -> vb_endpoint_pass -> vb_local_pairs_pass
+ *
+ * The RoCE engine is told of every change too as long as it may still be needed: when the peer declines, the queue pair goes on by
+ * wire as if nothing had been.
+ *
+ * A pass looks at queue pairs without their locks (vb_local_beckons): what they lead to is taken away only under `progress`, which RESET
+ * and withdrawal therefore take.
+ */
+#include <pthread.h>
+
+#include "local/local.h"
+#include "progress/endpoint_parts.h"
+#include "progress/same_host.h"
+#include "queue/qp.h"
+#include "roce/roce.h"
+
+enum {
+	CROWD = 16,                        /* more than these are not looked at one by one in every pass */
+	SERVES_PER_CALL = 8,               /* then others have their turn */
+	LOOK_AT_ALL = 1024,                /* but every so many passes, whoever may have forgotten to ring */
+};
+
+static struct vb_endpoint *endpoint_of(const struct vb_qp *qp)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	return vb_container_of(binding - (qp->qpn & (VB_DAEMON_INDICES - 1)), struct vb_endpoint, binding[0]);
+}
+
+bool vb_local_pair_carries(const struct vb_binding *binding)
+{
+	return __atomic_load_n(&binding->carried, __ATOMIC_RELAXED);
+}
+
+/* ---- the lists ---- */
+
+static unsigned group_of(const struct vb_same_host *same_host, const struct vb_binding *binding)
+{
+	return (unsigned)(binding - same_host->endpoint->binding) % VB_BOARD_GROUPS;
+}
+
+static void list(struct vb_same_host *same_host, struct vb_binding *binding)
+{
+	unsigned group = group_of(same_host, binding);
+	uint32_t members;
+
+	pthread_mutex_lock(&same_host->lock);
+	if (!binding->listed) {
+		binding->listed = true;
+		binding->next_member = same_host->group[group];
+		/* Release: a pass that finds it finds its engine. */
+		__atomic_store_n(&same_host->group[group], binding, __ATOMIC_RELEASE);
+		__atomic_fetch_or(&same_host->occupied, UINT64_C(1) << group, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&same_host->lock);
+	members = __atomic_add_fetch(&same_host->members, 1, __ATOMIC_SEQ_CST);
+	/* Those who left something before they could know this are found by a look at all. */
+	if (members > CROWD) {
+		__atomic_store_n(&same_host->board->header.crowded, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&same_host->unfinished, UINT64_MAX, __ATOMIC_SEQ_CST);
+	}
+}
+
+/* Caller holds progress. */
+static void unlist(struct vb_same_host *same_host, struct vb_binding *binding)
+{
+	unsigned group = group_of(same_host, binding);
+
+	pthread_mutex_lock(&same_host->lock);
+	if (binding->listed) {
+		struct vb_binding **at = &same_host->group[group];
+
+		while (*at != binding)
+			at = &(*at)->next_member;
+		__atomic_store_n(at, binding->next_member, __ATOMIC_RELEASE);
+		if (!same_host->group[group])
+			__atomic_fetch_and(&same_host->occupied, ~(UINT64_C(1) << group), __ATOMIC_RELEASE);
+		binding->listed = false;
+	}
+	pthread_mutex_unlock(&same_host->lock);
+}
+
+/* Not through memory any more. Caller holds the queue pair's lock. */
+static void leave(struct vb_same_host *same_host, struct vb_binding *binding)
+{
+	if (!binding->carried)
+		return;
+	__atomic_store_n(&binding->carried, false, __ATOMIC_RELAXED);
+	if (__atomic_sub_fetch(&same_host->members, 1, __ATOMIC_SEQ_CST) <= CROWD)
+		__atomic_store_n(&same_host->board->header.crowded, 0, __ATOMIC_SEQ_CST);
+	if (binding->stalled)
+		__atomic_sub_fetch(&same_host->stalled, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&binding->stalled, false, __ATOMIC_RELAXED);
+}
+
+/* ---- serving ---- */
+
+static void note_stall(struct vb_same_host *same_host, struct vb_binding *binding)
+{
+	bool stalled = vb_local_is_stalled(binding->local);
+
+	if (stalled == binding->stalled)
+		return;
+	__atomic_store_n(&binding->stalled, stalled, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&same_host->stalled, stalled ? 1 : UINT32_MAX, __ATOMIC_SEQ_CST);
+}
+
+static bool serve(struct vb_same_host *same_host, struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+	bool more = true, done = false;
+
+	for (unsigned i = 0; more && i < SERVES_PER_CALL; i++) {
+		more = false;
+		done |= vb_local_serve(qp, binding->local, now, &more);
+	}
+	note_stall(same_host, binding);
+	if (vb_local_stance(binding->local) == VB_LOCAL_DECLINED)
+		leave(same_host, binding);
+	else if (more)
+		vb_endpoint_mark_active(same_host->endpoint, qp);
+	return done;
+}
+
+bool vb_local_pair_serve(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	(void)serve(endpoint->same_host, qp, now);
+	if (!binding->carried)
+		return false;
+	vb_endpoint_arm(endpoint, qp);
+	return true;
+}
+
+void vb_local_pair_expire(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	/* Whoever does not answer may be dead, which the engine wants to know before it goes on waiting. */
+	(void)vb_neighbour_has_ended(binding->neighbour);
+	vb_endpoint_transmit(endpoint, qp, now);
+}
+
+/* One queue pair in a pass. Whoever has it locked serves it or has a reason not to, and it still beckons in the next pass. */
+static bool look_at(struct vb_endpoint *endpoint, struct vb_binding *binding, vb_time now)
+{
+	struct vb_qp *qp = __atomic_load_n(&binding->qp, __ATOMIC_ACQUIRE);
+	bool done = false;
+
+	if (!__atomic_load_n(&binding->carried, __ATOMIC_RELAXED) || !qp ||
+	    (!vb_local_beckons(binding->local) && !__atomic_load_n(&binding->stalled, __ATOMIC_RELAXED)) ||
+	    !vb_lock_try(&qp->lock))
+		return false;
+	if (binding->carried) {
+		done = serve(endpoint->same_host, qp, now);
+		/* Declined: what waited goes by wire. */
+		if (binding->carried)
+			vb_endpoint_arm(endpoint, qp);
+		else
+			vb_endpoint_transmit(endpoint, qp, now);
+	}
+	vb_lock_release(&qp->lock);
+	return done;
+}
+
+/* Which groups have rung since the last pass. */
+static uint64_t listen_for_rings(struct vb_same_host *same_host)
+{
+	uint64_t rung = 0;
+
+	for (struct vb_neighbour *n = __atomic_load_n(&same_host->neighbours, __ATOMIC_ACQUIRE); n;
+	     n = __atomic_load_n(&n->next, __ATOMIC_ACQUIRE)) {
+		for (unsigned g = 0; g < VB_BOARD_GROUPS; g++) {
+			uint64_t count = __atomic_load_n(&n->peer.board->header.rung[g], __ATOMIC_ACQUIRE);
+
+			if (count == n->rung[g])
+				continue;
+			n->rung[g] = count;
+			rung |= UINT64_C(1) << g;
+		}
+	}
+	return rung;
+}
+
+/* Which groups to look at. */
+static uint64_t choose_groups(struct vb_same_host *same_host, bool all)
+{
+	uint64_t groups = __atomic_load_n(&same_host->occupied, __ATOMIC_ACQUIRE);
+
+	if (__atomic_load_n(&same_host->board->header.crowded, __ATOMIC_RELAXED) == 0)
+		return groups;
+	/* First, so that what rings while we look is found next time. */
+	uint64_t rung = listen_for_rings(same_host);
+
+	return all ? groups : groups & (rung | __atomic_exchange_n(&same_host->unfinished, 0, __ATOMIC_RELAXED));
+}
+
+bool vb_local_pairs_pass(struct vb_endpoint *endpoint, vb_time now)
+{
+	struct vb_same_host *same_host = endpoint->same_host;
+	uint64_t groups;
+	bool done = false, all, crowded = __atomic_load_n(&same_host->board->header.crowded, __ATOMIC_RELAXED) != 0;
+
+	vb_lock_assert_held(&endpoint->progress);
+	if (__atomic_load_n(&same_host->occupied, __ATOMIC_RELAXED) == 0)
+		return false;
+	all = ++same_host->passes % LOOK_AT_ALL == 0 || __atomic_exchange_n(&same_host->replenished, false, __ATOMIC_SEQ_CST) ||
+	      __atomic_load_n(&same_host->stalled, __ATOMIC_RELAXED) != 0;
+	for (groups = choose_groups(same_host, all); groups != 0; groups &= groups - 1) {
+		unsigned group = (unsigned)__builtin_ctzll(groups);
+		struct vb_binding *next;
+
+		for (struct vb_binding *b = __atomic_load_n(&same_host->group[group], __ATOMIC_ACQUIRE); b; b = next) {
+			next = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE);
+			done |= look_at(endpoint, b, now);
+			/* Not all of it was done, or somebody else had it: look there again, ring or not. */
+			if (crowded && __atomic_load_n(&b->carried, __ATOMIC_RELAXED) && vb_local_beckons(b->local))
+				__atomic_fetch_or(&same_host->unfinished, UINT64_C(1) << group, __ATOMIC_RELAXED);
+		}
+	}
+	return done;
+}
+
+bool vb_local_pairs_beckon(struct vb_endpoint *endpoint)
+{
+	struct vb_same_host *same_host = endpoint->same_host;
+	uint64_t groups;
+
+	vb_lock_assert_held(&endpoint->progress);
+	if (__atomic_load_n(&same_host->replenished, __ATOMIC_SEQ_CST))
+		return true;
+	for (groups = __atomic_load_n(&same_host->occupied, __ATOMIC_SEQ_CST); groups != 0; groups &= groups - 1) {
+		unsigned group = (unsigned)__builtin_ctzll(groups);
+
+		for (struct vb_binding *b = __atomic_load_n(&same_host->group[group], __ATOMIC_ACQUIRE); b;
+		     b = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE)) {
+			if (!__atomic_load_n(&b->carried, __ATOMIC_RELAXED) || !vb_local_beckons(b->local))
+				continue;
+			/* In a crowd a pass would not find it without a ring. */
+			__atomic_fetch_or(&same_host->unfinished, UINT64_C(1) << group, __ATOMIC_RELAXED);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool vb_local_pairs_are_all(const struct vb_endpoint *endpoint)
+{
+	uint32_t members = __atomic_load_n(&endpoint->same_host->members, __ATOMIC_RELAXED);
+
+	return members != 0 && members == __atomic_load_n(&endpoint->page->queue_pairs, __ATOMIC_RELAXED);
+}
+
+/* ---- receives ---- */
+
+void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	vb_lock_assert_held(&qp->lock);
+	if (binding && !endpoint->abandoned && binding->stalled)
+		vb_endpoint_transmit(endpoint, qp, now);
+}
+
+void vb_endpoint_replenished(struct vb_endpoint *endpoint)
+{
+	struct vb_same_host *same_host = endpoint->same_host;
+
+	/* The receive was put into its queue before this; whoever stalls after our look finds it there. */
+	if (!same_host || endpoint->abandoned || __atomic_load_n(&same_host->stalled, __ATOMIC_SEQ_CST) == 0)
+		return;
+	__atomic_store_n(&same_host->replenished, true, __ATOMIC_SEQ_CST);
+	vb_engine_kick(endpoint);
+}
+
+/* ---- states ---- */
+
+/* Caller holds qp->lock. */
+static void forget_neighbour(struct vb_same_host *same_host, struct vb_binding *binding)
+{
+	if (binding->neighbour)
+		vb_neighbours_put(same_host, binding->neighbour);
+	binding->neighbour = NULL;
+	binding->meeting = VB_MEET_ELSEWHERE;
+}
+
+/* At RTR. Caller holds qp->lock. */
+static void attach(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_binding *binding, vb_time now)
+{
+	struct vb_same_host *same_host = endpoint->same_host;
+	struct vb_local_peer *peer = binding->meeting == VB_MEET_NEIGHBOUR ? &binding->neighbour->peer : NULL;
+	struct vb_local *local = NULL;
+
+	/* Nobody on this host looks for it. */
+	if (binding->meeting == VB_MEET_ELSEWHERE)
+		return;
+	binding->attached = true;
+	if (vb_local_attach(qp, same_host->board, endpoint->slot, binding->table, peer, now, &local) != 0)
+		(void)vb_local_attach(qp, same_host->board, endpoint->slot, binding->table, NULL, now, &local);
+	if (!local)
+		return;
+	__atomic_store_n(&binding->local, local, __ATOMIC_RELEASE);
+	__atomic_store_n(&binding->carried, true, __ATOMIC_RELAXED);
+	list(same_host, binding);
+}
+
+/* Caller holds progress and qp->lock. */
+static void detach(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_binding *binding)
+{
+	struct vb_same_host *same_host = endpoint->same_host;
+	struct vb_local *local = binding->local;
+
+	leave(same_host, binding);
+	unlist(same_host, binding);
+	__atomic_store_n(&binding->local, NULL, __ATOMIC_RELEASE);
+	if (binding->attached)
+		vb_local_detach(qp, same_host->board, local);
+	binding->attached = false;
+	forget_neighbour(same_host, binding);
+}
+
+void vb_local_pair_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	vb_lock_take(&qp->lock);
+	detach(endpoint, qp, qp->scheduler);
+	vb_lock_release(&qp->lock);
+}
+
+static int attach_engine(struct vb_qp *qp)
+{
+	return vb_roce_transport.attach(qp);
+}
+
+static void detach_engine(struct vb_qp *qp)
+{
+	vb_roce_transport.detach(qp);
+}
+
+static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+	struct vb_endpoint *endpoint = binding ? endpoint_of(qp) : NULL;
+
+	/* Work that went through memory is none that the RoCE engine knows of. What could concern it are the ends and beginnings. */
+	if (!binding || !binding->carried || qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_ERR || from == IBV_QPS_INIT ||
+	    from == IBV_QPS_RTR)
+		vb_roce_transport.modified(qp, from, attr_mask, now);
+	if (!binding || !endpoint->same_host || endpoint->abandoned || qp->type != IBV_QPT_RC)
+		return;
+	if (qp->state == IBV_QPS_RESET)
+		detach(endpoint, qp, binding);
+	else if (qp->state == IBV_QPS_RTR && from == IBV_QPS_INIT)
+		attach(endpoint, qp, binding, now);
+	else if (binding->local)
+		vb_local_modified(qp, binding->local, now);
+}
+
+static struct vb_transport transport;
+static pthread_once_t transport_once = PTHREAD_ONCE_INIT;
+
+static void fill_transport(void)
+{
+	transport = (struct vb_transport){
+		.name = vb_roce_transport.name,
+		.engine_size = vb_roce_transport.engine_size,
+		.attach = attach_engine,
+		.detach = detach_engine,
+		.modified = modified,
+	};
+}
+
+const struct vb_transport *vb_endpoint_transport(void)
+{
+	pthread_once(&transport_once, fill_transport);
+	return &transport;
+}
+
+bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
+			      uint32_t destination_qpn, int table)
+{
+	struct vb_same_host *same_host = endpoint->same_host;
+	struct vb_binding *binding = qp->scheduler;
+	struct vb_neighbour *neighbour = NULL;
+	enum vb_meeting meeting;
+
+	if (!same_host || endpoint->abandoned || !binding || qp->type != IBV_QPT_RC)
+		return false;
+	if (to == IBV_QPS_RESET) {
+		vb_lock_take(&endpoint->progress);
+		return true;
+	}
+	if (to != IBV_QPS_RTR || !path)
+		return false;
+	meeting = vb_neighbours_meet(same_host, path->destination, destination_qpn, &neighbour);
+	if (meeting == VB_MEET_NEIGHBOUR && table < 0) {
+		/* More devices are open than a board has tables. */
+		vb_neighbours_put(same_host, neighbour);
+		neighbour = NULL;
+		meeting = VB_MEET_WIRE;
+	}
+	vb_lock_take(&qp->lock);
+	/* A modification that is going to be refused must not take away what an attached queue pair stands on. */
+	if (qp->state == IBV_QPS_INIT) {
+		forget_neighbour(same_host, binding);
+		binding->neighbour = neighbour;
+		binding->meeting = meeting;
+		binding->table = table < 0 ? 0 : (uint32_t)table;
+		neighbour = NULL;
+	}
+	vb_lock_release(&qp->lock);
+	if (neighbour)
+		vb_neighbours_put(same_host, neighbour);
+	return false;
+}
+
+void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun)
+{
+	if (begun)
+		vb_lock_release(&endpoint->progress);
+}
+
+bool vb_endpoint_goes_through_memory(const struct vb_qp *qp)
+{
+	const struct vb_binding *binding = qp->scheduler;
+
+	return binding && vb_local_pair_carries(binding);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The endpoint's side of the same-host engine (local/local.h), shared by the files that make it up:
+ *
+ *   same_host.c         our board: opening, closing, region tables, waiting for those who copy
+ *   neighbours.c        other processes of this host: asking verbenad for them, proving who they are, copying
+ *   local_pairs.c       queue pairs: who goes through memory, and serving those that do
+ *   local_attention.c   who looks at rings, and when somebody must be woken for it
+ *
+ * There is none of this (endpoint->same_host is NULL) where packets must be seen: a capture, faults on purpose,
+ * VERBENA_WIRE=rocev2; nor in 32-bit programs.
+ *
+ * Locks: `lock` guards neighbours and tables; it is taken under any other and nothing is taken under it. `asking` is held while
+ * verbenad is asked, with no other. Who is on the lists of queue pairs and neighbours stays there while `progress` is held.
+ */
+#ifndef VB_PROGRESS_SAME_HOST_H
+#define VB_PROGRESS_SAME_HOST_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/time.h"
+#include "local/board.h"
+#include "local/local.h"
+#include "progress/daemon_client.h"
+#include "progress/local_share.h"
+
+struct vb_binding;
+struct vb_endpoint;
+struct vb_same_host;
+
+enum { VB_NEIGHBOUR_GIDS = 4 };
+
+/* Another process of this host, or this one. Once met it stays for as long as it lives: it may copy by our keys even when none of our
+ * queue pairs knows it any more. */
+struct vb_neighbour {
+	struct vb_local_peer peer;         /* first: the engine hands this back */
+	struct vb_neighbour *next;         /* atomic */
+	uint64_t id;                       /* of its board */
+	pid_t pid;
+	int watch_fd, wake_fd;             /* of oneself: -1, and the endpoint's */
+	bool is_self;
+	bool consents;                     /* proved: we can copy to and from its memory */
+	uint32_t users;                    /* under the lock: queue pairs, and who waits for its copies */
+	unsigned gids;                     /* under the lock */
+	uint8_t gid[VB_NEIGHBOUR_GIDS][16]; /* under which verbenad has confirmed it */
+	vb_time checked;                   /* atomic: when it was last seen alive */
+	uint64_t rung[VB_BOARD_GROUPS];    /* under progress: as of the last pass */
+	struct vb_local_share share;       /* of its memory, what we have too */
+};
+
+struct vb_shared_table {
+	struct vb_same_host *owner;
+	uint32_t index;
+	bool taken;
+};
+
+struct vb_same_host {
+	struct vb_endpoint *endpoint;
+	struct vb_board *board;
+	int board_fd;
+	uint64_t cookie;                   /* the board's id again: whoever can read it here can copy */
+
+	pthread_mutex_t lock;
+	struct vb_neighbour *neighbours;   /* atomic */
+	struct vb_shared_table table[VB_BOARD_TABLES];
+
+	pthread_mutex_t asking;
+	struct vb_daemon_client broker;
+
+	/* Queue pairs on their way through memory, by index modulo groups. Added under the lock, removed under it and progress. */
+	struct vb_binding *group[VB_BOARD_GROUPS]; /* atomic */
+	uint64_t occupied;                 /* atomic: a bit for each group */
+	uint32_t members;                  /* atomic: queue pairs that go through memory */
+	uint32_t stalled;                  /* atomic: of those, how many wait for a receive */
+	bool replenished;                  /* atomic: receives were posted to a shared queue since */
+	uint64_t unfinished;               /* atomic: groups to look at, rung or not */
+	unsigned passes;
+};
+
+/* ---- same_host.c ---- */
+
+/* After the slot is known. Without a board everything goes by wire: not an error. */
+void vb_same_host_open(struct vb_endpoint *endpoint);
+void vb_same_host_close(struct vb_endpoint *endpoint);
+void vb_same_host_abandon(struct vb_same_host *same_host);                /* in a forked child */
+
+/* ---- neighbours.c ---- */
+
+enum vb_meeting {
+	VB_MEET_ELSEWHERE,                 /* the peer is not on this host */
+	VB_MEET_WIRE,                      /* it may be, but cannot be reached through memory */
+	VB_MEET_NEIGHBOUR,                 /* *neighbour, which must be put back */
+};
+
+/* Who has the queue pair? Asks verbenad where that is not known; waits for it two seconds at most. Caller holds no lock. */
+enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t qpn,
+				   struct vb_neighbour **neighbour);
+void vb_neighbours_put(struct vb_same_host *same_host, struct vb_neighbour *neighbour);
+/* Is it dead? Looks, and remembers. */
+bool vb_neighbour_has_ended(struct vb_neighbour *neighbour);
+/* Oneself is the first. 0 or -ENOMEM. */
+int vb_neighbours_open(struct vb_same_host *same_host);
+void vb_neighbours_close(struct vb_same_host *same_host);
+void vb_neighbours_abandon(struct vb_same_host *same_host);               /* in a forked child */
+/* Wait until none copies by that key of ours. */
+void vb_neighbours_quiesce(struct vb_same_host *same_host, uint32_t table, uint32_t key);
+
+/* ---- local_pairs.c ---- */
+
+/* Does this queue pair (still) go through memory? Caller holds its lock. */
+bool vb_local_pair_carries(const struct vb_binding *binding);
+/* Serve it. False: it goes by wire from now on. Caller holds qp->lock. */
+bool vb_local_pair_serve(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
+/* Its deadline may have come. Caller holds qp->lock. */
+void vb_local_pair_expire(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
+/* One look at all of them. Caller holds progress. True: something was done. */
+bool vb_local_pairs_pass(struct vb_endpoint *endpoint, vb_time now);
+/* Does any of them want to be served? Caller holds progress. */
+bool vb_local_pairs_beckon(struct vb_endpoint *endpoint);
+/* Every queue pair of the process goes through memory: little can be expected of the sockets. */
+bool vb_local_pairs_are_all(const struct vb_endpoint *endpoint);
+/* It is withdrawn. Caller holds progress. */
+void vb_local_pair_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp);
+
+/* ---- local_attention.c: see there ---- */
+
+void vb_local_attention_spin(struct vb_same_host *same_host);
+void vb_local_attention_watch(struct vb_same_host *same_host);
+vb_time vb_local_attention_rest(struct vb_same_host *same_host, vb_time until);
+void vb_local_attention_rise(struct vb_same_host *same_host);
+
+#endif

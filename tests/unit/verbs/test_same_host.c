@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two processes of one host that go through memory: that they do, that nobody is woken for what needs nobody, and that the death of
+ * either, at any moment, harms the other no more than on the wire. Which way was taken is seen by what the network namespace counts:
+ * through memory not one datagram is sent.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "lib/patience.h"
+#include "lib/private_network.h"
+#include "lib/two_processes.h"
+
+enum { SIZE = 64 * 1024 };
+
+/* UDP datagrams sent in this network so far. */
+static unsigned long datagrams(void)
+{
+	char line[1024];
+	unsigned long sent = 0;
+	FILE *file = fopen("/proc/self/net/snmp", "r");
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "Udp: %*u %*u %*u %lu", &sent) == 1)
+			break;
+	fclose(file);
+	file = fopen("/proc/self/net/snmp6", "r");
+	while (file && fgets(line, sizeof(line), file)) {
+		unsigned long more;
+
+		if (sscanf(line, "Udp6OutDatagrams %lu", &more) == 1)
+			sent += more;
+	}
+	if (file)
+		fclose(file);
+	return sent;
+}
+
+/* This process as /proc has it, which may be mounted for another process namespace than ours. */
+static uint32_t number_in_proc(void)
+{
+	char number[32] = "";
+
+	assert_true(readlink("/proc/self", number, sizeof(number) - 1) > 0);
+	return (uint32_t)atoi(number);
+}
+
+/* Nanoseconds that the threads of a process have run, all together. */
+static unsigned long long run_time(uint32_t pid)
+{
+	char path[512];
+	unsigned long long sum = 0, one;
+	struct dirent *entry;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	tasks = opendir(path);
+	assert_non_null(tasks);
+	while ((entry = readdir(tasks)) != NULL) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/schedstat", (int)pid, entry->d_name);
+		file = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
+		if (!file)
+			continue;
+		if (fscanf(file, "%llu", &one) == 1)
+			sum += one;
+		fclose(file);
+	}
+	closedir(tasks);
+	return sum;
+}
+
+static char state_of_process(uint32_t pid)
+{
+	char path[64], state = '?';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "r");
+	if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = '?';
+	if (file)
+		fclose(file);
+	return state;
+}
+
+/* ---- the child's parts ---- */
+
+static void echo(int fd)
+{
+	const struct pair_options options = {0};
+	struct world world;
+	struct pair pair;
+	struct card other;
+
+	open_half(&world, &pair, CHILD, &options, fd, &other);
+	for (uint64_t i = 0; i < 3; i++)
+		pair_receive(&pair, CHILD, i, i * SIZE, SIZE);
+	meet(fd);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct ibv_wc wc = expect_completion(pair.cq[CHILD], i, IBV_WC_RECV);
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = half_request(&pair, CHILD, &other, IBV_WR_SEND, &sge, i * SIZE, wc.byte_len);
+
+		wr.wr_id = 100 + i;
+		pair_post(&pair, CHILD, &wr);
+		expect_completion(pair.cq[CHILD], 100 + i, IBV_WC_SEND);
+	}
+	meet(fd);
+	close_half(&world, &pair);
+}
+
+/* Is there, and does nothing. */
+static void lie_still(int fd)
+{
+	const struct pair_options options = {0};
+	const struct card name = {.qpn = number_in_proc()};
+	struct world world;
+	struct pair pair;
+	struct card other;
+
+	open_half(&world, &pair, CHILD, &options, fd, &other);
+	talk(fd, &name, &other);
+	meet(fd);
+	close_half(&world, &pair);
+}
+
+/* Writes and reads as much as it can until it is killed. */
+static void write_for_ever(int fd)
+{
+	const struct pair_options options = {.depth = 16};
+	struct world world;
+	struct pair pair;
+	struct card other;
+	struct ibv_sge sge;
+
+	open_half(&world, &pair, CHILD, &options, fd, &other);
+	for (unsigned i = 0;; i++) {
+		struct ibv_send_wr wr = half_request(&pair, CHILD, &other, i % 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, &sge, 0,
+						     PAIR_BUFFER);
+		struct ibv_wc wc;
+
+		pair_post(&pair, CHILD, &wr);
+		wc = wait_completion(pair.cq[CHILD]);
+		/* The other took its key away. */
+		if (wc.status != IBV_WC_SUCCESS)
+			for (;;)
+				pause();
+		if (i == 0)
+			meet(fd);
+	}
+}
+
+/* ---- tests ---- */
+
+/* A message each way, of a size that is copied through the ring and of ones that are not. Returns the datagrams it took. */
+static unsigned long exchange(struct pair *pair, const struct card *other, int fd)
+{
+	const uint32_t lengths[] = {100, 5000, SIZE};
+	unsigned long before = datagrams();
+	struct ibv_sge sge;
+
+	for (uint64_t i = 0; i < 3; i++)
+		pair_receive(pair, PARENT, i, i * SIZE, SIZE);
+	meet(fd);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct ibv_send_wr wr = half_request(pair, PARENT, other, IBV_WR_SEND, &sge, 3 * SIZE, lengths[i]);
+
+		wr.wr_id = 100 + i;
+		wr.send_flags = 0;
+		fill_pattern(pair->buffer[PARENT] + 3 * SIZE, lengths[i], (uint32_t)i);
+		pair_post(pair, PARENT, &wr);
+		assert_int_equal(expect_completion(pair->cq[PARENT], i, IBV_WC_RECV).byte_len, lengths[i]);
+		assert_true(has_pattern(pair->buffer[PARENT] + i * SIZE, lengths[i], (uint32_t)i));
+	}
+	return datagrams() - before;
+}
+
+static void not_a_packet_is_sent(void **state)
+{
+	const struct pair_options options = {0};
+	struct world world;
+	struct pair pair;
+	struct card other;
+	int fd;
+	pid_t child = start(echo, &fd);
+
+	(void)state;
+	open_half(&world, &pair, PARENT, &options, fd, &other);
+	assert_int_equal(exchange(&pair, &other, fd), 0);
+	meet(fd);
+	close_half(&world, &pair);
+	finish(child, fd);
+}
+
+static void the_wire_can_be_asked_for(void **state)
+{
+	const struct pair_options options = {0};
+	struct world world;
+	struct pair pair;
+	struct card other;
+	pid_t child;
+	int fd;
+
+	(void)state;
+	/* One of the two is enough. */
+	child = start(echo, &fd);
+	setenv("VERBENA_WIRE", "rocev2", 1);
+	open_half(&world, &pair, PARENT, &options, fd, &other);
+	setenv("VERBENA_WIRE", "auto", 1);
+	assert_true(exchange(&pair, &other, fd) > 0);
+	meet(fd);
+	close_half(&world, &pair);
+	finish(child, fd);
+}
+
+/* WRITE and READ are the initiator's alone: the target's threads do not run, not for a nanosecond, even if it is stopped. */
+static void a_target_does_nothing(void **state)
+{
+	const struct pair_options options = {0};
+	struct world world;
+	struct pair pair;
+	struct card other, name = {0};
+	struct ibv_sge sge;
+	unsigned long long before;
+	int fd, status;
+	pid_t child = start(lie_still, &fd);
+
+	(void)state;
+	open_half(&world, &pair, PARENT, &options, fd, &other);
+	talk(fd, &name, &name);
+	assert_true(eventually(state_of_process(name.qpn) == 'S'));
+	/* It may have been on its way to sleep still. */
+	for (before = 0; before != run_time(name.qpn); usleep(100000))
+		before = run_time(name.qpn);
+	for (unsigned i = 0; i < 10000; i++) {
+		struct ibv_send_wr wr = half_request(&pair, PARENT, &other, i % 4 == 3 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, &sge,
+						     0, i % 2 ? 8 : 4096);
+
+		wr.wr_id = i;
+		pair_post(&pair, PARENT, &wr);
+		expect_completion(pair.cq[PARENT], i, i % 4 == 3 ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE);
+	}
+	assert_int_equal(run_time(name.qpn), before);
+
+	assert_int_equal(kill(child, SIGSTOP), 0);
+	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+	{
+		struct ibv_send_wr wr = half_request(&pair, PARENT, &other, IBV_WR_RDMA_WRITE, &sge, 0, 4096);
+
+		pair_post(&pair, PARENT, &wr);
+		expect_completion(pair.cq[PARENT], wr.wr_id, IBV_WC_RDMA_WRITE);
+	}
+	assert_int_equal(kill(child, SIGCONT), 0);
+	meet(fd);
+	close_half(&world, &pair);
+	finish(child, fd);
+}
+
+/* A connection that nobody uses wakes nobody. */
+static void nobody_wakes_without_reason(void **state)
+{
+	const struct pair_options options = {0};
+	struct world world;
+	struct pair pair;
+	struct card other, name = {0};
+	unsigned long long before;
+	bool still = false;
+	int fd;
+	pid_t child = start(lie_still, &fd);
+
+	(void)state;
+	open_half(&world, &pair, PARENT, &options, fd, &other);
+	talk(fd, &name, &name);
+	/* Half a second during which no thread runs; it may take some until there is one. */
+	for (unsigned tries = 0; tries < 20 && !still; tries++) {
+		before = run_time(name.qpn);
+		usleep(500000);
+		still = run_time(name.qpn) == before;
+	}
+	assert_true(still);
+	meet(fd);
+	close_half(&world, &pair);
+	finish(child, fd);
+}
+
+static void sleepers_are_woken(int fd)
+{
+	struct pair_options options = {0};
+	struct ibv_comp_channel *channel;
+	struct world world;
+	struct pair pair;
+	struct card other;
+	struct ibv_sge sge;
+	struct ibv_cq *cq;
+	void *context;
+
+	world_open(&world, "lo");
+	channel = ibv_create_comp_channel(world.context);
+	assert_non_null(channel);
+	options.channel = channel;
+	options.stay_in_reset = true;
+	pair_open(&pair, &world, &options);
+	{
+		struct card own = {pair.qp[CHILD]->qp_num, pair.mr[CHILD]->rkey, (uintptr_t)pair.buffer[CHILD]};
+
+		talk(fd, &own, &other);
+	}
+	pair.elsewhere = other.qpn;
+	pair_to_init(&pair, CHILD);
+	pair_to_rtr(&pair, CHILD);
+	pair_to_rts(&pair, CHILD);
+	pair_receive(&pair, CHILD, 1, 0, SIZE);
+	assert_int_equal(ibv_req_notify_cq(pair.cq[CHILD], 0), 0);
+	meet(fd);
+	for (unsigned i = 0; i < 300; i++) {
+		struct ibv_send_wr wr = half_request(&pair, CHILD, &other, IBV_WR_SEND, &sge, 0, i);
+		struct ibv_wc wc;
+		bool received = false;
+
+		while (!received) {
+			struct pollfd item = {.fd = channel->fd, .events = POLLIN};
+
+			assert_int_equal(poll(&item, 1, PATIENCE_MS), 1);
+			assert_int_equal(ibv_get_cq_event(channel, &cq, &context), 0);
+			ibv_ack_cq_events(cq, 1);
+			assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+			while (ibv_poll_cq(cq, 1, &wc) == 1) {
+				assert_int_equal(wc.status, IBV_WC_SUCCESS);
+				received |= wc.opcode == IBV_WC_RECV;
+			}
+		}
+		pair_receive(&pair, CHILD, 1, 0, SIZE);
+		pair_post(&pair, CHILD, &wr);
+	}
+	meet(fd);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+	world_close(&world);
+}
+
+static void events_wake_whoever_sleeps(void **state)
+{
+	const struct pair_options options = {0};
+	struct world world;
+	struct pair pair;
+	struct card other;
+	struct ibv_sge sge;
+	int fd;
+	pid_t child = start(sleepers_are_woken, &fd);
+
+	(void)state;
+	open_half(&world, &pair, PARENT, &options, fd, &other);
+	for (unsigned i = 0; i < 300; i++) {
+		struct ibv_send_wr wr = half_request(&pair, PARENT, &other, IBV_WR_SEND, &sge, 0, i);
+
+		wr.send_flags = 0;
+		pair_receive(&pair, PARENT, i, SIZE, SIZE);
+		pair_post(&pair, PARENT, &wr);
+		assert_int_equal(expect_completion(pair.cq[PARENT], i, IBV_WC_RECV).byte_len, i);
+		/* Now and then long enough for all to fall asleep. */
+		if (i % 50 == 49)
+			usleep(20000);
+	}
+	meet(fd);
+	close_half(&world, &pair);
+	finish(child, fd);
+}
+
+/* Killed in the middle of a copy, an initiator is out of our memory, and deregistration does not wait for it. */
+static void a_killed_initiator_holds_nothing(void **state)
+{
+	unsigned seed = 4791;
+
+	(void)state;
+	for (unsigned round = 0; round < 12; round++) {
+		const struct pair_options options = {0};
+		struct world world;
+		struct pair pair;
+		struct card other;
+		int fd, status;
+		int64_t began;
+		pid_t child = start(write_for_ever, &fd);
+
+		open_half(&world, &pair, PARENT, &options, fd, &other);
+		meet(fd);
+		usleep((useconds_t)(rand_r(&seed) % 3000));
+		/* Every second time the key goes while the other still lives. */
+		if (round % 2)
+			assert_int_equal(kill(child, SIGKILL), 0);
+		began = patience_clock();
+		assert_int_equal(ibv_dereg_mr(pair.mr[PARENT]), 0);
+		assert_true(patience_clock() - began < 10000);
+		/* Whoever still wrote here would be found out. */
+		memset(pair.buffer[PARENT], 0x5a, PAIR_BUFFER);
+		usleep(2000);
+		for (size_t i = 0; i < PAIR_BUFFER; i++)
+			if (pair.buffer[PARENT][i] != 0x5a)
+				fail_msg("byte %zu was written after deregistration", i);
+		if (round % 2 == 0)
+			assert_int_equal(kill(child, SIGKILL), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+		pair.mr[PARENT] = ibv_reg_mr(world.pd, pair.buffer[PARENT], PAIR_BUFFER, IBV_ACCESS_LOCAL_WRITE);
+		assert_non_null(pair.mr[PARENT]);
+		close(fd);
+		close_half(&world, &pair);
+	}
+}
+
+/* All that an initiator sees of a dead target is that it does not answer. */
+static void a_killed_target_is_a_silent_one(void **state)
+{
+	unsigned seed = 4792;
+
+	(void)state;
+	for (unsigned round = 0; round < 8; round++) {
+		const struct pair_options options = {.timeout = 8, .retry = 2, .depth = 16};
+		enum ibv_wr_opcode opcode = round % 2 ? IBV_WR_SEND : IBV_WR_RDMA_WRITE;
+		int64_t killed = 0, due = patience_clock() + 1 + rand_r(&seed) % 4;
+		struct world world;
+		struct pair pair;
+		struct card other;
+		struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
+		int fd, status;
+		pid_t child = start(lie_still, &fd);
+
+		open_half(&world, &pair, PARENT, &options, fd, &other);
+		meet(fd);
+		while (wc.status == IBV_WC_SUCCESS) {
+			struct ibv_sge sge;
+			struct ibv_send_wr wr = half_request(&pair, PARENT, &other, opcode, &sge, 0, PAIR_BUFFER);
+
+			/* A SEND waits for a receive for ever: the first is under way when the target dies. */
+			if (!killed && (patience_clock() >= due || opcode == IBV_WR_SEND)) {
+				pair_post(&pair, PARENT, &wr);
+				assert_int_equal(kill(child, SIGKILL), 0);
+				killed = patience_clock();
+			} else {
+				pair_post(&pair, PARENT, &wr);
+			}
+			wc = wait_completion(pair.cq[PARENT]);
+			assert_true(!killed || patience_clock() - killed < 20000);
+		}
+		assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		close(fd);
+		close_half(&world, &pair);
+	}
+}
+
+/* A target that stopped does not execute messages: the initiator gives up when it said it would. */
+static void a_stopped_target_is_given_up(void **state)
+{
+	/* 4.096 us x 2^14 = 67 ms, twice. */
+	const struct pair_options options = {.timeout = 14, .retry = 1};
+	struct world world;
+	struct pair pair;
+	struct card other;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+	int64_t began, took;
+	int fd, status;
+	pid_t child = start(lie_still, &fd);
+
+	(void)state;
+	open_half(&world, &pair, PARENT, &options, fd, &other);
+	meet(fd);
+	assert_int_equal(kill(child, SIGSTOP), 0);
+	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+	began = patience_clock();
+	wr = half_request(&pair, PARENT, &other, IBV_WR_SEND, &sge, 0, 64);
+	pair_post(&pair, PARENT, &wr);
+	expect_status(pair.cq[PARENT], wr.wr_id, IBV_WC_RETRY_EXC_ERR);
+	took = patience_clock() - began;
+	assert_in_range(took, 130, 20000);
+	assert_int_equal(kill(child, SIGCONT), 0);
+	meet(fd);
+	close_half(&world, &pair);
+	finish(child, fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(not_a_packet_is_sent),
+		cmocka_unit_test(the_wire_can_be_asked_for),
+		cmocka_unit_test(a_target_does_nothing),
+		cmocka_unit_test(nobody_wakes_without_reason),
+		cmocka_unit_test(events_wake_whoever_sleeps),
+		cmocka_unit_test(a_killed_initiator_holds_nothing),
+		cmocka_unit_test(a_killed_target_is_a_silent_one),
+		cmocka_unit_test(a_stopped_target_is_given_up),
+	};
+
+	setenv("VERBENA_WIRE", "auto", 1);
+	private_network_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
