@@ -682,14 +682,23 @@ static void drop_failed(struct vb_server *server)
 	}
 }
 
+/* While we take sockets over, what goes to QP1 reaches whoever stands first in the group: a request sent to this host
+ * now would be lost, and repeated seconds later. */
+static bool may_manage_connections(const struct vb_server *server)
+{
+	return !server->group.open || server->group.settled;
+}
+
 void vb_server_run(struct vb_server *server)
 {
 	for (;;) {
-		vb_time deadline = vb_time_earlier(server->settle_deadline, vb_cm_service_deadline(server->cm)), now;
+		vb_time deadline = server->settle_deadline, now;
 		void *tags[64];
 		unsigned count;
 
 		deadline = vb_time_earlier(deadline, vb_resource_queries_deadline(&server->queries));
+		if (may_manage_connections(server))
+			deadline = vb_time_earlier(deadline, vb_cm_service_deadline(server->cm));
 		if (!server->config.system)
 			deadline = vb_time_earlier(deadline, server->idle_deadline);
 		count = vb_poller_wait(server->poller, tags, 64, deadline);
@@ -697,7 +706,8 @@ void vb_server_run(struct vb_server *server)
 			serve(server, tags[i]);
 		drop_failed(server);
 		now = vb_clock_now();
-		vb_cm_service_run(server->cm, now);
+		if (may_manage_connections(server))
+			vb_cm_service_run(server->cm, now);
 		vb_resource_queries_expire(&server->queries, now, &server->client_list);
 		close_port_if_unused(server);
 		if (now >= server->probe_deadline)
