@@ -12,6 +12,7 @@ from pylib.clients import PLACES, ClientCase, across, add, expand, perftest_rows
 
 MAIN_PLACES = ("lo_v4", "lo_v6", "veth1500_v4", "veth1500_v6")
 IPV4_PLACES = ("lo_v4", "veth1500_v4")
+THREE_PLACES = ("lo_v4", "veth1500_v4", "veth1500_v6")
 
 # program: (options of the server, of the client), {address} being the server's
 PAIRS = {
@@ -225,7 +226,7 @@ class Fio(ConnectionCase):
 
 @expand
 class Many(ConnectionCase):
-    @across(IPV4_PLACES)
+    @across(THREE_PLACES)
     def test_rping_with_32_clients(self):
         server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
         self.assertEqual(self.until_served(server, *self.ping()).code, 0)
@@ -236,7 +237,7 @@ class Many(ConnectionCase):
         self.assertTrue(server.running(), server.output())
         server.kill()
 
-    @across(IPV4_PLACES)
+    @across(THREE_PLACES)
     def test_cmtime(self):
         """A thousand connections, made and ended; its server goes on for ever."""
         server = self.server.start(which("cmtime"), "-c", "1000", "-b", self.peer)
@@ -269,6 +270,21 @@ class Ends(ConnectionCase):
         server.kill()
         result = client.wait(self.AT_ONCE)
         self.assertFalse(result.timed_out, result)
+
+    @across(THREE_PLACES)
+    def test_server_killed_with_many_clients(self):
+        """Each of them is told."""
+        server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
+        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+        clients = [self.client.start(*self.ping(10000000)) for _ in range(8)]
+        for client in clients:
+            self.assertTrue(client.wait_until(lambda process: "rdma-ping-20:" in process.output()), client.output()[-500:])
+        server.kill()
+        killed = time.monotonic()
+        for client in clients:
+            result = client.wait(max(0, killed + self.AT_ONCE - time.monotonic()))
+            self.assertFalse(result.timed_out, result.out[-500:])
+            self.assertRegex(result.out, "DISCONNECT|cq completion failed")
 
     @across(IPV4_PLACES)
     def test_client_killed(self):
@@ -311,3 +327,25 @@ class Ends(ConnectionCase):
     def test_no_route(self):
         result = self.client.run(which("ucmatose"), "-s", "192.0.2.1")
         self.assertTrue(re.search(r"RDMA_CM_EVENT_ADDR_ERROR, error: -101", result.out), result)
+
+
+@expand
+class Groups(ConnectionCase):
+    GROUPS = {"v4": "239.77.0.9", "v6": "ff15::99"}
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_mckey(self):
+        """Another process of its host and one of another host hear what a process says."""
+        group = self.GROUPS[self.place[-2:]]
+        options = ["-m", group, "-C", "5", "-S", "300"]
+        here, there = PLACES[self.place]["gids"]
+        receivers = []
+        for host, address in ((self.server, here), (self.client, there)):
+            receivers.append(host.start(which("mckey"), "-b", address, *options))
+            self.until(lambda: group in host.ip("maddr", "show", "dev", "eth0"), receivers[-1].output)
+        sent = self.server.run(which("mckey"), "-b", here, *options, "-s", timeout=self.TIMEOUT)
+        self.assertEqual(sent.code, 0, sent)
+        for receiver in receivers:
+            result = receiver.wait(self.TIMEOUT)
+            self.assertEqual(result.code, 0, result)
+            self.assertIn("data transfers complete", result.out)

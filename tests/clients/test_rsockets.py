@@ -151,7 +151,7 @@ class Preloaded(RsocketCase):
         self.assertTrue(moved, out)
         self.assertGreater(float(moved[-1][0]), 0, out)
 
-    @across(["lo_v4", "veth1500_v4"])
+    @across(MAIN_PLACES)
     def test_iperf3(self):
         self.iperf3()
 
@@ -175,7 +175,7 @@ class Datagrams(RsocketCase):
         self.assertEqual(result.code, 0, result)
         self.assertRegex(result.out, r"(?m)^custom ")
 
-    @across(["lo_v4", "veth1500_v4"])
+    @across(MAIN_PLACES)
     def test_udpong(self):
         address = self.peer()
         server = self.server.start(which("udpong"), "-b", address)
