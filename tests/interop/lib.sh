@@ -10,7 +10,9 @@ RIG_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${RIG_GUESTS:=1}"                  # 1 or 2
 : "${RIG_MEM:=512}"                   # MiB a guest
 : "${RIG_SMP:=2}"                     # virtual CPUs a guest
-: "${RIG_CPU:=cortex-a72}"            # QEMU CPU model; plain "max" is 2-3 times slower (pointer authentication)
+# As the host unless told: the guests' packages come from the host's archive, and their programs from its compiler.
+: "${RIG_ARCH:=$(dpkg --print-architecture 2>/dev/null)}"
+: "${RIG_CC:=gcc}"                    # makes programs for RIG_ARCH
 : "${RIG_MTU:=1500}"                  # of the RoCE and iWARP NICs, host and guest side
 : "${RIG_OFFLOAD:=off}"               # virtio checksum/segmentation offloads: off gives true wire packets
 : "${RIG_NETNS:=verbena-rig}"           # network namespace that holds the taps and bridges
@@ -20,6 +22,25 @@ RIG_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${RIG_BOOT_LIMIT:=180}"            # seconds a guest may take to answer
 
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+case $RIG_ARCH in
+arm64)
+	RIG_QEMU=qemu-system-aarch64 RIG_QEMU_PACKAGE=qemu-system-arm RIG_MACHINE=virt,gic-version=3 RIG_CONSOLE=ttyAMA0
+	RIG_LOADER=/lib/ld-linux-aarch64.so.1 RIG_MACHINE_NAME=aarch64
+	: "${RIG_CPU:=cortex-a72}"    # plain "max" is 2-3 times slower (pointer authentication)
+	;;
+amd64)
+	RIG_QEMU=qemu-system-x86_64 RIG_QEMU_PACKAGE=qemu-system-x86 RIG_MACHINE=q35 RIG_CONSOLE=ttyS0
+	RIG_LOADER=/lib64/ld-linux-x86-64.so.2 RIG_MACHINE_NAME=x86_64
+	: "${RIG_CPU:=Nehalem}"
+	;;
+*) printf 'rig: guests are arm64 or amd64, not "%s"\n' "$RIG_ARCH" >&2; exit 1 ;;
+esac
+# Hardware virtualisation where there is some; `RIG_ACCEL=tcg` does without.
+: "${RIG_ACCEL:=$([ -w /dev/kvm ] && [ "$(uname -m)" = "$RIG_MACHINE_NAME" ] && echo kvm || echo tcg)}"
+case $RIG_ACCEL in
+kvm) RIG_CPU=host ;;
+tcg) RIG_ACCEL=tcg,thread=multi,tb-size=128 ;;
+esac
 say() { printf 'rig: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 rig_ip() { echo "192.0.2.1$1"; }
