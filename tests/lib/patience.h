@@ -25,9 +25,10 @@ static inline int64_t patience_clock(void)
 
 /* Evaluates the condition until it holds, and gives it: false if time is up. It is asked once more after that, for
  * it may be us who were off the processor. */
-#define eventually(condition)                                                    \
+#define eventually(condition) eventually_within(PATIENCE_MS, condition)
+#define eventually_within(milliseconds, condition)                               \
 	({                                                                       \
-		int64_t patience_end_ = patience_clock() + PATIENCE_MS;          \
+		int64_t patience_end_ = patience_clock() + (milliseconds);       \
 		bool patience_over_ = false, patience_holds_ = false;            \
                                                                                  \
 		while (!(patience_holds_ = (condition)) && !patience_over_) {    \
