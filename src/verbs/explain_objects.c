@@ -80,6 +80,17 @@ void vb_explain_no_device(const char *verb, const char *device, int error)
 	write_out(&report);
 }
 
+void vb_explain_no_entry(const char *verb, uint64_t port_num, int64_t index, uint32_t table_length)
+{
+	const struct vb_explain_bounds bounds[] = {
+		{"port_num", port_num, 1, 1},
+		{"index", index < 0 ? UINT64_MAX : (uint64_t)index, 0, table_length - 1},
+	};
+
+	if (vb_explains)
+		tell(verb, EINVAL, bounds, COUNT_OF(bounds), "a pointer is NULL.", "Ports are counted from 1, entries from 0.");
+}
+
 /* ---- addresses ---- */
 
 void vb_explain_no_ah(struct ibv_context *context, const struct ibv_ah_attr *attr, int error)

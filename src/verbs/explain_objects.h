@@ -12,6 +12,9 @@
 /* ibv_get_device_list, ibv_open_device, ibv_import_device. `device` NULL: none in particular. */
 void vb_explain_no_device(const char *verb, const char *device, int error);
 
+/* ibv_query_port, ibv_query_gid, ibv_query_pkey: there is one port, and tables have their length. */
+void vb_explain_no_entry(const char *verb, uint64_t port_num, int64_t index, uint32_t table_length);
+
 void vb_explain_no_ah(struct ibv_context *context, const struct ibv_ah_attr *attr, int error);
 /* ibv_init_ah_from_wc, ibv_create_ah_from_wc. */
 void vb_explain_no_answer_address(uint8_t port_num, const struct ibv_wc *wc, const struct ibv_grh *grh);

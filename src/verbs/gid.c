@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "verbs/context.h"
+#include "verbs/explain_objects.h"
 #include "verbs/export.h"
 #include "verbs/private.h"
 
@@ -43,6 +44,7 @@ VB_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int i
 		return 0;
 	}
 	if (error != 0) {
+		vb_explain_no_entry("ibv_query_gid", port_num, index, VB_MAX_GIDS);
 		errno = error;
 		return -1;
 	}
@@ -111,6 +113,7 @@ VB_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, 
 VB_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
 	if (context == NULL || pkey == NULL || port_num != 1 || index != 0) {
+		vb_explain_no_entry("ibv_query_pkey", port_num, index, 1);
 		errno = EINVAL;
 		return -1;
 	}

@@ -88,6 +88,9 @@ VB_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 		if (domain->thread_domain != NULL)
 			vb_count_down(&domain->thread_domain->users);
 	} else if (vb_count_read(&domain->shared->pd.users) > 0) {
+		vb_explain_refused("ibv_dealloc_pd", "PD", pd->handle, EBUSY,
+				   "objects made with an import or a parent domain of it still exist.",
+				   "Destroy everything that was created with them first.");
 		return EBUSY;
 	}
 	free_domain(domain);
@@ -152,8 +155,11 @@ int vb_verbs_dealloc_td(struct ibv_td *td)
 	struct vb_thread_domain *own = vb_thread_domain_of(td);
 	struct ibv_context *context = td->context;
 
-	if (vb_count_read(&own->users) > 0)
+	if (vb_count_read(&own->users) > 0) {
+		vb_explain_refused("ibv_dealloc_td", NULL, 0, EBUSY, "a parent domain of it still exists.",
+				   "Deallocate the parent domain first.");
 		return EBUSY;
+	}
 	free(own);
 	vb_context_put(context);
 	return 0;

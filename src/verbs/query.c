@@ -11,6 +11,7 @@
 #include "queue/limits.h"
 #include "verbs/context.h"
 #include "verbs/device_memory.h"
+#include "verbs/explain_objects.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
 
@@ -143,8 +144,10 @@ int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ib
 	struct vb_device_info info;
 	struct ibv_port_attr full;
 
-	if (context == NULL || attr == NULL || port_num != 1)
+	if (context == NULL || attr == NULL || port_num != 1) {
+		vb_explain_no_entry("ibv_query_port", port_num, 0, 1);
 		return EINVAL;
+	}
 	counters = vb_context_of(context)->session->counters;
 	vb_context_info(context, &info);
 	full = (struct ibv_port_attr){

@@ -193,6 +193,22 @@ static void multicast_groups(void **state)
 	pair_close(&pair);
 }
 
+static void tables_and_ports(void **state)
+{
+	struct ibv_port_attr port;
+	union ibv_gid gid;
+	__be16 key;
+
+	(void)state;
+	told_clear();
+	assert_int_equal(ibv_query_port(world.context, 2, &port), EINVAL);
+	told_expect("verb", "ibv_query_port", "attribute", "port_num", "value", "2", "limit", "1", NULL);
+	assert_int_equal(ibv_query_gid(world.context, 1, 9999, &gid), -1);
+	told_expect("verb", "ibv_query_gid", "attribute", "index", "value", "9999", "limit", "63", NULL);
+	assert_int_equal(ibv_query_pkey(world.context, 1, 5, &key), -1);
+	told_expect("verb", "ibv_query_pkey", "attribute", "index", "value", "5", NULL);
+}
+
 static void what_there_is_not(void **state)
 {
 	struct ibv_flow_attr flow = {0};
@@ -266,6 +282,7 @@ int main(void)
 		cmocka_unit_test(device_memory_and_windows),
 		cmocka_unit_test(a_bind_without_a_region),
 		cmocka_unit_test(multicast_groups),
+		cmocka_unit_test(tables_and_ports),
 		cmocka_unit_test(what_there_is_not),
 	};
 
