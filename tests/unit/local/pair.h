@@ -7,6 +7,8 @@
 #ifndef TESTS_UNIT_LOCAL_PAIR_H
 #define TESTS_UNIT_LOCAL_PAIR_H
 
+#include <endian.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,6 +126,8 @@ bool pair_poll(struct vb_cq *cq, struct ibv_wc *wc);
 void pair_expect(struct vb_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
 void pair_expect_nothing(struct pair *pair);
 uint32_t pair_random(struct process *p);
+/* Of every byte of the arena. */
+uint64_t pair_digest(const struct process *p);
 void pair_fill(struct process *p, uint32_t offset, uint32_t length, uint8_t first);
 void pair_verify(struct process *p, uint32_t offset, uint32_t length, uint8_t first);
 bool pair_was_told(const struct process *p, enum ibv_event_type event);

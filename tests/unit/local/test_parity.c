@@ -4,8 +4,6 @@
  * by the wire engine, through memory, and through memory that is shared; completions, events, states and every byte of both
  * processes must be the same.
  */
-#include <stdlib.h>
-
 #include "pair.h"
 
 static struct pair pair;
@@ -62,7 +60,7 @@ static bool everything_goes_well(unsigned variant)
 	static const uint32_t lengths[] = {0, 8, 1024, 1025, 4096, 4097, 100000, 1 << 20, (1 << 20) + 3};
 	unsigned flags = variant % 3 == 1 ? IBV_SEND_INLINE : variant % 3 == 2 ? IBV_SEND_FENCE : 0;
 
-	if (variant == 18)
+	if (variant == 6)
 		return false;
 	connect_usually();
 	for (unsigned i = 0; i < 9; i++) {
@@ -79,7 +77,7 @@ static bool everything_goes_well(unsigned variant)
 		pair_send(a, IBV_WR_RDMA_READ, 2 << 20, lengths[i], 128, i + 400, signalled | (more & ~(unsigned)IBV_SEND_INLINE));
 		pair_atomic(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 4 << 20, 128, 3, 0, i + 500);
 		pair_send(a, IBV_WR_RDMA_WRITE_WITH_IMM, 0, lengths[i], 64, i + 600, signalled | more);
-		if (variant >= 9)
+		if (variant >= 3)
 			run();
 	}
 	run();
@@ -552,7 +550,7 @@ static const struct scene {
 
 struct played {
 	char log[PAIR_LOG];
-	uint8_t *arena[2];
+	uint64_t digest[2];
 };
 
 static bool play(const struct scene *scene, unsigned variant, enum carrier carrier, bool shared, struct played *played)
@@ -564,7 +562,7 @@ static bool play(const struct scene *scene, unsigned variant, enum carrier carri
 	exists = scene->play(variant);
 	strcpy(played->log, pair_collect(&pair));
 	for (unsigned i = 0; i < 2; i++)
-		memcpy(played->arena[i], pair.process[i].arena, ARENA);
+		played->digest[i] = pair_digest(&pair.process[i]);
 	pair_close(&pair);
 	return exists;
 }
@@ -575,11 +573,6 @@ static void memory_is_like_the_wire(void **state)
 	unsigned differences = 0, played = 0;
 
 	(void)state;
-	for (unsigned i = 0; i < 2; i++) {
-		wire.arena[i] = malloc(ARENA);
-		memory.arena[i] = malloc(ARENA);
-		assert_true(wire.arena[i] && memory.arena[i]);
-	}
 	for (unsigned s = 0; s < sizeof(scenes) / sizeof(scenes[0]); s++)
 		for (unsigned variant = 0; play(&scenes[s], variant, BY_WIRE, false, &wire); variant++)
 			for (unsigned shared = 0; shared < 2; shared++, played++) {
@@ -590,17 +583,13 @@ static void memory_is_like_the_wire(void **state)
 					differences++;
 				}
 				for (unsigned i = 0; i < 2; i++)
-					if (memcmp(wire.arena[i], memory.arena[i], ARENA) != 0) {
+					if (wire.digest[i] != memory.digest[i]) {
 						print_message("%s %u%s: other bytes at %u\n", scenes[s].name, variant,
 							      shared ? " (shared)" : "", i);
 						differences++;
 					}
 			}
 	print_message("%u scenes played\n", played);
-	for (unsigned i = 0; i < 2; i++) {
-		free(wire.arena[i]);
-		free(memory.arena[i]);
-	}
 	assert_int_equal(differences, 0);
 }
 
