@@ -463,7 +463,8 @@ void vb_explain_create_qp(const struct ibv_qp_init_attr_ex *attr, int error, str
 		vb_report_say(report, VB_REPORT_CAUSE, "PD, CQs and SRQ must belong to the same open device.");
 }
 
-void vb_explain_register(const char *verb, uint64_t address, uint64_t length, unsigned access, int error, struct vb_report *report)
+void vb_explain_register(const char *verb, uint64_t address, uint64_t length, unsigned access, int error,
+			 struct vb_report *report)
 {
 	char rights[VB_WORDS_ROOM];
 

@@ -52,7 +52,8 @@ void vb_explain_post_shared(uint32_t max_wr, uint32_t max_sge, const struct ibv_
 void vb_explain_create_qp(const struct ibv_qp_init_attr_ex *attr, int error, struct vb_report *report);
 
 /* ibv_reg_mr and its kin. */
-void vb_explain_register(const char *verb, uint64_t address, uint64_t length, unsigned access, int error, struct vb_report *report);
+void vb_explain_register(const char *verb, uint64_t address, uint64_t length, unsigned access, int error,
+			 struct vb_report *report);
 
 /* Any other: its name and one sentence. `object` and `number` name what it was called on; NULL: nothing. */
 void vb_explain_verb(const char *verb, const char *object, uint64_t number, int error, const char *cause,

@@ -358,7 +358,8 @@ static struct ibv_flow *create_flow(struct ibv_qp *qp, struct ibv_flow_attr *att
 	return vb_fail_null(-EOPNOTSUPP);
 }
 
-static struct ibv_flow_action *create_flow_action_esp(struct ibv_context *context, struct ibv_flow_action_esp_attr *attr)
+static struct ibv_flow_action *create_flow_action_esp(struct ibv_context *context,
+						      struct ibv_flow_action_esp_attr *attr)
 {
 	(void)context, (void)attr;
 	NOT_HERE("ibv_create_flow_action_esp", "flow actions");
