@@ -375,12 +375,12 @@ enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t
 			vb_descriptor_close(fds[i]);
 	}
 	if (error == 0 && neighbour) {
-		bool consents;
+		/* A sandbox may keep us even from ourselves. */
+		bool proved = !known && neighbour->is_self && prove(neighbour), consents;
 
-		if (!known && neighbour->is_self)
-			neighbour->consents = prove(neighbour);
 		pthread_mutex_lock(&same_host->lock);
 		remember_gid(neighbour, gid);
+		neighbour->consents |= proved;
 		consents = neighbour->consents;
 		pthread_mutex_unlock(&same_host->lock);
 		if (consents) {

@@ -42,7 +42,7 @@ struct vb_neighbour {
 	pid_t pid;
 	int watch_fd, wake_fd;             /* of oneself: -1, and the endpoint's */
 	bool is_self;
-	bool consents;                     /* proved: we can copy to and from its memory */
+	bool consents;                     /* under the lock. Proved: we can copy to and from its memory */
 	uint32_t users;                    /* under the lock: queue pairs, and who waits for its copies */
 	unsigned gids;                     /* under the lock */
 	uint8_t gid[VB_NEIGHBOUR_GIDS][16]; /* under which verbenad has confirmed it */
