@@ -23,17 +23,28 @@ static inline int64_t patience_clock(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Lets others work: what we wait for may need the processor we have. */
+static inline void patience_rest(int64_t waiting_since)
+{
+	const struct timespec nap = {.tv_nsec = 200000};
+
+	if (patience_clock() - waiting_since < 20)
+		sched_yield();
+	else
+		nanosleep(&nap, NULL);
+}
+
 /* Evaluates the condition until it holds, and gives it: false if time is up. It is asked once more after that, for
  * it may be us who were off the processor. */
 #define eventually(condition) eventually_within(PATIENCE_MS, condition)
 #define eventually_within(milliseconds, condition)                               \
 	({                                                                       \
-		int64_t patience_end_ = patience_clock() + (milliseconds);       \
+		int64_t patience_begun_ = patience_clock();                      \
 		bool patience_over_ = false, patience_holds_ = false;            \
                                                                                  \
 		while (!(patience_holds_ = (condition)) && !patience_over_) {    \
-			patience_over_ = patience_clock() >= patience_end_;      \
-			sched_yield();                                           \
+			patience_over_ = patience_clock() - patience_begun_ >= (milliseconds); \
+			patience_rest(patience_begun_);                          \
 		}                                                                \
 		patience_holds_;                                                 \
 	})
