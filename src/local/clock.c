@@ -12,6 +12,7 @@
 
 #define FLOOR VB_MILLISECONDS(4)
 #define CEILING VB_SECONDS(2)
+#define LONGEST_STALL (8 * vb_rnr_timer_delay(0))
 
 /* 0: for ever. */
 static vb_time ack_timeout(const struct vb_qp *qp)
@@ -60,8 +61,22 @@ static void give_up(struct vb_local *local, vb_time now)
 	vb_qp_fail_send(qp, IBV_WC_RETRY_EXC_ERR, &why, now);
 }
 
+/* Waiting for a receive. The peer counts our patience, and it should have had an end by now, unless it is endless (7). */
+static bool peer_is_stalled(struct vb_local *local, vb_time now)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+
+	if (initiator->stalled == 0 || initiator->stalled != initiator->consumed + 1) {
+		initiator->stalled_since = 0;
+		return false;
+	}
+	if (initiator->stalled_since == 0)
+		initiator->stalled_since = now;
+	return local->qp->attr.rnr_retry == 7 || now - initiator->stalled_since <= LONGEST_STALL;
+}
+
 /* The peer is at work, or waits for its application: that is an answer. */
-static bool peer_is_busy(struct vb_local *local)
+static bool peer_is_busy(struct vb_local *local, vb_time now)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
 	uint64_t pulled = __atomic_load_n(&local->theirs->pulled, __ATOMIC_RELAXED);
@@ -70,7 +85,7 @@ static bool peer_is_busy(struct vb_local *local)
 	initiator->pulled = pulled;
 	if (!initiator->open || __atomic_load_n(&local->peer->gone, __ATOMIC_RELAXED))
 		return false;
-	return advanced || (initiator->stalled != 0 && initiator->stalled == initiator->consumed + 1);
+	return advanced || peer_is_stalled(local, now);
 }
 
 void vb_local_clock_run(struct vb_local *local, vb_time now, bool progress)
@@ -90,7 +105,7 @@ void vb_local_clock_run(struct vb_local *local, vb_time now, bool progress)
 	if (now < initiator->look_at)
 		return;
 	initiator->waiting_since += now - initiator->look_at;
-	if (peer_is_busy(local)) {
+	if (peer_is_busy(local, now)) {
 		initiator->waiting_since = now;
 	} else if (give_up_at(qp, initiator) <= now) {
 		give_up(local, now);

@@ -57,6 +57,7 @@ struct vb_local_initiator {
 	bool unreachable;                /* its memory cannot be had any more */
 	struct vb_local_failure failure;
 
+	vb_time stalled_since;           /* 0: it was not when we last looked */
 	vb_time waiting_since;           /* last progress, or when the oldest work began to wait */
 	vb_time look_at;                 /* VB_TIME_NEVER: nothing waits */
 };

@@ -20,7 +20,7 @@
 
 /* How often to look for the end of a peer's copy of a piece, giving the processor away each time. More than enough, unless the peer
  * died in the middle or lies. */
-enum { PATIENCE = 1 << 16 };
+enum { PATIENCE = 1 << 12 };
 
 #define SHOW(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
 #define SHOWN(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)

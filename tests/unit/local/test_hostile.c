@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A peer that writes anything anywhere on its board, at any moment. Whatever it does to its own connection, this side must not crash,
+ * must not touch bytes outside what is registered, must not go round in circles, and all work must end.
+ */
+#include "pair.h"
+
+static struct pair pair;
+static struct process *const a = &pair.process[0], *const b = &pair.process[1];
+
+enum { ROUNDS = 2000, GUARD = 1 << 16 };
+
+/* Seven retries would be for ever: a peer may say RNR for as long as it likes. */
+static struct connection patient;
+
+/* a's bytes beyond what is registered and posted stay as they are. */
+static uint32_t narrow_key(struct process *p)
+{
+	struct vb_region_info info = {.kind = VB_REGION_MR, .pd = &p->pd, .start = (uintptr_t)p->arena + GUARD, .length = 2 * GUARD,
+				      .iova = (uintptr_t)p->arena + GUARD, .access = PAIR_ACCESS};
+	uint32_t key;
+
+	assert_int_equal(vb_region_register(p->memory, &info, &key), 0);
+	return key;
+}
+
+static void check_guards(const struct process *p)
+{
+	for (unsigned i = 0; i < GUARD; i++)
+		assert_true(p->arena[i] == 0x5a && p->arena[3 * GUARD + i] == 0x5a);
+}
+
+static void disturb_qp(struct vb_board_qp *qp)
+{
+	uint8_t *bytes = (uint8_t *)qp;
+	uint32_t random = pair_random(b);
+
+	switch (random % 12) {
+	case 0:
+		qp->consumed += pair_random(b) % 4;
+		break;
+	case 1:
+		qp->released += pair_random(b) % 3 * 64;
+		break;
+	case 2:
+		qp->verdict = pair_random(b) % 8;
+		break;
+	case 3:
+		qp->stalled = qp->consumed + pair_random(b) % 3;
+		break;
+	case 4:
+		qp->word ^= UINT64_C(1) << pair_random(b) % 12;
+		break;
+	case 5:
+		qp->taken += pair_random(b) % 3;
+		break;
+	case 6:
+		qp->rnr_retry = (uint8_t)pair_random(b);
+		qp->receive_access = pair_random(b);
+		break;
+	case 7:
+		qp->previous = (struct vb_board_outcome){qp->word >> 8, qp->taken, pair_random(b) % 8, pair_random(b) % 8, 0};
+		break;
+	case 8:
+		qp->consumed = pair_random(b);
+		break;
+	default:
+		bytes[pair_random(b) % sizeof(*qp)] = (uint8_t)pair_random(b);
+	}
+}
+
+/* In the record that a will find next, if b has any there, or wherever it will look. */
+static void disturb_ring(void)
+{
+	uint8_t *ring = b->board->ring[PAIR_INDEX];
+	uint32_t at = a->local ? (uint32_t)(a->local->target.position % VB_RING_BYTES) : 0;
+	struct vb_record *record = (void *)(ring + at);
+
+	switch (pair_random(b) % 6) {
+	case 0:
+		ring[at + 4 + pair_random(b) % 60] = (uint8_t)pair_random(b);
+		break;
+	case 1:
+		record->stamp = a->local ? vb_record_stamp(a->local->target.consumed + 1) : 0;
+		record->kind = (uint8_t)(pair_random(b) % 10);
+		record->flags = (uint8_t)pair_random(b);
+		record->pieces = (uint16_t)(pair_random(b) % 40);
+		record->length = pair_random(b) % 3 ? pair_random(b) % 9000 : pair_random(b);
+		break;
+	case 2:
+		record->length = pair_random(b);
+		break;
+	case 3:
+		record->kind = VB_RECORD_WRAP;
+		break;
+	case 4:
+		for (unsigned i = 0; i < 64; i++)
+			ring[at + i] = (uint8_t)pair_random(b);
+		record->stamp = a->local ? vb_record_stamp(a->local->target.consumed + 1) : 0;
+		break;
+	default:
+		ring[pair_random(b) % VB_RING_BYTES] = (uint8_t)pair_random(b);
+	}
+}
+
+static void disturb_table(void)
+{
+	uint8_t *table = b->board->table[2];
+
+	table[8 + pair_random(b) % 32] ^= (uint8_t)(pair_random(b) % 8 == 0);
+	table[4096 + pair_random(b) % (8 * 88)] = (uint8_t)pair_random(b);
+}
+
+static bool post_something(uint32_t key, unsigned round)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM,
+						     IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_SEND_WITH_INV};
+	enum ibv_wr_opcode opcode = opcodes[pair_random(a) % 7];
+	bool atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+	struct ibv_sge sge = {.addr = (uintptr_t)a->arena + GUARD, .length = atomic ? 8 : pair_random(a) % (2 * GUARD), .lkey = key};
+	struct ibv_send_wr wr = {.wr_id = round, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED};
+
+	if (atomic) {
+		wr.wr.atomic.remote_addr = (uintptr_t)b->arena + GUARD;
+		wr.wr.atomic.rkey = b->key;
+	} else {
+		wr.wr.rdma.remote_addr = (uintptr_t)b->arena + GUARD;
+		wr.wr.rdma.rkey = b->key;
+	}
+	if (opcode == IBV_WR_SEND_WITH_INV)
+		wr.invalidate_rkey = pair_random(a);
+	return pair_post(a, &wr) == 0;
+}
+
+static void prepare(struct process *p)
+{
+	memset(p->arena, 0x5a, GUARD);
+	memset(p->arena + 3 * GUARD, 0x5a, GUARD);
+}
+
+/* b is honest in what it does, but its board is written over. Only a is watched; b is not served after a while. */
+static void nonsense_in_every_field(void **state)
+{
+	const uint64_t seed = 4711;
+
+	(void)state;
+	patient = usual;
+	patient.rnr_retry = 6;
+	print_message("seed %llu\n", (unsigned long long)seed);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		unsigned posted = 0, completed = 0;
+		uint32_t key;
+		struct ibv_wc wc;
+		vb_time end;
+
+		pair_open(&pair, BY_MEMORY, NULL);
+		a->seed = seed + round;
+		b->seed = seed + round + 1000000;
+		a->shares_memory = round % 2;
+		prepare(a);
+		key = narrow_key(a);
+		pair_connect(&pair, &patient);
+		for (unsigned i = 0; i < 4; i++) {
+			struct ibv_sge sge = {.addr = (uintptr_t)a->arena + GUARD, .length = 2 * GUARD, .lkey = key};
+
+			assert_int_equal(pair_post_receive(a, &sge, 1, i), 0);
+			pair_send(b, i % 2 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM, 0, pair_random(b) % 9000, 0, i, 0);
+		}
+		pair_serve(b);
+		for (unsigned step = 0; step < 12; step++) {
+			if (step % 2 == 0)
+				posted += post_something(key, round);
+			for (unsigned k = pair_random(b) % 4; k > 0; k--)
+				disturb_qp(&b->board->qp[PAIR_INDEX]);
+			if (pair_random(b) % 2)
+				disturb_ring();
+			/* Its table is what b itself lives by: half of the time b is left without, and does nothing more. */
+			if (round % 4 < 2 && pair_random(b) % 2)
+				disturb_table();
+			if (pair_random(b) % 3 == 0)
+				b->board->header.copying_for[pair_random(b) % VB_BOARD_COPIES] = pair_random(b) % 100 == 0 ? a->qp->qpn + 1 : 1;
+			(void)vb_local_beckons(a->local);
+			pair_serve(a);
+			if (round % 4 >= 2 && pair_random(b) % 4 == 0)
+				pair_serve(b);
+		}
+		memset(b->board->header.copying_for, 0, sizeof(b->board->header.copying_for));
+		/* Nothing changes any more: it comes to rest, and then to an end. */
+		end = pair.now + VB_SECONDS(60);
+		while (pair.now < end) {
+			for (unsigned i = 0; pair_serve(a); i++)
+				assert_true(i < 2000);
+			if (vb_local_beckons(a->local))
+				fail_msg("round %u: beckons for ever", round);
+			pair.now = vb_time_earlier(end, vb_local_next_deadline(a->local));
+		}
+		while (pair_poll(&a->send_cq, &wc))
+			completed++;
+		/* A peer may offer the wire before anything passed; then the work is the wire's. */
+		if (vb_local_stance(a->local) == VB_LOCAL_TAKEN)
+			assert_int_equal(completed, posted);
+		check_guards(a);
+		pair_close(&pair);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nonsense_in_every_field),
+	};
+
+	return cmocka_run_group_tests_name("local/hostile", tests, NULL, NULL);
+}

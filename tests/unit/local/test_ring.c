@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The ring: records of all sizes round and round, full and empty, in the order they were left, however the two ends take turns.
+ */
+#include <stdlib.h>
+
+#include "pair.h"
+
+static struct pair pair;
+static struct process *const a = &pair.process[0], *const b = &pair.process[1];
+
+enum { MESSAGES = 6000, RECEIVES = 64, SPACE = 8192 };
+
+static uint32_t draw_length(void)
+{
+	switch (pair_random(a) % 6) {
+	case 0:
+		return pair_random(a) % 64;
+	case 1:
+		return 4000 + pair_random(a) % 200;
+	case 2:
+		return pair_random(a) % 8192;
+	case 3:
+		return 48;
+	default:
+		return pair_random(a) % 1500;
+	}
+}
+
+/* The message's number stands in it, and its length follows from a table. */
+static void all_sizes_in_order(void **state)
+{
+	const uint64_t seed = 20260101;
+	uint32_t *lengths = calloc(MESSAGES, sizeof(*lengths));
+	unsigned posted = 0, received = 0, completed = 0, receives = 0;
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_non_null(lengths);
+	print_message("seed %llu\n", (unsigned long long)seed);
+	pair_open(&pair, BY_MEMORY, NULL);
+	a->seed = seed;
+	pair_connect(&pair, &usual);
+	for (unsigned steps = 0; received < MESSAGES || completed < MESSAGES; steps++) {
+		assert_true(steps < 100 * MESSAGES);
+		switch (pair_random(a) % 5) {
+		case 0:
+		case 1:
+			/* A buffer belongs to its message until that is done. */
+			for (unsigned n = pair_random(a) % 200; n > 0 && posted < MESSAGES && posted - completed < RECEIVES * 4; n--) {
+				uint32_t at = posted % (RECEIVES * 4) * SPACE;
+
+				lengths[posted] = draw_length();
+				if (lengths[posted] < 4)
+					lengths[posted] = 4;
+				memset(a->arena + at, (int)(posted & 0xff), lengths[posted]);
+				memcpy(a->arena + at, &posted, 4);
+				assert_int_equal(pair_send(a, IBV_WR_SEND, at, lengths[posted], 0, posted, IBV_SEND_SIGNALED), 0);
+				posted++;
+			}
+			break;
+		case 2:
+			for (unsigned n = pair_random(a) % 8; n > 0 && receives - received < RECEIVES; n--, receives++)
+				assert_int_equal(pair_receive(b, receives % RECEIVES * SPACE, SPACE, receives), 0);
+			break;
+		case 3:
+			pair_serve(a);
+			break;
+		default:
+			pair_serve(b);
+		}
+		while (pair_poll(&b->recv_cq, &wc)) {
+			const uint8_t *bytes = b->arena + received % RECEIVES * SPACE;
+			uint32_t number;
+
+			memcpy(&number, bytes, 4);
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			assert_int_equal(wc.wr_id, received);
+			assert_int_equal(number, received);
+			assert_int_equal(wc.byte_len, lengths[received]);
+			for (uint32_t i = 4; i < wc.byte_len; i++)
+				assert_int_equal(bytes[i], received & 0xff);
+			received++;
+		}
+		while (pair_poll(&a->send_cq, &wc)) {
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			assert_int_equal(wc.wr_id, completed);
+			completed++;
+		}
+		assert_true(completed <= received);
+	}
+	free(lengths);
+	pair_close(&pair);
+}
+
+/* No receives: the ring fills up, nothing is lost, and it goes on where it stopped. */
+static void a_full_ring_waits(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	for (uint32_t length = 0; length <= 4096; length += 1365) {
+		pair_open(&pair, BY_MEMORY, NULL);
+		pair_connect(&pair, &usual);
+		for (unsigned i = 0; i < PAIR_MAX_WR; i++)
+			assert_int_equal(pair_send(a, IBV_WR_SEND, 0, length, 0, i, IBV_SEND_SIGNALED), 0);
+		pair_settle(&pair);
+		assert_true(a->local->initiator.head - a->local->initiator.released <= VB_RING_BYTES - VB_RECORD_ALIGN);
+		for (unsigned i = 0; i < PAIR_MAX_WR; i++)
+			assert_int_equal(pair_receive(b, 8192, 4096, i), 0);
+		pair_settle(&pair);
+		for (unsigned i = 0; i < PAIR_MAX_WR; i++) {
+			pair_expect(&a->send_cq, i, IBV_WC_SUCCESS);
+			assert_true(pair_poll(&b->recv_cq, &wc));
+			assert_int_equal(wc.byte_len, length);
+		}
+		pair_close(&pair);
+	}
+}
+
+/* The count of records passes the 32 bits, and the 31, that a stamp and an element keep of it. */
+static void numbers_wrap(void **state)
+{
+	static const uint64_t starts[] = {UINT32_MAX - 10ull, INT32_MAX - 10ull};
+
+	(void)state;
+	for (unsigned s = 0; s < 2; s++) {
+		pair_open(&pair, BY_MEMORY, NULL);
+		pair_connect(&pair, &usual);
+		a->local->initiator.produced = a->local->initiator.consumed = a->local->initiator.ordered = starts[s];
+		b->local->target.consumed = b->local->target.shown = b->board->qp[PAIR_INDEX].consumed = starts[s];
+		for (unsigned i = 0; i < 30; i++) {
+			pair_receive(b, 8192, 4096, i);
+			pair_send(a, IBV_WR_SEND, 0, 100, 0, i, IBV_SEND_SIGNALED);
+			pair_send(a, IBV_WR_RDMA_WRITE, 0, 100, 0, i, IBV_SEND_SIGNALED);
+			if (i % 3 == 0)
+				pair_settle(&pair);
+		}
+		pair_settle(&pair);
+		for (unsigned i = 0; i < 30; i++) {
+			pair_expect(&a->send_cq, i, IBV_WC_SUCCESS);
+			pair_expect(&a->send_cq, i, IBV_WC_SUCCESS);
+			pair_expect(&b->recv_cq, i, IBV_WC_SUCCESS);
+		}
+		pair_close(&pair);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_sizes_in_order),
+		cmocka_unit_test(a_full_ring_waits),
+		cmocka_unit_test(numbers_wrap),
+	};
+
+	return cmocka_run_group_tests_name("local/ring", tests, NULL, NULL);
+}
