@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The monotonic clock, read through the vDSO: no system call.
+ *
+ * On ARM even that is slow: 30 ns measured (Neoverse V1), since it waits for all instructions before it, while a SEND through memory takes
+ * ten times as long in all, and asks for the time three times. The counter behind the clock takes 7 ns. So the clock is read
+ * once in a millisecond in each thread, and counted on from there: too short for its rate to differ.
  */
 #include "io/clock.h"
 
@@ -14,10 +18,55 @@ static vb_time read_clock(clockid_t clock)
 	return (vb_time)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+#ifdef __aarch64__
+static uint64_t read_counter(void)
+{
+	uint64_t count;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(count)::"memory");
+	return count;
+}
+
+struct mark {
+	uint64_t count;
+	vb_time time;
+};
+
+/* Both at once, that is without having been interrupted in between. */
+static struct mark read_both(uint64_t rate)
+{
+	uint64_t before, after = 0;
+	struct mark mark;
+
+	for (unsigned tries = 0; tries < 4; tries++) {
+		before = read_counter();
+		mark.time = read_clock(CLOCK_MONOTONIC);
+		after = read_counter();
+		mark.count = before + (after - before) / 2;
+		if (after - before < rate / 8000000)
+			break;
+	}
+	return mark;
+}
+
+vb_time vb_clock_now(void)
+{
+	static __thread struct mark last;
+	uint64_t count = read_counter(), rate;
+
+	__asm__ volatile("mrs %0, cntfrq_el0" : "=r"(rate));
+	if (count - last.count > rate / 1024) {
+		last = read_both(rate);
+		return last.time;
+	}
+	return last.time + (vb_time)((count - last.count) * 1000000000 / rate);
+}
+#else
 vb_time vb_clock_now(void)
 {
 	return read_clock(CLOCK_MONOTONIC);
 }
+#endif
 
 vb_time vb_clock_coarse(void)
 {
