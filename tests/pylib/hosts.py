@@ -183,6 +183,10 @@ class Host:
         environment = {"PATH": SYSTEM_PATH, "HOME": "/tmp", "LANG": "C.UTF-8", "VERBENA_IDLE_SECONDS": "1"}
         if self.network.staged:
             environment["LD_LIBRARY_PATH"] = self.network.staged.library
+        # VERBENA_WIRE=rocev2 tests/run --only clients: everything by wire, one host or two.
+        if "VERBENA_WIRE" in os.environ:
+            environment["VERBENA_WIRE"] = os.environ["VERBENA_WIRE"]
+        environment.update(self.network.environment)
         environment.update(more or {})
         return environment
 
@@ -243,6 +247,7 @@ class Network:
     def __init__(self, staged=None, niceness=0):
         """niceness: of everything that runs here, if we are root."""
         self.staged, self.niceness = staged, niceness
+        self.environment = {}
         self.hosts = []
 
     def __enter__(self):
