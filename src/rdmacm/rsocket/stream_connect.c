@@ -409,30 +409,6 @@ static void admit(struct vb_rsocket *listener, const struct occurrence *what)
 	vb_rsocket_put(child);
 }
 
-/* A child is connected, or never will be. Caller holds the child's lock. True: nobody will ever accept it. */
-static bool hand_over_child(struct vb_rsocket *child, const struct occurrence *what)
-{
-	struct vb_rsocket *listener = child->stream->listener;
-	bool wanted;
-
-	if (what->type == RDMA_CM_EVENT_ESTABLISHED)
-		become_connected(child);
-	else
-		refuse(child, errno_of(what));
-	child->stream->listener = NULL;
-	pthread_mutex_lock(&listener->lock);
-	wanted = child->stream->state == VB_RSTREAM_CONNECTED && !listener->closed;
-	if (wanted) {
-		vb_list_append(&listener->stream->accepted, &child->stream->accept_node);
-		vb_rsocket_wake(listener);
-	} else {
-		listener->stream->children--;
-	}
-	pthread_mutex_unlock(&listener->lock);
-	vb_rsocket_put(listener);
-	return !wanted;
-}
-
 static void lose_connection(struct vb_rsocket *rs, const struct occurrence *what)
 {
 	if (what->type != RDMA_CM_EVENT_DISCONNECTED && what->type != RDMA_CM_EVENT_DEVICE_REMOVAL)
@@ -445,6 +421,34 @@ static void lose_connection(struct vb_rsocket *rs, const struct occurrence *what
 		vb_rstream_break(rs, ENETDOWN);
 	/* Stops our queue pair, so that writes nobody will acknowledge do not wait for retries. */
 	rdma_disconnect(rs->stream->id);
+}
+
+/* A child is connected, or never will be. Its peer may have said all it had to say and left by the time we hear that it came
+ * (who disconnects was connected, even if we missed that): as with TCP, whoever accepts gets the words and then their end.
+ * Caller holds the child's lock. True: nobody will ever accept it. */
+static bool hand_over_child(struct vb_rsocket *child, const struct occurrence *what)
+{
+	struct vb_rsocket *listener = child->stream->listener;
+	bool wanted;
+
+	if (what->type == RDMA_CM_EVENT_ESTABLISHED || what->type == RDMA_CM_EVENT_DISCONNECTED)
+		become_connected(child);
+	else
+		refuse(child, errno_of(what));
+	lose_connection(child, what);
+	child->stream->listener = NULL;
+	pthread_mutex_lock(&listener->lock);
+	wanted = (child->stream->state == VB_RSTREAM_CONNECTED || child->stream->state == VB_RSTREAM_DISCONNECTED) &&
+		 !listener->closed;
+	if (wanted) {
+		vb_list_append(&listener->stream->accepted, &child->stream->accept_node);
+		vb_rsocket_wake(listener);
+	} else {
+		listener->stream->children--;
+	}
+	pthread_mutex_unlock(&listener->lock);
+	vb_rsocket_put(listener);
+	return !wanted;
 }
 
 /* Caller holds rs->lock. True: the rsocket is to be closed, as nobody else will. */
