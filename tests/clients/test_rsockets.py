@@ -123,6 +123,18 @@ class Copies(RsocketCase):
         self.assert_copied()
 
     @across(["lo_v4", "veth1500_v4"])
+    def test_netcat_says_little(self):
+        """Who writes a line and leaves may be gone before the other side has noticed that he came."""
+        with open(self.source, "wb") as file:
+            file.write(b"a line\n")
+        os.chmod(self.source, 0o644)
+        for port in range(7001, 7011):
+            self.meet(["sh", "-c", "nc.traditional -l -p %d -s %s > %s" % (port, self.peer(), self.target)],
+                      ["sh", "-c", "nc.traditional -q 0 %s %d < %s" % (self.peer(), port, self.source)],
+                      environment={"LD_PRELOAD": preload()})
+            self.assert_copied()
+
+    @across(["lo_v4", "veth1500_v4"])
     def test_netcat_killed(self):
         """A peer that is killed is gone: nobody has to write to learn it."""
         address = self.peer()
