@@ -18,9 +18,9 @@
 
 #include "local/engine.h"
 
-/* How often to look for the end of a peer's copy of a piece, giving the processor away each time. More than enough, unless the peer
- * died in the middle or lies. */
-enum { PATIENCE = 1 << 12 };
+/* How often to look for the end of a peer's copy of a piece, some time after another. More than enough, unless the peer died in the
+ * middle or lies. */
+enum { PATIENCE = 1 << 12, YIELDS = 64 };
 
 #define SHOW(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
 #define SHOWN(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
@@ -102,14 +102,18 @@ static uint64_t begin_life(const struct vb_qp *qp, struct vb_board *own, uint32_
 
 /* Whoever copied on behalf of this queue pair when it still was one: wait for it. The word is changed already, and copiers look at it
  * after they showed themselves (direct.c). */
-static void wait_for_copies(const struct vb_qp *qp, const struct vb_local_peer *peer)
+static void wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer)
 {
-	unsigned patience = PATIENCE;
+	unsigned looks = 0;
 
 	for (unsigned i = 0; i < VB_BOARD_COPIES; i++)
 		while (__atomic_load_n(&peer->board->header.copying_for[i], __ATOMIC_SEQ_CST) == qp->qpn + 1 &&
-		       !__atomic_load_n(&peer->gone, __ATOMIC_RELAXED) && patience-- > 0)
-			sched_yield();
+		       !__atomic_load_n(&peer->gone, __ATOMIC_RELAXED) && looks++ < PATIENCE) {
+			if (looks < YIELDS || !peer->host->pause)
+				sched_yield();
+			else
+				peer->host->pause(peer);
+		}
 }
 
 /* The peer gets to know of what was left for it. Partner: an owner that sets `asleep` and then looks once more. */

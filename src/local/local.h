@@ -42,6 +42,9 @@ struct vb_local_host {
 			uint64_t region_length, uint64_t address, uint64_t length);
 	/* The peer is asleep and something was left for it. */
 	void (*wake)(struct vb_local_peer *peer);
+	/* A queue pair that fails or goes waits for the end of the peer's copies on its behalf: give it some time (a tenth of a
+	 * millisecond), and see whether the peer has ended (`gone`). NULL: the processor is given away instead. Under qp->lock. */
+	void (*pause)(struct vb_local_peer *peer);
 };
 
 /* Another process, or this one. Made by progress/, which keeps what else it needs behind it. */

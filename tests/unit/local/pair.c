@@ -5,8 +5,10 @@
 #include "pair.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "wire/burst.h"
 
@@ -219,11 +221,21 @@ static void host_wake(struct vb_local_peer *peer)
 	__atomic_fetch_add(&seer_of(peer)->wakes, 1, __ATOMIC_RELAXED);
 }
 
+static void host_pause(struct vb_local_peer *peer)
+{
+	struct process *p = seer_of(peer);
+
+	p->pauses++;
+	if (p->pause > 0)
+		nanosleep(&(struct timespec){.tv_nsec = p->pause}, NULL);
+}
+
 static const struct vb_local_host local_host = {
 	.write = host_write,
 	.read = host_read,
 	.shared = host_shared,
 	.wake = host_wake,
+	.pause = host_pause,
 };
 
 /* ---- the transport through memory ---- */

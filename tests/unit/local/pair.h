@@ -66,7 +66,8 @@ struct process {
 	unsigned writes, reads, wakes, shares; /* calls of the engine's host */
 	int copy_result;                 /* of the next copies, if not 0 */
 	bool shares_memory;              /* host->shared says yes */
-	unsigned quiesced;
+	unsigned quiesced, pauses;
+	vb_time pause;                   /* how long host->pause takes */
 };
 
 struct pair {

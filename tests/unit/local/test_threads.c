@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two processes that really run at the same time: a thread for each serves its queue pair, which is all the two share but the boards. Messages,
+ * writes, reads and atomics in both directions; keys that come and go under way; queue pairs that fail under way.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "pair.h"
+
+static struct pair pair;
+static struct process *const a = &pair.process[0], *const b = &pair.process[1];
+
+enum { MESSAGES = 3000, WINDOW = 32, SPACE = 16384, REGISTRATIONS = 1000 };
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static double limit;
+
+static void check_time(void)
+{
+	if (seconds() > limit) {
+		fprintf(stderr, "still not done\n");
+		abort();
+	}
+}
+
+static bool serve(struct process *p)
+{
+	bool did, more;
+
+	vb_lock_take(&p->qp->lock);
+	did = vb_local_serve(p->qp, p->local, pair.now, &more);
+	vb_lock_release(&p->qp->lock);
+	return did || more;
+}
+
+/* Where each thing is in the arena. */
+enum { SENDING = 0, RECEIVING = 1 << 20, WRITTEN = 2 << 20, READ = 3 << 20, COUNTER = (4 << 20) + 64, RESULT = 5 << 20 };
+
+static uint32_t length_of(uint32_t number)
+{
+	return 8 + number * 2654435761u % 9000;
+}
+
+/* Each message is followed by a WRITE, a READ of what stands in the peer's arena since before, and an atomic. */
+static void post_message(struct process *p, uint32_t number)
+{
+	uint32_t at = SENDING + number % WINDOW * SPACE, length = length_of(number);
+
+	memset(p->arena + at, (int)(number & 0xff), length);
+	memcpy(p->arena + at, &number, 4);
+	if (pair_send(p, IBV_WR_SEND, at, length, 0, number, IBV_SEND_SIGNALED) != 0 ||
+	    pair_send(p, IBV_WR_RDMA_WRITE, at, length, WRITTEN + number % WINDOW * SPACE, number, IBV_SEND_SIGNALED) != 0 ||
+	    pair_send(p, IBV_WR_RDMA_READ, READ + number % WINDOW * SPACE, 64, RESULT + 4096, number, IBV_SEND_SIGNALED) != 0 ||
+	    pair_atomic(p, IBV_WR_ATOMIC_FETCH_AND_ADD, RESULT + number % WINDOW * 8, COUNTER, 1, 0, number) != 0)
+		abort();
+}
+
+static unsigned check_receives(struct process *p, unsigned received)
+{
+	struct ibv_wc wc;
+
+	while (pair_poll(&p->recv_cq, &wc)) {
+		const uint8_t *bytes = p->arena + RECEIVING + received % WINDOW * SPACE;
+		uint32_t number;
+
+		memcpy(&number, bytes, 4);
+		if (wc.status != IBV_WC_SUCCESS || wc.wr_id != received || number != received ||
+		    wc.byte_len != length_of(received) || bytes[wc.byte_len - 1] != (received & 0xff)) {
+			fprintf(stderr, "receive %u: status %d, wr %llu, number %u, %u bytes\n", received, wc.status,
+				(unsigned long long)wc.wr_id, number, wc.byte_len);
+			abort();
+		}
+		if (pair_receive(p, RECEIVING + received % WINDOW * SPACE, SPACE, received + WINDOW) != 0)
+			abort();
+		received++;
+	}
+	return received;
+}
+
+static void *live(void *argument)
+{
+	struct process *p = argument;
+	unsigned posted = 0, completed = 0, received = 0;
+	struct ibv_wc wc;
+
+	while (completed < 4 * MESSAGES || received < MESSAGES) {
+		while (posted < MESSAGES && posted - completed / 4 < WINDOW)
+			post_message(p, posted++);
+		if (!serve(p))
+			sched_yield();
+		received = check_receives(p, received);
+		while (pair_poll(&p->send_cq, &wc)) {
+			if (wc.status != IBV_WC_SUCCESS || wc.wr_id != completed / 4) {
+				fprintf(stderr, "send %u: status %d, wr %llu\n", completed, wc.status, (unsigned long long)wc.wr_id);
+				abort();
+			}
+			completed++;
+		}
+		check_time();
+	}
+	/* The peer may still need us. */
+	__atomic_fetch_add(&p->seed, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&p->other->seed, __ATOMIC_SEQ_CST) % 2 == 0) {
+		serve(p);
+		check_time();
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void run_both(void *(*one)(void *), void *(*two)(void *))
+{
+	pthread_t threads[2];
+
+	limit = seconds() + 120;
+	assert_int_equal(pthread_create(&threads[0], NULL, one, a), 0);
+	assert_int_equal(pthread_create(&threads[1], NULL, two, b), 0);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void traffic_in_both_directions(void **state)
+{
+	uint64_t counter;
+
+	(void)state;
+	pair_open(&pair, BY_MEMORY, NULL);
+	pair_connect(&pair, &usual);
+	for (unsigned i = 0; i < 2; i++) {
+		pair.process[i].seed = 0;
+		for (unsigned k = 0; k < WINDOW; k++)
+			pair_receive(&pair.process[i], RECEIVING + k * SPACE, SPACE, k);
+	}
+	run_both(live, live);
+	for (unsigned i = 0; i < 2; i++) {
+		memcpy(&counter, pair.process[i].arena + COUNTER, 8);
+		assert_int_equal(counter, MESSAGES);
+	}
+	pair_close(&pair);
+}
+
+/* ---- keys that go: after a deregistration nobody writes there ---- */
+
+static uint32_t offered_key;             /* atomic */
+static unsigned written, refused;
+
+/* A refused access waits for the peer's verdict, which would end the queue pair. Here the peer forgives. */
+static void forget_refusal(struct process *p)
+{
+	struct vb_local_initiator *initiator = &p->local->initiator;
+
+	vb_lock_take(&p->qp->lock);
+	initiator->released = initiator->head;
+	initiator->consumed = initiator->produced;
+	vb_lock_release(&p->qp->lock);
+}
+
+static void *write_by_any_key(void *argument)
+{
+	struct process *p = argument;
+	struct ibv_wc wc;
+
+	for (;;) {
+		struct ibv_sge sge = pair_sge(p, 0, 4096);
+		struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+		uint32_t key = __atomic_load_n(&offered_key, __ATOMIC_SEQ_CST);
+
+		check_time();
+		if (key == 0)
+			continue;
+		if (key == 1)
+			break;
+		memset(p->arena, 0xff, 4096);
+		wr.wr.rdma.remote_addr = (uintptr_t)p->other->arena;
+		wr.wr.rdma.rkey = key;
+		if (pair_post(p, &wr) != 0)
+			abort();
+		do {
+			serve(p);
+			refused += p->local->initiator.consumed != p->local->initiator.produced;
+			forget_refusal(p);
+		} while (!pair_poll(&p->send_cq, &wc));
+		written++;
+	}
+	return NULL;
+}
+
+static void *register_and_deregister(void *argument)
+{
+	struct process *p = argument;
+	struct vb_region_info info = {.kind = VB_REGION_MR, .pd = &p->pd, .start = (uintptr_t)p->arena, .length = 4096,
+				      .iova = (uintptr_t)p->arena, .access = PAIR_ACCESS};
+
+	for (unsigned i = 0; i < REGISTRATIONS; i++) {
+		uint32_t key;
+
+		if (vb_region_register(p->memory, &info, &key) != 0)
+			abort();
+		__atomic_store_n(&offered_key, key, __ATOMIC_SEQ_CST);
+		for (unsigned k = 0; k < i % 20; k++)
+			sched_yield();
+		if (vb_region_deregister(p->memory, key) != 0)
+			abort();
+		/* Ours alone from now on: whoever still writes is caught here, or by ThreadSanitizer. */
+		memset(p->arena, 0, 4096);
+		for (unsigned k = 0; k < 4096; k++)
+			if (p->arena[k] != 0)
+				abort();
+		__atomic_store_n(&offered_key, 0, __ATOMIC_SEQ_CST);
+		check_time();
+	}
+	__atomic_store_n(&offered_key, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+static void deregistration_waits_for_copies(void **state)
+{
+	(void)state;
+	for (unsigned shared = 0; shared < 2; shared++) {
+		pair_open(&pair, BY_MEMORY, NULL);
+		a->shares_memory = shared;
+		pair_connect(&pair, &usual);
+		offered_key = 0;
+		written = refused = 0;
+		run_both(write_by_any_key, register_and_deregister);
+		print_message("%u written, %u of them refused\n", written, refused);
+		assert_true(written > refused);
+		pair_close(&pair);
+	}
+}
+
+/* ---- queue pairs that fail: after that nobody writes on their behalf ---- */
+
+static void *write_until_it_fails(void *argument)
+{
+	struct process *p = argument;
+
+	while (__atomic_load_n(&offered_key, __ATOMIC_SEQ_CST) == 0) {
+		struct ibv_wc wc;
+
+		check_time();
+		if (vb_send_queue_count(&p->qp->send) < 16)
+			pair_send(p, IBV_WR_RDMA_WRITE, 0, 65536, 0, 0, IBV_SEND_SIGNALED);
+		serve(p);
+		while (pair_poll(&p->send_cq, &wc))
+			;
+	}
+	return NULL;
+}
+
+static void *fail_and_look(void *argument)
+{
+	struct process *p = argument;
+
+	while (__atomic_load_n(&p->arena[65535], __ATOMIC_ACQUIRE) == 0)
+		check_time();
+	if (pair_to(p, IBV_QPS_ERR) != 0)
+		abort();
+	memset(p->arena, 0, 65536);
+	for (unsigned i = 0; i < 200; i++)
+		sched_yield();
+	for (unsigned i = 0; i < 65536; i++)
+		if (p->arena[i] != 0)
+			abort();
+	__atomic_store_n(&offered_key, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+static void the_error_state_ends_all_writes(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 30; i++) {
+		pair_open(&pair, BY_MEMORY, NULL);
+		a->shares_memory = i % 2;
+		b->pause = VB_MICROSECONDS(900);
+		pair_connect(&pair, &usual);
+		memset(a->arena, 0xff, 65536);
+		offered_key = 0;
+		run_both(write_until_it_fails, fail_and_look);
+		pair_close(&pair);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(traffic_in_both_directions),
+		cmocka_unit_test(deregistration_waits_for_copies),
+		cmocka_unit_test(the_error_state_ends_all_writes),
+	};
+
+	return cmocka_run_group_tests_name("local/threads", tests, NULL, NULL);
+}
