@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * CRC-32 of polynomial 0x04c11db7, reflected (bit 31 of a register is the coefficient of x^0). The bulk is
- * libdeflate's, which uses the processor's carry-less multiplication; where it is not at hand (cross builds) a plain
- * table does.
+ * CRC-32 of polynomial 0x04c11db7, reflected (bit 31 of a register is the coefficient of x^0). On aarch64 with the
+ * instructions for it base/crc_fold.c computes it, elsewhere libdeflate, which uses the processor's carry-less
+ * multiplication too; where that is not at hand (cross builds) a plain table does.
  *
  * Rewinding. Appending one byte to two messages multiplies the difference of their CRCs by x^8 modulo the polynomial,
  * so undoing n bytes multiplies it by x^(-8n). Every packet of a peer whose IP identification we cannot see needs one
@@ -12,6 +12,9 @@
 #include "base/crc.h"
 
 #include <pthread.h>
+#include <string.h>
+
+#include "base/crc_fold.h"
 
 #define POLYNOMIAL 0xedb88320u
 #define ONE 0x80000000u /* x^0 */
@@ -32,7 +35,7 @@ static void fill_byte_table(void)
 	}
 }
 
-uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
+static uint32_t plain_crc32(uint32_t crc, const void *bytes, size_t length)
 {
 	const uint8_t *at = bytes, *end = at + length;
 
@@ -47,10 +50,52 @@ uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
 
 #include <libdeflate.h>
 
-uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
+static uint32_t plain_crc32(uint32_t crc, const void *bytes, size_t length)
 {
 	/* libdeflate takes a NULL buffer to mean "begin anew". */
 	return length ? libdeflate_crc32(crc, bytes, length) : crc;
+}
+
+#endif
+
+static uint32_t plain_crc32_copy(uint32_t crc, void *to, const void *from, size_t length)
+{
+	if (length == 0)
+		return crc;
+	memcpy(to, from, length);
+	return plain_crc32(crc, to, length);
+}
+
+#ifdef VB_CRC_FOLD
+
+/* Asked once, when the library is loaded: getauxval only reads what the kernel left on the stack. */
+static bool folds;
+
+__attribute__((constructor)) static void look_at_processor(void)
+{
+	folds = vb_crc_can_fold();
+}
+
+uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
+{
+	return folds ? vb_crc_fold(crc, bytes, length) : plain_crc32(crc, bytes, length);
+}
+
+uint32_t vb_crc32_copy(uint32_t crc, void *to, const void *from, size_t length)
+{
+	return folds ? vb_crc_fold_copy(crc, to, from, length) : plain_crc32_copy(crc, to, from, length);
+}
+
+#else
+
+uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
+{
+	return plain_crc32(crc, bytes, length);
+}
+
+uint32_t vb_crc32_copy(uint32_t crc, void *to, const void *from, size_t length)
+{
+	return plain_crc32_copy(crc, to, from, length);
 }
 
 #endif

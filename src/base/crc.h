@@ -10,6 +10,8 @@
 
 /* Continue `crc` (0 to begin) over `length` bytes. */
 uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length);
+/* The same while copying the bytes; the two places do not overlap. */
+uint32_t vb_crc32_copy(uint32_t crc, void *to, const void *from, size_t length);
 
 /* CRC is linear: two equally long messages that differ only in some bytes have CRCs that differ by
  * a value determined by those bytes and by how many bytes follow them. Given the difference of the

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/crc.h"
+#include "base/crc_fold.h"
 
 enum { SEED = 20240711 };
 
@@ -65,6 +66,68 @@ static void agrees_with_the_slow_one(void **state)
 			assert_int_equal(vb_crc32(0, bytes + offset, length), slow_crc(bytes + offset, length));
 	assert_int_equal(vb_crc32(0, bytes, sizeof(bytes)), slow_crc(bytes, sizeof(bytes)));
 }
+
+/* All lengths around the strides, from and to any alignment, with guards on both sides of the copy. */
+static void copies_on_the_way(void **state)
+{
+	static uint8_t bytes[5000], to[5000];
+
+	(void)state;
+	fill_random(bytes, sizeof(bytes));
+	for (size_t length = 0; length < 1100; length++)
+		for (size_t offset = 0; offset < 17; offset += 1 + length % 5) {
+			size_t shift = (length * 7 + offset) % 19;
+			uint32_t begin = next_random();
+
+			for (size_t i = 0; i < sizeof(to); i++)
+				to[i] = 0x5a;
+			assert_int_equal(vb_crc32_copy(begin, to + 32 + shift, bytes + offset, length),
+					 vb_crc32(begin, bytes + offset, length));
+			for (size_t i = 0; i < 1200; i++)
+				assert_int_equal(to[i], i >= 32 + shift && i < 32 + shift + length ?
+								bytes[offset + i - 32 - shift] : 0x5a);
+		}
+	assert_int_equal(vb_crc32_copy(0, to, bytes, 4099), slow_crc(bytes, 4099));
+	assert_int_equal(vb_crc32_copy(77, NULL, NULL, 0), 77);
+}
+
+static void agrees_at_every_length(void **state)
+{
+	static uint8_t bytes[4400];
+	uint32_t crc = 0;
+
+	(void)state;
+	fill_random(bytes, sizeof(bytes));
+	/* A byte at a time takes another way through the code. */
+	for (size_t length = 0; length < sizeof(bytes); length++) {
+		assert_int_equal(vb_crc32(0, bytes, length), crc);
+		crc = vb_crc32(crc, bytes + length, 1);
+	}
+	assert_int_equal(crc, slow_crc(bytes, sizeof(bytes)));
+}
+
+#ifdef VB_CRC_FOLD
+/* x^exponent modulo the polynomial, by multiplying with x that often. */
+static uint64_t power_of_x(unsigned exponent)
+{
+	uint32_t power = 0x80000000u;
+
+	while (exponent-- > 0)
+		power = power >> 1 ^ (power & 1 ? 0xedb88320u : 0);
+	return (uint64_t)power << 32;
+}
+
+static void constants_are_powers_of_x(void **state)
+{
+	static const unsigned over[VB_CRC_FOLDS] = {128, 256, 512, 1024};
+
+	(void)state;
+	for (unsigned i = 0; i < VB_CRC_FOLDS; i++) {
+		assert_true(vb_crc_fold_constants[i][0] == power_of_x(over[i] + 63));
+		assert_true(vb_crc_fold_constants[i][1] == power_of_x(over[i] - 1));
+	}
+}
+#endif
 
 static void may_be_continued(void **state)
 {
@@ -132,6 +195,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(known_values),
 		cmocka_unit_test(agrees_with_the_slow_one),
+		cmocka_unit_test(agrees_at_every_length),
+		cmocka_unit_test(copies_on_the_way),
+#ifdef VB_CRC_FOLD
+		cmocka_unit_test(constants_are_powers_of_x),
+#endif
 		cmocka_unit_test(may_be_continued),
 		cmocka_unit_test(rewinding_undoes_appending),
 		cmocka_unit_test(rewinding_finds_the_bytes_that_differ),

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CRC-32 with the carry-less multiplication of aarch64, for base/crc.c alone: where VB_CRC_FOLD is defined it may be there,
+ * and vb_crc_can_fold says whether it is.
+ */
+#ifndef VB_BASE_CRC_FOLD_H
+#define VB_BASE_CRC_FOLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && !defined(VB_CRC_PORTABLE)
+#define VB_CRC_FOLD
+#endif
+
+/* Over so many bits. */
+enum vb_crc_fold { VB_CRC_FOLD_128, VB_CRC_FOLD_256, VB_CRC_FOLD_512, VB_CRC_FOLD_1024, VB_CRC_FOLDS };
+extern const uint64_t vb_crc_fold_constants[VB_CRC_FOLDS][2];
+
+bool vb_crc_can_fold(void);
+uint32_t vb_crc_fold(uint32_t crc, const void *bytes, size_t length);
+uint32_t vb_crc_fold_copy(uint32_t crc, void *to, const void *from, size_t length);
+
+#endif
