@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sending a run: one sendmsg that gathers headers from the burst and payload from registered memory, with UDP_SEGMENT
+ * Sending a run: one sendmsg, with UDP_SEGMENT
  * where the run has several packets. Source address, traffic class and hop limit travel as control messages, because
  * one socket serves every path.
  *
@@ -140,6 +140,7 @@ int vb_udp_send_run(int fd, const struct vb_burst *burst, uint32_t run, uint32_t
 {
 	const struct vb_burst_run *from = &burst->run[run];
 	struct envelope envelope;
+	struct iovec span;
 	size_t plain_control;
 	int error;
 
@@ -150,8 +151,9 @@ int vb_udp_send_run(int fd, const struct vb_burst *burst, uint32_t run, uint32_t
 
 		add_control(&envelope, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
 	}
-	envelope.message.msg_iov = (struct iovec *)(uintptr_t)&burst->iovec[from->first_iovec];
-	envelope.message.msg_iovlen = from->iovecs;
+	span = (struct iovec){(void *)(uintptr_t)from->data, from->bytes};
+	envelope.message.msg_iov = &span;
+	envelope.message.msg_iovlen = 1;
 	error = post(fd, &envelope);
 	*lost = error == 0 ? 0 : from->packets;
 	if (from->packets > 1 && (error == -EIO || error == -EINVAL || error == -EMSGSIZE || error == -EOPNOTSUPP)) {

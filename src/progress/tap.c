@@ -220,13 +220,12 @@ static bool send_datagram(struct vb_tap *tap, const struct vb_path *path, uint8_
 	uint32_t lost = 1;
 
 	vb_burst_reset(burst);
-	burst->runs = burst->iovecs = burst->packets = 1;
-	burst->iovec[0] = (struct iovec){bytes, length};
+	burst->runs = burst->packets = 1;
 	burst->run[0] = (struct vb_burst_run){
 		.path = *path,
 		.segment_size = (uint32_t)length,
 		.packets = 1,
-		.iovecs = 1,
+		.data = bytes,
 		.bytes = (uint32_t)length,
 	};
 	if (fd >= 0)

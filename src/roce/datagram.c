@@ -117,7 +117,7 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 
 	if (requester->failure.waits || qp->state != IBV_QPS_RTS)
 		return VB_PROGRESS_MUST_WAIT;
-	if (!vb_burst_has_room(out, VB_WORK_SPANS, engine->mtu))
+	if (!vb_burst_has_room(out, engine->mtu))
 		return VB_PROGRESS_BURST_FULL;
 	if (!wqe->started && !vb_roce_work_start(qp, wqe, now))
 		return VB_PROGRESS_MUST_WAIT;
@@ -127,7 +127,7 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 	packet.destination_qpn = wqe->datagram.qpn;
 	packet.deth.qkey = wqe->datagram.qkey;
 	packet.deth.source_qpn = qp->qpn;
-	progress = vb_roce_work_append(qp, wqe, 0, false, &wqe->datagram.path, &packet, out);
+	progress = vb_roce_work_append(qp, wqe, 0, &wqe->datagram.path, &packet, out);
 	if (progress != VB_PROGRESS_SENT)
 		return progress;
 	requester->send = psn_add(requester->send, 1);

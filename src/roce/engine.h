@@ -242,9 +242,15 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now);
 void vb_roce_work_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index,
 			  struct vb_roce_packet *packet);
 /* Its payload and off it goes. MUST_WAIT: it failed. */
-enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index, bool copy,
+enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index,
 					  const struct vb_path *path, struct vb_roce_packet *packet,
 					  struct vb_burst *out);
+/* Packets between the first and the last of a message differ in PSN and payload only: `count` of them from `index` on, with
+ * the headers of `packet`, of which the last asks for an acknowledgement if `packet` does. Returns how many were appended;
+ * 0: there is no room, or their memory is not of the simple kind, and they must go one by one. Where fewer were appended than
+ * asked none asks for an acknowledgement. */
+uint32_t vb_roce_work_append_middles(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t count,
+				     struct vb_roce_packet *packet, struct vb_burst *out);
 /* The element fails when those before it are done. First fault wins. */
 void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
 		       const struct vb_fault_record *why);

@@ -126,7 +126,7 @@ enum vb_roce_progress vb_roce_reader_ask(struct vb_qp *qp, struct vb_send_wqe *w
 	if (packets == 0 || (requester->read_in_flight != 0 &&
 			     requester->read_in_flight + charge > requester->congestion.responses.size))
 		return VB_PROGRESS_MUST_WAIT;
-	if (!vb_burst_has_room(out, 0, 0))
+	if (!vb_burst_has_room(out, 0))
 		return VB_PROGRESS_BURST_FULL;
 	if (is_atomic(wqe))
 		make_atomic(qp, wqe, &packet);

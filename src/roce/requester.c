@@ -93,54 +93,87 @@ static bool wants_acknowledgement(const struct vb_roce_requester *requester, con
 	       requester->in_flight + 2 * charge > window;
 }
 
-/* The headers of the last packet: those between a message's first and last differ in the PSN only. */
-struct last_headers {
-	const struct vb_send_wqe *middle_of;
-	struct vb_roce_packet packet;
-};
-
-static void next_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, struct last_headers *last)
+/* `count` packets left, of the same charge. */
+static void note_sent(struct vb_qp *qp, vb_time now, uint32_t count, uint32_t charge, bool ack_request)
 {
-	bool middle = index > 0 && index + 1 < wqe->packets;
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	bool again = psn_before(requester->send, requester->high);
 
-	if (middle && last->middle_of == wqe) {
-		last->packet.psn = psn_add(wqe->first_psn, index);
-		return;
-	}
-	vb_roce_work_headers(qp, wqe, index, &last->packet);
-	last->middle_of = middle ? wqe : NULL;
+	requester->send = psn_add(requester->send, count);
+	vb_roce_timers_sent(qp, now, psn_add(requester->send, VB_PSN_MASK), ack_request, again);
+	requester->in_flight += count * charge;
+	requester->since_ack_request = ack_request ? 0 : requester->since_ack_request + count * charge;
+	if (!again)
+		requester->high = requester->send;
 }
 
-static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out,
-				      struct last_headers *last)
+/* How many of `count` packets of this charge may go before one must ask for an acknowledgement, with that one. */
+static uint32_t until_acknowledgement(const struct vb_roce_requester *requester, uint32_t count, uint32_t charge)
+{
+	uint32_t window = window_of(requester), room = window > requester->in_flight ? window - requester->in_flight : 0;
+	uint32_t step = window / VB_ACK_REQUESTS_PER_WINDOW;
+	uint32_t asks = step > requester->since_ack_request ? (step - requester->since_ack_request + charge - 1) / charge : 1;
+
+	/* The one after which no other fits. */
+	if (count > room / charge)
+		count = room / charge;
+	return count < asks ? count : asks;
+}
+
+/* The packets from `index` on that are neither first nor last: all alike, so many at once. Returns how many went; none
+ * means nothing but that they must be tried singly. */
+static uint32_t transmit_middles(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index, vb_time now,
+				 struct vb_burst *out)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_requester *requester = &engine->requester;
+	uint32_t charge = vb_roce_charge(engine->mtu, 1), count = wqe->packets - 1 - index, sent, before_last;
+	uint32_t again = psn_ahead(requester->high, requester->send);
+	struct vb_roce_packet packet;
+
+	if (requester->probing)
+		return 0;
+	/* Sent for the first time or not, that makes a difference to the timers. */
+	if (again > 0 && count > again)
+		count = again;
+	count = until_acknowledgement(requester, count, charge);
+	if (count < 2)
+		return 0;
+	before_last = (count - 1) * charge;
+	vb_roce_work_headers(qp, wqe, index, &packet);
+	packet.ack_request = requester->since_ack_request + before_last + charge >= window_of(requester) / VB_ACK_REQUESTS_PER_WINDOW ||
+			     requester->in_flight + before_last + 2 * charge > window_of(requester);
+	sent = vb_roce_work_append_middles(qp, wqe, index, count, &packet, out);
+	if (sent > 0)
+		note_sent(qp, now, sent, charge, packet.ack_request && sent == count);
+	return sent;
+}
+
+static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_requester *requester = &engine->requester;
 	uint32_t index = psn_ahead(requester->send, wqe->first_psn);
 	uint32_t charge = vb_roce_charge(vb_roce_payload(wqe->length, engine->mtu, index), 1);
-	bool again = psn_before(requester->send, requester->high);
-	struct vb_roce_packet *packet = &last->packet;
 	enum vb_roce_progress progress;
+	struct vb_roce_packet packet;
 
+	if (index > 0 && index + 1 < wqe->packets && transmit_middles(qp, wqe, index, now, out) > 0)
+		return VB_PROGRESS_SENT;
 	if (!window_allows(requester, charge) || credits_hold_packet(requester, wqe, index))
 		return VB_PROGRESS_MUST_WAIT;
-	next_headers(qp, wqe, index, last);
-	packet->ack_request = wants_acknowledgement(requester, wqe, index, charge);
-	progress = vb_roce_work_append(qp, wqe, index, again, &qp->path, packet, out);
+	vb_roce_work_headers(qp, wqe, index, &packet);
+	packet.ack_request = wants_acknowledgement(requester, wqe, index, charge);
+	progress = vb_roce_work_append(qp, wqe, index, &qp->path, &packet, out);
 	if (progress != VB_PROGRESS_SENT)
 		return progress;
-	vb_roce_timers_sent(qp, now, requester->send, packet->ack_request, again);
 	requester->probing = is_probe(requester, wqe, index) && wqe->packets > 1;
-	requester->in_flight += charge;
-	requester->since_ack_request = packet->ack_request ? 0 : requester->since_ack_request + charge;
-	requester->send = psn_add(requester->send, 1);
-	if (!again)
-		requester->high = requester->send;
+	note_sent(qp, now, 1, charge, packet.ack_request);
 	return VB_PROGRESS_SENT;
 }
 
-/* One packet of the element at send_index, or its start, or its end. */
-static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_burst *out, struct last_headers *last)
+/* Packets of the element at send_index, or its start, or its end. */
+static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, requester->send_index);
@@ -154,7 +187,7 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 		return VB_PROGRESS_MUST_WAIT;
 	if (wqe->packets > 0)
 		progress = vb_roce_work(wqe->opcode)->is_read ? vb_roce_reader_ask(qp, wqe, now, out) :
-								transmit(qp, wqe, now, out, last);
+								transmit(qp, wqe, now, out);
 	if (progress == VB_PROGRESS_SENT &&
 	    (wqe->packets == 0 || psn_ahead(requester->send, wqe->first_psn) == wqe->packets))
 		requester->send_index++;
@@ -187,22 +220,20 @@ static void probe(struct vb_qp *qp, struct vb_burst *out)
 	number = psn_ahead(last, wqe->first_psn);
 	vb_roce_work_headers(qp, wqe, number, &packet);
 	packet.ack_request = true;
-	vb_roce_work_append(qp, wqe, number, true, &qp->path, &packet, out);
+	vb_roce_work_append(qp, wqe, number, &qp->path, &packet, out);
 }
 
 bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-	struct last_headers last;
 	enum vb_roce_progress progress = VB_PROGRESS_SENT;
 
-	last.middle_of = NULL;
-	if (requester->probe_owed && vb_burst_has_room(out, 1, requester->congestion.mtu))
+	if (requester->probe_owed && vb_burst_has_room(out, requester->congestion.mtu))
 		probe(qp, out);
 	if (requester->rnr_until != 0 || should_wait_for_batch(qp, requester))
 		return false;
 	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head)
-		progress = advance(qp, now, out, &last);
+		progress = advance(qp, now, out);
 	return progress == VB_PROGRESS_BURST_FULL;
 }
 

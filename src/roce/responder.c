@@ -313,7 +313,7 @@ bool vb_roce_responder_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 		return true;
 	if (!responder->nak_owed && !responder->ack_owed)
 		return false;
-	if (!vb_burst_has_room(out, 0, 0))
+	if (!vb_burst_has_room(out, 0))
 		return true;
 	/* A NAK acknowledges everything before it. */
 	if (responder->nak_owed)

@@ -5,10 +5,8 @@
  * Until then it is kept, to be answered again: a read from memory, an atomic from the result kept here, because it
  * must not be executed twice (IBA 9.4.5, C9-150).
  *
- * A response of several packets goes out as spans into registered memory. If the application changes the memory
- * between the computing of the ICRC and the kernel's reading of it, which READ's target may do at any time, the
- * packet is dropped by the requester, which asks again; then it gets a copy. A response of one packet is always a
- * copy: peers poll words that way.
+ * A response is a snapshot, packet by packet; the application may change the memory at any time, and what it has when each
+ * packet is made is what the peer gets.
  */
 #include <stdlib.h>
 
@@ -172,7 +170,7 @@ static bool send_atomic(struct vb_qp *qp, struct vb_roce_resource *resource, str
 	int opcode = vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_ATOMIC_ACKNOWLEDGE, VB_POSITION_ONLY, 0);
 	struct vb_roce_packet packet;
 
-	if (!vb_burst_has_room(out, 0, 0))
+	if (!vb_burst_has_room(out, 0))
 		return false;
 	vb_roce_prepare(qp, &packet, opcode, resource->first);
 	packet.aeth.syndrome = vb_roce_acknowledge_syndrome(qp);
@@ -210,26 +208,45 @@ static enum fetched fetch(struct vb_qp *qp, const struct vb_roce_resource *resou
 	};
 	uint64_t address = resource->address + (uint64_t)resource->next * vb_roce_engine(qp)->mtu;
 	struct vb_roce_range whole = {resource->address, resource->rkey, resource->length};
-	bool copy = resource->again || resource->packets == 1;
-	const void *bytes = NULL;
 
-	if (!vb_burst_has_room(out, 1, 0))
+	if (!vb_burst_has_room(out, length))
 		return FETCH_NEEDS_ROOM;
-	if (!copy)
-		bytes = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->sending, &whole,
-					    (uint32_t)(address - resource->address), length, who.rights);
-	if (!copy && !bytes && !vb_memory_span(qp->host->memory, &who, address, length, &bytes, why))
-		return FETCH_FAILED;
-	*span = (struct iovec){(void *)(uintptr_t)bytes, length};
-	if (bytes || length == 0)
+	*span = (struct iovec){out->scratch, length};
+	if (length == 0)
 		return FETCHED;
-	if (!vb_burst_has_room(out, 1, length))
-		return FETCH_NEEDS_ROOM;
-	span->iov_base = vb_burst_copy_area(out, length);
+	/* A hold keeps the region until the packet is made, which a span would not: the copy is made from a plain pointer. */
+	span->iov_base = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->sending, &whole,
+					     (uint32_t)(address - resource->address), length, who.rights);
+	if (span->iov_base)
+		return FETCHED;
+	span->iov_base = out->scratch;
 	return vb_memory_fetch(qp->host->memory, &who, address, span->iov_base, length, why) ? FETCHED : FETCH_FAILED;
 }
 
-/* One packet of a read response. Returns false when the burst is full. */
+/* Of the packets between the first and the last of a response, which are all alike, as many as possible at once. Returns how
+ * many were sent; 0: they must be tried singly. */
+static uint32_t send_read_middles(struct vb_qp *qp, struct vb_roce_resource *resource, struct vb_burst *out)
+{
+	uint32_t mtu = vb_roce_engine(qp)->mtu, packets = vb_roce_packets(resource->byte_end, mtu), count;
+	struct vb_roce_range whole = {resource->address, resource->rkey, resource->length};
+	struct vb_roce_packet packet;
+	const uint8_t *bytes;
+
+	if (resource->next == resource->begin || resource->next + 1 >= packets)
+		return 0;
+	count = packets - 1 - resource->next;
+	bytes = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->sending, &whole, resource->next * mtu, count * mtu,
+				    IBV_ACCESS_REMOTE_READ);
+	if (!bytes)
+		return 0;
+	vb_roce_prepare(qp, &packet, vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0),
+			psn_add(resource->first, resource->next));
+	count = vb_burst_append_series(out, &qp->path, &packet, bytes, mtu, count);
+	resource->next += count;
+	return count;
+}
+
+/* One packet of a read response, or several. Returns false when the burst is full. */
 static bool send_read(struct vb_qp *qp, struct vb_roce_resource *resource, vb_time now, struct vb_burst *out)
 {
 	uint32_t mtu = vb_roce_engine(qp)->mtu;
@@ -240,6 +257,8 @@ static bool send_read(struct vb_qp *qp, struct vb_roce_resource *resource, vb_ti
 	struct vb_roce_packet packet;
 	struct iovec span;
 
+	if (send_read_middles(qp, resource, out) > 0)
+		return true;
 	switch (fetch(qp, resource, length, out, &span, &why)) {
 	case FETCH_NEEDS_ROOM:
 		return false;

@@ -313,7 +313,7 @@ static bool send_answers(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 
 	if (responder->cnp_owed) {
-		if (!vb_burst_has_room(out, 0, 0))
+		if (!vb_burst_has_room(out, 0))
 			return true;
 		send_cnp(qp, now, out);
 	}

@@ -151,12 +151,12 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 		return VB_PROGRESS_SENT;
 	}
 	index = psn_ahead(requester->send, wqe->first_psn);
-	if (!vb_burst_has_room(out, VB_WORK_SPANS, engine->mtu))
+	if (!vb_burst_has_room(out, engine->mtu))
 		return VB_PROGRESS_BURST_FULL;
 	if (!vb_roce_work_paced(requester, vb_roce_charge(vb_roce_payload(wqe->length, engine->mtu, index), 1), now))
 		return VB_PROGRESS_MUST_WAIT;
 	vb_roce_work_headers(qp, wqe, index, &packet);
-	progress = vb_roce_work_append(qp, wqe, index, false, &qp->path, &packet, out);
+	progress = vb_roce_work_append(qp, wqe, index, &qp->path, &packet, out);
 	if (progress != VB_PROGRESS_SENT)
 		return progress;
 	requester->send = psn_add(requester->send, 1);

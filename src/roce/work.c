@@ -3,11 +3,8 @@
  * What every service does with a work queue element: check it, give it PSNs, make headers and payload of its
  * packets.
  *
- * Payload goes out as spans that point into registered memory, without a copy. The ICRC is computed when the packet
- * is appended and the kernel reads the bytes a little later, so an application that changes a buffer under way
- * (which it must not, before the completion) makes packets that the receiver drops. Retransmissions are therefore
- * copies: a snapshot and its ICRC always agree, and a message gets through even if its buffer never stands still.
- * Small payloads are copied by the burst in any case.
+ * A packet's payload is a snapshot, taken as the burst computes its ICRC: an application that changes a buffer under way (which
+ * it must not, before the completion) changes what arrives, and not whether it does.
  */
 #include <string.h>
 
@@ -166,50 +163,44 @@ void vb_roce_work_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint3
 	packet->invalidate_rkey = wqe->invalidate_rkey;
 }
 
-/* A snapshot of the payload in the burst's arena. */
-static enum vb_roce_progress copy_payload(struct vb_qp *qp, struct vb_send_wqe *wqe, uint64_t offset, uint32_t length,
-					  struct vb_burst *out, struct iovec *span)
+/* Memory without a plain pointer to it, or in too many pieces: by way of the burst's scratch. */
+static bool gather(struct vb_qp *qp, struct vb_send_wqe *wqe, uint64_t offset, uint32_t length, struct vb_burst *out,
+		   struct iovec *span)
 {
 	struct vb_fault_record why = {0};
 
-	if (!vb_burst_has_room(out, 1, length))
-		return VB_PROGRESS_BURST_FULL;
-	span->iov_base = vb_burst_copy_area(out, length);
-	span->iov_len = length;
+	*span = (struct iovec){out->scratch, length};
 	if (vb_memory_gather(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, offset, span->iov_base,
 			     length, &why))
-		return VB_PROGRESS_SENT;
+		return true;
 	vb_roce_work_fail(qp, wqe, IBV_WC_LOC_PROT_ERR, &why);
-	return VB_PROGRESS_MUST_WAIT;
+	return false;
 }
 
-enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index, bool copy,
+enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index,
 					  const struct vb_path *path, struct vb_roce_packet *packet,
 					  struct vb_burst *out)
 {
 	uint32_t mtu = vb_roce_engine(qp)->mtu;
 	uint32_t length = vb_roce_payload(wqe->length, mtu, index);
 	uint64_t offset = (uint64_t)index * mtu;
-	enum vb_roce_progress progress;
 	struct vb_fault_record why = {0};
 	struct iovec spans[VB_WORK_SPANS];
 	int count = 0;
 
-	if (!vb_burst_has_room(out, VB_WORK_SPANS, 0))
+	if (!vb_burst_has_room(out, length))
 		return VB_PROGRESS_BURST_FULL;
 	if (wqe->is_inline) {
-		/* Stands in the ring until the element is retired, and nobody can change it. */
 		spans[0] = (struct iovec){vb_send_wqe_inline(wqe) + offset, length};
 		count = 1;
 	} else if (length > 0) {
-		uint8_t *bytes = copy ? NULL :
-					vb_roce_hold_list(qp, &vb_roce_engine(qp)->sending, wqe->list, wqe->sge_count,
-							  offset, length, 0);
+		uint8_t *bytes = vb_roce_hold_list(qp, &vb_roce_engine(qp)->sending, wqe->list, wqe->sge_count, offset,
+						   length, 0);
 
 		if (bytes) {
 			spans[0] = (struct iovec){bytes, length};
 			count = 1;
-		} else if (!copy) {
+		} else {
 			count = vb_memory_gather_spans(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,
 						       offset, length, spans, VB_WORK_SPANS, &why);
 		}
@@ -218,14 +209,39 @@ enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *
 			return VB_PROGRESS_MUST_WAIT;
 		}
 		if (count == 0) {
-			progress = copy_payload(qp, wqe, offset, length, out, &spans[0]);
-			if (progress != VB_PROGRESS_SENT)
-				return progress;
+			if (!gather(qp, wqe, offset, length, out, &spans[0]))
+				return VB_PROGRESS_MUST_WAIT;
 			count = 1;
 		}
 	}
 	vb_burst_append(out, path, packet, spans, (unsigned)count);
 	return VB_PROGRESS_SENT;
+}
+
+uint32_t vb_roce_work_append_middles(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t count,
+				     struct vb_roce_packet *packet, struct vb_burst *out)
+{
+	uint32_t mtu = vb_roce_engine(qp)->mtu;
+	uint64_t offset = (uint64_t)index * mtu, left = offset;
+	const struct ibv_sge *element = wqe->list, *end = element + wqe->sge_count;
+	const uint8_t *bytes;
+
+	if (wqe->is_inline)
+		return 0;
+	while (element < end && left >= element->length)
+		left -= element++->length;
+	if (element == end)
+		return 0;
+	/* As many as lie whole in this element. */
+	left = (element->length - left) / mtu;
+	if (count > left) {
+		count = (uint32_t)left;
+		packet->ack_request = false;
+	}
+	if (count == 0)
+		return 0;
+	bytes = vb_roce_hold_list(qp, &vb_roce_engine(qp)->sending, wqe->list, wqe->sge_count, offset, count * mtu, 0);
+	return bytes ? vb_burst_append_series(out, &qp->path, packet, bytes, mtu, count) : 0;
 }
 
 bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb_time now)

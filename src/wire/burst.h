@@ -5,7 +5,10 @@
  * UDP_SEGMENT) and computes each ICRC, for which the place in the run matters: when the kernel splits a run the
  * segments carry IP identification 0, 1, 2, ...
  *
- * Payload is not copied unless asked: the iovecs point into registered memory.
+ * Payload is copied as its ICRC is computed, so a packet is a snapshot, the ICRC and the bytes agree whatever the application
+ * does to its buffer meanwhile, and a run is one piece of memory. That the copy rides along with the CRC makes it cheaper than
+ * not to copy: 62 packets of 1 KiB with their headers as 125 iovecs cost the kernel 0.9 us more than in one piece (of 6.6),
+ * the copy costs 0.3 us.
  */
 #ifndef VB_WIRE_BURST_H
 #define VB_WIRE_BURST_H
@@ -23,9 +26,8 @@ enum {
 	VB_BURST_RUNS = 64,
 	VB_BURST_RUN_PACKETS = 64,      /* UDP_MAX_SEGMENTS of older kernels */
 	VB_BURST_RUN_BYTES = 65000,     /* below 65,507, the longest UDP payload */
-	VB_BURST_IOVECS = 1024,
-	VB_BURST_RUN_IOVECS = 1000,     /* below UIO_MAXIOV */
-	VB_BURST_ARENA = 160 * 1024,    /* headers, trailers and copied payload */
+	VB_BURST_ARENA = 192 * 1024,    /* some three runs; and with it the second level cache is not used up */
+	VB_BURST_SCRATCH = 4096,
 };
 
 struct vb_burst_run {
@@ -33,17 +35,17 @@ struct vb_burst_run {
 	uint32_t destination_qpn;
 	uint32_t segment_size;          /* of every packet but perhaps the last */
 	uint32_t packets;
-	uint32_t first_iovec, iovecs;
 	uint32_t bytes;
+	const uint8_t *data;            /* of all its packets, one after the other */
 	struct vb_icrc_prefix prefix;   /* of packets of segment_size */
 	bool closed;                    /* its last packet was a short one: no more may follow */
 };
 
 struct vb_burst {
-	uint32_t runs, iovecs, packets;
+	uint32_t runs, packets;
 	size_t arena_used;
 	struct vb_burst_run run[VB_BURST_RUNS];
-	struct iovec iovec[VB_BURST_IOVECS];
+	uint8_t scratch[VB_BURST_SCRATCH]; /* for payload that no pointer leads to, on its way into a packet */
 	uint8_t arena[VB_BURST_ARENA];
 };
 
@@ -54,15 +56,18 @@ static inline bool vb_burst_is_empty(const struct vb_burst *burst)
 	return burst->packets == 0;
 }
 
-/* Is there surely room for one more packet with `spans` payload spans of which `copied` bytes are copied? */
-bool vb_burst_has_room(const struct vb_burst *burst, unsigned spans, size_t copied);
-
-/* Room in the arena for payload that must be a snapshot; then pass it as a span to append. Caller asked has_room. */
-uint8_t *vb_burst_copy_area(struct vb_burst *burst, size_t length);
+/* Is there surely room for one more packet with that much payload? */
+bool vb_burst_has_room(const struct vb_burst *burst, size_t payload);
 
 /* Append a packet: headers from `packet` (pad is set here), payload from the spans. Caller asked has_room. */
 void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
 		     const struct iovec *spans, unsigned span_count);
+
+/* Append up to `count` packets like `packet` (which has no header but the BTH), with ascending PSNs and `each` bytes of
+ * payload, a multiple of four, one after another from `payload`. Of `count` packets the last alone asks for an
+ * acknowledgement, if `packet` does. Returns how many there was room for. */
+uint32_t vb_burst_append_series(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
+				const uint8_t *payload, size_t each, uint32_t count);
 
 /* For simulators and captures: copy packet number `index` of run `run` to out as one datagram; returns its length, 0
  * when there is no room for it. */

@@ -117,12 +117,17 @@ uint32_t vb_icrc_headers(uint32_t crc, const uint8_t *bth, size_t length)
 	memcpy(masked, bth, sizeof(masked));
 	masked[BTH_CONGESTION_BYTE] = 0xff;
 	crc = vb_crc32(crc, masked, sizeof(masked));
-	return vb_crc32(crc, bth + sizeof(masked), length - sizeof(masked));
+	return length == sizeof(masked) ? crc : vb_crc32(crc, bth + sizeof(masked), length - sizeof(masked));
 }
 
 uint32_t vb_icrc_payload(uint32_t crc, const void *bytes, size_t length)
 {
 	return vb_crc32(crc, bytes, length);
+}
+
+uint32_t vb_icrc_payload_copy(uint32_t crc, void *to, const void *from, size_t length)
+{
+	return vb_crc32_copy(crc, to, from, length);
 }
 
 void vb_icrc_store(uint32_t crc, uint8_t out[4])
@@ -145,19 +150,38 @@ bool vb_icrc_is_valid(const struct vb_path *path, const uint8_t *datagram, size_
 	return vb_icrc_is_valid_again(&prefix, path, datagram, length, ip_id_guess);
 }
 
-bool vb_icrc_is_valid_again(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram,
-			    size_t length, uint16_t ip_id_guess)
+/* `crc` was computed with some identification over the `covered` bytes before the ICRC: is there one that makes it right? */
+static bool is_explained(const struct vb_path *path, const uint8_t *datagram, size_t covered, uint32_t crc)
 {
-	size_t covered = length - VB_ICRC_LENGTH;
-	uint32_t crc, difference;
+	uint32_t difference = crc ^ load_icrc(datagram + covered);
 
-	if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
-		return false;
-	crc = vb_icrc_headers(vb_icrc_begin_again(prefix, path, ip_id_guess, length), datagram, covered);
-	difference = crc ^ load_icrc(datagram + covered);
 	if (difference == 0 || !vb_path_is_ipv4(path))
 		return difference == 0;
 	/* Undone down to and including the identification, what is left is the two identifications' difference in the
 	 * register's first two bytes; anything in the other two is damage elsewhere. */
 	return vb_crc32_rewind(difference, IPV4_LENGTH - IPV4_ID + UDP_LENGTH + covered) >> 16 == 0;
+}
+
+bool vb_icrc_is_valid_again(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram,
+			    size_t length, uint16_t ip_id_guess)
+{
+	size_t covered = length - VB_ICRC_LENGTH;
+
+	if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
+		return false;
+	return is_explained(path, datagram, covered,
+			    vb_icrc_headers(vb_icrc_begin_again(prefix, path, ip_id_guess, length), datagram, covered));
+}
+
+bool vb_icrc_copy_is_valid(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram,
+			   size_t length, uint16_t ip_id_guess, size_t header_length, uint8_t *to)
+{
+	size_t covered = length - VB_ICRC_LENGTH;
+	uint32_t crc;
+
+	if (header_length < VB_BTH_LENGTH || length < header_length + VB_ICRC_LENGTH)
+		return false;
+	crc = vb_icrc_headers(vb_icrc_begin_again(prefix, path, ip_id_guess, length), datagram, header_length);
+	crc = vb_crc32_copy(crc, to, datagram + header_length, covered - header_length);
+	return is_explained(path, datagram, covered, crc);
 }

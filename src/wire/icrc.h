@@ -30,11 +30,16 @@ uint32_t vb_icrc_begin_again(struct vb_icrc_prefix *prefix, const struct vb_path
 /* BTH and whatever follows it in the same buffer (BTH's byte 4 is masked on the way). */
 uint32_t vb_icrc_headers(uint32_t crc, const uint8_t *bth, size_t length);
 uint32_t vb_icrc_payload(uint32_t crc, const void *bytes, size_t length);
+uint32_t vb_icrc_payload_copy(uint32_t crc, void *to, const void *from, size_t length);
 void vb_icrc_store(uint32_t crc, uint8_t out[4]);
 
 /* Is the datagram's ICRC right, for some IP identification in the IPv4 case? */
 bool vb_icrc_is_valid(const struct vb_path *path, const uint8_t *datagram, size_t length, uint16_t ip_id_guess);
 bool vb_icrc_is_valid_again(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram,
 			    size_t length, uint16_t ip_id_guess);
+/* The same of a datagram without pad, whose payload begins at `header_length` and is copied to `to` on the way, whether or not
+ * the ICRC turns out to be right. */
+bool vb_icrc_copy_is_valid(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram,
+			   size_t length, uint16_t ip_id_guess, size_t header_length, uint8_t *to);
 
 #endif

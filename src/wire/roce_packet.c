@@ -243,6 +243,28 @@ size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_
 	return (size_t)(end - out);
 }
 
+void vb_roce_packet_renumber(uint8_t *headers, struct psn psn, bool ack_request)
+{
+	struct be24 number = be24_of(psn.v);
+
+	headers[offsetof(struct bth, ack)] = ack_request ? BTH_ACK_REQUEST : 0;
+	memcpy(headers + offsetof(struct bth, psn), &number, sizeof(number));
+}
+
+bool vb_roce_packet_is_next(const uint8_t *datagram, size_t length, uint8_t opcode, uint32_t qpn, struct psn psn,
+			    bool *ack_request)
+{
+	struct bth bth;
+
+	if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
+		return false;
+	memcpy(&bth, datagram, sizeof(bth));
+	*ack_request = bth.ack & BTH_ACK_REQUEST;
+	return bth.opcode == opcode && !(bth.flags & (BTH_VERSION_MASK | BTH_PAD_MASK << BTH_PAD_SHIFT)) &&
+	       be16_get(bth.pkey) == VB_DEFAULT_PKEY && be24_get(bth.destination_qpn) == qpn &&
+	       be24_get(bth.psn) == psn.v;
+}
+
 const char *vb_roce_verdict_name(enum vb_roce_verdict verdict)
 {
 	switch (verdict) {

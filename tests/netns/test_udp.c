@@ -62,7 +62,7 @@ static struct vb_burst *make_burst(const struct vb_path *path, unsigned packets,
 						.destination_qpn = qpn, .psn = psn_of(i)};
 		struct iovec span = {payload, PAYLOAD};
 
-		assert_true(vb_burst_has_room(burst, 1, 0));
+		assert_true(vb_burst_has_room(burst, PAYLOAD));
 		vb_burst_append(burst, path, &packet, &span, 1);
 	}
 	assert_int_equal(burst->runs, 1);

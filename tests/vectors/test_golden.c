@@ -67,7 +67,7 @@ static void burst_again(const struct captured_packet *golden, struct vb_roce_pac
 	uint8_t out[8192];
 
 	vb_burst_reset(&burst);
-	assert_true(vb_burst_has_room(&burst, 1, 0));
+	assert_true(vb_burst_has_room(&burst, packet->payload_length));
 	vb_burst_append(&burst, &golden->path, packet, &span, 1);
 	assert_int_equal(vb_burst_flatten(&burst, 0, 0, out, sizeof(out)), golden->length);
 	assert_memory_equal(out, golden->datagram, golden->length - VB_ICRC_LENGTH);
