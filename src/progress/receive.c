@@ -89,15 +89,22 @@ static void lock_qp(struct batch_state *state, struct vb_qp *qp)
 		state->touched[state->count++] = qp;
 }
 
+static void count_for(struct batch_state *state, const struct vb_qp *qp, unsigned packets)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	if (state->counters != binding->counters)
+		count_packets(state);
+	state->counters = binding->counters;
+	state->packets += packets;
+}
+
 static void deliver_to(struct batch_state *state, struct vb_qp *qp)
 {
 	struct vb_binding *binding = qp->scheduler;
 
 	lock_qp(state, qp);
-	if (state->counters != binding->counters)
-		count_packets(state);
-	state->counters = binding->counters;
-	state->packets++;
+	count_for(state, qp, 1);
 	/* A peer that declines sends packets, which may be here before its word; any others are not the peer's. */
 	if (vb_local_pair_carries(binding) && vb_local_pair_serve(state->endpoint, qp, state->now)) {
 		VB_COUNT(binding->counters, dropped_pkts);
@@ -162,6 +169,22 @@ static void take_inquiry(struct batch_state *state, const uint8_t *bytes, size_t
 	vb_endpoint_answer_inquiry(state->endpoint, state->now, from, &inquiry, qp);
 }
 
+/* Of the rest of a bundle, what the queue pair whose packet came last can take in one go. Returns the number of datagrams done
+ * with. A tap wants to see each. */
+static unsigned take_series(struct batch_state *state, const struct vb_udp_bundle *bundle, size_t at, unsigned index,
+			    const struct vb_path *from, struct vb_icrc_prefix *prefix)
+{
+	struct vb_roce_series series = {bundle->bytes + at, bundle->length - at, bundle->segment, index, 0, 0};
+
+	if (!state->locked || state->endpoint->tap || vb_local_pair_carries(state->locked->scheduler))
+		return 0;
+	vb_roce_receive_series(state->locked, state->now, from, prefix, &series);
+	count_for(state, state->locked, series.taken);
+	if (series.damaged > 0)
+		count_verdict(state->endpoint, VB_PACKET_BAD_ICRC);
+	return series.taken + series.damaged;
+}
+
 static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from,
 			  struct vb_icrc_prefix *prefix, uint32_t interface_index, unsigned index)
 {
@@ -211,8 +234,14 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 	if (!is_link_local(from.destination) && !is_link_local(from.source) && !vb_gid_is_multicast(from.destination))
 		from.interface_index = 0;
 	for (size_t at = 0; at < bundle->length; at += bundle->segment, index++) {
-		size_t left = bundle->length - at;
+		unsigned series = bundle->segment < bundle->length ? take_series(state, bundle, at, index, &from, &prefix) : 0;
+		size_t left;
 
+		at += series * bundle->segment;
+		index += series;
+		if (at >= bundle->length)
+			break;
+		left = bundle->length - at;
 		take_datagram(state, bundle->bytes + at, left < bundle->segment ? left : bundle->segment, &from,
 			      &prefix, bundle->from.interface_index, index);
 	}

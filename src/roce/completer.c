@@ -356,6 +356,21 @@ static void accept_response(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	retire(qp, now);
 }
 
+void vb_roce_completer_took_middles(struct vb_qp *qp, vb_time now, uint32_t count)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
+	uint32_t mtu = vb_roce_engine(qp)->mtu, charge = vb_roce_charge(count * mtu, count);
+
+	requester->acknowledged = psn_add(requester->acknowledged, count);
+	wqe->progress = psn_ahead(requester->acknowledged, wqe->first_psn);
+	requester->receives_acknowledged = wqe->receives_through;
+	vb_roce_congestion_arrived(&requester->congestion, charge, requester->read_in_flight, requester->acknowledged);
+	assert(requester->read_in_flight >= charge);
+	requester->read_in_flight -= charge;
+	vb_roce_timers_progress(qp, now);
+}
+
 static void handle_response(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;

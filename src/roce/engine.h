@@ -212,6 +212,9 @@ void vb_roce_hold_end_send(struct vb_qp *qp);
 /* ---- packet building, shared by the roles (roce.c) ---- */
 void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int opcode, struct psn psn);
 
+/* Every entry ends here; builds with the option `invariants` check. */
+void vb_roce_check_invariants(struct vb_qp *qp);
+
 /* ---- requester.c: work requests become packets ---- */
 /* Append what RC may send now. Returns true when there is more than the burst had room for. */
 bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
@@ -275,6 +278,8 @@ void vb_roce_reader_clear(struct vb_roce_requester *requester);
 
 /* ---- completer.c: answers to our requests ---- */
 void vb_roce_completer_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
+/* `count` packets of the response to the oldest read were placed, none of them the last of what was asked for. */
+void vb_roce_completer_took_middles(struct vb_qp *qp, vb_time now, uint32_t count);
 /* Complete, in order, what is done; tell a failure whose turn has come; tell the end of a drain. */
 void vb_roce_completer_retire(struct vb_qp *qp, vb_time now);
 /* Is there anything that retire would complete? */
@@ -282,6 +287,7 @@ bool vb_roce_completer_owes(struct vb_qp *qp);
 
 /* ---- responder.c and its parts: requests of the peer ---- */
 void vb_roce_responder_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
+void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp);
 bool vb_roce_responder_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 bool vb_roce_responder_owes(const struct vb_qp *qp);
 /* The peer's request is at fault: NAK, and this QP is at its end. `taken`: complete the receive in hand with

@@ -9,8 +9,10 @@
 
 #include "roce/engine.h"
 
-static void owe_acknowledgement(struct vb_qp *qp, struct vb_roce_responder *responder)
+void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp)
 {
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
 	if (responder->ack_owed)
 		VB_COUNT(qp->host->counters, ack_deferred);
 	responder->ack_owed = true;
@@ -150,7 +152,7 @@ static void execute_message(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	responder->expected = psn_add(responder->expected, 1);
 	responder->ack_psn = packet->psn;
 	if (packet->ack_request)
-		owe_acknowledgement(qp, responder);
+		vb_roce_responder_owe_acknowledgement(qp);
 	if (!vb_position_is_end(packet->op->position))
 		return;
 	responder->underway = VB_UNDERWAY_NOTHING;
@@ -216,11 +218,9 @@ static void execute(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *
 /* A PSN before the expected one: executed already, only the answer can have been lost (IBA 9.7.5.1.3). */
 static void repeat(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
-	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
-
 	VB_COUNT(qp->host->counters, duplicate_request);
 	if (packet->op->kind == VB_KIND_SEND || packet->op->kind == VB_KIND_WRITE) {
-		owe_acknowledgement(qp, responder);
+		vb_roce_responder_owe_acknowledgement(qp);
 		return;
 	}
 	if (!vb_roce_resources_repeat(qp, packet))

