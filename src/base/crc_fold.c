@@ -79,7 +79,7 @@ INLINED uint32_t finish(uint32_t crc, uint8_t *to, const uint8_t *from, size_t l
 	uint64_t v64;
 	uint32_t v32;
 
-	if (to)
+	if (to && length > 0)
 		memcpy(to, from, length);
 	if (length & 8) {
 		memcpy(&v64, from, 8);
@@ -101,30 +101,54 @@ INLINED uint32_t reduce(uint64x2_t a)
 	return __crc32d(__crc32d(0, vgetq_lane_u64(a, 0)), vgetq_lane_u64(a, 1));
 }
 
+/* Each lane has a name and so a register: as an array that loops go over, the lanes would live in memory at -O2, which makes it
+ * no faster than libdeflate. */
+#define EACH_LANE(step) step(0) step(1) step(2) step(3) step(4) step(5) step(6) step(7)
+#define AT(base, i) ((base) ? (base) + (i) * LANE : NULL)
+#define BEGIN(i) lane##i = take(AT(to, i), from + (i) * LANE);
+#define ADVANCE(i) lane##i = fold(lane##i, over_stride, take(AT(to, i), from + (i) * LANE));
+
+/* Whole strides, at least two: returns what is left of the length, and moves the pointers there. */
+INLINED size_t advance_strides(uint32_t *crc, uint8_t **copy, const uint8_t **bytes, size_t length)
+{
+	uint64x2_t lane0, lane1, lane2, lane3, lane4, lane5, lane6, lane7, over;
+	uint64x2_t over_stride = constant(VB_CRC_FOLD_1024);
+	const uint8_t *from = *bytes;
+	uint8_t *to = *copy;
+
+	EACH_LANE(BEGIN)
+	lane0 = veorq_u64(lane0, vsetq_lane_u64(*crc, vdupq_n_u64(0), 0));
+	for (length -= STRIDE; length >= STRIDE; length -= STRIDE) {
+		from += STRIDE;
+		to = to ? to + STRIDE : NULL;
+		EACH_LANE(ADVANCE)
+	}
+	over = constant(VB_CRC_FOLD_512);
+	lane0 = fold(lane0, over, lane4);
+	lane1 = fold(lane1, over, lane5);
+	lane2 = fold(lane2, over, lane6);
+	lane3 = fold(lane3, over, lane7);
+	over = constant(VB_CRC_FOLD_256);
+	lane0 = fold(lane0, over, lane2);
+	lane1 = fold(lane1, over, lane3);
+	*crc = reduce(fold(lane0, constant(VB_CRC_FOLD_128), lane1));
+	*bytes = from + STRIDE;
+	*copy = to ? to + STRIDE : NULL;
+	return length;
+}
+
 INLINED uint32_t advance(uint32_t crc, uint8_t *to, const uint8_t *from, size_t length)
 {
-	uint64x2_t lane[LANES], over_stride = constant(VB_CRC_FOLD_1024);
-	size_t at = 0;
-
-	if (length >= 2 * STRIDE) {
-		for (unsigned i = 0; i < LANES; i++)
-			lane[i] = take(to ? to + i * LANE : NULL, from + i * LANE);
-		lane[0] = veorq_u64(lane[0], vsetq_lane_u64(crc, vdupq_n_u64(0), 0));
-		for (at = STRIDE; at + STRIDE <= length; at += STRIDE)
-			for (unsigned i = 0; i < LANES; i++)
-				lane[i] = fold(lane[i], over_stride, take(to ? to + at + i * LANE : NULL, from + at + i * LANE));
-		for (unsigned i = 0; i < 4; i++)
-			lane[i] = fold(lane[i], constant(VB_CRC_FOLD_512), lane[i + 4]);
-		for (unsigned i = 0; i < 2; i++)
-			lane[i] = fold(lane[i], constant(VB_CRC_FOLD_256), lane[i + 2]);
-		crc = reduce(fold(lane[0], constant(VB_CRC_FOLD_128), lane[1]));
-	}
-	for (; at + LANE <= length; at += LANE) {
-		uint64x2_t bytes = take(to ? to + at : NULL, from + at);
+	if (length >= 2 * STRIDE)
+		length = advance_strides(&crc, &to, &from, length);
+	for (; length >= LANE; length -= LANE) {
+		uint64x2_t bytes = take(to, from);
 
 		crc = __crc32d(__crc32d(crc, vgetq_lane_u64(bytes, 0)), vgetq_lane_u64(bytes, 1));
+		from += LANE;
+		to = to ? to + LANE : NULL;
 	}
-	return finish(crc, to ? to + at : NULL, from + at, length - at);
+	return finish(crc, to, from, length);
 }
 
 uint32_t vb_crc_fold(uint32_t crc, const void *bytes, size_t length)

@@ -55,6 +55,8 @@ int vb_udp_open_companion(const uint8_t gid[16], uint32_t interface_index);
 
 /* Send run number `run` of the burst. 0 or -errno; *lost: packets that were not sent. */
 int vb_udp_send_run(int fd, const struct vb_burst *burst, uint32_t run, uint32_t *lost);
+/* The same for `count` runs from that one on, in as few system calls as possible. Returns how many packets were not sent. */
+uint32_t vb_udp_send_runs(int fd, const struct vb_burst *burst, uint32_t run, uint32_t count);
 
 /* What arrived: `length` bytes, datagrams of `segment` bytes each but perhaps the last. */
 struct vb_udp_bundle {

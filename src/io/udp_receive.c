@@ -17,10 +17,18 @@
 #define UDP_GRO 104
 #endif
 
-enum { BUFFER = 65536, CONTROL = 256 };
+enum {
+	BUFFER = 65536,
+	CONTROL = 256,
+	/* Where so much comes at once, the next call asks for little: what is worked on while it is in the cache, and acknowledged
+	 * before its sender has to wait, is worth more than the system calls saved. A WRITE of 64 KiB is two bundles. */
+	LARGE = 32768,
+	FEW = 2,
+};
 
 struct vb_udp_batch {
 	uint8_t *buffers;
+	unsigned wanted;
 	struct vb_udp_bundle bundle[VB_UDP_BATCH];
 	struct mmsghdr message[VB_UDP_BATCH];
 	struct iovec span[VB_UDP_BATCH];
@@ -44,6 +52,7 @@ struct vb_udp_batch *vb_udp_batch_create(void)
 		free(batch);
 		return NULL;
 	}
+	batch->wanted = VB_UDP_BATCH;
 	for (unsigned i = 0; i < VB_UDP_BATCH; i++) {
 		batch->span[i] = (struct iovec){batch->buffers + (size_t)i * BUFFER, BUFFER};
 		batch->message[i].msg_hdr = (struct msghdr){
@@ -51,6 +60,8 @@ struct vb_udp_batch *vb_udp_batch_create(void)
 			.msg_iov = &batch->span[i],
 			.msg_iovlen = 1,
 			.msg_control = &batch->control[i],
+			.msg_namelen = sizeof(batch->address[i]),
+			.msg_controllen = CONTROL,
 		};
 		batch->bundle[i].bytes = batch->span[i].iov_base;
 	}
@@ -155,19 +166,21 @@ static void describe(struct vb_udp_batch *batch, unsigned i, bool ipv6)
 
 int vb_udp_batch_receive(struct vb_udp_batch *batch, int fd, bool ipv6)
 {
+	size_t bytes = 0;
 	int count;
 
-	for (unsigned i = 0; i < VB_UDP_BATCH; i++) {
-		batch->message[i].msg_hdr.msg_namelen = sizeof(batch->address[i]);
-		batch->message[i].msg_hdr.msg_controllen = CONTROL;
-	}
 	do
-		count = recvmmsg(fd, batch->message, VB_UDP_BATCH, MSG_DONTWAIT, NULL);
+		count = recvmmsg(fd, batch->message, batch->wanted, MSG_DONTWAIT, NULL);
 	while (count < 0 && errno == EINTR);
 	if (count < 0)
 		return errno == EAGAIN ? 0 : -errno;
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count; i++) {
 		describe(batch, (unsigned)i, ipv6);
+		bytes += batch->bundle[i].length;
+		batch->message[i].msg_hdr.msg_namelen = sizeof(batch->address[i]);
+		batch->message[i].msg_hdr.msg_controllen = CONTROL;
+	}
+	batch->wanted = bytes < LARGE ? VB_UDP_BATCH : FEW;
 	return count;
 }
 

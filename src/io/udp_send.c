@@ -23,6 +23,8 @@
 #define UDP_SEGMENT 103
 #endif
 
+enum { TOGETHER = 8 };
+
 struct envelope {
 	struct msghdr message;
 	union {
@@ -136,29 +138,65 @@ static int post_singly(int fd, struct envelope *envelope, const struct vb_burst 
 	return error;
 }
 
+/* Everything a run needs in order to leave. Returns the length of the control messages that do not concern segmentation. */
+static size_t fill_envelope(struct envelope *envelope, const struct vb_burst_run *run, struct iovec *span)
+{
+	uint16_t segment = (uint16_t)run->segment_size;
+	size_t plain_control;
+
+	address_envelope(envelope, &run->path);
+	plain_control = envelope->message.msg_controllen;
+	if (run->packets > 1)
+		add_control(envelope, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+	*span = (struct iovec){(void *)(uintptr_t)run->data, run->bytes};
+	envelope->message.msg_iov = span;
+	envelope->message.msg_iovlen = 1;
+	return plain_control;
+}
+
 int vb_udp_send_run(int fd, const struct vb_burst *burst, uint32_t run, uint32_t *lost)
 {
 	const struct vb_burst_run *from = &burst->run[run];
 	struct envelope envelope;
 	struct iovec span;
-	size_t plain_control;
-	int error;
+	size_t plain_control = fill_envelope(&envelope, from, &span);
+	int error = post(fd, &envelope);
 
-	address_envelope(&envelope, &from->path);
-	plain_control = envelope.message.msg_controllen;
-	if (from->packets > 1) {
-		uint16_t segment = (uint16_t)from->segment_size;
-
-		add_control(&envelope, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
-	}
-	span = (struct iovec){(void *)(uintptr_t)from->data, from->bytes};
-	envelope.message.msg_iov = &span;
-	envelope.message.msg_iovlen = 1;
-	error = post(fd, &envelope);
 	*lost = error == 0 ? 0 : from->packets;
 	if (from->packets > 1 && (error == -EIO || error == -EINVAL || error == -EMSGSIZE || error == -EOPNOTSUPP)) {
 		envelope.message.msg_controllen = plain_control;
 		error = post_singly(fd, &envelope, burst, run, lost);
 	}
 	return error;
+}
+
+/* A system call for two runs instead of one for each saves 0.5 us of 13: nearly every WRITE of several packets is two, because
+ * its first packet is longer than the others. */
+uint32_t vb_udp_send_runs(int fd, const struct vb_burst *burst, uint32_t run, uint32_t count)
+{
+	struct envelope envelopes[TOGETHER];
+	struct iovec spans[TOGETHER];
+	struct mmsghdr messages[TOGETHER];
+	uint32_t lost, lost_in_all = 0;
+
+	while (count > 0) {
+		uint32_t together = count < TOGETHER ? count : TOGETHER;
+		int sent = 0;
+
+		for (uint32_t i = 0; together > 1 && i < together; i++) {
+			fill_envelope(&envelopes[i], &burst->run[run + i], &spans[i]);
+			messages[i].msg_hdr = envelopes[i].message;
+		}
+		if (together > 1)
+			sent = sendmmsg(fd, messages, together, MSG_NOSIGNAL);
+		/* None of them, or only one: it has the errors to itself. */
+		if (sent <= 0) {
+			(void)vb_udp_send_run(fd, burst, run, &lost);
+			lost_in_all += lost;
+			sent = 1;
+		}
+		run += (uint32_t)sent;
+		count -= (uint32_t)sent;
+	}
+	return lost_in_all;
 }

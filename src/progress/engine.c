@@ -208,11 +208,11 @@ static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 }
 
 /* One pass, if nobody else is at it. */
-static bool make_pass(struct vb_endpoint *endpoint, bool *done)
+static bool make_pass(struct vb_endpoint *endpoint, bool all_families, bool *done)
 {
 	if (!vb_lock_try(&endpoint->progress))
 		return false;
-	*done = vb_endpoint_pass(endpoint, vb_clock_now(), true);
+	*done = vb_endpoint_pass(endpoint, vb_clock_now(), all_families);
 	vb_lock_release(&endpoint->progress);
 	return true;
 }
@@ -222,17 +222,18 @@ static bool make_pass(struct vb_endpoint *endpoint, bool *done)
 static void work(struct vb_endpoint *endpoint)
 {
 	vb_time began = vb_clock_now(), idle_since = began, now = began;
-	bool done = false;
+	bool done = false, first = true;
 
 	/* Verbenad's news wait meanwhile, so not for ever. */
 	while (now - began < LONGEST_WORK) {
-		if (!make_pass(endpoint, &done)) {
+		if (!make_pass(endpoint, first, &done)) {
 			/* Whoever is at it does what we would. */
 			struct vb_wait_item items[] = {{.fd = endpoint->event_fd}, {.fd = endpoint->daemon.fd}};
 
 			vb_wait(items, 2, vb_clock_now() + OTHER_AT_WORK);
 			return;
 		}
+		first = false;
 		now = vb_clock_now();
 		if (done)
 			idle_since = now;

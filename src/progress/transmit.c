@@ -49,6 +49,11 @@ void vb_endpoint_free_bursts(struct vb_endpoint *endpoint)
 		free(endpoint->spare_burst[i]);
 }
 
+static int socket_of(struct vb_endpoint *endpoint, const struct vb_burst_run *run)
+{
+	return vb_source_ports_socket(&endpoint->ports, !vb_path_is_ipv4(&run->path), run->path.source_port);
+}
+
 /* Packets the kernel does not take are lost, as on any wire; the protocol deals with that. */
 static void send_burst(struct vb_endpoint *endpoint, const struct vb_qp *qp, const struct vb_burst *burst,
 		       struct vb_counters *counters)
@@ -56,14 +61,15 @@ static void send_burst(struct vb_endpoint *endpoint, const struct vb_qp *qp, con
 	uint32_t lost_in_all = 0;
 	bool sent = endpoint->tap && vb_tap_sending(endpoint->tap, qp, burst, &lost_in_all);
 
-	for (uint32_t i = 0; !sent && i < burst->runs; i++) {
-		const struct vb_burst_run *run = &burst->run[i];
-		int fd = vb_source_ports_socket(&endpoint->ports, !vb_path_is_ipv4(&run->path), run->path.source_port);
-		uint32_t lost = run->packets;
+	for (uint32_t i = 0, next; !sent && i < burst->runs; i = next) {
+		int fd = socket_of(endpoint, &burst->run[i]);
 
+		for (next = i + 1; next < burst->runs && socket_of(endpoint, &burst->run[next]) == fd;)
+			next++;
 		if (fd >= 0)
-			(void)vb_udp_send_run(fd, burst, i, &lost);
-		lost_in_all += lost;
+			lost_in_all += vb_udp_send_runs(fd, burst, i, next - i);
+		for (uint32_t r = i; fd < 0 && r < next; r++)
+			lost_in_all += burst->run[r].packets;
 	}
 	if (lost_in_all > 0)
 		VB_COUNT_MANY(counters, send_err, lost_in_all);

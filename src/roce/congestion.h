@@ -30,6 +30,8 @@ enum {
 	VB_WINDOW_MIN_PACKETS = 8,
 	/* Ask for an acknowledgement this many times per window: it opens again before it is used up. */
 	VB_ACK_REQUESTS_PER_WINDOW = 4,
+	VB_ACK_REQUESTS_PER_WIDE_WINDOW = 3,
+	VB_WINDOW_WIDE = 256 * 1024,
 	/* When the window opens a little, wait for this much before sending: one system call carries up to 64
 	 * packets. */
 	VB_BATCH_PACKETS = 64,

@@ -8,6 +8,8 @@
 
 #include "roce/engine.h"
 
+enum { FEW_CREDITS = 8 };
+
 /* While the receiver is not ready, one cautious attempt at a time. */
 static uint32_t window_of(const struct vb_roce_requester *requester)
 {
@@ -20,16 +22,19 @@ static bool window_allows(const struct vb_roce_requester *requester, uint32_t ch
 	return requester->in_flight == 0 || requester->in_flight + charge <= window_of(requester);
 }
 
-/* The window has opened by less than a batch: better to wait for the next acknowledgement, which is surely under
- * way while half of the window is, than to make a system call for a few packets. Not if these few are all there is. */
-static bool should_wait_for_batch(const struct vb_qp *qp, const struct vb_roce_requester *requester)
+/* The window is open for less than a batch: better to wait for the next acknowledgement, which is surely under
+ * way while half of the window is, than to make a system call for a few packets. Not if these few are all there is, or
+ * join what is being sent. */
+static bool should_wait_for_batch(const struct vb_qp *qp, const struct vb_roce_requester *requester,
+				  const struct vb_burst *out)
 {
 	uint32_t window = window_of(requester), mtu = requester->congestion.mtu;
 	uint32_t batch = vb_roce_charge(VB_BATCH_PACKETS * mtu, VB_BATCH_PACKETS);
 	const struct vb_send_wqe *wqe;
 	uint32_t left;
 
-	if (requester->in_flight < window / 2 || requester->send_index == qp->send.head)
+	if (requester->in_flight < window / 2 || requester->send_index == qp->send.head ||
+	    vb_burst_run_room(out, mtu) > 0)
 		return false;
 	if (batch > window / 4)
 		batch = window / 4;
@@ -38,6 +43,8 @@ static bool should_wait_for_batch(const struct vb_qp *qp, const struct vb_roce_r
 	wqe = vb_send_queue_at(&qp->send, requester->send_index);
 	if (vb_roce_work(wqe->opcode)->is_read)
 		return false;
+	if (requester->send_index + 1 != qp->send.head)
+		return true;
 	left = wqe->started ? wqe->packets - psn_ahead(requester->send, wqe->first_psn) :
 			      vb_roce_packets(wqe->length, mtu);
 	return left > VB_BATCH_PACKETS || requester->in_flight + vb_roce_charge(left * mtu, left) > window;
@@ -83,14 +90,46 @@ static bool credits_hold_packet(const struct vb_roce_requester *requester, const
 	       (is_probe(requester, wqe, index) && !psn_equal(requester->send, requester->acknowledged));
 }
 
-static bool wants_acknowledgement(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe,
-				  uint32_t index, uint32_t charge)
+/* Who waits for the end of this message? The application, if it is signalled or the last there is; and those behind it, if
+ * receives run short at the other end. Otherwise a later acknowledgement does for it too: each costs both sides a system call. */
+static bool end_is_waited_for(const struct vb_qp *qp, const struct vb_roce_requester *requester,
+			      const struct vb_send_wqe *wqe)
+{
+	if ((wqe->send_flags & IBV_SEND_SIGNALED) || requester->send_index + 1 == qp->send.head)
+		return true;
+	return vb_roce_work(wqe->opcode)->takes_receive && requester->credits_known &&
+	       (int32_t)(requester->credit_limit - wqe->receives_through) < FEW_CREDITS;
+}
+
+/* How much may be sent before an acknowledgement is asked for: it opens the window again before that is used up. */
+static uint32_t step_of(const struct vb_roce_requester *requester)
 {
 	uint32_t window = window_of(requester);
 
-	return index + 1 == wqe->packets || is_probe(requester, wqe, index) ||
-	       requester->since_ack_request + charge >= window / VB_ACK_REQUESTS_PER_WINDOW ||
-	       requester->in_flight + 2 * charge > window;
+	return window / (window >= VB_WINDOW_WIDE ? VB_ACK_REQUESTS_PER_WIDE_WINDOW : VB_ACK_REQUESTS_PER_WINDOW);
+}
+
+/* Packets that are left of the message after `index`: if the step is used up and not much is left, its end will ask. */
+static bool end_is_near(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe, uint32_t index,
+			uint32_t charge)
+{
+	uint32_t left = wqe->packets - index - 1;
+
+	return left > 0 && left < step_of(requester) / 2 / charge;
+}
+
+/* No packet on its way asks for an acknowledgement: the last one that the window allows must. */
+static bool nobody_asked(const struct vb_roce_requester *requester)
+{
+	return requester->since_ack_request >= requester->in_flight;
+}
+
+static bool wants_acknowledgement(const struct vb_qp *qp, const struct vb_roce_requester *requester,
+				  const struct vb_send_wqe *wqe, uint32_t index, uint32_t charge)
+{
+	return (index + 1 == wqe->packets && end_is_waited_for(qp, requester, wqe)) || is_probe(requester, wqe, index) ||
+	       (requester->since_ack_request + charge >= step_of(requester) && !end_is_near(requester, wqe, index, charge)) ||
+	       (nobody_asked(requester) && requester->in_flight + 2 * charge > window_of(requester));
 }
 
 /* `count` packets left, of the same charge. */
@@ -107,28 +146,18 @@ static void note_sent(struct vb_qp *qp, vb_time now, uint32_t count, uint32_t ch
 		requester->high = requester->send;
 }
 
-/* How many of `count` packets of this charge may go before one must ask for an acknowledgement, with that one. */
-static uint32_t until_acknowledgement(const struct vb_roce_requester *requester, uint32_t count, uint32_t charge)
-{
-	uint32_t window = window_of(requester), room = window > requester->in_flight ? window - requester->in_flight : 0;
-	uint32_t step = window / VB_ACK_REQUESTS_PER_WINDOW;
-	uint32_t asks = step > requester->since_ack_request ? (step - requester->since_ack_request + charge - 1) / charge : 1;
-
-	/* The one after which no other fits. */
-	if (count > room / charge)
-		count = room / charge;
-	return count < asks ? count : asks;
-}
-
-/* The packets from `index` on that are neither first nor last: all alike, so many at once. Returns how many went; none
- * means nothing but that they must be tried singly. */
+/* The packets from `index` on that are neither first nor last: all alike, so many at once, up to one that asks for an
+ * acknowledgement. Returns how many went; none means nothing but that they must be tried singly. */
 static uint32_t transmit_middles(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index, vb_time now,
 				 struct vb_burst *out)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_requester *requester = &engine->requester;
-	uint32_t charge = vb_roce_charge(engine->mtu, 1), count = wqe->packets - 1 - index, sent, before_last;
-	uint32_t again = psn_ahead(requester->high, requester->send);
+	uint32_t window = window_of(requester), step = step_of(requester), since = requester->since_ack_request;
+	uint32_t charge = vb_roce_charge(engine->mtu, 1), count = wqe->packets - 1 - index, sent;
+	uint32_t fit = window > requester->in_flight ? (window - requester->in_flight) / charge : 0;
+	uint32_t asks = step > since ? (step - since + charge - 1) / charge : 1;
+	uint32_t again = psn_ahead(requester->high, requester->send), room = vb_burst_run_room(out, engine->mtu);
 	struct vb_roce_packet packet;
 
 	if (requester->probing)
@@ -136,13 +165,17 @@ static uint32_t transmit_middles(struct vb_qp *qp, struct vb_send_wqe *wqe, uint
 	/* Sent for the first time or not, that makes a difference to the timers. */
 	if (again > 0 && count > again)
 		count = again;
-	count = until_acknowledgement(requester, count, charge);
+	/* Up to the end of a run: then it is seen whether the next is worth while. */
+	if (room > 0 && count > room)
+		count = room;
+	if (count >= asks && !end_is_near(requester, wqe, index + asks - 1, charge))
+		count = asks;
+	if (count > fit)
+		count = fit;
 	if (count < 2)
 		return 0;
-	before_last = (count - 1) * charge;
 	vb_roce_work_headers(qp, wqe, index, &packet);
-	packet.ack_request = requester->since_ack_request + before_last + charge >= window_of(requester) / VB_ACK_REQUESTS_PER_WINDOW ||
-			     requester->in_flight + before_last + 2 * charge > window_of(requester);
+	packet.ack_request = (count == fit && nobody_asked(requester)) || (count == asks && !end_is_near(requester, wqe, index + asks - 1, charge));
 	sent = vb_roce_work_append_middles(qp, wqe, index, count, &packet, out);
 	if (sent > 0)
 		note_sent(qp, now, sent, charge, packet.ack_request && sent == count);
@@ -163,7 +196,7 @@ static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe,
 	if (!window_allows(requester, charge) || credits_hold_packet(requester, wqe, index))
 		return VB_PROGRESS_MUST_WAIT;
 	vb_roce_work_headers(qp, wqe, index, &packet);
-	packet.ack_request = wants_acknowledgement(requester, wqe, index, charge);
+	packet.ack_request = wants_acknowledgement(qp, requester, wqe, index, charge);
 	progress = vb_roce_work_append(qp, wqe, index, &qp->path, &packet, out);
 	if (progress != VB_PROGRESS_SENT)
 		return progress;
@@ -230,10 +263,12 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 
 	if (requester->probe_owed && vb_burst_has_room(out, requester->congestion.mtu))
 		probe(qp, out);
-	if (requester->rnr_until != 0 || should_wait_for_batch(qp, requester))
+	if (requester->rnr_until != 0)
 		return false;
-	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head)
-		progress = advance(qp, now, out);
+	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head &&
+	       !should_wait_for_batch(qp, requester, out))
+		progress = vb_burst_has_enough(out, requester->congestion.mtu) ? VB_PROGRESS_BURST_FULL :
+										 advance(qp, now, out);
 	return progress == VB_PROGRESS_BURST_FULL;
 }
 

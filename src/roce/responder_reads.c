@@ -231,10 +231,14 @@ static uint32_t send_read_middles(struct vb_qp *qp, struct vb_roce_resource *res
 	struct vb_roce_range whole = {resource->address, resource->rkey, resource->length};
 	struct vb_roce_packet packet;
 	const uint8_t *bytes;
+	uint32_t room;
 
 	if (resource->next == resource->begin || resource->next + 1 >= packets)
 		return 0;
 	count = packets - 1 - resource->next;
+	room = vb_burst_run_room(out, mtu);
+	if (room > 0 && count > room)
+		count = room;
 	bytes = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->sending, &whole, resource->next * mtu, count * mtu,
 				    IBV_ACCESS_REMOTE_READ);
 	if (!bytes)
@@ -257,6 +261,8 @@ static bool send_read(struct vb_qp *qp, struct vb_roce_resource *resource, vb_ti
 	struct vb_roce_packet packet;
 	struct iovec span;
 
+	if (vb_burst_has_enough(out, mtu))
+		return false;
 	if (send_read_middles(qp, resource, out) > 0)
 		return true;
 	switch (fetch(qp, resource, length, out, &span, &why)) {

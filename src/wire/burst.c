@@ -104,6 +104,20 @@ void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct 
 	note_packet(burst, run, size);
 }
 
+uint32_t vb_burst_run_room(const struct vb_burst *burst, size_t payload)
+{
+	const struct vb_burst_run *run = burst->runs ? &burst->run[burst->runs - 1] : NULL;
+	size_t size = VB_BTH_LENGTH + payload + VB_ICRC_LENGTH;
+	uint32_t packets, fit;
+
+	if (!run || run->closed || size > run->segment_size || run->bytes > VB_BURST_RUN_BYTES)
+		return 0;
+	/* The shorter one that ends the run. */
+	packets = size < run->segment_size ? 1 : VB_BURST_RUN_PACKETS - run->packets;
+	fit = (VB_BURST_RUN_BYTES - run->bytes) / (uint32_t)size;
+	return packets < fit ? packets : fit;
+}
+
 uint32_t vb_burst_append_series(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
 				const uint8_t *payload, size_t each, uint32_t count)
 {

@@ -26,7 +26,8 @@ enum {
 	VB_BURST_RUNS = 64,
 	VB_BURST_RUN_PACKETS = 64,      /* UDP_MAX_SEGMENTS of older kernels */
 	VB_BURST_RUN_BYTES = 65000,     /* below 65,507, the longest UDP payload */
-	VB_BURST_ARENA = 192 * 1024,    /* some three runs; and with it the second level cache is not used up */
+	VB_BURST_ARENA = 72 * 1024,     /* a full run and a little: it leaves while the next is made, and stays in the cache */
+	VB_BURST_ENOUGH = 60 * 1024,
 	VB_BURST_SCRATCH = 4096,
 };
 
@@ -62,6 +63,15 @@ bool vb_burst_has_room(const struct vb_burst *burst, size_t payload);
 /* Append a packet: headers from `packet` (pad is set here), payload from the spans. Caller asked has_room. */
 void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
 		     const struct iovec *spans, unsigned span_count);
+
+/* How many packets with that much payload and no header but the BTH can join the last run; 0: they would begin another. */
+uint32_t vb_burst_run_room(const struct vb_burst *burst, size_t payload);
+
+/* It holds as much as one run can, and such a packet would begin another: better in the next burst than a fragment in this. */
+static inline bool vb_burst_has_enough(const struct vb_burst *burst, size_t payload)
+{
+	return burst->arena_used >= VB_BURST_ENOUGH && vb_burst_run_room(burst, payload) == 0;
+}
 
 /* Append up to `count` packets like `packet` (which has no header but the BTH), with ascending PSNs and `each` bytes of
  * payload, a multiple of four, one after another from `payload`. Of `count` packets the last alone asks for an

@@ -190,14 +190,14 @@ static void a_run_has_64_packets_and_65000_bytes(void **state)
 	(void)state;
 	vb_burst_reset(&burst);
 	for (uint32_t i = 0; i < 130; i++)
-		append(&path, 0x04, 17, i, 512);
+		append(&path, 0x04, 17, i, 256);
 	assert_runs(3, (uint32_t[]){64, 64, 2});
 	check_burst();
 
 	vb_burst_reset(&burst);
-	for (uint32_t i = 0; i < 33; i++)
+	for (uint32_t i = 0; i < 17; i++)
 		append(&path, 0x04, 17, i, 4096);
-	assert_runs(3, (uint32_t[]){15, 15, 3}); /* 15 * 4112 = 61,680 */
+	assert_runs(2, (uint32_t[]){15, 2}); /* 15 * 4112 = 61,680 */
 	check_burst();
 }
 
@@ -286,6 +286,34 @@ static void a_series_ends_where_the_burst_does(void **state)
 	assert_int_equal(back.psn.v, appended - 1);
 	assert_false(back.ack_request);
 	assert_int_equal(vb_burst_append_series(&burst, &path, &packet, memory, 256, 1), 0);
+}
+
+/* How many more of the size join what is there; and when the next should wait for another burst. */
+static void room_in_the_run(void **state)
+{
+	struct vb_path path = path_to(2);
+
+	(void)state;
+	vb_burst_reset(&burst);
+	assert_int_equal(vb_burst_run_room(&burst, 1024), 0);
+	assert_false(vb_burst_has_enough(&burst, 1024));
+	append(&path, 0x07, 17, 0, 1024);
+	assert_int_equal(vb_burst_run_room(&burst, 1024), 61); /* 62 * 1040 = 64,480 */
+	assert_int_equal(vb_burst_run_room(&burst, 1000), 1);
+	assert_int_equal(vb_burst_run_room(&burst, 1028), 0);
+	append(&path, 0x07, 17, 1, 1000);
+	assert_int_equal(vb_burst_run_room(&burst, 1000), 0);
+	vb_burst_reset(&burst);
+	for (uint32_t i = 0; i < 62; i++) {
+		assert_false(vb_burst_has_enough(&burst, 1024));
+		append(&path, 0x07, 17, i, 1024);
+	}
+	assert_true(vb_burst_has_enough(&burst, 1024));
+	vb_burst_reset(&burst);
+	for (uint32_t i = 0; i < 64; i++)
+		append(&path, 0x04, 17, i, 64);
+	assert_int_equal(vb_burst_run_room(&burst, 64), 0);
+	assert_false(vb_burst_has_enough(&burst, 64));
 }
 
 static void payload_of_many_spans(void **state)
@@ -395,6 +423,7 @@ int main(void)
 		cmocka_unit_test(payload_is_a_snapshot),
 		cmocka_unit_test(a_series_is_like_single_packets),
 		cmocka_unit_test(a_series_ends_where_the_burst_does),
+		cmocka_unit_test(room_in_the_run),
 		cmocka_unit_test(payload_of_many_spans),
 		cmocka_unit_test(no_spans_no_payload),
 		cmocka_unit_test(random_bursts_hold_their_limits),
