@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A mutex that can say whether it is held, so that "Caller holds x" is checked where VB_CHECK_INVARIANTS is defined.
+ * A lock for short sections that is cheap to give back, and that can say whether it is held, so that "Caller holds x" is checked where
+ * VB_CHECK_INVARIANTS is defined.
+ *
+ * A mutex of the C library is released by an exchange, whose result it needs: the processor waits until all stores before it
+ * are visible. Where those went to memory that another processor looks at, as in local/, this is 100 ns. Here a store releases the lock, and
+ * nobody waits for it: a SEND through memory takes an eighth less time in all.
+ *
+ * Whoever does not get the lock within a microsecond sleeps, and says so before; who releases it looks whether somebody does. Looking
+ * and releasing are two steps, between which a sleeper may come and be missed: so sleepers look for themselves once in a millisecond.
  *
  * Order in which locks are taken, outermost first:
  *   endpoint.progress -> qp.lock -> srq.lock -> cq.lock -> channel and event queues
@@ -11,30 +19,44 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct vb_lock {
-	pthread_mutex_t mutex;
+	uint32_t taken;                    /* atomic: 0 or 1 */
+	uint32_t sleepers;                 /* atomic */
+	pthread_mutex_t bedroom;           /* of sleepers */
+	pthread_cond_t released;
 #ifdef VB_CHECK_INVARIANTS
 	bool held;
 #endif
 };
 
-static inline void vb_lock_init(struct vb_lock *lock)
-{
-	pthread_mutex_init(&lock->mutex, NULL);
-#ifdef VB_CHECK_INVARIANTS
-	lock->held = false;
-#endif
-}
+#define VB_LOCK_INITIALIZER                                                                       \
+	{                                                                                         \
+		.bedroom = PTHREAD_MUTEX_INITIALIZER, .released = PTHREAD_COND_INITIALIZER        \
+	}
 
-static inline void vb_lock_fini(struct vb_lock *lock)
+void vb_lock_init(struct vb_lock *lock);
+void vb_lock_fini(struct vb_lock *lock);
+
+/* ---- what does not happen often ---- */
+
+void vb_lock_wait(struct vb_lock *lock);       /* until it is ours */
+void vb_lock_release_to_sleepers(struct vb_lock *lock);
+
+/* ---- what does ---- */
+
+static inline bool vb_lock_grab(struct vb_lock *lock)
 {
-	pthread_mutex_destroy(&lock->mutex);
+	uint32_t free = 0;
+
+	return __atomic_compare_exchange_n(&lock->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 static inline void vb_lock_take(struct vb_lock *lock)
 {
-	pthread_mutex_lock(&lock->mutex);
+	if (!vb_lock_grab(lock))
+		vb_lock_wait(lock);
 #ifdef VB_CHECK_INVARIANTS
 	lock->held = true;
 #endif
@@ -42,7 +64,7 @@ static inline void vb_lock_take(struct vb_lock *lock)
 
 static inline bool vb_lock_try(struct vb_lock *lock)
 {
-	if (pthread_mutex_trylock(&lock->mutex) != 0)
+	if (!vb_lock_grab(lock))
 		return false;
 #ifdef VB_CHECK_INVARIANTS
 	lock->held = true;
@@ -56,7 +78,11 @@ static inline void vb_lock_release(struct vb_lock *lock)
 	assert(lock->held);
 	lock->held = false;
 #endif
-	pthread_mutex_unlock(&lock->mutex);
+	/* Looked at before it is released: after that the lock may be gone, with what it protects. */
+	if (__atomic_load_n(&lock->sleepers, __ATOMIC_RELAXED) != 0)
+		vb_lock_release_to_sleepers(lock);
+	else
+		__atomic_store_n(&lock->taken, 0, __ATOMIC_RELEASE);
 }
 
 /* Only ever called where the caller must hold the lock, so the unlocked read is its own. */

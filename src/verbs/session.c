@@ -13,7 +13,7 @@
 
 static struct vb_list sessions = {&sessions, &sessions};
 static uint32_t sessions_made;
-static struct vb_lock sessions_lock = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+static struct vb_lock sessions_lock = VB_LOCK_INITIALIZER;
 
 /* Two words, so that an id made in another process is not taken for one of ours. */
 static uint64_t draw_id(void)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waiting for a lock, see lock.h.
+ */
+#include "base/lock.h"
+
+#include <time.h>
+
+enum {
+	TRIES = 100,                       /* about a microsecond: longer than most sections last */
+	NAP = 1000000,                     /* ns */
+};
+
+static inline void relax(void)
+{
+#if defined(__aarch64__)
+	__asm__ volatile("isb" ::: "memory");
+#elif defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#endif
+}
+
+void vb_lock_init(struct vb_lock *lock)
+{
+	pthread_condattr_t attributes;
+
+	*lock = (struct vb_lock){.taken = 0};
+	pthread_mutex_init(&lock->bedroom, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&lock->released, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
+void vb_lock_fini(struct vb_lock *lock)
+{
+	pthread_cond_destroy(&lock->released);
+	pthread_mutex_destroy(&lock->bedroom);
+}
+
+/* Until it was released, or a nap is over. Caller holds the bedroom. */
+static void nap(struct vb_lock *lock)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += NAP;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	pthread_cond_timedwait(&lock->released, &lock->bedroom, &until);
+}
+
+void vb_lock_wait(struct vb_lock *lock)
+{
+	for (unsigned i = 0; i < TRIES; i++) {
+		if (__atomic_load_n(&lock->taken, __ATOMIC_RELAXED) == 0 && vb_lock_grab(lock))
+			return;
+		relax();
+	}
+	pthread_mutex_lock(&lock->bedroom);
+	__atomic_fetch_add(&lock->sleepers, 1, __ATOMIC_SEQ_CST);
+	while (!vb_lock_grab(lock))
+		nap(lock);
+	__atomic_fetch_sub(&lock->sleepers, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&lock->bedroom);
+}
+
+/* Who was woken leaves the bedroom after us, and not before may the lock go. */
+void vb_lock_release_to_sleepers(struct vb_lock *lock)
+{
+	pthread_mutex_lock(&lock->bedroom);
+	__atomic_store_n(&lock->taken, 0, __ATOMIC_RELEASE);
+	pthread_cond_signal(&lock->released);
+	pthread_mutex_unlock(&lock->bedroom);
+}
