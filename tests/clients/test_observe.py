@@ -14,7 +14,7 @@ import termios
 import time
 
 from pylib import clients
-from pylib.clients import TCP_PORT, ClientCase, across, expand, which
+from pylib.clients import TCP_PORT, WIRE, ClientCase, across, expand, which
 from pylib.hosts import ORDINARY_UID, PATIENCE
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -31,12 +31,12 @@ class Looking(ClientCase):
         self.assertEqual(result.code, 0, result)
         return json.loads(result.out)
 
-    def write_bw(self):
-        """A server and a client that write until they are killed."""
+    def write_bw(self, environment=WIRE):
+        """A server and a client that write until they are killed, by wire: packets are what is looked at."""
         argv = [which("ib_write_bw"), "-F", "-d", self.device, "-p", str(TCP_PORT), "-D", "600", "-s", "4096"]
-        server = self.server.start(*argv, "-x", str(self.gids[0]))
+        server = self.server.start(*argv, "-x", str(self.gids[0]), environment=environment)
         self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
-        return server, self.client.start(*argv, "-x", str(self.gids[1]), self.address)
+        return server, self.client.start(*argv, "-x", str(self.gids[1]), self.address, environment=environment)
 
     def of(self, process, host=None):
         """`verbena res` of one process whose queue pair is connected; None until there is one."""
@@ -78,6 +78,16 @@ class Resources(Looking):
         for text in ("ib_write_bw", "0x%06x" % mine["qpn"], "0x%06x" % mine["peer_qpn"], mine["peer_address"]):
             self.assertIn(text, table)
         self.assertEqual(self.told("res", "cq", "--device", "no_such")[0]["cqs"], [])
+        self.assertEqual((mine["way"], other["way"]), ("roce", "roce"))
+
+    @across(["lo_v4"])
+    def test_through_memory(self):
+        """On one host no packet is sent, and the list says why."""
+        server, client = self.write_bw(environment={"VERBENA_WIRE": "auto"})
+        for process in (server, client):
+            self.until(lambda: self.of(process) and self.of(process)["qps"][0]["way"] == "memory", "it goes through memory")
+        self.assertIn("  memory\n", self.verbena("res", "qp").out)
+        self.assertEqual([row["counters"]["sent_pkts"] for row in self.told("stat")], [0, 0])
         self.assertNotIn("mrs", self.told("res", "qp")[0])
         self.assertEqual(self.told("res", "--pid", "1"), [])
 
@@ -413,4 +423,7 @@ class Words(Looking):
         wrong = self.verbena("run", "--device", "mlx5_0", which("ibv_devices"))
         self.assertEqual(wrong.code, 1)
         self.assertIn("mlx5_0", wrong.out)
-        self.assertEqual(self.verbena("run", "--wire", "iwarp", "true").code, 2)
+        self.assertEqual(self.verbena("run", "--wire=iwarp", "true").code, 2)
+        for option in ("--wire", "--wire=rocev2", "--wire=auto"):
+            said = self.verbena("run", option, "printenv", "VERBENA_WIRE", environment=plain)
+            self.assertEqual((said.code, said.out.strip()), (0, option.partition("=")[2] or "rocev2"))

@@ -81,9 +81,13 @@ class PingPong(ClientCase):
             self.assertLessEqual(queue_pairs, iterations)
 
 
-for place in ALL_PLACES:
+# One host, by wire: what is enough to see that this way works too.
+BY_WIRE = {("rc", "default"), ("rc", "events"), ("rc", "large_checked"), ("srq", "default")}
+
+for place in PLACES:
     big = PLACES[place]["mtu"] != 1500
     for kind, table in (("rc", RC), ("uc", UC), ("ud", UD), ("srq", SRQ)):
         cases = dict(table, **BIG_MTU) if big and kind in ("rc", "uc") else table
         for case, options in cases.items():
-            add(PingPong, "test_%s__%s__%s" % (kind, case, place), place, PingPong.pingpong, kind, options)
+            if place in ALL_PLACES or (kind, case) in BY_WIRE:
+                add(PingPong, "test_%s__%s__%s" % (kind, case, place), place, PingPong.pingpong, kind, options)
