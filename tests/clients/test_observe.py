@@ -148,6 +148,21 @@ class Resources(Looking):
             self.assertEqual({row["pid"] for row in self.told(command)}, {theirs.pid}, command)
             everything = self.verbena(command, "--json", privileged=True)
             self.assertEqual({row["pid"] for row in json.loads(everything.out)}, {theirs.pid, other.pid}, everything)
+        # On one host, but not one user's: neither may reach into the other's memory.
+        pingpong = [which("ibv_rc_pingpong"), "-d", "roce_lo", "-g", str(self.gids[0]), "-c", "-n", "200"]
+        auto = {"VERBENA_WIRE": "auto"}
+        before = self.datagrams()
+        server = self.client.start(*pingpong, environment=auto)
+        self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
+        client = self.client.start(*drop, *pingpong, self.address, environment=auto, privileged=True)
+        for process in (client, server):
+            self.assertEqual(process.wait(self.TIMEOUT).code, 0, process.output())
+        self.assertGreater(self.datagrams() - before, 400)
+
+    def datagrams(self):
+        """UDP datagrams that this host has sent so far."""
+        rows = [line.split() for line in self.client.run("cat", "/proc/net/snmp").out.splitlines() if line.startswith("Udp:")]
+        return int(rows[1][rows[0].index("OutDatagrams")])
 
 
 @expand

@@ -6,13 +6,16 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,30 +105,51 @@ static char state_of_process(uint32_t pid)
 }
 #endif
 
+/* An ordinary user has no rights over what ptrace(2) forbids. */
+static void give_up_ptrace(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	assert_int_equal(syscall(SYS_capget, &header, data), 0);
+	data[0].effective &= ~(1u << CAP_SYS_PTRACE);
+	data[0].permitted &= ~(1u << CAP_SYS_PTRACE);
+	data[0].inheritable &= ~(1u << CAP_SYS_PTRACE);
+	assert_int_equal(syscall(SYS_capset, &header, data), 0);
+}
+
 /* ---- the child's parts ---- */
 
+/* Sends three messages back, as often as it is asked to. */
 static void echo(int fd)
 {
 	const struct pair_options options = {0};
 	struct world world;
 	struct pair pair;
-	struct card other;
+	struct card other, wish, nothing = {0};
 
 	open_half(&world, &pair, CHILD, &options, fd, &other);
-	for (uint64_t i = 0; i < 3; i++)
-		pair_receive(&pair, CHILD, i, i * SIZE, SIZE);
-	meet(fd);
-	for (uint64_t i = 0; i < 3; i++) {
-		struct ibv_wc wc = expect_completion(pair.cq[CHILD], i, IBV_WC_RECV);
-		struct ibv_sge sge;
-		struct ibv_send_wr wr = half_request(&pair, CHILD, &other, IBV_WR_SEND, &sge, i * SIZE, wc.byte_len);
+	for (talk(fd, &nothing, &wish); wish.qpn != 0; talk(fd, &nothing, &wish)) {
+		for (uint64_t i = 0; i < 3; i++)
+			pair_receive(&pair, CHILD, i, i * SIZE, SIZE);
+		meet(fd);
+		for (uint64_t i = 0; i < 3; i++) {
+			struct ibv_wc wc = expect_completion(pair.cq[CHILD], i, IBV_WC_RECV);
+			struct ibv_sge sge;
+			struct ibv_send_wr wr = half_request(&pair, CHILD, &other, IBV_WR_SEND, &sge, i * SIZE, wc.byte_len);
 
-		wr.wr_id = 100 + i;
-		pair_post(&pair, CHILD, &wr);
-		expect_completion(pair.cq[CHILD], 100 + i, IBV_WC_SEND);
+			wr.wr_id = 100 + i;
+			pair_post(&pair, CHILD, &wr);
+			expect_completion(pair.cq[CHILD], 100 + i, IBV_WC_SEND);
+		}
 	}
-	meet(fd);
 	close_half(&world, &pair);
+}
+
+static void let_nobody_in_and_echo(int fd)
+{
+	assert_int_equal(prctl(PR_SET_DUMPABLE, 0), 0);
+	echo(fd);
 }
 
 /* Is there, and does nothing. */
@@ -175,9 +199,12 @@ static void write_for_ever(int fd)
 static unsigned long exchange(struct pair *pair, const struct card *other, int fd)
 {
 	const uint32_t lengths[] = {100, 5000, SIZE};
+	const struct card go = {.qpn = 1};
 	unsigned long before = datagrams();
+	struct card nothing;
 	struct ibv_sge sge;
 
+	talk(fd, &go, &nothing);
 	for (uint64_t i = 0; i < 3; i++)
 		pair_receive(pair, PARENT, i, i * SIZE, SIZE);
 	meet(fd);
@@ -194,21 +221,29 @@ static unsigned long exchange(struct pair *pair, const struct card *other, int f
 	return datagrams() - before;
 }
 
-static void not_a_packet_is_sent(void **state)
+/* The same in a life of its own, against such a child. */
+static unsigned long exchange_with(void (*play)(int fd))
 {
 	const struct pair_options options = {0};
 	struct world world;
 	struct pair pair;
 	struct card other;
+	unsigned long took;
 	int fd;
-	pid_t child = start(echo, &fd);
+	pid_t child = start(play, &fd);
 
-	(void)state;
 	open_half(&world, &pair, PARENT, &options, fd, &other);
-	assert_int_equal(exchange(&pair, &other, fd), 0);
+	took = exchange(&pair, &other, fd);
 	meet(fd);
 	close_half(&world, &pair);
 	finish(child, fd);
+	return took;
+}
+
+static void not_a_packet_is_sent(void **state)
+{
+	(void)state;
+	assert_int_equal(exchange_with(echo), 0);
 }
 
 static void the_wire_can_be_asked_for(void **state)
@@ -227,6 +262,91 @@ static void the_wire_can_be_asked_for(void **state)
 	open_half(&world, &pair, PARENT, &options, fd, &other);
 	setenv("VERBENA_WIRE", "auto", 1);
 	assert_true(exchange(&pair, &other, fd) > 0);
+	meet(fd);
+	close_half(&world, &pair);
+	finish(child, fd);
+}
+
+/* A board has room for so many open devices; the queue pairs of the next ones go by wire. */
+static void more_devices_than_a_board_has_room_for(void **state)
+{
+	enum { MOST = 8 };
+	struct world world[MOST + 1];
+	struct pair pair;
+
+	(void)state;
+	for (unsigned i = 0; i <= MOST; i++)
+		world_open(&world[i], "lo");
+	for (unsigned i = MOST - 1; i <= MOST; i++) {
+		unsigned long before;
+		struct ibv_sge sge;
+		struct ibv_send_wr wr;
+
+		pair_open(&pair, &world[i], &(struct pair_options){0});
+		before = datagrams();
+		pair_receive(&pair, 1, 7, 0, 100);
+		wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 100);
+		pair_post(&pair, 0, &wr);
+		expect_completion(pair.cq[1], 7, IBV_WC_RECV);
+		expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
+		assert_int_equal(datagrams() - before > 0, i == MOST);
+		pair_close(&pair);
+	}
+	for (unsigned i = 0; i <= MOST; i++)
+		world_close(&world[i]);
+}
+
+/* ptrace(2): a process that is not dumpable lets nobody into its memory. Either one is enough for the wire. */
+static void who_lets_nobody_in_is_reached_by_wire(void **state)
+{
+	(void)state;
+	assert_true(exchange_with(let_nobody_in_and_echo) > 0);
+	assert_int_equal(prctl(PR_SET_DUMPABLE, 0), 0);
+	assert_true(exchange_with(echo) > 0);
+	assert_int_equal(prctl(PR_SET_DUMPABLE, 1), 0);
+	assert_int_equal(exchange_with(echo), 0);
+}
+
+static pid_t daemon_pid(void)
+{
+	static const char name[] = "\0verbena/1";
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct ucred peer = {0};
+	socklen_t length = sizeof(peer);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	memcpy(address.sun_path, name, sizeof(name) - 1);
+	if (connect(fd, (struct sockaddr *)&address, offsetof(struct sockaddr_un, sun_path) + sizeof(name) - 1) == 0)
+		assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length), 0);
+	close(fd);
+	return peer.pid;
+}
+
+/* What is connected needs no daemon; what is to be connected finds the next one, and what it shows there. */
+static void the_daemon_may_die(void **state)
+{
+	const struct pair_options options = {0};
+	struct world world;
+	struct pair pair;
+	struct card other;
+	pid_t child, daemon, next;
+	bool by_memory = false;
+	int fd;
+
+	(void)state;
+	child = start(echo, &fd);
+	open_half(&world, &pair, PARENT, &options, fd, &other);
+	assert_int_equal(exchange(&pair, &other, fd), 0);
+	daemon = daemon_pid();
+	assert_true(daemon > 1);
+	assert_int_equal(kill(daemon, SIGKILL), 0);
+	(void)exchange(&pair, &other, fd);
+	assert_true(eventually((next = daemon_pid()) != 0 && next != daemon));
+	(void)exchange(&pair, &other, fd);
+	/* Until both have shown it what they had shown the other, the wire must do. */
+	for (int64_t end = patience_clock() + PATIENCE_MS; !by_memory && patience_clock() < end;)
+		by_memory = exchange_with(echo) == 0;
+	assert_true(by_memory);
 	meet(fd);
 	close_half(&world, &pair);
 	finish(child, fd);
@@ -506,6 +626,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(not_a_packet_is_sent),
 		cmocka_unit_test(the_wire_can_be_asked_for),
+		cmocka_unit_test(more_devices_than_a_board_has_room_for),
+		cmocka_unit_test(who_lets_nobody_in_is_reached_by_wire),
+		cmocka_unit_test(the_daemon_may_die),
 #ifndef __SANITIZE_THREAD__              /* which runs a thread of its own in every process */
 		cmocka_unit_test(a_target_does_nothing),
 		cmocka_unit_test(nobody_wakes_without_reason),
@@ -518,5 +641,6 @@ int main(void)
 
 	setenv("VERBENA_WIRE", "auto", 1);
 	private_network_enter();
+	give_up_ptrace();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
