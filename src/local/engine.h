@@ -50,6 +50,7 @@ struct vb_local_initiator {
 	uint64_t ordered;                /* the last record that a direct access must not overtake */
 	uint64_t atomics, atomics_done;  /* left as records; answered */
 	uint32_t next;                   /* element to start */
+	uint32_t sent;                   /* messages, in this call */
 	uint32_t moved;                  /* bytes of that element, if it is a direct access under way */
 	bool open;                       /* the peer takes what we ask of it */
 	bool touched;                    /* something was moved directly */
@@ -73,6 +74,8 @@ struct vb_local_target {
 	bool has_receive;                /* `taken` belongs to the record under way */
 	bool stalled;                    /* it waits for a receive; hint */
 	vb_time retry_at, give_up_at;    /* while stalled */
+	uint32_t received;               /* messages, in this call */
+	struct vb_hold placing;          /* where the last one went: the next often goes near it; not longer than a call */
 	struct vb_taken_receive taken;
 };
 

@@ -334,7 +334,7 @@ static enum vb_local_step start_send(struct vb_local *local, struct vb_send_wqe 
 		record.immediate = wqe->invalidate_rkey;
 	}
 	vb_local_initiator_leave(local, wqe, bytes, &record);
-	VB_COUNT(qp->host->counters, rdma_sends);
+	local->initiator.sent++;
 	return VB_STEP_DONE;
 }
 
@@ -443,6 +443,9 @@ bool vb_local_initiator_run(struct vb_local *local, vb_time now, bool *more)
 		initiator->next += step == VB_STEP_DONE;
 		progress |= step != VB_STEP_WAIT;
 	}
+	if (initiator->sent > 0)
+		VB_COUNT_MANY(qp->host->counters, rdma_sends, initiator->sent);
+	initiator->sent = 0;
 	*more |= step == VB_STEP_MORE || (budget == 0 && initiator->next != qp->send.head);
 	/* Looking at acknowledgements costs a cache miss while the peer is at it: not for each message that is only to be sent. */
 	if (!progress || now >= initiator->look_at || step != VB_STEP_DONE)
