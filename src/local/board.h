@@ -22,12 +22,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524431)     /* changes with the layout */
+#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524432)     /* changes with the layout */
 
 enum {
 	VB_BOARD_QPS = 1 << 14,            /* one per index of a QPN */
 	VB_BOARD_TABLES = 8,               /* region tables: one per open device */
-	VB_BOARD_TABLE_BYTES = 128 << 20,  /* room for VB_MAX_MR slots */
+	VB_BOARD_TABLE_BYTES = (128 << 20) + 4096, /* room for VB_MAX_MR slots and what stands before them */
 	VB_BOARD_COPIES = 64,
 	VB_BOARD_GROUPS = 64,
 	VB_BOARD_ANSWERS = 128,            /* VB_MAX_RD_ATOMIC */

@@ -8,7 +8,7 @@
 
 #include "memory/table.h"
 
-#define MAGIC UINT64_C(0x5642544142310001)      /* changes with the layout of header or slot */
+#define MAGIC UINT64_C(0x5642544142310002)      /* changes with the layout of header or slot */
 
 enum { SLOTS_OFFSET = 4096 };
 
@@ -18,7 +18,7 @@ struct header {
 	uint32_t round_key[VB_KEY_ROUNDS];
 };
 
-_Static_assert(sizeof(struct vb_slot) == 88, "what other processes read");
+_Static_assert(sizeof(struct vb_slot) == 128 && offsetof(struct vb_slot, users) == 64, "what other processes read");
 
 void vb_foreign_publish(const struct vb_memory *memory, void *area)
 {

@@ -40,30 +40,33 @@ enum vb_slot_state {
 	VB_SLOT_UNBOUND = 2,             /* the key belongs to a window that names no bytes */
 };
 
+/* Two cache lines, where the table is one that others read: they look at the first, and would wait each time we count somebody in. An
+ * eight-byte WRITE both ways between two regions takes 1.0 us with both in one line, 0.85 us so. */
 struct vb_slot {
 	uint64_t word;                   /* atomic: state and key */
-	uint32_t users;                  /* atomic: accesses under way */
 
 	/* Stable while a user is inside. */
-	uint32_t access;
 	uint64_t start, length, iova;
 	struct vb_pd *pd;
+	uint32_t access;
 	uint32_t qpn;                    /* type 2 windows: of the QP they are bound through */
 	uint8_t kind;                    /* enum vb_region_kind */
 	bool checked;
 	bool null;                       /* there are no bytes behind it */
+	uint8_t tag;                     /* under the table's mutex only: of the last key this slot had */
+	/* For other processes, stable like the rest. */
+	uint32_t pd_handle;              /* they cannot follow a pointer */
+	uint64_t life;                   /* tells this registration or binding from all others of the table: keys come again */
+
+	uint32_t users;                  /* atomic: accesses under way */
 
 	/* Under the table's mutex only. */
-	uint8_t tag;                     /* of the last key this slot had */
 	uint32_t index;
 	uint32_t windows;                /* regions: windows bound to it */
 	uint32_t region;                 /* bound windows: index of the region's slot */
 	uint32_t next;                   /* free list; list of bound type 2 windows */
 	uint32_t previous;
-
-	/* For other processes, stable like the rest. */
-	uint32_t pd_handle;              /* they cannot follow a pointer */
-	uint64_t life;                   /* tells this registration or binding from all others of the table: keys come again */
+	uint64_t unused[5];
 };
 
 struct vb_memory {

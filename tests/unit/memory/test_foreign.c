@@ -9,7 +9,7 @@
 
 #include "memory/foreign.h"
 
-enum { REGIONS = 2000, AREA = 4096 + 4 * 512 * 88, QPN = 0x4007 };
+enum { REGIONS = 2000, AREA = 4096 + 4 * 512 * 128, QPN = 0x4007 };
 
 #define REMOTE (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
