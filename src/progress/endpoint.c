@@ -25,6 +25,8 @@
 #include "queue/qp.h"
 #include "wire/roce_packet.h"
 
+#define LONGEST_GOODBYE VB_MILLISECONDS(200)
+
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_endpoint *the_endpoint;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -103,6 +105,24 @@ static void destroy(struct vb_endpoint *endpoint)
 	pthread_mutex_destroy(&endpoint->table_lock);
 	vb_lock_fini(&endpoint->progress);
 	free(endpoint);
+}
+
+/* A program that is told of a failure may exit before the answer that caused it (a NAK, above all) has left: its peer would repeat itself
+ * until it gives up, and never learn why. So the pass under way is waited for, if not for ever: it sends what it owes before it ends. */
+__attribute__((destructor)) static void let_the_pass_end(void)
+{
+	vb_time until = vb_clock_now() + LONGEST_GOODBYE;
+
+	if (pthread_mutex_trylock(&guard) != 0)
+		return;
+	while (the_endpoint && vb_clock_now() < until) {
+		if (vb_lock_try(&the_endpoint->progress)) {
+			vb_lock_release(&the_endpoint->progress);
+			break;
+		}
+		vb_thread_yield();
+	}
+	pthread_mutex_unlock(&guard);
 }
 
 /* Counters on a page that verbenad sees; without one, in memory of our own. */
