@@ -9,7 +9,7 @@
 
 #include "memory/foreign.h"
 
-enum { REGIONS = 2000, AREA = 4096 + 4 * 512 * 128, QPN = 0x4007 };
+enum { REGIONS = 2000, SLOT = 128, AREA = 4096 + 4 * 512 * SLOT, QPN = 0x4007 };
 
 #define REMOTE (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -162,9 +162,9 @@ static void many_slots_and_their_end(void **state)
 	assert_false(ask(&pd, keys[0], IBV_ACCESS_REMOTE_READ, (uintptr_t)bytes, 16, &range, &why));
 	vb_memory_destroy(memory);
 	/* Beyond the area there is no memory. */
-	assert_null(vb_foreign_chunk(area, AREA, 4, 512 * 88));
-	assert_null(vb_foreign_chunk(area, AREA, UINT32_MAX, 512 * 88));
-	assert_null(vb_foreign_chunk(area, 100, 0, 512 * 88));
+	assert_null(vb_foreign_chunk(area, AREA, 4, 512 * SLOT));
+	assert_null(vb_foreign_chunk(area, AREA, UINT32_MAX, 512 * SLOT));
+	assert_null(vb_foreign_chunk(area, 100, 0, 512 * SLOT));
 }
 
 /* Windows wait for others when they are unbound, and only if they were bound. */
