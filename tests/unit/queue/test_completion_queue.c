@@ -156,6 +156,31 @@ static void arming_is_one_shot(void **state)
 	assert_int_equal(notes.completion_events, 2);
 }
 
+static void what_a_handful_leaves_makes_an_event(void **state)
+{
+	struct ibv_wc wc[4];
+
+	(void)state;
+	for (uint64_t i = 0; i < 5; i++)
+		assert_true(push_plain(i));
+	vb_cq_arm(&cq, false);
+	assert_int_equal(notes.completion_events, 0);
+	/* One by one: to the end. */
+	assert_int_equal(vb_cq_poll(&cq, 1, wc), 1);
+	assert_int_equal(notes.completion_events, 0);
+	assert_int_equal(vb_cq_poll(&cq, 3, wc), 3);
+	assert_int_equal(notes.completion_events, 1);
+	/* Not armed any more. */
+	assert_true(push_plain(5));
+	assert_int_equal(vb_cq_poll(&cq, 2, wc), 2);
+	assert_int_equal(notes.completion_events, 1);
+	/* All of it: nothing is left to be told. */
+	assert_true(push_plain(6));
+	vb_cq_arm(&cq, false);
+	assert_int_equal(vb_cq_poll(&cq, 4, wc), 1);
+	assert_int_equal(notes.completion_events, 1);
+}
+
 static void solicited_arming_waits_for_solicited_or_error(void **state)
 {
 	(void)state;
@@ -271,6 +296,7 @@ int main(void)
 		CQ_TEST(an_overrun_is_told_once_and_for_good),
 		CQ_TEST(resizing_keeps_what_waits),
 		CQ_TEST(arming_is_one_shot),
+		CQ_TEST(what_a_handful_leaves_makes_an_event),
 		CQ_TEST(solicited_arming_waits_for_solicited_or_error),
 		CQ_TEST(moderation_counts),
 		CQ_TEST(moderation_waits_no_longer_than_its_period),
