@@ -321,7 +321,7 @@ void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *lo
 
 bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool *more)
 {
-	bool did, progress = false;
+	bool did, posted, progress = false;
 
 	vb_lock_assert_held(&qp->lock);
 	*more = false;
@@ -333,11 +333,15 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 		set_hints(local);
 		return true;
 	}
+	/* Work that was just posted goes before what came meanwhile: somebody waits for it. */
+	posted = local->stance == VB_LOCAL_TAKEN && vb_local_sends(qp) && local->initiator.next != qp->send.head;
+	if (posted)
+		progress = vb_local_initiator_run(local, now, more);
 	if (local->hearing)
 		did |= vb_local_target_run(local, now, more);
 	else
 		vb_local_target_forget(local);
-	if (vb_local_sends(qp)) {
+	if (!posted && vb_local_sends(qp)) {
 		if (local->stance == VB_LOCAL_TAKEN)
 			progress = vb_local_initiator_run(local, now, more);
 		else

@@ -204,6 +204,13 @@ static uint64_t choose_groups(struct vb_same_host *same_host, bool all)
 	return all ? groups : groups & (rung | __atomic_exchange_n(&same_host->unfinished, 0, __ATOMIC_RELAXED));
 }
 
+/* Looked at first: an exchange in each pass would make the processor wait for all stores before it. */
+static bool take_replenished(struct vb_same_host *same_host)
+{
+	return __atomic_load_n(&same_host->replenished, __ATOMIC_RELAXED) &&
+	       __atomic_exchange_n(&same_host->replenished, false, __ATOMIC_SEQ_CST);
+}
+
 bool vb_local_pairs_pass(struct vb_endpoint *endpoint, vb_time now)
 {
 	struct vb_same_host *same_host = endpoint->same_host;
@@ -213,7 +220,7 @@ bool vb_local_pairs_pass(struct vb_endpoint *endpoint, vb_time now)
 	vb_lock_assert_held(&endpoint->progress);
 	if (__atomic_load_n(&same_host->occupied, __ATOMIC_RELAXED) == 0)
 		return false;
-	all = ++same_host->passes % LOOK_AT_ALL == 0 || __atomic_exchange_n(&same_host->replenished, false, __ATOMIC_SEQ_CST) ||
+	all = ++same_host->passes % LOOK_AT_ALL == 0 || take_replenished(same_host) ||
 	      __atomic_load_n(&same_host->stalled, __ATOMIC_RELAXED) != 0;
 	for (groups = choose_groups(same_host, all); groups != 0; groups &= groups - 1) {
 		unsigned group = (unsigned)__builtin_ctzll(groups);

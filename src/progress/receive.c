@@ -25,6 +25,7 @@ enum {
 	EXPIRIES_PER_PASS = 256,
 	ACTIVE_PER_PASS = 16,
 	LOOK_AT_UNUSED_FAMILY = 64,        /* every so many passes */
+	LOOK_AT_UNUSED_SOCKETS = 1024,     /* where all queue pairs go through memory: some 50 us */
 	/* Within a batch, answer after this much: acknowledging all of a window at once would let the peer run dry,
 	 * and each acknowledgement is a system call. */
 	ANSWER_BYTES = 96 * 1024,
@@ -340,7 +341,7 @@ bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all_famili
 	done = endpoint->same_host && vb_local_pairs_pass(endpoint, now);
 	/* Looking at a socket costs more than all of this: only now and then where nothing is expected of it. */
 	if (all_families || !endpoint->same_host || !vb_local_pairs_are_all(endpoint) ||
-	    endpoint->passes++ % LOOK_AT_UNUSED_FAMILY == 0)
+	    endpoint->same_host->passes % LOOK_AT_UNUSED_SOCKETS == 0)
 		done |= drain_sockets(endpoint, now, all_families);
 	done |= run_timers(endpoint, now);
 	done |= send_active(endpoint, now);
