@@ -456,6 +456,7 @@ static enum outcome execute_next(struct vb_local *local, vb_time now, bool *foun
 
 	switch (vb_local_ring_find(local, &record, &body)) {
 	case VB_FOUND_NOTHING:
+		clear_stall(local);
 		return WAITS;
 	case VB_FOUND_NONSENSE:
 		*found = true;
@@ -469,6 +470,9 @@ static enum outcome execute_next(struct vb_local *local, vb_time now, bool *foun
 		return VOID;
 	vb_qp_communication_established(local->qp);
 	outcome = execute(local, &record, body, now);
+	/* It may have waited for a receive as something else: the peer can change what it left. */
+	if (outcome != WAITS)
+		clear_stall(local);
 	if (outcome != EXECUTED)
 		return outcome;
 	/* A completion queue that overran took the queue pair with it: what it lost is not acknowledged. */

@@ -204,10 +204,28 @@ static void nonsense_in_every_field(void **state)
 	}
 }
 
+/* A record that is gone when we look for a receive again: nobody waits any more, or time would stand still. */
+static void a_record_that_vanishes(void **state)
+{
+	(void)state;
+	pair_open(&pair, BY_MEMORY, NULL);
+	pair_connect(&pair, &usual);
+	pair_send(b, IBV_WR_SEND, 0, 8, 0, 1, 0);
+	pair_settle(&pair);
+	assert_true(vb_local_is_stalled(a->local));
+	memset(b->board->ring[PAIR_INDEX], 0, 64);
+	pair.now = vb_local_next_deadline(a->local);
+	pair_serve(a);
+	assert_false(vb_local_is_stalled(a->local));
+	assert_true(vb_local_next_deadline(a->local) > pair.now);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nonsense_in_every_field),
+		cmocka_unit_test(a_record_that_vanishes),
 	};
 
 	return cmocka_run_group_tests_name("local/hostile", tests, NULL, NULL);
