@@ -66,7 +66,8 @@ const struct vb_completion *vb_cq_peek(struct vb_cq *cq);
 void vb_cq_advance(struct vb_cq *cq);
 
 /* Arm for the next completion (any, or solicited and errors). A completion that is already waiting does not fire:
- * ibv_req_notify_cq(3) tells callers to poll again after arming; it does when that poll takes several and leaves some. Arming for any is not weakened by solicited. */
+ * ibv_req_notify_cq(3) tells callers to poll again after arming; it does when that poll takes several and leaves
+ * some. Arming for any is not weakened by solicited. */
 void vb_cq_arm(struct vb_cq *cq, bool solicited_only);
 
 void vb_cq_moderate(struct vb_cq *cq, uint16_t count, uint16_t period_microseconds);
