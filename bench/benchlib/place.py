@@ -10,11 +10,28 @@ from pylib.clients import perftest_rows
 PORT = 18515
 
 
+def two_cores():
+    """Two processors that are not two threads of one core, or None."""
+    cpus = sorted(os.sched_getaffinity(0))
+    for cpu in cpus[1:]:
+        try:
+            with open("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu) as file:
+                if str(cpus[0]) in file.read().strip().replace("-", ",").split(","):
+                    continue
+        except OSError:
+            pass
+        return cpus[0], cpu
+    return None
+
+
 class Place:
     """Two hosts (or one, twice) and the address of the first."""
 
-    def __init__(self, network, name, environment=None):
+    def __init__(self, network, name, environment=None, pinned=False):
+        """pinned: each side has a processor of its own. Otherwise two programs that poll may share one for a tenth of a second, until
+        the scheduler has seen it."""
         self.name, self.environment = name, environment
+        self.pins = [["taskset", "-c", str(cpu)] for cpu in two_cores()] if pinned and two_cores() else [[], []]
         if name == "lo":
             self.server = self.client = network.host()
             self.device, self.address, mine = "roce_lo", "127.0.0.1", "127.0.0.1"
@@ -28,10 +45,10 @@ class Place:
 
     def exchange(self, server_argv, client_argv, port, timeout=60):
         """Run both; what the client said. The server is ready when it listens on `port`."""
-        server = self.server.start(*server_argv, environment=self.environment)
+        server = self.server.start(*self.pins[0], *server_argv, environment=self.environment)
         if not server.wait_until(lambda process: process.listens(port)):
             raise BenchFailed(str(server.wait(0)))
-        result = self.client.run(*client_argv, timeout=timeout, environment=self.environment)
+        result = self.client.run(*self.pins[1], *client_argv, timeout=timeout, environment=self.environment)
         said = server.wait(10 if result.code == 0 else 1)
         if result.code:
             raise BenchFailed("%s\n%s" % (result, said))

@@ -39,7 +39,7 @@ class SameHost:
     """One host with both programs on it. Latencies in ns, bandwidths in GB/s, rates in messages a second."""
 
     def __init__(self, network, staged, build, quick):
-        self.place = Place(network, "lo", environment={"VERBENA_WIRE": "auto"})
+        self.place = Place(network, "lo", environment={"VERBENA_WIRE": "auto"}, pinned=True)
         self.host = self.place.client
         self.peers = stage_program(staged, build, "memory_peers")
         self.region = stage_program(staged, build, "shared_region")
@@ -59,11 +59,11 @@ class SameHost:
     def ucx(self, test, size, count):
         """(50th percentile in us, MB/s overall, messages/s overall)"""
         environment = {"UCX_TLS": "posix,cma", "UCX_WARN_UNUSED_ENV_VARS": "n"}
-        server = self.host.start("/usr/bin/ucx_perftest", "-p", str(UCX_PORT), environment=environment)
+        server = self.host.start(*self.place.pins[0], "/usr/bin/ucx_perftest", "-p", str(UCX_PORT), environment=environment)
         if not server.wait_until(lambda process: process.listens(UCX_PORT)):
             raise BenchFailed(str(server.wait(0)))
-        result = self.host.run("/usr/bin/ucx_perftest", "127.0.0.1", "-p", str(UCX_PORT), "-t", test, "-s", str(size),
-                               "-n", str(count), "-w", str(count // 10), "-f", timeout=60, environment=environment)
+        result = self.host.run(*self.place.pins[1], "/usr/bin/ucx_perftest", "127.0.0.1", "-p", str(UCX_PORT), "-t", test, "-s",
+                               str(size), "-n", str(count), "-w", str(count // 10), "-f", timeout=60, environment=environment)
         server.wait(10 if result.code == 0 else 1)
         row = re.search(r"(?m)^(?:Final:)?\s*\d+((?:\s+[\d.]+){7})\s*$", result.out)
         if result.code or not row:
