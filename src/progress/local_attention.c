@@ -69,6 +69,10 @@ vb_time vb_local_attention_rest(struct vb_same_host *same_host, vb_time until)
 		__atomic_store_n(asleep, 1, __ATOMIC_SEQ_CST);
 		return until;
 	}
+	if (vb_lock_try(&endpoint->progress)) {
+		vb_neighbours_sweep(same_host);
+		vb_lock_release(&endpoint->progress);
+	}
 	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0) {
 		vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
 

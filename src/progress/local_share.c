@@ -67,10 +67,11 @@ void vb_local_share_init(struct vb_local_share *share, pid_t pid, uint32_t slot,
 	vb_lock_init(&share->lock);
 }
 
-static void release_mapping(struct vb_share_mapping *mapping)
+static void release_mapping(struct vb_local_share *share, struct vb_share_mapping *mapping)
 {
 	vb_mappings_unmap(&mapping->file);
 	free(mapping);
+	SET(share->mapped, share->mapped - 1);
 }
 
 static bool is_in_use(const struct vb_local_share *share, uint64_t word)
@@ -94,7 +95,7 @@ static void release_unused(struct vb_local_share *share)
 			link = &mapping->next;
 		} else {
 			*link = mapping->next;
-			release_mapping(mapping);
+			release_mapping(share, mapping);
 		}
 	}
 }
@@ -181,6 +182,7 @@ static void look(struct vb_local_share *share, struct vb_share_entry *entry, uin
 	if (error == 0) {
 		mapping->word = vb_board_copy_word(share->slot, table, entry->key);
 		entry->mapping = mapping;
+		SET(share->mapped, share->mapped + 1);
 		__atomic_store_n(&entry->bytes, mapping->file.bytes, __ATOMIC_RELEASE);
 	} else {
 		free(mapping);
@@ -268,7 +270,9 @@ void *vb_local_share_find(struct vb_local_share *share, uint32_t table, uint32_t
 
 void vb_local_share_sweep(struct vb_local_share *share)
 {
-	vb_lock_take(&share->lock);
+	/* Who is looking sweeps afterwards. */
+	if (GET(share->mapped) == 0 || !vb_lock_try(&share->lock))
+		return;
 	sweep(share);
 	vb_lock_release(&share->lock);
 }
@@ -281,7 +285,7 @@ void vb_local_share_fini(struct vb_local_share *share)
 		struct vb_share_mapping *mapping = share->leaving;
 
 		share->leaving = mapping->next;
-		release_mapping(mapping);
+		release_mapping(share, mapping);
 	}
 	free(share->entries);
 	share->entries = NULL;

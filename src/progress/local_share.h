@@ -34,6 +34,7 @@ struct vb_local_share {
 
 	struct vb_lock lock;               /* the rest, and all changes to entries. Innermost */
 	uint32_t hand;
+	uint32_t mapped;                   /* atomic for readers: entries with a mapping, and mappings that leave */
 	vb_time cost;                      /* of the last look */
 	struct vb_share_mapping *leaving;  /* cannot be found any more, but may still be in use */
 };

@@ -20,6 +20,7 @@
 #include "io/process.h"
 #include "io/process_memory.h"
 #include "io/shared_memory.h"
+#include "memory/foreign.h"
 #include "progress/endpoint_parts.h"
 #include "progress/same_host.h"
 
@@ -104,6 +105,21 @@ static void *share(struct vb_local_peer *peer, uint32_t table, uint32_t key, uin
 	struct vb_neighbour *neighbour = neighbour_of(peer);
 
 	return vb_local_share_find(&neighbour->share, table, key, life, region_start, region_length, address, length);
+}
+
+static bool lives(void *context, uint32_t table, uint32_t key, uint64_t life)
+{
+	const struct vb_neighbour *neighbour = context;
+
+	return vb_foreign_lives(neighbour->peer.board->table[table % VB_BOARD_TABLES], VB_BOARD_TABLE_BYTES, key, life);
+}
+
+/* Memory that a neighbour has given up must not be kept by our mapping of it. Caller holds progress. */
+void vb_neighbours_sweep(struct vb_same_host *same_host)
+{
+	for (struct vb_neighbour *n = __atomic_load_n(&same_host->neighbours, __ATOMIC_ACQUIRE); n;
+	     n = __atomic_load_n(&n->next, __ATOMIC_ACQUIRE))
+		vb_local_share_sweep(&n->share);
 }
 
 static void wake(struct vb_local_peer *peer)
@@ -286,6 +302,8 @@ static struct vb_neighbour *create(const struct vb_same_host *same_host, const s
 	neighbour->wake_fd = vb_descriptor_lift(fds[1]);
 	neighbour->watch_fd = vb_process_watch(neighbour->pid);
 	vb_local_share_init(&neighbour->share, neighbour->pid, told->slot, same_host->board->header.copying);
+	neighbour->share.lives = lives;
+	neighbour->share.context = neighbour;
 	if (neighbour->watch_fd < 0 || __atomic_load_n(&board->header.magic, __ATOMIC_ACQUIRE) != VB_BOARD_MAGIC ||
 	    board->header.id != told->id || board->header.slot != told->slot) {
 		destroy(neighbour);

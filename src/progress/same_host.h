@@ -105,6 +105,8 @@ bool vb_neighbour_has_ended(struct vb_neighbour *neighbour);
 int vb_neighbours_open(struct vb_same_host *same_host);
 void vb_neighbours_close(struct vb_same_host *same_host);
 void vb_neighbours_abandon(struct vb_same_host *same_host);               /* in a forked child */
+/* Give back memory that they shared with us and have given up. Caller holds progress. */
+void vb_neighbours_sweep(struct vb_same_host *same_host);
 /* Wait until none copies by that key of ours. */
 void vb_neighbours_quiesce(struct vb_same_host *same_host, uint32_t table, uint32_t key);
 
