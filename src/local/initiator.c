@@ -231,6 +231,27 @@ bool vb_local_initiator_retire(struct vb_local *local, vb_time now)
 	return progress;
 }
 
+/* Nothing more is expected of such a peer. */
+static void write_off(struct vb_local *local)
+{
+	VB_LOCAL_HINT(local->initiator.consumed, local->initiator.produced);
+	local->initiator.unreachable = true;
+	local->initiator.open = false;
+}
+
+/* The oldest record was refused. A HELLO cannot be, and there may be nothing else. */
+static void take_verdict(struct vb_local *local, enum vb_board_verdict verdict, vb_time now)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+
+	if (initiator->produced == initiator->consumed)
+		return;
+	if (local->qp->send.tail != initiator->next && vb_send_queue_count(&local->qp->send) > 0)
+		fail_oldest(local, verdicts[verdict].status, verdicts[verdict].fault, verdicts[verdict].syndrome, now);
+	else
+		write_off(local);
+}
+
 /* What the peer said since we last looked. True: something is done. */
 static bool take_acknowledgements(struct vb_local *local, vb_time now)
 {
@@ -241,10 +262,7 @@ static bool take_acknowledgements(struct vb_local *local, vb_time now)
 	if (initiator->produced == initiator->consumed || !read_acknowledged(local, &shown))
 		return false;
 	if (!is_possible(initiator, &shown)) {
-		/* A HELLO is no work: there may be none to fail. Nothing more is expected of such a peer. */
-		VB_LOCAL_HINT(initiator->consumed, initiator->produced);
-		initiator->unreachable = true;
-		initiator->open = false;
+		write_off(local);
 		if (vb_send_queue_count(&local->qp->send) > 0)
 			fail_oldest(local, IBV_WC_BAD_RESP_ERR, VB_FAULT_BAD_RESPONSE, 0, now);
 		return true;
@@ -252,10 +270,8 @@ static bool take_acknowledgements(struct vb_local *local, vb_time now)
 	news = accept(local, &shown);
 	if (news)
 		vb_local_initiator_retire(local, now);
-	if (shown.verdict != VB_VERDICT_NONE && vb_local_sends(local->qp) && initiator->produced != initiator->consumed &&
-	    local->qp->send.tail != initiator->next && vb_send_queue_count(&local->qp->send) > 0)
-		fail_oldest(local, verdicts[shown.verdict].status, verdicts[shown.verdict].fault,
-			    verdicts[shown.verdict].syndrome, now);
+	if (shown.verdict != VB_VERDICT_NONE && vb_local_sends(local->qp))
+		take_verdict(local, shown.verdict, now);
 	return news;
 }
 

@@ -221,11 +221,39 @@ static void a_record_that_vanishes(void **state)
 	pair_close(&pair);
 }
 
+/* Nothing was asked that could be refused. */
+static void a_verdict_on_a_greeting(void **state)
+{
+	struct connection c = usual;
+
+	(void)state;
+	pair_open(&pair, BY_MEMORY, NULL);
+	pair_to_init(a, &c);
+	pair_to_init(b, &c);
+	pair_to_rtr(a, &c);
+	pair_to_rtr(b, &c);
+	pair_to_rts(a, &c);
+	pair_settle(&pair);
+	pair_send(a, IBV_WR_RDMA_WRITE, 0, 8, 0, 1, IBV_SEND_SIGNALED);
+	pair_serve(a);
+	pair_expect(&a->send_cq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(a->local->initiator.produced, 1);
+	b->board->qp[PAIR_INDEX].verdict = VB_VERDICT_ACCESS;
+	for (unsigned i = 0; pair_serve(a); i++)
+		assert_true(i < 10);
+	assert_false(vb_local_beckons(a->local));
+	pair_send(a, IBV_WR_RDMA_WRITE, 0, 8, 0, 2, 0);
+	pair_run(&pair, pair.now + VB_SECONDS(10));
+	pair_expect(&a->send_cq, 2, IBV_WC_RETRY_EXC_ERR);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nonsense_in_every_field),
 		cmocka_unit_test(a_record_that_vanishes),
+		cmocka_unit_test(a_verdict_on_a_greeting),
 	};
 
 	return cmocka_run_group_tests_name("local/hostile", tests, NULL, NULL);
