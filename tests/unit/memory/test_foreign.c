@@ -63,9 +63,17 @@ static int drop_area(void **state)
 static bool ask(struct vb_pd *pd, uint32_t key, uint32_t rights, uint64_t address, uint64_t length,
 		struct vb_foreign_range *range, struct vb_fault_record *why)
 {
-	struct vb_foreign_asker who = {.pd = pd->handle, .qpn = QPN, .rights = rights};
+	/* Never forgotten, not even from one table to the next. */
+	static struct vb_foreign_hint hint;
+	struct vb_foreign_asker who = {.pd = pd->handle, .qpn = QPN, .rights = rights, .hint = &hint};
+	struct vb_fault_record again;
+	bool good = vb_foreign_find(area, AREA, key, &who, address, length, range, why);
 
-	return vb_foreign_find(area, AREA, key, &who, address, length, range, why);
+	who.hint = NULL;
+	assert_int_equal(vb_foreign_find(area, AREA, key, &who, address, length, range, &again), good);
+	if (!good)
+		assert_memory_equal(why, &again, sizeof(again));
+	return good;
 }
 
 /* The owner's door and the foreign look give the same verdict and the same evidence. */
