@@ -25,11 +25,11 @@ static bool wire_is_wanted(const struct vb_endpoint *endpoint)
 
 	if (endpoint->tap || sizeof(void *) < 8)
 		return true;
-	if (!chosen || !*chosen)
-		return true;
-	if (strcmp(chosen, "auto") != 0 && strcmp(chosen, "rocev2") != 0)
+	if (!chosen || !*chosen || strcmp(chosen, "auto") == 0)
+		return false;
+	if (strcmp(chosen, "rocev2") != 0)
 		vb_log(VB_LOG_WARN, "VERBENA_WIRE=%s: known are auto and rocev2; taken for rocev2", chosen);
-	return strcmp(chosen, "auto") != 0;
+	return true;
 }
 
 /* Yama's rule 1 would let only our ancestors copy to and from our memory. */
