@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524432)     /* changes with the layout */
+#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524433)     /* changes with the layout */
 
 enum {
 	VB_BOARD_QPS = 1 << 14,            /* one per index of a QPN */
@@ -30,6 +30,7 @@ enum {
 	VB_BOARD_TABLE_BYTES = (128 << 20) + 4096, /* room for VB_MAX_MR slots and what stands before them */
 	VB_BOARD_COPIES = 64,
 	VB_BOARD_GROUPS = 64,
+	VB_BOARD_BELLS = 16,               /* of a group */
 	VB_BOARD_ANSWERS = 128,            /* VB_MAX_RD_ATOMIC */
 	VB_RING_BYTES = 64 << 10,
 	VB_RECORD_ALIGN = 64,
@@ -47,6 +48,8 @@ struct vb_board_header {
 	/* Atomic counters, bumped by the owner after it left something for the queue pair with index i of a crowded peer:
 	 * rung[i % GROUPS]. */
 	uint64_t rung[VB_BOARD_GROUPS] __attribute__((aligned(64)));
+	/* And which of the group, bumped before: bell[i % GROUPS][vb_board_bell(i)]. A line for each group. */
+	uint32_t bell[VB_BOARD_GROUPS][VB_BOARD_BELLS] __attribute__((aligned(64)));
 	/* What the owner is copying by: vb_board_copy_word(), 0: nothing. Atomic. */
 	uint64_t copying[VB_BOARD_COPIES] __attribute__((aligned(64)));
 	/* And on behalf of which queue pair of the other process (its QPN + 1): that waits for it before it counts as reset or failed.
@@ -179,6 +182,11 @@ struct vb_record_fault {
 
 _Static_assert(sizeof(struct vb_record) == 16, "record");
 _Static_assert(sizeof(struct vb_board_qp) == 256 + 8 * VB_BOARD_ANSWERS, "board qp");
+
+static inline unsigned vb_board_bell(uint32_t index)
+{
+	return index / VB_BOARD_GROUPS % VB_BOARD_BELLS;
+}
 
 /* What a process that copies by a key of another process shows. Never 0. */
 static inline uint64_t vb_board_copy_word(uint32_t slot, uint32_t table, uint32_t key)

@@ -116,6 +116,16 @@ static void wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer)
 		}
 }
 
+/* Whoever hears the group looks for the bell, and may hear one that rings just then: both come after what was left. */
+static void ring(struct vb_local *local)
+{
+	struct vb_board_header *header = &local->own->header;
+	uint32_t index = local->qp->attr.dest_qp_num;
+
+	__atomic_fetch_add(&header->bell[index % VB_BOARD_GROUPS][vb_board_bell(index)], 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&header->rung[index % VB_BOARD_GROUPS], 1, __ATOMIC_RELEASE);
+}
+
 /* The peer gets to know of what was left for it. Partner: an owner that sets `asleep` and then looks once more. */
 static void tell(struct vb_local *local)
 {
@@ -123,7 +133,7 @@ static void tell(struct vb_local *local)
 
 	local->kick = false;
 	if (SHOWN(header->crowded))
-		__atomic_fetch_add(&local->own->header.rung[local->qp->attr.dest_qp_num % VB_BOARD_GROUPS], 1, __ATOMIC_RELEASE);
+		ring(local);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&header->asleep, __ATOMIC_SEQ_CST))
 		local->peer->host->wake(local->peer);

@@ -15,6 +15,7 @@
  * and withdrawal therefore take.
  */
 #include <pthread.h>
+#include <string.h>
 
 #include "local/local.h"
 #include "progress/endpoint_parts.h"
@@ -47,6 +48,12 @@ static unsigned group_of(const struct vb_same_host *same_host, const struct vb_b
 	return (unsigned)(binding - same_host->endpoint->binding) % VB_BOARD_GROUPS;
 }
 
+/* A bit, of VB_BOARD_BELLS. */
+static uint32_t bell_of(const struct vb_same_host *same_host, const struct vb_binding *binding)
+{
+	return UINT32_C(1) << vb_board_bell((uint32_t)(binding - same_host->endpoint->binding));
+}
+
 static void list(struct vb_same_host *same_host, struct vb_binding *binding)
 {
 	unsigned group = group_of(same_host, binding);
@@ -65,6 +72,8 @@ static void list(struct vb_same_host *same_host, struct vb_binding *binding)
 	/* Those who left something before they could know this are found by a look at all. */
 	if (members > CROWD) {
 		__atomic_store_n(&same_host->board->header.crowded, 1, __ATOMIC_SEQ_CST);
+		for (unsigned i = 0; i < VB_BOARD_GROUPS; i++)
+			__atomic_store_n(&same_host->unfinished_bells[i], UINT32_MAX, __ATOMIC_RELAXED);
 		__atomic_store_n(&same_host->unfinished, UINT64_MAX, __ATOMIC_SEQ_CST);
 	}
 }
@@ -172,8 +181,30 @@ static bool look_at(struct vb_endpoint *endpoint, struct vb_binding *binding, vb
 	return done;
 }
 
-/* Which groups have rung since the last pass. */
-static uint64_t listen_for_rings(struct vb_same_host *same_host)
+/* To be looked at again, ring or not. */
+static void leave_unfinished(struct vb_same_host *same_host, const struct vb_binding *binding)
+{
+	unsigned group = group_of(same_host, binding);
+
+	__atomic_fetch_or(&same_host->unfinished_bells[group], bell_of(same_host, binding), __ATOMIC_RELAXED);
+	__atomic_fetch_or(&same_host->unfinished, UINT64_C(1) << group, __ATOMIC_RELEASE);
+}
+
+static uint32_t listen_for_bells(struct vb_neighbour *neighbour, unsigned group)
+{
+	uint32_t heard = 0;
+
+	for (unsigned i = 0; i < VB_BOARD_BELLS; i++) {
+		uint32_t count = __atomic_load_n(&neighbour->peer.board->header.bell[group][i], __ATOMIC_ACQUIRE);
+
+		heard |= (uint32_t)(count != neighbour->bell[group][i]) << i;
+		neighbour->bell[group][i] = count;
+	}
+	return heard;
+}
+
+/* Which groups have rung since the last pass, and in bells, which of each. */
+static uint64_t listen_for_rings(struct vb_same_host *same_host, uint32_t bells[VB_BOARD_GROUPS])
 {
 	uint64_t rung = 0;
 
@@ -185,23 +216,39 @@ static uint64_t listen_for_rings(struct vb_same_host *same_host)
 			if (count == n->rung[g])
 				continue;
 			n->rung[g] = count;
+			bells[g] |= listen_for_bells(n, g);
 			rung |= UINT64_C(1) << g;
 		}
 	}
 	return rung;
 }
 
-/* Which groups to look at. */
-static uint64_t choose_groups(struct vb_same_host *same_host, bool all)
+static uint64_t take_unfinished(struct vb_same_host *same_host, uint32_t bells[VB_BOARD_GROUPS])
 {
-	uint64_t groups = __atomic_load_n(&same_host->occupied, __ATOMIC_ACQUIRE);
+	uint64_t groups = 0;
 
+	if (__atomic_load_n(&same_host->unfinished, __ATOMIC_RELAXED) != 0)
+		groups = __atomic_exchange_n(&same_host->unfinished, 0, __ATOMIC_ACQUIRE);
+	for (uint64_t left = groups; left != 0; left &= left - 1) {
+		unsigned group = (unsigned)__builtin_ctzll(left);
+
+		bells[group] |= __atomic_exchange_n(&same_host->unfinished_bells[group], 0, __ATOMIC_RELAXED);
+	}
+	return groups;
+}
+
+/* Which groups to look at, and whom of each. */
+static uint64_t choose_groups(struct vb_same_host *same_host, bool all, uint32_t bells[VB_BOARD_GROUPS])
+{
+	uint64_t groups = __atomic_load_n(&same_host->occupied, __ATOMIC_ACQUIRE), some;
+
+	all |= __atomic_load_n(&same_host->board->header.crowded, __ATOMIC_RELAXED) == 0;
+	memset(bells, all ? 0xff : 0, VB_BOARD_GROUPS * sizeof(bells[0]));
 	if (__atomic_load_n(&same_host->board->header.crowded, __ATOMIC_RELAXED) == 0)
 		return groups;
 	/* First, so that what rings while we look is found next time. */
-	uint64_t rung = listen_for_rings(same_host);
-
-	return all ? groups : groups & (rung | __atomic_exchange_n(&same_host->unfinished, 0, __ATOMIC_RELAXED));
+	some = listen_for_rings(same_host, bells);
+	return all ? groups : groups & (some | take_unfinished(same_host, bells));
 }
 
 /* Looked at first: an exchange in each pass would make the processor wait for all stores before it. */
@@ -214,6 +261,7 @@ static bool take_replenished(struct vb_same_host *same_host)
 bool vb_local_pairs_pass(struct vb_endpoint *endpoint, vb_time now)
 {
 	struct vb_same_host *same_host = endpoint->same_host;
+	uint32_t bells[VB_BOARD_GROUPS];
 	uint64_t groups;
 	bool done = false, all, crowded = __atomic_load_n(&same_host->board->header.crowded, __ATOMIC_RELAXED) != 0;
 
@@ -222,16 +270,18 @@ bool vb_local_pairs_pass(struct vb_endpoint *endpoint, vb_time now)
 		return false;
 	all = ++same_host->passes % LOOK_AT_ALL == 0 || take_replenished(same_host) ||
 	      __atomic_load_n(&same_host->stalled, __ATOMIC_RELAXED) != 0;
-	for (groups = choose_groups(same_host, all); groups != 0; groups &= groups - 1) {
+	for (groups = choose_groups(same_host, all, bells); groups != 0; groups &= groups - 1) {
 		unsigned group = (unsigned)__builtin_ctzll(groups);
 		struct vb_binding *next;
 
 		for (struct vb_binding *b = __atomic_load_n(&same_host->group[group], __ATOMIC_ACQUIRE); b; b = next) {
 			next = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE);
+			if (!(bells[group] & bell_of(same_host, b)))
+				continue;
 			done |= look_at(endpoint, b, now);
-			/* Not all of it was done, or somebody else had it: look there again, ring or not. */
+			/* Not all of it was done, or somebody else had it. */
 			if (crowded && __atomic_load_n(&b->carried, __ATOMIC_RELAXED) && vb_local_beckons(b->local))
-				__atomic_fetch_or(&same_host->unfinished, UINT64_C(1) << group, __ATOMIC_RELAXED);
+				leave_unfinished(same_host, b);
 		}
 	}
 	return done;
@@ -253,7 +303,7 @@ bool vb_local_pairs_beckon(struct vb_endpoint *endpoint)
 			if (!__atomic_load_n(&b->carried, __ATOMIC_RELAXED) || !vb_local_beckons(b->local))
 				continue;
 			/* In a crowd a pass would not find it without a ring. */
-			__atomic_fetch_or(&same_host->unfinished, UINT64_C(1) << group, __ATOMIC_RELAXED);
+			leave_unfinished(same_host, b);
 			return true;
 		}
 	}

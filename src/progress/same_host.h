@@ -48,6 +48,7 @@ struct vb_neighbour {
 	uint8_t gid[VB_NEIGHBOUR_GIDS][16]; /* under which verbenad has confirmed it */
 	vb_time checked;                   /* atomic: when it was last seen alive */
 	uint64_t rung[VB_BOARD_GROUPS];    /* under progress: as of the last pass */
+	uint32_t bell[VB_BOARD_GROUPS][VB_BOARD_BELLS];
 	struct vb_local_share share;       /* of its memory, what we have too */
 };
 
@@ -77,6 +78,7 @@ struct vb_same_host {
 	uint32_t stalled;                  /* atomic: of those, how many wait for a receive */
 	bool replenished;                  /* atomic: receives were posted to a shared queue since */
 	uint64_t unfinished;               /* atomic: groups to look at, rung or not */
+	uint32_t unfinished_bells[VB_BOARD_GROUPS]; /* atomic: which of them */
 	unsigned passes;
 };
 

@@ -373,6 +373,7 @@ static void who_sleeps_is_woken(void **state)
 	pair_send(a, IBV_WR_SEND, 0, 8, 0, 2, 0);
 	pair_serve(a);
 	assert_int_equal(a->board->header.rung[PAIR_INDEX], 1);
+	assert_int_equal(a->board->header.bell[PAIR_INDEX][0], 1);
 	pair_close(&pair);
 }
 
