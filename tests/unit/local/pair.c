@@ -161,7 +161,12 @@ static int host_write(struct vb_local_peer *peer, const struct iovec *ours, unsi
 	if (!is_mapped(p->other, theirs, length))
 		return -EFAULT;
 	for (unsigned i = 0; i < count; i++) {
-		vb_hold_place((uint8_t *)(uintptr_t)theirs + done, ours[i].iov_base, ours[i].iov_len);
+		size_t half = p->dawdles ? ours[i].iov_len / 2 : 0;
+
+		vb_hold_place((uint8_t *)(uintptr_t)theirs + done, ours[i].iov_base, half);
+		if (half > 0)
+			sched_yield();
+		vb_hold_place((uint8_t *)(uintptr_t)theirs + done + half, (uint8_t *)ours[i].iov_base + half, ours[i].iov_len - half);
 		done += ours[i].iov_len;
 	}
 	assert_int_equal(done, length);

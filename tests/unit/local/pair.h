@@ -66,6 +66,7 @@ struct process {
 	unsigned writes, reads, wakes, shares; /* calls of the engine's host */
 	int copy_result;                 /* of the next copies, if not 0 */
 	bool shares_memory;              /* host->shared says yes */
+	bool dawdles;                    /* in the middle of copies */
 	unsigned quiesced, pauses;
 	vb_time pause;                   /* how long host->pause takes */
 };

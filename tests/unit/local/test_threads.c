@@ -213,6 +213,8 @@ static void *register_and_deregister(void *argument)
 			abort();
 		/* Ours alone from now on: whoever still writes is caught here, or by ThreadSanitizer. */
 		memset(p->arena, 0, 4096);
+		for (unsigned k = 0; k < 4; k++)
+			sched_yield();
 		for (unsigned k = 0; k < 4096; k++)
 			if (p->arena[k] != 0)
 				abort();
@@ -229,6 +231,7 @@ static void deregistration_waits_for_copies(void **state)
 	for (unsigned shared = 0; shared < 2; shared++) {
 		pair_open(&pair, BY_MEMORY, NULL);
 		a->shares_memory = shared;
+		a->dawdles = true;
 		pair_connect(&pair, &usual);
 		offered_key = 0;
 		written = refused = 0;
@@ -282,6 +285,7 @@ static void the_error_state_ends_all_writes(void **state)
 	for (unsigned i = 0; i < 30; i++) {
 		pair_open(&pair, BY_MEMORY, NULL);
 		a->shares_memory = i % 2;
+		a->dawdles = true;
 		b->pause = VB_MICROSECONDS(900);
 		pair_connect(&pair, &usual);
 		memset(a->arena, 0xff, 65536);
