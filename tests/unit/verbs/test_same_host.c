@@ -307,6 +307,7 @@ static void who_lets_nobody_in_is_reached_by_wire(void **state)
 	assert_int_equal(exchange_with(echo), 0);
 }
 
+#ifndef __SANITIZE_THREAD__
 static pid_t daemon_pid(void)
 {
 	static const char name[] = "\0verbena/1";
@@ -352,7 +353,6 @@ static void the_daemon_may_die(void **state)
 	finish(child, fd);
 }
 
-#ifndef __SANITIZE_THREAD__
 /* WRITE and READ are the initiator's alone: the target's threads do not run, not for a nanosecond, even if it is stopped. */
 static void a_target_does_nothing(void **state)
 {
@@ -628,8 +628,8 @@ int main(void)
 		cmocka_unit_test(the_wire_can_be_asked_for),
 		cmocka_unit_test(more_devices_than_a_board_has_room_for),
 		cmocka_unit_test(who_lets_nobody_in_is_reached_by_wire),
+#ifndef __SANITIZE_THREAD__              /* which has a thread of its own in every process, and no threads after a fork among threads */
 		cmocka_unit_test(the_daemon_may_die),
-#ifndef __SANITIZE_THREAD__              /* which runs a thread of its own in every process */
 		cmocka_unit_test(a_target_does_nothing),
 		cmocka_unit_test(nobody_wakes_without_reason),
 #endif
