@@ -13,7 +13,7 @@
 static struct pair pair;
 static struct process *const a = &pair.process[0], *const b = &pair.process[1];
 
-enum { MESSAGES = 3000, WINDOW = 32, SPACE = 16384, REGISTRATIONS = 1000 };
+enum { MESSAGES = 3000, WINDOW = 32, SPACE = 16384, REGISTRATIONS = 300 };
 
 static double seconds(void)
 {
