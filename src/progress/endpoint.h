@@ -75,6 +75,10 @@ uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const uint8_t des
 /* Let the QP's engine send what it may, and arm its timer. Caller holds qp->lock. */
 void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
 
+/* The same after work was posted; if somebody polls, many small requests may wait for one another until the next pass. Caller
+ * holds qp->lock. */
+void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
+
 /* One non-blocking pass: sockets, then timers. Called on an empty CQ. Returns whether anything was done. Caller
  * holds no lock. */
 bool vb_endpoint_progress(struct vb_endpoint *endpoint);

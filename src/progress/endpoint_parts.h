@@ -48,6 +48,7 @@ enum { VB_SPARE_BURSTS = 4, VB_KEPT_PROBES = 64 };
 struct vb_binding {
 	struct vb_qp *qp;                  /* NULL: none. Written with release, so that the counters are there */
 	struct vb_counters *counters;
+	unsigned posts, posts_in_pass;     /* transmit.c: how many since which pass; under qp->lock */
 
 	/* For those that may go through memory (same_host.h); under qp->lock unless it says otherwise. */
 	struct vb_local *local;            /* atomic; taken away under progress */
@@ -83,6 +84,7 @@ struct vb_endpoint {
 	struct vb_multicast_group *group;
 	unsigned groups;
 	unsigned passes;
+	unsigned pass;                     /* atomic: the number of the last one */
 	uint64_t probe[VB_KEPT_PROBES];    /* nonces seen, to be told to verbenad */
 	unsigned probes;
 	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
@@ -139,6 +141,7 @@ struct vb_endpoint {
 void vb_endpoint_arm(struct vb_endpoint *endpoint, struct vb_qp *qp);     /* caller holds qp->lock */
 /* It has more to do than one call may. */
 void vb_endpoint_mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp);
+bool vb_endpoint_defer(struct vb_endpoint *endpoint, struct vb_qp *qp);   /* false: nobody would see to it soon */
 struct vb_qp *vb_endpoint_next_active(struct vb_endpoint *endpoint);
 void vb_endpoint_forget_active(struct vb_endpoint *endpoint, struct vb_qp *qp);
 void vb_endpoint_free_bursts(struct vb_endpoint *endpoint);
@@ -162,6 +165,7 @@ void vb_multicast_free(struct vb_endpoint *endpoint);
 int vb_engine_start(struct vb_endpoint *endpoint);
 void vb_engine_stop(struct vb_endpoint *endpoint);
 void vb_engine_kick(struct vb_endpoint *endpoint);
+bool vb_engine_is_spared(struct vb_endpoint *endpoint);                   /* a thread of the application polls at this time */
 
 /* resources.c; engine thread. */
 void vb_endpoint_show_resources(struct vb_endpoint *endpoint);

@@ -113,7 +113,7 @@ void vb_endpoint_watch(struct vb_endpoint *endpoint)
 
 /* ---- the thread ---- */
 
-static bool somebody_spins(struct vb_endpoint *endpoint)
+bool vb_engine_is_spared(struct vb_endpoint *endpoint)
 {
 	vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
 
@@ -157,7 +157,7 @@ static bool take_nap(struct vb_endpoint *endpoint)
 	struct vb_wait_item items[] = {{.fd = endpoint->event_fd}, {.fd = endpoint->daemon.fd}};
 
 	__atomic_store_n(&endpoint->napping, true, __ATOMIC_SEQ_CST);
-	if (somebody_spins(endpoint))
+	if (vb_engine_is_spared(endpoint))
 		vb_wait(items, 2, vb_clock_now() + endpoint->nap);
 	__atomic_store_n(&endpoint->napping, false, __ATOMIC_SEQ_CST);
 	return !items[0].readable && !items[1].readable;
@@ -186,7 +186,7 @@ static void learn_from_good_nap(struct vb_endpoint *endpoint)
 /* Returns when it is time to work. */
 static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 {
-	while (somebody_spins(endpoint)) {
+	while (vb_engine_is_spared(endpoint)) {
 		vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
 
 		if (endpoint->nap == 0) {
@@ -238,7 +238,7 @@ static void work(struct vb_endpoint *endpoint)
 		if (done)
 			idle_since = now;
 		/* A spinner that came meanwhile carries on. */
-		if (now - idle_since > LINGER || (endpoint->nap > 0 && somebody_spins(endpoint)) ||
+		if (now - idle_since > LINGER || (endpoint->nap > 0 && vb_engine_is_spared(endpoint)) ||
 		    __atomic_load_n(&endpoint->stopping, __ATOMIC_RELAXED))
 			return;
 	}

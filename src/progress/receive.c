@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Receiving, and the pass that everybody who makes progress runs: sockets, then timers, then queue pairs that had more
- * to send.
+ * Receiving, and the pass that everybody who makes progress runs: queue pairs that had more to send, then sockets, then
+ * timers.
  *
  * A packet's way: io/udp_receive -> here -> wire/roce_packet (decode, ICRC) -> the queue pair its QPN names -> roce
  * engine. A QP stays locked for consecutive packets of it, and sends (acknowledgements, more data) once per batch.
@@ -29,6 +29,7 @@ enum {
 	/* Within a batch, answer after this much: acknowledging all of a window at once would let the peer run dry,
 	 * and each acknowledgement is a system call. */
 	ANSWER_BYTES = 96 * 1024,
+	SMALL_BATCH = 8 * 1024,
 };
 
 /* What a batch has touched so far. */
@@ -41,6 +42,7 @@ struct batch_state {
 	const struct vb_roce_packet *packet;
 	struct vb_counters *counters;      /* of the device that `packets` came in for, not counted yet */
 	unsigned packets;
+	bool small;                        /* nothing is lost if a mere acknowledgement of it waits for the next pass */
 };
 
 /* Once for many: an atomic addition a packet shows at a million of them a second. */
@@ -56,7 +58,11 @@ static void send_touched(struct batch_state *state)
 	count_packets(state);
 	/* The one still locked first: it is most likely the only one. */
 	if (state->locked) {
-		vb_endpoint_transmit(state->endpoint, state->locked, state->now);
+		/* A request has come in, most likely, that the application will answer when it sees it: its answer need not wait
+		 * for the acknowledgement to be sent, which takes as long as sending the answer itself. */
+		if (!state->small || state->count > 1 || !vb_roce_only_acknowledges(state->locked) ||
+		    !vb_endpoint_defer(state->endpoint, state->locked))
+			vb_endpoint_transmit(state->endpoint, state->locked, state->now);
 		vb_lock_release(&state->locked->lock);
 	}
 	for (unsigned i = 0; i < state->count; i++) {
@@ -225,24 +231,42 @@ static bool is_link_local(const uint8_t gid[16])
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
+/* A request and, shorter and therefore behind it, the acknowledgement of what it answers came together: the acknowledgement
+ * counts as first, so that the application sees its send completed before it sees the answer, as it would on an adapter.
+ * Returns how many bytes of the bundle are left. */
+static size_t take_acknowledgement(struct batch_state *state, const struct vb_udp_bundle *bundle, const struct vb_path *from,
+				   struct vb_icrc_prefix *prefix)
+{
+	size_t last = bundle->length % bundle->segment, before = bundle->length - last;
+
+	if (last != VB_BTH_LENGTH + VB_AETH_LENGTH + VB_ICRC_LENGTH || before == 0 ||
+	    vb_roce_opcode(bundle->bytes[before])->kind != VB_KIND_ACKNOWLEDGE)
+		return bundle->length;
+	take_datagram(state, bundle->bytes + before, last, from, prefix, bundle->from.interface_index,
+		      (unsigned)(before / bundle->segment));
+	return before;
+}
+
 static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *bundle)
 {
 	struct vb_path from = bundle->from;
 	struct vb_icrc_prefix prefix = {0};
 	unsigned index = 0;
+	size_t length;
 
 	/* Only these need the interface to be answered, and elsewhere it would tell equal paths apart. */
 	if (!is_link_local(from.destination) && !is_link_local(from.source) && !vb_gid_is_multicast(from.destination))
 		from.interface_index = 0;
-	for (size_t at = 0; at < bundle->length; at += bundle->segment, index++) {
+	length = take_acknowledgement(state, bundle, &from, &prefix);
+	for (size_t at = 0; at < length; at += bundle->segment, index++) {
 		unsigned series = bundle->segment < bundle->length ? take_series(state, bundle, at, index, &from, &prefix) : 0;
 		size_t left;
 
 		at += series * bundle->segment;
 		index += series;
-		if (at >= bundle->length)
+		if (at >= length)
 			break;
-		left = bundle->length - at;
+		left = length - at;
 		take_datagram(state, bundle->bytes + at, left < bundle->segment ? left : bundle->segment, &from,
 			      &prefix, bundle->from.interface_index, index);
 	}
@@ -270,6 +294,7 @@ static bool drain_socket(struct vb_endpoint *endpoint, unsigned family, vb_time 
 		send_touched(&state);
 		unanswered = 0;
 	}
+	state.small = unanswered < SMALL_BATCH;
 	send_touched(&state);
 	return true;
 }
@@ -338,12 +363,14 @@ bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all_famili
 	bool done;
 
 	vb_lock_assert_held(&endpoint->progress);
-	done = endpoint->same_host && vb_local_pairs_pass(endpoint, now);
+	__atomic_store_n(&endpoint->pass, endpoint->pass + 1, __ATOMIC_RELAXED);
+	/* First, because what the sockets bring may have something put off until the next pass. */
+	done = send_active(endpoint, now);
+	done |= endpoint->same_host && vb_local_pairs_pass(endpoint, now);
 	/* Looking at a socket costs more than all of this: only now and then where nothing is expected of it. */
 	if (all_families || !endpoint->same_host || !vb_local_pairs_are_all(endpoint) ||
 	    endpoint->same_host->passes % LOOK_AT_UNUSED_SOCKETS == 0)
 		done |= drain_sockets(endpoint, now, all_families);
 	done |= run_timers(endpoint, now);
-	done |= send_active(endpoint, now);
 	return done;
 }

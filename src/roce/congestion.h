@@ -46,6 +46,7 @@ enum {
 
 /* UC and UD have no acknowledgements: they are paced by time. One byte of charge per nanosecond is 8 Gb/s. A burst goes
  * at once; after it, half a burst at a time, so that a system call carries many packets. */
+#define VB_PACE_PACKET 832 /* no packet counts for less: what a receiver needs for a small one, and a little more */
 #define VB_PACE_BURST VB_MICROSECONDS(192)
 #define VB_PACE_RESUME VB_MICROSECONDS(96)
 

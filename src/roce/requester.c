@@ -175,7 +175,8 @@ static uint32_t transmit_middles(struct vb_qp *qp, struct vb_send_wqe *wqe, uint
 	if (count < 2)
 		return 0;
 	vb_roce_work_headers(qp, wqe, index, &packet);
-	packet.ack_request = (count == fit && nobody_asked(requester)) || (count == asks && !end_is_near(requester, wqe, index + asks - 1, charge));
+	packet.ack_request = (count == fit && nobody_asked(requester)) ||
+			     (count == asks && !end_is_near(requester, wqe, index + asks - 1, charge));
 	sent = vb_roce_work_append_middles(qp, wqe, index, count, &packet, out);
 	if (sent > 0)
 		note_sent(qp, now, sent, charge, packet.ack_request && sent == count);

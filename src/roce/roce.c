@@ -333,6 +333,18 @@ static bool send_requests(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	}
 }
 
+/* A mere acknowledgement, behind a single packet that is not shorter than it, leaves with that as one run. */
+static bool acknowledgement_joins(struct vb_qp *qp)
+{
+	const struct vb_roce_engine *engine = vb_roce_engine(qp);
+	const struct vb_roce_responder *responder = &engine->responder;
+	const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, engine->requester.send_index);
+
+	return responder->ack_owed && !responder->nak_owed && responder->resources_owed == 0 && !responder->cnp_owed &&
+	       engine->requester.send_index + 1 == qp->send.head && !wqe->started && wqe->length > 0 &&
+	       wqe->length <= engine->mtu && !vb_roce_work(wqe->opcode)->is_read && !vb_roce_work(wqe->opcode)->is_local;
+}
+
 bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
@@ -343,7 +355,7 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	/* UC, UD: what the last call appended is in the kernel's hands by now. */
 	vb_roce_completer_retire(qp, now);
 	/* Answers go first, but a long read response does not keep our own requests waiting for more than a burst. */
-	if (engine->answers_waited) {
+	if (engine->answers_waited || acknowledgement_joins(qp)) {
 		requests = send_requests(qp, now, out);
 		answers = send_answers(qp, now, out);
 	} else {
@@ -357,6 +369,15 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	vb_roce_hold_end_send(qp);
 	vb_roce_check_invariants(qp);
 	return answers || requests || vb_roce_completer_owes(qp);
+}
+
+bool vb_roce_only_acknowledges(struct vb_qp *qp)
+{
+	const struct vb_roce_engine *engine = vb_roce_engine_of(qp);
+	const struct vb_roce_responder *responder = &engine->responder;
+
+	return responder->ack_owed && !responder->nak_owed && !responder->cnp_owed && responder->resources_owed == 0 &&
+	       engine->requester.send_index == qp->send.head && !engine->requester.probe_owed && !vb_roce_completer_owes(qp);
 }
 
 /* ---- time ---- */

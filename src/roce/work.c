@@ -253,6 +253,6 @@ bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb
 		return false;
 	}
 	requester->pace_waits = false;
-	requester->paced += VB_NANOSECONDS(charge);
+	requester->paced += VB_NANOSECONDS(charge < VB_PACE_PACKET ? VB_PACE_PACKET : charge);
 	return true;
 }

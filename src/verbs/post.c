@@ -57,7 +57,7 @@ int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	if (core->host->observer)
 		vb_verbs_observe_sends(core, first, now);
 	/* Also after an error: the work before the bad request stands. */
-	vb_endpoint_transmit(endpoint, core, now);
+	vb_endpoint_posted(endpoint, core, now);
 	vb_lock_release(&core->lock);
 	return error;
 }

@@ -77,7 +77,7 @@ static int wr_complete(struct ibv_qp_ex *qp)
 		vb_qp_commit_sends(own->qp, now);
 		if (own->qp->host->observer)
 			vb_verbs_observe_sends(own->qp, first, now);
-		vb_endpoint_transmit(vb_context_of(qp->qp_base.context)->session->endpoint, own->qp, now);
+		vb_endpoint_posted(vb_context_of(qp->qp_base.context)->session->endpoint, own->qp, now);
 	} else {
 		vb_send_queue_abort(&own->qp->send);
 		vb_explain_refused("ibv_wr_complete", "QP", own->qp->qpn, error,

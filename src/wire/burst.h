@@ -26,8 +26,8 @@ enum {
 	VB_BURST_RUNS = 64,
 	VB_BURST_RUN_PACKETS = 64,      /* UDP_MAX_SEGMENTS of older kernels */
 	VB_BURST_RUN_BYTES = 65000,     /* below 65,507, the longest UDP payload */
-	VB_BURST_ARENA = 72 * 1024,     /* a full run and a little: it leaves while the next is made, and stays in the cache */
-	VB_BURST_ENOUGH = 60 * 1024,
+	VB_BURST_ARENA = 136 * 1024,
+	VB_BURST_ENOUGH = 60 * 1024,    /* a full run: it leaves while the next is made, and stays in the cache */
 	VB_BURST_SCRATCH = 4096,
 };
 

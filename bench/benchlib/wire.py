@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""Between two hosts joined by veth at MTU 1500: RC, UC and UD against bare UDP sockets of the same machine in the same run.
+
+  bulk       against udp_blaster bulk: UDP_SEGMENT, UDP_GRO and a CRC for every packet, and nothing else
+  latency    against udp_pingpong: the same datagram, and nothing computed
+  UD 64 B    against udp_blaster small: sendmmsg and recvmmsg of 64 datagrams
+  loss       1 % of the packets of either side (VERBENA_FAULTS), against the same with none lost: packets then leave one by
+             one, so the two compare with each other only
+"""
+
+import statistics
+
+from benchlib import BenchFailed
+from benchlib.place import Place, stage_program
+from benchlib.report import machine
+from pylib import hosts
+
+MIB = 1 << 20
+
+# name, tool, size, further options, peer (None: no ratio)
+BULK = (
+    ("RC WRITE 64 KiB", "ib_write_bw", 65536, [], "blaster"),
+    ("RC WRITE 1 MiB", "ib_write_bw", MIB, [], "blaster"),
+    ("RC READ 64 KiB", "ib_read_bw", 65536, [], "blaster"),
+    ("RC READ 1 MiB", "ib_read_bw", MIB, [], "blaster"),
+    ("RC SEND 64 KiB", "ib_send_bw", 65536, [], "blaster"),
+    ("RC SEND 1 MiB", "ib_send_bw", MIB, [], "blaster"),
+    ("RC WRITE 64 KiB, both directions", "ib_write_bw", 65536, ["-b"], None),
+    ("RC WRITE 1 KiB", "ib_write_bw", 1024, [], None),
+    ("UC WRITE 64 KiB", "ib_write_bw", 65536, ["-c", "UC"], None),
+)
+LOSSLESS, LOSSY = "RC WRITE 64 KiB, packets one by one", "RC WRITE 64 KiB, the same with 1 % lost"
+
+
+class Wire(Place):
+    def bare(self, program, server_words, client_words):
+        """What the server and the client of a pair of bare programs said; the server says "ready" first."""
+        server = self.server.start(program, *server_words)
+        if not server.wait_until(lambda process: "ready" in process.output()):
+            raise BenchFailed(str(server.wait(0)))
+        result = self.client.run(program, *client_words, timeout=60)
+        said = server.wait(15)
+        if result.code or said.code:
+            raise BenchFailed("%s\n%s" % (result, said))
+        return said.out.split(), result.out.split()
+
+    def blast(self, program, kind, seconds):
+        """(datagrams, bytes) a second."""
+        said, _ = self.bare(program, [kind, "receive"], [kind, "send", self.address, str(seconds)])
+        datagrams, size, taken = float(said[-4]), float(said[-3]), float(said[-2])
+        return datagrams / taken, size / taken
+
+    def ping(self, program, rounds):
+        return float(self.bare(program, ["serve"], [self.address, "24", str(rounds)])[1][-1])
+
+    def bandwidth(self, tool, size, options, volume):
+        count = max(200, min(500000, volume // size))
+        return self.perftest(tool, ["-s", str(size), "-n", str(count), "--report_gbits", *options])[3]
+
+    def lossy_bandwidth(self, percent, volume):
+        self.environment = {"VERBENA_FAULTS": "loss=%d%%,seed=7" % percent}
+        try:
+            return self.bandwidth("ib_write_bw", 65536, [], volume)
+        finally:
+            self.environment = None
+
+
+def measure(staged, build, quick, repeat):
+    """{name: median}"""
+    volume, seconds, rounds = (1 << 30, 0.5, 5000) if quick else (4 << 30, 1, 20000)
+    blaster, pingpong = stage_program(staged, build, "udp_blaster"), stage_program(staged, build, "udp_pingpong")
+    figures = {}
+    def note(key, value):
+        figures.setdefault(key, []).append(value)
+    with hosts.Network(staged, niceness=-20) as network:
+        place = Wire(network, "veth1500")
+        for _ in range(repeat):
+            note("blaster", place.blast(blaster, "bulk", seconds)[1] * 8 / 1e9)
+            for name, tool, size, options, _ in BULK:
+                note(name, place.bandwidth(tool, size, options, volume))
+            note(LOSSLESS, place.lossy_bandwidth(0, volume // 8))
+            note(LOSSY, place.lossy_bandwidth(1, volume // 8))
+            note("pingpong", place.ping(pingpong, rounds))
+            note("SEND 8 B", place.perftest("ib_send_lat", ["-s", "8", "-n", str(rounds)])[4])
+            note("small blaster", place.blast(blaster, "small", seconds)[0] / 1e6)
+            note("UD 64 B", place.perftest("ib_send_bw", ["-c", "UD", "-s", "64", "-n", "300000"])[4])
+    return {key: statistics.median(values) for key, values in figures.items()}
+
+
+def table(results, repeat):
+    """The report as Markdown."""
+    lines = [machine(repeat), "", "| veth, MTU 1500, one queue pair | | against |", "|---|---|---|"]
+    lines.append("| bare UDP with GSO, GRO and CRC-32 (`udp_blaster bulk`) | %.1f Gb/s | |" % results["blaster"])
+    for name, _, _, _, peer in BULK:
+        ratio = "%.2f × the blaster" % (results[name] / results[peer]) if peer else ""
+        lines.append("| %s | %.1f Gb/s | %s |" % (name, results[name], ratio))
+    lines.append("| %s | %.1f Gb/s | |" % (LOSSLESS, results[LOSSLESS]))
+    lines.append("| %s | %.1f Gb/s | %.2f × without loss |" % (LOSSY, results[LOSSY], results[LOSSY] / results[LOSSLESS]))
+    lines.append("| bare UDP ping-pong, both poll (`udp_pingpong`), one way | %.2f µs | |" % results["pingpong"])
+    lines.append("| RC SEND 8 B, one way | %.2f µs | %.2f × the ping-pong |"
+                 % (results["SEND 8 B"], results["SEND 8 B"] / results["pingpong"]))
+    lines.append("| bare sendmmsg, 64 datagrams at once (`udp_blaster small`) | %.2f million/s | |" % results["small blaster"])
+    lines.append("| UD SEND 64 B | %.2f million/s | %.2f × the blaster |"
+                 % (results["UD 64 B"], results["UD 64 B"] / results["small blaster"]))
+    return "\n".join(lines)
