@@ -176,8 +176,10 @@ static void *write_by_any_key(void *argument)
 		uint32_t key = __atomic_load_n(&offered_key, __ATOMIC_SEQ_CST);
 
 		check_time();
-		if (key == 0)
+		if (key == 0) {
+			sched_yield();
 			continue;
+		}
 		if (key == 1)
 			break;
 		memset(p->arena, 0xff, 4096);
@@ -265,8 +267,10 @@ static void *fail_and_look(void *argument)
 {
 	struct process *p = argument;
 
-	while (__atomic_load_n(&p->arena[65535], __ATOMIC_ACQUIRE) == 0)
+	while (__atomic_load_n(&p->arena[65535], __ATOMIC_ACQUIRE) == 0) {
 		check_time();
+		sched_yield();
+	}
 	if (pair_to(p, IBV_QPS_ERR) != 0)
 		abort();
 	memset(p->arena, 0, 65536);
