@@ -7,8 +7,8 @@
  * memory_peers memcpy BYTES [VOLUME]     bandwidth of memcpy into memory that both processes have
  *
  * What two processes of one host can do at best, without any protocol. The first two print the median of half a round trip in
- * nanoseconds, the third how long one takes, the others GB/s (10^9 bytes), after having moved VOLUME bytes (default 4 GiB) from one buffer to another, the same again and
- * again, as the programs do that these figures stand beside.
+ * nanoseconds, the third how long one takes, the others GB/s (10^9 bytes), after having moved VOLUME bytes (default 4 GiB) from
+ * one buffer to another, the same again and again, as the programs do that these figures stand beside.
  */
 #include <errno.h>
 #include <signal.h>

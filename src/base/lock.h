@@ -4,8 +4,8 @@
  * VB_CHECK_INVARIANTS is defined.
  *
  * A mutex of the C library is released by an exchange, whose result it needs: the processor waits until all stores before it
- * are visible. Where those went to memory that another processor looks at, as in local/, this is 100 ns. Here a store releases the lock, and
- * nobody waits for it: a SEND through memory takes an eighth less time in all.
+ * are visible. Where those went to memory that another processor looks at, as in local/, this is 100 ns. Here a store releases
+ * the lock, and nobody waits for it: a SEND through memory takes an eighth less time in all.
  *
  * Whoever does not get the lock within a microsecond sleeps, and says so before; who releases it looks whether somebody does. Looking
  * and releasing are two steps, between which a sleeper may come and be missed: so sleepers look for themselves once in a millisecond.

@@ -62,7 +62,8 @@ enum vb_local_stance { VB_LOCAL_UNDECIDED, VB_LOCAL_TAKEN, VB_LOCAL_DECLINED };
  * holds qp->lock; qp is in RTR already. */
 int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
 		    vb_time now, struct vb_local **local);
-/* RESET or destruction: shows nothing any more, and no peer copies on behalf of this queue pair after it. Caller holds qp->lock. local may be NULL. */
+/* RESET or destruction: shows nothing any more, and no peer copies on behalf of this queue pair after it. Caller holds
+ * qp->lock. local may be NULL. */
 void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *local);
 /* State or attributes changed (RTS, SQD, SQE, ERR, access flags, timers). Caller holds qp->lock. Best called from the transport's
  * `modified`, which may be in the middle of vb_local_serve. The wire engine must not be asked about (nor told of states of) a

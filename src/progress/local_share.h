@@ -5,8 +5,8 @@
  * Nobody declares such memory. Whether a region is, the peer's list of mappings tells, which takes a while to read; so a region is looked
  * at only after the copies made for it have cost as much as looking does. What was found is kept, a "no" too.
  *
- * Who uses a mapping shows the copy word of its key in our own board, as for every direct access (local/local.h). That is also what protects
- * it: a mapping goes only when it can be found no more and nobody shows its word.
+ * Who uses a mapping shows the copy word of its key in our own board, as for every direct access (local/local.h). That is also
+ * what protects it: a mapping goes only when it can be found no more and nobody shows its word.
  */
 #ifndef VB_PROGRESS_LOCAL_SHARE_H
 #define VB_PROGRESS_LOCAL_SHARE_H

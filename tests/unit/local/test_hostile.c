@@ -178,7 +178,8 @@ static void nonsense_in_every_field(void **state)
 			if (round % 4 < 2 && pair_random(b) % 2)
 				disturb_table();
 			if (pair_random(b) % 3 == 0)
-				b->board->header.copying_for[pair_random(b) % VB_BOARD_COPIES] = pair_random(b) % 100 == 0 ? a->qp->qpn + 1 : 1;
+				b->board->header.copying_for[pair_random(b) % VB_BOARD_COPIES] =
+					pair_random(b) % 100 == 0 ? a->qp->qpn + 1 : 1;
 			(void)vb_local_beckons(a->local);
 			pair_serve(a);
 			if (round % 4 >= 2 && pair_random(b) % 4 == 0)
