@@ -193,6 +193,8 @@ static void *write_by_any_key(void *argument)
 			forget_refusal(p);
 		} while (!pair_poll(&p->send_cq, &wc));
 		written++;
+		/* Or nobody registers anything meanwhile. */
+		sched_yield();
 	}
 	return NULL;
 }
