@@ -13,7 +13,7 @@
 static struct pair pair;
 static struct process *const a = &pair.process[0], *const b = &pair.process[1];
 
-enum { MESSAGES = 3000, WINDOW = 32, SPACE = 16384, REGISTRATIONS = 300 };
+enum { MESSAGES = 3000, WINDOW = 32, SPACE = 16384, REGISTRATIONS = 1000 };
 
 static double seconds(void)
 {
@@ -241,7 +241,7 @@ static void deregistration_waits_for_copies(void **state)
 		written = refused = 0;
 		run_both(write_by_any_key, register_and_deregister);
 		print_message("%u written, %u of them refused\n", written, refused);
-		assert_true(written > refused);
+		assert_true(written > 0 && written != refused);
 		pair_close(&pair);
 	}
 }
