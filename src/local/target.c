@@ -106,11 +106,12 @@ static enum outcome stall(struct vb_local *local, vb_time now)
 	if (!target->stalled) {
 		VB_COUNT(local->qp->host->counters, send_rnr_err);
 		VB_LOCAL_HINT(target->stalled, true);
-		/* 7 is for ever (IBA 9.7.5.2.8). */
-		target->give_up_at = retries == 7 ? VB_TIME_NEVER : now + (retries + 1) * delay;
+		/* 7 is for ever (IBA 9.7.5.2.8). 0: not even once again. */
+		target->give_up_at = retries == 7 ? VB_TIME_NEVER : now + retries * delay;
 		vb_local_target_publish(local);
 		__atomic_store_n(&local->mine->stalled, target->consumed + 1, __ATOMIC_RELEASE);
-	} else if (now >= target->give_up_at) {
+	}
+	if (now >= target->give_up_at) {
 		clear_stall(local);
 		give_verdict(local, VB_VERDICT_RNR_EXCEEDED, VB_FAULT_NO_RECEIVE);
 		return ENDED;
