@@ -165,7 +165,7 @@ void vb_multicast_free(struct vb_endpoint *endpoint);
 int vb_engine_start(struct vb_endpoint *endpoint);
 void vb_engine_stop(struct vb_endpoint *endpoint);
 void vb_engine_kick(struct vb_endpoint *endpoint);
-bool vb_engine_is_spared(struct vb_endpoint *endpoint);                   /* a thread of the application polls at this time */
+bool vb_engine_is_polled_for(struct vb_endpoint *endpoint);               /* a thread of the application polls, now and then */
 
 /* resources.c; engine thread. */
 void vb_endpoint_show_resources(struct vb_endpoint *endpoint);

@@ -111,9 +111,17 @@ void vb_endpoint_watch(struct vb_endpoint *endpoint)
 		vb_local_attention_watch(endpoint->same_host);
 }
 
+/* Whoever posts a lot does not poll meanwhile. */
+bool vb_engine_is_polled_for(struct vb_endpoint *endpoint)
+{
+	vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
+
+	return stamp != 0 && !__atomic_load_n(&endpoint->watched, __ATOMIC_RELAXED) && vb_clock_now() - stamp < LONGEST_NAP;
+}
+
 /* ---- the thread ---- */
 
-bool vb_engine_is_spared(struct vb_endpoint *endpoint)
+static bool somebody_spins(struct vb_endpoint *endpoint)
 {
 	vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
 
@@ -157,7 +165,7 @@ static bool take_nap(struct vb_endpoint *endpoint)
 	struct vb_wait_item items[] = {{.fd = endpoint->event_fd}, {.fd = endpoint->daemon.fd}};
 
 	__atomic_store_n(&endpoint->napping, true, __ATOMIC_SEQ_CST);
-	if (vb_engine_is_spared(endpoint))
+	if (somebody_spins(endpoint))
 		vb_wait(items, 2, vb_clock_now() + endpoint->nap);
 	__atomic_store_n(&endpoint->napping, false, __ATOMIC_SEQ_CST);
 	return !items[0].readable && !items[1].readable;
@@ -186,7 +194,7 @@ static void learn_from_good_nap(struct vb_endpoint *endpoint)
 /* Returns when it is time to work. */
 static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 {
-	while (vb_engine_is_spared(endpoint)) {
+	while (somebody_spins(endpoint)) {
 		vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
 
 		if (endpoint->nap == 0) {
@@ -238,7 +246,7 @@ static void work(struct vb_endpoint *endpoint)
 		if (done)
 			idle_since = now;
 		/* A spinner that came meanwhile carries on. */
-		if (now - idle_since > LINGER || (endpoint->nap > 0 && vb_engine_is_spared(endpoint)) ||
+		if (now - idle_since > LINGER || (endpoint->nap > 0 && somebody_spins(endpoint)) ||
 		    __atomic_load_n(&endpoint->stopping, __ATOMIC_RELAXED))
 			return;
 	}

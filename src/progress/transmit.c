@@ -93,20 +93,23 @@ void vb_endpoint_mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp)
 }
 
 /* Until the next pass, which a thread that polls will make in a moment, and the engine thread when its nap is over (a
- * millisecond at the most) if that thread has stopped. If it sleeps, as with a queue pair that only sends datagrams and
- * hears nothing, it is woken once, and naps from then on. Where nobody polls there is nobody to wait for. */
+ * millisecond at the most) if that thread has stopped. If the engine thread does not nap it is told once, and makes the pass or naps
+ * from then on. Where nobody has polled for a while there is nobody to wait for. */
 bool vb_endpoint_defer(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
-	if (!__atomic_load_n(&endpoint->napping, __ATOMIC_RELAXED) && !vb_engine_is_spared(endpoint))
+	bool added = false;
+
+	if (!__atomic_load_n(&endpoint->napping, __ATOMIC_RELAXED) && !vb_engine_is_polled_for(endpoint))
 		return false;
 	pthread_mutex_lock(&endpoint->schedule_lock);
 	if (vb_list_is_empty(&qp->active)) {
 		vb_list_append(&endpoint->active, &qp->active);
 		__atomic_add_fetch(&endpoint->active_count, 1, __ATOMIC_SEQ_CST);
+		added = true;
 	}
 	pthread_mutex_unlock(&endpoint->schedule_lock);
 	/* Still napping: then it will see the count before it sleeps. Both are sequentially consistent on both sides. */
-	if (!__atomic_load_n(&endpoint->napping, __ATOMIC_SEQ_CST))
+	if (added && !__atomic_load_n(&endpoint->napping, __ATOMIC_SEQ_CST))
 		vb_engine_kick(endpoint);
 	return true;
 }
