@@ -180,7 +180,7 @@ int vb_udp_batch_receive(struct vb_udp_batch *batch, int fd, bool ipv6)
 		batch->message[i].msg_hdr.msg_namelen = sizeof(batch->address[i]);
 		batch->message[i].msg_hdr.msg_controllen = CONTROL;
 	}
-	/* One at a time where one at a time comes: asking for a second in vain costs 0.15 us. */
+	/* One at a time where one at a time comes: the kernel looks for a second in vain. */
 	if (bytes >= LARGE)
 		batch->wanted = FEW;
 	else if ((unsigned)count == batch->wanted)

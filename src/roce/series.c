@@ -11,8 +11,6 @@
  * before its end is undefined (IBA 9.5, o9-20). A damaged packet leaves rubbish there, does not move the expected PSN, and is
  * overwritten when it comes again. The last packet of a message, which an application may be watching for, is never placed
  * before it is known to be good.
- *
- * Measured on 1 KiB packets: 55 ns a packet instead of 190 ns.
  */
 #include <string.h>
 

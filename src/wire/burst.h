@@ -7,8 +7,7 @@
  *
  * Payload is copied as its ICRC is computed, so a packet is a snapshot, the ICRC and the bytes agree whatever the application
  * does to its buffer meanwhile, and a run is one piece of memory. That the copy rides along with the CRC makes it cheaper than
- * not to copy: 62 packets of 1 KiB with their headers as 125 iovecs cost the kernel 0.9 us more than in one piece (of 6.6),
- * the copy costs 0.3 us.
+ * not to copy: 62 packets of 1 KiB, CRC and sendmsg, take 8.2 us so, and 10.1 us as 124 iovecs.
  */
 #ifndef VB_WIRE_BURST_H
 #define VB_WIRE_BURST_H
