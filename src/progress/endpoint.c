@@ -107,9 +107,25 @@ static void destroy(struct vb_endpoint *endpoint)
 	free(endpoint);
 }
 
-/* A program that is told of a failure may exit before the answer that caused it (a NAK, above all) has left: its peer would repeat itself
- * until it gives up, and never learn why. So the pass under way is waited for, if not for ever: it sends what it owes before it ends. */
-__attribute__((destructor)) static void let_the_pass_end(void)
+/* What was put off until the next pass. Caller holds progress. */
+static void send_all_deferred(struct vb_endpoint *endpoint)
+{
+	struct vb_qp *qp;
+
+	/* Whoever has more to send than one call may comes back into the list: once round is enough. */
+	for (unsigned i = __atomic_load_n(&endpoint->active_count, __ATOMIC_SEQ_CST); i > 0; i--) {
+		qp = vb_endpoint_next_active(endpoint);
+		/* A thread that holds the lock, and will never go on now, must not keep us. */
+		if (qp && vb_lock_try(&qp->lock)) {
+			vb_endpoint_transmit(endpoint, qp, vb_clock_now());
+			vb_lock_release(&qp->lock);
+		}
+	}
+}
+
+/* A program may exit as soon as it has what it waited for: before the acknowledgement of it has left, or the NAK that failed its queue
+ * pair. Its peer would repeat itself until it gives up. So the pass under way is waited for, if not for ever, and what is owed sent. */
+__attribute__((destructor)) static void say_goodbye(void)
 {
 	vb_time until = vb_clock_now() + LONGEST_GOODBYE;
 
@@ -117,6 +133,7 @@ __attribute__((destructor)) static void let_the_pass_end(void)
 		return;
 	while (the_endpoint && vb_clock_now() < until) {
 		if (vb_lock_try(&the_endpoint->progress)) {
+			send_all_deferred(the_endpoint);
 			vb_lock_release(&the_endpoint->progress);
 			break;
 		}
@@ -301,6 +318,9 @@ void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
 	if (endpoint->abandoned || !binding)
 		return;
 	vb_lock_take(&endpoint->progress);
+	vb_lock_take(&qp->lock);
+	vb_endpoint_send_deferred(endpoint, qp);
+	vb_lock_release(&qp->lock);
 	__atomic_store_n(&binding->qp, NULL, __ATOMIC_RELAXED);
 	vb_multicast_forget_qp(endpoint, qp);
 	vb_endpoint_forget_active(endpoint, qp);

@@ -79,6 +79,10 @@ void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_tim
  * holds qp->lock. */
 void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
 
+/* Before the queue pair changes its state or goes: what was put off until the next pass, an acknowledgement above all, leaves now.
+ * Caller holds qp->lock. */
+void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp);
+
 /* One non-blocking pass: sockets, then timers. Called on an empty CQ. Returns whether anything was done. Caller
  * holds no lock. */
 bool vb_endpoint_progress(struct vb_endpoint *endpoint);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "io/clock.h"
 #include "io/udp.h"
 #include "progress/endpoint_parts.h"
 #include "progress/same_host.h"
@@ -112,6 +113,20 @@ bool vb_endpoint_defer(struct vb_endpoint *endpoint, struct vb_qp *qp)
 	if (added && !__atomic_load_n(&endpoint->napping, __ATOMIC_SEQ_CST))
 		vb_engine_kick(endpoint);
 	return true;
+}
+
+void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	bool deferred;
+
+	vb_lock_assert_held(&qp->lock);
+	if (endpoint->abandoned || !qp->scheduler)
+		return;
+	pthread_mutex_lock(&endpoint->schedule_lock);
+	deferred = !vb_list_is_empty(&qp->active);
+	pthread_mutex_unlock(&endpoint->schedule_lock);
+	if (deferred)
+		vb_endpoint_transmit(endpoint, qp, vb_clock_now());
 }
 
 struct vb_qp *vb_endpoint_next_active(struct vb_endpoint *endpoint)

@@ -63,6 +63,35 @@ static void nobody_polls_after_posting(void **state)
 	pair_close(&pair);
 }
 
+/* An acknowledgement may be put off while somebody polls; who destroys, resets or fails the queue pair must not lose it. */
+static void acknowledged_to_the_last(void **state)
+{
+	const struct pair_options options = {.depth = 4};
+
+	(void)state;
+	for (unsigned way = 0; way < 3 * 10; way++) {
+		struct ibv_qp_attr attr = {.qp_state = way % 3 == 1 ? IBV_QPS_ERR : IBV_QPS_RESET};
+		struct pair pair;
+		struct ibv_sge sge;
+		struct ibv_send_wr wr;
+
+		pair_open(&pair, &world, &options);
+		pair_receive(&pair, 1, 7, 0, SIZE);
+		spin(pair.cq[0]);
+		wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, SIZE);
+		pair_post(&pair, 0, &wr);
+		expect_completion(pair.cq[1], 7, IBV_WC_RECV);
+		if (way % 3 == 0) {
+			assert_int_equal(ibv_destroy_qp(pair.qp[1]), 0);
+			pair.qp[1] = NULL;
+		} else {
+			assert_int_equal(ibv_modify_qp(pair.qp[1], &attr, IBV_QP_STATE), 0);
+		}
+		expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
+		pair_close(&pair);
+	}
+}
+
 static void exchange(enum ibv_qp_type type)
 {
 	const struct pair_options options = {.type = type, .depth = DEPTH};
@@ -150,6 +179,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nobody_polls_after_posting),
+		cmocka_unit_test(acknowledged_to_the_last),
 		cmocka_unit_test(the_poster_polls),
 		cmocka_unit_test(answers_and_none),
 	};
