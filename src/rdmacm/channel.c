@@ -19,7 +19,11 @@
 #include "io/clock.h"
 #include "rdmacm/export.h"
 
-#define PATIENCE VB_MILLISECONDS(2)
+/* The first is what a thread may need to get the processor where thirty programs begin at once. A program that takes many
+ * requests before it uses any is known after a few in vain, and need not wait so long each time. */
+#define PATIENCE VB_MILLISECONDS(50)
+#define LITTLE_PATIENCE VB_MILLISECONDS(2)
+enum { IN_VAIN = 3 };
 
 VB_EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -97,10 +101,17 @@ static struct vb_rdmacm_event *pop_event(struct vb_rdmacm_channel *channel)
 
 void vb_rdmacm_channel_handed_out(struct vb_rdmacm_channel *channel, struct vb_rdmacm_id *child)
 {
+	vb_time patience;
+
 	if (child->id.channel != &channel->channel)
 		return; /* a synchronous listener: rdma_get_request is called by whoever wants the next */
+	if (__atomic_load_n(&channel->untouched, __ATOMIC_RELAXED) == 0)
+		__atomic_store_n(&channel->in_vain, 0, __ATOMIC_RELAXED);
+	else
+		__atomic_add_fetch(&channel->in_vain, 1, __ATOMIC_RELAXED);
+	patience = __atomic_load_n(&channel->in_vain, __ATOMIC_RELAXED) < IN_VAIN ? PATIENCE : LITTLE_PATIENCE;
 	__atomic_store_n(&child->untouched, true, __ATOMIC_RELAXED);
-	__atomic_store_n(&channel->patience, vb_clock_now() + PATIENCE, __ATOMIC_RELAXED);
+	__atomic_store_n(&channel->patience, vb_clock_now() + patience, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&channel->untouched, 1, __ATOMIC_RELAXED);
 }
 

@@ -33,6 +33,7 @@ struct vb_rdmacm_channel {
 	struct vb_list events;
 	uint32_t sequence;               /* futex: bumped with every event */
 	unsigned untouched;              /* requests handed out whose ids nobody has used yet; atomic */
+	unsigned in_vain;                /* times in a row that this was not to be; atomic */
 	vb_time patience;                /* until when to wait for that, before handing out another; atomic */
 };
 
