@@ -219,9 +219,10 @@ class Terminal:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def read_until(self, text):
-        limit = time.monotonic() + PATIENCE
+        limit, poll = time.monotonic() + PATIENCE, select.poll()
+        poll.register(self.master, select.POLLIN)
         while text not in self.screen and time.monotonic() < limit:
-            if select.select([self.master], [], [], 0.1)[0]:
+            if poll.poll(100):
                 try:
                     self.screen += os.read(self.master, 65536)
                 except OSError:

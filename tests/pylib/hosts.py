@@ -114,8 +114,18 @@ class Process:
         return self.popen.poll() is None
 
     def output(self):
+        if self.file is None:
+            return self.kept
         size = os.fstat(self.file.fileno()).st_size
         return os.pread(self.file.fileno(), size, 0).decode(errors="replace")
+
+    def close(self):
+        """Killed, and its output kept without a descriptor: the runner remembers every case, of which there are many hundreds."""
+        self.kill()
+        if self.file is not None:
+            self.kept = self.output()
+            self.file.close()
+            self.file = None
 
     def signal(self, number):
         if self.running():
@@ -229,7 +239,7 @@ class Host:
 
     def close(self):
         for process in self.processes:
-            process.kill()
+            process.close()
         limit = time.monotonic() + PATIENCE
         while time.monotonic() < limit:
             pids = self.pids()
