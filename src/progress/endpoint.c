@@ -301,11 +301,14 @@ void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct 
 
 	if (endpoint->abandoned)
 		return;
+	/* It stands in its context's list already, for those who list queue pairs. */
+	vb_lock_take(&qp->lock);
 	vb_list_init(&qp->active);
 	qp->timer_armed = VB_TIME_NEVER;
 	qp->timer_index = 0;
 	qp->scheduler = binding;
 	binding->counters = counters ? counters : VB_ENDPOINT_COUNTERS(endpoint);
+	vb_lock_release(&qp->lock);
 	/* Pairs with the acquire in take_datagram: whoever finds the QP finds all of it. */
 	__atomic_store_n(&binding->qp, qp, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&endpoint->page->queue_pairs, 1, __ATOMIC_RELAXED);
@@ -327,7 +330,9 @@ void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
 	vb_timers_disarm(&endpoint->timers, qp);
 	if (endpoint->same_host)
 		vb_local_pair_withdraw(endpoint, qp);
+	vb_lock_take(&qp->lock);
 	qp->scheduler = NULL;
+	vb_lock_release(&qp->lock);
 	vb_lock_release(&endpoint->progress);
 	__atomic_sub_fetch(&endpoint->page->queue_pairs, 1, __ATOMIC_RELAXED);
 	vb_endpoint_release_qpn(endpoint, qp->qpn);
