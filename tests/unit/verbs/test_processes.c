@@ -97,7 +97,7 @@ static void wait_for_death(int fd)
 
 static void a_killed_peer_is_noticed(void **state)
 {
-	const struct pair_options options = {.timeout = 8, .retry = 2};
+	const struct pair_options options = {.timeout = 15, .retry = 6};
 	struct world world;
 	struct pair pair;
 	struct card other;
