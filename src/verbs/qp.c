@@ -146,8 +146,11 @@ struct ibv_qp *vb_verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_
 		return NULL;
 	}
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL ||
-	    !vb_same_session(context, attr->pd->context))
+	    !vb_same_session(context, attr->pd->context)) {
+		vb_explain_refused("ibv_create_qp_ex", NULL, 0, EINVAL,
+				   "a PD of the same open device is needed, and IBV_QP_INIT_ATTR_PD in comp_mask.", NULL);
 		return vb_fail_null(-EINVAL);
+	}
 	qp = create(attr->pd, attr, create_flags, extended, attr->send_ops_flags);
 	if (qp == NULL)
 		vb_explain_refused_create_qp(attr);

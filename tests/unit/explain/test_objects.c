@@ -234,6 +234,17 @@ static void what_there_is_not(void **state)
 	pair_close(&pair);
 }
 
+static void a_queue_pair_without_a_domain(void **state)
+{
+	struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS};
+
+	(void)state;
+	told_clear();
+	assert_null(ibv_create_qp_ex(world.context, &attr));
+	assert_int_equal(errno, EINVAL);
+	told_expect("verb", "ibv_create_qp_ex", "error", "EINVAL", NULL);
+}
+
 static int open_world(void **state)
 {
 	(void)state;
@@ -284,6 +295,7 @@ int main(void)
 		cmocka_unit_test(multicast_groups),
 		cmocka_unit_test(tables_and_ports),
 		cmocka_unit_test(what_there_is_not),
+		cmocka_unit_test(a_queue_pair_without_a_domain),
 	};
 
 	private_network_enter();
