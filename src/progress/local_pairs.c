@@ -237,15 +237,12 @@ static uint64_t take_unfinished(struct vb_same_host *same_host, uint32_t bells[V
 	return groups;
 }
 
-/* Which groups to look at, and whom of each. */
+/* In a crowd: which groups to look at, and whom of each. */
 static uint64_t choose_groups(struct vb_same_host *same_host, bool all, uint32_t bells[VB_BOARD_GROUPS])
 {
 	uint64_t groups = __atomic_load_n(&same_host->occupied, __ATOMIC_ACQUIRE), some;
 
-	all |= __atomic_load_n(&same_host->board->header.crowded, __ATOMIC_RELAXED) == 0;
 	memset(bells, all ? 0xff : 0, VB_BOARD_GROUPS * sizeof(bells[0]));
-	if (__atomic_load_n(&same_host->board->header.crowded, __ATOMIC_RELAXED) == 0)
-		return groups;
 	/* First, so that what rings while we look is found next time. */
 	some = listen_for_rings(same_host, bells);
 	return all ? groups : groups & (some | take_unfinished(same_host, bells));
@@ -270,13 +267,14 @@ bool vb_local_pairs_pass(struct vb_endpoint *endpoint, vb_time now)
 		return false;
 	all = ++same_host->passes % LOOK_AT_ALL == 0 || take_replenished(same_host) ||
 	      __atomic_load_n(&same_host->stalled, __ATOMIC_RELAXED) != 0;
-	for (groups = choose_groups(same_host, all, bells); groups != 0; groups &= groups - 1) {
+	groups = crowded ? choose_groups(same_host, all, bells) : __atomic_load_n(&same_host->occupied, __ATOMIC_ACQUIRE);
+	for (; groups != 0; groups &= groups - 1) {
 		unsigned group = (unsigned)__builtin_ctzll(groups);
 		struct vb_binding *next;
 
 		for (struct vb_binding *b = __atomic_load_n(&same_host->group[group], __ATOMIC_ACQUIRE); b; b = next) {
 			next = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE);
-			if (!(bells[group] & bell_of(same_host, b)))
+			if (crowded && !(bells[group] & bell_of(same_host, b)))
 				continue;
 			done |= look_at(endpoint, b, now);
 			/* Not all of it was done, or somebody else had it. */
@@ -392,16 +390,6 @@ void vb_local_pair_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
 	vb_lock_release(&qp->lock);
 }
 
-static int attach_engine(struct vb_qp *qp)
-{
-	return vb_roce_transport.attach(qp);
-}
-
-static void detach_engine(struct vb_qp *qp)
-{
-	vb_roce_transport.detach(qp);
-}
-
 static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now)
 {
 	struct vb_binding *binding = qp->scheduler;
@@ -426,13 +414,8 @@ static pthread_once_t transport_once = PTHREAD_ONCE_INIT;
 
 static void fill_transport(void)
 {
-	transport = (struct vb_transport){
-		.name = vb_roce_transport.name,
-		.engine_size = vb_roce_transport.engine_size,
-		.attach = attach_engine,
-		.detach = detach_engine,
-		.modified = modified,
-	};
+	transport = vb_roce_transport;
+	transport.modified = modified;
 }
 
 const struct vb_transport *vb_endpoint_transport(void)

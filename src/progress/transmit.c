@@ -79,17 +79,23 @@ static void send_burst(struct vb_endpoint *endpoint, const struct vb_qp *qp, con
 	VB_COUNT_MANY(counters, sent_pkts, burst->packets - lost_in_all);
 }
 
-void vb_endpoint_mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp)
+/* How many there are with it, or 0: it was there already. */
+static uint32_t enlist(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
-	bool first = false;
+	uint32_t count = 0;
 
 	pthread_mutex_lock(&endpoint->schedule_lock);
 	if (vb_list_is_empty(&qp->active)) {
 		vb_list_append(&endpoint->active, &qp->active);
-		first = __atomic_add_fetch(&endpoint->active_count, 1, __ATOMIC_SEQ_CST) == 1;
+		count = __atomic_add_fetch(&endpoint->active_count, 1, __ATOMIC_SEQ_CST);
 	}
 	pthread_mutex_unlock(&endpoint->schedule_lock);
-	if (first)
+	return count;
+}
+
+void vb_endpoint_mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	if (enlist(endpoint, qp) == 1)
 		vb_engine_kick(endpoint);
 }
 
@@ -98,19 +104,10 @@ void vb_endpoint_mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp)
  * from then on. Where nobody has polled for a while there is nobody to wait for. */
 bool vb_endpoint_defer(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
-	bool added = false;
-
 	if (!__atomic_load_n(&endpoint->napping, __ATOMIC_RELAXED) && !vb_engine_is_polled_for(endpoint))
 		return false;
-	pthread_mutex_lock(&endpoint->schedule_lock);
-	if (vb_list_is_empty(&qp->active)) {
-		vb_list_append(&endpoint->active, &qp->active);
-		__atomic_add_fetch(&endpoint->active_count, 1, __ATOMIC_SEQ_CST);
-		added = true;
-	}
-	pthread_mutex_unlock(&endpoint->schedule_lock);
 	/* Still napping: then it will see the count before it sleeps. Both are sequentially consistent on both sides. */
-	if (added && !__atomic_load_n(&endpoint->napping, __ATOMIC_SEQ_CST))
+	if (enlist(endpoint, qp) > 0 && !__atomic_load_n(&endpoint->napping, __ATOMIC_SEQ_CST))
 		vb_engine_kick(endpoint);
 	return true;
 }
