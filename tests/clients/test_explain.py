@@ -3,7 +3,6 @@
 
 import json
 import os
-import signal
 
 from pylib import clients
 from pylib.clients import ClientCase, across, expand, which
@@ -54,19 +53,12 @@ class Explain(ClientCase):
         told = self.client.run(clients.staged.verbena, "stat", "--json", "--pid", str(process.pid)).out
         return sum(row["counters"]["sent_pkts"] for row in json.loads(told[told.index("["):]))
 
-    def kill(self, host, name):
-        """Kill what has that name on the host; None: everything."""
-        for pid in host.pids():
-            with open("/proc/%d/comm" % pid) as comm:
-                if name in (None, comm.read().strip()):
-                    os.kill(pid, signal.SIGKILL)
-
     @across(["veth1500_v4", "veth1500_v6"])
     def test_peer_killed(self):
         """Another process keeps the port open: the peer's verbenad says that this one is gone."""
         self.server.start(which("rping"), "-s", "-a", "0.0.0.0", "-p", "7999")
         client = self.write_without_end()
-        self.kill(self.server, "ib_write_bw")
+        self.server.signal_all("ib_write_bw")
         told = self.explained(client.wait(self.TIMEOUT).out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED", side="peer")
         self.assertEqual((told["reach"], told["far_verdict"]), ("answered", "no_process"))
         self.assertEqual((told["opcode"], told["retry_cnt"]), ("RDMA_WRITE", 7))
@@ -77,7 +69,7 @@ class Explain(ClientCase):
     def test_nothing_listens(self):
         """Not even a verbenad is left: the host says that nobody has UDP port 4791."""
         client = self.write_without_end()
-        self.kill(self.server, None)
+        self.server.signal_all()
         told = self.explained(client.wait(self.TIMEOUT).out, status="RETRY_EXC_ERR", side="network")
         self.assertEqual(told["reach"], "port_refused")
         self.assertEqual(told["peer"], "10.77.0.1" if "." in told["peer"] else "fd77::1")

@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -104,8 +105,7 @@ class Demo(Installing):
     def test_port_taken(self):
         """With somebody else on port 4791 the demo says so."""
         # The daemon that answered while this place was set up must leave first.
-        for pid in self.client.pids():
-            os.kill(pid, 15)
+        self.client.signal_all(number=signal.SIGTERM)
         self.until(lambda: not self.client.pids(), "the daemon has left")
         thief = self.client.start("python3", "-u", "-c",
                                   "import socket, time\n"

@@ -3,7 +3,6 @@
 
 import os
 import re
-import signal
 import struct
 import tempfile
 import time
@@ -302,10 +301,7 @@ class Ends(ConnectionCase):
         client = self.client.start(*self.ping(10000000))
         self.assertTrue(client.wait_until(lambda process: "rdma-ping-20:" in process.output()), client.output())
         for host in {self.server, self.client}:
-            for pid in host.pids():
-                with open("/proc/%d/comm" % pid) as comm:
-                    if comm.read().strip() == "verbenad":
-                        os.kill(pid, signal.SIGKILL)
+            host.signal_all("verbenad")
         seen = len(client.output())
         self.assertTrue(client.wait_until(lambda process: len(process.output()) > seen + 1000), client.output()[-200:])
         self.assertEqual(self.until_served(server, *self.ping()).code, 0)

@@ -151,15 +151,7 @@ class Daemon(unittest.TestCase):
         return [peer.ready() for peer in started]
 
     def daemons(self):
-        found = []
-        for pid in self.host.pids():
-            try:
-                with open("/proc/%d/comm" % pid) as comm, open("/proc/%d/stat" % pid) as stat:
-                    if comm.read().strip() == "verbenad" and stat.read().rsplit(")", 1)[1].split()[0] != "Z":
-                        found.append(pid)
-            except OSError:
-                pass
-        return found
+        return self.host.pids_of("verbenad")
 
     def until(self, condition, what, timeout=PATIENCE):
         limit = time.monotonic() + timeout
@@ -370,8 +362,13 @@ class Daemon(unittest.TestCase):
         self.addCleanup(lambda: os.kill(child, signal.SIGKILL))
 
         def sockets():
-            names = [os.readlink("/proc/%d/fd/%s" % (child, fd)) for fd in os.listdir("/proc/%d/fd" % child)]
-            return [name for name in names if name.startswith("socket:")]
+            found = []
+            for fd in os.listdir("/proc/%d/fd" % child):
+                try:
+                    found.append(os.readlink("/proc/%d/fd/%s" % (child, fd)))
+                except FileNotFoundError:  # closed since it was listed
+                    pass
+            return [name for name in found if name.startswith("socket:")]
         self.until(lambda: not sockets(), "the child has closed its copies")
         os.kill(parent.pid, signal.SIGKILL)
         self.until(lambda: parent.pid not in one.processes(), "the parent's slot is free")

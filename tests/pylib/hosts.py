@@ -237,19 +237,34 @@ class Host:
     def pids(self):
         return [int(pid) for pid in system("ip", "netns", "pids", self.name).split()]
 
+    def pids_of(self, name):
+        """The processes of that name that live; one may leave while we look."""
+        found = []
+        for pid in self.pids():
+            try:
+                with open("/proc/%d/comm" % pid) as comm, open("/proc/%d/stat" % pid) as stat:
+                    if comm.read().strip() == name and stat.read().rsplit(")", 1)[1].split()[0] != "Z":
+                        found.append(pid)
+            except OSError:
+                pass
+        return found
+
+    def signal_all(self, name=None, number=signal.SIGKILL):
+        """Send the signal to the processes of that name; None: to everything on this host."""
+        for pid in self.pids() if name is None else self.pids_of(name):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:  # gone since it was listed
+                pass
+
     def close(self):
         for process in self.processes:
             process.close()
         limit = time.monotonic() + PATIENCE
         while time.monotonic() < limit:
-            pids = self.pids()
-            if not pids:
+            if not self.pids():
                 break
-            for pid in pids:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            self.signal_all()
             time.sleep(0.01)
 
 
