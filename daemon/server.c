@@ -692,7 +692,7 @@ static bool may_manage_connections(const struct vb_server *server)
 void vb_server_run(struct vb_server *server)
 {
 	for (;;) {
-		vb_time deadline = server->settle_deadline, now;
+		vb_time deadline = vb_time_earlier(server->settle_deadline, server->probe_deadline), now;
 		void *tags[64];
 		unsigned count;
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Running unittest cases side by side: each in a thread, each with its own result, all told to one report."""
+"""Running unittest cases side by side: each in a thread, each with its own result, all told to one report.
+
+What fails runs once more when the others of its class are through, by itself: a machine that stops for a while, as shared ones
+do, is told from a mistake that way. It is reported as unsteady if it passes then.
+"""
 
 import collections
 import concurrent.futures
@@ -49,6 +53,10 @@ def flatten(suite):
             yield entry
 
 
+def name_of(case):
+    return case.id().split(".", 1)[-1]
+
+
 class CaseRunner:
     def __init__(self, report, jobs):
         self.report, self.jobs = report, jobs
@@ -66,15 +74,27 @@ class CaseRunner:
             try:
                 for number, (family, members) in enumerate(families.items(), 1):
                     began, counts = time.monotonic(), collections.Counter()
-                    for outcome in pool.map(self.one, members):
-                        counts[outcome] += 1
+                    outcomes = list(pool.map(self.one, members))
+                    for index, (case, outcome) in enumerate(zip(members, outcomes)):
+                        if outcome == "failed":
+                            outcomes[index] = self.again(case)
+                    counts.update(outcomes)
                     self.report.progress(number, len(families), family, counts, time.monotonic() - began)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def one(self, case):
+    def one(self, case, told_already=False):
         result, began = _Result(), time.monotonic()
         case.run(result)
-        self.report.case(case.id().split(".", 1)[-1], result.outcome, time.monotonic() - began, result.detail)
+        if result.outcome == "failed" and not told_already:
+            self.report.runs_again(name_of(case), result.detail)
+        else:
+            self.report.case(name_of(case), result.outcome, time.monotonic() - began, result.detail)
         return result.outcome
+
+    def again(self, case):
+        outcome = self.one(case, told_already=True)
+        if outcome == "passed":
+            self.report.unsteady(name_of(case))
+        return outcome

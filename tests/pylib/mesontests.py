@@ -14,6 +14,8 @@ OUTCOME = re.compile(r"^\[ +(OK|FAILED|SKIPPED|ERROR) +\] (\w+)\s*$", re.M)
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in", re.M)
 UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$", re.M)
 SKIPPED = re.compile(r"^.*\.\.\. skipped .*$", re.M)
+SANITIZER_EXIT = 99
+FINDING = re.compile(r"Sanitizer|runtime error:|failed with exception")
 TAP = re.compile(r"^(ok|not ok)\b[^#\n]*(#\s*skip)?", re.M | re.I)
 
 
@@ -53,6 +55,16 @@ def own_name(result):
     return re.split(r" / | - [^ /]*:", result["name"])[-1]
 
 
+def output_of(result):
+    return (result.get("stdout") or "") + "\n" + (result.get("stderr") or "")
+
+
+def may_be_chance(result):
+    """Did it fail in a way that a machine which stops for a while can cause? No crash is that, and no finding of a sanitizer."""
+    crashed = result["result"] == "FAIL" and result["returncode"] not in range(SANITIZER_EXIT)
+    return result["result"] in ("FAIL", "TIMEOUT") and not crashed and not FINDING.search(output_of(result))
+
+
 class MesonTests:
     def __init__(self, path, jobs, report):
         self.path, self.jobs, self.report = path, jobs, report
@@ -74,28 +86,37 @@ class MesonTests:
         names = self.names(suites, pattern, without, only)
         if not names:
             return
-        argv = ["meson", "test", "-C", self.path, "--no-rebuild", "--num-processes", str(self.jobs),
-                "--timeout-multiplier", str(slower), "--logbase", "verbena"]
+        argv = ["meson", "test", "-C", self.path, "--no-rebuild", "--timeout-multiplier", str(slower), "--logbase", "verbena"]
         if wrapper:
             argv.append("--wrapper=" + " ".join(wrapper))
         log = os.path.join(self.path, "meson-logs", "verbena%s.json" % ("-" + wrapper[0] if wrapper else ""))
-        if os.path.exists(log):
-            os.unlink(log)
-        done = subprocess.run(argv + names, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-        if not os.path.exists(log):
-            raise StageFailed(done.stdout[-4000:])
-        with open(log, errors="replace") as lines:
-            results = [json.loads(line) for line in lines]
+        environment = {**os.environ, **(environment or {})}
+        results = self.results(argv + ["--num-processes", str(self.jobs)] + names, environment, log)
         missing = set(names) - {own_name(result) for result in results}
         for number, result in enumerate(results, 1):
+            if may_be_chance(result):
+                self.report.runs_again(own_name(result), output_of(result)[-6000:])
+                second = self.results(argv + ["--num-processes", "1", own_name(result)], environment, log)
+                if second and second[0]["result"] == "OK":
+                    self.report.unsteady(own_name(result))
+                    result = second[0]
             self.tell(number, len(results), result)
         for name in sorted(missing):
             self.report.case(name, "failed", detail="meson did not run it")
 
+    @staticmethod
+    def results(argv, environment, log):
+        if os.path.exists(log):
+            os.unlink(log)
+        done = subprocess.run(argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace")
+        if not os.path.exists(log):
+            raise StageFailed(done.stdout[-4000:])
+        with open(log, errors="replace") as lines:
+            return [json.loads(line) for line in lines]
+
     def tell(self, number, total, result):
-        name = own_name(result)
-        text = (result.get("stdout") or "") + "\n" + (result.get("stderr") or "")
+        name, text = own_name(result), output_of(result)
         counts = count_cases(text, result["result"])
         self.report.progress(number, total, name, counts, result["duration"])
         for _ in range(counts["passed"]):

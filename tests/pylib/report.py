@@ -6,6 +6,10 @@ import threading
 import time
 
 
+# So many tests of one run may pass only when they run again; more of them fail it.
+UNSTEADY_ALLOWED = 2
+
+
 class StageFailed(Exception):
     """The stage could not run (it does not compile, say)."""
 
@@ -16,7 +20,7 @@ class Report:
         self.lock = threading.Lock()
         self.counts = collections.Counter()
         self.bad_skips = 0
-        self.failures = []
+        self.failures, self.unsteady_names = [], []
         self.began = time.monotonic()
         self.stage = self.stage_began = self.stage_counts = None
 
@@ -47,9 +51,23 @@ class Report:
                                          "" if seconds is None else " (%.1f s)" % seconds))
             if outcome == "failed":
                 self.failures.append("%s: %s" % (self.stage, name))
-            if detail and outcome != "passed":
-                for line in detail.rstrip().splitlines():
-                    self._line("   | " + line)
+            if outcome != "passed":
+                self._quote(detail)
+
+    def runs_again(self, name, detail):
+        """It failed; its verdict is that of a second run."""
+        with self.lock:
+            self._line("   %s failed and runs again, alone; what it said:" % name)
+            self._quote(detail)
+
+    def unsteady(self, name):
+        """It passed in that second run; its cases are told besides."""
+        with self.lock:
+            self.unsteady_names.append("%s: %s" % (self.stage, name))
+
+    def _quote(self, text):
+        for line in (text or "").rstrip().splitlines():
+            self._line("   | " + line)
 
     def progress(self, done, total, name, counts, seconds):
         """One test program of several cases is through."""
@@ -68,10 +86,15 @@ class Report:
             self._line("")
             for failure in self.failures:
                 self._line("failed: " + failure)
+            for name in self.unsteady_names:
+                self._line("unsteady (passed when it ran again, alone): " + name)
+            if len(self.unsteady_names) > UNSTEADY_ALLOWED:
+                self._line("more than %d unsteady tests: that is not the machine's doing" % UNSTEADY_ALLOWED)
             if self.bad_skips:
                 self._line("%d skipped that should have run on this machine" % self.bad_skips)
             self._line("ran for %.0f s" % (time.monotonic() - self.began))
             self._line("%d passed, %d failed, %d skipped"
                        % (self.counts["passed"], self.counts["failed"], self.counts["skipped"]))
             nothing = not sum(self.counts.values())
-            return 1 if self.counts["failed"] or self.bad_skips or nothing else 0
+            bad = self.counts["failed"] or self.bad_skips or nothing or len(self.unsteady_names) > UNSTEADY_ALLOWED
+            return 1 if bad else 0
