@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "io/udp.h"
+#include "io/udp_order.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -174,6 +175,7 @@ int vb_udp_batch_receive(struct vb_udp_batch *batch, int fd, bool ipv6)
 	while (count < 0 && errno == EINTR);
 	if (count < 0)
 		return errno == EAGAIN ? 0 : -errno;
+	vb_udp_after_receiving();
 	for (int i = 0; i < count; i++) {
 		describe(batch, (unsigned)i, ipv6);
 		bytes += batch->bundle[i].length;

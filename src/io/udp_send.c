@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #include "io/udp.h"
+#include "io/udp_order.h"
 #include "wire/burst.h"
 #include "wire/icrc.h"
 
@@ -24,6 +25,10 @@
 #endif
 
 enum { TOGETHER = 8 };
+
+#ifdef VB_TELL_ORDER
+char vb_udp_order;
+#endif
 
 struct envelope {
 	struct msghdr message;
@@ -94,6 +99,7 @@ static void address_envelope(struct envelope *envelope, const struct vb_path *pa
 
 static int post(int fd, struct envelope *envelope)
 {
+	vb_udp_before_sending();
 	for (;;) {
 		if (sendmsg(fd, &envelope->message, MSG_NOSIGNAL) >= 0)
 			return 0;
@@ -187,6 +193,7 @@ uint32_t vb_udp_send_runs(int fd, const struct vb_burst *burst, uint32_t run, ui
 			fill_envelope(&envelopes[i], &burst->run[run + i], &spans[i]);
 			messages[i].msg_hdr = envelopes[i].message;
 		}
+		vb_udp_before_sending();
 		if (together > 1)
 			sent = sendmmsg(fd, messages, together, MSG_NOSIGNAL);
 		/* None of them, or only one: it has the errors to itself. */

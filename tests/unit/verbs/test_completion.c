@@ -134,6 +134,33 @@ static void sleepers_are_woken(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
+/* Nothing but the packets themselves tells the engine thread that the application is done with the memory they go to. */
+static void a_write_into_what_was_just_filled(void **state)
+{
+	enum { LENGTH = 64 * 1024 };
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(world.context);
+	const struct pair_options options = {.channel = channel};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, &world, &options);
+	for (uint32_t i = 0; i < 10; i++) {
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = pair_request(&pair, 0, IBV_WR_RDMA_WRITE, &sge, 0, LENGTH);
+
+		fill_pattern(pair.buffer[0], LENGTH, i);
+		assert_int_equal(ibv_req_notify_cq(pair.cq[0], 0), 0);
+		memset(pair.buffer[1], 0, LENGTH);
+		pair_post(&pair, 0, &wr);
+		take_event(channel, pair.cq[0]);         /* blocks */
+		ibv_ack_cq_events(pair.cq[0], 1);
+		expect_completion(pair.cq[0], wr.wr_id, IBV_WC_RDMA_WRITE);
+		assert_true(has_pattern(pair.buffer[1], LENGTH, i));
+	}
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
 static struct {
 	struct ibv_cq *cq;
 	volatile bool destroyed;
@@ -360,6 +387,7 @@ int main(void)
 		cmocka_unit_test(an_armed_queue_wakes_once),
 		cmocka_unit_test(solicited_arming_waits_for_solicited),
 		cmocka_unit_test(sleepers_are_woken),
+		cmocka_unit_test(a_write_into_what_was_just_filled),
 		cmocka_unit_test(destruction_waits_for_acknowledgement),
 		cmocka_unit_test(unread_events_do_not_outlive_their_queue),
 		cmocka_unit_test(resizing_keeps_what_waits),
