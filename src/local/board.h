@@ -9,6 +9,7 @@
  *   ----------------------------------------------------------------------------------------------------
  *   header: who I am, am I asleep                     wake me, prove that I am who I say (cookie)
  *   copies: which keys of others I am copying by      deregistration waits for those
+ *   bells: for whom of many I left something          look there (local/bells.h)
  *   tables: my regions and windows (memory/foreign.h) WRITE, READ and atomics, executed by the peer alone
  *   queue pairs: state, rights, how far I am          is it connected to me? is my work done?
  *   rings: records for the peer of each queue pair    SENDs and whatever else the peer must execute itself
@@ -22,15 +23,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524433)     /* changes with the layout */
+#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524434)     /* changes with the layout */
 
 enum {
 	VB_BOARD_QPS = 1 << 14,            /* one per index of a QPN */
 	VB_BOARD_TABLES = 8,               /* region tables: one per open device */
 	VB_BOARD_TABLE_BYTES = (128 << 20) + 4096, /* room for VB_MAX_MR slots and what stands before them */
 	VB_BOARD_COPIES = 64,
-	VB_BOARD_GROUPS = 64,
-	VB_BOARD_BELLS = 16,               /* of a group */
+	VB_BOARD_CIRCLES = 32,             /* of bells: by the slot of whom they ring for */
+	VB_BOARD_VOICES = 4,               /* of each circle: by who rings */
+	VB_BOARD_BELLS = 504,              /* of each voice: a page, with what goes with them */
 	VB_BOARD_ANSWERS = 128,            /* VB_MAX_RD_ATOMIC */
 	VB_RING_BYTES = 64 << 10,
 	VB_RECORD_ALIGN = 64,
@@ -44,17 +46,18 @@ struct vb_board_header {
 	uint64_t cookie_address;           /* where in the owner's memory `id` stands again: whoever can read it there can copy */
 	/* Atomic, on a line of its own: 1 when nobody looks at rings, so that whoever leaves something there has to wake the owner. */
 	uint32_t asleep __attribute__((aligned(64)));
-	uint32_t crowded;                  /* the owner has too many queue pairs to look at all of them: bump `rung` for it */
-	/* Atomic counters, bumped by the owner after it left something for the queue pair with index i of a crowded peer:
-	 * rung[i % GROUPS]. */
-	uint64_t rung[VB_BOARD_GROUPS] __attribute__((aligned(64)));
-	/* And which of the group, bumped before: bell[i % GROUPS][vb_board_bell(i)]. A line for each group. */
-	uint32_t bell[VB_BOARD_GROUPS][VB_BOARD_BELLS] __attribute__((aligned(64)));
+	uint32_t crowded;                  /* atomic: the owner has too many queue pairs to look at all of them: ring for it */
 	/* What the owner is copying by: vb_board_copy_word(), 0: nothing. Atomic. */
 	uint64_t copying[VB_BOARD_COPIES] __attribute__((aligned(64)));
 	/* And on behalf of which queue pair of the other process (its QPN + 1): that waits for it before it counts as reset or failed.
 	 * Atomic; stands while copying[i] stands. */
 	uint32_t copying_for[VB_BOARD_COPIES] __attribute__((aligned(64)));
+};
+
+/* For whom something was left, in the order it was (local/bells.h). */
+struct vb_board_bells {
+	uint64_t rung;                     /* atomic: how often; on a line that hardly anybody but the owner looks at */
+	uint64_t bell[VB_BOARD_BELLS] __attribute__((aligned(64))); /* atomic: number and QPN; at number % BELLS */
 };
 
 /* The stance of a queue pair at RTR. It changes once at most, from LOCAL to WIRE: when the peer offers the wire. */
@@ -119,6 +122,7 @@ struct vb_board_qp {
 
 struct vb_board {
 	struct vb_board_header header;
+	struct vb_board_bells bells[VB_BOARD_CIRCLES][VB_BOARD_VOICES] __attribute__((aligned(4096)));
 	struct vb_board_qp qp[VB_BOARD_QPS] __attribute__((aligned(4096)));
 	uint8_t ring[VB_BOARD_QPS][VB_RING_BYTES] __attribute__((aligned(4096)));
 	uint8_t table[VB_BOARD_TABLES][VB_BOARD_TABLE_BYTES] __attribute__((aligned(4096)));
@@ -181,12 +185,8 @@ struct vb_record_fault {
 };
 
 _Static_assert(sizeof(struct vb_record) == 16, "record");
+_Static_assert(sizeof(struct vb_board_bells) == 4096, "bells");
 _Static_assert(sizeof(struct vb_board_qp) == 256 + 8 * VB_BOARD_ANSWERS, "board qp");
-
-static inline unsigned vb_board_bell(uint32_t index)
-{
-	return index / VB_BOARD_GROUPS % VB_BOARD_BELLS;
-}
 
 /* What a process that copies by a key of another process shows. Never 0. */
 static inline uint64_t vb_board_copy_word(uint32_t slot, uint32_t table, uint32_t key)

@@ -4,6 +4,7 @@
  *
  *   local.c       attaching, what is shown, what the peer shows, and the one call that serves
  *   ring.c        records: leaving them, finding them
+ *   bells.c       telling a peer with many queue pairs for which of them
  *   initiator.c   the send queue: what becomes a record, what is acknowledged, completed, failed
  *   direct.c      WRITE, READ and atomics that need nobody else
  *   target.c      the peer's records executed
@@ -95,6 +96,7 @@ struct vb_local {
 	uint64_t peer_epoch;             /* of the life of the peer that we took; 0: none */
 	uint64_t seen_word, seen_taken;  /* hints */
 	uint32_t stance;                 /* enum vb_local_stance; hint */
+	uint32_t voice;                  /* in which we ring for the peer */
 	uint32_t heeds;                  /* hint */
 	enum ibv_qp_state shown_state;
 	bool hearing;                    /* the peer's records are for us */

@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "local/bells.h"
 #include "local/engine.h"
 
 /* How often to look for the end of a peer's copy of a piece, some time after another. More than enough, unless the peer died in the
@@ -116,25 +117,16 @@ static void wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer)
 		}
 }
 
-/* Whoever hears the group looks for the bell, and may hear one that rings just then: both come after what was left. */
-static void ring(struct vb_local *local)
-{
-	struct vb_board_header *header = &local->own->header;
-	uint32_t index = local->qp->attr.dest_qp_num;
-
-	__atomic_fetch_add(&header->bell[index % VB_BOARD_GROUPS][vb_board_bell(index)], 1, __ATOMIC_RELEASE);
-	__atomic_fetch_add(&header->rung[index % VB_BOARD_GROUPS], 1, __ATOMIC_RELEASE);
-}
-
-/* The peer gets to know of what was left for it. Partner: an owner that sets `asleep` and then looks once more. */
+/* The peer gets to know of what was left for it. Partners: an owner that sets `asleep` and then looks once more, and one that sets
+ * `crowded` and then looks at all. */
 static void tell(struct vb_local *local)
 {
 	const struct vb_board_header *header = &local->peer->board->header;
 
 	local->kick = false;
-	if (SHOWN(header->crowded))
-		ring(local);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&header->crowded, __ATOMIC_SEQ_CST))
+		vb_bells_ring(local->own, local->peer_qpn, local->voice);
 	if (__atomic_load_n(&header->asleep, __ATOMIC_SEQ_CST))
 		local->peer->host->wake(local->peer);
 }
@@ -247,6 +239,12 @@ bool vb_local_beckons(const struct vb_local *local)
 
 /* ---- attaching ---- */
 
+/* Threads that have completion queues of their own shall not wait for each other's cache lines when they ring. */
+static uint32_t voice_of(const struct vb_qp *qp)
+{
+	return (uint32_t)((uintptr_t)qp->send_cq / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 32) % VB_BOARD_VOICES;
+}
+
 int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
 		    vb_time now, struct vb_local **out)
 {
@@ -274,6 +272,7 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 	local->peer_qpn = qp->attr.dest_qp_num;
 	local->qp = qp;
 	local->epoch = epoch;
+	local->voice = voice_of(qp);
 	local->stance = VB_LOCAL_UNDECIDED;
 	local->shown_state = qp->state;
 	local->initiator.next = qp->send.tail;

@@ -53,13 +53,15 @@ struct vb_binding {
 	/* For those that may go through memory (same_host.h); under qp->lock unless it says otherwise. */
 	struct vb_local *local;            /* atomic; taken away under progress */
 	struct vb_neighbour *neighbour;    /* who has the peer, asked for at RTR */
-	struct vb_binding *next_member;    /* atomic, same_host->lock */
+	struct vb_binding *next_member;    /* atomic; written under same_host->lock */
+	struct vb_binding **member_link;   /* what points to it, NULL: not listed; same_host->lock */
+	struct vb_binding *next_unfinished; /* progress */
 	uint32_t table;                    /* of the device's regions */
 	uint8_t meeting;                   /* enum vb_meeting */
 	bool attached;                     /* shown on the board */
 	bool carried;                      /* atomic: goes through memory */
 	bool stalled;                      /* atomic: the peer's message waits for a receive of ours */
-	bool listed;                       /* same_host->lock */
+	bool unfinished;                   /* progress: on that list */
 };
 
 struct vb_multicast_group {

@@ -12,10 +12,11 @@
  * wire as if nothing had been.
  *
  * A pass looks at queue pairs without their locks (vb_local_beckons): what they lead to is taken away only under `progress`, which RESET
- * and withdrawal therefore take.
+ * and withdrawal therefore take. It looks at all of them if they are few. Where they are many others ring for them (local/bells.h), and it
+ * looks at those, at what it left unfinished, and at one of all now and then: nothing must depend on others' bells but how
+ * soon it is found.
  */
 #include <pthread.h>
-#include <string.h>
 
 #include "local/local.h"
 #include "progress/endpoint_parts.h"
@@ -26,7 +27,8 @@
 enum {
 	CROWD = 16,                        /* more than these are not looked at one by one in every pass */
 	SERVES_PER_CALL = 8,               /* then others have their turn */
-	LOOK_AT_ALL = 1024,                /* but every so many passes, whoever may have forgotten to ring */
+	HEARD_AT_ONCE = 64,                /* bells of each neighbour */
+	INSPECT_ONE = 8,                   /* every so many passes */
 };
 
 static struct vb_endpoint *endpoint_of(const struct vb_qp *qp)
@@ -43,57 +45,37 @@ bool vb_local_pair_carries(const struct vb_binding *binding)
 
 /* ---- the lists ---- */
 
-static unsigned group_of(const struct vb_same_host *same_host, const struct vb_binding *binding)
-{
-	return (unsigned)(binding - same_host->endpoint->binding) % VB_BOARD_GROUPS;
-}
-
-/* A bit, of VB_BOARD_BELLS. */
-static uint32_t bell_of(const struct vb_same_host *same_host, const struct vb_binding *binding)
-{
-	return UINT32_C(1) << vb_board_bell((uint32_t)(binding - same_host->endpoint->binding));
-}
-
 static void list(struct vb_same_host *same_host, struct vb_binding *binding)
 {
-	unsigned group = group_of(same_host, binding);
-	uint32_t members;
-
 	pthread_mutex_lock(&same_host->lock);
-	if (!binding->listed) {
-		binding->listed = true;
-		binding->next_member = same_host->group[group];
+	if (!binding->member_link) {
+		__atomic_store_n(&binding->next_member, same_host->pairs, __ATOMIC_RELAXED);
+		binding->member_link = &same_host->pairs;
+		if (same_host->pairs)
+			same_host->pairs->member_link = &binding->next_member;
 		/* Release: a pass that finds it finds its engine. */
-		__atomic_store_n(&same_host->group[group], binding, __ATOMIC_RELEASE);
-		__atomic_fetch_or(&same_host->occupied, UINT64_C(1) << group, __ATOMIC_RELEASE);
+		__atomic_store_n(&same_host->pairs, binding, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&same_host->lock);
-	members = __atomic_add_fetch(&same_host->members, 1, __ATOMIC_SEQ_CST);
 	/* Those who left something before they could know this are found by a look at all. */
-	if (members > CROWD) {
+	if (__atomic_add_fetch(&same_host->members, 1, __ATOMIC_SEQ_CST) > CROWD) {
 		__atomic_store_n(&same_host->board->header.crowded, 1, __ATOMIC_SEQ_CST);
-		for (unsigned i = 0; i < VB_BOARD_GROUPS; i++)
-			__atomic_store_n(&same_host->unfinished_bells[i], UINT32_MAX, __ATOMIC_RELAXED);
-		__atomic_store_n(&same_host->unfinished, UINT64_MAX, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&same_host->look_at_all, true, __ATOMIC_SEQ_CST);
 	}
 }
 
 /* Caller holds progress. */
 static void unlist(struct vb_same_host *same_host, struct vb_binding *binding)
 {
-	unsigned group = group_of(same_host, binding);
-
 	pthread_mutex_lock(&same_host->lock);
-	if (binding->listed) {
-		struct vb_binding **at = &same_host->group[group];
-
-		while (*at != binding)
-			at = &(*at)->next_member;
-		__atomic_store_n(at, binding->next_member, __ATOMIC_RELEASE);
-		if (!same_host->group[group])
-			__atomic_fetch_and(&same_host->occupied, ~(UINT64_C(1) << group), __ATOMIC_RELEASE);
-		binding->listed = false;
+	if (binding->member_link) {
+		if (binding->next_member)
+			binding->next_member->member_link = binding->member_link;
+		__atomic_store_n(binding->member_link, binding->next_member, __ATOMIC_RELEASE);
+		binding->member_link = NULL;
 	}
+	if (same_host->inspected == binding)
+		same_host->inspected = NULL;
 	pthread_mutex_unlock(&same_host->lock);
 }
 
@@ -165,7 +147,7 @@ static bool look_at(struct vb_endpoint *endpoint, struct vb_binding *binding, vb
 	struct vb_qp *qp = __atomic_load_n(&binding->qp, __ATOMIC_ACQUIRE);
 	bool done = false;
 
-	if (!__atomic_load_n(&binding->carried, __ATOMIC_RELAXED) || !qp ||
+	if (!__atomic_load_n(&binding->carried, __ATOMIC_ACQUIRE) || !qp ||
 	    (!vb_local_beckons(binding->local) && !__atomic_load_n(&binding->stalled, __ATOMIC_RELAXED)) ||
 	    !vb_lock_try(&qp->lock))
 		return false;
@@ -181,129 +163,126 @@ static bool look_at(struct vb_endpoint *endpoint, struct vb_binding *binding, vb
 	return done;
 }
 
-/* To be looked at again, ring or not. */
-static void leave_unfinished(struct vb_same_host *same_host, const struct vb_binding *binding)
+/* In a crowd: to be looked at again, rung for or not. */
+static void leave_unfinished(struct vb_same_host *same_host, struct vb_binding *binding)
 {
-	unsigned group = group_of(same_host, binding);
-
-	__atomic_fetch_or(&same_host->unfinished_bells[group], bell_of(same_host, binding), __ATOMIC_RELAXED);
-	__atomic_fetch_or(&same_host->unfinished, UINT64_C(1) << group, __ATOMIC_RELEASE);
+	if (binding->unfinished)
+		return;
+	binding->unfinished = true;
+	binding->next_unfinished = same_host->unfinished;
+	same_host->unfinished = binding;
 }
 
-static uint32_t listen_for_bells(struct vb_neighbour *neighbour, unsigned group)
+/* As above; what was not done, because it was too much or somebody else had it, is not forgotten. */
+static bool look_in_crowd(struct vb_endpoint *endpoint, struct vb_binding *binding, vb_time now)
 {
-	uint32_t heard = 0;
+	bool done = look_at(endpoint, binding, now);
 
-	for (unsigned i = 0; i < VB_BOARD_BELLS; i++) {
-		uint32_t count = __atomic_load_n(&neighbour->peer.board->header.bell[group][i], __ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&binding->carried, __ATOMIC_ACQUIRE) &&
+	    (__atomic_load_n(&binding->stalled, __ATOMIC_RELAXED) || vb_local_beckons(binding->local)))
+		leave_unfinished(endpoint->same_host, binding);
+	return done;
+}
 
-		heard |= (uint32_t)(count != neighbour->bell[group][i]) << i;
-		neighbour->bell[group][i] = count;
+/* Those that others have rung for. True in `missed`: there were too many bells. */
+static bool look_at_rung(struct vb_endpoint *endpoint, struct vb_neighbour *neighbour, vb_time now, bool *missed)
+{
+	uint32_t qpn[HEARD_AT_ONCE];
+	unsigned count = vb_bells_hear(neighbour->peer.board, endpoint->slot, &neighbour->bells, qpn, HEARD_AT_ONCE, missed);
+	bool done = false;
+
+	for (unsigned i = 0; i < count; i++)
+		if (qpn[i] >> VB_DAEMON_INDEX_BITS == endpoint->slot)
+			done |= look_in_crowd(endpoint, &endpoint->binding[qpn[i] & (VB_DAEMON_INDICES - 1)], now);
+	return done;
+}
+
+static bool look_at_unfinished(struct vb_endpoint *endpoint, vb_time now)
+{
+	struct vb_binding *next = endpoint->same_host->unfinished;
+	bool done = false;
+
+	endpoint->same_host->unfinished = NULL;
+	for (struct vb_binding *b = next; b; b = next) {
+		next = b->next_unfinished;
+		b->unfinished = false;
+		done |= look_in_crowd(endpoint, b, now);
 	}
-	return heard;
+	return done;
 }
 
-/* Which groups have rung since the last pass, and in bells, which of each. */
-static uint64_t listen_for_rings(struct vb_same_host *same_host, uint32_t bells[VB_BOARD_GROUPS])
+static bool inspect_next(struct vb_endpoint *endpoint, vb_time now)
 {
-	uint64_t rung = 0;
+	struct vb_same_host *same_host = endpoint->same_host;
+	struct vb_binding **at = same_host->inspected ? &same_host->inspected->next_member : &same_host->pairs;
 
-	for (struct vb_neighbour *n = __atomic_load_n(&same_host->neighbours, __ATOMIC_ACQUIRE); n;
-	     n = __atomic_load_n(&n->next, __ATOMIC_ACQUIRE)) {
-		for (unsigned g = 0; g < VB_BOARD_GROUPS; g++) {
-			uint64_t count = __atomic_load_n(&n->peer.board->header.rung[g], __ATOMIC_ACQUIRE);
+	same_host->inspected = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+	return same_host->inspected && look_in_crowd(endpoint, same_host->inspected, now);
+}
 
-			if (count == n->rung[g])
-				continue;
-			n->rung[g] = count;
-			bells[g] |= listen_for_bells(n, g);
-			rung |= UINT64_C(1) << g;
-		}
+static bool look_at_all(struct vb_endpoint *endpoint, vb_time now, bool crowded)
+{
+	struct vb_binding *next = __atomic_load_n(&endpoint->same_host->pairs, __ATOMIC_ACQUIRE);
+	bool done = false;
+
+	for (struct vb_binding *b = next; b; b = next) {
+		next = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE);
+		done |= crowded ? look_in_crowd(endpoint, b, now) : look_at(endpoint, b, now);
 	}
-	return rung;
-}
-
-static uint64_t take_unfinished(struct vb_same_host *same_host, uint32_t bells[VB_BOARD_GROUPS])
-{
-	uint64_t groups = 0;
-
-	if (__atomic_load_n(&same_host->unfinished, __ATOMIC_RELAXED) != 0)
-		groups = __atomic_exchange_n(&same_host->unfinished, 0, __ATOMIC_ACQUIRE);
-	for (uint64_t left = groups; left != 0; left &= left - 1) {
-		unsigned group = (unsigned)__builtin_ctzll(left);
-
-		bells[group] |= __atomic_exchange_n(&same_host->unfinished_bells[group], 0, __ATOMIC_RELAXED);
-	}
-	return groups;
-}
-
-/* In a crowd: which groups to look at, and whom of each. */
-static uint64_t choose_groups(struct vb_same_host *same_host, bool all, uint32_t bells[VB_BOARD_GROUPS])
-{
-	uint64_t groups = __atomic_load_n(&same_host->occupied, __ATOMIC_ACQUIRE), some;
-
-	memset(bells, all ? 0xff : 0, VB_BOARD_GROUPS * sizeof(bells[0]));
-	/* First, so that what rings while we look is found next time. */
-	some = listen_for_rings(same_host, bells);
-	return all ? groups : groups & (some | take_unfinished(same_host, bells));
+	return done;
 }
 
 /* Looked at first: an exchange in each pass would make the processor wait for all stores before it. */
-static bool take_replenished(struct vb_same_host *same_host)
+static bool take_wish_for_all(struct vb_same_host *same_host)
 {
-	return __atomic_load_n(&same_host->replenished, __ATOMIC_RELAXED) &&
-	       __atomic_exchange_n(&same_host->replenished, false, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&same_host->look_at_all, __ATOMIC_RELAXED) &&
+	       __atomic_exchange_n(&same_host->look_at_all, false, __ATOMIC_SEQ_CST);
+}
+
+static bool look_at_crowd(struct vb_endpoint *endpoint, vb_time now)
+{
+	struct vb_same_host *same_host = endpoint->same_host;
+	bool missed = false, done;
+
+	done = look_at_unfinished(endpoint, now);
+	for (struct vb_neighbour *n = __atomic_load_n(&same_host->neighbours, __ATOMIC_ACQUIRE); n;
+	     n = __atomic_load_n(&n->next, __ATOMIC_ACQUIRE))
+		done |= look_at_rung(endpoint, n, now, &missed);
+	if (take_wish_for_all(same_host) || missed)
+		done |= look_at_all(endpoint, now, true);
+	else if (same_host->passes % INSPECT_ONE == 0)
+		done |= inspect_next(endpoint, now);
+	return done;
 }
 
 bool vb_local_pairs_pass(struct vb_endpoint *endpoint, vb_time now)
 {
 	struct vb_same_host *same_host = endpoint->same_host;
-	uint32_t bells[VB_BOARD_GROUPS];
-	uint64_t groups;
-	bool done = false, all, crowded = __atomic_load_n(&same_host->board->header.crowded, __ATOMIC_RELAXED) != 0;
 
 	vb_lock_assert_held(&endpoint->progress);
-	if (__atomic_load_n(&same_host->occupied, __ATOMIC_RELAXED) == 0)
+	if (!__atomic_load_n(&same_host->pairs, __ATOMIC_RELAXED))
 		return false;
-	all = ++same_host->passes % LOOK_AT_ALL == 0 || take_replenished(same_host) ||
-	      __atomic_load_n(&same_host->stalled, __ATOMIC_RELAXED) != 0;
-	groups = crowded ? choose_groups(same_host, all, bells) : __atomic_load_n(&same_host->occupied, __ATOMIC_ACQUIRE);
-	for (; groups != 0; groups &= groups - 1) {
-		unsigned group = (unsigned)__builtin_ctzll(groups);
-		struct vb_binding *next;
-
-		for (struct vb_binding *b = __atomic_load_n(&same_host->group[group], __ATOMIC_ACQUIRE); b; b = next) {
-			next = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE);
-			if (crowded && !(bells[group] & bell_of(same_host, b)))
-				continue;
-			done |= look_at(endpoint, b, now);
-			/* Not all of it was done, or somebody else had it. */
-			if (crowded && __atomic_load_n(&b->carried, __ATOMIC_RELAXED) && vb_local_beckons(b->local))
-				leave_unfinished(same_host, b);
-		}
-	}
-	return done;
+	same_host->passes++;
+	if (__atomic_load_n(&same_host->board->header.crowded, __ATOMIC_RELAXED))
+		return look_at_crowd(endpoint, now);
+	(void)take_wish_for_all(same_host);
+	return look_at_all(endpoint, now, false);
 }
 
 bool vb_local_pairs_beckon(struct vb_endpoint *endpoint)
 {
 	struct vb_same_host *same_host = endpoint->same_host;
-	uint64_t groups;
 
 	vb_lock_assert_held(&endpoint->progress);
-	if (__atomic_load_n(&same_host->replenished, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&same_host->look_at_all, __ATOMIC_SEQ_CST))
 		return true;
-	for (groups = __atomic_load_n(&same_host->occupied, __ATOMIC_SEQ_CST); groups != 0; groups &= groups - 1) {
-		unsigned group = (unsigned)__builtin_ctzll(groups);
-
-		for (struct vb_binding *b = __atomic_load_n(&same_host->group[group], __ATOMIC_ACQUIRE); b;
-		     b = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE)) {
-			if (!__atomic_load_n(&b->carried, __ATOMIC_RELAXED) || !vb_local_beckons(b->local))
-				continue;
-			/* In a crowd a pass would not find it without a ring. */
-			leave_unfinished(same_host, b);
-			return true;
-		}
+	for (struct vb_binding *b = __atomic_load_n(&same_host->pairs, __ATOMIC_SEQ_CST); b;
+	     b = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE)) {
+		if (!__atomic_load_n(&b->carried, __ATOMIC_ACQUIRE) || !vb_local_beckons(b->local))
+			continue;
+		/* In a crowd a pass might not find it without a ring. */
+		leave_unfinished(same_host, b);
+		return true;
 	}
 	return false;
 }
@@ -333,7 +312,7 @@ void vb_endpoint_replenished(struct vb_endpoint *endpoint)
 	/* The receive was put into its queue before this; whoever stalls after our look finds it there. */
 	if (!same_host || endpoint->abandoned || __atomic_load_n(&same_host->stalled, __ATOMIC_SEQ_CST) == 0)
 		return;
-	__atomic_store_n(&same_host->replenished, true, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&same_host->look_at_all, true, __ATOMIC_SEQ_CST);
 	vb_engine_kick(endpoint);
 }
 
@@ -364,7 +343,8 @@ static void attach(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_bin
 	if (!local)
 		return;
 	__atomic_store_n(&binding->local, local, __ATOMIC_RELEASE);
-	__atomic_store_n(&binding->carried, true, __ATOMIC_RELAXED);
+	/* Release: a pass may find it by a bell as soon as this stands. */
+	__atomic_store_n(&binding->carried, true, __ATOMIC_RELEASE);
 	list(same_host, binding);
 }
 

@@ -176,6 +176,7 @@ int vb_neighbours_open(struct vb_same_host *same_host)
 	self->watch_fd = -1;
 	self->wake_fd = same_host->endpoint->event_fd;
 	self->is_self = true;
+	vb_bells_attend(same_host->board, self->peer.slot, &self->bells);
 	vb_local_share_init(&self->share, self->pid, self->peer.slot, same_host->board->header.copying);
 	append(same_host, self);
 	same_host->broker.fd = -1;
@@ -312,6 +313,7 @@ static struct vb_neighbour *create(const struct vb_same_host *same_host, const s
 	vb_local_share_init(&neighbour->share, neighbour->pid, told->slot, same_host->board->header.copying);
 	neighbour->share.lives = lives;
 	neighbour->share.context = neighbour;
+	vb_bells_attend(board, same_host->endpoint->slot, &neighbour->bells);
 	if (neighbour->watch_fd < 0 || __atomic_load_n(&board->header.magic, __ATOMIC_ACQUIRE) != VB_BOARD_MAGIC ||
 	    board->header.id != told->id || board->header.slot != told->slot) {
 		destroy(neighbour);

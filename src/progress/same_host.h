@@ -22,6 +22,7 @@
 #include <sys/types.h>
 
 #include "base/time.h"
+#include "local/bells.h"
 #include "local/board.h"
 #include "local/local.h"
 #include "progress/daemon_client.h"
@@ -47,8 +48,7 @@ struct vb_neighbour {
 	unsigned gids;                     /* under the lock */
 	uint8_t gid[VB_NEIGHBOUR_GIDS][16]; /* under which verbenad has confirmed it */
 	vb_time checked;                   /* atomic: when it was last seen alive */
-	uint64_t rung[VB_BOARD_GROUPS];    /* under progress: as of the last pass */
-	uint32_t bell[VB_BOARD_GROUPS][VB_BOARD_BELLS];
+	struct vb_bells_heard bells;       /* under progress */
 	struct vb_local_share share;       /* of its memory, what we have too */
 };
 
@@ -71,14 +71,15 @@ struct vb_same_host {
 	pthread_mutex_t asking;
 	struct vb_daemon_client broker;
 
-	/* Queue pairs on their way through memory, by index modulo groups. Added under the lock, removed under it and progress. */
-	struct vb_binding *group[VB_BOARD_GROUPS]; /* atomic */
-	uint64_t occupied;                 /* atomic: a bit for each group */
-	uint32_t members;                  /* atomic: queue pairs that go through memory */
+	/* Queue pairs on their way through memory. Added under the lock, removed under it and progress. */
+	struct vb_binding *pairs;          /* atomic: linked by next_member */
+	uint32_t members;                  /* atomic: how many of them are carried */
 	uint32_t stalled;                  /* atomic: of those, how many wait for a receive */
-	bool replenished;                  /* atomic: receives were posted to a shared queue since */
-	uint64_t unfinished;               /* atomic: groups to look at, rung or not */
-	uint32_t unfinished_bells[VB_BOARD_GROUPS]; /* atomic: which of them */
+	bool look_at_all;                  /* atomic: in the next pass, whoever beckons or not */
+
+	/* Under progress. */
+	struct vb_binding *unfinished;     /* to be looked at again, rung for or not: linked by next_unfinished */
+	struct vb_binding *inspected;      /* which of all was last looked at unasked, NULL: begin anew */
 	unsigned passes;
 };
 
