@@ -16,6 +16,7 @@
 #include "rdmacm/rsocket/wait.h"
 
 enum {
+	WINDOWS_UNASKED = 16,              /* of 24 bytes each */
 	RESOLVE_MILLISECONDS = 5000,
 	RETRIES = 7,                     /* the most a connection can have; for RNR: without end */
 	CHILDREN_MOST = 4096,            /* connections to one listener that nobody has accepted (SOMAXCONN) */
@@ -365,6 +366,9 @@ static int prepare_child(struct vb_rsocket *listener, struct vb_rsocket *child, 
 		return -errno;
 	child->stream->id = what->id;
 	child->sizes = listener->sizes;
+	/* A program may ask for windows after rlisten, when we have accepted in its name already: riostream does. */
+	if (child->sizes.iomaps == 0)
+		child->sizes.iomaps = WINDOWS_UNASKED;
 	child->options = listener->options;
 	child->options.keep_alive = false;
 	error = vb_rstream_endpoint_meet(child, what->data, what->length);

@@ -408,6 +408,31 @@ static void direct_placement(void **state)
 	close_both(pair);
 }
 
+/* Between rlisten and raccept, as riostream does: whoever came first was accepted in between. */
+static void windows_asked_for_after_listening(void **state)
+{
+	static uint8_t window[100];
+	int pair[2], listener, one = 1;
+	struct sockaddr_in address;
+
+	(void)state;
+	listener = listening(&address, 0, 0);
+	pair[0] = rsocket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(rconnect(pair[0], (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(rsetsockopt(listener, SOL_RDMA, RDMA_IOMAPSIZE, &one, sizeof(one)), 0);
+	pair[1] = raccept(listener, NULL, NULL);
+	assert_true(pair[1] >= 0);
+	assert_int_equal(riomap(pair[0], window, sizeof(window), PROT_WRITE, 0, 0), 0);
+	send_stream(pair[0], 0, 10);
+	expect_stream(pair[1], 0, 10);
+	assert_int_equal(riowrite(pair[1], "verbena", 7, 3, 0), 7);
+	send_stream(pair[1], 0, 1);
+	expect_stream(pair[0], 0, 1);
+	assert_memory_equal(window + 3, "verbena", 7);
+	close_both(pair);
+	assert_int_equal(rclose(listener), 0);
+}
+
 static int option(int socket, int level, int name)
 {
 	int value = -1;
@@ -657,6 +682,7 @@ int main(int count, char **arguments)
 		cmocka_unit_test(timeouts),
 		cmocka_unit_test(closed_under_a_sleeper),
 		cmocka_unit_test(direct_placement),
+		cmocka_unit_test(windows_asked_for_after_listening),
 		cmocka_unit_test(options),
 		cmocka_unit_test(what_is_not_there),
 		cmocka_unit_test(over_ipv6),
