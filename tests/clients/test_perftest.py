@@ -80,6 +80,8 @@ SHORT = {
 
 
 class Perftest(ClientCase):
+    POLLS = True
+
     def argv(self, tool, transport, options, gid):
         argv = [which("ib_" + tool), "-F", "-d", self.device, "-x", str(gid)] + options.split()
         if not tool.startswith("atomic") and not tool.startswith("read"):

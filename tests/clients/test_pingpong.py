@@ -55,6 +55,8 @@ BIG_MTU = {"mtu_2048": "-m 2048 -c", "mtu_4096": "-m 4096 -c -s 65536"}
 
 
 class PingPong(ClientCase):
+    POLLS = True
+
     def pingpong(self, kind, options):
         program = which("ibv_%s_pingpong" % kind)
         words = options.split()

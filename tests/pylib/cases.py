@@ -70,19 +70,23 @@ class CaseRunner:
         families = collections.OrderedDict()
         for case in cases:
             families.setdefault(case.id().rsplit(".", 1)[0], []).append(case)
-        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
-            try:
-                for number, (family, members) in enumerate(families.items(), 1):
-                    began, counts = time.monotonic(), collections.Counter()
-                    outcomes = list(pool.map(self.one, members))
-                    for index, (case, outcome) in enumerate(zip(members, outcomes)):
-                        if outcome == "failed":
-                            outcomes[index] = self.again(case)
-                    counts.update(outcomes)
-                    self.report.progress(number, len(families), family, counts, time.monotonic() - began)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        for number, (family, members) in enumerate(families.items(), 1):
+            began = time.monotonic()
+            outcomes = self.side_by_side(members)
+            for index, (case, outcome) in enumerate(zip(members, outcomes)):
+                if outcome == "failed":
+                    outcomes[index] = self.again(case)
+            self.report.progress(number, len(families), family, collections.Counter(outcomes), time.monotonic() - began)
+
+    def side_by_side(self, members):
+        # Programs that poll want a core each: two of them to a case.
+        at_once = max(1, self.jobs // 2) if getattr(members[0], "POLLS", False) else self.jobs
+        pool = concurrent.futures.ThreadPoolExecutor(at_once)
+        try:
+            return list(pool.map(self.one, members))
+        finally:
+            # Interrupted, we do not wait: whoever catches it ends what the cases have started, and so the cases.
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def one(self, case, told_already=False):
         result, began = _Result(), time.monotonic()
