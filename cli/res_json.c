@@ -62,6 +62,8 @@ static void print_qp(const struct vb_cli_holder *holder, const struct vb_resourc
 	print_number("send_depth", qp->send_depth);
 	print_number("receive_posted", qp->receive_posted);
 	print_number("receive_depth", qp->receive_depth);
+	print_number("sends_done", qp->sends_done);
+	print_number("receives_done", qp->receives_done);
 	print_number("pd", qp->pd);
 	print_number("send_cq", qp->send_cq);
 	print_number("receive_cq", qp->receive_cq);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Samples and rates. A queue pair has no counters of its own (its packets would have to be counted twice): its rates are
- * the differences of its PSNs, which grow by one for each packet of a request or of a read's answer.
+ * the differences of its PSNs, which grow by one for each packet of a request or of a read's answer. Where it goes through memory
+ * there are no packets: its rates are work requests that are done, and messages that used up a receive. Of WRITEs and READs the
+ * other side knows nothing then.
  */
 #include <errno.h>
 #include <limits.h>
@@ -123,6 +125,42 @@ static double psn_rate(uint32_t before, uint32_t now, double seconds)
 	return ahead < 0x800000 ? ahead / seconds : 0;
 }
 
+static void rate_qp(const struct vb_resource_qp *was, const struct vb_resource_qp *now, double seconds, double *out, double *in)
+{
+	*out = *in = 0;
+	if (!was || was->state != now->state || was->through_memory != now->through_memory)
+		return;
+	if (now->through_memory) {
+		*out = (now->sends_done - was->sends_done) / seconds;
+		*in = (now->receives_done - was->receives_done) / seconds;
+	} else {
+		*out = psn_rate(was->send_psn, now->send_psn, seconds);
+		*in = psn_rate(was->expected_psn, now->expected_psn, seconds);
+	}
+}
+
+/* What a process's counters, which count packets, do not know of. */
+static void add_memory_rates(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, double seconds,
+			     struct process_row *row)
+{
+	uint32_t pid = row->process->process.pid;
+
+	for (unsigned i = 0; i < newer->holders.count; i++) {
+		const struct vb_cli_holder *holder = &newer->holders.row[i];
+
+		for (unsigned j = 0; holder->pid == pid && j < holder->count[VB_RESOURCE_QP]; j++) {
+			const struct vb_resource_qp *now = &holder->of[VB_RESOURCE_QP][j].qp;
+			double out, in;
+
+			if (!now->through_memory)
+				continue;
+			rate_qp(find_qp(older, pid, now->qpn), now, seconds, &out, &in);
+			row->out += out;
+			row->in += in;
+		}
+	}
+}
+
 static uint64_t retries(const struct vb_counters *c)
 {
 	return c->completer_retry_err + c->local_ack_timeout_err;
@@ -195,6 +233,7 @@ static int describe_processes(const struct vb_cli_sample *older, const struct vb
 			.retries = rate(retries(was), retries(&now->process.counters), seconds),
 			.lost = rate(lost(was), lost(&now->process.counters), seconds),
 		};
+		add_memory_rates(older, newer, seconds, &row[i]);
 	}
 	if (error == 0)
 		qsort(row, count, sizeof(*row), busier_process);
@@ -230,9 +269,10 @@ static int describe_qp(const struct qp_row *row, struct vb_cli_lines *lines)
 	if (qp->round_trip)
 		snprintf(trip, sizeof(trip), "%.1f us", (double)qp->round_trip / 1000);
 	return add_line(lines, failed ? VB_CLI_LINE_BAD : VB_CLI_LINE_PLAIN,
-			"%8u  0x%06x  %-4s  %-5s  %8s  %8s  %9s  %9s  %10s  %-10s  %s", row->holder->pid, qp->qpn,
-			vb_cli_qp_type_name(qp->type), state, short_number(row->out, out), short_number(row->in, in),
-			send, receive, trip, vb_cli_holder_device(row->holder, qp->interface_index), peer);
+			"%8u  0x%06x  %-4s  %-5s  %-6s  %8s  %8s  %9s  %9s  %10s  %-10s  %s", row->holder->pid, qp->qpn,
+			vb_cli_qp_type_name(qp->type), state, qp->through_memory ? "memory" : "wire",
+			short_number(row->out, out), short_number(row->in, in), send, receive, trip,
+			vb_cli_holder_device(row->holder, qp->interface_index), peer);
 }
 
 static int describe_qps(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, double seconds,
@@ -255,18 +295,15 @@ static int describe_qps(const struct vb_cli_sample *older, const struct vb_cli_s
 			const struct vb_resource_qp *was = find_qp(older, holder->pid, now->qpn);
 
 			row[at] = (struct qp_row){ .holder = holder, .qp = now };
-			if (was && was->state == now->state) {
-				row[at].out = psn_rate(was->send_psn, now->send_psn, seconds);
-				row[at].in = psn_rate(was->expected_psn, now->expected_psn, seconds);
-			}
+			rate_qp(was, now, seconds, &row[at].out, &row[at].in);
 		}
 	}
 	qsort(row, count, sizeof(*row), busier_qp);
 	error = add_line(lines, VB_CLI_LINE_PLAIN, "%s", "");
 	if (error == 0)
 		error = add_line(lines, VB_CLI_LINE_HEADING,
-				 "%8s  %-8s  %-4s  %-5s  %8s  %8s  %9s  %9s  %10s  %-10s  %s", "PID", "QPN", "TYPE",
-				 "STATE", "OUT/s", "IN/s", "SEND", "RECEIVE", "ROUND TRIP", "DEVICE", "PEER");
+				 "%8s  %-8s  %-4s  %-5s  %-6s  %8s  %8s  %9s  %9s  %10s  %-10s  %s", "PID", "QPN", "TYPE",
+				 "STATE", "WAY", "OUT/s", "IN/s", "SEND", "RECEIVE", "ROUND TRIP", "DEVICE", "PEER");
 	for (unsigned i = 0; error == 0 && i < count; i++)
 		error = describe_qp(&row[i], lines);
 	free(row);

@@ -105,6 +105,7 @@ struct vb_resource_qp {
 	uint32_t fault;                          /* enum vb_fault: why it failed */
 	uint32_t draining;
 	uint32_t through_memory;                 /* 1: its peer is on this host, and no packet is sent */
+	uint32_t sends_done, receives_done;      /* work requests since it was made, modulo 2^32; not those of a shared queue */
 };
 
 struct vb_resource_cm_id {
@@ -121,7 +122,7 @@ _Static_assert(sizeof(struct vb_resource_head) == 16, "head");
 _Static_assert(sizeof(struct vb_resource_row) == 8, "row");
 _Static_assert(sizeof(struct vb_resource_device) == 72, "device");
 _Static_assert(sizeof(struct vb_resource_mr) == 48, "mr");
-_Static_assert(sizeof(struct vb_resource_qp) == 48 + 30 * 4, "qp");
+_Static_assert(sizeof(struct vb_resource_qp) == 48 + 32 * 4, "qp");
 _Static_assert(sizeof(struct vb_resource_cm_id) == 48 + 32 + 24, "cm_id");
 
 union vb_resource {

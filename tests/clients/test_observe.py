@@ -276,17 +276,22 @@ class Top(Looking):
 
     @across(["lo_v4"])
     def test_text(self):
-        """Not on a terminal: one look, with rates."""
-        _, client = self.write_bw()
-        self.until(lambda: self.of(client), "the client's queue pair")
+        """Not on a terminal: one look, with rates, of packets or of what goes through memory."""
+        for way, environment in (("wire", WIRE), ("memory", {})):
+            server, client = self.write_bw(environment)
+            self.until(lambda: self.of(client), "the client's queue pair")
 
-        def moves():
-            out = self.verbena("top", "--interval", "0.3").out
-            self.assertNotIn("\033", out)
-            line = next(line for line in out.splitlines() if line.split()[:2] == [str(client.pid), "ib_write_bw"])
-            return line.split()[4] != "0"
-        # On a busy machine nothing may move for the length of one look.
-        self.until(moves, "packets are sent")
+            def moves():
+                out = self.verbena("top", "--interval", "0.3").out
+                self.assertNotIn("\033", out)
+                mine = [line.split() for line in out.splitlines() if line.split()[:1] == [str(client.pid)]]
+                process, qp = sorted(mine, key=len)
+                self.assertEqual((process[1], qp[4]), ("ib_write_bw", way))
+                return process[4] != "0" and qp[5] != "0"
+            # On a busy machine nothing may move for the length of one look.
+            self.until(moves, "work is done by " + way)
+            for process in (client, server):
+                process.kill()
 
     @across(["lo_v4"])
     def test_colours(self):
