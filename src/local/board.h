@@ -11,10 +11,13 @@
  *   copies: which keys of others I am copying by      deregistration waits for those
  *   bells: for whom of many I left something          look there (local/bells.h)
  *   tables: my regions and windows (memory/foreign.h) WRITE, READ and atomics, executed by the peer alone
+ *   places: which of my queue pairs stands where      find it
  *   queue pairs: state, rights, how far I am          is it connected to me? is my work done?
  *   rings: records for the peer of each queue pair    SENDs and whatever else the peer must execute itself
  *
- * The memory is a sparse file: what no queue pair or region uses costs nothing.
+ * The memory is a sparse file: what no queue pair or region uses costs nothing. QPNs are drawn at random, but queue pairs stand here in the
+ * order in which their numbers were first used, and with each what a short message needs: a process that uses a thousand of them by
+ * turns needs 250 pages for that and not some thousands, whose addresses the processor would find in none of its caches.
  */
 #ifndef VB_LOCAL_BOARD_H
 #define VB_LOCAL_BOARD_H
@@ -23,10 +26,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524434)     /* changes with the layout */
+#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524435)     /* changes with the layout */
 
 enum {
-	VB_BOARD_QPS = 1 << 14,            /* one per index of a QPN */
+	VB_BOARD_QPS = 1 << 14,            /* as many as QPNs have indices */
 	VB_BOARD_TABLES = 8,               /* region tables: one per open device */
 	VB_BOARD_TABLE_BYTES = (128 << 20) + 4096, /* room for VB_MAX_MR slots and what stands before them */
 	VB_BOARD_COPIES = 64,
@@ -35,6 +38,7 @@ enum {
 	VB_BOARD_BELLS = 504,              /* of each voice: a page, with what goes with them */
 	VB_BOARD_ANSWERS = 128,            /* VB_MAX_RD_ATOMIC */
 	VB_RING_BYTES = 64 << 10,
+	VB_RING_NEAR = 768,                /* of those, the first stand with the queue pair */
 	VB_RECORD_ALIGN = 64,
 	VB_RECORD_INLINE = 4096,           /* longer messages are left by reference */
 };
@@ -116,22 +120,28 @@ struct vb_board_qp {
 
 	struct vb_board_outcome previous __attribute__((aligned(64))); /* of the life before */
 
-	/* What stood where the peer's atomic number i (counted within the epoch) was executed: answer[i % ANSWERS]. */
-	uint64_t answer[VB_BOARD_ANSWERS] __attribute__((aligned(64)));
+	/* Where the ring begins. */
+	uint8_t near[VB_RING_NEAR] __attribute__((aligned(64)));
 };
 
 struct vb_board {
 	struct vb_board_header header;
 	struct vb_board_bells bells[VB_BOARD_CIRCLES][VB_BOARD_VOICES] __attribute__((aligned(4096)));
+	/* By index of the QPN: 1 + the queue pair's place in the arrays below, 0: none was made yet. Set once, before the first queue pair
+	 * with that number can be heard of. Atomic. */
+	uint16_t place[VB_BOARD_QPS] __attribute__((aligned(4096)));
 	struct vb_board_qp qp[VB_BOARD_QPS] __attribute__((aligned(4096)));
+	/* What follows after `near`; its first VB_RING_NEAR bytes are never used. */
 	uint8_t ring[VB_BOARD_QPS][VB_RING_BYTES] __attribute__((aligned(4096)));
+	/* What stood where the peer's atomic number i (counted within the epoch) was executed: answer[place][i % ANSWERS]. */
+	uint64_t answer[VB_BOARD_QPS][VB_BOARD_ANSWERS] __attribute__((aligned(4096)));
 	uint8_t table[VB_BOARD_TABLES][VB_BOARD_TABLE_BYTES] __attribute__((aligned(4096)));
 };
 
 /* ---- records ---- */
 
 enum vb_record_kind {
-	VB_RECORD_WRAP = 1,                /* the next record is at the beginning of the ring */
+	VB_RECORD_WRAP = 1,                /* the next record is in the other part of the ring: vb_ring_wrap() */
 	VB_RECORD_SEND,
 	VB_RECORD_WRITE_IMMEDIATE,         /* the bytes were written already: takes a receive */
 	VB_RECORD_COMPARE_SWAP,
@@ -146,12 +156,13 @@ enum {
 	VB_RECORD_INVALIDATES = 4,
 	VB_RECORD_BY_REFERENCE = 8,        /* the body is a list of struct vb_record_piece in the initiator's memory */
 	VB_RECORD_TAKES_RECEIVE = 16,      /* FAULT: on the wire the request would have taken a receive before it was refused */
+	VB_RECORD_TURNS = 32,              /* the next record is where records of this size begin: vb_ring_turn() */
 };
 
-/* In the ring, aligned to VB_RECORD_ALIGN, never across its end. `stamp` is atomic and stored last: vb_record_stamp() of the record's
- * number, which begins with 1 in each epoch; a WRAP has the number of the record that follows it. Before a record is stamped the
- * stamp of the place behind it is cleared: what lies there from the lap before might look like a stamp. So the ring is never
- * quite full. */
+/* In the ring, aligned to VB_RECORD_ALIGN, never across the end of one of its two parts. `stamp` is atomic and stored last:
+ * vb_record_stamp() of the record's number, which begins with 1 in each epoch; a WRAP has the number of the record that follows it.
+ * Before a record is stamped the stamp of the place where the next will be is cleared: what lies there from the lap before might
+ * look like a stamp. So the ring is never quite full. */
 struct vb_record {
 	uint32_t stamp;
 	uint8_t kind, flags;
@@ -160,6 +171,26 @@ struct vb_record {
 	uint32_t immediate;                /* as it stands on the wire, or the rkey to invalidate */
 	uint8_t body[];                    /* bytes, pieces, or one of the structs below */
 };
+
+/* Positions in a ring are counted in bytes, free running; position % VB_RING_BYTES is a place in it. Behind a WRAP there: */
+static inline uint64_t vb_ring_wrap(uint64_t position)
+{
+	uint32_t at = (uint32_t)(position % VB_RING_BYTES);
+
+	return position + (at < VB_RING_NEAR ? VB_RING_NEAR : VB_RING_BYTES) - at;
+}
+
+/* Records of that size need no more than the part of the ring that is near. */
+static inline bool vb_ring_is_short(uint32_t size)
+{
+	return size * 4 <= VB_RING_NEAR;
+}
+
+/* Behind a record there that TURNS: where records of its size begin, in the next round. */
+static inline uint64_t vb_ring_turn(uint64_t position, uint32_t size)
+{
+	return (position / VB_RING_BYTES + 1) * VB_RING_BYTES + (vb_ring_is_short(size) ? 0 : VB_RING_NEAR);
+}
 
 /* Never 0, which is what a place that nothing was left in holds. */
 static inline uint32_t vb_record_stamp(uint64_t number)
@@ -186,7 +217,7 @@ struct vb_record_fault {
 
 _Static_assert(sizeof(struct vb_record) == 16, "record");
 _Static_assert(sizeof(struct vb_board_bells) == 4096, "bells");
-_Static_assert(sizeof(struct vb_board_qp) == 256 + 8 * VB_BOARD_ANSWERS, "board qp");
+_Static_assert(sizeof(struct vb_board_qp) == 1024, "board qp");
 
 /* What a process that copies by a key of another process shows. Never 0. */
 static inline uint64_t vb_board_copy_word(uint32_t slot, uint32_t table, uint32_t key)

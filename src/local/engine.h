@@ -52,6 +52,7 @@ struct vb_local_initiator {
 	uint64_t ordered;                /* the last record that a direct access must not overtake */
 	uint64_t atomics, atomics_done;  /* left as records; answered */
 	uint32_t next;                   /* element to start */
+	uint32_t lonely;                 /* records in succession for which the ring was empty */
 	uint32_t sent;                   /* messages, in this call */
 	uint32_t moved;                  /* bytes of that element, if it is a direct access under way */
 	bool open;                       /* the peer takes what we ask of it */
@@ -88,8 +89,10 @@ struct vb_local {
 	struct vb_board *own;
 	struct vb_board_qp *mine;
 	const struct vb_board_qp *theirs;
-	uint8_t *ring;
+	uint8_t *ring;                   /* but for what is near: board.h */
 	const uint8_t *their_ring;
+	uint64_t *answers;
+	const uint64_t *their_answers;
 	struct vb_local_peer *peer;
 	struct vb_qp *qp;
 	uint64_t epoch;                  /* ours */

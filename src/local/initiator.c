@@ -147,7 +147,7 @@ bool vb_local_initiator_look(struct vb_local *local)
 static bool place_answer(struct vb_local *local, const struct vb_send_wqe *wqe, vb_time now)
 {
 	struct vb_qp *qp = local->qp;
-	uint64_t answer = __atomic_load_n(&local->theirs->answer[local->initiator.atomics_done % VB_BOARD_ANSWERS], __ATOMIC_RELAXED);
+	uint64_t answer = __atomic_load_n(&local->their_answers[local->initiator.atomics_done % VB_BOARD_ANSWERS], __ATOMIC_RELAXED);
 	struct vb_fault_record why = {0};
 
 	local->initiator.atomics_done++;

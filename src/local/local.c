@@ -44,9 +44,19 @@ static uint64_t bits_of(const struct vb_qp *qp)
 	return (vb_local_receives(qp) ? VB_WORD_RECEIVES : 0) | (vb_local_sends(qp) ? VB_WORD_SENDS : 0);
 }
 
-static struct vb_board_qp *place_of(const struct vb_qp *qp, struct vb_board *own)
+/* Or -1: there is, and was, no such queue pair. */
+static int place_of(uint32_t qpn, const struct vb_board *board)
 {
-	return &own->qp[qp->qpn % VB_BOARD_QPS];
+	uint32_t place = __atomic_load_n(&board->place[qpn % VB_BOARD_QPS], __ATOMIC_ACQUIRE);
+
+	return place <= VB_BOARD_QPS ? (int)place - 1 : -1;
+}
+
+void vb_local_settle(struct vb_board *own, uint32_t qpn, uint32_t *places)
+{
+	/* A number keeps its place: a peer that was told of it looks there. */
+	if (place_of(qpn, own) < 0)
+		__atomic_store_n(&own->place[qpn % VB_BOARD_QPS], __atomic_add_fetch(places, 1, __ATOMIC_RELAXED), __ATOMIC_RELEASE);
 }
 
 /* ---- showing ---- */
@@ -74,7 +84,7 @@ static void keep_outcome(struct vb_board_qp *mine, uint64_t word)
 
 static uint64_t begin_life(const struct vb_qp *qp, struct vb_board *own, uint32_t table, bool offers_local)
 {
-	struct vb_board_qp *mine = place_of(qp, own);
+	struct vb_board_qp *mine = &own->qp[place_of(qp->qpn, own)];
 	uint64_t word = SHOWN(mine->word), epoch = next_epoch(own, word);
 
 	keep_outcome(mine, word);
@@ -96,7 +106,7 @@ static uint64_t begin_life(const struct vb_qp *qp, struct vb_board *own, uint32_
 	SHOW(mine->verdict_fault, VB_FAULT_NONE);
 	show_attributes(qp, mine);
 	if (offers_local)
-		SHOW(*(uint64_t *)(void *)own->ring[qp->qpn % VB_BOARD_QPS], 0);
+		SHOW(*(uint64_t *)(void *)mine->near, 0);
 	__atomic_store_n(&mine->word, epoch << VB_WORD_BITS | bits_of(qp), __ATOMIC_SEQ_CST);
 	return epoch;
 }
@@ -248,6 +258,7 @@ static uint32_t voice_of(const struct vb_qp *qp)
 int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
 		    vb_time now, struct vb_local **out)
 {
+	int place = place_of(qp->qpn, own), their_place = peer ? place_of(qp->attr.dest_qp_num, peer->board) : -1;
 	struct vb_local *local = NULL;
 	uint64_t epoch;
 
@@ -255,7 +266,7 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 	(void)now;
 	vb_lock_assert_held(&qp->lock);
 	*out = NULL;
-	if (peer) {
+	if (their_place >= 0) {
 		local = calloc(1, sizeof(*local));
 		if (!local)
 			return -ENOMEM;
@@ -264,10 +275,12 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 	if (!local)
 		return 0;
 	local->own = own;
-	local->mine = place_of(qp, own);
-	local->theirs = &peer->board->qp[qp->attr.dest_qp_num % VB_BOARD_QPS];
-	local->ring = own->ring[qp->qpn % VB_BOARD_QPS];
-	local->their_ring = peer->board->ring[qp->attr.dest_qp_num % VB_BOARD_QPS];
+	local->mine = &own->qp[place];
+	local->theirs = &peer->board->qp[their_place];
+	local->ring = own->ring[place];
+	local->their_ring = peer->board->ring[their_place];
+	local->answers = own->answer[place];
+	local->their_answers = peer->board->answer[their_place];
 	local->peer = peer;
 	local->peer_qpn = qp->attr.dest_qp_num;
 	local->qp = qp;
@@ -311,7 +324,7 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 
 void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *local)
 {
-	struct vb_board_qp *mine = place_of(qp, own);
+	struct vb_board_qp *mine = &own->qp[place_of(qp->qpn, own)];
 	uint64_t word = SHOWN(mine->word);
 
 	/* The epoch stays, and what was acknowledged: the peer may still come to see it. */

@@ -57,9 +57,13 @@ struct vb_local_peer {
 
 enum vb_local_stance { VB_LOCAL_UNDECIDED, VB_LOCAL_TAKEN, VB_LOCAL_DECLINED };
 
-/* At RTR, for every RC queue pair of a process that has a board. `peer` NULL: the wire is offered, and only that is shown
- * (*local is NULL then). `own` is our board, `table` the index of the region table of this queue pair's device. 0 or -ENOMEM. Caller
- * holds qp->lock; qp is in RTR already. */
+/* Before anybody can hear of a queue pair with this number: it gets a place on our board, unless the number has one from earlier
+ * times. `places` counts those given so far. */
+void vb_local_settle(struct vb_board *own, uint32_t qpn, uint32_t *places);
+
+/* At RTR, for every RC queue pair of a process that has a board. `peer` NULL, or without such a queue pair: the wire is offered, and
+ * only that is shown (*local is NULL then). `own` is our board, `table` the index of the region table of this queue pair's device. 0
+ * or -ENOMEM. Caller holds qp->lock; qp is in RTR already. */
 int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
 		    vb_time now, struct vb_local **local);
 /* RESET or destruction: shows nothing any more, and no peer copies on behalf of this queue pair after it. Caller holds

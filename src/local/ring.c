@@ -6,6 +6,10 @@
  *                                                     head ^
  *
  * The first eight bytes of a record are written in one piece, with its stamp, when all else stands; the place behind has none then.
+ *
+ * Where each record finds the ring empty (an answer is waited for, or there are many queue pairs and some work for each) there is no
+ * need to go all the way round: the record before the end of a short lap says that the next is at the beginning again. Short ones
+ * so stay in the part that stands with the queue pair on the board, and nobody touches memory that is in no cache.
  */
 #include <string.h>
 
@@ -21,6 +25,9 @@ struct head {
 
 _Static_assert(sizeof(struct head) == sizeof(struct vb_record), "head");
 
+/* Of records that are not short: at least three of the longest. */
+enum { LAP = 16 << 10 };
+
 static uint32_t size_of(uint32_t body)
 {
 	return (uint32_t)(sizeof(struct vb_record) + body + VB_RECORD_ALIGN - 1) & ~(VB_RECORD_ALIGN - 1u);
@@ -28,15 +35,31 @@ static uint32_t size_of(uint32_t body)
 
 static uint64_t *word_at(const struct vb_local *local, uint64_t position)
 {
-	return (uint64_t *)(void *)(local->ring + position % VB_RING_BYTES);
+	uint32_t at = (uint32_t)(position % VB_RING_BYTES);
+
+	return (uint64_t *)(void *)((at < VB_RING_NEAR ? local->mine->near : local->ring) + at);
 }
 
-/* Bytes that stay unused at the end of the ring for the sake of a record of that size. */
-static uint32_t skipped_for(uint64_t position, uint32_t size)
+static const uint8_t *their_byte_at(const struct vb_local *local, uint64_t position)
 {
-	uint32_t left = VB_RING_BYTES - (uint32_t)(position % VB_RING_BYTES);
+	uint32_t at = (uint32_t)(position % VB_RING_BYTES);
 
-	return size > left ? left : 0;
+	return (at < VB_RING_NEAR ? local->theirs->near : local->their_ring) + at;
+}
+
+/* Is there room for it before the end of that part of the ring? */
+static bool fits(uint64_t position, uint32_t size)
+{
+	return size <= vb_ring_wrap(position) - position;
+}
+
+/* Was the ring empty for this record and for the one before, and would another like it be beyond a lap? There is room for some at the
+ * beginning then, though this is not executed yet. */
+static bool turns(const struct vb_local_initiator *initiator, uint32_t size)
+{
+	uint32_t end = (uint32_t)(initiator->head % VB_RING_BYTES) + size;
+
+	return initiator->lonely >= 2 && end + size > (vb_ring_is_short(size) ? VB_RING_NEAR : LAP);
 }
 
 bool vb_local_ring_has_room(const struct vb_local *local, uint32_t bytes)
@@ -47,43 +70,50 @@ bool vb_local_ring_has_room(const struct vb_local *local, uint32_t bytes)
 }
 
 /* Stamp what stands at head, and move on. */
-static void stamp(struct vb_local *local, const struct head *head, uint32_t size)
+static void stamp(struct vb_local *local, const struct head *head, uint64_t next)
 {
 	uint64_t *at = word_at(local, local->initiator.head), words[2];
 
 	memcpy(words, head, sizeof(words));
 	__atomic_store_n(&at[1], words[1], __ATOMIC_RELAXED);
-	__atomic_store_n(word_at(local, local->initiator.head + size), 0, __ATOMIC_RELAXED);
+	__atomic_store_n(word_at(local, next), 0, __ATOMIC_RELAXED);
 	/* Release: partner of the acquire in vb_local_ring_find. */
 	__atomic_store_n(&at[0], words[0], __ATOMIC_RELEASE);
-	local->initiator.head += size;
+	local->initiator.head = next;
 }
 
 uint8_t *vb_local_ring_reserve(struct vb_local *local, uint32_t body)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
-	uint32_t size = size_of(body), skipped = skipped_for(initiator->head, size);
+	uint32_t size = size_of(body), alone = initiator->head == initiator->released;
+	uint64_t begin = initiator->head;
 
-	if (!vb_local_ring_has_room(local, skipped + size))
+	while (!fits(begin, size))
+		begin = vb_ring_wrap(begin);
+	if (!vb_local_ring_has_room(local, (uint32_t)(begin - initiator->head) + size))
 		return NULL;
-	if (skipped > 0)
-		stamp(local, &(struct head){.stamp = vb_record_stamp(initiator->produced + 1), .kind = VB_RECORD_WRAP}, skipped);
+	while (initiator->head != begin)
+		stamp(local, &(struct head){.stamp = vb_record_stamp(initiator->produced + 1), .kind = VB_RECORD_WRAP},
+		      vb_ring_wrap(initiator->head));
+	initiator->lonely = alone ? initiator->lonely + 1 : 0;
 	return (uint8_t *)word_at(local, initiator->head) + sizeof(struct vb_record);
 }
 
 void vb_local_ring_publish(struct vb_local *local, uint32_t body, const struct vb_local_record *record)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
+	uint32_t size = size_of(body);
+	bool turn = turns(initiator, size);
 	const struct head head = {
 		.stamp = vb_record_stamp(++initiator->produced),
 		.kind = record->kind,
-		.flags = record->flags,
+		.flags = record->flags | (turn ? VB_RECORD_TURNS : 0),
 		.pieces = record->pieces,
 		.length = record->length,
 		.immediate = record->immediate,
 	};
 
-	stamp(local, &head, size_of(body));
+	stamp(local, &head, turn ? vb_ring_turn(initiator->head, size) : initiator->head + size);
 	__atomic_store_n(&local->mine->produced, initiator->produced, __ATOMIC_RELAXED);
 	local->kick = true;
 }
@@ -116,7 +146,7 @@ static int64_t body_of(const struct vb_local_record *record)
 static bool read_head(const struct vb_local *local, struct head *head)
 {
 	const struct vb_local_target *target = &local->target;
-	const uint64_t *at = (const void *)(local->their_ring + target->position % VB_RING_BYTES);
+	const uint64_t *at = (const void *)their_byte_at(local, target->position);
 	uint64_t words[2] = {__atomic_load_n(&at[0], __ATOMIC_ACQUIRE), 0};
 
 	memcpy(head, words, sizeof(*head));
@@ -135,21 +165,20 @@ enum vb_local_found vb_local_ring_find(struct vb_local *local, struct vb_local_r
 
 	if (!read_head(local, &head))
 		return VB_FOUND_NOTHING;
-	if (head.kind == VB_RECORD_WRAP) {
-		uint32_t offset = (uint32_t)(target->position % VB_RING_BYTES);
-
-		if (offset == 0)
+	while (head.kind == VB_RECORD_WRAP) {
+		/* From there nobody goes on to the beginning: a record would fit. */
+		if (target->position % VB_RING_BYTES == VB_RING_NEAR)
 			return VB_FOUND_NONSENSE;
-		VB_LOCAL_HINT(target->position, target->position + VB_RING_BYTES - offset);
+		VB_LOCAL_HINT(target->position, vb_ring_wrap(target->position));
 		/* It is stamped before what follows it. */
 		if (!read_head(local, &head))
 			return VB_FOUND_NOTHING;
 	}
 	*record = (struct vb_local_record){head.kind, head.flags, head.pieces, head.length, head.immediate};
 	bytes = body_of(record);
-	if (bytes < 0 || skipped_for(target->position, size_of((uint32_t)bytes)) > 0)
+	if (bytes < 0 || !fits(target->position, size_of((uint32_t)bytes)))
 		return VB_FOUND_NONSENSE;
-	*body = local->their_ring + target->position % VB_RING_BYTES + sizeof(struct vb_record);
+	*body = their_byte_at(local, target->position) + sizeof(struct vb_record);
 	return VB_FOUND_RECORD;
 }
 
@@ -157,7 +186,10 @@ void vb_local_ring_consume(struct vb_local *local, const struct vb_local_record 
 {
 	struct vb_local_target *target = &local->target;
 
-	VB_LOCAL_HINT(target->position, target->position + size_of((uint32_t)body_of(record)));
+	uint32_t size = size_of((uint32_t)body_of(record));
+
+	VB_LOCAL_HINT(target->position,
+		      record->flags & VB_RECORD_TURNS ? vb_ring_turn(target->position, size) : target->position + size);
 	VB_LOCAL_HINT(target->consumed, target->consumed + 1);
 	target->pulled = 0;
 }
@@ -165,7 +197,7 @@ void vb_local_ring_consume(struct vb_local *local, const struct vb_local_record 
 bool vb_local_ring_beckons(const struct vb_local *local)
 {
 	uint64_t position = __atomic_load_n(&local->target.position, __ATOMIC_RELAXED);
-	const uint64_t *at = (const void *)(local->their_ring + position % VB_RING_BYTES);
+	const uint64_t *at = (const void *)their_byte_at(local, position);
 	uint64_t word = __atomic_load_n(at, __ATOMIC_ACQUIRE);
 	struct head head;
 

@@ -380,7 +380,7 @@ static enum outcome execute_atomic(struct vb_local *local, const struct vb_local
 		return refuse(local, now,
 			      why.fault == VB_FAULT_UNALIGNED_ATOMIC ? VB_VERDICT_INVALID_REQUEST : VB_VERDICT_ACCESS, &why,
 			      IBV_WC_SUCCESS);
-	__atomic_store_n(&local->mine->answer[target->atomics++ % VB_BOARD_ANSWERS], original, __ATOMIC_RELAXED);
+	__atomic_store_n(&local->answers[target->atomics++ % VB_BOARD_ANSWERS], original, __ATOMIC_RELAXED);
 	return EXECUTED;
 }
 

@@ -301,6 +301,7 @@ void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct 
 
 	if (endpoint->abandoned)
 		return;
+	vb_local_pair_settle(endpoint, qp);
 	/* It stands in its context's list already, for those who list queue pairs. */
 	vb_lock_take(&qp->lock);
 	vb_list_init(&qp->active);

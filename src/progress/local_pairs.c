@@ -348,6 +348,14 @@ static void attach(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_bin
 	list(same_host, binding);
 }
 
+void vb_local_pair_settle(struct vb_endpoint *endpoint, const struct vb_qp *qp)
+{
+	struct vb_same_host *same_host = endpoint->same_host;
+
+	if (same_host && qp->type == IBV_QPT_RC)
+		vb_local_settle(same_host->board, qp->qpn, &same_host->places);
+}
+
 /* Caller holds progress and qp->lock. */
 static void detach(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_binding *binding)
 {

@@ -67,6 +67,7 @@ struct vb_same_host {
 	pthread_mutex_t lock;
 	struct vb_neighbour *neighbours;   /* atomic */
 	struct vb_shared_table table[VB_BOARD_TABLES];
+	uint32_t places;                   /* atomic: on the board, given to queue pairs */
 
 	pthread_mutex_t asking;
 	struct vb_daemon_client broker;
@@ -115,6 +116,8 @@ void vb_neighbours_quiesce(struct vb_same_host *same_host, uint32_t table, uint3
 
 /* ---- local_pairs.c ---- */
 
+/* It is about to be published. */
+void vb_local_pair_settle(struct vb_endpoint *endpoint, const struct vb_qp *qp);
 /* Does this queue pair (still) go through memory? Caller holds its lock. */
 bool vb_local_pair_carries(const struct vb_binding *binding);
 /* Serve it. False: it goes by wire from now on. Caller holds qp->lock. */

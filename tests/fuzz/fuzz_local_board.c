@@ -13,7 +13,7 @@
 #include "target.h"
 #include "wire/rnr_timer.h"
 
-enum { BYTES = 1 << 16, GUARD = 4096, OWN_QPN = 1 << 14 | 3, PEER_QPN = 2 << 14 | 4, QUEUE = 16, SERVES = 4096, RNR_TIMER = 12 };
+enum { BYTES = 1 << 16, GUARD = 4096, OWN_QPN = 1 << 14 | 3, PEER_QPN = 2 << 14 | 4, PLACE = 6, QUEUE = 16, SERVES = 4096, RNR_TIMER = 12 };
 
 static struct vb_board *own, *peer_board;
 static struct vb_memory *memory;
@@ -163,6 +163,7 @@ static void open_world(void)
 	peer_board = map(sizeof(*peer_board));
 	peer.board = peer_board;
 	own->header.id = 12345;
+	own->place[OWN_QPN % VB_BOARD_QPS] = peer_board->place[PEER_QPN % VB_BOARD_QPS] = 1 + PLACE;
 	publish_peer_table();
 	arena = map(BYTES + 2 * GUARD);
 	memset(arena, 0x5a, GUARD);
@@ -197,9 +198,12 @@ static void connect_qp(void)
 /* A peer as it should be, so that the script gets somewhere. */
 static void show_good_peer(struct vb_board_qp *theirs)
 {
-	*theirs = (struct vb_board_qp){.offer = VB_OFFER_LOCAL, .peer_qpn = OWN_QPN, .path_mtu = 1024, .receive_psn = 2, .send_psn = 1,
-				       .receive_access = 15, .max_reads = 4, .rnr_retry = 3, .taken = local->epoch,
-				       .word = 77 << VB_WORD_BITS | VB_WORD_RECEIVES | VB_WORD_SENDS};
+	const struct vb_board_qp good = {.offer = VB_OFFER_LOCAL, .peer_qpn = OWN_QPN, .path_mtu = 1024, .receive_psn = 2, .send_psn = 1,
+					 .receive_access = 15, .max_reads = 4, .rnr_retry = 3, .taken = local->epoch,
+					 .word = 77 << VB_WORD_BITS | VB_WORD_RECEIVES | VB_WORD_SENDS};
+
+	/* What it left in its ring stays. */
+	memcpy(theirs, &good, offsetof(struct vb_board_qp, near));
 }
 
 static bool serve(void)
@@ -246,9 +250,9 @@ static size_t pour(uint8_t *to, size_t room, const uint8_t *from, size_t length)
 
 static size_t step(const uint8_t *input, size_t length)
 {
-	struct vb_board_qp *theirs = &peer_board->qp[PEER_QPN % VB_BOARD_QPS];
-	uint8_t *ring = peer_board->ring[PEER_QPN % VB_BOARD_QPS], *table = peer_board->table[0];
+	struct vb_board_qp *theirs = &peer_board->qp[PLACE];
 	uint32_t at = (uint32_t)(local->target.position % VB_RING_BYTES), number = 0;
+	uint8_t *ring = at < VB_RING_NEAR ? theirs->near : peer_board->ring[PLACE], *table = peer_board->table[0];
 	struct vb_record record = {0};
 
 	memcpy(&number, input + 1, length > 5 ? 4 : length - 1);
@@ -276,7 +280,7 @@ static size_t step(const uint8_t *input, size_t length)
 		memcpy(ring + at, &record, sizeof(record));
 		return 1 + pour(ring + at + sizeof(record), 48, input + 1, length - 1);
 	case 2:
-		return 3 + pour(ring + number % (VB_RING_BYTES - 16), 16, input + 3, length - 3);
+		return 3 + pour(ring + number % ((at < VB_RING_NEAR ? VB_RING_NEAR : VB_RING_BYTES) - 16), 16, input + 3, length - 3);
 	case 3:
 		theirs->consumed = local->initiator.produced;
 		theirs->released = local->initiator.head - (input[1] % 4 == 0) * 64;
@@ -306,9 +310,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 
 	if (!own)
 		open_world();
-	memset(peer_board->ring[PEER_QPN % VB_BOARD_QPS], 0, 512);
+	memset(peer_board->qp[PLACE].near, 0, sizeof(peer_board->qp[PLACE].near));
 	connect_qp();
-	show_good_peer(&peer_board->qp[PEER_QPN % VB_BOARD_QPS]);
+	show_good_peer(&peer_board->qp[PLACE]);
 	memcpy(peer_board->table[0], peer_table, sizeof(peer_table));
 	post(0x80, 9000);
 	for (size_t done = 0, steps = 0; done + 4 <= length && steps < 64; steps++)

@@ -295,6 +295,7 @@ static void open_process(struct pair *pair, unsigned index, const struct pair_op
 	p->board = mmap(NULL, sizeof(*p->board), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_true(p->board != MAP_FAILED);
 	p->board->header.magic = VB_BOARD_MAGIC;
+	p->board->place[PAIR_INDEX] = 1 + PAIR_PLACE;
 	p->board->header.id = (uint64_t)pair_random(p) << 32 | pair_random(p);
 	p->memory = vb_memory_create(&memory_host, REGIONS);
 	assert_non_null(p->memory);

@@ -31,6 +31,7 @@ enum {
 	PAIR_EVENTS = 64,
 	PAIR_MAX_WR = 1024,
 	PAIR_INDEX = 5,                  /* of the queue pairs, in both processes */
+	PAIR_PLACE = 3,                  /* on the board */
 	PAIR_LOG = 1 << 16,
 };
 

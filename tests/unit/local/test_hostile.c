@@ -72,8 +72,8 @@ static void disturb_qp(struct vb_board_qp *qp)
 /* In the record that a will find next, if b has any there, or wherever it will look. */
 static void disturb_ring(void)
 {
-	uint8_t *ring = b->board->ring[PAIR_INDEX];
 	uint32_t at = a->local ? (uint32_t)(a->local->target.position % VB_RING_BYTES) : 0;
+	uint8_t *ring = at < VB_RING_NEAR ? b->board->qp[PAIR_PLACE].near : b->board->ring[PAIR_PLACE];
 	struct vb_record *record = (void *)(ring + at);
 
 	switch (pair_random(b) % 6) {
@@ -99,7 +99,7 @@ static void disturb_ring(void)
 		record->stamp = a->local ? vb_record_stamp(a->local->target.consumed + 1) : 0;
 		break;
 	default:
-		ring[pair_random(b) % VB_RING_BYTES] = (uint8_t)pair_random(b);
+		ring[pair_random(b) % (at < VB_RING_NEAR ? VB_RING_NEAR : VB_RING_BYTES)] = (uint8_t)pair_random(b);
 	}
 }
 
@@ -171,7 +171,7 @@ static void nonsense_in_every_field(void **state)
 			if (step % 2 == 0)
 				posted += post_something(key, round);
 			for (unsigned k = pair_random(b) % 4; k > 0; k--)
-				disturb_qp(&b->board->qp[PAIR_INDEX]);
+				disturb_qp(&b->board->qp[PAIR_PLACE]);
 			if (pair_random(b) % 2)
 				disturb_ring();
 			/* Its table is what b itself lives by: half of the time b is left without, and does nothing more. */
@@ -214,11 +214,47 @@ static void a_record_that_vanishes(void **state)
 	pair_send(b, IBV_WR_SEND, 0, 8, 0, 1, 0);
 	pair_settle(&pair);
 	assert_true(vb_local_is_stalled(a->local));
-	memset(b->board->ring[PAIR_INDEX], 0, 64);
+	memset(b->board->qp[PAIR_PLACE].near, 0, 64);
 	pair.now = vb_local_next_deadline(a->local);
 	pair_serve(a);
 	assert_false(vb_local_is_stalled(a->local));
 	assert_true(vb_local_next_deadline(a->local) > pair.now);
+	pair_close(&pair);
+}
+
+/* A board that has no place for the queue pair, or one that is none: by wire, like all that is odd. */
+static void a_queue_pair_without_a_place(void **state)
+{
+	static const uint16_t places[] = {0, VB_BOARD_QPS + 1, UINT16_MAX};
+	struct connection c = usual;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		pair_open(&pair, BY_MEMORY, NULL);
+		b->board->place[PAIR_INDEX] = places[i];
+		pair_to_init(a, &c);
+		pair_to_rtr(a, &c);
+		assert_null(a->local);
+		assert_int_equal(a->board->qp[PAIR_PLACE].offer, VB_OFFER_WIRE);
+		b->board->place[PAIR_INDEX] = 1 + PAIR_PLACE;
+		pair_close(&pair);
+	}
+}
+
+/* Numbers get places in the order they come in, and keep them. */
+static void places_are_kept(void **state)
+{
+	static const uint32_t numbers[] = {77, 3, VB_BOARD_QPS - 1, 3, 77};
+	static const uint32_t expected[] = {1, 2, 3, 2, 1};
+	uint32_t places = 0;
+
+	(void)state;
+	pair_open(&pair, BY_MEMORY, NULL);
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		vb_local_settle(b->board, 9 << 14 | numbers[i], &places);
+		assert_int_equal(b->board->place[numbers[i]], expected[i]);
+	}
+	assert_int_equal(places, 3);
 	pair_close(&pair);
 }
 
@@ -239,7 +275,7 @@ static void a_verdict_on_a_greeting(void **state)
 	pair_serve(a);
 	pair_expect(&a->send_cq, 1, IBV_WC_SUCCESS);
 	assert_int_equal(a->local->initiator.produced, 1);
-	b->board->qp[PAIR_INDEX].verdict = VB_VERDICT_ACCESS;
+	b->board->qp[PAIR_PLACE].verdict = VB_VERDICT_ACCESS;
 	for (unsigned i = 0; pair_serve(a); i++)
 		assert_true(i < 10);
 	assert_false(vb_local_beckons(a->local));
@@ -255,6 +291,8 @@ int main(void)
 		cmocka_unit_test(nonsense_in_every_field),
 		cmocka_unit_test(a_record_that_vanishes),
 		cmocka_unit_test(a_verdict_on_a_greeting),
+		cmocka_unit_test(a_queue_pair_without_a_place),
+		cmocka_unit_test(places_are_kept),
 	};
 
 	return cmocka_run_group_tests_name("local/hostile", tests, NULL, NULL);

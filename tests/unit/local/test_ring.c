@@ -118,6 +118,80 @@ static void a_full_ring_waits(void **state)
 	}
 }
 
+/* Where each message finds the ring empty the ring is short: short messages stay near, longer ones not far behind. And they can be many
+ * again. */
+static void lonely_records_stay_near(void **state)
+{
+	static const uint32_t lengths[] = {0, 8, 48, 49, 64, 176, 177, 1000, 4096};
+	struct ibv_wc wc;
+
+	(void)state;
+	pair_open(&pair, BY_MEMORY, NULL);
+	pair_connect(&pair, &usual);
+	for (unsigned l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++) {
+		uint32_t length = lengths[l], limit = length <= 176 ? VB_RING_NEAR : VB_RING_BYTES / 4;
+		uint64_t before = a->local->initiator.head;
+
+		for (unsigned i = 0; i < 100; i++) {
+			memset(a->arena, (int)i, length);
+			pair_receive(b, 8192, 4096, i);
+			pair_send(a, IBV_WR_SEND, 0, length, 0, i, IBV_SEND_SIGNALED);
+			/* One is left before it can be known that it should have turned. */
+			assert_true(i < 2 || a->local->initiator.head % VB_RING_BYTES <= limit);
+			pair_settle(&pair);
+			pair_expect(&a->send_cq, i, IBV_WC_SUCCESS);
+			assert_true(pair_poll(&b->recv_cq, &wc));
+			assert_int_equal(wc.byte_len, length);
+			assert_memory_equal(b->arena + 8192, a->arena, length);
+		}
+		assert_true(a->local->initiator.head > before);
+		/* A burst, longer than what is near. */
+		for (unsigned i = 0; i < 200; i++) {
+			pair_receive(b, 8192, 4096, i);
+			pair_send(a, IBV_WR_SEND, 0, length, 0, i, IBV_SEND_SIGNALED);
+		}
+		pair_settle(&pair);
+		for (unsigned i = 0; i < 200; i++) {
+			pair_expect(&a->send_cq, i, IBV_WC_SUCCESS);
+			assert_true(pair_poll(&b->recv_cq, &wc));
+			assert_int_equal(wc.wr_id, i);
+		}
+	}
+	pair_close(&pair);
+}
+
+/* Short and long ones by turns, one at a time and some at a time. */
+static void lonely_records_of_all_sizes(void **state)
+{
+	const uint64_t seed = 20260116;
+	struct ibv_wc wc;
+
+	(void)state;
+	print_message("seed %llu\n", (unsigned long long)seed);
+	pair_open(&pair, BY_MEMORY, NULL);
+	a->seed = seed;
+	pair_connect(&pair, &usual);
+	for (unsigned round = 0; round < 5000; round++) {
+		unsigned count = pair_random(a) % 8 == 0 ? 1 + pair_random(a) % 20 : 1;
+		uint32_t length[20];
+
+		for (unsigned i = 0; i < count; i++) {
+			length[i] = draw_length();
+			memset(a->arena + i * SPACE, (int)(round + i), length[i]);
+			pair_receive(b, i * SPACE, SPACE, i);
+			pair_send(a, IBV_WR_SEND, i * SPACE, length[i], 0, i, IBV_SEND_SIGNALED);
+		}
+		pair_settle(&pair);
+		for (unsigned i = 0; i < count; i++) {
+			pair_expect(&a->send_cq, i, IBV_WC_SUCCESS);
+			assert_true(pair_poll(&b->recv_cq, &wc));
+			assert_int_equal(wc.byte_len, length[i]);
+			assert_memory_equal(b->arena + i * SPACE, a->arena + i * SPACE, length[i]);
+		}
+	}
+	pair_close(&pair);
+}
+
 /* The count of records passes the 32 bits, and the 31, that a stamp and an element keep of it. */
 static void numbers_wrap(void **state)
 {
@@ -128,7 +202,7 @@ static void numbers_wrap(void **state)
 		pair_open(&pair, BY_MEMORY, NULL);
 		pair_connect(&pair, &usual);
 		a->local->initiator.produced = a->local->initiator.consumed = a->local->initiator.ordered = starts[s];
-		b->local->target.consumed = b->local->target.shown = b->board->qp[PAIR_INDEX].consumed = starts[s];
+		b->local->target.consumed = b->local->target.shown = b->board->qp[PAIR_PLACE].consumed = starts[s];
 		for (unsigned i = 0; i < 30; i++) {
 			pair_receive(b, 8192, 4096, i);
 			pair_send(a, IBV_WR_SEND, 0, 100, 0, i, IBV_SEND_SIGNALED);
@@ -151,6 +225,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_sizes_in_order),
 		cmocka_unit_test(a_full_ring_waits),
+		cmocka_unit_test(lonely_records_stay_near),
+		cmocka_unit_test(lonely_records_of_all_sizes),
 		cmocka_unit_test(numbers_wrap),
 	};
 
