@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Who looks at rings. Whoever leaves something for us looks at our board's `asleep` afterwards and raises our eventfd if it is set: so
- * it must be set before the engine thread sleeps without limit, and what was left before that is looked for once more. Both sides are
- * sequentially consistent: one of the two sees the other.
+ * it must be set before the engine thread sleeps without limit, and what was left before that is looked for once more.
  *
  *   asleep      1: nobody looks, wake us            0: somebody does
  *   spin        a thread polls in vain: clears it, and kicks the engine thread, which from then on naps instead of sleeping
@@ -11,12 +10,17 @@
  *
  * While threads spin the engine thread comes round once in NAP, in case they stop. Once nobody has polled for that long it sets `asleep`
  * and sleeps until it is woken: an idle process makes no wake-ups.
+ *
+ * Whoever leaves something does not wait until it is visible before it looks at `asleep` (local/local.c says why): it may see 0 and be seen
+ * only after we looked. A store becomes visible within a microsecond or so, whatever its processor does, so the engine thread
+ * looks once more after a hundred, and sleeps without limit only then.
  */
 #include "io/clock.h"
 #include "progress/endpoint_parts.h"
 #include "progress/same_host.h"
 
 #define NAP VB_MILLISECONDS(1)
+#define ALL_HAS_COME VB_MICROSECONDS(100)
 
 static bool has_members(const struct vb_same_host *same_host)
 {
@@ -33,15 +37,22 @@ void vb_local_attention_spin(struct vb_same_host *same_host)
 	vb_engine_kick(same_host->endpoint);
 }
 
+/* The time first: who finds `asleep` set finds since when. */
+static void set_asleep(struct vb_same_host *same_host, vb_time now)
+{
+	__atomic_store_n(&same_host->asleep_since, now, __ATOMIC_RELAXED);
+	__atomic_store_n(&same_host->board->header.asleep, 1, __ATOMIC_SEQ_CST);
+}
+
 void vb_local_attention_watch(struct vb_same_host *same_host)
 {
 	struct vb_endpoint *endpoint = same_host->endpoint;
 	bool kick = true;
 
-	/* Where it was set already, whoever left something since has raised the eventfd. */
-	if (!has_members(same_host) ||
-	    __atomic_exchange_n(&same_host->board->header.asleep, 1, __ATOMIC_SEQ_CST) != 0)
+	/* Where it was set already, whoever left something since has raised the eventfd, or the engine thread will look. */
+	if (!has_members(same_host) || __atomic_load_n(&same_host->board->header.asleep, __ATOMIC_SEQ_CST) != 0)
 		return;
+	set_asleep(same_host, vb_clock_now());
 	/* In the middle of another's pass we cannot look; the engine thread will. */
 	if (vb_lock_try(&endpoint->progress)) {
 		kick = vb_local_pairs_beckon(endpoint);
@@ -61,27 +72,27 @@ void vb_local_attention_rise(struct vb_same_host *same_host)
 vb_time vb_local_attention_rest(struct vb_same_host *same_host, vb_time until)
 {
 	struct vb_endpoint *endpoint = same_host->endpoint;
-	uint32_t *asleep = &same_host->board->header.asleep;
-	vb_time now = vb_clock_now();
-	bool beckons;
+	bool members = has_members(same_host), beckons = false;
+	vb_time now = vb_clock_now(), settled;
 
-	if (!has_members(same_host)) {
-		__atomic_store_n(asleep, 1, __ATOMIC_SEQ_CST);
-		return until;
-	}
-	if (vb_lock_try(&endpoint->progress)) {
+	if (members && vb_lock_try(&endpoint->progress)) {
 		vb_neighbours_sweep(same_host);
 		vb_lock_release(&endpoint->progress);
 	}
-	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0) {
+	if (__atomic_load_n(&same_host->board->header.asleep, __ATOMIC_SEQ_CST) == 0) {
 		vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
 
-		if (stamp != 0 && now - stamp < NAP && !__atomic_load_n(&endpoint->watched, __ATOMIC_SEQ_CST))
+		if (members && stamp != 0 && now - stamp < NAP && !__atomic_load_n(&endpoint->watched, __ATOMIC_SEQ_CST))
 			return vb_time_earlier(until, now + NAP);
-		__atomic_store_n(asleep, 1, __ATOMIC_SEQ_CST);
+		set_asleep(same_host, now);
 	}
-	vb_lock_take(&endpoint->progress);
-	beckons = vb_local_pairs_beckon(endpoint);
-	vb_lock_release(&endpoint->progress);
-	return beckons ? 0 : until;
+	if (members) {
+		vb_lock_take(&endpoint->progress);
+		beckons = vb_local_pairs_beckon(endpoint);
+		vb_lock_release(&endpoint->progress);
+	}
+	settled = __atomic_load_n(&same_host->asleep_since, __ATOMIC_RELAXED) + ALL_HAS_COME;
+	if (beckons)
+		return 0;
+	return now < settled ? vb_time_earlier(until, settled) : until;
 }

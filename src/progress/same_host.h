@@ -82,6 +82,7 @@ struct vb_same_host {
 	struct vb_binding *unfinished;     /* to be looked at again, rung for or not: linked by next_unfinished */
 	struct vb_binding *inspected;      /* which of all was last looked at unasked, NULL: begin anew */
 	unsigned passes;
+	vb_time asleep_since;              /* atomic: the board says so since then, or not any more */
 };
 
 /* ---- same_host.c ---- */
