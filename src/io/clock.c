@@ -30,14 +30,19 @@ static uint64_t read_counter(void)
 struct mark {
 	uint64_t count;
 	vb_time time;
+	uint64_t limit;                    /* as far as it is counted on, a millisecond; 0: not read yet */
+	uint64_t scale;                    /* nanoseconds in a count, times 2^32: a division takes longer than the counter */
 };
 
 /* Both at once, that is without having been interrupted in between. */
-static struct mark read_both(uint64_t rate)
+static struct mark read_both(void)
 {
-	uint64_t before, after = 0;
+	uint64_t before, after = 0, rate;
 	struct mark mark;
 
+	__asm__ volatile("mrs %0, cntfrq_el0" : "=r"(rate));
+	mark.limit = rate / 1024;
+	mark.scale = (UINT64_C(1000000000) << 32) / rate;
 	for (unsigned tries = 0; tries < 4; tries++) {
 		before = read_counter();
 		mark.time = read_clock(CLOCK_MONOTONIC);
@@ -52,14 +57,13 @@ static struct mark read_both(uint64_t rate)
 vb_time vb_clock_now(void)
 {
 	static __thread struct mark last;
-	uint64_t count = read_counter(), rate;
+	uint64_t passed = read_counter() - last.count;
 
-	__asm__ volatile("mrs %0, cntfrq_el0" : "=r"(rate));
-	if (count - last.count > rate / 1024) {
-		last = read_both(rate);
+	if (__builtin_expect(passed > last.limit, 0)) {
+		last = read_both();
 		return last.time;
 	}
-	return last.time + (vb_time)((count - last.count) * 1000000000 / rate);
+	return last.time + (vb_time)(passed * last.scale >> 32);
 }
 #else
 vb_time vb_clock_now(void)

@@ -89,14 +89,27 @@ uint32_t vb_memory_count(const struct vb_memory *memory, enum vb_region_kind kin
 	return __atomic_load_n(&memory->count[kind], __ATOMIC_RELAXED);
 }
 
-struct vb_slot *vb_table_find(const struct vb_memory *memory, uint32_t key)
+/* What is known stays true: the permutation is the table's for life. */
+static uint32_t index_of(struct vb_memory *memory, uint32_t scrambled)
 {
-	uint32_t index = vb_table_unscramble(memory->round_key, key >> VB_KEY_TAG_BITS);
+	uint64_t *known = &memory->known[scrambled % VB_KNOWN_KEYS], word = __atomic_load_n(known, __ATOMIC_RELAXED);
+	uint32_t index;
+
+	if (word >> 32 == scrambled && (uint32_t)word != 0)
+		return (uint32_t)word - 1;
+	index = vb_table_unscramble(memory->round_key, scrambled);
+	__atomic_store_n(known, (uint64_t)scrambled << 32 | (index + 1), __ATOMIC_RELAXED);
+	return index;
+}
+
+struct vb_slot *vb_table_find(struct vb_memory *memory, uint32_t key)
+{
+	uint32_t index = index_of(memory, key >> VB_KEY_TAG_BITS);
 
 	return index < memory->max_slots ? vb_table_at(memory, index) : NULL;
 }
 
-struct vb_slot *vb_table_enter(const struct vb_memory *memory, uint32_t key, enum vb_fault *fault)
+struct vb_slot *vb_table_enter(struct vb_memory *memory, uint32_t key, enum vb_fault *fault)
 {
 	struct vb_slot *slot = vb_table_find(memory, key);
 	const uint64_t live = vb_slot_word(VB_SLOT_LIVE, key);

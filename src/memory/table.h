@@ -30,6 +30,7 @@ enum {
 	VB_KEY_TAG_BITS = 8,
 	VB_KEY_ROUNDS = 4,
 	VB_CHUNK_SLOTS = 512,
+	VB_KNOWN_KEYS = 32,
 	VB_SLOTS_RESTING = 128,          /* so many free slots are kept out of use, that keys stay dead for a while */
 };
 
@@ -72,6 +73,8 @@ struct vb_slot {
 struct vb_memory {
 	struct vb_memory_host host;
 	uint32_t round_key[VB_KEY_ROUNDS]; /* of the index permutation */
+	/* Atomic: where keys were found that were looked up before, scrambled index << 32 | index + 1. Working it out takes 15 ns. */
+	uint64_t known[VB_KNOWN_KEYS];
 	uint32_t max_slots, chunk_count;
 	struct vb_slot **chunks;         /* entries are set once, with release order */
 
@@ -103,10 +106,10 @@ static inline enum vb_slot_state vb_slot_state(const struct vb_slot *slot)
 }
 
 /* The slot whose index the key carries, whatever its state and tag, or NULL. No lock needed. */
-struct vb_slot *vb_table_find(const struct vb_memory *memory, uint32_t key);
+struct vb_slot *vb_table_find(struct vb_memory *memory, uint32_t key);
 
 /* Count in. NULL: the key names nothing, and *fault says how. */
-struct vb_slot *vb_table_enter(const struct vb_memory *memory, uint32_t key, enum vb_fault *fault);
+struct vb_slot *vb_table_enter(struct vb_memory *memory, uint32_t key, enum vb_fault *fault);
 
 static inline void vb_table_leave(struct vb_slot *slot)
 {

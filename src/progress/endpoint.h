@@ -65,7 +65,7 @@ void vb_endpoint_hide_table(struct vb_endpoint *endpoint, int table);
 void vb_endpoint_close_table(struct vb_endpoint *endpoint, int table);
 
 /* Receives were posted to the queue pair (caller holds qp->lock), or to a shared queue: somebody may have waited for them. */
-void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
+void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp);
 void vb_endpoint_replenished(struct vb_endpoint *endpoint);
 
 /* The UDP source port for a path to a QP: packets for two processes never share one. */
@@ -86,8 +86,8 @@ void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp);
 /* One non-blocking pass: sockets, then timers. Called on an empty CQ. Returns whether anything was done. Caller
  * holds no lock. */
 bool vb_endpoint_progress(struct vb_endpoint *endpoint);
-/* A poll returned completions: its caller is not spinning. Cheap. */
-void vb_endpoint_polled(struct vb_endpoint *endpoint);
+/* A poll returned completions: its caller is not spinning. `after_pass`: it called vb_endpoint_progress first. Cheap. */
+void vb_endpoint_polled(struct vb_endpoint *endpoint, bool after_pass);
 /* A CQ was armed: its user will sleep, so the engine thread must serve at once. */
 void vb_endpoint_watch(struct vb_endpoint *endpoint);
 /* Call vb_cq_expire(cq, ...) at `when`; NEVER: no more. Caller may hold cq->lock. */

@@ -89,10 +89,10 @@ bool vb_endpoint_progress(struct vb_endpoint *endpoint)
 	return done;
 }
 
-void vb_endpoint_polled(struct vb_endpoint *endpoint)
+void vb_endpoint_polled(struct vb_endpoint *endpoint, bool after_pass)
 {
 	/* Polling with success is polling. */
-	if (!__atomic_load_n(&endpoint->watched, __ATOMIC_RELAXED))
+	if (!after_pass && !__atomic_load_n(&endpoint->watched, __ATOMIC_RELAXED))
 		__atomic_store_n(&endpoint->spin_stamp, vb_clock_now(), __ATOMIC_RELAXED);
 	/* Whoever armed a CQ and now finds something is no spinner. */
 	if (__atomic_load_n(&endpoint->polls_since_watch, __ATOMIC_RELAXED) != 0)

@@ -296,13 +296,13 @@ bool vb_local_pairs_are_all(const struct vb_endpoint *endpoint)
 
 /* ---- receives ---- */
 
-void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
 	struct vb_binding *binding = qp->scheduler;
 
 	vb_lock_assert_held(&qp->lock);
 	if (binding && !endpoint->abandoned && binding->stalled)
-		vb_endpoint_transmit(endpoint, qp, now);
+		vb_endpoint_transmit(endpoint, qp, vb_endpoint_now());
 }
 
 void vb_endpoint_replenished(struct vb_endpoint *endpoint)

@@ -130,18 +130,19 @@ VB_EXPORT_COMPAT(ibv_destroy_cq);
 int vb_verbs_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
 	struct vb_completion_queue *own = vb_completion_queue_of(cq);
+	bool empty = vb_cq_looks_empty(&own->cq);
 	int got;
 
 	if (num_entries <= 0)
 		return num_entries == 0 ? 0 : -1;
-	if (vb_cq_looks_empty(&own->cq)) {
+	if (empty) {
 		vb_endpoint_progress(endpoint_of(own));
 		if (vb_cq_looks_empty(&own->cq))
 			return 0;
 	}
 	got = vb_cq_poll(&own->cq, num_entries, wc);
 	if (got > 0)
-		vb_endpoint_polled(endpoint_of(own));
+		vb_endpoint_polled(endpoint_of(own), empty);
 	if (vb_explains)
 		vb_explain_polled(endpoint_of(own), wc, got);
 	return got;

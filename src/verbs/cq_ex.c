@@ -56,7 +56,7 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 	if (!own->single_threaded)
 		pthread_mutex_lock(&own->polling);
 	if (take_next(own)) {
-		vb_endpoint_polled(endpoint);
+		vb_endpoint_polled(endpoint, false);
 		return 0;
 	}
 	vb_endpoint_progress(endpoint);

@@ -66,16 +66,16 @@ int vb_verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_rec
 {
 	struct vb_qp *core = vb_queue_pair_of(qp)->qp;
 	struct ibv_recv_wr *ignored, **bad = bad_wr != NULL ? bad_wr : &ignored;
-	vb_time now = vb_endpoint_now();
 	int error;
 
 	vb_lock_take(&core->lock);
-	error = vb_qp_post_receive(core, wr, bad, now);
+	/* What time it is matters only to what is flushed at once. */
+	error = vb_qp_post_receive(core, wr, bad, core->state == IBV_QPS_ERR ? vb_endpoint_now() : 0);
 	if (error != 0)
 		vb_explain_refused_receive(core, *bad, error);
 	if (core->host->observer)
 		vb_verbs_observe_receives(core->host->observer, core, wr, error != 0 ? *bad : NULL);
-	vb_endpoint_received(vb_context_of(qp->context)->session->endpoint, core, now);
+	vb_endpoint_received(vb_context_of(qp->context)->session->endpoint, core);
 	vb_lock_release(&core->lock);
 	return error;
 }

@@ -202,7 +202,7 @@ static bool drain(void)
 			on_receive((unsigned)wc[k].wr_id);
 	}
 	if (count > 0)
-		vb_endpoint_polled(endpoint);
+		vb_endpoint_polled(endpoint, false);
 	return count > 0;
 }
 
