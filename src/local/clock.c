@@ -40,8 +40,10 @@ static void arm(struct vb_local *local, vb_time now)
 {
 	vb_time timeout = ack_timeout(local->qp);
 
-	local->initiator.look_at = vb_time_earlier(now + (timeout < CEILING ? timeout : CEILING),
-						   give_up_at(local->qp, &local->initiator));
+	local->initiator.progressed = false;
+	local->initiator.look_at = timeout == 0 ? VB_TIME_NEVER :
+						  vb_time_earlier(now + (timeout < CEILING ? timeout : CEILING),
+								  give_up_at(local->qp, &local->initiator));
 }
 
 static void give_up(struct vb_local *local, vb_time now)
@@ -88,20 +90,35 @@ static bool peer_is_busy(struct vb_local *local, vb_time now)
 	return advanced || peer_is_stalled(local, now);
 }
 
+/* For each message, or nearly: the time to look is left as it is, too early, and put right when it has come. */
+static void note_progress(struct vb_local *local, vb_time now)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+
+	initiator->waits = true;
+	initiator->waiting_since = now;
+	initiator->progressed = true;
+	if (initiator->look_at == VB_TIME_NEVER || now >= initiator->look_at)
+		arm(local, now);
+}
+
 void vb_local_clock_run(struct vb_local *local, vb_time now, bool progress)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
 	struct vb_qp *qp = local->qp;
 
-	if (!something_waits(qp) || ack_timeout(qp) == 0) {
-		initiator->look_at = VB_TIME_NEVER;
+	if (!something_waits(qp)) {
+		initiator->waits = false;
 		return;
 	}
-	if (progress || initiator->look_at == VB_TIME_NEVER) {
-		initiator->waiting_since = now;
-		arm(local, now);
+	if (progress || !initiator->waits) {
+		note_progress(local, now);
 		return;
 	}
+	if (now < initiator->look_at)
+		return;
+	if (initiator->progressed)
+		arm(local, initiator->waiting_since);
 	if (now < initiator->look_at)
 		return;
 	initiator->waiting_since += now - initiator->look_at;

@@ -63,7 +63,9 @@ struct vb_local_initiator {
 
 	vb_time stalled_since;           /* 0: it was not when we last looked */
 	vb_time waiting_since;           /* last progress, or when the oldest work began to wait */
-	vb_time look_at;                 /* VB_TIME_NEVER: nothing waits */
+	vb_time look_at;                 /* VB_TIME_NEVER: not at all */
+	bool waits;                      /* something does; else the above means nothing */
+	bool progressed;                 /* since look_at was set */
 };
 
 struct vb_local_target {

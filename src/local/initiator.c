@@ -466,7 +466,7 @@ bool vb_local_initiator_run(struct vb_local *local, vb_time now, bool *more)
 	/* Looking at acknowledgements costs a cache miss while the peer is at it: not for each message that is only to be sent. */
 	if (!progress || now >= initiator->look_at || step != VB_STEP_DONE)
 		progress |= take_acknowledgements(local, now);
-	if (vb_local_sends(qp))
+	if (vb_local_sends(qp) && (oldest_is_done(local) || initiator->failure.waits || qp->draining))
 		progress |= vb_local_initiator_retire(local, now);
 	return progress;
 }

@@ -315,7 +315,7 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 	/* Our PSNs and our state are part of what the peer's word means. */
 	weigh(local, local->seen_word, local->seen_taken);
 	if (!vb_local_sends(qp))
-		local->initiator.look_at = VB_TIME_NEVER;
+		local->initiator.waits = false;
 	if (received && !receives) {
 		wait_for_copies(qp, local->peer);
 		vb_local_target_flush(local, now);
@@ -352,7 +352,7 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 		return false;
 	did = look(local);
 	if (local->stance == VB_LOCAL_DECLINED) {
-		local->initiator.look_at = VB_TIME_NEVER;
+		local->initiator.waits = false;
 		set_hints(local);
 		return true;
 	}
@@ -360,10 +360,10 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 	posted = local->stance == VB_LOCAL_TAKEN && vb_local_sends(qp) && local->initiator.next != qp->send.head;
 	if (posted)
 		progress = vb_local_initiator_run(local, now, more);
-	if (local->hearing)
-		did |= vb_local_target_run(local, now, more);
-	else
+	if (!local->hearing)
 		vb_local_target_forget(local);
+	else if (local->target.stalled || vb_local_ring_beckons(local))
+		did |= vb_local_target_run(local, now, more);
 	if (!posted && vb_local_sends(qp)) {
 		if (local->stance == VB_LOCAL_TAKEN)
 			progress = vb_local_initiator_run(local, now, more);
@@ -383,7 +383,7 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 
 vb_time vb_local_next_deadline(const struct vb_local *local)
 {
-	vb_time deadline = local->initiator.look_at;
+	vb_time deadline = local->initiator.waits ? local->initiator.look_at : VB_TIME_NEVER;
 
 	if (local->target.stalled)
 		deadline = vb_time_earlier(deadline, vb_time_earlier(local->target.retry_at, local->target.give_up_at));

@@ -104,6 +104,13 @@ static void note_stall(struct vb_same_host *same_host, struct vb_binding *bindin
 	__atomic_add_fetch(&same_host->stalled, stalled ? 1 : UINT32_MAX, __ATOMIC_SEQ_CST);
 }
 
+/* Most of the time its entry fires early enough already. */
+static void arm(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct vb_binding *binding)
+{
+	if (vb_local_next_deadline(binding->local) < __atomic_load_n(&qp->timer_armed, __ATOMIC_RELAXED))
+		vb_endpoint_arm(endpoint, qp);
+}
+
 static bool serve(struct vb_same_host *same_host, struct vb_qp *qp, vb_time now)
 {
 	struct vb_binding *binding = qp->scheduler;
@@ -128,7 +135,7 @@ bool vb_local_pair_serve(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time
 	(void)serve(endpoint->same_host, qp, now);
 	if (!binding->carried)
 		return false;
-	vb_endpoint_arm(endpoint, qp);
+	arm(endpoint, qp, binding);
 	return true;
 }
 
@@ -155,7 +162,7 @@ static bool look_at(struct vb_endpoint *endpoint, struct vb_binding *binding, vb
 		done = serve(endpoint->same_host, qp, now);
 		/* Declined: what waited goes by wire. */
 		if (binding->carried)
-			vb_endpoint_arm(endpoint, qp);
+			arm(endpoint, qp, binding);
 		else
 			vb_endpoint_transmit(endpoint, qp, now);
 	}
