@@ -27,7 +27,8 @@ static void tell(struct vb_qp *qp, struct vb_failure *failure, uint32_t sends_at
 	qp->host->watch->failed(qp, failure);
 }
 
-static void push(struct vb_qp *qp, struct vb_cq *cq, const struct vb_completion *completion)
+/* IBA 10.4.2, 11.6.3.3: the completion is lost, so the queue pair is of no more use. */
+static void lose(struct vb_qp *qp, const struct vb_completion *completion)
 {
 	struct vb_fault_record why = {
 		.fault = VB_FAULT_CQ_OVERRUN,
@@ -35,9 +36,6 @@ static void push(struct vb_qp *qp, struct vb_cq *cq, const struct vb_completion 
 		.wr_id = completion->wr_id,
 	};
 
-	if (vb_cq_push(cq, completion) || qp->state == IBV_QPS_ERR)
-		return;
-	/* IBA 10.4.2, 11.6.3.3: the completion is lost, so the queue pair is of no more use. */
 	vb_fault_keep(&qp->fault, &why);
 	if (qp->host->watch)
 		tell(qp, &(struct vb_failure){.kind = VB_FAILED_OVERRUN, .why = &why, .has_event = true,
@@ -46,10 +44,26 @@ static void push(struct vb_qp *qp, struct vb_cq *cq, const struct vb_completion 
 	vb_qp_enter_error(qp, completion->timestamp);
 }
 
+static void push(struct vb_qp *qp, struct vb_cq *cq, const struct vb_completion *completion)
+{
+	if (!vb_cq_push(cq, completion) && qp->state != IBV_QPS_ERR)
+		lose(qp, completion);
+}
+
 void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fault fault, vb_time now)
 {
 	const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
-	struct vb_completion completion = {
+	bool wanted = (wqe->send_flags & IBV_SEND_SIGNALED) || status != IBV_WC_SUCCESS;
+	struct vb_completion completion;
+
+	vb_lock_assert_held(&qp->lock);
+	assert(vb_send_queue_count(&qp->send) > 0);
+	if (qp->host->watch)
+		qp->host->watch->completing_send(qp, wqe, status, wanted);
+	qp->send.tail++;
+	if (!wanted)
+		return;
+	completion = (struct vb_completion){
 		.wr_id = wqe->wr_id,
 		.status = status,
 		.opcode = vb_wr_to_wc_opcode(wqe->opcode),
@@ -58,15 +72,7 @@ void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fa
 		.qpn = qp->qpn,
 		.timestamp = now,
 	};
-	bool wanted = (wqe->send_flags & IBV_SEND_SIGNALED) || status != IBV_WC_SUCCESS;
-
-	vb_lock_assert_held(&qp->lock);
-	assert(vb_send_queue_count(&qp->send) > 0);
-	if (qp->host->watch)
-		qp->host->watch->completing_send(qp, wqe, status, wanted);
-	qp->send.tail++;
-	if (wanted)
-		push(qp, qp->send_cq, &completion);
+	push(qp, qp->send_cq, &completion);
 }
 
 void vb_qp_flush_sends(struct vb_qp *qp, vb_time now)
