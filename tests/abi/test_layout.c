@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
 
 /* The installed headers are those the library was made for. */
 _Static_assert(sizeof(struct ibv_port_attr) >= 52, "ibv_port_attr"); /* newer headers append fields */
@@ -31,8 +31,6 @@ _Static_assert(sizeof(struct ibv_mr) == 48 && sizeof(struct ibv_sge) == 16 && si
 _Static_assert(sizeof(struct ibv_device_attr) == 232 && sizeof(struct ibv_device_attr_ex) == 400, "device attributes");
 _Static_assert(sizeof(struct ibv_qp_attr) == 144 && sizeof(struct ibv_qp_init_attr_ex) == 136, "queue pair attributes");
 #endif
-
-static struct world world;
 
 static void the_context_is_extended(void **state)
 {
@@ -68,20 +66,6 @@ static void descriptors_are_real(void **state)
 	assert_true(fcntl(world.context->async_fd, F_GETFD) & FD_CLOEXEC);
 	assert_true(world.context->num_comp_vectors >= 1);
 	assert_ptr_equal(world.context->device->name, ibv_get_device_name(world.context->device));
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

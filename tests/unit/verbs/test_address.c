@@ -12,10 +12,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 static struct ibv_ah_attr good(void)
 {
@@ -185,20 +183,6 @@ static void groups(void **state)
 	pair_open(&connected, &world, NULL);
 	assert_int_equal(ibv_attach_mcast(connected.qp[1], &group, 0), EINVAL);
 	pair_close(&connected);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

@@ -12,10 +12,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 enum {
 	RC_OPS = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
@@ -252,20 +250,6 @@ static void what_cannot_be_built_is_not_offered(void **state)
 	assert_null(ibv_create_qp_ex(world.context, &attr));
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

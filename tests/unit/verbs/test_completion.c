@@ -16,11 +16,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 static bool readable(struct ibv_comp_channel *channel, int milliseconds)
 {
@@ -365,20 +363,6 @@ static void an_overrun_is_told(void **state)
 	assert_int_equal(state_of(pair.qp[0]), IBV_QPS_ERR);
 	pair_close(&pair);
 	/* QP_FATAL of the queue pair, if raised, went with it. */
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

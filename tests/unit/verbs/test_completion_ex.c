@@ -13,11 +13,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 static struct ibv_cq_ex *create(uint64_t wc_flags, uint32_t flags)
 {
@@ -167,20 +165,6 @@ static void what_cannot_be_delivered_cannot_be_asked_for(void **state)
 	attr = (struct ibv_cq_init_attr_ex){.cqe = 0};
 	assert_null(ibv_create_cq_ex(world.context, &attr));
 	assert_int_equal(errno, EINVAL);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

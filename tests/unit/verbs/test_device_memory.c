@@ -13,10 +13,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 	     IBV_ACCESS_ZERO_BASED };
@@ -159,20 +157,6 @@ static void other_processes_can_map_it_safely(void **state)
 	assert_int_equal(ftruncate(fd, 0), -1);
 	assert_int_equal(ibv_free_dm(dm), 0);
 	assert_int_equal(descriptor_of_device_memory(), -1);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

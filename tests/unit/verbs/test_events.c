@@ -15,11 +15,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 static void an_empty_queue_says_so(void **state)
 {
@@ -172,20 +170,6 @@ static void the_interface_is_watched(void **state)
 	assert_int_equal(ibv_query_port(watched.context, 1, &port), 0);
 	assert_int_equal(port.state, IBV_PORT_ACTIVE);
 	world_close(&watched);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

@@ -13,10 +13,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 static void an_import_shares_the_session(void **state)
 {
@@ -105,20 +103,6 @@ static void nonsense_is_refused(void **state)
 	assert_null(ibv_import_pd(NULL, 0));
 	assert_null(ibv_import_mr(NULL, 0));
 	assert_null(ibv_import_dm(NULL, 0));
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

@@ -13,10 +13,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 static struct ibv_qp_init_attr plain_attr(struct ibv_cq *cq)
 {
@@ -296,20 +294,6 @@ static void nothing_can_be_destroyed(void **state)
 	assert_int_equal(ibv_modify_qp(NULL, NULL, 0), EINVAL);
 	assert_int_equal(ibv_query_qp(NULL, NULL, 0, NULL), EINVAL);
 	assert_null(ibv_qp_to_qp_ex(NULL));
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

@@ -11,13 +11,11 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
 
 enum { DEPTH = 256, MANY = 200, ROUNDS = 20, SIZE = 64 };
-
-static struct world world;
 
 /* Long enough for the engine thread to leave the work to us. */
 static void spin(struct ibv_cq *cq)
@@ -159,20 +157,6 @@ static void answers_and_none(void **state)
 		}
 	}
 	pair_close(&pair);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

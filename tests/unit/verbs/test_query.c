@@ -14,10 +14,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 /* The exported name, as old binaries call it. */
 static int (*exported_query_port)(struct ibv_context *, uint8_t, struct _compat_ibv_port_attr *) = ibv_query_port;
@@ -250,20 +248,6 @@ static void fork_needs_nothing(void **state)
 	(void)state;
 	assert_int_equal(ibv_fork_init(), 0);
 	assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

@@ -15,13 +15,11 @@
 #include <cmocka.h>
 
 #include "io/descriptor.h"
+#include "lib/one_world.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
 #include "progress/daemon_client.h"
 #include "wire/resource.h"
-
-static struct world world;
 
 /* Sanitizers on a busy machine may keep the engine thread from answering in time: it is asked again, so often. */
 enum { THREADS = 3, LOOKS = 100, MOST = 4096 };
@@ -213,20 +211,6 @@ static void looking_disturbs_nobody(void **state)
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_join(thread[i], NULL), 0);
 	assert_in_range(most, 1, 2 * THREADS);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

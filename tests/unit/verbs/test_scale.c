@@ -13,10 +13,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 enum { MANY = 10000, QUEUE_PAIR_MAY_COST = 64 * 1024 };
 
@@ -94,20 +92,6 @@ static void numbers_are_not_predictable(void **state)
 	for (int i = 0; i < SOME; i++)
 		assert_int_equal(ibv_destroy_qp(qp[i]), 0);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

@@ -11,10 +11,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 enum { USERS = 5 };
 
@@ -171,20 +169,6 @@ static void other_kinds_are_refused(void **state)
 	attr.comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
 	assert_non_null(srq = ibv_create_srq_ex(world.context, &attr));
 	assert_int_equal(ibv_destroy_srq(srq), 0);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

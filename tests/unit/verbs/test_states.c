@@ -12,10 +12,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 static int modify_to_rtr(struct pair *pair, const struct ibv_ah_attr *address)
 {
@@ -222,20 +220,6 @@ static void destroyed_in_any_state_and_busy(void **state)
 			to_error(pair.qp[0]);
 		pair_close(&pair);
 	}
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

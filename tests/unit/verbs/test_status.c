@@ -11,11 +11,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 /* After an error the rest of both queues is flushed, in order. */
 static void expect_flush(struct pair *pair, int side, uint64_t wr_id)
@@ -322,20 +320,6 @@ static void unreliable_faults_are_silent_at_the_sender(void **state)
 	assert_true(eventually(arrived(&pair, 64)));
 	assert_int_equal(pair.buffer[1][0], 0);
 	pair_close(&pair);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

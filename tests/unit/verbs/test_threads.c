@@ -12,10 +12,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 enum { THREADS = 4, ROUNDS = 300 };
 
@@ -193,20 +191,6 @@ static void several_getters_on_one_channel(void **state)
 		assert_int_equal(pthread_join(getter[i], NULL), 0);
 	pair_close(&pair);
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

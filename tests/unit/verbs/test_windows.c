@@ -10,10 +10,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 /* Side 1 binds, side 0 uses. */
 static enum ibv_wc_status try_write(struct pair *pair, uint32_t rkey, uint64_t address, uint32_t length)
@@ -237,20 +235,6 @@ static void a_window_goes_with_its_queue_pair(void **state)
 	pair.qp[1] = NULL;
 	pair_close(&pair);       /* the region can go */
 	assert_int_equal(ibv_dealloc_mw(mw), 0);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)

@@ -12,11 +12,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
-
-static struct world world;
 
 static const uint32_t lengths[] = {0, 1, 2, 3, 4, 255, 256, 1023, 1024, 1025, 4096, 5000, 65536, 200000};
 enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
@@ -443,20 +441,6 @@ static void a_queue_pair_talks_to_itself(void **state)
 	assert_true(has_pattern(pair.buffer[0] + 4096, 100, 12));
 	pair.qp[1] = NULL;
 	pair_close(&pair);
-}
-
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
 }
 
 int main(void)
