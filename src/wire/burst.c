@@ -138,10 +138,9 @@ uint32_t vb_burst_append_series(struct vb_burst *burst, const struct vb_path *pa
 			uint8_t *at = burst->arena + burst->arena_used;
 			uint32_t crc = vb_icrc_begin_again(&run->prefix, path, (uint16_t)run->packets, size);
 
-			vb_roce_packet_renumber(headers, psn_add(packet->psn, appended),
+			vb_roce_packet_renumber(at, headers, psn_add(packet->psn, appended),
 						packet->ack_request && appended + 1 == count);
-			memcpy(at, headers, VB_BTH_LENGTH);
-			crc = vb_icrc_headers(crc, headers, VB_BTH_LENGTH);
+			crc = vb_icrc_headers(crc, at, VB_BTH_LENGTH);
 			crc = vb_icrc_payload_copy(crc, at + VB_BTH_LENGTH, payload, each);
 			vb_icrc_store(crc, at + VB_BTH_LENGTH + each);
 			payload += each;

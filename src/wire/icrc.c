@@ -112,10 +112,16 @@ uint32_t vb_icrc_begin_again(struct vb_icrc_prefix *prefix, const struct vb_path
 
 uint32_t vb_icrc_headers(uint32_t crc, const uint8_t *bth, size_t length)
 {
+	static const uint8_t ones[sizeof(uint64_t)] = {[BTH_CONGESTION_BYTE] = 0xff};
 	uint8_t masked[VB_BTH_LENGTH];
+	uint64_t first, mask;
 
-	memcpy(masked, bth, sizeof(masked));
-	masked[BTH_CONGESTION_BYTE] = 0xff;
+	/* In a register: a byte stored singly would have the words that are read next wait for the cache. */
+	memcpy(&first, bth, sizeof(first));
+	memcpy(&mask, ones, sizeof(mask));
+	first |= mask;
+	memcpy(masked, &first, sizeof(first));
+	memcpy(masked + sizeof(first), bth + sizeof(first), sizeof(masked) - sizeof(first));
 	crc = vb_crc32(crc, masked, sizeof(masked));
 	return length == sizeof(masked) ? crc : vb_crc32(crc, bth + sizeof(masked), length - sizeof(masked));
 }

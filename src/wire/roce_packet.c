@@ -243,12 +243,13 @@ size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_
 	return (size_t)(end - out);
 }
 
-void vb_roce_packet_renumber(uint8_t *headers, struct psn psn, bool ack_request)
+void vb_roce_packet_renumber(uint8_t *out, const uint8_t *headers, struct psn psn, bool ack_request)
 {
-	struct be24 number = be24_of(psn.v);
+	struct be32 number = be32_of((ack_request ? (uint32_t)BTH_ACK_REQUEST << 24 : 0) | psn.v);
 
-	headers[offsetof(struct bth, ack)] = ack_request ? BTH_ACK_REQUEST : 0;
-	memcpy(headers + offsetof(struct bth, psn), &number, sizeof(number));
+	/* Two stores, which those who read it as two words soon after get without waiting for the cache. */
+	memcpy(out, headers, offsetof(struct bth, ack));
+	memcpy(out + offsetof(struct bth, ack), &number, sizeof(number));
 }
 
 bool vb_roce_packet_is_next(const uint8_t *datagram, size_t length, uint8_t opcode, uint32_t qpn, struct psn psn,

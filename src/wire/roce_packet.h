@@ -93,8 +93,8 @@ enum vb_roce_verdict vb_roce_packet_decode_again(struct vb_roce_packet *packet, 
  * length. payload, pad bytes and ICRC are the caller's. */
 size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_t *out);
 
-/* Change what differs between neighbours of one message in headers that encode_headers wrote. */
-void vb_roce_packet_renumber(uint8_t *headers, struct psn psn, bool ack_request);
+/* The BTH that encode_headers wrote to `headers`, with what differs between neighbours of one message. */
+void vb_roce_packet_renumber(uint8_t *out, const uint8_t *headers, struct psn psn, bool ack_request);
 /* Does the datagram begin with a BTH of this opcode, QPN and PSN, for the default partition, and with no pad? Cheap, and looks at no
  * byte beyond the BTH: of packets that are like the one before. */
 bool vb_roce_packet_is_next(const uint8_t *datagram, size_t length, uint8_t opcode, uint32_t qpn, struct psn psn,
