@@ -87,6 +87,7 @@ struct vb_endpoint {
 	unsigned groups;
 	unsigned passes;
 	unsigned pass;                     /* atomic: the number of the last one */
+	bool unfinished;                   /* a queue pair has more to send, and this pass goes on for it */
 	uint64_t probe[VB_KEPT_PROBES];    /* nonces seen, to be told to verbenad */
 	unsigned probes;
 	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
@@ -114,6 +115,7 @@ struct vb_endpoint {
 	bool engine_runs, stopping;        /* atomic */
 	int event_fd;
 	vb_time spin_stamp;                /* atomic: when somebody last polled in vain; 0: never */
+	bool polling;                      /* atomic: a thread that polls makes a pass */
 	bool watched;                      /* atomic: a CQ was armed and nobody spins since */
 	uint32_t polls_since_watch;        /* atomic */
 	uint32_t vain_polls;               /* atomic: in succession, more or less */
@@ -141,6 +143,7 @@ struct vb_endpoint {
 
 /* transmit.c */
 void vb_endpoint_arm(struct vb_endpoint *endpoint, struct vb_qp *qp);     /* caller holds qp->lock */
+void vb_endpoint_transmit_in_pass(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now); /* caller holds progress, too */
 /* It has more to do than one call may. */
 void vb_endpoint_mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp);
 bool vb_endpoint_defer(struct vb_endpoint *endpoint, struct vb_qp *qp);   /* false: nobody would see to it soon */

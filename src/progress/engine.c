@@ -82,7 +82,9 @@ bool vb_endpoint_progress(struct vb_endpoint *endpoint)
 	/* Somebody else is at it: nothing is missed. */
 	done = vb_lock_try(&endpoint->progress);
 	if (done) {
+		__atomic_store_n(&endpoint->polling, true, __ATOMIC_RELAXED);
 		done = vb_endpoint_pass(endpoint, now, false);
+		__atomic_store_n(&endpoint->polling, false, __ATOMIC_RELAXED);
 		vb_lock_release(&endpoint->progress);
 	}
 	yield_sometimes(endpoint, done);
@@ -126,7 +128,7 @@ static bool somebody_spins(struct vb_endpoint *endpoint)
 	vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
 
 	return stamp != 0 && !__atomic_load_n(&endpoint->watched, __ATOMIC_SEQ_CST) &&
-	       vb_clock_now() - stamp < STAMP_IS_FRESH;
+	       (__atomic_load_n(&endpoint->polling, __ATOMIC_RELAXED) || vb_clock_now() - stamp < STAMP_IS_FRESH);
 }
 
 /* In the middle of a pass: what lies in the sockets is being served, however long ago the last vain poll was. */
