@@ -24,6 +24,7 @@ enum {
 	TOUCHED = 32,                      /* queue pairs that wait for their turn to send */
 	EXPIRIES_PER_PASS = 256,
 	ACTIVE_PER_PASS = 16,
+	ROUNDS_PER_PASS = 16,              /* of answers to reads, a burst each */
 	LOOK_AT_UNUSED_FAMILY = 64,        /* every so many passes */
 	LOOK_AT_UNUSED_SOCKETS = 1024,     /* where all queue pairs go through memory: some 50 us */
 	/* Within a batch, answer after this much: acknowledging all of a window at once would let the peer run dry,
@@ -62,7 +63,7 @@ static void send_touched(struct batch_state *state)
 		 * for the acknowledgement to be sent, which takes as long as sending the answer itself. */
 		if (!state->small || state->count > 1 || !vb_roce_only_acknowledges(state->locked) ||
 		    !vb_endpoint_defer(state->endpoint, state->locked))
-			vb_endpoint_transmit(state->endpoint, state->locked, state->now);
+			vb_endpoint_transmit_in_pass(state->endpoint, state->locked, state->now);
 		vb_lock_release(&state->locked->lock);
 	}
 	for (unsigned i = 0; i < state->count; i++) {
@@ -71,7 +72,7 @@ static void send_touched(struct batch_state *state)
 		if (qp == state->locked)
 			continue;
 		vb_lock_take(&qp->lock);
-		vb_endpoint_transmit(state->endpoint, qp, state->now);
+		vb_endpoint_transmit_in_pass(state->endpoint, qp, state->now);
 		vb_lock_release(&qp->lock);
 	}
 	state->locked = NULL;
@@ -346,16 +347,38 @@ static bool run_timers(struct vb_endpoint *endpoint, vb_time now)
 
 static bool send_active(struct vb_endpoint *endpoint, vb_time now)
 {
+	/* Those that are there now: one that is not done is put behind them, for the next time. */
+	uint32_t count = __atomic_load_n(&endpoint->active_count, __ATOMIC_RELAXED);
 	struct vb_qp *qp;
 	bool done = false;
 
-	for (unsigned i = 0; i < ACTIVE_PER_PASS && (qp = vb_endpoint_next_active(endpoint)) != NULL; i++) {
+	if (count > ACTIVE_PER_PASS)
+		count = ACTIVE_PER_PASS;
+	for (; count > 0 && (qp = vb_endpoint_next_active(endpoint)) != NULL; count--) {
 		vb_lock_take(&qp->lock);
-		vb_endpoint_transmit(endpoint, qp, now);
+		vb_endpoint_transmit_in_pass(endpoint, qp, now);
 		vb_lock_release(&qp->lock);
 		done = true;
 	}
 	return done;
+}
+
+/* Answers to reads that are longer than a burst. What the requester asks next is there by now, most likely: seen in time, its answer
+ * and the end of this one leave together. */
+static void go_on(struct vb_endpoint *endpoint)
+{
+	for (unsigned i = 0; endpoint->unfinished && i < ROUNDS_PER_PASS; i++) {
+		vb_time now = vb_clock_now();
+
+		endpoint->unfinished = false;
+		drain_sockets(endpoint, now, false);
+		/* If that brought more for it, it is sending. */
+		if (!endpoint->unfinished)
+			send_active(endpoint, now);
+	}
+	if (endpoint->unfinished)
+		vb_engine_kick(endpoint);
+	endpoint->unfinished = false;
 }
 
 bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all_families)
@@ -372,5 +395,6 @@ bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all_famili
 	    endpoint->same_host->passes % LOOK_AT_UNUSED_SOCKETS == 0)
 		done |= drain_sockets(endpoint, now, all_families);
 	done |= run_timers(endpoint, now);
+	go_on(endpoint);
 	return done;
 }

@@ -161,7 +161,13 @@ void vb_endpoint_arm(struct vb_endpoint *endpoint, struct vb_qp *qp)
 		vb_engine_kick(endpoint);
 }
 
-void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+/* In a pass, not more than a burst of answers at a time: the pass sees what else is asked for before it goes on. */
+static bool should_look_again(const struct vb_endpoint *endpoint, const struct vb_qp *qp, bool in_pass, unsigned bursts)
+{
+	return in_pass && bursts > 0 && !endpoint->tap && vb_roce_answers_reads(qp);
+}
+
+static void transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now, bool in_pass)
 {
 	struct vb_binding *binding = qp->scheduler;
 	struct vb_burst *burst;
@@ -178,16 +184,31 @@ void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_tim
 		vb_endpoint_mark_active(endpoint, qp);
 		return;
 	}
-	for (unsigned i = 0; more && i < BURSTS_PER_CALL; i++) {
+	for (unsigned i = 0; more && i < BURSTS_PER_CALL && !should_look_again(endpoint, qp, in_pass, i); i++) {
 		vb_burst_reset(burst);
 		more = vb_roce_send(qp, now, burst);
 		if (!vb_burst_is_empty(burst))
 			send_burst(endpoint, qp, burst, binding->counters);
 	}
 	give_burst_back(endpoint, burst);
-	if (more)
+	if (more && in_pass) {
+		enlist(endpoint, qp);
+		endpoint->unfinished = true;
+	} else if (more) {
 		vb_endpoint_mark_active(endpoint, qp);
+	}
 	vb_endpoint_arm(endpoint, qp);
+}
+
+void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+{
+	transmit(endpoint, qp, now, false);
+}
+
+void vb_endpoint_transmit_in_pass(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+{
+	vb_lock_assert_held(&endpoint->progress);
+	transmit(endpoint, qp, now, true);
 }
 
 /* The first requests after a pass leave at once, as does what is large or has become a full run; those between wait for one

@@ -6,6 +6,8 @@
  */
 #include "roce/congestion.h"
 
+#include "wire/burst.h"
+
 enum { GROWTH_DIVISOR = 8, CAUTIOUS_DIVISOR = 64 };
 
 static uint32_t limited(uint32_t value, uint32_t low, uint32_t high)
@@ -110,7 +112,17 @@ bool vb_roce_congestion_notified(struct vb_roce_congestion *congestion, vb_time 
 	return true;
 }
 
-uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congestion)
+/* Responses come in runs (wire/burst.h). The last packet of one response, the first of the next, which are longer than the others, and
+ * one of the others make a run; what is between is best as many whole runs as there are. */
+static uint32_t whole_runs(uint32_t packets, uint32_t mtu)
+{
+	enum { AT_THE_SEAM = 3, SHORT = 4 };
+	uint32_t run = vb_burst_run_limit(mtu), rest = packets > AT_THE_SEAM ? (packets - AT_THE_SEAM) % run : 0;
+
+	return packets - rest >= run && rest < run / SHORT ? packets - rest : packets;
+}
+
+uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congestion, uint32_t left)
 {
 	uint32_t most = limited(VB_READ_PIECE_MAX / congestion->mtu, 1, VB_READ_PIECE_MAX_PACKETS);
 	/* Two pieces in a window, so that the next is asked for while one arrives; the full size stays whole in the
@@ -119,5 +131,6 @@ uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congesti
 				most :
 				congestion->responses.size / 2 / vb_roce_charge(congestion->mtu, 1);
 
-	return limited(fits, VB_READ_PIECE_MIN_PACKETS < most ? VB_READ_PIECE_MIN_PACKETS : most, most);
+	fits = limited(fits, VB_READ_PIECE_MIN_PACKETS < most ? VB_READ_PIECE_MIN_PACKETS : most, most);
+	return left <= fits ? left : whole_runs(fits, congestion->mtu);
 }

@@ -37,9 +37,9 @@ enum {
 	VB_BATCH_PACKETS = 64,
 
 	VB_READ_WINDOW_START = 256 * 1024,
-	/* One request asks for at most this much, as its response is not flow-controlled any further. Reads up to
-	 * here look on the wire as an adapter's do. */
-	VB_READ_PIECE_MAX = 128 * 1024,
+	/* One request asks for at most this much, as its response is not flow-controlled any further. Reads up to 128 KiB look on
+	 * the wire as an adapter's do. */
+	VB_READ_PIECE_MAX = 132 * 1024,
 	VB_READ_PIECE_MAX_PACKETS = 128,
 	VB_READ_PIECE_MIN_PACKETS = 8,
 };
@@ -89,7 +89,7 @@ void vb_roce_congestion_timeout(struct vb_roce_congestion *congestion);
 bool vb_roce_congestion_notified(struct vb_roce_congestion *congestion, vb_time now);
 
 uint32_t vb_roce_congestion_floor(const struct vb_roce_congestion *congestion);
-/* Packets that one read request may ask for. */
-uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congestion);
+/* Packets to ask for with one read request, of the `left` that are wanted. */
+uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congestion, uint32_t left);
 
 #endif

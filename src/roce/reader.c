@@ -89,7 +89,6 @@ static uint32_t piece_at(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	const struct vb_roce_asked *asked;
-	uint32_t left, piece;
 
 	if (requester->asked_sent != requester->asked_head) {
 		asked = vb_roce_reader_at(requester, requester->asked_sent);
@@ -97,9 +96,7 @@ static uint32_t piece_at(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32
 	}
 	if (requester->asked_head - requester->asked_tail >= ring_limit(qp, requester))
 		return 0;
-	left = wqe->packets - index;
-	piece = vb_roce_congestion_read_piece(&requester->congestion);
-	return left < piece ? left : piece;
+	return vb_roce_congestion_read_piece(&requester->congestion, wqe->packets - index);
 }
 
 static void book(struct vb_roce_requester *requester, uint32_t packets)

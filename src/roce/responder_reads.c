@@ -261,7 +261,9 @@ static bool send_read(struct vb_qp *qp, struct vb_roce_resource *resource, vb_ti
 	struct vb_roce_packet packet;
 	struct iovec span;
 
-	if (vb_burst_has_enough(out, mtu))
+	/* The first and the last are longer than the others. The last best begins a burst, and a run with the first of the next
+	 * response, if that was asked for meanwhile. */
+	if (vb_burst_has_enough(out, resource->next == resource->begin || last ? length + VB_AETH_LENGTH : mtu))
 		return false;
 	if (send_read_middles(qp, resource, out) > 0)
 		return true;

@@ -380,6 +380,11 @@ bool vb_roce_only_acknowledges(struct vb_qp *qp)
 	       engine->requester.send_index == qp->send.head && !engine->requester.probe_owed && !vb_roce_completer_owes(qp);
 }
 
+bool vb_roce_answers_reads(const struct vb_qp *qp)
+{
+	return vb_roce_engine_of(qp)->responder.resources_owed > 0;
+}
+
 /* ---- time ---- */
 
 vb_time vb_roce_next_deadline(const struct vb_qp *qp)

@@ -48,6 +48,9 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 /* All there is to send is an acknowledgement of what went well: it may wait a little, for others or for an answer to go with. */
 bool vb_roce_only_acknowledges(struct vb_qp *qp);
 
+/* Of what there is to send, something answers a read. */
+bool vb_roce_answers_reads(const struct vb_qp *qp);
+
 /* When expire must be called at the latest; VB_TIME_NEVER: no timer runs. */
 vb_time vb_roce_next_deadline(const struct vb_qp *qp);
 void vb_roce_expire(struct vb_qp *qp, vb_time now);

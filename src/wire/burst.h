@@ -66,6 +66,14 @@ void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct 
 /* How many packets with that much payload and no header but the BTH can join the last run; 0: they would begin another. */
 uint32_t vb_burst_run_room(const struct vb_burst *burst, size_t payload);
 
+/* How many of them a run holds that begins with one. */
+static inline uint32_t vb_burst_run_limit(size_t payload)
+{
+	uint32_t fit = VB_BURST_RUN_BYTES / (uint32_t)(VB_BTH_LENGTH + payload + VB_ICRC_LENGTH);
+
+	return fit < VB_BURST_RUN_PACKETS ? fit : VB_BURST_RUN_PACKETS;
+}
+
 /* It holds as much as one run can, and such a packet would begin another: better in the next burst than a fragment in this. */
 static inline bool vb_burst_has_enough(const struct vb_burst *burst, size_t payload)
 {
