@@ -192,8 +192,8 @@ static void take(struct vb_local *local, uint64_t word)
 	local->peer_table = table;
 	local->peer_receive_psn = receive_psn;
 	VB_LOCAL_HINT(local->stance, VB_LOCAL_TAKEN);
+	/* The peer need not be told: it looks when it has something for us, or when we left something for it. */
 	__atomic_store_n(&local->mine->taken, local->peer_epoch, __ATOMIC_SEQ_CST);
-	local->kick = true;
 }
 
 /* What the peer's word means for both directions. */
@@ -213,7 +213,7 @@ static void weigh(struct vb_local *local, uint64_t word, uint64_t taken)
 /* True: the peer shows something new. */
 static bool look(struct vb_local *local)
 {
-	uint64_t word = __atomic_load_n(&local->theirs->word, __ATOMIC_ACQUIRE);
+	uint64_t word = __atomic_load_n(&local->theirs->word, __ATOMIC_SEQ_CST);
 	uint64_t taken = __atomic_load_n(&local->theirs->taken, __ATOMIC_ACQUIRE);
 
 	if (word == local->seen_word && taken == local->seen_taken)
@@ -294,7 +294,9 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 	/* What the peer shows is looked at with the first call. */
 	local->seen_word = ~UINT64_C(0);
 	set_hints(local);
-	tell(local);
+	/* One that is not there yet will find us when it comes: both show themselves first and look then. */
+	if (__atomic_load_n(&local->theirs->word, __ATOMIC_SEQ_CST) & VB_WORD_RECEIVES)
+		tell(local);
 	*out = local;
 	return 0;
 }
@@ -335,7 +337,7 @@ void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *lo
 	if (!local)
 		return;
 	wait_for_copies(qp, local->peer);
-	if (local->stance == VB_LOCAL_TAKEN)
+	if (local->kick)
 		tell(local);
 	free(local);
 }

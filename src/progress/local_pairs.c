@@ -57,11 +57,11 @@ static void list(struct vb_same_host *same_host, struct vb_binding *binding)
 		__atomic_store_n(&same_host->pairs, binding, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&same_host->lock);
-	/* Those who left something before they could know this are found by a look at all. */
-	if (__atomic_add_fetch(&same_host->members, 1, __ATOMIC_SEQ_CST) > CROWD) {
-		__atomic_store_n(&same_host->board->header.crowded, 1, __ATOMIC_SEQ_CST);
+	/* Those who left something before they could know this are found by a look at all. The newcomer itself needs none: whoever
+	 * moved it to RTR serves it next. */
+	if (__atomic_add_fetch(&same_host->members, 1, __ATOMIC_SEQ_CST) > CROWD &&
+	    __atomic_exchange_n(&same_host->board->header.crowded, 1, __ATOMIC_SEQ_CST) == 0)
 		__atomic_store_n(&same_host->look_at_all, true, __ATOMIC_SEQ_CST);
-	}
 }
 
 /* Caller holds progress. */
