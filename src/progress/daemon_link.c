@@ -45,6 +45,13 @@ static void tell_watchers(struct vb_endpoint *endpoint, const struct vb_device_i
 	pthread_mutex_unlock(&endpoint->watcher_lock);
 }
 
+/* Before anybody is told, who may then connect to an address that is new. */
+static void doubt_neighbours(struct vb_endpoint *endpoint)
+{
+	if (endpoint->same_host)
+		vb_neighbours_doubt(endpoint->same_host);
+}
+
 static void take_device(struct vb_endpoint *endpoint, const struct vb_daemon_device *described)
 {
 	struct vb_device_info now, *known = find_device(endpoint, described->interface_index);
@@ -61,6 +68,7 @@ static void take_device(struct vb_endpoint *endpoint, const struct vb_daemon_dev
 		known = &larger[endpoint->devices++];
 	}
 	*known = now;
+	doubt_neighbours(endpoint);
 	tell_watchers(endpoint, &now, false);
 }
 
@@ -73,6 +81,7 @@ static void drop_device(struct vb_endpoint *endpoint, uint32_t interface_index)
 	gone = *known;
 	*known = endpoint->device[--endpoint->devices];
 	gone.state = IBV_PORT_DOWN;
+	doubt_neighbours(endpoint);
 	tell_watchers(endpoint, &gone, true);
 }
 

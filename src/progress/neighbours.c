@@ -253,6 +253,46 @@ static void remember_gid(struct vb_neighbour *neighbour, const uint8_t gid[16])
 		memcpy(neighbour->gid[neighbour->gids++], gid, 16);
 }
 
+/* ---- GIDs of other hosts ---- */
+
+static uint8_t *stranger_at(struct vb_same_host *same_host, const uint8_t gid[16])
+{
+	uint64_t half[2];
+
+	memcpy(half, gid, sizeof(half));
+	return same_host->stranger[(half[0] ^ half[1]) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (VB_KNOWN_STRANGERS - 1)];
+}
+
+static bool is_stranger(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t *news)
+{
+	bool known;
+
+	pthread_mutex_lock(&same_host->lock);
+	known = memcmp(stranger_at(same_host, gid), gid, 16) == 0;
+	*news = same_host->news;
+	pthread_mutex_unlock(&same_host->lock);
+	return known;
+}
+
+/* Unless there were news since it was asked. */
+static void remember_stranger(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t news)
+{
+	pthread_mutex_lock(&same_host->lock);
+	if (news == same_host->news)
+		memcpy(stranger_at(same_host, gid), gid, 16);
+	pthread_mutex_unlock(&same_host->lock);
+}
+
+void vb_neighbours_doubt(struct vb_same_host *same_host)
+{
+	pthread_mutex_lock(&same_host->lock);
+	same_host->news++;
+	memset(same_host->stranger, 0, sizeof(same_host->stranger));
+	for (struct vb_neighbour *n = same_host->neighbours; n; n = n->next)
+		n->gids = 0;
+	pthread_mutex_unlock(&same_host->lock);
+}
+
 /* With a user more, or NULL. */
 static struct vb_neighbour *find(struct vb_same_host *same_host, uint32_t slot)
 {
@@ -375,10 +415,14 @@ enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t
 	struct vb_daemon_message message;
 	int fds[VB_DAEMON_MAX_FDS], error = 0;
 	unsigned count = 0;
+	uint32_t news;
 	bool known;
 
 	if (slot == 0)
 		return VB_MEET_ELSEWHERE;
+	/* The address may have become one of this host, and the peer may know it before we do: it must see that we go by wire. */
+	if (is_stranger(same_host, gid, &news))
+		return VB_MEET_WIRE;
 	neighbour = find(same_host, slot);
 	pthread_mutex_lock(&same_host->lock);
 	known = neighbour && is_known_under(neighbour, gid);
@@ -418,7 +462,10 @@ enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t
 	}
 	if (neighbour)
 		vb_neighbours_put(same_host, neighbour);
-	return error == -EHOSTUNREACH ? VB_MEET_ELSEWHERE : VB_MEET_WIRE;
+	if (error != -EHOSTUNREACH)
+		return VB_MEET_WIRE;
+	remember_stranger(same_host, gid, news);
+	return VB_MEET_ELSEWHERE;
 }
 
 /* ---- deregistration ---- */

@@ -32,7 +32,7 @@ struct vb_binding;
 struct vb_endpoint;
 struct vb_same_host;
 
-enum { VB_NEIGHBOUR_GIDS = 4 };
+enum { VB_NEIGHBOUR_GIDS = 4, VB_KNOWN_STRANGERS = 256 };
 
 /* Another process of this host, or this one. Once met it stays for as long as it lives: it may copy by our keys even when none of our
  * queue pairs knows it any more. */
@@ -69,6 +69,10 @@ struct vb_same_host {
 	struct vb_shared_table table[VB_BOARD_TABLES];
 	uint32_t places;                   /* atomic: on the board, given to queue pairs */
 
+	/* GIDs that verbenad said are not of this host, since it last had news of addresses; by what they hash to. Under the lock. */
+	uint8_t stranger[VB_KNOWN_STRANGERS][16];
+	uint32_t news;                     /* how often there were */
+
 	pthread_mutex_t asking;
 	struct vb_daemon_client broker;
 
@@ -104,6 +108,8 @@ enum vb_meeting {
 enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t qpn,
 				   struct vb_neighbour **neighbour);
 void vb_neighbours_put(struct vb_same_host *same_host, struct vb_neighbour *neighbour);
+/* Addresses of this host have changed: whose GID is whose must be asked again. */
+void vb_neighbours_doubt(struct vb_same_host *same_host);
 /* Is it dead? Looks, and remembers. */
 bool vb_neighbour_has_ended(struct vb_neighbour *neighbour);
 /* Oneself is the first. 0 or -ENOMEM. */

@@ -297,6 +297,57 @@ static void more_devices_than_a_board_has_room_for(void **state)
 }
 
 /* ptrace(2): a process that is not dumpable lets nobody into its memory. Either one is enough for the wire. */
+static int index_of_gid(struct ibv_context *context, const union ibv_gid *wanted)
+{
+	union ibv_gid gid;
+
+	for (int i = 0; i < 16; i++)
+		if (ibv_query_gid(context, 1, i, &gid) == 0 && memcmp(&gid, wanted, sizeof(gid)) == 0)
+			return i;
+	return -1;
+}
+
+/* An address that was asked for in vain and then becomes one of this host is one of this host. */
+static void an_address_may_come_later(void **state)
+{
+	struct pair_options options = {.stay_in_reset = true};
+	const union ibv_gid other = {.raw = {[10] = 0xff, [11] = 0xff, 192, 0, 2, 2}};
+	union ibv_gid own;
+	struct world world;
+	struct pair pair;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+	unsigned long before;
+
+	(void)state;
+	if (private_network_add_interface("vb0", "192.0.2.1", 24) != 0 || private_network_set_up("veth0", 1) != 0)
+		skip();
+	world_open(&world, "vb0");
+	own = world.gid;
+	world.gid = other;
+	/* The second time it is known. */
+	for (unsigned i = 0; i < 2; i++) {
+		pair_open(&pair, &world, &options);
+		pair_to_init(&pair, 0);
+		pair_to_rtr(&pair, 0);
+		pair_close(&pair);
+	}
+	assert_memory_not_equal(&own, &other, sizeof(own));
+	assert_int_equal(private_network_add_address("vb0", "192.0.2.2", 24), 0);
+	assert_true(eventually(index_of_gid(world.context, &other) >= 0));
+	world.gid_index = index_of_gid(world.context, &other);
+	options.stay_in_reset = false;
+	pair_open(&pair, &world, &options);
+	before = datagrams();
+	pair_receive(&pair, 1, 1, 0, SIZE);
+	wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 100);
+	pair_post(&pair, 0, &wr);
+	expect_completion(pair.cq[1], 1, IBV_WC_RECV);
+	assert_int_equal(datagrams(), before);
+	pair_close(&pair);
+	world_close(&world);
+}
+
 static void who_lets_nobody_in_is_reached_by_wire(void **state)
 {
 	(void)state;
@@ -627,6 +678,7 @@ int main(void)
 		cmocka_unit_test(not_a_packet_is_sent),
 		cmocka_unit_test(the_wire_can_be_asked_for),
 		cmocka_unit_test(more_devices_than_a_board_has_room_for),
+		cmocka_unit_test(an_address_may_come_later),
 		cmocka_unit_test(who_lets_nobody_in_is_reached_by_wire),
 #ifndef __SANITIZE_THREAD__              /* which has a thread of its own in every process, and no threads after a fork among threads */
 		cmocka_unit_test(the_daemon_may_die),
