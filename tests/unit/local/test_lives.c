@@ -340,6 +340,39 @@ static void patience(void **state)
 	pair_close(&pair);
 }
 
+/* Progress in time for the first look: not a timeout, and all patience begins again with it. */
+static void progress_renews_patience(void **state)
+{
+	const vb_time timeout = VB_NANOSECONDS(4096) << 14;
+	struct connection c = usual;
+
+	(void)state;
+	pair_open(&pair, BY_MEMORY, NULL);
+	c.timeout = 14;
+	c.retry_cnt = 3;
+	pair_connect(&pair, &c);
+	for (uint64_t i = 1; i <= 3; i++) {
+		pair_receive(b, 4096, 64, 100 + i);
+		pair_send(a, IBV_WR_SEND, 0, 8, 0, i, IBV_SEND_SIGNALED);
+		pair_settle(&pair);
+		pair_expect(&b->recv_cq, 100 + i, IBV_WC_SUCCESS);
+		pair_expect(&a->send_cq, i, IBV_WC_SUCCESS);
+		/* Nothing waits, so there is no deadline. */
+		assert_int_equal(vb_local_next_deadline(a->local), VB_TIME_NEVER);
+		pair.now += timeout - VB_MILLISECONDS(1);
+	}
+	assert_int_equal(pair_to(b, IBV_QPS_ERR), 0);
+	pair_send(a, IBV_WR_SEND, 0, 8, 0, 4, IBV_SEND_SIGNALED);
+	pair_settle(&pair);
+	assert_int_equal(a->counters.local_ack_timeout_err, 0);
+	pair_run(&pair, pair.now + 4 * timeout - VB_MILLISECONDS(1));
+	pair_expect_nothing(&pair);
+	assert_int_equal(a->counters.local_ack_timeout_err, 3);
+	pair_run(&pair, pair.now + VB_MILLISECONDS(2));
+	pair_expect(&a->send_cq, 4, IBV_WC_RETRY_EXC_ERR);
+	pair_close(&pair);
+}
+
 /* ---- sleep ---- */
 
 static void who_sleeps_is_woken(void **state)
@@ -491,6 +524,7 @@ int main(void)
 		cmocka_unit_test(a_peer_that_means_another),
 		cmocka_unit_test(work_waits_for_a_late_peer),
 		cmocka_unit_test(patience),
+		cmocka_unit_test(progress_renews_patience),
 		cmocka_unit_test(who_sleeps_is_woken),
 		cmocka_unit_test(death_at_every_step),
 		cmocka_unit_test(a_queue_pair_with_itself),
