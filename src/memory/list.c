@@ -77,6 +77,11 @@ bool vb_memory_gather(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, 
 	uint8_t *bytes = to;
 	struct piece piece;
 
+	/* A message that is one element is what is sent most. */
+	if (count == 1 && offset == 0 && length == list[0].length) {
+		who.key = list[0].lkey;
+		return vb_memory_fetch(memory, &who, list[0].addr, to, length, why);
+	}
 	for (size_t left = length; left > 0; left -= piece.length, bytes += piece.length) {
 		if (!next_piece(&walk, left, &piece))
 			return too_short(why, qpn, offset, length);

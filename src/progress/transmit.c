@@ -222,7 +222,7 @@ static bool may_wait_for_more(struct vb_endpoint *endpoint, struct vb_qp *qp, st
 		binding->posts = 0;
 	}
 	binding->posts++;
-	if (binding->posts <= POSTS_AT_ONCE || endpoint->tap || qp->send.head == qp->send.tail || vb_local_pair_carries(binding) ||
+	if (binding->posts <= POSTS_AT_ONCE || endpoint->tap || qp->send.head == qp->send.tail ||
 	    vb_send_queue_at(&qp->send, qp->send.head - 1)->length > SMALL_REQUEST)
 		return false;
 	if (binding->posts % POSTS_TOGETHER == 0)
@@ -234,7 +234,7 @@ void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time 
 {
 	struct vb_binding *binding = qp->scheduler;
 
-	if (endpoint->abandoned || !binding || !may_wait_for_more(endpoint, qp, binding))
+	if (endpoint->abandoned || !binding || vb_local_pair_carries(binding) || !may_wait_for_more(endpoint, qp, binding))
 		vb_endpoint_transmit(endpoint, qp, now);
 }
 
