@@ -32,6 +32,7 @@ enum {
 	VB_LOCAL_BOUNCE = 16 << 10,      /* for memory without a plain pointer, on the stack */
 	VB_LOCAL_BATCH = 64,             /* records executed, elements started in one call */
 	VB_LOCAL_PUBLISH = 16,           /* records after which the peer is told */
+	VB_LOCAL_COUNT = 16,             /* messages that are counted together */
 };
 
 /* The send side failed at an element that is not the oldest: told when its turn comes. */
@@ -53,7 +54,7 @@ struct vb_local_initiator {
 	uint64_t atomics, atomics_done;  /* left as records; answered */
 	uint32_t next;                   /* element to start */
 	uint32_t lonely;                 /* records in succession for which the ring was empty */
-	uint32_t sent;                   /* messages, in this call */
+	uint32_t sent;                   /* messages, not counted yet */
 	uint32_t moved;                  /* bytes of that element, if it is a direct access under way */
 	bool open;                       /* the peer takes what we ask of it */
 	bool touched;                    /* something was moved directly */
@@ -157,6 +158,8 @@ enum vb_local_step {
 
 /* True: something was done. */
 bool vb_local_initiator_run(struct vb_local *local, vb_time now, bool *more);
+/* Count what was sent. If not all, then some at a time while others are under way: all threads of the process count in one place. */
+void vb_local_initiator_count(struct vb_local *local, bool all);
 /* What has the peer acknowledged? True: something new. */
 bool vb_local_initiator_look(struct vb_local *local);
 /* Complete, in order, what is done; tell failures, verdicts and the end of a drain whose turn has come. */

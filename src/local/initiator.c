@@ -444,6 +444,16 @@ static enum vb_local_step start(struct vb_local *local, struct vb_send_wqe *wqe,
 	return step;
 }
 
+void vb_local_initiator_count(struct vb_local *local, bool all)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+
+	if (initiator->sent == 0 || (!all && initiator->sent < VB_LOCAL_COUNT && local->qp->send.tail != initiator->next))
+		return;
+	VB_COUNT_MANY(local->qp->host->counters, rdma_sends, initiator->sent);
+	initiator->sent = 0;
+}
+
 bool vb_local_initiator_run(struct vb_local *local, vb_time now, bool *more)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
@@ -459,9 +469,6 @@ bool vb_local_initiator_run(struct vb_local *local, vb_time now, bool *more)
 		initiator->next += step == VB_STEP_DONE;
 		progress |= step != VB_STEP_WAIT;
 	}
-	if (initiator->sent > 0)
-		VB_COUNT_MANY(qp->host->counters, rdma_sends, initiator->sent);
-	initiator->sent = 0;
 	*more |= step == VB_STEP_MORE || (budget == 0 && initiator->next != qp->send.head);
 	/* Looking at acknowledgements costs a cache miss while the peer is at it: not for each message that is only to be sent. */
 	if (!progress || now >= initiator->look_at || step != VB_STEP_DONE)

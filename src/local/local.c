@@ -318,6 +318,7 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 	weigh(local, local->seen_word, local->seen_taken);
 	if (!vb_local_sends(qp))
 		local->initiator.waits = false;
+	vb_local_initiator_count(local, !vb_local_sends(qp));
 	if (received && !receives) {
 		wait_for_copies(qp, local->peer);
 		vb_local_target_flush(local, now);
@@ -336,6 +337,7 @@ void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *lo
 	__atomic_store_n(&mine->word, epoch_of(word) << VB_WORD_BITS, __ATOMIC_SEQ_CST);
 	if (!local)
 		return;
+	vb_local_initiator_count(local, true);
 	wait_for_copies(qp, local->peer);
 	if (local->kick)
 		tell(local);
@@ -377,6 +379,7 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 	/* Where nobody tells us of states that we caused ourselves. */
 	if (local->shown_state != qp->state)
 		vb_local_modified(qp, local, now);
+	vb_local_initiator_count(local, false);
 	set_hints(local);
 	if (local->kick)
 		tell(local);

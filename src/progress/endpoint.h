@@ -16,6 +16,8 @@
 #include <stdint.h>
 
 #include "base/counters.h"
+#include "base/list.h"
+#include "base/lock.h"
 #include "base/time.h"
 #include "progress/devices.h"
 #include "queue/transport.h"
@@ -82,6 +84,20 @@ void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time 
 /* Before the queue pair changes its state or goes: what was put off until the next pass, an acknowledgement above all, leaves now.
  * Caller holds qp->lock. */
 void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp);
+
+/* What a thread looks at by itself when it polls an empty CQ: the queue pairs through memory that complete there. Threads with CQs and
+ * queue pairs of their own so have nothing to do with each other. Made with the CQ (vb_cq.poller). */
+struct vb_poller {
+	struct vb_lock lock;
+	struct vb_list senders, receivers; /* of bindings; those that do both are in the first */
+	uint32_t pairs;                    /* atomic: how many in both */
+	uint32_t polls;                    /* atomic, more or less */
+	uint32_t vain_polls;               /* atomic: in succession, more or less */
+};
+void vb_poller_init(struct vb_poller *poller);
+void vb_poller_fini(struct vb_poller *poller);
+/* The CQ of `poller` is empty: look at its queue pairs, and if that may not be all there is, make a pass as below. */
+bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller);
 
 /* One non-blocking pass: sockets, then timers. Called on an empty CQ. Returns whether anything was done. Caller
  * holds no lock. */

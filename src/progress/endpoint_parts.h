@@ -56,6 +56,7 @@ struct vb_binding {
 	struct vb_binding *next_member;    /* atomic; written under same_host->lock */
 	struct vb_binding **member_link;   /* what points to it, NULL: not listed; same_host->lock */
 	struct vb_binding *next_unfinished; /* progress */
+	struct vb_list as_sender, as_receiver; /* of a CQ's poller, under its lock */
 	uint32_t table;                    /* of the device's regions */
 	uint8_t meeting;                   /* enum vb_meeting */
 	bool attached;                     /* shown on the board */
@@ -118,7 +119,7 @@ struct vb_endpoint {
 	bool polling;                      /* atomic: a thread that polls makes a pass */
 	bool watched;                      /* atomic: a CQ was armed and nobody spins since */
 	uint32_t polls_since_watch;        /* atomic */
-	uint32_t vain_polls;               /* atomic: in succession, more or less */
+	uint32_t vain_polls;               /* atomic: in succession, more or less; of whoever polls no CQ */
 	bool napping;                      /* atomic */
 	vb_time nap;
 	unsigned bad_naps, holdoff, holdoff_left;

@@ -24,6 +24,7 @@
 #include "progress/same_host.h"
 
 #define STAMP_IS_FRESH VB_MICROSECONDS(50)
+#define STAMP_LASTS VB_MICROSECONDS(1)
 #define FIRST_NAP VB_MICROSECONDS(16)
 #define LONGEST_NAP VB_MILLISECONDS(1)
 #define SHORTEST_NAP VB_MICROSECONDS(4)
@@ -51,51 +52,68 @@ void vb_engine_kick(struct vb_endpoint *endpoint)
 /* ---- called by the application's threads ---- */
 
 /* Where there are more spinners than cores, the one we wait for may be waiting for our core. */
-static void yield_sometimes(struct vb_endpoint *endpoint, bool done)
+static void yield_sometimes(uint32_t *vain_polls, bool done)
 {
-	uint32_t vain;
+	uint32_t vain = __atomic_load_n(vain_polls, __ATOMIC_RELAXED);
 
 	if (done) {
-		__atomic_store_n(&endpoint->vain_polls, 0, __ATOMIC_RELAXED);
+		if (vain != 0)
+			__atomic_store_n(vain_polls, 0, __ATOMIC_RELAXED);
 		return;
 	}
-	vain = __atomic_load_n(&endpoint->vain_polls, __ATOMIC_RELAXED) + 1;
-	__atomic_store_n(&endpoint->vain_polls, vain, __ATOMIC_RELAXED);
+	__atomic_store_n(vain_polls, ++vain, __ATOMIC_RELAXED);
 	if (vain > POLLS_BEFORE_YIELD && vain % POLLS_PER_YIELD == 0)
 		vb_thread_yield();
 }
 
-bool vb_endpoint_progress(struct vb_endpoint *endpoint)
+/* Not each time: threads that poll would take the line away from each other. */
+static void leave_stamp(struct vb_endpoint *endpoint, vb_time now)
 {
-	vb_time now = vb_clock_now();
-	bool done;
-
-	if (endpoint->abandoned)
-		return false;
-	if (!__atomic_load_n(&endpoint->watched, __ATOMIC_RELAXED)) {
+	if (now - __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED) >= STAMP_LASTS)
 		__atomic_store_n(&endpoint->spin_stamp, now, __ATOMIC_RELAXED);
+}
+
+static void show_spinner(struct vb_endpoint *endpoint, vb_time now)
+{
+	if (!__atomic_load_n(&endpoint->watched, __ATOMIC_RELAXED)) {
+		leave_stamp(endpoint, now);
 		if (endpoint->same_host)
 			vb_local_attention_spin(endpoint->same_host);
 	} else if (__atomic_add_fetch(&endpoint->polls_since_watch, 1, __ATOMIC_RELAXED) > POLLS_OF_A_SPINNER) {
 		__atomic_store_n(&endpoint->watched, false, __ATOMIC_RELAXED);
 	}
-	/* Somebody else is at it: nothing is missed. */
-	done = vb_lock_try(&endpoint->progress);
-	if (done) {
+}
+
+bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
+{
+	vb_time now = vb_clock_now();
+	bool done = false;
+
+	if (endpoint->abandoned)
+		return false;
+	show_spinner(endpoint, now);
+	/* Where somebody else is at it nothing is missed. */
+	if (!(poller && endpoint->same_host && vb_local_pollers_suffice(endpoint, poller, now, &done)) &&
+	    vb_lock_try(&endpoint->progress)) {
 		__atomic_store_n(&endpoint->polling, true, __ATOMIC_RELAXED);
-		done = vb_endpoint_pass(endpoint, now, false);
+		done |= vb_endpoint_pass(endpoint, now, false);
 		__atomic_store_n(&endpoint->polling, false, __ATOMIC_RELAXED);
 		vb_lock_release(&endpoint->progress);
 	}
-	yield_sometimes(endpoint, done);
+	yield_sometimes(poller ? &poller->vain_polls : &endpoint->vain_polls, done);
 	return done;
+}
+
+bool vb_endpoint_progress(struct vb_endpoint *endpoint)
+{
+	return vb_endpoint_poll(endpoint, NULL);
 }
 
 void vb_endpoint_polled(struct vb_endpoint *endpoint, bool after_pass)
 {
 	/* Polling with success is polling. */
 	if (!after_pass && !__atomic_load_n(&endpoint->watched, __ATOMIC_RELAXED))
-		__atomic_store_n(&endpoint->spin_stamp, vb_clock_now(), __ATOMIC_RELAXED);
+		leave_stamp(endpoint, vb_clock_now());
 	/* Whoever armed a CQ and now finds something is no spinner. */
 	if (__atomic_load_n(&endpoint->polls_since_watch, __ATOMIC_RELAXED) != 0)
 		__atomic_store_n(&endpoint->polls_since_watch, 0, __ATOMIC_RELAXED);

@@ -149,7 +149,7 @@ void vb_local_pair_expire(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_tim
 }
 
 /* One queue pair in a pass. Whoever has it locked serves it or has a reason not to, and it still beckons in the next pass. */
-static bool look_at(struct vb_endpoint *endpoint, struct vb_binding *binding, vb_time now)
+bool vb_local_pair_look(struct vb_endpoint *endpoint, struct vb_binding *binding, vb_time now)
 {
 	struct vb_qp *qp = __atomic_load_n(&binding->qp, __ATOMIC_ACQUIRE);
 	bool done = false;
@@ -183,7 +183,7 @@ static void leave_unfinished(struct vb_same_host *same_host, struct vb_binding *
 /* As above; what was not done, because it was too much or somebody else had it, is not forgotten. */
 static bool look_in_crowd(struct vb_endpoint *endpoint, struct vb_binding *binding, vb_time now)
 {
-	bool done = look_at(endpoint, binding, now);
+	bool done = vb_local_pair_look(endpoint, binding, now);
 
 	if (__atomic_load_n(&binding->carried, __ATOMIC_ACQUIRE) &&
 	    (__atomic_load_n(&binding->stalled, __ATOMIC_RELAXED) || vb_local_beckons(binding->local)))
@@ -234,7 +234,7 @@ static bool look_at_all(struct vb_endpoint *endpoint, vb_time now, bool crowded)
 
 	for (struct vb_binding *b = next; b; b = next) {
 		next = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE);
-		done |= crowded ? look_in_crowd(endpoint, b, now) : look_at(endpoint, b, now);
+		done |= crowded ? look_in_crowd(endpoint, b, now) : vb_local_pair_look(endpoint, b, now);
 	}
 	return done;
 }
@@ -353,6 +353,7 @@ static void attach(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_bin
 	/* Release: a pass may find it by a bell as soon as this stands. */
 	__atomic_store_n(&binding->carried, true, __ATOMIC_RELEASE);
 	list(same_host, binding);
+	vb_local_pollers_join(qp, binding);
 }
 
 void vb_local_pair_settle(struct vb_endpoint *endpoint, const struct vb_qp *qp)
@@ -371,6 +372,8 @@ static void detach(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_bin
 
 	leave(same_host, binding);
 	unlist(same_host, binding);
+	if (local)
+		vb_local_pollers_quit(qp, binding);
 	__atomic_store_n(&binding->local, NULL, __ATOMIC_RELEASE);
 	if (binding->attached)
 		vb_local_detach(qp, same_host->board, local);

@@ -5,13 +5,15 @@
  *   same_host.c         our board: opening, closing, region tables, waiting for those who copy
  *   neighbours.c        other processes of this host: asking verbenad for them, proving who they are, copying
  *   local_pairs.c       queue pairs: who goes through memory, and serving those that do
+ *   local_pollers.c     which of them a thread looks at that polls a CQ
  *   local_attention.c   who looks at rings, and when somebody must be woken for it
  *
  * There is none of this (endpoint->same_host is NULL) where packets must be seen: a capture, faults on purpose,
  * VERBENA_WIRE=rocev2; nor in 32-bit programs.
  *
- * Locks: `lock` guards neighbours and tables; it is taken under any other and nothing is taken under it. `asking` is held while
- * verbenad is asked, with no other. Who is on the lists of queue pairs and neighbours stays there while `progress` is held.
+ * Locks: `lock` guards neighbours and tables; it is taken under any other and nothing is taken under it. A poller's is taken under
+ * qp->lock, and queue pairs are only tried under it. `asking` is held while verbenad is asked, with no other. Who is on the lists of
+ * queue pairs and neighbours stays there while `progress` is held.
  */
 #ifndef VB_PROGRESS_SAME_HOST_H
 #define VB_PROGRESS_SAME_HOST_H
@@ -30,6 +32,7 @@
 
 struct vb_binding;
 struct vb_endpoint;
+struct vb_poller;
 struct vb_same_host;
 
 enum { VB_NEIGHBOUR_GIDS = 4, VB_KNOWN_STRANGERS = 256 };
@@ -131,6 +134,8 @@ bool vb_local_pair_carries(const struct vb_binding *binding);
 bool vb_local_pair_serve(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
 /* Its deadline may have come. Caller holds qp->lock. */
 void vb_local_pair_expire(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
+/* A look at one: serve it if it beckons and nobody else has it. Caller holds progress or the lock of a poller that it has joined. */
+bool vb_local_pair_look(struct vb_endpoint *endpoint, struct vb_binding *binding, vb_time now);
 /* One look at all of them. Caller holds progress. True: something was done. */
 bool vb_local_pairs_pass(struct vb_endpoint *endpoint, vb_time now);
 /* Does any of them want to be served? Caller holds progress. */
@@ -139,6 +144,14 @@ bool vb_local_pairs_beckon(struct vb_endpoint *endpoint);
 bool vb_local_pairs_are_all(const struct vb_endpoint *endpoint);
 /* It is withdrawn. Caller holds progress. */
 void vb_local_pair_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp);
+
+/* ---- local_pollers.c ---- */
+
+/* It can be looked at; it can no more. Caller holds qp->lock, and progress for the latter. */
+void vb_local_pollers_join(const struct vb_qp *qp, struct vb_binding *binding);
+void vb_local_pollers_quit(const struct vb_qp *qp, struct vb_binding *binding);
+/* Look at the poller's queue pairs. False: make a pass as well. */
+bool vb_local_pollers_suffice(struct vb_endpoint *endpoint, struct vb_poller *poller, vb_time now, bool *done);
 
 /* ---- local_attention.c: see there ---- */
 

@@ -45,6 +45,7 @@ struct vb_cq {
 	uint32_t users;                  /* atomic: queue pairs attached */
 	const struct vb_queue_host *host;
 	void *owner;                     /* the public object */
+	void *poller;                    /* for whoever makes progress when it is polled; NULL: nothing */
 };
 
 /* capacity 1 .. VB_MAX_CQE. 0 or -errno. */

@@ -42,6 +42,8 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 		vb_explain_no_cq(cqe, comp_vector, -error);
 		return vb_fail_null(error);
 	}
+	vb_poller_init(&cq->poller);
+	cq->cq.poller = &cq->poller;
 	cq->base.context = context;
 	cq->base.channel = channel;
 	cq->base.cq_context = cq_context;
@@ -116,6 +118,7 @@ VB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 				      "ibv_ack_async_event");
 	vb_events_wait_acknowledged(&cq->mutex, &cq->cond, &cq->async_events_completed, reported);
 	vb_cq_fini(&own->cq);
+	vb_poller_fini(&own->poller);
 	pthread_mutex_destroy(&own->polling);
 	pthread_cond_destroy(&cq->cond);
 	pthread_mutex_destroy(&cq->mutex);
@@ -136,7 +139,7 @@ int vb_verbs_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	if (num_entries <= 0)
 		return num_entries == 0 ? 0 : -1;
 	if (empty) {
-		vb_endpoint_progress(endpoint_of(own));
+		(void)vb_endpoint_poll(endpoint_of(own), &own->poller);
 		if (vb_cq_looks_empty(&own->cq))
 			return 0;
 	}

@@ -59,7 +59,7 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 		vb_endpoint_polled(endpoint, false);
 		return 0;
 	}
-	vb_endpoint_progress(endpoint);
+	(void)vb_endpoint_poll(endpoint, &own->poller);
 	if (take_next(own))
 		return 0;
 	if (!own->single_threaded)

@@ -138,6 +138,7 @@ struct vb_completion_queue {
 		struct ibv_cq_ex ex;
 	};
 	struct vb_cq cq;
+	struct vb_poller poller;
 	struct vb_list node;             /* of the context */
 	struct vb_protection_domain *domain; /* the parent domain it was created with, or NULL */
 	/* Under the channel's lock. */
