@@ -43,12 +43,13 @@ class Place:
             host.start("stdbuf", "-oL", "/usr/bin/ibv_asyncwatch", "-d", self.device)
         self.gids = self.server.gid_index(self.device, self.address), self.client.gid_index(self.device, mine)
 
-    def exchange(self, server_argv, client_argv, port, timeout=60):
-        """Run both; what the client said. The server is ready when it listens on `port`."""
-        server = self.server.start(*self.pins[0], *server_argv, environment=self.environment)
+    def exchange(self, server_argv, client_argv, port, timeout=60, free=False):
+        """Run both; what the client said. The server is ready when it listens on `port`. free: not pinned, though others are."""
+        pins = [[], []] if free else self.pins
+        server = self.server.start(*pins[0], *server_argv, environment=self.environment)
         if not server.wait_until(lambda process: process.listens(port)):
             raise BenchFailed(str(server.wait(0)))
-        result = self.client.run(*self.pins[1], *client_argv, timeout=timeout, environment=self.environment)
+        result = self.client.run(*pins[1], *client_argv, timeout=timeout, environment=self.environment)
         said = server.wait(10 if result.code == 0 else 1)
         if result.code:
             raise BenchFailed("%s\n%s" % (result, said))
