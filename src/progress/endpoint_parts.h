@@ -116,6 +116,7 @@ struct vb_endpoint {
 	bool engine_runs, stopping;        /* atomic */
 	int event_fd;
 	vb_time spin_stamp;                /* atomic: when somebody last polled in vain; 0: never */
+	vb_time post_stamp;                /* atomic: when somebody last posted sends, more or less */
 	bool polling;                      /* atomic: a thread that polls makes a pass */
 	bool watched;                      /* atomic: a CQ was armed and nobody spins since */
 	uint32_t polls_since_watch;        /* atomic */
@@ -171,6 +172,7 @@ void vb_multicast_free(struct vb_endpoint *endpoint);
 int vb_engine_start(struct vb_endpoint *endpoint);
 void vb_engine_stop(struct vb_endpoint *endpoint);
 void vb_engine_kick(struct vb_endpoint *endpoint);
+void vb_engine_note_post(struct vb_endpoint *endpoint, vb_time now);
 bool vb_engine_is_polled_for(struct vb_endpoint *endpoint);               /* a thread of the application polls, now and then */
 
 /* resources.c; engine thread. */

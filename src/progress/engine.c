@@ -25,6 +25,8 @@
 
 #define STAMP_IS_FRESH VB_MICROSECONDS(50)
 #define STAMP_LASTS VB_MICROSECONDS(1)
+#define POSTS_ARE_NOTED VB_MICROSECONDS(8)
+#define LONGEST_POSTING VB_MICROSECONDS(500)
 #define FIRST_NAP VB_MICROSECONDS(16)
 #define LONGEST_NAP VB_MILLISECONDS(1)
 #define SHORTEST_NAP VB_MICROSECONDS(4)
@@ -131,6 +133,12 @@ void vb_endpoint_watch(struct vb_endpoint *endpoint)
 		vb_local_attention_watch(endpoint->same_host);
 }
 
+void vb_engine_note_post(struct vb_endpoint *endpoint, vb_time now)
+{
+	if (now - __atomic_load_n(&endpoint->post_stamp, __ATOMIC_RELAXED) > POSTS_ARE_NOTED)
+		__atomic_store_n(&endpoint->post_stamp, now, __ATOMIC_RELAXED);
+}
+
 /* Whoever posts a lot does not poll meanwhile. */
 bool vb_engine_is_polled_for(struct vb_endpoint *endpoint)
 {
@@ -141,9 +149,18 @@ bool vb_engine_is_polled_for(struct vb_endpoint *endpoint)
 
 /* ---- the thread ---- */
 
+/* When a spinner was last seen. One that posts many requests at once polls when it is through with them. */
+static vb_time last_seen(struct vb_endpoint *endpoint)
+{
+	vb_time polled = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
+	vb_time posted = __atomic_load_n(&endpoint->post_stamp, __ATOMIC_RELAXED);
+
+	return polled != 0 && posted > polled && posted - polled < LONGEST_POSTING ? posted : polled;
+}
+
 static bool somebody_spins(struct vb_endpoint *endpoint)
 {
-	vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
+	vb_time stamp = last_seen(endpoint);
 
 	return stamp != 0 && !__atomic_load_n(&endpoint->watched, __ATOMIC_SEQ_CST) &&
 	       (__atomic_load_n(&endpoint->polling, __ATOMIC_RELAXED) || vb_clock_now() - stamp < STAMP_IS_FRESH);
@@ -215,7 +232,7 @@ static void learn_from_good_nap(struct vb_endpoint *endpoint)
 static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 {
 	while (somebody_spins(endpoint)) {
-		vb_time stamp = __atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED);
+		vb_time stamp = last_seen(endpoint);
 
 		if (endpoint->nap == 0) {
 			if (--endpoint->holdoff_left > 0)
@@ -224,7 +241,7 @@ static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 		}
 		if (!take_nap(endpoint))
 			return;
-		if (__atomic_load_n(&endpoint->spin_stamp, __ATOMIC_RELAXED) != stamp) {
+		if (last_seen(endpoint) != stamp) {
 			learn_from_good_nap(endpoint);
 		} else if (somebody_works(endpoint)) {
 			continue;

@@ -234,6 +234,8 @@ void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time 
 {
 	struct vb_binding *binding = qp->scheduler;
 
+	if (binding && !vb_local_pair_carries(binding))
+		vb_engine_note_post(endpoint, now);
 	if (endpoint->abandoned || !binding || vb_local_pair_carries(binding) || !may_wait_for_more(endpoint, qp, binding))
 		vb_endpoint_transmit(endpoint, qp, now);
 }
