@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * udp_blaster bulk|small receive
- * udp_blaster bulk|small send ADDRESS [SECONDS]
+ * udp_blaster bulk|write|small receive
+ * udp_blaster bulk|write|small send ADDRESS [SECONDS]
  *
  * What a pair of bare UDP sockets can carry on this machine, with none of a transport's duties: no acknowledgement, no
  * order, no loss repaired, no queues. The measure for our own figures.
@@ -9,6 +9,9 @@
  *   bulk   datagrams as RC WRITE's middle packets are: 12 bytes of header, 1,024 of payload, 4 of CRC-32, and 62 of them in a
  *          send (UDP_SEGMENT) and in a receive (UDP_GRO). The sender computes every CRC, the receiver checks every one and copies
  *          the payload to where it belongs.
+ *   write  the same payload as an RC WRITE of 64 KiB must send it: the first datagram is 16 bytes longer (RETH), and so two sends carry the 64
+ *          datagrams, one of the first two and one of the other 62; from a socket that is not connected, because only then is the
+ *          identification known that the ICRC covers.
  *   small  datagrams as a UD SEND of 64 bytes makes them (88 bytes), one by one, 64 in a sendmmsg and in a recvmmsg. No CRC.
  *
  * The receiver says "ready", then receives until nothing has come for half a second, and prints
@@ -38,6 +41,7 @@ enum {
 	PORT = 47910,
 	HEADER = 12, PAYLOAD = 1024, TRAILER = 4, DATAGRAM = HEADER + PAYLOAD + TRAILER,
 	RUN = 62,                              /* of these, as many as fit a UDP datagram before it is cut */
+	FIRST_HEADER = HEADER + 16, FIRST_DATAGRAM = FIRST_HEADER + PAYLOAD + TRAILER,
 	SMALL_PAYLOAD = 64, SMALL_DATAGRAM = 88,
 	BATCH = 64,
 	BUFFER = 65536,
@@ -45,6 +49,9 @@ enum {
 };
 
 static uint8_t buffer[BUFFER], place[BUFFER];
+
+enum kind { BULK, WRITE, SMALL, KINDS };
+static const char *const kind_name[KINDS] = {"bulk", "write", "small"};
 
 static double now_seconds(void)
 {
@@ -73,23 +80,26 @@ static int open_socket(int buffer_option, int forced_option)
 
 /* ---- sending ---- */
 
-static int connect_to(const char *address)
+static struct sockaddr_in to = {.sin_family = AF_INET};
+
+static int open_sender(const char *address, bool connected)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 	int fd = open_socket(SO_SNDBUF, SO_SNDBUFFORCE);
 
-	if (inet_pton(AF_INET, address, &to.sin_addr) != 1 || connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0)
+	to.sin_port = htons(PORT);
+	if (inet_pton(AF_INET, address, &to.sin_addr) != 1 ||
+	    (connected && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0))
 		give_up(address);
 	return fd;
 }
 
-static void finish_datagram(uint8_t *datagram, uint32_t number)
+static void finish_datagram(uint8_t *datagram, size_t length, uint32_t number)
 {
 	uint32_t crc;
 
 	memcpy(datagram, &number, sizeof(number));
-	crc = libdeflate_crc32(0, datagram, DATAGRAM - TRAILER);
-	memcpy(datagram + DATAGRAM - TRAILER, &crc, sizeof(crc));
+	crc = libdeflate_crc32(0, datagram, length - TRAILER);
+	memcpy(datagram + length - TRAILER, &crc, sizeof(crc));
 }
 
 static void send_bulk(int fd, double seconds)
@@ -102,9 +112,50 @@ static void send_bulk(int fd, double seconds)
 		give_up("UDP_SEGMENT");
 	while (now_seconds() < end) {
 		for (unsigned i = 0; i < RUN; i++)
-			finish_datagram(buffer + (size_t)i * DATAGRAM, number++);
+			finish_datagram(buffer + (size_t)i * DATAGRAM, DATAGRAM, number++);
 		if (send(fd, buffer, (size_t)RUN * DATAGRAM, 0) < 0 && errno != ECONNREFUSED && errno != ENOBUFS)
 			give_up("send");
+	}
+}
+
+struct run {
+	struct iovec span;
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(uint16_t))];
+	} control;
+};
+
+static void address_run(struct run *run, struct msghdr *message, uint8_t *bytes, size_t length, uint16_t segment)
+{
+	struct cmsghdr *header = &run->control.align;
+
+	run->span = (struct iovec){bytes, length};
+	header->cmsg_level = IPPROTO_UDP;
+	header->cmsg_type = UDP_SEGMENT;
+	header->cmsg_len = CMSG_LEN(sizeof(segment));
+	memcpy(CMSG_DATA(header), &segment, sizeof(segment));
+	*message = (struct msghdr){.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &run->span, .msg_iovlen = 1,
+				   .msg_control = &run->control, .msg_controllen = sizeof(run->control)};
+}
+
+static void send_writes(int fd, double seconds)
+{
+	static uint8_t beginning[FIRST_DATAGRAM + DATAGRAM];
+	double end = now_seconds() + seconds;
+	struct mmsghdr messages[2] = {0};
+	struct run runs[2];
+	uint32_t number = 0;
+
+	address_run(&runs[0], &messages[0].msg_hdr, beginning, sizeof(beginning), FIRST_DATAGRAM);
+	address_run(&runs[1], &messages[1].msg_hdr, buffer, (size_t)RUN * DATAGRAM, DATAGRAM);
+	while (now_seconds() < end) {
+		finish_datagram(beginning, FIRST_DATAGRAM, number++);
+		finish_datagram(beginning + FIRST_DATAGRAM, DATAGRAM, number++);
+		for (unsigned i = 0; i < RUN; i++)
+			finish_datagram(buffer + (size_t)i * DATAGRAM, DATAGRAM, number++);
+		if (sendmmsg(fd, messages, 2, 0) < 0 && errno != ECONNREFUSED && errno != ENOBUFS)
+			give_up("sendmmsg");
 	}
 }
 
@@ -151,14 +202,15 @@ static void take_bulk(struct tally *tally, struct msghdr *message, size_t length
 	size_t segment = segment_of(message, length);
 
 	for (size_t at = 0; at + DATAGRAM <= length; at += segment) {
+		size_t whole = length - at < segment ? length - at : segment;
 		uint32_t crc;
 
-		memcpy(&crc, buffer + at + DATAGRAM - TRAILER, sizeof(crc));
-		if (libdeflate_crc32(0, buffer + at, DATAGRAM - TRAILER) != crc) {
+		memcpy(&crc, buffer + at + whole - TRAILER, sizeof(crc));
+		if (libdeflate_crc32(0, buffer + at, whole - TRAILER) != crc) {
 			tally->damaged++;
 			continue;
 		}
-		memcpy(place + tally->datagrams % (BUFFER / PAYLOAD) * PAYLOAD, buffer + at + HEADER, PAYLOAD);
+		memcpy(place + tally->datagrams % (BUFFER / PAYLOAD) * PAYLOAD, buffer + at + whole - TRAILER - PAYLOAD, PAYLOAD);
 		tally->datagrams++;
 		tally->bytes += PAYLOAD;
 	}
@@ -231,23 +283,34 @@ static void receive(bool bulk)
 	       tally.last - tally.first, (unsigned long long)tally.damaged);
 }
 
+static enum kind kind_of(const char *name)
+{
+	enum kind kind = BULK;
+
+	while (kind < KINDS && strcmp(name, kind_name[kind]) != 0)
+		kind++;
+	return kind;
+}
+
 int main(int argc, char **argv)
 {
-	bool bulk = argc > 1 && strcmp(argv[1], "bulk") == 0;
+	enum kind kind = argc > 2 ? kind_of(argv[1]) : KINDS;
 
-	if (argc == 3 && (bulk || strcmp(argv[1], "small") == 0) && strcmp(argv[2], "receive") == 0) {
-		receive(bulk);
-	} else if ((argc == 4 || argc == 5) && (bulk || strcmp(argv[1], "small") == 0) && strcmp(argv[2], "send") == 0) {
+	if (kind < KINDS && argc == 3 && strcmp(argv[2], "receive") == 0) {
+		receive(kind != SMALL);
+	} else if (kind < KINDS && (argc == 4 || argc == 5) && strcmp(argv[2], "send") == 0) {
 		double seconds = argc == 5 ? atof(argv[4]) : 1;
-		int fd = connect_to(argv[3]);
+		int fd = open_sender(argv[3], kind != WRITE);
 
-		if (bulk)
+		if (kind == BULK)
 			send_bulk(fd, seconds);
+		else if (kind == WRITE)
+			send_writes(fd, seconds);
 		else
 			send_small(fd, seconds);
 		close(fd);
 	} else {
-		fprintf(stderr, "usage: udp_blaster bulk|small receive | bulk|small send ADDRESS [SECONDS]\n");
+		fprintf(stderr, "usage: udp_blaster bulk|write|small receive | bulk|write|small send ADDRESS [SECONDS]\n");
 		return 2;
 	}
 	return 0;

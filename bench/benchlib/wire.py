@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Between two hosts joined by veth at MTU 1500: RC, UC and UD against bare UDP sockets of the same machine in the same run.
 
-  bulk       against udp_blaster bulk: UDP_SEGMENT, UDP_GRO and a CRC for every packet, and nothing else
+  bulk       against udp_blaster bulk: UDP_SEGMENT, UDP_GRO and a CRC for every packet, and nothing else; beside iperf3, and beside
+             udp_blaster write, which sends what a WRITE of 64 KiB must send
+  buffers    the same where nobody has raised net.core.rmem_max (default_buffers.so)
   latency    against udp_pingpong: the same datagram, and nothing computed
   UD 64 B    against udp_blaster small: sendmmsg and recvmmsg of 64 datagrams
   loss       1 % of the packets of either side (VERBENA_FAULTS), against the same with none lost: packets then leave one by
              one, so the two compare with each other only
 """
 
+import json
 import statistics
 
 from benchlib import BenchFailed
@@ -29,6 +32,8 @@ BULK = (
     ("RC WRITE 1 KiB", "ib_write_bw", 1024, [], None),
     ("UC WRITE 64 KiB", "ib_write_bw", 65536, ["-c", "UC"], None),
 )
+# Measured again with the socket buffers that an ordinary user gets by default.
+SMALL_BUFFERS = tuple(row for row in BULK if row[0] in ("RC WRITE 64 KiB", "RC WRITE 1 MiB", "RC READ 1 MiB", "RC SEND 1 MiB"))
 LOSSLESS, LOSSY = "RC WRITE 64 KiB, packets one by one", "RC WRITE 64 KiB, the same with 1 % lost"
 
 
@@ -57,43 +62,61 @@ class Wire(Place):
         count = max(200, min(500000, volume // size))
         return self.perftest(tool, ["-s", str(size), "-n", str(count), "--report_gbits", *options])[3]
 
-    def lossy_bandwidth(self, percent, volume):
-        self.environment = {"VERBENA_FAULTS": "loss=%d%%,seed=7" % percent}
+    def tcp(self, seconds):
+        out = self.exchange(["iperf3", "-s", "-1"], ["iperf3", "-c", self.address, "-t", str(seconds), "-J"], 5201)
+        return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 1e9
+
+    def bandwidth_with(self, environment, tool, size, options, volume):
+        self.environment = environment
         try:
-            return self.bandwidth("ib_write_bw", 65536, [], volume)
+            return self.bandwidth(tool, size, options, volume)
         finally:
             self.environment = None
+
+    def lossy_bandwidth(self, percent, volume):
+        return self.bandwidth_with({"VERBENA_FAULTS": "loss=%d%%,seed=7" % percent}, "ib_write_bw", 65536, [], volume)
 
 
 def measure(staged, build, quick, repeat):
     """{name: median}"""
     volume, seconds, rounds = (1 << 30, 0.5, 5000) if quick else (4 << 30, 1, 20000)
     blaster, pingpong = stage_program(staged, build, "udp_blaster"), stage_program(staged, build, "udp_pingpong")
+    small_buffers = {"LD_PRELOAD": stage_program(staged, build, "default_buffers.so")}
     figures = {}
     def note(key, value):
         figures.setdefault(key, []).append(value)
     with hosts.Network(staged, niceness=-20) as network:
         place = Wire(network, "veth1500")
         for _ in range(repeat):
+            note("tcp", place.tcp(1))
             note("blaster", place.blast(blaster, "bulk", seconds)[1] * 8 / 1e9)
+            note("two runs", place.blast(blaster, "write", seconds)[1] * 8 / 1e9)
             for name, tool, size, options, _ in BULK:
                 note(name, place.bandwidth(tool, size, options, volume))
+            for name, tool, size, options, _ in SMALL_BUFFERS:
+                note(("small", name), place.bandwidth_with(small_buffers, tool, size, options, volume))
             note(LOSSLESS, place.lossy_bandwidth(0, volume // 8))
             note(LOSSY, place.lossy_bandwidth(1, volume // 8))
             note("pingpong", place.ping(pingpong, rounds))
             note("SEND 8 B", place.perftest("ib_send_lat", ["-s", "8", "-n", str(rounds)])[4])
             note("small blaster", place.blast(blaster, "small", seconds)[0] / 1e6)
             note("UD 64 B", place.perftest("ib_send_bw", ["-c", "UD", "-s", "64", "-n", "300000"])[4])
-    return {key: statistics.median(values) for key, values in figures.items()}
+    return {key if isinstance(key, str) else " ".join(key): statistics.median(values) for key, values in figures.items()}
 
 
 def table(results, repeat):
     """The report as Markdown."""
     lines = [machine(repeat), "", "| veth, MTU 1500, one queue pair | | against |", "|---|---|---|"]
+    lines.append("| TCP, iperf3, one stream | %.1f Gb/s | |" % results["tcp"])
     lines.append("| bare UDP with GSO, GRO and CRC-32 (`udp_blaster bulk`) | %.1f Gb/s | |" % results["blaster"])
+    lines.append("| the same in the two runs that a WRITE of 64 KiB needs (`udp_blaster write`) | %.1f Gb/s | %.2f × the blaster |"
+                 % (results["two runs"], results["two runs"] / results["blaster"]))
     for name, _, _, _, peer in BULK:
         ratio = "%.2f × the blaster" % (results[name] / results[peer]) if peer else ""
         lines.append("| %s | %.1f Gb/s | %s |" % (name, results[name], ratio))
+    for name, _, _, _, peer in SMALL_BUFFERS:
+        small = results["small " + name]
+        lines.append("| %s, rmem_max 212,992 | %.1f Gb/s | %.2f × the blaster |" % (name, small, small / results[peer]))
     lines.append("| %s | %.1f Gb/s | |" % (LOSSLESS, results[LOSSLESS]))
     lines.append("| %s | %.1f Gb/s | %.2f × without loss |" % (LOSSY, results[LOSSY], results[LOSSY] / results[LOSSLESS]))
     lines.append("| bare UDP ping-pong, both poll (`udp_pingpong`), one way | %.2f µs | |" % results["pingpong"])
