@@ -9,9 +9,9 @@
  *   bulk   datagrams as RC WRITE's middle packets are: 12 bytes of header, 1,024 of payload, 4 of CRC-32, and 62 of them in a
  *          send (UDP_SEGMENT) and in a receive (UDP_GRO). The sender computes every CRC, the receiver checks every one and copies
  *          the payload to where it belongs.
- *   write  the same payload as an RC WRITE of 64 KiB must send it: the first datagram is 16 bytes longer (RETH), and so two sends carry the 64
- *          datagrams, one of the first two and one of the other 62; from a socket that is not connected, because only then is the
- *          identification known that the ICRC covers.
+ *   write  the same payload as an RC WRITE of 64 KiB must send it: the first datagram is 16 bytes longer (RETH), and so two
+ *          sends carry the 64 datagrams, one of the first two and one of the other 62; from a socket that is not connected,
+ *          because only then is the identification known that the ICRC covers.
  *   small  datagrams as a UD SEND of 64 bytes makes them (88 bytes), one by one, 64 in a sendmmsg and in a recvmmsg. No CRC.
  *
  * The receiver says "ready", then receives until nothing has come for half a second, and prints
