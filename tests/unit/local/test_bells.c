@@ -30,10 +30,13 @@ static unsigned hear(unsigned room)
 static int begin(void **state)
 {
 	(void)state;
-	board = calloc(1, offsetof(struct vb_board, qp));
+	board = aligned_alloc(_Alignof(struct vb_board), offsetof(struct vb_board, qp));
+	if (!board)
+		return -1;
+	memset(board, 0, offsetof(struct vb_board, qp));
 	missed = false;
 	vb_bells_attend(board, SLOT, &heard);
-	return board ? 0 : -1;
+	return 0;
 }
 
 static int end(void **state)
