@@ -13,11 +13,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
 #include "unit/explain/told.h"
-
-static struct world world;
 
 static void a_region_without_the_right(void **state)
 {
@@ -418,21 +416,6 @@ static void an_interface_changes(void **state)
 	world_close(&watched);
 }
 
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	told_remove();
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,8 +436,11 @@ int main(void)
 		cmocka_unit_test(a_completion_queue_overruns),
 		cmocka_unit_test(an_interface_changes),
 	};
+	int failed;
 
 	private_network_enter();
 	told_prepare();
-	return cmocka_run_group_tests(tests, open_world, close_world);
+	failed = cmocka_run_group_tests(tests, open_world, close_world);
+	told_remove();
+	return failed;
 }

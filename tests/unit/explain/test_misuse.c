@@ -11,12 +11,10 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
 #include "unit/explain/told.h"
-
-static struct world world;
 
 /* A send that waits for its receive, so that there is time to change its buffer. */
 static void a_buffer_changed_while_posted(void **state)
@@ -159,21 +157,6 @@ static void fields_of_a_failed_completion(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	told_remove();
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,8 +166,11 @@ int main(void)
 		cmocka_unit_test(an_event_that_is_not_acknowledged),
 		cmocka_unit_test(fields_of_a_failed_completion),
 	};
+	int failed;
 
 	private_network_enter();
 	told_prepare();
-	return cmocka_run_group_tests(tests, open_world, close_world);
+	failed = cmocka_run_group_tests(tests, open_world, close_world);
+	told_remove();
+	return failed;
 }

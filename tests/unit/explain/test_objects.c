@@ -13,11 +13,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
 #include "unit/explain/told.h"
-
-static struct world world;
 
 static void addresses(void **state)
 {
@@ -245,21 +243,6 @@ static void a_queue_pair_without_a_domain(void **state)
 	told_expect("verb", "ibv_create_qp_ex", "error", "EINVAL", NULL);
 }
 
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	told_remove();
-	return 0;
-}
-
 /* Before anything runs that could be asked. */
 static void say_that_there_is_no_daemon(void)
 {
@@ -297,9 +280,12 @@ int main(void)
 		cmocka_unit_test(what_there_is_not),
 		cmocka_unit_test(a_queue_pair_without_a_domain),
 	};
+	int failed;
 
 	private_network_enter();
 	told_prepare();
 	say_that_there_is_no_daemon();
-	return cmocka_run_group_tests(tests, open_world, close_world);
+	failed = cmocka_run_group_tests(tests, open_world, close_world);
+	told_remove();
+	return failed;
 }

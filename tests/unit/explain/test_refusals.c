@@ -12,11 +12,10 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
 #include "unit/explain/told.h"
 
-static struct world world;
 static const struct pair_options asleep = {.stay_in_reset = true};
 
 static void modify_lacks_an_attribute(void **state)
@@ -170,21 +169,6 @@ static void destroying_what_is_in_use(void **state)
 	pair_close(&pair);
 }
 
-static int open_world(void **state)
-{
-	(void)state;
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	told_remove();
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,8 +180,11 @@ int main(void)
 		cmocka_unit_test(registering_what_cannot_be),
 		cmocka_unit_test(destroying_what_is_in_use),
 	};
+	int failed;
 
 	private_network_enter();
 	told_prepare();
-	return cmocka_run_group_tests(tests, open_world, close_world);
+	failed = cmocka_run_group_tests(tests, open_world, close_world);
+	told_remove();
+	return failed;
 }

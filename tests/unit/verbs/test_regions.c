@@ -13,12 +13,11 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/one_world.h"
 #include "lib/private_network.h"
-#include "lib/world.h"
 
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 
-static struct world world;
 static long page;
 
 static void *map_pages(size_t count, int protection)
@@ -360,21 +359,6 @@ static void a_buffer_behind_a_descriptor(void **state)
 	pair_close(&pair);
 }
 
-static int open_world(void **state)
-{
-	(void)state;
-	page = sysconf(_SC_PAGESIZE);
-	world_open(&world, "lo");
-	return 0;
-}
-
-static int close_world(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +374,7 @@ int main(void)
 		cmocka_unit_test(a_buffer_behind_a_descriptor),
 	};
 
+	page = sysconf(_SC_PAGESIZE);
 	private_network_enter();
 	return cmocka_run_group_tests(tests, open_world, close_world);
 }
