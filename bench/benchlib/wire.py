@@ -4,13 +4,14 @@
   bulk       against udp_blaster bulk: UDP_SEGMENT, UDP_GRO and a CRC for every packet, and nothing else; beside iperf3, and beside
              udp_blaster write, which sends what a WRITE of 64 KiB must send
   buffers    the same where nobody has raised net.core.rmem_max (default_buffers.so)
-  latency    against udp_pingpong: the same datagram, and nothing computed
+  latency    against udp_pingpong: the same datagram, and nothing computed; and against UCX over TCP
   UD 64 B    against udp_blaster small: sendmmsg and recvmmsg of 64 datagrams
   loss       1 % of the packets of either side (VERBENA_FAULTS), against the same with none lost: packets then leave one by
              one, so the two compare with each other only
 """
 
 import json
+import re
 import statistics
 
 from benchlib import BenchFailed
@@ -24,16 +25,22 @@ MIB = 1 << 20
 BULK = (
     ("RC WRITE 64 KiB", "ib_write_bw", 65536, [], "blaster"),
     ("RC WRITE 1 MiB", "ib_write_bw", MIB, [], "blaster"),
+    ("RC WRITE 8 MiB", "ib_write_bw", 8 * MIB, [], "blaster"),
     ("RC READ 64 KiB", "ib_read_bw", 65536, [], "blaster"),
     ("RC READ 1 MiB", "ib_read_bw", MIB, [], "blaster"),
+    ("RC READ 8 MiB", "ib_read_bw", 8 * MIB, [], "blaster"),
     ("RC SEND 64 KiB", "ib_send_bw", 65536, [], "blaster"),
     ("RC SEND 1 MiB", "ib_send_bw", MIB, [], "blaster"),
+    ("RC SEND 8 MiB", "ib_send_bw", 8 * MIB, [], "blaster"),
     ("RC WRITE 64 KiB, both directions", "ib_write_bw", 65536, ["-b"], None),
     ("RC WRITE 1 KiB", "ib_write_bw", 1024, [], None),
     ("UC WRITE 64 KiB", "ib_write_bw", 65536, ["-c", "UC"], None),
 )
 # Measured again with the socket buffers that an ordinary user gets by default.
 SMALL_BUFFERS = tuple(row for row in BULK if row[0] in ("RC WRITE 64 KiB", "RC WRITE 1 MiB", "RC READ 1 MiB", "RC SEND 1 MiB"))
+UCX_PORT = 13337
+# What the ratios are meant to be.
+BULK_GOAL, LOSS_GOAL, LATENCY_GOAL, UCX_GOAL, SMALL_GOAL = 0.85, 0.5, 1.15, 1.0, 0.8
 LOSSLESS, LOSSY = "RC WRITE 64 KiB, packets one by one", "RC WRITE 64 KiB, the same with 1 % lost"
 
 
@@ -65,6 +72,21 @@ class Wire(Place):
     def tcp(self, seconds):
         out = self.exchange(["iperf3", "-s", "-1"], ["iperf3", "-c", self.address, "-t", str(seconds), "-J"], 5201)
         return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 1e9
+
+    def ucx_latency(self, rounds):
+        """Microseconds, one way, of UCX's tagged messages over TCP."""
+        environment = {"UCX_TLS": "tcp", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+        before, self.environment = self.environment, environment
+        try:
+            out = self.exchange(["/usr/bin/ucx_perftest", "-p", str(UCX_PORT)],
+                                ["/usr/bin/ucx_perftest", self.address, "-p", str(UCX_PORT), "-t", "tag_lat", "-s", "8",
+                                 "-n", str(rounds), "-w", str(rounds // 10), "-f"], UCX_PORT)
+        finally:
+            self.environment = before
+        row = re.search(r"(?m)^(?:Final:)?\s*\d+((?:\s+[\d.]+){7})\s*$", out)
+        if not row:
+            raise BenchFailed(out)
+        return float(row.group(1).split()[0])
 
     def bandwidth_with(self, environment, tool, size, options, volume):
         self.environment = environment
@@ -99,30 +121,43 @@ def measure(staged, build, quick, repeat):
             note(LOSSY, place.lossy_bandwidth(1, volume // 8))
             note("pingpong", place.ping(pingpong, rounds))
             note("SEND 8 B", place.perftest("ib_send_lat", ["-s", "8", "-n", str(rounds)])[4])
+            note("UCX", place.ucx_latency(rounds))
             note("small blaster", place.blast(blaster, "small", seconds)[0] / 1e6)
             note("UD 64 B", place.perftest("ib_send_bw", ["-c", "UD", "-s", "64", "-n", "300000"])[4])
     return {key if isinstance(key, str) else " ".join(key): statistics.median(values) for key, values in figures.items()}
 
 
+def against(ours, peer, words, goal, at_most=False):
+    """The last three cells of a row: ratio, goal, whether it is met."""
+    ratio = ours / peer
+    met = ratio <= goal if at_most else ratio >= goal
+    return "%.2f × %s | %s %.2f | %s |" % (ratio, words, "≤" if at_most else "≥", goal, "met" if met else "**missed**")
+
+
 def table(results, repeat):
     """The report as Markdown."""
-    lines = [machine(repeat), "", "| veth, MTU 1500, one queue pair | | against |", "|---|---|---|"]
-    lines.append("| TCP, iperf3, one stream | %.1f Gb/s | |" % results["tcp"])
-    lines.append("| bare UDP with GSO, GRO and CRC-32 (`udp_blaster bulk`) | %.1f Gb/s | |" % results["blaster"])
-    lines.append("| the same in the two runs that a WRITE of 64 KiB needs (`udp_blaster write`) | %.1f Gb/s | %.2f × the blaster |"
+    def bulk(name, value):
+        return "| %s | %.1f Gb/s | %s" % (name, value, against(value, results["blaster"], "the blaster", BULK_GOAL))
+
+    lines = [machine(repeat), "", "| veth, MTU 1500, one queue pair | | against | goal | |", "|---|---|---|---|---|"]
+    lines.append("| TCP, iperf3, one stream | %.1f Gb/s | | | |" % results["tcp"])
+    lines.append("| bare UDP with GSO, GRO and CRC-32 (`udp_blaster bulk`) | %.1f Gb/s | %.2f × TCP | | |"
+                 % (results["blaster"], results["blaster"] / results["tcp"]))
+    lines.append("| the same in the two runs that a WRITE of 64 KiB needs (`udp_blaster write`) | %.1f Gb/s | %.2f × the blaster | | |"
                  % (results["two runs"], results["two runs"] / results["blaster"]))
     for name, _, _, _, peer in BULK:
-        ratio = "%.2f × the blaster" % (results[name] / results[peer]) if peer else ""
-        lines.append("| %s | %.1f Gb/s | %s |" % (name, results[name], ratio))
-    for name, _, _, _, peer in SMALL_BUFFERS:
-        small = results["small " + name]
-        lines.append("| %s, rmem_max 212,992 | %.1f Gb/s | %.2f × the blaster |" % (name, small, small / results[peer]))
-    lines.append("| %s | %.1f Gb/s | |" % (LOSSLESS, results[LOSSLESS]))
-    lines.append("| %s | %.1f Gb/s | %.2f × without loss |" % (LOSSY, results[LOSSY], results[LOSSY] / results[LOSSLESS]))
-    lines.append("| bare UDP ping-pong, both poll (`udp_pingpong`), one way | %.2f µs | |" % results["pingpong"])
-    lines.append("| RC SEND 8 B, one way | %.2f µs | %.2f × the ping-pong |"
-                 % (results["SEND 8 B"], results["SEND 8 B"] / results["pingpong"]))
-    lines.append("| bare sendmmsg, 64 datagrams at once (`udp_blaster small`) | %.2f million/s | |" % results["small blaster"])
-    lines.append("| UD SEND 64 B | %.2f million/s | %.2f × the blaster |"
-                 % (results["UD 64 B"], results["UD 64 B"] / results["small blaster"]))
+        lines.append(bulk(name, results[name]) if peer else "| %s | %.1f Gb/s | | | |" % (name, results[name]))
+    for name, _, _, _, _ in SMALL_BUFFERS:
+        lines.append(bulk(name + ", rmem_max 212,992", results["small " + name]))
+    lines.append("| %s | %.1f Gb/s | | | |" % (LOSSLESS, results[LOSSLESS]))
+    lines.append("| %s | %.1f Gb/s | %s" % (LOSSY, results[LOSSY], against(results[LOSSY], results[LOSSLESS], "without loss", LOSS_GOAL)))
+    lines.append("| bare UDP ping-pong, both poll (`udp_pingpong`), one way | %.2f µs | | | |" % results["pingpong"])
+    lines.append("| UCX over TCP, tagged message of 8 B, one way | %.2f µs | | | |" % results["UCX"])
+    latency = results["SEND 8 B"]
+    lines.append("| RC SEND 8 B, one way | %.2f µs | %s"
+                 % (latency, against(latency, results["pingpong"], "the ping-pong", LATENCY_GOAL, at_most=True)))
+    lines.append("| the same | %.2f µs | %s" % (latency, against(latency, results["UCX"], "UCX over TCP", UCX_GOAL, at_most=True)))
+    lines.append("| bare sendmmsg, 64 datagrams at once (`udp_blaster small`) | %.2f million/s | | | |" % results["small blaster"])
+    lines.append("| UD SEND 64 B | %.2f million/s | %s"
+                 % (results["UD 64 B"], against(results["UD 64 B"], results["small blaster"], "the blaster", SMALL_GOAL)))
     return "\n".join(lines)
