@@ -323,7 +323,7 @@ void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
 		return;
 	vb_lock_take(&endpoint->progress);
 	vb_lock_take(&qp->lock);
-	vb_endpoint_send_deferred(endpoint, qp);
+	vb_endpoint_send_enlisted(endpoint, qp);
 	vb_lock_release(&qp->lock);
 	__atomic_store_n(&binding->qp, NULL, __ATOMIC_RELAXED);
 	vb_multicast_forget_qp(endpoint, qp);

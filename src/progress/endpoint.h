@@ -81,8 +81,8 @@ void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_tim
  * holds qp->lock. */
 void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
 
-/* Before the queue pair changes its state or goes: what was put off until the next pass, an acknowledgement above all, leaves now.
- * Caller holds qp->lock. */
+/* Before the queue pair changes its state: what was put off until the next pass, an acknowledgement above all, leaves now. Caller
+ * holds no lock. */
 void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp);
 
 /* What a thread looks at by itself when it polls an empty CQ: the queue pairs through memory that complete there. Threads with CQs and

@@ -48,7 +48,8 @@ enum { VB_SPARE_BURSTS = 4, VB_KEPT_PROBES = 64 };
 struct vb_binding {
 	struct vb_qp *qp;                  /* NULL: none. Written with release, so that the counters are there */
 	struct vb_counters *counters;
-	unsigned posts, posts_in_pass;     /* transmit.c: how many since which pass; under qp->lock */
+	uint64_t leaves_with;              /* packets of it are in the outbox until that has been sent so often; under qp->lock */
+	uint64_t batch;                    /* receive.c: the last that has touched it; under progress */
 
 	/* For those that may go through memory (same_host.h); under qp->lock unless it says otherwise. */
 	struct vb_local *local;            /* atomic; taken away under progress */
@@ -63,6 +64,13 @@ struct vb_binding {
 	bool carried;                      /* atomic: goes through memory */
 	bool stalled;                      /* atomic: the peer's message waits for a receive of ours */
 	bool unfinished;                   /* progress: on that list */
+};
+
+/* What a pass sends, of all its queue pairs together (transmit.c); under progress. */
+struct vb_outbox {
+	struct vb_burst *burst;            /* made when first needed */
+	struct vb_counters *counters;      /* of the device that all of it belongs to */
+	uint64_t sent;                     /* atomic: how often it was emptied. What is put in now goes with the next time */
 };
 
 struct vb_multicast_group {
@@ -89,6 +97,8 @@ struct vb_endpoint {
 	unsigned passes;
 	unsigned pass;                     /* atomic: the number of the last one */
 	bool unfinished;                   /* a queue pair has more to send, and this pass goes on for it */
+	struct vb_outbox outbox;
+	uint64_t batches;                  /* receive.c: of datagrams, so far */
 	uint64_t probe[VB_KEPT_PROBES];    /* nonces seen, to be told to verbenad */
 	unsigned probes;
 	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
@@ -145,11 +155,16 @@ struct vb_endpoint {
 
 /* transmit.c */
 void vb_endpoint_arm(struct vb_endpoint *endpoint, struct vb_qp *qp);     /* caller holds qp->lock */
-void vb_endpoint_transmit_in_pass(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now); /* caller holds progress, too */
+/* vb_endpoint_transmit in a pass, by who has progress: what there is to send waits for that of other queue pairs, until flush. */
+void vb_endpoint_transmit_in_pass(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
+void vb_endpoint_flush(struct vb_endpoint *endpoint);                     /* send it; before progress is released */
 /* It has more to do than one call may. */
 void vb_endpoint_mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp);
 bool vb_endpoint_defer(struct vb_endpoint *endpoint, struct vb_qp *qp);   /* false: nobody would see to it soon */
 struct vb_qp *vb_endpoint_next_active(struct vb_endpoint *endpoint);
+/* Those of them that are there now, of which a pass sends no more than it should; caller holds progress. True: there were some. */
+bool vb_endpoint_send_active(struct vb_endpoint *endpoint, vb_time now);
+void vb_endpoint_send_enlisted(struct vb_endpoint *endpoint, struct vb_qp *qp); /* if it is one; caller holds progress, qp->lock */
 void vb_endpoint_forget_active(struct vb_endpoint *endpoint, struct vb_qp *qp);
 void vb_endpoint_free_bursts(struct vb_endpoint *endpoint);
 

@@ -21,9 +21,8 @@
 #include "wire/roce_packet.h"
 
 enum {
-	TOUCHED = 32,                      /* queue pairs that wait for their turn to send */
+	TOUCHED = 256,                     /* queue pairs that wait for their turn to send */
 	EXPIRIES_PER_PASS = 256,
-	ACTIVE_PER_PASS = 16,
 	ROUNDS_PER_PASS = 16,              /* of answers to reads, a burst each */
 	LOOK_AT_UNUSED_FAMILY = 64,        /* every so many passes */
 	LOOK_AT_UNUSED_SOCKETS = 1024,     /* where all queue pairs go through memory: some 50 us */
@@ -37,9 +36,10 @@ enum {
 struct batch_state {
 	struct vb_endpoint *endpoint;
 	vb_time now;
+	uint64_t number;                   /* of what was touched */
 	struct vb_qp *locked;              /* the QP whose lock we hold */
 	unsigned count;
-	struct vb_qp *touched[TOUCHED];    /* distinct; must send before the batch ends */
+	struct vb_qp **touched;            /* TOUCHED of them, distinct; must send before the batch ends */
 	const struct vb_roce_packet *packet;
 	struct vb_counters *counters;      /* of the device that `packets` came in for, not counted yet */
 	unsigned packets;
@@ -75,13 +75,15 @@ static void send_touched(struct batch_state *state)
 		vb_endpoint_transmit_in_pass(state->endpoint, qp, state->now);
 		vb_lock_release(&qp->lock);
 	}
+	vb_endpoint_flush(state->endpoint);
 	state->locked = NULL;
 	state->count = 0;
+	state->number = ++state->endpoint->batches;
 }
 
 static void lock_qp(struct batch_state *state, struct vb_qp *qp)
 {
-	unsigned i = 0;
+	struct vb_binding *binding = qp->scheduler;
 
 	if (state->locked == qp)
 		return;
@@ -91,10 +93,9 @@ static void lock_qp(struct batch_state *state, struct vb_qp *qp)
 		vb_lock_release(&state->locked->lock);
 	vb_lock_take(&qp->lock);
 	state->locked = qp;
-	while (i < state->count && state->touched[i] != qp)
-		i++;
-	if (i == state->count)
+	if (binding->batch != state->number)
 		state->touched[state->count++] = qp;
+	binding->batch = state->number;
 }
 
 static void count_for(struct batch_state *state, const struct vb_qp *qp, unsigned packets)
@@ -275,7 +276,8 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 
 static bool drain_socket(struct vb_endpoint *endpoint, unsigned family, vb_time now)
 {
-	struct batch_state state = {.endpoint = endpoint, .now = now};
+	struct vb_qp *touched[TOUCHED];
+	struct batch_state state = {.endpoint = endpoint, .now = now, .number = ++endpoint->batches, .touched = touched};
 	size_t unanswered = 0;
 	int count = vb_udp_batch_receive(endpoint->batch, endpoint->receive_fd[family], family == VB_IPV6);
 
@@ -331,33 +333,16 @@ static bool run_timers(struct vb_endpoint *endpoint, vb_time now)
 			done = true;
 		} else if (vb_roce_next_deadline(qp) <= now) {
 			vb_roce_expire(qp, now);
-			vb_endpoint_transmit(endpoint, qp, now);
+			vb_endpoint_transmit_in_pass(endpoint, qp, now);
 			done = true;
 		} else {
 			vb_endpoint_arm(endpoint, qp);
 		}
 		vb_lock_release(&qp->lock);
 	}
+	vb_endpoint_flush(endpoint);
 	while ((cq = vb_timers_pop_cq(&endpoint->timers, now)) != NULL) {
 		vb_cq_expire(cq, now);
-		done = true;
-	}
-	return done;
-}
-
-static bool send_active(struct vb_endpoint *endpoint, vb_time now)
-{
-	/* Those that are there now: one that is not done is put behind them, for the next time. */
-	uint32_t count = __atomic_load_n(&endpoint->active_count, __ATOMIC_RELAXED);
-	struct vb_qp *qp;
-	bool done = false;
-
-	if (count > ACTIVE_PER_PASS)
-		count = ACTIVE_PER_PASS;
-	for (; count > 0 && (qp = vb_endpoint_next_active(endpoint)) != NULL; count--) {
-		vb_lock_take(&qp->lock);
-		vb_endpoint_transmit_in_pass(endpoint, qp, now);
-		vb_lock_release(&qp->lock);
 		done = true;
 	}
 	return done;
@@ -374,7 +359,7 @@ static void go_on(struct vb_endpoint *endpoint)
 		drain_sockets(endpoint, now, false);
 		/* If that brought more for it, it is sending. */
 		if (!endpoint->unfinished)
-			send_active(endpoint, now);
+			vb_endpoint_send_active(endpoint, now);
 	}
 	if (endpoint->unfinished)
 		vb_engine_kick(endpoint);
@@ -388,7 +373,7 @@ bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all_famili
 	vb_lock_assert_held(&endpoint->progress);
 	__atomic_store_n(&endpoint->pass, endpoint->pass + 1, __ATOMIC_RELAXED);
 	/* First, because what the sockets bring may have something put off until the next pass. */
-	done = send_active(endpoint, now);
+	done = vb_endpoint_send_active(endpoint, now);
 	done |= endpoint->same_host && vb_local_pairs_pass(endpoint, now);
 	/* Looking at a socket costs more than all of this: only now and then where nothing is expected of it. */
 	if (all_families || !endpoint->same_host || !vb_local_pairs_are_all(endpoint) ||

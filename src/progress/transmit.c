@@ -3,6 +3,15 @@
  * Sending: let the engine fill a burst, hand each of its runs to the socket its path names, until the engine has
  * nothing more or has had its share; then see to its timer. Runs in whichever thread made the engine ready: posting,
  * polling or the engine thread.
+ *
+ * A thread that posts sends at once, from a burst of its own, while it holds the queue pair's lock. A pass goes from one queue pair
+ * to the next and lets all put their packets into one burst, the outbox: requests and acknowledgements of many queue pairs leave in
+ * one system call, where each by itself would cost more than all else that is done for it. By the time the outbox is sent the locks
+ * are released. What holds together then:
+ *   - payload is copied into a burst, so a queue pair may go meanwhile, and its memory;
+ *   - packets of a queue pair leave in the order in which they were made: as long as some are in the outbox (leaves_with), nobody
+ *     sends for it by another way, and what is posted waits for the next pass;
+ *   - who has progress and puts something in empties the outbox before releasing it, so that with progress in hand it is empty.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,10 +26,15 @@
 #include "roce/roce.h"
 #include "wire/burst.h"
 
-/* A post or a received packet keeps its thread no longer than this many bursts; the rest waits for the next pass. */
-enum { BURSTS_PER_CALL = 64 };
-
-enum { POSTS_AT_ONCE = 4, POSTS_TOGETHER = 62, SMALL_REQUEST = 2048 };
+enum {
+	/* A post or a received packet keeps its thread no longer than this many bursts; the rest waits for the next pass. */
+	BURSTS_PER_CALL = 64,
+	ACTIVE_PER_PASS = 256,
+	ACTIVE_BURSTS_PER_PASS = 16,
+	POSTS_AT_ONCE = 4,
+	POSTS_TOGETHER = 62,
+	SMALL_REQUEST = 2048,
+};
 
 /* Bursts are large (200 KB) and hot in the cache: a few are kept at hand. */
 static struct vb_burst *take_burst(struct vb_endpoint *endpoint)
@@ -50,6 +64,7 @@ void vb_endpoint_free_bursts(struct vb_endpoint *endpoint)
 {
 	for (unsigned i = 0; i < VB_SPARE_BURSTS; i++)
 		free(endpoint->spare_burst[i]);
+	free(endpoint->outbox.burst);
 }
 
 static int socket_of(struct vb_endpoint *endpoint, const struct vb_burst_run *run)
@@ -57,7 +72,7 @@ static int socket_of(struct vb_endpoint *endpoint, const struct vb_burst_run *ru
 	return vb_source_ports_socket(&endpoint->ports, !vb_path_is_ipv4(&run->path), run->path.source_port);
 }
 
-/* Packets the kernel does not take are lost, as on any wire; the protocol deals with that. */
+/* Packets the kernel does not take are lost, as on any wire; the protocol deals with that. `qp`: whose they are, for the tap. */
 static void send_burst(struct vb_endpoint *endpoint, const struct vb_qp *qp, const struct vb_burst *burst,
 		       struct vb_counters *counters)
 {
@@ -112,20 +127,6 @@ bool vb_endpoint_defer(struct vb_endpoint *endpoint, struct vb_qp *qp)
 	return true;
 }
 
-void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp)
-{
-	bool deferred;
-
-	vb_lock_assert_held(&qp->lock);
-	if (endpoint->abandoned || !qp->scheduler)
-		return;
-	pthread_mutex_lock(&endpoint->schedule_lock);
-	deferred = !vb_list_is_empty(&qp->active);
-	pthread_mutex_unlock(&endpoint->schedule_lock);
-	if (deferred)
-		vb_endpoint_transmit(endpoint, qp, vb_clock_now());
-}
-
 struct vb_qp *vb_endpoint_next_active(struct vb_endpoint *endpoint)
 {
 	struct vb_qp *qp = NULL;
@@ -161,83 +162,249 @@ void vb_endpoint_arm(struct vb_endpoint *endpoint, struct vb_qp *qp)
 		vb_engine_kick(endpoint);
 }
 
-/* In a pass, not more than a burst of answers at a time: the pass sees what else is asked for before it goes on. */
-static bool should_look_again(const struct vb_endpoint *endpoint, const struct vb_qp *qp, bool in_pass, unsigned bursts)
+/* ---- the outbox ---- */
+
+static bool is_in_outbox(struct vb_endpoint *endpoint, const struct vb_binding *binding)
 {
-	return in_pass && bursts > 0 && !endpoint->tap && vb_roce_answers_reads(qp);
+	/* Pairs with the release in empty_outbox: whoever sees them gone sends behind them. */
+	return binding->leaves_with > __atomic_load_n(&endpoint->outbox.sent, __ATOMIC_ACQUIRE);
 }
 
-static void transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now, bool in_pass)
+static void empty_outbox(struct vb_endpoint *endpoint, const struct vb_qp *qp)
+{
+	struct vb_outbox *outbox = &endpoint->outbox;
+
+	if (!outbox->burst || vb_burst_is_empty(outbox->burst))
+		return;
+	send_burst(endpoint, qp, outbox->burst, outbox->counters);
+	vb_burst_reset(outbox->burst);
+	__atomic_store_n(&outbox->sent, outbox->sent + 1, __ATOMIC_RELEASE);
+}
+
+void vb_endpoint_flush(struct vb_endpoint *endpoint)
+{
+	vb_lock_assert_held(&endpoint->progress);
+	empty_outbox(endpoint, NULL);
+}
+
+static bool open_outbox(struct vb_endpoint *endpoint, struct vb_counters *counters)
+{
+	struct vb_outbox *outbox = &endpoint->outbox;
+
+	if (!outbox->burst) {
+		outbox->burst = malloc(sizeof(*outbox->burst));
+		if (!outbox->burst)
+			return false;
+		vb_burst_reset(outbox->burst);
+	}
+	if (outbox->counters != counters)
+		empty_outbox(endpoint, NULL);
+	outbox->counters = counters;
+	return true;
+}
+
+/* Of answers to reads not more than a burst at a time: the pass sees what else is asked for before it goes on. */
+static bool should_look_again(const struct vb_endpoint *endpoint, const struct vb_qp *qp, unsigned bursts)
+{
+	return bursts > 0 && !endpoint->tap && vb_roce_answers_reads(qp);
+}
+
+/* True: there is more. */
+static bool put_into_outbox(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
 {
 	struct vb_binding *binding = qp->scheduler;
 	struct vb_burst *burst;
 	bool more = true;
 
-	vb_lock_assert_held(&qp->lock);
-	if (endpoint->abandoned || !binding)
-		return;
-	if (vb_local_pair_carries(binding) && vb_local_pair_serve(endpoint, qp, now))
-		return;
-	burst = take_burst(endpoint);
-	if (!burst) {
-		/* No memory now: try again from the engine thread. */
-		vb_endpoint_mark_active(endpoint, qp);
-		return;
+	if (!open_outbox(endpoint, binding->counters))
+		return true;
+	burst = endpoint->outbox.burst;
+	for (unsigned i = 0; more && i < BURSTS_PER_CALL && !should_look_again(endpoint, qp, i); i++) {
+		uint32_t before = burst->packets;
+
+		more = vb_roce_send(qp, now, burst);
+		if (burst->packets != before)
+			binding->leaves_with = endpoint->outbox.sent + 1;
+		/* More: there was no room, or it must be in the kernel's hands before the engine goes on (UC, UD). A tap
+		 * wants to know whose packets they are. */
+		if (more || endpoint->tap || burst->arena_used >= VB_BURST_ENOUGH)
+			empty_outbox(endpoint, qp);
 	}
-	for (unsigned i = 0; more && i < BURSTS_PER_CALL && !should_look_again(endpoint, qp, in_pass, i); i++) {
+	return more;
+}
+
+/* ---- queue pairs ---- */
+
+/* By a burst of our own. True: there is more. */
+static bool send_at_once(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+	struct vb_burst *burst = take_burst(endpoint);
+	bool more = true;
+
+	/* No memory now: try again from the engine thread. */
+	if (!burst)
+		return true;
+	for (unsigned i = 0; more && i < BURSTS_PER_CALL; i++) {
 		vb_burst_reset(burst);
 		more = vb_roce_send(qp, now, burst);
 		if (!vb_burst_is_empty(burst))
 			send_burst(endpoint, qp, burst, binding->counters);
 	}
 	give_burst_back(endpoint, burst);
-	if (more && in_pass) {
-		enlist(endpoint, qp);
-		endpoint->unfinished = true;
-	} else if (more) {
-		vb_endpoint_mark_active(endpoint, qp);
-	}
-	vb_endpoint_arm(endpoint, qp);
+	return more;
+}
+
+static bool goes_by_wire(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	vb_lock_assert_held(&qp->lock);
+	return !endpoint->abandoned && binding && !(vb_local_pair_carries(binding) && vb_local_pair_serve(endpoint, qp, now));
 }
 
 void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
 {
-	transmit(endpoint, qp, now, false);
+	if (!goes_by_wire(endpoint, qp, now))
+		return;
+	if (is_in_outbox(endpoint, qp->scheduler) || send_at_once(endpoint, qp, now))
+		vb_endpoint_mark_active(endpoint, qp);
+	vb_endpoint_arm(endpoint, qp);
 }
 
 void vb_endpoint_transmit_in_pass(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
 {
 	vb_lock_assert_held(&endpoint->progress);
-	transmit(endpoint, qp, now, true);
+	if (!goes_by_wire(endpoint, qp, now))
+		return;
+	if (put_into_outbox(endpoint, qp, now)) {
+		enlist(endpoint, qp);
+		endpoint->unfinished = true;
+	}
+	vb_endpoint_arm(endpoint, qp);
 }
 
-/* The first requests after a pass leave at once, as does what is large or has become a full run; those between wait for one
- * another. A thousand requests of 1 KiB, posted one by one, so cost sixteen system calls instead of a thousand. */
-static bool may_wait_for_more(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_binding *binding)
+static bool is_enlisted(struct vb_endpoint *endpoint, const struct vb_qp *qp)
+{
+	bool enlisted;
+
+	pthread_mutex_lock(&endpoint->schedule_lock);
+	enlisted = !vb_list_is_empty(&qp->active);
+	pthread_mutex_unlock(&endpoint->schedule_lock);
+	return enlisted;
+}
+
+void vb_endpoint_send_enlisted(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	vb_lock_assert_held(&endpoint->progress);
+	if (qp->scheduler && is_enlisted(endpoint, qp))
+		vb_endpoint_transmit(endpoint, qp, vb_clock_now());
+}
+
+void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	bool waits;
+
+	if (endpoint->abandoned)
+		return;
+	vb_lock_take(&qp->lock);
+	waits = qp->scheduler && (is_enlisted(endpoint, qp) || is_in_outbox(endpoint, qp->scheduler));
+	vb_lock_release(&qp->lock);
+	if (!waits)
+		return;
+	/* With progress in hand the outbox is empty. */
+	vb_lock_take(&endpoint->progress);
+	vb_lock_take(&qp->lock);
+	vb_endpoint_send_enlisted(endpoint, qp);
+	vb_lock_release(&qp->lock);
+	vb_lock_release(&endpoint->progress);
+}
+
+/* One that is not done is put behind them, for the next time. `only_try`: we hold the lock of one already. */
+static bool send_active(struct vb_endpoint *endpoint, vb_time now, bool only_try)
+{
+	uint32_t count = __atomic_load_n(&endpoint->active_count, __ATOMIC_RELAXED);
+	uint64_t until = endpoint->outbox.sent + ACTIVE_BURSTS_PER_PASS;
+	struct vb_qp *qp;
+	bool done = false;
+
+	if (count > ACTIVE_PER_PASS)
+		count = ACTIVE_PER_PASS;
+	for (; count > 0 && endpoint->outbox.sent < until && (qp = vb_endpoint_next_active(endpoint)) != NULL; count--) {
+		if (!only_try) {
+			vb_lock_take(&qp->lock);
+		} else if (!vb_lock_try(&qp->lock)) {
+			vb_endpoint_mark_active(endpoint, qp);
+			continue;
+		}
+		vb_endpoint_transmit_in_pass(endpoint, qp, now);
+		vb_lock_release(&qp->lock);
+		done = true;
+	}
+	vb_endpoint_flush(endpoint);
+	return done;
+}
+
+bool vb_endpoint_send_active(struct vb_endpoint *endpoint, vb_time now)
+{
+	return send_active(endpoint, now, false);
+}
+
+/* ---- posting ---- */
+
+/* How many requests this thread has posted since which pass. */
+static __thread struct {
+	unsigned pass, count;
+} posts;
+
+/* The first requests after a pass leave at once, as does what is large; those between wait for one another until they are a full
+ * run, of whatever queue pairs. A thousand requests of 1 KiB, posted one by one, so cost sixteen system calls instead of a
+ * thousand. */
+static bool may_wait_for_more(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
 	unsigned pass = __atomic_load_n(&endpoint->pass, __ATOMIC_RELAXED);
 
-	if (binding->posts_in_pass != pass) {
-		binding->posts_in_pass = pass;
-		binding->posts = 0;
+	if (posts.pass != pass) {
+		posts.pass = pass;
+		posts.count = 0;
 	}
-	binding->posts++;
-	if (binding->posts <= POSTS_AT_ONCE || endpoint->tap || qp->send.head == qp->send.tail ||
-	    vb_send_queue_at(&qp->send, qp->send.head - 1)->length > SMALL_REQUEST)
+	posts.count++;
+	return posts.count > POSTS_AT_ONCE && !endpoint->tap && qp->send.head != qp->send.tail &&
+	       vb_send_queue_at(&qp->send, qp->send.head - 1)->length <= SMALL_REQUEST;
+}
+
+/* Those that wait leave, as in a pass. The caller holds qp->lock already, so progress and the other queue pairs' locks are only
+ * tried. False: somebody makes a pass. */
+static bool send_together(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+{
+	if (!vb_lock_try(&endpoint->progress))
 		return false;
-	if (binding->posts % POSTS_TOGETHER == 0)
-		return false;
-	return vb_endpoint_defer(endpoint, qp);
+	vb_endpoint_forget_active(endpoint, qp);
+	vb_endpoint_transmit_in_pass(endpoint, qp, now);
+	send_active(endpoint, now, true);
+	if (endpoint->unfinished)
+		vb_engine_kick(endpoint);
+	endpoint->unfinished = false;
+	vb_lock_release(&endpoint->progress);
+	return true;
 }
 
 void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
 {
 	struct vb_binding *binding = qp->scheduler;
 
-	if (binding && !vb_local_pair_carries(binding))
-		vb_engine_note_post(endpoint, now);
-	if (endpoint->abandoned || !binding || vb_local_pair_carries(binding) || !may_wait_for_more(endpoint, qp, binding))
+	if (endpoint->abandoned || !binding || vb_local_pair_carries(binding)) {
 		vb_endpoint_transmit(endpoint, qp, now);
+		return;
+	}
+	vb_engine_note_post(endpoint, now);
+	if (may_wait_for_more(endpoint, qp)) {
+		if (posts.count % POSTS_TOGETHER == 0 && send_together(endpoint, qp, now))
+			return;
+		if (posts.count % POSTS_TOGETHER != 0 && vb_endpoint_defer(endpoint, qp))
+			return;
+	}
+	vb_endpoint_transmit(endpoint, qp, now);
 }
 
 uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const uint8_t destination_gid[16],

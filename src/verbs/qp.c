@@ -186,9 +186,7 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 		resolved = &path;
 	}
 	vb_context_info(qp->context, &info);
-	vb_lock_take(&core->lock);
 	vb_endpoint_send_deferred(session->endpoint, core);
-	vb_lock_release(&core->lock);
 	if (attr_mask & IBV_QP_STATE)
 		begun = vb_endpoint_begin_modify(session->endpoint, core, attr->qp_state, resolved, destination, session->table);
 	error = vb_qp_modify(core, attr, attr_mask, resolved, info.active_mtu, vb_endpoint_now());

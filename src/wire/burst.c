@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "wire/daemon_message.h"
 #include "wire/icrc.h"
 
 enum {
@@ -38,7 +39,7 @@ bool vb_burst_has_room(const struct vb_burst *burst, size_t payload)
 
 static bool run_takes(const struct vb_burst_run *run, const struct vb_path *path, uint32_t qpn, size_t size)
 {
-	return !run->closed && run->destination_qpn == qpn && size <= run->segment_size &&
+	return !run->closed && run->slot == qpn >> VB_DAEMON_INDEX_BITS && size <= run->segment_size &&
 	       run->packets < VB_BURST_RUN_PACKETS && run->bytes + size <= VB_BURST_RUN_BYTES &&
 	       memcmp(&run->path, path, sizeof(*path)) == 0;
 }
@@ -54,7 +55,7 @@ static struct vb_burst_run *choose_run(struct vb_burst *burst, const struct vb_p
 	burst->arena_used += -((uintptr_t)burst->arena + burst->arena_used + VB_BTH_LENGTH) & (ALIGNMENT - 1);
 	run = &burst->run[burst->runs++];
 	run->path = *path;
-	run->destination_qpn = qpn;
+	run->slot = qpn >> VB_DAEMON_INDEX_BITS;
 	run->segment_size = (uint32_t)size;
 	run->packets = 0;
 	run->bytes = 0;

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Packets on their way out. An engine appends packets; the burst groups neighbours that the kernel can send
- * in one go into runs (same path and destination QP, all of one size but a shorter last one: the rule of
- * UDP_SEGMENT) and computes each ICRC, for which the place in the run matters: when the kernel splits a run the
+ * Packets on their way out. Engines append packets, of one queue pair or of several; the burst groups neighbours that the
+ * kernel can send in one go into runs (same path and destination process, all of one size but a shorter last one: the rule
+ * of UDP_SEGMENT) and computes each ICRC, for which the place in the run matters: when the kernel splits a run the
  * segments carry IP identification 0, 1, 2, ...
+ *
+ * Queue pairs of one process share a run because a receiver that does not cut it up hands it whole to one socket, and which
+ * one that is depends on the slot that the first packet names (wire/daemon_message.h). Where the peer is no Verbena there is one
+ * receiver for all of them, and no harm in telling slots apart.
  *
  * Payload is copied as its ICRC is computed, so a packet is a snapshot, the ICRC and the bytes agree whatever the application
  * does to its buffer meanwhile, and a run is one piece of memory. That the copy rides along with the CRC makes it cheaper than
@@ -32,7 +36,7 @@ enum {
 
 struct vb_burst_run {
 	struct vb_path path;
-	uint32_t destination_qpn;
+	uint32_t slot;                  /* of the destination QPNs */
 	uint32_t segment_size;          /* of every packet but perhaps the last */
 	uint32_t packets;
 	uint32_t bytes;

@@ -90,7 +90,7 @@ static void check_burst(void)
 			assert_memory_equal(out + length - 4, icrc, 4);
 			assert_int_equal(vb_roce_packet_decode(&packet, out, length, &run->path, true, (uint16_t)p),
 					 VB_PACKET_OK);
-			assert_int_equal(packet.destination_qpn, run->destination_qpn);
+			assert_int_equal(packet.destination_qpn >> 14, run->slot);
 			flat += length;
 		}
 		assert_int_equal(flat, run->bytes);
@@ -158,7 +158,20 @@ static void it_is_the_datagram_that_counts(void **state)
 	check_burst();
 }
 
-static void any_difference_of_path_or_qp_starts_a_run(void **state)
+static void queue_pairs_of_one_process_share_a_run(void **state)
+{
+	struct vb_path path = path_to(2);
+
+	(void)state;
+	vb_burst_reset(&burst);
+	for (uint32_t i = 0; i < 10; i++)
+		append(&path, 0x11, 5 << 14 | i * 1000, i, 0);
+	append(&path, 0x11, 6 << 14, 10, 0);
+	assert_runs(2, (uint32_t[]){10, 1});
+	check_burst();
+}
+
+static void any_difference_of_path_or_process_starts_a_run(void **state)
 {
 	struct vb_path paths[9];
 
@@ -175,7 +188,7 @@ static void any_difference_of_path_or_qp_starts_a_run(void **state)
 	for (unsigned i = 1; i < 9; i++) {
 		vb_burst_reset(&burst);
 		append(&paths[0], 0x04, 17, 0, 600);
-		append(&paths[i], 0x04, i == 8 ? 18 : 17, 1, 600);
+		append(&paths[i], 0x04, i == 8 ? 1 << 14 | 17 : 17, 1, 600);
 		append(&paths[0], 0x04, 17, 2, 600); /* not with the first any more: order is kept */
 		append(&paths[0], 0x04, 17, 3, 600);
 		assert_runs(3, (uint32_t[]){1, 1, 2});
@@ -418,7 +431,8 @@ int main(void)
 		cmocka_unit_test(equal_sizes_make_one_run),
 		cmocka_unit_test(a_shorter_packet_ends_the_run),
 		cmocka_unit_test(it_is_the_datagram_that_counts),
-		cmocka_unit_test(any_difference_of_path_or_qp_starts_a_run),
+		cmocka_unit_test(queue_pairs_of_one_process_share_a_run),
+		cmocka_unit_test(any_difference_of_path_or_process_starts_a_run),
 		cmocka_unit_test(a_run_has_64_packets_and_65000_bytes),
 		cmocka_unit_test(payload_is_a_snapshot),
 		cmocka_unit_test(a_series_is_like_single_packets),
