@@ -11,15 +11,6 @@ enum {
 	NAP = 1000000,                     /* ns */
 };
 
-static inline void relax(void)
-{
-#if defined(__aarch64__)
-	__asm__ volatile("isb" ::: "memory");
-#elif defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#endif
-}
-
 void vb_lock_init(struct vb_lock *lock)
 {
 	pthread_condattr_t attributes;
@@ -57,7 +48,7 @@ void vb_lock_wait(struct vb_lock *lock)
 	for (unsigned i = 0; i < TRIES; i++) {
 		if (__atomic_load_n(&lock->taken, __ATOMIC_RELAXED) == 0 && vb_lock_grab(lock))
 			return;
-		relax();
+		vb_lock_relax();
 	}
 	pthread_mutex_lock(&lock->bedroom);
 	__atomic_fetch_add(&lock->sleepers, 1, __ATOMIC_SEQ_CST);

@@ -46,6 +46,16 @@ void vb_lock_release_to_sleepers(struct vb_lock *lock);
 
 /* ---- what does ---- */
 
+/* In a loop that waits for another processor: lets it have the memory, and a second thread of this one the execution units. */
+static inline void vb_lock_relax(void)
+{
+#if defined(__aarch64__)
+	__asm__ volatile("isb" ::: "memory");
+#elif defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#endif
+}
+
 static inline bool vb_lock_grab(struct vb_lock *lock)
 {
 	uint32_t free = 0;
@@ -62,9 +72,10 @@ static inline void vb_lock_take(struct vb_lock *lock)
 #endif
 }
 
+/* Where many try, those who fail should not take the line away from the one who holds the lock: they look first. */
 static inline bool vb_lock_try(struct vb_lock *lock)
 {
-	if (!vb_lock_grab(lock))
+	if (__atomic_load_n(&lock->taken, __ATOMIC_RELAXED) != 0 || !vb_lock_grab(lock))
 		return false;
 #ifdef VB_CHECK_INVARIANTS
 	lock->held = true;

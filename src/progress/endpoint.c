@@ -104,7 +104,7 @@ static void destroy(struct vb_endpoint *endpoint)
 	pthread_mutex_destroy(&endpoint->schedule_lock);
 	pthread_mutex_destroy(&endpoint->table_lock);
 	vb_lock_fini(&endpoint->progress);
-	free(endpoint);
+	free(endpoint->allocation);
 }
 
 /* What was put off until the next pass. Caller holds progress. */
@@ -159,11 +159,15 @@ static int open_page(struct vb_endpoint *endpoint)
 
 static int create(struct vb_endpoint **out)
 {
-	struct vb_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	/* Most of it is never touched, and need not be there: so not aligned_alloc and memset. */
+	char *allocation = calloc(1, sizeof(struct vb_endpoint) + VB_LINE);
+	struct vb_endpoint *endpoint;
 	int error = 0;
 
-	if (!endpoint)
+	if (!allocation)
 		return -ENOMEM;
+	endpoint = (struct vb_endpoint *)(void *)(allocation + (-(uintptr_t)allocation & (VB_LINE - 1)));
+	endpoint->allocation = allocation;
 	for (unsigned family = 0; family < VB_FAMILIES; family++)
 		endpoint->receive_fd[family] = endpoint->daemon_own_fd[family] = -1;
 	endpoint->page_fd = endpoint->daemon.fd = -1;

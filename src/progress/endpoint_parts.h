@@ -42,7 +42,7 @@ struct vb_tap;
 struct vb_udp_batch;
 
 enum { VB_IPV4, VB_IPV6, VB_FAMILIES };
-enum { VB_SPARE_BURSTS = 4, VB_KEPT_PROBES = 64 };
+enum { VB_SPARE_BURSTS = 4, VB_KEPT_PROBES = 64, VB_LINE = 64 };
 
 /* A published queue pair; qp->scheduler points to it. */
 struct vb_binding {
@@ -82,6 +82,7 @@ struct vb_multicast_group {
 };
 
 struct vb_endpoint {
+	void *allocation;                  /* what malloc knows it by */
 	unsigned users;                    /* under endpoint.c's own lock */
 	bool abandoned;                    /* we are a forked child: the endpoint is the parent's */
 	uint32_t slot;
@@ -90,8 +91,9 @@ struct vb_endpoint {
 	int page_fd;
 	struct vb_daemon_page *page;       /* what we show of ourselves, or our own memory */
 
-	struct vb_lock progress;
-	struct vb_udp_batch *batch;
+	/* Looked at by every thread that polls: in a line of its own, as is what only its holder uses. */
+	struct vb_lock progress __attribute__((aligned(VB_LINE)));
+	struct vb_udp_batch *batch __attribute__((aligned(VB_LINE)));
 	struct vb_multicast_group *group;
 	unsigned groups;
 	unsigned passes;
@@ -125,14 +127,15 @@ struct vb_endpoint {
 	pthread_t engine;
 	bool engine_runs, stopping;        /* atomic */
 	int event_fd;
-	vb_time spin_stamp;                /* atomic: when somebody last polled in vain; 0: never */
-	vb_time post_stamp;                /* atomic: when somebody last posted sends, more or less */
 	bool polling;                      /* atomic: a thread that polls makes a pass */
+	/* Read by every thread that polls, seldom written. */
+	vb_time spin_stamp __attribute__((aligned(VB_LINE))); /* atomic: when somebody last polled in vain; 0: never */
+	vb_time post_stamp;                /* atomic: when somebody last posted sends, more or less */
 	bool watched;                      /* atomic: a CQ was armed and nobody spins since */
 	uint32_t polls_since_watch;        /* atomic */
 	uint32_t vain_polls;               /* atomic: in succession, more or less; of whoever polls no CQ */
 	bool napping;                      /* atomic */
-	vb_time nap;
+	vb_time nap __attribute__((aligned(VB_LINE)));
 	unsigned bad_naps, holdoff, holdoff_left;
 
 	/* The connection to verbenad: the engine thread's once that runs. */

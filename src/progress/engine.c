@@ -42,6 +42,7 @@ enum {
 	POLLS_OF_A_SPINNER = 32,           /* vain polls after arming that show a spinner */
 	POLLS_BEFORE_YIELD = 1024,         /* about half a millisecond: far longer than an answer takes */
 	POLLS_PER_YIELD = 64,
+	RELAXES_OF_A_LOSER = 16,
 };
 
 enum { ITEM_IPV4, ITEM_IPV6, ITEM_EVENT, ITEM_DAEMON, ITEMS };
@@ -86,6 +87,24 @@ static void show_spinner(struct vb_endpoint *endpoint, vb_time now)
 	}
 }
 
+/* Where somebody else is at it nothing is missed. But threads that ask again and again whether he is through keep him from it: four of
+ * them, on 16 cores, sent 1.2 million messages a second where 1.6 are possible. */
+static bool join_pass(struct vb_endpoint *endpoint, vb_time now)
+{
+	bool done;
+
+	if (!vb_lock_try(&endpoint->progress)) {
+		for (unsigned i = 0; i < RELAXES_OF_A_LOSER; i++)
+			vb_lock_relax();
+		return false;
+	}
+	__atomic_store_n(&endpoint->polling, true, __ATOMIC_RELAXED);
+	done = vb_endpoint_pass(endpoint, now, false);
+	__atomic_store_n(&endpoint->polling, false, __ATOMIC_RELAXED);
+	vb_lock_release(&endpoint->progress);
+	return done;
+}
+
 bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 {
 	vb_time now = vb_clock_now();
@@ -94,14 +113,8 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 	if (endpoint->abandoned)
 		return false;
 	show_spinner(endpoint, now);
-	/* Where somebody else is at it nothing is missed. */
-	if (!(poller && endpoint->same_host && vb_local_pollers_suffice(endpoint, poller, now, &done)) &&
-	    vb_lock_try(&endpoint->progress)) {
-		__atomic_store_n(&endpoint->polling, true, __ATOMIC_RELAXED);
-		done |= vb_endpoint_pass(endpoint, now, false);
-		__atomic_store_n(&endpoint->polling, false, __ATOMIC_RELAXED);
-		vb_lock_release(&endpoint->progress);
-	}
+	if (!(poller && endpoint->same_host && vb_local_pollers_suffice(endpoint, poller, now, &done)))
+		done |= join_pass(endpoint, now);
 	yield_sometimes(poller ? &poller->vain_polls : &endpoint->vain_polls, done);
 	return done;
 }
