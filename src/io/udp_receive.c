@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Receiving: recvmmsg into buffers that each hold the longest bundle the kernel makes, and what came with it
- * (addresses, traffic class, hop limit, segment size) read from the control messages into a path.
+ * Receiving: recvmmsg (or, where one at a time comes, recvmsg) into buffers that each hold the longest bundle the kernel
+ * makes, and what came with it (addresses, traffic class, hop limit, segment size) read from the control messages into
+ * a path.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -12,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "io/udp.h"
+#include "io/udp_call.h"
 #include "io/udp_order.h"
 
 #ifndef UDP_GRO
@@ -166,13 +168,27 @@ static void describe(struct vb_udp_batch *batch, unsigned i, bool ipv6)
 	}
 }
 
+/* The number of messages, or -1. */
+static int take(struct vb_udp_batch *batch, int fd)
+{
+	ssize_t length;
+
+	if (batch->wanted > 1)
+		return vb_call_recvmmsg(fd, batch->message, batch->wanted, MSG_DONTWAIT);
+	length = vb_call_recvmsg(fd, &batch->message[0].msg_hdr, MSG_DONTWAIT);
+	if (length < 0)
+		return -1;
+	batch->message[0].msg_len = (unsigned)length;
+	return 1;
+}
+
 int vb_udp_batch_receive(struct vb_udp_batch *batch, int fd, bool ipv6)
 {
 	size_t bytes = 0;
 	int count;
 
 	do
-		count = recvmmsg(fd, batch->message, batch->wanted, MSG_DONTWAIT, NULL);
+		count = take(batch, fd);
 	while (count < 0 && errno == EINTR);
 	if (count < 0) {
 		batch->stream = false;

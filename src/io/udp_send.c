@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #include "io/udp.h"
+#include "io/udp_call.h"
 #include "io/udp_order.h"
 #include "wire/burst.h"
 #include "wire/icrc.h"
@@ -101,7 +102,7 @@ static int post(int fd, struct envelope *envelope)
 {
 	vb_udp_before_sending();
 	for (;;) {
-		if (sendmsg(fd, &envelope->message, MSG_NOSIGNAL) >= 0)
+		if (vb_call_sendmsg(fd, &envelope->message, MSG_NOSIGNAL) >= 0)
 			return 0;
 		/* ECONNREFUSED reports an earlier datagram's fate and clears it; this one was not tried. */
 		if (errno != EINTR && errno != ECONNREFUSED)
@@ -195,7 +196,7 @@ uint32_t vb_udp_send_runs(int fd, const struct vb_burst *burst, uint32_t run, ui
 		}
 		vb_udp_before_sending();
 		if (together > 1)
-			sent = sendmmsg(fd, messages, together, MSG_NOSIGNAL);
+			sent = vb_call_sendmmsg(fd, messages, together, MSG_NOSIGNAL);
 		/* None of them, or only one: it has the errors to itself. */
 		if (sent <= 0) {
 			(void)vb_udp_send_run(fd, burst, run, &lost);
