@@ -20,11 +20,12 @@ uint32_t vb_roce_credits_decode(uint8_t code)
 
 uint8_t vb_roce_credits_encode(uint32_t receives)
 {
-	uint8_t code = LAST_CODE;
+	unsigned power;
 
-	while (code > 0 && vb_roce_credits_decode(code) > receives)
-		code--;
-	return code;
+	if (receives <= 4)
+		return (uint8_t)receives;
+	power = 31 - (unsigned)__builtin_clz(receives);
+	return power * 2 >= LAST_CODE ? LAST_CODE : (uint8_t)(power * 2 + (receives >> (power - 1) & 1));
 }
 
 uint8_t vb_roce_acknowledge_syndrome(const struct vb_qp *qp)

@@ -353,7 +353,8 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	vb_lock_assert_held(&qp->lock);
 	vb_roce_hold_end_batch(qp);
 	/* UC, UD: what the last call appended is in the kernel's hands by now. */
-	vb_roce_completer_retire(qp, now);
+	if (qp->type != IBV_QPT_RC)
+		vb_roce_completer_retire(qp, now);
 	/* Answers go first, but a long read response does not keep our own requests waiting for more than a burst. */
 	if (engine->answers_waited || acknowledgement_joins(qp)) {
 		requests = send_requests(qp, now, out);
@@ -363,12 +364,14 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 		requests = send_requests(qp, now, out);
 	}
 	engine->answers_waited = answers && !engine->answers_waited;
-	/* RC: local work, and failures found while sending. */
+	/* RC: local work, and failures found while sending. UC, UD: when this is in the kernel's hands. */
 	if (qp->type == IBV_QPT_RC)
 		vb_roce_completer_retire(qp, now);
+	else
+		requests |= vb_roce_completer_owes(qp);
 	vb_roce_hold_end_send(qp);
 	vb_roce_check_invariants(qp);
-	return answers || requests || vb_roce_completer_owes(qp);
+	return answers || requests;
 }
 
 bool vb_roce_only_acknowledges(struct vb_qp *qp)

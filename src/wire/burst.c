@@ -41,7 +41,7 @@ static bool run_takes(const struct vb_burst_run *run, const struct vb_path *path
 {
 	return !run->closed && run->slot == qpn >> VB_DAEMON_INDEX_BITS && size <= run->segment_size &&
 	       run->packets < VB_BURST_RUN_PACKETS && run->bytes + size <= VB_BURST_RUN_BYTES &&
-	       memcmp(&run->path, path, sizeof(*path)) == 0;
+	       vb_path_equal(&run->path, path);
 }
 
 /* The run that a packet of that size joins; if that is a new one, it begins at a good place of the arena. */

@@ -22,8 +22,22 @@ struct vb_path {
 	uint32_t interface_index; /* scope of link-local and multicast destinations, else 0 */
 };
 
-/* No holes, so that memcmp compares paths. */
+/* No holes, so that its bytes compare paths. */
 _Static_assert(sizeof(struct vb_path) == 44, "struct vb_path has padding");
+
+/* In words: a call of memcmp takes three times as long, and packets ask several times each. */
+static inline bool vb_path_equal(const struct vb_path *a, const struct vb_path *b)
+{
+	uint64_t left[5], right[5];
+	uint32_t left_end, right_end;
+
+	memcpy(left, a, sizeof(left));
+	memcpy(right, b, sizeof(right));
+	memcpy(&left_end, (const uint8_t *)a + sizeof(left), sizeof(left_end));
+	memcpy(&right_end, (const uint8_t *)b + sizeof(right), sizeof(right_end));
+	return ((left[0] ^ right[0]) | (left[1] ^ right[1]) | (left[2] ^ right[2]) | (left[3] ^ right[3]) | (left[4] ^ right[4]) |
+		(left_end ^ right_end)) == 0;
+}
 
 static inline bool vb_gid_is_ipv4(const uint8_t gid[16])
 {
