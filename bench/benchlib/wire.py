@@ -62,8 +62,8 @@ class Wire(Place):
         datagrams, size, taken = float(said[-4]), float(said[-3]), float(said[-2])
         return datagrams / taken, size / taken
 
-    def ping(self, program, rounds):
-        return float(self.bare(program, ["serve"], [self.address, "24", str(rounds)])[1][-1])
+    def ping(self, program, kind, rounds):
+        return float(self.bare(program, [kind, "serve"], [kind, self.address, str(rounds)])[1][-1])
 
     def bandwidth(self, tool, size, options, volume):
         count = max(200, min(500000, volume // size))
@@ -119,7 +119,8 @@ def measure(staged, build, quick, repeat):
                 note(("small", name), place.bandwidth_with(small_buffers, tool, size, options, volume))
             note(LOSSLESS, place.lossy_bandwidth(0, volume // 8))
             note(LOSSY, place.lossy_bandwidth(1, volume // 8))
-            note("pingpong", place.ping(pingpong, rounds))
+            note("pingpong", place.ping(pingpong, "bare", rounds))
+            note("needs of a SEND", place.ping(pingpong, "send", rounds))
             note("SEND 8 B", place.perftest("ib_send_lat", ["-s", "8", "-n", str(rounds)])[4])
             note("UCX", place.ucx_latency(rounds))
             note("small blaster", place.blast(blaster, "small", seconds)[0] / 1e6)
@@ -151,7 +152,9 @@ def table(results, repeat):
         lines.append(bulk(name + ", rmem_max 212,992", results["small " + name]))
     lines.append("| %s | %.1f Gb/s | | | |" % (LOSSLESS, results[LOSSLESS]))
     lines.append("| %s | %.1f Gb/s | %s" % (LOSSY, results[LOSSY], against(results[LOSSY], results[LOSSLESS], "without loss", LOSS_GOAL)))
-    lines.append("| bare UDP ping-pong, both poll (`udp_pingpong`), one way | %.2f µs | | | |" % results["pingpong"])
+    lines.append("| bare UDP ping-pong, both poll (`udp_pingpong bare`), one way | %.2f µs | | | |" % results["pingpong"])
+    lines.append("| the same with what a SEND cannot do without (`udp_pingpong send`) | %.2f µs | %.2f × the ping-pong | | |"
+                 % (results["needs of a SEND"], results["needs of a SEND"] / results["pingpong"]))
     lines.append("| UCX over TCP, tagged message of 8 B, one way | %.2f µs | | | |" % results["UCX"])
     latency = results["SEND 8 B"]
     lines.append("| RC SEND 8 B, one way | %.2f µs | %s"
