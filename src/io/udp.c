@@ -45,11 +45,16 @@ static void enlarge_buffer(int fd, int forced, int plain)
 		try_option(fd, SOL_SOCKET, plain, WANTED_BUFFER);
 }
 
-static int bind_wildcard(int fd, bool ipv6, uint16_t port)
+/* `gid`: to that address alone, unless it is NULL. */
+static int bind_to(int fd, bool ipv6, const uint8_t *gid, uint16_t port)
 {
 	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
 	struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
 
+	if (gid) {
+		memcpy(&six.sin6_addr, gid, 16);
+		memcpy(&four.sin_addr, gid + 12, 4);
+	}
 	if (ipv6)
 		return bind(fd, (struct sockaddr *)&six, sizeof(six)) == 0 ? 0 : -errno;
 	return bind(fd, (struct sockaddr *)&four, sizeof(four)) == 0 ? 0 : -errno;
@@ -105,14 +110,15 @@ int vb_udp_open_receiver(bool ipv6)
 	else
 		try_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	if ((error = ask_for_headers(fd, ipv6)) != 0 || (error = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) != 0 ||
-	    (error = bind_wildcard(fd, ipv6, VB_ROCE_PORT)) != 0) {
+	    (error = bind_to(fd, ipv6, NULL, VB_ROCE_PORT)) != 0) {
 		close(fd);
 		return error;
 	}
 	return fd;
 }
 
-int vb_udp_open_sender(bool ipv6, uint16_t port)
+/* Not bound yet. */
+static int make_sender(bool ipv6)
 {
 	int fd = open_socket(ipv6, 0), error;
 	struct timeval patience = {0, 100000};
@@ -126,11 +132,57 @@ int vb_udp_open_sender(bool ipv6, uint16_t port)
 		error = set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
 	else
 		error = set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
-	if (error != 0 || (error = bind_wildcard(fd, ipv6, port)) != 0) {
+	if (error != 0) {
 		close(fd);
 		return error;
 	}
 	return fd;
+}
+
+static int bind_sender(int fd, bool ipv6, const uint8_t *gid, uint16_t port)
+{
+	int error = bind_to(fd, ipv6, gid, port);
+
+	if (error == 0)
+		return fd;
+	close(fd);
+	return error;
+}
+
+int vb_udp_open_sender(bool ipv6, uint16_t port)
+{
+	int fd = make_sender(ipv6);
+
+	return fd < 0 ? fd : bind_sender(fd, ipv6, NULL, port);
+}
+
+static bool is_link_local(const uint8_t gid[16])
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+int vb_udp_open_sender_of(struct vb_path *own)
+{
+	bool ipv6 = !vb_path_is_ipv4(own);
+	int fd = make_sender(ipv6), error;
+
+	if (fd < 0)
+		return fd;
+	if (set_option(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_TCLASS : IP_TOS, own->traffic_class) != 0)
+		own->traffic_class = 0;
+	if (own->hop_limit == 0 ||
+	    set_option(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_UNICAST_HOPS : IP_TTL, own->hop_limit) != 0)
+		own->hop_limit = 0;
+	/* A link-local address needs an interface to be bound to, and others may use the socket on another. */
+	error = is_link_local(own->source) ? -EADDRNOTAVAIL : bind_to(fd, ipv6, own->source, own->source_port);
+	if (error == 0)
+		return fd;
+	if (error == -EADDRINUSE) {
+		close(fd);
+		return error;
+	}
+	memset(own->source, 0, sizeof(own->source));
+	return bind_sender(fd, ipv6, NULL, own->source_port);
 }
 
 bool vb_udp_is_receiver(int fd, bool ipv6)

@@ -27,6 +27,10 @@ struct vb_burst;
 int vb_udp_open_receiver(bool ipv6);
 /* Bound to `port` alone. Sends block, for at most a tenth of a second. */
 int vb_udp_open_sender(bool ipv6, uint16_t port);
+/* The same for `own`, its source port and, where that can be, its source address. Whatever path it is used for, what agrees with
+ * `own` in source, traffic class and hop limit the socket says of itself; where the address could not be had, `own`
+ * has none on return. */
+int vb_udp_open_sender_of(struct vb_path *own);
 
 /* A receiver that comes from elsewhere: is it what vb_udp_open_receiver makes? */
 bool vb_udp_is_receiver(int fd, bool ipv6);
@@ -55,8 +59,9 @@ int vb_udp_open_companion(const uint8_t gid[16], uint32_t interface_index);
 
 /* Send run number `run` of the burst. 0 or -errno; *lost: packets that were not sent. */
 int vb_udp_send_run(int fd, const struct vb_burst *burst, uint32_t run, uint32_t *lost);
-/* The same for `count` runs from that one on, in as few system calls as possible. Returns how many packets were not sent. */
-uint32_t vb_udp_send_runs(int fd, const struct vb_burst *burst, uint32_t run, uint32_t count);
+/* The same for `count` runs from that one on, in as few system calls as possible. `own`: of vb_udp_open_sender_of, or NULL. Returns
+ * how many packets were not sent. */
+uint32_t vb_udp_send_runs(int fd, const struct vb_path *own, const struct vb_burst *burst, uint32_t run, uint32_t count);
 
 /* What arrived: `length` bytes, datagrams of `segment` bytes each but perhaps the last. */
 struct vb_udp_bundle {

@@ -70,9 +70,8 @@ void vb_endpoint_close_table(struct vb_endpoint *endpoint, int table);
 void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp);
 void vb_endpoint_replenished(struct vb_endpoint *endpoint);
 
-/* The UDP source port for a path to a QP: packets for two processes never share one. */
-uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const uint8_t destination_gid[16],
-				 uint32_t destination_qpn, uint32_t flow_label);
+/* The UDP source port for a path to a QP, all of which is there but this: packets for two processes never share one. */
+uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_path *path, uint32_t destination_qpn);
 
 /* Let the QP's engine send what it may, and arm its timer. Caller holds qp->lock. */
 void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);

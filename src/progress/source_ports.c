@@ -38,17 +38,19 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 32;
 }
 
-static uint64_t name_peer(const uint8_t gid[16], uint32_t slot)
+/* By our address, too: the socket is bound to it, and another process may have its port with another address. */
+static uint64_t name_peer(const struct vb_path *path, uint32_t slot)
 {
-	uint64_t half[2], hash;
+	uint64_t half[4], hash;
 
-	memcpy(half, gid, sizeof(half));
-	hash = mix(mix(mix(1, half[0]), half[1]), slot);
+	memcpy(half, path->source, sizeof(path->source));
+	memcpy(half + 2, path->destination, sizeof(path->destination));
+	hash = mix(mix(mix(mix(mix(1, half[0]), half[1]), half[2]), half[3]), slot);
 	return hash ? hash : 1;
 }
 
 /* Ports are tried at random: other processes draw from the same range. */
-static bool make_socket(struct vb_source_port *made, bool ipv6, unsigned index, uint64_t peer)
+static bool make_socket(struct vb_source_port *made, const struct vb_path *path, unsigned index, uint64_t peer)
 {
 	int fd = -EADDRINUSE;
 
@@ -56,7 +58,9 @@ static bool make_socket(struct vb_source_port *made, bool ipv6, unsigned index, 
 		uint32_t random = vb_random_u32() & 0x3fff & ~(VB_SOURCE_PORTS - 1u);
 
 		made->port = (uint16_t)(LOWEST_PORT | random | index);
-		fd = vb_udp_open_sender(ipv6, made->port);
+		made->own = *path;
+		made->own.source_port = made->port;
+		fd = vb_udp_open_sender_of(&made->own);
 	}
 	if (fd < 0) {
 		vb_log_limited(VB_LOG_WARN, "cannot open a socket to send from: %s", strerror(-fd));
@@ -67,9 +71,9 @@ static bool make_socket(struct vb_source_port *made, bool ipv6, unsigned index, 
 	return true;
 }
 
-static uint16_t choose(struct vb_source_port *pool, bool ipv6, uint64_t peer, uint32_t flow_label)
+static uint16_t choose(struct vb_source_port *pool, const struct vb_path *path, uint64_t peer)
 {
-	unsigned shared = (unsigned)(mix(peer, flow_label) % VB_SOURCE_PORTS);
+	unsigned shared = (unsigned)(mix(peer, path->flow_label) % VB_SOURCE_PORTS);
 	struct vb_source_port *unused = NULL;
 
 	for (unsigned i = 0; i < VB_SOURCE_PORTS; i++) {
@@ -78,7 +82,7 @@ static uint16_t choose(struct vb_source_port *pool, bool ipv6, uint64_t peer, ui
 		if (pool[i].fd < 0 && !unused)
 			unused = &pool[i];
 	}
-	if (unused && make_socket(unused, ipv6, (unsigned)(unused - pool), peer))
+	if (unused && make_socket(unused, path, (unsigned)(unused - pool), peer))
 		return unused->port;
 	for (unsigned i = 0; i < VB_SOURCE_PORTS; i++) {
 		struct vb_source_port *port = &pool[(shared + i) % VB_SOURCE_PORTS];
@@ -89,22 +93,20 @@ static uint16_t choose(struct vb_source_port *pool, bool ipv6, uint64_t peer, ui
 	return 0;
 }
 
-uint16_t vb_source_ports_choose(struct vb_source_ports *ports, bool ipv6, const uint8_t gid[16], uint32_t slot,
-				uint32_t flow_label)
+uint16_t vb_source_ports_choose(struct vb_source_ports *ports, const struct vb_path *path, uint32_t slot)
 {
 	uint16_t port;
 
 	pthread_mutex_lock(&ports->lock);
-	port = choose(ports->port[ipv6], ipv6, name_peer(gid, slot), flow_label);
+	port = choose(ports->port[!vb_path_is_ipv4(path)], path, name_peer(path, slot));
 	pthread_mutex_unlock(&ports->lock);
 	return port;
 }
 
-int vb_source_ports_socket(struct vb_source_ports *ports, bool ipv6, uint16_t port)
+const struct vb_source_port *vb_source_ports_find(const struct vb_source_ports *ports, bool ipv6, uint16_t port)
 {
-	struct vb_source_port *found = &ports->port[ipv6][port & (VB_SOURCE_PORTS - 1)];
-	/* Pairs with the release in make_socket: whoever sees the socket sees its port. */
-	int fd = __atomic_load_n(&found->fd, __ATOMIC_ACQUIRE);
+	const struct vb_source_port *found = &ports->port[ipv6][port & (VB_SOURCE_PORTS - 1)];
 
-	return fd >= 0 && found->port == port ? fd : -1;
+	/* Pairs with the release in make_socket: whoever sees the socket sees its port. */
+	return __atomic_load_n(&found->fd, __ATOMIC_ACQUIRE) >= 0 && found->port == port ? found : NULL;
 }

@@ -14,12 +14,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "wire/path.h"
+
 enum { VB_SOURCE_PORT_BITS = 5, VB_SOURCE_PORTS = 1 << VB_SOURCE_PORT_BITS };
 
 struct vb_source_port {
 	int fd;                            /* atomic: -1 not made yet */
 	uint16_t port;                     /* its lowest bits are its index in the pool */
-	uint64_t peer;                     /* the destination it was made for */
+	uint64_t peer;                     /* from where and to whom it was made for */
+	struct vb_path own;                /* what the socket says of itself (io/udp.h) */
 };
 
 struct vb_source_ports {
@@ -30,11 +33,10 @@ struct vb_source_ports {
 void vb_source_ports_init(struct vb_source_ports *ports);
 void vb_source_ports_fini(struct vb_source_ports *ports);
 
-/* The port for packets to that process (GID and slot of the QPN), the same for each call; 0: no socket could be
- * made. */
-uint16_t vb_source_ports_choose(struct vb_source_ports *ports, bool ipv6, const uint8_t gid[16], uint32_t slot,
-				uint32_t flow_label);
-/* The socket bound to the port, or -1 if it is none of ours. */
-int vb_source_ports_socket(struct vb_source_ports *ports, bool ipv6, uint16_t port);
+/* The port for packets on that path (which lacks just this) to the process of that slot, the same for each call; 0: no socket
+ * could be made. */
+uint16_t vb_source_ports_choose(struct vb_source_ports *ports, const struct vb_path *path, uint32_t slot);
+/* The socket bound to the port, or NULL if it is none of ours. */
+const struct vb_source_port *vb_source_ports_find(const struct vb_source_ports *ports, bool ipv6, uint16_t port);
 
 #endif

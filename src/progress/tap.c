@@ -216,7 +216,7 @@ void vb_tap_flush(struct vb_tap *tap)
 static bool send_datagram(struct vb_tap *tap, const struct vb_path *path, uint8_t *bytes, size_t length)
 {
 	struct vb_burst *burst = tap->single;
-	int fd = vb_source_ports_socket(&tap->endpoint->ports, !vb_path_is_ipv4(path), path->source_port);
+	const struct vb_source_port *port = vb_source_ports_find(&tap->endpoint->ports, !vb_path_is_ipv4(path), path->source_port);
 	uint32_t lost = 1;
 
 	vb_burst_reset(burst);
@@ -228,8 +228,8 @@ static bool send_datagram(struct vb_tap *tap, const struct vb_path *path, uint8_
 		.data = bytes,
 		.bytes = (uint32_t)length,
 	};
-	if (fd >= 0)
-		(void)vb_udp_send_run(fd, burst, 0, &lost);
+	if (port)
+		(void)vb_udp_send_run(port->fd, burst, 0, &lost);
 	return lost == 0;
 }
 

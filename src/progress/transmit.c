@@ -67,9 +67,9 @@ void vb_endpoint_free_bursts(struct vb_endpoint *endpoint)
 	free(endpoint->outbox.burst);
 }
 
-static int socket_of(struct vb_endpoint *endpoint, const struct vb_burst_run *run)
+static const struct vb_source_port *port_of(const struct vb_endpoint *endpoint, const struct vb_burst_run *run)
 {
-	return vb_source_ports_socket(&endpoint->ports, !vb_path_is_ipv4(&run->path), run->path.source_port);
+	return vb_source_ports_find(&endpoint->ports, !vb_path_is_ipv4(&run->path), run->path.source_port);
 }
 
 /* Packets the kernel does not take are lost, as on any wire; the protocol deals with that. `qp`: whose they are, for the tap. */
@@ -80,13 +80,13 @@ static void send_burst(struct vb_endpoint *endpoint, const struct vb_qp *qp, con
 	bool sent = endpoint->tap && vb_tap_sending(endpoint->tap, qp, burst, &lost_in_all);
 
 	for (uint32_t i = 0, next; !sent && i < burst->runs; i = next) {
-		int fd = socket_of(endpoint, &burst->run[i]);
+		const struct vb_source_port *port = port_of(endpoint, &burst->run[i]);
 
-		for (next = i + 1; next < burst->runs && socket_of(endpoint, &burst->run[next]) == fd;)
+		for (next = i + 1; next < burst->runs && port_of(endpoint, &burst->run[next]) == port;)
 			next++;
-		if (fd >= 0)
-			lost_in_all += vb_udp_send_runs(fd, burst, i, next - i);
-		for (uint32_t r = i; fd < 0 && r < next; r++)
+		if (port)
+			lost_in_all += vb_udp_send_runs(port->fd, &port->own, burst, i, next - i);
+		for (uint32_t r = i; !port && r < next; r++)
 			lost_in_all += burst->run[r].packets;
 	}
 	if (lost_in_all > 0)
@@ -407,13 +407,9 @@ void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time 
 	vb_endpoint_transmit(endpoint, qp, now);
 }
 
-uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const uint8_t destination_gid[16],
-				 uint32_t destination_qpn, uint32_t flow_label)
+uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_path *path, uint32_t destination_qpn)
 {
-	bool ipv6 = !vb_gid_is_ipv4(destination_gid) && !vb_gid_is_ipv4_group_alias(destination_gid);
-
 	/* Answers will come that way. */
-	__atomic_store_n(&endpoint->in_use[ipv6], true, __ATOMIC_RELAXED);
-	return vb_source_ports_choose(&endpoint->ports, ipv6, destination_gid,
-				      destination_qpn >> VB_DAEMON_INDEX_BITS, flow_label);
+	__atomic_store_n(&endpoint->in_use[!vb_path_is_ipv4(path)], true, __ATOMIC_RELAXED);
+	return vb_source_ports_choose(&endpoint->ports, path, destination_qpn >> VB_DAEMON_INDEX_BITS);
 }

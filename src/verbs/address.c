@@ -58,8 +58,7 @@ int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *at
 	found.flow_label = attr->grh.flow_label & IB_GRH_FLOWLABEL_MASK;
 	if (is_link_local(found.destination) || vb_gid_is_multicast(found.destination))
 		found.interface_index = interface_index;
-	found.source_port = vb_endpoint_source_port(own->session->endpoint, found.destination, destination_qpn,
-						    found.flow_label);
+	found.source_port = vb_endpoint_source_port(own->session->endpoint, &found, destination_qpn);
 	*path = found;
 	return 0;
 }

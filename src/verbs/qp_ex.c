@@ -228,8 +228,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t rem
 	address = &vb_address_handle_of(ah)->ah;
 	wqe->datagram.path = address->path;
 	wqe->datagram.path.source_port = vb_endpoint_source_port(vb_context_of(qp->qp_base.context)->session->endpoint,
-								 address->path.destination, remote_qpn,
-								 address->path.flow_label);
+								 &address->path, remote_qpn);
 	wqe->datagram.service_level = address->service_level;
 	wqe->datagram.qpn = remote_qpn;
 	/* IBA C10-15: a Q_Key with the high bit set stands for the queue pair's own. */

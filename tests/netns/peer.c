@@ -140,7 +140,7 @@ static void connect_pair(unsigned i, uint32_t qpn)
 
 	memcpy(path.source, address, 16);
 	memcpy(path.destination, address, 16);
-	path.source_port = vb_endpoint_source_port(endpoint, address, qpn, 0);
+	path.source_port = vb_endpoint_source_port(endpoint, &path, qpn);
 	modify(i, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 	       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER, &path);
 	attr.qp_state = IBV_QPS_RTS;

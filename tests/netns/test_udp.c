@@ -183,13 +183,97 @@ static void what_cannot_be_sent_is_lost(void **state)
 	free(burst);
 }
 
+/* By a socket of `own`, on `path`: `collect` sees whether it says what the path says. */
+static void send_from(const struct vb_path *own, const struct vb_path *path, bool has_address)
+{
+	struct vb_path said = *own;
+	bool ipv6 = !vb_path_is_ipv4(own);
+	int receiver = vb_udp_open_receiver(ipv6), sender = vb_udp_open_sender_of(&said);
+	struct vb_burst *burst = make_burst(path, 3, 5);
+	static const uint8_t nobody[16];
+	uint16_t ids = 0;
+	unsigned bundles;
+
+	assert_true(receiver >= 0 && sender >= 0);
+	assert_memory_equal(said.source, has_address ? own->source : nobody, 16);
+	assert_int_equal(vb_udp_send_runs(sender, &said, burst, 0, 1), 0);
+	assert_int_equal(collect(receiver, ipv6, path, 3, &bundles, &ids), 3);
+	assert_int_equal(ids, ipv6 ? 3 : 1);
+	close(receiver);
+	close(sender);
+	free(burst);
+}
+
+static void sockets_say_what_the_path_says(void **state)
+{
+	(void)state;
+	for (unsigned ipv6 = 0; ipv6 < 2; ipv6++) {
+		struct vb_path own = make_path(ipv6), path = own;
+
+		send_from(&own, &path, true);
+		path.traffic_class = 0;
+		send_from(&own, &path, true);
+		path.hop_limit = 1;
+		send_from(&own, &path, true);
+		path.traffic_class = own.traffic_class;
+		send_from(&own, &path, true);
+		own.traffic_class = own.hop_limit = 0;
+		send_from(&own, &path, true);
+		/* An address that is not ours. */
+		own.source[ipv6 ? 1 : 12] = 203;
+		send_from(&own, &path, false);
+	}
+}
+
+static void sockets_send_from_other_addresses(void **state)
+{
+	struct vb_path own = make_path(false), path = own;
+
+	(void)state;
+	memcpy(path.source, loopback4, 16);
+	send_from(&own, &path, true);
+	path.interface_index = if_nametoindex("lo");
+	send_from(&own, &path, true);
+}
+
+/* Neither address nor hop limit of a socket are those of what it sends to groups. */
+static void groups_hear_what_the_path_says(void **state)
+{
+	const uint8_t group4[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
+	struct vb_path own = make_path(false), path = own;
+	struct vb_burst *burst;
+	int member = vb_udp_open_receiver(false), sender;
+	uint16_t ids = 0;
+	unsigned bundles;
+
+	(void)state;
+	memcpy(path.destination, group4, 16);
+	path.interface_index = if_nametoindex("lo");
+	sender = vb_udp_open_sender_of(&own);
+	burst = make_burst(&path, 1, 0xffffff);
+	assert_true(member >= 0 && sender >= 0);
+	assert_int_equal(vb_udp_join(member, group4, path.interface_index, true), 0);
+	assert_int_equal(vb_udp_send_runs(sender, &own, burst, 0, 1), 0);
+	assert_int_equal(collect(member, false, &path, 1, &bundles, &ids), 1);
+	close(member);
+	close(sender);
+	free(burst);
+}
+
 static void source_ports_are_exclusive(void **state)
 {
 	int first = vb_udp_open_sender(false, PORT), six = vb_udp_open_sender(true, PORT);
+	struct vb_path path = make_path(false);
 
 	(void)state;
 	assert_true(first >= 0 && six >= 0);
 	assert_int_equal(vb_udp_open_sender(false, PORT), -EADDRINUSE);
+	assert_int_equal(vb_udp_open_sender_of(&path), -EADDRINUSE);
+	close(first);
+	first = vb_udp_open_sender_of(&path);
+	assert_true(first >= 0);
+	assert_int_equal(vb_udp_open_sender(false, PORT), -EADDRINUSE);
+	assert_int_equal(vb_udp_open_sender_of(&path), -EADDRINUSE);
 	close(first);
 	close(six);
 }
@@ -485,6 +569,9 @@ int main(void)
 		cmocka_unit_test(a_run_arrives_as_a_bundle),
 		cmocka_unit_test(refused_segments_go_one_by_one),
 		cmocka_unit_test(what_cannot_be_sent_is_lost),
+		cmocka_unit_test(sockets_say_what_the_path_says),
+		cmocka_unit_test(sockets_send_from_other_addresses),
+		cmocka_unit_test(groups_hear_what_the_path_says),
 		cmocka_unit_test(source_ports_are_exclusive),
 		cmocka_unit_test(the_kernel_steers),
 		cmocka_unit_test(the_group_mirrors_the_kernel),

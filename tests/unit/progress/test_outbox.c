@@ -142,11 +142,12 @@ static void modify(struct vb_qp *qp, struct ibv_qp_attr *attr, int mask, const s
 
 static void join(struct vb_qp *qp, const struct vb_qp *peer)
 {
-	struct vb_path path = {.hop_limit = 64, .source_port = vb_endpoint_source_port(endpoint, address, peer->qpn, 0)};
+	struct vb_path path = {.hop_limit = 64};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
 
 	memcpy(path.source, address, 16);
 	memcpy(path.destination, address, 16);
+	path.source_port = vb_endpoint_source_port(endpoint, &path, peer->qpn);
 	modify(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, NULL);
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qpn, .rq_psn = 1, .max_dest_rd_atomic = 1,
