@@ -295,6 +295,17 @@ bool vb_faults_connection_messages(const struct vb_faults *faults, struct vb_fau
 	return any;
 }
 
+bool vb_faults_keep_runs(const struct vb_faults *faults)
+{
+	for (unsigned i = 0; i < ACTIONS; i++)
+		if (i != DROP && i != CORRUPT && faults->share[i] > 0)
+			return false;
+	for (unsigned i = 0; i < faults->rules; i++)
+		if (faults->rule[i].action != DROP && faults->rule[i].action != CORRUPT)
+			return false;
+	return true;
+}
+
 void vb_faults_destroy(struct vb_faults *faults)
 {
 	if (!faults)

@@ -40,6 +40,8 @@ int vb_faults_create(struct vb_faults **faults, const char *specification, char 
 /* False: none. */
 bool vb_faults_connection_messages(const struct vb_faults *faults, struct vb_faults_messages *messages);
 void vb_faults_destroy(struct vb_faults *faults);
+/* Does it lose and damage, and nothing else? Then what is left of a run can leave as a run. */
+bool vb_faults_keep_runs(const struct vb_faults *faults);
 void vb_faults_judge(struct vb_faults *faults, const struct vb_faults_packet *packet,
 		     struct vb_faults_verdict *verdict);
 

@@ -179,13 +179,13 @@ static void take_inquiry(struct batch_state *state, const uint8_t *bytes, size_t
 }
 
 /* Of the rest of a bundle, what the queue pair whose packet came last can take in one go. Returns the number of datagrams done
- * with. A tap wants to see each. */
+ * with. A capture wants to see each. */
 static unsigned take_series(struct batch_state *state, const struct vb_udp_bundle *bundle, size_t at, unsigned index,
 			    const struct vb_path *from, struct vb_icrc_prefix *prefix)
 {
 	struct vb_roce_series series = {bundle->bytes + at, bundle->length - at, bundle->segment, index, 0, 0};
 
-	if (!state->locked || state->endpoint->tap || vb_local_pair_carries(state->locked->scheduler))
+	if (!state->locked || vb_tap_captures(state->endpoint->tap) || vb_local_pair_carries(state->locked->scheduler))
 		return 0;
 	vb_roce_receive_series(state->locked, state->now, from, prefix, &series);
 	count_for(state, state->locked, series.taken);

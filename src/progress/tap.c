@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * With a capture alone, packets are copied to the file and go the usual way, in runs. With faults each packet is sent
- * by itself, with the IP identification 0 that a lone datagram has and an ICRC to match, for each may have a fate of its
- * own. Packets that must wait are kept in a list; a thread sends them in time, or a later packet that overtakes them
- * does.
+ * With a capture alone, packets are copied to the file and go the usual way, in runs. So do they where faults only lose and damage
+ * them: the lost ones are taken out of their runs before these are sent, so that a bad network is as fast as a good one but for
+ * what is lost. With other faults, or with both, each packet is sent by itself, with the IP identification 0 that a
+ * lone datagram has and an ICRC to match, for each may have a fate of its own. Packets that must wait are kept in a list; a
+ * thread sends them in time, or a later packet that overtakes them does.
  */
 #include "progress/tap.h"
 
@@ -50,6 +51,7 @@ struct vb_tap {
 	pthread_mutex_t lock;              /* of what follows; innermost but for the capture's own */
 	uint8_t *datagram;
 	struct vb_faults *faults;          /* NULL: none */
+	bool keeps_runs;                   /* of what it disturbs, see above */
 	struct vb_burst *single;
 	struct vb_list waiting;
 	unsigned waiting_count;
@@ -204,6 +206,11 @@ void vb_tap_received(struct vb_tap *tap, const struct vb_path *from, const uint8
 	vb_capture_packet(tap->capture, &record, from, vb_frame_guess_id(from, bytes, length), bytes, length, comment);
 }
 
+bool vb_tap_captures(const struct vb_tap *tap)
+{
+	return tap && tap->capture;
+}
+
 void vb_tap_flush(struct vb_tap *tap)
 {
 	if (tap->capture)
@@ -280,22 +287,59 @@ static void damage(uint8_t *bytes, size_t length, uint32_t noise)
 	bytes[at == 4 ? 0 : at] ^= (uint8_t)(1u << noise % 8);
 }
 
-/* Caller holds qp->lock and tap->lock. */
-static bool send_with_faults(struct vb_tap *tap, const struct vb_qp *qp, const struct vb_path *path, size_t length)
+static void judge(struct vb_tap *tap, const struct vb_qp *qp, const uint8_t *bytes, struct vb_faults_verdict *verdict)
 {
-	uint8_t *bytes = tap->datagram;
 	struct vb_faults_packet packet = {
 		.qpn = qp->qpn,
 		.psn = psn_in(bytes).v,
 		.is_request = vb_roce_opcode(bytes[0])->is_request,
 	};
+
+	vb_faults_judge(tap->faults, &packet, verdict);
+}
+
+/* Caller holds qp->lock and tap->lock. Returns whether the run is still there. */
+static bool thin_run(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst *burst, uint32_t run)
+{
+	uint32_t noise[VB_BURST_RUN_PACKETS], damaged[VB_BURST_RUN_PACKETS], damages = 0, left = 0;
+	struct vb_faults_verdict verdict;
+	uint64_t lost = 0;
+	size_t length;
+
+	for (uint32_t i = 0; i < burst->run[run].packets; i++) {
+		judge(tap, qp, vb_burst_packet(burst, run, i, &length), &verdict);
+		if (verdict.drop) {
+			lost |= UINT64_C(1) << i;
+			continue;
+		}
+		if (verdict.corrupt) {
+			noise[damages] = verdict.noise;
+			damaged[damages++] = left;
+		}
+		left++;
+	}
+	if (lost != 0 && !vb_burst_remove(burst, run, lost))
+		return false;
+	/* Not before: those that moved have got a new ICRC. */
+	for (uint32_t i = 0; i < damages; i++) {
+		uint8_t *bytes = vb_burst_packet(burst, run, damaged[i], &length);
+
+		damage(bytes, length, noise[i]);
+	}
+	return true;
+}
+
+/* Caller holds qp->lock and tap->lock. */
+static bool send_with_faults(struct vb_tap *tap, const struct vb_qp *qp, const struct vb_path *path, size_t length)
+{
+	uint8_t *bytes = tap->datagram;
 	struct vb_faults_verdict verdict;
 	uint32_t fate = 0;
 	bool taken = true;
 
 	vb_icrc_store(vb_icrc_headers(vb_icrc_begin(path, 0, length), bytes, length - VB_ICRC_LENGTH),
 		      bytes + length - VB_ICRC_LENGTH);
-	vb_faults_judge(tap->faults, &packet, &verdict);
+	judge(tap, qp, bytes, &verdict);
 	if (verdict.drop)
 		fate |= VB_CAPTURE_DROPPED;
 	if (verdict.corrupt)
@@ -320,10 +364,16 @@ static bool send_with_faults(struct vb_tap *tap, const struct vb_qp *qp, const s
 	return taken;
 }
 
-bool vb_tap_sending(struct vb_tap *tap, const struct vb_qp *qp, const struct vb_burst *burst, uint32_t *lost)
+bool vb_tap_sending(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst *burst, uint32_t *lost)
 {
 	*lost = 0;
 	pthread_mutex_lock(&tap->lock);
+	if (tap->keeps_runs) {
+		for (uint32_t run = 0; run < burst->runs;)
+			run += thin_run(tap, qp, burst, run);
+		pthread_mutex_unlock(&tap->lock);
+		return false;
+	}
 	for (uint32_t run = 0; run < burst->runs; run++) {
 		for (uint32_t i = 0; i < burst->run[run].packets; i++) {
 			size_t length = vb_burst_flatten(burst, run, i, tap->datagram, LONGEST_DATAGRAM);
@@ -400,6 +450,7 @@ static int open_faults(struct vb_tap *tap, const char *specification)
 		vb_log(VB_LOG_ERROR, "VERBENA_FAULTS: %s", why);
 		return error;
 	}
+	tap->keeps_runs = !tap->capture && vb_faults_keep_runs(tap->faults);
 	tap->single = malloc(sizeof(*tap->single));
 	return tap->single ? start_thread(tap) : -ENOMEM;
 }

@@ -73,10 +73,10 @@ static const struct vb_source_port *port_of(const struct vb_endpoint *endpoint, 
 }
 
 /* Packets the kernel does not take are lost, as on any wire; the protocol deals with that. `qp`: whose they are, for the tap. */
-static void send_burst(struct vb_endpoint *endpoint, const struct vb_qp *qp, const struct vb_burst *burst,
+static void send_burst(struct vb_endpoint *endpoint, const struct vb_qp *qp, struct vb_burst *burst,
 		       struct vb_counters *counters)
 {
-	uint32_t lost_in_all = 0;
+	uint32_t packets = burst->packets, lost_in_all = 0; /* before any are lost on purpose: that is the network's doing */
 	bool sent = endpoint->tap && vb_tap_sending(endpoint->tap, qp, burst, &lost_in_all);
 
 	for (uint32_t i = 0, next; !sent && i < burst->runs; i = next) {
@@ -91,7 +91,7 @@ static void send_burst(struct vb_endpoint *endpoint, const struct vb_qp *qp, con
 	}
 	if (lost_in_all > 0)
 		VB_COUNT_MANY(counters, send_err, lost_in_all);
-	VB_COUNT_MANY(counters, sent_pkts, burst->packets - lost_in_all);
+	VB_COUNT_MANY(counters, sent_pkts, packets - lost_in_all);
 }
 
 /* How many there are with it, or 0: it was there already. */

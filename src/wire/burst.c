@@ -163,3 +163,54 @@ size_t vb_burst_flatten(const struct vb_burst *burst, uint32_t run, uint32_t ind
 	memcpy(out, from->data + skip, length);
 	return length;
 }
+
+uint8_t *vb_burst_packet(struct vb_burst *burst, uint32_t run, uint32_t index, size_t *length)
+{
+	const struct vb_burst_run *from = &burst->run[run];
+	size_t skip = (size_t)index * from->segment_size;
+
+	assert(index < from->packets);
+	*length = index + 1 < from->packets ? from->segment_size : from->bytes - skip;
+	return burst->arena + (from->data - burst->arena) + skip;
+}
+
+/* Its place in the run is another now. */
+static void renew_icrc(struct vb_burst_run *run, uint8_t *bytes, size_t length, uint32_t index)
+{
+	uint32_t crc = vb_icrc_begin_again(&run->prefix, &run->path, (uint16_t)index, length);
+
+	vb_icrc_store(vb_icrc_headers(crc, bytes, length - VB_ICRC_LENGTH), bytes + length - VB_ICRC_LENGTH);
+}
+
+bool vb_burst_remove(struct vb_burst *burst, uint32_t run, uint64_t which)
+{
+	struct vb_burst_run *from = &burst->run[run];
+	uint32_t kept = 0;
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < from->packets; i++) {
+		uint8_t *to = burst->arena + (from->data - burst->arena) + bytes;
+		size_t length;
+		const uint8_t *packet = vb_burst_packet(burst, run, i, &length);
+
+		if (which >> i & 1)
+			continue;
+		if (kept != i) {
+			memmove(to, packet, length);
+			renew_icrc(from, to, length, kept);
+		}
+		kept++;
+		bytes += length;
+	}
+	burst->packets -= from->packets - kept;
+	from->packets = kept;
+	from->bytes = (uint32_t)bytes;
+	/* Of several packets only the last may be shorter, and a lone one says itself how long it is. */
+	if (kept == 1)
+		from->segment_size = from->bytes;
+	if (kept > 0)
+		return true;
+	burst->runs--;
+	memmove(from, from + 1, (burst->runs - run) * sizeof(*from));
+	return false;
+}

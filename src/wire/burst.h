@@ -94,4 +94,11 @@ uint32_t vb_burst_append_series(struct vb_burst *burst, const struct vb_path *pa
  * when there is no room for it. */
 size_t vb_burst_flatten(const struct vb_burst *burst, uint32_t run, uint32_t index, uint8_t *out, size_t room);
 
+/* Packet number `index` of run `run`, where it stands in the arena. */
+uint8_t *vb_burst_packet(struct vb_burst *burst, uint32_t run, uint32_t index, size_t *length);
+
+/* For networks that lose on purpose: take those packets out of run `run` whose bits are set in `which`. Those behind them move up, and
+ * get the ICRC of their new place. If nothing is left of the run it leaves the burst; returns whether it is still there. */
+bool vb_burst_remove(struct vb_burst *burst, uint32_t run, uint64_t which);
+
 #endif

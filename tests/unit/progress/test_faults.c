@@ -165,12 +165,34 @@ static void test_messages(void **state)
 	vb_faults_destroy(faults);
 }
 
+static void test_keep_runs(void **state)
+{
+	static const struct {
+		const char *specification;
+		bool keep;
+	} cases[] = {
+		{"loss=1%", true},           {"corrupt=1%,seed=3", true},  {"drop-psn=+2,drop-cm=REQ", true},
+		{"corrupt-packet=4", true},  {"loss=1%,dup=1%", false},    {"loss=1%,dup=0", true},
+		{"delay=1ms", false},        {"reorder=1%", false},        {"loss=1%,dup-psn=3", false},
+		{"reorder-packet=2", false}, {"delay=1us,delayed=1%", false},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct vb_faults *faults = make(cases[i].specification);
+
+		if (vb_faults_keep_runs(faults) != cases[i].keep)
+			fail_msg("%s", cases[i].specification);
+		vb_faults_destroy(faults);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_seeds), cmocka_unit_test(test_singled_out), cmocka_unit_test(test_which),
 		cmocka_unit_test(test_delays), cmocka_unit_test(test_nonsense),
-		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_messages), cmocka_unit_test(test_keep_runs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -424,6 +424,67 @@ static void has_room_is_never_fooled(void **state)
 	assert_false(vb_burst_has_room(&burst, 0));
 }
 
+/* What is left decodes at its new place, in the old order, with the payload it had. */
+static void lost_packets_leave_the_run(void **state)
+{
+	enum { PACKETS = 20, SIZE = 1024, REST = 100 };
+	struct vb_path path = path_to(2), other = path_to(3);
+	uint64_t lost[] = {1, UINT64_C(1) << (PACKETS - 1), 0x2a408, (UINT64_C(1) << (PACKETS - 1)) - 1};
+
+	(void)state;
+	for (unsigned round = 0; round < sizeof(lost) / sizeof(lost[0]); round++) {
+		uint32_t left = 0;
+
+		vb_burst_reset(&burst);
+		append(&other, 0x06, 16, 0, SIZE);
+		for (uint32_t i = 0; i < PACKETS; i++) {
+			memset(memory, (int)i, SIZE);
+			append(&path, 0x07, 17, 1 + i, i + 1 < PACKETS ? SIZE : REST);
+		}
+		append(&other, 0x06, 18, 1 + PACKETS, SIZE);
+		assert_runs(3, (const uint32_t[]){1, PACKETS, 1});
+		assert_true(vb_burst_remove(&burst, 1, lost[round]));
+		assert_int_equal(burst.runs, 3);
+		check_burst();
+		for (uint32_t i = 0; i < PACKETS; i++) {
+			struct vb_roce_packet packet;
+			size_t length;
+			const uint8_t *bytes;
+
+			if (lost[round] >> i & 1)
+				continue;
+			bytes = vb_burst_packet(&burst, 1, left, &length);
+			assert_int_equal(vb_roce_packet_decode(&packet, bytes, length, &path, true, (uint16_t)left),
+					 VB_PACKET_OK);
+			assert_int_equal(packet.psn.v, 1 + i);
+			assert_int_equal(packet.payload_length, i + 1 < PACKETS ? SIZE : REST);
+			for (uint32_t b = 0; b < packet.payload_length; b++)
+				assert_int_equal(packet.payload[b], i);
+			left++;
+		}
+		assert_int_equal(burst.run[1].packets, left);
+		assert_int_equal(burst.packets, left + 2);
+	}
+}
+
+static void a_run_that_is_lost_leaves_the_burst(void **state)
+{
+	(void)state;
+	vb_burst_reset(&burst);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct vb_path path = path_to((uint8_t)(2 + i));
+
+		append(&path, 0x0a, 17, i, 256);
+	}
+	assert_false(vb_burst_remove(&burst, 1, 1));
+	assert_runs(2, (const uint32_t[]){1, 1});
+	assert_int_equal(burst.run[1].path.destination[15], 4);
+	check_burst();
+	assert_false(vb_burst_remove(&burst, 1, 1));
+	assert_false(vb_burst_remove(&burst, 0, 1));
+	assert_true(vb_burst_is_empty(&burst));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -442,6 +503,8 @@ int main(void)
 		cmocka_unit_test(no_spans_no_payload),
 		cmocka_unit_test(random_bursts_hold_their_limits),
 		cmocka_unit_test(has_room_is_never_fooled),
+		cmocka_unit_test(lost_packets_leave_the_run),
+		cmocka_unit_test(a_run_that_is_lost_leaves_the_burst),
 	};
 
 	random_state = SEED;
