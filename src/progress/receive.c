@@ -292,7 +292,8 @@ static bool drain_socket(struct vb_endpoint *endpoint, unsigned family, vb_time 
 		if (endpoint->tap)
 			vb_tap_flush(endpoint->tap);
 		unanswered += bundle->length;
-		if (unanswered < ANSWER_BYTES)
+		/* A NAK is waited for with the window at a standstill. */
+		if (unanswered < ANSWER_BYTES && !(state.locked && vb_roce_complains(state.locked)))
 			continue;
 		send_touched(&state);
 		unanswered = 0;

@@ -203,10 +203,11 @@ static bool open_outbox(struct vb_endpoint *endpoint, struct vb_counters *counte
 	return true;
 }
 
-/* Of answers to reads not more than a burst at a time: the pass sees what else is asked for before it goes on. */
-static bool should_look_again(const struct vb_endpoint *endpoint, const struct vb_qp *qp, unsigned bursts)
+/* Of answers to reads not more than a burst at a time: the pass sees what else is asked for before it goes on. Nor of requests, where
+ * packets get lost: it sees the NAK before more is sent. */
+static bool should_look_again(const struct vb_endpoint *endpoint, const struct vb_qp *qp, vb_time now, unsigned bursts)
 {
-	return bursts > 0 && !endpoint->tap && vb_roce_answers_reads(qp);
+	return bursts > 0 && !vb_tap_captures(endpoint->tap) && (vb_roce_answers_reads(qp) || vb_roce_is_losing(qp, now));
 }
 
 /* True: there is more. */
@@ -219,7 +220,7 @@ static bool put_into_outbox(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_t
 	if (!open_outbox(endpoint, binding->counters))
 		return true;
 	burst = endpoint->outbox.burst;
-	for (unsigned i = 0; more && i < BURSTS_PER_CALL && !should_look_again(endpoint, qp, i); i++) {
+	for (unsigned i = 0; more && i < BURSTS_PER_CALL && !should_look_again(endpoint, qp, now, i); i++) {
 		uint32_t before = burst->packets;
 
 		more = vb_roce_send(qp, now, burst);

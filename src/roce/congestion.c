@@ -8,7 +8,12 @@
 
 #include "wire/burst.h"
 
-enum { GROWTH_DIVISOR = 8, CAUTIOUS_DIVISOR = 64 };
+enum {
+	GROWTH_DIVISOR = 8,
+	CAUTIOUS_DIVISOR = 64,
+	/* Of a window, one packet in so many may be lost by chance, and one more. */
+	CHANCE_DIVISOR = 32,
+};
 
 static uint32_t limited(uint32_t value, uint32_t low, uint32_t high)
 {
@@ -43,6 +48,8 @@ static void arrived(struct vb_roce_window *window, uint32_t charge, uint32_t in_
 {
 	if (window->recovering && !psn_before(psn, window->recovered_at))
 		window->recovering = false;
+	if (window->lost > 0 && !psn_before(psn, window->counted_to))
+		window->lost = 0;
 	/* A window that is not used says nothing about a larger one. */
 	if (!window->recovering && in_flight >= window->size / 2)
 		window->size = limited(window->size + growth(window, charge), 0, VB_WINDOW_MAX);
@@ -79,6 +86,17 @@ void vb_roce_congestion_arrived(struct vb_roce_congestion *congestion, uint32_t 
 void vb_roce_congestion_lost(struct vb_roce_congestion *congestion, struct psn high)
 {
 	lost(&congestion->requests, vb_roce_congestion_floor(congestion), high);
+}
+
+void vb_roce_congestion_one_lost(struct vb_roce_congestion *congestion, struct psn high)
+{
+	struct vb_roce_window *window = &congestion->requests;
+	uint32_t packets = window->size / vb_roce_charge(congestion->mtu, 1);
+
+	if (window->lost == 0)
+		window->counted_to = high;
+	if (++window->lost > 1 + packets / CHANCE_DIVISOR)
+		lost(window, vb_roce_congestion_floor(congestion), high);
 }
 
 void vb_roce_congestion_response_lost(struct vb_roce_congestion *congestion, struct psn high)

@@ -59,6 +59,8 @@ struct vb_roce_window {
 	uint32_t ceiling;                /* where loss was met last: approached slowly */
 	bool recovering;                 /* one loss is answered once: until this is acknowledged */
 	struct psn recovered_at;
+	uint32_t lost;                   /* packets, of those before `counted_to`; 0: none */
+	struct psn counted_to;
 };
 
 struct vb_roce_congestion {
@@ -82,6 +84,8 @@ void vb_roce_congestion_arrived(struct vb_roce_congestion *congestion, uint32_t 
 				struct psn psn);
 /* Packets up to `high` were under way when a request was lost, or a response. */
 void vb_roce_congestion_lost(struct vb_roce_congestion *congestion, struct psn high);
+/* The same where just one request is known to be lost, and those around it arrived: a buffer that overflows loses many. */
+void vb_roce_congestion_one_lost(struct vb_roce_congestion *congestion, struct psn high);
 void vb_roce_congestion_response_lost(struct vb_roce_congestion *congestion, struct psn high);
 /* Nothing was heard for a whole timeout. */
 void vb_roce_congestion_timeout(struct vb_roce_congestion *congestion);

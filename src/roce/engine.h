@@ -44,6 +44,9 @@ struct vb_roce_failure {
 	struct vb_fault_record why;
 };
 
+/* What the responder does with packets that come ahead of a missing one. */
+enum vb_roce_peer { VB_PEER_UNKNOWN, VB_PEER_KEEPS, VB_PEER_DROPS };
+
 struct vb_roce_requester {
 	struct psn acknowledged, send, high;
 	uint32_t send_index;             /* element in which `send` stands; UC, UD: all before it is sent */
@@ -81,6 +84,19 @@ struct vb_roce_requester {
 	vb_time rnr_until;               /* 0: not waiting for a receiver that was not ready */
 	uint32_t rnr_retries;            /* used since the last progress */
 
+	/* A single packet sent again instead of all behind it (repair.c). */
+	enum vb_roce_peer peer;
+	bool repair_owed;
+	bool repairing;                  /* `repaired` is owed or sent again, and not acknowledged */
+	bool repair_tells;               /* after a NAK: the answer shows what the peer does */
+	bool repair_again;               /* sent more than once */
+	bool repaired_before;            /* since we last went back */
+	uint8_t lost_in_a_row;
+	uint8_t probes;                  /* since the last progress */
+	struct psn repaired, repair_high; /* and `high` at that time */
+	vb_time lost_at;                 /* last known loss; 0: none */
+	vb_time repair_trip;             /* how long a repair takes to be answered; 0: never measured */
+
 	/* Where and when the position was last moved back, so that the same loss does not do it twice. */
 	bool rewound;
 	struct psn rewound_to;
@@ -110,6 +126,17 @@ struct vb_roce_resource {
 	uint32_t byte_end;               /* and where it ends, in bytes from `address` */
 };
 
+/* Requests that came ahead of one that is missing (ahead.c). All of them lie behind `expected`, and within reach of it. */
+enum { VB_ROCE_SHELVES = 16 };
+struct vb_roce_shelf;
+struct vb_roce_ahead {
+	uint32_t mtu;
+	uint32_t count;
+	size_t bytes;                    /* of the shelves */
+	struct vb_roce_shelf *shelf[VB_ROCE_SHELVES]; /* by PSN */
+	struct vb_roce_shelf *ready;     /* empty ones */
+};
+
 enum vb_roce_underway { VB_UNDERWAY_NOTHING, VB_UNDERWAY_SEND, VB_UNDERWAY_WRITE };
 
 struct vb_roce_responder {
@@ -132,6 +159,7 @@ struct vb_roce_responder {
 	bool fatal;                      /* the NAK owed or sent was the end of this QP */
 	uint8_t nak_syndrome;
 	struct psn nak_psn;
+	struct vb_roce_ahead ahead;
 
 	struct vb_roce_resource *resources;
 	uint32_t resource_capacity;
@@ -222,6 +250,18 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
  * retired. */
 void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now);
 
+/* ---- repair.c: one packet instead of all ---- */
+/* The oldest packet is missing: is it enough to send it alone? Then it is owed. */
+bool vb_roce_repair_begin(struct vb_qp *qp, vb_time now);
+/* Must all others wait for what the peer makes of it? */
+bool vb_roce_repair_holds(const struct vb_roce_requester *requester);
+/* Nothing comes: send it in any case. */
+void vb_roce_repair_probe(struct vb_roce_requester *requester);
+void vb_roce_repair_send(struct vb_qp *qp, struct vb_burst *out);
+/* `acknowledged` has moved, by a positive acknowledgement or by a NAK. */
+void vb_roce_repair_answered(struct vb_qp *qp, vb_time now, bool positive);
+void vb_roce_repair_end(struct vb_roce_requester *requester);
+
 /* ---- work.c: what every service does with a work queue element ---- */
 /* What a work request is on the wire. */
 struct vb_roce_work {
@@ -299,6 +339,14 @@ void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_r
 void vb_roce_fault_of_packet(const struct vb_qp *qp, const struct vb_roce_packet *packet, enum vb_fault fault,
 			     struct vb_fault_record *why);
 
+/* ahead.c */
+void vb_roce_ahead_open(struct vb_roce_ahead *ahead, uint32_t mtu);
+void vb_roce_ahead_keep(struct vb_roce_ahead *ahead, struct psn expected, const struct vb_roce_packet *packet);
+/* NULL: it is not there. */
+const struct vb_roce_packet *vb_roce_ahead_find(struct vb_roce_ahead *ahead, struct psn psn);
+void vb_roce_ahead_forget(struct vb_roce_ahead *ahead, struct psn psn, uint32_t count);
+void vb_roce_ahead_clear(struct vb_roce_ahead *ahead);
+
 /* responder_checks.c */
 enum vb_roce_answer {
 	VB_ANSWER_EXECUTE,
@@ -339,7 +387,9 @@ void vb_roce_timers_sent(struct vb_qp *qp, vb_time now, struct psn psn, bool ans
 /* The peer answered up to requester->acknowledged. */
 void vb_roce_timers_progress(struct vb_qp *qp, vb_time now);
 void vb_roce_timers_rewound(struct vb_qp *qp, vb_time now);
+void vb_roce_timers_repaired(struct vb_qp *qp, vb_time now);
 void vb_roce_timers_receiver_not_ready(struct vb_qp *qp, vb_time now, uint8_t code);
+bool vb_roce_timers_is_losing(const struct vb_roce_requester *requester, vb_time now);
 vb_time vb_roce_timers_retransmit(const struct vb_qp *qp);
 /* How often the application's own timeout had passed without progress when we last went back. */
 uint32_t vb_roce_timers_retries(const struct vb_qp *qp);

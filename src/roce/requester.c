@@ -228,7 +228,7 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 	return progress;
 }
 
-/* The last packet sent, once more (timers.c says why). */
+/* The oldest and the last packet sent, once more (timers.c says why). */
 static void probe(struct vb_qp *qp, struct vb_burst *out)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
@@ -241,6 +241,7 @@ static void probe(struct vb_qp *qp, struct vb_burst *out)
 	requester->probe_owed = false;
 	if (!psn_equal(requester->send, requester->high) || !vb_roce_requester_outstanding(requester))
 		return;
+	vb_roce_repair_probe(requester);
 	/* The element that `high` stands in, or the last before it that has packets. */
 	do {
 		if (index == qp->send.head)
@@ -264,7 +265,13 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 
 	if (requester->probe_owed && vb_burst_has_room(out, requester->congestion.mtu))
 		probe(qp, out);
-	if (requester->rnr_until != 0)
+	/* That is waited for: it leaves before others are made. */
+	if (requester->repair_owed) {
+		if (vb_burst_has_room(out, requester->congestion.mtu))
+			vb_roce_repair_send(qp, out);
+		return true;
+	}
+	if (requester->rnr_until != 0 || vb_roce_repair_holds(requester))
 		return false;
 	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head &&
 	       !should_wait_for_batch(qp, requester, out))
@@ -287,5 +294,7 @@ void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now)
 	requester->rewound = true;
 	requester->rewound_to = requester->acknowledged;
 	requester->rewound_at = now;
+	requester->repaired_before = false;
+	vb_roce_repair_end(requester);
 	vb_roce_timers_rewound(qp, now);
 }

@@ -165,10 +165,13 @@ static void execute_read(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_responder *responder = &engine->responder;
+	uint32_t packets = vb_roce_packets(packet->reth.length, engine->mtu);
 
 	/* C9-148: a read counts as complete when it is accepted, and its response says so. */
 	responder->msn = (responder->msn + 1) & VB_PSN_MASK;
-	responder->expected = psn_add(responder->expected, vb_roce_packets(packet->reth.length, engine->mtu));
+	/* What claims to be in the place of its responses was no request. */
+	vb_roce_ahead_forget(&responder->ahead, psn_add(responder->expected, 1), packets - 1);
+	responder->expected = psn_add(responder->expected, packets);
 	vb_roce_resources_add_read(qp, packet);
 }
 
@@ -228,16 +231,18 @@ static void repeat(struct vb_qp *qp, const struct vb_roce_packet *packet)
 }
 
 /* A PSN beyond the expected one: something is missing. Told once, until it comes (C9-114). */
-static void miss(struct vb_qp *qp)
+static void miss(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 
 	VB_COUNT(qp->host->counters, out_of_seq_request);
+	vb_roce_ahead_keep(&responder->ahead, responder->expected, packet);
 	if (!responder->nak_outstanding)
 		owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
 }
 
-static void handle_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+/* Returns whether the next can be looked at. */
+static bool handle_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 	struct vb_fault_record why = {0};
@@ -246,7 +251,8 @@ static void handle_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	switch (vb_roce_check_request(qp, packet, &why)) {
 	case VB_ANSWER_EXECUTE:
 		execute(qp, now, packet);
-		break;
+		/* A completion queue that overruns ends the QP, too. */
+		return qp->state != IBV_QPS_ERR;
 	case VB_ANSWER_DROP:
 		VB_COUNT(qp->host->counters, dropped_pkts);
 		break;
@@ -264,6 +270,42 @@ static void handle_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_
 		vb_roce_responder_refuse(qp, now, packet, VB_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_LEN_ERR);
 		break;
 	}
+	return false;
+}
+
+/* What was missing is there: now what came ahead of it, up to the next gap, which is told in its turn. If one of them cannot be
+ * executed the requester will send all that follow it again. */
+static void catch_up(struct vb_qp *qp, vb_time now)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	const struct vb_roce_packet *packet;
+	struct psn psn = responder->expected;
+
+	while ((packet = vb_roce_ahead_find(&responder->ahead, psn)) != NULL) {
+		bool good = handle_expected(qp, now, packet);
+
+		vb_roce_ahead_forget(&responder->ahead, psn, 1);
+		if (!good) {
+			vb_roce_ahead_clear(&responder->ahead);
+			return;
+		}
+		psn = responder->expected;
+	}
+	if (responder->ahead.count > 0)
+		owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
+}
+
+static void take_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	bool good = handle_expected(qp, now, packet);
+
+	if (responder->ahead.count == 0)
+		return;
+	if (good)
+		catch_up(qp, now);
+	else
+		vb_roce_ahead_clear(&responder->ahead);
 }
 
 void vb_roce_responder_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
@@ -281,11 +323,11 @@ void vb_roce_responder_receive(struct vb_qp *qp, vb_time now, const struct vb_ro
 		return;
 	}
 	if (distance == 0)
-		handle_expected(qp, now, packet);
+		take_expected(qp, now, packet);
 	else if (distance < 0)
 		repeat(qp, packet);
 	else
-		miss(qp);
+		miss(qp, packet);
 }
 
 static void append_acknowledge(struct vb_qp *qp, struct vb_burst *out, uint8_t syndrome, struct psn psn)

@@ -66,6 +66,7 @@ static void clear(struct vb_qp *qp)
 	vb_roce_hold_end_batch(qp);
 	vb_roce_reader_clear(&engine->requester);
 	vb_roce_resources_clear(&engine->responder);
+	vb_roce_ahead_clear(&engine->responder.ahead);
 	memset(engine, 0, sizeof(*engine));
 	engine->requester.retransmit_at = engine->requester.probe_at = VB_TIME_NEVER;
 }
@@ -86,6 +87,7 @@ static void open_responder(struct vb_qp *qp)
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 
 	engine->mtu = qp->path_mtu;
+	vb_roce_ahead_open(&engine->responder.ahead, engine->mtu);
 	engine->responder.expected = psn_of(qp->attr.rq_psn);
 	engine->responder.ack_psn = psn_of(qp->attr.rq_psn + VB_PSN_MASK);
 }
@@ -112,6 +114,7 @@ static void stop_requester(struct vb_qp *qp)
 	requester->rnr_until = 0;
 	requester->sampling = requester->rewound = requester->pace_waits = requester->probe_owed = false;
 	requester->failure.waits = false;
+	vb_roce_repair_end(requester);
 }
 
 /* UC, UD: what was handed to the network is done, whatever comes after it. */
@@ -380,7 +383,18 @@ bool vb_roce_only_acknowledges(struct vb_qp *qp)
 	const struct vb_roce_responder *responder = &engine->responder;
 
 	return responder->ack_owed && !responder->nak_owed && !responder->cnp_owed && responder->resources_owed == 0 &&
-	       engine->requester.send_index == qp->send.head && !engine->requester.probe_owed && !vb_roce_completer_owes(qp);
+	       engine->requester.send_index == qp->send.head && !engine->requester.probe_owed &&
+	       !engine->requester.repair_owed && !vb_roce_completer_owes(qp);
+}
+
+bool vb_roce_complains(const struct vb_qp *qp)
+{
+	return vb_roce_engine_of(qp)->responder.nak_owed;
+}
+
+bool vb_roce_is_losing(const struct vb_qp *qp, vb_time now)
+{
+	return vb_roce_timers_is_losing(&vb_roce_engine_of(qp)->requester, now);
 }
 
 bool vb_roce_answers_reads(const struct vb_qp *qp)

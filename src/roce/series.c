@@ -82,7 +82,8 @@ static bool expect_request(struct vb_qp *qp, struct series *series)
 	struct vb_roce_responder *responder = &engine->responder;
 	enum vb_roce_kind kind = responder->underway == VB_UNDERWAY_WRITE ? VB_KIND_WRITE : VB_KIND_SEND;
 
-	if (responder->underway == VB_UNDERWAY_NOTHING || responder->fatal)
+	/* Where others wait for this packet, the ordinary way sees to them. */
+	if (responder->underway == VB_UNDERWAY_NOTHING || responder->fatal || responder->ahead.count > 0)
 		return false;
 	series->opcode = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, kind, VB_POSITION_MIDDLE, 0);
 	series->psn = responder->expected;

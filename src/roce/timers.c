@@ -5,9 +5,10 @@
  *   retransmit_at   nothing came for a retransmission timeout: go back. The timeout is measured (smoothed round
  *                   trip and four times its variation, doubled at each expiry), so that a lost packet costs
  *                   milliseconds.
- *   probe_at        the end of what was sent seems lost, or its acknowledgement: send the last packet once more. If it
- *                   was missing it is there now, if others are missing too it provokes a NAK, if only the
- *                   acknowledgement was lost it brings another. One packet, sooner than the whole window is sent again.
+ *   probe_at        the end of what was sent seems lost, or an answer: send the oldest and the last packet once more. If one
+ *                   of them was missing it is there now, if others are missing too they provoke a NAK, if only an
+ *                   answer was lost the oldest brings another. Two packets, sooner than the whole window is sent again.
+ *                   Sooner still where packets were lost a moment ago.
  *   giving up       retry_cnt + 1 times the application's local ACK timeout after the last progress. That is when
  *                   an adapter, which only knows the application's timeout, would have used its retries up (IBA
  *                   9.7.6.1.3): our earlier, measured retransmissions do not count against retry_cnt. Timeout 0
@@ -25,8 +26,10 @@
 #define UNMEASURED VB_MILLISECONDS(20)
 #define CEILING VB_SECONDS(2)
 #define PROBE_FLOOR VB_MILLISECONDS(1)
+#define LOSSY_PROBE_FLOOR VB_MICROSECONDS(50)
+#define LOSS_IS_RECENT VB_MILLISECONDS(10)
 
-enum { MAX_BACKOFF = 16 };
+enum { MAX_BACKOFF = 16, MOST_PROBES = 4 };
 
 /* The application's timeout, or 0: wait for ever. */
 static vb_time ack_timeout(const struct vb_qp *qp)
@@ -60,15 +63,31 @@ vb_time vb_roce_timers_retransmit(const struct vb_qp *qp)
 	return timeout != 0 && timeout < measured ? timeout : measured;
 }
 
-/* Only where round trips are known, and only once until something comes. */
-static void arm_probe(struct vb_roce_requester *requester, vb_time now)
+bool vb_roce_timers_is_losing(const struct vb_roce_requester *requester, vb_time now)
+{
+	return requester->lost_at != 0 && now - requester->lost_at < LOSS_IS_RECENT;
+}
+
+static vb_time probe_wait(const struct vb_roce_requester *requester, vb_time now)
 {
 	vb_time wait = 2 * requester->round_trip + 4 * requester->variation;
 
+	if (!vb_roce_timers_is_losing(requester, now))
+		return wait < PROBE_FLOOR ? PROBE_FLOOR : wait;
+	/* Where so much is lost, answers are waited for often: better one time too early. Round trips that were measured have had to wait
+	 * for repairs; how long these take is known better. */
+	if (requester->repair_trip != 0)
+		wait = 2 * requester->repair_trip;
+	return (wait < LOSSY_PROBE_FLOOR ? LOSSY_PROBE_FLOOR : wait) << requester->probes;
+}
+
+/* Only where round trips are known. */
+static void arm_probe(struct vb_roce_requester *requester, vb_time now)
+{
 	requester->probe_owed = false;
 	requester->probe_at = VB_TIME_NEVER;
 	if (requester->round_trip != 0 && requester->backoff == 0)
-		requester->probe_at = now + (wait < PROBE_FLOOR ? PROBE_FLOOR : wait);
+		requester->probe_at = now + probe_wait(requester, now);
 }
 
 static void arm(struct vb_qp *qp, vb_time now)
@@ -86,7 +105,7 @@ void vb_roce_timers_sent(struct vb_qp *qp, vb_time now, struct psn psn, bool ans
 		requester->waiting_since = now;
 		arm(qp, now);
 	}
-	if (!retransmission)
+	if (!retransmission && !requester->repairing)
 		arm_probe(requester, now);
 	/* An answer to a packet that was sent twice does not tell which of the two it answers. */
 	if (answer_expected && !retransmission && !requester->sampling) {
@@ -126,6 +145,7 @@ void vb_roce_timers_progress(struct vb_qp *qp, vb_time now)
 	requester->probing = false;
 	requester->retransmissions = 0;
 	requester->rnr_retries = 0;
+	requester->probes = 0;
 	requester->rnr_until = 0;
 	requester->retransmit_at = requester->probe_at = VB_TIME_NEVER;
 	requester->probe_owed = false;
@@ -142,7 +162,20 @@ void vb_roce_timers_rewound(struct vb_qp *qp, vb_time now)
 	requester->sampling = requester->probe_owed = false;
 	requester->probe_at = VB_TIME_NEVER;
 	requester->retransmissions++;
+	requester->lost_at = now;
 	arm(qp, now);
+}
+
+/* What is sent behind it does not put the probe off. */
+void vb_roce_timers_repaired(struct vb_qp *qp, vb_time now)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	requester->sampling = false;
+	requester->retransmissions++;
+	requester->lost_at = now;
+	arm(qp, now);
+	arm_probe(requester, now);
 }
 
 void vb_roce_timers_receiver_not_ready(struct vb_qp *qp, vb_time now, uint8_t code)
@@ -203,7 +236,10 @@ void vb_roce_timers_expire(struct vb_qp *qp, vb_time now)
 	if (requester->rnr_until != 0 && requester->rnr_until <= now)
 		requester->rnr_until = 0;
 	if (requester->probe_at <= now) {
+		/* Once until something comes, but where much is lost: then a probe or its answer may well be, too. */
 		requester->probe_at = VB_TIME_NEVER;
+		if (vb_roce_timers_is_losing(requester, now) && ++requester->probes < MOST_PROBES)
+			arm_probe(requester, now);
 		requester->probe_owed = true;
 		/* What it brings may be the answer to the packet it repeats. */
 		requester->sampling = false;

@@ -73,6 +73,26 @@ static void one_loss_counts_once(void **state)
 	assert_true(c.responses.size < VB_READ_WINDOW_START);
 }
 
+/* One packet in a hundred says nothing of a buffer that is full; many out of one window do. */
+static void chance_losses_are_forgiven(void **state)
+{
+	struct vb_roce_congestion c;
+	uint32_t allowed = 1 + VB_WINDOW_START / vb_roce_charge(1024, 1) / 32;
+
+	(void)state;
+	vb_roce_congestion_init(&c, 1024);
+	for (unsigned i = 0; i < 100; i++) {
+		for (unsigned k = 0; k < allowed; k++)
+			vb_roce_congestion_one_lost(&c, psn_of(100 * i + 100 + k));
+		/* As far as had been sent when the first was lost. */
+		vb_roce_congestion_acknowledged(&c, 0, 0, psn_of(100 * i + 100));
+	}
+	assert_int_equal(c.requests.size, VB_WINDOW_START);
+	for (unsigned k = 0; k <= allowed; k++)
+		vb_roce_congestion_one_lost(&c, psn_of(10100));
+	assert_int_equal(c.requests.size, (uint64_t)VB_WINDOW_START * 7 / 10);
+}
+
 static void approaches_the_last_loss_slowly(void **state)
 {
 	struct vb_roce_congestion c;
@@ -128,6 +148,7 @@ int main(void)
 		cmocka_unit_test(starts_within_its_bounds),
 		cmocka_unit_test(grows_only_when_used),
 		cmocka_unit_test(one_loss_counts_once),
+		cmocka_unit_test(chance_losses_are_forgiven),
 		cmocka_unit_test(approaches_the_last_loss_slowly),
 		cmocka_unit_test(never_below_the_floor),
 		cmocka_unit_test(notifications_are_obeyed_once_in_a_while),

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A NAK says that a packet is missing, and an adapter then drops all that come behind it: so everything is sent again from there
+ * (requester.c goes back). A responder that keeps them (ahead.c is one) needs that packet alone, and acknowledges far beyond it when
+ * it comes. Nothing on the wire tells the two apart but that acknowledgement, so it is tried: at the first loss the
+ * missing packet goes alone, asks for an acknowledgement, and the others wait for it.
+ *
+ *   acknowledged just that packet      the peer drops: go back, now and at every loss to come
+ *   acknowledged beyond it             the peer keeps
+ *   NAK of the packet right behind it  the peer keeps, but more than one was lost in a row: a second time, then go back
+ *
+ * To a peer that keeps, new packets follow the repaired one at once. If that ever turns out to be wrong it is tried
+ * again at the next loss. What the network loses on the way is a matter for the timers (timers.c probes).
+ */
+#include "roce/engine.h"
+
+enum { MOST_IN_A_ROW = 2 };
+
+void vb_roce_repair_end(struct vb_roce_requester *requester)
+{
+	requester->repairing = requester->repair_owed = false;
+}
+
+bool vb_roce_repair_holds(const struct vb_roce_requester *requester)
+{
+	return requester->repairing && requester->repair_tells && requester->peer == VB_PEER_UNKNOWN;
+}
+
+static bool is_possible(const struct vb_roce_requester *requester)
+{
+	return psn_equal(requester->send, requester->high) && psn_ahead(requester->high, requester->acknowledged) > 1 &&
+	       vb_roce_reader_is_idle(requester);
+}
+
+static void begin(struct vb_roce_requester *requester, bool told)
+{
+	requester->repairing = requester->repair_owed = requester->repaired_before = true;
+	requester->repair_tells = told;
+	requester->repair_again = false;
+	requester->repaired = requester->acknowledged;
+	requester->repair_high = requester->high;
+}
+
+bool vb_roce_repair_begin(struct vb_qp *qp, vb_time now)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	bool neighbour = requester->repaired_before && psn_equal(requester->acknowledged, psn_add(requester->repaired, 1));
+
+	/* Under way already: said twice. */
+	if (requester->repairing)
+		return true;
+	requester->lost_in_a_row = neighbour ? requester->lost_in_a_row + 1 : 1;
+	if (requester->peer == VB_PEER_DROPS || requester->lost_in_a_row > MOST_IN_A_ROW || !is_possible(requester))
+		return false;
+	begin(requester, true);
+	VB_COUNT(qp->host->counters, completer_retry_err);
+	vb_roce_congestion_one_lost(&requester->congestion, requester->high);
+	vb_roce_timers_repaired(qp, now);
+	return true;
+}
+
+void vb_roce_repair_probe(struct vb_roce_requester *requester)
+{
+	if (requester->repairing)
+		requester->repair_owed = requester->repair_again = true;
+	else if (is_possible(requester))
+		begin(requester, false);
+}
+
+void vb_roce_repair_send(struct vb_qp *qp, struct vb_burst *out)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	uint32_t index = qp->send.tail, number;
+	struct vb_roce_packet packet;
+	struct vb_send_wqe *wqe;
+
+	requester->repair_owed = false;
+	for (;; index++) {
+		if (index == qp->send.head)
+			return;
+		wqe = vb_send_queue_at(&qp->send, index);
+		number = psn_ahead(requester->repaired, wqe->first_psn);
+		if (wqe->started && number < wqe->packets)
+			break;
+	}
+	vb_roce_work_headers(qp, wqe, number, &packet);
+	packet.ack_request = true;
+	vb_roce_work_append(qp, wqe, number, &qp->path, &packet, out);
+}
+
+static enum vb_roce_peer learn(enum vb_roce_peer peer, bool alone, bool positive)
+{
+	if (!alone)
+		return VB_PEER_KEEPS;
+	/* Whoever was held to be keeping is in doubt. */
+	if (peer == VB_PEER_KEEPS)
+		return VB_PEER_UNKNOWN;
+	return positive ? VB_PEER_DROPS : VB_PEER_KEEPS;
+}
+
+/* Nearer to the longer ones than to the mean. */
+static void take_sample(struct vb_roce_requester *requester, vb_time sample)
+{
+	vb_time difference = sample - requester->repair_trip;
+
+	requester->repair_trip += difference > 0 ? difference / 2 : difference / 8;
+}
+
+void vb_roce_repair_answered(struct vb_qp *qp, vb_time now, bool positive)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	bool alone = psn_equal(requester->acknowledged, psn_add(requester->repaired, 1));
+
+	if (!requester->repairing || !psn_before(requester->repaired, requester->acknowledged))
+		return;
+	vb_roce_repair_end(requester);
+	if (requester->repair_tells && !requester->repair_again)
+		take_sample(requester, now - requester->lost_at);
+	if (requester->repair_tells)
+		requester->peer = learn(requester->peer, alone, positive);
+	/* Nothing of what was sent behind it is there. */
+	if (alone && positive) {
+		vb_roce_requester_rewind(qp, now);
+	} else if (!requester->repair_tells && positive && psn_before(requester->acknowledged, requester->repair_high) &&
+		   is_possible(requester)) {
+		/* A probe has brought the answer that was lost, and not all that was sent before the probe is there. */
+		begin(requester, false);
+		vb_roce_timers_repaired(qp, now);
+	}
+}
