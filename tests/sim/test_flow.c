@@ -4,6 +4,7 @@
  * size of the receiver's buffer, long storms of retries, lost packets of every position.
  */
 #include "sim/traffic.h"
+#include "wire/burst.h"
 
 /* ---- observers: a filter sees every packet that leaves ---- */
 
@@ -128,6 +129,59 @@ static void short_reads_are_one_request(void **state)
 	pair_post(&pair, IBV_WR_RDMA_READ, 128 * 1024, 1);
 	sim_run(pair.sim);
 	assert_int_equal(observer.read_requests, 1);
+	pair_close(&pair);
+}
+
+/* First and last packet of a response are longer than the others: the last of one, the first of the next and one more are a run, if
+ * the next request is there when the last packet's turn comes (roce/responder_reads.c). */
+static void responses_share_a_run(void **state)
+{
+	enum { EACH = 64 };
+	struct vb_burst *burst = malloc(sizeof(*burst));
+	struct vb_roce_packet request, packet;
+	struct vb_roce_status status;
+	struct pair pair;
+	uint32_t seen = 0;
+	bool more = true;
+
+	(void)state;
+	assert_non_null(burst);
+	pair_open(&pair, 1, false, &sim_usual, EACH * 1024);
+	vb_roce_query(pair.b, &status);
+	for (unsigned i = 0; i < 2; i++) {
+		request = (struct vb_roce_packet){.opcode = 0x0c, .op = vb_roce_opcode(0x0c), .pkey = VB_DEFAULT_PKEY};
+		request.psn = psn_of(status.expected_psn + i * EACH);
+		request.reth.address = (uintptr_t)pair.b_memory.bytes;
+		request.reth.rkey = pair.b_memory.key;
+		request.reth.length = EACH * 1024;
+		sim_inject(pair.b, &request);
+	}
+	for (unsigned bursts = 0; more; bursts++) {
+		vb_burst_reset(burst);
+		vb_lock_take(&pair.b->lock);
+		more = vb_roce_send(pair.b, pair.sim->now, burst);
+		vb_lock_release(&pair.b->lock);
+		/* The first ends before the last packet of the first response, so that the second begins with it. */
+		assert_true(burst->runs > 0);
+		if (bursts == 0)
+			assert_int_equal(burst->packets, EACH - 1);
+		if (bursts == 1)
+			assert_int_equal(burst->run[0].packets, 3);
+		for (uint32_t r = 0; r < burst->runs; r++) {
+			for (uint32_t i = 0; i < burst->run[r].packets; i++) {
+				size_t length;
+				const uint8_t *bytes = vb_burst_packet(burst, r, i, &length);
+
+				assert_int_equal(vb_roce_packet_decode(&packet, bytes, length, &burst->run[r].path, true,
+								       (uint16_t)i),
+						 VB_PACKET_OK);
+				assert_int_equal(packet.op->kind, VB_KIND_READ_RESPONSE);
+				assert_int_equal(packet.psn.v, (status.expected_psn + seen++) & VB_PSN_MASK);
+			}
+		}
+	}
+	assert_int_equal(seen, 2 * EACH);
+	free(burst);
 	pair_close(&pair);
 }
 
@@ -489,6 +543,7 @@ int main(void)
 		cmocka_unit_test(fence_waits_for_reads),
 		cmocka_unit_test(reads_outstanding_are_limited),
 		cmocka_unit_test(short_reads_are_one_request),
+		cmocka_unit_test(responses_share_a_run),
 		cmocka_unit_test(any_one_packet_may_be_lost),
 		cmocka_unit_test(one_nak_per_gap),
 		cmocka_unit_test(acknowledgements_are_coalesced),
