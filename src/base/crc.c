@@ -70,19 +70,33 @@ static uint32_t plain_crc32_copy(uint32_t crc, void *to, const void *from, size_
 
 /* Asked once, when the library is loaded: getauxval only reads what the kernel left on the stack. */
 static bool folds;
+#ifdef VB_CRC_THREE
+static bool adds_three;
+#endif
 
 __attribute__((constructor)) static void look_at_processor(void)
 {
 	folds = vb_crc_can_fold();
+#ifdef VB_CRC_THREE
+	adds_three = folds && vb_crc_can_add_three();
+#endif
 }
 
 uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
 {
+#ifdef VB_CRC_THREE
+	if (adds_three)
+		return vb_crc_fold_three(crc, bytes, length);
+#endif
 	return folds ? vb_crc_fold(crc, bytes, length) : plain_crc32(crc, bytes, length);
 }
 
 uint32_t vb_crc32_copy(uint32_t crc, void *to, const void *from, size_t length)
 {
+#ifdef VB_CRC_THREE
+	if (adds_three)
+		return vb_crc_fold_copy_three(crc, to, from, length);
+#endif
 	return folds ? vb_crc_fold_copy(crc, to, from, length) : plain_crc32_copy(crc, to, from, length);
 }
 

@@ -12,7 +12,8 @@
  * half is multiplied by x^(D + 64 - 1), its second by x^(D - 1), modulo the polynomial; the constants are these, in the upper
  * half of a 64-bit number. tests/unit/base computes them again by their definition.
  *
- * This file alone is compiled for processors with these instructions (meson.build), and called on no others.
+ * This file alone is compiled for processors with these instructions (meson.build), and called on no others; and a second time for
+ * those that also add three registers at once, an instruction that came with SHA-3: 29 ns then, and with the copy 34.
  */
 #include "base/crc_fold.h"
 
@@ -29,11 +30,21 @@
 #ifndef HWCAP_CRC32
 #define HWCAP_CRC32 (1 << 7)
 #endif
+#ifndef HWCAP_SHA3
+#define HWCAP_SHA3 (1 << 17)
+#endif
 
 /* `to` is known to be NULL or not where it is called: without this it would be asked for every lane. */
 #define INLINED static inline __attribute__((always_inline))
 
 enum { LANE = 16, LANES = 8, STRIDE = LANE * LANES };
+
+#ifdef VB_CRC_THREE
+#define NAMED(name) name##_three
+#define ADD_THREE(a, b, c) veor3q_u64(a, b, c)
+#else
+#define NAMED(name) name
+#define ADD_THREE(a, b, c) veorq_u64(veorq_u64(a, b), c)
 
 const uint64_t vb_crc_fold_constants[VB_CRC_FOLDS][2] = {
 	[VB_CRC_FOLD_128] = {0x65673b4600000000u, 0x9ba54c6f00000000u},
@@ -48,6 +59,12 @@ bool vb_crc_can_fold(void)
 
 	return (capabilities & HWCAP_PMULL) && (capabilities & HWCAP_CRC32);
 }
+
+bool vb_crc_can_add_three(void)
+{
+	return getauxval(AT_HWCAP) & HWCAP_SHA3;
+}
+#endif
 
 INLINED uint64x2_t constant(enum vb_crc_fold which)
 {
@@ -70,7 +87,7 @@ INLINED uint64x2_t fold(uint64x2_t a, uint64x2_t k, uint64x2_t next)
 	uint64x2_t first = vreinterpretq_u64_p128(vmull_p64(a_first, k_first));
 	uint64x2_t second = vreinterpretq_u64_p128(vmull_high_p64(vreinterpretq_p64_u64(a), vreinterpretq_p64_u64(k)));
 
-	return veorq_u64(veorq_u64(first, second), next);
+	return ADD_THREE(first, second, next);
 }
 
 /* Fewer than sixteen bytes. */
@@ -151,12 +168,12 @@ INLINED uint32_t advance(uint32_t crc, uint8_t *to, const uint8_t *from, size_t 
 	return finish(crc, to, from, length);
 }
 
-uint32_t vb_crc_fold(uint32_t crc, const void *bytes, size_t length)
+uint32_t NAMED(vb_crc_fold)(uint32_t crc, const void *bytes, size_t length)
 {
 	return ~advance(~crc, NULL, bytes, length);
 }
 
-uint32_t vb_crc_fold_copy(uint32_t crc, void *to, const void *from, size_t length)
+uint32_t NAMED(vb_crc_fold_copy)(uint32_t crc, void *to, const void *from, size_t length)
 {
 	return ~advance(~crc, to, from, length);
 }

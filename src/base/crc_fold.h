@@ -21,5 +21,9 @@ extern const uint64_t vb_crc_fold_constants[VB_CRC_FOLDS][2];
 bool vb_crc_can_fold(void);
 uint32_t vb_crc_fold(uint32_t crc, const void *bytes, size_t length);
 uint32_t vb_crc_fold_copy(uint32_t crc, void *to, const void *from, size_t length);
+/* The same with an instruction more: where VB_CRC_THREE is defined they are there. */
+bool vb_crc_can_add_three(void);
+uint32_t vb_crc_fold_three(uint32_t crc, const void *bytes, size_t length);
+uint32_t vb_crc_fold_copy_three(uint32_t crc, void *to, const void *from, size_t length);
 
 #endif
