@@ -8,6 +8,7 @@
  *   initiator.c   the send queue: what becomes a record, what is acknowledged, completed, failed
  *   direct.c      WRITE, READ and atomics that need nobody else
  *   target.c      the peer's records executed
+ *   plain.c       the short way past all of these, for what is most common
  *   spans.c       where the bytes of a scatter/gather list are
  *   clock.c       giving up
  *
@@ -81,6 +82,7 @@ struct vb_local_target {
 	bool stalled;                    /* it waits for a receive; hint */
 	vb_time retry_at, give_up_at;    /* while stalled */
 	uint32_t received;               /* messages, in this call */
+	uint64_t answered;               /* records that we had left when the last message was received in short */
 	struct vb_hold placing;          /* where the last one went: the next often goes near it; not longer than a call */
 	struct vb_taken_receive taken;
 };
@@ -128,6 +130,11 @@ static inline bool vb_local_receives(const struct vb_qp *qp)
 	return qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE;
 }
 
+/* ---- local.c ---- */
+
+/* The peer gets to know of what was left for it. */
+void vb_local_tell(struct vb_local *local);
+
 /* ---- ring.c ---- */
 
 /* What a record says, copied out; `body` is in the peer's memory still. */
@@ -164,6 +171,8 @@ void vb_local_initiator_count(struct vb_local *local, bool all);
 bool vb_local_initiator_look(struct vb_local *local);
 /* Complete, in order, what is done; tell failures, verdicts and the end of a drain whose turn has come. */
 bool vb_local_initiator_retire(struct vb_local *local, vb_time now);
+/* Is the oldest element done, and was it a SEND? */
+bool vb_local_initiator_oldest_is_sent(const struct vb_local *local);
 enum vb_local_step vb_local_initiator_fail(struct vb_local *local, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
 					   const struct vb_fault_record *why);
 /* Who, what and where, for a fault of this element. */
@@ -183,8 +192,45 @@ bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more);
 void vb_local_target_forget(struct vb_local *local);
 /* Show how far we are. */
 void vb_local_target_publish(struct vb_local *local);
+/* Count what was received. */
+void vb_local_target_count(struct vb_local *local);
 /* The queue pair is at its end. */
 void vb_local_target_flush(struct vb_local *local, vb_time now);
+
+/* Does the record that was just read still stand? */
+static inline bool vb_local_sender_stands(const struct vb_local *local)
+{
+	/* What was read of its ring and memory was read before this. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&local->theirs->word, __ATOMIC_ACQUIRE) == local->seen_word;
+}
+
+/* Of a receive that the record filled. In line: it often goes straight into an ibv_wc. */
+static inline struct vb_completion vb_local_completion_of(const struct vb_local *local, uint64_t wr_id,
+							  const struct vb_local_record *record, enum ibv_wc_opcode opcode,
+							  vb_time now)
+{
+	struct vb_completion completion = {
+		.wr_id = wr_id,
+		.status = IBV_WC_SUCCESS,
+		.opcode = opcode,
+		.byte_length = record->length,
+		.qpn = local->qp->qpn,
+		.source_qpn = local->peer_qpn,
+		/* As if it had come in a packet (roce/responder.c). */
+		.wc_flags = IBV_WC_GRH,
+		.solicited = record->flags & VB_RECORD_SOLICITED,
+		.timestamp = now,
+	};
+
+	if (record->flags & VB_RECORD_HAS_IMMEDIATE)
+		completion.wc_flags |= IBV_WC_WITH_IMM;
+	else if (record->flags & VB_RECORD_INVALIDATES)
+		completion.wc_flags |= IBV_WC_WITH_INV;
+	if (completion.wc_flags != IBV_WC_GRH)
+		completion.immediate = record->immediate;
+	return completion;
+}
 
 /* ---- spans.c ---- */
 

@@ -202,6 +202,11 @@ static bool oldest_is_done(const struct vb_local *local)
 	return wqe->done || (int32_t)((uint32_t)local->initiator.consumed - wqe->record) >= 0;
 }
 
+bool vb_local_initiator_oldest_is_sent(const struct vb_local *local)
+{
+	return oldest_is_done(local) && operation_of(vb_send_queue_at(&local->qp->send, local->qp->send.tail)) == OP_SEND;
+}
+
 bool vb_local_initiator_retire(struct vb_local *local, vb_time now)
 {
 	struct vb_local_initiator *initiator = &local->initiator;

@@ -6,7 +6,7 @@
  *         -> target.c      the peer's records
  *         -> initiator.c   our send queue
  *         -> clock.c       patience
- *         -> tell          wake the peer if it sleeps
+ *         -> vb_local_tell wake the peer if it sleeps
  *
  * Two lives of queue pairs go together when each names the other's QPN and both offer memory and the same path MTU. `taken` says with
  * which life of the peer: what a peer shows (acknowledgements) or left (records) counts only if it is about this life of ours. As
@@ -131,7 +131,7 @@ static void wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer)
  * was on its way has come (progress/local_attention.c), and one that sets `crowded`, then looks at all, and at each now and then.
  * So the processor need not wait here until what was left is visible, which takes time: with a barrier
  * 6.1 million SENDs of 8 bytes go in a second, without 6.6. */
-static void tell(struct vb_local *local)
+void vb_local_tell(struct vb_local *local)
 {
 	const struct vb_board_header *header = &local->peer->board->header;
 
@@ -296,7 +296,7 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 	set_hints(local);
 	/* One that is not there yet will find us when it comes: both show themselves first and look then. */
 	if (__atomic_load_n(&local->theirs->word, __ATOMIC_SEQ_CST) & VB_WORD_RECEIVES)
-		tell(local);
+		vb_local_tell(local);
 	*out = local;
 	return 0;
 }
@@ -340,7 +340,7 @@ void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *lo
 	vb_local_initiator_count(local, true);
 	wait_for_copies(qp, local->peer);
 	if (local->kick)
-		tell(local);
+		vb_local_tell(local);
 	free(local);
 }
 
@@ -382,7 +382,7 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 	vb_local_initiator_count(local, false);
 	set_hints(local);
 	if (local->kick)
-		tell(local);
+		vb_local_tell(local);
 	return did | progress;
 }
 

@@ -83,6 +83,18 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 /* Is there something to serve? No lock needed; a hint that is never wrong for long. */
 bool vb_local_beckons(const struct vb_local *local);
 
+/* ---- the short way (plain.c) ----
+ *
+ * Each does all that vb_local_serve would, or nothing: false and 0 mean that it has to be called. Caller holds qp->lock, but for
+ * beckons. */
+
+/* Post this request. */
+bool vb_local_plain_send(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now);
+/* Is there something that a poll of its send_cq, of its recv_cq would find? No lock needed; a hint. */
+bool vb_local_plain_beckons(const struct vb_local *local, bool sends, bool receives);
+/* Completions for that completion queue, which is empty and wants no event for them: how many of at most `room`. */
+int vb_local_plain_poll(struct vb_qp *qp, struct vb_local *local, const struct vb_cq *cq, int room, struct ibv_wc *wc, vb_time now);
+
 /* A record of the peer waits for a receive: serve when one is posted (next_deadline looks again too, a thousand times a second).
  * No lock needed. */
 bool vb_local_is_stalled(const struct vb_local *local);

@@ -73,14 +73,6 @@ static enum outcome refuse(struct vb_local *local, vb_time now, enum vb_board_ve
 	return ENDED;
 }
 
-/* Does the record that was just read still stand? */
-static bool sender_stands(const struct vb_local *local)
-{
-	/* What was read of its ring and memory was read before this. */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return __atomic_load_n(&local->theirs->word, __ATOMIC_ACQUIRE) == local->seen_word;
-}
-
 /* ---- receives ---- */
 
 static void clear_stall(struct vb_local *local)
@@ -133,25 +125,8 @@ static bool has_receive(struct vb_local *local)
 
 static void complete(struct vb_local *local, const struct vb_local_record *record, enum ibv_wc_opcode opcode, vb_time now)
 {
-	struct vb_completion completion = {
-		.wr_id = local->target.taken.wr_id,
-		.status = IBV_WC_SUCCESS,
-		.opcode = opcode,
-		.byte_length = record->length,
-		.qpn = local->qp->qpn,
-		.source_qpn = local->peer_qpn,
-		/* As if it had come in a packet (roce/responder.c). */
-		.wc_flags = IBV_WC_GRH,
-		.solicited = record->flags & VB_RECORD_SOLICITED,
-		.timestamp = now,
-	};
+	struct vb_completion completion = vb_local_completion_of(local, local->target.taken.wr_id, record, opcode, now);
 
-	if (record->flags & VB_RECORD_HAS_IMMEDIATE)
-		completion.wc_flags |= IBV_WC_WITH_IMM;
-	else if (record->flags & VB_RECORD_INVALIDATES)
-		completion.wc_flags |= IBV_WC_WITH_INV;
-	if (completion.wc_flags != IBV_WC_GRH)
-		completion.immediate = record->immediate;
 	local->target.has_receive = false;
 	local->target.received++;
 	vb_qp_complete_receive(local->qp, &completion);
@@ -253,14 +228,16 @@ static enum outcome pull_piece(struct vb_local *local, const struct vb_local_rec
 
 	/* A list that changed because its sender is gone is no fault of anybody; nor may it become shorter than what was pulled. */
 	if (offset >= record->length || !cut(body, record, offset, bytes, &pull))
-		return sender_stands(local) ? refuse(local, now, VB_VERDICT_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR) : VOID;
+		return vb_local_sender_stands(local) ?
+			       refuse(local, now, VB_VERDICT_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR) :
+			       VOID;
 	if (!pull.zeros && vb_local_spans_open(local->qp, taken->list, taken->sge_count, offset, bytes, IBV_ACCESS_LOCAL_WRITE, &spans)) {
 		rc = local->peer->host->read(local->peer, spans.span, spans.count, pull.piece, pull.pieces);
 		vb_local_spans_close(&spans);
 	} else {
 		rc = pull_bounced(local, &pull, offset, &why);
 	}
-	if (!sender_stands(local))
+	if (!vb_local_sender_stands(local))
 		return VOID;
 	/* The receive's own memory is at fault, not the request (IBA table 58: remote operational error). */
 	if (rc == -EIO)
@@ -304,7 +281,7 @@ static enum outcome place_inline(struct vb_local *local, const struct vb_local_r
 	if (to)
 		vb_hold_place(to, body, record->length);
 	if (to || vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, taken->list, taken->sge_count, 0, body, record->length, &why))
-		return sender_stands(local) ? EXECUTED : VOID;
+		return vb_local_sender_stands(local) ? EXECUTED : VOID;
 	return refuse(local, now, VB_VERDICT_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
 }
 
@@ -346,7 +323,7 @@ static enum outcome execute_write_immediate(struct vb_local *local, const struct
 		return refuse(local, now, VB_VERDICT_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR);
 	if (!has_receive(local))
 		return stall(local, now);
-	if (!sender_stands(local))
+	if (!vb_local_sender_stands(local))
 		return VOID;
 	complete(local, record, IBV_WC_RECV_RDMA_WITH_IMM, now);
 	return EXECUTED;
@@ -362,7 +339,7 @@ static enum outcome execute_atomic(struct vb_local *local, const struct vb_local
 	uint64_t original;
 
 	memcpy(&atomic, body, sizeof(atomic));
-	if (!sender_stands(local))
+	if (!vb_local_sender_stands(local))
 		return VOID;
 	who.key = atomic.rkey;
 	why = (struct vb_fault_record){.key = atomic.rkey, .address = atomic.address, .length = 8, .rights_asked = who.rights,
@@ -399,7 +376,7 @@ static enum outcome execute_fault(struct vb_local *local, const struct vb_local_
 	bool invalid;
 
 	memcpy(&claim, body, sizeof(claim));
-	if (!sender_stands(local))
+	if (!vb_local_sender_stands(local))
 		return VOID;
 	if ((record->flags & VB_RECORD_TAKES_RECEIVE) && !has_receive(local))
 		return stall(local, now);
@@ -461,7 +438,9 @@ static enum outcome execute_next(struct vb_local *local, vb_time now, bool *foun
 		return WAITS;
 	case VB_FOUND_NONSENSE:
 		*found = true;
-		return sender_stands(local) ? refuse(local, now, VB_VERDICT_INVALID_REQUEST, &nonsense, IBV_WC_LOC_QP_OP_ERR) : VOID;
+		return vb_local_sender_stands(local) ?
+			       refuse(local, now, VB_VERDICT_INVALID_REQUEST, &nonsense, IBV_WC_LOC_QP_OP_ERR) :
+			       VOID;
 	case VB_FOUND_RECORD:
 		break;
 	}
@@ -483,6 +462,13 @@ static enum outcome execute_next(struct vb_local *local, vb_time now, bool *foun
 	return EXECUTED;
 }
 
+void vb_local_target_count(struct vb_local *local)
+{
+	if (local->target.received > 0)
+		VB_COUNT_MANY(local->qp->host->counters, rdma_recvs, local->target.received);
+	local->target.received = 0;
+}
+
 bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more)
 {
 	struct vb_local_target *target = &local->target;
@@ -497,9 +483,7 @@ bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more)
 			vb_local_target_publish(local);
 	}
 	vb_memory_let_go(&target->placing);
-	if (target->received > 0)
-		VB_COUNT_MANY(local->qp->host->counters, rdma_recvs, target->received);
-	target->received = 0;
+	vb_local_target_count(local);
 	vb_local_target_publish(local);
 	*more |= outcome == UNFINISHED || (outcome == EXECUTED && vb_local_receives(local->qp) && !target->ended);
 	return did;

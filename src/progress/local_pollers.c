@@ -15,7 +15,8 @@
 
 enum {
 	FEW = 16,                          /* are looked at one by one */
-	POLLS_PER_PASS = 16,               /* though there be nothing else to do */
+	TAKES_PER_POLL = 16,
+	POLLS_PER_PASS = 32,               /* though there be nothing else to do */
 };
 
 void vb_poller_init(struct vb_poller *poller)
@@ -67,6 +68,13 @@ void vb_local_pollers_quit(const struct vb_qp *qp, struct vb_binding *binding)
 		quit(qp->recv_cq->poller, &binding->as_receiver);
 }
 
+static bool look_at(struct vb_endpoint *endpoint, struct vb_binding *binding, const struct vb_poller *poller, vb_time now)
+{
+	const struct vb_qp *qp = __atomic_load_n(&binding->qp, __ATOMIC_ACQUIRE);
+
+	return qp && vb_local_pair_look(endpoint, binding, now, qp->recv_cq->poller == poller);
+}
+
 static bool look_at_own(struct vb_endpoint *endpoint, struct vb_poller *poller, vb_time now)
 {
 	bool done = false;
@@ -75,11 +83,47 @@ static bool look_at_own(struct vb_endpoint *endpoint, struct vb_poller *poller, 
 	if (!vb_lock_try(&poller->lock))
 		return false;
 	VB_LIST_FOR_EACH(node, &poller->senders)
-		done |= vb_local_pair_look(endpoint, vb_container_of(node, struct vb_binding, as_sender), now);
+		done |= look_at(endpoint, vb_container_of(node, struct vb_binding, as_sender), poller, now);
 	VB_LIST_FOR_EACH(node, &poller->receivers)
-		done |= vb_local_pair_look(endpoint, vb_container_of(node, struct vb_binding, as_receiver), now);
+		done |= look_at(endpoint, vb_container_of(node, struct vb_binding, as_receiver), poller, now);
 	vb_lock_release(&poller->lock);
 	return done;
+}
+
+/* As many as there are, until there is no more room or one of them needs more than that. */
+static int take_from_own(struct vb_endpoint *endpoint, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc)
+{
+	int taken = 0, more = 0;
+
+	if (!vb_lock_try(&poller->lock))
+		return -1;
+	for (struct vb_list *node = poller->senders.next; node != &poller->senders && more >= 0 && taken < room; node = node->next) {
+		more = vb_local_pair_take(endpoint, vb_container_of(node, struct vb_binding, as_sender), cq, room - taken, wc + taken);
+		taken += more > 0 ? more : 0;
+	}
+	for (struct vb_list *node = poller->receivers.next; node != &poller->receivers && more >= 0 && taken < room; node = node->next) {
+		more = vb_local_pair_take(endpoint, vb_container_of(node, struct vb_binding, as_receiver), cq, room - taken, wc + taken);
+		taken += more > 0 ? more : 0;
+	}
+	vb_lock_release(&poller->lock);
+	return taken > 0 ? taken : more;
+}
+
+/* Of several polls one goes the ordinary way, so that nothing is put off for long that is no message. */
+int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc)
+{
+	uint32_t pairs = __atomic_load_n(&poller->pairs, __ATOMIC_RELAXED);
+	uint32_t polls = __atomic_load_n(&poller->polls, __ATOMIC_RELAXED) + 1;
+	int taken;
+
+	if (pairs == 0 || pairs > FEW || endpoint->abandoned || __atomic_load_n(&endpoint->watched, __ATOMIC_RELAXED) ||
+	    polls % TAKES_PER_POLL == 0)
+		return -1;
+	__atomic_store_n(&poller->polls, polls, __ATOMIC_RELAXED);
+	taken = take_from_own(endpoint, poller, cq, room, wc);
+	if (taken != 0)
+		return taken;
+	return vb_local_pairs_are_all(endpoint) && __atomic_load_n(&endpoint->active_count, __ATOMIC_RELAXED) == 0 ? 0 : -1;
 }
 
 bool vb_local_pollers_suffice(struct vb_endpoint *endpoint, struct vb_poller *poller, vb_time now, bool *done)

@@ -30,7 +30,9 @@
 #include "progress/daemon_client.h"
 #include "progress/local_share.h"
 
+struct ibv_wc;
 struct vb_binding;
+struct vb_cq;
 struct vb_endpoint;
 struct vb_poller;
 struct vb_same_host;
@@ -134,8 +136,11 @@ bool vb_local_pair_carries(const struct vb_binding *binding);
 bool vb_local_pair_serve(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
 /* Its deadline may have come. Caller holds qp->lock. */
 void vb_local_pair_expire(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
-/* A look at one: serve it if it beckons and nobody else has it. Caller holds progress or the lock of a poller that it has joined. */
-bool vb_local_pair_look(struct vb_endpoint *endpoint, struct vb_binding *binding, vb_time now);
+/* A look at one: serve it if it beckons and nobody else has it. Caller holds progress or the lock of a poller that it has joined.
+ * `polled`: its receives complete in a CQ that is polled just now. */
+bool vb_local_pair_look(struct vb_endpoint *endpoint, struct vb_binding *binding, vb_time now, bool polled);
+/* The same in short: how many completions it has for a poller of that CQ, up to `room`. -1: it is not as simple as that. */
+int vb_local_pair_take(struct vb_endpoint *endpoint, struct vb_binding *binding, const struct vb_cq *cq, int room, struct ibv_wc *wc);
 /* One look at all of them. Caller holds progress. True: something was done. */
 bool vb_local_pairs_pass(struct vb_endpoint *endpoint, vb_time now);
 /* Does any of them want to be served? Caller holds progress. */

@@ -40,6 +40,11 @@ static void set_tail(struct vb_cq *cq, uint32_t tail)
 	__atomic_store_n(&cq->tail, tail, __ATOMIC_RELEASE);
 }
 
+static void set_armed(struct vb_cq *cq, enum vb_cq_armed armed)
+{
+	__atomic_store_n(&cq->armed, armed, __ATOMIC_RELAXED);
+}
+
 int vb_cq_init(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, uint32_t capacity)
 {
 	uint32_t slots;
@@ -99,7 +104,7 @@ int vb_cq_resize(struct vb_cq *cq, uint32_t capacity)
 /* Caller holds cq->lock. */
 static void fire(struct vb_cq *cq)
 {
-	cq->armed = VB_CQ_UNARMED;
+	set_armed(cq, VB_CQ_UNARMED);
 	cq->event_owed = false;
 	cq->moderation_pending = 0;
 	cq->moderation_deadline = VB_TIME_NEVER;
@@ -147,30 +152,11 @@ bool vb_cq_push(struct vb_cq *cq, const struct vb_completion *completion)
 			cq->host->observer->completed(cq->host->observer, completion);
 	} else if (!cq->overrun) {
 		/* IBA 10.4.2: an overrun is told once, as an affiliated error of the CQ. */
-		cq->overrun = true;
+		__atomic_store_n(&cq->overrun, true, __ATOMIC_RELAXED);
 		cq->host->cq_event(cq, IBV_EVENT_CQ_ERR);
 	}
 	vb_lock_release(&cq->lock);
 	return taken;
-}
-
-void vb_completion_to_wc(const struct vb_completion *completion, struct ibv_wc *wc)
-{
-	memset(wc, 0, sizeof(*wc));
-	wc->wr_id = completion->wr_id;
-	wc->status = completion->status;
-	wc->opcode = completion->opcode;
-	wc->vendor_err = completion->vendor_error;
-	wc->byte_len = completion->byte_length;
-	if (completion->wc_flags & IBV_WC_WITH_INV)
-		wc->invalidated_rkey = completion->immediate;
-	else
-		wc->imm_data = completion->immediate;
-	wc->qp_num = completion->qpn;
-	wc->src_qp = completion->source_qpn;
-	wc->wc_flags = completion->wc_flags;
-	wc->pkey_index = completion->pkey_index;
-	wc->sl = completion->service_level;
 }
 
 int vb_cq_poll(struct vb_cq *cq, int room, struct ibv_wc *wc)
@@ -210,9 +196,9 @@ void vb_cq_arm(struct vb_cq *cq, bool solicited_only)
 {
 	vb_lock_take(&cq->lock);
 	if (!solicited_only)
-		cq->armed = VB_CQ_ARMED_ANY;
+		set_armed(cq, VB_CQ_ARMED_ANY);
 	else if (cq->armed == VB_CQ_UNARMED)
-		cq->armed = VB_CQ_ARMED_SOLICITED;
+		set_armed(cq, VB_CQ_ARMED_SOLICITED);
 	vb_lock_release(&cq->lock);
 }
 

@@ -36,7 +36,7 @@ struct vb_cq {
 	uint32_t capacity;               /* entries granted; the ring holds a power of two >= this */
 	uint32_t ring_mask;
 	uint32_t head, tail;             /* free running: head is the next to write, tail the next to poll */
-	enum vb_cq_armed armed;
+	enum vb_cq_armed armed;          /* atomic, as is the next: vb_cq_lets_pass */
 	bool overrun;                    /* a completion was lost: CQ_ERR was raised, pushes are refused */
 	bool event_owed;                 /* moderation: an event waits for count or period */
 	uint16_t moderation_count, moderation_period; /* completions; microseconds. 0: every completion */
@@ -78,12 +78,39 @@ void vb_cq_expire(struct vb_cq *cq, vb_time now);
 /* Drop the waiting completions of a QP that is reset or destroyed. */
 void vb_cq_discard(struct vb_cq *cq, uint32_t qpn);
 
-void vb_completion_to_wc(const struct vb_completion *completion, struct ibv_wc *wc);
+/* In line: what was just put together need not go through memory. */
+static inline void vb_completion_to_wc(const struct vb_completion *completion, struct ibv_wc *wc)
+{
+	wc->wr_id = completion->wr_id;
+	wc->status = completion->status;
+	wc->opcode = completion->opcode;
+	wc->vendor_err = completion->vendor_error;
+	wc->byte_len = completion->byte_length;
+	if (completion->wc_flags & IBV_WC_WITH_INV)
+		wc->invalidated_rkey = completion->immediate;
+	else
+		wc->imm_data = completion->immediate;
+	wc->qp_num = completion->qpn;
+	wc->src_qp = completion->source_qpn;
+	wc->wc_flags = completion->wc_flags;
+	wc->pkey_index = completion->pkey_index;
+	wc->sl = completion->service_level;
+	wc->slid = 0;
+	wc->dlid_path_bits = 0;
+}
 
 /* Lock-free hint for pollers. */
 static inline bool vb_cq_looks_empty(const struct vb_cq *cq)
 {
 	return __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) == __atomic_load_n(&cq->tail, __ATOMIC_RELAXED);
+}
+
+/* May whoever polls be handed a completion that was not in here? Nothing waits before it, and nothing but the poller wants to know of
+ * it. Caller holds the lock of the queue pair that completes, whose earlier completions are thus in here or polled. */
+static inline bool vb_cq_lets_pass(const struct vb_cq *cq)
+{
+	return vb_cq_looks_empty(cq) && __atomic_load_n(&cq->armed, __ATOMIC_RELAXED) == VB_CQ_UNARMED &&
+	       !__atomic_load_n(&cq->overrun, __ATOMIC_RELAXED) && !cq->host->observer;
 }
 
 #endif

@@ -100,6 +100,10 @@ void vb_qp_commit_sends(struct vb_qp *qp, vb_time now);
 /* Complete the oldest send work request (qp->send.tail) and retire it: makes a completion when signalled or failed. */
 void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fault fault, vb_time now);
 
+/* The same, successfully, for a poller whose completion queue lets it pass (vb_cq_lets_pass). False: it was not signalled, *wc is
+ * as before. Only where nobody looks (host->watch, host->observer). */
+bool vb_qp_complete_send_to(struct vb_qp *qp, struct ibv_wc *wc);
+
 /* Take the next receive from the own or the shared queue. */
 bool vb_qp_take_receive(struct vb_qp *qp, struct vb_taken_receive *taken);
 void vb_qp_complete_receive(struct vb_qp *qp, const struct vb_completion *completion);

@@ -50,6 +50,20 @@ static void push(struct vb_qp *qp, struct vb_cq *cq, const struct vb_completion 
 		lose(qp, completion);
 }
 
+static struct vb_completion send_completion(const struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
+					    enum vb_fault fault, vb_time now)
+{
+	return (struct vb_completion){
+		.wr_id = wqe->wr_id,
+		.status = status,
+		.opcode = vb_wr_to_wc_opcode(wqe->opcode),
+		.vendor_error = fault,
+		.byte_length = wqe->length,
+		.qpn = qp->qpn,
+		.timestamp = now,
+	};
+}
+
 void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fault fault, vb_time now)
 {
 	const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
@@ -63,16 +77,23 @@ void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fa
 	qp->send.tail++;
 	if (!wanted)
 		return;
-	completion = (struct vb_completion){
-		.wr_id = wqe->wr_id,
-		.status = status,
-		.opcode = vb_wr_to_wc_opcode(wqe->opcode),
-		.vendor_error = fault,
-		.byte_length = wqe->length,
-		.qpn = qp->qpn,
-		.timestamp = now,
-	};
+	completion = send_completion(qp, wqe, status, fault, now);
 	push(qp, qp->send_cq, &completion);
+}
+
+bool vb_qp_complete_send_to(struct vb_qp *qp, struct ibv_wc *wc)
+{
+	const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
+	struct vb_completion completion;
+
+	vb_lock_assert_held(&qp->lock);
+	assert(vb_send_queue_count(&qp->send) > 0 && !qp->host->watch && !qp->host->observer);
+	qp->send.tail++;
+	if (!(wqe->send_flags & IBV_SEND_SIGNALED))
+		return false;
+	completion = send_completion(qp, wqe, IBV_WC_SUCCESS, VB_FAULT_NONE, 0);
+	vb_completion_to_wc(&completion, wc);
+	return true;
 }
 
 void vb_qp_flush_sends(struct vb_qp *qp, vb_time now)

@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct vb_receive_wqe *slot_at(const struct vb_receive_queue *queue, uint32_t index)
-{
-	return (struct vb_receive_wqe *)(void *)(queue->slots + (size_t)(index & queue->mask) * queue->stride);
-}
-
 static uint32_t slots_for(uint32_t max_wr)
 {
 	uint32_t slots = 1;
@@ -51,7 +46,7 @@ int vb_receive_queue_post(struct vb_receive_queue *queue, const struct ibv_recv_
 		return -EINVAL;
 	if (vb_receive_queue_count(queue) >= queue->max_wr)
 		return -ENOMEM;
-	wqe = slot_at(queue, queue->head);
+	wqe = vb_receive_queue_at(queue, queue->head);
 	wqe->wr_id = wr->wr_id;
 	wqe->length = 0;
 	wqe->sge_count = (uint32_t)wr->num_sge;
@@ -69,7 +64,7 @@ bool vb_receive_queue_take(struct vb_receive_queue *queue, struct vb_taken_recei
 
 	if (vb_receive_queue_count(queue) == 0)
 		return false;
-	wqe = slot_at(queue, queue->tail);
+	wqe = vb_receive_queue_at(queue, queue->tail);
 	taken->wr_id = wqe->wr_id;
 	taken->length = wqe->length;
 	taken->sge_count = wqe->sge_count;
@@ -89,7 +84,7 @@ int vb_receive_queue_resize(struct vb_receive_queue *queue, uint32_t max_wr)
 	if (vb_receive_queue_init(&wider, max_wr, queue->max_sge) != 0)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
-		memcpy(slot_at(&wider, i), slot_at(queue, queue->tail + i), queue->stride);
+		memcpy(vb_receive_queue_at(&wider, i), vb_receive_queue_at(queue, queue->tail + i), queue->stride);
 	wider.head = count;
 	free(queue->slots);
 	*queue = wider;

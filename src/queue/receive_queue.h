@@ -43,6 +43,18 @@ static inline uint32_t vb_receive_queue_count(const struct vb_receive_queue *que
 	return queue->head - queue->tail;
 }
 
+static inline struct vb_receive_wqe *vb_receive_queue_at(const struct vb_receive_queue *queue, uint32_t index)
+{
+	return (struct vb_receive_wqe *)(void *)(queue->slots + (size_t)(index & queue->mask) * queue->stride);
+}
+
+/* The one that is taken next, or NULL; and without a copy of it, it is gone. */
+static inline const struct vb_receive_wqe *vb_receive_queue_oldest(const struct vb_receive_queue *queue)
+{
+	return vb_receive_queue_count(queue) > 0 ? vb_receive_queue_at(queue, queue->tail) : NULL;
+}
+static inline void vb_receive_queue_drop(struct vb_receive_queue *queue) { queue->tail++; }
+
 /* -ENOMEM: full. -EINVAL: too many elements. */
 int vb_receive_queue_post(struct vb_receive_queue *queue, const struct ibv_recv_wr *wr);
 bool vb_receive_queue_take(struct vb_receive_queue *queue, struct vb_taken_receive *taken);

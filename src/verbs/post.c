@@ -47,6 +47,10 @@ int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	int error;
 
 	vb_lock_take(&core->lock);
+	if (vb_endpoint_post_plain(endpoint, core, wr, now)) {
+		vb_lock_release(&core->lock);
+		return 0;
+	}
 	first = core->send.head;
 	error = vb_qp_post_send(core, wr, bad, now);
 	if (error != 0)

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The short way. Nearly all messages between processes that wait for each other are alike: a SEND of few bytes, posted alone
+ * to a queue pair that is up, with nothing waiting before it; its record, found by a poll of an empty completion queue, for
+ * which a receive of one element is there; and its acknowledgement. Here these are done at once: from the request into the ring,
+ * from the ring into the receive and the caller's ibv_wc, without the queues in between.
+ *
+ * Everything else is left as it was found, for the ordinary way (local.c), which does all of this too and more: each function first
+ * makes sure that nothing is special, then acts. What it must make sure of are the things that the ordinary way would have
+ * acted upon, and they are named where they are asked.
+ */
+#include <string.h>
+
+#include "local/engine.h"
+
+/* Longer ones cost more than the way. Three lines of the ring with what stands before them. */
+enum { FEW_BYTES = 3 * VB_RECORD_ALIGN - (int)sizeof(struct vb_record) };
+
+/* Nobody looks over our shoulder, and the peer is what it was when it was last weighed (local.c): connected to us and in the same state. */
+static bool nothing_changed(const struct vb_qp *qp, const struct vb_local *local)
+{
+	return qp->state == IBV_QPS_RTS && !qp->host->watch && !qp->host->observer &&
+	       __atomic_load_n(&local->theirs->word, __ATOMIC_ACQUIRE) == local->seen_word &&
+	       __atomic_load_n(&local->theirs->taken, __ATOMIC_RELAXED) == local->seen_taken && local->seen_taken == local->epoch;
+}
+
+/* ---- sending ---- */
+
+static bool is_short_send(const struct vb_qp *qp, const struct ibv_send_wr *wr)
+{
+	uint32_t length;
+
+	if (!wr || wr->next || wr->num_sge != 1 || wr->opcode != IBV_WR_SEND ||
+	    (wr->send_flags & ~(unsigned)(IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED)))
+		return false;
+	length = wr->sg_list[0].length;
+	return length > 0 && length <= FEW_BYTES && qp->send.max_sge > 0 &&
+	       (!(wr->send_flags & IBV_SEND_INLINE) || length <= qp->send.max_inline);
+}
+
+/* Its turn is now, and it may go: no work before it waits or has failed, the peer takes work, and the queue has room. */
+static bool may_begin(const struct vb_qp *qp, const struct vb_local_initiator *initiator)
+{
+	return initiator->open && initiator->next == qp->send.head && qp->send.reserved == qp->send.head && !initiator->failure.waits &&
+	       vb_send_queue_count(&qp->send) < qp->send.max_wr;
+}
+
+static bool fetch(const struct vb_qp *qp, const struct ibv_send_wr *wr, uint8_t *body)
+{
+	const struct ibv_sge *element = wr->sg_list;
+	const struct vb_accessor who = {.pd = qp->pd, .qpn = qp->qpn, .key = element->lkey};
+	struct vb_fault_record ignored;
+
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		return vb_memory_fetch(qp->host->memory, &who, element->addr, body, element->length, &ignored);
+	memcpy(body, (const void *)(uintptr_t)element->addr, element->length);
+	return true;
+}
+
+/* As work that was begun. Its bytes are in the record, nobody asks for them again. */
+static void enqueue(struct vb_qp *qp, const struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
+{
+	struct vb_send_wqe *wqe = vb_send_queue_reserve(&qp->send);
+
+	wqe->wr_id = wr->wr_id;
+	wqe->opcode = wr->opcode;
+	wqe->send_flags = wr->send_flags | (qp->signal_all ? IBV_SEND_SIGNALED : 0);
+	wqe->length = wr->sg_list[0].length;
+	wqe->record = (uint32_t)local->initiator.produced;
+	wqe->started = true;
+	wqe->started_at = now;
+	vb_send_queue_commit(&qp->send);
+}
+
+bool vb_local_plain_send(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	struct vb_local_record record = {.kind = VB_RECORD_SEND};
+	uint8_t *body;
+
+	vb_lock_assert_held(&qp->lock);
+	if (!is_short_send(qp, wr) || !nothing_changed(qp, local) || !may_begin(qp, initiator))
+		return false;
+	record.length = wr->sg_list[0].length;
+	body = vb_local_ring_reserve(local, record.length);
+	if (!body || !fetch(qp, wr, body))
+		return false;
+	record.flags = wr->send_flags & IBV_SEND_SOLICITED ? VB_RECORD_SOLICITED : 0;
+	vb_local_ring_publish(local, record.length, &record);
+	initiator->ordered = initiator->produced;
+	initiator->next++;
+	initiator->sent++;
+	enqueue(qp, local, wr, now);
+	vb_local_initiator_count(local, false);
+	vb_local_clock_run(local, now, true);
+	if (!(local->heeds & VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS))
+		VB_LOCAL_HINT(local->heeds, local->heeds | VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS);
+	vb_local_tell(local);
+	return true;
+}
+
+/* ---- polling ---- */
+
+static bool is_acknowledged(const struct vb_local *local)
+{
+	return __atomic_load_n(&local->theirs->consumed, __ATOMIC_RELAXED) !=
+	       __atomic_load_n(&local->initiator.consumed, __ATOMIC_RELAXED);
+}
+
+bool vb_local_plain_beckons(const struct vb_local *local, bool sends, bool receives)
+{
+	uint32_t heeds = __atomic_load_n(&local->heeds, __ATOMIC_RELAXED);
+
+	return (receives && (heeds & VB_LOCAL_HEEDS_RING) && vb_local_ring_beckons(local)) ||
+	       (sends && (heeds & VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS) && is_acknowledged(local));
+}
+
+/* What was acknowledged completes, straight into wc. What does not fit there, or is no plain message, goes into the completion queue. */
+static int complete_sends(struct vb_qp *qp, struct vb_local *local, int room, struct ibv_wc *wc, vb_time now)
+{
+	int taken = 0;
+
+	if (!vb_local_initiator_look(local))
+		return 0;
+	while (taken < room && vb_local_initiator_oldest_is_sent(local))
+		taken += vb_qp_complete_send_to(qp, &wc[taken]);
+	vb_local_initiator_retire(local, now);
+	vb_local_clock_run(local, now, true);
+	vb_local_initiator_count(local, false);
+	return taken;
+}
+
+/* A short SEND, with nothing to do about it but to place its bytes. */
+static bool is_short_record(const struct vb_local_record *record)
+{
+	return record->kind == VB_RECORD_SEND && record->length > 0 && record->length <= FEW_BYTES &&
+	       !(record->flags & (VB_RECORD_BY_REFERENCE | VB_RECORD_INVALIDATES));
+}
+
+/* The next record, if there is one and it is plain. */
+static bool receive(struct vb_qp *qp, struct vb_local *local, struct ibv_wc *wc)
+{
+	const struct vb_receive_wqe *wqe = vb_receive_queue_oldest(&qp->receive);
+	struct vb_local_record record;
+	struct vb_completion completion;
+	struct vb_fault_record ignored;
+	const uint8_t *body;
+
+	if (!wqe || wqe->sge_count != 1 || vb_local_ring_find(local, &record, &body) != VB_FOUND_RECORD || !is_short_record(&record) ||
+	    record.length > wqe->length)
+		return false;
+	/* A record stands for as long as its sender does (target.c): until then nothing is taken. */
+	if (!vb_memory_place(qp->host->memory,
+			     &(struct vb_accessor){.pd = qp->pd, .qpn = qp->qpn, .key = wqe->list[0].lkey,
+						   .rights = IBV_ACCESS_LOCAL_WRITE},
+			     wqe->list[0].addr, body, record.length, &ignored) ||
+	    !vb_local_sender_stands(local))
+		return false;
+	completion = vb_local_completion_of(local, wqe->wr_id, &record, IBV_WC_RECV, 0);
+	vb_receive_queue_drop(&qp->receive);
+	vb_local_ring_consume(local, &record);
+	local->target.received++;
+	vb_completion_to_wc(&completion, wc);
+	return true;
+}
+
+/* Messages go to and fro. Those of a stream are better left until there are several of them: whoever takes each as soon as it is there
+ * has the sender wait for the cache line of the next, in which it looks in vain. */
+static bool is_conversation(const struct vb_local *local)
+{
+	const struct vb_local_initiator *initiator = &local->initiator;
+
+	return initiator->produced != local->target.answered && initiator->produced - initiator->consumed <= 2;
+}
+
+static int receive_all(struct vb_qp *qp, struct vb_local *local, int room, struct ibv_wc *wc)
+{
+	struct vb_local_target *target = &local->target;
+	int taken = 0;
+
+	/* Neither is one under way already, nor are receives somebody else's too. */
+	if (!is_conversation(local) || qp->srq || !local->hearing || target->ended || target->stalled || target->has_receive)
+		return 0;
+	while (taken < room && receive(qp, local, &wc[taken]))
+		if (++taken % VB_LOCAL_PUBLISH == 0)
+			vb_local_target_publish(local);
+	if (taken == 0)
+		return 0;
+	target->answered = local->initiator.produced;
+	vb_local_target_publish(local);
+	vb_local_target_count(local);
+	return taken;
+}
+
+int vb_local_plain_poll(struct vb_qp *qp, struct vb_local *local, const struct vb_cq *cq, int room, struct ibv_wc *wc, vb_time now)
+{
+	const struct vb_local_initiator *initiator = &local->initiator;
+	int taken = 0;
+
+	vb_lock_assert_held(&qp->lock);
+	if (!nothing_changed(qp, local) || initiator->failure.waits)
+		return 0;
+	/* A peer acknowledges before it answers: who waits for an answer finds its request completed first, as on the wire. */
+	if (qp->send_cq == cq && initiator->produced != initiator->consumed)
+		taken = complete_sends(qp, local, room, wc, now);
+	if (qp->recv_cq == cq && taken < room && vb_cq_looks_empty(cq) && qp->state == IBV_QPS_RTS)
+		taken += receive_all(qp, local, room - taken, wc + taken);
+	if (local->kick)
+		vb_local_tell(local);
+	return taken;
+}

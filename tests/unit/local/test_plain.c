@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The short way (local/plain.c): that it does what the ordinary way does, to the last field of a completion, that it leaves everything
+ * alone that is not plain, and that the two go together, in one thread and in two at once.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "pair.h"
+
+static struct pair pair;
+static struct process *const a = &pair.process[0], *const b = &pair.process[1];
+
+enum { TURNS = 20000, LONGEST = 176 };
+
+static void begin(const struct pair_options *options)
+{
+	pair_open(&pair, BY_MEMORY, options);
+	pair_connect(&pair, &usual);
+	pair_expect_nothing(&pair);
+}
+
+static bool send_wr(struct process *p, struct ibv_send_wr *wr)
+{
+	bool sent;
+
+	vb_lock_take(&p->qp->lock);
+	sent = vb_local_plain_send(p->qp, p->local, wr, pair.now);
+	vb_lock_release(&p->qp->lock);
+	return sent;
+}
+
+static bool send_plainly(struct process *p, uint32_t length, uint64_t wr_id, unsigned flags)
+{
+	struct ibv_sge sge = pair_sge(p, 0, length);
+	struct ibv_send_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = flags};
+
+	return send_wr(p, &wr);
+}
+
+static int poll_plainly(struct process *p, struct vb_cq *cq, int room, struct ibv_wc *wc)
+{
+	int taken = 0;
+
+	vb_lock_take(&p->qp->lock);
+	if (vb_cq_lets_pass(cq))
+		taken = vb_local_plain_poll(p->qp, p->local, cq, room, wc, pair.now);
+	vb_lock_release(&p->qp->lock);
+	return taken;
+}
+
+/* A message each way: from then on each is an answer. */
+static void warm_up(void)
+{
+	assert_int_equal(pair_receive(b, 4096, 64, 1), 0);
+	assert_int_equal(pair_receive(a, 4096, 64, 1), 0);
+	assert_int_equal(pair_send(a, IBV_WR_SEND, 0, 8, 0, 2, IBV_SEND_SIGNALED), 0);
+	pair_settle(&pair);
+	assert_int_equal(pair_send(b, IBV_WR_SEND, 0, 8, 0, 2, IBV_SEND_SIGNALED), 0);
+	pair_settle(&pair);
+	pair_expect(&a->send_cq, 2, IBV_WC_SUCCESS);
+	pair_expect(&a->recv_cq, 1, IBV_WC_SUCCESS);
+	pair_expect(&b->send_cq, 2, IBV_WC_SUCCESS);
+	pair_expect(&b->recv_cq, 1, IBV_WC_SUCCESS);
+}
+
+/* The same message both ways gives the same completions. */
+static void completions_are_the_same(void **state)
+{
+	static const uint32_t lengths[] = {1, 7, 8, 47, 48, 49, 112, 113, LONGEST};
+
+	(void)state;
+	begin(&(struct pair_options){.max_inline = 256});
+	warm_up();
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]) * 2; i++) {
+		uint32_t length = lengths[i / 2];
+		unsigned flags = IBV_SEND_SIGNALED | (i % 2 ? IBV_SEND_INLINE : IBV_SEND_SOLICITED);
+		struct ibv_wc plain[2], ordinary[2];
+
+		memset(plain, 0xee, sizeof(plain));
+		memset(ordinary, 0xee, sizeof(ordinary));
+		pair_fill(a, 0, length, (uint8_t)i);
+		memset(b->arena + 8192, 0xcc, length + 1);
+		assert_int_equal(pair_receive(b, 8192, 512, 70), 0);
+		assert_true(send_plainly(a, length, 80, flags));
+		/* b has something to say too, so that this is a conversation. */
+		assert_int_equal(pair_receive(a, 4096, 64, 71), 0);
+		assert_true(send_plainly(b, 8, 81, 0));
+		assert_int_equal(poll_plainly(b, &b->recv_cq, 1, &plain[0]), 1);
+		pair_verify(b, 8192, length, (uint8_t)i);
+		assert_int_equal(b->arena[8192 + length], 0xcc);
+		assert_int_equal(poll_plainly(a, &a->send_cq, 1, &plain[1]), 1);
+		pair_settle(&pair);
+		pair_expect(&a->recv_cq, 71, IBV_WC_SUCCESS);
+
+		assert_int_equal(pair_receive(b, 8192, 512, 70), 0);
+		assert_int_equal(pair_send(a, IBV_WR_SEND, 0, length, 0, 80, flags), 0);
+		pair_settle(&pair);
+		assert_true(pair_poll(&b->recv_cq, &ordinary[0]));
+		assert_true(pair_poll(&a->send_cq, &ordinary[1]));
+		assert_memory_equal(plain, ordinary, sizeof(plain));
+	}
+	pair_expect_nothing(&pair);
+	assert_int_equal(a->counters.rdma_sends, 1 + 4 * sizeof(lengths) / sizeof(lengths[0]));
+	assert_int_equal(b->counters.rdma_recvs, 1 + 4 * sizeof(lengths) / sizeof(lengths[0]));
+	pair_close(&pair);
+}
+
+static void what_is_not_plain_is_not_sent(void **state)
+{
+	const struct vb_queue_watch watch = {0};
+	struct ibv_sge sge[2];
+	struct ibv_send_wr wr, second;
+
+	(void)state;
+	begin(NULL);
+	warm_up();
+	sge[0] = sge[1] = pair_sge(a, 0, 8);
+	wr = (struct ibv_send_wr){.sg_list = sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+	second = wr;
+#define REFUSED(change, back)                                                                                          \
+	do {                                                                                                           \
+		uint64_t produced = a->local->initiator.produced;                                                      \
+		uint32_t head = a->qp->send.head;                                                                      \
+		change;                                                                                                \
+		assert_false(send_wr(a, &wr));                                                                         \
+		back;                                                                                                  \
+		assert_int_equal(a->local->initiator.produced, produced);                                              \
+		assert_int_equal(a->qp->send.head, head);                                                              \
+		assert_int_equal(a->qp->send.reserved, head);                                                          \
+	} while (0)
+	assert_false(send_wr(a, NULL));
+	REFUSED(wr.next = &second, wr.next = NULL);
+	REFUSED(wr.num_sge = 2, wr.num_sge = 1);
+	REFUSED(wr.num_sge = 0, wr.num_sge = 1);
+	REFUSED(wr.opcode = IBV_WR_SEND_WITH_IMM, wr.opcode = IBV_WR_SEND);
+	REFUSED(wr.opcode = IBV_WR_RDMA_READ, wr.opcode = IBV_WR_SEND);
+	REFUSED(wr.send_flags = IBV_SEND_FENCE, wr.send_flags = 0);
+	REFUSED(sge[0].length = 0, sge[0].length = 8);
+	REFUSED(sge[0].length = LONGEST + 1, sge[0].length = 8);
+	REFUSED(sge[0].lkey ^= 0x100, sge[0].lkey ^= 0x100);
+	REFUSED(a->queue_host.watch = &watch, a->queue_host.watch = NULL);
+	REFUSED(a->qp->send.max_wr = 0, a->qp->send.max_wr = PAIR_MAX_WR);
+	REFUSED(assert_int_equal(pair_to(a, IBV_QPS_SQD), 0), assert_int_equal(pair_to(a, IBV_QPS_RTS), 0));
+	/* Inline, and longer than was asked for when it was made. */
+	REFUSED((wr.send_flags = IBV_SEND_INLINE, sge[0].length = a->qp->send.max_inline + 1), (wr.send_flags = 0, sge[0].length = 8));
+	/* Something waits before it. */
+	assert_int_equal(pair_post(a, &second), 0);
+	REFUSED((void)0, (void)0);
+	while (pair_serve(a))
+		;
+	assert_true(send_wr(a, &wr));
+	/* The peer has gone. */
+	assert_int_equal(pair_to(b, IBV_QPS_ERR), 0);
+	REFUSED((void)0, (void)0);
+#undef REFUSED
+	pair_close(&pair);
+}
+
+/* Left in the ring by a, and not for the short way. */
+static void expect_ordinary(uint64_t wr_id)
+{
+	struct ibv_wc wc;
+	uint64_t consumed = b->local->target.consumed;
+
+	assert_int_equal(poll_plainly(b, &b->recv_cq, 1, &wc), 0);
+	assert_int_equal(b->local->target.consumed, consumed);
+	pair_settle(&pair);
+	pair_expect(&b->recv_cq, wr_id, IBV_WC_SUCCESS);
+}
+
+static void keep_talking(void)
+{
+	assert_int_equal(pair_receive(a, 4096, 64, 9), 0);
+	assert_int_equal(pair_send(b, IBV_WR_SEND, 0, 8, 0, 9, 0), 0);
+	pair_settle(&pair);
+	pair_expect(&a->recv_cq, 9, IBV_WC_SUCCESS);
+}
+
+static void what_is_not_plain_is_not_received(void **state)
+{
+	struct ibv_sge list[2];
+	struct ibv_wc wc[2];
+
+	(void)state;
+	begin(NULL);
+	warm_up();
+	/* An immediate comes as it is; long ones, those without bytes and receives of several elements the ordinary way. */
+	for (unsigned i = 0; i < 4; i++) {
+		static const uint32_t lengths[] = {LONGEST + 1, 5000, 0, 8};
+
+		keep_talking();
+		list[0] = pair_sge(b, 8192, i == 3 ? 4 : 8000);
+		list[1] = pair_sge(b, 65536, 8000);
+		assert_int_equal(pair_post_receive(b, list, i == 3 ? 2 : 1, 30 + i), 0);
+		assert_int_equal(pair_send(a, IBV_WR_SEND, 0, lengths[i], 0, 40, 0), 0);
+		while (pair_serve(a))
+			;
+		expect_ordinary(30 + i);
+	}
+	/* Nothing to put it in, then too little. */
+	keep_talking();
+	assert_true(send_plainly(a, 8, 50, 0));
+	assert_int_equal(poll_plainly(b, &b->recv_cq, 1, wc), 0);
+	assert_int_equal(pair_receive(b, 8192, 64, 51), 0);
+	assert_int_equal(poll_plainly(b, &b->recv_cq, 2, wc), 1);
+	assert_int_equal(wc[0].wr_id, 51);
+	/* In a stream: nothing was said since. */
+	assert_int_equal(pair_receive(b, 8192, 64, 52), 0);
+	assert_true(send_plainly(a, 8, 50, 0));
+	expect_ordinary(52);
+	/* A completion queue that somebody waits for, or that has something in it already. */
+	keep_talking();
+	assert_int_equal(pair_receive(b, 8192, 64, 53), 0);
+	assert_true(send_plainly(a, 8, 50, 0));
+	vb_cq_arm(&b->recv_cq, false);
+	assert_false(vb_cq_lets_pass(&b->recv_cq));
+	expect_ordinary(53);
+	assert_true(vb_cq_lets_pass(&b->recv_cq));
+	keep_talking();
+	assert_int_equal(pair_receive(b, 8192, 64, 54), 0);
+	assert_true(send_plainly(a, 8, 50, 0));
+	pair_settle(&pair);
+	assert_false(vb_cq_lets_pass(&b->recv_cq));
+	pair_expect(&b->recv_cq, 54, IBV_WC_SUCCESS);
+	/* Too little: an error, and the ordinary way says which. */
+	keep_talking();
+	assert_int_equal(pair_receive(b, 8192, 4, 55), 0);
+	assert_true(send_plainly(a, 8, 56, 0));
+	assert_int_equal(poll_plainly(b, &b->recv_cq, 1, wc), 0);
+	pair_settle(&pair);
+	pair_expect(&b->recv_cq, 55, IBV_WC_LOC_LEN_ERR);
+	pair_expect(&a->send_cq, 56, IBV_WC_REM_INV_REQ_ERR);
+	pair_close(&pair);
+}
+
+static void nonsense_is_left_to_the_ordinary_way(void **state)
+{
+	struct ibv_wc wc;
+	uint64_t *at;
+
+	(void)state;
+	begin(NULL);
+	warm_up();
+	keep_talking();
+	assert_int_equal(pair_receive(b, 8192, 64, 60), 0);
+	at = (uint64_t *)(void *)(a->board->qp[PAIR_PLACE].near + b->local->target.position % VB_RING_BYTES);
+	assert_true(send_plainly(a, 8, 61, IBV_SEND_SIGNALED));
+	/* More bytes than a record may have. */
+	__atomic_store_n(&at[1], (uint64_t)VB_RECORD_INLINE + 1, __ATOMIC_RELAXED);
+	assert_int_equal(poll_plainly(b, &b->recv_cq, 1, &wc), 0);
+	pair_settle(&pair);
+	pair_expect(&a->send_cq, 61, IBV_WC_REM_INV_REQ_ERR);
+	pair_close(&pair);
+}
+
+/* Request and answer in one completion queue: the request's completion is the first, though both are there. */
+static void a_request_completes_before_its_answer(void **state)
+{
+	struct vb_cq *own = NULL;
+	struct ibv_wc wc[4];
+
+	(void)state;
+	begin(NULL);
+	warm_up();
+	own = a->qp->recv_cq;
+	a->qp->recv_cq = a->qp->send_cq;
+	for (unsigned i = 0; i < 100; i++) {
+		int room = 1 + (int)(i % 3), got;
+
+		assert_int_equal(pair_receive(b, 8192, 64, 1), 0);
+		assert_int_equal(pair_receive(a, 4096, 64, 2), 0);
+		assert_true(send_plainly(a, 8, 3, i % 5 ? IBV_SEND_SIGNALED : 0));
+		assert_int_equal(poll_plainly(b, &b->recv_cq, 1, wc), 1);
+		assert_true(send_plainly(b, 8, 4, IBV_SEND_SIGNALED));
+		got = poll_plainly(a, &a->send_cq, room, wc);
+		if (i % 5 && got < 2)
+			got += poll_plainly(a, &a->send_cq, 4 - got, wc + got);
+		assert_int_equal(got, i % 5 ? 2 : 1);
+		assert_int_equal(wc[0].wr_id, i % 5 ? 3 : 2);
+		assert_int_equal(wc[got - 1].wr_id, 2);
+		assert_int_equal(poll_plainly(b, &b->send_cq, 1, wc), 1);
+		assert_int_equal(wc[0].wr_id, 4);
+		assert_int_equal(vb_send_queue_count(&a->qp->send) + vb_send_queue_count(&b->qp->send), 0);
+	}
+	a->qp->recv_cq = own;
+	pair_expect_nothing(&pair);
+	pair_close(&pair);
+}
+
+/* More is acknowledged than the caller has room for: the rest is in the completion queue, in order. */
+static void what_does_not_fit_waits(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	begin(NULL);
+	warm_up();
+	for (unsigned i = 0; i < 20; i++) {
+		assert_int_equal(pair_receive(b, 8192, 64, i), 0);
+		assert_true(send_plainly(a, 8, 100 + i, i % 4 == 3 ? IBV_SEND_SIGNALED : 0));
+	}
+	while (pair_serve(b))
+		;
+	assert_int_equal(poll_plainly(a, &a->send_cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 103);
+	assert_int_equal(poll_plainly(a, &a->send_cq, 1, &wc), 0);
+	for (unsigned i = 7; i < 20; i += 4)
+		pair_expect(&a->send_cq, 100 + i, IBV_WC_SUCCESS);
+	assert_int_equal(vb_send_queue_count(&a->qp->send), 0);
+	for (unsigned i = 0; i < 20; i++)
+		pair_expect(&b->recv_cq, i, IBV_WC_SUCCESS);
+	pair_expect_nothing(&pair);
+	pair_close(&pair);
+}
+
+/* ---- two threads ---- */
+
+static double limit;
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static bool take(struct process *p, struct vb_cq *cq, struct ibv_wc *wc, unsigned turn)
+{
+	bool more;
+
+	if (turn % 3 != 0 && poll_plainly(p, cq, 1, wc) == 1)
+		return true;
+	vb_lock_take(&p->qp->lock);
+	vb_local_serve(p->qp, p->local, pair.now, &more);
+	vb_lock_release(&p->qp->lock);
+	return vb_cq_poll(cq, 1, wc) == 1;
+}
+
+static void wait_for(struct process *p, struct vb_cq *cq, uint64_t wr_id, unsigned turn)
+{
+	struct ibv_wc wc;
+
+	while (!take(p, cq, &wc, turn)) {
+		if (seconds() > limit)
+			abort();
+		sched_yield();
+	}
+	if (wc.status != IBV_WC_SUCCESS || wc.wr_id != wr_id)
+		abort();
+}
+
+static void *talk(void *argument)
+{
+	struct process *p = argument;
+	bool first = p == a;
+
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		uint64_t word = 0;
+
+		if (turn > 0 || !first) {
+			wait_for(p, &p->recv_cq, turn, turn);
+			memcpy(&word, p->arena + 4096, sizeof(word));
+			if (word != (first ? 2 * turn - 1 : 2 * turn))
+				abort();
+		}
+		/* Nobody would be there to take it. */
+		if (!first && turn == TURNS - 1)
+			break;
+		if (pair_receive(p, 4096, 64, turn + 1) != 0)
+			abort();
+		word = first ? 2 * turn : 2 * turn + 1;
+		memcpy(p->arena, &word, sizeof(word));
+		if (!send_plainly(p, 8, turn, IBV_SEND_SIGNALED) && pair_send(p, IBV_WR_SEND, 0, 8, 0, turn, IBV_SEND_SIGNALED) != 0)
+			abort();
+		wait_for(p, &p->send_cq, turn, turn + 1);
+	}
+	return NULL;
+}
+
+static void two_that_talk(void **state)
+{
+	pthread_t threads[2];
+
+	(void)state;
+	begin(NULL);
+	limit = seconds() + 120;
+	assert_int_equal(pair_receive(b, 4096, 64, 0), 0);
+	assert_int_equal(pthread_create(&threads[0], NULL, talk, a), 0);
+	assert_int_equal(pthread_create(&threads[1], NULL, talk, b), 0);
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+	assert_int_equal(b->counters.rdma_recvs, TURNS);
+	pair_close(&pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(completions_are_the_same),
+		cmocka_unit_test(what_is_not_plain_is_not_sent),
+		cmocka_unit_test(what_is_not_plain_is_not_received),
+		cmocka_unit_test(nonsense_is_left_to_the_ordinary_way),
+		cmocka_unit_test(a_request_completes_before_its_answer),
+		cmocka_unit_test(what_does_not_fit_waits),
+		cmocka_unit_test(two_that_talk),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
