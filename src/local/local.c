@@ -348,6 +348,7 @@ void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *lo
 
 bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool *more)
 {
+	const uint64_t acknowledged = local->initiator.consumed;
 	bool did, posted, progress = false;
 
 	vb_lock_assert_held(&qp->lock);
@@ -380,6 +381,8 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 	if (local->shown_state != qp->state)
 		vb_local_modified(qp, local, now);
 	vb_local_initiator_count(local, false);
+	/* Acknowledgements that came after the work was looked at that waits for them, and that nothing will beckon for again. */
+	*more |= local->initiator.consumed != acknowledged && local->initiator.open && local->initiator.next != qp->send.head;
 	set_hints(local);
 	if (local->kick)
 		vb_local_tell(local);

@@ -198,7 +198,8 @@ int vb_local_plain_poll(struct vb_qp *qp, struct vb_local *local, const struct v
 	int taken = 0;
 
 	vb_lock_assert_held(&qp->lock);
-	if (!nothing_changed(qp, local) || initiator->failure.waits)
+	/* Work that waits to be begun would begin with the acknowledgement that it waits for. */
+	if (!nothing_changed(qp, local) || initiator->failure.waits || initiator->next != qp->send.head)
 		return 0;
 	/* A peer acknowledges before it answers: who waits for an answer finds its request completed first, as on the wire. */
 	if (qp->send_cq == cq && initiator->produced != initiator->consumed)

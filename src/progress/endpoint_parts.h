@@ -191,6 +191,7 @@ int vb_engine_start(struct vb_endpoint *endpoint);
 void vb_engine_stop(struct vb_endpoint *endpoint);
 void vb_engine_kick(struct vb_endpoint *endpoint);
 void vb_engine_note_post(struct vb_endpoint *endpoint, vb_time now);
+void vb_engine_yield_sometimes(uint32_t *vain_polls, bool done);          /* after each poll */
 bool vb_engine_is_polled_for(struct vb_endpoint *endpoint);               /* a thread of the application polls, now and then */
 
 /* resources.c; engine thread. */

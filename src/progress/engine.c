@@ -55,7 +55,7 @@ void vb_engine_kick(struct vb_endpoint *endpoint)
 /* ---- called by the application's threads ---- */
 
 /* Where there are more spinners than cores, the one we wait for may be waiting for our core. */
-static void yield_sometimes(uint32_t *vain_polls, bool done)
+void vb_engine_yield_sometimes(uint32_t *vain_polls, bool done)
 {
 	uint32_t vain = __atomic_load_n(vain_polls, __ATOMIC_RELAXED);
 
@@ -115,7 +115,7 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 	show_spinner(endpoint, now);
 	if (!(poller && endpoint->same_host && vb_local_pollers_suffice(endpoint, poller, now, &done)))
 		done |= join_pass(endpoint, now);
-	yield_sometimes(poller ? &poller->vain_polls : &endpoint->vain_polls, done);
+	vb_engine_yield_sometimes(poller ? &poller->vain_polls : &endpoint->vain_polls, done);
 	return done;
 }
 

@@ -121,9 +121,11 @@ int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, con
 		return -1;
 	__atomic_store_n(&poller->polls, polls, __ATOMIC_RELAXED);
 	taken = take_from_own(endpoint, poller, cq, room, wc);
-	if (taken != 0)
-		return taken;
-	return vb_local_pairs_are_all(endpoint) && __atomic_load_n(&endpoint->active_count, __ATOMIC_RELAXED) == 0 ? 0 : -1;
+	if (taken < 0 || (taken == 0 && !(vb_local_pairs_are_all(endpoint) &&
+					  __atomic_load_n(&endpoint->active_count, __ATOMIC_RELAXED) == 0)))
+		return -1;
+	vb_engine_yield_sometimes(&poller->vain_polls, taken > 0);
+	return taken;
 }
 
 bool vb_local_pollers_suffice(struct vb_endpoint *endpoint, struct vb_poller *poller, vb_time now, bool *done)

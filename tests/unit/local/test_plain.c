@@ -316,6 +316,35 @@ static void what_does_not_fit_waits(void **state)
 	pair_close(&pair);
 }
 
+/* What waits for an acknowledgement begins when it comes. */
+static void acknowledgements_let_others_begin(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	begin(NULL);
+	warm_up();
+	pair_fill(a, 0, 8, 7);
+	assert_int_equal(pair_receive(b, 8192, 64, 1), 0);
+	assert_true(send_plainly(a, 8, 2, IBV_SEND_SIGNALED));
+	/* Must not overtake it. */
+	assert_int_equal(pair_send(a, IBV_WR_RDMA_WRITE, 0, 8, 65536, 3, IBV_SEND_SIGNALED), 0);
+	while (pair_serve(a))
+		;
+	assert_int_equal(b->arena[65536], 0);
+	while (pair_serve(b))
+		;
+	if (poll_plainly(a, &a->send_cq, 1, &wc) == 1)
+		assert_int_equal(b->arena[65536], 7);
+	while (pair_serve(a))
+		;
+	pair_verify(b, 65536, 8, 7);
+	pair_expect(&a->send_cq, 2, IBV_WC_SUCCESS);
+	pair_expect(&a->send_cq, 3, IBV_WC_SUCCESS);
+	pair_expect(&b->recv_cq, 1, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
 /* ---- two threads ---- */
 
 static double limit;
@@ -406,6 +435,7 @@ int main(void)
 		cmocka_unit_test(nonsense_is_left_to_the_ordinary_way),
 		cmocka_unit_test(a_request_completes_before_its_answer),
 		cmocka_unit_test(what_does_not_fit_waits),
+		cmocka_unit_test(acknowledgements_let_others_begin),
 		cmocka_unit_test(two_that_talk),
 	};
 

@@ -13,7 +13,7 @@
 static struct pair pair;
 static struct process *const a = &pair.process[0], *const b = &pair.process[1];
 
-enum { MESSAGES = 3000, WINDOW = 32, SPACE = 16384, REGISTRATIONS = 1000 };
+enum { MESSAGES = 3000, WINDOW = 32, SPACE = 16384, REGISTRATIONS = 1000, STREAM = WINDOW * 1000 };
 
 static double seconds(void)
 {
@@ -146,6 +146,68 @@ static void traffic_in_both_directions(void **state)
 		memcpy(&counter, pair.process[i].arena + COUNTER, 8);
 		assert_int_equal(counter, MESSAGES);
 	}
+	pair_close(&pair);
+}
+
+/* ---- nothing is forgotten that could go on: time stands still here, so no deadline would find it ---- */
+
+/* As progress/ does: after work was posted, and when something beckons; as long as there is more to do. */
+static void attend(struct process *p, bool posted)
+{
+	bool more = posted || vb_local_beckons(p->local) || vb_local_is_stalled(p->local);
+
+	if (!more)
+		sched_yield();
+	while (more) {
+		vb_lock_take(&p->qp->lock);
+		vb_local_serve(p->qp, p->local, pair.now, &more);
+		vb_lock_release(&p->qp->lock);
+	}
+	check_time();
+}
+
+/* Each waits until the one before it is acknowledged. */
+static void *write_one_after_the_other(void *argument)
+{
+	struct process *p = argument;
+	struct ibv_wc wc;
+
+	for (unsigned posted = 0, completed = 0; completed < STREAM;) {
+		bool all_done = posted == completed;
+
+		for (unsigned i = 0; all_done && i < WINDOW; i++)
+			if (pair_send(p, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 64, WRITTEN, posted++, IBV_SEND_SIGNALED) != 0)
+				abort();
+		attend(p, all_done);
+		for (; pair_poll(&p->send_cq, &wc); completed++)
+			if (wc.status != IBV_WC_SUCCESS || wc.wr_id != completed)
+				abort();
+	}
+	return NULL;
+}
+
+static void *receive_only(void *argument)
+{
+	struct process *p = argument;
+	struct ibv_wc wc;
+
+	for (unsigned received = 0; received < STREAM;) {
+		attend(p, false);
+		for (; pair_poll(&p->recv_cq, &wc); received++)
+			if (wc.status != IBV_WC_SUCCESS || pair_receive(p, RECEIVING, SPACE, 0) != 0)
+				abort();
+	}
+	return NULL;
+}
+
+static void whoever_has_work_asks_for_it(void **state)
+{
+	(void)state;
+	pair_open(&pair, BY_MEMORY, NULL);
+	pair_connect(&pair, &usual);
+	for (unsigned k = 0; k < WINDOW; k++)
+		pair_receive(b, RECEIVING, SPACE, k);
+	run_both(write_one_after_the_other, receive_only);
 	pair_close(&pair);
 }
 
@@ -305,6 +367,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(traffic_in_both_directions),
+		cmocka_unit_test(whoever_has_work_asks_for_it),
 		cmocka_unit_test(deregistration_waits_for_copies),
 		cmocka_unit_test(the_error_state_ends_all_writes),
 	};
