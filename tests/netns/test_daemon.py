@@ -456,6 +456,55 @@ class Daemon(unittest.TestCase):
         fresh = self.peer().ready()
         self.assertNotIn(fresh.slot, [peer.slot for peer in peers[2:]])
 
+    def test_a_process_that_does_not_answer_is_asked_again(self):
+        """A probe may get lost, or whoever it is for be off the processor: the daemon asks again, though nothing else wakes it."""
+        self.needs_users()
+        self.start_system()
+        script = """if True:
+            import select, socket, struct, sys, time
+
+            MAGIC, PROBE, WANTED = 0x56420002, struct.pack('>I', 0xff0f5601), 8
+
+            def greet():
+                s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                while s.connect_ex('\\0verbena/1'):
+                    time.sleep(0.01)
+                s.send(struct.pack('4I', 1, MAGIC, 40, 1) + b'silent'.ljust(16, b'\\0') + bytes(8))
+                return s
+
+            def answer(s, kind):
+                while True:
+                    message, fds, _, _ = socket.recv_fds(s, 8192, 8)
+                    if not message or struct.unpack('I', message[:4])[0] == 0x42:
+                        sys.exit('refused: ' + repr(message))
+                    if struct.unpack('I', message[:4])[0] == kind:
+                        return message, fds
+
+            s = greet()
+            s.send(struct.pack('4I', 4, MAGIC, 24, 2) + bytes(8))
+            message, fds = answer(s, 0x46)
+            slot = message[16:24]
+            print('open', flush=True)
+            while s.recv(8192):
+                pass
+            s = greet()
+            socket.send_fds(s, [struct.pack('4I', 5, MAGIC, 24, 2) + slot], fds)
+            answer(s, 0x46)
+            # The first is one of the slot's own, whichever IP version it is of.
+            receiver = socket.socket(fileno=fds[0])
+            seen, until = 0, time.monotonic() + %d
+            while seen < WANTED and time.monotonic() < until:
+                if select.select([receiver], [], [], 1)[0] and receiver.recv(4096).startswith(PROBE):
+                    seen += 1
+            print('asked', seen, flush=True)
+        """ % PATIENCE
+        silent = self.host.start("python3", "-c", script, privileged=True)
+        self.until(lambda: "open" in silent.output() or not silent.running(), "it has a slot")
+        self.kill_daemon()
+        self.start_system()
+        result = silent.wait(2 * PATIENCE)
+        self.assertIn("asked 8", result.out, result)
+
     # ---- progress ----
 
     def switches(self, pid):
