@@ -68,36 +68,32 @@ static uint32_t plain_crc32_copy(uint32_t crc, void *to, const void *from, size_
 
 #ifdef VB_CRC_FOLD
 
-/* Asked once, when the library is loaded: getauxval only reads what the kernel left on the stack. */
-static bool folds;
-#ifdef VB_CRC_THREE
-static bool adds_three;
-#endif
+/* Chosen once, when the library is loaded: getauxval only reads what the kernel left on the stack. */
+static uint32_t (*way)(uint32_t crc, const void *bytes, size_t length) = plain_crc32;
+static uint32_t (*way_to_copy)(uint32_t crc, void *to, const void *from, size_t length) = plain_crc32_copy;
 
 __attribute__((constructor)) static void look_at_processor(void)
 {
-	folds = vb_crc_can_fold();
+	if (!vb_crc_can_fold())
+		return;
+	way = vb_crc_fold;
+	way_to_copy = vb_crc_fold_copy;
 #ifdef VB_CRC_THREE
-	adds_three = folds && vb_crc_can_add_three();
+	if (vb_crc_can_add_three()) {
+		way = vb_crc_fold_three;
+		way_to_copy = vb_crc_fold_copy_three;
+	}
 #endif
 }
 
 uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
 {
-#ifdef VB_CRC_THREE
-	if (adds_three)
-		return vb_crc_fold_three(crc, bytes, length);
-#endif
-	return folds ? vb_crc_fold(crc, bytes, length) : plain_crc32(crc, bytes, length);
+	return way(crc, bytes, length);
 }
 
 uint32_t vb_crc32_copy(uint32_t crc, void *to, const void *from, size_t length)
 {
-#ifdef VB_CRC_THREE
-	if (adds_three)
-		return vb_crc_fold_copy_three(crc, to, from, length);
-#endif
-	return folds ? vb_crc_fold_copy(crc, to, from, length) : plain_crc32_copy(crc, to, from, length);
+	return way_to_copy(crc, to, from, length);
 }
 
 #else
