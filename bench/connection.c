@@ -198,6 +198,11 @@ static void to_rts(struct bench_device *device, struct ibv_qp *qp, const struct 
 		bench_give_up("RTS");
 }
 
+void bench_connect_with(struct bench_device *device, struct ibv_qp *qp, struct ibv_qp *other)
+{
+	to_rts(device, qp, &(struct name){.qpn = other->qp_num, .gid = device->gid});
+}
+
 void bench_connect_qps(struct bench_device *device, int line, struct ibv_qp **qp, unsigned count)
 {
 	struct name *mine = calloc(count, sizeof(*mine)), *theirs = calloc(count, sizeof(*theirs));

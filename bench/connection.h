@@ -41,6 +41,8 @@ struct bench_queues {
 };
 
 struct ibv_qp *bench_create_qp(struct bench_device *device, const struct bench_queues *queues);
+/* To RTS, with one of the same process; the other wants the same. */
+void bench_connect_with(struct bench_device *device, struct ibv_qp *qp, struct ibv_qp *other);
 /* All of them, each with the one of the same place on the other side, to RTS. */
 void bench_connect_qps(struct bench_device *device, int line, struct ibv_qp **qp, unsigned count);
 

@@ -22,9 +22,13 @@ PORT = 18521
 PICTURE = os.path.join(ROOT, "docs", "images", "growth.svg")
 
 
+def threads_that_fit():
+    return [threads for threads in THREADS if threads <= len(os.sched_getaffinity(0))]
+
+
 class Way:
-    def __init__(self, network, program, name, place, environment):
-        self.name, self.program = name, program
+    def __init__(self, network, programs, name, place, environment):
+        self.name, self.program, self.own_ends = name, programs["many_queue_pairs"], programs["own_ends"]
         self.place = Place(network, place, environment, pinned=True)
 
     def many(self, operation, size, qps, threads, seconds, wait=False):
@@ -50,6 +54,16 @@ class Way:
         row = self.many("send", 64, 1, threads, seconds)
         return row[1] / row[0]
 
+    def rate_of_own(self, threads, seconds):
+        """The same where each thread has both ends and a processor of its own."""
+        place = self.place
+        result = place.client.run(self.own_ends, place.device, str(place.gids[1]), "send", "64", str(threads), str(seconds),
+                                  timeout=60, environment=place.environment)
+        if result.code:
+            raise BenchFailed(str(result))
+        row = [float(word) for word in result.out.split()[-2:]]
+        return row[1] / row[0]
+
     def cpu(self, seconds):
         """CPU seconds per GB, initiator and target: WRITEs of 64 KiB, both sleep when there is nothing to do."""
         row = self.many("write", 65536, 1, 1, seconds, wait=True)
@@ -70,6 +84,8 @@ def measure_way(way, note, seconds):
         note((name, "bandwidth", qps), way.bandwidth(qps, seconds))
     for threads in THREADS:
         note((name, "rate", threads), way.rate(threads, seconds))
+    for threads in threads_that_fit():
+        note((name, "own", threads), way.rate_of_own(threads, seconds))
     for side, value in zip(("initiator", "target"), way.cpu(seconds)):
         note((name, "cpu", side), value)
     for side, value in zip(("initiator", "target"), way.tcp_cpu(1)):
@@ -100,9 +116,9 @@ def measure(staged, build, repeat, seconds):
 
     def note(key, value):
         figures.setdefault(key, []).append(value)
-    program = stage_program(staged, build, "many_queue_pairs")
+    programs = {name: stage_program(staged, build, name) for name in ("many_queue_pairs", "own_ends")}
     with hosts.Network(staged, niceness=-20) as network:
-        ways = [Way(network, program, *way) for way in WAYS]
+        ways = [Way(network, programs, *way) for way in WAYS]
         for _ in range(repeat):
             for way in ways:
                 measure_way(way, note, seconds)
@@ -127,8 +143,11 @@ def table(figures, repeat):
         row("WRITE 64 KiB, %s queue pair%s" % ("{:,}".format(qps), "s in turn" if qps > 1 else ""),
             ["%.1f GB/s" % figures[(name, "bandwidth", qps)] for name in names])
     for threads in THREADS:
-        row("SEND 64 B, %d threads, each with its own queues" % threads if threads > 1 else "SEND 64 B, 1 thread",
+        row("SEND 64 B, %d threads at each end, each with its own queues" % threads if threads > 1 else "SEND 64 B, 1 thread at each end",
             ["%.2f M/s" % (figures[(name, "rate", threads)] / 1e6) for name in names])
+    for threads in threads_that_fit():
+        row("SEND 64 B, %d thread%s with both ends and a processor each" % (threads, "s" if threads > 1 else ""),
+            ["%.2f M/s" % (figures[(name, "own", threads)] / 1e6) for name in names])
     row("memory of a connection (1,024 of them, used)", ["%.1f KiB" % (figures[(name, "connection")] / 1024) for name in names])
     for side in ("initiator", "target"):
         row("CPU of the %s per GB written (TCP, iperf3)" % side,
