@@ -7,7 +7,7 @@
  * are visible. Where those went to memory that another processor looks at, as in local/, this is 100 ns. Here a store releases
  * the lock, and nobody waits for it: a SEND through memory takes an eighth less time in all.
  *
- * Whoever does not get the lock within a microsecond sleeps, and says so before; who releases it looks whether somebody does. Looking
+ * Whoever does not get the lock within some microseconds sleeps, and says so before; who releases it looks whether somebody does. Looking
  * and releasing are two steps, between which a sleeper may come and be missed: so sleepers look for themselves once in a millisecond.
  *
  * Order in which locks are taken, outermost first:

@@ -97,14 +97,18 @@ struct vb_endpoint {
 	struct vb_multicast_group *group;
 	unsigned groups;
 	unsigned passes;
-	unsigned pass;                     /* atomic: the number of the last one */
 	bool unfinished;                   /* a queue pair has more to send, and this pass goes on for it */
-	struct vb_outbox outbox;
 	uint64_t batches;                  /* receive.c: of datagrams, so far */
 	uint64_t probe[VB_KEPT_PROBES];    /* nonces seen, to be told to verbenad */
 	unsigned probes;
 	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
 	unsigned inquiries;
+
+	/* Looked at by every thread that posts. */
+	unsigned pass __attribute__((aligned(VB_LINE))); /* atomic: the number of the last one */
+	bool delivering;                   /* atomic: it has received something and works on that */
+	bool posted_meanwhile;             /* atomic: and somebody has posted, and relies on it */
+	struct vb_outbox outbox;
 
 	bool in_use[VB_FAMILIES];          /* atomic: worth looking at in every pass */
 
@@ -163,6 +167,7 @@ void vb_endpoint_transmit_in_pass(struct vb_endpoint *endpoint, struct vb_qp *qp
 void vb_endpoint_flush(struct vb_endpoint *endpoint);                     /* send it; before progress is released */
 /* It has more to do than one call may. */
 void vb_endpoint_mark_active(struct vb_endpoint *endpoint, struct vb_qp *qp);
+void vb_endpoint_polled_in_vain(void);                                    /* by this thread: it has posted what it had to */
 bool vb_endpoint_defer(struct vb_endpoint *endpoint, struct vb_qp *qp);   /* false: nobody would see to it soon */
 struct vb_qp *vb_endpoint_next_active(struct vb_endpoint *endpoint);
 /* Those of them that are there now, of which a pass sends no more than it should; caller holds progress. True: there were some. */
@@ -191,7 +196,7 @@ int vb_engine_start(struct vb_endpoint *endpoint);
 void vb_engine_stop(struct vb_endpoint *endpoint);
 void vb_engine_kick(struct vb_endpoint *endpoint);
 void vb_engine_note_post(struct vb_endpoint *endpoint, vb_time now);
-void vb_engine_yield_sometimes(uint32_t *vain_polls, bool done);          /* after each poll */
+void vb_engine_yield_sometimes(uint32_t *vain_polls, unsigned polls, bool done); /* after each poll, which counts as so many */
 bool vb_engine_is_polled_for(struct vb_endpoint *endpoint);               /* a thread of the application polls, now and then */
 
 /* resources.c; engine thread. */

@@ -124,7 +124,7 @@ int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, con
 	if (taken < 0 || (taken == 0 && !(vb_local_pairs_are_all(endpoint) &&
 					  __atomic_load_n(&endpoint->active_count, __ATOMIC_RELAXED) == 0)))
 		return -1;
-	vb_engine_yield_sometimes(&poller->vain_polls, taken > 0);
+	vb_engine_yield_sometimes(&poller->vain_polls, 1, taken > 0);
 	return taken;
 }
 

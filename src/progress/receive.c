@@ -285,6 +285,7 @@ static bool drain_socket(struct vb_endpoint *endpoint, unsigned family, vb_time 
 		return false;
 	if (!__atomic_load_n(&endpoint->in_use[family], __ATOMIC_RELAXED))
 		__atomic_store_n(&endpoint->in_use[family], true, __ATOMIC_RELAXED);
+	__atomic_store_n(&endpoint->delivering, true, __ATOMIC_RELAXED);
 	for (int i = 0; i < count; i++) {
 		const struct vb_udp_bundle *bundle = vb_udp_batch_at(endpoint->batch, (unsigned)i);
 
@@ -300,6 +301,11 @@ static bool drain_socket(struct vb_endpoint *endpoint, unsigned family, vb_time 
 	}
 	state.small = unanswered < SMALL_BATCH;
 	send_touched(&state);
+	__atomic_store_n(&endpoint->delivering, false, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&endpoint->posted_meanwhile, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&endpoint->posted_meanwhile, false, __ATOMIC_RELAXED);
+		vb_endpoint_send_active(endpoint, now);
+	}
 	return true;
 }
 

@@ -268,7 +268,7 @@ void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_tim
 {
 	if (!goes_by_wire(endpoint, qp, now))
 		return;
-	if (is_in_outbox(endpoint, qp->scheduler) || send_at_once(endpoint, qp, now))
+	if (is_in_outbox(endpoint, qp->scheduler) ? !vb_endpoint_defer(endpoint, qp) : send_at_once(endpoint, qp, now))
 		vb_endpoint_mark_active(endpoint, qp);
 	vb_endpoint_arm(endpoint, qp);
 }
@@ -353,25 +353,39 @@ bool vb_endpoint_send_active(struct vb_endpoint *endpoint, vb_time now)
 
 /* ---- posting ---- */
 
-/* How many requests this thread has posted since which pass. */
+/* How many requests this thread has posted since it last looked for completions in vain; one that never does, since which pass. */
 static __thread struct {
 	unsigned pass, count;
+	bool polls;
 } posts;
 
-/* The first requests after a pass leave at once, as does what is large; those between wait for one another until they are a full
+void vb_endpoint_polled_in_vain(void)
+{
+	posts.count = 0;
+	posts.polls = true;
+}
+
+/* The first requests leave at once, as does what is large; those between wait for one another until they are a full
  * run, of whatever queue pairs. A thousand requests of 1 KiB, posted one by one, so cost sixteen system calls instead of a
  * thousand. */
 static bool may_wait_for_more(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
 	unsigned pass = __atomic_load_n(&endpoint->pass, __ATOMIC_RELAXED);
 
-	if (posts.pass != pass) {
-		posts.pass = pass;
+	if (!posts.polls && posts.pass != pass)
 		posts.count = 0;
-	}
+	posts.pass = pass;
 	posts.count++;
-	return posts.count > POSTS_AT_ONCE && !endpoint->tap && qp->send.head != qp->send.tail &&
-	       vb_send_queue_at(&qp->send, qp->send.head - 1)->length <= SMALL_REQUEST;
+	if (endpoint->tap || qp->send.head == qp->send.tail ||
+	    vb_send_queue_at(&qp->send, qp->send.head - 1)->length > SMALL_REQUEST)
+		return false;
+	/* Somebody delivers, perhaps to us, and will send when he is through. */
+	if (__atomic_load_n(&endpoint->delivering, __ATOMIC_RELAXED)) {
+		if (!__atomic_load_n(&endpoint->posted_meanwhile, __ATOMIC_RELAXED))
+			__atomic_store_n(&endpoint->posted_meanwhile, true, __ATOMIC_RELAXED);
+		return true;
+	}
+	return posts.count > POSTS_AT_ONCE;
 }
 
 /* Those that wait leave, as in a pass. The caller holds qp->lock already, so progress and the other queue pairs' locks are only
