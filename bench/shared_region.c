@@ -6,7 +6,9 @@
  * RDMA WRITE and READ against a region that lies in MEMORY: `memfd` (sealed), `dm` (ibv_alloc_dm) or `private`. perftest can allocate
  * only the last.
  *
- * TEST: latency   both sides write into each other's region and wait for the bytes there; prints half a round trip in ns, median
+ * TEST: talk      a SEND each way in turn, inline, each with its completion; half a round trip in ns, median. The region is not used.
+ *                 (perftest takes an adapter that it does not know for one without inline data.)
+ *       latency   both sides write into each other's region and wait for the bytes there; prints half a round trip in ns, median
  *       write, read   a stream of them, 128 outstanding, as ib_write_bw does; prints GB/s (10^9 bytes) and messages a second
  *       idle      like write, but prints which part of the time the other side's process used the processor instead
  */
@@ -23,7 +25,7 @@
 
 const char *bench_name = "shared_region";
 
-enum { PORT = 18520, DEPTH = 128, SIGNALED = 64, BATCH = 100, LARGEST = 4 << 20, INLINE = 64 };
+enum { PORT = 18520, DEPTH = 128, SIGNALED = 64, BATCH = 100, LARGEST = 4 << 20, INLINE = 64, RECEIVES = 16 };
 
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
@@ -84,7 +86,7 @@ static void create_region(const char *memory)
 
 static void open_all(int line, const char *name, const char *gid_index, const char *memory)
 {
-	struct bench_queues queues = {.sends = DEPTH, .receives = 1, .inline_bytes = INLINE};
+	struct bench_queues queues = {.sends = DEPTH, .receives = RECEIVES, .inline_bytes = INLINE};
 	struct name mine;
 
 	bench_open(&device, name, (unsigned)strtoul(gid_index, NULL, 0));
@@ -176,6 +178,80 @@ static void answer(uint64_t count)
 	}
 }
 
+/* ---- talking ---- */
+
+static void post_receive(void)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)source_bytes + 4096, .length = 4096, .lkey = source->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	errno = ibv_post_recv(qp, &wr, &bad);
+	if (errno)
+		bench_give_up("ibv_post_recv");
+}
+
+static void listen_for(unsigned messages)
+{
+	for (unsigned i = 0; i < messages; i++)
+		post_receive();
+}
+
+static void say(uint64_t bytes)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)source_bytes, .length = (uint32_t)bytes};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE}, *bad;
+
+	errno = ibv_post_send(qp, &wr, &bad);
+	if (errno)
+		bench_give_up("ibv_post_send");
+}
+
+/* Until what was said has arrived, and something was heard. */
+static void hear(void)
+{
+	struct ibv_wc wc;
+
+	bench_poll(cq, &wc);
+	bench_poll(cq, &wc);
+	post_receive();
+}
+
+static double measure_talk(uint64_t bytes, uint64_t count)
+{
+	unsigned batches = (unsigned)(count / BATCH) + 1;
+	double *times = calloc(batches, sizeof(*times)), median;
+
+	for (unsigned i = 0; i < batches; i++) {
+		double began = bench_now();
+
+		for (unsigned j = 0; j < BATCH; j++) {
+			say(bytes);
+			hear();
+		}
+		times[i] = (bench_now() - began) / BATCH / 2 * 1e9;
+	}
+	median = bench_median(times, batches);
+	free(times);
+	return median;
+}
+
+static void talk_back(uint64_t bytes, uint64_t count)
+{
+	uint64_t turns = (count / BATCH + 1) * BATCH;
+	struct ibv_wc wc;
+
+	bench_poll(cq, &wc);
+	for (uint64_t i = 0; i + 1 < turns; i++) {
+		post_receive();
+		say(bytes);
+		bench_poll(cq, &wc);
+		bench_poll(cq, &wc);
+	}
+	say(bytes);
+	bench_poll(cq, &wc);
+}
+
 /* Seconds. */
 static double stream(enum ibv_wr_opcode opcode, uint64_t bytes, uint64_t count)
 {
@@ -204,6 +280,12 @@ static void client(const struct plan *plan, int line)
 		printf("%.1f\n", measure_latency(plan->count));
 		return;
 	}
+	if (strcmp(plan->test, "talk") == 0) {
+		listen_for(RECEIVES / 2);
+		bench_meet(line);
+		printf("%.1f\n", measure_talk(plan->bytes, plan->count));
+		return;
+	}
 	stream(opcode, plan->bytes, 2 * DEPTH);
 	bench_meet(line);
 	seconds = stream(opcode, plan->bytes, plan->count);
@@ -221,6 +303,12 @@ static void server(const struct plan *plan, int line)
 
 	if (strcmp(plan->test, "latency") == 0) {
 		answer(plan->count);
+		return;
+	}
+	if (strcmp(plan->test, "talk") == 0) {
+		listen_for(RECEIVES / 2);
+		bench_meet(line);
+		talk_back(plan->bytes, plan->count);
 		return;
 	}
 	bench_meet(line);
@@ -246,7 +334,7 @@ int main(int argc, char **argv)
 		snprintf(plan.test, sizeof(plan.test), "%s", argv[5]);
 		plan.bytes = strtoull(argv[6], NULL, 0);
 		plan.count = strtoull(argv[7], NULL, 0);
-		if (plan.bytes == 0 || plan.bytes > LARGEST || plan.count == 0) {
+		if (plan.bytes == 0 || plan.bytes > (strcmp(plan.test, "talk") == 0 ? INLINE : LARGEST) || plan.count == 0) {
 			errno = EINVAL;
 			bench_give_up(argv[6]);
 		}

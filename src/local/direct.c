@@ -139,6 +139,7 @@ static int move_plain(const struct access *access, const struct vb_foreign_range
 	const struct vb_record_piece piece = {range->theirs + access->offset, access->bytes};
 	void *shared = shared_at(access, range, access->bytes);
 
+	access->local->initiator.stores = shared && !access->reads;
 	if (shared) {
 		if (access->reads)
 			load_shared(access, shared);
@@ -394,6 +395,36 @@ enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_w
 	wqe->started = true;
 	local->initiator.touched = true;
 	return VB_STEP_MORE;
+}
+
+/* Whether there is anything to say to the peer first, or about this access, is found out the long way. */
+bool vb_local_direct_store(struct vb_local *local, uint64_t address, uint32_t key, const void *bytes, uint32_t length)
+{
+	const struct vb_local_initiator *initiator = &local->initiator;
+	struct vb_foreign_range range;
+	struct access access;
+	void *at = NULL;
+	int copy;
+
+	access.local = local;
+	access.address = address;
+	access.length = access.bytes = length;
+	access.key = key;
+	access.rights = IBV_ACCESS_REMOTE_WRITE;
+	access.offset = 0;
+	access.reads = false;
+	if (!initiator->stores || !(initiator->greeted || (local->seen_word & VB_WORD_SENDS)) ||
+	    check_request(&access) != VB_FAULT_NONE || !is_its_turn(local))
+		return false;
+	copy = show_copy(local, key);
+	if (copy < 0)
+		return false;
+	if (peer_is_unchanged(local) && find(&access, &range, &access.why) && !range.null)
+		at = shared_at(&access, &range, length);
+	if (at)
+		vb_hold_place(at, bytes, length);
+	unshow_copy(local, copy);
+	return at != NULL;
 }
 
 /* ---- atomics ---- */

@@ -60,6 +60,7 @@ struct vb_local_initiator {
 	bool open;                       /* the peer takes what we ask of it */
 	bool touched;                    /* something was moved directly */
 	bool greeted;                    /* a HELLO was left */
+	bool stores;                     /* the last direct access was a WRITE into memory that is shared */
 	bool unreachable;                /* its memory cannot be had any more */
 	struct vb_local_failure failure;
 
@@ -183,6 +184,8 @@ void vb_local_initiator_leave(struct vb_local *local, struct vb_send_wqe *wqe, u
 
 /* ---- direct.c ---- */
 enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_wqe *wqe);
+/* A WRITE of few bytes, if the last one went into shared memory and this one can, too. False: nothing was done. */
+bool vb_local_direct_store(struct vb_local *local, uint64_t address, uint32_t key, const void *bytes, uint32_t length);
 /* VB_STEP_MORE: not that way, leave a record. */
 enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send_wqe *wqe);
 

@@ -90,6 +90,7 @@ bool vb_local_beckons(const struct vb_local *local);
 
 /* Post this request. */
 bool vb_local_plain_send(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now);
+bool vb_local_plain_write(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now);
 /* Is there something that a poll of its send_cq, of its recv_cq would find? No lock needed; a hint. */
 bool vb_local_plain_beckons(const struct vb_local *local, bool sends, bool receives);
 /* Completions for that completion queue, which is empty and wants no event for them: how many of at most `room`. */

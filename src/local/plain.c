@@ -3,7 +3,8 @@
  * The short way. Nearly all messages between processes that wait for each other are alike: a SEND of few bytes, posted alone
  * to a queue pair that is up, with nothing waiting before it; its record, found by a poll of an empty completion queue, for
  * which a receive of one element is there; and its acknowledgement. Here these are done at once: from the request into the ring,
- * from the ring into the receive and the caller's ibv_wc, without the queues in between.
+ * from the ring into the receive and the caller's ibv_wc, without the queues in between. And a WRITE of few bytes into memory that is
+ * shared, which is complete when it is posted.
  *
  * Everything else is left as it was found, for the ordinary way (local.c), which does all of this too and more: each function first
  * makes sure that nothing is special, then acts. What it must make sure of are the things that the ordinary way would have
@@ -26,11 +27,11 @@ static bool nothing_changed(const struct vb_qp *qp, const struct vb_local *local
 
 /* ---- sending ---- */
 
-static bool is_short_send(const struct vb_qp *qp, const struct ibv_send_wr *wr)
+static bool is_short(const struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_wr_opcode opcode)
 {
 	uint32_t length;
 
-	if (!wr || wr->next || wr->num_sge != 1 || wr->opcode != IBV_WR_SEND ||
+	if (!wr || wr->next || wr->num_sge != 1 || wr->opcode != opcode ||
 	    (wr->send_flags & ~(unsigned)(IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED)))
 		return false;
 	length = wr->sg_list[0].length;
@@ -58,7 +59,7 @@ static bool fetch(const struct vb_qp *qp, const struct ibv_send_wr *wr, uint8_t 
 }
 
 /* As work that was begun. Its bytes are in the record, nobody asks for them again. */
-static void enqueue(struct vb_qp *qp, const struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
+static struct vb_send_wqe *enqueue(struct vb_qp *qp, const struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
 {
 	struct vb_send_wqe *wqe = vb_send_queue_reserve(&qp->send);
 
@@ -70,6 +71,7 @@ static void enqueue(struct vb_qp *qp, const struct vb_local *local, const struct
 	wqe->started = true;
 	wqe->started_at = now;
 	vb_send_queue_commit(&qp->send);
+	return wqe;
 }
 
 bool vb_local_plain_send(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
@@ -79,7 +81,7 @@ bool vb_local_plain_send(struct vb_qp *qp, struct vb_local *local, const struct 
 	uint8_t *body;
 
 	vb_lock_assert_held(&qp->lock);
-	if (!is_short_send(qp, wr) || !nothing_changed(qp, local) || !may_begin(qp, initiator))
+	if (!is_short(qp, wr, IBV_WR_SEND) || !nothing_changed(qp, local) || !may_begin(qp, initiator))
 		return false;
 	record.length = wr->sg_list[0].length;
 	body = vb_local_ring_reserve(local, record.length);
@@ -96,6 +98,29 @@ bool vb_local_plain_send(struct vb_qp *qp, struct vb_local *local, const struct 
 	if (!(local->heeds & VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS))
 		VB_LOCAL_HINT(local->heeds, local->heeds | VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS);
 	vb_local_tell(local);
+	return true;
+}
+
+/* Not behind work that is under way: it would have to complete after that. */
+bool vb_local_plain_write(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
+{
+	const void *bytes;
+	uint8_t fetched[FEW_BYTES];
+
+	vb_lock_assert_held(&qp->lock);
+	if (!local->initiator.stores || !is_short(qp, wr, IBV_WR_RDMA_WRITE) || !nothing_changed(qp, local) ||
+	    !may_begin(qp, &local->initiator) || vb_send_queue_count(&qp->send) > 0)
+		return false;
+	bytes = fetched;
+	if (wr->send_flags & IBV_SEND_INLINE)
+		bytes = (const void *)(uintptr_t)wr->sg_list[0].addr;
+	else if (!fetch(qp, wr, fetched))
+		return false;
+	if (!vb_local_direct_store(local, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey, bytes, wr->sg_list[0].length))
+		return false;
+	enqueue(qp, local, wr, now)->done = true;
+	local->initiator.next++;
+	vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
 	return true;
 }
 

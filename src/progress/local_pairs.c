@@ -150,10 +150,14 @@ bool vb_endpoint_post_plain(struct vb_endpoint *endpoint, struct vb_qp *qp, cons
 	struct vb_binding *binding = qp->scheduler;
 
 	vb_lock_assert_held(&qp->lock);
-	if (!binding || !binding->carried || endpoint->abandoned || !vb_local_plain_send(qp, binding->local, wr, now))
+	if (!binding || !binding->carried || endpoint->abandoned)
 		return false;
-	arm(endpoint, qp, binding);
-	return true;
+	if (vb_local_plain_send(qp, binding->local, wr, now)) {
+		arm(endpoint, qp, binding);
+		return true;
+	}
+	/* Complete when it is posted: nothing to wait for. */
+	return vb_local_plain_write(qp, binding->local, wr, now);
 }
 
 int vb_local_pair_take(struct vb_endpoint *endpoint, struct vb_binding *binding, const struct vb_cq *cq, int room, struct ibv_wc *wc)

@@ -426,6 +426,123 @@ static void two_that_talk(void **state)
 	pair_close(&pair);
 }
 
+/* ---- WRITE ---- */
+
+static bool write_wr(struct ibv_send_wr *wr)
+{
+	bool written;
+
+	vb_lock_take(&a->qp->lock);
+	written = vb_local_plain_write(a->qp, a->local, wr, pair.now);
+	vb_lock_release(&a->qp->lock);
+	return written;
+}
+
+/* As the ordinary way does it: from then on it is known where the bytes go. */
+static void write_ordinarily(uint32_t length, uint64_t wr_id, unsigned flags)
+{
+	assert_int_equal(pair_send(a, IBV_WR_RDMA_WRITE, 0, length, 8192, wr_id, flags), 0);
+	while (pair_serve(a))
+		;
+}
+
+static void short_writes_complete_at_once(void **state)
+{
+	static const uint32_t lengths[] = {1, 7, 8, 48, LONGEST};
+
+	(void)state;
+	begin(&(struct pair_options){.max_inline = 256});
+	a->shares_memory = true;
+	write_ordinarily(8, 1, IBV_SEND_SIGNALED);
+	pair_settle(&pair);
+	pair_expect(&a->send_cq, 1, IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]) * 2; i++) {
+		unsigned flags = IBV_SEND_SIGNALED | (i % 2 ? IBV_SEND_INLINE : 0);
+		struct ibv_sge sge = pair_sge(a, 0, lengths[i / 2]);
+		struct ibv_send_wr wr = {.wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = flags,
+					 .wr.rdma = {.remote_addr = (uintptr_t)b->arena + 8192, .rkey = b->key}};
+		struct ibv_wc plain, ordinary;
+
+		memset(&plain, 0xee, sizeof(plain));
+		memset(&ordinary, 0xee, sizeof(ordinary));
+		pair_fill(a, 0, sge.length, (uint8_t)(i + 1));
+		b->arena[8192 + sge.length] = 0xcc;
+		assert_true(write_wr(&wr));
+		pair_verify(b, 8192, sge.length, (uint8_t)(i + 1));
+		assert_int_equal(b->arena[8192 + sge.length], 0xcc);
+		assert_true(pair_poll(&a->send_cq, &plain));
+		assert_int_equal(vb_send_queue_count(&a->qp->send), 0);
+		write_ordinarily(sge.length, 5, flags);
+		assert_true(pair_poll(&a->send_cq, &ordinary));
+		assert_memory_equal(&plain, &ordinary, sizeof(plain));
+		/* Nobody asked to hear of this one. */
+		wr.send_flags = 0;
+		assert_true(write_wr(&wr));
+		assert_true(vb_cq_looks_empty(&a->send_cq));
+	}
+	assert_int_equal(a->writes, 0);
+	pair_close(&pair);
+}
+
+static void what_is_not_plain_is_not_written(void **state)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	(void)state;
+	begin(NULL);
+	sge = pair_sge(a, 0, 8);
+	wr = (struct ibv_send_wr){.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+				  .wr.rdma = {.remote_addr = (uintptr_t)b->arena + 8192, .rkey = b->key}};
+	pair_fill(a, 0, 8, 9);
+	memset(b->arena + 8192, 0, 64);
+#define REFUSED(change, back)                                                                                          \
+	do {                                                                                                           \
+		uint32_t head = a->qp->send.head;                                                                      \
+		change;                                                                                                \
+		assert_false(write_wr(&wr));                                                                           \
+		back;                                                                                                  \
+		assert_int_equal(a->qp->send.head, head);                                                              \
+		assert_int_equal(a->qp->send.reserved, head);                                                          \
+		for (unsigned i = 0; i < 64; i++)                                                                      \
+			assert_int_equal(b->arena[8192 + i], 0);                                                       \
+	} while (0)
+	/* Nothing is known of where it goes; then, that it goes by system calls. */
+	a->shares_memory = true;
+	REFUSED((void)0, (void)0);
+	a->shares_memory = false;
+	write_ordinarily(8, 1, 0);
+	pair_settle(&pair);
+	memset(b->arena + 8192, 0, 64);
+	a->shares_memory = true;
+	REFUSED((void)0, (void)0);
+	write_ordinarily(8, 1, 0);
+	memset(b->arena + 8192, 0, 64);
+	/* Its own faults, which the ordinary way tells. */
+	REFUSED(wr.wr.rdma.rkey ^= 0x100, wr.wr.rdma.rkey ^= 0x100);
+	REFUSED(wr.wr.rdma.remote_addr -= 65536, wr.wr.rdma.remote_addr += 65536);
+	REFUSED(sge.lkey ^= 0x100, sge.lkey ^= 0x100);
+	REFUSED(sge.length = LONGEST + 1, sge.length = 8);
+	REFUSED(wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, wr.opcode = IBV_WR_RDMA_WRITE);
+	REFUSED(wr.send_flags = IBV_SEND_FENCE, wr.send_flags = 0);
+	REFUSED(a->shares_memory = false, a->shares_memory = true);
+	/* A message before it is not there yet. */
+	assert_int_equal(pair_receive(b, 4096, 64, 2), 0);
+	assert_true(send_plainly(a, 8, 3, IBV_SEND_SIGNALED));
+	REFUSED((void)0, (void)0);
+	pair_settle(&pair);
+	pair_expect(&a->send_cq, 3, IBV_WC_SUCCESS);
+	pair_expect(&b->recv_cq, 2, IBV_WC_SUCCESS);
+	/* The peer has gone. */
+	assert_true(write_wr(&wr));
+	pair_verify(b, 8192, 8, 9);
+	memset(b->arena + 8192, 0, 64);
+	assert_int_equal(pair_to(b, IBV_QPS_ERR), 0);
+	REFUSED((void)0, (void)0);
+#undef REFUSED
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -437,6 +554,8 @@ int main(void)
 		cmocka_unit_test(what_does_not_fit_waits),
 		cmocka_unit_test(acknowledgements_let_others_begin),
 		cmocka_unit_test(two_that_talk),
+		cmocka_unit_test(short_writes_complete_at_once),
+		cmocka_unit_test(what_is_not_plain_is_not_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
