@@ -254,6 +254,16 @@ static void a_repair_may_be_lost(void **state)
 	pair_close(&pair);
 }
 
+/* A WRITE of twenty packets is under way, to a peer that we play. */
+static void open_with_twenty_sent(struct pair *pair, struct ear *ear)
+{
+	open_pair(pair, ear);
+	ear->swallow = true;
+	pair_post(pair, IBV_WR_RDMA_WRITE, 20 * MTU, 1);
+	sim_run_to(pair->sim, pair->sim->now + VB_MICROSECONDS(1));
+	expect_sent(ear, 0, 0, 19);
+}
+
 static void a_peer_that_drops_is_found_out(void **state)
 {
 	struct pair pair;
@@ -261,11 +271,7 @@ static void a_peer_that_drops_is_found_out(void **state)
 	unsigned seen;
 
 	(void)state;
-	open_pair(&pair, &ear);
-	ear.swallow = true;
-	pair_post(&pair, IBV_WR_RDMA_WRITE, 20 * MTU, 1);
-	sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(1));
-	expect_sent(&ear, 0, 0, 19);
+	open_with_twenty_sent(&pair, &ear);
 	seen = ear.requests;
 	complain(&pair, &ear, 3);
 	expect_sent(&ear, seen, 3, 3);
@@ -294,10 +300,7 @@ static void a_peer_that_keeps_is_found_out(void **state)
 	unsigned seen;
 
 	(void)state;
-	open_pair(&pair, &ear);
-	ear.swallow = true;
-	pair_post(&pair, IBV_WR_RDMA_WRITE, 20 * MTU, 1);
-	sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(1));
+	open_with_twenty_sent(&pair, &ear);
 	seen = ear.requests;
 	complain(&pair, &ear, 3);
 	expect_sent(&ear, seen, 3, 3);
@@ -332,10 +335,7 @@ static void a_peer_may_stop_keeping(void **state)
 	unsigned seen;
 
 	(void)state;
-	open_pair(&pair, &ear);
-	ear.swallow = true;
-	pair_post(&pair, IBV_WR_RDMA_WRITE, 20 * MTU, 1);
-	sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(1));
+	open_with_twenty_sent(&pair, &ear);
 	complain(&pair, &ear, 3);
 	complain(&pair, &ear, 9);
 	seen = ear.requests;
