@@ -124,10 +124,17 @@ static bool nobody_asked(const struct vb_roce_requester *requester)
 	return requester->since_ack_request >= requester->in_flight;
 }
 
+/* The last of what is sent again asks: a duplicate that does not need not be answered. */
+static bool ends_repetition(const struct vb_roce_requester *requester, uint32_t count)
+{
+	return psn_ahead(requester->high, requester->send) == count;
+}
+
 static bool wants_acknowledgement(const struct vb_qp *qp, const struct vb_roce_requester *requester,
 				  const struct vb_send_wqe *wqe, uint32_t index, uint32_t charge)
 {
-	return (index + 1 == wqe->packets && end_is_waited_for(qp, requester, wqe)) || is_probe(requester, wqe, index) ||
+	return ends_repetition(requester, 1) ||
+	       (index + 1 == wqe->packets && end_is_waited_for(qp, requester, wqe)) || is_probe(requester, wqe, index) ||
 	       (requester->since_ack_request + charge >= step_of(requester) && !end_is_near(requester, wqe, index, charge)) ||
 	       (nobody_asked(requester) && requester->in_flight + 2 * charge > window_of(requester));
 }
@@ -175,7 +182,7 @@ static uint32_t transmit_middles(struct vb_qp *qp, struct vb_send_wqe *wqe, uint
 	if (count < 2)
 		return 0;
 	vb_roce_work_headers(qp, wqe, index, &packet);
-	packet.ack_request = (count == fit && nobody_asked(requester)) ||
+	packet.ack_request = ends_repetition(requester, count) || (count == fit && nobody_asked(requester)) ||
 			     (count == asks && !end_is_near(requester, wqe, index + asks - 1, charge));
 	sent = vb_roce_work_append_middles(qp, wqe, index, count, &packet, out);
 	if (sent > 0)

@@ -218,12 +218,15 @@ static void execute(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *
 	}
 }
 
-/* A PSN before the expected one: executed already, only the answer can have been lost (IBA 9.7.5.1.3). */
+/* A PSN before the expected one: executed already, only the answer can have been lost (IBA 9.7.5.1.3). It is given again where
+ * the duplicate asks for it, as to a new request: the kernel's rxe, acknowledged in the middle of a message that it
+ * repeats, falls silent for good. */
 static void repeat(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
 	VB_COUNT(qp->host->counters, duplicate_request);
 	if (packet->op->kind == VB_KIND_SEND || packet->op->kind == VB_KIND_WRITE) {
-		vb_roce_responder_owe_acknowledgement(qp);
+		if (packet->ack_request)
+			vb_roce_responder_owe_acknowledgement(qp);
 		return;
 	}
 	if (!vb_roce_resources_repeat(qp, packet))

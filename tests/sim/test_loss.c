@@ -346,6 +346,30 @@ static void a_peer_may_stop_keeping(void **state)
 	pair_close(&pair);
 }
 
+/* The end of a message that nothing waits for does not ask for an acknowledgement, for one of those behind it will; here the one
+ * behind it fails before it is sent, and is told when the first is done. What is sent again asks, because a duplicate
+ * that does not gets no answer. */
+static void what_is_sent_again_asks_for_an_answer(void **state)
+{
+	struct pair pair;
+	struct ear ear;
+
+	(void)state;
+	open_pair(&pair, &ear);
+	pair.flags = 0;
+	pair_post(&pair, IBV_WR_RDMA_WRITE, 2 * MTU, 1);
+	pair.flags = IBV_SEND_SIGNALED;
+	pair.a_memory.key ^= 0xff;
+	pair_post(&pair, IBV_WR_RDMA_WRITE, MTU, 2);
+	pair.a_memory.key ^= 0xff;
+	sim_run(pair.sim);
+	assert_false(ear.asks[1]);
+	assert_int_equal(ear.psn[ear.requests - 1], 1);
+	assert_true(ear.asks[ear.requests - 1]);
+	expect_send(pair.a_cq, 2, IBV_WC_LOC_PROT_ERR);
+	pair_close(&pair);
+}
+
 /* Packets that are waiting when a queue pair ends are given back. */
 static void a_queue_pair_may_end_while_packets_wait(void **state)
 {
@@ -378,6 +402,7 @@ int main(void)
 		cmocka_unit_test(a_peer_that_drops_is_found_out),
 		cmocka_unit_test(a_peer_that_keeps_is_found_out),
 		cmocka_unit_test(a_peer_may_stop_keeping),
+		cmocka_unit_test(what_is_sent_again_asks_for_an_answer),
 		cmocka_unit_test(a_queue_pair_may_end_while_packets_wait),
 	};
 

@@ -6,7 +6,8 @@
  */
 #include "sim/testing.h"
 
-enum { READ_REQUEST = 0x0c, FETCH_ADD = 0x14, WRITE_ONLY = 0x0a, MAX_ANSWERS = 256 };
+enum { READ_REQUEST = 0x0c, FETCH_ADD = 0x14, WRITE_FIRST = 0x06, WRITE_MIDDLE = 0x07, WRITE_LAST = 0x08, WRITE_ONLY = 0x0a };
+enum { MAX_ANSWERS = 256, MTU = 1024 };
 
 struct answers {
 	unsigned count;
@@ -170,6 +171,47 @@ static void writes_are_executed_once(void **state)
 	pair_close(&pair);
 }
 
+/* A piece of a WRITE of three packets, of which the last asks for an acknowledgement. */
+static void write_piece(struct pair *pair, uint32_t number)
+{
+	static const uint8_t opcode[] = {WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST};
+	struct vb_roce_packet packet = {.opcode = opcode[number], .op = vb_roce_opcode(opcode[number]), .pkey = 0xffff};
+
+	packet.psn = psn_of(0xfffffe + number);
+	packet.ack_request = number == 2;
+	packet.reth.address = (uintptr_t)pair->b_memory.bytes;
+	packet.reth.rkey = pair->b_memory.key;
+	packet.reth.length = 3 * MTU;
+	packet.payload = pair->a_memory.bytes + number * MTU;
+	packet.payload_length = MTU;
+	sim_inject(pair->b, &packet);
+	sim_run(pair->sim);
+}
+
+/* A message of several packets is repeated: it is acknowledged where it asks for that, and not in its middle. The kernel's
+ * rxe, acknowledged in the middle of a repetition, falls silent. */
+static void a_duplicate_is_acknowledged_where_it_asks(void **state)
+{
+	struct answers answers;
+	struct pair pair;
+
+	(void)state;
+	open(&pair, &answers, 2);
+	for (uint32_t number = 0; number < 3; number++)
+		write_piece(&pair, number);
+	assert_int_equal(answers.count, 1);
+	write_piece(&pair, 0);
+	write_piece(&pair, 1);
+	assert_int_equal(pair.hosts[1]->counters.duplicate_request, 2);
+	assert_int_equal(answers.count, 1);
+	write_piece(&pair, 2);
+	assert_int_equal(answers.count, 2);
+	assert_int_equal(answers.list[1].opcode, 0x11);
+	assert_int_equal(answers.list[1].psn, 0);
+	assert_int_equal(answers.list[1].msn, 1);
+	pair_close(&pair);
+}
+
 /* The region goes between request and answer. */
 static void memory_gone_before_the_response(void **state)
 {
@@ -284,6 +326,7 @@ int main(void)
 		cmocka_unit_test(atomics_are_executed_once),
 		cmocka_unit_test(reads_are_answered_from_anywhere),
 		cmocka_unit_test(writes_are_executed_once),
+		cmocka_unit_test(a_duplicate_is_acknowledged_where_it_asks),
 		cmocka_unit_test(memory_gone_before_the_response),
 		cmocka_unit_test(memory_gone_while_sending),
 		cmocka_unit_test(memory_gone_while_receiving),
