@@ -44,9 +44,14 @@ static void send_once(struct vb_connect *connect, const struct vb_path *path, co
 }
 
 /* The transaction id of an exchange we begin: answers repeat it. */
+static uint64_t new_transaction(struct vb_connect *connect, const struct vb_connection *connection)
+{
+	return (uint64_t)connect->host.random(connect->host.context) << 32 | connection->id;
+}
+
 static void begin_transaction(struct vb_connect *connect, struct vb_connection *connection)
 {
-	connection->transaction = (uint64_t)connect->host.random(connect->host.context) << 32 | connection->id;
+	connection->transaction = new_transaction(connect, connection);
 }
 
 static void put_ip_header(uint8_t *out, const struct vb_connection *connection)
@@ -152,6 +157,22 @@ void vb_connect_send_dreq(struct vb_connect *connect, vb_time now, struct vb_con
 	mad.transaction = connection->transaction;
 	vb_connection_enter(connect, connection, VB_CONNECT_DREQ_SENT);
 	send_and_wait(connect, now, connection, &mad);
+}
+
+/* A DREQ that names no QP. A peer that has the connection drops it, because the QPN is not its own (IBA 12.9.8.3.4; the
+ * kernel's CM does so, too); one that has not answers with a DREP, as it answers every DREQ it knows nothing of. */
+void vb_connect_send_probe(struct vb_connect *connect, vb_time now, struct vb_connection *connection)
+{
+	struct vb_cm_mad mad = {
+		.attribute = VB_CM_DREQ,
+		.dreq = {.local_id = connection->id, .remote_id = connection->remote_id, .remote_qpn = VB_CM_NO_QPN},
+	};
+
+	if (now < connection->probe_again)
+		return;
+	connection->probe_again = now + VB_SECONDS(1);
+	connection->probe_transaction = mad.transaction = new_transaction(connect, connection);
+	send_once(connect, &connection->path, &mad);
 }
 
 void vb_connect_send_drep(struct vb_connect *connect, const struct vb_connection *connection, uint64_t transaction)

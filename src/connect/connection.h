@@ -65,6 +65,8 @@ struct vb_connection {
 	vb_time response_timeout;            /* how long to wait for an answer */
 	uint8_t retries_left, max_retries;
 	uint64_t transaction;                /* of the exchange under way */
+	uint64_t probe_transaction;          /* of the question whether the peer still knows it; 0: none was asked */
+	vb_time probe_again;                 /* not asked before */
 	uint8_t mad[VB_CM_MAD_LENGTH];       /* what we last said: repeated by timers and for repeated questions */
 };
 
@@ -125,6 +127,8 @@ void vb_connect_send_sidr_req(struct vb_connect *connect, vb_time now, struct vb
 			      const struct vb_cm_conn *conn);
 void vb_connect_send_sidr_rep(struct vb_connect *connect, struct vb_connection *connection, uint8_t status,
 			      const struct vb_cm_conn *conn);
+/* Asks whether the peer still knows the connection, without ending it; not more than once a second. */
+void vb_connect_send_probe(struct vb_connect *connect, vb_time now, struct vb_connection *connection);
 /* Said once, not kept. */
 void vb_connect_send_drep(struct vb_connect *connect, const struct vb_connection *connection, uint64_t transaction);
 void vb_connect_send_mra(struct vb_connect *connect, const struct vb_connection *connection);

@@ -114,7 +114,11 @@ static void refuse_request(struct vb_connect *connect, const struct arrival *arr
 }
 
 /* IBA 12.9.8.3.1: a QP that has a connection here already asks for one: the old connection is half open, the peer
- * forgot it. One that is on its way out does no harm. */
+ * forgot it. One that is on its way out does no harm.
+ *
+ * Any user of the peer's host can write such a request and name any QP of that host, so it is no proof. The peer's
+ * connection manager is asked, and the old connection ends only if it says that it knows it no more (TAKE_FORGOTTEN).
+ */
 static bool connection_is_stale(struct vb_connect *connect, const struct arrival *arrival, uint32_t qpn, uint64_t guid,
 				const struct vb_connection *except)
 {
@@ -124,7 +128,7 @@ static bool connection_is_stale(struct vb_connect *connect, const struct arrival
 		return false;
 	switch (old->state) {
 	case VB_CONNECT_ESTABLISHED:
-		vb_connect_send_dreq(connect, arrival->now, old);
+		vb_connect_send_probe(connect, arrival->now, old);
 		return true;
 	case VB_CONNECT_REQ_RECEIVED:
 	case VB_CONNECT_REP_RECEIVED:
@@ -262,10 +266,6 @@ static void admit(struct vb_connect *connect, struct vb_connection *nobody, cons
 	(void)nobody;
 	if (req->local_id == 0)
 		return;
-	if (connection_is_stale(connect, arrival, req->local_qpn, req->local_ca_guid, NULL)) {
-		refuse_request(connect, arrival, VB_CM_REJECT_STALE);
-		return;
-	}
 	listener = addresses_are_sound(arrival, req->private_data, req->service_id, &ours, &theirs) ?
 			   find_listener(connect, req->service_id, &ours) : NULL;
 	if (!listener || vb_connection_is_sidr(listener)) {
@@ -274,6 +274,10 @@ static void admit(struct vb_connect *connect, struct vb_connection *nobody, cons
 	}
 	if (qp_type_of(req) != listener->qp_type) {
 		refuse_request(connect, arrival, VB_CM_REJECT_INVALID_SERVICE_TYPE);
+		return;
+	}
+	if (connection_is_stale(connect, arrival, req->local_qpn, req->local_ca_guid, NULL)) {
+		refuse_request(connect, arrival, VB_CM_REJECT_STALE);
 		return;
 	}
 	child = admit_child(connect, arrival, listener, &reason);
@@ -430,9 +434,12 @@ static void take_reject(struct vb_connect *connect, struct vb_connection *connec
 
 /* ---- the end */
 
+/* Ours is not known of a connection taken over from another daemon. Whoever names no QP only asks whether we know the
+ * connection: silence says yes. */
 static bool names_our_qp(const struct vb_connection *connection, const struct vb_cm_dreq *dreq)
 {
-	return connection->local_qpn == 0 || connection->local_qpn == dreq->remote_qpn;
+	return dreq->remote_qpn != VB_CM_NO_QPN &&
+	       (connection->local_qpn == 0 || connection->local_qpn == dreq->remote_qpn);
 }
 
 static void take_disconnect(struct vb_connect *connect, struct vb_connection *connection, const struct arrival *arrival)
@@ -449,6 +456,12 @@ static void end(struct vb_connect *connect, struct vb_connection *connection, co
 {
 	vb_connection_enter_timewait(connect, arrival->now, connection);
 	vb_connect_tell(connect, connection, VB_CM_EVENT_DISCONNECTED, 0);
+}
+
+static void take_forgotten(struct vb_connect *connect, struct vb_connection *connection, const struct arrival *arrival)
+{
+	if (connection->probe_transaction != 0 && arrival->mad->transaction == connection->probe_transaction)
+		end(connect, connection, arrival);
 }
 
 static void cross_disconnect(struct vb_connect *connect, struct vb_connection *connection,
@@ -583,6 +596,7 @@ static reaction_function *const functions[VB_CONNECT_REACTION_COUNT] = {
 	[VB_CONNECT_DO_CROSS_DISCONNECT] = cross_disconnect,
 	[VB_CONNECT_DO_CONFIRM_DISCONNECT] = confirm_disconnect,
 	[VB_CONNECT_DO_END] = end,
+	[VB_CONNECT_DO_TAKE_FORGOTTEN] = take_forgotten,
 	[VB_CONNECT_DO_REFUSE_PATH] = refuse_path,
 	[VB_CONNECT_DO_ADMIT_SIDR] = admit_sidr,
 	[VB_CONNECT_DO_TAKE_SIDR_REPLY] = take_sidr_reply,

@@ -28,6 +28,7 @@
 #define cross_ VB_CONNECT_DO_CROSS_DISCONNECT
 #define confrm VB_CONNECT_DO_CONFIRM_DISCONNECT
 #define ended_ VB_CONNECT_DO_END
+#define forgot VB_CONNECT_DO_TAKE_FORGOTTEN
 #define nopath VB_CONNECT_DO_REFUSE_PATH
 #define s_admt VB_CONNECT_DO_ADMIT_SIDR
 #define s_take VB_CONNECT_DO_TAKE_SIDR_REPLY
@@ -55,7 +56,7 @@ ROW(RTU)      = {      0,      0,      0,      0,      0,      0,      0,      0
                        0,      0,      0,      0,      0,      0,      0 },
 ROW(DREQ)     = { confrm,      0,      0,      0,      0,      0, discon,      0, discon, discon, discon, cross_,
                        0, confrm, confrm, confrm,      0,      0,      0 },
-ROW(DREP)     = {      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,      0, ended_,
+ROW(DREP)     = {      0,      0,      0,      0,      0,      0,      0,      0,      0,      0, forgot, ended_,
                        0,      0,      0,      0,      0,      0,      0 },
 ROW(SIDR_REQ) = { s_admt,      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,      0,
                        0,      0,      0,      0,      0,      0, repeat },

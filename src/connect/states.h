@@ -50,6 +50,7 @@ enum vb_connect_state {
 	X(CROSS_DISCONNECT)  /* both sides asked at once: both answer */                               \
 	X(CONFIRM_DISCONNECT) /* a repeated DREQ, or one for nobody: DREP */                           \
 	X(END)               /* our DREQ was answered */                                               \
+	X(TAKE_FORGOTTEN)    /* the peer answers our question: it knows the connection no more */      \
 	X(REFUSE_PATH)       /* LAP: no alternate paths here */                                        \
 	X(ADMIT_SIDR)                                                                                  \
 	X(TAKE_SIDR_REPLY)

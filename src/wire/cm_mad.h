@@ -20,6 +20,7 @@ enum {
 	VB_CM_MAD_LENGTH = 256,
 	VB_CM_MAD_HEADER_LENGTH = 24,
 	VB_CM_QPN = 1,                   /* the general services interface */
+	VB_CM_NO_QPN = 0,                /* in a DREQ: no connection has QP0 */
 	VB_CM_REQ_PRIVATE = 92,
 	VB_CM_MRA_PRIVATE = 222,
 	VB_CM_REJ_ARI = 72,
