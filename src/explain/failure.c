@@ -175,6 +175,19 @@ static void say_silent_peer(const struct vb_explain_failure *f, struct vb_report
 			      "Exchange QPN and GID in both directions; the peer's dest_qp_num must be 0x%06x.",
 			      f->qpn);
 		break;
+	case VB_INQUIRY_OTHER_PSN:
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "The peer's QP 0x%06x is in %s and connected to ours, but with other PSNs: its rq_psn is not "
+			      "this side's sq_psn 0x%06x, nor its sq_psn this side's rq_psn 0x%06x. ",
+			      f->peer_qpn, vb_words_state(f->far.state), f->sq_psn, f->rq_psn);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Exchange PSNs: each side's rq_psn must equal the other's sq_psn.");
+		break;
+	case VB_INQUIRY_NOT_TOLD:
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "The peer's process is there; it has been asked too often to say more. ");
+		vb_report_say(report, VB_REPORT_FIX, "Look at the peer's queue pair (verbena res).");
+		break;
 	case VB_INQUIRY_YOUR_PEER:
 		if (f->far.state == IBV_QPS_ERR) {
 			vb_report_say(report, VB_REPORT_CAUSE, "The peer's QP 0x%06x is in ERR. ", f->peer_qpn);
@@ -457,8 +470,10 @@ static const char *side_of(const struct vb_explain_failure *f)
 
 static void add_far_evidence(const struct vb_explain_failure *f, struct vb_report *report)
 {
-	static const char *const verdicts[] = {"?",          "no_process", "no_qp", "not_connected",
-					       "other_peer", "your_peer",  "daemon"};
+	static const char *const verdicts[VB_INQUIRY_VERDICT_END] = {
+		"?",         "no_process", "no_qp",     "not_connected", "other_peer",
+		"your_peer", "daemon",     "other_psn", "not_told",
+	};
 	struct vb_fault_record far;
 
 	if (f->reach == VB_REACH_UNASKED)
@@ -466,7 +481,7 @@ static void add_far_evidence(const struct vb_explain_failure *f, struct vb_repor
 	vb_report_word(report, "reach", vb_words_reach(f->reach));
 	if (f->reach != VB_REACH_ANSWERED)
 		return;
-	vb_report_word(report, "far_verdict", f->far.verdict <= VB_INQUIRY_DAEMON ? verdicts[f->far.verdict] : "?");
+	vb_report_word(report, "far_verdict", f->far.verdict < VB_INQUIRY_VERDICT_END ? verdicts[f->far.verdict] : "?");
 	if (f->far.verdict >= VB_INQUIRY_NOT_CONNECTED && f->far.verdict <= VB_INQUIRY_YOUR_PEER)
 		vb_report_word(report, "far_state", vb_words_state(f->far.state));
 	if (f->far.verdict == VB_INQUIRY_YOUR_PEER) {

@@ -23,6 +23,7 @@ struct vb_explain_failure {
 	enum ibv_wr_opcode opcode;       /* of the send work at fault */
 	uint64_t wr_id;
 	uint32_t qpn, peer_qpn, pd;
+	uint32_t sq_psn, rq_psn;         /* where it began */
 	enum ibv_qp_type type;
 	enum ibv_qp_state state;         /* when it happened */
 	bool has_peer;

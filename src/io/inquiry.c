@@ -135,20 +135,17 @@ static bool answers_ping(const struct vb_path *path)
 	return answered;
 }
 
-enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, uint32_t qpn, uint32_t asker_qpn,
+enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, const struct vb_inquiry *question,
 				     struct vb_inquiry_answer *answer)
 {
-	struct vb_inquiry inquiry = {
-		.qpn = qpn,
-		.asker_qpn = asker_qpn,
-		.nonce = (uint64_t)vb_random_u32() << 32 | vb_random_u32(),
-	};
+	struct vb_inquiry inquiry = *question;
 	enum vb_inquiry_reach reach = VB_REACH_SILENT;
 	uint8_t bytes[VB_INQUIRY_LENGTH];
 	int fd = open_to(path, IPPROTO_UDP, VB_ROCE_PORT);
 
 	if (fd < 0)
 		return reach_of(errno);
+	inquiry.nonce = (uint64_t)vb_random_u32() << 32 | vb_random_u32();
 	vb_inquiry_encode(&inquiry, bytes);
 	for (unsigned i = 0; i < sizeof(wait_ms) / sizeof(wait_ms[0]); i++) {
 		if (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) < 0) {

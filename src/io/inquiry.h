@@ -11,9 +11,9 @@
 #include "wire/inquiry.h"
 #include "wire/path.h"
 
-/* Ask, from path->source to path->destination; waits for the answer for 1.6 seconds at most. `answer` is filled when
- * ANSWERED is returned. */
-enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, uint32_t qpn, uint32_t asker_qpn,
+/* Ask, from path->source to path->destination; waits for the answer for 1.6 seconds at most. The question's nonce is
+ * chosen here. `answer` is filled when ANSWERED is returned. */
+enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, const struct vb_inquiry *question,
 				     struct vb_inquiry_answer *answer);
 
 /* Send an answer back where the inquiry came `from`, through the socket that received it. */

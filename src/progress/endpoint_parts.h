@@ -103,6 +103,8 @@ struct vb_endpoint {
 	unsigned probes;
 	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
 	unsigned inquiries;
+	vb_time strangers_since;           /* inquiry.c: of those who do not prove to be a peer, in all */
+	unsigned strangers;
 
 	/* Looked at by every thread that posts. */
 	unsigned pass __attribute__((aligned(VB_LINE))); /* atomic: the number of the last one */

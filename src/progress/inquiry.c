@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * A peer asks why something failed (wire/inquiry.h). The queue pair it names says what became of it, in full only to
- * its own peer: address and QPN must be those it is connected to. Answers are rationed, so that asking is no way to
- * search for queue pairs; VERBENA_EXPLAIN_PEERS=0 leaves all inquiries unanswered.
+ * its own peer: address and QPN must be those it is connected to, and the asker must know a PSN with which one of the
+ * two directions began. Others hear whether there is such a queue pair, a few at once and then one every few seconds:
+ * sweeping all 2^14 numbers of a process takes the better part of a day. VERBENA_EXPLAIN_PEERS=0 leaves all inquiries
+ * unanswered.
  */
 #include <string.h>
 
@@ -12,7 +14,8 @@
 #include "queue/qp.h"
 #include "roce/roce.h"
 
-enum { INQUIRIES_PER_SECOND = 16 };
+enum { INQUIRIES_PER_SECOND = 64, STRANGERS_AT_ONCE = 32 };
+#define STRANGER_EVERY VB_SECONDS(4)
 
 static bool is_rationed(struct vb_endpoint *endpoint, vb_time now)
 {
@@ -21,6 +24,19 @@ static bool is_rationed(struct vb_endpoint *endpoint, vb_time now)
 		endpoint->inquiries = 0;
 	}
 	return endpoint->inquiries++ >= INQUIRIES_PER_SECOND;
+}
+
+/* A leaky bucket: STRANGERS_AT_ONCE deep, one leaves each STRANGER_EVERY. */
+static bool stranger_is_rationed(struct vb_endpoint *endpoint, vb_time now)
+{
+	vb_time passed = (now - endpoint->strangers_since) / STRANGER_EVERY;
+
+	endpoint->strangers -= passed < endpoint->strangers ? (unsigned)passed : endpoint->strangers;
+	endpoint->strangers_since += passed * STRANGER_EVERY;
+	if (endpoint->strangers >= STRANGERS_AT_ONCE)
+		return true;
+	endpoint->strangers++;
+	return false;
 }
 
 static uint32_t count_receives(struct vb_qp *qp)
@@ -39,6 +55,13 @@ static bool is_peer(const struct vb_qp *qp, const struct vb_path *from, uint32_t
 {
 	return qp->type != IBV_QPT_UD && qp->attr.dest_qp_num == asker_qpn &&
 	       memcmp(qp->path.destination, from->source, sizeof(from->source)) == 0;
+}
+
+/* An sq_psn of 0 may be one that was never set. */
+static bool knows_psn(const struct vb_qp *qp, const struct vb_inquiry *inquiry)
+{
+	return inquiry->send_psn == qp->attr.rq_psn ||
+	       (inquiry->receive_psn == qp->attr.sq_psn && qp->attr.sq_psn != 0);
 }
 
 static void tell_peer(struct vb_qp *qp, struct vb_inquiry_answer *answer)
@@ -62,6 +85,17 @@ static void tell_peer(struct vb_qp *qp, struct vb_inquiry_answer *answer)
 	answer->psn = fault->psn;
 }
 
+static enum vb_inquiry_verdict judge(const struct vb_qp *qp, const struct vb_path *from,
+				     const struct vb_inquiry *inquiry)
+{
+	if (!qp)
+		return VB_INQUIRY_NO_QP;
+	if (is_peer(qp, from, inquiry->asker_qpn))
+		return knows_psn(qp, inquiry) ? VB_INQUIRY_YOUR_PEER : VB_INQUIRY_OTHER_PSN;
+	return qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT ? VB_INQUIRY_NOT_CONNECTED :
+									 VB_INQUIRY_OTHER_PEER;
+}
+
 void vb_endpoint_answer_inquiry(struct vb_endpoint *endpoint, vb_time now, const struct vb_path *from,
 				const struct vb_inquiry *inquiry, struct vb_qp *qp)
 {
@@ -69,18 +103,14 @@ void vb_endpoint_answer_inquiry(struct vb_endpoint *endpoint, vb_time now, const
 
 	if (is_rationed(endpoint, now) || !vb_explain_output_tells_peers())
 		return;
-	if (!qp) {
-		answer.verdict = VB_INQUIRY_NO_QP;
-	} else {
+	answer.verdict = judge(qp, from, inquiry);
+	if (answer.verdict != VB_INQUIRY_YOUR_PEER && stranger_is_rationed(endpoint, now))
+		answer.verdict = VB_INQUIRY_NOT_TOLD;
+	if (qp && answer.verdict != VB_INQUIRY_NOT_TOLD) {
 		answer.state = qp->state;
 		answer.type = qp->type;
-		if (is_peer(qp, from, inquiry->asker_qpn)) {
-			answer.verdict = VB_INQUIRY_YOUR_PEER;
-			tell_peer(qp, &answer);
-		} else {
-			answer.verdict = qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT ?
-						 VB_INQUIRY_NOT_CONNECTED : VB_INQUIRY_OTHER_PEER;
-		}
 	}
+	if (answer.verdict == VB_INQUIRY_YOUR_PEER)
+		tell_peer(qp, &answer);
 	vb_inquiry_reply(endpoint->receive_fd[vb_gid_is_ipv4(from->source) ? VB_IPV4 : VB_IPV6], from, &answer);
 }

@@ -76,7 +76,7 @@ void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram)
 		memcpy(path.source, connection.source, sizeof(path.source));
 		memcpy(path.destination, connection.destination, sizeof(path.destination));
 		path.interface_index = scope;
-		connection.reach = vb_inquiry_ask(&path, 1, 0, &ignored);
+		connection.reach = vb_inquiry_ask(&path, &(struct vb_inquiry){.qpn = 1}, &ignored);
 	}
 	vb_explain_connection(&connection, &report);
 	vb_explain_output_write(

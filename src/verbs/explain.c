@@ -42,6 +42,8 @@ static void gather(const struct vb_qp *qp, const struct vb_failure *failure, str
 					  : failure->why->wr_id,
 		.qpn = qp->qpn,
 		.peer_qpn = qp->type == IBV_QPT_UD ? failure->why->peer_qpn : qp->attr.dest_qp_num,
+		.sq_psn = qp->attr.sq_psn,
+		.rq_psn = qp->attr.rq_psn,
 		.pd = qp->pd->handle,
 		.type = qp->type,
 		.state = qp->state,

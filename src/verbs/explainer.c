@@ -94,8 +94,16 @@ static void explain(struct vb_explain_failure *failure, const struct vb_path *pa
 {
 	struct vb_report report;
 
-	if (path)
-		failure->reach = vb_inquiry_ask(path, failure->peer_qpn, failure->qpn, &failure->far);
+	if (path) {
+		struct vb_inquiry question = {
+			.qpn = failure->peer_qpn,
+			.asker_qpn = failure->qpn,
+			.send_psn = failure->sq_psn,
+			.receive_psn = failure->rq_psn,
+		};
+
+		failure->reach = vb_inquiry_ask(path, &question, &failure->far);
+	}
 	vb_explain_failure(failure, &report);
 	vb_explainer_write(&report);
 }

@@ -15,8 +15,8 @@ struct inquiry_layout {
 	struct be32 magic;
 	struct be32 qpn;                 /* at 5..7, where the BTH has it */
 	struct be64 nonce;
-	struct be32 asker_qpn;
-	uint8_t zero[108];
+	struct be32 asker_qpn, send_psn, receive_psn;
+	uint8_t zero[100];
 };
 
 struct answer_layout {
@@ -41,6 +41,8 @@ void vb_inquiry_encode(const struct vb_inquiry *inquiry, uint8_t bytes[VB_INQUIR
 		.qpn = be32_of(inquiry->qpn & 0xffffff),
 		.nonce = be64_of(inquiry->nonce),
 		.asker_qpn = be32_of(inquiry->asker_qpn),
+		.send_psn = be32_of(inquiry->send_psn),
+		.receive_psn = be32_of(inquiry->receive_psn),
 	};
 
 	memcpy(bytes, &out, sizeof(out));
@@ -58,6 +60,8 @@ bool vb_inquiry_decode(struct vb_inquiry *inquiry, const uint8_t *bytes, size_t 
 	*inquiry = (struct vb_inquiry){
 		.qpn = be32_get(in.qpn) & 0xffffff,
 		.asker_qpn = be32_get(in.asker_qpn) & 0xffffff,
+		.send_psn = be32_get(in.send_psn) & 0xffffff,
+		.receive_psn = be32_get(in.receive_psn) & 0xffffff,
 		.nonce = be64_get(in.nonce),
 	};
 	return true;
@@ -98,7 +102,7 @@ bool vb_inquiry_answer_decode(struct vb_inquiry_answer *answer, const uint8_t *b
 		return false;
 	memcpy(&in, bytes, sizeof(in));
 	if (be32_get(in.magic) != ANSWER_MAGIC || be32_get(in.verdict) < VB_INQUIRY_NO_PROCESS ||
-	    be32_get(in.verdict) > VB_INQUIRY_DAEMON)
+	    be32_get(in.verdict) >= VB_INQUIRY_VERDICT_END)
 		return false;
 	*answer = (struct vb_inquiry_answer){
 		.nonce = be64_get(in.nonce),

@@ -6,7 +6,8 @@
  * the queue pair; where no process does, the host's verbenad answers. The answer goes back to the port that asked.
  *
  * Sent only by somebody who explains a failure (VERBENA_EXPLAIN). An answer is never longer than its inquiry, so that
- * nobody can be flooded with answers, and it tells about a queue pair's failure only to the peer of that queue pair.
+ * nobody can be flooded with answers, and it tells about a queue pair only to the peer of that queue pair: any user of
+ * the peer's host can ask from its address, so the inquiry says what only the two ends know, their first PSNs.
  */
 #ifndef VB_WIRE_INQUIRY_H
 #define VB_WIRE_INQUIRY_H
@@ -20,6 +21,7 @@ enum { VB_INQUIRY_LENGTH = 128 };       /* of both */
 struct vb_inquiry {
 	uint32_t qpn;                    /* asked about; 1: only whether a verbenad is there */
 	uint32_t asker_qpn;              /* ours: its peer is told more */
+	uint32_t send_psn, receive_psn;  /* sq_psn and rq_psn of ours, where it began: the peer's rq_psn and sq_psn */
 	uint64_t nonce;
 };
 
@@ -30,6 +32,9 @@ enum vb_inquiry_verdict {
 	VB_INQUIRY_OTHER_PEER,           /* it is connected to somebody else */
 	VB_INQUIRY_YOUR_PEER,            /* the rest of the answer holds */
 	VB_INQUIRY_DAEMON,               /* verbenad, asked about itself */
+	VB_INQUIRY_OTHER_PSN,            /* address and QPNs are those of its peer, but neither PSN is */
+	VB_INQUIRY_NOT_TOLD,             /* the process is there: too many ask who do not prove to be a peer */
+	VB_INQUIRY_VERDICT_END,
 };
 
 /* What the peer says. Fault and everything behind it as in struct vb_fault_record. */

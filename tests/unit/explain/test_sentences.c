@@ -126,6 +126,8 @@ static void silence_has_many_reasons(void **state)
 		{VB_REACH_ANSWERED, VB_INQUIRY_NO_QP, 0, "peer", "no queue pair"},
 		{VB_REACH_ANSWERED, VB_INQUIRY_NOT_CONNECTED, IBV_QPS_INIT, "peer", "still in INIT"},
 		{VB_REACH_ANSWERED, VB_INQUIRY_OTHER_PEER, IBV_QPS_RTS, "peer", "somebody else"},
+		{VB_REACH_ANSWERED, VB_INQUIRY_OTHER_PSN, IBV_QPS_RTS, "peer", "with other PSNs"},
+		{VB_REACH_ANSWERED, VB_INQUIRY_NOT_TOLD, 0, "peer", "asked too often"},
 		{VB_REACH_ANSWERED, VB_INQUIRY_YOUR_PEER, IBV_QPS_ERR, "peer", "in ERR"},
 		{VB_REACH_ANSWERED, VB_INQUIRY_YOUR_PEER, IBV_QPS_RTS, "peer", "waits for PSN 0x000000"},
 	};
@@ -211,7 +213,8 @@ static void addresses(void **state)
 
 static void inquiries_come_out_as_they_went_in(void **state)
 {
-	const struct vb_inquiry inquiry = {.qpn = 0x123456, .asker_qpn = 0x654321, .nonce = 0x1122334455667788};
+	const struct vb_inquiry inquiry = {.qpn = 0x123456, .asker_qpn = 0x654321, .send_psn = 0xabcdef, .receive_psn = 0xfedcba,
+					   .nonce = 0x1122334455667788};
 	const struct vb_inquiry_answer answer = {
 		.nonce = 9, .verdict = VB_INQUIRY_YOUR_PEER, .qpn = 0x123456, .state = 3, .type = 2, .receives = 4, .expected_psn = 5,
 		.fault = 6, .key = 7, .rights_asked = 8, .rights_granted = 1, .pd = 10, .region_pd = 11, .address = 12, .length = 13,
