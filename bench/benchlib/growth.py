@@ -4,21 +4,19 @@
 Two ways: through memory (two processes on one host) and over the wire (two hosts, veth, MTU 1500).
 """
 
-import json
 import os
-import statistics
-import sys
 
 from benchlib import BenchFailed, ROOT, svg
+from benchlib.cpu import Cpu
 from benchlib.place import Place, stage_program
 from benchlib.report import machine, size_name
-from pylib import hosts
+from benchlib.rows import Row
 
 WAYS = (("memory", "lo", {"VERBENA_WIRE": "auto"}), ("wire", "veth1500", {"VERBENA_WIRE": "rocev2"}))
 QPS = (1, 4, 16, 64, 256, 1024)
 THREADS = (1, 2, 4, 8)
-ROUNDS = 3                          # at least: one of them may have met with somebody else's work
-PORT = 18521
+REGISTERED = tuple(4096 << (3 * step) for step in range(7))  # bytes, as bench/regions.c has them
+SECONDS = 0.5                       # of each measurement
 PICTURE = os.path.join(ROOT, "docs", "images", "growth.svg")
 
 
@@ -26,18 +24,10 @@ def threads_that_fit():
     return [threads for threads in THREADS if threads <= len(os.sched_getaffinity(0))]
 
 
-class Way:
+class Way(Cpu):
     def __init__(self, network, programs, name, place, environment):
-        self.name, self.program, self.own_ends = name, programs["many_queue_pairs"], programs["own_ends"]
-        self.place = Place(network, place, environment, pinned=True)
-
-    def many(self, operation, size, qps, threads, seconds, wait=False):
-        """(seconds, messages, CPU seconds of client and server, bytes per connection, switches of the server)"""
-        place = self.place
-        out = place.exchange([self.program, "serve", place.device, str(place.gids[0])],
-                             [self.program, place.address, place.device, str(place.gids[1]), operation, str(size), str(qps),
-                              str(threads), str(seconds)] + (["wait"] if wait else []), PORT, free=threads > 1)
-        return [float(word) for word in out.split()[-6:]]
+        super().__init__(Place(network, place, environment, pinned=True), programs["many_queue_pairs"])
+        self.name, self.own_ends = name, programs["own_ends"]
 
     def cost(self, qps, seconds):
         """Microseconds per message: SENDs of 64 bytes."""
@@ -64,72 +54,54 @@ class Way:
         row = [float(word) for word in result.out.split()[-2:]]
         return row[1] / row[0]
 
-    def cpu(self, seconds):
-        """CPU seconds per GB, initiator and target: WRITEs of 64 KiB, both sleep when there is nothing to do."""
-        row = self.many("write", 65536, 1, 1, seconds, wait=True)
-        return row[2] / row[1] / 65536 * 1e9, row[3] / row[1] / 65536 * 1e9
+    def memory(self):
+        """Bytes of a connection, of 1,024 that were used."""
+        return self.many("send", 64, 1024, 1, 0.1)[4]
 
-    def tcp_cpu(self, seconds):
-        out = self.place.exchange(["iperf3", "-s", "-1"], ["iperf3", "-c", self.place.address, "-t", str(seconds), "-J"], 5201)
-        end = json.loads(out)["end"]
-        gigabytes = end["sum_received"]["bytes"] / 1e9
-        return [end["cpu_utilization_percent"][side] / 100 * end["sum_sent"]["seconds"] / gigabytes
-                for side in ("host_total", "remote_total")]
+    def idle(self):
+        """Share of a processor that both sides use, and times a second that one is switched to, with 16 connections and nothing to do."""
+        row = self.many("idle", 64, 16, 1, 2)
+        return (row[2] + row[3]) / row[0], row[5] / row[0]
 
-
-def measure_way(way, note, seconds):
-    name = way.name
-    for qps in QPS:
-        note((name, "cost", qps), way.cost(qps, seconds))
-        note((name, "bandwidth", qps), way.bandwidth(qps, seconds))
-    for threads in THREADS:
-        note((name, "rate", threads), way.rate(threads, seconds))
-    for threads in threads_that_fit():
-        note((name, "own", threads), way.rate_of_own(threads, seconds))
-    for side, value in zip(("initiator", "target"), way.cpu(seconds)):
-        note((name, "cpu", side), value)
-    for side, value in zip(("initiator", "target"), way.tcp_cpu(1)):
-        note((name, "tcp_cpu", side), value)
-    note((name, "connection"), way.many("send", 64, 1024, 1, 0.1)[4])
-    idle = way.many("idle", 64, 16, 1, 2)
-    note((name, "idle_cpu"), (idle[2] + idle[3]) / idle[0])
-    note((name, "idle_switches"), idle[5] / idle[0])
+    def rows(self):
+        name = self.name
+        found = []
+        for qps in QPS:
+            found.append(Row((name, "cost", qps), lambda qps=qps: self.cost(qps, SECONDS), "less"))
+            found.append(Row((name, "bandwidth", qps), lambda qps=qps: self.bandwidth(qps, SECONDS), "more"))
+        found += [Row((name, "rate", threads), lambda threads=threads: self.rate(threads, SECONDS), "more") for threads in THREADS]
+        found += [Row((name, "own", threads), lambda threads=threads: self.rate_of_own(threads, SECONDS), "more")
+                  for threads in threads_that_fit()]
+        found += [
+            Row([(name, "cpu", "initiator"), (name, "cpu", "target")], lambda: self.write(SECONDS), "less"),
+            Row([(name, "tcp_cpu", "initiator"), (name, "tcp_cpu", "target")], lambda: self.tcp(1), needs=("iperf3",)),
+            Row((name, "connection"), self.memory, "less"),
+            Row([(name, "idle_cpu"), (name, "idle_switches")], self.idle, "less"),
+        ]
+        return found
 
 
-def measure_objects(staged, build, note):
-    with hosts.Network(staged, niceness=-20) as network:
-        host = network.host()
-        for program in ("queue_pairs", "regions"):
-            result = host.run(stage_program(staged, build, program), "10000", timeout=120)
-            if result.code:
-                raise BenchFailed(str(result))
-            lines = [line.split() for line in result.out.strip().splitlines()]
-            first = next(i for i, line in enumerate(lines) if line[0] == "10000")
-            for key, word in zip(("bytes", "create", "destroy"), lines[first][1:]):
-                note((program, key), float(word))
-            for size, microseconds in lines[first + 1:]:
-                note(("register", int(size)), float(microseconds))
+def objects(host, program):
+    """What 10,000 of something cost: bytes, microseconds to create and to destroy; for regions also to register by size."""
+    result = host.run(program, "10000", timeout=120)
+    if result.code:
+        raise BenchFailed(str(result))
+    lines = [line.split() for line in result.out.strip().splitlines()]
+    first = next(i for i, line in enumerate(lines) if line[0] == "10000")
+    return [float(word) for word in lines[first][1:]] + [float(microseconds) for _, microseconds in lines[first + 1:]]
 
 
-def measure(staged, build, repeat, seconds):
-    figures = {}
-
-    def note(key, value):
-        figures.setdefault(key, []).append(value)
-    programs = {name: stage_program(staged, build, name) for name in ("many_queue_pairs", "own_ends")}
-    with hosts.Network(staged, niceness=-20) as network:
-        ways = [Way(network, programs, *way) for way in WAYS]
-        for _ in range(repeat):
-            for way in ways:
-                measure_way(way, note, seconds)
-                print("  growth, %s: a SEND costs %.2f us with one queue pair, %.2f us with %d"
-                      % (way.name, figures[(way.name, "cost", 1)][-1], figures[(way.name, "cost", QPS[-1])][-1], QPS[-1]),
-                      file=sys.stderr)
-            measure_objects(staged, build, note)
-    return {key: statistics.median(values) for key, values in figures.items()}
+def rows(network, staged, build, quick):
+    programs = {name: stage_program(staged, build, name) for name in ("many_queue_pairs", "own_ends", "queue_pairs", "regions")}
+    found = [row for way in WAYS for row in Way(network, programs, *way).rows()]
+    host = network.host()
+    for program, more in (("queue_pairs", []), ("regions", [("register", size) for size in REGISTERED])):
+        found.append(Row([(program, key) for key in ("bytes", "create", "destroy")] + more,
+                         lambda program=program: objects(host, programs[program]), "less"))
+    return found
 
 
-def table(figures, repeat):
+def table(figures, repeat, quick):
     names = [way[0] for way in WAYS]
     lines = ["Growth: " + machine(repeat), "", "| | through memory | over the wire (veth, MTU 1500) |", "|---|---|---|"]
 
@@ -158,8 +130,7 @@ def table(figures, repeat):
     for program, words in (("queue_pairs", "RC queue pairs (128 sends, 128 receives)"), ("regions", "memory regions")):
         lines.append("| %s | %.2f KiB | %.2f µs | %.2f µs |" % (words, figures[(program, "bytes")] / 1024, figures[(program, "create")],
                                                             figures[(program, "destroy")]))
-    sizes = sorted(key[1] for key in figures if key[0] == "register")
-    lines += ["", "`ibv_reg_mr` by size: " + ", ".join("%s %.2f µs" % (size_name(size), figures[("register", size)]) for size in sizes) + "."]
+    lines += ["", "`ibv_reg_mr` by size: " + ", ".join("%s %.2f µs" % (size_name(size), figures[("register", size)]) for size in REGISTERED) + "."]
     return "\n".join(lines)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where two programs are measured against each other: two hosts joined by veth, or one host and its loopback."""
 
+import json
 import os
 import shutil
 
@@ -8,6 +9,7 @@ from benchlib import BenchFailed
 from pylib.clients import perftest_rows
 
 PORT = 18515
+IPERF_PORT = 5201
 
 
 def two_cores():
@@ -54,6 +56,23 @@ class Place:
         if result.code:
             raise BenchFailed("%s\n%s" % (result, said))
         return result.out
+
+    def iperf(self, seconds):
+        """What one TCP stream says of itself at its end. iperf3 counts whole seconds, and takes 0 for "for ever"."""
+        seconds = max(1, round(seconds))
+        return json.loads(self.exchange(["iperf3", "-s", "-1"], ["iperf3", "-c", self.address, "-t", str(seconds), "-J"],
+                                        IPERF_PORT))["end"]
+
+    def tcp_bandwidth(self, seconds):
+        """Gb/s of one TCP stream."""
+        return self.iperf(seconds)["sum_received"]["bits_per_second"] / 1e9
+
+    def tcp_cpu(self, seconds):
+        """CPU seconds per GB of one TCP stream, sender and receiver."""
+        end = self.iperf(seconds)
+        gigabytes = end["sum_received"]["bytes"] / 1e9
+        return [end["cpu_utilization_percent"][side] / 100 * end["sum_sent"]["seconds"] / gigabytes
+                for side in ("host_total", "remote_total")]
 
     def perftest(self, tool, options):
         """The first row of numbers that the tool prints."""

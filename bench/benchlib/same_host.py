@@ -5,14 +5,13 @@ Each row of the table sets a figure of ours beside a figure of a peer that was m
 goal. Peers: bench/memory_peers.c (no protocol at all) and UCX over shared memory, as Debian builds it.
 """
 
+import math
 import re
-import statistics
-import sys
 
 from benchlib import BenchFailed
 from benchlib.place import Place, stage_program
 from benchlib.report import machine
-from pylib import hosts
+from benchlib.rows import Row
 
 MIB = 1 << 20
 UCX_PORT = 13337
@@ -91,33 +90,38 @@ class SameHost:
                              [self.region, place.address, *base, test, str(size), str(self.count(count))], OUR_PORT)
         return [float(word) for word in out.split()[-2:]]
 
-    # ---- a round ----
+    # ---- what is measured, a peer beside each of ours ----
 
-    def round(self, note):
-        note("write_lat", self.perftest_latency("ib_write_lat"))
-        note("raw_copy_lat", self.peer("copy", self.count(200000)))
-        note("memfd_lat", self.shared("memfd", "latency", 8, 200000)[0])
-        note("line_lat", self.peer("line", self.count(1000000)))
-        note("dm_lat", self.shared("dm", "latency", 8, 200000)[0])
-        note("send_lat", self.perftest_latency("ib_send_lat"))
-        note("talk_lat", self.shared("private", "talk", 8, 200000)[0])
-        note("ucx_lat", self.ucx("tag_lat", 8, self.count(500000))[0] * 1000)
-        volume = self.count(10000) * MIB
-        note("write_bw", self.perftest_bandwidth("ib_write_bw"))
-        note("raw_write_bw", self.peer("writev", MIB, volume))
-        note("read_bw", self.perftest_bandwidth("ib_read_bw"))
-        note("raw_read_bw", self.peer("readv", MIB, volume))
-        note("memfd_write_bw", self.shared("memfd", "write", MIB, 20000)[0])
-        note("memcpy_bw", self.peer("memcpy", MIB, 2 * volume))
-        note("memfd_read_bw", self.shared("memfd", "read", MIB, 20000)[0])
-        note("send_bw", self.perftest_bandwidth("ib_send_bw"))
-        note("ucx_bw", self.ucx("tag_bw", MIB, self.count(10000))[1] * MIB / 1e9)
-        note("send_rate", self.perftest_rate("ib_send_bw"))
-        note("ucx_rate", self.ucx("tag_bw", 8, self.count(5000000))[2])
-        note("memfd_rate", self.shared("memfd", "write", 8, 5000000)[1])
-        note("write_rate", self.perftest_rate("ib_write_bw"))
-        note("raw_rate", 1e9 / self.peer("rate", self.count(1000000)))
-        note("target_cpu", self.shared("private", "idle", 65536, 200000)[-1])
+    def rows(self):
+        return [
+            Row("write_lat", lambda: self.perftest_latency("ib_write_lat"), "less", ("ib_write_lat",)),
+            Row("raw_copy_lat", lambda: self.peer("copy", self.count(200000))),
+            Row("memfd_lat", lambda: self.shared("memfd", "latency", 8, 200000)[0], "less"),
+            Row("line_lat", lambda: self.peer("line", self.count(1000000))),
+            Row("dm_lat", lambda: self.shared("dm", "latency", 8, 200000)[0], "less"),
+            Row("send_lat", lambda: self.perftest_latency("ib_send_lat"), "less", ("ib_send_lat",)),
+            Row("talk_lat", lambda: self.shared("private", "talk", 8, 200000)[0], "less"),
+            Row("ucx_lat", lambda: self.ucx("tag_lat", 8, self.count(500000))[0] * 1000, needs=("ucx_perftest",)),
+            Row("write_bw", lambda: self.perftest_bandwidth("ib_write_bw"), "more", ("ib_write_bw",)),
+            Row("raw_write_bw", lambda: self.peer("writev", MIB, self.count(10000) * MIB)),
+            Row("read_bw", lambda: self.perftest_bandwidth("ib_read_bw"), "more", ("ib_read_bw",)),
+            Row("raw_read_bw", lambda: self.peer("readv", MIB, self.count(10000) * MIB)),
+            Row("memfd_write_bw", lambda: self.shared("memfd", "write", MIB, 20000)[0], "more"),
+            Row("memcpy_bw", lambda: self.peer("memcpy", MIB, 2 * self.count(10000) * MIB)),
+            Row("memfd_read_bw", lambda: self.shared("memfd", "read", MIB, 20000)[0], "more"),
+            Row("send_bw", lambda: self.perftest_bandwidth("ib_send_bw"), "more", ("ib_send_bw",)),
+            Row("ucx_bw", lambda: self.ucx("tag_bw", MIB, self.count(10000))[1] * MIB / 1e9, needs=("ucx_perftest",)),
+            Row("send_rate", lambda: self.perftest_rate("ib_send_bw"), "more", ("ib_send_bw",)),
+            Row("ucx_rate", lambda: self.ucx("tag_bw", 8, self.count(5000000))[2], needs=("ucx_perftest",)),
+            Row("memfd_rate", lambda: self.shared("memfd", "write", 8, 5000000)[1], "more"),
+            Row("write_rate", lambda: self.perftest_rate("ib_write_bw"), "more", ("ib_write_bw",)),
+            Row("raw_rate", lambda: 1e9 / self.peer("rate", self.count(1000000))),
+            Row("target_cpu", lambda: self.shared("private", "idle", 65536, 200000)[-1], "less"),
+        ]
+
+
+def rows(network, staged, build, quick):
+    return SameHost(network, staged, build, quick).rows()
 
 
 def figure(key, value):
@@ -128,34 +132,19 @@ def figure(key, value):
     return "%.2f M/s" % (value / 1e6)
 
 
-def measure(staged, build, quick, repeat):
-    """{key: median}"""
-    figures = {}
-
-    def note(key, value):
-        figures.setdefault(key, []).append(value)
-    with hosts.Network(staged, niceness=-20) as network:
-        here = SameHost(network, staged, build, quick)
-        for _ in range(repeat):
-            here.round(note)
-            print("  same host: WRITE 1 MiB %.1f GB/s, SEND of 8 bytes %.2f us, UCX %.2f us"
-                  % (figures["write_bw"][-1], figures["send_lat"][-1] / 1000, figures["ucx_lat"][-1] / 1000), file=sys.stderr)
-    return {key: statistics.median(values) for key, values in figures.items()}
-
-
-def rows(figures):
+def goals(figures):
     """(words, ours, peer's words, peer's, ratio, goal, met); the last two are None where there is no goal."""
     for words, ours, peer_words, peer, factor, at_most in GOALS:
         ratio = figures[ours] / figures[peer]
-        met = None if factor is None else ratio <= factor if at_most else ratio >= factor
+        met = None if factor is None or math.isnan(ratio) else ratio <= factor if at_most else ratio >= factor
         goal = None if factor is None else "%s %.2f" % ("≤" if at_most else "≥", factor)
         yield words, figure(ours, figures[ours]), peer_words, figure(peer, figures[peer]), ratio, goal, met
 
 
-def table(figures, repeat):
+def table(figures, repeat, quick):
     lines = ["Two processes, one host: " + machine(repeat), "",
              "| figure | ours | peer | peer's | ratio | goal | |", "|---|---|---|---|---|---|---|"]
-    for words, ours, peer_words, peer, ratio, goal, met in rows(figures):
+    for words, ours, peer_words, peer, ratio, goal, met in goals(figures):
         lines.append("| %s | %s | %s | %s | %.2f × | %s | %s |"
                      % (words, ours, peer_words, peer, ratio, goal or "", "" if met is None else "met" if met else "**missed**"))
     lines += ["", "The target of a stream of 64 KiB WRITEs used %.2f %% of one processor." % (100 * figures["target_cpu"])]

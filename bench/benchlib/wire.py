@@ -6,17 +6,18 @@
   buffers    the same where nobody has raised net.core.rmem_max (default_buffers.so)
   latency    against udp_pingpong: the same datagram, and nothing computed; and against UCX over TCP
   UD 64 B    against udp_blaster small: sendmmsg and recvmmsg of 64 datagrams
+  CPU        seconds of both sides for each GB, beside iperf3's
   loss       1 % of the packets of either side (VERBENA_FAULTS), against the same at full speed
 """
 
-import json
+import math
 import re
-import statistics
 
 from benchlib import BenchFailed
+from benchlib.cpu import Cpu
 from benchlib.place import Place, stage_program
 from benchlib.report import machine
-from pylib import hosts
+from benchlib.rows import Row
 
 MIB = 1 << 20
 
@@ -39,7 +40,7 @@ BULK = (
 SMALL_BUFFERS = tuple(row for row in BULK if row[0] in ("RC WRITE 64 KiB", "RC WRITE 1 MiB", "RC READ 1 MiB", "RC SEND 1 MiB"))
 UCX_PORT = 13337
 # What the ratios are meant to be.
-BULK_GOAL, LOSS_GOAL, LATENCY_GOAL, UCX_GOAL, SMALL_GOAL = 0.85, 0.5, 1.15, 1.0, 0.8
+BULK_GOAL, LOSS_GOAL, LATENCY_GOAL, UCX_GOAL, SMALL_GOAL, WRITE_GOAL = 0.85, 0.5, 1.15, 1.0, 0.8, 1.2
 LOSSY = tuple(row for row in BULK if row[0] in ("RC WRITE 64 KiB", "RC WRITE 1 MiB"))
 
 
@@ -68,10 +69,6 @@ class Wire(Place):
         count = max(200, min(500000, volume // size))
         return self.perftest(tool, ["-s", str(size), "-n", str(count), "--report_gbits", *options])[3]
 
-    def tcp(self, seconds):
-        out = self.exchange(["iperf3", "-s", "-1"], ["iperf3", "-c", self.address, "-t", str(seconds), "-J"], 5201)
-        return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 1e9
-
     def ucx_latency(self, rounds):
         """Microseconds, one way, of UCX's tagged messages over TCP."""
         environment = {"UCX_TLS": "tcp", "UCX_WARN_UNUSED_ENV_VARS": "n"}
@@ -95,43 +92,48 @@ class Wire(Place):
             self.environment = None
 
 
-def measure(staged, build, quick, repeat):
-    """{name: median}"""
+def rows(network, staged, build, quick):
     volume, seconds, rounds = (1 << 30, 0.5, 5000) if quick else (4 << 30, 1, 20000)
     blaster, pingpong = stage_program(staged, build, "udp_blaster"), stage_program(staged, build, "udp_pingpong")
     small_buffers = {"LD_PRELOAD": stage_program(staged, build, "default_buffers.so")}
-    figures = {}
-    def note(key, value):
-        figures.setdefault(key, []).append(value)
-    with hosts.Network(staged, niceness=-20) as network:
-        place = Wire(network, "veth1500")
-        for _ in range(repeat):
-            note("tcp", place.tcp(1))
-            note("blaster", place.blast(blaster, "bulk", seconds)[1] * 8 / 1e9)
-            note("two runs", place.blast(blaster, "write", seconds)[1] * 8 / 1e9)
-            for name, tool, size, options, _ in BULK:
-                note(name, place.bandwidth(tool, size, options, volume))
-            for name, tool, size, options, _ in SMALL_BUFFERS:
-                note(("small", name), place.bandwidth_with(small_buffers, tool, size, options, volume))
-            for name, tool, size, options, _ in LOSSY:
-                note(("lossy", name), place.bandwidth_with({"VERBENA_FAULTS": "loss=1%,seed=7"}, tool, size, options, volume))
-            note("pingpong", place.ping(pingpong, "bare", rounds))
-            note("needs of a SEND", place.ping(pingpong, "send", rounds))
-            note("SEND 8 B", place.perftest("ib_send_lat", ["-s", "8", "-n", str(rounds)])[4])
-            note("UCX", place.ucx_latency(rounds))
-            note("small blaster", place.blast(blaster, "small", seconds)[0] / 1e6)
-            note("UD 64 B", place.perftest("ib_send_bw", ["-c", "UD", "-s", "64", "-n", "300000"])[4])
-    return {key if isinstance(key, str) else " ".join(key): statistics.median(values) for key, values in figures.items()}
+    place = Wire(network, "veth1500")
+    cpu = Cpu(Place(network, "veth1500", {"VERBENA_WIRE": "rocev2"}, pinned=True), stage_program(staged, build, "many_queue_pairs"))
+
+    def bulk(key, environment, row):
+        _, tool, size, options, _ = row
+        return Row(key, lambda: place.bandwidth_with(environment, tool, size, options, volume), "more", (tool,))
+    found = [
+        Row("tcp", lambda: place.tcp_bandwidth(1), needs=("iperf3",)),
+        Row("blaster", lambda: place.blast(blaster, "bulk", seconds)[1] * 8 / 1e9),
+        Row("two runs", lambda: place.blast(blaster, "write", seconds)[1] * 8 / 1e9),
+    ]
+    found += [bulk(row[0], None, row) for row in BULK]
+    found += [bulk("small " + row[0], small_buffers, row) for row in SMALL_BUFFERS]
+    found += [bulk("lossy " + row[0], {"VERBENA_FAULTS": "loss=1%,seed=7"}, row) for row in LOSSY]
+    found += [
+        Row("pingpong", lambda: place.ping(pingpong, "bare", rounds)),
+        Row("needs of a SEND", lambda: place.ping(pingpong, "send", rounds)),
+        Row("SEND 8 B", lambda: place.perftest("ib_send_lat", ["-s", "8", "-n", str(rounds)])[4], "less", ("ib_send_lat",)),
+        Row("WRITE 8 B", lambda: place.perftest("ib_write_lat", ["-s", "8", "-n", str(rounds)])[4], "less", ("ib_write_lat",)),
+        Row("UCX", lambda: place.ucx_latency(rounds), needs=("ucx_perftest",)),
+        Row("small blaster", lambda: place.blast(blaster, "small", seconds)[0] / 1e6),
+        Row("UD 64 B", lambda: place.perftest("ib_send_bw", ["-c", "UD", "-s", "64", "-n", "300000"])[4], "more", ("ib_send_bw",)),
+        Row(["tcp cpu sender", "tcp cpu receiver"], lambda: cpu.tcp(seconds), needs=("iperf3",)),
+        Row(["WRITE cpu initiator", "WRITE cpu target"], lambda: cpu.write(seconds), "less"),
+    ]
+    return found
 
 
 def against(ours, peer, words, goal, at_most=False):
     """The last three cells of a row: ratio, goal, whether it is met."""
     ratio = ours / peer
+    if math.isnan(ratio):
+        return "nan | %s %.2f | |" % ("≤" if at_most else "≥", goal)
     met = ratio <= goal if at_most else ratio >= goal
     return "%.2f × %s | %s %.2f | %s |" % (ratio, words, "≤" if at_most else "≥", goal, "met" if met else "**missed**")
 
 
-def table(results, repeat):
+def table(results, repeat, quick):
     """The report as Markdown."""
     def bulk(name, value):
         return "| %s | %.1f Gb/s | %s" % (name, value, against(value, results["blaster"], "the blaster", BULK_GOAL))
@@ -157,7 +159,13 @@ def table(results, repeat):
     lines.append("| RC SEND 8 B, one way | %.2f µs | %s"
                  % (latency, against(latency, results["pingpong"], "the ping-pong", LATENCY_GOAL, at_most=True)))
     lines.append("| the same | %.2f µs | %s" % (latency, against(latency, results["UCX"], "UCX over TCP", UCX_GOAL, at_most=True)))
+    lines.append("| RC WRITE 8 B, one way (`ib_write_lat`) | %.2f µs | %s"
+                 % (results["WRITE 8 B"], against(results["WRITE 8 B"], latency, "the SEND", WRITE_GOAL, at_most=True)))
     lines.append("| bare sendmmsg, 64 datagrams at once (`udp_blaster small`) | %.2f million/s | | | |" % results["small blaster"])
     lines.append("| UD SEND 64 B | %.2f million/s | %s"
                  % (results["UD 64 B"], against(results["UD 64 B"], results["small blaster"], "the blaster", SMALL_GOAL)))
+    for side, peer in (("initiator", "sender"), ("target", "receiver")):
+        lines.append("| CPU of the %s per GB, RC WRITE 64 KiB, both sleep when idle | %.3f s | %.2f × TCP's %s, %.3f s | | |"
+                     % (side, results["WRITE cpu " + side], results["WRITE cpu " + side] / results["tcp cpu " + peer], peer,
+                        results["tcp cpu " + peer]))
     return "\n".join(lines)
