@@ -398,10 +398,12 @@ static enum vb_local_step execute_local(struct vb_local *local, struct vb_send_w
 	struct vb_memory *memory = qp->host->memory;
 	struct vb_fault_record why = {0};
 	bool bind = wqe->opcode == IBV_WR_BIND_MW;
-	bool good = bind ? vb_window_bind(memory, &wqe->bind, &why) :
-			   vb_memory_invalidate(memory, wqe->invalidate_rkey, qp->pd, qp->qpn, false, &why);
+	enum vb_window_result result = bind ? vb_window_bind(memory, &wqe->bind, &why) :
+					      vb_memory_invalidate(memory, wqe->invalidate_rkey, qp->pd, qp->qpn, false, &why);
 
-	if (!good)
+	if (result == VB_WINDOW_LATER)
+		return VB_STEP_MORE;
+	if (result == VB_WINDOW_REFUSED)
 		return vb_local_initiator_fail(local, wqe, bind ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_QP_OP_ERR, &why);
 	wqe->done = true;
 	return VB_STEP_DONE;

@@ -63,49 +63,58 @@ static struct vb_slot *find_region(struct vb_memory *memory, uint32_t key)
 	return slot->kind == VB_REGION_MR || slot->kind == VB_REGION_NULL_MR ? slot : NULL;
 }
 
-int vb_region_deregister(struct vb_memory *memory, uint32_t key)
+/* Take a region's bytes away; its slot is the caller's then, when those inside have left. `kind` NULL: of any. */
+static int withdraw_region(struct vb_memory *memory, uint32_t key, const enum vb_region_kind *kind, struct vb_slot **out)
 {
 	struct vb_slot *slot;
 	int rc = 0;
 
 	pthread_mutex_lock(&memory->mutex);
 	slot = find_region(memory, key);
-	if (!slot) {
+	if (slot && slot->windows > 0)
+		vb_window_end_those_left(memory);
+	if (!slot || (kind && slot->kind != *kind))
 		rc = -EINVAL;
-	} else if (slot->windows > 0) {
+	else if (slot->windows > 0)
 		rc = -EBUSY;
-	} else {
-		vb_table_withdraw(memory, slot, VB_SLOT_FREE);
-		vb_pd_count(slot->pd, -1u);
-		vb_table_count(memory, slot->kind, -1u);
-		vb_table_release(memory, slot);
-	}
+	else
+		vb_table_withdraw(slot, VB_SLOT_FREE);
 	pthread_mutex_unlock(&memory->mutex);
+	*out = slot;
 	return rc;
+}
+
+int vb_region_deregister(struct vb_memory *memory, uint32_t key)
+{
+	struct vb_slot *slot;
+	int rc = withdraw_region(memory, key, NULL, &slot);
+
+	if (rc != 0)
+		return rc;
+	vb_table_await(memory, slot);
+	pthread_mutex_lock(&memory->mutex);
+	vb_pd_count(slot->pd, -1u);
+	vb_table_count(memory, slot->kind, -1u);
+	vb_table_release(memory, slot);
+	pthread_mutex_unlock(&memory->mutex);
+	return 0;
 }
 
 int vb_region_reregister(struct vb_memory *memory, uint32_t key, const struct vb_region_info *info)
 {
 	struct vb_slot *slot;
-	int rc = 0;
+	int rc = withdraw_region(memory, key, &info->kind, &slot);
 
+	if (rc != 0)
+		return rc;
+	vb_table_await(memory, slot);
 	pthread_mutex_lock(&memory->mutex);
-	slot = find_region(memory, key);
-	if (!slot || slot->kind != info->kind) {
-		rc = -EINVAL;
-	} else if (slot->windows > 0) {
-		rc = -EBUSY;
-	} else {
-		struct vb_pd *old = slot->pd;
-
-		vb_table_withdraw(memory, slot, VB_SLOT_FREE);
-		fill_slot(slot, info);
-		vb_pd_count(info->pd, 1);
-		vb_pd_count(old, -1u);
-		vb_table_publish(memory, slot, VB_SLOT_LIVE, key);
-	}
+	vb_pd_count(info->pd, 1);
+	vb_pd_count(slot->pd, -1u);
+	fill_slot(slot, info);
+	vb_table_publish(memory, slot, VB_SLOT_LIVE, key);
 	pthread_mutex_unlock(&memory->mutex);
-	return rc;
+	return 0;
 }
 
 int vb_region_query(struct vb_memory *memory, uint32_t key, struct vb_region_info *info)

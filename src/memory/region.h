@@ -41,10 +41,12 @@ struct vb_memory_host {
 	int (*checked_write)(void *context, uint64_t to, const void *from, size_t length);
 	void *context;
 	/* For a table that other processes read (memory/foreign.h); NULL: nobody does. `chunk` gives memory for a chunk of slots, zeroed,
-	 * consecutive by index, that lives as long as the table, or NULL. `quiesce` waits until no other process copies by that
-	 * key any more; it was taken away before. */
+	 * consecutive by index, that lives as long as the table, or NULL. `is_copying`: does another process copy by that key still? It was
+	 * taken away before. Asked with the table's mutex held, so it does not wait. `pause` lets some time pass between two such
+	 * questions, of which there were `looks` before. */
 	void *(*chunk)(void *context, uint32_t index, size_t bytes);
-	void (*quiesce)(void *context, uint32_t key);
+	bool (*is_copying)(void *context, uint32_t key);
+	void (*pause)(void *context, unsigned looks);
 };
 
 struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t max_regions);
@@ -64,7 +66,8 @@ struct vb_region_info {
  * vb_region_check_access. Regions and windows count themselves on their PD. IBV_ACCESS_ZERO_BASED: iova is taken as
  * 0. */
 int vb_region_register(struct vb_memory *memory, const struct vb_region_info *info, uint32_t *key);
-/* -EINVAL: no such region. -EBUSY: windows are bound to it. Waits for copies under way. */
+/* -EINVAL: no such region. -EBUSY: windows are bound to it. Waits for copies under way, a peer's too however long it takes: nobody can say
+ * that a process that is stopped in the middle of one will not write any more. Nothing else waits for that. */
 int vb_region_deregister(struct vb_memory *memory, uint32_t key);
 /* All or nothing; the key stays. -EBUSY as above. */
 int vb_region_reregister(struct vb_memory *memory, uint32_t key, const struct vb_region_info *info);
@@ -76,7 +79,7 @@ int vb_region_check_access(unsigned access);
 
 /* Windows. Allocation gives a key that names nothing until bound. */
 int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struct vb_pd *pd, uint32_t *key);
-/* Any key the window has had: its tag does not matter. Unbinds. -EINVAL: no such window. */
+/* Any key the window has had: its tag does not matter. Unbinds, and waits as vb_region_deregister does. -EINVAL: no such window. */
 int vb_window_deallocate(struct vb_memory *memory, uint32_t key);
 
 struct vb_window_bind {
@@ -89,14 +92,19 @@ struct vb_window_bind {
 	struct vb_pd *pd;              /* of that queue pair */
 };
 
-/* Returns false with `why` filled (KEY_UNKNOWN, PD_MISMATCH, RANGE, RIGHTS, BIND). IBA 10.6.7.2. */
-bool vb_window_bind(struct vb_memory *memory, struct vb_window_bind *bind, struct vb_fault_record *why);
+/* Of work requests, which are executed with locks held that others need: those do not wait for a peer. LATER: from now on the old binding
+ * names nothing, but a peer is in the middle of a copy through it; ask again. */
+enum vb_window_result { VB_WINDOW_REFUSED, VB_WINDOW_DONE, VB_WINDOW_LATER };
 
-/* LOCAL_INV and SEND_WITH_INV: only type 2 windows (bound to this QP's PD and QP) and nothing else. */
-bool vb_memory_invalidate(struct vb_memory *memory, uint32_t key, struct vb_pd *pd, uint32_t qpn, bool remote,
-			  struct vb_fault_record *why);
+/* Refused: `why` is filled (KEY_UNKNOWN, PD_MISMATCH, RANGE, RIGHTS, BIND). IBA 10.6.7.2. */
+enum vb_window_result vb_window_bind(struct vb_memory *memory, struct vb_window_bind *bind, struct vb_fault_record *why);
 
-/* When a QP goes, type 2 windows bound through it go with it. */
+/* LOCAL_INV and SEND_WITH_INV: only type 2 windows (bound to this QP's PD and QP) and nothing else. `remote`: the peer asks for it, which
+ * has ended its own copies before; and nobody else can come in through such a window. So it is never LATER. */
+enum vb_window_result vb_memory_invalidate(struct vb_memory *memory, uint32_t key, struct vb_pd *pd, uint32_t qpn, bool remote,
+					   struct vb_fault_record *why);
+
+/* When a QP goes, type 2 windows bound through it go with it. Waits as vb_region_deregister does. */
 void vb_memory_unbind_qp(struct vb_memory *memory, uint32_t qpn);
 
 uint32_t vb_memory_count(const struct vb_memory *memory, enum vb_region_kind kind);

@@ -68,7 +68,7 @@ struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t m
 	}
 	for (unsigned i = 0; i < VB_KEY_ROUNDS; i++)
 		memory->round_key[i] = host->random(host->context);
-	memory->free_first = memory->free_last = memory->bound_type_2 = VB_NO_SLOT;
+	memory->free_first = memory->free_last = memory->bound = VB_NO_SLOT;
 	pthread_mutex_init(&memory->mutex, NULL);
 	return memory;
 }
@@ -187,7 +187,7 @@ struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key)
 	if (!slot)
 		return NULL;
 	slot->next = slot->previous = slot->region = VB_NO_SLOT;
-	slot->windows = 0;
+	slot->windows = slot->leaving = 0;
 	*key = vb_table_new_key(memory, slot);
 	return slot;
 }
@@ -211,17 +211,41 @@ void vb_table_publish(struct vb_memory *memory, struct vb_slot *slot, enum vb_sl
 	__atomic_store_n(&slot->word, vb_slot_word(state, key), __ATOMIC_SEQ_CST);
 }
 
-void vb_table_withdraw(const struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state)
+void vb_table_withdraw(struct vb_slot *slot, enum vb_slot_state state)
 {
-	const uint32_t key = vb_slot_key(slot);
-	const bool was_live = vb_slot_state(slot) == VB_SLOT_LIVE;
+	__atomic_store_n(&slot->word, vb_slot_word(state, vb_slot_key(slot)), __ATOMIC_SEQ_CST);
+	/* Release: another process that finds a field as it is stored after this finds that the word is another (foreign.c). */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
 
-	__atomic_store_n(&slot->word, vb_slot_word(state, key), __ATOMIC_SEQ_CST);
-	/* Those inside are copying at most one packet: short. Acquire pairs with vb_table_leave. */
-	while (__atomic_load_n(&slot->users, __ATOMIC_SEQ_CST) != 0)
+/* Acquire pairs with vb_table_leave. */
+static bool has_users(const struct vb_slot *slot)
+{
+	return __atomic_load_n(&slot->users, __ATOMIC_SEQ_CST) != 0;
+}
+
+bool vb_table_is_left(const struct vb_memory *memory, const struct vb_slot *slot)
+{
+	const struct vb_memory_host *host = &memory->host;
+
+	return !has_users(slot) && !(host->is_copying && host->is_copying(host->context, vb_slot_key(slot)));
+}
+
+void vb_table_pause(const struct vb_memory *memory, unsigned looks)
+{
+	if (memory->host.pause)
+		memory->host.pause(memory->host.context, looks);
+	else
 		sched_yield();
-	if (was_live && memory->host.quiesce)
-		memory->host.quiesce(memory->host.context, key);
+}
+
+void vb_table_await(const struct vb_memory *memory, const struct vb_slot *slot)
+{
+	/* Threads of this process copy a packet, or what they hold for a batch (memory/place.h): short. */
+	while (has_users(slot))
+		sched_yield();
+	for (unsigned looks = 0; !vb_table_is_left(memory, slot); looks++)
+		vb_table_pause(memory, looks);
 }
 
 void vb_table_release(struct vb_memory *memory, struct vb_slot *slot)

@@ -4,14 +4,18 @@
  * move, and the protocol by which a slot is looked at without a lock.
  *
  *   looking:  users++ ; word == LIVE | key ? use the fields : go away ; users--
- *   changing: (mutex) word = something else ; wait until users == 0 ; change the fields ; word = LIVE | new key
+ *   changing: (mutex) word = something else ; (no mutex) users == 0 ? ; (mutex) change the fields ; word = LIVE | new key
  *
  * Both sides are sequentially consistent: whoever counts itself in after the word changed sees that it did, whoever
  * counted itself in before is waited for (Dekker's argument). Fields are plain memory: they are
  * read only between a successful look and users--, and written only when nobody is inside.
  *
  * Other processes look too where the table is published (memory/foreign.h): they cannot count themselves in and show instead, in
- * memory of their own, by which key they copy. host.quiesce waits for those.
+ * memory of their own, by which key they copy. host.is_copying tells whether one does.
+ *
+ * Nobody waits under the mutex: a peer may be stopped in the middle of a copy for as long as it likes, and whoever holds a region may
+ * need the mutex before it lets go (a SEND_WITH_INV in the middle of a batch). Between the two steps the slot is nobody's: its word names
+ * no bytes and it is not free. A window is `leaving` then, and whoever comes by and finds nobody inside ends it.
  */
 #ifndef VB_MEMORY_TABLE_H
 #define VB_MEMORY_TABLE_H
@@ -65,9 +69,10 @@ struct vb_slot {
 	uint32_t index;
 	uint32_t windows;                /* regions: windows bound to it */
 	uint32_t region;                 /* bound windows: index of the region's slot */
-	uint32_t next;                   /* free list; list of bound type 2 windows */
+	uint32_t next;                   /* free list; list of bound windows */
 	uint32_t previous;
-	uint64_t unused[5];
+	uint32_t leaving;                /* windows: bound no more, but somebody may be inside: the region must stay */
+	uint32_t unused[9];
 };
 
 struct vb_memory {
@@ -82,7 +87,7 @@ struct vb_memory {
 	uint64_t lives;                  /* registrations and bindings so far */
 	uint32_t slots_made;
 	uint32_t free_first, free_last, free_count; /* first in, first out */
-	uint32_t bound_type_2;           /* list of slots, VB_NO_SLOT: none */
+	uint32_t bound;                  /* list of windows, with those that are leaving; VB_NO_SLOT: none */
 	uint32_t count[VB_REGION_MW_TYPE_2 + 1]; /* atomic for readers */
 };
 
@@ -117,6 +122,14 @@ static inline void vb_table_leave(struct vb_slot *slot)
 	__atomic_fetch_sub(&slot->users, 1, __ATOMIC_RELEASE);
 }
 
+/* Between two looks at what others do, of which there were `looks` before. Caller holds no mutex. */
+void vb_table_pause(const struct vb_memory *memory, unsigned looks);
+
+/* Is nobody inside a slot that names no bytes any more? No lock needed. */
+bool vb_table_is_left(const struct vb_memory *memory, const struct vb_slot *slot);
+/* Wait until nobody is. The slot is the caller's: it names no bytes, and nobody else changes it. Caller holds no mutex. */
+void vb_table_await(const struct vb_memory *memory, const struct vb_slot *slot);
+
 /* ---- Caller holds memory->mutex ---- */
 
 /* A free slot with a new key (not published), or NULL. */
@@ -124,10 +137,13 @@ struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key);
 /* The key with a tag that differs from the slot's last one. */
 uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot);
 void vb_table_publish(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state, uint32_t key);
-/* Take the bytes away: on return nobody is inside. */
-void vb_table_withdraw(const struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state);
-/* Withdrawn already. */
+/* Take the bytes away: nobody comes in any more. Those inside may still be there. */
+void vb_table_withdraw(struct vb_slot *slot, enum vb_slot_state state);
+/* Withdrawn already, and nobody is inside. */
 void vb_table_release(struct vb_memory *memory, struct vb_slot *slot);
+
+/* Windows that are bound no more and that nobody is inside of any more: their regions may go (window.c). */
+void vb_window_end_those_left(struct vb_memory *memory);
 
 static inline struct vb_slot *vb_table_at(const struct vb_memory *memory, uint32_t index)
 {

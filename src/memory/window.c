@@ -8,6 +8,7 @@
  *   type 2:  named by the QP it was bound through; must be invalidated before it is bound again
  */
 #include <errno.h>
+#include <sched.h>
 
 #include "memory/region.h"
 #include "memory/table.h"
@@ -30,10 +31,10 @@ static struct vb_slot *find_window(struct vb_memory *memory, uint32_t key)
 static void list_bound(struct vb_memory *memory, struct vb_slot *slot)
 {
 	slot->previous = VB_NO_SLOT;
-	slot->next = memory->bound_type_2;
+	slot->next = memory->bound;
 	if (slot->next != VB_NO_SLOT)
 		vb_table_at(memory, slot->next)->previous = slot->index;
-	memory->bound_type_2 = slot->index;
+	memory->bound = slot->index;
 }
 
 static void unlist_bound(struct vb_memory *memory, struct vb_slot *slot)
@@ -41,22 +42,50 @@ static void unlist_bound(struct vb_memory *memory, struct vb_slot *slot)
 	if (slot->previous != VB_NO_SLOT)
 		vb_table_at(memory, slot->previous)->next = slot->next;
 	else
-		memory->bound_type_2 = slot->next;
+		memory->bound = slot->next;
 	if (slot->next != VB_NO_SLOT)
 		vb_table_at(memory, slot->next)->previous = slot->previous;
 	slot->next = slot->previous = VB_NO_SLOT;
 }
 
-/* On return nobody is inside and the region may go. Caller holds the mutex. */
-static void unbind(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state)
+/* Nobody comes in any more. It is leaving if it was bound. Caller holds the mutex. */
+static void begin_unbind(struct vb_slot *slot, enum vb_slot_state state)
 {
-	vb_table_withdraw(memory, slot, state);
-	if (slot->region == VB_NO_SLOT)
-		return;
+	vb_table_withdraw(slot, state);
+	slot->leaving = slot->region != VB_NO_SLOT;
+}
+
+/* True: nobody is inside, and the region may go. Caller holds the mutex. */
+static bool end_unbind(struct vb_memory *memory, struct vb_slot *slot)
+{
+	if (!slot->leaving)
+		return true;
+	if (!vb_table_is_left(memory, slot))
+		return false;
 	vb_table_at(memory, slot->region)->windows--;
 	slot->region = VB_NO_SLOT;
-	if (slot->kind == VB_REGION_MW_TYPE_2)
-		unlist_bound(memory, slot);
+	slot->leaving = false;
+	unlist_bound(memory, slot);
+	return true;
+}
+
+void vb_window_end_those_left(struct vb_memory *memory)
+{
+	for (uint32_t index = memory->bound; index != VB_NO_SLOT;) {
+		struct vb_slot *slot = vb_table_at(memory, index);
+
+		index = slot->next;
+		if (slot->leaving)
+			(void)end_unbind(memory, slot);
+	}
+}
+
+/* Let go of the mutex for a while. Caller holds it, and holds it again on return. */
+static void let_others(struct vb_memory *memory, unsigned looks)
+{
+	pthread_mutex_unlock(&memory->mutex);
+	vb_table_pause(memory, looks);
+	pthread_mutex_lock(&memory->mutex);
 }
 
 int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struct vb_pd *pd, uint32_t *key)
@@ -85,7 +114,10 @@ int vb_window_deallocate(struct vb_memory *memory, uint32_t key)
 	pthread_mutex_lock(&memory->mutex);
 	slot = find_window(memory, key);
 	if (slot) {
-		unbind(memory, slot, VB_SLOT_FREE);
+		begin_unbind(slot, VB_SLOT_FREE);
+		/* From now on nobody finds it but by the list, and can only end what we wait for. */
+		for (unsigned looks = 0; !end_unbind(memory, slot); looks++)
+			let_others(memory, looks);
 		vb_pd_count(slot->pd, -1u);
 		vb_table_count(memory, slot->kind, -1u);
 		vb_table_release(memory, slot);
@@ -144,8 +176,38 @@ static void fill_window(struct vb_slot *window, const struct vb_slot *region, co
 	window->qpn = bind->qpn;
 }
 
-bool vb_window_bind(struct vb_memory *memory, struct vb_window_bind *bind, struct vb_fault_record *why)
+/* What is bound to nothing yet, to `region` or (NULL) to nothing. Caller holds the mutex. */
+static void bind_to(struct vb_memory *memory, struct vb_slot *window, struct vb_slot *region, struct vb_window_bind *bind)
 {
+	if (bind->new_key == 0)
+		bind->new_key = vb_table_new_key(memory, window);
+	if (region) {
+		fill_window(window, region, bind);
+		window->region = region->index;
+		region->windows++;
+		list_bound(memory, window);
+	}
+	vb_table_publish(memory, window, region ? VB_SLOT_LIVE : VB_SLOT_UNBOUND, bind->new_key);
+}
+
+static void tell_why(struct vb_fault_record *why, enum vb_fault fault, const struct vb_window_bind *bind, const struct vb_slot *region)
+{
+	*why = (struct vb_fault_record){
+		.fault = fault,
+		.key = region ? bind->region_lkey : bind->window_key,
+		.address = bind->address,
+		.length = bind->length,
+		.region_start = region ? region->iova : 0,
+		.region_length = region ? region->length : 0,
+		.rights_asked = bind->access,
+		.rights_granted = region ? region->access : 0,
+		.qpn = bind->qpn,
+	};
+}
+
+enum vb_window_result vb_window_bind(struct vb_memory *memory, struct vb_window_bind *bind, struct vb_fault_record *why)
+{
+	enum vb_window_result result = VB_WINDOW_REFUSED;
 	struct vb_slot *window, *region = NULL;
 	enum vb_fault fault;
 
@@ -158,32 +220,16 @@ bool vb_window_bind(struct vb_memory *memory, struct vb_window_bind *bind, struc
 	}
 	if (fault == VB_FAULT_NONE) {
 		/* Those inside through the old binding leave before the new one stands. */
-		unbind(memory, window, VB_SLOT_UNBOUND);
-		if (bind->new_key == 0)
-			bind->new_key = vb_table_new_key(memory, window);
-		if (region) {
-			fill_window(window, region, bind);
-			window->region = region->index;
-			region->windows++;
-			if (window->kind == VB_REGION_MW_TYPE_2)
-				list_bound(memory, window);
-		}
-		vb_table_publish(memory, window, region ? VB_SLOT_LIVE : VB_SLOT_UNBOUND, bind->new_key);
-	} else {
-		*why = (struct vb_fault_record){
-			.fault = fault,
-			.key = region ? bind->region_lkey : bind->window_key,
-			.address = bind->address,
-			.length = bind->length,
-			.region_start = region ? region->iova : 0,
-			.region_length = region ? region->length : 0,
-			.rights_asked = bind->access,
-			.rights_granted = region ? region->access : 0,
-			.qpn = bind->qpn,
-		};
+		if (!window->leaving)
+			begin_unbind(window, VB_SLOT_UNBOUND);
+		result = end_unbind(memory, window) ? VB_WINDOW_DONE : VB_WINDOW_LATER;
 	}
+	if (result == VB_WINDOW_DONE)
+		bind_to(memory, window, region, bind);
+	else if (result == VB_WINDOW_REFUSED)
+		tell_why(why, fault, bind, region);
 	pthread_mutex_unlock(&memory->mutex);
-	return fault == VB_FAULT_NONE;
+	return result;
 }
 
 static enum vb_fault check_invalidate(const struct vb_slot *slot, uint32_t key, const struct vb_pd *pd, uint32_t qpn)
@@ -193,41 +239,67 @@ static enum vb_fault check_invalidate(const struct vb_slot *slot, uint32_t key, 
 	/* Regions of user space and type 1 windows have no right to be invalidated by work (IBA 10.6.7.2.4). */
 	if (slot->kind != VB_REGION_MW_TYPE_2)
 		return VB_FAULT_RIGHTS;
-	if (vb_slot_state(slot) == VB_SLOT_UNBOUND)
+	if (vb_slot_state(slot) == VB_SLOT_UNBOUND && !slot->leaving)
 		return VB_FAULT_KEY_INVALIDATED;
 	if (slot->pd != pd)
 		return VB_FAULT_PD_MISMATCH;
 	return slot->qpn == qpn ? VB_FAULT_NONE : VB_FAULT_QP_MISMATCH;
 }
 
-bool vb_memory_invalidate(struct vb_memory *memory, uint32_t key, struct vb_pd *pd, uint32_t qpn, bool remote,
-			  struct vb_fault_record *why)
+/* Threads of this process that are inside by that key, or looked at it and will be refused: short. Caller holds no mutex. */
+static void await_users(const struct vb_slot *slot, uint32_t key)
 {
+	while (__atomic_load_n(&slot->users, __ATOMIC_SEQ_CST) != 0 && vb_slot_key(slot) == key &&
+	       vb_slot_state(slot) == VB_SLOT_UNBOUND)
+		sched_yield();
+}
+
+enum vb_window_result vb_memory_invalidate(struct vb_memory *memory, uint32_t key, struct vb_pd *pd, uint32_t qpn, bool remote,
+					   struct vb_fault_record *why)
+{
+	enum vb_window_result result = VB_WINDOW_REFUSED;
 	struct vb_slot *slot;
 	enum vb_fault fault;
 
-	/* The specification asks the same of both; who asked is known to the caller's record. */
-	(void)remote;
 	pthread_mutex_lock(&memory->mutex);
 	slot = vb_table_find(memory, key);
 	fault = check_invalidate(slot, key, pd, qpn);
-	if (fault == VB_FAULT_NONE)
-		unbind(memory, slot, VB_SLOT_UNBOUND);
-	else
+	if (fault != VB_FAULT_NONE) {
 		*why = (struct vb_fault_record){.fault = fault, .key = key, .qpn = qpn};
+	} else {
+		if (!slot->leaving)
+			begin_unbind(slot, VB_SLOT_UNBOUND);
+		result = end_unbind(memory, slot) || remote ? VB_WINDOW_DONE : VB_WINDOW_LATER;
+	}
 	pthread_mutex_unlock(&memory->mutex);
-	return fault == VB_FAULT_NONE;
+	if (result == VB_WINDOW_DONE)
+		await_users(slot, key);
+	return result;
+}
+
+static struct vb_slot *find_bound_through(const struct vb_memory *memory, uint32_t qpn)
+{
+	for (uint32_t index = memory->bound; index != VB_NO_SLOT;) {
+		struct vb_slot *slot = vb_table_at(memory, index);
+
+		if (slot->kind == VB_REGION_MW_TYPE_2 && slot->qpn == qpn)
+			return slot;
+		index = slot->next;
+	}
+	return NULL;
 }
 
 void vb_memory_unbind_qp(struct vb_memory *memory, uint32_t qpn)
 {
-	pthread_mutex_lock(&memory->mutex);
-	for (uint32_t index = memory->bound_type_2; index != VB_NO_SLOT;) {
-		struct vb_slot *slot = vb_table_at(memory, index);
+	struct vb_slot *slot;
 
-		index = slot->next;
-		if (slot->qpn == qpn)
-			unbind(memory, slot, VB_SLOT_UNBOUND);
+	pthread_mutex_lock(&memory->mutex);
+	for (unsigned looks = 0; (slot = find_bound_through(memory, qpn)) != NULL; looks++) {
+		/* One that is deallocated keeps its state: it may be found by nobody again. */
+		if (!slot->leaving)
+			begin_unbind(slot, VB_SLOT_UNBOUND);
+		if (!end_unbind(memory, slot))
+			let_others(memory, looks);
 	}
 	pthread_mutex_unlock(&memory->mutex);
 }

@@ -470,38 +470,21 @@ enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t
 
 /* ---- deregistration ---- */
 
-/* Caller holds nothing that copying needs. A process that is stopped in the middle of a copy keeps us waiting until it goes on
- * or dies: nobody can say that it will not write any more. */
-static void await(struct vb_same_host *same_host, struct vb_neighbour *neighbour, uint32_t table, uint32_t key)
+bool vb_neighbours_are_copying(struct vb_same_host *same_host, uint32_t table, uint32_t key)
 {
-	for (unsigned i = 1; vb_local_is_copying(&neighbour->peer, same_host->endpoint->slot, table, key); i++) {
-		vb_thread_yield();
-		if (i % QUIESCE_YIELDS == 0) {
-			if (vb_neighbour_has_ended(neighbour))
-				return;
-			vb_wait(NULL, 0, vb_clock_now() + VB_MICROSECONDS(100));
-		}
-	}
+	bool copying = false;
+
+	pthread_mutex_lock(&same_host->lock);
+	for (struct vb_neighbour *n = same_host->neighbours; n && !copying; n = n->next)
+		copying = vb_local_is_copying(&n->peer, same_host->endpoint->slot, table, key) && !vb_neighbour_has_ended(n);
+	pthread_mutex_unlock(&same_host->lock);
+	return copying;
 }
 
-void vb_neighbours_quiesce(struct vb_same_host *same_host, uint32_t table, uint32_t key)
+void vb_neighbours_pause(unsigned looks)
 {
-	struct vb_neighbour *n, *previous = NULL;
-
-	/* Newer ones are put before the list and have not seen the key; those with users stay in it. */
-	pthread_mutex_lock(&same_host->lock);
-	n = same_host->neighbours;
-	while (n) {
-		n->users++;
-		if (previous)
-			previous->users--;
-		pthread_mutex_unlock(&same_host->lock);
-		await(same_host, n, table, key);
-		pthread_mutex_lock(&same_host->lock);
-		previous = n;
-		n = n->next;
-	}
-	if (previous)
-		previous->users--;
-	pthread_mutex_unlock(&same_host->lock);
+	if (looks < QUIESCE_YIELDS)
+		vb_thread_yield();
+	else
+		vb_wait(NULL, 0, vb_clock_now() + VB_MICROSECONDS(100));
 }

@@ -129,12 +129,17 @@ static void *give_chunk(void *context, uint32_t index, size_t bytes)
 	return vb_foreign_chunk(table->owner->board->table[table->index], VB_BOARD_TABLE_BYTES, index, bytes);
 }
 
-static void quiesce(void *context, uint32_t key)
+static bool is_copying(void *context, uint32_t key)
 {
 	struct vb_shared_table *table = context;
 
-	if (!table->owner->endpoint->abandoned)
-		vb_neighbours_quiesce(table->owner, table->index, key);
+	return !table->owner->endpoint->abandoned && vb_neighbours_are_copying(table->owner, table->index, key);
+}
+
+static void pause_for(void *context, unsigned looks)
+{
+	(void)context;
+	vb_neighbours_pause(looks);
 }
 
 int vb_endpoint_open_table(struct vb_endpoint *endpoint, struct vb_memory_host *host)
@@ -155,7 +160,8 @@ int vb_endpoint_open_table(struct vb_endpoint *endpoint, struct vb_memory_host *
 		return -1;
 	host->context = &same_host->table[index];
 	host->chunk = give_chunk;
-	host->quiesce = quiesce;
+	host->is_copying = is_copying;
+	host->pause = pause_for;
 	return index;
 }
 

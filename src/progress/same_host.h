@@ -123,8 +123,10 @@ void vb_neighbours_close(struct vb_same_host *same_host);
 void vb_neighbours_abandon(struct vb_same_host *same_host);               /* in a forked child */
 /* Give back memory that they shared with us and have given up. Caller holds progress. */
 void vb_neighbours_sweep(struct vb_same_host *same_host);
-/* Wait until none copies by that key of ours. */
-void vb_neighbours_quiesce(struct vb_same_host *same_host, uint32_t table, uint32_t key);
+/* Does one that lives copy by that key of ours? */
+bool vb_neighbours_are_copying(struct vb_same_host *same_host, uint32_t table, uint32_t key);
+/* Between two such questions, of which there were `looks` before. */
+void vb_neighbours_pause(unsigned looks);
 
 /* ---- local_pairs.c ---- */
 

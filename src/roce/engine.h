@@ -106,6 +106,8 @@ struct vb_roce_requester {
 	vb_time paced;                   /* when what was sent would have left at the rate of VB_PACE */
 	bool pace_waits;
 
+	vb_time local_retry_at;          /* 0: no local work waits for a peer on this host that copies through a window */
+
 	struct vb_roce_failure failure;
 };
 

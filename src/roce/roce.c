@@ -111,7 +111,7 @@ static void stop_requester(struct vb_qp *qp)
 	requester->acknowledged = requester->send = requester->high;
 	requester->in_flight = requester->since_ack_request = 0;
 	requester->retransmit_at = requester->probe_at = VB_TIME_NEVER;
-	requester->rnr_until = 0;
+	requester->rnr_until = requester->local_retry_at = 0;
 	requester->sampling = requester->rewound = requester->pace_waits = requester->probe_owed = false;
 	requester->failure.waits = false;
 	vb_roce_repair_end(requester);

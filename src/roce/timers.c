@@ -206,6 +206,8 @@ vb_time vb_roce_timers_next(const struct vb_qp *qp)
 		return requester->paced - VB_PACE_RESUME;
 	if (requester->rnr_until != 0)
 		return requester->rnr_until;
+	if (requester->local_retry_at != 0)
+		return vb_time_earlier(requester->local_retry_at, vb_time_earlier(requester->retransmit_at, requester->probe_at));
 	return vb_time_earlier(requester->retransmit_at, requester->probe_at);
 }
 
@@ -235,6 +237,8 @@ void vb_roce_timers_expire(struct vb_qp *qp, vb_time now)
 		requester->pace_waits = false;
 	if (requester->rnr_until != 0 && requester->rnr_until <= now)
 		requester->rnr_until = 0;
+	if (requester->local_retry_at <= now)
+		requester->local_retry_at = 0;
 	if (requester->probe_at <= now) {
 		/* Once until something comes, but where much is lost: then a probe or its answer may well be, too. */
 		requester->probe_at = VB_TIME_NEVER;

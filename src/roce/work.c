@@ -11,6 +11,9 @@
 #include "queue/limits.h"
 #include "roce/engine.h"
 
+/* How often to see whether a peer has ended its copy through a window. */
+#define LOCAL_RETRY VB_MICROSECONDS(100)
+
 static const struct vb_roce_work work_table[] = {
 	[IBV_WR_SEND] = {true, VB_KIND_SEND, .takes_receive = true},
 	[IBV_WR_SEND_WITH_IMM] = {true, VB_KIND_SEND, VB_HEADER_IMMEDIATE, .takes_receive = true},
@@ -82,15 +85,19 @@ static bool fail_with(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_
 
 /* Executed in its place in the queue, once: a later retransmission passes over what is done. IBA 10.8.3.3 would let
  * local invalidation overtake, order is what applications expect. */
-static bool execute_local(struct vb_qp *qp, struct vb_send_wqe *wqe)
+static bool execute_local(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 {
 	struct vb_memory *memory = qp->host->memory;
 	struct vb_fault_record why = {0};
 	bool bind = wqe->opcode == IBV_WR_BIND_MW;
-	bool good = bind ? vb_window_bind(memory, &wqe->bind, &why) :
-			   vb_memory_invalidate(memory, wqe->invalidate_rkey, qp->pd, qp->qpn, false, &why);
+	enum vb_window_result result = bind ? vb_window_bind(memory, &wqe->bind, &why) :
+					      vb_memory_invalidate(memory, wqe->invalidate_rkey, qp->pd, qp->qpn, false, &why);
 
-	if (!good) {
+	if (result == VB_WINDOW_LATER) {
+		vb_roce_engine(qp)->requester.local_retry_at = now + LOCAL_RETRY;
+		return false;
+	}
+	if (result == VB_WINDOW_REFUSED) {
 		vb_roce_work_fail(qp, wqe, bind ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_QP_OP_ERR, &why);
 		return false;
 	}
@@ -111,7 +118,7 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 		return fail_with(qp, wqe, IBV_WC_LOC_QP_OP_ERR, VB_FAULT_LOCAL_OPERATION);
 	wqe->receives_through = requester->receives_started;
 	if (work->is_local)
-		return execute_local(qp, wqe);
+		return execute_local(qp, wqe, now);
 	if (wqe->length > VB_MAX_MESSAGE || (qp->type == IBV_QPT_UD && wqe->length > vb_roce_engine(qp)->mtu))
 		return fail_with(qp, wqe, IBV_WC_LOC_LEN_ERR, VB_FAULT_LOCAL_LENGTH);
 	if (!wqe->is_inline && !vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,

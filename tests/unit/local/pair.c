@@ -12,7 +12,7 @@
 
 #include "wire/burst.h"
 
-enum { REGIONS = 4096, CQ_CAPACITY = 1 << 14, MAX_DATAGRAM = 8192, STEPS = 1 << 17, TABLE = 2 };
+enum { REGIONS = 4096, CQ_CAPACITY = 1 << 14, MAX_DATAGRAM = 8192, STEPS = 1 << 17 };
 
 const struct connection usual = {
 	.timeout = 14,
@@ -118,17 +118,14 @@ static void *give_chunk(void *context, uint32_t index, size_t bytes)
 {
 	struct process *p = context;
 
-	return vb_foreign_chunk(p->board->table[TABLE], VB_BOARD_TABLE_BYTES, index, bytes);
+	return vb_foreign_chunk(p->board->table[PAIR_TABLE], VB_BOARD_TABLE_BYTES, index, bytes);
 }
 
-static void quiesce(void *context, uint32_t key)
+static bool is_copying(void *context, uint32_t key)
 {
 	struct process *p = context;
 
-	p->quiesced++;
-	/* Nobody copies while another call runs, but where threads do. */
-	while (vb_local_is_copying(&p->peer, p->slot, TABLE, key))
-		sched_yield();
+	return vb_local_is_copying(&p->peer, p->slot, PAIR_TABLE, key);
 }
 
 static void register_memory(struct process *p)
@@ -210,7 +207,7 @@ static void *host_shared(struct vb_local_peer *peer, uint32_t table, uint32_t ke
 {
 	struct process *p = seer_of(peer);
 
-	assert_int_equal(table, TABLE);
+	assert_int_equal(table, PAIR_TABLE);
 	assert_true(life > 0);
 	assert_true(vb_local_is_copying(&p->other->peer, p->other->slot, table, key));
 	assert_true(address >= region_start && address - region_start <= region_length &&
@@ -255,7 +252,7 @@ static void modified(struct vb_qp *qp, enum ibv_qp_state from, int mask, vb_time
 			vb_local_detach(qp, p->board, p->local);
 		p->local = NULL;
 	} else if (qp->state == IBV_QPS_RTR && from == IBV_QPS_INIT) {
-		assert_int_equal(vb_local_attach(qp, p->board, p->slot, TABLE, &p->peer, now, &p->local), 0);
+		assert_int_equal(vb_local_attach(qp, p->board, p->slot, PAIR_TABLE, &p->peer, now, &p->local), 0);
 	} else {
 		vb_local_modified(qp, p->local, now);
 	}
@@ -284,7 +281,7 @@ static const struct vb_transport memory_transport = {
 static void open_process(struct pair *pair, unsigned index, const struct pair_options *options)
 {
 	struct process *p = &pair->process[index];
-	struct vb_memory_host memory_host = {draw, checked_read, checked_write, p, give_chunk, quiesce};
+	struct vb_memory_host memory_host = {draw, checked_read, checked_write, p, give_chunk, is_copying, NULL};
 	struct ibv_srq_attr srq = {.max_wr = PAIR_MAX_WR, .max_sge = 4};
 
 	p->pair = pair;
@@ -299,7 +296,7 @@ static void open_process(struct pair *pair, unsigned index, const struct pair_op
 	p->board->header.id = (uint64_t)pair_random(p) << 32 | pair_random(p);
 	p->memory = vb_memory_create(&memory_host, REGIONS);
 	assert_non_null(p->memory);
-	vb_foreign_publish(p->memory, p->board->table[TABLE]);
+	vb_foreign_publish(p->memory, p->board->table[PAIR_TABLE]);
 	p->arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(p->arena != MAP_FAILED);
 	p->pd.handle = 10 + index;

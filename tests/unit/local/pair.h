@@ -33,6 +33,7 @@ enum {
 	PAIR_INDEX = 5,                  /* of the queue pairs, in both processes */
 	PAIR_PLACE = 3,                  /* on the board */
 	PAIR_LOG = 1 << 16,
+	PAIR_TABLE = 2,                  /* index of the region tables */
 };
 
 #define PAIR_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
@@ -68,7 +69,7 @@ struct process {
 	int copy_result;                 /* of the next copies, if not 0 */
 	bool shares_memory;              /* host->shared says yes */
 	bool dawdles;                    /* in the middle of copies */
-	unsigned quiesced, pauses;
+	unsigned pauses;
 	vb_time pause;                   /* how long host->pause takes */
 };
 

@@ -165,6 +165,47 @@ static void order_across_the_ways(void **state)
 	pair_close(&pair);
 }
 
+/* LOCAL_INV of a window while a peer is in the middle of a copy by its key: it completes when that is over. Until then the peer's requests
+ * are served, by whatever the queue pair is carried. */
+static void invalidation_of_what_is_copied(void **state)
+{
+	(void)state;
+	for (enum carrier carrier = BY_MEMORY; carrier <= BY_WIRE; carrier++) {
+		struct ibv_send_wr wr = {.wr_id = 50, .opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED};
+		struct vb_window_bind bind;
+		struct vb_fault_record why;
+		uint64_t *copying;
+		uint32_t window;
+
+		pair_open(&pair, carrier, NULL);
+		pair_connect(&pair, &usual);
+		copying = &a->board->header.copying[7];
+		assert_int_equal(vb_window_allocate(b->memory, VB_REGION_MW_TYPE_2, &b->pd, &window), 0);
+		wr.invalidate_rkey = (window & ~0xffu) | 0x31;
+		bind = (struct vb_window_bind){window, wr.invalidate_rkey, b->key, (uintptr_t)b->arena, 64, IBV_ACCESS_REMOTE_WRITE,
+					       b->qp->qpn, &b->pd};
+		assert_int_equal(vb_window_bind(b->memory, &bind, &why), VB_WINDOW_DONE);
+		*copying = vb_board_copy_word(b->slot, PAIR_TABLE, wr.invalidate_rkey);
+		assert_int_equal(pair_post(b, &wr), 0);
+		assert_int_equal(pair_receive(b, 0, 64, 1), 0);
+		assert_int_equal(pair_send(a, IBV_WR_SEND, 0, 64, 0, 2, IBV_SEND_SIGNALED), 0);
+		for (unsigned i = 0; i < 100; i++) {
+			pair_serve(a);
+			pair_serve(b);
+		}
+		pair_expect(&a->send_cq, 2, IBV_WC_SUCCESS);
+		pair_expect(&b->recv_cq, 1, IBV_WC_SUCCESS);
+		pair_expect_nothing(&pair);
+		assert_int_equal(vb_region_deregister(b->memory, b->key), -EBUSY);
+		*copying = 0;
+		/* Nobody says so: somebody comes to look before long. */
+		pair_run(&pair, pair.now + VB_MILLISECONDS(1));
+		pair_expect(&b->send_cq, 50, IBV_WC_SUCCESS);
+		assert_int_equal(vb_region_deregister(b->memory, b->key), 0);
+		pair_close(&pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +214,7 @@ int main(void)
 		cmocka_unit_test(write_with_immediate),
 		cmocka_unit_test(atomics_both_ways),
 		cmocka_unit_test(order_across_the_ways),
+		cmocka_unit_test(invalidation_of_what_is_copied),
 	};
 
 	return cmocka_run_group_tests_name("local/operations", tests, NULL, NULL);

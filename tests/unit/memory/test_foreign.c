@@ -15,8 +15,9 @@ enum { REGIONS = 2000, SLOT = 128, AREA = 4096 + 4 * 512 * SLOT, QPN = 0x4007 };
 
 static struct fixture fixture;
 static uint8_t *area;
-static unsigned quiesced;
-static uint32_t quiesced_key;
+static unsigned asked;           /* whether somebody copies */
+static uint32_t asked_key;
+static uint32_t copied_key;      /* a peer is in the middle of a copy by this one */
 
 static void *give_chunk(void *context, uint32_t index, size_t bytes)
 {
@@ -24,21 +25,22 @@ static void *give_chunk(void *context, uint32_t index, size_t bytes)
 	return vb_foreign_chunk(area, AREA, index, bytes);
 }
 
-static void note_quiesce(void *context, uint32_t key)
+static bool note_question(void *context, uint32_t key)
 {
 	(void)context;
-	quiesced++;
-	quiesced_key = key;
+	asked++;
+	asked_key = key;
+	return key == copied_key;
 }
 
 static struct vb_memory *open_table(uint64_t seed)
 {
-	struct vb_memory_host host = {fixture_random, fixture_read, fixture_write, &fixture, give_chunk, note_quiesce};
+	struct vb_memory_host host = {fixture_random, fixture_read, fixture_write, &fixture, give_chunk, note_question, NULL};
 	struct vb_memory *memory;
 
 	memset(&fixture, 0, sizeof(fixture));
 	fixture.seed = seed;
-	quiesced = 0;
+	asked = copied_key = 0;
 	memory = vb_memory_create(&host, REGIONS);
 	assert_non_null(memory);
 	vb_foreign_publish(memory, area);
@@ -160,8 +162,8 @@ static void many_slots_and_their_end(void **state)
 		assert_true(ask(&pd, keys[i], IBV_ACCESS_REMOTE_READ, (uintptr_t)bytes, 16, &range, &why));
 	for (unsigned i = 0; i < REGIONS; i++) {
 		assert_int_equal(vb_region_deregister(memory, keys[i]), 0);
-		assert_int_equal(quiesced, i + 1);
-		assert_int_equal(quiesced_key, keys[i]);
+		assert_int_equal(asked, i + 1);
+		assert_int_equal(asked_key, keys[i]);
 		assert_false(ask(&pd, keys[i], IBV_ACCESS_REMOTE_READ, (uintptr_t)bytes, 16, &range, &why));
 		assert_int_equal(why.fault, VB_FAULT_KEY_UNKNOWN);
 	}
@@ -176,7 +178,7 @@ static void many_slots_and_their_end(void **state)
 }
 
 /* Windows wait for others when they are unbound, and only if they were bound. */
-static void windows_quiesce(void **state)
+static void windows_ask(void **state)
 {
 	static uint8_t bytes[64];
 	struct vb_pd pd = {.handle = 1};
@@ -193,15 +195,65 @@ static void windows_quiesce(void **state)
 	bind.window_key = window;
 	bind.new_key = (window & ~0xffu) | 0x42;
 	assert_true(vb_window_bind(memory, &bind, &why));
-	assert_int_equal(quiesced, 0);
+	assert_int_equal(asked, 0);
 	assert_true(ask(&pd, bind.new_key, IBV_ACCESS_REMOTE_READ, (uintptr_t)bytes, 1, &range, &why));
 	assert_true(vb_memory_invalidate(memory, bind.new_key, &pd, QPN, false, &why));
-	assert_int_equal(quiesced, 1);
-	assert_int_equal(quiesced_key, bind.new_key);
+	assert_int_equal(asked, 1);
+	assert_int_equal(asked_key, bind.new_key);
 	assert_false(ask(&pd, bind.new_key, IBV_ACCESS_REMOTE_READ, (uintptr_t)bytes, 1, &range, &why));
 	assert_int_equal(why.fault, VB_FAULT_KEY_INVALIDATED);
 	assert_int_equal(vb_window_deallocate(memory, window), 0);
-	assert_int_equal(quiesced, 1);
+	assert_int_equal(asked, 1);
+	vb_memory_destroy(memory);
+}
+
+/* A peer that is stopped in the middle of a copy through a window: the window names nothing from then on, and nobody waits. What protects
+ * its region stays until the peer is done. */
+static void a_stopped_peer_makes_nobody_wait(void **state)
+{
+	static uint8_t bytes[64];
+	struct vb_pd pd = {.handle = 1};
+	struct vb_memory *memory = open_table(14);
+	uint32_t region = fixture_register(memory, &pd, bytes, sizeof(bytes), IBV_ACCESS_MW_BIND | IBV_ACCESS_LOCAL_WRITE);
+	struct vb_window_bind bind = {.region_lkey = region, .address = (uintptr_t)bytes, .length = 64, .qpn = QPN,
+				      .access = IBV_ACCESS_REMOTE_READ, .pd = &pd};
+	struct vb_foreign_range range;
+	struct vb_fault_record why;
+	uint32_t window, key;
+
+	(void)state;
+	for (unsigned type = 1; type <= 2; type++) {
+		assert_int_equal(vb_window_allocate(memory, type == 1 ? VB_REGION_MW_TYPE_1 : VB_REGION_MW_TYPE_2, &pd, &window), 0);
+		bind.window_key = window;
+		key = bind.new_key = (window & ~0xffu) | 0x42;
+		assert_int_equal(vb_window_bind(memory, &bind, &why), VB_WINDOW_DONE);
+		copied_key = key;
+		if (type == 2) {
+			assert_int_equal(vb_memory_invalidate(memory, key, &pd, QPN, false, &why), VB_WINDOW_LATER);
+			assert_int_equal(vb_memory_invalidate(memory, key, &pd, QPN, false, &why), VB_WINDOW_LATER);
+		}
+		bind.new_key = (window & ~0xffu) | 0x43;
+		assert_int_equal(vb_window_bind(memory, &bind, &why), VB_WINDOW_LATER);
+		assert_int_equal(vb_window_bind(memory, &bind, &why), VB_WINDOW_LATER);
+		assert_false(ask(&pd, key, IBV_ACCESS_REMOTE_READ, (uintptr_t)bytes, 1, &range, &why));
+		assert_false(ask(&pd, bind.new_key, IBV_ACCESS_REMOTE_READ, (uintptr_t)bytes, 1, &range, &why));
+		assert_int_equal(vb_region_deregister(memory, region), -EBUSY);
+		copied_key = 0;
+		assert_int_equal(vb_window_bind(memory, &bind, &why), VB_WINDOW_DONE);
+		assert_true(ask(&pd, bind.new_key, IBV_ACCESS_REMOTE_READ, (uintptr_t)bytes, 1, &range, &why));
+		assert_int_equal(vb_window_deallocate(memory, window), 0);
+	}
+	/* By the peer's own request, which says that it is done: whatever it shows. */
+	assert_int_equal(vb_window_allocate(memory, VB_REGION_MW_TYPE_2, &pd, &window), 0);
+	bind.window_key = window;
+	copied_key = bind.new_key = (window & ~0xffu) | 0x44;
+	assert_int_equal(vb_window_bind(memory, &bind, &why), VB_WINDOW_DONE);
+	assert_int_equal(vb_memory_invalidate(memory, bind.new_key, &pd, QPN, true, &why), VB_WINDOW_DONE);
+	assert_int_equal(vb_region_deregister(memory, region), -EBUSY);
+	/* Nobody had to say that the window is free: that is found out. */
+	copied_key = 0;
+	assert_int_equal(vb_region_deregister(memory, region), 0);
+	assert_int_equal(vb_window_deallocate(memory, window), 0);
 	vb_memory_destroy(memory);
 }
 
@@ -241,7 +293,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(same_answers_as_the_owners_door),
 		cmocka_unit_test(many_slots_and_their_end),
-		cmocka_unit_test(windows_quiesce),
+		cmocka_unit_test(windows_ask),
+		cmocka_unit_test(a_stopped_peer_makes_nobody_wait),
 		cmocka_unit_test(nonsense_is_harmless),
 	};
 

@@ -5,11 +5,13 @@
  * us. Also: a reader that sees the last bytes of a placement sees all of it.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "fixture.h"
 
-enum { WRITERS = 2, ROUNDS = 60, SIZE = 512 };
+enum { WRITERS = 2, ROUNDS = 60, SIZE = 512, PATIENCE = 30 };
 
 struct shared {
 	struct vb_memory *memory;
@@ -180,12 +182,184 @@ static void invalidate_waits_for_those_inside(void **state)
 	vb_memory_destroy(s.memory);
 }
 
+/* ---- a deregistration that has to wait keeps nobody else waiting ---- */
+
+struct scene {
+	struct vb_memory *memory;
+	struct vb_pd pd;
+	uint32_t region, window;         /* what waits */
+	uint32_t bindable;               /* a region that has nothing to do with it */
+	uint8_t bytes[SIZE];
+};
+
+static void *deregister(void *argument)
+{
+	struct scene *s = argument;
+
+	return vb_region_deregister(s->memory, s->region) == 0 ? NULL : s;
+}
+
+/* Everything that changes the table. */
+static void *change_everything_else(void *argument)
+{
+	struct scene *s = argument;
+	struct vb_region_info info = {.kind = VB_REGION_MR, .pd = &s->pd, .start = (uintptr_t)s->bytes, .length = SIZE,
+				      .iova = (uintptr_t)s->bytes, .access = IBV_ACCESS_LOCAL_WRITE};
+	struct vb_window_bind bind = {.region_lkey = s->bindable, .address = (uintptr_t)s->bytes, .length = 8, .qpn = 1,
+				      .pd = &s->pd, .access = IBV_ACCESS_REMOTE_READ};
+	struct vb_fault_record why;
+	uint32_t key, window;
+
+	if (vb_region_register(s->memory, &info, &key) != 0 || vb_region_reregister(s->memory, key, &info) != 0 ||
+	    vb_region_deregister(s->memory, key) != 0 ||
+	    vb_window_allocate(s->memory, VB_REGION_MW_TYPE_2, &s->pd, &window) != 0)
+		return s;
+	bind.window_key = window;
+	bind.new_key = window ^ 1;
+	if (!vb_window_bind(s->memory, &bind, &why) || !vb_memory_invalidate(s->memory, bind.new_key, &s->pd, 1, true, &why))
+		return s;
+	bind.window_key = bind.new_key;
+	bind.new_key ^= 2;
+	if (!vb_window_bind(s->memory, &bind, &why))
+		return s;
+	vb_memory_unbind_qp(s->memory, 1);
+	return vb_window_deallocate(s->memory, window) == 0 ? NULL : s;
+}
+
+static void open_scene(struct scene *s, struct vb_memory *memory)
+{
+	*s = (struct scene){.memory = memory};
+	s->region = fixture_register(memory, &s->pd, s->bytes, SIZE, IBV_ACCESS_LOCAL_WRITE);
+	s->bindable = fixture_register(memory, &s->pd, s->bytes, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+}
+
+static void await_withdrawal(struct scene *s, uint32_t key)
+{
+	struct vb_accessor who = fixture_local(&s->pd, key, 0);
+	struct vb_fault_record why;
+
+	while (vb_memory_check(s->memory, &who, (uintptr_t)s->bytes, 1, &why))
+		sched_yield();
+}
+
+static bool ends_in_time(pthread_t thread, void **result)
+{
+	struct timespec limit;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += PATIENCE;
+	return pthread_timedjoin_np(thread, result, &limit) == 0;
+}
+
+/* A batch that holds a region meets a SEND_WITH_INV while another thread deregisters that region: neither may wait for the other. */
+static void a_held_region_delays_only_its_deregistration(void **state)
+{
+	struct fixture f;
+	struct vb_accessor who;
+	struct vb_hold hold = {.slot = NULL};
+	pthread_t going, other;
+	void *failed = NULL;
+	struct scene s;
+	bool in_time;
+
+	(void)state;
+	open_scene(&s, fixture_memory(&f, 74, 8));
+	who = fixture_local(&s.pd, s.region, 0);
+	assert_true(vb_memory_hold(s.memory, &who, (uintptr_t)s.bytes, SIZE, &hold));
+	assert_int_equal(pthread_create(&going, NULL, deregister, &s), 0);
+	await_withdrawal(&s, s.region);
+	assert_int_equal(pthread_create(&other, NULL, change_everything_else, &s), 0);
+	in_time = ends_in_time(other, &failed);
+	assert_int_equal(pthread_tryjoin_np(going, NULL), EBUSY);
+	vb_memory_let_go(&hold);
+	if (!in_time)
+		pthread_join(other, &failed);
+	assert_true(in_time);
+	assert_null(failed);
+	pthread_join(going, &failed);
+	assert_null(failed);
+	vb_memory_destroy(s.memory);
+}
+
+/* ---- a peer that is stopped in the middle of a copy (in a debugger, say) delays what it copies by, and nothing else ---- */
+
+static uint32_t copied_key;              /* atomic */
+
+static bool is_copying(void *context, uint32_t key)
+{
+	(void)context;
+	return __atomic_load_n(&copied_key, __ATOMIC_ACQUIRE) == key;
+}
+
+static void *deallocate(void *argument)
+{
+	struct scene *s = argument;
+
+	return vb_window_deallocate(s->memory, s->window) == 0 ? NULL : s;
+}
+
+static void *unbind_qp(void *argument)
+{
+	struct scene *s = argument;
+
+	vb_memory_unbind_qp(s->memory, 2);
+	return NULL;
+}
+
+static void a_stopped_peer_delays_only_what_it_copies_by(void **state)
+{
+	void *(*const what[])(void *) = {deregister, deallocate, unbind_qp};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct fixture f = {.seed = 75 + i};
+		struct vb_memory_host host = {fixture_random, fixture_read, fixture_write, &f, NULL, is_copying, NULL};
+		struct vb_memory *memory = vb_memory_create(&host, 8);
+		struct vb_window_bind bind;
+		struct vb_fault_record why;
+		pthread_t going, other;
+		void *failed = NULL;
+		struct scene s;
+		bool in_time;
+
+		assert_non_null(memory);
+		open_scene(&s, memory);
+		assert_int_equal(vb_window_allocate(memory, VB_REGION_MW_TYPE_2, &s.pd, &s.window), 0);
+		bind = (struct vb_window_bind){s.window, s.window ^ 1, s.bindable, (uintptr_t)s.bytes, 8, IBV_ACCESS_REMOTE_READ, 2,
+					       &s.pd};
+		assert_int_equal(vb_window_bind(memory, &bind, &why), VB_WINDOW_DONE);
+		__atomic_store_n(&copied_key, i == 0 ? s.region : bind.new_key, __ATOMIC_RELEASE);
+		assert_int_equal(pthread_create(&going, NULL, what[i], &s), 0);
+		if (i == 0) {
+			await_withdrawal(&s, s.region);
+		} else {
+			struct vb_accessor who = fixture_remote(&s.pd, 2, bind.new_key, IBV_ACCESS_REMOTE_READ);
+
+			while (vb_memory_check(memory, &who, (uintptr_t)s.bytes, 1, &why))
+				sched_yield();
+		}
+		assert_int_equal(pthread_create(&other, NULL, change_everything_else, &s), 0);
+		in_time = ends_in_time(other, &failed);
+		assert_int_equal(pthread_tryjoin_np(going, NULL), EBUSY);
+		__atomic_store_n(&copied_key, 0, __ATOMIC_RELEASE);
+		if (!in_time)
+			pthread_join(other, &failed);
+		assert_true(in_time);
+		assert_null(failed);
+		pthread_join(going, &failed);
+		assert_null(failed);
+		vb_memory_destroy(memory);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deregister_waits_for_those_inside),
 		cmocka_unit_test(the_tail_becomes_visible_last),
 		cmocka_unit_test(invalidate_waits_for_those_inside),
+		cmocka_unit_test(a_held_region_delays_only_its_deregistration),
+		cmocka_unit_test(a_stopped_peer_delays_only_what_it_copies_by),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
