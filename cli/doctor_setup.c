@@ -13,6 +13,7 @@
 #include "cli/doctor.h"
 #include "cli/library.h"
 #include "cli/names.h"
+#include "cli/view.h"
 #include "progress/daemon_client.h"
 
 enum { ROCE_PORT = 4791 };
@@ -35,6 +36,20 @@ static void check_libraries(struct vb_cli_report *report)
 	else
 		vb_cli_report_add(report, "libraries", VB_CLI_OK, NULL, "libibverbs.so.1 and librdmacm.so.1 in %s",
 				  directory);
+}
+
+static void check_view(struct vb_cli_report *report)
+{
+	char found[VB_CLI_PATH_MAX];
+
+	if (vb_cli_view_check(found) != 0)
+		vb_cli_report_add(report, "view", VB_CLI_WARN,
+				  "UCX, MPI and NCCL look for devices in /sys and /dev and will find none. `make install`\n"
+				  "puts the library in place; the directory is yours to make, with mode 0700.",
+				  "%s", found);
+	else
+		vb_cli_report_add(report, "view", VB_CLI_OK, NULL,
+				  "`verbena run` shows devices in /sys/class/infiniband and /dev/infiniband, from %s", found);
 }
 
 /* ---- the daemon and its port ---- */
@@ -311,6 +326,7 @@ void vb_cli_doctor_setup(struct vb_cli_report *report)
 	bool daemon_runs;
 
 	check_libraries(report);
+	check_view(report);
 	daemon_runs = check_daemon(report, &uid);
 	check_port(report, daemon_runs, uid);
 	check_other_stacks(report);

@@ -13,6 +13,8 @@
 #include "cli/capture.h"
 #include "cli/command.h"
 #include "cli/library.h"
+#include "cli/loader.h"
+#include "cli/view.h"
 #include "progress/devices.h"
 
 /* Where Debian keeps the usual tools, for the error message of somebody who has just installed us. */
@@ -78,18 +80,6 @@ static int complain_not_found(const char *name)
 	return VB_CLI_NOT_FOUND;
 }
 
-/* The loader ignores LD_LIBRARY_PATH for programs that gain rights (ld.so(8), secure-execution mode): the
- * command would quietly run without us. */
-static void warn_if_set_id(const char *path)
-{
-	struct stat status;
-
-	if (stat(path, &status) == 0 && ((status.st_mode & S_ISUID && status.st_uid != geteuid()) ||
-					 (status.st_mode & S_ISGID && status.st_gid != getegid())))
-		fprintf(stderr, "verbena run: warning: %s is a set-id program; the loader will ignore our libraries\n",
-			path);
-}
-
 static int set_library_path(void)
 {
 	char directory[VB_CLI_PATH_MAX], *value;
@@ -114,6 +104,24 @@ static int set_library_path(void)
 	return error;
 }
 
+static bool without_view;
+
+/* What else a program needs to find devices that are no kernel's. Without it libibverbs lists them all the same,
+ * which is enough for most: so a failure is told only to those who ask why. */
+static void show_devices(void)
+{
+	char why[VB_CLI_PATH_MAX];
+
+	if (without_view)
+		return;
+	/* NCCL 2.28.7 to 2.28.9 call through a pointer of -1 where there are devices and none is an mlx5
+	 * (ncclNetPluginInit), unless told which kind of communication started by the GPU to use: none. */
+	setenv("NCCL_GIN_TYPE", "0", 0);
+	if (vb_cli_view_provide(why) != 0 && getenv("VERBENA_EXPLAIN"))
+		fprintf(stderr, "verbena: programs that look for devices in /sys/class/infiniband or /dev/infiniband (UCX, "
+				"MPI, NCCL) will find none: %s\n", why);
+}
+
 int vb_cli_run_command(char **command, int count)
 {
 	char path[VB_CLI_PATH_MAX];
@@ -127,7 +135,8 @@ int vb_cli_run_command(char **command, int count)
 	}
 	if (set_library_path() != 0)
 		return VB_CLI_FAILED;
-	warn_if_set_id(path);
+	vb_cli_loader_warn(path);
+	show_devices();
 	execv(path, command);
 	fprintf(stderr, "verbena run: %s: %s\n", path, strerror(errno));
 	return VB_CLI_CANNOT_START;
@@ -213,6 +222,10 @@ static int run(int argc, char **argv)
 	for (; first < argc && argv[first][0] == '-' && strcmp(argv[first], "--") != 0; first++) {
 		if (ask_for_explanations(argv[first]))
 			continue;
+		if (!strcmp(argv[first], "--no-view")) {
+			without_view = true;
+			continue;
+		}
 		chosen = ask_for_wire(argv[first], argv[first + 1], &first);
 		if (chosen) {
 			wire = chosen;
@@ -245,12 +258,14 @@ const struct vb_cli_command vb_cli_run = {
 	.name = "run",
 	.summary = "run any command against Verbena's libibverbs and librdmacm",
 	.usage = "Usage: verbena run [OPTIONS] [--] COMMAND [ARGUMENTS]\n\n"
-		 "Runs the command with LD_LIBRARY_PATH set to Verbena's libraries, and nothing else changed.\n"
+		 "Runs the command with LD_LIBRARY_PATH set to Verbena's libraries, and shows it Verbena's devices also in\n"
+		 "/sys/class/infiniband and /dev/infiniband, by a preloaded library: docs/applications.md.\n"
 		 "The exit code is the command's own; 127 when there is no such command, 126 when it cannot be started.\n\n"
 		 "  --explain[=FILE] say why something failed, on stderr or in FILE: docs/explain.md\n"
 		 "  --device NAME    let it see only this device, or these (NAME,NAME): many programs take the first they find\n"
 		 "  --wire[=rocev2]  send packets also to processes of this host; --wire=auto: through memory where\n"
 		 "                   both allow it, docs/same-host.md\n"
+		 "  --no-view        leave out the view: for programs that bear no preloaded library\n"
 		 "  --capture FILE   keep every packet, for Wireshark: see `verbena help capture`\n"
 		 "  --faults SPEC    lose, double, damage, delay or reorder packets that it sends: docs/faults.md\n\n"
 		 "Examples:\n"

@@ -51,6 +51,7 @@ allowed() { # rooms that ROOM may include
 	capture) echo base wire io capture ;;
 	progress) echo base wire memory queue roce local connect io capture progress ;;
 	verbs) echo base wire memory queue roce connect explain io progress verbs ;;
+	preload) echo preload ;;
 	rdmacm) echo base wire memory queue roce connect explain io capture progress rdmacm ;;
 	*) echo ;;
 	esac

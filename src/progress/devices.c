@@ -80,3 +80,46 @@ int vb_devices_list(struct vb_device_info **out, unsigned *count)
 	*count = list.count;
 	return 0;
 }
+
+static bool is_wanted(const char *wanted, const char *name)
+{
+	size_t length = strlen(name);
+
+	while (wanted != NULL) {
+		if (strncmp(wanted, name, length) == 0 && (wanted[length] == ',' || wanted[length] == '\0'))
+			return true;
+		wanted = strchr(wanted, ',');
+		wanted += wanted != NULL;
+	}
+	return false;
+}
+
+unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const char *wanted)
+{
+	unsigned kept = 0;
+
+	if (wanted == NULL || *wanted == '\0')
+		return count;
+	for (unsigned i = 0; i < count; i++)
+		if (is_wanted(wanted, infos[i].name))
+			infos[kept++] = infos[i];
+	return kept;
+}
+
+/* Widths: 1 = 1x, 2 = 4x. Speeds: 1 = 2.5, 2 = 5, 4 = 10, 8 = 10.3125, 16 = 14.0625, 32 = 25.78125, 64 = 53.125,
+ * 128 = 106.25 Gb/s per lane (IBA 14.2.5.6). The first row that is fast enough; unknown (loopback) counts as 10
+ * Gb/s. */
+void vb_device_link_speed(const struct vb_device_info *info, uint8_t *width, uint8_t *speed)
+{
+	static const struct { uint32_t mbps; uint8_t width, speed; } rows[] = {
+		{2500, 1, 1}, {10000, 1, 8}, {20000, 2, 2}, {25000, 1, 32}, {40000, 2, 8}, {50000, 1, 64},
+		{56000, 2, 16}, {100000, 2, 32}, {200000, 2, 64}, {400000, 2, 128},
+	};
+	uint32_t mbps = info->speed_mbps != 0 ? info->speed_mbps : 10000;
+	size_t last = sizeof(rows) / sizeof(rows[0]) - 1, i = 0;
+
+	while (i < last && rows[i].mbps < mbps)
+		i++;
+	*width = rows[i].width;
+	*speed = rows[i].speed;
+}

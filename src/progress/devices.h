@@ -33,4 +33,10 @@ struct vb_device_info {
 /* Ask verbenad (starting it if need be). *list is malloc'ed. 0 or -errno with a message logged. */
 int vb_devices_list(struct vb_device_info **list, unsigned *count);
 
+/* Keep those whose names stand in `wanted` (separated by commas; NULL or "": all), in their order. How many. */
+unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const char *wanted);
+
+/* The link's width and speed in the codes of ibv_port_attr. */
+void vb_device_link_speed(const struct vb_device_info *info, uint8_t *width, uint8_t *speed);
+
 #endif

@@ -29,7 +29,7 @@ void vb_device_put(struct vb_device *device)
 }
 
 /* There is no sysfs behind these devices. The paths are those the kernel would use, because programs take names out of
- * them; whoever opens one gets ENOENT. */
+ * them; what they open there is the view of `verbena run` (cli/view_tree.c), and without that ENOENT. */
 struct vb_device *vb_device_from_info(const struct vb_device_info *info)
 {
 	struct vb_device *device = calloc(1, sizeof(*device));
@@ -48,35 +48,6 @@ struct vb_device *vb_device_from_info(const struct vb_device_info *info)
 	return device;
 }
 
-/* Is the name one of those in VERBENA_DEVICES, which are separated by commas? */
-static bool is_wanted(const char *wanted, const char *name)
-{
-	size_t length = strlen(name);
-
-	while (wanted != NULL) {
-		if (strncmp(wanted, name, length) == 0 && (wanted[length] == ',' || wanted[length] == '\0'))
-			return true;
-		wanted = strchr(wanted, ',');
-		wanted += wanted != NULL;
-	}
-	return false;
-}
-
-/* Many programs take the first device there is: VERBENA_DEVICES says which they may see, and in set-user-ID programs
- * says nothing. */
-static unsigned hide_unwanted(struct vb_device_info *infos, unsigned count)
-{
-	const char *wanted = secure_getenv("VERBENA_DEVICES");
-	unsigned kept = 0;
-
-	if (wanted == NULL || *wanted == '\0')
-		return count;
-	for (unsigned i = 0; i < count; i++)
-		if (is_wanted(wanted, infos[i].name))
-			infos[kept++] = infos[i];
-	return kept;
-}
-
 VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct vb_device_info *infos = NULL;
@@ -91,7 +62,9 @@ VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 		vb_explain_no_device("ibv_get_device_list", NULL, -error);
 		return vb_fail_null(error);
 	}
-	count = hide_unwanted(infos, count);
+	/* Many programs take the first device there is: VERBENA_DEVICES says which they may see, and in set-user-ID
+	 * programs says nothing. */
+	count = vb_devices_choose(infos, count, secure_getenv("VERBENA_DEVICES"));
 	list = calloc((size_t)count + 1, sizeof(struct ibv_device *));
 	for (unsigned i = 0; list != NULL && i < count; i++) {
 		struct vb_device *device = vb_device_from_info(&infos[i]);

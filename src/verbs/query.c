@@ -118,25 +118,6 @@ int vb_verbs_query_rt_values(struct ibv_context *context, struct ibv_values_ex *
 	return 0;
 }
 
-/* Widths: 1 = 1x, 2 = 4x. Speeds: 1 = 2.5, 2 = 5, 4 = 10, 8 = 10.3125, 16 = 14.0625, 32 = 25.78125, 64 = 53.125,
- * 128 = 106.25 Gb/s per lane (IBA 14.2.5.6). The first row that is fast enough; unknown (loopback) counts as 10
- * Gb/s. */
-static void fill_speed(struct ibv_port_attr *attr, uint32_t mbps)
-{
-	static const struct { uint32_t mbps; uint8_t width, speed; } rows[] = {
-		{2500, 1, 1}, {10000, 1, 8}, {20000, 2, 2}, {25000, 1, 32}, {40000, 2, 8}, {50000, 1, 64},
-		{56000, 2, 16}, {100000, 2, 32}, {200000, 2, 64}, {400000, 2, 128},
-	};
-	size_t last = sizeof(rows) / sizeof(rows[0]) - 1, i = 0;
-
-	if (mbps == 0)
-		mbps = 10000;
-	while (i < last && rows[i].mbps < mbps)
-		i++;
-	attr->active_width = rows[i].width;
-	attr->active_speed = rows[i].speed;
-}
-
 int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr, size_t length)
 {
 	enum { PHYS_STATE_DISABLED = 3, PHYS_STATE_LINK_UP = 5 };
@@ -165,7 +146,7 @@ int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ib
 		.link_layer = IBV_LINK_LAYER_ETHERNET,
 		.flags = IBV_QPF_GRH_REQUIRED,
 	};
-	fill_speed(&full, info.speed_mbps);
+	vb_device_link_speed(&info, &full.active_width, &full.active_speed);
 	/* Callers of today give 52 bytes, of yesterday 48, of tomorrow perhaps more. */
 	memset(attr, 0, length);
 	memcpy(attr, &full, length < sizeof(full) ? length : sizeof(full));

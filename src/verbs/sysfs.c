@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two helpers old programs use to read attribute files. Our devices have none, but other files may be asked for.
+ * Two helpers old programs use to read attribute files. Our devices have some below `verbena run`
+ * (cli/view.c), and other files may be asked for.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -190,7 +190,8 @@ class Host:
         return inside + drop
 
     def environment(self, more=None):
-        environment = {"PATH": SYSTEM_PATH, "HOME": "/tmp", "LANG": "C.UTF-8", "VERBENA_IDLE_SECONDS": "1"}
+        environment = {"PATH": SYSTEM_PATH, "HOME": "/tmp", "LANG": "C.UTF-8", "VERBENA_IDLE_SECONDS": "1",
+                       "XDG_RUNTIME_DIR": self.network.runtime}
         if self.network.staged:
             environment["LD_LIBRARY_PATH"] = self.network.staged.library
         # VERBENA_WIRE=rocev2 tests/run --only clients: everything by wire, one host or two.
@@ -274,6 +275,9 @@ class Network:
         self.staged, self.niceness = staged, niceness
         self.environment = {}
         self.hosts = []
+        self.uid = os.geteuid() if os.environ.get("VERBENA_TEST_INSIDE") else ORDINARY_UID
+        self.runtime = tempfile.mkdtemp(prefix="verbena-run-")
+        os.chown(self.runtime, self.uid, self.uid)
 
     def __enter__(self):
         with _living_lock:
@@ -319,6 +323,7 @@ class Network:
                     system("ip", "netns", "del", host.name)
                 except HostError:
                     pass
+        shutil.rmtree(self.runtime, True)
 
 
 def close_all():
