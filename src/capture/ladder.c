@@ -395,13 +395,14 @@ static void collect(struct builder *b)
 {
 	const struct vb_story *story = b->story;
 	uint32_t peer = peer_of_wanted(b);
-	size_t next = 0, number = 0, drawn = 0, last = b->options->first + b->options->most;
+	size_t next = 0, number = 0, drawn = 0, first = b->options->first, last;
 	int64_t until = INT64_MIN;
 
+	last = b->options->most < SIZE_MAX - first ? first + b->options->most : SIZE_MAX;
 	for (size_t i = 0; i <= story->packets; i++) {
 		const struct vb_story_packet *packet = i < story->packets ? &story->packet[i] : NULL;
 		int64_t now = packet ? vb_story_time(packet) : INT64_MAX;
-		bool inside = number >= b->options->first && number < last;
+		bool inside = number >= first && number < last;
 
 		for (; next < story->events && story->event[next].time <= now; next++) {
 			const struct vb_capture_record *event = &story->event[next];
@@ -414,12 +415,13 @@ static void collect(struct builder *b)
 		}
 		if (!packet || !is_wanted(b, packet->note.qpn, packet->note.peer_qpn))
 			continue;
-		inside = number >= b->options->first && number < last;
+		inside = number >= first && number < last;
 		add_packet(b, packet, inside);
 		if (inside) {
 			int64_t arrival = packet->note.flags & VB_CAPTURE_RECEIVED ? packet->note.received : now;
+			int64_t soon = arrival < INT64_MAX - LONG_PAUSE ? arrival + LONG_PAUSE : INT64_MAX;
 
-			until = arrival + LONG_PAUSE > until ? arrival + LONG_PAUSE : until;
+			until = soon > until ? soon : until;
 			drawn++;
 		} else if (number >= last && now < until) {
 			until = now;
@@ -524,10 +526,11 @@ static void place_instants(struct vb_ladder *ladder, const struct instant *insta
 	for (size_t i = 0; i < count; i++) {
 		struct vb_ladder_item *item = &ladder->item[instant[i].item];
 		unsigned lane = instant[i].arrival ? item->to : item->from;
+		int64_t pause = i > 0 ? vb_story_elapsed(instant[i - 1].time, instant[i].time) : 0;
 
-		if (i > 0 && instant[i].time - instant[i - 1].time >= LONG_PAUSE) {
+		if (pause >= LONG_PAUSE) {
 			ladder->gap[ladder->gaps].y = y + GAP_STEP / 2 + 6;
-			ladder->gap[ladder->gaps++].length = instant[i].time - instant[i - 1].time;
+			ladder->gap[ladder->gaps++].length = pause;
 			y += GAP_STEP + 14;
 		}
 		if (instant[i].arrival) {

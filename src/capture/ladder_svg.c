@@ -10,6 +10,7 @@
 
 #include "capture/ladder.h"
 #include "capture/ladder_text.h"
+#include "capture/story.h"
 
 enum {
 	TIME_WIDTH = 84,                   /* the column of times */
@@ -128,7 +129,7 @@ static void put_detail(const struct vb_ladder *ladder, const struct vb_ladder_it
 	fputs("<title>", out);
 	put_escaped(out, item->detail);
 	fputs(", at ", out);
-	put_duration(out, item->time - ladder->start);
+	put_duration(out, vb_story_elapsed(ladder->start, item->time));
 	fputs("</title>", out);
 }
 
@@ -207,7 +208,7 @@ static void put_times(const struct vb_ladder *ladder, FILE *out)
 		last = item->y;
 		fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" font-size=\"10\" fill=\"#999\">", TIME_WIDTH - 8,
 			item->y + 3.5);
-		put_duration(out, item->time - ladder->start);
+		put_duration(out, vb_story_elapsed(ladder->start, item->time));
 		fputs("</text>\n", out);
 	}
 }
@@ -286,7 +287,7 @@ void vb_ladder_html(const struct vb_ladder *ladder, FILE *out)
 		const struct vb_ladder_item *item = &ladder->item[i];
 
 		fprintf(out, "<tr style=\"color: %s\"><td>", styles[item->style].colour);
-		put_duration(out, item->time - ladder->start);
+		put_duration(out, vb_story_elapsed(ladder->start, item->time));
 		fputs("</td><td>", out);
 		put_escaped(out, ladder->lane[item->from].name);
 		fputs("</td><td>", out);

@@ -114,7 +114,7 @@ static void detail_text(struct vb_ladder_item *item, const struct vb_story_packe
 	if (note->flags & VB_CAPTURE_HAS_WR_ID)
 		snprintf(work, sizeof(work), ", wr_id %llu", (unsigned long long)note->wr_id);
 	if ((note->flags & VB_CAPTURE_SENT) && (note->flags & VB_CAPTURE_RECEIVED))
-		snprintf(way, sizeof(way), ", %.1f us under way", (double)(note->received - note->time) / 1000);
+		snprintf(way, sizeof(way), ", %.1f us under way", (double)(vb_story_elapsed(note->time, note->received)) / 1000);
 	snprintf(item->detail, sizeof(item->detail), "%s, PSN 0x%06x, from %s to %s QP 0x%06x%s%s%s%s", p->op->name, p->psn.v,
 		 from, to, p->destination_qpn, p->ack_request ? ", acknowledgement asked for" : "", more, work, way);
 }

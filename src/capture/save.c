@@ -57,7 +57,7 @@ static void describe(struct comment *comment, const struct vb_story *story, cons
 		say(comment, "%sreceived by %s (pid %u), QP 0x%06x", comment->used ? "; " : "",
 		    program(story, note->receiver, note->receiver_host), note->receiver, note->peer_qpn);
 		if (note->flags & VB_CAPTURE_SENT)
-			say(comment, ", %.1f us later", (double)(note->received - note->time) / 1000);
+			say(comment, ", %.1f us later", (double)(vb_story_elapsed(note->time, note->received)) / 1000);
 	}
 	if (note->flags & VB_CAPTURE_DROPPED)
 		say(comment, "; LOST by fault injection: nobody receives it");

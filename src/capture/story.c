@@ -24,11 +24,11 @@
 static int compare_packets(const void *a, const void *b)
 {
 	const struct vb_story_packet *p = a, *q = b;
-	int64_t difference = vb_story_time(p) - vb_story_time(q);
+	int64_t first = vb_story_time(p), second = vb_story_time(q);
 
-	if (difference == 0)
+	if (first == second)
 		return p->order < q->order ? -1 : p->order > q->order;
-	return difference < 0 ? -1 : 1;
+	return first < second ? -1 : 1;
 }
 
 static int compare_events(const void *a, const void *b)

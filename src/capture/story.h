@@ -42,6 +42,16 @@ static inline int64_t vb_story_time(const struct vb_story_packet *packet)
 	return packet->note.flags & VB_CAPTURE_SENT ? packet->note.time : packet->note.received;
 }
 
+/* From one time of the file to another: those of a damaged one may be further apart than a number can tell. */
+static inline int64_t vb_story_elapsed(int64_t from, int64_t to)
+{
+	int64_t elapsed;
+
+	if (__builtin_sub_overflow(to, from, &elapsed))
+		return to < from ? INT64_MIN : INT64_MAX;
+	return elapsed;
+}
+
 /* 0 or -errno; why: a sentence for the user. */
 int vb_story_load(struct vb_story *story, const char *path, char *why, size_t room);
 /* The same from bytes (taken over, malloc'ed). */

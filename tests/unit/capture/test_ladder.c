@@ -217,11 +217,42 @@ static void test_nothing(void **state)
 	vb_story_free(&story);
 }
 
+/* A damaged capture may hold any times: the order is still theirs, and no duration is negative. */
+static void test_times(void **state)
+{
+	const struct vb_ladder_options options = {.most = 10};
+	struct vb_story story;
+	struct vb_ladder ladder;
+	char *html;
+
+	(void)state;
+	add_work(VB_CAPTURE_POST_SEND, ALICE, INT64_MIN, 1, 0);
+	add_packet(ALICE, SEND_ONLY, 1, INT64_MAX - 1, INT64_MAX, 0, 0);
+	add_packet(ALICE, SEND_ONLY, 0, INT64_MIN + 1, INT64_MAX, 0, 0);
+	add_packet(BOB, ACKNOWLEDGE, 1, INT64_MAX, INT64_MIN, 0, 0x1f);
+	add_work(VB_CAPTURE_COMPLETION, ALICE, INT64_MAX, 1, 0);
+	ladder = build(&story, &options);
+	assert_int_equal(ladder.items, 5);
+	assert_non_null(strstr(ladder.item[0].label, "post SEND"));
+	assert_non_null(strstr(ladder.item[1].label, "SEND_ONLY PSN 0"));
+	assert_non_null(strstr(ladder.item[2].label, "SEND_ONLY PSN 1"));
+	assert_int_equal(ladder.gaps, 1);
+	assert_true(ladder.gap[0].length == INT64_MAX);
+	html = draw(&ladder, vb_ladder_html);
+	assert_null(strstr(html, "at -"));
+	assert_null(strstr(html, "+-"));
+	assert_null(strstr(html, "<td>-"));
+	free(html);
+	vb_ladder_free(&ladder);
+	vb_story_free(&story);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_loss, begin), cmocka_unit_test_setup(test_folding, begin),
 		cmocka_unit_test_setup(test_limits, begin), cmocka_unit_test_setup(test_nothing, begin),
+		cmocka_unit_test_setup(test_times, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
