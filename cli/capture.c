@@ -22,7 +22,7 @@
 #include "cli/command.h"
 #include "progress/faults.h"
 
-enum { PATIENCE_MS = 2000, NAP_MS = 20, SIGNALLED = 128 };
+enum { PATIENCE_MS = 2000, NAP_MS = 20, SIGNALLED = 128, TOLD_QUEUE_PAIRS = 16 };
 
 static volatile sig_atomic_t child;
 
@@ -71,31 +71,72 @@ static int draw_one(const char *who, const struct vb_ladder *ladder, const char 
 	return error ? VB_CLI_FAILED : 0;
 }
 
-int vb_cli_draw(const char *who, const char *file, const struct vb_cli_pictures *pictures)
+static bool has_number(const uint32_t *number, size_t count, uint32_t wanted)
+{
+	for (size_t i = 0; i < count; i++)
+		if (number[i] == wanted)
+			return true;
+	return false;
+}
+
+/* Which queue pairs there are, for whoever asked for one that is not. */
+static void list_queue_pairs(const struct vb_story *story)
+{
+	uint32_t number[TOLD_QUEUE_PAIRS];
+	size_t count = 0;
+
+	for (size_t i = 0; i < 2 * story->packets; i++) {
+		const struct vb_capture_record *note = &story->packet[i / 2].note;
+		uint32_t qpn = i % 2 ? note->peer_qpn : note->qpn;
+
+		if (qpn == 0 || has_number(number, count, qpn))
+			continue;
+		if (count == TOLD_QUEUE_PAIRS) {
+			fputs(", ...", stderr);
+			break;
+		}
+		number[count++] = qpn;
+		fprintf(stderr, "%s0x%06x", count == 1 ? "; there are " : ", ", qpn);
+	}
+	fputc('\n', stderr);
+}
+
+static int draw_story(const char *who, const char *shown, const struct vb_story *story,
+		      const struct vb_cli_pictures *pictures)
 {
 	struct vb_ladder ladder;
+	int error = vb_ladder_build(&ladder, story, &pictures->options);
+
+	if (error != 0) {
+		fprintf(stderr, "verbena %s: %s\n", who, strerror(-error));
+		return VB_CLI_FAILED;
+	}
+	if (pictures->options.qpn && ladder.items == 0 && ladder.left_out == 0) {
+		fprintf(stderr, "verbena %s: %s holds nothing of queue pair 0x%06x", who, shown, pictures->options.qpn);
+		list_queue_pairs(story);
+		error = VB_CLI_FAILED;
+	}
+	if (error == 0)
+		error = draw_one(who, &ladder, pictures->svg, vb_ladder_svg);
+	if (error == 0)
+		error = draw_one(who, &ladder, pictures->html, vb_ladder_html);
+	vb_ladder_free(&ladder);
+	return error;
+}
+
+int vb_cli_draw(const char *who, const char *file, const struct vb_cli_pictures *pictures)
+{
 	struct vb_story story;
 	char why[256];
 	int error;
 
-	if (!pictures->svg && !pictures->html)
-		return 0;
 	if (vb_story_load(&story, file, why, sizeof(why)) != 0) {
 		fprintf(stderr, "verbena %s: %s: %s\n", who, file, why);
 		return VB_CLI_FAILED;
 	}
 	if (story.packets == 0)
 		fprintf(stderr, "verbena %s: %s holds no RoCEv2 packet\n", who, file);
-	error = vb_ladder_build(&ladder, &story, &pictures->options);
-	if (error == 0) {
-		error = draw_one(who, &ladder, pictures->svg, vb_ladder_svg);
-		if (error == 0)
-			error = draw_one(who, &ladder, pictures->html, vb_ladder_html);
-		vb_ladder_free(&ladder);
-	} else {
-		fprintf(stderr, "verbena %s: %s\n", who, strerror(-error));
-		error = VB_CLI_FAILED;
-	}
+	error = draw_story(who, file, &story, pictures);
 	vb_story_free(&story);
 	return error;
 }
@@ -131,7 +172,7 @@ static int open_file(const char *path)
 }
 
 /* Programs started by the command may take a moment longer than itself. */
-static void tidy(const char *who, const char *path)
+static void tidy(const char *who, const char *path, const char *shown)
 {
 	char why[256];
 	int error = 0;
@@ -144,29 +185,40 @@ static void tidy(const char *who, const char *path)
 	}
 	if (error == -EBUSY)
 		fprintf(stderr, "verbena %s: other programs still write to %s: it is put in order when the last one "
-			"ends\n", who, path);
+			"ends\n", who, shown);
 	else if (error)
-		fprintf(stderr, "verbena %s: %s: %s\n", who, path, why);
+		fprintf(stderr, "verbena %s: %s: %s\n", who, shown, why);
 }
 
-static void summarise(const char *who, const char *file, const char *path)
+static void summarise(const char *who, const char *shown, const struct vb_story *story)
+{
+	size_t lost = 0, work = 0;
+
+	for (size_t i = 0; i < story->packets; i++)
+		lost += story->packet[i].note.flags & VB_CAPTURE_DROPPED ? 1 : 0;
+	for (size_t i = 0; i < story->events; i++)
+		work += story->event[i].kind == VB_CAPTURE_POST_SEND;
+	fprintf(stderr, "verbena %s: %s: %zu packet%s, %zu work request%s", who, shown, story->packets,
+		story->packets == 1 ? "" : "s", work, work == 1 ? "" : "s");
+	if (lost)
+		fprintf(stderr, ", %zu packet%s lost on purpose", lost, lost == 1 ? "" : "s");
+	fputs(story->packets ? "\n" : "; was the command an RDMA program, and did it connect?\n", stderr);
+}
+
+/* What was captured, in a line and in pictures. 0 or 1; why it cannot be read was said before. */
+static int present(const char *who, const char *path, const char *shown, const struct vb_cli_pictures *pictures)
 {
 	struct vb_story story;
 	char why[256];
-	size_t lost = 0, work = 0;
+	int error = 0;
 
-	if (vb_story_load(&story, file, why, sizeof(why)) != 0)
-		return;
-	for (size_t i = 0; i < story.packets; i++)
-		lost += story.packet[i].note.flags & VB_CAPTURE_DROPPED ? 1 : 0;
-	for (size_t i = 0; i < story.events; i++)
-		work += story.event[i].kind == VB_CAPTURE_POST_SEND;
-	fprintf(stderr, "verbena %s: %s%s%zu packet%s, %zu work request%s", who, path, ": ",
-		story.packets, story.packets == 1 ? "" : "s", work, work == 1 ? "" : "s");
-	if (lost)
-		fprintf(stderr, ", %zu packet%s lost on purpose", lost, lost == 1 ? "" : "s");
-	fputs(story.packets ? "\n" : "; was the command an RDMA program, and did it connect?\n", stderr);
+	if (vb_story_load(&story, path, why, sizeof(why)) != 0)
+		return VB_CLI_FAILED;
+	summarise(who, shown, &story);
+	if (pictures->svg || pictures->html)
+		error = draw_story(who, shown, &story, pictures);
 	vb_story_free(&story);
+	return error;
 }
 
 /* ---- the command ---- */
@@ -204,7 +256,8 @@ static int start_and_wait(const char *who, char **argv)
 	return WIFSIGNALED(status) ? SIGNALLED + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int vb_cli_capture_command(const char *who, const char *file, const struct vb_cli_pictures *pictures, char **argv)
+int vb_cli_capture_command(const char *who, const char *file, const char *shown, const struct vb_cli_pictures *pictures,
+			   char **argv)
 {
 	char path[PATH_MAX];
 	int fd, code, error;
@@ -229,9 +282,8 @@ int vb_cli_capture_command(const char *who, const char *file, const struct vb_cl
 	}
 	code = start_and_wait(who, argv);
 	close(fd);
-	tidy(who, path);
-	summarise(who, path, file);
-	error = vb_cli_draw(who, path, pictures);
+	tidy(who, path, shown);
+	error = present(who, path, shown, pictures);
 	return code ? code : error;
 }
 
@@ -276,7 +328,9 @@ static int run_capture(int argc, char **argv)
 			shell[0] = (char *)"/bin/sh";
 		fprintf(stderr, "verbena capture: what is run in this shell is captured; leave it to end the capture\n");
 	}
-	code = vb_cli_capture_command("capture", file ? file : temporary, &pictures, i < argc ? argv + i : shell);
+	/* A file that is gone when the command ends is not worth naming. */
+	code = vb_cli_capture_command("capture", file ? file : temporary, file ? file : pictures.svg ? pictures.svg : pictures.html,
+				      &pictures, i < argc ? argv + i : shell);
 	if (!file)
 		unlink(temporary);
 	return code;

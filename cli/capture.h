@@ -16,8 +16,9 @@ struct vb_cli_pictures {
 enum { VB_CLI_LADDER_ARROWS = 200 };       /* unless told otherwise */
 
 /* Run `argv` (NULL-terminated) with everything captured to `file`; then draw. Returns the exit code. `who`: the
- * subcommand, for messages. */
-int vb_cli_capture_command(const char *who, const char *file, const struct vb_cli_pictures *pictures, char **argv);
+ * subcommand, for messages; `shown`: the name that these give the file. */
+int vb_cli_capture_command(const char *who, const char *file, const char *shown, const struct vb_cli_pictures *pictures,
+			   char **argv);
 
 /* Draw a capture that is there. 0 or 1, with the reason said. */
 int vb_cli_draw(const char *who, const char *file, const struct vb_cli_pictures *pictures);

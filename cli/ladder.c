@@ -67,7 +67,7 @@ static int ladder(int argc, char **argv)
 const struct vb_cli_command vb_cli_ladder = {
 	.name = "ladder",
 	.summary = "draw a capture as a sequence diagram",
-	.usage = "Usage: verbena ladder FILE.pcapng [-o FILE.svg] [OPTIONS]\n\n"
+	.usage = "Usage: verbena ladder FILE [-o FILE.svg] [OPTIONS]\n\n"
 		 "Draws what a teacher would: the parties as vertical lines, time flowing down (not to scale), packets as\n"
 		 "arrows, work posted and completed beside them; what was lost, sent again or refused is marked. Rest the\n"
 		 "mouse on anything for its details.\n\n"
@@ -78,7 +78,7 @@ const struct vb_cli_command vb_cli_ladder = {
 		 "  --packets N         draw at most N packets (200)\n"
 		 "  --qp QPN            only this queue pair and its peer\n"
 		 "  --absolute          PSNs as they travel, not counted from each queue pair's first\n\n"
-		 "Captures of tcpdump or Wireshark can be drawn too; they know no work requests.\n\n"
+		 "Captures of tcpdump or Wireshark (pcap or pcapng) can be drawn too; they know no work requests.\n\n"
 		 "Examples:\n"
 		 "  verbena ladder x.pcapng -o x.svg\n"
 		 "  verbena ladder x.pcapng --skip 100 --packets 20 --html x.html\n",

@@ -250,7 +250,7 @@ static int run(int argc, char **argv)
 	if (faults && (error = vb_cli_set_faults("run", faults)) != 0)
 		return error;
 	if (capture)
-		return vb_cli_capture_command("run", capture, &none, argv + first);
+		return vb_cli_capture_command("run", capture, capture, &none, argv + first);
 	return vb_cli_run_command(argv + first, argc - first);
 }
 

@@ -12,7 +12,9 @@
 #include "wire/roce_packet.h"
 
 enum { IPV4_LENGTH = 20, IPV4_ID = 4, IPV6_LENGTH = 40, UDP_LENGTH = 8, DEFAULT_HOPS = 64, PROTOCOL_UDP = 17 };
-enum { ETHERNET_LENGTH = 14, TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100 };
+enum { LONGEST_PAYLOAD = 4096 };
+enum { ETHERNET_LENGTH = 14, COOKED_LENGTH = 16, COOKED_2_LENGTH = 20, TAG_LENGTH = 4 };
+enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100, TYPE_SERVICE_VLAN = 0x88a8 };
 
 static void store_16(uint8_t *at, unsigned v)
 {
@@ -143,27 +145,73 @@ static int parse_ip(const uint8_t *ip, size_t length, struct vb_path *path, cons
 	return -EPROTO;
 }
 
-int vb_frame_parse(const uint8_t *frame, size_t length, uint32_t link_type, struct vb_path *path,
-		   const uint8_t **datagram, size_t *datagram_length)
+/* A header of `header` bytes with the EtherType at `type_at`; VLAN tags (IEEE 802.1Q, 802.1ad) may follow it. */
+static int after_type(const uint8_t *frame, size_t length, size_t header, size_t type_at)
 {
-	size_t skip = 0;
+	unsigned type;
 
+	if (length < header)
+		return -EPROTO;
+	type = load_16(frame + type_at);
+	while ((type == TYPE_VLAN || type == TYPE_SERVICE_VLAN) && length - header >= TAG_LENGTH) {
+		type = load_16(frame + header + 2);
+		header += TAG_LENGTH;
+	}
+	return type == TYPE_IPV4 || type == TYPE_IPV6 ? (int)header : -EPROTO;
+}
+
+int vb_frame_link_length(const uint8_t *frame, size_t length, uint32_t link_type)
+{
 	switch (link_type) {
 	case VB_FRAME_RAW:
+	case VB_FRAME_RAW_OLD:
 	case VB_FRAME_IPV4:
 	case VB_FRAME_IPV6:
-		break;
+		return 0;
 	case VB_FRAME_ETHERNET:
-		skip = ETHERNET_LENGTH;
-		if (length >= ETHERNET_LENGTH + 4 && load_16(frame + 12) == TYPE_VLAN)
-			skip += 4;
-		if (length < skip || (load_16(frame + skip - 2) != TYPE_IPV4 && load_16(frame + skip - 2) != TYPE_IPV6))
-			return -EPROTO;
-		break;
+		return after_type(frame, length, ETHERNET_LENGTH, 12);
+	case VB_FRAME_COOKED:
+		return after_type(frame, length, COOKED_LENGTH, 14);
+	case VB_FRAME_COOKED_2:
+		return after_type(frame, length, COOKED_2_LENGTH, 0);
 	default:
 		return -EPROTO;
 	}
-	return parse_ip(frame + skip, length - skip, path, datagram, datagram_length);
+}
+
+int vb_frame_parse(const uint8_t *frame, size_t length, uint32_t link_type, struct vb_path *path,
+		   const uint8_t **datagram, size_t *datagram_length)
+{
+	int skip = vb_frame_link_length(frame, length, link_type);
+
+	if (skip < 0)
+		return skip;
+	return parse_ip(frame + skip, length - (size_t)skip, path, datagram, datagram_length);
+}
+
+static uint32_t load_24(const uint8_t *at)
+{
+	return (uint32_t)at[0] << 16 | load_16(at + 1);
+}
+
+/* Do headers (BTH) to the same queue pair with the next PSNs follow at each multiple of `step`? */
+static bool is_step(const uint8_t *datagram, size_t length, size_t step)
+{
+	for (size_t at = step, number = 1; at < length; at += step, number++)
+		if (length - at < VB_BTH_LENGTH + VB_ICRC_LENGTH || load_24(datagram + at + 5) != load_24(datagram + 5) ||
+		    load_24(datagram + at + 9) != ((load_24(datagram + 9) + number) & 0xffffff))
+			return false;
+	return true;
+}
+
+size_t vb_frame_segment(const uint8_t *datagram, size_t length)
+{
+	/* Packets are padded to four bytes. No length but those of the packets tells where the next one begins. */
+	for (size_t step = VB_BTH_LENGTH + VB_ICRC_LENGTH; step < length && step <= VB_ROCE_MAX_HEADER + LONGEST_PAYLOAD + 4;
+	     step += 4)
+		if (is_step(datagram, length, step))
+			return step;
+	return length;
 }
 
 uint16_t vb_frame_guess_id(const struct vb_path *path, const uint8_t *datagram, size_t length)

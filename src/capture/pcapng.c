@@ -246,21 +246,10 @@ static const char *begin_section(struct vb_pcapng_reader *reader, const uint8_t 
 
 	memcpy(&magic, at + 8, sizeof(magic));
 	if (magic != ORDER_MAGIC && magic != ORDER_MAGIC_SWAPPED)
-		return reader->at == 0 ? "it is no pcapng file" : "a section has no byte order";
+		return reader->at == 0 ? "it is neither a pcapng nor a pcap file" : "a section has no byte order";
 	reader->swapped = magic == ORDER_MAGIC_SWAPPED;
 	reader->interfaces = 0;
 	return NULL;
-}
-
-static const char *look_at_start(const uint8_t *bytes)
-{
-	static const uint8_t pcap[4][4] = {
-		{0xd4, 0xc3, 0xb2, 0xa1}, {0xa1, 0xb2, 0xc3, 0xd4}, {0x4d, 0x3c, 0xb2, 0xa1}, {0xa1, 0xb2, 0x3c, 0x4d}};
-
-	for (unsigned i = 0; i < 4; i++)
-		if (memcmp(bytes, pcap[i], 4) == 0)
-			return "it is an old pcap file; `editcap FILE NEW.pcapng` makes a pcapng of it";
-	return "it is no pcapng file";
 }
 
 enum vb_pcapng_item_kind vb_pcapng_next(struct vb_pcapng_reader *reader, struct vb_pcapng_item *item)
@@ -274,10 +263,10 @@ enum vb_pcapng_item_kind vb_pcapng_next(struct vb_pcapng_reader *reader, struct 
 		if (left == 0)
 			return reader->at == 0 ? complain(reader, "it is empty") : VB_PCAPNG_END;
 		if (left < 12)
-			return complain(reader, reader->at == 0 ? "it is no pcapng file" : "it ends within a block");
+			return complain(reader, reader->at == 0 ? "it is neither a pcapng nor a pcap file" : "it ends within a block");
 		memcpy(&type, at, sizeof(type));
 		if (reader->at == 0 && type != SECTION)
-			return complain(reader, look_at_start(at));
+			return complain(reader, "it is neither a pcapng nor a pcap file");
 		if (type == SECTION && left < 28)
 			return complain(reader, "it ends within a block");
 		if (type == SECTION && (fault = begin_section(reader, at)) != NULL)

@@ -151,7 +151,7 @@ static void put_all(const struct vb_story *story, struct vb_capture_buffer *buff
 			if (told[j] == i)
 				say_event(&comment, &story->event[j]);
 		vb_pcapng_record(buffer, &packet->note);
-		vb_pcapng_packet(buffer, time, packet->note.flags, packet->frame, packet->frame_length, NULL, 0,
+		vb_pcapng_packet(buffer, time, packet->note.flags, packet->ip, packet->ip_length, NULL, 0,
 				 comment.text);
 	}
 	for (; next < story->events; next++)
@@ -186,18 +186,25 @@ static int replace_file(const char *path, const struct vb_capture_buffer *buffer
 	return error;
 }
 
+int vb_story_encode(const struct vb_story *story, struct vb_capture_buffer *buffer)
+{
+	size_t *told = calloc(story->events + 1, sizeof(*told));
+
+	if (!told)
+		return -ENOMEM;
+	vb_pcapng_begin(buffer, story->clock);
+	put_all(story, buffer, told);
+	free(told);
+	return buffer->failed ? -ENOMEM : 0;
+}
+
 int vb_story_save(const struct vb_story *story, const char *path)
 {
 	struct vb_capture_buffer buffer = {0};
-	size_t *told = calloc(story->events + 1, sizeof(*told));
-	int error = told ? 0 : -ENOMEM;
+	int error = vb_story_encode(story, &buffer);
 
-	if (error == 0) {
-		vb_pcapng_begin(&buffer, story->clock);
-		put_all(story, &buffer, told);
-		error = buffer.failed ? -ENOMEM : replace_file(path, &buffer);
-	}
-	free(told);
+	if (error == 0)
+		error = replace_file(path, &buffer);
 	vb_capture_buffer_free(&buffer);
 	return error;
 }

@@ -17,6 +17,7 @@
 #include "base/crc.h"
 #include "capture/buffer.h"
 #include "capture/frame.h"
+#include "capture/pcap.h"
 #include "capture/pcapng.h"
 
 #define LONGEST_FILE ((size_t)1 << 31)
@@ -57,32 +58,69 @@ static int add_event(struct vb_story *story, const struct vb_capture_record *rec
 	return 0;
 }
 
+static int add_datagram(struct vb_story *story, struct vb_story_packet *packet)
+{
+	void *grown = grow(story->packet, story->packets, sizeof(*packet));
+
+	if (!grown)
+		return -ENOMEM;
+	packet->order = story->packets;
+	packet->is_decoded = vb_roce_packet_decode(&packet->packet, packet->datagram, packet->length, &packet->path, false,
+						   0) == VB_PACKET_OK;
+	story->packet = grown;
+	story->packet[story->packets++] = *packet;
+	return 0;
+}
+
+/* As far as the packet tells: only datagrams say who sent them. */
+static void name_queue_pairs(struct vb_story_packet *packet)
+{
+	if (!packet->is_decoded)
+		return;
+	packet->note.peer_qpn = packet->packet.destination_qpn;
+	if (packet->packet.op->headers & VB_HEADER_DETH)
+		packet->note.qpn = packet->packet.deth.source_qpn;
+}
+
+/* A frame of somebody else's capture, of which nothing is known but what it says. */
+static int add_stranger(struct vb_story *story, struct vb_story_packet *packet, int64_t time)
+{
+	const uint8_t *end = packet->datagram + packet->length;
+	size_t step = vb_frame_segment(packet->datagram, packet->length);
+
+	packet->note = (struct vb_capture_record){.kind = VB_CAPTURE_PACKET, .flags = VB_CAPTURE_SENT, .time = time};
+	story->segmented += step < packet->length;
+	while (packet->datagram < end) {
+		int error;
+
+		packet->length = (size_t)(end - packet->datagram) < step ? (size_t)(end - packet->datagram) : step;
+		error = add_datagram(story, packet);
+		if (error != 0)
+			return error;
+		name_queue_pairs(&story->packet[story->packets - 1]);
+		packet->datagram += packet->length;
+	}
+	return 0;
+}
+
 static int add_packet(struct vb_story *story, const struct vb_pcapng_item *item, const struct vb_capture_record *note)
 {
-	struct vb_story_packet packet = {
-		.frame = item->frame, .frame_length = item->length, .link_type = item->link_type,
-		.order = story->packets,
-	};
-	void *grown;
+	struct vb_story_packet packet = {0};
+	int skip = vb_frame_link_length(item->frame, item->length, item->link_type);
 
-	if (item->cut || vb_frame_parse(item->frame, item->length, item->link_type, &packet.path, &packet.datagram,
-					&packet.length) != 0) {
+	if (skip >= 0) {
+		packet.ip = item->frame + skip;
+		packet.ip_length = item->length - (size_t)skip;
+	}
+	if (skip < 0 || item->cut || vb_frame_parse(packet.ip, packet.ip_length, VB_FRAME_RAW, &packet.path,
+						    &packet.datagram, &packet.length) != 0) {
 		story->foreign++;
 		return 0;
 	}
-	if (note)
-		packet.note = *note;
-	if (!(packet.note.flags & (VB_CAPTURE_SENT | VB_CAPTURE_RECEIVED)))
-		packet.note = (struct vb_capture_record){
-			.kind = VB_CAPTURE_PACKET, .flags = VB_CAPTURE_SENT, .time = item->time};
-	packet.is_decoded = vb_roce_packet_decode(&packet.packet, packet.datagram, packet.length, &packet.path, false,
-						  0) == VB_PACKET_OK;
-	grown = grow(story->packet, story->packets, sizeof(packet));
-	if (!grown)
-		return -ENOMEM;
-	story->packet = grown;
-	story->packet[story->packets++] = packet;
-	return 0;
+	if (!note || !(note->flags & (VB_CAPTURE_SENT | VB_CAPTURE_RECEIVED)))
+		return add_stranger(story, &packet, item->time);
+	packet.note = *note;
+	return add_datagram(story, &packet);
 }
 
 /* ---- two halves ---- */
@@ -153,7 +191,19 @@ static int join_halves(struct vb_story *story)
 
 /* ---- reading ---- */
 
-static int read_items(struct vb_story *story, struct vb_pcapng_reader *reader)
+/* A file of either format. */
+struct reader {
+	bool is_old;
+	struct vb_pcap_reader pcap;
+	struct vb_pcapng_reader pcapng;
+};
+
+static enum vb_pcapng_item_kind next_item(struct reader *reader, struct vb_pcapng_item *item)
+{
+	return reader->is_old ? vb_pcap_next(&reader->pcap, item) : vb_pcapng_next(&reader->pcapng, item);
+}
+
+static int read_items(struct vb_story *story, struct reader *reader)
 {
 	struct vb_capture_record note;
 	bool noted = false;
@@ -162,7 +212,7 @@ static int read_items(struct vb_story *story, struct vb_pcapng_reader *reader)
 		struct vb_pcapng_item item;
 		int error = 0;
 
-		switch (vb_pcapng_next(reader, &item)) {
+		switch (next_item(reader, &item)) {
 		case VB_PCAPNG_END:
 			return 0;
 		case VB_PCAPNG_FAULT:
@@ -186,13 +236,14 @@ static int read_items(struct vb_story *story, struct vb_pcapng_reader *reader)
 
 int vb_story_read(struct vb_story *story, uint8_t *bytes, size_t length, char *why, size_t room)
 {
-	struct vb_pcapng_reader reader;
+	struct reader reader = {.is_old = vb_pcap_is_one(bytes, length)};
 	int error;
 
 	memset(story, 0, sizeof(*story));
 	story->bytes = bytes;
-	vb_pcapng_read(&reader, bytes, length);
-	error = read_items(story, &reader);
+	vb_pcap_read(&reader.pcap, bytes, length);
+	vb_pcapng_read(&reader.pcapng, bytes, length);
+	error = length > 0 ? read_items(story, &reader) : -ENODATA;
 	if (error == 0 && story->packets > 0) {
 		qsort(story->packet, story->packets, sizeof(*story->packet), compare_packets);
 		error = join_halves(story);
@@ -204,9 +255,10 @@ int vb_story_read(struct vb_story *story, uint8_t *bytes, size_t length, char *w
 		return 0;
 	}
 	if (error == -EPROTO)
-		snprintf(why, room, "%s (at byte %zu of %zu)", reader.fault, reader.at, length);
+		snprintf(why, room, "%s (at byte %zu of %zu)", reader.is_old ? reader.pcap.fault : reader.pcapng.fault,
+			 reader.is_old ? reader.pcap.at : reader.pcapng.at, length);
 	else
-		snprintf(why, room, "%s", strerror(-error));
+		snprintf(why, room, "%s", error == -ENODATA ? "it is empty" : strerror(-error));
 	vb_story_free(story);
 	return error;
 }
@@ -285,6 +337,11 @@ int vb_story_tidy(const char *path, char *why, size_t room)
 	}
 	if (error == 0)
 		error = load_from(&story, fd, why, room);
+	/* Nobody used RDMA. It is an empty capture from now on, which other programs can read. */
+	if (error == -ENODATA) {
+		memset(&story, 0, sizeof(story));
+		error = 0;
+	}
 	if (error == 0) {
 		error = vb_story_save(&story, path);
 		if (error != 0)

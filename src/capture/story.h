@@ -13,11 +13,12 @@
 #include "capture/record.h"
 #include "wire/roce_packet.h"
 
+struct vb_capture_buffer;
+
 struct vb_story_packet {
 	struct vb_capture_record note;     /* of a capture that is not ours: SENT, by nobody in particular (pid 0) */
-	const uint8_t *frame;
-	size_t frame_length;
-	uint32_t link_type;
+	const uint8_t *ip;                 /* the IP packet */
+	size_t ip_length;
 	size_t order;                      /* in the file */
 	struct vb_path path;
 	const uint8_t *datagram;
@@ -34,6 +35,7 @@ struct vb_story {
 	struct vb_capture_record *event;   /* all records but those of packets */
 	size_t events;
 	size_t foreign;                    /* frames that were no RoCEv2 packets */
+	size_t segmented;                  /* frames that held several packets: such a story can be drawn, but not saved */
 };
 
 /* When it was first seen. */
@@ -52,14 +54,16 @@ static inline int64_t vb_story_elapsed(int64_t from, int64_t to)
 	return elapsed;
 }
 
-/* 0 or -errno; why: a sentence for the user. */
+/* 0 or -errno (-EPROTO: it is damaged, or no capture; -ENODATA: it is empty); why: a sentence for the user. */
 int vb_story_load(struct vb_story *story, const char *path, char *why, size_t room);
 /* The same from bytes (taken over, malloc'ed). */
 int vb_story_read(struct vb_story *story, uint8_t *bytes, size_t length, char *why, size_t room);
 void vb_story_free(struct vb_story *story);
 
-/* Write it as a capture in order, with what is known about each packet as its comment: for Wireshark. To a file of that
- * name or in its place, at once or not at all. 0 or -errno. */
+/* As a capture in order, with what is known about each packet as its comment: for Wireshark. 0 or -ENOMEM. */
+int vb_story_encode(const struct vb_story *story, struct vb_capture_buffer *buffer);
+
+/* The same to a file of that name or in its place, at once or not at all. 0 or -errno. */
 int vb_story_save(const struct vb_story *story, const char *path);
 
 /* Put a capture file in order, if nobody writes to it any more: 0, -EBUSY, or another -errno with the sentence. */

@@ -165,6 +165,72 @@ class LookAtTheWire(ClientCase):
                 self.pingpong([], [], "-n", "300", "-s", "20000", "-m", "1024", "-c", environments=(both, both))
 
     @across(["lo_v4"])
+    def test_nothing_captured(self):
+        """A command without RDMA: said once, and the file is a capture all the same."""
+        directory = self.directory()
+        path, svg = os.path.join(directory, "x.pcapng"), os.path.join(directory, "x.svg")
+        done = self.verbena("capture", "-o", path, "--ladder", svg, "--", "true")
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(done.out.strip().splitlines(), ["verbena capture: %s: 0 packets, 0 work requests; was the command an RDMA "
+                                                         "program, and did it connect?" % path])
+        self.assertEqual(list(pcapng.packets(path)), [])
+        self.assertNotIn("RC", "".join(self.texts(svg)))
+
+    @across(["lo_v4"])
+    def test_picture_only(self):
+        """Without -o there is no capture to name: the picture is named, in whatever is said."""
+        svg = os.path.join(self.directory(), "x.svg")
+        run = [clients.staged.verbena, "capture", "--ladder", svg, "--"]
+        client = self.pingpong([], run, "-n", "1", "-s", "64")[0]
+        self.assertRegex(client.out, "verbena capture: %s: [0-9]+ packets, " % svg)
+        self.assertNotIn("verbena-capture-", client.out)
+        self.assertTrue(any(text.startswith("SEND_ONLY") for text in self.texts(svg)))
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_tcpdump(self):
+        """What tcpdump writes can be drawn: of an interface, and of `any` in both of its formats."""
+        directory = self.directory()
+        kinds = {"veth": ["-i", "eth0"], "nanoseconds": ["-i", "eth0", "--time-stamp-precision=nano"],
+                 "any": ["-i", "any", "-y", "LINUX_SLL"], "any2": ["-i", "any", "-y", "LINUX_SLL2"]}
+        sniffers = []
+        for name, options in kinds.items():
+            sniffers.append(self.client.start("tcpdump", *options, "-U", "--immediate-mode", "-B", "32768", "-Z", "root", "-w",
+                                              os.path.join(directory, name), "udp port 4791", privileged=True))
+        for sniffer in sniffers:
+            self.assertTrue(sniffer.wait_until(lambda process: "listening on" in process.output()), sniffer.output())
+        self.pingpong([], [], "-n", "3", "-s", "3000", "-m", "1024")
+        pictures = {}
+
+        def drawn(name):
+            """Each SEND packet once: on a busy machine some are sent again. tcpdump may still be writing."""
+            path = os.path.join(directory, name)
+            os.chmod(path, 0o644)
+            if self.verbena("ladder", path, "-o", path + ".svg").code != 0:
+                return False
+            pictures[name] = {text for text in self.texts(path + ".svg") if text.startswith("SEND_")}
+            return len(pictures[name]) >= 18
+        for name in kinds:
+            self.until(lambda name=name: drawn(name), lambda name=name: "%s: %s" % (name, pictures.get(name)))
+            self.assertEqual(pictures[name], pictures["veth"])
+
+    @across(["lo_v4"])
+    def test_queue_pair_that_is_not_there(self):
+        """`ladder --qp` with a number nobody has says so, and which there are; nothing is drawn."""
+        directory = self.directory()
+        path, svg = os.path.join(directory, "x.pcapng"), os.path.join(directory, "x.svg")
+        run = [clients.staged.verbena, "run", "--capture", path]
+        self.pingpong(run, run, "-n", "1", "-s", "64")
+        numbers = sorted({packet[2] for packet in pcapng.judge(path)[0]})
+        result = self.verbena("ladder", path, "--qp", "0x1", "-o", svg)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("nothing of queue pair 0x000001", result.out)
+        for number in numbers:
+            self.assertIn("0x%06x" % number, result.out)
+        self.assertFalse(os.path.exists(svg))
+        self.assertEqual(self.verbena("ladder", path, "--qp", hex(numbers[0]), "-o", svg).code, 0)
+        self.assertTrue(any(text.startswith("SEND_ONLY") for text in self.texts(svg)))
+
+    @across(["lo_v4"])
     def test_wrong_usage(self):
         """What is no capture, no specification, no command: said clearly, and nothing is overwritten."""
         directory = self.directory()
@@ -177,7 +243,7 @@ class LookAtTheWire(ClientCase):
         self.assertIn("another kind", refused.out)
         with open(precious) as file:
             self.assertIn("not to be lost", file.read())
-        self.assertIn("no pcapng file", self.verbena("ladder", precious).out)
+        self.assertIn("neither a pcapng nor a pcap file", self.verbena("ladder", precious).out)
         self.assertEqual(self.verbena("ladder", os.path.join(directory, "missing")).code, 1)
         self.assertEqual(self.verbena("ladder").code, 2)
         self.assertEqual(self.verbena("capture", "--", "true").code, 2)

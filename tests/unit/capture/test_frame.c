@@ -134,11 +134,40 @@ static void test_ethernet(void **state)
 	assert_int_equal(vb_frame_parse(frame, total, 9999, &path, &found, &got), -EPROTO);
 }
 
+/* What a sniffer sees of a burst that the kernel is still to split. */
+static void test_segments(void **state)
+{
+	static const size_t sizes[] = {16, 20, 80, 272, 1040, 4112};
+	static uint8_t burst[64 << 10];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		memset(burst, 0, sizeof(burst));
+		for (uint32_t number = 0; number < 5; number++) {
+			uint8_t *bth = burst + number * sizes[i];
+			uint32_t psn = 0xfffffe + number;
+
+			bth[5] = 0x12;
+			bth[7] = 0x34;
+			bth[9] = (uint8_t)(psn >> 16);
+			bth[10] = (uint8_t)(psn >> 8);
+			bth[11] = (uint8_t)psn;
+		}
+		assert_int_equal(vb_frame_segment(burst, sizes[i]), sizes[i]);
+		assert_int_equal(vb_frame_segment(burst, 2 * sizes[i]), sizes[i]);
+		assert_int_equal(vb_frame_segment(burst, 4 * sizes[i] + 16), sizes[i]); /* the last one is shorter */
+		burst[sizes[i] + 7]++;                                                 /* the second is somebody else's */
+		assert_int_equal(vb_frame_segment(burst, 2 * sizes[i]), 2 * sizes[i]);
+	}
+	assert_int_equal(vb_frame_segment(burst, 0), 0);
+	assert_int_equal(vb_frame_segment(burst, 3), 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_checksums),
-		cmocka_unit_test(test_identification), cmocka_unit_test(test_ethernet),
+		cmocka_unit_test(test_identification), cmocka_unit_test(test_ethernet), cmocka_unit_test(test_segments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,15 +125,12 @@ static void test_damaged(void **state)
 
 static void test_strangers(void **state)
 {
-	static const uint8_t pcap[24] = {0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4};
 	static const uint8_t text[] = "This is no capture at all, is it?";
 	const char *fault;
 
 	(void)state;
-	assert_int_equal(read_all(pcap, sizeof(pcap), &fault), VB_PCAPNG_FAULT);
-	assert_non_null(strstr(fault, "editcap"));
 	assert_int_equal(read_all(text, sizeof(text), &fault), VB_PCAPNG_FAULT);
-	assert_string_equal(fault, "it is no pcapng file");
+	assert_string_equal(fault, "it is neither a pcapng nor a pcap file");
 	assert_int_equal(read_all(text, 0, &fault), VB_PCAPNG_FAULT);
 	assert_string_equal(fault, "it is empty");
 }

@@ -151,7 +151,7 @@ static void test_foreign_file(void **state)
 	fclose(out);
 	assert_int_equal(vb_capture_open(&capture, file), -EEXIST);
 	assert_int_equal(vb_story_load(&story, file, why, sizeof(why)), -EPROTO);
-	assert_non_null(strstr(why, "no pcapng"));
+	assert_non_null(strstr(why, "neither a pcapng nor a pcap"));
 	assert_int_equal(vb_capture_open(&capture, "/nonexistent/x"), -ENOENT);
 	assert_int_equal(vb_story_load(&story, "/nonexistent/x", why, sizeof(why)), -ENOENT);
 	assert_int_equal(vb_story_load(&story, "/", why, sizeof(why)), -EINVAL);
