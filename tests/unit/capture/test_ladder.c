@@ -247,12 +247,43 @@ static void test_times(void **state)
 	vb_story_free(&story);
 }
 
+/* A program may have any name, and a long one is cut anywhere: the picture is well-formed all the same. */
+static void test_names(void **state)
+{
+	static const struct {
+		const char *name, *drawn;
+	} names[] = {
+		{"plain", "plain"}, {"caf\xc3\xa9 \xe2\x9c\x93 \xf0\x9f\x8c\xbf", "caf\xc3\xa9 \xe2\x9c\x93 \xf0\x9f\x8c\xbf"},
+		{"cut\xc3", "cut?"}, {"cut\xe2\x9c", "cut??"}, {"\xff\x80x", "??x"},
+		{"long\xc0\xaf", "long??"}, {"half\xed\xa0\x80", "half???"}, {"far\xf4\x90\x80\x80", "far????"},
+		{"none\xef\xbf\xbf", "none???"}, {"bell\a", "bell?"},
+	};
+	const struct vb_ladder_options options = {.most = 10};
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct vb_story story;
+		struct vb_ladder ladder;
+		char *svg, wanted[64];
+
+		begin(state);
+		add_process(ALICE, names[i].name, 1);
+		add_packet(ALICE, SEND_ONLY, 1, 10, 0, 0, 0);
+		ladder = build(&story, &options);
+		svg = draw(&ladder, vb_ladder_svg);
+		snprintf(wanted, sizeof(wanted), ">%s<", names[i].drawn);
+		assert_non_null(strstr(svg, wanted));
+		free(svg);
+		vb_ladder_free(&ladder);
+		vb_story_free(&story);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_loss, begin), cmocka_unit_test_setup(test_folding, begin),
 		cmocka_unit_test_setup(test_limits, begin), cmocka_unit_test_setup(test_nothing, begin),
-		cmocka_unit_test_setup(test_times, begin),
+		cmocka_unit_test_setup(test_times, begin), cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From any bytes that call themselves a capture to a picture: reading, putting in order, drawing, saving. What is
+ * drawn stands inside the picture and is well-formed text; what is saved is read again as the same story.
+ *
+ * Input: one byte of options, then the file.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "capture/buffer.h"
+#include "capture/ladder.h"
+#include "capture/story.h"
+#include "target.h"
+
+static void check_places(const struct vb_ladder *ladder)
+{
+	FUZZ_CHECK(ladder->lanes <= VB_LADDER_LANES);
+	FUZZ_CHECK(isfinite(ladder->height));
+	for (size_t i = 0; i < ladder->items; i++) {
+		const struct vb_ladder_item *item = &ladder->item[i];
+
+		FUZZ_CHECK(item->from < ladder->lanes && item->to < ladder->lanes);
+		FUZZ_CHECK(item->times >= 1);
+		FUZZ_CHECK(item->y > 0 && item->y <= ladder->height && item->arrival_y >= item->y);
+	}
+	for (size_t i = 0; i < ladder->gaps; i++)
+		FUZZ_CHECK(ladder->gap[i].length > 0 && ladder->gap[i].y > 0 && ladder->gap[i].y <= ladder->height);
+}
+
+/* How many bytes follow the first one of a character, or -1: it begins none (RFC 3629, as far as a picture needs it). */
+static int following(unsigned char first)
+{
+	if (first < 0x80)
+		return 0;
+	if (first < 0xc2 || first > 0xf4)
+		return -1;
+	return first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+}
+
+/* Characters that XML allows, every tag closed, in order. */
+static void check_text(const char *text, size_t length)
+{
+	const char *open[32];
+	size_t depth = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		int more = following((unsigned char)text[i]);
+
+		FUZZ_CHECK(more >= 0);
+		FUZZ_CHECK((unsigned char)text[i] >= ' ' || text[i] == '\n');
+		for (; more > 0; more--)
+			FUZZ_CHECK(((unsigned char)text[++i] & 0xc0) == 0x80);
+	}
+	for (const char *at = text; (at = strchr(at, '<')) != NULL;) {
+		const char *name = at + 1, *end = strchr(at, '>');
+
+		FUZZ_CHECK(end != NULL && !memchr(name, '<', (size_t)(end - name)));
+		if (*name == '/') {
+			FUZZ_CHECK(depth > 0);
+			depth--;
+			FUZZ_CHECK(strncmp(open[depth], name + 1, (size_t)(end - name - 1)) == 0);
+		} else if (*name != '!' && end[-1] != '/') {
+			FUZZ_CHECK(depth < sizeof(open) / sizeof(open[0]));
+			open[depth++] = name;
+		}
+		at = end;
+	}
+	FUZZ_CHECK(depth == 0);
+	FUZZ_CHECK(strstr(text, "\"nan") == NULL && strstr(text, "\"-nan") == NULL && strstr(text, "\"inf") == NULL);
+}
+
+static void check_drawing(const struct vb_ladder *ladder, void (*draw)(const struct vb_ladder *, FILE *))
+{
+	size_t length = 0;
+	char *text = NULL;
+	FILE *out = open_memstream(&text, &length);
+
+	if (!out)
+		return;
+	draw(ladder, out);
+	if (fclose(out) == 0)
+		check_text(text, length);
+	free(text);
+}
+
+static void check_saving(const struct vb_story *story)
+{
+	struct vb_capture_buffer buffer = {0};
+	struct vb_story again;
+	char why[256];
+
+	if (vb_story_encode(story, &buffer) != 0) {
+		vb_capture_buffer_free(&buffer);
+		return;
+	}
+	FUZZ_CHECK(vb_story_read(&again, buffer.bytes, buffer.used, why, sizeof(why)) == 0);
+	FUZZ_CHECK(again.packets == story->packets && again.events == story->events && again.clock == story->clock);
+	for (size_t i = 0; i < story->packets; i++) {
+		FUZZ_CHECK(vb_story_time(&again.packet[i]) == vb_story_time(&story->packet[i]));
+		FUZZ_CHECK(again.packet[i].length == story->packet[i].length);
+		FUZZ_CHECK(memcmp(again.packet[i].datagram, story->packet[i].datagram, again.packet[i].length) == 0);
+	}
+	vb_story_free(&again);
+}
+
+static void check_story(const struct vb_story *story, uint8_t choice)
+{
+	struct vb_ladder_options options = {.absolute = choice & 1, .most = choice & 2 ? 5 : 200, .first = choice & 4 ? 2 : 0};
+	struct vb_ladder ladder;
+
+	for (size_t i = 1; i < story->packets; i++)
+		FUZZ_CHECK(vb_story_time(&story->packet[i - 1]) <= vb_story_time(&story->packet[i]));
+	if (choice & 8 && story->packets > 0)
+		options.qpn = story->packet[choice % story->packets].note.peer_qpn;
+	if (vb_ladder_build(&ladder, story, &options) != 0)
+		return;
+	check_places(&ladder);
+	check_drawing(&ladder, choice & 16 ? vb_ladder_html : vb_ladder_svg);
+	vb_ladder_free(&ladder);
+	if (story->segmented == 0)
+		check_saving(story);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
+{
+	struct vb_story story;
+	char why[256];
+	uint8_t *bytes;
+
+	if (length < 1)
+		return 0;
+	bytes = malloc(length > 1 ? length - 1 : 1); /* of exactly that size, for the sanitizer */
+	if (!bytes)
+		return 0;
+	memcpy(bytes, input + 1, length - 1);
+	if (vb_story_read(&story, bytes, length - 1, why, sizeof(why)) == 0) {
+		check_story(&story, input[0]);
+		vb_story_free(&story);
+	} else {
+		FUZZ_CHECK(why[0] != '\0');
+	}
+	return 0;
+}
