@@ -11,7 +11,7 @@
  * and releasing are two steps, between which a sleeper may come and be missed: so sleepers look for themselves once in a millisecond.
  *
  * Order in which locks are taken, outermost first:
- *   endpoint.progress -> qp.lock -> srq.lock -> cq.lock -> channel and event queues
+ *   queue_pair.posting -> endpoint.progress -> qp.lock -> srq.lock -> cq.lock -> channel and event queues
  */
 #ifndef VB_BASE_LOCK_H
 #define VB_BASE_LOCK_H

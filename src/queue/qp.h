@@ -88,12 +88,11 @@ void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 int vb_qp_post_send(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, vb_time now);
 int vb_qp_post_receive(struct vb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr, vb_time now);
 
-/* For the ibv_wr_* builders: reserve + fill + these. `check` is what post_send runs on each WR once filled in: 0 or
- * errno. commit: all committed WQEs between head and reserved become work (or are flushed in ERR). Caller holds
- * qp->lock. */
-struct vb_send_wqe *vb_qp_begin_send(struct vb_qp *qp, int *error);
+/* For the ibv_wr_* builders, whose list is put together without qp->lock (struct vb_send_list). `check` is what post_send runs
+ * on each WR once filled in: 0 or errno, and needs no lock. commit: the list becomes work (or is flushed in ERR), or none of
+ * it does: errno. Caller holds qp->lock. */
 int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe);
-void vb_qp_commit_sends(struct vb_qp *qp, vb_time now);
+int vb_qp_commit_list(struct vb_qp *qp, const struct vb_send_list *list, vb_time now);
 
 /* ---- for engines; caller holds qp->lock ---- */
 

@@ -74,26 +74,27 @@ void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fa
 	assert(vb_send_queue_count(&qp->send) > 0);
 	if (qp->host->watch)
 		qp->host->watch->completing_send(qp, wqe, status, wanted);
-	qp->send.tail++;
-	if (!wanted)
-		return;
-	completion = send_completion(qp, wqe, status, fault, now);
-	push(qp, qp->send_cq, &completion);
+	if (wanted)
+		completion = send_completion(qp, wqe, status, fault, now);
+	vb_send_queue_retire(&qp->send);
+	if (wanted)
+		push(qp, qp->send_cq, &completion);
 }
 
 bool vb_qp_complete_send_to(struct vb_qp *qp, struct ibv_wc *wc)
 {
 	const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
+	bool wanted = (wqe->send_flags & IBV_SEND_SIGNALED) != 0;
 	struct vb_completion completion;
 
 	vb_lock_assert_held(&qp->lock);
 	assert(vb_send_queue_count(&qp->send) > 0 && !qp->host->watch && !qp->host->observer);
-	qp->send.tail++;
-	if (!(wqe->send_flags & IBV_SEND_SIGNALED))
-		return false;
-	completion = send_completion(qp, wqe, IBV_WC_SUCCESS, VB_FAULT_NONE, 0);
-	vb_completion_to_wc(&completion, wc);
-	return true;
+	if (wanted) {
+		completion = send_completion(qp, wqe, IBV_WC_SUCCESS, VB_FAULT_NONE, 0);
+		vb_completion_to_wc(&completion, wc);
+	}
+	vb_send_queue_retire(&qp->send);
+	return wanted;
 }
 
 void vb_qp_flush_sends(struct vb_qp *qp, vb_time now)

@@ -43,13 +43,18 @@ static enum opcode_kind kind_of(const struct vb_qp *qp, enum ibv_wr_opcode opcod
 	return opcodes[opcode].kind;
 }
 
-struct vb_send_wqe *vb_qp_begin_send(struct vb_qp *qp, int *error)
+/* IBA 10.3.1, C10-29: not before RTS. SQD queues, SQE and ERR flush. */
+static bool takes_sends(const struct vb_qp *qp)
+{
+	return qp->state >= IBV_QPS_RTS;
+}
+
+static struct vb_send_wqe *begin_send(struct vb_qp *qp, int *error)
 {
 	struct vb_send_wqe *wqe;
 
 	vb_lock_assert_held(&qp->lock);
-	/* IBA 10.3.1, C10-29: not before RTS. SQD queues, SQE and ERR flush. */
-	if (qp->state < IBV_QPS_RTS) {
+	if (!takes_sends(qp)) {
 		*error = EINVAL;
 		return NULL;
 	}
@@ -94,7 +99,7 @@ static void tell_late(struct vb_qp *qp)
 }
 
 /* The new work stands in the ring; whoever runs the engine next executes it. */
-void vb_qp_commit_sends(struct vb_qp *qp, vb_time now)
+static void commit_sends(struct vb_qp *qp, vb_time now)
 {
 	vb_lock_assert_held(&qp->lock);
 	if (qp->signal_all)
@@ -108,6 +113,17 @@ void vb_qp_commit_sends(struct vb_qp *qp, vb_time now)
 			tell_late(qp);
 		vb_qp_flush_sends(qp, now);
 	}
+}
+
+int vb_qp_commit_list(struct vb_qp *qp, const struct vb_send_list *list, vb_time now)
+{
+	vb_lock_assert_held(&qp->lock);
+	/* `head` has moved: the queue pair was reset while the list was made. */
+	if (!takes_sends(qp) || qp->send.head != list->first)
+		return EINVAL;
+	qp->send.reserved = list->first + list->count;
+	commit_sends(qp, now);
+	return 0;
 }
 
 static int fill_datagram(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_send_wqe *wqe)
@@ -224,7 +240,7 @@ int vb_qp_post_send(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	int error = 0;
 
 	for (; wr; wr = wr->next) {
-		struct vb_send_wqe *wqe = vb_qp_begin_send(qp, &error);
+		struct vb_send_wqe *wqe = begin_send(qp, &error);
 
 		if (wqe) {
 			error = fill_send(qp, wr, wqe);
@@ -236,7 +252,7 @@ int vb_qp_post_send(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 			break;
 		}
 	}
-	vb_qp_commit_sends(qp, now);
+	commit_sends(qp, now);
 	return error;
 }
 

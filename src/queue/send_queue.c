@@ -47,3 +47,17 @@ struct vb_send_wqe *vb_send_queue_reserve(struct vb_send_queue *queue)
 	memset(wqe, 0, sizeof(*wqe));
 	return wqe;
 }
+
+struct vb_send_wqe *vb_send_list_add(struct vb_send_list *list, const struct vb_send_queue *queue)
+{
+	uint32_t index = list->first + list->count;
+	struct vb_send_wqe *wqe;
+
+	/* Acquire: what the engines read of the slot they have read (vb_send_queue_retire). */
+	if (index - __atomic_load_n(&queue->tail, __ATOMIC_ACQUIRE) >= queue->max_wr)
+		return NULL;
+	list->count++;
+	wqe = vb_send_queue_at(queue, index);
+	memset(wqe, 0, sizeof(*wqe));
+	return wqe;
+}

@@ -2,6 +2,10 @@
  *
  * Send work requests in a ring. A slot is reserved, filled, then committed with the rest of its list; it is
  * retired in order when its work is done. Protected by qp->lock.
+ *
+ * A list may also be put together without that lock (struct vb_send_list): in slots that are free, behind `head`, which no
+ * engine looks at, by one thread at a time. `tail` is the one thing it shares with the engines. It says that
+ * a slot's last reader is through with it: vb_send_queue_retire releases it, vb_send_list_add acquires it.
  */
 #ifndef VB_QUEUE_SEND_QUEUE_H
 #define VB_QUEUE_SEND_QUEUE_H
@@ -51,7 +55,12 @@ struct vb_send_queue {
 	uint32_t max_wr, max_sge, max_inline;
 	uint32_t reserved;               /* next to fill; head..reserved is a list under construction */
 	uint32_t head;                   /* first not committed */
-	uint32_t tail;                   /* oldest not retired */
+	uint32_t tail;                   /* oldest not retired; atomic for those who do not hold the lock */
+};
+
+/* Work under construction by the ibv_wr_* builders. Between begin and commit no other work enters the queue. */
+struct vb_send_list {
+	uint32_t first, count;
 };
 
 int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline);
@@ -70,7 +79,18 @@ static inline uint8_t *vb_send_wqe_inline(struct vb_send_wqe *wqe)
 /* NULL: full. The slot's fixed part comes zeroed. */
 struct vb_send_wqe *vb_send_queue_reserve(struct vb_send_queue *queue);
 static inline void vb_send_queue_commit(struct vb_send_queue *queue) { queue->head = queue->reserved; }
-static inline void vb_send_queue_abort(struct vb_send_queue *queue) { queue->reserved = queue->head; }
 static inline uint32_t vb_send_queue_count(const struct vb_send_queue *queue) { return queue->head - queue->tail; }
+/* The oldest is done, and its slot is not looked at again. */
+static inline void vb_send_queue_retire(struct vb_send_queue *queue)
+{
+	__atomic_store_n(&queue->tail, queue->tail + 1, __ATOMIC_RELEASE);
+}
+
+static inline void vb_send_list_begin(struct vb_send_list *list, const struct vb_send_queue *queue)
+{
+	*list = (struct vb_send_list){.first = queue->head};
+}
+/* NULL: full. The slot's fixed part comes zeroed. */
+struct vb_send_wqe *vb_send_list_add(struct vb_send_list *list, const struct vb_send_queue *queue);
 
 #endif

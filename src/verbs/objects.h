@@ -177,8 +177,11 @@ struct vb_queue_pair {
 	bool extended;                   /* created with send_ops_flags: ibv_qp_to_qp_ex works */
 	uint32_t events_reported;        /* under the async queue's lock */
 	struct vb_list multicast;        /* under base.mutex */
-	/* A list under construction by the ibv_wr_* builders; under qp->lock. */
-	struct vb_send_wqe *building;
+	/* Extended ones: held by the thread that posts sends, from ibv_wr_start to ibv_wr_complete, and with it the list that
+	 * is under construction. Not qp->lock: between the two the thread may post receives and poll. */
+	struct vb_lock posting;
+	struct vb_send_list list;
+	struct vb_send_wqe *building;    /* the last of the list */
 	int build_error;
 	struct vb_watched_qp watched;
 };

@@ -37,10 +37,8 @@ void vb_verbs_observe_receives(const struct vb_queue_observer *observer, const s
 		observer->posted_receive(observer, qp, wr, now);
 }
 
-int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+static int post_send(struct vb_endpoint *endpoint, struct vb_qp *core, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	struct vb_qp *core = vb_queue_pair_of(qp)->qp;
-	struct vb_endpoint *endpoint = vb_context_of(qp->context)->session->endpoint;
 	struct ibv_send_wr *ignored, **bad = bad_wr != NULL ? bad_wr : &ignored;
 	vb_time now = vb_endpoint_now();
 	uint32_t first;
@@ -62,6 +60,21 @@ int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	/* Also after an error: the work before the bad request stands. */
 	vb_endpoint_posted(endpoint, core, now);
 	vb_lock_release(&core->lock);
+	return error;
+}
+
+int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct vb_endpoint *endpoint = vb_context_of(qp->context)->session->endpoint;
+	struct vb_queue_pair *own = vb_queue_pair_of(qp);
+	int error;
+
+	if (!own->extended)
+		return post_send(endpoint, own->qp, wr, bad_wr);
+	/* Another thread may be between ibv_wr_start and ibv_wr_complete. */
+	vb_lock_take(&own->posting);
+	error = post_send(endpoint, own->qp, wr, bad_wr);
+	vb_lock_release(&own->posting);
 	return error;
 }
 

@@ -18,6 +18,7 @@ static void free_queue_pair(struct vb_queue_pair *qp)
 {
 	vb_explain_drops_in_all(qp);
 	vb_watch_free(qp);
+	vb_lock_fini(&qp->posting);
 	pthread_cond_destroy(&qp->base.cond);
 	pthread_mutex_destroy(&qp->base.mutex);
 	free(qp);
@@ -78,6 +79,7 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr
 		return vb_fail_null(-ENOMEM);
 	pthread_mutex_init(&qp->base.mutex, NULL);
 	pthread_cond_init(&qp->base.cond, NULL);
+	vb_lock_init(&qp->posting);
 	vb_list_init(&qp->multicast);
 	vb_list_init(&qp->node);
 	error = create_core(qp, pd, attr, create_flags);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ibv_wr_* builders (ibv_wr_post(3)). wr_start takes the queue pair's lock, each operation reserves a place in
+ * The ibv_wr_* builders (ibv_wr_post(3)). wr_start keeps other senders out, each operation takes a free place of
  * the send queue and the setters fill it; wr_complete checks the last one, commits all and lets them go out; any
  * error on the way is kept and makes wr_complete abort the whole list.
  */
@@ -37,14 +37,13 @@ static void finish_current(struct vb_queue_pair *qp)
 static struct vb_send_wqe *begin(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode)
 {
 	struct vb_queue_pair *own = queue_pair_of(qp);
-	int error = 0;
 
 	finish_current(own);
 	if (own->build_error != 0)
 		return NULL;
-	own->building = vb_qp_begin_send(own->qp, &error);
+	own->building = vb_send_list_add(&own->list, &own->qp->send);
 	if (own->building == NULL) {
-		keep_error(own, error);
+		keep_error(own, ENOMEM);
 		return NULL;
 	}
 	own->building->wr_id = qp->wr_id;
@@ -58,7 +57,8 @@ static void wr_start(struct ibv_qp_ex *qp)
 {
 	struct vb_queue_pair *own = queue_pair_of(qp);
 
-	vb_lock_take(&own->qp->lock);
+	vb_lock_take(&own->posting);
+	vb_send_list_begin(&own->list, &own->qp->send);
 	own->building = NULL;
 	own->build_error = 0;
 }
@@ -70,16 +70,13 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	int error;
 
 	finish_current(own);
-	error = own->build_error;
+	vb_lock_take(&own->qp->lock);
+	error = own->build_error != 0 ? own->build_error : vb_qp_commit_list(own->qp, &own->list, now);
 	if (error == 0) {
-		uint32_t first = own->qp->send.head;
-
-		vb_qp_commit_sends(own->qp, now);
 		if (own->qp->host->observer)
-			vb_verbs_observe_sends(own->qp, first, now);
+			vb_verbs_observe_sends(own->qp, own->list.first, now);
 		vb_endpoint_posted(vb_context_of(qp->qp_base.context)->session->endpoint, own->qp, now);
 	} else {
-		vb_send_queue_abort(&own->qp->send);
 		vb_explain_refused("ibv_wr_complete", "QP", own->qp->qpn, error,
 				   own->qp->state < IBV_QPS_RTS ? "the queue pair is not in RTS yet." :
 				   error == ENOMEM ? "the send queue has no room for the whole list." :
@@ -87,6 +84,7 @@ static int wr_complete(struct ibv_qp_ex *qp)
 				   "does not take.", "Nothing of the list was posted; see ibv_wr_post(3).");
 	}
 	vb_lock_release(&own->qp->lock);
+	vb_lock_release(&own->posting);
 	return error;
 }
 
@@ -95,8 +93,7 @@ static void wr_abort(struct ibv_qp_ex *qp)
 	struct vb_queue_pair *own = queue_pair_of(qp);
 
 	own->building = NULL;
-	vb_send_queue_abort(&own->qp->send);
-	vb_lock_release(&own->qp->lock);
+	vb_lock_release(&own->posting);
 }
 
 /* ---- operations ---- */

@@ -347,43 +347,57 @@ static void receives_fill_up(void **state)
 /* What ibv_wr_start / ibv_wr_* / ibv_wr_complete and ibv_wr_abort stand on. */
 static void builders_commit_or_abort(void **state)
 {
+	struct vb_send_list list;
 	struct vb_send_wqe *wqe;
-	int error;
 
 	(void)state;
 	world_open(&w, IBV_QPT_RC, 16, false, true);
 	bring_to(w.qp, IBV_QPS_RTS);
-	vb_lock_take(&w.qp->lock);
+	vb_send_list_begin(&list, &w.qp->send);
 	for (unsigned i = 0; i < 8; i++) {
-		wqe = vb_qp_begin_send(w.qp, &error);
+		wqe = vb_send_list_add(&list, &w.qp->send);
 		assert_non_null(wqe);
 		wqe->wr_id = i;
 		wqe->opcode = IBV_WR_SEND;
 		assert_int_equal(vb_qp_check_send(w.qp, wqe), 0);
 	}
-	assert_null(vb_qp_begin_send(w.qp, &error));
-	assert_int_equal(error, ENOMEM);
+	assert_null(vb_send_list_add(&list, &w.qp->send));
 	assert_int_equal(vb_send_queue_count(&w.qp->send), 0);
-	vb_send_queue_abort(&w.qp->send);
-	vb_qp_commit_sends(w.qp, 0);
-	assert_int_equal(vb_send_queue_count(&w.qp->send), 0);
-	wqe = vb_qp_begin_send(w.qp, &error);
+	/* Begun again, the first list never was. */
+	vb_send_list_begin(&list, &w.qp->send);
+	wqe = vb_send_list_add(&list, &w.qp->send);
 	assert_int_equal(wqe->wr_id, 0); /* zeroed */
 	wqe->wr_id = 9;
 	wqe->opcode = IBV_WR_SEND;
-	vb_qp_commit_sends(w.qp, 0);
+	assert_int_equal(vb_send_queue_count(&w.qp->send), 0);
+	vb_lock_take(&w.qp->lock);
+	assert_int_equal(vb_qp_commit_list(w.qp, &list, 0), 0);
 	assert_int_equal(vb_send_queue_count(&w.qp->send), 1);
 	vb_qp_complete_send(w.qp, IBV_WC_SUCCESS, VB_FAULT_NONE, 0);
 	vb_lock_release(&w.qp->lock);
 	assert_completion(&w.send_cq, 9, IBV_WC_SUCCESS, IBV_WC_SEND); /* sq_sig_all */
-	assert_int_equal(step(w.qp, IBV_QPS_ERR, 0), 0);
-	vb_lock_take(&w.qp->lock);
-	wqe = vb_qp_begin_send(w.qp, &error);
+	/* It becomes work in the state that it meets. */
+	vb_send_list_begin(&list, &w.qp->send);
+	wqe = vb_send_list_add(&list, &w.qp->send);
 	wqe->wr_id = 10;
 	wqe->opcode = IBV_WR_SEND;
-	vb_qp_commit_sends(w.qp, 0);
+	assert_int_equal(step(w.qp, IBV_QPS_ERR, 0), 0);
+	vb_lock_take(&w.qp->lock);
+	assert_int_equal(vb_qp_commit_list(w.qp, &list, 0), 0);
 	vb_lock_release(&w.qp->lock);
 	assert_completion(&w.send_cq, 10, IBV_WC_WR_FLUSH_ERR, IBV_WC_SEND);
+	/* A queue pair that was reset meanwhile takes nothing of it, and neither does it when it lives again. */
+	vb_send_list_begin(&list, &w.qp->send);
+	assert_non_null(vb_send_list_add(&list, &w.qp->send));
+	assert_int_equal(step(w.qp, IBV_QPS_RESET, 0), 0);
+	vb_lock_take(&w.qp->lock);
+	assert_int_equal(vb_qp_commit_list(w.qp, &list, 0), EINVAL);
+	vb_lock_release(&w.qp->lock);
+	bring_to(w.qp, IBV_QPS_RTS);
+	vb_lock_take(&w.qp->lock);
+	assert_int_equal(vb_qp_commit_list(w.qp, &list, 0), EINVAL);
+	vb_lock_release(&w.qp->lock);
+	assert_int_equal(vb_send_queue_count(&w.qp->send), 0);
 	world_close(&w);
 }
 

@@ -4,6 +4,8 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -252,6 +254,125 @@ static void what_cannot_be_built_is_not_offered(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
+/* ibv_wr_post(3) keeps other senders out between ibv_wr_start and ibv_wr_complete, and nothing else: the thread may post receives
+ * and poll, and both make progress. */
+static void a_list_under_construction_locks_senders_only(void **state)
+{
+	const struct pair_options options = {.send_ops = RC_OPS};
+	struct pair pair;
+	struct ibv_qp_ex *qp;
+
+	(void)state;
+	pair_open(&pair, &world, &options);
+	fill_pattern(pair.buffer[0], 100, 3);
+	fill_pattern(pair.buffer[1], 100, 4);
+	pair_receive(&pair, 1, 20, 4096, 4096);
+
+	/* Something to poll for. */
+	qp = begin(&pair, 1, IBV_SEND_SIGNALED);
+	ibv_wr_send(qp);
+	ibv_wr_set_sge(qp, pair.mr[0]->lkey, (uintptr_t)pair.buffer[0], 100);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+
+	qp = begin(&pair, 2, IBV_SEND_SIGNALED);
+	pair_receive(&pair, 0, 10, 4096, 4096);
+	ibv_wr_rdma_write(qp, pair.mr[1]->rkey, (uintptr_t)pair.buffer[1] + 8192);
+	expect_completion(pair.cq[0], 1, IBV_WC_SEND);
+	expect_completion(pair.cq[1], 20, IBV_WC_RECV);
+	ibv_wr_set_sge(qp, pair.mr[0]->lkey, (uintptr_t)pair.buffer[0], 100);
+	/* The receive that was posted meanwhile takes a message meanwhile. */
+	{
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = pair_request(&pair, 1, IBV_WR_SEND, &sge, 0, 100);
+
+		wr.wr_id = 30;
+		pair_post(&pair, 1, &wr);
+	}
+	expect_completion(pair.cq[0], 10, IBV_WC_RECV);
+	expect_completion(pair.cq[1], 30, IBV_WC_SEND);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	expect_completion(pair.cq[0], 2, IBV_WC_RDMA_WRITE);
+	assert_true(has_pattern(pair.buffer[1] + 8192, 100, 3));
+	assert_true(has_pattern(pair.buffer[0] + 4096, 100, 4));
+	pair_close(&pair);
+}
+
+enum { LISTS = 2000, PER_LIST = 3, AHEAD = 12 };
+
+static uint32_t polled;                  /* atomic, of both threads' together */
+
+/* Two threads that stay so close to what was polled overrun neither queue. */
+static void wait_for_room(uint32_t posted)
+{
+	while (2 * posted > __atomic_load_n(&polled, __ATOMIC_ACQUIRE) + AHEAD)
+		sched_yield();
+}
+
+static void *send_lists(void *argument)
+{
+	struct pair *pair = argument;
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair->qp[0]);
+
+	for (unsigned i = 0; i < LISTS; i++) {
+		wait_for_room(i);
+		ibv_wr_start(qp);
+		for (unsigned k = 0; k < PER_LIST; k++) {
+			qp->wr_id = 1000;
+			qp->wr_flags = k + 1 == PER_LIST ? IBV_SEND_SIGNALED : 0;
+			ibv_wr_rdma_write(qp, pair->mr[1]->rkey, (uintptr_t)pair->buffer[1]);
+			ibv_wr_set_sge(qp, pair->mr[0]->lkey, (uintptr_t)pair->buffer[0], 64);
+		}
+		if (ibv_wr_complete(qp) != 0)
+			return (void *)1;
+	}
+	return NULL;
+}
+
+static void *send_singly(void *argument)
+{
+	struct pair *pair = argument;
+
+	for (unsigned i = 0; i < LISTS; i++) {
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = pair_request(pair, 0, IBV_WR_RDMA_WRITE, &sge, 0, 64), *bad;
+
+		wait_for_room(i);
+		wr.wr_id = 1;
+		wr.send_flags = IBV_SEND_SIGNALED;
+		if (ibv_post_send(pair->qp[0], &wr, &bad) != 0)
+			return (void *)1;
+	}
+	return NULL;
+}
+
+/* Two threads, each by its own kind of call, and a third that polls: every list is posted whole. */
+static void builders_and_posters_take_turns(void **state)
+{
+	const struct pair_options options = {.send_ops = RC_OPS};
+	uint64_t sum = 0;
+	struct pair pair;
+	pthread_t thread[2];
+	void *result;
+
+	(void)state;
+	pair_open(&pair, &world, &options);
+	assert_int_equal(pthread_create(&thread[0], NULL, send_lists, &pair), 0);
+	assert_int_equal(pthread_create(&thread[1], NULL, send_singly, &pair), 0);
+	for (unsigned i = 0; i < 2 * LISTS; i++) {
+		struct ibv_wc wc = wait_completion(pair.cq[0]);
+
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		sum += wc.wr_id;
+		__atomic_fetch_add(&polled, 1, __ATOMIC_RELEASE);
+	}
+	assert_int_equal(sum, LISTS * 1001);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(pthread_join(thread[i], &result), 0);
+		assert_null(result);
+	}
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -260,6 +381,8 @@ int main(void)
 		cmocka_unit_test(datagrams_take_their_address),
 		cmocka_unit_test(errors_take_the_whole_list_back),
 		cmocka_unit_test(what_cannot_be_built_is_not_offered),
+		cmocka_unit_test(a_list_under_construction_locks_senders_only),
+		cmocka_unit_test(builders_and_posters_take_turns),
 	};
 
 	private_network_enter();
