@@ -29,11 +29,14 @@ void vb_foreign_withdraw(void *area);
 /* Where a chunk of slots belongs, zeroed, or NULL: beyond the area. */
 void *vb_foreign_chunk(void *area, size_t area_bytes, uint32_t index, size_t chunk_bytes);
 
-/* Where the key that was asked for last was found: the asker's, zeroed at first. Only where to look: what stands there is looked at each
+/* Where the keys that were asked for last were found: the asker's, zeroed at first. Only where to look: what stands there is looked at each
  * time, and it says which key it has. */
+enum { VB_FOREIGN_HINTS = 8 };
 struct vb_foreign_hint {
-	const void *area, *slot;
-	uint32_t key;
+	struct vb_foreign_known {
+		const void *area, *slot;
+		uint32_t key;
+	} known[VB_FOREIGN_HINTS];
 };
 
 /* Who asks, on behalf of which queue pair of the owner. */

@@ -6,7 +6,7 @@
  * itself into the slot, looks again whether the slot still holds that key, and counts itself out when the
  * bytes are copied (memory/place.c). Taking a key away waits for those inside.
  *
- * Key: 24 bits of index, scrambled by a keyed permutation so that keys cannot be guessed from one another, and 8 bits
+ * Key: 24 bits of index, scrambled by a keyed permutation so that keys cannot be guessed from one another (key.h), and 8 bits
  * of tag: random for regions, chosen by the consumer for type 2 windows (IBA 10.6.7.2.1).
  */
 #ifndef VB_MEMORY_REGION_H

@@ -1,53 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Slots and keys: taking them, giving them back, looking them up.
- *
- * The key's upper 24 bits are the slot's index under a keyed permutation: a Feistel network over two halves of
- * 12 bits. It is no cipher; it keeps a peer that holds one key from knowing its neighbours, and costs a few ns.
  */
 #include "memory/table.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-
-enum { HALF_BITS = VB_KEY_INDEX_BITS / 2, HALF_MASK = (1 << HALF_BITS) - 1 };
-
-static uint32_t mix(uint32_t half, uint32_t key)
-{
-	uint32_t x = (half + 1) * 0x9e3779b1u ^ key;
-
-	x ^= x >> 15;
-	x *= 0x85ebca77u;
-	x ^= x >> 13;
-	return x & HALF_MASK;
-}
-
-uint32_t vb_table_scramble(const struct vb_memory *memory, uint32_t index)
-{
-	uint32_t left = index >> HALF_BITS, right = index & HALF_MASK;
-
-	for (unsigned i = 0; i < VB_KEY_ROUNDS; i++) {
-		uint32_t next = left ^ mix(right, memory->round_key[i]);
-
-		left = right;
-		right = next;
-	}
-	return left << HALF_BITS | right;
-}
-
-uint32_t vb_table_unscramble(const uint32_t round_key[VB_KEY_ROUNDS], uint32_t scrambled)
-{
-	uint32_t left = scrambled >> HALF_BITS, right = scrambled & HALF_MASK;
-
-	for (unsigned i = VB_KEY_ROUNDS; i-- > 0;) {
-		uint32_t before = right ^ mix(left, round_key[i]);
-
-		right = left;
-		left = before;
-	}
-	return left << HALF_BITS | right;
-}
 
 struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t max_regions)
 {
@@ -66,8 +25,8 @@ struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t m
 		free(memory);
 		return NULL;
 	}
-	for (unsigned i = 0; i < VB_KEY_ROUNDS; i++)
-		memory->round_key[i] = host->random(host->context);
+	for (unsigned i = 0; i < 2; i++)
+		memory->secret.half[i] = (uint64_t)host->random(host->context) << 32 | host->random(host->context);
 	memory->free_first = memory->free_last = memory->bound = VB_NO_SLOT;
 	pthread_mutex_init(&memory->mutex, NULL);
 	return memory;
@@ -97,7 +56,7 @@ static uint32_t index_of(struct vb_memory *memory, uint32_t scrambled)
 
 	if (word >> 32 == scrambled && (uint32_t)word != 0)
 		return (uint32_t)word - 1;
-	index = vb_table_unscramble(memory->round_key, scrambled);
+	index = vb_key_unscramble(&memory->secret, scrambled);
 	__atomic_store_n(known, (uint64_t)scrambled << 32 | (index + 1), __ATOMIC_RELAXED);
 	return index;
 }
@@ -194,7 +153,7 @@ struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key)
 
 uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot)
 {
-	uint32_t upper = vb_table_scramble(memory, slot->index) << VB_KEY_TAG_BITS;
+	uint32_t upper = vb_key_scramble(&memory->secret, slot->index) << VB_KEY_TAG_BITS;
 	uint8_t step = (uint8_t)(1 + memory->host.random(memory->host.context) % 255);
 
 	slot->tag = (uint8_t)(slot->tag + step);

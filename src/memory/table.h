@@ -25,16 +25,14 @@
 #include <stdint.h>
 
 #include "memory/fault.h"
+#include "memory/key.h"
 #include "memory/region.h"
 
 #define VB_NO_SLOT UINT32_MAX
 
 enum {
-	VB_KEY_INDEX_BITS = 24,
-	VB_KEY_TAG_BITS = 8,
-	VB_KEY_ROUNDS = 4,
 	VB_CHUNK_SLOTS = 512,
-	VB_KNOWN_KEYS = 32,
+	VB_KNOWN_KEYS = 1024,
 	VB_SLOTS_RESTING = 128,          /* so many free slots are kept out of use, that keys stay dead for a while */
 };
 
@@ -77,8 +75,8 @@ struct vb_slot {
 
 struct vb_memory {
 	struct vb_memory_host host;
-	uint32_t round_key[VB_KEY_ROUNDS]; /* of the index permutation */
-	/* Atomic: where keys were found that were looked up before, scrambled index << 32 | index + 1. Working it out takes 15 ns. */
+	struct vb_key_secret secret;     /* of the index permutation */
+	/* Atomic: where keys were found that were looked up before, scrambled index << 32 | index + 1. */
 	uint64_t known[VB_KNOWN_KEYS];
 	uint32_t max_slots, chunk_count;
 	struct vb_slot **chunks;         /* entries are set once, with release order */
@@ -90,10 +88,6 @@ struct vb_memory {
 	uint32_t bound;                  /* list of windows, with those that are leaving; VB_NO_SLOT: none */
 	uint32_t count[VB_REGION_MW_TYPE_2 + 1]; /* atomic for readers */
 };
-
-/* The keyed permutation of 24-bit numbers, and its inverse. */
-uint32_t vb_table_scramble(const struct vb_memory *memory, uint32_t index);
-uint32_t vb_table_unscramble(const uint32_t round_key[VB_KEY_ROUNDS], uint32_t scrambled);
 
 static inline uint64_t vb_slot_word(enum vb_slot_state state, uint32_t key)
 {
