@@ -35,7 +35,8 @@
 	X(dropped_pkts)            /* silently dropped as the specification says (UC, UD, wrong state) */\
 	X(np_ecn_marked_roce_packets) /* packets that arrived with CE */            \
 	X(np_cnp_sent)             /* congestion notifications sent */              \
-	X(rp_cnp_handled)          /* congestion notifications obeyed */
+	X(rp_cnp_handled)          /* congestion notifications obeyed */            \
+	X(conflicting_request)     /* two unlike requests with one PSN: neither was taken */
 
 struct vb_counters {
 #define X(name) uint64_t name;

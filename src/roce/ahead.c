@@ -5,6 +5,10 @@
  * and what an application can see are those of a network that was late, not of one that lost. The acknowledgement that follows
  * speaks for all of them (coalesced, IBA 9.7.5.1.2), and a requester that goes by it need not send them again; repair.c is one.
  *
+ * Where two unlike packets come for one PSN, one of them is not the peer's: a stranger who hits anything within reach would have
+ * its packet executed. Neither is kept then, nor any other for that PSN; it is asked for when its turn has come, and must
+ * come at that very moment.
+ *
  * They stand in shelves of 64 PSNs, because memory for each of them singly took a third of the receiver's time where one packet in
  * a hundred is lost. What is kept is bounded for a queue pair and for the process, for a peer can send what it likes; beyond that
  * it is dropped, as by an adapter. Empty shelves are held ready, as long as they are few in the process.
@@ -30,7 +34,8 @@ struct kept {
 
 struct vb_roce_shelf {
 	struct vb_roce_shelf *next;      /* of those that are ready */
-	uint64_t taken;
+	uint64_t taken;                  /* and with it `disputed` or not */
+	uint64_t disputed;               /* two unlike packets came: nothing is kept */
 	_Alignas(ALIGNMENT) uint8_t places[];
 };
 
@@ -69,7 +74,7 @@ static struct vb_roce_shelf *make_shelf(struct vb_roce_ahead *ahead)
 		return NULL;
 	}
 	ahead->bytes += size;
-	shelf->taken = 0;
+	shelf->taken = shelf->disputed = 0;
 	return shelf;
 }
 
@@ -123,7 +128,29 @@ void vb_roce_ahead_clear(struct vb_roce_ahead *ahead)
 	ahead->count = 0;
 }
 
-void vb_roce_ahead_keep(struct vb_roce_ahead *ahead, struct psn expected, const struct vb_roce_packet *packet)
+/* Is it the packet that was sent before? Not all is compared: a repetition may ask for an acknowledgement where the first did not,
+ * and be marked by the network. */
+static bool is_the_same(const struct vb_roce_packet *a, const struct vb_roce_packet *b)
+{
+	const uint16_t headers = a->op->headers;
+
+	if (a->opcode != b->opcode || a->payload_length != b->payload_length || a->solicited != b->solicited)
+		return false;
+	if ((headers & VB_HEADER_RETH) && (a->reth.address != b->reth.address || a->reth.rkey != b->reth.rkey ||
+					   a->reth.length != b->reth.length))
+		return false;
+	if ((headers & VB_HEADER_ATOMIC_ETH) &&
+	    (a->atomic.address != b->atomic.address || a->atomic.rkey != b->atomic.rkey ||
+	     a->atomic.swap_or_add != b->atomic.swap_or_add || a->atomic.compare != b->atomic.compare))
+		return false;
+	if ((headers & VB_HEADER_IMMEDIATE) && memcmp(&a->immediate, &b->immediate, sizeof(a->immediate)) != 0)
+		return false;
+	if ((headers & VB_HEADER_IETH) && a->invalidate_rkey != b->invalidate_rkey)
+		return false;
+	return a->payload_length == 0 || memcmp(a->payload, b->payload, a->payload_length) == 0;
+}
+
+enum vb_roce_kept vb_roce_ahead_keep(struct vb_roce_ahead *ahead, struct psn expected, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_shelf **shelf = shelf_of(ahead, packet->psn);
 	uint64_t bit = bit_of(packet->psn);
@@ -131,25 +158,32 @@ void vb_roce_ahead_keep(struct vb_roce_ahead *ahead, struct psn expected, const 
 
 	/* One shelf less than there are: `expected` may stand in the middle of the first. */
 	if (psn_ahead(packet->psn, expected) > REACH - PLACES || packet->payload_length > ahead->mtu)
-		return;
+		return VB_KEPT_NOT;
 	if (!*shelf)
 		*shelf = make_shelf(ahead);
-	if (!*shelf || ((*shelf)->taken & bit))
-		return;
+	if (!*shelf || ((*shelf)->disputed & bit))
+		return VB_KEPT_NOT;
+	kept = place_at(ahead, *shelf, packet->psn.v % PLACES);
+	if ((*shelf)->taken & bit) {
+		if (is_the_same(&kept->packet, packet))
+			return VB_KEPT;
+		(*shelf)->disputed |= bit;
+		return VB_KEPT_DISPUTED;
+	}
 	(*shelf)->taken |= bit;
 	ahead->count++;
-	kept = place_at(ahead, *shelf, packet->psn.v % PLACES);
 	kept->packet = *packet;
 	kept->packet.payload = kept->payload;
 	if (packet->payload_length > 0)
 		memcpy(kept->payload, packet->payload, packet->payload_length);
+	return VB_KEPT;
 }
 
 const struct vb_roce_packet *vb_roce_ahead_find(struct vb_roce_ahead *ahead, struct psn psn)
 {
 	struct vb_roce_shelf *shelf = *shelf_of(ahead, psn);
 
-	return shelf && (shelf->taken & bit_of(psn)) ? &place_at(ahead, shelf, psn.v % PLACES)->packet : NULL;
+	return shelf && (shelf->taken & ~shelf->disputed & bit_of(psn)) ? &place_at(ahead, shelf, psn.v % PLACES)->packet : NULL;
 }
 
 static void forget(struct vb_roce_ahead *ahead, struct psn psn)
@@ -159,6 +193,7 @@ static void forget(struct vb_roce_ahead *ahead, struct psn psn)
 	if (!*shelf || !((*shelf)->taken & bit_of(psn)))
 		return;
 	(*shelf)->taken &= ~bit_of(psn);
+	(*shelf)->disputed &= ~bit_of(psn);
 	ahead->count--;
 	if ((*shelf)->taken != 0)
 		return;

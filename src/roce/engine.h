@@ -133,7 +133,7 @@ enum { VB_ROCE_SHELVES = 16 };
 struct vb_roce_shelf;
 struct vb_roce_ahead {
 	uint32_t mtu;
-	uint32_t count;
+	uint32_t count;                  /* places taken, by packets or by a dispute about them */
 	size_t bytes;                    /* of the shelves */
 	struct vb_roce_shelf *shelf[VB_ROCE_SHELVES]; /* by PSN */
 	struct vb_roce_shelf *ready;     /* empty ones */
@@ -343,7 +343,9 @@ void vb_roce_fault_of_packet(const struct vb_qp *qp, const struct vb_roce_packet
 
 /* ahead.c */
 void vb_roce_ahead_open(struct vb_roce_ahead *ahead, uint32_t mtu);
-void vb_roce_ahead_keep(struct vb_roce_ahead *ahead, struct psn expected, const struct vb_roce_packet *packet);
+enum vb_roce_kept { VB_KEPT, VB_KEPT_NOT, VB_KEPT_DISPUTED };
+/* DISPUTED: another one came before, unlike it; from now on neither is there. */
+enum vb_roce_kept vb_roce_ahead_keep(struct vb_roce_ahead *ahead, struct psn expected, const struct vb_roce_packet *packet);
 /* NULL: it is not there. */
 const struct vb_roce_packet *vb_roce_ahead_find(struct vb_roce_ahead *ahead, struct psn psn);
 void vb_roce_ahead_forget(struct vb_roce_ahead *ahead, struct psn psn, uint32_t count);

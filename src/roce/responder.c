@@ -239,7 +239,8 @@ static void miss(struct vb_qp *qp, const struct vb_roce_packet *packet)
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 
 	VB_COUNT(qp->host->counters, out_of_seq_request);
-	vb_roce_ahead_keep(&responder->ahead, responder->expected, packet);
+	if (vb_roce_ahead_keep(&responder->ahead, responder->expected, packet) == VB_KEPT_DISPUTED)
+		VB_COUNT(qp->host->counters, conflicting_request);
 	if (!responder->nak_outstanding)
 		owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
 }
@@ -305,6 +306,7 @@ static void take_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_pa
 
 	if (responder->ahead.count == 0)
 		return;
+	vb_roce_ahead_forget(&responder->ahead, packet->psn, 1);
 	if (good)
 		catch_up(qp, now);
 	else

@@ -370,6 +370,38 @@ static void what_is_sent_again_asks_for_an_answer(void **state)
 	pair_close(&pair);
 }
 
+/* A stranger who guesses the QPN and any PSN within reach gets a packet in before the peer's own comes. It is not executed: the two
+ * contradict each other, and the PSN is asked for again. */
+static void a_forged_packet_that_came_first_is_not_taken(void **state)
+{
+	for (unsigned before = 0; before < 2; before++) {
+		struct vb_roce_packet forged = {.opcode = 0x07, .op = vb_roce_opcode(0x07), .pkey = 0xffff, .payload_length = MTU};
+		uint8_t bytes[MTU] = {0xbd};
+		struct pair pair;
+		struct ear ear;
+
+		(void)state;
+		open_pair(&pair, &ear);
+		ear.losses = 1;
+		forged.psn = psn_of(ear.first_psn + 2);
+		forged.payload = bytes;
+		if (before)
+			sim_inject(pair.b, &forged);
+		pair_post(&pair, IBV_WR_RDMA_WRITE, 6 * MTU, 1);
+		sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(12));
+		if (!before) {
+			assert_int_equal(ear.times[0], 1);
+			sim_inject(pair.b, &forged);
+		}
+		sim_run(pair.sim);
+		expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
+		assert_memory_equal(pair.a_memory.bytes, pair.b_memory.bytes, 6 * MTU);
+		assert_int_equal(pair.hosts[1]->counters.conflicting_request, 1);
+		assert_int_equal(ear.times[2], 2);
+		pair_close(&pair);
+	}
+}
+
 /* Packets that are waiting when a queue pair ends are given back. */
 static void a_queue_pair_may_end_while_packets_wait(void **state)
 {
@@ -403,6 +435,7 @@ int main(void)
 		cmocka_unit_test(a_peer_that_keeps_is_found_out),
 		cmocka_unit_test(a_peer_may_stop_keeping),
 		cmocka_unit_test(what_is_sent_again_asks_for_an_answer),
+		cmocka_unit_test(a_forged_packet_that_came_first_is_not_taken),
 		cmocka_unit_test(a_queue_pair_may_end_while_packets_wait),
 	};
 

@@ -12,15 +12,16 @@
 
 #include "roce/engine.h"
 
-enum { MTU = 4096, REACH = 1024, MOST_BYTES = 1024 * 1024 };
+enum { WRITE_MIDDLE = 0x07, MTU = 4096, REACH = 1024, MOST_BYTES = 1024 * 1024 };
 
 static uint8_t payload[MTU + 1];
 
-static void keep(struct vb_roce_ahead *ahead, uint32_t expected, uint32_t psn, uint32_t length)
+static enum vb_roce_kept keep(struct vb_roce_ahead *ahead, uint32_t expected, uint32_t psn, uint32_t length)
 {
-	struct vb_roce_packet packet = {.psn = psn_of(psn), .payload = payload, .payload_length = length};
+	struct vb_roce_packet packet = {.opcode = WRITE_MIDDLE, .op = vb_roce_opcode(WRITE_MIDDLE), .psn = psn_of(psn),
+					.payload = payload, .payload_length = length};
 
-	vb_roce_ahead_keep(ahead, psn_of(expected), &packet);
+	return vb_roce_ahead_keep(ahead, psn_of(expected), &packet);
 }
 
 static void found_as_they_came(void **state)
@@ -37,9 +38,8 @@ static void found_as_they_came(void **state)
 		vb_roce_ahead_open(&ahead, MTU);
 		memset(payload, 0x5a, sizeof(payload));
 		keep(&ahead, expected[i], psn, MTU);
-		/* The first counts: a second one would be somebody's attempt to change it. */
-		memset(payload, 0xa5, sizeof(payload));
-		keep(&ahead, expected[i], psn, MTU);
+		/* The same once more. */
+		assert_int_equal(keep(&ahead, expected[i], psn, MTU), VB_KEPT);
 		assert_int_equal(ahead.count, 1);
 		found = vb_roce_ahead_find(&ahead, psn_of(psn));
 		assert_non_null(found);
@@ -53,6 +53,37 @@ static void found_as_they_came(void **state)
 		vb_roce_ahead_clear(&ahead);
 		assert_int_equal(ahead.bytes, 0);
 	}
+}
+
+/* One of them is not the peer's: neither is there, nor what comes after them, until the PSN's turn has come. */
+static void of_two_unlike_ones_none_is_kept(void **state)
+{
+	struct vb_roce_ahead ahead;
+
+	(void)state;
+	vb_roce_ahead_open(&ahead, MTU);
+	memset(payload, 0x5a, sizeof(payload));
+	assert_int_equal(keep(&ahead, 5, 100, MTU), VB_KEPT);
+	assert_int_equal(keep(&ahead, 5, 101, MTU), VB_KEPT);
+	payload[MTU - 1] ^= 1;
+	assert_int_equal(keep(&ahead, 5, 100, MTU), VB_KEPT_DISPUTED);
+	assert_null(vb_roce_ahead_find(&ahead, psn_of(100)));
+	assert_int_equal(keep(&ahead, 5, 100, MTU), VB_KEPT_NOT);
+	assert_null(vb_roce_ahead_find(&ahead, psn_of(100)));
+	assert_non_null(vb_roce_ahead_find(&ahead, psn_of(101)));
+	/* Shorter, and otherwise alike. */
+	payload[MTU - 1] ^= 1;
+	assert_int_equal(keep(&ahead, 5, 101, MTU - 4), VB_KEPT_DISPUTED);
+	assert_null(vb_roce_ahead_find(&ahead, psn_of(101)));
+	/* Something is still to be asked for. */
+	assert_int_equal(ahead.count, 2);
+	vb_roce_ahead_forget(&ahead, psn_of(100), 2);
+	assert_int_equal(ahead.count, 0);
+	/* The place's next packet is taken as it comes. */
+	assert_int_equal(keep(&ahead, 5 + REACH, 100 + REACH, MTU), VB_KEPT);
+	assert_non_null(vb_roce_ahead_find(&ahead, psn_of(100 + REACH)));
+	vb_roce_ahead_clear(&ahead);
+	assert_int_equal(ahead.bytes, 0);
 }
 
 /* Places are used again and again: one that is too far ahead would be taken for one that is not. */
@@ -93,6 +124,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(found_as_they_came),
+		cmocka_unit_test(of_two_unlike_ones_none_is_kept),
 		cmocka_unit_test(what_is_out_of_reach_is_not_kept),
 		cmocka_unit_test(memory_is_bounded),
 	};
