@@ -137,7 +137,8 @@ static bool are_halves(const struct vb_story_packet *sent, const struct vb_story
 	return (sent->note.flags & (VB_CAPTURE_RECEIVED | VB_CAPTURE_DROPPED)) == 0 &&
 	       sent->note.time <= received->note.received && sent->length == received->length &&
 	       sent->path.source_port == received->path.source_port &&
-	       memcmp(sent->path.source, received->path.source, 32) == 0 &&
+	       memcmp(sent->path.source, received->path.source, sizeof(sent->path.source)) == 0 &&
+	       memcmp(sent->path.destination, received->path.destination, sizeof(sent->path.destination)) == 0 &&
 	       memcmp(sent->datagram, received->datagram, sent->length) == 0;
 }
 

@@ -141,12 +141,14 @@ static void count_verdict(struct vb_endpoint *endpoint, enum vb_roce_verdict ver
 		VB_COUNT(VB_ENDPOINT_COUNTERS(endpoint), malformed_pkts);
 }
 
-/* A new verbenad asks where our socket stands in the group. The engine thread answers. */
-static bool is_probe(struct vb_endpoint *endpoint, const uint8_t *bytes, size_t length)
+/* A new verbenad asks where our socket stands in the group. The engine thread answers. It asks over the loopback device, whose
+ * addresses come in over no other. */
+static bool is_probe(struct vb_endpoint *endpoint, const uint8_t *bytes, size_t length, const struct vb_path *from)
 {
 	struct vb_daemon_probe probe;
 
-	if (length != sizeof(probe) || bytes[0] != VB_DAEMON_PROBE_MAGIC >> 24)
+	if (length != sizeof(probe) || bytes[0] != VB_DAEMON_PROBE_MAGIC >> 24 || !vb_gid_is_loopback(from->source) ||
+	    !vb_gid_is_loopback(from->destination))
 		return false;
 	memcpy(&probe, bytes, sizeof(probe));
 	if (be32_get(probe.magic) != VB_DAEMON_PROBE_MAGIC)
@@ -202,7 +204,7 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 	enum vb_roce_verdict verdict;
 	struct vb_qp *qp;
 
-	if (is_probe(endpoint, bytes, length))
+	if (is_probe(endpoint, bytes, length, from))
 		return;
 	if (vb_inquiry_is_likely(bytes, length)) {
 		take_inquiry(state, bytes, length, from);

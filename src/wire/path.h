@@ -46,6 +46,14 @@ static inline bool vb_gid_is_ipv4(const uint8_t gid[16])
 	return memcmp(gid, prefix, sizeof(prefix)) == 0;
 }
 
+/* 127.0.0.0/8 or ::1. */
+static inline bool vb_gid_is_loopback(const uint8_t gid[16])
+{
+	static const uint8_t ipv6[16] = {[15] = 1};
+
+	return vb_gid_is_ipv4(gid) ? gid[12] == 127 : memcmp(gid, ipv6, sizeof(ipv6)) == 0;
+}
+
 /* IPv4 groups have two spellings as a GID: ::ffff:224.0.0.0/4 as RoCEv2 says (annex A17.9.1), and ff0e::ffff:a.b.c.d
  * from RoCEv1 times, which rdma_cm may still hand out: this is true for the second. Packets to either travel as IPv4
  * to a.b.c.d; a packet received from the group always shows the first spelling (vb_gid_canonical). */
