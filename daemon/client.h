@@ -14,6 +14,8 @@
 #include "io/unix_socket.h"
 #include "wire/daemon_message.h"
 
+struct vb_slot_group;
+
 struct vb_client {
 	struct vb_list node;
 	int fd, poller;
@@ -21,6 +23,7 @@ struct vb_client {
 	bool greeted, watching;
 	bool told_packets;                 /* captures: wants to hear of its MADs */
 	bool failed;                       /* to be dropped: it broke the protocol or does not read */
+	struct vb_slot_group *group;       /* whose port its slot is on, or will be (slots.h) */
 	uint32_t slot;                     /* 0: none */
 	uint32_t waiting_open;             /* sequence of an OPEN_SLOT that waits for survivors; 0: none */
 	bool resources_asked;              /* SHOW_RESOURCES is under way */

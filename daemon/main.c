@@ -41,6 +41,7 @@ static void print_help(void)
 	     "Verbena's libraries start it when they need it; several users need the system's, started by root.\n"
 	     "\n"
 	     "  -s, --system            serve every user, and stay\n"
+	     "  -t, --trust-group GROUP users of this group trust each other and may share UDP port 4791\n"
 	     "  -f, --foreground        do not go to the background\n"
 	     "  -i, --idle-seconds N    exit when nobody was connected for N seconds (VERBENA_IDLE_SECONDS, else 5)\n"
 	     "  -l, --log FILE          append messages to FILE; VERBENA_LOG=error|warn|info|debug says how many\n"
@@ -75,6 +76,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 {
 	static const struct option known[] = {
 		{"system", no_argument, NULL, 's'},
+		{"trust-group", required_argument, NULL, 't'},
 		{"foreground", no_argument, NULL, 'f'},
 		{"idle-seconds", required_argument, NULL, 'i'},
 		{"log", required_argument, NULL, 'l'},
@@ -89,10 +91,17 @@ static int parse_options(int argc, char **argv, struct options *options)
 	*options = (struct options){.server.idle = VB_SECONDS(5), .ready = -1};
 	if (idle && *idle && !parse_seconds(idle, &options->server.idle))
 		fprintf(stderr, "verbenad: VERBENA_IDLE_SECONDS is not a number: %s\n", idle);
-	while ((option = getopt_long(argc, argv, "sfi:l:Vh", known, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "st:fi:l:Vh", known, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			options->server.system = true;
+			break;
+		case 't':
+			if (!vb_host_group(optarg, &options->server.trusted)) {
+				fprintf(stderr, "verbenad: there is no group `%s'\n", optarg);
+				return 2;
+			}
+			options->server.has_trusted = true;
 			break;
 		case 'f':
 			options->foreground = true;

@@ -18,16 +18,16 @@
 #include "io/random.h"
 #include "io/udp.h"
 
-enum { PROBE_MICROSECONDS = 5000 };
+enum { PROBE_MICROSECONDS = 5000, PROBES_AT_ONCE = 64 };
 
-void vb_port_group_init(struct vb_port_group *group)
+void vb_port_group_init(struct vb_port_group *group, uint16_t port)
 {
 	memset(group, 0, sizeof(*group));
+	group->port = port;
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
 		for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
 			group->family[f].fd[s] = -1;
 	group->taken[0] = true;
-	/* The slot of the multicast QPN 0xffffff stays usable: only its last QPN is excluded, by the process. */
 }
 
 static void append_member(struct vb_port_family *family, uint16_t slot)
@@ -79,7 +79,7 @@ static int publish(struct vb_port_group *group)
 	return error;
 }
 
-static int send_probe(struct vb_port_family *family, bool ipv6, unsigned index)
+static int send_probe(const struct vb_port_group *group, struct vb_port_family *family, unsigned index)
 {
 	struct vb_daemon_probe probe;
 
@@ -89,7 +89,7 @@ static int send_probe(struct vb_port_family *family, bool ipv6, unsigned index)
 		.index = be32_of(index),
 		.nonce = be64_of(family->nonce[index]),
 	};
-	return vb_udp_send_loopback(family->fd[0], ipv6, &probe, sizeof(probe));
+	return vb_udp_send_loopback(family->fd[0], family == &group->family[VB_GROUP_IPV6], group->port, &probe, sizeof(probe));
 }
 
 /* Wait a little for a probe on a socket that is ours to read. Which of the first `sent` probes came (a late one of
@@ -113,15 +113,25 @@ static int arrived_probe(const struct vb_port_family *family, int fd, unsigned s
 
 /* Where in its group is our own socket? When just bound it is the last: the lowest index whose probe reaches it is
  * its own, and the members before it belong to processes of a dead daemon. (An index behind the end is handed out by
- * hash, hence "lowest".) */
-static void find_own_place(struct vb_port_family *family, bool ipv6)
+ * hash, hence "lowest". Probes arrive in the order in which they are sent.) Many are sent at once: users of a port can
+ * arrange that none arrives, and whoever waits here serves nobody. */
+static void find_own_place(const struct vb_port_group *group, struct vb_port_family *family)
 {
-	for (unsigned i = 0; i < VB_GROUP_MEMBERS; i++) {
+	unsigned sent = 0;
+
+	while (sent < VB_GROUP_MEMBERS) {
+		/* Most often it is alone. */
+		unsigned until = sent == 0 ? 1 : sent + PROBES_AT_ONCE;
+		struct vb_daemon_probe rest;
 		int place;
 
-		if (send_probe(family, ipv6, i) != 0)
-			break;
-		place = arrived_probe(family, family->fd[0], i + 1);
+		until = until < VB_GROUP_MEMBERS ? until : VB_GROUP_MEMBERS;
+
+		while (sent < until && send_probe(group, family, sent) == 0)
+			sent++;
+		place = arrived_probe(family, family->fd[0], sent);
+		while (place >= 0 && vb_descriptor_receive(family->fd[0], &rest, sizeof(rest)) >= 0)
+			;
 		if (place >= 0) {
 			for (int before = 0; before < place; before++)
 				family->member[before] = VB_GROUP_UNKNOWN;
@@ -129,9 +139,12 @@ static void find_own_place(struct vb_port_family *family, bool ipv6)
 			family->members = (unsigned)place + 1;
 			return;
 		}
+		if (sent < until)
+			break;
 	}
 	/* No loopback to probe over, or somebody else's group: all we can do is to believe that we are alone. */
 	family->members = 0;
+	family->unsure = true;
 	append_member(family, 0);
 }
 
@@ -143,18 +156,18 @@ static void relearn(struct vb_port_group *group, unsigned f)
 	unsigned members = family->members;
 
 	group->settled = false;
-	find_own_place(family, f == VB_GROUP_IPV6);
+	find_own_place(group, family);
 	while (family->members + 1 < members)
 		append_member(family, VB_GROUP_UNKNOWN);
 }
 
-static void explain_bind(int error, char *why, size_t room)
+static void explain_bind(uint16_t port, int error, char *why, size_t room)
 {
 	if (error == -EADDRINUSE)
 		snprintf(why, room, "UDP port %d is taken by another program, by another user's verbenad or by a "
-			 "kernel rxe device (see `rdma link`, `ss -ulnp`)", VB_ROCE_PORT);
+			 "kernel rxe device (see `rdma link`, `ss -ulnp`)", port);
 	else
-		snprintf(why, room, "UDP port %d cannot be opened: %s", VB_ROCE_PORT, strerror(-error));
+		snprintf(why, room, "UDP port %d cannot be opened: %s", port, strerror(-error));
 }
 
 int vb_port_group_open(struct vb_port_group *group, char *why, size_t room)
@@ -163,19 +176,19 @@ int vb_port_group_open(struct vb_port_group *group, char *why, size_t room)
 
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
 		struct vb_port_family *family = &group->family[f];
-		int fd = vb_udp_open_receiver(f == VB_GROUP_IPV6);
+		int fd = vb_udp_open_receiver(f == VB_GROUP_IPV6, group->port);
 
 		/* A host without IPv6 is a host with IPv4 only. */
 		if (f == VB_GROUP_IPV6 && (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL))
 			continue;
 		if (fd < 0) {
-			explain_bind(fd, why, room);
+			explain_bind(group->port, fd, why, room);
 			error = fd;
 			break;
 		}
 		family->fd[0] = fd;
 		family->available = true;
-		find_own_place(family, f == VB_GROUP_IPV6);
+		find_own_place(group, family);
 	}
 	if (error != 0) {
 		vb_port_group_close(group);
@@ -200,52 +213,32 @@ void vb_port_group_close(struct vb_port_group *group)
 		for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
 			if (group->family[f].fd[s] >= 0)
 				vb_descriptor_close(group->family[f].fd[s]);
-	vb_port_group_init(group);
+	vb_port_group_init(group, group->port);
 }
 
-static uint32_t choose_slot(const struct vb_port_group *group)
+int vb_port_group_add(struct vb_port_group *group, uint32_t slot, char *why, size_t room)
 {
-	unsigned unused = 0, pick;
-
-	for (unsigned s = 1; s < VB_DAEMON_SLOTS; s++)
-		unused += !group->taken[s];
-	if (unused == 0)
-		return 0;
-	pick = vb_random_u32() % unused;
-	for (unsigned s = 1; s < VB_DAEMON_SLOTS; s++)
-		if (!group->taken[s] && pick-- == 0)
-			return s;
-	return 0;
-}
-
-int vb_port_group_add(struct vb_port_group *group, uint32_t *slot, char *why, size_t room)
-{
-	uint32_t chosen = choose_slot(group);
 	int error = 0;
 
-	if (chosen == 0) {
-		snprintf(why, room, "all %d slots are in use by processes", VB_DAEMON_SLOTS - 1);
-		return -EUSERS;
-	}
-	group->taken[chosen] = true;
+	group->taken[slot] = true;
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES && error == 0; f++) {
 		struct vb_port_family *family = &group->family[f];
 		int fd;
 
 		if (!family->available)
 			continue;
-		fd = vb_udp_open_receiver(f == VB_GROUP_IPV6);
+		fd = vb_udp_open_receiver(f == VB_GROUP_IPV6, group->port);
 		if (fd < 0) {
-			explain_bind(fd, why, room);
+			explain_bind(group->port, fd, why, room);
 			error = fd;
 			break;
 		}
-		family->fd[chosen] = fd;
-		append_member(family, (uint16_t)chosen);
+		family->fd[slot] = fd;
+		append_member(family, (uint16_t)slot);
 		/* So that its user cannot change the program, nor claim another slot of our successor. */
-		error = vb_udp_mark(fd, (uint16_t)chosen);
+		error = vb_udp_mark(fd, (uint16_t)slot);
 		if (error != 0)
-			snprintf(why, room, "a socket cannot be marked as slot %u's: %s", chosen, strerror(-error));
+			snprintf(why, room, "a socket cannot be marked as slot %u's: %s", slot, strerror(-error));
 	}
 	if (error == 0) {
 		error = publish(group);
@@ -254,12 +247,9 @@ int vb_port_group_add(struct vb_port_group *group, uint32_t *slot, char *why, si
 				 error == -ENOMEM ? " (net.core.optmem_max is too small for so many processes)" : "",
 				 strerror(-error));
 	}
-	if (error != 0) {
-		vb_port_group_remove(group, chosen);
-		return error;
-	}
-	*slot = chosen;
-	return 0;
+	if (error != 0)
+		vb_port_group_remove(group, slot);
+	return error;
 }
 
 void vb_port_group_remove(struct vb_port_group *group, uint32_t slot)
@@ -292,7 +282,7 @@ static bool is_known_socket(const struct vb_port_family *family, uint64_t cookie
 
 static bool is_adoptable(const struct vb_port_group *group, unsigned f, int fd)
 {
-	return group->family[f].available && vb_udp_is_receiver(fd, f == VB_GROUP_IPV6) &&
+	return group->family[f].available && vb_udp_is_receiver(fd, f == VB_GROUP_IPV6, group->port) &&
 	       !is_known_socket(&group->family[f], vb_udp_cookie(fd));
 }
 
@@ -342,7 +332,7 @@ void vb_port_group_adopt_own(struct vb_port_group *group, const int fd[VB_GROUP_
 		for (unsigned i = 0; i + 1 < family->members; i++) {
 			int copy;
 
-			if (family->member[i] != VB_GROUP_UNKNOWN || send_probe(family, f == VB_GROUP_IPV6, i) != 0 ||
+			if (family->member[i] != VB_GROUP_UNKNOWN || send_probe(group, family, i) != 0 ||
 			    arrived_probe(family, fd[f], family->members) != (int)i)
 				continue;
 			copy = vb_descriptor_duplicate(fd[f]);
@@ -368,6 +358,12 @@ unsigned vb_port_group_unknown(const struct vb_port_group *group)
 	return unknown;
 }
 
+bool vb_port_group_is_known(const struct vb_port_group *group)
+{
+	return group->settled && vb_port_group_unknown(group) == 0 && !group->family[VB_GROUP_IPV4].unsure &&
+	       !group->family[VB_GROUP_IPV6].unsure;
+}
+
 unsigned vb_port_group_unplaced(const struct vb_port_group *group)
 {
 	unsigned sockets = 0, placed = 0;
@@ -386,7 +382,7 @@ void vb_port_group_probe(struct vb_port_group *group)
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
 		for (unsigned i = 0; i < group->family[f].members; i++)
 			if (group->family[f].member[i] == VB_GROUP_UNKNOWN)
-				(void)send_probe(&group->family[f], f == VB_GROUP_IPV6, i);
+				(void)send_probe(group, &group->family[f], i);
 }
 
 void vb_port_group_probe_seen(struct vb_port_group *group, uint32_t slot, uint64_t nonce)
@@ -412,6 +408,6 @@ void vb_port_group_settle(struct vb_port_group *group)
 	if (group->settled)
 		return;
 	if (unknown > 0)
-		vb_log(VB_LOG_WARN, "%u sockets on UDP port %d belong to nobody who says so", unknown, VB_ROCE_PORT);
+		vb_log(VB_LOG_WARN, "%u sockets on UDP port %d belong to nobody who says so", unknown, group->port);
 	group->settled = publish(group) == 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Port 4791: the group of sockets that share it, one per slot and IP version, and the steering program over them.
+ * A UDP port, 4791 or a user's own (slots.h): the group of sockets that share it, one per slot and IP version, and the
+ * steering program over them. Whoever holds one of the sockets can leave the group, take the program away or take a flow:
+ * processes that share a port must trust each other.
  *
  * The kernel numbers the sockets of a group in the order they joined and moves the last one into the hole when one
  * leaves. The group here mirrors that order and rewrites the program at each change. It keeps a duplicate of every
@@ -26,6 +28,7 @@ enum { VB_GROUP_MEMBERS = VB_DAEMON_SLOTS + 64, VB_GROUP_UNKNOWN = 0xffff };
 
 struct vb_port_family {
 	bool available;
+	bool unsure;                       /* nobody could be asked: loopback is down */
 	int fd[VB_DAEMON_SLOTS];           /* our duplicate of each slot's socket, -1: none */
 	unsigned members;
 	uint16_t member[VB_GROUP_MEMBERS]; /* slot of the socket with that index, or VB_GROUP_UNKNOWN */
@@ -33,21 +36,22 @@ struct vb_port_family {
 };
 
 struct vb_port_group {
+	uint16_t port;
 	bool open;
 	bool settled;                      /* the order is known and the program is ours */
 	struct vb_port_family family[VB_GROUP_FAMILIES];
 	bool taken[VB_DAEMON_SLOTS];
 };
 
-void vb_port_group_init(struct vb_port_group *group);
+void vb_port_group_init(struct vb_port_group *group, uint16_t port);
 /* Bind the daemon's own sockets. 0 or -errno with a sentence in `why`. Afterwards settled, or vb_port_group_unknown
  * says how many sockets of a dead daemon's processes wait to be adopted. */
 int vb_port_group_open(struct vb_port_group *group, char *why, size_t room);
 /* Close everything: nobody uses the port any more. */
 void vb_port_group_close(struct vb_port_group *group);
 
-/* A new slot at random. 0 or -errno with a sentence. Caller made sure that the group is settled. */
-int vb_port_group_add(struct vb_port_group *group, uint32_t *slot, char *why, size_t room);
+/* Sockets for that slot. 0 or -errno with a sentence. Caller made sure that the group is settled. */
+int vb_port_group_add(struct vb_port_group *group, uint32_t slot, char *why, size_t room);
 void vb_port_group_remove(struct vb_port_group *group, uint32_t slot);
 
 /* Take over a slot with its sockets (-1: none of that family; not consumed, duplicated). 0 or -errno: -EBUSY the
@@ -58,6 +62,8 @@ int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd
 void vb_port_group_adopt_own(struct vb_port_group *group, const int fd[VB_GROUP_FAMILIES]);
 
 unsigned vb_port_group_unknown(const struct vb_port_group *group);
+/* Is every socket of the port one of a slot that we know? */
+bool vb_port_group_is_known(const struct vb_port_group *group);
 /* Slots that were adopted and whose place nobody has told yet. */
 unsigned vb_port_group_unplaced(const struct vb_port_group *group);
 /* Ask every socket that is not known yet who it is. */

@@ -18,8 +18,8 @@
 #include "daemon/client.h"
 #include "daemon/cm_service.h"
 #include "daemon/device_table.h"
-#include "daemon/port_group.h"
 #include "daemon/resource_queries.h"
+#include "daemon/slots.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
@@ -34,11 +34,6 @@
 #define VERBENA_VERSION "0"
 #endif
 
-/* How long new processes wait for those of a dead daemon to report. They notice at once and need milliseconds. */
-#define SURVIVOR_PATIENCE VB_SECONDS(2)
-/* A probe may be lost like any datagram. */
-#define PROBE_AGAIN VB_MILLISECONDS(200)
-
 enum { INQUIRIES_PER_SECOND = 64 };
 
 struct vb_server {
@@ -46,10 +41,9 @@ struct vb_server {
 	int listener, poller, netlink;
 	unsigned clients;
 	struct vb_list client_list;
-	vb_time idle_deadline, settle_deadline, probe_deadline;
-	bool own_sockets_watched;
+	vb_time idle_deadline;
 	struct vb_device_table devices;
-	struct vb_port_group group;
+	struct vb_slots slots;
 	struct vb_udp_batch *batch;
 	struct vb_cm_service *cm;
 	struct vb_resource_queries queries;
@@ -113,23 +107,7 @@ static void refresh_devices(struct vb_server *server)
 	free(interfaces);
 }
 
-/* ---- the port and its slots ---- */
-
-static void unwatch_own_sockets(struct vb_server *server)
-{
-	for (unsigned f = 0; server->own_sockets_watched && f < VB_GROUP_FAMILIES; f++)
-		if (server->group.family[f].fd[0] >= 0)
-			vb_poller_remove(server->poller, server->group.family[f].fd[0]);
-	server->own_sockets_watched = false;
-}
-
-static void watch_own_sockets(struct vb_server *server)
-{
-	for (unsigned f = 0; !server->own_sockets_watched && f < VB_GROUP_FAMILIES; f++)
-		if (server->group.family[f].fd[0] >= 0)
-			(void)vb_poller_add(server->poller, server->group.family[f].fd[0], &server->group.family[f]);
-	server->own_sockets_watched = true;
-}
+/* ---- slot 0 ---- */
 
 /* Somebody explains a failure and asks about a queue pair of no process here, or whether we are here at all. */
 static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const struct vb_udp_bundle *bundle)
@@ -162,7 +140,7 @@ static void drain_bundle(struct vb_server *server, vb_time now, int fd, const st
 
 static void drain_own_socket(struct vb_server *server, const struct vb_port_family *family)
 {
-	bool ipv6 = family == &server->group.family[VB_GROUP_IPV6];
+	bool ipv6 = family == &server->slots.shared.port.family[VB_GROUP_IPV6];
 	vb_time now = vb_clock_now();
 	int count;
 
@@ -174,135 +152,6 @@ static void drain_own_socket(struct vb_server *server, const struct vb_port_fami
 		if (count < VB_UDP_BATCH)
 			break;
 	}
-}
-
-static int open_port(struct vb_server *server, char *why, size_t room)
-{
-	int error;
-
-	if (server->group.open)
-		return 0;
-	error = vb_port_group_open(&server->group, why, room);
-	if (error != 0) {
-		vb_log(VB_LOG_WARN, "%s", why);
-		return error;
-	}
-	watch_own_sockets(server);
-	if (!server->group.settled) {
-		server->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
-		vb_log(VB_LOG_INFO, "taking over %u sockets of a verbenad that died",
-		       vb_port_group_unknown(&server->group));
-	}
-	return 0;
-}
-
-static void close_port(struct vb_server *server)
-{
-	unwatch_own_sockets(server);
-	vb_port_group_close(&server->group);
-	server->settle_deadline = server->probe_deadline = VB_TIME_NEVER;
-}
-
-/* Ask those who were adopted where they stand, now and again until all have answered. */
-static void probe(struct vb_server *server)
-{
-	vb_port_group_probe(&server->group);
-	server->probe_deadline = vb_clock_now() + PROBE_AGAIN;
-}
-
-static void probe_again(struct vb_server *server)
-{
-	if (vb_port_group_unplaced(&server->group) > 0)
-		probe(server);
-	else
-		server->probe_deadline = VB_TIME_NEVER;
-}
-
-/* Processes of the daemon's own user also hold its sockets, so that the group keeps its order if the daemon dies.
- * Others may not: they could read what is meant for the daemon. */
-static void send_slot(struct vb_server *server, struct vb_client *client, uint32_t sequence, bool with_sockets)
-{
-	struct vb_port_family *four = &server->group.family[VB_GROUP_IPV4], *six = &server->group.family[VB_GROUP_IPV6];
-	bool own_user = client->peer.uid == geteuid();
-	const int candidates[] = {
-		with_sockets ? four->fd[client->slot] : -1,
-		with_sockets ? six->fd[client->slot] : -1,
-		with_sockets ? client->page_fd : -1,
-		own_user ? four->fd[0] : -1,
-		own_user ? six->fd[0] : -1,
-	};
-	int fds[VB_DAEMON_MAX_FDS];
-	struct vb_daemon_message message;
-	unsigned count = 0;
-
-	vb_daemon_message_begin(&message, VB_DAEMON_SLOT, sequence);
-	message.slot.slot = client->slot;
-	for (unsigned i = 0; i < VB_DAEMON_MAX_FDS; i++) {
-		if (candidates[i] < 0)
-			continue;
-		fds[count++] = candidates[i];
-		message.slot.descriptors |= 1u << i;
-	}
-	vb_client_send_descriptors(client, &message, fds, count);
-}
-
-static void grant_slot(struct vb_server *server, struct vb_client *client, uint32_t sequence)
-{
-	char why[248] = "";
-	int error = vb_port_group_add(&server->group, &client->slot, why, sizeof(why));
-
-	if (error != 0) {
-		client->slot = 0;
-		vb_client_refuse(client, sequence, error, why);
-		return;
-	}
-	vb_client_set_page(client, vb_page_create("verbena", sizeof(struct vb_daemon_page)));
-	vb_log(VB_LOG_INFO, "slot %u to %s, pid %d, uid %u", client->slot, client->program, (int)client->peer.pid,
-	       (unsigned)client->peer.uid);
-	send_slot(server, client, sequence, true);
-}
-
-static void take_slot_away(struct vb_server *server, struct vb_client *client)
-{
-	if (client->slot == 0)
-		return;
-	vb_log(VB_LOG_INFO, "slot %u is free again", client->slot);
-	vb_resource_queries_slot_gone(&server->queries, client);
-	vb_port_group_remove(&server->group, client->slot);
-	client->slot = 0;
-	vb_client_set_page(client, -1);
-	vb_boards_forget(client);
-	/* Removal of a survivor that never said where it stands: the others say so again. */
-	if (server->group.open && !server->group.settled && server->settle_deadline == VB_TIME_NEVER) {
-		server->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
-		probe(server);
-	}
-}
-
-static void serve_waiting(struct vb_server *server)
-{
-	VB_LIST_FOR_EACH(node, &server->client_list) {
-		struct vb_client *client = vb_container_of(node, struct vb_client, node);
-		uint32_t sequence = client->waiting_open;
-
-		client->waiting_open = 0;
-		if (sequence != 0)
-			grant_slot(server, client, sequence);
-	}
-}
-
-static void settle_if_possible(struct vb_server *server, bool patience_is_over)
-{
-	if (!server->group.open || server->group.settled ||
-	    (vb_port_group_unknown(&server->group) > 0 && !patience_is_over))
-		return;
-	vb_port_group_settle(&server->group);
-	if (!server->group.settled) {
-		server->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
-		return;
-	}
-	server->settle_deadline = VB_TIME_NEVER;
-	serve_waiting(server);
 }
 
 /* ---- messages ---- */
@@ -327,69 +176,6 @@ static void on_list_devices(struct vb_server *server, struct vb_client *client, 
 	for (unsigned i = 0; i < server->devices.count; i++)
 		send_device(client, &server->devices.device[i], m->header.sequence);
 	send_end(client, m->header.sequence, server->devices.count);
-}
-
-static void on_open_slot(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
-{
-	char why[248] = "";
-	int error;
-
-	if (client->slot != 0 || client->waiting_open != 0) {
-		vb_client_refuse(client, m->header.sequence, EALREADY, "this process has a slot already");
-		return;
-	}
-	error = open_port(server, why, sizeof(why));
-	if (error != 0)
-		vb_client_refuse(client, m->header.sequence, error, why);
-	else if (server->group.settled)
-		grant_slot(server, client, m->header.sequence);
-	else
-		client->waiting_open = m->header.sequence;
-}
-
-static void on_adopt_slot(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m,
-			  const int *fds)
-{
-	int by_bit[VB_DAEMON_MAX_FDS], error;
-	char why[248] = "";
-
-	for (unsigned bit = 0, next = 0; bit < VB_DAEMON_MAX_FDS; bit++)
-		by_bit[bit] = m->slot.descriptors & 1u << bit ? fds[next++] : -1;
-	if (client->slot != 0) {
-		vb_client_refuse(client, m->header.sequence, EALREADY, "this process has a slot already");
-		return;
-	}
-	error = open_port(server, why, sizeof(why));
-	if (error != 0) {
-		vb_client_refuse(client, m->header.sequence, error, why);
-		return;
-	}
-	/* Ours to take over only from ourselves: another user's socket could be anything. */
-	if (client->peer.uid == geteuid()) {
-		unwatch_own_sockets(server);
-		vb_port_group_adopt_own(&server->group, &by_bit[3]);
-		watch_own_sockets(server);
-	}
-	error = vb_port_group_adopt(&server->group, m->slot.slot, by_bit);
-	if (error != 0) {
-		vb_client_refuse(client, m->header.sequence, error, error == -EBUSY ?
-				 "the slot belongs to another process" : "these are not the slot's sockets");
-		return;
-	}
-	client->slot = m->slot.slot;
-	if (by_bit[2] >= 0)
-		vb_client_set_page(client, vb_descriptor_duplicate(by_bit[2]));
-	vb_log(VB_LOG_INFO, "slot %u stays with %s, pid %d", client->slot, client->program, (int)client->peer.pid);
-	send_slot(server, client, m->header.sequence, false);
-	probe(server);
-}
-
-static void on_probe_seen(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
-{
-	if (client->slot == 0)
-		return;
-	vb_port_group_probe_seen(&server->group, client->slot, m->probe_seen.nonce);
-	settle_if_possible(server, false);
 }
 
 static void add_counters(struct vb_counters *sum, const struct vb_counters *more)
@@ -456,28 +242,23 @@ static void on_list_processes(struct vb_server *server, struct vb_client *client
 	send_end(client, m->header.sequence, count);
 }
 
-/* Does the queue pair belong to a process of another user? A survivor may speak before its slot is known. */
-static bool is_foreign(const struct vb_server *server, const struct vb_client *client, uint32_t qpn)
-{
-	VB_LIST_FOR_EACH(node, &server->client_list) {
-		const struct vb_client *other = vb_container_of(node, struct vb_client, node);
-
-		if (other->slot != 0 && other->slot == qpn >> VB_DAEMON_INDEX_BITS)
-			return other->peer.uid != client->peer.uid;
-	}
-	return false;
-}
-
 /* Connections need QP1, that is the port. */
 static void on_connection_message(struct vb_server *server, struct vb_client *client, const void *bytes, size_t length)
 {
 	char why[248] = "";
-	int refusal = -open_port(server, why, sizeof(why));
+	int refusal = -vb_slots_open_port(&server->slots, why, sizeof(why));
 	uint32_t qpn = vb_cm_service_claimed_qpn(bytes, length);
 
-	if (refusal == 0 && qpn != 0 && is_foreign(server, client, qpn))
+	if (refusal == 0 && qpn != 0 && vb_slots_is_foreign(&server->slots, client, qpn))
 		refusal = EPERM;
 	vb_cm_service_message(server->cm, vb_clock_now(), client, bytes, length, refusal);
+}
+
+static void release_slot(struct vb_server *server, struct vb_client *client)
+{
+	if (client->slot != 0)
+		vb_resource_queries_slot_gone(&server->queries, client);
+	vb_slots_release(&server->slots, client);
 }
 
 static void dispatch(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m,
@@ -499,17 +280,17 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 		on_list_devices(server, client, m);
 		break;
 	case VB_DAEMON_OPEN_SLOT:
-		on_open_slot(server, client, m);
+		vb_slots_open(&server->slots, client, m->header.sequence);
 		break;
 	case VB_DAEMON_ADOPT_SLOT:
-		on_adopt_slot(server, client, m, fds);
+		vb_slots_adopt(&server->slots, client, m, fds);
 		break;
 	case VB_DAEMON_CLOSE_SLOT:
-		take_slot_away(server, client);
+		release_slot(server, client);
 		send_end(client, m->header.sequence, 0);
 		break;
 	case VB_DAEMON_PROBE_SEEN:
-		on_probe_seen(server, client, m);
+		vb_slots_probe_seen(&server->slots, client, m->probe_seen.nonce);
 		break;
 	case VB_DAEMON_LIST_PROCESSES:
 		on_list_processes(server, client, m);
@@ -535,16 +316,18 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 
 /* ---- connections ---- */
 
-/* Peers of connections that ended a moment ago may still want an answer. */
+/* Peers of connections that ended a moment ago may still want an answer. The system's daemon keeps the port: who connects
+ * to a host where nobody listens is refused, and nobody else takes it meanwhile. */
 static void close_port_if_unused(struct vb_server *server)
 {
-	if (server->clients == 0 && server->group.open && vb_cm_service_is_idle(server->cm))
-		close_port(server);
+	if (!server->config.system && server->clients == 0 && server->slots.shared.port.open &&
+	    vb_cm_service_is_idle(server->cm))
+		vb_slots_close_port(&server->slots);
 }
 
 static void drop_client(struct vb_server *server, struct vb_client *client)
 {
-	take_slot_away(server, client);
+	release_slot(server, client);
 	vb_resource_queries_client_gone(&server->queries, client);
 	vb_cm_service_client_gone(server->cm, vb_clock_now(), client);
 	vb_client_destroy(client);
@@ -622,12 +405,10 @@ int vb_server_create(struct vb_server **out, int listener, const struct vb_serve
 		return -ENOMEM;
 	server->config = *config;
 	server->listener = listener;
-	server->settle_deadline = server->probe_deadline = VB_TIME_NEVER;
 	server->idle_deadline = vb_clock_now() + config->idle;
 	server->devices.host_seed = vb_host_seed();
 	vb_list_init(&server->client_list);
 	vb_resource_queries_init(&server->queries);
-	vb_port_group_init(&server->group);
 	server->batch = vb_udp_batch_create();
 	server->cm = vb_cm_service_create(&server->devices);
 	server->poller = vb_poller_open();
@@ -638,6 +419,7 @@ int vb_server_create(struct vb_server **out, int listener, const struct vb_serve
 		error = server->poller;
 	else if (server->netlink < 0)
 		error = server->netlink;
+	vb_slots_init(&server->slots, &server->client_list, server->poller);
 	if (error == 0)
 		error = vb_poller_add(server->poller, listener, &server->listener);
 	if (error == 0)
@@ -647,20 +429,29 @@ int vb_server_create(struct vb_server **out, int listener, const struct vb_serve
 		return error;
 	}
 	refresh_devices(server);
+	if (config->system) {
+		char why[248];
+
+		vb_slots_serve_users(&server->slots, config->has_trusted ? &config->trusted : NULL);
+		/* If it cannot be had now it is tried again when it is needed. */
+		(void)vb_slots_open_port(&server->slots, why, sizeof(why));
+	}
 	*out = server;
 	return 0;
 }
 
 static void serve(struct vb_server *server, void *tag)
 {
+	struct vb_port_family *family = vb_slots_own_family(&server->slots, tag);
+
 	if (tag == &server->listener) {
 		accept_client(server);
 	} else if (tag == &server->netlink) {
 		if (vb_netlink_drain(server->netlink))
 			refresh_devices(server);
-	} else if (tag == &server->group.family[VB_GROUP_IPV4] || tag == &server->group.family[VB_GROUP_IPV6]) {
-		struct vb_port_family *family = tag;
-
+	} else if (vb_slots_is_map(&server->slots, tag)) {
+		vb_slot_map_check(&server->slots.map);
+	} else if (family) {
 		if (family->fd[0] >= 0)
 			drain_own_socket(server, family);
 	} else {
@@ -686,13 +477,13 @@ static void drop_failed(struct vb_server *server)
  * now would be lost, and repeated seconds later. */
 static bool may_manage_connections(const struct vb_server *server)
 {
-	return !server->group.open || server->group.settled;
+	return !server->slots.shared.port.open || server->slots.shared.port.settled;
 }
 
 void vb_server_run(struct vb_server *server)
 {
 	for (;;) {
-		vb_time deadline = vb_time_earlier(server->settle_deadline, server->probe_deadline), now;
+		vb_time deadline = vb_slots_deadline(&server->slots), now;
 		void *tags[64];
 		unsigned count;
 
@@ -710,10 +501,7 @@ void vb_server_run(struct vb_server *server)
 			vb_cm_service_run(server->cm, now);
 		vb_resource_queries_expire(&server->queries, now, &server->client_list);
 		close_port_if_unused(server);
-		if (now >= server->probe_deadline)
-			probe_again(server);
-		if (now >= server->settle_deadline)
-			settle_if_possible(server, true);
+		vb_slots_expire(&server->slots, now);
 		/* Whoever connects after this look finds nobody listening, and starts the next daemon. */
 		if (!server->config.system && now >= server->idle_deadline && count == 0)
 			return;
@@ -727,7 +515,7 @@ void vb_server_destroy(struct vb_server *server)
 	vb_resource_queries_fini(&server->queries);
 	VB_LIST_FOR_EACH(node, &server->client_list)
 		vb_client_destroy(vb_container_of(node, struct vb_client, node));
-	vb_port_group_close(&server->group);
+	vb_slots_fini(&server->slots);
 	if (server->netlink >= 0)
 		vb_descriptor_close(server->netlink);
 	if (server->poller >= 0)

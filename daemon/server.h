@@ -6,6 +6,7 @@
 #define VB_DAEMON_SERVER_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/time.h"
 
@@ -13,6 +14,8 @@ struct vb_server;
 
 struct vb_server_config {
 	bool system;                       /* serve every user, never exit */
+	bool has_trusted;                  /* users of that group trust each other */
+	gid_t trusted;
 	vb_time idle;                      /* exit when nobody was connected for so long */
 };
 

@@ -5,8 +5,10 @@
 #include "io/host.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,6 +42,21 @@ bool vb_host_account(const char *name, uid_t *uid)
 		return false;
 	*uid = entry.pw_uid;
 	return true;
+}
+
+bool vb_host_group(const char *name, gid_t *gid)
+{
+	struct group entry, *found = NULL;
+	char room[16384], *end;
+	unsigned long number;
+
+	if (getgrnam_r(name, &entry, room, sizeof(room), &found) == 0 && found) {
+		*gid = entry.gr_gid;
+		return true;
+	}
+	number = strtoul(name, &end, 10);
+	*gid = (gid_t)number;
+	return *name >= '0' && *name <= '9' && *end == '\0' && number < (gid_t)-1;
 }
 
 void vb_host_user_name(uid_t uid, char *out, size_t room)

@@ -14,6 +14,8 @@
 uint64_t vb_host_seed(void);
 /* The account that runs the system's verbenad. False: there is none. */
 bool vb_host_account(const char *name, uid_t *uid);
+/* A group by its name or its number. False: there is none. */
+bool vb_host_group(const char *name, gid_t *gid);
 /* For messages: the account's name, or its number. */
 void vb_host_user_name(uid_t uid, char *out, size_t room);
 

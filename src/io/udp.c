@@ -91,7 +91,7 @@ static int ask_for_headers(int fd, bool ipv6)
 	return set_option(fd, IPPROTO_IP, IP_RECVTTL, 1);
 }
 
-int vb_udp_open_receiver(bool ipv6)
+int vb_udp_open_receiver(bool ipv6, uint16_t port)
 {
 	int fd = open_socket(ipv6, SOCK_NONBLOCK), error;
 
@@ -110,11 +110,24 @@ int vb_udp_open_receiver(bool ipv6)
 	else
 		try_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	if ((error = ask_for_headers(fd, ipv6)) != 0 || (error = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) != 0 ||
-	    (error = bind_to(fd, ipv6, NULL, VB_ROCE_PORT)) != 0) {
+	    (error = bind_to(fd, ipv6, NULL, port)) != 0) {
 		close(fd);
 		return error;
 	}
 	return fd;
+}
+
+bool vb_udp_port_is_unused(bool ipv6, uint16_t port)
+{
+	int fd = open_socket(ipv6, 0);
+	bool unused;
+
+	if (fd < 0)
+		return false;
+	/* Without SO_REUSEPORT: it is refused if anybody else is there. */
+	unused = bind_to(fd, ipv6, NULL, port) == 0;
+	close(fd);
+	return unused;
 }
 
 /* Not bound yet. */
@@ -185,7 +198,7 @@ int vb_udp_open_sender_of(struct vb_path *own)
 	return bind_sender(fd, ipv6, NULL, own->source_port);
 }
 
-bool vb_udp_is_receiver(int fd, bool ipv6)
+bool vb_udp_is_receiver(int fd, bool ipv6, uint16_t port)
 {
 	struct sockaddr_storage address;
 	socklen_t length = sizeof(address);
@@ -199,12 +212,12 @@ bool vb_udp_is_receiver(int fd, bool ipv6)
 	if (ipv6) {
 		const struct sockaddr_in6 *six = (const void *)&address;
 
-		return six->sin6_family == AF_INET6 && six->sin6_port == htons(VB_ROCE_PORT) &&
+		return six->sin6_family == AF_INET6 && six->sin6_port == htons(port) &&
 		       IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr);
 	} else {
 		const struct sockaddr_in *four = (const void *)&address;
 
-		return four->sin_family == AF_INET && four->sin_port == htons(VB_ROCE_PORT) &&
+		return four->sin_family == AF_INET && four->sin_port == htons(port) &&
 		       four->sin_addr.s_addr == htonl(INADDR_ANY);
 	}
 }
@@ -287,10 +300,10 @@ int vb_udp_leave_group(int fd, bool ipv6)
 	return connect(fd, (struct sockaddr *)&address, length) == 0 ? 0 : -errno;
 }
 
-int vb_udp_send_loopback(int fd, bool ipv6, const void *bytes, size_t length)
+int vb_udp_send_loopback(int fd, bool ipv6, uint16_t port, const void *bytes, size_t length)
 {
 	struct sockaddr_storage address;
-	socklen_t address_length = loopback_address(&address, ipv6, VB_ROCE_PORT);
+	socklen_t address_length = loopback_address(&address, ipv6, port);
 
 	return sendto(fd, bytes, length, MSG_DONTWAIT, (struct sockaddr *)&address, address_length) < 0 ? -errno : 0;
 }

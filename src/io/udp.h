@@ -22,9 +22,12 @@
 struct sock_filter;
 struct vb_burst;
 
-/* A socket on port 4791, appended to its group; non-blocking. Descriptor or -errno: -EADDRINUSE the port is taken by
- * somebody else, -EAFNOSUPPORT no such IP version here. */
-int vb_udp_open_receiver(bool ipv6);
+/* A socket on that port (VB_ROCE_PORT, or one to which a rule of the system hands packets of it), appended to its group;
+ * non-blocking. Descriptor or -errno: -EADDRINUSE the port is taken by somebody else, -EAFNOSUPPORT no such IP version
+ * here. */
+int vb_udp_open_receiver(bool ipv6, uint16_t port);
+/* Does no socket at all use the port, not even one of ours that somebody kept? */
+bool vb_udp_port_is_unused(bool ipv6, uint16_t port);
 /* Bound to `port` alone. Sends block, for at most a tenth of a second. */
 int vb_udp_open_sender(bool ipv6, uint16_t port);
 /* The same for `own`, its source port and, where that can be, its source address. Whatever path it is used for, what agrees with
@@ -33,7 +36,7 @@ int vb_udp_open_sender(bool ipv6, uint16_t port);
 int vb_udp_open_sender_of(struct vb_path *own);
 
 /* A receiver that comes from elsewhere: is it what vb_udp_open_receiver makes? */
-bool vb_udp_is_receiver(int fd, bool ipv6);
+bool vb_udp_is_receiver(int fd, bool ipv6, uint16_t port);
 /* A number that tells sockets apart, the same through every descriptor of one; 0 if there is none. */
 uint64_t vb_udp_cookie(int fd);
 
@@ -47,8 +50,8 @@ int vb_udp_attach_program(int fd, const struct sock_filter *program, unsigned le
 /* Take the socket out of its group although others may hold it open. Its place goes to the last of the group. */
 int vb_udp_leave_group(int fd, bool ipv6);
 
-/* One datagram to port 4791 on loopback: for probes. */
-int vb_udp_send_loopback(int fd, bool ipv6, const void *bytes, size_t length);
+/* One datagram to that port on loopback: for probes. */
+int vb_udp_send_loopback(int fd, bool ipv6, uint16_t port, const void *bytes, size_t length);
 
 /* Join or leave a multicast group given as a GID. */
 int vb_udp_join(int fd, const uint8_t gid[16], uint32_t interface_index, bool join);

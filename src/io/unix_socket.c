@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -14,6 +15,10 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
+
+#ifndef SO_PEERGROUPS
+#define SO_PEERGROUPS 59
+#endif
 
 static socklen_t make_address(struct sockaddr_un *address, const char *name)
 {
@@ -75,6 +80,33 @@ int vb_unix_peer(int fd, struct vb_unix_peer *peer)
 		return -errno;
 	*peer = (struct vb_unix_peer){credentials.pid, credentials.uid, credentials.gid};
 	return 0;
+}
+
+bool vb_unix_peer_is_in_group(int fd, gid_t gid)
+{
+	struct vb_unix_peer peer;
+	socklen_t length = 0;
+	gid_t *groups;
+	bool found;
+
+	if (vb_unix_peer(fd, &peer) != 0)
+		return false;
+	/* Too short on purpose: it says how long the list is. */
+	if (peer.gid == gid || (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &length) != 0 && errno != ERANGE))
+		return peer.gid == gid;
+	groups = malloc(length + 1);
+	if (!groups)
+		return false;
+	found = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &length) == 0;
+	if (found) {
+		size_t i = 0, count = length / sizeof(*groups);
+
+		while (i < count && groups[i] != gid)
+			i++;
+		found = i < count;
+	}
+	free(groups);
+	return found;
 }
 
 int vb_unix_send(int fd, const void *bytes, size_t length, const int *fds, unsigned count, bool wait)

@@ -27,6 +27,8 @@ int vb_unix_accept(int listener);
 
 /* Of a connected end: who connected. Of a connecting end: who listens (as of his call to listen). */
 int vb_unix_peer(int fd, struct vb_unix_peer *peer);
+/* Was who connected in that group, by its first or any other? */
+bool vb_unix_peer_is_in_group(int fd, gid_t gid);
 
 /* 0 or -errno; without `wait`, -EAGAIN when the peer does not read. */
 int vb_unix_send(int fd, const void *bytes, size_t length, const int *fds, unsigned count, bool wait);

@@ -1,186 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""verbenad and the processes it serves, in network namespaces: starting, stopping, users, slots, its death.
-
-    test_daemon.py VERBENAD PEER [unittest arguments]
-
-PEER is the program of peer.c: an endpoint with queue pairs, below libibverbs.
-"""
+"""verbenad and the processes it serves, in network namespaces: starting, stopping, slots, its death."""
 
 import os
-import selectors
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
 
-from pylib import hosts                                     # noqa: E402
-
-PATIENCE = 60
-ALICE, BOB = 12345, 12346
+from pylib import daemon                                     # noqa: E402
+from pylib.daemon import ALICE, BOB, PATIENCE, connect, exchange    # noqa: E402
 
 
-class Peer:
-    def __init__(self, test, host, *arguments, uid=ALICE, environment=None):
-        drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
-        if os.environ.get("VERBENA_TEST_INSIDE"):
-            pass
-        elif uid:
-            drop += ["--reuid=%d" % uid, "--regid=%d" % uid, "--clear-groups"]
-        else:
-            drop = []
-        self.test = test
-        self.errors = tempfile.TemporaryFile()
-        self.buffer = b""
-        self.popen = subprocess.Popen(
-            ["ip", "netns", "exec", host.name, *drop, test.peer_path, *map(str, arguments)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self.errors, cwd="/", start_new_session=True,
-            env={"PATH": hosts.SYSTEM_PATH, "VERBENA_DAEMON": test.daemon_path, "VERBENA_LOG": "info",
-                 "VERBENA_IDLE_SECONDS": "0.3", **(environment or {})})
-        self.pid = self.popen.pid
-        os.set_blocking(self.popen.stdout.fileno(), False)
-        test.addCleanup(self.close)
-
-    def close(self):
-        if self.popen.poll() is None:
-            self.popen.kill()
-        self.popen.wait()
-        self.popen.stdin.close()
-        self.popen.stdout.close()
-        log = self.log()
-        self.errors.close()
-        self.test.assertNotIn("Sanitizer", log)
-
-    def log(self):
-        size = os.fstat(self.errors.fileno()).st_size
-        return os.pread(self.errors.fileno(), size, 0).decode(errors="replace")
-
-    def say(self, *words):
-        self.popen.stdin.write((" ".join(map(str, words)) + "\n").encode())
-        self.popen.stdin.flush()
-
-    def hear(self, *expected, timeout=PATIENCE, skip=("device", "gone")):
-        """The next line as words; news are skipped unless asked for."""
-        limit = time.monotonic() + timeout
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.popen.stdout, selectors.EVENT_READ)
-            while True:
-                while b"\n" in self.buffer:
-                    line, self.buffer = self.buffer.split(b"\n", 1)
-                    words = line.decode().split()
-                    if words[0] in skip:
-                        continue
-                    self.test.assertEqual(words[:len(expected)], [str(word) for word in expected],
-                                          " ".join(words) + "\n" + self.log())
-                    return words
-                left = limit - time.monotonic()
-                if left <= 0 or not selector.select(left):
-                    self.test.fail("peer %d says nothing, expected %s\n%s" % (self.pid, expected, self.log()))
-                got = os.read(self.popen.stdout.fileno(), 65536)
-                if not got:
-                    self.test.fail("peer %d ended, expected %s\n%s" % (self.pid, expected, self.log()))
-                self.buffer += got
-
-    def ready(self):
-        words = self.hear("ready")
-        self.slot, self.qpn = int(words[1]), [int(word) for word in words[2:]]
-        return self
-
-    def failed(self):
-        words = self.hear("failed")
-        self.popen.wait(PATIENCE)
-        return " ".join(words)
-
-    def quit(self):
-        self.say("quit")
-        self.test.assertEqual(self.popen.wait(PATIENCE), 0, self.log())
-
-    def processes(self):
-        """pid: (uid, slot, queue pairs)."""
-        self.say("processes")
-        found = {}
-        while True:
-            words = self.hear()
-            if words[0] == "processes":
-                self.test.assertEqual(int(words[1]), len(found))
-                return found
-            self.test.assertEqual(words[0], "process")
-            found[int(words[1])] = tuple(int(word) for word in words[2:])
-
-
-def connect(one, other, mine=0, theirs=0):
-    one.say("connect", mine, other.qpn[theirs])
-    other.say("connect", theirs, one.qpn[mine])
-    one.hear("connected", mine)
-    other.hear("connected", theirs)
-
-
-def exchange(one, count=50, index=0):
-    one.say("serve", index, count)
-    one.hear("done", index, count)
-
-
-class Daemon(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.directory = tempfile.mkdtemp(prefix="verbena-netns-")
-        cls.addClassCleanup(shutil.rmtree, cls.directory, True)
-        os.chmod(cls.directory, 0o755)
-        cls.daemon_path = shutil.copy(arguments[0], os.path.join(cls.directory, "verbenad"))
-        cls.peer_path = shutil.copy(arguments[1], os.path.join(cls.directory, "peer"))
-        for path in (cls.daemon_path, cls.peer_path):
-            os.chmod(path, 0o755)
-
-    def setUp(self):
-        network = hosts.Network()
-        network.__enter__()
-        self.addCleanup(network.close)
-        self.network = network
-        self.host = network.host()
-
-    def peer(self, *arguments, **options):
-        return Peer(self, self.host, *arguments, **options)
-
-    def peers(self, count, *arguments, **options):
-        started = [self.peer(*arguments, **options) for _ in range(count)]
-        return [peer.ready() for peer in started]
-
-    def daemons(self):
-        return self.host.pids_of("verbenad")
-
-    def until(self, condition, what, timeout=PATIENCE):
-        limit = time.monotonic() + timeout
-        while not condition():
-            if time.monotonic() > limit:
-                self.fail("not within %d seconds: %s" % (timeout, what))
-            time.sleep(0.01)
-
-    def kill_daemon(self):
-        # Of those that were started at once, all but one go again.
-        self.until(lambda: len(self.daemons()) == 1, "one daemon")
-        daemons = self.daemons()
-        os.kill(daemons[0], signal.SIGKILL)
-        self.until(lambda: daemons[0] not in self.daemons(), "the daemon is dead")
-
-    def start_system(self):
-        process = self.host.start(self.daemon_path, "--system", "--foreground", privileged=True,
-                                  environment={"VERBENA_LOG": "info"})
-        self.until(lambda: self.listens() or not process.running(), "the system daemon listens")
-        return process
-
-    def listens(self):
-        with open("/proc/%d/net/unix" % self.host.processes[-1].pid) as table:
-            return any(line.split()[-1] == "@verbena/1" and line.split()[5] == "01" for line in table)
-
-    def needs_users(self):
-        if os.environ.get("VERBENA_TEST_INSIDE"):
-            self.skipTest("only root can be several users")
-
+class Daemon(daemon.DaemonCase):
     # ---- starting and stopping ----
 
     def test_starts_on_demand_and_exits_when_idle(self):
@@ -205,7 +39,8 @@ class Daemon(unittest.TestCase):
         self.assertEqual(len(peer.processes()), 1)
 
     def test_options(self):
-        for words, code in ((["--version"], 0), (["--help"], 0), (["--nonsense"], 2), (["what"], 2), (["-i", "x"], 2)):
+        for words, code in ((["--version"], 0), (["--help"], 0), (["--nonsense"], 2), (["what"], 2), (["-i", "x"], 2),
+                            (["--trust-group", "no such group"], 2)):
             self.assertEqual(self.host.run(self.daemon_path, *words).code, code, words)
 
     def test_second_daemon_says_who_is_there(self):
@@ -266,6 +101,7 @@ class Daemon(unittest.TestCase):
 
     def test_two_users_through_the_system_daemon(self):
         self.needs_users()
+        self.needs_tables()
         system = self.start_system()
         alice, bob = self.peer(uid=ALICE).ready(), self.peer(uid=BOB).ready()
         connect(alice, bob)
@@ -281,13 +117,15 @@ class Daemon(unittest.TestCase):
     def test_system_daemon_dies_and_comes_back(self):
         """Nobody but root can start it again; the processes wait for it and keep their slots."""
         self.needs_users()
+        self.needs_tables()
         self.start_system()
         peers = [self.peer(uid=uid).ready() for uid in (ALICE, BOB, ALICE, BOB)]
         connect(peers[0], peers[1])
         connect(peers[2], peers[3])
         self.kill_daemon()
-        time.sleep(0.2)
         self.assertEqual(self.daemons(), [])
+        exchange(peers[0])
+        exchange(peers[2])
         self.start_system()
         self.until(lambda: len(peers[0].processes()) == 2 and len(peers[1].processes()) == 2, "everybody is back")
         exchange(peers[0])
@@ -571,9 +409,4 @@ class Daemon(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    hosts.enter_user_namespace([sys.executable, os.path.realpath(__file__), *sys.argv[1:]])
-    if not hosts.can_create_namespaces():
-        print("network namespaces cannot be created here")
-        sys.exit(77)
-    arguments = sys.argv[1:3]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    daemon.main(__file__)

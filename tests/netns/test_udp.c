@@ -125,7 +125,7 @@ static void send_and_receive(bool ipv6, unsigned packets, bool refuse_segments)
 {
 	struct vb_path path = make_path(ipv6);
 	struct vb_burst *burst = make_burst(&path, packets, 5);
-	int receiver = vb_udp_open_receiver(ipv6), sender = vb_udp_open_sender(ipv6, PORT), one = 1;
+	int receiver = vb_udp_open_receiver(ipv6, VB_ROCE_PORT), sender = vb_udp_open_sender(ipv6, PORT), one = 1;
 	unsigned bundles;
 	uint16_t with_id_0 = 0;
 	uint32_t lost = 99;
@@ -188,7 +188,7 @@ static void send_from(const struct vb_path *own, const struct vb_path *path, boo
 {
 	struct vb_path said = *own;
 	bool ipv6 = !vb_path_is_ipv4(own);
-	int receiver = vb_udp_open_receiver(ipv6), sender = vb_udp_open_sender_of(&said);
+	int receiver = vb_udp_open_receiver(ipv6, VB_ROCE_PORT), sender = vb_udp_open_sender_of(&said);
 	struct vb_burst *burst = make_burst(path, 3, 5);
 	static const uint8_t nobody[16];
 	uint16_t ids = 0;
@@ -242,7 +242,7 @@ static void groups_hear_what_the_path_says(void **state)
 	const uint8_t group4[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
 	struct vb_path own = make_path(false), path = own;
 	struct vb_burst *burst;
-	int member = vb_udp_open_receiver(false), sender;
+	int member = vb_udp_open_receiver(false, VB_ROCE_PORT), sender;
 	uint16_t ids = 0;
 	unsigned bundles;
 
@@ -294,7 +294,7 @@ static int who_gets(const int *fd, unsigned count, bool ipv6, const void *bytes,
 	int found;
 
 	assert_int_equal(who_has_something(fd, count), -1);
-	assert_int_equal(vb_udp_send_loopback(fd[0], ipv6, bytes, length), 0);
+	assert_int_equal(vb_udp_send_loopback(fd[0], ipv6, VB_ROCE_PORT, bytes, length), 0);
 	(void)eventually((found = who_has_something(fd, count)) >= 0);
 	return found;
 }
@@ -325,9 +325,9 @@ static void the_kernel_steers(void **state)
 		int fd[5], copy;
 
 		for (unsigned i = 0; i < 5; i++) {
-			fd[i] = vb_udp_open_receiver(ipv6);
-			assert_true(vb_udp_is_receiver(fd[i], ipv6));
-			assert_false(vb_udp_is_receiver(fd[i], !ipv6));
+			fd[i] = vb_udp_open_receiver(ipv6, VB_ROCE_PORT);
+			assert_true(vb_udp_is_receiver(fd[i], ipv6, VB_ROCE_PORT));
+			assert_false(vb_udp_is_receiver(fd[i], !ipv6, VB_ROCE_PORT));
 		}
 		assert_int_equal(vb_udp_attach_program(fd[0], program,
 						       vb_steering_generate(program, entries, 3, 0)), 0);
@@ -368,13 +368,15 @@ static void the_group_mirrors_the_kernel(void **state)
 	(void)state;
 	print_message("seed %u\n", seed);
 	srand(seed);
-	vb_port_group_init(&group);
+	vb_port_group_init(&group, VB_ROCE_PORT);
 	assert_int_equal(vb_port_group_open(&group, why, sizeof(why)), 0);
 	assert_true(group.settled);
 	for (unsigned step = 0; step < 150; step++) {
 		if (count < 2 || (count < 40 && rand() % 2)) {
-			assert_int_equal(vb_port_group_add(&group, &slots[count], why, sizeof(why)), 0);
-			assert_in_range(slots[count], 1, 1023);
+			do
+				slots[count] = 1 + (uint32_t)rand() % 1023;
+			while (group.taken[slots[count]]);
+			assert_int_equal(vb_port_group_add(&group, slots[count], why, sizeof(why)), 0);
 			count++;
 		} else {
 			unsigned leaving = (unsigned)rand() % count;
@@ -417,16 +419,16 @@ static unsigned unknown_after_probes(struct vb_port_group *group, uint32_t slot,
 static void a_second_daemon_finds_strangers(void **state)
 {
 	static struct vb_port_group first, second;
-	uint32_t slot[3];
+	static const uint32_t slot[] = {700, 3, 1023};
 	char why[248];
 	unsigned unknown;
 
 	(void)state;
-	vb_port_group_init(&first);
-	vb_port_group_init(&second);
+	vb_port_group_init(&first, VB_ROCE_PORT);
+	vb_port_group_init(&second, VB_ROCE_PORT);
 	assert_int_equal(vb_port_group_open(&first, why, sizeof(why)), 0);
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(vb_port_group_add(&first, &slot[i], why, sizeof(why)), 0);
+		assert_int_equal(vb_port_group_add(&first, slot[i], why, sizeof(why)), 0);
 	assert_int_equal(vb_port_group_open(&second, why, sizeof(why)), 0);
 	assert_false(second.settled);
 	unknown = vb_port_group_unknown(&second);
@@ -460,7 +462,7 @@ static void a_mark_cannot_be_changed(void **state)
 {
 	struct sock_filter instruction = {.code = BPF_RET | BPF_K, .k = 0};
 	struct sock_fprog filter = {.len = 1, .filter = &instruction};
-	int fd = vb_udp_open_receiver(false);
+	int fd = vb_udp_open_receiver(false, VB_ROCE_PORT);
 	uint16_t mark;
 
 	(void)state;
@@ -477,7 +479,7 @@ static void a_mark_cannot_be_changed(void **state)
 	assert_int_equal(who_gets_qpn(&fd, 1, false, 1), 0);
 	close(fd);
 	/* A filter that only looks like one is none. */
-	fd = vb_udp_open_receiver(false);
+	fd = vb_udp_open_receiver(false, VB_ROCE_PORT);
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)), 0);
 	assert_int_equal(vb_udp_read_mark(fd, &mark), -ENOENT);
 	close(fd);
@@ -488,7 +490,7 @@ static void multicast_needs_membership(void **state)
 	const uint8_t group4[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
 	struct vb_path path = make_path(false);
 	struct vb_burst *burst;
-	int member = vb_udp_open_receiver(false), other = vb_udp_open_receiver(false);
+	int member = vb_udp_open_receiver(false, VB_ROCE_PORT), other = vb_udp_open_receiver(false, VB_ROCE_PORT);
 	int sender = vb_udp_open_sender(false, PORT);
 	uint16_t ids = 0;
 	unsigned bundles;

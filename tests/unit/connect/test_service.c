@@ -384,8 +384,8 @@ int main(void)
 	describe_loopback();
 	batch = vb_udp_batch_create();
 	poller = vb_poller_open();
-	receiver[0] = vb_udp_open_receiver(false);
-	receiver[1] = vb_udp_open_receiver(true);
+	receiver[0] = vb_udp_open_receiver(false, VB_ROCE_PORT);
+	receiver[1] = vb_udp_open_receiver(true, VB_ROCE_PORT);
 	if (!batch || poller < 0 || receiver[0] < 0 || receiver[1] < 0)
 		return SKIPPED;
 	failed = cmocka_run_group_tests(tests, NULL, NULL);

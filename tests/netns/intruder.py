@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A user who wants what is not his: told on standard input what to try, with nothing but the sockets that verbenad gave him.
+
+    open N      so many connections, each with a slot; "open SLOT PORT ..." or "refused SENTENCE"
+    leave       out of the port's group and back in by the back door: connect, CLOSE_SLOT, connect to nobody
+    hole        out of it by connect, and verbenad is not told
+    detach      take the steering program away
+    flow UID    connect to what that user's processes send from
+    reclaim     when verbenad comes back: each old socket's slot, at once; "reclaimed N"
+    stolen      "stolen N": datagrams found in the sockets since
+    echo N      what the sockets receive is sent back, a number of bytes each time, N times; "echoed"
+"""
+
+import ctypes
+import os
+import select
+import socket
+import struct
+import sys
+import time
+
+MAGIC = 0x56420002
+HELLO, OPEN_SLOT, ADOPT_SLOT, CLOSE_SLOT, ERROR, END, SLOT = 1, 4, 5, 6, 0x42, 0x43, 0x46
+SO_DETACH_REUSEPORT_BPF = 68
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Refused(Exception):
+    pass
+
+
+class Connection:
+    def __init__(self):
+        self.serial = 0
+        self.slot, self.sockets = 0, []
+        self.connect()
+
+    def connect(self):
+        self.unix = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        while self.unix.connect_ex("\0verbena/1"):
+            time.sleep(0.001)
+        self.ask(HELLO, b"intruder".ljust(16, b"\0") + bytes(8))
+
+    def ask(self, kind, body=bytes(8), fds=()):
+        self.serial += 1
+        socket.send_fds(self.unix, [struct.pack("4I", kind, MAGIC, 16 + len(body), self.serial) + body], fds)
+        message, received, _, _ = socket.recv_fds(self.unix, 8192, 8)
+        if not message:
+            raise Refused("hung up")
+        if struct.unpack_from("I", message)[0] == ERROR:
+            raise Refused(message[24:].split(b"\0")[0].decode())
+        return message[16:], received
+
+    def open(self):
+        body, received = self.ask(OPEN_SLOT)
+        self.slot, self.descriptors = struct.unpack_from("2I", body)
+        self.fds = received
+        # The first are the slot's own: IPv4, IPv6.
+        self.sockets = [socket.socket(fileno=os.dup(fd)) for fd in received[:bin(self.descriptors & 3).count("1")]]
+        for one in self.sockets:
+            one.setblocking(False)
+
+    def reclaim(self):
+        self.connect()
+        try:
+            self.ask(ADOPT_SLOT, struct.pack("2I", self.slot, self.descriptors), self.fds)
+            return True
+        except Refused:
+            return False
+
+
+def connect_to(one, port):
+    one.connect(("127.0.0.1", port) if one.family == socket.AF_INET else ("::1", port))
+
+
+def disconnect(one):
+    if libc.connect(one.fileno(), ctypes.create_string_buffer(16), 16) != 0:
+        raise OSError(ctypes.get_errno(), "connect to AF_UNSPEC")
+
+
+def source_ports(uid):
+    found = set()
+    for table in ("udp", "udp6"):
+        with open("/proc/self/net/" + table) as rows:
+            for row in list(rows)[1:]:
+                fields = row.split()
+                port = int(fields[1].rsplit(":", 1)[1], 16)
+                if int(fields[7]) == uid and port >= 0xc000:
+                    found.add(port)
+    return sorted(found)
+
+
+def count(one):
+    seen = 0
+    while True:
+        try:
+            one.recv(65536)
+            seen += 1
+        except BlockingIOError:
+            return seen
+        except OSError:         # an ICMP error of what we connected to
+            pass
+
+
+connections = []
+
+
+def carry_out(verb, *words):
+    if verb == "open":
+        try:
+            for _ in range(int(words[0])):
+                connections.append(Connection())
+                connections[-1].open()
+        except Refused as reason:
+            return "refused %s" % reason
+        return "open " + " ".join("%d %d" % (c.slot, c.sockets[0].getsockname()[1]) for c in connections)
+    if verb == "leave":
+        for c in connections:
+            for one in c.sockets:
+                connect_to(one, 9)
+            c.ask(CLOSE_SLOT)
+            for one in c.sockets:
+                disconnect(one)
+    elif verb == "hole":
+        for c in connections:
+            for one in c.sockets:
+                connect_to(one, 9)
+    elif verb == "detach":
+        for c in connections:
+            for one in c.sockets:
+                try:
+                    one.setsockopt(socket.SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, 0)
+                except FileNotFoundError:       # the group has none any more
+                    pass
+    elif verb == "flow":
+        for c, port in zip(connections, source_ports(int(words[0]))):
+            for one in c.sockets:
+                connect_to(one, port)
+    elif verb == "reclaim":
+        for c in connections:
+            while c.unix.recv(8192):
+                pass
+        return "reclaimed %d" % sum(c.reclaim() for c in connections)
+    elif verb == "echo":
+        sockets = [one for c in connections for one in c.sockets]
+        for _ in range(int(words[0])):
+            for one in select.select(sockets, [], [])[0]:
+                data, sender = one.recvfrom(65536)
+                one.sendto(b"%d" % len(data), sender)
+        return "echoed"
+    elif verb == "stolen":
+        return "stolen %d" % sum(count(one) for c in connections for one in c.sockets)
+    else:
+        return "what is %s" % verb
+    return verb
+
+
+for line in sys.stdin:
+    print(carry_out(*line.split()), flush=True)

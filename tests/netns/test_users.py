@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Users of one host who do not trust each other, and the system's verbenad between them (docs/security.md)."""
+
+import os
+import shutil
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
+
+from pylib import daemon                                    # noqa: E402
+from pylib.daemon import ALICE, BOB, connect, exchange      # noqa: E402
+
+CREW = 12399
+# Through memory nobody could listen.
+BY_WIRE = {"VERBENA_WIRE": "rocev2"}
+
+
+class Users(daemon.DaemonCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.intruder_path = shutil.copy(os.path.join(os.path.dirname(os.path.realpath(__file__)), "intruder.py"), cls.directory)
+        os.chmod(cls.intruder_path, 0o755)
+
+    def intruder(self, uid=BOB, **options):
+        return daemon.Peer(self, self.host, program=self.intruder_path, uid=uid, **options)
+
+    def ask(self, intruder, *words):
+        intruder.say(*words)
+        return intruder.hear()
+
+    def pair(self, *arguments, **options):
+        """Two processes of alice, connected by wire."""
+        one, other = self.peers(2, *arguments, uid=ALICE, environment=BY_WIRE, **options)
+        connect(one, other)
+        exchange(one)
+        return one, other
+
+    # ---- a process with a socket of the port ----
+
+    def attack(self, *steps, slots=1):
+        """bob does what the steps say; alice's processes go on, and bob has received nothing that was theirs."""
+        self.needs_users()
+        self.needs_tables()
+        self.start_system()
+        one, other = self.pair()
+        bob = self.intruder()
+        self.assertEqual(self.ask(bob, "open", slots)[0], "open")
+        self.ask(bob, "stolen")
+        for step in steps:
+            self.assertEqual(self.ask(bob, *step.split())[0], step.split()[0])
+        exchange(one, 200)
+        exchange(other, 200)
+        # A process that comes later, too.
+        third, fourth = self.pair()
+        exchange(third, 200)
+        self.assertEqual(self.ask(bob, "stolen"), ["stolen", "0"])
+
+    def test_leaving_the_group_and_keeping_the_port(self):
+        self.attack("leave")
+
+    def test_leaving_without_a_word(self):
+        self.attack("hole", slots=3)
+
+    def test_detaching_the_steering_program(self):
+        self.attack("detach", slots=3)
+
+    def test_taking_a_flow(self):
+        self.attack("flow %d" % ALICE, slots=16)
+
+    def test_claiming_a_slot_that_was_given_back(self):
+        """bob keeps sockets of slots that he gave back. When verbenad is started anew he claims them before who has them now."""
+        self.needs_users()
+        self.needs_tables()
+        self.start_system()
+        bob = self.intruder()
+        words = self.ask(bob, "open", 300)
+        had = {int(slot) for slot in words[1::2]}
+        self.assertEqual(self.ask(bob, "leave"), ["leave"])
+        for _ in range(64):
+            one, other = self.peers(2, uid=ALICE, environment=BY_WIRE)
+            if {one.slot, other.slot} & had:
+                break
+            one.quit()
+            other.quit()
+        self.assertTrue({one.slot, other.slot} & had)
+        connect(one, other)
+        exchange(one)
+        os.kill(one.pid, signal.SIGSTOP)
+        os.kill(other.pid, signal.SIGSTOP)
+        bob.say("reclaim")
+        self.kill_daemon()
+        self.start_system()
+        claimed = int(bob.hear("reclaimed")[1])
+        os.kill(one.pid, signal.SIGCONT)
+        os.kill(other.pid, signal.SIGCONT)
+        self.until(lambda: len(one.processes()) == 2, "alice's are back")
+        self.assertEqual(claimed, 0)
+        self.ask(bob, "stolen")
+        exchange(one)
+        exchange(other)
+        self.assertEqual(self.ask(bob, "stolen"), ["stolen", "0"])
+
+    def test_the_port_of_users_who_are_gone(self):
+        """Nobody else can bind it, though packets still go there while there is no verbenad."""
+        self.needs_users()
+        self.needs_tables()
+        self.start_system()
+        alice = self.intruder(uid=ALICE)
+        port = int(self.ask(alice, "open", 1)[2])
+        self.assertLess(port, 1024)
+        self.kill_daemon()
+        alice.popen.kill()
+        alice.popen.wait()
+        script = ("import socket\nfor family in (socket.AF_INET, socket.AF_INET6):\n s = socket.socket(family, socket.SOCK_DGRAM)\n"
+                  " s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n print(s.bind(('', %d)))" % port)
+        drop = ["setpriv", "--reuid=%d" % BOB, "--regid=%d" % BOB, "--clear-groups"]
+        self.assertIn("PermissionError", self.host.run(*drop, "python3", "-c", script, privileged=True).out)
+
+    # ---- the rule that keeps users apart ----
+
+    def test_packets_reach_the_port_of_their_user(self):
+        """By IPv4 and IPv6, without a UDP checksum, and many at once; what is sent back comes from port 4791."""
+        self.needs_users()
+        self.needs_tables()
+        self.host, far = self.network.pair()
+        self.start_system()
+        bob = self.intruder()
+        slot, port = (int(word) for word in self.ask(bob, "open", 1)[1:3])
+        self.assertNotEqual(port, 4791)
+        bob.say("echo", 6)
+        script = """if True:
+            import socket, struct
+            UDP_SEGMENT, UDP_NO_CHECK6_TX, SO_NO_CHECK = 103, 101, 11
+            bth = struct.pack('>BBHII', 4, 0x40, 0xffff, %d << 14 | 77, 1)
+            for family, address in ((socket.AF_INET, '10.77.0.1'), (socket.AF_INET6, 'fd77::1')):
+                for kind in ('plain', 'unchecked', 'bundle'):
+                    s = socket.socket(family, socket.SOCK_DGRAM)
+                    s.settimeout(%d)
+                    s.connect((address, 4791))
+                    payload = bth.ljust(1000, b'x')
+                    if kind == 'unchecked' and family == socket.AF_INET:
+                        s.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
+                    if kind == 'unchecked' and family == socket.AF_INET6:
+                        s.setsockopt(socket.IPPROTO_UDP, UDP_NO_CHECK6_TX, 1)
+                    if kind == 'bundle':
+                        s.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 1000)
+                        payload *= 50
+                    s.send(payload)
+                    print(family.name, kind, s.recv(100).decode(), flush=True)
+        """ % (slot, daemon.PATIENCE)
+        result = far.run("python3", "-c", script)
+        self.assertEqual(result.out.split("\n")[:-1],
+                         ["%s %s %d" % (family, kind, length) for family in ("AF_INET", "AF_INET6")
+                          for kind, length in (("plain", 1000), ("unchecked", 1000), ("bundle", 50000))], result)
+        bob.hear("echoed")
+
+    def test_the_rule_comes_back(self):
+        """Whoever loads a firewall begins with `flush ruleset`, or ends with a table that is out of date."""
+        self.needs_users()
+        self.needs_tables()
+        self.start_system()
+        one, other = self.pair()
+        saved = self.host.run("nft", "list", "ruleset", privileged=True).out
+        self.host.run("nft", "flush", "ruleset", privileged=True)
+        exchange(one)
+        third, fourth = self.pair()
+        path = os.path.join(self.directory, "saved.nft")
+        with open(path, "w") as file:
+            file.write("flush ruleset\n" + saved)
+        loaded = self.host.run("nft", "-f", path, privileged=True)
+        self.assertEqual(loaded.code, 0, str(loaded) + saved)
+        exchange(third)
+        exchange(one)
+
+    def test_forwarded_packets_are_left_alone(self):
+        """A router that is an RDMA host, too."""
+        self.needs_users()
+        self.needs_tables()
+        self.start_system()
+        self.assertEqual(self.ask(self.intruder(), "open", 1)[0], "open")
+        rules = self.host.run("nft", "list", "table", "inet", "verbena", privileged=True).out
+        self.assertIn("hook input", rules)
+        self.assertNotIn("prerouting", rules)
+
+    # ---- users who cannot be kept apart, or need not be ----
+
+    def test_refused_where_users_cannot_be_kept_apart(self):
+        self.needs_users()
+        system = self.start_system(wrapper=("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"))
+        words = self.ask(self.intruder(), "open", 1)
+        self.assertEqual(words[0], "refused")
+        self.assertIn("--trust-group", words)
+        peer = self.peer(uid=ALICE)
+        self.assertIn("Permission denied", peer.failed())
+        self.assertIn("cannot keep users apart here (nf_tables: Operation not permitted)", peer.log())
+        # Root is not another user.
+        one, other = self.peers(2, uid=0, environment=BY_WIRE)
+        connect(one, other)
+        exchange(one)
+        self.assertTrue(system.running())
+
+    def test_users_who_trust_each_other(self):
+        """They share port 4791, and the rest stay apart or away."""
+        self.needs_users()
+        self.start_system("--trust-group", str(CREW), wrapper=("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"))
+        for crew in ({"groups": [CREW]}, {"gid": CREW}):
+            bob = self.intruder(**crew)
+            self.assertEqual(self.ask(bob, "open", 1)[2], "4791")
+        self.assertEqual(self.ask(self.intruder(), "open", 1)[0], "refused")
+
+
+if __name__ == "__main__":
+    daemon.main(__file__)
