@@ -14,7 +14,7 @@
 #include "cli/library.h"
 #include "cli/names.h"
 #include "cli/view.h"
-#include "progress/daemon_client.h"
+#include "io/daemon_client.h"
 
 enum { ROCE_PORT = 4791 };
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "progress/daemon_client.h"
+#include "io/daemon_client.h"
 #include "wire/resource.h"
 
 /* Connect without starting a daemon: 1 there is one, 0 there is none, -errno with the reason on stderr. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "progress/daemon_client.h"
+#include "io/daemon_client.h"
 #include "progress/device_message.h"
 
 _Static_assert((int)VB_MAX_GIDS == (int)VB_DAEMON_GIDS, "GID tables differ");

@@ -28,7 +28,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/time.h"
-#include "progress/daemon_client.h"
+#include "io/daemon_client.h"
 #include "progress/endpoint.h"
 #include "progress/source_ports.h"
 #include "progress/timers.h"

@@ -24,10 +24,10 @@
 #include <sys/types.h>
 
 #include "base/time.h"
+#include "io/daemon_client.h"
 #include "local/bells.h"
 #include "local/board.h"
 #include "local/local.h"
-#include "progress/daemon_client.h"
 #include "progress/local_share.h"
 
 struct ibv_wc;

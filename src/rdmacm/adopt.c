@@ -19,8 +19,8 @@
 
 #include "base/log.h"
 #include "io/clock.h"
+#include "io/daemon_client.h"
 #include "io/unix_socket.h"
-#include "progress/daemon_client.h"
 #include "rdmacm/channel.h"
 
 #define ADOPT_TIMEOUT VB_SECONDS(5)

@@ -27,9 +27,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "io/daemon_client.h"
 #include "io/process_memory.h"
 #include "memory/region.h"
-#include "progress/daemon_client.h"
 #include "progress/endpoint.h"
 #include "queue/qp.h"
 #include "roce/roce.h"

@@ -14,11 +14,11 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "io/daemon_client.h"
 #include "io/descriptor.h"
 #include "lib/one_world.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
-#include "progress/daemon_client.h"
 #include "wire/resource.h"
 
 /* Sanitizers on a busy machine may keep the engine thread from answering in time: it is asked again, so often. */

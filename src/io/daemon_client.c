@@ -3,7 +3,7 @@
  * See daemon_client.h. verbenad is looked for where our library lies: <dir>/../bin, <dir>, the directory it was
  * configured to be installed in; $VERBENA_DAEMON overrides all, except in set-user-ID programs.
  */
-#include "progress/daemon_client.h"
+#include "io/daemon_client.h"
 
 #include <errno.h>
 #include <stdio.h>

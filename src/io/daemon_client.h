@@ -6,8 +6,8 @@
  * A process trusts only a verbenad run by root, by the account `verbena` or by its own user: whoever runs the daemon
  * decides which packets the process sees.
  */
-#ifndef VB_PROGRESS_DAEMON_CLIENT_H
-#define VB_PROGRESS_DAEMON_CLIENT_H
+#ifndef VB_IO_DAEMON_CLIENT_H
+#define VB_IO_DAEMON_CLIENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
