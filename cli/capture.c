@@ -20,7 +20,7 @@
 #include "capture/pcapng.h"
 #include "capture/story.h"
 #include "cli/command.h"
-#include "progress/faults.h"
+#include "links/faults.h"
 
 enum { PATIENCE_MS = 2000, NAP_MS = 20, SIGNALLED = 128, TOLD_QUEUE_PAIRS = 16 };
 

@@ -15,7 +15,6 @@
 #include "io/descriptor.h"
 #include "progress/device_message.h"
 #include "progress/endpoint_parts.h"
-#include "progress/same_host.h"
 
 #define FIRST_PAUSE VB_MILLISECONDS(20)
 #define LONGEST_PAUSE VB_SECONDS(30)
@@ -46,10 +45,11 @@ static void tell_watchers(struct vb_endpoint *endpoint, const struct vb_device_i
 }
 
 /* Before anybody is told, who may then connect to an address that is new. */
-static void doubt_neighbours(struct vb_endpoint *endpoint)
+static void tell_links(struct vb_endpoint *endpoint)
 {
-	if (endpoint->same_host)
-		vb_neighbours_doubt(endpoint->same_host);
+	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
+		if (link->driver->addresses_changed)
+			link->driver->addresses_changed(link);
 }
 
 static void take_device(struct vb_endpoint *endpoint, const struct vb_daemon_device *described)
@@ -68,7 +68,7 @@ static void take_device(struct vb_endpoint *endpoint, const struct vb_daemon_dev
 		known = &larger[endpoint->devices++];
 	}
 	*known = now;
-	doubt_neighbours(endpoint);
+	tell_links(endpoint);
 	tell_watchers(endpoint, &now, false);
 }
 
@@ -81,7 +81,7 @@ static void drop_device(struct vb_endpoint *endpoint, uint32_t interface_index)
 	gone = *known;
 	*known = endpoint->device[--endpoint->devices];
 	gone.state = IBV_PORT_DOWN;
-	doubt_neighbours(endpoint);
+	tell_links(endpoint);
 	tell_watchers(endpoint, &gone, true);
 }
 
@@ -150,11 +150,11 @@ static bool take_slot(void *context, const struct vb_daemon_message *message, co
 {
 	struct vb_endpoint *endpoint = context;
 	int *places[VB_DAEMON_MAX_FDS] = {
-		&endpoint->receive_fd[VB_IPV4], &endpoint->receive_fd[VB_IPV6], &endpoint->page_fd,
-		&endpoint->daemon_own_fd[VB_IPV4], &endpoint->daemon_own_fd[VB_IPV6],
+		&endpoint->receive_fd[VB_ENDPOINT_IPV4], &endpoint->receive_fd[VB_ENDPOINT_IPV6], &endpoint->page_fd,
+		&endpoint->daemon_own_fd[VB_ENDPOINT_IPV4], &endpoint->daemon_own_fd[VB_ENDPOINT_IPV6],
 	};
 	/* Once we have a slot, its sockets are ours and nobody replaces them. */
-	unsigned first = endpoint->slot == 0 ? 0 : 3;
+	unsigned first = endpoint->schedule.slot == 0 ? 0 : 3;
 
 	(void)count;
 	if (message->header.type != VB_DAEMON_SLOT) {
@@ -168,23 +168,23 @@ static bool take_slot(void *context, const struct vb_daemon_message *message, co
 			replace(places[bit], fds[next]);
 		next++;
 	}
-	if (endpoint->slot == 0)
-		endpoint->slot = message->slot.slot;
+	if (endpoint->schedule.slot == 0)
+		endpoint->schedule.slot = message->slot.slot;
 	return true;
 }
 
 static int adopt_slot(struct vb_endpoint *endpoint, struct vb_daemon_client *daemon)
 {
 	const int candidates[VB_DAEMON_MAX_FDS] = {
-		endpoint->receive_fd[VB_IPV4], endpoint->receive_fd[VB_IPV6], endpoint->page_fd,
-		endpoint->daemon_own_fd[VB_IPV4], endpoint->daemon_own_fd[VB_IPV6],
+		endpoint->receive_fd[VB_ENDPOINT_IPV4], endpoint->receive_fd[VB_ENDPOINT_IPV6], endpoint->page_fd,
+		endpoint->daemon_own_fd[VB_ENDPOINT_IPV4], endpoint->daemon_own_fd[VB_ENDPOINT_IPV6],
 	};
 	struct vb_daemon_message request;
 	int fds[VB_DAEMON_MAX_FDS];
 	unsigned count = 0;
 
 	vb_daemon_message_begin(&request, VB_DAEMON_ADOPT_SLOT, 0);
-	request.slot.slot = endpoint->slot;
+	request.slot.slot = endpoint->schedule.slot;
 	for (unsigned bit = 0; bit < VB_DAEMON_MAX_FDS; bit++) {
 		if (candidates[bit] < 0)
 			continue;
@@ -203,15 +203,9 @@ static bool take_shown(void *context, const struct vb_daemon_message *message, c
 	return true;
 }
 
-int vb_daemon_link_show_board(struct vb_endpoint *endpoint, struct vb_daemon_client *daemon, const struct vb_same_host *same_host)
+int vb_daemon_link_introduce(struct vb_endpoint *endpoint, struct vb_daemon_client *daemon, struct vb_link *link)
 {
-	const int fds[] = {same_host->board_fd, endpoint->event_fd};
-	struct vb_daemon_message request;
-
-	vb_daemon_message_begin(&request, VB_DAEMON_SHOW_BOARD, 0);
-	request.board.id = same_host->cookie;
-	request.board.slot = endpoint->slot;
-	return vb_daemon_client_request(daemon, &request, fds, 2, take_shown, endpoint);
+	return link->driver->introduce ? link->driver->introduce(link, daemon, take_shown, endpoint) : 0;
 }
 
 int vb_daemon_link_open(struct vb_endpoint *endpoint)
@@ -223,8 +217,8 @@ int vb_daemon_link_open(struct vb_endpoint *endpoint)
 		return error;
 	vb_daemon_message_begin(&request, VB_DAEMON_OPEN_SLOT, 0);
 	error = vb_daemon_client_request(&endpoint->daemon, &request, NULL, 0, take_slot, endpoint);
-	if (error == 0 && (endpoint->slot == 0 ||
-			   (endpoint->receive_fd[VB_IPV4] < 0 && endpoint->receive_fd[VB_IPV6] < 0)))
+	if (error == 0 && (endpoint->schedule.slot == 0 ||
+			   (endpoint->receive_fd[VB_ENDPOINT_IPV4] < 0 && endpoint->receive_fd[VB_ENDPOINT_IPV6] < 0)))
 		error = -EPROTO;
 	if (error == 0)
 		error = watch_devices(endpoint);
@@ -267,14 +261,14 @@ static void *seek_daemon(void *argument)
 
 	if (error == 0) {
 		error = adopt_slot(endpoint, &endpoint->found);
-		if (error == 0 && endpoint->same_host)
-			error = vb_daemon_link_show_board(endpoint, &endpoint->found, endpoint->same_host);
+		for (struct vb_link *link = endpoint->schedule.links; error == 0 && link; link = link->next)
+			error = vb_daemon_link_introduce(endpoint, &endpoint->found, link);
 		if (error != 0)
 			vb_daemon_client_close(&endpoint->found);
 	}
 	endpoint->found_error = error;
 	__atomic_store_n(&endpoint->seeker_done, true, __ATOMIC_RELEASE);
-	vb_engine_kick(endpoint);
+	vb_schedule_kick(&endpoint->schedule);
 	return NULL;
 }
 
@@ -303,7 +297,7 @@ static void take_over(struct vb_endpoint *endpoint)
 		endpoint->next_try = vb_clock_now() + (pause < LONGEST_PAUSE ? pause : LONGEST_PAUSE);
 		return;
 	}
-	vb_log(VB_LOG_INFO, "verbenad (pid %u) took slot %u over", endpoint->daemon.pid, endpoint->slot);
+	vb_log(VB_LOG_INFO, "verbenad (pid %u) took slot %u over", endpoint->daemon.pid, endpoint->schedule.slot);
 	endpoint->tries = 0;
 }
 
@@ -332,11 +326,11 @@ void vb_daemon_link_report_probes(struct vb_endpoint *endpoint)
 	/* A daemon that has just adopted us probes before its connection is ours: keep them until then. */
 	if (endpoint->daemon.fd < 0)
 		return;
-	vb_lock_take(&endpoint->progress);
-	count = endpoint->probes;
-	memcpy(nonce, endpoint->probe, count * sizeof(nonce[0]));
-	endpoint->probes = 0;
-	vb_lock_release(&endpoint->progress);
+	vb_lock_take(&endpoint->schedule.progress);
+	count = endpoint->schedule.probes;
+	memcpy(nonce, endpoint->schedule.probe, count * sizeof(nonce[0]));
+	endpoint->schedule.probes = 0;
+	vb_lock_release(&endpoint->schedule.progress);
 	for (unsigned i = 0; i < count; i++) {
 		struct vb_daemon_message message;
 
@@ -366,7 +360,7 @@ void vb_endpoint_add_watcher(struct vb_endpoint *endpoint, struct vb_endpoint_wa
 
 void vb_endpoint_remove_watcher(struct vb_endpoint *endpoint, struct vb_endpoint_watcher *watcher)
 {
-	if (endpoint->abandoned)
+	if (endpoint->schedule.abandoned)
 		return;
 	pthread_mutex_lock(&endpoint->watcher_lock);
 	for (struct vb_endpoint_watcher **at = &endpoint->watchers; *at; at = &(*at)->next) {

@@ -17,10 +17,8 @@
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/random.h"
-#include "io/udp.h"
 #include "progress/endpoint_parts.h"
-#include "progress/same_host.h"
-#include "progress/tap.h"
+#include "progress/links.h"
 #include "queue/limits.h"
 #include "queue/qp.h"
 #include "wire/roce_packet.h"
@@ -40,12 +38,12 @@ static void close_if_open(int *fd)
 
 static void close_descriptors(struct vb_endpoint *endpoint)
 {
-	for (unsigned family = 0; family < VB_FAMILIES; family++) {
+	for (unsigned family = 0; family < VB_ENDPOINT_FAMILIES; family++) {
 		close_if_open(&endpoint->receive_fd[family]);
 		close_if_open(&endpoint->daemon_own_fd[family]);
 	}
 	close_if_open(&endpoint->page_fd);
-	close_if_open(&endpoint->event_fd);
+	close_if_open(&endpoint->schedule.event_fd);
 }
 
 /* Only close() and stores: other threads of the parent may have held any lock. */
@@ -57,16 +55,13 @@ static void abandon_in_child(void)
 	the_endpoint = NULL;
 	if (!endpoint)
 		return;
-	endpoint->abandoned = true;
-	vb_tap_abandon(endpoint->tap);
-	vb_same_host_abandon(endpoint->same_host);
+	endpoint->schedule.abandoned = true;
+	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
+		link->driver->abandon(link);
 	close_descriptors(endpoint);
 	close_if_open(&endpoint->daemon.fd);
 	if (endpoint->seeker_runs)
 		close_if_open(&endpoint->found.fd);
-	for (unsigned f = 0; f < 2; f++)
-		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
-			close_if_open(&endpoint->ports.port[f][i].fd);
 }
 
 static void hold_guard(void)
@@ -87,23 +82,16 @@ static void watch_forks(void)
 static void destroy(struct vb_endpoint *endpoint)
 {
 	vb_engine_stop(endpoint);
-	vb_tap_close(endpoint->tap);
-	vb_same_host_close(endpoint);
+	vb_links_close_all(&endpoint->schedule);
 	vb_daemon_link_close(endpoint);
-	vb_multicast_free(endpoint);
-	vb_endpoint_free_bursts(endpoint);
-	vb_source_ports_fini(&endpoint->ports);
-	vb_timers_fini(&endpoint->timers);
-	vb_udp_batch_destroy(endpoint->batch);
 	if (endpoint->page_fd >= 0)
-		vb_page_unmap(endpoint->page, sizeof(*endpoint->page));
+		vb_page_unmap(endpoint->schedule.page, sizeof(*endpoint->schedule.page));
 	else
-		free(endpoint->page);
+		free(endpoint->schedule.page);
 	close_descriptors(endpoint);
 	pthread_mutex_destroy(&endpoint->watcher_lock);
-	pthread_mutex_destroy(&endpoint->schedule_lock);
 	pthread_mutex_destroy(&endpoint->table_lock);
-	vb_lock_fini(&endpoint->progress);
+	vb_schedule_fini(&endpoint->schedule);
 	free(endpoint->allocation);
 }
 
@@ -113,11 +101,11 @@ static void send_all_deferred(struct vb_endpoint *endpoint)
 	struct vb_qp *qp;
 
 	/* Whoever has more to send than one call may comes back into the list: once round is enough. */
-	for (unsigned i = __atomic_load_n(&endpoint->active_count, __ATOMIC_SEQ_CST); i > 0; i--) {
-		qp = vb_endpoint_next_active(endpoint);
+	for (unsigned i = __atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_SEQ_CST); i > 0; i--) {
+		qp = vb_schedule_next_active(&endpoint->schedule);
 		/* A thread that holds the lock, and will never go on now, must not keep us. */
 		if (qp && vb_lock_try(&qp->lock)) {
-			vb_endpoint_transmit(endpoint, qp, vb_clock_now());
+			vb_link_transmit(qp, vb_clock_now());
 			vb_lock_release(&qp->lock);
 		}
 	}
@@ -132,9 +120,9 @@ __attribute__((destructor)) static void say_goodbye(void)
 	if (pthread_mutex_trylock(&guard) != 0)
 		return;
 	while (the_endpoint && vb_clock_now() < until) {
-		if (vb_lock_try(&the_endpoint->progress)) {
+		if (vb_lock_try(&the_endpoint->schedule.progress)) {
 			send_all_deferred(the_endpoint);
-			vb_lock_release(&the_endpoint->progress);
+			vb_lock_release(&the_endpoint->schedule.progress);
 			break;
 		}
 		vb_thread_yield();
@@ -145,15 +133,41 @@ __attribute__((destructor)) static void say_goodbye(void)
 /* Counters on a page that verbenad sees; without one, in memory of our own. */
 static int open_page(struct vb_endpoint *endpoint)
 {
+	struct vb_daemon_page *page = NULL;
+
 	if (endpoint->page_fd >= 0)
-		endpoint->page = vb_page_map(endpoint->page_fd, sizeof(*endpoint->page), true);
-	if (!endpoint->page) {
+		page = vb_page_map(endpoint->page_fd, sizeof(*page), true);
+	if (!page) {
 		close_if_open(&endpoint->page_fd);
-		endpoint->page = calloc(1, sizeof(*endpoint->page));
+		page = calloc(1, sizeof(*page));
 	}
-	if (!endpoint->page)
+	if (!page)
 		return -ENOMEM;
-	endpoint->page->magic = VB_DAEMON_MAGIC;
+	page->magic = VB_DAEMON_MAGIC;
+	endpoint->schedule.page = page;
+	return 0;
+}
+
+/* A link that the daemon does not want to hear of is none. */
+static int open_links(struct vb_endpoint *endpoint)
+{
+	struct vb_link *next;
+	int error = vb_links_open(&endpoint->schedule, endpoint->receive_fd, &endpoint->wire);
+
+	if (error != 0)
+		return error;
+	for (struct vb_link *link = endpoint->schedule.links; link; link = next) {
+		int refused = vb_daemon_link_introduce(endpoint, &endpoint->daemon, link);
+
+		next = link->next;
+		if (refused != 0) {
+			vb_log(VB_LOG_INFO, "this process goes without %s (%s)", link->driver->name, strerror(-refused));
+			vb_links_close(&endpoint->schedule, link);
+		} else if (link->driver->poll) {
+			endpoint->fast = link;
+		}
+	}
+	vb_carriers_open(endpoint);
 	return 0;
 }
 
@@ -168,32 +182,23 @@ static int create(struct vb_endpoint **out)
 		return -ENOMEM;
 	endpoint = (struct vb_endpoint *)(void *)(allocation + (-(uintptr_t)allocation & (VB_LINE - 1)));
 	endpoint->allocation = allocation;
-	for (unsigned family = 0; family < VB_FAMILIES; family++)
+	for (unsigned family = 0; family < VB_ENDPOINT_FAMILIES; family++)
 		endpoint->receive_fd[family] = endpoint->daemon_own_fd[family] = -1;
 	endpoint->page_fd = endpoint->daemon.fd = -1;
-	vb_lock_init(&endpoint->progress);
+	vb_schedule_init(&endpoint->schedule);
 	pthread_mutex_init(&endpoint->table_lock, NULL);
-	pthread_mutex_init(&endpoint->schedule_lock, NULL);
 	pthread_mutex_init(&endpoint->watcher_lock, NULL);
-	vb_list_init(&endpoint->active);
-	vb_timers_init(&endpoint->timers);
-	vb_source_ports_init(&endpoint->ports);
-	endpoint->batch = vb_udp_batch_create();
-	endpoint->event_fd = vb_event_open();
-	if (!endpoint->batch)
-		error = -ENOMEM;
-	else if (endpoint->event_fd < 0)
-		error = endpoint->event_fd;
+	endpoint->schedule.event_fd = vb_event_open();
+	if (endpoint->schedule.event_fd < 0)
+		error = endpoint->schedule.event_fd;
 	if (error == 0)
 		error = vb_daemon_link_open(endpoint);
 	if (error == 0)
 		error = open_page(endpoint);
 	if (error == 0)
-		error = vb_tap_open(&endpoint->tap, endpoint);
-	if (error == 0) {
-		vb_same_host_open(endpoint);
+		error = open_links(endpoint);
+	if (error == 0)
 		error = vb_engine_start(endpoint);
-	}
 	if (error != 0) {
 		destroy(endpoint);
 		return error;
@@ -213,7 +218,7 @@ int vb_endpoint_get(struct vb_endpoint **out)
 	} else {
 		/* A good moment to look for a daemon that was lost. */
 		__atomic_store_n(&the_endpoint->daemon_needed, true, __ATOMIC_RELAXED);
-		vb_engine_kick(the_endpoint);
+		vb_schedule_kick(&the_endpoint->schedule);
 	}
 	if (error == 0) {
 		the_endpoint->users++;
@@ -236,7 +241,7 @@ void vb_endpoint_put(struct vb_endpoint *endpoint)
 
 const struct vb_queue_observer *vb_endpoint_observer(const struct vb_endpoint *endpoint)
 {
-	return vb_tap_observer(endpoint->tap);
+	return endpoint->wire->observer;
 }
 
 vb_time vb_endpoint_now(void)
@@ -254,7 +259,7 @@ uint32_t vb_endpoint_random(void *unused)
 
 static uint32_t make_qpn(const struct vb_endpoint *endpoint, uint32_t index)
 {
-	return endpoint->slot << VB_DAEMON_INDEX_BITS | index;
+	return endpoint->schedule.slot << VB_DAEMON_INDEX_BITS | index;
 }
 
 static bool is_reserved(const struct vb_endpoint *endpoint, uint32_t index)
@@ -267,11 +272,11 @@ int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, uint32_t *qpn)
 	uint32_t index = vb_random_u32() % VB_DAEMON_INDICES;
 	int error;
 
-	if (endpoint->abandoned)
+	if (endpoint->schedule.abandoned)
 		return -ENODEV;
 	pthread_mutex_lock(&endpoint->table_lock);
 	error = endpoint->reserved_count >= VB_MAX_QP ? -ENOMEM :
-		vb_timers_reserve(&endpoint->timers, endpoint->reserved_count + 1);
+		vb_timers_reserve(&endpoint->schedule.timers, endpoint->reserved_count + 1);
 	if (error == 0) {
 		/* At most VB_MAX_QP of the indices are taken, so a few draws find a free one, and never all fail. */
 		while (is_reserved(endpoint, index))
@@ -289,7 +294,7 @@ void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn)
 {
 	uint32_t index = qpn & (VB_DAEMON_INDICES - 1);
 
-	if (endpoint->abandoned)
+	if (endpoint->schedule.abandoned)
 		return;
 	pthread_mutex_lock(&endpoint->table_lock);
 	if (endpoint->reserved[index / 64] >> index % 64 & 1) {
@@ -301,45 +306,43 @@ void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn)
 
 void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_counters *counters)
 {
-	struct vb_binding *binding = &endpoint->binding[qp->qpn & (VB_DAEMON_INDICES - 1)];
+	struct vb_binding *binding = &endpoint->schedule.binding[vb_schedule_index(qp->qpn)];
 
-	if (endpoint->abandoned)
+	if (endpoint->schedule.abandoned)
 		return;
-	vb_local_pair_settle(endpoint, qp);
 	/* It stands in its context's list already, for those who list queue pairs. */
 	vb_lock_take(&qp->lock);
 	vb_list_init(&qp->active);
 	qp->timer_armed = VB_TIME_NEVER;
 	qp->timer_index = 0;
 	qp->scheduler = binding;
-	binding->counters = counters ? counters : VB_ENDPOINT_COUNTERS(endpoint);
+	binding->counters = counters ? counters : VB_SCHEDULE_COUNTERS(&endpoint->schedule);
+	vb_carriers_publish(endpoint, qp);
 	vb_lock_release(&qp->lock);
-	/* Pairs with the acquire in take_datagram: whoever finds the QP finds all of it. */
+	/* Pairs with the acquire in vb_schedule_find: whoever finds the QP finds all of it. */
 	__atomic_store_n(&binding->qp, qp, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&endpoint->page->queue_pairs, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&endpoint->schedule.page->queue_pairs, 1, __ATOMIC_RELAXED);
 }
 
 void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
 	struct vb_binding *binding = qp->scheduler;
 
-	if (endpoint->abandoned || !binding)
+	if (endpoint->schedule.abandoned || !binding)
 		return;
-	vb_lock_take(&endpoint->progress);
+	vb_lock_take(&endpoint->schedule.progress);
 	vb_lock_take(&qp->lock);
-	vb_endpoint_send_enlisted(endpoint, qp);
+	vb_carriers_send_enlisted(endpoint, qp);
 	vb_lock_release(&qp->lock);
 	__atomic_store_n(&binding->qp, NULL, __ATOMIC_RELAXED);
-	vb_multicast_forget_qp(endpoint, qp);
-	vb_endpoint_forget_active(endpoint, qp);
-	vb_timers_disarm(&endpoint->timers, qp);
-	if (endpoint->same_host)
-		vb_local_pair_withdraw(endpoint, qp);
+	vb_schedule_forget(&endpoint->schedule, qp);
+	vb_timers_disarm(&endpoint->schedule.timers, qp);
+	vb_carriers_withdraw(endpoint, qp);
 	vb_lock_take(&qp->lock);
 	qp->scheduler = NULL;
 	vb_lock_release(&qp->lock);
-	vb_lock_release(&endpoint->progress);
-	__atomic_sub_fetch(&endpoint->page->queue_pairs, 1, __ATOMIC_RELAXED);
+	vb_lock_release(&endpoint->schedule.progress);
+	__atomic_sub_fetch(&endpoint->schedule.page->queue_pairs, 1, __ATOMIC_RELAXED);
 	vb_endpoint_release_qpn(endpoint, qp->qpn);
 }
 
@@ -347,16 +350,16 @@ void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
 
 void vb_endpoint_cq_deadline(struct vb_endpoint *endpoint, struct vb_cq *cq, vb_time when)
 {
-	if (!endpoint->abandoned && vb_timers_arm_cq(&endpoint->timers, cq, when))
-		vb_engine_kick(endpoint);
+	if (!endpoint->schedule.abandoned && vb_timers_arm_cq(&endpoint->schedule.timers, cq, when))
+		vb_schedule_kick(&endpoint->schedule);
 }
 
 void vb_endpoint_cq_forget(struct vb_endpoint *endpoint, struct vb_cq *cq)
 {
-	if (endpoint->abandoned)
+	if (endpoint->schedule.abandoned)
 		return;
 	/* Deadlines are called under this lock: once we have it, none is under way. */
-	vb_lock_take(&endpoint->progress);
-	(void)vb_timers_arm_cq(&endpoint->timers, cq, VB_TIME_NEVER);
-	vb_lock_release(&endpoint->progress);
+	vb_lock_take(&endpoint->schedule.progress);
+	(void)vb_timers_arm_cq(&endpoint->schedule.timers, cq, VB_TIME_NEVER);
+	vb_lock_release(&endpoint->schedule.progress);
 }

@@ -16,11 +16,10 @@
 #include <stdint.h>
 
 #include "base/counters.h"
-#include "base/list.h"
-#include "base/lock.h"
 #include "base/time.h"
 #include "progress/devices.h"
 #include "queue/transport.h"
+#include "schedule/poller.h"
 #include "wire/path.h"
 
 struct vb_cq;
@@ -49,8 +48,8 @@ void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn);
 void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_counters *counters);
 void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp);
 
-/* What carries every queue pair that is published: packets, or memory where the peer is on this host. */
-const struct vb_transport *vb_endpoint_transport(void);
+/* What carries every queue pair that is published: packets, or memory where the peer is on this host. Lives as long as the endpoint. */
+const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpoint);
 /* Around vb_qp_modify, for RC: at RTR it is found out who has the peer, which may take verbenad's answer. `to`: the new state. `path` and
  * `destination_qpn`: to the peer. `table`: see below. Caller holds no lock; what begin returned goes to end. */
 bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
@@ -87,17 +86,6 @@ void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time 
  * holds no lock. */
 void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp);
 
-/* What a thread looks at by itself when it polls an empty CQ: the queue pairs through memory that complete there. Threads with CQs and
- * queue pairs of their own so have nothing to do with each other. Made with the CQ (vb_cq.poller). */
-struct vb_poller {
-	struct vb_lock lock;
-	struct vb_list senders, receivers; /* of bindings; those that do both are in the first */
-	uint32_t pairs;                    /* atomic: how many in both */
-	uint32_t polls;                    /* atomic, more or less */
-	uint32_t vain_polls;               /* atomic: in succession, more or less */
-};
-void vb_poller_init(struct vb_poller *poller);
-void vb_poller_fini(struct vb_poller *poller);
 /* `cq`, that of `poller`, is empty: completions of its queue pairs past it, in short (local/plain.c), up to `room`. 0: none, and that
  * is all there is to do. -1: none, and more than this has to be looked at, as below. */
 int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc);

@@ -11,13 +11,13 @@
 
 struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t interface_index)
 {
-	struct vb_counters *counters = VB_ENDPOINT_COUNTERS(endpoint);
+	struct vb_counters *counters = VB_SCHEDULE_COUNTERS(&endpoint->schedule);
 
-	if (endpoint->abandoned)
+	if (endpoint->schedule.abandoned)
 		return counters;
 	pthread_mutex_lock(&endpoint->table_lock);
 	for (unsigned i = 0; i < VB_DAEMON_PAGE_DEVICES; i++) {
-		struct vb_daemon_page_device *device = &endpoint->page->device[i];
+		struct vb_daemon_page_device *device = &endpoint->schedule.page->device[i];
 
 		if (device->interface_index == 0)
 			__atomic_store_n(&device->interface_index, interface_index, __ATOMIC_RELAXED);

@@ -14,7 +14,7 @@
 #include "capture/frame.h"
 #include "capture/writer.h"
 #include "io/unix_socket.h"
-#include "progress/faults.h"
+#include "links/faults.h"
 #include "wire/cm_command.h"
 #include "wire/cm_mad.h"
 

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is the same for all links: who carries a queue pair, and the turn of those that have more to send.
+ */
+#include "links/link.h"
+
+#include "queue/qp.h"
+#include "schedule/schedule.h"
+
+enum {
+	ACTIVE_PER_PASS = 256,
+	ACTIVE_SENDS_PER_PASS = 16,        /* of bursts, handed to the system */
+};
+
+void vb_link_transmit(struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	vb_lock_assert_held(&qp->lock);
+	if (binding && !vb_schedule_of(qp)->abandoned)
+		binding->carrier->driver->transmit(binding->carrier, qp, now);
+}
+
+void vb_link_carry(struct vb_qp *qp, struct vb_link *link)
+{
+	struct vb_binding *binding = qp->scheduler;
+	struct vb_link *before = binding->carrier;
+
+	if (before == link)
+		return;
+	if (link)
+		__atomic_add_fetch(&link->members, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&binding->carrier, link, __ATOMIC_RELEASE);
+	if (before)
+		__atomic_sub_fetch(&before->members, 1, __ATOMIC_SEQ_CST);
+}
+
+bool vb_link_carries_all(const struct vb_link *link)
+{
+	uint32_t members = __atomic_load_n(&link->members, __ATOMIC_RELAXED);
+
+	return members != 0 && members == __atomic_load_n(&link->schedule->page->queue_pairs, __ATOMIC_RELAXED);
+}
+
+static void transmit_in_pass(struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	if (binding)
+		binding->carrier->driver->transmit_in_pass(binding->carrier, qp, now);
+}
+
+/* One that is not done is put behind the others, for the next time. */
+bool vb_links_send_active(struct vb_schedule *schedule, vb_time now, bool only_try)
+{
+	uint32_t count = __atomic_load_n(&schedule->active_count, __ATOMIC_RELAXED);
+	uint64_t until = schedule->sent + ACTIVE_SENDS_PER_PASS;
+	struct vb_qp *qp;
+	bool done = false;
+
+	vb_lock_assert_held(&schedule->progress);
+	if (count > ACTIVE_PER_PASS)
+		count = ACTIVE_PER_PASS;
+	for (; count > 0 && schedule->sent < until && (qp = vb_schedule_next_active(schedule)) != NULL; count--) {
+		if (!only_try) {
+			vb_lock_take(&qp->lock);
+		} else if (!vb_lock_try(&qp->lock)) {
+			vb_schedule_mark_active(schedule, qp);
+			continue;
+		}
+		transmit_in_pass(qp, now);
+		vb_lock_release(&qp->lock);
+		done = true;
+	}
+	for (struct vb_link *link = schedule->links; link; link = link->next)
+		if (link->driver->flush)
+			link->driver->flush(link);
+	return done;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A link carries what an engine has to say to the peer: by UDP, through memory. This is all that the rest of the house knows of
+ * links; how packets or bytes pass between an engine and its link is private to the two.
+ *
+ * Each published queue pair has a wire, the link of its device, and a carrier, the link that serves it now. They are the same
+ * unless another link has taken the queue pair over at RTR (`resolve` and `modified`: memory, where the peer is a process of
+ * this host). A carrier may give a queue pair back to its wire (vb_link_carry) as long as nothing was sent.
+ *
+ * Functions that are marked optional may be NULL. "Caller holds" names what is held; what is not named may be taken, in the order
+ * progress, qp->lock, srq->lock, cq->lock.
+ */
+#ifndef VB_LINKS_LINK_H
+#define VB_LINKS_LINK_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/time.h"
+#include "io/daemon_client.h"
+#include "wire/path.h"
+
+struct vb_cq;
+struct vb_link;
+struct vb_memory;
+struct vb_memory_host;
+struct vb_poller;
+struct vb_qp;
+struct vb_queue_observer;
+struct vb_schedule;
+struct vb_transport;
+
+enum { VB_LINK_DESCRIPTORS = 2 };
+
+/* A device's regions where processes of this host can look keys up by themselves. */
+struct vb_link_tables {
+	/* Before the memory is created: fills in what `host` needs. -1: there is no room. */
+	int (*open)(struct vb_link *link, struct vb_memory_host *host);
+	void (*show)(struct vb_link *link, int table, const struct vb_memory *memory);
+	void (*hide)(struct vb_link *link, int table);
+	void (*close)(struct vb_link *link, int table);
+};
+
+struct vb_link_driver {
+	const char *name;
+	const struct vb_transport *engine; /* of queue pairs whose wire it is; NULL: it is no wire */
+	const struct vb_link_tables *tables; /* optional */
+
+	void (*close)(struct vb_link *link);
+	/* In a forked child: only close() and stores, as other threads of the parent may have held any lock. */
+	void (*abandon)(struct vb_link *link);
+	/* Optional. What verbenad must know of it, told to each one that comes; `news` takes what else it says meanwhile. 0 or -errno. */
+	int (*introduce)(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context);
+	/* Optional. Addresses of this host have changed. */
+	void (*addresses_changed)(struct vb_link *link);
+
+	/* ---- queue pairs ---- */
+
+	/* Optional. It is about to be published; it is withdrawn (caller holds progress). */
+	void (*publish)(struct vb_link *link, const struct vb_qp *qp);
+	void (*withdraw)(struct vb_link *link, struct vb_qp *qp);
+	/* Optional, of links that are no wire. Before RTR: who has the peer? May wait for verbenad. `table`: of the queue pair's device, -1
+	 * for none. Caller holds nothing. */
+	void (*resolve)(struct vb_link *link, struct vb_qp *qp, const struct vb_path *path, uint32_t destination_qpn, int table);
+	/* Optional for wires, whose engine is told by the queue pair's transport. Caller holds qp->lock, and for RESET progress. */
+	void (*modified)(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
+	/* Optional, of links that are no wire: packets came for it by its wire. True: it is given back. Caller holds qp->lock. */
+	bool (*gives_back)(struct vb_link *link, struct vb_qp *qp, vb_time now);
+
+	/* ---- sending; caller holds qp->lock ---- */
+
+	/* Let the engine send what it may, and see to its deadline. */
+	void (*transmit)(struct vb_link *link, struct vb_qp *qp, vb_time now);
+	/* The same in a pass (caller holds progress, too): what there is may wait for that of other queue pairs until flush. */
+	void (*transmit_in_pass)(struct vb_link *link, struct vb_qp *qp, vb_time now);
+	/* The same after work was posted: many small requests may wait for one another until the next pass. */
+	void (*posted)(struct vb_link *link, struct vb_qp *qp, vb_time now);
+	/* Optional fast path: post this request and send it. False: nothing was done. */
+	bool (*post_fast)(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now);
+	/* Optional. Receives were posted to the queue pair. */
+	void (*received)(struct vb_link *link, struct vb_qp *qp);
+	/* Optional. Packets of the queue pair are on their way that leave with the end of the pass under way. */
+	bool (*is_behind)(struct vb_link *link, const struct vb_qp *qp);
+
+	/* ---- a pass; caller holds progress ---- */
+
+	/* Take in what has come and let the queue pairs answer. `all`: look also where nothing is expected. True: something was done. */
+	bool (*drain)(struct vb_link *link, vb_time now, bool all);
+	/* Optional. Send what waits. */
+	void (*flush)(struct vb_link *link);
+	/* Optional. The pass is over but for queue pairs that have more to send. */
+	void (*finish)(struct vb_link *link);
+	/* The queue pair's entry in the timers has come up; its deadline may have moved away. Caller also holds qp->lock. True: something was
+	 * done. */
+	bool (*expire)(struct vb_link *link, struct vb_qp *qp, vb_time now);
+
+	/* ---- sleeping; caller holds nothing ---- */
+
+	/* Optional. What the engine thread waits for: how many. */
+	unsigned (*descriptors)(const struct vb_link *link, int fd[VB_LINK_DESCRIPTORS]);
+	/* Optional. Is there something to serve that no descriptor tells of? */
+	bool (*has_work)(struct vb_link *link);
+	/* Optional. A thread spins; a CQ was armed, whose user will sleep. */
+	void (*spun)(struct vb_link *link);
+	void (*watched)(struct vb_link *link);
+	/* Optional. The engine thread begins to work; it would sleep until then: until when may it? */
+	void (*rise)(struct vb_link *link);
+	vb_time (*rest)(struct vb_link *link, vb_time until);
+	/* Optional. Receives were posted to a shared queue. */
+	void (*replenished)(struct vb_link *link);
+
+	/* ---- polling an empty CQ; optional fast path ---- */
+
+	/* Completions of the poller's queue pairs past the CQ, up to `room`. 0: none, and that is all there is to do. -1: none, and more than
+	 * this has to be looked at. */
+	int (*take)(struct vb_link *link, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc);
+	/* Look at the poller's queue pairs. False: make a pass as well. */
+	bool (*poll)(struct vb_link *link, struct vb_poller *poller, vb_time now, bool *done);
+
+	/* ---- addresses; of wires ---- */
+
+	/* The UDP source port for a path to a queue pair, all of which is there but this. */
+	uint16_t (*source_port)(struct vb_link *link, const struct vb_path *path, uint32_t destination_qpn);
+	/* Deliver datagrams for that group on that interface to the queue pair, or no more. 0 or -errno. */
+	int (*join)(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index);
+	int (*leave)(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index);
+};
+
+/* The first member of each link's own structure. */
+struct vb_link {
+	const struct vb_link_driver *driver;
+	struct vb_schedule *schedule;
+	struct vb_link *next;
+	const struct vb_queue_observer *observer; /* who keeps a record of what is posted and completed; NULL: nobody */
+	uint32_t members;                  /* atomic: queue pairs that it carries */
+};
+
+/* The queue pair's carrier transmits. Caller holds qp->lock. */
+void vb_link_transmit(struct vb_qp *qp, vb_time now);
+/* `link` carries it from now on. Caller holds qp->lock, or nobody else knows the queue pair yet; NULL: nothing does. */
+void vb_link_carry(struct vb_qp *qp, struct vb_link *link);
+/* Does it carry all queue pairs of this process? Little can be expected of the others then. */
+bool vb_link_carries_all(const struct vb_link *link);
+
+/* Queue pairs that are enlisted (schedule/schedule.h) transmit, as many as a pass should, and all links are flushed. `only_try`: the
+ * caller holds the lock of one already. Caller holds progress. True: there were some. */
+bool vb_links_send_active(struct vb_schedule *schedule, vb_time now, bool only_try);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Our board: what this process shows to others of its host, and the region tables on it. See memory_link.h.
+ */
+#include "links/memory/memory_link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "io/descriptor.h"
+#include "io/process.h"
+#include "io/random.h"
+#include "io/shared_memory.h"
+#include "memory/foreign.h"
+#include "memory/region.h"
+
+/* Packets must be there to be seen, and lost, on purpose. */
+static bool wire_is_wanted(const struct vb_schedule *schedule)
+{
+	const char *chosen = secure_getenv("VERBENA_WIRE");
+
+	if (schedule->is_observed || sizeof(void *) < 8)
+		return true;
+	if (!chosen || !*chosen || strcmp(chosen, "auto") == 0)
+		return false;
+	if (strcmp(chosen, "rocev2") != 0)
+		vb_log(VB_LOG_WARN, "VERBENA_WIRE=%s: known are auto and rocev2; taken for rocev2", chosen);
+	return true;
+}
+
+/* Yama's rule 1 would let only our ancestors copy to and from our memory. */
+static void admit_peers(void)
+{
+	const char *wish = secure_getenv("VERBENA_PTRACER");
+
+	if (wish && strcmp(wish, "off") == 0)
+		return;
+	if (vb_process_ptrace_rule() == VB_PTRACE_DESCENDANTS)
+		(void)vb_process_admit_peers();
+}
+
+static void fill_header(struct vb_same_host *same_host)
+{
+	struct vb_board_header *header = &same_host->board->header;
+
+	header->id = same_host->cookie;
+	header->pid = (uint32_t)getpid();
+	header->slot = same_host->schedule->slot;
+	header->cookie_address = (uintptr_t)&same_host->cookie;
+	header->asleep = 1;
+	__atomic_store_n(&header->magic, VB_BOARD_MAGIC, __ATOMIC_RELEASE);
+}
+
+static void destroy(struct vb_same_host *same_host)
+{
+	vb_neighbours_close(same_host);
+	if (same_host->board) {
+		/* For those who keep it: this life is over, though the process goes on. */
+		__atomic_store_n(&same_host->board->header.magic, 0, __ATOMIC_SEQ_CST);
+		vb_shared_memory_unmap(same_host->board, sizeof(*same_host->board));
+		vb_descriptor_close(same_host->board_fd);
+	}
+	pthread_mutex_destroy(&same_host->lock);
+	pthread_mutex_destroy(&same_host->asking);
+	free(same_host);
+}
+
+static void close_link(struct vb_link *link)
+{
+	destroy(vb_same_host_of(link));
+}
+
+static void abandon(struct vb_link *link)
+{
+	struct vb_same_host *same_host = vb_same_host_of(link);
+
+	vb_shared_memory_abandon(same_host->board, sizeof(*same_host->board), same_host->board_fd);
+	vb_descriptor_close(same_host->board_fd);
+	vb_neighbours_abandon(same_host);
+}
+
+static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context)
+{
+	const struct vb_same_host *same_host = vb_same_host_of(link);
+	const int fds[] = {same_host->board_fd, link->schedule->event_fd};
+	struct vb_daemon_message request;
+
+	vb_daemon_message_begin(&request, VB_DAEMON_SHOW_BOARD, 0);
+	request.board.id = same_host->cookie;
+	request.board.slot = link->schedule->slot;
+	return vb_daemon_client_request(daemon, &request, fds, 2, news, context);
+}
+
+static void addresses_changed(struct vb_link *link)
+{
+	vb_neighbours_doubt(vb_same_host_of(link));
+}
+
+/* ---- region tables ---- */
+
+static void *give_chunk(void *context, uint32_t index, size_t bytes)
+{
+	struct vb_shared_table *table = context;
+
+	return vb_foreign_chunk(table->owner->board->table[table->index], VB_BOARD_TABLE_BYTES, index, bytes);
+}
+
+static bool is_copying(void *context, uint32_t key)
+{
+	struct vb_shared_table *table = context;
+
+	return !table->owner->schedule->abandoned && vb_neighbours_are_copying(table->owner, table->index, key);
+}
+
+static void pause_for(void *context, unsigned looks)
+{
+	(void)context;
+	vb_neighbours_pause(looks);
+}
+
+static int open_table(struct vb_link *link, struct vb_memory_host *host)
+{
+	struct vb_same_host *same_host = vb_same_host_of(link);
+	int index = -1;
+
+	pthread_mutex_lock(&same_host->lock);
+	for (int i = 0; i < VB_BOARD_TABLES && index < 0; i++)
+		if (!same_host->table[i].taken)
+			index = i;
+	if (index >= 0)
+		same_host->table[index].taken = true;
+	pthread_mutex_unlock(&same_host->lock);
+	if (index < 0)
+		return -1;
+	host->context = &same_host->table[index];
+	host->chunk = give_chunk;
+	host->is_copying = is_copying;
+	host->pause = pause_for;
+	return index;
+}
+
+static void show_table(struct vb_link *link, int table, const struct vb_memory *memory)
+{
+	vb_foreign_publish(memory, vb_same_host_of(link)->board->table[table]);
+}
+
+static void hide_table(struct vb_link *link, int table)
+{
+	vb_foreign_withdraw(vb_same_host_of(link)->board->table[table]);
+}
+
+static void close_table(struct vb_link *link, int table)
+{
+	struct vb_same_host *same_host = vb_same_host_of(link);
+
+	pthread_mutex_lock(&same_host->lock);
+	same_host->table[table].taken = false;
+	pthread_mutex_unlock(&same_host->lock);
+}
+
+static const struct vb_link_tables tables = {
+	.open = open_table,
+	.show = show_table,
+	.hide = hide_table,
+	.close = close_table,
+};
+
+/* ---- the link ---- */
+
+static const struct vb_link_driver driver = {
+	.name = "memory",
+	.tables = &tables,
+	.close = close_link,
+	.abandon = abandon,
+	.introduce = introduce,
+	.addresses_changed = addresses_changed,
+	.publish = vb_pairs_publish,
+	.withdraw = vb_pairs_withdraw,
+	.resolve = vb_pairs_resolve,
+	.modified = vb_pairs_modified,
+	.gives_back = vb_pairs_gives_back,
+	.transmit = vb_pairs_transmit,
+	.transmit_in_pass = vb_pairs_transmit,
+	.posted = vb_pairs_transmit,
+	.post_fast = vb_pairs_post_fast,
+	.received = vb_pairs_received,
+	.drain = vb_pairs_drain,
+	.expire = vb_pairs_expire,
+	.has_work = vb_pairs_have_work,
+	.spun = vb_attention_spun,
+	.watched = vb_attention_watched,
+	.rise = vb_attention_rise,
+	.rest = vb_attention_rest,
+	.replenished = vb_pairs_replenished,
+	.take = vb_pollers_take,
+	.poll = vb_pollers_poll,
+};
+
+struct vb_link *vb_memory_link_open(struct vb_schedule *schedule)
+{
+	struct vb_same_host *same_host;
+	int error;
+
+	if (wire_is_wanted(schedule))
+		return NULL;
+	same_host = calloc(1, sizeof(*same_host));
+	if (!same_host)
+		return NULL;
+	same_host->link = (struct vb_link){.driver = &driver, .schedule = schedule};
+	same_host->schedule = schedule;
+	same_host->broker.fd = -1;
+	pthread_mutex_init(&same_host->lock, NULL);
+	pthread_mutex_init(&same_host->asking, NULL);
+	for (unsigned i = 0; i < VB_BOARD_TABLES; i++)
+		same_host->table[i] = (struct vb_shared_table){.owner = same_host, .index = i};
+	while (same_host->cookie == 0)
+		same_host->cookie = vb_random_u64();
+	error = vb_shared_memory_create("verbena-board", sizeof(*same_host->board), &same_host->board_fd,
+					(void **)&same_host->board);
+	if (error == 0) {
+		fill_header(same_host);
+		admit_peers();
+		error = vb_neighbours_open(same_host);
+	}
+	if (error != 0) {
+		vb_log(VB_LOG_INFO, "no way through memory for this process (%s): all by wire", strerror(-error));
+		destroy(same_host);
+		return NULL;
+	}
+	return &same_host->link;
+}

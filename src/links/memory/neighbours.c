@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Other processes of this host. verbenad says which process has a slot and hands its board and eventfd over, to processes of the same
+ * user only. That is not enough to copy: ptrace(2)'s rules decide that, and they differ from machine to machine (Yama, containers,
+ * programs that are not dumpable). So it is tried: the board says where in its owner's memory the board's random id stands again. Who reads
+ * it there has the right process and may copy.
+ *
+ * A process is known by its number, which another may get after its death. A pidfd tells; it is looked at whenever it was not for a few
+ * milliseconds, and numbers are given out in turn, so that thirty thousand processes would have to be born in between.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/descriptor.h"
+#include "io/event.h"
+#include "io/process.h"
+#include "io/process_memory.h"
+#include "io/shared_memory.h"
+#include "links/memory/memory_link.h"
+#include "memory/foreign.h"
+
+#define WHILE_IT_COPIES VB_MICROSECONDS(100)
+#define PATIENCE VB_SECONDS(2)
+#define STILL_ALIVE VB_MILLISECONDS(8)
+
+enum { QUIESCE_YIELDS = 256 };
+
+static struct vb_neighbour *neighbour_of(struct vb_local_peer *peer)
+{
+	return (struct vb_neighbour *)peer;
+}
+
+bool vb_neighbour_has_ended(struct vb_neighbour *neighbour)
+{
+	if (neighbour->is_self)
+		return false;
+	if (__atomic_load_n(&neighbour->peer.gone, __ATOMIC_RELAXED))
+		return true;
+	if (!vb_process_has_ended(neighbour->watch_fd))
+		return false;
+	__atomic_store_n(&neighbour->peer.gone, true, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* ---- struct vb_local_host ---- */
+
+static bool is_there(struct vb_neighbour *neighbour)
+{
+	vb_time now;
+
+	if (neighbour->is_self)
+		return true;
+	now = vb_clock_coarse();
+	if (now - __atomic_load_n(&neighbour->checked, __ATOMIC_RELAXED) >= STILL_ALIVE) {
+		if (vb_neighbour_has_ended(neighbour))
+			return false;
+		__atomic_store_n(&neighbour->checked, now, __ATOMIC_RELAXED);
+	}
+	return !__atomic_load_n(&neighbour->peer.gone, __ATOMIC_RELAXED);
+}
+
+static int note_end(struct vb_neighbour *neighbour, int error)
+{
+	if (error == -ESRCH && !neighbour->is_self)
+		__atomic_store_n(&neighbour->peer.gone, true, __ATOMIC_RELAXED);
+	return error;
+}
+
+static int write_there(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, uint64_t theirs, uint64_t length)
+{
+	struct vb_neighbour *neighbour = neighbour_of(peer);
+	const struct iovec remote = {(void *)(uintptr_t)theirs, length};
+
+	if (!is_there(neighbour))
+		return -ESRCH;
+	return note_end(neighbour, vb_process_memory_write_to(neighbour->pid, ours, count, &remote, 1));
+}
+
+static int read_there(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
+		      unsigned pieces)
+{
+	struct vb_neighbour *neighbour = neighbour_of(peer);
+	struct iovec remote[64];
+	int error = 0;
+
+	_Static_assert(sizeof(remote) / sizeof(remote[0]) >= 32, "as many as a work request has");
+	if (pieces > sizeof(remote) / sizeof(remote[0]))
+		return -EINVAL;
+	if (!is_there(neighbour))
+		return -ESRCH;
+	for (unsigned i = 0; i < pieces; i++)
+		remote[i] = (struct iovec){(void *)(uintptr_t)theirs[i].address, theirs[i].length};
+	if (error == 0)
+		error = vb_process_memory_read_from(neighbour->pid, ours, count, remote, pieces);
+	return note_end(neighbour, error);
+}
+
+static void *share(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t life, uint64_t region_start,
+		   uint64_t region_length, uint64_t address, uint64_t length)
+{
+	struct vb_neighbour *neighbour = neighbour_of(peer);
+
+	return vb_local_share_find(&neighbour->share, table, key, life, region_start, region_length, address, length);
+}
+
+static bool lives(void *context, uint32_t table, uint32_t key, uint64_t life)
+{
+	const struct vb_neighbour *neighbour = context;
+
+	return vb_foreign_lives(neighbour->peer.board->table[table % VB_BOARD_TABLES], VB_BOARD_TABLE_BYTES, key, life);
+}
+
+/* Memory that a neighbour has given up must not be kept by our mapping of it. Caller holds progress. */
+void vb_neighbours_sweep(struct vb_same_host *same_host)
+{
+	for (struct vb_neighbour *n = __atomic_load_n(&same_host->neighbours, __ATOMIC_ACQUIRE); n;
+	     n = __atomic_load_n(&n->next, __ATOMIC_ACQUIRE))
+		vb_local_share_sweep(&n->share);
+}
+
+static void wake(struct vb_local_peer *peer)
+{
+	vb_event_raise(neighbour_of(peer)->wake_fd);
+}
+
+static void pause_for(struct vb_local_peer *peer)
+{
+	vb_wait(NULL, 0, vb_clock_now() + WHILE_IT_COPIES);
+	(void)vb_neighbour_has_ended(neighbour_of(peer));
+}
+
+static const struct vb_local_host local_host = {
+	.pause = pause_for,
+	.write = write_there,
+	.read = read_there,
+	.shared = share,
+	.wake = wake,
+};
+
+/* ---- the list ---- */
+
+/* Newest first. Caller holds the lock. */
+static void append(struct vb_same_host *same_host, struct vb_neighbour *neighbour)
+{
+	neighbour->next = same_host->neighbours;
+	__atomic_store_n(&same_host->neighbours, neighbour, __ATOMIC_RELEASE);
+}
+
+static void destroy(struct vb_neighbour *neighbour)
+{
+	vb_local_share_fini(&neighbour->share);
+	if (!neighbour->is_self) {
+		vb_shared_memory_unmap(neighbour->peer.board, sizeof(*neighbour->peer.board));
+		if (neighbour->watch_fd >= 0)
+			vb_descriptor_close(neighbour->watch_fd);
+		if (neighbour->wake_fd >= 0)
+			vb_descriptor_close(neighbour->wake_fd);
+	}
+	free(neighbour);
+}
+
+int vb_neighbours_open(struct vb_same_host *same_host)
+{
+	struct vb_neighbour *self = calloc(1, sizeof(*self));
+
+	if (!self)
+		return -ENOMEM;
+	self->peer = (struct vb_local_peer){.board = same_host->board, .host = &local_host, .slot = same_host->schedule->slot};
+	self->id = same_host->cookie;
+	self->pid = getpid();
+	self->watch_fd = -1;
+	self->wake_fd = same_host->schedule->event_fd;
+	self->is_self = true;
+	vb_bells_attend(same_host->board, self->peer.slot, &self->bells);
+	vb_local_share_init(&self->share, self->pid, self->peer.slot, same_host->board->header.copying);
+	append(same_host, self);
+	same_host->broker.fd = -1;
+	return 0;
+}
+
+void vb_neighbours_close(struct vb_same_host *same_host)
+{
+	struct vb_neighbour *next;
+
+	for (struct vb_neighbour *n = same_host->neighbours; n; n = next) {
+		next = n->next;
+		destroy(n);
+	}
+	vb_daemon_client_close(&same_host->broker);
+}
+
+void vb_neighbours_abandon(struct vb_same_host *same_host)
+{
+	for (struct vb_neighbour *n = same_host->neighbours; n; n = n->next) {
+		if (n->is_self)
+			continue;
+		vb_descriptor_close(n->watch_fd);
+		vb_descriptor_close(n->wake_fd);
+	}
+	vb_daemon_client_close(&same_host->broker);
+}
+
+/* Those that are dead and that nobody uses. Copies by a dead process are over. */
+static void bury(struct vb_same_host *same_host)
+{
+	struct vb_neighbour *dead = NULL, *next;
+
+	/* A pass may be looking at any of them. */
+	vb_lock_take(&same_host->schedule->progress);
+	pthread_mutex_lock(&same_host->lock);
+	for (struct vb_neighbour **at = &same_host->neighbours; *at;) {
+		struct vb_neighbour *n = *at;
+
+		if (n->users > 0 || !vb_neighbour_has_ended(n)) {
+			at = &n->next;
+			continue;
+		}
+		__atomic_store_n(at, n->next, __ATOMIC_RELEASE);
+		n->next = dead;
+		dead = n;
+	}
+	pthread_mutex_unlock(&same_host->lock);
+	vb_lock_release(&same_host->schedule->progress);
+	for (; dead; dead = next) {
+		next = dead->next;
+		destroy(dead);
+	}
+}
+
+static bool is_current(struct vb_neighbour *neighbour, uint32_t slot)
+{
+	/* A process that closed its endpoint, and opened another perhaps, takes the magic away. */
+	return neighbour->peer.slot == slot && !vb_neighbour_has_ended(neighbour) &&
+	       __atomic_load_n(&neighbour->peer.board->header.magic, __ATOMIC_ACQUIRE) == VB_BOARD_MAGIC;
+}
+
+static bool is_known_under(const struct vb_neighbour *neighbour, const uint8_t gid[16])
+{
+	for (unsigned i = 0; i < neighbour->gids; i++)
+		if (memcmp(neighbour->gid[i], gid, 16) == 0)
+			return true;
+	return false;
+}
+
+static void remember_gid(struct vb_neighbour *neighbour, const uint8_t gid[16])
+{
+	if (!is_known_under(neighbour, gid) && neighbour->gids < VB_NEIGHBOUR_GIDS)
+		memcpy(neighbour->gid[neighbour->gids++], gid, 16);
+}
+
+/* ---- GIDs of other hosts ---- */
+
+static uint8_t *stranger_at(struct vb_same_host *same_host, const uint8_t gid[16])
+{
+	uint64_t half[2];
+
+	memcpy(half, gid, sizeof(half));
+	return same_host->stranger[(half[0] ^ half[1]) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (VB_KNOWN_STRANGERS - 1)];
+}
+
+static bool is_stranger(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t *news)
+{
+	bool known;
+
+	pthread_mutex_lock(&same_host->lock);
+	known = memcmp(stranger_at(same_host, gid), gid, 16) == 0;
+	*news = same_host->news;
+	pthread_mutex_unlock(&same_host->lock);
+	return known;
+}
+
+/* Unless there were news since it was asked. */
+static void remember_stranger(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t news)
+{
+	pthread_mutex_lock(&same_host->lock);
+	if (news == same_host->news)
+		memcpy(stranger_at(same_host, gid), gid, 16);
+	pthread_mutex_unlock(&same_host->lock);
+}
+
+void vb_neighbours_doubt(struct vb_same_host *same_host)
+{
+	pthread_mutex_lock(&same_host->lock);
+	same_host->news++;
+	memset(same_host->stranger, 0, sizeof(same_host->stranger));
+	for (struct vb_neighbour *n = same_host->neighbours; n; n = n->next)
+		n->gids = 0;
+	pthread_mutex_unlock(&same_host->lock);
+}
+
+/* With a user more, or NULL. */
+static struct vb_neighbour *find(struct vb_same_host *same_host, uint32_t slot)
+{
+	struct vb_neighbour *found = NULL;
+
+	pthread_mutex_lock(&same_host->lock);
+	for (struct vb_neighbour *n = same_host->neighbours; n && !found; n = n->next)
+		if (is_current(n, slot))
+			found = n;
+	if (found)
+		found->users++;
+	pthread_mutex_unlock(&same_host->lock);
+	return found;
+}
+
+void vb_neighbours_put(struct vb_same_host *same_host, struct vb_neighbour *neighbour)
+{
+	pthread_mutex_lock(&same_host->lock);
+	neighbour->users--;
+	pthread_mutex_unlock(&same_host->lock);
+}
+
+/* ---- meeting ---- */
+
+static bool prove(struct vb_neighbour *neighbour)
+{
+	uint64_t cookie = 0, address = __atomic_load_n(&neighbour->peer.board->header.cookie_address, __ATOMIC_RELAXED);
+	const struct iovec ours = {&cookie, sizeof(cookie)}, theirs = {(void *)(uintptr_t)address, sizeof(cookie)};
+	int error = vb_process_memory_read_from(neighbour->pid, &ours, 1, &theirs, 1);
+
+	/* Its number was that process's then if the process is still there now. */
+	if (error == 0 && (cookie != neighbour->id || vb_neighbour_has_ended(neighbour)))
+		error = -ESRCH;
+	if (error != 0)
+		vb_log(VB_LOG_INFO, "process %d is on this host but cannot be reached through memory (%s): by wire",
+		       (int)neighbour->pid, strerror(-error));
+	return error == 0;
+}
+
+/* Takes both descriptors. NULL: it cannot be made, or is not what it says. */
+static struct vb_neighbour *create(const struct vb_same_host *same_host, const struct vb_daemon_board *told, const int fds[2])
+{
+	struct vb_neighbour *neighbour = calloc(1, sizeof(*neighbour));
+	const struct vb_board *board = vb_shared_memory_map(fds[0], sizeof(*board));
+
+	vb_descriptor_close(fds[0]);
+	if (!neighbour || !board) {
+		vb_shared_memory_unmap(board, sizeof(*board));
+		vb_descriptor_close(fds[1]);
+		free(neighbour);
+		return NULL;
+	}
+	neighbour->peer = (struct vb_local_peer){.board = board, .host = &local_host, .slot = told->slot};
+	neighbour->id = told->id;
+	neighbour->pid = (pid_t)told->pid;
+	neighbour->wake_fd = vb_descriptor_lift(fds[1]);
+	neighbour->watch_fd = vb_process_watch(neighbour->pid);
+	vb_local_share_init(&neighbour->share, neighbour->pid, told->slot, same_host->board->header.copying);
+	neighbour->share.lives = lives;
+	neighbour->share.context = neighbour;
+	vb_bells_attend(board, same_host->schedule->slot, &neighbour->bells);
+	if (neighbour->watch_fd < 0 || __atomic_load_n(&board->header.magic, __ATOMIC_ACQUIRE) != VB_BOARD_MAGIC ||
+	    board->header.id != told->id || board->header.slot != told->slot) {
+		destroy(neighbour);
+		return NULL;
+	}
+	return neighbour;
+}
+
+/* One question, one answer. 0 or -errno; the answer's descriptors are in fds. Caller holds `asking`. */
+static int exchange(struct vb_daemon_client *broker, struct vb_daemon_message *message, int fds[VB_DAEMON_MAX_FDS], unsigned *count)
+{
+	int error = vb_daemon_client_send(broker, message, NULL, 0);
+	uint32_t sequence = message->header.sequence;
+
+	*count = 0;
+	if (error == 0)
+		error = vb_daemon_client_receive(broker, message, fds, count, vb_clock_now() + PATIENCE);
+	if (error == 0 && message->header.sequence != sequence)
+		error = -EPROTO;
+	return error;
+}
+
+/* 0: message->board and the descriptors. -EHOSTUNREACH: not on this host. Anything else: no board. */
+static int ask(struct vb_same_host *same_host, uint32_t slot, const uint8_t gid[16], uint64_t known,
+	       struct vb_daemon_message *message, int fds[VB_DAEMON_MAX_FDS], unsigned *count)
+{
+	struct vb_daemon_client *broker = &same_host->broker;
+	int error = -ECONNRESET;
+
+	pthread_mutex_lock(&same_host->asking);
+	/* A connection that was kept may be to a daemon that is gone. */
+	for (unsigned tries = 0; tries < 2 && error != 0; tries++) {
+		error = broker->fd >= 0 ? 0 : vb_daemon_client_reach(broker, PATIENCE);
+		if (error != 0)
+			break;
+		vb_daemon_message_begin(message, VB_DAEMON_ASK_BOARD, 0);
+		message->ask_board.slot = slot;
+		message->ask_board.known = known;
+		memcpy(message->ask_board.gid, gid, 16);
+		error = exchange(broker, message, fds, count);
+		if (error != 0)
+			vb_daemon_client_close(broker);
+		if (error == -EAGAIN || error == -EPROTO)
+			break;
+	}
+	pthread_mutex_unlock(&same_host->asking);
+	if (error != 0)
+		return error;
+	if (message->header.type == VB_DAEMON_ERROR)
+		return -message->error.error;
+	return message->header.type == VB_DAEMON_BOARD && message->board.slot == slot ? 0 : -EPROTO;
+}
+
+enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t qpn,
+				   struct vb_neighbour **out)
+{
+	uint32_t slot = qpn >> VB_DAEMON_INDEX_BITS;
+	struct vb_neighbour *neighbour;
+	struct vb_daemon_message message;
+	int fds[VB_DAEMON_MAX_FDS], error = 0;
+	unsigned count = 0;
+	uint32_t news;
+	bool known;
+
+	if (slot == 0)
+		return VB_MEET_ELSEWHERE;
+	/* The address may have become one of this host, and the peer may know it before we do: it must see that we go by wire. */
+	if (is_stranger(same_host, gid, &news))
+		return VB_MEET_WIRE;
+	neighbour = find(same_host, slot);
+	pthread_mutex_lock(&same_host->lock);
+	known = neighbour && is_known_under(neighbour, gid);
+	pthread_mutex_unlock(&same_host->lock);
+	if (!known)
+		error = ask(same_host, slot, gid, neighbour ? neighbour->id : 0, &message, fds, &count);
+	if (error == 0 && count == 2) {
+		/* What we had of this slot is not what is there now. */
+		if (neighbour)
+			vb_neighbours_put(same_host, neighbour);
+		bury(same_host);
+		neighbour = create(same_host, &message.board, fds);
+		if (neighbour) {
+			neighbour->users = 1;
+			neighbour->consents = prove(neighbour);
+			pthread_mutex_lock(&same_host->lock);
+			append(same_host, neighbour);
+			pthread_mutex_unlock(&same_host->lock);
+		}
+	} else {
+		for (unsigned i = 0; i < count; i++)
+			vb_descriptor_close(fds[i]);
+	}
+	if (error == 0 && neighbour) {
+		/* A sandbox may keep us even from ourselves. */
+		bool proved = !known && neighbour->is_self && prove(neighbour), consents;
+
+		pthread_mutex_lock(&same_host->lock);
+		remember_gid(neighbour, gid);
+		neighbour->consents |= proved;
+		consents = neighbour->consents;
+		pthread_mutex_unlock(&same_host->lock);
+		if (consents) {
+			*out = neighbour;
+			return VB_MEET_NEIGHBOUR;
+		}
+	}
+	if (neighbour)
+		vb_neighbours_put(same_host, neighbour);
+	if (error != -EHOSTUNREACH)
+		return VB_MEET_WIRE;
+	remember_stranger(same_host, gid, news);
+	return VB_MEET_ELSEWHERE;
+}
+
+/* ---- deregistration ---- */
+
+bool vb_neighbours_are_copying(struct vb_same_host *same_host, uint32_t table, uint32_t key)
+{
+	bool copying = false;
+
+	pthread_mutex_lock(&same_host->lock);
+	for (struct vb_neighbour *n = same_host->neighbours; n && !copying; n = n->next)
+		copying = vb_local_is_copying(&n->peer, same_host->schedule->slot, table, key) && !vb_neighbour_has_ended(n);
+	pthread_mutex_unlock(&same_host->lock);
+	return copying;
+}
+
+void vb_neighbours_pause(unsigned looks)
+{
+	if (looks < QUIESCE_YIELDS)
+		vb_thread_yield();
+	else
+		vb_wait(NULL, 0, vb_clock_now() + VB_MICROSECONDS(100));
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Queue pairs through memory, by the CQs that their completions go to. A pass (pairs.c) looks at all queue pairs of the process
+ * under one lock, `progress`; threads that poll CQs of their own would wait for each other there, and fetch each other's cache
+ * lines. So whoever polls looks at the queue pairs of that CQ, under the CQ's own lock, and makes a pass only now and then.
+ *
+ * What a queue pair leads to is taken away under `progress` and under the locks of its pollers: either is enough to look at it.
+ *
+ * A CQ of many queue pairs is left to passes, which know by bells whom to look at.
+ */
+#include "io/clock.h"
+#include "links/memory/memory_link.h"
+#include "queue/qp.h"
+
+enum {
+	FEW = 16,                          /* are looked at one by one */
+	TAKES_PER_POLL = 16,
+	POLLS_PER_PASS = 32,               /* though there be nothing else to do */
+};
+
+static void join(struct vb_poller *poller, struct vb_list *list, struct vb_list *node)
+{
+	vb_lock_take(&poller->lock);
+	vb_list_append(list, node);
+	__atomic_store_n(&poller->pairs, poller->pairs + 1, __ATOMIC_RELAXED);
+	vb_lock_release(&poller->lock);
+}
+
+static void quit(struct vb_poller *poller, struct vb_list *node)
+{
+	vb_lock_take(&poller->lock);
+	vb_list_remove(node);
+	__atomic_store_n(&poller->pairs, poller->pairs - 1, __ATOMIC_RELAXED);
+	vb_lock_release(&poller->lock);
+}
+
+void vb_pollers_join(const struct vb_qp *qp, struct vb_pair *pair)
+{
+	struct vb_poller *sender = qp->send_cq->poller, *receiver = qp->recv_cq->poller;
+
+	vb_list_init(&pair->as_sender);
+	vb_list_init(&pair->as_receiver);
+	if (sender)
+		join(sender, &sender->senders, &pair->as_sender);
+	if (receiver && receiver != sender)
+		join(receiver, &receiver->receivers, &pair->as_receiver);
+}
+
+void vb_pollers_quit(const struct vb_qp *qp, struct vb_pair *pair)
+{
+	if (!vb_list_is_empty(&pair->as_sender))
+		quit(qp->send_cq->poller, &pair->as_sender);
+	if (!vb_list_is_empty(&pair->as_receiver))
+		quit(qp->recv_cq->poller, &pair->as_receiver);
+}
+
+static bool look_at(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_poller *poller, vb_time now)
+{
+	const struct vb_qp *qp = __atomic_load_n(&pair->qp, __ATOMIC_ACQUIRE);
+
+	return qp && vb_pair_look(same_host, pair, now, qp->recv_cq->poller == poller);
+}
+
+static bool look_at_own(struct vb_same_host *same_host, struct vb_poller *poller, vb_time now)
+{
+	bool done = false;
+
+	/* Somebody else polls this very CQ. */
+	if (!vb_lock_try(&poller->lock))
+		return false;
+	VB_LIST_FOR_EACH(node, &poller->senders)
+		done |= look_at(same_host, vb_container_of(node, struct vb_pair, as_sender), poller, now);
+	VB_LIST_FOR_EACH(node, &poller->receivers)
+		done |= look_at(same_host, vb_container_of(node, struct vb_pair, as_receiver), poller, now);
+	vb_lock_release(&poller->lock);
+	return done;
+}
+
+/* As many as there are, until there is no more room or one of them needs more than that. */
+static int take_from_own(struct vb_same_host *same_host, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc)
+{
+	int taken = 0, more = 0;
+
+	if (!vb_lock_try(&poller->lock))
+		return -1;
+	for (struct vb_list *node = poller->senders.next; node != &poller->senders && more >= 0 && taken < room; node = node->next) {
+		more = vb_pair_take(same_host, vb_container_of(node, struct vb_pair, as_sender), cq, room - taken, wc + taken);
+		taken += more > 0 ? more : 0;
+	}
+	for (struct vb_list *node = poller->receivers.next; node != &poller->receivers && more >= 0 && taken < room; node = node->next) {
+		more = vb_pair_take(same_host, vb_container_of(node, struct vb_pair, as_receiver), cq, room - taken, wc + taken);
+		taken += more > 0 ? more : 0;
+	}
+	vb_lock_release(&poller->lock);
+	return taken > 0 ? taken : more;
+}
+
+/* Of several polls one goes the ordinary way, so that nothing is put off for long that is no message. */
+int vb_pollers_take(struct vb_link *link, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc)
+{
+	struct vb_schedule *schedule = link->schedule;
+	uint32_t pairs = __atomic_load_n(&poller->pairs, __ATOMIC_RELAXED);
+	uint32_t polls = __atomic_load_n(&poller->polls, __ATOMIC_RELAXED) + 1;
+	int taken;
+
+	if (pairs == 0 || pairs > FEW || schedule->abandoned || __atomic_load_n(&schedule->spinner.watched, __ATOMIC_RELAXED) ||
+	    polls % TAKES_PER_POLL == 0)
+		return -1;
+	__atomic_store_n(&poller->polls, polls, __ATOMIC_RELAXED);
+	taken = take_from_own(vb_same_host_of(link), poller, cq, room, wc);
+	if (taken < 0 || (taken == 0 && !(vb_link_carries_all(link) &&
+					  __atomic_load_n(&schedule->active_count, __ATOMIC_RELAXED) == 0)))
+		return -1;
+	vb_spinner_yield_sometimes(&poller->vain_polls, 1, taken > 0);
+	return taken;
+}
+
+bool vb_pollers_poll(struct vb_link *link, struct vb_poller *poller, vb_time now, bool *done)
+{
+	struct vb_schedule *schedule = link->schedule;
+	uint32_t pairs = __atomic_load_n(&poller->pairs, __ATOMIC_RELAXED);
+	uint32_t polls = __atomic_load_n(&poller->polls, __ATOMIC_RELAXED) + 1;
+
+	if (pairs == 0 || pairs > FEW)
+		return false;
+	__atomic_store_n(&poller->polls, polls, __ATOMIC_RELAXED);
+	*done = look_at_own(vb_same_host_of(link), poller, now);
+	if (polls % POLLS_PER_PASS == 0)
+		return false;
+	return *done || (vb_link_carries_all(link) && vb_timers_next(&schedule->timers) > now &&
+			 __atomic_load_n(&schedule->active_count, __ATOMIC_RELAXED) == 0);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Multicast groups: which queue pairs of this process listen to which group on which interface. The process's receive
+ * socket joins a group with the first of them and leaves with the last.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/descriptor.h"
+#include "io/udp.h"
+#include "links/udp/udp_link.h"
+#include "queue/limits.h"
+#include "queue/qp.h"
+
+static struct vb_multicast_group *find_group(struct vb_udp_link *udp, const uint8_t gid[16],
+					     uint32_t interface_index)
+{
+	for (unsigned i = 0; i < udp->groups; i++)
+		if (udp->group[i].interface_index == interface_index &&
+		    memcmp(udp->group[i].gid, gid, 16) == 0)
+			return &udp->group[i];
+	return NULL;
+}
+
+static int find_member(const struct vb_multicast_group *group, const struct vb_qp *qp)
+{
+	for (unsigned i = 0; i < group->members; i++)
+		if (group->member[i] == qp)
+			return (int)i;
+	return -1;
+}
+
+static int add_group(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t interface_index,
+		     struct vb_multicast_group **added)
+{
+	bool ipv6 = !vb_gid_is_ipv4(gid);
+	struct vb_multicast_group *larger;
+	int error;
+
+	if (udp->receive_fd[ipv6] < 0)
+		return -EADDRNOTAVAIL;
+	if (udp->groups == VB_MAX_MULTICAST_GROUPS)
+		return -ENOMEM;
+	larger = realloc(udp->group, (udp->groups + 1) * sizeof(*larger));
+	if (!larger)
+		return -ENOMEM;
+	udp->group = larger;
+	error = vb_udp_join(udp->receive_fd[ipv6], gid, interface_index, true);
+	/* The administrator limits groups per socket: net.ipv4.igmp_max_memberships. */
+	if (error == -ENOBUFS)
+		return -ENOMEM;
+	if (error == -ENODEV)
+		return -EADDRNOTAVAIL;
+	if (error != 0 && error != -EADDRINUSE)
+		return error;
+	*added = &udp->group[udp->groups++];
+	memset(*added, 0, sizeof(**added));
+	memcpy((*added)->gid, gid, 16);
+	(*added)->interface_index = interface_index;
+	/* Without it only newer kernels misdeliver, and only to a lone member. */
+	(*added)->companion_fd = ipv6 ? -1 : vb_udp_open_companion(gid, interface_index);
+	__atomic_store_n(&udp->in_use[ipv6], true, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void drop_group_if_empty(struct vb_udp_link *udp, struct vb_multicast_group *group)
+{
+	if (group->members > 0)
+		return;
+	(void)vb_udp_join(udp->receive_fd[!vb_gid_is_ipv4(group->gid)], group->gid, group->interface_index, false);
+	if (group->companion_fd >= 0)
+		vb_descriptor_close(group->companion_fd);
+	free(group->member);
+	*group = udp->group[--udp->groups];
+}
+
+static int add_member(struct vb_multicast_group *group, struct vb_qp *qp)
+{
+	if (find_member(group, qp) >= 0)
+		return 0;
+	if (group->members == VB_MAX_MULTICAST_QPS)
+		return -ENOMEM;
+	if (group->members == group->room) {
+		unsigned room = group->room ? group->room * 2 : 4;
+		struct vb_qp **larger = realloc(group->member, room * sizeof(struct vb_qp *));
+
+		if (!larger)
+			return -ENOMEM;
+		group->member = larger;
+		group->room = room;
+	}
+	group->member[group->members++] = qp;
+	return 0;
+}
+
+int vb_multicast_join(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+	struct vb_multicast_group *group;
+	uint8_t name[16];
+	int error = 0;
+
+	if (!vb_gid_is_multicast(gid))
+		return -EINVAL;
+	memcpy(name, gid, sizeof(name));
+	vb_gid_canonical(name);
+	vb_lock_take(&udp->schedule->progress);
+	group = find_group(udp, name, interface_index);
+	if (!group)
+		error = add_group(udp, name, interface_index, &group);
+	if (error == 0) {
+		error = add_member(group, qp);
+		drop_group_if_empty(udp, group);
+	}
+	vb_lock_release(&udp->schedule->progress);
+	return error;
+}
+
+int vb_multicast_leave(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+	struct vb_multicast_group *group;
+	uint8_t name[16];
+	int at = -1;
+
+	if (!vb_gid_is_multicast(gid))
+		return -EINVAL;
+	memcpy(name, gid, sizeof(name));
+	vb_gid_canonical(name);
+	vb_lock_take(&udp->schedule->progress);
+	group = find_group(udp, name, interface_index);
+	if (group)
+		at = find_member(group, qp);
+	if (at >= 0) {
+		group->member[at] = group->member[--group->members];
+		drop_group_if_empty(udp, group);
+	}
+	vb_lock_release(&udp->schedule->progress);
+	return at >= 0 ? 0 : -EINVAL;
+}
+
+void vb_multicast_for_each(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t interface_index,
+			   vb_multicast_deliver *deliver, void *context)
+{
+	struct vb_multicast_group *group = find_group(udp, gid, interface_index);
+
+	for (unsigned i = 0; group && i < group->members; i++)
+		deliver(context, group->member[i]);
+}
+
+void vb_multicast_forget_qp(struct vb_udp_link *udp, struct vb_qp *qp)
+{
+	for (unsigned i = udp->groups; i-- > 0;) {
+		struct vb_multicast_group *group = &udp->group[i];
+		int at = find_member(group, qp);
+
+		if (at < 0)
+			continue;
+		group->member[at] = group->member[--group->members];
+		drop_group_if_empty(udp, group);
+	}
+}
+
+void vb_multicast_free(struct vb_udp_link *udp)
+{
+	for (unsigned i = 0; i < udp->groups; i++) {
+		if (udp->group[i].companion_fd >= 0)
+			vb_descriptor_close(udp->group[i].companion_fd);
+		free(udp->group[i].member);
+	}
+	free(udp->group);
+}

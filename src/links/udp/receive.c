@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Receiving: the sockets' share of a pass, and the RoCE engine's timers.
+ *
+ * A packet's way: io/udp_receive -> here -> wire/roce_packet (decode, ICRC) -> the queue pair its QPN names -> roce
+ * engine. A QP stays locked for consecutive packets of it, and sends (acknowledgements, more data) once per batch.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/udp.h"
+#include "links/udp/tap.h"
+#include "links/udp/udp_link.h"
+#include "queue/qp.h"
+#include "roce/roce.h"
+#include "wire/icrc.h"
+#include "wire/inquiry.h"
+#include "wire/roce_packet.h"
+
+enum {
+	TOUCHED = 256,                     /* queue pairs that wait for their turn to send */
+	ROUNDS_PER_PASS = 16,              /* of answers to reads, a burst each */
+	LOOK_AT_UNUSED_FAMILY = 64,        /* every so many passes */
+	/* Within a batch, answer after this much: acknowledging all of a window at once would let the peer run dry,
+	 * and each acknowledgement is a system call. */
+	ANSWER_BYTES = 96 * 1024,
+	SMALL_BATCH = 8 * 1024,
+};
+
+/* What a batch has touched so far. */
+struct batch_state {
+	struct vb_udp_link *udp;
+	vb_time now;
+	uint64_t number;                   /* of what was touched */
+	struct vb_qp *locked;              /* the QP whose lock we hold */
+	unsigned count;
+	struct vb_qp **touched;            /* TOUCHED of them, distinct; must send before the batch ends */
+	const struct vb_roce_packet *packet;
+	struct vb_counters *counters;      /* of the device that `packets` came in for, not counted yet */
+	unsigned packets;
+	bool small;                        /* nothing is lost if a mere acknowledgement of it waits for the next pass */
+};
+
+/* Once for many: an atomic addition a packet shows at a million of them a second. */
+static void count_packets(struct batch_state *state)
+{
+	if (state->packets > 0)
+		VB_COUNT_MANY(state->counters, rcvd_pkts, state->packets);
+	state->packets = 0;
+}
+
+/* By its carrier, which may be another link by now. */
+static void transmit(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
+{
+	if (vb_udp_carries(udp, qp))
+		vb_udp_transmit_in_pass(&udp->link, qp, now);
+	else
+		vb_link_transmit(qp, now);
+}
+
+static void send_touched(struct batch_state *state)
+{
+	count_packets(state);
+	/* The one still locked first: it is most likely the only one. */
+	if (state->locked) {
+		/* A request has come in, most likely, that the application will answer when it sees it: its answer need not wait
+		 * for the acknowledgement to be sent, which takes as long as sending the answer itself. */
+		if (!state->small || state->count > 1 || !vb_roce_only_acknowledges(state->locked) ||
+		    !vb_schedule_defer(state->udp->schedule, state->locked))
+			transmit(state->udp, state->locked, state->now);
+		vb_lock_release(&state->locked->lock);
+	}
+	for (unsigned i = 0; i < state->count; i++) {
+		struct vb_qp *qp = state->touched[i];
+
+		if (qp == state->locked)
+			continue;
+		vb_lock_take(&qp->lock);
+		transmit(state->udp, qp, state->now);
+		vb_lock_release(&qp->lock);
+	}
+	vb_udp_flush(&state->udp->link);
+	state->locked = NULL;
+	state->count = 0;
+	state->number = ++state->udp->batches;
+}
+
+static void lock_qp(struct batch_state *state, struct vb_qp *qp)
+{
+	struct vb_udp_state *own = vb_udp_state_of(state->udp, qp);
+
+	if (state->locked == qp)
+		return;
+	if (state->count == TOUCHED)
+		send_touched(state);
+	if (state->locked)
+		vb_lock_release(&state->locked->lock);
+	vb_lock_take(&qp->lock);
+	state->locked = qp;
+	if (own->batch != state->number)
+		state->touched[state->count++] = qp;
+	own->batch = state->number;
+}
+
+static void count_for(struct batch_state *state, const struct vb_qp *qp, unsigned packets)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	if (state->counters != binding->counters)
+		count_packets(state);
+	state->counters = binding->counters;
+	state->packets += packets;
+}
+
+static void deliver_to(struct batch_state *state, struct vb_qp *qp)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	lock_qp(state, qp);
+	count_for(state, qp, 1);
+	/* A peer that declines sends packets, which may be here before its word; any others are not the peer's. */
+	if (!vb_udp_carries(state->udp, qp) && !binding->carrier->driver->gives_back(binding->carrier, qp, state->now)) {
+		VB_COUNT(binding->counters, dropped_pkts);
+		return;
+	}
+	vb_roce_receive(qp, state->now, state->packet);
+}
+
+static void deliver_multicast(void *context, struct vb_qp *qp)
+{
+	struct batch_state *state = context;
+
+	/* IBV_QP_CREATE_BLOCK_SELF_MCAST_LB: not what it sent itself. */
+	if ((qp->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) &&
+	    (state->packet->op->headers & VB_HEADER_DETH) && state->packet->deth.source_qpn == qp->qpn)
+		return;
+	deliver_to(state, qp);
+}
+
+static void count_verdict(struct vb_udp_link *udp, enum vb_roce_verdict verdict)
+{
+	if (verdict == VB_PACKET_BAD_ICRC)
+		VB_COUNT(VB_SCHEDULE_COUNTERS(udp->schedule), icrc_error);
+	else
+		VB_COUNT(VB_SCHEDULE_COUNTERS(udp->schedule), malformed_pkts);
+}
+
+/* A new verbenad asks where our socket stands in the group. The engine thread answers. It asks over the loopback device, whose
+ * addresses come in over no other. */
+static bool is_probe(struct vb_udp_link *udp, const uint8_t *bytes, size_t length, const struct vb_path *from)
+{
+	struct vb_daemon_probe probe;
+
+	if (length != sizeof(probe) || bytes[0] != VB_DAEMON_PROBE_MAGIC >> 24 || !vb_gid_is_loopback(from->source) ||
+	    !vb_gid_is_loopback(from->destination))
+		return false;
+	memcpy(&probe, bytes, sizeof(probe));
+	if (be32_get(probe.magic) != VB_DAEMON_PROBE_MAGIC)
+		return false;
+	vb_schedule_note_probe(udp->schedule, be64_get(probe.nonce));
+	return true;
+}
+
+static void take_inquiry(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from)
+{
+	struct vb_inquiry inquiry;
+	struct vb_qp *qp;
+
+	if (!vb_inquiry_decode(&inquiry, bytes, length))
+		return;
+	qp = vb_schedule_find(state->udp->schedule, inquiry.qpn);
+	if (qp)
+		lock_qp(state, qp);
+	vb_udp_answer_inquiry(state->udp, state->now, from, &inquiry, qp);
+}
+
+/* Of the rest of a bundle, what the queue pair whose packet came last can take in one go. Returns the number of datagrams done
+ * with. A capture wants to see each. */
+static unsigned take_series(struct batch_state *state, const struct vb_udp_bundle *bundle, size_t at, unsigned index,
+			    const struct vb_path *from, struct vb_icrc_prefix *prefix)
+{
+	struct vb_roce_series series = {bundle->bytes + at, bundle->length - at, bundle->segment, index, 0, 0};
+
+	if (!state->locked || vb_tap_captures(state->udp->tap) || !vb_udp_carries(state->udp, state->locked))
+		return 0;
+	vb_roce_receive_series(state->locked, state->now, from, prefix, &series);
+	count_for(state, state->locked, series.taken);
+	if (series.damaged > 0)
+		count_verdict(state->udp, VB_PACKET_BAD_ICRC);
+	return series.taken + series.damaged;
+}
+
+static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from,
+			  struct vb_icrc_prefix *prefix, uint32_t interface_index, unsigned index)
+{
+	struct vb_udp_link *udp = state->udp;
+	struct vb_roce_packet packet;
+	enum vb_roce_verdict verdict;
+	struct vb_qp *qp;
+
+	if (is_probe(udp, bytes, length, from))
+		return;
+	if (vb_inquiry_is_likely(bytes, length)) {
+		take_inquiry(state, bytes, length, from);
+		return;
+	}
+	verdict = vb_roce_packet_decode_again(&packet, bytes, length, from, prefix, (uint16_t)index);
+	if (udp->tap)
+		vb_tap_received(udp->tap, from, bytes, length, verdict);
+	if (verdict != VB_PACKET_OK) {
+		count_verdict(udp, verdict);
+		return;
+	}
+	state->packet = &packet;
+	if (packet.destination_qpn == VB_MULTICAST_QPN) {
+		vb_multicast_for_each(udp, from->destination, interface_index, deliver_multicast, state);
+		return;
+	}
+	qp = vb_schedule_find(udp->schedule, packet.destination_qpn);
+	if (!qp) {
+		VB_COUNT(VB_SCHEDULE_COUNTERS(udp->schedule), unknown_qp_pkts);
+		return;
+	}
+	deliver_to(state, qp);
+}
+
+static bool is_link_local(const uint8_t gid[16])
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+/* A request and, shorter and therefore behind it, the acknowledgement of what it answers came together: the acknowledgement
+ * counts as first, so that the application sees its send completed before it sees the answer, as it would on an adapter.
+ * Returns how many bytes of the bundle are left. */
+static size_t take_acknowledgement(struct batch_state *state, const struct vb_udp_bundle *bundle, const struct vb_path *from,
+				   struct vb_icrc_prefix *prefix)
+{
+	size_t last = bundle->length % bundle->segment, before = bundle->length - last;
+
+	if (last != VB_BTH_LENGTH + VB_AETH_LENGTH + VB_ICRC_LENGTH || before == 0 ||
+	    vb_roce_opcode(bundle->bytes[before])->kind != VB_KIND_ACKNOWLEDGE)
+		return bundle->length;
+	take_datagram(state, bundle->bytes + before, last, from, prefix, bundle->from.interface_index,
+		      (unsigned)(before / bundle->segment));
+	return before;
+}
+
+static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *bundle)
+{
+	struct vb_path from = bundle->from;
+	struct vb_icrc_prefix prefix = {0};
+	unsigned index = 0;
+	size_t length;
+
+	/* Only these need the interface to be answered, and elsewhere it would tell equal paths apart. */
+	if (!is_link_local(from.destination) && !is_link_local(from.source) && !vb_gid_is_multicast(from.destination))
+		from.interface_index = 0;
+	length = take_acknowledgement(state, bundle, &from, &prefix);
+	for (size_t at = 0; at < length; at += bundle->segment, index++) {
+		unsigned series = bundle->segment < bundle->length ? take_series(state, bundle, at, index, &from, &prefix) : 0;
+		size_t left;
+
+		at += series * bundle->segment;
+		index += series;
+		if (at >= length)
+			break;
+		left = length - at;
+		take_datagram(state, bundle->bytes + at, left < bundle->segment ? left : bundle->segment, &from,
+			      &prefix, bundle->from.interface_index, index);
+	}
+}
+
+static bool drain_socket(struct vb_udp_link *udp, unsigned family, vb_time now)
+{
+	struct vb_qp *touched[TOUCHED];
+	struct batch_state state = {.udp = udp, .now = now, .number = ++udp->batches, .touched = touched};
+	size_t unanswered = 0;
+	int count = vb_udp_batch_receive(udp->batch, udp->receive_fd[family], family == VB_IPV6);
+
+	if (count <= 0)
+		return false;
+	if (!__atomic_load_n(&udp->in_use[family], __ATOMIC_RELAXED))
+		__atomic_store_n(&udp->in_use[family], true, __ATOMIC_RELAXED);
+	__atomic_store_n(&udp->delivering, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < count; i++) {
+		const struct vb_udp_bundle *bundle = vb_udp_batch_at(udp->batch, (unsigned)i);
+
+		take_bundle(&state, bundle);
+		if (udp->tap)
+			vb_tap_flush(udp->tap);
+		unanswered += bundle->length;
+		/* A NAK is waited for with the window at a standstill. */
+		if (unanswered < ANSWER_BYTES && !(state.locked && vb_roce_complains(state.locked)))
+			continue;
+		send_touched(&state);
+		unanswered = 0;
+	}
+	state.small = unanswered < SMALL_BATCH;
+	send_touched(&state);
+	__atomic_store_n(&udp->delivering, false, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&udp->posted_meanwhile, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&udp->posted_meanwhile, false, __ATOMIC_RELAXED);
+		vb_links_send_active(udp->schedule, now, false);
+	}
+	return true;
+}
+
+static bool drain_sockets(struct vb_udp_link *udp, vb_time now, bool all_families)
+{
+	bool done = false;
+
+	if (++udp->passes % LOOK_AT_UNUSED_FAMILY == 0)
+		all_families = true;
+	for (unsigned family = 0; family < VB_FAMILIES; family++) {
+		if (udp->receive_fd[family] < 0 ||
+		    (!all_families && !__atomic_load_n(&udp->in_use[family], __ATOMIC_RELAXED)))
+			continue;
+		done |= drain_socket(udp, family, now);
+	}
+	return done;
+}
+
+bool vb_udp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
+{
+	/* The deadline may have moved away since the entry was made. */
+	if (vb_roce_next_deadline(qp) > now) {
+		vb_schedule_arm(link->schedule, qp, vb_roce_next_deadline(qp));
+		return false;
+	}
+	vb_roce_expire(qp, now);
+	vb_udp_transmit_in_pass(link, qp, now);
+	return true;
+}
+
+bool vb_udp_drain(struct vb_link *link, vb_time now, bool all)
+{
+	return drain_sockets(vb_udp_link_of(link), now, all);
+}
+
+/* Answers to reads that are longer than a burst. What the requester asks next is there by now, most likely: seen in time, its answer
+ * and the end of this one leave together. */
+void vb_udp_finish(struct vb_link *link)
+{
+	struct vb_schedule *schedule = link->schedule;
+
+	for (unsigned i = 0; schedule->unfinished && i < ROUNDS_PER_PASS; i++) {
+		vb_time now = vb_clock_now();
+
+		schedule->unfinished = false;
+		drain_sockets(vb_udp_link_of(link), now, false);
+		/* If that brought more for it, it is sending. */
+		if (!schedule->unfinished)
+			vb_links_send_active(schedule, now, false);
+	}
+	if (schedule->unfinished)
+		vb_schedule_kick(schedule);
+	schedule->unfinished = false;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See source_ports.h.
+ */
+#include "links/udp/source_ports.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "io/descriptor.h"
+#include "io/random.h"
+#include "io/udp.h"
+
+enum { LOWEST_PORT = 0xc000, TRIES = 64 };
+
+void vb_source_ports_init(struct vb_source_ports *ports)
+{
+	memset(ports, 0, sizeof(*ports));
+	pthread_mutex_init(&ports->lock, NULL);
+	for (unsigned f = 0; f < 2; f++)
+		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
+			ports->port[f][i].fd = -1;
+}
+
+void vb_source_ports_fini(struct vb_source_ports *ports)
+{
+	for (unsigned f = 0; f < 2; f++)
+		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
+			if (ports->port[f][i].fd >= 0)
+				vb_descriptor_close(ports->port[f][i].fd);
+	pthread_mutex_destroy(&ports->lock);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
+
+/* By our address, too: the socket is bound to it, and another process may have its port with another address. */
+static uint64_t name_peer(const struct vb_path *path, uint32_t slot)
+{
+	uint64_t half[4], hash;
+
+	memcpy(half, path->source, sizeof(path->source));
+	memcpy(half + 2, path->destination, sizeof(path->destination));
+	hash = mix(mix(mix(mix(mix(1, half[0]), half[1]), half[2]), half[3]), slot);
+	return hash ? hash : 1;
+}
+
+/* Ports are tried at random: other processes draw from the same range. */
+static bool make_socket(struct vb_source_port *made, const struct vb_path *path, unsigned index, uint64_t peer)
+{
+	int fd = -EADDRINUSE;
+
+	for (unsigned i = 0; i < TRIES && fd == -EADDRINUSE; i++) {
+		uint32_t random = vb_random_u32() & 0x3fff & ~(VB_SOURCE_PORTS - 1u);
+
+		made->port = (uint16_t)(LOWEST_PORT | random | index);
+		made->own = *path;
+		made->own.source_port = made->port;
+		fd = vb_udp_open_sender_of(&made->own);
+	}
+	if (fd < 0) {
+		vb_log_limited(VB_LOG_WARN, "cannot open a socket to send from: %s", strerror(-fd));
+		return false;
+	}
+	made->peer = peer;
+	__atomic_store_n(&made->fd, fd, __ATOMIC_RELEASE);
+	return true;
+}
+
+static uint16_t choose(struct vb_source_port *pool, const struct vb_path *path, uint64_t peer)
+{
+	unsigned shared = (unsigned)(mix(peer, path->flow_label) % VB_SOURCE_PORTS);
+	struct vb_source_port *unused = NULL;
+
+	for (unsigned i = 0; i < VB_SOURCE_PORTS; i++) {
+		if (pool[i].fd >= 0 && pool[i].peer == peer)
+			return pool[i].port;
+		if (pool[i].fd < 0 && !unused)
+			unused = &pool[i];
+	}
+	if (unused && make_socket(unused, path, (unsigned)(unused - pool), peer))
+		return unused->port;
+	for (unsigned i = 0; i < VB_SOURCE_PORTS; i++) {
+		struct vb_source_port *port = &pool[(shared + i) % VB_SOURCE_PORTS];
+
+		if (port->fd >= 0)
+			return port->port;
+	}
+	return 0;
+}
+
+uint16_t vb_source_ports_choose(struct vb_source_ports *ports, const struct vb_path *path, uint32_t slot)
+{
+	uint16_t port;
+
+	pthread_mutex_lock(&ports->lock);
+	port = choose(ports->port[!vb_path_is_ipv4(path)], path, name_peer(path, slot));
+	pthread_mutex_unlock(&ports->lock);
+	return port;
+}
+
+const struct vb_source_port *vb_source_ports_find(const struct vb_source_ports *ports, bool ipv6, uint16_t port)
+{
+	const struct vb_source_port *found = &ports->port[ipv6][port & (VB_SOURCE_PORTS - 1)];
+
+	/* Pairs with the release in make_socket: whoever sees the socket sees its port. */
+	return __atomic_load_n(&found->fd, __ATOMIC_ACQUIRE) >= 0 && found->port == port ? found : NULL;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sending sockets: a small pool per IP version, made when first needed, each with a UDP source port of its own in
+ * 0xC000 .. 0xFFFF.
+ *
+ * A receiver may merge datagrams of one address/port 4-tuple into a bundle that goes where the first one's QPN says.
+ * Packets for two processes must therefore not share a 4-tuple: each destination process gets a port of its own as long
+ * as there are unused ones.
+ */
+#ifndef VB_LINKS_UDP_SOURCE_PORTS_H
+#define VB_LINKS_UDP_SOURCE_PORTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/path.h"
+
+enum { VB_SOURCE_PORT_BITS = 5, VB_SOURCE_PORTS = 1 << VB_SOURCE_PORT_BITS };
+
+struct vb_source_port {
+	int fd;                            /* atomic: -1 not made yet */
+	uint16_t port;                     /* its lowest bits are its index in the pool */
+	uint64_t peer;                     /* from where and to whom it was made for */
+	struct vb_path own;                /* what the socket says of itself (io/udp.h) */
+};
+
+struct vb_source_ports {
+	pthread_mutex_t lock;
+	struct vb_source_port port[2][VB_SOURCE_PORTS];
+};
+
+void vb_source_ports_init(struct vb_source_ports *ports);
+void vb_source_ports_fini(struct vb_source_ports *ports);
+
+/* The port for packets on that path (which lacks just this) to the process of that slot, the same for each call; 0: no socket
+ * could be made. */
+uint16_t vb_source_ports_choose(struct vb_source_ports *ports, const struct vb_path *path, uint32_t slot);
+/* The socket bound to the port, or NULL if it is none of ours. */
+const struct vb_source_port *vb_source_ports_find(const struct vb_source_ports *ports, bool ipv6, uint16_t port);
+
+#endif

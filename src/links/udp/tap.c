@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * With a capture alone, packets are copied to the file and go the usual way, in runs. So do they where faults only lose and damage
+ * them: the lost ones are taken out of their runs before these are sent, so that a bad network is as fast as a good one but for
+ * what is lost. With other faults, or with both, each packet is sent by itself, with the IP identification 0 that a
+ * lone datagram has and an ICRC to match, for each may have a fate of its own. Packets that must wait are kept in a list; a
+ * thread sends them in time, or a later packet that overtakes them does.
+ */
+#include "links/udp/tap.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "capture/frame.h"
+#include "capture/writer.h"
+#include "io/clock.h"
+#include "io/event.h"
+#include "io/udp.h"
+#include "links/faults.h"
+#include "links/udp/udp_link.h"
+#include "queue/observer.h"
+#include "queue/qp.h"
+#include "wire/burst.h"
+#include "wire/icrc.h"
+
+enum { LONGEST_DATAGRAM = 65536, MOST_WAITING = 4096, SEARCHED_WORK = 4096 };
+
+/* Nobody may overtake a reordered packet for want of traffic: then it goes after all. */
+#define PATIENCE VB_MILLISECONDS(1)
+
+struct waiting {
+	struct vb_list node;
+	vb_time due;
+	unsigned behind;                   /* later packets that go first; 0: only time counts */
+	struct vb_path path;
+	size_t length;
+	uint8_t bytes[];
+};
+
+struct vb_tap {
+	struct vb_udp_link *udp;
+	struct vb_queue_observer observer;
+	struct vb_capture *capture;        /* NULL: none */
+	pthread_mutex_t lock;              /* of what follows; innermost but for the capture's own */
+	uint8_t *datagram;
+	struct vb_faults *faults;          /* NULL: none */
+	bool keeps_runs;                   /* of what it disturbs, see above */
+	struct vb_burst *single;
+	struct vb_list waiting;
+	unsigned waiting_count;
+	pthread_cond_t changed;
+	pthread_t thread;
+	bool thread_runs, stopping;
+};
+
+/* ---- records ---- */
+
+static struct vb_tap *tap_of(const struct vb_queue_observer *self)
+{
+	return (struct vb_tap *)((uintptr_t)self - offsetof(struct vb_tap, observer));
+}
+
+static void note(struct vb_tap *tap, struct vb_capture_record *record)
+{
+	record->slot = tap->udp->schedule->slot;
+	if (!tap->udp->schedule->abandoned)
+		vb_capture_note(tap->capture, record);
+}
+
+static void posted_send(const struct vb_queue_observer *self, const struct vb_qp *qp, const struct vb_send_wqe *wqe,
+			vb_time now)
+{
+	struct vb_capture_record record = {
+		.kind = VB_CAPTURE_POST_SEND,
+		.flags = VB_CAPTURE_HAS_WR_ID,
+		.time = now,
+		.qpn = qp->qpn,
+		.peer_qpn = qp->type == IBV_QPT_UD ? wqe->datagram.qpn : qp->attr.dest_qp_num,
+		.wr_id = wqe->wr_id,
+		.opcode = wqe->opcode,
+		.length = wqe->length,
+	};
+
+	note(tap_of(self), &record);
+}
+
+static void posted_receive(const struct vb_queue_observer *self, const struct vb_qp *qp, const struct ibv_recv_wr *wr,
+			   vb_time now)
+{
+	struct vb_capture_record record = {
+		.kind = VB_CAPTURE_POST_RECEIVE,
+		.flags = VB_CAPTURE_HAS_WR_ID,
+		.time = now,
+		.qpn = qp ? qp->qpn : 0,
+		.wr_id = wr->wr_id,
+	};
+
+	for (int i = 0; i < wr->num_sge; i++)
+		record.length += wr->sg_list[i].length;
+	note(tap_of(self), &record);
+}
+
+static void completed(const struct vb_queue_observer *self, const struct vb_completion *completion)
+{
+	struct vb_capture_record record = {
+		.kind = VB_CAPTURE_COMPLETION,
+		.flags = VB_CAPTURE_HAS_WR_ID,
+		.qpn = completion->qpn,
+		.peer_qpn = completion->source_qpn,
+		.wr_id = completion->wr_id,
+		.opcode = completion->opcode,
+		.status = completion->status,
+		.length = completion->byte_length,
+	};
+
+	note(tap_of(self), &record);
+}
+
+static void happened(const struct vb_queue_observer *self, uint32_t qpn, enum ibv_event_type event)
+{
+	struct vb_capture_record record = {.kind = VB_CAPTURE_EVENT, .qpn = qpn, .status = event};
+
+	note(tap_of(self), &record);
+}
+
+const struct vb_queue_observer *vb_tap_observer(const struct vb_tap *tap)
+{
+	return tap && tap->capture ? &tap->observer : NULL;
+}
+
+/* ---- packets to the capture ---- */
+
+/* The work whose packet this is, newest first: unreliable work is retired before its packets are sent, but its slot is
+ * still as it was. Caller holds qp->lock. */
+static const struct vb_send_wqe *find_work(const struct vb_qp *qp, struct psn psn)
+{
+	uint32_t most = qp->send.head <= qp->send.mask ? qp->send.head : qp->send.mask + 1;
+
+	for (uint32_t i = 1; i <= most && i <= SEARCHED_WORK; i++) {
+		const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.head - i);
+
+		if (wqe->started && (uint32_t)psn_distance(psn, wqe->first_psn) < (wqe->packets ? wqe->packets : 1))
+			return wqe;
+	}
+	return NULL;
+}
+
+static struct psn psn_in(const uint8_t *datagram)
+{
+	return psn_of((uint32_t)datagram[9] << 16 | (uint32_t)datagram[10] << 8 | datagram[11]);
+}
+
+static uint32_t qpn_in(const uint8_t *datagram)
+{
+	return (uint32_t)datagram[5] << 16 | (uint32_t)datagram[6] << 8 | datagram[7];
+}
+
+static void capture_sent(struct vb_tap *tap, const struct vb_qp *qp, const struct vb_path *path, uint16_t ip_id,
+			 const uint8_t *datagram, size_t length, uint32_t fate)
+{
+	struct vb_capture_record record = {
+		.flags = VB_CAPTURE_SENT | fate,
+		.qpn = qp->qpn,
+		.peer_qpn = qpn_in(datagram),
+		.slot = tap->udp->schedule->slot,
+	};
+	const struct vb_send_wqe *wqe = vb_roce_opcode(datagram[0])->is_request ? find_work(qp, psn_in(datagram)) : NULL;
+	char comment[160];
+	int used = snprintf(comment, sizeof(comment), "sent by QP 0x%06x", qp->qpn);
+
+	if (wqe) {
+		record.flags |= VB_CAPTURE_HAS_WR_ID;
+		record.wr_id = wqe->wr_id;
+		used += snprintf(comment + used, sizeof(comment) - (size_t)used, ", wr_id %llu",
+				 (unsigned long long)wqe->wr_id);
+	}
+	if (fate)
+		snprintf(comment + used, sizeof(comment) - (size_t)used, "%s%s%s%s, by fault injection",
+			 fate & VB_CAPTURE_DROPPED ? ", lost" : "", fate & VB_CAPTURE_CORRUPTED ? ", damaged" : "",
+			 fate & VB_CAPTURE_DUPLICATED ? ", sent again" : "",
+			 fate & VB_CAPTURE_DELAYED ? ", held back" : "");
+	vb_capture_packet(tap->capture, &record, path, ip_id, datagram, length, comment);
+}
+
+void vb_tap_received(struct vb_tap *tap, const struct vb_path *from, const uint8_t *bytes, size_t length,
+		     enum vb_roce_verdict verdict)
+{
+	struct vb_capture_record record = {
+		.flags = VB_CAPTURE_RECEIVED | (verdict == VB_PACKET_OK ? 0 : VB_CAPTURE_REFUSED),
+		.slot = tap->udp->schedule->slot,
+	};
+	char comment[96];
+
+	if (!tap->capture || length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
+		return;
+	record.peer_qpn = qpn_in(bytes);
+	snprintf(comment, sizeof(comment), "for QP 0x%06x%s%s", record.peer_qpn, verdict == VB_PACKET_OK ? "" : ": ",
+		 verdict == VB_PACKET_OK ? "" : vb_roce_verdict_name(verdict));
+	vb_capture_packet(tap->capture, &record, from, vb_frame_guess_id(from, bytes, length), bytes, length, comment);
+}
+
+bool vb_tap_captures(const struct vb_tap *tap)
+{
+	return tap && tap->capture;
+}
+
+void vb_tap_flush(struct vb_tap *tap)
+{
+	if (tap->capture)
+		vb_capture_flush(tap->capture);
+}
+
+/* ---- faults ---- */
+
+/* Caller holds tap->lock. */
+static bool send_datagram(struct vb_tap *tap, const struct vb_path *path, uint8_t *bytes, size_t length)
+{
+	struct vb_burst *burst = tap->single;
+	const struct vb_source_port *port = vb_source_ports_find(&tap->udp->ports, !vb_path_is_ipv4(path), path->source_port);
+	uint32_t lost = 1;
+
+	vb_burst_reset(burst);
+	burst->runs = burst->packets = 1;
+	burst->run[0] = (struct vb_burst_run){
+		.path = *path,
+		.segment_size = (uint32_t)length,
+		.packets = 1,
+		.data = bytes,
+		.bytes = (uint32_t)length,
+	};
+	if (port)
+		(void)vb_udp_send_run(port->fd, burst, 0, &lost);
+	return lost == 0;
+}
+
+/* Caller holds tap->lock. */
+static void send_waiting(struct vb_tap *tap, struct waiting *waiting)
+{
+	vb_list_remove(&waiting->node);
+	tap->waiting_count--;
+	(void)send_datagram(tap, &waiting->path, waiting->bytes, waiting->length);
+	free(waiting);
+}
+
+/* Caller holds tap->lock. False: no room, so it is not kept back after all. */
+static bool keep_back(struct vb_tap *tap, const struct vb_path *path, const uint8_t *bytes, size_t length,
+		      const struct vb_faults_verdict *verdict)
+{
+	struct waiting *waiting = tap->waiting_count < MOST_WAITING ? malloc(sizeof(*waiting) + length) : NULL;
+
+	if (!waiting)
+		return false;
+	waiting->due = vb_clock_now() + (verdict->delay > 0 ? verdict->delay : PATIENCE);
+	waiting->behind = verdict->behind;
+	waiting->path = *path;
+	waiting->length = length;
+	memcpy(waiting->bytes, bytes, length);
+	vb_list_append(&tap->waiting, &waiting->node);
+	tap->waiting_count++;
+	pthread_cond_signal(&tap->changed);
+	return true;
+}
+
+/* A packet has gone out: those that wait behind it are one nearer. Caller holds tap->lock. */
+static void overtake(struct vb_tap *tap)
+{
+	VB_LIST_FOR_EACH(node, &tap->waiting) {
+		struct waiting *waiting = vb_container_of(node, struct waiting, node);
+
+		if (waiting->behind > 0 && --waiting->behind == 0)
+			send_waiting(tap, waiting);
+	}
+}
+
+static void damage(uint8_t *bytes, size_t length, uint32_t noise)
+{
+	size_t at = noise / 8 % length;
+
+	/* The fifth byte is not covered by the ICRC, so that routers may mark congestion there. */
+	bytes[at == 4 ? 0 : at] ^= (uint8_t)(1u << noise % 8);
+}
+
+static void judge(struct vb_tap *tap, const struct vb_qp *qp, const uint8_t *bytes, struct vb_faults_verdict *verdict)
+{
+	struct vb_faults_packet packet = {
+		.qpn = qp->qpn,
+		.psn = psn_in(bytes).v,
+		.is_request = vb_roce_opcode(bytes[0])->is_request,
+	};
+
+	vb_faults_judge(tap->faults, &packet, verdict);
+}
+
+/* Caller holds qp->lock and tap->lock. Returns whether the run is still there. */
+static bool thin_run(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst *burst, uint32_t run)
+{
+	uint32_t noise[VB_BURST_RUN_PACKETS], damaged[VB_BURST_RUN_PACKETS], damages = 0, left = 0;
+	struct vb_faults_verdict verdict;
+	uint64_t lost = 0;
+	size_t length;
+
+	for (uint32_t i = 0; i < burst->run[run].packets; i++) {
+		judge(tap, qp, vb_burst_packet(burst, run, i, &length), &verdict);
+		if (verdict.drop) {
+			lost |= UINT64_C(1) << i;
+			continue;
+		}
+		if (verdict.corrupt) {
+			noise[damages] = verdict.noise;
+			damaged[damages++] = left;
+		}
+		left++;
+	}
+	if (lost != 0 && !vb_burst_remove(burst, run, lost))
+		return false;
+	/* Not before: those that moved have got a new ICRC. */
+	for (uint32_t i = 0; i < damages; i++) {
+		uint8_t *bytes = vb_burst_packet(burst, run, damaged[i], &length);
+
+		damage(bytes, length, noise[i]);
+	}
+	return true;
+}
+
+/* Caller holds qp->lock and tap->lock. */
+static bool send_with_faults(struct vb_tap *tap, const struct vb_qp *qp, const struct vb_path *path, size_t length)
+{
+	uint8_t *bytes = tap->datagram;
+	struct vb_faults_verdict verdict;
+	uint32_t fate = 0;
+	bool taken = true;
+
+	vb_icrc_store(vb_icrc_headers(vb_icrc_begin(path, 0, length), bytes, length - VB_ICRC_LENGTH),
+		      bytes + length - VB_ICRC_LENGTH);
+	judge(tap, qp, bytes, &verdict);
+	if (verdict.drop)
+		fate |= VB_CAPTURE_DROPPED;
+	if (verdict.corrupt)
+		fate |= VB_CAPTURE_CORRUPTED;
+	if (verdict.delay > 0 || verdict.behind > 0)
+		fate |= VB_CAPTURE_DELAYED;
+	if (verdict.corrupt)
+		damage(bytes, length, verdict.noise);
+	if (tap->capture)
+		capture_sent(tap, qp, path, 0, bytes, length, verdict.drop ? VB_CAPTURE_DROPPED : fate);
+	if (verdict.drop)
+		return true;
+	if (!(fate & VB_CAPTURE_DELAYED) || !keep_back(tap, path, bytes, length, &verdict)) {
+		taken = send_datagram(tap, path, bytes, length);
+		overtake(tap);
+	}
+	if (verdict.duplicate) {
+		if (tap->capture)
+			capture_sent(tap, qp, path, 0, bytes, length, VB_CAPTURE_DUPLICATED);
+		(void)send_datagram(tap, path, bytes, length);
+	}
+	return taken;
+}
+
+bool vb_tap_sending(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst *burst, uint32_t *lost)
+{
+	*lost = 0;
+	pthread_mutex_lock(&tap->lock);
+	if (tap->keeps_runs) {
+		for (uint32_t run = 0; run < burst->runs;)
+			run += thin_run(tap, qp, burst, run);
+		pthread_mutex_unlock(&tap->lock);
+		return false;
+	}
+	for (uint32_t run = 0; run < burst->runs; run++) {
+		for (uint32_t i = 0; i < burst->run[run].packets; i++) {
+			size_t length = vb_burst_flatten(burst, run, i, tap->datagram, LONGEST_DATAGRAM);
+
+			if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
+				continue;
+			if (!tap->faults)
+				capture_sent(tap, qp, &burst->run[run].path, (uint16_t)i, tap->datagram, length, 0);
+			else if (!send_with_faults(tap, qp, &burst->run[run].path, length))
+				++*lost;
+		}
+	}
+	pthread_mutex_unlock(&tap->lock);
+	vb_tap_flush(tap);
+	return tap->faults != NULL;
+}
+
+/* Sends what is due; returns when the next one will be. Caller holds tap->lock. */
+static vb_time send_due(struct vb_tap *tap, vb_time now)
+{
+	vb_time next = VB_TIME_NEVER;
+
+	VB_LIST_FOR_EACH(node, &tap->waiting) {
+		struct waiting *waiting = vb_container_of(node, struct waiting, node);
+
+		if (waiting->due <= now)
+			send_waiting(tap, waiting);
+		else
+			next = vb_time_earlier(next, waiting->due);
+	}
+	return next;
+}
+
+static void *run_thread(void *context)
+{
+	struct vb_tap *tap = context;
+
+	vb_thread_prepare("verbena-faults");
+	pthread_mutex_lock(&tap->lock);
+	while (!tap->stopping) {
+		vb_time next = send_due(tap, vb_clock_now());
+		struct timespec until = {.tv_sec = (time_t)(next / 1000000000), .tv_nsec = (long)(next % 1000000000)};
+
+		if (next == VB_TIME_NEVER)
+			pthread_cond_wait(&tap->changed, &tap->lock);
+		else
+			pthread_cond_timedwait(&tap->changed, &tap->lock, &until);
+	}
+	pthread_mutex_unlock(&tap->lock);
+	return NULL;
+}
+
+/* ---- as a whole ---- */
+
+static int start_thread(struct vb_tap *tap)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
+	error = pthread_create(&tap->thread, NULL, run_thread, tap);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	tap->thread_runs = error == 0;
+	return -error;
+}
+
+static int open_faults(struct vb_tap *tap, const char *specification)
+{
+	char why[256];
+	int error = vb_faults_create(&tap->faults, specification, why, sizeof(why));
+
+	if (error != 0) {
+		vb_log(VB_LOG_ERROR, "VERBENA_FAULTS: %s", why);
+		return error;
+	}
+	tap->keeps_runs = !tap->capture && vb_faults_keep_runs(tap->faults);
+	tap->single = malloc(sizeof(*tap->single));
+	return tap->single ? start_thread(tap) : -ENOMEM;
+}
+
+static int open_capture(struct vb_tap *tap, const char *path)
+{
+	struct vb_capture_record record = {.kind = VB_CAPTURE_PROCESS};
+	int error = vb_capture_open(&tap->capture, path);
+
+	if (error != 0) {
+		vb_log(VB_LOG_ERROR, "cannot capture to %s: %s", path,
+		       error == -EEXIST ? "there is a file that is no capture of ours" : strerror(-error));
+		return error;
+	}
+	snprintf(record.text, sizeof(record.text), "%s", program_invocation_short_name);
+	note(tap, &record);
+	return 0;
+}
+
+int vb_tap_open(struct vb_tap **out, struct vb_udp_link *udp)
+{
+	const char *capture = secure_getenv("VERBENA_CAPTURE"), *faults = secure_getenv("VERBENA_FAULTS");
+	bool captures = capture && *capture, disturbs = faults && *faults;
+	pthread_condattr_t attributes;
+	struct vb_tap *tap;
+	int error = 0;
+
+	if (!captures && !disturbs)
+		return 0;
+	tap = calloc(1, sizeof(*tap));
+	if (!tap)
+		return -ENOMEM;
+	tap->udp = udp;
+	tap->observer = (struct vb_queue_observer){posted_send, posted_receive, completed, happened};
+	pthread_mutex_init(&tap->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&tap->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	vb_list_init(&tap->waiting);
+	tap->datagram = malloc(LONGEST_DATAGRAM);
+	if (!tap->datagram)
+		error = -ENOMEM;
+	if (error == 0 && captures)
+		error = open_capture(tap, capture);
+	if (error == 0 && disturbs)
+		error = open_faults(tap, faults);
+	if (error != 0) {
+		vb_tap_close(tap);
+		return error;
+	}
+	*out = tap;
+	return 0;
+}
+
+void vb_tap_close(struct vb_tap *tap)
+{
+	if (!tap)
+		return;
+	if (tap->thread_runs) {
+		pthread_mutex_lock(&tap->lock);
+		tap->stopping = true;
+		pthread_cond_signal(&tap->changed);
+		pthread_mutex_unlock(&tap->lock);
+		pthread_join(tap->thread, NULL);
+	}
+	/* Late, not lost: the last acknowledgement may be among them. */
+	VB_LIST_FOR_EACH(node, &tap->waiting)
+		send_waiting(tap, vb_container_of(node, struct waiting, node));
+	vb_faults_destroy(tap->faults);
+	vb_capture_close(tap->capture);
+	pthread_cond_destroy(&tap->changed);
+	pthread_mutex_destroy(&tap->lock);
+	free(tap->single);
+	free(tap->datagram);
+	free(tap);
+}
+
+void vb_tap_abandon(struct vb_tap *tap)
+{
+	if (tap && tap->capture)
+		vb_capture_abandon(tap->capture);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sending: let the engine fill a burst, hand each of its runs to the socket its path names, until the engine has
+ * nothing more or has had its share; then see to its timer. Runs in whichever thread made the engine ready: posting,
+ * polling or the engine thread.
+ *
+ * A thread that posts sends at once, from a burst of its own, while it holds the queue pair's lock. A pass goes from one queue pair
+ * to the next and lets all put their packets into one burst, the outbox: requests and acknowledgements of many queue pairs leave in
+ * one system call, where each by itself would cost more than all else that is done for it. By the time the outbox is sent the locks
+ * are released. What holds together then:
+ *   - payload is copied into a burst, so a queue pair may go meanwhile, and its memory;
+ *   - packets of a queue pair leave in the order in which they were made: as long as some are in the outbox (leaves_with), nobody
+ *     sends for it by another way, and what is posted waits for the next pass;
+ *   - who has progress and puts something in empties the outbox before releasing it, so that with progress in hand it is empty.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/udp.h"
+#include "links/udp/tap.h"
+#include "links/udp/udp_link.h"
+#include "queue/qp.h"
+#include "roce/roce.h"
+#include "wire/burst.h"
+
+enum {
+	/* A post or a received packet keeps its thread no longer than this many bursts; the rest waits for the next pass. */
+	BURSTS_PER_CALL = 64,
+	POSTS_AT_ONCE = 4,
+	POSTS_TOGETHER = 62,
+	SMALL_REQUEST = 2048,
+};
+
+/* Bursts are large (200 KB) and hot in the cache: a few are kept at hand. */
+static struct vb_burst *take_burst(struct vb_udp_link *udp)
+{
+	for (unsigned i = 0; i < VB_SPARE_BURSTS; i++) {
+		struct vb_burst *burst = __atomic_exchange_n(&udp->spare_burst[i], NULL, __ATOMIC_ACQ_REL);
+
+		if (burst)
+			return burst;
+	}
+	return malloc(sizeof(struct vb_burst));
+}
+
+static void give_burst_back(struct vb_udp_link *udp, struct vb_burst *burst)
+{
+	for (unsigned i = 0; i < VB_SPARE_BURSTS; i++) {
+		struct vb_burst *none = NULL;
+
+		if (__atomic_compare_exchange_n(&udp->spare_burst[i], &none, burst, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED))
+			return;
+	}
+	free(burst);
+}
+
+void vb_udp_free_bursts(struct vb_udp_link *udp)
+{
+	for (unsigned i = 0; i < VB_SPARE_BURSTS; i++)
+		free(udp->spare_burst[i]);
+	free(udp->outbox.burst);
+}
+
+static const struct vb_source_port *port_of(const struct vb_udp_link *udp, const struct vb_burst_run *run)
+{
+	return vb_source_ports_find(&udp->ports, !vb_path_is_ipv4(&run->path), run->path.source_port);
+}
+
+/* Packets the kernel does not take are lost, as on any wire; the protocol deals with that. `qp`: whose they are, for the tap. */
+static void send_burst(struct vb_udp_link *udp, const struct vb_qp *qp, struct vb_burst *burst,
+		       struct vb_counters *counters)
+{
+	uint32_t packets = burst->packets, lost_in_all = 0; /* before any are lost on purpose: that is the network's doing */
+	bool sent = udp->tap && vb_tap_sending(udp->tap, qp, burst, &lost_in_all);
+
+	for (uint32_t i = 0, next; !sent && i < burst->runs; i = next) {
+		const struct vb_source_port *port = port_of(udp, &burst->run[i]);
+
+		for (next = i + 1; next < burst->runs && port_of(udp, &burst->run[next]) == port;)
+			next++;
+		if (port)
+			lost_in_all += vb_udp_send_runs(port->fd, &port->own, burst, i, next - i);
+		for (uint32_t r = i; !port && r < next; r++)
+			lost_in_all += burst->run[r].packets;
+	}
+	if (lost_in_all > 0)
+		VB_COUNT_MANY(counters, send_err, lost_in_all);
+	VB_COUNT_MANY(counters, sent_pkts, packets - lost_in_all);
+}
+
+static void arm(struct vb_udp_link *udp, struct vb_qp *qp)
+{
+	vb_schedule_arm(udp->schedule, qp, vb_roce_next_deadline(qp));
+}
+
+/* ---- the outbox ---- */
+
+bool vb_udp_is_behind(struct vb_link *link, const struct vb_qp *qp)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+
+	/* Pairs with the release in empty_outbox: whoever sees them gone sends behind them. */
+	return vb_udp_state_of(udp, qp)->leaves_with > __atomic_load_n(&udp->outbox.sent, __ATOMIC_ACQUIRE);
+}
+
+static void empty_outbox(struct vb_udp_link *udp, const struct vb_qp *qp)
+{
+	struct vb_outbox *outbox = &udp->outbox;
+
+	if (!outbox->burst || vb_burst_is_empty(outbox->burst))
+		return;
+	send_burst(udp, qp, outbox->burst, outbox->counters);
+	vb_burst_reset(outbox->burst);
+	__atomic_store_n(&outbox->sent, outbox->sent + 1, __ATOMIC_RELEASE);
+	udp->schedule->sent++;
+}
+
+void vb_udp_flush(struct vb_link *link)
+{
+	vb_lock_assert_held(&link->schedule->progress);
+	empty_outbox(vb_udp_link_of(link), NULL);
+}
+
+static bool open_outbox(struct vb_udp_link *udp, struct vb_counters *counters)
+{
+	struct vb_outbox *outbox = &udp->outbox;
+
+	if (!outbox->burst) {
+		outbox->burst = malloc(sizeof(*outbox->burst));
+		if (!outbox->burst)
+			return false;
+		vb_burst_reset(outbox->burst);
+	}
+	if (outbox->counters != counters)
+		empty_outbox(udp, NULL);
+	outbox->counters = counters;
+	return true;
+}
+
+/* Of answers to reads not more than a burst at a time: the pass sees what else is asked for before it goes on. Nor of requests, where
+ * packets get lost: it sees the NAK before more is sent. */
+static bool should_look_again(const struct vb_udp_link *udp, const struct vb_qp *qp, vb_time now, unsigned bursts)
+{
+	return bursts > 0 && !vb_tap_captures(udp->tap) && (vb_roce_answers_reads(qp) || vb_roce_is_losing(qp, now));
+}
+
+/* True: there is more. */
+static bool put_into_outbox(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+	struct vb_burst *burst;
+	bool more = true;
+
+	if (!open_outbox(udp, binding->counters))
+		return true;
+	burst = udp->outbox.burst;
+	for (unsigned i = 0; more && i < BURSTS_PER_CALL && !should_look_again(udp, qp, now, i); i++) {
+		uint32_t before = burst->packets;
+
+		more = vb_roce_send(qp, now, burst);
+		if (burst->packets != before)
+			vb_udp_state_of(udp, qp)->leaves_with = udp->outbox.sent + 1;
+		/* More: there was no room, or it must be in the kernel's hands before the engine goes on (UC, UD). A tap
+		 * wants to know whose packets they are. */
+		if (more || udp->tap || burst->arena_used >= VB_BURST_ENOUGH)
+			empty_outbox(udp, qp);
+	}
+	return more;
+}
+
+/* ---- queue pairs ---- */
+
+/* By a burst of our own. True: there is more. */
+static bool send_at_once(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+	struct vb_burst *burst = take_burst(udp);
+	bool more = true;
+
+	/* No memory now: try again from the engine thread. */
+	if (!burst)
+		return true;
+	for (unsigned i = 0; more && i < BURSTS_PER_CALL; i++) {
+		vb_burst_reset(burst);
+		more = vb_roce_send(qp, now, burst);
+		if (!vb_burst_is_empty(burst))
+			send_burst(udp, qp, burst, binding->counters);
+	}
+	give_burst_back(udp, burst);
+	return more;
+}
+
+void vb_udp_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+
+	vb_lock_assert_held(&qp->lock);
+	if (vb_udp_is_behind(link, qp) ? !vb_schedule_defer(udp->schedule, qp) : send_at_once(udp, qp, now))
+		vb_schedule_mark_active(udp->schedule, qp);
+	arm(udp, qp);
+}
+
+void vb_udp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+
+	vb_lock_assert_held(&udp->schedule->progress);
+	if (put_into_outbox(udp, qp, now)) {
+		vb_schedule_enlist(udp->schedule, qp);
+		udp->schedule->unfinished = true;
+	}
+	arm(udp, qp);
+}
+
+/* ---- posting ---- */
+
+/* The first requests leave at once, as does what is large; those between wait for one another until they are a full
+ * run, of whatever queue pairs. A thousand requests of 1 KiB, posted one by one, so cost sixteen system calls instead of a
+ * thousand. */
+static bool may_wait_for_more(struct vb_udp_link *udp, struct vb_qp *qp, unsigned posts)
+{
+	if (udp->tap || qp->send.head == qp->send.tail ||
+	    vb_send_queue_at(&qp->send, qp->send.head - 1)->length > SMALL_REQUEST)
+		return false;
+	/* A thread delivers, perhaps to us, and will send when it is through. */
+	if (__atomic_load_n(&udp->delivering, __ATOMIC_RELAXED)) {
+		if (!__atomic_load_n(&udp->posted_meanwhile, __ATOMIC_RELAXED))
+			__atomic_store_n(&udp->posted_meanwhile, true, __ATOMIC_RELAXED);
+		return true;
+	}
+	return posts > POSTS_AT_ONCE;
+}
+
+/* Those that wait leave, as in a pass. The caller holds qp->lock already, so progress and the other queue pairs' locks are only
+ * tried. False: another thread makes a pass. */
+static bool send_together(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
+{
+	struct vb_schedule *schedule = udp->schedule;
+
+	if (!vb_lock_try(&schedule->progress))
+		return false;
+	vb_schedule_forget(schedule, qp);
+	vb_udp_transmit_in_pass(&udp->link, qp, now);
+	vb_links_send_active(schedule, now, true);
+	if (schedule->unfinished)
+		vb_schedule_kick(schedule);
+	schedule->unfinished = false;
+	vb_lock_release(&schedule->progress);
+	return true;
+}
+
+void vb_udp_posted(struct vb_link *link, struct vb_qp *qp, vb_time now)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+	unsigned posts = vb_spinner_count_post(&udp->schedule->spinner);
+
+	vb_spinner_note_post(&udp->schedule->spinner, now);
+	if (may_wait_for_more(udp, qp, posts)) {
+		if (posts % POSTS_TOGETHER == 0 && send_together(udp, qp, now))
+			return;
+		if (posts % POSTS_TOGETHER != 0 && vb_schedule_defer(udp->schedule, qp))
+			return;
+	}
+	vb_udp_transmit(link, qp, now);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening and closing the link of RoCEv2. See udp_link.h.
+ */
+#include "links/udp/udp_link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "io/descriptor.h"
+#include "io/udp.h"
+#include "links/udp/tap.h"
+#include "roce/roce.h"
+
+static void close_link(struct vb_link *link)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+
+	/* First: what it has kept back is sent. */
+	vb_tap_close(udp->tap);
+	vb_multicast_free(udp);
+	vb_udp_free_bursts(udp);
+	vb_source_ports_fini(&udp->ports);
+	vb_udp_batch_destroy(udp->batch);
+	free(udp->allocation);
+}
+
+static void abandon(struct vb_link *link)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+
+	vb_tap_abandon(udp->tap);
+	for (unsigned family = 0; family < VB_FAMILIES; family++)
+		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
+			if (udp->ports.port[family][i].fd >= 0)
+				vb_descriptor_close(udp->ports.port[family][i].fd);
+}
+
+static void withdraw(struct vb_link *link, struct vb_qp *qp)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+
+	vb_multicast_forget_qp(udp, qp);
+	*vb_udp_state_of(udp, qp) = (struct vb_udp_state){0};
+}
+
+static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTORS])
+{
+	const struct vb_udp_link *udp = (const struct vb_udp_link *)link;
+	unsigned count = 0;
+
+	for (unsigned family = 0; family < VB_FAMILIES; family++)
+		if (udp->receive_fd[family] >= 0)
+			fd[count++] = udp->receive_fd[family];
+	return count;
+}
+
+static uint16_t source_port(struct vb_link *link, const struct vb_path *path, uint32_t destination_qpn)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+
+	/* Answers will come that way. */
+	__atomic_store_n(&udp->in_use[!vb_path_is_ipv4(path)], true, __ATOMIC_RELAXED);
+	return vb_source_ports_choose(&udp->ports, path, destination_qpn >> VB_DAEMON_INDEX_BITS);
+}
+
+static const struct vb_link_driver driver = {
+	.name = "udp",
+	.engine = &vb_roce_transport,
+	.close = close_link,
+	.abandon = abandon,
+	.withdraw = withdraw,
+	.transmit = vb_udp_transmit,
+	.transmit_in_pass = vb_udp_transmit_in_pass,
+	.posted = vb_udp_posted,
+	.is_behind = vb_udp_is_behind,
+	.drain = vb_udp_drain,
+	.flush = vb_udp_flush,
+	.finish = vb_udp_finish,
+	.expire = vb_udp_expire,
+	.descriptors = descriptors,
+	.source_port = source_port,
+	.join = vb_multicast_join,
+	.leave = vb_multicast_leave,
+};
+
+int vb_udp_link_open(struct vb_link **link, struct vb_schedule *schedule, const int receive_fd[VB_FAMILIES])
+{
+	/* Most of it is never touched, and need not be there: so not aligned_alloc and memset. */
+	char *allocation = calloc(1, sizeof(struct vb_udp_link) + VB_LINE);
+	struct vb_udp_link *udp;
+	int error;
+
+	if (!allocation)
+		return -ENOMEM;
+	udp = (struct vb_udp_link *)(void *)(allocation + (-(uintptr_t)allocation & (VB_LINE - 1)));
+	udp->allocation = allocation;
+	udp->link = (struct vb_link){.driver = &driver, .schedule = schedule};
+	udp->schedule = schedule;
+	for (unsigned family = 0; family < VB_FAMILIES; family++)
+		udp->receive_fd[family] = receive_fd[family];
+	vb_source_ports_init(&udp->ports);
+	udp->batch = vb_udp_batch_create();
+	error = udp->batch ? vb_tap_open(&udp->tap, udp) : -ENOMEM;
+	if (error != 0) {
+		close_link(&udp->link);
+		return error;
+	}
+	udp->link.observer = vb_tap_observer(udp->tap);
+	schedule->is_observed = udp->tap != NULL;
+	*link = &udp->link;
+	return 0;
+}

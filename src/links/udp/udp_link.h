@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The link of RoCEv2: UDP sockets, and the RoCE engine's bursts and packets. Shared by the files that make it up:
+ *
+ *   udp_link.c      opening and closing, and the table of what it does
+ *   transmit.c      from an engine's burst to the sockets
+ *   receive.c       from the sockets to the engines
+ *   multicast.c     who listens to which group
+ *   source_ports.c  the pool of sending sockets
+ *   inquiry.c       peers that ask why something failed
+ *   tap.c           what a capture sees of it, and faults on purpose
+ */
+#ifndef VB_LINKS_UDP_UDP_LINK_H
+#define VB_LINKS_UDP_UDP_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/time.h"
+#include "links/link.h"
+#include "links/udp/source_ports.h"
+#include "schedule/schedule.h"
+
+struct vb_burst;
+struct vb_inquiry;
+struct vb_tap;
+struct vb_udp_batch;
+
+enum { VB_IPV4, VB_IPV6, VB_FAMILIES };
+enum { VB_SPARE_BURSTS = 4 };
+
+/* What a pass sends, of all its queue pairs together (transmit.c); under progress. */
+struct vb_outbox {
+	struct vb_burst *burst;            /* made when first needed */
+	struct vb_counters *counters;      /* of the device that all of it belongs to */
+	uint64_t sent;                     /* atomic: how often it was emptied. What is put in now goes with the next time */
+};
+
+struct vb_multicast_group {
+	uint8_t gid[16];
+	uint32_t interface_index;
+	unsigned members, room;
+	struct vb_qp **member;
+	int companion_fd;                  /* -1: none; see vb_udp_open_companion */
+};
+
+/* Of a queue pair. */
+struct vb_udp_state {
+	uint64_t leaves_with;              /* packets of it are in the outbox until that has been sent so often; under qp->lock */
+	uint64_t batch;                    /* receive.c: the last that has touched it; under progress */
+};
+
+struct vb_udp_link {
+	struct vb_link link;
+	void *allocation;                  /* what malloc knows it by */
+	struct vb_schedule *schedule;
+	int receive_fd[VB_FAMILIES];       /* -1: that IP version is not there. The endpoint's */
+
+	/* Under progress. */
+	struct vb_udp_batch *batch;
+	struct vb_multicast_group *group;
+	unsigned groups;
+	unsigned passes;
+	uint64_t batches;                  /* receive.c: of datagrams, so far */
+	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
+	unsigned inquiries;
+	vb_time strangers_since;           /* inquiry.c: of those who do not prove to be a peer, in all */
+	unsigned strangers;
+
+	/* Looked at by every thread that posts. */
+	bool delivering __attribute__((aligned(VB_LINE))); /* atomic: a pass has received something and works on that */
+	bool posted_meanwhile;             /* atomic: and a thread has posted, and relies on it */
+	struct vb_outbox outbox;
+
+	bool in_use[VB_FAMILIES];          /* atomic: worth looking at in every pass */
+	struct vb_tap *tap;                /* NULL: nobody captures or disturbs */
+	struct vb_source_ports ports;
+	struct vb_burst *spare_burst[VB_SPARE_BURSTS]; /* atomic */
+
+	struct vb_udp_state state[VB_DAEMON_INDICES]; /* by the lower bits of the queue pair's number */
+};
+
+static inline struct vb_udp_link *vb_udp_link_of(struct vb_link *link)
+{
+	return (struct vb_udp_link *)link;
+}
+
+static inline struct vb_udp_state *vb_udp_state_of(struct vb_udp_link *udp, const struct vb_qp *qp)
+{
+	return &udp->state[vb_schedule_index(qp->qpn)];
+}
+
+/* Does this link carry the queue pair? */
+static inline bool vb_udp_carries(const struct vb_udp_link *udp, const struct vb_qp *qp)
+{
+	const struct vb_binding *binding = qp->scheduler;
+
+	return __atomic_load_n(&binding->carrier, __ATOMIC_RELAXED) == &udp->link;
+}
+
+/* ---- udp_link.c ---- */
+
+/* Of the process's slot of port 4791; the sockets stay the caller's. 0 or -errno with the reason logged. */
+int vb_udp_link_open(struct vb_link **link, struct vb_schedule *schedule, const int receive_fd[VB_FAMILIES]);
+
+/* ---- transmit.c: struct vb_link_driver has the words ---- */
+
+void vb_udp_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now);
+void vb_udp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now);
+void vb_udp_posted(struct vb_link *link, struct vb_qp *qp, vb_time now);
+bool vb_udp_is_behind(struct vb_link *link, const struct vb_qp *qp);
+void vb_udp_flush(struct vb_link *link);
+void vb_udp_free_bursts(struct vb_udp_link *udp);
+
+/* ---- receive.c ---- */
+
+bool vb_udp_drain(struct vb_link *link, vb_time now, bool all);
+void vb_udp_finish(struct vb_link *link);
+bool vb_udp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);
+
+/* ---- inquiry.c; caller holds progress and, where there is one, the lock of the queue pair asked about ---- */
+
+void vb_udp_answer_inquiry(struct vb_udp_link *udp, vb_time now, const struct vb_path *from, const struct vb_inquiry *inquiry,
+			   struct vb_qp *qp);
+
+/* ---- multicast.c ---- */
+
+int vb_multicast_join(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index);
+int vb_multicast_leave(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index);
+/* Caller holds progress. */
+typedef void vb_multicast_deliver(void *context, struct vb_qp *qp);
+void vb_multicast_for_each(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t interface_index,
+			   vb_multicast_deliver *deliver, void *context);
+void vb_multicast_forget_qp(struct vb_udp_link *udp, struct vb_qp *qp);
+void vb_multicast_free(struct vb_udp_link *udp);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which link carries a queue pair, and what the verbs ask of that link. A queue pair's transport is the engine of its wire; changes
+ * of state are told to that engine and to every other link, one of which may take the queue pair over (links/link.h).
+ */
+#include <errno.h>
+
+#include "io/clock.h"
+#include "progress/endpoint_parts.h"
+#include "queue/qp.h"
+
+static const struct vb_transport *engine_of(const struct vb_qp *qp)
+{
+	return vb_container_of(qp->transport, struct vb_wire_transport, transport)->engine;
+}
+
+static bool is_served(const struct vb_endpoint *endpoint, const struct vb_qp *qp)
+{
+	return qp->scheduler && !endpoint->schedule.abandoned;
+}
+
+static struct vb_link *carrier_of(const struct vb_qp *qp)
+{
+	const struct vb_binding *binding = qp->scheduler;
+
+	return binding->carrier;
+}
+
+/* ---- states ---- */
+
+/* Work that another link carries is none that the wire's engine knows of. What could concern it are the ends and beginnings. */
+static bool concerns_wire(const struct vb_qp *qp, enum ibv_qp_state from)
+{
+	const struct vb_binding *binding = qp->scheduler;
+
+	return !binding || binding->carrier == binding->wire || qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_ERR ||
+	       from == IBV_QPS_INIT || from == IBV_QPS_RTR;
+}
+
+static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now)
+{
+	if (concerns_wire(qp, from))
+		engine_of(qp)->modified(qp, from, attr_mask, now);
+	if (!qp->scheduler || vb_schedule_of(qp)->abandoned)
+		return;
+	for (struct vb_link *link = vb_schedule_of(qp)->links; link; link = link->next)
+		if (link->driver->modified)
+			link->driver->modified(link, qp, from, attr_mask, now);
+}
+
+void vb_carriers_open(struct vb_endpoint *endpoint)
+{
+	endpoint->transport.engine = endpoint->wire->driver->engine;
+	endpoint->transport.transport = *endpoint->transport.engine;
+	endpoint->transport.transport.modified = modified;
+}
+
+const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpoint)
+{
+	return &endpoint->transport.transport;
+}
+
+bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
+			      uint32_t destination_qpn, int table)
+{
+	bool could_be_elsewhere = false;
+
+	if (!is_served(endpoint, qp) || qp->type != IBV_QPT_RC)
+		return false;
+	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next) {
+		if (!link->driver->resolve)
+			continue;
+		could_be_elsewhere = true;
+		if (to == IBV_QPS_RTR && path)
+			link->driver->resolve(link, qp, path, destination_qpn, table);
+	}
+	if (to != IBV_QPS_RESET || !could_be_elsewhere)
+		return false;
+	vb_lock_take(&endpoint->schedule.progress);
+	return true;
+}
+
+void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun)
+{
+	if (begun)
+		vb_lock_release(&endpoint->schedule.progress);
+}
+
+bool vb_endpoint_goes_through_memory(const struct vb_qp *qp)
+{
+	const struct vb_binding *binding = qp->scheduler;
+
+	return binding && __atomic_load_n(&binding->carrier, __ATOMIC_RELAXED) != binding->wire;
+}
+
+void vb_carriers_publish(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
+		if (link->driver->publish)
+			link->driver->publish(link, qp);
+	binding->wire = endpoint->wire;
+	vb_link_carry(qp, endpoint->wire);
+}
+
+void vb_carriers_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
+		if (link->driver->withdraw)
+			link->driver->withdraw(link, qp);
+	vb_link_carry(qp, NULL);
+}
+
+/* ---- sending and receiving ---- */
+
+void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+{
+	(void)endpoint;
+	vb_link_transmit(qp, now);
+}
+
+void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now)
+{
+	vb_lock_assert_held(&qp->lock);
+	if (is_served(endpoint, qp))
+		carrier_of(qp)->driver->posted(carrier_of(qp), qp, now);
+}
+
+bool vb_endpoint_post_plain(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now)
+{
+	struct vb_link *link;
+
+	vb_lock_assert_held(&qp->lock);
+	if (!is_served(endpoint, qp))
+		return false;
+	link = carrier_of(qp);
+	return link->driver->post_fast && link->driver->post_fast(link, qp, wr, now);
+}
+
+void vb_carriers_send_enlisted(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	vb_lock_assert_held(&endpoint->schedule.progress);
+	if (qp->scheduler && vb_schedule_is_enlisted(&endpoint->schedule, qp))
+		vb_link_transmit(qp, vb_clock_now());
+}
+
+void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	bool waits = false;
+
+	vb_lock_take(&qp->lock);
+	if (is_served(endpoint, qp)) {
+		struct vb_link *link = carrier_of(qp);
+
+		waits = vb_schedule_is_enlisted(&endpoint->schedule, qp) || (link->driver->is_behind && link->driver->is_behind(link, qp));
+	}
+	vb_lock_release(&qp->lock);
+	if (!waits)
+		return;
+	/* With progress in hand nothing is on its way. */
+	vb_lock_take(&endpoint->schedule.progress);
+	vb_lock_take(&qp->lock);
+	vb_carriers_send_enlisted(endpoint, qp);
+	vb_lock_release(&qp->lock);
+	vb_lock_release(&endpoint->schedule.progress);
+}
+
+void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	struct vb_link *link;
+
+	if (!is_served(endpoint, qp))
+		return;
+	link = carrier_of(qp);
+	if (link->driver->received)
+		link->driver->received(link, qp);
+}
+
+void vb_endpoint_replenished(struct vb_endpoint *endpoint)
+{
+	if (endpoint->schedule.abandoned)
+		return;
+	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
+		if (link->driver->replenished)
+			link->driver->replenished(link);
+}
+
+int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc)
+{
+	return endpoint->fast ? endpoint->fast->driver->take(endpoint->fast, poller, cq, room, wc) : -1;
+}
+
+/* ---- addresses ---- */
+
+uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_path *path, uint32_t destination_qpn)
+{
+	return endpoint->wire->driver->source_port(endpoint->wire, path, destination_qpn);
+}
+
+int vb_endpoint_attach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],
+				 uint32_t interface_index)
+{
+	if (!vb_gid_is_multicast(gid))
+		return -EINVAL;
+	if (endpoint->schedule.abandoned)
+		return -ENODEV;
+	return endpoint->wire->driver->join(endpoint->wire, qp, gid, interface_index);
+}
+
+int vb_endpoint_detach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],
+				 uint32_t interface_index)
+{
+	if (!vb_gid_is_multicast(gid))
+		return -EINVAL;
+	if (endpoint->schedule.abandoned)
+		return -ENODEV;
+	return endpoint->wire->driver->leave(endpoint->wire, qp, gid, interface_index);
+}
+
+/* ---- region tables ---- */
+
+/* The one link that has them; NULL: none. */
+static struct vb_link *find_tables(struct vb_endpoint *endpoint)
+{
+	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
+		if (link->driver->tables)
+			return link;
+	return NULL;
+}
+
+int vb_endpoint_open_table(struct vb_endpoint *endpoint, struct vb_memory_host *host)
+{
+	struct vb_link *link = endpoint->schedule.abandoned ? NULL : find_tables(endpoint);
+
+	return link ? link->driver->tables->open(link, host) : -1;
+}
+
+void vb_endpoint_show_table(struct vb_endpoint *endpoint, int table, const struct vb_memory *memory)
+{
+	struct vb_link *link = find_tables(endpoint);
+
+	if (table >= 0)
+		link->driver->tables->show(link, table, memory);
+}
+
+void vb_endpoint_hide_table(struct vb_endpoint *endpoint, int table)
+{
+	struct vb_link *link = find_tables(endpoint);
+
+	if (table >= 0)
+		link->driver->tables->hide(link, table);
+}
+
+void vb_endpoint_close_table(struct vb_endpoint *endpoint, int table)
+{
+	struct vb_link *link = find_tables(endpoint);
+
+	if (table >= 0 && !endpoint->schedule.abandoned)
+		link->driver->tables->close(link, table);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The links that there are. The only place of this room that knows them by name.
+ */
+#ifndef VB_PROGRESS_LINKS_H
+#define VB_PROGRESS_LINKS_H
+
+struct vb_link;
+struct vb_schedule;
+
+/* All that this process can have, linked in the order in which a pass serves them; *wire is the one of its devices. The sockets stay
+ * the caller's. 0 or -errno with the reason logged. */
+int vb_links_open(struct vb_schedule *schedule, const int receive_fd[2], struct vb_link **wire);
+/* Close one that is in the schedule's list, or all. */
+void vb_links_close(struct vb_schedule *schedule, struct vb_link *link);
+void vb_links_close_all(struct vb_schedule *schedule);
+
+#endif

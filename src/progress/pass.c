@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One pass of progress, which every thread that makes progress runs: queue pairs that had more to send, then each link, then timers.
+ */
+#include "progress/endpoint_parts.h"
+#include "queue/qp.h"
+
+enum {
+	EXPIRIES_PER_PASS = 256,
+	LOOK_AT_UNUSED_LINK = 1024,        /* every so many passes: some 50 us where all goes through memory */
+};
+
+/* Looking at a socket costs more than the rest of a pass: only now and then where nothing is expected of it. */
+static bool is_expected_of(const struct vb_schedule *schedule, const struct vb_link *link)
+{
+	return __atomic_load_n(&link->members, __ATOMIC_RELAXED) != 0 ||
+	       __atomic_load_n(&schedule->page->queue_pairs, __ATOMIC_RELAXED) == 0 || schedule->passes % LOOK_AT_UNUSED_LINK == 0;
+}
+
+static bool expire(struct vb_qp *qp, vb_time now)
+{
+	struct vb_binding *binding = qp->scheduler;
+	bool done;
+
+	vb_lock_take(&qp->lock);
+	done = binding->carrier->driver->expire(binding->carrier, qp, now);
+	vb_lock_release(&qp->lock);
+	return done;
+}
+
+static bool run_timers(struct vb_schedule *schedule, vb_time now)
+{
+	struct vb_qp *qp;
+	struct vb_cq *cq;
+	bool done = false;
+
+	if (vb_timers_next(&schedule->timers) > now)
+		return false;
+	for (unsigned i = 0; i < EXPIRIES_PER_PASS && (qp = vb_timers_pop(&schedule->timers, now)) != NULL; i++)
+		done |= expire(qp, now);
+	for (struct vb_link *link = schedule->links; link; link = link->next)
+		if (link->driver->flush)
+			link->driver->flush(link);
+	while ((cq = vb_timers_pop_cq(&schedule->timers, now)) != NULL) {
+		vb_cq_expire(cq, now);
+		done = true;
+	}
+	return done;
+}
+
+bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all)
+{
+	struct vb_schedule *schedule = &endpoint->schedule;
+	bool done;
+
+	vb_lock_assert_held(&schedule->progress);
+	__atomic_store_n(&schedule->spinner.pass, schedule->spinner.pass + 1, __ATOMIC_RELAXED);
+	schedule->passes++;
+	/* First, because what the links bring may have something put off until the next pass. */
+	done = vb_links_send_active(schedule, now, false);
+	for (struct vb_link *link = schedule->links; link; link = link->next)
+		if (all || is_expected_of(schedule, link))
+			done |= link->driver->drain(link, now, all);
+	done |= run_timers(schedule, now);
+	for (struct vb_link *link = schedule->links; link; link = link->next)
+		if (link->driver->finish)
+			link->driver->finish(link);
+	return done;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See poller.h.
+ */
+#include "schedule/poller.h"
+
+void vb_poller_init(struct vb_poller *poller)
+{
+	*poller = (struct vb_poller){0};
+	vb_lock_init(&poller->lock);
+	vb_list_init(&poller->senders);
+	vb_list_init(&poller->receivers);
+}
+
+void vb_poller_fini(struct vb_poller *poller)
+{
+	vb_lock_fini(&poller->lock);
+}

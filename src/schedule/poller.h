@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a thread looks at by itself when it polls an empty CQ: queue pairs that complete there and that a link can serve one by
+ * one, without a pass over all. Threads with CQs and queue pairs of their own so have nothing to do with each other. Made with
+ * the CQ (vb_cq.poller); a link puts its queue pairs into the lists.
+ */
+#ifndef VB_SCHEDULE_POLLER_H
+#define VB_SCHEDULE_POLLER_H
+
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+
+struct vb_poller {
+	struct vb_lock lock;
+	struct vb_list senders, receivers; /* of queue pairs; those that do both are in the first */
+	uint32_t pairs;                    /* atomic: how many in both */
+	uint32_t polls;                    /* atomic, more or less */
+	uint32_t vain_polls;               /* atomic: in succession, more or less */
+};
+
+void vb_poller_init(struct vb_poller *poller);
+void vb_poller_fini(struct vb_poller *poller);
+
+#endif

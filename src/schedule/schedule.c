@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See schedule.h.
+ */
+#include "schedule/schedule.h"
+
+#include "io/event.h"
+
+void vb_schedule_init(struct vb_schedule *schedule)
+{
+	vb_lock_init(&schedule->progress);
+	pthread_mutex_init(&schedule->active_lock, NULL);
+	vb_list_init(&schedule->active);
+	vb_timers_init(&schedule->timers);
+	schedule->event_fd = -1;
+}
+
+void vb_schedule_fini(struct vb_schedule *schedule)
+{
+	vb_timers_fini(&schedule->timers);
+	pthread_mutex_destroy(&schedule->active_lock);
+	vb_lock_fini(&schedule->progress);
+}
+
+void vb_schedule_kick(struct vb_schedule *schedule)
+{
+	vb_event_raise(schedule->event_fd);
+}
+
+uint32_t vb_schedule_enlist(struct vb_schedule *schedule, struct vb_qp *qp)
+{
+	uint32_t count = 0;
+
+	pthread_mutex_lock(&schedule->active_lock);
+	if (vb_list_is_empty(&qp->active)) {
+		vb_list_append(&schedule->active, &qp->active);
+		count = __atomic_add_fetch(&schedule->active_count, 1, __ATOMIC_SEQ_CST);
+	}
+	pthread_mutex_unlock(&schedule->active_lock);
+	return count;
+}
+
+void vb_schedule_mark_active(struct vb_schedule *schedule, struct vb_qp *qp)
+{
+	if (vb_schedule_enlist(schedule, qp) == 1)
+		vb_schedule_kick(schedule);
+}
+
+/* Until the next pass, which a thread that polls will make in a moment, and the engine thread when its nap is over (a
+ * millisecond at the most) if that thread has stopped. If the engine thread does not nap it is told once, and makes the pass or
+ * naps from then on. Where no thread has polled for a while there is none to wait for. */
+bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp)
+{
+	struct vb_spinner *spinner = &schedule->spinner;
+
+	if (!__atomic_load_n(&spinner->napping, __ATOMIC_RELAXED) && !vb_spinner_is_polled_for(spinner))
+		return false;
+	/* Still napping: then it will see the count before it sleeps. Both are sequentially consistent on both sides. */
+	if (vb_schedule_enlist(schedule, qp) > 0 && !__atomic_load_n(&spinner->napping, __ATOMIC_SEQ_CST))
+		vb_schedule_kick(schedule);
+	return true;
+}
+
+bool vb_schedule_is_enlisted(struct vb_schedule *schedule, const struct vb_qp *qp)
+{
+	bool enlisted;
+
+	pthread_mutex_lock(&schedule->active_lock);
+	enlisted = !vb_list_is_empty(&qp->active);
+	pthread_mutex_unlock(&schedule->active_lock);
+	return enlisted;
+}
+
+/* Caller holds active_lock. */
+static void take_out(struct vb_schedule *schedule, struct vb_qp *qp)
+{
+	vb_list_remove(&qp->active);
+	__atomic_sub_fetch(&schedule->active_count, 1, __ATOMIC_SEQ_CST);
+}
+
+void vb_schedule_forget(struct vb_schedule *schedule, struct vb_qp *qp)
+{
+	pthread_mutex_lock(&schedule->active_lock);
+	if (!vb_list_is_empty(&qp->active))
+		take_out(schedule, qp);
+	pthread_mutex_unlock(&schedule->active_lock);
+}
+
+struct vb_qp *vb_schedule_next_active(struct vb_schedule *schedule)
+{
+	struct vb_qp *qp = NULL;
+
+	if (__atomic_load_n(&schedule->active_count, __ATOMIC_SEQ_CST) == 0)
+		return NULL;
+	pthread_mutex_lock(&schedule->active_lock);
+	if (!vb_list_is_empty(&schedule->active)) {
+		qp = vb_container_of(schedule->active.next, struct vb_qp, active);
+		take_out(schedule, qp);
+	}
+	pthread_mutex_unlock(&schedule->active_lock);
+	return qp;
+}
+
+void vb_schedule_arm(struct vb_schedule *schedule, struct vb_qp *qp, vb_time deadline)
+{
+	if (deadline != VB_TIME_NEVER && vb_timers_arm(&schedule->timers, qp, deadline))
+		vb_schedule_kick(schedule);
+}
+
+void vb_schedule_note_probe(struct vb_schedule *schedule, uint64_t nonce)
+{
+	vb_lock_assert_held(&schedule->progress);
+	if (schedule->probes == VB_KEPT_PROBES)
+		return;
+	schedule->probe[schedule->probes++] = nonce;
+	vb_schedule_kick(schedule);
+}

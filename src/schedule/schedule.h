@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which queue pairs of this process have something to do, and who is told: the state that links and the engine thread
+ * share. It knows no link and no engine.
+ *
+ *   binding    a published queue pair: its counters, and the link that carries it
+ *   active     queue pairs with more to send than one call may, or whose sending was put off until the next pass
+ *   timers     who wants to be called when
+ *   spinner    which threads poll, and whether work may be left to them (schedule/spinner.h)
+ *   progress   the lock of a pass over all links; one thread at a time
+ *
+ * Locks, outermost first: progress, qp->lock, ..., then (innermost, never two at once) active_lock and the timers'.
+ */
+#ifndef VB_SCHEDULE_SCHEDULE_H
+#define VB_SCHEDULE_SCHEDULE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/time.h"
+#include "queue/qp.h"
+#include "schedule/spinner.h"
+#include "schedule/timers.h"
+#include "wire/daemon_message.h"
+
+struct vb_link;
+
+enum { VB_KEPT_PROBES = 64 };
+
+/* A published queue pair; qp->scheduler points to it. */
+struct vb_binding {
+	struct vb_qp *qp;                  /* NULL: none. Written with release, so that the rest is there */
+	struct vb_counters *counters;
+	struct vb_link *wire;              /* the link of its device, which carries it unless another one does */
+	struct vb_link *carrier;           /* atomic: changes under qp->lock */
+};
+
+struct vb_schedule {
+	uint32_t slot;                     /* the upper bits of this process's queue pair numbers */
+	bool abandoned;                    /* we are a forked child: all of it is the parent's */
+	bool is_observed;                  /* packets must be there to be seen, and lost, on purpose */
+	int event_fd;                      /* raised for the engine thread */
+	struct vb_daemon_page *page;       /* counters that verbenad sees */
+	struct vb_link *links;             /* all of them, in the order in which a pass serves them */
+
+	/* Looked at by every thread that polls: in a line of its own, as is what only its holder uses. */
+	struct vb_lock progress __attribute__((aligned(VB_LINE)));
+	unsigned passes __attribute__((aligned(VB_LINE)));
+	uint64_t sent;                     /* under progress: how often links have handed something to the system */
+	bool unfinished;                   /* under progress: a queue pair has more to send, and this pass goes on for it */
+	uint64_t probe[VB_KEPT_PROBES];    /* under progress: nonces seen, to be told to verbenad */
+	unsigned probes;
+
+	pthread_mutex_t active_lock;
+	struct vb_list active;             /* of queue pairs */
+	uint32_t active_count;             /* atomic hint */
+	struct vb_timers timers;
+	struct vb_spinner spinner;
+
+	struct vb_binding binding[VB_DAEMON_INDICES];
+};
+
+#define VB_SCHEDULE_COUNTERS(schedule) (&(schedule)->page->counters)
+
+void vb_schedule_init(struct vb_schedule *schedule);
+void vb_schedule_fini(struct vb_schedule *schedule);
+
+/* Wake the engine thread. */
+void vb_schedule_kick(struct vb_schedule *schedule);
+
+/* To be served in the next pass: enlist returns how many there are with it, 0: it was there already; mark_active also has the
+ * engine thread make that pass. */
+uint32_t vb_schedule_enlist(struct vb_schedule *schedule, struct vb_qp *qp);
+void vb_schedule_mark_active(struct vb_schedule *schedule, struct vb_qp *qp);
+/* Leave it to the next pass, which a thread that polls will make in a moment. False: no thread would see to it soon. */
+bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp);
+bool vb_schedule_is_enlisted(struct vb_schedule *schedule, const struct vb_qp *qp);
+void vb_schedule_forget(struct vb_schedule *schedule, struct vb_qp *qp);
+/* The next of them, taken out; NULL: none. */
+struct vb_qp *vb_schedule_next_active(struct vb_schedule *schedule);
+
+/* Be called at that time at the latest; NEVER: as before. Caller holds qp->lock. */
+void vb_schedule_arm(struct vb_schedule *schedule, struct vb_qp *qp, vb_time deadline);
+
+/* A new verbenad asks where our socket stands in its group. The engine thread answers. Caller holds progress. */
+void vb_schedule_note_probe(struct vb_schedule *schedule, uint64_t nonce);
+
+static inline uint32_t vb_schedule_index(uint32_t qpn)
+{
+	return qpn & (VB_DAEMON_INDICES - 1);
+}
+
+/* The published queue pair of that number, or NULL. */
+static inline struct vb_qp *vb_schedule_find(const struct vb_schedule *schedule, uint32_t qpn)
+{
+	if (qpn >> VB_DAEMON_INDEX_BITS != schedule->slot)
+		return NULL;
+	/* Pairs with the release of publishing: all of the queue pair is there. */
+	return __atomic_load_n(&schedule->binding[vb_schedule_index(qpn)].qp, __ATOMIC_ACQUIRE);
+}
+
+/* Where a queue pair is published. */
+static inline struct vb_schedule *vb_schedule_of(const struct vb_qp *qp)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	return vb_container_of(binding - vb_schedule_index(qp->qpn), struct vb_schedule, binding[0]);
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See spinner.h.
+ */
+#include "schedule/spinner.h"
+
+#include "io/clock.h"
+#include "io/event.h"
+
+#define STAMP_IS_FRESH VB_MICROSECONDS(50)
+#define STAMP_LASTS VB_MICROSECONDS(1)
+#define POSTS_ARE_NOTED VB_MICROSECONDS(8)
+#define LONGEST_POSTING VB_MICROSECONDS(500)
+#define POLLED_LATELY VB_MILLISECONDS(1)
+
+enum {
+	POLLS_OF_A_SPINNER = 32,           /* vain polls after arming that show a spinner */
+	/* Of vain polls of memory, some 50 us. Yielding to no other thread takes 0.3 us. */
+	POLLS_BEFORE_YIELD = 1024,
+	POLLS_PER_YIELD = 160,
+};
+
+/* Where there are more spinners than cores, the one we wait for may be waiting for our core. Two threads that exchange 128
+ * messages with two others on two cores do 1.8 million a second so; with half a millisecond before the first yield, 0.5
+ * million where the scheduler happened to put them so that they wait for each other. */
+void vb_spinner_yield_sometimes(uint32_t *vain_polls, unsigned polls, bool done)
+{
+	uint32_t before = __atomic_load_n(vain_polls, __ATOMIC_RELAXED), vain = before + polls;
+
+	if (done) {
+		if (before != 0)
+			__atomic_store_n(vain_polls, 0, __ATOMIC_RELAXED);
+		return;
+	}
+	__atomic_store_n(vain_polls, vain, __ATOMIC_RELAXED);
+	if (vain > POLLS_BEFORE_YIELD && vain / POLLS_PER_YIELD != before / POLLS_PER_YIELD)
+		vb_thread_yield();
+}
+
+/* Not each time: threads that poll would take the line away from each other. */
+static void leave_stamp(struct vb_spinner *spinner, vb_time now)
+{
+	if (now - __atomic_load_n(&spinner->stamp, __ATOMIC_RELAXED) >= STAMP_LASTS)
+		__atomic_store_n(&spinner->stamp, now, __ATOMIC_RELAXED);
+}
+
+bool vb_spinner_polled_in_vain(struct vb_spinner *spinner, vb_time now)
+{
+	if (!__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED)) {
+		leave_stamp(spinner, now);
+		return true;
+	}
+	if (__atomic_add_fetch(&spinner->polls_since_watch, 1, __ATOMIC_RELAXED) > POLLS_OF_A_SPINNER)
+		__atomic_store_n(&spinner->watched, false, __ATOMIC_RELAXED);
+	return false;
+}
+
+void vb_spinner_polled(struct vb_spinner *spinner, bool after_pass)
+{
+	/* Polling with success is polling. */
+	if (!after_pass && !__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED))
+		leave_stamp(spinner, vb_clock_now());
+	/* A thread that armed a CQ and now finds something is no spinner. */
+	if (__atomic_load_n(&spinner->polls_since_watch, __ATOMIC_RELAXED) != 0)
+		__atomic_store_n(&spinner->polls_since_watch, 0, __ATOMIC_RELAXED);
+}
+
+bool vb_spinner_watch(struct vb_spinner *spinner)
+{
+	__atomic_store_n(&spinner->polls_since_watch, 0, __ATOMIC_RELAXED);
+	/* Sequentially consistent, with the store of `napping` and the load of `watched` before a nap: one of the two
+	 * sees the other. */
+	__atomic_store_n(&spinner->watched, true, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&spinner->napping, __ATOMIC_SEQ_CST);
+}
+
+void vb_spinner_note_post(struct vb_spinner *spinner, vb_time now)
+{
+	if (now - __atomic_load_n(&spinner->post_stamp, __ATOMIC_RELAXED) > POSTS_ARE_NOTED)
+		__atomic_store_n(&spinner->post_stamp, now, __ATOMIC_RELAXED);
+}
+
+/* A thread that posts a lot does not poll meanwhile. */
+bool vb_spinner_is_polled_for(const struct vb_spinner *spinner)
+{
+	vb_time stamp = __atomic_load_n(&spinner->stamp, __ATOMIC_RELAXED);
+
+	return stamp != 0 && !__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED) && vb_clock_now() - stamp < POLLED_LATELY;
+}
+
+/* One that posts many requests at once polls when it is through with them. */
+vb_time vb_spinner_last_seen(const struct vb_spinner *spinner)
+{
+	vb_time polled = __atomic_load_n(&spinner->stamp, __ATOMIC_RELAXED);
+	vb_time posted = __atomic_load_n(&spinner->post_stamp, __ATOMIC_RELAXED);
+
+	return polled != 0 && posted > polled && posted - polled < LONGEST_POSTING ? posted : polled;
+}
+
+bool vb_spinner_spins(const struct vb_spinner *spinner)
+{
+	vb_time stamp = vb_spinner_last_seen(spinner);
+
+	return stamp != 0 && !__atomic_load_n(&spinner->watched, __ATOMIC_SEQ_CST) &&
+	       (__atomic_load_n(&spinner->polling, __ATOMIC_RELAXED) || vb_clock_now() - stamp < STAMP_IS_FRESH);
+}
+
+/* ---- posting ---- */
+
+static __thread struct {
+	unsigned pass, count;
+	bool polls;
+} posts;
+
+void vb_spinner_forget_posts(void)
+{
+	posts.count = 0;
+	posts.polls = true;
+}
+
+unsigned vb_spinner_count_post(const struct vb_spinner *spinner)
+{
+	unsigned pass = __atomic_load_n(&spinner->pass, __ATOMIC_RELAXED);
+
+	if (!posts.polls && posts.pass != pass)
+		posts.count = 0;
+	posts.pass = pass;
+	return ++posts.count;
+}

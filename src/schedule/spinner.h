@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which threads of the application poll, told by the stamps that they leave. While one spins on an empty CQ it does the work of
+ * the adapter, and the engine thread keeps out of its way (progress/engine.c); what is posted may wait for its next poll.
+ *
+ * Arming a CQ means that its user is going to sleep: stamps do not count then, until a thread has polled in vain many times
+ * since.
+ */
+#ifndef VB_SCHEDULE_SPINNER_H
+#define VB_SCHEDULE_SPINNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/time.h"
+
+enum { VB_LINE = 64 };                     /* bytes of a cache line */
+
+struct vb_spinner {
+	bool polling __attribute__((aligned(VB_LINE))); /* atomic: a thread that polls makes a pass */
+	unsigned pass;                     /* atomic: the number of the last pass */
+	/* Read by every thread that polls, seldom written. */
+	vb_time stamp __attribute__((aligned(VB_LINE))); /* atomic: when a thread last polled in vain; 0: never */
+	vb_time post_stamp;                /* atomic: when a thread last posted sends, more or less */
+	bool watched;                      /* atomic: a CQ was armed and no thread spins since */
+	uint32_t polls_since_watch;        /* atomic */
+	uint32_t vain_polls;               /* atomic: in succession, more or less; of threads that poll no CQ */
+	bool napping;                      /* atomic: the engine thread leaves the work to spinners for a moment */
+	char end[0] __attribute__((aligned(VB_LINE)));
+};
+
+/* A poll found nothing. True: the thread counts as a spinner, whose wishes (no wake-ups) are to be heeded. */
+bool vb_spinner_polled_in_vain(struct vb_spinner *spinner, vb_time now);
+/* A poll returned completions; `after_pass`: not before a pass was made. */
+void vb_spinner_polled(struct vb_spinner *spinner, bool after_pass);
+/* A CQ was armed. True: the engine thread naps and must be told. */
+bool vb_spinner_watch(struct vb_spinner *spinner);
+/* Sends were posted. */
+void vb_spinner_note_post(struct vb_spinner *spinner, vb_time now);
+/* After each poll, which counts as so many: give the processor away now and then. */
+void vb_spinner_yield_sometimes(uint32_t *vain_polls, unsigned polls, bool done);
+
+/* A thread of the application polls, now and then. */
+bool vb_spinner_is_polled_for(const struct vb_spinner *spinner);
+/* It polls right now. */
+bool vb_spinner_spins(const struct vb_spinner *spinner);
+/* When a spinner was last seen; 0: never. */
+vb_time vb_spinner_last_seen(const struct vb_spinner *spinner);
+
+/* ---- posting: how many requests this thread has posted since it last polled in vain ---- */
+
+void vb_spinner_forget_posts(void);
+/* One more. Of a thread that never polls, since the last pass. */
+unsigned vb_spinner_count_post(const struct vb_spinner *spinner);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * When the engine thread leaves the work to the application (schedule/spinner.c): while somebody polls, and while somebody who
+ * polled a moment ago posts many requests, which takes longer than a poll counts as fresh. Not for one who has gone to sleep, nor
+ * for one who only posts.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* Its statics are what is looked at. */
+#include "schedule/spinner.c"
+
+#define PATIENCE VB_SECONDS(20)
+
+static struct vb_spinner spinner;
+
+static int make(void **state)
+{
+	(void)state;
+	spinner = (struct vb_spinner){0};
+	return 0;
+}
+
+/* What it thinks when the last poll and the last post were so long ago; 0: never. Asked again until no time passed in between
+ * that would make a difference. */
+static bool spins_after(vb_time polled_ago, vb_time posted_ago)
+{
+	vb_time until = vb_clock_now() + PATIENCE, now, then;
+	bool spins;
+
+	do {
+		now = vb_clock_now();
+		assert_true(now < until);
+		spinner.stamp = polled_ago ? now - polled_ago : 0;
+		spinner.post_stamp = 0;
+		if (posted_ago)
+			vb_spinner_note_post(&spinner, now - posted_ago);
+		spins = vb_spinner_spins(&spinner);
+		then = vb_clock_now();
+	} while (then - now > STAMP_IS_FRESH / 4);
+	return spins;
+}
+
+static void polling_is_seen(void **state)
+{
+	(void)state;
+	assert_false(spins_after(0, 0));
+	assert_true(spins_after(STAMP_IS_FRESH / 4, 0));
+	assert_false(spins_after(2 * STAMP_IS_FRESH, 0));
+}
+
+static void posting_counts_as_polling(void **state)
+{
+	(void)state;
+	assert_true(spins_after(4 * STAMP_IS_FRESH, STAMP_IS_FRESH / 4));
+	/* That was long ago, too. */
+	assert_false(spins_after(4 * STAMP_IS_FRESH, 2 * STAMP_IS_FRESH));
+	/* Whoever posts for so long may never poll. */
+	assert_false(spins_after(LONGEST_POSTING + STAMP_IS_FRESH, STAMP_IS_FRESH / 4));
+	assert_false(spins_after(0, STAMP_IS_FRESH / 4));
+}
+
+static void one_who_goes_to_sleep_does_not_spin(void **state)
+{
+	(void)state;
+	assert_false(vb_spinner_watch(&spinner));
+	assert_false(spins_after(STAMP_IS_FRESH / 4, STAMP_IS_FRESH / 8));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(polling_is_seen, make),
+		cmocka_unit_test_setup(posting_counts_as_polling, make),
+		cmocka_unit_test_setup(one_who_goes_to_sleep_does_not_spin, make),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
