@@ -91,8 +91,8 @@ struct vb_link_driver {
 	void (*flush)(struct vb_link *link);
 	/* Optional. The pass is over but for queue pairs that have more to send. */
 	void (*finish)(struct vb_link *link);
-	/* The queue pair's entry in the timers has come up; its deadline may have moved away. Caller also holds qp->lock. True: something was
-	 * done. */
+	/* The queue pair's entry in the timers has come up; its deadline may have moved away. Caller also holds qp->lock. True:
+	 * something was done. */
 	bool (*expire)(struct vb_link *link, struct vb_qp *qp, vb_time now);
 
 	/* ---- sleeping; caller holds nothing ---- */
@@ -112,8 +112,8 @@ struct vb_link_driver {
 
 	/* ---- polling an empty CQ; optional fast path ---- */
 
-	/* Completions of the poller's queue pairs past the CQ, up to `room`. 0: none, and that is all there is to do. -1: none, and more than
-	 * this has to be looked at. */
+	/* Completions of the poller's queue pairs past the CQ, up to `room`. 0: none, and that is all there is to do. -1: none, and
+	 * more than this has to be looked at. */
 	int (*take)(struct vb_link *link, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc);
 	/* Look at the poller's queue pairs. False: make a pass as well. */
 	bool (*poll)(struct vb_link *link, struct vb_poller *poller, vb_time now, bool *done);

@@ -301,8 +301,8 @@ static void *run_engine(void *argument)
 		if (now >= endpoint->next_try || __atomic_load_n(&endpoint->seeker_done, __ATOMIC_ACQUIRE) ||
 		    __atomic_exchange_n(&endpoint->daemon_needed, false, __ATOMIC_RELAXED))
 			vb_daemon_link_retry(endpoint);
-		if (some_are_readable(items, FIRST_LINK_ITEM, count) || now >= vb_timers_next(&endpoint->schedule.timers) || __atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_SEQ_CST) > 0 ||
-		    links_have_work(endpoint)) {
+		if (some_are_readable(items, FIRST_LINK_ITEM, count) || now >= vb_timers_next(&endpoint->schedule.timers) ||
+		    __atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_SEQ_CST) > 0 || links_have_work(endpoint)) {
 			stay_out_of_the_way(endpoint);
 			rise(endpoint);
 			work(endpoint);
