@@ -5,6 +5,7 @@
 #   make                                build into build/: bin/verbena, bin/verbenad, lib/libibverbs.so.1, lib/librdmacm.so.1
 #   make demo                           install what is missing, build, and see RDMA between two processes
 #   make test                           install what is missing, and run every test
+#   make applications                   UCX, MPI and others, contents verified, beside the same over TCP (docs/applications.md)
 #   make interop                        Verbena against the Linux kernel's rxe, both ways, in a virtual machine (docs/interop.md)
 #   make examples                       the programs of examples/, into build/examples (examples/README.md)
 #   make bench                          measure against iperf3, in the same run
@@ -17,7 +18,7 @@ DESTDIR ?=
 # The tests need cmocka, which the demo does not: without it they are left out of the build.
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
-.PHONY: all build demo test interop examples bench install clean
+.PHONY: all build demo test applications interop examples bench install clean
 
 all: build
 
@@ -38,6 +39,10 @@ demo:
 test:
 	@scripts/install-packages test
 	@tests/run
+
+applications:
+	@scripts/install-packages test applications
+	@tests/run --only applications --verbose
 
 interop:
 	@scripts/install-packages test

@@ -117,6 +117,8 @@ static void show_devices(void)
 	/* NCCL 2.28.7 to 2.28.9 call through a pointer of -1 where there are devices and none is an mlx5
 	 * (ncclNetPluginInit), unless told which kind of communication started by the GPU to use: none. */
 	setenv("NCCL_GIN_TYPE", "0", 0);
+	/* Open MPI prefers UCX to TCP only where there is a device of a driver that it has heard of (mlx). */
+	setenv("OMPI_MCA_opal_common_ucx_devices", "any", 0);
 	if (vb_cli_view_provide(why) != 0 && getenv("VERBENA_EXPLAIN"))
 		fprintf(stderr, "verbena: programs that look for devices in /sys/class/infiniband or /dev/infiniband (UCX, "
 				"MPI, NCCL) will find none: %s\n", why);

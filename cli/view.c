@@ -299,18 +299,42 @@ static bool find_pci(const char *interface, char out[VB_CLI_PATH_MAX])
 	return false;
 }
 
+/* All its addresses mean "this host" on every host. */
+static bool is_loopback(const struct vb_device_info *info)
+{
+	return !strcmp(info->interface, "lo");
+}
+
+/* Libraries that use all devices there are take loopback's address for one that other hosts reach, and give up when
+ * it is not. So where there is another device they are not offered loopback: UCX by what it can open, NCCL by its
+ * own variable. */
+static bool has_other_than_loopback(const struct vb_device_info *infos, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (!is_loopback(&infos[i]) && infos[i].state == IBV_PORT_ACTIVE)
+			return true;
+	return false;
+}
+
 static int fill_tree(struct vb_cli_view_tree *tree, const char *chosen)
 {
 	struct vb_device_info *infos;
 	char pci[VB_CLI_PATH_MAX];
 	unsigned count;
+	bool others;
 	int error = vb_devices_list(&infos, &count);
 
 	if (error)
 		return error;
 	count = vb_devices_choose(infos, count, chosen);
-	for (unsigned i = 0; i < count; i++)
-		vb_cli_view_tree_add_device(tree, &infos[i], find_pci(infos[i].interface, pci) ? pci : NULL);
+	others = has_other_than_loopback(infos, count);
+	for (unsigned i = 0; i < count; i++) {
+		bool left_out = others && is_loopback(&infos[i]);
+
+		vb_cli_view_tree_add_device(tree, &infos[i], find_pci(infos[i].interface, pci) ? pci : NULL, !left_out);
+		if (left_out)
+			setenv("NCCL_IB_HCA", "^=roce_lo", 0);
+	}
 	vb_cli_view_tree_add_rest(tree);
 	free(infos);
 	return tree->out_of_memory ? -ENOMEM : 0;

@@ -210,7 +210,8 @@ static void add_device_link(struct vb_cli_view_tree *tree, const char *directory
 		add_link(tree, directory, "device", "../../verbena/%s", address);
 }
 
-void vb_cli_view_tree_add_device(struct vb_cli_view_tree *tree, const struct vb_device_info *info, const char *pci)
+void vb_cli_view_tree_add_device(struct vb_cli_view_tree *tree, const struct vb_device_info *info, const char *pci,
+				 bool openable)
 {
 	char device[TEXT_ROOM / 4], verbs[TEXT_ROOM / 4], uverbs[32], address[32];
 
@@ -238,7 +239,8 @@ void vb_cli_view_tree_add_device(struct vb_cli_view_tree *tree, const struct vb_
 	add_file(tree, verbs, "abi_version", "1");
 	add_file(tree, verbs, "ibdev", "%s", info->name);
 	add_device_link(tree, verbs, address, pci);
-	add_link(tree, "/dev/infiniband", uverbs, "/dev/null");
+	if (openable)
+		add_link(tree, "/dev/infiniband", uverbs, "/dev/null");
 }
 
 void vb_cli_view_tree_add_rest(struct vb_cli_view_tree *tree)

@@ -23,8 +23,10 @@ struct vb_cli_view_tree {
 	bool out_of_memory;              /* and so not whole */
 };
 
-/* Add all there is to see of a device. `pci` is the directory of the PCI function behind its interface, or NULL. */
-void vb_cli_view_tree_add_device(struct vb_cli_view_tree *tree, const struct vb_device_info *info, const char *pci);
+/* Add all there is to see of a device. `pci` is the directory of the PCI function behind its interface, or NULL;
+ * `openable`: with its file in /dev/infiniband. */
+void vb_cli_view_tree_add_device(struct vb_cli_view_tree *tree, const struct vb_device_info *info, const char *pci,
+				 bool openable);
 
 /* What is there whatever the devices. */
 void vb_cli_view_tree_add_rest(struct vb_cli_view_tree *tree);

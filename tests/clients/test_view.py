@@ -123,7 +123,15 @@ class View(ViewCase):
         self.until(lambda: "0a63:0001" in self.see("sh", "-c", "cat /sys/class/infiniband/roce_eth0/ports/1/gids/*"), "a new GID")
         self.assertEqual(reader.wait(self.TIMEOUT).code, 0)
         self.assertEqual(self.see("--device", "roce_eth0", "ls", "/sys/class/infiniband"), "roce_eth0")
-        self.assertEqual(self.see("--device", "roce_eth0", "ls", "/dev/infiniband").split()[0], "rdma_cm")
+
+    @across(["veth1500_v4"])
+    def test_loopback_is_not_offered_beside_another(self):
+        """What uses every device it can open (UCX) or is named (NCCL) would take loopback for one that other hosts reach."""
+        index = {row["name"]: row["interface_index"] for row in json.loads(self.client.run(clients.staged.verbena, "devices", "--json").out)}
+        self.assertEqual(set(self.see("ls", "/dev/infiniband").split()), {"rdma_cm", "uverbs%d" % index["roce_eth0"]})
+        self.assertEqual(self.see("sh", "-c", "echo $NCCL_IB_HCA"), "^=roce_lo")
+        self.assertEqual(self.see("--device", "roce_lo", "ls", "/dev/infiniband").split(), ["rdma_cm", "uverbs%d" % index["roce_lo"]])
+        self.assertEqual(self.see("--device", "roce_lo", "sh", "-c", "echo $NCCL_IB_HCA"), "")
 
     @across(["lo_v4"])
     def test_where_it_cannot_be(self):

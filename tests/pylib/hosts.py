@@ -182,6 +182,8 @@ class Host:
         inside = ["ip", "netns", "exec", self.name]
         if self.network.niceness and not os.environ.get("VERBENA_TEST_INSIDE"):
             inside += ["nice", "-n", str(self.network.niceness)]
+        if self.network.own_names:
+            inside += ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', self.name]
         if privileged:
             return inside
         drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
@@ -274,6 +276,7 @@ class Network:
         """niceness: of everything that runs here, if we are root."""
         self.staged, self.niceness = staged, niceness
         self.environment = {}
+        self.own_names = False           # hosts all have the machine's name unless asked for
         self.hosts = []
         self.uid = os.geteuid() if os.environ.get("VERBENA_TEST_INSIDE") else ORDINARY_UID
         self.runtime = tempfile.mkdtemp(prefix="verbena-run-")
