@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/sequence_lock.h"
 #include "local/local.h"
 #include "memory/foreign.h"
 #include "memory/place.h"
@@ -204,8 +205,7 @@ void vb_local_target_flush(struct vb_local *local, vb_time now);
 static inline bool vb_local_sender_stands(const struct vb_local *local)
 {
 	/* What was read of its ring and memory was read before this. */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return __atomic_load_n(&local->theirs->word, __ATOMIC_ACQUIRE) == local->seen_word;
+	return vb_sequence_stands(&local->theirs->word, local->seen_word);
 }
 
 /* Of a receive that the record filled. In line: it often goes straight into an ibv_wc. */

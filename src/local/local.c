@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/sequence_lock.h"
 #include "local/bells.h"
 #include "local/engine.h"
 
@@ -23,8 +24,8 @@
  * middle or lies. */
 enum { PATIENCE = 1 << 12, YIELDS = 64 };
 
-#define SHOW(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
-#define SHOWN(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#define SHOW(field, value) VB_SEQUENCE_SET(field, value)
+#define SHOWN(field) VB_SEQUENCE_GET(field)
 
 static uint64_t epoch_of(uint64_t word)
 {
@@ -74,12 +75,12 @@ static void show_attributes(const struct vb_qp *qp, struct vb_board_qp *mine)
 /* A peer may be late in looking how the life before ended: an acknowledgement must not be lost because its giver went on. */
 static void keep_outcome(struct vb_board_qp *mine, uint64_t word)
 {
-	__atomic_store_n(&mine->previous.epoch, 0, __ATOMIC_SEQ_CST);
+	vb_sequence_begin(&mine->previous.epoch, 0);
 	SHOW(mine->previous.taken, SHOWN(mine->taken));
 	SHOW(mine->previous.consumed, SHOWN(mine->consumed));
 	SHOW(mine->previous.verdict, SHOWN(mine->verdict));
 	SHOW(mine->previous.verdict_fault, SHOWN(mine->verdict_fault));
-	__atomic_store_n(&mine->previous.epoch, epoch_of(word), __ATOMIC_SEQ_CST);
+	vb_sequence_end(&mine->previous.epoch, epoch_of(word));
 }
 
 static uint64_t begin_life(const struct vb_qp *qp, struct vb_board *own, uint32_t table, bool offers_local)
@@ -88,8 +89,8 @@ static uint64_t begin_life(const struct vb_qp *qp, struct vb_board *own, uint32_
 	uint64_t word = SHOWN(mine->word), epoch = next_epoch(own, word);
 
 	keep_outcome(mine, word);
-	/* Sequentially consistent, before anything changes: who reads on under the old epoch finds it gone afterwards. */
-	__atomic_store_n(&mine->word, epoch << VB_WORD_BITS, __ATOMIC_SEQ_CST);
+	/* Who reads on under the old epoch finds it gone afterwards. */
+	vb_sequence_begin(&mine->word, epoch << VB_WORD_BITS);
 	SHOW(mine->offer, offers_local ? VB_OFFER_LOCAL : VB_OFFER_WIRE);
 	SHOW(mine->peer_qpn, qp->attr.dest_qp_num);
 	SHOW(mine->path_mtu, qp->path_mtu);
@@ -107,7 +108,7 @@ static uint64_t begin_life(const struct vb_qp *qp, struct vb_board *own, uint32_
 	show_attributes(qp, mine);
 	if (offers_local)
 		SHOW(*(uint64_t *)(void *)mine->near, 0);
-	__atomic_store_n(&mine->word, epoch << VB_WORD_BITS | bits_of(qp), __ATOMIC_SEQ_CST);
+	vb_sequence_end(&mine->word, epoch << VB_WORD_BITS | bits_of(qp));
 	return epoch;
 }
 
@@ -172,15 +173,15 @@ static void take(struct vb_local *local, uint64_t word)
 {
 	const struct vb_board_qp *theirs = local->theirs;
 	const struct vb_qp *qp = local->qp;
-	uint32_t offer = __atomic_load_n(&theirs->offer, __ATOMIC_ACQUIRE);
-	uint32_t peer_qpn = __atomic_load_n(&theirs->peer_qpn, __ATOMIC_ACQUIRE);
-	uint32_t path_mtu = __atomic_load_n(&theirs->path_mtu, __ATOMIC_ACQUIRE);
-	uint32_t receive_psn = __atomic_load_n(&theirs->receive_psn, __ATOMIC_ACQUIRE);
-	uint32_t pd = __atomic_load_n(&theirs->pd, __ATOMIC_ACQUIRE);
-	uint32_t table = __atomic_load_n(&theirs->table, __ATOMIC_ACQUIRE);
+	uint32_t offer = SHOWN(theirs->offer);
+	uint32_t peer_qpn = SHOWN(theirs->peer_qpn);
+	uint32_t path_mtu = SHOWN(theirs->path_mtu);
+	uint32_t receive_psn = SHOWN(theirs->receive_psn);
+	uint32_t pd = SHOWN(theirs->pd);
+	uint32_t table = SHOWN(theirs->table);
 
 	/* All of one life? And does it mean us? */
-	if (epoch_of(SHOWN(theirs->word)) != epoch_of(word) || peer_qpn != qp->qpn || table >= VB_BOARD_TABLES)
+	if (epoch_of(vb_sequence_read_again(&theirs->word)) != epoch_of(word) || peer_qpn != qp->qpn || table >= VB_BOARD_TABLES)
 		return;
 	if (offer != VB_OFFER_LOCAL || path_mtu != qp->path_mtu) {
 		SHOW(local->mine->offer, VB_OFFER_WIRE);
@@ -213,7 +214,7 @@ static void weigh(struct vb_local *local, uint64_t word, uint64_t taken)
 /* True: the peer shows something new. */
 static bool look(struct vb_local *local)
 {
-	uint64_t word = __atomic_load_n(&local->theirs->word, __ATOMIC_SEQ_CST);
+	uint64_t word = vb_sequence_read(&local->theirs->word);
 	uint64_t taken = __atomic_load_n(&local->theirs->taken, __ATOMIC_ACQUIRE);
 
 	if (word == local->seen_word && taken == local->seen_taken)

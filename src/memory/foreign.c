@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/sequence_lock.h"
 #include "memory/table.h"
 
 #define MAGIC UINT64_C(0x5642544142310003)      /* changes with the layout of header or slot */
@@ -85,8 +86,8 @@ struct look {
 	bool null, checked;
 };
 
-/* Each is read once: the owner may be a liar who writes all the time. Acquire: before the second look at the word. */
-#define FIELD(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
+/* Each is read once: the owner may be a liar who writes all the time. */
+#define FIELD(field) VB_SEQUENCE_GET(field)
 
 static bool look_at(const struct vb_slot *slot, uint32_t key, struct look *look, enum vb_fault *fault)
 {
@@ -94,7 +95,7 @@ static bool look_at(const struct vb_slot *slot, uint32_t key, struct look *look,
 	uint64_t word;
 
 	/* Partner of vb_table_withdraw: the key is shown already, so either we see it gone or the owner sees us. */
-	word = __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
+	word = vb_sequence_read(&slot->word);
 	if (word == live) {
 		*look = (struct look){
 			.start = FIELD(slot->start),
@@ -108,7 +109,7 @@ static bool look_at(const struct vb_slot *slot, uint32_t key, struct look *look,
 			.null = FIELD(*(const uint8_t *)&slot->null) & 1,
 			.checked = FIELD(*(const uint8_t *)&slot->checked) & 1,
 		};
-		word = __atomic_load_n(&slot->word, __ATOMIC_RELAXED);
+		word = vb_sequence_read_again(&slot->word);
 	}
 	*fault = word == vb_slot_word(VB_SLOT_UNBOUND, key) ? VB_FAULT_KEY_INVALIDATED : VB_FAULT_KEY_UNKNOWN;
 	return word == live;

@@ -8,6 +8,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/sequence_lock.h"
+
 struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t max_regions)
 {
 	struct vb_memory *memory;
@@ -167,14 +169,13 @@ void vb_table_publish(struct vb_memory *memory, struct vb_slot *slot, enum vb_sl
 {
 	slot->tag = (uint8_t)key;
 	slot->life = ++memory->lives;
-	__atomic_store_n(&slot->word, vb_slot_word(state, key), __ATOMIC_SEQ_CST);
+	vb_sequence_end(&slot->word, vb_slot_word(state, key));
 }
 
 void vb_table_withdraw(struct vb_slot *slot, enum vb_slot_state state)
 {
-	__atomic_store_n(&slot->word, vb_slot_word(state, vb_slot_key(slot)), __ATOMIC_SEQ_CST);
-	/* Release: another process that finds a field as it is stored after this finds that the word is another (foreign.c). */
-	__atomic_thread_fence(__ATOMIC_RELEASE);
+	/* Others read the slot as the contents of a sequence lock (foreign.c). */
+	vb_sequence_begin(&slot->word, vb_slot_word(state, vb_slot_key(slot)));
 }
 
 /* Acquire pairs with vb_table_leave. */

@@ -7,15 +7,16 @@
  *   changing: (mutex) word = something else ; (no mutex) users == 0 ? ; (mutex) change the fields ; word = LIVE | new key
  *
  * Both sides are sequentially consistent: whoever counts itself in after the word changed sees that it did, whoever
- * counted itself in before is waited for (Dekker's argument). Fields are plain memory: they are
- * read only between a successful look and users--, and written only when nobody is inside.
+ * counted itself in before is waited for (Dekker's argument). Fields are plain memory: they are read only between a
+ * successful look and users--, and written only when nobody is inside.
  *
- * Other processes look too where the table is published (memory/foreign.h): they cannot count themselves in and show instead, in
- * memory of their own, by which key they copy. host.is_copying tells whether one does.
+ * Other processes look too where the table is published (memory/foreign.h): they cannot count themselves in and show
+ * instead, in memory of their own, by which key they copy. host.is_copying tells whether one does.
  *
- * Nobody waits under the mutex: a peer may be stopped in the middle of a copy for as long as it likes, and whoever holds a region may
- * need the mutex before it lets go (a SEND_WITH_INV in the middle of a batch). Between the two steps the slot is nobody's: its word names
- * no bytes and it is not free. A window is `leaving` then, and whoever comes by and finds nobody inside ends it.
+ * Nobody waits under the mutex: a peer may be stopped in the middle of a copy for as long as it likes, and whoever
+ * holds a region may need the mutex before it lets go (a SEND_WITH_INV in the middle of a batch). Between the two
+ * steps the slot is nobody's: its word names no bytes and it is not free. A window is `leaving` then, and whoever
+ * comes by and finds nobody inside ends it.
  */
 #ifndef VB_MEMORY_TABLE_H
 #define VB_MEMORY_TABLE_H

@@ -5,9 +5,10 @@
  *   reading:  (copy word shown) ; tag == what I look for ? take the fields ; tag unchanged ? they belong together
  *   evicting: (lock) tag = 0 ; hang the mapping into `leaving` ; unmap when no copy word of that key is shown
  *
- * The copy word and the tag are stored and loaded sequentially consistent: whoever found the entry before it went is seen by who evicts.
- * A tag holds the life of a registration, of which there is one only, so that an entry that goes and comes again between the two looks
- * leads to the same bytes.
+ * The tag is the word of a sequence lock (base/sequence_lock.h). It and the copy word are stored and loaded
+ * sequentially consistent: whoever found the entry before it went is seen by who evicts. A tag holds the life of a
+ * registration, of which there is one only, so that an entry that goes and comes again between the two looks leads to
+ * the same bytes.
  */
 #include "links/memory/share.h"
 
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/sequence_lock.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/mappings.h"
@@ -46,8 +48,8 @@ struct vb_share_entry {
 
 #define NEVER UINT32_MAX
 
-#define GET(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
-#define SET(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
+#define GET(field) VB_SEQUENCE_GET(field)
+#define SET(field, value) VB_SEQUENCE_SET(field, value)
 
 static uint64_t tag_of(uint32_t table, uint64_t life)
 {
@@ -102,8 +104,8 @@ static void release_unused(struct vb_local_share *share)
 
 static void evict(struct vb_local_share *share, struct vb_share_entry *entry)
 {
-	/* Pairs with the load in vb_local_share_find. */
-	__atomic_store_n(&entry->tag, 0, __ATOMIC_SEQ_CST);
+	/* Before who copies is looked at; partner of the load in entry_of. */
+	vb_sequence_begin(&entry->tag, 0);
 	if (entry->mapping != NULL) {
 		entry->mapping->next = share->leaving;
 		share->leaving = entry->mapping;
@@ -161,7 +163,7 @@ static struct vb_share_entry *enter(struct vb_local_share *share, struct vb_shar
 	SET(entry->key, key);
 	SET(entry->uses, 0);
 	SET(entry->wanted, worth_a_look(share));
-	__atomic_store_n(&entry->tag, tag, __ATOMIC_RELEASE);
+	vb_sequence_end(&entry->tag, tag);
 	return entry;
 }
 
@@ -199,8 +201,8 @@ static void look(struct vb_local_share *share, struct vb_share_entry *entry, uin
 static struct vb_share_entry *entry_of(struct vb_share_entry *set, uint64_t tag, uint32_t key)
 {
 	for (struct vb_share_entry *entry = set; entry < set + WAYS; entry++)
-		/* Pairs with the store in evict. */
-		if (__atomic_load_n(&entry->tag, __ATOMIC_SEQ_CST) == tag && GET(entry->key) == key)
+		/* After the copy word was shown; partner of the store in evict. */
+		if (vb_sequence_read(&entry->tag) == tag && GET(entry->key) == key)
 			return entry;
 	return NULL;
 }
@@ -252,8 +254,7 @@ void *vb_local_share_find(struct vb_local_share *share, uint32_t table, uint32_t
 		start = GET(entry->start);
 		room = GET(entry->length);
 		uses = GET(entry->uses) + weight;
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (GET(entry->tag) != tag)
+		if (!vb_sequence_stands(&entry->tag, tag))
 			return NULL;
 		if (bytes != NULL)
 			return address - start <= room && length <= room - (address - start) ? bytes + (address - start) : NULL;

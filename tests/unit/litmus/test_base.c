@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The types of base/ that threads and processes share without a lock, in every execution that the memory model allows
+ * (model.h). Each is also tried in the way that does not hold, so that the model is seen to find it; and the model
+ * itself answers the questions that everybody knows the answers to.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "model_atomics.h"
+
+#include "base/sequence_lock.h"
+
+static uint64_t x, y, word, shown;
+
+static bool nobody_notes_bad(const uint64_t note[MODEL_THREADS])
+{
+	for (unsigned i = 0; i < MODEL_THREADS; i++)
+		if (note[i] == UINT64_MAX)
+			return false;
+	return true;
+}
+
+static bool not_both_saw_nothing(const uint64_t note[MODEL_THREADS])
+{
+	return !(note[0] == 1 && note[1] == 1);
+}
+
+static bool no_total_order;
+
+static struct model_outcome explore(void (*first)(void), void (*second)(void), bool (*judge)(const uint64_t *))
+{
+	const struct model_program program = {2, {first, second}, judge, no_total_order};
+	struct model_outcome outcome = model_explore(&program);
+
+	print_message("%llu executions, %llu in which something happened, %llu refused\n", (unsigned long long)outcome.executions,
+		      (unsigned long long)outcome.interesting, (unsigned long long)outcome.refused);
+	assert_true(outcome.interesting > 0);
+	return outcome;
+}
+
+static void never(void (*first)(void), void (*second)(void), bool (*judge)(const uint64_t *))
+{
+	assert_int_equal(explore(first, second, judge).refused, 0);
+}
+
+static void sometimes(void (*first)(void), void (*second)(void), bool (*judge)(const uint64_t *))
+{
+	assert_true(explore(first, second, judge).refused > 0);
+}
+
+/* ---- the model ---- */
+
+/* A message and a flag. */
+#define MESSAGE(name, before, store_order)                                 \
+	static void name(void)                                             \
+	{                                                                  \
+		__atomic_store_n(&x, 1, __ATOMIC_RELAXED);                 \
+		before;                                                    \
+		__atomic_store_n(&y, 1, store_order);                      \
+	}
+#define RECEIPT(name, load_order, after)                                   \
+	static void name(void)                                             \
+	{                                                                  \
+		bool flag = __atomic_load_n(&y, load_order) == 1;          \
+		after;                                                     \
+		if (flag)                                                  \
+			model_note(__atomic_load_n(&x, __ATOMIC_RELAXED) == 1 ? 1 : UINT64_MAX); \
+	}
+
+MESSAGE(send_relaxed, (void)0, __ATOMIC_RELAXED)
+MESSAGE(send_release, (void)0, __ATOMIC_RELEASE)
+MESSAGE(send_fence, __atomic_thread_fence(__ATOMIC_RELEASE), __ATOMIC_RELAXED)
+RECEIPT(receive_relaxed, __ATOMIC_RELAXED, (void)0)
+RECEIPT(receive_acquire, __ATOMIC_ACQUIRE, (void)0)
+RECEIPT(receive_fence, __ATOMIC_RELAXED, __atomic_thread_fence(__ATOMIC_ACQUIRE))
+
+/* Each shows itself and looks for the other. */
+#define MEETING(name, mine, theirs, order, between)                        \
+	static void name(void)                                             \
+	{                                                                  \
+		__atomic_store_n(&(mine), 1, order);                       \
+		between;                                                   \
+		model_note(__atomic_load_n(&(theirs), order) == 0 ? 1 : 2); \
+	}
+
+MEETING(meet_first, x, y, __ATOMIC_SEQ_CST, (void)0)
+MEETING(meet_second, y, x, __ATOMIC_SEQ_CST, (void)0)
+MEETING(pass_first, x, y, __ATOMIC_RELAXED, (void)0)
+MEETING(pass_second, y, x, __ATOMIC_RELAXED, (void)0)
+MEETING(fenced_first, x, y, __ATOMIC_RELAXED, __atomic_thread_fence(__ATOMIC_SEQ_CST))
+MEETING(fenced_second, y, x, __ATOMIC_RELAXED, __atomic_thread_fence(__ATOMIC_SEQ_CST))
+
+static void count_up(void)
+{
+	__atomic_store_n(&x, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&x, 2, __ATOMIC_RELAXED);
+}
+
+static void look_twice(void)
+{
+	uint64_t first = __atomic_load_n(&x, __ATOMIC_RELAXED), second = __atomic_load_n(&x, __ATOMIC_RELAXED);
+
+	model_note(second < first ? UINT64_MAX : 1);
+}
+
+static void the_model_is_the_known_one(void **state)
+{
+	(void)state;
+	sometimes(send_relaxed, receive_relaxed, nobody_notes_bad);
+	sometimes(send_release, receive_relaxed, nobody_notes_bad);
+	sometimes(send_relaxed, receive_acquire, nobody_notes_bad);
+	never(send_release, receive_acquire, nobody_notes_bad);
+	never(send_fence, receive_acquire, nobody_notes_bad);
+	never(send_release, receive_fence, nobody_notes_bad);
+	never(send_fence, receive_fence, nobody_notes_bad);
+	sometimes(pass_first, pass_second, not_both_saw_nothing);
+	never(meet_first, meet_second, not_both_saw_nothing);
+	never(fenced_first, fenced_second, not_both_saw_nothing);
+	sometimes(fenced_first, pass_second, not_both_saw_nothing);
+	never(count_up, look_twice, nobody_notes_bad);
+}
+
+/* ---- the sequence lock ---- */
+
+/* What it was once: a store of the word, as strong as there is, and nothing after it. */
+static void begin_without_fence(uint64_t *at, uint64_t meanwhile)
+{
+	__atomic_store_n(at, meanwhile, __ATOMIC_SEQ_CST);
+}
+
+static void write_contents(uint64_t number, void (*begin)(uint64_t *, uint64_t))
+{
+	begin(&word, 0);
+	VB_SEQUENCE_SET(x, number);
+	VB_SEQUENCE_SET(y, number);
+	vb_sequence_end(&word, number);
+}
+
+static void write_twice(void)
+{
+	write_contents(1, vb_sequence_begin);
+	write_contents(2, vb_sequence_begin);
+}
+
+static void write_twice_without_fence(void)
+{
+	write_contents(1, begin_without_fence);
+	write_contents(2, begin_without_fence);
+}
+
+static void read_contents(void)
+{
+	uint64_t number = vb_sequence_read(&word), first, second;
+
+	if (number == 0)
+		return;
+	first = VB_SEQUENCE_GET(x);
+	second = VB_SEQUENCE_GET(y);
+	if (vb_sequence_stands(&word, number))
+		model_note(first == number && second == number ? number : UINT64_MAX);
+}
+
+static void read_contents_without_fence(void)
+{
+	uint64_t number = vb_sequence_read(&word), first, second;
+
+	if (number == 0)
+		return;
+	first = VB_SEQUENCE_GET(x);
+	second = VB_SEQUENCE_GET(y);
+	if (__atomic_load_n(&word, __ATOMIC_SEQ_CST) == number)
+		model_note(first == number && second == number ? number : UINT64_MAX);
+}
+
+static void contents_belong_together(void **state)
+{
+	(void)state;
+	no_total_order = true;
+	never(write_twice, read_contents, nobody_notes_bad);
+	sometimes(write_twice_without_fence, read_contents, nobody_notes_bad);
+	sometimes(write_twice, read_contents_without_fence, nobody_notes_bad);
+	no_total_order = false;
+	sometimes(write_twice_without_fence, read_contents, nobody_notes_bad);
+}
+
+/* Whoever uses what the word leads to shows that first; whoever takes it away looks who shows it (progress/local_share.c). */
+static void use_what_stands(void)
+{
+	__atomic_store_n(&shown, 1, __ATOMIC_SEQ_CST);
+	model_note(vb_sequence_read(&word) == 0 ? 1 : 2);
+}
+
+static void take_away(void)
+{
+	vb_sequence_begin(&word, 1);
+	model_note(__atomic_load_n(&shown, __ATOMIC_SEQ_CST) == 0 ? 1 : 2);
+}
+
+static void use_relaxed(void)
+{
+	__atomic_store_n(&shown, 1, __ATOMIC_RELEASE);
+	model_note(__atomic_load_n(&word, __ATOMIC_ACQUIRE) == 0 ? 1 : 2);
+}
+
+static void one_of_two_sees_the_other(void **state)
+{
+	(void)state;
+	/* `word` is 0 as long as it stands, here. */
+	never(use_what_stands, take_away, not_both_saw_nothing);
+	sometimes(use_relaxed, take_away, not_both_saw_nothing);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_model_is_the_known_one),
+		cmocka_unit_test(contents_belong_together),
+		cmocka_unit_test(one_of_two_sees_the_other),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
