@@ -20,20 +20,30 @@ enum {
 
 void vb_lock_init(struct vb_lock *lock)
 {
-	pthread_condattr_t attributes;
-
 	*lock = (struct vb_lock){.taken = 0};
 	pthread_mutex_init(&lock->bedroom, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&lock->released, &attributes);
-	pthread_condattr_destroy(&attributes);
 }
 
 void vb_lock_fini(struct vb_lock *lock)
 {
-	pthread_cond_destroy(&lock->released);
+	if (lock->has_condition)
+		pthread_cond_destroy(&lock->released);
 	pthread_mutex_destroy(&lock->bedroom);
+}
+
+/* With the first sleeper, and not before: an initializer can give a condition no other clock than the one that is set by hand. Caller holds
+ * the bedroom. */
+static void make_condition(struct vb_lock *lock)
+{
+	pthread_condattr_t attributes;
+
+	if (lock->has_condition)
+		return;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&lock->released, &attributes);
+	pthread_condattr_destroy(&attributes);
+	lock->has_condition = true;
 }
 
 /* Until it was released, or a nap is over. Caller holds the bedroom. */
@@ -58,6 +68,7 @@ void vb_lock_wait(struct vb_lock *lock)
 		vb_lock_relax();
 	}
 	pthread_mutex_lock(&lock->bedroom);
+	make_condition(lock);
 	__atomic_fetch_add(&lock->sleepers, 1, __ATOMIC_SEQ_CST);
 	while (!vb_lock_grab(lock))
 		nap(lock);
@@ -70,6 +81,7 @@ void vb_lock_release_to_sleepers(struct vb_lock *lock)
 {
 	pthread_mutex_lock(&lock->bedroom);
 	__atomic_store_n(&lock->taken, 0, __ATOMIC_RELEASE);
+	/* There is one: it was made before `sleepers` was counted up, under the bedroom's mutex. */
 	pthread_cond_signal(&lock->released);
 	pthread_mutex_unlock(&lock->bedroom);
 }

@@ -26,14 +26,15 @@ struct vb_lock {
 	uint32_t sleepers;                 /* atomic */
 	pthread_mutex_t bedroom;           /* of sleepers */
 	pthread_cond_t released;
+	bool has_condition;                /* under the bedroom's mutex */
 #ifdef VB_CHECK_INVARIANTS
 	bool held;
 #endif
 };
 
-#define VB_LOCK_INITIALIZER                                                                       \
-	{                                                                                         \
-		.bedroom = PTHREAD_MUTEX_INITIALIZER, .released = PTHREAD_COND_INITIALIZER        \
+#define VB_LOCK_INITIALIZER                           \
+	{                                             \
+		.bedroom = PTHREAD_MUTEX_INITIALIZER  \
 	}
 
 void vb_lock_init(struct vb_lock *lock);
