@@ -114,6 +114,10 @@ bool vb_roce_check_length(const struct vb_qp *qp, const struct vb_roce_packet *p
 		    vb_position_is_end(packet->op->position) != (length == said - before))
 			fault = VB_FAULT_MESSAGE_LENGTH;
 	}
+	/* Nobody says beforehand how long a SEND will be: it is counted (IBA 9.7.2). */
+	if (fault == VB_FAULT_NONE && packet->op->kind == VB_KIND_SEND && !vb_position_is_start(packet->op->position) &&
+	    (uint64_t)responder->received + length > VB_MAX_MESSAGE)
+		fault = VB_FAULT_MESSAGE_LENGTH;
 	if (fault == VB_FAULT_NONE && packet->op->kind == VB_KIND_READ_REQUEST && packet->reth.length > VB_MAX_MESSAGE)
 		fault = VB_FAULT_MESSAGE_LENGTH;
 	if (fault == VB_FAULT_NONE)

@@ -14,6 +14,7 @@
  */
 #include <string.h>
 
+#include "queue/limits.h"
 #include "roce/engine.h"
 #include "roce/roce.h"
 #include "wire/icrc.h"
@@ -81,6 +82,7 @@ static bool expect_request(struct vb_qp *qp, struct series *series)
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_responder *responder = &engine->responder;
 	enum vb_roce_kind kind = responder->underway == VB_UNDERWAY_WRITE ? VB_KIND_WRITE : VB_KIND_SEND;
+	uint64_t room;
 
 	/* Where others wait for this packet, the ordinary way sees to them. */
 	if (responder->underway == VB_UNDERWAY_NOTHING || responder->fatal || responder->ahead.count > 0)
@@ -89,10 +91,12 @@ static bool expect_request(struct vb_qp *qp, struct series *series)
 	series->psn = responder->expected;
 	if (kind == VB_KIND_WRITE)
 		return hold_write(qp, series);
-	if (responder->taken.length < responder->received)
+	/* The last of a SEND may be a whole packet, and how long it is nobody has said; no longer than a message can be
+	 * (responder_checks.c). */
+	room = responder->taken.length < VB_MAX_MESSAGE ? responder->taken.length : VB_MAX_MESSAGE;
+	if (room < responder->received)
 		return false;
-	/* The last of a SEND may be a whole packet, and how long it is nobody has said. */
-	series->most = (uint32_t)((responder->taken.length - responder->received) / engine->mtu);
+	series->most = (uint32_t)((room - responder->received) / engine->mtu);
 	return hold_list(qp, responder->taken.list, responder->taken.sge_count, responder->received, series);
 }
 

@@ -3,6 +3,10 @@
  * Every completion status that a queue pair can end with, provoked the way applications provoke it, with what both
  * sides see: status, state, asynchronous event and the evidence of the fault.
  */
+#include <sys/mman.h>
+
+#include "queue/limits.h"
+#include "roce/engine.h"
 #include "sim/testing.h"
 
 static void expect_states(struct pair *pair, enum ibv_qp_state a, enum ibv_qp_state b)
@@ -371,6 +375,43 @@ static void receive_in_hand_is_flushed(void **state)
 	pair_close(&pair);
 }
 
+/* A peer that goes on and on, into a receive that has room for it: 2^31 bytes and no more (IBA 9.7.2). Nobody waits for so many here: what
+ * has come so far is set forward. */
+static void a_send_without_end(void **state)
+{
+	const size_t room = (size_t)VB_MAX_MESSAGE + (1 << 20);
+	uint8_t *bytes = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct vb_region_info info = {.kind = VB_REGION_MR, .start = (uintptr_t)bytes, .length = room, .iova = (uintptr_t)bytes,
+				      .access = IBV_ACCESS_LOCAL_WRITE};
+	struct vb_roce_responder *responder;
+	struct pair pair;
+	uint32_t key;
+
+	(void)state;
+	assert_ptr_not_equal(bytes, MAP_FAILED);
+	pair_open(&pair, 1, false, &sim_usual, 1 << 20);
+	info.pd = &pair.hosts[1]->pd;
+	assert_int_equal(vb_region_register(pair.hosts[1]->memory, &info, &key), 0);
+	assert_int_equal(sim_post_receive(pair.b, bytes, (uint32_t)room, key, 7), 0);
+	memset(pair.a_memory.bytes, 0x5a, 1 << 20);
+	pair_post(&pair, IBV_WR_SEND, 1 << 20, 1);
+	responder = &vb_roce_engine(pair.b)->responder;
+	for (unsigned i = 0; responder->received == 0; i++) {
+		assert_true(i < 1000);
+		sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(10));
+	}
+	assert_true(responder->received < 1 << 19);
+	responder->received = VB_MAX_MESSAGE - 20 * 1024;
+	sim_run(pair.sim);
+	expect_send(pair.a_cq, 1, IBV_WC_REM_INV_REQ_ERR);
+	expect_send(pair.b_cq, 7, IBV_WC_LOC_QP_OP_ERR);
+	assert_int_equal(pair.b->fault.fault, VB_FAULT_MESSAGE_LENGTH);
+	assert_int_equal(bytes[VB_MAX_MESSAGE - 1], 0x5a);
+	assert_int_equal(bytes[VB_MAX_MESSAGE], 0);
+	pair_close(&pair);
+	munmap(bytes, room);
+}
+
 static void window_bind_error(void **state)
 {
 	struct pair pair;
@@ -542,6 +583,7 @@ int main(void)
 		cmocka_unit_test(bad_response),
 		cmocka_unit_test(flushed_in_error),
 		cmocka_unit_test(receive_in_hand_is_flushed),
+		cmocka_unit_test(a_send_without_end),
 		cmocka_unit_test(window_bind_error),
 		cmocka_unit_test(windows_in_order),
 		cmocka_unit_test(remote_invalidation_of_a_foreign_key),

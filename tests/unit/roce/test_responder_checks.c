@@ -70,6 +70,14 @@ static void lengths_of_packets(void **state)
 	assert_false(length_is_good(0x00, 1025, 0, 0));
 	assert_true(length_is_good(0x01, 1024, 0, 0));
 	assert_false(length_is_good(0x01, 0, 0, 0));
+	/* IBA 9.7.2: no message is longer than 2^31 bytes, and nobody says beforehand how long a SEND will be */
+	assert_true(length_is_good(0x01, 1024, 0, (1u << 31) - 1024));
+	assert_false(length_is_good(0x01, 1024, 0, (1u << 31) - 1023));
+	assert_false(length_is_good(0x01, 1024, 0, 1u << 31));
+	assert_true(length_is_good(0x02, 1, 0, (1u << 31) - 1));
+	assert_false(length_is_good(0x02, 1, 0, 1u << 31));
+	assert_false(length_is_good(0x02, 1024, 0, UINT32_MAX - 1023));
+	assert_true(length_is_good(0x00, 1024, 0, UINT32_MAX));
 	assert_true(length_is_good(0x02, 1, 0, 0));
 	assert_true(length_is_good(0x02, 1024, 0, 0));
 	assert_false(length_is_good(0x02, 0, 0, 0));
