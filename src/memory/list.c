@@ -93,31 +93,37 @@ bool vb_memory_gather(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, 
 }
 
 int vb_memory_gather_spans(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,
-			   unsigned count, uint64_t offset, size_t length, struct iovec *spans, unsigned room,
-			   struct vb_fault_record *why)
+			   unsigned count, uint64_t offset, size_t length, struct iovec *spans, struct vb_hold *holds,
+			   unsigned room, struct vb_fault_record *why)
 {
 	struct vb_accessor who = {.pd = pd, .qpn = qpn};
 	struct walk walk = {list, count, 0, offset};
+	bool refused = false, plain = true;
 	struct piece piece;
 	unsigned found = 0;
 
-	for (size_t left = length; left > 0; left -= piece.length) {
-		const void *span;
-
+	for (size_t left = length; left > 0 && plain && !refused; left -= piece.length) {
 		if (!next_piece(&walk, left, &piece)) {
-			too_short(why, qpn, offset, length);
-			return -1;
+			refused = !too_short(why, qpn, offset, length);
+			break;
+		}
+		if (found == room) {
+			plain = false;
+			break;
 		}
 		who.key = piece.key;
-		if (!vb_memory_span(memory, &who, piece.address, piece.length, &span, why))
-			return -1;
-		if (!span || found == room)
-			return 0;
-		spans[found].iov_base = (void *)(uintptr_t)span;
-		spans[found].iov_len = piece.length;
-		found++;
+		refused = !vb_memory_span(memory, &who, piece.address, piece.length, &holds[found], why);
+		plain = !refused && holds[found].slot != NULL;
+		if (plain) {
+			spans[found].iov_base = holds[found].bytes;
+			spans[found].iov_len = piece.length;
+			found++;
+		}
 	}
-	return (int)found;
+	if (plain && !refused)
+		return (int)found;
+	vb_memory_let_go_all(holds, found);
+	return refused ? -1 : 0;
 }
 
 bool vb_memory_check_list(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,

@@ -207,18 +207,19 @@ bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, ui
 }
 
 bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length,
-		    const void **span, struct vb_fault_record *why)
+		    struct vb_hold *hold, struct vb_fault_record *why)
 {
 	struct opening opening;
 
-	*span = NULL;
+	hold->slot = NULL;
 	if (length == 0)
 		return true;
 	if (!open_door(memory, who, address, length, &opening, why))
 		return false;
-	if (!opening.slot->null && !opening.slot->checked)
-		*span = pointer(opening.at);
-	vb_table_leave(opening.slot);
+	if (opening.slot->null || opening.slot->checked)
+		vb_table_leave(opening.slot);
+	else
+		*hold = (struct vb_hold){opening.slot, who->key, who->rights, address, length, pointer(opening.at)};
 	return true;
 }
 

@@ -35,11 +35,6 @@ bool vb_memory_place(struct vb_memory *memory, const struct vb_accessor *who, ui
 bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, void *to,
 		     size_t length, struct vb_fault_record *why);
 
-/* For sending without a copy: where the bytes are. Sets *span to NULL (and returns true) where there is no plain
- * pointer (on-demand and null regions): fetch instead. */
-bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length,
-		    const void **span, struct vb_fault_record *why);
-
 /* The same for whoever copies in a way that survives memory that is not mapped (another process pulling it): on-demand memory
  * has an address too. *at is 0 for null regions, which have none. */
 bool vb_memory_locate(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length, uint64_t *at,
@@ -59,6 +54,11 @@ struct vb_hold {
 bool vb_memory_hold(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
 		    struct vb_hold *hold);
 void vb_memory_let_go(struct vb_hold *hold);
+
+/* The same for what is looked at once, with the reason if it is refused (false). Nothing is held, and true returned, where
+ * there is no plain pointer (on-demand and null regions) and for a length of 0. `hold` holds nothing before. */
+bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length,
+		    struct vb_hold *hold, struct vb_fault_record *why);
 
 /* Where the bytes are, if they are inside what is held for that key and those rights, else NULL. */
 static inline uint8_t *vb_hold_bytes(const struct vb_hold *hold, uint32_t key, uint32_t rights, uint64_t address,
@@ -89,11 +89,16 @@ bool vb_memory_scatter(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn,
 bool vb_memory_gather(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,
 		      unsigned count, uint64_t offset, void *to, size_t length, struct vb_fault_record *why);
 
-/* Like gather, but as spans into the registered memory (at most `room`). Returns the number of spans, 0 when some
- * part has no plain pointer or there are too many (gather instead), -1 on a fault. */
+/* Like gather, but as spans into the registered memory (at most `room`), each held until it is let go of. Returns the number of spans;
+ * 0 when some part has no plain pointer or there are too many (gather instead), -1 on a fault: then nothing is held. */
 int vb_memory_gather_spans(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,
-			   unsigned count, uint64_t offset, size_t length, struct iovec *spans, unsigned room,
-			   struct vb_fault_record *why);
+			   unsigned count, uint64_t offset, size_t length, struct iovec *spans, struct vb_hold *holds,
+			   unsigned room, struct vb_fault_record *why);
+static inline void vb_memory_let_go_all(struct vb_hold *holds, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		vb_memory_let_go(&holds[i]);
+}
 
 /* Check every element of a local list (all keys, PDs, ranges), for `rights`. */
 bool vb_memory_check_list(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,

@@ -192,8 +192,9 @@ enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *
 	uint32_t length = vb_roce_payload(wqe->length, mtu, index);
 	uint64_t offset = (uint64_t)index * mtu;
 	struct vb_fault_record why = {0};
+	struct vb_hold holds[VB_WORK_SPANS];
 	struct iovec spans[VB_WORK_SPANS];
-	int count = 0;
+	int count = 0, held = 0;
 
 	if (!vb_burst_has_room(out, length))
 		return VB_PROGRESS_BURST_FULL;
@@ -208,8 +209,8 @@ enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *
 			spans[0] = (struct iovec){bytes, length};
 			count = 1;
 		} else {
-			count = vb_memory_gather_spans(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,
-						       offset, length, spans, VB_WORK_SPANS, &why);
+			count = held = vb_memory_gather_spans(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,
+							      offset, length, spans, holds, VB_WORK_SPANS, &why);
 		}
 		if (count < 0) {
 			vb_roce_work_fail(qp, wqe, IBV_WC_LOC_PROT_ERR, &why);
@@ -222,6 +223,8 @@ enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *
 		}
 	}
 	vb_burst_append(out, path, packet, spans, (unsigned)count);
+	/* It was copied. */
+	vb_memory_let_go_all(holds, (unsigned)held);
 	return VB_PROGRESS_SENT;
 }
 

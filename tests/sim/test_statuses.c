@@ -43,6 +43,41 @@ static void local_protection_error_of_a_send(void **state)
 	pair_close(&pair);
 }
 
+/* Deregistered and unmapped under way: what is left of it cannot be sent. */
+static void local_protection_error_of_what_goes_away(void **state)
+{
+	const size_t length = 1 << 20;
+	uint8_t *bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct vb_region_info info = {.kind = VB_REGION_MR, .start = (uintptr_t)bytes, .length = length, .iova = (uintptr_t)bytes};
+	struct ibv_sge list[2];
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = list, .num_sge = 2, .opcode = IBV_WR_SEND};
+	struct pair pair;
+	uint32_t key;
+
+	(void)state;
+	assert_ptr_not_equal(bytes, MAP_FAILED);
+	pair_open(&pair, 1, false, &sim_usual, length);
+	info.pd = &pair.hosts[0]->pd;
+	assert_int_equal(vb_region_register(pair.hosts[0]->memory, &info, &key), 0);
+	/* Packets that lie in both elements, and many that do not. */
+	list[0] = (struct ibv_sge){(uintptr_t)bytes, 300, key};
+	list[1] = (struct ibv_sge){(uintptr_t)bytes + 300, (uint32_t)length - 300, key};
+	assert_int_equal(sim_post_receive(pair.b, pair.b_memory.bytes, (uint32_t)length, pair.b_memory.key, 7), 0);
+	assert_int_equal(sim_post_send(pair.a, &wr), 0);
+	for (unsigned i = 0; vb_roce_engine(pair.b)->responder.received == 0; i++) {
+		assert_true(i < 1000);
+		sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(10));
+	}
+	assert_true(vb_roce_engine(pair.b)->responder.received < length / 2);
+	assert_int_equal(vb_region_deregister(pair.hosts[0]->memory, key), 0);
+	munmap(bytes, length);
+	sim_run(pair.sim);
+	expect_send(pair.a_cq, 1, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(pair.a->fault.fault, VB_FAULT_KEY_UNKNOWN);
+	assert_int_equal(pair.a->fault.key, key);
+	pair_close(&pair);
+}
+
 static void local_protection_error_of_a_read_target(void **state)
 {
 	struct pair pair;
@@ -570,6 +605,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(local_protection_error_of_a_send),
+		cmocka_unit_test(local_protection_error_of_what_goes_away),
 		cmocka_unit_test(local_protection_error_of_a_read_target),
 		cmocka_unit_test(local_protection_error_of_a_receive),
 		cmocka_unit_test(local_length_error_of_a_receive),

@@ -76,6 +76,7 @@ static void a_list_that_ends_too_soon(void **state)
 	struct world *w = *state;
 	uint8_t bytes[TOTAL + 1] = {0};
 	struct iovec spans[5];
+	struct vb_hold holds[5];
 
 	assert_false(vb_memory_scatter(w->memory, &w->pd, QPN, w->list, 5, 0, bytes, TOTAL + 1, &w->why));
 	assert_int_equal(w->why.fault, VB_FAULT_LOCAL_LENGTH);
@@ -83,7 +84,7 @@ static void a_list_that_ends_too_soon(void **state)
 	assert_int_equal(w->why.fault, VB_FAULT_LOCAL_LENGTH);
 	assert_false(vb_memory_gather(w->memory, &w->pd, QPN, NULL, 0, 0, bytes, 1, &w->why));
 	assert_int_equal(w->why.fault, VB_FAULT_LOCAL_LENGTH);
-	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, UINT64_MAX, 1, spans, 5,
+	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, UINT64_MAX, 1, spans, holds, 5,
 						&w->why), -1);
 	assert_int_equal(w->why.fault, VB_FAULT_LOCAL_LENGTH);
 	assert_true(vb_memory_scatter(w->memory, &w->pd, QPN, NULL, 0, 0, NULL, 0, &w->why));
@@ -93,20 +94,22 @@ static void spans_point_into_the_regions(void **state)
 {
 	struct world *w = *state;
 	struct iovec spans[5];
+	struct vb_hold holds[5];
 	struct vb_region_info null_info = {.kind = VB_REGION_NULL_MR, .pd = &w->pd};
 
-	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, 2, 20, spans, 5, &w->why), 3);
+	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, 2, 20, spans, holds, 5, &w->why), 3);
 	assert_ptr_equal(spans[0].iov_base, w->a + 5);
 	assert_int_equal(spans[0].iov_len, 3);
 	assert_ptr_equal(spans[1].iov_base, w->b);
 	assert_int_equal(spans[1].iov_len, 16);
 	assert_ptr_equal(spans[2].iov_base, w->c + 13);
 	assert_int_equal(spans[2].iov_len, 1);
-	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, 2, 20, spans, 2, &w->why), 0);
+	vb_memory_let_go_all(holds, 3);
+	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, 2, 20, spans, holds, 2, &w->why), 0);
 	assert_int_equal(vb_region_register(w->memory, &null_info, &w->list[2].lkey), 0);
-	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, 2, 20, spans, 5, &w->why), 0);
+	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, 2, 20, spans, holds, 5, &w->why), 0);
 	w->list[2].lkey ^= 1;
-	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, 2, 20, spans, 5, &w->why), -1);
+	assert_int_equal(vb_memory_gather_spans(w->memory, &w->pd, QPN, w->list, 5, 2, 20, spans, holds, 5, &w->why), -1);
 	assert_int_equal(w->why.fault, VB_FAULT_KEY_UNKNOWN);
 }
 

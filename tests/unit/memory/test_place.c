@@ -160,7 +160,7 @@ static void length_zero_checks_nothing(void **state)
 	struct vb_memory *memory = fixture_memory(&f, 33, 64);
 	struct vb_accessor who = {NULL, QPN, 0xbad0bad0, IBV_ACCESS_REMOTE_WRITE, true};
 	struct vb_fault_record why = {0};
-	const void *span = &why;
+	struct vb_hold span;
 
 	(void)state;
 	assert_true(vb_memory_check(memory, &who, 1, 0, &why));
@@ -212,7 +212,7 @@ static void an_iova_names_other_addresses(void **state)
 				      false};
 	struct vb_accessor who = fixture_local(&pd, 0, 0);
 	struct vb_fault_record why;
-	const void *span;
+	struct vb_hold span;
 	uint8_t byte;
 
 	(void)state;
@@ -221,9 +221,10 @@ static void an_iova_names_other_addresses(void **state)
 	assert_true(vb_memory_fetch(memory, &who, 0x10000 + 5, &byte, 1, &why));
 	assert_int_equal(byte, 5);
 	assert_true(vb_memory_span(memory, &who, 0x10000 + 7, SIZE - 7, &span, &why));
-	assert_ptr_equal(span, arena.bytes + 7);
+	assert_ptr_equal(span.bytes, arena.bytes + 7);
+	vb_memory_let_go(&span);
 	assert_false(vb_memory_span(memory, &who, 0x10000 + 7, SIZE - 6, &span, &why));
-	assert_null(span);
+	assert_null(span.slot);
 	assert_false(vb_memory_fetch(memory, &who, (uintptr_t)arena.bytes, &byte, 1, &why));
 	/* Zero-based: named by offsets, whatever iova says. */
 	info.access |= IBV_ACCESS_ZERO_BASED;
@@ -243,14 +244,14 @@ static void the_implicit_region_covers_everything(void **state)
 	struct vb_accessor who = fixture_local(&pd, 0, IBV_ACCESS_LOCAL_WRITE);
 	struct vb_fault_record why;
 	uint64_t there = 0, value = 77;
-	const void *span = &there;
+	struct vb_hold span;
 
 	(void)state;
 	assert_int_equal(vb_region_register(memory, &info, &who.key), 0);
 	assert_true(vb_memory_place(memory, &who, (uintptr_t)&there, &value, 8, &why));
 	assert_int_equal(there, 77);
 	assert_true(vb_memory_span(memory, &who, (uintptr_t)&there, 8, &span, &why));
-	assert_null(span);
+	assert_null(span.slot);
 	assert_true(vb_memory_check(memory, &who, UINT64_MAX - 8, 8, &why));
 	assert_false(vb_memory_check(memory, &who, UINT64_MAX - 8, 10, &why));
 	assert_false(vb_memory_check(memory, &who, UINT64_MAX, UINT64_MAX, &why));
@@ -302,7 +303,7 @@ static void the_null_region_swallows_and_gives_zeros(void **state)
 	struct vb_accessor who = fixture_local(&pd, 0, IBV_ACCESS_LOCAL_WRITE), peer;
 	struct vb_fault_record why;
 	uint8_t buffer[SIZE];
-	const void *span = buffer;
+	struct vb_hold span;
 
 	(void)state;
 	memset(buffer, 0xff, SIZE);
@@ -314,7 +315,7 @@ static void the_null_region_swallows_and_gives_zeros(void **state)
 	for (unsigned i = 0; i < SIZE; i++)
 		assert_int_equal(buffer[i], 0);
 	assert_true(vb_memory_span(memory, &who, 0, SIZE, &span, &why));
-	assert_null(span);
+	assert_null(span.slot);
 	peer = fixture_remote(&pd, QPN, who.key, IBV_ACCESS_REMOTE_WRITE);
 	assert_false(vb_memory_place(memory, &peer, 0, buffer, SIZE, &why));
 	assert_int_equal(why.fault, VB_FAULT_RIGHTS);

@@ -281,6 +281,42 @@ static void a_held_region_delays_only_its_deregistration(void **state)
 	vb_memory_destroy(s.memory);
 }
 
+/* Where the bytes of a list are is told for as long as they are held: an application that deregisters (and then unmaps) them under a posted
+ * send waits for the packet that is being made of them. */
+static void spans_are_held(void **state)
+{
+	struct fixture f;
+	struct iovec spans[2];
+	struct vb_hold holds[2];
+	struct vb_fault_record why;
+	struct ibv_sge list[2];
+	pthread_t going;
+	void *failed = NULL;
+	struct scene s;
+	bool held = true;
+
+	(void)state;
+	open_scene(&s, fixture_memory(&f, 78, 8));
+	list[0] = (struct ibv_sge){(uintptr_t)s.bytes, 8, s.bindable};
+	list[1] = (struct ibv_sge){(uintptr_t)s.bytes + 8, 8, s.region};
+	assert_int_equal(vb_memory_gather_spans(s.memory, &s.pd, 1, list, 2, 0, 16, spans, holds, 2, &why), 2);
+	assert_int_equal(pthread_create(&going, NULL, deregister, &s), 0);
+	await_withdrawal(&s, s.region);
+	/* Time enough for it to go, if it could. */
+	for (unsigned i = 0; i < 100 && held; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+		held = pthread_tryjoin_np(going, &failed) == EBUSY;
+	}
+	vb_memory_let_go_all(holds, 2);
+	assert_true(held);
+	pthread_join(going, &failed);
+	assert_null(failed);
+	assert_int_equal(vb_memory_gather_spans(s.memory, &s.pd, 1, list, 2, 0, 16, spans, holds, 2, &why), -1);
+	/* Nothing was kept of what was found before. */
+	assert_int_equal(vb_region_deregister(s.memory, s.bindable), 0);
+	vb_memory_destroy(s.memory);
+}
+
 /* ---- a peer that is stopped in the middle of a copy (in a debugger, say) delays what it copies by, and nothing else ---- */
 
 static uint32_t copied_key;              /* atomic */
@@ -359,6 +395,7 @@ int main(void)
 		cmocka_unit_test(the_tail_becomes_visible_last),
 		cmocka_unit_test(invalidate_waits_for_those_inside),
 		cmocka_unit_test(a_held_region_delays_only_its_deregistration),
+		cmocka_unit_test(spans_are_held),
 		cmocka_unit_test(a_stopped_peer_delays_only_what_it_copies_by),
 	};
 
