@@ -51,9 +51,17 @@ static void print_qp(const struct vb_cli_holder *holder, const struct vb_resourc
 	print_text("way", qp->through_memory ? "memory" : "roce");
 	print_number("path_mtu", qp->path_mtu);
 	print_number("source_port", qp->source_port);
-	print_number("sq_psn", qp->send_psn);
-	print_number("acknowledged_psn", qp->acknowledged_psn);
-	print_number("rq_psn", qp->expected_psn);
+	if (qp->through_memory) {
+		/* There are no packets. What is left for the peer to execute (SENDs, immediates, atomics) is numbered from 1. */
+		printf(", \"sq_psn\": null, \"acknowledged_psn\": null, \"rq_psn\": null");
+		print_number("sends_record", qp->send_psn);
+		print_number("acknowledged_record", qp->acknowledged_psn);
+		print_number("expects_record", qp->expected_psn);
+	} else {
+		print_number("sq_psn", qp->send_psn);
+		print_number("acknowledged_psn", qp->acknowledged_psn);
+		print_number("rq_psn", qp->expected_psn);
+	}
 	print_number("msn", qp->msn);
 	print_number("outstanding_packets", qp->outstanding_packets);
 	print_number("window_packets", qp->window_packets);

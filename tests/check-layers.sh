@@ -54,9 +54,9 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	links/udp) echo base wire memory queue io capture schedule links links/udp roce ;;
 	links/memory) echo base wire memory queue io schedule links links/memory local ;;
 	progress) echo base wire memory queue connect io schedule links progress ;;
-	verbs) echo base wire memory queue roce connect explain io schedule progress verbs ;;
+	verbs) echo base wire memory queue connect explain io schedule progress verbs ;;
 	preload) echo preload ;;
-	rdmacm) echo base wire memory queue roce connect explain io capture links progress rdmacm rdmacm/rsocket ;;
+	rdmacm) echo base wire memory queue connect explain io capture links progress rdmacm rdmacm/rsocket ;;
 	rdmacm/rsocket) echo base wire io rdmacm rdmacm/rsocket ;;
 	*) echo ;;
 	esac

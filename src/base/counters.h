@@ -25,6 +25,9 @@
 	X(link_downed)             /* port left ACTIVE */                           \
 	X(rdma_sends)              /* SEND work requests */                         \
 	X(rdma_recvs)              /* messages that consumed a receive */           \
+	X(rdma_writes)             /* RDMA WRITE work requests, by wire or through memory; of few bytes, through memory, 16 at a time */\
+	X(rdma_reads)              /* RDMA READ work requests */                    \
+	X(rdma_atomics)            /* atomic work requests */                       \
 	X(local_ack_timeout_err)   /* acknowledgement timer expiries (mlx5) */      \
 	X(icrc_error)              /* packets dropped for their ICRC (mlx5: rx_icrc_encapsulated) */ \
 	X(malformed_pkts)          /* packets dropped before any QP saw them */     \

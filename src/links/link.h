@@ -30,6 +30,7 @@ struct vb_qp;
 struct vb_queue_observer;
 struct vb_schedule;
 struct vb_transport;
+struct vb_transport_status;
 
 enum { VB_LINK_DESCRIPTORS = 2 };
 
@@ -65,6 +66,8 @@ struct vb_link_driver {
 	void (*resolve)(struct vb_link *link, struct vb_qp *qp, const struct vb_path *path, uint32_t destination_qpn, int table);
 	/* Optional for wires, whose engine is told by the queue pair's transport. Caller holds qp->lock, and for RESET progress. */
 	void (*modified)(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
+	/* Optional for wires, whose engine answers. How its engine stands. Caller holds qp->lock. */
+	void (*query)(struct vb_link *link, const struct vb_qp *qp, struct vb_transport_status *status);
 	/* Optional, of links that are no wire: packets came for it by its wire. True: it is given back. Caller holds qp->lock. */
 	bool (*gives_back)(struct vb_link *link, struct vb_qp *qp, vb_time now);
 

@@ -63,6 +63,20 @@ static void give_up(struct vb_local *local, vb_time now)
 	vb_qp_fail_send(qp, IBV_WC_RETRY_EXC_ERR, &why, now);
 }
 
+uint32_t vb_local_clock_retries(const struct vb_local *local)
+{
+	const struct vb_local_initiator *initiator = &local->initiator;
+	vb_time timeout = ack_timeout(local->qp), gone;
+	uint32_t retries;
+
+	if (!initiator->waits || timeout == 0 || initiator->look_at == VB_TIME_NEVER)
+		return 0;
+	/* The look that comes next is at the end of one that has not gone by. */
+	gone = initiator->look_at - initiator->waiting_since - timeout;
+	retries = gone > 0 ? (uint32_t)(gone / timeout) : 0;
+	return retries < local->qp->attr.retry_cnt ? retries : local->qp->attr.retry_cnt;
+}
+
 /* Waiting for a receive. The peer counts our patience, and it should have had an end by now, unless it is endless (7). */
 static bool peer_is_stalled(struct vb_local *local, vb_time now)
 {

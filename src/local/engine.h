@@ -56,7 +56,7 @@ struct vb_local_initiator {
 	uint64_t atomics, atomics_done;  /* left as records; answered */
 	uint32_t next;                   /* element to start */
 	uint32_t lonely;                 /* records in succession for which the ring was empty */
-	uint32_t sent;                   /* messages, not counted yet */
+	uint32_t sent, written, fetched, operated; /* SENDs, WRITEs, READs, atomics, not counted yet */
 	uint32_t moved;                  /* bytes of that element, if it is a direct access under way */
 	bool open;                       /* the peer takes what we ask of it */
 	bool touched;                    /* something was moved directly */
@@ -119,6 +119,11 @@ struct vb_local {
 	struct vb_local_initiator initiator;
 	struct vb_local_target target;
 };
+
+static inline uint32_t vb_local_uncounted(const struct vb_local_initiator *initiator)
+{
+	return initiator->sent + initiator->written + initiator->fetched + initiator->operated;
+}
 
 #define VB_LOCAL_HINT(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
 
@@ -250,5 +255,7 @@ void vb_local_spans_close(struct vb_local_spans *spans);
 
 /* ---- clock.c ---- */
 void vb_local_clock_run(struct vb_local *local, vb_time now, bool progress);
+/* Timeouts that have gone by since the last progress. */
+uint32_t vb_local_clock_retries(const struct vb_local *local);
 
 #endif

@@ -439,12 +439,15 @@ static enum vb_local_step start(struct vb_local *local, struct vb_send_wqe *wqe,
 		break;
 	case OP_ATOMIC:
 		step = start_atomic(local, wqe);
+		initiator->operated += step == VB_STEP_DONE;
 		break;
 	case OP_LOCAL:
 		step = execute_local(local, wqe);
 		break;
 	default:
 		step = vb_local_direct_move(local, wqe);
+		initiator->fetched += step == VB_STEP_DONE && operation == OP_READ;
+		initiator->written += step == VB_STEP_DONE && operation != OP_READ;
 	}
 	if (step == VB_STEP_DONE)
 		wqe->started = true;
@@ -455,10 +458,20 @@ void vb_local_initiator_count(struct vb_local *local, bool all)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
 
-	if (initiator->sent == 0 || (!all && initiator->sent < VB_LOCAL_COUNT && local->qp->send.tail != initiator->next))
+	struct vb_counters *counters = local->qp->host->counters;
+	uint32_t uncounted = vb_local_uncounted(initiator);
+
+	if (uncounted == 0 || (!all && uncounted < VB_LOCAL_COUNT && local->qp->send.tail != initiator->next))
 		return;
-	VB_COUNT_MANY(local->qp->host->counters, rdma_sends, initiator->sent);
-	initiator->sent = 0;
+	if (initiator->sent > 0)
+		VB_COUNT_MANY(counters, rdma_sends, initiator->sent);
+	if (initiator->written > 0)
+		VB_COUNT_MANY(counters, rdma_writes, initiator->written);
+	if (initiator->fetched > 0)
+		VB_COUNT_MANY(counters, rdma_reads, initiator->fetched);
+	if (initiator->operated > 0)
+		VB_COUNT_MANY(counters, rdma_atomics, initiator->operated);
+	initiator->sent = initiator->written = initiator->fetched = initiator->operated = 0;
 }
 
 bool vb_local_initiator_run(struct vb_local *local, vb_time now, bool *more)

@@ -416,6 +416,23 @@ bool vb_local_is_stalled(const struct vb_local *local)
 	return SHOWN(local->target.stalled);
 }
 
+void vb_local_query(const struct vb_local *local, struct vb_transport_status *status)
+{
+	const struct vb_local_initiator *initiator = &local->initiator;
+	const struct ibv_qp_attr *attr = &local->qp->attr;
+
+	*status = (struct vb_transport_status){
+		.send = (uint32_t)initiator->produced + 1,
+		.acknowledged = (uint32_t)initiator->consumed + 1,
+		.expected = (uint32_t)local->target.consumed + 1,
+		.msn = (uint32_t)local->target.consumed,
+		.outstanding = (uint32_t)(initiator->produced - initiator->consumed),
+		.outstanding_reads = (uint32_t)(initiator->atomics - initiator->atomics_done),
+		.retries_left = attr->retry_cnt - vb_local_clock_retries(local),
+		.rnr_retries_left = attr->rnr_retry,
+	};
+}
+
 bool vb_local_is_copying(const struct vb_local_peer *peer, uint32_t own_slot, uint32_t table, uint32_t key)
 {
 	uint64_t word = vb_board_copy_word(own_slot, table, key);

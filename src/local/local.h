@@ -104,6 +104,9 @@ bool vb_local_is_stalled(const struct vb_local *local);
  * qp->lock. */
 vb_time vb_local_next_deadline(const struct vb_local *local);
 
+/* How it stands: positions are numbers of records of this connection, beginning with 1. Caller holds qp->lock. */
+void vb_local_query(const struct vb_local *local, struct vb_transport_status *status);
+
 /* Deregistration: is a peer copying by that key of ours? */
 bool vb_local_is_copying(const struct vb_local_peer *peer, uint32_t own_slot, uint32_t table, uint32_t key);
 

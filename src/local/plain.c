@@ -120,6 +120,9 @@ bool vb_local_plain_write(struct vb_qp *qp, struct vb_local *local, const struct
 		return false;
 	enqueue(qp, local, wr, now)->done = true;
 	local->initiator.next++;
+	/* In part only: whoever serves the queue pair next counts the rest. */
+	if (++local->initiator.written >= VB_LOCAL_COUNT)
+		vb_local_initiator_count(local, true);
 	vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
 	return true;
 }

@@ -93,6 +93,16 @@ bool vb_endpoint_goes_through_memory(const struct vb_qp *qp)
 	return binding && __atomic_load_n(&binding->carrier, __ATOMIC_RELAXED) != binding->wire;
 }
 
+void vb_endpoint_query_qp(const struct vb_qp *qp, struct vb_transport_status *status)
+{
+	struct vb_link *link = qp->scheduler ? carrier_of(qp) : NULL;
+
+	if (link && link->driver->query)
+		link->driver->query(link, qp, status);
+	else
+		qp->transport->query(qp, status);
+}
+
 void vb_carriers_publish(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
 	struct vb_binding *binding = qp->scheduler;

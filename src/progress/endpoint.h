@@ -57,6 +57,8 @@ bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, en
 void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun);
 /* Does it go through memory, as far as is known by now? */
 bool vb_endpoint_goes_through_memory(const struct vb_qp *qp);
+/* How the engine stands that carries it. Caller holds qp->lock. */
+void vb_endpoint_query_qp(const struct vb_qp *qp, struct vb_transport_status *status);
 
 /* A device's regions where processes of this host can look keys up by themselves. open: before the memory is created, fills in what
  * `host` needs. -1: by wire only. show: once it is there. hide before it goes, close afterwards. */

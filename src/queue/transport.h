@@ -7,10 +7,23 @@
 
 #include <infiniband/verbs.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/time.h"
 
 struct vb_qp;
+
+/* How an engine stands, for `verbena res`, `top` and inquiries: every engine says it of the queue pairs that it carries. What it does not
+ * have is 0. */
+struct vb_transport_status {
+	/* Where it is, in the engine's own count: PSNs; or, through memory, records of this connection. */
+	uint32_t send, acknowledged, expected;
+	uint32_t msn;
+	uint32_t outstanding, window;    /* packets or records */
+	uint32_t outstanding_reads;      /* and atomics */
+	uint32_t retries_left, rnr_retries_left;
+	vb_time round_trip, retransmit_timeout;
+};
 
 struct vb_transport {
 	const char *name;
@@ -21,6 +34,8 @@ struct vb_transport {
 	 * queue room flushes or clears the work queues itself, before (RESET) or after (ERR) this. Caller holds
 	 * qp->lock. */
 	void (*modified)(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
+	/* Caller holds qp->lock. */
+	void (*query)(const struct vb_qp *qp, struct vb_transport_status *status);
 };
 
 #endif

@@ -198,6 +198,7 @@ const struct vb_transport vb_roce_transport = {
 	.attach = attach,
 	.detach = detach,
 	.modified = modified,
+	.query = vb_roce_query,
 };
 
 /* ---- receive ---- */
@@ -417,18 +418,18 @@ void vb_roce_expire(struct vb_qp *qp, vb_time now)
 	vb_roce_check_invariants(qp);
 }
 
-void vb_roce_query(const struct vb_qp *qp, struct vb_roce_status *status)
+void vb_roce_query(const struct vb_qp *qp, struct vb_transport_status *status)
 {
 	const struct vb_roce_engine *engine = vb_roce_engine_of(qp);
 	const struct vb_roce_requester *requester = &engine->requester;
 
-	*status = (struct vb_roce_status){
-		.send_psn = requester->send.v,
-		.acknowledged_psn = requester->acknowledged.v,
-		.expected_psn = engine->responder.expected.v,
+	*status = (struct vb_transport_status){
+		.send = requester->send.v,
+		.acknowledged = requester->acknowledged.v,
+		.expected = engine->responder.expected.v,
 		.msn = engine->responder.msn,
-		.outstanding_packets = psn_ahead(requester->high, requester->acknowledged),
-		.window_packets = requester->congestion.requests.size / vb_roce_charge(engine->mtu, 1),
+		.outstanding = psn_ahead(requester->high, requester->acknowledged),
+		.window = requester->congestion.requests.size / vb_roce_charge(engine->mtu, 1),
 		.outstanding_reads = requester->asked_head - requester->asked_tail,
 		.retries_left = qp->attr.retry_cnt - vb_roce_timers_retries(qp),
 		.rnr_retries_left = qp->attr.rnr_retry - requester->rnr_retries,

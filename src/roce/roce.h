@@ -59,13 +59,7 @@ bool vb_roce_answers_reads(const struct vb_qp *qp);
 vb_time vb_roce_next_deadline(const struct vb_qp *qp);
 void vb_roce_expire(struct vb_qp *qp, vb_time now);
 
-/* What an engine would say of itself, for `verbena res` and for tests. */
-struct vb_roce_status {
-	uint32_t send_psn, acknowledged_psn, expected_psn, msn;
-	uint32_t outstanding_packets, window_packets, outstanding_reads;
-	uint32_t retries_left, rnr_retries_left;
-	vb_time round_trip, retransmit_timeout;
-};
-void vb_roce_query(const struct vb_qp *qp, struct vb_roce_status *status);
+/* The transport's query: positions are PSNs. */
+void vb_roce_query(const struct vb_qp *qp, struct vb_transport_status *status);
 
 #endif

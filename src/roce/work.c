@@ -106,6 +106,18 @@ static bool execute_local(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now
 	return true;
 }
 
+static void count(struct vb_counters *counters, enum vb_roce_kind kind)
+{
+	if (kind == VB_KIND_SEND)
+		VB_COUNT(counters, rdma_sends);
+	else if (kind == VB_KIND_WRITE)
+		VB_COUNT(counters, rdma_writes);
+	else if (kind == VB_KIND_READ_REQUEST)
+		VB_COUNT(counters, rdma_reads);
+	else
+		VB_COUNT(counters, rdma_atomics);
+}
+
 bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
@@ -133,8 +145,7 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 	wqe->started = true;
 	if (work->takes_receive)
 		wqe->receives_through = ++requester->receives_started;
-	if (work->kind == VB_KIND_SEND)
-		VB_COUNT(qp->host->counters, rdma_sends);
+	count(qp->host->counters, work->kind);
 	return true;
 }
 

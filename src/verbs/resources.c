@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "roce/roce.h"
+#include "progress/endpoint.h"
 #include "verbs/context.h"
 #include "wire/resource.h"
 
@@ -52,9 +52,9 @@ static uint32_t srq_number(const struct vb_srq *srq)
 /* Caller holds qp->lock. */
 static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 {
-	struct vb_roce_status status;
+	struct vb_transport_status status;
 
-	vb_roce_query(qp, &status);
+	vb_endpoint_query_qp(qp, &status);
 	row->qpn = qp->qpn;
 	row->type = qp->type;
 	row->state = qp->state;
@@ -71,8 +71,8 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	row->fault = qp->fault.fault;
 	row->draining = qp->draining;
 	row->through_memory = vb_endpoint_goes_through_memory(qp);
-	row->send_psn = status.send_psn;
-	row->expected_psn = status.expected_psn;
+	row->send_psn = status.send;
+	row->expected_psn = status.expected;
 	if (qp->type == IBV_QPT_UD)
 		return;
 	row->peer_qpn = qp->attr.dest_qp_num;
@@ -83,9 +83,9 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	row->msn = status.msn;
 	if (qp->type != IBV_QPT_RC)
 		return;
-	row->acknowledged_psn = status.acknowledged_psn;
-	row->outstanding_packets = status.outstanding_packets;
-	row->window_packets = status.window_packets;
+	row->acknowledged_psn = status.acknowledged;
+	row->outstanding_packets = status.outstanding;
+	row->window_packets = status.window;
 	row->outstanding_reads = status.outstanding_reads;
 	row->retry_count = qp->attr.retry_cnt;
 	row->retries_left = status.retries_left;

@@ -98,7 +98,7 @@ struct vb_resource_qp {
 	uint32_t pd, send_cq, receive_cq, srq;   /* srq 0: none */
 	uint32_t path_mtu;                       /* bytes */
 	uint32_t source_port;                    /* UDP */
-	uint32_t send_psn, acknowledged_psn, expected_psn, msn;
+	uint32_t send_psn, acknowledged_psn, expected_psn, msn; /* through_memory: numbers of records, not PSNs */
 	uint32_t outstanding_packets, window_packets, outstanding_reads;
 	uint32_t retry_count, retries_left, rnr_retry, rnr_retries_left;
 	uint32_t send_depth, send_posted, receive_depth, receive_posted;

@@ -88,6 +88,13 @@ class Resources(Looking):
             self.until(lambda: self.of(process) and self.of(process)["qps"][0]["way"] == "memory", "it goes through memory")
         self.assertIn("  memory\n", self.verbena("res", "qp").out)
         self.assertEqual([row["counters"]["sent_pkts"] for row in self.told("stat")], [0, 0])
+        # The engine that carries them answers: no PSNs, and what it has done.
+        for process in (server, client):
+            qp = self.of(process)["qps"][0]
+            self.assertEqual([qp[name] for name in ("sq_psn", "acknowledged_psn", "rq_psn")], [None] * 3)
+            self.assertGreaterEqual(qp["sends_record"], qp["acknowledged_record"])
+        self.until(lambda: sorted(row["counters"]["rdma_writes"] > 0 for row in self.told("stat")) == [False, True],
+                   "WRITEs are counted, by the side that makes them")
         self.assertNotIn("mrs", self.told("res", "qp")[0])
         self.assertEqual(self.told("res", "--pid", "1"), [])
 

@@ -139,7 +139,7 @@ static void responses_share_a_run(void **state)
 	enum { EACH = 64 };
 	struct vb_burst *burst = malloc(sizeof(*burst));
 	struct vb_roce_packet request, packet;
-	struct vb_roce_status status;
+	struct vb_transport_status status;
 	struct pair pair;
 	uint32_t seen = 0;
 	bool more = true;
@@ -150,7 +150,7 @@ static void responses_share_a_run(void **state)
 	vb_roce_query(pair.b, &status);
 	for (unsigned i = 0; i < 2; i++) {
 		request = (struct vb_roce_packet){.opcode = 0x0c, .op = vb_roce_opcode(0x0c), .pkey = VB_DEFAULT_PKEY};
-		request.psn = psn_of(status.expected_psn + i * EACH);
+		request.psn = psn_of(status.expected + i * EACH);
 		request.reth.address = (uintptr_t)pair.b_memory.bytes;
 		request.reth.rkey = pair.b_memory.key;
 		request.reth.length = EACH * 1024;
@@ -176,7 +176,7 @@ static void responses_share_a_run(void **state)
 								       (uint16_t)i),
 						 VB_PACKET_OK);
 				assert_int_equal(packet.op->kind, VB_KIND_READ_RESPONSE);
-				assert_int_equal(packet.psn.v, (status.expected_psn + seen++) & VB_PSN_MASK);
+				assert_int_equal(packet.psn.v, (status.expected + seen++) & VB_PSN_MASK);
 			}
 		}
 	}
@@ -517,7 +517,7 @@ static void loss_costs_little(void **state)
 static void congestion_is_notified(void **state)
 {
 	struct observer observer;
-	struct vb_roce_status before, after;
+	struct vb_transport_status before, after;
 	struct pair pair;
 
 	(void)state;
@@ -533,7 +533,7 @@ static void congestion_is_notified(void **state)
 	assert_int_equal(pair.hosts[1]->counters.np_cnp_sent + pair.hosts[0]->counters.np_cnp_sent, observer.cnps);
 	assert_true(pair.hosts[0]->counters.rp_cnp_handled > 0);
 	assert_true(pair.hosts[1]->counters.np_ecn_marked_roce_packets > 0);
-	assert_true(after.window_packets < before.window_packets);
+	assert_true(after.window < before.window);
 	pair_close(&pair);
 }
 

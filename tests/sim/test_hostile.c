@@ -18,7 +18,7 @@ struct hostile {
 static struct psn draw_psn(struct hostile *hostile)
 {
 	struct sim *sim = hostile->pair.sim;
-	struct vb_roce_status status;
+	struct vb_transport_status status;
 	uint32_t base;
 
 	vb_roce_query(hostile->pair.a, &status);
@@ -27,14 +27,14 @@ static struct psn draw_psn(struct hostile *hostile)
 		return psn_of(sim_random(sim));
 	case 1:
 	case 2:
-		base = status.send_psn;
+		base = status.send;
 		break;
 	case 3:
 	case 4:
-		base = status.acknowledged_psn;
+		base = status.acknowledged;
 		break;
 	default:
-		base = status.expected_psn;
+		base = status.expected;
 	}
 	return psn_of(base + sim_below(sim, sim_below(sim, 2) ? 3 : 200) - sim_below(sim, 3));
 }

@@ -44,12 +44,12 @@ static bool hear(void *context, const struct vb_roce_packet *packet)
 
 static void listen(struct pair *pair, struct ear *ear)
 {
-	struct vb_roce_status status;
+	struct vb_transport_status status;
 
 	memset(ear, 0, sizeof(*ear));
 	ear->kept_back = UINT64_MAX;
 	vb_roce_query(pair->a, &status);
-	ear->first_psn = status.send_psn;
+	ear->first_psn = status.send;
 	pair->sim->network.filter = hear;
 	pair->sim->network.filter_context = ear;
 }
@@ -177,14 +177,14 @@ static void kept_packets_may_find_no_receive(void **state)
 static void kept_packets_make_way_for_a_read(void **state)
 {
 	struct vb_roce_packet packet = {.opcode = 0x04, .op = vb_roce_opcode(0x04), .pkey = VB_DEFAULT_PKEY};
-	struct vb_roce_status before, after;
+	struct vb_transport_status before, after;
 	struct pair pair;
 	struct ear ear;
 
 	(void)state;
 	open_pair(&pair, &ear);
 	vb_roce_query(pair.b, &before);
-	packet.psn = psn_of(before.expected_psn + 2);
+	packet.psn = psn_of(before.expected + 2);
 	sim_inject(pair.b, &packet);
 	pair_post(&pair, IBV_WR_RDMA_READ, 5 * MTU, 1);
 	pair_post(&pair, IBV_WR_RDMA_WRITE, 5 * MTU, 2);
@@ -192,7 +192,7 @@ static void kept_packets_make_way_for_a_read(void **state)
 	expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
 	expect_send(pair.a_cq, 2, IBV_WC_SUCCESS);
 	vb_roce_query(pair.b, &after);
-	assert_int_equal(after.expected_psn, (before.expected_psn + 10) & VB_PSN_MASK);
+	assert_int_equal(after.expected, (before.expected + 10) & VB_PSN_MASK);
 	/* One for the packet that was injected, none after. */
 	assert_true(ear.naks <= 1);
 	pair_close(&pair);

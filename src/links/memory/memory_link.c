@@ -181,6 +181,7 @@ static const struct vb_link_driver driver = {
 	.withdraw = vb_pairs_withdraw,
 	.resolve = vb_pairs_resolve,
 	.modified = vb_pairs_modified,
+	.query = vb_pairs_query,
 	.gives_back = vb_pairs_gives_back,
 	.transmit = vb_pairs_transmit,
 	.transmit_in_pass = vb_pairs_transmit,

@@ -158,6 +158,7 @@ void vb_pairs_publish(struct vb_link *link, const struct vb_qp *qp);
 void vb_pairs_withdraw(struct vb_link *link, struct vb_qp *qp);
 void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_path *path, uint32_t destination_qpn, int table);
 void vb_pairs_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
+void vb_pairs_query(struct vb_link *link, const struct vb_qp *qp, struct vb_transport_status *status);
 bool vb_pairs_gives_back(struct vb_link *link, struct vb_qp *qp, vb_time now);
 void vb_pairs_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now);
 bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now);

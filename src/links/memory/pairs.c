@@ -137,6 +137,11 @@ static bool serve_and_arm(struct vb_same_host *same_host, struct vb_qp *qp, vb_t
 	return true;
 }
 
+void vb_pairs_query(struct vb_link *link, const struct vb_qp *qp, struct vb_transport_status *status)
+{
+	vb_local_query(vb_pair_of(vb_same_host_of(link), qp)->local, status);
+}
+
 bool vb_pairs_gives_back(struct vb_link *link, struct vb_qp *qp, vb_time now)
 {
 	return !serve_and_arm(vb_same_host_of(link), qp, now);

@@ -12,7 +12,6 @@
 #include "io/inquiry.h"
 #include "links/udp/udp_link.h"
 #include "queue/qp.h"
-#include "roce/roce.h"
 
 enum { INQUIRIES_PER_SECOND = 64, STRANGERS_AT_ONCE = 32 };
 #define STRANGER_EVERY VB_SECONDS(4)
@@ -67,11 +66,12 @@ static bool knows_psn(const struct vb_qp *qp, const struct vb_inquiry *inquiry)
 static void tell_peer(struct vb_qp *qp, struct vb_inquiry_answer *answer)
 {
 	const struct vb_fault_record *fault = &qp->fault;
-	struct vb_roce_status status;
+	struct vb_transport_status status;
 
-	vb_roce_query(qp, &status);
+	/* Who asks sends by wire. */
+	qp->transport->query(qp, &status);
 	answer->receives = count_receives(qp);
-	answer->expected_psn = status.expected_psn;
+	answer->expected_psn = status.expected;
 	answer->fault = fault->fault;
 	answer->key = fault->key;
 	answer->rights_asked = fault->rights_asked;

@@ -20,6 +20,20 @@ static void begin(const struct pair_options *options)
 static const uint32_t lengths[] = {0, 1, 7, 8, 47, 48, 49, 1023, 4095, 4096, 4097, 65536, (1 << 20) - 1, 1 << 20, (1 << 20) + 1,
 				   (3 << 20) + 17};
 
+/* What the engine says of itself when nothing is under way. */
+static void expect_status(struct process *p, uint32_t sent, uint32_t received)
+{
+	struct vb_transport_status status;
+
+	vb_local_query(p->local, &status);
+	assert_int_equal(status.send, sent + 1);
+	assert_int_equal(status.acknowledged, sent + 1);
+	assert_int_equal(status.expected, received + 1);
+	assert_int_equal(status.msn, received);
+	assert_int_equal(status.outstanding, 0);
+	assert_int_equal(status.retries_left, usual.retry_cnt);
+}
+
 static void sends_of_all_lengths(void **state)
 {
 	(void)state;
@@ -47,6 +61,8 @@ static void sends_of_all_lengths(void **state)
 	}
 	assert_int_equal(a->counters.rdma_sends, sizeof(lengths) / sizeof(lengths[0]));
 	assert_int_equal(b->counters.rdma_recvs, sizeof(lengths) / sizeof(lengths[0]));
+	expect_status(a, sizeof(lengths) / sizeof(lengths[0]), 0);
+	expect_status(b, 0, sizeof(lengths) / sizeof(lengths[0]));
 	assert_int_equal(a->writes + a->reads, 0);
 	pair_close(&pair);
 }
@@ -77,6 +93,9 @@ static void writes_and_reads_need_no_target(void **state)
 			assert_true(a->writes == calls || (!shared && length > 0));
 		}
 	}
+	assert_int_equal(a->counters.rdma_writes, 2 * sizeof(lengths) / sizeof(lengths[0]));
+	assert_int_equal(a->counters.rdma_reads, 2 * sizeof(lengths) / sizeof(lengths[0]));
+	assert_int_equal(a->counters.rdma_sends + b->counters.rdma_writes + b->counters.rdma_reads, 0);
 	assert_int_equal(a->wakes + b->wakes, 0);
 	pair_close(&pair);
 }
