@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include "io/descriptor.h"
+#include "io/rtnetlink.h"
 
 struct collection {
 	struct vb_interface *list;
 	unsigned count, room;
-	int error;
 };
 
 int vb_netlink_watch(void)
@@ -68,22 +68,20 @@ static struct vb_interface *find_interface(struct collection *into, uint32_t ind
 	return NULL;
 }
 
-static void take_link(struct collection *into, const struct nlmsghdr *header)
+static int take_link(struct collection *into, const struct nlmsghdr *header)
 {
 	const struct ifinfomsg *link = NLMSG_DATA(header);
 	struct vb_interface *interface;
 	int left = (int)IFLA_PAYLOAD(header);
 
 	if (find_interface(into, (uint32_t)link->ifi_index))
-		return;
+		return 0;
 	if (into->count == into->room) {
 		unsigned room = into->room ? into->room * 2 : 16;
 		struct vb_interface *larger = realloc(into->list, room * sizeof(*larger));
 
-		if (!larger) {
-			into->error = -ENOMEM;
-			return;
-		}
+		if (!larger)
+			return -ENOMEM;
 		into->list = larger;
 		into->room = room;
 	}
@@ -104,6 +102,7 @@ static void take_link(struct collection *into, const struct nlmsghdr *header)
 	}
 	if (interface->name[0] != '\0')
 		into->count++;
+	return 0;
 }
 
 /* IPv6 addresses still under duplicate address detection, or that failed it, cannot be sent from (RFC 4862 5.4). */
@@ -150,53 +149,33 @@ static void take_address(struct collection *into, const struct nlmsghdr *header)
 	interface->addresses++;
 }
 
-static int dump(int fd, uint16_t type, struct collection *into)
+static void forget_links(void *context)
 {
-	struct {
-		struct nlmsghdr header;
-		struct rtgenmsg body;
-	} request = {
-		.header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtgenmsg)), .nlmsg_type = type,
-			   .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP, .nlmsg_seq = type},
-		.body = {.rtgen_family = AF_UNSPEC},
-	};
-	union {
-		struct nlmsghdr align;
-		char room[65536];
-	} *answer = malloc(sizeof(*answer));
-	int error = 0;
+	struct collection *into = context;
 
-	if (!answer)
-		return -ENOMEM;
-	if (send(fd, &request, request.header.nlmsg_len, 0) < 0)
-		error = -errno;
-	for (bool done = error != 0; !done;) {
-		ssize_t got = recv(fd, answer, sizeof(*answer), 0);
-		unsigned left = (unsigned)got;
+	into->count = 0;
+}
 
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0) {
-			error = got < 0 ? -errno : -EPROTO;
-			break;
-		}
-		for (struct nlmsghdr *h = &answer->align; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
-			if (h->nlmsg_seq != type)
-				continue;
-			if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR) {
-				if (h->nlmsg_type == NLMSG_ERROR)
-					error = ((struct nlmsgerr *)NLMSG_DATA(h))->error;
-				done = true;
-				break;
-			}
-			if (h->nlmsg_type == RTM_NEWLINK)
-				take_link(into, h);
-			else if (h->nlmsg_type == RTM_NEWADDR)
-				take_address(into, h);
-		}
+static int collect_link(void *into, const struct nlmsghdr *message)
+{
+	return message->nlmsg_type == RTM_NEWLINK ? take_link(into, message) : 0;
+}
+
+static void forget_addresses(void *context)
+{
+	struct collection *into = context;
+
+	for (unsigned i = 0; i < into->count; i++) {
+		into->list[i].addresses = 0;
+		memset(into->list[i].address, 0, sizeof(into->list[i].address));
 	}
-	free(answer);
-	return error;
+}
+
+static int collect_address(void *into, const struct nlmsghdr *message)
+{
+	if (message->nlmsg_type == RTM_NEWADDR)
+		take_address(into, message);
+	return 0;
 }
 
 /* Asked by ioctl, because /sys shows the namespace it was mounted in, which need not be ours. */
@@ -223,16 +202,10 @@ static int by_index(const void *a, const void *b)
 int vb_netlink_interfaces(struct vb_interface **list, unsigned *count)
 {
 	struct collection found = {0};
-	int fd = vb_descriptor_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), error;
+	int error = vb_rtnetlink_dump(RTM_GETLINK, forget_links, collect_link, &found), fd;
 
-	if (fd < 0)
-		return -errno;
-	error = dump(fd, RTM_GETLINK, &found);
 	if (error == 0)
-		error = dump(fd, RTM_GETADDR, &found);
-	close(fd);
-	if (error == 0)
-		error = found.error;
+		error = vb_rtnetlink_dump(RTM_GETADDR, forget_addresses, collect_address, &found);
 	if (error != 0) {
 		free(found.list);
 		return error;

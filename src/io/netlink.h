@@ -27,7 +27,7 @@ int vb_netlink_watch(void);
 /* Read away what it was told. True: something changed (or was lost): look again. */
 bool vb_netlink_drain(int fd);
 
-/* *list is malloc'ed, in order of index. 0 or -errno. */
+/* *list is malloc'ed, in order of index. 0 or -errno; -EAGAIN: it changes faster than it can be read. */
 int vb_netlink_interfaces(struct vb_interface **list, unsigned *count);
 
 #endif

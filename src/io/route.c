@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One question, one answer: a netlink socket is opened for each lookup, so no state is shared between threads. Lookups
- * happen once per connection, never per packet.
+ * One question, one answer. Lookups happen once per connection, never per packet.
  */
 #include "io/route.h"
 
@@ -16,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "io/descriptor.h"
+#include "io/rtnetlink.h"
 #include "wire/path.h"
 
 struct question {
@@ -55,19 +54,13 @@ static void gid_of(uint8_t gid[16], int family, const void *address)
 	}
 }
 
-static int read_answer(const struct nlmsghdr *header, size_t length, struct vb_route *route)
+static int take_route(void *context, const struct nlmsghdr *header)
 {
+	struct vb_route *route = context;
 	const struct rtmsg *message;
 	const struct rtattr *attribute;
 	int left;
 
-	if (!NLMSG_OK(header, length))
-		return -EBADMSG;
-	if (header->nlmsg_type == NLMSG_ERROR) {
-		const struct nlmsgerr *error = NLMSG_DATA(header);
-
-		return header->nlmsg_len < NLMSG_LENGTH(sizeof(*error)) || error->error == 0 ? -EBADMSG : error->error;
-	}
 	if (header->nlmsg_type != RTM_NEWROUTE || header->nlmsg_len < NLMSG_LENGTH(sizeof(*message)))
 		return -EBADMSG;
 
@@ -83,27 +76,6 @@ static int read_answer(const struct nlmsghdr *header, size_t length, struct vb_r
 			gid_of(route->source, message->rtm_family, RTA_DATA(attribute));
 	}
 	return route->interface_index != 0 ? 0 : -ENETUNREACH;
-}
-
-static int exchange(const struct question *question, struct vb_route *route)
-{
-	_Alignas(struct nlmsghdr) char answer[4096];
-	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-	ssize_t length;
-	int fd = vb_descriptor_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), error;
-
-	if (fd < 0)
-		return -errno;
-	if (sendto(fd, question, question->header.nlmsg_len, 0, (struct sockaddr *)&kernel, sizeof(kernel)) < 0) {
-		error = -errno;
-	} else {
-		do
-			length = recv(fd, answer, sizeof(answer), 0);
-		while (length < 0 && errno == EINTR);
-		error = length < 0 ? -errno : read_answer((struct nlmsghdr *)(void *)answer, (size_t)length, route);
-	}
-	close(fd);
-	return error;
 }
 
 int vb_route_lookup(const uint8_t destination[16], const uint8_t *source, uint32_t interface_index, struct vb_route *route)
@@ -136,7 +108,7 @@ int vb_route_lookup(const uint8_t destination[16], const uint8_t *source, uint32
 	if (interface_index != 0)
 		add_attribute(&question, RTA_OIF, &interface_index, sizeof(interface_index));
 
-	error = exchange(&question, route);
+	error = vb_rtnetlink_ask(&question.header, take_route, route);
 	if (error == 0 && source != NULL)
 		memcpy(route->source, source, 16);
 	/* To an address of our own the kernel may name no source: it would use the address itself. */

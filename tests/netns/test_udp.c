@@ -27,7 +27,6 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
-#include "io/netlink.h"
 #include "io/process_memory.h"
 #include "io/udp.h"
 #include "lib/patience.h"
@@ -515,25 +514,6 @@ static void multicast_needs_membership(void **state)
 	free(burst);
 }
 
-static void interfaces_are_listed(void **state)
-{
-	struct vb_interface *list;
-	unsigned count;
-	int watch = vb_netlink_watch();
-
-	(void)state;
-	assert_true(watch >= 0);
-	assert_false(vb_netlink_drain(watch));
-	assert_int_equal(vb_netlink_interfaces(&list, &count), 0);
-	assert_true(count >= 1);
-	assert_string_equal(list[0].name, "lo");
-	assert_true(list[0].is_loopback && list[0].is_up);
-	assert_int_equal(list[0].addresses, 2);
-	assert_memory_equal(list[0].address[0], loopback4, 16);
-	free(list);
-	close(watch);
-}
-
 static void unmapped_memory_is_an_error(void **state)
 {
 	uint64_t value = 7, copy = 0;
@@ -580,7 +560,6 @@ int main(void)
 		cmocka_unit_test(a_second_daemon_finds_strangers),
 		cmocka_unit_test(a_mark_cannot_be_changed),
 		cmocka_unit_test(multicast_needs_membership),
-		cmocka_unit_test(interfaces_are_listed),
 		cmocka_unit_test(unmapped_memory_is_an_error),
 	};
 
