@@ -7,6 +7,7 @@
 #   make test                           install what is missing, and run every test
 #   make applications                   UCX, MPI and others, contents verified, beside the same over TCP (docs/applications.md)
 #   make interop                        Verbena against the Linux kernel's rxe, both ways, in a virtual machine (docs/interop.md)
+#   make interop-rules                  what its runner does when a guest panics and when it is interrupted itself
 #   make examples                       the programs of examples/, into build/examples (examples/README.md)
 #   make bench                          measure against iperf3, in the same run
 #   make install DESTDIR= PREFIX=/usr/local
@@ -18,7 +19,7 @@ DESTDIR ?=
 # The tests need cmocka, which the demo does not: without it they are left out of the build.
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
-.PHONY: all build demo test applications interop examples bench install clean
+.PHONY: all build demo test applications interop interop-rules examples bench install clean
 
 all: build
 
@@ -48,6 +49,11 @@ interop:
 	@scripts/install-packages test
 	@$(MAKE) --no-print-directory build
 	@tests/interop/run --build $(BUILD) $(INTEROP_ARGUMENTS)
+
+interop-rules:
+	@scripts/install-packages test
+	@$(MAKE) --no-print-directory build
+	@tests/interop/test_rules --build $(BUILD)
 
 examples:
 	@scripts/install-packages examples

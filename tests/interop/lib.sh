@@ -45,12 +45,13 @@ say() { printf 'rig: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 rig_ip() { echo "192.0.2.1$1"; }
 innet() { ip netns exec "$RIG_NETNS" "$@"; }
-# alive PIDFILE: that pid still runs the program it was recorded with
+# alive PIDFILE: that pid still runs the program it was recorded with; one that has ended but was not waited for does not
 alive() {
-	local pid start
+	local pid start state now
 	[ -s "$1" ] || return 1
 	read -r pid start < "$1"
-	[ "$(cut -d' ' -f22 "/proc/$pid/stat" 2>/dev/null)" = "$start" ]
+	read -r state now < <(cut -d' ' -f3,22 "/proc/$pid/stat" 2>/dev/null)
+	[ "$now" = "$start" ] && [ "$state" != Z ]
 }
 record() { echo "$1 $(cut -d' ' -f22 "/proc/$1/stat")" > "$2"; }
 # stop PIDFILE: TERM, up to 5 s, then KILL; only the process recorded

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * One RDMA operation over one librdmacm connection, for what no stock program makes: immediate data, invalidation, odd
- * lengths, each kind of refusal, and bulk data that both sides check.
+ * lengths, each kind of refusal, and bulk data and messages to and fro that both sides check.
  *
  *   operation -s ADDRESS NAME            serve one connection
  *   operation -c ADDRESS NAME [STATUS]   connect, do it, print the completion; STATUS: the ibv_wc_status that is wanted
@@ -11,6 +11,7 @@
  */
 #include <arpa/inet.h>
 #include <endian.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
@@ -21,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REGION = 1 << 20, SMALL_REGION = 8192, RECEIVE = 1024, LIMIT_SECONDS = 45 };
+enum { REGION = 1 << 20, SMALL_REGION = 8192, RECEIVE = 1024, LIMIT_SECONDS = 45, PATIENCE_MS = 30000, ROUNDS = 50 };
 
 enum twist {
 	NOTHING,
@@ -35,6 +36,7 @@ enum twist {
 	MUCH_PRIVATE_DATA,  /* as much as fits: 56 bytes in the REQ, 148 in the REP */
 	SERVER_LEAVES,      /* the server disconnects first */
 	BULK,               /* write, read back, compare; the server compares too */
+	PINGPONG,           /* messages of several packets, each answered with the next; nobody leaves before the other is done */
 };
 
 static const struct operation {
@@ -72,6 +74,7 @@ static const struct operation {
 	{"pdata", IBV_WR_SEND, 64, MUCH_PRIVATE_DATA, IBV_WC_SUCCESS},
 	{"lazy", IBV_WR_SEND, 0, SERVER_LEAVES, IBV_WC_SUCCESS},
 	{"bulk", IBV_WR_RDMA_WRITE, REGION, BULK, IBV_WC_SUCCESS},
+	{"pingpong", IBV_WR_SEND, 4096, PINGPONG, IBV_WC_SUCCESS},
 };
 
 struct peer {
@@ -158,6 +161,91 @@ static bool is_bulk(const char *bytes)
 	return true;
 }
 
+/* The client leaves first, when it has all that it waits for; a server that left earlier would end what is still on its way. */
+static void wait_for_leave(struct rdma_cm_id *id)
+{
+	/* The next event is that it has left; it stays there for rdma_disconnect to take. */
+	struct pollfd next = {.fd = id->channel->fd, .events = POLLIN};
+
+	poll(&next, 1, PATIENCE_MS);
+}
+
+/* Message `number` of a ping-pong. */
+static void fill_message(char *bytes, unsigned number)
+{
+	for (uint32_t i = 0; i < op->length; i++)
+		bytes[i] = (char)(i * 5 + i / 256 + number * 29);
+}
+
+static bool is_message(const char *bytes, unsigned number)
+{
+	static char wanted[SMALL_REGION];
+
+	fill_message(wanted, number);
+	if (memcmp(bytes, wanted, op->length) == 0)
+		return true;
+	printf("message %u is not what was sent\n", number);
+	return false;
+}
+
+static void post_message(struct rdma_cm_id *id, struct ibv_mr *mr, unsigned number)
+{
+	fill_message(region, number);
+	if (rdma_post_send(id, NULL, region, op->length, mr, 0) != 0)
+		give_up("rdma_post_send");
+}
+
+/* Wait for message `number` and check it; the receive for the next one is posted first. */
+static bool take_message(struct rdma_cm_id *id, struct ibv_mr *mr, unsigned number)
+{
+	char *here = second + number % 2 * SMALL_REGION, *next = second + (number + 1) % 2 * SMALL_REGION;
+	struct ibv_wc wc = {0};
+
+	if (!completed(id->recv_cq, &wc, PATIENCE_MS) || wc.status != IBV_WC_SUCCESS || wc.byte_len != op->length) {
+		printf("message %u does not come: %s\n", number, ibv_wc_status_str(wc.status));
+		return false;
+	}
+	if (rdma_post_recv(id, NULL, next, SMALL_REGION, mr) != 0)
+		give_up("rdma_post_recv");
+	return is_message(here, number);
+}
+
+/* Each waits for the other's message before it fills its own again: that one was received then. */
+static int answer_messages(struct rdma_cm_id *id, struct ibv_mr *mr, struct ibv_mr *receiving)
+{
+	struct ibv_wc wc;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		if (!take_message(id, receiving, i))
+			return 1;
+		post_message(id, mr, ROUNDS + i);
+		while (ibv_poll_cq(id->send_cq, 1, &wc) > 0)
+			if (wc.status != IBV_WC_SUCCESS)
+				return 1;
+	}
+	wait_for_leave(id);
+	rdma_disconnect(id);
+	return 0;
+}
+
+static int exchange_messages(struct rdma_cm_id *id, struct ibv_mr *mr, struct ibv_mr *receiving)
+{
+	struct ibv_wc wc = {0};
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		post_message(id, mr, i);
+		if (!take_message(id, receiving, ROUNDS + i))
+			return 1;
+		if (!completed(id->send_cq, &wc, PATIENCE_MS) || wc.status != IBV_WC_SUCCESS) {
+			show("client", &wc);
+			return 1;
+		}
+	}
+	show("client", &wc);
+	rdma_disconnect(id);
+	return 0;
+}
+
 static int serve(const char *address)
 {
 	struct rdma_cm_id *listener = endpoint(address, true), *id;
@@ -165,7 +253,7 @@ static int serve(const char *address)
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
 	char private_data[148];
 	struct ibv_mr *exposed, *receiving;
-	struct ibv_wc wc;
+	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 	int code = 0;
 
 	if (rdma_listen(listener, 1) != 0)
@@ -184,7 +272,8 @@ static int serve(const char *address)
 	if (exposed == NULL || receiving == NULL)
 		give_up("ibv_reg_mr");
 	if (op->twist != LATE_RECEIVE &&
-	    rdma_post_recv(id, NULL, second, op->twist == SHORT_RECEIVE ? 16 : RECEIVE, receiving) != 0)
+	    rdma_post_recv(id, NULL, second, op->twist == SHORT_RECEIVE ? 16 : op->twist == PINGPONG ? SMALL_REGION : RECEIVE,
+			   receiving) != 0)
 		give_up("rdma_post_recv");
 
 	struct peer me = {htobe64((uintptr_t)region), htonl(exposed->rkey), htonl((uint32_t)exposed->length)};
@@ -207,11 +296,16 @@ static int serve(const char *address)
 		wait_ms(500);
 		return 0;
 	}
-	if (completed(id->recv_cq, &wc, op->twist == BULK ? 30000 : 3000))
+	if (op->twist == PINGPONG)
+		return answer_messages(id, exposed, receiving);
+	if (completed(id->recv_cq, &wc, op->twist == BULK ? PATIENCE_MS : 3000))
 		show("server", &wc);
-	if (op->twist == BULK)
+	if (op->twist == BULK) {
 		code = wc.status != IBV_WC_SUCCESS || !is_bulk(region);
-	wait_ms(300);
+		wait_for_leave(id);
+	} else {
+		wait_ms(300);
+	}
 	rdma_disconnect(id);
 	return code;
 }
@@ -231,13 +325,13 @@ static int move_bulk(struct rdma_cm_id *id, struct ibv_mr *mr, struct ibv_mr *ba
 		if (rdma_post_read(id, NULL, second + i * PIECE, PIECE, back, 0, to->address + (uint64_t)i * PIECE, to->key) != 0)
 			give_up("rdma_post_read");
 	for (int i = 0; i < 2 * PIECES; i++)
-		if (!completed(id->send_cq, &wc, 30000) || wc.status != IBV_WC_SUCCESS) {
+		if (!completed(id->send_cq, &wc, PATIENCE_MS) || wc.status != IBV_WC_SUCCESS) {
 			show("client", &wc);
 			return 1;
 		}
 	if (!is_bulk(second))
 		return 1;
-	if (rdma_post_send(id, NULL, region, 4, mr, 0) != 0 || !completed(id->send_cq, &wc, 30000))
+	if (rdma_post_send(id, NULL, region, 4, mr, 0) != 0 || !completed(id->send_cq, &wc, PATIENCE_MS))
 		give_up("the last message");
 	show("client", &wc);
 	wait_ms(100);
@@ -308,6 +402,9 @@ static int connect_and_operate(const char *address, enum ibv_wc_status wanted)
 		param.private_data = private_data;
 		param.private_data_len = sizeof(private_data);
 	}
+	/* Before the server can answer: it may be quick. */
+	if (op->twist == PINGPONG && rdma_post_recv(id, NULL, second, SMALL_REGION, back) != 0)
+		give_up("rdma_post_recv");
 	if (rdma_connect(id, &param) != 0) {
 		perror("client: rdma_connect");
 		if (id->event != NULL)
@@ -324,6 +421,8 @@ static int connect_and_operate(const char *address, enum ibv_wc_status wanted)
 	}
 	if (op->twist == BULK)
 		return move_bulk(id, mr, back, &to);
+	if (op->twist == PINGPONG)
+		return exchange_messages(id, mr, back);
 
 	struct ibv_sge sge = {(uintptr_t)region, op->length, mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = op->opcode, .send_flags = IBV_SEND_SIGNALED}, *bad;

@@ -5,6 +5,9 @@ import struct
 
 from pylib.capture import expected_icrc
 
+# Of src/capture/record.h and of verbs.h.
+RECORD, COMPLETION, RECV = 0x80005642, 5, 128
+
 
 def packets(path):
     """(time in ns, IP packet, comment) of each packet of a pcapng file with raw IP frames and nanosecond times."""
@@ -48,3 +51,23 @@ def judge(path):
                          % (number, bth[0], carried, expected, comment))
         found.append((bth[0], int.from_bytes(bth[9:12], "big"), int.from_bytes(bth[5:8], "big"), comment))
     return found, wrong
+
+
+def receives(path):
+    """How many receives were completed well, of a file that may still be written to: records of src/capture/record.h."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return 0
+    count, at = 0, 0
+    while at + 12 <= len(data):
+        kind, length = struct.unpack_from("=II", data, at)
+        if length < 12 or at + length > len(data):
+            break
+        if kind == RECORD:
+            what, = struct.unpack_from("=I", data, at + 8)
+            opcode, status = struct.unpack_from("=II", data, at + 8 + 48)
+            count += what == COMPLETION and opcode == RECV and status == 0
+        at += length
+    return count

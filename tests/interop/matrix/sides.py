@@ -4,7 +4,10 @@
 Both start a program and tell when it listens; the rest of the matrix does not care which of them it talks to.
 """
 
+import ipaddress
+import json
 import os
+import re
 import subprocess
 import time
 
@@ -13,6 +16,20 @@ from pylib import hosts
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 CM = "cm"                               # instead of a TCP port: the server listens with librdmacm
 ROCE_BRIDGE = "br-roce"
+
+
+class Group:
+    """Instead of a TCP port: the server has joined this multicast group."""
+
+    def __init__(self, address):
+        self.row = ipaddress.ip_address(address).packed[::-1].hex().upper()   # as /proc/net/igmp shows it
+
+    def is_joined(self, process):
+        try:
+            with open("/proc/%d/net/igmp" % process.pid) as file:
+                return self.row in file.read()
+        except OSError:
+            return False
 
 
 class Started:
@@ -31,11 +48,6 @@ class Started:
         return self.process.wait(limit)
 
 
-def after(seconds):
-    ready = time.monotonic() + seconds
-    return lambda _: time.monotonic() > ready
-
-
 class Ours:
     name = "verbena"
 
@@ -52,13 +64,17 @@ class Ours:
             self.indices[family] = self.host.gid_index(self.device, self.addresses[family])
         return self.indices[family]
 
-    def start(self, line, listens=None):
-        process = self.host.start("sh", "-c", "exec " + line)
-        if listens in (CM, None):
-            # Nothing outside a process shows its listening ids, so give it time. A client that comes too early is
-            # rejected and its case fails: no wrong verdict the other way.
-            return Started(self, process, after(1.0))
+    def start(self, line, listens=None, environment=None):
+        process = self.host.start("sh", "-c", "exec " + line, environment=environment)
+        if listens is CM:
+            return Started(self, process, self.has_listening_id)
+        if isinstance(listens, Group):
+            return Started(self, process, listens.is_joined)
         return Started(self, process, lambda p: p.listens(listens))
+
+    def has_listening_id(self, _):
+        said = self.host.run(self.host.network.staged.verbena, "res", "cm_id", "--json").out
+        return "[" in said and any(row["state"] == "LISTENING" for process in json.loads(said[said.index("["):]) for row in process["cm_ids"])
 
     def kill(self, started):
         started.process.kill()
@@ -84,8 +100,10 @@ class Kernel:
         return {4: 1, 6: 2}[family]
 
     def start(self, line, listens=None):
-        if listens == CM:
+        if listens is CM:
             test = "rdma resource show cm_id | grep -q LISTEN"
+        elif isinstance(listens, Group):
+            test = "grep -q %s /proc/net/igmp" % listens.row
         elif listens:
             test = "cat /proc/net/tcp /proc/net/tcp6 | grep -q ':%04X 0*:0000 0A'" % listens
         if listens:
@@ -93,7 +111,7 @@ class Kernel:
             line = ("%s & p=$!; n=0; until %s || [ $n -gt 100 ]; do n=$((n+1)); usleep 50000; done; echo %s; wait $p"
                     % (line, test, self.READY))
         process = self.host.start(self.rig.tool("rig-exec"), "-t", "90", line, privileged=True, environment=self.rig.environment)
-        return Started(self, process, (lambda p: self.READY in p.output()) if listens else after(2.0))
+        return Started(self, process, lambda p: self.READY in p.output())
 
     def run(self, line):
         result = self.start(line).wait(30)
@@ -131,8 +149,32 @@ class Rig:
         return os.path.exists("/run/netns/" + self.namespace)
 
     def up(self):
+        """rig-up must not go on when whoever runs this is killed."""
         self.started = True
-        subprocess.run([self.tool("rig-up")], env=self.environment, stdin=subprocess.DEVNULL, check=True)
+        subprocess.run(["setpriv", "--pdeathsig", "KILL", self.tool("rig-up")], env=self.environment, stdin=subprocess.DEVNULL, check=True)
+
+    def guest_lives(self):
+        """The process that rig-up recorded, and not another that got its number since."""
+        try:
+            with open(os.path.join(self.run_folder, "guest1.pid")) as file:
+                pid, start = file.read().split()
+            with open("/proc/%s/stat" % pid) as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+        except (OSError, ValueError):
+            return False
+        return fields[19] == start and fields[0] != "Z"
+
+    def console(self):
+        try:
+            with open(os.path.join(self.run_folder, "guest1.console"), errors="replace") as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def panic(self):
+        """Why the guest's kernel panicked; None: it did not."""
+        found = re.search(r"Kernel panic - not syncing: (.*)", self.console())
+        return found.group(1).strip() if found else None
 
     def build_operation(self, staged):
         """The same program for both sides; where every user can read it, and in the folder the guest sees."""

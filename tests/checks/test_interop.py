@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""What the runner of tests/interop does with a case that fails and with a guest that panics, told by scenes. With real guests:
+tests/interop/test_rules."""
+
+import contextlib
+import io
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "interop"))
+
+from matrix.cases import Case, Failed                       # noqa: E402
+from matrix.runner import MOST_PANICS, Matrix               # noqa: E402
+
+
+class Nobody:
+    def close(self):
+        pass
+
+
+class Scene:
+    """A rig, and a case whose tries end in turn with these words: ok, fail, panic, gone (the guest has ended without one)."""
+
+    def __init__(self, *words):
+        self.words, self.lives, self.boots = list(words), True, 0
+        self.reason = None
+        log = io.StringIO()
+        self.matrix = Matrix(self, Nobody(), Nobody(), log)
+        case = Case("scene", "", "", None)
+        case.run = self.run
+        self.tried = 0
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.matrix.one(case, "verbena")
+        self.out = out.getvalue()
+
+    def run(self, _server, _client):
+        word = self.words[min(self.tried, len(self.words) - 1)]
+        self.tried += 1
+        if word == "ok":
+            return ""
+        self.lives = word == "fail"
+        self.reason = "double fault" if word == "panic" else None
+        raise Failed("so it was")
+
+    def guest_lives(self):
+        return self.lives
+
+    def panic(self):
+        return self.reason
+
+    def console(self):
+        return ""
+
+    def up(self):
+        self.boots += 1
+        self.lives = True
+
+    def set_mtu(self, kernel, mtu):
+        pass
+
+
+class Verdicts(unittest.TestCase):
+    def test_pass(self):
+        scene = Scene("ok")
+        self.assertEqual((scene.matrix.passed, scene.tried, scene.boots), (1, 1, 0))
+        self.assertIn(" 1 try ", scene.out)
+
+    def test_failure_is_not_tried_again(self):
+        scene = Scene("fail", "ok")
+        self.assertEqual((scene.matrix.passed, scene.tried, scene.boots), (0, 1, 0))
+        self.assertEqual(scene.matrix.failed, ["scene, verbena -> kernel"])
+
+    def test_panic_is_no_verdict(self):
+        scene = Scene("panic", "ok")
+        self.assertEqual((scene.matrix.passed, scene.tried, scene.boots), (1, 2, 1))
+        self.assertIn("the guest panicked: double fault; it boots again", scene.out)
+        self.assertIn(" 2 tries ", scene.out)
+
+    def test_failure_after_a_panic(self):
+        scene = Scene("panic", "fail", "ok")
+        self.assertEqual((scene.matrix.passed, scene.tried, scene.boots), (0, 2, 1))
+
+    def test_panics_are_bounded(self):
+        scene = Scene("panic")
+        self.assertEqual((scene.matrix.passed, scene.tried), (0, MOST_PANICS + 1))
+        self.assertTrue(scene.lives)
+
+    def test_guest_that_ends_without_a_panic(self):
+        scene = Scene("gone", "ok")
+        self.assertEqual((scene.matrix.passed, scene.tried, scene.boots), (0, 1, 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
