@@ -19,6 +19,7 @@
 #include "capture/frame.h"
 #include "capture/pcap.h"
 #include "capture/pcapng.h"
+#include "capture/peers.h"
 
 #define LONGEST_FILE ((size_t)1 << 31)
 
@@ -249,6 +250,8 @@ int vb_story_read(struct vb_story *story, uint8_t *bytes, size_t length, char *w
 		qsort(story->packet, story->packets, sizeof(*story->packet), compare_packets);
 		error = join_halves(story);
 	}
+	if (error == 0)
+		error = vb_story_find_peers(story);
 	if (error == 0 && story->events > 0)
 		qsort(story->event, story->events, sizeof(*story->event), compare_events);
 	if (error == 0) {

@@ -205,13 +205,21 @@ class LookAtTheWire(ClientCase):
             """Each SEND packet once: on a busy machine some are sent again. tcpdump may still be writing."""
             path = os.path.join(directory, name)
             os.chmod(path, 0o644)
-            if self.verbena("ladder", path, "-o", path + ".svg").code != 0:
+            if self.verbena("ladder", path, "--absolute", "-o", path + ".svg").code != 0:
                 return False
             pictures[name] = {text for text in self.texts(path + ".svg") if text.startswith("SEND_")}
             return len(pictures[name]) >= 18
         for name in kinds:
             self.until(lambda name=name: drawn(name), lambda name=name: "%s: %s" % (name, pictures.get(name)))
             self.assertEqual(pictures[name], pictures["veth"])
+        # Both ends of the connection were found: PSNs are counted, and one queue pair's number brings both directions.
+        path = os.path.join(directory, "veth")
+        self.assertEqual(self.verbena("ladder", path, "-o", path + ".svg").code, 0)
+        texts = self.texts(path + ".svg")
+        self.assertGreaterEqual(sum(text.startswith("SEND_FIRST PSN 0, 1024 B") for text in texts), 2, texts)
+        number = next(word for text in texts if "PSNs are counted" in text for word in text.split() if word.startswith("0x"))
+        self.assertEqual(self.verbena("ladder", path, "--qp", number, "-o", path + ".svg").code, 0)
+        self.assertEqual(self.texts(path + ".svg"), texts)
 
     @across(["lo_v4"])
     def test_queue_pair_that_is_not_there(self):

@@ -181,10 +181,61 @@ static void test_link_types(void **state)
 	}
 }
 
+enum { LEFT = 1, RIGHT = 2, SEND_ONLY = 0x04, ACKNOWLEDGE = 0x11, CNP = 0x81 };
+
+static void add_packet(struct vb_capture_buffer *file, unsigned from, uint8_t opcode, uint32_t qpn, uint32_t psn)
+{
+	struct vb_path path = {.source_port = 0xc000, .hop_limit = 64};
+	uint8_t datagram[DATAGRAM] = {opcode, 0, 0xff, 0xff, 0, 0, (uint8_t)(qpn >> 8), (uint8_t)qpn, 0, 0, (uint8_t)(psn >> 8), (uint8_t)psn};
+	uint8_t frame[VB_FRAME_HEADERS + DATAGRAM];
+	size_t length = opcode == ACKNOWLEDGE ? 20 : opcode == CNP ? 32 : DATAGRAM, header;
+
+	path.source[10] = path.source[11] = path.destination[10] = path.destination[11] = 0xff;
+	path.source[12] = path.destination[12] = 10;
+	path.source[15] = (uint8_t)from;
+	path.destination[15] = (uint8_t)(LEFT + RIGHT - from);
+	header = vb_frame_headers(frame, &path, 0, datagram, length);
+	memcpy(frame + header, datagram, length);
+	add(file, frame, header + length, header + length);
+}
+
+/* Packets of connected queue pairs name their receiver only; answers tell who is connected to whom. */
+static void test_peers(void **state)
+{
+	static const struct {
+		unsigned from;
+		uint8_t opcode;
+		uint32_t qpn, psn, sender;
+	} packets[] = {
+		{LEFT, SEND_ONLY, 0x22, 100, 0x11}, {LEFT, SEND_ONLY, 0x44, 300, 0x33}, {RIGHT, CNP, 0x11, 0, 0x22},
+		{RIGHT, ACKNOWLEDGE, 0x33, 300, 0x44}, {RIGHT, ACKNOWLEDGE, 0x11, 100, 0x22}, {RIGHT, SEND_ONLY, 0x11, 700, 0x22},
+		{LEFT, ACKNOWLEDGE, 0x22, 700, 0x11},
+		{RIGHT, SEND_ONLY, 0x55, 100, 0},      /* never answered */
+		{LEFT, ACKNOWLEDGE, 0x66, 900, 0},     /* what it answers is not in the capture */
+	};
+	struct vb_capture_buffer file = {0};
+	struct vb_story story;
+	char why[128];
+
+	(void)state;
+	begin(&file, VB_FRAME_RAW);
+	for (unsigned i = 0; i < sizeof(packets) / sizeof(packets[0]); i++)
+		add_packet(&file, packets[i].from, packets[i].opcode, packets[i].qpn, packets[i].psn);
+	assert_int_equal(vb_story_read(&story, file.bytes, file.used, why, sizeof(why)), 0);
+	assert_int_equal(story.packets, sizeof(packets) / sizeof(packets[0]));
+	for (unsigned i = 0; i < sizeof(packets) / sizeof(packets[0]); i++) {
+		assert_true(story.packet[i].is_decoded);
+		assert_int_equal(story.packet[i].note.peer_qpn, packets[i].qpn);
+		assert_int_equal(story.packet[i].note.qpn, packets[i].sender);
+	}
+	vb_story_free(&story);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_both_orders), cmocka_unit_test(test_cut_and_damaged), cmocka_unit_test(test_link_types),
+		cmocka_unit_test(test_peers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
