@@ -56,6 +56,9 @@ class Scene:
         self.boots += 1
         self.lives = True
 
+    def guest_times(self):
+        return self.tried, 3 * self.tried
+
     def set_mtu(self, kernel, mtu):
         pass
 
@@ -70,6 +73,7 @@ class Verdicts(unittest.TestCase):
         scene = Scene("fail", "ok")
         self.assertEqual((scene.matrix.passed, scene.tried, scene.boots), (0, 1, 0))
         self.assertEqual(scene.matrix.failed, ["scene, verbena -> kernel"])
+        self.assertIn("the guest waited for a processor 75 % of the time", scene.out)
 
     def test_panic_is_no_verdict(self):
         scene = Scene("panic", "ok")

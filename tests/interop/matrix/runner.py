@@ -86,7 +86,7 @@ class Matrix:
     def one(self, case, who):
         server, client = (self.kernel, self.ours) if who == "verbena" else (self.ours, self.kernel)
         direction = "verbena -> kernel" if who == "verbena" else "kernel -> verbena"
-        began = time.monotonic()
+        began, (ran, waited) = time.monotonic(), self.rig.guest_times()
         for tries in range(1, MOST_PANICS + 2):
             word, said = self.attempt(case, server, client)
             if self.rig.guest_lives():
@@ -99,9 +99,14 @@ class Matrix:
             self.failed.append("%s, %s" % (case.name, direction))
             self.log.write("==== %s, %s\n%s\n\n" % (case.name, direction, said))
             self.log.flush()
-            said = ""
+            said = self.starving(ran, waited)
         tried = "1 try" if tries == 1 else "%d tries" % tries
         print("%-48s %-18s %-5s %5.1f s  %s  %s" % (case.name, direction, word, time.monotonic() - began, tried, said), flush=True)
+
+    def starving(self, ran, waited):
+        """Beside a failure: programs with timeouts of their own fail when the guest does not get a processor."""
+        ran, waited = (max(now - then, 0) for now, then in zip(self.rig.guest_times(), (ran, waited)))
+        return "the guest waited for a processor %d %% of the time it wanted one" % (100 * waited / max(ran + waited, 0.001))
 
     def summary(self):
         lines = ["%d passed, %d failed%s" % (self.passed, len(self.failed),

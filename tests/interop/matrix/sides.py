@@ -164,6 +164,20 @@ class Rig:
             return False
         return fields[19] == start and fields[0] != "Z"
 
+    def guest_times(self):
+        """Seconds that the guest's threads ran, and that they waited for a processor: a guest that is starved answers late."""
+        ran = waited = 0
+        try:
+            with open(os.path.join(self.run_folder, "guest1.pid")) as file:
+                tasks = "/proc/%s/task" % file.read().split()[0]
+            for task in os.listdir(tasks):
+                with open(os.path.join(tasks, task, "schedstat")) as file:
+                    fields = file.read().split()
+                ran, waited = ran + int(fields[0]) / 1e9, waited + int(fields[1]) / 1e9
+        except (OSError, IndexError):
+            pass
+        return ran, waited
+
     def console(self):
         try:
             with open(os.path.join(self.run_folder, "guest1.console"), errors="replace") as file:
