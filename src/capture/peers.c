@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See peers.h. A request from B to A's queue pair X and an answer from A to B's queue pair Y that have the same PSN: X and Y are
- * connected. Every packet to the one was sent by the other.
+ * See peers.h. A request from B to A's queue pair X and an answer from A to B's queue pair Y that have the same PSN: X
+ * and Y are connected. Every packet to the one was sent by the other.
  */
 #include "capture/peers.h"
 
@@ -49,14 +49,16 @@ static uint32_t sender_of(const struct connections *known, const struct vb_story
 	return 0;
 }
 
-static const struct vb_story_packet *find_request(const struct vb_story *story, const struct connections *known, size_t answer)
+static const struct vb_story_packet *find_request(const struct vb_story *story, const struct connections *known,
+						  size_t answer)
 {
 	const struct vb_story_packet *packet = &story->packet[answer];
 
 	for (size_t i = answer; i-- > 0 && answer - i <= REACH;) {
 		const struct vb_story_packet *request = &story->packet[i];
 
-		if (is_stranger(request) && request->packet.op->is_request && request->packet.psn.v == packet->packet.psn.v &&
+		if (is_stranger(request) && request->packet.op->is_request &&
+		    request->packet.psn.v == packet->packet.psn.v &&
 		    memcmp(request->path.source, packet->path.destination, 16) == 0 &&
 		    memcmp(request->path.destination, packet->path.source, 16) == 0 && sender_of(known, request) == 0)
 			return request;

@@ -186,7 +186,8 @@ enum { LEFT = 1, RIGHT = 2, SEND_ONLY = 0x04, ACKNOWLEDGE = 0x11, CNP = 0x81 };
 static void add_packet(struct vb_capture_buffer *file, unsigned from, uint8_t opcode, uint32_t qpn, uint32_t psn)
 {
 	struct vb_path path = {.source_port = 0xc000, .hop_limit = 64};
-	uint8_t datagram[DATAGRAM] = {opcode, 0, 0xff, 0xff, 0, 0, (uint8_t)(qpn >> 8), (uint8_t)qpn, 0, 0, (uint8_t)(psn >> 8), (uint8_t)psn};
+	uint8_t datagram[DATAGRAM] = {opcode, 0, 0xff, 0xff, 0, 0, (uint8_t)(qpn >> 8), (uint8_t)qpn,
+				      0, 0, (uint8_t)(psn >> 8), (uint8_t)psn};
 	uint8_t frame[VB_FRAME_HEADERS + DATAGRAM];
 	size_t length = opcode == ACKNOWLEDGE ? 20 : opcode == CNP ? 32 : DATAGRAM, header;
 
