@@ -12,7 +12,7 @@
 
 enum { VB_FRAME_HEADERS = 40 + 8 };        /* the longest: IPv6 and UDP */
 
-/* Link types as capture files number them (LINKTYPE_...). The "cooked" ones are what tcpdump writes of the interface `any`. */
+/* Link types as capture files number them (LINKTYPE_...). "Cooked" is what tcpdump writes of the interface `any`. */
 enum vb_frame_link {
 	VB_FRAME_ETHERNET = 1, VB_FRAME_RAW_OLD = 12, VB_FRAME_RAW = 101, VB_FRAME_COOKED = 113, VB_FRAME_IPV4 = 228,
 	VB_FRAME_IPV6 = 229, VB_FRAME_COOKED_2 = 276,
@@ -30,8 +30,8 @@ int vb_frame_link_length(const uint8_t *frame, size_t length, uint32_t link_type
 int vb_frame_parse(const uint8_t *frame, size_t length, uint32_t link_type, struct vb_path *path,
 		   const uint8_t **datagram, size_t *datagram_length);
 
-/* A sniffer on the sending host sees what the kernel is still to split (UDP_SEGMENT): one frame with several datagrams of
- * equal length, the last of which may be shorter. The length of the first; `length`: it is one datagram. */
+/* A sniffer on the sending host sees what the kernel is still to split (UDP_SEGMENT): one frame with several datagrams
+ * of equal length, the last of which may be shorter. The length of the first; `length`: it is one datagram. */
 size_t vb_frame_segment(const uint8_t *datagram, size_t length);
 
 /* The IPv4 identification with which the datagram's ICRC is right: a UDP socket does not show it. 0 when there is none. */

@@ -42,7 +42,8 @@ enum { ARROW_STYLES = VB_LADDER_CM + 1, STYLES = VB_LADDER_NEWS + 1 };
 /* The bytes of the character that begins here, or 0: it is none that a document may hold (RFC 3629; XML 1.0, 2.2). */
 static size_t character_length(const unsigned char *at)
 {
-	/* The second byte has bounds of its own where the first is one of these: else it were too long, a surrogate, or beyond Unicode. */
+	/* After some first bytes the second has bounds of its own: outside them it is too long a way to write the
+	 * character, half of one (a surrogate), or none of Unicode. */
 	unsigned char low = at[0] == 0xe0 ? 0xa0 : at[0] == 0xf0 ? 0x90 : 0x80;
 	unsigned char high = at[0] == 0xed ? 0x9f : at[0] == 0xf4 ? 0x8f : 0xbf;
 	size_t length = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;

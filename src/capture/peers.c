@@ -11,7 +11,7 @@
 
 #include "capture/story.h"
 
-/* An answer comes soon: so many packets back it is looked for what it answers, and so many connections are told apart. */
+/* An answer comes soon: so many packets back is what it answers. And so many connections are told apart. */
 enum { REACH = 4096, MOST_CONNECTIONS = 1024 };
 
 struct end {
@@ -66,7 +66,8 @@ static const struct vb_story_packet *find_request(const struct vb_story *story, 
 	return NULL;
 }
 
-static void learn(struct connections *known, const struct vb_story_packet *request, const struct vb_story_packet *answer)
+static void learn(struct connections *known, const struct vb_story_packet *request,
+		  const struct vb_story_packet *answer)
 {
 	struct connection *connection = &known->list[known->count++];
 

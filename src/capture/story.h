@@ -16,7 +16,7 @@
 struct vb_capture_buffer;
 
 struct vb_story_packet {
-	struct vb_capture_record note;     /* of a capture that is not ours: SENT, by nobody in particular (pid 0); see peers.h */
+	struct vb_capture_record note;     /* of a capture that is not ours: SENT, by pid 0; queue pairs: peers.h */
 	const uint8_t *ip;                 /* the IP packet */
 	size_t ip_length;
 	size_t order;                      /* in the file */

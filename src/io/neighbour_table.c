@@ -24,7 +24,7 @@ struct question {
 static int take_neighbour(void *mac, const struct nlmsghdr *message)
 {
 	const struct ndmsg *body = NLMSG_DATA(message);
-	const struct rtattr *attribute = (const struct rtattr *)(const void *)((const char *)body + NLMSG_ALIGN(sizeof(*body)));
+	const struct rtattr *attribute = (const void *)((const char *)body + NLMSG_ALIGN(sizeof(*body)));
 	int left = (int)NLMSG_PAYLOAD(message, sizeof(*body));
 
 	if (message->nlmsg_type != RTM_NEWNEIGH)

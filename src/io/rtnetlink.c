@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See rtnetlink.h. A list comes in several datagrams, each made when the one before it was read; NLM_F_DUMP_INTR marks those
- * made from a list that is no longer the one the first was made from.
+ * See rtnetlink.h. A list comes in several datagrams, each made when the one before it was read; NLM_F_DUMP_INTR marks
+ * those made from a list that is no longer the one the first was made from.
  */
 #include "io/rtnetlink.h"
 
@@ -48,13 +48,13 @@ static int error_of(const struct nlmsghdr *message)
 	return message->nlmsg_len < NLMSG_LENGTH(sizeof(*error)) || error->error >= 0 ? -EBADMSG : error->error;
 }
 
-static void take_datagram(const union answer *answer, size_t length, const struct nlmsghdr *question, vb_rtnetlink_take take,
-			  void *context, struct progress *progress)
+static void take_datagram(const union answer *answer, unsigned left, const struct nlmsghdr *question,
+			  vb_rtnetlink_take take, void *context, struct progress *progress)
 {
 	const struct nlmsghdr *message = &answer->align;
 	bool is_list = question->nlmsg_flags & NLM_F_DUMP;
 
-	for (unsigned left = (unsigned)length; NLMSG_OK(message, left) && !progress->done; message = NLMSG_NEXT(message, left)) {
+	for (; NLMSG_OK(message, left) && !progress->done; message = NLMSG_NEXT(message, left)) {
 		if (message->nlmsg_seq != question->nlmsg_seq)
 			continue;
 		progress->interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
@@ -84,7 +84,7 @@ static int exchange(const struct nlmsghdr *question, vb_rtnetlink_take take, voi
 		ssize_t got = recv(fd, answer, sizeof(*answer), 0);
 
 		if (got > 0)
-			take_datagram(answer, (size_t)got, question, take, context, &progress);
+			take_datagram(answer, (unsigned)got, question, take, context, &progress);
 		else if (got == 0 || errno != EINTR)
 			progress.error = got == 0 ? -EBADMSG : -errno;
 	}

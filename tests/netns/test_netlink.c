@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists by rtnetlink, from a real kernel in a namespace of our own: what they hold, and what is done when they change while they are read.
+ * Lists by rtnetlink, from a real kernel in a namespace of our own: what they hold, and what is done when they change
+ * while they are read.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,8 @@
 #include "io/route.h"
 #include "io/rtnetlink.h"
 
-static const uint8_t loopback4[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1}, elsewhere[16] = {[10] = 0xff, 0xff, 192, 0, 2, 9};
+static const uint8_t loopback4[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
+static const uint8_t elsewhere[16] = {[10] = 0xff, 0xff, 192, 0, 2, 9};
 
 static void interfaces_are_listed(void **state)
 {
@@ -105,7 +107,8 @@ static int read_address(void *context, const struct nlmsghdr *message)
 
 static void list_that_changes_is_read_again(void **state)
 {
-	struct reading still = {0}, once = {.changes = 1, .next = FIRST_ADDED}, always = {.changes = 1000, .next = FIRST_ADDED + 1};
+	struct reading still = {0}, once = {.changes = 1, .next = FIRST_ADDED};
+	struct reading always = {.changes = 1000, .next = FIRST_ADDED + 1};
 
 	(void)state;
 	for (unsigned i = 0; i < MANY_ADDRESSES; i++)
