@@ -351,6 +351,15 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 		vb_client_send_bytes(client, &reply, sizeof(reply));
 }
 
+void vb_cm_service_device_gone(struct vb_client *client, uint32_t interface_index)
+{
+	struct vb_cm_event event = {
+		.type = VB_CM_EVENT, .kind = VB_CM_EVENT_DEVICE_REMOVAL, .interface_index = interface_index};
+
+	if (client->cm_ids.count > 0)
+		vb_client_send_bytes(client, &event, sizeof(event));
+}
+
 void vb_cm_service_client_gone(struct vb_cm_service *service, vb_time now, struct vb_client *client)
 {
 	struct loser *loser;

@@ -27,6 +27,9 @@ void vb_cm_service_destroy(struct vb_cm_service *service);
 /* What arrived for slot 0. Returns how many of the bundle's datagrams were MADs. */
 unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const struct vb_udp_bundle *bundle);
 
+/* The process hears that a device is gone; its library knows which of its ids were bound to it. */
+void vb_cm_service_device_gone(struct vb_client *client, uint32_t interface_index);
+
 /* A message of the process. `refusal`: 0, or the errno with which every command must be answered (port 4791 is not to
  * be had). A process that says nonsense fails. */
 void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb_client *client, const void *bytes,

@@ -81,6 +81,8 @@ static void report_change(void *context, const struct vb_daemon_device *device, 
 		struct vb_client *client = vb_container_of(node, struct vb_client, node);
 		struct vb_daemon_message message;
 
+		if (gone)
+			vb_cm_service_device_gone(client, device->interface_index);
 		if (!client->watching)
 			continue;
 		if (!gone) {

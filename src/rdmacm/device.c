@@ -105,7 +105,7 @@ int vb_rdmacm_device_bind(struct vb_rdmacm_id *id, uint32_t interface_index)
 	if (error != 0)
 		return error;
 	id->device = device;
-	id->interface_index = interface_index;
+	__atomic_store_n(&id->interface_index, interface_index, __ATOMIC_RELEASE);
 	id->id.verbs = device->context;
 	id->id.port_num = 1;
 	if (id->id.pd == NULL)

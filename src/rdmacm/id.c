@@ -125,7 +125,6 @@ struct vb_rdmacm_id *vb_rdmacm_id_create_child(struct vb_rdmacm_id *listener, co
 	child->initiator_depth = request->conn.initiator_depth;
 	child->responder_resources = request->conn.responder_resources;
 	child->retry_count = request->conn.retry_count;
-	child->interface_index = request->interface_index;
 	vb_rdmacm_connect_learn(child, request);
 
 	addr = &child->id.route.addr;
@@ -255,6 +254,8 @@ int vb_rdmacm_id_complete(struct vb_rdmacm_id *id)
 	id->id.event = event;
 	if (event->event == RDMA_CM_EVENT_REJECTED)
 		return vb_rdmacm_fail(ECONNREFUSED);
+	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		return vb_rdmacm_fail(ENODEV);
 	if (event->status != 0)
 		return vb_rdmacm_fail(event->status < 0 ? -event->status : event->status);
 	return 0;

@@ -56,7 +56,7 @@ struct vb_rdmacm_id {
 
 	struct vb_rdmacm_device *device;
 	struct vb_cm_address source, destination;
-	uint32_t interface_index;        /* 0 until bound to a device */
+	uint32_t interface_index;        /* 0 until bound to a device; atomic for link.c */
 	struct ibv_sa_path_rec path;
 	uint32_t backlog;                /* most requests nobody has taken yet */
 	uint32_t requests;               /* such requests; atomic */

@@ -157,6 +157,14 @@ static vb_time next_retry(void)
 	return when;
 }
 
+/* As the kernel's cma_process_remove: each id that is bound to the device hears of it, whatever it is doing. A listener
+ * on all addresses is bound to none, and goes on. */
+static void tell_removal(struct vb_rdmacm_id *id, const void *gone)
+{
+	if (__atomic_load_n(&id->interface_index, __ATOMIC_ACQUIRE) == *(const uint32_t *)gone)
+		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+}
+
 /* Caller holds line.lock. */
 static void handle_event(const struct vb_cm_event *told)
 {
@@ -164,6 +172,11 @@ static void handle_event(const struct vb_cm_event *told)
 	struct vb_rdmacm_id *id = vb_rdmacm_registry_find(&line.registry, request ? told->listen_id : told->id);
 	struct vb_rdmacm_event *event;
 
+	if (told->kind == VB_CM_EVENT_DEVICE_REMOVAL) {
+		if (told->interface_index != 0)
+			vb_rdmacm_registry_visit(&line.registry, tell_removal, &told->interface_index);
+		return;
+	}
 	if (id == NULL) {
 		if (request)
 			disown(told->id);

@@ -70,6 +70,14 @@ struct vb_rdmacm_id *vb_rdmacm_registry_find(const struct vb_rdmacm_registry *re
 	return NULL;
 }
 
+void vb_rdmacm_registry_visit(const struct vb_rdmacm_registry *registry,
+			      void (*visit)(struct vb_rdmacm_id *id, const void *context), const void *context)
+{
+	for (uint32_t i = 0; i < registry->size; i++)
+		for (struct vb_rdmacm_id *id = registry->bucket[i]; id != NULL; id = id->registry_next)
+			visit(id, context);
+}
+
 struct vb_rdmacm_id *vb_rdmacm_registry_drain(struct vb_rdmacm_registry *registry)
 {
 	struct vb_rdmacm_id *chain = NULL;

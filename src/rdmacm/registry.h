@@ -17,6 +17,10 @@ int vb_rdmacm_registry_insert(struct vb_rdmacm_registry *registry, struct vb_rdm
 void vb_rdmacm_registry_remove(struct vb_rdmacm_registry *registry, struct vb_rdmacm_id *id);
 struct vb_rdmacm_id *vb_rdmacm_registry_find(const struct vb_rdmacm_registry *registry, uint32_t handle);
 
+/* Visit every id; the visitor changes nothing in the registry. */
+void vb_rdmacm_registry_visit(const struct vb_rdmacm_registry *registry,
+			      void (*visit)(struct vb_rdmacm_id *id, const void *context), const void *context);
+
 /* Empty it; the ids come back as a chain through registry_next. */
 struct vb_rdmacm_id *vb_rdmacm_registry_drain(struct vb_rdmacm_registry *registry);
 

@@ -214,10 +214,12 @@ void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct
 	was_gone = context->gone;
 	is_active = !gone && device->state == IBV_PORT_ACTIVE;
 	new_gids = !gone && gids_differ(&context->info, device);
-	if (gone)
+	if (gone) {
 		context->info.state = IBV_PORT_DOWN;
-	else
+		context->info.gid_count = 0; /* they may be another device's by now */
+	} else {
 		context->info = *device;
+	}
 	context->gone = gone;
 	context->info_version++;
 	vb_lock_release(&context->lock);

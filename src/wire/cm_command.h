@@ -65,6 +65,7 @@ enum vb_cm_event_kind {
 	VB_CM_EVENT_REJECTED = 8,
 	VB_CM_EVENT_ESTABLISHED = 9,
 	VB_CM_EVENT_DISCONNECTED = 10,
+	VB_CM_EVENT_DEVICE_REMOVAL = 11,  /* of no id: interface_index is gone, with all that is bound to it */
 	VB_CM_EVENT_TIMEWAIT_EXIT = 15,
 };
 

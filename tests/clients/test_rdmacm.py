@@ -293,6 +293,16 @@ class Ends(ConnectionCase):
         self.assertFalse(result.timed_out, result)
         self.assertIn("DISCONNECT", result.out)
 
+    @across(["veth1500_v4"])
+    def test_interface_removed(self):
+        """Both programs hear that their device is gone, instead of waiting for a peer that cannot be reached."""
+        server, client = self.ping_until_killed()
+        self.server.ip("link", "del", "eth0")  # both ends of it
+        for program in (server, client):
+            result = program.wait(self.AT_ONCE)
+            self.assertFalse(result.timed_out, result.out[-500:])
+            self.assertIn("cma detected device removal", result.out)
+
     @across(IPV4_PLACES)
     def test_daemon_killed(self):
         """Data goes on, new connections are made, the end of the old one is told."""

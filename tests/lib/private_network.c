@@ -193,3 +193,11 @@ int private_network_add_interface(const char *name, const char *ipv4, unsigned p
 	result = private_network_add_address(name, ipv4, prefix);
 	return result != 0 ? result : private_network_set_up(name, 1);
 }
+
+int private_network_remove_interface(const char *name)
+{
+	struct message message = {.header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg)), .nlmsg_type = RTM_DELLINK}};
+
+	append(&message, IFLA_IFNAME, name, strlen(name) + 1);
+	return talk(&message);
+}

@@ -13,6 +13,7 @@ void private_network_enter(void);
 /* Inside: add a dummy interface, up, with an IPv4 address (and remove it). 0 or -errno; -EOPNOTSUPP: no such kind
  * here. */
 int private_network_add_interface(const char *name, const char *ipv4, unsigned prefix);
+int private_network_remove_interface(const char *name);
 int private_network_add_address(const char *name, const char *ipv4, unsigned prefix);
 int private_network_remove_address(const char *name, const char *ipv4, unsigned prefix);
 int private_network_set_up(const char *name, int up);
