@@ -17,8 +17,10 @@
 #include "daemon/device_table.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
+#include "io/event.h"
 #include "io/random.h"
 #include "io/udp.h"
+#include "io/udp_error.h"
 #include "wire/burst.h"
 #include "wire/cm_command.h"
 #include "wire/cm_mad.h"
@@ -55,7 +57,8 @@ struct sender {
 struct vb_cm_service {
 	struct vb_connect *connect;
 	const struct vb_device_table *devices;
-	struct sender sender[2];           /* IPv4, IPv6 */
+	int poller;
+	struct sender sender[2];           /* IPv4, IPv6; tags of the poller */
 	struct vb_burst *burst;
 	uint32_t psn;
 	struct vb_list queue;
@@ -230,13 +233,40 @@ static bool find_device(void *context, const uint8_t wanted[16], uint32_t interf
 /* ---- the wire ---- */
 
 /* The source port is ours alone, so that nobody else's packets share the flow. */
-static int open_sender(struct sender *sender, bool ipv6)
+static int open_sender(struct vb_cm_service *service, struct sender *sender, bool ipv6)
 {
+	if (sender->fd >= 0)
+		return sender->fd;
 	for (unsigned i = 0; sender->fd < 0 && i < PORT_ATTEMPTS; i++) {
 		sender->port = (uint16_t)(FIRST_SOURCE_PORT + vb_random_u32() % SOURCE_PORTS);
 		sender->fd = vb_udp_open_sender(ipv6, sender->port);
 	}
+	if (sender->fd >= 0 && vb_poller_add_for_errors(service->poller, sender->fd, sender) == 0)
+		vb_udp_keep_errors(sender->fd, ipv6);
 	return sender->fd;
+}
+
+/* The network says that messages could not be delivered, and quotes them. */
+static void take_errors(struct vb_cm_service *service, const struct sender *sender)
+{
+	struct vb_udp_error error;
+	size_t before = VB_BTH_LENGTH + VB_DETH_LENGTH;
+
+	for (unsigned i = 0; i < MADS_PER_TURN && vb_udp_take_error(sender->fd, &error); i++)
+		if (error.length >= before + VB_CM_MAD_LENGTH)
+			vb_connect_undelivered(service->connect, error.destination, error.bytes + before,
+					       VB_CM_MAD_LENGTH, error.error);
+}
+
+bool vb_cm_service_serve(struct vb_cm_service *service, const void *tag)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (tag != &service->sender[i])
+			continue;
+		take_errors(service, tag);
+		return true;
+	}
+	return false;
 }
 
 static void transmit(struct vb_cm_service *service, struct outgoing *outgoing)
@@ -248,7 +278,7 @@ static void transmit(struct vb_cm_service *service, struct outgoing *outgoing)
 	uint32_t lost;
 	int error;
 
-	error = open_sender(sender, ipv6);
+	error = open_sender(service, sender, ipv6);
 	if (error >= 0) {
 		outgoing->path.source_port = sender->port;
 		vb_cm_packet_describe(&packet, service->psn++);
@@ -261,6 +291,9 @@ static void transmit(struct vb_cm_service *service, struct outgoing *outgoing)
 			tell_packet(outgoing->for_client, outgoing->lost ? 2 : 1, &outgoing->path, datagram, length);
 		}
 		if (!outgoing->lost)
+			error = vb_udp_send_run(sender->fd, service->burst, 0, &lost);
+		/* A socket that keeps errors also says the last one to whoever sends next, whatever it was about. */
+		if (!outgoing->lost && error < 0)
 			error = vb_udp_send_run(sender->fd, service->burst, 0, &lost);
 	}
 	if (error < 0)
@@ -399,7 +432,7 @@ bool vb_cm_service_is_idle(const struct vb_cm_service *service)
 	return service->queued == 0 && vb_connect_count(service->connect) == 0;
 }
 
-struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices)
+struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices, int poller)
 {
 	struct vb_cm_service *service = calloc(1, sizeof(*service));
 	struct vb_connect_host host = {
@@ -415,6 +448,7 @@ struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices
 	vb_list_init(&service->queue);
 	vb_list_init(&service->losers);
 	service->devices = devices;
+	service->poller = poller;
 	service->sender[0].fd = service->sender[1].fd = -1;
 	service->psn = vb_random_u32();
 	service->burst = malloc(sizeof(*service->burst));

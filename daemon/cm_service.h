@@ -20,9 +20,13 @@ struct vb_cm_service;
 struct vb_device_table;
 struct vb_udp_bundle;
 
-/* `devices` is read whenever an address is looked up. NULL: out of memory. */
-struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices);
+/* `devices` is read whenever an address is looked up. Sockets are added to `poller` with tags for vb_cm_service_serve.
+ * NULL: out of memory. */
+struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices, int poller);
 void vb_cm_service_destroy(struct vb_cm_service *service);
+
+/* The poller reports this tag. False: it is not one of ours. */
+bool vb_cm_service_serve(struct vb_cm_service *service, const void *tag);
 
 /* What arrived for slot 0. Returns how many of the bundle's datagrams were MADs. */
 unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const struct vb_udp_bundle *bundle);

@@ -412,8 +412,8 @@ int vb_server_create(struct vb_server **out, int listener, const struct vb_serve
 	vb_list_init(&server->client_list);
 	vb_resource_queries_init(&server->queries);
 	server->batch = vb_udp_batch_create();
-	server->cm = vb_cm_service_create(&server->devices);
 	server->poller = vb_poller_open();
+	server->cm = vb_cm_service_create(&server->devices, server->poller);
 	server->netlink = vb_netlink_watch();
 	if (!server->batch || !server->cm)
 		error = -ENOMEM;
@@ -456,7 +456,7 @@ static void serve(struct vb_server *server, void *tag)
 	} else if (family) {
 		if (family->fd[0] >= 0)
 			drain_own_socket(server, family);
-	} else {
+	} else if (!vb_cm_service_serve(server->cm, tag)) {
 		struct vb_client *client = tag;
 
 		vb_client_flush(client);

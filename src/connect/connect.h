@@ -9,7 +9,7 @@
  *
  *   receive.c   a MAD finds its id; THE table (states.c) says what it means there; one function per reaction
  *   commands.c  what a process may ask, and in which states
- *   expire.c    what happens when an answer does not come
+ *   expire.c    what happens when an answer does not come, or cannot
  *   compose.c   messages on their way out            ids.c, ports.c, timers.c   who is found how, bound where, due when
  */
 #ifndef VB_CONNECT_CONNECT_H
@@ -56,6 +56,11 @@ void vb_connect_destroy(struct vb_connect *connect);
 /* A MAD came for QP1. `from->source` is who sent it. Whatever it holds is answered, acted upon or dropped. */
 void vb_connect_receive(struct vb_connect *connect, vb_time now, const struct vb_path *from, const void *mad,
 			size_t length);
+
+/* The network says (errno) that what we sent to `destination` could not be delivered, and quotes `length` bytes of it. A
+ * request for a connection ends with it, as a TCP connect would. */
+void vb_connect_undelivered(struct vb_connect *connect, const uint8_t destination[16], const void *mad, size_t length,
+			    int error);
 
 void vb_connect_owner_init(struct vb_connect_owner *owner);
 /* Carry out a command and fill in the reply to it. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * What happens when an answer does not come: the message is repeated as often as was agreed (IBA 12.9.8.2: the REQ says
- * how often and how long apart), then given up.
+ * how often and how long apart), then given up. And when it cannot come, because the network says that nobody is there.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "connect/connection.h"
 
@@ -73,4 +74,28 @@ void vb_connect_expire(struct vb_connect *connect, vb_time now)
 		vb_connect_timer_cancel(&connect->timers, timer);
 		expire_one(connect, now, vb_container_of(timer, struct vb_connection, timer));
 	}
+}
+
+static bool says_nobody_is_there(int error)
+{
+	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
+/* ICMP is easily forged: the message must be quoted as it was sent, with the ids that nobody off the path knows. */
+void vb_connect_undelivered(struct vb_connect *connect, const uint8_t destination[16], const void *bytes, size_t length,
+			    int error)
+{
+	struct vb_connection *connection;
+	struct vb_cm_mad mad;
+
+	if (!says_nobody_is_there(error) || vb_cm_mad_decode(&mad, bytes, length) != 0 ||
+	    (mad.attribute != VB_CM_REQ && mad.attribute != VB_CM_SIDR_REQ))
+		return;
+	connection = vb_connection_find(connect, mad.attribute == VB_CM_REQ ? mad.req.local_id : mad.sidr_req.request_id);
+	if (!connection || (connection->state != VB_CONNECT_REQ_SENT && connection->state != VB_CONNECT_SIDR_REQ_SENT) ||
+	    memcmp(connection->path.destination, destination, 16) != 0 ||
+	    memcmp(connection->mad, bytes, VB_CM_MAD_LENGTH) != 0)
+		return;
+	vb_connection_enter(connect, connection, VB_CONNECT_CLOSED);
+	vb_connect_tell(connect, connection, VB_CM_EVENT_UNREACHABLE, -error);
 }

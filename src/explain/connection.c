@@ -116,6 +116,48 @@ static void say_unreachable(const struct vb_explain_connection *c, struct vb_rep
 	}
 }
 
+/* RDMA_CM_EVENT_ADDR_ERROR, mostly. */
+static void say_failed_step(const struct vb_explain_connection *c, struct vb_report *report)
+{
+	char address[VB_WORDS_ADDRESS] = "the destination";
+
+	if (c->has_addresses)
+		vb_words_address(address, c->destination);
+	vb_report_word(report, "side", c->status == -ETIMEDOUT ? "network" : "local");
+	switch (-c->status) {
+	case ETIMEDOUT:
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "nobody answers for it on the network (ARP, neighbour discovery), nor for the router on the "
+			      "way to it: the host is down, or nobody has the address %s.",
+			      address);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Start the host or correct the address; 'ip route get %s' and 'ip neigh' show who was asked "
+			      "for.",
+			      address);
+		break;
+	case EADDRNOTAVAIL:
+	case ENODEV:
+		vb_report_say(report, VB_REPORT_CAUSE, "no RDMA device has an address from which %s can be reached (%s).",
+			      address, vb_words_errno(-c->status));
+		vb_report_say(report, VB_REPORT_FIX,
+			      "'ip route get %s' names the interface that leads there, 'verbena devices' those with a "
+			      "device.",
+			      address);
+		break;
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+		vb_report_say(report, VB_REPORT_CAUSE, "there is no route to %s (%s).", address,
+			      vb_words_errno(-c->status));
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Correct the address, or add a route or an address of its network (ip route get %s).",
+			      address);
+		break;
+	default:
+		vb_report_say(report, VB_REPORT_CAUSE, "the step failed on this side (%s).",
+			      c->status < 0 ? vb_words_errno(-c->status) : "no errno");
+	}
+}
+
 void vb_explain_connection(const struct vb_explain_connection *c, struct vb_report *report)
 {
 	char address[VB_WORDS_ADDRESS];
@@ -128,8 +170,10 @@ void vb_explain_connection(const struct vb_explain_connection *c, struct vb_repo
 		vb_report_number(report, "status", (unsigned)c->status);
 	vb_report_say(report, VB_REPORT_WHAT, "%s", c->event);
 	if (c->has_addresses) {
-		vb_report_say(report, VB_REPORT_WHAT, ": connection from %s port %u",
-			      vb_words_address(address, c->source), c->source_port);
+		vb_report_say(report, VB_REPORT_WHAT, ": connection");
+		if (c->source_port != 0)
+			vb_report_say(report, VB_REPORT_WHAT, " from %s port %u", vb_words_address(address, c->source),
+				      c->source_port);
 		vb_report_say(report, VB_REPORT_WHAT, " to %s port %u", vb_words_address(address, c->destination),
 			      c->destination_port);
 		vb_report_word(report, "peer", vb_words_address(address, c->destination));
@@ -142,15 +186,7 @@ void vb_explain_connection(const struct vb_explain_connection *c, struct vb_repo
 	else if (strcmp(c->event, "RDMA_CM_EVENT_UNREACHABLE") == 0)
 		say_unreachable(c, report);
 	else
-		vb_report_say(report, VB_REPORT_CAUSE, "%s (%s).",
-			      c->status == -EADDRNOTAVAIL || c->status == -ENODEV ? "no RDMA device has an address "
-										    "from which the destination can be "
-										    "reached"
-			      : c->status == -EHOSTUNREACH || c->status == -ENETUNREACH ? "there is no route to the "
-											  "destination"
-											: "the step failed on this "
-											  "side",
-			      c->status < 0 ? vb_words_errno(-c->status) : "no errno");
+		say_failed_step(c, report);
 }
 
 /* What an errno means where no argument and no state is to blame. */

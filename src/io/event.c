@@ -73,11 +73,21 @@ int vb_poller_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-int vb_poller_add(int poller, int fd, void *tag)
+static int add(int poller, int fd, void *tag, uint32_t events)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
+	struct epoll_event event = {.events = events, .data.ptr = tag};
 
 	return epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+int vb_poller_add(int poller, int fd, void *tag)
+{
+	return add(poller, fd, tag, EPOLLIN);
+}
+
+int vb_poller_add_for_errors(int poller, int fd, void *tag)
+{
+	return add(poller, fd, tag, 0);
 }
 
 void vb_poller_remove(int poller, int fd)

@@ -29,6 +29,8 @@ void vb_wait(struct vb_wait_item *items, unsigned count, vb_time deadline);
 /* Many descriptors at once, for the daemon: epoll, level-triggered. */
 int vb_poller_open(void);                  /* descriptor or -errno */
 int vb_poller_add(int poller, int fd, void *tag);
+/* Report its errors only, not that it can be read. */
+int vb_poller_add_for_errors(int poller, int fd, void *tag);
 void vb_poller_remove(int poller, int fd);
 /* Report it also when it can be written to. */
 void vb_poller_want_write(int poller, int fd, void *tag, bool wanted);

@@ -52,8 +52,7 @@ static socklen_t make_address(union address *out, const uint8_t gid[16], uint16_
 	return sizeof(out->six);
 }
 
-/* A socket from the path's source to its destination; -1 with errno. */
-static int open_to(const struct vb_path *path, int protocol, uint16_t port)
+int vb_inquiry_open(const struct vb_path *path, int protocol, uint16_t port)
 {
 	bool ipv4 = is_ipv4(path->destination);
 	int fd = vb_descriptor_socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, protocol), error;
@@ -123,7 +122,7 @@ static bool answers_ping(const struct vb_path *path)
 	bool ipv4 = is_ipv4(path->destination);
 	/* Identifier and checksum are the kernel's to fill in. */
 	uint8_t echo[16] = {ipv4 ? ICMP_ECHO : ICMP6_ECHO_REQUEST};
-	int fd = open_to(path, ipv4 ? (int)IPPROTO_ICMP : (int)IPPROTO_ICMPV6, 0);
+	int fd = vb_inquiry_open(path, ipv4 ? (int)IPPROTO_ICMP : (int)IPPROTO_ICMPV6, 0);
 	struct pollfd wait = {.fd = fd, .events = POLLIN};
 	bool answered;
 
@@ -141,7 +140,7 @@ enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, const struct vb
 	struct vb_inquiry inquiry = *question;
 	enum vb_inquiry_reach reach = VB_REACH_SILENT;
 	uint8_t bytes[VB_INQUIRY_LENGTH];
-	int fd = open_to(path, IPPROTO_UDP, VB_ROCE_PORT);
+	int fd = vb_inquiry_open(path, IPPROTO_UDP, VB_ROCE_PORT);
 
 	if (fd < 0)
 		return reach_of(errno);

@@ -74,6 +74,8 @@ static int take_route(void *context, const struct nlmsghdr *header)
 			memcpy(&route->interface_index, RTA_DATA(attribute), 4);
 		else if (attribute->rta_type == RTA_PREFSRC && size >= (message->rtm_family == AF_INET ? 4u : 16u))
 			gid_of(route->source, message->rtm_family, RTA_DATA(attribute));
+		else if (attribute->rta_type == RTA_GATEWAY && size >= (message->rtm_family == AF_INET ? 4u : 16u))
+			gid_of(route->next_hop, message->rtm_family, RTA_DATA(attribute));
 	}
 	return route->interface_index != 0 ? 0 : -ENETUNREACH;
 }
@@ -93,6 +95,7 @@ int vb_route_lookup(const uint8_t destination[16], const uint8_t *source, uint32
 	int error;
 
 	memset(route, 0, sizeof(*route));
+	memcpy(route->next_hop, destination, 16);
 	question.route.rtm_family = length == 4 ? AF_INET : AF_INET6;
 	question.route.rtm_dst_len = (unsigned char)(length * 8);
 	add_attribute(&question, RTA_DST, address, length);

@@ -12,6 +12,7 @@
 struct vb_route {
 	uint32_t interface_index;        /* packets leave here; the loopback for an address of this host */
 	uint8_t source[16];              /* what the kernel would send from */
+	uint8_t next_hop[16];            /* the router's address, or the destination itself */
 	bool local;                      /* the destination is this host */
 };
 

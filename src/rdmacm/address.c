@@ -2,10 +2,10 @@
  *
  * rdma_bind_addr and rdma_resolve_addr: from IP addresses to a device, a source and a port.
  *
- * The destination's GID is its IP address (RoCEv2), so nothing is asked of the network: the host's routing table says
- * which source and interface to use, and the device is the one of the interface that carries the source address.
- * Mistakes in the arguments come back as -1; what the routing table has against a destination comes as
- * RDMA_CM_EVENT_ADDR_ERROR.
+ * The destination's GID is its IP address (RoCEv2): the host's routing table says which source and interface to use, and
+ * the device is the one of the interface that carries the source address. The next hop must answer for its address on the
+ * link (resolve.c). Mistakes in the arguments come back as -1; what the routing table has against a destination, and a
+ * next hop that does not answer, come as RDMA_CM_EVENT_ADDR_ERROR.
  */
 #include "rdmacm/address.h"
 
@@ -22,6 +22,7 @@
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
 #include "rdmacm/link.h"
+#include "rdmacm/resolve.h"
 
 enum { FAMILY_IB = 27 };                 /* AF_IB of the kernel */
 
@@ -173,22 +174,53 @@ VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *public_id, struct sockaddr *addr
 
 /* Everything the routing table has to say. On success the id is bound to a device and `source` is complete but for
  * the port. */
-static int find_way(struct vb_rdmacm_id *id, struct vb_cm_address *source, const struct vb_cm_address *destination)
+static int find_way(struct vb_rdmacm_id *id, struct vb_cm_address *source, const struct vb_cm_address *destination,
+		    struct vb_route *route)
 {
 	bool chosen = !vb_rdmacm_address_is_wildcard(source);
 	uint32_t scope = destination->scope != 0 ? destination->scope : source->scope;
-	struct vb_route route;
-	int error = vb_route_lookup(destination->gid, chosen ? source->gid : NULL, scope, &route);
+	int error = vb_route_lookup(destination->gid, chosen ? source->gid : NULL, scope, route);
 
 	if (error != 0)
 		return error;
 	if (!chosen) {
-		memcpy(source->gid, route.source, 16);
+		memcpy(source->gid, route->source, 16);
 		source->scope = scope;
 		if (vb_rdmacm_address_is_wildcard(source))
 			return -EADDRNOTAVAIL;
 	}
-	return id->device != NULL ? 0 : bind_device(id, source, route.interface_index);
+	id->source_by_route = !chosen;
+	id->device_by_route = id->device == NULL;
+	return id->device != NULL ? 0 : bind_device(id, source, route->interface_index);
+}
+
+/* The next attempt begins as the first did, but for the port, which stays. */
+void vb_rdmacm_address_unresolved(struct vb_rdmacm_id *id)
+{
+	if (id->source_by_route) {
+		memset(id->source.gid, 0, sizeof(id->source.gid));
+		id->source.scope = 0;
+		vb_rdmacm_address_to(&id->id.route.addr.src_storage, &id->source);
+	}
+	if (id->device_by_route)
+		vb_rdmacm_device_unbind(id);
+	id->source_by_route = id->device_by_route = false;
+}
+
+/* Somebody answers for the address, or will be waited for. 0 or -errno. */
+static int finish_resolution(struct vb_rdmacm_id *id, const struct vb_route *route, int timeout_ms)
+{
+	int error;
+
+	if (!vb_rdmacm_resolve_begin(id, route, timeout_ms)) {
+		vb_rdmacm_id_become(id, VB_RDMACM_ADDRESS_RESOLVED);
+		return vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	}
+	vb_rdmacm_id_become(id, VB_RDMACM_RESOLVING);
+	error = vb_rdmacm_link_resolve(id);
+	if (error != 0)
+		vb_rdmacm_id_become(id, VB_RDMACM_BOUND);
+	return error;
 }
 
 VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *src_addr, struct sockaddr *dst_addr, int timeout_ms)
@@ -196,9 +228,9 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	struct vb_cm_address source, destination;
 	enum vb_rdmacm_state state;
+	struct vb_route route;
 	int error;
 
-	(void)timeout_ms; /* the routing table answers at once */
 	if (id == NULL)
 		return vb_rdmacm_fail(EINVAL);
 	error = vb_rdmacm_address_from(&destination, dst_addr);
@@ -227,7 +259,9 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 	if (vb_rdmacm_address_is_wildcard(&destination))
 		use_loopback(&destination);
 
-	error = find_way(id, &source, &destination);
+	/* Explanations of what may go wrong name it. */
+	vb_rdmacm_address_to(&id->id.route.addr.dst_storage, &destination);
+	error = find_way(id, &source, &destination, &route);
 	if (error != 0) {
 		error = vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ADDR_ERROR, error);
 		return error != 0 ? vb_rdmacm_result(error) : vb_rdmacm_id_complete(id);
@@ -243,10 +277,8 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 		id->id.route.addr.addr.ibaddr.pkey = htons(0xffff);
 	}
 	id->destination = destination;
-	vb_rdmacm_address_to(&id->id.route.addr.dst_storage, &destination);
 	memcpy(id->id.route.addr.addr.ibaddr.dgid.raw, destination.gid, 16);
-	vb_rdmacm_id_become(id, VB_RDMACM_ADDRESS_RESOLVED);
-	error = vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	error = finish_resolution(id, &route, timeout_ms);
 	return error != 0 ? vb_rdmacm_result(error) : vb_rdmacm_id_complete(id);
 }
 

@@ -19,4 +19,8 @@ void vb_rdmacm_address_to(struct sockaddr_storage *to, const struct vb_cm_addres
 
 bool vb_rdmacm_address_is_wildcard(const struct vb_cm_address *address);
 
+/* rdma_resolve_addr failed after all: the id is as it was before. */
+struct vb_rdmacm_id;
+void vb_rdmacm_address_unresolved(struct vb_rdmacm_id *id);
+
 #endif

@@ -3,7 +3,8 @@
  * What becomes of an id when its daemon was replaced:
  *
  *   idle, disconnected, failed   created anew
- *   bound, resolved, listening   adopted with address and port
+ *   bound, resolving, resolved,
+ *   listening                    adopted with address and port
  *   connected                    adopted: data flows on regardless, and a disconnect works again
  *   accepted                     adopted as connected: our queue pair is ready, whether or not the RTU came
  *   connecting                   bound again; when all ids are back, its REQ is sent again
@@ -91,6 +92,7 @@ static void describe(const struct vb_rdmacm_id *id, enum vb_rdmacm_state state, 
 	};
 	switch (state) {
 	case VB_RDMACM_BOUND:
+	case VB_RDMACM_RESOLVING:
 	case VB_RDMACM_ADDRESS_RESOLVED:
 	case VB_RDMACM_ROUTE_RESOLVED:
 	case VB_RDMACM_CONNECTING:

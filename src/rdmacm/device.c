@@ -113,6 +113,16 @@ int vb_rdmacm_device_bind(struct vb_rdmacm_id *id, uint32_t interface_index)
 	return 0;
 }
 
+void vb_rdmacm_device_unbind(struct vb_rdmacm_id *id)
+{
+	if (id->device != NULL && id->id.pd == id->device->pd)
+		id->id.pd = NULL;
+	id->device = NULL;
+	__atomic_store_n(&id->interface_index, 0, __ATOMIC_RELEASE);
+	id->id.verbs = NULL;
+	id->id.port_num = 0;
+}
+
 int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint8_t gid[16])
 {
 	struct ibv_gid_entry entries[GIDS_AT_ONCE];

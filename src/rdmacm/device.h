@@ -30,6 +30,9 @@ struct vb_rdmacm_device *vb_rdmacm_device_with_gid(const uint8_t gid[16], uint32
 /* Tie an id to the device of an interface: verbs, pd, port_num. 0 or -errno. */
 int vb_rdmacm_device_bind(struct vb_rdmacm_id *id, uint32_t interface_index);
 
+/* As if it had never been. */
+void vb_rdmacm_device_unbind(struct vb_rdmacm_id *id);
+
 /* Index of a GID in the device's table now, or -EADDRNOTAVAIL. */
 int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint8_t gid[16]);
 

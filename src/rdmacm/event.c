@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "rdmacm/address.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/device.h"
@@ -175,6 +176,9 @@ static bool finish_event(struct vb_rdmacm_event *event)
 	case RDMA_CM_EVENT_UNREACHABLE:
 		vb_rdmacm_connect_forget(id);
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+		vb_rdmacm_address_unresolved(id);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		if (id->connect_failed)

@@ -52,6 +52,21 @@ static bool is_failure(enum rdma_cm_event_type event)
 	}
 }
 
+/* What the network said by itself. SILENT: nothing. */
+static enum vb_inquiry_reach reach_of(int status)
+{
+	switch (-status) {
+	case ECONNREFUSED:
+		return VB_REACH_REFUSED;
+	case EHOSTUNREACH:
+		return VB_REACH_UNREACHABLE;
+	case ENETUNREACH:
+		return VB_REACH_NO_ROUTE;
+	default:
+		return VB_REACH_SILENT;
+	}
+}
+
 void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram)
 {
 	struct vb_explain_connection connection = {
@@ -72,7 +87,9 @@ void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram)
 						&connection.destination_port, &scope);
 	if (!take_address(rdma_get_local_addr(event->id), connection.source, &connection.source_port, &scope))
 		connection.source_port = 0;
-	if (event->event == RDMA_CM_EVENT_UNREACHABLE && event->status < 0 && connection.has_addresses) {
+	if (event->event == RDMA_CM_EVENT_UNREACHABLE && event->status < 0)
+		connection.reach = reach_of(event->status);
+	if (connection.reach == VB_REACH_SILENT && connection.has_addresses) {
 		memcpy(path.source, connection.source, sizeof(path.source));
 		memcpy(path.destination, connection.destination, sizeof(path.destination));
 		path.interface_index = scope;
@@ -88,6 +105,7 @@ void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram)
 static const char *const states[] = {
 	[VB_RDMACM_IDLE] = "not bound",
 	[VB_RDMACM_BOUND] = "bound",
+	[VB_RDMACM_RESOLVING] = "still resolving its address",
 	[VB_RDMACM_ADDRESS_RESOLVED] = "address resolved",
 	[VB_RDMACM_ROUTE_RESOLVED] = "route resolved",
 	[VB_RDMACM_LISTENING] = "listening",

@@ -54,6 +54,7 @@ struct vb_rdmacm_id *vb_rdmacm_id_allocate(struct rdma_event_channel *channel, v
 	pthread_cond_init(&id->acked, NULL);
 	vb_list_init(&id->groups);
 	vb_list_init(&id->retry_node);
+	vb_list_init(&id->resolving.node);
 	return id;
 }
 

@@ -25,6 +25,7 @@ struct vb_rdmacm_device;
 enum vb_rdmacm_state {
 	VB_RDMACM_IDLE,
 	VB_RDMACM_BOUND,
+	VB_RDMACM_RESOLVING,             /* nobody has answered for the next hop's address yet */
 	VB_RDMACM_ADDRESS_RESOLVED,
 	VB_RDMACM_ROUTE_RESOLVED,
 	VB_RDMACM_LISTENING,
@@ -36,6 +37,14 @@ enum vb_rdmacm_state {
 	VB_RDMACM_DISCONNECTING,         /* our DREQ is on its way */
 	VB_RDMACM_DISCONNECTED,
 	VB_RDMACM_FAILED,                /* rejected, unreachable, error */
+};
+
+/* While RESOLVING; under the link's lock (resolve.c). */
+struct vb_rdmacm_resolving {
+	struct vb_list node;
+	uint8_t next_hop[16];
+	uint32_t interface_index;
+	vb_time deadline, look_at, pause;
 };
 
 struct vb_rdmacm_id {
@@ -72,6 +81,8 @@ struct vb_rdmacm_id {
 	struct vb_cm_conn peer;          /* as the last REQ, REP or SIDR_REP said */
 	uint64_t remote_cookie;
 	struct vb_cm_command *connect_command; /* while CONNECTING: to be said again to a new daemon, or after a refusal */
+	struct vb_rdmacm_resolving resolving;
+	bool source_by_route, device_by_route; /* not the program's choice: undone if the address is not resolved */
 	struct vb_list retry_node;       /* link.c: refused for want of a listener, will ask again */
 	vb_time retry_at;
 	unsigned refusals;

@@ -12,8 +12,8 @@
  * before anybody else may speak. A call that was under way is said again, at most RETRIES times: the daemon's part in
  * it died with the daemon.
  *
- * A REQ that is refused because nobody listens (REJ 8) is sent again a few times within 75 ms before the program
- * hears of it: programs (perftest) agree over one connection to open the next, and then race.
+ * A REQ that is refused because nobody listens (REJ 8, or port 4791 is closed) is sent again a few times within 75 ms
+ * before the program hears of it: programs (perftest) agree over one connection to open the next, and then race.
  *
  * Locks: send_lock -> lock. `line.lock` guards the registry, the calls and the state; it is never held while writing
  * to the socket, so that the thread can always go on reading, which is what lets a daemon with a full queue go on.
@@ -37,6 +37,7 @@
 #include "rdmacm/adopt.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/registry.h"
+#include "rdmacm/resolve.h"
 #include "rdmacm/trace.h"
 
 enum { NOBODY_LISTENS = 8, NO_SUCH_SERVICE = 1 };      /* REJ reason, SIDR_REP status: IBA 12.6.7.2, 12.11.1.2 */
@@ -66,6 +67,7 @@ static struct {
 	uint64_t serial;
 	struct vb_list calls;
 	struct vb_list retries;          /* ids to connect again */
+	struct vb_list resolving;        /* ids whose neighbour has not answered (resolve.c) */
 	struct vb_rdmacm_registry registry;
 	bool fork_handled;
 } line = {
@@ -75,6 +77,7 @@ static struct {
 	.fd = -1,
 	.calls = {&line.calls, &line.calls},
 	.retries = {&line.retries, &line.retries},
+	.resolving = {&line.resolving, &line.resolving},
 };
 
 /* Caller holds line.lock. */
@@ -117,13 +120,16 @@ static void disown(uint32_t handle)
 /* Caller holds line.lock. */
 static bool will_ask_again(struct vb_rdmacm_id *id, const struct vb_cm_event *told)
 {
+	bool closed = told->kind == VB_CM_EVENT_UNREACHABLE && told->status == -ECONNREFUSED;
 	bool nobody = vb_rdmacm_id_is_datagram(id) ?
 			      told->kind == VB_CM_EVENT_UNREACHABLE && told->status == NO_SUCH_SERVICE :
 			      told->kind == VB_CM_EVENT_REJECTED && told->status == NOBODY_LISTENS;
 
-	if (!nobody || id->refusals == MOST_REFUSALS || vb_rdmacm_id_state(id) != VB_RDMACM_CONNECTING)
+	if (!(nobody || closed) || id->refusals >= MOST_REFUSALS || vb_rdmacm_id_state(id) != VB_RDMACM_CONNECTING)
 		return false;
-	id->retry_at = vb_clock_now() + (VB_MILLISECONDS(FIRST_REFUSAL_MS) << id->refusals++);
+	id->retry_at = vb_clock_now() + (VB_MILLISECONDS(FIRST_REFUSAL_MS) << id->refusals);
+	/* A host sends half a dozen ICMP errors in a row, then one a second (icmp_ratelimit). */
+	id->refusals += closed ? 2 : 1;
 	vb_list_append(&line.retries, &id->retry_node);
 	return true;
 }
@@ -254,7 +260,8 @@ static void serve(int fd)
 			pthread_mutex_unlock(&line.lock);
 			return;
 		}
-		deadline = next_retry();
+		vb_rdmacm_resolve_look(&line.resolving);
+		deadline = vb_time_earlier(next_retry(), vb_rdmacm_resolve_deadline(&line.resolving));
 		pthread_mutex_unlock(&line.lock);
 		if (error != 0) {
 			vb_log_limited(VB_LOG_ERROR, "verbenad said something this librdmacm does not understand: connecting again");
@@ -342,6 +349,7 @@ static void *link_main(void *unused)
 				break;
 			/* Ids live here: go on trying, ever slower, or at once when somebody asks. */
 			wait_before_retry(backoff);
+			vb_rdmacm_resolve_look(&line.resolving);
 			backoff = backoff * 2 < BACKOFF_LAST_MS ? backoff * 2 : BACKOFF_LAST_MS;
 			line.state = LINK_CONNECTING;
 			continue;
@@ -366,6 +374,7 @@ static void forget_after_fork(void)
 	line.asked = 0;
 	vb_list_init(&line.calls);
 	vb_list_init(&line.retries);
+	vb_list_init(&line.resolving);
 	(void)vb_rdmacm_registry_drain(&line.registry);
 	pthread_mutex_init(&line.lock, NULL);
 	pthread_mutex_init(&line.send_lock, NULL);
@@ -503,6 +512,24 @@ void vb_rdmacm_link_say(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 	pthread_mutex_unlock(&line.send_lock);
 }
 
+int vb_rdmacm_link_resolve(struct vb_rdmacm_id *id)
+{
+	struct vb_cm_command command = {.verb = VB_CM_FETCHED};
+	int error;
+
+	pthread_mutex_lock(&line.lock);
+	vb_list_append(&line.resolving, &id->resolving.node);
+	pthread_mutex_unlock(&line.lock);
+	/* Means nothing to the daemon; its reply wakes the thread, which then knows when to look. */
+	error = vb_rdmacm_link_call(id, &command, NULL);
+	if (error == 0)
+		return 0;
+	pthread_mutex_lock(&line.lock);
+	vb_list_remove(&id->resolving.node);
+	pthread_mutex_unlock(&line.lock);
+	return error;
+}
+
 void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id)
 {
 	struct vb_cm_command command = {.verb = VB_CM_DESTROY};
@@ -512,6 +539,7 @@ void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id)
 	pthread_mutex_lock(&line.lock);
 	vb_rdmacm_registry_remove(&line.registry, id);
 	vb_list_remove(&id->retry_node);
+	vb_list_remove(&id->resolving.node);
 	up = line.state == LINK_UP && id->handle != 0;
 	pthread_mutex_unlock(&line.lock);
 	if (!up)

@@ -20,6 +20,9 @@ int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, 
 /* Say it without waiting for anything. */
 void vb_rdmacm_link_say(struct vb_rdmacm_id *id, struct vb_cm_command *command);
 
+/* The id is RESOLVING: the link's thread waits for its neighbour from now on. 0 or -errno: it will not. */
+int vb_rdmacm_link_resolve(struct vb_rdmacm_id *id);
+
 /* DESTROY: no event of this id arrives any more when this returns. Never fails: without a daemon there is nothing
  * to destroy. */
 void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id);

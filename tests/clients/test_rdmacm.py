@@ -23,6 +23,7 @@ PAIRS = {
     "rdma_server": ("rdma_server", "-s {address}", "rdma_client", "-s {address}"),
     "rdma_xserver": ("rdma_xserver", "-c r", "rdma_xclient", "-s {address} -c r"),
 }
+EXPLAIN = {"VERBENA_EXPLAIN": "1"}
 PERFTEST = {
     "write_bw": "ib_write_bw -s 65536 -n 500",
     "read_bw": "ib_read_bw -s 65536 -n 100",
@@ -251,6 +252,7 @@ class Many(ConnectionCase):
 class Ends(ConnectionCase):
     # DREQ goes out as soon as the daemon sees the process gone. The machine may be busy.
     AT_ONCE = 5
+    SOON = 30  # of the 77 seconds that a REQ is repeated
 
     def ping_until_killed(self):
         """A server and a client that would go on for an hour."""
@@ -328,6 +330,28 @@ class Ends(ConnectionCase):
         result = self.client.run(which("ucmatose"), "-s", self.peer, "-p", "7999")
         self.assertLess(time.monotonic() - started, self.AT_ONCE)
         self.assertRegex(result.out, r"RDMA_CM_EVENT_REJECTED, error: 8")
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_port_closed(self):
+        """A host without RDMA says so: nobody waits for the REQ to be sent sixteen times."""
+        self.server.signal_all("verbenad")
+        self.until(lambda: not self.server.pids_of("verbenad"), "no verbenad there")
+        started = time.monotonic()
+        result = self.client.run(which("ucmatose"), "-s", self.peer, environment=EXPLAIN)
+        self.assertLess(time.monotonic() - started, self.SOON)
+        self.assertRegex(result.out, r"RDMA_CM_EVENT_UNREACHABLE, error: -111")
+        self.assertIn("nothing listens on its UDP port 4791", result.out)
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_host_down(self):
+        """Nobody has the address: told within the time the program gives rdma_resolve_addr, two seconds."""
+        nobody = self.peer[:-1] + "9"
+        started = time.monotonic()
+        result = self.client.run(which("ucmatose"), "-s", nobody, environment=EXPLAIN)
+        self.assertLess(time.monotonic() - started, self.SOON)
+        self.assertRegex(result.out, r"RDMA_CM_EVENT_ADDR_ERROR, error: -110")
+        self.assertIn(nobody, result.out)
+        self.assertIn("nobody answers for it", result.out)
 
     @across(["lo_v4"])
     def test_no_route(self):

@@ -43,7 +43,7 @@ static uint64_t serial;
 static int set_up(void **state)
 {
 	(void)state;
-	service = vb_cm_service_create(&devices);
+	service = vb_cm_service_create(&devices, poller);
 	assert_non_null(service);
 	for (unsigned i = 0; i < 2; i++) {
 		int pair[2];
