@@ -131,6 +131,19 @@ static int bind_device(struct vb_rdmacm_id *id, const struct vb_cm_address *addr
 	return 0;
 }
 
+static bool is_loopback(const struct vb_cm_address *address)
+{
+	static const uint8_t one[16] = {[15] = 1};
+
+	return address->family == AF_INET ? address->gid[12] == 127 : memcmp(address->gid, one, sizeof(one)) == 0;
+}
+
+void vb_rdmacm_address_need_device(struct vb_rdmacm_id *id)
+{
+	if (id->device == NULL && vb_rdmacm_id_state(id) == VB_RDMACM_BOUND && is_loopback(&id->source))
+		(void)bind_device(id, &id->source, 0);
+}
+
 /* Let the daemon reserve the port. On success the id knows its source. */
 static int reserve_port(struct vb_rdmacm_id *id, const struct vb_cm_address *source)
 {
@@ -165,7 +178,9 @@ VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *public_id, struct sockaddr *addr
 	error = vb_rdmacm_address_from(&source, addr);
 	if (error == 0 && vb_rdmacm_id_state(id) != VB_RDMACM_IDLE)
 		error = -EINVAL;
-	if (error == 0 && !vb_rdmacm_address_is_wildcard(&source))
+	/* The kernel takes loopback addresses for wildcards here (cma_any_addr): id->verbs stays NULL until an address is
+	 * resolved or a request comes. libfabric relies on it: it takes the device of a bound id for the only one meant. */
+	if (error == 0 && !vb_rdmacm_address_is_wildcard(&source) && !is_loopback(&source))
 		error = bind_device(id, &source, 0);
 	if (error == 0)
 		error = reserve_port(id, &source);

@@ -100,6 +100,7 @@ static int join(struct rdma_cm_id *public_id, const struct sockaddr *addr, uint3
 	error = vb_rdmacm_address_from(&address, addr);
 	if (error != 0)
 		return vb_rdmacm_outcome("rdma_join_multicast", id, error);
+	vb_rdmacm_address_need_device(id);
 	/* Bound to a device by rdma_bind_addr or rdma_resolve_addr; only datagrams are multicast. */
 	if (id->device == NULL || !vb_rdmacm_id_is_datagram(id) || !vb_gid_is_multicast(address.gid))
 		return vb_rdmacm_refuse_address("rdma_join_multicast", id, &address, EINVAL,

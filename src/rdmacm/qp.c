@@ -11,6 +11,7 @@
 #include <rdma/rdma_verbs.h>
 #include <string.h>
 
+#include "rdmacm/address.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 #include "rdmacm/ece.h"
@@ -82,6 +83,8 @@ VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_e
 {
 	struct ibv_qp *qp;
 
+	if (id != NULL)
+		vb_rdmacm_address_need_device(vb_rdmacm_id_of(id));
 	if (id == NULL || attr == NULL || id->qp != NULL || id->verbs == NULL)
 		return vb_rdmacm_refuse("rdma_create_qp", vb_rdmacm_id_of(id), EINVAL,
 					id != NULL && id->qp != NULL ? "the id has a queue pair already." :

@@ -201,8 +201,8 @@ static void nothing_is_left_behind(void **state)
 		if (i == 0)
 			before = open_descriptors();
 	}
-	/* What the library closes in its own time, it closes soon. */
-	assert_true(eventually(open_descriptors() == before));
+	/* What the library closes in its own time, it closes soon; it may have had some of that open when we counted. */
+	assert_true(eventually(open_descriptors() <= before));
 }
 
 int main(void)
