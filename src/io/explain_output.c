@@ -15,7 +15,7 @@
 #include "io/descriptor.h"
 
 static struct {
-	bool on, watches, json, tells_peers;
+	bool on, watches, json, tells_all, tells_peers;
 	int fd;
 } settings = {.fd = STDERR_FILENO};
 static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
@@ -33,6 +33,7 @@ static void read_settings(void)
 	settings.on = is_set(where);
 	settings.watches = watch != NULL ? is_set(watch) : settings.on;
 	settings.json = format != NULL && strcmp(format, "json") == 0;
+	settings.tells_all = is_set(secure_getenv("VERBENA_EXPLAIN_ALL"));
 	settings.tells_peers = peers == NULL || is_set(peers);
 	if (settings.on && strcmp(where, "1") != 0) {
 		int fd = open(where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -60,6 +61,12 @@ bool vb_explain_output_is_json(void)
 {
 	pthread_once(&settings_once, read_settings);
 	return settings.json;
+}
+
+bool vb_explain_output_tells_all(void)
+{
+	pthread_once(&settings_once, read_settings);
+	return settings.tells_all;
 }
 
 bool vb_explain_output_tells_peers(void)

@@ -13,6 +13,8 @@
 bool vb_explain_output_is_on(void);
 bool vb_explain_output_watches(void);
 bool vb_explain_output_is_json(void);
+/* Also what is no failure, as the end of a connection (VERBENA_EXPLAIN_ALL=1)? */
+bool vb_explain_output_tells_all(void);
 /* May peers be told why their requests were refused (VERBENA_EXPLAIN_PEERS=0: no)? */
 bool vb_explain_output_tells_peers(void);
 

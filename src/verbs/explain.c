@@ -70,8 +70,9 @@ static void failed(struct vb_qp *qp, const struct vb_failure *failure)
 
 	if (!vb_explains)
 		return;
-	/* An end without anything in the queues, and work posted again and again after it, are not worth a word. */
-	if (failure->kind == VB_FLUSHED_BY_APPLICATION && failure->flushed_sends + failure->flushed_receives == 0)
+	/* An end at which nothing was to be sent any more is no news, nor is work posted again and again after it. */
+	if (failure->kind == VB_FLUSHED_BY_APPLICATION && failure->flushed_sends == 0 &&
+	    (failure->flushed_receives == 0 || !vb_explain_output_tells_all()))
 		return;
 	if (failure->kind == VB_FLUSHED_LATE) {
 		if (own->watched.told_late)

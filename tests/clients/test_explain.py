@@ -110,6 +110,17 @@ class Explain(ClientCase):
         self.assertEqual((told["reason"], told["peer"], told["port"], told["side"]), (8, self.address, 7111, "peer"))
 
     @across(["veth1500_v4"])
+    def test_clean_end(self):
+        """Nothing failed, nothing is said; receives that were left over are spoken of on demand."""
+        for more, said in (({}, False), ({"VERBENA_EXPLAIN_ALL": "1"}, True)):
+            server = self.server.start(which("rping"), "-s", "-a", self.address, "-C", "3", environment={**JSON, **more})
+            self.until_listening(server)
+            client = self.client.run(which("rping"), "-c", "-a", self.address, "-C", "3", environment={**JSON, **more})
+            self.assertEqual(client.code, 0, client)
+            for out in (client.out, server.wait(self.TIMEOUT).out):
+                self.assertEqual(bool(explanations(out)), said, out)
+
+    @across(["veth1500_v4"])
     def test_refused_verb(self):
         """ibv_rc_pingpong -m 4096 where the port carries 1024: which attribute, and both numbers. In words, by --explain."""
         base = [which("ibv_rc_pingpong"), "-d", self.device, "-g"]

@@ -29,6 +29,7 @@ void told_prepare(void)
 	close(fd);
 	setenv("VERBENA_EXPLAIN", path, 1);
 	setenv("VERBENA_EXPLAIN_FORMAT", "json", 1);
+	setenv("VERBENA_EXPLAIN_ALL", "1", 1);
 }
 
 void told_remove(void)
