@@ -106,7 +106,7 @@ const struct vb_cli_command vb_cli_doctor = {
 		 "interfaces and their MTUs, socket buffers, what the kernel offers, and which RDMA programs of\n"
 		 "the distribution are installed. Each check is ok, warn (works, but slower or less) or fail, with\n"
 		 "what to do about it. Changes nothing.\n\n"
-		 "Exit codes: 0 nothing failed (warnings are none), 1 a check failed.\n\n"
+		 "Exit codes: 0 nothing failed (there may be warnings), 1 a check failed.\n\n"
 		 "Examples:\n"
 		 "  verbena doctor\n"
 		 "  verbena doctor --json | jq '.[] | select(.verdict != \"ok\")'\n",

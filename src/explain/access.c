@@ -5,6 +5,7 @@
  */
 #include "explain/access.h"
 
+#include "base/time.h"
 #include "explain/words.h"
 
 struct telling {
@@ -14,10 +15,33 @@ struct telling {
 	struct vb_report *report;
 };
 
+static void tell_gone_key(const struct telling *t)
+{
+	int64_t milliseconds = t->fault->gone_for / VB_MILLISECONDS(1);
+
+	vb_report_say(t->report, VB_REPORT_CAUSE,
+		      "%s 0x%08x was the key of a region on %s side that was deregistered %lld.%03lld s earlier. ", t->key_word,
+		      t->fault->key, t->whose, (long long)(milliseconds / 1000), (long long)(milliseconds % 1000));
+	vb_report_say(t->report, VB_REPORT_FIX,
+		      "Call ibv_dereg_mr when the last work that names the key has completed, the peer's included.");
+}
+
 static void tell_unknown_key(const struct telling *t)
 {
+	if (t->fault->gone_for > 0) {
+		tell_gone_key(t);
+		return;
+	}
 	vb_report_say(t->report, VB_REPORT_CAUSE, "%s 0x%08x names no memory region or window on %s side. ",
 		      t->key_word, t->fault->key, t->whose);
+	if (t->fault->swapped_key != 0) {
+		vb_report_say(t->report, VB_REPORT_CAUSE, "With its bytes swapped it is 0x%08x, which does. ",
+			      t->fault->swapped_key);
+		vb_report_say(t->report, VB_REPORT_FIX,
+			      "A key that crossed the network must come out in the byte order it went in: one of htonl and "
+			      "ntohl is missing, or one too many.");
+		return;
+	}
 	vb_report_say(t->report, VB_REPORT_FIX,
 		      "Use the key of an ibv_mr that is still registered on the same device; a key that crossed the "
 		      "network must come out in the byte order it went in.");
@@ -184,7 +208,13 @@ void vb_explain_access_evidence(const struct vb_fault_record *fault, bool far, s
 			vb_report_hex(report, far ? "far_address" : "address", fault->address, 1);
 		vb_report_number(report, far ? "far_length" : "length", fault->length);
 	}
-	if (fault->region_length != 0) {
+	if (fault->swapped_key != 0)
+		vb_report_hex(report, far ? "far_swapped_key" : "swapped_key", fault->swapped_key, 8);
+	if (fault->gone_for > 0)
+		vb_report_number(report, far ? "far_gone_us" : "gone_us", (uint64_t)fault->gone_for / 1000);
+	if (fault->fault == VB_FAULT_PACKET_LENGTH) {
+		vb_report_number(report, far ? "far_path_mtu" : "path_mtu", fault->region_length);
+	} else if (fault->region_length != 0) {
 		if (fault->key != 0)
 			vb_report_hex(report, far ? "far_region_start" : "region_start", fault->region_start, 1);
 		vb_report_number(report, far ? "far_region_length" : "region_length", fault->region_length);

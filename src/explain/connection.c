@@ -109,6 +109,12 @@ static void say_unreachable(const struct vb_explain_connection *c, struct vb_rep
 			      "The host answers ping, but not a word comes from its UDP port 4791.");
 		vb_report_say(report, VB_REPORT_FIX, "Check firewalls for UDP port 4791.");
 		break;
+	case VB_REACH_SILENT_UNPINGED:
+		vb_report_say(report, VB_REPORT_CAUSE, "Not a word from its UDP port 4791; could not ping it.");
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Check that the host is up, its address, and firewalls for UDP port 4791. (This user may not "
+			      "ping: sysctl net.ipv4.ping_group_range.)");
+		break;
 	default:
 		vb_report_say(report, VB_REPORT_CAUSE, "Not a word from the host at all.");
 		vb_report_say(report, VB_REPORT_FIX,

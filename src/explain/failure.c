@@ -6,9 +6,12 @@
  */
 #include "explain/failure.h"
 
+#include <string.h>
+
 #include "base/time.h"
 #include "explain/access.h"
 #include "explain/words.h"
+#include "wire/path.h"
 
 /* The peer's own fault, as it told us. */
 static bool far_fault(const struct vb_explain_failure *f, struct vb_fault_record *out)
@@ -28,6 +31,8 @@ static bool far_fault(const struct vb_explain_failure *f, struct vb_fault_record
 		.pd = f->far.pd,
 		.region_pd = f->far.region_pd,
 		.psn = f->far.psn,
+		.swapped_key = f->far.swapped_key,
+		.gone_for = (int64_t)f->far.gone_for,
 	};
 	return true;
 }
@@ -124,8 +129,13 @@ static void say_reach(const struct vb_explain_failure *f, struct vb_report *repo
 			      address);
 		break;
 	case VB_REACH_UNREACHABLE:
-		vb_report_say(report, VB_REPORT_CAUSE, "The network says that host %s is unreachable. ", address);
-		vb_report_say(report, VB_REPORT_FIX, "Check that the host is up and has this address.");
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "The host is not there: no host answers for %s (ARP, neighbour discovery), or a router says "
+			      "that it is unreachable. ",
+			      address);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Check that the host is up and has this address, and that ah_attr.grh.dgid is the GID that the "
+			      "peer gave.");
 		break;
 	case VB_REACH_PINGED:
 		vb_report_say(report, VB_REPORT_CAUSE,
@@ -140,6 +150,13 @@ static void say_reach(const struct vb_explain_failure *f, struct vb_report *repo
 		vb_report_say(report, VB_REPORT_FIX,
 			      "Check that the host is up, its address, and firewalls for UDP port 4791.");
 		break;
+	case VB_REACH_SILENT_UNPINGED:
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "Not a word from UDP port 4791 of %s; could not ping it, so the host may be up or not. ", address);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Check that the host is up, its address, and firewalls for UDP port 4791. (This user may not "
+			      "ping: sysctl net.ipv4.ping_group_range.)");
+		break;
 	default:
 		vb_report_say(report, VB_REPORT_FIX,
 			      "Check that the peer's queue pair is in RTR or RTS with our QPN and PSN, and that UDP "
@@ -147,8 +164,18 @@ static void say_reach(const struct vb_explain_failure *f, struct vb_report *repo
 	}
 }
 
+/* The peer waits for a packet behind this one, and not for one that was never sent: its rq_psn is right. */
+static bool request_arrived(const struct vb_explain_failure *f)
+{
+	uint32_t ahead = (f->far.expected_psn - f->fault.psn) & 0xffffff, sent = (f->next_psn - f->fault.psn) & 0xffffff;
+
+	return f->reach == VB_REACH_ANSWERED && f->far.verdict == VB_INQUIRY_YOUR_PEER && ahead > 0 && ahead <= sent;
+}
+
 static void say_silent_peer(const struct vb_explain_failure *f, struct vb_report *report)
 {
+	char address[VB_WORDS_ADDRESS];
+
 	switch (f->far.verdict) {
 	case VB_INQUIRY_NO_PROCESS:
 		vb_report_say(report, VB_REPORT_CAUSE, "Its verbenad answers: no process there has queue pair 0x%06x. ",
@@ -195,6 +222,15 @@ static void say_silent_peer(const struct vb_explain_failure *f, struct vb_report
 		} else if (f->far.state == IBV_QPS_RESET || f->far.state == IBV_QPS_INIT) {
 			vb_report_say(report, VB_REPORT_CAUSE, "The peer's QP 0x%06x is in %s and takes no packets. ",
 				      f->peer_qpn, vb_words_state(f->far.state));
+		} else if (request_arrived(f)) {
+			vb_report_say(report, VB_REPORT_CAUSE,
+				      "The peer's QP 0x%06x is in %s and waits for PSN 0x%06x: it has taken this request, but its "
+				      "acknowledgements do not come back. ",
+				      f->peer_qpn, vb_words_state(f->far.state), f->far.expected_psn);
+			vb_report_say(report, VB_REPORT_FIX,
+				      "Look for a firewall that keeps UDP port 4791 from coming in at this host or from going "
+				      "out at the peer's (verbena doctor --peer %s).",
+				      vb_words_address(address, f->peer));
 		} else if (f->far.expected_psn != f->fault.psn) {
 			vb_report_say(report, VB_REPORT_CAUSE,
 				      "The peer's QP 0x%06x is in %s and waits for PSN 0x%06x, we sent 0x%06x. ",
@@ -214,6 +250,49 @@ static void say_silent_peer(const struct vb_explain_failure *f, struct vb_report
 	}
 }
 
+static bool is_set(const uint8_t gid[16])
+{
+	static const uint8_t none[16];
+
+	return memcmp(gid, none, sizeof(none)) != 0;
+}
+
+/* A host with several addresses answers from the one that its queue pair has (IBA 9.6.1.1.3: any other is not the peer). */
+static bool say_stray_answers(const struct vb_explain_failure *f, struct vb_report *report)
+{
+	char address[VB_WORDS_ADDRESS], peer[VB_WORDS_ADDRESS];
+
+	if (!is_set(f->stray_source))
+		return false;
+	vb_words_address(address, f->stray_source);
+	vb_words_address(peer, f->peer);
+	vb_report_say(report, VB_REPORT_CAUSE,
+		      "But packets of that queue pair come from %s, and are dropped because ah_attr.grh.dgid says %s. ", address,
+		      peer);
+	vb_report_say(report, VB_REPORT_FIX,
+		      "Set dgid to the GID at the sgid_index that the peer's queue pair uses (%s), or let the peer use the "
+		      "index of %s.",
+		      address, peer);
+	return true;
+}
+
+/* 127.0.0.1 is another host for each that says it. */
+static bool say_loopback(const struct vb_explain_failure *f, struct vb_report *report)
+{
+	char address[VB_WORDS_ADDRESS];
+	bool somebody = f->reach == VB_REACH_ANSWERED && f->far.verdict != VB_INQUIRY_NO_PROCESS;
+
+	if (!vb_gid_is_loopback(f->peer) || (vb_gid_is_loopback(f->source) && somebody))
+		return false;
+	vb_report_say(report, VB_REPORT_CAUSE,
+		      "%s is a loopback address: it names this host itself, where no process has queue pair 0x%06x. ",
+		      vb_words_address(address, f->peer), f->peer_qpn);
+	vb_report_say(report, VB_REPORT_FIX,
+		      "If the peer is on another host it gave the GID of its loopback device (roce_lo): both sides must use the "
+		      "device of an interface that joins them. If it is on this one, its program has ended.");
+	return true;
+}
+
 static void say_retry(const struct vb_explain_failure *f, struct vb_report *report)
 {
 	char address[VB_WORDS_ADDRESS];
@@ -224,6 +303,8 @@ static void say_retry(const struct vb_explain_failure *f, struct vb_report *repo
 		      vb_words_address(address, f->peer), f->peer_qpn, f->fault.psn, f->fault.tries,
 		      (long long)(f->fault.waited / VB_SECONDS(1)),
 		      (long long)(f->fault.waited % VB_SECONDS(1) / VB_MILLISECONDS(1)), f->timeout, f->retry_cnt);
+	if (say_stray_answers(f, report) || say_loopback(f, report))
+		return;
 	if (f->reach == VB_REACH_ANSWERED)
 		say_silent_peer(f, report);
 	else
@@ -268,7 +349,8 @@ static void say_suspects(const struct vb_explain_failure *f, struct vb_report *r
 	case VB_FAULT_REMOTE_INVALID_REQUEST:
 		vb_report_say(report, VB_REPORT_FIX,
 			      "Check on the peer: is its receive large enough, do its qp_access_flags allow the "
-			      "operation, is max_dest_rd_atomic at least our max_rd_atomic?");
+			      "operation, is max_dest_rd_atomic at least our max_rd_atomic, is its path_mtu %u too?",
+			      f->mtu);
 		break;
 	default:
 		vb_report_say(report, VB_REPORT_FIX, "Look for the failed receive on the peer.");
@@ -294,6 +376,11 @@ static bool say_responder_fault(const struct vb_fault_record *fault, const char 
 			      "max_rd_atomic of the requester must not exceed max_dest_rd_atomic of its peer.");
 		return true;
 	case VB_FAULT_PACKET_LENGTH:
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "a packet of %llu bytes came (PSN 0x%06x), which does not fit the path_mtu of %llu on %s side. ",
+			      (unsigned long long)fault->length, fault->psn, (unsigned long long)fault->region_length, whose);
+		vb_report_say(report, VB_REPORT_FIX, "path_mtu must be the same on both sides.");
+		return true;
 	case VB_FAULT_MESSAGE_LENGTH:
 		vb_report_say(report, VB_REPORT_CAUSE, "%s (PSN 0x%06x). ", vb_fault_sentence(fault->fault),
 			      fault->psn);
@@ -462,7 +549,9 @@ static const char *side_of(const struct vb_explain_failure *f)
 	case VB_FAULT_RNR_RETRY_EXCEEDED:
 		return "peer";
 	case VB_FAULT_RETRY_EXCEEDED:
-		return f->reach == VB_REACH_NO_ROUTE ? "local" : f->reach == VB_REACH_ANSWERED ? "peer" : "network";
+		if (f->reach == VB_REACH_NO_ROUTE || is_set(f->stray_source))
+			return "local";
+		return f->reach == VB_REACH_ANSWERED && !request_arrived(f) ? "peer" : "network";
 	default:
 		return "local";
 	}
@@ -518,6 +607,10 @@ static void add_evidence(const struct vb_explain_failure *f, struct vb_report *r
 		vb_report_word(report, "peer", vb_words_address(address, f->peer));
 	if (f->peer_qpn != 0)
 		vb_report_hex(report, "peer_qpn", f->peer_qpn, 6);
+	if (fault->fault == VB_FAULT_RETRY_EXCEEDED && is_set(f->stray_source))
+		vb_report_word(report, "stray_source", vb_words_address(address, f->stray_source));
+	if (fault->fault == VB_FAULT_REMOTE_INVALID_REQUEST)
+		vb_report_number(report, "path_mtu", f->mtu);
 	if (f->has_event)
 		vb_report_word(report, "event", vb_words_event(f->event));
 	if (f->kind == VB_FLUSHED_LATE && fault->fault != VB_FAULT_NONE)

@@ -28,6 +28,9 @@ struct vb_explain_failure {
 	enum ibv_qp_state state;         /* when it happened */
 	bool has_peer;
 	uint8_t peer[16];                /* GID */
+	uint8_t source[16];              /* ours, as the peer knows it */
+	uint8_t stray_source[16];        /* packets of the peer's QPN came from there instead; zeros: none */
+	uint32_t next_psn;               /* RC: behind the last one sent */
 	uint8_t timeout, retry_cnt, rnr_retry;
 	uint32_t cq_capacity;            /* OVERRUN */
 	uint32_t inline_limit, mtu;

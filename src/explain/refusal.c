@@ -148,8 +148,8 @@ static bool say_transition(const struct vb_explain_modify *m, enum ibv_qp_state 
 	}
 	if (!row->valid) {
 		vb_report_word(report, "missing", "transition");
-		vb_report_say(report, VB_REPORT_CAUSE, "there is no transition of a %s queue pair from %s to %s.",
-			      vb_words_type(m->type), vb_words_state(m->from), vb_words_state(to));
+		vb_report_say(report, VB_REPORT_CAUSE, "there is no transition of %s queue pair from %s to %s.",
+			      vb_words_a_type(m->type), vb_words_state(m->from), vb_words_state(to));
 		vb_report_say(report, VB_REPORT_FIX, "%s",
 			      m->from == IBV_QPS_ERR ? "From ERR the way leads through RESET; look for what brought it "
 						       "there."
@@ -163,8 +163,8 @@ static bool say_transition(const struct vb_explain_modify *m, enum ibv_qp_state 
 	}
 	if (extra != 0) {
 		vb_report_word(report, "extra", vb_words_attributes(words, extra));
-		vb_report_say(report, VB_REPORT_CAUSE, "the step from %s to %s of a %s queue pair does not take %s.",
-			      vb_words_state(m->from), vb_words_state(to), vb_words_type(m->type),
+		vb_report_say(report, VB_REPORT_CAUSE, "the step from %s to %s of %s queue pair does not take %s.",
+			      vb_words_state(m->from), vb_words_state(to), vb_words_a_type(m->type),
 			      vb_words_attributes(words, extra));
 	}
 	if (missing != 0)
@@ -331,6 +331,32 @@ static bool say_list(const struct vb_qp *qp, const struct ibv_send_wr *wr, struc
 	return false;
 }
 
+/* An unsignalled send leaves the queue with the next signalled one that completes (IBA 10.8.2.1 on reusing entries): where there is
+ * none, the queue stays full for ever. Caller holds qp->lock. */
+static void say_full_send_queue(const struct vb_qp *qp, struct vb_report *report)
+{
+	uint32_t count = qp->send.reserved - qp->send.tail, signalled = 0;
+
+	for (uint32_t i = qp->send.tail; i != qp->send.reserved; i++)
+		signalled += (vb_send_queue_at(&qp->send, i)->send_flags & IBV_SEND_SIGNALED) != 0;
+	vb_report_number(report, "max_send_wr", qp->send.max_wr);
+	vb_report_number(report, "outstanding", count);
+	vb_report_number(report, "signalled", signalled);
+	vb_report_say(report, VB_REPORT_CAUSE, "the send queue is full: %u of %u work requests are outstanding", count,
+		      qp->send.max_wr);
+	if (signalled == 0) {
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      ", and not one of them is signalled. An unsignalled one leaves the queue with the next signalled: "
+			      "this queue stays full.");
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Set IBV_SEND_SIGNALED on at least one of each %u sends (or sq_sig_all), and poll the CQ for it.",
+			      qp->send.max_wr);
+		return;
+	}
+	vb_report_say(report, VB_REPORT_CAUSE, ".");
+	vb_report_say(report, VB_REPORT_FIX, "Poll the CQ before posting more, or ask for more max_send_wr.");
+}
+
 void vb_explain_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr, int error, struct vb_report *report)
 {
 	begin_post(report, "ibv_post_send", qp, wr->wr_id, error);
@@ -344,14 +370,7 @@ void vb_explain_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr, 
 		vb_report_say(report, VB_REPORT_FIX,
 			      "Move the queue pair to RTS first (rdma_cm: wait for RDMA_CM_EVENT_ESTABLISHED).");
 	} else if (error == ENOMEM) {
-		vb_report_number(report, "max_send_wr", qp->send.max_wr);
-		vb_report_number(report, "outstanding", qp->send.reserved - qp->send.tail);
-		vb_report_say(report, VB_REPORT_CAUSE,
-			      "the send queue is full: %u of %u work requests are outstanding.",
-			      qp->send.reserved - qp->send.tail, qp->send.max_wr);
-		vb_report_say(report, VB_REPORT_FIX,
-			      "Poll the CQ before posting more, signal at least some sends (an unsignalled one leaves "
-			      "the queue with the next signalled), or ask for more max_send_wr.");
+		say_full_send_queue(qp, report);
 	} else if (say_list(qp, wr, report)) {
 		return;
 	} else if (qp->type == IBV_QPT_UD && (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM)) {
@@ -366,8 +385,8 @@ void vb_explain_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr, 
 		vb_report_say(report, VB_REPORT_FIX, "A bind names the window and, unless its length is 0, a region.");
 	} else {
 		vb_report_say(report, VB_REPORT_CAUSE,
-			      "a %s queue pair does not do %s (opcode %u), or a field that goes with it is missing.",
-			      vb_words_type(qp->type), vb_words_opcode(wr->opcode), (unsigned)wr->opcode);
+			      "%s queue pair does not do %s (opcode %u), or a field that goes with it is missing.",
+			      vb_words_a_type(qp->type), vb_words_opcode(wr->opcode), (unsigned)wr->opcode);
 	}
 }
 

@@ -24,6 +24,32 @@ void vb_report_begin(struct vb_report *report, const char *kind)
 		report->part[i][0] = '\0';
 }
 
+/* "1 bytes" is "1 byte": sentences are written for many, and one of a thing is the exception. In place, from `text` on. */
+static void make_singular(char *text)
+{
+	static const struct {
+		const char *many, *one;
+	} nouns[] = {
+		{" bytes", " byte"},     {" sends", " send"},   {" receives", " receive"},   {" completions", " completion"},
+		{" entries", " entry"},  {" times", " time"},   {" work requests", " work request"},
+		{" events", " event"},   {" explanations", " explanation"},
+	};
+
+	for (char *at = text; (at = strchr(at, '1')) != NULL; at++) {
+		if (at > text && at[-1] != ' ' && at[-1] != '(')
+			continue;
+		for (size_t i = 0; i < sizeof(nouns) / sizeof(nouns[0]); i++) {
+			size_t many = strlen(nouns[i].many), one = strlen(nouns[i].one);
+
+			if (strncmp(at + 1, nouns[i].many, many) != 0)
+				continue;
+			memcpy(at + 1, nouns[i].one, one);
+			memmove(at + 1 + one, at + 1 + many, strlen(at + 1 + many) + 1);
+			break;
+		}
+	}
+}
+
 void vb_report_say(struct vb_report *report, enum vb_report_part part, const char *format, ...)
 {
 	size_t used = strlen(report->part[part]);
@@ -32,6 +58,7 @@ void vb_report_say(struct vb_report *report, enum vb_report_part part, const cha
 	va_start(arguments, format);
 	vsnprintf(report->part[part] + used, VB_REPORT_SENTENCES - used, format, arguments);
 	va_end(arguments);
+	make_singular(report->part[part] + used);
 }
 
 static struct vb_report_field *add_field(struct vb_report *report, const char *name, bool is_number)

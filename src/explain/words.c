@@ -89,6 +89,11 @@ const char *vb_words_type(enum ibv_qp_type type)
 	return type == IBV_QPT_RC ? "RC" : type == IBV_QPT_UC ? "UC" : type == IBV_QPT_UD ? "UD" : "UNKNOWN";
 }
 
+const char *vb_words_a_type(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC ? "an RC" : type == IBV_QPT_UC ? "a UC" : type == IBV_QPT_UD ? "a UD" : "an UNKNOWN";
+}
+
 static const char *join(char out[VB_WORDS_ROOM], const struct flag *flags, size_t count, uint32_t value,
 			const char *between)
 {
@@ -168,6 +173,7 @@ const char *vb_words_reach(enum vb_inquiry_reach reach)
 		[VB_REACH_UNREACHABLE] = "host_unreachable",
 		[VB_REACH_PINGED] = "ping_only",
 		[VB_REACH_SILENT] = "silent",
+		[VB_REACH_SILENT_UNPINGED] = "silent_unpinged",
 	};
 
 	return NAME_OF(names, reach);

@@ -18,6 +18,7 @@ const char *vb_words_status(enum ibv_wc_status status);
 const char *vb_words_opcode(enum ibv_wr_opcode opcode);
 const char *vb_words_state(enum ibv_qp_state state);
 const char *vb_words_type(enum ibv_qp_type type);
+const char *vb_words_a_type(enum ibv_qp_type type); /* "an RC", "a UD" */
 const char *vb_words_event(enum ibv_event_type event);
 /* "LOCAL_WRITE|REMOTE_READ", "none". */
 const char *vb_words_rights(char out[VB_WORDS_ROOM], uint32_t rights);

@@ -16,7 +16,9 @@
 
 #include "io/clock.h"
 #include "io/descriptor.h"
+#include "io/neighbour.h"
 #include "io/random.h"
+#include "io/route.h"
 
 enum { PING_MS = 200 };
 
@@ -117,21 +119,35 @@ static bool await_answer(int fd, uint64_t nonce, vb_time deadline, struct vb_inq
 	}
 }
 
-static bool answers_ping(const struct vb_path *path)
+/* The kernel asks three times, a second apart, before it reports EHOSTUNREACH; until then the neighbour table tells a host that is not
+ * there from one that is silent. */
+static bool neighbour_is_missing(const struct vb_path *path)
+{
+	struct vb_route route;
+	enum vb_neighbour found;
+
+	if (vb_route_lookup(path->destination, NULL, path->interface_index, &route) != 0 || route.local)
+		return false;
+	found = vb_neighbour_look(path->destination, route.interface_index);
+	return found == VB_NEIGHBOUR_ASKED || found == VB_NEIGHBOUR_SILENT;
+}
+
+static enum vb_inquiry_reach ping(const struct vb_path *path)
 {
 	bool ipv4 = is_ipv4(path->destination);
 	/* Identifier and checksum are the kernel's to fill in. */
 	uint8_t echo[16] = {ipv4 ? ICMP_ECHO : ICMP6_ECHO_REQUEST};
 	int fd = vb_inquiry_open(path, ipv4 ? (int)IPPROTO_ICMP : (int)IPPROTO_ICMPV6, 0);
 	struct pollfd wait = {.fd = fd, .events = POLLIN};
-	bool answered;
+	bool sent, answered;
 
+	/* EACCES: net.ipv4.ping_group_range names no group of this user's. */
 	if (fd < 0)
-		return false;
-	answered = send(fd, echo, sizeof(echo), MSG_NOSIGNAL) > 0 && poll(&wait, 1, PING_MS) == 1 &&
-		   recv(fd, echo, sizeof(echo), MSG_DONTWAIT) > 0;
+		return VB_REACH_SILENT_UNPINGED;
+	sent = send(fd, echo, sizeof(echo), MSG_NOSIGNAL) > 0;
+	answered = sent && poll(&wait, 1, PING_MS) == 1 && recv(fd, echo, sizeof(echo), MSG_DONTWAIT) > 0;
 	vb_descriptor_close(fd);
-	return answered;
+	return answered ? VB_REACH_PINGED : sent ? VB_REACH_SILENT : VB_REACH_SILENT_UNPINGED;
 }
 
 enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, const struct vb_inquiry *question,
@@ -156,9 +172,9 @@ enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, const struct vb
 			break;
 	}
 	vb_descriptor_close(fd);
-	if (reach == VB_REACH_SILENT && answers_ping(path))
-		reach = VB_REACH_PINGED;
-	return reach;
+	if (reach == VB_REACH_SILENT && neighbour_is_missing(path))
+		reach = VB_REACH_UNREACHABLE;
+	return reach == VB_REACH_SILENT ? ping(path) : reach;
 }
 
 void vb_inquiry_reply(int fd, const struct vb_path *from, const struct vb_inquiry_answer *answer)

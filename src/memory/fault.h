@@ -58,10 +58,12 @@ struct vb_fault_record {
 	enum vb_fault fault;
 	bool remote;                /* found by the peer's check, not ours */
 	uint32_t key;
-	uint64_t address, length;   /* asked for */
-	uint64_t region_start, region_length;
+	uint64_t address, length;   /* asked for; PACKET_LENGTH: of the packet's payload */
+	uint64_t region_start, region_length; /* PACKET_LENGTH: the length is the path MTU */
 	uint32_t rights_asked, rights_granted; /* IBV_ACCESS_* */
 	uint32_t pd, region_pd;     /* handles: of who asked, of what the key names; 0: none */
+	uint32_t swapped_key;       /* KEY_UNKNOWN: the key with its bytes swapped, where that one is known; else 0 */
+	int64_t gone_for;           /* KEY_UNKNOWN: ns since the region that had this key was deregistered; else 0 */
 	uint32_t psn, opcode, qpn, peer_qpn;
 	uint8_t syndrome;           /* of the NAK sent or received */
 	uint64_t wr_id;

@@ -67,6 +67,27 @@ static void record(struct vb_fault_record *why, enum vb_fault fault, const struc
 	};
 }
 
+/* More of a key that names nothing, for those who ask why: two mistakes that programs make have traces in the table. */
+static void record_unknown_key(struct vb_memory *memory, struct vb_fault_record *why)
+{
+	const struct vb_slot *slot = vb_table_find(memory, why->key);
+	uint32_t swapped = __builtin_bswap32(why->key);
+	enum vb_fault ignored;
+	int64_t gone_at;
+
+	/* A slot rests before it is used again, and keeps the word of its last key. */
+	if (slot && __atomic_load_n(&slot->word, __ATOMIC_RELAXED) == vb_slot_word(VB_SLOT_FREE, why->key) && memory->host.now) {
+		gone_at = __atomic_load_n(&slot->gone_at, __ATOMIC_RELAXED);
+		if (gone_at != 0)
+			why->gone_for = memory->host.now(memory->host.context) - gone_at;
+	}
+	slot = swapped != why->key ? vb_table_enter(memory, swapped, &ignored) : NULL;
+	if (slot) {
+		why->swapped_key = swapped;
+		vb_table_leave((struct vb_slot *)slot);
+	}
+}
+
 static bool open_door(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
 		      struct opening *opening, struct vb_fault_record *why)
 {
@@ -75,6 +96,8 @@ static bool open_door(struct vb_memory *memory, const struct vb_accessor *who, u
 
 	if (!slot) {
 		record(why, fault, who, NULL, address, length);
+		if (fault == VB_FAULT_KEY_UNKNOWN)
+			record_unknown_key(memory, why);
 		return false;
 	}
 	fault = check_slot(slot, who);

@@ -63,6 +63,14 @@ static struct vb_slot *find_region(struct vb_memory *memory, uint32_t key)
 	return slot->kind == VB_REGION_MR || slot->kind == VB_REGION_NULL_MR ? slot : NULL;
 }
 
+/* Caller holds memory->mutex. The time first: who sees the key gone may ask since when. */
+static void withdraw_now(struct vb_memory *memory, struct vb_slot *slot)
+{
+	if (memory->host.now)
+		__atomic_store_n(&slot->gone_at, memory->host.now(memory->host.context), __ATOMIC_RELAXED);
+	vb_table_withdraw(slot, VB_SLOT_FREE);
+}
+
 /* Take a region's bytes away; its slot is the caller's then, when those inside have left. `kind` NULL: of any. */
 static int withdraw_region(struct vb_memory *memory, uint32_t key, const enum vb_region_kind *kind, struct vb_slot **out)
 {
@@ -78,7 +86,7 @@ static int withdraw_region(struct vb_memory *memory, uint32_t key, const enum vb
 	else if (slot->windows > 0)
 		rc = -EBUSY;
 	else
-		vb_table_withdraw(slot, VB_SLOT_FREE);
+		withdraw_now(memory, slot);
 	pthread_mutex_unlock(&memory->mutex);
 	*out = slot;
 	return rc;

@@ -47,6 +47,8 @@ struct vb_memory_host {
 	void *(*chunk)(void *context, uint32_t index, size_t bytes);
 	bool (*is_copying)(void *context, uint32_t key);
 	void (*pause)(void *context, unsigned looks);
+	/* Nanoseconds; NULL: nobody is told when a region was deregistered. */
+	int64_t (*now)(void *context);
 };
 
 struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t max_regions);

@@ -40,6 +40,7 @@ struct vb_qp {
 	struct vb_receive_queue receive;
 	struct ibv_qp_attr attr;         /* everything modify has set, as query returns it (cap: granted) */
 	struct vb_path path;             /* RC, UC: to the peer */
+	uint8_t stray_source[16];        /* of the last packet that came from elsewhere and was dropped; zeros: none */
 	uint32_t path_mtu;               /* bytes */
 	struct vb_fault_record fault;    /* the first one: why this QP failed */
 	const struct vb_queue_host *host;

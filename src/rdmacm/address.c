@@ -278,6 +278,8 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 	vb_rdmacm_address_to(&id->id.route.addr.dst_storage, &destination);
 	error = find_way(id, &source, &destination, &route);
 	if (error != 0) {
+		/* As the kernel's: the event's id says which address it was. */
+		vb_rdmacm_address_to(&id->id.route.addr.dst_storage, &destination);
 		error = vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ADDR_ERROR, error);
 		return error != 0 ? vb_rdmacm_result(error) : vb_rdmacm_id_complete(id);
 	}

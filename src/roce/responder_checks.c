@@ -16,7 +16,10 @@ void vb_roce_fault_of_packet(const struct vb_qp *qp, const struct vb_roce_packet
 	why->opcode = packet->opcode;
 	why->qpn = qp->qpn;
 	why->peer_qpn = qp->attr.dest_qp_num;
-	if (packet->op->headers & VB_HEADER_RETH) {
+	if (why->fault == VB_FAULT_PACKET_LENGTH) {
+		why->length = packet->payload_length;
+		why->region_length = vb_roce_engine_of(qp)->mtu;
+	} else if (packet->op->headers & VB_HEADER_RETH) {
 		why->key = packet->reth.rkey;
 		why->address = packet->reth.address;
 		why->length = packet->reth.length;

@@ -251,6 +251,7 @@ static bool is_for(struct vb_qp *qp, const struct vb_roce_packet *packet)
 	if (qp->type != IBV_QPT_UD &&
 	    memcmp(packet->from.source, qp->path.destination, sizeof(qp->path.destination)) != 0) {
 		VB_COUNT(counters, bad_address_pkts);
+		memcpy(qp->stray_source, packet->from.source, sizeof(qp->stray_source));
 		return false;
 	}
 	return true;

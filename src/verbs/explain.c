@@ -11,6 +11,7 @@
 #include "explain/misuse.h"
 #include "explain/refusal.h"
 #include "io/explain_output.h"
+#include "progress/endpoint.h"
 #include "verbs/context.h"
 #include "verbs/explainer.h"
 #include "verbs/watch.h"
@@ -30,6 +31,7 @@ static const struct vb_path *path_of(const struct vb_qp *qp, const struct vb_fai
 static void gather(const struct vb_qp *qp, const struct vb_failure *failure, struct vb_explain_failure *out)
 {
 	const struct vb_path *path = path_of(qp, failure);
+	struct vb_transport_status status;
 
 	*out = (struct vb_explain_failure){
 		.kind = failure->kind,
@@ -57,9 +59,15 @@ static void gather(const struct vb_qp *qp, const struct vb_failure *failure, str
 		.flushed_receives = failure->flushed_receives,
 		.cq_capacity = qp->send_cq->overrun ? qp->send_cq->capacity : qp->recv_cq->capacity,
 	};
+	memcpy(out->stray_source, qp->stray_source, sizeof(out->stray_source));
+	if (qp->type == IBV_QPT_RC) {
+		vb_endpoint_query_qp(qp, &status);
+		out->next_psn = (status.acknowledged + status.outstanding) & 0xffffff;
+	}
 	if (path) {
 		out->has_peer = true;
 		memcpy(out->peer, path->destination, sizeof(out->peer));
+		memcpy(out->source, path->source, sizeof(out->source));
 	}
 }
 

@@ -21,10 +21,17 @@ static uint64_t draw_id(void)
 	return (uint64_t)vb_endpoint_random(NULL) << 32 | vb_endpoint_random(NULL);
 }
 
+static int64_t clock_now(void *context)
+{
+	(void)context;
+	return vb_endpoint_now();
+}
+
 int vb_session_create(uint32_t interface_index, struct vb_session **out)
 {
 	struct vb_memory_host memory_host = {
 		.random = vb_endpoint_random,
+		.now = clock_now,
 		.checked_read = vb_process_memory_read,
 		.checked_write = vb_process_memory_write,
 	};

@@ -27,7 +27,9 @@ struct answer_layout {
 	struct be32 expected_psn, fault, key, psn;
 	struct be64 address, length, region_start, region_length;
 	struct be32 rights_asked, rights_granted, pd, region_pd;
-	uint8_t zero[32];
+	struct be32 swapped_key, zero_too;
+	struct be64 gone_for;
+	uint8_t zero[16];
 };
 
 _Static_assert(sizeof(struct inquiry_layout) == VB_INQUIRY_LENGTH, "inquiry");
@@ -89,6 +91,8 @@ void vb_inquiry_answer_encode(const struct vb_inquiry_answer *answer, uint8_t by
 		.rights_granted = be32_of(answer->rights_granted),
 		.pd = be32_of(answer->pd),
 		.region_pd = be32_of(answer->region_pd),
+		.swapped_key = be32_of(answer->swapped_key),
+		.gone_for = be64_of(answer->gone_for),
 	};
 
 	memcpy(bytes, &out, sizeof(out));
@@ -123,6 +127,8 @@ bool vb_inquiry_answer_decode(struct vb_inquiry_answer *answer, const uint8_t *b
 		.region_start = be64_get(in.region_start),
 		.region_length = be64_get(in.region_length),
 		.psn = be32_get(in.psn),
+		.swapped_key = be32_get(in.swapped_key),
+		.gone_for = be64_get(in.gone_for),
 	};
 	return true;
 }

@@ -50,6 +50,8 @@ struct vb_inquiry_answer {
 	uint32_t pd, region_pd;
 	uint64_t address, length, region_start, region_length;
 	uint32_t psn;
+	uint32_t swapped_key;
+	uint64_t gone_for;
 };
 
 /* How far an inquiry came. */
@@ -60,7 +62,8 @@ enum vb_inquiry_reach {
 	VB_REACH_NO_ROUTE,               /* this host knows no way there */
 	VB_REACH_UNREACHABLE,            /* ICMP, or no neighbour answers for the address */
 	VB_REACH_PINGED,                 /* no word from port 4791, but the host answers ping */
-	VB_REACH_SILENT,                 /* not a word from anybody */
+	VB_REACH_SILENT,                 /* not a word from anybody, not to a ping either */
+	VB_REACH_SILENT_UNPINGED,        /* no word from port 4791, and this user may not ping */
 };
 
 void vb_inquiry_encode(const struct vb_inquiry *inquiry, uint8_t bytes[VB_INQUIRY_LENGTH]);

@@ -83,6 +83,8 @@ static void tell_peer(struct vb_qp *qp, struct vb_inquiry_answer *answer)
 	answer->region_start = fault->region_start;
 	answer->region_length = fault->region_length;
 	answer->psn = fault->psn;
+	answer->swapped_key = fault->swapped_key;
+	answer->gone_for = (uint64_t)fault->gone_for;
 }
 
 static enum vb_inquiry_verdict judge(const struct vb_qp *qp, const struct vb_path *from,

@@ -96,6 +96,63 @@ static void a_key_nobody_has_and_one_of_another_domain(void **state)
 	}
 }
 
+/* The key of a region that is gone, and since when; and one whose bytes were swapped on the way. */
+static void a_key_that_was_and_one_that_is_swapped(void **state)
+{
+	for (int kind = 0; kind < 2; kind++) {
+		struct pair pair;
+		struct ibv_mr *mr;
+		struct ibv_sge sge;
+		struct ibv_send_wr wr;
+		uint32_t key;
+
+		(void)state;
+		pair_open(&pair, &world, NULL);
+		mr = ibv_reg_mr(world.pd, pair.buffer[1], 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		key = mr->rkey;
+		/* A key that reads the same in both directions says nothing: once in 65536 another is taken. */
+		assert_int_not_equal(key, __builtin_bswap32(key));
+		wr = pair_request(&pair, 0, IBV_WR_RDMA_WRITE, &sge, 0, 64);
+		wr.wr.rdma.rkey = kind == 0 ? key : __builtin_bswap32(key);
+		if (kind == 0)
+			assert_int_equal(ibv_dereg_mr(mr), 0);
+		told_clear();
+		pair_post(&pair, 0, &wr);
+		expect_status(pair.cq[0], wr.wr_id, IBV_WC_REM_ACCESS_ERR);
+		told_expect("far_fault", "KEY_UNKNOWN", "far_key", hex(wr.wr.rdma.rkey, 8), NULL);
+		assert_int_equal(told_count("far_swapped_key", hex(key, 8)), kind);
+		assert_int_equal(told_mentions("\"far_gone_us\":"), kind == 0);
+		expect_event(world.context, IBV_EVENT_QP_ACCESS_ERR);
+		if (kind == 1)
+			assert_int_equal(ibv_dereg_mr(mr), 0);
+		pair_close(&pair);
+	}
+}
+
+static void path_mtus_that_differ(void **state)
+{
+	const struct pair_options options = {.stay_in_reset = true};
+	struct pair pair;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	(void)state;
+	pair_open(&pair, &world, &options);
+	for (int side = 0; side < 2; side++) {
+		pair.options.mtu = side == 0 ? IBV_MTU_1024 : IBV_MTU_512;
+		pair_to_init(&pair, side);
+		pair_to_rtr(&pair, side);
+		pair_to_rts(&pair, side);
+	}
+	wr = pair_request(&pair, 0, IBV_WR_RDMA_WRITE, &sge, 0, 4096);
+	told_clear();
+	pair_post(&pair, 0, &wr);
+	expect_status(pair.cq[0], wr.wr_id, IBV_WC_REM_INV_REQ_ERR);
+	told_expect("far_fault", "PACKET_LENGTH", "far_length", "1024", "far_path_mtu", "512", "path_mtu", "1024", NULL);
+	expect_event(world.context, IBV_EVENT_QP_REQ_ERR);
+	pair_close(&pair);
+}
+
 static void a_queue_pair_without_the_right(void **state)
 {
 	const struct pair_options options = {.access = IBV_ACCESS_REMOTE_READ};
@@ -422,6 +479,8 @@ int main(void)
 		cmocka_unit_test(a_region_without_the_right),
 		cmocka_unit_test(a_range_beyond_the_region),
 		cmocka_unit_test(a_key_nobody_has_and_one_of_another_domain),
+		cmocka_unit_test(a_key_that_was_and_one_that_is_swapped),
+		cmocka_unit_test(path_mtus_that_differ),
 		cmocka_unit_test(a_queue_pair_without_the_right),
 		cmocka_unit_test(a_receive_that_is_too_short_and_the_flush),
 		cmocka_unit_test(local_protection),

@@ -112,7 +112,8 @@ static void posting_too_early_and_too_much(void **state)
 	wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 8);
 	while (ibv_post_send(pair.qp[0], &wr, &bad) == 0)
 		continue;
-	told_expect("verb", "ibv_post_send", "error", "ENOMEM", "outstanding", number(2), "max_send_wr", number(2), NULL);
+	told_expect("verb", "ibv_post_send", "error", "ENOMEM", "outstanding", number(2), "max_send_wr", number(2),
+		    "signalled", number(2), NULL);
 	wr = pair_request(&pair, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 4, 8);
 	assert_int_equal(ibv_post_send(pair.qp[1], &wr, &bad), EINVAL);
 	told_expect("verb", "ibv_post_send", "opcode", "ATOMIC_FETCH_AND_ADD", "address", hex((uintptr_t)pair.buffer[0] + 4, 1), NULL);

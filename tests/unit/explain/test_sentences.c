@@ -140,6 +140,7 @@ static void silence_has_many_reasons(void **state)
 		failure.reach = cases[i].reach;
 		failure.far.verdict = cases[i].verdict;
 		failure.far.state = cases[i].far_state;
+		failure.next_psn = failure.fault.psn + 1;
 		vb_explain_failure(&failure, &report);
 		assert_string_equal(evidence(&report, "side"), cases[i].side);
 		assert_string_equal(evidence(&report, "tries"), "7");
@@ -171,6 +172,21 @@ static void rejections(void **state)
 	vb_explain_connection(&connection, &report);
 	assert_string_equal(evidence(&report, "error"), "ETIMEDOUT");
 	assert_string_equal(evidence(&report, "reach"), "port_refused");
+}
+
+/* One of a thing has no plural, eleven have. */
+static void one_is_singular(void **state)
+{
+	struct vb_report report;
+
+	(void)state;
+	vb_report_begin(&report, "test");
+	vb_report_say(&report, VB_REPORT_CAUSE, "%u sends and %u receives, sent again %u times (%u entries), ", 1, 21, 1, 1);
+	vb_report_say(&report, VB_REPORT_CAUSE, "%u bytes at 0x%x bytes", 1, 0x1);
+	assert_string_equal(report.part[VB_REPORT_CAUSE],
+			    "1 send and 21 receives, sent again 1 time (1 entry), 1 byte at 0x1 bytes");
+	assert_string_equal(vb_words_a_type(IBV_QPT_RC), "an RC");
+	assert_string_equal(vb_words_a_type(IBV_QPT_UD), "a UD");
 }
 
 static void json_escapes(void **state)
@@ -251,6 +267,7 @@ int main(void)
 		cmocka_unit_test(the_peers_word_wins),
 		cmocka_unit_test(silence_has_many_reasons),
 		cmocka_unit_test(rejections),
+		cmocka_unit_test(one_is_singular),
 		cmocka_unit_test(json_escapes),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(inquiries_come_out_as_they_went_in),

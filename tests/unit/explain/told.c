@@ -117,6 +117,12 @@ unsigned told_count(const char *name, const char *value)
 	return count;
 }
 
+bool told_mentions(const char *words)
+{
+	read_all();
+	return strstr(text, words) != NULL;
+}
+
 static char *next_buffer(void)
 {
 	static char buffers[16][32];

@@ -21,6 +21,9 @@ void told_expect(const char *name, ...) __attribute__((sentinel));
 /* As many such lines as there are now. */
 unsigned told_count(const char *name, const char *value);
 
+/* Is this anywhere in it? */
+bool told_mentions(const char *words);
+
 /* A number as evidence spells it, in a buffer of its own for a while. */
 const char *hex(uint64_t value, int digits);
 const char *number(uint64_t value);
