@@ -69,23 +69,24 @@ static void prepare(struct connection *connection, struct rdma_cm_id *id)
 	if (rdma_create_qp(id, connection->pd, &kind))
 		die("rdma_create_qp");
 	connection->in = buffer_register(connection->pd, RECEIVES * SIZE, IBV_ACCESS_LOCAL_WRITE);
-	connection->out = buffer_register(connection->pd, SIZE, 0);
+	connection->out = buffer_register(connection->pd, RECEIVES * SIZE, 0);
 	for (uint64_t slot = 0; slot < RECEIVES; slot++)
 		post_one_receive(connection, slot);
 }
 
+/* Each slot has a place of its own for the answer: a buffer that is being sent belongs to the adapter until its send has completed, and
+ * the client may ask again before that. Only then does the slot's receive go back (serve), so that no slot is answered twice at a time. */
 static void answer(struct connection *connection, const struct ibv_wc *received)
 {
 	const char *text = connection->in.bytes + received->wr_id * SIZE;
-	struct ibv_sge piece = piece_of(&connection->out, 0, received->byte_len);
-	struct ibv_send_wr send = { .wr_id = 100, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND,
+	char *reply = connection->out.bytes + received->wr_id * SIZE;
+	struct ibv_sge piece = piece_of(&connection->out, received->wr_id * SIZE, received->byte_len);
+	struct ibv_send_wr send = { .wr_id = received->wr_id, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND,
 				    .send_flags = IBV_SEND_SIGNALED };
 
 	printf("the client says: %.*s\n", (int)received->byte_len, text);
 	for (uint32_t i = 0; i < received->byte_len; i++)
-		connection->out.bytes[i] = text[received->byte_len - 1 - i];
-	/* The receive goes back before the answer leaves: the client may speak again at once. */
-	post_one_receive(connection, received->wr_id);
+		reply[i] = text[received->byte_len - 1 - i];
 	post_send(connection->id->qp, &send);
 }
 
@@ -109,6 +110,8 @@ static int serve(struct connection *connection, struct rdma_event_channel *chann
 			if (completion.opcode == IBV_WC_RECV) {
 				answer(connection, &completion);
 				answered++;
+			} else {
+				post_one_receive(connection, completion.wr_id);
 			}
 		}
 		if (poll(wait, 2, -1) < 0)

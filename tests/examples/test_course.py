@@ -41,6 +41,27 @@ ALONE = {
 }
 
 
+# In place of 13's three conversations.
+HASTY = '''
+	static const char *const texts[] = { "one", "two", "three" };
+	for (uint64_t i = 0; i < 3; i++) {
+		struct ibv_sge empty = piece_of(&in, i * SIZE, SIZE), full = piece_of(&out, i * SIZE, strlen(texts[i]));
+		struct ibv_send_wr send = { .wr_id = 10 + i, .sg_list = &full, .num_sge = 1, .opcode = IBV_WR_SEND,
+					    .send_flags = IBV_SEND_SIGNALED };
+
+		memcpy(out.bytes + i * SIZE, texts[i], strlen(texts[i]));
+		post_receive(id->qp, i, &empty, 1);
+		post_send(id->qp, &send);
+	}
+	for (int done = 0; done < 6; done++) {
+		struct ibv_wc completion = wait_completion(cq, "talking to the server");
+
+		if (completion.wr_id < 3)
+			printf("answer: %.*s\\n", (int)completion.byte_len, in.bytes + completion.wr_id * SIZE);
+	}
+'''
+
+
 class Example(ClientCase):
     def argv(self, program, *arguments):
         return [clients.staged.verbena, "run", os.path.join(clients.staged.root, "examples", program), *arguments]
@@ -88,6 +109,29 @@ class Connected(Example):
         result = server.wait(self.TIMEOUT)
         self.assertEqual(result.code, 0, result)
         self.look(result.out, ["CONNECT_REQUEST", "ESTABLISHED", "the client says: was it a car", "DISCONNECTED", "answered 3 messages"])
+
+    @across(["lo_wire"])
+    def test_12_and_a_hasty_client(self):
+        """Three questions at once: no answer's buffer is used again before its send has completed."""
+        with open(os.path.join(EXAMPLES, "13_cm_client.c")) as file:
+            source = file.read()
+        calls = re.search(r"(\tconverse\(id.*?;\n)+", source)
+        source = source.replace(calls.group(0), HASTY).replace("(pd, SIZE,", "(pd, 4 * SIZE,")
+        source = re.sub(r"/\* Sends a text and waits.*?(?=int main)", "", source, flags=re.S)
+        program = os.path.join(clients.staged.root, "hasty")
+        built = subprocess.run(["cc", "-xc", "-", "-I", EXAMPLES, "-o", program, "-lrdmacm", "-libverbs"], input=source, text=True,
+                               capture_output=True)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        # With what it sends delayed, acknowledgements come after the next question.
+        server = self.server.start(clients.staged.verbena, "run", "--explain", "--faults", "delay=20ms",
+                                   *self.argv("12_cm_server")[2:])
+        self.wait_for(server, "listening on port 7471")
+        client = self.client.run(clients.staged.verbena, "run", program, self.address)
+        self.assertEqual(client.code, 0, client)
+        self.assertEqual(sorted(re.findall(r"answer: (.*)", client.out)), ["eerht", "eno", "owt"])
+        result = server.wait(self.TIMEOUT)
+        self.assertEqual(result.code, 0, result)
+        self.assertNotIn("was changed between its post and its completion", result.out)
 
     @across(["lo_v4"])
     def test_13_without_a_server(self):
