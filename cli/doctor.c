@@ -81,16 +81,26 @@ static void print_summary(const struct vb_cli_report *report)
 static int doctor(int argc, char **argv)
 {
 	struct vb_cli_report report = { .colour = vb_cli_colours_get() };
+	const char *peer = NULL;
 
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--json") != 0)
-			return vb_cli_usage_error(&vb_cli_doctor, "unknown argument", argv[i]);
-		report.json = true;
+		if (!strcmp(argv[i], "--json"))
+			report.json = true;
+		else if (!strcmp(argv[i], "--peer") && i + 1 < argc)
+			peer = argv[++i];
+		else
+			return vb_cli_usage_error(&vb_cli_doctor, "unknown argument, or its value is missing", argv[i]);
 	}
+	if (peer && !vb_cli_doctor_peer_parse(peer))
+		return vb_cli_usage_error(&vb_cli_doctor, "a peer is an IPv4 or IPv6 address, not", peer);
 	if (report.json)
 		printf("[");
-	vb_cli_doctor_setup(&report);
-	vb_cli_doctor_machine(&report);
+	if (peer) {
+		vb_cli_doctor_peer(&report, peer);
+	} else {
+		vb_cli_doctor_setup(&report);
+		vb_cli_doctor_machine(&report);
+	}
 	if (report.json)
 		printf("\n]\n");
 	else
@@ -101,14 +111,17 @@ static int doctor(int argc, char **argv)
 const struct vb_cli_command vb_cli_doctor = {
 	.name = "doctor",
 	.summary = "check this machine, and say what to do about what is not well",
-	.usage = "Usage: verbena doctor [--json]\n\n"
+	.usage = "Usage: verbena doctor [--peer ADDRESS] [--json]\n\n"
 		 "Checks Verbena's own files, the daemon and UDP port 4791, other RDMA stacks, the network\n"
 		 "interfaces and their MTUs, socket buffers, what the kernel offers, and which RDMA programs of\n"
 		 "the distribution are installed. Each check is ok, warn (works, but slower or less) or fail, with\n"
 		 "what to do about it. Changes nothing.\n\n"
+		 "  --peer ADDRESS  look at the way to another host instead: route, MTU, UDP port 4791 there and back,\n"
+		 "                  and the version there. Sends a question and a connection request that is refused.\n\n"
 		 "Exit codes: 0 nothing failed (there may be warnings), 1 a check failed.\n\n"
 		 "Examples:\n"
 		 "  verbena doctor\n"
+		 "  verbena doctor --peer 192.0.2.1\n"
 		 "  verbena doctor --json | jq '.[] | select(.verdict != \"ok\")'\n",
 	.main = doctor,
 };

@@ -2,7 +2,6 @@
  *
  * Is Verbena itself in order: its files, its daemon, its port, the programs people run with it, the environment?
  */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +14,6 @@
 #include "cli/names.h"
 #include "cli/view.h"
 #include "io/daemon_client.h"
-
-enum { ROCE_PORT = 4791 };
 
 static void check_libraries(struct vb_cli_report *report)
 {
@@ -54,8 +51,8 @@ static void check_view(struct vb_cli_report *report)
 
 /* ---- the daemon and its port ---- */
 
-/* True: a daemon that we can use runs, and `uid` runs it. */
-static bool check_daemon(struct vb_cli_report *report, uint32_t *uid)
+/* True: a daemon that we can use runs. */
+static bool check_daemon(struct vb_cli_report *report)
 {
 	char root[VB_CLI_PATH_MAX], path[VB_CLI_PATH_MAX + 32], user[VB_CLI_USER_ROOM];
 	const char *chosen = getenv("VERBENA_DAEMON");
@@ -64,7 +61,6 @@ static bool check_daemon(struct vb_cli_report *report, uint32_t *uid)
 
 	if (error == 0) {
 		vb_daemon_client_close(&daemon);
-		*uid = daemon.uid;
 		vb_cli_report_add(report, "daemon", VB_CLI_OK, NULL, "verbenad %s answers: pid %u, of %s%s",
 				  daemon.version, daemon.pid, vb_cli_user_name(daemon.uid, user),
 				  daemon.is_system ? ", for all users" : "");
@@ -99,87 +95,6 @@ static bool check_daemon(struct vb_cli_report *report, uint32_t *uid)
 				  "Build with `make`, or let VERBENA_DAEMON say where it is.",
 				  "none runs, and there is none to start at %s", path);
 	return false;
-}
-
-/* The command line of whoever has the socket, as far as we may look; else "". */
-static void find_owner(unsigned long inode, char *text, size_t room)
-{
-	char wanted[64], path[512], target[64];
-	DIR *processes = opendir("/proc");
-	struct dirent *process;
-
-	text[0] = '\0';
-	snprintf(wanted, sizeof(wanted), "socket:[%lu]", inode);
-	while (processes && !text[0] && (process = readdir(processes))) {
-		struct dirent *entry;
-		DIR *descriptors;
-
-		if (!isdigit((unsigned char)process->d_name[0]))
-			continue;
-		snprintf(path, sizeof(path), "/proc/%.16s/fd", process->d_name);
-		descriptors = opendir(path);
-		while (descriptors && (entry = readdir(descriptors))) {
-			ssize_t length;
-
-			snprintf(path, sizeof(path), "/proc/%.16s/fd/%.16s", process->d_name, entry->d_name);
-			length = readlink(path, target, sizeof(target) - 1);
-			if (length < 0)
-				continue;
-			target[length] = '\0';
-			if (!strcmp(target, wanted))
-				snprintf(text, room, ", pid %.16s", process->d_name);
-		}
-		if (descriptors)
-			closedir(descriptors);
-	}
-	if (processes)
-		closedir(processes);
-}
-
-/* Sockets of other users than `ours` on the port (-1: of anybody); the first of them is described. */
-static unsigned count_foreign(const char *table, long ours, char *who, size_t room)
-{
-	FILE *rows = fopen(table, "r");
-	unsigned foreign = 0;
-	char line[512];
-
-	if (!rows)
-		return 0;
-	while (fgets(line, sizeof(line), rows)) {
-		char user[VB_CLI_USER_ROOM], owner[64];
-		unsigned long uid, inode;
-		unsigned port;
-
-		if (sscanf(line, " %*u: %*[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %lu %*s %lu", &port, &uid, &inode) != 3 ||
-		    port != ROCE_PORT || (long)uid == ours)
-			continue;
-		if (foreign++ == 0) {
-			find_owner(inode, owner, sizeof(owner));
-			snprintf(who, room, "%s%s", vb_cli_user_name((uint32_t)uid, user), owner);
-		}
-	}
-	fclose(rows);
-	return foreign;
-}
-
-static void check_port(struct vb_cli_report *report, bool daemon_runs, uint32_t daemon_uid)
-{
-	long ours = daemon_runs ? (long)daemon_uid : -1;
-	char who[128] = "";
-	unsigned foreign = count_foreign("/proc/net/udp", ours, who, sizeof(who));
-
-	if (foreign == 0)
-		foreign = count_foreign("/proc/net/udp6", ours, who, sizeof(who));
-	if (foreign > 0)
-		vb_cli_report_add(report, "UDP port 4791", VB_CLI_FAIL,
-				  "RoCEv2 has this one port. If it is the kernel's rxe: `rdma link` shows it, `rdma "
-				  "link delete NAME`\n"
-				  "ends it. Else end that program, or use a network namespace of your own:\n"
-				  "unshare -Urn sh -c 'ip link set lo up && exec bash'",
-				  "taken by somebody who is not verbenad (%s)", who);
-	else
-		vb_cli_report_add(report, "UDP port 4791", VB_CLI_OK, NULL,
-				  daemon_runs ? "free, or verbenad's" : "free");
 }
 
 /* ---- other stacks ---- */
@@ -322,13 +237,9 @@ static void check_environment(struct vb_cli_report *report)
 
 void vb_cli_doctor_setup(struct vb_cli_report *report)
 {
-	uint32_t uid = 0;
-	bool daemon_runs;
-
 	check_libraries(report);
 	check_view(report);
-	daemon_runs = check_daemon(report, &uid);
-	check_port(report, daemon_runs, uid);
+	vb_cli_doctor_port(report, check_daemon(report));
 	check_other_stacks(report);
 	check_programs(report);
 	check_environment(report);

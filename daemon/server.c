@@ -111,6 +111,15 @@ static void refresh_devices(struct vb_server *server)
 
 /* ---- slot 0 ---- */
 
+/* "1.2.3" as the bytes 1, 2 and 3 of a number. */
+static uint32_t version_number(void)
+{
+	unsigned major = 0, minor = 0, patch = 0;
+
+	(void)sscanf(VERBENA_VERSION, "%u.%u.%u", &major, &minor, &patch);
+	return (major & 0xff) << 16 | (minor & 0xff) << 8 | (patch & 0xff);
+}
+
 /* Somebody explains a failure and asks about a queue pair of no process here, or whether we are here at all. */
 static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const struct vb_udp_bundle *bundle)
 {
@@ -128,6 +137,7 @@ static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const 
 	answer.verdict = inquiry.qpn <= 1 ? VB_INQUIRY_DAEMON : VB_INQUIRY_NO_PROCESS;
 	answer.qpn = inquiry.qpn;
 	answer.nonce = inquiry.nonce;
+	answer.version = version_number();
 	vb_inquiry_reply(fd, &bundle->from, &answer);
 	return true;
 }

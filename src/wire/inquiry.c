@@ -27,7 +27,7 @@ struct answer_layout {
 	struct be32 expected_psn, fault, key, psn;
 	struct be64 address, length, region_start, region_length;
 	struct be32 rights_asked, rights_granted, pd, region_pd;
-	struct be32 swapped_key, zero_too;
+	struct be32 swapped_key, version;
 	struct be64 gone_for;
 	uint8_t zero[16];
 };
@@ -93,6 +93,7 @@ void vb_inquiry_answer_encode(const struct vb_inquiry_answer *answer, uint8_t by
 		.region_pd = be32_of(answer->region_pd),
 		.swapped_key = be32_of(answer->swapped_key),
 		.gone_for = be64_of(answer->gone_for),
+		.version = be32_of(answer->version),
 	};
 
 	memcpy(bytes, &out, sizeof(out));
@@ -129,6 +130,7 @@ bool vb_inquiry_answer_decode(struct vb_inquiry_answer *answer, const uint8_t *b
 		.psn = be32_get(in.psn),
 		.swapped_key = be32_get(in.swapped_key),
 		.gone_for = be64_get(in.gone_for),
+		.version = be32_get(in.version),
 	};
 	return true;
 }

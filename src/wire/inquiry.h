@@ -52,6 +52,7 @@ struct vb_inquiry_answer {
 	uint32_t psn;
 	uint32_t swapped_key;
 	uint64_t gone_for;
+	uint32_t version;                /* DAEMON: major, minor, patch in a byte each; 0: before it was told */
 };
 
 /* How far an inquiry came. */

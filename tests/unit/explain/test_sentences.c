@@ -234,7 +234,7 @@ static void inquiries_come_out_as_they_went_in(void **state)
 	const struct vb_inquiry_answer answer = {
 		.nonce = 9, .verdict = VB_INQUIRY_YOUR_PEER, .qpn = 0x123456, .state = 3, .type = 2, .receives = 4, .expected_psn = 5,
 		.fault = 6, .key = 7, .rights_asked = 8, .rights_granted = 1, .pd = 10, .region_pd = 11, .address = 12, .length = 13,
-		.region_start = 14, .region_length = 15, .psn = 16,
+		.region_start = 14, .region_length = 15, .psn = 16, .swapped_key = 17, .gone_for = 18, .version = 19,
 	};
 	uint8_t bytes[VB_INQUIRY_LENGTH];
 	struct vb_inquiry_answer told;
@@ -253,6 +253,9 @@ static void inquiries_come_out_as_they_went_in(void **state)
 	assert_true(vb_inquiry_answer_decode(&told, bytes, sizeof(bytes)));
 	assert_int_equal(told.region_length, 15);
 	assert_int_equal(told.psn, 16);
+	assert_int_equal(told.swapped_key, 17);
+	assert_int_equal(told.gone_for, 18);
+	assert_int_equal(told.version, 19);
 	assert_int_equal(told.rights_granted, 1);
 	assert_int_equal(told.region_pd, 11);
 	assert_false(vb_inquiry_decode(&asked, bytes, sizeof(bytes)));

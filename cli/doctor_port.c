@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * UDP port 4791 of this host: who has it, and do packets get there? A firewall's rules cannot be read by ordinary users; a packet
+ * can be sent. It goes through the loopback interface, so that rules for other interfaces are not met: those only a peer can try.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cli/doctor.h"
+#include "cli/names.h"
+#include "io/inquiry.h"
+#include "io/unix_socket.h"
+#include "wire/daemon_message.h"
+
+enum { ROCE_PORT = 4791, ARRIVAL_MS = 500 };
+
+/* ---- whose it is ---- */
+
+/* The command line of whoever has the socket, as far as we may look; else "". */
+static void find_owner(unsigned long inode, char *text, size_t room)
+{
+	char wanted[64], path[512], target[64];
+	DIR *processes = opendir("/proc");
+	struct dirent *process;
+
+	text[0] = '\0';
+	snprintf(wanted, sizeof(wanted), "socket:[%lu]", inode);
+	while (processes && !text[0] && (process = readdir(processes))) {
+		struct dirent *entry;
+		DIR *descriptors;
+
+		if (!isdigit((unsigned char)process->d_name[0]))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.16s/fd", process->d_name);
+		descriptors = opendir(path);
+		while (descriptors && (entry = readdir(descriptors))) {
+			ssize_t length;
+
+			snprintf(path, sizeof(path), "/proc/%.16s/fd/%.16s", process->d_name, entry->d_name);
+			length = readlink(path, target, sizeof(target) - 1);
+			if (length < 0)
+				continue;
+			target[length] = '\0';
+			if (!strcmp(target, wanted))
+				snprintf(text, room, ", pid %.16s", process->d_name);
+		}
+		if (descriptors)
+			closedir(descriptors);
+	}
+	if (processes)
+		closedir(processes);
+}
+
+/* Sockets of other users than `ours` on the port (-1: of anybody); the first of them is described. */
+static unsigned count_foreign(const char *table, long ours, char *who, size_t room)
+{
+	FILE *rows = fopen(table, "r");
+	unsigned foreign = 0;
+	char line[512];
+
+	if (!rows)
+		return 0;
+	while (fgets(line, sizeof(line), rows)) {
+		char user[VB_CLI_USER_ROOM], owner[64];
+		unsigned long uid, inode;
+		unsigned port;
+
+		if (sscanf(line, " %*u: %*[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %lu %*s %lu", &port, &uid, &inode) != 3 ||
+		    port != ROCE_PORT || (long)uid == ours)
+			continue;
+		if (foreign++ == 0) {
+			find_owner(inode, owner, sizeof(owner));
+			snprintf(who, room, "%s%s", vb_cli_user_name((uint32_t)uid, user), owner);
+		}
+	}
+	fclose(rows);
+	return foreign;
+}
+
+/* Who runs the verbenad of this network namespace, whether or not it serves us; -1: none runs. */
+static long daemon_owner(void)
+{
+	struct vb_unix_peer peer;
+	int fd = vb_unix_connect(VB_DAEMON_SOCKET);
+	long uid = -1;
+
+	if (fd < 0)
+		return -1;
+	if (vb_unix_peer(fd, &peer) == 0)
+		uid = (long)peer.uid;
+	close(fd);
+	return uid;
+}
+
+static bool check_owner(struct vb_cli_report *report, bool serves_us)
+{
+	long owner = daemon_owner();
+	char who[128] = "", user[VB_CLI_USER_ROOM];
+	unsigned foreign = count_foreign("/proc/net/udp", owner, who, sizeof(who));
+
+	if (foreign == 0)
+		foreign = count_foreign("/proc/net/udp6", owner, who, sizeof(who));
+	if (foreign > 0)
+		vb_cli_report_add(report, "UDP port 4791", VB_CLI_FAIL,
+				  "RoCEv2 has this one port. If it is the kernel's rxe: `rdma link` shows it, `rdma "
+				  "link delete NAME`\n"
+				  "ends it. Else end that program, or use a network namespace of your own:\n"
+				  "unshare -Urn sh -c 'ip link set lo up && exec bash'",
+				  "taken by somebody who is not verbenad (%s)", who);
+	else if (owner >= 0 && !serves_us)
+		vb_cli_report_add(report, "UDP port 4791", VB_CLI_OK, NULL, "of the verbenad of %s, and of programs that use it",
+				  vb_cli_user_name((uint32_t)owner, user));
+	else
+		vb_cli_report_add(report, "UDP port 4791", VB_CLI_OK, NULL, owner >= 0 ? "free, or verbenad's" : "free");
+	return foreign == 0;
+}
+
+/* ---- whether packets get there ---- */
+
+/* Nobody has the port: we take it for a moment. 0: arrived; -errno; -ETIMEDOUT: it did not. */
+static int try_ourselves(void)
+{
+	struct sockaddr_in here = {
+		.sin_family = AF_INET,
+		.sin_port = htons(ROCE_PORT),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int target = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), source = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct pollfd wait = {.fd = target, .events = POLLIN};
+	int error = 0;
+
+	if (target < 0 || source < 0 || bind(target, (struct sockaddr *)&here, sizeof(here)) != 0 ||
+	    sendto(source, "?", 1, MSG_NOSIGNAL, (struct sockaddr *)&here, sizeof(here)) != 1)
+		error = -errno;
+	else if (poll(&wait, 1, ARRIVAL_MS) != 1)
+		error = -ETIMEDOUT;
+	if (target >= 0)
+		close(target);
+	if (source >= 0)
+		close(source);
+	return error;
+}
+
+static int try_daemon(void)
+{
+	static const uint8_t loopback[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
+	struct vb_inquiry_answer answer;
+	struct vb_path path = {0};
+
+	memcpy(path.source, loopback, sizeof(loopback));
+	memcpy(path.destination, loopback, sizeof(loopback));
+	return vb_inquiry_ask(&path, &(struct vb_inquiry){.qpn = 1}, &answer) == VB_REACH_ANSWERED ? 0 : -ETIMEDOUT;
+}
+
+static void check_firewall(struct vb_cli_report *report)
+{
+	int error = daemon_owner() >= 0 ? try_daemon() : try_ourselves();
+
+	if (error == 0)
+		vb_cli_report_add(report, "firewall", VB_CLI_OK,
+				  "Rules for other interfaces show only from outside: verbena doctor --peer ADDRESS",
+				  "packets to UDP port 4791 arrive, on the loopback interface");
+	else if (error == -ETIMEDOUT || error == -EPERM || error == -EACCES)
+		vb_cli_report_add(report, "firewall", VB_CLI_FAIL,
+				  "Let UDP port 4791 in and out, on the loopback interface too; as root `nft list ruleset` shows rules.",
+				  "packets to UDP port 4791 of this host do not arrive: %s",
+				  error == -ETIMEDOUT ? "a rule drops them" : "a rule forbids to send them");
+	else
+		vb_cli_report_add(report, "firewall", VB_CLI_WARN, NULL, "not tried: %s", strerror(-error));
+}
+
+void vb_cli_doctor_port(struct vb_cli_report *report, bool serves_us)
+{
+	if (check_owner(report, serves_us))
+		check_firewall(report);
+}

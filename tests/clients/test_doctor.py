@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""`verbena doctor` where other users and firewalls are, and `verbena doctor --peer`."""
+
+import json
+import os
+
+from pylib import clients
+from pylib.clients import across, expand, which
+from pylib.hosts import ORDINARY_UID
+from test_observe import Looking
+
+STAY = ["stdbuf", "-oL"]
+
+
+class Asked(Looking):
+    def rows(self, *argv, **more):
+        result = self.verbena("doctor", "--json", *argv, **more)
+        return {row["check"]: row for row in json.loads(result.out[result.out.index("[\n"):])}
+
+    def watch(self, host, *prefix, **more):
+        """A program that keeps a device open, and so a verbenad."""
+        watcher = host.start(*prefix, *STAY, which("ibv_asyncwatch"), "-d", self.device, **more)
+        self.assertTrue(watcher.wait_until(lambda process: "async event FD" in process.output()), watcher.output())
+        return watcher
+
+    def block(self, host, rule, hook="input"):
+        done = host.run("nft", "table inet t { chain c { type filter hook %s priority 0; %s; }; }" % (hook, rule), privileged=True)
+        self.assertEqual(done.code, 0, done)
+
+    def verdicts(self, rows):
+        return {check: row["verdict"] for check, row in rows.items()}
+
+
+@expand
+class ThisHost(Asked):
+    @across(["lo_v4"])
+    def test_another_users_daemon(self):
+        """Its sockets, and those of its clients, are not called a stranger's."""
+        if os.environ.get("VERBENA_TEST_INSIDE"):
+            self.skipTest("only root can be several users")
+        self.until(lambda: not self.client.pids(), "the first daemon has left")
+        drop = ["setpriv", "--reuid=%d" % (ORDINARY_UID + 1), "--regid=%d" % (ORDINARY_UID + 1), "--clear-groups",
+                "--inh-caps=-all", "--bounding-set=-all"]
+        self.watch(self.client, *drop, privileged=True)
+        for more in ({}, {"privileged": True}):
+            rows = self.rows(**more)
+            self.assertEqual(rows["daemon"]["verdict"], "fail")
+            self.assertIn("another user", rows["daemon"]["found"])
+            self.assertEqual(rows["UDP port 4791"]["verdict"], "ok", rows["UDP port 4791"])
+            self.assertIn(str(ORDINARY_UID + 1), rows["UDP port 4791"]["found"])
+
+    @across(["lo_v4"])
+    def test_firewall(self):
+        """A rule on UDP port 4791, with a daemon and without; packets that may not be sent."""
+        self.until(lambda: not self.client.pids(), "the first daemon has left")
+        self.assertEqual(self.rows()["firewall"]["verdict"], "ok")
+        self.watch(self.client)
+        self.assertEqual(self.rows()["firewall"]["verdict"], "ok")
+        self.block(self.client, "udp dport 4791 drop")
+        row = self.rows()["firewall"]
+        self.assertEqual(row["verdict"], "fail", row)
+        self.assertIn("a rule drops them", row["found"])
+        self.client.signal_all()
+        self.until(lambda: not self.client.pids(), "all have left")
+        self.assertEqual(self.rows()["firewall"]["verdict"], "fail")
+
+
+@expand
+class Peer(Asked):
+    def ask(self, address=None, expect=None):
+        rows = self.rows("--peer", address or self.address)
+        if expect is not None:
+            self.assertEqual({check: rows[check]["verdict"] for check in expect}, expect, rows)
+        return rows
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_all_is_well(self):
+        """Route, MTU, both ways and the version; in JSON and in words."""
+        self.watch(self.server)
+        address = "fd77::1" if self._testMethodName.endswith("v6") else "10.77.0.1"
+        rows = self.ask(address, {"route": "ok", "MTU": "ok", "to its port": "ok", "version": "ok", "and back to ours": "ok"})
+        self.assertIn("roce_eth0", rows["route"]["found"])
+        self.assertIn("1500", rows["MTU"]["found"])
+        self.assertIn(self.told("version")["version"], rows["version"]["found"])
+        text = self.verbena("doctor", "--peer", address)
+        self.assertEqual(text.code, 0, text)
+        self.assertIn("open both ways", text.out)
+
+    @across(["veth1500_v4"])
+    def test_blocked_here(self):
+        """A firewall of this host that lets in answers only: half of it works."""
+        self.watch(self.server)
+        self.watch(self.client)
+        self.block(self.client, "iifname eth0 udp dport 4791 drop")
+        rows = self.ask(expect={"to its port": "ok", "and back to ours": "fail"})
+        self.assertIn("A firewall of this host", rows["and back to ours"]["advice"])
+        self.assertEqual(self.verbena("doctor", "--peer", self.address).code, 1)
+
+    @across(["veth1500_v4"])
+    def test_blocked_there(self):
+        self.watch(self.server)
+        self.block(self.server, "iifname eth0 udp dport 4791 drop")
+        self.ask(expect={"to its port": "warn", "and back to ours": "fail"})
+
+    @across(["veth1500_v4"])
+    def test_nobody_there(self):
+        """No Verbena on the host; no host; no route."""
+        self.server.signal_all()
+        self.until(lambda: not self.server.pids(), "the daemon has left")
+        self.assertIn("nobody has its UDP port 4791", self.ask(expect={"to its port": "fail"})["to its port"]["found"])
+        self.assertIn("no host answers", self.ask("10.77.0.9", {"to its port": "fail"})["to its port"]["found"])
+        self.assertEqual(self.verdicts(self.ask("198.51.100.1")), {"route": "fail"})
+        self.assertEqual(self.verbena("doctor", "--peer", "nowhere").code, 2)
+        self.client.ip("route", "add", "198.51.100.0/24", "via", "10.77.0.1", "mtu", "1000")
+        self.assertEqual(self.ask("198.51.100.1")["MTU"]["verdict"], "warn")
