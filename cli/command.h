@@ -47,6 +47,9 @@ int vb_cli_run_command(char **command, int count);
 /* Complains (argument may be NULL) and points to --help. Returns VB_CLI_USAGE. */
 int vb_cli_usage_error(const struct vb_cli_command *command, const char *problem, const char *argument);
 
+/* The text of --help, with the documents it names where they are. */
+void vb_cli_usage_print(const struct vb_cli_command *command);
+
 /* A process id as an argument. */
 bool vb_cli_parse_pid(const char *text, uint32_t *pid);
 

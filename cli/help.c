@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/command.h"
+#include "cli/suggest.h"
 
 static void print_overview(void)
 {
@@ -21,6 +22,7 @@ static void print_overview(void)
 static int help(int argc, char **argv)
 {
 	const struct vb_cli_command *command;
+	char near[VB_CLI_WORD_ROOM];
 
 	if (argc > 2)
 		return vb_cli_usage_error(&vb_cli_help, "one command at most", NULL);
@@ -29,9 +31,14 @@ static int help(int argc, char **argv)
 		return VB_CLI_DONE;
 	}
 	command = vb_cli_command_find(argv[1]);
-	if (!command)
-		return vb_cli_usage_error(&vb_cli_help, "no such command", argv[1]);
-	fputs(command->usage, stdout);
+	if (!command) {
+		bool is_near = vb_cli_suggest_command(argv[1], near);
+
+		fprintf(stderr, "verbena help: there is no command `%s`.%s%s%s `verbena help` lists them.\n", argv[1],
+			is_near ? " Did you mean `" : "", is_near ? near : "", is_near ? "`?" : "");
+		return VB_CLI_USAGE;
+	}
+	vb_cli_usage_print(command);
 	return VB_CLI_DONE;
 }
 

@@ -82,13 +82,14 @@ static int lab(int argc, char **argv)
 	}
 	if (!what)
 		return vb_cli_usage_error(&vb_cli_lab, "start or check?", NULL);
+	if (strcmp(what, "start") != 0 && strcmp(what, "check") != 0)
+		return vb_cli_usage_error(&vb_cli_lab, "start DIR, or check [--json] DIR; there is no", what);
 	if (!folder)
 		return vb_cli_usage_error(&vb_cli_lab, "which folder?", NULL);
 	if (!strcmp(what, "check"))
 		return vb_cli_lab_check(folder, json);
-	if (strcmp(what, "start") != 0 || json)
-		return vb_cli_usage_error(&vb_cli_lab, "start DIR, or check [--json] DIR; not",
-					  json ? "start --json" : what);
+	if (json)
+		return vb_cli_usage_error(&vb_cli_lab, "--json goes with check, not with start", NULL);
 	return start(folder);
 }
 

@@ -2,11 +2,13 @@
  *
  * `verbena`: the command line. This file only finds the subcommand; each lives in a file of its own name.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/suggest.h"
 
 /* In the order of the overview: what is used first stands first. */
 static const struct vb_cli_command *const table[] = {
@@ -40,8 +42,12 @@ const struct vb_cli_command *vb_cli_command_find(const char *name)
 
 int vb_cli_usage_error(const struct vb_cli_command *command, const char *problem, const char *argument)
 {
-	fprintf(stderr, "verbena %s: %s%s%s\nTry `verbena %s --help`.\n", command->name, problem, argument ? ": " : "",
-		argument ? argument : "", command->name);
+	char near[VB_CLI_WORD_ROOM];
+
+	fprintf(stderr, "verbena %s: %s%s%s\n", command->name, problem, argument ? ": " : "", argument ? argument : "");
+	if (argument && argument[0] == '-' && vb_cli_suggest_option(command, argument, near) && strcmp(near, argument) != 0)
+		fprintf(stderr, "Did you mean %s? ", near);
+	fprintf(stderr, "Try `verbena %s --help`.\n", command->name);
 	return VB_CLI_USAGE;
 }
 
@@ -61,6 +67,26 @@ static bool is_help_flag(const char *argument)
 	return !strcmp(argument, "--help") || !strcmp(argument, "-h");
 }
 
+static int complain_unknown(const char *name)
+{
+	char near[VB_CLI_WORD_ROOM];
+
+	fprintf(stderr, "verbena: there is no command `%s`.", name);
+	if (vb_cli_suggest_command(name, near))
+		fprintf(stderr, " Did you mean `%s`?", near);
+	fprintf(stderr, " `verbena help` lists them.\n");
+	return VB_CLI_USAGE;
+}
+
+/* What was said must have arrived: a list that ends where the disk was full is worse than none. */
+static int finish(const struct vb_cli_command *command, int code)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	fprintf(stderr, "verbena %s: standard output: %s\n", command->name, strerror(errno));
+	return code != VB_CLI_DONE ? code : VB_CLI_FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	const struct vb_cli_command *command;
@@ -71,15 +97,13 @@ int main(int argc, char **argv)
 	else if (!strcmp(name, "--version") || !strcmp(name, "-V"))
 		name = "version";
 	command = vb_cli_command_find(name);
-	if (!command) {
-		fprintf(stderr, "verbena: there is no command `%s`. `verbena help` lists them.\n", name);
-		return VB_CLI_USAGE;
-	}
+	if (!command)
+		return complain_unknown(name);
 	if (argc > 2 && is_help_flag(argv[2])) {
-		fputs(command->usage, stdout);
-		return VB_CLI_DONE;
+		vb_cli_usage_print(command);
+		return finish(command, VB_CLI_DONE);
 	}
 	if (argc < 2)
-		return command->main(1, (char *[]){ "help", NULL });
-	return command->main(argc - 1, argv + 1);
+		return finish(command, command->main(1, (char *[]){ "help", NULL }));
+	return finish(command, command->main(argc - 1, argv + 1));
 }

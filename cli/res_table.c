@@ -72,7 +72,7 @@ static void print_qp(const struct vb_cli_holder *holder, const struct vb_resourc
 		printf("%-8s", "-");
 	else
 		printf("0x%06x", qp->peer_qpn);
-	printf("  %8u  %8u  %8u  %11s  %11s  %u,%u  %s", qp->send_psn, qp->acknowledged_psn, qp->expected_psn, send,
+	printf("  0x%06x  0x%06x  0x%06x  %11s  %11s  %u,%u  %s", qp->send_psn, qp->acknowledged_psn, qp->expected_psn, send,
 	       receive, qp->send_cq, qp->receive_cq, vb_cli_holder_device(holder, qp->interface_index));
 	if (qp->round_trip)
 		printf("  rtt %.1f us", (double)qp->round_trip / 1000);

@@ -4,6 +4,7 @@
  * Nothing else needs to be configured: the library starts the daemon by itself.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,23 @@ static bool ask_for_explanations(const char *option)
 	return setenv("VERBENA_EXPLAIN", *file == '=' ? file + 1 : "1", 1) == 0;
 }
 
+/* A file that cannot be written is said before the command runs: many programs send what the library says to nowhere. */
+static int check_explanations(void)
+{
+	const char *file = getenv("VERBENA_EXPLAIN");
+	int fd;
+
+	if (!file || !*file || !strcmp(file, "0") || !strcmp(file, "1"))
+		return VB_CLI_DONE;
+	fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		fprintf(stderr, "verbena run: explanations cannot be written to %s: %s\n", file, strerror(errno));
+		return VB_CLI_FAILED;
+	}
+	close(fd);
+	return VB_CLI_DONE;
+}
+
 /* Only these devices (names separated by commas) are to be seen. The names are checked: a program that finds no device
  * at all seldom says why. */
 static int choose_devices(const char *names)
@@ -247,6 +265,8 @@ static int run(int argc, char **argv)
 		first++;
 	if (first >= argc)
 		return vb_cli_usage_error(&vb_cli_run, "which command?", NULL);
+	if ((error = check_explanations()) != 0)
+		return error;
 	if ((wire && (error = choose_wire(wire)) != 0) || (devices && (error = choose_devices(devices)) != 0))
 		return error;
 	if (faults && (error = vb_cli_set_faults("run", faults)) != 0)

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/json.h"
+#include "cli/names.h"
 #include "cli/terminal.h"
 #include "io/clock.h"
 #include "io/event.h"
@@ -31,8 +33,65 @@ static void print_lines(const struct vb_cli_lines *lines)
 	fflush(stdout);
 }
 
+const char *const vb_cli_sort_names[VB_CLI_SORTS] = {
+	[VB_CLI_SORT_RATE] = "rate", [VB_CLI_SORT_RETRIES] = "retries", [VB_CLI_SORT_PID] = "pid",
+	[VB_CLI_SORT_PROGRAM] = "program", [VB_CLI_SORT_PEER] = "peer",
+};
+
+static void print_json_process(const struct vb_cli_process_rates *row)
+{
+	char user[VB_CLI_USER_ROOM];
+
+	printf("{\"pid\": %u, \"program\": ", row->process->process.pid);
+	vb_cli_json_string(stdout, row->process->program);
+	printf(", \"user\": ");
+	vb_cli_json_string(stdout, vb_cli_user_name(row->process->process.uid, user));
+	printf(", \"queue_pairs\": %u, \"out_per_s\": %.1f, \"in_per_s\": %.1f, \"retries_per_s\": %.1f, \"drops_per_s\": %.1f}",
+	       row->process->process.queue_pairs, row->out, row->in, row->retries, row->lost);
+}
+
+static void print_json_qp(const struct vb_cli_qp_rates *row)
+{
+	const struct vb_resource_qp *qp = row->qp;
+	char address[INET6_ADDRSTRLEN];
+
+	printf("{\"pid\": %u, \"qpn\": %u, \"type\": \"%s\", \"state\": \"%s\", \"way\": \"%s\", \"device\": ", row->holder->pid,
+	       qp->qpn, vb_cli_qp_type_name(qp->type), vb_cli_qp_state_name(qp->state), qp->through_memory ? "memory" : "roce");
+	vb_cli_json_string(stdout, vb_cli_holder_device(row->holder, qp->interface_index));
+	printf(", \"peer_address\": ");
+	if (vb_cli_gid_is_zero(qp->peer_gid))
+		printf("null");
+	else
+		printf("\"%s\"", vb_cli_gid_address(qp->peer_gid, address));
+	printf(", \"peer_qpn\": %u, \"out_per_s\": %.1f, \"in_per_s\": %.1f, \"send_posted\": %u, \"receive_posted\": %u, "
+	       "\"round_trip_ns\": %llu}",
+	       qp->peer_qpn, row->out, row->in, qp->send_posted, qp->receive_posted, (unsigned long long)qp->round_trip);
+}
+
+static int print_json(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, enum vb_cli_sort sort)
+{
+	struct vb_cli_rates rates;
+	int error = vb_cli_rates_compute(older, newer, sort, &rates);
+
+	if (error)
+		return error;
+	printf("{\"seconds\": %.3f,\n \"processes\": [", (double)(newer->when - older->when) / 1e9);
+	for (unsigned i = 0; i < rates.processes; i++) {
+		printf("%s\n  ", i ? "," : "");
+		print_json_process(&rates.process[i]);
+	}
+	printf("],\n \"qps\": [");
+	for (unsigned i = 0; i < rates.qps; i++) {
+		printf("%s\n  ", i ? "," : "");
+		print_json_qp(&rates.qp[i]);
+	}
+	printf("]}\n");
+	vb_cli_rates_free(&rates);
+	return 0;
+}
+
 /* Two samples, an interval apart. */
-static int print_once(vb_time interval)
+static int print_once(vb_time interval, enum vb_cli_sort sort, bool json)
 {
 	struct vb_daemon_client daemon = { .fd = -1 };
 	struct vb_cli_sample older = { 0 }, newer = { 0 };
@@ -43,8 +102,10 @@ static int print_once(vb_time interval)
 		vb_wait(NULL, 0, vb_clock_now() + interval);
 		error = vb_cli_sample_take(&daemon, &newer);
 	}
-	if (error == 0)
-		error = vb_cli_top_describe(&older, older.has_daemon ? &newer : &older, &lines);
+	if (error == 0 && json)
+		error = print_json(&older, older.has_daemon ? &newer : &older, sort);
+	else if (error == 0)
+		error = vb_cli_top_describe(&older, older.has_daemon ? &newer : &older, sort, &lines);
 	if (error == 0)
 		print_lines(&lines);
 	else
@@ -68,43 +129,64 @@ static bool parse_seconds(const char *text, vb_time *interval)
 	return true;
 }
 
+static bool parse_sort(const char *text, enum vb_cli_sort *sort)
+{
+	for (unsigned i = 0; i < VB_CLI_SORTS; i++)
+		if (!strcmp(text, vb_cli_sort_names[i])) {
+			*sort = (enum vb_cli_sort)i;
+			return true;
+		}
+	return false;
+}
+
 static int top(int argc, char **argv)
 {
 	vb_time interval = VB_SECONDS(1);
-	bool once = false;
+	enum vb_cli_sort sort = VB_CLI_SORT_RATE;
+	bool once = false, json = false;
 	int code;
 
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--once"))
 			once = true;
-		else if (!strcmp(argv[i], "--interval") && i + 1 < argc) {
+		else if (!strcmp(argv[i], "--json"))
+			json = true;
+		else if (!strcmp(argv[i], "--sort") && i + 1 < argc) {
+			if (!parse_sort(argv[++i], &sort))
+				return vb_cli_usage_error(&vb_cli_top, "there is rate, retries, pid, program and peer; not", argv[i]);
+		} else if (!strcmp(argv[i], "--interval") && i + 1 < argc) {
 			if (!parse_seconds(argv[++i], &interval))
 				return vb_cli_usage_error(&vb_cli_top, "an interval is 0.1 to 3600 seconds", argv[i]);
 		} else
 			return vb_cli_usage_error(&vb_cli_top, "unknown argument, or its value is missing", argv[i]);
 	}
-	if (!once && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
-		code = vb_cli_top_screen(interval);
+	if (!once && !json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
+		code = vb_cli_top_screen(interval, sort);
 		if (code >= 0)
 			return code;
 	}
-	return print_once(interval);
+	return print_once(interval, sort, json);
 }
 
 const struct vb_cli_command vb_cli_top = {
 	.name = "top",
 	.summary = "a live view of processes, queue pairs and their rates",
-	.usage = "Usage: verbena top [--interval SECONDS] [--once]\n\n"
+	.usage = "Usage: verbena top [--interval SECONDS] [--sort KEY] [--once] [--json]\n\n"
 		 "Shows the processes that use Verbena here and their queue pairs, the busiest first, with packets\n"
 		 "out and in per second, retransmissions, and packets dropped, out of order or repeated. You are\n"
 		 "shown your own processes, root all. A queue pair's rates are requests and answers to reads;\n"
 		 "acknowledgements are not in them.\n\n"
 		 "  --interval S   look every S seconds (0.1 to 3600; 1)\n"
-		 "  --once         one look, as text; the same as when the output is not a terminal\n\n"
-		 "Keys: q quits, arrows and page keys scroll, space pauses.\n\n"
+		 "  --sort KEY     rate (the busiest first), retries, pid, program or peer\n"
+		 "  --once         one look, as text; the same as when the output is not a terminal\n"
+		 "  --json         one look, as JSON\n\n"
+		 "Keys: q quits, arrows and page keys scroll, also to the right, s sorts by the next key, space\n"
+		 "pauses, ? explains the columns.\n\n"
 		 "Examples:\n"
 		 "  verbena top\n"
 		 "  verbena top --interval 0.5\n"
-		 "  verbena top --once | head\n",
+		 "  verbena top --once | head\n"
+		 "  verbena top --sort retries\n"
+		 "  verbena top --json | jq '.qps[0]'\n",
 	.main = top,
 };

@@ -23,6 +23,35 @@ struct vb_cli_sample {
 int vb_cli_sample_take(struct vb_daemon_client *daemon, struct vb_cli_sample *sample);
 void vb_cli_sample_free(struct vb_cli_sample *sample);
 
+/* ---- what moved between two samples; rows point into the newer one ---- */
+
+enum vb_cli_sort { VB_CLI_SORT_RATE, VB_CLI_SORT_RETRIES, VB_CLI_SORT_PID, VB_CLI_SORT_PROGRAM, VB_CLI_SORT_PEER, VB_CLI_SORTS };
+extern const char *const vb_cli_sort_names[VB_CLI_SORTS];
+
+struct vb_cli_process_rates {
+	const struct vb_cli_process *process;
+	double out, in, retries, lost;
+};
+
+struct vb_cli_qp_rates {
+	const struct vb_cli_holder *holder;
+	const struct vb_resource_qp *qp;
+	double out, in;
+};
+
+struct vb_cli_rates {
+	unsigned processes, qps;
+	struct vb_cli_process_rates *process;
+	struct vb_cli_qp_rates *qp;
+};
+
+/* 0 or -ENOMEM. */
+int vb_cli_rates_compute(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, enum vb_cli_sort sort,
+			 struct vb_cli_rates *rates);
+void vb_cli_rates_free(struct vb_cli_rates *rates);
+
+/* ---- lines ---- */
+
 enum vb_cli_line_style { VB_CLI_LINE_PLAIN, VB_CLI_LINE_TITLE, VB_CLI_LINE_HEADING, VB_CLI_LINE_BAD };
 
 struct vb_cli_line {
@@ -36,11 +65,11 @@ struct vb_cli_lines {
 };
 
 /* The newer sample, with rates since the older one. Replaces what was in `lines`. 0 or -ENOMEM. */
-int vb_cli_top_describe(const struct vb_cli_sample *older, const struct vb_cli_sample *newer,
+int vb_cli_top_describe(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, enum vb_cli_sort sort,
 			struct vb_cli_lines *lines);
 void vb_cli_lines_free(struct vb_cli_lines *lines);
 
 /* Show it until q is pressed. Exit code of the command; -1: this terminal cannot. */
-int vb_cli_top_screen(vb_time interval);
+int vb_cli_top_screen(vb_time interval, enum vb_cli_sort sort);
 
 #endif

@@ -8,12 +8,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/names.h"
 #include "cli/top.h"
 #include "io/clock.h"
 
@@ -47,48 +44,7 @@ void vb_cli_sample_free(struct vb_cli_sample *sample)
 	vb_cli_holders_free(&sample->holders);
 }
 
-/* ---- lines ---- */
-
-__attribute__((format(printf, 3, 4)))
-static int add_line(struct vb_cli_lines *lines, enum vb_cli_line_style style, const char *format, ...)
-{
-	va_list arguments;
-
-	if (lines->count == lines->room) {
-		unsigned room = lines->room ? 2 * lines->room : 64;
-		struct vb_cli_line *larger = realloc(lines->line, room * sizeof(*larger));
-
-		if (!larger)
-			return -ENOMEM;
-		lines->line = larger;
-		lines->room = room;
-	}
-	lines->line[lines->count].style = style;
-	va_start(arguments, format);
-	vsnprintf(lines->line[lines->count].text, sizeof(lines->line[0].text), format, arguments);
-	va_end(arguments);
-	lines->count++;
-	return 0;
-}
-
-void vb_cli_lines_free(struct vb_cli_lines *lines)
-{
-	free(lines->line);
-	*lines = (struct vb_cli_lines){ 0 };
-}
-
 /* ---- rates ---- */
-
-struct process_row {
-	const struct vb_cli_process *process;
-	double out, in, retries, lost;
-};
-
-struct qp_row {
-	const struct vb_cli_holder *holder;
-	const struct vb_resource_qp *qp;
-	double out, in;
-};
 
 static const struct vb_cli_process *find_process(const struct vb_cli_sample *sample, uint32_t pid)
 {
@@ -141,7 +97,7 @@ static void rate_qp(const struct vb_resource_qp *was, const struct vb_resource_q
 
 /* What a process's counters, which count packets, do not know of. */
 static void add_memory_rates(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, double seconds,
-			     struct process_row *row)
+			     struct vb_cli_process_rates *row)
 {
 	uint32_t pid = row->process->process.pid;
 
@@ -180,155 +136,129 @@ static int magnitude(double rate)
 	return rate > 0 ? power : INT_MIN;
 }
 
-static int busier_process(const void *a, const void *b)
+/* The larger first. */
+static int by_size(double x, double y)
 {
-	const struct process_row *x = a, *y = b;
-	int rank_x = magnitude(x->out + x->in), rank_y = magnitude(y->out + y->in);
+	int rank_x = magnitude(x), rank_y = magnitude(y);
 
-	if (rank_x != rank_y)
-		return rank_x < rank_y ? 1 : -1;
-	return (x->process->process.pid > y->process->process.pid) -
-	       (x->process->process.pid < y->process->process.pid);
+	return (rank_x < rank_y) - (rank_x > rank_y);
 }
 
-static int busier_qp(const void *a, const void *b)
+static int by_number(uint32_t x, uint32_t y)
 {
-	const struct qp_row *x = a, *y = b;
-	int rank_x = magnitude(x->out + x->in), rank_y = magnitude(y->out + y->in);
-
-	if (rank_x != rank_y)
-		return rank_x < rank_y ? 1 : -1;
-	return (x->qp->qpn > y->qp->qpn) - (x->qp->qpn < y->qp->qpn);
+	return (x > y) - (x < y);
 }
 
-/* 950, 12.3k, 4.5M: always within seven characters. */
-static const char *short_number(double value, char text[16])
+static int compare_processes(const void *a, const void *b, void *order)
 {
-	if (value < 10000)
-		snprintf(text, 16, "%.0f", value);
-	else if (value < 1e6)
-		snprintf(text, 16, "%.1fk", value / 1e3);
-	else
-		snprintf(text, 16, "%.2fM", value / 1e6);
-	return text;
+	const struct vb_cli_process_rates *x = a, *y = b;
+	int result = 0;
+
+	switch (*(const enum vb_cli_sort *)order) {
+	case VB_CLI_SORT_RATE:
+		result = by_size(x->out + x->in, y->out + y->in);
+		break;
+	case VB_CLI_SORT_RETRIES:
+		result = by_size(x->retries + x->lost, y->retries + y->lost);
+		break;
+	case VB_CLI_SORT_PROGRAM:
+		result = strcmp(x->process->program, y->process->program);
+		break;
+	default:
+		break;
+	}
+	return result ? result : by_number(x->process->process.pid, y->process->process.pid);
 }
 
-static int describe_processes(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, double seconds,
-			      struct vb_cli_lines *lines)
+static int compare_qps(const void *a, const void *b, void *order)
 {
-	unsigned count = newer->processes.count;
-	struct process_row *row = calloc(count + 1, sizeof(*row));
-	char user[VB_CLI_USER_ROOM], out[16], in[16], again[16], bad[16];
-	int error = row ? 0 : -ENOMEM;
+	const struct vb_cli_qp_rates *x = a, *y = b;
+	int result = 0;
 
-	for (unsigned i = 0; error == 0 && i < count; i++) {
+	switch (*(const enum vb_cli_sort *)order) {
+	case VB_CLI_SORT_RATE:
+		result = by_size(x->out + x->in, y->out + y->in);
+		break;
+	case VB_CLI_SORT_PROGRAM:
+		result = strcmp(x->holder->program, y->holder->program);
+		break;
+	case VB_CLI_SORT_PEER:
+		result = memcmp(x->qp->peer_gid, y->qp->peer_gid, sizeof(x->qp->peer_gid));
+		break;
+	case VB_CLI_SORT_PID:
+		result = by_number(x->holder->pid, y->holder->pid);
+		break;
+	default:
+		break;
+	}
+	return result ? result : by_number(x->qp->qpn, y->qp->qpn);
+}
+
+static void rate_processes(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, double seconds,
+			   struct vb_cli_rates *rates)
+{
+	for (unsigned i = 0; i < newer->processes.count; i++) {
 		const struct vb_cli_process *now = &newer->processes.row[i];
 		const struct vb_cli_process *before = find_process(older, now->process.pid);
 		const struct vb_counters *was = before ? &before->process.counters : &now->process.counters;
+		struct vb_cli_process_rates *row = &rates->process[rates->processes++];
 
-		row[i] = (struct process_row){
+		*row = (struct vb_cli_process_rates){
 			.process = now,
 			.out = rate(was->sent_pkts, now->process.counters.sent_pkts, seconds),
 			.in = rate(was->rcvd_pkts, now->process.counters.rcvd_pkts, seconds),
 			.retries = rate(retries(was), retries(&now->process.counters), seconds),
 			.lost = rate(lost(was), lost(&now->process.counters), seconds),
 		};
-		add_memory_rates(older, newer, seconds, &row[i]);
+		add_memory_rates(older, newer, seconds, row);
 	}
-	if (error == 0)
-		qsort(row, count, sizeof(*row), busier_process);
-	if (error == 0)
-		error = add_line(lines, VB_CLI_LINE_HEADING, "%8s  %-15s  %-12s  %6s  %8s  %8s  %8s  %8s", "PID",
-				 "PROGRAM", "USER", "QPS", "OUT/s", "IN/s", "RETRY/s", "DROP/s");
-	for (unsigned i = 0; error == 0 && i < count; i++)
-		error = add_line(lines, row[i].retries > 0 ? VB_CLI_LINE_BAD : VB_CLI_LINE_PLAIN,
-				 "%8u  %-15s  %-12.12s  %6u  %8s  %8s  %8s  %8s", row[i].process->process.pid,
-				 row[i].process->program, vb_cli_user_name(row[i].process->process.uid, user),
-				 row[i].process->process.queue_pairs, short_number(row[i].out, out),
-				 short_number(row[i].in, in), short_number(row[i].retries, again),
-				 short_number(row[i].lost, bad));
-	free(row);
-	return error;
 }
 
-static int describe_qp(const struct qp_row *row, struct vb_cli_lines *lines)
+static void rate_qps(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, double seconds,
+		     struct vb_cli_rates *rates)
 {
-	const struct vb_resource_qp *qp = row->qp;
-	char peer[INET6_ADDRSTRLEN + 16] = "-", address[INET6_ADDRSTRLEN], out[16], in[16], send[24], receive[24],
-				     trip[24] = "-";
-	const char *state = vb_cli_qp_state_name(qp->state);
-	bool failed = !strcmp(state, "ERR") || !strcmp(state, "SQE");
-
-	if (!vb_cli_gid_is_zero(qp->peer_gid))
-		snprintf(peer, sizeof(peer), "%s 0x%06x", vb_cli_gid_address(qp->peer_gid, address), qp->peer_qpn);
-	snprintf(send, sizeof(send), "%u/%u", qp->send_posted, qp->send_depth);
-	if (qp->srq)
-		snprintf(receive, sizeof(receive), "SRQ %u", qp->srq);
-	else
-		snprintf(receive, sizeof(receive), "%u/%u", qp->receive_posted, qp->receive_depth);
-	if (qp->round_trip)
-		snprintf(trip, sizeof(trip), "%.1f us", (double)qp->round_trip / 1000);
-	return add_line(lines, failed ? VB_CLI_LINE_BAD : VB_CLI_LINE_PLAIN,
-			"%8u  0x%06x  %-4s  %-5s  %-6s  %8s  %8s  %9s  %9s  %10s  %-10s  %s", row->holder->pid, qp->qpn,
-			vb_cli_qp_type_name(qp->type), state, qp->through_memory ? "memory" : "wire",
-			short_number(row->out, out), short_number(row->in, in), send, receive, trip,
-			vb_cli_holder_device(row->holder, qp->interface_index), peer);
-}
-
-static int describe_qps(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, double seconds,
-			struct vb_cli_lines *lines)
-{
-	struct qp_row *row;
-	unsigned count = 0, at = 0;
-	int error;
-
-	for (unsigned i = 0; i < newer->holders.count; i++)
-		count += newer->holders.row[i].count[VB_RESOURCE_QP];
-	row = calloc(count + 1, sizeof(*row));
-	if (!row)
-		return -ENOMEM;
 	for (unsigned i = 0; i < newer->holders.count; i++) {
 		const struct vb_cli_holder *holder = &newer->holders.row[i];
 
-		for (unsigned j = 0; j < holder->count[VB_RESOURCE_QP]; j++, at++) {
+		for (unsigned j = 0; j < holder->count[VB_RESOURCE_QP]; j++) {
 			const struct vb_resource_qp *now = &holder->of[VB_RESOURCE_QP][j].qp;
-			const struct vb_resource_qp *was = find_qp(older, holder->pid, now->qpn);
+			struct vb_cli_qp_rates *row = &rates->qp[rates->qps++];
 
-			row[at] = (struct qp_row){ .holder = holder, .qp = now };
-			rate_qp(was, now, seconds, &row[at].out, &row[at].in);
+			*row = (struct vb_cli_qp_rates){.holder = holder, .qp = now};
+			rate_qp(find_qp(older, holder->pid, now->qpn), now, seconds, &row->out, &row->in);
 		}
 	}
-	qsort(row, count, sizeof(*row), busier_qp);
-	error = add_line(lines, VB_CLI_LINE_PLAIN, "%s", "");
-	if (error == 0)
-		error = add_line(lines, VB_CLI_LINE_HEADING,
-				 "%8s  %-8s  %-4s  %-5s  %-6s  %8s  %8s  %9s  %9s  %10s  %-10s  %s", "PID", "QPN", "TYPE",
-				 "STATE", "WAY", "OUT/s", "IN/s", "SEND", "RECEIVE", "ROUND TRIP", "DEVICE", "PEER");
-	for (unsigned i = 0; error == 0 && i < count; i++)
-		error = describe_qp(&row[i], lines);
-	free(row);
-	return error;
 }
 
-int vb_cli_top_describe(const struct vb_cli_sample *older, const struct vb_cli_sample *newer,
-			struct vb_cli_lines *lines)
+int vb_cli_rates_compute(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, enum vb_cli_sort sort,
+			 struct vb_cli_rates *rates)
 {
 	double seconds = (double)(newer->when - older->when) / 1e9;
-	char user[VB_CLI_USER_ROOM];
-	int error;
+	unsigned qps = 0;
 
-	lines->count = 0;
-	if (!newer->has_daemon)
-		return add_line(lines, VB_CLI_LINE_TITLE, "No verbenad runs in this network namespace.");
-	error = add_line(lines, VB_CLI_LINE_TITLE, "verbenad %s, pid %u, of %s: %u process%s", newer->daemon.version,
-			 newer->daemon.pid, vb_cli_user_name(newer->daemon.uid, user), newer->processes.count,
-			 newer->processes.count == 1 ? "" : "es");
 	/* The first look has nothing before it to compare with. */
 	if (seconds <= 0)
 		seconds = 1;
-	if (error == 0)
-		error = describe_processes(older, newer, seconds, lines);
-	if (error == 0)
-		error = describe_qps(older, newer, seconds, lines);
-	return error;
+	for (unsigned i = 0; i < newer->holders.count; i++)
+		qps += newer->holders.row[i].count[VB_RESOURCE_QP];
+	*rates = (struct vb_cli_rates){
+		.process = calloc(newer->processes.count + 1, sizeof(*rates->process)),
+		.qp = calloc(qps + 1, sizeof(*rates->qp)),
+	};
+	if (!rates->process || !rates->qp) {
+		vb_cli_rates_free(rates);
+		return -ENOMEM;
+	}
+	rate_processes(older, newer, seconds, rates);
+	rate_qps(older, newer, seconds, rates);
+	qsort_r(rates->process, rates->processes, sizeof(*rates->process), compare_processes, &sort);
+	qsort_r(rates->qp, rates->qps, sizeof(*rates->qp), compare_qps, &sort);
+	return 0;
+}
+
+void vb_cli_rates_free(struct vb_cli_rates *rates)
+{
+	free(rates->process);
+	free(rates->qp);
+	*rates = (struct vb_cli_rates){ 0 };
 }

@@ -11,9 +11,10 @@
 
 #ifndef VB_HAVE_NCURSES
 
-int vb_cli_top_screen(vb_time interval)
+int vb_cli_top_screen(vb_time interval, enum vb_cli_sort sort)
 {
 	(void)interval;
+	(void)sort;
 	return -1;
 }
 
@@ -25,9 +26,13 @@ int vb_cli_top_screen(vb_time interval)
 
 #include "io/clock.h"
 
+enum { SIDESTEP = 8 };
+
 struct view {
 	unsigned first;                    /* of the lines below the title */
-	bool paused;
+	unsigned left;                     /* columns that were scrolled away */
+	bool paused, explains;
+	enum vb_cli_sort sort;
 	struct vb_cli_lines lines;
 };
 
@@ -46,33 +51,58 @@ static int attributes(enum vb_cli_line_style style)
 	return A_NORMAL;
 }
 
-static void draw_line(int y, const struct vb_cli_line *line)
+static void draw_line(int y, const struct vb_cli_line *line, unsigned left)
 {
 	int style = attributes(line->style);
+	size_t length = strlen(line->text);
+	const char *text = line->text + (left < length ? left : length);
 
 	attrset(style);
-	mvaddnstr(y, 0, line->text, COLS);
+	mvaddnstr(y, 0, text, COLS);
 	/* A heading is a bar across the screen. */
-	for (int x = (int)strlen(line->text); style == A_REVERSE && x < COLS; x++)
+	for (int x = (int)strlen(text); style == A_REVERSE && x < COLS; x++)
 		mvaddch(y, x, ' ');
 	attrset(A_NORMAL);
 }
 
+static void draw_explanation(void)
+{
+	static const char *const text[] = {
+		"OUT/s, IN/s   packets a second; of a queue pair requests and answers to reads, of one that goes",
+		"              through memory work requests done and messages received",
+		"RETRY/s       retransmissions begun: packets are lost, or a timeout is too short",
+		"DROP/s        packets out of order, repeated, damaged, or for nobody",
+		"WAY           memory: the peer is a process of this host; wire: packets",
+		"SEND, RECEIVE work posted of the depth granted",
+		"ROUND TRIP    from a request to its acknowledgement, smoothed",
+	};
+	int count = (int)(sizeof(text) / sizeof(text[0])), first = LINES - 1 - count;
+
+	for (int i = 0; i < count && first > 0; i++) {
+		move(first + i, 0);
+		clrtoeol();
+		mvaddnstr(first + i, 0, text[i], COLS);
+	}
+}
+
 static void draw(struct view *view)
 {
+	char keys[128];
 	unsigned body = LINES > 2 ? (unsigned)LINES - 2 : 0, rest = view->lines.count ? view->lines.count - 1 : 0;
 
 	if (view->first + body > rest)
 		view->first = rest > body ? rest - body : 0;
 	erase();
 	if (view->lines.count > 0)
-		draw_line(0, &view->lines.line[0]);
+		draw_line(0, &view->lines.line[0], 0);
 	for (unsigned i = 0; i < body && view->first + i < rest; i++)
-		draw_line(1 + (int)i, &view->lines.line[1 + view->first + i]);
+		draw_line(1 + (int)i, &view->lines.line[1 + view->first + i], view->left);
+	if (view->explains)
+		draw_explanation();
+	snprintf(keys, sizeof(keys), "q quit  arrows scroll  s sort (%s)  ? columns  space %s", vb_cli_sort_names[view->sort],
+		 view->paused ? "go on (paused)" : "pause");
 	attrset(A_DIM);
-	mvaddnstr(LINES - 1, 0,
-		  view->paused ? "q quit  arrows scroll  space go on (paused)" : "q quit  arrows scroll  space pause",
-		  COLS);
+	mvaddnstr(LINES - 1, 0, keys, COLS);
 	attrset(A_NORMAL);
 	refresh();
 }
@@ -89,6 +119,19 @@ static bool obey(struct view *view, int key)
 		return false;
 	case ' ':
 		view->paused = !view->paused;
+		break;
+	case '?':
+	case 'h':
+		view->explains = !view->explains;
+		break;
+	case 's':
+		view->sort = (view->sort + 1) % VB_CLI_SORTS;
+		break;
+	case KEY_LEFT:
+		view->left -= view->left < SIDESTEP ? view->left : SIDESTEP;
+		break;
+	case KEY_RIGHT:
+		view->left += view->left < sizeof(view->lines.line->text) ? SIDESTEP : 0;
 		break;
 	case KEY_UP:
 		view->first -= view->first > 0;
@@ -128,11 +171,11 @@ static bool wait_for_keys(struct view *view, vb_time until)
 	}
 }
 
-static int show(vb_time interval)
+static int show(vb_time interval, enum vb_cli_sort sort)
 {
 	struct vb_cli_sample older = { 0 }, newer;
 	struct vb_daemon_client daemon = { .fd = -1 };
-	struct view view = { 0 };
+	struct view view = { .sort = sort };
 	bool more = true;
 	int error = 0;
 
@@ -143,7 +186,7 @@ static int show(vb_time interval)
 			error = vb_cli_sample_take(&daemon, &newer);
 			if (error)
 				break;
-			error = vb_cli_top_describe(older.when ? &older : &newer, &newer, &view.lines);
+			error = vb_cli_top_describe(older.when ? &older : &newer, &newer, view.sort, &view.lines);
 			vb_cli_sample_free(&older);
 			older = newer;
 			if (error)
@@ -159,7 +202,7 @@ static int show(vb_time interval)
 	return error;
 }
 
-int vb_cli_top_screen(vb_time interval)
+int vb_cli_top_screen(vb_time interval, enum vb_cli_sort sort)
 {
 	const char *no_colour = getenv("NO_COLOR");
 	SCREEN *screen = newterm(NULL, stdout, stdin);
@@ -178,7 +221,7 @@ int vb_cli_top_screen(vb_time interval)
 		use_default_colors();
 		init_pair(1, COLOR_RED, -1);
 	}
-	error = show(interval);
+	error = show(interval, sort);
 	endwin();
 	delscreen(screen);
 	if (error) {

@@ -28,8 +28,8 @@ int main(void)
 
 
 class Installing(ClientCase):
-    def install(self, prefix, destdir):
-        done = subprocess.run([os.path.join(ROOT, "scripts", "install-files"), clients.staged.root, prefix, destdir],
+    def install(self, prefix, destdir, build=None):
+        done = subprocess.run([os.path.join(ROOT, "scripts", "install-files"), build or clients.staged.root, prefix, destdir],
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

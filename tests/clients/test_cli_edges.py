@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""The `verbena` command where something is not as it should be: mistyped words, full disks, files that cannot be written; and what
+scripts read of it."""
+
+import json
+import os
+import re
+
+from pylib import clients
+from pylib.clients import across, expand, which
+from test_install import Installing
+from test_observe import COMPLETION, Looking
+
+
+@expand
+class Mistyped(Looking):
+    @across(["lo_v4"])
+    def test_did_you_mean(self):
+        """Commands and options that are nearly right are named; what is nothing like any is not guessed at."""
+        for argv, meant in ((("devcies",), "`devices`"), (("docter",), "`doctor`"), (("help", "captrue"), "`capture`"),
+                            (("stat", "--jsno"), "--json"), (("run", "--explan=x", "true"), "--explain"),
+                            (("run", "--devise", "x", "true"), "--device"), (("top", "--intreval", "1"), "--interval")):
+            result = self.verbena(*argv)
+            self.assertEqual(result.code, 2, result)
+            self.assertIn("Did you mean " + meant, result.out)
+        for argv in (("xyzzy",), ("stat", "--xyzzy")):
+            result = self.verbena(*argv)
+            self.assertEqual(result.code, 2, result)
+            self.assertNotIn("Did you mean", result.out)
+
+    @across(["lo_v4"])
+    def test_lab(self):
+        """What the lab does not know is named before a folder is asked for."""
+        result = self.verbena("lab", "bogus")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("there is no: bogus", result.out)
+        self.assertNotIn("folder", result.out)
+
+    @across(["lo_v4"])
+    def test_completion_leaves_examples_alone(self):
+        """Options that only an example gives to another program are not offered."""
+        with open(COMPLETION) as file:
+            script = file.read() + ('COMP_WORDS=(verbena run --); COMP_CWORD=2; COMPREPLY=(); _verbena; echo "${COMPREPLY[@]}"')
+        result = self.client.run("bash", "--norc", "-c", script,
+                                 environment={"PATH": os.path.dirname(clients.staged.verbena) + ":/usr/bin:/bin"})
+        words = result.out.split()
+        self.assertIn("--explain", words)
+        self.assertNotIn("--verbose", words)
+
+
+@expand
+class Output(Looking):
+    @across(["lo_v4"])
+    def test_full_disk(self):
+        """Every command that prints says when what it prints does not arrive."""
+        for words in ("devices", "devices --json", "help", "run --help", "version", "status", "res", "res --json", "stat", "doctor",
+                      "top --once --interval 0.1"):
+            result = self.client.run("sh", "-c", "%s %s >/dev/full" % (clients.staged.verbena, words))
+            self.assertEqual(result.code, 1, words)
+            self.assertIn("standard output: No space left on device", result.out)
+
+    @across(["lo_v4"])
+    def test_explanations_that_cannot_be_written(self):
+        """`run --explain=FILE` where there can be no such file: said at once, and the command does not run."""
+        result = self.verbena("run", "--explain=/nonexistent/x", "echo", "it ran")
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("/nonexistent/x", result.out)
+        self.assertNotIn("it ran", result.out)
+
+
+@expand
+class ForScripts(Looking):
+    @across(["lo_v4"])
+    def test_version(self):
+        told = self.told("version")
+        self.assertEqual(os.path.realpath(told["libraries"]), os.path.realpath(clients.staged.library))
+        self.assertIn("verbena %s\n" % told["version"], self.verbena("version").out)
+        self.assertEqual(self.verbena("version", "--yaml").code, 2)
+
+    @across(["veth1500_v6"])
+    def test_top(self):
+        """What moves, as JSON and sorted; PSNs are hexadecimal as everywhere."""
+        server, client = self.write_bw()
+        self.until(lambda: self.of(client), "the client's queue pair")
+
+        def moves():
+            told = self.told("top", "--interval", "0.3")
+            return told if told["qps"] and told["qps"][0]["out_per_s"] > 0 else None
+        told = self.until(moves, "packets")
+        self.assertEqual([row["pid"] for row in told["processes"]], [client.pid])
+        self.assertEqual(told["processes"][0]["program"], "ib_write_bw")
+        self.assertEqual((told["qps"][0]["peer_address"], told["qps"][0]["way"]), ("fd77::1", "roce"))
+        self.assertGreaterEqual(told["seconds"], 0.3)
+        second = self.client.start(which("ibv_asyncwatch"), "-d", self.device)
+        self.until(lambda: any(row["pid"] == second.pid for row in self.told("top", "--interval", "0.1")["processes"]), "two processes")
+        for key, wanted in (("program", [client.pid, second.pid]), ("pid", sorted([client.pid, second.pid]))):
+            self.assertEqual([row["pid"] for row in self.told("top", "--interval", "0.1", "--sort", key)["processes"]], wanted, key)
+        self.assertEqual(self.verbena("top", "--sort", "colour").code, 2)
+        table = self.verbena("res", "qp", "--pid", str(client.pid)).out
+        self.assertRegex(table, r"(?m)^    0x\w{6}  RC .* 0x\w{6}  0x\w{6}  0x\w{6}  0x\w{6}  ")
+
+
+@expand
+class InstalledHelp(Installing):
+    @across(["lo_v4"])
+    def test_documents_are_there(self):
+        """What the help and the manual pages of an installation cite was installed with it."""
+        prefix = self.folder()
+        self.install(prefix, "", clients.staged.build)
+        cited = set()
+        for name in ("run", "capture"):
+            result = self.client.run(prefix + "/bin/verbena", name, "--help")
+            self.assertNotRegex(result.out, r"(^|[^/\w])docs/")
+            cited |= set(re.findall(r"/\S+\.md", result.out))
+            with open(prefix + "/share/man/man1/verbena-%s.1" % name) as page:
+                cited |= set(path.replace("\\-", "-") for path in re.findall(r"/\S+\.md", page.read()))
+        self.assertGreaterEqual({os.path.basename(path) for path in cited}, {"explain.md", "same-host.md", "faults.md"})
+        for path in cited:
+            self.assertTrue(os.path.isfile(path), path)
