@@ -20,7 +20,7 @@ from .sides import CM, ROCE_BRIDGE, Group
 
 PINGPONG_PORT = 18515
 PERFTEST_PORT = 18515
-LIMIT = 60
+LIMIT = 120                             # seconds; under loss rxe waits half a second for each packet lost
 
 
 class Failed(Exception):

@@ -110,7 +110,7 @@ class Kernel:
             # The guest watches for itself: asking it again and again from here is slow.
             line = ("%s & p=$!; n=0; until %s || [ $n -gt 100 ]; do n=$((n+1)); usleep 50000; done; echo %s; wait $p"
                     % (line, test, self.READY))
-        process = self.host.start(self.rig.tool("rig-exec"), "-t", "90", line, privileged=True, environment=self.rig.environment)
+        process = self.host.start(self.rig.tool("rig-exec"), "-t", "150", line, privileged=True, environment=self.rig.environment)
         return Started(self, process, lambda p: self.READY in p.output())
 
     def run(self, line):
