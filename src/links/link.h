@@ -94,8 +94,8 @@ struct vb_link_driver {
 	void (*flush)(struct vb_link *link);
 	/* Optional. The pass is over but for queue pairs that have more to send. */
 	void (*finish)(struct vb_link *link);
-	/* The queue pair's entry in the timers has come up; its deadline may have moved away. Caller also holds qp->lock. True:
-	 * something was done. */
+	/* The queue pair's entry in the timers has come up; its deadline may have moved away. Caller also holds qp->lock,
+	 * which may be released meanwhile. True: something was done. */
 	bool (*expire)(struct vb_link *link, struct vb_qp *qp, vb_time now);
 
 	/* ---- sleeping; caller holds nothing ---- */

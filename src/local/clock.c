@@ -1,28 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Patience. Work that gets nowhere fails when an adapter would have used its retries up: retry_cnt + 1 times the local ACK timeout
- * after the last progress (roce/timers.c says how that comes, and why very short timeouts are taken for longer ones). Timeout 0
- * waits for ever (IBA C9-140).
+ * Patience. Work that gets nowhere fails when an adapter might have used its retries up (queue/patience.h). Timeout 0 waits for
+ * ever (IBA C9-140).
  *
  * Nothing is sent again here. But each timeout on the way there is looked at: a peer that waits for a receive, or is in the middle of
  * a long message, is not silent; and time for which we ourselves were away is not the peer's.
  */
 #include "local/engine.h"
-#include "wire/rnr_timer.h"
+#include "queue/patience.h"
 
-#define FLOOR VB_MILLISECONDS(4)
 #define CEILING VB_SECONDS(2)
 #define LONGEST_STALL (8 * vb_rnr_timer_delay(0))
-
-/* 0: for ever. */
-static vb_time ack_timeout(const struct vb_qp *qp)
-{
-	vb_time timeout = vb_local_ack_timeout(qp->attr.timeout);
-
-	if (timeout == VB_TIME_NEVER)
-		return 0;
-	return timeout < FLOOR ? FLOOR : timeout;
-}
 
 /* Draining, what has not begun does not wait. */
 static bool something_waits(const struct vb_qp *qp)
@@ -33,12 +21,12 @@ static bool something_waits(const struct vb_qp *qp)
 
 static vb_time give_up_at(const struct vb_qp *qp, const struct vb_local_initiator *initiator)
 {
-	return initiator->waiting_since + ack_timeout(qp) * (qp->attr.retry_cnt + 1);
+	return initiator->waiting_since + vb_patience_in_all(qp);
 }
 
 static void arm(struct vb_local *local, vb_time now)
 {
-	vb_time timeout = ack_timeout(local->qp);
+	vb_time timeout = vb_patience_timeout(local->qp);
 
 	local->initiator.progressed = false;
 	local->initiator.look_at = timeout == 0 ? VB_TIME_NEVER :
@@ -54,7 +42,7 @@ static void give_up(struct vb_local *local, vb_time now)
 	struct vb_fault_record why = {
 		.fault = VB_FAULT_RETRY_EXCEEDED,
 		.psn = qp->attr.sq_psn,
-		.tries = (uint32_t)(waited / ack_timeout(qp)),
+		.tries = (uint32_t)(waited / vb_patience_timeout(qp)),
 		.waited = waited,
 	};
 

@@ -80,6 +80,7 @@ struct vb_roce_requester {
 	bool probe_owed;
 	vb_time waiting_since;           /* last progress, or when the oldest outstanding packet was first sent */
 	uint32_t retransmissions;        /* since the last progress */
+	bool again_owed;                 /* went back, and nothing has left since */
 
 	vb_time rnr_until;               /* 0: not waiting for a receiver that was not ready */
 	uint32_t rnr_retries;            /* used since the last progress */
@@ -395,7 +396,7 @@ void vb_roce_timers_repaired(struct vb_qp *qp, vb_time now);
 void vb_roce_timers_receiver_not_ready(struct vb_qp *qp, vb_time now, uint8_t code);
 bool vb_roce_timers_is_losing(const struct vb_roce_requester *requester, vb_time now);
 vb_time vb_roce_timers_retransmit(const struct vb_qp *qp);
-/* How often the application's own timeout had passed without progress when we last went back. */
+/* How many of the tries that the application asked for had passed without progress when we last went back. */
 uint32_t vb_roce_timers_retries(const struct vb_qp *qp);
 vb_time vb_roce_timers_next(const struct vb_qp *qp);
 void vb_roce_timers_expire(struct vb_qp *qp, vb_time now);

@@ -58,6 +58,8 @@ bool vb_roce_answers_reads(const struct vb_qp *qp);
 /* When expire must be called at the latest; VB_TIME_NEVER: no timer runs. */
 vb_time vb_roce_next_deadline(const struct vb_qp *qp);
 void vb_roce_expire(struct vb_qp *qp, vb_time now);
+/* Would expire end this QP for want of an answer? Then read first all that has come in. */
+bool vb_roce_gives_up(const struct vb_qp *qp, vb_time now);
 
 /* The transport's query: positions are PSNs. */
 void vb_roce_query(const struct vb_qp *qp, struct vb_transport_status *status);

@@ -9,20 +9,17 @@
  *                   of them was missing it is there now, if others are missing too they provoke a NAK, if only an
  *                   answer was lost the oldest brings another. Two packets, sooner than the whole window is sent again.
  *                   Sooner still where packets were lost a moment ago.
- *   giving up       retry_cnt + 1 times the application's local ACK timeout after the last progress. That is when
- *                   an adapter, which only knows the application's timeout, would have used its retries up (IBA
- *                   9.7.6.1.3): our earlier, measured retransmissions do not count against retry_cnt. Timeout 0
- *                   never gives up (C9-140).
+ *   giving up       at the first expiry after retry_cnt + 1 times the longest that an adapter may wait for each try (IBA
+ *                   9.7.6.1.3, queue/patience.h): our earlier, measured retransmissions do not count against
+ *                   retry_cnt. So the last of them has had its time, and it must have left; time for which we were
+ *                   away ourselves does not count; and the caller has read all that had come in (vb_roce_gives_up).
+ *                   Timeout 0 never gives up (C9-140).
  *   rnr_until       the wait that an RNR NAK asked for. Both others stand still meanwhile.
- *
- * IBA lets the timer run up to four times longer than asked. We use that for very short timeouts: FLOOR is how long
- * a peer that is another process on a busy machine may be off the processor, and no application wants RETRY_EXC for
- * that.
  */
+#include "queue/patience.h"
 #include "roce/engine.h"
-#include "wire/rnr_timer.h"
+#include "roce/roce.h"
 
-#define FLOOR VB_MILLISECONDS(4)
 #define UNMEASURED VB_MILLISECONDS(20)
 #define CEILING VB_SECONDS(2)
 #define PROBE_FLOOR VB_MILLISECONDS(1)
@@ -31,31 +28,14 @@
 
 enum { MAX_BACKOFF = 16, MOST_PROBES = 4 };
 
-/* The application's timeout, or 0: wait for ever. */
-static vb_time ack_timeout(const struct vb_qp *qp)
-{
-	vb_time timeout = vb_local_ack_timeout(qp->attr.timeout);
-
-	if (timeout == VB_TIME_NEVER)
-		return 0;
-	return timeout < FLOOR ? FLOOR : timeout;
-}
-
-static vb_time give_up_at(const struct vb_qp *qp, const struct vb_roce_requester *requester)
-{
-	vb_time timeout = ack_timeout(qp);
-
-	return timeout == 0 ? VB_TIME_NEVER : requester->waiting_since + timeout * (qp->attr.retry_cnt + 1);
-}
-
 vb_time vb_roce_timers_retransmit(const struct vb_qp *qp)
 {
 	const struct vb_roce_requester *requester = &vb_roce_engine_of(qp)->requester;
-	vb_time timeout = ack_timeout(qp), measured = UNMEASURED;
+	vb_time timeout = vb_patience_timeout(qp), measured = UNMEASURED;
 
 	if (requester->round_trip != 0) {
 		measured = requester->round_trip + 4 * requester->variation;
-		measured = measured < FLOOR ? FLOOR : measured;
+		measured = measured < VB_PATIENCE_FLOOR ? VB_PATIENCE_FLOOR : measured;
 	}
 	measured <<= requester->backoff;
 	if (measured > CEILING)
@@ -94,7 +74,7 @@ static void arm(struct vb_qp *qp, vb_time now)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 
-	requester->retransmit_at = vb_time_earlier(now + vb_roce_timers_retransmit(qp), give_up_at(qp, requester));
+	requester->retransmit_at = now + vb_roce_timers_retransmit(qp);
 }
 
 void vb_roce_timers_sent(struct vb_qp *qp, vb_time now, struct psn psn, bool answer_expected, bool retransmission)
@@ -105,6 +85,8 @@ void vb_roce_timers_sent(struct vb_qp *qp, vb_time now, struct psn psn, bool ans
 		requester->waiting_since = now;
 		arm(qp, now);
 	}
+	if (retransmission)
+		requester->again_owed = false;
 	if (!retransmission && !requester->repairing)
 		arm_probe(requester, now);
 	/* An answer to a packet that was sent twice does not tell which of the two it answers. */
@@ -142,7 +124,7 @@ void vb_roce_timers_progress(struct vb_qp *qp, vb_time now)
 		requester->backoff--;
 	}
 	requester->waiting_since = now;
-	requester->probing = false;
+	requester->probing = requester->again_owed = false;
 	requester->retransmissions = 0;
 	requester->rnr_retries = 0;
 	requester->probes = 0;
@@ -161,6 +143,7 @@ void vb_roce_timers_rewound(struct vb_qp *qp, vb_time now)
 
 	requester->sampling = requester->probe_owed = false;
 	requester->probe_at = VB_TIME_NEVER;
+	requester->again_owed = true;
 	requester->retransmissions++;
 	requester->lost_at = now;
 	arm(qp, now);
@@ -189,11 +172,12 @@ void vb_roce_timers_receiver_not_ready(struct vb_qp *qp, vb_time now, uint8_t co
 uint32_t vb_roce_timers_retries(const struct vb_qp *qp)
 {
 	const struct vb_roce_requester *requester = &vb_roce_engine_of(qp)->requester;
-	vb_time timeout = ack_timeout(qp);
+	vb_time patience = vb_patience_in_all(qp), tries = qp->attr.retry_cnt + 1, used;
 
-	if (timeout == 0 || requester->retransmissions == 0)
+	if (patience == 0 || requester->retransmissions == 0)
 		return 0;
-	return (uint32_t)((requester->rewound_at - requester->waiting_since) / timeout);
+	used = (requester->rewound_at - requester->waiting_since) / (patience / tries);
+	return used < tries ? (uint32_t)used : qp->attr.retry_cnt;
 }
 
 vb_time vb_roce_timers_next(const struct vb_qp *qp)
@@ -209,6 +193,23 @@ vb_time vb_roce_timers_next(const struct vb_qp *qp)
 	if (requester->local_retry_at != 0)
 		return vb_time_earlier(requester->local_retry_at, vb_time_earlier(requester->retransmit_at, requester->probe_at));
 	return vb_time_earlier(requester->retransmit_at, requester->probe_at);
+}
+
+/* Of an expiry at retransmit_at. Nothing has left since we went back: it is not the peer's silence, but there is an end to that, too. */
+static bool is_hopeless(const struct vb_qp *qp, const struct vb_roce_requester *requester)
+{
+	vb_time patience = vb_patience_in_all(qp);
+	vb_time waited = requester->retransmit_at - requester->waiting_since;
+
+	return patience != 0 && waited >= (requester->again_owed ? 2 * patience : patience);
+}
+
+bool vb_roce_gives_up(const struct vb_qp *qp, vb_time now)
+{
+	const struct vb_roce_requester *requester = &vb_roce_engine_of(qp)->requester;
+
+	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && qp->type == IBV_QPT_RC &&
+	       requester->retransmit_at <= now && is_hopeless(qp, requester);
 }
 
 static void give_up(struct vb_qp *qp, vb_time now)
@@ -253,7 +254,8 @@ void vb_roce_timers_expire(struct vb_qp *qp, vb_time now)
 	/* Late: it was we who were away (stopped, or off the processor), and what the peer said meanwhile may lie unread
 	 * still. That time is not the peer's. */
 	requester->waiting_since += now - requester->retransmit_at;
-	if (give_up_at(qp, requester) <= now) {
+	requester->retransmit_at = now;
+	if (is_hopeless(qp, requester)) {
 		give_up(qp, now);
 		return;
 	}

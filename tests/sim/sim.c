@@ -327,9 +327,11 @@ static void arrive(struct sim *sim, struct sim_datagram *datagram)
 	*host->last = datagram;
 	host->last = &datagram->next;
 	if (!host->wake_planned) {
+		vb_time when = sim->now + sim->network.service_delay;
+
 		host->wake_planned = true;
 		plan(sim, (struct sim_entry){
-				  .when = sim->now + sim->network.service_delay, .kind = ENTRY_WAKE, .host = host});
+				  .when = when < host->away_until ? host->away_until : when, .kind = ENTRY_WAKE, .host = host});
 	}
 }
 

@@ -49,6 +49,7 @@ struct sim_host {
 	uint64_t buffer_drops;
 	struct sim_datagram *first, **last;
 	bool wake_planned;
+	vb_time away_until;              /* the process does not run before: nothing is read */
 	struct sim_host *next;
 };
 

@@ -9,6 +9,8 @@
 #include "roce/engine.h"
 #include "sim/testing.h"
 
+#define FLOOR VB_MILLISECONDS(4)
+
 static void expect_states(struct pair *pair, enum ibv_qp_state a, enum ibv_qp_state b)
 {
 	assert_int_equal(pair->a->state, a);
@@ -267,7 +269,7 @@ static void retry_exceeded(void **state)
 {
 	static const struct {
 		uint8_t timeout, retry_cnt;
-	} cases[] = {{14, 7}, {14, 0}, {10, 3}, {18, 7}, {20, 6}};
+	} cases[] = {{14, 7}, {14, 0}, {10, 3}, {8, 7}, {18, 7}, {20, 6}};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -275,8 +277,6 @@ static void retry_exceeded(void **state)
 		vb_time began, timeout = VB_NANOSECONDS(4096) << cases[i].timeout, waited;
 		struct pair pair;
 
-		if (timeout < VB_MILLISECONDS(4))
-			timeout = VB_MILLISECONDS(4);
 		connection.timeout = cases[i].timeout;
 		connection.retry_cnt = cases[i].retry_cnt;
 		pair_open(&pair, 1, false, &connection, 4096);
@@ -289,13 +289,80 @@ static void retry_exceeded(void **state)
 		expect_send(pair.a_cq, 1, IBV_WC_RETRY_EXC_ERR);
 		expect_send(pair.a_cq, 2, IBV_WC_WR_FLUSH_ERR);
 		expect_states(&pair, IBV_QPS_ERR, IBV_QPS_RTS);
-		assert_int_equal(waited, timeout * (cases[i].retry_cnt + 1));
+		/* Four times longer than asked (IBA 9.7.6.1.3), but at least 4 ms each time; and to the end of the last try's time. */
+		assert_true(waited >= 4 * timeout * (cases[i].retry_cnt + 1));
+		assert_true(waited <= 4 * timeout * (cases[i].retry_cnt + 1) + (timeout < FLOOR ? FLOOR : timeout));
 		assert_int_equal(pair.a->fault.fault, VB_FAULT_RETRY_EXCEEDED);
 		assert_int_equal(pair.a->fault.waited, waited);
 		assert_true(pair.a->fault.tries >= cases[i].retry_cnt);
 		assert_int_equal(pair.hosts[0]->counters.retry_exceeded_err, 1);
 		pair_close(&pair);
 	}
+}
+
+/* A peer that lives but does not run is not gone: it may be away for as long as the specification allows. */
+static void a_peer_may_be_off_the_processor(void **state)
+{
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		vb_time away;
+		enum ibv_wc_status status;
+	} cases[] = {
+		{IBV_WR_RDMA_WRITE, VB_MILLISECONDS(2100), IBV_WC_SUCCESS},
+		{IBV_WR_RDMA_READ, VB_MILLISECONDS(2100), IBV_WC_SUCCESS},
+		{IBV_WR_RDMA_WRITE, VB_MILLISECONDS(2300), IBV_WC_RETRY_EXC_ERR},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sim_connection connection = sim_usual;
+		struct pair pair;
+		struct ibv_wc wc;
+
+		connection.timeout = 14;
+		connection.retry_cnt = 7;
+		pair_open(&pair, 1, false, &connection, 65536);
+		/* Round trips are known: so lost packets would be sent again within milliseconds. */
+		for (unsigned k = 0; k < 8; k++) {
+			pair_post(&pair, IBV_WR_RDMA_WRITE, 100, k);
+			assert_true(sim_wait(pair.sim, pair.a_cq, &wc, VB_SECONDS(1)));
+		}
+		pair.hosts[1]->away_until = pair.sim->now + cases[i].away;
+		pair_post(&pair, cases[i].opcode, 65536, 10);
+		sim_run(pair.sim);
+		expect_send(pair.a_cq, 10, cases[i].status);
+		pair_close(&pair);
+	}
+}
+
+/* Nothing of what was to be sent again has left, though time went by: the peer had no chance to answer. It gets one. */
+static void giving_up_waits_for_a_retransmission_to_leave(void **state)
+{
+	struct sim_connection connection = sim_usual;
+	struct pair pair;
+	vb_time end;
+
+	(void)state;
+	connection.timeout = 14;
+	connection.retry_cnt = 7;
+	pair_open(&pair, 1, false, &connection, 4096);
+	pair.sim->network.loss = SIM_MILLION;
+	pair_post(&pair, IBV_WR_RDMA_WRITE, 100, 1);
+	sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(10));
+	pair.sim->network.loss = 0;
+	end = pair.sim->now + 33 * (VB_NANOSECONDS(4096) << 14);
+	vb_lock_take(&pair.a->lock);
+	for (vb_time now = 0; now < end; vb_roce_expire(pair.a, now)) {
+		now = vb_roce_next_deadline(pair.a);
+		assert_false(vb_roce_gives_up(pair.a, now));
+	}
+	vb_lock_release(&pair.a->lock);
+	sim_run_to(pair.sim, end);
+	assert_int_equal(pair.a->state, IBV_QPS_RTS);
+	sim_touch(pair.a);
+	sim_run(pair.sim);
+	expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
+	pair_close(&pair);
 }
 
 /* A process that was stopped comes back long after its retries would have ended: it asks once more before it gives up. */
@@ -614,6 +681,8 @@ int main(void)
 		cmocka_unit_test(remote_invalid_request_without_the_right),
 		cmocka_unit_test(remote_invalid_request_for_too_many_reads),
 		cmocka_unit_test(retry_exceeded),
+		cmocka_unit_test(a_peer_may_be_off_the_processor),
+		cmocka_unit_test(giving_up_waits_for_a_retransmission_to_leave),
 		cmocka_unit_test(time_away_is_not_the_peers),
 		cmocka_unit_test(rnr_retry_exceeded),
 		cmocka_unit_test(bad_response),

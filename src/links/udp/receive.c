@@ -21,6 +21,7 @@
 enum {
 	TOUCHED = 256,                     /* queue pairs that wait for their turn to send */
 	ROUNDS_PER_PASS = 16,              /* of answers to reads, a burst each */
+	ROUNDS_BEFORE_GIVING_UP = 256,     /* batches: more than a socket's buffer holds */
 	LOOK_AT_UNUSED_FAMILY = 64,        /* every so many passes */
 	/* Within a batch, answer after this much: acknowledging all of a window at once would let the peer run dry,
 	 * and each acknowledgement is a system call. */
@@ -321,10 +322,27 @@ static bool drain_sockets(struct vb_udp_link *udp, vb_time now, bool all_familie
 	return done;
 }
 
+/* What a QP is about to end for may lie in the socket, behind a batch or many of other things. Caller holds qp->lock, which is released
+ * meanwhile: all of it may be for this very QP. */
+static void read_all(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
+{
+	vb_lock_release(&qp->lock);
+	for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain_sockets(udp, now, true); i++)
+		;
+	vb_lock_take(&qp->lock);
+}
+
 bool vb_udp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 {
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+
+	/* Once in a pass is enough. */
+	if (vb_roce_gives_up(qp, now) && udp->all_read_in != link->schedule->passes) {
+		udp->all_read_in = link->schedule->passes;
+		read_all(udp, qp, now);
+	}
 	/* The deadline may have moved away since the entry was made. */
-	if (vb_roce_next_deadline(qp) > now) {
+	if (!vb_udp_carries(udp, qp) || vb_roce_next_deadline(qp) > now) {
 		vb_schedule_arm(link->schedule, qp, vb_roce_next_deadline(qp));
 		return false;
 	}

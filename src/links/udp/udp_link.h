@@ -61,6 +61,7 @@ struct vb_udp_link {
 	struct vb_multicast_group *group;
 	unsigned groups;
 	unsigned passes;
+	unsigned all_read_in;              /* receive.c: in which pass the sockets were read until they were empty */
 	uint64_t batches;                  /* receive.c: of datagrams, so far */
 	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
 	unsigned inquiries;
