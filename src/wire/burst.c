@@ -13,6 +13,8 @@
 #include "wire/daemon_message.h"
 #include "wire/icrc.h"
 
+_Static_assert((int)VB_BURST_RUN_PACKETS <= (int)VB_ICRC_TRAIN, "receivers expect identifications of that length at most");
+
 enum {
 	TRAILER_ROOM = 3 + VB_ICRC_LENGTH,
 	/* A run begins so that the payload behind a plain BTH is aligned, and with it, at MTUs of 1 KiB and more, that of all

@@ -157,15 +157,23 @@ bool vb_icrc_is_valid(const struct vb_path *path, const uint8_t *datagram, size_
 }
 
 /* `crc` was computed with some identification over the `covered` bytes before the ICRC: is there one that makes it right? */
-static bool is_explained(const struct vb_path *path, const uint8_t *datagram, size_t covered, uint32_t crc)
+static bool is_explained(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram, size_t covered,
+			 uint32_t crc, uint16_t ip_id_guess)
 {
-	uint32_t difference = crc ^ load_icrc(datagram + covered);
+	uint32_t difference = crc ^ load_icrc(datagram + covered), id;
 
 	if (difference == 0 || !vb_path_is_ipv4(path))
 		return difference == 0;
 	/* Undone down to and including the identification, what is left is the two identifications' difference in the
 	 * register's first two bytes; anything in the other two is damage elsewhere. */
-	return vb_crc32_rewind(difference, IPV4_LENGTH - IPV4_ID + UDP_LENGTH + covered) >> 16 == 0;
+	difference = vb_crc32_rewind(difference, IPV4_LENGTH - IPV4_ID + UDP_LENGTH + covered);
+	if (difference >> 16 != 0)
+		return false;
+	id = ip_id_guess ^ ((difference & 0xff) << 8 | difference >> 8);
+	if (id < VB_ICRC_TRAIN)
+		return true;
+	prefix->strange = true;
+	return !prefix->strict;
 }
 
 bool vb_icrc_is_valid_again(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram,
@@ -175,8 +183,9 @@ bool vb_icrc_is_valid_again(struct vb_icrc_prefix *prefix, const struct vb_path 
 
 	if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
 		return false;
-	return is_explained(path, datagram, covered,
-			    vb_icrc_headers(vb_icrc_begin_again(prefix, path, ip_id_guess, length), datagram, covered));
+	return is_explained(prefix, path, datagram, covered,
+			    vb_icrc_headers(vb_icrc_begin_again(prefix, path, ip_id_guess, length), datagram, covered),
+			    ip_id_guess);
 }
 
 bool vb_icrc_copy_is_valid(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram,
@@ -189,5 +198,5 @@ bool vb_icrc_copy_is_valid(struct vb_icrc_prefix *prefix, const struct vb_path *
 		return false;
 	crc = vb_icrc_headers(vb_icrc_begin_again(prefix, path, ip_id_guess, length), datagram, header_length);
 	crc = vb_crc32_copy(crc, to, datagram + header_length, covered - header_length);
-	return is_explained(path, datagram, covered, crc);
+	return is_explained(prefix, path, datagram, covered, crc, ip_id_guess);
 }

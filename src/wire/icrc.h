@@ -6,7 +6,8 @@
  *
  * A UDP socket does not show the IPv4 identification, which the CRC covers. CRC is linear, so the difference
  * between the CRC computed with some identification and the one received tells the identification; if no
- * 16-bit number explains it, the packet is damaged. IPv6 has no such field.
+ * 16-bit number explains it, the packet is damaged. IPv6 has no such field. Where the sender is known to number in a way that can be
+ * foretold, only few are taken for an explanation (wire/icrc_flows.h).
  */
 #ifndef VB_WIRE_ICRC_H
 #define VB_WIRE_ICRC_H
@@ -24,7 +25,10 @@ struct vb_icrc_prefix {
 	size_t udp_payload_length;
 	uint32_t crc;                    /* with identification 0 */
 	bool ipv4;
+	bool strict;                     /* set by the caller: identifications from VB_ICRC_TRAIN on explain nothing */
+	bool strange;                    /* one of those would explain, or explained, a packet's ICRC */
 };
+enum { VB_ICRC_TRAIN = 64 };             /* datagrams of one segmented send */
 uint32_t vb_icrc_begin_again(struct vb_icrc_prefix *prefix, const struct vb_path *path, uint16_t ip_id,
 			     size_t udp_payload_length);
 /* BTH and whatever follows it in the same buffer (BTH's byte 4 is masked on the way). */

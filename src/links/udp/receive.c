@@ -15,6 +15,7 @@
 #include "queue/qp.h"
 #include "roce/roce.h"
 #include "wire/icrc.h"
+#include "wire/icrc_flows.h"
 #include "wire/inquiry.h"
 #include "wire/roce_packet.h"
 
@@ -250,9 +251,13 @@ static size_t take_acknowledgement(struct batch_state *state, const struct vb_ud
 static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *bundle)
 {
 	struct vb_path from = bundle->from;
+	struct vb_icrc_flow *flow = vb_icrc_flows_find(&state->udp->flows, &from);
 	struct vb_icrc_prefix prefix = {0};
 	unsigned index = 0;
 	size_t length;
+
+	if (flow)
+		vb_icrc_flow_begin(flow, &prefix);
 
 	/* Only these need the interface to be answered, and elsewhere it would tell equal paths apart. */
 	if (!is_link_local(from.destination) && !is_link_local(from.source) && !vb_gid_is_multicast(from.destination))
@@ -270,6 +275,8 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 		take_datagram(state, bundle->bytes + at, left < bundle->segment ? left : bundle->segment, &from,
 			      &prefix, bundle->from.interface_index, index);
 	}
+	if (flow)
+		vb_icrc_flow_end(flow, &prefix);
 }
 
 static bool drain_socket(struct vb_udp_link *udp, unsigned family, vb_time now)

@@ -20,6 +20,7 @@
 #include "links/link.h"
 #include "links/udp/source_ports.h"
 #include "schedule/schedule.h"
+#include "wire/icrc_flows.h"
 
 struct vb_burst;
 struct vb_inquiry;
@@ -63,6 +64,7 @@ struct vb_udp_link {
 	unsigned passes;
 	unsigned all_read_in;              /* receive.c: in which pass the sockets were read until they were empty */
 	uint64_t batches;                  /* receive.c: of datagrams, so far */
+	struct vb_icrc_flows flows;        /* receive.c: whose IPv4 identifications can be foretold */
 	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
 	unsigned inquiries;
 	vb_time strangers_since;           /* inquiry.c: of those who do not prove to be a peer, in all */

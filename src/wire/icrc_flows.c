@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See icrc_flows.h.
+ */
+#include "wire/icrc_flows.h"
+
+#include <string.h>
+
+struct vb_icrc_flow *vb_icrc_flows_find(struct vb_icrc_flows *flows, const struct vb_path *from)
+{
+	struct vb_icrc_flow *flow;
+	uint32_t address, hash;
+
+	if (!vb_path_is_ipv4(from))
+		return NULL;
+	memcpy(&address, from->source + 12, sizeof(address));
+	hash = (address ^ (uint32_t)from->source_port << 16 ^ from->source_port) * 0x9e3779b1u;
+	flow = &flows->flow[hash >> 24];
+	if (flow->address != address || flow->port != from->source_port)
+		*flow = (struct vb_icrc_flow){.address = address, .port = from->source_port};
+	return flow;
+}
+
+void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_icrc_prefix *prefix)
+{
+	if (prefix->strange) {
+		/* Strict, and struck before: this is no damage. */
+		flow->strict = flow->strict && !flow->struck;
+		flow->struck = flow->strict;
+		flow->good = 0;
+	} else if (flow->good < VB_ICRC_LEARNED && ++flow->good == VB_ICRC_LEARNED) {
+		flow->strict = true;
+		flow->struck = false;
+	}
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which senders' IPv4 identifications can be foretold. The ICRC covers the identification, which a UDP socket does not show: any of
+ * 65,536 may explain a difference (wire/icrc.h), so damage passes for a good packet once in 2^16. But most senders number as
+ * Linux does for datagrams that may not be fragmented: 0, and 0, 1, 2, ... within one segmented send (VB_ICRC_TRAIN at most). Of a
+ * flow that did so for a while it is demanded from then on, and damage passes once in 2^26.
+ *
+ * A flow is a sender's address and port. Its place may be taken by another one: then it is learned again. A sender that changes its
+ * habits loses one bundle: the second strange one within a short time shows that it is not damage.
+ */
+#ifndef VB_WIRE_ICRC_FLOWS_H
+#define VB_WIRE_ICRC_FLOWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/icrc.h"
+#include "wire/path.h"
+
+enum {
+	VB_ICRC_FLOWS = 256,
+	/* Bundles without a strange one. Longer than it takes a counter to pass through the small numbers. */
+	VB_ICRC_LEARNED = 256,
+};
+
+struct vb_icrc_flow {
+	uint32_t address;                /* IPv4, as its bytes stand */
+	uint16_t port;
+	uint16_t good;                   /* bundles in a row */
+	bool strict;
+	bool struck;                     /* strict, and a strange one was refused not long ago */
+};
+
+struct vb_icrc_flows {
+	struct vb_icrc_flow flow[VB_ICRC_FLOWS];
+};
+
+/* NULL: not IPv4, there is nothing to foretell. */
+struct vb_icrc_flow *vb_icrc_flows_find(struct vb_icrc_flows *flows, const struct vb_path *from);
+/* Before a bundle of the flow, and after it. */
+static inline void vb_icrc_flow_begin(const struct vb_icrc_flow *flow, struct vb_icrc_prefix *prefix)
+{
+	prefix->strict = flow->strict;
+}
+void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_icrc_prefix *prefix);
+
+#endif
