@@ -10,6 +10,7 @@
 #   make interop-rules                  what its runner does when a guest panics and when it is interrupted itself
 #   make examples                       the programs of examples/, into build/examples (examples/README.md)
 #   make bench                          measure against iperf3, in the same run
+#   make starved                        do connections live on beside programs that want all processors (bench/starved)
 #   make install DESTDIR= PREFIX=/usr/local
 #   make clean
 
@@ -19,7 +20,7 @@ DESTDIR ?=
 # The tests need cmocka, which the demo does not: without it they are left out of the build.
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
-.PHONY: all build demo test applications interop interop-rules examples bench install clean
+.PHONY: all build demo test applications interop interop-rules examples bench install clean starved
 
 all: build
 
@@ -63,6 +64,11 @@ bench:
 	@scripts/install-packages bench
 	@$(MAKE) --no-print-directory build
 	@bench/run $(BENCH_ARGUMENTS)
+
+starved:
+	@scripts/install-packages test
+	@$(MAKE) --no-print-directory build
+	@bench/starved --build $(BUILD) $(STARVED_ARGUMENTS)
 
 install: build
 	@scripts/install-files "$(BUILD)" "$(PREFIX)" "$(DESTDIR)"

@@ -23,8 +23,8 @@
 enum { PING_MS = 200 };
 
 /* A Verbena answers at once. The last waits are for hosts without one: they may send an ICMP error once a second
- * (net.ipv4.icmp_ratelimit), and the failed packets have used that up. */
-static const int wait_ms[] = {100, 100, 100, 400, 700};
+ * (net.ipv4.icmp_ratelimit), and the failed packets have used that up: the last inquiry leaves more than a second after them. */
+static const int wait_ms[] = {100, 100, 100, 400, 400, 400};
 
 union address {
 	struct sockaddr any;

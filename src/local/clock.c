@@ -54,7 +54,7 @@ static void give_up(struct vb_local *local, vb_time now)
 uint32_t vb_local_clock_retries(const struct vb_local *local)
 {
 	const struct vb_local_initiator *initiator = &local->initiator;
-	vb_time timeout = ack_timeout(local->qp), gone;
+	vb_time timeout = vb_patience_in_all(local->qp) / (local->qp->attr.retry_cnt + 1u), gone;
 	uint32_t retries;
 
 	if (!initiator->waits || timeout == 0 || initiator->look_at == VB_TIME_NEVER)
