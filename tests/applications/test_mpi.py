@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Open MPI and MPICH of the distribution, both over UCX: messages, collectives and one-sided, every byte compared."""
+"""Open MPI, its OpenSHMEM, and MPICH of the distribution, all over UCX: messages, collectives and one-sided, every byte compared."""
 
 import re
 
@@ -8,6 +8,8 @@ from pylib.clients import across, expand
 
 # Neither of them may take the shared memory that two "hosts" of one machine do have.
 BY_VERBS = {"UCX_TLS": "rc,self"}
+# In a user namespace an ordinary user looks like root.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 class Mpi(ApplicationCase):
@@ -30,7 +32,7 @@ class OpenMpi(Mpi):
     def mpirun(self, wrap, *options, program, ranks=2, environment=BY_VERBS, arguments=()):
         named = [word for name in environment for word in ("-x", name)]
         return self.see(self.server, "mpirun.openmpi", "-np", str(ranks), "--oversubscribe", *named, *options, *wrap(program), *arguments,
-                        environment={**environment, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+                        environment={**environment, **AS_ROOT})
 
     @across(["lo_v4"])
     def test_one_host(self):
@@ -59,6 +61,20 @@ class OpenMpi(Mpi):
         ours = self.pace(self.mpirun(self.verbena, *remote, *self.UCX, program=program))
         theirs = self.pace(self.mpirun(lambda *argv: argv, *remote, *self.TCP, program=program))
         self.compare("Open MPI", "two hosts", ours, theirs, "TCP")
+
+
+@expand
+class OpenShmem(Mpi):
+    @across(["lo_v4", "veth1500_v4"])
+    def test_ring(self):
+        """Puts, gets, atomics and a reduction of Open MPI's OpenSHMEM, which has nothing but UCX to run on."""
+        program = self.compile("oshcc", "shmem_check.c")
+        remote = ()
+        if self.server is not self.client:
+            remote = ("--mca", "plm_rsh_agent", "python3 %s" % self.open_shells(), "-H", "10.77.0.1,10.77.0.2", "--map-by", "node")
+        out = self.see(self.server, "oshrun", "-np", "2", "--oversubscribe", "-x", "UCX_TLS", *remote, *OpenMpi.UCX, "--mca", "spml", "ucx",
+                       *self.verbena(program), environment={**BY_VERBS, **AS_ROOT})
+        self.assertIn("2 ranks: all right", out)
 
 
 @expand
