@@ -129,7 +129,7 @@ static void wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer)
 }
 
 /* The peer gets to know of what was left for it. Partners: an owner that sets `asleep` and then looks twice, the second time when all that
- * was on its way has come (progress/local_attention.c), and one that sets `crowded`, then looks at all, and at each now and then.
+ * was on its way has come (links/memory/attention.c), and one that sets `crowded`, then looks at all, and at each now and then.
  * So the processor need not wait here until what was left is visible, which takes time: with a barrier
  * 6.1 million SENDs of 8 bytes go in a second, without 6.6. */
 void vb_local_tell(struct vb_local *local)

@@ -47,7 +47,7 @@ struct vb_local_host {
 	void (*pause)(struct vb_local_peer *peer);
 };
 
-/* Another process, or this one. Made by progress/, which keeps what else it needs behind it. */
+/* Another process, or this one. Made by links/memory, which keeps what else it needs behind it. */
 struct vb_local_peer {
 	const struct vb_board *board;      /* mapped whole, read-only, for as long as the peer object lives */
 	const struct vb_local_host *host;

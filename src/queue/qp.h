@@ -47,7 +47,7 @@ struct vb_qp {
 	const struct vb_transport *transport;
 	void *owner;                     /* the public object */
 
-	/* For whoever schedules QPs (progress/, simulator). */
+	/* For the schedule (schedule/schedule.h) and the simulator. */
 	struct vb_list active;           /* has something to send */
 	vb_time timer_armed;             /* when its timer entry fires, VB_TIME_NEVER: none */
 	uint32_t timer_index;
