@@ -266,6 +266,22 @@ static void on_connection_message(struct vb_server *server, struct vb_client *cl
 	vb_cm_service_message(server->cm, vb_clock_now(), client, bytes, length, refusal);
 }
 
+/* The socket is the process's alone: it goes when the process lets it go. */
+static void on_join_group(struct vb_client *client, const struct vb_daemon_message *m)
+{
+	int fd = vb_gid_is_multicast(m->join_group.gid) ?
+			 vb_udp_open_group(m->join_group.gid, m->join_group.interface_index) : -EINVAL;
+	struct vb_daemon_message answer;
+
+	if (fd < 0) {
+		vb_client_refuse(client, m->header.sequence, fd, "the multicast group cannot be joined");
+		return;
+	}
+	vb_daemon_message_begin(&answer, VB_DAEMON_GROUP, m->header.sequence);
+	vb_client_send_descriptors(client, &answer, &fd, 1);
+	vb_descriptor_close(fd);
+}
+
 static void release_slot(struct vb_server *server, struct vb_client *client)
 {
 	if (client->slot != 0)
@@ -316,6 +332,9 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 		break;
 	case VB_DAEMON_SHOW_BOARD:
 		vb_boards_show(client, m, fds);
+		break;
+	case VB_DAEMON_JOIN_GROUP:
+		on_join_group(client, m);
 		break;
 	case VB_DAEMON_ASK_BOARD:
 		vb_boards_ask(&server->client_list, &server->devices, client, m);

@@ -91,7 +91,8 @@ static int ask_for_headers(int fd, bool ipv6)
 	return set_option(fd, IPPROTO_IP, IP_RECVTTL, 1);
 }
 
-int vb_udp_open_receiver(bool ipv6, uint16_t port)
+/* Everything but where it is bound to. Descriptor or -errno. */
+static int make_receiver(bool ipv6)
 {
 	int fd = open_socket(ipv6, SOCK_NONBLOCK), error;
 
@@ -109,12 +110,20 @@ int vb_udp_open_receiver(bool ipv6, uint16_t port)
 		try_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 	else
 		try_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
-	if ((error = ask_for_headers(fd, ipv6)) != 0 || (error = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) != 0 ||
-	    (error = bind_to(fd, ipv6, NULL, port)) != 0) {
+	if ((error = ask_for_headers(fd, ipv6)) != 0 || (error = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) != 0) {
 		close(fd);
 		return error;
 	}
 	return fd;
+}
+
+int vb_udp_open_receiver(bool ipv6, uint16_t port)
+{
+	int fd = make_receiver(ipv6), error = fd < 0 ? fd : bind_to(fd, ipv6, NULL, port);
+
+	if (fd >= 0 && error != 0)
+		close(fd);
+	return error != 0 ? error : fd;
 }
 
 bool vb_udp_port_is_unused(bool ipv6, uint16_t port)
@@ -323,6 +332,43 @@ int vb_udp_join(int fd, const uint8_t gid[16], uint32_t interface_index, bool jo
 		return setsockopt(fd, IPPROTO_IPV6, join ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, &request,
 				  sizeof(request)) == 0 ? 0 : -errno;
 	}
+}
+
+int vb_udp_open_group(const uint8_t gid[16], uint32_t interface_index)
+{
+	bool ipv6 = !vb_gid_is_ipv4(gid);
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(VB_ROCE_PORT), .sin6_scope_id = interface_index};
+	int fd = make_receiver(ipv6), error;
+
+	if (fd < 0)
+		return fd;
+	memcpy(&six.sin6_addr, gid, 16);
+	/* The kernel looks at the scope only where the address has one. */
+	if (!ipv6)
+		error = bind_to(fd, false, gid, VB_ROCE_PORT);
+	else
+		error = bind(fd, (struct sockaddr *)&six, sizeof(six)) == 0 ? 0 : -errno;
+	if (error == 0)
+		error = vb_udp_join(fd, gid, interface_index, true);
+	if (error != 0) {
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+uint16_t vb_udp_port(int fd)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in four;
+		struct sockaddr_in6 six;
+	} address;
+	socklen_t length = sizeof(address);
+
+	if (getsockname(fd, &address.any, &length) != 0)
+		return 0;
+	return ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port);
 }
 
 int vb_udp_open_companion(const uint8_t gid[16], uint32_t interface_index)

@@ -55,6 +55,10 @@ int vb_udp_send_loopback(int fd, bool ipv6, uint16_t port, const void *bytes, si
 
 /* Join or leave a multicast group given as a GID. */
 int vb_udp_join(int fd, const uint8_t gid[16], uint32_t interface_index, bool join);
+/* A receiver of that group alone: bound to its address, it gets nothing else, whatever is done to it. Descriptor or -errno. */
+int vb_udp_open_group(const uint8_t gid[16], uint32_t interface_index);
+/* The port a receiver is bound to, 0: none. */
+uint16_t vb_udp_port(int fd);
 /* A second member of an IPv4 group, which receives nothing. Linux 6.10 and later hand a datagram that just one socket
  * has joined for to whomever the steering program names, and it knows queue pairs, not groups; with two members each
  * gets its copy. Descriptor or -errno: -EADDRINUSE where the port belongs to another user's daemon. */

@@ -32,7 +32,7 @@ struct vb_schedule;
 struct vb_transport;
 struct vb_transport_status;
 
-enum { VB_LINK_DESCRIPTORS = 2 };
+enum { VB_LINK_DESCRIPTORS = 3 };
 
 /* A device's regions where processes of this host can look keys up by themselves. */
 struct vb_link_tables {

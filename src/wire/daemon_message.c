@@ -125,6 +125,7 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_LIST_PROCESSES:
 	case VB_DAEMON_RESOURCES:
 	case VB_DAEMON_SHOW_RESOURCES:
+	case VB_DAEMON_GROUP:
 		return m->empty.reserved[0] == 0 && m->empty.reserved[1] == 0;
 	case VB_DAEMON_HELLO:
 		return is_text(m->hello.program, sizeof(m->hello.program)) && m->hello.reserved[0] == 0 &&
@@ -165,6 +166,9 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 		return m->board.id != 0 && m->board.pid == 0 && m->board.slot >= 1 && m->board.slot < VB_DAEMON_SLOTS;
 	case VB_DAEMON_ASK_BOARD:
 		return m->ask_board.slot >= 1 && m->ask_board.slot < VB_DAEMON_SLOTS && m->ask_board.reserved == 0;
+	case VB_DAEMON_JOIN_GROUP:
+		return m->join_group.interface_index != 0 && m->join_group.interface_index <= INT32_MAX &&
+		       m->join_group.reserved == 0;
 	case VB_DAEMON_BOARD:
 		return m->board.id != 0 && m->board.pid != 0 && m->board.slot >= 1 && m->board.slot < VB_DAEMON_SLOTS &&
 		       descriptors != 1;

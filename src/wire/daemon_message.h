@@ -21,6 +21,9 @@
  * of the same user gets them, to reach a queue pair of that slot through memory. Descriptors: the board, the eventfd; none when
  * the asker knows that very board already.
  *
+ * JOIN_GROUP is for a process whose slot is on another port than 4791, where multicast datagrams do not go: GROUP is a socket that receives
+ * those of the group on that interface, and no others whatever is done to it.
+ *
  * The UDP datagrams by which a new verbenad learns the order of the sockets (struct vb_daemon_probe) are here too.
  */
 #ifndef VB_WIRE_DAEMON_MESSAGE_H
@@ -61,6 +64,7 @@ enum {
 	X(RESOURCES, 0x0a, PROCESS, struct vb_daemon_empty, 0, 1)                 \
 	X(SHOW_BOARD, 0x0b, PROCESS, struct vb_daemon_board, 2, 2)                \
 	X(ASK_BOARD, 0x0c, PROCESS, struct vb_daemon_ask_board, 0, 0)             \
+	X(JOIN_GROUP, 0x0d, PROCESS, struct vb_daemon_join_group, 0, 0)           \
 	X(WELCOME, 0x41, DAEMON, struct vb_daemon_welcome, 0, 0)                  \
 	X(ERROR, 0x42, DAEMON, struct vb_daemon_error, 0, 0)                      \
 	X(END, 0x43, DAEMON, struct vb_daemon_end, 0, 0)                          \
@@ -71,7 +75,8 @@ enum {
 	X(PROCESS_DEVICE, 0x48, DAEMON, struct vb_daemon_process_device, 0, 0)    \
 	X(SHOW_RESOURCES, 0x49, DAEMON, struct vb_daemon_empty, 0, 0)             \
 	X(PROCESS_RESOURCES, 0x4a, DAEMON, struct vb_daemon_process_resources, 0, 1) \
-	X(BOARD, 0x4b, DAEMON, struct vb_daemon_board, 0, 2)
+	X(BOARD, 0x4b, DAEMON, struct vb_daemon_board, 0, 2)                      \
+	X(GROUP, 0x4c, DAEMON, struct vb_daemon_empty, 1, 1)
 
 enum vb_daemon_type {
 #define X(name, value, sender, body, required, allowed) VB_DAEMON_##name = value,
@@ -200,6 +205,12 @@ struct vb_daemon_ask_board {
 	uint8_t gid[16];                   /* where the queue pair is said to be: this host? */
 };
 
+struct vb_daemon_join_group {
+	uint32_t interface_index;
+	uint32_t reserved;
+	uint8_t gid[16];                   /* of a multicast group */
+};
+
 /* What a process shows of itself, written by it alone. `counters` are those that belong to no device; a process with
  * more devices than there is room for counts the rest there too. */
 enum { VB_DAEMON_PAGE_DEVICES = 16 };
@@ -237,6 +248,7 @@ _Static_assert(sizeof(struct vb_daemon_process_device) == 72 + sizeof(struct vb_
 _Static_assert(sizeof(struct vb_daemon_process_resources) == 32, "process_resources");
 _Static_assert(sizeof(struct vb_daemon_board) == 16, "board");
 _Static_assert(sizeof(struct vb_daemon_ask_board) == 32, "ask_board");
+_Static_assert(sizeof(struct vb_daemon_join_group) == 24, "join_group");
 _Static_assert(sizeof(struct vb_daemon_page) ==
 	       8 + sizeof(struct vb_counters) + VB_DAEMON_PAGE_DEVICES * (8 + sizeof(struct vb_counters)), "page");
 _Static_assert(sizeof(struct vb_daemon_probe) == 16, "probe");
@@ -259,6 +271,7 @@ struct vb_daemon_message {
 		struct vb_daemon_process_resources process_resources;
 		struct vb_daemon_board board;
 		struct vb_daemon_ask_board ask_board;
+		struct vb_daemon_join_group join_group;
 	};
 };
 

@@ -56,11 +56,15 @@ class ClientCase(unittest.TestCase):
             self.server, self.client = self.network.pair(where["mtu"])
             self.device = "roce_eth0"
         self.address = where["address"]
+        self.prepare()
         try:
             self.gids = (self.server.gid_index(self.device, where["gids"][0]),
                          self.client.gid_index(self.device, where["gids"][1]))
         except HostError as problem:
             self.fail(str(problem))
+
+    def prepare(self):
+        """What must be there before the first program runs."""
 
     def exchange(self, server_argv, client_argv, timeout=None, port=TCP_PORT):
         """Run a server, wait until it listens, run the client against it; both must succeed. Returns their outputs."""

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
  * Multicast groups: which queue pairs of this process listen to which group on which interface. The process's receive
- * socket joins a group with the first of them and leaves with the last.
+ * socket joins a group with the first of them and leaves with the last. A process whose slot is on a port of its user (verbenad's slots.h)
+ * gets no multicast datagrams there: verbenad gives it a socket for each group.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/clock.h"
 #include "io/descriptor.h"
+#include "io/event.h"
 #include "io/udp.h"
 #include "links/udp/udp_link.h"
 #include "queue/limits.h"
 #include "queue/qp.h"
+
+#define PATIENCE VB_SECONDS(10)
 
 static struct vb_multicast_group *find_group(struct vb_udp_link *udp, const uint8_t gid[16],
 					     uint32_t interface_index)
@@ -31,7 +36,54 @@ static int find_member(const struct vb_multicast_group *group, const struct vb_q
 	return -1;
 }
 
-static int add_group(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t interface_index,
+/* A socket of verbenad's making, if our own hears no multicast. Descriptor, -1: none is needed, or -errno (below -1). */
+static int ask_for_socket(const struct vb_udp_link *udp, const uint8_t gid[16], uint32_t interface_index)
+{
+	int own = udp->receive_fd[vb_gid_is_ipv4(gid) ? VB_IPV4 : VB_IPV6], fds[VB_DAEMON_MAX_FDS], error;
+	struct vb_daemon_client daemon;
+	struct vb_daemon_message message;
+	unsigned count = 0;
+
+	if (own < 0 || vb_udp_port(own) == VB_ROCE_PORT)
+		return -1;
+	error = vb_daemon_client_reach(&daemon, PATIENCE);
+	if (error != 0)
+		return -EAGAIN;
+	vb_daemon_message_begin(&message, VB_DAEMON_JOIN_GROUP, 0);
+	message.join_group.interface_index = interface_index;
+	memcpy(message.join_group.gid, gid, 16);
+	error = vb_daemon_client_send(&daemon, &message, NULL, 0);
+	if (error == 0)
+		error = vb_daemon_client_receive(&daemon, &message, fds, &count, vb_clock_now() + PATIENCE);
+	vb_daemon_client_close(&daemon);
+	if (error == 0 && message.header.type == VB_DAEMON_GROUP)
+		return fds[0];
+	if (error == 0 && message.header.type == VB_DAEMON_ERROR)
+		return message.error.error == ENOBUFS ? -ENOMEM : -EADDRNOTAVAIL;
+	for (unsigned i = 0; i < count; i++)
+		vb_descriptor_close(fds[i]);
+	return -EAGAIN;
+}
+
+/* So that the engine thread, which sleeps, hears of it. */
+static int watch_socket(struct vb_udp_link *udp, int fd)
+{
+	int poller = udp->groups_fd, error;
+
+	if (poller < 0) {
+		poller = vb_poller_open();
+		if (poller < 0)
+			return poller;
+		__atomic_store_n(&udp->groups_fd, poller, __ATOMIC_RELAXED);
+	}
+	error = vb_poller_add(poller, fd, udp);
+	if (error == 0)
+		vb_schedule_kick(udp->schedule);
+	return error;
+}
+
+/* Takes `socket`, -1: the link's own joins. */
+static int add_group(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t interface_index, int socket,
 		     struct vb_multicast_group **added)
 {
 	bool ipv6 = !vb_gid_is_ipv4(gid);
@@ -46,7 +98,8 @@ static int add_group(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t in
 	if (!larger)
 		return -ENOMEM;
 	udp->group = larger;
-	error = vb_udp_join(udp->receive_fd[ipv6], gid, interface_index, true);
+	error = socket >= 0 ? watch_socket(udp, socket) :
+			      vb_udp_join(udp->receive_fd[ipv6], gid, interface_index, true);
 	/* The administrator limits groups per socket: net.ipv4.igmp_max_memberships. */
 	if (error == -ENOBUFS)
 		return -ENOMEM;
@@ -59,7 +112,9 @@ static int add_group(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t in
 	memcpy((*added)->gid, gid, 16);
 	(*added)->interface_index = interface_index;
 	/* Without it only newer kernels misdeliver, and only to a lone member. */
-	(*added)->companion_fd = ipv6 ? -1 : vb_udp_open_companion(gid, interface_index);
+	(*added)->companion_fd = ipv6 || socket >= 0 ? -1 : vb_udp_open_companion(gid, interface_index);
+	(*added)->receive_fd = socket;
+	udp->group_sockets += socket >= 0;
 	__atomic_store_n(&udp->in_use[ipv6], true, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -68,7 +123,14 @@ static void drop_group_if_empty(struct vb_udp_link *udp, struct vb_multicast_gro
 {
 	if (group->members > 0)
 		return;
-	(void)vb_udp_join(udp->receive_fd[!vb_gid_is_ipv4(group->gid)], group->gid, group->interface_index, false);
+	if (group->receive_fd >= 0) {
+		vb_poller_remove(udp->groups_fd, group->receive_fd);
+		vb_descriptor_close(group->receive_fd);
+		udp->group_sockets--;
+	} else {
+		(void)vb_udp_join(udp->receive_fd[!vb_gid_is_ipv4(group->gid)], group->gid, group->interface_index,
+				  false);
+	}
 	if (group->companion_fd >= 0)
 		vb_descriptor_close(group->companion_fd);
 	free(group->member);
@@ -99,16 +161,24 @@ int vb_multicast_join(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 	struct vb_multicast_group *group;
 	uint8_t name[16];
-	int error = 0;
+	int error = 0, socket;
 
 	if (!vb_gid_is_multicast(gid))
 		return -EINVAL;
 	memcpy(name, gid, sizeof(name));
 	vb_gid_canonical(name);
+	/* Asked for with no lock held, and let go again if we have one. */
+	socket = ask_for_socket(udp, name, interface_index);
+	if (socket < -1)
+		return socket;
 	vb_lock_take(&udp->schedule->progress);
 	group = find_group(udp, name, interface_index);
-	if (!group)
-		error = add_group(udp, name, interface_index, &group);
+	if (!group) {
+		error = add_group(udp, name, interface_index, socket, &group);
+		socket = error == 0 ? -1 : socket;
+	}
+	if (socket >= 0)
+		vb_descriptor_close(socket);
 	if (error == 0) {
 		error = add_member(group, qp);
 		drop_group_if_empty(udp, group);
@@ -167,6 +237,8 @@ void vb_multicast_free(struct vb_udp_link *udp)
 	for (unsigned i = 0; i < udp->groups; i++) {
 		if (udp->group[i].companion_fd >= 0)
 			vb_descriptor_close(udp->group[i].companion_fd);
+		if (udp->group[i].receive_fd >= 0)
+			vb_descriptor_close(udp->group[i].receive_fd);
 		free(udp->group[i].member);
 	}
 	free(udp->group);

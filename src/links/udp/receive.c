@@ -279,12 +279,12 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 		vb_icrc_flow_end(flow, &prefix);
 }
 
-static bool drain_socket(struct vb_udp_link *udp, unsigned family, vb_time now)
+static bool drain_socket(struct vb_udp_link *udp, int fd, unsigned family, vb_time now)
 {
 	struct vb_qp *touched[TOUCHED];
 	struct batch_state state = {.udp = udp, .now = now, .number = ++udp->batches, .touched = touched};
 	size_t unanswered = 0;
-	int count = vb_udp_batch_receive(udp->batch, udp->receive_fd[family], family == VB_IPV6);
+	int count = vb_udp_batch_receive(udp->batch, fd, family == VB_IPV6);
 
 	if (count <= 0)
 		return false;
@@ -324,8 +324,12 @@ static bool drain_sockets(struct vb_udp_link *udp, vb_time now, bool all_familie
 		if (udp->receive_fd[family] < 0 ||
 		    (!all_families && !__atomic_load_n(&udp->in_use[family], __ATOMIC_RELAXED)))
 			continue;
-		done |= drain_socket(udp, family, now);
+		done |= drain_socket(udp, udp->receive_fd[family], family, now);
 	}
+	for (unsigned i = 0; udp->group_sockets > 0 && i < udp->groups; i++)
+		if (udp->group[i].receive_fd >= 0)
+			done |= drain_socket(udp, udp->group[i].receive_fd,
+					     vb_gid_is_ipv4(udp->group[i].gid) ? VB_IPV4 : VB_IPV6, now);
 	return done;
 }
 

@@ -19,6 +19,8 @@ static void close_link(struct vb_link *link)
 	/* First: what it has kept back is sent. */
 	vb_tap_close(udp->tap);
 	vb_multicast_free(udp);
+	if (udp->groups_fd >= 0)
+		vb_descriptor_close(udp->groups_fd);
 	vb_udp_free_bursts(udp);
 	vb_source_ports_fini(&udp->ports);
 	vb_udp_batch_destroy(udp->batch);
@@ -30,6 +32,8 @@ static void abandon(struct vb_link *link)
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
 	vb_tap_abandon(udp->tap);
+	if (udp->groups_fd >= 0)
+		vb_descriptor_close(udp->groups_fd);
 	for (unsigned family = 0; family < VB_FAMILIES; family++)
 		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
 			if (udp->ports.port[family][i].fd >= 0)
@@ -47,11 +51,14 @@ static void withdraw(struct vb_link *link, struct vb_qp *qp)
 static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTORS])
 {
 	const struct vb_udp_link *udp = (const struct vb_udp_link *)link;
+	int groups_fd = __atomic_load_n(&udp->groups_fd, __ATOMIC_RELAXED);
 	unsigned count = 0;
 
 	for (unsigned family = 0; family < VB_FAMILIES; family++)
 		if (udp->receive_fd[family] >= 0)
 			fd[count++] = udp->receive_fd[family];
+	if (groups_fd >= 0)
+		fd[count++] = groups_fd;
 	return count;
 }
 
@@ -97,6 +104,7 @@ int vb_udp_link_open(struct vb_link **link, struct vb_schedule *schedule, const 
 	udp->allocation = allocation;
 	udp->link = (struct vb_link){.driver = &driver, .schedule = schedule};
 	udp->schedule = schedule;
+	udp->groups_fd = -1;
 	for (unsigned family = 0; family < VB_FAMILIES; family++)
 		udp->receive_fd[family] = receive_fd[family];
 	vb_source_ports_init(&udp->ports);

@@ -43,6 +43,7 @@ struct vb_multicast_group {
 	unsigned members, room;
 	struct vb_qp **member;
 	int companion_fd;                  /* -1: none; see vb_udp_open_companion */
+	int receive_fd;                    /* -1: datagrams come in through the link's own socket */
 };
 
 /* Of a queue pair. */
@@ -56,11 +57,13 @@ struct vb_udp_link {
 	void *allocation;                  /* what malloc knows it by */
 	struct vb_schedule *schedule;
 	int receive_fd[VB_FAMILIES];       /* -1: that IP version is not there. The endpoint's */
+	int groups_fd;                     /* atomic: a poller of the groups' own sockets, -1: there were none yet */
 
 	/* Under progress. */
 	struct vb_udp_batch *batch;
 	struct vb_multicast_group *group;
 	unsigned groups;
+	unsigned group_sockets;            /* groups with a socket of their own */
 	unsigned passes;
 	unsigned all_read_in;              /* receive.c: in which pass the sockets were read until they were empty */
 	uint64_t batches;                  /* receive.c: of datagrams, so far */

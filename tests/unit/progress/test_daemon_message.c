@@ -32,6 +32,7 @@ static const struct {
 	{0x0a, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 1},
 	{0x0b, VB_DAEMON_FROM_PROCESS, 16 + 16, 2, 2},
 	{0x0c, VB_DAEMON_FROM_PROCESS, 16 + 32, 0, 0},
+	{0x0d, VB_DAEMON_FROM_PROCESS, 16 + 24, 0, 0},
 	{0x41, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
 	{0x42, VB_DAEMON_FROM_DAEMON, 16 + 256, 0, 0},
 	{0x43, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
@@ -43,6 +44,7 @@ static const struct {
 	{0x49, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
 	{0x4a, VB_DAEMON_FROM_DAEMON, 16 + 32, 0, 1},
 	{0x4b, VB_DAEMON_FROM_DAEMON, 16 + 16, 0, 2},
+	{0x4c, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 };
 
 /* A good message of that type, and how many descriptors go with it. */
@@ -88,6 +90,12 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 		m->ask_board.slot = 17;
 		m->ask_board.gid[0] = 0xfe;
 		break;
+	case VB_DAEMON_JOIN_GROUP:
+		m->join_group.interface_index = 3;
+		m->join_group.gid[0] = 0xff;
+		break;
+	case VB_DAEMON_GROUP:
+		return 1;
 	}
 	return 0;
 }

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""An ordinary user's programs through the system's verbenad, which gives that user a port of his own (docs/security.md)."""
+
+import os
+
+from pylib.clients import ClientCase, across, expand, which
+
+# (address of the server, of the client, multicast group)
+ADDRESSES = {"v4": ("10.77.0.1", "10.77.0.2", "239.77.0.1"), "v6": ("fd77::1", "fd77::2", "ff15::77")}
+PLACES = ["veth1500_v4", "veth1500_v6"]
+
+
+@expand
+class SystemDaemon(ClientCase):
+    def prepare(self):
+        if os.environ.get("VERBENA_TEST_INSIDE"):
+            self.skipTest("only root can be several users")
+        if self.server.run("nft", "list", "ruleset", privileged=True).code:
+            self.skipTest("this kernel has no nf_tables")
+        for host in {self.server, self.client}:
+            daemon = host.start(os.path.join(self.network.staged.root, "bin", "verbenad"), "--system", "--foreground", privileged=True)
+            self.until(lambda: self.listens(daemon), daemon.output)
+
+    def listens(self, daemon):
+        with open("/proc/%d/net/unix" % daemon.pid) as table:
+            return any(line.split()[-1] == "@verbena/1" and line.split()[5] == "01" for line in table)
+
+    def rules(self, host):
+        return host.run("nft", "list", "table", "inet", "verbena", privileged=True).out
+
+    @across(PLACES + ["lo_wire"])
+    def test_write(self):
+        """By wire, in bundles; nothing of it is lost."""
+        index = self.gids
+        common = ["-d", self.device, "-s", "65536", "-n", "500", "-F"]
+        self.exchange([which("ib_write_bw"), *common, "-x", str(index[0])],
+                      [which("ib_write_bw"), *common, "-x", str(index[1]), self.address])
+        self.assertIn("map slots", self.rules(self.server))
+
+    @across(PLACES)
+    def test_connections(self):
+        """QP1 is the daemon's, on port 4791."""
+        address = ADDRESSES[self.id()[-2:]][0]
+        server = self.server.start(which("rping"), "-s", "-P", "-a", address)
+        self.until(lambda: self.client.run(which("rping"), "-c", "-a", address, "-C", "20", "-V", "-S", "5000").code == 0, server.output)
+
+    @across(PLACES)
+    def test_multicast(self):
+        """Groups have sockets of their own: one receiver, then one more of the same host."""
+        address, sender, group = ADDRESSES[self.id()[-2:]]
+        common = ["-m", group, "-C", "5", "-S", "200"]
+        for receivers in (1, 2):
+            receiving = [self.server.start(which("mckey"), "-b", address, *common) for _ in range(receivers)]
+            self.until(lambda: self.members(group) == receivers, receiving[0].output)
+            sent = self.client.run(which("mckey"), "-b", sender, *common, "-s")
+            self.assertEqual(sent.code, 0, sent)
+            for one in receiving:
+                received = one.wait(self.TIMEOUT)
+                self.assertEqual(received.code, 0, received)
+                self.assertIn("data transfers complete", received.out)
+
+    def members(self, group):
+        """How many have joined."""
+        words = self.server.ip("maddr", "show", "dev", "eth0").split()
+        if group not in words:
+            return 0
+        after = words[words.index(group) + 1:][:2]
+        return int(after[1]) if after[:1] == ["users"] else 1
+
+    @across(["veth1500_v4"])
+    def test_nobody_listens(self):
+        """A host where no process uses RDMA refuses connections; it does not leave who connects waiting."""
+        client = self.client.run(which("rping"), "-c", "-a", ADDRESSES["v4"][0], "-C", "1")
+        self.assertNotEqual(client.code, 0)
+        self.assertIn("RDMA_CM_EVENT_REJECTED", client.out)
