@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/boards.h"
+#include "daemon/users.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 
@@ -20,6 +21,13 @@ struct unsent {
 	size_t length;
 	uint8_t bytes[];
 };
+
+static void count_unsent(struct vb_client *client, ptrdiff_t more)
+{
+	client->unsent_bytes += (size_t)more;
+	if (client->user)
+		client->user->unsent += (size_t)more;
+}
 
 struct vb_client *vb_client_create(int fd, int poller)
 {
@@ -44,6 +52,7 @@ void vb_client_destroy(struct vb_client *client)
 	vb_list_remove(&client->node);
 	VB_LIST_FOR_EACH(node, &client->unsent)
 		free(vb_container_of(node, struct unsent, node));
+	count_unsent(client, -(ptrdiff_t)client->unsent_bytes);
 	vb_client_set_page(client, -1);
 	vb_boards_forget(client);
 	vb_poller_remove(client->poller, client->fd);
@@ -55,7 +64,8 @@ static void keep_for_later(struct vb_client *client, const void *bytes, size_t l
 {
 	struct unsent *unsent;
 
-	if (client->unsent_bytes + length > MOST_UNSENT || !(unsent = malloc(sizeof(*unsent) + length))) {
+	if (client->unsent_bytes + length > MOST_UNSENT || (client->user && !vb_user_may_wait_for(client->user, length)) ||
+	    !(unsent = malloc(sizeof(*unsent) + length))) {
 		client->failed = true;
 		return;
 	}
@@ -64,7 +74,7 @@ static void keep_for_later(struct vb_client *client, const void *bytes, size_t l
 	if (vb_list_is_empty(&client->unsent))
 		vb_poller_want_write(client->poller, client->fd, client, true);
 	vb_list_append(&client->unsent, &unsent->node);
-	client->unsent_bytes += length;
+	count_unsent(client, (ptrdiff_t)length);
 }
 
 static void send_or_keep(struct vb_client *client, const void *bytes, size_t length, const int *fds, unsigned count)
@@ -117,7 +127,7 @@ void vb_client_flush(struct vb_client *client)
 			client->failed = true;
 			return;
 		}
-		client->unsent_bytes -= unsent->length;
+		count_unsent(client, -(ptrdiff_t)unsent->length);
 		vb_list_remove(node);
 		free(unsent);
 	}

@@ -10,16 +10,20 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/time.h"
 #include "connect/connect.h"
 #include "io/unix_socket.h"
 #include "wire/daemon_message.h"
 
 struct vb_slot_group;
+struct vb_user;
 
 struct vb_client {
 	struct vb_list node;
 	int fd, poller;
 	struct vb_unix_peer peer;
+	struct vb_user *user;              /* what its user has of us (users.h) */
+	vb_time hello_deadline;            /* it must have said HELLO */
 	bool greeted, watching;
 	bool told_packets;                 /* captures: wants to hear of its MADs */
 	bool failed;                       /* to be dropped: it broke the protocol or does not read */

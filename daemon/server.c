@@ -8,6 +8,7 @@
 #include "daemon/server.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "daemon/device_table.h"
 #include "daemon/resource_queries.h"
 #include "daemon/slots.h"
+#include "daemon/users.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
@@ -34,7 +36,12 @@
 #define VERBENA_VERSION "0"
 #endif
 
-enum { INQUIRIES_PER_SECOND = 64 };
+/* Who connects says HELLO at once. */
+#define HELLO_PATIENCE VB_SECONDS(3)
+/* How long nobody is accepted when there are no descriptors. */
+#define NO_DESCRIPTORS_PAUSE VB_MILLISECONDS(100)
+
+enum { INQUIRIES_PER_SECOND = 64, MUCH_UNSENT = 256 * 1024, MANY_IDS = 1024 };
 
 struct vb_server {
 	struct vb_server_config config;
@@ -50,6 +57,11 @@ struct vb_server {
 	uint64_t stray_packets;
 	vb_time inquiries_since;           /* answered only so often a second */
 	unsigned inquiries;
+	struct vb_users users;
+	int reserve;                       /* a descriptor to give up when there are no more; -1: it is given up */
+	vb_time listen_again;              /* the listener rests until then: there are no descriptors */
+	vb_time hello_deadline;            /* the first of a client that has not said HELLO */
+	bool much_freed;
 };
 
 /* ---- devices ---- */
@@ -263,6 +275,7 @@ static void on_connection_message(struct vb_server *server, struct vb_client *cl
 
 	if (refusal == 0 && qpn != 0 && vb_slots_is_foreign(&server->slots, client, qpn))
 		refusal = EPERM;
+	vb_user_limit_ids(client->user);
 	vb_cm_service_message(server->cm, vb_clock_now(), client, bytes, length, refusal);
 }
 
@@ -358,9 +371,11 @@ static void close_port_if_unused(struct vb_server *server)
 
 static void drop_client(struct vb_server *server, struct vb_client *client)
 {
+	server->much_freed |= client->unsent_bytes >= MUCH_UNSENT || client->cm_ids.count >= MANY_IDS;
 	release_slot(server, client);
 	vb_resource_queries_client_gone(&server->queries, client);
 	vb_cm_service_client_gone(server->cm, vb_clock_now(), client);
+	vb_user_give_back(client->user, VB_USER_CONNECTIONS);
 	vb_client_destroy(client);
 	if (--server->clients == 0) {
 		close_port_if_unused(server);
@@ -402,11 +417,56 @@ static void receive_message(struct vb_server *server, struct vb_client *client)
 		vb_descriptor_close(fds[i]);
 }
 
+/* No descriptor for who waits at the listener. He is told by hanging up; if not even that can be done nobody is accepted for a
+ * moment: the listener stays readable, and looking at it again would change nothing. */
+static void turn_away(struct vb_server *server)
+{
+	int fd;
+
+	vb_log_limited(VB_LOG_WARN, "no descriptors are left: a process is turned away");
+	if (server->reserve >= 0)
+		vb_descriptor_close(server->reserve);
+	fd = vb_unix_accept(server->listener);
+	if (fd >= 0)
+		vb_descriptor_close(fd);
+	server->reserve = vb_descriptor_reserve();
+	if (server->reserve < 0 || fd < 0) {
+		vb_poller_remove(server->poller, server->listener);
+		server->listen_again = vb_clock_now() + NO_DESCRIPTORS_PAUSE;
+	}
+}
+
+static void listen_again(struct vb_server *server)
+{
+	server->listen_again = VB_TIME_NEVER;
+	if (server->reserve < 0)
+		server->reserve = vb_descriptor_reserve();
+	(void)vb_poller_add(server->poller, server->listener, &server->listener);
+}
+
+/* Those who connected and say nothing. */
+static void expire_hello(struct vb_server *server, vb_time now)
+{
+	server->hello_deadline = VB_TIME_NEVER;
+	VB_LIST_FOR_EACH(node, &server->client_list) {
+		struct vb_client *client = vb_container_of(node, struct vb_client, node);
+
+		if (client->greeted)
+			continue;
+		if (now >= client->hello_deadline)
+			client->failed = true;
+		else
+			server->hello_deadline = vb_time_earlier(server->hello_deadline, client->hello_deadline);
+	}
+}
+
 static void accept_client(struct vb_server *server)
 {
 	int fd = vb_unix_accept(server->listener);
 	struct vb_client *client;
 
+	if (fd == -EMFILE || fd == -ENFILE)
+		turn_away(server);
 	if (fd < 0)
 		return;
 	client = vb_client_create(fd, server->poller);
@@ -422,6 +482,16 @@ static void accept_client(struct vb_server *server)
 		vb_client_destroy(client);
 		return;
 	}
+	client->user = vb_users_find(&server->users, client->peer.uid);
+	if (!client->user || !vb_user_take(client->user, VB_USER_CONNECTIONS)) {
+		vb_log_limited(VB_LOG_WARN, "uid %u has too many connections", (unsigned)client->peer.uid);
+		vb_client_refuse(client, 1, EDQUOT, "this user has more connections to verbenad than others leave him");
+		vb_client_destroy(client);
+		return;
+	}
+	client->cm_ids.quota = &client->user->ids;
+	client->hello_deadline = vb_clock_now() + HELLO_PATIENCE;
+	server->hello_deadline = vb_time_earlier(server->hello_deadline, client->hello_deadline);
 	vb_list_append(&server->client_list, &client->node);
 	server->clients++;
 	server->idle_deadline = VB_TIME_NEVER;
@@ -440,6 +510,9 @@ int vb_server_create(struct vb_server **out, int listener, const struct vb_serve
 	server->devices.host_seed = vb_host_seed();
 	vb_list_init(&server->client_list);
 	vb_resource_queries_init(&server->queries);
+	vb_users_init(&server->users, vb_descriptor_limit());
+	server->reserve = vb_descriptor_reserve();
+	server->listen_again = server->hello_deadline = VB_TIME_NEVER;
 	server->batch = vb_udp_batch_create();
 	server->poller = vb_poller_open();
 	server->cm = vb_cm_service_create(&server->devices, server->poller);
@@ -502,6 +575,11 @@ static void drop_failed(struct vb_server *server)
 		if (client->failed)
 			drop_client(server, client);
 	}
+	vb_users_reap(&server->users);
+	/* What a flood took is given back. */
+	if (server->much_freed)
+		malloc_trim(0);
+	server->much_freed = false;
 }
 
 /* While we take sockets over, what goes to QP1 reaches whoever stands first in the group: a request sent to this host
@@ -519,6 +597,7 @@ void vb_server_run(struct vb_server *server)
 		unsigned count;
 
 		deadline = vb_time_earlier(deadline, vb_resource_queries_deadline(&server->queries));
+		deadline = vb_time_earlier(deadline, vb_time_earlier(server->listen_again, server->hello_deadline));
 		if (may_manage_connections(server))
 			deadline = vb_time_earlier(deadline, vb_cm_service_deadline(server->cm));
 		if (!server->config.system)
@@ -526,8 +605,12 @@ void vb_server_run(struct vb_server *server)
 		count = vb_poller_wait(server->poller, tags, 64, deadline);
 		for (unsigned i = 0; i < count; i++)
 			serve(server, tags[i]);
-		drop_failed(server);
 		now = vb_clock_now();
+		if (now >= server->listen_again)
+			listen_again(server);
+		if (now >= server->hello_deadline)
+			expire_hello(server, now);
+		drop_failed(server);
 		if (may_manage_connections(server))
 			vb_cm_service_run(server->cm, now);
 		vb_resource_queries_expire(&server->queries, now, &server->client_list);
@@ -553,6 +636,9 @@ void vb_server_destroy(struct vb_server *server)
 		vb_descriptor_close(server->poller);
 	if (server->listener >= 0)
 		vb_descriptor_close(server->listener);
+	if (server->reserve >= 0)
+		vb_descriptor_close(server->reserve);
+	vb_users_fini(&server->users);
 	vb_udp_batch_destroy(server->batch);
 	free(server);
 }

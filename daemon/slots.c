@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "daemon/boards.h"
 #include "daemon/client.h"
+#include "daemon/users.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
@@ -325,8 +326,16 @@ static int add_slot(struct vb_slots *slots, struct vb_slot_group *group, uint32_
 static void grant(struct vb_slots *slots, struct vb_client *client, uint32_t sequence)
 {
 	char why[248] = "";
-	int error = add_slot(slots, client->group, &client->slot, why, sizeof(why));
+	int error = -EDQUOT;
 
+	if (!vb_user_take(client->user, VB_USER_SLOTS)) {
+		snprintf(why, sizeof(why), "uid %u has %u slots: half of what other users leave, and no more",
+			 (unsigned)client->peer.uid, client->user->has[VB_USER_SLOTS]);
+	} else {
+		error = add_slot(slots, client->group, &client->slot, why, sizeof(why));
+		if (error != 0)
+			vb_user_give_back(client->user, VB_USER_SLOTS);
+	}
 	if (error != 0) {
 		client->slot = 0;
 		vb_client_refuse(client, sequence, error, why);
@@ -384,6 +393,7 @@ void vb_slots_release(struct vb_slots *slots, struct vb_client *client)
 		vb_log_limited(VB_LOG_ERROR, "slot %u stays in nf_tables: %s", client->slot, strerror(-error));
 	vb_port_group_remove(&group->port, client->slot);
 	slots->taken[client->slot] = false;
+	vb_user_give_back(client->user, VB_USER_SLOTS);
 	client->slot = 0;
 	vb_client_set_page(client, -1);
 	vb_boards_forget(client);
@@ -457,10 +467,16 @@ void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const stru
 			watch_own_sockets(slots);
 	}
 	error = may_claim(slots, group, m->slot.slot) ? vb_port_group_adopt(&group->port, m->slot.slot, by_bit) : -EBUSY;
+	if (error == 0 && !vb_user_take(client->user, VB_USER_SLOTS)) {
+		vb_port_group_remove(&group->port, m->slot.slot);
+		error = -EDQUOT;
+	}
 	if (error == 0) {
 		error = vb_slot_map_set(&slots->map, m->slot.slot, group->port.port);
-		if (error != 0)
+		if (error != 0) {
+			vb_user_give_back(client->user, VB_USER_SLOTS);
 			vb_port_group_remove(&group->port, m->slot.slot);
+		}
 	}
 	if (error != 0) {
 		vb_client_refuse(client, m->header.sequence, error, error == -EBUSY ?

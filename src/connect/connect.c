@@ -39,6 +39,7 @@ void vb_connect_owner_init(struct vb_connect_owner *owner)
 {
 	vb_list_init(&owner->ids);
 	owner->count = 0;
+	owner->quota = NULL;
 }
 
 vb_time vb_connect_exponent(unsigned exponent, unsigned least, unsigned most)

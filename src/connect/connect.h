@@ -26,10 +26,16 @@
 
 struct vb_connect;
 
+/* How many ids the owners that share it may have. Lives as long as any id that was counted, owned or not. */
+struct vb_connect_quota {
+	unsigned count, most;
+};
+
 /* Whose ids they are: a process's connection to the daemon. Embedded in the caller's object. */
 struct vb_connect_owner {
 	struct vb_list ids;
 	unsigned count;
+	struct vb_connect_quota *quota;  /* NULL: an owner's own limit alone */
 };
 
 struct vb_connect_device {

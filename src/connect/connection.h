@@ -37,6 +37,7 @@ struct vb_connection {
 	enum vb_connect_state state;
 	struct vb_connect_owner *owner;      /* NULL: let go by its process */
 	struct vb_list owner_node;
+	struct vb_connect_quota *quota;      /* where it is counted, or NULL */
 	struct vb_connection *id_next, *remote_next, *qpn_next; /* chains of ids.c */
 	bool has_remote_key, has_qpn_key;
 	struct vb_connect_timer timer;

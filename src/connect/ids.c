@@ -94,7 +94,7 @@ int vb_connection_create(struct vb_connect *connect, struct vb_connect_owner *ow
 {
 	struct vb_connection *c;
 
-	if (owner->count >= VB_CONNECT_OWNER_IDS)
+	if (owner->count >= VB_CONNECT_OWNER_IDS || (owner->quota && owner->quota->count >= owner->quota->most))
 		return -ENOMEM;
 	if (connect->count >= connect->buckets && grow(connect) != 0)
 		return -ENOMEM;
@@ -110,6 +110,9 @@ int vb_connection_create(struct vb_connect *connect, struct vb_connect_owner *ow
 	c->owner = owner;
 	vb_list_append(&owner->ids, &c->owner_node);
 	owner->count++;
+	c->quota = owner->quota;
+	if (c->quota)
+		c->quota->count++;
 	vb_list_init(&c->binding.node);
 	chain(&connect->by_id[bucket_of(connect, c->id)], c, LINK(id_next));
 	connect->count++;
@@ -127,6 +130,8 @@ void vb_connection_free(struct vb_connect *connect, struct vb_connection *connec
 		vb_list_remove(&connection->owner_node);
 		connection->owner->count--;
 	}
+	if (connection->quota)
+		connection->quota->count--;
 	connect->count--;
 	free(connection);
 }

@@ -150,3 +150,19 @@ void vb_descriptor_raise_limit(void)
 	limit.rlim_cur = limit.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
+
+unsigned vb_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return 1024;
+	return limit.rlim_cur < INT32_MAX ? (unsigned)limit.rlim_cur : INT32_MAX;
+}
+
+int vb_descriptor_reserve(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}

@@ -36,5 +36,8 @@ int vb_page_read(int fd, size_t most, void **bytes, size_t *length);
 void vb_descriptor_close_from(int first);
 /* As many as the administrator lets us have. */
 void vb_descriptor_raise_limit(void);
+unsigned vb_descriptor_limit(void);
+/* One that does nothing but be there: closed, it makes room for another. Descriptor or -errno. */
+int vb_descriptor_reserve(void);
 
 #endif

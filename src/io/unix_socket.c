@@ -20,6 +20,8 @@
 #define SO_PEERGROUPS 59
 #endif
 
+enum { SEND_BUFFER = 32 * 1024 };
+
 static socklen_t make_address(struct sockaddr_un *address, const char *name)
 {
 	size_t length = strlen(name);
@@ -66,9 +68,12 @@ int vb_unix_connect(const char *name)
 
 int vb_unix_accept(int listener)
 {
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), room = SEND_BUFFER;
 
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	return fd;
 }
 
 int vb_unix_peer(int fd, struct vb_unix_peer *peer)

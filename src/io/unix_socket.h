@@ -23,6 +23,7 @@ struct vb_unix_peer {
 /* Descriptor or -errno. listen: non-blocking; -EADDRINUSE means that somebody listens already. */
 int vb_unix_listen(const char *name);
 int vb_unix_connect(const char *name);
+/* What its peer does not read takes little of the kernel's memory. */
 int vb_unix_accept(int listener);
 
 /* Of a connected end: who connected. Of a connecting end: who listens (as of his call to listen). */

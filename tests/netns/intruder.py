@@ -8,6 +8,8 @@
     detach      take the steering program away
     flow UID    connect to what that user's processes send from
     reclaim     when verbenad comes back: each old socket's slot, at once; "reclaimed N"
+    silent N    so many connections on which nothing is said; "dropped" when verbenad has hung up on all
+    flood N M   on N connections M questions each, no answer of which is read; "flooded"
     stolen      "stolen N": datagrams found in the sockets since
     echo N      what the sockets receive is sent back, a number of bytes each time, N times; "echoed"
 """
@@ -21,7 +23,7 @@ import sys
 import time
 
 MAGIC = 0x56420002
-HELLO, OPEN_SLOT, ADOPT_SLOT, CLOSE_SLOT, ERROR, END, SLOT = 1, 4, 5, 6, 0x42, 0x43, 0x46
+HELLO, LIST_DEVICES, OPEN_SLOT, ADOPT_SLOT, CLOSE_SLOT, ERROR, END, SLOT = 1, 2, 4, 5, 6, 0x42, 0x43, 0x46
 SO_DETACH_REUSEPORT_BPF = 68
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -70,6 +72,12 @@ class Connection:
             return False
 
 
+def plain_connection():
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    one.connect("\0verbena/1")
+    return one
+
+
 def connect_to(one, port):
     one.connect(("127.0.0.1", port) if one.family == socket.AF_INET else ("::1", port))
 
@@ -112,8 +120,8 @@ def carry_out(verb, *words):
             for _ in range(int(words[0])):
                 connections.append(Connection())
                 connections[-1].open()
-        except Refused as reason:
-            return "refused %s" % reason
+        except (Refused, BrokenPipeError, ConnectionResetError) as reason:
+            return "refused %d %s" % (len(connections) - 1, reason)
         return "open " + " ".join("%d %d" % (c.slot, c.sockets[0].getsockname()[1]) for c in connections)
     if verb == "leave":
         for c in connections:
@@ -149,6 +157,27 @@ def carry_out(verb, *words):
                 data, sender = one.recvfrom(65536)
                 one.sendto(b"%d" % len(data), sender)
         return "echoed"
+    elif verb == "silent":
+        for one in [plain_connection() for _ in range(int(words[0]))]:
+            one.recv(1)
+        return "dropped"
+    elif verb == "flood":
+        question = struct.pack("4I", LIST_DEVICES, MAGIC, 24, 7) + bytes(8)
+        floods = []
+        try:
+            for _ in range(int(words[0])):
+                floods.append(Connection())
+        except (Refused, BrokenPipeError, ConnectionResetError) as reason:
+            connections.extend(floods)
+            return "refused %d %s" % (len(floods), reason)
+        for c in floods:
+            try:
+                for _ in range(int(words[1])):
+                    c.unix.send(question)
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+        connections.extend(floods)
+        return "flooded"
     elif verb == "stolen":
         return "stolen %d" % sum(count(one) for c in connections for one in c.sockets)
     else:

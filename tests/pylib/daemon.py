@@ -188,6 +188,24 @@ class DaemonCase(unittest.TestCase):
             self.skipTest("this kernel has no nf_tables")
 
 
+class IntruderCase(DaemonCase):
+    """With a user who wants what is not his (netns/intruder.py)."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        netns = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "netns")
+        cls.intruder_path = shutil.copy(os.path.join(netns, "intruder.py"), cls.directory)
+        os.chmod(cls.intruder_path, 0o755)
+
+    def intruder(self, uid=BOB, **options):
+        return Peer(self, self.host, program=self.intruder_path, uid=uid, **options)
+
+    def ask(self, intruder, *words):
+        intruder.say(*words)
+        return intruder.hear()
+
+
 def main(path):
     hosts.enter_user_namespace([sys.executable, os.path.realpath(path), *sys.argv[1:]])
     if not hosts.can_create_namespaces():

@@ -208,6 +208,29 @@ static void unknown_verbs_and_spaces(void **unused)
 	finish();
 }
 
+/* Two processes of a user who may have three ids between them; one that waits for a last answer still counts. */
+static void users_have_a_quota_of_ids(void **unused)
+{
+	struct vb_connect_quota quota = {.most = 3};
+	struct vb_cm_command create = {.verb = VB_CM_CREATE, .port_space = VB_CM_PS_TCP};
+	struct sim_process *other = &sim.host[0].process[1];
+	uint32_t id;
+
+	(void)unused;
+	client->owner.quota = other->owner.quota = &quota;
+	id = sim_create(client, VB_CM_PS_TCP);
+	sim_create(other, VB_CM_PS_TCP);
+	sim_create(other, VB_CM_PS_TCP);
+	assert_int_equal(sim_command(client, &create, NULL), ENOMEM);
+	assert_int_equal(sim_command(other, &create, NULL), ENOMEM);
+	assert_int_equal(quota.count, 3);
+	assert_int_equal(sim_order(client, VB_CM_DESTROY, id), 0);
+	assert_int_equal(sim_command(other, &create, NULL), 0);
+	assert_int_equal(sim_command(client, &create, NULL), ENOMEM);
+	finish();
+	assert_int_equal(quota.count, 0);
+}
+
 static void private_data_has_limits(void **unused)
 {
 	struct {
@@ -382,6 +405,7 @@ int main(void)
 		cmocka_unit_test(every_verb_in_every_state),
 		cmocka_unit_test(ids_end_with_destroy),
 		cmocka_unit_test_setup(unknown_verbs_and_spaces, set_up),
+		cmocka_unit_test_setup(users_have_a_quota_of_ids, set_up),
 		cmocka_unit_test_setup(private_data_has_limits, set_up),
 		cmocka_unit_test_setup(nonsense_is_refused, set_up),
 		cmocka_unit_test_setup(unbound_listener_gets_a_port, set_up),

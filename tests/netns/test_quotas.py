@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A user who takes all he can get of the system's verbenad, and what is left for others (docs/security.md)."""
+
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
+
+from pylib import daemon                                    # noqa: E402
+from pylib.daemon import ALICE, BOB, connect, exchange      # noqa: E402
+
+# Everybody shares port 4791 here: what one may have is counted all the same.
+CREW = 12399
+
+
+class Quotas(daemon.IntruderCase):
+    def begin(self, *wrapper):
+        self.needs_users()
+        self.system = self.start_system("--trust-group", str(CREW), wrapper=wrapper)
+        self.pid = self.daemons()[0]
+
+    def crew(self, uid):
+        return self.intruder(uid=uid, gid=CREW)
+
+    def alice_is_served(self):
+        one, other = self.peers(2, uid=ALICE, gid=CREW)
+        connect(one, other)
+        exchange(one)
+
+    def memory(self, what):
+        with open("/proc/%d/status" % self.pid) as status:
+            return next(int(line.split()[1]) for line in status if line.startswith(what + ":"))
+
+    def test_slots(self):
+        """Half of what others leave, and somebody else has half of the rest."""
+        self.begin()
+        bob = self.crew(BOB)
+        words = self.ask(bob, "open", 1023)
+        self.assertEqual(words[:2], ["refused", "512"])
+        self.assertIn("half of what other users leave", " ".join(words))
+        self.alice_is_served()
+        # What is given back can be had again.
+        bob.popen.kill()
+        self.until(lambda: self.ask(self.crew(BOB), "open", 1)[0] == "open", "bob has one again")
+
+    def test_connections(self):
+        """verbenad has 512 descriptors here."""
+        self.begin("prlimit", "--nofile=512")
+        bob = self.crew(BOB)
+        words = self.ask(bob, "flood", 300, 1)
+        self.assertEqual(words[0], "refused", words)
+        self.assertLess(int(words[1]), 100)
+        self.alice_is_served()
+
+    def test_no_descriptors_are_left(self):
+        """Root is not held back. verbenad turns away who comes, does not run in circles meanwhile, and goes on afterwards."""
+        self.begin("prlimit", "--nofile=512")
+        root = self.intruder(uid=0)
+        self.assertEqual(self.ask(root, "open", 400)[0], "refused")
+        self.assertEqual(self.ask(root, "flood", 400, 1)[0], "refused")
+        self.until(self.sleeps, "verbenad sleeps")
+        root.popen.kill()
+        root.popen.wait()
+        self.until(lambda: self.ask(self.crew(BOB), "open", 1)[0] == "open", "others are served again")
+        self.alice_is_served()
+
+    def sleeps(self):
+        """One that runs in circles never does."""
+        with open("/proc/%d/stat" % self.pid) as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] == "S"
+
+    def test_who_says_nothing_is_dropped(self):
+        self.begin()
+        alice = self.peer(uid=ALICE, gid=CREW).ready()
+        self.assertEqual(self.ask(self.crew(BOB), "silent", 50), ["dropped"])
+        self.assertEqual(len(alice.processes()), 1)
+
+    def test_who_does_not_read(self):
+        """What waits for him is limited, and its memory is given back."""
+        self.begin()
+        for i in range(60):
+            self.host.ip("addr", "add", "10.78.0.%d/32" % (i + 1), "dev", "lo")
+        before = self.memory("VmRSS")
+        bob = self.crew(BOB)
+        bob.say("flood", 60, 4000)
+        bob.hear("flooded")
+        self.assertLess(self.memory("VmHWM"), before + 80 * 1024)
+        self.alice_is_served()
+        bob.popen.kill()
+        bob.popen.wait()
+        self.until(lambda: self.memory("VmRSS") < before + 12 * 1024, "its memory is given back")
+
+
+if __name__ == "__main__":
+    daemon.main(__file__)
