@@ -30,6 +30,7 @@ struct options {
 	struct vb_server_config server;
 	bool foreground;
 	int ready;                         /* -1: nobody waits */
+	int listener;                      /* handed over by systemd, -1: none */
 	const char *log;
 };
 
@@ -88,7 +89,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 	const char *idle = getenv("VERBENA_IDLE_SECONDS");
 	int option;
 
-	*options = (struct options){.server.idle = VB_SECONDS(5), .ready = -1};
+	*options = (struct options){.server.idle = VB_SECONDS(5), .ready = -1, .listener = -1};
 	if (idle && *idle && !parse_seconds(idle, &options->server.idle))
 		fprintf(stderr, "verbenad: VERBENA_IDLE_SECONDS is not a number: %s\n", idle);
 	while ((option = getopt_long(argc, argv, "st:fi:l:Vh", known, NULL)) != -1) {
@@ -148,9 +149,28 @@ static void tell_starter(int ready, const char *line)
 	close(ready);
 }
 
+/* A listening socket that systemd made, or whoever speaks its protocol (sd_listen_fds(3)): it is there before we are, and while
+ * we are away. */
+static int listener_of_starter(void)
+{
+	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+	bool given = pid && count && strtol(pid, NULL, 10) == (long)getpid() && strtol(count, NULL, 10) >= 1;
+
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_FDNAMES");
+	return given && vb_unix_is_listener(3) ? 3 : -1;
+}
+
 /* Keep standard streams and the starter's descriptor, nothing else of the program we come from. */
 static void shed_inheritance(struct options *options)
 {
+	options->listener = options->ready >= 0 ? -1 : listener_of_starter();
+	if (options->listener >= 0) {
+		vb_descriptor_close_from(options->listener + 1);
+		fcntl(options->listener, F_SETFD, FD_CLOEXEC);
+		return;
+	}
 	if (options->ready >= 0 && options->ready != 3) {
 		dup2(options->ready, 3);
 		options->ready = 3;
@@ -238,18 +258,50 @@ static int report_other(const struct options *options)
 	return 1;
 }
 
+/* Root's path, beside the name that anybody may take. -errno where there is none to be had. */
+static int listen_at_path(void)
+{
+	char path[64];
+
+	if (!vb_host_meeting_path(VB_DAEMON_DIRECTORY, path, sizeof(path)))
+		return -ENOENT;
+	/* systemd makes it for the account (RuntimeDirectory=). */
+	if (mkdir(VB_DAEMON_DIRECTORY, 0755) == 0 && chmod(VB_DAEMON_DIRECTORY, 0755) != 0)
+		return -errno;
+	return vb_unix_listen(path);
+}
+
+/* Is the name held by who is no verbenad that libraries would use? */
+static bool name_is_squatted(void)
+{
+	struct vb_unix_peer peer;
+	int fd = vb_unix_connect(VB_DAEMON_SOCKET);
+	bool squatted = fd >= 0 && vb_unix_peer(fd, &peer) == 0 && peer.uid != 0 && peer.uid != geteuid();
+
+	if (squatted)
+		vb_log(VB_LOG_WARN, "uid %u, pid %d, holds verbenad's name; processes find this one in " VB_DAEMON_DIRECTORY,
+		       (unsigned)peer.uid, (int)peer.pid);
+	if (fd >= 0)
+		close(fd);
+	return squatted;
+}
+
 static int run(struct options *options, bool on_demand)
 {
-	int listener = vb_unix_listen(VB_DAEMON_SOCKET), error;
+	int listener = options->listener >= 0 ? options->listener : vb_unix_listen(VB_DAEMON_SOCKET), error;
+	int path = options->server.system ? listen_at_path() : -ENOENT;
 	struct vb_server *server;
 
 	if (listener == -EADDRINUSE && on_demand) {
 		tell_starter(options->ready, "ready");
 		return 0;
 	}
-	if (listener == -EADDRINUSE)
+	if (path == -EADDRINUSE || (listener == -EADDRINUSE && (path < 0 || !name_is_squatted())))
 		return report_other(options);
-	error = listener < 0 ? listener : vb_server_create(&server, listener, &options->server);
+	if (options->server.system && path < 0)
+		vb_log(VB_LOG_INFO, VB_DAEMON_DIRECTORY " is not to be had: %s", strerror(-path));
+	error = listener < 0 && path < 0 ? listener :
+					   vb_server_create(&server, (int[]){listener, path}, &options->server);
 	if (error != 0) {
 		vb_log(VB_LOG_ERROR, "cannot start: %s", strerror(-error));
 		tell_starter(options->ready, strerror(-error));

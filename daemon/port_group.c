@@ -15,6 +15,7 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
+#include "io/host.h"
 #include "io/random.h"
 #include "io/udp.h"
 
@@ -163,9 +164,16 @@ static void relearn(struct vb_port_group *group, unsigned f)
 
 static void explain_bind(uint16_t port, int error, char *why, size_t room)
 {
-	if (error == -EADDRINUSE)
-		snprintf(why, room, "UDP port %d is taken by another program, by another user's verbenad or by a "
-			 "kernel rxe device (see `rdma link`, `ss -ulnp`)", port);
+	char owner[96];
+	pid_t pid;
+	uid_t uid;
+
+	if (error == -EADDRINUSE && vb_host_port_holder(port, &pid, &uid)) {
+		vb_host_user_name(uid, owner, sizeof(owner));
+		snprintf(why, room, pid ? "UDP port %d is taken: %s has it, pid %d; when that is gone verbenad takes it" :
+			 "UDP port %d is taken: %s has it (root sees the pid: ss -ulnp)", port, owner, (int)pid);
+	} else if (error == -EADDRINUSE)
+		snprintf(why, room, "UDP port %d is taken, by no process: by a kernel rxe device? (see `rdma link`)", port);
 	else
 		snprintf(why, room, "UDP port %d cannot be opened: %s", port, strerror(-error));
 }

@@ -45,7 +45,7 @@ enum { INQUIRIES_PER_SECOND = 64, MUCH_UNSENT = 256 * 1024, MANY_IDS = 1024 };
 
 struct vb_server {
 	struct vb_server_config config;
-	int listener, poller, netlink;
+	int listener[VB_SERVER_LISTENERS], poller, netlink;
 	unsigned clients;
 	struct vb_list client_list;
 	vb_time idle_deadline;
@@ -417,31 +417,46 @@ static void receive_message(struct vb_server *server, struct vb_client *client)
 		vb_descriptor_close(fds[i]);
 }
 
+static int watch_listeners(struct vb_server *server, bool watch)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < VB_SERVER_LISTENERS && error == 0; i++) {
+		if (server->listener[i] < 0)
+			continue;
+		if (watch)
+			error = vb_poller_add(server->poller, server->listener[i], &server->listener[i]);
+		else
+			vb_poller_remove(server->poller, server->listener[i]);
+	}
+	return error;
+}
+
 /* No descriptor for who waits at the listener. He is told by hanging up; if not even that can be done nobody is accepted for a
  * moment: the listener stays readable, and looking at it again would change nothing. */
-static void turn_away(struct vb_server *server)
+static void turn_away(struct vb_server *server, int listener)
 {
 	int fd;
 
 	vb_log_limited(VB_LOG_WARN, "no descriptors are left: a process is turned away");
 	if (server->reserve >= 0)
 		vb_descriptor_close(server->reserve);
-	fd = vb_unix_accept(server->listener);
+	fd = vb_unix_accept(listener);
 	if (fd >= 0)
 		vb_descriptor_close(fd);
 	server->reserve = vb_descriptor_reserve();
 	if (server->reserve < 0 || fd < 0) {
-		vb_poller_remove(server->poller, server->listener);
+		(void)watch_listeners(server, false);
 		server->listen_again = vb_clock_now() + NO_DESCRIPTORS_PAUSE;
 	}
 }
 
-static void listen_again(struct vb_server *server)
+static void listen_once_more(struct vb_server *server)
 {
 	server->listen_again = VB_TIME_NEVER;
 	if (server->reserve < 0)
 		server->reserve = vb_descriptor_reserve();
-	(void)vb_poller_add(server->poller, server->listener, &server->listener);
+	(void)watch_listeners(server, true);
 }
 
 /* Those who connected and say nothing. */
@@ -460,13 +475,13 @@ static void expire_hello(struct vb_server *server, vb_time now)
 	}
 }
 
-static void accept_client(struct vb_server *server)
+static void accept_client(struct vb_server *server, int listener)
 {
-	int fd = vb_unix_accept(server->listener);
+	int fd = vb_unix_accept(listener);
 	struct vb_client *client;
 
 	if (fd == -EMFILE || fd == -ENFILE)
-		turn_away(server);
+		turn_away(server, listener);
 	if (fd < 0)
 		return;
 	client = vb_client_create(fd, server->poller);
@@ -497,7 +512,7 @@ static void accept_client(struct vb_server *server)
 	server->idle_deadline = VB_TIME_NEVER;
 }
 
-int vb_server_create(struct vb_server **out, int listener, const struct vb_server_config *config)
+int vb_server_create(struct vb_server **out, const int listener[VB_SERVER_LISTENERS], const struct vb_server_config *config)
 {
 	struct vb_server *server = calloc(1, sizeof(*server));
 	int error = 0;
@@ -505,7 +520,7 @@ int vb_server_create(struct vb_server **out, int listener, const struct vb_serve
 	if (!server)
 		return -ENOMEM;
 	server->config = *config;
-	server->listener = listener;
+	memcpy(server->listener, listener, sizeof(server->listener));
 	server->idle_deadline = vb_clock_now() + config->idle;
 	server->devices.host_seed = vb_host_seed();
 	vb_list_init(&server->client_list);
@@ -525,7 +540,7 @@ int vb_server_create(struct vb_server **out, int listener, const struct vb_serve
 		error = server->netlink;
 	vb_slots_init(&server->slots, &server->client_list, server->poller);
 	if (error == 0)
-		error = vb_poller_add(server->poller, listener, &server->listener);
+		error = watch_listeners(server, true);
 	if (error == 0)
 		error = vb_poller_add(server->poller, server->netlink, &server->netlink);
 	if (error != 0) {
@@ -548,8 +563,8 @@ static void serve(struct vb_server *server, void *tag)
 {
 	struct vb_port_family *family = vb_slots_own_family(&server->slots, tag);
 
-	if (tag == &server->listener) {
-		accept_client(server);
+	if (tag == &server->listener[0] || tag == &server->listener[1]) {
+		accept_client(server, *(int *)tag);
 	} else if (tag == &server->netlink) {
 		if (vb_netlink_drain(server->netlink))
 			refresh_devices(server);
@@ -607,7 +622,7 @@ void vb_server_run(struct vb_server *server)
 			serve(server, tags[i]);
 		now = vb_clock_now();
 		if (now >= server->listen_again)
-			listen_again(server);
+			listen_once_more(server);
 		if (now >= server->hello_deadline)
 			expire_hello(server, now);
 		drop_failed(server);
@@ -634,8 +649,9 @@ void vb_server_destroy(struct vb_server *server)
 		vb_descriptor_close(server->netlink);
 	if (server->poller >= 0)
 		vb_descriptor_close(server->poller);
-	if (server->listener >= 0)
-		vb_descriptor_close(server->listener);
+	for (unsigned i = 0; i < VB_SERVER_LISTENERS; i++)
+		if (server->listener[i] >= 0)
+			vb_descriptor_close(server->listener[i]);
 	if (server->reserve >= 0)
 		vb_descriptor_close(server->reserve);
 	vb_users_fini(&server->users);

@@ -19,8 +19,9 @@ struct vb_server_config {
 	vb_time idle;                      /* exit when nobody was connected for so long */
 };
 
-/* `listener` is from vb_unix_listen and becomes the server's. 0 or -errno. */
-int vb_server_create(struct vb_server **server, int listener, const struct vb_server_config *config);
+/* The listeners are from vb_unix_listen (-1: none) and become the server's. 0 or -errno. */
+enum { VB_SERVER_LISTENERS = 2 };
+int vb_server_create(struct vb_server **server, const int listener[VB_SERVER_LISTENERS], const struct vb_server_config *config);
 /* Until idle. */
 void vb_server_run(struct vb_server *server);
 void vb_server_destroy(struct vb_server *server);

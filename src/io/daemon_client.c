@@ -110,12 +110,21 @@ static int greet(struct vb_daemon_client *client, vb_time patience)
 	return 0;
 }
 
+/* Where only root can listen first: anybody may hold the other name. */
+static int connect_to_daemon(void)
+{
+	char path[64];
+	int fd = vb_host_meeting_path(VB_DAEMON_DIRECTORY, path, sizeof(path)) ? vb_unix_connect(path) : -ENOENT;
+
+	return fd >= 0 ? fd : vb_unix_connect(VB_DAEMON_SOCKET);
+}
+
 static int try_connect(struct vb_daemon_client *client, vb_time patience)
 {
 	struct vb_unix_peer peer;
 	int error;
 
-	*client = (struct vb_daemon_client){.fd = vb_unix_connect(VB_DAEMON_SOCKET)};
+	*client = (struct vb_daemon_client){.fd = connect_to_daemon()};
 	if (client->fd < 0)
 		return client->fd;
 	error = vb_unix_peer(client->fd, &peer);

@@ -19,4 +19,10 @@ bool vb_host_group(const char *name, gid_t *gid);
 /* For messages: the account's name, or its number. */
 void vb_host_user_name(uid_t uid, char *out, size_t room);
 
+/* Where root's processes of this network namespace meet others: a path in `directory`. False: /proc is not there. */
+bool vb_host_meeting_path(const char *directory, char *out, size_t room);
+
+/* Who has a UDP port: a pid (0: not to be seen by us) and a uid. False: nobody. */
+bool vb_host_port_holder(unsigned port, pid_t *pid, uid_t *uid);
+
 #endif

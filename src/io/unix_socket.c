@@ -6,9 +6,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -29,8 +31,34 @@ static socklen_t make_address(struct sockaddr_un *address, const char *name)
 	assert(length < sizeof(address->sun_path) - 1);
 	memset(address, 0, sizeof(*address));
 	address->sun_family = AF_UNIX;
+	if (name[0] == '/') {
+		memcpy(address->sun_path, name, length);
+		return sizeof(*address);
+	}
 	memcpy(address->sun_path + 1, name, length);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+/* A path whose owner has died is only in the way. */
+static void clear_path(const char *path)
+{
+	int fd = vb_unix_connect(path);
+
+	if (fd == -ECONNREFUSED)
+		(void)unlink(path);
+	else if (fd >= 0)
+		close(fd);
+}
+
+bool vb_unix_is_listener(int fd)
+{
+	int domain = 0, type = 0, listens = 0, flags = fcntl(fd, F_GETFL);
+	socklen_t length = sizeof(int);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_SEQPACKET &&
+	       getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens && flags >= 0 &&
+	       fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
 int vb_unix_listen(const char *name)
@@ -41,7 +69,11 @@ int vb_unix_listen(const char *name)
 
 	if (fd < 0)
 		return -errno;
-	if (bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, SOMAXCONN) == 0)
+	if (name[0] == '/')
+		clear_path(name);
+	/* Everybody may connect: who it is the kernel tells. */
+	if (bind(fd, (struct sockaddr *)&address, length) == 0 &&
+	    (name[0] != '/' || chmod(name, 0666) == 0) && listen(fd, SOMAXCONN) == 0)
 		return fd;
 	error = -errno;
 	close(fd);

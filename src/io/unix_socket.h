@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Abstract SOCK_SEQPACKET Unix sockets: whole messages, descriptors along with them, and the kernel's word on who is at
- * the other end. An abstract name belongs to the network namespace and vanishes with its last socket.
+ * SOCK_SEQPACKET Unix sockets: whole messages, descriptors along with them, and the kernel's word on who is at
+ * the other end. An abstract name belongs to the network namespace and vanishes with its last socket; whoever binds it first has it. A
+ * name that begins with a slash is a path, where only who may write to the directory can listen.
  */
 #ifndef VB_IO_UNIX_SOCKET_H
 #define VB_IO_UNIX_SOCKET_H
@@ -20,9 +21,12 @@ struct vb_unix_peer {
 	gid_t gid;
 };
 
-/* Descriptor or -errno. listen: non-blocking; -EADDRINUSE means that somebody listens already. */
+/* Descriptor or -errno. listen: non-blocking; -EADDRINUSE means that somebody listens already. A path that nobody listens on any more
+ * is taken over. */
 int vb_unix_listen(const char *name);
 int vb_unix_connect(const char *name);
+/* Is this such a listening socket, come from elsewhere? Made non-blocking. */
+bool vb_unix_is_listener(int fd);
 /* What its peer does not read takes little of the kernel's memory. */
 int vb_unix_accept(int listener);
 

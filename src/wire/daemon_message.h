@@ -37,6 +37,7 @@
 #include "base/counters.h"
 
 #define VB_DAEMON_SOCKET "verbena/1"       /* abstract: a zero byte stands before it */
+#define VB_DAEMON_DIRECTORY "/run/verbena"  /* root's: the system's verbenad also listens here, and is looked for here first */
 #define VB_DAEMON_MAGIC 0x56420002u        /* "VB" and the version of this protocol */
 
 enum {

@@ -171,6 +171,80 @@ class Users(daemon.IntruderCase):
         self.assertIn("hook input", rules)
         self.assertNotIn("prerouting", rules)
 
+    # ---- verbenad's name and port in other hands ----
+
+    def holder(self, script, uid=BOB):
+        """A process of that user with what the script makes; it says "held"."""
+        path = os.path.join(self.directory, "holder.py")
+        with open(path, "w") as file:
+            file.write("#!/usr/bin/env python3\nimport socket, sys\n%s\nprint('held', flush=True)\nsys.stdin.read()\n" % script)
+        os.chmod(path, 0o755)
+        holder = daemon.Peer(self, self.host, program=path, uid=uid)
+        holder.hear("held")
+        return holder
+
+    def hold_name(self):
+        return self.holder("s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\ns.bind('\\0verbena/1')\ns.listen()")
+
+    def test_the_name_is_taken_before_the_start(self):
+        self.needs_users()
+        self.hold_name()
+        self.start_system("--trust-group", str(CREW))
+        one, other = self.peers(2, uid=ALICE, gid=CREW)
+        connect(one, other)
+        exchange(one)
+        # One is enough.
+        self.assertIn("another verbenad runs", self.host.run(self.daemon_path, "--system", "--foreground", privileged=True).out)
+
+    def test_the_name_is_taken_after_a_crash(self):
+        self.needs_users()
+        self.start_system("--trust-group", str(CREW))
+        one, other = self.peers(2, uid=ALICE, gid=CREW)
+        connect(one, other)
+        self.kill_daemon()
+        self.hold_name()
+        self.start_system("--trust-group", str(CREW))
+        self.until(lambda: len(one.processes()) == 2, "everybody is back")
+        exchange(one)
+
+    def test_the_port_is_taken(self):
+        """verbenad says by whom, and has it when that is gone."""
+        self.needs_users()
+        bob = self.holder("s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('', 4791))")
+        self.start_system("--trust-group", str(CREW))
+        peer = self.peer(uid=ALICE, gid=CREW)
+        self.assertIn("Address already in use", peer.failed())
+        self.assertIn("uid %d has it, pid %d" % (BOB, bob.pid), peer.log())
+        bob.popen.kill()
+        bob.popen.wait()
+        self.peer(uid=ALICE, gid=CREW).ready()
+
+    def test_the_name_is_handed_over(self):
+        """As systemd does it: the listening socket is there before verbenad and after it, and who connects meanwhile waits."""
+        starter = """if True:
+            import os, socket, subprocess, sys
+            s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            s.bind('\\0verbena/1')
+            s.listen()
+            os.dup2(s.fileno(), 3)
+            def child():
+                os.environ['LISTEN_PID'], os.environ['LISTEN_FDS'] = str(os.getpid()), '1'
+                os.set_inheritable(3, True)
+                os.execv(sys.argv[1], [sys.argv[1], '--system', '--foreground'])
+            for _ in range(2):
+                pid = os.fork()
+                if pid == 0:
+                    child()
+                os.waitpid(pid, 0)
+        """
+        self.host.start("python3", "-c", starter, self.daemon_path, privileged=True)
+        one, other = self.peers(2, uid=0, environment=BY_WIRE)
+        connect(one, other)
+        self.kill_daemon()
+        third = self.peer(uid=0).ready()
+        self.until(lambda: len(third.processes()) == 3, "everybody is back")
+        exchange(one)
+
     # ---- users who cannot be kept apart, or need not be ----
 
     def test_refused_where_users_cannot_be_kept_apart(self):

@@ -176,7 +176,7 @@ class DaemonCase(unittest.TestCase):
 
     def listens(self):
         with open("/proc/%d/net/unix" % self.host.processes[-1].pid) as table:
-            return any(line.split()[-1] == "@verbena/1" and line.split()[5] == "01" for line in table)
+            return any(line.split()[-1] == self.host.meeting_path() and line.split()[5] == "01" for line in table)
 
     def needs_users(self):
         if os.environ.get("VERBENA_TEST_INSIDE"):

@@ -260,9 +260,17 @@ class Host:
             except ProcessLookupError:  # gone since it was listed
                 pass
 
+    def meeting_path(self):
+        """Where the system's verbenad of this host listens, besides its name."""
+        return "/run/verbena/net-%d" % os.stat("/run/netns/" + self.name).st_ino
+
     def close(self):
         for process in self.processes:
             process.close()
+        try:
+            os.unlink(self.meeting_path())
+        except OSError:
+            pass
         limit = time.monotonic() + PATIENCE
         while time.monotonic() < limit:
             if not self.pids():
