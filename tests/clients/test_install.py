@@ -62,6 +62,14 @@ class Install(Installing):
                     self.assertNotRegex(text, r"@[A-Z_]+@", name)
 
     @across(["lo_v4"])
+    def test_daemon_is_hardened(self):
+        """Position independent, and no table of functions is writable once it runs."""
+        said = subprocess.run(["readelf", "-hldW", os.path.join(clients.staged.root, "bin", "verbenad")], capture_output=True,
+                              text=True).stdout
+        for mark in ("DYN (", "GNU_RELRO", "NOW"):
+            self.assertIn(mark, said)
+
+    @across(["lo_v4"])
     def test_installed_tree_works(self):
         """`verbena run` finds the libraries of an installation, and they find their daemon."""
         prefix = self.folder()

@@ -219,6 +219,11 @@ class Users(daemon.IntruderCase):
         bob.popen.wait()
         self.peer(uid=ALICE, gid=CREW).ready()
 
+    def test_verbenad_gains_no_privileges(self):
+        self.start_system()
+        with open("/proc/%d/status" % self.daemons()[0]) as status:
+            self.assertIn("NoNewPrivs:\t1\n", status.read())
+
     def test_the_name_is_handed_over(self):
         """As systemd does it: the listening socket is there before verbenad and after it, and who connects meanwhile waits."""
         starter = """if True:
