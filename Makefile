@@ -12,6 +12,8 @@
 #   make bench                          measure against iperf3, in the same run
 #   make starved                        do connections live on beside programs that want all processors (bench/starved)
 #   make install DESTDIR= PREFIX=/usr/local
+#   make uninstall DESTDIR= PREFIX=/usr/local
+#   make deb                            Debian packages into build/deb, looked at by lintian
 #   make clean
 
 BUILD := build
@@ -21,6 +23,7 @@ DESTDIR ?=
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
 .PHONY: all build demo test applications interop interop-rules examples bench install clean starved
+.PHONY: uninstall deb
 
 all: build
 
@@ -72,6 +75,15 @@ starved:
 
 install: build
 	@scripts/install-files "$(BUILD)" "$(PREFIX)" "$(DESTDIR)"
+
+uninstall:
+	@scripts/uninstall-files "$(PREFIX)" "$(DESTDIR)"
+
+deb:
+	@scripts/install-packages packages
+	@scripts/make-deb "$(BUILD)/deb"
+	@lintian --fail-on error,warning --tag-display-limit 0 "$(BUILD)"/deb/*.changes
+	@echo "scripts/try-deb $(BUILD)/deb installs them into a clean root and uses them (as root, with the network)"
 
 clean:
 	rm -rf $(BUILD) build-*

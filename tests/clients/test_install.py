@@ -79,6 +79,27 @@ class Install(Installing):
         self.assertIn("roce_lo", result.out)
 
     @across(["lo_v4"])
+    def test_uninstall(self):
+        """Every file that was installed goes, those of others stay; a second time there is nothing to take away."""
+        root = self.folder()
+        os.makedirs(root + "/usr/lib/verbena")
+        others = {"lib/verbena/local.conf", "bin/other"}
+        os.makedirs(root + "/usr/bin")
+        for name in others:
+            with open(os.path.join(root, "usr", name), "w"):
+                pass
+        self.install("/usr", root, clients.staged.build)
+        uninstall = [os.path.join(ROOT, "scripts", "uninstall-files"), "/usr", root]
+        done = subprocess.run(uninstall, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        left = {os.path.relpath(os.path.join(directory, name), root + "/usr")
+                for directory, _, names in os.walk(root) for name in names}
+        self.assertEqual(left, others)
+        self.assertFalse(os.path.exists(root + "/usr/share/doc/verbena"))
+        again = subprocess.run(uninstall, capture_output=True, text=True)
+        self.assertEqual(again.returncode, 1, again.stdout + again.stderr)
+
+    @across(["lo_v4"])
     def test_pkg_config(self):
         """A program linked by our pkg-config file uses our library without any environment."""
         prefix = self.folder()
