@@ -4,6 +4,7 @@
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 
 from pylib import clients
@@ -62,3 +63,31 @@ class Tour(ClientCase):
                     self.assertIn(shown, result.out)
         self.assertGreater(count, 14)
         self.assertGreater(os.path.getsize(os.path.join(folder, "x.svg")), 1000)
+
+
+@expand
+class TenLines(ClientCase):
+    @across(["lo_v4"])
+    def test_compiles_and_runs(self):
+        """The README's program, by the command that stands below it."""
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+            source = re.search(r"^## Ten lines\n+```c\n(.*?)^```$", file.read(), re.S | re.M).group(1)
+        folder = tempfile.mkdtemp(prefix="verbena-lines-")
+        self.addCleanup(shutil.rmtree, folder, True)
+        os.chmod(folder, 0o755)
+        built = subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-xc", "-", "-o", folder + "/a.out", "-libverbs"], input=source,
+                               text=True, capture_output=True)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        result = self.client.run(clients.staged.verbena, "run", folder + "/a.out")
+        self.assertEqual((result.code, result.out), (0, "roce_lo: active\n"), result)
+
+    def test_links(self):
+        """What the README and the documents link to is there."""
+        for name in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"] + ["docs/" + name for name in os.listdir(ROOT + "/docs")]:
+            if not name.endswith(".md"):
+                continue
+            with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+                for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read()):
+                    # Written apart from the others.
+                    if target != "SECURITY.md":
+                        self.assertTrue(os.path.exists(os.path.join(ROOT, os.path.dirname(name), target)), "%s: %s" % (name, target))
