@@ -99,8 +99,8 @@ static void draw(struct view *view)
 		draw_line(1 + (int)i, &view->lines.line[1 + view->first + i], view->left);
 	if (view->explains)
 		draw_explanation();
-	snprintf(keys, sizeof(keys), "q quit  arrows scroll  s sort (%s)  ? columns  space %s", vb_cli_sort_names[view->sort],
-		 view->paused ? "go on (paused)" : "pause");
+	snprintf(keys, sizeof(keys), "q quit  space %s  s sort (%s)  ? columns  arrows scroll", view->paused ? "go on (paused)" : "pause",
+		 vb_cli_sort_names[view->sort]);
 	attrset(A_DIM);
 	mvaddnstr(LINES - 1, 0, keys, COLS);
 	attrset(A_NORMAL);
