@@ -28,7 +28,8 @@ class Iser(ApplicationCase):
         for number, kind in (("1", "iser"), ("2", "iscsi")):
             which = ("--lld", kind, "--tid", number, "--mode")
             # tgt 1.0.85 wants both an address and a name of an initiator before it lets one in over iSER.
-            for words in (("target", "--op", "new", "-T", "iqn.2026-11.test:" + kind), ("logicalunit", "--op", "new", "--lun", "1", "-b", disk),
+            for words in (("target", "--op", "new", "-T", "iqn.2026-11.test:" + kind),
+                          ("logicalunit", "--op", "new", "--lun", "1", "-b", disk),
                           ("target", "--op", "bind", "-I", "ALL"), ("target", "--op", "bind", "-Q", INITIATOR)):
                 result = order(*which, *words)
                 self.assertEqual(result.code, 0, result)

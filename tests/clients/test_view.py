@@ -127,11 +127,27 @@ class View(ViewCase):
     @across(["veth1500_v4"])
     def test_loopback_is_not_offered_beside_another(self):
         """What uses every device it can open (UCX) or is named (NCCL) would take loopback for one that other hosts reach."""
-        index = {row["name"]: row["interface_index"] for row in json.loads(self.client.run(clients.staged.verbena, "devices", "--json").out)}
+        listed = json.loads(self.client.run(clients.staged.verbena, "devices", "--json").out)
+        index = {row["name"]: row["interface_index"] for row in listed}
         self.assertEqual(set(self.see("ls", "/dev/infiniband").split()), {"rdma_cm", "uverbs%d" % index["roce_eth0"]})
         self.assertEqual(self.see("sh", "-c", "echo $NCCL_IB_HCA"), "^=roce_lo")
         self.assertEqual(self.see("--device", "roce_lo", "ls", "/dev/infiniband").split(), ["rdma_cm", "uverbs%d" % index["roce_lo"]])
         self.assertEqual(self.see("--device", "roce_lo", "sh", "-c", "echo $NCCL_IB_HCA"), "")
+
+    @across(["veth1500_v4"])
+    def test_views_that_nobody_needs_go(self):
+        """When a new one is made: those of namespaces without a process of this user, and no others."""
+        other = self.server.start(clients.staged.verbena, "run", "sleep", "1000")
+        kept = os.path.join(self.network.runtime, "verbena-%d" % self.network.uid)
+        number = str(os.stat("/proc/%d/ns/net" % other.pid).st_ino)
+        self.until(lambda: os.path.exists(os.path.join(kept, number, "stamp")), other.output)
+        self.see("true")
+        abandoned = os.path.join(kept, "1")
+        os.mkdir(abandoned)
+        os.chown(abandoned, self.network.uid, self.network.uid)
+        self.client.ip("addr", "add", "10.99.0.1/24", "dev", "eth0")
+        self.until(lambda: self.see("true") == "" and not os.path.exists(abandoned), lambda: str(os.listdir(kept)))
+        self.assertIn(number, os.listdir(kept))
 
     @across(["lo_v4"])
     def test_where_it_cannot_be(self):
