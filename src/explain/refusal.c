@@ -335,13 +335,15 @@ static bool say_list(const struct vb_qp *qp, const struct ibv_send_wr *wr, struc
  * none, the queue stays full for ever. Caller holds qp->lock. */
 static void say_full_send_queue(const struct vb_qp *qp, struct vb_report *report)
 {
-	uint32_t count = qp->send.reserved - qp->send.tail, signalled = 0;
+	uint32_t count = vb_send_queue_occupied(&qp->send), unfinished = qp->send.reserved - qp->send.tail, signalled = 0;
 
-	for (uint32_t i = qp->send.tail; i != qp->send.reserved; i++)
+	/* Also those that are finished: they keep their places, and what stands there. */
+	for (uint32_t i = qp->send.reserved - count; i != qp->send.reserved; i++)
 		signalled += (vb_send_queue_at(&qp->send, i)->send_flags & IBV_SEND_SIGNALED) != 0;
 	vb_report_number(report, "max_send_wr", qp->send.max_wr);
 	vb_report_number(report, "outstanding", count);
 	vb_report_number(report, "signalled", signalled);
+	vb_report_number(report, "finished", count > unfinished ? count - unfinished : 0);
 	vb_report_say(report, VB_REPORT_CAUSE, "the send queue is full: %u of %u work requests are outstanding", count,
 		      qp->send.max_wr);
 	if (signalled == 0) {

@@ -43,7 +43,7 @@ static bool is_short(const struct vb_qp *qp, const struct ibv_send_wr *wr, enum 
 static bool may_begin(const struct vb_qp *qp, const struct vb_local_initiator *initiator)
 {
 	return initiator->open && initiator->next == qp->send.head && qp->send.reserved == qp->send.head && !initiator->failure.waits &&
-	       vb_send_queue_count(&qp->send) < qp->send.max_wr;
+	       !vb_send_queue_is_full(&qp->send);
 }
 
 static bool fetch(const struct vb_qp *qp, const struct ibv_send_wr *wr, uint8_t *body)

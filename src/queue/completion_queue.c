@@ -14,6 +14,7 @@
 
 #include "queue/limits.h"
 #include "queue/observer.h"
+#include "queue/send_queue.h"
 
 static uint32_t round_up_to_power_of_two(uint32_t n)
 {
@@ -159,6 +160,13 @@ bool vb_cq_push(struct vb_cq *cq, const struct vb_completion *completion)
 	return taken;
 }
 
+/* The application has it: the places that it speaks for are free. */
+static void release(const struct vb_completion *completion)
+{
+	if (completion->released)
+		vb_send_queue_release(completion->released, completion->through);
+}
+
 int vb_cq_poll(struct vb_cq *cq, int room, struct ibv_wc *wc)
 {
 	int taken = 0;
@@ -167,7 +175,10 @@ int vb_cq_poll(struct vb_cq *cq, int room, struct ibv_wc *wc)
 		return 0;
 	vb_lock_take(&cq->lock);
 	for (; taken < room && waiting(cq) > 0; taken++) {
-		vb_completion_to_wc(&cq->ring[cq->tail & cq->ring_mask], &wc[taken]);
+		const struct vb_completion *completion = &cq->ring[cq->tail & cq->ring_mask];
+
+		vb_completion_to_wc(completion, &wc[taken]);
+		release(completion);
 		set_tail(cq, cq->tail + 1);
 	}
 	/* Programs are about (perftest) that arm, take one handful and sleep again, counting on an event for the rest: adapters give one
@@ -188,8 +199,10 @@ const struct vb_completion *vb_cq_peek(struct vb_cq *cq)
 void vb_cq_advance(struct vb_cq *cq)
 {
 	vb_lock_assert_held(&cq->lock);
-	if (waiting(cq) > 0)
-		set_tail(cq, cq->tail + 1);
+	if (waiting(cq) == 0)
+		return;
+	release(&cq->ring[cq->tail & cq->ring_mask]);
+	set_tail(cq, cq->tail + 1);
 }
 
 void vb_cq_arm(struct vb_cq *cq, bool solicited_only)

@@ -25,8 +25,11 @@ struct vb_completion {
 	uint16_t pkey_index;
 	uint8_t service_level;
 	bool solicited;                  /* wakes a CQ armed for solicited events (errors always do) */
+	uint32_t through;                /* of sends: the places before this one are free once it is polled */
+	uint32_t *released;              /* of sends: where to say so; its queue pair outlives it (vb_cq_discard). NULL: a receive */
 	vb_time timestamp;
 };
+_Static_assert(sizeof(struct vb_completion) == 64, "a completion is a cache line");
 
 enum vb_cq_armed { VB_CQ_UNARMED, VB_CQ_ARMED_SOLICITED, VB_CQ_ARMED_ANY };
 
@@ -109,7 +112,10 @@ static inline bool vb_cq_looks_empty(const struct vb_cq *cq)
  * it. Caller holds the lock of the queue pair that completes, whose earlier completions are thus in here or polled. */
 static inline bool vb_cq_lets_pass(const struct vb_cq *cq)
 {
-	return vb_cq_looks_empty(cq) && __atomic_load_n(&cq->armed, __ATOMIC_RELAXED) == VB_CQ_UNARMED &&
+	/* Acquire: who polled the last of them has said which places of the send queue are free, and what is said now must come after
+	 * it. Partner: the release in set_tail. */
+	return __atomic_load_n(&cq->tail, __ATOMIC_ACQUIRE) == __atomic_load_n(&cq->head, __ATOMIC_RELAXED) &&
+	       __atomic_load_n(&cq->armed, __ATOMIC_RELAXED) == VB_CQ_UNARMED &&
 	       !__atomic_load_n(&cq->overrun, __ATOMIC_RELAXED) && !cq->host->observer;
 }
 

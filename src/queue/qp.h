@@ -97,7 +97,8 @@ int vb_qp_commit_list(struct vb_qp *qp, const struct vb_send_list *list, vb_time
 
 /* ---- for engines; caller holds qp->lock ---- */
 
-/* Complete the oldest send work request (qp->send.tail) and retire it: makes a completion when signalled or failed. */
+/* Complete the oldest send work request (qp->send.tail) and retire it: makes a completion when signalled or failed. Its place and those
+ * before it are free when that completion is polled. */
 void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fault fault, vb_time now);
 
 /* The same, successfully, for a poller whose completion queue lets it pass (vb_cq_lets_pass). False: it was not signalled, *wc is

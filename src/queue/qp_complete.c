@@ -50,7 +50,8 @@ static void push(struct vb_qp *qp, struct vb_cq *cq, const struct vb_completion 
 		lose(qp, completion);
 }
 
-static struct vb_completion send_completion(const struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
+/* Of the oldest, which is retired next. */
+static struct vb_completion send_completion(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
 					    enum vb_fault fault, vb_time now)
 {
 	return (struct vb_completion){
@@ -60,6 +61,8 @@ static struct vb_completion send_completion(const struct vb_qp *qp, const struct
 		.vendor_error = fault,
 		.byte_length = wqe->length,
 		.qpn = qp->qpn,
+		.through = qp->send.tail + 1,
+		.released = &qp->send.released,
 		.timestamp = now,
 	};
 }
@@ -94,6 +97,8 @@ bool vb_qp_complete_send_to(struct vb_qp *qp, struct ibv_wc *wc)
 		vb_completion_to_wc(&completion, wc);
 	}
 	vb_send_queue_retire(&qp->send);
+	if (wanted)
+		vb_send_queue_release(&qp->send.released, qp->send.tail);
 	return wanted;
 }
 

@@ -161,11 +161,13 @@ static void forget_everything(struct vb_qp *qp)
 {
 	struct ibv_qp_cap cap = qp->attr.cap;
 
-	qp->send.reserved = qp->send.head = qp->send.tail = 0;
-	qp->receive.head = qp->receive.tail = 0;
+	/* First, so that none of them is polled and releases places of the queue that begins anew. */
 	vb_cq_discard(qp->send_cq, qp->qpn);
 	if (qp->recv_cq != qp->send_cq)
 		vb_cq_discard(qp->recv_cq, qp->qpn);
+	qp->send.reserved = qp->send.head = qp->send.tail = 0;
+	__atomic_store_n(&qp->send.released, 0, __ATOMIC_RELAXED);
+	qp->receive.head = qp->receive.tail = 0;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->attr.cap = cap;
 	memset(&qp->path, 0, sizeof(qp->path));

@@ -41,7 +41,7 @@ struct vb_send_wqe *vb_send_queue_reserve(struct vb_send_queue *queue)
 {
 	struct vb_send_wqe *wqe;
 
-	if (queue->reserved - queue->tail >= queue->max_wr)
+	if (vb_send_queue_is_full(queue))
 		return NULL;
 	wqe = vb_send_queue_at(queue, queue->reserved++);
 	memset(wqe, 0, sizeof(*wqe));
@@ -53,8 +53,8 @@ struct vb_send_wqe *vb_send_list_add(struct vb_send_list *list, const struct vb_
 	uint32_t index = list->first + list->count;
 	struct vb_send_wqe *wqe;
 
-	/* Acquire: what the engines read of the slot they have read (vb_send_queue_retire). */
-	if (index - __atomic_load_n(&queue->tail, __ATOMIC_ACQUIRE) >= queue->max_wr)
+	/* Acquire: what the engines read of the slot they have read (vb_send_queue_release). */
+	if (index - __atomic_load_n(&queue->released, __ATOMIC_ACQUIRE) >= queue->max_wr)
 		return NULL;
 	list->count++;
 	wqe = vb_send_queue_at(queue, index);

@@ -3,9 +3,13 @@
  * Send work requests in a ring. A slot is reserved, filled, then committed with the rest of its list; it is
  * retired in order when its work is done. Protected by qp->lock.
  *
+ * A retired slot is not free yet. The application learns that a request is finished from a completion of it or of a later one
+ * (IBA 10.8.5.1), and adapters reuse places of the queue when that completion is polled, no earlier: unsignaled requests keep
+ * theirs until then. So it is here, on all ways, or a program that never signals would fail only on its first day with hardware.
+ *
  * A list may also be put together without that lock (struct vb_send_list): in slots that are free, behind `head`, which no
- * engine looks at, by one thread at a time. `tail` is the one thing it shares with the engines. It says that
- * a slot's last reader is through with it: vb_send_queue_retire releases it, vb_send_list_add acquires it.
+ * engine looks at, by one thread at a time. `released` is the one thing it shares with the others. It says that a slot's last reader is
+ * through with it: vb_send_queue_release, by who polled the completion that was made of it, releases it, vb_send_list_add acquires it.
  */
 #ifndef VB_QUEUE_SEND_QUEUE_H
 #define VB_QUEUE_SEND_QUEUE_H
@@ -55,7 +59,8 @@ struct vb_send_queue {
 	uint32_t max_wr, max_sge, max_inline;
 	uint32_t reserved;               /* next to fill; head..reserved is a list under construction */
 	uint32_t head;                   /* first not committed */
-	uint32_t tail;                   /* oldest not retired; atomic for those who do not hold the lock */
+	uint32_t tail;                   /* oldest not retired */
+	uint32_t released;               /* oldest that keeps its place. Atomic: who polls the CQ writes it, under cq->lock */
 };
 
 /* Work under construction by the ibv_wr_* builders. Between begin and commit no other work enters the queue. */
@@ -79,11 +84,25 @@ static inline uint8_t *vb_send_wqe_inline(struct vb_send_wqe *wqe)
 /* NULL: full. The slot's fixed part comes zeroed. */
 struct vb_send_wqe *vb_send_queue_reserve(struct vb_send_queue *queue);
 static inline void vb_send_queue_commit(struct vb_send_queue *queue) { queue->head = queue->reserved; }
+/* Places taken: by work to do, and by work that is done and not known to be. */
+static inline uint32_t vb_send_queue_occupied(const struct vb_send_queue *queue)
+{
+	return queue->reserved - __atomic_load_n(&queue->released, __ATOMIC_RELAXED);
+}
+static inline bool vb_send_queue_is_full(const struct vb_send_queue *queue)
+{
+	return vb_send_queue_occupied(queue) >= queue->max_wr;
+}
+/* The places before `through` are free: the application has a completion that speaks for them. */
+static inline void vb_send_queue_release(uint32_t *released, uint32_t through)
+{
+	__atomic_store_n(released, through, __ATOMIC_RELEASE);
+}
 static inline uint32_t vb_send_queue_count(const struct vb_send_queue *queue) { return queue->head - queue->tail; }
 /* The oldest is done, and its slot is not looked at again. */
 static inline void vb_send_queue_retire(struct vb_send_queue *queue)
 {
-	__atomic_store_n(&queue->tail, queue->tail + 1, __ATOMIC_RELEASE);
+	queue->tail++;
 }
 
 static inline void vb_send_list_begin(struct vb_send_list *list, const struct vb_send_queue *queue)

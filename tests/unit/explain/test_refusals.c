@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "lib/one_world.h"
+#include "lib/patience.h"
 #include "lib/private_network.h"
 #include "unit/explain/told.h"
 
@@ -90,6 +91,7 @@ static void posting_too_early_and_too_much(void **state)
 	struct ibv_send_wr wr, *bad;
 	struct ibv_recv_wr receive = {.wr_id = 9}, *bad_receive;
 	struct ibv_sge sge;
+	struct ibv_wc wc;
 	struct pair pair;
 
 	(void)state;
@@ -117,6 +119,15 @@ static void posting_too_early_and_too_much(void **state)
 	wr = pair_request(&pair, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 4, 8);
 	assert_int_equal(ibv_post_send(pair.qp[1], &wr, &bad), EINVAL);
 	told_expect("verb", "ibv_post_send", "opcode", "ATOMIC_FETCH_AND_ADD", "address", hex((uintptr_t)pair.buffer[0] + 4, 1), NULL);
+	/* Finished and not signaled: the queue is full all the same. */
+	for (int i = 0; i < 2; i++) {
+		wr = pair_request(&pair, 1, IBV_WR_RDMA_WRITE, &sge, 0, 8);
+		wr.send_flags = 0;
+		pair_post(&pair, 1, &wr);
+	}
+	assert_true(eventually((ibv_poll_cq(pair.cq[1], 1, &wc), ibv_post_send(pair.qp[1], &wr, &bad)) == ENOMEM &&
+			       told_count("finished", "2") > 0));
+	told_expect("verb", "ibv_post_send", "error", "ENOMEM", "outstanding", "2", "finished", "2", NULL);
 	pair_close(&pair);
 }
 

@@ -317,9 +317,98 @@ static void a_list_stops_at_the_first_bad_one(void **state)
 	vb_lock_take(&w.qp->lock);
 	vb_qp_complete_send(w.qp, IBV_WC_SUCCESS, VB_FAULT_NONE, 0);
 	vb_lock_release(&w.qp->lock);
-	assert_empty(&w.send_cq); /* unsignalled */
-	assert_int_equal(post_one(w.qp, IBV_WR_SEND, 1, 0), 0);
+	assert_empty(&w.send_cq); /* unsignaled: it keeps its place */
 	assert_int_equal(post_one(w.qp, IBV_WR_SEND, 1, 0), ENOMEM);
+	world_close(&w);
+}
+
+static void complete_sends(unsigned count, enum ibv_wc_status status)
+{
+	vb_lock_take(&w.qp->lock);
+	for (; count > 0; count--)
+		vb_qp_complete_send(w.qp, status, VB_FAULT_NONE, 0);
+	vb_lock_release(&w.qp->lock);
+}
+
+/* Posts unsignaled requests until one is refused. */
+static unsigned room(void)
+{
+	unsigned taken = 0;
+	int error;
+
+	while ((error = post_one(w.qp, IBV_WR_SEND, 100 + taken, 0)) == 0)
+		taken++;
+	assert_int_equal(error, ENOMEM);
+	return taken;
+}
+
+static void open_with_signaled_third(void)
+{
+	open_in(IBV_QPT_RC, IBV_QPS_RTS);
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(post_one(w.qp, IBV_WR_SEND, i, i == 2 ? IBV_SEND_SIGNALED : 0), 0);
+}
+
+/* IBA 10.8.5.1: a request is known to be finished once a completion of it or of a later one was taken from the CQ. Until then its place
+ * is taken. */
+static void places_return_with_the_completion_that_is_polled(void **state)
+{
+	const struct vb_completion *oldest;
+
+	(void)state;
+	open_with_signaled_third();
+	complete_sends(6, IBV_WC_SUCCESS);
+	assert_int_equal(room(), 0); /* nothing is polled yet */
+	assert_completion(&w.send_cq, 2, IBV_WC_SUCCESS, IBV_WC_SEND);
+	assert_int_equal(room(), 3); /* the signaled one and the two before it */
+	/* A failure is told of, signaled or not, and speaks for those before it. */
+	complete_sends(1, IBV_WC_SUCCESS);
+	complete_sends(1, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(room(), 0);
+	assert_completion(&w.send_cq, 7, IBV_WC_REM_ACCESS_ERR, IBV_WC_SEND);
+	assert_int_equal(room(), 5);
+	world_close(&w);
+	/* The same for who polls one at a time. */
+	open_with_signaled_third();
+	complete_sends(3, IBV_WC_SUCCESS);
+	vb_lock_take(&w.send_cq.lock);
+	oldest = vb_cq_peek(&w.send_cq);
+	assert_int_equal(oldest->wr_id, 2);
+	vb_cq_advance(&w.send_cq);
+	vb_lock_release(&w.send_cq.lock);
+	assert_int_equal(room(), 3);
+	world_close(&w);
+}
+
+static void places_return_with_a_reset(void **state)
+{
+	(void)state;
+	open_with_signaled_third();
+	complete_sends(5, IBV_WC_SUCCESS);
+	bring_to(w.qp, IBV_QPS_RTS);
+	assert_empty(&w.send_cq);
+	assert_int_equal(room(), 8);
+	world_close(&w);
+}
+
+/* Completions that are handed to the poller without entering the queue. */
+static void places_return_with_a_completion_handed_over(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	open_with_signaled_third();
+	vb_lock_take(&w.qp->lock);
+	assert_false(vb_qp_complete_send_to(w.qp, &wc));
+	assert_false(vb_qp_complete_send_to(w.qp, &wc));
+	vb_lock_release(&w.qp->lock);
+	assert_int_equal(room(), 0);
+	vb_lock_take(&w.qp->lock);
+	assert_true(vb_qp_complete_send_to(w.qp, &wc));
+	assert_false(vb_qp_complete_send_to(w.qp, &wc));
+	vb_lock_release(&w.qp->lock);
+	assert_int_equal(wc.wr_id, 2);
+	assert_int_equal(room(), 3);
 	world_close(&w);
 }
 
@@ -414,6 +503,9 @@ int main(void)
 		cmocka_unit_test(inline_bytes_are_copied_at_once),
 		cmocka_unit_test(datagrams_need_an_address),
 		cmocka_unit_test(a_list_stops_at_the_first_bad_one),
+		cmocka_unit_test(places_return_with_the_completion_that_is_polled),
+		cmocka_unit_test(places_return_with_a_reset),
+		cmocka_unit_test(places_return_with_a_completion_handed_over),
 		cmocka_unit_test(receives_fill_up),
 		cmocka_unit_test(builders_commit_or_abort),
 	};

@@ -272,6 +272,72 @@ static void unsignalled_work_is_silent_and_its_room_returns(void **state)
 	pair_close(&pair);
 }
 
+/* Unsignaled requests until one is refused. */
+static unsigned room(struct pair *pair, enum ibv_wr_opcode opcode)
+{
+	struct ibv_send_wr *bad;
+	struct ibv_sge sge;
+	unsigned taken = 0;
+	int error = 0;
+
+	while (error == 0) {
+		struct ibv_send_wr wr = pair_request(pair, 0, opcode, &sge, 0, 8);
+
+		wr.send_flags = 0;
+		error = ibv_post_send(pair->qp[0], &wr, &bad);
+		taken += error == 0;
+		assert_true(taken <= pair->options.depth);
+	}
+	assert_int_equal(error, ENOMEM);
+	return taken;
+}
+
+static bool is_there(const uint8_t *byte, uint8_t value, struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+	return __atomic_load_n(byte, __ATOMIC_ACQUIRE) == value;
+}
+
+/* docs/learn/3-completions.md: "a request keeps its place in the send queue until a later signaled one is completed". Adapters find out by
+ * the completion that is polled; that the bytes are long there changes nothing. */
+static void unsignaled_requests_keep_their_place(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_READ};
+	static const enum ibv_wc_opcode completions[] = {IBV_WC_RDMA_WRITE, IBV_WC_SEND, IBV_WC_RDMA_READ};
+	const struct pair_options options = {.depth = 16};
+
+	(void)state;
+	for (unsigned kind = 0; kind < sizeof(opcodes) / sizeof(opcodes[0]); kind++) {
+		struct pair pair;
+		struct ibv_sge sge;
+		struct ibv_send_wr wr;
+
+		pair_open(&pair, &world, &options);
+		for (unsigned i = 0; i < 16; i++)
+			pair_receive(&pair, 1, i, 1024, 64);
+		memset(pair.buffer[0], 0, PAIR_BUFFER);
+		memset(pair.buffer[1], 0, PAIR_BUFFER);
+		for (unsigned i = 0; i < 16; i++) {
+			wr = pair_request(&pair, 0, opcodes[kind], &sge, i * 8, 8);
+			wr.wr_id = i;
+			wr.send_flags = i == 9 ? IBV_SEND_SIGNALED : 0;
+			memset((kind == 2 ? pair.buffer[1] : pair.buffer[0]) + i * 8, 7, 8);
+			pair_post(&pair, 0, &wr);
+		}
+		assert_int_equal(room(&pair, opcodes[kind]), 0);
+		expect_completion(pair.cq[0], 9, completions[kind]);
+		/* The last has done its work, too, and keeps its place. */
+		assert_true(eventually(is_there(kind == 0 ? pair.buffer[1] + 15 * 8 : kind == 1 ? pair.buffer[1] + 1024 :
+					       pair.buffer[0] + 15 * 8, 7, pair.cq[0])));
+		assert_int_equal(room(&pair, opcodes[kind]), 10);
+		expect_silence(pair.cq[0]);
+		assert_int_equal(room(&pair, opcodes[kind]), 0);
+		pair_close(&pair);
+	}
+}
+
 static void sq_sig_all_signals_everything(void **state)
 {
 	const struct pair_options options = {.signal_all = true};
@@ -453,6 +519,7 @@ int main(void)
 		cmocka_unit_test(lists_of_elements_gather_and_scatter),
 		cmocka_unit_test(inline_bytes_may_be_reused_at_once),
 		cmocka_unit_test(unsignalled_work_is_silent_and_its_room_returns),
+		cmocka_unit_test(unsignaled_requests_keep_their_place),
 		cmocka_unit_test(sq_sig_all_signals_everything),
 		cmocka_unit_test(bad_requests_are_named),
 		cmocka_unit_test(posting_before_time_is_refused),
