@@ -39,7 +39,7 @@ VB_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 	ah->base.context = pd->context;
 	ah->base.pd = pd;
 	vb_count_up(&ah->ah.pd->users);
-	vb_count_up(&vb_domain_of(pd)->users);
+	vb_domain_hold(vb_domain_of(pd));
 	vb_context_hold(pd->context);
 	return &ah->base;
 }
@@ -53,7 +53,7 @@ VB_EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 		return EINVAL;
 	context = ah->context;
 	vb_count_down(&vb_address_handle_of(ah)->ah.pd->users);
-	vb_count_down(&vb_domain_of(ah->pd)->users);
+	vb_domain_put(vb_domain_of(ah->pd));
 	free(ah);
 	vb_context_put(context);
 	return 0;

@@ -23,6 +23,10 @@ struct ibv_context *vb_context_open(struct vb_device *device, struct vb_session 
 void vb_context_hold(struct ibv_context *context);
 void vb_context_put(struct ibv_context *context);
 
+/* What was created through an ibv_pd keeps it, given back or not. */
+void vb_domain_hold(struct vb_protection_domain *domain);
+void vb_domain_put(struct vb_protection_domain *domain);
+
 /* The device as it is now. */
 void vb_context_info(struct ibv_context *context, struct vb_device_info *info);
 

@@ -123,7 +123,7 @@ VB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 	pthread_cond_destroy(&cq->cond);
 	pthread_mutex_destroy(&cq->mutex);
 	if (own->domain != NULL)
-		vb_count_down(&own->domain->users);
+		vb_domain_put(own->domain);
 	free(own);
 	vb_context_put(context);
 	return 0;

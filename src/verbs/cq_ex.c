@@ -142,7 +142,7 @@ struct ibv_cq_ex *vb_verbs_create_cq_ex(struct ibv_context *context, struct ibv_
 		return NULL;
 	if (parent != NULL) {
 		cq->domain = vb_domain_of(parent);
-		vb_count_up(&cq->domain->users);
+		vb_domain_hold(cq->domain);
 	}
 	cq->single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
 	cq->ex.start_poll = start_poll;

@@ -59,7 +59,7 @@ struct vb_memory_region *vb_memory_region_create(struct ibv_pd *pd, struct vb_re
 	}
 	set_key(region, key);
 	vb_context_hold(pd->context);
-	vb_count_up(&vb_domain_of(pd)->users);
+	vb_domain_hold(vb_domain_of(pd));
 	vb_lock_take(&region->session->lock);
 	vb_list_append(&region->session->regions, &region->node);
 	vb_lock_release(&region->session->lock);
@@ -235,8 +235,8 @@ static int reregister(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *add
 	}
 	if (error != 0)
 		return error;
-	vb_count_up(&vb_domain_of(pd)->users);
-	vb_count_down(&vb_domain_of(mr->pd)->users);
+	vb_domain_hold(vb_domain_of(pd));
+	vb_domain_put(vb_domain_of(mr->pd));
 	mr->pd = pd;
 	mr->addr = addr;
 	mr->length = length;
@@ -270,7 +270,7 @@ static void free_region(struct vb_memory_region *region)
 {
 	struct ibv_context *context = region->base.context;
 
-	vb_count_down(&vb_domain_of(region->base.pd)->users);
+	vb_domain_put(vb_domain_of(region->base.pd));
 	free(region);
 	vb_context_put(context);
 }
@@ -329,7 +329,7 @@ VB_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 	set_key(import, mr_handle);
 	import->imported = true;
 	vb_context_hold(pd->context);
-	vb_count_up(&vb_domain_of(pd)->users);
+	vb_domain_hold(vb_domain_of(pd));
 	return &import->base;
 }
 

@@ -33,7 +33,7 @@ struct ibv_mw *vb_verbs_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	mw->handle = mw->rkey;
 	mw->type = type;
 	vb_context_hold(pd->context);
-	vb_count_up(&vb_domain_of(pd)->users);
+	vb_domain_hold(vb_domain_of(pd));
 	return mw;
 }
 
@@ -52,7 +52,7 @@ int vb_verbs_dealloc_mw(struct ibv_mw *mw)
 				   NULL);
 		return -error;
 	}
-	vb_count_down(&vb_domain_of(mw->pd)->users);
+	vb_domain_put(vb_domain_of(mw->pd));
 	free(mw);
 	vb_context_put(context);
 	return 0;

@@ -103,7 +103,7 @@ struct vb_protection_domain {
 	/* Of a parent domain: */
 	struct vb_protection_domain *parent_of;
 	struct vb_thread_domain *thread_domain;
-	uint32_t users;                  /* atomic: what was created through this ibv_pd */
+	uint32_t references;             /* atomic: the application's, and of what was created through this ibv_pd (vb_domain_hold) */
 };
 
 struct vb_channel {

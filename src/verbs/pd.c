@@ -4,7 +4,8 @@
  *
  * A domain is an identity (struct vb_shared_pd) that one or more ibv_pd stand for: the one ibv_alloc_pd gave, parent
  * domains made of it ("completely interchangeable with the struct ibv_pd used to create it",
- * ibv_alloc_parent_domain(3)), and imports. The identity's memory stays until the last of them goes.
+ * ibv_alloc_parent_domain(3)), and imports. The identity's memory stays until the last of them goes, and an ibv_pd's until nothing
+ * that was created through it is left: an import may be given back before its queue pairs are destroyed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ static struct vb_protection_domain *create_domain(struct ibv_context *context, s
 	domain->base.context = context;
 	domain->base.handle = shared->pd.handle;
 	domain->shared = shared;
+	domain->references = 1;
 	vb_context_hold(context);
 	return domain;
 }
@@ -40,6 +42,22 @@ static void free_domain(struct vb_protection_domain *domain)
 	vb_lock_release(&session->lock);
 	free(domain);
 	vb_context_put(context);
+}
+
+void vb_domain_hold(struct vb_protection_domain *domain)
+{
+	vb_count_up(&domain->references);
+}
+
+void vb_domain_put(struct vb_protection_domain *domain)
+{
+	if (vb_count_down(&domain->references) > 0)
+		return;
+	if (domain->parent_of != NULL)
+		vb_domain_put(domain->parent_of);
+	if (domain->thread_domain != NULL)
+		vb_count_down(&domain->thread_domain->users);
+	free_domain(domain);
 }
 
 VB_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
@@ -77,23 +95,19 @@ VB_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 
 	if (pd == NULL)
 		return EINVAL;
-	if (vb_count_read(&domain->users) > 0) {
+	if (vb_count_read(&domain->references) > 1) {
 		vb_explain_refused("ibv_dealloc_pd", "PD", pd->handle, EBUSY,
 				   "regions, windows, queue pairs or other objects of it still exist.",
 				   "Destroy everything that was created with this ibv_pd first.");
 		return EBUSY;
 	}
-	if (domain->parent_of != NULL) {
-		vb_count_down(&domain->parent_of->users);
-		if (domain->thread_domain != NULL)
-			vb_count_down(&domain->thread_domain->users);
-	} else if (vb_count_read(&domain->shared->pd.users) > 0) {
+	if (domain->parent_of == NULL && vb_count_read(&domain->shared->pd.users) > 0) {
 		vb_explain_refused("ibv_dealloc_pd", "PD", pd->handle, EBUSY,
 				   "objects made with an import or a parent domain of it still exist.",
 				   "Destroy everything that was created with them first.");
 		return EBUSY;
 	}
-	free_domain(domain);
+	vb_domain_put(domain);
 	return 0;
 }
 VB_EXPORT_COMPAT(ibv_dealloc_pd);
@@ -133,7 +147,7 @@ VB_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_
 VB_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 {
 	if (pd != NULL && vb_domain_of(pd)->imported)
-		free_domain(vb_domain_of(pd));
+		vb_domain_put(vb_domain_of(pd));
 }
 
 struct ibv_td *vb_verbs_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *init_attr)
@@ -189,7 +203,7 @@ struct ibv_pd *vb_verbs_alloc_parent_domain(struct ibv_context *context, struct 
 	parent->shared->references++;
 	vb_lock_release(&session->lock);
 	domain->parent_of = parent;
-	vb_count_up(&parent->users);
+	vb_domain_hold(parent);
 	if (attr->td != NULL) {
 		domain->thread_domain = vb_thread_domain_of(attr->td);
 		vb_count_up(&domain->thread_domain->users);

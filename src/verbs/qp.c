@@ -99,7 +99,7 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr
 	if (extended)
 		vb_qp_ex_fill_operations(qp, send_ops);
 	attr->cap = qp->qp->attr.cap;
-	vb_count_up(&vb_domain_of(pd)->users);
+	vb_domain_hold(vb_domain_of(pd));
 	vb_context_hold(pd->context);
 	vb_lock_take(&context->lock);
 	vb_list_append(&context->qps, &qp->node);
@@ -260,7 +260,7 @@ VB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	}
 	vb_events_wait_acknowledged(&qp->mutex, &qp->cond, &qp->events_completed, reported);
 	vb_qp_destroy(own->qp);
-	vb_count_down(&vb_domain_of(qp->pd)->users);
+	vb_domain_put(vb_domain_of(qp->pd));
 	free_queue_pair(own);
 	vb_context_put(&context->public.context);
 	return 0;

@@ -32,7 +32,7 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 	srq->base.pd = pd;
 	pthread_mutex_init(&srq->base.mutex, NULL);
 	pthread_cond_init(&srq->base.cond, NULL);
-	vb_count_up(&vb_domain_of(pd)->users);
+	vb_domain_hold(vb_domain_of(pd));
 	vb_context_hold(pd->context);
 	vb_context_list_object(pd->context, &vb_context_of(pd->context)->srqs, &srq->node, &srq->base.handle);
 	return &srq->base;
@@ -109,7 +109,7 @@ VB_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 	vb_srq_fini(&own->srq);
 	pthread_cond_destroy(&srq->cond);
 	pthread_mutex_destroy(&srq->mutex);
-	vb_count_down(&vb_domain_of(srq->pd)->users);
+	vb_domain_put(vb_domain_of(srq->pd));
 	free(own);
 	vb_context_put(context);
 	return 0;
