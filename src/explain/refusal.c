@@ -13,7 +13,7 @@
 #include "queue/qp.h"
 #include "queue/qp_transitions.h"
 
-enum { PORT = 1, UD_MAX_MESSAGE = 4096 };
+enum { PORT = 1 };
 
 static void begin(struct vb_report *report, const char *verb, int error)
 {
@@ -311,8 +311,8 @@ static bool say_list(const struct vb_qp *qp, const struct ibv_send_wr *wr, struc
 		vb_report_say(report, VB_REPORT_CAUSE, "IBV_SEND_INLINE goes with SEND and RDMA_WRITE only.");
 		return true;
 	}
-	if (length > VB_MAX_MESSAGE || (qp->type == IBV_QPT_UD && length > UD_MAX_MESSAGE)) {
-		say(report, "length", TOO_LARGE, length, qp->type == IBV_QPT_UD ? UD_MAX_MESSAGE : VB_MAX_MESSAGE);
+	if (length > VB_MAX_MESSAGE) {
+		say(report, "length", TOO_LARGE, length, VB_MAX_MESSAGE);
 		return true;
 	}
 	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {

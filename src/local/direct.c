@@ -251,7 +251,7 @@ static bool hold_piece(struct access *access, uint32_t done)
 		access->spans.hold[0].slot = NULL;
 		return true;
 	}
-	if (vb_local_spans_open(qp, wqe->list, wqe->sge_count, access->offset, access->bytes, rights, &access->spans))
+	if (vb_local_spans_open(qp, qp->pd, wqe->list, wqe->sge_count, access->offset, access->bytes, rights, &access->spans))
 		return done > 0 || access->bytes == access->length ||
 		       vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, rights, &access->why);
 	access->plain = false;

@@ -225,8 +225,6 @@ static inline struct vb_completion vb_local_completion_of(const struct vb_local 
 		.byte_length = record->length,
 		.qpn = local->qp->qpn,
 		.source_qpn = local->peer_qpn,
-		/* As if it had come in a packet (roce/responder.c). */
-		.wc_flags = IBV_WC_GRH,
 		.solicited = record->flags & VB_RECORD_SOLICITED,
 		.timestamp = now,
 	};
@@ -235,7 +233,7 @@ static inline struct vb_completion vb_local_completion_of(const struct vb_local 
 		completion.wc_flags |= IBV_WC_WITH_IMM;
 	else if (record->flags & VB_RECORD_INVALIDATES)
 		completion.wc_flags |= IBV_WC_WITH_INV;
-	if (completion.wc_flags != IBV_WC_GRH)
+	if (completion.wc_flags != 0)
 		completion.immediate = record->immediate;
 	return completion;
 }
@@ -249,8 +247,8 @@ struct vb_local_spans {
 };
 
 /* Hold `length` bytes of a list from `offset` on. False: refused, or some have no plain pointer: go through the ordinary doors. */
-bool vb_local_spans_open(const struct vb_qp *qp, const struct ibv_sge *list, unsigned count, uint64_t offset, uint64_t length,
-			 uint32_t rights, struct vb_local_spans *spans);
+bool vb_local_spans_open(const struct vb_qp *qp, struct vb_pd *pd, const struct ibv_sge *list, unsigned count, uint64_t offset,
+			 uint64_t length, uint32_t rights, struct vb_local_spans *spans);
 void vb_local_spans_close(struct vb_local_spans *spans);
 
 /* ---- clock.c ---- */

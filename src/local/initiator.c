@@ -404,7 +404,7 @@ static enum vb_local_step execute_local(struct vb_local *local, struct vb_send_w
 	if (result == VB_WINDOW_LATER)
 		return VB_STEP_MORE;
 	if (result == VB_WINDOW_REFUSED)
-		return vb_local_initiator_fail(local, wqe, bind ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_QP_OP_ERR, &why);
+		return vb_local_initiator_fail(local, wqe, IBV_WC_MW_BIND_ERR, &why);
 	wqe->done = true;
 	return VB_STEP_DONE;
 }

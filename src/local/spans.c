@@ -5,10 +5,10 @@
  */
 #include "local/engine.h"
 
-bool vb_local_spans_open(const struct vb_qp *qp, const struct ibv_sge *list, unsigned count, uint64_t offset, uint64_t length,
-			 uint32_t rights, struct vb_local_spans *spans)
+bool vb_local_spans_open(const struct vb_qp *qp, struct vb_pd *pd, const struct ibv_sge *list, unsigned count, uint64_t offset,
+			 uint64_t length, uint32_t rights, struct vb_local_spans *spans)
 {
-	struct vb_accessor who = {.pd = qp->pd, .qpn = qp->qpn, .rights = rights};
+	struct vb_accessor who = {.pd = pd, .qpn = qp->qpn, .rights = rights};
 
 	spans->count = 0;
 	for (unsigned i = 0; i < count && length > 0; i++) {

@@ -205,7 +205,7 @@ static int pull_bounced(struct vb_local *local, const struct pull *pull, uint64_
 				rc = local->peer->host->read(local->peer, &span, 1, &piece, 1);
 			if (rc != 0)
 				return rc;
-			if (!vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, taken->list, taken->sge_count, offset, buffer,
+			if (!vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, taken->list, taken->sge_count, offset, buffer,
 					       span.iov_len, why))
 				return -EIO;
 			offset += span.iov_len;
@@ -231,7 +231,8 @@ static enum outcome pull_piece(struct vb_local *local, const struct vb_local_rec
 		return vb_local_sender_stands(local) ?
 			       refuse(local, now, VB_VERDICT_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR) :
 			       VOID;
-	if (!pull.zeros && vb_local_spans_open(local->qp, taken->list, taken->sge_count, offset, bytes, IBV_ACCESS_LOCAL_WRITE, &spans)) {
+	if (!pull.zeros && vb_local_spans_open(local->qp, local->qp->receive_pd, taken->list, taken->sge_count, offset, bytes,
+						IBV_ACCESS_LOCAL_WRITE, &spans)) {
 		rc = local->peer->host->read(local->peer, spans.span, spans.count, pull.piece, pull.pieces);
 		vb_local_spans_close(&spans);
 	} else {
@@ -263,7 +264,8 @@ static uint8_t *place_for(struct vb_local *local, uint32_t length)
 {
 	const struct ibv_sge *element = &local->target.taken.list[0];
 	struct vb_hold *hold = &local->target.placing;
-	struct vb_accessor who = {.pd = local->qp->pd, .qpn = local->qp->qpn, .key = element->lkey, .rights = IBV_ACCESS_LOCAL_WRITE};
+	struct vb_accessor who = {.pd = local->qp->receive_pd, .qpn = local->qp->qpn, .key = element->lkey,
+				  .rights = IBV_ACCESS_LOCAL_WRITE};
 	uint8_t *to = vb_hold_bytes(hold, element->lkey, IBV_ACCESS_LOCAL_WRITE, element->addr, length);
 
 	if (to)
@@ -280,7 +282,8 @@ static enum outcome place_inline(struct vb_local *local, const struct vb_local_r
 
 	if (to)
 		vb_hold_place(to, body, record->length);
-	if (to || vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, taken->list, taken->sge_count, 0, body, record->length, &why))
+	if (to || vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, taken->list, taken->sge_count, 0, body, record->length,
+				    &why))
 		return vb_local_sender_stands(local) ? EXECUTED : VOID;
 	return refuse(local, now, VB_VERDICT_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
 }

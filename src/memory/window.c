@@ -132,8 +132,9 @@ static enum vb_fault check_window(const struct vb_slot *window, const struct vb_
 		return VB_FAULT_KEY_UNKNOWN;
 	if (window->pd != bind->pd) /* IBA C10-72 */
 		return VB_FAULT_PD_MISMATCH;
-	if (bind->access & ~(unsigned)(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-				       IBV_ACCESS_ZERO_BASED))
+	/* LOCAL_WRITE is taken, as rxe and mlx5 take it, and means nothing: no local key names a window. */
+	if (bind->access & ~(unsigned)(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED))
 		return VB_FAULT_BIND;
 	if (bind->new_key != 0 && bind->new_key >> VB_KEY_TAG_BITS != bind->window_key >> VB_KEY_TAG_BITS)
 		return VB_FAULT_BIND;

@@ -78,6 +78,7 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 	qp->send_cq = config->send_cq;
 	qp->recv_cq = config->recv_cq;
 	qp->srq = config->srq;
+	qp->receive_pd = config->srq ? config->srq->pd : config->pd;
 	qp->host = host;
 	qp->transport = transport;
 	qp->owner = owner;

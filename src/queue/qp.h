@@ -36,6 +36,7 @@ struct vb_qp {
 	struct vb_pd *pd;
 	struct vb_cq *send_cq, *recv_cq;
 	struct vb_srq *srq;              /* NULL: own receive queue */
+	struct vb_pd *receive_pd;        /* of the regions that receives name: the SRQ's where there is one (IBA 10.2.9), else ours */
 	struct vb_send_queue send;
 	struct vb_receive_queue receive;
 	struct ibv_qp_attr attr;         /* everything modify has set, as query returns it (cap: granted) */
@@ -94,6 +95,13 @@ int vb_qp_post_receive(struct vb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
  * it does: errno. Caller holds qp->lock. */
 int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe);
 int vb_qp_commit_list(struct vb_qp *qp, const struct vb_send_list *list, vb_time now);
+
+/* The key that a bind gives a window: of what the consumer asks for, type 2 takes the low 8 bits (IBA 10.6.7.2.1); adapters ignore the
+ * others, and so do we. */
+static inline uint32_t vb_window_key_granted(const struct ibv_mw *mw, uint32_t asked)
+{
+	return mw->type == IBV_MW_TYPE_2 ? (mw->rkey & ~0xffu) | (asked & 0xff) : asked;
+}
 
 /* ---- for engines; caller holds qp->lock ---- */
 

@@ -11,7 +11,7 @@
 #include "queue/qp.h"
 #include "queue/qp_flush.h"
 
-enum { UD_MAX_MESSAGE = 4096, QPN_MASK = 0xffffff };
+enum { QPN_MASK = 0xffffff };
 
 enum opcode_kind { KIND_NONE, KIND_SEND, KIND_WRITE, KIND_READ, KIND_ATOMIC, KIND_LOCAL };
 
@@ -78,7 +78,7 @@ int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe)
 	/* IBA 9.4.5 leaves an unaligned atomic to the responder; it is always refused there, so it is refused here. */
 	if (kind == KIND_ATOMIC && (wqe->length != 8 || wqe->atomic.address % 8 != 0))
 		return EINVAL;
-	if (qp->type == IBV_QPT_UD && (wqe->length > UD_MAX_MESSAGE || wqe->datagram.qpn > QPN_MASK))
+	if (qp->type == IBV_QPT_UD && wqe->datagram.qpn > QPN_MASK)
 		return EINVAL;
 	return 0;
 }
@@ -148,7 +148,7 @@ static int fill_bind(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_s
 		return EINVAL;
 	wqe->bind = (struct vb_window_bind){
 		.window_key = wr->bind_mw.mw->rkey,
-		.new_key = wr->bind_mw.rkey,
+		.new_key = vb_window_key_granted(wr->bind_mw.mw, wr->bind_mw.rkey),
 		.region_lkey = info->mr ? info->mr->lkey : 0,
 		.address = info->addr,
 		.length = info->length,
@@ -232,7 +232,11 @@ static int fill_send(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_s
 	error = fill_operation(qp, wr, wqe, kind);
 	if (error == 0 && kind != KIND_LOCAL)
 		error = fill_payload(qp, wr, wqe);
-	return error != 0 ? error : vb_qp_check_send(qp, wqe);
+	if (error == 0)
+		error = vb_qp_check_send(qp, wqe);
+	if (error == 0 && wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type == IBV_MW_TYPE_2)
+		wr->bind_mw.mw->rkey = wqe->bind.new_key;
+	return error;
 }
 
 int vb_qp_post_send(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, vb_time now)

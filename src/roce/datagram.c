@@ -94,9 +94,9 @@ void vb_roce_datagram_receive(struct vb_qp *qp, vb_time now, const struct vb_roc
 		return;
 	}
 	vb_roce_grh_area(grh, &packet->from, datagram_length);
-	if (!vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, taken->list, taken->sge_count, 0, grh, sizeof(grh),
+	if (!vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, taken->list, taken->sge_count, 0, grh, sizeof(grh),
 			       &why) ||
-	    !vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, taken->list, taken->sge_count, sizeof(grh),
+	    !vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, taken->list, taken->sge_count, sizeof(grh),
 			       packet->payload, packet->payload_length, &why)) {
 		vb_roce_fault_of_packet(qp, packet, VB_FAULT_NONE, &why);
 		why.peer_qpn = packet->deth.source_qpn;

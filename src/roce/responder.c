@@ -55,9 +55,8 @@ void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_r
 		.byte_length = length,
 		.qpn = qp->qpn,
 		.source_qpn = qp->type == IBV_QPT_UD ? packet->deth.source_qpn : qp->attr.dest_qp_num,
-		/* Every RoCEv2 packet has an IP header, which stands for the GRH; rxe sets the flag for all
-		 * services. */
-		.wc_flags = IBV_WC_GRH,
+		/* Where one was placed before the payload. rxe sets it for all services, adapters do not. */
+		.wc_flags = qp->type == IBV_QPT_UD ? IBV_WC_GRH : 0,
 		.solicited = packet->solicited,
 		.timestamp = now,
 	};
@@ -93,13 +92,16 @@ static bool place_send(struct vb_qp *qp, vb_time now, const struct vb_roce_packe
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 	struct vb_fault_record why = {0};
-	uint8_t *to = vb_roce_hold_list(qp, &vb_roce_engine(qp)->placing, responder->taken.list,
-					responder->taken.sge_count, responder->received, packet->payload_length,
-					IBV_ACCESS_LOCAL_WRITE);
+	/* What is held open is held for regions of the queue pair's domain. */
+	uint8_t *to = qp->receive_pd != qp->pd ?
+			      NULL :
+			      vb_roce_hold_list(qp, &vb_roce_engine(qp)->placing, responder->taken.list,
+						responder->taken.sge_count, responder->received, packet->payload_length,
+						IBV_ACCESS_LOCAL_WRITE);
 
 	if (to) {
 		vb_hold_place(to, packet->payload, packet->payload_length);
-	} else if (!vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, responder->taken.list,
+	} else if (!vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, responder->taken.list,
 				      responder->taken.sge_count, responder->received, packet->payload,
 				      packet->payload_length, &why)) {
 		/* The receive's own memory is at fault, not the request (IBA table 58: remote operational error). */

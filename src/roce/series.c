@@ -94,7 +94,7 @@ static bool expect_request(struct vb_qp *qp, struct series *series)
 	/* The last of a SEND may be a whole packet, and how long it is nobody has said; no longer than a message can be
 	 * (responder_checks.c). */
 	room = responder->taken.length < VB_MAX_MESSAGE ? responder->taken.length : VB_MAX_MESSAGE;
-	if (room < responder->received)
+	if (room < responder->received || qp->receive_pd != qp->pd)
 		return false;
 	series->most = (uint32_t)((room - responder->received) / engine->mtu);
 	return hold_list(qp, responder->taken.list, responder->taken.sge_count, responder->received, series);

@@ -82,7 +82,7 @@ static bool place(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *pa
 		fail(qp, now, packet, &why, IBV_WC_LOC_LEN_ERR);
 		return false;
 	}
-	if (vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, responder->taken.list, responder->taken.sge_count,
+	if (vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, responder->taken.list, responder->taken.sge_count,
 			      responder->received, packet->payload, packet->payload_length, &why))
 		return true;
 	fail(qp, now, packet, &why, IBV_WC_LOC_PROT_ERR);

@@ -98,7 +98,8 @@ static bool execute_local(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now
 		return false;
 	}
 	if (result == VB_WINDOW_REFUSED) {
-		vb_roce_work_fail(qp, wqe, bind ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_QP_OP_ERR, &why);
+		/* The one status for all operations on memory that a work request asks for (IBA 11.6.2), as adapters report it. */
+		vb_roce_work_fail(qp, wqe, IBV_WC_MW_BIND_ERR, &why);
 		return false;
 	}
 	wqe->started = wqe->done = true;
@@ -131,6 +132,8 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 	wqe->receives_through = requester->receives_started;
 	if (work->is_local)
 		return execute_local(qp, wqe, now);
+	/* IBA C10-93.1.1 would have a datagram that is longer than the MTU vanish without an error, and rxe does so. A program is better
+	 * served by the status that is made for it. */
 	if (wqe->length > VB_MAX_MESSAGE || (qp->type == IBV_QPT_UD && wqe->length > vb_roce_engine(qp)->mtu))
 		return fail_with(qp, wqe, IBV_WC_LOC_LEN_ERR, VB_FAULT_LOCAL_LENGTH);
 	if (!wqe->is_inline && !vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,

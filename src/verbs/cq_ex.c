@@ -41,6 +41,7 @@ static bool take_next(struct vb_completion_queue *cq)
 
 		vb_explain_polled(vb_context_of(cq->base.context)->session->endpoint, &wc, 1);
 	}
+	cq->wallclock_read = false;
 	cq->ex.status = cq->current.status;
 	cq->ex.wr_id = cq->current.wr_id;
 	return true;
@@ -100,14 +101,24 @@ static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
 	*info = (struct ibv_wc_tm_info){0};
 }
 
-/* How long ago it was, off what the wall clock says now. */
+/* How long ago it was, off what the wall clock says now. Never before the one that was read last, whatever became of that clock meanwhile:
+ * if somebody sets it back, stamps stand still until it has caught up. */
 static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 {
-	vb_time age = vb_endpoint_now() - queue_of(cq)->current.timestamp;
-	struct timespec wall;
+	struct vb_completion_queue *own = queue_of(cq);
 
-	clock_gettime(CLOCK_REALTIME, &wall);
-	return (uint64_t)(VB_SECONDS(wall.tv_sec) + wall.tv_nsec - age);
+	if (!own->wallclock_read) {
+		vb_time age = vb_endpoint_now() - own->current.timestamp;
+		struct timespec wall;
+		uint64_t stamp;
+
+		clock_gettime(CLOCK_REALTIME, &wall);
+		stamp = (uint64_t)(VB_SECONDS(wall.tv_sec) + wall.tv_nsec - age);
+		if (own->wallclock < stamp)
+			own->wallclock = stamp;
+		own->wallclock_read = true;
+	}
+	return own->wallclock;
 }
 
 struct ibv_cq_ex *vb_verbs_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)

@@ -196,7 +196,7 @@ struct ibv_mr *vb_verbs_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t
 	struct vb_region_info info;
 
 	if (dm == NULL || !vb_same_session(pd->context, dm->context) || (access & ~allowed) != 0 ||
-	    !(access & IBV_ACCESS_ZERO_BASED) || vb_region_check_access(access) != 0 || length == 0 ||
+	    !(access & IBV_ACCESS_ZERO_BASED) || vb_region_check_access(access) != 0 ||
 	    !is_inside(original_of(vb_device_memory_of(dm)), dm_offset, length)) {
 		vb_explain_no_dm_mr(dm, dm == NULL ? 0 : original_of(vb_device_memory_of(dm))->length, dm_offset,
 				    length, access, allowed, EINVAL);

@@ -152,6 +152,8 @@ struct vb_completion_queue {
 	pthread_mutex_t polling;
 	bool single_threaded;
 	struct vb_completion current;
+	uint64_t wallclock;              /* of the last stamp that was read; wallclock_read: it is the current one's */
+	bool wallclock_read;
 	struct vb_watched_cq watched;
 };
 

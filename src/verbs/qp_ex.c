@@ -198,7 +198,7 @@ static void wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey, c
 	}
 	wqe->bind = (struct vb_window_bind){
 		.window_key = mw->rkey,
-		.new_key = rkey,
+		.new_key = vb_window_key_granted(mw, rkey),
 		.region_lkey = info->mr != NULL ? info->mr->lkey : 0,
 		.address = info->addr,
 		.length = info->length,
@@ -206,6 +206,8 @@ static void wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey, c
 		.qpn = qp->qp_base.qp_num,
 		.pd = queue_pair_of(qp)->qp->pd,
 	};
+	if (mw->type == IBV_MW_TYPE_2)
+		mw->rkey = wqe->bind.new_key;
 }
 
 /* ---- setters ---- */

@@ -305,22 +305,28 @@ static void datagrams_that_are_not_taken(void **state)
 	pair_close(&pair);
 }
 
-/* Longer than our own MTU: a local error, SQE. */
-static void datagram_too_long_to_send(void **state)
+/* Longer than our own MTU: a local error, SQE, at every MTU. */
+static void try_too_long(enum ibv_mtu mtu)
 {
 	struct ibv_ah *ah;
 	struct pair pair;
 
-	(void)state;
 	pair_make(&pair, 1, false, IBV_QPT_UD, 65536);
-	sim_open_datagram(pair.a, QKEY, IBV_MTU_1024);
+	sim_open_datagram(pair.a, QKEY, mtu);
 	ah = sim_ah(pair.hosts[0], pair.hosts[1]);
-	post_datagram(&pair, ah, 1025, QKEY, 1);
+	post_datagram(&pair, ah, (128u << mtu) + 1, QKEY, 1);
 	sim_run(pair.sim);
 	expect_send(pair.a_cq, 1, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(pair.a->state, IBV_QPS_SQE);
 	sim_ah_free(ah);
 	pair_close(&pair);
+}
+
+static void datagram_too_long_to_send(void **state)
+{
+	(void)state;
+	for (int mtu = IBV_MTU_256; mtu <= IBV_MTU_4096; mtu++)
+		try_too_long((enum ibv_mtu)mtu);
 }
 
 int main(void)

@@ -82,7 +82,6 @@ static void bind_rules(struct world *w, uint32_t window)
 		{.expected = VB_FAULT_RIGHTS, .region = unbindable},
 		{.expected = VB_FAULT_RIGHTS, .region = read_only, .access = IBV_ACCESS_REMOTE_WRITE},
 		{.expected = VB_FAULT_RIGHTS, .region = read_only, .access = IBV_ACCESS_REMOTE_ATOMIC},
-		{.expected = VB_FAULT_BIND, .access = IBV_ACCESS_LOCAL_WRITE},
 		{.expected = VB_FAULT_BIND, .access = IBV_ACCESS_MW_BIND},
 		{.expected = VB_FAULT_BIND, .new_key = window ^ 0x100},
 		{.expected = VB_FAULT_RANGE, .address = start - 1, .length = 2},

@@ -273,8 +273,9 @@ static void datagrams_need_an_address(void **state)
 	wr.wr.ud.remote_qkey = 0x80000000;
 	assert_int_equal(post(w.qp, &wr), 0);
 	assert_int_equal(newest()->datagram.qkey, 0x11111111);
+	/* How long it may be is the path's business: told by its completion, whatever the MTU. */
 	wr = request(&sge, 4097, IBV_WR_SEND);
-	assert_int_equal(post(w.qp, &wr), EINVAL);
+	assert_int_equal(post(w.qp, &wr), 0);
 	wr = request(&sge, 1, IBV_WR_SEND);
 	wr.wr.ud.remote_qpn = 1 << 24;
 	assert_int_equal(post(w.qp, &wr), EINVAL);

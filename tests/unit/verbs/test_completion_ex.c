@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,6 +127,52 @@ static void every_field_reads(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
+static int64_t set_back;                 /* seconds */
+
+/* The library's clock, too: somebody may set the time of day back under it. */
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int rc = (int)syscall(SYS_clock_gettime, clock, time);
+
+	if (clock == CLOCK_REALTIME)
+		time->tv_sec -= (time_t)__atomic_load_n(&set_back, __ATOMIC_RELAXED);
+	return rc;
+}
+
+static void wall_clock_stamps_never_run_backwards(void **state)
+{
+	struct ibv_cq_ex *cq = create(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, 0);
+	const struct pair_options options = {.type = IBV_QPT_UD, .stay_in_reset = true};
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+	uint64_t last = 0;
+
+	(void)state;
+	assert_non_null(cq);
+	pair_open(&pair, &world, &options);
+	use_extended(&pair, cq);
+	for (uint64_t i = 0; i < 4; i++) {
+		uint64_t stamp;
+
+		pair_receive(&pair, 1, i, 0, 140);
+		wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 100);
+		pair_post(&pair, 0, &wr);
+		assert_int_equal(start(cq), 0);
+		stamp = ibv_wc_read_completion_wallclock_ns(cq);
+		assert_true(stamp >= last);
+		__atomic_store_n(&set_back, (int64_t)i * 5, __ATOMIC_RELAXED);
+		assert_int_equal(ibv_wc_read_completion_wallclock_ns(cq), stamp);
+		last = stamp;
+		ibv_end_poll(cq);
+	}
+	__atomic_store_n(&set_back, 0, __ATOMIC_RELAXED);
+	assert_int_equal(ibv_destroy_qp(pair.qp[1]), 0);
+	pair.qp[1] = NULL;
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
 /* The plain calls work on an extended queue too. */
 static void plain_calls_work_as_well(void **state)
 {
@@ -171,6 +219,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_field_reads),
+		cmocka_unit_test(wall_clock_stamps_never_run_backwards),
 		cmocka_unit_test(plain_calls_work_as_well),
 		cmocka_unit_test(what_cannot_be_delivered_cannot_be_asked_for),
 	};

@@ -66,6 +66,32 @@ static void allocation_has_limits(void **state)
 	assert_int_equal(ibv_free_dm(all), 0);
 }
 
+/* ibv_alloc_dm(3) and the kernel ask of a region only that it is inside: one of no bytes is. */
+static void a_region_may_be_empty(void **state)
+{
+	struct ibv_dm *dm = allocate(64);
+	struct ibv_mr *mr = ibv_reg_dm_mr(world.pd, dm, 64, 0, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	struct pair pair;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	(void)state;
+	assert_non_null(mr);
+	assert_null(ibv_reg_dm_mr(world.pd, dm, 65, 0, IBV_ACCESS_ZERO_BASED));
+	assert_int_equal(errno, EINVAL);
+	pair_open(&pair, &world, NULL);
+	for (uint32_t length = 0; length <= 1; length++) {
+		wr = pair_request(&pair, 0, IBV_WR_RDMA_WRITE, &sge, 0, length);
+		wr.wr.rdma.remote_addr = 0;
+		wr.wr.rdma.rkey = mr->rkey;
+		pair_post(&pair, 0, &wr);
+		expect_status(pair.cq[0], wr.wr_id, length == 0 ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
+	}
+	pair_close(&pair);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_free_dm(dm), 0);
+}
+
 static void registered_it_is_written_read_and_counted_in(void **state)
 {
 	struct pair pair;
@@ -164,6 +190,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(copies_stay_inside),
 		cmocka_unit_test(allocation_has_limits),
+		cmocka_unit_test(a_region_may_be_empty),
 		cmocka_unit_test(registered_it_is_written_read_and_counted_in),
 		cmocka_unit_test(other_processes_can_map_it_safely),
 	};

@@ -71,6 +71,45 @@ static void many_draw_from_one(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
+/* A shared queue has a protection domain of its own, and the regions of its receives belong to that one. */
+static void receives_belong_to_the_queues_domain(void **state)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+	static const uint32_t lengths[] = {8, 600, 3000};
+	struct ibv_pd *other = ibv_alloc_pd(world.context);
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 16, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(other, &attr);
+	static uint8_t pool[8192];
+	struct ibv_mr *mr = ibv_reg_mr(other, pool, sizeof(pool), IBV_ACCESS_LOCAL_WRITE);
+
+	(void)state;
+	for (unsigned i = 0; i < 9; i++) {
+		const struct pair_options options = {.type = types[i / 3], .srq = srq};
+		const uint32_t length = lengths[i % 3], before = types[i / 3] == IBV_QPT_UD ? 40 : 0;
+		struct pair pair;
+		struct ibv_sge sge;
+		struct ibv_send_wr wr;
+
+		pair_open(&pair, &world, &options);
+		fill_pattern(pair.buffer[0], length, i + 1);
+		post(srq, i, pool, sizeof(pool), mr->lkey);
+		wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, length);
+		pair_post(&pair, 0, &wr);
+		assert_int_equal(expect_completion(pair.cq[1], i, IBV_WC_RECV).byte_len, before + length);
+		assert_true(has_pattern(pool + before, length, i + 1));
+		expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
+		/* A region of the queue pair's domain is not one of theirs. */
+		post(srq, 100 + i, pair.buffer[1], 8192, pair.mr[1]->lkey);
+		pair_post(&pair, 0, &wr);
+		expect_status(pair.cq[1], 100 + i, IBV_WC_LOC_PROT_ERR);
+		expect_event(world.context, IBV_EVENT_QP_LAST_WQE_REACHED);
+		pair_close(&pair);
+	}
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_dealloc_pd(other), 0);
+}
+
 static void limits_are_told_once(void **state)
 {
 	struct ibv_srq *srq = create(16, 1);
@@ -175,6 +214,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_draw_from_one),
+		cmocka_unit_test(receives_belong_to_the_queues_domain),
 		cmocka_unit_test(limits_are_told_once),
 		cmocka_unit_test(size_and_resizing),
 		cmocka_unit_test(the_last_request_is_announced_when_a_user_fails),

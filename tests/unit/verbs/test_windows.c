@@ -156,6 +156,44 @@ static void type_2_is_bound_by_work_and_invalidated_here(void **state)
 	pair_close(&pair);
 }
 
+/* Adapters take the low 8 bits of the key that is asked for, the rest is the window's; mw->rkey says what was bound. */
+static void only_the_low_bits_of_a_key_are_chosen(void **state)
+{
+	struct pair pair;
+	struct ibv_mw *mw = ibv_alloc_mw(world.pd, IBV_MW_TYPE_2);
+	struct ibv_mw_bind_info info;
+	struct ibv_send_wr wr;
+	uint32_t index = mw->rkey & ~0xffu;
+
+	(void)state;
+	pair_open(&pair, &world, NULL);
+	info = piece(&pair, 0, 100, IBV_ACCESS_REMOTE_WRITE);
+	wr = bind_request(mw, ~index ^ 0x5a, &info);
+	pair_post(&pair, 1, &wr);
+	expect_completion(pair.cq[1], 2, IBV_WC_BIND_MW);
+	assert_int_equal(mw->rkey, index | (0xff ^ 0x5a));
+	assert_int_equal(try_write(&pair, mw->rkey, info.addr, 8), IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	pair_close(&pair);
+}
+
+/* rxe and mlx5 take it and give no right for it: a window has no local use. */
+static void a_local_right_is_taken_and_means_nothing(void **state)
+{
+	struct pair pair;
+	struct ibv_mw *mw = ibv_alloc_mw(world.pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = {.wr_id = 1, .send_flags = IBV_SEND_SIGNALED};
+
+	(void)state;
+	pair_open(&pair, &world, NULL);
+	bind.bind_info = piece(&pair, 0, 100, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	assert_int_equal(ibv_bind_mw(pair.qp[1], mw, &bind), 0);
+	expect_completion(pair.cq[1], 1, IBV_WC_BIND_MW);
+	assert_int_equal(try_write(&pair, mw->rkey, bind.bind_info.addr, 8), IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	pair_close(&pair);
+}
+
 static void a_send_invalidates_the_peers_window(void **state)
 {
 	struct pair pair;
@@ -243,6 +281,8 @@ int main(void)
 		cmocka_unit_test(type_1_binds_rebinds_and_unbinds),
 		cmocka_unit_test(windows_grant_only_their_rights),
 		cmocka_unit_test(type_2_is_bound_by_work_and_invalidated_here),
+		cmocka_unit_test(only_the_low_bits_of_a_key_are_chosen),
+		cmocka_unit_test(a_local_right_is_taken_and_means_nothing),
 		cmocka_unit_test(a_send_invalidates_the_peers_window),
 		cmocka_unit_test(impossible_binds_fail_at_the_binder),
 		cmocka_unit_test(a_window_goes_with_its_queue_pair),

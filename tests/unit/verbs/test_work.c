@@ -58,8 +58,8 @@ static void send_all_lengths(enum ibv_qp_type type, enum ibv_wr_opcode opcode, e
 		assert_int_equal(wc.wc_flags & IBV_WC_WITH_IMM, opcode == IBV_WR_SEND_WITH_IMM ? IBV_WC_WITH_IMM : 0);
 		if (opcode == IBV_WR_SEND_WITH_IMM)
 			assert_int_equal(wc.imm_data, htonl(0xabcd0000u + (uint32_t)i));
+		assert_int_equal(wc.wc_flags & IBV_WC_GRH, type == IBV_QPT_UD ? IBV_WC_GRH : 0);
 		if (type == IBV_QPT_UD) {
-			assert_true(wc.wc_flags & IBV_WC_GRH);
 			assert_int_equal(wc.src_qp, pair.qp[0]->qp_num);
 		}
 		assert_true(has_pattern(pair.buffer[1] + grh, lengths[i], (uint32_t)i + 1));
