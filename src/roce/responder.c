@@ -45,6 +45,15 @@ void vb_roce_responder_refuse(struct vb_qp *qp, vb_time now, const struct vb_roc
 	vb_qp_fail_receive(qp, taken ? &responder->taken : NULL, status, &why, event, !taken, now);
 }
 
+/* RoCE packets have no service level. Adapters say in its place which header stands in the 40 bytes before a datagram, and UCX
+ * (1.12 to 1.18) drops a datagram that comes without. */
+static uint8_t packet_type(const struct vb_roce_packet *packet)
+{
+	enum { OVER_IPV6 = 0x9, OVER_IPV4 = 0xa };
+
+	return vb_gid_is_ipv4(packet->from.source) ? OVER_IPV4 : OVER_IPV6;
+}
+
 void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet, uint32_t length)
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
@@ -57,6 +66,7 @@ void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_r
 		.source_qpn = qp->type == IBV_QPT_UD ? packet->deth.source_qpn : qp->attr.dest_qp_num,
 		/* Where one was placed before the payload. rxe sets it for all services, adapters do not. */
 		.wc_flags = qp->type == IBV_QPT_UD ? IBV_WC_GRH : 0,
+		.service_level = qp->type == IBV_QPT_UD ? packet_type(packet) : 0,
 		.solicited = packet->solicited,
 		.timestamp = now,
 	};

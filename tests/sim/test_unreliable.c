@@ -246,6 +246,7 @@ static void datagrams(void **state)
 			assert_int_equal(wc.byte_len, 40 + length);
 			assert_int_equal(wc.src_qp, pair.a->qpn);
 			assert_int_equal(wc.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
+			assert_int_equal(wc.sl, ipv6 ? 0x9 : 0xa);
 			assert_int_equal(be32toh(wc.imm_data), length);
 			assert_memory_equal(pair.b_memory.bytes + 40, pair.a_memory.bytes, length);
 			if (ipv6) {

@@ -59,6 +59,7 @@ static void send_all_lengths(enum ibv_qp_type type, enum ibv_wr_opcode opcode, e
 		if (opcode == IBV_WR_SEND_WITH_IMM)
 			assert_int_equal(wc.imm_data, htonl(0xabcd0000u + (uint32_t)i));
 		assert_int_equal(wc.wc_flags & IBV_WC_GRH, type == IBV_QPT_UD ? IBV_WC_GRH : 0);
+		assert_int_equal(wc.sl, type == IBV_QPT_UD ? 0xa : 0);
 		if (type == IBV_QPT_UD) {
 			assert_int_equal(wc.src_qp, pair.qp[0]->qp_num);
 		}
