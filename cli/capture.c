@@ -352,7 +352,7 @@ const struct vb_cli_command vb_cli_capture = {
 		 "The exit code is the command's own.\n\n"
 		 "Examples:\n"
 		 "  verbena capture -o x.pcapng -- rping -c -a 192.0.2.1 -C 1 -v\n"
-		 "  verbena capture --ladder x.svg -- sh -c 'ibv_rc_pingpong -g 0 & sleep 1; ibv_rc_pingpong -g 0 localhost'\n"
+		 "  verbena capture --ladder x.svg -- sh -c 'ib_write_bw -n 5 & sleep 1; ib_write_bw -n 5 localhost'\n"
 		 "  verbena capture -o x.pcapng --faults drop-psn=+2 -- ib_write_bw 192.0.2.1 -n 5\n"
 		 "  wireshark x.pcapng\n",
 	.main = run_capture,

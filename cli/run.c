@@ -295,7 +295,7 @@ const struct vb_cli_command vb_cli_run = {
 		 "  verbena run ib_write_bw                # a server\n"
 		 "  verbena run ib_write_bw 192.0.2.1      # and its client\n"
 		 "  verbena run --explain rping -c -a 192.0.2.1\n"
-		 "  verbena run --faults loss=1%,seed=7 ibv_rc_pingpong -g 0 192.0.2.1\n"
+		 "  verbena run --faults loss=1%,seed=7 ib_write_bw 192.0.2.1\n"
 		 "  verbena run --device roce_eth0 ibv_devinfo\n"
 		 "  verbena run -- ./my-program --verbose\n",
 	.main = run,

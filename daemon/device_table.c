@@ -2,8 +2,11 @@
  *
  * From interfaces to devices.
  *
- * GID order for a new device is rxe's: link-local IPv6, IPv4, other IPv6. Loopback has no link-local address;
- * there 127.0.0.1 comes first, because that is the index programs try without being told.
+ * GID order for a new device is rxe's: link-local IPv6, IPv4, other IPv6. Index 0 is kept for the link-local address where there will be
+ * one: it comes a second or two after the others, and a daemon that starts before it must not number them otherwise than one that
+ * starts after. Loopback has none; there 127.0.0.1 comes first, because that is the index programs try without being told.
+ *
+ * Loopback is the last device: programs take the first one they find, and want to reach other hosts.
  */
 #include "daemon/device_table.h"
 
@@ -37,20 +40,24 @@ static int find_gid(const struct vb_daemon_device *device, const uint8_t gid[16]
 	return -1;
 }
 
-static void add_gid(struct vb_daemon_device *device, const uint8_t gid[16])
+/* In the first hole from `from` on, or at the end. */
+static void add_gid(struct vb_daemon_device *device, const uint8_t gid[16], uint32_t from)
 {
-	int at = find_gid(device, hole);
+	uint32_t at = from;
 
-	if (at < 0) {
-		if (device->gid_count == VB_DAEMON_GIDS)
-			return;
-		at = (int)device->gid_count++;
-	}
+	while (at < device->gid_count && memcmp(device->gid[at], hole, sizeof(hole)) != 0)
+		at++;
+	if (at == VB_DAEMON_GIDS)
+		return;
+	if (at >= device->gid_count)
+		device->gid_count = at + 1;
 	memcpy(device->gid[at], gid, 16);
 }
 
 static void update_gids(struct vb_daemon_device *device, const struct vb_interface *interface)
 {
+	const uint32_t kept = interface->takes_link_local ? 1 : 0;
+
 	for (uint32_t i = 0; i < device->gid_count; i++) {
 		bool lives = false;
 
@@ -64,7 +71,7 @@ static void update_gids(struct vb_daemon_device *device, const struct vb_interfa
 			if (address_rank(interface, interface->address[j]) == rank &&
 			    memcmp(interface->address[j], hole, 16) != 0 &&
 			    find_gid(device, interface->address[j]) < 0)
-				add_gid(device, interface->address[j]);
+				add_gid(device, interface->address[j], rank == 0 ? 0 : kept);
 	while (device->gid_count > 0 && memcmp(device->gid[device->gid_count - 1], hole, 16) == 0)
 		device->gid_count--;
 }
@@ -157,6 +164,21 @@ static void drop_vanished(struct vb_device_table *table, const struct vb_interfa
 	}
 }
 
+/* At the end, but before loopback. */
+static struct vb_daemon_device *make_place(struct vb_device_table *table, const struct vb_interface *interface)
+{
+	unsigned at = table->count;
+
+	if (interface->is_loopback)
+		table->loopback_index = interface->index;
+	else if (at > 0 && table->device[at - 1].interface_index == table->loopback_index)
+		at--;
+	memmove(&table->device[at + 1], &table->device[at], (table->count - at) * sizeof(table->device[0]));
+	table->count++;
+	memset(&table->device[at], 0, sizeof(table->device[at]));
+	return &table->device[at];
+}
+
 void vb_device_table_update(struct vb_device_table *table, const struct vb_interface *interfaces, unsigned count,
 			    vb_device_table_report *report, void *context)
 {
@@ -169,8 +191,7 @@ void vb_device_table_update(struct vb_device_table *table, const struct vb_inter
 		if (!device) {
 			if (table->count == VB_DEVICE_TABLE_ROOM)
 				continue;
-			device = &table->device[table->count++];
-			memset(device, 0, sizeof(*device));
+			device = make_place(table, &interfaces[i]);
 		}
 		before = *device;
 		describe(device, &interfaces[i], table->host_seed);

@@ -17,6 +17,7 @@ enum { VB_DEVICE_TABLE_ROOM = 256 };
 
 struct vb_device_table {
 	uint64_t host_seed;                /* tells hosts apart where an interface has no MAC address */
+	uint32_t loopback_index;           /* of the interface; 0: none was seen */
 	unsigned count;
 	struct vb_daemon_device device[VB_DEVICE_TABLE_ROOM];
 };

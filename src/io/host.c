@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * machine-id(5), gethostname(2), getpwnam(3), proc(5).
+ * machine-id(5), boot_id of random(4), network_namespaces(7), getpwnam(3), proc(5).
  */
 #include "io/host.h"
 
@@ -14,25 +14,38 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* FNV-1a */
+static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static uint64_t mix_file(uint64_t hash, const char *path)
+{
+	char text[128];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof(text));
+
+	if (fd >= 0)
+		close(fd);
+	return got > 0 ? mix(hash, text, (size_t)got) : hash;
+}
+
+/* machine-id alone does not do: copies of one image have the same, and so have containers and network namespaces of one host. */
 uint64_t vb_host_seed(void)
 {
-	char text[128] = "";
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-	int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
+	char name[128] = "";
+	struct stat network;
 
-	if (fd >= 0) {
-		ssize_t got = read(fd, text, sizeof(text) - 1);
-
-		if (got < 0)
-			text[0] = '\0';
-		close(fd);
-	}
-	if (text[0] == '\0')
-		(void)gethostname(text, sizeof(text) - 1);
-	/* FNV-1a */
-	for (const char *at = text; *at; at++)
-		hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-	return hash;
+	hash = mix_file(hash, "/etc/machine-id");
+	hash = mix_file(hash, "/proc/sys/kernel/random/boot_id");
+	if (stat("/proc/self/ns/net", &network) == 0)
+		hash = mix(hash, &network.st_ino, sizeof(network.st_ino));
+	(void)gethostname(name, sizeof(name) - 1);
+	return mix(hash, name, strlen(name));
 }
 
 bool vb_host_account(const char *name, uid_t *uid)

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A number that stays the same on this host and differs from other hosts'. */
+/* A number that stays the same on this host until it is booted again, and differs from that of other hosts, network namespaces included. */
 uint64_t vb_host_seed(void);
 /* The account that runs the system's verbenad. False: there is none. */
 bool vb_host_account(const char *name, uid_t *uid);

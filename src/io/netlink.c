@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <linux/ethtool.h>
 #include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/ipv6.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -68,6 +70,29 @@ static struct vb_interface *find_interface(struct collection *into, uint32_t ind
 	return NULL;
 }
 
+/* An address family's part of IFLA_AF_SPEC: its settings of this interface, or NULL where it is not on it. */
+static const struct rtattr *find_attribute(const struct rtattr *in, unsigned type)
+{
+	int left = (int)RTA_PAYLOAD(in);
+
+	for (const struct rtattr *a = RTA_DATA(in); RTA_OK(a, left); a = RTA_NEXT(a, left))
+		if ((a->rta_type & NLA_TYPE_MASK) == type)
+			return a;
+	return NULL;
+}
+
+static bool has_ipv6(const struct rtattr *families)
+{
+	const struct rtattr *ipv6 = find_attribute(families, AF_INET6);
+	const struct rtattr *settings = ipv6 ? find_attribute(ipv6, IFLA_INET6_CONF) : NULL;
+	int32_t disabled = 0;
+
+	if (!settings || RTA_PAYLOAD(settings) < (DEVCONF_DISABLE_IPV6 + 1) * sizeof(disabled))
+		return false;
+	memcpy(&disabled, (const uint8_t *)RTA_DATA(settings) + DEVCONF_DISABLE_IPV6 * sizeof(disabled), sizeof(disabled));
+	return disabled == 0;
+}
+
 static int take_link(struct collection *into, const struct nlmsghdr *header)
 {
 	const struct ifinfomsg *link = NLMSG_DATA(header);
@@ -99,6 +124,8 @@ static int take_link(struct collection *into, const struct nlmsghdr *header)
 			memcpy(&interface->mtu, RTA_DATA(a), sizeof(uint32_t));
 		else if (a->rta_type == IFLA_ADDRESS && RTA_PAYLOAD(a) == 6)
 			memcpy(interface->mac, RTA_DATA(a), 6);
+		else if (a->rta_type == IFLA_AF_SPEC)
+			interface->takes_link_local = interface->is_ethernet && has_ipv6(a);
 	}
 	if (interface->name[0] != '\0')
 		into->count++;

@@ -14,6 +14,7 @@ struct vb_interface {
 	uint32_t index;
 	char name[16];
 	bool is_ethernet, is_loopback;     /* ARPHRD_ETHER, ARPHRD_LOOPBACK */
+	bool takes_link_local;             /* Ethernet with IPv6: it has an IPv6 link-local address, or will have */
 	bool is_up, is_running;            /* IFF_UP, IFF_RUNNING */
 	uint32_t mtu;
 	uint8_t mac[6];

@@ -87,6 +87,68 @@ static void gids_come_in_the_order_of_rxe(void **state)
 	assert_int_equal(table.device[0].guid, 0x001122fffe334402);
 }
 
+/* A daemon that starts before the link-local address is there gives every other address the same index as one that starts after. */
+static void the_link_local_address_has_its_place_before_it_comes(void **state)
+{
+	struct vb_interface eth = ethernet(2, "eth0");
+	struct vb_daemon_device early;
+
+	(void)state;
+	eth.takes_link_local = true;
+	update(&eth, 1);
+	assert_int_equal(table.device[0].gid_count, 0);
+	add(&eth, ipv4);
+	add(&eth, global);
+	update(&eth, 1);
+	assert_int_equal(table.device[0].gid_count, 3);
+	assert_memory_equal(table.device[0].gid[0], hole, 16);
+	assert_memory_equal(table.device[0].gid[1], ipv4, 16);
+	/* Nor does another take it when it is gone for a while. */
+	add(&eth, link_local);
+	update(&eth, 1);
+	early = table.device[0];
+	drop(&eth, 2);
+	add(&eth, other_ipv4);
+	update(&eth, 1);
+	assert_memory_equal(table.device[0].gid[0], hole, 16);
+	assert_memory_equal(table.device[0].gid[3], other_ipv4, 16);
+	/* The one that starts after. */
+	reset(NULL);
+	eth.addresses = 2;
+	add(&eth, link_local);
+	update(&eth, 1);
+	assert_int_equal(table.device[0].gid_count, early.gid_count);
+	assert_memory_equal(table.device[0].gid, early.gid, sizeof(early.gid));
+	/* Where IPv6 is disabled there is nothing to wait for. */
+	reset(NULL);
+	eth = ethernet(2, "eth0");
+	add(&eth, ipv4);
+	update(&eth, 1);
+	assert_memory_equal(table.device[0].gid[0], ipv4, 16);
+}
+
+/* Programs that take the first device want one that leads to other hosts. */
+static void loopback_comes_last(void **state)
+{
+	struct vb_interface list[3] = {{.index = 1, .name = "lo", .is_loopback = true, .is_up = true, .is_running = true, .mtu = 65536},
+				       ethernet(2, "eth0"), ethernet(3, "eth1")};
+
+	(void)state;
+	update(list, 2);
+	assert_string_equal(table.device[0].name, "roce_eth0");
+	assert_string_equal(table.device[1].name, "roce_lo");
+	update(list, 3);
+	assert_string_equal(table.device[0].name, "roce_eth0");
+	assert_string_equal(table.device[1].name, "roce_eth1");
+	assert_string_equal(table.device[2].name, "roce_lo");
+	assert_int_equal(changed, 1);
+	assert_string_equal(last.name, "roce_eth1");
+	update(list, 1);
+	assert_int_equal(table.count, 1);
+	assert_string_equal(table.device[0].name, "roce_lo");
+	assert_int_equal(gone, 2);
+}
+
 static void loopback_begins_with_ipv4(void **state)
 {
 	const uint8_t one[16] = {[15] = 1}, four[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
@@ -249,6 +311,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(gids_come_in_the_order_of_rxe, reset),
+		cmocka_unit_test_setup(the_link_local_address_has_its_place_before_it_comes, reset),
+		cmocka_unit_test_setup(loopback_comes_last, reset),
 		cmocka_unit_test_setup(loopback_begins_with_ipv4, reset),
 		cmocka_unit_test_setup(indices_are_stable, reset),
 		cmocka_unit_test_setup(random_changes_keep_indices, reset),
