@@ -196,6 +196,26 @@ class Programs(ViewCase):
             self.assertRegex(out, r"Transport: %s\n#\s+Device: %s:1\n" % (transport, self.device))
         self.assertNotRegex(out, "WARN|ERROR")
 
+    @across(["lo_v4", "veth1500_v4", "veth1500_v6"])
+    def test_ucx(self):
+        """Its RC (which comes up by UD) and its UD, small and large messages, with nothing said about devices."""
+        if self.id().endswith("v6"):
+            for host in (self.server, self.client):
+                host.ip("-4", "addr", "flush", "dev", "eth0")
+            self.address = "fd77::1"
+        family = ["-6"] if ":" in self.address else []
+        for transport in ("rc", "ud_verbs"):
+            for test, size, count in (("tag_lat", 8, 100), ("tag_bw", 1 << 20, 10)):
+                environment = {"LD_LIBRARY_PATH": "", "UCX_TLS": transport + ",self"}
+                server = self.server.start(clients.staged.verbena, "run", which("ucx_perftest"), *family, environment=environment)
+                if not server.wait_until(lambda process: process.listens(13337)):
+                    self.fail("the server does not listen:\n%s" % server.wait(0))
+                result = self.client.run(clients.staged.verbena, "run", which("ucx_perftest"), self.address, "-t", test, "-s", str(size),
+                                         "-n", str(count), "-w", "2", "-f", *family, environment=environment)
+                self.assertEqual(result.code, 0, "%s\n\n%s" % (result, server.wait(1)))
+                self.assertNotRegex(result.out, "WARN|ERROR")
+                self.assertEqual(server.wait(self.TIMEOUT).code, 0)
+
     @across(["veth1500_v4"])
     def test_ibstat(self):
         """Knows nothing but /sys: names both devices and their ports."""
