@@ -60,11 +60,32 @@ const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpo
 	return &endpoint->transport.transport;
 }
 
+static bool sends_wait(struct vb_qp *qp)
+{
+	bool wait;
+
+	vb_lock_take(&qp->lock);
+	wait = vb_send_queue_count(&qp->send) > 0;
+	vb_lock_release(&qp->lock);
+	return wait;
+}
+
+/* An adapter takes an acknowledgement in when it comes. Ours may lie in a socket still when the queue pair is told to end, most likely
+ * because a peer that has all it wanted disconnects: sends that have arrived are not to be flushed. */
+static void take_in_what_has_come(struct vb_endpoint *endpoint)
+{
+	vb_lock_take(&endpoint->schedule.progress);
+	(void)vb_endpoint_pass(endpoint, vb_clock_now(), true);
+	vb_lock_release(&endpoint->schedule.progress);
+}
+
 bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
 			      uint32_t destination_qpn, int table)
 {
 	bool could_be_elsewhere = false;
 
+	if (to == IBV_QPS_ERR && is_served(endpoint, qp) && sends_wait(qp))
+		take_in_what_has_come(endpoint);
 	if (!is_served(endpoint, qp) || qp->type != IBV_QPT_RC)
 		return false;
 	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next) {

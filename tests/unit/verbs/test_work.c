@@ -82,6 +82,29 @@ static void sends(void **state)
 	send_all_lengths(IBV_QPT_UD, IBV_WR_SEND_WITH_IMM, IBV_MTU_4096);
 }
 
+/* The receive has completed, the acknowledgement is on its way: a queue pair that is told to end takes it in first. */
+static void what_has_arrived_is_not_flushed(void **state)
+{
+	const struct pair_options options = {.type = IBV_QPT_RC, .mtu = IBV_MTU_1024};
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		struct ibv_sge sge;
+		struct ibv_send_wr wr;
+		struct pair pair;
+
+		pair_open(&pair, &world, &options);
+		pair_receive(&pair, 1, 77, 0, 8);
+		wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 8);
+		pair_post(&pair, 0, &wr);
+		expect_completion(pair.cq[1], 77, IBV_WC_RECV);
+		assert_int_equal(ibv_modify_qp(pair.qp[0], &error, IBV_QP_STATE), 0);
+		expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
+		pair_close(&pair);
+	}
+}
+
 static bool arrived(struct pair *pair, uint32_t length, uint32_t seed)
 {
 	struct ibv_wc wc;
@@ -514,6 +537,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sends),
+		cmocka_unit_test(what_has_arrived_is_not_flushed),
 		cmocka_unit_test(writes),
 		cmocka_unit_test(reads),
 		cmocka_unit_test(atomics),
