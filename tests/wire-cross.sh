@@ -24,7 +24,7 @@ echo 'int main(void) { return 0; }' > "$work/try.c"
 "$qemu" "$work/try" || { echo "skipped: $qemu does not run programs here"; exit 77; }
 
 set -e
-flags="-std=gnu11 -O1 -g -D_GNU_SOURCE -DVB_CRC_PORTABLE -Wall -Wextra -Werror -Wshadow
+flags="-std=gnu11 -O1 -g -D_GNU_SOURCE -DVB_CRC_PORTABLE -DVB_CHECK_INVARIANTS -Wall -Wextra -Werror -Wshadow
 	-Wmissing-prototypes -Wstrict-prototypes -Wvla -Wno-missing-field-initializers
 	-I$root/src -I$root/tests/portable -I$root/tests/vectors"
 compile() { # SOURCE OBJECT [FLAG...]

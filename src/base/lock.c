@@ -18,9 +18,15 @@ enum {
 	NAP = 1000000,                     /* ns */
 };
 
-void vb_lock_init(struct vb_lock *lock)
+void vb_lock_init(struct vb_lock *lock, enum vb_lock_rank rank)
 {
+#ifdef VB_CHECK_INVARIANTS
+	*lock = (struct vb_lock){.rank = rank};
+	vb_lock_order_forget(lock);
+#else
+	(void)rank;
 	*lock = (struct vb_lock){.taken = 0};
+#endif
 	pthread_mutex_init(&lock->bedroom, NULL);
 }
 

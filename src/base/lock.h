@@ -10,8 +10,7 @@
  * Whoever does not get the lock within some microseconds sleeps, and says so before; who releases it looks whether somebody does. Looking
  * and releasing are two steps, between which a sleeper may come and be missed: so sleepers look for themselves once in a millisecond.
  *
- * Order in which locks are taken, outermost first:
- *   queue_pair.posting -> endpoint.progress -> qp.lock -> srq.lock -> cq.lock -> channel and event queues
+ * Each has a rank, which says in which order locks are taken: base/lock_order.h.
  */
 #ifndef VB_BASE_LOCK_H
 #define VB_BASE_LOCK_H
@@ -21,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/lock_order.h"
+
 struct vb_lock {
 	uint32_t taken;                    /* atomic: 0 or 1 */
 	uint32_t sleepers;                 /* atomic */
@@ -28,16 +29,19 @@ struct vb_lock {
 	pthread_cond_t released;
 	bool has_condition;                /* under the bedroom's mutex */
 #ifdef VB_CHECK_INVARIANTS
-	bool held;
+	enum vb_lock_rank rank;
 #endif
 };
 
-#define VB_LOCK_INITIALIZER                           \
-	{                                             \
-		.bedroom = PTHREAD_MUTEX_INITIALIZER  \
-	}
+#ifdef VB_CHECK_INVARIANTS
+#define VB_LOCK_RANK_OF(lock) ((lock)->rank)
+#define VB_LOCK_INITIALIZER(its_rank) {.bedroom = PTHREAD_MUTEX_INITIALIZER, .rank = (its_rank)}
+#else
+#define VB_LOCK_RANK_OF(lock) ((enum vb_lock_rank)0)
+#define VB_LOCK_INITIALIZER(its_rank) {.bedroom = PTHREAD_MUTEX_INITIALIZER}
+#endif
 
-void vb_lock_init(struct vb_lock *lock);
+void vb_lock_init(struct vb_lock *lock, enum vb_lock_rank rank);
 void vb_lock_fini(struct vb_lock *lock);
 
 /* ---- what does not happen often ---- */
@@ -66,11 +70,9 @@ static inline bool vb_lock_grab(struct vb_lock *lock)
 
 static inline void vb_lock_take(struct vb_lock *lock)
 {
+	vb_lock_order_take(lock, VB_LOCK_RANK_OF(lock));
 	if (!vb_lock_grab(lock))
 		vb_lock_wait(lock);
-#ifdef VB_CHECK_INVARIANTS
-	lock->held = true;
-#endif
 }
 
 /* Where many try, those who fail should not take the line away from the one who holds the lock: they look first. */
@@ -78,18 +80,13 @@ static inline bool vb_lock_try(struct vb_lock *lock)
 {
 	if (__atomic_load_n(&lock->taken, __ATOMIC_RELAXED) != 0 || !vb_lock_grab(lock))
 		return false;
-#ifdef VB_CHECK_INVARIANTS
-	lock->held = true;
-#endif
+	vb_lock_order_tried(lock, VB_LOCK_RANK_OF(lock));
 	return true;
 }
 
 static inline void vb_lock_release(struct vb_lock *lock)
 {
-#ifdef VB_CHECK_INVARIANTS
-	assert(lock->held);
-	lock->held = false;
-#endif
+	vb_lock_order_release(lock, VB_LOCK_RANK_OF(lock));
 	/* Looked at before it is released: after that the lock may be gone, with what it protects. */
 	if (__atomic_load_n(&lock->sleepers, __ATOMIC_RELAXED) != 0)
 		vb_lock_release_to_sleepers(lock);
@@ -97,11 +94,11 @@ static inline void vb_lock_release(struct vb_lock *lock)
 		__atomic_store_n(&lock->taken, 0, __ATOMIC_RELEASE);
 }
 
-/* Only ever called where the caller must hold the lock, so the unlocked read is its own. */
+/* By this thread. */
 static inline void vb_lock_assert_held(const struct vb_lock *lock)
 {
 #ifdef VB_CHECK_INVARIANTS
-	assert(lock->held);
+	assert(vb_lock_order_holds(lock));
 #else
 	(void)lock;
 #endif

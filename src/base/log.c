@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/mutex.h"
 #include "base/time.h"
 
 enum { LINE_ROOM = 1024, LIMITED_LINES_PER_SECOND = 10 };
@@ -32,11 +33,11 @@ static struct {
 static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
 
 static struct {
-	pthread_mutex_t lock;
+	struct vb_mutex lock;
 	vb_time second_began;
 	unsigned lines;           /* in that second */
 	unsigned long suppressed; /* since the last line told so */
-} limit = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} limit = {.lock = VB_MUTEX_INITIALIZER(VB_RANK_LOG)};
 
 static void read_settings(void)
 {
@@ -107,7 +108,7 @@ static bool take_allowance(unsigned long *suppressed)
 	vb_time now = monotonic_now();
 	bool allowed;
 
-	pthread_mutex_lock(&limit.lock);
+	vb_mutex_lock(&limit.lock);
 	if (limit.second_began == 0 || now - limit.second_began >= VB_SECONDS(1)) {
 		limit.second_began = now;
 		limit.lines = 0;
@@ -120,7 +121,7 @@ static bool take_allowance(unsigned long *suppressed)
 	} else {
 		limit.suppressed++;
 	}
-	pthread_mutex_unlock(&limit.lock);
+	vb_mutex_unlock(&limit.lock);
 	return allowed;
 }
 

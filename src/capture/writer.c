@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "capture/buffer.h"
 #include "capture/frame.h"
 #include "capture/pcapng.h"
@@ -26,7 +26,7 @@
 enum { FLUSH_AT = 256 * 1024 };
 
 struct vb_capture {
-	pthread_mutex_t lock;
+	struct vb_mutex lock;
 	int fd;                            /* -1: writing failed, no more is written */
 	int64_t clock;
 	uint32_t pid;
@@ -134,7 +134,7 @@ int vb_capture_open(struct vb_capture **out, const char *path)
 	}
 	capture->pid = (uint32_t)getpid();
 	capture->host = this_host();
-	pthread_mutex_init(&capture->lock, NULL);
+	vb_mutex_init(&capture->lock, VB_RANK_CAPTURE);
 	*out = capture;
 	return 0;
 }
@@ -157,9 +157,9 @@ static void write_out(struct vb_capture *capture)
 
 void vb_capture_flush(struct vb_capture *capture)
 {
-	pthread_mutex_lock(&capture->lock);
+	vb_mutex_lock(&capture->lock);
 	write_out(capture);
-	pthread_mutex_unlock(&capture->lock);
+	vb_mutex_unlock(&capture->lock);
 }
 
 void vb_capture_close(struct vb_capture *capture)
@@ -169,7 +169,7 @@ void vb_capture_close(struct vb_capture *capture)
 	vb_capture_flush(capture);
 	if (capture->fd >= 0)
 		vb_descriptor_close(capture->fd);
-	pthread_mutex_destroy(&capture->lock);
+	vb_mutex_fini(&capture->lock);
 	vb_capture_buffer_free(&capture->buffer);
 	free(capture);
 }
@@ -196,11 +196,11 @@ static void complete(const struct vb_capture *capture, struct vb_capture_record 
 
 void vb_capture_note(struct vb_capture *capture, struct vb_capture_record *record)
 {
-	pthread_mutex_lock(&capture->lock);
+	vb_mutex_lock(&capture->lock);
 	complete(capture, record);
 	vb_pcapng_record(&capture->buffer, record);
 	write_out(capture);
-	pthread_mutex_unlock(&capture->lock);
+	vb_mutex_unlock(&capture->lock);
 }
 
 void vb_capture_packet(struct vb_capture *capture, struct vb_capture_record *record, const struct vb_path *path,
@@ -209,7 +209,7 @@ void vb_capture_packet(struct vb_capture *capture, struct vb_capture_record *rec
 	uint8_t headers[VB_FRAME_HEADERS];
 	size_t header_length = vb_frame_headers(headers, path, ip_id, datagram, length);
 
-	pthread_mutex_lock(&capture->lock);
+	vb_mutex_lock(&capture->lock);
 	record->kind = VB_CAPTURE_PACKET;
 	complete(capture, record);
 	vb_pcapng_record(&capture->buffer, record);
@@ -217,5 +217,5 @@ void vb_capture_packet(struct vb_capture *capture, struct vb_capture_record *rec
 			 record->flags, headers, header_length, datagram, length, comment);
 	if (capture->buffer.used >= FLUSH_AT)
 		write_out(capture);
-	pthread_mutex_unlock(&capture->lock);
+	vb_mutex_unlock(&capture->lock);
 }

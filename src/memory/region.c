@@ -41,7 +41,7 @@ int vb_region_register(struct vb_memory *memory, const struct vb_region_info *in
 {
 	struct vb_slot *slot;
 
-	pthread_mutex_lock(&memory->mutex);
+	vb_mutex_lock(&memory->mutex);
 	slot = vb_table_take(memory, key);
 	if (slot) {
 		fill_slot(slot, info);
@@ -49,7 +49,7 @@ int vb_region_register(struct vb_memory *memory, const struct vb_region_info *in
 		vb_table_count(memory, info->kind, 1);
 		vb_table_publish(memory, slot, VB_SLOT_LIVE, *key);
 	}
-	pthread_mutex_unlock(&memory->mutex);
+	vb_mutex_unlock(&memory->mutex);
 	return slot ? 0 : -ENOMEM;
 }
 
@@ -77,7 +77,7 @@ static int withdraw_region(struct vb_memory *memory, uint32_t key, const enum vb
 	struct vb_slot *slot;
 	int rc = 0;
 
-	pthread_mutex_lock(&memory->mutex);
+	vb_mutex_lock(&memory->mutex);
 	slot = find_region(memory, key);
 	if (slot && slot->windows > 0)
 		vb_window_end_those_left(memory);
@@ -87,7 +87,7 @@ static int withdraw_region(struct vb_memory *memory, uint32_t key, const enum vb
 		rc = -EBUSY;
 	else
 		withdraw_now(memory, slot);
-	pthread_mutex_unlock(&memory->mutex);
+	vb_mutex_unlock(&memory->mutex);
 	*out = slot;
 	return rc;
 }
@@ -100,11 +100,11 @@ int vb_region_deregister(struct vb_memory *memory, uint32_t key)
 	if (rc != 0)
 		return rc;
 	vb_table_await(memory, slot);
-	pthread_mutex_lock(&memory->mutex);
+	vb_mutex_lock(&memory->mutex);
 	vb_pd_count(slot->pd, -1u);
 	vb_table_count(memory, slot->kind, -1u);
 	vb_table_release(memory, slot);
-	pthread_mutex_unlock(&memory->mutex);
+	vb_mutex_unlock(&memory->mutex);
 	return 0;
 }
 
@@ -116,12 +116,12 @@ int vb_region_reregister(struct vb_memory *memory, uint32_t key, const struct vb
 	if (rc != 0)
 		return rc;
 	vb_table_await(memory, slot);
-	pthread_mutex_lock(&memory->mutex);
+	vb_mutex_lock(&memory->mutex);
 	vb_pd_count(info->pd, 1);
 	vb_pd_count(slot->pd, -1u);
 	fill_slot(slot, info);
 	vb_table_publish(memory, slot, VB_SLOT_LIVE, key);
-	pthread_mutex_unlock(&memory->mutex);
+	vb_mutex_unlock(&memory->mutex);
 	return 0;
 }
 

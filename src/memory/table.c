@@ -30,7 +30,7 @@ struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t m
 	for (unsigned i = 0; i < 2; i++)
 		memory->secret.half[i] = (uint64_t)host->random(host->context) << 32 | host->random(host->context);
 	memory->free_first = memory->free_last = memory->bound = VB_NO_SLOT;
-	pthread_mutex_init(&memory->mutex, NULL);
+	vb_mutex_init(&memory->mutex, VB_RANK_MEMORY);
 	return memory;
 }
 
@@ -41,7 +41,7 @@ void vb_memory_destroy(struct vb_memory *memory)
 	for (uint32_t i = 0; i < memory->chunk_count && !memory->host.chunk; i++)
 		free(memory->chunks[i]);
 	free(memory->chunks);
-	pthread_mutex_destroy(&memory->mutex);
+	vb_mutex_fini(&memory->mutex);
 	free(memory);
 }
 

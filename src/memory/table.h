@@ -21,10 +21,10 @@
 #ifndef VB_MEMORY_TABLE_H
 #define VB_MEMORY_TABLE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/mutex.h"
 #include "memory/fault.h"
 #include "memory/key.h"
 #include "memory/region.h"
@@ -84,7 +84,7 @@ struct vb_memory {
 	uint32_t max_slots, chunk_count;
 	struct vb_slot **chunks;         /* entries are set once, with release order */
 
-	pthread_mutex_t mutex;           /* everything below, and all changes to slots */
+	struct vb_mutex mutex;           /* everything below, and all changes to slots */
 	uint64_t lives;                  /* registrations and bindings so far */
 	uint32_t slots_made;
 	uint32_t free_first, free_last, free_count; /* first in, first out */

@@ -83,9 +83,9 @@ void vb_window_end_those_left(struct vb_memory *memory)
 /* Let go of the mutex for a while. Caller holds it, and holds it again on return. */
 static void let_others(struct vb_memory *memory, unsigned looks)
 {
-	pthread_mutex_unlock(&memory->mutex);
+	vb_mutex_unlock(&memory->mutex);
 	vb_table_pause(memory, looks);
-	pthread_mutex_lock(&memory->mutex);
+	vb_mutex_lock(&memory->mutex);
 }
 
 int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struct vb_pd *pd, uint32_t *key)
@@ -94,7 +94,7 @@ int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struc
 
 	if (kind != VB_REGION_MW_TYPE_1 && kind != VB_REGION_MW_TYPE_2)
 		return -EINVAL;
-	pthread_mutex_lock(&memory->mutex);
+	vb_mutex_lock(&memory->mutex);
 	slot = vb_table_take(memory, key);
 	if (slot) {
 		slot->kind = (uint8_t)kind;
@@ -103,7 +103,7 @@ int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struc
 		vb_table_count(memory, kind, 1);
 		vb_table_publish(memory, slot, VB_SLOT_UNBOUND, *key);
 	}
-	pthread_mutex_unlock(&memory->mutex);
+	vb_mutex_unlock(&memory->mutex);
 	return slot ? 0 : -ENOMEM;
 }
 
@@ -111,7 +111,7 @@ int vb_window_deallocate(struct vb_memory *memory, uint32_t key)
 {
 	struct vb_slot *slot;
 
-	pthread_mutex_lock(&memory->mutex);
+	vb_mutex_lock(&memory->mutex);
 	slot = find_window(memory, key);
 	if (slot) {
 		begin_unbind(slot, VB_SLOT_FREE);
@@ -122,7 +122,7 @@ int vb_window_deallocate(struct vb_memory *memory, uint32_t key)
 		vb_table_count(memory, slot->kind, -1u);
 		vb_table_release(memory, slot);
 	}
-	pthread_mutex_unlock(&memory->mutex);
+	vb_mutex_unlock(&memory->mutex);
 	return slot ? 0 : -EINVAL;
 }
 
@@ -212,7 +212,7 @@ enum vb_window_result vb_window_bind(struct vb_memory *memory, struct vb_window_
 	struct vb_slot *window, *region = NULL;
 	enum vb_fault fault;
 
-	pthread_mutex_lock(&memory->mutex);
+	vb_mutex_lock(&memory->mutex);
 	window = find_window(memory, bind->window_key);
 	fault = check_window(window, bind);
 	if (fault == VB_FAULT_NONE && bind->length > 0) {
@@ -229,7 +229,7 @@ enum vb_window_result vb_window_bind(struct vb_memory *memory, struct vb_window_
 		bind_to(memory, window, region, bind);
 	else if (result == VB_WINDOW_REFUSED)
 		tell_why(why, fault, bind, region);
-	pthread_mutex_unlock(&memory->mutex);
+	vb_mutex_unlock(&memory->mutex);
 	return result;
 }
 
@@ -262,7 +262,7 @@ enum vb_window_result vb_memory_invalidate(struct vb_memory *memory, uint32_t ke
 	struct vb_slot *slot;
 	enum vb_fault fault;
 
-	pthread_mutex_lock(&memory->mutex);
+	vb_mutex_lock(&memory->mutex);
 	slot = vb_table_find(memory, key);
 	fault = check_invalidate(slot, key, pd, qpn);
 	if (fault != VB_FAULT_NONE) {
@@ -272,7 +272,7 @@ enum vb_window_result vb_memory_invalidate(struct vb_memory *memory, uint32_t ke
 			begin_unbind(slot, VB_SLOT_UNBOUND);
 		result = end_unbind(memory, slot) || remote ? VB_WINDOW_DONE : VB_WINDOW_LATER;
 	}
-	pthread_mutex_unlock(&memory->mutex);
+	vb_mutex_unlock(&memory->mutex);
 	if (result == VB_WINDOW_DONE)
 		await_users(slot, key);
 	return result;
@@ -294,7 +294,7 @@ void vb_memory_unbind_qp(struct vb_memory *memory, uint32_t qpn)
 {
 	struct vb_slot *slot;
 
-	pthread_mutex_lock(&memory->mutex);
+	vb_mutex_lock(&memory->mutex);
 	for (unsigned looks = 0; (slot = find_bound_through(memory, qpn)) != NULL; looks++) {
 		/* One that is deallocated keeps its state: it may be found by nobody again. */
 		if (!slot->leaving)
@@ -302,5 +302,5 @@ void vb_memory_unbind_qp(struct vb_memory *memory, uint32_t qpn)
 		if (!end_unbind(memory, slot))
 			let_others(memory, looks);
 	}
-	pthread_mutex_unlock(&memory->mutex);
+	vb_mutex_unlock(&memory->mutex);
 }

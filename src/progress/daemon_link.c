@@ -36,12 +36,12 @@ static void tell_watchers(struct vb_endpoint *endpoint, const struct vb_device_i
 {
 	struct vb_endpoint_watcher *next;
 
-	pthread_mutex_lock(&endpoint->watcher_lock);
+	vb_mutex_lock(&endpoint->watcher_lock);
 	for (struct vb_endpoint_watcher *w = endpoint->watchers; w; w = next) {
 		next = w->next;
 		w->device_changed(w, device, gone);
 	}
-	pthread_mutex_unlock(&endpoint->watcher_lock);
+	vb_mutex_unlock(&endpoint->watcher_lock);
 }
 
 /* Before anybody is told, who may then connect to an address that is new. */
@@ -352,22 +352,22 @@ void vb_daemon_link_close(struct vb_endpoint *endpoint)
 
 void vb_endpoint_add_watcher(struct vb_endpoint *endpoint, struct vb_endpoint_watcher *watcher)
 {
-	pthread_mutex_lock(&endpoint->watcher_lock);
+	vb_mutex_lock(&endpoint->watcher_lock);
 	watcher->next = endpoint->watchers;
 	endpoint->watchers = watcher;
-	pthread_mutex_unlock(&endpoint->watcher_lock);
+	vb_mutex_unlock(&endpoint->watcher_lock);
 }
 
 void vb_endpoint_remove_watcher(struct vb_endpoint *endpoint, struct vb_endpoint_watcher *watcher)
 {
 	if (endpoint->schedule.abandoned)
 		return;
-	pthread_mutex_lock(&endpoint->watcher_lock);
+	vb_mutex_lock(&endpoint->watcher_lock);
 	for (struct vb_endpoint_watcher **at = &endpoint->watchers; *at; at = &(*at)->next) {
 		if (*at == watcher) {
 			*at = watcher->next;
 			break;
 		}
 	}
-	pthread_mutex_unlock(&endpoint->watcher_lock);
+	vb_mutex_unlock(&endpoint->watcher_lock);
 }

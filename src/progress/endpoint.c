@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
@@ -25,7 +26,7 @@
 
 #define LONGEST_GOODBYE VB_MILLISECONDS(200)
 
-static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static struct vb_mutex guard = VB_MUTEX_INITIALIZER(VB_RANK_ENDPOINT);
 static struct vb_endpoint *the_endpoint;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
@@ -51,7 +52,7 @@ static void abandon_in_child(void)
 {
 	struct vb_endpoint *endpoint = the_endpoint;
 
-	pthread_mutex_init(&guard, NULL);
+	vb_mutex_init(&guard, VB_RANK_ENDPOINT);
 	the_endpoint = NULL;
 	if (!endpoint)
 		return;
@@ -66,12 +67,12 @@ static void abandon_in_child(void)
 
 static void hold_guard(void)
 {
-	pthread_mutex_lock(&guard);
+	vb_mutex_lock(&guard);
 }
 
 static void release_guard(void)
 {
-	pthread_mutex_unlock(&guard);
+	vb_mutex_unlock(&guard);
 }
 
 static void watch_forks(void)
@@ -89,8 +90,8 @@ static void destroy(struct vb_endpoint *endpoint)
 	else
 		free(endpoint->schedule.page);
 	close_descriptors(endpoint);
-	pthread_mutex_destroy(&endpoint->watcher_lock);
-	pthread_mutex_destroy(&endpoint->table_lock);
+	vb_mutex_fini(&endpoint->watcher_lock);
+	vb_mutex_fini(&endpoint->table_lock);
 	vb_schedule_fini(&endpoint->schedule);
 	free(endpoint->allocation);
 }
@@ -117,7 +118,7 @@ __attribute__((destructor)) static void say_goodbye(void)
 {
 	vb_time until = vb_clock_now() + LONGEST_GOODBYE;
 
-	if (pthread_mutex_trylock(&guard) != 0)
+	if (!vb_mutex_try(&guard))
 		return;
 	while (the_endpoint && vb_clock_now() < until) {
 		if (vb_lock_try(&the_endpoint->schedule.progress)) {
@@ -127,7 +128,7 @@ __attribute__((destructor)) static void say_goodbye(void)
 		}
 		vb_thread_yield();
 	}
-	pthread_mutex_unlock(&guard);
+	vb_mutex_unlock(&guard);
 }
 
 /* Counters on a page that verbenad sees; without one, in memory of our own. */
@@ -186,8 +187,8 @@ static int create(struct vb_endpoint **out)
 		endpoint->receive_fd[family] = endpoint->daemon_own_fd[family] = -1;
 	endpoint->page_fd = endpoint->daemon.fd = -1;
 	vb_schedule_init(&endpoint->schedule);
-	pthread_mutex_init(&endpoint->table_lock, NULL);
-	pthread_mutex_init(&endpoint->watcher_lock, NULL);
+	vb_mutex_init(&endpoint->table_lock, VB_RANK_QPNS);
+	vb_mutex_init(&endpoint->watcher_lock, VB_RANK_WATCHERS);
 	endpoint->schedule.event_fd = vb_event_open();
 	if (endpoint->schedule.event_fd < 0)
 		error = endpoint->schedule.event_fd;
@@ -212,7 +213,7 @@ int vb_endpoint_get(struct vb_endpoint **out)
 	int error = 0;
 
 	pthread_once(&fork_once, watch_forks);
-	pthread_mutex_lock(&guard);
+	vb_mutex_lock(&guard);
 	if (!the_endpoint) {
 		error = create(&the_endpoint);
 	} else {
@@ -224,19 +225,19 @@ int vb_endpoint_get(struct vb_endpoint **out)
 		the_endpoint->users++;
 		*out = the_endpoint;
 	}
-	pthread_mutex_unlock(&guard);
+	vb_mutex_unlock(&guard);
 	return error;
 }
 
 void vb_endpoint_put(struct vb_endpoint *endpoint)
 {
-	pthread_mutex_lock(&guard);
+	vb_mutex_lock(&guard);
 	/* A child that closes what its parent opened closes nothing of ours. */
 	if (endpoint == the_endpoint && --endpoint->users == 0) {
 		the_endpoint = NULL;
 		destroy(endpoint);
 	}
-	pthread_mutex_unlock(&guard);
+	vb_mutex_unlock(&guard);
 }
 
 const struct vb_queue_observer *vb_endpoint_observer(const struct vb_endpoint *endpoint)
@@ -274,7 +275,7 @@ int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, uint32_t *qpn)
 
 	if (endpoint->schedule.abandoned)
 		return -ENODEV;
-	pthread_mutex_lock(&endpoint->table_lock);
+	vb_mutex_lock(&endpoint->table_lock);
 	error = endpoint->reserved_count >= VB_MAX_QP ? -ENOMEM :
 		vb_timers_reserve(&endpoint->schedule.timers, endpoint->reserved_count + 1);
 	if (error == 0) {
@@ -286,7 +287,7 @@ int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, uint32_t *qpn)
 		endpoint->reserved_count++;
 		*qpn = make_qpn(endpoint, index);
 	}
-	pthread_mutex_unlock(&endpoint->table_lock);
+	vb_mutex_unlock(&endpoint->table_lock);
 	return error;
 }
 
@@ -296,12 +297,12 @@ void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn)
 
 	if (endpoint->schedule.abandoned)
 		return;
-	pthread_mutex_lock(&endpoint->table_lock);
+	vb_mutex_lock(&endpoint->table_lock);
 	if (endpoint->reserved[index / 64] >> index % 64 & 1) {
 		endpoint->reserved[index / 64] &= ~(UINT64_C(1) << index % 64);
 		endpoint->reserved_count--;
 	}
-	pthread_mutex_unlock(&endpoint->table_lock);
+	vb_mutex_unlock(&endpoint->table_lock);
 }
 
 void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_counters *counters)

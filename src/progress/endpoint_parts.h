@@ -9,8 +9,7 @@
  *   daemon_link.c   the connection to verbenad, and what happens when it breaks
  *   resources.c     users who ask what the process holds
  *
- * Locks, outermost first: progress, qp->lock, ..., then (innermost, never two at once) table_lock and the schedule's.
- * watcher_lock alone is held while calling out, with no other.
+ * Locks: base/lock_order.h. watcher_lock is held while calling out.
  */
 #ifndef VB_PROGRESS_ENDPOINT_PARTS_H
 #define VB_PROGRESS_ENDPOINT_PARTS_H
@@ -19,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/mutex.h"
 #include "base/time.h"
 #include "io/daemon_client.h"
 #include "links/link.h"
@@ -45,7 +45,7 @@ struct vb_endpoint {
 	struct vb_link *fast;              /* the link with a fast path for polling; NULL: none */
 	struct vb_wire_transport transport;
 
-	pthread_mutex_t table_lock;
+	struct vb_mutex table_lock;
 	uint64_t reserved[VB_DAEMON_INDICES / 64];
 	uint32_t reserved_count;
 
@@ -67,7 +67,7 @@ struct vb_endpoint {
 	bool daemon_needed;                /* atomic: somebody wants it back now */
 	struct vb_device_info *device;
 	unsigned devices;
-	pthread_mutex_t watcher_lock;
+	struct vb_mutex watcher_lock;
 	struct vb_endpoint_watcher *watchers;
 };
 

@@ -15,7 +15,7 @@ struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t 
 
 	if (endpoint->schedule.abandoned)
 		return counters;
-	pthread_mutex_lock(&endpoint->table_lock);
+	vb_mutex_lock(&endpoint->table_lock);
 	for (unsigned i = 0; i < VB_DAEMON_PAGE_DEVICES; i++) {
 		struct vb_daemon_page_device *device = &endpoint->schedule.page->device[i];
 
@@ -26,7 +26,7 @@ struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t 
 			break;
 		}
 	}
-	pthread_mutex_unlock(&endpoint->table_lock);
+	vb_mutex_unlock(&endpoint->table_lock);
 	return counters;
 }
 
@@ -39,11 +39,11 @@ void vb_endpoint_show_resources(struct vb_endpoint *endpoint)
 	int fd = -1;
 
 	vb_resource_list_init(&list);
-	pthread_mutex_lock(&endpoint->watcher_lock);
+	vb_mutex_lock(&endpoint->watcher_lock);
 	for (struct vb_endpoint_watcher *watcher = endpoint->watchers; watcher; watcher = watcher->next)
 		if (watcher->show)
 			watcher->show(watcher, &list);
-	pthread_mutex_unlock(&endpoint->watcher_lock);
+	vb_mutex_unlock(&endpoint->watcher_lock);
 	bytes = vb_resource_list_finish(&list, &length);
 	if (bytes)
 		fd = vb_page_create_filled("verbena-resources", bytes, length);

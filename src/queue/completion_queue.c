@@ -62,7 +62,7 @@ int vb_cq_init(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, 
 	cq->moderation_deadline = VB_TIME_NEVER;
 	cq->host = host;
 	cq->owner = owner;
-	vb_lock_init(&cq->lock);
+	vb_lock_init(&cq->lock, VB_RANK_CQ);
 	return 0;
 }
 

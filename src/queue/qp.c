@@ -66,7 +66,7 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 	qp = calloc(1, sizeof(*qp) + transport->engine_size);
 	if (!qp)
 		return -ENOMEM;
-	vb_lock_init(&qp->lock);
+	vb_lock_init(&qp->lock, VB_RANK_QP);
 	vb_list_init(&qp->active);
 	qp->timer_armed = VB_TIME_NEVER;
 	qp->qpn = config->qpn;

@@ -22,7 +22,7 @@ int vb_srq_init(struct vb_srq *srq, const struct vb_queue_host *host, void *owne
 	rc = vb_receive_queue_init(&srq->queue, attr->max_wr, attr->max_sge);
 	if (rc != 0)
 		return rc;
-	vb_lock_init(&srq->lock);
+	vb_lock_init(&srq->lock, VB_RANK_SRQ);
 	srq->pd = pd;
 	srq->host = host;
 	srq->owner = owner;

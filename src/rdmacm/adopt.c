@@ -119,10 +119,10 @@ static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *b
 	enum vb_rdmacm_state state;
 	int error;
 
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	state = state_before_call(id);
 	describe(id, state, &command);
-	pthread_mutex_unlock(&id->lock);
+	vb_mutex_unlock(&id->lock);
 
 	error = converse(fd, &command, &reply, otherwise);
 	if (error == 0 && reply.error != 0 && command.verb == VB_CM_ADOPT) {
@@ -155,11 +155,11 @@ int vb_rdmacm_adopt_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(cons
 		error = adopt(fd, id, otherwise);
 	if (error != 0)
 		return error;
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	command.verb = 0;
 	if (id->connect_command != NULL)
 		command = *id->connect_command;
-	pthread_mutex_unlock(&id->lock);
+	vb_mutex_unlock(&id->lock);
 	if (command.verb != VB_CM_CONNECT)
 		return 0; /* the program has heard how it ended meanwhile */
 	command.id = id->handle;

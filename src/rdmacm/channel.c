@@ -36,7 +36,7 @@ VB_EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 		free(channel);
 		return NULL;
 	}
-	pthread_mutex_init(&channel->lock, NULL);
+	vb_mutex_init(&channel->lock, VB_RANK_CM_CHANNEL);
 	vb_list_init(&channel->events);
 	return &channel->channel;
 }
@@ -53,7 +53,7 @@ VB_EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *public_chan
 		free(vb_container_of(node, struct vb_rdmacm_event, node));
 	}
 	close(channel->channel.fd);
-	pthread_mutex_destroy(&channel->lock);
+	vb_mutex_fini(&channel->lock);
 	free(channel);
 }
 
@@ -61,14 +61,14 @@ void vb_rdmacm_channel_put(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 {
 	bool was_empty;
 
-	pthread_mutex_lock(&channel->lock);
+	vb_mutex_lock(&channel->lock);
 	was_empty = vb_list_is_empty(&channel->events);
 	vb_list_append(&channel->events, &event->node);
 	if (was_empty)
 		(void)!write(channel->channel.fd, &(uint64_t){1}, sizeof(uint64_t));
 	__atomic_add_fetch(&channel->sequence, 1, __ATOMIC_RELEASE);
 	syscall(SYS_futex, &channel->sequence, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	pthread_mutex_unlock(&channel->lock);
+	vb_mutex_unlock(&channel->lock);
 }
 
 /* Caller holds channel->lock; the last event has just been removed. The eventfd holds 1, so this never blocks. */
@@ -135,15 +135,15 @@ int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 		uint32_t seen;
 		int flags;
 
-		pthread_mutex_lock(&channel->lock);
+		vb_mutex_lock(&channel->lock);
 		if (is_held_back(channel)) {
-			pthread_mutex_unlock(&channel->lock);
+			vb_mutex_unlock(&channel->lock);
 			sched_yield();
 			continue;
 		}
 		seen = __atomic_load_n(&channel->sequence, __ATOMIC_ACQUIRE);
 		*event = pop_event(channel);
-		pthread_mutex_unlock(&channel->lock);
+		vb_mutex_unlock(&channel->lock);
 		if (*event != NULL)
 			return 0;
 		flags = fcntl(channel->channel.fd, F_GETFL);
@@ -160,9 +160,9 @@ bool vb_rdmacm_channel_is_empty(struct vb_rdmacm_channel *channel)
 {
 	bool empty;
 
-	pthread_mutex_lock(&channel->lock);
+	vb_mutex_lock(&channel->lock);
 	empty = vb_list_is_empty(&channel->events);
-	pthread_mutex_unlock(&channel->lock);
+	vb_mutex_unlock(&channel->lock);
 	return empty;
 }
 
@@ -170,7 +170,7 @@ void vb_rdmacm_channel_remove(struct vb_rdmacm_channel *channel, const struct vb
 {
 	bool any = false;
 
-	pthread_mutex_lock(&channel->lock);
+	vb_mutex_lock(&channel->lock);
 	VB_LIST_FOR_EACH(node, &channel->events) {
 		if (vb_container_of(node, struct vb_rdmacm_event, node)->owner != owner)
 			continue;
@@ -180,7 +180,7 @@ void vb_rdmacm_channel_remove(struct vb_rdmacm_channel *channel, const struct vb
 	}
 	if (any && vb_list_is_empty(&channel->events))
 		make_unreadable(channel);
-	pthread_mutex_unlock(&channel->lock);
+	vb_mutex_unlock(&channel->lock);
 }
 
 int vb_rdmacm_channel_tell(struct vb_rdmacm_id *id, enum rdma_cm_event_type type, int status)
@@ -193,8 +193,8 @@ int vb_rdmacm_channel_tell(struct vb_rdmacm_id *id, enum rdma_cm_event_type type
 	event->event.id = &id->id;
 	event->event.event = type;
 	event->event.status = status;
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	vb_rdmacm_channel_put(vb_rdmacm_channel_of(id->id.channel), event);
-	pthread_mutex_unlock(&id->lock);
+	vb_mutex_unlock(&id->lock);
 	return 0;
 }

@@ -5,12 +5,12 @@
 #ifndef VB_RDMACM_CHANNEL_H
 #define VB_RDMACM_CHANNEL_H
 
-#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "rdmacm/id.h"
 
@@ -29,7 +29,7 @@ struct vb_rdmacm_event {
 
 struct vb_rdmacm_channel {
 	struct rdma_event_channel channel; /* first: what the program holds */
-	pthread_mutex_t lock;
+	struct vb_mutex lock;
 	struct vb_list events;
 	uint32_t sequence;               /* futex: bumped with every event */
 	unsigned untouched;              /* requests handed out whose ids nobody has used yet; atomic */

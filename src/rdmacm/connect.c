@@ -106,10 +106,10 @@ static int fill_parameters(struct vb_rdmacm_id *id, const struct rdma_conn_param
 
 void vb_rdmacm_connect_forget(struct vb_rdmacm_id *id)
 {
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	free(id->connect_command);
 	id->connect_command = NULL;
-	pthread_mutex_unlock(&id->lock);
+	vb_mutex_unlock(&id->lock);
 }
 
 static int send_request(struct vb_rdmacm_id *id, const struct vb_cm_command *command)
@@ -121,9 +121,9 @@ static int send_request(struct vb_rdmacm_id *id, const struct vb_cm_command *com
 	if (copy == NULL)
 		return -ENOMEM;
 	*copy = *command;
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	id->connect_command = copy;
-	pthread_mutex_unlock(&id->lock);
+	vb_mutex_unlock(&id->lock);
 	/* Before the call: the answer may be taken by another thread before this one wakes. */
 	vb_rdmacm_link_intend(id, said.verb);
 	vb_rdmacm_id_become(id, VB_RDMACM_CONNECTING);
@@ -196,11 +196,11 @@ VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 
 void vb_rdmacm_connect_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event)
 {
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	id->peer = event->conn;
 	if (event->remote_cookie != 0)
 		id->remote_cookie = event->remote_cookie;
-	pthread_mutex_unlock(&id->lock);
+	vb_mutex_unlock(&id->lock);
 	id->remote_ece.vendor_id = event->conn.ece_vendor;
 	id->remote_ece.options = event->conn.ece_options;
 }

@@ -6,17 +6,17 @@
 #include "rdmacm/device.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mutex.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
 
 enum { GIDS_AT_ONCE = 256 };
 
-static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vb_mutex devices_lock = VB_MUTEX_INITIALIZER(VB_RANK_CM_DEVICES);
 static struct vb_rdmacm_device *devices;
 
 static uint8_t at_most_a_byte(int value)
@@ -78,10 +78,10 @@ int vb_rdmacm_device_get(uint32_t interface_index, struct vb_rdmacm_device **dev
 	struct ibv_device **list;
 	int count, error = -ENODEV;
 
-	pthread_mutex_lock(&devices_lock);
+	vb_mutex_lock(&devices_lock);
 	*device = known_device(interface_index);
 	if (*device != NULL) {
-		pthread_mutex_unlock(&devices_lock);
+		vb_mutex_unlock(&devices_lock);
 		return 0;
 	}
 	list = ibv_get_device_list(&count);
@@ -93,7 +93,7 @@ int vb_rdmacm_device_get(uint32_t interface_index, struct vb_rdmacm_device **dev
 	}
 	if (list != NULL)
 		ibv_free_device_list(list);
-	pthread_mutex_unlock(&devices_lock);
+	vb_mutex_unlock(&devices_lock);
 	return error;
 }
 
@@ -138,11 +138,11 @@ struct vb_rdmacm_device *vb_rdmacm_device_with_gid(const uint8_t gid[16], uint32
 {
 	struct vb_rdmacm_device *found = NULL;
 
-	pthread_mutex_lock(&devices_lock);
+	vb_mutex_lock(&devices_lock);
 	for (struct vb_rdmacm_device *device = devices; device != NULL; device = device->next)
 		if ((found == NULL || device->interface_index == preferred) && vb_rdmacm_device_gid_index(device, gid) >= 0)
 			found = device;
-	pthread_mutex_unlock(&devices_lock);
+	vb_mutex_unlock(&devices_lock);
 	return found;
 }
 
@@ -161,11 +161,11 @@ uint32_t vb_rdmacm_device_smallest_queue(void)
 
 	if (list != NULL)
 		rdma_free_devices(list);
-	pthread_mutex_lock(&devices_lock);
+	vb_mutex_lock(&devices_lock);
 	for (struct vb_rdmacm_device *device = devices; device != NULL; device = device->next)
 		if (smallest == 0 || device->max_qp_wr < smallest)
 			smallest = device->max_qp_wr;
-	pthread_mutex_unlock(&devices_lock);
+	vb_mutex_unlock(&devices_lock);
 	return smallest;
 }
 

@@ -225,10 +225,10 @@ VB_EXPORT int rdma_ack_cm_event(struct rdma_cm_event *public_event)
 	owner = event->owner;
 	if (event->group != NULL)
 		vb_rdmacm_multicast_acknowledge(event->group);
-	pthread_mutex_lock(&owner->lock);
+	vb_mutex_lock(&owner->lock);
 	if (__atomic_sub_fetch(&owner->unacked, 1, __ATOMIC_SEQ_CST) == 0)
 		pthread_cond_broadcast(&owner->acked);
-	pthread_mutex_unlock(&owner->lock);
+	vb_mutex_unlock(&owner->lock);
 	free(event);
 	return 0;
 }

@@ -50,7 +50,7 @@ struct vb_rdmacm_id *vb_rdmacm_id_allocate(struct rdma_event_channel *channel, v
 	id->id.context = context;
 	id->id.ps = port_space;
 	id->id.qp_type = qp_type;
-	pthread_mutex_init(&id->lock, NULL);
+	vb_mutex_init(&id->lock, VB_RANK_CM_ID);
 	pthread_cond_init(&id->acked, NULL);
 	vb_list_init(&id->groups);
 	vb_list_init(&id->retry_node);
@@ -63,7 +63,7 @@ void vb_rdmacm_id_free(struct vb_rdmacm_id *id)
 	if (id->synchronous)
 		rdma_destroy_event_channel(id->id.channel);
 	pthread_cond_destroy(&id->acked);
-	pthread_mutex_destroy(&id->lock);
+	vb_mutex_fini(&id->lock);
 	free(id->connect_command);
 	free(id->connect_data);
 	free(id->endpoint_attr);
@@ -180,10 +180,10 @@ static void drop_events(struct vb_rdmacm_id *id)
 
 static void wait_for_acknowledgements(struct vb_rdmacm_id *id)
 {
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	while (__atomic_load_n(&id->unacked, __ATOMIC_SEQ_CST) != 0)
-		pthread_cond_wait(&id->acked, &id->lock);
-	pthread_mutex_unlock(&id->lock);
+		vb_mutex_wait(&id->lock, &id->acked);
+	vb_mutex_unlock(&id->lock);
 }
 
 VB_EXPORT int rdma_destroy_id(struct rdma_cm_id *public_id)
@@ -223,7 +223,7 @@ VB_EXPORT int rdma_migrate_id(struct rdma_cm_id *public_id, struct rdma_event_ch
 		id->id.event = NULL;
 	}
 	vb_list_init(&moved);
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	old = id->id.channel;
 	was_synchronous = id->synchronous;
 	vb_rdmacm_channel_remove(vb_rdmacm_channel_of(old), id, &moved);
@@ -233,7 +233,7 @@ VB_EXPORT int rdma_migrate_id(struct rdma_cm_id *public_id, struct rdma_event_ch
 		vb_list_remove(node);
 		vb_rdmacm_channel_put(vb_rdmacm_channel_of(channel), vb_container_of(node, struct vb_rdmacm_event, node));
 	}
-	pthread_mutex_unlock(&id->lock);
+	vb_mutex_unlock(&id->lock);
 	wait_for_acknowledgements(id);
 	if (was_synchronous)
 		rdma_destroy_event_channel(old);

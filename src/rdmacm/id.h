@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "wire/cm_command.h"
 
@@ -59,7 +60,7 @@ struct vb_rdmacm_id {
 	bool untouched;                  /* a request's id that the program has not used yet; atomic */
 	bool connect_failed;             /* CONNECT_ERROR was reported: nothing else of this attempt will be */
 
-	pthread_mutex_t lock;
+	struct vb_mutex lock;
 	pthread_cond_t acked;
 	unsigned unacked;                /* events handed to the program and not yet acknowledged */
 

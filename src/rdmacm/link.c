@@ -31,6 +31,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "io/clock.h"
 #include "io/event.h"
 #include "io/unix_socket.h"
@@ -58,7 +59,7 @@ struct call {
 };
 
 static struct {
-	pthread_mutex_t send_lock, lock;
+	struct vb_mutex send_lock, lock;
 	pthread_cond_t changed;          /* state */
 	enum link_state state;
 	int fd;
@@ -71,8 +72,8 @@ static struct {
 	struct vb_rdmacm_registry registry;
 	bool fork_handled;
 } line = {
-	.send_lock = PTHREAD_MUTEX_INITIALIZER,
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.send_lock = VB_MUTEX_INITIALIZER(VB_RANK_CM_SEND),
+	.lock = VB_MUTEX_INITIALIZER(VB_RANK_CM_LINE),
 	.changed = PTHREAD_COND_INITIALIZER,
 	.fd = -1,
 	.calls = {&line.calls, &line.calls},
@@ -212,9 +213,9 @@ static void handle_event(const struct vb_cm_event *told)
 	event->owner = id;
 	event->from_daemon = true;
 	event->told = *told;
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	vb_rdmacm_channel_put(vb_rdmacm_channel_of(id->id.channel), event);
-	pthread_mutex_unlock(&id->lock);
+	vb_mutex_unlock(&id->lock);
 }
 
 /* Both ends run on this host, but neither trusts the other: nothing is used before the whole message was checked. */
@@ -254,15 +255,15 @@ static void serve(int fd)
 
 		if (length <= 0 && length != -EAGAIN && length != -EINTR)
 			return;
-		pthread_mutex_lock(&line.lock);
+		vb_mutex_lock(&line.lock);
 		error = length > 0 ? handle_message(bytes, (size_t)length) : 0;
 		if (error == 0 && !vb_list_is_empty(&line.retries) && ask_again(fd, handle_message) != 0) {
-			pthread_mutex_unlock(&line.lock);
+			vb_mutex_unlock(&line.lock);
 			return;
 		}
 		vb_rdmacm_resolve_look(&line.resolving);
 		deadline = vb_time_earlier(next_retry(), vb_rdmacm_resolve_deadline(&line.resolving));
-		pthread_mutex_unlock(&line.lock);
+		vb_mutex_unlock(&line.lock);
 		if (error != 0) {
 			vb_log_limited(VB_LOG_ERROR, "verbenad said something this librdmacm does not understand: connecting again");
 			return;
@@ -275,9 +276,9 @@ static int connect_and_adopt(void)
 {
 	int fd, error;
 
-	pthread_mutex_unlock(&line.lock);
+	vb_mutex_unlock(&line.lock);
 	fd = vb_rdmacm_daemon_connect();
-	pthread_mutex_lock(&line.lock);
+	vb_mutex_lock(&line.lock);
 	if (fd < 0)
 		return fd;
 	/* From here to the end of adoption nobody may register, destroy or call: the lock stays held. Bounded by
@@ -297,8 +298,8 @@ static int connect_and_adopt(void)
 static void hang_up(void)
 {
 	shutdown(line.fd, SHUT_RDWR);
-	pthread_mutex_lock(&line.send_lock);
-	pthread_mutex_lock(&line.lock);
+	vb_mutex_lock(&line.send_lock);
+	vb_mutex_lock(&line.lock);
 	close(line.fd);
 	line.fd = -1;
 	line.state = LINK_CONNECTING;
@@ -306,7 +307,7 @@ static void hang_up(void)
 		vb_list_remove(node); /* adoption asks again at once */
 	VB_LIST_FOR_EACH(node, &line.calls)
 		finish_call(vb_container_of(node, struct call, node), ECONNRESET);
-	pthread_mutex_unlock(&line.send_lock);
+	vb_mutex_unlock(&line.send_lock);
 }
 
 static void wait_before_retry(unsigned milliseconds)
@@ -320,7 +321,7 @@ static void wait_before_retry(unsigned milliseconds)
 		when.tv_nsec -= 1000000000;
 		when.tv_sec++;
 	}
-	pthread_cond_timedwait(&line.changed, &line.lock, &when);
+	vb_mutex_wait_until(&line.lock, &line.changed, &when);
 }
 
 static void *link_main(void *unused)
@@ -329,7 +330,7 @@ static void *link_main(void *unused)
 
 	(void)unused;
 	vb_thread_prepare("verbena-cm");
-	pthread_mutex_lock(&line.lock);
+	vb_mutex_lock(&line.lock);
 	for (;;) {
 		int error = connect_and_adopt();
 
@@ -338,7 +339,7 @@ static void *link_main(void *unused)
 			line.error = 0;
 			line.state = LINK_UP;
 			pthread_cond_broadcast(&line.changed);
-			pthread_mutex_unlock(&line.lock);
+			vb_mutex_unlock(&line.lock);
 			serve(line.fd);
 			hang_up();
 		} else {
@@ -359,7 +360,7 @@ static void *link_main(void *unused)
 	}
 	line.state = LINK_STOPPED;
 	pthread_cond_broadcast(&line.changed);
-	pthread_mutex_unlock(&line.lock);
+	vb_mutex_unlock(&line.lock);
 	return NULL;
 }
 
@@ -376,8 +377,8 @@ static void forget_after_fork(void)
 	vb_list_init(&line.retries);
 	vb_list_init(&line.resolving);
 	(void)vb_rdmacm_registry_drain(&line.registry);
-	pthread_mutex_init(&line.lock, NULL);
-	pthread_mutex_init(&line.send_lock, NULL);
+	vb_mutex_init(&line.lock, VB_RANK_CM_LINE);
+	vb_mutex_init(&line.send_lock, VB_RANK_CM_SEND);
 	pthread_cond_init(&line.changed, NULL);
 }
 
@@ -422,7 +423,7 @@ static int bring_up(void)
 		pthread_cond_broadcast(&line.changed);
 	}
 	while (error == 0 && line.state == LINK_CONNECTING)
-		pthread_cond_wait(&line.changed, &line.lock);
+		vb_mutex_wait(&line.lock, &line.changed);
 	line.asked--;
 	if (error == 0 && line.state != LINK_UP)
 		error = line.error != 0 ? line.error : -ECONNREFUSED;
@@ -434,36 +435,36 @@ static int call_once(struct vb_rdmacm_id *id, struct vb_cm_command *command, str
 {
 	int error;
 
-	pthread_mutex_lock(&line.send_lock);
-	pthread_mutex_lock(&line.lock);
+	vb_mutex_lock(&line.send_lock);
+	vb_mutex_lock(&line.lock);
 	error = line.state == LINK_UP ? 0 : -ECONNRESET;
 	if (error == 0) {
 		command->type = VB_CM_COMMAND;
 		command->serial = call->serial = ++line.serial;
 		command->id = call->creates != NULL ? 0 : id->handle;
 		vb_list_append(&line.calls, &call->node);
-		pthread_mutex_unlock(&line.lock);
+		vb_mutex_unlock(&line.lock);
 		/* A send that fails means that the daemon is gone; the thread finds that out by itself and ends
 		 * the call. */
 		if (vb_unix_send(line.fd, command, sizeof(*command), NULL, 0, true) != 0)
 			shutdown(line.fd, SHUT_RDWR);
-		pthread_mutex_unlock(&line.send_lock);
-		pthread_mutex_lock(&line.lock);
+		vb_mutex_unlock(&line.send_lock);
+		vb_mutex_lock(&line.lock);
 		while (!call->done)
-			pthread_cond_wait(&call->answered, &line.lock);
+			vb_mutex_wait(&line.lock, &call->answered);
 		error = -call->error;
 	} else {
-		pthread_mutex_unlock(&line.send_lock);
+		vb_mutex_unlock(&line.send_lock);
 	}
-	pthread_mutex_unlock(&line.lock);
+	vb_mutex_unlock(&line.lock);
 	return error;
 }
 
 void vb_rdmacm_link_intend(struct vb_rdmacm_id *id, uint32_t verb)
 {
-	pthread_mutex_lock(&line.lock);
+	vb_mutex_lock(&line.lock);
 	id->calling = verb;
-	pthread_mutex_unlock(&line.lock);
+	vb_mutex_unlock(&line.lock);
 }
 
 int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct vb_cm_reply *reply)
@@ -473,10 +474,10 @@ int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, 
 
 	pthread_cond_init(&call.answered, NULL);
 	for (unsigned attempt = 0; attempt < RETRIES; attempt++) {
-		pthread_mutex_lock(&line.lock);
+		vb_mutex_lock(&line.lock);
 		id->calling = command->verb;
 		error = bring_up();
-		pthread_mutex_unlock(&line.lock);
+		vb_mutex_unlock(&line.lock);
 		if (error != 0)
 			break;
 		call.done = false;
@@ -487,9 +488,9 @@ int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, 
 	}
 	pthread_cond_destroy(&call.answered);
 	if (error != 0) {
-		pthread_mutex_lock(&line.lock);
+		vb_mutex_lock(&line.lock);
 		id->calling = 0;
-		pthread_mutex_unlock(&line.lock);
+		vb_mutex_unlock(&line.lock);
 		return error;
 	}
 	if (reply != NULL)
@@ -502,14 +503,14 @@ void vb_rdmacm_link_say(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 	bool up;
 
 	command->type = VB_CM_COMMAND;
-	pthread_mutex_lock(&line.send_lock);
-	pthread_mutex_lock(&line.lock);
+	vb_mutex_lock(&line.send_lock);
+	vb_mutex_lock(&line.lock);
 	up = line.state == LINK_UP;
 	command->id = id->handle;
-	pthread_mutex_unlock(&line.lock);
+	vb_mutex_unlock(&line.lock);
 	if (up)
 		(void)vb_unix_send(line.fd, command, sizeof(*command), NULL, 0, true);
-	pthread_mutex_unlock(&line.send_lock);
+	vb_mutex_unlock(&line.send_lock);
 }
 
 int vb_rdmacm_link_resolve(struct vb_rdmacm_id *id)
@@ -517,16 +518,16 @@ int vb_rdmacm_link_resolve(struct vb_rdmacm_id *id)
 	struct vb_cm_command command = {.verb = VB_CM_FETCHED};
 	int error;
 
-	pthread_mutex_lock(&line.lock);
+	vb_mutex_lock(&line.lock);
 	vb_list_append(&line.resolving, &id->resolving.node);
-	pthread_mutex_unlock(&line.lock);
+	vb_mutex_unlock(&line.lock);
 	/* Means nothing to the daemon; its reply wakes the thread, which then knows when to look. */
 	error = vb_rdmacm_link_call(id, &command, NULL);
 	if (error == 0)
 		return 0;
-	pthread_mutex_lock(&line.lock);
+	vb_mutex_lock(&line.lock);
 	vb_list_remove(&id->resolving.node);
-	pthread_mutex_unlock(&line.lock);
+	vb_mutex_unlock(&line.lock);
 	return error;
 }
 
@@ -536,12 +537,12 @@ void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id)
 	struct call call = {.id = id};
 	bool up;
 
-	pthread_mutex_lock(&line.lock);
+	vb_mutex_lock(&line.lock);
 	vb_rdmacm_registry_remove(&line.registry, id);
 	vb_list_remove(&id->retry_node);
 	vb_list_remove(&id->resolving.node);
 	up = line.state == LINK_UP && id->handle != 0;
-	pthread_mutex_unlock(&line.lock);
+	vb_mutex_unlock(&line.lock);
 	if (!up)
 		return; /* the daemon that knew it is gone, or its successor was not told */
 	pthread_cond_init(&call.answered, NULL);

@@ -63,10 +63,10 @@ void vb_rdmacm_multicast_acknowledge(struct vb_rdmacm_group *group)
 {
 	struct vb_rdmacm_id *id = group->id;
 
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	group->unacked--;
 	pthread_cond_broadcast(&id->acked);
-	pthread_mutex_unlock(&id->lock);
+	vb_mutex_unlock(&id->lock);
 }
 
 static int announce(struct vb_rdmacm_group *group)
@@ -80,11 +80,11 @@ static int announce(struct vb_rdmacm_group *group)
 	event->group = group;
 	event->event.id = &id->id;
 	event->event.event = RDMA_CM_EVENT_MULTICAST_JOIN;
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	group->unacked++;
 	vb_list_append(&id->groups, &group->node);
 	vb_rdmacm_channel_put(vb_rdmacm_channel_of(id->id.channel), event);
-	pthread_mutex_unlock(&id->lock);
+	vb_mutex_unlock(&id->lock);
 	return 0;
 }
 
@@ -153,7 +153,7 @@ static void leave(struct vb_rdmacm_group *group)
 
 	/* Its event may still be queued: taken out, unlike the id's others. */
 	vb_list_init(&dropped);
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	vb_rdmacm_channel_remove(vb_rdmacm_channel_of(id->id.channel), id, &dropped);
 	VB_LIST_FOR_EACH(node, &dropped) {
 		struct vb_rdmacm_event *event = vb_container_of(node, struct vb_rdmacm_event, node);
@@ -167,8 +167,8 @@ static void leave(struct vb_rdmacm_group *group)
 		}
 	}
 	while (group->unacked != 0)
-		pthread_cond_wait(&id->acked, &id->lock);
-	pthread_mutex_unlock(&id->lock);
+		vb_mutex_wait(&id->lock, &id->acked);
+	vb_mutex_unlock(&id->lock);
 	if (group->attached && id->id.qp != NULL)
 		ibv_detach_mcast(id->id.qp, &group->gid, 0);
 	free(group);
@@ -182,7 +182,7 @@ VB_EXPORT int rdma_leave_multicast(struct rdma_cm_id *public_id, struct sockaddr
 
 	if (id == NULL || length == 0)
 		return vb_rdmacm_fail(EINVAL);
-	pthread_mutex_lock(&id->lock);
+	vb_mutex_lock(&id->lock);
 	VB_LIST_FOR_EACH(node, &id->groups) {
 		struct vb_rdmacm_group *group = vb_container_of(node, struct vb_rdmacm_group, node);
 
@@ -191,7 +191,7 @@ VB_EXPORT int rdma_leave_multicast(struct rdma_cm_id *public_id, struct sockaddr
 			vb_list_remove(node);
 		}
 	}
-	pthread_mutex_unlock(&id->lock);
+	vb_mutex_unlock(&id->lock);
 	if (found == NULL)
 		return vb_rdmacm_refuse("rdma_leave_multicast", id, EADDRNOTAVAIL, "the id has not joined this group.");
 	leave(found);

@@ -7,7 +7,7 @@
 void vb_poller_init(struct vb_poller *poller)
 {
 	*poller = (struct vb_poller){0};
-	vb_lock_init(&poller->lock);
+	vb_lock_init(&poller->lock, VB_RANK_POLLER);
 	vb_list_init(&poller->senders);
 	vb_list_init(&poller->receivers);
 }

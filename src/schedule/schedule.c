@@ -8,8 +8,8 @@
 
 void vb_schedule_init(struct vb_schedule *schedule)
 {
-	vb_lock_init(&schedule->progress);
-	pthread_mutex_init(&schedule->active_lock, NULL);
+	vb_lock_init(&schedule->progress, VB_RANK_PROGRESS);
+	vb_mutex_init(&schedule->active_lock, VB_RANK_ACTIVE);
 	vb_list_init(&schedule->active);
 	vb_timers_init(&schedule->timers);
 	schedule->event_fd = -1;
@@ -18,7 +18,7 @@ void vb_schedule_init(struct vb_schedule *schedule)
 void vb_schedule_fini(struct vb_schedule *schedule)
 {
 	vb_timers_fini(&schedule->timers);
-	pthread_mutex_destroy(&schedule->active_lock);
+	vb_mutex_fini(&schedule->active_lock);
 	vb_lock_fini(&schedule->progress);
 }
 
@@ -31,12 +31,12 @@ uint32_t vb_schedule_enlist(struct vb_schedule *schedule, struct vb_qp *qp)
 {
 	uint32_t count = 0;
 
-	pthread_mutex_lock(&schedule->active_lock);
+	vb_mutex_lock(&schedule->active_lock);
 	if (vb_list_is_empty(&qp->active)) {
 		vb_list_append(&schedule->active, &qp->active);
 		count = __atomic_add_fetch(&schedule->active_count, 1, __ATOMIC_SEQ_CST);
 	}
-	pthread_mutex_unlock(&schedule->active_lock);
+	vb_mutex_unlock(&schedule->active_lock);
 	return count;
 }
 
@@ -65,9 +65,9 @@ bool vb_schedule_is_enlisted(struct vb_schedule *schedule, const struct vb_qp *q
 {
 	bool enlisted;
 
-	pthread_mutex_lock(&schedule->active_lock);
+	vb_mutex_lock(&schedule->active_lock);
 	enlisted = !vb_list_is_empty(&qp->active);
-	pthread_mutex_unlock(&schedule->active_lock);
+	vb_mutex_unlock(&schedule->active_lock);
 	return enlisted;
 }
 
@@ -80,10 +80,10 @@ static void take_out(struct vb_schedule *schedule, struct vb_qp *qp)
 
 void vb_schedule_forget(struct vb_schedule *schedule, struct vb_qp *qp)
 {
-	pthread_mutex_lock(&schedule->active_lock);
+	vb_mutex_lock(&schedule->active_lock);
 	if (!vb_list_is_empty(&qp->active))
 		take_out(schedule, qp);
-	pthread_mutex_unlock(&schedule->active_lock);
+	vb_mutex_unlock(&schedule->active_lock);
 }
 
 struct vb_qp *vb_schedule_next_active(struct vb_schedule *schedule)
@@ -92,12 +92,12 @@ struct vb_qp *vb_schedule_next_active(struct vb_schedule *schedule)
 
 	if (__atomic_load_n(&schedule->active_count, __ATOMIC_SEQ_CST) == 0)
 		return NULL;
-	pthread_mutex_lock(&schedule->active_lock);
+	vb_mutex_lock(&schedule->active_lock);
 	if (!vb_list_is_empty(&schedule->active)) {
 		qp = vb_container_of(schedule->active.next, struct vb_qp, active);
 		take_out(schedule, qp);
 	}
-	pthread_mutex_unlock(&schedule->active_lock);
+	vb_mutex_unlock(&schedule->active_lock);
 	return qp;
 }
 

@@ -9,18 +9,18 @@
  *   spinner    which threads poll, and whether work may be left to them (schedule/spinner.h)
  *   progress   the lock of a pass over all links; one thread at a time
  *
- * Locks, outermost first: progress, qp->lock, ..., then (innermost, never two at once) active_lock and the timers'.
+ * Locks: base/lock_order.h. active_lock and the timers' are never held at once.
  */
 #ifndef VB_SCHEDULE_SCHEDULE_H
 #define VB_SCHEDULE_SCHEDULE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/counters.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "queue/qp.h"
 #include "schedule/spinner.h"
@@ -55,7 +55,7 @@ struct vb_schedule {
 	uint64_t probe[VB_KEPT_PROBES];    /* under progress: nonces seen, to be told to verbenad */
 	unsigned probes;
 
-	pthread_mutex_t active_lock;
+	struct vb_mutex active_lock;
 	struct vb_list active;             /* of queue pairs */
 	uint32_t active_count;             /* atomic hint */
 	struct vb_timers timers;

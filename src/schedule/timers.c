@@ -14,12 +14,12 @@ enum { FIRST_ROOM = 64 };
 void vb_timers_init(struct vb_timers *timers)
 {
 	*timers = (struct vb_timers){.next = VB_TIME_NEVER};
-	pthread_mutex_init(&timers->lock, NULL);
+	vb_mutex_init(&timers->lock, VB_RANK_TIMERS);
 }
 
 void vb_timers_fini(struct vb_timers *timers)
 {
-	pthread_mutex_destroy(&timers->lock);
+	vb_mutex_fini(&timers->lock);
 	free(timers->heap);
 	free(timers->cq);
 }
@@ -28,7 +28,7 @@ int vb_timers_reserve(struct vb_timers *timers, uint32_t queue_pairs)
 {
 	int error = 0;
 
-	pthread_mutex_lock(&timers->lock);
+	vb_mutex_lock(&timers->lock);
 	if (queue_pairs + 1 > timers->room) {
 		uint32_t room = timers->room ? timers->room : FIRST_ROOM;
 		struct vb_timer_entry *heap;
@@ -43,7 +43,7 @@ int vb_timers_reserve(struct vb_timers *timers, uint32_t queue_pairs)
 			error = -ENOMEM;
 		}
 	}
-	pthread_mutex_unlock(&timers->lock);
+	vb_mutex_unlock(&timers->lock);
 	return error;
 }
 
@@ -117,36 +117,36 @@ bool vb_timers_arm(struct vb_timers *timers, struct vb_qp *qp, vb_time when)
 	 * which the caller holds. */
 	if (when >= __atomic_load_n(&qp->timer_armed, __ATOMIC_RELAXED))
 		return false;
-	pthread_mutex_lock(&timers->lock);
+	vb_mutex_lock(&timers->lock);
 	__atomic_store_n(&qp->timer_armed, when, __ATOMIC_RELAXED);
 	sift_up(timers, qp->timer_index ? qp->timer_index : ++timers->count, entry);
 	update_next(timers);
 	wake = sleeper_must_wake(timers, when);
-	pthread_mutex_unlock(&timers->lock);
+	vb_mutex_unlock(&timers->lock);
 	return wake;
 }
 
 void vb_timers_disarm(struct vb_timers *timers, struct vb_qp *qp)
 {
-	pthread_mutex_lock(&timers->lock);
+	vb_mutex_lock(&timers->lock);
 	if (qp->timer_index != 0) {
 		take_out(timers, qp);
 		update_next(timers);
 	}
-	pthread_mutex_unlock(&timers->lock);
+	vb_mutex_unlock(&timers->lock);
 }
 
 struct vb_qp *vb_timers_pop(struct vb_timers *timers, vb_time now)
 {
 	struct vb_qp *qp = NULL;
 
-	pthread_mutex_lock(&timers->lock);
+	vb_mutex_lock(&timers->lock);
 	if (timers->count > 0 && timers->heap[1].when <= now) {
 		qp = timers->heap[1].qp;
 		take_out(timers, qp);
 		update_next(timers);
 	}
-	pthread_mutex_unlock(&timers->lock);
+	vb_mutex_unlock(&timers->lock);
 	return qp;
 }
 
@@ -176,7 +176,7 @@ bool vb_timers_arm_cq(struct vb_timers *timers, struct vb_cq *cq, vb_time when)
 	struct vb_cq_timer *timer;
 	bool wake = false;
 
-	pthread_mutex_lock(&timers->lock);
+	vb_mutex_lock(&timers->lock);
 	timer = find_cq(timers, cq, when != VB_TIME_NEVER);
 	if (timer && when == VB_TIME_NEVER) {
 		*timer = timers->cq[--timers->cq_count];
@@ -185,7 +185,7 @@ bool vb_timers_arm_cq(struct vb_timers *timers, struct vb_cq *cq, vb_time when)
 		wake = sleeper_must_wake(timers, when);
 	}
 	update_next(timers);
-	pthread_mutex_unlock(&timers->lock);
+	vb_mutex_unlock(&timers->lock);
 	return wake;
 }
 
@@ -193,7 +193,7 @@ struct vb_cq *vb_timers_pop_cq(struct vb_timers *timers, vb_time now)
 {
 	struct vb_cq *cq = NULL;
 
-	pthread_mutex_lock(&timers->lock);
+	vb_mutex_lock(&timers->lock);
 	for (uint32_t i = 0; i < timers->cq_count && !cq; i++) {
 		if (timers->cq[i].when > now)
 			continue;
@@ -201,7 +201,7 @@ struct vb_cq *vb_timers_pop_cq(struct vb_timers *timers, vb_time now)
 		timers->cq[i] = timers->cq[--timers->cq_count];
 		update_next(timers);
 	}
-	pthread_mutex_unlock(&timers->lock);
+	vb_mutex_unlock(&timers->lock);
 	return cq;
 }
 
@@ -209,15 +209,15 @@ vb_time vb_timers_sleep(struct vb_timers *timers)
 {
 	vb_time until;
 
-	pthread_mutex_lock(&timers->lock);
+	vb_mutex_lock(&timers->lock);
 	until = timers->sleeper = timers->next;
-	pthread_mutex_unlock(&timers->lock);
+	vb_mutex_unlock(&timers->lock);
 	return until;
 }
 
 void vb_timers_awake(struct vb_timers *timers)
 {
-	pthread_mutex_lock(&timers->lock);
+	vb_mutex_lock(&timers->lock);
 	timers->sleeper = 0;
-	pthread_mutex_unlock(&timers->lock);
+	vb_mutex_unlock(&timers->lock);
 }

@@ -6,15 +6,15 @@
  * acknowledgement came) leaves the entry where it is, and whoever finds it due asks the engine again. So a busy QP
  * touches the heap once per timeout and not once per packet.
  *
- * All functions lock for themselves; the lock is the innermost of all.
+ * All functions lock for themselves; nothing is taken under the lock.
  */
 #ifndef VB_SCHEDULE_TIMERS_H
 #define VB_SCHEDULE_TIMERS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/mutex.h"
 #include "base/time.h"
 
 struct vb_cq;
@@ -31,7 +31,7 @@ struct vb_cq_timer {
 };
 
 struct vb_timers {
-	pthread_mutex_t lock;
+	struct vb_mutex lock;
 	struct vb_timer_entry *heap;       /* heap[0] is unused, so that index 0 means "not in the heap" */
 	uint32_t count, room;
 	struct vb_cq_timer *cq;

@@ -10,6 +10,7 @@
 
 #include "verbs/context.h"
 #include "verbs/export.h"
+#include "verbs/public_mutex.h"
 
 VB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
@@ -26,7 +27,7 @@ VB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 		free(channel);
 		return vb_fail_null(error);
 	}
-	vb_lock_init(&channel->lock);
+	vb_lock_init(&channel->lock, VB_RANK_CHANNEL);
 	vb_list_init(&channel->waiting);
 	channel->base.context = context;
 	channel->base.fd = channel->bell.wait_fd;
@@ -44,9 +45,9 @@ VB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	if (channel == NULL)
 		return EINVAL;
 	context = channel->context;
-	pthread_mutex_lock(&context->mutex);
+	vb_public_lock(&context->mutex);
 	busy = channel->refcnt > 0;
-	pthread_mutex_unlock(&context->mutex);
+	vb_public_unlock(&context->mutex);
 	if (busy)
 		return EBUSY;
 	vb_doorbell_fini(&vb_channel_of(channel)->bell);
@@ -58,9 +59,9 @@ VB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 
 void vb_channel_join(struct ibv_comp_channel *channel)
 {
-	pthread_mutex_lock(&channel->context->mutex);
+	vb_public_lock(&channel->context->mutex);
 	channel->refcnt++;
-	pthread_mutex_unlock(&channel->context->mutex);
+	vb_public_unlock(&channel->context->mutex);
 }
 
 /* Caller holds channel->lock. */
@@ -84,9 +85,9 @@ uint32_t vb_channel_leave(struct vb_completion_queue *cq)
 	cq->unread = 0;
 	read = cq->completion_events_reported;
 	vb_lock_release(&channel->lock);
-	pthread_mutex_lock(&channel->base.context->mutex);
+	vb_public_lock(&channel->base.context->mutex);
 	channel->base.refcnt--;
-	pthread_mutex_unlock(&channel->base.context->mutex);
+	vb_public_unlock(&channel->base.context->mutex);
 	return read;
 }
 
@@ -146,9 +147,9 @@ VB_EXPORT_COMPAT(ibv_get_cq_event);
 
 VB_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
-	pthread_mutex_lock(&cq->mutex);
+	vb_public_lock(&cq->mutex);
 	cq->comp_events_completed += nevents;
 	pthread_cond_signal(&cq->cond);
-	pthread_mutex_unlock(&cq->mutex);
+	vb_public_unlock(&cq->mutex);
 }
 VB_EXPORT_COMPAT(ibv_ack_cq_events);

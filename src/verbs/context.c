@@ -109,7 +109,7 @@ struct ibv_context *vb_context_open(struct vb_device *device, struct vb_session 
 		goto no_identity;
 	}
 	vb_device_hold(device);
-	vb_lock_init(&context->lock);
+	vb_lock_init(&context->lock, VB_RANK_CONTEXT);
 	pthread_mutex_init(&public->mutex, NULL);
 	public->device = &device->base;
 	public->async_fd = context->async.bell.wait_fd;

@@ -50,7 +50,7 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 	cq->base.cqe = (int)cq->cq.capacity;
 	pthread_mutex_init(&cq->base.mutex, NULL);
 	pthread_cond_init(&cq->base.cond, NULL);
-	pthread_mutex_init(&cq->polling, NULL);
+	vb_mutex_init(&cq->polling, VB_RANK_POLLING);
 	vb_list_init(&cq->on_channel);
 	if (channel != NULL)
 		vb_channel_join(channel);
@@ -119,7 +119,7 @@ VB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 	vb_events_wait_acknowledged(&cq->mutex, &cq->cond, &cq->async_events_completed, reported);
 	vb_cq_fini(&own->cq);
 	vb_poller_fini(&own->poller);
-	pthread_mutex_destroy(&own->polling);
+	vb_mutex_fini(&own->polling);
 	pthread_cond_destroy(&cq->cond);
 	pthread_mutex_destroy(&cq->mutex);
 	if (own->domain != NULL)

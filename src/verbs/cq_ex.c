@@ -55,7 +55,7 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 	if (attr != NULL && attr->comp_mask != 0)
 		return EINVAL;
 	if (!own->single_threaded)
-		pthread_mutex_lock(&own->polling);
+		vb_mutex_lock(&own->polling);
 	if (take_next(own)) {
 		vb_endpoint_polled(endpoint, false);
 		return 0;
@@ -64,7 +64,7 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 	if (take_next(own))
 		return 0;
 	if (!own->single_threaded)
-		pthread_mutex_unlock(&own->polling);
+		vb_mutex_unlock(&own->polling);
 	return ENOENT;
 }
 
@@ -76,7 +76,7 @@ static int next_poll(struct ibv_cq_ex *cq)
 static void end_poll(struct ibv_cq_ex *cq)
 {
 	if (!queue_of(cq)->single_threaded)
-		pthread_mutex_unlock(&queue_of(cq)->polling);
+		vb_mutex_unlock(&queue_of(cq)->polling);
 }
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq) { return queue_of(cq)->current.opcode; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Asynchronous events. What happened to an object is noted with the object's own lock held, so adding only takes the
- * queue's lock, which is the innermost. Reading counts the event as reported to its object; acknowledging counts it
+ * queue's lock, which comes after those of all objects. Reading counts the event as reported to its object; acknowledging counts it
  * as completed; destroying waits until both agree (ibv_get_async_event(3)).
  */
 #include "verbs/events.h"
@@ -14,6 +14,7 @@
 #include "verbs/context.h"
 #include "verbs/explain.h"
 #include "verbs/export.h"
+#include "verbs/public_mutex.h"
 
 /* A program that never reads its events must not eat the memory. */
 enum { MAX_UNREAD_EVENTS = 65536 };
@@ -27,7 +28,7 @@ struct waiting_event {
 
 int vb_event_queue_init(struct vb_event_queue *queue)
 {
-	vb_lock_init(&queue->lock);
+	vb_lock_init(&queue->lock, VB_RANK_EVENTS);
 	vb_list_init(&queue->events);
 	queue->count = 0;
 	return vb_doorbell_init(&queue->bell);
@@ -99,10 +100,10 @@ uint32_t vb_event_queue_forget(struct vb_event_queue *queue, const void *object,
 void vb_events_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 				 uint32_t reported)
 {
-	pthread_mutex_lock(mutex);
+	vb_public_lock(mutex);
 	while (*completed != reported)
-		pthread_cond_wait(cond, mutex);
-	pthread_mutex_unlock(mutex);
+		vb_public_wait(mutex, cond);
+	vb_public_unlock(mutex);
 }
 
 static bool take_event(struct vb_event_queue *queue, struct ibv_async_event *event)
@@ -146,10 +147,10 @@ VB_EXPORT_COMPAT(ibv_get_async_event);
 
 static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
 {
-	pthread_mutex_lock(mutex);
+	vb_public_lock(mutex);
 	(*completed)++;
 	pthread_cond_signal(cond);
-	pthread_mutex_unlock(mutex);
+	vb_public_unlock(mutex);
 }
 
 VB_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)

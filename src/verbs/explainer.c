@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "base/mutex.h"
 #include "io/clock.h"
 #include "io/explain_output.h"
 #include "io/inquiry.h"
@@ -32,7 +33,7 @@ struct job {
 };
 
 static struct {
-	pthread_mutex_t lock;
+	struct vb_mutex lock;
 	pthread_cond_t more;
 	struct vb_list jobs;
 	unsigned waiting; /* atomic for readers: in the list or in the thread's hands */
@@ -41,7 +42,7 @@ static struct {
 	vb_time second_began;
 	unsigned written, suppressed;
 } explainer = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = VB_MUTEX_INITIALIZER(VB_RANK_EXPLAINER),
 	.more = PTHREAD_COND_INITIALIZER,
 	.jobs = {&explainer.jobs, &explainer.jobs},
 };
@@ -72,9 +73,9 @@ void vb_explainer_write(const struct vb_report *report)
 	bool allowed;
 	size_t length;
 
-	pthread_mutex_lock(&explainer.lock);
+	vb_mutex_lock(&explainer.lock);
 	allowed = take_allowance(&suppressed);
-	pthread_mutex_unlock(&explainer.lock);
+	vb_mutex_unlock(&explainer.lock);
 	if (!allowed)
 		return;
 	if (suppressed > 0) {
@@ -112,18 +113,18 @@ static void *run(void *unused)
 {
 	(void)unused;
 	pthread_setname_np(pthread_self(), "verbena-why");
-	pthread_mutex_lock(&explainer.lock);
+	vb_mutex_lock(&explainer.lock);
 	for (;;) {
 		struct job *job;
 
 		while (vb_list_is_empty(&explainer.jobs))
-			pthread_cond_wait(&explainer.more, &explainer.lock);
+			vb_mutex_wait(&explainer.lock, &explainer.more);
 		job = vb_container_of(explainer.jobs.next, struct job, node);
 		vb_list_remove(&job->node);
-		pthread_mutex_unlock(&explainer.lock);
+		vb_mutex_unlock(&explainer.lock);
 		explain(&job->failure, &job->path);
 		free(job);
-		pthread_mutex_lock(&explainer.lock);
+		vb_mutex_lock(&explainer.lock);
 		__atomic_sub_fetch(&explainer.waiting, 1, __ATOMIC_RELEASE);
 	}
 	return NULL;
@@ -159,7 +160,7 @@ void vb_explainer_failure(const struct vb_explain_failure *failure, const struct
 		explain(&copy, NULL);
 		return;
 	}
-	pthread_mutex_lock(&explainer.lock);
+	vb_mutex_lock(&explainer.lock);
 	job = start() && explainer.waiting < MOST_WAITING ? malloc(sizeof(*job)) : NULL;
 	if (job) {
 		job->failure = *failure;
@@ -168,7 +169,7 @@ void vb_explainer_failure(const struct vb_explain_failure *failure, const struct
 		__atomic_add_fetch(&explainer.waiting, 1, __ATOMIC_RELAXED);
 		pthread_cond_signal(&explainer.more);
 	}
-	pthread_mutex_unlock(&explainer.lock);
+	vb_mutex_unlock(&explainer.lock);
 	if (!job)
 		explain(&copy, NULL);
 }

@@ -10,6 +10,7 @@
 #include "verbs/context.h"
 #include "verbs/explain_objects.h"
 #include "verbs/export.h"
+#include "verbs/public_mutex.h"
 
 /* Caller holds qp->base.mutex. */
 static struct vb_multicast_membership *find(struct vb_queue_pair *qp, const uint8_t gid[16])
@@ -62,9 +63,9 @@ VB_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 		vb_explain_no_group("ibv_attach_mcast", qp, gid, EINVAL);
 		return EINVAL;
 	}
-	pthread_mutex_lock(&qp->mutex);
+	vb_public_lock(&qp->mutex);
 	error = attach(vb_queue_pair_of(qp), member);
-	pthread_mutex_unlock(&qp->mutex);
+	vb_public_unlock(&qp->mutex);
 	if (error != 0)
 		vb_explain_no_group("ibv_attach_mcast", qp, gid, error);
 	return error;
@@ -84,7 +85,7 @@ VB_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 	memcpy(group, gid->raw, sizeof(group));
 	vb_multicast_normalize(group);
 	context = vb_context_of(qp->context);
-	pthread_mutex_lock(&qp->mutex);
+	vb_public_lock(&qp->mutex);
 	member = find(vb_queue_pair_of(qp), group);
 	if (member != NULL) {
 		error = -vb_endpoint_detach_multicast(context->session->endpoint, vb_queue_pair_of(qp)->qp, group,
@@ -92,7 +93,7 @@ VB_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 		vb_list_remove(&member->node);
 		free(member);
 	}
-	pthread_mutex_unlock(&qp->mutex);
+	vb_public_unlock(&qp->mutex);
 	if (error != 0)
 		vb_explain_no_group("ibv_detach_mcast", qp, gid, error);
 	return error;

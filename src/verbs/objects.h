@@ -13,13 +13,13 @@
 #define VB_VERBS_OBJECTS_H
 
 #include <infiniband/verbs.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/counters.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/mutex.h"
 #include "memory/region.h"
 #include "progress/devices.h"
 #include "progress/endpoint.h"
@@ -149,7 +149,7 @@ struct vb_completion_queue {
 	uint32_t async_events_reported;
 	/* Extended polling: from start_poll to end_poll the completion under the reader's eyes is a copy, because the
 	 * reader may post work meanwhile, which must be able to add to this very CQ. */
-	pthread_mutex_t polling;
+	struct vb_mutex polling;
 	bool single_threaded;
 	struct vb_completion current;
 	uint64_t wallclock;              /* of the last stamp that was read; wallclock_read: it is the current one's */

@@ -12,6 +12,7 @@
 #include "verbs/explain.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
+#include "verbs/public_mutex.h"
 #include "verbs/watch.h"
 
 static void free_queue_pair(struct vb_queue_pair *qp)
@@ -79,7 +80,7 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr
 		return vb_fail_null(-ENOMEM);
 	pthread_mutex_init(&qp->base.mutex, NULL);
 	pthread_cond_init(&qp->base.cond, NULL);
-	vb_lock_init(&qp->posting);
+	vb_lock_init(&qp->posting, VB_RANK_POSTING);
 	vb_list_init(&qp->multicast);
 	vb_list_init(&qp->node);
 	error = create_core(qp, pd, attr, create_flags);
@@ -237,9 +238,9 @@ VB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 
 	if (qp == NULL)
 		return EINVAL;
-	pthread_mutex_lock(&qp->mutex);
+	vb_public_lock(&qp->mutex);
 	attached = !vb_list_is_empty(&own->multicast);
-	pthread_mutex_unlock(&qp->mutex);
+	vb_public_unlock(&qp->mutex);
 	if (attached) {
 		vb_explain_refused("ibv_destroy_qp", "QP", qp->qp_num, EBUSY, "it is attached to a multicast group.",
 				   "Call ibv_detach_mcast first.");

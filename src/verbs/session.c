@@ -13,7 +13,7 @@
 
 static struct vb_list sessions = {&sessions, &sessions};
 static uint32_t sessions_made;
-static struct vb_lock sessions_lock = VB_LOCK_INITIALIZER;
+static struct vb_lock sessions_lock = VB_LOCK_INITIALIZER(VB_RANK_SESSIONS);
 
 /* Two words, so that an id made in another process is not taken for one of ours. */
 static uint64_t draw_id(void)
@@ -54,7 +54,7 @@ int vb_session_create(uint32_t interface_index, struct vb_session **out)
 	session->id = draw_id();
 	session->references = 1;
 	session->next_handle = 1;
-	vb_lock_init(&session->lock);
+	vb_lock_init(&session->lock, VB_RANK_SESSION);
 	vb_list_init(&session->pds);
 	vb_list_init(&session->regions);
 	vb_list_init(&session->device_memories);

@@ -18,6 +18,7 @@
 #include "verbs/context.h"
 #include "verbs/explain.h"
 #include "verbs/explainer.h"
+#include "verbs/public_mutex.h"
 
 enum { LONGEST_CHECKED = 64 * 1024, CHUNK = 4096, PATIENCE_MS = 200 };
 
@@ -253,11 +254,11 @@ void vb_watch_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const u
 		until.tv_nsec -= VB_SECONDS(1);
 		until.tv_sec++;
 	}
-	pthread_mutex_lock(mutex);
+	vb_public_lock(mutex);
 	while (*completed != reported && late == 0)
-		late = pthread_cond_timedwait(cond, mutex, &until);
+		late = vb_public_wait_until(mutex, cond, &until);
 	acknowledged = *completed;
-	pthread_mutex_unlock(mutex);
+	vb_public_unlock(mutex);
 	if (acknowledged == reported)
 		return;
 	vb_explain_unacknowledged(object, acknowledge, reported, acknowledged, &report);

@@ -47,3 +47,25 @@ class Style(unittest.TestCase):
                     if marks.search(line):
                         wrong.append("%s:%d: %s" % (path, number, line.strip()))
         self.assertEqual("\n".join(wrong), "")
+
+    def test_every_lock_has_a_rank(self):
+        """The ranks are those of the table in docs/architecture.md, in its order, all in use; nothing locks past them."""
+        with open(os.path.join(ROOT, "src/base/lock_order.h")) as file:
+            ranks = re.findall(r'^\tRANK\((\w+), "([^"]+)"\)', file.read(), re.M)
+        with open(os.path.join(ROOT, "docs/architecture.md")) as file:
+            section = file.read().split("\n## Locks\n")[1].split("\n## ")[0]
+        self.assertGreater(len(ranks), 20)
+        self.assertEqual([name for _, name in ranks], re.findall(r"^\| `([^`]+)` \|", section, re.M))
+        calls = re.compile(r"\bpthread_(mutex_(try|timed)?lock|rwlock_\w+|spin_\w+|cond_(timed|clock)?wait)\b")
+        wrappers = ("src/base/lock.c", "src/base/mutex.h", "src/verbs/public_mutex.h")
+        wrong, used = [], set()
+        for path in self.files():
+            if not path.startswith("src/") or path.startswith("src/base/lock_order."):
+                continue
+            with open(os.path.join(ROOT, path)) as file:
+                text = file.read()
+            used |= set(re.findall(r"\bVB_RANK_([A-Z_]+)\b", text))
+            if path not in wrappers and calls.search(text):
+                wrong.append("%s: %s" % (path, calls.search(text).group()))
+        self.assertEqual(wrong, [])
+        self.assertEqual(sorted({rank for rank, _ in ranks} - used), [])

@@ -63,8 +63,8 @@ static void destroy(struct vb_same_host *same_host)
 		vb_shared_memory_unmap(same_host->board, sizeof(*same_host->board));
 		vb_descriptor_close(same_host->board_fd);
 	}
-	pthread_mutex_destroy(&same_host->lock);
-	pthread_mutex_destroy(&same_host->asking);
+	vb_mutex_fini(&same_host->lock);
+	vb_mutex_fini(&same_host->asking);
 	free(same_host);
 }
 
@@ -126,13 +126,13 @@ static int open_table(struct vb_link *link, struct vb_memory_host *host)
 	struct vb_same_host *same_host = vb_same_host_of(link);
 	int index = -1;
 
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	for (int i = 0; i < VB_BOARD_TABLES && index < 0; i++)
 		if (!same_host->table[i].taken)
 			index = i;
 	if (index >= 0)
 		same_host->table[index].taken = true;
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 	if (index < 0)
 		return -1;
 	host->context = &same_host->table[index];
@@ -156,9 +156,9 @@ static void close_table(struct vb_link *link, int table)
 {
 	struct vb_same_host *same_host = vb_same_host_of(link);
 
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	same_host->table[table].taken = false;
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 }
 
 static const struct vb_link_tables tables = {
@@ -213,8 +213,8 @@ struct vb_link *vb_memory_link_open(struct vb_schedule *schedule)
 	same_host->link = (struct vb_link){.driver = &driver, .schedule = schedule};
 	same_host->schedule = schedule;
 	same_host->broker.fd = -1;
-	pthread_mutex_init(&same_host->lock, NULL);
-	pthread_mutex_init(&same_host->asking, NULL);
+	vb_mutex_init(&same_host->lock, VB_RANK_HOST_PEERS);
+	vb_mutex_init(&same_host->asking, VB_RANK_ASKING);
 	for (unsigned i = 0; i < VB_BOARD_TABLES; i++)
 		same_host->table[i] = (struct vb_shared_table){.owner = same_host, .index = i};
 	while (same_host->cookie == 0)

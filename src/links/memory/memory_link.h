@@ -18,12 +18,12 @@
 #ifndef VB_LINKS_MEMORY_MEMORY_LINK_H
 #define VB_LINKS_MEMORY_MEMORY_LINK_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/list.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "io/daemon_client.h"
 #include "links/link.h"
@@ -84,7 +84,7 @@ struct vb_same_host {
 	int board_fd;
 	uint64_t cookie;                   /* the board's id again: whoever can read it here can copy */
 
-	pthread_mutex_t lock;
+	struct vb_mutex lock;
 	struct vb_neighbour *neighbours;   /* atomic */
 	struct vb_shared_table table[VB_BOARD_TABLES];
 	uint32_t places;                   /* atomic: on the board, given to queue pairs */
@@ -93,7 +93,7 @@ struct vb_same_host {
 	uint8_t stranger[VB_KNOWN_STRANGERS][16];
 	uint32_t news;                     /* how often there were */
 
-	pthread_mutex_t asking;
+	struct vb_mutex asking;
 	struct vb_daemon_client broker;
 
 	/* Queue pairs on their way through memory. Added under the lock, removed under it and progress. */

@@ -211,7 +211,7 @@ static void bury(struct vb_same_host *same_host)
 
 	/* A pass may be looking at any of them. */
 	vb_lock_take(&same_host->schedule->progress);
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	for (struct vb_neighbour **at = &same_host->neighbours; *at;) {
 		struct vb_neighbour *n = *at;
 
@@ -223,7 +223,7 @@ static void bury(struct vb_same_host *same_host)
 		n->next = dead;
 		dead = n;
 	}
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 	vb_lock_release(&same_host->schedule->progress);
 	for (; dead; dead = next) {
 		next = dead->next;
@@ -266,30 +266,30 @@ static bool is_stranger(struct vb_same_host *same_host, const uint8_t gid[16], u
 {
 	bool known;
 
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	known = memcmp(stranger_at(same_host, gid), gid, 16) == 0;
 	*news = same_host->news;
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 	return known;
 }
 
 /* Unless there were news since it was asked. */
 static void remember_stranger(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t news)
 {
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	if (news == same_host->news)
 		memcpy(stranger_at(same_host, gid), gid, 16);
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 }
 
 void vb_neighbours_doubt(struct vb_same_host *same_host)
 {
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	same_host->news++;
 	memset(same_host->stranger, 0, sizeof(same_host->stranger));
 	for (struct vb_neighbour *n = same_host->neighbours; n; n = n->next)
 		n->gids = 0;
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 }
 
 /* With a user more, or NULL. */
@@ -297,21 +297,21 @@ static struct vb_neighbour *find(struct vb_same_host *same_host, uint32_t slot)
 {
 	struct vb_neighbour *found = NULL;
 
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	for (struct vb_neighbour *n = same_host->neighbours; n && !found; n = n->next)
 		if (is_current(n, slot))
 			found = n;
 	if (found)
 		found->users++;
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 	return found;
 }
 
 void vb_neighbours_put(struct vb_same_host *same_host, struct vb_neighbour *neighbour)
 {
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	neighbour->users--;
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 }
 
 /* ---- meeting ---- */
@@ -382,7 +382,7 @@ static int ask(struct vb_same_host *same_host, uint32_t slot, const uint8_t gid[
 	struct vb_daemon_client *broker = &same_host->broker;
 	int error = -ECONNRESET;
 
-	pthread_mutex_lock(&same_host->asking);
+	vb_mutex_lock(&same_host->asking);
 	/* A connection that was kept may be to a daemon that is gone. */
 	for (unsigned tries = 0; tries < 2 && error != 0; tries++) {
 		error = broker->fd >= 0 ? 0 : vb_daemon_client_reach(broker, PATIENCE);
@@ -398,7 +398,7 @@ static int ask(struct vb_same_host *same_host, uint32_t slot, const uint8_t gid[
 		if (error == -EAGAIN || error == -EPROTO)
 			break;
 	}
-	pthread_mutex_unlock(&same_host->asking);
+	vb_mutex_unlock(&same_host->asking);
 	if (error != 0)
 		return error;
 	if (message->header.type == VB_DAEMON_ERROR)
@@ -423,9 +423,9 @@ enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t
 	if (is_stranger(same_host, gid, &news))
 		return VB_MEET_WIRE;
 	neighbour = find(same_host, slot);
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	known = neighbour && is_known_under(neighbour, gid);
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 	if (!known)
 		error = ask(same_host, slot, gid, neighbour ? neighbour->id : 0, &message, fds, &count);
 	if (error == 0 && count == 2) {
@@ -437,9 +437,9 @@ enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t
 		if (neighbour) {
 			neighbour->users = 1;
 			neighbour->consents = prove(neighbour);
-			pthread_mutex_lock(&same_host->lock);
+			vb_mutex_lock(&same_host->lock);
 			append(same_host, neighbour);
-			pthread_mutex_unlock(&same_host->lock);
+			vb_mutex_unlock(&same_host->lock);
 		}
 	} else {
 		for (unsigned i = 0; i < count; i++)
@@ -449,11 +449,11 @@ enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t
 		/* A sandbox may keep us even from ourselves. */
 		bool proved = !known && neighbour->is_self && prove(neighbour), consents;
 
-		pthread_mutex_lock(&same_host->lock);
+		vb_mutex_lock(&same_host->lock);
 		remember_gid(neighbour, gid);
 		neighbour->consents |= proved;
 		consents = neighbour->consents;
-		pthread_mutex_unlock(&same_host->lock);
+		vb_mutex_unlock(&same_host->lock);
 		if (consents) {
 			*out = neighbour;
 			return VB_MEET_NEIGHBOUR;
@@ -473,10 +473,10 @@ bool vb_neighbours_are_copying(struct vb_same_host *same_host, uint32_t table, u
 {
 	bool copying = false;
 
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	for (struct vb_neighbour *n = same_host->neighbours; n && !copying; n = n->next)
 		copying = vb_local_is_copying(&n->peer, same_host->schedule->slot, table, key) && !vb_neighbour_has_ended(n);
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 	return copying;
 }
 

@@ -16,7 +16,6 @@
  * looks at those, at what it left unfinished, and at one of all now and then: nothing must depend on others' bells but how
  * soon it is found.
  */
-#include <pthread.h>
 
 #include "io/clock.h"
 #include "links/memory/memory_link.h"
@@ -35,7 +34,7 @@ enum {
 
 static void list(struct vb_same_host *same_host, struct vb_pair *pair)
 {
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	if (!pair->member_link) {
 		__atomic_store_n(&pair->next_member, same_host->pairs, __ATOMIC_RELAXED);
 		pair->member_link = &same_host->pairs;
@@ -44,7 +43,7 @@ static void list(struct vb_same_host *same_host, struct vb_pair *pair)
 		/* Release: a pass that finds it finds its engine. */
 		__atomic_store_n(&same_host->pairs, pair, __ATOMIC_RELEASE);
 	}
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 	/* Those who left something before they could know this are found by a look at all. The newcomer itself needs none: whoever
 	 * moved it to RTR serves it next. */
 	if (__atomic_load_n(&same_host->link.members, __ATOMIC_SEQ_CST) > CROWD &&
@@ -55,7 +54,7 @@ static void list(struct vb_same_host *same_host, struct vb_pair *pair)
 /* Caller holds progress. */
 static void unlist(struct vb_same_host *same_host, struct vb_pair *pair)
 {
-	pthread_mutex_lock(&same_host->lock);
+	vb_mutex_lock(&same_host->lock);
 	if (pair->member_link) {
 		if (pair->next_member)
 			pair->next_member->member_link = pair->member_link;
@@ -64,7 +63,7 @@ static void unlist(struct vb_same_host *same_host, struct vb_pair *pair)
 	}
 	if (same_host->inspected == pair)
 		same_host->inspected = NULL;
-	pthread_mutex_unlock(&same_host->lock);
+	vb_mutex_unlock(&same_host->lock);
 }
 
 /* Not through memory any more. Caller holds the queue pair's lock. */

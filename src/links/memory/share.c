@@ -66,7 +66,7 @@ void vb_local_share_init(struct vb_local_share *share, pid_t pid, uint32_t slot,
 	*share = (struct vb_local_share){.self = pid == getpid(), .slot = slot, .copying = copying, .process = -ESRCH};
 	if (!share->self)
 		share->process = vb_mappings_open(pid);
-	vb_lock_init(&share->lock);
+	vb_lock_init(&share->lock, VB_RANK_SHARE);
 }
 
 static void release_mapping(struct vb_local_share *share, struct vb_share_mapping *mapping)

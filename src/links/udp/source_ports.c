@@ -17,7 +17,7 @@ enum { LOWEST_PORT = 0xc000, TRIES = 64 };
 void vb_source_ports_init(struct vb_source_ports *ports)
 {
 	memset(ports, 0, sizeof(*ports));
-	pthread_mutex_init(&ports->lock, NULL);
+	vb_mutex_init(&ports->lock, VB_RANK_SOURCE_PORTS);
 	for (unsigned f = 0; f < 2; f++)
 		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
 			ports->port[f][i].fd = -1;
@@ -29,7 +29,7 @@ void vb_source_ports_fini(struct vb_source_ports *ports)
 		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
 			if (ports->port[f][i].fd >= 0)
 				vb_descriptor_close(ports->port[f][i].fd);
-	pthread_mutex_destroy(&ports->lock);
+	vb_mutex_fini(&ports->lock);
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)
@@ -97,9 +97,9 @@ uint16_t vb_source_ports_choose(struct vb_source_ports *ports, const struct vb_p
 {
 	uint16_t port;
 
-	pthread_mutex_lock(&ports->lock);
+	vb_mutex_lock(&ports->lock);
 	port = choose(ports->port[!vb_path_is_ipv4(path)], path, name_peer(path, slot));
-	pthread_mutex_unlock(&ports->lock);
+	vb_mutex_unlock(&ports->lock);
 	return port;
 }
 

@@ -10,10 +10,10 @@
 #ifndef VB_LINKS_UDP_SOURCE_PORTS_H
 #define VB_LINKS_UDP_SOURCE_PORTS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/mutex.h"
 #include "wire/path.h"
 
 enum { VB_SOURCE_PORT_BITS = 5, VB_SOURCE_PORTS = 1 << VB_SOURCE_PORT_BITS };
@@ -26,7 +26,7 @@ struct vb_source_port {
 };
 
 struct vb_source_ports {
-	pthread_mutex_t lock;
+	struct vb_mutex lock;
 	struct vb_source_port port[2][VB_SOURCE_PORTS];
 };
 

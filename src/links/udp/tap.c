@@ -18,6 +18,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "capture/frame.h"
 #include "capture/writer.h"
 #include "io/clock.h"
@@ -48,7 +49,7 @@ struct vb_tap {
 	struct vb_udp_link *udp;
 	struct vb_queue_observer observer;
 	struct vb_capture *capture;        /* NULL: none */
-	pthread_mutex_t lock;              /* of what follows; innermost but for the capture's own */
+	struct vb_mutex lock;              /* of what follows; innermost but for the capture's own */
 	uint8_t *datagram;
 	struct vb_faults *faults;          /* NULL: none */
 	bool keeps_runs;                   /* of what it disturbs, see above */
@@ -367,11 +368,11 @@ static bool send_with_faults(struct vb_tap *tap, const struct vb_qp *qp, const s
 bool vb_tap_sending(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst *burst, uint32_t *lost)
 {
 	*lost = 0;
-	pthread_mutex_lock(&tap->lock);
+	vb_mutex_lock(&tap->lock);
 	if (tap->keeps_runs) {
 		for (uint32_t run = 0; run < burst->runs;)
 			run += thin_run(tap, qp, burst, run);
-		pthread_mutex_unlock(&tap->lock);
+		vb_mutex_unlock(&tap->lock);
 		return false;
 	}
 	for (uint32_t run = 0; run < burst->runs; run++) {
@@ -386,7 +387,7 @@ bool vb_tap_sending(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst 
 				++*lost;
 		}
 	}
-	pthread_mutex_unlock(&tap->lock);
+	vb_mutex_unlock(&tap->lock);
 	vb_tap_flush(tap);
 	return tap->faults != NULL;
 }
@@ -412,17 +413,17 @@ static void *run_thread(void *context)
 	struct vb_tap *tap = context;
 
 	vb_thread_prepare("verbena-faults");
-	pthread_mutex_lock(&tap->lock);
+	vb_mutex_lock(&tap->lock);
 	while (!tap->stopping) {
 		vb_time next = send_due(tap, vb_clock_now());
 		struct timespec until = {.tv_sec = (time_t)(next / 1000000000), .tv_nsec = (long)(next % 1000000000)};
 
 		if (next == VB_TIME_NEVER)
-			pthread_cond_wait(&tap->changed, &tap->lock);
+			vb_mutex_wait(&tap->lock, &tap->changed);
 		else
-			pthread_cond_timedwait(&tap->changed, &tap->lock, &until);
+			vb_mutex_wait_until(&tap->lock, &tap->changed, &until);
 	}
-	pthread_mutex_unlock(&tap->lock);
+	vb_mutex_unlock(&tap->lock);
 	return NULL;
 }
 
@@ -485,7 +486,7 @@ int vb_tap_open(struct vb_tap **out, struct vb_udp_link *udp)
 		return -ENOMEM;
 	tap->udp = udp;
 	tap->observer = (struct vb_queue_observer){posted_send, posted_receive, completed, happened};
-	pthread_mutex_init(&tap->lock, NULL);
+	vb_mutex_init(&tap->lock, VB_RANK_TAP);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&tap->changed, &attributes);
@@ -511,10 +512,10 @@ void vb_tap_close(struct vb_tap *tap)
 	if (!tap)
 		return;
 	if (tap->thread_runs) {
-		pthread_mutex_lock(&tap->lock);
+		vb_mutex_lock(&tap->lock);
 		tap->stopping = true;
 		pthread_cond_signal(&tap->changed);
-		pthread_mutex_unlock(&tap->lock);
+		vb_mutex_unlock(&tap->lock);
 		pthread_join(tap->thread, NULL);
 	}
 	/* Late, not lost: the last acknowledgement may be among them. */
@@ -523,7 +524,7 @@ void vb_tap_close(struct vb_tap *tap)
 	vb_faults_destroy(tap->faults);
 	vb_capture_close(tap->capture);
 	pthread_cond_destroy(&tap->changed);
-	pthread_mutex_destroy(&tap->lock);
+	vb_mutex_fini(&tap->lock);
 	free(tap->single);
 	free(tap->datagram);
 	free(tap);

@@ -103,11 +103,11 @@ VB_EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	vb_rsocket_leave(rs);
 	if (child == NULL)
 		return (int)result_of(fd);
-	pthread_mutex_lock(&child->lock);
+	vb_mutex_lock(&child->lock);
 	error = vb_rstream_rename(child, fd);
 	if (error == 0 && addr != NULL)
 		give_address(child, rdma_get_peer_addr(child->stream->id), addr, addrlen);
-	pthread_mutex_unlock(&child->lock);
+	vb_mutex_unlock(&child->lock);
 	if (error == 0)
 		vb_rsocket_put(child);
 	else

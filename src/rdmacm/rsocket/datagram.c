@@ -281,14 +281,14 @@ static void destroy_everything(struct vb_rsocket *rs)
 
 static void close_datagram(struct vb_rsocket *rs)
 {
-	pthread_mutex_lock(&rs->lock);
+	vb_mutex_lock(&rs->lock);
 	rs->datagram->may_read = rs->datagram->may_write = false;
 	vb_rsocket_wait(rs, VB_TIME_NEVER, vb_rdatagram_all_sent);
 	rs->closed = true;
 	vb_rsocket_service_remove(rs);
 	destroy_everything(rs);
 	vb_rsocket_wake(rs);
-	pthread_mutex_unlock(&rs->lock);
+	vb_mutex_unlock(&rs->lock);
 	vb_rsocket_put(rs);
 }
 

@@ -41,10 +41,10 @@ static bool take_message(struct vb_rsocket *rs)
 
 void vb_rdatagram_attend(struct vb_rsocket *rs)
 {
-	pthread_mutex_lock(&rs->lock);
+	vb_mutex_lock(&rs->lock);
 	for (unsigned i = 0; i < MESSAGES_AT_ONCE; i++)
 		if (rs->closed || !take_message(rs))
 			break;
 	vb_rsocket_wake(rs);
-	pthread_mutex_unlock(&rs->lock);
+	vb_mutex_unlock(&rs->lock);
 }

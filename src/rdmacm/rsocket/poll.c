@@ -86,7 +86,7 @@ static short ask(struct polling *polling, nfds_t i, bool before_sleep)
 	struct vb_rsocket *rs = polling->polled[i];
 	short happened = POLLNVAL;
 
-	pthread_mutex_lock(&rs->lock);
+	vb_mutex_lock(&rs->lock);
 	if (!rs->closed) {
 		if (polling->kernel[i].revents != 0)
 			rs->kind->collect(rs);
@@ -98,7 +98,7 @@ static short ask(struct polling *polling, nfds_t i, bool before_sleep)
 		polling->kernel[i].fd = before_sleep ? rs->kind->wait_fd(rs) : -1;
 		polling->kernel[i].events = POLLIN;
 	}
-	pthread_mutex_unlock(&rs->lock);
+	vb_mutex_unlock(&rs->lock);
 	return happened;
 }
 

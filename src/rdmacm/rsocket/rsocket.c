@@ -19,7 +19,7 @@ struct vb_rsocket *vb_rsocket_create(const struct vb_rsocket_kind *kind, int dom
 		return NULL;
 	pthread_mutexattr_init(&recursive);
 	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&rs->lock, &recursive);
+	vb_mutex_init_with(&rs->lock, VB_RANK_RSOCKET, &recursive);
 	pthread_mutexattr_destroy(&recursive);
 	rs->kind = kind;
 	rs->fd = rs->event_fd = -1;
@@ -42,7 +42,7 @@ void vb_rsocket_put(struct vb_rsocket *rs)
 	if (__atomic_sub_fetch(&rs->references, 1, __ATOMIC_ACQ_REL) != 0)
 		return;
 	rs->kind->destroy(rs);
-	pthread_mutex_destroy(&rs->lock);
+	vb_mutex_fini(&rs->lock);
 	free(rs);
 }
 
@@ -52,7 +52,7 @@ struct vb_rsocket *vb_rsocket_enter(int fd)
 
 	if (rs == NULL)
 		return NULL;
-	pthread_mutex_lock(&rs->lock);
+	vb_mutex_lock(&rs->lock);
 	if (!rs->closed)
 		return rs;
 	vb_rsocket_leave(rs);
@@ -61,7 +61,7 @@ struct vb_rsocket *vb_rsocket_enter(int fd)
 
 void vb_rsocket_leave(struct vb_rsocket *rs)
 {
-	pthread_mutex_unlock(&rs->lock);
+	vb_mutex_unlock(&rs->lock);
 	vb_rsocket_put(rs);
 }
 

@@ -22,13 +22,13 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 #include "base/list.h"
+#include "base/mutex.h"
 #include "base/time.h"
 
 struct vb_rsocket;
@@ -72,7 +72,7 @@ struct vb_rsocket {
 
 	/* Everything below. Recursive, for the sake of programs that leave a call of ours by longjmp from a signal
 	 * handler. */
-	pthread_mutex_t lock;
+	struct vb_mutex lock;
 	struct vb_list watchers;                  /* of struct watch (wait.c) */
 	bool closed;                              /* its verbs objects are gone */
 	bool attended;                            /* the service thread watches event_fd */

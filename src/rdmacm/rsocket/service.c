@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "io/descriptor.h"
 #include "io/event.h"
@@ -29,12 +30,12 @@ struct keep_alive {
 };
 
 static struct {
-	pthread_mutex_t lock;
+	struct vb_mutex lock;
 	bool started, watches_forks;
 	int poller, wake_fd;             /* wake_fd: the earliest keep-alive may have changed */
 	struct vb_list keep_alives;
 } service = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = VB_MUTEX_INITIALIZER(VB_RANK_RSOCKET_SERVICE),
 	.poller = -1,
 	.wake_fd = -1,
 	.keep_alives = {&service.keep_alives, &service.keep_alives},
@@ -42,12 +43,12 @@ static struct {
 
 static void before_fork(void)
 {
-	pthread_mutex_lock(&service.lock);
+	vb_mutex_lock(&service.lock);
 }
 
 static void after_fork_in_parent(void)
 {
-	pthread_mutex_unlock(&service.lock);
+	vb_mutex_unlock(&service.lock);
 }
 
 /* The thread and its set are the parent's; the child starts its own when it needs one. */
@@ -62,7 +63,7 @@ static void after_fork_in_child(void)
 			free(vb_container_of(node, struct keep_alive, node));
 		}
 	}
-	pthread_mutex_unlock(&service.lock);
+	vb_mutex_unlock(&service.lock);
 }
 
 /* The descriptor whose keep-alive is due at `now`, or -1; `next` is when the earliest is. */
@@ -71,7 +72,7 @@ static int due_keep_alive(vb_time now, vb_time *next)
 	int fd = -1;
 
 	*next = VB_TIME_NEVER;
-	pthread_mutex_lock(&service.lock);
+	vb_mutex_lock(&service.lock);
 	VB_LIST_FOR_EACH(node, &service.keep_alives) {
 		struct keep_alive *keep_alive = vb_container_of(node, struct keep_alive, node);
 
@@ -81,7 +82,7 @@ static int due_keep_alive(vb_time now, vb_time *next)
 		}
 		*next = vb_time_earlier(*next, keep_alive->next);
 	}
-	pthread_mutex_unlock(&service.lock);
+	vb_mutex_unlock(&service.lock);
 	return fd;
 }
 
@@ -111,10 +112,10 @@ static void *serve(void *unused)
 	int poller, wake_fd;
 
 	(void)unused;
-	pthread_mutex_lock(&service.lock);
+	vb_mutex_lock(&service.lock);
 	poller = service.poller;
 	wake_fd = service.wake_fd;
-	pthread_mutex_unlock(&service.lock);
+	vb_mutex_unlock(&service.lock);
 	for (;;) {
 		struct epoll_event events[EVENTS_AT_ONCE];
 		int count = epoll_wait(poller, events, EVENTS_AT_ONCE, keep_alive_all());
@@ -195,11 +196,11 @@ int vb_rsocket_service_add(struct vb_rsocket *rs)
 
 	if (rs->attended)
 		return 0;
-	pthread_mutex_lock(&service.lock);
+	vb_mutex_lock(&service.lock);
 	error = start();
 	if (error == 0)
 		error = watch_descriptor(EPOLL_CTL_ADD, rs->event_fd, rs->fd);
-	pthread_mutex_unlock(&service.lock);
+	vb_mutex_unlock(&service.lock);
 	rs->attended = error == 0;
 	return error;
 }
@@ -208,10 +209,10 @@ void vb_rsocket_service_remove(struct vb_rsocket *rs)
 {
 	if (!rs->attended)
 		return;
-	pthread_mutex_lock(&service.lock);
+	vb_mutex_lock(&service.lock);
 	if (service.started)
 		epoll_ctl(service.poller, EPOLL_CTL_DEL, rs->event_fd, NULL);
-	pthread_mutex_unlock(&service.lock);
+	vb_mutex_unlock(&service.lock);
 	rs->attended = false;
 }
 
@@ -220,10 +221,10 @@ void vb_rsocket_service_rename(struct vb_rsocket *rs)
 {
 	if (!rs->attended)
 		return;
-	pthread_mutex_lock(&service.lock);
+	vb_mutex_lock(&service.lock);
 	if (service.started)
 		watch_descriptor(EPOLL_CTL_MOD, rs->event_fd, rs->fd);
-	pthread_mutex_unlock(&service.lock);
+	vb_mutex_unlock(&service.lock);
 }
 
 /* Caller holds service.lock. */
@@ -264,7 +265,7 @@ int vb_rsocket_service_keep_alive(int fd, unsigned seconds)
 	struct keep_alive *keep_alive;
 	int error = 0;
 
-	pthread_mutex_lock(&service.lock);
+	vb_mutex_lock(&service.lock);
 	if (seconds != 0) {
 		error = set_keep_alive(fd, VB_SECONDS(seconds));
 	} else {
@@ -274,6 +275,6 @@ int vb_rsocket_service_keep_alive(int fd, unsigned seconds)
 			free(keep_alive);
 		}
 	}
-	pthread_mutex_unlock(&service.lock);
+	vb_mutex_unlock(&service.lock);
 	return error;
 }

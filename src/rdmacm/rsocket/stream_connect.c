@@ -130,6 +130,8 @@ int vb_rstream_listen(struct vb_rsocket *rs, int backlog)
 		return -EINVAL;
 	if (rdma_listen(rs->stream->id, backlog) != 0)
 		return -errno;
+	/* From now on connections that are being accepted take it under their own. */
+	vb_mutex_set_rank(&rs->lock, VB_RANK_RSOCKET_LISTENER);
 	error = vb_rsocket_service_add(rs);
 	if (error == 0)
 		rs->stream->state = VB_RSTREAM_LISTENING;
@@ -441,7 +443,7 @@ static bool hand_over_child(struct vb_rsocket *child, const struct occurrence *w
 		refuse(child, errno_of(what));
 	lose_connection(child, what);
 	child->stream->listener = NULL;
-	pthread_mutex_lock(&listener->lock);
+	vb_mutex_lock(&listener->lock);
 	wanted = (child->stream->state == VB_RSTREAM_CONNECTED || child->stream->state == VB_RSTREAM_DISCONNECTED) &&
 		 !listener->closed;
 	if (wanted) {
@@ -450,7 +452,7 @@ static bool hand_over_child(struct vb_rsocket *child, const struct occurrence *w
 	} else {
 		listener->stream->children--;
 	}
-	pthread_mutex_unlock(&listener->lock);
+	vb_mutex_unlock(&listener->lock);
 	vb_rsocket_put(listener);
 	return !wanted;
 }
@@ -502,10 +504,10 @@ void vb_rstream_attend(struct vb_rsocket *rs)
 	struct occurrence what;
 	bool abandoned = false;
 
-	pthread_mutex_lock(&rs->lock);
+	vb_mutex_lock(&rs->lock);
 	while (!abandoned && !rs->closed && take_occurrence(rs->stream, &what))
 		abandoned = act_upon(rs, &what);
-	pthread_mutex_unlock(&rs->lock);
+	vb_mutex_unlock(&rs->lock);
 	if (!abandoned)
 		return;
 	rs = vb_rsocket_withdraw(rs->fd);

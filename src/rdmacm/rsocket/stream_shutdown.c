@@ -82,7 +82,7 @@ void vb_rstream_close(struct vb_rsocket *rs)
 	struct vb_list children;
 
 	vb_list_init(&children);
-	pthread_mutex_lock(&rs->lock);
+	vb_mutex_lock(&rs->lock);
 	if (stream->state == VB_RSTREAM_CONNECTED)
 		vb_rstream_shutdown(rs, SHUT_RDWR);
 	if (stream->state == VB_RSTREAM_CONNECTED || stream->state == VB_RSTREAM_DISCONNECTED)
@@ -97,7 +97,7 @@ void vb_rstream_close(struct vb_rsocket *rs)
 		vb_rsocket_service_keep_alive(rs->fd, 0);
 	vb_rstream_endpoint_destroy(rs);
 	vb_rsocket_wake(rs);
-	pthread_mutex_unlock(&rs->lock);
+	vb_mutex_unlock(&rs->lock);
 	close_children(&children);
 	vb_rsocket_put(rs);
 }
@@ -117,11 +117,11 @@ void vb_rstream_destroy(struct vb_rsocket *rs)
 /* Another thread may be in the middle of something: it is not waited for. */
 static void flush(struct vb_rsocket *rs)
 {
-	if (rs->stream == NULL || pthread_mutex_trylock(&rs->lock) != 0)
+	if (rs->stream == NULL || !vb_mutex_try(&rs->lock))
 		return;
 	if (!rs->closed && rs->stream->state == VB_RSTREAM_CONNECTED)
 		vb_rsocket_wait(rs, VB_SECONDS(FLUSH_SECONDS), vb_rstream_all_sent);
-	pthread_mutex_unlock(&rs->lock);
+	vb_mutex_unlock(&rs->lock);
 }
 
 /* What a program wrote to a TCP socket before it exited is the kernel's to deliver; what it wrote to us would go with

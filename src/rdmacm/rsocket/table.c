@@ -12,20 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mutex.h"
+
 enum { PAGE_ENTRIES = 1024, PAGES = 1024 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vb_mutex lock = VB_MUTEX_INITIALIZER(VB_RANK_RSOCKET_TABLE);
 static struct vb_rsocket **pages[PAGES];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void before_fork(void)
 {
-	pthread_mutex_lock(&lock);
+	vb_mutex_lock(&lock);
 }
 
 static void after_fork_in_parent(void)
 {
-	pthread_mutex_unlock(&lock);
+	vb_mutex_unlock(&lock);
 }
 
 static void after_fork_in_child(void)
@@ -33,7 +35,7 @@ static void after_fork_in_child(void)
 	for (unsigned i = 0; i < PAGES; i++)
 		if (pages[i] != NULL)
 			memset(pages[i], 0, PAGE_ENTRIES * sizeof(*pages[i]));
-	pthread_mutex_unlock(&lock);
+	vb_mutex_unlock(&lock);
 }
 
 static void watch_forks(void)
@@ -53,11 +55,11 @@ struct vb_rsocket *vb_rsocket_get(int fd)
 {
 	struct vb_rsocket **entry, *rs = NULL;
 
-	pthread_mutex_lock(&lock);
+	vb_mutex_lock(&lock);
 	entry = entry_of(fd);
 	if (entry != NULL && *entry != NULL)
 		rs = vb_rsocket_hold(*entry);
-	pthread_mutex_unlock(&lock);
+	vb_mutex_unlock(&lock);
 	return rs;
 }
 
@@ -68,14 +70,14 @@ int vb_rsocket_publish(struct vb_rsocket *rs)
 	if (rs->fd < 0 || rs->fd >= PAGES * PAGE_ENTRIES)
 		return -EMFILE;
 	pthread_once(&once, watch_forks);
-	pthread_mutex_lock(&lock);
+	vb_mutex_lock(&lock);
 	if (pages[rs->fd / PAGE_ENTRIES] == NULL)
 		pages[rs->fd / PAGE_ENTRIES] = calloc(PAGE_ENTRIES, sizeof(*pages[0]));
 	if (pages[rs->fd / PAGE_ENTRIES] == NULL)
 		error = -ENOMEM;
 	else
 		*entry_of(rs->fd) = vb_rsocket_hold(rs);
-	pthread_mutex_unlock(&lock);
+	vb_mutex_unlock(&lock);
 	return error;
 }
 
@@ -83,13 +85,13 @@ struct vb_rsocket *vb_rsocket_withdraw(int fd)
 {
 	struct vb_rsocket **entry, *rs = NULL;
 
-	pthread_mutex_lock(&lock);
+	vb_mutex_lock(&lock);
 	entry = entry_of(fd);
 	if (entry != NULL) {
 		rs = *entry;
 		*entry = NULL;
 	}
-	pthread_mutex_unlock(&lock);
+	vb_mutex_unlock(&lock);
 	return rs;
 }
 

@@ -93,9 +93,9 @@ int vb_rsocket_watch(struct vb_rsocket *rs)
 	watch->wake_fd = wake_fd;
 	watch->next = own.watches;
 	own.watches = watch;
-	pthread_mutex_lock(&rs->lock);
+	vb_mutex_lock(&rs->lock);
 	vb_list_append(&rs->watchers, &watch->node);
-	pthread_mutex_unlock(&rs->lock);
+	vb_mutex_unlock(&rs->lock);
 	return wake_fd;
 }
 
@@ -105,9 +105,9 @@ void vb_rsocket_unwatch_all(void)
 
 	while ((watch = own.watches) != NULL) {
 		own.watches = watch->next;
-		pthread_mutex_lock(&watch->rs->lock);
+		vb_mutex_lock(&watch->rs->lock);
 		vb_list_remove(&watch->node);
-		pthread_mutex_unlock(&watch->rs->lock);
+		vb_mutex_unlock(&watch->rs->lock);
 		vb_rsocket_put(watch->rs);
 		free(watch);
 	}
@@ -166,14 +166,14 @@ static int sleep_until_change(struct vb_rsocket *rs, int wake_fd, vb_time deadli
 
 	if (left < 0)
 		return -EAGAIN;
-	pthread_mutex_unlock(&rs->lock);
+	vb_mutex_unlock(&rs->lock);
 	/* With a timeout they are never restarted (man 7 signal). */
 	if (ppoll(fds, 2, deadline == VB_TIME_NEVER ? NULL : &timeout, NULL) < 0 && errno == EINTR &&
 	    (deadline != VB_TIME_NEVER || !signals_restart_calls()))
 		result = -EINTR;
 	if (fds[0].revents != 0)
 		vb_rsocket_wake_clear(wake_fd);
-	pthread_mutex_lock(&rs->lock);
+	vb_mutex_lock(&rs->lock);
 	if (!rs->closed && fds[1].revents != 0)
 		rs->kind->collect(rs);
 	return result;
@@ -186,8 +186,8 @@ static bool becomes_ready_soon(struct vb_rsocket *rs, bool (*ready)(struct vb_rs
 
 	do {
 		/* Let the others have a look too. */
-		pthread_mutex_unlock(&rs->lock);
-		pthread_mutex_lock(&rs->lock);
+		vb_mutex_unlock(&rs->lock);
+		vb_mutex_lock(&rs->lock);
 		if (rs->closed)
 			return false;
 		vb_rsocket_progress(rs);

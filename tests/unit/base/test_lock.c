@@ -20,7 +20,7 @@ static bool stop;
 
 static void open_lock(void)
 {
-	vb_lock_init(&lock);
+	vb_lock_init(&lock, VB_RANK_QP);
 	counter = 0;
 	stop = false;
 }

@@ -17,7 +17,7 @@ static void pause_for(long nanoseconds)
 	nanosleep(&(struct timespec){.tv_nsec = nanoseconds}, NULL);
 }
 
-static struct vb_lock of_a_program = VB_LOCK_INITIALIZER;
+static struct vb_lock of_a_program = VB_LOCK_INITIALIZER(VB_RANK_POSTING);
 
 static long milliseconds(clockid_t clock)
 {
