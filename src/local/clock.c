@@ -47,7 +47,7 @@ static void give_up(struct vb_local *local, vb_time now)
 	};
 
 	VB_COUNT(qp->host->counters, retry_exceeded_err);
-	vb_local_initiator_evidence(qp, wqe, &why);
+	vb_work_evidence(qp, wqe, &why);
 	vb_qp_fail_send(qp, IBV_WC_RETRY_EXC_ERR, &why, now);
 }
 

@@ -30,19 +30,6 @@ struct access {
 
 enum moved { MOVED, MOVE_REFUSED, MOVE_LOCAL_FAULT, MOVE_UNREACHABLE, MOVE_LATER };
 
-static uint32_t right_needed(const struct vb_send_wqe *wqe)
-{
-	switch (wqe->opcode) {
-	case IBV_WR_RDMA_READ:
-		return IBV_ACCESS_REMOTE_READ;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return IBV_ACCESS_REMOTE_ATOMIC;
-	default:
-		return IBV_ACCESS_REMOTE_WRITE;
-	}
-}
-
 /* Field by field: two KiB of spans need no zeros. */
 static void begin(struct access *access, struct vb_local *local, struct vb_send_wqe *wqe, uint64_t address, uint32_t key)
 {
@@ -51,7 +38,7 @@ static void begin(struct access *access, struct vb_local *local, struct vb_send_
 	access->address = address;
 	access->length = wqe->length;
 	access->key = key;
-	access->rights = right_needed(wqe);
+	access->rights = vb_work(wqe->opcode)->right;
 	access->offset = 0;
 	access->bytes = wqe->length;
 	access->reads = access->rights != IBV_ACCESS_REMOTE_WRITE;
@@ -367,7 +354,7 @@ enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_w
 	begin(&access, local, wqe, wqe->rdma.address, wqe->rdma.rkey);
 	if (access.length > 0 && !hold_piece(&access, *moved)) {
 		vb_local_spans_close(&access.spans);
-		return vb_local_initiator_fail(local, wqe, IBV_WC_LOC_PROT_ERR, &access.why);
+		return vb_local_initiator_fail(local, IBV_WC_LOC_PROT_ERR, &access.why);
 	}
 	fault = check_request(&access);
 	/* No bytes, no key (IBA C9-88). */
@@ -379,7 +366,7 @@ enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_w
 	case MOVE_REFUSED:
 		return refuse(&access, fault != VB_FAULT_NONE ? fault : access.why.fault);
 	case MOVE_LOCAL_FAULT:
-		return vb_local_initiator_fail(local, wqe, IBV_WC_LOC_PROT_ERR, &access.why);
+		return vb_local_initiator_fail(local, IBV_WC_LOC_PROT_ERR, &access.why);
 	case MOVE_UNREACHABLE:
 		local->initiator.unreachable = true;
 		local->initiator.open = false;
@@ -469,7 +456,7 @@ enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send
 		return step;
 	greet(local);
 	if (!vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, 0, &original, 8, &access.why))
-		return vb_local_initiator_fail(local, wqe, IBV_WC_LOC_PROT_ERR, &access.why);
+		return vb_local_initiator_fail(local, IBV_WC_LOC_PROT_ERR, &access.why);
 	wqe->done = true;
 	return VB_STEP_DONE;
 }

@@ -26,6 +26,7 @@
 #include "memory/foreign.h"
 #include "memory/place.h"
 #include "queue/limits.h"
+#include "queue/work.h"
 
 /* What is moved without looking up again whether it may be: a deregistration waits for no more than that. */
 #define VB_LOCAL_PIECE (1u << 20)
@@ -35,14 +36,6 @@ enum {
 	VB_LOCAL_BATCH = 64,             /* records executed, elements started in one call */
 	VB_LOCAL_PUBLISH = 16,           /* records after which the peer is told */
 	VB_LOCAL_COUNT = 16,             /* messages that are counted together */
-};
-
-/* The send side failed at an element that is not the oldest: told when its turn comes. */
-struct vb_local_failure {
-	bool waits;
-	uint32_t index;
-	enum ibv_wc_status status;
-	struct vb_fault_record why;
 };
 
 struct vb_local_initiator {
@@ -63,7 +56,7 @@ struct vb_local_initiator {
 	bool greeted;                    /* a HELLO was left */
 	bool stores;                     /* the last direct access was a WRITE into memory that is shared */
 	bool unreachable;                /* its memory cannot be had any more */
-	struct vb_local_failure failure;
+	struct vb_work_failure failure;
 
 	vb_time stalled_since;           /* 0: it was not when we last looked */
 	vb_time waiting_since;           /* last progress, or when the oldest work began to wait */
@@ -180,10 +173,7 @@ bool vb_local_initiator_look(struct vb_local *local);
 bool vb_local_initiator_retire(struct vb_local *local, vb_time now);
 /* Is the oldest element done, and was it a SEND? */
 bool vb_local_initiator_oldest_is_sent(const struct vb_local *local);
-enum vb_local_step vb_local_initiator_fail(struct vb_local *local, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
-					   const struct vb_fault_record *why);
-/* Who, what and where, for a fault of this element. */
-void vb_local_initiator_evidence(const struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_fault_record *why);
+enum vb_local_step vb_local_initiator_fail(struct vb_local *local, enum ibv_wc_status status, const struct vb_fault_record *why);
 /* Leave a record with the body that stands where reserve said; note it in the element. */
 void vb_local_initiator_leave(struct vb_local *local, struct vb_send_wqe *wqe, uint32_t body,
 			      const struct vb_local_record *record);

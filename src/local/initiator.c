@@ -10,62 +10,9 @@
 #include "local/engine.h"
 #include "wire/roce_packet.h"
 
-enum operation { OP_UNKNOWN, OP_SEND, OP_WRITE, OP_READ, OP_ATOMIC, OP_LOCAL };
-
-static const uint8_t operations[] = {
-	[IBV_WR_SEND] = OP_SEND,
-	[IBV_WR_SEND_WITH_IMM] = OP_SEND,
-	[IBV_WR_SEND_WITH_INV] = OP_SEND,
-	[IBV_WR_RDMA_WRITE] = OP_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = OP_WRITE,
-	[IBV_WR_RDMA_READ] = OP_READ,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = OP_ATOMIC,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = OP_ATOMIC,
-	[IBV_WR_LOCAL_INV] = OP_LOCAL,
-	[IBV_WR_BIND_MW] = OP_LOCAL,
-};
-
-static enum operation operation_of(const struct vb_send_wqe *wqe)
+enum vb_local_step vb_local_initiator_fail(struct vb_local *local, enum ibv_wc_status status, const struct vb_fault_record *why)
 {
-	return (unsigned)wqe->opcode < sizeof(operations) ? (enum operation)operations[wqe->opcode] : OP_UNKNOWN;
-}
-
-void vb_local_initiator_evidence(const struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_fault_record *why)
-{
-	why->wr_id = wqe->wr_id;
-	why->opcode = wqe->opcode;
-	why->qpn = qp->qpn;
-	why->peer_qpn = qp->attr.dest_qp_num;
-	/* A memory fault brings its own key and range. */
-	if (why->key != 0 || why->length != 0)
-		return;
-	why->length = wqe->length;
-	switch (operation_of(wqe)) {
-	case OP_ATOMIC:
-		why->key = wqe->atomic.rkey;
-		why->address = wqe->atomic.address;
-		break;
-	case OP_WRITE:
-	case OP_READ:
-		why->key = wqe->rdma.rkey;
-		why->address = wqe->rdma.address;
-		break;
-	default:
-		break;
-	}
-}
-
-enum vb_local_step vb_local_initiator_fail(struct vb_local *local, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
-					   const struct vb_fault_record *why)
-{
-	struct vb_local_failure *failure = &local->initiator.failure;
-
-	failure->waits = true;
-	failure->index = local->initiator.next;
-	failure->status = status;
-	failure->why = *why;
-	failure->why.psn = local->qp->attr.sq_psn;
-	vb_local_initiator_evidence(local->qp, wqe, &failure->why);
+	vb_work_fail(&local->initiator.failure, local->qp, local->initiator.next, status, why, local->qp->attr.sq_psn);
 	return VB_STEP_FAILED;
 }
 
@@ -153,7 +100,7 @@ static bool place_answer(struct vb_local *local, const struct vb_send_wqe *wqe, 
 	local->initiator.atomics_done++;
 	if (vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, 0, &answer, sizeof(answer), &why))
 		return true;
-	vb_local_initiator_evidence(qp, wqe, &why);
+	vb_work_evidence(qp, wqe, &why);
 	vb_qp_fail_send(qp, IBV_WC_LOC_PROT_ERR, &why, now);
 	return false;
 }
@@ -186,7 +133,7 @@ static void fail_oldest(struct vb_local *local, enum ibv_wc_status status, enum 
 
 	if (fault == VB_FAULT_RNR_RETRY_EXCEEDED)
 		VB_COUNT(qp->host->counters, retry_rnr_exceeded_err);
-	vb_local_initiator_evidence(qp, wqe, &why);
+	vb_work_evidence(qp, wqe, &why);
 	vb_qp_fail_send(qp, status, &why, now);
 }
 
@@ -204,7 +151,7 @@ static bool oldest_is_done(const struct vb_local *local)
 
 bool vb_local_initiator_oldest_is_sent(const struct vb_local *local)
 {
-	return oldest_is_done(local) && operation_of(vb_send_queue_at(&local->qp->send, local->qp->send.tail)) == OP_SEND;
+	return oldest_is_done(local) && vb_work(vb_send_queue_at(&local->qp->send, local->qp->send.tail)->opcode)->kind == VB_WORK_SEND;
 }
 
 bool vb_local_initiator_retire(struct vb_local *local, vb_time now)
@@ -217,18 +164,14 @@ bool vb_local_initiator_retire(struct vb_local *local, vb_time now)
 	for (; vb_local_sends(qp) && oldest_is_done(local); progress = true) {
 		const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
 
-		if (!wqe->done && operation_of(wqe) == OP_ATOMIC && !place_answer(local, wqe, now))
+		if (!wqe->done && vb_work(wqe->opcode)->kind == VB_WORK_ATOMIC && !place_answer(local, wqe, now))
 			return true;
 		vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
 	}
 	if (!vb_local_sends(qp))
 		return progress;
-	if (initiator->failure.waits && initiator->failure.index == qp->send.tail) {
-		struct vb_local_failure failure = initiator->failure;
-
-		initiator->failure.waits = false;
-		failure.why.waited = now - vb_send_queue_at(&qp->send, qp->send.tail)->started_at;
-		vb_qp_fail_send(qp, failure.status, &failure.why, now);
+	if (vb_work_failure_is_due(&initiator->failure, qp)) {
+		vb_work_tell_failure(&initiator->failure, qp, now);
 	} else if (qp->draining && qp->state == IBV_QPS_SQD &&
 		   (vb_send_queue_count(&qp->send) == 0 || !vb_send_queue_at(&qp->send, qp->send.tail)->started)) {
 		vb_qp_drained(qp);
@@ -281,14 +224,6 @@ static bool take_acknowledgements(struct vb_local *local, vb_time now)
 }
 
 /* ---- starting ---- */
-
-static enum vb_local_step fail_with(struct vb_local *local, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
-				    enum vb_fault fault)
-{
-	struct vb_fault_record why = {.fault = fault};
-
-	return vb_local_initiator_fail(local, wqe, status, &why);
-}
 
 /* Room for a record; what the peer has executed meanwhile makes some. */
 static uint8_t *reserve(struct vb_local *local, uint32_t body)
@@ -344,7 +279,7 @@ static enum vb_local_step start_send(struct vb_local *local, struct vb_send_wqe 
 		good = vb_memory_gather(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, 0, body, wqe->length, &why);
 	}
 	if (!good)
-		return vb_local_initiator_fail(local, wqe, IBV_WC_LOC_PROT_ERR, &why);
+		return vb_local_initiator_fail(local, IBV_WC_LOC_PROT_ERR, &why);
 	if (wqe->send_flags & IBV_SEND_SOLICITED)
 		record.flags |= VB_RECORD_SOLICITED;
 	if (wqe->opcode == IBV_WR_SEND_WITH_IMM) {
@@ -376,7 +311,7 @@ static enum vb_local_step start_atomic(struct vb_local *local, struct vb_send_wq
 	uint8_t *body;
 
 	if (!vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, IBV_ACCESS_LOCAL_WRITE, &why))
-		return vb_local_initiator_fail(local, wqe, IBV_WC_LOC_PROT_ERR, &why);
+		return vb_local_initiator_fail(local, IBV_WC_LOC_PROT_ERR, &why);
 	step = vb_local_direct_atomic(local, wqe);
 	if (step != VB_STEP_MORE)
 		return step;
@@ -391,20 +326,15 @@ static enum vb_local_step start_atomic(struct vb_local *local, struct vb_send_wq
 	return VB_STEP_DONE;
 }
 
-/* In its place in the queue, as on the wire. */
 static enum vb_local_step execute_local(struct vb_local *local, struct vb_send_wqe *wqe)
 {
-	struct vb_qp *qp = local->qp;
-	struct vb_memory *memory = qp->host->memory;
 	struct vb_fault_record why = {0};
-	bool bind = wqe->opcode == IBV_WR_BIND_MW;
-	enum vb_window_result result = bind ? vb_window_bind(memory, &wqe->bind, &why) :
-					      vb_memory_invalidate(memory, wqe->invalidate_rkey, qp->pd, qp->qpn, false, &why);
+	enum vb_window_result result = vb_work_execute_local(local->qp, wqe, &why);
 
 	if (result == VB_WINDOW_LATER)
 		return VB_STEP_MORE;
 	if (result == VB_WINDOW_REFUSED)
-		return vb_local_initiator_fail(local, wqe, IBV_WC_MW_BIND_ERR, &why);
+		return vb_local_initiator_fail(local, IBV_WC_MW_BIND_ERR, &why);
 	wqe->done = true;
 	return VB_STEP_DONE;
 }
@@ -418,8 +348,10 @@ static bool fence_holds(const struct vb_local_initiator *initiator, const struct
 static enum vb_local_step start(struct vb_local *local, struct vb_send_wqe *wqe, vb_time now)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
-	enum operation operation = operation_of(wqe);
+	enum vb_work_kind kind = vb_work(wqe->opcode)->kind;
 	struct vb_qp *qp = local->qp;
+	struct vb_fault_record why = {0};
+	enum ibv_wc_status status;
 	enum vb_local_step step;
 
 	/* Draining: what was begun ends, nothing begins (IBA 10.3.1.5). */
@@ -427,27 +359,25 @@ static enum vb_local_step start(struct vb_local *local, struct vb_send_wqe *wqe,
 		return VB_STEP_WAIT;
 	if (wqe->started_at == 0)
 		wqe->started_at = now;
-	if (operation == OP_UNKNOWN || ((operation == OP_READ || operation == OP_ATOMIC) && qp->attr.max_rd_atomic == 0))
-		return fail_with(local, wqe, IBV_WC_LOC_QP_OP_ERR, VB_FAULT_LOCAL_OPERATION);
-	if (operation != OP_LOCAL && wqe->length > VB_MAX_MESSAGE)
-		return fail_with(local, wqe, IBV_WC_LOC_LEN_ERR, VB_FAULT_LOCAL_LENGTH);
-	if (operation != OP_LOCAL && !initiator->open)
+	if (!vb_work_check(qp, wqe, VB_MAX_MESSAGE, &status, &why))
+		return vb_local_initiator_fail(local, status, &why);
+	if (kind != VB_WORK_LOCAL && !initiator->open)
 		return VB_STEP_WAIT;
-	switch (operation) {
-	case OP_SEND:
+	switch (kind) {
+	case VB_WORK_SEND:
 		step = start_send(local, wqe);
 		break;
-	case OP_ATOMIC:
+	case VB_WORK_ATOMIC:
 		step = start_atomic(local, wqe);
 		initiator->operated += step == VB_STEP_DONE;
 		break;
-	case OP_LOCAL:
+	case VB_WORK_LOCAL:
 		step = execute_local(local, wqe);
 		break;
 	default:
 		step = vb_local_direct_move(local, wqe);
-		initiator->fetched += step == VB_STEP_DONE && operation == OP_READ;
-		initiator->written += step == VB_STEP_DONE && operation != OP_READ;
+		initiator->fetched += step == VB_STEP_DONE && kind == VB_WORK_READ;
+		initiator->written += step == VB_STEP_DONE && kind != VB_WORK_READ;
 	}
 	if (step == VB_STEP_DONE)
 		wqe->started = true;

@@ -34,11 +34,6 @@ static bool oldest_is_done(struct vb_qp *qp)
 	return wqe->packets == 0 ? wqe->done : psn_ahead(requester->acknowledged, wqe->first_psn) >= wqe->packets;
 }
 
-static bool failure_is_due(const struct vb_qp *qp, const struct vb_roce_requester *requester)
-{
-	return requester->failure.waits && requester->failure.index == qp->send.tail;
-}
-
 static bool drain_is_over(const struct vb_qp *qp, const struct vb_roce_requester *requester)
 {
 	if (!qp->draining || qp->state != IBV_QPS_SQD || vb_roce_requester_outstanding(requester))
@@ -50,7 +45,7 @@ bool vb_roce_completer_owes(struct vb_qp *qp)
 {
 	const struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 
-	return is_alive(qp) && (oldest_is_done(qp) || failure_is_due(qp, requester) || drain_is_over(qp, requester));
+	return is_alive(qp) && (oldest_is_done(qp) || vb_work_failure_is_due(&requester->failure, qp) || drain_is_over(qp, requester));
 }
 
 void vb_roce_completer_retire(struct vb_qp *qp, vb_time now)
@@ -62,15 +57,10 @@ void vb_roce_completer_retire(struct vb_qp *qp, vb_time now)
 		vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
 	if (!is_alive(qp))
 		return;
-	if (failure_is_due(qp, requester)) {
-		struct vb_roce_failure failure = requester->failure;
-
-		requester->failure.waits = false;
-		failure.why.waited = now - vb_send_queue_at(&qp->send, qp->send.tail)->started_at;
-		vb_qp_fail_send(qp, failure.status, &failure.why, now);
-	} else if (drain_is_over(qp, requester)) {
+	if (vb_work_failure_is_due(&requester->failure, qp))
+		vb_work_tell_failure(&requester->failure, qp, now);
+	else if (drain_is_over(qp, requester))
 		vb_qp_drained(qp);
-	}
 }
 
 /* Charge of the packets from `acknowledged` up to `upto`, and note which message the last of them belongs to. */
@@ -93,7 +83,7 @@ static uint32_t account(struct vb_qp *qp, struct psn upto)
 		packets = psn_ahead(upto, at);
 		if (packets > wqe->packets - from)
 			packets = wqe->packets - from;
-		if (!vb_roce_work(wqe->opcode)->is_read) {
+		if (!vb_work(wqe->opcode)->is_read) {
 			start = (uint64_t)from * mtu;
 			end = start + (uint64_t)packets * mtu;
 			if (end > wqe->length)
@@ -198,7 +188,7 @@ static void fail_oldest(struct vb_qp *qp, vb_time now, const struct vb_roce_pack
 		.waited = now - wqe->started_at,
 	};
 
-	vb_roce_work_evidence(qp, wqe, &why);
+	vb_work_evidence(qp, wqe, &why);
 	vb_qp_fail_send(qp, status, &why, now);
 }
 
@@ -331,7 +321,7 @@ static void accept_response(struct vb_qp *qp, vb_time now, const struct vb_roce_
 		return;
 	}
 	if (!place_response(qp, wqe, packet, &why)) {
-		vb_roce_work_evidence(qp, wqe, &why);
+		vb_work_evidence(qp, wqe, &why);
 		vb_qp_fail_send(qp, IBV_WC_LOC_PROT_ERR, &why, now);
 		return;
 	}

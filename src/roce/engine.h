@@ -24,6 +24,7 @@
 #include "base/time.h"
 #include "memory/place.h"
 #include "queue/qp.h"
+#include "queue/work.h"
 #include "roce/congestion.h"
 #include "wire/burst.h"
 #include "wire/psn.h"
@@ -33,15 +34,6 @@
 struct vb_roce_asked {
 	struct psn first;
 	uint32_t packets;                /* of the response */
-};
-
-/* The send side failed at an element that is not the oldest: told when its turn comes, because completions are in
- * order. */
-struct vb_roce_failure {
-	bool waits;
-	uint32_t index;                  /* of the element */
-	enum ibv_wc_status status;
-	struct vb_fault_record why;
 };
 
 /* What the responder does with packets that come ahead of a missing one. */
@@ -109,7 +101,7 @@ struct vb_roce_requester {
 
 	vb_time local_retry_at;          /* 0: no local work waits for a peer on this host that copies through a window */
 
-	struct vb_roce_failure failure;
+	struct vb_work_failure failure;
 };
 
 /* A read or atomic that the peer asked of us, kept until as many newer ones came (IBA 9.4.5, 9.7.7): to be
@@ -268,12 +260,8 @@ void vb_roce_repair_end(struct vb_roce_requester *requester);
 /* ---- work.c: what every service does with a work queue element ---- */
 /* What a work request is on the wire. */
 struct vb_roce_work {
-	bool known;
 	enum vb_roce_kind kind;
 	uint8_t suffix;                  /* VB_HEADER_IMMEDIATE, VB_HEADER_IETH or 0 */
-	bool takes_receive;
-	bool is_read;                    /* read or atomic: answered with data */
-	bool is_local;                   /* no packet at all */
 };
 const struct vb_roce_work *vb_roce_work(enum ibv_wr_opcode opcode);
 
@@ -300,8 +288,6 @@ uint32_t vb_roce_work_append_middles(struct vb_qp *qp, const struct vb_send_wqe 
 /* The element fails when those before it are done. First fault wins. */
 void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
 		       const struct vb_fault_record *why);
-/* Who, what and where, for a fault of this element. */
-void vb_roce_work_evidence(const struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_fault_record *why);
 /* UC, UD: may a packet of this charge leave now? Books it if so. */
 bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb_time now);
 

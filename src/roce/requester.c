@@ -41,7 +41,7 @@ static bool should_wait_for_batch(const struct vb_qp *qp, const struct vb_roce_r
 	if (requester->in_flight + batch <= window)
 		return false;
 	wqe = vb_send_queue_at(&qp->send, requester->send_index);
-	if (vb_roce_work(wqe->opcode)->is_read)
+	if (vb_work(wqe->opcode)->is_read)
 		return false;
 	if (requester->send_index + 1 != qp->send.head)
 		return true;
@@ -64,7 +64,7 @@ static bool is_beyond_credits(const struct vb_roce_requester *requester, uint32_
 /* Without credits, one message may still be begun when nothing is outstanding, to learn of new ones (C9-156). */
 static bool credits_hold(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe)
 {
-	return vb_roce_work(wqe->opcode)->takes_receive &&
+	return vb_work(wqe->opcode)->takes_receive &&
 	       is_beyond_credits(requester, requester->receives_started + 1) &&
 	       vb_roce_requester_outstanding(requester);
 }
@@ -79,7 +79,7 @@ static bool may_start(const struct vb_qp *qp, const struct vb_roce_requester *re
  * outstanding: its first packet, and the others when that is acknowledged. */
 static bool is_probe(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe, uint32_t index)
 {
-	return index == 0 && vb_roce_work(wqe->opcode)->takes_receive &&
+	return index == 0 && vb_work(wqe->opcode)->takes_receive &&
 	       is_beyond_credits(requester, wqe->receives_through);
 }
 
@@ -97,7 +97,7 @@ static bool end_is_waited_for(const struct vb_qp *qp, const struct vb_roce_reque
 {
 	if ((wqe->send_flags & IBV_SEND_SIGNALED) || requester->send_index + 1 == qp->send.head)
 		return true;
-	return vb_roce_work(wqe->opcode)->takes_receive && requester->credits_known &&
+	return vb_work(wqe->opcode)->takes_receive && requester->credits_known &&
 	       (int32_t)(requester->credit_limit - wqe->receives_through) < FEW_CREDITS;
 }
 
@@ -227,7 +227,7 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 	if (!wqe->started && !vb_roce_work_start(qp, wqe, now))
 		return VB_PROGRESS_MUST_WAIT;
 	if (wqe->packets > 0)
-		progress = vb_roce_work(wqe->opcode)->is_read ? vb_roce_reader_ask(qp, wqe, now, out) :
+		progress = vb_work(wqe->opcode)->is_read ? vb_roce_reader_ask(qp, wqe, now, out) :
 								transmit(qp, wqe, now, out);
 	if (progress == VB_PROGRESS_SENT &&
 	    (wqe->packets == 0 || psn_ahead(requester->send, wqe->first_psn) == wqe->packets))
@@ -255,7 +255,7 @@ static void probe(struct vb_qp *qp, struct vb_burst *out)
 			index--;
 		wqe = vb_send_queue_at(&qp->send, index--);
 	} while (!wqe->started || wqe->packets == 0 || psn_equal(wqe->first_psn, requester->high));
-	if (vb_roce_work(wqe->opcode)->is_read) {
+	if (vb_work(wqe->opcode)->is_read) {
 		vb_roce_reader_probe(qp, wqe, out);
 		return;
 	}

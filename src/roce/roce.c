@@ -347,7 +347,7 @@ static bool acknowledgement_joins(struct vb_qp *qp)
 
 	return responder->ack_owed && !responder->nak_owed && responder->resources_owed == 0 && !responder->cnp_owed &&
 	       engine->requester.send_index + 1 == qp->send.head && !wqe->started && wqe->length > 0 &&
-	       wqe->length <= engine->mtu && !vb_roce_work(wqe->opcode)->is_read && !vb_roce_work(wqe->opcode)->is_local;
+	       wqe->length <= engine->mtu && !vb_work(wqe->opcode)->is_read && vb_work(wqe->opcode)->kind != VB_WORK_LOCAL;
 }
 
 bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)

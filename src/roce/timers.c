@@ -224,7 +224,7 @@ static void give_up(struct vb_qp *qp, vb_time now)
 	};
 
 	VB_COUNT(qp->host->counters, retry_exceeded_err);
-	vb_roce_work_evidence(qp, wqe, &why);
+	vb_work_evidence(qp, wqe, &why);
 	vb_qp_fail_send(qp, IBV_WC_RETRY_EXC_ERR, &why, now);
 }
 

@@ -15,90 +15,47 @@
 #define LOCAL_RETRY VB_MICROSECONDS(100)
 
 static const struct vb_roce_work work_table[] = {
-	[IBV_WR_SEND] = {true, VB_KIND_SEND, .takes_receive = true},
-	[IBV_WR_SEND_WITH_IMM] = {true, VB_KIND_SEND, VB_HEADER_IMMEDIATE, .takes_receive = true},
-	[IBV_WR_SEND_WITH_INV] = {true, VB_KIND_SEND, VB_HEADER_IETH, .takes_receive = true},
-	[IBV_WR_RDMA_WRITE] = {true, VB_KIND_WRITE},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {true, VB_KIND_WRITE, VB_HEADER_IMMEDIATE, .takes_receive = true},
-	[IBV_WR_RDMA_READ] = {true, VB_KIND_READ_REQUEST, .is_read = true},
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = {true, VB_KIND_ATOMIC_CMP_SWP, .is_read = true},
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {true, VB_KIND_ATOMIC_FETCH_ADD, .is_read = true},
-	[IBV_WR_LOCAL_INV] = {true, .is_local = true},
-	[IBV_WR_BIND_MW] = {true, .is_local = true},
+	[IBV_WR_SEND] = {VB_KIND_SEND},
+	[IBV_WR_SEND_WITH_IMM] = {VB_KIND_SEND, VB_HEADER_IMMEDIATE},
+	[IBV_WR_SEND_WITH_INV] = {VB_KIND_SEND, VB_HEADER_IETH},
+	[IBV_WR_RDMA_WRITE] = {VB_KIND_WRITE},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {VB_KIND_WRITE, VB_HEADER_IMMEDIATE},
+	[IBV_WR_RDMA_READ] = {VB_KIND_READ_REQUEST},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {VB_KIND_ATOMIC_CMP_SWP},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {VB_KIND_ATOMIC_FETCH_ADD},
 };
 
 const struct vb_roce_work *vb_roce_work(enum ibv_wr_opcode opcode)
 {
-	static const struct vb_roce_work unknown;
+	static const struct vb_roce_work none;
 
 	if ((unsigned)opcode >= sizeof(work_table) / sizeof(work_table[0]))
-		return &unknown;
+		return &none;
 	return &work_table[opcode];
-}
-
-void vb_roce_work_evidence(const struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_fault_record *why)
-{
-	const struct vb_roce_work *work = vb_roce_work(wqe->opcode);
-
-	why->wr_id = wqe->wr_id;
-	why->opcode = wqe->opcode;
-	why->qpn = qp->qpn;
-	why->peer_qpn = qp->type == IBV_QPT_UD ? wqe->datagram.qpn : qp->attr.dest_qp_num;
-	/* A memory fault brings its own key and range. */
-	if (why->key != 0 || why->length != 0)
-		return;
-	why->length = wqe->length;
-	if (work->kind == VB_KIND_ATOMIC_CMP_SWP || work->kind == VB_KIND_ATOMIC_FETCH_ADD) {
-		why->key = wqe->atomic.rkey;
-		why->address = wqe->atomic.address;
-	} else if (!work->is_local && (work->kind == VB_KIND_WRITE || work->is_read)) {
-		why->key = wqe->rdma.rkey;
-		why->address = wqe->rdma.address;
-	}
 }
 
 void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
 		       const struct vb_fault_record *why)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-	struct vb_roce_failure *failure = &requester->failure;
+	uint32_t index = qp->send.tail;
 
-	if (failure->waits)
-		return;
-	failure->waits = true;
-	failure->index = qp->send.tail;
-	while (vb_send_queue_at(&qp->send, failure->index) != wqe)
-		failure->index++;
-	failure->status = status;
-	failure->why = *why;
-	failure->why.psn = requester->send.v;
-	vb_roce_work_evidence(qp, wqe, &failure->why);
+	while (vb_send_queue_at(&qp->send, index) != wqe)
+		index++;
+	vb_work_fail(&requester->failure, qp, index, status, why, requester->send.v);
 }
 
-static bool fail_with(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status, enum vb_fault fault)
-{
-	struct vb_fault_record why = {.fault = fault};
-
-	vb_roce_work_fail(qp, wqe, status, &why);
-	return false;
-}
-
-/* Executed in its place in the queue, once: a later retransmission passes over what is done. IBA 10.8.3.3 would let
- * local invalidation overtake, order is what applications expect. */
+/* Once: a later retransmission passes over what is done. */
 static bool execute_local(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 {
-	struct vb_memory *memory = qp->host->memory;
 	struct vb_fault_record why = {0};
-	bool bind = wqe->opcode == IBV_WR_BIND_MW;
-	enum vb_window_result result = bind ? vb_window_bind(memory, &wqe->bind, &why) :
-					      vb_memory_invalidate(memory, wqe->invalidate_rkey, qp->pd, qp->qpn, false, &why);
+	enum vb_window_result result = vb_work_execute_local(qp, wqe, &why);
 
 	if (result == VB_WINDOW_LATER) {
 		vb_roce_engine(qp)->requester.local_retry_at = now + LOCAL_RETRY;
 		return false;
 	}
 	if (result == VB_WINDOW_REFUSED) {
-		/* The one status for all operations on memory that a work request asks for (IBA 11.6.2), as adapters report it. */
 		vb_roce_work_fail(qp, wqe, IBV_WC_MW_BIND_ERR, &why);
 		return false;
 	}
@@ -107,44 +64,47 @@ static bool execute_local(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now
 	return true;
 }
 
-static void count(struct vb_counters *counters, enum vb_roce_kind kind)
+static void count(struct vb_counters *counters, enum vb_work_kind kind)
 {
-	if (kind == VB_KIND_SEND)
+	if (kind == VB_WORK_SEND)
 		VB_COUNT(counters, rdma_sends);
-	else if (kind == VB_KIND_WRITE)
+	else if (kind == VB_WORK_WRITE)
 		VB_COUNT(counters, rdma_writes);
-	else if (kind == VB_KIND_READ_REQUEST)
+	else if (kind == VB_WORK_READ)
 		VB_COUNT(counters, rdma_reads);
 	else
 		VB_COUNT(counters, rdma_atomics);
 }
 
+/* IBA C10-93.1.1 would have a datagram that is longer than the MTU vanish without an error, and rxe does so. A program is better
+ * served by the status that is made for it. */
+static uint64_t longest_message(const struct vb_qp *qp)
+{
+	return qp->type == IBV_QPT_UD ? vb_roce_engine_of(qp)->mtu : VB_MAX_MESSAGE;
+}
+
 bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-	const struct vb_roce_work *work = vb_roce_work(wqe->opcode);
+	const struct vb_work *work = vb_work(wqe->opcode);
 	struct vb_fault_record why = {0};
+	enum ibv_wc_status status;
 
 	wqe->started_at = now;
-	if (!work->known || (work->is_read && (qp->type != IBV_QPT_RC || qp->attr.max_rd_atomic == 0)) ||
-	    (qp->type == IBV_QPT_UD && work->kind != VB_KIND_SEND))
-		return fail_with(qp, wqe, IBV_WC_LOC_QP_OP_ERR, VB_FAULT_LOCAL_OPERATION);
+	if (!vb_work_check(qp, wqe, longest_message(qp), &status, &why)) {
+		vb_roce_work_fail(qp, wqe, status, &why);
+		return false;
+	}
 	wqe->receives_through = requester->receives_started;
-	if (work->is_local)
+	if (work->kind == VB_WORK_LOCAL)
 		return execute_local(qp, wqe, now);
-	/* IBA C10-93.1.1 would have a datagram that is longer than the MTU vanish without an error, and rxe does so. A program is better
-	 * served by the status that is made for it. */
-	if (wqe->length > VB_MAX_MESSAGE || (qp->type == IBV_QPT_UD && wqe->length > vb_roce_engine(qp)->mtu))
-		return fail_with(qp, wqe, IBV_WC_LOC_LEN_ERR, VB_FAULT_LOCAL_LENGTH);
 	if (!wqe->is_inline && !vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,
 						     work->is_read ? IBV_ACCESS_LOCAL_WRITE : 0, &why)) {
 		vb_roce_work_fail(qp, wqe, IBV_WC_LOC_PROT_ERR, &why);
 		return false;
 	}
 	wqe->first_psn = requester->send;
-	wqe->packets = work->kind == VB_KIND_ATOMIC_CMP_SWP || work->kind == VB_KIND_ATOMIC_FETCH_ADD ?
-			       1 :
-			       vb_roce_packets(wqe->length, vb_roce_engine(qp)->mtu);
+	wqe->packets = work->kind == VB_WORK_ATOMIC ? 1 : vb_roce_packets(wqe->length, vb_roce_engine(qp)->mtu);
 	wqe->started = true;
 	if (work->takes_receive)
 		wqe->receives_through = ++requester->receives_started;
@@ -174,7 +134,7 @@ void vb_roce_work_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint3
 
 	vb_roce_prepare(qp, packet, opcode, psn_add(wqe->first_psn, index));
 	/* IBA 9.2.3: only what completes a receive may ask for an event. */
-	packet->solicited = end && work->takes_receive && (wqe->send_flags & IBV_SEND_SOLICITED);
+	packet->solicited = end && vb_work(wqe->opcode)->takes_receive && (wqe->send_flags & IBV_SEND_SOLICITED);
 	if (packet->op->headers & VB_HEADER_RETH) {
 		packet->reth.address = wqe->rdma.address;
 		packet->reth.rkey = wqe->rdma.rkey;

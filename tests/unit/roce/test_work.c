@@ -32,19 +32,20 @@ static void work_requests(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+		const struct vb_work *rules = vb_work(list[i].opcode);
 		const struct vb_roce_work *work = vb_roce_work(list[i].opcode);
 
-		assert_true(work->known);
-		assert_int_equal(work->is_local, list[i].only_opcode < 0);
-		assert_int_equal(work->takes_receive, list[i].takes_receive);
-		assert_int_equal(work->is_read, list[i].is_read);
-		if (!work->is_local)
+		assert_int_not_equal(rules->kind, VB_WORK_UNKNOWN);
+		assert_int_equal(rules->kind == VB_WORK_LOCAL, list[i].only_opcode < 0);
+		assert_int_equal(rules->takes_receive, list[i].takes_receive);
+		assert_int_equal(rules->is_read, list[i].is_read);
+		if (rules->kind != VB_WORK_LOCAL)
 			assert_int_equal(vb_roce_opcode_find(VB_SERVICE_RC, work->kind, VB_POSITION_ONLY, work->suffix),
 					 list[i].only_opcode);
 	}
-	assert_false(vb_roce_work(IBV_WR_TSO)->known);
-	assert_false(vb_roce_work((enum ibv_wr_opcode)1000)->known);
-	assert_false(vb_roce_work((enum ibv_wr_opcode)-1)->known);
+	assert_int_equal(vb_work(IBV_WR_TSO)->kind, VB_WORK_UNKNOWN);
+	assert_int_equal(vb_work((enum ibv_wr_opcode)1000)->kind, VB_WORK_UNKNOWN);
+	assert_int_equal(vb_work((enum ibv_wr_opcode)-1)->kind, VB_WORK_UNKNOWN);
 }
 
 static void messages_in_packets(void **state)
