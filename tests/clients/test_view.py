@@ -139,8 +139,12 @@ class View(ViewCase):
         """When a new one is made: those of namespaces without a process of this user, and no others."""
         other = self.server.start(clients.staged.verbena, "run", "sleep", "1000")
         kept = os.path.join(self.network.runtime, "verbena-%d" % self.network.uid)
-        number = str(os.stat("/proc/%d/ns/net" % other.pid).st_ino)
-        self.until(lambda: os.path.exists(os.path.join(kept, number, "stamp")), other.output)
+
+        def number_of_its_namespace():
+            """Which it enters a moment after it was started."""
+            return str(os.stat("/proc/%d/ns/net" % other.pid).st_ino)
+        self.until(lambda: os.path.exists(os.path.join(kept, number_of_its_namespace(), "stamp")), other.output)
+        number = number_of_its_namespace()
         self.see("true")
         abandoned = os.path.join(kept, "1")
         os.mkdir(abandoned)

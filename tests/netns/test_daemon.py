@@ -287,7 +287,7 @@ class Daemon(daemon.DaemonCase):
         peers[0].popen.wait()
         peers[1].popen.wait()
         os.kill(daemon, signal.SIGKILL)
-        self.until(lambda: len(self.daemons()) == 1 and self.daemons()[0] != daemon, "a new daemon")
+        self.until(lambda: len(now := self.daemons()) == 1 and now[0] != daemon, "a new daemon")
         self.until(lambda: len(peers[2].processes()) == 4, "everybody is back")
         exchange(peers[2])
         exchange(peers[3])
