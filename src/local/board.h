@@ -64,7 +64,7 @@ struct vb_board_bells {
 	uint64_t bell[VB_BOARD_BELLS] __attribute__((aligned(64))); /* atomic: number and QPN; at number % BELLS */
 };
 
-/* The stance of a queue pair at RTR. It changes once at most, from LOCAL to WIRE: when the peer offers the wire. */
+/* The path of a queue pair at RTR. It changes once at most, from LOCAL to WIRE: when the peer offers the wire. */
 enum vb_board_offer { VB_OFFER_NOTHING, VB_OFFER_LOCAL, VB_OFFER_WIRE };
 
 /* Bits of struct vb_board_qp.word besides the epoch. */

@@ -8,11 +8,11 @@
  *   initiator.c   the send queue: what becomes a record, what is acknowledged, completed, failed
  *   direct.c      WRITE, READ and atomics that need nobody else
  *   target.c      the peer's records executed
- *   plain.c       the short way past all of these, for what is most common
+ *   fast_path.c       the fast path past all of these, for what is most common
  *   spans.c       where the bytes of a scatter/gather list are
  *   clock.c       giving up
  *
- * Fields marked "hint" are read by vb_local_beckons without a lock: they are written atomically.
+ * Fields marked "hint" are read by vb_local_has_work without a lock: they are written atomically.
  */
 #ifndef VB_LOCAL_ENGINE_H
 #define VB_LOCAL_ENGINE_H
@@ -82,7 +82,7 @@ struct vb_local_target {
 	struct vb_taken_receive taken;
 };
 
-/* What vb_local_beckons looks at. */
+/* What vb_local_has_work looks at. */
 enum { VB_LOCAL_HEEDS_WORD = 1, VB_LOCAL_HEEDS_RING = 2, VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS = 4 };
 
 struct vb_local {
@@ -98,7 +98,7 @@ struct vb_local {
 	uint64_t epoch;                  /* ours */
 	uint64_t peer_epoch;             /* of the life of the peer that we took; 0: none */
 	uint64_t seen_word, seen_taken;  /* hints */
-	uint32_t stance;                 /* enum vb_local_stance; hint */
+	uint32_t path;                 /* enum vb_local_path; hint */
 	uint32_t voice;                  /* in which we ring for the peer */
 	uint32_t heeds;                  /* hint */
 	enum ibv_qp_state shown_state;

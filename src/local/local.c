@@ -143,16 +143,16 @@ void vb_local_tell(struct vb_local *local)
 		local->peer->host->wake(local->peer);
 }
 
-/* What may beckon from now on. */
+/* What may have work from now on. */
 static void set_hints(struct vb_local *local)
 {
 	uint32_t heeds = 0;
 
-	if (local->stance != VB_LOCAL_DECLINED && vb_local_receives(local->qp)) {
+	if (local->path != VB_LOCAL_DECLINED && vb_local_receives(local->qp)) {
 		heeds = VB_LOCAL_HEEDS_WORD;
 		if (local->hearing && !local->target.ended && !local->target.stalled)
 			heeds |= VB_LOCAL_HEEDS_RING;
-		/* Those of other lives are not for us, and would beckon for ever. */
+		/* Those of other lives are not for us, and would seem to be work for ever. */
 		if (vb_local_sends(local->qp) && local->initiator.produced != local->initiator.consumed &&
 		    local->seen_taken == local->epoch && epoch_of(local->seen_word) == local->peer_epoch)
 			heeds |= VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS;
@@ -185,14 +185,14 @@ static void take(struct vb_local *local, uint64_t word)
 		return;
 	if (offer != VB_OFFER_LOCAL || path_mtu != qp->path_mtu) {
 		SHOW(local->mine->offer, VB_OFFER_WIRE);
-		VB_LOCAL_HINT(local->stance, VB_LOCAL_DECLINED);
+		VB_LOCAL_HINT(local->path, VB_LOCAL_DECLINED);
 		return;
 	}
 	local->peer_epoch = epoch_of(word);
 	local->peer_pd = pd;
 	local->peer_table = table;
 	local->peer_receive_psn = receive_psn;
-	VB_LOCAL_HINT(local->stance, VB_LOCAL_TAKEN);
+	VB_LOCAL_HINT(local->path, VB_LOCAL_TAKEN);
 	/* The peer need not be told: it looks when it has something for us, or when we left something for it. */
 	__atomic_store_n(&local->mine->taken, local->peer_epoch, __ATOMIC_SEQ_CST);
 }
@@ -201,7 +201,7 @@ static void take(struct vb_local *local, uint64_t word)
 static void weigh(struct vb_local *local, uint64_t word, uint64_t taken)
 {
 	const struct vb_qp *qp = local->qp;
-	bool same_life = local->stance == VB_LOCAL_TAKEN && epoch_of(word) == local->peer_epoch;
+	bool same_life = local->path == VB_LOCAL_TAKEN && epoch_of(word) == local->peer_epoch;
 
 	/* A peer that has not looked yet will find us; one that goes with another life of ours has no ear for this one. */
 	local->initiator.open = same_life && (word & VB_WORD_RECEIVES) && (taken == 0 || taken == local->epoch) &&
@@ -221,18 +221,18 @@ static bool look(struct vb_local *local)
 		return false;
 	VB_LOCAL_HINT(local->seen_word, word);
 	VB_LOCAL_HINT(local->seen_taken, taken);
-	if (local->stance == VB_LOCAL_TAKEN && epoch_of(word) != local->peer_epoch && is_untouched(local)) {
+	if (local->path == VB_LOCAL_TAKEN && epoch_of(word) != local->peer_epoch && is_untouched(local)) {
 		local->peer_epoch = 0;
 		__atomic_store_n(&local->mine->taken, 0, __ATOMIC_SEQ_CST);
-		VB_LOCAL_HINT(local->stance, VB_LOCAL_UNDECIDED);
+		VB_LOCAL_HINT(local->path, VB_LOCAL_UNDECIDED);
 	}
-	if (local->stance == VB_LOCAL_UNDECIDED && (word & VB_WORD_RECEIVES))
+	if (local->path == VB_LOCAL_UNDECIDED && (word & VB_WORD_RECEIVES))
 		take(local, word);
 	weigh(local, word, taken);
 	return true;
 }
 
-bool vb_local_beckons(const struct vb_local *local)
+bool vb_local_has_work(const struct vb_local *local)
 {
 	uint32_t heeds = __atomic_load_n(&local->heeds, __ATOMIC_RELAXED);
 	const struct vb_board_qp *theirs = local->theirs;
@@ -288,7 +288,7 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 	local->qp = qp;
 	local->epoch = epoch;
 	local->voice = voice_of(qp);
-	local->stance = VB_LOCAL_UNDECIDED;
+	local->path = VB_LOCAL_UNDECIDED;
 	local->shown_state = qp->state;
 	local->initiator.next = qp->send.tail;
 	local->initiator.look_at = VB_TIME_NEVER;
@@ -354,16 +354,16 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 
 	vb_lock_assert_held(&qp->lock);
 	*more = false;
-	if (local->stance == VB_LOCAL_DECLINED)
+	if (local->path == VB_LOCAL_DECLINED)
 		return false;
 	did = look(local);
-	if (local->stance == VB_LOCAL_DECLINED) {
+	if (local->path == VB_LOCAL_DECLINED) {
 		local->initiator.waits = false;
 		set_hints(local);
 		return true;
 	}
 	/* Work that was just posted goes before what came meanwhile: somebody waits for it. */
-	posted = local->stance == VB_LOCAL_TAKEN && vb_local_sends(qp) && local->initiator.next != qp->send.head;
+	posted = local->path == VB_LOCAL_TAKEN && vb_local_sends(qp) && local->initiator.next != qp->send.head;
 	if (posted)
 		progress = vb_local_initiator_run(local, now, more);
 	if (!local->hearing)
@@ -371,7 +371,7 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 	else if (local->target.stalled || vb_local_ring_beckons(local))
 		did |= vb_local_target_run(local, now, more);
 	if (!posted && vb_local_sends(qp)) {
-		if (local->stance == VB_LOCAL_TAKEN)
+		if (local->path == VB_LOCAL_TAKEN)
 			progress = vb_local_initiator_run(local, now, more);
 		else
 			progress = vb_local_initiator_retire(local, now);
@@ -382,7 +382,7 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 	if (local->shown_state != qp->state)
 		vb_local_modified(qp, local, now);
 	vb_local_initiator_count(local, false);
-	/* Acknowledgements that came after the work was looked at that waits for them, and that nothing will beckon for again. */
+	/* Acknowledgements that came after the work was looked at that waits for them, and that nothing will tell of again. */
 	*more |= local->initiator.consumed != acknowledged && local->initiator.open && local->initiator.next != qp->send.head;
 	set_hints(local);
 	if (local->kick)
@@ -401,9 +401,9 @@ vb_time vb_local_next_deadline(const struct vb_local *local)
 
 /* ---- questions ---- */
 
-enum vb_local_stance vb_local_stance(const struct vb_local *local)
+enum vb_local_path vb_local_path(const struct vb_local *local)
 {
-	return (enum vb_local_stance)SHOWN(local->stance);
+	return (enum vb_local_path)SHOWN(local->path);
 }
 
 const struct vb_local_peer *vb_local_peer_of(const struct vb_local *local)

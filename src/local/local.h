@@ -55,7 +55,7 @@ struct vb_local_peer {
 	bool gone;                         /* atomic: the process has ended */
 };
 
-enum vb_local_stance { VB_LOCAL_UNDECIDED, VB_LOCAL_TAKEN, VB_LOCAL_DECLINED };
+enum vb_local_path { VB_LOCAL_UNDECIDED, VB_LOCAL_TAKEN, VB_LOCAL_DECLINED };
 
 /* Before anybody can hear of a queue pair with this number: it gets a place on our board, unless the number has one from earlier
  * times. `places` counts those given so far. */
@@ -74,33 +74,33 @@ void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *lo
  * queue pair that is TAKEN: its work leaves the send queue without it. */
 void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now);
 
-enum vb_local_stance vb_local_stance(const struct vb_local *local);
+enum vb_local_path vb_local_path(const struct vb_local *local);
 const struct vb_local_peer *vb_local_peer_of(const struct vb_local *local);
 
 /* Everything that can be done now: decide, execute the peer's records, retire our work, start more of it, wake the peer. Bounded:
  * returns with `more` set when there is more to do at once. True: something was done. Caller holds qp->lock. */
 bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool *more);
 /* Is there something to serve? No lock needed; a hint that is never wrong for long. */
-bool vb_local_beckons(const struct vb_local *local);
+bool vb_local_has_work(const struct vb_local *local);
 
-/* ---- the short way (plain.c) ----
+/* ---- the fast path (fast_path.c) ----
  *
  * Each does all that vb_local_serve would, or nothing: false and 0 mean that it has to be called. Caller holds qp->lock, but for
- * beckons. */
+ * has_work. */
 
 /* Post this request. */
-bool vb_local_plain_send(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now);
-bool vb_local_plain_write(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now);
+bool vb_local_fast_send(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now);
+bool vb_local_fast_write(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now);
 /* Is there something that a poll of its send_cq, of its recv_cq would find? No lock needed; a hint. */
-bool vb_local_plain_beckons(const struct vb_local *local, bool sends, bool receives);
+bool vb_local_fast_has_work(const struct vb_local *local, bool sends, bool receives);
 /* Completions for that completion queue, which is empty and wants no event for them: how many of at most `room`. */
-int vb_local_plain_poll(struct vb_qp *qp, struct vb_local *local, const struct vb_cq *cq, int room, struct ibv_wc *wc, vb_time now);
+int vb_local_fast_poll(struct vb_qp *qp, struct vb_local *local, const struct vb_cq *cq, int room, struct ibv_wc *wc, vb_time now);
 
 /* A record of the peer waits for a receive: serve when one is posted (next_deadline looks again too, a thousand times a second).
  * No lock needed. */
 bool vb_local_is_stalled(const struct vb_local *local);
 
-/* When vb_local_serve must be called even if nothing beckons (giving up, a stalled receive), or VB_TIME_NEVER. Caller holds
+/* When vb_local_serve must be called even if there is no work (giving up, a stalled receive), or VB_TIME_NEVER. Caller holds
  * qp->lock. */
 vb_time vb_local_next_deadline(const struct vb_local *local);
 

@@ -158,7 +158,7 @@ void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time 
 		carrier_of(qp)->driver->posted(carrier_of(qp), qp, now);
 }
 
-bool vb_endpoint_post_plain(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now)
+bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now)
 {
 	struct vb_link *link;
 

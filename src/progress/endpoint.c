@@ -24,7 +24,7 @@
 #include "queue/qp.h"
 #include "wire/roce_packet.h"
 
-#define LONGEST_GOODBYE VB_MILLISECONDS(200)
+#define LONGEST_FLUSH VB_MILLISECONDS(200)
 
 static struct vb_mutex guard = VB_MUTEX_INITIALIZER(VB_RANK_ENDPOINT);
 static struct vb_endpoint *the_endpoint;
@@ -114,9 +114,9 @@ static void send_all_deferred(struct vb_endpoint *endpoint)
 
 /* A program may exit as soon as it has what it waited for: before the acknowledgement of it has left, or the NAK that failed its queue
  * pair. Its peer would repeat itself until it gives up. So the pass under way is waited for, if not for ever, and what is owed sent. */
-__attribute__((destructor)) static void say_goodbye(void)
+__attribute__((destructor)) static void flush_at_exit(void)
 {
-	vb_time until = vb_clock_now() + LONGEST_GOODBYE;
+	vb_time until = vb_clock_now() + LONGEST_FLUSH;
 
 	if (!vb_mutex_try(&guard))
 		return;

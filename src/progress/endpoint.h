@@ -77,8 +77,8 @@ uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_p
 /* Let the QP's engine send what it may, and arm its timer. Caller holds qp->lock. */
 void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
 
-/* A request that can be sent in short (local/plain.c): post it and send it. False: nothing was done. Caller holds qp->lock. */
-bool vb_endpoint_post_plain(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now);
+/* A request that can be sent in short (local/fast_path.c): post it and send it. False: nothing was done. Caller holds qp->lock. */
+bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now);
 
 /* The same after work was posted; if somebody polls, many small requests may wait for one another until the next pass. Caller
  * holds qp->lock. */
@@ -88,7 +88,7 @@ void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time 
  * holds no lock. */
 void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp);
 
-/* `cq`, that of `poller`, is empty: completions of its queue pairs past it, in short (local/plain.c), up to `room`. 0: none, and that
+/* `cq`, that of `poller`, is empty: completions of its queue pairs past it, in short (local/fast_path.c), up to `room`. 0: none, and that
  * is all there is to do. -1: none, and more than this has to be looked at, as below. */
 int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc);
 /* The CQ of `poller` is empty: look at its queue pairs, and if that may not be all there is, make a pass as below. */

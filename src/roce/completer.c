@@ -103,8 +103,8 @@ static bool advance(struct vb_qp *qp, vb_time now, struct psn upto)
 	bool whole = true;
 	uint32_t charge;
 
-	if (!vb_roce_reader_is_idle(requester)) {
-		struct psn first = vb_roce_reader_at(requester, requester->asked_tail)->first;
+	if (!vb_roce_reads_is_idle(requester)) {
+		struct psn first = vb_roce_reads_at(requester, requester->asked_tail)->first;
 
 		if (psn_before(first, upto)) {
 			whole = false;
@@ -311,7 +311,7 @@ static bool place_response(struct vb_qp *qp, const struct vb_send_wqe *wqe, cons
 static void accept_response(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-	struct vb_roce_asked *asked = vb_roce_reader_at(requester, requester->asked_tail);
+	struct vb_roce_asked *asked = vb_roce_reads_at(requester, requester->asked_tail);
 	struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
 	uint32_t charge = vb_roce_charge(packet->op->kind == VB_KIND_READ_RESPONSE ? packet->payload_length : 8, 1);
 	struct vb_fault_record why = {0};
@@ -369,11 +369,11 @@ static void handle_response(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	struct psn first;
 
 	/* Nothing was asked that could be answered like this. */
-	if (vb_roce_reader_is_idle(requester)) {
+	if (vb_roce_reads_is_idle(requester)) {
 		VB_COUNT(qp->host->counters, dropped_pkts);
 		return;
 	}
-	first = vb_roce_reader_at(requester, requester->asked_tail)->first;
+	first = vb_roce_reads_at(requester, requester->asked_tail)->first;
 	if (psn_before(packet->psn, first)) {
 		/* Data in answer to something else than a read. */
 		VB_COUNT(qp->host->counters, dropped_pkts);

@@ -291,19 +291,19 @@ void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv
 /* UC, UD: may a packet of this charge leave now? Books it if so. */
 bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb_time now);
 
-/* ---- reader.c: read and atomic requests ---- */
+/* ---- requester_reads.c: read and atomic requests ---- */
 /* Ask for the end of what was asked last again, out of turn. */
-void vb_roce_reader_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_burst *out);
-enum vb_roce_progress vb_roce_reader_ask(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out);
-static inline bool vb_roce_reader_is_idle(const struct vb_roce_requester *requester)
+void vb_roce_reads_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_burst *out);
+enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out);
+static inline bool vb_roce_reads_is_idle(const struct vb_roce_requester *requester)
 {
 	return requester->asked_tail == requester->asked_head;
 }
-static inline struct vb_roce_asked *vb_roce_reader_at(const struct vb_roce_requester *requester, uint32_t index)
+static inline struct vb_roce_asked *vb_roce_reads_at(const struct vb_roce_requester *requester, uint32_t index)
 {
 	return &requester->asked[index % requester->asked_capacity];
 }
-void vb_roce_reader_clear(struct vb_roce_requester *requester);
+void vb_roce_reads_clear(struct vb_roce_requester *requester);
 
 /* ---- completer.c: answers to our requests ---- */
 void vb_roce_completer_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);

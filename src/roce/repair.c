@@ -29,7 +29,7 @@ bool vb_roce_repair_holds(const struct vb_roce_requester *requester)
 static bool is_possible(const struct vb_roce_requester *requester)
 {
 	return psn_equal(requester->send, requester->high) && psn_ahead(requester->high, requester->acknowledged) > 1 &&
-	       vb_roce_reader_is_idle(requester);
+	       vb_roce_reads_is_idle(requester);
 }
 
 static void begin(struct vb_roce_requester *requester, bool told)

@@ -53,7 +53,7 @@ static bool should_wait_for_batch(const struct vb_qp *qp, const struct vb_roce_r
 /* Fence: reads and atomics before it must be complete (IBA 10.8.3.3). */
 static bool fence_holds(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe)
 {
-	return (wqe->send_flags & IBV_SEND_FENCE) && !vb_roce_reader_is_idle(requester);
+	return (wqe->send_flags & IBV_SEND_FENCE) && !vb_roce_reads_is_idle(requester);
 }
 
 static bool is_beyond_credits(const struct vb_roce_requester *requester, uint32_t message)
@@ -227,7 +227,7 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 	if (!wqe->started && !vb_roce_work_start(qp, wqe, now))
 		return VB_PROGRESS_MUST_WAIT;
 	if (wqe->packets > 0)
-		progress = vb_work(wqe->opcode)->is_read ? vb_roce_reader_ask(qp, wqe, now, out) :
+		progress = vb_work(wqe->opcode)->is_read ? vb_roce_reads_ask(qp, wqe, now, out) :
 								transmit(qp, wqe, now, out);
 	if (progress == VB_PROGRESS_SENT &&
 	    (wqe->packets == 0 || psn_ahead(requester->send, wqe->first_psn) == wqe->packets))
@@ -256,7 +256,7 @@ static void probe(struct vb_qp *qp, struct vb_burst *out)
 		wqe = vb_send_queue_at(&qp->send, index--);
 	} while (!wqe->started || wqe->packets == 0 || psn_equal(wqe->first_psn, requester->high));
 	if (vb_work(wqe->opcode)->is_read) {
-		vb_roce_reader_probe(qp, wqe, out);
+		vb_roce_reads_probe(qp, wqe, out);
 		return;
 	}
 	number = psn_ahead(last, wqe->first_psn);

@@ -64,7 +64,7 @@ static void clear(struct vb_qp *qp)
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 
 	vb_roce_hold_end_batch(qp);
-	vb_roce_reader_clear(&engine->requester);
+	vb_roce_reads_clear(&engine->requester);
 	vb_roce_resources_clear(&engine->responder);
 	vb_roce_ahead_clear(&engine->responder.ahead);
 	memset(engine, 0, sizeof(*engine));
@@ -107,7 +107,7 @@ static void stop_requester(struct vb_qp *qp)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 
-	vb_roce_reader_clear(requester);
+	vb_roce_reads_clear(requester);
 	requester->acknowledged = requester->send = requester->high;
 	requester->in_flight = requester->since_ack_request = 0;
 	requester->retransmit_at = requester->probe_at = VB_TIME_NEVER;

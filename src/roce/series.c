@@ -111,7 +111,7 @@ static bool expect_response(struct vb_qp *qp, struct series *series)
 	/* Not while anything is asked for again: what then comes may belong to either time. */
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || requester->asked_sent == requester->asked_tail)
 		return false;
-	asked = vb_roce_reader_at(requester, requester->asked_tail);
+	asked = vb_roce_reads_at(requester, requester->asked_tail);
 	arrived = psn_ahead(requester->acknowledged, asked->first);
 	wqe = vb_send_queue_at(&qp->send, qp->send.tail);
 	if (arrived == 0 || arrived >= asked->packets || vb_send_queue_count(&qp->send) == 0 || wqe->opcode != IBV_WR_RDMA_READ)

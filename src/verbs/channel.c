@@ -22,7 +22,7 @@ VB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 	channel = calloc(1, sizeof(*channel));
 	if (channel == NULL)
 		return vb_fail_null(-ENOMEM);
-	error = vb_doorbell_init(&channel->bell);
+	error = vb_event_fd_init(&channel->event_fd);
 	if (error != 0) {
 		free(channel);
 		return vb_fail_null(error);
@@ -30,7 +30,7 @@ VB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 	vb_lock_init(&channel->lock, VB_RANK_CHANNEL);
 	vb_list_init(&channel->waiting);
 	channel->base.context = context;
-	channel->base.fd = channel->bell.wait_fd;
+	channel->base.fd = channel->event_fd.wait_fd;
 	vb_context_hold(context);
 	return &channel->base;
 }
@@ -50,7 +50,7 @@ VB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	vb_public_unlock(&context->mutex);
 	if (busy)
 		return EBUSY;
-	vb_doorbell_fini(&vb_channel_of(channel)->bell);
+	vb_event_fd_fini(&vb_channel_of(channel)->event_fd);
 	vb_lock_fini(&vb_channel_of(channel)->lock);
 	free(channel);
 	vb_context_put(context);
@@ -69,7 +69,7 @@ static void leave_line(struct vb_channel *channel, struct vb_completion_queue *c
 {
 	vb_list_remove(&cq->on_channel);
 	if (vb_list_is_empty(&channel->waiting))
-		vb_doorbell_silence(&channel->bell);
+		vb_event_fd_clear(&channel->event_fd);
 }
 
 uint32_t vb_channel_leave(struct vb_completion_queue *cq)
@@ -100,7 +100,7 @@ void vb_channel_announce(struct vb_completion_queue *cq)
 	vb_lock_take(&channel->lock);
 	if (cq->unread++ == 0)
 		vb_list_append(&channel->waiting, &cq->on_channel);
-	vb_doorbell_ring(&channel->bell);
+	vb_event_fd_raise(&channel->event_fd);
 	vb_lock_release(&channel->lock);
 }
 
@@ -132,7 +132,7 @@ VB_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq *
 		return -1;
 	}
 	while ((found = take_from_line(vb_channel_of(channel))) == NULL) {
-		int error = vb_doorbell_wait(&vb_channel_of(channel)->bell);
+		int error = vb_event_fd_wait(&vb_channel_of(channel)->event_fd);
 
 		if (error != 0) {
 			errno = -error;

@@ -112,7 +112,7 @@ struct ibv_context *vb_context_open(struct vb_device *device, struct vb_session 
 	vb_lock_init(&context->lock, VB_RANK_CONTEXT);
 	pthread_mutex_init(&public->mutex, NULL);
 	public->device = &device->base;
-	public->async_fd = context->async.bell.wait_fd;
+	public->async_fd = context->async.event_fd.wait_fd;
 	public->num_comp_vectors = VB_COMPLETION_VECTORS;
 	public->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	context->public.sz = sizeof(struct verbs_context);

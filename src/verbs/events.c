@@ -31,7 +31,7 @@ int vb_event_queue_init(struct vb_event_queue *queue)
 	vb_lock_init(&queue->lock, VB_RANK_EVENTS);
 	vb_list_init(&queue->events);
 	queue->count = 0;
-	return vb_doorbell_init(&queue->bell);
+	return vb_event_fd_init(&queue->event_fd);
 }
 
 /* Caller holds queue->lock. */
@@ -40,7 +40,7 @@ static void drop(struct vb_event_queue *queue, struct waiting_event *waiting)
 	vb_list_remove(&waiting->node);
 	free(waiting);
 	if (--queue->count == 0)
-		vb_doorbell_silence(&queue->bell);
+		vb_event_fd_clear(&queue->event_fd);
 }
 
 void vb_event_queue_fini(struct vb_event_queue *queue)
@@ -49,7 +49,7 @@ void vb_event_queue_fini(struct vb_event_queue *queue)
 	VB_LIST_FOR_EACH(node, &queue->events)
 		drop(queue, vb_container_of(node, struct waiting_event, node));
 	vb_lock_release(&queue->lock);
-	vb_doorbell_fini(&queue->bell);
+	vb_event_fd_fini(&queue->event_fd);
 	vb_lock_fini(&queue->lock);
 }
 
@@ -70,7 +70,7 @@ void vb_event_queue_add(struct vb_event_queue *queue, const struct ibv_async_eve
 	if (queue->count < MAX_UNREAD_EVENTS) {
 		vb_list_append(&queue->events, &waiting->node);
 		queue->count++;
-		vb_doorbell_ring(&queue->bell);
+		vb_event_fd_raise(&queue->event_fd);
 		waiting = NULL;
 	}
 	vb_lock_release(&queue->lock);
@@ -135,7 +135,7 @@ VB_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_
 	}
 	queue = &vb_context_of(context)->async;
 	while (!take_event(queue, event)) {
-		error = vb_doorbell_wait(&queue->bell);
+		error = vb_event_fd_wait(&queue->event_fd);
 		if (error != 0) {
 			errno = -error;
 			return -1;

@@ -28,7 +28,7 @@
 #include "queue/host.h"
 #include "queue/qp.h"
 #include "queue/srq.h"
-#include "verbs/doorbell.h"
+#include "verbs/event_fd.h"
 
 /* The headers rename these two; inside we define and call the real ones. */
 #undef ibv_query_port
@@ -66,7 +66,7 @@ struct vb_event_queue {
 	struct vb_lock lock;
 	struct vb_list events;
 	uint32_t count;
-	struct vb_doorbell bell;
+	struct vb_event_fd event_fd;
 };
 
 struct vb_context {
@@ -110,7 +110,7 @@ struct vb_channel {
 	struct ibv_comp_channel base;
 	struct vb_lock lock;
 	struct vb_list waiting;          /* CQs with unread events */
-	struct vb_doorbell bell;
+	struct vb_event_fd event_fd;
 };
 
 /* The misuse watch's notes (watch.h). Of a CQ: atomic. */

@@ -45,7 +45,7 @@ static int post_send(struct vb_endpoint *endpoint, struct vb_qp *core, struct ib
 	int error;
 
 	vb_lock_take(&core->lock);
-	if (vb_endpoint_post_plain(endpoint, core, wr, now)) {
+	if (vb_endpoint_post_fast(endpoint, core, wr, now)) {
 		vb_lock_release(&core->lock);
 		return 0;
 	}

@@ -321,11 +321,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 	for (vb_time end = now + VB_SECONDS(8); now < end; now = vb_time_earlier(vb_local_next_deadline(local), end)) {
 		while (serve())
 			FUZZ_CHECK(++serves < SERVES);
-		FUZZ_CHECK(!vb_local_beckons(local));
+		FUZZ_CHECK(!vb_local_has_work(local));
 		/* At most a look for a receive every so often, where the peer would wait for ever. */
 		FUZZ_CHECK(++deadlines < VB_SECONDS(8) / vb_rnr_timer_delay(RNR_TIMER) + SERVES);
 	}
-	FUZZ_CHECK(vb_local_stance(local) == VB_LOCAL_DECLINED || vb_send_queue_count(&qp->send) == 0);
+	FUZZ_CHECK(vb_local_path(local) == VB_LOCAL_DECLINED || vb_send_queue_count(&qp->send) == 0);
 	for (unsigned i = 0; i < VB_BOARD_COPIES; i++)
 		FUZZ_CHECK(own->header.copying[i] == 0);
 	for (unsigned i = 0; i < GUARD; i++)

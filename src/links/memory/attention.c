@@ -56,7 +56,7 @@ void vb_attention_watched(struct vb_link *link)
 	set_asleep(same_host, vb_clock_now());
 	/* In the middle of another's pass we cannot look; the engine thread will. */
 	if (vb_lock_try(&schedule->progress)) {
-		kick = vb_pairs_beckon(same_host);
+		kick = vb_pairs_any_has_work(same_host);
 		vb_lock_release(&schedule->progress);
 	}
 	if (kick)
@@ -76,11 +76,11 @@ vb_time vb_attention_rest(struct vb_link *link, vb_time until)
 {
 	struct vb_same_host *same_host = vb_same_host_of(link);
 	struct vb_schedule *schedule = link->schedule;
-	bool members = has_members(same_host), beckons = false;
+	bool members = has_members(same_host), has_work = false;
 	vb_time now = vb_clock_now(), settled;
 
 	if (members && vb_lock_try(&schedule->progress)) {
-		vb_neighbours_sweep(same_host);
+		vb_host_peers_sweep(same_host);
 		vb_lock_release(&schedule->progress);
 	}
 	if (__atomic_load_n(&same_host->board->header.asleep, __ATOMIC_SEQ_CST) == 0) {
@@ -92,11 +92,11 @@ vb_time vb_attention_rest(struct vb_link *link, vb_time until)
 	}
 	if (members) {
 		vb_lock_take(&schedule->progress);
-		beckons = vb_pairs_beckon(same_host);
+		has_work = vb_pairs_any_has_work(same_host);
 		vb_lock_release(&schedule->progress);
 	}
 	settled = __atomic_load_n(&same_host->asleep_since, __ATOMIC_RELAXED) + ALL_HAS_COME;
-	if (beckons)
+	if (has_work)
 		return 0;
 	return now < settled ? vb_time_earlier(until, settled) : until;
 }

@@ -56,7 +56,7 @@ static void fill_header(struct vb_same_host *same_host)
 
 static void destroy(struct vb_same_host *same_host)
 {
-	vb_neighbours_close(same_host);
+	vb_host_peers_close(same_host);
 	if (same_host->board) {
 		/* For those who keep it: this life is over, though the process goes on. */
 		__atomic_store_n(&same_host->board->header.magic, 0, __ATOMIC_SEQ_CST);
@@ -79,7 +79,7 @@ static void abandon(struct vb_link *link)
 
 	vb_shared_memory_abandon(same_host->board, sizeof(*same_host->board), same_host->board_fd);
 	vb_descriptor_close(same_host->board_fd);
-	vb_neighbours_abandon(same_host);
+	vb_host_peers_abandon(same_host);
 }
 
 static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context)
@@ -96,7 +96,7 @@ static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_d
 
 static void addresses_changed(struct vb_link *link)
 {
-	vb_neighbours_doubt(vb_same_host_of(link));
+	vb_host_peers_invalidate(vb_same_host_of(link));
 }
 
 /* ---- region tables ---- */
@@ -112,13 +112,13 @@ static bool is_copying(void *context, uint32_t key)
 {
 	struct vb_shared_table *table = context;
 
-	return !table->owner->schedule->abandoned && vb_neighbours_are_copying(table->owner, table->index, key);
+	return !table->owner->schedule->abandoned && vb_host_peers_are_copying(table->owner, table->index, key);
 }
 
 static void pause_for(void *context, unsigned looks)
 {
 	(void)context;
-	vb_neighbours_pause(looks);
+	vb_host_peers_pause(looks);
 }
 
 static int open_table(struct vb_link *link, struct vb_memory_host *host)
@@ -224,7 +224,7 @@ struct vb_link *vb_memory_link_open(struct vb_schedule *schedule)
 	if (error == 0) {
 		fill_header(same_host);
 		admit_peers();
-		error = vb_neighbours_open(same_host);
+		error = vb_host_peers_open(same_host);
 	}
 	if (error != 0) {
 		vb_log(VB_LOG_INFO, "no way through memory for this process (%s): all by wire", strerror(-error));

@@ -3,7 +3,7 @@
  * The link through memory: what ties the same-host engine (local/local.h) to this process, shared by the files that make it up:
  *
  *   memory_link.c   our board: opening, closing, region tables, waiting for those who copy
- *   neighbours.c    other processes of this host: asking verbenad for them, proving who they are, copying
+ *   host_peers.c    other processes of this host: asking verbenad for them, proving who they are, copying
  *   pairs.c         queue pairs: who goes through memory, and serving those that do
  *   pollers.c       which of them a thread looks at that polls a CQ
  *   attention.c     who looks at rings, and when somebody must be woken for it
@@ -11,9 +11,9 @@
  *
  * There is no such link where packets must be seen: a capture, faults on purpose, VERBENA_WIRE=rocev2; nor in 32-bit programs.
  *
- * Locks: `lock` guards neighbours and tables; it is taken under any other and nothing is taken under it. A poller's is taken under
+ * Locks: `lock` guards host peers and tables; it is taken under any other and nothing is taken under it. A poller's is taken under
  * qp->lock, and queue pairs are only tried under it. `asking` is held while verbenad is asked, with no other. Who is on the lists of
- * queue pairs and neighbours stays there while `progress` is held.
+ * queue pairs and host peers stays there while `progress` is held.
  */
 #ifndef VB_LINKS_MEMORY_MEMORY_LINK_H
 #define VB_LINKS_MEMORY_MEMORY_LINK_H
@@ -34,13 +34,13 @@
 #include "schedule/poller.h"
 #include "schedule/schedule.h"
 
-enum { VB_NEIGHBOUR_GIDS = 4, VB_KNOWN_STRANGERS = 256 };
+enum { VB_HOST_PEER_GIDS = 4, VB_NEGATIVE_CACHE = 256 };
 
 /* Another process of this host, or this one. Once met it stays for as long as it lives: it may copy by our keys even when none of our
  * queue pairs knows it any more. */
-struct vb_neighbour {
+struct vb_host_peer {
 	struct vb_local_peer peer;         /* first: the engine hands this back */
-	struct vb_neighbour *next;         /* atomic */
+	struct vb_host_peer *next;         /* atomic */
 	uint64_t id;                       /* of its board */
 	pid_t pid;
 	int watch_fd, wake_fd;             /* of oneself: -1, and the engine thread's */
@@ -48,7 +48,7 @@ struct vb_neighbour {
 	bool consents;                     /* under the lock. Proved: we can copy to and from its memory */
 	uint32_t users;                    /* under the lock: queue pairs, and who waits for its copies */
 	unsigned gids;                     /* under the lock */
-	uint8_t gid[VB_NEIGHBOUR_GIDS][16]; /* under which verbenad has confirmed it */
+	uint8_t gid[VB_HOST_PEER_GIDS][16]; /* under which verbenad has confirmed it */
 	vb_time checked;                   /* atomic: when it was last seen alive */
 	struct vb_bells_heard bells;       /* under progress */
 	struct vb_local_share share;       /* of its memory, what we have too */
@@ -64,13 +64,13 @@ struct vb_shared_table {
 struct vb_pair {
 	struct vb_qp *qp;                  /* atomic: there whenever it is carried */
 	struct vb_local *local;            /* atomic; taken away under progress */
-	struct vb_neighbour *neighbour;    /* who has the peer, asked for at RTR */
+	struct vb_host_peer *host_peer;    /* who has the peer, asked for at RTR */
 	struct vb_pair *next_member;       /* atomic; written under same_host->lock */
 	struct vb_pair **member_link;      /* what points to it, NULL: not listed; same_host->lock */
 	struct vb_pair *next_unfinished;   /* progress */
 	struct vb_list as_sender, as_receiver; /* of a CQ's poller, under its lock */
 	uint32_t table;                    /* of the device's regions */
-	uint8_t meeting;                   /* enum vb_meeting */
+	uint8_t resolution;                /* enum vb_resolution */
 	bool attached;                     /* shown on the board */
 	bool carried;                      /* atomic: goes through memory */
 	bool stalled;                      /* atomic: the peer's message waits for a receive of ours */
@@ -85,12 +85,12 @@ struct vb_same_host {
 	uint64_t cookie;                   /* the board's id again: whoever can read it here can copy */
 
 	struct vb_mutex lock;
-	struct vb_neighbour *neighbours;   /* atomic */
+	struct vb_host_peer *host_peers;   /* atomic */
 	struct vb_shared_table table[VB_BOARD_TABLES];
 	uint32_t places;                   /* atomic: on the board, given to queue pairs */
 
 	/* GIDs that verbenad said are not of this host, since it last had news of addresses; by what they hash to. Under the lock. */
-	uint8_t stranger[VB_KNOWN_STRANGERS][16];
+	uint8_t negative[VB_NEGATIVE_CACHE][16];
 	uint32_t news;                     /* how often there were */
 
 	struct vb_mutex asking;
@@ -99,7 +99,7 @@ struct vb_same_host {
 	/* Queue pairs on their way through memory. Added under the lock, removed under it and progress. */
 	struct vb_pair *pairs;             /* atomic: linked by next_member */
 	uint32_t stalled;                  /* atomic: of those, how many wait for a receive */
-	bool look_at_all;                  /* atomic: in the next pass, whoever beckons or not */
+	bool look_at_all;                  /* atomic: in the next pass, whether they say that they have work or not */
 
 	/* Under progress. */
 	struct vb_pair *unfinished;        /* to be looked at again, rung for or not: linked by next_unfinished */
@@ -125,32 +125,32 @@ static inline struct vb_pair *vb_pair_of(struct vb_same_host *same_host, const s
 /* After the slot is known. NULL: everything goes by wire, which is not an error. */
 struct vb_link *vb_memory_link_open(struct vb_schedule *schedule);
 
-/* ---- neighbours.c ---- */
+/* ---- host_peers.c ---- */
 
-enum vb_meeting {
-	VB_MEET_ELSEWHERE,                 /* the peer is not on this host */
-	VB_MEET_WIRE,                      /* it may be, but cannot be reached through memory */
-	VB_MEET_NEIGHBOUR,                 /* *neighbour, which must be put back */
+enum vb_resolution {
+	VB_RESOLVED_ELSEWHERE,             /* the peer is not on this host */
+	VB_RESOLVED_WIRE,                  /* it may be, but cannot be reached through memory */
+	VB_RESOLVED_HOST_PEER,             /* *host_peer, which must be put back */
 };
 
 /* Who has the queue pair? Asks verbenad where that is not known; waits for it two seconds at most. Caller holds no lock. */
-enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t qpn,
-				   struct vb_neighbour **neighbour);
-void vb_neighbours_put(struct vb_same_host *same_host, struct vb_neighbour *neighbour);
+enum vb_resolution vb_host_peers_resolve(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t qpn,
+				   struct vb_host_peer **host_peer);
+void vb_host_peers_put(struct vb_same_host *same_host, struct vb_host_peer *host_peer);
 /* Addresses of this host have changed: whose GID is whose must be asked again. */
-void vb_neighbours_doubt(struct vb_same_host *same_host);
+void vb_host_peers_invalidate(struct vb_same_host *same_host);
 /* Is it dead? Looks, and remembers. */
-bool vb_neighbour_has_ended(struct vb_neighbour *neighbour);
+bool vb_host_peer_has_ended(struct vb_host_peer *host_peer);
 /* Oneself is the first. 0 or -ENOMEM. */
-int vb_neighbours_open(struct vb_same_host *same_host);
-void vb_neighbours_close(struct vb_same_host *same_host);
-void vb_neighbours_abandon(struct vb_same_host *same_host);               /* in a forked child */
+int vb_host_peers_open(struct vb_same_host *same_host);
+void vb_host_peers_close(struct vb_same_host *same_host);
+void vb_host_peers_abandon(struct vb_same_host *same_host);               /* in a forked child */
 /* Give back memory that they shared with us and have given up. Caller holds progress. */
-void vb_neighbours_sweep(struct vb_same_host *same_host);
+void vb_host_peers_sweep(struct vb_same_host *same_host);
 /* Does one that lives copy by that key of ours? */
-bool vb_neighbours_are_copying(struct vb_same_host *same_host, uint32_t table, uint32_t key);
+bool vb_host_peers_are_copying(struct vb_same_host *same_host, uint32_t table, uint32_t key);
 /* Between two such questions, of which there were `looks` before. */
-void vb_neighbours_pause(unsigned looks);
+void vb_host_peers_pause(unsigned looks);
 
 /* ---- pairs.c: struct vb_link_driver has the words ---- */
 
@@ -168,13 +168,13 @@ bool vb_pairs_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);
 bool vb_pairs_drain(struct vb_link *link, vb_time now, bool all);
 bool vb_pairs_have_work(struct vb_link *link);
 
-/* A look at one: serve it if it beckons and nobody else has it. Caller holds progress or the lock of a poller that it has joined.
+/* A look at one: serve it if it has work and no other thread has it. Caller holds progress or the lock of a poller that it has joined.
  * `polled`: its receives complete in a CQ that is polled just now. */
 bool vb_pair_look(struct vb_same_host *same_host, struct vb_pair *pair, vb_time now, bool polled);
 /* The same in short: how many completions it has for a poller of that CQ, up to `room`. -1: it is not as simple as that. */
 int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_cq *cq, int room, struct ibv_wc *wc);
 /* Does any of them want to be served? Caller holds progress. */
-bool vb_pairs_beckon(struct vb_same_host *same_host);
+bool vb_pairs_any_has_work(struct vb_same_host *same_host);
 
 /* ---- pollers.c ---- */
 

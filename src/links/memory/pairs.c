@@ -2,7 +2,7 @@
  *
  * Queue pairs that go through memory: from the question at RTR who has the peer, to the pass that looks at all of them.
  *
- *   ibv_modify_qp -> vb_endpoint_begin_modify -> resolve   asks for the neighbour (no lock is held)
+ *   ibv_modify_qp -> vb_endpoint_begin_modify -> resolve   asks for the host peer (no lock is held)
  *                 -> vb_qp_modify -> modified              attaches to the same-host engine at RTR, detaches at RESET, tells it of
  *                                                          everything else, also of what queue/ does by itself (a fall into ERR)
  *   ibv_post_send, timers -> vb_link_transmit -> transmit
@@ -11,7 +11,7 @@
  * The wire's engine is told of every change too as long as it may still be needed: when the peer declines, the queue pair goes on by
  * wire as if nothing had been.
  *
- * A pass looks at queue pairs without their locks (vb_local_beckons): what they lead to is taken away only under `progress`, which RESET
+ * A pass looks at queue pairs without their locks (vb_local_has_work): what they lead to is taken away only under `progress`, which RESET
  * and withdrawal therefore take. It looks at all of them if they are few. Where they are many others ring for them (local/bells.h), and it
  * looks at those, at what it left unfinished, and at one of all now and then: nothing must depend on others' bells but how
  * soon it is found.
@@ -25,7 +25,7 @@
 enum {
 	CROWD = 16,                        /* more than these are not looked at one by one in every pass */
 	SERVES_PER_CALL = 8,               /* then others have their turn */
-	HEARD_AT_ONCE = 64,                /* bells of each neighbour */
+	HEARD_AT_ONCE = 64,                /* bells of each host peer */
 	INSPECT_ONE = 8,                   /* every so many passes */
 	RECEIVES_TOGETHER = 16,            /* posted, are filled though others have not been looked at */
 };
@@ -113,11 +113,11 @@ static bool serve(struct vb_same_host *same_host, struct vb_qp *qp, vb_time now,
 	for (unsigned i = 0; more && i < SERVES_PER_CALL; i++) {
 		more = false;
 		done |= vb_local_serve(qp, pair->local, now, &more);
-		if (more && polled && !vb_cq_looks_empty(qp->recv_cq) && vb_local_beckons(pair->local))
+		if (more && polled && !vb_cq_looks_empty(qp->recv_cq) && vb_local_has_work(pair->local))
 			more = false;
 	}
 	note_stall(same_host, pair);
-	if (vb_local_stance(pair->local) == VB_LOCAL_DECLINED)
+	if (vb_local_path(pair->local) == VB_LOCAL_DECLINED)
 		leave(same_host, qp, pair);
 	else if (more)
 		vb_schedule_mark_active(same_host->schedule, qp);
@@ -160,12 +160,12 @@ bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv
 	struct vb_pair *pair = vb_pair_of(same_host, qp);
 
 	vb_lock_assert_held(&qp->lock);
-	if (vb_local_plain_send(qp, pair->local, wr, now)) {
+	if (vb_local_fast_send(qp, pair->local, wr, now)) {
 		arm(same_host, qp, pair);
 		return true;
 	}
 	/* Complete when it is posted: nothing to wait for. */
-	return vb_local_plain_write(qp, pair->local, wr, now);
+	return vb_local_fast_write(qp, pair->local, wr, now);
 }
 
 int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_cq *cq, int room, struct ibv_wc *wc)
@@ -174,10 +174,10 @@ int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, const str
 	int taken = 0;
 
 	if (!__atomic_load_n(&pair->carried, __ATOMIC_ACQUIRE) || !qp ||
-	    !vb_local_plain_beckons(pair->local, qp->send_cq == cq, qp->recv_cq == cq) || !vb_lock_try(&qp->lock))
+	    !vb_local_fast_has_work(pair->local, qp->send_cq == cq, qp->recv_cq == cq) || !vb_lock_try(&qp->lock))
 		return 0;
 	if (pair->carried && vb_cq_lets_pass(cq)) {
-		taken = vb_local_plain_poll(qp, pair->local, cq, room, wc, qp->send_cq == cq ? vb_clock_now() : 0);
+		taken = vb_local_fast_poll(qp, pair->local, cq, room, wc, qp->send_cq == cq ? vb_clock_now() : 0);
 		if (taken > 0)
 			arm(same_host, qp, pair);
 	}
@@ -188,19 +188,19 @@ int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, const str
 bool vb_pairs_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 {
 	/* A peer that does not answer may be dead, which the engine wants to know before it goes on waiting. */
-	(void)vb_neighbour_has_ended(vb_pair_of(vb_same_host_of(link), qp)->neighbour);
+	(void)vb_host_peer_has_ended(vb_pair_of(vb_same_host_of(link), qp)->host_peer);
 	vb_pairs_transmit(link, qp, now);
 	return true;
 }
 
-/* One queue pair in a pass. Whoever has it locked serves it or has a reason not to, and it still beckons in the next pass. */
+/* One queue pair in a pass. Whoever has it locked serves it or has a reason not to, and it still has work in the next pass. */
 bool vb_pair_look(struct vb_same_host *same_host, struct vb_pair *pair, vb_time now, bool polled)
 {
 	struct vb_qp *qp = __atomic_load_n(&pair->qp, __ATOMIC_ACQUIRE);
 	bool done = false;
 
 	if (!__atomic_load_n(&pair->carried, __ATOMIC_ACQUIRE) || !qp ||
-	    (!vb_local_beckons(pair->local) && !__atomic_load_n(&pair->stalled, __ATOMIC_RELAXED)) ||
+	    (!vb_local_has_work(pair->local) && !__atomic_load_n(&pair->stalled, __ATOMIC_RELAXED)) ||
 	    !vb_lock_try(&qp->lock))
 		return false;
 	if (pair->carried) {
@@ -231,16 +231,16 @@ static bool look_in_crowd(struct vb_same_host *same_host, struct vb_pair *pair, 
 	bool done = vb_pair_look(same_host, pair, now, false);
 
 	if (__atomic_load_n(&pair->carried, __ATOMIC_ACQUIRE) &&
-	    (__atomic_load_n(&pair->stalled, __ATOMIC_RELAXED) || vb_local_beckons(pair->local)))
+	    (__atomic_load_n(&pair->stalled, __ATOMIC_RELAXED) || vb_local_has_work(pair->local)))
 		leave_unfinished(same_host, pair);
 	return done;
 }
 
 /* Those that others have rung for. True in `missed`: there were too many bells. */
-static bool look_at_rung(struct vb_same_host *same_host, struct vb_neighbour *neighbour, vb_time now, bool *missed)
+static bool look_at_rung(struct vb_same_host *same_host, struct vb_host_peer *host_peer, vb_time now, bool *missed)
 {
 	uint32_t qpn[HEARD_AT_ONCE];
-	unsigned count = vb_bells_hear(neighbour->peer.board, same_host->schedule->slot, &neighbour->bells, qpn, HEARD_AT_ONCE, missed);
+	unsigned count = vb_bells_hear(host_peer->peer.board, same_host->schedule->slot, &host_peer->bells, qpn, HEARD_AT_ONCE, missed);
 	bool done = false;
 
 	for (unsigned i = 0; i < count; i++)
@@ -295,7 +295,7 @@ static bool look_at_crowd(struct vb_same_host *same_host, vb_time now)
 	bool missed = false, done;
 
 	done = look_at_unfinished(same_host, now);
-	for (struct vb_neighbour *n = __atomic_load_n(&same_host->neighbours, __ATOMIC_ACQUIRE); n;
+	for (struct vb_host_peer *n = __atomic_load_n(&same_host->host_peers, __ATOMIC_ACQUIRE); n;
 	     n = __atomic_load_n(&n->next, __ATOMIC_ACQUIRE))
 		done |= look_at_rung(same_host, n, now, &missed);
 	if (take_wish_for_all(same_host) || missed)
@@ -320,14 +320,14 @@ bool vb_pairs_drain(struct vb_link *link, vb_time now, bool all)
 	return look_at_all(same_host, now, false);
 }
 
-bool vb_pairs_beckon(struct vb_same_host *same_host)
+bool vb_pairs_any_has_work(struct vb_same_host *same_host)
 {
 	vb_lock_assert_held(&same_host->schedule->progress);
 	if (__atomic_load_n(&same_host->look_at_all, __ATOMIC_SEQ_CST))
 		return true;
 	for (struct vb_pair *b = __atomic_load_n(&same_host->pairs, __ATOMIC_SEQ_CST); b;
 	     b = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE)) {
-		if (!__atomic_load_n(&b->carried, __ATOMIC_ACQUIRE) || !vb_local_beckons(b->local))
+		if (!__atomic_load_n(&b->carried, __ATOMIC_ACQUIRE) || !vb_local_has_work(b->local))
 			continue;
 		/* In a crowd a pass might not find it without a ring. */
 		leave_unfinished(same_host, b);
@@ -338,14 +338,14 @@ bool vb_pairs_beckon(struct vb_same_host *same_host)
 
 bool vb_pairs_have_work(struct vb_link *link)
 {
-	bool beckon;
+	bool has_work;
 
 	if (__atomic_load_n(&link->members, __ATOMIC_RELAXED) == 0)
 		return false;
 	vb_lock_take(&link->schedule->progress);
-	beckon = vb_pairs_beckon(vb_same_host_of(link));
+	has_work = vb_pairs_any_has_work(vb_same_host_of(link));
 	vb_lock_release(&link->schedule->progress);
-	return beckon;
+	return has_work;
 }
 
 /* ---- receives ---- */
@@ -375,22 +375,22 @@ void vb_pairs_replenished(struct vb_link *link)
 /* ---- states ---- */
 
 /* Caller holds qp->lock. */
-static void forget_neighbour(struct vb_same_host *same_host, struct vb_pair *pair)
+static void forget_host_peer(struct vb_same_host *same_host, struct vb_pair *pair)
 {
-	if (pair->neighbour)
-		vb_neighbours_put(same_host, pair->neighbour);
-	pair->neighbour = NULL;
-	pair->meeting = VB_MEET_ELSEWHERE;
+	if (pair->host_peer)
+		vb_host_peers_put(same_host, pair->host_peer);
+	pair->host_peer = NULL;
+	pair->resolution = VB_RESOLVED_ELSEWHERE;
 }
 
 /* At RTR. Caller holds qp->lock. */
 static void attach(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_pair *pair, vb_time now)
 {
-	struct vb_local_peer *peer = pair->meeting == VB_MEET_NEIGHBOUR ? &pair->neighbour->peer : NULL;
+	struct vb_local_peer *peer = pair->resolution == VB_RESOLVED_HOST_PEER ? &pair->host_peer->peer : NULL;
 	struct vb_local *local = NULL;
 
 	/* Nobody on this host looks for it. */
-	if (pair->meeting == VB_MEET_ELSEWHERE)
+	if (pair->resolution == VB_RESOLVED_ELSEWHERE)
 		return;
 	pair->attached = true;
 	if (vb_local_attach(qp, same_host->board, same_host->schedule->slot, pair->table, peer, now, &local) != 0)
@@ -428,7 +428,7 @@ static void detach(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_p
 	if (pair->attached)
 		vb_local_detach(qp, same_host->board, local);
 	pair->attached = false;
-	forget_neighbour(same_host, pair);
+	forget_host_peer(same_host, pair);
 }
 
 void vb_pairs_withdraw(struct vb_link *link, struct vb_qp *qp)
@@ -460,28 +460,28 @@ void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_pa
 {
 	struct vb_same_host *same_host = vb_same_host_of(link);
 	struct vb_pair *pair = vb_pair_of(same_host, qp);
-	struct vb_neighbour *neighbour = NULL;
-	enum vb_meeting meeting;
+	struct vb_host_peer *host_peer = NULL;
+	enum vb_resolution resolution;
 
 	if (qp->type != IBV_QPT_RC)
 		return;
-	meeting = vb_neighbours_meet(same_host, path->destination, destination_qpn, &neighbour);
-	if (meeting == VB_MEET_NEIGHBOUR && table < 0) {
+	resolution = vb_host_peers_resolve(same_host, path->destination, destination_qpn, &host_peer);
+	if (resolution == VB_RESOLVED_HOST_PEER && table < 0) {
 		/* More devices are open than a board has tables. */
-		vb_neighbours_put(same_host, neighbour);
-		neighbour = NULL;
-		meeting = VB_MEET_WIRE;
+		vb_host_peers_put(same_host, host_peer);
+		host_peer = NULL;
+		resolution = VB_RESOLVED_WIRE;
 	}
 	vb_lock_take(&qp->lock);
 	/* A modification that is going to be refused must not take away what an attached queue pair stands on. */
 	if (qp->state == IBV_QPS_INIT) {
-		forget_neighbour(same_host, pair);
-		pair->neighbour = neighbour;
-		pair->meeting = (uint8_t)meeting;
+		forget_host_peer(same_host, pair);
+		pair->host_peer = host_peer;
+		pair->resolution = (uint8_t)resolution;
 		pair->table = table < 0 ? 0 : (uint32_t)table;
-		neighbour = NULL;
+		host_peer = NULL;
 	}
 	vb_lock_release(&qp->lock);
-	if (neighbour)
-		vb_neighbours_put(same_host, neighbour);
+	if (host_peer)
+		vb_host_peers_put(same_host, host_peer);
 }

@@ -5,13 +5,13 @@
  * polling or the engine thread.
  *
  * A thread that posts sends at once, from a burst of its own, while it holds the queue pair's lock. A pass goes from one queue pair
- * to the next and lets all put their packets into one burst, the outbox: requests and acknowledgements of many queue pairs leave in
- * one system call, where each by itself would cost more than all else that is done for it. By the time the outbox is sent the locks
+ * to the next and lets all put their packets into one burst, the tx batch: requests and acknowledgements of many queue pairs leave in
+ * one system call, where each by itself would cost more than all else that is done for it. By the time the tx batch is sent the locks
  * are released. What holds together then:
  *   - payload is copied into a burst, so a queue pair may go meanwhile, and its memory;
- *   - packets of a queue pair leave in the order in which they were made: as long as some are in the outbox (leaves_with), nobody
+ *   - packets of a queue pair leave in the order in which they were made: as long as some are in the tx batch (leaves_with), nobody
  *     sends for it by another way, and what is posted waits for the next pass;
- *   - who has progress and puts something in empties the outbox before releasing it, so that with progress in hand it is empty.
+ *   - who has progress and puts something in empties the tx batch before releasing it, so that with progress in hand it is empty.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ void vb_udp_free_bursts(struct vb_udp_link *udp)
 {
 	for (unsigned i = 0; i < VB_SPARE_BURSTS; i++)
 		free(udp->spare_burst[i]);
-	free(udp->outbox.burst);
+	free(udp->tx_batch.burst);
 }
 
 static const struct vb_source_port *port_of(const struct vb_udp_link *udp, const struct vb_burst_run *run)
@@ -96,47 +96,47 @@ static void arm(struct vb_udp_link *udp, struct vb_qp *qp)
 	vb_schedule_arm(udp->schedule, qp, vb_roce_next_deadline(qp));
 }
 
-/* ---- the outbox ---- */
+/* ---- the tx batch ---- */
 
 bool vb_udp_is_behind(struct vb_link *link, const struct vb_qp *qp)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
-	/* Pairs with the release in empty_outbox: whoever sees them gone sends behind them. */
-	return vb_udp_state_of(udp, qp)->leaves_with > __atomic_load_n(&udp->outbox.sent, __ATOMIC_ACQUIRE);
+	/* Pairs with the release in send_tx_batch: whoever sees them gone sends behind them. */
+	return vb_udp_state_of(udp, qp)->leaves_with > __atomic_load_n(&udp->tx_batch.sent, __ATOMIC_ACQUIRE);
 }
 
-static void empty_outbox(struct vb_udp_link *udp, const struct vb_qp *qp)
+static void send_tx_batch(struct vb_udp_link *udp, const struct vb_qp *qp)
 {
-	struct vb_outbox *outbox = &udp->outbox;
+	struct vb_tx_batch *tx_batch = &udp->tx_batch;
 
-	if (!outbox->burst || vb_burst_is_empty(outbox->burst))
+	if (!tx_batch->burst || vb_burst_is_empty(tx_batch->burst))
 		return;
-	send_burst(udp, qp, outbox->burst, outbox->counters);
-	vb_burst_reset(outbox->burst);
-	__atomic_store_n(&outbox->sent, outbox->sent + 1, __ATOMIC_RELEASE);
+	send_burst(udp, qp, tx_batch->burst, tx_batch->counters);
+	vb_burst_reset(tx_batch->burst);
+	__atomic_store_n(&tx_batch->sent, tx_batch->sent + 1, __ATOMIC_RELEASE);
 	udp->schedule->sent++;
 }
 
 void vb_udp_flush(struct vb_link *link)
 {
 	vb_lock_assert_held(&link->schedule->progress);
-	empty_outbox(vb_udp_link_of(link), NULL);
+	send_tx_batch(vb_udp_link_of(link), NULL);
 }
 
-static bool open_outbox(struct vb_udp_link *udp, struct vb_counters *counters)
+static bool open_tx_batch(struct vb_udp_link *udp, struct vb_counters *counters)
 {
-	struct vb_outbox *outbox = &udp->outbox;
+	struct vb_tx_batch *tx_batch = &udp->tx_batch;
 
-	if (!outbox->burst) {
-		outbox->burst = malloc(sizeof(*outbox->burst));
-		if (!outbox->burst)
+	if (!tx_batch->burst) {
+		tx_batch->burst = malloc(sizeof(*tx_batch->burst));
+		if (!tx_batch->burst)
 			return false;
-		vb_burst_reset(outbox->burst);
+		vb_burst_reset(tx_batch->burst);
 	}
-	if (outbox->counters != counters)
-		empty_outbox(udp, NULL);
-	outbox->counters = counters;
+	if (tx_batch->counters != counters)
+		send_tx_batch(udp, NULL);
+	tx_batch->counters = counters;
 	return true;
 }
 
@@ -148,25 +148,25 @@ static bool should_look_again(const struct vb_udp_link *udp, const struct vb_qp 
 }
 
 /* True: there is more. */
-static bool put_into_outbox(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
+static bool put_into_tx_batch(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
 {
 	struct vb_binding *binding = qp->scheduler;
 	struct vb_burst *burst;
 	bool more = true;
 
-	if (!open_outbox(udp, binding->counters))
+	if (!open_tx_batch(udp, binding->counters))
 		return true;
-	burst = udp->outbox.burst;
+	burst = udp->tx_batch.burst;
 	for (unsigned i = 0; more && i < BURSTS_PER_CALL && !should_look_again(udp, qp, now, i); i++) {
 		uint32_t before = burst->packets;
 
 		more = vb_roce_send(qp, now, burst);
 		if (burst->packets != before)
-			vb_udp_state_of(udp, qp)->leaves_with = udp->outbox.sent + 1;
+			vb_udp_state_of(udp, qp)->leaves_with = udp->tx_batch.sent + 1;
 		/* More: there was no room, or it must be in the kernel's hands before the engine goes on (UC, UD). A tap
 		 * wants to know whose packets they are. */
 		if (more || udp->tap || burst->arena_used >= VB_BURST_ENOUGH)
-			empty_outbox(udp, qp);
+			send_tx_batch(udp, qp);
 	}
 	return more;
 }
@@ -208,7 +208,7 @@ void vb_udp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
 	vb_lock_assert_held(&udp->schedule->progress);
-	if (put_into_outbox(udp, qp, now)) {
+	if (put_into_tx_batch(udp, qp, now)) {
 		vb_schedule_enlist(udp->schedule, qp);
 		udp->schedule->unfinished = true;
 	}

@@ -31,7 +31,7 @@ enum { VB_IPV4, VB_IPV6, VB_FAMILIES };
 enum { VB_SPARE_BURSTS = 4 };
 
 /* What a pass sends, of all its queue pairs together (transmit.c); under progress. */
-struct vb_outbox {
+struct vb_tx_batch {
 	struct vb_burst *burst;            /* made when first needed */
 	struct vb_counters *counters;      /* of the device that all of it belongs to */
 	uint64_t sent;                     /* atomic: how often it was emptied. What is put in now goes with the next time */
@@ -48,7 +48,7 @@ struct vb_multicast_group {
 
 /* Of a queue pair. */
 struct vb_udp_state {
-	uint64_t leaves_with;              /* packets of it are in the outbox until that has been sent so often; under qp->lock */
+	uint64_t leaves_with;              /* packets of it are in the tx batch until that has been sent so often; under qp->lock */
 	uint64_t batch;                    /* receive.c: the last that has touched it; under progress */
 };
 
@@ -76,7 +76,7 @@ struct vb_udp_link {
 	/* Looked at by every thread that posts. */
 	bool delivering __attribute__((aligned(VB_LINE))); /* atomic: a pass has received something and works on that */
 	bool posted_meanwhile;             /* atomic: and a thread has posted, and relies on it */
-	struct vb_outbox outbox;
+	struct vb_tx_batch tx_batch;
 
 	bool in_use[VB_FAMILIES];          /* atomic: worth looking at in every pass */
 	struct vb_tap *tap;                /* NULL: nobody captures or disturbs */

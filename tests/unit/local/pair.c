@@ -518,7 +518,7 @@ void pair_settle(struct pair *pair)
 	/* Nothing to do means that nothing says otherwise: or whoever sleeps by that would spin. */
 	for (unsigned i = 0; i < 2 && pair->carrier == BY_MEMORY; i++)
 		if (pair->process[i].local)
-			assert_false(vb_local_beckons(pair->process[i].local));
+			assert_false(vb_local_has_work(pair->process[i].local));
 }
 
 void pair_run(struct pair *pair, vb_time until)

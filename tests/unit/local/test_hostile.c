@@ -180,7 +180,7 @@ static void nonsense_in_every_field(void **state)
 			if (pair_random(b) % 3 == 0)
 				b->board->header.copying_for[pair_random(b) % VB_BOARD_COPIES] =
 					pair_random(b) % 100 == 0 ? a->qp->qpn + 1 : 1;
-			(void)vb_local_beckons(a->local);
+			(void)vb_local_has_work(a->local);
 			pair_serve(a);
 			if (round % 4 >= 2 && pair_random(b) % 4 == 0)
 				pair_serve(b);
@@ -191,14 +191,14 @@ static void nonsense_in_every_field(void **state)
 		while (pair.now < end) {
 			for (unsigned i = 0; pair_serve(a); i++)
 				assert_true(i < 2000);
-			if (vb_local_beckons(a->local))
-				fail_msg("round %u: beckons for ever", round);
+			if (vb_local_has_work(a->local))
+				fail_msg("round %u: has_work for ever", round);
 			pair.now = vb_time_earlier(end, vb_local_next_deadline(a->local));
 		}
 		while (pair_poll(&a->send_cq, &wc))
 			completed++;
 		/* A peer may offer the wire before anything passed; then the work is the wire's. */
-		if (vb_local_stance(a->local) == VB_LOCAL_TAKEN)
+		if (vb_local_path(a->local) == VB_LOCAL_TAKEN)
 			assert_int_equal(completed, posted);
 		check_guards(a);
 		pair_close(&pair);
@@ -278,7 +278,7 @@ static void a_verdict_on_a_greeting(void **state)
 	b->board->qp[PAIR_PLACE].verdict = VB_VERDICT_ACCESS;
 	for (unsigned i = 0; pair_serve(a); i++)
 		assert_true(i < 10);
-	assert_false(vb_local_beckons(a->local));
+	assert_false(vb_local_has_work(a->local));
 	pair_send(a, IBV_WR_RDMA_WRITE, 0, 8, 0, 2, 0);
 	pair_run(&pair, pair.now + VB_SECONDS(10));
 	pair_expect(&a->send_cq, 2, IBV_WC_RETRY_EXC_ERR);

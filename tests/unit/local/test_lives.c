@@ -231,8 +231,8 @@ static void another_mtu_is_left_to_the_wire(void **state)
 	pair_open(&pair, BY_MEMORY, NULL);
 	c.mtu[1] = IBV_MTU_2048;
 	pair_connect(&pair, &c);
-	assert_int_equal(vb_local_stance(a->local), VB_LOCAL_DECLINED);
-	assert_int_equal(vb_local_stance(b->local), VB_LOCAL_DECLINED);
+	assert_int_equal(vb_local_path(a->local), VB_LOCAL_DECLINED);
+	assert_int_equal(vb_local_path(b->local), VB_LOCAL_DECLINED);
 	/* Their work is the wire's now. */
 	pair_send(a, IBV_WR_SEND, 0, 8, 0, 1, 0);
 	pair_run(&pair, pair.now + VB_SECONDS(100));
@@ -252,7 +252,7 @@ static void a_peer_that_offers_the_wire(void **state)
 	pair_to_rtr(a, &usual);
 	pair_to_rts(a, &usual);
 	pair_settle(&pair);
-	assert_int_equal(vb_local_stance(a->local), VB_LOCAL_UNDECIDED);
+	assert_int_equal(vb_local_path(a->local), VB_LOCAL_UNDECIDED);
 	pair_to_rtr(b, &usual);
 	/* Instead of what pair_to_rtr attached. */
 	vb_lock_take(&b->qp->lock);
@@ -261,9 +261,9 @@ static void a_peer_that_offers_the_wire(void **state)
 	b->local = NULL;
 	assert_null(none);
 	vb_lock_release(&b->qp->lock);
-	assert_true(vb_local_beckons(a->local));
+	assert_true(vb_local_has_work(a->local));
 	pair_settle(&pair);
-	assert_int_equal(vb_local_stance(a->local), VB_LOCAL_DECLINED);
+	assert_int_equal(vb_local_path(a->local), VB_LOCAL_DECLINED);
 	assert_int_equal(a->board->qp[PAIR_PLACE].offer, VB_OFFER_WIRE);
 	pair_close(&pair);
 }
@@ -281,7 +281,7 @@ static void a_peer_that_means_another(void **state)
 	pair_to_rts(a, &usual);
 	pair_send(a, IBV_WR_SEND, 0, 8, 0, 1, 0);
 	pair_settle(&pair);
-	assert_int_equal(vb_local_stance(a->local), VB_LOCAL_UNDECIDED);
+	assert_int_equal(vb_local_path(a->local), VB_LOCAL_UNDECIDED);
 	pair_run(&pair, pair.now + VB_SECONDS(10));
 	pair_expect(&a->send_cq, 1, IBV_WC_RETRY_EXC_ERR);
 	pair_close(&pair);
@@ -398,13 +398,13 @@ static void who_sleeps_is_woken(void **state)
 	a->board->header.asleep = 1;
 	b->board->header.asleep = 0;
 	wakes = b->wakes;
-	assert_true(vb_local_beckons(b->local));
+	assert_true(vb_local_has_work(b->local));
 	pair_serve(b);
 	assert_int_equal(b->wakes, wakes + 1);
-	assert_true(vb_local_beckons(a->local));
+	assert_true(vb_local_has_work(a->local));
 	a->board->header.asleep = 0;
 	pair_settle(&pair);
-	assert_false(vb_local_beckons(a->local));
+	assert_false(vb_local_has_work(a->local));
 	/* A crowded process is told where to look. */
 	vb_bells_attend(a->board, b->slot, &heard);
 	b->board->header.crowded = 1;

@@ -11,8 +11,8 @@ static void begin(const struct pair_options *options)
 {
 	pair_open(&pair, BY_MEMORY, options);
 	pair_connect(&pair, &usual);
-	assert_int_equal(vb_local_stance(a->local), VB_LOCAL_TAKEN);
-	assert_int_equal(vb_local_stance(b->local), VB_LOCAL_TAKEN);
+	assert_int_equal(vb_local_path(a->local), VB_LOCAL_TAKEN);
+	assert_int_equal(vb_local_path(b->local), VB_LOCAL_TAKEN);
 	pair_expect_nothing(&pair);
 }
 

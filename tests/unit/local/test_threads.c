@@ -151,10 +151,10 @@ static void traffic_in_both_directions(void **state)
 
 /* ---- nothing is forgotten that could go on: time stands still here, so no deadline would find it ---- */
 
-/* As progress/ does: after work was posted, and when something beckons; as long as there is more to do. */
+/* As progress/ does: after work was posted, and when there is work; as long as there is more to do. */
 static void attend(struct process *p, bool posted)
 {
-	bool more = posted || vb_local_beckons(p->local) || vb_local_is_stalled(p->local);
+	bool more = posted || vb_local_has_work(p->local) || vb_local_is_stalled(p->local);
 
 	if (!more)
 		sched_yield();

@@ -11,7 +11,7 @@
 
 #include "roce/engine.h"
 
-void vb_roce_reader_clear(struct vb_roce_requester *requester)
+void vb_roce_reads_clear(struct vb_roce_requester *requester)
 {
 	if (requester->asked != &requester->asked_spare)
 		free(requester->asked);
@@ -26,9 +26,9 @@ static void provide_ring(const struct vb_qp *qp, struct vb_roce_requester *reque
 {
 	uint32_t capacity = qp->attr.max_rd_atomic;
 
-	if (requester->asked && (requester->asked_capacity >= capacity || !vb_roce_reader_is_idle(requester)))
+	if (requester->asked && (requester->asked_capacity >= capacity || !vb_roce_reads_is_idle(requester)))
 		return;
-	vb_roce_reader_clear(requester);
+	vb_roce_reads_clear(requester);
 	requester->asked = calloc(capacity, sizeof(*requester->asked));
 	requester->asked_capacity = capacity;
 	if (!requester->asked) {
@@ -91,7 +91,7 @@ static uint32_t piece_at(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32
 	const struct vb_roce_asked *asked;
 
 	if (requester->asked_sent != requester->asked_head) {
-		asked = vb_roce_reader_at(requester, requester->asked_sent);
+		asked = vb_roce_reads_at(requester, requester->asked_sent);
 		return asked->packets - psn_ahead(requester->send, asked->first);
 	}
 	if (requester->asked_head - requester->asked_tail >= ring_limit(qp, requester))
@@ -102,14 +102,14 @@ static uint32_t piece_at(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32
 static void book(struct vb_roce_requester *requester, uint32_t packets)
 {
 	if (requester->asked_sent == requester->asked_head) {
-		*vb_roce_reader_at(requester, requester->asked_head) =
+		*vb_roce_reads_at(requester, requester->asked_head) =
 			(struct vb_roce_asked){.first = requester->send, .packets = packets};
 		requester->asked_head++;
 	}
 	requester->asked_sent++;
 }
 
-enum vb_roce_progress vb_roce_reader_ask(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out)
+enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_requester *requester = &engine->requester;
@@ -144,16 +144,16 @@ enum vb_roce_progress vb_roce_reader_ask(struct vb_qp *qp, struct vb_send_wqe *w
 
 /* Never a later part of a request before an earlier one: a responder may remember only what was asked last (rxe does, and
  * drops what lies before it). So all that is missing of the last request, if that is little. */
-void vb_roce_reader_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_burst *out)
+void vb_roce_reads_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_burst *out)
 {
 	const struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	struct vb_roce_asked missing;
 	struct vb_roce_packet packet;
 	uint32_t arrived;
 
-	if (vb_roce_reader_is_idle(requester))
+	if (vb_roce_reads_is_idle(requester))
 		return;
-	missing = *vb_roce_reader_at(requester, requester->asked_head - 1);
+	missing = *vb_roce_reads_at(requester, requester->asked_head - 1);
 	arrived = psn_ahead(requester->acknowledged, missing.first);
 	if (arrived < missing.packets) {
 		missing.first = requester->acknowledged;

@@ -29,108 +29,108 @@
 
 enum { QUIESCE_YIELDS = 256 };
 
-static struct vb_neighbour *neighbour_of(struct vb_local_peer *peer)
+static struct vb_host_peer *host_peer_of(struct vb_local_peer *peer)
 {
-	return (struct vb_neighbour *)peer;
+	return (struct vb_host_peer *)peer;
 }
 
-bool vb_neighbour_has_ended(struct vb_neighbour *neighbour)
+bool vb_host_peer_has_ended(struct vb_host_peer *host_peer)
 {
-	if (neighbour->is_self)
+	if (host_peer->is_self)
 		return false;
-	if (__atomic_load_n(&neighbour->peer.gone, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&host_peer->peer.gone, __ATOMIC_RELAXED))
 		return true;
-	if (!vb_process_has_ended(neighbour->watch_fd))
+	if (!vb_process_has_ended(host_peer->watch_fd))
 		return false;
-	__atomic_store_n(&neighbour->peer.gone, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&host_peer->peer.gone, true, __ATOMIC_RELAXED);
 	return true;
 }
 
 /* ---- struct vb_local_host ---- */
 
-static bool is_there(struct vb_neighbour *neighbour)
+static bool is_there(struct vb_host_peer *host_peer)
 {
 	vb_time now;
 
-	if (neighbour->is_self)
+	if (host_peer->is_self)
 		return true;
 	now = vb_clock_coarse();
-	if (now - __atomic_load_n(&neighbour->checked, __ATOMIC_RELAXED) >= STILL_ALIVE) {
-		if (vb_neighbour_has_ended(neighbour))
+	if (now - __atomic_load_n(&host_peer->checked, __ATOMIC_RELAXED) >= STILL_ALIVE) {
+		if (vb_host_peer_has_ended(host_peer))
 			return false;
-		__atomic_store_n(&neighbour->checked, now, __ATOMIC_RELAXED);
+		__atomic_store_n(&host_peer->checked, now, __ATOMIC_RELAXED);
 	}
-	return !__atomic_load_n(&neighbour->peer.gone, __ATOMIC_RELAXED);
+	return !__atomic_load_n(&host_peer->peer.gone, __ATOMIC_RELAXED);
 }
 
-static int note_end(struct vb_neighbour *neighbour, int error)
+static int note_end(struct vb_host_peer *host_peer, int error)
 {
-	if (error == -ESRCH && !neighbour->is_self)
-		__atomic_store_n(&neighbour->peer.gone, true, __ATOMIC_RELAXED);
+	if (error == -ESRCH && !host_peer->is_self)
+		__atomic_store_n(&host_peer->peer.gone, true, __ATOMIC_RELAXED);
 	return error;
 }
 
 static int write_there(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, uint64_t theirs, uint64_t length)
 {
-	struct vb_neighbour *neighbour = neighbour_of(peer);
+	struct vb_host_peer *host_peer = host_peer_of(peer);
 	const struct iovec remote = {(void *)(uintptr_t)theirs, length};
 
-	if (!is_there(neighbour))
+	if (!is_there(host_peer))
 		return -ESRCH;
-	return note_end(neighbour, vb_process_memory_write_to(neighbour->pid, ours, count, &remote, 1));
+	return note_end(host_peer, vb_process_memory_write_to(host_peer->pid, ours, count, &remote, 1));
 }
 
 static int read_there(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
 		      unsigned pieces)
 {
-	struct vb_neighbour *neighbour = neighbour_of(peer);
+	struct vb_host_peer *host_peer = host_peer_of(peer);
 	struct iovec remote[64];
 	int error = 0;
 
 	_Static_assert(sizeof(remote) / sizeof(remote[0]) >= 32, "as many as a work request has");
 	if (pieces > sizeof(remote) / sizeof(remote[0]))
 		return -EINVAL;
-	if (!is_there(neighbour))
+	if (!is_there(host_peer))
 		return -ESRCH;
 	for (unsigned i = 0; i < pieces; i++)
 		remote[i] = (struct iovec){(void *)(uintptr_t)theirs[i].address, theirs[i].length};
 	if (error == 0)
-		error = vb_process_memory_read_from(neighbour->pid, ours, count, remote, pieces);
-	return note_end(neighbour, error);
+		error = vb_process_memory_read_from(host_peer->pid, ours, count, remote, pieces);
+	return note_end(host_peer, error);
 }
 
 static void *share(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t life, uint64_t region_start,
 		   uint64_t region_length, uint64_t address, uint64_t length)
 {
-	struct vb_neighbour *neighbour = neighbour_of(peer);
+	struct vb_host_peer *host_peer = host_peer_of(peer);
 
-	return vb_local_share_find(&neighbour->share, table, key, life, region_start, region_length, address, length);
+	return vb_local_share_find(&host_peer->share, table, key, life, region_start, region_length, address, length);
 }
 
 static bool lives(void *context, uint32_t table, uint32_t key, uint64_t life)
 {
-	const struct vb_neighbour *neighbour = context;
+	const struct vb_host_peer *host_peer = context;
 
-	return vb_foreign_lives(neighbour->peer.board->table[table % VB_BOARD_TABLES], VB_BOARD_TABLE_BYTES, key, life);
+	return vb_foreign_lives(host_peer->peer.board->table[table % VB_BOARD_TABLES], VB_BOARD_TABLE_BYTES, key, life);
 }
 
-/* Memory that a neighbour has given up must not be kept by our mapping of it. Caller holds progress. */
-void vb_neighbours_sweep(struct vb_same_host *same_host)
+/* Memory that a host peer has given up must not be kept by our mapping of it. Caller holds progress. */
+void vb_host_peers_sweep(struct vb_same_host *same_host)
 {
-	for (struct vb_neighbour *n = __atomic_load_n(&same_host->neighbours, __ATOMIC_ACQUIRE); n;
+	for (struct vb_host_peer *n = __atomic_load_n(&same_host->host_peers, __ATOMIC_ACQUIRE); n;
 	     n = __atomic_load_n(&n->next, __ATOMIC_ACQUIRE))
 		vb_local_share_sweep(&n->share);
 }
 
 static void wake(struct vb_local_peer *peer)
 {
-	vb_event_raise(neighbour_of(peer)->wake_fd);
+	vb_event_raise(host_peer_of(peer)->wake_fd);
 }
 
 static void pause_for(struct vb_local_peer *peer)
 {
 	vb_wait(NULL, 0, vb_clock_now() + WHILE_IT_COPIES);
-	(void)vb_neighbour_has_ended(neighbour_of(peer));
+	(void)vb_host_peer_has_ended(host_peer_of(peer));
 }
 
 static const struct vb_local_host local_host = {
@@ -144,28 +144,28 @@ static const struct vb_local_host local_host = {
 /* ---- the list ---- */
 
 /* Newest first. Caller holds the lock. */
-static void append(struct vb_same_host *same_host, struct vb_neighbour *neighbour)
+static void append(struct vb_same_host *same_host, struct vb_host_peer *host_peer)
 {
-	neighbour->next = same_host->neighbours;
-	__atomic_store_n(&same_host->neighbours, neighbour, __ATOMIC_RELEASE);
+	host_peer->next = same_host->host_peers;
+	__atomic_store_n(&same_host->host_peers, host_peer, __ATOMIC_RELEASE);
 }
 
-static void destroy(struct vb_neighbour *neighbour)
+static void destroy(struct vb_host_peer *host_peer)
 {
-	vb_local_share_fini(&neighbour->share);
-	if (!neighbour->is_self) {
-		vb_shared_memory_unmap(neighbour->peer.board, sizeof(*neighbour->peer.board));
-		if (neighbour->watch_fd >= 0)
-			vb_descriptor_close(neighbour->watch_fd);
-		if (neighbour->wake_fd >= 0)
-			vb_descriptor_close(neighbour->wake_fd);
+	vb_local_share_fini(&host_peer->share);
+	if (!host_peer->is_self) {
+		vb_shared_memory_unmap(host_peer->peer.board, sizeof(*host_peer->peer.board));
+		if (host_peer->watch_fd >= 0)
+			vb_descriptor_close(host_peer->watch_fd);
+		if (host_peer->wake_fd >= 0)
+			vb_descriptor_close(host_peer->wake_fd);
 	}
-	free(neighbour);
+	free(host_peer);
 }
 
-int vb_neighbours_open(struct vb_same_host *same_host)
+int vb_host_peers_open(struct vb_same_host *same_host)
 {
-	struct vb_neighbour *self = calloc(1, sizeof(*self));
+	struct vb_host_peer *self = calloc(1, sizeof(*self));
 
 	if (!self)
 		return -ENOMEM;
@@ -182,20 +182,20 @@ int vb_neighbours_open(struct vb_same_host *same_host)
 	return 0;
 }
 
-void vb_neighbours_close(struct vb_same_host *same_host)
+void vb_host_peers_close(struct vb_same_host *same_host)
 {
-	struct vb_neighbour *next;
+	struct vb_host_peer *next;
 
-	for (struct vb_neighbour *n = same_host->neighbours; n; n = next) {
+	for (struct vb_host_peer *n = same_host->host_peers; n; n = next) {
 		next = n->next;
 		destroy(n);
 	}
 	vb_daemon_client_close(&same_host->broker);
 }
 
-void vb_neighbours_abandon(struct vb_same_host *same_host)
+void vb_host_peers_abandon(struct vb_same_host *same_host)
 {
-	for (struct vb_neighbour *n = same_host->neighbours; n; n = n->next) {
+	for (struct vb_host_peer *n = same_host->host_peers; n; n = n->next) {
 		if (n->is_self)
 			continue;
 		vb_descriptor_close(n->watch_fd);
@@ -205,17 +205,17 @@ void vb_neighbours_abandon(struct vb_same_host *same_host)
 }
 
 /* Those that are dead and that nobody uses. Copies by a dead process are over. */
-static void bury(struct vb_same_host *same_host)
+static void reap(struct vb_same_host *same_host)
 {
-	struct vb_neighbour *dead = NULL, *next;
+	struct vb_host_peer *dead = NULL, *next;
 
 	/* A pass may be looking at any of them. */
 	vb_lock_take(&same_host->schedule->progress);
 	vb_mutex_lock(&same_host->lock);
-	for (struct vb_neighbour **at = &same_host->neighbours; *at;) {
-		struct vb_neighbour *n = *at;
+	for (struct vb_host_peer **at = &same_host->host_peers; *at;) {
+		struct vb_host_peer *n = *at;
 
-		if (n->users > 0 || !vb_neighbour_has_ended(n)) {
+		if (n->users > 0 || !vb_host_peer_has_ended(n)) {
 			at = &n->next;
 			continue;
 		}
@@ -231,74 +231,74 @@ static void bury(struct vb_same_host *same_host)
 	}
 }
 
-static bool is_current(struct vb_neighbour *neighbour, uint32_t slot)
+static bool is_current(struct vb_host_peer *host_peer, uint32_t slot)
 {
 	/* A process that closed its endpoint, and opened another perhaps, takes the magic away. */
-	return neighbour->peer.slot == slot && !vb_neighbour_has_ended(neighbour) &&
-	       __atomic_load_n(&neighbour->peer.board->header.magic, __ATOMIC_ACQUIRE) == VB_BOARD_MAGIC;
+	return host_peer->peer.slot == slot && !vb_host_peer_has_ended(host_peer) &&
+	       __atomic_load_n(&host_peer->peer.board->header.magic, __ATOMIC_ACQUIRE) == VB_BOARD_MAGIC;
 }
 
-static bool is_known_under(const struct vb_neighbour *neighbour, const uint8_t gid[16])
+static bool is_known_under(const struct vb_host_peer *host_peer, const uint8_t gid[16])
 {
-	for (unsigned i = 0; i < neighbour->gids; i++)
-		if (memcmp(neighbour->gid[i], gid, 16) == 0)
+	for (unsigned i = 0; i < host_peer->gids; i++)
+		if (memcmp(host_peer->gid[i], gid, 16) == 0)
 			return true;
 	return false;
 }
 
-static void remember_gid(struct vb_neighbour *neighbour, const uint8_t gid[16])
+static void remember_gid(struct vb_host_peer *host_peer, const uint8_t gid[16])
 {
-	if (!is_known_under(neighbour, gid) && neighbour->gids < VB_NEIGHBOUR_GIDS)
-		memcpy(neighbour->gid[neighbour->gids++], gid, 16);
+	if (!is_known_under(host_peer, gid) && host_peer->gids < VB_HOST_PEER_GIDS)
+		memcpy(host_peer->gid[host_peer->gids++], gid, 16);
 }
 
 /* ---- GIDs of other hosts ---- */
 
-static uint8_t *stranger_at(struct vb_same_host *same_host, const uint8_t gid[16])
+static uint8_t *negative_entry(struct vb_same_host *same_host, const uint8_t gid[16])
 {
 	uint64_t half[2];
 
 	memcpy(half, gid, sizeof(half));
-	return same_host->stranger[(half[0] ^ half[1]) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (VB_KNOWN_STRANGERS - 1)];
+	return same_host->negative[(half[0] ^ half[1]) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (VB_NEGATIVE_CACHE - 1)];
 }
 
-static bool is_stranger(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t *news)
+static bool is_in_negative_cache(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t *news)
 {
 	bool known;
 
 	vb_mutex_lock(&same_host->lock);
-	known = memcmp(stranger_at(same_host, gid), gid, 16) == 0;
+	known = memcmp(negative_entry(same_host, gid), gid, 16) == 0;
 	*news = same_host->news;
 	vb_mutex_unlock(&same_host->lock);
 	return known;
 }
 
 /* Unless there were news since it was asked. */
-static void remember_stranger(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t news)
+static void add_to_negative_cache(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t news)
 {
 	vb_mutex_lock(&same_host->lock);
 	if (news == same_host->news)
-		memcpy(stranger_at(same_host, gid), gid, 16);
+		memcpy(negative_entry(same_host, gid), gid, 16);
 	vb_mutex_unlock(&same_host->lock);
 }
 
-void vb_neighbours_doubt(struct vb_same_host *same_host)
+void vb_host_peers_invalidate(struct vb_same_host *same_host)
 {
 	vb_mutex_lock(&same_host->lock);
 	same_host->news++;
-	memset(same_host->stranger, 0, sizeof(same_host->stranger));
-	for (struct vb_neighbour *n = same_host->neighbours; n; n = n->next)
+	memset(same_host->negative, 0, sizeof(same_host->negative));
+	for (struct vb_host_peer *n = same_host->host_peers; n; n = n->next)
 		n->gids = 0;
 	vb_mutex_unlock(&same_host->lock);
 }
 
 /* With a user more, or NULL. */
-static struct vb_neighbour *find(struct vb_same_host *same_host, uint32_t slot)
+static struct vb_host_peer *find(struct vb_same_host *same_host, uint32_t slot)
 {
-	struct vb_neighbour *found = NULL;
+	struct vb_host_peer *found = NULL;
 
 	vb_mutex_lock(&same_host->lock);
-	for (struct vb_neighbour *n = same_host->neighbours; n && !found; n = n->next)
+	for (struct vb_host_peer *n = same_host->host_peers; n && !found; n = n->next)
 		if (is_current(n, slot))
 			found = n;
 	if (found)
@@ -307,58 +307,58 @@ static struct vb_neighbour *find(struct vb_same_host *same_host, uint32_t slot)
 	return found;
 }
 
-void vb_neighbours_put(struct vb_same_host *same_host, struct vb_neighbour *neighbour)
+void vb_host_peers_put(struct vb_same_host *same_host, struct vb_host_peer *host_peer)
 {
 	vb_mutex_lock(&same_host->lock);
-	neighbour->users--;
+	host_peer->users--;
 	vb_mutex_unlock(&same_host->lock);
 }
 
-/* ---- meeting ---- */
+/* ---- resolution ---- */
 
-static bool prove(struct vb_neighbour *neighbour)
+static bool prove(struct vb_host_peer *host_peer)
 {
-	uint64_t cookie = 0, address = __atomic_load_n(&neighbour->peer.board->header.cookie_address, __ATOMIC_RELAXED);
+	uint64_t cookie = 0, address = __atomic_load_n(&host_peer->peer.board->header.cookie_address, __ATOMIC_RELAXED);
 	const struct iovec ours = {&cookie, sizeof(cookie)}, theirs = {(void *)(uintptr_t)address, sizeof(cookie)};
-	int error = vb_process_memory_read_from(neighbour->pid, &ours, 1, &theirs, 1);
+	int error = vb_process_memory_read_from(host_peer->pid, &ours, 1, &theirs, 1);
 
 	/* Its number was that process's then if the process is still there now. */
-	if (error == 0 && (cookie != neighbour->id || vb_neighbour_has_ended(neighbour)))
+	if (error == 0 && (cookie != host_peer->id || vb_host_peer_has_ended(host_peer)))
 		error = -ESRCH;
 	if (error != 0)
 		vb_log(VB_LOG_INFO, "process %d is on this host but cannot be reached through memory (%s): by wire",
-		       (int)neighbour->pid, strerror(-error));
+		       (int)host_peer->pid, strerror(-error));
 	return error == 0;
 }
 
 /* Takes both descriptors. NULL: it cannot be made, or is not what it says. */
-static struct vb_neighbour *create(const struct vb_same_host *same_host, const struct vb_daemon_board *told, const int fds[2])
+static struct vb_host_peer *create(const struct vb_same_host *same_host, const struct vb_daemon_board *told, const int fds[2])
 {
-	struct vb_neighbour *neighbour = calloc(1, sizeof(*neighbour));
+	struct vb_host_peer *host_peer = calloc(1, sizeof(*host_peer));
 	const struct vb_board *board = vb_shared_memory_map(fds[0], sizeof(*board));
 
 	vb_descriptor_close(fds[0]);
-	if (!neighbour || !board) {
+	if (!host_peer || !board) {
 		vb_shared_memory_unmap(board, sizeof(*board));
 		vb_descriptor_close(fds[1]);
-		free(neighbour);
+		free(host_peer);
 		return NULL;
 	}
-	neighbour->peer = (struct vb_local_peer){.board = board, .host = &local_host, .slot = told->slot};
-	neighbour->id = told->id;
-	neighbour->pid = (pid_t)told->pid;
-	neighbour->wake_fd = vb_descriptor_lift(fds[1]);
-	neighbour->watch_fd = vb_process_watch(neighbour->pid);
-	vb_local_share_init(&neighbour->share, neighbour->pid, told->slot, same_host->board->header.copying);
-	neighbour->share.lives = lives;
-	neighbour->share.context = neighbour;
-	vb_bells_attend(board, same_host->schedule->slot, &neighbour->bells);
-	if (neighbour->watch_fd < 0 || __atomic_load_n(&board->header.magic, __ATOMIC_ACQUIRE) != VB_BOARD_MAGIC ||
+	host_peer->peer = (struct vb_local_peer){.board = board, .host = &local_host, .slot = told->slot};
+	host_peer->id = told->id;
+	host_peer->pid = (pid_t)told->pid;
+	host_peer->wake_fd = vb_descriptor_lift(fds[1]);
+	host_peer->watch_fd = vb_process_watch(host_peer->pid);
+	vb_local_share_init(&host_peer->share, host_peer->pid, told->slot, same_host->board->header.copying);
+	host_peer->share.lives = lives;
+	host_peer->share.context = host_peer;
+	vb_bells_attend(board, same_host->schedule->slot, &host_peer->bells);
+	if (host_peer->watch_fd < 0 || __atomic_load_n(&board->header.magic, __ATOMIC_ACQUIRE) != VB_BOARD_MAGIC ||
 	    board->header.id != told->id || board->header.slot != told->slot) {
-		destroy(neighbour);
+		destroy(host_peer);
 		return NULL;
 	}
-	return neighbour;
+	return host_peer;
 }
 
 /* One question, one answer. 0 or -errno; the answer's descriptors are in fds. Caller holds `asking`. */
@@ -406,11 +406,11 @@ static int ask(struct vb_same_host *same_host, uint32_t slot, const uint8_t gid[
 	return message->header.type == VB_DAEMON_BOARD && message->board.slot == slot ? 0 : -EPROTO;
 }
 
-enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t qpn,
-				   struct vb_neighbour **out)
+enum vb_resolution vb_host_peers_resolve(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t qpn,
+				   struct vb_host_peer **out)
 {
 	uint32_t slot = qpn >> VB_DAEMON_INDEX_BITS;
-	struct vb_neighbour *neighbour;
+	struct vb_host_peer *host_peer;
 	struct vb_daemon_message message;
 	int fds[VB_DAEMON_MAX_FDS], error = 0;
 	unsigned count = 0;
@@ -418,69 +418,69 @@ enum vb_meeting vb_neighbours_meet(struct vb_same_host *same_host, const uint8_t
 	bool known;
 
 	if (slot == 0)
-		return VB_MEET_ELSEWHERE;
+		return VB_RESOLVED_ELSEWHERE;
 	/* The address may have become one of this host, and the peer may know it before we do: it must see that we go by wire. */
-	if (is_stranger(same_host, gid, &news))
-		return VB_MEET_WIRE;
-	neighbour = find(same_host, slot);
+	if (is_in_negative_cache(same_host, gid, &news))
+		return VB_RESOLVED_WIRE;
+	host_peer = find(same_host, slot);
 	vb_mutex_lock(&same_host->lock);
-	known = neighbour && is_known_under(neighbour, gid);
+	known = host_peer && is_known_under(host_peer, gid);
 	vb_mutex_unlock(&same_host->lock);
 	if (!known)
-		error = ask(same_host, slot, gid, neighbour ? neighbour->id : 0, &message, fds, &count);
+		error = ask(same_host, slot, gid, host_peer ? host_peer->id : 0, &message, fds, &count);
 	if (error == 0 && count == 2) {
 		/* What we had of this slot is not what is there now. */
-		if (neighbour)
-			vb_neighbours_put(same_host, neighbour);
-		bury(same_host);
-		neighbour = create(same_host, &message.board, fds);
-		if (neighbour) {
-			neighbour->users = 1;
-			neighbour->consents = prove(neighbour);
+		if (host_peer)
+			vb_host_peers_put(same_host, host_peer);
+		reap(same_host);
+		host_peer = create(same_host, &message.board, fds);
+		if (host_peer) {
+			host_peer->users = 1;
+			host_peer->consents = prove(host_peer);
 			vb_mutex_lock(&same_host->lock);
-			append(same_host, neighbour);
+			append(same_host, host_peer);
 			vb_mutex_unlock(&same_host->lock);
 		}
 	} else {
 		for (unsigned i = 0; i < count; i++)
 			vb_descriptor_close(fds[i]);
 	}
-	if (error == 0 && neighbour) {
+	if (error == 0 && host_peer) {
 		/* A sandbox may keep us even from ourselves. */
-		bool proved = !known && neighbour->is_self && prove(neighbour), consents;
+		bool proved = !known && host_peer->is_self && prove(host_peer), consents;
 
 		vb_mutex_lock(&same_host->lock);
-		remember_gid(neighbour, gid);
-		neighbour->consents |= proved;
-		consents = neighbour->consents;
+		remember_gid(host_peer, gid);
+		host_peer->consents |= proved;
+		consents = host_peer->consents;
 		vb_mutex_unlock(&same_host->lock);
 		if (consents) {
-			*out = neighbour;
-			return VB_MEET_NEIGHBOUR;
+			*out = host_peer;
+			return VB_RESOLVED_HOST_PEER;
 		}
 	}
-	if (neighbour)
-		vb_neighbours_put(same_host, neighbour);
+	if (host_peer)
+		vb_host_peers_put(same_host, host_peer);
 	if (error != -EHOSTUNREACH)
-		return VB_MEET_WIRE;
-	remember_stranger(same_host, gid, news);
-	return VB_MEET_ELSEWHERE;
+		return VB_RESOLVED_WIRE;
+	add_to_negative_cache(same_host, gid, news);
+	return VB_RESOLVED_ELSEWHERE;
 }
 
 /* ---- deregistration ---- */
 
-bool vb_neighbours_are_copying(struct vb_same_host *same_host, uint32_t table, uint32_t key)
+bool vb_host_peers_are_copying(struct vb_same_host *same_host, uint32_t table, uint32_t key)
 {
 	bool copying = false;
 
 	vb_mutex_lock(&same_host->lock);
-	for (struct vb_neighbour *n = same_host->neighbours; n && !copying; n = n->next)
-		copying = vb_local_is_copying(&n->peer, same_host->schedule->slot, table, key) && !vb_neighbour_has_ended(n);
+	for (struct vb_host_peer *n = same_host->host_peers; n && !copying; n = n->next)
+		copying = vb_local_is_copying(&n->peer, same_host->schedule->slot, table, key) && !vb_host_peer_has_ended(n);
 	vb_mutex_unlock(&same_host->lock);
 	return copying;
 }
 
-void vb_neighbours_pause(unsigned looks)
+void vb_host_peers_pause(unsigned looks)
 {
 	if (looks < QUIESCE_YIELDS)
 		vb_thread_yield();

@@ -6,22 +6,22 @@
  * the application sets on its end, (b) is restarted after a signal when the application asked for that, and (c) takes
  * nothing away, so that two getters and a destroyer cannot race for the count: recv(MSG_PEEK) does all three.
  */
-#ifndef VB_VERBS_DOORBELL_H
-#define VB_VERBS_DOORBELL_H
+#ifndef VB_VERBS_EVENT_FD_H
+#define VB_VERBS_EVENT_FD_H
 
-struct vb_doorbell {
+struct vb_event_fd {
 	int wait_fd;                     /* the application's end */
 	int ring_fd;
 };
 
-int vb_doorbell_init(struct vb_doorbell *bell); /* 0 or -errno */
-void vb_doorbell_fini(struct vb_doorbell *bell);
+int vb_event_fd_init(struct vb_event_fd *event_fd); /* 0 or -errno */
+void vb_event_fd_fini(struct vb_event_fd *event_fd);
 
 /* Both under the lock of the queue they announce. */
-void vb_doorbell_ring(struct vb_doorbell *bell);
-void vb_doorbell_silence(struct vb_doorbell *bell);
+void vb_event_fd_raise(struct vb_event_fd *event_fd);
+void vb_event_fd_clear(struct vb_event_fd *event_fd);
 
 /* Sleep until it rings: 0, or -errno (-EAGAIN: the application's end is non-blocking; -EINTR). Caller holds no lock. */
-int vb_doorbell_wait(struct vb_doorbell *bell);
+int vb_event_fd_wait(struct vb_event_fd *event_fd);
 
 #endif

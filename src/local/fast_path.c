@@ -74,7 +74,7 @@ static struct vb_send_wqe *enqueue(struct vb_qp *qp, const struct vb_local *loca
 	return wqe;
 }
 
-bool vb_local_plain_send(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
+bool vb_local_fast_send(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
 	struct vb_local_record record = {.kind = VB_RECORD_SEND};
@@ -102,7 +102,7 @@ bool vb_local_plain_send(struct vb_qp *qp, struct vb_local *local, const struct 
 }
 
 /* Not behind work that is under way: it would have to complete after that. */
-bool vb_local_plain_write(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
+bool vb_local_fast_write(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
 {
 	const void *bytes;
 	uint8_t fetched[FEW_BYTES];
@@ -135,7 +135,7 @@ static bool is_acknowledged(const struct vb_local *local)
 	       __atomic_load_n(&local->initiator.consumed, __ATOMIC_RELAXED);
 }
 
-bool vb_local_plain_beckons(const struct vb_local *local, bool sends, bool receives)
+bool vb_local_fast_has_work(const struct vb_local *local, bool sends, bool receives)
 {
 	uint32_t heeds = __atomic_load_n(&local->heeds, __ATOMIC_RELAXED);
 
@@ -220,7 +220,7 @@ static int receive_all(struct vb_qp *qp, struct vb_local *local, int room, struc
 	return taken;
 }
 
-int vb_local_plain_poll(struct vb_qp *qp, struct vb_local *local, const struct vb_cq *cq, int room, struct ibv_wc *wc, vb_time now)
+int vb_local_fast_poll(struct vb_qp *qp, struct vb_local *local, const struct vb_cq *cq, int room, struct ibv_wc *wc, vb_time now)
 {
 	const struct vb_local_initiator *initiator = &local->initiator;
 	int taken = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The short way (local/plain.c): that it does what the ordinary way does, to the last field of a completion, that it leaves everything
+ * The short way (local/fast_path.c): that it does what the ordinary way does, to the last field of a completion, that it leaves everything
  * alone that is not plain, and that the two go together, in one thread and in two at once.
  */
 #include <pthread.h>
@@ -27,7 +27,7 @@ static bool send_wr(struct process *p, struct ibv_send_wr *wr)
 	bool sent;
 
 	vb_lock_take(&p->qp->lock);
-	sent = vb_local_plain_send(p->qp, p->local, wr, pair.now);
+	sent = vb_local_fast_send(p->qp, p->local, wr, pair.now);
 	vb_lock_release(&p->qp->lock);
 	return sent;
 }
@@ -46,7 +46,7 @@ static int poll_plainly(struct process *p, struct vb_cq *cq, int room, struct ib
 
 	vb_lock_take(&p->qp->lock);
 	if (vb_cq_lets_pass(cq))
-		taken = vb_local_plain_poll(p->qp, p->local, cq, room, wc, pair.now);
+		taken = vb_local_fast_poll(p->qp, p->local, cq, room, wc, pair.now);
 	vb_lock_release(&p->qp->lock);
 	return taken;
 }
@@ -433,7 +433,7 @@ static bool write_wr(struct ibv_send_wr *wr)
 	bool written;
 
 	vb_lock_take(&a->qp->lock);
-	written = vb_local_plain_write(a->qp, a->local, wr, pair.now);
+	written = vb_local_fast_write(a->qp, a->local, wr, pair.now);
 	vb_lock_release(&a->qp->lock);
 	return written;
 }

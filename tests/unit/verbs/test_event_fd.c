@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The doorbell: readable while it rings, obeying O_NONBLOCK, never eaten by a waiter.
+ * The descriptor of a channel: readable while it is raised, obeying O_NONBLOCK, never eaten by a waiter.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,72 +17,72 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "verbs/doorbell.h"
+#include "verbs/event_fd.h"
 
-static bool readable(const struct vb_doorbell *bell)
+static bool readable(const struct vb_event_fd *event_fd)
 {
-	struct pollfd waiting = {.fd = bell->wait_fd, .events = POLLIN};
+	struct pollfd waiting = {.fd = event_fd->wait_fd, .events = POLLIN};
 
 	return poll(&waiting, 1, 0) == 1;
 }
 
 static void rings_until_silenced(void **state)
 {
-	struct vb_doorbell bell;
+	struct vb_event_fd event_fd;
 
 	(void)state;
-	assert_int_equal(vb_doorbell_init(&bell), 0);
-	assert_false(readable(&bell));
+	assert_int_equal(vb_event_fd_init(&event_fd), 0);
+	assert_false(readable(&event_fd));
 	for (int i = 0; i < 100000; i++)         /* more than any socket holds */
-		vb_doorbell_ring(&bell);
-	assert_true(readable(&bell));
-	assert_int_equal(vb_doorbell_wait(&bell), 0);
-	assert_int_equal(vb_doorbell_wait(&bell), 0);
-	assert_true(readable(&bell));
+		vb_event_fd_raise(&event_fd);
+	assert_true(readable(&event_fd));
+	assert_int_equal(vb_event_fd_wait(&event_fd), 0);
+	assert_int_equal(vb_event_fd_wait(&event_fd), 0);
+	assert_true(readable(&event_fd));
 	errno = 12345;
-	vb_doorbell_silence(&bell);
+	vb_event_fd_clear(&event_fd);
 	assert_int_equal(errno, 12345);
-	assert_false(readable(&bell));
-	vb_doorbell_silence(&bell);
-	vb_doorbell_ring(&bell);
-	assert_true(readable(&bell));
-	vb_doorbell_fini(&bell);
+	assert_false(readable(&event_fd));
+	vb_event_fd_clear(&event_fd);
+	vb_event_fd_raise(&event_fd);
+	assert_true(readable(&event_fd));
+	vb_event_fd_fini(&event_fd);
 }
 
 static void obeys_the_descriptors_flags(void **state)
 {
-	struct vb_doorbell bell;
+	struct vb_event_fd event_fd;
 
 	(void)state;
-	assert_int_equal(vb_doorbell_init(&bell), 0);
-	assert_int_equal(fcntl(bell.wait_fd, F_SETFL, O_NONBLOCK), 0);
-	assert_int_equal(vb_doorbell_wait(&bell), -EAGAIN);
-	assert_true(fcntl(bell.wait_fd, F_GETFD) & FD_CLOEXEC);
-	vb_doorbell_fini(&bell);
+	assert_int_equal(vb_event_fd_init(&event_fd), 0);
+	assert_int_equal(fcntl(event_fd.wait_fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(vb_event_fd_wait(&event_fd), -EAGAIN);
+	assert_true(fcntl(event_fd.wait_fd, F_GETFD) & FD_CLOEXEC);
+	vb_event_fd_fini(&event_fd);
 }
 
-static void *wait_for_bell(void *bell)
+static void *wait_for_bell(void *event_fd)
 {
-	return (void *)(intptr_t)vb_doorbell_wait(bell);
+	return (void *)(intptr_t)vb_event_fd_wait(event_fd);
 }
 
 static void wakes_all_sleepers(void **state)
 {
-	struct vb_doorbell bell;
+	struct vb_event_fd event_fd;
 	pthread_t sleeper[3];
 
 	(void)state;
-	assert_int_equal(vb_doorbell_init(&bell), 0);
+	assert_int_equal(vb_event_fd_init(&event_fd), 0);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(pthread_create(&sleeper[i], NULL, wait_for_bell, &bell), 0);
-	vb_doorbell_ring(&bell);
+		assert_int_equal(pthread_create(&sleeper[i], NULL, wait_for_bell, &event_fd), 0);
+	vb_event_fd_raise(&event_fd);
 	for (int i = 0; i < 3; i++) {
 		void *result;
 
 		assert_int_equal(pthread_join(sleeper[i], &result), 0);
 		assert_null(result);
 	}
-	vb_doorbell_fini(&bell);
+	vb_event_fd_fini(&event_fd);
 }
 
 static void ignore(int signal)
@@ -90,10 +90,10 @@ static void ignore(int signal)
 	(void)signal;
 }
 
-static void *ring_later(void *bell)
+static void *ring_later(void *event_fd)
 {
 	usleep(30000);
-	vb_doorbell_ring(bell);
+	vb_event_fd_raise(event_fd);
 	return NULL;
 }
 
@@ -103,15 +103,15 @@ static void signals_end_or_do_not_end_the_sleep(void **state)
 	/* Again and again: the first may come before we sleep. */
 	const struct itimerval soon = {.it_value = {.tv_usec = 5000}, .it_interval = {.tv_usec = 5000}}, never = {0};
 	struct sigaction action = {.sa_handler = ignore};
-	struct vb_doorbell bell;
+	struct vb_event_fd event_fd;
 	pthread_t ringer;
 	sigset_t alarm_only;
 
 	(void)state;
-	assert_int_equal(vb_doorbell_init(&bell), 0);
+	assert_int_equal(vb_event_fd_init(&event_fd), 0);
 	assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
 	assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
-	assert_int_equal(vb_doorbell_wait(&bell), -EINTR);
+	assert_int_equal(vb_event_fd_wait(&event_fd), -EINTR);
 	assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
 
 	action.sa_flags = SA_RESTART;
@@ -119,13 +119,13 @@ static void signals_end_or_do_not_end_the_sleep(void **state)
 	sigemptyset(&alarm_only);
 	sigaddset(&alarm_only, SIGALRM);
 	pthread_sigmask(SIG_BLOCK, &alarm_only, NULL);   /* the ringer shall not get it */
-	assert_int_equal(pthread_create(&ringer, NULL, ring_later, &bell), 0);
+	assert_int_equal(pthread_create(&ringer, NULL, ring_later, &event_fd), 0);
 	pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
 	assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
-	assert_int_equal(vb_doorbell_wait(&bell), 0);
+	assert_int_equal(vb_event_fd_wait(&event_fd), 0);
 	assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
 	assert_int_equal(pthread_join(ringer, NULL), 0);
-	vb_doorbell_fini(&bell);
+	vb_event_fd_fini(&event_fd);
 }
 
 int main(void)

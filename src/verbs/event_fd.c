@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See event_fd.h. One byte is sent per event, so that an edge-triggered epoll sees an edge for each; how many bytes lie
+ * in the socket does not matter otherwise, and a full socket is as readable as can be.
+ */
+#include "verbs/event_fd.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int vb_event_fd_init(struct vb_event_fd *event_fd)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		return -errno;
+	event_fd->wait_fd = pair[0];
+	event_fd->ring_fd = pair[1];
+	return 0;
+}
+
+void vb_event_fd_fini(struct vb_event_fd *event_fd)
+{
+	close(event_fd->wait_fd);
+	close(event_fd->ring_fd);
+}
+
+void vb_event_fd_raise(struct vb_event_fd *event_fd)
+{
+	int saved = errno;
+	char ding = 1;
+
+	(void)send(event_fd->ring_fd, &ding, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	errno = saved;
+}
+
+void vb_event_fd_clear(struct vb_event_fd *event_fd)
+{
+	int saved = errno;
+	char heard[256];
+
+	while (recv(event_fd->wait_fd, heard, sizeof(heard), MSG_DONTWAIT) == (ssize_t)sizeof(heard))
+		;
+	errno = saved;
+}
+
+int vb_event_fd_wait(struct vb_event_fd *event_fd)
+{
+	char ding;
+	ssize_t got = recv(event_fd->wait_fd, &ding, 1, MSG_PEEK);
+
+	if (got < 0)
+		return -errno;
+	return got == 0 ? -EBADF : 0;    /* end of file: the channel was destroyed under our feet */
+}
