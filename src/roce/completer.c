@@ -224,7 +224,7 @@ static void handle_nak(struct vb_qp *qp, vb_time now, const struct vb_roce_packe
 	case VB_NAK_PSN_SEQUENCE_ERROR:
 		VB_COUNT(qp->host->counters, rcvd_seq_err);
 		/* The network may double a NAK; a true second one takes a round trip. */
-		if (!vb_roce_repair_begin(qp, now))
+		if (!vb_roce_selective_begin(qp, now))
 			go_back(qp, now, false, vb_roce_engine(qp)->requester.round_trip / 4);
 		break;
 	case VB_NAK_INVALID_REQUEST:
@@ -253,7 +253,7 @@ static void handle_acknowledge(struct vb_qp *qp, vb_time now, const struct vb_ro
 	retire(qp, now);
 	if (!is_alive(qp))
 		return;
-	vb_roce_repair_answered(qp, now, positive);
+	vb_roce_selective_answered(qp, now, positive);
 	if (!whole) {
 		response_is_missing(qp, now);
 		return;

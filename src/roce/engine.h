@@ -37,7 +37,7 @@ struct vb_roce_asked {
 };
 
 /* What the responder does with packets that come ahead of a missing one. */
-enum vb_roce_peer { VB_PEER_UNKNOWN, VB_PEER_KEEPS, VB_PEER_DROPS };
+enum vb_roce_peer { VB_PEER_UNKNOWN, VB_PEER_SELECTIVE, VB_PEER_GO_BACK_N };
 
 struct vb_roce_requester {
 	struct psn acknowledged, send, high;
@@ -77,7 +77,7 @@ struct vb_roce_requester {
 	vb_time rnr_until;               /* 0: not waiting for a receiver that was not ready */
 	uint32_t rnr_retries;            /* used since the last progress */
 
-	/* A single packet sent again instead of all behind it (repair.c). */
+	/* A single packet sent again instead of all behind it (selective.c). */
 	enum vb_roce_peer peer;
 	bool repair_owed;
 	bool repairing;                  /* `repaired` is owed or sent again, and not acknowledged */
@@ -121,15 +121,15 @@ struct vb_roce_resource {
 	uint32_t byte_end;               /* and where it ends, in bytes from `address` */
 };
 
-/* Requests that came ahead of one that is missing (ahead.c). All of them lie behind `expected`, and within reach of it. */
-enum { VB_ROCE_SHELVES = 16 };
-struct vb_roce_shelf;
-struct vb_roce_ahead {
+/* Requests that came ahead of one that is missing (reorder.c). All of them lie behind `expected`, and within reach of it. */
+enum { VB_ROCE_REORDER_BLOCKS = 16 };
+struct vb_roce_reorder_block;
+struct vb_roce_reorder {
 	uint32_t mtu;
 	uint32_t count;                  /* places taken, by packets or by a dispute about them */
-	size_t bytes;                    /* of the shelves */
-	struct vb_roce_shelf *shelf[VB_ROCE_SHELVES]; /* by PSN */
-	struct vb_roce_shelf *ready;     /* empty ones */
+	size_t bytes;                    /* of the blocks */
+	struct vb_roce_reorder_block *block[VB_ROCE_REORDER_BLOCKS]; /* by PSN */
+	struct vb_roce_reorder_block *ready;     /* empty ones */
 };
 
 enum vb_roce_underway { VB_UNDERWAY_NOTHING, VB_UNDERWAY_SEND, VB_UNDERWAY_WRITE };
@@ -154,7 +154,7 @@ struct vb_roce_responder {
 	bool fatal;                      /* the NAK owed or sent was the end of this QP */
 	uint8_t nak_syndrome;
 	struct psn nak_psn;
-	struct vb_roce_ahead ahead;
+	struct vb_roce_reorder reorder;
 
 	struct vb_roce_resource *resources;
 	uint32_t resource_capacity;
@@ -245,17 +245,17 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
  * retired. */
 void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now);
 
-/* ---- repair.c: one packet instead of all ---- */
+/* ---- selective.c: one packet instead of all ---- */
 /* The oldest packet is missing: is it enough to send it alone? Then it is owed. */
-bool vb_roce_repair_begin(struct vb_qp *qp, vb_time now);
+bool vb_roce_selective_begin(struct vb_qp *qp, vb_time now);
 /* Must all others wait for what the peer makes of it? */
-bool vb_roce_repair_holds(const struct vb_roce_requester *requester);
+bool vb_roce_selective_holds(const struct vb_roce_requester *requester);
 /* Nothing comes: send it in any case. */
-void vb_roce_repair_probe(struct vb_roce_requester *requester);
-void vb_roce_repair_send(struct vb_qp *qp, struct vb_burst *out);
+void vb_roce_selective_probe(struct vb_roce_requester *requester);
+void vb_roce_selective_send(struct vb_qp *qp, struct vb_burst *out);
 /* `acknowledged` has moved, by a positive acknowledgement or by a NAK. */
-void vb_roce_repair_answered(struct vb_qp *qp, vb_time now, bool positive);
-void vb_roce_repair_end(struct vb_roce_requester *requester);
+void vb_roce_selective_answered(struct vb_qp *qp, vb_time now, bool positive);
+void vb_roce_selective_end(struct vb_roce_requester *requester);
 
 /* ---- work.c: what every service does with a work queue element ---- */
 /* What a work request is on the wire. */
@@ -328,15 +328,15 @@ void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_r
 void vb_roce_fault_of_packet(const struct vb_qp *qp, const struct vb_roce_packet *packet, enum vb_fault fault,
 			     struct vb_fault_record *why);
 
-/* ahead.c */
-void vb_roce_ahead_open(struct vb_roce_ahead *ahead, uint32_t mtu);
+/* reorder.c */
+void vb_roce_reorder_open(struct vb_roce_reorder *reorder, uint32_t mtu);
 enum vb_roce_kept { VB_KEPT, VB_KEPT_NOT, VB_KEPT_DISPUTED };
 /* DISPUTED: another one came before, unlike it; from now on neither is there. */
-enum vb_roce_kept vb_roce_ahead_keep(struct vb_roce_ahead *ahead, struct psn expected, const struct vb_roce_packet *packet);
+enum vb_roce_kept vb_roce_reorder_keep(struct vb_roce_reorder *reorder, struct psn expected, const struct vb_roce_packet *packet);
 /* NULL: it is not there. */
-const struct vb_roce_packet *vb_roce_ahead_find(struct vb_roce_ahead *ahead, struct psn psn);
-void vb_roce_ahead_forget(struct vb_roce_ahead *ahead, struct psn psn, uint32_t count);
-void vb_roce_ahead_clear(struct vb_roce_ahead *ahead);
+const struct vb_roce_packet *vb_roce_reorder_find(struct vb_roce_reorder *reorder, struct psn psn);
+void vb_roce_reorder_forget(struct vb_roce_reorder *reorder, struct psn psn, uint32_t count);
+void vb_roce_reorder_clear(struct vb_roce_reorder *reorder);
 
 /* responder_checks.c */
 enum vb_roce_answer {

@@ -248,7 +248,7 @@ static void probe(struct vb_qp *qp, struct vb_burst *out)
 	requester->probe_owed = false;
 	if (!psn_equal(requester->send, requester->high) || !vb_roce_requester_outstanding(requester))
 		return;
-	vb_roce_repair_probe(requester);
+	vb_roce_selective_probe(requester);
 	/* The element that `high` stands in, or the last before it that has packets. */
 	do {
 		if (index == qp->send.head)
@@ -275,10 +275,10 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	/* That is waited for: it leaves before others are made. */
 	if (requester->repair_owed) {
 		if (vb_burst_has_room(out, requester->congestion.mtu))
-			vb_roce_repair_send(qp, out);
+			vb_roce_selective_send(qp, out);
 		return true;
 	}
-	if (requester->rnr_until != 0 || vb_roce_repair_holds(requester))
+	if (requester->rnr_until != 0 || vb_roce_selective_holds(requester))
 		return false;
 	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head &&
 	       !should_wait_for_batch(qp, requester, out))
@@ -302,6 +302,6 @@ void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now)
 	requester->rewound_to = requester->acknowledged;
 	requester->rewound_at = now;
 	requester->repaired_before = false;
-	vb_roce_repair_end(requester);
+	vb_roce_selective_end(requester);
 	vb_roce_timers_rewound(qp, now);
 }

@@ -182,7 +182,7 @@ static void execute_read(struct vb_qp *qp, const struct vb_roce_packet *packet)
 	/* C9-148: a read counts as complete when it is accepted, and its response says so. */
 	responder->msn = (responder->msn + 1) & VB_PSN_MASK;
 	/* What claims to be in the place of its responses was no request. */
-	vb_roce_ahead_forget(&responder->ahead, psn_add(responder->expected, 1), packets - 1);
+	vb_roce_reorder_forget(&responder->reorder, psn_add(responder->expected, 1), packets - 1);
 	responder->expected = psn_add(responder->expected, packets);
 	vb_roce_resources_add_read(qp, packet);
 }
@@ -251,7 +251,7 @@ static void miss(struct vb_qp *qp, const struct vb_roce_packet *packet)
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 
 	VB_COUNT(qp->host->counters, out_of_seq_request);
-	if (vb_roce_ahead_keep(&responder->ahead, responder->expected, packet) == VB_KEPT_DISPUTED)
+	if (vb_roce_reorder_keep(&responder->reorder, responder->expected, packet) == VB_KEPT_DISPUTED)
 		VB_COUNT(qp->host->counters, conflicting_request);
 	if (!responder->nak_outstanding)
 		owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
@@ -297,17 +297,17 @@ static void catch_up(struct vb_qp *qp, vb_time now)
 	const struct vb_roce_packet *packet;
 	struct psn psn = responder->expected;
 
-	while ((packet = vb_roce_ahead_find(&responder->ahead, psn)) != NULL) {
+	while ((packet = vb_roce_reorder_find(&responder->reorder, psn)) != NULL) {
 		bool good = handle_expected(qp, now, packet);
 
-		vb_roce_ahead_forget(&responder->ahead, psn, 1);
+		vb_roce_reorder_forget(&responder->reorder, psn, 1);
 		if (!good) {
-			vb_roce_ahead_clear(&responder->ahead);
+			vb_roce_reorder_clear(&responder->reorder);
 			return;
 		}
 		psn = responder->expected;
 	}
-	if (responder->ahead.count > 0)
+	if (responder->reorder.count > 0)
 		owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
 }
 
@@ -316,13 +316,13 @@ static void take_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_pa
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 	bool good = handle_expected(qp, now, packet);
 
-	if (responder->ahead.count == 0)
+	if (responder->reorder.count == 0)
 		return;
-	vb_roce_ahead_forget(&responder->ahead, packet->psn, 1);
+	vb_roce_reorder_forget(&responder->reorder, packet->psn, 1);
 	if (good)
 		catch_up(qp, now);
 	else
-		vb_roce_ahead_clear(&responder->ahead);
+		vb_roce_reorder_clear(&responder->reorder);
 }
 
 void vb_roce_responder_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)

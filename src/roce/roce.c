@@ -66,7 +66,7 @@ static void clear(struct vb_qp *qp)
 	vb_roce_hold_end_batch(qp);
 	vb_roce_reads_clear(&engine->requester);
 	vb_roce_resources_clear(&engine->responder);
-	vb_roce_ahead_clear(&engine->responder.ahead);
+	vb_roce_reorder_clear(&engine->responder.reorder);
 	memset(engine, 0, sizeof(*engine));
 	engine->requester.retransmit_at = engine->requester.probe_at = VB_TIME_NEVER;
 }
@@ -87,7 +87,7 @@ static void open_responder(struct vb_qp *qp)
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 
 	engine->mtu = qp->path_mtu;
-	vb_roce_ahead_open(&engine->responder.ahead, engine->mtu);
+	vb_roce_reorder_open(&engine->responder.reorder, engine->mtu);
 	engine->responder.expected = psn_of(qp->attr.rq_psn);
 	engine->responder.ack_psn = psn_of(qp->attr.rq_psn + VB_PSN_MASK);
 }
@@ -114,7 +114,7 @@ static void stop_requester(struct vb_qp *qp)
 	requester->rnr_until = requester->local_retry_at = 0;
 	requester->sampling = requester->rewound = requester->pace_waits = requester->probe_owed = false;
 	requester->failure.waits = false;
-	vb_roce_repair_end(requester);
+	vb_roce_selective_end(requester);
 }
 
 /* UC, UD: what was handed to the network is done, whatever comes after it. */

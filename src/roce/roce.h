@@ -30,16 +30,16 @@ extern const struct vb_transport vb_roce_transport;
 void vb_roce_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
 
 /* The rest of a bundle, of which a packet for this QP came before: raw datagrams of one size and path. Those that are what must
- * come next of a message under way are taken, ICRC and all (roce/series.c), up to the first that is not or that is damaged; that
+ * come next of a message under way are taken, ICRC and all (roce/bulk_receive.c), up to the first that is not or that is damaged; that
  * one and what follows is the caller's, a damaged one is done with. */
-struct vb_roce_series {
+struct vb_roce_bulk {
 	const uint8_t *bytes;
 	size_t length, segment;
 	unsigned index;                  /* of the first, in the bundle */
 	unsigned taken, damaged;         /* set by receive_series */
 };
-void vb_roce_receive_series(struct vb_qp *qp, vb_time now, const struct vb_path *from, struct vb_icrc_prefix *prefix,
-			    struct vb_roce_series *got);
+void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *from, struct vb_icrc_prefix *prefix,
+			    struct vb_roce_bulk *got);
 
 /* Append packets to `out` until nothing may be sent or the burst is full. True: there is more, call again with an
  * empty burst. */

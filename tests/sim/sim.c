@@ -245,11 +245,11 @@ static bool is_like(const struct sim_datagram *a, const struct sim_datagram *b)
 }
 
 /* What waits, as a bundle of datagrams of one size and path, to the queue pair of the first of them: it takes those that
- * continue a message (roce/series.c). Returns how many are done with. */
+ * continue a message (roce/bulk_receive.c). Returns how many are done with. */
 static unsigned deliver_series(struct sim *sim, struct sim_host *host)
 {
 	const struct sim_datagram *first = host->first, *d = first;
-	struct vb_roce_series series = {.segment = first->length, .index = first->ip_id};
+	struct vb_roce_bulk series = {.segment = first->length, .index = first->ip_id};
 	struct vb_icrc_prefix prefix = {0};
 	uint8_t *bytes;
 	struct vb_qp *qp;
@@ -268,7 +268,7 @@ static unsigned deliver_series(struct sim *sim, struct sim_host *host)
 	for (d = first; bytes < series.bytes + series.length; d = d->next, bytes += first->length)
 		memcpy(bytes, d->bytes, d->length);
 	vb_lock_take(&qp->lock);
-	vb_roce_receive_series(qp, sim->now, &first->from, &prefix, &series);
+	vb_roce_receive_bulk(qp, sim->now, &first->from, &prefix, &series);
 	vb_lock_release(&qp->lock);
 	if (series.taken > 0) {
 		VB_COUNT_MANY(&host->counters, rcvd_pkts, series.taken);

@@ -182,11 +182,11 @@ static void take_inquiry(struct batch_state *state, const uint8_t *bytes, size_t
 static unsigned take_series(struct batch_state *state, const struct vb_udp_bundle *bundle, size_t at, unsigned index,
 			    const struct vb_path *from, struct vb_icrc_prefix *prefix)
 {
-	struct vb_roce_series series = {bundle->bytes + at, bundle->length - at, bundle->segment, index, 0, 0};
+	struct vb_roce_bulk series = {bundle->bytes + at, bundle->length - at, bundle->segment, index, 0, 0};
 
 	if (!state->locked || vb_tap_captures(state->udp->tap) || !vb_udp_carries(state->udp, state->locked))
 		return 0;
-	vb_roce_receive_series(state->locked, state->now, from, prefix, &series);
+	vb_roce_receive_bulk(state->locked, state->now, from, prefix, &series);
 	count_for(state, state->locked, series.taken);
 	if (series.damaged > 0)
 		count_verdict(state->udp, VB_PACKET_BAD_ICRC);

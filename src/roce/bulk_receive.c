@@ -85,7 +85,7 @@ static bool expect_request(struct vb_qp *qp, struct series *series)
 	uint64_t room;
 
 	/* Where others wait for this packet, the ordinary way sees to them. */
-	if (responder->underway == VB_UNDERWAY_NOTHING || responder->fatal || responder->ahead.count > 0)
+	if (responder->underway == VB_UNDERWAY_NOTHING || responder->fatal || responder->reorder.count > 0)
 		return false;
 	series->opcode = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, kind, VB_POSITION_MIDDLE, 0);
 	series->psn = responder->expected;
@@ -136,8 +136,8 @@ static void requests_came(struct vb_qp *qp, uint32_t count, bool ack_request)
 		vb_roce_responder_owe_acknowledgement(qp);
 }
 
-void vb_roce_receive_series(struct vb_qp *qp, vb_time now, const struct vb_path *from, struct vb_icrc_prefix *prefix,
-			    struct vb_roce_series *got)
+void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *from, struct vb_icrc_prefix *prefix,
+			    struct vb_roce_bulk *got)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	size_t size = VB_BTH_LENGTH + engine->mtu + VB_ICRC_LENGTH;

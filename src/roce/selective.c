@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A NAK says that a packet is missing, and an adapter then drops all that come behind it: so everything is sent again from there
- * (requester.c goes back). A responder that keeps them (ahead.c is one) needs that packet alone, and acknowledges far beyond it when
+ * (requester.c goes back). A responder that keeps them (reorder.c is one) needs that packet alone, and acknowledges far beyond it when
  * it comes. Nothing on the wire tells the two apart but that acknowledgement, so it is tried: at the first loss the
  * missing packet goes alone, asks for an acknowledgement, and the others wait for it.
  *
@@ -16,12 +16,12 @@
 
 enum { MOST_IN_A_ROW = 2 };
 
-void vb_roce_repair_end(struct vb_roce_requester *requester)
+void vb_roce_selective_end(struct vb_roce_requester *requester)
 {
 	requester->repairing = requester->repair_owed = false;
 }
 
-bool vb_roce_repair_holds(const struct vb_roce_requester *requester)
+bool vb_roce_selective_holds(const struct vb_roce_requester *requester)
 {
 	return requester->repairing && requester->repair_tells && requester->peer == VB_PEER_UNKNOWN;
 }
@@ -41,7 +41,7 @@ static void begin(struct vb_roce_requester *requester, bool told)
 	requester->repair_high = requester->high;
 }
 
-bool vb_roce_repair_begin(struct vb_qp *qp, vb_time now)
+bool vb_roce_selective_begin(struct vb_qp *qp, vb_time now)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	bool neighbour = requester->repaired_before && psn_equal(requester->acknowledged, psn_add(requester->repaired, 1));
@@ -50,7 +50,7 @@ bool vb_roce_repair_begin(struct vb_qp *qp, vb_time now)
 	if (requester->repairing)
 		return true;
 	requester->lost_in_a_row = neighbour ? requester->lost_in_a_row + 1 : 1;
-	if (requester->peer == VB_PEER_DROPS || requester->lost_in_a_row > MOST_IN_A_ROW || !is_possible(requester))
+	if (requester->peer == VB_PEER_GO_BACK_N || requester->lost_in_a_row > MOST_IN_A_ROW || !is_possible(requester))
 		return false;
 	begin(requester, true);
 	VB_COUNT(qp->host->counters, completer_retry_err);
@@ -59,7 +59,7 @@ bool vb_roce_repair_begin(struct vb_qp *qp, vb_time now)
 	return true;
 }
 
-void vb_roce_repair_probe(struct vb_roce_requester *requester)
+void vb_roce_selective_probe(struct vb_roce_requester *requester)
 {
 	if (requester->repairing)
 		requester->repair_owed = requester->repair_again = true;
@@ -67,7 +67,7 @@ void vb_roce_repair_probe(struct vb_roce_requester *requester)
 		begin(requester, false);
 }
 
-void vb_roce_repair_send(struct vb_qp *qp, struct vb_burst *out)
+void vb_roce_selective_send(struct vb_qp *qp, struct vb_burst *out)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	uint32_t index = qp->send.tail, number;
@@ -91,11 +91,11 @@ void vb_roce_repair_send(struct vb_qp *qp, struct vb_burst *out)
 static enum vb_roce_peer learn(enum vb_roce_peer peer, bool alone, bool positive)
 {
 	if (!alone)
-		return VB_PEER_KEEPS;
+		return VB_PEER_SELECTIVE;
 	/* Whoever was held to be keeping is in doubt. */
-	if (peer == VB_PEER_KEEPS)
+	if (peer == VB_PEER_SELECTIVE)
 		return VB_PEER_UNKNOWN;
-	return positive ? VB_PEER_DROPS : VB_PEER_KEEPS;
+	return positive ? VB_PEER_GO_BACK_N : VB_PEER_SELECTIVE;
 }
 
 /* Nearer to the longer ones than to the mean. */
@@ -106,14 +106,14 @@ static void take_sample(struct vb_roce_requester *requester, vb_time sample)
 	requester->repair_trip += difference > 0 ? difference / 2 : difference / 8;
 }
 
-void vb_roce_repair_answered(struct vb_qp *qp, vb_time now, bool positive)
+void vb_roce_selective_answered(struct vb_qp *qp, vb_time now, bool positive)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	bool alone = psn_equal(requester->acknowledged, psn_add(requester->repaired, 1));
 
 	if (!requester->repairing || !psn_before(requester->repaired, requester->acknowledged))
 		return;
-	vb_roce_repair_end(requester);
+	vb_roce_selective_end(requester);
 	if (requester->repair_tells && !requester->repair_again)
 		take_sample(requester, now - requester->lost_at);
 	if (requester->repair_tells)
