@@ -88,6 +88,4 @@ class TenLines(ClientCase):
                 continue
             with open(os.path.join(ROOT, name), encoding="utf-8") as file:
                 for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read()):
-                    # Written apart from the others.
-                    if target != "SECURITY.md":
-                        self.assertTrue(os.path.exists(os.path.join(ROOT, os.path.dirname(name), target)), "%s: %s" % (name, target))
+                    self.assertTrue(os.path.exists(os.path.join(ROOT, os.path.dirname(name), target)), "%s: %s" % (name, target))

@@ -209,7 +209,7 @@ static int close_all(void **state)
 	return 0;
 }
 
-static void nothing_overtakes_what_waits_in_the_outbox(void **state)
+static void nothing_overtakes_what_waits_in_the_tx_batch(void **state)
 {
 	pthread_t poster[POSTERS], poller[POLLERS];
 
@@ -242,7 +242,7 @@ static void one_thread_serves_all(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_overtakes_what_waits_in_the_outbox),
+		cmocka_unit_test(nothing_overtakes_what_waits_in_the_tx_batch),
 		cmocka_unit_test(one_thread_serves_all),
 	};
 

@@ -188,7 +188,7 @@ static void contents_belong_together(void **state)
 	sometimes(write_twice_without_fence, read_contents, nobody_notes_bad);
 }
 
-/* Whoever uses what the word leads to shows that first; whoever takes it away looks who shows it (progress/local_share.c). */
+/* Whoever uses what the word leads to shows that first; whoever takes it away looks who shows it (links/memory/share.c). */
 static void use_what_stands(void)
 {
 	__atomic_store_n(&shown, 1, __ATOMIC_SEQ_CST);

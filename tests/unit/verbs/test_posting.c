@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Small requests posted one by one may wait for one another while somebody polls (progress/transmit.c): they leave all the same,
+ * Small requests posted one by one may wait for one another while somebody polls (links/udp/transmit.c): they leave all the same,
  * in order, whether the one who posted them polls again or never does. By wire, where they wait.
  */
 #include <stdlib.h>
