@@ -8,40 +8,9 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/json.h"
+#include "cli/devices.h"
 #include "cli/names.h"
 #include "cli/terminal.h"
-#include "progress/devices.h"
-
-static const char *state_name(enum ibv_port_state state)
-{
-	switch (state) {
-	case IBV_PORT_ACTIVE:
-		return "active";
-	case IBV_PORT_DOWN:
-		return "down";
-	case IBV_PORT_INIT:
-		return "init";
-	case IBV_PORT_ARMED:
-		return "armed";
-	default:
-		return "unknown";
-	}
-}
-
-static unsigned mtu_bytes(enum ibv_mtu mtu)
-{
-	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
-}
-
-static const char *gid_text(const uint8_t gid[16], char text[40])
-{
-	char *at = text;
-
-	for (int i = 0; i < 16; i += 2)
-		at += sprintf(at, "%s%02x%02x", i ? ":" : "", gid[i], gid[i + 1]);
-	return text;
-}
 
 static void print_gids(const struct vb_device_info *device, const struct vb_cli_colours *colour)
 {
@@ -53,7 +22,7 @@ static void print_gids(const struct vb_device_info *device, const struct vb_cli_
 			continue;
 		any = true;
 		printf("  gid %-3u RoCE v2   %-28s %s%s%s\n", i, vb_cli_gid_address(device->gid[i].gid, address),
-		       colour->faint, gid_text(device->gid[i].gid, gid), colour->plain);
+		       colour->faint, vb_cli_gid_text(device->gid[i].gid, gid), colour->plain);
 	}
 	if (!any)
 		printf("  no GID: %s has no address\n", device->interface);
@@ -70,43 +39,13 @@ static void print_table(const struct vb_device_info *list, unsigned count)
 		bool active = device->state == IBV_PORT_ACTIVE;
 
 		printf("%s%s%s   interface %s   %s%s%s   MTU %u (interface %u)   ", colour.strong, device->name,
-		       colour.plain, device->interface, active ? colour.good : colour.bad, state_name(device->state),
-		       colour.plain, mtu_bytes(device->active_mtu), device->interface_mtu);
+		       colour.plain, device->interface, active ? colour.good : colour.bad, vb_cli_port_state_name(device->state),
+		       colour.plain, vb_cli_mtu_bytes(device->active_mtu), device->interface_mtu);
 		if (device->speed_mbps)
 			printf("%u Mb/s   ", device->speed_mbps);
 		printf("GUID %016llx\n", (unsigned long long)device->guid);
 		print_gids(device, &colour);
 	}
-}
-
-static void print_json(const struct vb_device_info *list, unsigned count)
-{
-	char address[INET6_ADDRSTRLEN], gid[40];
-
-	printf("[");
-	for (unsigned i = 0; i < count; i++) {
-		const struct vb_device_info *device = &list[i];
-		const char *separator = "";
-
-		printf("%s\n  {\"name\": ", i ? "," : "");
-		vb_cli_json_string(stdout, device->name);
-		printf(", \"interface\": ");
-		vb_cli_json_string(stdout, device->interface);
-		printf(", \"interface_index\": %u, \"state\": \"%s\", \"active_mtu\": %u, \"interface_mtu\": %u, "
-		       "\"speed_mbps\": %u, \"guid\": \"%016llx\",\n   \"gids\": [",
-		       device->interface_index, state_name(device->state), mtu_bytes(device->active_mtu),
-		       device->interface_mtu, device->speed_mbps, (unsigned long long)device->guid);
-		for (uint32_t j = 0; j < device->gid_count && j < VB_MAX_GIDS; j++) {
-			if (vb_cli_gid_is_zero(device->gid[j].gid))
-				continue;
-			printf("%s{\"index\": %u, \"type\": \"RoCE v2\", \"gid\": \"%s\", \"address\": \"%s\"}",
-			       separator, j, gid_text(device->gid[j].gid, gid),
-			       vb_cli_gid_address(device->gid[j].gid, address));
-			separator = ", ";
-		}
-		printf("]}");
-	}
-	printf("%s]\n", count ? "\n" : "");
 }
 
 static int devices(int argc, char **argv)
@@ -127,7 +66,7 @@ static int devices(int argc, char **argv)
 		return VB_CLI_FAILED;
 	}
 	if (json)
-		print_json(list, count);
+		vb_cli_devices_print_json(stdout, list, count);
 	else
 		print_table(list, count);
 	free(list);

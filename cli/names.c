@@ -112,3 +112,33 @@ const char *vb_cli_endpoint_text(const struct vb_cm_address *address, char text[
 		 address->port);
 	return text;
 }
+
+const char *vb_cli_port_state_name(enum ibv_port_state state)
+{
+	switch (state) {
+	case IBV_PORT_ACTIVE:
+		return "active";
+	case IBV_PORT_DOWN:
+		return "down";
+	case IBV_PORT_INIT:
+		return "init";
+	case IBV_PORT_ARMED:
+		return "armed";
+	default:
+		return "unknown";
+	}
+}
+
+unsigned vb_cli_mtu_bytes(enum ibv_mtu mtu)
+{
+	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+}
+
+const char *vb_cli_gid_text(const uint8_t gid[16], char text[40])
+{
+	char *at = text;
+
+	for (int i = 0; i < 16; i += 2)
+		at += sprintf(at, "%s%02x%02x", i ? ":" : "", gid[i], gid[i + 1]);
+	return text;
+}

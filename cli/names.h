@@ -5,6 +5,7 @@
 #ifndef VB_CLI_NAMES_H
 #define VB_CLI_NAMES_H
 
+#include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +32,10 @@ const char *vb_cli_gid_address(const uint8_t gid[16], char text[INET6_ADDRSTRLEN
 /* "192.0.2.1:7174", "[2001:db8::1]:7174", "*:7174", or "-" when there is neither address nor port. */
 enum { VB_CLI_ENDPOINT_ROOM = INET6_ADDRSTRLEN + 16 };
 const char *vb_cli_endpoint_text(const struct vb_cm_address *address, char text[VB_CLI_ENDPOINT_ROOM]);
+
+const char *vb_cli_port_state_name(enum ibv_port_state state);
+unsigned vb_cli_mtu_bytes(enum ibv_mtu mtu);
+/* All eight groups of four digits. */
+const char *vb_cli_gid_text(const uint8_t gid[16], char text[40]);
 
 #endif

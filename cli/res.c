@@ -77,7 +77,7 @@ static int res(int argc, char **argv)
 		}
 	}
 	if (options.json)
-		vb_cli_res_print_json(&options, &holders);
+		vb_cli_res_print_json(stdout, &options, &holders);
 	else
 		vb_cli_res_print_table(&options, &holders);
 	vb_cli_holders_free(&holders);

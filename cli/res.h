@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "cli/processes.h"
 
@@ -22,6 +23,6 @@ bool vb_cli_res_wants(const struct vb_cli_res_options *options, const struct vb_
 		      uint32_t interface_index);
 
 void vb_cli_res_print_table(const struct vb_cli_res_options *options, const struct vb_cli_holders *holders);
-void vb_cli_res_print_json(const struct vb_cli_res_options *options, const struct vb_cli_holders *holders);
+void vb_cli_res_print_json(FILE *out, const struct vb_cli_res_options *options, const struct vb_cli_holders *holders);
 
 #endif

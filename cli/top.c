@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/json.h"
-#include "cli/names.h"
 #include "cli/terminal.h"
 #include "io/clock.h"
 #include "io/event.h"
@@ -38,58 +36,6 @@ const char *const vb_cli_sort_names[VB_CLI_SORTS] = {
 	[VB_CLI_SORT_PROGRAM] = "program", [VB_CLI_SORT_PEER] = "peer",
 };
 
-static void print_json_process(const struct vb_cli_process_rates *row)
-{
-	char user[VB_CLI_USER_ROOM];
-
-	printf("{\"pid\": %u, \"program\": ", row->process->process.pid);
-	vb_cli_json_string(stdout, row->process->program);
-	printf(", \"user\": ");
-	vb_cli_json_string(stdout, vb_cli_user_name(row->process->process.uid, user));
-	printf(", \"queue_pairs\": %u, \"out_per_s\": %.1f, \"in_per_s\": %.1f, \"retries_per_s\": %.1f, \"drops_per_s\": %.1f}",
-	       row->process->process.queue_pairs, row->out, row->in, row->retries, row->lost);
-}
-
-static void print_json_qp(const struct vb_cli_qp_rates *row)
-{
-	const struct vb_resource_qp *qp = row->qp;
-	char address[INET6_ADDRSTRLEN];
-
-	printf("{\"pid\": %u, \"qpn\": %u, \"type\": \"%s\", \"state\": \"%s\", \"way\": \"%s\", \"device\": ", row->holder->pid,
-	       qp->qpn, vb_cli_qp_type_name(qp->type), vb_cli_qp_state_name(qp->state), qp->through_memory ? "memory" : "roce");
-	vb_cli_json_string(stdout, vb_cli_holder_device(row->holder, qp->interface_index));
-	printf(", \"peer_address\": ");
-	if (vb_cli_gid_is_zero(qp->peer_gid))
-		printf("null");
-	else
-		printf("\"%s\"", vb_cli_gid_address(qp->peer_gid, address));
-	printf(", \"peer_qpn\": %u, \"out_per_s\": %.1f, \"in_per_s\": %.1f, \"send_posted\": %u, \"receive_posted\": %u, "
-	       "\"round_trip_ns\": %llu}",
-	       qp->peer_qpn, row->out, row->in, qp->send_posted, qp->receive_posted, (unsigned long long)qp->round_trip);
-}
-
-static int print_json(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, enum vb_cli_sort sort)
-{
-	struct vb_cli_rates rates;
-	int error = vb_cli_rates_compute(older, newer, sort, &rates);
-
-	if (error)
-		return error;
-	printf("{\"seconds\": %.3f,\n \"processes\": [", (double)(newer->when - older->when) / 1e9);
-	for (unsigned i = 0; i < rates.processes; i++) {
-		printf("%s\n  ", i ? "," : "");
-		print_json_process(&rates.process[i]);
-	}
-	printf("],\n \"qps\": [");
-	for (unsigned i = 0; i < rates.qps; i++) {
-		printf("%s\n  ", i ? "," : "");
-		print_json_qp(&rates.qp[i]);
-	}
-	printf("]}\n");
-	vb_cli_rates_free(&rates);
-	return 0;
-}
-
 /* Two samples, an interval apart. */
 static int print_once(vb_time interval, enum vb_cli_sort sort, bool json)
 {
@@ -103,7 +49,7 @@ static int print_once(vb_time interval, enum vb_cli_sort sort, bool json)
 		error = vb_cli_sample_take(&daemon, &newer);
 	}
 	if (error == 0 && json)
-		error = print_json(&older, older.has_daemon ? &newer : &older, sort);
+		error = vb_cli_top_print_json(stdout, &older, older.has_daemon ? &newer : &older, sort);
 	else if (error == 0)
 		error = vb_cli_top_describe(&older, older.has_daemon ? &newer : &older, sort, &lines);
 	if (error == 0)

@@ -7,6 +7,7 @@
 #define VB_CLI_TOP_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/time.h"
 #include "cli/processes.h"
@@ -68,6 +69,9 @@ struct vb_cli_lines {
 int vb_cli_top_describe(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, enum vb_cli_sort sort,
 			struct vb_cli_lines *lines);
 void vb_cli_lines_free(struct vb_cli_lines *lines);
+
+/* The same for programs. 0 or -ENOMEM. */
+int vb_cli_top_print_json(FILE *out, const struct vb_cli_sample *older, const struct vb_cli_sample *newer, enum vb_cli_sort sort);
 
 /* Show it until q is pressed. Exit code of the command; -1: this terminal cannot. */
 int vb_cli_top_screen(vb_time interval, enum vb_cli_sort sort);

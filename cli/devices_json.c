@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `verbena devices --json`: an array of devices, in each an array of GIDs.
+ */
+#include "cli/devices.h"
+
+#include "cli/json.h"
+#include "cli/names.h"
+
+void vb_cli_devices_print_json(FILE *out, const struct vb_device_info *list, unsigned count)
+{
+	char address[INET6_ADDRSTRLEN], gid[40];
+
+	fprintf(out, "[");
+	for (unsigned i = 0; i < count; i++) {
+		const struct vb_device_info *device = &list[i];
+		const char *separator = "";
+
+		fprintf(out, "%s\n  {\"name\": ", i ? "," : "");
+		vb_cli_json_string(out, device->name);
+		fprintf(out, ", \"interface\": ");
+		vb_cli_json_string(out, device->interface);
+		fprintf(out, ", \"interface_index\": %u, \"state\": \"%s\", \"active_mtu\": %u, \"interface_mtu\": %u, "
+		       "\"speed_mbps\": %u, \"guid\": \"%016llx\",\n   \"gids\": [",
+		       device->interface_index, vb_cli_port_state_name(device->state), vb_cli_mtu_bytes(device->active_mtu),
+		       device->interface_mtu, device->speed_mbps, (unsigned long long)device->guid);
+		for (uint32_t j = 0; j < device->gid_count && j < VB_MAX_GIDS; j++) {
+			if (vb_cli_gid_is_zero(device->gid[j].gid))
+				continue;
+			fprintf(out, "%s{\"index\": %u, \"type\": \"RoCE v2\", \"gid\": \"%s\", \"address\": \"%s\"}",
+			       separator, j, vb_cli_gid_text(device->gid[j].gid, gid),
+			       vb_cli_gid_address(device->gid[j].gid, address));
+			separator = ", ";
+		}
+		fprintf(out, "]}");
+	}
+	fprintf(out, "%s]\n", count ? "\n" : "");
+}
