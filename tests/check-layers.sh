@@ -45,6 +45,7 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	queue) echo base wire memory queue ;;
 	roce) echo base wire memory queue roce ;;
 	local) echo base wire memory queue local ;;
+	iwarp) echo base wire memory queue iwarp ;;
 	connect) echo base wire memory queue connect ;;
 	explain) echo base wire memory queue explain ;;
 	io) echo base wire io ;;
@@ -98,7 +99,7 @@ check_file() { # ROOM FILE
 			;;
 		\<*)
 			case $room in
-			base|wire|memory|queue|roce|local|connect|explain)
+			base|wire|memory|queue|roce|local|iwarp|connect|explain)
 				echo "$header" | grep -Eq "^<($system)\.h>$" || continue
 				case $name:$header in
 				src/base/log.c:*) ;; # a log has nowhere else to go
