@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "profiles/profile.h"
 #include "wire/mtu.h"
 #include "wire/path.h"
 
@@ -105,7 +106,8 @@ static void describe(struct vb_daemon_device *device, const struct vb_interface 
 	bool has_address = false;
 
 	memset(device->name, 0, sizeof(device->name));
-	snprintf(device->name, sizeof(device->name), "roce_%s", interface->name);
+	device->kind = VB_DEVICE_ROCE;
+	snprintf(device->name, sizeof(device->name), "%s%s", vb_profile_of(VB_DEVICE_ROCE)->device_prefix, interface->name);
 	memset(device->interface, 0, sizeof(device->interface));
 	memcpy(device->interface, interface->name, strnlen(interface->name, sizeof(device->interface) - 1));
 	device->interface_index = interface->index;

@@ -10,6 +10,7 @@
 #include "sim/sim.h"
 #include "sim/sim_events.h"
 #include "wire/burst.h"
+#include "profiles/profile.h"
 
 enum { MAX_REGIONS = 1024, MAX_WR = 512, MAX_SGE = 8, MAX_INLINE = 256 };
 
@@ -151,6 +152,7 @@ struct sim_host *sim_host_add(struct sim *sim, bool ipv6)
 		MAX_REGIONS);
 	assert(host->memory);
 	host->queue_host = (struct vb_queue_host){
+		.profile = &vb_profile_roce,
 		.completion_event = completion_event,
 		.completion_deadline = completion_deadline,
 		.qp_event = qp_event,

@@ -41,23 +41,24 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	case $1 in
 	base) echo base ;;
 	wire) echo base wire ;;
+	profiles) echo base wire profiles ;;
 	memory) echo base wire memory ;;
-	queue) echo base wire memory queue ;;
-	roce) echo base wire memory queue roce ;;
-	local) echo base wire memory queue local ;;
-	iwarp) echo base wire memory queue iwarp ;;
-	connect) echo base wire memory queue connect ;;
-	explain) echo base wire memory queue explain ;;
+	queue) echo base wire profiles memory queue ;;
+	roce) echo base wire profiles memory queue roce ;;
+	local) echo base wire profiles memory queue local ;;
+	iwarp) echo base wire profiles memory queue iwarp ;;
+	connect) echo base wire profiles memory queue connect ;;
+	explain) echo base wire profiles memory queue explain ;;
 	io) echo base wire io ;;
 	capture) echo base wire io capture ;;
-	schedule) echo base wire memory queue io schedule ;;
-	links) echo base wire memory queue io schedule links ;;
-	links/udp) echo base wire memory queue io capture schedule links links/udp roce ;;
-	links/memory) echo base wire memory queue io schedule links links/memory local ;;
-	progress) echo base wire memory queue connect io schedule links progress ;;
-	verbs) echo base wire memory queue connect explain io schedule progress verbs ;;
+	schedule) echo base wire profiles memory queue io schedule ;;
+	links) echo base wire profiles memory queue io schedule links ;;
+	links/udp) echo base wire profiles memory queue io capture schedule links links/udp roce ;;
+	links/memory) echo base wire profiles memory queue io schedule links links/memory local ;;
+	progress) echo base wire profiles memory queue connect io schedule links progress ;;
+	verbs) echo base wire profiles memory queue connect explain io schedule progress verbs ;;
 	preload) echo preload ;;
-	rdmacm) echo base wire memory queue connect explain io capture links progress rdmacm rdmacm/rsocket ;;
+	rdmacm) echo base wire profiles memory queue connect explain io capture links progress rdmacm rdmacm/rsocket ;;
 	rdmacm/rsocket) echo base wire io rdmacm rdmacm/rsocket ;;
 	*) echo ;;
 	esac
@@ -99,7 +100,7 @@ check_file() { # ROOM FILE
 			;;
 		\<*)
 			case $room in
-			base|wire|memory|queue|roce|local|iwarp|connect|explain)
+			base|wire|profiles|memory|queue|roce|local|connect|explain)
 				echo "$header" | grep -Eq "^<($system)\.h>$" || continue
 				case $name:$header in
 				src/base/log.c:*) ;; # a log has nowhere else to go

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "connect/connection.h"
-#include "queue/limits.h"
+#include "profiles/limits.h"
 
 struct order {
 	vb_time now;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "connect/connection.h"
-#include "queue/limits.h"
+#include "profiles/limits.h"
 
 static uint8_t smaller(unsigned a, unsigned b)
 {

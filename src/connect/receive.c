@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "connect/connection.h"
-#include "queue/limits.h"
+#include "profiles/limits.h"
 
 struct arrival {
 	vb_time now;

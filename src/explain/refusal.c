@@ -9,9 +9,9 @@
 
 #include "explain/words.h"
 #include "memory/region.h"
-#include "queue/limits.h"
+#include "profiles/profile.h"
+#include "profiles/qp_transitions.h"
 #include "queue/qp.h"
-#include "queue/qp_transitions.h"
 
 enum { PORT = 1 };
 
@@ -136,8 +136,8 @@ void vb_explain_create_ah(const char *verb, const struct ibv_ah_attr *attr, cons
 
 static bool say_transition(const struct vb_explain_modify *m, enum ibv_qp_state to, struct vb_report *report)
 {
-	const struct vb_qp_transition *row = vb_qp_transition(m->type, m->from, to);
-	int wrong = vb_qp_transition_missing(m->type, m->from, to, m->mask);
+	const struct vb_qp_transition *row = vb_qp_transition(m->profile->transitions, m->type, m->from, to);
+	int wrong = vb_qp_transition_missing(m->profile->transitions, m->type, m->from, to, m->mask);
 	int missing = wrong & ~m->mask, extra = wrong & m->mask;
 	char words[VB_WORDS_ROOM];
 
@@ -232,8 +232,8 @@ static bool say_numbers(const struct vb_explain_modify *m, struct vb_report *rep
 		{IBV_QP_RETRY_CNT, "retry_cnt", attr->retry_cnt, 7},
 		{IBV_QP_RNR_RETRY, "rnr_retry", attr->rnr_retry, 7},
 		{IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", attr->min_rnr_timer, 31},
-		{IBV_QP_MAX_QP_RD_ATOMIC, "max_rd_atomic", attr->max_rd_atomic, VB_MAX_RD_ATOMIC},
-		{IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", attr->max_dest_rd_atomic, VB_MAX_RD_ATOMIC},
+		{IBV_QP_MAX_QP_RD_ATOMIC, "max_rd_atomic", attr->max_rd_atomic, m->profile->limits.init_rd_atomic},
+		{IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", attr->max_dest_rd_atomic, m->profile->limits.rd_atomic},
 	};
 
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
@@ -311,8 +311,8 @@ static bool say_list(const struct vb_qp *qp, const struct ibv_send_wr *wr, struc
 		vb_report_say(report, VB_REPORT_CAUSE, "IBV_SEND_INLINE goes with SEND and RDMA_WRITE only.");
 		return true;
 	}
-	if (length > VB_MAX_MESSAGE) {
-		say(report, "length", TOO_LARGE, length, VB_MAX_MESSAGE);
+	if (length > qp->max_message) {
+		say(report, "length", TOO_LARGE, length, qp->max_message);
 		return true;
 	}
 	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
@@ -438,27 +438,47 @@ void vb_explain_post_shared(uint32_t max_wr, uint32_t max_sge, const struct ibv_
 
 /* ---- creating ---- */
 
-void vb_explain_create_qp(const struct ibv_qp_init_attr_ex *attr, int error, struct vb_report *report)
+/* Not of this type: which are there? */
+static void say_types(const struct vb_profile *profile, enum ibv_qp_type asked, struct vb_report *report)
 {
+	const char *before = "";
+	unsigned count = 0, left;
+
+	for (unsigned i = 0; i < VB_PROFILE_TYPES; i++)
+		count += profile->types[i].opcodes != 0;
+	left = count;
+	vb_report_number(report, "value", asked);
+	vb_report_say(report, VB_REPORT_CAUSE, "queue pairs of type %u are not supported: ", (unsigned)asked);
+	for (unsigned i = 0; i < VB_PROFILE_TYPES; i++) {
+		if (profile->types[i].opcodes == 0)
+			continue;
+		vb_report_say(report, VB_REPORT_CAUSE, "%s%s", before, vb_words_type(i));
+		before = --left == 1 ? " and " : ", ";
+	}
+	vb_report_say(report, VB_REPORT_CAUSE, " %s.", count == 1 ? "is" : "are");
+}
+
+void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_init_attr_ex *attr, int error, struct vb_report *report)
+{
+	const struct vb_profile_type *type = vb_profile_type(profile, attr->qp_type);
+	const struct vb_profile_limits *most = &profile->limits;
 	const struct {
 		const char *name;
 		uint32_t value, limit;
 	} checks[] = {
-		{"max_send_wr", attr->cap.max_send_wr, VB_MAX_QP_WR},
-		{"max_send_sge", attr->cap.max_send_sge, VB_MAX_SGE},
-		{"max_inline_data", attr->cap.max_inline_data, VB_MAX_INLINE},
-		{"max_recv_wr", attr->srq ? 0 : attr->cap.max_recv_wr, VB_MAX_QP_WR},
-		{"max_recv_sge", attr->srq ? 0 : attr->cap.max_recv_sge, VB_MAX_SGE},
+		{"max_send_wr", attr->cap.max_send_wr, most->qp_wr},
+		{"max_send_sge", attr->cap.max_send_sge, most->send_sge},
+		{"max_inline_data", attr->cap.max_inline_data, type ? type->max_inline : 0},
+		{"max_recv_wr", attr->srq ? 0 : attr->cap.max_recv_wr, most->qp_wr},
+		{"max_recv_sge", attr->srq ? 0 : attr->cap.max_recv_sge, most->recv_sge},
 	};
 
 	begin(report, "ibv_create_qp", error);
 	vb_report_word(report, "qp_type", vb_words_type(attr->qp_type));
 	vb_report_say(report, VB_REPORT_WHAT, "ibv_create_qp (%s) refused: %s", vb_words_type(attr->qp_type),
 		      vb_words_errno(error));
-	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD) {
-		vb_report_number(report, "value", attr->qp_type);
-		vb_report_say(report, VB_REPORT_CAUSE, "queue pairs of type %u are not supported: RC, UC and UD are.",
-			      (unsigned)attr->qp_type);
+	if (!type) {
+		say_types(profile, attr->qp_type, report);
 		return;
 	}
 	if (!attr->send_cq || !attr->recv_cq) {
@@ -476,7 +496,7 @@ void vb_explain_create_qp(const struct ibv_qp_init_attr_ex *attr, int error, str
 	}
 	if (error == ENOMEM)
 		vb_report_say(report, VB_REPORT_CAUSE,
-			      "no memory, or all %u queue pair numbers of this process are in use.", VB_MAX_QP);
+			      "no memory, or all %u queue pair numbers of this process are in use.", most->qp);
 	else if (error == EOPNOTSUPP)
 		vb_report_say(report, VB_REPORT_CAUSE,
 			      "create_flags, comp_mask or send_ops_flags ask for something that is not supported.");
@@ -484,7 +504,7 @@ void vb_explain_create_qp(const struct ibv_qp_init_attr_ex *attr, int error, str
 		vb_report_say(report, VB_REPORT_CAUSE, "PD, CQs and SRQ must belong to the same open device.");
 }
 
-void vb_explain_register(const char *verb, uint64_t address, uint64_t length, unsigned access, int error,
+void vb_explain_register(const struct vb_profile *profile, const char *verb, uint64_t address, uint64_t length, unsigned access, int error,
 			 struct vb_report *report)
 {
 	char rights[VB_WORDS_ROOM];
@@ -514,7 +534,7 @@ void vb_explain_register(const char *verb, uint64_t address, uint64_t length, un
 		vb_report_say(report, VB_REPORT_CAUSE, "the length is 0.");
 	} else if (error == ENOMEM) {
 		vb_report_say(report, VB_REPORT_CAUSE, "no memory, or the device's %u regions are all in use.",
-			      VB_MAX_MR);
+			      profile->limits.mr);
 	} else {
 		vb_report_say(report, VB_REPORT_CAUSE,
 			      "the range wraps around the end of the address space, or the access flags do not fit "

@@ -12,6 +12,7 @@
 
 #include "explain/report.h"
 
+struct vb_profile;
 struct vb_qp;
 
 /* An argument of a verb, and what it may be. */
@@ -30,6 +31,7 @@ void vb_explain_create_ah(const char *verb, const struct ibv_ah_attr *attr, cons
 
 /* ibv_modify_qp. `path_error`: of resolving ah_attr, 0 or errno; `source` as above; active_mtu of the port. */
 struct vb_explain_modify {
+	const struct vb_profile *profile;
 	uint32_t qpn;
 	enum ibv_qp_type type;
 	enum ibv_qp_state from;
@@ -49,10 +51,10 @@ void vb_explain_post_receive(const struct vb_qp *qp, const struct ibv_recv_wr *w
 void vb_explain_post_shared(uint32_t max_wr, uint32_t max_sge, const struct ibv_recv_wr *wr, int error,
 			    struct vb_report *report);
 
-void vb_explain_create_qp(const struct ibv_qp_init_attr_ex *attr, int error, struct vb_report *report);
+void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_init_attr_ex *attr, int error, struct vb_report *report);
 
 /* ibv_reg_mr and its kin. */
-void vb_explain_register(const char *verb, uint64_t address, uint64_t length, unsigned access, int error,
+void vb_explain_register(const struct vb_profile *profile, const char *verb, uint64_t address, uint64_t length, unsigned access, int error,
 			 struct vb_report *report);
 
 /* Any other: its name and one sentence. `object` and `number` name what it was called on; NULL: nothing. */

@@ -25,7 +25,7 @@
 #include "local/local.h"
 #include "memory/foreign.h"
 #include "memory/place.h"
-#include "queue/limits.h"
+#include "profiles/limits.h"
 #include "queue/work.h"
 
 /* What is moved without looking up again whether it may be: a deregistration waits for no more than that. */

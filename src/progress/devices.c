@@ -20,6 +20,7 @@ void vb_device_from_message(struct vb_device_info *info, const struct vb_daemon_
 	memcpy(info->name, device->name, sizeof(info->name));
 	memcpy(info->interface, device->interface, sizeof(info->interface));
 	info->interface_index = device->interface_index;
+	info->kind = device->kind;
 	memcpy(info->mac, device->mac, sizeof(info->mac));
 	info->guid = device->guid;
 	info->interface_mtu = device->interface_mtu;

@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { VB_MAX_GIDS = 64, VB_MAX_DEVICES = 256 };
+#include "profiles/limits.h"
+#include "wire/device_kind.h"
+
+enum { VB_MAX_DEVICES = 256 };
 
 struct vb_device_gid {
 	uint8_t gid[16];                 /* all zero: a hole; indices are stable while the device lives */
@@ -18,6 +21,7 @@ struct vb_device_gid {
 
 struct vb_device_info {
 	char name[64];                   /* roce_eth0 */
+	enum vb_device_kind kind;
 	char interface[16];
 	uint32_t interface_index;        /* also ibv_get_device_index */
 	uint8_t mac[6];

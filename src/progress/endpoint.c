@@ -20,7 +20,7 @@
 #include "io/random.h"
 #include "progress/endpoint_parts.h"
 #include "progress/links.h"
-#include "queue/limits.h"
+#include "profiles/limits.h"
 #include "queue/qp.h"
 #include "wire/roce_packet.h"
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queue/limits.h"
+#include "profiles/profile.h"
 #include "queue/observer.h"
 #include "queue/send_queue.h"
 
@@ -50,7 +50,7 @@ int vb_cq_init(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, 
 {
 	uint32_t slots;
 
-	if (capacity < 1 || capacity > VB_MAX_CQE)
+	if (capacity < 1 || capacity > host->profile->limits.cqe)
 		return -EINVAL;
 	memset(cq, 0, sizeof(*cq));
 	slots = round_up_to_power_of_two(capacity);
@@ -78,7 +78,7 @@ int vb_cq_resize(struct vb_cq *cq, uint32_t capacity)
 	struct vb_completion *ring, *old;
 	uint32_t slots, count;
 
-	if (capacity < 1 || capacity > VB_MAX_CQE)
+	if (capacity < 1 || capacity > cq->host->profile->limits.cqe)
 		return -EINVAL;
 	slots = round_up_to_power_of_two(capacity);
 	ring = malloc((size_t)slots * sizeof(*ring));

@@ -51,7 +51,7 @@ struct vb_cq {
 	void *poller;                    /* for whoever makes progress when it is polled; NULL: nothing */
 };
 
-/* capacity 1 .. VB_MAX_CQE. 0 or -errno. */
+/* capacity: 1 to what the profile grants. 0 or -errno. */
 int vb_cq_init(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, uint32_t capacity);
 void vb_cq_fini(struct vb_cq *cq);
 

@@ -17,6 +17,7 @@ struct vb_cq;
 struct vb_srq;
 struct vb_ah;
 struct vb_memory;
+struct vb_profile;
 struct vb_queue_observer;
 struct vb_queue_watch;
 
@@ -33,6 +34,7 @@ struct vb_queue_host {
 	const struct vb_ah *(*address_of)(struct ibv_ah *ah);
 	uint32_t (*random)(void *context);
 	void *context;
+	const struct vb_profile *profile; /* of the device: its limits, and what may be asked of it */
 	struct vb_memory *memory;
 	struct vb_counters *counters;
 	const struct vb_queue_observer *observer; /* NULL: nobody keeps a record (queue/observer.h) */

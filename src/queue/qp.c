@@ -8,22 +8,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "queue/limits.h"
+#include "profiles/profile.h"
 
-static int check_config(const struct vb_qp_config *config)
+static int check_config(const struct vb_qp_config *config, const struct vb_profile *profile)
 {
+	const struct vb_profile_type *type = vb_profile_type(profile, config->type);
+	const struct vb_profile_limits *most = &profile->limits;
 	const struct ibv_qp_cap *cap = &config->cap;
 
-	if (config->type != IBV_QPT_RC && config->type != IBV_QPT_UC && config->type != IBV_QPT_UD)
+	if (!type)
 		return -EOPNOTSUPP;
 	if (config->create_flags & ~(unsigned)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
 		return -EOPNOTSUPP;
 	if (!config->pd || !config->send_cq || !config->recv_cq)
 		return -EINVAL;
-	if (cap->max_send_wr > VB_MAX_QP_WR || cap->max_send_sge > VB_MAX_SGE || cap->max_inline_data > VB_MAX_INLINE)
+	if (cap->max_send_wr > most->qp_wr || cap->max_send_sge > most->send_sge || cap->max_inline_data > type->max_inline)
 		return -EINVAL;
 	/* ibv_create_qp(3): with an SRQ the receive capabilities are ignored. */
-	if (!config->srq && (cap->max_recv_wr > VB_MAX_QP_WR || cap->max_recv_sge > VB_MAX_SGE))
+	if (!config->srq && (cap->max_recv_wr > most->qp_wr || cap->max_recv_sge > most->recv_sge))
 		return -EINVAL;
 	return 0;
 }
@@ -59,7 +61,7 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 		 const struct vb_transport *transport, void *owner, struct vb_qp **out)
 {
 	struct vb_qp *qp;
-	int rc = check_config(config);
+	int rc = check_config(config, host->profile);
 
 	if (rc != 0)
 		return rc;
@@ -71,7 +73,10 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 	qp->timer_armed = VB_TIME_NEVER;
 	qp->qpn = config->qpn;
 	qp->type = config->type;
-	qp->state = IBV_QPS_RESET;
+	qp->state = host->profile->created_in;
+	qp->opcodes = vb_profile_type(host->profile, config->type)->opcodes;
+	qp->max_message = host->profile->port.max_message;
+	qp->max_read_sge = host->profile->limits.read_sge;
 	qp->signal_all = config->signal_all;
 	qp->create_flags = config->create_flags;
 	qp->pd = config->pd;

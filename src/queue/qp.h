@@ -33,6 +33,9 @@ struct vb_qp {
 	bool communication_established;  /* COMM_EST raised */
 	bool signal_all;
 	unsigned create_flags;
+	uint32_t opcodes;                /* bits 1 << IBV_WR_*: what may be posted. This and the next: from the profile */
+	uint32_t max_message;
+	uint32_t max_read_sge;
 	struct vb_pd *pd;
 	struct vb_cq *send_cq, *recv_cq;
 	struct vb_srq *srq;              /* NULL: own receive queue */
@@ -77,7 +80,7 @@ static inline void *vb_qp_engine(struct vb_qp *qp)
 	return qp + 1;
 }
 
-/* ibv_modify_qp: checks against THE table (queue/qp_transitions.h) and the ranges of each attribute, changes nothing
+/* ibv_modify_qp: checks against the profile's table (profiles/qp_transitions.h) and the ranges of each attribute, changes nothing
  * unless all is well. `path` is attr->ah_attr resolved (needed with IBV_QP_AV). active_mtu: of the port. 0 or -errno.
  * Takes qp->lock. */
 int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int attr_mask, const struct vb_path *path,
@@ -102,6 +105,10 @@ static inline uint32_t vb_window_key_granted(const struct ibv_mw *mw, uint32_t a
 {
 	return mw->type == IBV_MW_TYPE_2 ? (mw->rkey & ~0xffu) | (asked & 0xff) : asked;
 }
+
+/* A connection was made: to RTS, where the profile says that nothing else leads there. -EINVAL: it does not, from this state. Caller
+ * holds qp->lock. */
+int vb_qp_connected(struct vb_qp *qp, vb_time now);
 
 /* ---- for engines; caller holds qp->lock ---- */
 

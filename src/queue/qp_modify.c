@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "queue/limits.h"
+#include "profiles/profile.h"
 #include "queue/qp.h"
 #include "queue/qp_flush.h"
-#include "queue/qp_transitions.h"
+#include "profiles/qp_transitions.h"
 
 enum { PORT = 1, MAX_TIMEOUT = 31, MAX_RETRY = 7, MAX_RNR_TIMER = 31, QPN_MASK = 0xffffff };
 
@@ -24,20 +24,23 @@ static int check_transition(const struct vb_qp *qp, const struct change *change)
 {
 	if ((change->mask & IBV_QP_CUR_STATE) && change->attr->cur_qp_state != qp->state)
 		return -EINVAL;
-	return vb_qp_transition_allows(qp->type, change->from, change->to, change->mask) ? 0 : -EINVAL;
+	return vb_qp_transition_allows(qp->host->profile->transitions, qp->type, change->from, change->to, change->mask) ? 0 : -EINVAL;
 }
 
-static int check_path(const struct change *change)
+static int check_path(const struct vb_profile *profile, const struct change *change)
 {
+	const struct vb_profile_port *port = &profile->port;
 	const struct ibv_qp_attr *attr = change->attr;
 
 	if ((change->mask & IBV_QP_PORT) && attr->port_num != PORT)
 		return -EINVAL;
-	if ((change->mask & IBV_QP_PKEY_INDEX) && attr->pkey_index != 0)
+	if ((change->mask & IBV_QP_PKEY_INDEX) && attr->pkey_index > 0 && attr->pkey_index >= port->pkey_table_length)
 		return -EINVAL;
-	if (change->mask & IBV_QP_AV) {
+	/* Where a connection brings its path along, addresses mean nothing. */
+	if ((change->mask & IBV_QP_AV) && profile->connection == VB_CONNECT_CM) {
 		/* A RoCE path is a pair of GIDs (annex A17): there is none without the global route. */
-		if (!change->path || !attr->ah_attr.is_global || attr->ah_attr.port_num != PORT)
+		if (!change->path || attr->ah_attr.port_num != PORT ||
+		    (!attr->ah_attr.is_global && (port->flags & IBV_QPF_GRH_REQUIRED)))
 			return -EINVAL;
 	}
 	if ((change->mask & IBV_QP_PATH_MTU) &&
@@ -59,7 +62,7 @@ static int check_migration(const struct change *change)
 	return 0;
 }
 
-static int check_numbers(const struct change *change)
+static int check_numbers(const struct vb_profile_limits *most, const struct change *change)
 {
 	const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
@@ -77,9 +80,9 @@ static int check_numbers(const struct change *change)
 		return -EINVAL;
 	if ((mask & IBV_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > MAX_RNR_TIMER)
 		return -EINVAL;
-	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > VB_MAX_RD_ATOMIC)
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > most->init_rd_atomic)
 		return -EINVAL;
-	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > VB_MAX_RD_ATOMIC)
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > most->rd_atomic)
 		return -EINVAL;
 	return 0;
 }
@@ -89,9 +92,9 @@ static int check_change(const struct vb_qp *qp, const struct change *change)
 	int rc = check_transition(qp, change);
 
 	if (rc == 0)
-		rc = check_path(change);
+		rc = check_path(qp->host->profile, change);
 	if (rc == 0)
-		rc = check_numbers(change);
+		rc = check_numbers(&qp->host->profile->limits, change);
 	if (rc == 0)
 		rc = check_migration(change);
 	return rc;
@@ -112,7 +115,8 @@ static void apply_path(struct vb_qp *qp, const struct change *change)
 		qp->attr.pkey_index = attr->pkey_index;
 	if (change->mask & IBV_QP_AV) {
 		qp->attr.ah_attr = attr->ah_attr;
-		qp->path = *change->path;
+		if (change->path)
+			qp->path = *change->path;
 	}
 	if (change->mask & IBV_QP_PATH_MTU) {
 		qp->attr.path_mtu = attr->path_mtu;
@@ -205,8 +209,21 @@ int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int attr_mask
 	change.from = qp->state;
 	change.to = attr_mask & IBV_QP_STATE ? attr->qp_state : qp->state;
 	rc = check_change(qp, &change);
-	if (rc == 0)
+	if (rc == 0 && !vb_qp_transition(qp->host->profile->transitions, qp->type, change.from, change.to)->ignored)
 		apply_change(qp, &change, now);
 	vb_lock_release(&qp->lock);
 	return rc;
+}
+
+int vb_qp_connected(struct vb_qp *qp, vb_time now)
+{
+	enum ibv_qp_state from = qp->state;
+
+	vb_lock_assert_held(&qp->lock);
+	if (!vb_qp_transition(qp->host->profile->transitions, qp->type, from, IBV_QPS_RTS)->by_connection)
+		return -EINVAL;
+	qp->state = IBV_QPS_RTS;
+	if (qp->transport->modified)
+		qp->transport->modified(qp, from, IBV_QP_STATE, now);
+	return 0;
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "queue/address.h"
-#include "queue/limits.h"
 #include "queue/qp.h"
 #include "queue/qp_flush.h"
 
@@ -15,32 +14,24 @@ enum { QPN_MASK = 0xffffff };
 
 enum opcode_kind { KIND_NONE, KIND_SEND, KIND_WRITE, KIND_READ, KIND_ATOMIC, KIND_LOCAL };
 
-#define RC (1 << IBV_QPT_RC)
-#define UC (1 << IBV_QPT_UC)
-#define UD (1 << IBV_QPT_UD)
-
-/* ibv_post_send(3), but for SEND_WITH_INV on UC: the wire has no opcode for it (IBA table 38). */
-static const struct {
-	enum opcode_kind kind;
-	unsigned types;
-} opcodes[] = {
-	[IBV_WR_SEND] = {KIND_SEND, RC | UC | UD},
-	[IBV_WR_SEND_WITH_IMM] = {KIND_SEND, RC | UC | UD},
-	[IBV_WR_SEND_WITH_INV] = {KIND_SEND, RC},
-	[IBV_WR_RDMA_WRITE] = {KIND_WRITE, RC | UC},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {KIND_WRITE, RC | UC},
-	[IBV_WR_RDMA_READ] = {KIND_READ, RC},
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = {KIND_ATOMIC, RC},
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {KIND_ATOMIC, RC},
-	[IBV_WR_LOCAL_INV] = {KIND_LOCAL, RC | UC},
-	[IBV_WR_BIND_MW] = {KIND_LOCAL, RC | UC},
+static const uint8_t kinds[] = {
+	[IBV_WR_SEND] = KIND_SEND,
+	[IBV_WR_SEND_WITH_IMM] = KIND_SEND,
+	[IBV_WR_SEND_WITH_INV] = KIND_SEND,
+	[IBV_WR_RDMA_WRITE] = KIND_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = KIND_WRITE,
+	[IBV_WR_RDMA_READ] = KIND_READ,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = KIND_ATOMIC,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = KIND_ATOMIC,
+	[IBV_WR_LOCAL_INV] = KIND_LOCAL,
+	[IBV_WR_BIND_MW] = KIND_LOCAL,
 };
 
 static enum opcode_kind kind_of(const struct vb_qp *qp, enum ibv_wr_opcode opcode)
 {
-	if ((unsigned)opcode >= sizeof(opcodes) / sizeof(opcodes[0]) || !(opcodes[opcode].types & 1u << qp->type))
+	if ((unsigned)opcode >= sizeof(kinds) || !(qp->opcodes & 1u << opcode))
 		return KIND_NONE;
-	return opcodes[opcode].kind;
+	return kinds[opcode];
 }
 
 /* IBA 10.3.1, C10-29: not before RTS. SQD queues, SQE and ERR flush. */
@@ -71,9 +62,11 @@ int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe)
 {
 	enum opcode_kind kind = kind_of(qp, wqe->opcode);
 
-	if (kind == KIND_NONE || wqe->sge_count > qp->send.max_sge || wqe->length > VB_MAX_MESSAGE)
+	if (kind == KIND_NONE || wqe->sge_count > qp->send.max_sge || wqe->length > qp->max_message)
 		return EINVAL;
 	if (wqe->is_inline && ((kind != KIND_SEND && kind != KIND_WRITE) || wqe->length > qp->send.max_inline))
+		return EINVAL;
+	if (kind == KIND_READ && wqe->sge_count > qp->max_read_sge)
 		return EINVAL;
 	/* IBA 9.4.5 leaves an unaligned atomic to the responder; it is always refused there, so it is refused here. */
 	if (kind == KIND_ATOMIC && (wqe->length != 8 || wqe->atomic.address % 8 != 0))
@@ -191,7 +184,7 @@ static int fill_payload(struct vb_qp *qp, const struct ibv_send_wr *wr, struct v
 		return EINVAL;
 	for (int i = 0; i < wr->num_sge; i++)
 		length += wr->sg_list[i].length;
-	if (length > VB_MAX_MESSAGE)
+	if (length > qp->max_message)
 		return EINVAL;
 	wqe->length = (uint32_t)length;
 	if (!(wr->send_flags & IBV_SEND_INLINE)) {

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "queue/limits.h"
+#include "profiles/limits.h"
 
 struct vb_receive_wqe {
 	uint64_t wr_id;

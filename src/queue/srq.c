@@ -9,14 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queue/limits.h"
+#include "profiles/profile.h"
 
 int vb_srq_init(struct vb_srq *srq, const struct vb_queue_host *host, void *owner, struct vb_pd *pd,
 		struct ibv_srq_attr *attr)
 {
 	int rc;
 
-	if (!pd || attr->max_wr < 1 || attr->max_wr > VB_MAX_SRQ_WR || attr->max_sge > VB_MAX_SGE)
+	if (host->profile->limits.srq == 0)
+		return -EOPNOTSUPP;
+	if (!pd || attr->max_wr < 1 || attr->max_wr > host->profile->limits.srq_wr || attr->max_sge > host->profile->limits.srq_sge)
 		return -EINVAL;
 	memset(srq, 0, sizeof(*srq));
 	rc = vb_receive_queue_init(&srq->queue, attr->max_wr, attr->max_sge);
@@ -50,7 +52,7 @@ int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 	max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->queue.max_wr;
 	limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq->limit;
 	/* ibv_modify_srq(3): all or nothing; a limit that cannot be reached is as wrong as too many receives. */
-	if (max_wr > VB_MAX_SRQ_WR || limit > max_wr)
+	if (max_wr > srq->host->profile->limits.srq_wr || limit > max_wr)
 		rc = -EINVAL;
 	else if (mask & IBV_SRQ_MAX_WR)
 		rc = vb_receive_queue_resize(&srq->queue, max_wr);

@@ -14,7 +14,7 @@
  */
 #include <string.h>
 
-#include "queue/limits.h"
+#include "profiles/limits.h"
 #include "roce/engine.h"
 #include "roce/roce.h"
 #include "wire/icrc.h"

@@ -4,7 +4,7 @@
  * is found wrong goes into the fault record, what is answered into the return value. Nothing of the QP changes
  * here, but that a receive is taken for a message that needs one.
  */
-#include "queue/limits.h"
+#include "profiles/limits.h"
 #include "roce/engine.h"
 
 void vb_roce_fault_of_packet(const struct vb_qp *qp, const struct vb_roce_packet *packet, enum vb_fault fault,

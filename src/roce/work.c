@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "queue/limits.h"
+#include "profiles/limits.h"
 #include "roce/engine.h"
 
 /* How often to see whether a peer has ended its copy through a window. */

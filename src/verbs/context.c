@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "queue/limits.h"
 #include "verbs/events.h"
 #include "verbs/export.h"
 
@@ -113,7 +112,7 @@ struct ibv_context *vb_context_open(struct vb_device *device, struct vb_session 
 	pthread_mutex_init(&public->mutex, NULL);
 	public->device = &device->base;
 	public->async_fd = context->async.event_fd.wait_fd;
-	public->num_comp_vectors = VB_COMPLETION_VECTORS;
+	public->num_comp_vectors = (int)device->profile->limits.completion_vectors;
 	public->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	context->public.sz = sizeof(struct verbs_context);
 	vb_context_fill_operations(context);
@@ -227,7 +226,7 @@ VB_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	if (device == NULL)
 		return NULL;
 	session = vb_session_find(identity.session_id);
-	error = session != NULL ? 0 : vb_session_create(device->info.interface_index, &session);
+	error = session != NULL ? 0 : vb_session_create(device, &session);
 	context = error == 0 ? vb_context_open(device, session) : vb_fail_null(error);
 	vb_device_put(device);
 	return context;

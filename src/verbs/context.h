@@ -13,7 +13,7 @@ void vb_device_put(struct vb_device *device);
 struct vb_device *vb_device_from_info(const struct vb_device_info *info);
 
 /* Sessions. find_or_create with id 0 always creates. 0 or -errno. */
-int vb_session_create(uint32_t interface_index, struct vb_session **session);
+int vb_session_create(const struct vb_device *device, struct vb_session **session);
 struct vb_session *vb_session_find(uint64_t id);
 void vb_session_put(struct vb_session *session);
 uint32_t vb_session_handle(struct vb_session *session);   /* Caller holds session->lock. */
@@ -40,6 +40,6 @@ void vb_context_unlist_object(struct ibv_context *context, struct vb_list *node)
 void vb_context_show(struct vb_endpoint_watcher *watcher, struct vb_resource_list *list);
 
 /* What a session's queues ask of us (hosting.c). */
-void vb_session_fill_host(struct vb_session *session);
+void vb_session_fill_host(struct vb_session *session, const struct vb_profile *profile);
 
 #endif

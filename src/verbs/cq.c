@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "queue/limits.h"
 #include "verbs/channel.h"
 #include "verbs/context.h"
 #include "verbs/events.h"
@@ -28,9 +27,12 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 	struct vb_completion_queue *cq;
 	int error;
 
-	if (context == NULL || cqe == 0 || cqe > VB_MAX_CQE || comp_vector >= VB_COMPLETION_VECTORS ||
+	if (context == NULL)
+		return vb_fail_null(-EINVAL);
+	if (cqe == 0 || cqe > vb_profile_of_context(context)->limits.cqe ||
+	    comp_vector >= vb_profile_of_context(context)->limits.completion_vectors ||
 	    (channel != NULL && !vb_same_session(context, channel->context))) {
-		vb_explain_no_cq(cqe, comp_vector, EINVAL);
+		vb_explain_no_cq(context, cqe, comp_vector, EINVAL);
 		return vb_fail_null(-EINVAL);
 	}
 	cq = calloc(1, sizeof(*cq));
@@ -39,7 +41,7 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 	error = vb_cq_init(&cq->cq, &vb_context_of(context)->session->host, cq, cqe);
 	if (error != 0) {
 		free(cq);
-		vb_explain_no_cq(cqe, comp_vector, -error);
+		vb_explain_no_cq(context, cqe, comp_vector, -error);
 		return vb_fail_null(error);
 	}
 	vb_poller_init(&cq->poller);
@@ -64,8 +66,8 @@ VB_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 {
 	struct vb_completion_queue *cq;
 
-	if (cqe < 1 || comp_vector < 0) {
-		vb_explain_no_cq(cqe < 1 ? 0 : (uint64_t)cqe, (unsigned)comp_vector, EINVAL);
+	if (context != NULL && (cqe < 1 || comp_vector < 0)) {
+		vb_explain_no_cq(context, cqe < 1 ? 0 : (uint64_t)cqe, (unsigned)comp_vector, EINVAL);
 		return vb_fail_null(-EINVAL);
 	}
 	cq = vb_completion_queue_create(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);

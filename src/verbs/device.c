@@ -38,8 +38,9 @@ struct vb_device *vb_device_from_info(const struct vb_device_info *info)
 		return NULL;
 	device->info = *info;
 	device->references = 1;
-	device->base.node_type = IBV_NODE_CA;
-	device->base.transport_type = IBV_TRANSPORT_IB;
+	device->profile = vb_profile_of(info->kind);
+	device->base.node_type = device->profile->node_type;
+	device->base.transport_type = device->profile->transport_type;
 	snprintf(device->base.name, sizeof(device->base.name), "%.63s", info->name);
 	snprintf(device->base.dev_name, sizeof(device->base.dev_name), "uverbs%u", info->interface_index);
 	snprintf(device->base.dev_path, sizeof(device->base.dev_path), "/sys/class/infiniband_verbs/uverbs%u",
@@ -121,7 +122,7 @@ VB_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 	if (device == NULL)
 		return vb_fail_null(-EINVAL);
-	error = vb_session_create(vb_device_of(device)->info.interface_index, &session);
+	error = vb_session_create(vb_device_of(device), &session);
 	context = error != 0 ? vb_fail_null(error) : vb_context_open(vb_device_of(device), session);
 	if (context == NULL)
 		vb_explain_no_device("ibv_open_device", device->name, errno);

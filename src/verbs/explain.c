@@ -169,6 +169,7 @@ int vb_explain_refused_modify(struct ibv_qp *qp, const struct ibv_qp_attr *attr,
 		return error;
 	vb_context_info(qp->context, &info);
 	modify = (struct vb_explain_modify){
+		.profile = core->host->profile,
 		.qpn = core->qpn,
 		.type = core->type,
 		.attr = attr,
@@ -207,26 +208,26 @@ void vb_explain_refused_receive(const struct vb_qp *qp, const struct ibv_recv_wr
 	vb_explainer_write(&report);
 }
 
-void vb_explain_refused_create_qp(const struct ibv_qp_init_attr_ex *attr)
+void vb_explain_refused_create_qp(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
 {
 	struct vb_report report;
 	int error = errno;
 
 	if (!vb_explains)
 		return;
-	vb_explain_create_qp(attr, error, &report);
+	vb_explain_create_qp(vb_profile_of_context(context), attr, error, &report);
 	vb_explainer_write(&report);
 	errno = error;
 }
 
-void vb_explain_refused_register(const void *address, size_t length, unsigned access)
+void vb_explain_refused_register(struct ibv_context *context, const void *address, size_t length, unsigned access)
 {
 	struct vb_report report;
 	int error = errno;
 
 	if (!vb_explains)
 		return;
-	vb_explain_register("ibv_reg_mr", (uintptr_t)address, length, access, error, &report);
+	vb_explain_register(vb_profile_of_context(context), "ibv_reg_mr", (uintptr_t)address, length, access, error, &report);
 	vb_explainer_write(&report);
 	errno = error;
 }

@@ -23,8 +23,8 @@ int vb_explain_refused_modify(struct ibv_qp *qp, const struct ibv_qp_attr *attr,
 /* Caller holds the queue pair's lock. */
 void vb_explain_refused_send(const struct vb_qp *qp, const struct ibv_send_wr *wr, int error);
 void vb_explain_refused_receive(const struct vb_qp *qp, const struct ibv_recv_wr *wr, int error);
-void vb_explain_refused_create_qp(const struct ibv_qp_init_attr_ex *attr);      /* errno says why */
-void vb_explain_refused_register(const void *address, size_t length, unsigned access); /* errno says why */
+void vb_explain_refused_create_qp(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr); /* errno says why */
+void vb_explain_refused_register(struct ibv_context *context, const void *address, size_t length, unsigned access); /* the same */
 void vb_explain_refused(const char *verb, const char *object, uint64_t number, int error, const char *cause,
 			const char *fix);
 

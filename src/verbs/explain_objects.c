@@ -12,7 +12,7 @@
 #include "explain/refusal.h"
 #include "explain/words.h"
 #include "io/explain_output.h"
-#include "queue/limits.h"
+#include "profiles/profile.h"
 #include "verbs/context.h"
 #include "verbs/explain.h"
 #include "verbs/explainer.h"
@@ -125,11 +125,11 @@ void vb_explain_no_answer_address(uint8_t port_num, const struct ibv_wc *wc, con
 
 /* ---- shared receive queues ---- */
 
-void vb_explain_no_srq(const char *verb, const struct ibv_srq_attr *attr, int error)
+void vb_explain_no_srq(struct ibv_context *context, const char *verb, const struct ibv_srq_attr *attr, int error)
 {
 	const struct vb_explain_bounds bounds[] = {
-		{"max_wr", attr->max_wr, 1, VB_MAX_SRQ_WR},
-		{"max_sge", attr->max_sge, 0, VB_MAX_SGE},
+		{"max_wr", attr->max_wr, 1, vb_profile_of_context(context)->limits.srq_wr},
+		{"max_sge", attr->max_sge, 0, vb_profile_of_context(context)->limits.srq_sge},
 	};
 
 	if (vb_explains)
@@ -155,7 +155,7 @@ void vb_explain_srq_unchanged(struct vb_srq *srq, const struct ibv_srq_attr *att
 {
 	struct vb_explain_bounds bounds[] = {
 		{"attr_mask", (unsigned)attr_mask, 0, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT},
-		{"max_wr", attr->max_wr, 1, VB_MAX_SRQ_WR},
+		{"max_wr", attr->max_wr, 1, srq->host->profile->limits.srq_wr},
 		{"srq_limit", attr->srq_limit, 0, 0},
 	};
 
@@ -189,11 +189,11 @@ void vb_explain_srq_not_posted(struct vb_srq *srq, const struct ibv_recv_wr *wr,
 
 /* ---- completion queues ---- */
 
-void vb_explain_no_cq(uint64_t cqe, uint64_t comp_vector, int error)
+void vb_explain_no_cq(struct ibv_context *context, uint64_t cqe, uint64_t comp_vector, int error)
 {
 	const struct vb_explain_bounds bounds[] = {
-		{"cqe", cqe, 1, VB_MAX_CQE},
-		{"comp_vector", comp_vector, 0, VB_COMPLETION_VECTORS - 1},
+		{"cqe", cqe, 1, vb_profile_of_context(context)->limits.cqe},
+		{"comp_vector", comp_vector, 0, vb_profile_of_context(context)->limits.completion_vectors - 1},
 	};
 
 	if (vb_explains)
@@ -231,7 +231,7 @@ void vb_explain_cq_unchanged(const struct vb_cq *cq, int cqe, int error)
 	uint32_t waiting =
 		__atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) - __atomic_load_n(&cq->tail, __ATOMIC_ACQUIRE);
 	const struct vb_explain_bounds bounds[] = {
-		{"cqe", cqe < 0 ? 0 : (uint64_t)cqe, waiting > 1 ? waiting : 1, VB_MAX_CQE},
+		{"cqe", cqe < 0 ? 0 : (uint64_t)cqe, waiting > 1 ? waiting : 1, cq->host->profile->limits.cqe},
 	};
 
 	if (vb_explains)
@@ -266,7 +266,7 @@ void vb_explain_mr_unchanged(const struct vb_memory_region *region, int flags, c
 		tell_sentence(verb, error, "memory windows are bound to it.",
 			      "Invalidate or deallocate the windows first.");
 	else {
-		vb_explain_register(verb, moves ? (uintptr_t)address : (uintptr_t)region->base.addr,
+		vb_explain_register(region->session->host.profile, verb, moves ? (uintptr_t)address : (uintptr_t)region->base.addr,
 				    moves ? length : region->base.length, (unsigned)access, error, &report);
 		write_out(&report);
 	}

@@ -19,12 +19,12 @@ void vb_explain_no_ah(struct ibv_context *context, const struct ibv_ah_attr *att
 /* ibv_init_ah_from_wc, ibv_create_ah_from_wc. */
 void vb_explain_no_answer_address(uint8_t port_num, const struct ibv_wc *wc, const struct ibv_grh *grh);
 
-void vb_explain_no_srq(const char *verb, const struct ibv_srq_attr *attr, int error);
+void vb_explain_no_srq(struct ibv_context *context, const char *verb, const struct ibv_srq_attr *attr, int error);
 void vb_explain_no_srq_ex(const struct ibv_srq_init_attr_ex *attr, int error);
 void vb_explain_srq_unchanged(struct vb_srq *srq, const struct ibv_srq_attr *attr, int attr_mask, int error);
 void vb_explain_srq_not_posted(struct vb_srq *srq, const struct ibv_recv_wr *wr, int error);
 
-void vb_explain_no_cq(uint64_t cqe, uint64_t comp_vector, int error);
+void vb_explain_no_cq(struct ibv_context *context, uint64_t cqe, uint64_t comp_vector, int error);
 void vb_explain_no_cq_ex(const struct ibv_cq_init_attr_ex *attr, uint64_t supported_fields, int error);
 void vb_explain_cq_unchanged(const struct vb_cq *cq, int cqe, int error);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * GID and P_Key tables. All GIDs are RoCE v2; an index keeps its GID while the address lives, so the table may have
- * holes.
+ * GID and P_Key tables, laid out as the profile says. An index keeps its GID while the address lives, so the table may have holes.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,11 +15,18 @@
 static int read_entry(struct ibv_context *context, uint32_t port_num, uint32_t index, struct ibv_gid_entry *entry)
 {
 	static const uint8_t nothing[16];
+	const struct vb_profile *profile;
 	struct vb_device_info info;
 
-	if (context == NULL || port_num != 1 || index >= VB_MAX_GIDS)
+	if (context == NULL || port_num != 1 || index >= vb_profile_of_context(context)->port.gid_table_length)
 		return EINVAL;
+	profile = vb_profile_of_context(context);
 	vb_context_info(context, &info);
+	if (profile->gid_layout == VB_GIDS_MAC) {
+		*entry = (struct ibv_gid_entry){.port_num = port_num, .gid_type = IBV_GID_TYPE_IB};
+		memcpy(entry->gid.raw, info.mac, sizeof(info.mac));
+		return 0;
+	}
 	if (index >= info.gid_count || memcmp(info.gid[index].gid, nothing, sizeof(nothing)) == 0)
 		return ENODATA;
 	*entry = (struct ibv_gid_entry){
@@ -44,7 +50,8 @@ VB_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int i
 		return 0;
 	}
 	if (error != 0) {
-		vb_explain_no_entry("ibv_query_gid", port_num, index, VB_MAX_GIDS);
+		vb_explain_no_entry("ibv_query_gid", port_num, index,
+				    context == NULL ? 0 : vb_profile_of_context(context)->port.gid_table_length);
 		errno = error;
 		return -1;
 	}
@@ -81,7 +88,7 @@ VB_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 		return -EOPNOTSUPP;
 	if (context == NULL || entries == NULL)
 		return -EINVAL;
-	for (uint32_t index = 0; index < VB_MAX_GIDS; index++) {
+	for (uint32_t index = 0; index < vb_profile_of_context(context)->port.gid_table_length; index++) {
 		char *to = (char *)entries + count * entry_size;
 		struct ibv_gid_entry found;
 
@@ -106,14 +113,16 @@ VB_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, 
 		errno = error;
 		return -1;
 	}
-	*type = VB_SYSFS_GID_TYPE_ROCE_V2;
+	*type = error == 0 && entry.gid_type == IBV_GID_TYPE_IB ? VB_SYSFS_GID_TYPE_IB_ROCE_V1 : VB_SYSFS_GID_TYPE_ROCE_V2;
 	return 0;
 }
 
 VB_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
-	if (context == NULL || pkey == NULL || port_num != 1 || index != 0) {
-		vb_explain_no_entry("ibv_query_pkey", port_num, index, 1);
+	uint32_t length = context == NULL ? 0 : vb_profile_of_context(context)->port.pkey_table_length;
+
+	if (pkey == NULL || port_num != 1 || index < 0 || (uint32_t)index >= length) {
+		vb_explain_no_entry("ibv_query_pkey", port_num, index, length);
 		errno = EINVAL;
 		return -1;
 	}
@@ -124,7 +133,7 @@ VB_EXPORT_COMPAT(ibv_query_pkey);
 
 VB_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
-	if (context == NULL || port_num != 1 || pkey != htons(0xffff)) {
+	if (context == NULL || port_num != 1 || pkey != htons(0xffff) || vb_profile_of_context(context)->port.pkey_table_length == 0) {
 		errno = EINVAL;
 		return -1;
 	}

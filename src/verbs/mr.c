@@ -115,7 +115,7 @@ static struct ibv_mr *register_range(struct ibv_pd *pd, void *address, size_t le
 	errno = -error;
 	region = error != 0 ? NULL : vb_memory_region_create(pd, &info, VB_BACKING_APPLICATION, address, length);
 	if (region == NULL) {
-		vb_explain_refused_register(address, length, access);
+		vb_explain_refused_register(pd->context, address, length, access);
 		return NULL;
 	}
 	return &region->base;

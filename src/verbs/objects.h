@@ -21,6 +21,7 @@
 #include "base/lock.h"
 #include "base/mutex.h"
 #include "memory/region.h"
+#include "profiles/profile.h"
 #include "progress/devices.h"
 #include "progress/endpoint.h"
 #include "queue/address.h"
@@ -42,6 +43,7 @@ struct vb_device {
 	uint64_t nobody_elses[32];
 	uint32_t references;             /* atomic: lists and contexts */
 	struct vb_device_info info;      /* as of the listing */
+	const struct vb_profile *profile;
 };
 
 /* What a context shares with the contexts imported from it. */
@@ -248,6 +250,12 @@ static inline bool vb_same_session(struct ibv_context *a, struct ibv_context *b)
 
 /* An object belongs to a context and to a protection domain. */
 static inline struct vb_pd *vb_pd_of(struct ibv_pd *pd) { return &vb_domain_of(pd)->shared->pd; }
+
+/* What the device says of itself. */
+static inline const struct vb_profile *vb_profile_of_context(struct ibv_context *context)
+{
+	return vb_context_of(context)->session->host.profile;
+}
 
 static inline void vb_count_up(uint32_t *users) { __atomic_fetch_add(users, 1, __ATOMIC_RELAXED); }
 static inline uint32_t vb_count_down(uint32_t *users) { return __atomic_sub_fetch(users, 1, __ATOMIC_ACQ_REL); }

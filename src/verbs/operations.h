@@ -51,12 +51,8 @@ void vb_verbs_observe_receives(const struct vb_queue_observer *observer, const s
 int vb_verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 /* qp_ex.c: the ibv_wr_* builders of a QP created with send_ops_flags. */
-#define VB_SUPPORTED_SEND_OPS                                                                                 \
-	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |               \
-	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |        \
-	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |            \
-	 IBV_QP_EX_WITH_SEND_WITH_INV)
-int vb_qp_ex_check_operations(enum ibv_qp_type type, uint64_t send_ops_flags); /* 0 or -EOPNOTSUPP */
+/* 0 or -EOPNOTSUPP. `opcodes`: of the profile, for that type. */
+int vb_qp_ex_check_operations(uint32_t opcodes, uint64_t send_ops_flags);
 void vb_qp_ex_fill_operations(struct vb_queue_pair *qp, uint64_t send_ops_flags);
 
 #endif

@@ -64,15 +64,16 @@ static int create_core(struct vb_queue_pair *qp, struct ibv_pd *pd, const struct
 static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, unsigned create_flags,
 			     bool extended, uint64_t send_ops)
 {
+	const struct vb_profile_type *type = vb_profile_type(vb_profile_of_context(pd->context), attr->qp_type);
 	struct vb_context *context = vb_context_of(pd->context);
 	struct vb_queue_pair *qp;
 	int error;
 
-	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD)
+	if (type == NULL)
 		return vb_fail_null(-EOPNOTSUPP);
 	error = check_owners(pd, attr);
 	if (error == 0 && extended)
-		error = vb_qp_ex_check_operations(attr->qp_type, send_ops);
+		error = vb_qp_ex_check_operations(type->opcodes, send_ops);
 	if (error != 0)
 		return vb_fail_null(error);
 	qp = calloc(1, sizeof(*qp));
@@ -95,7 +96,7 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr
 	qp->base.recv_cq = attr->recv_cq;
 	qp->base.srq = attr->srq;
 	qp->base.handle = qp->base.qp_num = qp->qp->qpn;
-	qp->base.state = IBV_QPS_RESET;
+	qp->base.state = qp->qp->state;
 	qp->base.qp_type = attr->qp_type;
 	if (extended)
 		vb_qp_ex_fill_operations(qp, send_ops);
@@ -129,7 +130,7 @@ VB_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 	if (qp != NULL)
 		attr->cap = wide.cap;
 	else
-		vb_explain_refused_create_qp(&wide);
+		vb_explain_refused_create_qp(pd->context, &wide);
 	return qp;
 }
 VB_EXPORT_COMPAT(ibv_create_qp);
@@ -145,7 +146,7 @@ struct ibv_qp *vb_verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_
 
 	if ((attr->comp_mask & ~supported) != 0 || (create_flags & ~(unsigned)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0) {
 		errno = EOPNOTSUPP;
-		vb_explain_refused_create_qp(attr);
+		vb_explain_refused_create_qp(context, attr);
 		return NULL;
 	}
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL ||
@@ -156,7 +157,7 @@ struct ibv_qp *vb_verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_
 	}
 	qp = create(attr->pd, attr, create_flags, extended, attr->send_ops_flags);
 	if (qp == NULL)
-		vb_explain_refused_create_qp(attr);
+		vb_explain_refused_create_qp(context, attr);
 	return qp;
 }
 
@@ -179,7 +180,7 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 		return EINVAL;
 	core = vb_queue_pair_of(qp)->qp;
 	session = vb_context_of(qp->context)->session;
-	if (attr_mask & IBV_QP_AV) {
+	if ((attr_mask & IBV_QP_AV) && session->host.profile->connection == VB_CONNECT_CM) {
 		vb_lock_take(&core->lock);
 		destination = attr_mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : core->attr.dest_qp_num;
 		vb_lock_release(&core->lock);
@@ -196,10 +197,10 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 	vb_endpoint_end_modify(session->endpoint, begun);
 	if (error != 0)
 		return vb_explain_refused_modify(qp, attr, attr_mask, 0, -error);
-	if (attr_mask & IBV_QP_STATE)
-		qp->state = attr->qp_state;
 	/* Leaving SQD, or a new path, may have freed work to go out. */
 	vb_lock_take(&core->lock);
+	if (attr_mask & IBV_QP_STATE)
+		qp->state = core->state;
 	if (vb_watches && core->state == IBV_QPS_RESET)
 		vb_watch_forget(vb_queue_pair_of(qp));
 	vb_endpoint_transmit(session->endpoint, core, vb_endpoint_now());

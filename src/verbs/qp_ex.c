@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "queue/limits.h"
 #include "verbs/context.h"
 #include "verbs/explain.h"
 #include "verbs/operations.h"
@@ -249,7 +248,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, const struct i
 		own->building->list[i] = sg_list[i];
 		length += sg_list[i].length;
 	}
-	if (length > VB_MAX_MESSAGE) {
+	if (length > own->qp->max_message) {
 		keep_error(own, EINVAL);
 		return;
 	}
@@ -298,13 +297,24 @@ static void wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 /* ---- which of them a queue pair has ---- */
 
 /* ibv_create_qp_ex(3): asking for what the transport cannot do is refused at creation. */
-int vb_qp_ex_check_operations(enum ibv_qp_type type, uint64_t send_ops_flags)
+int vb_qp_ex_check_operations(uint32_t opcodes, uint64_t send_ops_flags)
 {
-	const uint64_t datagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-	const uint64_t unreliable = datagram | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-				    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
-	uint64_t can = type == IBV_QPT_RC ? VB_SUPPORTED_SEND_OPS : type == IBV_QPT_UC ? unreliable : datagram;
+	static const uint64_t operations[] = {
+		[IBV_WR_RDMA_WRITE] = IBV_QP_EX_WITH_RDMA_WRITE,
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+		[IBV_WR_SEND] = IBV_QP_EX_WITH_SEND,
+		[IBV_WR_SEND_WITH_IMM] = IBV_QP_EX_WITH_SEND_WITH_IMM,
+		[IBV_WR_RDMA_READ] = IBV_QP_EX_WITH_RDMA_READ,
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+		[IBV_WR_LOCAL_INV] = IBV_QP_EX_WITH_LOCAL_INV,
+		[IBV_WR_BIND_MW] = IBV_QP_EX_WITH_BIND_MW,
+		[IBV_WR_SEND_WITH_INV] = IBV_QP_EX_WITH_SEND_WITH_INV,
+	};
+	uint64_t can = 0;
 
+	for (unsigned i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
+		can |= opcodes & 1u << i ? operations[i] : 0;
 	return (send_ops_flags & ~can) != 0 ? -EOPNOTSUPP : 0;
 }
 

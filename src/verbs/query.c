@@ -8,55 +8,49 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "queue/limits.h"
 #include "verbs/context.h"
 #include "verbs/device_memory.h"
 #include "verbs/explain_objects.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
 
-/* A locally administered OUI, "Vbe": programs switch code paths on the vendors they know. */
-enum { VENDOR_ID = 0x566265, VENDOR_PART_ID = 1 };
-
 static void fill_device_attr(struct ibv_context *context, struct ibv_device_attr *attr)
 {
+	const struct vb_profile *profile = vb_profile_of_context(context);
+	const struct vb_profile_limits *most = &profile->limits;
 	struct vb_device_info info;
 
 	vb_context_info(context, &info);
 	*attr = (struct ibv_device_attr){
 		.node_guid = htobe64(info.guid),
 		.sys_image_guid = htobe64(info.guid),
-		.max_mr_size = UINT64_MAX,
+		.max_mr_size = most->mr_size,
 		.page_size_cap = 0xfffff000,
-		.vendor_id = VENDOR_ID,
-		.vendor_part_id = VENDOR_PART_ID,
-		.hw_ver = 1,
-		.max_qp = VB_MAX_QP,
-		.max_qp_wr = VB_MAX_QP_WR,
-		.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
-				    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-				    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-				    IBV_DEVICE_MEM_WINDOW_TYPE_2B,
-		.max_sge = VB_MAX_SGE,
-		.max_sge_rd = VB_MAX_SGE,
-		.max_cq = VB_MAX_CQ,
-		.max_cqe = VB_MAX_CQE,
-		.max_mr = VB_MAX_MR,
-		.max_pd = VB_MAX_PD,
-		.max_qp_rd_atom = VB_MAX_RD_ATOMIC,
-		.max_res_rd_atom = VB_MAX_RD_ATOMIC * VB_MAX_QP,
-		.max_qp_init_rd_atom = VB_MAX_RD_ATOMIC,
-		.atomic_cap = IBV_ATOMIC_GLOB,
-		.max_mw = VB_MAX_MW,
-		.max_mcast_grp = VB_MAX_MULTICAST_GROUPS,
-		.max_mcast_qp_attach = VB_MAX_MULTICAST_QPS,
-		.max_total_mcast_qp_attach = VB_MAX_MULTICAST_GROUPS * VB_MAX_MULTICAST_QPS,
-		.max_ah = VB_MAX_AH,
-		.max_srq = VB_MAX_SRQ,
-		.max_srq_wr = VB_MAX_SRQ_WR,
-		.max_srq_sge = VB_MAX_SGE,
-		.max_pkeys = 1,
+		.vendor_id = profile->vendor_id,
+		.vendor_part_id = profile->vendor_part_id,
+		.hw_ver = profile->hw_ver,
+		.max_qp = (int)most->qp,
+		.max_qp_wr = (int)most->qp_wr,
+		.device_cap_flags = profile->device_cap_flags,
+		.max_sge = (int)(most->send_sge < most->recv_sge ? most->send_sge : most->recv_sge),
+		.max_sge_rd = (int)most->sge_rd,
+		.max_cq = (int)most->cq,
+		.max_cqe = (int)most->cqe,
+		.max_mr = (int)most->mr,
+		.max_pd = (int)most->pd,
+		.max_qp_rd_atom = (int)most->rd_atomic,
+		.max_res_rd_atom = (int)(most->rd_atomic * most->qp),
+		.max_qp_init_rd_atom = (int)most->init_rd_atomic,
+		.atomic_cap = profile->atomic_cap,
+		.max_mw = (int)most->mw,
+		.max_mcast_grp = (int)most->multicast_groups,
+		.max_mcast_qp_attach = (int)most->multicast_qps,
+		.max_total_mcast_qp_attach = (int)(most->multicast_groups * most->multicast_qps),
+		.max_ah = (int)most->ah,
+		.max_srq = (int)most->srq,
+		.max_srq_wr = (int)most->srq_wr,
+		.max_srq_sge = (int)most->srq_sge,
+		.max_pkeys = profile->port.pkey_table_length,
 		.local_ca_ack_delay = 15,        /* 4.096 us * 2^15 = 134 ms: an engine thread may have to be woken */
 		.phys_port_cnt = 1,
 	};
@@ -72,16 +66,32 @@ VB_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_at
 }
 VB_EXPORT_COMPAT(ibv_query_device);
 
-/* On-demand paging is natural here: nothing is pinned. */
-static void fill_odp_caps(struct ibv_odp_caps *caps)
+/* What queue pairs of a type do with such regions: all that they do at all. */
+static uint32_t odp_caps_of(const struct vb_profile *profile, enum ibv_qp_type type)
 {
-	const uint32_t datagram = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
-	const uint32_t connected = datagram | IBV_ODP_SUPPORT_WRITE;
+	const struct vb_profile_type *granted = vb_profile_type(profile, type);
+	uint32_t caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
 
+	if (granted == NULL)
+		return 0;
+	if (profile->limits.srq > 0)
+		caps |= IBV_ODP_SUPPORT_SRQ_RECV;
+	if (granted->opcodes & 1u << IBV_WR_RDMA_WRITE)
+		caps |= IBV_ODP_SUPPORT_WRITE;
+	if (granted->opcodes & 1u << IBV_WR_RDMA_READ)
+		caps |= IBV_ODP_SUPPORT_READ;
+	if (granted->opcodes & 1u << IBV_WR_ATOMIC_CMP_AND_SWP)
+		caps |= IBV_ODP_SUPPORT_ATOMIC;
+	return caps;
+}
+
+/* On-demand paging is natural here: nothing is pinned. */
+static void fill_odp_caps(const struct vb_profile *profile, struct ibv_odp_caps *caps)
+{
 	caps->general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-	caps->per_transport_caps.rc_odp_caps = connected | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
-	caps->per_transport_caps.uc_odp_caps = connected;
-	caps->per_transport_caps.ud_odp_caps = datagram;
+	caps->per_transport_caps.rc_odp_caps = odp_caps_of(profile, IBV_QPT_RC);
+	caps->per_transport_caps.uc_odp_caps = odp_caps_of(profile, IBV_QPT_UC);
+	caps->per_transport_caps.ud_odp_caps = odp_caps_of(profile, IBV_QPT_UD);
 }
 
 int vb_verbs_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
@@ -92,7 +102,7 @@ int vb_verbs_query_device_ex(struct ibv_context *context, const struct ibv_query
 	if (attr == NULL || attr_size < sizeof(attr->orig_attr) || (input != NULL && input->comp_mask != 0))
 		return EINVAL;
 	fill_device_attr(context, &full.orig_attr);
-	fill_odp_caps(&full.odp_caps);
+	fill_odp_caps(vb_profile_of_context(context), &full.odp_caps);
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = 1000000;   /* kHz: timestamps count nanoseconds */
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
@@ -121,6 +131,7 @@ int vb_verbs_query_rt_values(struct ibv_context *context, struct ibv_values_ex *
 int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr, size_t length)
 {
 	enum { PHYS_STATE_DISABLED = 3, PHYS_STATE_LINK_UP = 5 };
+	const struct vb_profile_port *port;
 	struct vb_counters *counters;
 	struct vb_device_info info;
 	struct ibv_port_attr full;
@@ -129,22 +140,23 @@ int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ib
 		vb_explain_no_entry("ibv_query_port", port_num, 0, 1);
 		return EINVAL;
 	}
+	port = &vb_profile_of_context(context)->port;
 	counters = vb_context_of(context)->session->counters;
 	vb_context_info(context, &info);
 	full = (struct ibv_port_attr){
 		.state = info.state,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = info.active_mtu,
-		.gid_tbl_len = VB_MAX_GIDS,
-		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
-		.max_msg_sz = VB_MAX_MESSAGE,
+		.gid_tbl_len = port->gid_table_length,
+		.port_cap_flags = port->cap_flags,
+		.max_msg_sz = port->max_message,
 		.bad_pkey_cntr = (uint32_t)__atomic_load_n(&counters->bad_pkey_pkts, __ATOMIC_RELAXED),
 		.qkey_viol_cntr = (uint32_t)__atomic_load_n(&counters->bad_qkey_pkts, __ATOMIC_RELAXED),
-		.pkey_tbl_len = 1,
-		.max_vl_num = 1,
-		.phys_state = info.state == IBV_PORT_ACTIVE ? PHYS_STATE_LINK_UP : PHYS_STATE_DISABLED,
-		.link_layer = IBV_LINK_LAYER_ETHERNET,
-		.flags = IBV_QPF_GRH_REQUIRED,
+		.pkey_tbl_len = port->pkey_table_length,
+		.max_vl_num = port->max_vl_num,
+		.phys_state = !port->shows_phys_state ? 0 : info.state == IBV_PORT_ACTIVE ? PHYS_STATE_LINK_UP : PHYS_STATE_DISABLED,
+		.link_layer = port->link_layer,
+		.flags = port->flags,
 	};
 	vb_device_link_speed(&info, &full.active_width, &full.active_speed);
 	/* Callers of today give 52 bytes, of yesterday 48, of tomorrow perhaps more. */

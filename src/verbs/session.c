@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "io/process_memory.h"
-#include "queue/limits.h"
 
 static struct vb_list sessions = {&sessions, &sessions};
 static uint32_t sessions_made;
@@ -27,7 +26,7 @@ static int64_t clock_now(void *context)
 	return vb_endpoint_now();
 }
 
-int vb_session_create(uint32_t interface_index, struct vb_session **out)
+int vb_session_create(const struct vb_device *device, struct vb_session **out)
 {
 	struct vb_memory_host memory_host = {
 		.random = vb_endpoint_random,
@@ -44,13 +43,13 @@ int vb_session_create(uint32_t interface_index, struct vb_session **out)
 	if (error != 0)
 		goto no_endpoint;
 	session->table = vb_endpoint_open_table(session->endpoint, &memory_host);
-	session->memory = vb_memory_create(&memory_host, VB_MAX_MR);
+	session->memory = vb_memory_create(&memory_host, device->profile->limits.mr);
 	if (session->memory == NULL) {
 		error = -ENOMEM;
 		goto no_memory;
 	}
 	vb_endpoint_show_table(session->endpoint, session->table, session->memory);
-	session->counters = vb_endpoint_counters(session->endpoint, interface_index);
+	session->counters = vb_endpoint_counters(session->endpoint, device->info.interface_index);
 	session->id = draw_id();
 	session->references = 1;
 	session->next_handle = 1;
@@ -58,7 +57,7 @@ int vb_session_create(uint32_t interface_index, struct vb_session **out)
 	vb_list_init(&session->pds);
 	vb_list_init(&session->regions);
 	vb_list_init(&session->device_memories);
-	vb_session_fill_host(session);
+	vb_session_fill_host(session, device->profile);
 
 	vb_lock_take(&sessions_lock);
 	session->number = ++sessions_made;

@@ -24,7 +24,7 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 	error = vb_srq_init(&srq->srq, &vb_context_of(pd->context)->session->host, srq, vb_pd_of(pd), attr);
 	if (error != 0) {
 		free(srq);
-		vb_explain_no_srq("ibv_create_srq", attr, -error);
+		vb_explain_no_srq(pd->context, "ibv_create_srq", attr, -error);
 		return vb_fail_null(error);
 	}
 	srq->base.context = pd->context;

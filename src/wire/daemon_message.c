@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "wire/device_kind.h"
 #include "wire/mtu.h"
 
 struct row {
@@ -102,8 +103,8 @@ static bool device_is_sound(const struct vb_daemon_device *device)
 	if (!is_text(device->name, sizeof(device->name)) || device->name[0] == '\0' || strchr(device->name, '/') ||
 	    !is_text(device->interface, sizeof(device->interface)) || device->interface[0] == '\0' ||
 	    device->interface_index == 0 || device->interface_index > INT32_MAX || device->guid == 0 ||
-	    vb_mtu_bytes(device->active_mtu) == 0 || device->active > 1 || device->reserved[0] ||
-	    device->reserved[1] || device->reserved2)
+	    vb_mtu_bytes(device->active_mtu) == 0 || device->active > 1 || device->kind >= VB_DEVICE_KINDS ||
+	    device->reserved || device->reserved2)
 		return false;
 	return true;
 }

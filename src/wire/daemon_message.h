@@ -128,7 +128,8 @@ struct vb_daemon_device {
 	char interface[16];
 	uint32_t interface_index;
 	uint8_t mac[6];
-	uint8_t reserved[2];
+	uint8_t kind;                      /* enum vb_device_kind */
+	uint8_t reserved;
 	uint32_t interface_mtu;
 	uint32_t active_mtu;               /* code of wire/mtu.h */
 	uint32_t reserved1;                /* i386 aligns 64-bit fields to 4 bytes: no padding may be implicit */

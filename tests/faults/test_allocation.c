@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "profiles/profile.h"
 #include "memory/region.h"
 #include "queue/qp.h"
 
@@ -90,7 +91,7 @@ static void no_cq_event(struct vb_cq *cq)
 	(void)cq;
 }
 
-static const struct vb_queue_host host = {.completion_event = no_cq_event};
+static const struct vb_queue_host host = {.profile = &vb_profile_roce, .completion_event = no_cq_event};
 static const struct vb_transport transport = {.name = "none", .engine_size = 128};
 static struct vb_pd pd;
 static struct vb_cq cq;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "profiles/profile.h"
 #include "local/engine.h"
 #include "local/local.h"
 #include "memory/foreign.h"
@@ -59,6 +60,7 @@ static void ignore_cq_event(struct vb_cq *ignored, enum ibv_event_type event)
 }
 
 static struct vb_queue_host queue_host = {
+	.profile = &vb_profile_roce,
 	.completion_event = ignore_cq,
 	.completion_deadline = ignore_deadline,
 	.qp_event = ignore_qp_event,

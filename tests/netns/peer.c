@@ -29,6 +29,7 @@
 
 #include "io/daemon_client.h"
 #include "io/process_memory.h"
+#include "profiles/profile.h"
 #include "memory/region.h"
 #include "progress/endpoint.h"
 #include "queue/qp.h"
@@ -234,6 +235,7 @@ static void open_all(void)
 	if (!memory || vb_region_register(memory, &region, &key) != 0)
 		fail("memory", ENOMEM);
 	host = (struct vb_queue_host){
+		.profile = &vb_profile_roce,
 		.completion_event = on_completion, .completion_deadline = on_deadline, .qp_event = on_qp_event,
 		.cq_event = on_cq_event, .srq_event = on_srq_event, .random = vb_endpoint_random, .memory = memory,
 		.counters = &counters,

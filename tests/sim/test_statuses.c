@@ -5,7 +5,7 @@
  */
 #include <sys/mman.h>
 
-#include "queue/limits.h"
+#include "profiles/limits.h"
 #include "roce/engine.h"
 #include "sim/testing.h"
 

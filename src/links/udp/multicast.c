@@ -13,7 +13,7 @@
 #include "io/event.h"
 #include "io/udp.h"
 #include "links/udp/udp_link.h"
-#include "queue/limits.h"
+#include "profiles/limits.h"
 #include "queue/qp.h"
 
 #define PATIENCE VB_SECONDS(10)

@@ -17,6 +17,7 @@
 #include "io/process_memory.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
+#include "profiles/profile.h"
 #include "memory/region.h"
 #include "progress/endpoint.h"
 #include "queue/qp.h"
@@ -178,6 +179,7 @@ static int open_all(void **state)
 	assert_non_null(memory);
 	assert_int_equal(vb_region_register(memory, &region, &key), 0);
 	host = (struct vb_queue_host){
+		.profile = &vb_profile_roce,
 		.completion_event = on_completion, .completion_deadline = on_deadline, .qp_event = on_qp_event, .cq_event = on_cq_event,
 		.random = vb_endpoint_random, .memory = memory, .counters = &counters,
 	};

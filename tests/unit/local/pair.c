@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "profiles/profile.h"
 #include "wire/burst.h"
 
 enum { REGIONS = 4096, CQ_CAPACITY = 1 << 14, MAX_DATAGRAM = 8192, STEPS = 1 << 17 };
@@ -303,6 +304,7 @@ static void open_process(struct pair *pair, unsigned index, const struct pair_op
 	p->other_pd.handle = 20 + index;
 	register_memory(p);
 	p->queue_host = (struct vb_queue_host){
+		.profile = &vb_profile_roce,
 		.completion_event = ignore_completion,
 		.completion_deadline = ignore_deadline,
 		.qp_event = qp_event,

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "profiles/profile.h"
 #include "queue/address.h"
 #include "queue/qp.h"
 
@@ -79,6 +80,7 @@ static inline const struct vb_ah *note_address_of(struct ibv_ah *ah)
 }
 
 static const struct vb_queue_host fixture_host = {
+	.profile = &vb_profile_roce,
 	.completion_event = note_completion_event,
 	.completion_deadline = note_deadline,
 	.qp_event = note_qp_event,

@@ -3,7 +3,7 @@
  * Completion queues: order, overrun, resizing, arming, moderation, discarding.
  */
 #include "fixture.h"
-#include "queue/limits.h"
+#include "profiles/limits.h"
 
 static struct vb_cq cq;
 

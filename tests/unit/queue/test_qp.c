@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "fixture.h"
-#include "queue/limits.h"
+#include "profiles/limits.h"
 
 static struct world w;
 

@@ -5,7 +5,7 @@
  */
 #include "expected_transitions.h"
 #include "fixture.h"
-#include "queue/limits.h"
+#include "profiles/limits.h"
 
 static struct world w;
 

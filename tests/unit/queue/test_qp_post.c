@@ -3,7 +3,7 @@
  * What posting takes and refuses: state, room, opcode against type, lengths, inline data, address handles, lists.
  */
 #include "fixture.h"
-#include "queue/limits.h"
+#include "profiles/limits.h"
 
 static struct world w;
 static uint8_t bytes[8192];

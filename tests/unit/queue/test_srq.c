@@ -3,7 +3,7 @@
  * Receive rings and shared receive queues: order, room, the limit event, resizing.
  */
 #include "fixture.h"
-#include "queue/limits.h"
+#include "profiles/limits.h"
 
 static struct vb_srq srq;
 static struct vb_pd pd;

@@ -27,7 +27,7 @@ static void ignore_cq_event(struct vb_cq *which, enum ibv_event_type event)
 	(void)event;
 }
 
-static const struct vb_queue_host quiet_host = {.completion_event = count_event, .cq_event = ignore_cq_event};
+static const struct vb_queue_host quiet_host = {.profile = &vb_profile_roce, .completion_event = count_event, .cq_event = ignore_cq_event};
 
 static void mark(uint64_t wr_id)
 {
@@ -102,6 +102,7 @@ static void ignore_qp_event(struct vb_qp *qp, enum ibv_event_type event)
 }
 
 static const struct vb_queue_host posting_host = {
+	.profile = &vb_profile_roce,
 	.completion_event = count_event, .cq_event = ignore_cq_event, .qp_event = ignore_qp_event};
 
 static void *post_away(void *argument)

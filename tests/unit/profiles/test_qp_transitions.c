@@ -3,8 +3,8 @@
  * THE modify-QP table against a second one (expected_transitions.h): every type × from × to × single
  * deviation, and for the small masks every combination.
  */
-#include "expected_transitions.h"
-#include "queue/qp_transitions.h"
+#include "../queue/expected_transitions.h"
+#include "profiles/qp_transitions.h"
 
 static void try_mask(unsigned t, unsigned from, unsigned to, const struct answer *answer, int attributes)
 {
@@ -12,9 +12,9 @@ static void try_mask(unsigned t, unsigned from, unsigned to, const struct answer
 	int extra = attributes & ~(answer->required | answer->optional);
 	int mask = attributes | IBV_QP_STATE;
 
-	assert_int_equal(vb_qp_transition_allows(types[t].type, from, to, mask), answer->valid && !missing && !extra);
+	assert_int_equal(vb_qp_transition_allows(&vb_transitions_iba, types[t].type, from, to, mask), answer->valid && !missing && !extra);
 	if (answer->valid)
-		assert_int_equal(vb_qp_transition_missing(types[t].type, from, to, mask), missing | extra);
+		assert_int_equal(vb_qp_transition_missing(&vb_transitions_iba, types[t].type, from, to, mask), missing | extra);
 }
 
 /* All 2^22 masks would be too many for each of 147 transitions; what is decided bit by bit is tested by all pairs
@@ -38,7 +38,7 @@ static void every_transition_and_every_deviation(void **state)
 		for (unsigned from = 0; from <= 6; from++)
 			for (unsigned to = 0; to <= 6; to++) {
 				struct answer answer = look_up(types[t].word, from, to);
-				const struct vb_qp_transition *row = vb_qp_transition(types[t].type, from, to);
+				const struct vb_qp_transition *row = vb_qp_transition(&vb_transitions_iba, types[t].type, from, to);
 
 				valid += answer.valid;
 				assert_int_equal(row->valid, answer.valid);
@@ -64,7 +64,7 @@ static void every_mask_of_datagrams(void **state)
 				for (unsigned i = 0; i < 8; i++)
 					if (chosen & 1u << i)
 						mask |= mask_of(bits[i]);
-				assert_int_equal(vb_qp_transition_allows(IBV_QPT_UD, from, to, mask | IBV_QP_STATE),
+				assert_int_equal(vb_qp_transition_allows(&vb_transitions_iba, IBV_QPT_UD, from, to, mask | IBV_QP_STATE),
 						 answer.valid && (mask & answer.required) == answer.required &&
 							 (mask & ~(answer.required | answer.optional)) == 0);
 			}
@@ -73,13 +73,13 @@ static void every_mask_of_datagrams(void **state)
 static void strangers_are_refused(void **state)
 {
 	(void)state;
-	assert_false(vb_qp_transition(IBV_QPT_RAW_PACKET, IBV_QPS_RESET, IBV_QPS_INIT)->valid);
-	assert_false(vb_qp_transition(IBV_QPT_XRC_SEND, IBV_QPS_RESET, IBV_QPS_RESET)->valid);
-	assert_false(vb_qp_transition(IBV_QPT_RC, IBV_QPS_UNKNOWN, IBV_QPS_RESET)->valid);
-	assert_false(vb_qp_transition(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_UNKNOWN)->valid);
-	assert_false(vb_qp_transition(IBV_QPT_RC, (enum ibv_qp_state)-1, IBV_QPS_ERR)->valid);
-	assert_false(vb_qp_transition_allows(IBV_QPT_RC, IBV_QPS_RESET, (enum ibv_qp_state)1000, IBV_QP_STATE));
-	assert_false(vb_qp_transition_allows(IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_INIT, 1 << 30));
+	assert_false(vb_qp_transition(&vb_transitions_iba, IBV_QPT_RAW_PACKET, IBV_QPS_RESET, IBV_QPS_INIT)->valid);
+	assert_false(vb_qp_transition(&vb_transitions_iba, IBV_QPT_XRC_SEND, IBV_QPS_RESET, IBV_QPS_RESET)->valid);
+	assert_false(vb_qp_transition(&vb_transitions_iba, IBV_QPT_RC, IBV_QPS_UNKNOWN, IBV_QPS_RESET)->valid);
+	assert_false(vb_qp_transition(&vb_transitions_iba, IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_UNKNOWN)->valid);
+	assert_false(vb_qp_transition(&vb_transitions_iba, IBV_QPT_RC, (enum ibv_qp_state)-1, IBV_QPS_ERR)->valid);
+	assert_false(vb_qp_transition_allows(&vb_transitions_iba, IBV_QPT_RC, IBV_QPS_RESET, (enum ibv_qp_state)1000, IBV_QP_STATE));
+	assert_false(vb_qp_transition_allows(&vb_transitions_iba, IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_INIT, 1 << 30));
 }
 
 int main(void)

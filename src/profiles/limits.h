@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a device grants at most. query_device reports these, creation refuses more (EINVAL): clients probe by doubling
- * until creation fails.
+ * What this implementation can hold at all: sizes of arrays, bits of numbers, messages of the protocols. What a device grants is said by
+ * its profile (profiles/profile.h), and is never more.
  */
-#ifndef VB_QUEUE_LIMITS_H
-#define VB_QUEUE_LIMITS_H
+#ifndef VB_PROFILES_LIMITS_H
+#define VB_PROFILES_LIMITS_H
 
 enum {
 	VB_MAX_QP = 16000,               /* of the 14 index bits of a QPN */
@@ -22,6 +22,7 @@ enum {
 	VB_MAX_RD_ATOMIC = 128,          /* per QP, each direction */
 	VB_MAX_MULTICAST_GROUPS = 8192,
 	VB_MAX_MULTICAST_QPS = 1024,     /* per group */
+	VB_MAX_GIDS = 64,                /* of an interface's addresses */
 	VB_COMPLETION_VECTORS = 4,
 };
 
