@@ -23,6 +23,8 @@
 #include "queue/address.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
+#include "sim/events.h"
+#include "sim/packet.h"
 #include "wire/roce_packet.h"
 
 struct sim;
@@ -47,10 +49,9 @@ struct sim_host {
 	size_t buffer_limit;             /* bytes as the kernel counts them; 0: no limit */
 	size_t buffer_used;
 	uint64_t buffer_drops;
-	struct sim_datagram *first, **last;
+	struct sim_queue buffer;
 	bool wake_planned;
 	vb_time away_until;              /* the process does not run before: nothing is read */
-	struct sim_host *next;
 };
 
 /* Chances are per million packets. */
@@ -70,14 +71,14 @@ struct sim {
 	uint64_t seed, random_state;
 	vb_time now;
 	struct sim_network network;
-	struct sim_host *hosts;
-	unsigned host_count;
+	bool headers_only;               /* packets have no payload: it is counted, and reads as zeros */
+	struct sim_host **hosts;         /* by index */
+	unsigned host_count, host_room;
 	struct vb_list active;           /* QPs that may have something to send */
 	struct vb_qp **qps;              /* by QPN */
 	uint32_t qp_count, qp_room;
-	struct sim_entry *heap;
-	size_t heap_count, heap_room;
-	uint64_t heap_sequence;
+	struct sim_events events;
+	struct sim_pool pool;
 	struct vb_burst *burst;
 	uint64_t packets_sent, packets_lost, packets_corrupted, packets_refused;
 	uint64_t packets_in_series, deliveries;

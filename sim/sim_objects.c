@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/network.h"
 #include "sim/sim.h"
-#include "sim/sim_events.h"
 #include "wire/burst.h"
 #include "profiles/profile.h"
 
@@ -49,19 +49,31 @@ struct sim *sim_create(uint64_t seed)
 	return sim;
 }
 
+/* Packets belong to the event of their arrival. */
+static void discard(struct sim *sim, struct sim_event event)
+{
+	if (event.happen == sim_direct_arrive)
+		sim_packet_free(&sim->pool, event.object);
+}
+
 void sim_destroy(struct sim *sim)
 {
 	for (uint32_t i = 0; i < sim->qp_count; i++)
 		if (sim->qps[i])
 			sim_qp_free(sim->qps[i]);
-	sim_events_discard(sim);
-	while (sim->hosts) {
-		struct sim_host *host = sim->hosts;
+	while (sim->events.count > 0)
+		discard(sim, sim_events_take(&sim->events));
+	sim_events_free(&sim->events);
+	for (unsigned i = 0; i < sim->host_count; i++) {
+		struct sim_host *host = sim->hosts[i];
 
-		sim->hosts = host->next;
+		while (host->buffer.first)
+			sim_packet_free(&sim->pool, sim_queue_take(&host->buffer));
 		vb_memory_destroy(host->memory);
 		free(host);
 	}
+	sim_pool_empty(&sim->pool);
+	free(sim->hosts);
 	free(sim->qps);
 	free(sim->burst);
 	free(sim);
@@ -135,6 +147,18 @@ static int checked_write(void *context, uint64_t to, const void *from, size_t le
 	return 0;
 }
 
+/* Three bytes of the address are its number. */
+static void enter(struct sim *sim, struct sim_host *host)
+{
+	assert(sim->host_count < (1u << 24) - 2);
+	if (sim->host_count == sim->host_room) {
+		sim->host_room = sim->host_room ? 2 * sim->host_room : 16;
+		sim->hosts = realloc(sim->hosts, sim->host_room * sizeof(struct sim_host *));
+		assert(sim->hosts);
+	}
+	sim->hosts[sim->host_count++] = host;
+}
+
 struct sim_host *sim_host_add(struct sim *sim, bool ipv6)
 {
 	static const uint8_t v4[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 0};
@@ -143,8 +167,11 @@ struct sim_host *sim_host_add(struct sim *sim, bool ipv6)
 
 	assert(host);
 	host->sim = sim;
-	host->index = sim->host_count++;
+	host->index = sim->host_count;
+	enter(sim, host);
 	memcpy(host->address, ipv6 ? v6 : v4, 16);
+	host->address[13] = (uint8_t)((host->index + 1) >> 16);
+	host->address[14] = (uint8_t)((host->index + 1) >> 8);
 	host->address[15] = (uint8_t)(host->index + 1);
 	host->memory = vb_memory_create(
 		&(struct vb_memory_host){
@@ -164,10 +191,17 @@ struct sim_host *sim_host_add(struct sim *sim, bool ipv6)
 		.memory = host->memory,
 		.counters = &host->counters,
 	};
-	host->last = &host->first;
-	host->next = sim->hosts;
-	sim->hosts = host;
+	sim_queue_init(&host->buffer);
 	return host;
+}
+
+struct sim_host *sim_host_at(struct sim *sim, const uint8_t address[16])
+{
+	uint32_t index = ((uint32_t)address[13] << 16 | (uint32_t)address[14] << 8 | address[15]) - 1;
+
+	if (index >= sim->host_count || memcmp(sim->hosts[index]->address, address, 16) != 0)
+		return NULL;
+	return sim->hosts[index];
 }
 
 bool sim_host_was_told(const struct sim_host *host, enum ibv_event_type event)

@@ -30,6 +30,13 @@ void vb_burst_reset(struct vb_burst *burst)
 {
 	burst->runs = burst->packets = 0;
 	burst->arena_used = 0;
+	burst->sink = NULL;
+}
+
+void vb_burst_reset_to(struct vb_burst *burst, struct vb_burst_sink *sink)
+{
+	vb_burst_reset(burst);
+	burst->sink = sink;
 }
 
 bool vb_burst_has_room(const struct vb_burst *burst, size_t payload)
@@ -77,6 +84,18 @@ static void note_packet(struct vb_burst *burst, struct vb_burst_run *run, size_t
 	run->closed = size < run->segment_size;
 }
 
+/* A sink that has enough looks like an arena that is full: who asks for room need not know of sinks. */
+static void hand_over(struct vb_burst *burst, const struct vb_path *path, const uint8_t *headers, size_t header_length,
+		      size_t payload)
+{
+	struct vb_burst_sink *sink = burst->sink;
+
+	burst->packets++;
+	sink->take(sink, path, headers, header_length, payload);
+	if (sink->room > 0 && --sink->room == 0)
+		burst->arena_used = VB_BURST_ARENA;
+}
+
 void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
 		     const struct iovec *spans, unsigned span_count)
 {
@@ -89,6 +108,10 @@ void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct 
 		payload += spans[i].iov_len;
 	packet->pad = (uint8_t)(-payload & 3);
 	header_length = vb_roce_packet_encode_headers(packet, headers);
+	if (burst->sink) {
+		hand_over(burst, path, headers, header_length, payload);
+		return;
+	}
 	size = header_length + payload + packet->pad + VB_ICRC_LENGTH;
 	run = choose_run(burst, path, packet->destination_qpn, size);
 
@@ -121,6 +144,19 @@ uint32_t vb_burst_run_room(const struct vb_burst *burst, size_t payload)
 	return packets < fit ? packets : fit;
 }
 
+static uint32_t hand_over_series(struct vb_burst *burst, const struct vb_path *path, const struct vb_roce_packet *packet,
+				 const uint8_t *headers, size_t each, uint32_t count)
+{
+	uint8_t bth[VB_BTH_LENGTH];
+	uint32_t given = 0;
+
+	for (; given < count && vb_burst_has_room(burst, each); given++) {
+		vb_roce_packet_renumber(bth, headers, psn_add(packet->psn, given), packet->ack_request && given + 1 == count);
+		hand_over(burst, path, bth, VB_BTH_LENGTH, each);
+	}
+	return given;
+}
+
 uint32_t vb_burst_append_series(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
 				const uint8_t *payload, size_t each, uint32_t count)
 {
@@ -131,6 +167,8 @@ uint32_t vb_burst_append_series(struct vb_burst *burst, const struct vb_path *pa
 	assert(each % 4 == 0);
 	packet->pad = 0;
 	vb_roce_packet_encode_headers(packet, headers);
+	if (burst->sink)
+		return hand_over_series(burst, path, packet, headers, each, count);
 	while (appended < count && vb_burst_has_room(burst, each)) {
 		struct vb_burst_run *run = choose_run(burst, path, packet->destination_qpn, size);
 		uint32_t here = VB_BURST_RUN_PACKETS - run->packets, fit = (VB_BURST_RUN_BYTES - run->bytes) / (uint32_t)size;

@@ -45,15 +45,25 @@ struct vb_burst_run {
 	bool closed;                    /* its last packet was a short one: no more may follow */
 };
 
+/* For simulators: packets are handed over as they are appended, headers alone. Payload is counted, neither copied nor summed. */
+struct vb_burst_sink {
+	void (*take)(struct vb_burst_sink *sink, const struct vb_path *path, const uint8_t *headers, size_t header_length,
+		     size_t payload);
+	uint32_t room;                  /* packets until the burst says that it is full */
+};
+
 struct vb_burst {
 	uint32_t runs, packets;
 	size_t arena_used;
+	struct vb_burst_sink *sink;     /* NULL, as reset leaves it: packets are made in the arena */
 	struct vb_burst_run run[VB_BURST_RUNS];
 	uint8_t scratch[VB_BURST_SCRATCH]; /* for payload that no pointer leads to, on its way into a packet */
 	uint8_t arena[VB_BURST_ARENA];
 };
 
 void vb_burst_reset(struct vb_burst *burst);
+/* The same, for packets that go to the sink. */
+void vb_burst_reset_to(struct vb_burst *burst, struct vb_burst_sink *sink);
 
 static inline bool vb_burst_is_empty(const struct vb_burst *burst)
 {

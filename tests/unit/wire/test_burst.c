@@ -485,6 +485,59 @@ static void a_run_that_is_lost_leaves_the_burst(void **state)
 	assert_true(vb_burst_is_empty(&burst));
 }
 
+struct taken {
+	struct vb_burst_sink sink;
+	unsigned count;
+	uint8_t headers[8][VB_ROCE_MAX_HEADER];
+	size_t header_length[8], payload[8];
+};
+
+static void take(struct vb_burst_sink *sink, const struct vb_path *path, const uint8_t *headers, size_t header_length,
+		 size_t payload)
+{
+	struct taken *taken = (struct taken *)(void *)sink;
+
+	assert_true(taken->count < 8);
+	assert_int_equal(path->hop_limit, 64);
+	memcpy(taken->headers[taken->count], headers, header_length);
+	taken->header_length[taken->count] = header_length;
+	taken->payload[taken->count++] = payload;
+}
+
+/* A sink gets the headers that the arena would hold, and no more packets than it wants. */
+static void a_sink_takes_headers(void **state)
+{
+	struct taken taken = {.sink = {.take = take, .room = 5}};
+	struct vb_roce_packet first = packet_of(0x06, 17, 100), middle = packet_of(0x07, 17, 101);
+	struct vb_path path = path_to(2);
+	struct iovec span = {memory, 1024};
+	uint8_t out[2048];
+
+	(void)state;
+	first.ack_request = middle.ack_request = true;
+	vb_burst_reset_to(&burst, &taken.sink);
+	vb_burst_append(&burst, &path, &first, &span, 1);
+	assert_int_equal(vb_burst_append_series(&burst, &path, &middle, memory, 1024, 3), 3);
+	assert_true(vb_burst_has_room(&burst, 4096));
+	assert_int_equal(vb_burst_append_series(&burst, &path, &middle, memory, 1024, 3), 1);
+	assert_false(vb_burst_has_room(&burst, 0));
+	assert_true(vb_burst_has_enough(&burst, 1024));
+	assert_int_equal(taken.count, 5);
+	vb_burst_reset(&burst);
+	assert_true(vb_burst_has_room(&burst, 4096));
+	vb_burst_append(&burst, &path, &first, &span, 1);
+	vb_burst_append_series(&burst, &path, &middle, memory, 1024, 3);
+	taken.count = 0;
+	for (unsigned r = 0; r < burst.runs; r++) {
+		for (unsigned i = 0; i < burst.run[r].packets; i++, taken.count++) {
+			assert_int_equal(taken.payload[taken.count], 1024);
+			vb_burst_flatten(&burst, r, i, out, sizeof(out));
+			assert_memory_equal(out, taken.headers[taken.count], taken.header_length[taken.count]);
+		}
+	}
+	assert_int_equal(taken.count, 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -505,6 +558,7 @@ int main(void)
 		cmocka_unit_test(has_room_is_never_fooled),
 		cmocka_unit_test(lost_packets_leave_the_run),
 		cmocka_unit_test(a_run_that_is_lost_leaves_the_burst),
+		cmocka_unit_test(a_sink_takes_headers),
 	};
 
 	random_state = SEED;

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A packet on its way through the simulated network: the whole datagram, or its headers alone where nobody looks at payload.
+ * Those of the second kind are many and come from a pool.
+ */
+#ifndef VB_SIM_PACKET_H
+#define VB_SIM_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/time.h"
+#include "wire/path.h"
+
+struct sim_host;
+struct sim_port;
+
+enum { SIM_PACKET_HEADERS = 48 };        /* room for those of any packet */
+
+struct sim_packet {
+	struct sim_packet *next;
+	struct sim_host *to;             /* of the network without switches; NULL: no such host */
+	struct sim_port *ingress;        /* where it entered the switch that it stands in */
+	vb_time arrives;                 /* at the end of the line that it is on */
+	struct vb_path path;
+	uint32_t length;                 /* of the datagram: what it says it is */
+	uint32_t size;                   /* on a line, with all that Ethernet adds */
+	uint32_t stored;                 /* of its bytes */
+	uint16_t ip_id;
+	uint8_t priority;
+	uint8_t hops;                    /* it may still take */
+	bool headers_only;
+	bool is_pause;                   /* a PFC frame: `pause` of `priority` */
+	bool pause;
+	uint8_t bytes[];
+};
+
+/* Packets that were let go of, to be used again. */
+struct sim_pool {
+	struct sim_packet *free;
+	uint64_t made;
+};
+
+/* A whole datagram of exactly that size, so that AddressSanitizer sees who reads beyond it. */
+struct sim_packet *sim_packet_new(size_t length);
+struct sim_packet *sim_packet_new_headers(struct sim_pool *pool);
+void sim_packet_free(struct sim_pool *pool, struct sim_packet *packet);
+void sim_pool_empty(struct sim_pool *pool);
+
+/* First in, first out. */
+struct sim_queue {
+	struct sim_packet *first, **last;
+};
+
+static inline void sim_queue_init(struct sim_queue *queue)
+{
+	queue->first = NULL;
+	queue->last = &queue->first;
+}
+
+static inline void sim_queue_add(struct sim_queue *queue, struct sim_packet *packet)
+{
+	packet->next = NULL;
+	*queue->last = packet;
+	queue->last = &packet->next;
+}
+
+/* There is one. */
+static inline struct sim_packet *sim_queue_take(struct sim_queue *queue)
+{
+	struct sim_packet *packet = queue->first;
+
+	queue->first = packet->next;
+	if (!queue->first)
+		queue->last = &queue->first;
+	return packet;
+}
+
+#endif
