@@ -11,9 +11,11 @@
 #include "cli/devices.h"
 #include "cli/names.h"
 #include "cli/terminal.h"
+#include "profiles/profile.h"
 
 static void print_gids(const struct vb_device_info *device, const struct vb_cli_colours *colour)
 {
+	bool has_addresses = vb_profile_of(device->kind)->gid_layout == VB_GIDS_ADDRESSES;
 	char address[INET6_ADDRSTRLEN], gid[40];
 	bool any = false;
 
@@ -21,6 +23,10 @@ static void print_gids(const struct vb_device_info *device, const struct vb_cli_
 		if (vb_cli_gid_is_zero(device->gid[i].gid))
 			continue;
 		any = true;
+		if (!has_addresses) {
+			printf("  address %s\n", vb_cli_gid_address(device->gid[i].gid, address));
+			continue;
+		}
 		printf("  gid %-3u RoCE v2   %-28s %s%s%s\n", i, vb_cli_gid_address(device->gid[i].gid, address),
 		       colour->faint, vb_cli_gid_text(device->gid[i].gid, gid), colour->plain);
 	}
@@ -52,19 +58,24 @@ static int devices(int argc, char **argv)
 {
 	struct vb_device_info *list;
 	unsigned count;
-	bool json = false;
+	bool json = false, all = false;
 	int error;
 
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--json") != 0)
+		if (!strcmp(argv[i], "--json"))
+			json = true;
+		else if (!strcmp(argv[i], "--all"))
+			all = true;
+		else
 			return vb_cli_usage_error(&vb_cli_devices, "unknown argument", argv[i]);
-		json = true;
 	}
 	error = vb_devices_list(&list, &count);
 	if (error) {
 		fprintf(stderr, "verbena devices: %s\n", strerror(-error));
 		return VB_CLI_FAILED;
 	}
+	if (!all)
+		count = vb_devices_choose(list, count, getenv("VERBENA_TRANSPORT"), NULL);
 	if (json)
 		vb_cli_devices_print_json(stdout, list, count);
 	else
@@ -76,9 +87,10 @@ static int devices(int argc, char **argv)
 const struct vb_cli_command vb_cli_devices = {
 	.name = "devices",
 	.summary = "the RDMA devices, their interfaces, states and GIDs",
-	.usage = "Usage: verbena devices [--json]\n\n"
+	.usage = "Usage: verbena devices [--all] [--json]\n\n"
 		 "There is one device for each usable network interface, loopback included. The number after `gid` is\n"
 		 "the index that programs want: -g of ibv_rc_pingpong, -x of ib_write_bw.\n\n"
+		 "  --all   also those of kinds that programs do not see unless VERBENA_TRANSPORT names them (iwarp)\n\n"
 		 "Examples:\n"
 		 "  verbena devices\n"
 		 "  verbena devices --json\n",

@@ -6,6 +6,7 @@
 
 #include "cli/json.h"
 #include "cli/names.h"
+#include "profiles/profile.h"
 
 void vb_cli_devices_print_json(FILE *out, const struct vb_device_info *list, unsigned count)
 {
@@ -18,7 +19,7 @@ void vb_cli_devices_print_json(FILE *out, const struct vb_device_info *list, uns
 
 		fprintf(out, "%s\n  {\"name\": ", i ? "," : "");
 		vb_cli_json_string(out, device->name);
-		fprintf(out, ", \"interface\": ");
+		fprintf(out, ", \"transport\": \"%s\", \"interface\": ", vb_profile_of(device->kind)->name);
 		vb_cli_json_string(out, device->interface);
 		fprintf(out, ", \"interface_index\": %u, \"state\": \"%s\", \"active_mtu\": %u, \"interface_mtu\": %u, "
 		       "\"speed_mbps\": %u, \"guid\": \"%016llx\",\n   \"gids\": [",
@@ -27,6 +28,11 @@ void vb_cli_devices_print_json(FILE *out, const struct vb_device_info *list, uns
 		for (uint32_t j = 0; j < device->gid_count && j < VB_MAX_GIDS; j++) {
 			if (vb_cli_gid_is_zero(device->gid[j].gid))
 				continue;
+			if (vb_profile_of(device->kind)->gid_layout != VB_GIDS_ADDRESSES) {
+				fprintf(out, "%s{\"address\": \"%s\"}", separator, vb_cli_gid_address(device->gid[j].gid, address));
+				separator = ", ";
+				continue;
+			}
 			fprintf(out, "%s{\"index\": %u, \"type\": \"RoCE v2\", \"gid\": \"%s\", \"address\": \"%s\"}",
 			       separator, j, vb_cli_gid_text(device->gid[j].gid, gid),
 			       vb_cli_gid_address(device->gid[j].gid, address));

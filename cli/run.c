@@ -236,7 +236,7 @@ static int choose_wire(const char *name)
 static int run(int argc, char **argv)
 {
 	const struct vb_cli_pictures none = {.options = {.most = 0}};
-	const char *capture = NULL, *faults = NULL, *devices = NULL, *wire = NULL, *chosen;
+	const char *capture = NULL, *faults = NULL, *devices = NULL, *wire = NULL, *transport = NULL, *chosen;
 	int first = 1, error;
 
 	for (; first < argc && argv[first][0] == '-' && strcmp(argv[first], "--") != 0; first++) {
@@ -244,6 +244,10 @@ static int run(int argc, char **argv)
 			continue;
 		if (!strcmp(argv[first], "--no-view")) {
 			without_view = true;
+			continue;
+		}
+		if (!strcmp(argv[first], "--iwarp")) {
+			transport = "iwarp";
 			continue;
 		}
 		chosen = ask_for_wire(argv[first], argv[first + 1], &first);
@@ -267,6 +271,8 @@ static int run(int argc, char **argv)
 		return vb_cli_usage_error(&vb_cli_run, "which command?", NULL);
 	if ((error = check_explanations()) != 0)
 		return error;
+	if (transport && setenv("VERBENA_TRANSPORT", transport, 1))
+		return VB_CLI_FAILED;
 	if ((wire && (error = choose_wire(wire)) != 0) || (devices && (error = choose_devices(devices)) != 0))
 		return error;
 	if (faults && (error = vb_cli_set_faults("run", faults)) != 0)
@@ -285,6 +291,7 @@ const struct vb_cli_command vb_cli_run = {
 		 "The exit code is the command's own; 127 when there is no such command, 126 when it cannot be started.\n\n"
 		 "  --explain[=FILE] say why something failed, on stderr or in FILE: docs/explain.md\n"
 		 "  --device NAME    let it see only this device, or these (NAME,NAME): many programs take the first they find\n"
+		 "  --iwarp          let it see iWARP devices, which speak by TCP, instead of RoCE ones: docs/iwarp.md\n"
 		 "  --wire[=rocev2]  send packets also to processes of this host; --wire=auto: through memory where\n"
 		 "                   both allow it, docs/same-host.md\n"
 		 "  --no-view        leave out the view: for programs that bear no preloaded library\n"

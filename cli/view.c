@@ -109,20 +109,25 @@ int vb_cli_view_check(char found[VB_CLI_PATH_MAX])
 	return fd >= 0 || fd == -ENOENT ? 0 : complain_directory(fd, found);
 }
 
-/* The namespace's number, and the devices chosen where not all are to be seen. */
-static void name_view(const char *chosen, char key[KEY_ROOM])
+static uint64_t add_to_hash(uint64_t hash, const char *text)
+{
+	for (; text && *text; text++)
+		hash = (hash ^ (uint8_t)*text) * 0x100000001b3;
+	return (hash ^ ';') * 0x100000001b3;
+}
+
+/* The namespace's number, and the devices chosen where others than usual are to be seen. */
+static void name_view(const char *transports, const char *chosen, char key[KEY_ROOM])
 {
 	struct stat status;
 	unsigned long namespace = stat("/proc/self/ns/net", &status) == 0 ? (unsigned long)status.st_ino : 0;
-	uint64_t hash = 0xcbf29ce484222325;
 
-	if (!chosen || !*chosen) {
+	if ((!chosen || !*chosen) && (!transports || !*transports)) {
 		snprintf(key, KEY_ROOM, "%lu", namespace);
 		return;
 	}
-	for (; *chosen; chosen++)
-		hash = (hash ^ (uint8_t)*chosen) * 0x100000001b3;
-	snprintf(key, KEY_ROOM, "%lu-%016lx", namespace, (unsigned long)hash);
+	snprintf(key, KEY_ROOM, "%lu-%016lx", namespace,
+		 (unsigned long)add_to_hash(add_to_hash(0xcbf29ce484222325, transports), chosen));
 }
 
 /* ---- writing and removing ---- */
@@ -316,7 +321,7 @@ static bool has_other_than_loopback(const struct vb_device_info *infos, unsigned
 	return false;
 }
 
-static int fill_tree(struct vb_cli_view_tree *tree, const char *chosen)
+static int fill_tree(struct vb_cli_view_tree *tree, const char *transports, const char *chosen)
 {
 	struct vb_device_info *infos;
 	char pci[VB_CLI_PATH_MAX];
@@ -326,7 +331,7 @@ static int fill_tree(struct vb_cli_view_tree *tree, const char *chosen)
 
 	if (error)
 		return error;
-	count = vb_devices_choose(infos, count, chosen);
+	count = vb_devices_choose(infos, count, transports, chosen);
 	others = has_other_than_loopback(infos, count);
 	for (unsigned i = 0; i < count; i++) {
 		bool left_out = others && is_loopback(&infos[i]);
@@ -397,7 +402,7 @@ static int set_environment(const char *directory, const char *key, const char *l
 int vb_cli_view_provide(char why[VB_CLI_PATH_MAX])
 {
 	char library[VB_CLI_PATH_MAX], directory[VB_CLI_PATH_MAX], key[KEY_ROOM];
-	const char *chosen = getenv("VERBENA_DEVICES");
+	const char *chosen = getenv("VERBENA_DEVICES"), *transports = getenv("VERBENA_TRANSPORT");
 	struct vb_cli_view_tree tree = {0};
 	int error = find_library(library), fd;
 
@@ -406,8 +411,8 @@ int vb_cli_view_provide(char why[VB_CLI_PATH_MAX])
 	fd = open_directory(true, directory);
 	if (fd < 0)
 		return complain_directory(fd, why);
-	name_view(chosen, key);
-	error = fill_tree(&tree, chosen);
+	name_view(transports, chosen, key);
+	error = fill_tree(&tree, transports, chosen);
 	if (!error)
 		error = bring_up_to_date(fd, key, &tree);
 	if (!error)

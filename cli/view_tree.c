@@ -216,11 +216,11 @@ void vb_cli_view_tree_add_device(struct vb_cli_view_tree *tree, const struct vb_
 	char device[TEXT_ROOM / 4], verbs[TEXT_ROOM / 4], uverbs[32], address[32];
 
 	snprintf(device, sizeof(device), "/sys/devices/virtual/infiniband/%.63s", info->name);
-	snprintf(uverbs, sizeof(uverbs), "uverbs%u", info->interface_index); /* as vb_device_from_info names it */
+	snprintf(uverbs, sizeof(uverbs), "uverbs%u", info->index); /* as vb_device_from_info names it */
 	snprintf(verbs, sizeof(verbs), "/sys/devices/virtual/infiniband_verbs/%s", uverbs);
 	/* One for each interface, in a domain that no machine has. */
-	snprintf(address, sizeof(address), "%04x:%02x:00.0", 0xf000 | (info->interface_index >> 8 & 0xfff),
-		 info->interface_index & 0xff);
+	snprintf(address, sizeof(address), "%04x:%02x:00.0", 0xf000 | (info->index >> 8 & 0xfff),
+		 info->index & 0xff);
 
 	add_link(tree, "/sys/class/infiniband", info->name, "../../devices/virtual/infiniband/%s", info->name);
 	add_file(tree, device, "fw_ver", "verbena " VERBENA_VERSION);

@@ -201,3 +201,24 @@ void vb_device_table_update(struct vb_device_table *table, const struct vb_inter
 			report(context, device, false);
 	}
 }
+
+/* EUI-64s in use before there were 64-bit ones have fffe in the middle, others fffd (as siw has): so both kinds have one of their own. */
+static uint64_t other_guid(uint64_t guid)
+{
+	return (guid >> 24 & 0xffff) == 0xfffe ? guid - (UINT64_C(1) << 24) : guid ^ 1;
+}
+
+void vb_device_table_show_as(struct vb_daemon_device *shown, const struct vb_daemon_device *device, enum vb_device_kind kind)
+{
+	unsigned code = vb_mtu_code(device->interface_mtu);
+
+	*shown = *device;
+	if (kind == VB_DEVICE_ROCE)
+		return;
+	shown->kind = (uint8_t)kind;
+	memset(shown->name, 0, sizeof(shown->name));
+	snprintf(shown->name, sizeof(shown->name), "%s%s", vb_profile_of(kind)->device_prefix, device->interface);
+	shown->guid = other_guid(device->guid);
+	/* As siw: a stream has no packets, so no headers count. */
+	shown->active_mtu = code ? code : VB_MTU_CODE_MIN;
+}

@@ -12,6 +12,7 @@
 
 #include "io/netlink.h"
 #include "wire/daemon_message.h"
+#include "wire/device_kind.h"
 
 enum { VB_DEVICE_TABLE_ROOM = 256 };
 
@@ -24,6 +25,9 @@ struct vb_device_table {
 
 /* Told what an update changed: a new or different device, or (gone) one whose interface vanished. */
 typedef void vb_device_table_report(void *context, const struct vb_daemon_device *device, bool gone);
+
+/* The table has one device for each interface, of the first kind. The same interface as a device of another kind. */
+void vb_device_table_show_as(struct vb_daemon_device *shown, const struct vb_daemon_device *device, enum vb_device_kind kind);
 
 /* Bring the table up to date with the interfaces. */
 void vb_device_table_update(struct vb_device_table *table, const struct vb_interface *interfaces, unsigned count,

@@ -29,7 +29,6 @@
 #include "io/host.h"
 #include "io/inquiry.h"
 #include "io/netlink.h"
-#include "io/process.h"
 #include "io/udp.h"
 #include "wire/daemon_message.h"
 
@@ -67,13 +66,18 @@ struct vb_server {
 
 /* ---- devices ---- */
 
+/* As each kind of device that an interface can be. */
 static void send_device(struct vb_client *client, const struct vb_daemon_device *device, uint32_t sequence)
 {
 	struct vb_daemon_message message;
+	struct vb_daemon_device shown;
 
-	vb_daemon_message_begin(&message, VB_DAEMON_DEVICE, sequence);
-	vb_daemon_message_set_device(&message, device);
-	vb_client_send(client, &message);
+	for (unsigned kind = 0; kind < VB_DEVICE_KINDS; kind++) {
+		vb_device_table_show_as(&shown, device, (enum vb_device_kind)kind);
+		vb_daemon_message_begin(&message, VB_DAEMON_DEVICE, sequence);
+		vb_daemon_message_set_device(&message, &shown);
+		vb_client_send(client, &message);
+	}
 }
 
 static void send_end(struct vb_client *client, uint32_t sequence, uint32_t count)
@@ -133,18 +137,6 @@ static uint32_t version_number(void)
 	return (major & 0xff) << 16 | (minor & 0xff) << 8 | (patch & 0xff);
 }
 
-/* Asked by a peer whom the process itself does not answer. */
-static enum vb_inquiry_verdict verdict_about(const struct vb_server *server, uint32_t qpn)
-{
-	VB_LIST_FOR_EACH(node, &server->client_list) {
-		const struct vb_client *client = vb_container_of(node, struct vb_client, node);
-
-		if (client->slot != 0 && client->slot == qpn >> VB_DAEMON_INDEX_BITS)
-			return vb_process_is_stopped(client->peer.pid) ? VB_INQUIRY_STOPPED : VB_INQUIRY_LIVES;
-	}
-	return VB_INQUIRY_NO_PROCESS;
-}
-
 /* Somebody explains a failure and asks about a queue pair of no process here, or whether we are here at all. */
 static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const struct vb_udp_bundle *bundle)
 {
@@ -159,10 +151,7 @@ static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const 
 	}
 	if (server->inquiries++ >= INQUIRIES_PER_SECOND || !vb_explain_output_tells_peers())
 		return true;
-	if (inquiry.qpn > 1)
-		answer.verdict = VB_INQUIRY_NO_PROCESS;
-	else
-		answer.verdict = inquiry.about_qpn == 0 ? VB_INQUIRY_DAEMON : verdict_about(server, inquiry.about_qpn);
+	answer.verdict = inquiry.qpn <= 1 ? VB_INQUIRY_DAEMON : VB_INQUIRY_NO_PROCESS;
 	answer.qpn = inquiry.qpn;
 	answer.nonce = inquiry.nonce;
 	answer.version = version_number();
@@ -215,7 +204,7 @@ static void on_list_devices(struct vb_server *server, struct vb_client *client, 
 {
 	for (unsigned i = 0; i < server->devices.count; i++)
 		send_device(client, &server->devices.device[i], m->header.sequence);
-	send_end(client, m->header.sequence, server->devices.count);
+	send_end(client, m->header.sequence, server->devices.count * VB_DEVICE_KINDS);
 }
 
 static void add_counters(struct vb_counters *sum, const struct vb_counters *more)
@@ -225,12 +214,19 @@ static void add_counters(struct vb_counters *sum, const struct vb_counters *more
 #undef X
 }
 
-static const char *device_name(const struct vb_server *server, uint32_t interface_index)
+static void name_device(const struct vb_server *server, uint32_t index, char *name, size_t room)
 {
-	for (unsigned i = 0; i < server->devices.count; i++)
-		if (server->devices.device[i].interface_index == interface_index)
-			return server->devices.device[i].name;
-	return "";
+	struct vb_daemon_device shown;
+
+	name[0] = '\0';
+	for (unsigned i = 0; i < server->devices.count; i++) {
+		for (unsigned kind = 0; kind < VB_DEVICE_KINDS; kind++) {
+			if (vb_device_index(server->devices.device[i].interface_index, (enum vb_device_kind)kind) != index)
+				continue;
+			vb_device_table_show_as(&shown, &server->devices.device[i], (enum vb_device_kind)kind);
+			snprintf(name, room, "%s", shown.name);
+		}
+	}
 }
 
 /* The process and its devices. Its page is its own account of itself: any number may be in it. */
@@ -259,7 +255,7 @@ static uint32_t send_process(const struct vb_server *server, struct vb_client *c
 		vb_daemon_message_begin(&device[devices], VB_DAEMON_PROCESS_DEVICE, sequence);
 		row->pid = process.process.pid;
 		row->interface_index = interface_index;
-		snprintf(row->device, sizeof(row->device), "%s", device_name(server, interface_index));
+		name_device(server, interface_index, row->device, sizeof(row->device));
 		add_counters(&row->counters, &shown->counters);
 		add_counters(&process.process.counters, &row->counters);
 	}

@@ -48,6 +48,7 @@
 	RANK(SHARE, "share.lock")                         \
 	RANK(QPNS, "endpoint.table_lock")                 \
 	RANK(ACTIVE, "schedule.active_lock")              \
+	RANK(STREAM_REPORTS, "stream reports.lock")       \
 	RANK(TIMERS, "timers.lock")                       \
 	RANK(SOURCE_PORTS, "source_ports.lock")           \
 	RANK(TAP, "tap.lock")                             \

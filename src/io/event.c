@@ -95,11 +95,16 @@ void vb_poller_remove(int poller, int fd)
 	epoll_ctl(poller, EPOLL_CTL_DEL, fd, NULL);
 }
 
-void vb_poller_want_write(int poller, int fd, void *tag, bool wanted)
+void vb_poller_want(int poller, int fd, void *tag, bool read, bool write)
 {
-	struct epoll_event event = {.events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = tag};
+	struct epoll_event event = {.events = (read ? EPOLLIN : 0) | (write ? EPOLLOUT : 0), .data.ptr = tag};
 
 	epoll_ctl(poller, EPOLL_CTL_MOD, fd, &event);
+}
+
+void vb_poller_want_write(int poller, int fd, void *tag, bool wanted)
+{
+	vb_poller_want(poller, fd, tag, true, wanted);
 }
 
 unsigned vb_poller_wait(int poller, void **tags, unsigned room, vb_time deadline)

@@ -34,6 +34,8 @@ int vb_poller_add_for_errors(int poller, int fd, void *tag);
 void vb_poller_remove(int poller, int fd);
 /* Report it also when it can be written to. */
 void vb_poller_want_write(int poller, int fd, void *tag, bool wanted);
+/* Report it when it can be read (or has ended), when it can be written to. It was added; neither: only its errors. */
+void vb_poller_want(int poller, int fd, void *tag, bool read, bool write);
 /* Tags of ready descriptors, at most `room`; waits until the deadline. */
 unsigned vb_poller_wait(int poller, void **tags, unsigned room, vb_time deadline);
 

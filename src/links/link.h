@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A link carries what an engine has to say to the peer: by UDP, through memory. This is all that the rest of the house knows of
+ * A link carries what an engine has to say to the peer: by UDP, by TCP, through memory. This is all that the rest of the house knows of
  * links; how packets or bytes pass between an engine and its link is private to the two.
  *
  * Each published queue pair has a wire, the link of its device, and a carrier, the link that serves it now. They are the same
@@ -22,6 +22,8 @@
 #include "wire/path.h"
 
 struct vb_cq;
+struct vb_door_report;
+struct vb_door_terms;
 struct vb_link;
 struct vb_memory;
 struct vb_memory_host;
@@ -112,6 +114,14 @@ struct vb_link_driver {
 	vb_time (*rest)(struct vb_link *link, vb_time until);
 	/* Optional. Receives were posted to a shared queue. */
 	void (*replenished)(struct vb_link *link);
+
+	/* ---- connections; of wires whose connections are made by librdmacm (wire/stream_door.h). Caller holds nothing ---- */
+
+	/* Optional. The queue pair of that number goes on with this socket, which is the link's then. 0 or -errno. */
+	int (*adopt)(struct vb_link *link, uint32_t qpn, int fd, const struct vb_door_terms *terms, uint64_t cookie, vb_time now);
+	/* With the former. What happened to such connections; an event descriptor, which stays the link's, is raised when there is more. */
+	unsigned (*report)(struct vb_link *link, struct vb_door_report *reports, unsigned room);
+	int (*report_fd)(const struct vb_link *link);
 
 	/* ---- polling an empty CQ; optional fast path ---- */
 

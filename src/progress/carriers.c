@@ -9,9 +9,9 @@
 #include "progress/endpoint_parts.h"
 #include "queue/qp.h"
 
-static const struct vb_transport *engine_of(const struct vb_qp *qp)
+static const struct vb_wire_transport *wire_of(const struct vb_qp *qp)
 {
-	return vb_container_of(qp->transport, struct vb_wire_transport, transport)->engine;
+	return vb_container_of(qp->transport, struct vb_wire_transport, transport);
 }
 
 static bool is_served(const struct vb_endpoint *endpoint, const struct vb_qp *qp)
@@ -40,7 +40,7 @@ static bool concerns_wire(const struct vb_qp *qp, enum ibv_qp_state from)
 static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now)
 {
 	if (concerns_wire(qp, from))
-		engine_of(qp)->modified(qp, from, attr_mask, now);
+		wire_of(qp)->engine->modified(qp, from, attr_mask, now);
 	if (!qp->scheduler || vb_schedule_of(qp)->abandoned)
 		return;
 	for (struct vb_link *link = vb_schedule_of(qp)->links; link; link = link->next)
@@ -50,14 +50,21 @@ static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb
 
 void vb_carriers_open(struct vb_endpoint *endpoint)
 {
-	endpoint->transport.engine = endpoint->wire->driver->engine;
-	endpoint->transport.transport = *endpoint->transport.engine;
-	endpoint->transport.transport.modified = modified;
+	for (unsigned kind = 0; kind < VB_DEVICE_KINDS; kind++) {
+		struct vb_wire_transport *own = &endpoint->transport[kind];
+
+		own->wire = endpoint->wire[kind];
+		if (!own->wire)
+			continue;
+		own->engine = own->wire->driver->engine;
+		own->transport = *own->engine;
+		own->transport.modified = modified;
+	}
 }
 
-const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpoint)
+const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpoint, enum vb_device_kind kind)
 {
-	return &endpoint->transport.transport;
+	return &endpoint->transport[kind].transport;
 }
 
 static bool sends_wait(struct vb_qp *qp)
@@ -89,10 +96,8 @@ bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, en
 	if (!is_served(endpoint, qp) || qp->type != IBV_QPT_RC)
 		return false;
 	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next) {
-		if (!link->driver->resolve)
-			continue;
-		could_be_elsewhere = true;
-		if (to == IBV_QPS_RTR && path)
+		could_be_elsewhere = could_be_elsewhere || link->driver->modified;
+		if (link->driver->resolve && to == IBV_QPS_RTR && path)
 			link->driver->resolve(link, qp, path, destination_qpn, table);
 	}
 	if (to != IBV_QPS_RESET || !could_be_elsewhere)
@@ -131,8 +136,8 @@ void vb_carriers_publish(struct vb_endpoint *endpoint, struct vb_qp *qp)
 	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
 		if (link->driver->publish)
 			link->driver->publish(link, qp);
-	binding->wire = endpoint->wire;
-	vb_link_carry(qp, endpoint->wire);
+	binding->wire = wire_of(qp)->wire;
+	vb_link_carry(qp, binding->wire);
 }
 
 void vb_carriers_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
@@ -226,27 +231,62 @@ int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, con
 
 uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_path *path, uint32_t destination_qpn)
 {
-	return endpoint->wire->driver->source_port(endpoint->wire, path, destination_qpn);
+	struct vb_link *wire = endpoint->wire[VB_DEVICE_ROCE];
+
+	return wire->driver->source_port(wire, path, destination_qpn);
 }
 
 int vb_endpoint_attach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],
 				 uint32_t interface_index)
 {
+	struct vb_link *wire;
+
 	if (!vb_gid_is_multicast(gid))
 		return -EINVAL;
 	if (endpoint->schedule.abandoned)
 		return -ENODEV;
-	return endpoint->wire->driver->join(endpoint->wire, qp, gid, interface_index);
+	wire = wire_of(qp)->wire;
+	return wire->driver->join ? wire->driver->join(wire, qp, gid, interface_index) : -EOPNOTSUPP;
 }
 
 int vb_endpoint_detach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],
 				 uint32_t interface_index)
 {
+	struct vb_link *wire;
+
 	if (!vb_gid_is_multicast(gid))
 		return -EINVAL;
 	if (endpoint->schedule.abandoned)
 		return -ENODEV;
-	return endpoint->wire->driver->leave(endpoint->wire, qp, gid, interface_index);
+	wire = wire_of(qp)->wire;
+	return wire->driver->leave ? wire->driver->leave(wire, qp, gid, interface_index) : -EOPNOTSUPP;
+}
+
+/* ---- connections made by librdmacm ---- */
+
+int vb_endpoint_stream_events(const struct vb_endpoint *endpoint, enum vb_device_kind kind)
+{
+	const struct vb_link *wire = endpoint->wire[kind];
+
+	return wire && wire->driver->report_fd && !endpoint->schedule.abandoned ? wire->driver->report_fd(wire) : -ENOSYS;
+}
+
+int vb_endpoint_adopt_stream(struct vb_endpoint *endpoint, enum vb_device_kind kind, uint32_t qpn, int fd,
+			     const struct vb_door_terms *terms, uint64_t cookie)
+{
+	struct vb_link *wire = endpoint->wire[kind];
+
+	if (!wire || !wire->driver->adopt || endpoint->schedule.abandoned)
+		return -ENOSYS;
+	return wire->driver->adopt(wire, qpn, fd, terms, cookie, vb_clock_now());
+}
+
+unsigned vb_endpoint_stream_reports(struct vb_endpoint *endpoint, enum vb_device_kind kind, struct vb_door_report *reports,
+				    unsigned room)
+{
+	struct vb_link *wire = endpoint->wire[kind];
+
+	return wire && wire->driver->report && !endpoint->schedule.abandoned ? wire->driver->report(wire, reports, room) : 0;
 }
 
 /* ---- region tables ---- */

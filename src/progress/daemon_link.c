@@ -24,10 +24,10 @@ enum { STARTING_TRIES = 8 };
 
 /* ---- devices ---- */
 
-static struct vb_device_info *find_device(struct vb_endpoint *endpoint, uint32_t interface_index)
+static struct vb_device_info *find_device(struct vb_endpoint *endpoint, uint32_t index)
 {
 	for (unsigned i = 0; i < endpoint->devices; i++)
-		if (endpoint->device[i].interface_index == interface_index)
+		if (endpoint->device[i].index == index)
 			return &endpoint->device[i];
 	return NULL;
 }
@@ -54,9 +54,10 @@ static void tell_links(struct vb_endpoint *endpoint)
 
 static void take_device(struct vb_endpoint *endpoint, const struct vb_daemon_device *described)
 {
-	struct vb_device_info now, *known = find_device(endpoint, described->interface_index);
+	struct vb_device_info now, *known;
 
 	vb_device_from_message(&now, described);
+	known = find_device(endpoint, now.index);
 	if (known && memcmp(known, &now, sizeof(now)) == 0)
 		return;
 	if (!known) {
@@ -72,9 +73,9 @@ static void take_device(struct vb_endpoint *endpoint, const struct vb_daemon_dev
 	tell_watchers(endpoint, &now, false);
 }
 
-static void drop_device(struct vb_endpoint *endpoint, uint32_t interface_index)
+static void drop_device(struct vb_endpoint *endpoint, uint32_t index)
 {
-	struct vb_device_info *known = find_device(endpoint, interface_index), gone;
+	struct vb_device_info *known = find_device(endpoint, index), gone;
 
 	if (!known)
 		return;
@@ -85,12 +86,18 @@ static void drop_device(struct vb_endpoint *endpoint, uint32_t interface_index)
 	tell_watchers(endpoint, &gone, true);
 }
 
+static void drop_interface(struct vb_endpoint *endpoint, uint32_t interface_index)
+{
+	for (unsigned kind = 0; kind < VB_DEVICE_KINDS; kind++)
+		drop_device(endpoint, vb_device_index(interface_index, (enum vb_device_kind)kind));
+}
+
 static void take_news(struct vb_endpoint *endpoint, const struct vb_daemon_message *message)
 {
 	if (message->header.type == VB_DAEMON_DEVICE)
 		take_device(endpoint, &message->device);
 	else if (message->header.type == VB_DAEMON_DEVICE_GONE)
-		drop_device(endpoint, message->device_gone.interface_index);
+		drop_interface(endpoint, message->device_gone.interface_index);
 	else if (message->header.type == VB_DAEMON_SHOW_RESOURCES)
 		vb_endpoint_show_resources(endpoint);
 }
@@ -109,7 +116,7 @@ static bool take_listed(void *context, const struct vb_daemon_message *message, 
 	(void)count;
 	take_news(listing->endpoint, message);
 	if (message->header.type == VB_DAEMON_DEVICE && listing->count < VB_MAX_DEVICES)
-		listing->index[listing->count++] = message->device.interface_index;
+		listing->index[listing->count++] = vb_device_index(message->device.interface_index, message->device.kind);
 	return true;
 }
 
@@ -126,9 +133,9 @@ static int watch_devices(struct vb_endpoint *endpoint)
 		bool listed = false;
 
 		for (unsigned j = 0; j < listing.count; j++)
-			listed = listed || listing.index[j] == endpoint->device[i].interface_index;
+			listed = listed || listing.index[j] == endpoint->device[i].index;
 		if (!listed)
-			drop_device(endpoint, endpoint->device[i].interface_index);
+			drop_device(endpoint, endpoint->device[i].index);
 	}
 	return error;
 }

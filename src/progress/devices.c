@@ -5,11 +5,13 @@
 #include "progress/devices.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "io/daemon_client.h"
+#include "profiles/profile.h"
 #include "progress/device_message.h"
 
 _Static_assert((int)VB_MAX_GIDS == (int)VB_DAEMON_GIDS, "GID tables differ");
@@ -21,6 +23,7 @@ void vb_device_from_message(struct vb_device_info *info, const struct vb_daemon_
 	memcpy(info->interface, device->interface, sizeof(info->interface));
 	info->interface_index = device->interface_index;
 	info->kind = device->kind;
+	info->index = vb_device_index(device->interface_index, info->kind);
 	memcpy(info->mac, device->mac, sizeof(info->mac));
 	info->guid = device->guid;
 	info->interface_mtu = device->interface_mtu;
@@ -95,11 +98,50 @@ static bool is_wanted(const char *wanted, const char *name)
 	return false;
 }
 
-unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const char *wanted)
+/* Where a kind stands in the list; kinds that are not in it come last. */
+static unsigned rank_of(const char *transports, enum vb_device_kind kind)
+{
+	const char *name = vb_profile_of(kind)->name;
+	size_t length = strlen(name);
+	unsigned rank = 0;
+
+	for (const char *at = transports; at != NULL; at = strchr(at, ','), at += at != NULL, rank++)
+		if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+			return rank;
+	return UINT_MAX;
+}
+
+/* Those of a rank to place `kept`, in their order. How many there are before the next. */
+static unsigned gather(struct vb_device_info *infos, unsigned count, unsigned kept, const char *transports, unsigned rank)
+{
+	for (unsigned i = kept; i < count; i++) {
+		struct vb_device_info found = infos[i];
+
+		if (rank_of(transports, found.kind) != rank)
+			continue;
+		memmove(&infos[kept + 1], &infos[kept], (i - kept) * sizeof(infos[0]));
+		infos[kept++] = found;
+	}
+	return kept;
+}
+
+static unsigned choose_kinds(struct vb_device_info *infos, unsigned count, const char *transports)
 {
 	unsigned kept = 0;
 
-	if (wanted == NULL || *wanted == '\0')
+	for (unsigned rank = 0; rank < VB_DEVICE_KINDS; rank++)
+		kept = gather(infos, count, kept, transports, rank);
+	return kept;
+}
+
+unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const char *transports, const char *wanted)
+{
+	bool names_kinds = transports != NULL && *transports != '\0', names_devices = wanted != NULL && *wanted != '\0';
+	unsigned kept = 0;
+
+	if (names_kinds || !names_devices)
+		count = choose_kinds(infos, count, names_kinds ? transports : vb_profile_of(VB_DEVICE_ROCE)->name);
+	if (!names_devices)
 		return count;
 	for (unsigned i = 0; i < count; i++)
 		if (is_wanted(wanted, infos[i].name))

@@ -13,7 +13,7 @@
 #include "profiles/limits.h"
 #include "wire/device_kind.h"
 
-enum { VB_MAX_DEVICES = 256 };
+enum { VB_MAX_DEVICES = 256 * VB_DEVICE_KINDS };
 
 struct vb_device_gid {
 	uint8_t gid[16];                 /* all zero: a hole; indices are stable while the device lives */
@@ -23,7 +23,8 @@ struct vb_device_info {
 	char name[64];                   /* roce_eth0 */
 	enum vb_device_kind kind;
 	char interface[16];
-	uint32_t interface_index;        /* also ibv_get_device_index */
+	uint32_t interface_index;
+	uint32_t index;                  /* vb_device_index: also ibv_get_device_index */
 	uint8_t mac[6];
 	uint64_t guid;                   /* host order; EUI-64 of the MAC, never 0 */
 	uint32_t interface_mtu;
@@ -37,8 +38,10 @@ struct vb_device_info {
 /* Ask verbenad (starting it if need be). *list is malloc'ed. 0 or -errno with a message logged. */
 int vb_devices_list(struct vb_device_info **list, unsigned *count);
 
-/* Keep those whose names stand in `wanted` (separated by commas; NULL or "": all), in their order. How many. */
-unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const char *wanted);
+/* Keep what a program is to see: of the kinds that `transports` names ("iwarp,roce"; NULL or "": RoCE), in that order; and of these,
+ * those whose names stand in `wanted` (separated by commas; NULL or "": all). Whoever names devices, and no kinds, may name any. How
+ * many. */
+unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const char *transports, const char *wanted);
 
 /* The link's width and speed in the codes of ibv_port_attr. */
 void vb_device_link_speed(const struct vb_device_info *info, uint8_t *width, uint8_t *speed);

@@ -153,7 +153,7 @@ static int open_page(struct vb_endpoint *endpoint)
 static int open_links(struct vb_endpoint *endpoint)
 {
 	struct vb_link *next;
-	int error = vb_links_open(&endpoint->schedule, endpoint->receive_fd, &endpoint->wire);
+	int error = vb_links_open(&endpoint->schedule, endpoint->receive_fd, endpoint->wire);
 
 	if (error != 0)
 		return error;
@@ -242,7 +242,7 @@ void vb_endpoint_put(struct vb_endpoint *endpoint)
 
 const struct vb_queue_observer *vb_endpoint_observer(const struct vb_endpoint *endpoint)
 {
-	return endpoint->wire->observer;
+	return endpoint->wire[VB_DEVICE_ROCE]->observer;
 }
 
 vb_time vb_endpoint_now(void)

@@ -23,6 +23,8 @@
 #include "wire/path.h"
 
 struct vb_cq;
+struct vb_door_report;
+struct vb_door_terms;
 struct vb_endpoint;
 struct vb_memory;
 struct vb_memory_host;
@@ -48,8 +50,10 @@ void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn);
 void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_counters *counters);
 void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp);
 
-/* What carries every queue pair that is published: packets, or memory where the peer is on this host. Lives as long as the endpoint. */
-const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpoint);
+/* What carries the queue pairs of that kind of device: packets, a stream, or memory where the peer is on this host. Lives as long as the
+ * endpoint. */
+const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpoint, enum vb_device_kind kind);
+
 /* Around vb_qp_modify, for RC: at RTR it is found out who has the peer, which may take verbenad's answer. `to`: the new state. `path` and
  * `destination_qpn`: to the peer. `table`: see below. Caller holds no lock; what begin returned goes to end. */
 bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
@@ -106,17 +110,25 @@ void vb_endpoint_cq_deadline(struct vb_endpoint *endpoint, struct vb_cq *cq, vb_
 /* No call any more, and none is under way on return. Caller holds no lock. */
 void vb_endpoint_cq_forget(struct vb_endpoint *endpoint, struct vb_cq *cq);
 
+/* Connections that librdmacm has made (wire/stream_door.h), of the devices that have such. The descriptor is raised when there are
+ * reports. adopt: the descriptor is the endpoint's then. */
+int vb_endpoint_stream_events(const struct vb_endpoint *endpoint, enum vb_device_kind kind); /* descriptor or -ENOSYS */
+int vb_endpoint_adopt_stream(struct vb_endpoint *endpoint, enum vb_device_kind kind, uint32_t qpn, int fd,
+			     const struct vb_door_terms *terms, uint64_t cookie);
+unsigned vb_endpoint_stream_reports(struct vb_endpoint *endpoint, enum vb_device_kind kind, struct vb_door_report *reports,
+				    unsigned room);
+
 /* Multicast: deliver datagrams for `gid` on that interface to the QP. 0 or -errno (ENOMEM, EINVAL, EADDRNOTAVAIL). */
 int vb_endpoint_attach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],
 				 uint32_t interface_index);
 int vb_endpoint_detach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],
 				 uint32_t interface_index);
 
-/* Counters of this process for a device, on the page that verbenad sees; they live as long as the endpoint. */
-struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t interface_index);
+/* Counters of this process for a device (its index), on the page that verbenad sees; they live as long as the endpoint. */
+struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t index);
 
 /* Device changes, told from the engine thread (a watcher may not add or remove watchers). `device` is the new
- * description (interface_index says which); gone: the interface vanished. `show` (may be NULL): somebody asks what there
+ * description (its index says which); gone: the interface vanished. `show` (may be NULL): somebody asks what there
  * is; also from the engine thread. */
 struct vb_endpoint_watcher {
 	void (*device_changed)(struct vb_endpoint_watcher *watcher, const struct vb_device_info *device, bool gone);

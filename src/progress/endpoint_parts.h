@@ -25,11 +25,13 @@
 #include "progress/endpoint.h"
 #include "schedule/schedule.h"
 #include "wire/daemon_message.h"
+#include "wire/device_kind.h"
 
 /* The engine of a wire, with its queue pairs' changes told to all links. */
 struct vb_wire_transport {
 	struct vb_transport transport;
 	const struct vb_transport *engine;
+	struct vb_link *wire;
 };
 
 enum { VB_ENDPOINT_IPV4, VB_ENDPOINT_IPV6, VB_ENDPOINT_FAMILIES };
@@ -41,9 +43,9 @@ struct vb_endpoint {
 	int receive_fd[VB_ENDPOINT_FAMILIES]; /* our slot of port 4791; -1: that IP version is not there */
 	int daemon_own_fd[VB_ENDPOINT_FAMILIES]; /* verbenad's sockets, held so that they outlive it */
 	int page_fd;
-	struct vb_link *wire;              /* of every device */
+	struct vb_link *wire[VB_DEVICE_KINDS]; /* of each kind of device */
 	struct vb_link *fast;              /* the link with a fast path for polling; NULL: none */
-	struct vb_wire_transport transport;
+	struct vb_wire_transport transport[VB_DEVICE_KINDS];
 
 	struct vb_mutex table_lock;
 	uint64_t reserved[VB_DAEMON_INDICES / 64];

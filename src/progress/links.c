@@ -7,23 +7,32 @@
 #include <stddef.h>
 
 #include "links/memory/memory_link.h"
+#include "links/tcp/tcp_link.h"
 #include "links/udp/udp_link.h"
 #include "schedule/schedule.h"
 
-int vb_links_open(struct vb_schedule *schedule, const int receive_fd[2], struct vb_link **wire)
+static void put_first(struct vb_schedule *schedule, struct vb_link *link)
+{
+	link->next = schedule->links;
+	schedule->links = link;
+}
+
+int vb_links_open(struct vb_schedule *schedule, const int receive_fd[2], struct vb_link *wire[VB_DEVICE_KINDS])
 {
 	struct vb_link *memory;
-	int error = vb_udp_link_open(wire, schedule, receive_fd);
+	int error = vb_tcp_link_open(&wire[VB_DEVICE_IWARP], schedule);
 
 	if (error != 0)
 		return error;
-	schedule->links = *wire;
+	put_first(schedule, wire[VB_DEVICE_IWARP]);
+	error = vb_udp_link_open(&wire[VB_DEVICE_ROCE], schedule, receive_fd);
+	if (error != 0)
+		return error;
+	put_first(schedule, wire[VB_DEVICE_ROCE]);
 	/* Looked at first: that is quickly done. */
 	memory = vb_memory_link_open(schedule);
-	if (memory) {
-		memory->next = schedule->links;
-		schedule->links = memory;
-	}
+	if (memory)
+		put_first(schedule, memory);
 	return 0;
 }
 

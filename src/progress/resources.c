@@ -9,7 +9,7 @@
 #include "progress/endpoint_parts.h"
 #include "wire/resource.h"
 
-struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t interface_index)
+struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t index)
 {
 	struct vb_counters *counters = VB_SCHEDULE_COUNTERS(&endpoint->schedule);
 
@@ -20,8 +20,8 @@ struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t 
 		struct vb_daemon_page_device *device = &endpoint->schedule.page->device[i];
 
 		if (device->interface_index == 0)
-			__atomic_store_n(&device->interface_index, interface_index, __ATOMIC_RELAXED);
-		if (device->interface_index == interface_index) {
+			__atomic_store_n(&device->interface_index, index, __ATOMIC_RELAXED);
+		if (device->interface_index == index) {
 			counters = &device->counters;
 			break;
 		}

@@ -60,7 +60,7 @@ static int refresh_info(struct vb_context *context)
 	error = -ENODEV;
 	vb_lock_take(&context->lock);
 	for (unsigned i = 0; i < count && error != 0; i++) {
-		if (infos[i].interface_index != context->device->info.interface_index ||
+		if (infos[i].index != context->device->info.index ||
 		    strcmp(infos[i].name, context->device->info.name) != 0)
 			continue;
 		if (context->info_version == version)

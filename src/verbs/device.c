@@ -42,9 +42,9 @@ struct vb_device *vb_device_from_info(const struct vb_device_info *info)
 	device->base.node_type = device->profile->node_type;
 	device->base.transport_type = device->profile->transport_type;
 	snprintf(device->base.name, sizeof(device->base.name), "%.63s", info->name);
-	snprintf(device->base.dev_name, sizeof(device->base.dev_name), "uverbs%u", info->interface_index);
+	snprintf(device->base.dev_name, sizeof(device->base.dev_name), "uverbs%u", info->index);
 	snprintf(device->base.dev_path, sizeof(device->base.dev_path), "/sys/class/infiniband_verbs/uverbs%u",
-		 info->interface_index);
+		 info->index);
 	snprintf(device->base.ibdev_path, sizeof(device->base.ibdev_path), "/sys/class/infiniband/%.63s", info->name);
 	return device;
 }
@@ -63,9 +63,8 @@ VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 		vb_explain_no_device("ibv_get_device_list", NULL, -error);
 		return vb_fail_null(error);
 	}
-	/* Many programs take the first device there is: VERBENA_DEVICES says which they may see, and in set-user-ID
-	 * programs says nothing. */
-	count = vb_devices_choose(infos, count, secure_getenv("VERBENA_DEVICES"));
+	/* Many programs take the first device there is: these say which they may see, and in set-user-ID programs say nothing. */
+	count = vb_devices_choose(infos, count, secure_getenv("VERBENA_TRANSPORT"), secure_getenv("VERBENA_DEVICES"));
 	list = calloc((size_t)count + 1, sizeof(struct ibv_device *));
 	for (unsigned i = 0; list != NULL && i < count; i++) {
 		struct vb_device *device = vb_device_from_info(&infos[i]);
@@ -110,7 +109,7 @@ VB_EXPORT_COMPAT(ibv_get_device_guid);
 
 VB_EXPORT int ibv_get_device_index(struct ibv_device *device)
 {
-	return device == NULL ? -1 : (int)vb_device_of(device)->info.interface_index;
+	return device == NULL ? -1 : (int)vb_device_of(device)->info.index;
 }
 
 VB_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)

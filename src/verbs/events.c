@@ -208,7 +208,7 @@ void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct
 	struct vb_context *context = vb_container_of(watcher, struct vb_context, watcher);
 	bool was_active, is_active, new_gids, was_gone;
 
-	if (device->interface_index != context->device->info.interface_index)
+	if (device->index != context->device->info.index)
 		return;
 	vb_lock_take(&context->lock);
 	was_active = context->info.state == IBV_PORT_ACTIVE;

@@ -55,7 +55,7 @@ static int create_core(struct vb_queue_pair *qp, struct ibv_pd *pd, const struct
 
 	if (error != 0)
 		return error;
-	error = vb_qp_create(&config, &session->host, vb_endpoint_transport(session->endpoint), qp, &qp->qp);
+	error = vb_qp_create(&config, &session->host, vb_endpoint_transport(session->endpoint, session->host.profile->kind), qp, &qp->qp);
 	if (error != 0)
 		vb_endpoint_release_qpn(session->endpoint, config.qpn);
 	return error;

@@ -100,7 +100,7 @@ static void show_qps(struct vb_context *context, struct vb_resource_list *list)
 	VB_LIST_FOR_EACH(node, &context->qps) {
 		struct vb_qp *qp = vb_container_of(node, struct vb_queue_pair, node)->qp;
 		struct vb_resource_qp row = {
-			.interface_index = context->info.interface_index,
+			.interface_index = context->info.index,
 			.session = context->session->number,
 		};
 
@@ -116,7 +116,7 @@ static void show_cqs(struct vb_context *context, struct vb_resource_list *list)
 	VB_LIST_FOR_EACH(node, &context->cqs) {
 		struct vb_completion_queue *own = vb_container_of(node, struct vb_completion_queue, node);
 		struct vb_resource_cq row = {
-			.interface_index = context->info.interface_index,
+			.interface_index = context->info.index,
 			.session = context->session->number,
 			.number = own->base.handle,
 			.users = vb_count_read(&own->cq.users),
@@ -138,7 +138,7 @@ static void show_srqs(struct vb_context *context, struct vb_resource_list *list)
 	VB_LIST_FOR_EACH(node, &context->srqs) {
 		struct vb_shared_receive_queue *own = vb_container_of(node, struct vb_shared_receive_queue, node);
 		struct vb_resource_srq row = {
-			.interface_index = context->info.interface_index,
+			.interface_index = context->info.index,
 			.session = context->session->number,
 			.number = own->base.handle,
 			.pd = own->srq.pd->handle,
@@ -200,7 +200,7 @@ void vb_context_show(struct vb_endpoint_watcher *watcher, struct vb_resource_lis
 	struct vb_resource_device row = {.session = context->session->number};
 
 	vb_lock_take(&context->lock);
-	row.interface_index = context->info.interface_index;
+	row.interface_index = context->info.index;
 	snprintf(row.name, sizeof(row.name), "%s", context->info.name);
 	vb_resource_list_add(list, VB_RESOURCE_DEVICE, &row);
 	show_qps(context, list);

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "io/dmabuf.h"
 #include "io/process_memory.h"
 
 static struct vb_list sessions = {&sessions, &sessions};
@@ -34,7 +33,6 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 		.now = clock_now,
 		.checked_read = vb_process_memory_read,
 		.checked_write = vb_process_memory_write,
-		.sync = vb_dmabuf_sync,
 	};
 	struct vb_session *session = calloc(1, sizeof(*session));
 	int error;
@@ -51,7 +49,7 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 		goto no_memory;
 	}
 	vb_endpoint_show_table(session->endpoint, session->table, session->memory);
-	session->counters = vb_endpoint_counters(session->endpoint, device->info.interface_index);
+	session->counters = vb_endpoint_counters(session->endpoint, device->info.index);
 	session->id = draw_id();
 	session->references = 1;
 	session->next_handle = 1;

@@ -141,6 +141,7 @@ struct vb_daemon_device {
 	uint8_t gid[VB_DAEMON_GIDS][16];   /* the message ends behind the last one in use */
 };
 
+/* The interface vanished, and with it its devices of all kinds. */
 struct vb_daemon_device_gone {
 	uint32_t interface_index;
 	uint32_t reserved;
@@ -218,7 +219,7 @@ struct vb_daemon_join_group {
 enum { VB_DAEMON_PAGE_DEVICES = 16 };
 
 struct vb_daemon_page_device {
-	uint32_t interface_index;          /* 0: not in use, nor is any behind it */
+	uint32_t interface_index;          /* vb_device_index. 0: not in use, nor is any behind it */
 	uint32_t reserved;
 	struct vb_counters counters;
 };

@@ -90,9 +90,7 @@ class Quotas(daemon.IntruderCase):
         self.alice_is_served()
         bob.popen.kill()
         bob.popen.wait()
-        # AddressSanitizer's allocator keeps what it had.
-        if not self.is_sanitized():
-            self.until(lambda: self.memory("VmRSS") < before + 12 * 1024, "its memory is given back")
+        self.until(lambda: self.memory("VmRSS") < before + 12 * 1024, "its memory is given back")
 
 
 if __name__ == "__main__":

@@ -307,6 +307,31 @@ static void only_usable_interfaces_count(void **state)
 	assert_int_equal(table.count, 1);
 }
 
+/* One interface, two devices that nobody takes for one another. */
+static void an_interface_is_a_device_of_each_kind(void **state)
+{
+	struct vb_interface list[2] = {ethernet(2, "eth0"), ethernet(3, "lo")};
+	struct vb_daemon_device shown, again;
+
+	(void)state;
+	add(&list[0], ipv4);
+	memset(list[1].mac, 0, sizeof(list[1].mac)); /* as of loopback */
+	update(list, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		vb_device_table_show_as(&shown, &table.device[i], VB_DEVICE_IWARP);
+		assert_string_equal(shown.name, i == 0 ? "iwarp_eth0" : "iwarp_lo");
+		assert_int_equal(shown.kind, VB_DEVICE_IWARP);
+		assert_int_equal(shown.interface_index, table.device[i].interface_index);
+		assert_int_not_equal(shown.guid, table.device[i].guid);
+		assert_int_equal(shown.active_mtu, 3); /* 1024: of 1500 rounded down */
+		assert_int_equal(shown.active, table.device[i].active);
+		vb_device_table_show_as(&again, &table.device[i], VB_DEVICE_ROCE);
+		assert_memory_equal(&again, &table.device[i], sizeof(again));
+	}
+	vb_device_table_show_as(&shown, &table.device[0], VB_DEVICE_IWARP);
+	assert_int_equal(shown.guid, 0x001122fffd334402);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -320,6 +345,7 @@ int main(void)
 		cmocka_unit_test_setup(mtu_leaves_room_for_all_headers, reset),
 		cmocka_unit_test_setup(state_follows_the_interface, reset),
 		cmocka_unit_test_setup(only_usable_interfaces_count, reset),
+		cmocka_unit_test_setup(an_interface_is_a_device_of_each_kind, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

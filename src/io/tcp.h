@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * TCP sockets: the streams under iWARP. All are non-blocking, closed by exec, and never raise SIGPIPE. Addresses are GIDs, an IPv4
+ * address standing as ::ffff:a.b.c.d (wire/path.h).
+ */
+#ifndef VB_IO_TCP_H
+#define VB_IO_TCP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+struct vb_tcp_address {
+	uint8_t gid[16];
+	uint16_t port;
+	uint32_t scope;                  /* interface of a link-local address, else 0 */
+	bool ipv6;                       /* also of the wildcard, which is all zeros */
+};
+
+/* ---- making connections ---- */
+
+/* A socket at that address; port 0: the system chooses. Descriptor or -errno. */
+int vb_tcp_bind(const struct vb_tcp_address *local, bool ipv6_only);
+int vb_tcp_listen(int fd, int backlog);
+/* The next that came; -EAGAIN: none. */
+int vb_tcp_accept(int fd);
+/* Begin to. Descriptor, prepared as below, or -errno. */
+int vb_tcp_connect(const struct vb_tcp_address *local, const struct vb_tcp_address *remote, uint8_t traffic_class);
+/* It can be written to: 0 or -errno, what became of the attempt. */
+int vb_tcp_connected(int fd);
+int vb_tcp_local(int fd, struct vb_tcp_address *address);
+int vb_tcp_remote(int fd, struct vb_tcp_address *address);
+
+/* ---- streams ---- */
+
+/* What every stream is set to: no delay, keep-alives, an end to what nobody acknowledges. 0 or -errno: it is no TCP socket. */
+int vb_tcp_prepare(int fd, uint8_t traffic_class);
+/* How many bytes were taken, or -errno: -EAGAIN none now. `more`: there will be more at once. */
+ssize_t vb_tcp_send(int fd, const struct iovec *spans, unsigned count, bool more);
+/* How many bytes came; 0: the end; -EAGAIN: none now. */
+ssize_t vb_tcp_receive(int fd, const struct iovec *spans, unsigned count);
+/* Bytes of a segment to the peer, as it stands now. */
+uint32_t vb_tcp_segment(int fd);
+/* Has the peer's system acknowledged all that was sent? */
+bool vb_tcp_is_acknowledged(int fd);
+/* Nothing more is sent. */
+void vb_tcp_shut(int fd);
+/* With RST. */
+void vb_tcp_abort(int fd);
+
+#endif

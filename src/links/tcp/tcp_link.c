@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening and closing the link of iWARP. See tcp_link.h.
+ */
+#include "links/tcp/tcp_link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "io/descriptor.h"
+#include "io/event.h"
+#include "iwarp/iwarp.h"
+
+static void close_link(struct vb_link *link)
+{
+	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
+
+	vb_tcp_streams_free(tcp);
+	vb_tcp_free_outs(tcp);
+	if (tcp->poller >= 0)
+		vb_descriptor_close(tcp->poller);
+	if (tcp->report_fd >= 0)
+		vb_descriptor_close(tcp->report_fd);
+	vb_mutex_fini(&tcp->report_lock);
+	free(tcp->staging);
+	free(tcp);
+}
+
+/* A child that kept them would keep the connections from ending with its parent. */
+static void abandon(struct vb_link *link)
+{
+	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
+
+	for (unsigned i = 0; i < VB_DAEMON_INDICES; i++)
+		if (tcp->stream[i])
+			vb_descriptor_close(tcp->stream[i]->fd);
+	vb_descriptor_close(tcp->poller);
+	vb_descriptor_close(tcp->report_fd);
+}
+
+static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTORS])
+{
+	fd[0] = ((const struct vb_tcp_link *)link)->poller;
+	return 1;
+}
+
+static int report_fd(const struct vb_link *link)
+{
+	return ((const struct vb_tcp_link *)link)->report_fd;
+}
+
+static const struct vb_link_driver driver = {
+	.name = "tcp",
+	.engine = &vb_iwarp_transport,
+	.close = close_link,
+	.abandon = abandon,
+	.withdraw = vb_tcp_withdraw,
+	.modified = vb_tcp_modified,
+	.transmit = vb_tcp_transmit,
+	.transmit_in_pass = vb_tcp_transmit_in_pass,
+	.posted = vb_tcp_posted,
+	.received = vb_tcp_received,
+	.drain = vb_tcp_drain,
+	.expire = vb_tcp_expire,
+	.descriptors = descriptors,
+	.has_work = vb_tcp_has_work,
+	.rest = vb_tcp_rest,
+	.replenished = vb_tcp_replenished,
+	.adopt = vb_tcp_adopt,
+	.report = vb_tcp_report,
+	.report_fd = report_fd,
+};
+
+int vb_tcp_link_open(struct vb_link **link, struct vb_schedule *schedule)
+{
+	struct vb_tcp_link *tcp = calloc(1, sizeof(*tcp));
+	int error = 0;
+
+	if (!tcp)
+		return -ENOMEM;
+	tcp->link = (struct vb_link){.driver = &driver, .schedule = schedule};
+	tcp->schedule = schedule;
+	tcp->leftover = VB_TIME_NEVER;
+	vb_list_init(&tcp->streams);
+	vb_list_init(&tcp->reports);
+	vb_mutex_init(&tcp->report_lock, VB_RANK_STREAM_REPORTS);
+	tcp->poller = vb_poller_open();
+	tcp->report_fd = vb_event_open();
+	if (tcp->poller < 0)
+		error = tcp->poller;
+	else if (tcp->report_fd < 0)
+		error = tcp->report_fd;
+	if (error != 0) {
+		close_link(&tcp->link);
+		return error;
+	}
+	*link = &tcp->link;
+	return 0;
+}

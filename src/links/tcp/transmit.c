@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sending: the engine lays out headers and spans into registered memory, one system call hands them to the socket, and the engine hears
+ * how much of it was taken. Where the socket takes less than all, it is full: the poller says when it is not.
+ *
+ * A socket that fails is not the end yet: a TERMINATE may lie in front of it. Sending stops, and receive.c reads to the end.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "io/tcp.h"
+#include "iwarp/iwarp.h"
+#include "links/tcp/tcp_link.h"
+#include "queue/qp.h"
+
+enum {
+	CALLS_AT_ONCE = 8,               /* of up to a MiB: a post keeps its thread no longer */
+	CALLS_IN_PASS = 1,
+	POSTS_AT_ONCE = 4,
+	POSTS_TOGETHER = 62,
+	SMALL_REQUEST = 2048,
+};
+
+/* They are large, and hot in the cache: a few are kept at hand. */
+static struct vb_iwarp_out *take_out(struct vb_tcp_link *tcp)
+{
+	for (unsigned i = 0; i < VB_TCP_SPARE_OUTS; i++) {
+		struct vb_iwarp_out *out = __atomic_exchange_n(&tcp->spare_out[i], NULL, __ATOMIC_ACQ_REL);
+
+		if (out)
+			return out;
+	}
+	return calloc(1, sizeof(struct vb_iwarp_out));
+}
+
+static void give_out_back(struct vb_tcp_link *tcp, struct vb_iwarp_out *out)
+{
+	for (unsigned i = 0; i < VB_TCP_SPARE_OUTS; i++) {
+		struct vb_iwarp_out *none = NULL;
+
+		if (__atomic_compare_exchange_n(&tcp->spare_out[i], &none, out, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return;
+	}
+	free(out);
+}
+
+void vb_tcp_free_outs(struct vb_tcp_link *tcp)
+{
+	for (unsigned i = 0; i < VB_TCP_SPARE_OUTS; i++)
+		free(tcp->spare_out[i]);
+}
+
+/* One call. True: there is more, and room for it. */
+static bool send_some(struct vb_tcp_stream *stream, struct vb_iwarp_out *out, vb_time now, bool *full)
+{
+	bool more = vb_iwarp_send(stream->qp, now, out);
+	struct vb_binding *binding = stream->qp->scheduler;
+	ssize_t taken;
+
+	if (out->count == 0)
+		return false;
+	taken = vb_tcp_send(stream->fd, out->spans, out->count, more);
+	*full = taken == -EAGAIN || (taken >= 0 && (size_t)taken < out->bytes);
+	if (taken < 0 && taken != -EAGAIN) {
+		stream->broken = true;
+		stream->error = (int)taken;
+		VB_COUNT(binding->counters, send_err);
+	} else if (taken > 0) {
+		VB_COUNT(binding->counters, sent_pkts);
+	}
+	vb_iwarp_sent(stream->qp, now, out, taken > 0 ? (size_t)taken : 0);
+	/* What completed may have been waited for: of a fence, say. */
+	return !stream->broken && !*full && (more || taken > 0);
+}
+
+/* True: there is more than `calls` could send. */
+static bool send_calls(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, vb_time now, unsigned calls)
+{
+	struct vb_iwarp_out *out;
+	bool more = true, full = false;
+
+	if (stream->broken || stream->shut)
+		return false;
+	out = take_out(tcp);
+	/* No memory now: try again from the engine thread. */
+	if (!out)
+		return true;
+	for (unsigned i = 0; more && i < calls; i++)
+		more = send_some(stream, out, now, &full);
+	give_out_back(tcp, out);
+	vb_tcp_stream_watch(tcp, stream, full);
+	return more;
+}
+
+void vb_tcp_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now)
+{
+	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
+	struct vb_tcp_stream *stream = vb_tcp_stream_of(tcp, qp);
+	enum vb_iwarp_wish wish;
+	bool more;
+
+	vb_lock_assert_held(&qp->lock);
+	if (!stream)
+		return;
+	more = !stream->wants_write && send_calls(tcp, stream, now, CALLS_AT_ONCE);
+	wish = vb_iwarp_wish(qp);
+	if (wish == VB_IWARP_SHUT)
+		vb_tcp_stream_shut(stream, now);
+	/* To close it takes a pass. */
+	if (more || wish == VB_IWARP_ABORT)
+		vb_schedule_mark_active(tcp->schedule, qp);
+	vb_tcp_stream_arm(tcp, stream);
+}
+
+void vb_tcp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now)
+{
+	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
+	struct vb_tcp_stream *stream = vb_tcp_stream_of(tcp, qp);
+	enum vb_iwarp_wish wish;
+
+	vb_lock_assert_held(&tcp->schedule->progress);
+	if (!stream)
+		return;
+	tcp->schedule->sent++;
+	if (send_calls(tcp, stream, now, CALLS_IN_PASS))
+		vb_schedule_mark_active(tcp->schedule, qp);
+	wish = vb_iwarp_wish(qp);
+	if (wish == VB_IWARP_ABORT) {
+		vb_tcp_stream_close(tcp, stream, -ECONNABORTED, true);
+		return;
+	}
+	if (wish == VB_IWARP_SHUT)
+		vb_tcp_stream_shut(stream, now);
+	vb_tcp_stream_arm(tcp, stream);
+}
+
+/* As by UDP: the first requests leave at once, as does what is large; small ones behind them wait for one another, and for the next
+ * pass of a thread that polls. */
+void vb_tcp_posted(struct vb_link *link, struct vb_qp *qp, vb_time now)
+{
+	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
+	unsigned posts = vb_spinner_count_post(&tcp->schedule->spinner);
+
+	vb_spinner_note_post(&tcp->schedule->spinner, now);
+	if (posts > POSTS_AT_ONCE && posts % POSTS_TOGETHER != 0 && qp->send.head != qp->send.tail &&
+	    vb_send_queue_at(&qp->send, qp->send.head - 1)->length <= SMALL_REQUEST && vb_schedule_defer(tcp->schedule, qp))
+		return;
+	vb_tcp_transmit(link, qp, now);
+}

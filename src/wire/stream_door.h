@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How librdmacm hands a stream over to libibverbs: it has made a TCP connection and exchanged the MPA frames on it, and from then on the
+ * socket is the queue pair's. No exported name is added for it: execute_ioctl of libibverbs' private node, by which providers of
+ * rdma-core talk to the kernel, takes these calls, and refuses all others with ENOSYS.
+ *
+ * The end of a stream, and that its first message has come, are told the other way: an event descriptor is raised, and librdmacm asks.
+ */
+#ifndef VB_WIRE_STREAM_DOOR_H
+#define VB_WIRE_STREAM_DOOR_H
+
+#include <stdint.h>
+
+#define VB_DOOR_MAGIC UINT64_C(0x9d56624452656e01) /* no pointer, which is what providers' calls begin with */
+#define VB_DOOR_IDENTITY "verbena-context"       /* what is to be read from a context's cmd_fd, so that no other library is called */
+
+enum { VB_DOOR_VERSION = 1, VB_DOOR_REPORTS = 32 };
+
+enum vb_door_verb {
+	VB_DOOR_OPEN = 1,                /* -> event_fd: raised when there is something to report; libibverbs' */
+	VB_DOOR_ADOPT,                   /* qpn, fd, terms, cookie: the queue pair goes to RTS. The descriptor is libibverbs' then */
+	VB_DOOR_REPORT,                  /* -> reports: what happened since the last time; as many as there is room for */
+};
+
+/* The first message of the initiator, of length zero; values of enum vb_mpa_rtr (connect/mpa.h). */
+struct vb_door_terms {
+	uint8_t initiator, crc, large, ready;
+	uint32_t ird, ord;
+	int32_t hold_ms;                 /* responder: how long it waits for the peer's first message; negative: for ever */
+	uint8_t traffic_class, segment_only, reserved[2];
+};
+
+/* What happened to a stream. */
+enum vb_door_report_kind {
+	VB_DOOR_HEARD = 1,               /* its first message has come */
+	VB_DOOR_ENDED,                   /* nothing more will come or go. The last report of a stream */
+};
+
+struct vb_door_report {
+	uint64_t cookie;                 /* as given with ADOPT */
+	uint32_t kind;
+	int32_t status;                  /* ENDED: 0 or -errno */
+};
+
+struct vb_door_call {
+	uint64_t magic;
+	uint32_t version, verb;
+	uint64_t cookie;
+	uint32_t qpn;
+	int32_t fd;
+	struct vb_door_terms terms;
+	uint32_t reports;                /* how many follow */
+	struct vb_door_report report[VB_DOOR_REPORTS];
+};
+
+#endif
