@@ -10,7 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "roce/control.h"
 #include "wire/cm_command.h"
+
+const char *vb_cli_control_name(uint32_t control)
+{
+	return control < VB_CONTROLS ? vb_roce_algorithms[control].name : "unknown";
+}
 
 const char *vb_cli_qp_type_name(uint32_t type)
 {

@@ -16,6 +16,8 @@ struct vb_cm_address;
 const char *vb_cli_qp_type_name(uint32_t type);
 const char *vb_cli_qp_state_name(uint32_t state);
 const char *vb_cli_port_space_name(uint32_t port_space);
+/* Of congestion control. */
+const char *vb_cli_control_name(uint32_t control);
 
 /* The user's name, or "uid N". */
 enum { VB_CLI_USER_ROOM = 40 };

@@ -65,6 +65,11 @@ static void print_qp(FILE *out, const struct vb_cli_holder *holder, const struct
 	print_number(out, "msn", qp->msn);
 	print_number(out, "outstanding_packets", qp->outstanding_packets);
 	print_number(out, "window_packets", qp->window_packets);
+	print_text(out, "control", vb_cli_control_name(qp->control));
+	if (qp->rate)
+		print_number(out, "rate_bits", qp->rate);
+	else
+		fprintf(out, ", \"rate_bits\": null");
 	print_number(out, "outstanding_reads", qp->outstanding_reads);
 	print_number(out, "send_posted", qp->send_posted);
 	print_number(out, "send_depth", qp->send_depth);

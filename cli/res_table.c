@@ -76,6 +76,8 @@ static void print_qp(const struct vb_cli_holder *holder, const struct vb_resourc
 	       receive, qp->send_cq, qp->receive_cq, vb_cli_holder_device(holder, qp->interface_index));
 	if (qp->round_trip)
 		printf("  rtt %.1f us", (double)qp->round_trip / 1000);
+	if (qp->rate)
+		printf("  %s %.2f Gb/s", vb_cli_control_name(qp->control), (double)qp->rate / 1e9);
 	if (qp->through_memory)
 		printf("  memory");
 	if (qp->draining)

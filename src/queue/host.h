@@ -20,6 +20,7 @@ struct vb_memory;
 struct vb_profile;
 struct vb_queue_observer;
 struct vb_queue_watch;
+struct vb_roce_policy;
 
 struct vb_queue_host {
 	/* A completion event is due on the CQ's channel. Caller holds cq->lock. */
@@ -39,6 +40,7 @@ struct vb_queue_host {
 	struct vb_counters *counters;
 	const struct vb_queue_observer *observer; /* NULL: nobody keeps a record (queue/observer.h) */
 	const struct vb_queue_watch *watch; /* NULL: nobody looks (queue/watch.h) */
+	const struct vb_roce_policy *policy; /* NULL: the process's (roce/control.h) */
 };
 
 #endif

@@ -114,7 +114,7 @@ static bool advance(struct vb_qp *qp, vb_time now, struct psn upto)
 	if (psn_equal(upto, requester->acknowledged))
 		return whole;
 	charge = account(qp, upto);
-	vb_roce_congestion_acknowledged(&requester->congestion, charge, requester->in_flight, upto);
+	requester->congestion.algorithm->acknowledged(&requester->congestion, charge, requester->in_flight, upto);
 	requester->acknowledged = upto;
 	if (psn_before(requester->send, upto)) {
 		/* A late answer to what we were about to send again. */
@@ -153,7 +153,7 @@ static void go_back(struct vb_qp *qp, vb_time now, bool response_lost, vb_time s
 	if (response_lost)
 		vb_roce_congestion_response_lost(&requester->congestion, requester->high);
 	else
-		vb_roce_congestion_lost(&requester->congestion, requester->high);
+		requester->congestion.algorithm->lost(&requester->congestion, requester->high);
 	vb_roce_requester_rewind(qp, now);
 }
 

@@ -28,12 +28,24 @@ uint32_t vb_roce_congestion_floor(const struct vb_roce_congestion *congestion)
 		       VB_WINDOW_START);
 }
 
-void vb_roce_congestion_init(struct vb_roce_congestion *congestion, uint32_t mtu)
+void vb_roce_congestion_init(struct vb_roce_congestion *congestion, uint32_t mtu, const struct vb_roce_policy *policy)
 {
 	*congestion = (struct vb_roce_congestion){
+		.algorithm = policy->algorithm,
 		.mtu = mtu,
-		.requests = {.size = VB_WINDOW_START, .threshold = VB_WINDOW_MAX, .ceiling = VB_WINDOW_MAX},
+		.burst = policy->burst,
 		.responses = {.size = VB_READ_WINDOW_START, .threshold = VB_WINDOW_MAX, .ceiling = VB_WINDOW_MAX},
+	};
+	policy->algorithm->start(congestion, policy);
+}
+
+void vb_roce_window_start(struct vb_roce_congestion *congestion, const struct vb_roce_policy *policy)
+{
+	congestion->window_is_fixed = policy->window != 0;
+	congestion->requests = (struct vb_roce_window){
+		.size = policy->window ? policy->window : VB_WINDOW_START,
+		.threshold = VB_WINDOW_MAX,
+		.ceiling = VB_WINDOW_MAX,
 	};
 }
 
@@ -71,10 +83,11 @@ static void lost(struct vb_roce_window *window, uint32_t floor, struct psn high)
 	window->recovered_at = high;
 }
 
-void vb_roce_congestion_acknowledged(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
-				     struct psn psn)
+void vb_roce_window_acknowledged(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
+				 struct psn psn)
 {
-	arrived(&congestion->requests, charge, in_flight, psn);
+	if (!congestion->window_is_fixed)
+		arrived(&congestion->requests, charge, in_flight, psn);
 }
 
 void vb_roce_congestion_arrived(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
@@ -83,9 +96,10 @@ void vb_roce_congestion_arrived(struct vb_roce_congestion *congestion, uint32_t 
 	arrived(&congestion->responses, charge, in_flight, psn);
 }
 
-void vb_roce_congestion_lost(struct vb_roce_congestion *congestion, struct psn high)
+void vb_roce_window_lost(struct vb_roce_congestion *congestion, struct psn high)
 {
-	lost(&congestion->requests, vb_roce_congestion_floor(congestion), high);
+	if (!congestion->window_is_fixed)
+		lost(&congestion->requests, vb_roce_congestion_floor(congestion), high);
 }
 
 void vb_roce_congestion_one_lost(struct vb_roce_congestion *congestion, struct psn high)
@@ -96,7 +110,7 @@ void vb_roce_congestion_one_lost(struct vb_roce_congestion *congestion, struct p
 	if (window->lost == 0)
 		window->counted_to = high;
 	if (++window->lost > 1 + packets / CHANCE_DIVISOR)
-		lost(window, vb_roce_congestion_floor(congestion), high);
+		congestion->algorithm->lost(congestion, high);
 }
 
 void vb_roce_congestion_response_lost(struct vb_roce_congestion *congestion, struct psn high)
@@ -113,20 +127,22 @@ static void silent(struct vb_roce_window *window, uint32_t floor, uint32_t size)
 	window->recovering = false;
 }
 
-void vb_roce_congestion_timeout(struct vb_roce_congestion *congestion)
+void vb_roce_window_timed_out(struct vb_roce_congestion *congestion)
 {
 	uint32_t floor = vb_roce_congestion_floor(congestion);
 
-	silent(&congestion->requests, floor, floor);
+	if (!congestion->window_is_fixed)
+		silent(&congestion->requests, floor, floor);
 	silent(&congestion->responses, floor, congestion->responses.size / 2);
 }
 
-bool vb_roce_congestion_notified(struct vb_roce_congestion *congestion, vb_time now)
+bool vb_roce_window_notified(struct vb_roce_congestion *congestion, vb_time now)
 {
 	if (congestion->cut_at != 0 && now - congestion->cut_at < VB_CNP_INTERVAL)
 		return false;
 	congestion->cut_at = now;
-	cut(&congestion->requests, vb_roce_congestion_floor(congestion));
+	if (!congestion->window_is_fixed)
+		cut(&congestion->requests, vb_roce_congestion_floor(congestion));
 	return true;
 }
 

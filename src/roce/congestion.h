@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/time.h"
+#include "roce/control.h"
 #include "wire/psn.h"
 
 enum {
@@ -64,33 +65,58 @@ struct vb_roce_window {
 };
 
 struct vb_roce_congestion {
+	const struct vb_roce_algorithm *algorithm;
 	uint32_t mtu;
+	bool window_is_fixed;
 	struct vb_roce_window requests;  /* ours, that were not acknowledged */
 	struct vb_roce_window responses; /* asked for, and not here yet */
 	vb_time cut_at;                  /* by a CNP */
+
+	/* Algorithms that have a rate. */
+	uint64_t rate, line_rate;        /* bits a second; 0: no limit */
+	vb_time burst;
+	const struct vb_timely_parameters *timely_parameters;
+	union {
+		struct vb_dcqcn dcqcn;
+		struct vb_timely timely;
+	};
 };
 
-void vb_roce_congestion_init(struct vb_roce_congestion *congestion, uint32_t mtu);
+void vb_roce_congestion_init(struct vb_roce_congestion *congestion, uint32_t mtu, const struct vb_roce_policy *policy);
 
 static inline uint32_t vb_roce_charge(uint32_t payload, uint32_t packets)
 {
 	return payload + packets * VB_CHARGE_OVERHEAD;
 }
 
-/* `charge` was acknowledged of `in_flight`; everything before `psn` has been. */
-void vb_roce_congestion_acknowledged(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
-				     struct psn psn);
+/* ---- common to all algorithms: responses that were asked for ---- */
 void vb_roce_congestion_arrived(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
 				struct psn psn);
-/* Packets up to `high` were under way when a request was lost, or a response. */
-void vb_roce_congestion_lost(struct vb_roce_congestion *congestion, struct psn high);
-/* The same where just one request is known to be lost, and those around it arrived: a buffer that overflows loses many. */
-void vb_roce_congestion_one_lost(struct vb_roce_congestion *congestion, struct psn high);
 void vb_roce_congestion_response_lost(struct vb_roce_congestion *congestion, struct psn high);
+/* Just one request is known to be lost, and those around it arrived: a buffer that overflows loses many. */
+void vb_roce_congestion_one_lost(struct vb_roce_congestion *congestion, struct psn high);
+
+/* ---- the window (see the rows of vb_roce_algorithms for what they mean) ---- */
+void vb_roce_window_start(struct vb_roce_congestion *congestion, const struct vb_roce_policy *policy);
+void vb_roce_window_acknowledged(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
+				 struct psn psn);
+/* Packets up to `high` were under way when a request was lost. */
+void vb_roce_window_lost(struct vb_roce_congestion *congestion, struct psn high);
 /* Nothing was heard for a whole timeout. */
-void vb_roce_congestion_timeout(struct vb_roce_congestion *congestion);
-/* Returns whether the CNP was obeyed or came too soon after another. */
-bool vb_roce_congestion_notified(struct vb_roce_congestion *congestion, vb_time now);
+void vb_roce_window_timed_out(struct vb_roce_congestion *congestion);
+bool vb_roce_window_notified(struct vb_roce_congestion *congestion, vb_time now);
+
+/* ---- dcqcn.c ---- */
+void vb_dcqcn_start(struct vb_roce_congestion *congestion, const struct vb_roce_policy *policy);
+bool vb_dcqcn_notified(struct vb_roce_congestion *congestion, vb_time now);
+void vb_dcqcn_passed(struct vb_roce_congestion *congestion, vb_time now, uint64_t bytes);
+/* As it would be found now, in 1/VB_DCQCN_ONE. */
+uint32_t vb_dcqcn_alpha(const struct vb_roce_congestion *congestion, vb_time now);
+
+/* ---- timely.c ---- */
+void vb_timely_start(struct vb_roce_congestion *congestion, const struct vb_roce_policy *policy);
+bool vb_timely_notified(struct vb_roce_congestion *congestion, vb_time now);
+void vb_timely_round_trip(struct vb_roce_congestion *congestion, vb_time sample);
 
 uint32_t vb_roce_congestion_floor(const struct vb_roce_congestion *congestion);
 /* Packets to ask for with one read request, of the `left` that are wanted. */

@@ -66,6 +66,7 @@ struct vb_roce_requester {
 	struct psn sample_psn;
 	vb_time sample_began;
 	vb_time round_trip, variation;   /* 0: never measured */
+	vb_time least_timeout;           /* of a retransmission */
 	unsigned backoff;                /* doublings of the retransmission timeout */
 	vb_time retransmit_at;           /* VB_TIME_NEVER: nothing outstanding */
 	vb_time probe_at;                /* VB_TIME_NEVER: not to be expected, or sent */
@@ -95,9 +96,10 @@ struct vb_roce_requester {
 	struct psn rewound_to;
 	vb_time rewound_at;
 
-	/* UC, UD: nothing clocks them but time. */
-	vb_time paced;                   /* when what was sent would have left at the rate of VB_PACE */
-	bool pace_waits;
+	/* UC, UD, and RC with a rate (pace.c). */
+	vb_time paced;                   /* when what was sent would have left at the rate */
+	uint32_t pace_rest;              /* picoseconds that `paced` leaves out */
+	vb_time pace_until;              /* 0: does not wait */
 
 	vb_time local_retry_at;          /* 0: no local work waits for a peer on this host that copies through a window */
 
@@ -162,6 +164,7 @@ struct vb_roce_responder {
 	uint32_t resource_count;         /* in use, at most the capacity */
 	uint32_t resources_owed;
 
+	bool drops_ahead;                /* as an adapter: what comes ahead of a missing packet is not kept */
 	bool cnp_owed;
 	vb_time cnp_sent;
 };
@@ -235,6 +238,9 @@ void vb_roce_hold_end_send(struct vb_qp *qp);
 /* ---- packet building, shared by the roles (roce.c) ---- */
 void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int opcode, struct psn psn);
 
+/* Of its host, or the process's. */
+const struct vb_roce_policy *vb_roce_policy_of(const struct vb_qp *qp);
+
 /* Every entry ends here; builds with the option `invariants` check. */
 void vb_roce_check_invariants(struct vb_qp *qp);
 
@@ -288,8 +294,13 @@ uint32_t vb_roce_work_append_middles(struct vb_qp *qp, const struct vb_send_wqe 
 /* The element fails when those before it are done. First fault wins. */
 void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
 		       const struct vb_fault_record *why);
+
+/* ---- pace.c ---- */
 /* UC, UD: may a packet of this charge leave now? Books it if so. */
 bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb_time now);
+/* RC with a rate: may a packet leave now? A run of them counts as one. */
+bool vb_roce_pace_allows(struct vb_roce_requester *requester, vb_time now);
+void vb_roce_pace_sent(struct vb_roce_requester *requester, vb_time now, uint32_t count, uint32_t payload);
 
 /* ---- requester_reads.c: read and atomic requests ---- */
 /* Ask for the end of what was asked last again, out of turn. */

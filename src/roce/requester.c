@@ -145,6 +145,8 @@ static void note_sent(struct vb_qp *qp, vb_time now, uint32_t count, uint32_t ch
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	bool again = psn_before(requester->send, requester->high);
 
+	if (requester->congestion.rate != 0)
+		vb_roce_pace_sent(requester, now, count, charge - VB_CHARGE_OVERHEAD);
 	requester->send = psn_add(requester->send, count);
 	vb_roce_timers_sent(qp, now, psn_add(requester->send, VB_PSN_MASK), ack_request, again);
 	requester->in_flight += count * charge;
@@ -199,6 +201,8 @@ static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe,
 	enum vb_roce_progress progress;
 	struct vb_roce_packet packet;
 
+	if (requester->congestion.rate != 0 && !vb_roce_pace_allows(requester, now))
+		return VB_PROGRESS_MUST_WAIT;
 	if (index > 0 && index + 1 < wqe->packets && transmit_middles(qp, wqe, index, now, out) > 0)
 		return VB_PROGRESS_SENT;
 	if (!window_allows(requester, charge) || credits_hold_packet(requester, wqe, index))

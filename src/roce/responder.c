@@ -251,7 +251,8 @@ static void miss(struct vb_qp *qp, const struct vb_roce_packet *packet)
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 
 	VB_COUNT(qp->host->counters, out_of_seq_request);
-	if (vb_roce_reorder_keep(&responder->reorder, responder->expected, packet) == VB_KEPT_DISPUTED)
+	if (!responder->drops_ahead &&
+	    vb_roce_reorder_keep(&responder->reorder, responder->expected, packet) == VB_KEPT_DISPUTED)
 		VB_COUNT(qp->host->counters, conflicting_request);
 	if (!responder->nak_outstanding)
 		owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);

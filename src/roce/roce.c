@@ -14,9 +14,11 @@
 #include <assert.h>
 #include <string.h>
 
+#include "queue/patience.h"
 #include "roce/engine.h"
 
 #define ECN_MASK 0x03
+#define ECN_CAPABLE 0x02
 #define ECN_CONGESTION_EXPERIENCED 0x03
 #define PKEY_PARTITION 0x7fff
 
@@ -82,11 +84,17 @@ static void detach(struct vb_qp *qp)
 	clear(qp);
 }
 
+const struct vb_roce_policy *vb_roce_policy_of(const struct vb_qp *qp)
+{
+	return qp->host->policy ? qp->host->policy : vb_roce_policy_default();
+}
+
 static void open_responder(struct vb_qp *qp)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 
 	engine->mtu = qp->path_mtu;
+	engine->responder.drops_ahead = vb_roce_policy_of(qp)->recovery == VB_RECOVERY_GO_BACK_N;
 	vb_roce_reorder_open(&engine->responder.reorder, engine->mtu);
 	engine->responder.expected = psn_of(qp->attr.rq_psn);
 	engine->responder.ack_psn = psn_of(qp->attr.rq_psn + VB_PSN_MASK);
@@ -96,10 +104,17 @@ static void open_requester(struct vb_qp *qp)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_requester *requester = &engine->requester;
+	const struct vb_roce_policy *policy = vb_roce_policy_of(qp);
 
 	requester->acknowledged = requester->send = requester->high = psn_of(qp->attr.sq_psn);
 	requester->send_index = qp->send.tail;
-	vb_roce_congestion_init(&requester->congestion, engine->mtu);
+	vb_roce_congestion_init(&requester->congestion, engine->mtu, policy);
+	requester->least_timeout = policy->least_timeout ? policy->least_timeout : VB_PATIENCE_FLOOR;
+	if (policy->recovery == VB_RECOVERY_GO_BACK_N)
+		requester->peer = VB_PEER_GO_BACK_N;
+	/* Switches mark what says that it can be marked. */
+	if (policy->algorithm->has_rate)
+		qp->path.traffic_class = (uint8_t)((qp->path.traffic_class & ~ECN_MASK) | ECN_CAPABLE);
 }
 
 /* Nothing more is sent or expected. `high` stays: after SQE the PSNs go on from there. */
@@ -111,8 +126,8 @@ static void stop_requester(struct vb_qp *qp)
 	requester->acknowledged = requester->send = requester->high;
 	requester->in_flight = requester->since_ack_request = 0;
 	requester->retransmit_at = requester->probe_at = VB_TIME_NEVER;
-	requester->rnr_until = requester->local_retry_at = 0;
-	requester->sampling = requester->rewound = requester->pace_waits = requester->probe_owed = false;
+	requester->rnr_until = requester->local_retry_at = requester->pace_until = 0;
+	requester->sampling = requester->rewound = requester->probe_owed = false;
 	requester->failure.waits = false;
 	vb_roce_selective_end(requester);
 }
@@ -271,7 +286,10 @@ static void note_congestion(struct vb_qp *qp, vb_time now, const struct vb_roce_
 static void dispatch(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
 {
 	if (packet->op->service == VB_SERVICE_CNP) {
-		if (vb_roce_congestion_notified(&vb_roce_engine(qp)->requester.congestion, now))
+		struct vb_roce_congestion *congestion = &vb_roce_engine(qp)->requester.congestion;
+
+		/* Before RTS nothing was sent that could be too fast. */
+		if (congestion->algorithm && congestion->algorithm->notified(congestion, now))
 			VB_COUNT(qp->host->counters, rp_cnp_handled);
 	} else if (qp->type == IBV_QPT_UD) {
 		vb_roce_datagram_receive(qp, now, packet);
@@ -431,6 +449,8 @@ void vb_roce_query(const struct vb_qp *qp, struct vb_transport_status *status)
 		.msn = engine->responder.msn,
 		.outstanding = psn_ahead(requester->high, requester->acknowledged),
 		.window = requester->congestion.requests.size / vb_roce_charge(engine->mtu, 1),
+		.control = requester->congestion.algorithm ? (uint32_t)(requester->congestion.algorithm - vb_roce_algorithms) : 0,
+		.rate = requester->congestion.rate,
 		.outstanding_reads = requester->asked_head - requester->asked_tail,
 		.retries_left = qp->attr.retry_cnt - vb_roce_timers_retries(qp),
 		.rnr_retries_left = qp->attr.rnr_retry - requester->rnr_retries,

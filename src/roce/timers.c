@@ -35,7 +35,7 @@ vb_time vb_roce_timers_retransmit(const struct vb_qp *qp)
 
 	if (requester->round_trip != 0) {
 		measured = requester->round_trip + 4 * requester->variation;
-		measured = measured < VB_PATIENCE_FLOOR ? VB_PATIENCE_FLOOR : measured;
+		measured = measured < requester->least_timeout ? requester->least_timeout : measured;
 	}
 	measured <<= requester->backoff;
 	if (measured > CEILING)
@@ -119,6 +119,8 @@ void vb_roce_timers_progress(struct vb_qp *qp, vb_time now)
 	if (requester->sampling && psn_before(requester->sample_psn, requester->acknowledged)) {
 		requester->sampling = false;
 		take_sample(requester, now - requester->sample_began);
+		if (requester->congestion.algorithm->round_trip)
+			requester->congestion.algorithm->round_trip(&requester->congestion, now - requester->sample_began);
 	} else if (requester->backoff > 0) {
 		/* On a bad line hardly a packet is sent only once. */
 		requester->backoff--;
@@ -183,16 +185,18 @@ uint32_t vb_roce_timers_retries(const struct vb_qp *qp)
 vb_time vb_roce_timers_next(const struct vb_qp *qp)
 {
 	const struct vb_roce_requester *requester = &vb_roce_engine_of(qp)->requester;
+	vb_time next;
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return VB_TIME_NEVER;
-	if (requester->pace_waits)
-		return requester->paced - VB_PACE_RESUME;
 	if (requester->rnr_until != 0)
 		return requester->rnr_until;
+	next = vb_time_earlier(requester->retransmit_at, requester->probe_at);
+	if (requester->pace_until != 0)
+		next = vb_time_earlier(next, requester->pace_until);
 	if (requester->local_retry_at != 0)
-		return vb_time_earlier(requester->local_retry_at, vb_time_earlier(requester->retransmit_at, requester->probe_at));
-	return vb_time_earlier(requester->retransmit_at, requester->probe_at);
+		next = vb_time_earlier(next, requester->local_retry_at);
+	return next;
 }
 
 /* Of an expiry at retransmit_at. Nothing has left since we went back: it is not the peer's silence, but there is an end to that, too. */
@@ -234,8 +238,8 @@ void vb_roce_timers_expire(struct vb_qp *qp, vb_time now)
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return;
-	if (requester->pace_waits && requester->paced - VB_PACE_RESUME <= now)
-		requester->pace_waits = false;
+	if (requester->pace_until <= now)
+		requester->pace_until = 0;
 	if (requester->rnr_until != 0 && requester->rnr_until <= now)
 		requester->rnr_until = 0;
 	if (requester->local_retry_at <= now)
@@ -262,6 +266,6 @@ void vb_roce_timers_expire(struct vb_qp *qp, vb_time now)
 	VB_COUNT(qp->host->counters, local_ack_timeout_err);
 	if (requester->backoff < MAX_BACKOFF)
 		requester->backoff++;
-	vb_roce_congestion_timeout(&requester->congestion);
+	requester->congestion.algorithm->timed_out(&requester->congestion);
 	vb_roce_requester_rewind(qp, now);
 }

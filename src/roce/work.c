@@ -227,16 +227,3 @@ uint32_t vb_roce_work_append_middles(struct vb_qp *qp, const struct vb_send_wqe 
 	bytes = vb_roce_hold_list(qp, &vb_roce_engine(qp)->sending, wqe->list, wqe->sge_count, offset, count * mtu, 0);
 	return bytes ? vb_burst_append_series(out, &qp->path, packet, bytes, mtu, count) : 0;
 }
-
-bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb_time now)
-{
-	if (requester->paced < now)
-		requester->paced = now;
-	if (requester->paced - now > (requester->pace_waits ? VB_PACE_RESUME : VB_PACE_BURST)) {
-		requester->pace_waits = true;
-		return false;
-	}
-	requester->pace_waits = false;
-	requester->paced += VB_NANOSECONDS(charge < VB_PACE_PACKET ? VB_PACE_PACKET : charge);
-	return true;
-}

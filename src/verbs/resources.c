@@ -86,6 +86,8 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	row->acknowledged_psn = status.acknowledged;
 	row->outstanding_packets = status.outstanding;
 	row->window_packets = status.window;
+	row->control = status.control;
+	row->rate = status.rate;
 	row->outstanding_reads = status.outstanding_reads;
 	row->retry_count = qp->attr.retry_cnt;
 	row->retries_left = status.retries_left;

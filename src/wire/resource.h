@@ -91,6 +91,7 @@ struct vb_resource_mr {
 
 struct vb_resource_qp {
 	uint64_t round_trip, retransmit_timeout; /* ns; 0: not known, none */
+	uint64_t rate;                           /* bits a second, of congestion control; 0: it sets none */
 	uint8_t local_gid[16], peer_gid[16];     /* all zero: no path (UD, or before RTR) */
 	uint32_t interface_index, session;
 	uint32_t qpn, type, state;               /* enum ibv_qp_type, enum ibv_qp_state */
@@ -105,6 +106,8 @@ struct vb_resource_qp {
 	uint32_t fault;                          /* enum vb_fault: why it failed */
 	uint32_t draining;
 	uint32_t through_memory;                 /* 1: its peer is on this host, and no packet is sent */
+	uint32_t control;                        /* congestion control: row of the table in roce/control.h */
+	uint32_t reserved;
 	uint32_t sends_done, receives_done;      /* work requests since it was made, modulo 2^32; not those of a shared queue */
 };
 
@@ -122,7 +125,7 @@ _Static_assert(sizeof(struct vb_resource_head) == 16, "head");
 _Static_assert(sizeof(struct vb_resource_row) == 8, "row");
 _Static_assert(sizeof(struct vb_resource_device) == 72, "device");
 _Static_assert(sizeof(struct vb_resource_mr) == 48, "mr");
-_Static_assert(sizeof(struct vb_resource_qp) == 48 + 32 * 4, "qp");
+_Static_assert(sizeof(struct vb_resource_qp) == 56 + 34 * 4, "qp");
 _Static_assert(sizeof(struct vb_resource_cm_id) == 48 + 32 + 24, "cm_id");
 
 union vb_resource {

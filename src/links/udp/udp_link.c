@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "io/descriptor.h"
 #include "io/udp.h"
 #include "links/udp/tap.h"
+#include "roce/control.h"
 #include "roce/roce.h"
 
 static void close_link(struct vb_link *link)
@@ -91,6 +93,22 @@ static const struct vb_link_driver driver = {
 	.leave = vb_multicast_leave,
 };
 
+/* What queue pairs of this process obey: they keep a pointer to it, so it stays. */
+static void choose_control(void)
+{
+	static struct vb_roce_policy policy;
+	const char *chosen = secure_getenv("VERBENA_CONTROL");
+
+	if (!chosen || !*chosen)
+		return;
+	if (vb_roce_policy_parse(&policy, chosen))
+		vb_roce_policy_set_default(&policy);
+	else
+		vb_log(VB_LOG_WARN,
+		       "VERBENA_CONTROL=%s: known are window, dcqcn[:paper|:adapter][@RATE] and timely[@RATE], as in "
+		       "dcqcn@25G; taken for window", chosen);
+}
+
 int vb_udp_link_open(struct vb_link **link, struct vb_schedule *schedule, const int receive_fd[VB_FAMILIES])
 {
 	/* Most of it is never touched, and need not be there: so not aligned_alloc and memset. */
@@ -107,6 +125,7 @@ int vb_udp_link_open(struct vb_link **link, struct vb_schedule *schedule, const 
 	udp->groups_fd = -1;
 	for (unsigned family = 0; family < VB_FAMILIES; family++)
 		udp->receive_fd[family] = receive_fd[family];
+	choose_control();
 	vb_source_ports_init(&udp->ports);
 	udp->batch = vb_udp_batch_create();
 	error = udp->batch ? vb_tap_open(&udp->tap, udp) : -ENOMEM;

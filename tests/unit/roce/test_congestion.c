@@ -22,7 +22,7 @@ static void starts_within_its_bounds(void **state)
 	for (unsigned i = 0; i < 5; i++) {
 		uint32_t whole = 128 * 1024 / mtus[i];
 
-		vb_roce_congestion_init(&c, mtus[i]);
+		vb_roce_congestion_init(&c, mtus[i], vb_roce_policy_default());
 		assert_int_equal(c.requests.size, VB_WINDOW_START);
 		assert_true(vb_roce_congestion_floor(&c) >= VB_WINDOW_MIN);
 		assert_true(vb_roce_congestion_floor(&c) >= 8 * mtus[i]);
@@ -38,13 +38,13 @@ static void grows_only_when_used(void **state)
 	struct vb_roce_congestion c;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 1024);
-	vb_roce_congestion_acknowledged(&c, 10000, 20000, psn_of(5));
+	vb_roce_congestion_init(&c, 1024, vb_roce_policy_default());
+	vb_roce_window_acknowledged(&c, 10000, 20000, psn_of(5));
 	assert_int_equal(c.requests.size, VB_WINDOW_START);
-	vb_roce_congestion_acknowledged(&c, 10000, VB_WINDOW_START, psn_of(5));
+	vb_roce_window_acknowledged(&c, 10000, VB_WINDOW_START, psn_of(5));
 	assert_int_equal(c.requests.size, VB_WINDOW_START + 10000);
 	for (unsigned i = 0; i < 10000; i++)
-		vb_roce_congestion_acknowledged(&c, 10000, c.requests.size, psn_of(5));
+		vb_roce_window_acknowledged(&c, 10000, c.requests.size, psn_of(5));
 	assert_int_equal(c.requests.size, VB_WINDOW_MAX);
 }
 
@@ -54,18 +54,18 @@ static void one_loss_counts_once(void **state)
 	uint32_t after;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 1024);
-	vb_roce_congestion_lost(&c, psn_of(100));
+	vb_roce_congestion_init(&c, 1024, vb_roce_policy_default());
+	vb_roce_window_lost(&c, psn_of(100));
 	after = c.requests.size;
 	assert_int_equal(after, (uint64_t)VB_WINDOW_START * 7 / 10);
-	vb_roce_congestion_lost(&c, psn_of(120));
+	vb_roce_window_lost(&c, psn_of(120));
 	assert_int_equal(c.requests.size, after);
 	/* until what was under way is acknowledged */
-	vb_roce_congestion_acknowledged(&c, 1000, 1000, psn_of(99));
-	vb_roce_congestion_lost(&c, psn_of(130));
+	vb_roce_window_acknowledged(&c, 1000, 1000, psn_of(99));
+	vb_roce_window_lost(&c, psn_of(130));
 	assert_int_equal(c.requests.size, after);
-	vb_roce_congestion_acknowledged(&c, 1000, 1000, psn_of(100));
-	vb_roce_congestion_lost(&c, psn_of(130));
+	vb_roce_window_acknowledged(&c, 1000, 1000, psn_of(100));
+	vb_roce_window_lost(&c, psn_of(130));
 	assert_true(c.requests.size < after);
 	/* responses have a window of their own */
 	assert_int_equal(c.responses.size, VB_READ_WINDOW_START);
@@ -80,12 +80,12 @@ static void chance_losses_are_forgiven(void **state)
 	uint32_t allowed = 1 + VB_WINDOW_START / vb_roce_charge(1024, 1) / 32;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 1024);
+	vb_roce_congestion_init(&c, 1024, vb_roce_policy_default());
 	for (unsigned i = 0; i < 100; i++) {
 		for (unsigned k = 0; k < allowed; k++)
 			vb_roce_congestion_one_lost(&c, psn_of(100 * i + 100 + k));
 		/* As far as had been sent when the first was lost. */
-		vb_roce_congestion_acknowledged(&c, 0, 0, psn_of(100 * i + 100));
+		vb_roce_window_acknowledged(&c, 0, 0, psn_of(100 * i + 100));
 	}
 	assert_int_equal(c.requests.size, VB_WINDOW_START);
 	for (unsigned k = 0; k <= allowed; k++)
@@ -99,15 +99,15 @@ static void approaches_the_last_loss_slowly(void **state)
 	uint32_t far, near;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 1024);
-	vb_roce_congestion_lost(&c, psn_of(1));
-	vb_roce_congestion_acknowledged(&c, 0, c.requests.size, psn_of(1));
+	vb_roce_congestion_init(&c, 1024, vb_roce_policy_default());
+	vb_roce_window_lost(&c, psn_of(1));
+	vb_roce_window_acknowledged(&c, 0, c.requests.size, psn_of(1));
 	far = c.requests.size;
-	vb_roce_congestion_acknowledged(&c, 6400, c.requests.size, psn_of(1));
+	vb_roce_window_acknowledged(&c, 6400, c.requests.size, psn_of(1));
 	far = c.requests.size - far;
 	c.requests.size = c.requests.ceiling - 1000;
 	near = c.requests.size;
-	vb_roce_congestion_acknowledged(&c, 6400, c.requests.size, psn_of(1));
+	vb_roce_window_acknowledged(&c, 6400, c.requests.size, psn_of(1));
 	near = c.requests.size - near;
 	assert_int_equal(far, 800);
 	assert_int_equal(near, 100);
@@ -118,12 +118,12 @@ static void never_below_the_floor(void **state)
 	struct vb_roce_congestion c;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 4096);
+	vb_roce_congestion_init(&c, 4096, vb_roce_policy_default());
 	for (unsigned i = 0; i < 100; i++) {
-		vb_roce_congestion_lost(&c, psn_of(i));
+		vb_roce_window_lost(&c, psn_of(i));
 		vb_roce_congestion_response_lost(&c, psn_of(i));
-		vb_roce_congestion_timeout(&c);
-		vb_roce_congestion_notified(&c, VB_SECONDS(i + 1));
+		vb_roce_window_timed_out(&c);
+		vb_roce_window_notified(&c, VB_SECONDS(i + 1));
 		assert_true(c.requests.size >= vb_roce_congestion_floor(&c));
 		assert_true(c.responses.size >= vb_roce_congestion_floor(&c));
 		assert_true(vb_roce_congestion_read_piece(&c, UINT32_MAX) >= VB_READ_PIECE_MIN_PACKETS);
@@ -136,10 +136,10 @@ static void notifications_are_obeyed_once_in_a_while(void **state)
 	struct vb_roce_congestion c;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 1024);
-	assert_true(vb_roce_congestion_notified(&c, VB_SECONDS(1)));
-	assert_false(vb_roce_congestion_notified(&c, VB_SECONDS(1) + VB_MICROSECONDS(49)));
-	assert_true(vb_roce_congestion_notified(&c, VB_SECONDS(1) + VB_MICROSECONDS(50)));
+	vb_roce_congestion_init(&c, 1024, vb_roce_policy_default());
+	assert_true(vb_roce_window_notified(&c, VB_SECONDS(1)));
+	assert_false(vb_roce_window_notified(&c, VB_SECONDS(1) + VB_MICROSECONDS(49)));
+	assert_true(vb_roce_window_notified(&c, VB_SECONDS(1) + VB_MICROSECONDS(50)));
 }
 
 int main(void)
