@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/names.h"
+#include "cli/profile.h"
 #include "cli/terminal.h"
 #include "profiles/profile.h"
 
@@ -36,6 +37,7 @@ static void print_gids(const struct vb_device_info *device, const struct vb_cli_
 
 static void print_table(const struct vb_device_info *list, unsigned count)
 {
+	const struct vb_adapter *adapter = vb_cli_profile_chosen();
 	struct vb_cli_colours colour = vb_cli_colours_get();
 
 	if (count == 0)
@@ -50,6 +52,9 @@ static void print_table(const struct vb_device_info *list, unsigned count)
 		if (device->speed_mbps)
 			printf("%u Mb/s   ", device->speed_mbps);
 		printf("GUID %016llx\n", (unsigned long long)device->guid);
+		if (adapter)
+			printf("  profile %s: %s%s\n", adapter->name, adapter->describes,
+			       vb_adapter_suits(adapter, device->kind) ? "" : "; not a device of this kind, programs do not see it");
 		print_gids(device, &colour);
 	}
 }
@@ -61,6 +66,10 @@ static int devices(int argc, char **argv)
 	bool json = false, all = false;
 	int error;
 
+	if (argc == 2 && !strcmp(argv[1], "--profiles")) {
+		vb_cli_profiles_print();
+		return VB_CLI_DONE;
+	}
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--json"))
 			json = true;
@@ -87,10 +96,12 @@ static int devices(int argc, char **argv)
 const struct vb_cli_command vb_cli_devices = {
 	.name = "devices",
 	.summary = "the RDMA devices, their interfaces, states and GIDs",
-	.usage = "Usage: verbena devices [--all] [--json]\n\n"
+	.usage = "Usage: verbena devices [--all] [--json] | --profiles\n\n"
 		 "There is one device for each usable network interface, loopback included. The number after `gid` is\n"
 		 "the index that programs want: -g of ibv_rc_pingpong, -x of ib_write_bw.\n\n"
-		 "  --all   also those of kinds that programs do not see unless VERBENA_TRANSPORT names them (iwarp)\n\n"
+		 "  --all       also those of kinds that programs do not see unless VERBENA_TRANSPORT names them (iwarp)\n"
+		 "  --json      the same for programs\n"
+		 "  --profiles  the adapters whose limits devices can be given: `verbena run --profile NAME`\n\n"
 		 "Examples:\n"
 		 "  verbena devices\n"
 		 "  verbena devices --json\n",

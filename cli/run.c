@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/library.h"
 #include "cli/loader.h"
+#include "cli/profile.h"
 #include "cli/view.h"
 #include "progress/devices.h"
 
@@ -236,7 +237,7 @@ static int choose_wire(const char *name)
 static int run(int argc, char **argv)
 {
 	const struct vb_cli_pictures none = {.options = {.most = 0}};
-	const char *capture = NULL, *faults = NULL, *devices = NULL, *wire = NULL, *transport = NULL, *chosen;
+	const char *capture = NULL, *faults = NULL, *devices = NULL, *wire = NULL, *transport = NULL, *profile = NULL, *chosen;
 	int first = 1, error;
 
 	for (; first < argc && argv[first][0] == '-' && strcmp(argv[first], "--") != 0; first++) {
@@ -257,6 +258,7 @@ static int run(int argc, char **argv)
 		}
 		const char **value = !strcmp(argv[first], "--capture") ? &capture :
 				     !strcmp(argv[first], "--faults") ? &faults :
+				     !strcmp(argv[first], "--profile") ? &profile :
 				     !strcmp(argv[first], "--device") ? &devices : NULL;
 
 		if (!value)
@@ -273,6 +275,8 @@ static int run(int argc, char **argv)
 		return error;
 	if (transport && setenv("VERBENA_TRANSPORT", transport, 1))
 		return VB_CLI_FAILED;
+	if (profile && (error = vb_cli_profile_choose("run", profile)) != 0)
+		return error;
 	if ((wire && (error = choose_wire(wire)) != 0) || (devices && (error = choose_devices(devices)) != 0))
 		return error;
 	if (faults && (error = vb_cli_set_faults("run", faults)) != 0)
@@ -292,6 +296,7 @@ const struct vb_cli_command vb_cli_run = {
 		 "  --explain[=FILE] say why something failed, on stderr or in FILE: docs/explain.md\n"
 		 "  --device NAME    let it see only this device, or these (NAME,NAME): many programs take the first they find\n"
 		 "  --iwarp          let it see iWARP devices, which speak by TCP, instead of RoCE ones: docs/iwarp.md\n"
+		 "  --profile NAME   give devices the limits of an adapter (mlx5, rxe, irdma, ...): docs/profiles.md\n"
 		 "  --wire[=rocev2]  send packets also to processes of this host; --wire=auto: through memory where\n"
 		 "                   both allow it, docs/same-host.md\n"
 		 "  --no-view        leave out the view: for programs that bear no preloaded library\n"
@@ -304,6 +309,7 @@ const struct vb_cli_command vb_cli_run = {
 		 "  verbena run --explain rping -c -a 192.0.2.1\n"
 		 "  verbena run --faults loss=1%,seed=7 ib_write_bw 192.0.2.1\n"
 		 "  verbena run --device roce_eth0 ibv_devinfo\n"
+		 "  verbena run --explain --profile erdma-compat ./my-program\n"
 		 "  verbena run -- ./my-program --verbose\n",
 	.main = run,
 };

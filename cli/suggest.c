@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "profiles/adapter.h"
 
 static unsigned least(unsigned a, unsigned b)
 {
@@ -57,6 +58,16 @@ bool vb_cli_suggest_command(const char *word, char suggestion[VB_CLI_WORD_ROOM])
 
 	for (size_t i = 0; (command = vb_cli_command_at(i)); i++)
 		consider(word, command->name, &best, suggestion);
+	return best < VB_CLI_WORD_ROOM;
+}
+
+bool vb_cli_suggest_profile(const char *word, char suggestion[VB_CLI_WORD_ROOM])
+{
+	const struct vb_adapter *adapter;
+	unsigned best = VB_CLI_WORD_ROOM;
+
+	for (unsigned i = 0; (adapter = vb_adapter_at(i)) != NULL; i++)
+		consider(word, adapter->name, &best, suggestion);
 	return best < VB_CLI_WORD_ROOM;
 }
 

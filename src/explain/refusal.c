@@ -56,6 +56,14 @@ static void say(struct vb_report *report, const char *attribute, const char *for
 #define TOO_SMALL "%s is %llu, at least %llu is needed."
 #define MUST_BE "%s is %llu, it must be %llu."
 
+void vb_explain_profile(const struct vb_profile *profile, struct vb_report *report)
+{
+	if (!profile || !vb_profile_is_lowered(profile))
+		return;
+	vb_report_word(report, "profile", profile->name);
+	vb_report_say(report, VB_REPORT_CAUSE, " So says the profile %s (VERBENA_PROFILE).", profile->name);
+}
+
 void vb_explain_arguments(const char *verb, int error, const struct vb_explain_bounds *bounds, size_t count,
 			  const char *otherwise, const char *fix, struct vb_report *report)
 {
@@ -67,12 +75,14 @@ void vb_explain_arguments(const char *verb, int error, const struct vb_explain_b
 	if (wrong == count)
 		return;
 	bounds += wrong;
-	if (bounds->least == bounds->most)
+	if (bounds->least == bounds->most && !bounds->profile)
 		say(report, bounds->name, MUST_BE, bounds->value, bounds->least);
 	else if (bounds->value < bounds->least)
 		say(report, bounds->name, TOO_SMALL, bounds->value, bounds->least);
 	else
 		say(report, bounds->name, TOO_LARGE, bounds->value, bounds->most);
+	if (bounds->value > bounds->most)
+		vb_explain_profile(bounds->profile, report);
 }
 
 /* ---- addresses ---- */
@@ -240,6 +250,8 @@ static bool say_numbers(const struct vb_explain_modify *m, struct vb_report *rep
 		if (!(m->mask & checks[i].bit) || checks[i].value <= checks[i].limit)
 			continue;
 		say(report, checks[i].name, TOO_LARGE, checks[i].value, checks[i].limit);
+		if (checks[i].bit & (IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC))
+			vb_explain_profile(m->profile, report);
 		return true;
 	}
 	return false;
@@ -313,9 +325,16 @@ static bool say_list(const struct vb_qp *qp, const struct ibv_send_wr *wr, struc
 	}
 	if (length > qp->max_message) {
 		say(report, "length", TOO_LARGE, length, qp->max_message);
+		vb_explain_profile(qp->host->profile, report);
 		return true;
 	}
-	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+	if (wr->opcode == IBV_WR_RDMA_READ && (uint32_t)wr->num_sge > qp->max_read_sge) {
+		say(report, "num_sge of a READ", TOO_LARGE, (uint64_t)(unsigned)wr->num_sge, qp->max_read_sge);
+		vb_explain_profile(qp->host->profile, report);
+		vb_report_say(report, VB_REPORT_FIX, "See max_sge_rd of ibv_query_device.");
+		return true;
+	}
+	if ((wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) && qp->opcodes & 1u << wr->opcode) {
 		if (length != 8) {
 			say(report, "length", MUST_BE, length, 8);
 			return true;
@@ -389,6 +408,9 @@ void vb_explain_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr, 
 		vb_report_say(report, VB_REPORT_CAUSE,
 			      "%s queue pair does not do %s (opcode %u), or a field that goes with it is missing.",
 			      vb_words_a_type(qp->type), vb_words_opcode(wr->opcode), (unsigned)wr->opcode);
+		if ((unsigned)wr->opcode < 32 && vb_profile_type(vb_profile_of(qp->host->profile->kind), qp->type) &&
+		    vb_profile_type(vb_profile_of(qp->host->profile->kind), qp->type)->opcodes & ~qp->opcodes & 1u << wr->opcode)
+			vb_explain_profile(qp->host->profile, report);
 	}
 }
 
@@ -456,6 +478,7 @@ static void say_types(const struct vb_profile *profile, enum ibv_qp_type asked, 
 		before = --left == 1 ? " and " : ", ";
 	}
 	vb_report_say(report, VB_REPORT_CAUSE, " %s.", count == 1 ? "is" : "are");
+	vb_explain_profile(profile, report);
 }
 
 void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_init_attr_ex *attr, int error, struct vb_report *report)
@@ -468,7 +491,7 @@ void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_
 	} checks[] = {
 		{"max_send_wr", attr->cap.max_send_wr, most->qp_wr},
 		{"max_send_sge", attr->cap.max_send_sge, most->send_sge},
-		{"max_inline_data", attr->cap.max_inline_data, type ? type->max_inline : 0},
+		{"max_inline_data", profile->grants_less_inline ? 0 : attr->cap.max_inline_data, type ? type->max_inline : 0},
 		{"max_recv_wr", attr->srq ? 0 : attr->cap.max_recv_wr, most->qp_wr},
 		{"max_recv_sge", attr->srq ? 0 : attr->cap.max_recv_sge, most->recv_sge},
 	};
@@ -491,7 +514,13 @@ void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_
 		if (checks[i].value <= checks[i].limit)
 			continue;
 		say(report, checks[i].name, TOO_LARGE, checks[i].value, checks[i].limit);
+		vb_explain_profile(profile, report);
 		vb_report_say(report, VB_REPORT_FIX, "See ibv_query_device for what the device grants.");
+		return;
+	}
+	if (profile->needs_both_queues && (attr->cap.max_send_wr == 0 || (!attr->srq && attr->cap.max_recv_wr == 0))) {
+		say(report, attr->cap.max_send_wr == 0 ? "max_send_wr" : "max_recv_wr", TOO_SMALL, 0, 1);
+		vb_explain_profile(profile, report);
 		return;
 	}
 	if (error == ENOMEM)
@@ -532,6 +561,9 @@ void vb_explain_register(const struct vb_profile *profile, const char *verb, uin
 			      "Check pointer and length; constants and mapped files may be read-only.");
 	} else if (length == 0) {
 		vb_report_say(report, VB_REPORT_CAUSE, "the length is 0.");
+	} else if (length > profile->limits.mr_size) {
+		say(report, "length", TOO_LARGE, length, profile->limits.mr_size);
+		vb_explain_profile(profile, report);
 	} else if (error == ENOMEM) {
 		vb_report_say(report, VB_REPORT_CAUSE, "no memory, or the device's %u regions are all in use.",
 			      profile->limits.mr);

@@ -19,7 +19,11 @@ struct vb_qp;
 struct vb_explain_bounds {
 	const char *name;
 	uint64_t value, least, most;
+	const struct vb_profile *profile; /* that says `most`; NULL: it is always so */
 };
+
+/* If an adapter was put over the device (profiles/adapter.h), its name: it is the one that refuses. */
+void vb_explain_profile(const struct vb_profile *profile, struct vb_report *report);
 
 /* Any verb: the first argument that is outside its bounds. If none is, `otherwise` is the cause. */
 void vb_explain_arguments(const char *verb, int error, const struct vb_explain_bounds *bounds, size_t count,

@@ -93,6 +93,7 @@ const struct vb_profile vb_profile_iwarp = {
 	},
 	.gid_layout = VB_GIDS_MAC,
 	.connection = VB_CONNECT_MPA,
+	.grants_less_inline = true,
 };
 
 const struct vb_profile *vb_profile_of(enum vb_device_kind kind)

@@ -68,7 +68,7 @@ enum vb_connection_protocol {
 };
 
 struct vb_profile {
-	const char *name;                /* of the row: "roce", "mlx5" */
+	const char *name;                /* of the row: "roce"; or of the adapter put over it (profiles/adapter.h): "mlx5" */
 	enum vb_device_kind kind;
 	const char *device_prefix;       /* of device names, before that of the interface */
 	enum ibv_node_type node_type;
@@ -83,12 +83,20 @@ struct vb_profile {
 	struct vb_profile_port port;
 	enum vb_gid_layout gid_layout;
 	enum vb_connection_protocol connection;
+	bool grants_less_inline;         /* more inline data than there is: less is granted, as iWARP's providers do; else EINVAL */
+	bool needs_both_queues;          /* a queue of no work requests is EINVAL */
 };
 
 extern const struct vb_profile vb_profile_roce, vb_profile_iwarp;
 
 /* The row of a kind of device. */
 const struct vb_profile *vb_profile_of(enum vb_device_kind kind);
+
+/* Has an adapter been put over it? */
+static inline bool vb_profile_is_lowered(const struct vb_profile *profile)
+{
+	return profile->name != vb_profile_of(profile->kind)->name;
+}
 
 /* What it grants queue pairs of that type; NULL: there are none. */
 static inline const struct vb_profile_type *vb_profile_type(const struct vb_profile *profile, enum ibv_qp_type type)

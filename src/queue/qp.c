@@ -22,7 +22,11 @@ static int check_config(const struct vb_qp_config *config, const struct vb_profi
 		return -EOPNOTSUPP;
 	if (!config->pd || !config->send_cq || !config->recv_cq)
 		return -EINVAL;
-	if (cap->max_send_wr > most->qp_wr || cap->max_send_sge > most->send_sge || cap->max_inline_data > type->max_inline)
+	if (cap->max_send_wr > most->qp_wr || cap->max_send_sge > most->send_sge)
+		return -EINVAL;
+	if (cap->max_inline_data > type->max_inline && !profile->grants_less_inline)
+		return -EINVAL;
+	if (profile->needs_both_queues && (cap->max_send_wr == 0 || (!config->srq && cap->max_recv_wr == 0)))
 		return -EINVAL;
 	/* ibv_create_qp(3): with an SRQ the receive capabilities are ignored. */
 	if (!config->srq && (cap->max_recv_wr > most->qp_wr || cap->max_recv_sge > most->recv_sge))
@@ -32,8 +36,13 @@ static int check_config(const struct vb_qp_config *config, const struct vb_profi
 
 static int make_queues(struct vb_qp *qp, const struct ibv_qp_cap *cap)
 {
-	int rc = vb_send_queue_init(&qp->send, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data);
+	uint32_t most_inline = vb_profile_type(qp->host->profile, qp->type)->max_inline;
+	uint32_t asked_inline = cap->max_inline_data < most_inline ? cap->max_inline_data : most_inline;
+	int rc = vb_send_queue_init(&qp->send, cap->max_send_wr, cap->max_send_sge, asked_inline);
 
+	/* There may be room for more, beside the list. */
+	if (qp->send.max_inline > most_inline)
+		qp->send.max_inline = most_inline;
 	if (rc == 0)
 		rc = vb_receive_queue_init(&qp->receive, qp->srq ? 0 : cap->max_recv_wr,
 					   qp->srq ? 0 : cap->max_recv_sge);

@@ -16,6 +16,7 @@
 #include "verbs/context.h"
 #include "verbs/explain_objects.h"
 #include "verbs/export.h"
+#include "verbs/quota.h"
 
 VB_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -24,12 +25,18 @@ VB_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 
 	if (pd == NULL || attr == NULL)
 		return vb_fail_null(-EINVAL);
+	error = vb_quota_take(pd->context, VB_COUNTED_AH);
+	if (error != 0)
+		return vb_fail_null(error);
 	ah = calloc(1, sizeof(*ah));
-	if (ah == NULL)
+	if (ah == NULL) {
+		vb_quota_give(pd->context, VB_COUNTED_AH);
 		return vb_fail_null(-ENOMEM);
+	}
 	error = vb_address_resolve(pd->context, attr, 0, &ah->ah.path);
 	if (error != 0) {
 		free(ah);
+		vb_quota_give(pd->context, VB_COUNTED_AH);
 		vb_explain_no_ah(pd->context, attr, -error);
 		return vb_fail_null(error);
 	}
@@ -55,6 +62,7 @@ VB_EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 	vb_count_down(&vb_address_handle_of(ah)->ah.pd->users);
 	vb_domain_put(vb_domain_of(ah->pd));
 	free(ah);
+	vb_quota_give(context, VB_COUNTED_AH);
 	vb_context_put(context);
 	return 0;
 }

@@ -112,7 +112,7 @@ struct ibv_context *vb_context_open(struct vb_device *device, struct vb_session 
 	pthread_mutex_init(&public->mutex, NULL);
 	public->device = &device->base;
 	public->async_fd = context->async.event_fd.wait_fd;
-	public->num_comp_vectors = (int)device->profile->limits.completion_vectors;
+	public->num_comp_vectors = (int)device->profile.limits.completion_vectors;
 	public->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	context->public.sz = sizeof(struct verbs_context);
 	vb_context_fill_operations(context);

@@ -40,6 +40,6 @@ void vb_context_unlist_object(struct ibv_context *context, struct vb_list *node)
 void vb_context_show(struct vb_endpoint_watcher *watcher, struct vb_resource_list *list);
 
 /* What a session's queues ask of us (hosting.c). */
-void vb_session_fill_host(struct vb_session *session, const struct vb_profile *profile);
+void vb_session_fill_host(struct vb_session *session);
 
 #endif

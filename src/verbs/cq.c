@@ -14,6 +14,7 @@
 #include "verbs/explain_objects.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
+#include "verbs/quota.h"
 #include "verbs/watch.h"
 
 static struct vb_endpoint *endpoint_of(const struct vb_completion_queue *cq)
@@ -35,12 +36,14 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 		vb_explain_no_cq(context, cqe, comp_vector, EINVAL);
 		return vb_fail_null(-EINVAL);
 	}
+	error = vb_quota_take(context, VB_COUNTED_CQ);
+	if (error != 0)
+		return vb_fail_null(error);
 	cq = calloc(1, sizeof(*cq));
-	if (cq == NULL)
-		return vb_fail_null(-ENOMEM);
-	error = vb_cq_init(&cq->cq, &vb_context_of(context)->session->host, cq, cqe);
+	error = cq == NULL ? -ENOMEM : vb_cq_init(&cq->cq, &vb_context_of(context)->session->host, cq, cqe);
 	if (error != 0) {
 		free(cq);
+		vb_quota_give(context, VB_COUNTED_CQ);
 		vb_explain_no_cq(context, cqe, comp_vector, -error);
 		return vb_fail_null(error);
 	}
@@ -127,6 +130,7 @@ VB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 	if (own->domain != NULL)
 		vb_domain_put(own->domain);
 	free(own);
+	vb_quota_give(context, VB_COUNTED_CQ);
 	vb_context_put(context);
 	return 0;
 }

@@ -80,6 +80,16 @@ void vb_explain_no_device(const char *verb, const char *device, int error)
 	write_out(&report);
 }
 
+void vb_explain_no_more(const struct vb_profile *profile, const char *verb, const char *limit, uint32_t most, int error)
+{
+	const struct vb_explain_bounds bounds[] = {{limit, (uint64_t)most + 1, 0, most, profile}};
+
+	if (vb_explains)
+		tell(verb, error, bounds, COUNT_OF(bounds), "",
+		     most > 0 ? "Destroy what is not needed any more; see ibv_query_device for what the device grants."
+			      : "See ibv_query_device: the device has no such objects.");
+}
+
 void vb_explain_no_entry(const char *verb, uint64_t port_num, int64_t index, uint32_t table_length)
 {
 	const struct vb_explain_bounds bounds[] = {
@@ -128,8 +138,8 @@ void vb_explain_no_answer_address(uint8_t port_num, const struct ibv_wc *wc, con
 void vb_explain_no_srq(struct ibv_context *context, const char *verb, const struct ibv_srq_attr *attr, int error)
 {
 	const struct vb_explain_bounds bounds[] = {
-		{"max_wr", attr->max_wr, 1, vb_profile_of_context(context)->limits.srq_wr},
-		{"max_sge", attr->max_sge, 0, vb_profile_of_context(context)->limits.srq_sge},
+		{"max_wr", attr->max_wr, 1, vb_profile_of_context(context)->limits.srq_wr, vb_profile_of_context(context)},
+		{"max_sge", attr->max_sge, 0, vb_profile_of_context(context)->limits.srq_sge, vb_profile_of_context(context)},
 	};
 
 	if (vb_explains)
@@ -155,7 +165,7 @@ void vb_explain_srq_unchanged(struct vb_srq *srq, const struct ibv_srq_attr *att
 {
 	struct vb_explain_bounds bounds[] = {
 		{"attr_mask", (unsigned)attr_mask, 0, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT},
-		{"max_wr", attr->max_wr, 1, srq->host->profile->limits.srq_wr},
+		{"max_wr", attr->max_wr, 1, srq->host->profile->limits.srq_wr, srq->host->profile},
 		{"srq_limit", attr->srq_limit, 0, 0},
 	};
 
@@ -192,7 +202,7 @@ void vb_explain_srq_not_posted(struct vb_srq *srq, const struct ibv_recv_wr *wr,
 void vb_explain_no_cq(struct ibv_context *context, uint64_t cqe, uint64_t comp_vector, int error)
 {
 	const struct vb_explain_bounds bounds[] = {
-		{"cqe", cqe, 1, vb_profile_of_context(context)->limits.cqe},
+		{"cqe", cqe, 1, vb_profile_of_context(context)->limits.cqe, vb_profile_of_context(context)},
 		{"comp_vector", comp_vector, 0, vb_profile_of_context(context)->limits.completion_vectors - 1},
 	};
 
@@ -231,7 +241,7 @@ void vb_explain_cq_unchanged(const struct vb_cq *cq, int cqe, int error)
 	uint32_t waiting =
 		__atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) - __atomic_load_n(&cq->tail, __ATOMIC_ACQUIRE);
 	const struct vb_explain_bounds bounds[] = {
-		{"cqe", cqe < 0 ? 0 : (uint64_t)cqe, waiting > 1 ? waiting : 1, cq->host->profile->limits.cqe},
+		{"cqe", cqe < 0 ? 0 : (uint64_t)cqe, waiting > 1 ? waiting : 1, cq->host->profile->limits.cqe, cq->host->profile},
 	};
 
 	if (vb_explains)

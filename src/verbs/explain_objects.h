@@ -12,6 +12,9 @@
 /* ibv_get_device_list, ibv_open_device, ibv_import_device. `device` NULL: none in particular. */
 void vb_explain_no_device(const char *verb, const char *device, int error);
 
+/* As many objects as the profile grants exist. */
+void vb_explain_no_more(const struct vb_profile *profile, const char *verb, const char *limit, uint32_t most, int error);
+
 /* ibv_query_port, ibv_query_gid, ibv_query_pkey: there is one port, and tables have their length. */
 void vb_explain_no_entry(const char *verb, uint64_t port_num, int64_t index, uint32_t table_length);
 

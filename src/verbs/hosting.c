@@ -57,7 +57,7 @@ static const struct vb_ah *address_of(struct ibv_ah *ah)
 	return ah == NULL ? NULL : &vb_address_handle_of(ah)->ah;
 }
 
-void vb_session_fill_host(struct vb_session *session, const struct vb_profile *profile)
+void vb_session_fill_host(struct vb_session *session)
 {
 	session->host = (struct vb_queue_host){
 		.completion_event = completion_event,
@@ -67,7 +67,7 @@ void vb_session_fill_host(struct vb_session *session, const struct vb_profile *p
 		.srq_event = srq_event,
 		.address_of = address_of,
 		.random = vb_endpoint_random,
-		.profile = profile,
+		.profile = &session->profile,
 		.memory = session->memory,
 		.counters = session->counters,
 		.watch = vb_explain_choose_watch(),

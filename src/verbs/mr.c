@@ -17,6 +17,7 @@
 #include "verbs/export.h"
 #include "verbs/memory_check.h"
 #include "verbs/operations.h"
+#include "verbs/quota.h"
 #include "verbs/watch.h"
 
 static struct vb_memory_region *allocate(struct ibv_pd *pd, enum vb_region_backing backing, void *address,
@@ -45,16 +46,18 @@ static void set_key(struct vb_memory_region *region, uint32_t key)
 struct vb_memory_region *vb_memory_region_create(struct ibv_pd *pd, struct vb_region_info *info,
 						 enum vb_region_backing backing, void *address, size_t length)
 {
-	struct vb_memory_region *region = allocate(pd, backing, address, length);
+	struct vb_memory_region *region;
 	uint32_t key;
-	int error;
+	int error = vb_quota_take(pd->context, VB_COUNTED_MR);
 
-	if (region == NULL)
-		return vb_fail_null(-ENOMEM);
+	if (error != 0)
+		return vb_fail_null(error);
+	region = allocate(pd, backing, address, length);
 	info->pd = vb_pd_of(pd);
-	error = vb_region_register(region->session->memory, info, &key);
+	error = region == NULL ? -ENOMEM : vb_region_register(region->session->memory, info, &key);
 	if (error != 0) {
 		free(region);
+		vb_quota_give(pd->context, VB_COUNTED_MR);
 		return vb_fail_null(error);
 	}
 	set_key(region, key);
@@ -73,9 +76,9 @@ static bool is_implicit(const void *address, size_t length, unsigned access)
 }
 
 /* Fills what depends on range and rights. 0 or -errno. */
-static int describe(struct vb_region_info *info, void *address, size_t length, uint64_t iova, unsigned access)
+static int describe(struct ibv_context *context, struct vb_region_info *info, void *address, size_t length, uint64_t iova, unsigned access)
 {
-	uint64_t start = (uintptr_t)address;
+	uint64_t start = (uintptr_t)address, most = vb_profile_of_context(context)->limits.mr_size;
 	int error = vb_region_check_access(access);
 
 	if (error != 0)
@@ -96,7 +99,7 @@ static int describe(struct vb_region_info *info, void *address, size_t length, u
 		info->iova = 0;
 		return 0;
 	}
-	if (length == 0 || length > (uint64_t)INT64_MAX || start + length < start || iova + length < iova)
+	if (length == 0 || length > (uint64_t)INT64_MAX || length > most || start + length < start || iova + length < iova)
 		return -EINVAL;
 	if (access & IBV_ACCESS_ON_DEMAND)
 		return 0;
@@ -111,7 +114,7 @@ static struct ibv_mr *register_range(struct ibv_pd *pd, void *address, size_t le
 
 	if (pd == NULL)
 		return vb_fail_null(-EINVAL);
-	error = describe(&info, address, length, iova, access);
+	error = describe(pd->context, &info, address, length, iova, access);
 	errno = -error;
 	region = error != 0 ? NULL : vb_memory_region_create(pd, &info, VB_BACKING_APPLICATION, address, length);
 	if (region == NULL) {
@@ -227,7 +230,7 @@ static int reregister(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *add
 	}
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
 		pd = mr->pd;
-	error = describe(&info, addr, length,
+	error = describe(mr->context, &info, addr, length,
 			 flags & IBV_REREG_MR_CHANGE_TRANSLATION ? (uintptr_t)addr : old.iova, (unsigned)access);
 	if (error == 0) {
 		info.pd = vb_pd_of(pd);
@@ -295,6 +298,7 @@ VB_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 	vb_list_remove(&region->node);
 	vb_lock_release(&region->session->lock);
 	release_backing(region);
+	vb_quota_give(mr->context, VB_COUNTED_MR);
 	free_region(region);
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "verbs/context.h"
 #include "verbs/explain.h"
 #include "verbs/operations.h"
+#include "verbs/quota.h"
 
 struct ibv_mw *vb_verbs_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
@@ -20,12 +21,15 @@ struct ibv_mw *vb_verbs_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 		vb_explain_refused("ibv_alloc_mw", "type", type, EINVAL, "there are windows of types 1 and 2.", NULL);
 		return vb_fail_null(-EINVAL);
 	}
+	error = vb_quota_take(pd->context, VB_COUNTED_MW);
+	if (error != 0)
+		return vb_fail_null(error);
 	mw = calloc(1, sizeof(*mw));
-	if (mw == NULL)
-		return vb_fail_null(-ENOMEM);
-	error = vb_window_allocate(vb_context_of(pd->context)->session->memory, kind, vb_pd_of(pd), &mw->rkey);
+	error = mw == NULL ? -ENOMEM :
+			     vb_window_allocate(vb_context_of(pd->context)->session->memory, kind, vb_pd_of(pd), &mw->rkey);
 	if (error != 0) {
 		free(mw);
+		vb_quota_give(pd->context, VB_COUNTED_MW);
 		return vb_fail_null(error);
 	}
 	mw->context = pd->context;
@@ -54,6 +58,7 @@ int vb_verbs_dealloc_mw(struct ibv_mw *mw)
 	}
 	vb_domain_put(vb_domain_of(mw->pd));
 	free(mw);
+	vb_quota_give(context, VB_COUNTED_MW);
 	vb_context_put(context);
 	return 0;
 }

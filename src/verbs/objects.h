@@ -43,7 +43,11 @@ struct vb_device {
 	uint64_t nobody_elses[32];
 	uint32_t references;             /* atomic: lists and contexts */
 	struct vb_device_info info;      /* as of the listing */
-	const struct vb_profile *profile;
+	struct vb_profile profile;       /* with the adapter of VERBENA_PROFILE over it */
+};
+
+enum vb_counted {
+	VB_COUNTED_PD, VB_COUNTED_MR, VB_COUNTED_MW, VB_COUNTED_CQ, VB_COUNTED_SRQ, VB_COUNTED_QP, VB_COUNTED_AH, VB_COUNTED_KINDS
 };
 
 /* What a context shares with the contexts imported from it. */
@@ -57,6 +61,8 @@ struct vb_session {
 	int table;                       /* where processes of this host find the memory's keys; -1: nowhere */
 	struct vb_counters *counters;    /* of the device in this process; the endpoint's */
 	struct vb_queue_host host;
+	struct vb_profile profile;       /* host.profile */
+	uint32_t counted[VB_COUNTED_KINDS]; /* atomic: objects there are (verbs/quota.h) */
 	struct vb_lock lock;             /* of what follows: what import looks up by handle */
 	struct vb_list pds, regions, device_memories;
 	uint32_t next_handle;

@@ -14,6 +14,7 @@
 #include "verbs/explain.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
+#include "verbs/quota.h"
 
 static struct vb_protection_domain *create_domain(struct ibv_context *context, struct vb_shared_pd *shared)
 {
@@ -38,6 +39,7 @@ static void free_domain(struct vb_protection_domain *domain)
 	if (--domain->shared->references == 0) {
 		vb_list_remove(&domain->shared->node);
 		free(domain->shared);
+		vb_quota_give(context, VB_COUNTED_PD);
 	}
 	vb_lock_release(&session->lock);
 	free(domain);
@@ -65,12 +67,18 @@ VB_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	struct vb_shared_pd *shared;
 	struct vb_protection_domain *domain;
 	struct vb_session *session;
+	int error;
 
 	if (context == NULL)
 		return vb_fail_null(-EINVAL);
+	error = vb_quota_take(context, VB_COUNTED_PD);
+	if (error != 0)
+		return vb_fail_null(error);
 	shared = calloc(1, sizeof(*shared));
-	if (shared == NULL)
+	if (shared == NULL) {
+		vb_quota_give(context, VB_COUNTED_PD);
 		return vb_fail_null(-ENOMEM);
+	}
 	session = vb_context_of(context)->session;
 	shared->references = 1;
 	vb_lock_take(&session->lock);
@@ -83,6 +91,7 @@ VB_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		vb_list_remove(&shared->node);
 		vb_lock_release(&session->lock);
 		free(shared);
+		vb_quota_give(context, VB_COUNTED_PD);
 		return vb_fail_null(-ENOMEM);
 	}
 	return &domain->base;

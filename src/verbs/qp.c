@@ -13,6 +13,7 @@
 #include "verbs/export.h"
 #include "verbs/operations.h"
 #include "verbs/public_mutex.h"
+#include "verbs/quota.h"
 #include "verbs/watch.h"
 
 static void free_queue_pair(struct vb_queue_pair *qp)
@@ -76,9 +77,14 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr
 		error = vb_qp_ex_check_operations(type->opcodes, send_ops);
 	if (error != 0)
 		return vb_fail_null(error);
+	error = vb_quota_take(pd->context, VB_COUNTED_QP);
+	if (error != 0)
+		return vb_fail_null(error);
 	qp = calloc(1, sizeof(*qp));
-	if (qp == NULL)
+	if (qp == NULL) {
+		vb_quota_give(pd->context, VB_COUNTED_QP);
 		return vb_fail_null(-ENOMEM);
+	}
 	pthread_mutex_init(&qp->base.mutex, NULL);
 	pthread_cond_init(&qp->base.cond, NULL);
 	vb_lock_init(&qp->posting, VB_RANK_POSTING);
@@ -87,6 +93,7 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr
 	error = create_core(qp, pd, attr, create_flags);
 	if (error != 0) {
 		free_queue_pair(qp);
+		vb_quota_give(pd->context, VB_COUNTED_QP);
 		return vb_fail_null(error);
 	}
 	qp->base.context = pd->context;
@@ -264,6 +271,7 @@ VB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	vb_qp_destroy(own->qp);
 	vb_domain_put(vb_domain_of(qp->pd));
 	free_queue_pair(own);
+	vb_quota_give(&context->public.context, VB_COUNTED_QP);
 	vb_context_put(&context->public.context);
 	return 0;
 }

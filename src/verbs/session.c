@@ -43,7 +43,7 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 	if (error != 0)
 		goto no_endpoint;
 	session->table = vb_endpoint_open_table(session->endpoint, &memory_host);
-	session->memory = vb_memory_create(&memory_host, device->profile->limits.mr);
+	session->memory = vb_memory_create(&memory_host, device->profile.limits.mr);
 	if (session->memory == NULL) {
 		error = -ENOMEM;
 		goto no_memory;
@@ -57,7 +57,8 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 	vb_list_init(&session->pds);
 	vb_list_init(&session->regions);
 	vb_list_init(&session->device_memories);
-	vb_session_fill_host(session, device->profile);
+	session->profile = device->profile;
+	vb_session_fill_host(session);
 
 	vb_lock_take(&sessions_lock);
 	session->number = ++sessions_made;

@@ -11,6 +11,7 @@
 #include "verbs/explain_objects.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
+#include "verbs/quota.h"
 #include "verbs/watch.h"
 
 static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *attr)
@@ -18,12 +19,15 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 	struct vb_shared_receive_queue *srq;
 	int error;
 
+	error = vb_quota_take(pd->context, VB_COUNTED_SRQ);
+	if (error != 0)
+		return vb_fail_null(error);
 	srq = calloc(1, sizeof(*srq));
-	if (srq == NULL)
-		return vb_fail_null(-ENOMEM);
-	error = vb_srq_init(&srq->srq, &vb_context_of(pd->context)->session->host, srq, vb_pd_of(pd), attr);
+	error = srq == NULL ? -ENOMEM :
+			      vb_srq_init(&srq->srq, &vb_context_of(pd->context)->session->host, srq, vb_pd_of(pd), attr);
 	if (error != 0) {
 		free(srq);
+		vb_quota_give(pd->context, VB_COUNTED_SRQ);
 		vb_explain_no_srq(pd->context, "ibv_create_srq", attr, -error);
 		return vb_fail_null(error);
 	}
@@ -111,6 +115,7 @@ VB_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 	pthread_mutex_destroy(&srq->mutex);
 	vb_domain_put(vb_domain_of(srq->pd));
 	free(own);
+	vb_quota_give(context, VB_COUNTED_SRQ);
 	vb_context_put(context);
 	return 0;
 }
