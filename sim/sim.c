@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "sim/network.h"
+#include "sim/nic.h"
+#include "sim/port.h"
 #include "wire/burst.h"
 #include "wire/icrc.h"
 
@@ -68,7 +70,9 @@ void sim_touch(struct vb_qp *qp)
 {
 	struct sim_host *host = vb_container_of(qp->host, struct sim_host, queue_host);
 
-	if (vb_list_is_empty(&qp->active))
+	if (host->port)
+		sim_nic_touch(host, qp);
+	else if (vb_list_is_empty(&qp->active))
 		vb_list_append(&host->sim->active, &qp->active);
 }
 
@@ -92,6 +96,13 @@ static void send_all(struct sim *sim)
 		if (sim_direct_send(sim, qp))
 			vb_list_append(&sim->active, &qp->active);
 		assert(sim->steps++ < STEP_LIMIT);
+	}
+	while (sim->to_kick) {
+		struct sim_host *host = sim->to_kick;
+
+		sim->to_kick = host->next_to_kick;
+		host->kick_owed = false;
+		sim_port_kick(host->port);
 	}
 }
 
@@ -128,6 +139,8 @@ bool sim_deliver(struct sim *sim, struct sim_host *host, const struct sim_packet
 	vb_roce_receive(qp, sim->now, &decoded);
 	vb_lock_release(&qp->lock);
 	sim_touch(qp);
+	if (sim->progressed)
+		sim->progressed(sim, qp);
 	return true;
 }
 

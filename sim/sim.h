@@ -52,6 +52,11 @@ struct sim_host {
 	struct sim_queue buffer;
 	bool wake_planned;
 	vb_time away_until;              /* the process does not run before: nothing is read */
+
+	/* Of a network with switches (nic.h). */
+	struct sim_port *port;           /* NULL: it is without */
+	struct sim_host *next_to_kick;
+	bool kick_owed;
 };
 
 /* Chances are per million packets. */
@@ -74,7 +79,11 @@ struct sim {
 	bool headers_only;               /* packets have no payload: it is counted, and reads as zeros */
 	struct sim_host **hosts;         /* by index */
 	unsigned host_count, host_room;
-	struct vb_list active;           /* QPs that may have something to send */
+	struct vb_list active;           /* QPs that may have something to send, of hosts without ports */
+	struct sim_host *to_kick;        /* hosts with ports whose QPs may */
+	/* Optional: a packet has come for the QP, and the engine is through with it. It may be freed there. */
+	void (*progressed)(struct sim *sim, struct vb_qp *qp);
+	uint32_t work_requests;          /* of each queue; 0: what tests need */
 	struct vb_qp **qps;              /* by QPN */
 	uint32_t qp_count, qp_room;
 	struct sim_events events;

@@ -302,6 +302,8 @@ struct vb_qp *sim_qp(struct sim_host *host, enum ibv_qp_type type, struct vb_cq 
 	struct vb_qp *qp;
 	int rc;
 
+	if (sim->work_requests)
+		config.cap = (struct ibv_qp_cap){sim->work_requests, 0, 1, 0, 0};
 	if (sim->qp_count == sim->qp_room) {
 		sim->qp_room *= 2;
 		sim->qps = realloc(sim->qps, sim->qp_room * sizeof(struct vb_qp *));

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lines and their ends: see port.h.
+ */
+#include "sim/port.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "sim/nic.h"
+#include "sim/sim.h"
+#include "sim/switch.h"
+
+struct sim_port *sim_port_new(struct sim *sim, uint64_t rate, vb_time delay)
+{
+	struct sim_port *port = calloc(1, sizeof(*port));
+
+	assert(port);
+	port->sim = sim;
+	port->rate = rate;
+	port->delay = delay;
+	for (unsigned i = 0; i < SIM_QUEUES; i++)
+		sim_queue_init(&port->queue[i]);
+	sim_queue_init(&port->line);
+	vb_list_init(&port->ready);
+	return port;
+}
+
+static void empty(struct sim_port *port, struct sim_queue *queue)
+{
+	while (queue->first)
+		sim_packet_free(&port->sim->pool, sim_queue_take(queue));
+}
+
+void sim_port_free(struct sim_port *port)
+{
+	for (unsigned i = 0; i < SIM_QUEUES; i++)
+		empty(port, &port->queue[i]);
+	empty(port, &port->line);
+	free(port);
+}
+
+void sim_port_connect(struct sim_port *a, struct sim_port *b)
+{
+	a->peer = b;
+	b->peer = a;
+}
+
+/* ---- pause ---- */
+
+bool sim_port_is_paused(const struct sim_port *port, unsigned priority)
+{
+	return port->paused_until[priority] > port->sim->now;
+}
+
+vb_time sim_port_pause_time(const struct sim_port *port)
+{
+	return (vb_time)(SIM_PAUSE_QUANTA * 512ull * 1000000000ull / port->rate);
+}
+
+static void count_pause(struct sim_port *port, unsigned priority)
+{
+	vb_time end = vb_time_earlier(port->paused_until[priority], port->sim->now);
+
+	if (priority == SIM_DATA && port->paused_since[priority] != 0)
+		port->paused_time += end - port->paused_since[priority];
+	port->paused_since[priority] = 0;
+}
+
+static void wake(struct sim *sim, void *object, vb_time when)
+{
+	struct sim_port *port = object;
+
+	(void)sim;
+	(void)when;
+	port->wake_planned = false;
+	sim_port_kick(port);
+}
+
+/* A pause that nobody renews is over by itself. */
+static void expire(struct sim *sim, void *object, vb_time when)
+{
+	struct sim_port *port = object;
+
+	(void)sim;
+	for (unsigned i = 0; i < SIM_PRIORITIES; i++) {
+		if (port->paused_until[i] != 0 && port->paused_until[i] <= when) {
+			count_pause(port, i);
+			port->paused_until[i] = 0;
+		}
+	}
+	sim_port_kick(port);
+}
+
+void sim_port_paused(struct sim_port *port, unsigned priority, bool pause)
+{
+	struct sim *sim = port->sim;
+
+	if (pause) {
+		port->pauses_got++;
+		if (!sim_port_is_paused(port, priority)) {
+			count_pause(port, priority);
+			port->paused_since[priority] = sim->now;
+		}
+		port->paused_until[priority] = sim->now + sim_port_pause_time(port);
+		sim_events_plan(&sim->events, port->paused_until[priority], expire, port);
+		return;
+	}
+	count_pause(port, priority);
+	port->paused_until[priority] = 0;
+	sim_port_kick(port);
+}
+
+void sim_port_send_pause(struct sim_port *port, unsigned priority, bool pause)
+{
+	struct sim_packet *frame = sim_packet_new_headers(&port->sim->pool);
+
+	frame->is_pause = true;
+	frame->priority = (uint8_t)priority;
+	frame->pause = pause;
+	frame->size = SIM_PAUSE_SIZE;
+	port->pauses_sent += pause;
+	sim_queue_add(&port->queue[SIM_PRIORITIES], frame);
+	port->queued[SIM_PRIORITIES] += frame->size;
+	port->waiting |= 1u << SIM_PRIORITIES;
+	sim_port_kick(port);
+}
+
+/* ---- leaving ---- */
+
+void sim_port_add(struct sim_port *port, struct sim_packet *packet)
+{
+	/* A queue that begins to wait has not moved since now. */
+	if (port->queued[packet->priority] == 0)
+		port->moved_at[packet->priority] = port->sim->now;
+	sim_queue_add(&port->queue[packet->priority], packet);
+	port->queued[packet->priority] += packet->size;
+	port->waiting |= (uint16_t)(1u << packet->priority);
+}
+
+static struct sim_packet *take_from(struct sim_port *port, unsigned i)
+{
+	struct sim_packet *packet = sim_queue_take(&port->queue[i]);
+
+	port->queued[i] -= packet->size;
+	if (!port->queue[i].first)
+		port->waiting &= (uint16_t)~(1u << i);
+	return packet;
+}
+
+/* The highest priority that has something and may send. */
+static struct sim_packet *choose(struct sim_port *port)
+{
+	for (unsigned left = port->waiting; left != 0;) {
+		unsigned i = 31u - (unsigned)__builtin_clz(left);
+
+		if (i == SIM_PRIORITIES || !sim_port_is_paused(port, i))
+			return take_from(port, i);
+		left &= ~(1u << i);
+	}
+	return NULL;
+}
+
+static void arrive(struct sim *sim, void *object, vb_time when)
+{
+	struct sim_port *port = object, *to = port->peer;
+	struct sim_packet *packet = sim_queue_take(&port->line);
+
+	(void)when;
+	if (port->line.first)
+		sim_events_plan(&sim->events, port->line.first->arrives, arrive, port);
+	if (packet->is_pause) {
+		sim_port_paused(to, packet->priority, packet->pause);
+		sim_packet_free(&sim->pool, packet);
+	} else if (to->at) {
+		sim_switch_receive(to->at, to, packet);
+	} else {
+		sim_nic_receive(to, packet);
+	}
+}
+
+static void transmit(struct sim_port *port, struct sim_packet *packet)
+{
+	struct sim *sim = port->sim;
+	uint64_t time = packet->size * 8000000000000ull / port->rate + port->rest;
+
+	port->free_at = sim->now + (vb_time)(time / 1000);
+	port->rest = (uint32_t)(time % 1000);
+	packet->arrives = port->free_at + port->delay;
+	if (!packet->is_pause) {
+		port->packets++;
+		port->bytes += packet->size;
+		port->moved_at[packet->priority] = sim->now;
+		if (port->at)
+			sim_switch_sent(port->at, port, packet);
+	}
+	if (!port->line.first)
+		sim_events_plan(&sim->events, packet->arrives, arrive, port);
+	sim_queue_add(&port->line, packet);
+}
+
+void sim_port_kick(struct sim_port *port)
+{
+	struct sim *sim = port->sim;
+	struct sim_packet *packet;
+
+	if (port->wake_planned)
+		return;
+	if (sim->now >= port->free_at) {
+		if (port->host)
+			sim_nic_refill(port);
+		packet = choose(port);
+		if (!packet)
+			return;
+		transmit(port, packet);
+	}
+	if (port->waiting != 0 || (port->host && !vb_list_is_empty(&port->ready))) {
+		port->wake_planned = true;
+		sim_events_plan(&sim->events, port->free_at, wake, port);
+	}
+}
+
+unsigned sim_port_flush(struct sim_port *port, unsigned priority)
+{
+	unsigned count = 0;
+
+	for (; port->queue[priority].first; count++) {
+		struct sim_packet *packet = take_from(port, priority);
+
+		if (port->at)
+			sim_switch_sent(port->at, port, packet);
+		sim_packet_free(&port->sim->pool, packet);
+	}
+	port->drops += count;
+	return count;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One end of a line: eight queues by priority, and one for PFC frames, which nothing stops. A packet leaves when the one before it is
+ * through, and is at the other end a delay later. A port obeys PFC: a priority that was told to pause waits until it is told to
+ * go on, or until the time that a pause frame can ask for is over.
+ *
+ *   switch or NIC --add--> queues --(pause, strict priority)--> line --delay--> the peer's owner
+ */
+#ifndef VB_SIM_PORT_H
+#define VB_SIM_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "sim/packet.h"
+
+struct sim;
+struct sim_host;
+struct sim_switch;
+
+enum {
+	SIM_PRIORITIES = 8,
+	SIM_QUEUES = SIM_PRIORITIES + 1, /* the last is of PFC frames */
+	SIM_DATA = 3,                    /* the priority of RoCE, as is usual */
+	SIM_CNP = 6,
+	SIM_PAUSE_QUANTA = 65535,        /* of 512 bit times each */
+	/* Ethernet with preamble and gap, IPv4, UDP: what a datagram has around it. */
+	SIM_AROUND = 14 + 4 + 20 + 20 + 8,
+	SIM_PAUSE_SIZE = 64 + 20,
+};
+
+struct sim_port {
+	struct sim *sim;
+	struct sim_switch *at;           /* NULL: of a host */
+	struct sim_host *host;
+	unsigned number;                 /* within its owner */
+	struct sim_port *peer;
+	uint64_t rate;                   /* bits a second */
+	vb_time delay;
+
+	/* Leaving. */
+	struct sim_queue queue[SIM_QUEUES];
+	uint32_t queued[SIM_QUEUES];     /* bytes */
+	uint16_t waiting;                /* bit i: queue i is not empty */
+	vb_time free_at;                 /* the line takes the next packet */
+	uint32_t rest;                   /* picoseconds that free_at leaves out */
+	bool wake_planned;
+	struct sim_queue line;           /* on their way to the peer */
+	vb_time paused_until[SIM_PRIORITIES]; /* 0: not paused */
+	vb_time paused_since[SIM_PRIORITIES];
+	vb_time moved_at[SIM_PRIORITIES]; /* last packet that left */
+	struct vb_list ready;            /* of a host: its QPs may have something to send */
+
+	/* Entering, of a switch: what came in here and has not left the switch. */
+	uint32_t held[SIM_PRIORITIES], headroom[SIM_PRIORITIES];
+	bool stopped[SIM_PRIORITIES];    /* we have told the peer to pause */
+	bool renewing;                   /* and tell it again before a pause is over */
+	bool discards[SIM_PRIORITIES];   /* the watchdog has given this queue up */
+
+	/* Counters. */
+	uint64_t packets, bytes;         /* sent, without PFC frames */
+	uint64_t pauses_sent, pauses_got, marks, drops;
+	vb_time paused_time;             /* of SIM_DATA */
+};
+
+struct sim_port *sim_port_new(struct sim *sim, uint64_t rate, vb_time delay);
+void sim_port_free(struct sim_port *port);
+void sim_port_connect(struct sim_port *a, struct sim_port *b);
+
+/* To the end of its queue. */
+void sim_port_add(struct sim_port *port, struct sim_packet *packet);
+/* Send if the line is free and something may leave. */
+void sim_port_kick(struct sim_port *port);
+/* A pause frame has come. */
+void sim_port_paused(struct sim_port *port, unsigned priority, bool pause);
+bool sim_port_is_paused(const struct sim_port *port, unsigned priority);
+/* Tell the peer. */
+void sim_port_send_pause(struct sim_port *port, unsigned priority, bool pause);
+/* How long a pause frame holds, on this line. */
+vb_time sim_port_pause_time(const struct sim_port *port);
+/* Everything that waits in a queue is lost; returns how many. */
+unsigned sim_port_flush(struct sim_port *port, unsigned priority);
+
+#endif
