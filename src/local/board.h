@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524435)     /* changes with the layout */
+#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524436)     /* changes with the layout */
 
 enum {
 	VB_BOARD_QPS = 1 << 14,            /* as many as QPNs have indices */
@@ -51,11 +51,9 @@ struct vb_board_header {
 	/* Atomic, on a line of its own: 1 when nobody looks at rings, so that whoever leaves something there has to wake the owner. */
 	uint32_t asleep __attribute__((aligned(64)));
 	uint32_t crowded;                  /* atomic: the owner has too many queue pairs to look at all of them: ring for it */
-	/* What the owner is copying by: vb_board_copy_word(), 0: nothing. Atomic. */
+	/* What the owner is copying by, and on behalf of which queue pair of the other process, which waits for it before it counts as
+	 * reset or failed: vb_board_copy_word(), 0: nothing. Atomic. */
 	uint64_t copying[VB_BOARD_COPIES] __attribute__((aligned(64)));
-	/* And on behalf of which queue pair of the other process (its QPN + 1): that waits for it before it counts as reset or failed.
-	 * Atomic; stands while copying[i] stands. */
-	uint32_t copying_for[VB_BOARD_COPIES] __attribute__((aligned(64)));
 };
 
 /* For whom something was left, in the order it was (local/bells.h). */
@@ -219,10 +217,25 @@ _Static_assert(sizeof(struct vb_record) == 16, "record");
 _Static_assert(sizeof(struct vb_board_bells) == 4096, "bells");
 _Static_assert(sizeof(struct vb_board_qp) == 1024, "board qp");
 
-/* What a process that copies by a key of another process shows. Never 0. */
-static inline uint64_t vb_board_copy_word(uint32_t slot, uint32_t table, uint32_t key)
+/* What a process that copies by a key of another process shows: the key, and the queue pair of that process (whose slot stands in its
+ * QPN) on whose behalf. One word, so that one store shows both. Never 0. */
+static inline uint64_t vb_board_copy_word(uint32_t qpn, uint32_t table, uint32_t key)
 {
-	return UINT64_C(1) << 63 | (uint64_t)(slot & 0x3ff) << 40 | (uint64_t)(table & 0xff) << 32 | key;
+	return UINT64_C(1) << 63 | (uint64_t)(table % VB_BOARD_TABLES) << 56 | (uint64_t)(qpn & 0xffffff) << 32 | key;
+}
+
+/* Does it say that a key of the process with that slot is copied by? */
+static inline bool vb_board_copies_by(uint64_t word, uint32_t slot, uint32_t table, uint32_t key)
+{
+	const uint64_t index = (uint64_t)(VB_BOARD_QPS - 1) << 32;
+
+	return (word & ~index) == vb_board_copy_word(slot * VB_BOARD_QPS, table, key);
+}
+
+/* Does it say that something is copied on behalf of that queue pair? */
+static inline bool vb_board_copies_for(uint64_t word, uint32_t qpn)
+{
+	return word != 0 && (word >> 32 & 0xffffff) == qpn;
 }
 
 #endif

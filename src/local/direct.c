@@ -51,16 +51,14 @@ static void begin(struct access *access, struct vb_local *local, struct vb_send_
 static int show_copy(struct vb_local *local, uint32_t key)
 {
 	struct vb_board_header *header = &local->own->header;
-	uint64_t word = vb_board_copy_word(local->peer->slot, local->peer_table, key);
+	uint64_t word = vb_board_copy_word(local->peer_qpn, local->peer_table, key);
 
 	for (unsigned i = 0; i < VB_BOARD_COPIES; i++) {
 		unsigned at = (local->qp->qpn + i) % VB_BOARD_COPIES;
 		uint64_t free = 0;
 
-		if (__atomic_compare_exchange_n(&header->copying[at], &free, word, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
-			__atomic_store_n(&header->copying_for[at], local->peer_qpn + 1, __ATOMIC_SEQ_CST);
+		if (__atomic_compare_exchange_n(&header->copying[at], &free, word, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 			return (int)at;
-		}
 	}
 	return -1;
 }
@@ -68,7 +66,6 @@ static int show_copy(struct vb_local *local, uint32_t key)
 static void unshow_copy(struct vb_local *local, int at)
 {
 	/* Release: our copies happen before whatever the one waiting for us does next. */
-	__atomic_store_n(&local->own->header.copying_for[at], 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&local->own->header.copying[at], 0, __ATOMIC_RELEASE);
 }
 

@@ -119,7 +119,7 @@ static void wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer)
 	unsigned looks = 0;
 
 	for (unsigned i = 0; i < VB_BOARD_COPIES; i++)
-		while (__atomic_load_n(&peer->board->header.copying_for[i], __ATOMIC_SEQ_CST) == qp->qpn + 1 &&
+		while (vb_board_copies_for(__atomic_load_n(&peer->board->header.copying[i], __ATOMIC_SEQ_CST), qp->qpn) &&
 		       !__atomic_load_n(&peer->gone, __ATOMIC_RELAXED) && looks++ < PATIENCE) {
 			if (looks < YIELDS || !peer->host->pause)
 				sched_yield();
@@ -435,10 +435,8 @@ void vb_local_query(const struct vb_local *local, struct vb_transport_status *st
 
 bool vb_local_is_copying(const struct vb_local_peer *peer, uint32_t own_slot, uint32_t table, uint32_t key)
 {
-	uint64_t word = vb_board_copy_word(own_slot, table, key);
-
 	for (unsigned i = 0; i < VB_BOARD_COPIES; i++)
-		if (__atomic_load_n(&peer->board->header.copying[i], __ATOMIC_SEQ_CST) == word)
+		if (vb_board_copies_by(__atomic_load_n(&peer->board->header.copying[i], __ATOMIC_SEQ_CST), own_slot, table, key))
 			return true;
 	return false;
 }

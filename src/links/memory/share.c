@@ -32,7 +32,7 @@ enum {
 
 struct vb_share_mapping {
 	struct vb_share_mapping *next;
-	uint64_t word;                     /* shown by who uses it */
+	uint32_t table, key;               /* by which it is used */
 	struct vb_mapped_file file;
 };
 
@@ -76,10 +76,10 @@ static void release_mapping(struct vb_local_share *share, struct vb_share_mappin
 	SET(share->mapped, share->mapped - 1);
 }
 
-static bool is_in_use(const struct vb_local_share *share, uint64_t word)
+static bool is_in_use(const struct vb_local_share *share, const struct vb_share_mapping *mapping)
 {
 	for (unsigned i = 0; i < VB_BOARD_COPIES; i++)
-		if (__atomic_load_n(&share->copying[i], __ATOMIC_SEQ_CST) == word)
+		if (vb_board_copies_by(__atomic_load_n(&share->copying[i], __ATOMIC_SEQ_CST), share->slot, mapping->table, mapping->key))
 			return true;
 	return false;
 }
@@ -93,7 +93,7 @@ static void release_unused(struct vb_local_share *share)
 	while (*link != NULL) {
 		struct vb_share_mapping *mapping = *link;
 
-		if (is_in_use(share, mapping->word)) {
+		if (is_in_use(share, mapping)) {
 			link = &mapping->next;
 		} else {
 			*link = mapping->next;
@@ -182,7 +182,8 @@ static void look(struct vb_local_share *share, struct vb_share_entry *entry, uin
 	int error = mapping == NULL ? -ENOMEM : map_region(share, entry, &mapping->file);
 
 	if (error == 0) {
-		mapping->word = vb_board_copy_word(share->slot, table, entry->key);
+		mapping->table = table;
+		mapping->key = entry->key;
 		entry->mapping = mapping;
 		SET(share->mapped, share->mapped + 1);
 		__atomic_store_n(&entry->bytes, mapping->file.bytes, __ATOMIC_RELEASE);

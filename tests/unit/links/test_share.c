@@ -25,7 +25,7 @@
 #include "local/board.h"
 #include "links/memory/share.h"
 
-enum { PAGES = 16, SLOT = 7, TABLE = 2, PATIENCE = 30 };
+enum { PAGES = 16, SLOT = 7, QPN = SLOT << 14 | 1234, TABLE = 2, PATIENCE = 30 };
 
 static size_t page;
 static uint64_t copying[VB_BOARD_COPIES];
@@ -419,7 +419,7 @@ static void goes_when_it_is_dead_and_nobody_copies(void **state)
 	share.lives = lives;
 	share.context = &lives_until;
 	lives_until = 2;
-	copying[9] = vb_board_copy_word(SLOT, TABLE, 1);
+	copying[9] = vb_board_copy_word(QPN, TABLE, 1);
 	ours = find(1, 1, 0, 8);
 	assert_non_null(ours);
 	vb_local_share_sweep(&share);
@@ -429,7 +429,7 @@ static void goes_when_it_is_dead_and_nobody_copies(void **state)
 	assert_true(is_mapped(ours));
 	ours[0] = 1;
 	assert_null(find_once(1, 1, 0, 8));
-	copying[9] = vb_board_copy_word(SLOT, TABLE, 2);
+	copying[9] = vb_board_copy_word(QPN, TABLE, 2);
 	vb_local_share_sweep(&share);
 	assert_false(is_mapped(ours));
 	finish();
@@ -500,7 +500,7 @@ static void *work(void *argument)
 		uint32_t key = (uint32_t)rand_r(&seed) % 600;
 		uint8_t *ours;
 
-		__atomic_store_n(&copying[worker->number], vb_board_copy_word(SLOT, TABLE, key), __ATOMIC_SEQ_CST);
+		__atomic_store_n(&copying[worker->number], vb_board_copy_word(QPN, TABLE, key), __ATOMIC_SEQ_CST);
 		/* Heavy, so that each look is worth it. */
 		ours = vb_local_share_find(&share, TABLE, key, 1, (uintptr_t)peer.memory, PAGES * page,
 					   (uintptr_t)peer.memory, PAGES * page);

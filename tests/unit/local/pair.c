@@ -365,7 +365,7 @@ void pair_close(struct pair *pair)
 		struct process *p = &pair->process[i];
 
 		for (unsigned k = 0; k < VB_BOARD_COPIES; k++)
-			assert_true(p->board->header.copying[k] == 0 && p->board->header.copying_for[k] == 0);
+			assert_true(p->board->header.copying[k] == 0);
 		vb_srq_fini(&p->srq);
 		vb_cq_fini(&p->send_cq);
 		vb_cq_fini(&p->recv_cq);

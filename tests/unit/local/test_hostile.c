@@ -178,14 +178,14 @@ static void nonsense_in_every_field(void **state)
 			if (round % 4 < 2 && pair_random(b) % 2)
 				disturb_table();
 			if (pair_random(b) % 3 == 0)
-				b->board->header.copying_for[pair_random(b) % VB_BOARD_COPIES] =
-					pair_random(b) % 100 == 0 ? a->qp->qpn + 1 : 1;
+				b->board->header.copying[pair_random(b) % VB_BOARD_COPIES] =
+					pair_random(b) % 100 == 0 ? vb_board_copy_word(a->qp->qpn, PAIR_TABLE, 1) : 1;
 			(void)vb_local_has_work(a->local);
 			pair_serve(a);
 			if (round % 4 >= 2 && pair_random(b) % 4 == 0)
 				pair_serve(b);
 		}
-		memset(b->board->header.copying_for, 0, sizeof(b->board->header.copying_for));
+		memset(b->board->header.copying, 0, sizeof(b->board->header.copying));
 		/* Nothing changes any more: it comes to rest, and then to an end. */
 		end = pair.now + VB_SECONDS(60);
 		while (pair.now < end) {

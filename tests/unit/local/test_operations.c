@@ -204,7 +204,7 @@ static void invalidation_of_what_is_copied(void **state)
 		bind = (struct vb_window_bind){window, wr.invalidate_rkey, b->key, (uintptr_t)b->arena, 64, IBV_ACCESS_REMOTE_WRITE,
 					       b->qp->qpn, &b->pd};
 		assert_int_equal(vb_window_bind(b->memory, &bind, &why), VB_WINDOW_DONE);
-		*copying = vb_board_copy_word(b->slot, PAIR_TABLE, wr.invalidate_rkey);
+		*copying = vb_board_copy_word(b->qp->qpn + 1, PAIR_TABLE, wr.invalidate_rkey);
 		assert_int_equal(pair_post(b, &wr), 0);
 		assert_int_equal(pair_receive(b, 0, 64, 1), 0);
 		assert_int_equal(pair_send(a, IBV_WR_SEND, 0, 64, 0, 2, IBV_SEND_SIGNALED), 0);
