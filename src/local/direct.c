@@ -6,6 +6,9 @@
  *   show the key by which we copy, and for which queue pair  ->  is that queue pair still what it was?  ->  look the key up in the
  *   peer's table  ->  copy a piece  ->  show nothing
  *
+ * Where a key was found in shared memory is kept (struct vb_local_place). It is as good as a lookup if, after the key was shown, the same
+ * registration stands in its slot and no mapping was given up since: both say so before they wait for those who show a key.
+ *
  * A refusal is left for the peer as a record: it has to fail as the responder of a refused request does, and answers with the
  * verdict that fails our side. Refused is what the wire's responder would refuse (roce/responder_checks.c), in its order.
  */
@@ -14,6 +17,7 @@
 
 #include "local/engine.h"
 #include "memory/foreign.h"
+#include "memory/key.h"
 
 /* An access: what is asked of the peer, and what is ours to move. */
 struct access {
@@ -85,17 +89,51 @@ static bool find(struct access *access, struct vb_foreign_range *range, struct v
 			       access->length, range, why);
 }
 
-/* ---- moving bytes ---- */
+/* ---- memory that is shared ---- */
+
+static struct vb_local_place *place_for(struct vb_local *local, uint32_t key)
+{
+	return &local->place[(key >> VB_KEY_TAG_BITS) % VB_LOCAL_PLACES];
+}
+
+/* Our address of the next piece, if it is where it was. The key is shown, and the peer's queue pair unchanged: so its table is there. */
+static void *known_at(const struct access *access)
+{
+	const struct vb_local_place *place = place_for(access->local, access->key);
+	uint64_t offset = access->address - place->iova;
+
+	if (!place->bytes || place->key != access->key || (access->rights & ~place->access) || offset > place->length ||
+	    access->length > place->length - offset || !vb_foreign_stands(place->slot, place->key, place->life) ||
+	    __atomic_load_n(access->local->peer->mappings, __ATOMIC_SEQ_CST) != place->mappings)
+		return NULL;
+	return place->bytes + offset + access->offset;
+}
 
 static void *shared_at(const struct access *access, const struct vb_foreign_range *range, uint64_t bytes)
 {
 	struct vb_local_peer *peer = access->local->peer;
+	uint64_t mappings = peer->mappings ? __atomic_load_n(peer->mappings, __ATOMIC_SEQ_CST) : 0;
+	uint8_t *at;
 
 	if (!peer->host->shared || range->checked)
 		return NULL;
-	return peer->host->shared(peer, access->local->peer_table, access->key, range->life, range->region_start,
-				  range->region_length, range->theirs + access->offset, bytes);
+	at = peer->host->shared(peer, access->local->peer_table, access->key, range->life, range->region_start,
+				range->region_length, range->theirs + access->offset, bytes);
+	if (at && peer->mappings)
+		*place_for(access->local, access->key) = (struct vb_local_place){
+			.iova = access->address - (range->theirs - range->region_start),
+			.length = range->region_length,
+			.bytes = at - access->offset - (range->theirs - range->region_start),
+			.mappings = mappings,
+			.slot = range->slot,
+			.life = range->life,
+			.key = access->key,
+			.access = range->access,
+		};
+	return at;
 }
+
+/* ---- moving bytes ---- */
 
 static void load_shared(const struct access *access, const uint8_t *from)
 {
@@ -117,20 +155,26 @@ static void store_shared(const struct access *access, uint8_t *to)
 	}
 }
 
+static void move_shared(const struct access *access, void *shared)
+{
+	access->local->initiator.stores = !access->reads;
+	if (access->reads)
+		load_shared(access, shared);
+	else
+		store_shared(access, shared);
+}
+
 static int move_plain(const struct access *access, const struct vb_foreign_range *range)
 {
 	struct vb_local_peer *peer = access->local->peer;
 	const struct vb_record_piece piece = {range->theirs + access->offset, access->bytes};
 	void *shared = shared_at(access, range, access->bytes);
 
-	access->local->initiator.stores = shared && !access->reads;
 	if (shared) {
-		if (access->reads)
-			load_shared(access, shared);
-		else
-			store_shared(access, shared);
+		move_shared(access, shared);
 		return 0;
 	}
+	access->local->initiator.stores = false;
 	if (access->reads)
 		return peer->host->read(peer, access->spans.span, access->spans.count, &piece, 1);
 	return peer->host->write(peer, access->spans.span, access->spans.count, piece.address, piece.length);
@@ -205,14 +249,19 @@ static enum moved move_piece(struct access *access)
 {
 	struct vb_local *local = access->local;
 	struct vb_foreign_range range;
-	enum moved moved = MOVE_REFUSED;
+	enum moved moved = MOVED;
 	int copy = show_copy(local, access->key);
+	void *shared;
 
 	if (copy < 0)
 		return MOVE_LATER;
 	if (!peer_is_unchanged(local))
 		moved = MOVE_LATER;
-	else if (find(access, &range, &access->why))
+	else if (access->plain && (shared = known_at(access)) != NULL)
+		move_shared(access, shared);
+	else if (!find(access, &range, &access->why))
+		moved = MOVE_REFUSED;
+	else
 		moved = move_found(access, &range);
 	unshow_copy(local, copy);
 	return moved;
@@ -403,8 +452,11 @@ bool vb_local_direct_store(struct vb_local *local, uint64_t address, uint32_t ke
 	copy = show_copy(local, key);
 	if (copy < 0)
 		return false;
-	if (peer_is_unchanged(local) && find(&access, &range, &access.why) && !range.null)
-		at = shared_at(&access, &range, length);
+	if (peer_is_unchanged(local)) {
+		at = known_at(&access);
+		if (!at && find(&access, &range, &access.why) && !range.null)
+			at = shared_at(&access, &range, length);
+	}
 	if (at)
 		vb_hold_place(at, bytes, length);
 	unshow_copy(local, copy);
@@ -440,8 +492,13 @@ enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send
 	copy = show_copy(local, access.key);
 	if (copy < 0)
 		return VB_STEP_MORE;
-	if (peer_is_unchanged(local) && find(&access, &range, &access.why) && !range.null && range.theirs % 8 == 0)
-		at = shared_at(&access, &range, 8);
+	if (peer_is_unchanged(local)) {
+		at = known_at(&access);
+		if (!at && find(&access, &range, &access.why) && !range.null)
+			at = shared_at(&access, &range, 8);
+	}
+	if ((uintptr_t)at % 8 != 0)
+		at = NULL;
 	if (at && !is_its_turn(local)) {
 		step = VB_STEP_WAIT;
 	} else if (at) {

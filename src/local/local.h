@@ -37,7 +37,8 @@ struct vb_local_host {
 	 * each time), use the above. `life` tells one registration from every other of that table: a key comes again after a
 	 * while, and so does an address (the owner numbers its registrations, bindings and reregistrations). The copy word of
 	 * that key must be shown before the call and until the last byte is moved: what it points to stays for that long and
-	 * no longer. Not for regions without plain bytes (null, on-demand). */
+	 * no longer, unless *mappings of the peer says so. It leads to all of region_start, region_length. Not for regions
+	 * without plain bytes (null, on-demand). */
 	void *(*shared)(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t life, uint64_t region_start,
 			uint64_t region_length, uint64_t address, uint64_t length);
 	/* The peer is asleep and something was left for it. */
@@ -51,6 +52,9 @@ struct vb_local_host {
 struct vb_local_peer {
 	const struct vb_board *board;      /* mapped whole, read-only, for as long as the peer object lives */
 	const struct vb_local_host *host;
+	/* Atomic: a number that changes before anything goes that `shared` returned, and before the copy words are looked at for it. NULL:
+	 * ask each time. */
+	const uint64_t *mappings;
 	uint32_t slot;
 	bool gone;                         /* atomic: the process has ended */
 };

@@ -146,6 +146,7 @@ bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const st
 			.region_start = look.start,
 			.region_length = look.length,
 			.life = look.life,
+			.slot = slot,
 			.access = look.access,
 			.null = look.null,
 			.checked = look.checked,
@@ -166,6 +167,15 @@ bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const st
 		.qpn = who->qpn,
 	};
 	return false;
+}
+
+bool vb_foreign_stands(const void *place, uint32_t key, uint64_t life)
+{
+	const struct vb_slot *slot = place;
+
+	/* Partner of vb_table_withdraw, as in look_at. A key may come again, but `life` was stored before the word that we find, so it is
+	 * of that registration or of a later one. */
+	return vb_sequence_read(&slot->word) == vb_slot_word(VB_SLOT_LIVE, key) && FIELD(slot->life) == life;
 }
 
 bool vb_foreign_lives(const void *area, size_t area_bytes, uint32_t key, uint64_t life)

@@ -107,6 +107,8 @@ static void evict(struct vb_local_share *share, struct vb_share_entry *entry)
 	/* Before who copies is looked at; partner of the load in entry_of. */
 	vb_sequence_begin(&entry->tag, 0);
 	if (entry->mapping != NULL) {
+		/* For those who know it from earlier: partner of their load after they showed the key (local/direct.c). */
+		__atomic_store_n(&share->given_up, share->given_up + 1, __ATOMIC_SEQ_CST);
 		entry->mapping->next = share->leaving;
 		share->leaving = entry->mapping;
 		entry->mapping = NULL;
@@ -256,6 +258,9 @@ void *vb_local_share_find(struct vb_local_share *share, uint32_t table, uint32_t
 		room = GET(entry->length);
 		uses = GET(entry->uses) + weight;
 		if (!vb_sequence_stands(&entry->tag, tag))
+			return NULL;
+		/* What is mapped is what was asked for first. A registration that changes its mind is copied to and from. */
+		if (start != region_start || room != region_length)
 			return NULL;
 		if (bytes != NULL)
 			return address - start <= room && length <= room - (address - start) ? bytes + (address - start) : NULL;

@@ -33,6 +33,7 @@ struct vb_local_share {
 	struct vb_share_entry *entries;    /* atomic: made with the first question */
 
 	struct vb_lock lock;               /* the rest, and all changes to entries. Innermost */
+	uint64_t given_up;                 /* atomic: mappings, so far; counted before anybody looks who uses one */
 	uint32_t hand;
 	uint32_t mapped;                   /* atomic for readers: entries with a mapping, and mappings that leave */
 	vb_time cost;                      /* of the last look */

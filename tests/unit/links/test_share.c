@@ -402,6 +402,20 @@ static void a_new_life_is_looked_at_anew(void **state)
 
 static uint64_t lives_until;
 
+/* Who was told that all of a region is mapped may use all of it without asking again. */
+static void a_registration_that_changes_its_length_is_not_shared(void **state)
+{
+	(void)state;
+	start_peer(sealed_memfd);
+	assert_non_null(find(1, 1, 0, 8));
+	for (unsigned i = 0; i < 100; i++) {
+		assert_null(vb_local_share_find(&share, TABLE, 1, 1, (uintptr_t)peer.memory, PAGES * page + 1, (uintptr_t)peer.memory, 8));
+		assert_null(vb_local_share_find(&share, TABLE, 1, 1, (uintptr_t)peer.memory - 1, PAGES * page, (uintptr_t)peer.memory, 8));
+	}
+	assert_non_null(find_once(1, 1, 0, 8));
+	finish();
+}
+
 static bool lives(void *context, uint32_t table, uint32_t key, uint64_t life)
 {
 	assert_ptr_equal(context, &lives_until);
@@ -427,6 +441,7 @@ static void goes_when_it_is_dead_and_nobody_copies(void **state)
 	lives_until = 1;
 	vb_local_share_sweep(&share);
 	assert_true(is_mapped(ours));
+	assert_int_equal(share.given_up, 1);
 	ours[0] = 1;
 	assert_null(find_once(1, 1, 0, 8));
 	copying[9] = vb_board_copy_word(QPN, TABLE, 2);
@@ -545,6 +560,7 @@ int main(void)
 		cmocka_unit_test_setup(joins_what_belongs_together, setup),
 		cmocka_unit_test_setup(finds_a_file_by_its_name_once_it_is_filled, setup),
 		cmocka_unit_test_setup(a_new_life_is_looked_at_anew, setup),
+		cmocka_unit_test_setup(a_registration_that_changes_its_length_is_not_shared, setup),
 		cmocka_unit_test_setup(goes_when_it_is_dead_and_nobody_copies, setup),
 		cmocka_unit_test_setup(a_full_cache_lets_go_of_the_old, setup),
 		cmocka_unit_test_setup(a_dead_peer_shares_nothing, setup),

@@ -213,7 +213,7 @@ static void *host_shared(struct vb_local_peer *peer, uint32_t table, uint32_t ke
 	assert_true(vb_local_is_copying(&p->other->peer, p->other->slot, table, key));
 	assert_true(address >= region_start && address - region_start <= region_length &&
 		    length <= region_length - (address - region_start));
-	if (!p->shares_memory || !is_mapped(p->other, address, length))
+	if (!p->shares_memory || !is_mapped(p->other, region_start, region_length))
 		return NULL;
 	p->shares++;
 	return (void *)(uintptr_t)address;
@@ -335,7 +335,8 @@ static void create_qp(struct pair *pair, unsigned index, const struct pair_optio
 		.qpn = p->slot << 14 | PAIR_INDEX,
 	};
 
-	p->peer = (struct vb_local_peer){.board = p->other->board, .host = &local_host, .slot = p->other->slot};
+	p->peer = (struct vb_local_peer){.board = p->other->board, .host = &local_host, .mappings = &p->mappings,
+					  .slot = p->other->slot};
 	assert_int_equal(vb_qp_create(&config, &p->queue_host,
 				      pair->carrier == BY_MEMORY ? &memory_transport : &vb_roce_transport, NULL, &p->qp), 0);
 }

@@ -68,6 +68,7 @@ struct process {
 	unsigned writes, reads, wakes, shares; /* calls of the engine's host */
 	int copy_result;                 /* of the next copies, if not 0 */
 	bool shares_memory;              /* host->shared says yes */
+	uint64_t mappings;               /* what it says of mappings that went */
 	bool dawdles;                    /* in the middle of copies */
 	unsigned pauses;
 	vb_time pause;                   /* how long host->pause takes */

@@ -149,7 +149,7 @@ static void atomics_both_ways(void **state)
 		assert_int_equal(((uint64_t *)(void *)a->arena)[1], 42);
 		assert_int_equal(((uint64_t *)(void *)a->arena)[2], 7);
 		assert_int_equal(((uint64_t *)(void *)a->arena)[3], 306);
-		assert_int_equal(a->shares, shared ? 303 : 0);
+		assert_int_equal(a->shares, shared ? 1 : 0);
 	}
 	pair_close(&pair);
 }
@@ -225,6 +225,83 @@ static void invalidation_of_what_is_copied(void **state)
 	}
 }
 
+static void write_eight(uint64_t value)
+{
+	memcpy(a->arena, &value, sizeof(value));
+	assert_int_equal(pair_send(a, IBV_WR_RDMA_WRITE, 0, sizeof(value), 64, value, IBV_SEND_SIGNALED), 0);
+	while (pair_serve(a))
+		;
+}
+
+/* Where a key was found in shared memory is remembered: for as long as that registration stands and no mapping went. */
+static void what_is_shared_is_looked_up_once(void **state)
+{
+	struct vb_region_info info = {.kind = VB_REGION_MR, .pd = &b->pd, .length = 8192, .access = PAIR_ACCESS};
+	uint64_t *first, *second;
+
+	(void)state;
+	begin(NULL);
+	a->shares_memory = true;
+	first = (uint64_t *)(void *)(b->arena + 64);
+	second = (uint64_t *)(void *)(b->arena + (1 << 20) + 64);
+	for (uint64_t i = 1; i <= 10; i++) {
+		write_eight(i);
+		pair_expect(&a->send_cq, i, IBV_WC_SUCCESS);
+		assert_int_equal(*first, i);
+	}
+	assert_int_equal(a->shares, 1);
+	a->mappings++;
+	write_eight(11);
+	pair_expect(&a->send_cq, 11, IBV_WC_SUCCESS);
+	assert_int_equal(a->shares, 2);
+	/* The same key and the same address, of other bytes. */
+	info.iova = (uintptr_t)b->arena;
+	info.start = info.iova + (1 << 20);
+	assert_int_equal(vb_region_reregister(b->memory, b->key, &info), 0);
+	write_eight(12);
+	pair_expect(&a->send_cq, 12, IBV_WC_SUCCESS);
+	assert_int_equal(*first, 11);
+	assert_int_equal(*second, 12);
+	assert_int_equal(a->shares, 3);
+	/* Without the right, and without the region. */
+	info.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+	assert_int_equal(vb_region_reregister(b->memory, b->key, &info), 0);
+	write_eight(13);
+	pair_settle(&pair);
+	pair_expect(&a->send_cq, 13, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(*second, 12);
+	pair_close(&pair);
+}
+
+/* A read gives no right to write, nor a few bytes the right to those behind the region. */
+static void what_is_known_is_checked(void **state)
+{
+	struct vb_region_info info = {.kind = VB_REGION_MR, .pd = &b->pd, .length = 72,
+				      .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ};
+
+	(void)state;
+	for (unsigned writes = 0; writes < 2; writes++) {
+		begin(NULL);
+		a->shares_memory = true;
+		info.start = info.iova = (uintptr_t)b->arena;
+		info.access |= writes ? IBV_ACCESS_REMOTE_WRITE : 0;
+		assert_int_equal(vb_region_reregister(b->memory, b->key, &info), 0);
+		memset(b->arena, 7, 128);
+		assert_int_equal(pair_send(a, IBV_WR_RDMA_READ, 0, 8, 64, 1, IBV_SEND_SIGNALED), 0);
+		while (pair_serve(a))
+			;
+		pair_expect(&a->send_cq, 1, IBV_WC_SUCCESS);
+		assert_int_equal(a->shares, 1);
+		memset(a->arena, 9, 128);
+		assert_int_equal(pair_send(a, IBV_WR_RDMA_WRITE, 0, 8, writes ? 65 : 64, 2, IBV_SEND_SIGNALED), 0);
+		pair_settle(&pair);
+		pair_expect(&a->send_cq, 2, IBV_WC_REM_ACCESS_ERR);
+		for (unsigned i = 0; i < 128; i++)
+			assert_int_equal(b->arena[i], 7);
+		pair_close(&pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +311,8 @@ int main(void)
 		cmocka_unit_test(atomics_both_ways),
 		cmocka_unit_test(order_across_the_ways),
 		cmocka_unit_test(invalidation_of_what_is_copied),
+		cmocka_unit_test(what_is_shared_is_looked_up_once),
+		cmocka_unit_test(what_is_known_is_checked),
 	};
 
 	return cmocka_run_group_tests_name("local/operations", tests, NULL, NULL);
