@@ -81,8 +81,9 @@ struct vb_link_driver {
 	void (*transmit_in_pass)(struct vb_link *link, struct vb_qp *qp, vb_time now);
 	/* The same after work was posted: many small requests may wait for one another until the next pass. */
 	void (*posted)(struct vb_link *link, struct vb_qp *qp, vb_time now);
-	/* Optional fast path: post this request and send it. False: nothing was done. */
-	bool (*post_fast)(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now);
+	/* Optional fast path: post this request and send it. False: nothing was done. Such a link reads the clock itself, where the
+	 * time matters. */
+	bool (*post_fast)(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr);
 	/* Optional. Receives were posted to the queue pair. */
 	void (*received)(struct vb_link *link, struct vb_qp *qp);
 	/* Optional. Packets of the queue pair are on their way that leave with the end of the pass under way. */

@@ -27,16 +27,18 @@ static bool nothing_changed(const struct vb_qp *qp, const struct vb_local *local
 
 /* ---- sending ---- */
 
-static bool is_short(const struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_wr_opcode opcode)
+enum vb_local_fast_way vb_local_fast_way(const struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
 	uint32_t length;
 
-	if (!wr || wr->next || wr->num_sge != 1 || wr->opcode != opcode ||
+	if (!wr || wr->next || wr->num_sge != 1 ||
 	    (wr->send_flags & ~(unsigned)(IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED)))
-		return false;
+		return VB_FAST_NONE;
 	length = wr->sg_list[0].length;
-	return length > 0 && length <= FEW_BYTES && qp->send.max_sge > 0 &&
-	       (!(wr->send_flags & IBV_SEND_INLINE) || length <= qp->send.max_inline);
+	if (length == 0 || length > FEW_BYTES || qp->send.max_sge == 0 ||
+	    ((wr->send_flags & IBV_SEND_INLINE) && length > qp->send.max_inline))
+		return VB_FAST_NONE;
+	return wr->opcode == IBV_WR_SEND ? VB_FAST_SEND : wr->opcode == IBV_WR_RDMA_WRITE ? VB_FAST_WRITE : VB_FAST_NONE;
 }
 
 /* Its turn is now, and it may go: no work before it waits or has failed, the peer takes work, and the queue has room. */
@@ -59,7 +61,7 @@ static bool fetch(const struct vb_qp *qp, const struct ibv_send_wr *wr, uint8_t 
 }
 
 /* As work that was begun. Its bytes are in the record, nobody asks for them again. */
-static struct vb_send_wqe *enqueue(struct vb_qp *qp, const struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
+static void enqueue(struct vb_qp *qp, const struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
 {
 	struct vb_send_wqe *wqe = vb_send_queue_reserve(&qp->send);
 
@@ -71,7 +73,6 @@ static struct vb_send_wqe *enqueue(struct vb_qp *qp, const struct vb_local *loca
 	wqe->started = true;
 	wqe->started_at = now;
 	vb_send_queue_commit(&qp->send);
-	return wqe;
 }
 
 bool vb_local_fast_send(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
@@ -81,7 +82,7 @@ bool vb_local_fast_send(struct vb_qp *qp, struct vb_local *local, const struct i
 	uint8_t *body;
 
 	vb_lock_assert_held(&qp->lock);
-	if (!is_short(qp, wr, IBV_WR_SEND) || !nothing_changed(qp, local) || !may_begin(qp, initiator))
+	if (!nothing_changed(qp, local) || !may_begin(qp, initiator))
 		return false;
 	record.length = wr->sg_list[0].length;
 	body = vb_local_ring_reserve(local, record.length);
@@ -108,8 +109,8 @@ bool vb_local_fast_write(struct vb_qp *qp, struct vb_local *local, const struct 
 	uint8_t fetched[FEW_BYTES];
 
 	vb_lock_assert_held(&qp->lock);
-	if (!local->initiator.stores || !is_short(qp, wr, IBV_WR_RDMA_WRITE) || !nothing_changed(qp, local) ||
-	    !may_begin(qp, &local->initiator) || vb_send_queue_count(&qp->send) > 0)
+	if (!local->initiator.stores || !nothing_changed(qp, local) || !may_begin(qp, &local->initiator) ||
+	    vb_send_queue_count(&qp->send) > 0)
 		return false;
 	bytes = fetched;
 	if (wr->send_flags & IBV_SEND_INLINE)
@@ -118,12 +119,16 @@ bool vb_local_fast_write(struct vb_qp *qp, struct vb_local *local, const struct 
 		return false;
 	if (!vb_local_direct_store(local, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey, bytes, wr->sg_list[0].length))
 		return false;
-	enqueue(qp, local, wr, now)->done = true;
 	local->initiator.next++;
 	/* In part only: whoever serves the queue pair next counts the rest. */
 	if (++local->initiator.written >= VB_LOCAL_COUNT)
 		vb_local_initiator_count(local, true);
-	vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
+	if (qp->signal_all || (wr->send_flags & IBV_SEND_SIGNALED)) {
+		enqueue(qp, local, wr, now);
+		vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
+	} else {
+		vb_send_queue_skip(&qp->send);
+	}
 	return true;
 }
 

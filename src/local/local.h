@@ -92,7 +92,10 @@ bool vb_local_has_work(const struct vb_local *local);
  * Each does all that vb_local_serve would, or nothing: false and 0 mean that it has to be called. Caller holds qp->lock, but for
  * has_work. */
 
-/* Post this request. */
+/* Which of the two may post this request? */
+enum vb_local_fast_way { VB_FAST_NONE, VB_FAST_SEND, VB_FAST_WRITE };
+enum vb_local_fast_way vb_local_fast_way(const struct vb_qp *qp, const struct ibv_send_wr *wr);
+/* `now` of a WRITE: when it completed; not asked for if it is not signaled. */
 bool vb_local_fast_send(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now);
 bool vb_local_fast_write(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now);
 /* Is there something that a poll of its send_cq, of its recv_cq would find? No lock needed; a hint. */

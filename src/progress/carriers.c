@@ -163,7 +163,7 @@ void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time 
 		carrier_of(qp)->driver->posted(carrier_of(qp), qp, now);
 }
 
-bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now)
+bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct vb_link *link;
 
@@ -171,7 +171,7 @@ bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const
 	if (!is_served(endpoint, qp))
 		return false;
 	link = carrier_of(qp);
-	return link->driver->post_fast && link->driver->post_fast(link, qp, wr, now);
+	return link->driver->post_fast && link->driver->post_fast(link, qp, wr);
 }
 
 void vb_carriers_send_enlisted(struct vb_endpoint *endpoint, struct vb_qp *qp)

@@ -82,7 +82,7 @@ uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_p
 void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
 
 /* A request that can be sent in short (local/fast_path.c): post it and send it. False: nothing was done. Caller holds qp->lock. */
-bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now);
+bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr);
 
 /* The same after work was posted; if somebody polls, many small requests may wait for one another until the next pass. Caller
  * holds qp->lock. */

@@ -105,6 +105,13 @@ static inline void vb_send_queue_retire(struct vb_send_queue *queue)
 	queue->tail++;
 }
 
+/* A request that was done when it was posted, and that nobody wants to hear of: it keeps a place like any other. The queue is empty and has
+ * room. */
+static inline void vb_send_queue_skip(struct vb_send_queue *queue)
+{
+	queue->tail = queue->head = ++queue->reserved;
+}
+
 static inline void vb_send_list_begin(struct vb_send_list *list, const struct vb_send_queue *queue)
 {
 	*list = (struct vb_send_list){.first = queue->head};

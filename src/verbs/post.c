@@ -40,15 +40,16 @@ void vb_verbs_observe_receives(const struct vb_queue_observer *observer, const s
 static int post_send(struct vb_endpoint *endpoint, struct vb_qp *core, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct ibv_send_wr *ignored, **bad = bad_wr != NULL ? bad_wr : &ignored;
-	vb_time now = vb_endpoint_now();
 	uint32_t first;
+	vb_time now;
 	int error;
 
 	vb_lock_take(&core->lock);
-	if (vb_endpoint_post_fast(endpoint, core, wr, now)) {
+	if (vb_endpoint_post_fast(endpoint, core, wr)) {
 		vb_lock_release(&core->lock);
 		return 0;
 	}
+	now = vb_endpoint_now();
 	first = core->send.head;
 	error = vb_qp_post_send(core, wr, bad, now);
 	if (error != 0)

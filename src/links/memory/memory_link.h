@@ -161,7 +161,7 @@ void vb_pairs_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state
 void vb_pairs_query(struct vb_link *link, const struct vb_qp *qp, struct vb_transport_status *status);
 bool vb_pairs_gives_back(struct vb_link *link, struct vb_qp *qp, vb_time now);
 void vb_pairs_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now);
-bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now);
+bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr);
 void vb_pairs_received(struct vb_link *link, struct vb_qp *qp);
 void vb_pairs_replenished(struct vb_link *link);
 bool vb_pairs_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);

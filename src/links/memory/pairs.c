@@ -154,18 +154,27 @@ void vb_pairs_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now)
 		vb_link_transmit(qp, now);
 }
 
-bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr, vb_time now)
+bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct vb_same_host *same_host = vb_same_host_of(link);
 	struct vb_pair *pair = vb_pair_of(same_host, qp);
+	bool signaled;
 
 	vb_lock_assert_held(&qp->lock);
-	if (vb_local_fast_send(qp, pair->local, wr, now)) {
+	switch (vb_local_fast_way(qp, wr)) {
+	case VB_FAST_SEND:
+		if (!vb_local_fast_send(qp, pair->local, wr, vb_clock_now()))
+			return false;
 		arm(same_host, qp, pair);
 		return true;
+	case VB_FAST_WRITE:
+		signaled = qp->signal_all || (wr->send_flags & IBV_SEND_SIGNALED);
+		/* Complete when it is posted: nothing to wait for. */
+		return vb_local_fast_write(qp, pair->local, wr, signaled ? vb_clock_now() : 0);
+	case VB_FAST_NONE:
+		break;
 	}
-	/* Complete when it is posted: nothing to wait for. */
-	return vb_local_fast_write(qp, pair->local, wr, now);
+	return false;
 }
 
 int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_cq *cq, int room, struct ibv_wc *wc)

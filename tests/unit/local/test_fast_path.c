@@ -27,7 +27,7 @@ static bool send_wr(struct process *p, struct ibv_send_wr *wr)
 	bool sent;
 
 	vb_lock_take(&p->qp->lock);
-	sent = vb_local_fast_send(p->qp, p->local, wr, pair.now);
+	sent = vb_local_fast_way(p->qp, wr) == VB_FAST_SEND && vb_local_fast_send(p->qp, p->local, wr, pair.now);
 	vb_lock_release(&p->qp->lock);
 	return sent;
 }
@@ -433,7 +433,7 @@ static bool write_wr(struct ibv_send_wr *wr)
 	bool written;
 
 	vb_lock_take(&a->qp->lock);
-	written = vb_local_fast_write(a->qp, a->local, wr, pair.now);
+	written = vb_local_fast_way(a->qp, wr) == VB_FAST_WRITE && vb_local_fast_write(a->qp, a->local, wr, pair.now);
 	vb_lock_release(&a->qp->lock);
 	return written;
 }
