@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "daemon/sandbox.h"
 #include "daemon/server.h"
 #include "io/descriptor.h"
 #include "io/host.h"
@@ -287,6 +288,17 @@ static bool name_is_squatted(void)
 	return squatted;
 }
 
+/* It serves all the same where it cannot be had. */
+static void enter_sandbox(void)
+{
+	int error = vb_sandbox_enter();
+
+	if (error == -ENOTSUP)
+		vb_log(VB_LOG_INFO, "system calls are not filtered: this build has no list of them");
+	else if (error != 0)
+		vb_log(VB_LOG_WARN, "system calls are not filtered: %s", strerror(-error));
+}
+
 static int run(struct options *options, bool on_demand)
 {
 	int listener = options->listener >= 0 ? options->listener : vb_unix_listen(VB_DAEMON_SOCKET), error;
@@ -301,6 +313,7 @@ static int run(struct options *options, bool on_demand)
 		return report_other(options);
 	if (options->server.system && path < 0)
 		vb_log(VB_LOG_INFO, VB_DAEMON_DIRECTORY " is not to be had: %s", strerror(-path));
+	enter_sandbox();
 	error = listener < 0 && path < 0 ? listener :
 					   vb_server_create(&server, (int[]){listener, path}, &options->server);
 	if (error != 0) {

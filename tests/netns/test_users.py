@@ -222,7 +222,10 @@ class Users(daemon.IntruderCase):
     def test_verbenad_gains_no_privileges(self):
         self.start_system()
         with open("/proc/%d/status" % self.daemons()[0]) as status:
-            self.assertIn("NoNewPrivs:\t1\n", status.read())
+            status = status.read()
+        self.assertIn("NoNewPrivs:\t1\n", status)
+        if not self.is_sanitized():
+            self.assertIn("Seccomp:\t2\n", status)
 
     def test_the_name_is_handed_over(self):
         """As systemd does it: the listening socket is there before verbenad and after it, and who connects meanwhile waits."""
