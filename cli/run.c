@@ -17,6 +17,7 @@
 #include "cli/loader.h"
 #include "cli/profile.h"
 #include "cli/view.h"
+#include "preload/sockets/filter.h"
 #include "progress/devices.h"
 
 /* Where Debian keeps the usual tools, for the error message of somebody who has just installed us. */
@@ -126,6 +127,21 @@ static void show_devices(void)
 				"MPI, NCCL) will find none: %s\n", why);
 }
 
+static const char *sockets;
+
+/* TCP connections by RDMA: the ports, for the library that is preloaded. */
+static int provide_sockets(void)
+{
+	char why[VB_CLI_PATH_MAX] = "no memory";
+
+	if (!sockets)
+		return VB_CLI_DONE;
+	if (setenv("VERBENA_SOCKETS", sockets, 1) == 0 && vb_cli_preload("libverbena-sockets.so", why) == 0)
+		return VB_CLI_DONE;
+	fprintf(stderr, "verbena run: --sockets: %s\n", why);
+	return VB_CLI_FAILED;
+}
+
 int vb_cli_run_command(char **command, int count)
 {
 	char path[VB_CLI_PATH_MAX];
@@ -141,6 +157,8 @@ int vb_cli_run_command(char **command, int count)
 		return VB_CLI_FAILED;
 	vb_cli_loader_warn(path);
 	show_devices();
+	if (provide_sockets() != VB_CLI_DONE)
+		return VB_CLI_FAILED;
 	execv(path, command);
 	fprintf(stderr, "verbena run: %s: %s\n", path, strerror(errno));
 	return VB_CLI_CANNOT_START;
@@ -234,6 +252,27 @@ static int choose_wire(const char *name)
 	return VB_CLI_USAGE;
 }
 
+/* --sockets, --sockets=PORTS. */
+static const char *ask_for_sockets(const char *option)
+{
+	static const char name[] = "--sockets";
+
+	if (strncmp(option, name, strlen(name)) != 0)
+		return NULL;
+	option += strlen(name);
+	return *option == '=' ? option + 1 : *option == '\0' ? "all" : NULL;
+}
+
+static int check_sockets(void)
+{
+	struct vb_sockets_filter filter;
+
+	if (!sockets || vb_sockets_filter_parse(&filter, sockets))
+		return VB_CLI_DONE;
+	fprintf(stderr, "verbena run: --sockets=%s: ports are listed as 6379,8000-8999; !22 is all but 22\n", sockets);
+	return VB_CLI_USAGE;
+}
+
 static int run(int argc, char **argv)
 {
 	const struct vb_cli_pictures none = {.options = {.most = 0}};
@@ -249,6 +288,11 @@ static int run(int argc, char **argv)
 		}
 		if (!strcmp(argv[first], "--iwarp")) {
 			transport = "iwarp";
+			continue;
+		}
+		chosen = ask_for_sockets(argv[first]);
+		if (chosen) {
+			sockets = chosen;
 			continue;
 		}
 		chosen = ask_for_wire(argv[first], argv[first + 1], &first);
@@ -271,7 +315,7 @@ static int run(int argc, char **argv)
 		first++;
 	if (first >= argc)
 		return vb_cli_usage_error(&vb_cli_run, "which command?", NULL);
-	if ((error = check_explanations()) != 0)
+	if ((error = check_explanations()) != 0 || (error = check_sockets()) != 0)
 		return error;
 	if (transport && setenv("VERBENA_TRANSPORT", transport, 1))
 		return VB_CLI_FAILED;
@@ -299,6 +343,8 @@ const struct vb_cli_command vb_cli_run = {
 		 "  --profile NAME   give devices the limits of an adapter (mlx5, rxe, irdma, ...): docs/profiles.md\n"
 		 "  --wire[=rocev2]  send packets also to processes of this host; --wire=auto: through memory where\n"
 		 "                   both allow it, docs/same-host.md\n"
+		 "  --sockets[=PORTS] its TCP connections go on by RDMA where the other side runs so, too:\n"
+		 "                   docs/sockets.md\n"
 		 "  --no-view        leave out the view: for programs that bear no preloaded library\n"
 		 "  --capture FILE   keep every packet, for Wireshark: see `verbena help capture`\n"
 		 "  --faults SPEC    lose, double, damage, delay or reorder packets that it sends: docs/faults.md\n\n"
@@ -310,6 +356,7 @@ const struct vb_cli_command vb_cli_run = {
 		 "  verbena run --faults loss=1%,seed=7 ib_write_bw 192.0.2.1\n"
 		 "  verbena run --device roce_eth0 ibv_devinfo\n"
 		 "  verbena run --explain --profile erdma-compat ./my-program\n"
+		 "  verbena run --sockets redis-server\n"
 		 "  verbena run -- ./my-program --verbose\n",
 	.main = run,
 };

@@ -29,15 +29,14 @@
 
 enum { KEY_ROOM = 64 };
 
-/* What shows it. */
-static int find_library(char path[VB_CLI_PATH_MAX])
+static int find_library(const char *name, char path[VB_CLI_PATH_MAX])
 {
 	char directory[VB_CLI_PATH_MAX];
 	int error = vb_cli_library_directory(directory);
 
 	if (error)
 		return error;
-	if (snprintf(path, VB_CLI_PATH_MAX, "%s/" LIBRARY, directory) >= VB_CLI_PATH_MAX)
+	if (snprintf(path, VB_CLI_PATH_MAX, "%s/%s", directory, name) >= VB_CLI_PATH_MAX)
 		return -ENAMETOOLONG;
 	/* The loader cuts LD_PRELOAD at spaces and colons. */
 	if (strpbrk(path, " :"))
@@ -99,7 +98,7 @@ static int complain_directory(int error, char why[VB_CLI_PATH_MAX])
 
 int vb_cli_view_check(char found[VB_CLI_PATH_MAX])
 {
-	int error = find_library(found), fd;
+	int error = find_library(LIBRARY, found), fd;
 
 	if (error)
 		return complain_library(error, found);
@@ -404,7 +403,7 @@ int vb_cli_view_provide(char why[VB_CLI_PATH_MAX])
 	char library[VB_CLI_PATH_MAX], directory[VB_CLI_PATH_MAX], key[KEY_ROOM];
 	const char *chosen = getenv("VERBENA_DEVICES"), *transports = getenv("VERBENA_TRANSPORT");
 	struct vb_cli_view_tree tree = {0};
-	int error = find_library(library), fd;
+	int error = find_library(LIBRARY, library), fd;
 
 	if (error)
 		return complain_library(error, why);
@@ -421,5 +420,19 @@ int vb_cli_view_provide(char why[VB_CLI_PATH_MAX])
 		snprintf(why, VB_CLI_PATH_MAX, "%s", strerror(-error));
 	vb_cli_view_tree_free(&tree);
 	close(fd);
+	return error;
+}
+
+int vb_cli_preload(const char *name, char why[VB_CLI_PATH_MAX])
+{
+	char library[VB_CLI_PATH_MAX];
+	int error = find_library(name, library);
+
+	if (!error)
+		error = prepend("LD_PRELOAD", library, ':');
+	if (!error)
+		error = prepend("ASAN_OPTIONS", "verify_asan_link_order=0", ':');
+	if (error)
+		snprintf(why, VB_CLI_PATH_MAX, "%s: %s", name, strerror(-error));
 	return error;
 }

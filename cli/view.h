@@ -15,4 +15,7 @@ int vb_cli_view_provide(char why[VB_CLI_PATH_MAX]);
 /* Could it be done? Changes nothing. `found` is the directory that views are kept in, or the reason. 0 or -errno. */
 int vb_cli_view_check(char found[VB_CLI_PATH_MAX]);
 
+/* Have commands started from here preload this library of ours. 0, or -errno with the reason in `why`. */
+int vb_cli_preload(const char *name, char why[VB_CLI_PATH_MAX]);
+
 #endif

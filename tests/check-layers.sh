@@ -59,6 +59,7 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	progress) echo base wire profiles memory queue connect io schedule links progress ;;
 	verbs) echo base wire profiles memory queue connect explain io schedule progress verbs ;;
 	preload) echo preload ;;
+	preload/sockets) echo base io preload preload/sockets rdmacm/rsocket ;;
 	rdmacm) echo base wire profiles memory queue connect explain io capture links progress rdmacm rdmacm/rsocket ;;
 	rdmacm/rsocket) echo base wire io rdmacm rdmacm/rsocket ;;
 	*) echo ;;

@@ -20,10 +20,14 @@
 #define VB_LOCK_RANKS(RANK)                               \
 	RANK(POLLING, "cq.polling")                       \
 	RANK(POSTING, "queue_pair.posting")               \
+	RANK(SOCKETS_EPOLL, "sockets epoll set.lock")     \
+	RANK(SOCKETS_CONNECTION, "sockets connection.lock") \
 	RANK(RSOCKET, "rsocket.lock")                     \
 	RANK(RSOCKET_LISTENER, "listening rsocket.lock")  \
 	RANK(RSOCKET_SERVICE, "rsocket service.lock")     \
 	RANK(RSOCKET_TABLE, "rsocket table.lock")         \
+	RANK(SOCKETS_OBSERVERS, "sockets observers_lock") \
+	RANK(SOCKETS_TABLE, "sockets table.lock")         \
 	RANK(CM_DEVICES, "rdmacm devices_lock")           \
 	RANK(CM_SEND, "rdmacm line.send_lock")            \
 	RANK(CM_LINE, "rdmacm line.lock")                 \

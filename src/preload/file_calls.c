@@ -9,7 +9,6 @@
  * latter are the same.
  */
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,24 +20,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "preload/next.h"
 #include "preload/view.h"
 
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "a stat is a stat64");
-
-#define PRELOAD __attribute__((visibility("default")))
-
-/* The function of that name that the program would have called without us. Found at the first call, because
- * libraries call some of these before our constructor has run; that two threads may find it at once does no harm. */
-#define NEXT(name)                                                                      \
-	({                                                                              \
-		static __typeof__(&name) found;                                         \
-		__typeof__(&name) it = __atomic_load_n(&found, __ATOMIC_RELAXED);       \
-		if (it == NULL) {                                                       \
-			*(void **)&it = dlsym(RTLD_NEXT, #name);                        \
-			__atomic_store_n(&found, it, __ATOMIC_RELAXED);                 \
-		}                                                                       \
-		it;                                                                     \
-	})
 
 /* `path` becomes what is to be opened in its place. */
 #define ENTER(at, path)                                                                 \

@@ -48,7 +48,8 @@ class Install(Installing):
         root = self.folder()
         self.install("/usr", root)
         for path in ("bin/verbena", "bin/verbenad", "lib/verbena/libibverbs.so.1", "lib/verbena/libibverbs.so",
-                     "lib/verbena/librdmacm.so.1", "lib/verbena/libverbena-view.so", "lib/verbena/pkgconfig/verbena.pc", "lib/verbena/pkgconfig/libibverbs.pc",
+                     "lib/verbena/librdmacm.so.1", "lib/verbena/libverbena-view.so", "lib/verbena/libverbena-sockets.so",
+                     "lib/verbena/pkgconfig/verbena.pc", "lib/verbena/pkgconfig/libibverbs.pc",
                      "lib/verbena/pkgconfig/librdmacm.pc", "lib/systemd/system/verbenad.service", "lib/systemd/system/verbenad.socket", "lib/sysusers.d/verbena.conf",
                      "share/verbena/demo", "share/man/man1/verbena.1", "share/man/man8/verbenad.8",
                      "share/bash-completion/completions/verbena"):

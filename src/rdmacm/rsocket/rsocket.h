@@ -74,6 +74,10 @@ struct vb_rsocket {
 	 * handler. */
 	struct vb_mutex lock;
 	struct vb_list watchers;                  /* of struct watch (wait.c) */
+	struct {                                  /* told of events of rdma_cm, in the service thread, under this lock */
+		void (*changed)(void *context);
+		void *context;
+	} observer;
 	bool closed;                              /* its verbs objects are gone */
 	bool attended;                            /* the service thread watches event_fd */
 	int status_flags, descriptor_flags;       /* F_SETFL, F_SETFD */

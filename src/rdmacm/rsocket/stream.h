@@ -66,6 +66,10 @@ struct vb_rstream {
 	void *route;                     /* RDMA_ROUTE: to be used instead of resolving one */
 	size_t route_length;
 
+	/* For TCP connections that become rsockets: what our hello carries, if has_token, and what the peer's did. */
+	bool has_token, peer_has_token;
+	uint8_t token[VB_RSTREAM_TOKEN], peer_token[VB_RSTREAM_TOKEN];
+
 	/* rlisten, raccept */
 	struct vb_list accepted;         /* connections nobody has fetched yet */
 	unsigned children;               /* those, and those on their way */
@@ -118,11 +122,17 @@ void vb_rstream_destroy(struct vb_rsocket *rs);
 
 /* rsocket(): an rsocket in the table, or -errno. No lock. */
 int vb_rstream_open(int domain, int type_flags);
+/* One that the program does not know of: its descriptor is none of the low numbers, and its hello carries the
+ * token. With a reference of the caller's; NULL with -errno in *error. No lock. */
+struct vb_rsocket *vb_rstream_open_hidden(int domain, const uint8_t token[VB_RSTREAM_TOKEN], int *error);
 int vb_rstream_bind(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length);
 int vb_rstream_listen(struct vb_rsocket *rs, int backlog);
 /* The new rsocket, with a reference of the caller's, and the descriptor it is to be named by; or NULL and -errno. */
 struct vb_rsocket *vb_rstream_accept(struct vb_rsocket *rs, int *fd);
 int vb_rstream_rename(struct vb_rsocket *child, int fd);
+/* A connection to a listener that has come about, with a reference of the caller's and no other descriptor than its
+ * own; NULL: none has. */
+struct vb_rsocket *vb_rstream_take_accepted(struct vb_rsocket *listener);
 int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length);
 /* 0 once connected; otherwise what a send or receive has to return. */
 int vb_rstream_await_connection(struct vb_rsocket *rs, vb_time patience);
@@ -141,7 +151,8 @@ static inline bool vb_rstream_is_opening(const struct vb_rstream *stream)
 int vb_rstream_endpoint_create(struct vb_rsocket *rs);
 /* All of it, and the id; caller has rs to itself or has marked it closed. */
 void vb_rstream_endpoint_destroy(struct vb_rsocket *rs);
-void vb_rstream_endpoint_introduce(const struct vb_rsocket *rs, struct vb_rstream_hello_bytes *bytes);
+/* What to say to the peer; its length. */
+unsigned vb_rstream_endpoint_introduce(const struct vb_rsocket *rs, struct vb_rstream_greeting_bytes *bytes);
 /* Believe the peer's hello. 0 or -errno. */
 int vb_rstream_endpoint_meet(struct vb_rsocket *rs, const void *private_data, unsigned length);
 int vb_rstream_endpoint_post_receives(struct vb_rstream *stream, unsigned count);

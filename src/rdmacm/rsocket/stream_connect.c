@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/descriptor.h"
 #include "rdmacm/rsocket/service.h"
 #include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
@@ -29,11 +30,12 @@ struct occurrence {
 	int status;
 	struct rdma_cm_id *id;
 	struct rdma_conn_param connection;
-	uint8_t data[sizeof(struct vb_rstream_hello_bytes)];
+	uint8_t data[sizeof(struct vb_rstream_greeting_bytes)];
 	unsigned length;
 };
 
-static struct vb_rsocket *create_unconnected(int domain)
+/* lifted: its descriptor is none of the low numbers, which a program counts on. */
+static struct vb_rsocket *create_unconnected(int domain, bool lifted)
 {
 	struct vb_rsocket *rs = vb_rsocket_create(&vb_rstream_kind, domain, SOCK_STREAM);
 	struct vb_rstream *stream;
@@ -53,6 +55,8 @@ static struct vb_rsocket *create_unconnected(int domain)
 		vb_rsocket_put(rs);
 		return NULL;
 	}
+	if (lifted)
+		stream->channel->fd = vb_descriptor_lift(stream->channel->fd);
 	rs->fd = rs->event_fd = stream->channel->fd;
 	/* The service thread must never wait for an event that is not there. */
 	fcntl(rs->fd, F_SETFL, fcntl(rs->fd, F_GETFL) | O_NONBLOCK);
@@ -61,7 +65,7 @@ static struct vb_rsocket *create_unconnected(int domain)
 
 int vb_rstream_open(int domain, int type_flags)
 {
-	struct vb_rsocket *rs = create_unconnected(domain);
+	struct vb_rsocket *rs = create_unconnected(domain, false);
 	int result;
 
 	if (rs == NULL)
@@ -77,6 +81,25 @@ int vb_rstream_open(int domain, int type_flags)
 		result = rs->fd;
 	vb_rsocket_put(rs);
 	return result;
+}
+
+struct vb_rsocket *vb_rstream_open_hidden(int domain, const uint8_t token[VB_RSTREAM_TOKEN], int *error)
+{
+	struct vb_rsocket *rs = create_unconnected(domain, true);
+
+	*error = -ENOMEM;
+	if (rs == NULL)
+		return NULL;
+	rs->status_flags = O_NONBLOCK;
+	rs->stream->has_token = true;
+	memcpy(rs->stream->token, token, VB_RSTREAM_TOKEN);
+	*error = rdma_create_id(rs->stream->channel, &rs->stream->id, rs, RDMA_PS_TCP) == 0 ? 0 : -errno;
+	if (*error == 0)
+		*error = vb_rsocket_publish(rs);
+	if (*error == 0)
+		return rs;
+	vb_rsocket_put(rs);
+	return NULL;
 }
 
 /* rdma_cm knows IPv4 addresses only by their own family. */
@@ -183,6 +206,18 @@ struct vb_rsocket *vb_rstream_accept(struct vb_rsocket *rs, int *fd)
 	return vb_rsocket_get(child->channel->fd);
 }
 
+struct vb_rsocket *vb_rstream_take_accepted(struct vb_rsocket *listener)
+{
+	struct vb_rstream *child;
+
+	if (vb_list_is_empty(&listener->stream->accepted))
+		return NULL;
+	child = vb_container_of(listener->stream->accepted.next, struct vb_rstream, accept_node);
+	vb_list_remove(&child->accept_node);
+	listener->stream->children--;
+	return vb_rsocket_get(child->channel->fd);
+}
+
 static void refuse(struct vb_rsocket *rs, int error)
 {
 	rs->stream->state = VB_RSTREAM_REFUSED;
@@ -282,10 +317,9 @@ static int resolve_route(struct vb_rstream *stream)
 
 static int send_request(struct vb_rsocket *rs)
 {
-	struct vb_rstream_hello_bytes hello;
+	struct vb_rstream_greeting_bytes greeting;
 	struct rdma_conn_param parameters = {
-		.private_data = &hello,
-		.private_data_len = sizeof(hello),
+		.private_data = &greeting,
 		.flow_control = 1,
 		.retry_count = RETRIES,
 		.rnr_retry_count = RETRIES,
@@ -294,7 +328,7 @@ static int send_request(struct vb_rsocket *rs)
 
 	if (error != 0)
 		return error;
-	vb_rstream_endpoint_introduce(rs, &hello);
+	parameters.private_data_len = (uint8_t)vb_rstream_endpoint_introduce(rs, &greeting);
 	return rdma_connect(rs->stream->id, &parameters) == 0 ? 0 : -errno;
 }
 
@@ -344,10 +378,9 @@ static void go_on_connecting(struct vb_rsocket *rs, const struct occurrence *wha
 
 static int send_reply(struct vb_rsocket *child, const struct occurrence *what)
 {
-	struct vb_rstream_hello_bytes hello;
+	struct vb_rstream_greeting_bytes greeting;
 	struct rdma_conn_param parameters = {
-		.private_data = &hello,
-		.private_data_len = sizeof(hello),
+		.private_data = &greeting,
 		.responder_resources = what->connection.responder_resources,
 		.initiator_depth = what->connection.initiator_depth,
 		.flow_control = what->connection.flow_control,
@@ -355,7 +388,7 @@ static int send_reply(struct vb_rsocket *child, const struct occurrence *what)
 		.rnr_retry_count = RETRIES,
 	};
 
-	vb_rstream_endpoint_introduce(child, &hello);
+	parameters.private_data_len = (uint8_t)vb_rstream_endpoint_introduce(child, &greeting);
 	return rdma_accept(child->stream->id, &parameters) == 0 ? 0 : -errno;
 }
 
@@ -373,6 +406,8 @@ static int prepare_child(struct vb_rsocket *listener, struct vb_rsocket *child, 
 		child->sizes.iomaps = WINDOWS_UNASKED;
 	child->options = listener->options;
 	child->options.keep_alive = false;
+	child->stream->has_token = listener->stream->has_token;
+	memcpy(child->stream->token, listener->stream->token, sizeof(child->stream->token));
 	error = vb_rstream_endpoint_meet(child, what->data, what->length);
 	if (error == 0)
 		error = vb_rstream_endpoint_create(child);
@@ -395,7 +430,7 @@ static void admit(struct vb_rsocket *listener, const struct occurrence *what)
 	int error = -ENOMEM;
 
 	if (listener->stream->children < CHILDREN_MOST)
-		child = create_unconnected(listener->domain);
+		child = create_unconnected(listener->domain, true);
 	if (child != NULL)
 		error = prepare_child(listener, child, what);
 	if (error == 0) {
@@ -413,6 +448,12 @@ static void admit(struct vb_rsocket *listener, const struct occurrence *what)
 	if (published != NULL)
 		vb_rsocket_put(published);
 	vb_rsocket_put(child);
+}
+
+static void tell_observer(struct vb_rsocket *rs)
+{
+	if (rs->observer.changed != NULL)
+		rs->observer.changed(rs->observer.context);
 }
 
 static void lose_connection(struct vb_rsocket *rs, const struct occurrence *what)
@@ -449,6 +490,7 @@ static bool hand_over_child(struct vb_rsocket *child, const struct occurrence *w
 	if (wanted) {
 		vb_list_append(&listener->stream->accepted, &child->stream->accept_node);
 		vb_rsocket_wake(listener);
+		tell_observer(listener);
 	} else {
 		listener->stream->children--;
 	}
@@ -474,6 +516,7 @@ static bool act_upon(struct vb_rsocket *rs, const struct occurrence *what)
 	else
 		lose_connection(rs, what);
 	vb_rsocket_wake(rs);
+	tell_observer(rs);
 	return abandoned;
 }
 

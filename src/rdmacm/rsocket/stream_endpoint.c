@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -215,7 +216,7 @@ void vb_rstream_endpoint_destroy(struct vb_rsocket *rs)
 	rs->fd = rs->event_fd = -1;
 }
 
-void vb_rstream_endpoint_introduce(const struct vb_rsocket *rs, struct vb_rstream_hello_bytes *bytes)
+unsigned vb_rstream_endpoint_introduce(const struct vb_rsocket *rs, struct vb_rstream_greeting_bytes *bytes)
 {
 	const struct vb_rstream *stream = rs->stream;
 	struct vb_rstream_hello hello = {
@@ -234,7 +235,21 @@ void vb_rstream_endpoint_introduce(const struct vb_rsocket *rs, struct vb_rstrea
 		},
 	};
 
-	vb_rstream_hello_encode(bytes, &hello);
+	vb_rstream_hello_encode(&bytes->hello, &hello);
+	if (!stream->has_token)
+		return sizeof(bytes->hello);
+	memcpy(bytes->token, stream->token, sizeof(bytes->token));
+	return sizeof(*bytes);
+}
+
+static void take_token(struct vb_rstream *stream, const uint8_t *private_data, unsigned length)
+{
+	static const uint8_t none[VB_RSTREAM_TOKEN];
+
+	if (length < sizeof(struct vb_rstream_greeting_bytes))
+		return;
+	memcpy(stream->peer_token, private_data + offsetof(struct vb_rstream_greeting_bytes, token), VB_RSTREAM_TOKEN);
+	stream->peer_has_token = memcmp(stream->peer_token, none, sizeof(none)) != 0;
 }
 
 int vb_rstream_endpoint_meet(struct vb_rsocket *rs, const void *private_data, unsigned length)
@@ -245,6 +260,7 @@ int vb_rstream_endpoint_meet(struct vb_rsocket *rs, const void *private_data, un
 
 	if (error != 0)
 		return error;
+	take_token(stream, private_data, length);
 	stream->foreign = hello.big_endian != vb_rstream_host_is_big_endian();
 	stream->send_limit = hello.credits;
 	stream->target = hello.data;

@@ -98,6 +98,17 @@ struct vb_rstream_hello_bytes {
 };
 _Static_assert(sizeof(struct vb_rstream_hello_bytes) == 40, "private data of a stream rsocket");
 
+/* Behind the hello, from those who make an rsocket of a TCP connection (preload/sockets): a number that the other side
+ * shows in that connection. All zero, as the CM pads: this rsocket is none of those. */
+enum { VB_RSTREAM_TOKEN = 16 };
+
+struct vb_rstream_greeting_bytes {
+	struct vb_rstream_hello_bytes hello;
+	uint8_t token[VB_RSTREAM_TOKEN];
+};
+/* A REQ has no more: 92 bytes less the 36 of the IP addressing annex. */
+_Static_assert(sizeof(struct vb_rstream_greeting_bytes) == 56, "private data with a token");
+
 struct vb_rstream_hello {
 	uint16_t credits;
 	uint32_t iomaps;

@@ -139,7 +139,7 @@ vb_time vb_rsocket_now(void)
 
 /* ppoll is never restarted after a handler has run, recv and send are if the handler was installed with SA_RESTART
  * (man 7 signal). Which handler ran cannot be found out, so: restart when all of the program's handlers ask for it. */
-static bool signals_restart_calls(void)
+bool vb_rsocket_signals_restart_calls(void)
 {
 	struct sigaction action;
 
@@ -169,7 +169,7 @@ static int sleep_until_change(struct vb_rsocket *rs, int wake_fd, vb_time deadli
 	vb_mutex_unlock(&rs->lock);
 	/* With a timeout they are never restarted (man 7 signal). */
 	if (ppoll(fds, 2, deadline == VB_TIME_NEVER ? NULL : &timeout, NULL) < 0 && errno == EINTR &&
-	    (deadline != VB_TIME_NEVER || !signals_restart_calls()))
+	    (deadline != VB_TIME_NEVER || !vb_rsocket_signals_restart_calls()))
 		result = -EINTR;
 	if (fds[0].revents != 0)
 		vb_rsocket_wake_clear(wake_fd);

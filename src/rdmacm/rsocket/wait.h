@@ -32,4 +32,7 @@ int vb_rsocket_wait(struct vb_rsocket *rs, vb_time patience, bool (*ready)(struc
 
 vb_time vb_rsocket_now(void);
 
+/* Would a call that a signal has interrupted go on? */
+bool vb_rsocket_signals_restart_calls(void);
+
 #endif

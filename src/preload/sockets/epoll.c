@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/sockets/epoll.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "io/descriptor.h"
+#include "io/event.h"
+#include "preload/next.h"
+#include "preload/sockets/connection.h"
+#include "preload/sockets/readiness.h"
+#include "preload/sockets/table.h"
+#include "rdmacm/rsocket/wait.h"
+
+enum { INNER_EVENTS = 64 };
+
+struct set {
+	unsigned references;             /* atomic */
+	int epoll, inner, bell;
+	struct vb_mutex lock;            /* everything below */
+	unsigned sleepers;
+	struct registration **by_fd;     /* by_fd_size of them */
+	int by_fd_size;
+	struct vb_list registrations, hot;
+};
+
+struct registration {
+	struct vb_list node, hot_node;
+	struct set *set;
+	struct vb_connection *connection; /* a reference */
+	int fd;
+	struct epoll_event event;        /* as the program gave it */
+	bool is_hot, is_disarmed;        /* disarmed: EPOLLONESHOT has fired */
+	bool has_completions;            /* told of, to be collected */
+	int completions;                 /* the descriptor in the inner set, or -1 */
+	struct vb_connection_observer observer;
+};
+
+static struct vb_fd_table sets = {.lock = VB_MUTEX_INITIALIZER(VB_RANK_SOCKETS_TABLE)};
+static struct vb_fd_table noted = {.lock = VB_MUTEX_INITIALIZER(VB_RANK_SOCKETS_TABLE)};
+
+/* ---- sets ---- */
+
+static void put_set(struct set *set)
+{
+	if (__atomic_sub_fetch(&set->references, 1, __ATOMIC_ACQ_REL) != 0)
+		return;
+	vb_mutex_fini(&set->lock);
+	close(set->bell);
+	close(set->inner);
+	free(set->by_fd);
+	free(set);
+}
+
+static struct set *get_set(int epoll)
+{
+	struct set *set;
+
+	if (vb_fd_table_look(&sets, epoll) == NULL)
+		return NULL;
+	vb_mutex_lock(&sets.lock);
+	set = vb_fd_table_look(&sets, epoll);
+	if (set != NULL)
+		__atomic_add_fetch(&set->references, 1, __ATOMIC_RELAXED);
+	vb_mutex_unlock(&sets.lock);
+	return set;
+}
+
+static int add(int epoll, int fd, uint32_t events, void *tag)
+{
+	struct epoll_event event = {.events = events, .data.ptr = tag};
+
+	return NEXT(epoll_ctl)(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+/* The inner set is known in the program's by the address of the set: no pointer of the program's. */
+static int open_set(struct set *set, int epoll)
+{
+	int error;
+
+	set->epoll = epoll;
+	set->bell = -1;
+	set->inner = epoll_create1(EPOLL_CLOEXEC);
+	if (set->inner < 0)
+		return -errno;
+	set->inner = vb_descriptor_lift(set->inner);
+	set->bell = vb_event_open();
+	error = set->bell < 0 ? set->bell : add(set->inner, set->bell, EPOLLIN, NULL);
+	return error != 0 ? error : add(epoll, set->inner, EPOLLIN, set);
+}
+
+/* The set with a reference of the caller's; NULL with -errno in *error. */
+static struct set *make_set(int epoll, int *error)
+{
+	struct set *set = calloc(1, sizeof(*set));
+
+	*error = -ENOMEM;
+	if (set == NULL)
+		return NULL;
+	set->references = 2;
+	vb_mutex_init(&set->lock, VB_RANK_SOCKETS_EPOLL);
+	vb_list_init(&set->registrations);
+	vb_list_init(&set->hot);
+	*error = open_set(set, epoll);
+	if (*error == 0) {
+		vb_mutex_lock(&sets.lock);
+		*error = vb_fd_table_set(&sets, epoll, set);
+		vb_mutex_unlock(&sets.lock);
+	}
+	if (*error == 0)
+		return set;
+	if (set->inner >= 0)
+		close(set->inner);
+	if (set->bell >= 0)
+		close(set->bell);
+	vb_mutex_fini(&set->lock);
+	free(set);
+	return NULL;
+}
+
+static void before_fork(void)
+{
+	vb_mutex_lock(&sets.lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	vb_mutex_unlock(&sets.lock);
+}
+
+/* The connections in it are the parent's. */
+static void after_fork_in_child(void)
+{
+	for (int fd = 0; (fd = vb_fd_table_next(&sets, fd)) >= 0; fd++) {
+		struct set *set = vb_fd_table_look(&sets, fd);
+
+		close(set->bell);
+		close(set->inner);
+		vb_fd_table_set(&sets, fd, NULL);
+	}
+	vb_mutex_unlock(&sets.lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* ---- registrations; caller holds set->lock ---- */
+
+static void heat(struct registration *registration)
+{
+	if (registration->is_hot)
+		return;
+	registration->is_hot = true;
+	vb_list_append(&registration->set->hot, &registration->hot_node);
+}
+
+static void cool(struct registration *registration)
+{
+	if (!registration->is_hot)
+		return;
+	registration->is_hot = false;
+	vb_list_remove(&registration->hot_node);
+}
+
+static struct registration *find(const struct set *set, int fd)
+{
+	return fd >= 0 && fd < set->by_fd_size ? set->by_fd[fd] : NULL;
+}
+
+static int make_room(struct set *set, int fd)
+{
+	int size = set->by_fd_size > 0 ? set->by_fd_size : 64;
+	struct registration **larger;
+
+	if (fd < set->by_fd_size)
+		return 0;
+	while (size <= fd)
+		size *= 2;
+	larger = realloc(set->by_fd, (size_t)size * sizeof(*larger));
+	if (larger == NULL)
+		return -ENOMEM;
+	for (int i = set->by_fd_size; i < size; i++)
+		larger[i] = NULL;
+	set->by_fd = larger;
+	set->by_fd_size = size;
+	return 0;
+}
+
+static void watch_completions(struct registration *registration, int completions)
+{
+	if (registration->completions == completions)
+		return;
+	if (registration->completions >= 0)
+		NEXT(epoll_ctl)(registration->set->inner, EPOLL_CTL_DEL, registration->completions, NULL);
+	registration->completions = completions;
+	/* The lowest bit of the tag tells it from the TCP socket's. */
+	if (completions >= 0 && add(registration->set->inner, completions, EPOLLIN | EPOLLET,
+				    (void *)((uintptr_t)registration | 1)) != 0)
+		registration->completions = -1;
+}
+
+static void remove_registration(struct registration *registration)
+{
+	struct set *set = registration->set;
+
+	cool(registration);
+	watch_completions(registration, -1);
+	NEXT(epoll_ctl)(set->inner, EPOLL_CTL_DEL, registration->fd, NULL);
+	vb_list_remove(&registration->node);
+	set->by_fd[registration->fd] = NULL;
+	vb_connection_unobserve(registration->connection, &registration->observer);
+	vb_connection_put(registration->connection);
+	free(registration);
+}
+
+static int add_registration(struct set *set, int fd, struct vb_connection *connection, const struct epoll_event *event)
+{
+	struct registration *registration;
+	int error = make_room(set, fd);
+
+	if (error != 0)
+		return error;
+	registration = calloc(1, sizeof(*registration));
+	if (registration == NULL)
+		return -ENOMEM;
+	registration->set = set;
+	registration->fd = fd;
+	registration->event = *event;
+	registration->completions = -1;
+	registration->observer.bell = set->bell;
+	error = add(set->inner, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET, registration);
+	if (error != 0) {
+		free(registration);
+		return error;
+	}
+	registration->connection = vb_connection_hold(connection);
+	vb_list_append(&set->registrations, &registration->node);
+	set->by_fd[fd] = registration;
+	vb_connection_observe(connection, &registration->observer);
+	heat(registration);
+	return 0;
+}
+
+/* The kernel has it from here on: TCP is all it will ever be. */
+static void give_to_kernel(struct registration *registration)
+{
+	struct epoll_event event = registration->event;
+	int epoll = registration->set->epoll, fd = registration->fd;
+
+	if (registration->is_disarmed)
+		event.events &= EPOLLET | EPOLLONESHOT;
+	remove_registration(registration);
+	NEXT(epoll_ctl)(epoll, EPOLL_CTL_ADD, fd, &event);
+	vb_sockets_epoll_note(fd);
+}
+
+/* Caller holds set->lock. */
+static int control(struct set *set, int operation, int fd, struct vb_connection *connection,
+		   const struct epoll_event *event)
+{
+	struct registration *registration = find(set, fd);
+
+	if (operation == EPOLL_CTL_ADD)
+		return registration != NULL ? -EEXIST : add_registration(set, fd, connection, event);
+	if (registration == NULL)
+		return -ENOENT;
+	if (operation == EPOLL_CTL_DEL) {
+		remove_registration(registration);
+		return 0;
+	}
+	if (operation != EPOLL_CTL_MOD)
+		return -EINVAL;
+	registration->event = *event;
+	registration->is_disarmed = false;
+	heat(registration);
+	return 0;
+}
+
+int vb_sockets_epoll_control(int epoll, int operation, int fd, struct vb_connection *connection,
+			     const struct epoll_event *event)
+{
+	struct set *set = get_set(epoll);
+	int error = 0;
+
+	if (event == NULL && operation != EPOLL_CTL_DEL)
+		error = -EFAULT;
+	else if (set == NULL && operation == EPOLL_CTL_ADD)
+		set = make_set(epoll, &error);
+	if (set == NULL)
+		return error != 0 ? error : -ENOENT;
+	if (error == 0) {
+		vb_mutex_lock(&set->lock);
+		error = control(set, operation, fd, connection, event);
+		if (error == 0 && set->sleepers > 0)
+			vb_event_raise(set->bell);
+		vb_mutex_unlock(&set->lock);
+	}
+	put_set(set);
+	return error;
+}
+
+bool vb_sockets_epoll_has(int epoll, int fd)
+{
+	struct set *set = get_set(epoll);
+	bool has;
+
+	if (set == NULL)
+		return false;
+	vb_mutex_lock(&set->lock);
+	has = find(set, fd) != NULL;
+	vb_mutex_unlock(&set->lock);
+	put_set(set);
+	return has;
+}
+
+/* ---- waiting ---- */
+
+/* Which registrations have to be looked at. Caller holds set->lock. */
+static void take_inner_events(struct set *set)
+{
+	struct epoll_event events[INNER_EVENTS];
+	int count;
+
+	do {
+		count = NEXT(epoll_wait)(set->inner, events, INNER_EVENTS, 0);
+		for (int i = 0; i < count; i++) {
+			uintptr_t tag = (uintptr_t)events[i].data.ptr;
+			struct registration *registration = (struct registration *)(tag & ~(uintptr_t)1);
+
+			if (registration == NULL) {
+				vb_event_clear(set->bell);
+				VB_LIST_FOR_EACH(node, &set->registrations) {
+					registration = vb_container_of(node, struct registration, node);
+					if (__atomic_exchange_n(&registration->observer.rung, false, __ATOMIC_ACQUIRE))
+						heat(registration);
+				}
+				continue;
+			}
+			if (tag & 1)
+				registration->has_completions = true;
+			heat(registration);
+		}
+	} while (count == INNER_EVENTS);
+}
+
+/* What it has to report, 0 if nothing; false in *is_ours: it is the kernel's now. Caller holds set->lock. */
+static uint32_t look(struct registration *registration, bool *is_ours)
+{
+	struct vb_connection *connection = registration->connection;
+	struct pollfd fds[VB_READINESS_FDS];
+	uint32_t happened;
+
+	vb_mutex_lock(&connection->lock);
+	if (registration->has_completions) {
+		vb_readiness_collect(connection);
+		vb_connection_ring(connection, &registration->observer);
+		registration->has_completions = false;
+	}
+	happened = (uint16_t)vb_readiness_look(connection, true);
+	vb_readiness_sleep(connection, 0, fds);
+	vb_mutex_unlock(&connection->lock);
+	*is_ours = connection->phase != VB_CONNECTION_PLAIN;
+	if (!*is_ours) {
+		give_to_kernel(registration);
+		return 0;
+	}
+	watch_completions(registration, fds[1].fd);
+	if (registration->is_disarmed)
+		return 0;
+	return happened & (registration->event.events | EPOLLERR | EPOLLHUP);
+}
+
+/* Caller holds set->lock. */
+static int look_at_hot(struct set *set, struct epoll_event *events, int room)
+{
+	struct vb_list again;
+	int used = 0;
+
+	vb_list_init(&again);
+	while (used < room && !vb_list_is_empty(&set->hot)) {
+		struct registration *registration =
+			vb_container_of(set->hot.next, struct registration, hot_node);
+		bool is_ours;
+		uint32_t happened;
+
+		cool(registration);
+		happened = look(registration, &is_ours);
+		if (!is_ours || happened == 0)
+			continue;
+		events[used].events = happened;
+		events[used++].data = registration->event.data;
+		if (registration->event.events & EPOLLONESHOT)
+			registration->is_disarmed = true;
+		/* Level triggered: to be looked at again, behind those that have waited. */
+		else if (!(registration->event.events & EPOLLET))
+			vb_list_append(&again, &registration->hot_node);
+	}
+	VB_LIST_FOR_EACH(node, &again) {
+		struct registration *registration = vb_container_of(node, struct registration, hot_node);
+
+		vb_list_remove(node);
+		registration->is_hot = true;
+		vb_list_append(&set->hot, node);
+	}
+	return used;
+}
+
+static int wait_in_kernel(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
+{
+	vb_time left = deadline == VB_TIME_NEVER ? VB_TIME_NEVER : deadline == 0 ? 0 : deadline - vb_rsocket_now();
+	int timeout = -1;
+
+	if (left != VB_TIME_NEVER)
+		timeout = left <= 0 ? 0 : left > VB_SECONDS(1000000) ? 1000000000 : (int)((left + 999999) / 1000000);
+	timeout = NEXT(epoll_pwait)(set->epoll, events, room, timeout, mask);
+	return timeout < 0 ? -errno : timeout;
+}
+
+/* Takes our own entry out of what the kernel reported. True: it was there. */
+static bool take_own(const struct set *set, struct epoll_event *events, int *count)
+{
+	for (int i = 0; i < *count; i++)
+		if (events[i].data.ptr == set) {
+			events[i] = events[--*count];
+			return true;
+		}
+	return false;
+}
+
+static int wait_once(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
+{
+	int count, used = 0;
+	bool has_hot;
+
+	vb_mutex_lock(&set->lock);
+	has_hot = !vb_list_is_empty(&set->hot);
+	if (has_hot) {
+		used = look_at_hot(set, events, room);
+		has_hot = !vb_list_is_empty(&set->hot);
+	}
+	set->sleepers++;
+	vb_mutex_unlock(&set->lock);
+	/* Also when connections have something to report all the time the others get their turn. */
+	count = used == room ? 0 :
+		wait_in_kernel(set, events + used, room - used, used > 0 || has_hot ? 0 : deadline, mask);
+	vb_mutex_lock(&set->lock);
+	set->sleepers--;
+	if (count > 0 && take_own(set, events + used, &count)) {
+		take_inner_events(set);
+		count += look_at_hot(set, events + used + count, room - used - count);
+	}
+	vb_mutex_unlock(&set->lock);
+	return count < 0 && used > 0 ? used : count < 0 ? count : used + count;
+}
+
+bool vb_sockets_epoll_concerns(int epoll)
+{
+	return vb_fd_table_look(&sets, epoll) != NULL;
+}
+
+int vb_sockets_epoll_wait(int epoll, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
+{
+	struct set *set = get_set(epoll);
+	int result;
+
+	if (set == NULL)
+		return -EBADF;
+	do
+		result = wait_once(set, events, room, deadline, mask);
+	while (result == 0 && deadline != 0 && (deadline == VB_TIME_NEVER || vb_rsocket_now() < deadline));
+	put_set(set);
+	return result;
+}
+
+/* ---- the end of descriptors ---- */
+
+static void close_set(int fd)
+{
+	struct set *set;
+
+	vb_mutex_lock(&sets.lock);
+	set = vb_fd_table_look(&sets, fd);
+	if (set != NULL)
+		vb_fd_table_set(&sets, fd, NULL);
+	vb_mutex_unlock(&sets.lock);
+	if (set == NULL)
+		return;
+	vb_mutex_lock(&set->lock);
+	while (!vb_list_is_empty(&set->registrations))
+		remove_registration(vb_container_of(set->registrations.next, struct registration, node));
+	vb_mutex_unlock(&set->lock);
+	put_set(set);
+}
+
+/* Out of every set that has it. */
+static void leave_sets(int fd)
+{
+	int epoll = 0;
+
+	for (;; epoll++) {
+		struct registration *registration;
+		struct set *set;
+
+		vb_mutex_lock(&sets.lock);
+		epoll = vb_fd_table_next(&sets, epoll);
+		vb_mutex_unlock(&sets.lock);
+		if (epoll < 0)
+			return;
+		set = get_set(epoll);
+		if (set == NULL)
+			continue;
+		vb_mutex_lock(&set->lock);
+		registration = find(set, fd);
+		if (registration != NULL)
+			remove_registration(registration);
+		vb_mutex_unlock(&set->lock);
+		put_set(set);
+	}
+}
+
+void vb_sockets_epoll_forget(int fd)
+{
+	if (vb_fd_table_look(&noted, fd) != NULL) {
+		vb_mutex_lock(&noted.lock);
+		vb_fd_table_set(&noted, fd, NULL);
+		vb_mutex_unlock(&noted.lock);
+	}
+	if (vb_fd_table_look(&sets, fd) != NULL)
+		close_set(fd);
+	if (vb_connection_is_known(fd))
+		leave_sets(fd);
+}
+
+void vb_sockets_epoll_note(int fd)
+{
+	vb_mutex_lock(&noted.lock);
+	vb_fd_table_set(&noted, fd, &noted);
+	vb_mutex_unlock(&noted.lock);
+}
+
+bool vb_sockets_epoll_is_noted(int fd)
+{
+	return vb_fd_table_look(&noted, fd) != NULL;
+}

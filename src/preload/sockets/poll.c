@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Connections are asked, all else the kernel is; if there is nothing to tell the thread sleeps on everything at once
+ * (rdmacm/rsocket/wait.c says why nothing is missed).
+ */
+#include "preload/sockets/poll.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/time.h"
+#include "preload/next.h"
+#include "preload/sockets/connection.h"
+#include "preload/sockets/readiness.h"
+#include "rdmacm/rsocket/settings.h"
+#include "rdmacm/rsocket/wait.h"
+
+/* The kernel's list: for each of the program's entries as many as a connection needs, and the thread's eventfd. */
+struct polling {
+	struct pollfd *fds;
+	nfds_t count;
+	struct vb_connection **connections; /* NULL: an ordinary descriptor */
+	struct pollfd *kernel;
+	bool has_rsockets;
+};
+
+static struct pollfd *kernel_of(const struct polling *polling, nfds_t i)
+{
+	return &polling->kernel[i * VB_READINESS_FDS];
+}
+
+static int begin(struct polling *polling, struct pollfd *fds, nfds_t count)
+{
+	polling->fds = fds;
+	polling->count = count;
+	polling->connections = calloc(count + 1, sizeof(*polling->connections));
+	polling->kernel = calloc(count * VB_READINESS_FDS + 1, sizeof(*polling->kernel));
+	polling->has_rsockets = false;
+	if (polling->connections == NULL || polling->kernel == NULL) {
+		free(polling->connections);
+		free(polling->kernel);
+		return -ENOMEM;
+	}
+	for (nfds_t i = 0; i < count; i++) {
+		struct pollfd *kernel = kernel_of(polling, i);
+
+		polling->connections[i] = fds[i].fd >= 0 ? vb_connection_get(fds[i].fd) : NULL;
+		kernel[0] = (struct pollfd){.fd = polling->connections[i] != NULL ? -1 : fds[i].fd,
+					    .events = fds[i].events};
+		kernel[1].fd = -1;
+	}
+	kernel_of(polling, count)->fd = -1;
+	return 0;
+}
+
+static void end(struct polling *polling)
+{
+	vb_rsocket_unwatch_all();
+	for (nfds_t i = 0; i < polling->count; i++)
+		if (polling->connections[i] != NULL)
+			vb_connection_put(polling->connections[i]);
+	free(polling->connections);
+	free(polling->kernel);
+}
+
+static short ask(struct polling *polling, nfds_t i, bool before_sleep)
+{
+	struct vb_connection *connection = polling->connections[i];
+	struct pollfd *kernel = kernel_of(polling, i);
+	short happened;
+
+	vb_mutex_lock(&connection->lock);
+	if (kernel[1].revents != 0) {
+		vb_readiness_collect(connection);
+		vb_connection_ring(connection, NULL);
+	}
+	happened = vb_readiness_look(connection, before_sleep);
+	if (before_sleep)
+		vb_readiness_sleep(connection, polling->fds[i].events, kernel);
+	else
+		kernel[0].fd = kernel[1].fd = -1;
+	kernel[0].revents = kernel[1].revents = 0;
+	if (connection->rs != NULL)
+		polling->has_rsockets = true;
+	vb_mutex_unlock(&connection->lock);
+	return happened;
+}
+
+static int look(struct polling *polling, bool before_sleep)
+{
+	int ready = 0;
+
+	for (nfds_t i = 0; i < polling->count; i++) {
+		short happened = polling->connections[i] != NULL ? ask(polling, i, before_sleep) :
+				 kernel_of(polling, i)->revents;
+
+		polling->fds[i].revents = happened & (polling->fds[i].events | POLLERR | POLLHUP | POLLNVAL);
+		if (polling->fds[i].revents != 0)
+			ready++;
+	}
+	return ready;
+}
+
+static int ask_kernel(struct polling *polling, const struct timespec *timeout, const sigset_t *mask)
+{
+	struct pollfd *wake = kernel_of(polling, polling->count);
+
+	if (NEXT(ppoll)(polling->kernel, polling->count * VB_READINESS_FDS + 1, timeout, mask) < 0)
+		return -errno;
+	if (wake->revents != 0)
+		vb_rsocket_wake_clear(wake->fd);
+	return 0;
+}
+
+static int look_a_while(struct polling *polling, vb_time deadline)
+{
+	static const struct timespec at_once;
+	vb_time enough = vb_rsocket_now() + VB_MICROSECONDS(vb_rsocket_settings()->polling_microseconds);
+	int result;
+
+	if (enough > deadline)
+		enough = deadline;
+	do {
+		result = ask_kernel(polling, &at_once, NULL);
+		if (result == 0)
+			result = look(polling, false);
+	} while (result == 0 && polling->has_rsockets && vb_rsocket_now() < enough);
+	return result;
+}
+
+static void watch_all(struct polling *polling)
+{
+	vb_rsocket_unwatch_all();
+	kernel_of(polling, polling->count)->fd = vb_rsocket_wake_fd();
+	kernel_of(polling, polling->count)->events = POLLIN;
+	for (nfds_t i = 0; i < polling->count; i++)
+		if (polling->connections[i] != NULL)
+			vb_readiness_watch(polling->connections[i]);
+}
+
+static int poll_until(struct polling *polling, vb_time deadline, const sigset_t *mask)
+{
+	int result = look_a_while(polling, deadline);
+
+	while (result == 0) {
+		struct timespec timeout;
+		vb_time left;
+
+		watch_all(polling);
+		result = look(polling, true);
+		left = deadline == VB_TIME_NEVER ? VB_TIME_NEVER : deadline - vb_rsocket_now();
+		if (result != 0 || left <= 0)
+			break;
+		timeout = (struct timespec){.tv_sec = left / VB_SECONDS(1), .tv_nsec = left % VB_SECONDS(1)};
+		result = ask_kernel(polling, left == VB_TIME_NEVER ? NULL : &timeout, mask);
+	}
+	return result;
+}
+
+static vb_time deadline_of(const struct timespec *timeout)
+{
+	if (timeout == NULL || timeout->tv_sec > INT_MAX)
+		return VB_TIME_NEVER;
+	return vb_rsocket_now() + VB_SECONDS(timeout->tv_sec) + timeout->tv_nsec;
+}
+
+bool vb_sockets_poll_concerns(struct pollfd *fds, nfds_t count)
+{
+	for (nfds_t i = 0; i < count; i++) {
+		struct vb_connection *connection = vb_connection_get(fds[i].fd);
+
+		if (connection == NULL)
+			continue;
+		vb_connection_put(connection);
+		return true;
+	}
+	return false;
+}
+
+int vb_sockets_poll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+	struct polling polling;
+	int result = begin(&polling, fds, count);
+
+	if (result != 0)
+		return result;
+	result = poll_until(&polling, deadline_of(timeout), mask);
+	end(&polling);
+	return result;
+}
+
+/* ---- select ---- */
+
+/* The kernel's own translation (select(2), "Correspondence between select() and poll() notifications"). */
+
+static const short asked_by[3] = {POLLIN, POLLOUT, POLLPRI};
+static const short told_by[3] = {POLLIN | POLLHUP | POLLERR, POLLOUT | POLLERR, POLLPRI};
+
+static short events_of(int fd, const fd_set *const sets[3])
+{
+	short events = 0;
+
+	for (unsigned i = 0; i < 3; i++)
+		if (sets[i] != NULL && FD_ISSET(fd, sets[i]))
+			events |= asked_by[i];
+	return events;
+}
+
+bool vb_sockets_select_concerns(int count, const fd_set *const sets[3])
+{
+	for (int fd = 0; fd < count && fd < FD_SETSIZE; fd++) {
+		struct pollfd one = {.fd = fd};
+
+		if (events_of(fd, sets) != 0 && vb_sockets_poll_concerns(&one, 1))
+			return true;
+	}
+	return false;
+}
+
+static int report(const struct pollfd *fds, nfds_t used, fd_set *sets[3])
+{
+	int bits = 0;
+
+	for (nfds_t i = 0; i < used; i++)
+		if (fds[i].revents & POLLNVAL)
+			return -EBADF;
+	for (nfds_t i = 0; i < used; i++)
+		for (unsigned set = 0; set < 3; set++) {
+			if (sets[set] == NULL)
+				continue;
+			FD_CLR(fds[i].fd, sets[set]);
+			if (!(fds[i].events & asked_by[set]) || !(fds[i].revents & told_by[set]))
+				continue;
+			FD_SET(fds[i].fd, sets[set]);
+			bits++;
+		}
+	return bits;
+}
+
+int vb_sockets_select(int count, fd_set *sets[3], const struct timespec *timeout, const sigset_t *mask)
+{
+	const fd_set *const asked[3] = {sets[0], sets[1], sets[2]};
+	struct pollfd *fds;
+	nfds_t used = 0;
+	int result;
+
+	if (count < 0 || count > FD_SETSIZE)
+		return -EINVAL;
+	fds = calloc((size_t)count + 1, sizeof(*fds));
+	if (fds == NULL)
+		return -ENOMEM;
+	for (int fd = 0; fd < count; fd++) {
+		short events = events_of(fd, asked);
+
+		if (events != 0)
+			fds[used++] = (struct pollfd){.fd = fd, .events = events};
+	}
+	result = vb_sockets_poll(fds, used, timeout, mask);
+	if (result >= 0)
+		result = report(fds, used, sets);
+	free(fds);
+	return result;
+}

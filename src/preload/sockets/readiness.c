@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/sockets/readiness.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "preload/next.h"
+#include "preload/sockets/connection.h"
+#include "rdmacm/rsocket/rsocket.h"
+#include "rdmacm/rsocket/settings.h"
+#include "rdmacm/rsocket/wait.h"
+
+static const short INPUT = POLLIN | POLLRDNORM | POLLPRI | POLLRDHUP | POLLHUP | POLLERR;
+static const short OUTPUT = POLLOUT | POLLWRNORM | POLLERR;
+
+static short ask_tcp(int fd)
+{
+	struct pollfd asked = {.fd = fd, .events = (short)(INPUT | OUTPUT)};
+
+	return NEXT(poll)(&asked, 1, 0) > 0 ? asked.revents : 0;
+}
+
+static short ask_rsocket(struct vb_rsocket *rs, bool before_sleep)
+{
+	short happened = POLLHUP | POLLERR;
+
+	vb_mutex_lock(&rs->lock);
+	if (!rs->closed) {
+		if (before_sleep)
+			rs->kind->arm(rs);
+		vb_rsocket_progress(rs);
+		happened = rs->kind->revents(rs);
+	}
+	vb_mutex_unlock(&rs->lock);
+	return happened;
+}
+
+short vb_readiness_look(struct vb_connection *connection, bool before_sleep)
+{
+	short tcp = 0, rdma = 0, events = 0;
+
+	vb_upgrade_advance(connection);
+	if (connection->phase == VB_CONNECTION_ELSEWHERE)
+		return POLLERR | POLLHUP;
+	if (connection->phase != VB_CONNECTION_UP)
+		tcp = ask_tcp(connection->fd);
+	if (connection->phase == VB_CONNECTION_SWITCHING && !connection->receives_by_rdma && (tcp & POLLIN) &&
+	    !vb_stream_tcp_is_readable(connection))
+		tcp &= (short)~(POLLIN | POLLRDNORM);
+	if (connection->receives_by_rdma || connection->sends_by_rdma)
+		rdma = ask_rsocket(connection->rs, before_sleep);
+	events |= (connection->receives_by_rdma ? rdma : tcp) & INPUT;
+	if (connection->sends_by_rdma)
+		events |= rdma & OUTPUT;
+	else if (connection->token_sent == 0)
+		events |= tcp & OUTPUT;
+	return events;
+}
+
+void vb_readiness_sleep(struct vb_connection *connection, short events, struct pollfd fds[VB_READINESS_FDS])
+{
+	struct vb_rsocket *rs = connection->rs;
+	short of_tcp = 0;
+
+	if (!connection->receives_by_rdma)
+		of_tcp |= events & (POLLIN | POLLRDNORM | POLLPRI | POLLRDHUP);
+	if (!connection->sends_by_rdma)
+		of_tcp |= events & (POLLOUT | POLLWRNORM);
+	/* Without events it would still report that the connection is over, again and again. */
+	fds[0] = (struct pollfd){.fd = connection->phase == VB_CONNECTION_UP ? -1 : connection->fd, .events = of_tcp};
+	fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
+	if (!connection->receives_by_rdma && !connection->sends_by_rdma)
+		return;
+	vb_mutex_lock(&rs->lock);
+	if (!rs->closed)
+		fds[1].fd = rs->kind->wait_fd(rs);
+	vb_mutex_unlock(&rs->lock);
+}
+
+void vb_readiness_collect(struct vb_connection *connection)
+{
+	struct vb_rsocket *rs = connection->rs;
+
+	if (rs == NULL)
+		return;
+	vb_mutex_lock(&rs->lock);
+	if (!rs->closed) {
+		rs->kind->collect(rs);
+		vb_rsocket_wake(rs);
+	}
+	vb_mutex_unlock(&rs->lock);
+}
+
+int vb_readiness_watch(struct vb_connection *connection)
+{
+	struct vb_rsocket *rs;
+	int wake_fd;
+
+	vb_mutex_lock(&connection->lock);
+	rs = connection->rs != NULL ? connection->rs : connection->listener;
+	if (rs != NULL)
+		vb_rsocket_hold(rs);
+	vb_mutex_unlock(&connection->lock);
+	if (rs == NULL)
+		return -1;
+	wake_fd = vb_rsocket_watch(rs);
+	vb_rsocket_put(rs);
+	return wake_fd;
+}
+
+static bool becomes_ready_soon(struct vb_connection *connection, short events)
+{
+	vb_time end = vb_rsocket_now() + VB_MICROSECONDS(vb_rsocket_settings()->polling_microseconds);
+	bool ready;
+
+	do {
+		vb_mutex_lock(&connection->lock);
+		ready = (vb_readiness_look(connection, false) & (events | POLLHUP | POLLERR)) != 0;
+		vb_mutex_unlock(&connection->lock);
+	} while (!ready && vb_connection_phase(connection) == VB_CONNECTION_UP && vb_rsocket_now() < end);
+	return ready;
+}
+
+static int sleep_once(struct vb_connection *connection, struct pollfd fds[VB_READINESS_FDS + 1], vb_time deadline)
+{
+	vb_time left = deadline == VB_TIME_NEVER ? 0 : deadline - vb_rsocket_now();
+	struct timespec timeout = {.tv_sec = left / VB_SECONDS(1), .tv_nsec = left % VB_SECONDS(1)};
+
+	if (left < 0)
+		return -EAGAIN;
+	if (NEXT(ppoll)(fds, VB_READINESS_FDS + 1, deadline == VB_TIME_NEVER ? NULL : &timeout, NULL) < 0)
+		return errno == EINTR && deadline == VB_TIME_NEVER && vb_rsocket_signals_restart_calls() ? 0 : -errno;
+	if (fds[VB_READINESS_FDS].revents != 0)
+		vb_rsocket_wake_clear(fds[VB_READINESS_FDS].fd);
+	if (fds[1].revents == 0)
+		return 0;
+	vb_mutex_lock(&connection->lock);
+	vb_readiness_collect(connection);
+	vb_connection_ring(connection, NULL);
+	vb_mutex_unlock(&connection->lock);
+	return 0;
+}
+
+int vb_readiness_wait(struct vb_connection *connection, short events, vb_time deadline)
+{
+	struct pollfd fds[VB_READINESS_FDS + 1];
+	int error = 0;
+
+	if (becomes_ready_soon(connection, events))
+		return 0;
+	while (error == 0) {
+		bool ready;
+
+		/* The rsocket may be another one by now: the peer has come. */
+		vb_rsocket_unwatch_all();
+		fds[VB_READINESS_FDS] = (struct pollfd){.fd = vb_readiness_watch(connection), .events = POLLIN};
+		vb_mutex_lock(&connection->lock);
+		ready = (vb_readiness_look(connection, true) & (events | POLLHUP | POLLERR)) != 0;
+		vb_readiness_sleep(connection, events, fds);
+		vb_mutex_unlock(&connection->lock);
+		if (ready)
+			break;
+		error = sleep_once(connection, fds, deadline);
+	}
+	vb_rsocket_unwatch_all();
+	return error;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * TCP, the token and the rsocket as one stream in each direction. While a token may come TCP is peeked at before it is
+ * read, so that nothing beyond the token is taken.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "preload/next.h"
+#include "preload/sockets/connection.h"
+#include "rdmacm/rsocket/iov.h"
+#include "rdmacm/rsocket/stream.h"
+#include "rdmacm/rsocket/wait.h"
+
+enum { PEEKED = 32768, PIECES = 64 };
+
+/* ---- TCP ---- */
+
+/* What is left of the program's buffers, as recvmsg and sendmsg take it. */
+static size_t pieces_of(const struct vb_iov_cursor *cursor, struct iovec pieces[PIECES])
+{
+	size_t count = cursor->count > PIECES ? PIECES : (size_t)cursor->count;
+
+	for (size_t i = 0; i < count; i++)
+		pieces[i] = cursor->iov[i];
+	if (count > 0) {
+		pieces[0].iov_base = (char *)pieces[0].iov_base + cursor->offset;
+		pieces[0].iov_len -= cursor->offset;
+	}
+	return count;
+}
+
+static void move_on(struct vb_iov_cursor *cursor, size_t length)
+{
+	cursor->left -= length;
+	cursor->offset += length;
+	while (cursor->count > 0 && cursor->offset >= cursor->iov->iov_len && cursor->left > 0) {
+		cursor->offset -= cursor->iov->iov_len;
+		cursor->iov++;
+		cursor->count--;
+	}
+}
+
+static ssize_t tcp_receive(struct vb_connection *connection, struct vb_iov_cursor *to, int flags)
+{
+	struct iovec pieces[PIECES];
+	struct msghdr message = {.msg_iov = pieces, .msg_iovlen = pieces_of(to, pieces)};
+	ssize_t got = NEXT(recvmsg)(connection->fd, &message, flags | MSG_DONTWAIT);
+
+	if (got < 0)
+		return -errno;
+	if (!(flags & MSG_PEEK))
+		move_on(to, (size_t)got);
+	return got;
+}
+
+static ssize_t tcp_send(struct vb_connection *connection, struct vb_iov_cursor *from, int flags)
+{
+	struct iovec pieces[PIECES];
+	struct msghdr message = {.msg_iov = pieces, .msg_iovlen = pieces_of(from, pieces)};
+	ssize_t sent = NEXT(sendmsg)(connection->fd, &message, flags | MSG_DONTWAIT);
+
+	if (sent < 0)
+		return -errno;
+	move_on(from, (size_t)sent);
+	return sent;
+}
+
+/* ---- the token ---- */
+
+/* What TCP has before the token, at most PEEKED bytes: how many, 0 the end, or -errno. The token itself is taken. */
+static ssize_t peek(struct vb_connection *connection, uint8_t *bytes)
+{
+	ssize_t got = NEXT(recv)(connection->fd, bytes, PEEKED, MSG_PEEK | MSG_DONTWAIT), before;
+	bool is_there;
+
+	if (got <= 0)
+		return got < 0 ? -errno : 0;
+	before = (ssize_t)vb_token_find(connection->token, bytes, (size_t)got, &is_there);
+	if (before > 0)
+		return before;
+	if (is_there && NEXT(recv)(connection->fd, bytes, VB_TOKEN, MSG_DONTWAIT) == VB_TOKEN) {
+		connection->receives_by_rdma = true;
+		vb_upgrade_advance(connection);
+	}
+	return -EAGAIN;
+}
+
+static ssize_t receive_before_token(struct vb_connection *connection, struct vb_iov_cursor *to, int flags)
+{
+	uint8_t *bytes = malloc(PEEKED);
+	ssize_t got;
+
+	if (bytes == NULL)
+		return -ENOMEM;
+	got = peek(connection, bytes);
+	if (got > 0) {
+		if ((size_t)got > to->left)
+			got = (ssize_t)to->left;
+		if (!(flags & MSG_PEEK))
+			got = NEXT(recv)(connection->fd, bytes, (size_t)got, MSG_DONTWAIT);
+		if (got > 0)
+			vb_iov_cursor_write(to, bytes, (size_t)got);
+	}
+	free(bytes);
+	return got;
+}
+
+bool vb_stream_tcp_is_readable(struct vb_connection *connection)
+{
+	uint8_t *bytes = malloc(PEEKED);
+	ssize_t got = bytes != NULL ? peek(connection, bytes) : -ENOMEM;
+
+	free(bytes);
+	return got != -EAGAIN;
+}
+
+void vb_stream_switch_sending(struct vb_connection *connection)
+{
+	uint8_t token[VB_TOKEN];
+	ssize_t sent;
+
+	memcpy(token, connection->rs->stream->peer_token, sizeof(token));
+	sent = NEXT(send)(connection->fd, token + connection->token_sent, sizeof(token) - connection->token_sent,
+			  MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent > 0)
+		connection->token_sent += (unsigned)sent;
+	if (connection->token_sent == sizeof(token))
+		connection->sends_by_rdma = true;
+}
+
+/* ---- both ---- */
+
+static ssize_t rdma_receive(struct vb_connection *connection, struct vb_iov_cursor *to, int flags)
+{
+	struct vb_rsocket *rs = connection->rs;
+	ssize_t got;
+
+	vb_mutex_lock(&rs->lock);
+	got = rs->closed ? -EBADF : vb_rstream_receive(rs, to, (flags & (MSG_PEEK | MSG_OOB)) | MSG_DONTWAIT);
+	vb_mutex_unlock(&rs->lock);
+	if (got > 0 && !(flags & MSG_PEEK))
+		connection->received += (uint64_t)got;
+	return got;
+}
+
+ssize_t vb_stream_receive(struct vb_connection *connection, struct vb_iov_cursor *to, int flags)
+{
+	ssize_t got;
+
+	vb_upgrade_advance(connection);
+	if (connection->phase == VB_CONNECTION_ELSEWHERE)
+		return -EIO;
+	if (connection->phase == VB_CONNECTION_SWITCHING && !connection->receives_by_rdma) {
+		got = receive_before_token(connection, to, flags);
+		if (!connection->receives_by_rdma)
+			return got;
+	}
+	if (connection->receives_by_rdma)
+		return rdma_receive(connection, to, flags);
+	return tcp_receive(connection, to, flags);
+}
+
+ssize_t vb_stream_send(struct vb_connection *connection, struct vb_iov_cursor *from, int flags)
+{
+	struct vb_rsocket *rs;
+	ssize_t sent;
+
+	vb_upgrade_advance(connection);
+	if (connection->phase == VB_CONNECTION_ELSEWHERE)
+		return -EIO;
+	if (!connection->sends_by_rdma)
+		return connection->token_sent > 0 ? -EAGAIN : tcp_send(connection, from, flags);
+	rs = connection->rs;
+	vb_mutex_lock(&rs->lock);
+	sent = rs->closed ? -EBADF : vb_rstream_send(rs, from, (flags & MSG_OOB) | MSG_DONTWAIT);
+	vb_mutex_unlock(&rs->lock);
+	if (sent > 0)
+		connection->sent += (uint64_t)sent;
+	return sent;
+}
+
+int vb_stream_shutdown(struct vb_connection *connection, int how)
+{
+	struct vb_rsocket *rs = connection->rs;
+	int error = 0;
+
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		return -EINVAL;
+	if (how != SHUT_RD)
+		connection->sending_is_over = true;
+	if (connection->sends_by_rdma || connection->receives_by_rdma) {
+		vb_mutex_lock(&rs->lock);
+		if (connection->sends_by_rdma && connection->receives_by_rdma)
+			error = vb_rstream_shutdown(rs, how);
+		else if (connection->sends_by_rdma && how != SHUT_RD)
+			error = vb_rstream_shutdown(rs, SHUT_WR);
+		vb_mutex_unlock(&rs->lock);
+		if (error == -ENOTCONN)
+			error = 0;
+	}
+	/* Also where the bytes go by RDMA: the kernel's socket shows the same end. */
+	if (NEXT(shutdown)(connection->fd, how) != 0 && error == 0)
+		error = -errno;
+	vb_connection_ring(connection, NULL);
+	return error;
+}
+
+int vb_stream_readable_bytes(struct vb_connection *connection)
+{
+	struct vb_rsocket *rs = connection->rs;
+	int bytes = 0;
+
+	if (!connection->receives_by_rdma)
+		return NEXT(ioctl)(connection->fd, FIONREAD, &bytes) == 0 ? bytes : -errno;
+	vb_mutex_lock(&rs->lock);
+	vb_rsocket_progress(rs);
+	bytes = (int)rs->stream->available;
+	vb_mutex_unlock(&rs->lock);
+	return bytes;
+}
