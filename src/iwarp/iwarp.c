@@ -1,35 +1,85 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine's entry points.
+ * The engine's life: beginning, states, time. Bytes come in by receive.c, go out by sender.c; terminate.c ends it.
  */
 #include "iwarp/iwarp.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "queue/qp.h"
-#include "wire/fpdu.h"
+#include "iwarp/engine.h"
 
-struct vb_iwarp_engine {
-	struct vb_iwarp_terms terms;
-	bool begun;
-};
-
-static struct vb_iwarp_engine *engine_of(struct vb_qp *qp)
+void vb_iwarp_check_invariants(const struct vb_qp *qp)
 {
-	return vb_qp_engine(qp);
+#ifdef VB_CHECK_INVARIANTS
+	const struct vb_iwarp_engine *engine = vb_iwarp_engine_of(qp);
+	const struct vb_iwarp_sender *sender = &engine->sender;
+	const struct vb_iwarp_receiver *receiver = &engine->receiver;
+
+	assert(!receiver->placing.slot && receiver->wanted == 0);
+	if (engine->stage == VB_IWARP_OPEN || engine->stage == VB_IWARP_CLOSING) {
+		assert(vb_iwarp_is_alive(qp));
+		assert(sender->cursor.request - qp->send.tail <= vb_send_queue_count(&qp->send));
+		assert(sender->cursor.asked - engine->reads.done <= engine->terms.ord);
+		assert(engine->reads.owed_head - sender->cursor.answer <= engine->terms.ird);
+		assert(receiver->phase != VB_IWARP_DEAF);
+		assert((receiver->phase == VB_IWARP_WHOLE) == (receiver->fpdu != NULL));
+		assert(!receiver->send_underway || receiver->has_receive);
+	} else {
+		assert(!vb_iwarp_is_alive(qp) && !receiver->has_receive && !receiver->fpdu && !receiver->stalled);
+	}
+	assert(!sender->kept || sender->kept_at < sender->kept_length);
+#else
+	(void)qp;
+#endif
+}
+
+static void clear(struct vb_qp *qp)
+{
+	struct vb_iwarp_engine *engine = vb_iwarp_engine(qp);
+
+	vb_iwarp_receive_end(&engine->receiver);
+	vb_iwarp_reads_clear(&engine->reads);
+	free(engine->sender.kept);
+	memset(engine, 0, sizeof(*engine));
+	engine->first.at = VB_TIME_NEVER;
+}
+
+static int attach(struct vb_qp *qp)
+{
+	clear(qp);
+	return 0;
 }
 
 static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now)
 {
-	(void)from, (void)attr_mask, (void)now;
-	if (qp->state == IBV_QPS_RESET)
-		memset(engine_of(qp), 0, sizeof(struct vb_iwarp_engine));
+	struct vb_iwarp_engine *engine = vb_iwarp_engine(qp);
+
+	(void)attr_mask;
+	switch (qp->state) {
+	case IBV_QPS_RESET:
+		clear(qp);
+		break;
+	case IBV_QPS_SQD:
+		/* rdma_disconnect of rdma-core asks for it: the stream is closed in order. */
+		if (from == IBV_QPS_RTS && engine->stage == VB_IWARP_OPEN)
+			engine->stage = VB_IWARP_CLOSING;
+		break;
+	case IBV_QPS_ERR:
+		vb_iwarp_entered_error(qp, now);
+		break;
+	default:
+		break;
+	}
 }
 
 const struct vb_transport vb_iwarp_transport = {
 	.name = "iwarp",
 	.engine_size = sizeof(struct vb_iwarp_engine),
+	.attach = attach,
+	.detach = clear,
 	.modified = modified,
 	.query = vb_iwarp_query,
 };
@@ -42,90 +92,67 @@ static bool terms_can_be(const struct vb_iwarp_terms *terms)
 
 int vb_iwarp_begin(struct vb_qp *qp, vb_time now, const struct vb_iwarp_terms *terms)
 {
+	struct vb_iwarp_engine *engine = vb_iwarp_engine(qp);
+
 	vb_lock_assert_held(&qp->lock);
-	(void)now;
-	if ((qp->state != IBV_QPS_INIT && qp->state != IBV_QPS_RTR) || !terms_can_be(terms))
+	if (!terms_can_be(terms) || engine->stage != VB_IWARP_CLOSED || vb_qp_connected(qp, now) != 0)
 		return -EINVAL;
-	engine_of(qp)->terms = *terms;
-	engine_of(qp)->begun = true;
+	clear(qp);
+	engine->terms = *terms;
+	engine->stage = VB_IWARP_OPEN;
 	qp->attr.max_rd_atomic = (uint8_t)terms->ord;
 	qp->attr.max_dest_rd_atomic = (uint8_t)terms->ird;
-	qp->state = IBV_QPS_RTS;
+	vb_iwarp_receive_begin(&engine->receiver);
+	vb_iwarp_sender_begin(qp);
+	vb_iwarp_first_begin(engine, now);
+	vb_iwarp_check_invariants(qp);
 	return 0;
-}
-
-size_t vb_iwarp_take(struct vb_qp *qp, vb_time now, const void *bytes, size_t length)
-{
-	(void)qp, (void)now, (void)bytes;
-	return length;
-}
-
-bool vb_iwarp_is_stalled(const struct vb_qp *qp)
-{
-	(void)qp;
-	return false;
-}
-
-unsigned vb_iwarp_want(struct vb_qp *qp, struct iovec *spans, unsigned room)
-{
-	(void)qp, (void)spans, (void)room;
-	return 0;
-}
-
-void vb_iwarp_got(struct vb_qp *qp, vb_time now, size_t length)
-{
-	(void)qp, (void)now, (void)length;
-}
-
-bool vb_iwarp_send(struct vb_qp *qp, vb_time now, struct vb_iwarp_out *out)
-{
-	(void)qp, (void)now;
-	out->count = 0;
-	out->bytes = 0;
-	return false;
-}
-
-void vb_iwarp_sent(struct vb_qp *qp, vb_time now, struct vb_iwarp_out *out, size_t length)
-{
-	(void)qp, (void)now, (void)out, (void)length;
-}
-
-vb_time vb_iwarp_next_deadline(const struct vb_qp *qp)
-{
-	(void)qp;
-	return VB_TIME_NEVER;
-}
-
-void vb_iwarp_expire(struct vb_qp *qp, vb_time now)
-{
-	(void)qp, (void)now;
 }
 
 bool vb_iwarp_holds_back(const struct vb_qp *qp)
 {
-	(void)qp;
-	return false;
+	return vb_iwarp_engine_of(qp)->first.holds_back;
 }
 
 bool vb_iwarp_has_heard(const struct vb_qp *qp)
 {
-	(void)qp;
-	return false;
+	return vb_iwarp_engine_of(qp)->receiver.heard;
 }
 
-enum vb_iwarp_wish vb_iwarp_wish(const struct vb_qp *qp)
+vb_time vb_iwarp_next_deadline(const struct vb_qp *qp)
 {
-	return qp->state == IBV_QPS_RTS ? VB_IWARP_CARRY_ON : VB_IWARP_ABORT;
+	const struct vb_iwarp_engine *engine = vb_iwarp_engine_of(qp);
+	vb_time deadline = vb_iwarp_first_deadline(engine);
+
+	if (!vb_iwarp_is_alive(qp))
+		return VB_TIME_NEVER;
+	if (engine->receiver.stalled)
+		deadline = vb_time_earlier(deadline, engine->receiver.give_up_at);
+	if (engine->sender.local_retry_at != 0)
+		deadline = vb_time_earlier(deadline, engine->sender.local_retry_at);
+	return deadline;
 }
 
-void vb_iwarp_ended(struct vb_qp *qp, vb_time now, enum vb_iwarp_end how)
+void vb_iwarp_expire(struct vb_qp *qp, vb_time now)
 {
-	(void)how;
-	vb_qp_enter_error(qp, now);
+	vb_lock_assert_held(&qp->lock);
+	if (!vb_iwarp_is_alive(qp))
+		return;
+	/* Local work is tried again by the next vb_iwarp_send. */
+	vb_iwarp_first_expire(vb_iwarp_engine(qp), now);
+	vb_iwarp_receive_expire(qp, now);
+	vb_iwarp_check_invariants(qp);
 }
 
 void vb_iwarp_query(const struct vb_qp *qp, struct vb_transport_status *status)
 {
-	(void)qp;
-	*status = (struct vb_transport_status){0};
+	const struct vb_iwarp_engine *engine = vb_iwarp_engine_of(qp);
+	const struct vb_iwarp_cursor *cursor = &engine->sender.cursor;
+
+	*status = (struct vb_transport_status){
+		.send = cursor->send_msn,
+		.expected = engine->receiver.send_msn,
+		.outstanding = vb_send_queue_count(&qp->send),
+		.outstanding_reads = cursor->asked - engine->reads.done,
+	};
 }

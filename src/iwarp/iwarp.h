@@ -78,15 +78,15 @@ enum {
 /* Where the sender stands between two FPDUs (sender.c). */
 struct vb_iwarp_cursor {
 	uint32_t request;                /* element of the send queue: the next, or the one under way */
-	uint32_t answer;                 /* READ or atomic of the peer, free running */
+	uint32_t answer;                 /* READ or atomic of the peer, free running: the next to answer, or under way */
 	uint32_t asked;                  /* our READs and atomics, free running */
-	uint32_t offset;                 /* bytes sent of the message under way; of a request: of all its messages */
+	uint32_t request_offset, answer_offset; /* bytes of these that are sent */
 	uint32_t send_msn, read_msn, atomic_msn; /* the next of queues 0, 1 and 3 */
-	uint8_t underway;                /* enum vb_iwarp_underway */
+	uint8_t underway;                /* enum vb_iwarp_underway: whose message has begun and not ended */
+	uint8_t greetings;               /* first FPDUs sent (first.c) */
 	bool answers_first;              /* whose turn it is */
-	bool greeted;                    /* the first FPDU of an initiator is sent */
-	bool terminated;                 /* so is the TERMINATE */
-	bool payload_done;               /* WRITE with immediate: the immediate data is next */
+	bool immediate_next;             /* a WRITE with immediate: all but the immediate data is sent */
+	bool terminated;                 /* the TERMINATE is sent, and nothing after it */
 };
 
 struct vb_iwarp_mark {

@@ -45,7 +45,14 @@
 	X(REMOTE_INVALID_REQUEST, "the peer refused the request as invalid")                \
 	X(REMOTE_ACCESS, "the peer refused access to its memory")                           \
 	X(REMOTE_OPERATION, "the peer could not complete the operation")                    \
-	X(BAD_RESPONSE, "the peer's answer does not fit what was asked")
+	X(BAD_RESPONSE, "the peer's answer does not fit what was asked")                    \
+	/* a stream (iWARP) */                                                              \
+	X(FRAME, "what stands in the stream is no frame, or of an unknown kind")            \
+	X(FRAME_CRC, "the CRC of a frame is wrong")                                         \
+	X(MESSAGE_SEQUENCE, "a message's queue, number or offset is not the next")          \
+	X(TERMINATED, "the peer ended the stream with an error message")                    \
+	X(CLOSED, "the peer closed the connection")                                         \
+	X(RESET, "the connection was reset")
 
 enum vb_fault {
 #define X(name, sentence) VB_FAULT_##name,
@@ -66,6 +73,7 @@ struct vb_fault_record {
 	int64_t gone_for;           /* KEY_UNKNOWN: ns since the region that had this key was deregistered; else 0 */
 	uint32_t psn, opcode, qpn, peer_qpn;
 	uint8_t syndrome;           /* of the NAK sent or received */
+	uint16_t terminate;         /* iWARP: cause of the TERMINATE sent or received (wire/terminate.h); 0: none */
 	uint64_t wr_id;
 	uint32_t tries;             /* retries used */
 	int64_t waited;             /* ns from first try to giving up */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who speaks first. RFC 5044 7.1.2, rule 4: a responder sends no FPDU before it has received one, since the initiator may not be in
+ * streaming mode before. Linux's siw breaks the rule as responder and relies on it as initiator.
+ *
+ *   We initiate. A zero-length WRITE goes first, unless another ready-to-receive message was agreed on (RFC 6581 9). It opens the gate of
+ *   a responder that obeys the rule. siw may miss the first FPDU behind its reply until more bytes come, so it is repeated until
+ *   something came: a zero-length WRITE more does nothing.
+ *   We respond. Our own FPDUs wait for the peer's first, but not for ever: a peer's program may be waiting for us to speak first.
+ */
+#include "iwarp/engine.h"
+
+/* After the beginning. */
+static const vb_time repeat_at[] = {VB_MILLISECONDS(50), VB_MILLISECONDS(200), VB_SECONDS(1)};
+enum { REPEATS = sizeof(repeat_at) / sizeof(repeat_at[0]) };
+
+void vb_iwarp_first_begin(struct vb_iwarp_engine *engine, vb_time now)
+{
+	struct vb_iwarp_first *first = &engine->first;
+
+	*first = (struct vb_iwarp_first){.began = now};
+	if (engine->terms.initiator) {
+		first->owed = 1;
+		first->at = now + repeat_at[0];
+	} else {
+		first->holds_back = true;
+		first->at = engine->terms.hold == VB_TIME_NEVER ? VB_TIME_NEVER : now + engine->terms.hold;
+	}
+}
+
+void vb_iwarp_first_heard(struct vb_iwarp_engine *engine)
+{
+	engine->first.holds_back = false;
+	engine->first.at = VB_TIME_NEVER;
+}
+
+vb_time vb_iwarp_first_deadline(const struct vb_iwarp_engine *engine)
+{
+	return engine->first.at;
+}
+
+void vb_iwarp_first_expire(struct vb_iwarp_engine *engine, vb_time now)
+{
+	struct vb_iwarp_first *first = &engine->first;
+
+	if (now < first->at)
+		return;
+	if (!engine->terms.initiator) {
+		vb_iwarp_first_heard(engine);
+		return;
+	}
+	/* What the socket has not taken yet need not be repeated. */
+	if (engine->sender.cursor.greetings == first->owed)
+		first->owed++;
+	first->repeats++;
+	first->at = first->repeats < REPEATS ? first->began + repeat_at[first->repeats] : VB_TIME_NEVER;
+}
