@@ -18,7 +18,7 @@ enum {
 	VB_MAX_MR = 1024 * 1024,
 	VB_MAX_MW = 1024 * 1024,
 	VB_MAX_PD = 65536,
-	VB_MAX_AH = 1024 * 1024,
+	VB_MAX_AH = 128 * 1024,
 	VB_MAX_RD_ATOMIC = 128,          /* per QP, each direction */
 	VB_MAX_MULTICAST_GROUPS = 8192,
 	VB_MAX_MULTICAST_QPS = 1024,     /* per group */

@@ -17,16 +17,16 @@ static int advise(struct vb_session *session, struct vb_pd *pd, enum ibv_advise_
 	uint64_t offset;
 
 	if (vb_region_query(session->memory, sge->lkey, &info) != 0)
-		return EFAULT;
+		return vb_fail_number(EFAULT);
 	if (info.kind != VB_REGION_MR || !(info.access & IBV_ACCESS_ON_DEMAND))
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	if (info.pd != pd)
-		return EPERM;
+		return vb_fail_number(EPERM);
 	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(info.access & IBV_ACCESS_LOCAL_WRITE))
-		return EPERM;
+		return vb_fail_number(EPERM);
 	offset = sge->addr - info.iova;
 	if (sge->addr < info.iova || offset > info.length || sge->length > info.length - offset)
-		return EFAULT;
+		return vb_fail_number(EFAULT);
 	if (sge->length == 0 || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return 0;
 	return -vb_memory_range_prefetch(info.start + offset, sge->length,
@@ -46,18 +46,18 @@ int vb_verbs_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint
 		       uint32_t num_sges)
 {
 	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return ENOTSUP;
+		return vb_fail_number(ENOTSUP);
 	if (num_sges == 0 || sg_list == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	for (uint32_t i = 0; i < num_sges; i++) {
 		int error = advise(vb_context_of(pd->context)->session, vb_pd_of(pd), advice, &sg_list[i]);
 
 		if (error != 0) {
 			explain(&sg_list[i], error);
-			return error;
+			return vb_fail_number(error);
 		}
 	}
 	return 0;

@@ -57,7 +57,7 @@ VB_EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 	struct ibv_context *context;
 
 	if (ah == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	context = ah->context;
 	vb_count_down(&vb_address_handle_of(ah)->ah.pd->users);
 	vb_domain_put(vb_domain_of(ah->pd));

@@ -43,13 +43,13 @@ VB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	bool busy;
 
 	if (channel == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	context = channel->context;
 	vb_public_lock(&context->mutex);
 	busy = channel->refcnt > 0;
 	vb_public_unlock(&context->mutex);
 	if (busy)
-		return EBUSY;
+		return vb_fail_number(EBUSY);
 	vb_event_fd_fini(&vb_channel_of(channel)->event_fd);
 	vb_lock_fini(&vb_channel_of(channel)->lock);
 	free(channel);

@@ -60,7 +60,8 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 	if (channel != NULL)
 		vb_channel_join(channel);
 	vb_context_hold(context);
-	vb_context_list_object(context, &vb_context_of(context)->cqs, &cq->node, &cq->base.handle);
+	vb_context_list_object(context, &vb_context_of(context)->cqs, &cq->node, &cq->handle);
+	cq->base.handle = cq->handle;
 	return cq;
 }
 
@@ -84,13 +85,15 @@ VB_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	int error;
 
 	if (cq == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
+	if (cq->handle != own->handle)
+		return vb_fail_number(ENOENT);
 	error = cqe < 1 ? -EINVAL : vb_cq_resize(&own->cq, (uint32_t)cqe);
 	if (error == 0)
 		cq->cqe = (int)own->cq.capacity;
 	else
 		vb_explain_cq_unchanged(&own->cq, cqe, -error);
-	return -error;
+	return vb_fail_number(-error);
 }
 VB_EXPORT_COMPAT(ibv_resize_cq);
 
@@ -103,11 +106,13 @@ VB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 	uint32_t reported;
 
 	if (cq == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
+	if (cq->handle != own->handle)
+		return vb_fail_number(ENOENT);
 	if (vb_count_read(&own->cq.users) > 0) {
 		vb_explain_refused("ibv_destroy_cq", NULL, 0, EBUSY, "queue pairs still use it.",
 				   "Destroy the queue pairs first.");
-		return EBUSY;
+		return vb_fail_number(EBUSY);
 	}
 	context = cq->context;
 	vb_context_unlist_object(context, &own->node);
@@ -174,7 +179,7 @@ int vb_verbs_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 int vb_verbs_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
 	if (attr == NULL || (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE) != 0)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	if (attr->attr_mask & IBV_CQ_ATTR_MODERATE)
 		vb_cq_moderate(&vb_completion_queue_of(cq)->cq, attr->moderate.cq_count, attr->moderate.cq_period);
 	return 0;

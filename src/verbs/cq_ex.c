@@ -53,7 +53,7 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 	struct vb_endpoint *endpoint = vb_context_of(cq->context)->session->endpoint;
 
 	if (attr != NULL && attr->comp_mask != 0)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	if (!own->single_threaded)
 		vb_mutex_lock(&own->polling);
 	if (take_next(own)) {

@@ -34,7 +34,7 @@ static int copy_to(struct ibv_dm *dm, uint64_t offset, const void *from, size_t 
 	struct vb_device_memory *own = original_of(vb_device_memory_of(dm));
 
 	if (!is_inside(own, offset, length))
-		return EFAULT;
+		return vb_fail_number(EFAULT);
 	memcpy(own->bytes + offset, from, length);
 	return 0;
 }
@@ -44,7 +44,7 @@ static int copy_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length
 	struct vb_device_memory *own = original_of(vb_device_memory_of(dm));
 
 	if (!is_inside(own, offset, length))
-		return EFAULT;
+		return vb_fail_number(EFAULT);
 	memcpy(to, own->bytes + offset, length);
 	return 0;
 }
@@ -131,7 +131,7 @@ struct ibv_dm *vb_verbs_alloc_dm(struct ibv_context *context, struct ibv_alloc_d
 	if (error != 0) {
 		session->device_memory_used -= attr->length;
 	} else {
-		dm->base.handle = vb_session_handle(session);
+		dm->handle = dm->base.handle = vb_session_handle(session);
 		vb_list_append(&session->device_memories, &dm->node);
 	}
 	vb_lock_release(&session->lock);
@@ -163,7 +163,9 @@ int vb_verbs_free_dm(struct ibv_dm *dm)
 	bool busy;
 
 	if (dm == NULL || own->imported_from != NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
+	if (dm->handle != own->handle)
+		return vb_fail_number(ENOENT);
 	context = dm->context;
 	session = vb_context_of(context)->session;
 	vb_lock_take(&session->lock);
@@ -176,7 +178,7 @@ int vb_verbs_free_dm(struct ibv_dm *dm)
 	if (busy) {
 		vb_explain_refused("ibv_free_dm", NULL, 0, EBUSY, "regions or imports of it still exist.",
 				   "Deregister the regions first.");
-		return EBUSY;
+		return vb_fail_number(EBUSY);
 	}
 	munmap(own->bytes, own->mapped_length);
 	vb_descriptor_close(own->fd);
@@ -234,16 +236,16 @@ VB_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_
 	VB_LIST_FOR_EACH(node, &session->device_memories) {
 		struct vb_device_memory *dm = vb_container_of(node, struct vb_device_memory, node);
 
-		if (dm->base.handle == dm_handle) {
+		if (dm->handle == dm_handle) {
 			import->imported_from = dm;
-			import->base.handle = dm_handle;
+			import->handle = import->base.handle = dm_handle;
 			dm->users++;
 		}
 	}
 	vb_lock_release(&session->lock);
 	if (import->imported_from == NULL) {
 		free(import);
-		return vb_fail_null(-EINVAL);
+		return vb_fail_null(-ENOENT);
 	}
 	vb_context_hold(context);
 	return &import->base;

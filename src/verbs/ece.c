@@ -11,12 +11,12 @@
 VB_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (qp == NULL || ece == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	memset(ece, 0, sizeof(*ece));
-	return EOPNOTSUPP;
+	return vb_fail_number(EOPNOTSUPP);
 }
 
 VB_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	return qp == NULL || ece == NULL ? EINVAL : EOPNOTSUPP;
+	return vb_fail_number(qp == NULL || ece == NULL ? EINVAL : EOPNOTSUPP);
 }

@@ -166,7 +166,7 @@ int vb_explain_refused_modify(struct ibv_qp *qp, const struct ibv_qp_attr *attr,
 	struct vb_report report;
 
 	if (!vb_explains)
-		return error;
+		return vb_fail_number(error);
 	vb_context_info(qp->context, &info);
 	modify = (struct vb_explain_modify){
 		.profile = core->host->profile,
@@ -185,7 +185,7 @@ int vb_explain_refused_modify(struct ibv_qp *qp, const struct ibv_qp_attr *attr,
 	vb_lock_release(&core->lock);
 	vb_explain_modify_qp(&modify, &report);
 	vb_explainer_write(&report);
-	return error;
+	return vb_fail_number(error);
 }
 
 void vb_explain_refused_send(const struct vb_qp *qp, const struct ibv_send_wr *wr, int error)

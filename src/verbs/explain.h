@@ -17,7 +17,7 @@ const struct vb_queue_watch *vb_explain_choose_watch(void);
 /* Completions were polled: if one failed, wait until its explanation is out. */
 void vb_explain_polled(struct vb_endpoint *endpoint, const struct ibv_wc *wc, int count);
 
-/* Refusals; `error` is a positive errno. They return it, errno untouched. */
+/* Refusals; `error` is a positive errno. errno stays as it is, but for the first, which sets it and returns it. */
 int vb_explain_refused_modify(struct ibv_qp *qp, const struct ibv_qp_attr *attr, int attr_mask, int path_error,
 			      int error);
 /* Caller holds the queue pair's lock. */

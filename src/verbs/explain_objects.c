@@ -417,7 +417,7 @@ static int modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr
 {
 	(void)qp, (void)attr;
 	NOT_HERE("ibv_modify_qp_rate_limit", "rate limits");
-	return EOPNOTSUPP;
+	return vb_fail_number(EOPNOTSUPP);
 }
 
 static int post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op)
@@ -425,7 +425,7 @@ static int post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_o
 	(void)srq;
 	NOT_HERE("ibv_post_srq_ops", "tag matching operations");
 	*bad_op = op;
-	return EOPNOTSUPP;
+	return vb_fail_number(EOPNOTSUPP);
 }
 
 void vb_explain_fill_unsupported(struct verbs_context *table)

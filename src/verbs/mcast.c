@@ -40,7 +40,7 @@ static int attach(struct vb_queue_pair *qp, struct vb_multicast_membership *memb
 		vb_list_append(&qp->multicast, &member->node);
 	else
 		free(member);
-	return -error;
+	return vb_fail_number(-error);
 }
 
 VB_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
@@ -51,24 +51,24 @@ VB_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 	(void)lid;       /* there are no LIDs on Ethernet */
 	if (qp == NULL || gid == NULL || qp->qp_type != IBV_QPT_UD) {
 		vb_explain_no_group("ibv_attach_mcast", qp, gid, EINVAL);
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	}
 	member = calloc(1, sizeof(*member));
 	if (member == NULL)
-		return ENOMEM;
+		return vb_fail_number(ENOMEM);
 	memcpy(member->gid, gid->raw, sizeof(member->gid));
 	vb_multicast_normalize(member->gid);
 	if (!vb_gid_is_multicast(member->gid)) {
 		free(member);
 		vb_explain_no_group("ibv_attach_mcast", qp, gid, EINVAL);
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	}
 	vb_public_lock(&qp->mutex);
 	error = attach(vb_queue_pair_of(qp), member);
 	vb_public_unlock(&qp->mutex);
 	if (error != 0)
 		vb_explain_no_group("ibv_attach_mcast", qp, gid, error);
-	return error;
+	return vb_fail_number(error);
 }
 VB_EXPORT_COMPAT(ibv_attach_mcast);
 
@@ -81,7 +81,7 @@ VB_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 
 	(void)lid;
 	if (qp == NULL || gid == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	memcpy(group, gid->raw, sizeof(group));
 	vb_multicast_normalize(group);
 	context = vb_context_of(qp->context);
@@ -96,6 +96,6 @@ VB_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 	vb_public_unlock(&qp->mutex);
 	if (error != 0)
 		vb_explain_no_group("ibv_detach_mcast", qp, gid, error);
-	return error;
+	return vb_fail_number(error);
 }
 VB_EXPORT_COMPAT(ibv_detach_mcast);

@@ -40,7 +40,7 @@ static struct vb_memory_region *allocate(struct ibv_pd *pd, enum vb_region_backi
 /* The handle is the key: unique in the session, and of no use without the PD. */
 static void set_key(struct vb_memory_region *region, uint32_t key)
 {
-	region->base.handle = region->base.lkey = region->base.rkey = key;
+	region->handle = region->base.handle = region->base.lkey = region->base.rkey = key;
 }
 
 struct vb_memory_region *vb_memory_region_create(struct ibv_pd *pd, struct vb_region_info *info,
@@ -284,15 +284,17 @@ VB_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 	int error;
 
 	if (mr == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
+	if (mr->handle != region->handle)
+		return vb_fail_number(ENOENT);
 	if (vb_watches)
 		vb_watch_deregister(mr);
-	error = vb_region_deregister(region->session->memory, mr->lkey);
+	error = vb_region_deregister(region->session->memory, region->handle);
 	if (error != 0) {
 		vb_explain_refused("ibv_dereg_mr", "lkey", mr->lkey, -error,
 				   error == -EBUSY ? "memory windows are bound to it." : "it is not registered (any more).",
 				   error == -EBUSY ? "Invalidate or deallocate the windows first." : NULL);
-		return -error;
+		return vb_fail_number(-error);
 	}
 	vb_lock_take(&region->session->lock);
 	vb_list_remove(&region->node);
@@ -320,7 +322,7 @@ VB_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 	VB_LIST_FOR_EACH(node, &session->regions) {
 		struct vb_memory_region *candidate = vb_container_of(node, struct vb_memory_region, node);
 
-		if (candidate->base.handle == mr_handle && vb_pd_of(candidate->base.pd) == vb_pd_of(pd))
+		if (candidate->handle == mr_handle && vb_pd_of(candidate->base.pd) == vb_pd_of(pd))
 			found = candidate;
 	}
 	if (found != NULL)
@@ -328,7 +330,7 @@ VB_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 	vb_lock_release(&session->lock);
 	if (found == NULL) {
 		free(import);
-		return vb_fail_null(-EINVAL);
+		return vb_fail_null(-ENOENT);
 	}
 	set_key(import, mr_handle);
 	import->imported = true;

@@ -14,7 +14,7 @@
 struct ibv_mw *vb_verbs_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	enum vb_region_kind kind = type == IBV_MW_TYPE_1 ? VB_REGION_MW_TYPE_1 : VB_REGION_MW_TYPE_2;
-	struct ibv_mw *mw;
+	struct vb_memory_window *mw;
 	int error;
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
@@ -26,19 +26,19 @@ struct ibv_mw *vb_verbs_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 		return vb_fail_null(error);
 	mw = calloc(1, sizeof(*mw));
 	error = mw == NULL ? -ENOMEM :
-			     vb_window_allocate(vb_context_of(pd->context)->session->memory, kind, vb_pd_of(pd), &mw->rkey);
+			     vb_window_allocate(vb_context_of(pd->context)->session->memory, kind, vb_pd_of(pd), &mw->handle);
 	if (error != 0) {
 		free(mw);
 		vb_quota_give(pd->context, VB_COUNTED_MW);
 		return vb_fail_null(error);
 	}
-	mw->context = pd->context;
-	mw->pd = pd;
-	mw->handle = mw->rkey;
-	mw->type = type;
+	mw->base.context = pd->context;
+	mw->base.pd = pd;
+	mw->base.handle = mw->base.rkey = mw->handle;
+	mw->base.type = type;
 	vb_context_hold(pd->context);
 	vb_domain_hold(vb_domain_of(pd));
-	return mw;
+	return &mw->base;
 }
 
 /* The handle, unlike the rkey, is not changed by the application; it leads to the window whatever tag it has now. */
@@ -48,13 +48,15 @@ int vb_verbs_dealloc_mw(struct ibv_mw *mw)
 	int error;
 
 	if (mw == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
+	if (mw->handle != vb_memory_window_of(mw)->handle)
+		return vb_fail_number(ENOENT);
 	context = mw->context;
 	error = vb_window_deallocate(vb_context_of(context)->session->memory, mw->handle);
 	if (error != 0) {
 		vb_explain_refused("ibv_dealloc_mw", "rkey", mw->rkey, -error, "there is no such window (any more).",
 				   NULL);
-		return -error;
+		return vb_fail_number(-error);
 	}
 	vb_domain_put(vb_domain_of(mw->pd));
 	free(mw);

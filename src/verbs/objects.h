@@ -12,6 +12,7 @@
 #ifndef VB_VERBS_OBJECTS_H
 #define VB_VERBS_OBJECTS_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -148,6 +149,7 @@ struct vb_completion_queue {
 	struct vb_cq cq;
 	struct vb_poller poller;
 	struct vb_list node;             /* of the context */
+	uint32_t handle;                 /* as it was given: the public one is the application's to change */
 	struct vb_protection_domain *domain; /* the parent domain it was created with, or NULL */
 	/* Under the channel's lock. */
 	struct vb_list on_channel;
@@ -169,6 +171,7 @@ struct vb_shared_receive_queue {
 	struct ibv_srq base;
 	struct vb_srq srq;
 	struct vb_list node;             /* of the context */
+	uint32_t handle;
 	uint32_t events_reported;        /* under the async queue's lock */
 };
 
@@ -205,6 +208,7 @@ struct vb_device_memory {
 	struct ibv_dm base;
 	struct vb_list node;             /* of the session */
 	struct vb_device_memory *imported_from;
+	uint32_t handle;
 	uint8_t *bytes;
 	size_t length, mapped_length;
 	int fd;                          /* -1: of an import. Other processes of this host reach the memory through it */
@@ -217,11 +221,17 @@ struct vb_memory_region {
 	struct ibv_mr base;
 	struct vb_list node;             /* of the session; an import is not on it */
 	struct vb_session *session;
+	uint32_t handle;                 /* also its key */
 	bool imported;
 	enum vb_region_backing backing;
 	void *mapping;                   /* of a dmabuf */
 	size_t mapping_length;
 	struct vb_device_memory *device_memory;
+};
+
+struct vb_memory_window {
+	struct ibv_mw base;
+	uint32_t handle;
 };
 
 static inline struct vb_context *vb_context_of(struct ibv_context *context)
@@ -246,6 +256,7 @@ VB_OWN(vb_queue_pair_of, vb_queue_pair, base, ibv_qp)
 VB_OWN(vb_address_handle_of, vb_address_handle, base, ibv_ah)
 VB_OWN(vb_device_memory_of, vb_device_memory, base, ibv_dm)
 VB_OWN(vb_memory_region_of, vb_memory_region, base, ibv_mr)
+VB_OWN(vb_memory_window_of, vb_memory_window, base, ibv_mw)
 #undef VB_OWN
 
 /* Do two contexts name the same device session, so that their objects may be mixed? */
@@ -269,5 +280,12 @@ static inline uint32_t vb_count_read(const uint32_t *users) { return __atomic_lo
 
 /* The two conventions of the API, made from our 0 / -errno exactly once (STYLE 18). */
 #define vb_fail_null(negative) (errno = -(negative), NULL)
+/* Verbs that return a positive number return "the value of errno" (their manual pages), so it is there too. */
+static inline int vb_fail_number(int positive)
+{
+	if (positive != 0)
+		errno = positive;
+	return positive;
+}
 
 #endif

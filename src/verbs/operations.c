@@ -14,7 +14,7 @@
 static int refuse_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	(void)xrcd;
-	return EOPNOTSUPP;
+	return vb_fail_number(EOPNOTSUPP);
 }
 
 static int query_device(struct ibv_context *context, struct ibv_device_attr *attr)

@@ -103,18 +103,20 @@ VB_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 	struct vb_protection_domain *domain = vb_domain_of(pd);
 
 	if (pd == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
+	if (pd->handle != domain->shared->pd.handle)
+		return vb_fail_number(ENOENT);
 	if (vb_count_read(&domain->references) > 1) {
 		vb_explain_refused("ibv_dealloc_pd", "PD", pd->handle, EBUSY,
 				   "regions, windows, queue pairs or other objects of it still exist.",
 				   "Destroy everything that was created with this ibv_pd first.");
-		return EBUSY;
+		return vb_fail_number(EBUSY);
 	}
 	if (domain->parent_of == NULL && vb_count_read(&domain->shared->pd.users) > 0) {
 		vb_explain_refused("ibv_dealloc_pd", "PD", pd->handle, EBUSY,
 				   "objects made with an import or a parent domain of it still exist.",
 				   "Destroy everything that was created with them first.");
-		return EBUSY;
+		return vb_fail_number(EBUSY);
 	}
 	vb_domain_put(domain);
 	return 0;
@@ -141,7 +143,7 @@ VB_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_
 		shared->references++;
 	vb_lock_release(&session->lock);
 	if (shared == NULL)
-		return vb_fail_null(-EINVAL);
+		return vb_fail_null(-ENOENT);
 	domain = create_domain(context, shared);
 	if (domain == NULL) {
 		vb_lock_take(&session->lock);
@@ -181,7 +183,7 @@ int vb_verbs_dealloc_td(struct ibv_td *td)
 	if (vb_count_read(&own->users) > 0) {
 		vb_explain_refused("ibv_dealloc_td", NULL, 0, EBUSY, "a parent domain of it still exists.",
 				   "Deallocate the parent domain first.");
-		return EBUSY;
+		return vb_fail_number(EBUSY);
 	}
 	free(own);
 	vb_context_put(context);

@@ -61,7 +61,7 @@ static int post_send(struct vb_endpoint *endpoint, struct vb_qp *core, struct ib
 	/* Also after an error: the work before the bad request stands. */
 	vb_endpoint_posted(endpoint, core, now);
 	vb_lock_release(&core->lock);
-	return error;
+	return vb_fail_number(error);
 }
 
 int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -94,5 +94,5 @@ int vb_verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_rec
 		vb_verbs_observe_receives(core->host->observer, core, wr, error != 0 ? *bad : NULL);
 	vb_endpoint_received(vb_context_of(qp->context)->session->endpoint, core);
 	vb_lock_release(&core->lock);
-	return error;
+	return vb_fail_number(error);
 }

@@ -184,8 +184,10 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 	int error;
 
 	if (qp == NULL || attr == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	core = vb_queue_pair_of(qp)->qp;
+	if (qp->handle != core->qpn)
+		return vb_fail_number(ENOENT);
 	session = vb_context_of(qp->context)->session;
 	if ((attr_mask & IBV_QP_AV) && session->host.profile->connection == VB_CONNECT_CM) {
 		vb_lock_take(&core->lock);
@@ -223,7 +225,9 @@ VB_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr
 
 	(void)attr_mask; /* ibv_query_qp(3): a hint; more may be returned */
 	if (qp == NULL || attr == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
+	if (qp->handle != vb_queue_pair_of(qp)->qp->qpn)
+		return vb_fail_number(ENOENT);
 	if (init_attr == NULL)
 		init_attr = &ignored;
 	vb_qp_query(vb_queue_pair_of(qp)->qp, attr, init_attr);
@@ -245,14 +249,16 @@ VB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	uint32_t reported;
 
 	if (qp == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
+	if (qp->handle != own->qp->qpn)
+		return vb_fail_number(ENOENT);
 	vb_public_lock(&qp->mutex);
 	attached = !vb_list_is_empty(&own->multicast);
 	vb_public_unlock(&qp->mutex);
 	if (attached) {
 		vb_explain_refused("ibv_destroy_qp", "QP", qp->qp_num, EBUSY, "it is attached to a multicast group.",
 				   "Call ibv_detach_mcast first.");
-		return EBUSY;
+		return vb_fail_number(EBUSY);
 	}
 	context = vb_context_of(qp->context);
 	vb_lock_take(&context->lock);

@@ -84,7 +84,7 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	}
 	vb_lock_release(&own->qp->lock);
 	vb_lock_release(&own->posting);
-	return error;
+	return vb_fail_number(error);
 }
 
 static void wr_abort(struct ibv_qp_ex *qp)

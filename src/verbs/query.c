@@ -60,7 +60,7 @@ static void fill_device_attr(struct ibv_context *context, struct ibv_device_attr
 VB_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr)
 {
 	if (context == NULL || device_attr == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	fill_device_attr(context, device_attr);
 	return 0;
 }
@@ -100,7 +100,7 @@ int vb_verbs_query_device_ex(struct ibv_context *context, const struct ibv_query
 	struct ibv_device_attr_ex full = {0};
 
 	if (attr == NULL || attr_size < sizeof(attr->orig_attr) || (input != NULL && input->comp_mask != 0))
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	fill_device_attr(context, &full.orig_attr);
 	fill_odp_caps(vb_profile_of_context(context), &full.odp_caps);
 	full.completion_timestamp_mask = UINT64_MAX;
@@ -120,7 +120,7 @@ int vb_verbs_query_rt_values(struct ibv_context *context, struct ibv_values_ex *
 {
 	(void)context;
 	if (values == NULL || (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK) != 0)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
 		values->raw_clock.tv_sec = 0;
 		values->raw_clock.tv_nsec = (long)vb_endpoint_now();
@@ -138,7 +138,7 @@ int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ib
 
 	if (context == NULL || attr == NULL || port_num != 1) {
 		vb_explain_no_entry("ibv_query_port", port_num, 0, 1);
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	}
 	port = &vb_profile_of_context(context)->port;
 	counters = vb_context_of(context)->session->counters;

@@ -38,7 +38,8 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 	pthread_cond_init(&srq->base.cond, NULL);
 	vb_domain_hold(vb_domain_of(pd));
 	vb_context_hold(pd->context);
-	vb_context_list_object(pd->context, &vb_context_of(pd->context)->srqs, &srq->node, &srq->base.handle);
+	vb_context_list_object(pd->context, &vb_context_of(pd->context)->srqs, &srq->node, &srq->handle);
+	srq->base.handle = srq->handle;
 	return &srq->base;
 }
 
@@ -73,18 +74,22 @@ VB_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int
 	int error;
 
 	if (srq == NULL || attr == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
+	if (srq->handle != vb_shared_receive_queue_of(srq)->handle)
+		return vb_fail_number(ENOENT);
 	error = -vb_srq_modify(&vb_shared_receive_queue_of(srq)->srq, attr, attr_mask);
 	if (error != 0)
 		vb_explain_srq_unchanged(&vb_shared_receive_queue_of(srq)->srq, attr, attr_mask, error);
-	return error;
+	return vb_fail_number(error);
 }
 VB_EXPORT_COMPAT(ibv_modify_srq);
 
 VB_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
 	if (srq == NULL || attr == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
+	if (srq->handle != vb_shared_receive_queue_of(srq)->handle)
+		return vb_fail_number(ENOENT);
 	vb_srq_query(&vb_shared_receive_queue_of(srq)->srq, attr);
 	return 0;
 }
@@ -97,11 +102,13 @@ VB_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 	uint32_t reported;
 
 	if (srq == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
+	if (srq->handle != own->handle)
+		return vb_fail_number(ENOENT);
 	if (vb_count_read(&own->srq.users) > 0) {
 		vb_explain_refused("ibv_destroy_srq", NULL, 0, EBUSY, "queue pairs still use it.",
 				   "Destroy the queue pairs first.");
-		return EBUSY;
+		return vb_fail_number(EBUSY);
 	}
 	context = srq->context;
 	vb_context_unlist_object(context, &own->node);
@@ -132,5 +139,5 @@ int vb_verbs_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct i
 	if (core->host->observer)
 		vb_verbs_observe_receives(core->host->observer, NULL, wr, error != 0 ? *bad : NULL);
 	vb_endpoint_replenished(vb_context_of(srq->context)->session->endpoint);
-	return error;
+	return vb_fail_number(error);
 }
