@@ -167,17 +167,51 @@ static void store(uint64_t at, const uint8_t *from, size_t length)
 	}
 }
 
-/* The same in two checked copies; each is a system call, which orders the stores. */
-static int store_checked(struct vb_memory *memory, uint64_t at, const uint8_t *from, size_t length)
+/* Around an access to a dmabuf. Its bytes are neither read nor written when the exporter refuses. */
+static int begin_access(struct vb_memory *memory, const struct vb_slot *slot, bool write)
 {
-	size_t tail = tail_length(at + length, length), body = length - tail;
-	int rc = 0;
+	return slot->sync == 0 ? 0 : memory->host.sync(memory->host.context, slot->sync - 1, true, write);
+}
 
-	if (body > 0)
-		rc = memory->host.checked_write(memory->host.context, at, from, body);
-	if (rc == 0)
-		rc = memory->host.checked_write(memory->host.context, at + body, from + body, tail);
-	return rc;
+static int end_access(struct vb_memory *memory, const struct vb_slot *slot, bool write)
+{
+	return slot->sync == 0 ? 0 : memory->host.sync(memory->host.context, slot->sync - 1, false, write);
+}
+
+/* The same in two checked copies; each is a system call, which orders the stores. A mapping of a dmabuf stays, and
+ * system calls that copy may not be able to look at it. */
+static int store_checked(struct vb_memory *memory, const struct opening *opening, const uint8_t *from, size_t length)
+{
+	uint64_t at = opening->at;
+	size_t tail = tail_length(at + length, length), body = length - tail;
+	int rc = begin_access(memory, opening->slot, true), ended;
+
+	if (rc != 0)
+		return rc;
+	if (opening->slot->sync != 0) {
+		store(at, from, length);
+	} else {
+		if (body > 0)
+			rc = memory->host.checked_write(memory->host.context, at, from, body);
+		if (rc == 0)
+			rc = memory->host.checked_write(memory->host.context, at + body, from + body, tail);
+	}
+	ended = end_access(memory, opening->slot, true);
+	return rc != 0 ? rc : ended;
+}
+
+static int load_checked(struct vb_memory *memory, const struct opening *opening, void *to, size_t length)
+{
+	int rc = begin_access(memory, opening->slot, false), ended;
+
+	if (rc != 0)
+		return rc;
+	if (opening->slot->sync != 0)
+		memcpy(to, pointer(opening->at), length);
+	else
+		rc = memory->host.checked_read(memory->host.context, to, opening->at, length);
+	ended = end_access(memory, opening->slot, false);
+	return rc != 0 ? rc : ended;
 }
 
 bool vb_memory_check(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
@@ -204,7 +238,7 @@ bool vb_memory_place(struct vb_memory *memory, const struct vb_accessor *who, ui
 	if (!open_door(memory, who, address, length, &opening, why))
 		return false;
 	if (opening.slot->checked)
-		rc = store_checked(memory, opening.at, from, length);
+		rc = store_checked(memory, &opening, from, length);
 	else if (!opening.slot->null)
 		store(opening.at, from, length);
 	return close_door(&opening, rc, who, address, length, why);
@@ -223,7 +257,7 @@ bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, ui
 	if (opening.slot->null)
 		memset(to, 0, length);
 	else if (opening.slot->checked)
-		rc = memory->host.checked_read(memory->host.context, to, opening.at, length);
+		rc = load_checked(memory, &opening, to, length);
 	else
 		memcpy(to, pointer(opening.at), length);
 	return close_door(&opening, rc, who, address, length, why);
@@ -315,11 +349,15 @@ bool vb_memory_atomic(struct vb_memory *memory, const struct vb_accessor *who, e
 		return false;
 	}
 	/* On-demand memory is faulted in by the probe; there is no atomic that survives its going away after that. */
-	if (opening.slot->checked)
+	if (opening.slot->sync != 0)
+		rc = begin_access(memory, opening.slot, true);
+	else if (opening.slot->checked)
 		rc = memory->host.checked_read(memory->host.context, &probe, opening.at, sizeof(probe));
 	if (opening.slot->null)
 		*original = 0;
-	else if (rc == 0)
+	else if (rc == 0) {
 		*original = operate(pointer(opening.at), operation, swap_or_add, compare);
+		rc = end_access(memory, opening.slot, true);
+	}
 	return close_door(&opening, rc, who, address, 8, why);
 }

@@ -33,7 +33,9 @@ static void fill_slot(struct vb_slot *slot, const struct vb_region_info *info)
 	slot->iova = info->access & IBV_ACCESS_ZERO_BASED ? 0 : info->iova;
 	slot->access = info->access;
 	slot->null = info->kind == VB_REGION_NULL_MR;
-	slot->checked = info->checked && !slot->null;
+	/* No plain pointer to what is synchronized: every access comes by place.c. */
+	slot->checked = (info->checked || info->sync != 0) && !slot->null;
+	slot->sync = info->sync;
 	slot->qpn = 0;
 }
 
@@ -140,6 +142,7 @@ int vb_region_query(struct vb_memory *memory, uint32_t key, struct vb_region_inf
 		.iova = slot->iova,
 		.access = slot->access,
 		.checked = slot->checked,
+		.sync = slot->sync,
 	};
 	vb_table_leave(slot);
 	return 0;

@@ -47,6 +47,8 @@ struct vb_memory_host {
 	void *(*chunk)(void *context, uint32_t index, size_t bytes);
 	bool (*is_copying)(void *context, uint32_t key);
 	void (*pause)(void *context, unsigned looks);
+	/* Around each access to a region that has a `sync` descriptor. 0 or -errno. NULL where no region has one. */
+	int (*sync)(void *context, int fd, bool begin, bool write);
 	/* Nanoseconds; NULL: nobody is told when a region was deregistered. */
 	int64_t (*now)(void *context);
 };
@@ -62,6 +64,7 @@ struct vb_region_info {
 	uint64_t iova;                 /* address that keys' users name; differs from start for ibv_reg_mr_iova */
 	uint32_t access;               /* IBV_ACCESS_* */
 	bool checked;                  /* on-demand: copy through checked_read / checked_write */
+	int sync;                      /* dmabuf: its descriptor + 1, for host.sync around each access; 0: none */
 };
 
 /* Register. Returns 0 and the key (lkey and rkey alike), or -ENOMEM. The caller has validated the info with

@@ -71,7 +71,7 @@ struct vb_slot {
 	uint32_t next;                   /* free list; list of bound windows */
 	uint32_t previous;
 	uint32_t leaving;                /* windows: bound no more, but somebody may be inside: the region must stay */
-	uint32_t unused_too;
+	int32_t sync;                    /* stable while a user is inside: as in struct vb_region_info */
 	int64_t gone_at;                 /* atomic: when the region that had the key was withdrawn */
 	uint64_t unused[3];
 };

@@ -173,6 +173,7 @@ static void fill_window(struct vb_slot *window, const struct vb_slot *region, co
 	window->iova = bind->access & IBV_ACCESS_ZERO_BASED ? 0 : bind->address;
 	window->access = bind->access;
 	window->checked = region->checked;
+	window->sync = region->sync;
 	window->null = false;
 	window->qpn = bind->qpn;
 }

@@ -11,6 +11,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "io/descriptor.h"
+#include "io/dmabuf.h"
 #include "verbs/context.h"
 #include "verbs/explain.h"
 #include "verbs/explain_objects.h"
@@ -141,6 +143,17 @@ VB_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 	return register_range(pd, addr, length, iova, access);
 }
 
+/* The application may close its own descriptor. 0: it is no dmabuf; else ours + 1, or -errno. */
+static int keep_for_sync(int fd)
+{
+	int kept;
+
+	if (!vb_dmabuf_wants_sync(fd))
+		return 0;
+	kept = vb_descriptor_duplicate(fd);
+	return kept < 0 ? kept : kept + 1;
+}
+
 /* A dmabuf that the CPU can map is registered through that mapping. */
 VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
 					   int access)
@@ -153,7 +166,7 @@ VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	struct vb_region_info info;
 	void *mapping = MAP_FAILED;
 	off_t size = -1;
-	int error = 0;
+	int error = 0, sync = 0;
 
 	if (pd == NULL || length == 0 || offset + length < offset || iova + length < iova ||
 	    ((unsigned)access & ~allowed) != 0 || vb_region_check_access((unsigned)access) != 0)
@@ -170,6 +183,13 @@ VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 		if (mapping == MAP_FAILED)
 			error = errno == ENODEV ? -EOPNOTSUPP : -errno;
 	}
+	if (error == 0) {
+		sync = keep_for_sync(fd);
+		if (sync < 0) {
+			error = sync;
+			munmap(mapping, length + skip);
+		}
+	}
 	if (error != 0) {
 		vb_explain_no_dmabuf_mr(offset, length, iova, size, (unsigned)access, allowed, -error);
 		return vb_fail_null(error);
@@ -180,13 +200,17 @@ VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 		.length = length,
 		.iova = iova,
 		.access = (unsigned)access,
+		.sync = sync,
 	};
 	/* ibv_reg_dmabuf_mr(3) has no address to report. */
 	region = vb_memory_region_create(pd, &info, VB_BACKING_DMABUF, NULL, length);
 	if (region == NULL) {
 		munmap(mapping, length + skip);
+		if (sync != 0)
+			vb_descriptor_close(sync - 1);
 		return NULL;
 	}
+	region->sync = sync;
 	region->mapping = mapping;
 	region->mapping_length = length + skip;
 	return &region->base;
@@ -262,6 +286,8 @@ static void release_backing(struct vb_memory_region *region)
 {
 	if (region->mapping != NULL)
 		munmap(region->mapping, region->mapping_length);
+	if (region->sync != 0)
+		vb_descriptor_close(region->sync - 1);
 	if (region->device_memory != NULL) {
 		vb_lock_take(&region->session->lock);
 		region->device_memory->users--;

@@ -226,6 +226,7 @@ struct vb_memory_region {
 	enum vb_region_backing backing;
 	void *mapping;                   /* of a dmabuf */
 	size_t mapping_length;
+	int sync;                        /* of a dmabuf whose accesses are bracketed: our descriptor + 1, else 0 */
 	struct vb_device_memory *device_memory;
 };
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/dmabuf.h"
 #include "io/process_memory.h"
 
 static struct vb_list sessions = {&sessions, &sessions};
@@ -33,6 +34,7 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 		.now = clock_now,
 		.checked_read = vb_process_memory_read,
 		.checked_write = vb_process_memory_write,
+		.sync = vb_dmabuf_sync,
 	};
 	struct vb_session *session = calloc(1, sizeof(*session));
 	int error;
