@@ -29,6 +29,7 @@
 #include "io/host.h"
 #include "io/inquiry.h"
 #include "io/netlink.h"
+#include "io/process.h"
 #include "io/udp.h"
 #include "wire/daemon_message.h"
 
@@ -137,6 +138,18 @@ static uint32_t version_number(void)
 	return (major & 0xff) << 16 | (minor & 0xff) << 8 | (patch & 0xff);
 }
 
+/* Asked by a peer whom the process itself does not answer. */
+static enum vb_inquiry_verdict verdict_about(const struct vb_server *server, uint32_t qpn)
+{
+	VB_LIST_FOR_EACH(node, &server->client_list) {
+		const struct vb_client *client = vb_container_of(node, struct vb_client, node);
+
+		if (client->slot != 0 && client->slot == qpn >> VB_DAEMON_INDEX_BITS)
+			return vb_process_is_stopped(client->peer.pid) ? VB_INQUIRY_STOPPED : VB_INQUIRY_LIVES;
+	}
+	return VB_INQUIRY_NO_PROCESS;
+}
+
 /* Somebody explains a failure and asks about a queue pair of no process here, or whether we are here at all. */
 static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const struct vb_udp_bundle *bundle)
 {
@@ -151,7 +164,10 @@ static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const 
 	}
 	if (server->inquiries++ >= INQUIRIES_PER_SECOND || !vb_explain_output_tells_peers())
 		return true;
-	answer.verdict = inquiry.qpn <= 1 ? VB_INQUIRY_DAEMON : VB_INQUIRY_NO_PROCESS;
+	if (inquiry.qpn > 1)
+		answer.verdict = VB_INQUIRY_NO_PROCESS;
+	else
+		answer.verdict = inquiry.about_qpn == 0 ? VB_INQUIRY_DAEMON : verdict_about(server, inquiry.about_qpn);
 	answer.qpn = inquiry.qpn;
 	answer.nonce = inquiry.nonce;
 	answer.version = version_number();

@@ -172,6 +172,15 @@ static bool request_arrived(const struct vb_explain_failure *f)
 	return f->reach == VB_REACH_ANSWERED && f->far.verdict == VB_INQUIRY_YOUR_PEER && ahead > 0 && ahead <= sent;
 }
 
+/* An adapter acknowledges for a process that does not run; here the process is the adapter. */
+static void say_what_does_not_run(const struct vb_explain_failure *f, struct vb_report *report)
+{
+	vb_report_say(report, VB_REPORT_FIX,
+		      "A process acknowledges only while it runs: let it run (SIGCONT, the debugger, processors that are not all "
+		      "taken), or set timeout and retry_cnt for longer than it may stand still (they were %u and %u).",
+		      f->timeout, f->retry_cnt);
+}
+
 static void say_silent_peer(const struct vb_explain_failure *f, struct vb_report *report)
 {
 	char address[VB_WORDS_ADDRESS];
@@ -181,6 +190,20 @@ static void say_silent_peer(const struct vb_explain_failure *f, struct vb_report
 		vb_report_say(report, VB_REPORT_CAUSE, "Its verbenad answers: no process there has queue pair 0x%06x. ",
 			      f->peer_qpn);
 		vb_report_say(report, VB_REPORT_FIX, "The peer's program has ended, or dest_qp_num is wrong.");
+		break;
+	case VB_INQUIRY_STOPPED:
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "Its verbenad answers: the process that has queue pair 0x%06x lives, but a signal or a debugger has "
+			      "stopped it. ",
+			      f->peer_qpn);
+		say_what_does_not_run(f, report);
+		break;
+	case VB_INQUIRY_LIVES:
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "Its verbenad answers: the process that has queue pair 0x%06x lives, but it does not answer: it does "
+			      "not run. ",
+			      f->peer_qpn);
+		say_what_does_not_run(f, report);
 		break;
 	case VB_INQUIRY_NO_QP:
 		vb_report_say(report, VB_REPORT_CAUSE,
@@ -562,6 +585,7 @@ static void add_far_evidence(const struct vb_explain_failure *f, struct vb_repor
 	static const char *const verdicts[VB_INQUIRY_VERDICT_END] = {
 		"?",         "no_process", "no_qp",     "not_connected", "other_peer",
 		"your_peer", "daemon",     "other_psn", "not_told",
+		"lives",     "stopped",
 	};
 	struct vb_fault_record far;
 

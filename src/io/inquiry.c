@@ -20,7 +20,8 @@
 #include "io/random.h"
 #include "io/route.h"
 
-enum { PING_MS = 200 };
+/* From this try on verbenad is asked too. */
+enum { PING_MS = 200, FIRST_TRY_OF_DAEMON = 3 };
 
 /* A Verbena answers at once. The last waits are for hosts without one: they may send an ICMP error once a second
  * (net.ipv4.icmp_ratelimit), and the failed packets have used that up: the last inquiry leaves more than a second after them. */
@@ -94,11 +95,45 @@ static enum vb_inquiry_reach reach_of(int error)
 	}
 }
 
+/* The question, the same of the host's verbenad, and what came back. */
+struct exchange {
+	int fd;
+	struct vb_inquiry process, daemon;
+	struct vb_inquiry_answer answer, daemon_answer;
+	bool daemon_answered;
+	enum vb_inquiry_reach reach;
+};
+
+static ssize_t send_question(const struct exchange *exchange, const struct vb_inquiry *question)
+{
+	uint8_t bytes[VB_INQUIRY_LENGTH];
+
+	vb_inquiry_encode(question, bytes);
+	return send(exchange->fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+}
+
+/* True: the process has answered. What verbenad says of it is kept, in case that it does not. */
+static bool take_answer(struct exchange *exchange, const uint8_t *bytes, size_t length)
+{
+	struct vb_inquiry_answer answer;
+
+	if (!vb_inquiry_answer_decode(&answer, bytes, length))
+		return false;
+	if (answer.nonce == exchange->daemon.nonce) {
+		/* One that does not know this question says only that it is there. */
+		exchange->daemon_answered = answer.verdict != VB_INQUIRY_DAEMON;
+		exchange->daemon_answer = answer;
+		return false;
+	}
+	exchange->answer = answer;
+	return answer.nonce == exchange->process.nonce;
+}
+
 /* Take what comes until the deadline. False: nothing of use. */
-static bool await_answer(int fd, uint64_t nonce, vb_time deadline, struct vb_inquiry_answer *answer,
-			 enum vb_inquiry_reach *reach)
+static bool await_answer(struct exchange *exchange, vb_time deadline)
 {
 	uint8_t bytes[VB_INQUIRY_LENGTH + 1];
+	int fd = exchange->fd;
 
 	for (;;) {
 		vb_time left = deadline - vb_clock_now();
@@ -109,11 +144,11 @@ static bool await_answer(int fd, uint64_t nonce, vb_time deadline, struct vb_inq
 			return false;
 		length = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 		if (length < 0 && errno != EAGAIN && errno != EINTR) {
-			*reach = reach_of(errno);
-			return *reach != VB_REACH_SILENT;
+			exchange->reach = reach_of(errno);
+			return exchange->reach != VB_REACH_SILENT;
 		}
-		if (length > 0 && vb_inquiry_answer_decode(answer, bytes, (size_t)length) && answer->nonce == nonce) {
-			*reach = VB_REACH_ANSWERED;
+		if (length > 0 && take_answer(exchange, bytes, (size_t)length)) {
+			exchange->reach = VB_REACH_ANSWERED;
 			return true;
 		}
 	}
@@ -150,31 +185,49 @@ static enum vb_inquiry_reach ping(const struct vb_path *path)
 	return answered ? VB_REACH_PINGED : sent ? VB_REACH_SILENT : VB_REACH_SILENT_UNPINGED;
 }
 
+static uint64_t new_nonce(void)
+{
+	return (uint64_t)vb_random_u32() << 32 | vb_random_u32();
+}
+
+static void ask_repeatedly(struct exchange *exchange)
+{
+	for (unsigned i = 0; i < sizeof(wait_ms) / sizeof(wait_ms[0]); i++) {
+		if (send_question(exchange, &exchange->process) < 0) {
+			exchange->reach = reach_of(errno);
+			if (exchange->reach != VB_REACH_SILENT)
+				return;
+		}
+		if (i >= FIRST_TRY_OF_DAEMON && exchange->process.qpn > 1 && !exchange->daemon_answered)
+			(void)send_question(exchange, &exchange->daemon);
+		if (await_answer(exchange, vb_clock_now() + VB_MILLISECONDS(wait_ms[i])))
+			return;
+	}
+}
+
 enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, const struct vb_inquiry *question,
 				     struct vb_inquiry_answer *answer)
 {
-	struct vb_inquiry inquiry = *question;
-	enum vb_inquiry_reach reach = VB_REACH_SILENT;
-	uint8_t bytes[VB_INQUIRY_LENGTH];
-	int fd = vb_inquiry_open(path, IPPROTO_UDP, VB_ROCE_PORT);
+	struct exchange exchange = {
+		.fd = vb_inquiry_open(path, IPPROTO_UDP, VB_ROCE_PORT),
+		.process = *question,
+		.daemon = {.qpn = 1, .about_qpn = question->qpn, .nonce = new_nonce()},
+		.reach = VB_REACH_SILENT,
+	};
 
-	if (fd < 0)
+	if (exchange.fd < 0)
 		return reach_of(errno);
-	inquiry.nonce = (uint64_t)vb_random_u32() << 32 | vb_random_u32();
-	vb_inquiry_encode(&inquiry, bytes);
-	for (unsigned i = 0; i < sizeof(wait_ms) / sizeof(wait_ms[0]); i++) {
-		if (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) < 0) {
-			reach = reach_of(errno);
-			if (reach != VB_REACH_SILENT)
-				break;
-		}
-		if (await_answer(fd, inquiry.nonce, vb_clock_now() + VB_MILLISECONDS(wait_ms[i]), answer, &reach))
-			break;
+	exchange.process.nonce = new_nonce();
+	ask_repeatedly(&exchange);
+	vb_descriptor_close(exchange.fd);
+	*answer = exchange.answer;
+	if (exchange.reach == VB_REACH_SILENT && exchange.daemon_answered) {
+		*answer = exchange.daemon_answer;
+		return VB_REACH_ANSWERED;
 	}
-	vb_descriptor_close(fd);
-	if (reach == VB_REACH_SILENT && neighbour_is_missing(path))
-		reach = VB_REACH_UNREACHABLE;
-	return reach == VB_REACH_SILENT ? ping(path) : reach;
+	if (exchange.reach == VB_REACH_SILENT && neighbour_is_missing(path))
+		return VB_REACH_UNREACHABLE;
+	return exchange.reach == VB_REACH_SILENT ? ping(path) : exchange.reach;
 }
 
 void vb_inquiry_reply(int fd, const struct vb_path *from, const struct vb_inquiry_answer *answer)

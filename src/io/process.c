@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,6 +35,25 @@ bool vb_process_has_ended(int watch)
 	struct pollfd item = {.fd = watch, .events = POLLIN};
 
 	return poll(&item, 1, 0) == 1;
+}
+
+bool vb_process_is_stopped(pid_t pid)
+{
+	char path[32], text[256];
+	const char *name_ends;
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[length > 0 ? length : 0] = '\0';
+	/* proc_pid_stat(5): "pid (name) state"; the name may hold anything. */
+	name_ends = strrchr(text, ')');
+	return name_ends && name_ends[1] == ' ' && (name_ends[2] == 'T' || name_ends[2] == 't');
 }
 
 enum vb_ptrace_rule vb_process_ptrace_rule(void)

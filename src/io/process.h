@@ -12,6 +12,8 @@
  * the kernel is older than 5.3. */
 int vb_process_watch(pid_t pid);
 bool vb_process_has_ended(int watch);
+/* By a signal or by a debugger. False also where that cannot be told. */
+bool vb_process_is_stopped(pid_t pid);
 
 enum vb_ptrace_rule {
 	VB_PTRACE_ORDINARY,                /* the usual rules: same user, dumpable */

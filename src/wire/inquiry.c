@@ -15,8 +15,8 @@ struct inquiry_layout {
 	struct be32 magic;
 	struct be32 qpn;                 /* at 5..7, where the BTH has it */
 	struct be64 nonce;
-	struct be32 asker_qpn, send_psn, receive_psn;
-	uint8_t zero[100];
+	struct be32 asker_qpn, send_psn, receive_psn, about_qpn;
+	uint8_t zero[96];
 };
 
 struct answer_layout {
@@ -45,6 +45,7 @@ void vb_inquiry_encode(const struct vb_inquiry *inquiry, uint8_t bytes[VB_INQUIR
 		.asker_qpn = be32_of(inquiry->asker_qpn),
 		.send_psn = be32_of(inquiry->send_psn),
 		.receive_psn = be32_of(inquiry->receive_psn),
+		.about_qpn = be32_of(inquiry->about_qpn),
 	};
 
 	memcpy(bytes, &out, sizeof(out));
@@ -64,6 +65,7 @@ bool vb_inquiry_decode(struct vb_inquiry *inquiry, const uint8_t *bytes, size_t 
 		.asker_qpn = be32_get(in.asker_qpn) & 0xffffff,
 		.send_psn = be32_get(in.send_psn) & 0xffffff,
 		.receive_psn = be32_get(in.receive_psn) & 0xffffff,
+		.about_qpn = be32_get(in.about_qpn) & 0xffffff,
 		.nonce = be64_get(in.nonce),
 	};
 	return true;

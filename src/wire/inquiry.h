@@ -4,6 +4,7 @@
  * 15 as transport version in their second byte: any receiver drops that in silence (IBA 9.6.1.1.2), rxe and adapters
  * included. The inquiry goes to port 4791 and names a QPN where the BTH would, so that it reaches the process that owns
  * the queue pair; where no process does, the host's verbenad answers. The answer goes back to the port that asked.
+ * A process that does not run answers nothing: then verbenad is asked whether it lives.
  *
  * Sent only by somebody who explains a failure (VERBENA_EXPLAIN). An answer is never longer than its inquiry, so that
  * nobody can be flooded with answers, and it tells about a queue pair only to the peer of that queue pair: any user of
@@ -22,6 +23,7 @@ struct vb_inquiry {
 	uint32_t qpn;                    /* asked about; 1: only whether a verbenad is there */
 	uint32_t asker_qpn;              /* ours: its peer is told more */
 	uint32_t send_psn, receive_psn;  /* sq_psn and rq_psn of ours, where it began: the peer's rq_psn and sq_psn */
+	uint32_t about_qpn;              /* of verbenad (qpn 1): does a process that has this one live? 0: no question */
 	uint64_t nonce;
 };
 
@@ -34,6 +36,8 @@ enum vb_inquiry_verdict {
 	VB_INQUIRY_DAEMON,               /* verbenad, asked about itself */
 	VB_INQUIRY_OTHER_PSN,            /* address and QPNs are those of its peer, but neither PSN is */
 	VB_INQUIRY_NOT_TOLD,             /* the process is there: too many ask who do not prove to be a peer */
+	VB_INQUIRY_LIVES,                /* verbenad: the process that has such queue pairs lives */
+	VB_INQUIRY_STOPPED,              /* verbenad: it lives, but a signal or a debugger has stopped it */
 	VB_INQUIRY_VERDICT_END,
 };
 

@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 
 from pylib import clients
 from pylib.clients import ClientCase, across, expand, which
@@ -64,6 +65,14 @@ class Explain(ClientCase):
         self.assertEqual((told["opcode"], told["retry_cnt"]), ("RDMA_WRITE", 7))
         self.assertGreater(told["tries"], 0)
         self.assertGreater(told["waited_us"], 400000)
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_peer_stopped(self):
+        """It lives and does not run: the peer's verbenad says so."""
+        client = self.write_without_end()
+        self.server.signal_all("ib_write_bw", signal.SIGSTOP)
+        told = self.explained(client.wait(self.TIMEOUT).out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED", side="peer")
+        self.assertEqual((told["reach"], told["far_verdict"]), ("answered", "stopped"))
 
     @across(["veth1500_v4", "veth1500_v6"])
     def test_nothing_listens(self):
