@@ -23,7 +23,11 @@
 #include "lib/one_world.h"
 #include "lib/private_network.h"
 
-enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, PAGES = 4, LENGTH = 5000 };
+enum {
+	ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+	PAGES = 4,
+	LENGTH = 5000,
+};
 
 /* Atomic. */
 static unsigned begun_reads, begun_writes, ended, nested;
