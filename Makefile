@@ -6,6 +6,7 @@
 #   make demo                           install what is missing, build, and see RDMA between two processes
 #   make test                           install what is missing, and run every test
 #   make applications                   UCX, MPI and others, contents verified, beside the same over TCP (docs/applications.md)
+#   make browser                        the page of `verbena web` in Chromium, without a window
 #   make interop                        Verbena against the Linux kernel's rxe, both ways, in a virtual machine (docs/interop.md)
 #   make interop-rules                  what its runner does when a guest panics and when it is interrupted itself
 #   make examples                       the programs of examples/, into build/examples (examples/README.md)
@@ -23,7 +24,7 @@ DESTDIR ?=
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
 .PHONY: all build demo test applications interop interop-rules examples bench install clean starved
-.PHONY: uninstall deb
+.PHONY: uninstall deb browser
 
 all: build
 
@@ -48,6 +49,10 @@ test:
 applications:
 	@scripts/install-packages test applications
 	@tests/run --only applications --verbose
+
+browser:
+	@scripts/install-packages test browser
+	@tests/run --only browser --verbose
 
 interop:
 	@scripts/install-packages test

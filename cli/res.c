@@ -18,12 +18,6 @@ static const struct {
 	{ "srq", VB_RESOURCE_SRQ }, { "pd", VB_RESOURCE_PD }, { "cm_id", VB_RESOURCE_CM_ID },
 };
 
-bool vb_cli_res_wants(const struct vb_cli_res_options *options, const struct vb_cli_holder *holder,
-		      uint32_t interface_index)
-{
-	return !options->device || !strcmp(vb_cli_holder_device(holder, interface_index), options->device);
-}
-
 static bool choose_kind(struct vb_cli_res_options *options, const char *name)
 {
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)

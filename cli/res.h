@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/processes.h"
 
@@ -19,8 +20,11 @@ struct vb_cli_res_options {
 };
 
 /* Is this object on the device that was asked for? */
-bool vb_cli_res_wants(const struct vb_cli_res_options *options, const struct vb_cli_holder *holder,
-		      uint32_t interface_index);
+static inline bool vb_cli_res_wants(const struct vb_cli_res_options *options, const struct vb_cli_holder *holder,
+				    uint32_t interface_index)
+{
+	return !options->device || !strcmp(vb_cli_holder_device(holder, interface_index), options->device);
+}
 
 void vb_cli_res_print_table(const struct vb_cli_res_options *options, const struct vb_cli_holders *holders);
 void vb_cli_res_print_json(FILE *out, const struct vb_cli_res_options *options, const struct vb_cli_holders *holders);

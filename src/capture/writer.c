@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -29,6 +30,7 @@ struct vb_capture {
 	struct vb_mutex lock;
 	int fd;                            /* -1: writing failed, no more is written */
 	int64_t clock;
+	off_t limit;                       /* of the file's length, 0: none */
 	uint32_t pid;
 	uint64_t host;
 	struct vb_capture_buffer buffer;
@@ -108,6 +110,15 @@ static int begin_or_join(struct vb_capture *capture)
 	return error;
 }
 
+/* VERBENA_CAPTURE_LIMIT, in bytes: of the file, by whichever processes. */
+static off_t read_limit(void)
+{
+	const char *text = secure_getenv("VERBENA_CAPTURE_LIMIT");
+	long long limit = text ? atoll(text) : 0;
+
+	return limit > 0 ? (off_t)limit : 0;
+}
+
 int vb_capture_open(struct vb_capture **out, const char *path)
 {
 	struct vb_capture *capture = calloc(1, sizeof(*capture));
@@ -134,9 +145,18 @@ int vb_capture_open(struct vb_capture **out, const char *path)
 	}
 	capture->pid = (uint32_t)getpid();
 	capture->host = this_host();
+	capture->limit = read_limit();
 	vb_mutex_init(&capture->lock, VB_RANK_CAPTURE);
 	*out = capture;
 	return 0;
+}
+
+/* Caller holds capture->lock. */
+static bool is_full(const struct vb_capture *capture)
+{
+	struct stat status;
+
+	return capture->limit > 0 && fstat(capture->fd, &status) == 0 && status.st_size >= capture->limit;
 }
 
 /* Caller holds capture->lock. */
@@ -148,9 +168,12 @@ static void write_out(struct vb_capture *capture)
 		error = capture->buffer.failed ? -ENOMEM :
 			write_all(capture->fd, capture->buffer.bytes, capture->buffer.used);
 	capture->buffer.used = 0;
-	if (error == 0)
+	if (error == 0 && (capture->fd < 0 || !is_full(capture)))
 		return;
-	vb_log(VB_LOG_ERROR, "the capture ends here: %s", strerror(-error));
+	if (error)
+		vb_log(VB_LOG_ERROR, "the capture ends here: %s", strerror(-error));
+	else
+		vb_log(VB_LOG_INFO, "the capture ends here: it has its %lld bytes", (long long)capture->limit);
 	vb_descriptor_close(capture->fd);
 	capture->fd = -1;
 }
