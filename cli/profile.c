@@ -27,13 +27,6 @@ int vb_cli_profile_choose(const char *command, const char *name)
 	return VB_CLI_USAGE;
 }
 
-const struct vb_adapter *vb_cli_profile_chosen(void)
-{
-	const char *name = getenv("VERBENA_PROFILE");
-
-	return name ? vb_adapter_find(name) : NULL;
-}
-
 /* Of the kind of device that it is put over; where there are two, RoCE. */
 static void print_profile(const struct vb_adapter *adapter)
 {
