@@ -46,7 +46,7 @@ function showDevices(devices) {
     for (const gid of device.gids) {
       const line = document.createElement("div");
       line.className = "muted";
-      line.textContent = `gid ${gid.index}: ${gid.address}`;
+      line.textContent = gid.index === undefined ? gid.address : `gid ${gid.index}: ${gid.address}`;
       card.append(line);
     }
     return card;
