@@ -13,7 +13,8 @@
  * half of a 64-bit number. tests/unit/base computes them again by their definition.
  *
  * This file alone is compiled for processors with these instructions (meson.build), and called on no others; and a second time for
- * those that also add three registers at once, an instruction that came with SHA-3: 29 ns then, and with the copy 34.
+ * those that also add three registers at once, an instruction that came with SHA-3: 29 ns then, and with the copy 34. Twice more
+ * (VB_CRC_CASTAGNOLI) with the other polynomial, for base/crc32c.c.
  */
 #include "base/crc_fold.h"
 
@@ -40,11 +41,35 @@
 enum { LANE = 16, LANES = 8, STRIDE = LANE * LANES };
 
 #ifdef VB_CRC_THREE
-#define NAMED(name) name##_three
+#define NAMED(name) FOR_POLYNOMIAL(name##_three)
 #define ADD_THREE(a, b, c) veor3q_u64(a, b, c)
 #else
-#define NAMED(name) name
+#define NAMED(name) FOR_POLYNOMIAL(name)
 #define ADD_THREE(a, b, c) veorq_u64(veorq_u64(a, b), c)
+#endif
+
+#ifdef VB_CRC_CASTAGNOLI
+#define FOR_POLYNOMIAL(name) name##_castagnoli
+#define CONSTANTS vb_crc_fold_constants_castagnoli
+#define CRC8 __crc32cb
+#define CRC32 __crc32cw
+#define CRC64 __crc32cd
+#else
+#define FOR_POLYNOMIAL(name) name
+#define CONSTANTS vb_crc_fold_constants
+#define CRC8 __crc32b
+#define CRC32 __crc32w
+#define CRC64 __crc32d
+#endif
+
+#if defined(VB_CRC_CASTAGNOLI) && !defined(VB_CRC_THREE)
+const uint64_t vb_crc_fold_constants_castagnoli[VB_CRC_FOLDS][2] = {
+	[VB_CRC_FOLD_128] = {0x3743f7bd00000000u, 0x3171d43000000000u},
+	[VB_CRC_FOLD_256] = {0x33ccbbbc00000000u, 0xa2158b3400000000u},
+	[VB_CRC_FOLD_512] = {0x1c19243b00000000u, 0x75bba45b00000000u},
+	[VB_CRC_FOLD_1024] = {0x6577b24500000000u, 0x7417153f00000000u},
+};
+#elif !defined(VB_CRC_THREE)
 
 const uint64_t vb_crc_fold_constants[VB_CRC_FOLDS][2] = {
 	[VB_CRC_FOLD_128] = {0x65673b4600000000u, 0x9ba54c6f00000000u},
@@ -68,7 +93,7 @@ bool vb_crc_can_add_three(void)
 
 INLINED uint64x2_t constant(enum vb_crc_fold which)
 {
-	return vld1q_u64(vb_crc_fold_constants[which]);
+	return vld1q_u64(CONSTANTS[which]);
 }
 
 /* The sixteen bytes at `from`, which are also stored at `to` unless that is NULL. */
@@ -100,22 +125,22 @@ INLINED uint32_t finish(uint32_t crc, uint8_t *to, const uint8_t *from, size_t l
 		memcpy(to, from, length);
 	if (length & 8) {
 		memcpy(&v64, from, 8);
-		crc = __crc32d(crc, v64);
+		crc = CRC64(crc, v64);
 		from += 8;
 	}
 	if (length & 4) {
 		memcpy(&v32, from, 4);
-		crc = __crc32w(crc, v32);
+		crc = CRC32(crc, v32);
 		from += 4;
 	}
 	for (size_t left = length & 3; left > 0; left--)
-		crc = __crc32b(crc, *from++);
+		crc = CRC8(crc, *from++);
 	return crc;
 }
 
 INLINED uint32_t reduce(uint64x2_t a)
 {
-	return __crc32d(__crc32d(0, vgetq_lane_u64(a, 0)), vgetq_lane_u64(a, 1));
+	return CRC64(CRC64(0, vgetq_lane_u64(a, 0)), vgetq_lane_u64(a, 1));
 }
 
 /* Each lane has a name and so a register: as an array that loops go over, the lanes would live in memory at -O2, which makes it
@@ -161,7 +186,7 @@ INLINED uint32_t advance(uint32_t crc, uint8_t *to, const uint8_t *from, size_t 
 	for (; length >= LANE; length -= LANE) {
 		uint64x2_t bytes = take(to, from);
 
-		crc = __crc32d(__crc32d(crc, vgetq_lane_u64(bytes, 0)), vgetq_lane_u64(bytes, 1));
+		crc = CRC64(CRC64(crc, vgetq_lane_u64(bytes, 0)), vgetq_lane_u64(bytes, 1));
 		from += LANE;
 		to = to ? to + LANE : NULL;
 	}

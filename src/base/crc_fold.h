@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * CRC-32 with the carry-less multiplication of aarch64, for base/crc.c alone: where VB_CRC_FOLD is defined it may be there,
- * and vb_crc_can_fold says whether it is.
+ * CRC-32 and CRC-32C with the carry-less multiplication of aarch64, for base/crc.c and crc32c.c alone: where VB_CRC_FOLD is
+ * defined it may be there, and vb_crc_can_fold says whether it is.
  */
 #ifndef VB_BASE_CRC_FOLD_H
 #define VB_BASE_CRC_FOLD_H
@@ -25,5 +25,12 @@ uint32_t vb_crc_fold_copy(uint32_t crc, void *to, const void *from, size_t lengt
 bool vb_crc_can_add_three(void);
 uint32_t vb_crc_fold_three(uint32_t crc, const void *bytes, size_t length);
 uint32_t vb_crc_fold_copy_three(uint32_t crc, void *to, const void *from, size_t length);
+
+/* All of it for CRC-32C. */
+extern const uint64_t vb_crc_fold_constants_castagnoli[VB_CRC_FOLDS][2];
+uint32_t vb_crc_fold_castagnoli(uint32_t crc, const void *bytes, size_t length);
+uint32_t vb_crc_fold_copy_castagnoli(uint32_t crc, void *to, const void *from, size_t length);
+uint32_t vb_crc_fold_three_castagnoli(uint32_t crc, const void *bytes, size_t length);
+uint32_t vb_crc_fold_copy_three_castagnoli(uint32_t crc, void *to, const void *from, size_t length);
 
 #endif
