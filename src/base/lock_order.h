@@ -31,6 +31,7 @@
 	RANK(CM_DEVICES, "rdmacm devices_lock")           \
 	RANK(CM_SEND, "rdmacm line.send_lock")            \
 	RANK(CM_LINE, "rdmacm line.lock")                 \
+	RANK(CM_STREAMS, "rdmacm streams.lock")           \
 	RANK(CM_ID, "rdmacm id.lock")                     \
 	RANK(CM_CHANNEL, "rdmacm channel.lock")           \
 	RANK(SESSIONS, "sessions_lock")                   \

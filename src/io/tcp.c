@@ -92,7 +92,7 @@ static int bind_to(int fd, const struct vb_tcp_address *local)
 }
 
 /* SO_REUSEADDR lets a port be had while old connections of it are in TIME_WAIT, but no second listener. */
-int vb_tcp_bind(const struct vb_tcp_address *local, bool ipv6_only)
+int vb_tcp_bind(const struct vb_tcp_address *local, bool ipv6_only, bool late)
 {
 	int fd = open_socket(local->ipv6), error;
 
@@ -101,6 +101,9 @@ int vb_tcp_bind(const struct vb_tcp_address *local, bool ipv6_only)
 	error = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (error == 0 && local->ipv6)
 		error = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, ipv6_only);
+	/* Many more are free then. */
+	if (error == 0 && late && local->port == 0)
+		error = set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
 	if (error == 0)
 		error = bind_to(fd, local);
 	if (error == 0)
@@ -124,36 +127,19 @@ int vb_tcp_accept(int fd)
 	return accepted < 0 ? -errno : vb_descriptor_lift(accepted);
 }
 
-static bool is_wildcard(const struct vb_tcp_address *address)
-{
-	static const uint8_t any[16];
-
-	return address->port == 0 && memcmp(address->gid, any, sizeof(any)) == 0;
-}
-
-int vb_tcp_connect(const struct vb_tcp_address *local, const struct vb_tcp_address *remote, uint8_t traffic_class)
+int vb_tcp_connect(int fd, const struct vb_tcp_address *remote)
 {
 	struct sockaddr_storage storage;
-	socklen_t length;
-	int fd = open_socket(remote->ipv6), error;
+	socklen_t length = address_to(&storage, remote);
 
-	if (fd < 0)
-		return fd;
-	error = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-	/* A port that nobody asked for is chosen when it is known where to: many more are free then. */
-	if (error == 0 && local->port == 0)
-		error = set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
-	if (error == 0)
-		error = vb_tcp_prepare(fd, traffic_class);
-	if (error == 0 && !is_wildcard(local))
-		error = bind_to(fd, local);
-	length = address_to(&storage, remote);
-	if (error == 0 && syscall(SYS_connect, fd, &storage, length) != 0 && errno != EINPROGRESS)
-		error = -errno;
-	if (error == 0)
-		return fd;
-	vb_descriptor_close(fd);
-	return error;
+	for (unsigned i = 0; i < 2; i++) {
+		if (syscall(SYS_connect, fd, &storage, length) == 0 || errno == EINPROGRESS)
+			return 0;
+		/* That there was an attempt before, which failed: said once, whoever asked how it failed. */
+		if (errno != ECONNABORTED)
+			break;
+	}
+	return -errno;
 }
 
 int vb_tcp_connected(int fd)

@@ -21,13 +21,13 @@ struct vb_tcp_address {
 
 /* ---- making connections ---- */
 
-/* A socket at that address; port 0: the system chooses. Descriptor or -errno. */
-int vb_tcp_bind(const struct vb_tcp_address *local, bool ipv6_only);
+/* A socket at that address; port 0: the system chooses, `late`: when it is known where to. Descriptor or -errno. */
+int vb_tcp_bind(const struct vb_tcp_address *local, bool ipv6_only, bool late);
 int vb_tcp_listen(int fd, int backlog);
 /* The next that came; -EAGAIN: none. */
 int vb_tcp_accept(int fd);
-/* Begin to. Descriptor, prepared as below, or -errno. */
-int vb_tcp_connect(const struct vb_tcp_address *local, const struct vb_tcp_address *remote, uint8_t traffic_class);
+/* Begin to; once more, where it was refused. 0 or -errno. */
+int vb_tcp_connect(int fd, const struct vb_tcp_address *remote);
 /* It can be written to: 0 or -errno, what became of the attempt. */
 int vb_tcp_connected(int fd);
 int vb_tcp_local(int fd, struct vb_tcp_address *address);

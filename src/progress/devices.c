@@ -134,6 +134,13 @@ static unsigned choose_kinds(struct vb_device_info *infos, unsigned count, const
 	return kept;
 }
 
+bool vb_devices_may_show(enum vb_device_kind kind, const char *transports, const char *wanted)
+{
+	if (transports != NULL && *transports != '\0')
+		return rank_of(transports, kind) != UINT_MAX;
+	return wanted != NULL && *wanted != '\0' ? strstr(wanted, vb_profile_of(kind)->device_prefix) != NULL : kind == VB_DEVICE_ROCE;
+}
+
 unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const char *transports, const char *wanted)
 {
 	bool names_kinds = transports != NULL && *transports != '\0', names_devices = wanted != NULL && *wanted != '\0';

@@ -43,6 +43,9 @@ int vb_devices_list(struct vb_device_info **list, unsigned *count);
  * many. */
 unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const char *transports, const char *wanted);
 
+/* Could one of that kind be among them? */
+bool vb_devices_may_show(enum vb_device_kind kind, const char *transports, const char *wanted);
+
 /* The link's width and speed in the codes of ibv_port_attr. */
 void vb_device_link_speed(const struct vb_device_info *info, uint8_t *width, uint8_t *speed);
 

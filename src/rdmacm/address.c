@@ -15,7 +15,9 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
+#include "io/descriptor.h"
 #include "io/route.h"
+#include "io/tcp.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 #include "rdmacm/explain.h"
@@ -23,8 +25,12 @@
 #include "rdmacm/id.h"
 #include "rdmacm/link.h"
 #include "rdmacm/resolve.h"
+#include "rdmacm/streams.h"
 
-enum { FAMILY_IB = 27 };                 /* AF_IB of the kernel */
+enum {
+	FAMILY_IB = 27,                  /* AF_IB of the kernel */
+	PORT_ATTEMPTS = 16,
+};
 
 socklen_t vb_rdmacm_address_length(const struct sockaddr *address)
 {
@@ -167,6 +173,34 @@ static int reserve_port(struct vb_rdmacm_id *id, const struct vb_cm_address *sou
 	return 0;
 }
 
+/* The same, with a TCP socket where one may be needed; its port is then the system's to choose. */
+static int bind_port(struct vb_rdmacm_id *id, const struct vb_cm_address *source)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < PORT_ATTEMPTS; i++) {
+		struct vb_cm_address chosen = *source;
+		struct vb_tcp_address local;
+		int fd;
+
+		error = vb_rdmacm_streams_bind(id, source, &fd);
+		if (error != 0)
+			return error;
+		if (fd >= 0 && vb_tcp_local(fd, &local) == 0)
+			chosen.port = local.port;
+		error = reserve_port(id, &chosen);
+		if (error == 0) {
+			id->bound_fd = fd;
+			return 0;
+		}
+		if (fd >= 0)
+			vb_descriptor_close(fd);
+		if (error != -EADDRINUSE || source->port != 0)
+			return error;
+	}
+	return error;
+}
+
 VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *public_id, struct sockaddr *addr)
 {
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
@@ -183,7 +217,7 @@ VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *public_id, struct sockaddr *addr
 	if (error == 0 && !vb_rdmacm_address_is_wildcard(&source) && !is_loopback(&source))
 		error = bind_device(id, &source, 0);
 	if (error == 0)
-		error = reserve_port(id, &source);
+		error = bind_port(id, &source);
 	return error == 0 ? 0 : vb_rdmacm_refuse_address("rdma_bind_addr", id, &source, -error, NULL);
 }
 
@@ -284,7 +318,7 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 		return error != 0 ? vb_rdmacm_result(error) : vb_rdmacm_id_complete(id);
 	}
 	if (state == VB_RDMACM_IDLE) {
-		error = reserve_port(id, &source);
+		error = source.port != 0 ? bind_port(id, &source) : reserve_port(id, &source);
 		if (error != 0)
 			return vb_rdmacm_refuse_address("rdma_resolve_addr", id, &source, -error, NULL);
 	} else {

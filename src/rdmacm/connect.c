@@ -26,6 +26,7 @@
 #include "rdmacm/link.h"
 #include "rdmacm/qp_attr.h"
 #include "rdmacm/route.h"
+#include "rdmacm/streams.h"
 
 enum {
 	ROOM_REQ = 56,
@@ -112,6 +113,62 @@ void vb_rdmacm_connect_forget(struct vb_rdmacm_id *id)
 	vb_mutex_unlock(&id->lock);
 }
 
+/* ---- streams: the same calls, where the connection is not verbenad's affair ---- */
+
+static struct vb_rdmacm_private_data data_of(const struct vb_cm_conn *conn)
+{
+	return (struct vb_rdmacm_private_data){conn->private_data, conn->private_data_length};
+}
+
+static int connect_stream(struct vb_rdmacm_id *id, const struct rdma_conn_param *param)
+{
+	struct vb_cm_conn conn = {0};
+	int error = fill_parameters(id, param, VB_MPA_MAX_PRIVATE, &conn);
+
+	if (error != 0)
+		return vb_rdmacm_refuse("rdma_connect", id, -error, too_much_data);
+	/* Before the call: the answer may be taken by another thread before this one is back. */
+	vb_rdmacm_id_become(id, VB_RDMACM_CONNECTING);
+	error = vb_rdmacm_streams_connect(id, conn.qpn, data_of(&conn));
+	if (error != 0) {
+		vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
+		return vb_rdmacm_outcome("rdma_connect", id, error);
+	}
+	return vb_rdmacm_id_complete(id);
+}
+
+static int accept_stream(struct vb_rdmacm_id *id, const struct rdma_conn_param *param)
+{
+	struct vb_cm_conn conn = {0};
+	int error = fill_parameters(id, param, VB_MPA_MAX_PRIVATE, &conn);
+
+	if (error != 0)
+		return vb_rdmacm_refuse("rdma_accept", id, -error, too_much_data);
+	vb_rdmacm_id_become(id, VB_RDMACM_ACCEPTED);
+	error = vb_rdmacm_streams_accept(id, conn.qpn, data_of(&conn));
+	if (error != 0) {
+		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
+		vb_rdmacm_qp_error(id);
+		return vb_rdmacm_outcome("rdma_accept", id, error);
+	}
+	return vb_rdmacm_id_complete(id);
+}
+
+static int disconnect_stream(struct vb_rdmacm_id *id, enum vb_rdmacm_state state)
+{
+	int error;
+
+	if (state == VB_RDMACM_DISCONNECTED)
+		return 0;
+	vb_rdmacm_id_become(id, VB_RDMACM_DISCONNECTING);
+	error = vb_rdmacm_streams_disconnect(id);
+	if (error != 0)
+		return vb_rdmacm_outcome("rdma_disconnect", id, error);
+	return state == VB_RDMACM_DISCONNECTING ? 0 : vb_rdmacm_id_complete(id);
+}
+
+/* ---- all others ---- */
+
 static int send_request(struct vb_rdmacm_id *id, const struct vb_cm_command *command)
 {
 	struct vb_cm_command *copy = malloc(sizeof(*copy));
@@ -150,6 +207,8 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 	id->starting_psn = vb_random_u32() & 0xffffff;
 	id->refusals = 0;
 
+	if (vb_rdmacm_streams_serve(id))
+		return connect_stream(id, conn_param);
 	error = fill_parameters(id, conn_param, vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REQ : ROOM_REQ, &command.conn);
 	if (error != 0)
 		return vb_rdmacm_refuse("rdma_connect", id, -error, too_much_data);
@@ -183,6 +242,15 @@ VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 		return vb_rdmacm_refuse("rdma_listen", id, EINVAL, NULL);
 	id->backlog = backlog <= 0 || backlog > LARGEST_BACKLOG ? LARGEST_BACKLOG :
 		      backlog < SMALLEST_BACKLOG ? SMALLEST_BACKLOG : (uint32_t)backlog;
+	if (id->bound_fd >= 0) {
+		error = vb_rdmacm_streams_listen(id);
+		if (error != 0)
+			return vb_rdmacm_outcome("rdma_listen", id, error);
+		if (vb_rdmacm_streams_serve(id) || !vb_rdmacm_device_may_be(VB_CONNECT_CM)) {
+			vb_rdmacm_id_become(id, VB_RDMACM_LISTENING);
+			return 0;
+		}
+	}
 	command.port_space = id->id.ps;
 	command.source = id->source;
 	command.interface_index = id->interface_index;
@@ -239,6 +307,8 @@ VB_EXPORT int rdma_accept(struct rdma_cm_id *public_id, struct rdma_conn_param *
 	id->responder_resources = conn_param == NULL || conn_param->responder_resources == RDMA_MAX_RESP_RES ?
 					  smaller(id->responder_resources, id->device->max_responder_resources) :
 					  conn_param->responder_resources;
+	if (vb_rdmacm_streams_serve(id))
+		return accept_stream(id, conn_param);
 	error = fill_parameters(id, conn_param, datagram ? ROOM_SIDR_REP : ROOM_REP, &command.conn);
 	if (error != 0)
 		return vb_rdmacm_refuse("rdma_accept", id, -error, too_much_data);
@@ -269,7 +339,7 @@ static int reject(struct rdma_cm_id *public_id, const void *private_data, uint8_
 		return vb_rdmacm_fail(EINVAL);
 	vb_rdmacm_channel_touched(id);
 	state = vb_rdmacm_id_state(id);
-	room = vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REP : ROOM_REJ;
+	room = vb_rdmacm_streams_serve(id) ? VB_MPA_MAX_PRIVATE : vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REP : ROOM_REJ;
 	if ((state != VB_RDMACM_REQUESTED && state != VB_RDMACM_RESPONDED) || length > room)
 		return vb_rdmacm_refuse("rdma_reject", id, EINVAL, too_much_data);
 	if (private_data != NULL && length != 0) {
@@ -277,6 +347,8 @@ static int reject(struct rdma_cm_id *public_id, const void *private_data, uint8_
 		memcpy(command.conn.private_data, private_data, length);
 	}
 	vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
+	if (vb_rdmacm_streams_serve(id))
+		return vb_rdmacm_result(vb_rdmacm_streams_reject(id, data_of(&command.conn)));
 	return vb_rdmacm_result(vb_rdmacm_link_call(id, &command, NULL));
 }
 
@@ -359,6 +431,8 @@ VB_EXPORT int rdma_disconnect(struct rdma_cm_id *public_id)
 	default:
 		return vb_rdmacm_refuse("rdma_disconnect", id, EINVAL, NULL);
 	}
+	if (vb_rdmacm_streams_serve(id))
+		return disconnect_stream(id, state);
 	if (vb_rdmacm_qp_error(id) != 0)
 		return -1;
 	if (vb_rdmacm_id_is_datagram(id))

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/mutex.h"
+#include "progress/devices.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
 
@@ -26,7 +27,7 @@ static uint8_t at_most_a_byte(int value)
 }
 
 /* Caller holds devices_lock. */
-static int open_device(struct ibv_device *found, uint32_t interface_index, struct vb_rdmacm_device **result)
+static int open_device(struct ibv_device *found, enum vb_device_kind kind, struct vb_rdmacm_device **result)
 {
 	struct vb_rdmacm_device *device = calloc(1, sizeof(*device));
 	struct ibv_device_attr attr;
@@ -34,7 +35,9 @@ static int open_device(struct ibv_device *found, uint32_t interface_index, struc
 
 	if (device == NULL)
 		return -ENOMEM;
-	device->interface_index = interface_index;
+	device->index = (uint32_t)ibv_get_device_index(found);
+	device->interface_index = device->index - vb_device_index(0, kind);
+	device->connection = vb_profile_of(kind)->connection;
 	device->context = ibv_open_device(found);
 	if (device->context == NULL) {
 		error = errno != 0 ? -errno : -ENODEV;
@@ -63,44 +66,117 @@ not_opened:
 	return error;
 }
 
+/* By what every RDMA device says of itself. */
+static enum vb_device_kind kind_of(const struct ibv_device *device)
+{
+	enum vb_device_kind kind = VB_DEVICE_ROCE;
+
+	for (unsigned i = 0; i < VB_DEVICE_KINDS; i++)
+		if (strncmp(device->name, vb_profile_of((enum vb_device_kind)i)->device_prefix,
+			    strlen(vb_profile_of((enum vb_device_kind)i)->device_prefix)) == 0)
+			kind = (enum vb_device_kind)i;
+	return kind;
+}
+
 /* Caller holds devices_lock. */
-static struct vb_rdmacm_device *known_device(uint32_t interface_index)
+static struct vb_rdmacm_device *known_device(uint32_t index)
 {
 	struct vb_rdmacm_device *device = devices;
 
-	while (device != NULL && device->interface_index != interface_index)
+	while (device != NULL && device->index != index)
 		device = device->next;
 	return device;
 }
 
-int vb_rdmacm_device_get(uint32_t interface_index, struct vb_rdmacm_device **device)
+/* Caller holds devices_lock. */
+static int get_device(struct ibv_device *found, struct vb_rdmacm_device **device)
+{
+	*device = known_device((uint32_t)ibv_get_device_index(found));
+	return *device != NULL ? 0 : open_device(found, kind_of(found), device);
+}
+
+/* Which kinds of devices would do for an id. */
+struct need {
+	bool any;
+	enum vb_connection_protocol connection;
+};
+
+static bool is_met(const struct need *need, enum vb_connection_protocol connection)
+{
+	return need->any || need->connection == connection;
+}
+
+static struct need need_of(const struct vb_rdmacm_id *id)
+{
+	struct need need = {.connection = VB_CONNECT_CM};
+
+	if (id->stream != NULL)
+		need.connection = VB_CONNECT_MPA;
+	else
+		need.any = !vb_rdmacm_id_is_datagram(id) && vb_rdmacm_id_state(id) != VB_RDMACM_REQUESTED;
+	return need;
+}
+
+/* The first that the program sees. */
+static int find_device(uint32_t interface_index, const struct need *need, struct vb_rdmacm_device **device)
 {
 	struct ibv_device **list;
 	int count, error = -ENODEV;
 
-	vb_mutex_lock(&devices_lock);
-	*device = known_device(interface_index);
-	if (*device != NULL) {
-		vb_mutex_unlock(&devices_lock);
-		return 0;
-	}
 	list = ibv_get_device_list(&count);
 	for (int i = 0; list != NULL && i < count; i++) {
-		if (ibv_get_device_index(list[i]) == (int)interface_index) {
-			error = open_device(list[i], interface_index, device);
+		enum vb_device_kind kind = kind_of(list[i]);
+
+		if (is_met(need, vb_profile_of(kind)->connection) &&
+		    ibv_get_device_index(list[i]) == (int)vb_device_index(interface_index, kind)) {
+			error = get_device(list[i], device);
 			break;
 		}
 	}
 	if (list != NULL)
 		ibv_free_device_list(list);
+	return error;
+}
+
+/* One that is open, if it is the one: asking for the list is dear. Where several kinds may be seen, their order is in the list. */
+static struct vb_rdmacm_device *open_already(uint32_t interface_index, const struct need *need)
+{
+	if (need->any && vb_rdmacm_device_may_be(VB_CONNECT_CM) && vb_rdmacm_device_may_be(VB_CONNECT_MPA))
+		return NULL;
+	for (struct vb_rdmacm_device *device = devices; device != NULL; device = device->next)
+		if (device->interface_index == interface_index && is_met(need, device->connection))
+			return device;
+	return NULL;
+}
+
+static int device_for(const struct vb_rdmacm_id *id, uint32_t interface_index, struct vb_rdmacm_device **device)
+{
+	struct need need = need_of(id);
+	int error = 0;
+
+	vb_mutex_lock(&devices_lock);
+	*device = open_already(interface_index, &need);
+	if (*device == NULL)
+		error = find_device(interface_index, &need, device);
 	vb_mutex_unlock(&devices_lock);
 	return error;
+}
+
+bool vb_rdmacm_device_may_be(enum vb_connection_protocol connection)
+{
+	const char *transports = secure_getenv("VERBENA_TRANSPORT"), *wanted = secure_getenv("VERBENA_DEVICES");
+
+	for (unsigned kind = 0; kind < VB_DEVICE_KINDS; kind++)
+		if (vb_profile_of((enum vb_device_kind)kind)->connection == connection &&
+		    vb_devices_may_show((enum vb_device_kind)kind, transports, wanted))
+			return true;
+	return false;
 }
 
 int vb_rdmacm_device_bind(struct vb_rdmacm_id *id, uint32_t interface_index)
 {
 	struct vb_rdmacm_device *device;
-	int error = vb_rdmacm_device_get(interface_index, &device);
+	int error = device_for(id, interface_index, &device);
 
 	if (error != 0)
 		return error;
@@ -182,8 +258,10 @@ VB_EXPORT struct ibv_context **rdma_get_devices(int *num_devices)
 	for (int i = 0; contexts != NULL && i < count; i++) {
 		struct vb_rdmacm_device *device;
 
-		if (vb_rdmacm_device_get((uint32_t)ibv_get_device_index(list[i]), &device) == 0)
+		vb_mutex_lock(&devices_lock);
+		if (get_device(list[i], &device) == 0)
 			contexts[opened++] = device->context;
+		vb_mutex_unlock(&devices_lock);
 	}
 	ibv_free_device_list(list);
 	if (opened == 0) {

@@ -7,27 +7,33 @@
 #define VB_RDMACM_DEVICE_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "profiles/profile.h"
 
 struct vb_rdmacm_id;
 
 struct vb_rdmacm_device {
 	struct vb_rdmacm_device *next;
 	uint32_t interface_index;
+	uint32_t index;                  /* ibv_get_device_index */
+	enum vb_connection_protocol connection;
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	uint8_t max_responder_resources, max_initiator_depth;
 	uint32_t max_qp_wr;
 };
 
-/* The device of a network interface. 0 or -ENODEV, ... */
-int vb_rdmacm_device_get(uint32_t interface_index, struct vb_rdmacm_device **device);
+/* Could a program see devices whose connections are made that way? */
+bool vb_rdmacm_device_may_be(enum vb_connection_protocol connection);
 
 /* Among the devices already open, the one whose table holds this GID; that of `preferred` wins. NULL: none.
  * Cheaper than asking the system for all addresses. */
 struct vb_rdmacm_device *vb_rdmacm_device_with_gid(const uint8_t gid[16], uint32_t preferred);
 
-/* Tie an id to the device of an interface: verbs, pd, port_num. 0 or -errno. */
+/* Tie an id to the device of an interface: verbs, pd, port_num. Of several kinds to the one that its connection needs, else to the first
+ * that the program sees. 0 or -errno. */
 int vb_rdmacm_device_bind(struct vb_rdmacm_id *id, uint32_t interface_index);
 
 /* As if it had never been. */

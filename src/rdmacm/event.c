@@ -92,7 +92,8 @@ static int take_request(struct vb_rdmacm_event *event)
 		event->child = NULL;
 		return error;
 	}
-	vb_rdmacm_link_say(child, &fetched); /* the daemon's backlog has room again */
+	if (child->handle != 0)
+		vb_rdmacm_link_say(child, &fetched); /* the daemon's backlog has room again */
 	event->event.id = &child->id;
 	event->event.listen_id = &event->owner->id;
 	if (vb_rdmacm_id_is_datagram(child))

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/descriptor.h"
 #include "io/random.h"
 #include "rdmacm/address.h"
 #include "rdmacm/channel.h"
@@ -19,6 +20,7 @@
 #include "rdmacm/export.h"
 #include "rdmacm/link.h"
 #include "rdmacm/multicast.h"
+#include "rdmacm/streams.h"
 
 int vb_rdmacm_fail(int error)
 {
@@ -55,6 +57,7 @@ struct vb_rdmacm_id *vb_rdmacm_id_allocate(struct rdma_event_channel *channel, v
 	vb_list_init(&id->groups);
 	vb_list_init(&id->retry_node);
 	vb_list_init(&id->resolving.node);
+	id->bound_fd = -1;
 	return id;
 }
 
@@ -67,6 +70,8 @@ void vb_rdmacm_id_free(struct vb_rdmacm_id *id)
 	free(id->connect_command);
 	free(id->connect_data);
 	free(id->endpoint_attr);
+	if (id->bound_fd >= 0)
+		vb_descriptor_close(id->bound_fd);
 	free(id);
 }
 
@@ -155,6 +160,7 @@ void vb_rdmacm_id_discard_child(struct vb_rdmacm_id *child)
 	struct vb_list dropped;
 
 	vb_list_init(&dropped);
+	vb_rdmacm_streams_forget(child);
 	vb_rdmacm_link_destroy(child);
 	vb_rdmacm_channel_remove(vb_rdmacm_channel_of(child->id.channel), child, &dropped);
 	VB_LIST_FOR_EACH(node, &dropped)
@@ -193,6 +199,7 @@ VB_EXPORT int rdma_destroy_id(struct rdma_cm_id *public_id)
 	if (id == NULL)
 		return vb_rdmacm_fail(EINVAL);
 	vb_rdmacm_channel_touched(id);
+	vb_rdmacm_streams_forget(id);
 	vb_rdmacm_link_destroy(id);
 	drop_events(id);
 	if (id->id.event != NULL)

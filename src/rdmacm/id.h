@@ -22,6 +22,7 @@
 
 struct vb_rdmacm_channel;
 struct vb_rdmacm_device;
+struct vb_rdmacm_stream;
 
 enum vb_rdmacm_state {
 	VB_RDMACM_IDLE,
@@ -95,6 +96,9 @@ struct vb_rdmacm_id {
 	size_t connect_length;
 
 	struct vb_list groups;           /* of struct vb_rdmacm_group (multicast.c) */
+
+	int bound_fd;                    /* a TCP socket at its address, -1: none (streams.c) */
+	struct vb_rdmacm_stream *stream; /* atomic: what it has of a TCP connection, under streams.lock */
 };
 
 static inline struct vb_rdmacm_id *vb_rdmacm_id_of(struct rdma_cm_id *id)

@@ -23,6 +23,7 @@
 #include "rdmacm/device.h"
 #include "rdmacm/export.h"
 #include "rdmacm/route.h"
+#include "rdmacm/streams.h"
 
 int vb_rdmacm_qp_attr_address(const struct vb_rdmacm_id *id, struct ibv_ah_attr *attr)
 {
@@ -117,10 +118,26 @@ static int fill_ready_to_send(const struct vb_rdmacm_id *id, struct ibv_qp_attr 
 	return 0;
 }
 
+/* As the kernel's iw_cm: the rights, and nothing for RTS, which only a connection leads to. */
+static int fill_stream(struct ibv_qp_attr *attr, int *mask)
+{
+	if (attr->qp_state == IBV_QPS_RTS) {
+		*mask = 0;
+		return 0;
+	}
+	if (attr->qp_state != IBV_QPS_INIT && attr->qp_state != IBV_QPS_RTR)
+		return -EINVAL;
+	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
+	return 0;
+}
+
 static int fill(const struct vb_rdmacm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	if (id->device == NULL)
 		return -EINVAL;
+	if (vb_rdmacm_streams_serve(id))
+		return fill_stream(attr, mask);
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
 		return fill_init(id, attr, mask);

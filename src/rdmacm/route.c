@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * rdma_resolve_route. RoCE has no subnet administrator to ask: the path record is filled from what is known, with the
- * values that the kernel's rdma_cm uses.
+ * values that the kernel's rdma_cm uses. For a stream there is none.
  */
 #include "rdmacm/route.h"
 
@@ -14,6 +14,7 @@
 #include "rdmacm/device.h"
 #include "rdmacm/explain.h"
 #include "rdmacm/export.h"
+#include "rdmacm/streams.h"
 
 enum {
 	SELECT_EXACTLY = 2,              /* IBA 15.2.5.16: path record selectors */
@@ -65,7 +66,8 @@ VB_EXPORT int rdma_resolve_route(struct rdma_cm_id *public_id, int timeout_ms)
 	(void)timeout_ms;
 	if (id == NULL || vb_rdmacm_id_state(id) != VB_RDMACM_ADDRESS_RESOLVED)
 		return vb_rdmacm_refuse("rdma_resolve_route", id, EINVAL, NULL);
-	vb_rdmacm_route_fill(id);
+	if (!vb_rdmacm_streams_serve(id))
+		vb_rdmacm_route_fill(id);
 	vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
 	error = vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return error != 0 ? vb_rdmacm_result(error) : vb_rdmacm_id_complete(id);

@@ -214,7 +214,8 @@ void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct
 	was_active = context->info.state == IBV_PORT_ACTIVE;
 	was_gone = context->gone;
 	is_active = !gone && device->state == IBV_PORT_ACTIVE;
-	new_gids = !gone && gids_differ(&context->info, device);
+	new_gids = !gone && vb_profile_of_context(&context->public.context)->gid_layout == VB_GIDS_ADDRESSES &&
+		   gids_differ(&context->info, device);
 	if (gone) {
 		context->info.state = IBV_PORT_DOWN;
 		context->info.gid_count = 0; /* they may be another device's by now */

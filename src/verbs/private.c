@@ -3,6 +3,7 @@
  * The IBVERBS_PRIVATE_ node: what rdma-core's own provider libraries call. Programs link some of those (perftest:
  * libmlx5, libefa), and the loader insists on every name. No provider drives a device here: they register in vain,
  * and everything else they could call says ENOSYS.
+ * execute_ioctl says more to librdmacm (stream_door.c).
  */
 #include "verbs/private.h"
 
@@ -36,7 +37,7 @@ VB_EXPORT char verbs_allow_disassociate_destroy;
 
 /* Those that return an errno. */
 #define REFUSING(X)                                                                                              \
-	X(execute_ioctl) X(ibv_cmd_advise_mr) X(ibv_cmd_alloc_dm) X(ibv_cmd_alloc_mw) X(ibv_cmd_alloc_pd)        \
+	X(ibv_cmd_advise_mr) X(ibv_cmd_alloc_dm) X(ibv_cmd_alloc_mw) X(ibv_cmd_alloc_pd)        \
 	X(ibv_cmd_attach_mcast) X(ibv_cmd_close_xrcd) X(ibv_cmd_create_ah) X(ibv_cmd_create_counters)            \
 	X(ibv_cmd_create_cq) X(ibv_cmd_create_cq_ex) X(ibv_cmd_create_flow) X(ibv_cmd_create_flow_action_esp)    \
 	X(ibv_cmd_create_qp) X(ibv_cmd_create_qp_ex) X(ibv_cmd_create_qp_ex2) X(ibv_cmd_create_rwq_ind_table)    \

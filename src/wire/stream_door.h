@@ -19,6 +19,7 @@ enum { VB_DOOR_VERSION = 1, VB_DOOR_REPORTS = 32 };
 enum vb_door_verb {
 	VB_DOOR_OPEN = 1,                /* -> event_fd: raised when there is something to report; libibverbs' */
 	VB_DOOR_ADOPT,                   /* qpn, fd, terms, cookie: the queue pair goes to RTS. The descriptor is libibverbs' then */
+	VB_DOOR_CLOSE,                   /* qpn: what was posted is sent, then the stream ends (RTS to SQD) */
 	VB_DOOR_REPORT,                  /* -> reports: what happened since the last time; as many as there is room for */
 };
 

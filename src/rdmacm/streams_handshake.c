@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is done with a socket until libibverbs has it, and what the program hears. connect/mpa.c decides; here bytes are moved.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/descriptor.h"
+#include "io/route.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/device.h"
+#include "rdmacm/door.h"
+#include "rdmacm/streams_parts.h"
+
+#define streams vb_rdmacm_streams
+
+enum {
+	ACCEPTS_AT_ONCE = 64,
+	MOST_UNFINISHED = 1024,
+	MOST_REFUSALS = 4, FIRST_REFUSAL_MS = 5, /* 5 + 10 + 20 + 40 ms: as link.c does with a REQ */
+};
+
+/* ---- what the program hears ---- */
+
+static void address_from(struct vb_cm_address *to, const struct vb_tcp_address *from)
+{
+	*to = (struct vb_cm_address){.family = from->ipv6 ? AF_INET6 : AF_INET, .port = from->port, .scope = from->scope};
+	memcpy(to->gid, from->gid, sizeof(to->gid));
+}
+
+static uint8_t depth_of(uint16_t depth)
+{
+	return (uint8_t)(depth > VB_MPA_MAX_DEPTH ? VB_MPA_MAX_DEPTH : depth);
+}
+
+/* Of a request: what the peer offers, turned round; of a reply: what was agreed on. */
+static void fill_connection(struct vb_cm_conn *conn, const struct vb_mpa *mpa)
+{
+	const struct vb_mpa_frame *peer = &mpa->peer;
+	size_t length = peer->private_length < UINT8_MAX ? peer->private_length : UINT8_MAX;
+
+	conn->qp_type = IBV_QPT_RC;
+	if (mpa->state == VB_MPA_AGREED) {
+		conn->initiator_depth = depth_of(mpa->terms.ord);
+		conn->responder_resources = depth_of(mpa->terms.ird);
+	} else {
+		conn->initiator_depth = depth_of(peer->enhanced ? peer->ird : VB_MPA_MAX_DEPTH);
+		conn->responder_resources = depth_of(peer->enhanced ? peer->ord : VB_MPA_MAX_DEPTH);
+	}
+	if (mpa->state == VB_MPA_AGREED && !mpa->initiator)
+		return; /* it was shown with the request */
+	conn->private_data_length = (uint16_t)length;
+	memcpy(conn->private_data, peer->private_data, length);
+}
+
+static struct vb_rdmacm_event *create_event(struct vb_rdmacm_id *owner, enum vb_cm_event_kind kind, int status)
+{
+	struct vb_rdmacm_event *event = calloc(1, sizeof(*event));
+
+	if (event == NULL)
+		return NULL;
+	event->owner = owner;
+	event->from_daemon = true;
+	event->told = (struct vb_cm_event){.type = VB_CM_EVENT, .kind = kind, .status = status};
+	return event;
+}
+
+static void put_event(struct vb_rdmacm_event *event)
+{
+	vb_mutex_lock(&event->owner->lock);
+	vb_rdmacm_channel_put(vb_rdmacm_channel_of(event->owner->id.channel), event);
+	vb_mutex_unlock(&event->owner->lock);
+}
+
+void vb_rdmacm_stream_tell(struct vb_rdmacm_stream *stream, enum vb_cm_event_kind kind, int status)
+{
+	struct vb_rdmacm_event *event = stream->id != NULL ? create_event(stream->id, kind, status) : NULL;
+
+	if (event == NULL)
+		return;
+	if (stream->mpa != NULL)
+		fill_connection(&event->told.conn, stream->mpa);
+	put_event(event);
+}
+
+/* The attempt is over: the id may be told so, and is rid of the stream. */
+static void give_up(struct vb_rdmacm_stream *stream, enum vb_cm_event_kind kind, int status)
+{
+	struct vb_rdmacm_id *id = stream->id;
+
+	vb_rdmacm_stream_tell(stream, kind, status);
+	vb_rdmacm_stream_bury(stream);
+	/* Last: who finds it gone need not wait for us. */
+	__atomic_store_n(&id->stream, NULL, __ATOMIC_RELEASE);
+}
+
+/* ---- both sides ---- */
+
+struct vb_mpa_wishes vb_rdmacm_stream_wishes(const struct vb_rdmacm_id *id, const uint8_t remote[16])
+{
+	const struct vb_mpa_settings *settings = &streams.settings;
+	uint32_t ours;
+
+	return (struct vb_mpa_wishes){
+		.ird = id->responder_resources,
+		.ord = id->initiator_depth,
+		/* Within one host nothing is there to damage a byte but what would damage the CRC, too. */
+		.crc = settings->crc == VB_MPA_ON || (settings->crc == VB_MPA_AUTO && vb_route_interface_of(remote, 0, &ours) != 0),
+		.large = settings->large != VB_MPA_OFF,
+		.peer_to_peer = settings->peer_to_peer,
+	};
+}
+
+void vb_rdmacm_stream_send(struct vb_rdmacm_stream *stream)
+{
+	struct iovec span;
+	ssize_t sent;
+
+	span.iov_base = (void *)vb_mpa_output(stream->mpa, &span.iov_len);
+	if (span.iov_base == NULL)
+		return;
+	sent = vb_tcp_send(stream->fd, &span, 1, false);
+	if (sent > 0)
+		vb_mpa_sent(stream->mpa, (size_t)sent);
+	else if (sent != -EAGAIN)
+		vb_mpa_closed(stream->mpa, (int)sent);
+}
+
+static bool has_to_send(const struct vb_rdmacm_stream *stream)
+{
+	size_t length;
+
+	return vb_mpa_output(stream->mpa, &length) != NULL;
+}
+
+int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream)
+{
+	const struct vb_mpa_terms *terms = &stream->mpa->terms;
+	const struct vb_door_terms agreed = {
+		.initiator = terms->initiator,
+		.crc = terms->crc,
+		.large = terms->large || streams.settings.large == VB_MPA_ON,
+		.ready = terms->peer_to_peer ? terms->rtr : VB_MPA_RTR_NONE,
+		.ird = terms->ird,
+		.ord = terms->ord,
+		.hold_ms = streams.settings.first_ms,
+		.segment_only = streams.settings.large == VB_MPA_OFF,
+	};
+	int error;
+
+	(void)vb_rdmacm_stream_poll(stream, false, false);
+	error = vb_rdmacm_door_adopt(stream->context, stream->qpn, stream->fd, &agreed, (uintptr_t)stream);
+	if (error != 0)
+		return error;
+	stream->kind = VB_STREAM_ADOPTED;
+	vb_list_remove(&stream->node);
+	vb_list_append(&streams.untimed, &stream->node);
+	return 0;
+}
+
+static void forget_handshake(struct vb_rdmacm_stream *stream)
+{
+	free(stream->mpa);
+	stream->mpa = NULL;
+}
+
+/* What is there of the frame, and no more. */
+static void read_frame(struct vb_rdmacm_stream *stream)
+{
+	uint8_t bytes[VB_MPA_MAX_FRAME];
+	size_t wanted;
+
+	while ((wanted = vb_mpa_wants(stream->mpa)) > 0) {
+		const struct iovec span = {bytes, wanted};
+		ssize_t got = vb_tcp_receive(stream->fd, &span, 1);
+
+		if (got == -EAGAIN)
+			return;
+		if (got <= 0) {
+			vb_mpa_closed(stream->mpa, (int)got);
+			return;
+		}
+		vb_mpa_take(stream->mpa, bytes, (size_t)got);
+	}
+}
+
+/* ---- incoming ---- */
+
+static void accept_one(struct vb_rdmacm_stream *listener, int fd, vb_time now)
+{
+	struct vb_rdmacm_stream *stream;
+
+	/* The oldest has had most time to show that it means it. */
+	if (streams.unfinished_count >= MOST_UNFINISHED)
+		vb_rdmacm_stream_bury(vb_container_of(streams.unfinished.next, struct vb_rdmacm_stream, unfinished));
+	stream = vb_tcp_prepare(fd, listener->id->has_traffic_class ? listener->id->traffic_class : 0) == 0 ?
+			 vb_rdmacm_stream_create(VB_STREAM_INCOMING, fd, listener->id) : NULL;
+	if (stream == NULL) {
+		vb_descriptor_close(fd);
+		return;
+	}
+	vb_mpa_listen(stream->mpa, now);
+	vb_list_append(&streams.unfinished, &stream->unfinished);
+	streams.unfinished_count++;
+	if (vb_rdmacm_stream_poll(stream, true, false) != 0)
+		vb_rdmacm_stream_bury(stream);
+}
+
+static void accept_some(struct vb_rdmacm_stream *listener, vb_time now)
+{
+	for (unsigned i = 0; i < ACCEPTS_AT_ONCE; i++) {
+		int fd = vb_tcp_accept(listener->fd);
+
+		if (fd == -EMFILE || fd == -ENFILE)
+			vb_log_limited(VB_LOG_WARN, "a connection request cannot be taken: there are no descriptors left");
+		if (fd < 0)
+			return;
+		accept_one(listener, fd, now);
+	}
+}
+
+static void refuse(struct vb_rdmacm_stream *stream)
+{
+	vb_mpa_reject(stream->mpa, NULL, 0);
+	vb_rdmacm_stream_send(stream);
+	vb_rdmacm_stream_bury(stream);
+}
+
+static struct vb_rdmacm_event *create_request(struct vb_rdmacm_stream *stream, struct vb_rdmacm_id *listener)
+{
+	struct vb_rdmacm_event *event = create_event(listener, VB_CM_EVENT_CONNECT_REQUEST, 0);
+	struct vb_tcp_address local, remote;
+	struct vb_cm_event *told;
+
+	if (event == NULL)
+		return NULL;
+	told = &event->told;
+	fill_connection(&told->conn, stream->mpa);
+	if (vb_tcp_local(stream->fd, &local) == 0 && vb_tcp_remote(stream->fd, &remote) == 0 &&
+	    vb_route_interface_of(local.gid, local.scope, &told->interface_index) == 0) {
+		address_from(&told->source, &local);
+		address_from(&told->destination, &remote);
+		event->child = vb_rdmacm_id_create_child(listener, told);
+	}
+	if (event->child == NULL) {
+		free(event);
+		return NULL;
+	}
+	/* There is no path record: nothing had to be resolved. */
+	event->child->id.route.path_rec = NULL;
+	event->child->id.route.num_paths = 0;
+	return event;
+}
+
+/* As with the CM: the backlog is of requests the program has not taken. */
+static void ask_program(struct vb_rdmacm_stream *stream)
+{
+	struct vb_rdmacm_id *listener = stream->id;
+	struct vb_rdmacm_event *event = NULL;
+
+	vb_list_remove(&stream->unfinished);
+	streams.unfinished_count--;
+	(void)vb_rdmacm_stream_poll(stream, false, false);
+	if (__atomic_load_n(&listener->requests, __ATOMIC_RELAXED) < listener->backlog)
+		event = create_request(stream, listener);
+	if (event == NULL) {
+		refuse(stream);
+		return;
+	}
+	stream->id = event->child;
+	event->child->stream = stream;
+	__atomic_add_fetch(&listener->requests, 1, __ATOMIC_RELAXED);
+	put_event(event);
+}
+
+static void serve_incoming(struct vb_rdmacm_stream *stream)
+{
+	if (stream->mpa->state != VB_MPA_LISTENING)
+		return;
+	read_frame(stream);
+	switch (stream->mpa->state) {
+	case VB_MPA_LISTENING:
+		return;
+	case VB_MPA_ASKED:
+		ask_program(stream);
+		return;
+	case VB_MPA_REJECTED: /* it asked for what we do not do */
+		vb_rdmacm_stream_send(stream);
+		break;
+	default:
+		break;
+	}
+	vb_rdmacm_stream_bury(stream);
+}
+
+/* ---- outgoing ---- */
+
+static void connect_failed(struct vb_rdmacm_stream *stream, int error)
+{
+	if (error == -ECONNREFUSED && stream->refusals < MOST_REFUSALS) {
+		(void)vb_rdmacm_stream_poll(stream, false, false);
+		stream->retry_at = vb_clock_now() + (VB_MILLISECONDS(FIRST_REFUSAL_MS) << stream->refusals++);
+		return;
+	}
+	give_up(stream, error == -ECONNREFUSED ? VB_CM_EVENT_REJECTED : VB_CM_EVENT_UNREACHABLE, error);
+}
+
+static void learn_source(struct vb_rdmacm_stream *stream)
+{
+	struct vb_tcp_address local;
+
+	if (vb_tcp_local(stream->fd, &local) == 0)
+		stream->id->source.port = local.port;
+}
+
+static void try_again(struct vb_rdmacm_stream *stream)
+{
+	int error = vb_tcp_connect(stream->fd, &stream->remote);
+
+	stream->retry_at = VB_TIME_NEVER;
+	if (error == 0)
+		error = vb_rdmacm_stream_poll(stream, false, true);
+	if (error != 0)
+		connect_failed(stream, error);
+}
+
+static void finish_outgoing(struct vb_rdmacm_stream *stream)
+{
+	struct vb_mpa *mpa = stream->mpa;
+	int error;
+
+	switch (mpa->state) {
+	case VB_MPA_AGREED:
+		error = vb_rdmacm_stream_hand_over(stream);
+		if (error != 0) {
+			give_up(stream, VB_CM_EVENT_CONNECT_ERROR, error);
+			return;
+		}
+		vb_rdmacm_stream_tell(stream, VB_CM_EVENT_ESTABLISHED, 0);
+		forget_handshake(stream);
+		return;
+	case VB_MPA_REJECTED:
+		give_up(stream, VB_CM_EVENT_REJECTED, -ECONNREFUSED);
+		return;
+	case VB_MPA_FAILED:
+		give_up(stream, mpa->error == -ETIMEDOUT ? VB_CM_EVENT_UNREACHABLE : VB_CM_EVENT_REJECTED,
+			mpa->error == -EPIPE ? -ECONNRESET : mpa->error);
+		return;
+	default:
+		(void)vb_rdmacm_stream_poll(stream, true, has_to_send(stream));
+	}
+}
+
+static void serve_outgoing(struct vb_rdmacm_stream *stream)
+{
+	if (!stream->connected) {
+		int error = vb_tcp_connected(stream->fd);
+
+		if (error != 0) {
+			connect_failed(stream, error);
+			return;
+		}
+		stream->connected = true;
+		learn_source(stream);
+	}
+	vb_rdmacm_stream_send(stream);
+	read_frame(stream);
+	finish_outgoing(stream);
+}
+
+/* ---- time and events ---- */
+
+void vb_rdmacm_stream_serve(struct vb_rdmacm_stream *stream, vb_time now)
+{
+	switch (stream->kind) {
+	case VB_STREAM_LISTENER:
+		accept_some(stream, now);
+		return;
+	case VB_STREAM_INCOMING:
+		serve_incoming(stream);
+		return;
+	case VB_STREAM_OUTGOING:
+		serve_outgoing(stream);
+		return;
+	case VB_STREAM_ADOPTED:
+		return;
+	}
+}
+
+vb_time vb_rdmacm_stream_deadline(const struct vb_rdmacm_stream *stream)
+{
+	return stream->mpa != NULL ? vb_time_earlier(stream->mpa->deadline, stream->retry_at) : VB_TIME_NEVER;
+}
+
+void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now)
+{
+	vb_mpa_expire(stream->mpa, now);
+	if (stream->kind == VB_STREAM_INCOMING)
+		vb_rdmacm_stream_bury(stream);
+	else if (stream->mpa->state == VB_MPA_FAILED)
+		finish_outgoing(stream);
+	else if (stream->retry_at <= now)
+		try_again(stream);
+}
+
+void vb_rdmacm_stream_report(const struct vb_door_report *report)
+{
+	struct vb_rdmacm_stream *stream = (struct vb_rdmacm_stream *)(uintptr_t)report->cookie;
+	struct vb_rdmacm_id *id = stream->id;
+
+	if (report->kind == VB_DOOR_HEARD) {
+		vb_rdmacm_stream_tell(stream, VB_CM_EVENT_ESTABLISHED, 0);
+		forget_handshake(stream);
+		return;
+	}
+	forget_handshake(stream);
+	if (id != NULL)
+		give_up(stream, VB_CM_EVENT_DISCONNECTED, 0);
+	else
+		vb_rdmacm_stream_bury(stream);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shared by the files that make up streams.h:
+ *
+ *   streams.c            the calls of the API
+ *   streams_thread.c     the thread, its poller, time limits
+ *   streams_handshake.c  what is done with a socket: accept, connect, both frames, handing over, events
+ */
+#ifndef VB_RDMACM_STREAMS_PARTS_H
+#define VB_RDMACM_STREAMS_PARTS_H
+
+#include "base/list.h"
+#include "base/mutex.h"
+#include "connect/mpa_settings.h"
+#include "rdmacm/streams.h"
+#include "wire/stream_door.h"
+
+enum vb_rdmacm_stream_kind {
+	VB_STREAM_LISTENER,
+	VB_STREAM_INCOMING,              /* accepted by the system; its request is not whole, or not answered */
+	VB_STREAM_OUTGOING,              /* connecting, or its reply is not whole */
+	VB_STREAM_ADOPTED,               /* libibverbs has the socket */
+};
+
+struct vb_rdmacm_stream {
+	struct vb_list node;             /* of those with a limit of time, of the others, or of those that are dead */
+	struct vb_list unfinished;       /* INCOMING without a whole request, oldest first */
+	enum vb_rdmacm_stream_kind kind;
+	bool dead;                       /* the thread frees it */
+	bool is_polled, connected;
+	int fd;
+	struct vb_rdmacm_id *id;         /* whose it is; INCOMING: the listener, until there is a request. ADOPTED: NULL if it is gone */
+	struct ibv_context *context;     /* OUTGOING, ADOPTED: of the device */
+	uint32_t qpn;
+	struct vb_mpa *mpa;              /* INCOMING, OUTGOING */
+	struct vb_tcp_address remote;    /* OUTGOING */
+	unsigned refusals;
+	vb_time retry_at;                /* OUTGOING: after a refusal. VB_TIME_NEVER: none */
+};
+
+/* All of it under the lock. */
+struct vb_rdmacm_streams {
+	struct vb_mutex lock;
+	bool started, fork_handled;
+	int poller, wake_fd, report_fd;
+	struct ibv_context *reporter;    /* whom to ask for reports */
+	struct vb_list timed, untimed, dead, unfinished;
+	unsigned unfinished_count;
+	struct vb_mpa_settings settings;
+};
+
+extern struct vb_rdmacm_streams vb_rdmacm_streams;
+
+/* ---- streams_thread.c; caller holds the lock ---- */
+
+/* The thread runs, and hears of that device's streams (NULL: of none yet). 0 or -errno. */
+int vb_rdmacm_streams_start(struct ibv_context *context);
+void vb_rdmacm_streams_wake(void);
+/* A record of a socket, which is the record's from now on. NULL: no memory; the socket is not closed. */
+struct vb_rdmacm_stream *vb_rdmacm_stream_create(enum vb_rdmacm_stream_kind kind, int fd, struct vb_rdmacm_id *id);
+/* Have the poller report that it can be read, written to, neither. 0 or -errno. */
+int vb_rdmacm_stream_poll(struct vb_rdmacm_stream *stream, bool read, bool write);
+/* The socket is closed (unless libibverbs has it), and the record is gone for everybody but the thread. */
+void vb_rdmacm_stream_bury(struct vb_rdmacm_stream *stream);
+
+/* ---- streams_handshake.c; caller holds the lock ---- */
+
+/* Something can be read or written. */
+void vb_rdmacm_stream_serve(struct vb_rdmacm_stream *stream, vb_time now);
+/* When it must be looked at; VB_TIME_NEVER: no time runs. Then. */
+vb_time vb_rdmacm_stream_deadline(const struct vb_rdmacm_stream *stream);
+void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now);
+void vb_rdmacm_stream_report(const struct vb_door_report *report);
+/* Try to send what the handshake has to say; all of it, as a rule. */
+void vb_rdmacm_stream_send(struct vb_rdmacm_stream *stream);
+/* Agreed: libibverbs takes over. 0 or -errno. */
+int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream);
+/* What we would have of the peer at that address. */
+struct vb_mpa_wishes vb_rdmacm_stream_wishes(const struct vb_rdmacm_id *id, const uint8_t remote[16]);
+/* An event for its id, with what the peer said. */
+void vb_rdmacm_stream_tell(struct vb_rdmacm_stream *stream, enum vb_cm_event_kind kind, int status);
+
+#endif

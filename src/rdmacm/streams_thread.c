@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The thread behind streams.h. Records are freed by it alone, before it waits: whatever the poller names was not freed meanwhile.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/descriptor.h"
+#include "io/event.h"
+#include "rdmacm/door.h"
+#include "rdmacm/streams_parts.h"
+
+enum { EVENTS = 64 };
+
+struct vb_rdmacm_streams vb_rdmacm_streams = {
+	.lock = VB_MUTEX_INITIALIZER(VB_RANK_CM_STREAMS),
+	.poller = -1,
+	.wake_fd = -1,
+	.report_fd = -1,
+	.timed = {&vb_rdmacm_streams.timed, &vb_rdmacm_streams.timed},
+	.untimed = {&vb_rdmacm_streams.untimed, &vb_rdmacm_streams.untimed},
+	.dead = {&vb_rdmacm_streams.dead, &vb_rdmacm_streams.dead},
+	.unfinished = {&vb_rdmacm_streams.unfinished, &vb_rdmacm_streams.unfinished},
+};
+
+#define streams vb_rdmacm_streams
+
+static struct vb_rdmacm_stream *stream_at(struct vb_list *node)
+{
+	return vb_container_of(node, struct vb_rdmacm_stream, node);
+}
+
+static void free_stream(struct vb_rdmacm_stream *stream)
+{
+	free(stream->mpa);
+	free(stream);
+}
+
+struct vb_rdmacm_stream *vb_rdmacm_stream_create(enum vb_rdmacm_stream_kind kind, int fd, struct vb_rdmacm_id *id)
+{
+	struct vb_rdmacm_stream *stream = calloc(1, sizeof(*stream));
+
+	if (stream == NULL)
+		return NULL;
+	if (kind != VB_STREAM_LISTENER) {
+		stream->mpa = calloc(1, sizeof(*stream->mpa));
+		if (stream->mpa == NULL) {
+			free(stream);
+			return NULL;
+		}
+	}
+	stream->kind = kind;
+	stream->fd = fd;
+	stream->id = id;
+	stream->retry_at = VB_TIME_NEVER;
+	vb_list_init(&stream->unfinished);
+	vb_list_append(kind == VB_STREAM_LISTENER ? &streams.untimed : &streams.timed, &stream->node);
+	return stream;
+}
+
+int vb_rdmacm_stream_poll(struct vb_rdmacm_stream *stream, bool read, bool write)
+{
+	bool wanted = read || write;
+	int error = 0;
+
+	if (wanted && !stream->is_polled)
+		error = vb_poller_add(streams.poller, stream->fd, stream);
+	if (!wanted && stream->is_polled)
+		vb_poller_remove(streams.poller, stream->fd);
+	if (error != 0)
+		return error;
+	stream->is_polled = wanted;
+	if (wanted)
+		vb_poller_want(streams.poller, stream->fd, stream, read, write);
+	return 0;
+}
+
+void vb_rdmacm_stream_bury(struct vb_rdmacm_stream *stream)
+{
+	if (stream->dead)
+		return;
+	if (stream->kind != VB_STREAM_ADOPTED) {
+		(void)vb_rdmacm_stream_poll(stream, false, false);
+		vb_descriptor_close(stream->fd);
+	}
+	if (!vb_list_is_empty(&stream->unfinished)) {
+		vb_list_remove(&stream->unfinished);
+		streams.unfinished_count--;
+	}
+	stream->dead = true;
+	stream->id = NULL;
+	vb_list_remove(&stream->node);
+	vb_list_append(&streams.dead, &stream->node);
+}
+
+static void free_the_dead(void)
+{
+	VB_LIST_FOR_EACH(node, &streams.dead) {
+		vb_list_remove(node);
+		free_stream(stream_at(node));
+	}
+}
+
+static void take_reports(void)
+{
+	struct vb_door_report reports[VB_DOOR_REPORTS];
+	unsigned count = vb_rdmacm_door_report(streams.reporter, reports);
+
+	for (unsigned i = 0; i < count; i++)
+		vb_rdmacm_stream_report(&reports[i]);
+}
+
+static vb_time next_deadline(void)
+{
+	vb_time deadline = VB_TIME_NEVER;
+
+	VB_LIST_FOR_EACH(node, &streams.timed)
+		deadline = vb_time_earlier(deadline, vb_rdmacm_stream_deadline(stream_at(node)));
+	return deadline;
+}
+
+static void expire(vb_time now)
+{
+	VB_LIST_FOR_EACH(node, &streams.timed)
+		if (vb_rdmacm_stream_deadline(stream_at(node)) <= now)
+			vb_rdmacm_stream_expire(stream_at(node), now);
+}
+
+static void serve(void *tag, vb_time now)
+{
+	struct vb_rdmacm_stream *stream = tag;
+
+	if (tag == &streams.wake_fd)
+		vb_event_clear(streams.wake_fd);
+	else if (tag == &streams.report_fd)
+		take_reports();
+	else if (!stream->dead)
+		vb_rdmacm_stream_serve(stream, now);
+}
+
+static void *run(void *unused)
+{
+	(void)unused;
+	vb_thread_prepare("verbena-mpa");
+	vb_mutex_lock(&streams.lock);
+	for (;;) {
+		void *tags[EVENTS];
+		vb_time deadline = next_deadline(), now;
+		unsigned count;
+
+		free_the_dead();
+		vb_mutex_unlock(&streams.lock);
+		count = vb_poller_wait(streams.poller, tags, EVENTS, deadline);
+		now = vb_clock_now();
+		vb_mutex_lock(&streams.lock);
+		for (unsigned i = 0; i < count; i++)
+			serve(tags[i], now);
+		expire(now);
+	}
+	return NULL;
+}
+
+void vb_rdmacm_streams_wake(void)
+{
+	vb_event_raise(streams.wake_fd);
+}
+
+/* A child has no thread, and none of its parent's connections: they must end with the parent. */
+static void forget_after_fork(void)
+{
+	VB_LIST_FOR_EACH(node, &streams.timed)
+		vb_descriptor_close(stream_at(node)->fd);
+	VB_LIST_FOR_EACH(node, &streams.untimed)
+		if (stream_at(node)->kind != VB_STREAM_ADOPTED)
+			vb_descriptor_close(stream_at(node)->fd);
+	if (streams.started) {
+		vb_descriptor_close(streams.poller);
+		vb_descriptor_close(streams.wake_fd);
+	}
+	streams.started = false;
+	streams.reporter = NULL;
+	streams.poller = streams.wake_fd = streams.report_fd = -1;
+	streams.unfinished_count = 0;
+	vb_list_init(&streams.timed);
+	vb_list_init(&streams.untimed);
+	vb_list_init(&streams.dead);
+	vb_list_init(&streams.unfinished);
+	vb_mutex_init(&streams.lock, VB_RANK_CM_STREAMS);
+}
+
+static void hold_lock(void)
+{
+	vb_mutex_lock(&streams.lock);
+}
+
+static void release_lock(void)
+{
+	vb_mutex_unlock(&streams.lock);
+}
+
+static int start_thread(void)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	pthread_t thread;
+	int error;
+
+	sigfillset(&all);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
+	error = pthread_create(&thread, &attributes, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return -error;
+}
+
+static void read_settings(void)
+{
+	char why[64];
+
+	if (!vb_mpa_settings_parse(&streams.settings, secure_getenv("VERBENA_IWARP"), why, sizeof(why)))
+		vb_log(VB_LOG_WARN, "VERBENA_IWARP: \"%s\" is not understood (docs/iwarp.md)", why);
+}
+
+static int open_all(void)
+{
+	int error;
+
+	read_settings();
+	streams.poller = vb_poller_open();
+	if (streams.poller < 0)
+		return streams.poller;
+	streams.wake_fd = vb_event_open();
+	error = streams.wake_fd < 0 ? streams.wake_fd : vb_poller_add(streams.poller, streams.wake_fd, &streams.wake_fd);
+	if (error == 0)
+		error = start_thread();
+	if (error == 0)
+		return 0;
+	vb_descriptor_close(streams.poller);
+	if (streams.wake_fd >= 0)
+		vb_descriptor_close(streams.wake_fd);
+	return error;
+}
+
+int vb_rdmacm_streams_start(struct ibv_context *context)
+{
+	int error;
+
+	if (!streams.fork_handled) {
+		pthread_atfork(hold_lock, release_lock, forget_after_fork);
+		streams.fork_handled = true;
+	}
+	if (!streams.started) {
+		error = open_all();
+		if (error != 0)
+			return error;
+		streams.started = true;
+	}
+	if (context == NULL || streams.reporter != NULL)
+		return 0;
+	streams.report_fd = vb_rdmacm_door_open(context);
+	error = streams.report_fd < 0 ? streams.report_fd : vb_poller_add(streams.poller, streams.report_fd, &streams.report_fd);
+	if (error == 0)
+		streams.reporter = context;
+	return error;
+}

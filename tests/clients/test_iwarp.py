@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""The same programs on iWARP devices: RDMA by TCP. VERBENA_TRANSPORT is all that differs."""
+
+import re
+import time
+
+import test_rdmacm as cm
+from pylib.clients import PLACES, across, add, expand, perftest_rows, which
+
+IWARP = {"VERBENA_TRANSPORT": "iwarp"}
+IPV4_PLACES = ("lo_v4", "veth1500_v4")
+MAIN_PLACES = IPV4_PLACES + ("veth1500_v6",)
+
+PAIRS = {
+    "rping": ("rping", "-s -a {address} -C 50 -V -S 60000", "rping", "-c -a {address} -C 50 -V -S 60000"),
+    "ucmatose": ("ucmatose", "-b {address} -c 40 -C 10 -S 10000", "ucmatose", "-s {address} -c 40 -C 10 -S 10000"),
+    "rdma_server": ("rdma_server", "-s {address}", "rdma_client", "-s {address}"),
+}
+PERFTEST = {
+    "send_bw": "ib_send_bw -s 4096 -n 500",
+    "write_bw": "ib_write_bw -s 65536 -n 500",
+    "read_bw": "ib_read_bw -s 65536 -n 200",
+    "send_lat": "ib_send_lat -n 300",
+    "write_lat": "ib_write_lat -n 300",
+    "read_lat": "ib_read_lat -n 300",
+    "write_bw_both_ways": "ib_write_bw -b -q 2 -s 65536 -n 300",
+}
+# What users may choose, each with something to say: with and without CRC, FPDUs of a segment and long ones, who speaks first.
+SETTINGS = ("crc=on,fpdu=large", "crc=off,fpdu=large", "crc=on,fpdu=segment", "crc=off,fpdu=segment", "p2p=on", "first=strict")
+
+
+class IwarpCase(cm.ConnectionCase):
+    def settle(self, place):
+        where = PLACES[place]
+        self.place = place
+        self.network.environment.update(IWARP)
+        if where["mtu"] is None:
+            self.server = self.client = self.network.host()
+            self.device = "iwarp_lo"
+        else:
+            self.server, self.client = self.network.pair(where["mtu"])
+            self.device = "iwarp_eth0"
+        self.peer = where["gids"][0]
+        self.address = where["address"]
+        self.prepare()
+
+
+class Programs(IwarpCase):
+    def pair(self, server, server_options, client, client_options):
+        self.meet([which(server), *server_options.format(address=self.peer).split()],
+                  [which(client), *client_options.format(address=self.peer).split()])
+
+    def perftest(self, command):
+        words = command.split()
+        base = [which(words[0]), "-F", "-d", self.device, *words[1:], "-R"]
+        _, out = self.meet(base, base + [self.peer])
+        self.assertTrue(perftest_rows(out), out)
+
+    def with_settings(self, settings):
+        self.network.environment["VERBENA_IWARP"] = settings
+        self.pair(*PAIRS["rping"])
+
+
+for name, arguments in PAIRS.items():
+    for place in MAIN_PLACES:
+        add(Programs, "test_%s__%s" % (name, place), place, Programs.pair, *arguments)
+for name, command in PERFTEST.items():
+    add(Programs, "test_perftest_%s__veth1500_v4" % name, "veth1500_v4", Programs.perftest, command)
+for settings in SETTINGS:
+    add(Programs, "test_rping_%s__veth1500_v4" % re.sub(r"\W", "_", settings), "veth1500_v4", Programs.with_settings, settings)
+
+
+@expand
+class Many(IwarpCase):
+    @across(["veth1500_v4"])
+    def test_rping_with_20_clients(self):
+        server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
+        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+        clients = [self.client.start(*self.ping(20)) for _ in range(20)]
+        for client in clients:
+            result = client.wait(self.TIMEOUT)
+            self.assertEqual(result.code, 0, "%s\n\nserver:\n%s" % (result, server.output()))
+        self.assertTrue(server.running(), server.output())
+        server.kill()
+
+    @across(["lo_v4"])
+    def test_cmtime(self):
+        server = self.server.start(which("cmtime"), "-c", "300", "-b", self.peer)
+        client = self.until_served(server, which("cmtime"), "-c", "300", "-s", self.peer)
+        server.kill()
+        self.assertEqual(client.code, 0, client)
+        for step in ("connect", "disconnect", "destroy"):
+            self.assertRegex(client.out, r"(?m)^%s *: +[\d.]+" % step)
+
+
+@expand
+class Ends(IwarpCase):
+    AT_ONCE = 5
+
+    ping_until_killed = cm.Ends.ping_until_killed
+
+    @across(["veth1500_v4"])
+    def test_server_killed(self):
+        server, client = self.ping_until_killed()
+        server.kill()
+        result = client.wait(self.AT_ONCE)
+        self.assertFalse(result.timed_out, result)
+        self.assertRegex(result.out, "DISCONNECT|cq completion failed")
+
+    @across(["veth1500_v4"])
+    def test_client_killed(self):
+        server, client = self.ping_until_killed()
+        client.kill()
+        result = server.wait(self.AT_ONCE)
+        self.assertFalse(result.timed_out, result)
+        self.assertIn("DISCONNECT", result.out)
+
+    @across(["veth1500_v4"])
+    def test_daemon_killed(self):
+        """Connections are none of its business: they go on, and new ones are made."""
+        server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
+        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+        client = self.client.start(*self.ping(10000000))
+        self.assertTrue(client.wait_until(lambda process: "rdma-ping-20:" in process.output()), client.output())
+        for host in {self.server, self.client}:
+            host.signal_all("verbenad")
+        seen = len(client.output())
+        self.assertTrue(client.wait_until(lambda process: len(process.output()) > seen + 1000), client.output()[-200:])
+        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+        client.kill()
+        server.kill()
+
+    @across(["veth1500_v4"])
+    def test_nobody_listens(self):
+        started = time.monotonic()
+        result = self.client.run(which("ucmatose"), "-s", self.peer, "-p", "7999")
+        self.assertNotEqual(result.code, 0)
+        self.assertIn("RDMA_CM_EVENT_REJECTED, error: -111", result.out)
+        self.assertLess(time.monotonic() - started, 10)
+
+
+@expand
+class Mixed(IwarpCase):
+    @across(["veth1500_v4"])
+    def test_a_wildcard_serves_both_kinds_at_once(self):
+        """One server; its clients come by RoCE and by iWARP."""
+        both = {"VERBENA_TRANSPORT": "roce,iwarp"}
+        server = self.server.start(which("rping"), "-s", "-P", "-a", "0.0.0.0", environment=both)
+        for transport in ("iwarp", "roce", "iwarp", "roce"):
+            self.network.environment["VERBENA_TRANSPORT"] = transport
+            client = self.until_served(server, *self.ping())
+            self.assertEqual(client.code, 0, "%s: %s" % (transport, client))
+        clients = [self.client.start(*self.ping(50), environment={"VERBENA_TRANSPORT": transport})
+                   for transport in ("iwarp", "roce") * 3]
+        for client in clients:
+            result = client.wait(self.TIMEOUT)
+            self.assertEqual(result.code, 0, result)
+        server.kill()
