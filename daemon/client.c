@@ -60,6 +60,12 @@ void vb_client_destroy(struct vb_client *client)
 	free(client);
 }
 
+/* The kernel is short of memory for a moment, or the socket of room: neither is the client's fault. */
+static bool is_for_later(int error)
+{
+	return error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM;
+}
+
 static void keep_for_later(struct vb_client *client, const void *bytes, size_t length)
 {
 	struct unsent *unsent;
@@ -85,7 +91,7 @@ static void send_or_keep(struct vb_client *client, const void *bytes, size_t len
 		return;
 	if (vb_list_is_empty(&client->unsent))
 		error = vb_unix_send(client->fd, bytes, length, fds, count, false);
-	if (error == -EAGAIN && count == 0)
+	if (is_for_later(error) && count == 0)
 		keep_for_later(client, bytes, length);
 	else if (error != 0)
 		client->failed = true;
@@ -121,7 +127,7 @@ void vb_client_flush(struct vb_client *client)
 		struct unsent *unsent = vb_container_of(node, struct unsent, node);
 		int error = vb_unix_send(client->fd, unsent->bytes, unsent->length, NULL, 0, false);
 
-		if (error == -EAGAIN)
+		if (is_for_later(error))
 			return;
 		if (error != 0) {
 			client->failed = true;

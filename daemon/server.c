@@ -39,6 +39,8 @@
 
 /* Who connects says HELLO at once. */
 #define HELLO_PATIENCE VB_SECONDS(3)
+/* When the kernel was short of memory for a list. */
+#define REFRESH_AGAIN VB_MILLISECONDS(50)
 /* How long nobody is accepted when there are no descriptors. */
 #define NO_DESCRIPTORS_PAUSE VB_MILLISECONDS(100)
 
@@ -61,6 +63,7 @@ struct vb_server {
 	struct vb_users users;
 	int reserve;                       /* a descriptor to give up when there are no more; -1: it is given up */
 	vb_time listen_again;              /* the listener rests until then: there are no descriptors */
+	vb_time refresh_at;                /* the interfaces could not be listed: when to try again */
 	vb_time hello_deadline;            /* the first of a client that has not said HELLO */
 	bool much_freed;
 };
@@ -119,10 +122,15 @@ static void refresh_devices(struct vb_server *server)
 	unsigned count;
 	int error = vb_netlink_interfaces(&interfaces, &count);
 
+	/* Who connects now would be told that there are no devices: once more at once, before it is tried later. */
+	if (error != 0)
+		error = vb_netlink_interfaces(&interfaces, &count);
 	if (error != 0) {
-		vb_log(VB_LOG_ERROR, "cannot list the network interfaces: %s", strerror(-error));
+		vb_log_limited(VB_LOG_ERROR, "cannot list the network interfaces: %s", strerror(-error));
+		server->refresh_at = vb_clock_now() + REFRESH_AGAIN;
 		return;
 	}
+	server->refresh_at = VB_TIME_NEVER;
 	vb_device_table_update(&server->devices, interfaces, count, report_change, server);
 	free(interfaces);
 }
@@ -421,7 +429,8 @@ static void receive_message(struct vb_server *server, struct vb_client *client)
 	unsigned count;
 	ssize_t length = vb_unix_receive(client->fd, &in, sizeof(in), fds, VB_DAEMON_MAX_FDS, &count, 0);
 
-	if (length == -EAGAIN)
+	/* It is there still when there is memory for it. */
+	if (length == -EAGAIN || length == -ENOMEM || length == -ENOBUFS)
 		return;
 	if (length <= 0) {
 		client->failed = true;
@@ -555,7 +564,7 @@ int vb_server_create(struct vb_server **out, const int listener[VB_SERVER_LISTEN
 	vb_resource_queries_init(&server->queries);
 	vb_users_init(&server->users, vb_descriptor_limit());
 	server->reserve = vb_descriptor_reserve();
-	server->listen_again = server->hello_deadline = VB_TIME_NEVER;
+	server->listen_again = server->hello_deadline = server->refresh_at = VB_TIME_NEVER;
 	server->batch = vb_udp_batch_create();
 	server->poller = vb_poller_open();
 	server->cm = vb_cm_service_create(&server->devices, server->poller);
@@ -641,6 +650,7 @@ void vb_server_run(struct vb_server *server)
 
 		deadline = vb_time_earlier(deadline, vb_resource_queries_deadline(&server->queries));
 		deadline = vb_time_earlier(deadline, vb_time_earlier(server->listen_again, server->hello_deadline));
+		deadline = vb_time_earlier(deadline, server->refresh_at);
 		if (may_manage_connections(server))
 			deadline = vb_time_earlier(deadline, vb_cm_service_deadline(server->cm));
 		if (!server->config.system)
@@ -651,6 +661,8 @@ void vb_server_run(struct vb_server *server)
 		now = vb_clock_now();
 		if (now >= server->listen_again)
 			listen_once_more(server);
+		if (now >= server->refresh_at)
+			refresh_devices(server);
 		if (now >= server->hello_deadline)
 			expire_hello(server, now);
 		drop_failed(server);

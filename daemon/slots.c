@@ -78,13 +78,18 @@ static void unwatch_own_sockets(struct vb_slots *slots)
 	slots->own_watched = false;
 }
 
-static void watch_own_sockets(struct vb_slots *slots)
+/* All or none: a port that is not listened to is worse than none. */
+static int watch_own_sockets(struct vb_slots *slots)
 {
-	for (unsigned f = 0; !slots->own_watched && f < VB_GROUP_FAMILIES; f++)
+	int error = 0;
+
+	for (unsigned f = 0; !slots->own_watched && error == 0 && f < VB_GROUP_FAMILIES; f++)
 		if (slots->shared.port.family[f].fd[0] >= 0)
-			(void)vb_poller_add(slots->poller, slots->shared.port.family[f].fd[0],
-					    &slots->shared.port.family[f]);
+			error = vb_poller_add(slots->poller, slots->shared.port.family[f].fd[0], &slots->shared.port.family[f]);
 	slots->own_watched = true;
+	if (error != 0)
+		unwatch_own_sockets(slots);
+	return error;
 }
 
 static int open_group(struct vb_slot_group *group, char *why, size_t room)
@@ -118,11 +123,13 @@ int vb_slots_open_port(struct vb_slots *slots, char *why, size_t room)
 	if (slots->shared.port.open)
 		return 0;
 	error = open_group(&slots->shared, why, room);
+	if (error == 0 && (error = watch_own_sockets(slots)) != 0) {
+		vb_slots_close_port(slots);
+		snprintf(why, room, "UDP port %u cannot be watched: %s", (unsigned)VB_ROCE_PORT, strerror(-error));
+	}
 	if (error != 0)
 		vb_log_limited(VB_LOG_WARN, "%s", why);
 	else
-		watch_own_sockets(slots);
-	if (error == 0)
 		give_up_unclaimed(slots, &slots->shared);
 	return error;
 }
@@ -229,7 +236,13 @@ void vb_slots_serve_users(struct vb_slots *slots, const gid_t *trusted)
 		vb_log(VB_LOG_INFO, "nf_tables is not to be had: %s", strerror(-slots->map_error));
 		return;
 	}
-	(void)vb_poller_add(slots->poller, slots->map.watch_fd, &slots->map);
+	/* Without it nobody would notice that the rule is gone. */
+	slots->map_error = vb_poller_add(slots->poller, slots->map.watch_fd, &slots->map);
+	if (slots->map_error != 0) {
+		vb_log(VB_LOG_WARN, "nf_tables cannot be watched: %s", strerror(-slots->map_error));
+		vb_slot_map_close(&slots->map);
+		return;
+	}
 	slots->inherited = slots->map.published;
 	for (unsigned i = 0; i < VB_SLOT_MAP_PORTS; i++) {
 		char why[248];

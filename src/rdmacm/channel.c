@@ -64,8 +64,8 @@ void vb_rdmacm_channel_put(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 	vb_mutex_lock(&channel->lock);
 	was_empty = vb_list_is_empty(&channel->events);
 	vb_list_append(&channel->events, &event->node);
-	if (was_empty)
-		(void)!write(channel->channel.fd, &(uint64_t){1}, sizeof(uint64_t));
+	while (was_empty && write(channel->channel.fd, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR)
+		;
 	__atomic_add_fetch(&channel->sequence, 1, __ATOMIC_RELEASE);
 	syscall(SYS_futex, &channel->sequence, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	vb_mutex_unlock(&channel->lock);
@@ -76,7 +76,8 @@ static void make_unreadable(struct vb_rdmacm_channel *channel)
 {
 	uint64_t value;
 
-	(void)!read(channel->channel.fd, &value, sizeof(value));
+	while (read(channel->channel.fd, &value, sizeof(value)) < 0 && errno == EINTR)
+		;
 }
 
 static struct vb_rdmacm_event *pop_event(struct vb_rdmacm_channel *channel)

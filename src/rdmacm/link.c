@@ -43,6 +43,7 @@
 
 enum { NOBODY_LISTENS = 8, NO_SUCH_SERVICE = 1 };      /* REJ reason, SIDR_REP status: IBA 12.6.7.2, 12.11.1.2 */
 enum { MOST_REFUSALS = 4, FIRST_REFUSAL_MS = 5 };      /* 5 + 10 + 20 + 40 ms */
+enum { NAPS_FOR_MEMORY = 100 };                         /* a second */
 enum { RETRIES = 3, BACKOFF_FIRST_MS = 50, BACKOFF_LAST_MS = 2000 };
 
 enum link_state { LINK_STOPPED, LINK_CONNECTING, LINK_UP, LINK_WAITING };
@@ -172,6 +173,19 @@ static void tell_removal(struct vb_rdmacm_id *id, const void *gone)
 		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 }
 
+/* A program waits for this event, maybe for ever: so we wait for memory, for a while. */
+static struct vb_rdmacm_event *allocate_event(void)
+{
+	const struct timespec nap = {.tv_nsec = 10000000};
+	struct vb_rdmacm_event *event = calloc(1, sizeof(*event));
+
+	for (unsigned naps = 0; event == NULL && naps < NAPS_FOR_MEMORY; naps++) {
+		nanosleep(&nap, NULL);
+		event = calloc(1, sizeof(*event));
+	}
+	return event;
+}
+
 /* Caller holds line.lock. */
 static void handle_event(const struct vb_cm_event *told)
 {
@@ -196,9 +210,15 @@ static void handle_event(const struct vb_cm_event *told)
 		disown(told->id);
 		return;
 	}
-	event = calloc(1, sizeof(*event));
-	if (event == NULL)
+	event = request ? calloc(1, sizeof(*event)) : allocate_event();
+	if (event == NULL) {
+		/* The peer is told. Of other events it is only the log that tells. */
+		if (request)
+			disown(told->id);
+		else
+			vb_log(VB_LOG_ERROR, "no memory for an event of a connection: it is lost");
 		return;
+	}
 	if (request) {
 		event->child = vb_rdmacm_id_create_child(id, told);
 		if (event->child == NULL || vb_rdmacm_registry_insert(&line.registry, event->child) != 0) {

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every allocation and every system call of the libraries and of verbenad fails once (interpose.c), while a program lives its life (lifetime.c).
+
+    test_system_calls.py VERBENAD LIFETIME INTERPOSE [--every STEP] [--from N] [--seconds S] [--only GROUP]
+
+Without options a few of each group, spread over all; `make campaign` runs `--every 1`. A run that fails is told with the options that repeat it.
+Which call is the Nth depends on which thread is first: a repetition may hit a neighbour of it.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
+
+from pylib import hosts                                     # noqa: E402
+
+LIBRARIES = "libibverbs.so.1:librdmacm.so.1"
+# Group: whose calls, and how they fail.
+GROUPS = {
+    "libraries-short": (LIBRARIES, "short"),
+    "libraries-warm": (LIBRARIES, "short"),
+    "libraries-interrupted": (LIBRARIES, "interrupted"),
+    "daemon-short": ("verbenad", "short"),
+    "daemon-interrupted": ("verbenad", "interrupted"),
+}
+# Of each, in `make test`.
+FEW = 6
+PATIENCE = 100
+
+
+class Faults:
+    def __init__(self, verbenad, lifetime, interpose):
+        self.folder = tempfile.mkdtemp(prefix="verbena-faults-")
+        os.chmod(self.folder, 0o755)
+        library = os.path.join(os.path.dirname(verbenad), "..", "lib")
+        sources = [verbenad, lifetime, interpose] + [os.path.join(library, name) for name in LIBRARIES.split(":")]
+        self.verbenad, self.lifetime, self.interpose = [self.take(path) for path in sources][:3]
+        self.network = hosts.Network()
+        self.network.__enter__()
+        self.network.environment = {"LD_LIBRARY_PATH": self.folder, "VERBENA_DAEMON": self.verbenad, "VERBENA_IDLE_SECONDS": "0.2"}
+
+    def take(self, path):
+        copy = shutil.copy(path, self.folder)
+        os.chmod(copy, 0o755)
+        return copy
+
+    def close(self):
+        self.network.close()
+        shutil.rmtree(self.folder, True)
+
+    def run(self, group, number):
+        """(problem or None, which call failed, how many calls there were)."""
+        objects, kind = GROUPS[group]
+        faults = {"LD_PRELOAD": self.interpose, "FAIL_IN": objects, "FAIL_KIND": kind, "FAIL_AT": str(number)}
+        if group.endswith("-warm"):
+            faults["LIFE_WARM"] = "1"
+        # A host of its own: nothing of one run is there in the next.
+        host = self.network.host()
+        try:
+            return self.run_on(host, objects, faults)
+        finally:
+            host.close()
+            self.network.hosts.remove(host)
+            hosts.system("ip", "netns", "del", host.name)
+
+    def run_on(self, host, objects, faults):
+        daemon = None
+        if objects == "verbenad":
+            daemon = host.start(self.verbenad, "--foreground", "--idle-seconds", "0.5", environment=faults)
+            daemon.wait_until(lambda process: self.listens(process))
+        life = host.start(self.lifetime, environment={} if daemon else {**faults, "FAIL_WAITS": "1"}).wait(PATIENCE)
+        out = life.out
+        problem = None
+        if life.code not in (0, 3):
+            problem = "the program ended with %s" % life.code
+        if daemon:
+            done = daemon.wait(PATIENCE)
+            out += done.out
+            # 1: it did not start, and said why.
+            if done.code not in (0, 1):
+                problem = "verbenad ended with %s" % done.code
+        failed = re.search(r"call (\S+) failed in (.*)", out)
+        count = re.search(r"^calls (\d+)", out, re.M)
+        return (problem and problem + "\n" + out, failed.group(0) if failed else "none", int(count.group(1)) if count else 0)
+
+    @staticmethod
+    def listens(process):
+        try:
+            with open("/proc/%d/net/unix" % process.pid) as table:
+                return any(line.rstrip().endswith("@verbena/1") for line in table)
+        except OSError:  # it has ended
+            return False
+
+
+def numbers(total, step, first):
+    if step:
+        return range(max(first, 1), total + 1, step)
+    return sorted({max(1, total * i // FEW + 1) for i in range(FEW)})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", nargs=3)
+    parser.add_argument("--every", type=int)
+    parser.add_argument("--from", dest="first", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--only", choices=GROUPS, action="append")
+    arguments = parser.parse_args()
+    hosts.enter_user_namespace([sys.executable, os.path.realpath(__file__), *sys.argv[1:]])
+    if not hosts.can_create_namespaces():
+        print("network namespaces cannot be created here")
+        return 77
+    faults, bad, runs, end = Faults(*map(os.path.realpath, arguments.programs)), 0, 0, time.monotonic() + arguments.seconds
+    try:
+        for group in arguments.only or GROUPS:
+            problem, _, total = faults.run(group, 0)
+            if problem or not total:
+                print("%s: without a fault: %s" % (group, problem or "no call was counted"))
+                return 1
+            print("%s: %d calls" % (group, total))
+            for number in numbers(total, arguments.every, arguments.first):
+                if time.monotonic() > end:
+                    break
+                problem, failed, _ = faults.run(group, number)
+                runs += 1
+                if problem:
+                    bad += 1
+                    print("FAILED --only %s --every 1 --from %d: %s; %s" % (group, number, failed, problem), flush=True)
+    finally:
+        faults.close()
+    print("%d runs, %d failed" % (runs, bad))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
