@@ -5,6 +5,7 @@
 #   make                                build into build/: bin/verbena, bin/verbenad, lib/libibverbs.so.1, lib/librdmacm.so.1
 #   make demo                           install what is missing, build, and see RDMA between two processes
 #   make test                           install what is missing, and run every test
+#   make campaign HOURS=1               worlds by seed, fuzzing and faults of the system, by the hour (docs/testing.md)
 #   make applications                   UCX, MPI and others, contents verified, beside the same over TCP (docs/applications.md)
 #   make browser                        the page of `verbena web` in Chromium, without a window
 #   make interop                        Verbena against the Linux kernel's rxe, both ways, in a virtual machine (docs/interop.md)
@@ -24,7 +25,7 @@ DESTDIR ?=
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
 .PHONY: all build demo test applications interop interop-rules examples bench install clean starved
-.PHONY: uninstall deb browser
+.PHONY: uninstall deb browser campaign
 
 all: build
 
@@ -45,6 +46,12 @@ demo:
 test:
 	@scripts/install-packages test
 	@tests/run
+
+HOURS ?= 1
+campaign:
+	@scripts/install-packages test
+	@$(MAKE) --no-print-directory build
+	@tests/campaign --hours $(HOURS) --build $(BUILD)
 
 applications:
 	@scripts/install-packages test applications
