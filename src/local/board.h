@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524436)     /* changes with the layout */
+#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524437)     /* changes with the layout */
 
 enum {
 	VB_BOARD_QPS = 1 << 14,            /* as many as QPNs have indices */
@@ -48,8 +48,10 @@ struct vb_board_header {
 	uint64_t id;                       /* drawn at random: this life of this process */
 	uint32_t pid, slot;
 	uint64_t cookie_address;           /* where in the owner's memory `id` stands again: whoever can read it there can copy */
-	/* Atomic, on a line of its own: 1 when nobody looks at rings, so that whoever leaves something there has to wake the owner. */
+	/* Atomic, on a line of its own: 1 when no thread looks at rings, so that a peer that leaves something there has to wake the owner
+	 * (base/sleep_flag.h). */
 	uint32_t asleep __attribute__((aligned(64)));
+	uint32_t fenced;                   /* the owner takes part in no barriers: a fence belongs before a look at `asleep` */
 	uint32_t crowded;                  /* atomic: the owner has too many queue pairs to look at all of them: ring for it */
 	/* What the owner is copying by, and on behalf of which queue pair of the other process, which waits for it before it counts as
 	 * reset or failed: vb_board_copy_word(), 0: nothing. Atomic. */

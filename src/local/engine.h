@@ -115,6 +115,7 @@ struct vb_local {
 	enum ibv_qp_state shown_state;
 	bool hearing;                    /* the peer's records are for us */
 	bool kick;                       /* something was left for the peer since it was last told */
+	bool fenced;                     /* the peer cannot have us execute a fence, nor we it (base/sleep_flag.h) */
 
 	/* Of the peer's life, copied out. */
 	uint32_t peer_qpn, peer_pd, peer_table, peer_receive_psn;

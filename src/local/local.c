@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "base/sequence_lock.h"
+#include "base/sleep_flag.h"
 #include "local/bells.h"
 #include "local/engine.h"
 
@@ -128,10 +129,8 @@ static void wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer)
 		}
 }
 
-/* The peer gets to know of what was left for it. Partners: an owner that sets `asleep` and then looks twice, the second time when all that
- * was on its way has come (links/memory/attention.c), and one that sets `crowded`, then looks at all, and at each now and then.
- * So the processor need not wait here until what was left is visible, which takes time: with a barrier
- * 6.1 million SENDs of 8 bytes go in a second, without 6.6. */
+/* The peer gets to know of what was left for it. Partners: an owner that falls asleep (links/memory/attention.c), and one that sets
+ * `crowded`, then looks at all, and at each now and then. A look at all comes before each sleep, too. */
 void vb_local_tell(struct vb_local *local)
 {
 	const struct vb_board_header *header = &local->peer->board->header;
@@ -139,7 +138,7 @@ void vb_local_tell(struct vb_local *local)
 	local->kick = false;
 	if (SHOWN(header->crowded))
 		vb_bells_ring(local->own, local->peer_qpn, local->voice);
-	if (SHOWN(header->asleep))
+	if (vb_sleep_must_wake(&header->asleep, local->fenced))
 		local->peer->host->wake(local->peer);
 }
 
@@ -288,6 +287,7 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 	local->qp = qp;
 	local->epoch = epoch;
 	local->voice = voice_of(qp);
+	local->fenced = own->header.fenced || SHOWN(peer->board->header.fenced);
 	local->path = VB_LOCAL_UNDECIDED;
 	local->shown_state = qp->state;
 	local->initiator.next = qp->send.tail;

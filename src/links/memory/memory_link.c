@@ -50,7 +50,7 @@ static void fill_header(struct vb_same_host *same_host)
 	header->pid = (uint32_t)getpid();
 	header->slot = same_host->schedule->slot;
 	header->cookie_address = (uintptr_t)&same_host->cookie;
-	header->asleep = 1;
+	vb_attention_open(same_host);
 	__atomic_store_n(&header->magic, VB_BOARD_MAGIC, __ATOMIC_RELEASE);
 }
 

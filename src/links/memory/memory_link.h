@@ -105,7 +105,7 @@ struct vb_same_host {
 	struct vb_pair *unfinished;        /* to be looked at again, rung for or not: linked by next_unfinished */
 	struct vb_pair *inspected;         /* which of all was last looked at unasked, NULL: begin anew */
 	unsigned passes;
-	vb_time asleep_since;              /* atomic: the board says so since then, or not any more */
+	bool restless;                     /* atomic: barriers can be had no more, so the engine thread comes round by itself */
 
 	struct vb_pair pair[VB_DAEMON_INDICES]; /* by the lower bits of the queue pair's number */
 };
@@ -186,6 +186,7 @@ bool vb_pollers_poll(struct vb_link *link, struct vb_poller *poller, vb_time now
 
 /* ---- attention.c: see there ---- */
 
+void vb_attention_open(struct vb_same_host *same_host);
 void vb_attention_spun(struct vb_link *link);
 void vb_attention_watched(struct vb_link *link);
 vb_time vb_attention_rest(struct vb_link *link, vb_time until);

@@ -166,9 +166,18 @@ static void fence(struct thread *thread, int order)
 	join(&thread->acquired, &thread->now);
 }
 
+/* The caller's before and after those of all others: it returns when all have had theirs. */
+static void barrier(struct thread *thread)
+{
+	fence(thread, __ATOMIC_SEQ_CST);
+	for (unsigned i = 0; i < model.program->threads; i++)
+		fence(&model.thread[i], __ATOMIC_SEQ_CST);
+	fence(thread, __ATOMIC_SEQ_CST);
+}
+
 /* ---- operations of the threads ---- */
 
-enum operation { LOAD, STORE, EXCHANGE, FENCE };
+enum operation { LOAD, STORE, EXCHANGE, FENCE, BARRIER };
 
 static uint64_t operate(enum operation operation, const void *location, uint64_t value, int order)
 {
@@ -192,6 +201,9 @@ static uint64_t operate(enum operation operation, const void *location, uint64_t
 		break;
 	case FENCE:
 		fence(thread, order);
+		break;
+	case BARRIER:
+		barrier(thread);
 		break;
 	}
 	assert(thread->done < MODEL_STEPS);
@@ -218,6 +230,11 @@ uint64_t model_exchange(void *location, uint64_t value, int order)
 void model_fence(int order)
 {
 	(void)operate(FENCE, NULL, 0, order);
+}
+
+void model_barrier(void)
+{
+	(void)operate(BARRIER, NULL, 0, __ATOMIC_SEQ_CST);
 }
 
 void model_note(uint64_t value)

@@ -52,5 +52,7 @@ uint64_t model_load(const void *location, int order);
 void model_store(void *location, uint64_t value, int order);
 uint64_t model_exchange(void *location, uint64_t value, int order);
 void model_fence(int order);
+/* membarrier(2): a full fence of every thread, each at the point of its program where it happens to be. */
+void model_barrier(void);
 
 #endif

@@ -14,6 +14,7 @@
 #include "model_atomics.h"
 
 #include "base/sequence_lock.h"
+#include "base/sleep_flag.h"
 
 static uint64_t x, y, word, shown;
 
@@ -215,12 +216,110 @@ static void one_of_two_sees_the_other(void **state)
 	sometimes(use_relaxed, take_away, not_both_saw_nothing);
 }
 
+/* ---- falling asleep ---- */
+
+static uint32_t asleep;
+
+static bool impose(void)
+{
+	model_barrier();
+	return true;
+}
+
+static bool impose_nothing(void)
+{
+	return true;
+}
+
+/* Work is a message with a flag, as in a ring: two of them, so that the barrier finds the waker in the middle. */
+static void leave_work(bool fenced)
+{
+	bool woken = false;
+
+	for (uint64_t i = 1; i <= 2; i++) {
+		__atomic_store_n(&x, i, __ATOMIC_RELAXED);
+		__atomic_store_n(&y, i, __ATOMIC_RELEASE);
+		woken |= vb_sleep_must_wake(&asleep, fenced);
+	}
+	model_note(woken ? 3 : 1);
+}
+
+static void leave_and_look(void)
+{
+	leave_work(false);
+}
+
+static void leave_fence_and_look(void)
+{
+	leave_work(true);
+}
+
+/* 1: asleep, and nothing was there. Work that came after it would need a waker. */
+static void sleep_by(bool (*barrier)(void))
+{
+	(void)vb_sleep_begin(&asleep, barrier);
+	model_note(__atomic_load_n(&y, __ATOMIC_ACQUIRE) < 2 ? 1 : 2);
+}
+
+static void sleep_by_barrier(void)
+{
+	sleep_by(impose);
+}
+
+static void sleep_without_barrier(void)
+{
+	sleep_by(impose_nothing);
+}
+
+static void sleep_by_fence(void)
+{
+	sleep_by(NULL);
+}
+
+/* Not: the sleeper missed the last of the work, and no look at the flag found it set. */
+static void work_is_found_or_the_sleeper_woken(void **state)
+{
+	(void)state;
+	never(leave_and_look, sleep_by_barrier, not_both_saw_nothing);
+	never(leave_fence_and_look, sleep_by_fence, not_both_saw_nothing);
+	never(leave_fence_and_look, sleep_by_barrier, not_both_saw_nothing);
+	sometimes(leave_and_look, sleep_by_fence, not_both_saw_nothing);
+	sometimes(leave_and_look, sleep_without_barrier, not_both_saw_nothing);
+	no_total_order = true;
+	never(leave_and_look, sleep_by_barrier, not_both_saw_nothing);
+	never(leave_fence_and_look, sleep_by_fence, not_both_saw_nothing);
+	no_total_order = false;
+}
+
+/* Where something was found is used again while its two words stand (local/direct.c): a registration's, whose owner withdraws it, and a
+ * number of mappings given up. Each is changed before the one who changes it looks who uses it. */
+static void use_what_is_known(void)
+{
+	(void)__atomic_exchange_n(&shown, 1, __ATOMIC_SEQ_CST);
+	model_note(vb_sequence_read(&word) == 0 && __atomic_load_n(&x, __ATOMIC_SEQ_CST) == 0 ? 1 : 2);
+}
+
+static void give_up_mapping(void)
+{
+	__atomic_store_n(&x, 1, __ATOMIC_SEQ_CST);
+	model_note(__atomic_load_n(&shown, __ATOMIC_SEQ_CST) == 0 ? 1 : 2);
+}
+
+static void what_is_known_is_not_used_when_gone(void **state)
+{
+	(void)state;
+	never(use_what_is_known, take_away, not_both_saw_nothing);
+	never(use_what_is_known, give_up_mapping, not_both_saw_nothing);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_model_is_the_known_one),
 		cmocka_unit_test(contents_belong_together),
 		cmocka_unit_test(one_of_two_sees_the_other),
+		cmocka_unit_test(work_is_found_or_the_sleeper_woken),
+		cmocka_unit_test(what_is_known_is_not_used_when_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
