@@ -7,6 +7,27 @@
 #
 #   tests/check-layers.sh [ROOT]                 the sources; CC names the compiler
 #   tests/check-layers.sh --objects LIBRARY...   compiled sans-I/O rooms: none may call the operating system
+#   tests/check-layers.sh --circles LIBRARY...   compiled rooms: no files of one that call each other in a circle
+
+if [ "$1" = --circles ]; then
+	shift
+	status=0
+	for library; do
+		# Who defines what, then who needs it: pairs of files, which tsort can order unless there is a circle.
+		loops=$(${NM:-nm} -A "$library" | awk '
+			{ n = split($1, part, ":"); file = part[n - 1]; sub(/.*\//, "", file); sub(/\.o$/, "", file) }
+			$(NF - 1) ~ /^[TDBRCVW]$/ { home[$NF] = file }
+			$(NF - 1) == "U" { needs[file, $NF] = file; name[file, $NF] = $NF }
+			END { for (i in needs) if ((name[i] in home) && home[name[i]] != needs[i]) print needs[i], home[name[i]] }
+			' | sort -u | tsort 2>&1 >/dev/null | sed -n 's/^tsort: \([^-: ]*\.c\)$/\1/p')
+		[ -z "$loops" ] && continue
+		echo "$library: files that call each other in a circle: $(echo "$loops" | tr "\n" " ")"
+		status=1
+	done
+	echo "$# libraries checked"
+	[ $# -gt 0 ] || status=1
+	exit $status
+fi
 
 if [ "$1" = --objects ]; then
 	shift
@@ -157,6 +178,11 @@ if [ $# -eq 0 ]; then
 	attempt "a room within a room that nobody knows" links/attic 'int x;'
 	attempt "a link that knows another" links/udp '#include "links/memory/memory_link.h"'
 	attempt "an engine known outside of its links" progress '#include "roce/roce.h"'
+	echo 'int there(void); int here(void); int here(void) { return there(); }' > "$bad/here.c"
+	echo 'int there(void); int here(void); int there(void) { return here(); }' > "$bad/there.c"
+	(cd "$bad" && "$cc" -c here.c -o here.c.o && "$cc" -c there.c -o there.c.o && ${AR:-ar} rc circle.a here.c.o there.c.o) ||
+		complain "no archive to try --circles with"
+	if "$0" --circles "$bad/circle.a" >/dev/null 2>&1; then complain "the check overlooks a circle of files"; fi
 fi
 echo "$files files, $(wc -l < "$faults") faults"
 [ ! -s "$faults" ]

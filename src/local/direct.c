@@ -317,7 +317,7 @@ static enum vb_local_step refuse(struct access *access, enum vb_fault fault)
 	if (!at)
 		return VB_STEP_WAIT;
 	memcpy(at, &body, sizeof(body));
-	vb_local_initiator_leave(local, access->wqe, sizeof(body), &record);
+	vb_local_records_leave(local, access->wqe, sizeof(body), &record);
 	return VB_STEP_DONE;
 }
 
@@ -345,7 +345,7 @@ static bool is_its_turn(struct vb_local *local)
 
 	if (initiator->consumed >= initiator->ordered && vb_local_ring_has_room(local, MAY_LEAVE))
 		return true;
-	vb_local_initiator_look(local);
+	vb_local_records_look(local);
 	return initiator->consumed >= initiator->ordered && vb_local_ring_has_room(local, MAY_LEAVE);
 }
 
@@ -384,7 +384,7 @@ static enum vb_local_step finish(struct access *access)
 	/* There is room: is_its_turn() looked. */
 	if (!vb_local_ring_reserve(access->local, 0))
 		return VB_STEP_WAIT;
-	vb_local_initiator_leave(access->local, wqe, 0, &record);
+	vb_local_records_leave(access->local, wqe, 0, &record);
 	return VB_STEP_DONE;
 }
 

@@ -5,10 +5,11 @@
  *   local.c       attaching, what is shown, what the peer shows, and the one call that serves
  *   ring.c        records: leaving them, finding them
  *   bells.c       telling a peer with many queue pairs for which of them
- *   initiator.c   the send queue: what becomes a record, what is acknowledged, completed, failed
+ *   records.c     our records: leaving them, what the peer shows of them
+ *   initiator.c   the send queue: what becomes a record, what is completed, failed
  *   direct.c      WRITE, READ and atomics that need nobody else
  *   target.c      the peer's records executed
- *   fast_path.c       the fast path past all of these, for what is most common
+ *   fast_path.c   the fast path past all of these, for what is most common
  *   spans.c       where the bytes of a scatter/gather list are
  *   clock.c       giving up
  *
@@ -167,7 +168,25 @@ enum vb_local_found vb_local_ring_find(struct vb_local *local, struct vb_local_r
 void vb_local_ring_consume(struct vb_local *local, const struct vb_local_record *record);
 bool vb_local_ring_beckons(const struct vb_local *local);
 
-/* ---- initiator.c ---- */
+/* ---- records.c ---- */
+
+/* What the peer shows of our records. */
+struct vb_local_shown {
+	uint64_t consumed, released, stalled;
+	uint32_t verdict;
+};
+
+/* Leave a record with the body that stands where reserve said; note it in the element. */
+void vb_local_records_leave(struct vb_local *local, struct vb_send_wqe *wqe, uint32_t body, const struct vb_local_record *record);
+/* False: it does not speak of us. */
+bool vb_local_records_read(const struct vb_local *local, struct vb_local_shown *shown);
+bool vb_local_records_are_possible(const struct vb_local_initiator *initiator, const struct vb_local_shown *shown);
+/* True: something new. */
+bool vb_local_records_accept(struct vb_local *local, const struct vb_local_shown *shown);
+/* All three: what has the peer acknowledged? True: something new. */
+bool vb_local_records_look(struct vb_local *local);
+
+/* ---- starting an element of the send queue ---- */
 
 enum vb_local_step {
 	VB_STEP_DONE,                    /* the element is on its way: to the next */
@@ -176,20 +195,24 @@ enum vb_local_step {
 	VB_STEP_FAILED,
 };
 
+/* The element that is being started has failed. */
+static inline enum vb_local_step vb_local_initiator_fail(struct vb_local *local, enum ibv_wc_status status,
+							 const struct vb_fault_record *why)
+{
+	vb_work_fail(&local->initiator.failure, local->qp, local->initiator.next, status, why, local->qp->attr.sq_psn);
+	return VB_STEP_FAILED;
+}
+
+/* ---- initiator.c ---- */
+
 /* True: something was done. */
 bool vb_local_initiator_run(struct vb_local *local, vb_time now, bool *more);
 /* Count what was sent. If not all, then some at a time while others are under way: all threads of the process count in one place. */
 void vb_local_initiator_count(struct vb_local *local, bool all);
-/* What has the peer acknowledged? True: something new. */
-bool vb_local_initiator_look(struct vb_local *local);
 /* Complete, in order, what is done; tell failures, verdicts and the end of a drain whose turn has come. */
 bool vb_local_initiator_retire(struct vb_local *local, vb_time now);
 /* Is the oldest element done, and was it a SEND? */
 bool vb_local_initiator_oldest_is_sent(const struct vb_local *local);
-enum vb_local_step vb_local_initiator_fail(struct vb_local *local, enum ibv_wc_status status, const struct vb_fault_record *why);
-/* Leave a record with the body that stands where reserve said; note it in the element. */
-void vb_local_initiator_leave(struct vb_local *local, struct vb_send_wqe *wqe, uint32_t body,
-			      const struct vb_local_record *record);
 
 /* ---- direct.c ---- */
 enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_wqe *wqe);

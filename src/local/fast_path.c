@@ -153,7 +153,7 @@ static int complete_sends(struct vb_qp *qp, struct vb_local *local, int room, st
 {
 	int taken = 0;
 
-	if (!vb_local_initiator_look(local))
+	if (!vb_local_records_look(local))
 		return 0;
 	while (taken < room && vb_local_initiator_oldest_is_sent(local))
 		taken += vb_qp_complete_send_to(qp, &wc[taken]);

@@ -2,91 +2,11 @@
  *
  * The send queue. Its elements are started in order: SENDs, WRITEs with immediate and atomics leave a record in our ring, WRITEs and
  * READs are executed at once (direct.c), local work too. They complete in order when the peer shows that it has executed their records.
- *
- * What a peer shows is taken for true only if it can be: no more than was left, no less than before.
  */
 #include <string.h>
 
 #include "local/engine.h"
 #include "wire/roce_packet.h"
-
-enum vb_local_step vb_local_initiator_fail(struct vb_local *local, enum ibv_wc_status status, const struct vb_fault_record *why)
-{
-	vb_work_fail(&local->initiator.failure, local->qp, local->initiator.next, status, why, local->qp->attr.sq_psn);
-	return VB_STEP_FAILED;
-}
-
-void vb_local_initiator_leave(struct vb_local *local, struct vb_send_wqe *wqe, uint32_t body, const struct vb_local_record *record)
-{
-	vb_local_ring_publish(local, body, record);
-	local->initiator.ordered = local->initiator.produced;
-	wqe->record = (uint32_t)local->initiator.produced;
-}
-
-/* ---- what the peer shows ---- */
-
-struct acknowledged {
-	uint64_t consumed, released, stalled;
-	uint32_t verdict;
-};
-
-/* False: it does not speak of us. */
-static bool read_acknowledged(const struct vb_local *local, struct acknowledged *shown)
-{
-	const struct vb_board_qp *theirs = local->theirs;
-	const struct vb_board_outcome *previous = &theirs->previous;
-
-	*shown = (struct acknowledged){
-		/* The verdict first: when there is one, `consumed` does not change any more. */
-		.verdict = __atomic_load_n(&theirs->verdict, __ATOMIC_ACQUIRE),
-		.consumed = __atomic_load_n(&theirs->consumed, __ATOMIC_ACQUIRE),
-		.released = __atomic_load_n(&theirs->released, __ATOMIC_ACQUIRE),
-		.stalled = __atomic_load_n(&theirs->stalled, __ATOMIC_ACQUIRE),
-	};
-	if (__atomic_load_n(&theirs->taken, __ATOMIC_ACQUIRE) == local->epoch &&
-	    __atomic_load_n(&theirs->word, __ATOMIC_ACQUIRE) >> VB_WORD_BITS == local->peer_epoch)
-		return true;
-	/* The peer goes on in another life; how did that with us end? Of answers to atomics nothing is kept. */
-	if (__atomic_load_n(&previous->epoch, __ATOMIC_ACQUIRE) != local->peer_epoch ||
-	    local->initiator.atomics != local->initiator.atomics_done)
-		return false;
-	*shown = (struct acknowledged){
-		.verdict = __atomic_load_n(&previous->verdict, __ATOMIC_ACQUIRE),
-		.consumed = __atomic_load_n(&previous->consumed, __ATOMIC_ACQUIRE),
-		.released = local->initiator.released,
-	};
-	return __atomic_load_n(&previous->taken, __ATOMIC_ACQUIRE) == local->epoch &&
-	       __atomic_load_n(&previous->epoch, __ATOMIC_ACQUIRE) == local->peer_epoch;
-}
-
-static bool is_possible(const struct vb_local_initiator *initiator, const struct acknowledged *shown)
-{
-	return shown->consumed - initiator->consumed <= initiator->produced - initiator->consumed &&
-	       shown->released - initiator->released <= initiator->head - initiator->released &&
-	       shown->released % VB_RECORD_ALIGN == 0 && shown->verdict <= VB_VERDICT_UNREADABLE;
-}
-
-static bool accept(struct vb_local *local, struct acknowledged *shown)
-{
-	struct vb_local_initiator *initiator = &local->initiator;
-	bool news = shown->consumed != initiator->consumed || shown->verdict != VB_VERDICT_NONE;
-
-	if (shown->stalled != initiator->stalled) {
-		if (shown->stalled != 0)
-			VB_COUNT(local->qp->host->counters, rcvd_rnr_err);
-		VB_LOCAL_HINT(initiator->stalled, shown->stalled);
-	}
-	VB_LOCAL_HINT(initiator->consumed, shown->consumed);
-	initiator->released = shown->released;
-	return news;
-}
-
-bool vb_local_initiator_look(struct vb_local *local)
-{
-	struct acknowledged shown;
-
-	return read_acknowledged(local, &shown) && is_possible(&local->initiator, &shown) && accept(local, &shown);
-}
 
 /* ---- completing ---- */
 
@@ -204,18 +124,18 @@ static void take_verdict(struct vb_local *local, enum vb_board_verdict verdict, 
 static bool take_acknowledgements(struct vb_local *local, vb_time now)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
-	struct acknowledged shown;
+	struct vb_local_shown shown;
 	bool news;
 
-	if (initiator->produced == initiator->consumed || !read_acknowledged(local, &shown))
+	if (initiator->produced == initiator->consumed || !vb_local_records_read(local, &shown))
 		return false;
-	if (!is_possible(initiator, &shown)) {
+	if (!vb_local_records_are_possible(initiator, &shown)) {
 		write_off(local);
 		if (vb_send_queue_count(&local->qp->send) > 0)
 			fail_oldest(local, IBV_WC_BAD_RESP_ERR, VB_FAULT_BAD_RESPONSE, 0, now);
 		return true;
 	}
-	news = accept(local, &shown);
+	news = vb_local_records_accept(local, &shown);
 	if (news)
 		vb_local_initiator_retire(local, now);
 	if (shown.verdict != VB_VERDICT_NONE && vb_local_sends(local->qp))
@@ -230,7 +150,7 @@ static uint8_t *reserve(struct vb_local *local, uint32_t body)
 {
 	uint8_t *at = vb_local_ring_reserve(local, body);
 
-	if (!at && vb_local_initiator_look(local))
+	if (!at && vb_local_records_look(local))
 		at = vb_local_ring_reserve(local, body);
 	return at;
 }
@@ -289,7 +209,7 @@ static enum vb_local_step start_send(struct vb_local *local, struct vb_send_wqe 
 		record.flags |= VB_RECORD_INVALIDATES;
 		record.immediate = wqe->invalidate_rkey;
 	}
-	vb_local_initiator_leave(local, wqe, bytes, &record);
+	vb_local_records_leave(local, wqe, bytes, &record);
 	local->initiator.sent++;
 	return VB_STEP_DONE;
 }
@@ -322,7 +242,7 @@ static enum vb_local_step start_atomic(struct vb_local *local, struct vb_send_wq
 		return VB_STEP_WAIT;
 	memcpy(body, &atomic, sizeof(atomic));
 	initiator->atomics++;
-	vb_local_initiator_leave(local, wqe, sizeof(atomic), &record);
+	vb_local_records_leave(local, wqe, sizeof(atomic), &record);
 	return VB_STEP_DONE;
 }
 

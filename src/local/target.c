@@ -421,7 +421,7 @@ static void take_acknowledgements_first(struct vb_local *local, vb_time now)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
 
-	if (initiator->produced == initiator->consumed || !vb_local_sends(local->qp) || !vb_local_initiator_look(local))
+	if (initiator->produced == initiator->consumed || !vb_local_sends(local->qp) || !vb_local_records_look(local))
 		return;
 	initiator->waiting_since = now;
 	vb_local_initiator_retire(local, now);

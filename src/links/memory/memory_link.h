@@ -4,7 +4,8 @@
  *
  *   memory_link.c   our board: opening, closing, region tables, waiting for those who copy
  *   host_peers.c    other processes of this host: asking verbenad for them, proving who they are, copying
- *   pairs.c         queue pairs: who goes through memory, and serving those that do
+ *   pairs.c         queue pairs: who goes through memory, and the pass over those that do
+ *   serve.c         one of them, served
  *   pollers.c       which of them a thread looks at that polls a CQ
  *   attention.c     who looks at rings, and when somebody must be woken for it
  *   share.c         memory that a peer has from a file which we can map, too
@@ -34,7 +35,11 @@
 #include "schedule/poller.h"
 #include "schedule/schedule.h"
 
-enum { VB_HOST_PEER_GIDS = 4, VB_NEGATIVE_CACHE = 256 };
+enum {
+	VB_HOST_PEER_GIDS = 4,
+	VB_NEGATIVE_CACHE = 256,
+	VB_CROWD = 16,                     /* more queue pairs than these are not looked at one by one in every pass */
+};
 
 /* Another process of this host, or this one. Once met it stays for as long as it lives: it may copy by our keys even when none of our
  * queue pairs knows it any more. */
@@ -152,29 +157,21 @@ bool vb_host_peers_are_copying(struct vb_same_host *same_host, uint32_t table, u
 /* Between two such questions, of which there were `looks` before. */
 void vb_host_peers_pause(unsigned looks);
 
-/* ---- pairs.c: struct vb_link_driver has the words ---- */
+/* ---- serve.c: struct vb_link_driver has the words ---- */
 
-void vb_pairs_publish(struct vb_link *link, const struct vb_qp *qp);
-void vb_pairs_withdraw(struct vb_link *link, struct vb_qp *qp);
-void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_path *path, uint32_t destination_qpn, int table);
-void vb_pairs_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
 void vb_pairs_query(struct vb_link *link, const struct vb_qp *qp, struct vb_transport_status *status);
 bool vb_pairs_gives_back(struct vb_link *link, struct vb_qp *qp, vb_time now);
 void vb_pairs_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now);
 bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr);
-void vb_pairs_received(struct vb_link *link, struct vb_qp *qp);
-void vb_pairs_replenished(struct vb_link *link);
 bool vb_pairs_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);
-bool vb_pairs_drain(struct vb_link *link, vb_time now, bool all);
-bool vb_pairs_have_work(struct vb_link *link);
 
 /* A look at one: serve it if it has work and no other thread has it. Caller holds progress or the lock of a poller that it has joined.
  * `polled`: its receives complete in a CQ that is polled just now. */
 bool vb_pair_look(struct vb_same_host *same_host, struct vb_pair *pair, vb_time now, bool polled);
 /* The same in short: how many completions it has for a poller of that CQ, up to `room`. -1: it is not as simple as that. */
 int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_cq *cq, int room, struct ibv_wc *wc);
-/* Does any of them want to be served? Caller holds progress. */
-bool vb_pairs_any_has_work(struct vb_same_host *same_host);
+/* It goes through memory no more. Caller holds the queue pair's lock. */
+void vb_pair_leave(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_pair *pair);
 
 /* ---- pollers.c ---- */
 
@@ -183,6 +180,19 @@ void vb_pollers_join(const struct vb_qp *qp, struct vb_pair *pair);
 void vb_pollers_quit(const struct vb_qp *qp, struct vb_pair *pair);
 int vb_pollers_take(struct vb_link *link, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc);
 bool vb_pollers_poll(struct vb_link *link, struct vb_poller *poller, vb_time now, bool *done);
+
+/* ---- pairs.c ---- */
+
+void vb_pairs_publish(struct vb_link *link, const struct vb_qp *qp);
+void vb_pairs_withdraw(struct vb_link *link, struct vb_qp *qp);
+void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_path *path, uint32_t destination_qpn, int table);
+void vb_pairs_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
+void vb_pairs_received(struct vb_link *link, struct vb_qp *qp);
+void vb_pairs_replenished(struct vb_link *link);
+bool vb_pairs_drain(struct vb_link *link, vb_time now, bool all);
+bool vb_pairs_have_work(struct vb_link *link);
+/* Does any of them want to be served? Caller holds progress. */
+bool vb_pairs_any_has_work(struct vb_same_host *same_host);
 
 /* ---- attention.c: see there ---- */
 

@@ -196,7 +196,7 @@ static int adopt(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, uint32_t
 		tcp->stream[vb_schedule_index(qpn)] = stream;
 		vb_list_append(&tcp->streams, &stream->node);
 		tcp->count++;
-		vb_tcp_transmit_in_pass(&tcp->link, qp, now);
+		tcp->link.driver->transmit_in_pass(&tcp->link, qp, now);
 	}
 	vb_lock_release(&qp->lock);
 	return error;

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Our records: leaving them for the peer, and what the peer shows of them.
+ *
+ * What a peer shows is taken for true only if it can be: no more than was left, no less than before.
+ */
+#include "local/engine.h"
+
+void vb_local_records_leave(struct vb_local *local, struct vb_send_wqe *wqe, uint32_t body, const struct vb_local_record *record)
+{
+	vb_local_ring_publish(local, body, record);
+	local->initiator.ordered = local->initiator.produced;
+	wqe->record = (uint32_t)local->initiator.produced;
+}
+
+bool vb_local_records_read(const struct vb_local *local, struct vb_local_shown *shown)
+{
+	const struct vb_board_qp *theirs = local->theirs;
+	const struct vb_board_outcome *previous = &theirs->previous;
+
+	*shown = (struct vb_local_shown){
+		/* The verdict first: when there is one, `consumed` does not change any more. */
+		.verdict = __atomic_load_n(&theirs->verdict, __ATOMIC_ACQUIRE),
+		.consumed = __atomic_load_n(&theirs->consumed, __ATOMIC_ACQUIRE),
+		.released = __atomic_load_n(&theirs->released, __ATOMIC_ACQUIRE),
+		.stalled = __atomic_load_n(&theirs->stalled, __ATOMIC_ACQUIRE),
+	};
+	if (__atomic_load_n(&theirs->taken, __ATOMIC_ACQUIRE) == local->epoch &&
+	    __atomic_load_n(&theirs->word, __ATOMIC_ACQUIRE) >> VB_WORD_BITS == local->peer_epoch)
+		return true;
+	/* The peer goes on in another life; how did that with us end? Of answers to atomics nothing is kept. */
+	if (__atomic_load_n(&previous->epoch, __ATOMIC_ACQUIRE) != local->peer_epoch ||
+	    local->initiator.atomics != local->initiator.atomics_done)
+		return false;
+	*shown = (struct vb_local_shown){
+		.verdict = __atomic_load_n(&previous->verdict, __ATOMIC_ACQUIRE),
+		.consumed = __atomic_load_n(&previous->consumed, __ATOMIC_ACQUIRE),
+		.released = local->initiator.released,
+	};
+	return __atomic_load_n(&previous->taken, __ATOMIC_ACQUIRE) == local->epoch &&
+	       __atomic_load_n(&previous->epoch, __ATOMIC_ACQUIRE) == local->peer_epoch;
+}
+
+bool vb_local_records_are_possible(const struct vb_local_initiator *initiator, const struct vb_local_shown *shown)
+{
+	return shown->consumed - initiator->consumed <= initiator->produced - initiator->consumed &&
+	       shown->released - initiator->released <= initiator->head - initiator->released &&
+	       shown->released % VB_RECORD_ALIGN == 0 && shown->verdict <= VB_VERDICT_UNREADABLE;
+}
+
+bool vb_local_records_accept(struct vb_local *local, const struct vb_local_shown *shown)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	bool news = shown->consumed != initiator->consumed || shown->verdict != VB_VERDICT_NONE;
+
+	if (shown->stalled != initiator->stalled) {
+		if (shown->stalled != 0)
+			VB_COUNT(local->qp->host->counters, rcvd_rnr_err);
+		VB_LOCAL_HINT(initiator->stalled, shown->stalled);
+	}
+	VB_LOCAL_HINT(initiator->consumed, shown->consumed);
+	initiator->released = shown->released;
+	return news;
+}
+
+bool vb_local_records_look(struct vb_local *local)
+{
+	struct vb_local_shown shown;
+
+	return vb_local_records_read(local, &shown) && vb_local_records_are_possible(&local->initiator, &shown) &&
+	       vb_local_records_accept(local, &shown);
+}
