@@ -107,6 +107,7 @@ static void progress(struct sim *sim, struct vb_qp *qp)
 	while (sim_poll(flow->cq, &wc)) {
 		flow->failed |= wc.status != IBV_WC_SUCCESS;
 		flow->under_way--;
+		flow->messages++;
 	}
 	if (flow->failed) {
 		flow->of->failed++;
@@ -172,14 +173,19 @@ void sim_flows_start(struct sim_flows *flows)
 uint64_t sim_flow_delivered(struct sim_flow *flow)
 {
 	struct vb_transport_status status;
-	uint32_t packets, mtu = 128u << flow->of->mtu;
+	uint32_t mtu = 128u << flow->of->mtu, before = flow->first_psn + (uint32_t)(flow->delivered / mtu);
+	int32_t more;
 
 	if (!flow->receiver)
 		return flow->delivered;
 	vb_roce_query(flow->receiver, &status);
-	/* Messages are whole multiples of the MTU but for the last; PSNs wrap after 16 million packets. */
-	packets = (status.expected - flow->first_psn) & VB_PSN_MASK;
-	flow->delivered += (packets - (uint32_t)(flow->delivered / mtu)) % (VB_PSN_MASK + 1) * (uint64_t)mtu;
+	/* Messages are whole multiples of the MTU but for the last. Go-back-0 takes back what it has, which does not count until it is
+	 * more than before. */
+	more = psn_distance(psn_of(status.expected), psn_of(before));
+	if (more > 0)
+		flow->delivered += (uint32_t)more * (uint64_t)mtu;
+	if (flow->size != 0 && flow->delivered > flow->size)
+		flow->delivered = flow->size;
 	return flow->delivered;
 }
 

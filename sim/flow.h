@@ -32,6 +32,7 @@ struct sim_flow {
 	bool failed;
 	vb_time began, ended;            /* 0: not yet */
 	uint64_t posted;                 /* bytes */
+	uint64_t messages;               /* WRITEs that were acknowledged */
 	uint32_t under_way;              /* WRITEs */
 	uint32_t first_psn;
 	uint64_t delivered;              /* bytes that the receiver has in order, when last looked at */

@@ -69,6 +69,7 @@ struct vb_timely {
 enum vb_roce_recovery {
 	VB_RECOVERY_SELECTIVE,           /* what came ahead is kept, one missing packet is sent each round trip */
 	VB_RECOVERY_GO_BACK_N,           /* what came ahead is dropped, all from the missing one on is sent again */
+	VB_RECOVERY_GO_BACK_0,           /* the whole message is begun anew, as the first adapters did; to be compared with, nothing else */
 };
 
 /* What holds for the queue pairs of a process, or of a simulated host. */

@@ -165,6 +165,7 @@ struct vb_roce_responder {
 	uint32_t resources_owed;
 
 	bool drops_ahead;                /* as an adapter: what comes ahead of a missing packet is not kept */
+	bool begins_anew;                /* nor what came before it of the same message */
 	bool cnp_owed;
 	vb_time cnp_sent;
 };

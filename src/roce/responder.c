@@ -163,7 +163,7 @@ static void execute_message(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	responder->received += packet->payload_length;
 	responder->expected = psn_add(responder->expected, 1);
 	responder->ack_psn = packet->psn;
-	if (packet->ack_request)
+	if (packet->ack_request && !(responder->begins_anew && !vb_position_is_end(packet->op->position)))
 		vb_roce_responder_owe_acknowledgement(qp);
 	if (!vb_position_is_end(packet->op->position))
 		return;
@@ -245,12 +245,27 @@ static void repeat(struct vb_qp *qp, const struct vb_roce_packet *packet)
 		VB_COUNT(qp->host->counters, dropped_pkts);
 }
 
+/* Go-back-0: the message under way is expected from its beginning. Nothing of it was acknowledged. */
+static void forget_message(struct vb_qp *qp)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_responder *responder = &engine->responder;
+
+	if (responder->underway == VB_UNDERWAY_NOTHING)
+		return;
+	responder->expected = psn_of(responder->expected.v - responder->received / engine->mtu);
+	responder->underway = VB_UNDERWAY_NOTHING;
+	responder->received = 0;
+}
+
 /* A PSN beyond the expected one: something is missing. Told once, until it comes (C9-114). */
 static void miss(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 
 	VB_COUNT(qp->host->counters, out_of_seq_request);
+	if (responder->begins_anew)
+		forget_message(qp);
 	if (!responder->drops_ahead &&
 	    vb_roce_reorder_keep(&responder->reorder, responder->expected, packet) == VB_KEPT_DISPUTED)
 		VB_COUNT(qp->host->counters, conflicting_request);

@@ -94,7 +94,8 @@ static void open_responder(struct vb_qp *qp)
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 
 	engine->mtu = qp->path_mtu;
-	engine->responder.drops_ahead = vb_roce_policy_of(qp)->recovery == VB_RECOVERY_GO_BACK_N;
+	engine->responder.drops_ahead = vb_roce_policy_of(qp)->recovery != VB_RECOVERY_SELECTIVE;
+	engine->responder.begins_anew = vb_roce_policy_of(qp)->recovery == VB_RECOVERY_GO_BACK_0;
 	vb_roce_reorder_open(&engine->responder.reorder, engine->mtu);
 	engine->responder.expected = psn_of(qp->attr.rq_psn);
 	engine->responder.ack_psn = psn_of(qp->attr.rq_psn + VB_PSN_MASK);
@@ -110,7 +111,7 @@ static void open_requester(struct vb_qp *qp)
 	requester->send_index = qp->send.tail;
 	vb_roce_congestion_init(&requester->congestion, engine->mtu, policy);
 	requester->least_timeout = policy->least_timeout ? policy->least_timeout : VB_PATIENCE_FLOOR;
-	if (policy->recovery == VB_RECOVERY_GO_BACK_N)
+	if (policy->recovery != VB_RECOVERY_SELECTIVE)
 		requester->peer = VB_PEER_GO_BACK_N;
 	/* Switches mark what says that it can be marked. */
 	if (policy->algorithm->has_rate)

@@ -20,18 +20,17 @@
 #include "roce/engine.h"
 #include "roce/roce.h"
 
-#define UNMEASURED VB_MILLISECONDS(20)
 #define CEILING VB_SECONDS(2)
 #define PROBE_FLOOR VB_MILLISECONDS(1)
 #define LOSSY_PROBE_FLOOR VB_MICROSECONDS(50)
 #define LOSS_IS_RECENT VB_MILLISECONDS(10)
 
-enum { MAX_BACKOFF = 16, MOST_PROBES = 4 };
+enum { UNMEASURED = 5 /* times the least */, MAX_BACKOFF = 16, MOST_PROBES = 4 };
 
 vb_time vb_roce_timers_retransmit(const struct vb_qp *qp)
 {
 	const struct vb_roce_requester *requester = &vb_roce_engine_of(qp)->requester;
-	vb_time timeout = vb_patience_timeout(qp), measured = UNMEASURED;
+	vb_time timeout = vb_patience_timeout(qp), measured = UNMEASURED * requester->least_timeout;
 
 	if (requester->round_trip != 0) {
 		measured = requester->round_trip + 4 * requester->variation;
