@@ -39,7 +39,7 @@ extern const struct vb_cli_command vb_cli_run, vb_cli_devices, vb_cli_status, vb
 
 extern const struct vb_cli_command vb_cli_capture, vb_cli_ladder;
 
-extern const struct vb_cli_command vb_cli_res, vb_cli_stat, vb_cli_top, vb_cli_doctor, vb_cli_demo, vb_cli_web;
+extern const struct vb_cli_command vb_cli_res, vb_cli_stat, vb_cli_top, vb_cli_doctor, vb_cli_demo, vb_cli_web, vb_cli_shape;
 
 /* Replace this process by the command, with our libraries first on the loader's path; returns only when that fails. */
 int vb_cli_run_command(char **command, int count);

@@ -20,6 +20,7 @@ static const struct vb_cli_command *const table[] = {
 	&vb_cli_stat,
 	&vb_cli_top,
 	&vb_cli_web,
+	&vb_cli_shape,
 	&vb_cli_doctor,
 	&vb_cli_capture,
 	&vb_cli_ladder,

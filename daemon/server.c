@@ -20,6 +20,7 @@
 #include "daemon/cm_service.h"
 #include "daemon/device_table.h"
 #include "daemon/resource_queries.h"
+#include "daemon/shapes.h"
 #include "daemon/slots.h"
 #include "daemon/users.h"
 #include "io/clock.h"
@@ -57,6 +58,7 @@ struct vb_server {
 	struct vb_udp_batch *batch;
 	struct vb_cm_service *cm;
 	struct vb_resource_queries queries;
+	struct vb_shapes shapes;
 	uint64_t stray_packets;
 	vb_time inquiries_since;           /* answered only so often a second */
 	unsigned inquiries;
@@ -97,6 +99,8 @@ static void report_change(void *context, const struct vb_daemon_device *device, 
 {
 	struct vb_server *server = context;
 
+	if (gone)
+		vb_shapes_forget(&server->shapes, device->interface_index);
 	vb_log(VB_LOG_INFO, "%s %s", device->name, gone ? "is gone" : device->active ? "is active" : "is down");
 	VB_LIST_FOR_EACH(node, &server->client_list) {
 		struct vb_client *client = vb_container_of(node, struct vb_client, node);
@@ -351,6 +355,7 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 		break;
 	case VB_DAEMON_WATCH_DEVICES:
 		client->watching = true;
+		vb_shapes_tell(&server->shapes, client);
 		on_list_devices(server, client, m);
 		break;
 	case VB_DAEMON_LIST_DEVICES:
@@ -381,6 +386,12 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 		break;
 	case VB_DAEMON_SHOW_BOARD:
 		vb_boards_show(client, m, fds);
+		break;
+	case VB_DAEMON_SET_SHAPE:
+		vb_shapes_set(&server->shapes, &server->client_list, client, m);
+		break;
+	case VB_DAEMON_LIST_SHAPES:
+		vb_shapes_list(&server->shapes, client, m->header.sequence);
 		break;
 	case VB_DAEMON_JOIN_GROUP:
 		on_join_group(client, m);
@@ -562,6 +573,7 @@ int vb_server_create(struct vb_server **out, const int listener[VB_SERVER_LISTEN
 	server->devices.host_seed = vb_host_seed();
 	vb_list_init(&server->client_list);
 	vb_resource_queries_init(&server->queries);
+	vb_shapes_init(&server->shapes);
 	vb_users_init(&server->users, vb_descriptor_limit());
 	server->reserve = vb_descriptor_reserve();
 	server->listen_again = server->hello_deadline = server->refresh_at = VB_TIME_NEVER;
@@ -641,6 +653,12 @@ static bool may_manage_connections(const struct vb_server *server)
 	return !server->slots.shared.port.open || server->slots.shared.port.settled;
 }
 
+/* One that was started on demand, when nobody is connected; but what is set must be there for the next program. */
+static bool may_end(const struct vb_server *server)
+{
+	return !server->config.system && server->shapes.count == 0;
+}
+
 void vb_server_run(struct vb_server *server)
 {
 	for (;;) {
@@ -653,7 +671,7 @@ void vb_server_run(struct vb_server *server)
 		deadline = vb_time_earlier(deadline, server->refresh_at);
 		if (may_manage_connections(server))
 			deadline = vb_time_earlier(deadline, vb_cm_service_deadline(server->cm));
-		if (!server->config.system)
+		if (may_end(server))
 			deadline = vb_time_earlier(deadline, server->idle_deadline);
 		count = vb_poller_wait(server->poller, tags, 64, deadline);
 		for (unsigned i = 0; i < count; i++)
@@ -672,7 +690,7 @@ void vb_server_run(struct vb_server *server)
 		close_port_if_unused(server);
 		vb_slots_expire(&server->slots, now);
 		/* Whoever connects after this look finds nobody listening, and starts the next daemon. */
-		if (!server->config.system && now >= server->idle_deadline && count == 0)
+		if (may_end(server) && now >= server->idle_deadline && count == 0)
 			return;
 	}
 }
@@ -682,6 +700,7 @@ void vb_server_destroy(struct vb_server *server)
 	/* First, for ids know the clients that own them. */
 	vb_cm_service_destroy(server->cm);
 	vb_resource_queries_fini(&server->queries);
+	vb_shapes_fini(&server->shapes);
 	VB_LIST_FOR_EACH(node, &server->client_list)
 		vb_client_destroy(vb_container_of(node, struct vb_client, node));
 	vb_slots_fini(&server->slots);

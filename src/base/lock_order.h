@@ -57,6 +57,7 @@
 	RANK(TIMERS, "timers.lock")                       \
 	RANK(SOURCE_PORTS, "source_ports.lock")           \
 	RANK(TAP, "tap.lock")                             \
+	RANK(SHAPER, "shaper.lock")                       \
 	RANK(CAPTURE, "capture.lock")                     \
 	RANK(EXPLAINER, "explainer.lock")                 \
 	RANK(LOG, "log limit.lock")

@@ -21,6 +21,7 @@
 #include "io/daemon_client.h"
 #include "wire/path.h"
 
+struct vb_counters;
 struct vb_cq;
 struct vb_door_report;
 struct vb_door_terms;
@@ -31,6 +32,7 @@ struct vb_poller;
 struct vb_qp;
 struct vb_queue_observer;
 struct vb_schedule;
+struct vb_shape;
 struct vb_transport;
 struct vb_transport_status;
 
@@ -55,6 +57,8 @@ struct vb_link_driver {
 	void (*abandon)(struct vb_link *link);
 	/* Optional. What verbenad must know of it, told to each one that comes; `news` takes what else it says meanwhile. 0 or -errno. */
 	int (*introduce)(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context);
+	/* Optional. Packets of the device with these counters are given those conditions from now on; one caller at a time. */
+	void (*shape)(struct vb_link *link, const struct vb_counters *device, const struct vb_shape *shape);
 	/* Optional. Addresses of this host have changed. */
 	void (*addresses_changed)(struct vb_link *link);
 

@@ -98,6 +98,8 @@ static void take_news(struct vb_endpoint *endpoint, const struct vb_daemon_messa
 		take_device(endpoint, &message->device);
 	else if (message->header.type == VB_DAEMON_DEVICE_GONE)
 		drop_interface(endpoint, message->device_gone.interface_index);
+	else if (message->header.type == VB_DAEMON_SHAPE)
+		vb_endpoint_take_shape(endpoint, &message->shape);
 	else if (message->header.type == VB_DAEMON_SHOW_RESOURCES)
 		vb_endpoint_show_resources(endpoint);
 }

@@ -169,6 +169,7 @@ static int open_links(struct vb_endpoint *endpoint)
 		}
 	}
 	vb_carriers_open(endpoint);
+	vb_endpoint_shape_links(endpoint);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
  *   engine.c        the thread that works when nobody polls
  *   daemon_link.c   the connection to verbenad, and what happens when it breaks
  *   resources.c     users who ask what the process holds
+ *   shapes.c        devices whose packets are given a worse network
  *
  * Locks: base/lock_order.h. watcher_lock is held while calling out.
  */
@@ -69,6 +70,7 @@ struct vb_endpoint {
 	bool daemon_needed;                /* atomic: somebody wants it back now */
 	struct vb_device_info *device;
 	unsigned devices;
+	struct vb_daemon_shape shape[VB_DAEMON_PAGE_DEVICES]; /* interface_index 0: none */
 	struct vb_mutex watcher_lock;
 	struct vb_endpoint_watcher *watchers;
 };
@@ -85,6 +87,12 @@ void vb_carriers_send_enlisted(struct vb_endpoint *endpoint, struct vb_qp *qp);
 /* ---- pass.c; caller holds progress. `all`: look also where nothing is expected. True: something was done ---- */
 
 bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all);
+
+/* ---- shapes.c ---- */
+
+/* Also before there are links: then they are told when they are there. */
+void vb_endpoint_take_shape(struct vb_endpoint *endpoint, const struct vb_daemon_shape *shape);
+void vb_endpoint_shape_links(struct vb_endpoint *endpoint);
 
 /* ---- engine.c ---- */
 

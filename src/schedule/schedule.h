@@ -45,6 +45,7 @@ struct vb_schedule {
 	bool is_observed;                  /* packets must be there to be seen, and lost, on purpose */
 	int event_fd;                      /* raised for the engine thread */
 	struct vb_daemon_page *page;       /* counters that verbenad sees */
+	const struct vb_counters *shaped[VB_DAEMON_PAGE_DEVICES]; /* atomic: devices with a worse network on purpose, by their counters */
 	struct vb_link *links;             /* all of them, in the order in which a pass serves them */
 
 	/* Looked at by every thread that polls: in a line of its own, as is what only its holder uses. */
@@ -101,6 +102,15 @@ static inline struct vb_qp *vb_schedule_find(const struct vb_schedule *schedule,
 		return NULL;
 	/* Pairs with the release of publishing: all of the queue pair is there. */
 	return __atomic_load_n(&schedule->binding[vb_schedule_index(qpn)].qp, __ATOMIC_ACQUIRE);
+}
+
+/* Must packets of that device be there, though memory would do? */
+static inline bool vb_schedule_is_shaped(const struct vb_schedule *schedule, const struct vb_counters *device)
+{
+	for (unsigned i = 0; i < VB_DAEMON_PAGE_DEVICES; i++)
+		if (device && __atomic_load_n(&schedule->shaped[i], __ATOMIC_RELAXED) == device)
+			return true;
+	return false;
 }
 
 /* Where a queue pair is published. */

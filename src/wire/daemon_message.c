@@ -116,6 +116,11 @@ static bool slot_is_sound(const struct vb_daemon_slot *slot, unsigned descriptor
 	       vb_daemon_descriptor_count(slot->descriptors) == descriptors;
 }
 
+static bool shape_is_sound(const struct vb_daemon_shape *shape)
+{
+	return shape->interface_index != 0 && shape->interface_index <= INT32_MAX && vb_shape_is_sound(&shape->shape);
+}
+
 static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptors)
 {
 	switch ((enum vb_daemon_type)m->header.type) {
@@ -124,6 +129,7 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_OPEN_SLOT:
 	case VB_DAEMON_CLOSE_SLOT:
 	case VB_DAEMON_LIST_PROCESSES:
+	case VB_DAEMON_LIST_SHAPES:
 	case VB_DAEMON_RESOURCES:
 	case VB_DAEMON_SHOW_RESOURCES:
 	case VB_DAEMON_GROUP:
@@ -167,6 +173,10 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 		return m->board.id != 0 && m->board.pid == 0 && m->board.slot >= 1 && m->board.slot < VB_DAEMON_SLOTS;
 	case VB_DAEMON_ASK_BOARD:
 		return m->ask_board.slot >= 1 && m->ask_board.slot < VB_DAEMON_SLOTS && m->ask_board.reserved == 0;
+	case VB_DAEMON_SET_SHAPE:
+		return m->shape.uid == 0 && shape_is_sound(&m->shape);
+	case VB_DAEMON_SHAPE:
+		return shape_is_sound(&m->shape);
 	case VB_DAEMON_JOIN_GROUP:
 		return m->join_group.interface_index != 0 && m->join_group.interface_index <= INT32_MAX &&
 		       m->join_group.reserved == 0;
@@ -194,7 +204,7 @@ int vb_daemon_message_check(const void *bytes, size_t length, unsigned descripto
 		return -EPROTO;
 	/* Only a daemon's unasked news have no number. */
 	if (header.sequence == 0 && header.type != VB_DAEMON_DEVICE && header.type != VB_DAEMON_DEVICE_GONE &&
-	    header.type != VB_DAEMON_PROBE_SEEN && header.type != VB_DAEMON_SHOW_RESOURCES)
+	    header.type != VB_DAEMON_PROBE_SEEN && header.type != VB_DAEMON_SHOW_RESOURCES && header.type != VB_DAEMON_SHAPE)
 		return -EPROTO;
 	return body_is_sound(bytes, descriptors) ? 0 : -EPROTO;
 }

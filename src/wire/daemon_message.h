@@ -24,6 +24,9 @@
  * JOIN_GROUP is for a process whose slot is on another port than 4791, where multicast datagrams do not go: GROUP is a socket that receives
  * those of the group on that interface, and no others whatever is done to it.
  *
+ * SET_SHAPE gives packets of a device a worse network (`verbena shape`): those of the asker's user, or of everybody whose user has set
+ * nothing if that is root. SHAPE tells it to processes, with sequence 0, and answers LIST_SHAPES.
+ *
  * The UDP datagrams by which a new verbenad learns the order of the sockets (struct vb_daemon_probe) are here too.
  */
 #ifndef VB_WIRE_DAEMON_MESSAGE_H
@@ -35,6 +38,7 @@
 
 #include "base/bytes.h"
 #include "base/counters.h"
+#include "wire/shape.h"
 
 #define VB_DAEMON_SOCKET "verbena/1"       /* abstract: a zero byte stands before it */
 #define VB_DAEMON_DIRECTORY "/run/verbena"  /* root's: the system's verbenad also listens here, and is looked for here first */
@@ -66,6 +70,8 @@ enum {
 	X(SHOW_BOARD, 0x0b, PROCESS, struct vb_daemon_board, 2, 2)                \
 	X(ASK_BOARD, 0x0c, PROCESS, struct vb_daemon_ask_board, 0, 0)             \
 	X(JOIN_GROUP, 0x0d, PROCESS, struct vb_daemon_join_group, 0, 0)           \
+	X(SET_SHAPE, 0x0e, PROCESS, struct vb_daemon_shape, 0, 0)                 \
+	X(LIST_SHAPES, 0x0f, PROCESS, struct vb_daemon_empty, 0, 0)               \
 	X(WELCOME, 0x41, DAEMON, struct vb_daemon_welcome, 0, 0)                  \
 	X(ERROR, 0x42, DAEMON, struct vb_daemon_error, 0, 0)                      \
 	X(END, 0x43, DAEMON, struct vb_daemon_end, 0, 0)                          \
@@ -77,7 +83,8 @@ enum {
 	X(SHOW_RESOURCES, 0x49, DAEMON, struct vb_daemon_empty, 0, 0)             \
 	X(PROCESS_RESOURCES, 0x4a, DAEMON, struct vb_daemon_process_resources, 0, 1) \
 	X(BOARD, 0x4b, DAEMON, struct vb_daemon_board, 0, 2)                      \
-	X(GROUP, 0x4c, DAEMON, struct vb_daemon_empty, 1, 1)
+	X(GROUP, 0x4c, DAEMON, struct vb_daemon_empty, 1, 1)                      \
+	X(SHAPE, 0x4d, DAEMON, struct vb_daemon_shape, 0, 0)
 
 enum vb_daemon_type {
 #define X(name, value, sender, body, required, allowed) VB_DAEMON_##name = value,
@@ -214,6 +221,12 @@ struct vb_daemon_join_group {
 	uint8_t gid[16];                   /* of a multicast group */
 };
 
+struct vb_daemon_shape {
+	uint32_t interface_index;
+	uint32_t uid;                      /* SHAPE: who has set it; SET_SHAPE: 0 */
+	struct vb_shape shape;             /* none: as without */
+};
+
 /* What a process shows of itself, written by it alone. `counters` are those that belong to no device; a process with
  * more devices than there is room for counts the rest there too. */
 enum { VB_DAEMON_PAGE_DEVICES = 16 };
@@ -274,6 +287,7 @@ struct vb_daemon_message {
 		struct vb_daemon_process_resources process_resources;
 		struct vb_daemon_board board;
 		struct vb_daemon_ask_board ask_board;
+		struct vb_daemon_shape shape;
 		struct vb_daemon_join_group join_group;
 	};
 };

@@ -58,7 +58,7 @@ class Web(ClientCase):
         said = self.until(lambda: (lambda s: s if s["processes"] and s["processes"][0]["qps"] else None)(page.state()), "the page has it, too")
         self.assertEqual(said["processes"], self.res())
         self.assertEqual(json.loads(page.ask("/api/res")[1]), self.res())
-        self.assertEqual(said["devices"], json.loads(self.client.run(clients.staged.verbena, "devices", "--json").out))
+        self.assertEqual(said["devices"], json.loads(self.client.run(clients.staged.verbena, "devices", "--all", "--json").out))
         self.assertEqual(said["processes"][0]["pid"], server.pid)
 
     @across(["veth1500_v4"])

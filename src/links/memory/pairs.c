@@ -316,7 +316,10 @@ void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_pa
 
 	if (qp->type != IBV_QPT_RC)
 		return;
-	resolution = vb_host_peers_resolve(same_host, path->destination, destination_qpn, &host_peer);
+	if (vb_schedule_is_shaped(link->schedule, ((const struct vb_binding *)qp->scheduler)->counters))
+		resolution = VB_RESOLVED_WIRE;
+	else
+		resolution = vb_host_peers_resolve(same_host, path->destination, destination_qpn, &host_peer);
 	if (resolution == VB_RESOLVED_HOST_PEER && table < 0) {
 		/* More devices are open than a board has tables. */
 		vb_host_peers_put(same_host, host_peer);

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "io/clock.h"
 #include "io/udp.h"
+#include "links/udp/shaper.h"
 #include "links/udp/tap.h"
 #include "links/udp/udp_link.h"
 #include "queue/qp.h"
@@ -75,7 +76,10 @@ static void send_burst(struct vb_udp_link *udp, const struct vb_qp *qp, struct v
 {
 	uint32_t packets = burst->packets, lost_in_all = 0; /* before any are lost on purpose: that is the network's doing */
 	bool sent = udp->tap && vb_tap_sending(udp->tap, qp, burst, &lost_in_all);
+	struct vb_shaper *shaper = __atomic_load_n(&udp->shaper, __ATOMIC_ACQUIRE);
 
+	if (!sent && shaper)
+		sent = vb_shaper_take(shaper, counters, burst);
 	for (uint32_t i = 0, next; !sent && i < burst->runs; i = next) {
 		const struct vb_source_port *port = port_of(udp, &burst->run[i]);
 

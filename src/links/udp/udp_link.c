@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "io/descriptor.h"
 #include "io/udp.h"
+#include "links/udp/shaper.h"
 #include "links/udp/tap.h"
 #include "roce/control.h"
 #include "roce/roce.h"
@@ -19,6 +21,7 @@ static void close_link(struct vb_link *link)
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
 	/* First: what it has kept back is sent. */
+	vb_shaper_close(udp->shaper);
 	vb_tap_close(udp->tap);
 	vb_multicast_free(udp);
 	if (udp->groups_fd >= 0)
@@ -40,6 +43,23 @@ static void abandon(struct vb_link *link)
 		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
 			if (udp->ports.port[family][i].fd >= 0)
 				vb_descriptor_close(udp->ports.port[family][i].fd);
+}
+
+static void shape(struct vb_link *link, const struct vb_counters *device, const struct vb_shape *wanted)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+	struct vb_shaper *shaper = udp->shaper;
+	int error = 0;
+
+	if (!shaper && !vb_shape_is_none(wanted))
+		error = vb_shaper_open(&shaper, udp);
+	if (error != 0)
+		vb_log(VB_LOG_ERROR, "this process's packets are not shaped: %s", strerror(-error));
+	if (!shaper)
+		return;
+	vb_shaper_set(shaper, device, wanted);
+	/* Who sends finds it whole. */
+	__atomic_store_n(&udp->shaper, shaper, __ATOMIC_RELEASE);
 }
 
 static void withdraw(struct vb_link *link, struct vb_qp *qp)
@@ -89,6 +109,7 @@ static const struct vb_link_driver driver = {
 	.expire = vb_udp_expire,
 	.descriptors = descriptors,
 	.source_port = source_port,
+	.shape = shape,
 	.join = vb_multicast_join,
 	.leave = vb_multicast_leave,
 };

@@ -9,6 +9,7 @@
  *   source_ports.c  the pool of sending sockets
  *   inquiry.c       peers that ask why something failed
  *   tap.c           what a capture sees of it, and faults on purpose
+ *   shaper.c        a slower, longer or worse network on purpose
  */
 #ifndef VB_LINKS_UDP_UDP_LINK_H
 #define VB_LINKS_UDP_UDP_LINK_H
@@ -24,6 +25,7 @@
 
 struct vb_burst;
 struct vb_inquiry;
+struct vb_shaper;
 struct vb_tap;
 struct vb_udp_batch;
 
@@ -80,6 +82,7 @@ struct vb_udp_link {
 
 	bool in_use[VB_FAMILIES];          /* atomic: worth looking at in every pass */
 	struct vb_tap *tap;                /* NULL: nobody captures or disturbs */
+	struct vb_shaper *shaper;          /* atomic; NULL: no device was shaped yet */
 	struct vb_source_ports ports;
 	struct vb_burst *spare_burst[VB_SPARE_BURSTS]; /* atomic */
 

@@ -90,6 +90,11 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 		m->ask_board.slot = 17;
 		m->ask_board.gid[0] = 0xfe;
 		break;
+	case VB_DAEMON_SET_SHAPE:
+	case VB_DAEMON_SHAPE:
+		m->shape.interface_index = 3;
+		m->shape.shape.loss = 1000;
+		break;
 	case VB_DAEMON_JOIN_GROUP:
 		m->join_group.interface_index = 3;
 		m->join_group.gid[0] = 0xff;
