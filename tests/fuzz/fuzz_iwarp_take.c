@@ -123,15 +123,18 @@ static void put_right(uint8_t *bytes, size_t length, uint8_t choices)
 		if (whole > length - at || ulpdu < VB_DDP_UNTAGGED_LENGTH)
 			break;
 		if (choices & CHOOSE_STAGS) {
-			uint8_t *stag = header[0] & 0x80 ? header + 2 : ulpdu >= 46 ? header + 34 : NULL;
+			bool is_atomic = !(header[0] & 0x80) && (header[1] & 15) == VB_RDMAP_ATOMIC_REQUEST && ulpdu >= 70;
+			uint8_t *stag = header[0] & 0x80 ? header + 2 : is_atomic ? header + 26 : ulpdu >= 46 ? header + 34 : NULL;
 			uint64_t address = (uintptr_t)world.arena + REGION_AT;
 
 			header[0] = (uint8_t)((header[0] & 0xc0) | VB_DDP_VERSION);
 			header[1] = (uint8_t)((header[1] & 0x0f) | VB_RDMAP_VERSION << 6);
-			/* An address near the region: its low 17 bits are the input's. */
+			/* An address in the region, or somewhat beside it, by the input's low bits. */
+			if (stag)
+				address += (uint64_t)((stag[10] & 0x7f) << 8 | stag[11]) - (stag[10] & 0x80 ? 256 : 0);
 			for (unsigned i = 0; stag && i < 4; i++)
 				stag[i] = (uint8_t)(world.key >> (24 - 8 * i));
-			for (unsigned i = 0; stag && i < 5; i++)
+			for (unsigned i = 0; stag && i < 8; i++)
 				stag[4 + i] = (uint8_t)(address >> (56 - 8 * i));
 		}
 		if (choices & CHOOSE_RIGHT_CRC)
