@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "explain/access.h"
+#include "explain/stream.h"
 #include "explain/words.h"
 #include "wire/path.h"
 
@@ -84,9 +85,10 @@ static void say_what(const struct vb_explain_failure *f, struct vb_report *repor
 		vb_report_say(report, VB_REPORT_WHAT, " failed: %s", vb_words_status(f->status));
 		break;
 	case VB_FAILED_REQUEST:
-		vb_report_say(report, VB_REPORT_WHAT, "a request to QP 0x%06x", f->qpn);
+		vb_report_say(report, VB_REPORT_WHAT, "%s QP 0x%06x", vb_explain_stream_ended(&f->fault) ? "the stream of" : "a request to",
+			      f->qpn);
 		say_peer(f, report, "from");
-		vb_report_say(report, VB_REPORT_WHAT, " was refused");
+		vb_report_say(report, VB_REPORT_WHAT, "%s", vb_explain_stream_ended(&f->fault) ? " ended" : " was refused");
 		if (f->has_event)
 			vb_report_say(report, VB_REPORT_WHAT, ": %s", vb_words_event(f->event));
 		break;
@@ -516,6 +518,8 @@ static void say_cause(const struct vb_explain_failure *f, struct vb_report *repo
 	default:
 		break;
 	}
+	if (vb_explain_stream(&f->fault, report))
+		return;
 	switch (f->fault.fault) {
 	case VB_FAULT_RETRY_EXCEEDED:
 		say_retry(f, report);
@@ -646,6 +650,7 @@ static void add_evidence(const struct vb_explain_failure *f, struct vb_report *r
 		vb_report_hex(report, "psn", fault->psn, 6);
 	if (fault->syndrome != 0)
 		vb_report_hex(report, "syndrome", fault->syndrome, 2);
+	vb_explain_stream_evidence(fault, report);
 	if (fault->fault == VB_FAULT_RETRY_EXCEEDED || fault->fault == VB_FAULT_RNR_RETRY_EXCEEDED) {
 		vb_report_number(report, "tries", fault->tries);
 		vb_report_number(report, "waited_us", (uint64_t)fault->waited / 1000);

@@ -81,6 +81,44 @@ static void every_fault_has_a_cause(void **state)
 	}
 }
 
+/* A stream's end, and what either side said of it. */
+static void streams_end_with_a_reason(void **state)
+{
+	static const struct {
+		enum vb_fault fault;
+		bool remote;
+		uint16_t terminate;
+		const char *cause, *fix;
+	} rows[] = {
+		{VB_FAULT_TERMINATED, true, 0x1100, "TERMINATE 1/1/00 (DDP: tagged buffer error: invalid STag)", "REMOTE_WRITE"},
+		{VB_FAULT_TERMINATED, true, 0x1202, "no buffer available", "Post receives"},
+		{VB_FAULT_REMOTE_ACCESS, true, 0x0101, "base or bounds violation", "REMOTE_READ"},
+		{VB_FAULT_RIGHTS, false, 0x1100, "The peer was told: TERMINATE 1/1/00", ""},
+		{VB_FAULT_FRAME_CRC, false, 0x2002, "CRC of an FPDU", "crc=off"},
+		{VB_FAULT_NO_RECEIVE, false, 0x1202, "waited five seconds", "Post receives"},
+		{VB_FAULT_RESET, true, 0, "reset", "firewalls"},
+		{VB_FAULT_CLOSED, true, 0, "closed the connection", "rdma_disconnect"},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct vb_explain_failure failure = failed_write(rows[i].fault);
+		struct vb_report report;
+
+		failure.kind = VB_FAILED_REQUEST;
+		failure.fault.remote = rows[i].remote;
+		failure.fault.terminate = rows[i].terminate;
+		vb_explain_failure(&failure, &report);
+		if (!strstr(report.part[VB_REPORT_CAUSE], rows[i].cause) || !strstr(report.part[VB_REPORT_FIX], rows[i].fix))
+			fail_msg("row %u says: %s %s", i, report.part[VB_REPORT_CAUSE], report.part[VB_REPORT_FIX]);
+		assert_int_equal(rows[i].terminate != 0, evidence(&report, "terminate")[0] != 0);
+		if (rows[i].fault == VB_FAULT_RESET || rows[i].fault == VB_FAULT_TERMINATED)
+			assert_non_null(strstr(report.part[VB_REPORT_WHAT], "the stream of QP"));
+		else if (rows[i].fault == VB_FAULT_RIGHTS)
+			assert_non_null(strstr(report.part[VB_REPORT_WHAT], "a request to QP"));
+	}
+}
+
 static void the_peers_word_wins(void **state)
 {
 	struct vb_explain_failure failure = failed_write(VB_FAULT_REMOTE_ACCESS);
@@ -274,6 +312,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_fault_has_a_cause),
+		cmocka_unit_test(streams_end_with_a_reason),
 		cmocka_unit_test(the_peers_word_wins),
 		cmocka_unit_test(silence_has_many_reasons),
 		cmocka_unit_test(rejections),
