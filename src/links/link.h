@@ -50,6 +50,7 @@ struct vb_link_tables {
 struct vb_link_driver {
 	const char *name;
 	const struct vb_transport *engine; /* of queue pairs whose wire it is; NULL: it is no wire */
+	size_t note_size;                /* of links that are no wire: of its engine's note on each send WQE (queue/transport.h) */
 	const struct vb_link_tables *tables; /* optional */
 
 	void (*close)(struct vb_link *link);

@@ -29,6 +29,18 @@
 #include "profiles/limits.h"
 #include "queue/work.h"
 
+/* What it keeps of a send WQE. */
+struct vb_local_note {
+	uint32_t record;                 /* number of the record that the work was left as, low half */
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct vb_local_note) == VB_LOCAL_NOTE_SIZE, "room for another note was asked for");
+
+static inline struct vb_local_note *vb_local_note(const struct vb_send_wqe *wqe)
+{
+	return vb_send_wqe_note(wqe, sizeof(struct vb_local_note));
+}
+
 /* What is moved without looking up again whether it may be: a deregistration waits for no more than that. */
 #define VB_LOCAL_PIECE (1u << 20)
 

@@ -69,7 +69,7 @@ static void enqueue(struct vb_qp *qp, const struct vb_local *local, const struct
 	wqe->opcode = wr->opcode;
 	wqe->send_flags = wr->send_flags | (qp->signal_all ? IBV_SEND_SIGNALED : 0);
 	wqe->length = wr->sg_list[0].length;
-	wqe->record = (uint32_t)local->initiator.produced;
+	vb_local_note(wqe)->record = (uint32_t)local->initiator.produced;
 	wqe->started = true;
 	wqe->started_at = now;
 	vb_send_queue_commit(&qp->send);

@@ -66,7 +66,7 @@ static bool oldest_is_done(const struct vb_local *local)
 	if (qp->send.tail == local->initiator.next || vb_send_queue_count(&qp->send) == 0)
 		return false;
 	wqe = vb_send_queue_at(&qp->send, qp->send.tail);
-	return wqe->done || (int32_t)((uint32_t)local->initiator.consumed - wqe->record) >= 0;
+	return wqe->done || (int32_t)((uint32_t)local->initiator.consumed - vb_local_note(wqe)->record) >= 0;
 }
 
 bool vb_local_initiator_oldest_is_sent(const struct vb_local *local)

@@ -111,6 +111,9 @@ bool vb_local_is_stalled(const struct vb_local *local);
  * qp->lock. */
 vb_time vb_local_next_deadline(const struct vb_local *local);
 
+/* Of what it notes on each send WQE (queue/transport.h). */
+enum { VB_LOCAL_NOTE_SIZE = 8 };
+
 /* How it stands: positions are numbers of records of this connection, beginning with 1. Caller holds qp->lock. */
 void vb_local_query(const struct vb_local *local, struct vb_transport_status *status);
 

@@ -10,7 +10,7 @@ void vb_local_records_leave(struct vb_local *local, struct vb_send_wqe *wqe, uin
 {
 	vb_local_ring_publish(local, body, record);
 	local->initiator.ordered = local->initiator.produced;
-	wqe->record = (uint32_t)local->initiator.produced;
+	vb_local_note(wqe)->record = (uint32_t)local->initiator.produced;
 }
 
 bool vb_local_records_read(const struct vb_local *local, struct vb_local_shown *shown)

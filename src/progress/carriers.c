@@ -59,6 +59,10 @@ void vb_carriers_open(struct vb_endpoint *endpoint)
 		own->engine = own->wire->driver->engine;
 		own->transport = *own->engine;
 		own->transport.modified = modified;
+		/* One engine at a time has a queue pair, so there is room for the larger note. */
+		for (const struct vb_link *link = endpoint->schedule.links; link; link = link->next)
+			if (link->driver->note_size > own->transport.note_size)
+				own->transport.note_size = link->driver->note_size;
 	}
 }
 

@@ -38,7 +38,8 @@ static int make_queues(struct vb_qp *qp, const struct ibv_qp_cap *cap)
 {
 	uint32_t most_inline = vb_profile_type(qp->host->profile, qp->type)->max_inline;
 	uint32_t asked_inline = cap->max_inline_data < most_inline ? cap->max_inline_data : most_inline;
-	int rc = vb_send_queue_init(&qp->send, cap->max_send_wr, cap->max_send_sge, asked_inline);
+	int rc = vb_send_queue_init(&qp->send, cap->max_send_wr, cap->max_send_sge, asked_inline,
+				    (uint32_t)qp->transport->note_size);
 
 	/* There may be room for more, beside the list. */
 	if (qp->send.max_inline > most_inline)

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "profiles/profile.h"
+#include "profiles/qp_transitions.h"
 #include "queue/qp.h"
 #include "queue/qp_flush.h"
-#include "profiles/qp_transitions.h"
+#include "wire/psn.h"
 
 enum { PORT = 1, MAX_TIMEOUT = 31, MAX_RETRY = 7, MAX_RNR_TIMER = 31, QPN_MASK = 0xffffff };
 

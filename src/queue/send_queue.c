@@ -9,14 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline)
+int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline, uint32_t note_size)
 {
 	uint32_t area = max_sge * (uint32_t)sizeof(struct ibv_sge), slots = 1;
 
 	if (area < max_inline)
 		area = (max_inline + 7) & ~7u;
 	memset(queue, 0, sizeof(*queue));
-	queue->stride = (uint32_t)sizeof(struct vb_send_wqe) + area;
+	queue->stride = note_size + (uint32_t)sizeof(struct vb_send_wqe) + area;
+	queue->note_size = note_size;
 	queue->max_sge = max_sge;
 	queue->max_inline = area;
 	if (max_wr == 0)
@@ -26,6 +27,7 @@ int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t ma
 	queue->slots = calloc(slots, queue->stride);
 	if (!queue->slots)
 		return -ENOMEM;
+	queue->slots += note_size;
 	queue->mask = slots - 1;
 	queue->max_wr = max_wr;
 	return 0;
@@ -33,7 +35,8 @@ int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t ma
 
 void vb_send_queue_fini(struct vb_send_queue *queue)
 {
-	free(queue->slots);
+	if (queue->slots)
+		free(queue->slots - queue->note_size);
 	queue->slots = NULL;
 }
 

@@ -22,7 +22,6 @@
 #include "base/time.h"
 #include "memory/region.h"
 #include "wire/path.h"
-#include "wire/psn.h"
 
 struct vb_send_wqe {
 	uint64_t wr_id;
@@ -40,20 +39,16 @@ struct vb_send_wqe {
 		struct vb_window_bind bind;
 	};
 
-	/* The engine's notes on this work. */
-	struct psn first_psn;
-	uint32_t packets;                /* PSNs it takes: requests sent, or responses expected */
-	uint32_t progress;               /* of a read: response packets placed so far */
-	uint32_t receives_through;       /* messages that take a receive, from the first to this one: for credits */
-	bool started;                    /* first_psn and packets are set */
+	/* How far the engine is with it. What else it keeps of this work stands before the WQE (struct vb_transport, note_size). */
+	bool started;
 	bool done;                       /* finished, waiting for its turn to complete */
-	uint32_t record;                 /* same host: number of the record it was left as, low half */
 	vb_time started_at;
 	struct ibv_sge list[];
 };
 
 struct vb_send_queue {
-	uint8_t *slots;
+	uint8_t *slots;                  /* the first WQE; its note stands before it */
+	uint32_t note_size;
 	uint32_t stride;
 	uint32_t mask;
 	uint32_t max_wr, max_sge, max_inline;
@@ -68,12 +63,18 @@ struct vb_send_list {
 	uint32_t first, count;
 };
 
-int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline);
+int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline, uint32_t note_size);
 void vb_send_queue_fini(struct vb_send_queue *queue);
 
 static inline struct vb_send_wqe *vb_send_queue_at(const struct vb_send_queue *queue, uint32_t index)
 {
 	return (struct vb_send_wqe *)(void *)(queue->slots + (size_t)(index & queue->mask) * queue->stride);
+}
+
+/* Where the engine keeps its note on a WQE: `size` bytes, which it writes when it starts the work; nobody clears them before. */
+static inline void *vb_send_wqe_note(const struct vb_send_wqe *wqe, size_t size)
+{
+	return (uint8_t *)(uintptr_t)wqe - size;
 }
 
 static inline uint8_t *vb_send_wqe_inline(struct vb_send_wqe *wqe)

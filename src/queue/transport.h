@@ -30,6 +30,7 @@ struct vb_transport_status {
 struct vb_transport {
 	const char *name;
 	size_t engine_size;              /* bytes of engine state kept behind struct vb_qp, zeroed */
+	size_t note_size;                /* bytes of its note on each send WQE (vb_send_wqe_note), a multiple of 8 */
 	int (*attach)(struct vb_qp *qp);               /* at creation; 0 or -errno */
 	void (*detach)(struct vb_qp *qp);              /* at destruction, and nothing of it may be used after */
 	/* The state or attributes changed; qp->state is already the new one. RESET clears all engine state; the

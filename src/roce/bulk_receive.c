@@ -116,7 +116,7 @@ static bool expect_response(struct vb_qp *qp, struct series *series)
 	wqe = vb_send_queue_at(&qp->send, qp->send.tail);
 	if (arrived == 0 || arrived >= asked->packets || vb_send_queue_count(&qp->send) == 0 || wqe->opcode != IBV_WR_RDMA_READ)
 		return false;
-	index = psn_ahead(requester->acknowledged, wqe->first_psn);
+	index = psn_ahead(requester->acknowledged, vb_roce_note(wqe)->first_psn);
 	series->opcode = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0);
 	series->psn = requester->acknowledged;
 	series->most = at_most(asked->packets - arrived - 1, middles(wqe->length - index * engine->mtu, engine->mtu));

@@ -21,6 +21,7 @@ static bool is_alive(const struct vb_qp *qp)
 static bool oldest_is_done(struct vb_qp *qp)
 {
 	const struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	const struct vb_roce_note *note;
 	const struct vb_send_wqe *wqe;
 
 	if (vb_send_queue_count(&qp->send) == 0)
@@ -31,7 +32,8 @@ static bool oldest_is_done(struct vb_qp *qp)
 	wqe = vb_send_queue_at(&qp->send, qp->send.tail);
 	if (!wqe->started)
 		return false;
-	return wqe->packets == 0 ? wqe->done : psn_ahead(requester->acknowledged, wqe->first_psn) >= wqe->packets;
+	note = vb_roce_note(wqe);
+	return note->packets == 0 ? wqe->done : psn_ahead(requester->acknowledged, note->first_psn) >= note->packets;
 }
 
 static bool drain_is_over(const struct vb_qp *qp, const struct vb_roce_requester *requester)
@@ -76,13 +78,13 @@ static uint32_t account(struct vb_qp *qp, struct psn upto)
 		uint64_t start, end;
 
 		assert(index != qp->send.head && wqe->started);
-		requester->receives_acknowledged = wqe->receives_through;
-		if (wqe->packets == 0)
+		requester->receives_acknowledged = vb_roce_note(wqe)->receives_through;
+		if (vb_roce_note(wqe)->packets == 0)
 			continue;
-		from = psn_ahead(at, wqe->first_psn);
+		from = psn_ahead(at, vb_roce_note(wqe)->first_psn);
 		packets = psn_ahead(upto, at);
-		if (packets > wqe->packets - from)
-			packets = wqe->packets - from;
+		if (packets > vb_roce_note(wqe)->packets - from)
+			packets = vb_roce_note(wqe)->packets - from;
 		if (!vb_work(wqe->opcode)->is_read) {
 			start = (uint64_t)from * mtu;
 			end = start + (uint64_t)packets * mtu;
@@ -281,13 +283,13 @@ static bool response_fits(const struct vb_qp *qp, const struct vb_send_wqe *wqe,
 		return packet->op->kind == VB_KIND_ATOMIC_ACKNOWLEDGE;
 	/* Whether it says FIRST or MIDDLE depends on where the responder was last asked to begin. */
 	return packet->op->kind == VB_KIND_READ_RESPONSE && vb_position_is_end(packet->op->position) == last &&
-	       packet->payload_length == vb_roce_payload(wqe->length, mtu, psn_ahead(packet->psn, wqe->first_psn));
+	       packet->payload_length == vb_roce_payload(wqe->length, mtu, psn_ahead(packet->psn, vb_roce_note(wqe)->first_psn));
 }
 
 static bool place_response(struct vb_qp *qp, const struct vb_send_wqe *wqe, const struct vb_roce_packet *packet,
 			   struct vb_fault_record *why)
 {
-	uint64_t offset = (uint64_t)psn_ahead(packet->psn, wqe->first_psn) * vb_roce_engine(qp)->mtu;
+	uint64_t offset = (uint64_t)psn_ahead(packet->psn, vb_roce_note(wqe)->first_psn) * vb_roce_engine(qp)->mtu;
 	const void *bytes = packet->payload;
 	uint32_t length = packet->payload_length;
 	uint8_t *to;
@@ -325,9 +327,9 @@ static void accept_response(struct vb_qp *qp, vb_time now, const struct vb_roce_
 		vb_qp_fail_send(qp, IBV_WC_LOC_PROT_ERR, &why, now);
 		return;
 	}
-	wqe->progress = psn_ahead(packet->psn, wqe->first_psn) + 1;
+	vb_roce_note(wqe)->progress = psn_ahead(packet->psn, vb_roce_note(wqe)->first_psn) + 1;
 	requester->acknowledged = psn_add(packet->psn, 1);
-	requester->receives_acknowledged = wqe->receives_through;
+	requester->receives_acknowledged = vb_roce_note(wqe)->receives_through;
 	vb_roce_congestion_arrived(&requester->congestion, charge, requester->read_in_flight, requester->acknowledged);
 	if (requester->asked_sent != requester->asked_tail) {
 		assert(requester->read_in_flight >= charge);
@@ -355,8 +357,8 @@ void vb_roce_completer_took_middles(struct vb_qp *qp, vb_time now, uint32_t coun
 	uint32_t mtu = vb_roce_engine(qp)->mtu, charge = vb_roce_charge(count * mtu, count);
 
 	requester->acknowledged = psn_add(requester->acknowledged, count);
-	wqe->progress = psn_ahead(requester->acknowledged, wqe->first_psn);
-	requester->receives_acknowledged = wqe->receives_through;
+	vb_roce_note(wqe)->progress = psn_ahead(requester->acknowledged, vb_roce_note(wqe)->first_psn);
+	requester->receives_acknowledged = vb_roce_note(wqe)->receives_through;
 	vb_roce_congestion_arrived(&requester->congestion, charge, requester->read_in_flight, requester->acknowledged);
 	assert(requester->read_in_flight >= charge);
 	requester->read_in_flight -= charge;

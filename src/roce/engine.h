@@ -178,6 +178,20 @@ struct vb_roce_engine {
 	struct vb_roce_responder responder;
 };
 
+/* What it keeps of a send WQE. Valid once the work has been started. */
+struct vb_roce_note {
+	struct psn first_psn;
+	uint32_t packets;                /* PSNs it takes: requests sent, or responses expected */
+	uint32_t progress;               /* of a read: response packets placed so far */
+	uint32_t receives_through;       /* messages that take a receive, from the first to this one: for credits */
+};
+_Static_assert(sizeof(struct vb_roce_note) % 8 == 0, "WQEs behind it would not be aligned");
+
+static inline struct vb_roce_note *vb_roce_note(const struct vb_send_wqe *wqe)
+{
+	return vb_send_wqe_note(wqe, sizeof(struct vb_roce_note));
+}
+
 static inline struct vb_roce_engine *vb_roce_engine(struct vb_qp *qp)
 {
 	return vb_qp_engine(qp);

@@ -45,7 +45,7 @@ static bool should_wait_for_batch(const struct vb_qp *qp, const struct vb_roce_r
 		return false;
 	if (requester->send_index + 1 != qp->send.head)
 		return true;
-	left = wqe->started ? wqe->packets - psn_ahead(requester->send, wqe->first_psn) :
+	left = wqe->started ? vb_roce_note(wqe)->packets - psn_ahead(requester->send, vb_roce_note(wqe)->first_psn) :
 			      vb_roce_packets(wqe->length, mtu);
 	return left > VB_BATCH_PACKETS || requester->in_flight + vb_roce_charge(left * mtu, left) > window;
 }
@@ -80,7 +80,7 @@ static bool may_start(const struct vb_qp *qp, const struct vb_roce_requester *re
 static bool is_probe(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe, uint32_t index)
 {
 	return index == 0 && vb_work(wqe->opcode)->takes_receive &&
-	       is_beyond_credits(requester, wqe->receives_through);
+	       is_beyond_credits(requester, vb_roce_note(wqe)->receives_through);
 }
 
 static bool credits_hold_packet(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe,
@@ -98,7 +98,7 @@ static bool end_is_waited_for(const struct vb_qp *qp, const struct vb_roce_reque
 	if ((wqe->send_flags & IBV_SEND_SIGNALED) || requester->send_index + 1 == qp->send.head)
 		return true;
 	return vb_work(wqe->opcode)->takes_receive && requester->credits_known &&
-	       (int32_t)(requester->credit_limit - wqe->receives_through) < FEW_CREDITS;
+	       (int32_t)(requester->credit_limit - vb_roce_note(wqe)->receives_through) < FEW_CREDITS;
 }
 
 /* How much may be sent before an acknowledgement is asked for: it opens the window again before that is used up. */
@@ -113,7 +113,7 @@ static uint32_t step_of(const struct vb_roce_requester *requester)
 static bool end_is_near(const struct vb_roce_requester *requester, const struct vb_send_wqe *wqe, uint32_t index,
 			uint32_t charge)
 {
-	uint32_t left = wqe->packets - index - 1;
+	uint32_t left = vb_roce_note(wqe)->packets - index - 1;
 
 	return left > 0 && left < step_of(requester) / 2 / charge;
 }
@@ -134,7 +134,7 @@ static bool wants_acknowledgement(const struct vb_qp *qp, const struct vb_roce_r
 				  const struct vb_send_wqe *wqe, uint32_t index, uint32_t charge)
 {
 	return ends_repetition(requester, 1) ||
-	       (index + 1 == wqe->packets && end_is_waited_for(qp, requester, wqe)) || is_probe(requester, wqe, index) ||
+	       (index + 1 == vb_roce_note(wqe)->packets && end_is_waited_for(qp, requester, wqe)) || is_probe(requester, wqe, index) ||
 	       (requester->since_ack_request + charge >= step_of(requester) && !end_is_near(requester, wqe, index, charge)) ||
 	       (nobody_asked(requester) && requester->in_flight + 2 * charge > window_of(requester));
 }
@@ -163,7 +163,7 @@ static uint32_t transmit_middles(struct vb_qp *qp, struct vb_send_wqe *wqe, uint
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_requester *requester = &engine->requester;
 	uint32_t window = window_of(requester), step = step_of(requester), since = requester->since_ack_request;
-	uint32_t charge = vb_roce_charge(engine->mtu, 1), count = wqe->packets - 1 - index, sent;
+	uint32_t charge = vb_roce_charge(engine->mtu, 1), count = vb_roce_note(wqe)->packets - 1 - index, sent;
 	uint32_t fit = window > requester->in_flight ? (window - requester->in_flight) / charge : 0;
 	uint32_t asks = step > since ? (step - since + charge - 1) / charge : 1;
 	uint32_t again = psn_ahead(requester->high, requester->send), room = vb_burst_run_room(out, engine->mtu);
@@ -196,14 +196,14 @@ static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe,
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_requester *requester = &engine->requester;
-	uint32_t index = psn_ahead(requester->send, wqe->first_psn);
+	uint32_t index = psn_ahead(requester->send, vb_roce_note(wqe)->first_psn);
 	uint32_t charge = vb_roce_charge(vb_roce_payload(wqe->length, engine->mtu, index), 1);
 	enum vb_roce_progress progress;
 	struct vb_roce_packet packet;
 
 	if (requester->congestion.rate != 0 && !vb_roce_pace_allows(requester, now))
 		return VB_PROGRESS_MUST_WAIT;
-	if (index > 0 && index + 1 < wqe->packets && transmit_middles(qp, wqe, index, now, out) > 0)
+	if (index > 0 && index + 1 < vb_roce_note(wqe)->packets && transmit_middles(qp, wqe, index, now, out) > 0)
 		return VB_PROGRESS_SENT;
 	if (!window_allows(requester, charge) || credits_hold_packet(requester, wqe, index))
 		return VB_PROGRESS_MUST_WAIT;
@@ -212,7 +212,7 @@ static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe,
 	progress = vb_roce_work_append(qp, wqe, index, &qp->path, &packet, out);
 	if (progress != VB_PROGRESS_SENT)
 		return progress;
-	requester->probing = is_probe(requester, wqe, index) && wqe->packets > 1;
+	requester->probing = is_probe(requester, wqe, index) && vb_roce_note(wqe)->packets > 1;
 	note_sent(qp, now, 1, charge, packet.ack_request);
 	return VB_PROGRESS_SENT;
 }
@@ -230,11 +230,11 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 		return VB_PROGRESS_MUST_WAIT;
 	if (!wqe->started && !vb_roce_work_start(qp, wqe, now))
 		return VB_PROGRESS_MUST_WAIT;
-	if (wqe->packets > 0)
+	if (vb_roce_note(wqe)->packets > 0)
 		progress = vb_work(wqe->opcode)->is_read ? vb_roce_reads_ask(qp, wqe, now, out) :
 								transmit(qp, wqe, now, out);
 	if (progress == VB_PROGRESS_SENT &&
-	    (wqe->packets == 0 || psn_ahead(requester->send, wqe->first_psn) == wqe->packets))
+	    (vb_roce_note(wqe)->packets == 0 || psn_ahead(requester->send, vb_roce_note(wqe)->first_psn) == vb_roce_note(wqe)->packets))
 		requester->send_index++;
 	return progress;
 }
@@ -258,12 +258,12 @@ static void probe(struct vb_qp *qp, struct vb_burst *out)
 		if (index == qp->send.head)
 			index--;
 		wqe = vb_send_queue_at(&qp->send, index--);
-	} while (!wqe->started || wqe->packets == 0 || psn_equal(wqe->first_psn, requester->high));
+	} while (!wqe->started || vb_roce_note(wqe)->packets == 0 || psn_equal(vb_roce_note(wqe)->first_psn, requester->high));
 	if (vb_work(wqe->opcode)->is_read) {
 		vb_roce_reads_probe(qp, wqe, out);
 		return;
 	}
-	number = psn_ahead(last, wqe->first_psn);
+	number = psn_ahead(last, vb_roce_note(wqe)->first_psn);
 	vb_roce_work_headers(qp, wqe, number, &packet);
 	packet.ack_request = true;
 	vb_roce_work_append(qp, wqe, number, &qp->path, &packet, out);

@@ -66,7 +66,7 @@ static void make_read(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t 
 	if (start + length > wqe->length)
 		length = wqe->length - start;
 	vb_roce_prepare(qp, packet, vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_REQUEST, VB_POSITION_ONLY, 0),
-			psn_add(wqe->first_psn, index));
+			psn_add(vb_roce_note(wqe)->first_psn, index));
 	packet->reth.address = wqe->rdma.address + start;
 	packet->reth.rkey = wqe->rdma.rkey;
 	packet->reth.length = (uint32_t)length;
@@ -77,7 +77,7 @@ static void make_atomic(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct 
 	bool swap = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 	enum vb_roce_kind kind = swap ? VB_KIND_ATOMIC_CMP_SWP : VB_KIND_ATOMIC_FETCH_ADD;
 
-	vb_roce_prepare(qp, packet, vb_roce_opcode_find(VB_SERVICE_RC, kind, VB_POSITION_ONLY, 0), wqe->first_psn);
+	vb_roce_prepare(qp, packet, vb_roce_opcode_find(VB_SERVICE_RC, kind, VB_POSITION_ONLY, 0), vb_roce_note(wqe)->first_psn);
 	packet->atomic.address = wqe->atomic.address;
 	packet->atomic.rkey = wqe->atomic.rkey;
 	packet->atomic.swap_or_add = swap ? wqe->atomic.swap : wqe->atomic.compare_or_add;
@@ -96,7 +96,7 @@ static uint32_t piece_at(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32
 	}
 	if (requester->asked_head - requester->asked_tail >= ring_limit(qp, requester))
 		return 0;
-	return vb_roce_congestion_read_piece(&requester->congestion, wqe->packets - index);
+	return vb_roce_congestion_read_piece(&requester->congestion, vb_roce_note(wqe)->packets - index);
 }
 
 static void book(struct vb_roce_requester *requester, uint32_t packets)
@@ -113,7 +113,7 @@ enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wq
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_requester *requester = &engine->requester;
-	uint32_t index = psn_ahead(requester->send, wqe->first_psn), packets, charge;
+	uint32_t index = psn_ahead(requester->send, vb_roce_note(wqe)->first_psn), packets, charge;
 	bool again = psn_before(requester->send, requester->high);
 	struct vb_roce_packet packet;
 
@@ -164,7 +164,7 @@ void vb_roce_reads_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct
 	if (is_atomic(wqe))
 		make_atomic(qp, wqe, &packet);
 	else
-		make_read(qp, wqe, psn_ahead(missing.first, wqe->first_psn), missing.packets, &packet);
+		make_read(qp, wqe, psn_ahead(missing.first, vb_roce_note(wqe)->first_psn), missing.packets, &packet);
 	packet.ack_request = true;
 	vb_burst_append(out, &qp->path, &packet, NULL, 0);
 }

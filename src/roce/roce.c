@@ -211,6 +211,7 @@ static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb
 const struct vb_transport vb_roce_transport = {
 	.name = "roce",
 	.engine_size = sizeof(struct vb_roce_engine),
+	.note_size = sizeof(struct vb_roce_note),
 	.attach = attach,
 	.detach = detach,
 	.modified = modified,

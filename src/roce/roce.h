@@ -18,12 +18,14 @@
 
 #include "base/time.h"
 #include "queue/transport.h"
+#include "wire/psn.h"
 
 struct vb_burst;
 struct vb_icrc_prefix;
 struct vb_path;
 struct vb_qp;
 struct vb_roce_packet;
+struct vb_send_wqe;
 
 extern const struct vb_transport vb_roce_transport;
 
@@ -63,5 +65,9 @@ bool vb_roce_gives_up(const struct vb_qp *qp, vb_time now);
 
 /* The transport's query: positions are PSNs. */
 void vb_roce_query(const struct vb_qp *qp, struct vb_transport_status *status);
+
+/* Is that PSN one of the work's, as far as it has been started? Also of work that was retired, as long as its slot was not used again.
+ * Caller holds qp->lock. */
+bool vb_roce_work_has(const struct vb_send_wqe *wqe, struct psn psn);
 
 #endif

@@ -79,8 +79,8 @@ void vb_roce_selective_send(struct vb_qp *qp, struct vb_burst *out)
 		if (index == qp->send.head)
 			return;
 		wqe = vb_send_queue_at(&qp->send, index);
-		number = psn_ahead(requester->repaired, wqe->first_psn);
-		if (wqe->started && number < wqe->packets)
+		number = psn_ahead(requester->repaired, vb_roce_note(wqe)->first_psn);
+		if (wqe->started && number < vb_roce_note(wqe)->packets)
 			break;
 	}
 	vb_roce_work_headers(qp, wqe, number, &packet);

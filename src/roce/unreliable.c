@@ -146,11 +146,11 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 		return VB_PROGRESS_MUST_WAIT;
 	if (!wqe->started && !vb_roce_work_start(qp, wqe, now))
 		return VB_PROGRESS_MUST_WAIT;
-	if (wqe->packets == 0) {
+	if (vb_roce_note(wqe)->packets == 0) {
 		requester->send_index++;
 		return VB_PROGRESS_SENT;
 	}
-	index = psn_ahead(requester->send, wqe->first_psn);
+	index = psn_ahead(requester->send, vb_roce_note(wqe)->first_psn);
 	if (!vb_burst_has_room(out, engine->mtu))
 		return VB_PROGRESS_BURST_FULL;
 	if (!vb_roce_work_paced(requester, vb_roce_charge(vb_roce_payload(wqe->length, engine->mtu, index), 1), now))
@@ -161,7 +161,7 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 		return progress;
 	requester->send = psn_add(requester->send, 1);
 	requester->acknowledged = requester->high = requester->send;
-	if (index + 1 == wqe->packets)
+	if (index + 1 == vb_roce_note(wqe)->packets)
 		requester->send_index++;
 	return VB_PROGRESS_SENT;
 }

@@ -60,7 +60,6 @@ static bool execute_local(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now
 		return false;
 	}
 	wqe->started = wqe->done = true;
-	wqe->packets = 0;
 	return true;
 }
 
@@ -83,10 +82,18 @@ static uint64_t longest_message(const struct vb_qp *qp)
 	return qp->type == IBV_QPT_UD ? vb_roce_engine_of(qp)->mtu : VB_MAX_MESSAGE;
 }
 
+bool vb_roce_work_has(const struct vb_send_wqe *wqe, struct psn psn)
+{
+	const struct vb_roce_note *note = vb_roce_note(wqe);
+
+	return wqe->started && (uint32_t)psn_distance(psn, note->first_psn) < (note->packets ? note->packets : 1);
+}
+
 bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	const struct vb_work *work = vb_work(wqe->opcode);
+	struct vb_roce_note *note = vb_roce_note(wqe);
 	struct vb_fault_record why = {0};
 	enum ibv_wc_status status;
 
@@ -95,7 +102,7 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 		vb_roce_work_fail(qp, wqe, status, &why);
 		return false;
 	}
-	wqe->receives_through = requester->receives_started;
+	*note = (struct vb_roce_note){.receives_through = requester->receives_started};
 	if (work->kind == VB_WORK_LOCAL)
 		return execute_local(qp, wqe, now);
 	if (!wqe->is_inline && !vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,
@@ -103,11 +110,11 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 		vb_roce_work_fail(qp, wqe, IBV_WC_LOC_PROT_ERR, &why);
 		return false;
 	}
-	wqe->first_psn = requester->send;
-	wqe->packets = work->kind == VB_WORK_ATOMIC ? 1 : vb_roce_packets(wqe->length, vb_roce_engine(qp)->mtu);
+	note->first_psn = requester->send;
+	note->packets = work->kind == VB_WORK_ATOMIC ? 1 : vb_roce_packets(wqe->length, vb_roce_engine(qp)->mtu);
 	wqe->started = true;
 	if (work->takes_receive)
-		wqe->receives_through = ++requester->receives_started;
+		note->receives_through = ++requester->receives_started;
 	count(qp->host->counters, work->kind);
 	return true;
 }
@@ -128,11 +135,11 @@ void vb_roce_work_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint3
 			  struct vb_roce_packet *packet)
 {
 	const struct vb_roce_work *work = vb_roce_work(wqe->opcode);
-	enum vb_roce_position position = vb_roce_position(index == 0, index + 1 == wqe->packets);
+	enum vb_roce_position position = vb_roce_position(index == 0, index + 1 == vb_roce_note(wqe)->packets);
 	bool end = vb_position_is_end(position);
 	int opcode = vb_roce_opcode_find(service_of(qp), work->kind, position, end ? work->suffix : 0);
 
-	vb_roce_prepare(qp, packet, opcode, psn_add(wqe->first_psn, index));
+	vb_roce_prepare(qp, packet, opcode, psn_add(vb_roce_note(wqe)->first_psn, index));
 	/* IBA 9.2.3: only what completes a receive may ask for an event. */
 	packet->solicited = end && vb_work(wqe->opcode)->takes_receive && (wqe->send_flags & IBV_SEND_SOLICITED);
 	if (packet->op->headers & VB_HEADER_RETH) {

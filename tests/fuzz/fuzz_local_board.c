@@ -142,7 +142,7 @@ static void publish_peer_table(void)
 	memcpy(peer_table, peer_board->table[0], sizeof(peer_table));
 }
 
-static const struct vb_transport transport = {.name = "board", .modified = modified};
+static const struct vb_transport transport = {.name = "board", .note_size = VB_LOCAL_NOTE_SIZE, .modified = modified};
 
 static void *map(size_t bytes)
 {

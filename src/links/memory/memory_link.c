@@ -172,6 +172,7 @@ static const struct vb_link_tables tables = {
 
 static const struct vb_link_driver driver = {
 	.name = "memory",
+	.note_size = VB_LOCAL_NOTE_SIZE,
 	.tables = &tables,
 	.close = close_link,
 	.abandon = abandon,

@@ -28,6 +28,7 @@
 #include "links/udp/udp_link.h"
 #include "queue/observer.h"
 #include "queue/qp.h"
+#include "roce/roce.h"
 #include "wire/burst.h"
 #include "wire/icrc.h"
 
@@ -147,7 +148,7 @@ static const struct vb_send_wqe *find_work(const struct vb_qp *qp, struct psn ps
 	for (uint32_t i = 1; i <= most && i <= SEARCHED_WORK; i++) {
 		const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.head - i);
 
-		if (wqe->started && (uint32_t)psn_distance(psn, wqe->first_psn) < (wqe->packets ? wqe->packets : 1))
+		if (vb_roce_work_has(wqe, psn))
 			return wqe;
 	}
 	return NULL;

@@ -272,6 +272,7 @@ static void detach(struct vb_qp *qp)
 }
 
 static const struct vb_transport memory_transport = {
+	.note_size = VB_LOCAL_NOTE_SIZE,
 	.name = "memory",
 	.detach = detach,
 	.modified = modified,
