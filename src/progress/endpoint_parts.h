@@ -24,6 +24,7 @@
 #include "io/daemon_client.h"
 #include "links/link.h"
 #include "progress/endpoint.h"
+#include "schedule/naps.h"
 #include "schedule/schedule.h"
 #include "wire/daemon_message.h"
 #include "wire/device_kind.h"
@@ -55,8 +56,7 @@ struct vb_endpoint {
 	/* The engine thread. */
 	pthread_t engine;
 	bool engine_runs, stopping;        /* atomic */
-	vb_time nap;
-	unsigned bad_naps, holdoff, holdoff_left;
+	struct vb_naps naps;
 
 	/* The connection to verbenad: the engine thread's once that runs. */
 	struct vb_daemon_client daemon;

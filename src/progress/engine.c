@@ -6,9 +6,7 @@
  * While an application thread spins on an empty CQ it does all the work (vb_endpoint_progress), and a second thread
  * woken by every packet would only be in its way. A spinner is known by its stamp: the time of its last vain poll. When
  * the engine thread is woken and the stamp is fresh, it takes a nap during which sockets do not wake it, and looks
- * again. Naps grow as long as the spinner goes on, up to a millisecond. A nap in which nobody polled and after which
- * packets lie unserved was one too many: naps shrink. After a few of those in a row (a program that spins on its memory
- * and polls now and then, say) there are none for a while, which is twice as long each time.
+ * again (schedule/naps.h).
  *
  * Arming a CQ means that its user is going to sleep: it ends a nap at once, and the stamp does not count until somebody
  * has polled in vain many times since. With nothing to do there is no timeout at all.
@@ -22,18 +20,12 @@
 #include "io/event.h"
 #include "progress/endpoint_parts.h"
 
-#define FIRST_NAP VB_MICROSECONDS(16)
-#define LONGEST_NAP VB_MILLISECONDS(1)
-#define SHORTEST_NAP VB_MICROSECONDS(4)
 /* Longer than a peer takes to answer, shorter than two wake-ups cost. */
 #define LINGER VB_MICROSECONDS(20)
 #define OTHER_AT_WORK VB_MICROSECONDS(20)
 #define LONGEST_WORK VB_MILLISECONDS(5)
 
 enum {
-	SHORTEST_HOLDOFF = 128,            /* wake-ups without naps */
-	LONGEST_HOLDOFF = 16384,
-	BAD_NAPS = 3,                      /* in a row: no more naps */
 	/* Of vain polls: a pass over the sockets takes as long as ten of them and counts as more, 15 us before a thread yields, which is
 	 * longer than an answer takes that does not wait for a core. */
 	POLLS_OF_A_PASS = 40,
@@ -84,7 +76,8 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 	show_spinner(endpoint, now);
 	if (!(poller && endpoint->fast && endpoint->fast->driver->poll(endpoint->fast, poller, now, &done)))
 		polls = join_pass(endpoint, now, &done);
-	vb_spinner_yield_sometimes(poller ? &poller->vain_polls : &endpoint->schedule.spinner.vain_polls, polls, done);
+	if (vb_spinner_must_yield(poller ? &poller->vain_polls : &endpoint->schedule.spinner.vain_polls, polls, done))
+		vb_thread_yield();
 	return done;
 }
 
@@ -95,7 +88,8 @@ bool vb_endpoint_progress(struct vb_endpoint *endpoint)
 
 void vb_endpoint_polled(struct vb_endpoint *endpoint, bool after_pass)
 {
-	vb_spinner_polled(&endpoint->schedule.spinner, after_pass);
+	if (vb_spinner_polled(&endpoint->schedule.spinner, after_pass))
+		vb_spinner_seen(&endpoint->schedule.spinner, vb_clock_now());
 }
 
 void vb_endpoint_watch(struct vb_endpoint *endpoint)
@@ -113,7 +107,7 @@ void vb_endpoint_watch(struct vb_endpoint *endpoint)
 
 static bool somebody_spins(struct vb_endpoint *endpoint)
 {
-	return vb_spinner_spins(&endpoint->schedule.spinner);
+	return vb_spinner_spins(&endpoint->schedule.spinner, vb_clock_now());
 }
 
 /* In the middle of a pass: what lies in the sockets is being served, however long ago the last vain poll was. */
@@ -172,50 +166,41 @@ static bool take_nap(struct vb_endpoint *endpoint)
 
 	__atomic_store_n(&endpoint->schedule.spinner.napping, true, __ATOMIC_SEQ_CST);
 	if (somebody_spins(endpoint))
-		vb_wait(items, 2, vb_clock_now() + endpoint->nap);
+		vb_wait(items, 2, vb_clock_now() + endpoint->naps.length);
 	__atomic_store_n(&endpoint->schedule.spinner.napping, false, __ATOMIC_SEQ_CST);
 	return !items[0].readable && !items[1].readable;
 }
 
-static void learn_from_bad_nap(struct vb_endpoint *endpoint)
+static struct vb_naps_view view(struct vb_endpoint *endpoint)
 {
-	endpoint->nap = endpoint->nap / 4 > SHORTEST_NAP ? endpoint->nap / 4 : SHORTEST_NAP;
-	if (++endpoint->bad_naps < BAD_NAPS)
-		return;
-	endpoint->nap = 0;
-	endpoint->holdoff_left = endpoint->holdoff;
-	endpoint->holdoff = endpoint->holdoff * 2 < LONGEST_HOLDOFF ? endpoint->holdoff * 2 : LONGEST_HOLDOFF;
-	/* The next nap, when it comes, is a trial: if that is bad too, there are none again. */
-	endpoint->bad_naps = BAD_NAPS - 1;
-}
+	const struct vb_schedule *schedule = &endpoint->schedule;
 
-static void learn_from_good_nap(struct vb_endpoint *endpoint)
-{
-	if (endpoint->nap == LONGEST_NAP)
-		endpoint->holdoff = SHORTEST_HOLDOFF;
-	endpoint->nap = endpoint->nap * 2 < LONGEST_NAP ? endpoint->nap * 2 : LONGEST_NAP;
-	endpoint->bad_naps = 0;
+	return (struct vb_naps_view){
+		.spins = somebody_spins(endpoint),
+		.seen = vb_spinner_last_seen(&schedule->spinner),
+		.pass = __atomic_load_n(&schedule->spinner.pass, __ATOMIC_RELAXED),
+		.put_off = __atomic_load_n(&schedule->active_count, __ATOMIC_SEQ_CST) > 0,
+	};
 }
 
 /* Returns when it is time to work. */
 static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 {
-	while (somebody_spins(endpoint)) {
-		vb_time stamp = vb_spinner_last_seen(&endpoint->schedule.spinner);
+	struct vb_naps_view seen = view(endpoint);
 
-		if (endpoint->nap == 0) {
-			if (--endpoint->holdoff_left > 0)
-				return;
-			endpoint->nap = SHORTEST_NAP;
-		}
+	while (vb_naps_begin(&endpoint->naps, &seen)) {
+		enum vb_nap_end end;
+
 		if (!take_nap(endpoint))
 			return;
-		if (vb_spinner_last_seen(&endpoint->schedule.spinner) != stamp) {
-			learn_from_good_nap(endpoint);
-		} else if (somebody_works(endpoint)) {
+		seen = view(endpoint);
+		end = vb_naps_end(&endpoint->naps, &seen);
+		if (end == VB_NAP_WORK)
+			return;
+		if (end == VB_NAP_AGAIN || somebody_works(endpoint))
 			continue;
-		} else if (descriptors_are_readable(endpoint) || links_have_work(endpoint)) {
-			learn_from_bad_nap(endpoint);
+		if (descriptors_are_readable(endpoint) || links_have_work(endpoint)) {
+			vb_naps_learn_bad(&endpoint->naps);
 			return;
 		}
 	}
@@ -252,7 +237,7 @@ static void work(struct vb_endpoint *endpoint)
 		if (done)
 			idle_since = now;
 		/* A spinner that came meanwhile carries on. */
-		if (now - idle_since > LINGER || (endpoint->nap > 0 && somebody_spins(endpoint)) ||
+		if (now - idle_since > LINGER || (endpoint->naps.length > 0 && somebody_spins(endpoint)) ||
 		    __atomic_load_n(&endpoint->stopping, __ATOMIC_RELAXED))
 			return;
 	}
@@ -317,8 +302,7 @@ int vb_engine_start(struct vb_endpoint *endpoint)
 	sigset_t all, before;
 	int error;
 
-	endpoint->nap = FIRST_NAP;
-	endpoint->holdoff = SHORTEST_HOLDOFF;
+	vb_naps_init(&endpoint->naps);
 	/* Signals belong to the application's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -46,14 +46,14 @@ void vb_schedule_mark_active(struct vb_schedule *schedule, struct vb_qp *qp)
 		vb_schedule_kick(schedule);
 }
 
-/* Until the next pass, which a thread that polls will make in a moment, and the engine thread when its nap is over (a
- * millisecond at the most) if that thread has stopped. If the engine thread does not nap it is told once, and makes the pass or
+/* Until the next pass, which a thread that polls will make in a moment, and the engine thread after VB_LONGEST_PUT_OFF at the latest
+ * (schedule/naps.h) if that thread has stopped. If the engine thread does not nap it is told once, and makes the pass or
  * naps from then on. Where no thread has polled for a while there is none to wait for. */
-bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp)
+bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp, vb_time now)
 {
 	struct vb_spinner *spinner = &schedule->spinner;
 
-	if (!__atomic_load_n(&spinner->napping, __ATOMIC_RELAXED) && !vb_spinner_is_polled_for(spinner))
+	if (!vb_spinner_may_put_off(spinner, now))
 		return false;
 	/* Still napping: then it will see the count before it sleeps. Both are sequentially consistent on both sides. */
 	if (vb_schedule_enlist(schedule, qp) > 0 && !__atomic_load_n(&spinner->napping, __ATOMIC_SEQ_CST))

@@ -6,7 +6,7 @@
  *   binding    a published queue pair: its counters, and the link that carries it
  *   active     queue pairs with more to send than one call may, or whose sending was put off until the next pass
  *   timers     who wants to be called when
- *   spinner    which threads poll, and whether work may be left to them (schedule/spinner.h)
+ *   spinner    which threads poll, and whether work may be left to them (schedule/spinner.h, schedule/naps.h)
  *   progress   the lock of a pass over all links; one thread at a time
  *
  * Locks: base/lock_order.h. active_lock and the timers' are never held at once.
@@ -78,7 +78,7 @@ void vb_schedule_kick(struct vb_schedule *schedule);
 uint32_t vb_schedule_enlist(struct vb_schedule *schedule, struct vb_qp *qp);
 void vb_schedule_mark_active(struct vb_schedule *schedule, struct vb_qp *qp);
 /* Leave it to the next pass, which a thread that polls will make in a moment. False: no thread would see to it soon. */
-bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp);
+bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp, vb_time now);
 bool vb_schedule_is_enlisted(struct vb_schedule *schedule, const struct vb_qp *qp);
 void vb_schedule_forget(struct vb_schedule *schedule, struct vb_qp *qp);
 /* The next of them, taken out; NULL: none. */

@@ -4,14 +4,13 @@
  */
 #include "schedule/spinner.h"
 
-#include "io/clock.h"
-#include "io/event.h"
-
 #define STAMP_IS_FRESH VB_MICROSECONDS(50)
 #define STAMP_LASTS VB_MICROSECONDS(1)
 #define POSTS_ARE_NOTED VB_MICROSECONDS(8)
 #define LONGEST_POSTING VB_MICROSECONDS(500)
 #define POLLED_LATELY VB_MILLISECONDS(1)
+
+_Static_assert(LONGEST_POSTING + STAMP_IS_FRESH == VB_LONGEST_SPIN, "as long as one that posts counts as polling");
 
 enum {
 	POLLS_OF_A_SPINNER = 32,           /* vain polls after arming that show a spinner */
@@ -23,22 +22,21 @@ enum {
 /* Where there are more spinners than cores, the one we wait for may be waiting for our core. Two threads that exchange 128
  * messages with two others on two cores do 1.8 million a second so; with half a millisecond before the first yield, 0.5
  * million where the scheduler happened to put them so that they wait for each other. */
-void vb_spinner_yield_sometimes(uint32_t *vain_polls, unsigned polls, bool done)
+bool vb_spinner_must_yield(uint32_t *vain_polls, unsigned polls, bool done)
 {
 	uint32_t before = __atomic_load_n(vain_polls, __ATOMIC_RELAXED), vain = before + polls;
 
 	if (done) {
 		if (before != 0)
 			__atomic_store_n(vain_polls, 0, __ATOMIC_RELAXED);
-		return;
+		return false;
 	}
 	__atomic_store_n(vain_polls, vain, __ATOMIC_RELAXED);
-	if (vain > POLLS_BEFORE_YIELD && vain / POLLS_PER_YIELD != before / POLLS_PER_YIELD)
-		vb_thread_yield();
+	return vain > POLLS_BEFORE_YIELD && vain / POLLS_PER_YIELD != before / POLLS_PER_YIELD;
 }
 
 /* Not each time: threads that poll would take the line away from each other. */
-static void leave_stamp(struct vb_spinner *spinner, vb_time now)
+void vb_spinner_seen(struct vb_spinner *spinner, vb_time now)
 {
 	if (now - __atomic_load_n(&spinner->stamp, __ATOMIC_RELAXED) >= STAMP_LASTS)
 		__atomic_store_n(&spinner->stamp, now, __ATOMIC_RELAXED);
@@ -47,7 +45,7 @@ static void leave_stamp(struct vb_spinner *spinner, vb_time now)
 bool vb_spinner_polled_in_vain(struct vb_spinner *spinner, vb_time now)
 {
 	if (!__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED)) {
-		leave_stamp(spinner, now);
+		vb_spinner_seen(spinner, now);
 		return true;
 	}
 	if (__atomic_add_fetch(&spinner->polls_since_watch, 1, __ATOMIC_RELAXED) > POLLS_OF_A_SPINNER)
@@ -55,14 +53,12 @@ bool vb_spinner_polled_in_vain(struct vb_spinner *spinner, vb_time now)
 	return false;
 }
 
-void vb_spinner_polled(struct vb_spinner *spinner, bool after_pass)
+bool vb_spinner_polled(struct vb_spinner *spinner, bool after_pass)
 {
-	/* Polling with success is polling. */
-	if (!after_pass && !__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED))
-		leave_stamp(spinner, vb_clock_now());
 	/* A thread that armed a CQ and now finds something is no spinner. */
 	if (__atomic_load_n(&spinner->polls_since_watch, __ATOMIC_RELAXED) != 0)
 		__atomic_store_n(&spinner->polls_since_watch, 0, __ATOMIC_RELAXED);
+	return !after_pass && !__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED);
 }
 
 bool vb_spinner_watch(struct vb_spinner *spinner)
@@ -81,11 +77,11 @@ void vb_spinner_note_post(struct vb_spinner *spinner, vb_time now)
 }
 
 /* A thread that posts a lot does not poll meanwhile. */
-bool vb_spinner_is_polled_for(const struct vb_spinner *spinner)
+bool vb_spinner_is_polled_for(const struct vb_spinner *spinner, vb_time now)
 {
 	vb_time stamp = __atomic_load_n(&spinner->stamp, __ATOMIC_RELAXED);
 
-	return stamp != 0 && !__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED) && vb_clock_now() - stamp < POLLED_LATELY;
+	return stamp != 0 && !__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED) && now - stamp < POLLED_LATELY;
 }
 
 /* One that posts many requests at once polls when it is through with them. */
@@ -97,12 +93,17 @@ vb_time vb_spinner_last_seen(const struct vb_spinner *spinner)
 	return polled != 0 && posted > polled && posted - polled < LONGEST_POSTING ? posted : polled;
 }
 
-bool vb_spinner_spins(const struct vb_spinner *spinner)
+bool vb_spinner_may_put_off(const struct vb_spinner *spinner, vb_time now)
+{
+	return __atomic_load_n(&spinner->napping, __ATOMIC_RELAXED) || vb_spinner_is_polled_for(spinner, now);
+}
+
+bool vb_spinner_spins(const struct vb_spinner *spinner, vb_time now)
 {
 	vb_time stamp = vb_spinner_last_seen(spinner);
 
 	return stamp != 0 && !__atomic_load_n(&spinner->watched, __ATOMIC_SEQ_CST) &&
-	       (__atomic_load_n(&spinner->polling, __ATOMIC_RELAXED) || vb_clock_now() - stamp < STAMP_IS_FRESH);
+	       (__atomic_load_n(&spinner->polling, __ATOMIC_RELAXED) || now - stamp < STAMP_IS_FRESH);
 }
 
 /* ---- posting ---- */

@@ -5,6 +5,8 @@
  *
  * Arming a CQ means that its user is going to sleep: stamps do not count then, until a thread has polled in vain many times
  * since.
+ *
+ * Pure: the time is handed in.
  */
 #ifndef VB_SCHEDULE_SPINNER_H
 #define VB_SCHEDULE_SPINNER_H
@@ -15,6 +17,9 @@
 #include "base/time.h"
 
 enum { VB_LINE = 64 };                     /* bytes of a cache line */
+
+/* A thread that stops counts as polling for so long at most. */
+#define VB_LONGEST_SPIN VB_MICROSECONDS(550)
 
 struct vb_spinner {
 	bool polling __attribute__((aligned(VB_LINE))); /* atomic: a thread that polls makes a pass */
@@ -31,19 +36,23 @@ struct vb_spinner {
 
 /* A poll found nothing. True: the thread counts as a spinner, whose wishes (no wake-ups) are to be heeded. */
 bool vb_spinner_polled_in_vain(struct vb_spinner *spinner, vb_time now);
-/* A poll returned completions; `after_pass`: not before a pass was made. */
-void vb_spinner_polled(struct vb_spinner *spinner, bool after_pass);
+/* A poll returned completions. True: that counts as polling, and vb_spinner_seen is to be told when. `after_pass`: not before a pass was
+ * made, which was seen. */
+bool vb_spinner_polled(struct vb_spinner *spinner, bool after_pass);
+void vb_spinner_seen(struct vb_spinner *spinner, vb_time now);
 /* A CQ was armed. True: the engine thread naps and must be told. */
 bool vb_spinner_watch(struct vb_spinner *spinner);
 /* Sends were posted. */
 void vb_spinner_note_post(struct vb_spinner *spinner, vb_time now);
-/* After each poll, which counts as so many: give the processor away now and then. */
-void vb_spinner_yield_sometimes(uint32_t *vain_polls, unsigned polls, bool done);
+/* After each poll, which counts as so many. True: give the processor away now. */
+bool vb_spinner_must_yield(uint32_t *vain_polls, unsigned polls, bool done);
 
 /* A thread of the application polls, now and then. */
-bool vb_spinner_is_polled_for(const struct vb_spinner *spinner);
+bool vb_spinner_is_polled_for(const struct vb_spinner *spinner, vb_time now);
 /* It polls right now. */
-bool vb_spinner_spins(const struct vb_spinner *spinner);
+bool vb_spinner_spins(const struct vb_spinner *spinner, vb_time now);
+/* May work that was posted wait for the next pass? A thread makes it, or the engine thread at the end of its nap. */
+bool vb_spinner_may_put_off(const struct vb_spinner *spinner, vb_time now);
 /* When a spinner was last seen; 0: never. */
 vb_time vb_spinner_last_seen(const struct vb_spinner *spinner);
 

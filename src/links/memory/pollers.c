@@ -9,6 +9,7 @@
  * A CQ of many queue pairs is left to passes, which know by bells whom to look at.
  */
 #include "io/clock.h"
+#include "io/event.h"
 #include "links/memory/memory_link.h"
 #include "queue/qp.h"
 
@@ -111,7 +112,8 @@ int vb_pollers_take(struct vb_link *link, struct vb_poller *poller, const struct
 	if (taken < 0 || (taken == 0 && !(vb_link_carries_all(link) &&
 					  __atomic_load_n(&schedule->active_count, __ATOMIC_RELAXED) == 0)))
 		return -1;
-	vb_spinner_yield_sometimes(&poller->vain_polls, 1, taken > 0);
+	if (vb_spinner_must_yield(&poller->vain_polls, 1, taken > 0))
+		vb_thread_yield();
 	return taken;
 }
 

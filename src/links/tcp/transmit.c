@@ -143,7 +143,7 @@ void vb_tcp_posted(struct vb_link *link, struct vb_qp *qp, vb_time now)
 
 	vb_spinner_note_post(&tcp->schedule->spinner, now);
 	if (posts > POSTS_AT_ONCE && posts % POSTS_TOGETHER != 0 && qp->send.head != qp->send.tail &&
-	    vb_send_queue_at(&qp->send, qp->send.head - 1)->length <= SMALL_REQUEST && vb_schedule_defer(tcp->schedule, qp))
+	    vb_send_queue_at(&qp->send, qp->send.head - 1)->length <= SMALL_REQUEST && vb_schedule_defer(tcp->schedule, qp, now))
 		return;
 	vb_tcp_transmit(link, qp, now);
 }

@@ -69,7 +69,7 @@ static void send_touched(struct batch_state *state)
 		/* A request has come in, most likely, that the application will answer when it sees it: its answer need not wait
 		 * for the acknowledgement to be sent, which takes as long as sending the answer itself. */
 		if (!state->small || state->count > 1 || !vb_roce_only_acknowledges(state->locked) ||
-		    !vb_schedule_defer(state->udp->schedule, state->locked))
+		    !vb_schedule_defer(state->udp->schedule, state->locked, state->now))
 			transmit(state->udp, state->locked, state->now);
 		vb_lock_release(&state->locked->lock);
 	}

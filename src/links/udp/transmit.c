@@ -202,7 +202,7 @@ void vb_udp_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now)
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
 	vb_lock_assert_held(&qp->lock);
-	if (vb_udp_is_behind(link, qp) ? !vb_schedule_defer(udp->schedule, qp) : send_at_once(udp, qp, now))
+	if (vb_udp_is_behind(link, qp) ? !vb_schedule_defer(udp->schedule, qp, now) : send_at_once(udp, qp, now))
 		vb_schedule_mark_active(udp->schedule, qp);
 	arm(udp, qp);
 }
@@ -265,7 +265,7 @@ void vb_udp_posted(struct vb_link *link, struct vb_qp *qp, vb_time now)
 	if (may_wait_for_more(udp, qp, posts)) {
 		if (posts % POSTS_TOGETHER == 0 && send_together(udp, qp, now))
 			return;
-		if (posts % POSTS_TOGETHER != 0 && vb_schedule_defer(udp->schedule, qp))
+		if (posts % POSTS_TOGETHER != 0 && vb_schedule_defer(udp->schedule, qp, now))
 			return;
 	}
 	vb_udp_transmit(link, qp, now);
