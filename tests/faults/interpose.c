@@ -5,7 +5,8 @@
  *
  *   FAIL_IN=NAME[:NAME]   objects whose calls count: libibverbs.so.1, librdmacm.so.1, verbenad
  *   FAIL_AT=N             the Nth such call fails; 0: none
- *   FAIL_KIND=short       for want of something (default); =interrupted: EINTR, of calls that can have it
+ *   FAIL_KIND=short       for want of something (default); =interrupted: EINTR, of calls that can have it; =killed: instead of
+ *                         the call the process dies, as by kill -9; =stopped: it stops there, until it is told to go on
  *
  * Two lines go to standard error: which call failed, of whom, and (at the end of the program) how many there were.
  * The program may turn it on and off: fail_calls_begin() and fail_calls_end(), found by dlsym. A program without these words is
@@ -17,6 +18,7 @@
 #include <link.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,6 +42,7 @@ static struct range {
 static unsigned range_count;
 static unsigned long fail_at, calls;     /* calls: atomic */
 static bool interrupts, is_on = true;
+static int signal_number;                /* killed, stopped: this one */
 static __thread bool inside;
 
 void fail_calls_begin(void);
@@ -100,6 +103,10 @@ __attribute__((constructor)) static void prepare(void)
 
 	inside = true;
 	interrupts = kind && strcmp(kind, "interrupted") == 0;
+	if (kind && strcmp(kind, "killed") == 0)
+		signal_number = SIGKILL;
+	else if (kind && strcmp(kind, "stopped") == 0)
+		signal_number = SIGSTOP;
 	dl_iterate_phdr(note_object, NULL);
 	is_on = !getenv("FAIL_WAITS");
 	fail_at = at ? strtoul(at, NULL, 10) : 0;
@@ -130,7 +137,7 @@ static bool fails(const char *call, void *caller, bool can_be_interrupted)
 
 	if (inside || range_count == 0 || !__atomic_load_n(&is_on, __ATOMIC_SEQ_CST) || (interrupts && !can_be_interrupted))
 		return false;
-	for (unsigned i = 0; i < range_count && !now; i++) {
+	for (unsigned i = 0; i < range_count; i++) {
 		if (at < ranges[i].begin || at >= ranges[i].end)
 			continue;
 		now = __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) == fail_at;
@@ -138,7 +145,12 @@ static bool fails(const char *call, void *caller, bool can_be_interrupted)
 			return false;
 		inside = true;
 		tell("call %s failed in %s at 0x%lx\n", call, ranges[i].name, (unsigned long)(at - ranges[i].begin));
+		if (signal_number != 0) {
+			raise(signal_number);
+			now = false;
+		}
 		inside = false;
+		break;
 	}
 	return now;
 }

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every allocation and every system call of the libraries and of verbenad fails once (interpose.c), while a program lives its life (lifetime.c).
+"""Every allocation and every system call of the libraries and of verbenad fails once (interpose.c), while a program lives its life
+(lifetime.c); and at every one of them the process dies, or stops.
 
     test_system_calls.py VERBENAD LIFETIME INTERPOSE [--every STEP] [--from N] [--seconds S] [--only GROUP]
 
-Without options a few of each group, spread over all; `make campaign` runs `--every 1`. A run that fails is told with the options that repeat it.
+Without options a few of each group, spread over all; `make campaign` runs `--every 1`. A run that fails is told with the options that
+repeat it.
 Which call is the Nth depends on which thread is first: a repetition may hit a neighbour of it.
 """
 
@@ -12,6 +14,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -19,6 +22,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
 
 from pylib import hosts                                     # noqa: E402
+from pylib.clients import which                             # noqa: E402
 
 LIBRARIES = "libibverbs.so.1:librdmacm.so.1"
 # Group: whose calls, and how they fail.
@@ -28,10 +32,18 @@ GROUPS = {
     "libraries-interrupted": (LIBRARIES, "interrupted"),
     "daemon-short": ("verbenad", "short"),
     "daemon-interrupted": ("verbenad", "interrupted"),
+    # The program goes on without it, and another one begins where it was.
+    "daemon-killed": ("verbenad", "killed"),
+    # Nothing of it stays with verbenad: the next one finds all as it was, and verbenad ends when it is idle.
+    "libraries-killed": (LIBRARIES, "killed"),
+    # Two hosts: rping's server, and what its client hears.
+    "peer-killed": (LIBRARIES, "killed"),
+    "peer-stopped": (LIBRARIES, "stopped"),
 }
 # Of each, in `make test`.
-FEW = 6
+FEW = 4
 PATIENCE = 100
+STOPPED = 0.5
 
 
 class Faults:
@@ -60,14 +72,74 @@ class Faults:
         faults = {"LD_PRELOAD": self.interpose, "FAIL_IN": objects, "FAIL_KIND": kind, "FAIL_AT": str(number)}
         if group.endswith("-warm"):
             faults["LIFE_WARM"] = "1"
-        # A host of its own: nothing of one run is there in the next.
-        host = self.network.host()
+        # Hosts of its own: nothing of one run is there in the next.
+        here = list(self.network.pair()) if group.startswith("peer-") else [self.network.host()]
         try:
-            return self.run_on(host, objects, faults)
+            if group.startswith("peer-"):
+                return self.run_between(*here, faults)
+            if group == "libraries-killed":
+                return self.run_killed(here[0], faults)
+            return self.run_on(here[0], objects, faults)
         finally:
-            host.close()
-            self.network.hosts.remove(host)
-            hosts.system("ip", "netns", "del", host.name)
+            for host in here:
+                host.close()
+                self.network.hosts.remove(host)
+                hosts.system("ip", "netns", "del", host.name)
+
+    def run_killed(self, host, faults):
+        first = host.start(self.lifetime, environment={**faults, "FAIL_WAITS": "1"}).wait(PATIENCE)
+        second = host.start(self.lifetime).wait(PATIENCE)
+        problem = None
+        if first.code not in (0, -signal.SIGKILL):
+            problem = "the program ended with %s" % first.code
+        elif second.code:
+            problem = "the next program ended with %s" % second.code
+        else:
+            limit = time.monotonic() + PATIENCE
+            while host.pids_of("verbenad") and time.monotonic() < limit:
+                time.sleep(0.01)
+            if host.pids_of("verbenad"):
+                problem = "verbenad believes that somebody is there"
+        return self.judged(problem, first.out + second.out)
+
+    def run_between(self, left, right, faults):
+        """The server's process dies or stops at a call of its library. The client hears of it, or is served: it ends."""
+        server = left.start(which("rping"), "-s", "-a", "10.77.0.1", "-C", "3", environment=faults)
+        server.wait_until(lambda process: self.is_bound(process) or self.is_stopped(process))
+        client = right.start(which("rping"), "-c", "-a", "10.77.0.1", "-C", "3", "-S", "4000")
+        if faults["FAIL_KIND"] == "stopped":
+            # Where the client waits as long as its peer's timeouts say, that is minutes: so the server goes on after a while.
+            client.wait_until(lambda _: self.is_stopped(server))
+            if client.running():
+                time.sleep(STOPPED)
+            server.signal(signal.SIGCONT)
+        client = client.wait(PATIENCE)
+        problem = "the client waits for ever" if client.timed_out else None
+        if client.code is not None and client.code < 0 and not client.timed_out:
+            problem = "the client ended with %s" % client.code
+        server.signal(signal.SIGCONT)
+        # A client that was served leaves a server that ends too.
+        ended = server.wait(PATIENCE if client.code == 0 and not problem else 1)
+        if ended.timed_out and client.code == 0:
+            problem = "the server waits for ever"
+        return self.judged(problem, client.out + ended.out)
+
+    @staticmethod
+    def is_stopped(process):
+        try:
+            with open("/proc/%d/stat" % process.pid) as stat:
+                return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+        except OSError:
+            return False
+
+    @staticmethod
+    def is_bound(process):
+        """Somebody has UDP port 4791 there: the listener is, or is about to be."""
+        try:
+            with open("/proc/%d/net/udp" % process.pid) as table:
+                return any(row.split()[1].endswith(":12B7") for row in list(table)[1:])
+        except OSError:
+            return False
 
     def run_on(self, host, objects, faults):
         daemon = None
@@ -83,8 +155,12 @@ class Faults:
             done = daemon.wait(PATIENCE)
             out += done.out
             # 1: it did not start, and said why.
-            if done.code not in (0, 1):
+            if done.code not in (0, 1) and not (done.code == -signal.SIGKILL and faults["FAIL_KIND"] == "killed"):
                 problem = "verbenad ended with %s" % done.code
+        return self.judged(problem, out)
+
+    @staticmethod
+    def judged(problem, out):
         failed = re.search(r"call (\S+) failed in (.*)", out)
         count = re.search(r"^calls (\d+)", out, re.M)
         return (problem and problem + "\n" + out, failed.group(0) if failed else "none", int(count.group(1)) if count else 0)
