@@ -53,12 +53,15 @@ void vb_tcp_stream_tell_heard(struct vb_tcp_link *tcp, struct vb_tcp_stream *str
 /* The stream is in no list but that of reports: free it if nobody wants to hear of it. */
 static void tell_end(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, int status)
 {
+	/* Once it is in the list, whoever takes the report frees it. */
+	bool is_reported = stream->cookie != 0;
+
 	vb_mutex_lock(&tcp->report_lock);
 	stream->ended = true;
 	stream->status = status;
 	enlist_report(tcp, stream);
 	vb_mutex_unlock(&tcp->report_lock);
-	if (stream->cookie == 0)
+	if (!is_reported)
 		free_stream(stream);
 }
 
