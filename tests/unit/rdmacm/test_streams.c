@@ -337,7 +337,8 @@ static void nonsense_after_the_handshake_ends_one_connection(void **state)
 		{"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 20},
 		{"\x00\x00\x00\x00\x00\x00\x00\x00", 8},                           /* shorter than any header */
 		{"\x00\x0e\xc1\x40\x00\x00\x12\x34\0\0\0\0\0\0\0\0\0\0\0\0", 20},  /* a WRITE of nothing: no fault */
-		{"\x00\x12\xc1\x40\x00\x00\x12\x34\0\0\0\0\0\0\0\0" "abcd\0\0\0\0\0\0", 26}, /* a WRITE of four bytes to a key that is none */
+		/* A WRITE of four bytes to a key that is none. */
+		{"\x00\x12\xc1\x40\x00\x00\x12\x34\0\0\0\0\0\0\0\0" "abcd\0\0\0\0\0\0", 26},
 	};
 	struct rdma_event_channel *passive = rdma_create_event_channel();
 	struct rdma_conn_param param = one_read;
