@@ -70,6 +70,7 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	iwarp) echo base wire profiles memory queue iwarp ;;
 	connect) echo base wire profiles memory queue connect ;;
 	explain) echo base wire profiles memory queue explain ;;
+	fabric) echo base wire fabric ;;
 	io) echo base wire io ;;
 	capture) echo base wire io capture ;;
 	schedule) echo base wire profiles memory queue io schedule ;;
@@ -80,6 +81,7 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	progress) echo base wire profiles memory queue connect io schedule links progress ;;
 	verbs) echo base wire profiles memory queue connect explain io schedule progress verbs ;;
 	preload) echo preload ;;
+	umad) echo base wire io umad ;;
 	preload/sockets) echo base io preload preload/sockets rdmacm/rsocket ;;
 	rdmacm) echo base wire profiles memory queue connect explain io capture links progress rdmacm rdmacm/rsocket ;;
 	rdmacm/rsocket) echo base wire io rdmacm rdmacm/rsocket ;;
@@ -123,7 +125,7 @@ check_file() { # ROOM FILE
 			;;
 		\<*)
 			case $room in
-			base|wire|profiles|memory|queue|roce|local|connect|explain)
+			base|wire|profiles|memory|queue|roce|local|connect|explain|fabric)
 				echo "$header" | grep -Eq "^<($system)\.h>$" || continue
 				case $name:$header in
 				src/base/log.c:*) ;; # a log has nowhere else to go

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+#include "fabric/hosts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long the place of a host that is silent is kept for it. */
+#define ABSENCE VB_SECONDS(60)
+
+static void send_message(struct vb_fabric_hosts *hosts, const struct vb_cable_address *to, const union vb_cable_message *message)
+{
+	hosts->owner->send(hosts->context, to, message, vb_cable_length((enum vb_cable_kind)be16_get(message->header.kind)), NULL, 0);
+}
+
+static bool transmit(void *context, struct vb_fabric_port *port, const uint8_t *bytes, size_t length)
+{
+	struct vb_fabric_hosts *hosts = context;
+	const struct vb_cable_end *cable = port->cable;
+	struct vb_cable_header header;
+
+	if (!cable)
+		return false;
+	header = (struct vb_cable_header){.key = be32_of(cable->key), .kind = be16_of(VB_CABLE_FRAME)};
+	hosts->owner->send(hosts->context, &cable->address, &header, sizeof(header), bytes, length);
+	return true;
+}
+
+static void restarted(void *context, struct vb_fabric_port *port, vb_time now)
+{
+	(void)context;
+	vb_cable_end_restarted(port->cable, now);
+}
+
+const struct vb_fabric_host vb_fabric_hosts_carrier = {.transmit = transmit, .restarted = restarted};
+
+void vb_fabric_hosts_init(struct vb_fabric_hosts *hosts, struct vb_fabric *fabric, const struct vb_fabric_hosts_owner *owner, void *context)
+{
+	*hosts = (struct vb_fabric_hosts){.fabric = fabric, .owner = owner, .context = context};
+	vb_list_init(&hosts->joined);
+}
+
+void vb_fabric_hosts_fini(struct vb_fabric_hosts *hosts)
+{
+	VB_LIST_FOR_EACH(node, &hosts->joined) {
+		struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
+		union vb_cable_message message;
+
+		vb_cable_begin(&message, VB_CABLE_LEAVE, joined->cable.key);
+		send_message(hosts, &joined->cable.address, &message);
+		vb_list_remove(node);
+		free(joined);
+	}
+}
+
+/* ---- places ---- */
+
+static bool is_claimed(const struct vb_fabric_hosts *hosts, const struct vb_fabric_node *ghost)
+{
+	VB_LIST_FOR_EACH(node, &hosts->joined) {
+		const struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
+
+		if (joined->ghost && joined->ghost->node == ghost)
+			return true;
+	}
+	return false;
+}
+
+/* The first port of an adapter that has a cable to a switch. */
+static struct vb_fabric_port *joined_port(const struct vb_fabric_node *node)
+{
+	for (unsigned i = 1; i <= node->ports; i++)
+		if (node->port[i].peer && node->port[i].peer->node->type == VB_NODE_SWITCH)
+			return &node->port[i];
+	return NULL;
+}
+
+static struct vb_fabric_port *free_port(const struct vb_fabric *fabric)
+{
+	for (struct vb_fabric_node *node = fabric->first; node; node = node->next)
+		for (unsigned i = 1; node->type == VB_NODE_SWITCH && i <= node->ports; i++)
+			if (!node->port[i].peer && !node->port[i].cable)
+				return &node->port[i];
+	return NULL;
+}
+
+/* A place for a host: a ghost's port, or a free port of a switch. NULL and why not. */
+static struct vb_fabric_port *find_place(const struct vb_fabric_hosts *hosts, const char *wanted, struct vb_fabric_port **ghost,
+					 const char **why)
+{
+	struct vb_fabric_port *port;
+
+	*ghost = NULL;
+	for (struct vb_fabric_node *node = hosts->fabric->first; node; node = node->next) {
+		if (node->type == VB_NODE_SWITCH || (wanted[0] && strcmp(node->id, wanted) != 0))
+			continue;
+		if (is_claimed(hosts, node)) {
+			*why = "another host stands in for this node already";
+			if (wanted[0])
+				return NULL;
+			continue;
+		}
+		*ghost = joined_port(node);
+		if (*ghost)
+			return (*ghost)->peer;
+	}
+	if (wanted[0]) {
+		*why = "no adapter of this name is in the fabric, joined to a switch";
+		return NULL;
+	}
+	port = free_port(hosts->fabric);
+	*why = "no port of a switch is free";
+	return port;
+}
+
+static void say(struct vb_fabric_hosts *hosts, const struct vb_fabric_joined *joined, const char *what)
+{
+	const struct vb_fabric_port *port = joined->cable.port;
+	char text[192];
+
+	if (!hosts->owner->news)
+		return;
+	snprintf(text, sizeof(text), "%s %s %s[%u]", joined->description, what, port->node->id, port->number);
+	hosts->owner->news(hosts->context, text);
+}
+
+static void release(struct vb_fabric_hosts *hosts, struct vb_fabric_joined *joined, vb_time now)
+{
+	struct vb_fabric_port *port = joined->cable.port;
+
+	say(hosts, joined, "has left");
+	vb_fabric_detach(port, now);
+	if (joined->ghost)
+		vb_fabric_join(port, joined->ghost, now);
+	vb_list_remove(&joined->node);
+	hosts->count--;
+	free(joined);
+}
+
+/* ---- joining ---- */
+
+static void refuse(struct vb_fabric_hosts *hosts, const struct vb_cable_address *to, uint64_t nonce, const char *why)
+{
+	union vb_cable_message message;
+
+	vb_cable_begin(&message, VB_CABLE_REFUSE, 0);
+	message.refuse.nonce = be64_of(nonce);
+	memcpy(message.refuse.why, why, strnlen(why, sizeof(message.refuse.why) - 1));
+	send_message(hosts, to, &message);
+}
+
+static void accept(struct vb_fabric_hosts *hosts, const struct vb_fabric_joined *joined)
+{
+	const struct vb_fabric_port *port = joined->cable.port, *ghost = joined->ghost;
+	union vb_cable_message message;
+	struct vb_cable_accept *out = &message.accept;
+
+	vb_cable_begin(&message, VB_CABLE_ACCEPT, joined->cable.key);
+	out->nonce = be64_of(joined->nonce);
+	out->node_guid = out->system_guid = be64_of(joined->guid);
+	out->port_guid = be64_of(joined->guid + 1);
+	out->ports = out->port = 1;
+	out->vendor = be32_of(0x5642);
+	out->device = be32_of(2);
+	out->revision = be32_of(1);
+	memcpy(out->description, joined->description, sizeof(out->description));
+	if (ghost) {
+		const struct vb_fabric_node *node = ghost->node;
+
+		out->node_guid = be64_of(node->guid);
+		out->system_guid = be64_of(node->system_guid);
+		out->port_guid = be64_of(ghost->guids[0]);
+		out->ports = node->ports;
+		out->port = ghost->number;
+		out->vendor = be32_of(node->vendor);
+		out->device = be32_of(node->device);
+		out->revision = be32_of(node->revision);
+		memcpy(out->description, node->description, sizeof(out->description) - 1);
+	}
+	out->width = port->rate.width;
+	out->speed = port->rate.speed;
+	out->extended = port->rate.extended;
+	snprintf(out->where, sizeof(out->where), "%.56s[%u]", port->node->id, port->number);
+	send_message(hosts, &joined->cable.address, &message);
+}
+
+static uint32_t new_key(struct vb_fabric_hosts *hosts)
+{
+	for (;;) {
+		uint32_t key = hosts->owner->random(hosts->context);
+		bool taken = key == 0;
+
+		VB_LIST_FOR_EACH(node, &hosts->joined)
+			taken |= vb_container_of(node, struct vb_fabric_joined, node)->cable.key == key;
+		if (!taken)
+			return key;
+	}
+}
+
+static struct vb_fabric_joined *find_nonce(const struct vb_fabric_hosts *hosts, uint64_t nonce)
+{
+	VB_LIST_FOR_EACH(node, &hosts->joined) {
+		struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
+
+		if (joined->nonce == nonce)
+			return joined;
+	}
+	return NULL;
+}
+
+/* It has joined before and asks again: our answer was lost, or either of us was. The nonce is its own secret. */
+static void welcome_back(struct vb_fabric_hosts *hosts, vb_time now, struct vb_fabric_joined *joined, const struct vb_cable_address *from)
+{
+	if (joined->cable.port->cut)
+		return;
+	joined->cable.address = *from;
+	joined->cable.has_seen = false;
+	joined->cable.lost_at = now + VB_CABLE_PATIENCE;
+	joined->cable.next_sign = now;
+	accept(hosts, joined);
+}
+
+/* The adapter that was here under this GUID and is silent: its daemon has ended, and this is the next. */
+static void forget_former(struct vb_fabric_hosts *hosts, vb_time now, uint64_t guid)
+{
+	VB_LIST_FOR_EACH(node, &hosts->joined) {
+		struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
+
+		if (joined->guid == guid && !joined->cable.port->cable_is_alive)
+			release(hosts, joined, now);
+	}
+}
+
+static void on_join(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from, const struct vb_cable_join *join)
+{
+	struct vb_fabric_joined *joined = find_nonce(hosts, be64_get(join->nonce));
+	struct vb_fabric_port *place, *ghost;
+	const char *why = "";
+
+	if (joined) {
+		welcome_back(hosts, now, joined, from);
+		return;
+	}
+	if (be16_get(join->version) != VB_CABLE_VERSION) {
+		refuse(hosts, from, be64_get(join->nonce), "the fabric speaks another version of the protocol: use the same release at both ends");
+		return;
+	}
+	forget_former(hosts, now, be64_get(join->guid));
+	place = hosts->count < VB_FABRIC_MOST_HOSTS ? find_place(hosts, join->wanted, &ghost, &why) : NULL;
+	joined = place ? calloc(1, sizeof(*joined)) : NULL;
+	if (!joined) {
+		refuse(hosts, from, be64_get(join->nonce), place ? "out of memory" : why);
+		return;
+	}
+	joined->nonce = be64_get(join->nonce);
+	joined->guid = be64_get(join->guid);
+	joined->ghost = ghost;
+	joined->forget_at = VB_TIME_NEVER;
+	memcpy(joined->description, join->description, sizeof(joined->description));
+	if (ghost) {
+		/* The ghost keeps what it is, and has no cable until the host leaves. */
+		ghost->peer = NULL;
+		place->peer = NULL;
+		vb_fabric_detach(ghost, now);
+		vb_fabric_detach(place, now);
+	}
+	vb_cable_end_init(&joined->cable, from, new_key(hosts), place, now);
+	vb_list_append(&hosts->joined, &joined->node);
+	hosts->count++;
+	accept(hosts, joined);
+	say(hosts, joined, "has joined at");
+}
+
+static struct vb_fabric_joined *find_key(const struct vb_fabric_hosts *hosts, uint32_t key, const struct vb_cable_address *from)
+{
+	VB_LIST_FOR_EACH(node, &hosts->joined) {
+		struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
+
+		if (joined->cable.key == key && joined->cable.address.port == from->port &&
+		    memcmp(joined->cable.address.gid, from->gid, 16) == 0)
+			return joined;
+	}
+	return NULL;
+}
+
+void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from, uint8_t *bytes, size_t length)
+{
+	enum vb_cable_kind kind = vb_cable_check(bytes, length);
+	struct vb_fabric_joined *joined;
+	union vb_cable_message message;
+	struct vb_cable_header header;
+
+	if (kind == 0)
+		return;
+	memcpy(&header, bytes, sizeof(header));
+	if (kind == VB_CABLE_JOIN) {
+		memcpy(&message, bytes, length);
+		on_join(hosts, now, from, &message.join);
+		return;
+	}
+	joined = find_key(hosts, be32_get(header.key), from);
+	if (!joined)
+		return;
+	joined->forget_at = VB_TIME_NEVER;
+	if (kind == VB_CABLE_FRAME) {
+		if (!joined->cable.port->cut)
+			vb_fabric_receive(hosts->fabric, now, joined->cable.port, bytes + sizeof(header), length - sizeof(header));
+	} else if (kind == VB_CABLE_KEEP_ALIVE) {
+		memcpy(&message, bytes, length);
+		vb_cable_end_heard(&joined->cable, now, &message.keep_alive);
+	} else if (kind == VB_CABLE_LEAVE) {
+		release(hosts, joined, now);
+	}
+}
+
+/* ---- time ---- */
+
+vb_time vb_fabric_hosts_deadline(const struct vb_fabric_hosts *hosts)
+{
+	vb_time deadline = VB_TIME_NEVER;
+
+	VB_LIST_FOR_EACH(node, &hosts->joined) {
+		const struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
+
+		deadline = vb_time_earlier(deadline, vb_cable_end_deadline(&joined->cable));
+		deadline = vb_time_earlier(deadline, joined->forget_at);
+	}
+	return deadline;
+}
+
+void vb_fabric_hosts_expire(struct vb_fabric_hosts *hosts, vb_time now)
+{
+	VB_LIST_FOR_EACH(node, &hosts->joined) {
+		struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
+		union vb_cable_message message;
+
+		if (vb_cable_end_expire(&joined->cable, now, &message))
+			send_message(hosts, &joined->cable.address, &message);
+		if (joined->cable.port->cable_is_alive || joined->cable.port->cut)
+			joined->forget_at = VB_TIME_NEVER;
+		else if (joined->forget_at == VB_TIME_NEVER)
+			joined->forget_at = now + ABSENCE;
+		else if (now >= joined->forget_at)
+			release(hosts, joined, now);
+	}
+}

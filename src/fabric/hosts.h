@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The fabric process's side of cables (wire/cable.h): which hosts have joined, and at which port. Sans-I/O.
+ *
+ * A host that names a node of the file stands in for it: the node, a ghost so far, is taken off its switch, and the host's cable is put there. One
+ * that names none stands in for the first ghost, or, where there is none, gets the first free port of a switch. When it leaves, the ghost is back.
+ */
+#ifndef VB_FABRIC_HOSTS_H
+#define VB_FABRIC_HOSTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/time.h"
+#include "fabric/cable.h"
+#include "fabric/fabric.h"
+
+enum { VB_FABRIC_MOST_HOSTS = 4096 };
+
+struct vb_fabric_hosts_owner {
+	void (*send)(void *context, const struct vb_cable_address *to, const void *head, size_t head_length, const void *body,
+		     size_t body_length);
+	uint32_t (*random)(void *context);
+	/* Somebody joined or left; may be NULL. */
+	void (*news)(void *context, const char *text);
+};
+
+struct vb_fabric_joined {
+	struct vb_list node;
+	struct vb_cable_end cable;
+	uint64_t nonce, guid;
+	struct vb_fabric_port *ghost;      /* whose place it has; NULL: a free port */
+	char description[VB_CABLE_NAME];
+	vb_time forget_at;                 /* it is silent: until then its place is kept */
+};
+
+struct vb_fabric_hosts {
+	struct vb_fabric *fabric;
+	const struct vb_fabric_hosts_owner *owner;
+	void *context;
+	struct vb_list joined;
+	unsigned count;
+};
+
+/* What a fabric of these hosts has as its host. Its context is the struct vb_fabric_hosts. */
+extern const struct vb_fabric_host vb_fabric_hosts_carrier;
+
+void vb_fabric_hosts_init(struct vb_fabric_hosts *hosts, struct vb_fabric *fabric, const struct vb_fabric_hosts_owner *owner, void *context);
+/* Tells them all that the cables are pulled. */
+void vb_fabric_hosts_fini(struct vb_fabric_hosts *hosts);
+void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from, uint8_t *bytes, size_t length);
+vb_time vb_fabric_hosts_deadline(const struct vb_fabric_hosts *hosts);
+void vb_fabric_hosts_expire(struct vb_fabric_hosts *hosts, vb_time now);
+
+#endif
