@@ -11,7 +11,7 @@
 
 FROM debian:bookworm-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends build-essential ca-certificates debhelper git libdeflate-dev \
-	libibverbs-dev libmicrohttpd-dev libncurses-dev libtomlplusplus-dev librdmacm-dev meson ninja-build pkg-config python3 && rm -rf /var/lib/apt/lists/*
+	libibumad-dev libibverbs-dev libmicrohttpd-dev libncurses-dev libtomlplusplus-dev librdmacm-dev meson ninja-build pkg-config python3 && rm -rf /var/lib/apt/lists/*
 COPY . /source
 RUN /source/scripts/make-deb /packages && rm -f /packages/*-dbgsym_*
 

@@ -38,6 +38,7 @@ const struct vb_cli_command *vb_cli_command_find(const char *name);
 extern const struct vb_cli_command vb_cli_run, vb_cli_devices, vb_cli_status, vb_cli_lab, vb_cli_help, vb_cli_version;
 
 extern const struct vb_cli_command vb_cli_capture, vb_cli_ladder;
+extern const struct vb_cli_command vb_cli_fabric;
 
 extern const struct vb_cli_command vb_cli_res, vb_cli_stat, vb_cli_top, vb_cli_doctor, vb_cli_demo, vb_cli_web, vb_cli_shape;
 

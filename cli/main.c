@@ -24,6 +24,7 @@ static const struct vb_cli_command *const table[] = {
 	&vb_cli_doctor,
 	&vb_cli_capture,
 	&vb_cli_ladder,
+	&vb_cli_fabric,
 	&vb_cli_lab,
 	&vb_cli_help,
 	&vb_cli_version,

@@ -79,7 +79,8 @@ static const int allowed[] = {
 	SYS_epoll_pwait2,
 #endif
 	/* sockets; socket(2) is below */
-	SYS_recvmsg, SYS_sendmsg, SYS_recvmmsg, SYS_sendmmsg, SYS_recvfrom, SYS_sendto, SYS_accept4, SYS_bind, SYS_connect, SYS_listen,
+	SYS_recvmsg, SYS_sendmsg, SYS_recvmmsg, SYS_sendmmsg, SYS_recvfrom, SYS_sendto, SYS_accept4, SYS_bind,
+	SYS_connect, SYS_listen, SYS_socketpair,
 	SYS_getsockname, SYS_getpeername, SYS_getsockopt, SYS_setsockopt, SYS_shutdown,
 	/* descriptors and files; openat(2) is below */
 	SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_close, SYS_fcntl, SYS_dup, SYS_dup3, SYS_lseek, SYS_fstat,

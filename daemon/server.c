@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "daemon/adapter_service.h"
 #include "daemon/boards.h"
 #include "daemon/client.h"
 #include "daemon/cm_service.h"
@@ -57,6 +58,7 @@ struct vb_server {
 	struct vb_slots slots;
 	struct vb_udp_batch *batch;
 	struct vb_cm_service *cm;
+	struct vb_adapter_service *adapter;
 	struct vb_resource_queries queries;
 	struct vb_shapes shapes;
 	uint64_t stray_packets;
@@ -399,6 +401,14 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 	case VB_DAEMON_ASK_BOARD:
 		vb_boards_ask(&server->client_list, &server->devices, client, m);
 		break;
+	case VB_DAEMON_JOIN_FABRIC:
+	case VB_DAEMON_LEAVE_FABRIC:
+	case VB_DAEMON_LIST_ADAPTERS:
+	case VB_DAEMON_OPEN_MAD_PORT:
+	case VB_DAEMON_REGISTER_AGENT:
+	case VB_DAEMON_UNREGISTER_AGENT:
+		vb_adapter_service_message(server->adapter, vb_clock_now(), client, m);
+		break;
 	default:
 		client->failed = true;
 		break;
@@ -422,6 +432,7 @@ static void drop_client(struct vb_server *server, struct vb_client *client)
 	release_slot(server, client);
 	vb_resource_queries_client_gone(&server->queries, client);
 	vb_cm_service_client_gone(server->cm, vb_clock_now(), client);
+	vb_adapter_service_client_gone(server->adapter, vb_clock_now(), client);
 	vb_user_give_back(client->user, VB_USER_CONNECTIONS);
 	vb_client_destroy(client);
 	if (--server->clients == 0) {
@@ -580,8 +591,9 @@ int vb_server_create(struct vb_server **out, const int listener[VB_SERVER_LISTEN
 	server->batch = vb_udp_batch_create();
 	server->poller = vb_poller_open();
 	server->cm = vb_cm_service_create(&server->devices, server->poller);
+	server->adapter = vb_adapter_service_create(server->poller, server->devices.host_seed);
 	server->netlink = vb_netlink_watch();
-	if (!server->batch || !server->cm)
+	if (!server->batch || !server->cm || !server->adapter)
 		error = -ENOMEM;
 	else if (server->poller < 0)
 		error = server->poller;
@@ -622,7 +634,7 @@ static void serve(struct vb_server *server, void *tag)
 	} else if (family) {
 		if (family->fd[0] >= 0)
 			drain_own_socket(server, family);
-	} else if (!vb_cm_service_serve(server->cm, tag)) {
+	} else if (!vb_cm_service_serve(server->cm, tag) && !vb_adapter_service_serve(server->adapter, vb_clock_now(), tag)) {
 		struct vb_client *client = tag;
 
 		vb_client_flush(client);
@@ -653,10 +665,11 @@ static bool may_manage_connections(const struct vb_server *server)
 	return !server->slots.shared.port.open || server->slots.shared.port.settled;
 }
 
-/* One that was started on demand, when nobody is connected; but what is set must be there for the next program. */
+/* One that was started on demand, when nobody is connected; but what is set must be there for the next program, and
+ * its adapter may be part of a fabric. */
 static bool may_end(const struct vb_server *server)
 {
-	return !server->config.system && server->shapes.count == 0;
+	return !server->config.system && server->shapes.count == 0 && vb_adapter_service_is_idle(server->adapter);
 }
 
 void vb_server_run(struct vb_server *server)
@@ -671,6 +684,7 @@ void vb_server_run(struct vb_server *server)
 		deadline = vb_time_earlier(deadline, server->refresh_at);
 		if (may_manage_connections(server))
 			deadline = vb_time_earlier(deadline, vb_cm_service_deadline(server->cm));
+		deadline = vb_time_earlier(deadline, vb_adapter_service_deadline(server->adapter));
 		if (may_end(server))
 			deadline = vb_time_earlier(deadline, server->idle_deadline);
 		count = vb_poller_wait(server->poller, tags, 64, deadline);
@@ -687,6 +701,7 @@ void vb_server_run(struct vb_server *server)
 		if (may_manage_connections(server))
 			vb_cm_service_run(server->cm, now);
 		vb_resource_queries_expire(&server->queries, now, &server->client_list);
+		vb_adapter_service_run(server->adapter, now);
 		close_port_if_unused(server);
 		vb_slots_expire(&server->slots, now);
 		/* Whoever connects after this look finds nobody listening, and starts the next daemon. */
@@ -699,6 +714,7 @@ void vb_server_destroy(struct vb_server *server)
 {
 	/* First, for ids know the clients that own them. */
 	vb_cm_service_destroy(server->cm);
+	vb_adapter_service_destroy(server->adapter);
 	vb_resource_queries_fini(&server->queries);
 	vb_shapes_fini(&server->shapes);
 	VB_LIST_FOR_EACH(node, &server->client_list)

@@ -18,6 +18,7 @@
 
 /* Outermost first. The name is that of docs/architecture.md. */
 #define VB_LOCK_RANKS(RANK)                               \
+	RANK(UMAD, "umad ports.lock")                     \
 	RANK(POLLING, "cq.polling")                       \
 	RANK(POSTING, "queue_pair.posting")               \
 	RANK(SOCKETS_EPOLL, "sockets epoll set.lock")     \

@@ -2,9 +2,10 @@
  *
  * Who on an adapter sends and receives MADs: what ib_mad and ib_umad are in Linux.
  *
- * An agent has registered for a class, and for the methods whose requests it wants to have. A request of its own gets the agent's number in the
- * upper half of its transaction id; that is how the answer finds it. A request without answer is sent again `retries` times and then comes
- * back with status ETIMEDOUT. Messages of many segments (rmpp.h) are taken apart and put together here, for agents that want it so.
+ * An agent has registered for a class, and for the methods whose requests it wants to have. A request of its own gets
+ * the agent's number in the upper half of its transaction id; that is how the answer finds it. A request without
+ * answer is sent again `retries` times and then comes back with status ETIMEDOUT. Messages of many segments (rmpp.h)
+ * are taken apart and put together here, for agents that want it so.
  */
 #ifndef VB_FABRIC_AGENTS_H
 #define VB_FABRIC_AGENTS_H
@@ -56,7 +57,8 @@ int vb_agents_register(struct vb_agents *agents, vb_time now, void *owner, const
 int vb_agents_unregister(struct vb_agents *agents, vb_time now, void *owner, uint32_t id);
 void vb_agents_owner_gone(struct vb_agents *agents, vb_time now, void *owner);
 
-/* Send a MAD, or more than a MAD of a class with RMPP. timeout 0: no answer is expected. 0 or -errno: -EINVAL no such agent, too short, or a
+/* Send a MAD, or more than a MAD of a class with RMPP. timeout 0: no answer is expected. 0 or -errno: -EINVAL no such
+ * agent, too short, or a
  * request with that transaction id is under way. */
 int vb_agents_send(struct vb_agents *agents, vb_time now, void *owner, uint32_t id, const struct vb_mad_address *address,
 		   const void *message, size_t length, vb_time timeout, unsigned retries);

@@ -2,8 +2,8 @@
  *
  * What a port counts, and the performance management agent that tells it (IBA 16.1).
  *
- * Counters of PortCounters stop at their largest value, those of PortCountersExtended have 64 bits. Data are counted in words of four bytes,
- * LRH to VCRC excluded.
+ * Counters of PortCounters stop at their largest value, those of PortCountersExtended have 64 bits. Data are counted
+ * in words of four bytes, LRH to VCRC excluded.
  */
 #ifndef VB_FABRIC_COUNTERS_H
 #define VB_FABRIC_COUNTERS_H

@@ -5,8 +5,8 @@
  *   outgoing   hop pointer 0 .. hop count + 1; left by InitialPath[pointer], ReturnPath[pointer] = where it came in
  *   returning  hop pointer hop count + 1 .. 0; left by ReturnPath[pointer]
  *
- * Before the directed part there may be one by LID, up to the switch that LRH.DLID names (then DrSLID is not permissive), and one behind it,
- * to DrDLID.
+ * Before the directed part there may be one by LID, up to the switch that LRH.DLID names (then DrSLID is not
+ * permissive), and one behind it, to DrDLID.
  */
 #ifndef VB_FABRIC_DIRECTED_ROUTE_H
 #define VB_FABRIC_DIRECTED_ROUTE_H

@@ -7,9 +7,9 @@
  *   vb_fabric_send_mad, _run   a node sends a MAD of its own
  *   vb_fabric_deadline, _expire  traps that are repeated
  *
- * A frame passes all switches of the process in one call. It takes VB_FABRIC_MAX_HOPS of them at most: forwarding tables may have loops, and
- * an LRH has no hop limit. What nodes send waits in a queue until vb_fabric_run, so that nobody is called back by what he has just called;
- * vb_fabric_receive and vb_fabric_expire run it themselves.
+ * A frame passes all switches of the process in one call. It takes VB_FABRIC_MAX_HOPS of them at most: forwarding
+ * tables may have loops, and an LRH has no hop limit. What nodes send waits in a queue until vb_fabric_run, so that
+ * nobody is called back by what he has just called; vb_fabric_receive and vb_fabric_expire run it themselves.
  */
 #ifndef VB_FABRIC_FABRIC_H
 #define VB_FABRIC_FABRIC_H

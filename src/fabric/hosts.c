@@ -242,7 +242,8 @@ static void on_join(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_
 		return;
 	}
 	if (be16_get(join->version) != VB_CABLE_VERSION) {
-		refuse(hosts, from, be64_get(join->nonce), "the fabric speaks another version of the protocol: use the same release at both ends");
+		refuse(hosts, from, be64_get(join->nonce),
+			"the fabric speaks another version of the protocol: use the same release at both ends");
 		return;
 	}
 	forget_former(hosts, now, be64_get(join->guid));

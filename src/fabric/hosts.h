@@ -2,8 +2,9 @@
  *
  * The fabric process's side of cables (wire/cable.h): which hosts have joined, and at which port. Sans-I/O.
  *
- * A host that names a node of the file stands in for it: the node, a ghost so far, is taken off its switch, and the host's cable is put there. One
- * that names none stands in for the first ghost, or, where there is none, gets the first free port of a switch. When it leaves, the ghost is back.
+ * A host that names a node of the file stands in for it: the node, a ghost so far, is taken off its switch, and the
+ * host's cable is put there. One that names none stands in for the first ghost, or, where there is none, gets the
+ * first free port of a switch. When it leaves, the ghost is back.
  */
 #ifndef VB_FABRIC_HOSTS_H
 #define VB_FABRIC_HOSTS_H
@@ -46,10 +47,12 @@ struct vb_fabric_hosts {
 /* What a fabric of these hosts has as its host. Its context is the struct vb_fabric_hosts. */
 extern const struct vb_fabric_host vb_fabric_hosts_carrier;
 
-void vb_fabric_hosts_init(struct vb_fabric_hosts *hosts, struct vb_fabric *fabric, const struct vb_fabric_hosts_owner *owner, void *context);
+void vb_fabric_hosts_init(struct vb_fabric_hosts *hosts, struct vb_fabric *fabric,
+	const struct vb_fabric_hosts_owner *owner, void *context);
 /* Tells them all that the cables are pulled. */
 void vb_fabric_hosts_fini(struct vb_fabric_hosts *hosts);
-void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from, uint8_t *bytes, size_t length);
+void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from,
+	uint8_t *bytes, size_t length);
 vb_time vb_fabric_hosts_deadline(const struct vb_fabric_hosts *hosts);
 void vb_fabric_hosts_expire(struct vb_fabric_hosts *hosts, vb_time now);
 

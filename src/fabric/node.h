@@ -5,8 +5,9 @@
  * Nodes of one process are joined by pointers (`peer`), those of others by cables that the owner of the fabric knows (`cable`). A switch's
  * port 0 is the switch itself; an adapter's ports begin with 1.
  *
- * What the node answers itself are the attributes of wire/mad_attributes.h (sma.c, counters.c). All else that is sent to its QP0 and QP1 goes
- * to its consumer, if it has one: agents.h. An adapter without consumer is a ghost: it is there, and nobody uses it.
+ * What the node answers itself are the attributes of wire/mad_attributes.h (sma.c, counters.c). All else that is sent
+ * to its QP0 and QP1 goes to its consumer, if it has one: agents.h. An adapter without consumer is a ghost: it is
+ * there, and nobody uses it.
  */
 #ifndef VB_FABRIC_NODE_H
 #define VB_FABRIC_NODE_H

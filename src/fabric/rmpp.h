@@ -5,8 +5,9 @@
  *   sender    DATA 1, waits for ACK; then all up to NewWindowLast; after a timeout again from the first one not acknowledged
  *   receiver  ACK of the first segment, of the last one of the window, of the last one of all, and of whatever comes out of order
  *
- * A segment has 220 bytes behind the RMPP header. All that the class has before its data (20 bytes of SA) stands in each segment, is counted by
- * PayloadLength in each, and once in the message. Messages are as ib_umad shows them: the headers of the first segment, then all data.
+ * A segment has 220 bytes behind the RMPP header. All that the class has before its data (20 bytes of SA) stands in
+ * each segment, is counted by PayloadLength in each, and once in the message. Messages are as ib_umad shows them: the
+ * headers of the first segment, then all data.
  */
 #ifndef VB_FABRIC_RMPP_H
 #define VB_FABRIC_RMPP_H
@@ -55,7 +56,8 @@ struct vb_rmpp_receiver {
 
 void vb_rmpp_receiver_init(struct vb_rmpp_receiver *receiver, uint8_t mgmt_class);
 void vb_rmpp_receiver_fini(struct vb_rmpp_receiver *receiver);
-/* A DATA segment. `reply` is an ACK or ABORT to send if *has_reply. After VB_RMPP_DONE the message is there. A segment that comes again after that
+/* A DATA segment. `reply` is an ACK or ABORT to send if *has_reply. After VB_RMPP_DONE the message is there. A
+ * segment that comes again after that
  * is acknowledged again. */
 enum vb_rmpp_verdict vb_rmpp_receiver_receive(struct vb_rmpp_receiver *receiver, const struct vb_mad *mad, struct vb_mad *reply,
 					      bool *has_reply);

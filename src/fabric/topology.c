@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader of lines: words are found by a cursor that never leaves its line. Cables are noted while reading, for the nodes they name may come
- * later, and joined at the end.
+ * A reader of lines: words are found by a cursor that never leaves its line. Cables are noted while reading, for the
+ * nodes they name may come later, and joined at the end.
  */
 #include "fabric/topology.h"
 
@@ -183,6 +183,7 @@ static int read_attribute(struct reader *reader)
 		*(uint64_t *)(void *)((char *)&reader->attributes + attribute_names[i].value) = value;
 		if (attribute_names[i].flag)
 			*((char *)&reader->attributes + attribute_names[i].flag) = 1;
+		break;
 	}
 	reader->at += word_length(reader);
 	return 0;

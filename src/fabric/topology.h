@@ -7,8 +7,8 @@
  *   Ca 2 "H-0008f10403961354"          # "description"
  *   [1](8f10403961355) "S-..."[13]     # ... 4xQDR
  *
- * Each cable may stand at both of its ends. `Hca` is `Ca`. A node's GUID is that of its line, else the hexadecimal digits of its name, else made
- * from its place in the file.
+ * Each cable may stand at both of its ends. `Hca` is `Ca`. A node's GUID is that of its line, else the hexadecimal
+ * digits of its name, else made from its place in the file.
  */
 #ifndef VB_FABRIC_TOPOLOGY_H
 #define VB_FABRIC_TOPOLOGY_H

@@ -213,6 +213,7 @@ static bool ends_answer(const struct vb_daemon_message *message)
 	case VB_DAEMON_PROCESS:
 	case VB_DAEMON_PROCESS_DEVICE:
 	case VB_DAEMON_PROCESS_RESOURCES:
+	case VB_DAEMON_ADAPTER:
 		return false;
 	}
 	return true;

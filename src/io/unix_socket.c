@@ -108,6 +108,15 @@ int vb_unix_accept(int listener)
 	return fd;
 }
 
+int vb_unix_pair(int fds[2])
+{
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
+		return -errno;
+	fds[0] = vb_descriptor_lift(fds[0]);
+	(void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
+	return 0;
+}
+
 int vb_unix_peer(int fd, struct vb_unix_peer *peer)
 {
 	struct ucred credentials;

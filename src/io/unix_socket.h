@@ -30,6 +30,9 @@ bool vb_unix_is_listener(int fd);
 /* What its peer does not read takes little of the kernel's memory. */
 int vb_unix_accept(int listener);
 
+/* Two ends of one connection, the first non-blocking. 0 or -errno. */
+int vb_unix_pair(int fds[2]);
+
 /* Of a connected end: who connected. Of a connecting end: who listens (as of his call to listen). */
 int vb_unix_peer(int fd, struct vb_unix_peer *peer);
 /* Was who connected in that group, by its first or any other? */

@@ -4,7 +4,8 @@
  *
  *   header 8      key of the cable, slot of the receiving process (0: the daemon), kind
  *   FRAME         LRH .. ICRC. No VCRC: UDP has a checksum, and a CRC for each packet at each hop buys nothing
- *   KEEP_ALIVE    every 100 ms by both ends; a cable that was not heard for 500 ms is lost. `training` counts how often this end has restarted
+ *   KEEP_ALIVE    every 100 ms by both ends; a cable that was not heard for 500 ms is lost. `training` counts how
+ *                 often this end has restarted
  *                 the link: the other restarts too when it changes
  *   JOIN          an adapter wants a port; ACCEPT says which, and with which key, REFUSE why not. Repeated until answered
  *   LEAVE         the cable is pulled
@@ -80,7 +81,8 @@ union vb_cable_message {
 };
 
 _Static_assert(sizeof(struct vb_cable_header) == VB_CABLE_HEADER_LENGTH, "header");
-_Static_assert(sizeof(struct vb_cable_join) == 160 && sizeof(struct vb_cable_accept) == 188 && sizeof(struct vb_cable_refuse) == 136, "joining");
+_Static_assert(sizeof(struct vb_cable_join) == 160 && sizeof(struct vb_cable_accept) == 188 &&
+	sizeof(struct vb_cable_refuse) == 136, "joining");
 
 /* The kind of a datagram whose length, magic and texts are sound; 0: it is none of ours. */
 enum vb_cable_kind vb_cable_check(const void *bytes, size_t length);

@@ -109,6 +109,15 @@ static bool device_is_sound(const struct vb_daemon_device *device)
 	return true;
 }
 
+static bool adapter_is_sound(const struct vb_daemon_adapter *adapter)
+{
+	return is_text(adapter->name, sizeof(adapter->name)) && adapter->name[0] != '\0' &&
+	       is_text(adapter->where, sizeof(adapter->where)) &&
+	       is_text(adapter->description, sizeof(adapter->description)) && adapter->port >= 1 && adapter->port <= adapter->ports &&
+	       adapter->ports <= 254 && adapter->lid <= 0xffff && adapter->lmc <= 7 && adapter->sm_lid <= 0xffff && adapter->sm_sl <= 15 &&
+	       adapter->state >= 1 && adapter->state <= 4 && vb_mtu_bytes(adapter->mtu) != 0;
+}
+
 static bool slot_is_sound(const struct vb_daemon_slot *slot, unsigned descriptors)
 {
 	return slot->slot >= 1 && slot->slot < VB_DAEMON_SLOTS &&
@@ -133,6 +142,10 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_RESOURCES:
 	case VB_DAEMON_SHOW_RESOURCES:
 	case VB_DAEMON_GROUP:
+	case VB_DAEMON_LEAVE_FABRIC:
+	case VB_DAEMON_LIST_ADAPTERS:
+	case VB_DAEMON_OPEN_MAD_PORT:
+	case VB_DAEMON_MAD_PORT:
 		return m->empty.reserved[0] == 0 && m->empty.reserved[1] == 0;
 	case VB_DAEMON_HELLO:
 		return is_text(m->hello.program, sizeof(m->hello.program)) && m->hello.reserved[0] == 0 &&
@@ -180,6 +193,17 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_JOIN_GROUP:
 		return m->join_group.interface_index != 0 && m->join_group.interface_index <= INT32_MAX &&
 		       m->join_group.reserved == 0;
+	case VB_DAEMON_JOIN_FABRIC:
+		return m->join_fabric.port >= 1 && m->join_fabric.port <= 0xffff &&
+		       is_text(m->join_fabric.description, sizeof(m->join_fabric.description)) &&
+		       is_text(m->join_fabric.wanted, sizeof(m->join_fabric.wanted));
+	case VB_DAEMON_ADAPTER:
+		return adapter_is_sound(&m->adapter);
+	case VB_DAEMON_REGISTER_AGENT:
+		return m->register_agent.rmpp_version <= 1 && m->register_agent.user_rmpp <= 1 && m->register_agent.oui <= 0xffffff;
+	case VB_DAEMON_UNREGISTER_AGENT:
+	case VB_DAEMON_AGENT:
+		return m->agent.id < 32 && m->agent.reserved == 0;
 	case VB_DAEMON_BOARD:
 		return m->board.id != 0 && m->board.pid != 0 && m->board.slot >= 1 && m->board.slot < VB_DAEMON_SLOTS &&
 		       descriptors != 1;

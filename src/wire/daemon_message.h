@@ -27,6 +27,10 @@
  * SET_SHAPE gives packets of a device a worse network (`verbena shape`): those of the asker's user, or of everybody whose user has set
  * nothing if that is root. SHAPE tells it to processes, with sequence 0, and answers LIST_SHAPES.
  *
+ * JOIN_FABRIC makes the host's InfiniBand adapter a node of a software fabric (wire/cable.h); END when it is one.
+ * ADAPTER tells what it is. A connection that sent OPEN_MAD_PORT has got a socket for MADs (wire/umad.h), which lives
+ * as long as the connection; REGISTER_AGENT says which MADs are received there.
+ *
  * The UDP datagrams by which a new verbenad learns the order of the sockets (struct vb_daemon_probe) are here too.
  */
 #ifndef VB_WIRE_DAEMON_MESSAGE_H
@@ -72,6 +76,12 @@ enum {
 	X(JOIN_GROUP, 0x0d, PROCESS, struct vb_daemon_join_group, 0, 0)           \
 	X(SET_SHAPE, 0x0e, PROCESS, struct vb_daemon_shape, 0, 0)                 \
 	X(LIST_SHAPES, 0x0f, PROCESS, struct vb_daemon_empty, 0, 0)               \
+	X(JOIN_FABRIC, 0x20, PROCESS, struct vb_daemon_join_fabric, 0, 0)         \
+	X(LEAVE_FABRIC, 0x21, PROCESS, struct vb_daemon_empty, 0, 0)              \
+	X(LIST_ADAPTERS, 0x22, PROCESS, struct vb_daemon_empty, 0, 0)             \
+	X(OPEN_MAD_PORT, 0x23, PROCESS, struct vb_daemon_empty, 0, 0)             \
+	X(REGISTER_AGENT, 0x24, PROCESS, struct vb_daemon_register_agent, 0, 0)   \
+	X(UNREGISTER_AGENT, 0x25, PROCESS, struct vb_daemon_agent, 0, 0)          \
 	X(WELCOME, 0x41, DAEMON, struct vb_daemon_welcome, 0, 0)                  \
 	X(ERROR, 0x42, DAEMON, struct vb_daemon_error, 0, 0)                      \
 	X(END, 0x43, DAEMON, struct vb_daemon_end, 0, 0)                          \
@@ -84,7 +94,10 @@ enum {
 	X(PROCESS_RESOURCES, 0x4a, DAEMON, struct vb_daemon_process_resources, 0, 1) \
 	X(BOARD, 0x4b, DAEMON, struct vb_daemon_board, 0, 2)                      \
 	X(GROUP, 0x4c, DAEMON, struct vb_daemon_empty, 1, 1)                      \
-	X(SHAPE, 0x4d, DAEMON, struct vb_daemon_shape, 0, 0)
+	X(SHAPE, 0x4d, DAEMON, struct vb_daemon_shape, 0, 0)                      \
+	X(ADAPTER, 0x60, DAEMON, struct vb_daemon_adapter, 0, 0)                  \
+	X(MAD_PORT, 0x61, DAEMON, struct vb_daemon_empty, 1, 1)                   \
+	X(AGENT, 0x62, DAEMON, struct vb_daemon_agent, 0, 0)
 
 enum vb_daemon_type {
 #define X(name, value, sender, body, required, allowed) VB_DAEMON_##name = value,
@@ -227,6 +240,43 @@ struct vb_daemon_shape {
 	struct vb_shape shape;             /* none: as without */
 };
 
+struct vb_daemon_join_fabric {
+	uint8_t gid[16];                   /* of the host where the fabric is; IPv4 mapped */
+	uint32_t port;                     /* UDP */
+	uint32_t interface_index;          /* of a link-local address */
+	char description[64];              /* of the node, where it stands in for none */
+	char wanted[64];                   /* the node to stand in for; empty: any */
+};
+
+enum { VB_DAEMON_ADAPTER_PKEYS = 32 };
+
+/* The InfiniBand adapter of this host. */
+struct vb_daemon_adapter {
+	char name[16];
+	char where[64];                    /* the port of the switch */
+	char description[64];
+	uint64_t system_guid, node_guid, port_guid, gid_prefix;
+	uint32_t vendor, device, revision;
+	uint32_t ports, port;              /* how many it has, and the one that has a cable */
+	uint32_t lid, lmc, sm_lid, sm_sl;
+	uint32_t state, physical;          /* of wire/mad_attributes.h */
+	uint32_t width, speed, extended;   /* bits of PortInfo */
+	uint32_t mtu;                      /* code of wire/mtu.h */
+	uint32_t capabilities;
+	uint16_t pkeys[VB_DAEMON_ADAPTER_PKEYS];
+};
+
+struct vb_daemon_register_agent {
+	uint8_t mgmt_class, class_version, rmpp_version, user_rmpp;
+	uint32_t oui;
+	uint64_t methods[2];
+};
+
+struct vb_daemon_agent {
+	uint32_t id;
+	uint32_t reserved;
+};
+
 /* What a process shows of itself, written by it alone. `counters` are those that belong to no device; a process with
  * more devices than there is room for counts the rest there too. */
 enum { VB_DAEMON_PAGE_DEVICES = 16 };
@@ -265,6 +315,9 @@ _Static_assert(sizeof(struct vb_daemon_process_resources) == 32, "process_resour
 _Static_assert(sizeof(struct vb_daemon_board) == 16, "board");
 _Static_assert(sizeof(struct vb_daemon_ask_board) == 32, "ask_board");
 _Static_assert(sizeof(struct vb_daemon_join_group) == 24, "join_group");
+_Static_assert(sizeof(struct vb_daemon_join_fabric) == 152, "join_fabric");
+_Static_assert(offsetof(struct vb_daemon_adapter, vendor) == 176 && sizeof(struct vb_daemon_adapter) == 304, "adapter");
+_Static_assert(sizeof(struct vb_daemon_register_agent) == 24, "register_agent");
 _Static_assert(sizeof(struct vb_daemon_page) ==
 	       8 + sizeof(struct vb_counters) + VB_DAEMON_PAGE_DEVICES * (8 + sizeof(struct vb_counters)), "page");
 _Static_assert(sizeof(struct vb_daemon_probe) == 16, "probe");
@@ -289,6 +342,10 @@ struct vb_daemon_message {
 		struct vb_daemon_ask_board ask_board;
 		struct vb_daemon_shape shape;
 		struct vb_daemon_join_group join_group;
+		struct vb_daemon_join_fabric join_fabric;
+		struct vb_daemon_adapter adapter;
+		struct vb_daemon_register_agent register_agent;
+		struct vb_daemon_agent agent;
 	};
 };
 

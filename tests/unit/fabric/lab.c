@@ -80,7 +80,8 @@ int lab_register(struct lab *lab, uint8_t mgmt_class, uint8_t version, uint8_t r
 	return vb_agents_register(&lab->agents, lab->now, &lab->owner, &registration);
 }
 
-static bool ask(struct lab *lab, const struct vb_mad_address *address, uint8_t method, uint16_t attribute, uint32_t modifier, struct vb_mad *mad)
+static bool ask(struct lab *lab, const struct vb_mad_address *address, uint8_t method, uint16_t attribute,
+	uint32_t modifier, struct vb_mad *mad)
 {
 	int id = lab_register(lab, mad->mgmt_class, 1, 0, 0);
 	bool answered;
@@ -92,7 +93,8 @@ static bool ask(struct lab *lab, const struct vb_mad_address *address, uint8_t m
 	mad->method = method;
 	mad->attribute = be16_of(attribute);
 	mad->modifier = be32_of(modifier);
-	assert_int_equal(vb_agents_send(&lab->agents, lab->now, &lab->owner, (uint32_t)id, address, mad, sizeof(*mad), VB_SECONDS(1), 0), 0);
+	assert_int_equal(vb_agents_send(&lab->agents, lab->now, &lab->owner, (uint32_t)id, address, mad,
+		sizeof(*mad), VB_SECONDS(1), 0), 0);
 	answered = lab->answers == 1 && lab->answer[0].status == 0;
 	if (answered)
 		memcpy(mad, lab->answer[0].bytes, sizeof(*mad));
@@ -116,7 +118,8 @@ bool lab_ask(struct lab *lab, const uint8_t *path, uint8_t hops, uint8_t method,
 	return ask(lab, &address, method, attribute, modifier, mad);
 }
 
-bool lab_ask_lid(struct lab *lab, uint16_t lid, uint8_t mgmt_class, uint8_t method, uint16_t attribute, uint32_t modifier, struct vb_mad *mad)
+bool lab_ask_lid(struct lab *lab, uint16_t lid, uint8_t mgmt_class, uint8_t method, uint16_t attribute,
+	uint32_t modifier, struct vb_mad *mad)
 {
 	struct vb_mad_address address = {.route = {.dlid = lid}, .qpn = 1, .qkey = VB_GSI_QKEY, .pkey = 0xffff};
 

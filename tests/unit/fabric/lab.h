@@ -40,7 +40,8 @@ int lab_register(struct lab *lab, uint8_t mgmt_class, uint8_t version, uint8_t r
 /* An SMP by that path ("" is the adapter itself); true: it was answered, and is the answer now. */
 bool lab_ask(struct lab *lab, const uint8_t *path, uint8_t hops, uint8_t method, uint16_t attribute, uint32_t modifier, struct vb_mad *mad);
 /* The same by LID, of any class. */
-bool lab_ask_lid(struct lab *lab, uint16_t lid, uint8_t mgmt_class, uint8_t method, uint16_t attribute, uint32_t modifier, struct vb_mad *mad);
+bool lab_ask_lid(struct lab *lab, uint16_t lid, uint8_t mgmt_class, uint8_t method, uint16_t attribute,
+	uint32_t modifier, struct vb_mad *mad);
 uint16_t lab_status(const struct vb_mad *mad);
 /* LIDs by hand: of the node's base port (or port 1 of an adapter), and all ports of all nodes active. */
 void lab_set_lid(struct vb_fabric_node *node, uint16_t lid);

@@ -44,7 +44,8 @@ static struct vb_cable_address address_of(int index)
 	return (struct vb_cable_address){.gid = {[10] = 0xff, [11] = 0xff, [15] = (uint8_t)(10 + index)}, .port = 5000};
 }
 
-static void put_on_wire(int to, const struct vb_cable_address *from, const void *head, size_t head_length, const void *body, size_t body_length)
+static void put_on_wire(int to, const struct vb_cable_address *from, const void *head, size_t head_length,
+	const void *body, size_t body_length)
 {
 	struct datagram *datagram = &wire[wire_count];
 
@@ -108,7 +109,8 @@ static uint32_t next_key(void *context)
 	return ++keys;
 }
 
-static const struct vb_adapter_host adapter_host = {.send = from_adapter, .joined = joined, .changed = changed, .agents = {.deliver = deliver}};
+static const struct vb_adapter_host adapter_host = {.send = from_adapter, .joined = joined, .changed = changed,
+	.agents = {.deliver = deliver}};
 static const struct vb_fabric_hosts_owner owner = {.send = from_fabric, .random = next_key};
 
 static void begin_fabric(const char *topology)
@@ -183,7 +185,8 @@ static void run_until(vb_time until)
 
 static void join(int index, const char *wanted)
 {
-	assert_int_equal(vb_adapter_join(&adapter[index], now, &fabric_address, 0x1000 + (unsigned)index, 0xabcd + (unsigned)index, "a host", wanted), 0);
+	assert_int_equal(vb_adapter_join(&adapter[index], now, &fabric_address, 0x1000 + (unsigned)index,
+		0xabcd + (unsigned)index, "a host", wanted), 0);
 	run_until(now + VB_MILLISECONDS(50));
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How frames find their way: directed routes up to 63 hops and with pointers that lie, linear and multicast tables, loops; and what ports count.
+ * How frames find their way: directed routes up to 63 hops and with pointers that lie, linear and multicast tables,
+ * loops; and what ports count.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,7 +152,9 @@ static void tables_lead_and_loops_end(void **state)
 	lab_end(&lab);
 
 	/* Three switches in a ring whose tables send a LID round and round. */
-	lab_begin(&lab, "Ca 1 \"SM\"\n[1] \"S1\"[3]\nSwitch 3 \"S1\"\n[1] \"S2\"[2]\nSwitch 3 \"S2\"\n[1] \"S3\"[2]\nSwitch 3 \"S3\"\n[1] \"S1\"[2]\n");
+	lab_begin(&lab,
+		"Ca 1 \"SM\"\n[1] \"S1\"[3]\nSwitch 3 \"S1\"\n[1] \"S2\"[2]\n"
+		"Switch 3 \"S2\"\n[1] \"S3\"[2]\nSwitch 3 \"S3\"\n[1] \"S1\"[2]\n");
 	lab_set_lid(lab.manager, 9);
 	lab_activate(&lab);
 	for (struct vb_fabric_node *node = lab.fabric.first; node; node = node->next)
@@ -166,7 +169,8 @@ static void tables_lead_and_loops_end(void **state)
 
 static unsigned frames_seen;
 
-static void take_mad(void *context, vb_time now, struct vb_fabric_port *port, const struct vb_mad_address *address, const struct vb_mad *mad)
+static void take_mad(void *context, vb_time now, struct vb_fabric_port *port, const struct vb_mad_address *address,
+	const struct vb_mad *mad)
 {
 	(void)context;
 	(void)now;

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/adapter_service.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/client.h"
+#include "daemon/mad_port.h"
+#include "fabric/adapter.h"
+#include "io/datagram.h"
+#include "io/descriptor.h"
+#include "io/event.h"
+#include "io/random.h"
+#include "wire/daemon_message.h"
+
+/* More than a window of segments comes at once; then others have their turn. */
+enum { DATAGRAMS_PER_TURN = 512, MADS_PER_TURN = 64, DATAGRAM_ROOM = 8 + VB_IB_MAX_FRAME };
+
+struct vb_adapter_service {
+	int poller, fd;                    /* -1: no cable */
+	uint64_t guid;
+	uid_t owner;                       /* who joined: he and root manage the fabric from here */
+	struct vb_adapter adapter;
+	const struct vb_fabric_port *known; /* the adapter's, a turn ago */
+	struct vb_client *waiting;         /* for the end of JOIN_FABRIC */
+	uint32_t waiting_sequence;
+	struct vb_list mad_ports;
+};
+
+/* ---- what the adapter asks for ---- */
+
+static void send_datagram(void *context, const struct vb_cable_address *to, const void *head, size_t head_length, const void *body,
+			  size_t body_length)
+{
+	struct vb_adapter_service *service = context;
+
+	/* Lost is lost: whoever needs it sends it again. */
+	(void)vb_datagram_send(service->fd, to->gid, to->port, to->interface_index, head, head_length, body, body_length);
+}
+
+static void send_end(struct vb_client *client, uint32_t sequence, uint32_t count)
+{
+	struct vb_daemon_message message;
+
+	vb_daemon_message_begin(&message, VB_DAEMON_END, sequence);
+	message.end.count = count;
+	vb_client_send(client, &message);
+}
+
+static void joined(void *context, int error, const char *text)
+{
+	struct vb_adapter_service *service = context;
+	struct vb_client *client = service->waiting;
+
+	vb_log(VB_LOG_INFO, "fabric: %s%s", error == 0 ? "joined at " : "", text);
+	service->waiting = NULL;
+	if (!client)
+		return;
+	if (error == 0)
+		send_end(client, service->waiting_sequence, 0);
+	else
+		vb_client_refuse(client, service->waiting_sequence, error, text);
+}
+
+static void changed(void *context, unsigned what)
+{
+	const struct vb_adapter_service *service = context;
+
+	if (what & (VB_FABRIC_STATE_CHANGED | VB_FABRIC_LID_CHANGED))
+		vb_log(VB_LOG_INFO, "vib0: %s, lid %u", vb_fabric_port_state_name(vb_fabric_port_state(service->adapter.port)),
+		       vb_fabric_port_lid(service->adapter.port));
+}
+
+/* A MAD for an agent of a process. */
+static void deliver(void *context, void *owner, uint32_t agent, int status, const struct vb_mad_address *address, const void *message,
+		    size_t length)
+{
+	const struct vb_ib_route *route = &address->route;
+	struct vb_umad header = {
+		.agent = agent,
+		.status = (uint32_t)status,
+		.length = (uint32_t)(sizeof(header) + length),
+		.qpn = be32_of(address->source_qpn),
+		.qkey = be32_of(address->qkey),
+		.lid = be16_of(route->slid),
+		.sl = route->sl,
+		.grh_present = route->has_grh,
+		.hop_limit = route->hop_limit,
+		.traffic_class = route->traffic_class,
+		.flow_label = be32_of(route->flow_label),
+	};
+
+	(void)context;
+	/* Of one's own request that was not answered the address is where it went. */
+	if (status != 0) {
+		header.qpn = be32_of(address->qpn);
+		header.lid = be16_of(route->dlid);
+	}
+	memcpy(header.gid, status ? route->dgid : route->sgid, sizeof(header.gid));
+	vb_mad_port_deliver(owner, &header, message, length);
+}
+
+static const struct vb_adapter_host host = {
+	.send = send_datagram,
+	.joined = joined,
+	.changed = changed,
+	.agents = {.deliver = deliver},
+};
+
+/* ---- life ---- */
+
+struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_seed)
+{
+	struct vb_adapter_service *service = calloc(1, sizeof(*service));
+
+	if (!service)
+		return NULL;
+	service->poller = poller;
+	service->fd = -1;
+	/* A GUID that is locally administered, with room for its ports. */
+	service->guid = (host_seed & 0x00ffffffffffff00ull) | 0x0200000000000000ull;
+	vb_list_init(&service->mad_ports);
+	vb_adapter_init(&service->adapter, &host, service);
+	return service;
+}
+
+static void drop_mad_port(struct vb_adapter_service *service, vb_time now, struct vb_mad_port *port)
+{
+	if (service->adapter.has_node)
+		vb_agents_owner_gone(&service->adapter.agents, now, port);
+	vb_mad_port_destroy(port);
+}
+
+static void close_cable(struct vb_adapter_service *service)
+{
+	if (service->fd < 0)
+		return;
+	vb_poller_remove(service->poller, service->fd);
+	vb_descriptor_close(service->fd);
+	service->fd = -1;
+}
+
+/* They are closed at the end of the turn: the poller may have reported one already. */
+static void fail_mad_ports(struct vb_adapter_service *service)
+{
+	VB_LIST_FOR_EACH(node, &service->mad_ports)
+		vb_container_of(node, struct vb_mad_port, node)->failed = true;
+}
+
+/* The device is gone, and with it every socket for its MADs. */
+static void leave(struct vb_adapter_service *service, vb_time now)
+{
+	fail_mad_ports(service);
+	vb_adapter_leave(&service->adapter, now);
+	close_cable(service);
+}
+
+void vb_adapter_service_destroy(struct vb_adapter_service *service)
+{
+	if (!service)
+		return;
+	leave(service, 0);
+	vb_adapter_service_run(service, 0);
+	vb_adapter_fini(&service->adapter);
+	free(service);
+}
+
+void vb_adapter_service_client_gone(struct vb_adapter_service *service, vb_time now, struct vb_client *client)
+{
+	if (service->waiting == client)
+		service->waiting = NULL;
+	VB_LIST_FOR_EACH(node, &service->mad_ports) {
+		struct vb_mad_port *port = vb_container_of(node, struct vb_mad_port, node);
+
+		if (port->client == client)
+			drop_mad_port(service, now, port);
+	}
+}
+
+/* ---- messages ---- */
+
+static bool may_manage(const struct vb_adapter_service *service, const struct vb_client *client)
+{
+	return client->peer.uid == 0 || client->peer.uid == service->owner;
+}
+
+static void on_join(struct vb_adapter_service *service, vb_time now, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	struct vb_cable_address fabric = {.port = (uint16_t)m->join_fabric.port, .interface_index = m->join_fabric.interface_index};
+	int error;
+
+	if (service->adapter.state != VB_ADAPTER_IDLE) {
+		vb_client_refuse(client, m->header.sequence, EALREADY,
+			"this host has joined a fabric already: `verbena fabric leave` first");
+		return;
+	}
+	service->fd = vb_datagram_open(0);
+	error = service->fd < 0 ? service->fd : vb_poller_add(service->poller, service->fd, &service->fd);
+	if (error != 0) {
+		vb_client_refuse(client, m->header.sequence, error, "no UDP socket for the cable can be had");
+		return;
+	}
+	memcpy(fabric.gid, m->join_fabric.gid, sizeof(fabric.gid));
+	service->owner = client->peer.uid;
+	service->waiting = client;
+	service->waiting_sequence = m->header.sequence;
+	(void)vb_adapter_join(&service->adapter, now, &fabric, service->guid, vb_random_u64(), m->join_fabric.description,
+			      m->join_fabric.wanted);
+}
+
+static void on_leave(struct vb_adapter_service *service, vb_time now, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	if (service->adapter.state == VB_ADAPTER_IDLE) {
+		vb_client_refuse(client, m->header.sequence, ENOENT, "this host has not joined a fabric");
+	} else if (!may_manage(service, client)) {
+		vb_client_refuse(client, m->header.sequence, EPERM, "another user has joined this host to its fabric");
+	} else {
+		leave(service, now);
+		send_end(client, m->header.sequence, 0);
+	}
+}
+
+static void fill_adapter(const struct vb_adapter *adapter, struct vb_daemon_adapter *out)
+{
+	const struct vb_fabric_port *port = adapter->port;
+	const struct vb_fabric_node *node = port->node;
+	const struct vb_port_info *info = &port->info;
+
+	memcpy(out->name, "vib0", sizeof("vib0"));
+	memcpy(out->where, adapter->where, sizeof(out->where));
+	memcpy(out->description, node->description, sizeof(out->description) - 1);
+	out->system_guid = node->system_guid;
+	out->node_guid = node->guid;
+	out->port_guid = port->guids[0];
+	out->gid_prefix = be64_get(info->gid_prefix);
+	out->vendor = node->vendor;
+	out->device = node->device;
+	out->revision = node->revision;
+	out->ports = node->ports;
+	out->port = port->number;
+	out->lid = vb_fabric_port_lid(port);
+	out->lmc = info->protect_lmc & 7;
+	out->sm_lid = be16_get(info->sm_lid);
+	out->sm_sl = info->mtu_sm_sl & 0x0f;
+	out->state = vb_fabric_port_state(port);
+	out->physical = info->physical_default >> 4;
+	out->width = info->width_active;
+	out->speed = info->speed_active_enabled >> 4;
+	out->extended = info->ext_active_supported >> 4;
+	out->mtu = info->mtu_sm_sl >> 4;
+	out->capabilities = be32_get(info->capabilities);
+	for (unsigned i = 0; i < VB_FABRIC_PKEYS; i++)
+		out->pkeys[i] = be16_get(port->pkeys[i]);
+}
+
+static void on_list(struct vb_adapter_service *service, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	struct vb_daemon_message answer;
+
+	if (service->adapter.has_node) {
+		vb_daemon_message_begin(&answer, VB_DAEMON_ADAPTER, m->header.sequence);
+		fill_adapter(&service->adapter, &answer.adapter);
+		vb_client_send(client, &answer);
+	}
+	send_end(client, m->header.sequence, service->adapter.has_node);
+}
+
+static struct vb_mad_port *port_of(struct vb_adapter_service *service, const struct vb_client *client)
+{
+	VB_LIST_FOR_EACH(node, &service->mad_ports) {
+		struct vb_mad_port *port = vb_container_of(node, struct vb_mad_port, node);
+
+		if (port->client == client)
+			return port;
+	}
+	return NULL;
+}
+
+static void on_open(struct vb_adapter_service *service, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	struct vb_daemon_message answer;
+	struct vb_mad_port *port;
+	int other, error;
+
+	if (!service->adapter.has_node) {
+		vb_client_refuse(client, m->header.sequence, ENODEV, "this host has not joined a fabric: `verbena fabric join ADDRESS`");
+		return;
+	}
+	if (!may_manage(service, client)) {
+		vb_client_refuse(client, m->header.sequence, EACCES, "another user has joined this host to its fabric");
+		return;
+	}
+	port = port_of(service, client) ? NULL : vb_mad_port_create(client, service->poller, &other, &error);
+	if (!port) {
+		vb_client_refuse(client, m->header.sequence, port_of(service, client) ? EBUSY : error, "no socket for MADs can be had");
+		return;
+	}
+	vb_list_append(&service->mad_ports, &port->node);
+	vb_daemon_message_begin(&answer, VB_DAEMON_MAD_PORT, m->header.sequence);
+	vb_client_send_descriptors(client, &answer, &other, 1);
+	vb_descriptor_close(other);
+}
+
+static void on_register(struct vb_adapter_service *service, vb_time now, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	struct vb_mad_port *port = port_of(service, client);
+	struct vb_agent_registration registration = {
+		.mgmt_class = m->register_agent.mgmt_class,
+		.class_version = m->register_agent.class_version,
+		.rmpp_version = m->register_agent.rmpp_version,
+		.user_rmpp = m->register_agent.user_rmpp,
+		.oui = m->register_agent.oui,
+		.methods = {m->register_agent.methods[0], m->register_agent.methods[1]},
+	};
+	struct vb_daemon_message answer;
+	int id = port ? vb_agents_register(&service->adapter.agents, now, port, &registration) : -ENODEV;
+
+	if (id < 0) {
+		vb_client_refuse(client, m->header.sequence, id, id != -EINVAL ? "no agent can be had" :
+				 "another agent has this management class and method, or the registration is not sound");
+		return;
+	}
+	vb_daemon_message_begin(&answer, VB_DAEMON_AGENT, m->header.sequence);
+	answer.agent.id = (uint32_t)id;
+	vb_client_send(client, &answer);
+}
+
+static void on_unregister(struct vb_adapter_service *service, vb_time now, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	struct vb_mad_port *port = port_of(service, client);
+	int error = port ? vb_agents_unregister(&service->adapter.agents, now, port, m->agent.id) : -ENODEV;
+
+	if (error != 0)
+		vb_client_refuse(client, m->header.sequence, error, "no such agent");
+	else
+		send_end(client, m->header.sequence, 0);
+}
+
+void vb_adapter_service_message(struct vb_adapter_service *service, vb_time now, struct vb_client *client,
+	const struct vb_daemon_message *m)
+{
+	switch (m->header.type) {
+	case VB_DAEMON_JOIN_FABRIC:
+		on_join(service, now, client, m);
+		break;
+	case VB_DAEMON_LEAVE_FABRIC:
+		on_leave(service, now, client, m);
+		break;
+	case VB_DAEMON_LIST_ADAPTERS:
+		on_list(service, client, m);
+		break;
+	case VB_DAEMON_OPEN_MAD_PORT:
+		on_open(service, client, m);
+		break;
+	case VB_DAEMON_REGISTER_AGENT:
+		on_register(service, now, client, m);
+		break;
+	default:
+		on_unregister(service, now, client, m);
+		break;
+	}
+}
+
+/* ---- turns ---- */
+
+/* A MAD that a process sends. */
+static void send_mad(struct vb_adapter_service *service, vb_time now, struct vb_mad_port *port, const struct vb_umad *header,
+		     const void *message, size_t length)
+{
+	const struct vb_fabric_port *own = service->adapter.port;
+	struct vb_mad_address address = {
+		.route = {
+			.dlid = be16_get(header->lid),
+			.sl = header->sl & 0x0f,
+			.has_grh = header->grh_present != 0,
+			.hop_limit = header->hop_limit,
+			.traffic_class = header->traffic_class,
+			.flow_label = be32_get(header->flow_label) & 0xfffff,
+		},
+		.qpn = be32_get(header->qpn),
+		.qkey = be32_get(header->qkey),
+		.pkey = be16_get(own->pkeys[header->pkey_index % VB_FABRIC_PKEYS]),
+	};
+	struct be64 prefix = own->info.gid_prefix, guid = be64_of(own->guids[0]);
+	int error;
+
+	memcpy(address.route.dgid, header->gid, sizeof(header->gid));
+	memcpy(address.route.sgid, &prefix, 8);
+	memcpy(address.route.sgid + 8, &guid, 8);
+	error = vb_agents_send(&service->adapter.agents, now, port, header->agent, &address, message, length,
+			       VB_MILLISECONDS(header->timeout_ms), header->retries);
+	/* What ib_umad refuses at once comes back like a request without answer. */
+	if (error != 0) {
+		struct vb_umad back = *header;
+
+		vb_log_limited(VB_LOG_WARN, "a MAD of pid %d is refused: %s", (int)port->client->peer.pid, strerror(-error));
+		back.status = (uint32_t)-error;
+		length = length < VB_MAD_HEADER_LENGTH ? length : VB_MAD_HEADER_LENGTH;
+		back.length = (uint32_t)(sizeof(back) + length);
+		vb_mad_port_deliver(port, &back, message, length);
+	}
+}
+
+static void serve_mad_port(struct vb_adapter_service *service, vb_time now, struct vb_mad_port *port)
+{
+	vb_mad_port_flush(port);
+	if (!service->adapter.has_node)
+		return;
+	for (unsigned i = 0; i < MADS_PER_TURN; i++) {
+		struct vb_umad header;
+		void *message;
+		size_t length;
+		int error = vb_mad_port_receive(port, &header, &message, &length);
+
+		if (error == -EAGAIN)
+			return;
+		if (error != 0) {
+			port->failed = true;
+			return;
+		}
+		send_mad(service, now, port, &header, message, length);
+		free(message);
+	}
+}
+
+static void drain_cable(struct vb_adapter_service *service, vb_time now)
+{
+	uint8_t bytes[DATAGRAM_ROOM];
+
+	for (unsigned i = 0; i < DATAGRAMS_PER_TURN; i++) {
+		struct vb_cable_address from = {0};
+		ssize_t length = vb_datagram_receive(service->fd, bytes, sizeof(bytes), from.gid, &from.port, &from.interface_index);
+
+		if (length == -EAGAIN)
+			return;
+		if (length > 0)
+			vb_adapter_receive(&service->adapter, now, &from, bytes, (size_t)length);
+	}
+}
+
+bool vb_adapter_service_serve(struct vb_adapter_service *service, vb_time now, const void *tag)
+{
+	if (tag == &service->fd) {
+		if (service->fd >= 0)
+			drain_cable(service, now);
+		return true;
+	}
+	VB_LIST_FOR_EACH(node, &service->mad_ports) {
+		struct vb_mad_port *port = vb_container_of(node, struct vb_mad_port, node);
+
+		if (tag == port) {
+			serve_mad_port(service, now, port);
+			return true;
+		}
+	}
+	return false;
+}
+
+vb_time vb_adapter_service_deadline(const struct vb_adapter_service *service)
+{
+	return vb_adapter_deadline(&service->adapter);
+}
+
+void vb_adapter_service_run(struct vb_adapter_service *service, vb_time now)
+{
+	vb_adapter_expire(&service->adapter, now);
+	if (service->adapter.state == VB_ADAPTER_IDLE)
+		close_cable(service);
+	/* Another node than before: its agents are gone. */
+	if (service->adapter.port != service->known)
+		fail_mad_ports(service);
+	service->known = service->adapter.port;
+	VB_LIST_FOR_EACH(node, &service->mad_ports) {
+		struct vb_mad_port *port = vb_container_of(node, struct vb_mad_port, node);
+
+		if (port->failed)
+			drop_mad_port(service, now, port);
+	}
+}
+
+bool vb_adapter_service_is_idle(const struct vb_adapter_service *service)
+{
+	return service->adapter.state == VB_ADAPTER_IDLE;
+}

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: MIT
+"""The software InfiniBand under the distribution's own opensm and infiniband-diags, as an ordinary user."""
+
+import os
+import re
+import shutil
+import tempfile
+
+from pylib import clients
+from pylib.clients import ClientCase
+
+
+def fat_tree(spines, leaves, hosts):
+    """A topology file: each leaf has `hosts` adapters and a cable to each spine."""
+    lines = []
+    for spine in range(spines):
+        lines.append('Switch %d "S-spine%d"' % (leaves, spine))
+        lines += ['[%d] "S-leaf%d"[%d]' % (leaf + 1, leaf, hosts + 1 + spine) for leaf in range(leaves)]
+    for leaf in range(leaves):
+        lines.append('Switch %d "S-leaf%d"' % (hosts + spines, leaf))
+        lines += ['[%d] "H-%d"[1]' % (host + 1, leaf * hosts + host) for host in range(hosts)]
+    lines += ['Ca 1 "H-%d"' % host for host in range(leaves * hosts)]
+    return "\n".join(lines) + "\n"
+
+
+RING = """Switch 4 "S1"
+[1] "A"[1]
+[3] "S2"[4]
+[4] "S3"[3]
+Switch 4 "S2"
+[1] "B"[1]
+[3] "S3"[4]
+Switch 4 "S3"
+Ca 1 "A" # "alpha"
+Ca 1 "B" # "beta"
+"""
+
+
+class Fabric(ClientCase):
+    def setUp(self):
+        super().setUp()
+        self.scratch = tempfile.mkdtemp(prefix="verbena-fabric-")
+        os.chown(self.scratch, self.network.uid, self.network.uid)
+        self.addCleanup(shutil.rmtree, self.scratch, True)
+
+    def write(self, name, text):
+        path = os.path.join(self.scratch, name)
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, 0o644)
+        return path
+
+    def tool(self, host, name, *argv, code=0, **more):
+        result = host.run("/usr/sbin/" + name, *argv, **more)
+        self.assertEqual(result.code, code, result)
+        return result.out
+
+    def verbena(self, host, *argv, code=0):
+        result = host.run(clients.staged.verbena, "fabric", *argv)
+        self.assertEqual(result.code, code, result)
+        return result.out
+
+    def up(self, host, topology=None):
+        file = [self.write("topology", topology)] if topology else []
+        process = host.start(clients.staged.verbena, "fabric", "up", *file)
+        self.assertTrue(process.wait_until(lambda p: "UDP port 14791" in p.output()), process.output())
+        return process
+
+    def opensm(self, host, name, *argv):
+        """Starts one; returns the process and a function that reads its log."""
+        log = os.path.join(self.scratch, name + ".log")
+        config = self.write(name + ".conf", "force_log_flush TRUE\nsminfo_polling_timeout 500\npolling_retry_number 2\n")
+        cache = os.path.join(self.scratch, name)
+        os.mkdir(cache)
+        os.chown(cache, self.network.uid, self.network.uid)
+        process = host.start("/usr/sbin/opensm", "-f", log, "-F", config, *argv,
+                             environment={"OSM_CACHE_DIR": cache, "OSM_TMP_DIR": cache})
+
+        def read():
+            try:
+                with open(log) as file:
+                    return file.read()
+            except OSError:
+                return ""
+        return process, read
+
+    def until_up(self, process, read, times=1, expected=()):
+        """No ERR line but those with the expected numbers."""
+        def look():
+            self.assertTrue(process.running(), process.output() + read())
+            return read().count("SUBNET UP") >= times
+        self.until(look, lambda: "SUBNET UP:\n" + read())
+        self.assertEqual([line for line in read().splitlines() if " ERR " in line and not any(" ERR " + e in line for e in expected)], [])
+
+    def pair(self, topology, first=(), second=()):
+        """A fabric on one host, which is an adapter of it too, and another adapter on the other."""
+        self.left, self.right = self.network.pair()
+        self.up(self.left, topology)
+        self.verbena(self.left, "join", *first)
+        self.verbena(self.right, "join", "10.77.0.1", *second)
+
+    def test_one_switch(self):
+        """Two hosts at one switch: opensm brings it up without an ERR line, and every tool sees the same two hosts."""
+        self.pair(None)
+        process, read = self.opensm(self.left, "sm")
+        self.until_up(process, read)
+        left, right = self.left, self.right
+        out = self.tool(left, "ibstat", "vib0")
+        self.assertRegex(out, r"State: Active\n\s+Physical state: LinkUp\n\s+Rate: 40\n")
+        self.assertRegex(out, r"Link layer: InfiniBand")
+        lids = [int(re.search(r"Base lid: (\d+)", self.tool(host, "ibstat", "vib0")).group(1)) for host in (left, right)]
+        self.assertEqual(len(set(lids)), 2)
+        self.assertNotIn(0, lids)
+        self.assertEqual(len(self.tool(right, "ibhosts").splitlines()), 2)
+        self.assertEqual(len(self.tool(right, "ibswitches").splitlines()), 1)
+        self.assertRegex(self.tool(right, "sminfo"), r"sm lid %d .* SMINFO_MASTER" % lids[0])
+        self.assertEqual(self.tool(right, "iblinkinfo", "-l").count("Active/  LinkUp"), 4)
+        self.assertRegex(self.tool(left, "smpquery", "nodedesc", str(lids[1])), r"Node Description:\.+\S+ vib0")
+        self.assertRegex(self.tool(left, "smpquery", "-D", "nodeinfo", "0,1"), r"NodeType:\.+Switch")
+        self.assertEqual(self.tool(left, "saquery").count("NodeRecord dump"), 3)
+        self.assertEqual(self.tool(right, "saquery", "-p").count("PathRecord dump"), 9)
+        # Ping: an agent of a vendor's class, and its answers through the switch.
+        server = right.start("/usr/sbin/ibping", "-S")
+        self.until(lambda: left.run("/usr/sbin/ibping", "-c", "1", str(lids[1])).code == 0, "ibping is answered")
+        out = self.tool(left, "ibping", "-f", "-c", "50", str(lids[1]))
+        self.assertRegex(out, r"50 packets transmitted, 50 received, 0% packet loss")
+        server.kill()
+        # The counters are those packets.
+        out = self.tool(left, "perfquery", str(lids[1]), "1")
+        self.assertGreaterEqual(int(re.search(r"PortRcvPkts:\.+(\d+)", out).group(1)), 51)
+        self.assertNotIn(" ERR ", read())
+        self.verbena(right, "leave")
+        self.assertEqual(self.verbena(right, "leave", code=1).count("has not joined a fabric"), 1)
+
+    def test_the_same_again(self):
+        """What ibnetdiscover writes, brought up, is the same fabric."""
+        def discover(topology, name):
+            host = self.network.host()
+            self.up(host, topology)
+            self.verbena(host, "join", "--as", name)
+            process, read = self.opensm(host, "sm-" + host.name)
+            self.until_up(process, read)
+            return self.tool(host, "ibnetdiscover")
+        first = discover(RING, "A")
+        self.assertEqual(len(re.findall(r"^Switch", first, re.M)), 3)
+        second = discover(first, re.search(r'Ca\t1 "(\S+)"\t\t# "alpha"', first).group(1))
+        # LIDs are the manager's choice; the rest is what there is.
+        def plain(text):
+            return [re.sub(r" lid \d+| lmc \d", "", line) for line in text.splitlines() if not line.startswith("#")]
+        self.assertEqual(plain(first), plain(second))
+
+    def test_six_hundred_ghosts(self):
+        """Tables of many megabytes: all nodes and all paths, and a trace that agrees with the forwarding tables."""
+        host = self.network.host()
+        self.up(host, fat_tree(12, 24, 25))
+        self.verbena(host, "join")
+        process, read = self.opensm(host, "sm")
+        self.until_up(process, read)
+        nodes = 12 + 24 + 600
+        records = self.tool(host, "saquery", "-t", "60000")
+        self.assertEqual(records.count("NodeRecord dump"), nodes)
+        self.assertEqual(self.tool(host, "saquery", "-t", "60000", "-p").count("PathRecord dump"), nodes * nodes)
+        self.assertEqual(len(self.tool(host, "ibhosts").splitlines()), 600)
+        record = next(part for part in records.split("NodeRecord dump")[1:] if re.search(r"NodeDescription\.+H-599$", part, re.M))
+        lid = int(re.search(r"lid\.+(\w+)", record).group(1), 0)
+        trace = self.tool(host, "ibtracert", "1", str(lid))
+        steps = re.findall(r"^\[(\d+)\] -> switch port \{0x\w+\}\[\d+\] lid (\d+)", trace, re.M)
+        exits = re.findall(r"^\[(\d+)\] -> ", trace, re.M)[1:]
+        self.assertEqual(len(steps), len(exits))
+        for (_, switch), port in zip(steps, exits):
+            self.assertRegex(self.tool(host, "ibroute", switch), r"(?m)^0x%04x %03d " % (lid, int(port)))
+        self.assertNotIn(" ERR ", read())
+
+    def test_cut_and_mend(self):
+        """A cable that is cut is down at both ends; opensm hears of it by a trap and routes around it; mended, it is back."""
+        self.pair(RING, ("--as", "A"), ("--as", "B"))
+        process, read = self.opensm(self.left, "sm")
+        self.until_up(process, read)
+        lid = re.search(r"Base lid: (\d+)", self.tool(self.right, "ibstat", "vib0")).group(1)
+        direct = self.tool(self.left, "ibtracert", "1", lid)
+        self.assertEqual(direct.count("-> switch port"), 2)
+        self.verbena(self.left, "cut", "S1:3")
+        self.assertRegex(self.verbena(self.left, "show"), r"\[ 3\] CUT")
+        self.until_up(process, read, 2)
+        around = self.tool(self.left, "ibtracert", "1", lid)
+        self.assertEqual(around.count("-> switch port"), 3)
+        self.verbena(self.left, "mend", "S2:4")
+        self.until_up(process, read, 3)
+        self.until(lambda: self.tool(self.left, "ibtracert", "1", lid) == direct, "the direct way is taken again")
+
+    def test_handover(self):
+        """Two opensms: one is master, the other stands by and takes over when the first is gone."""
+        self.pair(None)
+        first, read_first = self.opensm(self.left, "first", "-p", "10")
+        self.until_up(first, read_first)
+        second, read_second = self.opensm(self.right, "second", "-p", "1")
+        self.until(lambda: "Entering STANDBY state" in read_second(), lambda: read_second() + read_first())
+        self.assertRegex(self.tool(self.left, "sminfo"), r"priority 10 state 3 SMINFO_MASTER")
+        first.kill()
+        # It asks the first once more, and says that nobody answers.
+        self.until_up(second, read_second, expected=("5411", "3113", "3120"))
+        self.assertRegex(self.tool(self.left, "sminfo"), r"priority 1 state 3 SMINFO_MASTER")
+
+    def test_quality_of_service(self):
+        """opensm -Q sets SL mappings and VL arbitration."""
+        host = self.network.host()
+        self.up(host, RING)
+        self.verbena(host, "join")
+        process, read = self.opensm(host, "sm", "-Q")
+        self.until_up(process, read)
+        self.assertRegex(self.tool(host, "smpquery", "-D", "sl2vl", "0,1", "3"), r"ports: in  0, out  3: \| 0\| 1\| 2\| 3\| 4\| 5\| 6\| 7")
+
+    def test_what_is_wrong(self):
+        """Mistakes are named: in files line and word, in commands what to do."""
+        host = self.network.host()
+        bad = self.write("bad", 'Switch 8 "S1"\n[1] "H9"[1]\n')
+        result = host.run(clients.staged.verbena, "fabric", "up", bad)
+        self.assertEqual(result.code, 1)
+        self.assertIn("bad:2: H9: no node of this name is in the file", result.out)
+        self.assertIn("verbena fabric up", self.verbena(host, "show", code=1))
+        self.assertIn("no fabric answers there", self.verbena(host, "join", code=1))
+        self.assertEqual(host.run(clients.staged.verbena, "fabric", "fly").code, 2)
+        self.assertEqual(host.run(clients.staged.verbena, "fabric", "join", "--port", "70000").code, 2)
+        self.up(host)
+        self.assertIn("no adapter of this name", self.verbena(host, "join", "--as", "H1", code=1))
+        self.assertIn("no cable at port 5", self.verbena(host, "cut", "S1:5", code=1))
+        self.assertIn("there is no node", self.verbena(host, "cut", "S2:1", code=1))
+        self.verbena(host, "join")
+        self.assertIn("has joined a fabric already", self.verbena(host, "join", code=1))
+        # Without a subnet manager the port has no LID: said by the tools themselves.
+        self.assertRegex(self.tool(host, "ibstat", "vib0"), r"State: Initializing")
+        other = host.run(clients.staged.verbena, "fabric", "up")
+        self.assertEqual(other.code, 1)
+        self.assertIn("--port", other.out)
+
