@@ -12,6 +12,7 @@
 
 #include "profiles/profile.h"
 #include "wire/burst.h"
+#include "wire/fpdu.h"
 
 enum { REGIONS = 4096, CQ_CAPACITY = 1 << 14, MAX_DATAGRAM = 8192, STEPS = 1 << 17 };
 
@@ -305,7 +306,7 @@ static void open_process(struct pair *pair, unsigned index, const struct pair_op
 	p->other_pd.handle = 20 + index;
 	register_memory(p);
 	p->queue_host = (struct vb_queue_host){
-		.profile = &vb_profile_roce,
+		.profile = pair->carrier == BY_STREAM ? &vb_profile_iwarp : &vb_profile_roce,
 		.completion_event = ignore_completion,
 		.completion_deadline = ignore_deadline,
 		.qp_event = qp_event,
@@ -320,6 +321,12 @@ static void open_process(struct pair *pair, unsigned index, const struct pair_op
 	assert_int_equal(vb_cq_init(&p->recv_cq, &p->queue_host, NULL, options->cq_capacity ? options->cq_capacity : CQ_CAPACITY), 0);
 	assert_int_equal(vb_srq_init(&p->srq, &p->queue_host, NULL, &p->pd, &srq), 0);
 }
+
+static const struct vb_transport *const transports[] = {
+	[BY_MEMORY] = &memory_transport,
+	[BY_WIRE] = &vb_roce_transport,
+	[BY_STREAM] = &vb_iwarp_transport,
+};
 
 static void create_qp(struct pair *pair, unsigned index, const struct pair_options *options)
 {
@@ -338,8 +345,7 @@ static void create_qp(struct pair *pair, unsigned index, const struct pair_optio
 
 	p->peer = (struct vb_local_peer){.board = p->other->board, .host = &local_host, .mappings = &p->mappings,
 					  .slot = p->other->slot};
-	assert_int_equal(vb_qp_create(&config, &p->queue_host,
-				      pair->carrier == BY_MEMORY ? &memory_transport : &vb_roce_transport, NULL, &p->qp), 0);
+	assert_int_equal(vb_qp_create(&config, &p->queue_host, transports[pair->carrier], NULL, &p->qp), 0);
 }
 
 void pair_open(struct pair *pair, enum carrier carrier, const struct pair_options *options)
@@ -352,7 +358,8 @@ void pair_open(struct pair *pair, enum carrier carrier, const struct pair_option
 	options = options ? options : &none;
 	pair->with_srq = options->with_srq;
 	pair->burst = malloc(sizeof(*pair->burst));
-	assert_non_null(pair->burst);
+	pair->out = calloc(1, sizeof(*pair->out));
+	assert_true(pair->burst && pair->out);
 	for (unsigned i = 0; i < 2; i++)
 		open_process(pair, i, options);
 	for (unsigned i = 0; i < 2; i++)
@@ -374,8 +381,10 @@ void pair_close(struct pair *pair)
 		vb_memory_destroy(p->memory);
 		munmap(p->arena, ARENA);
 		munmap(p->board, sizeof(*p->board));
+		free(p->rest);
 	}
 	free(pair->burst);
+	free(pair->out);
 }
 
 /* ---- states ---- */
@@ -435,8 +444,31 @@ int pair_to(struct process *p, enum ibv_qp_state state)
 	return modify(p, &attr, IBV_QP_STATE | (state == IBV_QPS_SQD ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0));
 }
 
+/* As after an MPA handshake. No message of iWARP carries a SEND's immediate data. */
+static void connect_stream(struct pair *pair, const struct connection *c)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct process *p = &pair->process[i];
+		const struct vb_iwarp_terms terms = {.initiator = i == 0, .crc = true, .mulpdu = VB_MULPDU_LARGE,
+						     .ird = c->max_dest_rd_atomic, .ord = c->max_rd_atomic,
+						     .hold = VB_MILLISECONDS(100)};
+
+		p->qp->opcodes = ~(1u << IBV_WR_SEND_WITH_IMM);
+		p->qp->attr.qp_access_flags = c->access;
+		p->qp->attr.dest_qp_num = p->other->qp->qpn;
+		vb_lock_take(&p->qp->lock);
+		assert_int_equal(vb_iwarp_begin(p->qp, pair->now, &terms), 0);
+		vb_lock_release(&p->qp->lock);
+	}
+	pair_settle(pair);
+}
+
 void pair_connect(struct pair *pair, const struct connection *c)
 {
+	if (pair->carrier == BY_STREAM) {
+		connect_stream(pair, c);
+		return;
+	}
 	for (unsigned i = 0; i < 2; i++)
 		pair_to_init(&pair->process[i], c);
 	for (unsigned i = 0; i < 2; i++)
@@ -483,10 +515,73 @@ static bool serve_wire(struct process *p)
 	return more;
 }
 
+static void take_stream(struct process *p, const uint8_t *bytes, size_t length)
+{
+	size_t taken;
+
+	vb_lock_take(&p->qp->lock);
+	taken = vb_iwarp_take(p->qp, p->pair->now, bytes, length);
+	vb_lock_release(&p->qp->lock);
+	memmove(p->rest, bytes + taken, length - taken);
+	p->rest_length = length - taken;
+}
+
+static void end_stream(struct process *p, enum vb_iwarp_end how)
+{
+	if (p->shut)
+		return;
+	p->shut = true;
+	vb_lock_take(&p->qp->lock);
+	vb_iwarp_ended(p->qp, p->pair->now, how);
+	vb_lock_release(&p->qp->lock);
+}
+
+static bool serve_stream(struct process *p)
+{
+	static uint8_t bytes[VB_IWARP_BYTES + VB_FPDU_LONGEST];
+	struct vb_iwarp_out *out = p->pair->out;
+	enum vb_iwarp_wish wish;
+	size_t length = 0, before = p->other->rest_length;
+	bool more = false;
+
+	if (!p->rest)
+		p->rest = malloc(sizeof(bytes));
+	if (!p->other->rest)
+		p->other->rest = malloc(sizeof(bytes));
+	assert_true(p->rest && p->other->rest);
+	if (p->shut || p->qp->state == IBV_QPS_INIT)
+		return false;
+	if (before > 0 || vb_iwarp_is_stalled(p->other->qp))
+		take_stream(p->other, p->other->rest, before);
+	vb_lock_take(&p->qp->lock);
+	if (vb_iwarp_next_deadline(p->qp) <= p->pair->now)
+		vb_iwarp_expire(p->qp, p->pair->now);
+	if (!vb_iwarp_is_stalled(p->other->qp)) {
+		more = vb_iwarp_send(p->qp, p->pair->now, out);
+		for (unsigned i = 0; i < out->count; i++) {
+			memcpy(bytes + length, out->spans[i].iov_base, out->spans[i].iov_len);
+			length += out->spans[i].iov_len;
+		}
+		if (length > 0)
+			vb_iwarp_sent(p->qp, p->pair->now, out, length);
+	}
+	wish = vb_iwarp_wish(p->qp);
+	vb_lock_release(&p->qp->lock);
+	if (length > 0)
+		take_stream(p->other, bytes, length);
+	if (wish == VB_IWARP_CARRY_ON || more)
+		return more || length > 0 || p->other->rest_length < before;
+	end_stream(p->other, wish == VB_IWARP_SHUT ? VB_IWARP_END_FIN : VB_IWARP_END_RESET);
+	end_stream(p, VB_IWARP_END_FIN);
+	return true;
+}
+
 bool pair_serve(struct process *p)
 {
 	bool did = false, more = false;
 
+	if (p->pair->carrier == BY_STREAM)
+		return serve_stream(p);
 	if (p->pair->carrier == BY_WIRE)
 		return serve_wire(p);
 	vb_lock_take(&p->qp->lock);
@@ -501,7 +596,9 @@ static vb_time deadline_of(struct process *p)
 	vb_time deadline = VB_TIME_NEVER;
 
 	vb_lock_take(&p->qp->lock);
-	if (p->pair->carrier == BY_WIRE)
+	if (p->pair->carrier == BY_STREAM)
+		deadline = vb_iwarp_next_deadline(p->qp);
+	else if (p->pair->carrier == BY_WIRE)
 		deadline = vb_roce_next_deadline(p->qp);
 	else if (p->local)
 		deadline = vb_local_next_deadline(p->local);

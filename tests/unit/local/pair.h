@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two processes with a queue pair each, in one test and in virtual time: connected through memory, or by the wire engine for comparison.
+ * Two processes with a queue pair each, in one test and in virtual time: connected through memory, or for comparison by the wire engine or
+ * by a stream of iWARP.
  * Each process has a board, a region table on it, an arena of bytes that is all its memory as far as the other can reach, and a
  * host of the engine that copies with memcpy and fails when told to.
  */
@@ -18,13 +19,14 @@
 
 #include <cmocka.h>
 
+#include "iwarp/iwarp.h"
 #include "local/engine.h"
 #include "local/local.h"
 #include "memory/foreign.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
 
-enum carrier { BY_MEMORY, BY_WIRE };
+enum carrier { BY_MEMORY, BY_WIRE, BY_STREAM };
 
 enum {
 	ARENA = 6 << 20,
@@ -61,6 +63,9 @@ struct process {
 
 	struct vb_qp *qp;
 	struct vb_local *local;
+	uint8_t *rest;                   /* by stream: came, and waits for a receive */
+	size_t rest_length;
+	bool shut;                       /* its stream has ended */
 	struct vb_cq send_cq, recv_cq;
 
 	enum ibv_event_type event[PAIR_EVENTS];
@@ -80,6 +85,7 @@ struct pair {
 	bool with_srq;
 	struct process process[2];
 	struct vb_burst *burst;
+	struct vb_iwarp_out *out;
 	char log[PAIR_LOG];
 	size_t logged;
 };
