@@ -45,7 +45,7 @@ enum {
 
 struct vb_board_header {
 	uint64_t magic;
-	uint64_t id;                       /* drawn at random: this life of this process */
+	uint64_t id;                       /* drawn at random: this process, since it opened its board */
 	uint32_t pid, slot;
 	uint64_t cookie_address;           /* where in the owner's memory `id` stands again: whoever can read it there can copy */
 	/* Atomic, on a line of its own: 1 when no thread looks at rings, so that a peer that leaves something there has to wake the owner
@@ -67,12 +67,12 @@ struct vb_board_bells {
 /* The path of a queue pair at RTR. It changes once at most, from LOCAL to WIRE: when the peer offers the wire. */
 enum vb_board_offer { VB_OFFER_NOTHING, VB_OFFER_LOCAL, VB_OFFER_WIRE };
 
-/* Bits of struct vb_board_qp.word besides the epoch. */
+/* Bits of struct vb_board_qp.word besides the generation. */
 enum {
 	VB_WORD_RECEIVES = 1,              /* RTR, RTS, SQD, SQE: executes what comes */
 	VB_WORD_SENDS = 2,                 /* what it left in its ring still stands */
-	VB_WORD_BITS = 8,                  /* the epoch is above: it grows with each RTR of this index, from a number that follows
-					    * from the board's id: no two lives of a queue pair have the same */
+	VB_WORD_BITS = 8,                  /* the generation is above: it grows with each RTR of this index, from a number that follows
+					    * from the board's id: no two generations of a queue pair have the same */
 };
 
 enum vb_board_verdict {
@@ -84,16 +84,16 @@ enum vb_board_verdict {
 	VB_VERDICT_UNREADABLE,             /* the initiator's own memory could not be read: the target goes on */
 };
 
-/* How a life of a queue pair ended, for a peer that looks when the next has begun. */
+/* How a generation of a queue pair ended, for a peer that looks when the next has begun. */
 struct vb_board_outcome {
-	uint64_t epoch;                    /* atomic, stored last; 0: nothing here */
+	uint64_t generation;               /* atomic, stored last; 0: nothing here */
 	uint64_t taken, consumed;
 	uint32_t verdict, verdict_fault;
 };
 
 struct vb_board_qp {
-	/* The connection. `word` is atomic and stored last, so that whoever finds an epoch finds what belongs to it. The other
-	 * fields of this line do not change within an epoch, but those that say so (atomic). */
+	/* The connection. `word` is atomic and stored last, so that whoever finds a generation finds what belongs to it. The other
+	 * fields of this line do not change within a generation, but those that say so (atomic). */
 	uint64_t word;
 	uint32_t offer;                    /* enum vb_board_offer; changes */
 	uint32_t peer_qpn;
@@ -105,10 +105,10 @@ struct vb_board_qp {
 	uint32_t receive_access;           /* qp_access_flags; changes */
 	uint32_t max_reads;                /* max_dest_rd_atomic; changes */
 	uint8_t rnr_timer, rnr_retry;      /* codes of IBA: what its peer shall wait, how often it tries; change */
-	uint64_t taken;                    /* epoch of the peer that this queue pair goes together with, 0: none yet; changes */
+	uint64_t taken;                    /* generation of the peer that this queue pair goes together with, 0: none yet; changes */
 
 	/* As initiator. Atomic. */
-	uint64_t produced __attribute__((aligned(64))); /* records left in the ring since the epoch began */
+	uint64_t produced __attribute__((aligned(64))); /* records left in the ring since the generation began */
 
 	/* As target. Atomic; all about records of `taken`. `verdict` is stored after the last `consumed`. */
 	uint64_t consumed __attribute__((aligned(64))); /* records executed */
@@ -118,7 +118,7 @@ struct vb_board_qp {
 	uint32_t verdict;                  /* of record consumed + 1: enum vb_board_verdict */
 	uint32_t verdict_fault;            /* enum vb_fault, for explanations */
 
-	struct vb_board_outcome previous __attribute__((aligned(64))); /* of the life before */
+	struct vb_board_outcome previous __attribute__((aligned(64))); /* of the generation before */
 
 	/* Where the ring begins. */
 	uint8_t near[VB_RING_NEAR] __attribute__((aligned(64)));
@@ -133,7 +133,7 @@ struct vb_board {
 	struct vb_board_qp qp[VB_BOARD_QPS] __attribute__((aligned(4096)));
 	/* What follows after `near`; its first VB_RING_NEAR bytes are never used. */
 	uint8_t ring[VB_BOARD_QPS][VB_RING_BYTES] __attribute__((aligned(4096)));
-	/* What stood where the peer's atomic number i (counted within the epoch) was executed: answer[place][i % ANSWERS]. */
+	/* What stood where the peer's atomic number i (counted within the generation) was executed: answer[place][i % ANSWERS]. */
 	uint64_t answer[VB_BOARD_QPS][VB_BOARD_ANSWERS] __attribute__((aligned(4096)));
 	uint8_t table[VB_BOARD_TABLES][VB_BOARD_TABLE_BYTES] __attribute__((aligned(4096)));
 };
@@ -160,7 +160,7 @@ enum {
 };
 
 /* In the ring, aligned to VB_RECORD_ALIGN, never across the end of one of its two parts. `stamp` is atomic and stored last:
- * vb_record_stamp() of the record's number, which begins with 1 in each epoch; a WRAP has the number of the record that follows it.
+ * vb_record_stamp() of the record's number, which begins with 1 in each generation; a WRAP has the number of the record that follows it.
  * Before a record is stamped the stamp of the place where the next will be is cleared: what lies there from the lap before might
  * look like a stamp. So the ring is never quite full. */
 struct vb_record {

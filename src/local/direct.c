@@ -103,7 +103,7 @@ static void *known_at(const struct access *access)
 	uint64_t offset = access->address - place->iova;
 
 	if (!place->bytes || place->key != access->key || (access->rights & ~place->access) || offset > place->length ||
-	    access->length > place->length - offset || !vb_foreign_stands(place->slot, place->key, place->life) ||
+	    access->length > place->length - offset || !vb_foreign_stands(place->slot, place->key, place->generation) ||
 	    __atomic_load_n(access->local->peer->mappings, __ATOMIC_SEQ_CST) != place->mappings)
 		return NULL;
 	return place->bytes + offset + access->offset;
@@ -117,7 +117,7 @@ static void *shared_at(const struct access *access, const struct vb_foreign_rang
 
 	if (!peer->host->shared || range->checked)
 		return NULL;
-	at = peer->host->shared(peer, access->local->peer_table, access->key, range->life, range->region_start,
+	at = peer->host->shared(peer, access->local->peer_table, access->key, range->generation, range->region_start,
 				range->region_length, range->theirs + access->offset, bytes);
 	if (at && peer->mappings)
 		*place_for(access->local, access->key) = (struct vb_local_place){
@@ -126,7 +126,7 @@ static void *shared_at(const struct access *access, const struct vb_foreign_rang
 			.bytes = at - access->offset - (range->theirs - range->region_start),
 			.mappings = mappings,
 			.slot = range->slot,
-			.life = range->life,
+			.generation = range->generation,
 			.key = access->key,
 			.access = range->access,
 		};

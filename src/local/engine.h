@@ -102,7 +102,7 @@ struct vb_local_place {
 	uint8_t *bytes;                  /* ours, of `iova`; NULL: none is known */
 	uint64_t mappings;               /* the peer's number, read before that */
 	const void *slot;                /* of the registration */
-	uint64_t life;
+	uint64_t generation;
 	uint32_t key, access;
 };
 
@@ -119,8 +119,8 @@ struct vb_local {
 	const uint64_t *their_answers;
 	struct vb_local_peer *peer;
 	struct vb_qp *qp;
-	uint64_t epoch;                  /* ours */
-	uint64_t peer_epoch;             /* of the life of the peer that we took; 0: none */
+	uint64_t generation;             /* ours */
+	uint64_t peer_generation;        /* of the peer, that we took; 0: none */
 	uint64_t seen_word, seen_taken;  /* hints */
 	uint32_t path;                 /* enum vb_local_path; hint */
 	uint32_t voice;                  /* in which we ring for the peer */
@@ -130,7 +130,7 @@ struct vb_local {
 	bool kick;                       /* something was left for the peer since it was last told */
 	bool fenced;                     /* the peer cannot have us execute a fence, nor we it (base/sleep_flag.h) */
 
-	/* Of the peer's life, copied out. */
+	/* Of the peer's generation, copied out. */
 	uint32_t peer_qpn, peer_pd, peer_table, peer_receive_psn;
 	struct vb_foreign_hint hint;
 	struct vb_local_place place[VB_LOCAL_PLACES];

@@ -22,7 +22,7 @@ static bool nothing_changed(const struct vb_qp *qp, const struct vb_local *local
 {
 	return qp->state == IBV_QPS_RTS && !qp->host->watch && !qp->host->observer &&
 	       __atomic_load_n(&local->theirs->word, __ATOMIC_ACQUIRE) == local->seen_word &&
-	       __atomic_load_n(&local->theirs->taken, __ATOMIC_RELAXED) == local->seen_taken && local->seen_taken == local->epoch;
+	       __atomic_load_n(&local->theirs->taken, __ATOMIC_RELAXED) == local->seen_taken && local->seen_taken == local->generation;
 }
 
 /* ---- sending ---- */

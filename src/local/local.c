@@ -8,9 +8,10 @@
  *         -> clock.c       patience
  *         -> vb_local_tell wake the peer if it sleeps
  *
- * Two lives of queue pairs go together when each names the other's QPN and both offer memory and the same path MTU. `taken` says with
- * which life of the peer: what a peer shows (acknowledgements) or left (records) counts only if it is about this life of ours. As
- * long as nothing has passed, a peer that comes in a new life is as good as the old one, as on the wire where no PSN was used.
+ * A queue pair begins a new generation with each RTR. Generations of two queue pairs go together when each names the other's QPN and
+ * both offer memory and the same path MTU. `taken` says with which generation of the peer: what a peer shows (acknowledgements) or left
+ * (records) counts only if it is about this generation of ours. As long as nothing has passed, a peer that comes in a new
+ * generation is as good as the old one, as on the wire where no PSN was used.
  */
 #include <errno.h>
 #include <sched.h>
@@ -28,17 +29,17 @@ enum { PATIENCE = 1 << 12, YIELDS = 64 };
 #define SHOW(field, value) VB_SEQUENCE_SET(field, value)
 #define SHOWN(field) VB_SEQUENCE_GET(field)
 
-static uint64_t epoch_of(uint64_t word)
+static uint64_t generation_of(uint64_t word)
 {
 	return word >> VB_WORD_BITS;
 }
 
-static uint64_t next_epoch(const struct vb_board *own, uint64_t word)
+static uint64_t next_generation(const struct vb_board *own, uint64_t word)
 {
 	const uint64_t mask = UINT64_MAX >> VB_WORD_BITS;
-	uint64_t epoch = word == 0 ? own->header.id & mask : (epoch_of(word) + 1) & mask;
+	uint64_t generation = word == 0 ? own->header.id & mask : (generation_of(word) + 1) & mask;
 
-	return epoch != 0 ? epoch : 1;
+	return generation != 0 ? generation : 1;
 }
 
 static uint64_t bits_of(const struct vb_qp *qp)
@@ -73,25 +74,25 @@ static void show_attributes(const struct vb_qp *qp, struct vb_board_qp *mine)
 	SHOW(mine->send_psn, qp->attr.sq_psn);
 }
 
-/* A peer may be late in looking how the life before ended: an acknowledgement must not be lost because its giver went on. */
+/* A peer may be late in looking how the generation before ended: an acknowledgement must not be lost because its giver went on. */
 static void keep_outcome(struct vb_board_qp *mine, uint64_t word)
 {
-	vb_sequence_begin(&mine->previous.epoch, 0);
+	vb_sequence_begin(&mine->previous.generation, 0);
 	SHOW(mine->previous.taken, SHOWN(mine->taken));
 	SHOW(mine->previous.consumed, SHOWN(mine->consumed));
 	SHOW(mine->previous.verdict, SHOWN(mine->verdict));
 	SHOW(mine->previous.verdict_fault, SHOWN(mine->verdict_fault));
-	vb_sequence_end(&mine->previous.epoch, epoch_of(word));
+	vb_sequence_end(&mine->previous.generation, generation_of(word));
 }
 
-static uint64_t begin_life(const struct vb_qp *qp, struct vb_board *own, uint32_t table, bool offers_local)
+static uint64_t begin_generation(const struct vb_qp *qp, struct vb_board *own, uint32_t table, bool offers_local)
 {
 	struct vb_board_qp *mine = &own->qp[place_of(qp->qpn, own)];
-	uint64_t word = SHOWN(mine->word), epoch = next_epoch(own, word);
+	uint64_t word = SHOWN(mine->word), generation = next_generation(own, word);
 
 	keep_outcome(mine, word);
-	/* Who reads on under the old epoch finds it gone afterwards. */
-	vb_sequence_begin(&mine->word, epoch << VB_WORD_BITS);
+	/* Who reads on under the old generation finds it gone afterwards. */
+	vb_sequence_begin(&mine->word, generation << VB_WORD_BITS);
 	SHOW(mine->offer, offers_local ? VB_OFFER_LOCAL : VB_OFFER_WIRE);
 	SHOW(mine->peer_qpn, qp->attr.dest_qp_num);
 	SHOW(mine->path_mtu, qp->path_mtu);
@@ -109,8 +110,8 @@ static uint64_t begin_life(const struct vb_qp *qp, struct vb_board *own, uint32_
 	show_attributes(qp, mine);
 	if (offers_local)
 		SHOW(*(uint64_t *)(void *)mine->near, 0);
-	vb_sequence_end(&mine->word, epoch << VB_WORD_BITS | bits_of(qp));
-	return epoch;
+	vb_sequence_end(&mine->word, generation << VB_WORD_BITS | bits_of(qp));
+	return generation;
 }
 
 /* Whoever copied on behalf of this queue pair when it still was one: wait for it. The word is changed already, and copiers look at it
@@ -151,9 +152,9 @@ static void set_hints(struct vb_local *local)
 		heeds = VB_LOCAL_HEEDS_WORD;
 		if (local->hearing && !local->target.ended && !local->target.stalled)
 			heeds |= VB_LOCAL_HEEDS_RING;
-		/* Those of other lives are not for us, and would seem to be work for ever. */
+		/* Those of other generations are not for us, and would seem to be work for ever. */
 		if (vb_local_sends(local->qp) && local->initiator.produced != local->initiator.consumed &&
-		    local->seen_taken == local->epoch && epoch_of(local->seen_word) == local->peer_epoch)
+		    local->seen_taken == local->generation && generation_of(local->seen_word) == local->peer_generation)
 			heeds |= VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS;
 	}
 	if (heeds != local->heeds)
@@ -162,7 +163,7 @@ static void set_hints(struct vb_local *local)
 
 /* ---- looking ---- */
 
-/* Has anything passed between the two? Then a new life of the peer cannot follow on: its counts would not fit ours. */
+/* Has anything passed between the two? Then a new generation of the peer cannot follow on: its counts would not fit ours. */
 static bool is_untouched(const struct vb_local *local)
 {
 	return local->initiator.produced == 0 && !local->initiator.touched && local->target.consumed == 0;
@@ -179,34 +180,34 @@ static void take(struct vb_local *local, uint64_t word)
 	uint32_t pd = SHOWN(theirs->pd);
 	uint32_t table = SHOWN(theirs->table);
 
-	/* All of one life? And does it mean us? */
-	if (epoch_of(vb_sequence_read_again(&theirs->word)) != epoch_of(word) || peer_qpn != qp->qpn || table >= VB_BOARD_TABLES)
+	/* All of one generation? And does it mean us? */
+	if (generation_of(vb_sequence_read_again(&theirs->word)) != generation_of(word) || peer_qpn != qp->qpn || table >= VB_BOARD_TABLES)
 		return;
 	if (offer != VB_OFFER_LOCAL || path_mtu != qp->path_mtu) {
 		SHOW(local->mine->offer, VB_OFFER_WIRE);
 		VB_LOCAL_HINT(local->path, VB_LOCAL_DECLINED);
 		return;
 	}
-	local->peer_epoch = epoch_of(word);
+	local->peer_generation = generation_of(word);
 	local->peer_pd = pd;
 	local->peer_table = table;
 	local->peer_receive_psn = receive_psn;
 	VB_LOCAL_HINT(local->path, VB_LOCAL_TAKEN);
 	/* The peer need not be told: it looks when it has something for us, or when we left something for it. */
-	__atomic_store_n(&local->mine->taken, local->peer_epoch, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&local->mine->taken, local->peer_generation, __ATOMIC_SEQ_CST);
 }
 
 /* What the peer's word means for both directions. */
 static void weigh(struct vb_local *local, uint64_t word, uint64_t taken)
 {
 	const struct vb_qp *qp = local->qp;
-	bool same_life = local->path == VB_LOCAL_TAKEN && epoch_of(word) == local->peer_epoch;
+	bool same_generation = local->path == VB_LOCAL_TAKEN && generation_of(word) == local->peer_generation;
 
-	/* A peer that has not looked yet will find us; one that goes with another life of ours has no ear for this one. */
-	local->initiator.open = same_life && (word & VB_WORD_RECEIVES) && (taken == 0 || taken == local->epoch) &&
+	/* A peer that has not looked yet will find us; one that goes with another generation of ours has no ear for this one. */
+	local->initiator.open = same_generation && (word & VB_WORD_RECEIVES) && (taken == 0 || taken == local->generation) &&
 				local->peer_receive_psn == qp->attr.sq_psn && vb_local_sends(qp) &&
 				!local->initiator.unreachable;
-	local->hearing = same_life && (word & VB_WORD_SENDS) && taken == local->epoch &&
+	local->hearing = same_generation && (word & VB_WORD_SENDS) && taken == local->generation &&
 			 SHOWN(local->theirs->send_psn) == qp->attr.rq_psn && vb_local_receives(qp);
 }
 
@@ -220,8 +221,8 @@ static bool look(struct vb_local *local)
 		return false;
 	VB_LOCAL_HINT(local->seen_word, word);
 	VB_LOCAL_HINT(local->seen_taken, taken);
-	if (local->path == VB_LOCAL_TAKEN && epoch_of(word) != local->peer_epoch && is_untouched(local)) {
-		local->peer_epoch = 0;
+	if (local->path == VB_LOCAL_TAKEN && generation_of(word) != local->peer_generation && is_untouched(local)) {
+		local->peer_generation = 0;
 		__atomic_store_n(&local->mine->taken, 0, __ATOMIC_SEQ_CST);
 		VB_LOCAL_HINT(local->path, VB_LOCAL_UNDECIDED);
 	}
@@ -261,7 +262,7 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 {
 	int place = place_of(qp->qpn, own), their_place = peer ? place_of(qp->attr.dest_qp_num, peer->board) : -1;
 	struct vb_local *local = NULL;
-	uint64_t epoch;
+	uint64_t generation;
 
 	(void)own_slot;
 	(void)now;
@@ -272,7 +273,7 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 		if (!local)
 			return -ENOMEM;
 	}
-	epoch = begin_life(qp, own, table, local != NULL);
+	generation = begin_generation(qp, own, table, local != NULL);
 	if (!local)
 		return 0;
 	local->own = own;
@@ -285,7 +286,7 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 	local->peer = peer;
 	local->peer_qpn = qp->attr.dest_qp_num;
 	local->qp = qp;
-	local->epoch = epoch;
+	local->generation = generation;
 	local->voice = voice_of(qp);
 	local->fenced = own->header.fenced || SHOWN(peer->board->header.fenced);
 	local->path = VB_LOCAL_UNDECIDED;
@@ -314,7 +315,7 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 		local->initiator.next = qp->send.tail;
 	local->shown_state = qp->state;
 	show_attributes(qp, local->mine);
-	__atomic_store_n(&local->mine->word, local->epoch << VB_WORD_BITS | bits_of(qp), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&local->mine->word, local->generation << VB_WORD_BITS | bits_of(qp), __ATOMIC_SEQ_CST);
 	/* Our PSNs and our state are part of what the peer's word means. */
 	weigh(local, local->seen_word, local->seen_taken);
 	if (!vb_local_sends(qp))
@@ -332,10 +333,10 @@ void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *lo
 	struct vb_board_qp *mine = &own->qp[place_of(qp->qpn, own)];
 	uint64_t word = SHOWN(mine->word);
 
-	/* The epoch stays, and what was acknowledged: the peer may still come to see it. */
+	/* The generation stays, and what was acknowledged: the peer may still come to see it. */
 	if (local)
 		vb_local_target_publish(local);
-	__atomic_store_n(&mine->word, epoch_of(word) << VB_WORD_BITS, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&mine->word, generation_of(word) << VB_WORD_BITS, __ATOMIC_SEQ_CST);
 	if (!local)
 		return;
 	vb_local_initiator_count(local, true);

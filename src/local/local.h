@@ -34,12 +34,12 @@ struct vb_local_host {
 	int (*read)(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
 		    unsigned pieces);
 	/* Our address of a range of the peer's memory that both share, for loads and stores; NULL: not shared (or not known to be, yet: ask
-	 * each time), use the above. `life` tells one registration from every other of that table: a key comes again after a
+	 * each time), use the above. `generation` tells one registration from every other of that table: a key comes again after a
 	 * while, and so does an address (the owner numbers its registrations, bindings and reregistrations). The copy word of
 	 * that key must be shown before the call and until the last byte is moved: what it points to stays for that long and
 	 * no longer, unless *mappings of the peer says so. It leads to all of region_start, region_length. Not for regions
 	 * without plain bytes (null, on-demand). */
-	void *(*shared)(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t life, uint64_t region_start,
+	void *(*shared)(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t generation, uint64_t region_start,
 			uint64_t region_length, uint64_t address, uint64_t length);
 	/* The peer is asleep and something was left for it. */
 	void (*wake)(struct vb_local_peer *peer);

@@ -25,11 +25,11 @@ bool vb_local_records_read(const struct vb_local *local, struct vb_local_shown *
 		.released = __atomic_load_n(&theirs->released, __ATOMIC_ACQUIRE),
 		.stalled = __atomic_load_n(&theirs->stalled, __ATOMIC_ACQUIRE),
 	};
-	if (__atomic_load_n(&theirs->taken, __ATOMIC_ACQUIRE) == local->epoch &&
-	    __atomic_load_n(&theirs->word, __ATOMIC_ACQUIRE) >> VB_WORD_BITS == local->peer_epoch)
+	if (__atomic_load_n(&theirs->taken, __ATOMIC_ACQUIRE) == local->generation &&
+	    __atomic_load_n(&theirs->word, __ATOMIC_ACQUIRE) >> VB_WORD_BITS == local->peer_generation)
 		return true;
-	/* The peer goes on in another life; how did that with us end? Of answers to atomics nothing is kept. */
-	if (__atomic_load_n(&previous->epoch, __ATOMIC_ACQUIRE) != local->peer_epoch ||
+	/* The peer goes on in another generation; how did that with us end? Of answers to atomics nothing is kept. */
+	if (__atomic_load_n(&previous->generation, __ATOMIC_ACQUIRE) != local->peer_generation ||
 	    local->initiator.atomics != local->initiator.atomics_done)
 		return false;
 	*shown = (struct vb_local_shown){
@@ -37,8 +37,8 @@ bool vb_local_records_read(const struct vb_local *local, struct vb_local_shown *
 		.consumed = __atomic_load_n(&previous->consumed, __ATOMIC_ACQUIRE),
 		.released = local->initiator.released,
 	};
-	return __atomic_load_n(&previous->taken, __ATOMIC_ACQUIRE) == local->epoch &&
-	       __atomic_load_n(&previous->epoch, __ATOMIC_ACQUIRE) == local->peer_epoch;
+	return __atomic_load_n(&previous->taken, __ATOMIC_ACQUIRE) == local->generation &&
+	       __atomic_load_n(&previous->generation, __ATOMIC_ACQUIRE) == local->peer_generation;
 }
 
 bool vb_local_records_are_possible(const struct vb_local_initiator *initiator, const struct vb_local_shown *shown)

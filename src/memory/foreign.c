@@ -80,7 +80,7 @@ static const struct vb_slot *slot_of(const uint8_t *area, size_t area_bytes, uin
 
 /* What of a slot concerns others. */
 struct look {
-	uint64_t start, length, iova, life;
+	uint64_t start, length, iova, generation;
 	uint32_t access, qpn, pd;
 	uint8_t kind;
 	bool null, checked;
@@ -101,7 +101,7 @@ static bool look_at(const struct vb_slot *slot, uint32_t key, struct look *look,
 			.start = FIELD(slot->start),
 			.length = FIELD(slot->length),
 			.iova = FIELD(slot->iova),
-			.life = FIELD(slot->life),
+			.generation = FIELD(slot->generation),
 			.access = FIELD(slot->access),
 			.qpn = FIELD(slot->qpn),
 			.pd = FIELD(slot->pd_handle),
@@ -145,7 +145,7 @@ bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const st
 			.theirs = look.start + (address - look.iova),
 			.region_start = look.start,
 			.region_length = look.length,
-			.life = look.life,
+			.generation = look.generation,
 			.slot = slot,
 			.access = look.access,
 			.null = look.null,
@@ -169,20 +169,20 @@ bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const st
 	return false;
 }
 
-bool vb_foreign_stands(const void *place, uint32_t key, uint64_t life)
+bool vb_foreign_stands(const void *place, uint32_t key, uint64_t generation)
 {
 	const struct vb_slot *slot = place;
 
-	/* Partner of vb_table_withdraw, as in look_at. A key may come again, but `life` was stored before the word that we find, so it is
-	 * of that registration or of a later one. */
-	return vb_sequence_read(&slot->word) == vb_slot_word(VB_SLOT_LIVE, key) && FIELD(slot->life) == life;
+	/* Partner of vb_table_withdraw, as in look_at. A key may come again, but `generation` was stored before the word that we
+	 * find, so it is of that registration or of a later one. */
+	return vb_sequence_read(&slot->word) == vb_slot_word(VB_SLOT_LIVE, key) && FIELD(slot->generation) == generation;
 }
 
-bool vb_foreign_lives(const void *area, size_t area_bytes, uint32_t key, uint64_t life)
+bool vb_foreign_lives(const void *area, size_t area_bytes, uint32_t key, uint64_t generation)
 {
 	const struct vb_slot *slot = slot_of(area, area_bytes, key, NULL);
 	enum vb_fault ignored;
 	struct look look;
 
-	return slot && look_at(slot, key, &look, &ignored) && look.life == life;
+	return slot && look_at(slot, key, &look, &ignored) && look.generation == generation;
 }

@@ -50,7 +50,7 @@ struct vb_foreign_asker {
 struct vb_foreign_range {
 	uint64_t theirs;                 /* address in the owner's memory */
 	uint64_t region_start, region_length; /* of the region or window, in the owner's memory */
-	uint64_t life;                   /* of this registration or binding */
+	uint64_t generation;             /* of this registration or binding */
 	const void *slot;                /* where it stands, for vb_foreign_stands */
 	uint32_t access;
 	bool null;                       /* no bytes behind it: reads give zeros, writes vanish */
@@ -64,9 +64,9 @@ bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const st
 
 /* Is the registration that was found in that slot by that key still the one that stands there? Then all that was found holds. The key
  * must be shown already, and the table must still be there. */
-bool vb_foreign_stands(const void *slot, uint32_t key, uint64_t life);
+bool vb_foreign_stands(const void *slot, uint32_t key, uint64_t generation);
 
 /* The same, where nobody knows the slot, nor whether there is a table. */
-bool vb_foreign_lives(const void *area, size_t area_bytes, uint32_t key, uint64_t life);
+bool vb_foreign_lives(const void *area, size_t area_bytes, uint32_t key, uint64_t generation);
 
 #endif

@@ -50,7 +50,7 @@ uint32_t vb_memory_count(const struct vb_memory *memory, enum vb_region_kind kin
 	return __atomic_load_n(&memory->count[kind], __ATOMIC_RELAXED);
 }
 
-/* What is known stays true: the permutation is the table's for life. */
+/* What is known stays true: the permutation is the table's as long as it exists. */
 static uint32_t index_of(struct vb_memory *memory, uint32_t scrambled)
 {
 	uint64_t *known = &memory->known[scrambled % VB_KNOWN_KEYS], word = __atomic_load_n(known, __ATOMIC_RELAXED);
@@ -168,7 +168,7 @@ uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot)
 void vb_table_publish(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state, uint32_t key)
 {
 	slot->tag = (uint8_t)key;
-	slot->life = ++memory->lives;
+	slot->generation = ++memory->generations;
 	vb_sequence_end(&slot->word, vb_slot_word(state, key));
 }
 

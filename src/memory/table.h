@@ -60,7 +60,7 @@ struct vb_slot {
 	uint8_t tag;                     /* under the table's mutex only: of the last key this slot had */
 	/* For other processes, stable like the rest. */
 	uint32_t pd_handle;              /* they cannot follow a pointer */
-	uint64_t life;                   /* tells this registration or binding from all others of the table: keys come again */
+	uint64_t generation;             /* tells this registration or binding from all others of the table: keys come again */
 
 	uint32_t users;                  /* atomic: accesses under way */
 
@@ -85,7 +85,7 @@ struct vb_memory {
 	struct vb_slot **chunks;         /* entries are set once, with release order */
 
 	struct vb_mutex mutex;           /* everything below, and all changes to slots */
-	uint64_t lives;                  /* registrations and bindings so far */
+	uint64_t generations;            /* registrations and bindings so far */
 	uint32_t slots_made;
 	uint32_t free_first, free_last, free_count; /* first in, first out */
 	uint32_t bound;                  /* list of windows, with those that are leaving; VB_NO_SLOT: none */

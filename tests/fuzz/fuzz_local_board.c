@@ -201,7 +201,7 @@ static void connect_qp(void)
 static void show_good_peer(struct vb_board_qp *theirs)
 {
 	const struct vb_board_qp good = {.offer = VB_OFFER_LOCAL, .peer_qpn = OWN_QPN, .path_mtu = 1024, .receive_psn = 2, .send_psn = 1,
-					 .receive_access = 15, .max_reads = 4, .rnr_retry = 3, .taken = local->epoch,
+					 .receive_access = 15, .max_reads = 4, .rnr_retry = 3, .taken = local->generation,
 					 .word = 77 << VB_WORD_BITS | VB_WORD_RECEIVES | VB_WORD_SENDS};
 
 	/* What it left in its ring stays. */

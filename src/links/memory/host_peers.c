@@ -99,19 +99,19 @@ static int read_there(struct vb_local_peer *peer, const struct iovec *ours, unsi
 	return note_end(host_peer, error);
 }
 
-static void *share(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t life, uint64_t region_start,
+static void *share(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t generation, uint64_t region_start,
 		   uint64_t region_length, uint64_t address, uint64_t length)
 {
 	struct vb_host_peer *host_peer = host_peer_of(peer);
 
-	return vb_local_share_find(&host_peer->share, table, key, life, region_start, region_length, address, length);
+	return vb_local_share_find(&host_peer->share, table, key, generation, region_start, region_length, address, length);
 }
 
-static bool lives(void *context, uint32_t table, uint32_t key, uint64_t life)
+static bool lives(void *context, uint32_t table, uint32_t key, uint64_t generation)
 {
 	const struct vb_host_peer *host_peer = context;
 
-	return vb_foreign_lives(host_peer->peer.board->table[table % VB_BOARD_TABLES], VB_BOARD_TABLE_BYTES, key, life);
+	return vb_foreign_lives(host_peer->peer.board->table[table % VB_BOARD_TABLES], VB_BOARD_TABLE_BYTES, key, generation);
 }
 
 /* Memory that a host peer has given up must not be kept by our mapping of it. Caller holds progress. */

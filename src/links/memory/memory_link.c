@@ -58,7 +58,7 @@ static void destroy(struct vb_same_host *same_host)
 {
 	vb_host_peers_close(same_host);
 	if (same_host->board) {
-		/* For those who keep it: this life is over, though the process goes on. */
+		/* For those who keep it: it is a board no more, though the process goes on. */
 		__atomic_store_n(&same_host->board->header.magic, 0, __ATOMIC_SEQ_CST);
 		vb_shared_memory_unmap(same_host->board, sizeof(*same_host->board));
 		vb_descriptor_close(same_host->board_fd);

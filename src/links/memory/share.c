@@ -6,7 +6,7 @@
  *   evicting: (lock) tag = 0 ; hang the mapping into `leaving` ; unmap when no copy word of that key is shown
  *
  * The tag is the word of a sequence lock (base/sequence_lock.h). It and the copy word are stored and loaded
- * sequentially consistent: whoever found the entry before it went is seen by who evicts. A tag holds the life of a
+ * sequentially consistent: whoever found the entry before it went is seen by who evicts. A tag holds the generation of a
  * registration, of which there is one only, so that an entry that goes and comes again between the two looks leads to
  * the same bytes.
  */
@@ -51,9 +51,9 @@ struct vb_share_entry {
 #define GET(field) VB_SEQUENCE_GET(field)
 #define SET(field, value) VB_SEQUENCE_SET(field, value)
 
-static uint64_t tag_of(uint32_t table, uint64_t life)
+static uint64_t tag_of(uint32_t table, uint64_t generation)
 {
-	return (life << 8 | (table & 0x7f)) + 1;
+	return (generation << 8 | (table & 0x7f)) + 1;
 }
 
 static struct vb_share_entry *set_of(struct vb_share_entry *entries, uint32_t table, uint32_t key)
@@ -241,11 +241,11 @@ static void inquire(struct vb_local_share *share, uint64_t tag, uint32_t table, 
 	vb_lock_release(&share->lock);
 }
 
-void *vb_local_share_find(struct vb_local_share *share, uint32_t table, uint32_t key, uint64_t life, uint64_t region_start,
+void *vb_local_share_find(struct vb_local_share *share, uint32_t table, uint32_t key, uint64_t generation, uint64_t region_start,
 			  uint64_t region_length, uint64_t address, uint64_t length)
 {
 	struct vb_share_entry *entries = __atomic_load_n(&share->entries, __ATOMIC_ACQUIRE), *entry;
-	uint64_t tag = tag_of(table, life), start, room, uses;
+	uint64_t tag = tag_of(table, generation), start, room, uses;
 	uint64_t weight = 1 + length / COPY_UNIT;
 	uint8_t *bytes;
 

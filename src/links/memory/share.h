@@ -28,7 +28,7 @@ struct vb_local_share {
 	uint32_t slot;                     /* the peer's */
 	const uint64_t *copying;           /* the copy words of our own board */
 	/* Is that registration of the peer still there? NULL: nobody knows. */
-	bool (*lives)(void *context, uint32_t table, uint32_t key, uint64_t life);
+	bool (*lives)(void *context, uint32_t table, uint32_t key, uint64_t generation);
 	void *context;
 	struct vb_share_entry *entries;    /* atomic: made with the first question */
 
@@ -46,7 +46,7 @@ void vb_local_share_init(struct vb_local_share *share, pid_t pid, uint32_t slot,
 void vb_local_share_fini(struct vb_local_share *share);
 
 /* What `shared` of struct vb_local_host answers. Any number of threads; takes no lock where the answer is known, and never waits. */
-void *vb_local_share_find(struct vb_local_share *share, uint32_t table, uint32_t key, uint64_t life, uint64_t region_start,
+void *vb_local_share_find(struct vb_local_share *share, uint32_t table, uint32_t key, uint64_t generation, uint64_t region_start,
 			  uint64_t region_length, uint64_t address, uint64_t length);
 
 /* Give back what belongs to registrations that are gone. For when there is time: a file that is mapped here keeps its memory. */

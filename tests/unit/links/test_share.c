@@ -100,9 +100,9 @@ static void finish(void)
 
 /* ---- asking ---- */
 
-static void *find_once(uint32_t key, uint64_t life, size_t offset, size_t length)
+static void *find_once(uint32_t key, uint64_t generation, size_t offset, size_t length)
 {
-	return vb_local_share_find(&share, TABLE, key, life, (uintptr_t)peer.memory, PAGES * page,
+	return vb_local_share_find(&share, TABLE, key, generation, (uintptr_t)peer.memory, PAGES * page,
 				   (uintptr_t)peer.memory + offset, length);
 }
 
@@ -115,22 +115,22 @@ static double now(void)
 }
 
 /* As often as it takes until it is worth a look, however slow this machine is. */
-static void *find(uint32_t key, uint64_t life, size_t offset, size_t length)
+static void *find(uint32_t key, uint64_t generation, size_t offset, size_t length)
 {
 	double limit = now() + PATIENCE;
 	uint8_t *found;
 
 	do
-		found = find_once(key, life, offset, length);
+		found = find_once(key, generation, offset, length);
 	while (found == NULL && now() < limit);
 	return found;
 }
 
 /* So often that a look was worth it long ago, and then again. */
-static void find_nothing(uint32_t key, uint64_t life)
+static void find_nothing(uint32_t key, uint64_t generation)
 {
 	for (unsigned i = 0; i < 20000; i++)
-		assert_null(find_once(key, life, 0, PAGES * page));
+		assert_null(find_once(key, generation, 0, PAGES * page));
 }
 
 static bool is_mapped(void *address)
@@ -416,12 +416,12 @@ static void a_registration_that_changes_its_length_is_not_shared(void **state)
 	finish();
 }
 
-static bool lives(void *context, uint32_t table, uint32_t key, uint64_t life)
+static bool lives(void *context, uint32_t table, uint32_t key, uint64_t generation)
 {
 	assert_ptr_equal(context, &lives_until);
 	assert_int_equal(table, TABLE);
 	assert_int_equal(key, 1);
-	return life < lives_until;
+	return generation < lives_until;
 }
 
 static void goes_when_it_is_dead_and_nobody_copies(void **state)

@@ -204,13 +204,13 @@ static int host_read(struct vb_local_peer *peer, const struct iovec *ours, unsig
 	return 0;
 }
 
-static void *host_shared(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t life, uint64_t region_start,
+static void *host_shared(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t generation, uint64_t region_start,
 			 uint64_t region_length, uint64_t address, uint64_t length)
 {
 	struct process *p = seer_of(peer);
 
 	assert_int_equal(table, PAIR_TABLE);
-	assert_true(life > 0);
+	assert_true(generation > 0);
 	assert_true(vb_local_is_copying(&p->other->peer, p->other->slot, table, key));
 	assert_true(address >= region_start && address - region_start <= region_length &&
 		    length <= region_length - (address - region_start));

@@ -77,7 +77,7 @@ static void a_peer_may_come_again_before_anything_passed(void **state)
 	pair_close(&pair);
 }
 
-/* Something has: the old life's counts do not fit the new one. As on the wire, nobody answers. */
+/* Something has: the old generation's counts do not fit the new one. As on the wire, nobody answers. */
 static void a_new_life_does_not_answer_for_the_old(void **state)
 {
 	(void)state;
@@ -95,7 +95,7 @@ static void a_new_life_does_not_answer_for_the_old(void **state)
 	pair_close(&pair);
 }
 
-/* A has reset and come again, b has not noticed: what it holds is of a's life before. */
+/* A has reset and come again, b has not noticed: what it holds is of a's generation before. */
 static void work_waits_for_the_right_life(void **state)
 {
 	(void)state;

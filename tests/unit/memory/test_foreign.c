@@ -132,13 +132,13 @@ static void same_answers_as_the_owners_door(void **state)
 	assert_int_equal(range.theirs, at + 20);
 	assert_int_equal(range.region_start, at + 16);
 	assert_int_equal(range.region_length, 32);
-	assert_true(vb_foreign_lives(area, AREA, keys[4], range.life));
-	assert_false(vb_foreign_lives(area, AREA, keys[4], range.life + 1));
-	assert_false(vb_foreign_lives(area, AREA, keys[0], range.life));
+	assert_true(vb_foreign_lives(area, AREA, keys[4], range.generation));
+	assert_false(vb_foreign_lives(area, AREA, keys[4], range.generation + 1));
+	assert_false(vb_foreign_lives(area, AREA, keys[0], range.generation));
 	assert_true(vb_memory_invalidate(memory, keys[4], &pd, QPN, false, &why));
-	assert_false(vb_foreign_lives(area, AREA, keys[4], range.life));
+	assert_false(vb_foreign_lives(area, AREA, keys[4], range.generation));
 	assert_true(vb_window_bind(memory, &bind, &why));
-	assert_false(vb_foreign_lives(area, AREA, keys[4], range.life));
+	assert_false(vb_foreign_lives(area, AREA, keys[4], range.generation));
 	assert_true(ask(&pd, keys[2], IBV_ACCESS_REMOTE_READ, 5, UINT64_MAX, &range, &why));
 	assert_true(range.null);
 	assert_true(ask(&pd, keys[3], IBV_ACCESS_REMOTE_READ, 0xfffffffffffff004, 4, &range, &why));
