@@ -9,7 +9,7 @@
  *   ----------------------------------------------------------------------------------------------------
  *   header: who I am, am I asleep                     wake me, prove that I am who I say (cookie)
  *   copies: which keys of others I am copying by      deregistration waits for those
- *   bells: for whom of many I left something          look there (local/bells.h)
+ *   doorbells: for whom of many I left something      look there (local/doorbells.h)
  *   tables: my regions and windows (memory/foreign.h) WRITE, READ and atomics, executed by the peer alone
  *   places: which of my queue pairs stands where      find it
  *   queue pairs: state, rights, how far I am          is it connected to me? is my work done?
@@ -33,9 +33,9 @@ enum {
 	VB_BOARD_TABLES = 8,               /* region tables: one per open device */
 	VB_BOARD_TABLE_BYTES = (128 << 20) + 4096, /* room for VB_MAX_MR slots and what stands before them */
 	VB_BOARD_COPIES = 64,
-	VB_BOARD_CIRCLES = 32,             /* of bells: by the slot of whom they ring for */
-	VB_BOARD_VOICES = 4,               /* of each circle: by who rings */
-	VB_BOARD_BELLS = 504,              /* of each voice: a page, with what goes with them */
+	VB_BOARD_DOORBELL_RINGS = 32,      /* by the slot of whom they are for */
+	VB_BOARD_LANES = 4,                /* of each ring: by who rings */
+	VB_BOARD_DOORBELLS = 504,          /* of each lane: a page, with what goes with them */
 	VB_BOARD_ANSWERS = 128,            /* VB_MAX_RD_ATOMIC */
 	VB_RING_BYTES = 64 << 10,
 	VB_RING_NEAR = 768,                /* of those, the first stand with the queue pair */
@@ -58,10 +58,10 @@ struct vb_board_header {
 	uint64_t copying[VB_BOARD_COPIES] __attribute__((aligned(64)));
 };
 
-/* For whom something was left, in the order it was (local/bells.h). */
-struct vb_board_bells {
+/* For whom something was left, in the order it was (local/doorbells.h). */
+struct vb_board_doorbells {
 	uint64_t rung;                     /* atomic: how often; on a line that hardly anybody but the owner looks at */
-	uint64_t bell[VB_BOARD_BELLS] __attribute__((aligned(64))); /* atomic: number and QPN; at number % BELLS */
+	uint64_t doorbell[VB_BOARD_DOORBELLS] __attribute__((aligned(64))); /* atomic: number and QPN; at number % DOORBELLS */
 };
 
 /* The path of a queue pair at RTR. It changes once at most, from LOCAL to WIRE: when the peer offers the wire. */
@@ -126,7 +126,7 @@ struct vb_board_qp {
 
 struct vb_board {
 	struct vb_board_header header;
-	struct vb_board_bells bells[VB_BOARD_CIRCLES][VB_BOARD_VOICES] __attribute__((aligned(4096)));
+	struct vb_board_doorbells doorbells[VB_BOARD_DOORBELL_RINGS][VB_BOARD_LANES] __attribute__((aligned(4096)));
 	/* By index of the QPN: 1 + the queue pair's place in the arrays below, 0: none was made yet. Set once, before the first queue pair
 	 * with that number can be heard of. Atomic. */
 	uint16_t place[VB_BOARD_QPS] __attribute__((aligned(4096)));
@@ -216,7 +216,7 @@ struct vb_record_fault {
 };
 
 _Static_assert(sizeof(struct vb_record) == 16, "record");
-_Static_assert(sizeof(struct vb_board_bells) == 4096, "bells");
+_Static_assert(sizeof(struct vb_board_doorbells) == 4096, "doorbells");
 _Static_assert(sizeof(struct vb_board_qp) == 1024, "board qp");
 
 /* What a process that copies by a key of another process shows: the key, and the queue pair of that process (whose slot stands in its

@@ -4,7 +4,7 @@
  *
  *   local.c       attaching, what is shown, what the peer shows, and the one call that serves
  *   ring.c        records: leaving them, finding them
- *   bells.c       telling a peer with many queue pairs for which of them
+ *   doorbells.c   telling a peer with many queue pairs for which of them
  *   records.c     our records: leaving them, what the peer shows of them
  *   initiator.c   the send queue: what becomes a record, what is completed, failed
  *   direct.c      WRITE, READ and atomics that need nobody else
@@ -123,7 +123,7 @@ struct vb_local {
 	uint64_t peer_generation;        /* of the peer, that we took; 0: none */
 	uint64_t seen_word, seen_taken;  /* hints */
 	uint32_t path;                 /* enum vb_local_path; hint */
-	uint32_t voice;                  /* in which we ring for the peer */
+	uint32_t lane;                   /* in which we ring for the peer */
 	uint32_t heeds;                  /* hint */
 	enum ibv_qp_state shown_state;
 	bool hearing;                    /* the peer's records are for us */

@@ -19,7 +19,7 @@
 
 #include "base/sequence_lock.h"
 #include "base/sleep_flag.h"
-#include "local/bells.h"
+#include "local/doorbells.h"
 #include "local/engine.h"
 
 /* How often to look for the end of a peer's copy of a piece, some time after another. More than enough, unless the peer died in the
@@ -138,7 +138,7 @@ void vb_local_tell(struct vb_local *local)
 
 	local->kick = false;
 	if (SHOWN(header->crowded))
-		vb_bells_ring(local->own, local->peer_qpn, local->voice);
+		vb_doorbells_ring(local->own, local->peer_qpn, local->lane);
 	if (vb_sleep_must_wake(&header->asleep, local->fenced))
 		local->peer->host->wake(local->peer);
 }
@@ -252,9 +252,9 @@ bool vb_local_has_work(const struct vb_local *local)
 /* ---- attaching ---- */
 
 /* Threads that have completion queues of their own shall not wait for each other's cache lines when they ring. */
-static uint32_t voice_of(const struct vb_qp *qp)
+static uint32_t lane_of(const struct vb_qp *qp)
 {
-	return (uint32_t)((uintptr_t)qp->send_cq / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 32) % VB_BOARD_VOICES;
+	return (uint32_t)((uintptr_t)qp->send_cq / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 32) % VB_BOARD_LANES;
 }
 
 int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
@@ -287,7 +287,7 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 	local->peer_qpn = qp->attr.dest_qp_num;
 	local->qp = qp;
 	local->generation = generation;
-	local->voice = voice_of(qp);
+	local->lane = lane_of(qp);
 	local->fenced = own->header.fenced || SHOWN(peer->board->header.fenced);
 	local->path = VB_LOCAL_UNDECIDED;
 	local->shown_state = qp->state;

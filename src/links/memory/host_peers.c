@@ -175,7 +175,7 @@ int vb_host_peers_open(struct vb_same_host *same_host)
 	self->watch_fd = -1;
 	self->wake_fd = same_host->schedule->event_fd;
 	self->is_self = true;
-	vb_bells_attend(same_host->board, self->peer.slot, &self->bells);
+	vb_doorbells_attend(same_host->board, self->peer.slot, &self->doorbells);
 	vb_local_share_init(&self->share, self->pid, self->peer.slot, same_host->board->header.copying);
 	self->peer.mappings = &self->share.given_up;
 	append(same_host, self);
@@ -354,7 +354,7 @@ static struct vb_host_peer *create(const struct vb_same_host *same_host, const s
 	host_peer->share.lives = lives;
 	host_peer->share.context = host_peer;
 	host_peer->peer.mappings = &host_peer->share.given_up;
-	vb_bells_attend(board, same_host->schedule->slot, &host_peer->bells);
+	vb_doorbells_attend(board, same_host->schedule->slot, &host_peer->doorbells);
 	if (host_peer->watch_fd < 0 || __atomic_load_n(&board->header.magic, __ATOMIC_ACQUIRE) != VB_BOARD_MAGIC ||
 	    board->header.id != told->id || board->header.slot != told->slot) {
 		destroy(host_peer);

@@ -29,7 +29,7 @@
 #include "io/daemon_client.h"
 #include "links/link.h"
 #include "links/memory/share.h"
-#include "local/bells.h"
+#include "local/doorbells.h"
 #include "local/board.h"
 #include "local/local.h"
 #include "schedule/poller.h"
@@ -55,7 +55,7 @@ struct vb_host_peer {
 	unsigned gids;                     /* under the lock */
 	uint8_t gid[VB_HOST_PEER_GIDS][16]; /* under which verbenad has confirmed it */
 	vb_time checked;                   /* atomic: when it was last seen alive */
-	struct vb_bells_heard bells;       /* under progress */
+	struct vb_doorbells_heard doorbells; /* under progress */
 	struct vb_local_share share;       /* of its memory, what we have too */
 };
 

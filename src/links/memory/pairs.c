@@ -12,9 +12,9 @@
  * wire as if nothing had been.
  *
  * A pass looks at queue pairs without their locks (vb_local_has_work): what they lead to is taken away only under `progress`, which RESET
- * and withdrawal therefore take. It looks at all of them if they are few. Where they are many others ring for them (local/bells.h), and it
- * looks at those, at what it left unfinished, and at one of all now and then: nothing must depend on others' bells but how
- * soon it is found.
+ * and withdrawal therefore take. It looks at all of them if they are few. Where they are many others ring for them
+ * (local/doorbells.h), and it looks at those, at what it left unfinished, and at one of all now and then: nothing must depend on
+ * others' doorbells but how soon it is found.
  */
 
 #include "io/clock.h"
@@ -23,7 +23,7 @@
 #include "queue/qp.h"
 
 enum {
-	HEARD_AT_ONCE = 64,                /* bells of each host peer */
+	HEARD_AT_ONCE = 64,                /* doorbells of each host peer */
 	INSPECT_ONE = 8,                   /* every so many passes */
 	RECEIVES_TOGETHER = 16,            /* posted, are filled though others have not been looked at */
 };
@@ -87,11 +87,12 @@ static bool look_in_crowd(struct vb_same_host *same_host, struct vb_pair *pair, 
 	return done;
 }
 
-/* Those that others have rung for. True in `missed`: there were too many bells. */
+/* Those that others have rung for. True in `missed`: there were too many doorbells. */
 static bool look_at_rung(struct vb_same_host *same_host, struct vb_host_peer *host_peer, vb_time now, bool *missed)
 {
 	uint32_t qpn[HEARD_AT_ONCE];
-	unsigned count = vb_bells_hear(host_peer->peer.board, same_host->schedule->slot, &host_peer->bells, qpn, HEARD_AT_ONCE, missed);
+	unsigned count = vb_doorbells_hear(host_peer->peer.board, same_host->schedule->slot, &host_peer->doorbells, qpn,
+					   HEARD_AT_ONCE, missed);
 	bool done = false;
 
 	for (unsigned i = 0; i < count; i++)
@@ -250,7 +251,7 @@ static void attach(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_p
 		return;
 	__atomic_store_n(&pair->qp, qp, __ATOMIC_RELAXED);
 	__atomic_store_n(&pair->local, local, __ATOMIC_RELEASE);
-	/* Release: a pass may find it by a bell as soon as this stands. */
+	/* Release: a pass may find it by a doorbell as soon as this stands. */
 	__atomic_store_n(&pair->carried, true, __ATOMIC_RELEASE);
 	vb_link_carry(qp, &same_host->link);
 	list(same_host, pair);

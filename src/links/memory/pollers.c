@@ -6,7 +6,7 @@
  *
  * What a queue pair leads to is taken away under `progress` and under the locks of its pollers: either is enough to look at it.
  *
- * A CQ of many queue pairs is left to passes, which know by bells whom to look at.
+ * A CQ of many queue pairs is left to passes, which know by doorbells whom to look at.
  */
 #include "io/clock.h"
 #include "io/event.h"

@@ -3,7 +3,7 @@
  * Coming together and parting: who goes with whom through memory, new lives under old numbers, peers that die at every step,
  * and what of the past still counts.
  */
-#include "local/bells.h"
+#include "local/doorbells.h"
 #include "pair.h"
 
 static struct pair pair;
@@ -378,7 +378,7 @@ static void progress_renews_patience(void **state)
 
 static void who_sleeps_is_woken(void **state)
 {
-	struct vb_bells_heard heard;
+	struct vb_doorbells_heard heard;
 	uint32_t qpn[4];
 	bool missed = false;
 	unsigned wakes;
@@ -406,12 +406,12 @@ static void who_sleeps_is_woken(void **state)
 	pair_settle(&pair);
 	assert_false(vb_local_has_work(a->local));
 	/* A crowded process is told where to look. */
-	vb_bells_attend(a->board, b->slot, &heard);
+	vb_doorbells_attend(a->board, b->slot, &heard);
 	b->board->header.crowded = 1;
 	pair_receive(b, 0, 8, 3);
 	pair_send(a, IBV_WR_SEND, 0, 8, 0, 2, 0);
 	pair_serve(a);
-	assert_int_equal(vb_bells_hear(a->board, b->slot, &heard, qpn, 4, &missed), 1);
+	assert_int_equal(vb_doorbells_hear(a->board, b->slot, &heard, qpn, 4, &missed), 1);
 	assert_int_equal(qpn[0], b->qp->qpn);
 	assert_false(missed);
 	pair_close(&pair);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bells: whoever rings is heard, in order, by whom it concerns; when there were too many that is noticed; and no board keeps us from
+ * Doorbells: whoever rings is heard, in order, by whom it concerns; when there were too many that is noticed; and no board keeps us from
  * hearing others for ever.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "local/bells.h"
+#include "local/doorbells.h"
 #include "pair.h"
 
 enum { SLOT = 7, ROOM = 16, THREADS = 4, RINGS = 20000 };
 
 static struct vb_board *board;
-static struct vb_bells_heard heard;
+static struct vb_doorbells_heard heard;
 static uint32_t qpn[ROOM];
 static bool missed;
 
@@ -24,7 +24,7 @@ static uint32_t number(uint32_t slot, uint32_t index)
 
 static unsigned hear(unsigned room)
 {
-	return vb_bells_hear(board, SLOT, &heard, qpn, room, &missed);
+	return vb_doorbells_hear(board, SLOT, &heard, qpn, room, &missed);
 }
 
 static int begin(void **state)
@@ -35,7 +35,7 @@ static int begin(void **state)
 		return -1;
 	memset(board, 0, offsetof(struct vb_board, qp));
 	missed = false;
-	vb_bells_attend(board, SLOT, &heard);
+	vb_doorbells_attend(board, SLOT, &heard);
 	return 0;
 }
 
@@ -46,16 +46,16 @@ static int end(void **state)
 	return 0;
 }
 
-static void bells_are_heard_in_order(void **state)
+static void doorbells_are_heard_in_order(void **state)
 {
 	uint32_t said = 0, told = 0;
 
 	(void)state;
 	assert_int_equal(hear(ROOM), 0);
 	/* Several times round. */
-	for (unsigned i = 0; i < 3 * VB_BOARD_BELLS; i++) {
+	for (unsigned i = 0; i < 3 * VB_BOARD_DOORBELLS; i++) {
 		for (unsigned k = i % 5; k > 0; k--)
-			vb_bells_ring(board, number(SLOT, said++ % VB_BOARD_QPS), 2);
+			vb_doorbells_ring(board, number(SLOT, said++ % VB_BOARD_QPS), 2);
 		for (unsigned count = hear(i % 2 ? ROOM : 3), k = 0; k < count; k++)
 			assert_int_equal(qpn[k], number(SLOT, told++ % VB_BOARD_QPS));
 	}
@@ -67,19 +67,19 @@ static void bells_are_heard_in_order(void **state)
 static void each_hears_its_own(void **state)
 {
 	(void)state;
-	vb_bells_ring(board, number(SLOT + 1, 3), 0);
+	vb_doorbells_ring(board, number(SLOT + 1, 3), 0);
 	assert_int_equal(hear(ROOM), 0);
-	/* Two slots that share a circle: whose it is stands in the bell. */
-	vb_bells_ring(board, number(SLOT + VB_BOARD_CIRCLES, 4), 0);
+	/* Two slots that share a ring: whose it is stands in the doorbell. */
+	vb_doorbells_ring(board, number(SLOT + VB_BOARD_DOORBELL_RINGS, 4), 0);
 	assert_int_equal(hear(ROOM), 1);
-	assert_int_equal(qpn[0], number(SLOT + VB_BOARD_CIRCLES, 4));
+	assert_int_equal(qpn[0], number(SLOT + VB_BOARD_DOORBELL_RINGS, 4));
 	/* What rang before one came is not for it. */
-	vb_bells_ring(board, number(SLOT, 5), 0);
-	vb_bells_attend(board, SLOT, &heard);
+	vb_doorbells_ring(board, number(SLOT, 5), 0);
+	vb_doorbells_attend(board, SLOT, &heard);
 	assert_int_equal(hear(ROOM), 0);
-	for (unsigned voice = 0; voice < VB_BOARD_VOICES; voice++)
-		vb_bells_ring(board, number(SLOT, voice), voice);
-	assert_int_equal(hear(ROOM), VB_BOARD_VOICES);
+	for (unsigned lane = 0; lane < VB_BOARD_LANES; lane++)
+		vb_doorbells_ring(board, number(SLOT, lane), lane);
+	assert_int_equal(hear(ROOM), VB_BOARD_LANES);
 	assert_false(missed);
 }
 
@@ -88,18 +88,18 @@ static void too_many_are_noticed(void **state)
 	unsigned count = 0;
 
 	(void)state;
-	for (unsigned i = 0; i < VB_BOARD_BELLS; i++)
-		vb_bells_ring(board, number(SLOT, i), 1);
+	for (unsigned i = 0; i < VB_BOARD_DOORBELLS; i++)
+		vb_doorbells_ring(board, number(SLOT, i), 1);
 	while (hear(ROOM) > 0)
 		count += ROOM;
-	assert_true(count >= VB_BOARD_BELLS && !missed);
-	for (unsigned i = 0; i <= VB_BOARD_BELLS; i++)
-		vb_bells_ring(board, number(SLOT, i), 1);
+	assert_true(count >= VB_BOARD_DOORBELLS && !missed);
+	for (unsigned i = 0; i <= VB_BOARD_DOORBELLS; i++)
+		vb_doorbells_ring(board, number(SLOT, i), 1);
 	while (hear(ROOM) > 0)
 		;
 	assert_true(missed);
 	missed = false;
-	vb_bells_ring(board, number(SLOT, 9), 1);
+	vb_doorbells_ring(board, number(SLOT, 9), 1);
 	assert_int_equal(hear(ROOM), 1);
 	assert_int_equal(qpn[0], number(SLOT, 9));
 	assert_false(missed);
@@ -108,43 +108,43 @@ static void too_many_are_noticed(void **state)
 /* A thread that took a place and is stopped, or fills it when all have gone past. */
 static void a_gap_does_not_last(void **state)
 {
-	struct vb_board_bells *bells = &board->bells[SLOT][0];
+	struct vb_board_doorbells *doorbells = &board->doorbells[SLOT][0];
 
 	(void)state;
-	bells->rung++;
-	vb_bells_ring(board, number(SLOT, 1), 0);
+	doorbells->rung++;
+	vb_doorbells_ring(board, number(SLOT, 1), 0);
 	assert_int_equal(hear(ROOM), 0);
 	/* Others are heard. */
-	vb_bells_ring(board, number(SLOT, 2), 1);
+	vb_doorbells_ring(board, number(SLOT, 2), 1);
 	assert_int_equal(hear(ROOM), 1);
-	for (unsigned i = 0; i < VB_BOARD_BELLS; i++)
-		vb_bells_ring(board, number(SLOT, i), 0);
+	for (unsigned i = 0; i < VB_BOARD_DOORBELLS; i++)
+		vb_doorbells_ring(board, number(SLOT, i), 0);
 	while (hear(ROOM) > 0)
 		;
 	assert_true(missed);
 	missed = false;
-	vb_bells_ring(board, number(SLOT, 3), 0);
+	vb_doorbells_ring(board, number(SLOT, 3), 0);
 	assert_int_equal(hear(ROOM), 1);
 }
 
 static void nonsense_is_bounded(void **state)
 {
-	struct vb_board_bells *bells = &board->bells[SLOT][0];
+	struct vb_board_doorbells *doorbells = &board->doorbells[SLOT][0];
 
 	(void)state;
 	for (unsigned seed = 1; seed < 200; seed++) {
 		srand(seed);
-		for (unsigned i = 0; i < VB_BOARD_BELLS; i++)
-			bells->bell[i] = (uint64_t)rand() << 33 ^ (uint64_t)rand() << 11 ^ (uint64_t)rand();
+		for (unsigned i = 0; i < VB_BOARD_DOORBELLS; i++)
+			doorbells->doorbell[i] = (uint64_t)rand() << 33 ^ (uint64_t)rand() << 11 ^ (uint64_t)rand();
 		for (unsigned i = 0; i < 8; i++)
 			assert_true(hear(ROOM) <= ROOM);
 	}
 }
 
-static void *ring_for_all(void *voice)
+static void *ring_for_all(void *lane)
 {
 	for (uint32_t i = 0; i < RINGS; i++)
-		vb_bells_ring(board, number(SLOT, i % VB_BOARD_QPS), (unsigned)(uintptr_t)voice);
+		vb_doorbells_ring(board, number(SLOT, i % VB_BOARD_QPS), (unsigned)(uintptr_t)lane);
 	return NULL;
 }
 
@@ -156,7 +156,7 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* Threads that ring at once, in voices that some of them share: each ring is heard, or it is noticed that some were not. */
+/* Threads that ring at once, in lanes that some of them share: each ring is heard, or it is noticed that some were not. */
 static void threads_ring_at_once(void **state)
 {
 	pthread_t thread[THREADS];
@@ -177,7 +177,7 @@ static void threads_ring_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(bells_are_heard_in_order, begin, end),
+		cmocka_unit_test_setup_teardown(doorbells_are_heard_in_order, begin, end),
 		cmocka_unit_test_setup_teardown(each_hears_its_own, begin, end),
 		cmocka_unit_test_setup_teardown(too_many_are_noticed, begin, end),
 		cmocka_unit_test_setup_teardown(a_gap_does_not_last, begin, end),
