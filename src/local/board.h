@@ -75,20 +75,20 @@ enum {
 					    * from the board's id: no two generations of a queue pair have the same */
 };
 
-enum vb_board_verdict {
-	VB_VERDICT_NONE,
-	VB_VERDICT_RNR_EXCEEDED,
-	VB_VERDICT_INVALID_REQUEST,
-	VB_VERDICT_ACCESS,
-	VB_VERDICT_OPERATION,
-	VB_VERDICT_UNREADABLE,             /* the initiator's own memory could not be read: the target goes on */
+enum vb_board_nak {
+	VB_BOARD_NAK_NONE,
+	VB_BOARD_NAK_RNR_EXCEEDED,
+	VB_BOARD_NAK_INVALID_REQUEST,
+	VB_BOARD_NAK_ACCESS,
+	VB_BOARD_NAK_OPERATION,
+	VB_BOARD_NAK_UNREADABLE,           /* the initiator's own memory could not be read: the target goes on */
 };
 
 /* How a generation of a queue pair ended, for a peer that looks when the next has begun. */
 struct vb_board_outcome {
 	uint64_t generation;               /* atomic, stored last; 0: nothing here */
 	uint64_t taken, consumed;
-	uint32_t verdict, verdict_fault;
+	uint32_t nak, nak_fault;
 };
 
 struct vb_board_qp {
@@ -110,13 +110,13 @@ struct vb_board_qp {
 	/* As initiator. Atomic. */
 	uint64_t produced __attribute__((aligned(64))); /* records left in the ring since the generation began */
 
-	/* As target. Atomic; all about records of `taken`. `verdict` is stored after the last `consumed`. */
+	/* As target. Atomic; all about records of `taken`. `nak` is stored after the last `consumed`. */
 	uint64_t consumed __attribute__((aligned(64))); /* records executed */
 	uint64_t released;                 /* bytes of the peer's ring that are free again, free running */
 	uint64_t pulled;                   /* bytes read by reference, free running: a long message is under way */
 	uint64_t stalled;                  /* number of the record that waits for a receive, 0: none */
-	uint32_t verdict;                  /* of record consumed + 1: enum vb_board_verdict */
-	uint32_t verdict_fault;            /* enum vb_fault, for explanations */
+	uint32_t nak;                      /* of record consumed + 1: enum vb_board_nak */
+	uint32_t nak_fault;                /* enum vb_fault, for explanations */
 
 	struct vb_board_outcome previous __attribute__((aligned(64))); /* of the generation before */
 

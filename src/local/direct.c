@@ -10,7 +10,7 @@
  * registration stands in its slot and no mapping was given up since: both say so before they wait for those who show a key.
  *
  * A refusal is left for the peer as a record: it has to fail as the responder of a refused request does, and answers with the
- * verdict that fails our side. Refused is what the wire's responder would refuse (roce/responder_checks.c), in its order.
+ * NAK that fails our side. Refused is what the wire's responder would refuse (roce/responder_checks.c), in its order.
  */
 #include <errno.h>
 #include <string.h>

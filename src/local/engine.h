@@ -86,7 +86,7 @@ struct vb_local_target {
 	uint64_t pulled_total;
 	uint64_t atomics;
 	uint32_t pulled;                 /* bytes of the record under way */
-	bool ended;                      /* a verdict was given, or the peer cannot be reached: nothing more is executed */
+	bool ended;                      /* a NAK was given, or the peer cannot be reached: nothing more is executed */
 	bool has_receive;                /* `taken` belongs to the record under way */
 	bool stalled;                    /* it waits for a receive; hint */
 	vb_time retry_at, give_up_at;    /* while stalled */
@@ -185,7 +185,7 @@ bool vb_local_ring_beckons(const struct vb_local *local);
 /* What the peer shows of our records. */
 struct vb_local_shown {
 	uint64_t consumed, released, stalled;
-	uint32_t verdict;
+	uint32_t nak;
 };
 
 /* Leave a record with the body that stands where reserve said; note it in the element. */
@@ -221,7 +221,7 @@ static inline enum vb_local_step vb_local_initiator_fail(struct vb_local *local,
 bool vb_local_initiator_run(struct vb_local *local, vb_time now, bool *more);
 /* Count what was sent. If not all, then some at a time while others are under way: all threads of the process count in one place. */
 void vb_local_initiator_count(struct vb_local *local, bool all);
-/* Complete, in order, what is done; tell failures, verdicts and the end of a drain whose turn has come. */
+/* Complete, in order, what is done; tell failures, NAKs and the end of a drain whose turn has come. */
 bool vb_local_initiator_retire(struct vb_local *local, vb_time now);
 /* Is the oldest element done, and was it a SEND? */
 bool vb_local_initiator_oldest_is_sent(const struct vb_local *local);

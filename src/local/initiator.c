@@ -29,13 +29,13 @@ static const struct {
 	enum ibv_wc_status status;
 	enum vb_fault fault;
 	uint8_t syndrome;
-} verdicts[] = {
-	[VB_VERDICT_RNR_EXCEEDED] = {IBV_WC_RNR_RETRY_EXC_ERR, VB_FAULT_RNR_RETRY_EXCEEDED, VB_AETH_RNR_NAK},
-	[VB_VERDICT_INVALID_REQUEST] = {IBV_WC_REM_INV_REQ_ERR, VB_FAULT_REMOTE_INVALID_REQUEST,
+} naks[] = {
+	[VB_BOARD_NAK_RNR_EXCEEDED] = {IBV_WC_RNR_RETRY_EXC_ERR, VB_FAULT_RNR_RETRY_EXCEEDED, VB_AETH_RNR_NAK},
+	[VB_BOARD_NAK_INVALID_REQUEST] = {IBV_WC_REM_INV_REQ_ERR, VB_FAULT_REMOTE_INVALID_REQUEST,
 					VB_AETH_NAK | VB_NAK_INVALID_REQUEST},
-	[VB_VERDICT_ACCESS] = {IBV_WC_REM_ACCESS_ERR, VB_FAULT_REMOTE_ACCESS, VB_AETH_NAK | VB_NAK_REMOTE_ACCESS_ERROR},
-	[VB_VERDICT_OPERATION] = {IBV_WC_REM_OP_ERR, VB_FAULT_REMOTE_OPERATION, VB_AETH_NAK | VB_NAK_REMOTE_OPERATIONAL_ERROR},
-	[VB_VERDICT_UNREADABLE] = {IBV_WC_LOC_PROT_ERR, VB_FAULT_UNMAPPED, 0},
+	[VB_BOARD_NAK_ACCESS] = {IBV_WC_REM_ACCESS_ERR, VB_FAULT_REMOTE_ACCESS, VB_AETH_NAK | VB_NAK_REMOTE_ACCESS_ERROR},
+	[VB_BOARD_NAK_OPERATION] = {IBV_WC_REM_OP_ERR, VB_FAULT_REMOTE_OPERATION, VB_AETH_NAK | VB_NAK_REMOTE_OPERATIONAL_ERROR},
+	[VB_BOARD_NAK_UNREADABLE] = {IBV_WC_LOC_PROT_ERR, VB_FAULT_UNMAPPED, 0},
 };
 
 static void fail_oldest(struct vb_local *local, enum ibv_wc_status status, enum vb_fault fault, uint8_t syndrome, vb_time now)
@@ -108,14 +108,14 @@ static void write_off(struct vb_local *local)
 }
 
 /* The oldest record was refused. A HELLO cannot be, and there may be nothing else. */
-static void take_verdict(struct vb_local *local, enum vb_board_verdict verdict, vb_time now)
+static void take_nak(struct vb_local *local, enum vb_board_nak nak, vb_time now)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
 
 	if (initiator->produced == initiator->consumed)
 		return;
 	if (local->qp->send.tail != initiator->next && vb_send_queue_count(&local->qp->send) > 0)
-		fail_oldest(local, verdicts[verdict].status, verdicts[verdict].fault, verdicts[verdict].syndrome, now);
+		fail_oldest(local, naks[nak].status, naks[nak].fault, naks[nak].syndrome, now);
 	else
 		write_off(local);
 }
@@ -138,8 +138,8 @@ static bool take_acknowledgements(struct vb_local *local, vb_time now)
 	news = vb_local_records_accept(local, &shown);
 	if (news)
 		vb_local_initiator_retire(local, now);
-	if (shown.verdict != VB_VERDICT_NONE && vb_local_sends(local->qp))
-		take_verdict(local, shown.verdict, now);
+	if (shown.nak != VB_BOARD_NAK_NONE && vb_local_sends(local->qp))
+		take_nak(local, shown.nak, now);
 	return news;
 }
 

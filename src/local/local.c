@@ -80,8 +80,8 @@ static void keep_outcome(struct vb_board_qp *mine, uint64_t word)
 	vb_sequence_begin(&mine->previous.generation, 0);
 	SHOW(mine->previous.taken, SHOWN(mine->taken));
 	SHOW(mine->previous.consumed, SHOWN(mine->consumed));
-	SHOW(mine->previous.verdict, SHOWN(mine->verdict));
-	SHOW(mine->previous.verdict_fault, SHOWN(mine->verdict_fault));
+	SHOW(mine->previous.nak, SHOWN(mine->nak));
+	SHOW(mine->previous.nak_fault, SHOWN(mine->nak_fault));
 	vb_sequence_end(&mine->previous.generation, generation_of(word));
 }
 
@@ -105,8 +105,8 @@ static uint64_t begin_generation(const struct vb_qp *qp, struct vb_board *own, u
 	SHOW(mine->released, 0);
 	SHOW(mine->pulled, 0);
 	SHOW(mine->stalled, 0);
-	SHOW(mine->verdict, VB_VERDICT_NONE);
-	SHOW(mine->verdict_fault, VB_FAULT_NONE);
+	SHOW(mine->nak, VB_BOARD_NAK_NONE);
+	SHOW(mine->nak_fault, VB_FAULT_NONE);
 	show_attributes(qp, mine);
 	if (offers_local)
 		SHOW(*(uint64_t *)(void *)mine->near, 0);
@@ -246,7 +246,7 @@ bool vb_local_has_work(const struct vb_local *local)
 		return true;
 	return (heeds & VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS) &&
 	       (SHOWN(theirs->consumed) != SHOWN(local->initiator.consumed) ||
-		SHOWN(theirs->stalled) != SHOWN(local->initiator.stalled) || SHOWN(theirs->verdict) != VB_VERDICT_NONE);
+		SHOWN(theirs->stalled) != SHOWN(local->initiator.stalled) || SHOWN(theirs->nak) != VB_BOARD_NAK_NONE);
 }
 
 /* ---- attaching ---- */

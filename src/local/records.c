@@ -19,8 +19,8 @@ bool vb_local_records_read(const struct vb_local *local, struct vb_local_shown *
 	const struct vb_board_outcome *previous = &theirs->previous;
 
 	*shown = (struct vb_local_shown){
-		/* The verdict first: when there is one, `consumed` does not change any more. */
-		.verdict = __atomic_load_n(&theirs->verdict, __ATOMIC_ACQUIRE),
+		/* The NAK first: when there is one, `consumed` does not change any more. */
+		.nak = __atomic_load_n(&theirs->nak, __ATOMIC_ACQUIRE),
 		.consumed = __atomic_load_n(&theirs->consumed, __ATOMIC_ACQUIRE),
 		.released = __atomic_load_n(&theirs->released, __ATOMIC_ACQUIRE),
 		.stalled = __atomic_load_n(&theirs->stalled, __ATOMIC_ACQUIRE),
@@ -33,7 +33,7 @@ bool vb_local_records_read(const struct vb_local *local, struct vb_local_shown *
 	    local->initiator.atomics != local->initiator.atomics_done)
 		return false;
 	*shown = (struct vb_local_shown){
-		.verdict = __atomic_load_n(&previous->verdict, __ATOMIC_ACQUIRE),
+		.nak = __atomic_load_n(&previous->nak, __ATOMIC_ACQUIRE),
 		.consumed = __atomic_load_n(&previous->consumed, __ATOMIC_ACQUIRE),
 		.released = local->initiator.released,
 	};
@@ -45,13 +45,13 @@ bool vb_local_records_are_possible(const struct vb_local_initiator *initiator, c
 {
 	return shown->consumed - initiator->consumed <= initiator->produced - initiator->consumed &&
 	       shown->released - initiator->released <= initiator->head - initiator->released &&
-	       shown->released % VB_RECORD_ALIGN == 0 && shown->verdict <= VB_VERDICT_UNREADABLE;
+	       shown->released % VB_RECORD_ALIGN == 0 && shown->nak <= VB_BOARD_NAK_UNREADABLE;
 }
 
 bool vb_local_records_accept(struct vb_local *local, const struct vb_local_shown *shown)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
-	bool news = shown->consumed != initiator->consumed || shown->verdict != VB_VERDICT_NONE;
+	bool news = shown->consumed != initiator->consumed || shown->nak != VB_BOARD_NAK_NONE;
 
 	if (shown->stalled != initiator->stalled) {
 		if (shown->stalled != 0)

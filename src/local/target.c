@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The peer's records, executed. What is refused, with which status at this end and which verdict at the other, is what the wire's
+ * The peer's records, executed. What is refused, with which status at this end and which NAK at the other, is what the wire's
  * responder does (roce/responder.c, responder_checks.c), in its order.
  *
  * A record stands for as long as its sender's word does. Bytes are placed first and the word is looked at again after that: if it has
@@ -38,23 +38,23 @@ void vb_local_target_publish(struct vb_local *local)
 	local->kick = true;
 }
 
-static void give_verdict(struct vb_local *local, enum vb_board_verdict verdict, enum vb_fault fault)
+static void give_nak(struct vb_local *local, enum vb_board_nak nak, enum vb_fault fault)
 {
 	vb_local_target_publish(local);
-	__atomic_store_n(&local->mine->verdict_fault, fault, __ATOMIC_RELAXED);
-	__atomic_store_n(&local->mine->verdict, verdict, __ATOMIC_RELEASE);
+	__atomic_store_n(&local->mine->nak_fault, fault, __ATOMIC_RELAXED);
+	__atomic_store_n(&local->mine->nak, nak, __ATOMIC_RELEASE);
 	local->target.ended = true;
 	local->kick = true;
 }
 
 /* The request is at fault, and this queue pair at its end. `status`: of the receive in hand, if there is one. */
-static enum outcome refuse(struct vb_local *local, vb_time now, enum vb_board_verdict verdict, const struct vb_fault_record *found,
+static enum outcome refuse(struct vb_local *local, vb_time now, enum vb_board_nak nak, const struct vb_fault_record *found,
 			   enum ibv_wc_status status)
 {
 	static const uint8_t codes[] = {
-		[VB_VERDICT_INVALID_REQUEST] = VB_NAK_INVALID_REQUEST,
-		[VB_VERDICT_ACCESS] = VB_NAK_REMOTE_ACCESS_ERROR,
-		[VB_VERDICT_OPERATION] = VB_NAK_REMOTE_OPERATIONAL_ERROR,
+		[VB_BOARD_NAK_INVALID_REQUEST] = VB_NAK_INVALID_REQUEST,
+		[VB_BOARD_NAK_ACCESS] = VB_NAK_REMOTE_ACCESS_ERROR,
+		[VB_BOARD_NAK_OPERATION] = VB_NAK_REMOTE_OPERATIONAL_ERROR,
 	};
 	struct vb_local_target *target = &local->target;
 	bool taken = target->has_receive && status != IBV_WC_SUCCESS;
@@ -62,14 +62,14 @@ static enum outcome refuse(struct vb_local *local, vb_time now, enum vb_board_ve
 
 	why.qpn = local->qp->qpn;
 	why.peer_qpn = local->peer_qpn;
-	why.syndrome = VB_AETH_NAK | codes[verdict];
+	why.syndrome = VB_AETH_NAK | codes[nak];
 	/* Shown first: the peer still reads it when we are in the error state. */
-	give_verdict(local, verdict, why.fault);
+	give_nak(local, nak, why.fault);
 	if (taken)
 		target->has_receive = false;
 	/* The completion of a receive tells the application; where none is at hand an event must (IBA 10.10.2.3). */
 	vb_qp_fail_receive(local->qp, taken ? &target->taken : NULL, status, &why,
-			   verdict == VB_VERDICT_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR, !taken, now);
+			   nak == VB_BOARD_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR, !taken, now);
 	return ENDED;
 }
 
@@ -105,7 +105,7 @@ static enum outcome stall(struct vb_local *local, vb_time now)
 	}
 	if (now >= target->give_up_at) {
 		clear_stall(local);
-		give_verdict(local, VB_VERDICT_RNR_EXCEEDED, VB_FAULT_NO_RECEIVE);
+		give_nak(local, VB_BOARD_NAK_RNR_EXCEEDED, VB_FAULT_NO_RECEIVE);
 		return ENDED;
 	}
 	target->retry_at = now + (delay < RECEIVE_RETRY ? delay : RECEIVE_RETRY);
@@ -229,7 +229,7 @@ static enum outcome pull_piece(struct vb_local *local, const struct vb_local_rec
 	/* A list that changed because its sender is gone is no fault of anybody; nor may it become shorter than what was pulled. */
 	if (offset >= record->length || !cut(body, record, offset, bytes, &pull))
 		return vb_local_sender_stands(local) ?
-			       refuse(local, now, VB_VERDICT_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR) :
+			       refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR) :
 			       VOID;
 	if (!pull.zeros && vb_local_spans_open(local->qp, local->qp->receive_pd, taken->list, taken->sge_count, offset, bytes,
 						IBV_ACCESS_LOCAL_WRITE, &spans)) {
@@ -242,9 +242,9 @@ static enum outcome pull_piece(struct vb_local *local, const struct vb_local_rec
 		return VOID;
 	/* The receive's own memory is at fault, not the request (IBA table 58: remote operational error). */
 	if (rc == -EIO)
-		return refuse(local, now, VB_VERDICT_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
+		return refuse(local, now, VB_BOARD_NAK_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
 	if (rc == -EFAULT) {
-		give_verdict(local, VB_VERDICT_UNREADABLE, VB_FAULT_UNMAPPED);
+		give_nak(local, VB_BOARD_NAK_UNREADABLE, VB_FAULT_UNMAPPED);
 		return ENDED;
 	}
 	if (rc != 0) {
@@ -285,7 +285,7 @@ static enum outcome place_inline(struct vb_local *local, const struct vb_local_r
 	if (to || vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, taken->list, taken->sge_count, 0, body, record->length,
 				    &why))
 		return vb_local_sender_stands(local) ? EXECUTED : VOID;
-	return refuse(local, now, VB_VERDICT_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
+	return refuse(local, now, VB_BOARD_NAK_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
 }
 
 static enum outcome execute_send(struct vb_local *local, const struct vb_local_record *record, const uint8_t *body, vb_time now)
@@ -300,7 +300,7 @@ static enum outcome execute_send(struct vb_local *local, const struct vb_local_r
 	if (record->length > target->taken.length) {
 		why = (struct vb_fault_record){
 			.fault = VB_FAULT_LOCAL_LENGTH, .length = record->length, .region_length = target->taken.length};
-		return refuse(local, now, VB_VERDICT_INVALID_REQUEST, &why, IBV_WC_LOC_LEN_ERR);
+		return refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_LEN_ERR);
 	}
 	/* Nothing to pull is nothing by reference. */
 	outcome = record->flags & VB_RECORD_BY_REFERENCE && record->length > 0 ? pull_piece(local, record, body, now) :
@@ -310,7 +310,7 @@ static enum outcome execute_send(struct vb_local *local, const struct vb_local_r
 	if ((record->flags & VB_RECORD_INVALIDATES) &&
 	    !vb_memory_invalidate(qp->host->memory, record->immediate, qp->pd, qp->qpn, true, &why)) {
 		why.key = record->immediate;
-		return refuse(local, now, VB_VERDICT_ACCESS, &why, IBV_WC_LOC_ACCESS_ERR);
+		return refuse(local, now, VB_BOARD_NAK_ACCESS, &why, IBV_WC_LOC_ACCESS_ERR);
 	}
 	complete(local, record, IBV_WC_RECV, now);
 	return EXECUTED;
@@ -323,7 +323,7 @@ static enum outcome execute_write_immediate(struct vb_local *local, const struct
 
 	/* The bytes came before it, if they were allowed to come. */
 	if (!(local->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
-		return refuse(local, now, VB_VERDICT_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR);
+		return refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR);
 	if (!has_receive(local))
 		return stall(local, now);
 	if (!vb_local_sender_stands(local))
@@ -354,11 +354,11 @@ static enum outcome execute_atomic(struct vb_local *local, const struct vb_local
 	else if (atomic.address % 8 != 0)
 		why.fault = VB_FAULT_UNALIGNED_ATOMIC;
 	if (why.fault != VB_FAULT_NONE)
-		return refuse(local, now, VB_VERDICT_INVALID_REQUEST, &why, IBV_WC_SUCCESS);
+		return refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &why, IBV_WC_SUCCESS);
 	if (!vb_memory_atomic(qp->host->memory, &who, record->kind == VB_RECORD_FETCH_ADD ? VB_ATOMIC_FETCH_ADD : VB_ATOMIC_CMP_SWP,
 			      atomic.address, atomic.swap_or_add, atomic.compare, &original, &why))
 		return refuse(local, now,
-			      why.fault == VB_FAULT_UNALIGNED_ATOMIC ? VB_VERDICT_INVALID_REQUEST : VB_VERDICT_ACCESS, &why,
+			      why.fault == VB_FAULT_UNALIGNED_ATOMIC ? VB_BOARD_NAK_INVALID_REQUEST : VB_BOARD_NAK_ACCESS, &why,
 			      IBV_WC_SUCCESS);
 	__atomic_store_n(&local->answers[target->atomics++ % VB_BOARD_ANSWERS], original, __ATOMIC_RELAXED);
 	return EXECUTED;
@@ -395,7 +395,7 @@ static enum outcome execute_fault(struct vb_local *local, const struct vb_local_
 			.rights_asked = claim.rights,
 			.rights_granted = qp->attr.qp_access_flags,
 		};
-	return refuse(local, now, invalid ? VB_VERDICT_INVALID_REQUEST : VB_VERDICT_ACCESS, &why,
+	return refuse(local, now, invalid ? VB_BOARD_NAK_INVALID_REQUEST : VB_BOARD_NAK_ACCESS, &why,
 		      invalid ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_ACCESS_ERR);
 }
 
@@ -442,7 +442,7 @@ static enum outcome execute_next(struct vb_local *local, vb_time now, bool *foun
 	case VB_FOUND_NONSENSE:
 		*found = true;
 		return vb_local_sender_stands(local) ?
-			       refuse(local, now, VB_VERDICT_INVALID_REQUEST, &nonsense, IBV_WC_LOC_QP_OP_ERR) :
+			       refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &nonsense, IBV_WC_LOC_QP_OP_ERR) :
 			       VOID;
 	case VB_FOUND_RECORD:
 		break;

@@ -286,7 +286,7 @@ static size_t step(const uint8_t *input, size_t length)
 	case 3:
 		theirs->consumed = local->initiator.produced;
 		theirs->released = local->initiator.head - (input[1] % 4 == 0) * 64;
-		theirs->verdict = input[2] % 32 == 0 ? input[1] % 8 : 0;
+		theirs->nak = input[2] % 32 == 0 ? input[1] % 8 : 0;
 		return 3;
 	case 4:
 		return 3 + pour(table + 4096 + number % (64 * 88), 1 + number / 256 % 88, input + 3, length - 3);

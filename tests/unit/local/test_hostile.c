@@ -43,7 +43,7 @@ static void disturb_qp(struct vb_board_qp *qp)
 		qp->released += pair_random(b) % 3 * 64;
 		break;
 	case 2:
-		qp->verdict = pair_random(b) % 8;
+		qp->nak = pair_random(b) % 8;
 		break;
 	case 3:
 		qp->stalled = qp->consumed + pair_random(b) % 3;
@@ -259,7 +259,7 @@ static void places_are_kept(void **state)
 }
 
 /* Nothing was asked that could be refused. */
-static void a_verdict_on_a_greeting(void **state)
+static void a_nak_on_a_greeting(void **state)
 {
 	struct connection c = usual;
 
@@ -275,7 +275,7 @@ static void a_verdict_on_a_greeting(void **state)
 	pair_serve(a);
 	pair_expect(&a->send_cq, 1, IBV_WC_SUCCESS);
 	assert_int_equal(a->local->initiator.produced, 1);
-	b->board->qp[PAIR_PLACE].verdict = VB_VERDICT_ACCESS;
+	b->board->qp[PAIR_PLACE].nak = VB_BOARD_NAK_ACCESS;
 	for (unsigned i = 0; pair_serve(a); i++)
 		assert_true(i < 10);
 	assert_false(vb_local_has_work(a->local));
@@ -290,7 +290,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nonsense_in_every_field),
 		cmocka_unit_test(a_record_that_vanishes),
-		cmocka_unit_test(a_verdict_on_a_greeting),
+		cmocka_unit_test(a_nak_on_a_greeting),
 		cmocka_unit_test(a_queue_pair_without_a_place),
 		cmocka_unit_test(places_are_kept),
 	};

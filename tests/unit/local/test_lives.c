@@ -139,7 +139,7 @@ static void acknowledgements_outlive_their_giver(void **state)
 	}
 }
 
-static void verdicts_outlive_their_giver(void **state)
+static void naks_outlive_their_giver(void **state)
 {
 	(void)state;
 	for (unsigned again = 0; again < 2; again++) {
@@ -516,7 +516,7 @@ int main(void)
 		cmocka_unit_test(a_new_life_does_not_answer_for_the_old),
 		cmocka_unit_test(work_waits_for_the_right_life),
 		cmocka_unit_test(acknowledgements_outlive_their_giver),
-		cmocka_unit_test(verdicts_outlive_their_giver),
+		cmocka_unit_test(naks_outlive_their_giver),
 		cmocka_unit_test(records_of_the_dead_are_not_executed),
 		cmocka_unit_test(half_a_message),
 		cmocka_unit_test(a_long_pull_is_an_answer),

@@ -216,7 +216,7 @@ static void whoever_has_work_asks_for_it(void **state)
 static uint32_t offered_key;             /* atomic */
 static unsigned written, refused;
 
-/* A refused access waits for the peer's verdict, which would end the queue pair. Here the peer forgives. */
+/* A refused access waits for the peer's NAK, which would end the queue pair. Here the peer forgives. */
 static void forget_refusal(struct process *p)
 {
 	struct vb_local_initiator *initiator = &p->local->initiator;
