@@ -7,6 +7,7 @@
 #
 #   tests/check-layers.sh [ROOT]                 the sources; CC names the compiler
 #   tests/check-layers.sh --objects LIBRARY...   compiled sans-I/O rooms: none may call the operating system
+#   tests/check-layers.sh --objects --threads LIBRARY...   others: they may start threads and read settings, the rest is left to io
 #   tests/check-layers.sh --circles LIBRARY...   compiled rooms: no files of one that call each other in a circle
 
 if [ "$1" = --circles ]; then
@@ -35,6 +36,11 @@ if [ "$1" = --objects ]; then
 	calls="$calls|readv?|writev?|pread(64)?|pwrite(64)?|open(at)?(64)?|close|mmap(64)?|munmap|ioctl|syscall"
 	calls="$calls|p?poll|select|epoll_.*|eventfd|timerfd_.*|fork|exec.*|pthread_create|process_vm_.*"
 	calls="$calls|clock_gettime|gettimeofday|time|(clock_)?nanosleep|u?sleep|getenv|random|rand|getrandom"
+	calls="$calls|memfd_create|madvise|mincore|lseek(64)?|f?stat(64)?|sysconf|fcntl(64)?|socketpair|fopen(64)?|nanosleep"
+	if [ "$1" = --threads ]; then
+		shift
+		calls=$(echo "$calls" | sed 's/|pthread_create|/|/; s/|getenv|/|/')
+	fi
 	status=0
 	for library; do
 		found=$(${NM:-nm} -u "$library" | awk '$1 == "U" { sub(/@.*/, "", $2); print $2 }' |

@@ -76,3 +76,15 @@ vb_time vb_clock_coarse(void)
 {
 	return read_clock(CLOCK_MONOTONIC_COARSE);
 }
+
+vb_time vb_clock_wall(void)
+{
+	return read_clock(CLOCK_REALTIME);
+}
+
+void vb_clock_sleep(vb_time duration)
+{
+	struct timespec pause = {.tv_sec = (time_t)(duration / VB_SECONDS(1)), .tv_nsec = (long)(duration % VB_SECONDS(1))};
+
+	nanosleep(&pause, NULL);
+}

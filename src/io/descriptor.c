@@ -60,6 +60,47 @@ ssize_t vb_descriptor_receive(int fd, void *bytes, size_t room)
 	return got < 0 ? -errno : got;
 }
 
+ssize_t vb_descriptor_read_at(int fd, void *bytes, size_t room, off_t at)
+{
+	ssize_t length = pread(fd, bytes, room, at);
+
+	return length < 0 ? -errno : length;
+}
+
+ssize_t vb_file_read(const char *path, void *bytes, size_t room)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length;
+
+	if (fd < 0)
+		return -1;
+	length = read(fd, bytes, room);
+	vb_descriptor_close(fd);
+	return length;
+}
+
+off_t vb_descriptor_size(int fd)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+
+	return size < 0 ? -errno : size;
+}
+
+int vb_descriptor_map(int fd, off_t offset, size_t length, bool writable, void **memory)
+{
+	void *map = mmap(NULL, length, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, offset);
+
+	if (map == MAP_FAILED)
+		return -errno;
+	*memory = map;
+	return 0;
+}
+
+size_t vb_page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 int vb_page_create(const char *name, size_t size)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), error;

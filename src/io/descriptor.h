@@ -21,6 +21,16 @@ int vb_descriptor_duplicate(int fd);       /* close-on-exec; descriptor or -errn
 /* One datagram, cut to `room`, without waiting. Length or -errno. */
 ssize_t vb_descriptor_receive(int fd, void *bytes, size_t room);
 
+/* From `at` on. Length or -errno. */
+ssize_t vb_descriptor_read_at(int fd, void *bytes, size_t room, off_t at);
+/* The file's first bytes. Length, or -1 with errno. */
+ssize_t vb_file_read(const char *path, void *bytes, size_t room);
+/* Of what is behind it: bytes, or -errno. */
+off_t vb_descriptor_size(int fd);
+/* Share it from `offset` on, a multiple of the page size. 0 or -errno. vb_page_unmap ends it. */
+int vb_descriptor_map(int fd, off_t offset, size_t length, bool writable, void **memory);
+
+size_t vb_page_size(void);
 /* Shared memory of a fixed size, whose size nobody can change. Descriptor or -errno. */
 int vb_page_create(const char *name, size_t size);
 /* Map one that comes from elsewhere: NULL unless it has that size and cannot shrink under us. */

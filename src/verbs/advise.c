@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "verbs/explain.h"
-#include "verbs/memory_check.h"
+#include "io/memory_check.h"
 #include "verbs/operations.h"
 
 /* One element, with the errors of ibv_advise_mr(3). */

@@ -11,10 +11,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "io/descriptor.h"
 #include "verbs/events.h"
 #include "verbs/export.h"
 
@@ -29,18 +28,10 @@ static const char identity_magic[16] = "verbena-context";
 static int write_identity(const struct vb_context *context)
 {
 	struct identity identity = {.session_id = context->session->id};
-	int fd = memfd_create("verbena-context", MFD_CLOEXEC);
-	int error;
 
-	if (fd < 0)
-		return -errno;
 	memcpy(identity.magic, identity_magic, sizeof(identity.magic));
 	memcpy(identity.device_name, context->device->base.name, sizeof(identity.device_name));
-	if (pwrite(fd, &identity, sizeof(identity), 0) == (ssize_t)sizeof(identity))
-		return fd;
-	error = -errno;
-	close(fd);
-	return error;
+	return vb_page_create_filled("verbena-context", &identity, sizeof(identity));
 }
 
 /* The listing a device came from may be old. The watcher is in place already: if it has spoken meanwhile, it knows
@@ -75,7 +66,7 @@ static int refresh_info(struct vb_context *context)
 static void free_context(struct vb_context *context)
 {
 	vb_event_queue_fini(&context->async);
-	close(context->public.context.cmd_fd);
+	vb_descriptor_close(context->public.context.cmd_fd);
 	vb_session_put(context->session);
 	vb_device_put(context->device);
 	pthread_mutex_destroy(&context->public.context.mutex);
@@ -213,11 +204,11 @@ VB_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	struct vb_session *session;
 	struct vb_device *device;
 	struct ibv_context *context;
-	ssize_t length = pread(cmd_fd, &identity, sizeof(identity), 0);
+	ssize_t length = vb_descriptor_read_at(cmd_fd, &identity, sizeof(identity), 0);
 	int error;
 
 	if (length < 0)
-		return NULL;
+		return vb_fail_null((int)length);
 	if (length != (ssize_t)sizeof(identity) ||
 	    memcmp(identity.magic, identity_magic, sizeof(identity_magic)) != 0)
 		return vb_fail_null(-EINVAL);

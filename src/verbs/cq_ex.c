@@ -7,8 +7,8 @@
  * locks.
  */
 #include <errno.h>
-#include <time.h>
 
+#include "io/clock.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/explain.h"
@@ -109,11 +109,8 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 
 	if (!own->wallclock_read) {
 		vb_time age = vb_endpoint_now() - own->current.timestamp;
-		struct timespec wall;
-		uint64_t stamp;
+		uint64_t stamp = (uint64_t)(vb_clock_wall() - age);
 
-		clock_gettime(CLOCK_REALTIME, &wall);
-		stamp = (uint64_t)(VB_SECONDS(wall.tv_sec) + wall.tv_nsec - age);
 		if (own->wallclock < stamp)
 			own->wallclock = stamp;
 		own->wallclock_read = true;

@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "io/descriptor.h"
 #include "verbs/context.h"
@@ -53,8 +51,9 @@ static int copy_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length
  * short, so nobody who does gets a signal for it. */
 static int map_memory(struct vb_device_memory *dm, size_t length)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	int error = 0;
+	size_t page = vb_page_size();
+	void *memory = NULL;
+	int error;
 
 	dm->length = length;
 	dm->mapped_length = (length + page - 1) & ~(page - 1);
@@ -62,11 +61,10 @@ static int map_memory(struct vb_device_memory *dm, size_t length)
 	if (dm->fd < 0)
 		return dm->fd;
 	dm->fd = vb_descriptor_lift(dm->fd);
-	dm->bytes = mmap(NULL, dm->mapped_length, PROT_READ | PROT_WRITE, MAP_SHARED, dm->fd, 0);
-	if (dm->bytes == MAP_FAILED) {
-		error = -errno;
+	error = vb_descriptor_map(dm->fd, 0, dm->mapped_length, true, &memory);
+	if (error != 0)
 		vb_descriptor_close(dm->fd);
-	}
+	dm->bytes = memory;
 	return error;
 }
 
@@ -117,7 +115,7 @@ struct ibv_dm *vb_verbs_alloc_dm(struct ibv_context *context, struct ibv_alloc_d
 
 	if (attr == NULL || attr->comp_mask != 0 || attr->length == 0)
 		error = -EINVAL;
-	else if ((attr->log_align_req < 64 ? 1ull << attr->log_align_req : UINT64_MAX) > (uint64_t)sysconf(_SC_PAGESIZE))
+	else if ((attr->log_align_req < 64 ? 1ull << attr->log_align_req : UINT64_MAX) > vb_page_size())
 		error = -EINVAL;
 	else if (!reserve(session, attr->length))
 		error = -ENOMEM;
@@ -180,7 +178,7 @@ int vb_verbs_free_dm(struct ibv_dm *dm)
 				   "Deregister the regions first.");
 		return vb_fail_number(EBUSY);
 	}
-	munmap(own->bytes, own->mapped_length);
+	vb_page_unmap(own->bytes, own->mapped_length);
 	vb_descriptor_close(own->fd);
 	free(own);
 	vb_context_put(context);

@@ -7,10 +7,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "explain/refusal.h"
 #include "explain/words.h"
+#include "io/descriptor.h"
 #include "io/explain_output.h"
 #include "profiles/profile.h"
 #include "verbs/context.h"
@@ -301,7 +301,7 @@ void vb_explain_no_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova, int6
 
 void vb_explain_no_dm(const struct ibv_alloc_dm_attr *attr, size_t free_bytes, int error)
 {
-	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	const uint64_t page = vb_page_size();
 	const struct vb_explain_bounds bounds[] = {
 		{"comp_mask", attr ? attr->comp_mask : 0, 0, 0},
 		{"length", attr ? attr->length : 0, 1, free_bytes},

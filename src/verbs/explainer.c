@@ -181,9 +181,7 @@ static bool is_busy(void)
 
 static void glance(void)
 {
-	struct timespec pause = {.tv_nsec = GLANCE};
-
-	nanosleep(&pause, NULL);
+	vb_clock_sleep(GLANCE);
 }
 
 void vb_explainer_await(struct vb_endpoint *endpoint)

@@ -7,9 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 #include "io/descriptor.h"
 #include "io/dmabuf.h"
@@ -17,7 +15,7 @@
 #include "verbs/explain.h"
 #include "verbs/explain_objects.h"
 #include "verbs/export.h"
-#include "verbs/memory_check.h"
+#include "io/memory_check.h"
 #include "verbs/operations.h"
 #include "verbs/quota.h"
 #include "verbs/watch.h"
@@ -160,11 +158,10 @@ VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 {
 	const unsigned allowed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_OPTIONAL_RANGE;
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = offset & (page - 1);
-	int protection = PROT_READ | (access & IBV_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0);
+	uint64_t skip = offset & (vb_page_size() - 1);
 	struct vb_memory_region *region;
 	struct vb_region_info info;
-	void *mapping = MAP_FAILED;
+	void *mapping = NULL;
 	off_t size = -1;
 	int error = 0, sync = 0;
 
@@ -172,22 +169,22 @@ VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	    ((unsigned)access & ~allowed) != 0 || vb_region_check_access((unsigned)access) != 0)
 		error = -EINVAL;
 	if (error == 0) {
-		size = lseek(fd, 0, SEEK_END);
+		size = vb_descriptor_size(fd);
 		if (size < 0)
-			error = errno == EBADF ? -EBADF : -EOPNOTSUPP;
+			error = size == -EBADF ? -EBADF : -EOPNOTSUPP;
 		else if (offset + length > (uint64_t)size)
 			error = -EINVAL;
 	}
 	if (error == 0) {
-		mapping = mmap(NULL, length + skip, protection, MAP_SHARED, fd, (off_t)(offset - skip));
-		if (mapping == MAP_FAILED)
-			error = errno == ENODEV ? -EOPNOTSUPP : -errno;
+		error = vb_descriptor_map(fd, (off_t)(offset - skip), length + skip, (access & IBV_ACCESS_LOCAL_WRITE) != 0, &mapping);
+		if (error == -ENODEV)
+			error = -EOPNOTSUPP;
 	}
 	if (error == 0) {
 		sync = keep_for_sync(fd);
 		if (sync < 0) {
 			error = sync;
-			munmap(mapping, length + skip);
+			vb_page_unmap(mapping, length + skip);
 		}
 	}
 	if (error != 0) {
@@ -205,7 +202,7 @@ VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	/* ibv_reg_dmabuf_mr(3) has no address to report. */
 	region = vb_memory_region_create(pd, &info, VB_BACKING_DMABUF, NULL, length);
 	if (region == NULL) {
-		munmap(mapping, length + skip);
+		vb_page_unmap(mapping, length + skip);
 		if (sync != 0)
 			vb_descriptor_close(sync - 1);
 		return NULL;
@@ -285,7 +282,7 @@ VB_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
 static void release_backing(struct vb_memory_region *region)
 {
 	if (region->mapping != NULL)
-		munmap(region->mapping, region->mapping_length);
+		vb_page_unmap(region->mapping, region->mapping_length);
 	if (region->sync != 0)
 		vb_descriptor_close(region->sync - 1);
 	if (region->device_memory != NULL) {

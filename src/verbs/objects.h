@@ -30,7 +30,7 @@
 #include "queue/host.h"
 #include "queue/qp.h"
 #include "queue/srq.h"
-#include "verbs/event_fd.h"
+#include "io/event_fd.h"
 
 /* The headers rename these two; inside we define and call the real ones. */
 #undef ibv_query_port

@@ -4,11 +4,10 @@
  * (cli/view.c), and other files may be asked for.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "io/descriptor.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
 
@@ -27,18 +26,13 @@ VB_EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, 
 {
 	char path[IBV_SYSFS_PATH_MAX * 2];
 	ssize_t length;
-	int fd;
 
 	if (dir == NULL || file == NULL || buf == NULL || size == 0 ||
 	    snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path)) {
 		errno = EINVAL;
 		return -1;
 	}
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	length = read(fd, buf, size);
-	close(fd);
+	length = vb_file_read(path, buf, size);
 	if (length < 0)
 		return -1;
 	if (length > 0 && buf[length - 1] == '\n')

@@ -16,6 +16,7 @@
 #include "explain/misuse.h"
 #include "memory/place.h"
 #include "verbs/context.h"
+#include "io/clock.h"
 #include "verbs/explain.h"
 #include "verbs/explainer.h"
 #include "verbs/public_mutex.h"
@@ -243,17 +244,12 @@ void vb_watch_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const u
 			   const char *object, const char *acknowledge)
 {
 	struct vb_report report;
-	struct timespec until;
+	vb_time wall = vb_clock_wall() + VB_MILLISECONDS(PATIENCE_MS);
+	const struct timespec until = {.tv_sec = (time_t)(wall / VB_SECONDS(1)), .tv_nsec = (long)(wall % VB_SECONDS(1))};
 	uint32_t acknowledged;
 	int late = 0;
 
 	/* Another thread may be about to. */
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += VB_MILLISECONDS(PATIENCE_MS);
-	if (until.tv_nsec >= VB_SECONDS(1)) {
-		until.tv_nsec -= VB_SECONDS(1);
-		until.tv_sec++;
-	}
 	vb_public_lock(mutex);
 	while (*completed != reported && late == 0)
 		late = vb_public_wait_until(mutex, cond, &until);

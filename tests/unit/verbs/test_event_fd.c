@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "verbs/event_fd.h"
+#include "io/event_fd.h"
 
 static bool readable(const struct vb_event_fd *event_fd)
 {

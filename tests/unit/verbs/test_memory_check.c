@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "verbs/memory_check.h"
+#include "io/memory_check.h"
 
 static void holes_and_rights(void **state)
 {

@@ -8,7 +8,7 @@
  * ones may be sparse reservations of which only a part will ever be used: their mappings are looked up instead, so
  * that they cost nothing.
  */
-#include "verbs/memory_check.h"
+#include "io/memory_check.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  *
  * Is a range of the application's address space fit to be registered?
  */
-#ifndef VB_VERBS_MEMORY_CHECK_H
-#define VB_VERBS_MEMORY_CHECK_H
+#ifndef VB_IO_MEMORY_CHECK_H
+#define VB_IO_MEMORY_CHECK_H
 
 #include <stdbool.h>
 #include <stddef.h>

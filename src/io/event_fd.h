@@ -6,8 +6,8 @@
  * the application sets on its end, (b) is restarted after a signal when the application asked for that, and (c) takes
  * nothing away, so that two getters and a destroyer cannot race for the count: recv(MSG_PEEK) does all three.
  */
-#ifndef VB_VERBS_EVENT_FD_H
-#define VB_VERBS_EVENT_FD_H
+#ifndef VB_IO_EVENT_FD_H
+#define VB_IO_EVENT_FD_H
 
 struct vb_event_fd {
 	int wait_fd;                     /* the application's end */

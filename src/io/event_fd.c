@@ -3,7 +3,7 @@
  * See event_fd.h. One byte is sent per event, so that an edge-triggered epoll sees an edge for each; how many bytes lie
  * in the socket does not matter otherwise, and a full socket is as readable as can be.
  */
-#include "verbs/event_fd.h"
+#include "io/event_fd.h"
 
 #include <errno.h>
 #include <sys/socket.h>
