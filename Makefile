@@ -7,6 +7,7 @@
 #   make test                           install what is missing, and run every test
 #   make campaign HOURS=1               worlds by seed, fuzzing and faults of the system, by the hour (docs/testing.md)
 #   make applications                   UCX, MPI and others, contents verified, beside the same over TCP (docs/applications.md)
+#   make experiments                    congestion experiments in full, with pictures (docs/congestion.md)
 #   make browser                        the page of `verbena web` in Chromium, without a window
 #   make interop                        Verbena against the Linux kernel's rxe, both ways, in a virtual machine (docs/interop.md)
 #   make interop-rules                  what its runner does when a guest panics and when it is interrupted itself
@@ -24,7 +25,7 @@ DESTDIR ?=
 # The tests need cmocka, which the demo does not: without it they are left out of the build.
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
-.PHONY: all build demo test applications interop interop-rules examples bench install clean starved
+.PHONY: all build demo test applications experiments interop interop-rules examples bench install clean starved
 .PHONY: uninstall deb browser campaign
 
 all: build
@@ -52,6 +53,9 @@ campaign:
 	@scripts/install-packages test
 	@$(MAKE) --no-print-directory build
 	@tests/campaign --hours $(HOURS) --build $(BUILD)
+
+experiments: build
+	@scripts/experiments $(BUILD)/bin/verbena
 
 applications:
 	@scripts/install-packages test applications

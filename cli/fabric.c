@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/fabric_simulate.h"
 
 static const struct {
 	const char *name;
@@ -20,6 +21,9 @@ static const struct {
 	{"show", vb_cli_fabric_ask},
 	{"cut", vb_cli_fabric_ask},
 	{"mend", vb_cli_fabric_ask},
+#ifdef VB_HAVE_EXPERIMENTS
+	{"simulate", vb_cli_fabric_simulate},
+#endif
 };
 
 void vb_cli_fabric_socket(uint16_t port, char out[32])
@@ -60,21 +64,27 @@ const struct vb_cli_command vb_cli_fabric = {
 		 "       verbena fabric join [ADDRESS[:PORT]] [--as NAME]\n"
 		 "       verbena fabric leave\n"
 		 "       verbena fabric show [--port N]\n"
-		 "       verbena fabric cut|mend NAME:PORT [--port N]\n\n"
+		 "       verbena fabric cut|mend NAME:PORT [--port N]\n"
+		 "       verbena fabric simulate [NAME|FILE.toml] [--seed N] [--svg OUT] [--csv OUT] [--short] [--quiet]\n\n"
 		 "  up     run the switches of a topology file, which is what ibnetdiscover writes, until interrupted. Adapters of the\n"
 		 "         file answer as if they were there. Without a file: one switch of 36 ports\n"
 		 "  join   make this host an adapter of the fabric at ADDRESS (127.0.0.1): in the place of the file's adapter NAME, of\n"
 		 "         the first that no host has, or at a free port\n"
 		 "  leave  pull this host's cable\n"
 		 "  show   what is joined to what, with LIDs and states\n"
-		 "  cut    cut the cable at that port of that node; mend puts it back\n\n"
+		 "  cut    cut the cable at that port of that node; mend puts it back\n"
+		 "  simulate  run an experiment with congestion in virtual time (docs/congestion.md) and say what it showed beside\n"
+		 "         what it must show: exit code 1 if something was not shown. Without a name: list experiments\n\n"
 		 "  --port N    UDP port of the fabric (14791)\n"
-		 "  --as NAME   name of an adapter in the file\n\n"
+		 "  --as NAME   name of an adapter in the file\n"
+		 "  --seed N    another run; the same seed is the same run\n"
+		 "  --svg OUT   a picture; --csv OUT all samples; --short a quick run; --quiet no progress\n\n"
 		 "Subnet managers and diagnostics are those of the distribution; docs/infiniband.md says more.\n\n"
 		 "Examples:\n"
 		 "  verbena fabric up &\n"
 		 "  verbena fabric join\n"
 		 "  verbena run opensm -B -f opensm.log\n"
-		 "  verbena run iblinkinfo\n",
+		 "  verbena run iblinkinfo\n"
+		 "  verbena fabric simulate deadlock --svg deadlock.svg\n",
 	.main = fabric,
 };

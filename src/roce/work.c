@@ -10,6 +10,7 @@
 
 #include "profiles/limits.h"
 #include "roce/engine.h"
+#include "roce/roce.h"
 
 /* How often to see whether a peer has ended its copy through a window. */
 #define LOCAL_RETRY VB_MICROSECONDS(100)

@@ -41,8 +41,8 @@ for number, place in enumerate(LESSONS, 1):
 
 
 class Text(ClientCase):
-    def test_eight_lessons(self):
-        self.assertEqual([os.path.basename(path)[0] for path in LESSONS], list("12345678"))
+    def test_nine_lessons(self):
+        self.assertEqual([os.path.basename(path)[0] for path in LESSONS], list("123456789"))
         index = text_of(os.path.join(LEARN, "README.md"))
         for path in LESSONS:
             self.assertIn("(%s)" % os.path.basename(path), index)
