@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * umad_get_ca and what belongs to it. libibumad reads /sys/class/infiniband; we ask verbenad. Its Ethernet devices
- * are listed too, as they are elsewhere; they have no port to open.
+ * umad_get_ca and what belongs to it. libibumad reads /sys/class/infiniband; we ask verbenad. Its RoCE devices
+ * are listed too, as they are elsewhere; they have no port to open. iWARP's are none of libibumad's.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 
 #include "io/daemon_client.h"
 #include "umad/ports.h"
+#include "wire/device_kind.h"
 #include "wire/mad_attributes.h"
 
 int vb_umad_debug_level;
@@ -35,7 +36,8 @@ static bool take_device(void *context, const struct vb_daemon_message *message, 
 	if (message->header.type == VB_DAEMON_ADAPTER) {
 		*device = (struct vb_umad_device){.is_infiniband = true, .adapter = message->adapter};
 		memcpy(device->name, message->adapter.name, sizeof(message->adapter.name));
-	} else if (message->header.type == VB_DAEMON_DEVICE && strlen(message->device.name) < sizeof(device->name)) {
+	} else if (message->header.type == VB_DAEMON_DEVICE && message->device.kind == VB_DEVICE_ROCE &&
+		   strlen(message->device.name) < sizeof(device->name)) {
 		*device = (struct vb_umad_device){.ethernet = message->device};
 		memcpy(device->name, message->device.name, strlen(message->device.name));
 	} else {
