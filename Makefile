@@ -10,6 +10,7 @@
 #   make experiments                    congestion experiments in full, with pictures (docs/congestion.md)
 #   make browser                        the page of `verbena web` in Chromium, without a window
 #   make interop                        Verbena against the Linux kernel's rxe, both ways, in a virtual machine (docs/interop.md)
+#   make interop-iwarp                  the same by iWARP, against its siw
 #   make interop-rules                  what its runner does when a guest panics and when it is interrupted itself
 #   make examples                       the programs of examples/, into build/examples (examples/README.md)
 #   make bench                          measure against iperf3, in the same run
@@ -25,7 +26,7 @@ DESTDIR ?=
 # The tests need cmocka, which the demo does not: without it they are left out of the build.
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
-.PHONY: all build demo test applications experiments interop interop-rules examples bench install clean starved
+.PHONY: all build demo test applications experiments interop interop-iwarp interop-rules examples bench install clean starved
 .PHONY: uninstall deb browser campaign
 
 all: build
@@ -69,6 +70,11 @@ interop:
 	@scripts/install-packages test
 	@$(MAKE) --no-print-directory build
 	@tests/interop/run --build $(BUILD) $(INTEROP_ARGUMENTS)
+
+interop-iwarp:
+	@scripts/install-packages test
+	@$(MAKE) --no-print-directory build
+	@tests/interop/run --transport iwarp --build $(BUILD) $(INTEROP_ARGUMENTS)
 
 interop-rules:
 	@scripts/install-packages test

@@ -20,6 +20,8 @@ from .sides import CM, ROCE_BRIDGE, Group
 
 PINGPONG_PORT = 18515
 PERFTEST_PORT = 18515
+RPING_PORT = 7174
+UCMATOSE_PORT = 7471
 LIMIT = 120                             # seconds; under loss rxe waits half a second for each packet lost
 
 
@@ -303,6 +305,52 @@ def disturbed():
                    disturbance=("roce", netem))
 
 
+class Stream(Case):
+    """By iWARP: the kernel's siw, in one of its builds, and our settings (VERBENA_IWARP)."""
+
+    built = "plain"                     # the build that the guest has loaded
+
+    def __init__(self, name, server, client, port, family=4, settings="", build="plain", **more):
+        super().__init__(name + (", " + settings if settings else "") + (", siw with " + build if build != "plain" else ""),
+                         server, client, port, family, **more)
+        self.settings, self.build = settings, build
+
+    def line(self, template, side, server, client):
+        ours = "env VERBENA_IWARP=%s " % self.settings if self.settings and side.name == "verbena" else ""
+        return ours + template.format(device=side.device, server=server.addresses[self.family])
+
+    def run(self, server, client):
+        kernel = server if server.name == "kernel" else client
+        if Stream.built != self.build:
+            kernel.run("siw-variant " + self.build)
+            Stream.built = self.build
+        return super().run(server, client)
+
+
+def streams():
+    ping = "rping -%s -a {server} -C 10 -V -S %d"
+    for settings in ("", "crc=off", "crc=on,fpdu=segment", "crc=off,fpdu=large"):
+        yield Stream("rping, 60000 bytes", ping % ("s", 60000), ping % ("c", 60000), RPING_PORT, settings=settings)
+    yield Stream("rping, IPv6", ping % ("s", 100), ping % ("c", 100), RPING_PORT, family=6)
+    yield Stream("rping", ping % ("s", 100), ping % ("c", 100), RPING_PORT, settings="p2p=on")
+    # Of 40 the guest has no memory for the completion queues.
+    for count in (2, 10):
+        common = "-c %d -C 5 -S 1000" % count
+        yield Stream("ucmatose, %d connections" % count, "ucmatose -b {server} " + common, "ucmatose -s {server} " + common, UCMATOSE_PORT)
+    yield Stream("rdma_client", "rdma_server -s {server}", "rdma_client -s {server}", UCMATOSE_PORT)
+    for tool in ("send", "write", "read"):
+        for what, options in (("bw, 64 bytes", "-s 64 -n 50"), ("bw, 65536 bytes", "-s 65536 -n 20"), ("lat", "-s 64 -n 50")):
+            kind, _, rest = what.partition(", ")
+            common = "ib_%s_%s -d {device} -F -R %s" % (tool, kind, options)
+            yield Stream("ib_%s_%s -R%s" % (tool, kind, ", " + rest if rest else ""), common, common + " {server}", PERFTEST_PORT)
+    # With siw's own choices turned round. Last, as a build stays loaded.
+    for build in ("crc", "p2p"):
+        yield Stream("rping, 60000 bytes", ping % ("s", 60000), ping % ("c", 60000), RPING_PORT, build=build)
+        common = "-c 2 -C 5 -S 1000"
+        yield Stream("ucmatose, 2 connections", "ucmatose -b {server} " + common, "ucmatose -s {server} " + common, UCMATOSE_PORT, build=build)
+
+
+IWARP_GROUPS = (("stream", streams),)
 GROUPS = (("pingpong", pingpongs), ("perftest", perftests), ("connection", connections), ("operation", operations),
           ("disturbed", disturbed))
 QUICK = ("ibv_rc_pingpong, 4 KiB", "ibv_rc_pingpong, IPv6", "ibv_uc_pingpong, 4 KiB", "ibv_ud_pingpong, 1 KiB", "ib_write_bw, RC, 65536 bytes",

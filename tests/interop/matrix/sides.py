@@ -16,6 +16,13 @@ from pylib import hosts
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 CM = "cm"                               # instead of a TCP port: the server listens with librdmacm
 ROCE_BRIDGE = "br-roce"
+# What each transport is called on either side, and where.
+PLACES = {
+    "roce": {"bridge": ROCE_BRIDGE, "kernel": "rxe0", "ours": {4: "198.51.100.1", 6: "2001:db8:1::1"},
+             "theirs": {4: "198.51.100.11", 6: "2001:db8:1::11"}},
+    "iwarp": {"bridge": "br-iwarp", "kernel": "siw0", "ours": {4: "203.0.113.1", 6: "2001:db8:2::1"},
+              "theirs": {4: "203.0.113.11", 6: "2001:db8:2::11"}},
+}
 
 
 class Group:
@@ -51,11 +58,12 @@ class Started:
 class Ours:
     name = "verbena"
 
-    def __init__(self, rig, staged):
+    def __init__(self, rig, staged, transport="roce"):
         network = hosts.Network(staged)
+        network.environment["VERBENA_TRANSPORT"] = transport
         self.host = hosts.Host(network, rig.namespace)
-        self.device = "roce_" + ROCE_BRIDGE
-        self.addresses = {4: "198.51.100.1", 6: "2001:db8:1::1"}
+        self.device = "%s_%s" % (transport, PLACES[transport]["bridge"])
+        self.addresses = PLACES[transport]["ours"]
         self.operation = rig.operation
         self.indices = {}
 
@@ -87,13 +95,13 @@ class Ours:
 
 class Kernel:
     name = "kernel"
-    device = "rxe0"
-    addresses = {4: "198.51.100.11", 6: "2001:db8:1::11"}
     operation = "/share/operation"
     READY = "@listening"
 
-    def __init__(self, rig):
+    def __init__(self, rig, transport="roce"):
         self.rig = rig
+        self.device = PLACES[transport]["kernel"]
+        self.addresses = PLACES[transport]["theirs"]
         self.host = hosts.Host(hosts.Network(None), rig.namespace)
 
     def gid(self, family):
@@ -132,8 +140,10 @@ class Kernel:
 class Rig:
     """The rig's scripts, as methods."""
 
-    def __init__(self, kernel_version=None):
+    def __init__(self, kernel_version=None, transport="roce"):
         self.environment = dict(os.environ)
+        if transport == "iwarp":
+            self.environment["RIG_SIW"] = "yes"
         if kernel_version:
             self.environment["RIG_KERNEL"] = kernel_version
         shown = subprocess.run(["bash", "-c", '. "$0/lib.sh"; echo "$RIG_NETNS"; echo "$RIG_SHARE"; echo "$RIG_RUN"', HERE],
