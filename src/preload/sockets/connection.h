@@ -70,6 +70,7 @@ struct vb_connection {
 	bool receives_by_rdma, sends_by_rdma;
 	bool sending_is_over;            /* shutdown(2) */
 	uint64_t received, sent;         /* by RDMA */
+	uint32_t changes;                /* of the rsocket, when it was last looked at (rdmacm/rsocket/stream.h) */
 
 	struct vb_mutex observers_lock;
 	struct vb_list observers;        /* of struct vb_connection_observer */

@@ -20,11 +20,17 @@
 
 enum { INNER_EVENTS = 64 };
 
+#define PATIENCE_LEAST VB_MICROSECONDS(2)
+#define PATIENCE_MOST VB_MICROSECONDS(8)
+#define KERNEL_INTERVAL VB_MICROSECONDS(50)
+
 struct set {
 	unsigned references;             /* atomic */
 	int epoll, inner, bell;
 	struct vb_mutex lock;            /* everything below */
 	unsigned sleepers;
+	vb_time patience;                /* how long it pays to look before sleeping */
+	vb_time kernel_asked;            /* when */
 	struct registration **by_fd;     /* by_fd_size of them */
 	int by_fd_size;
 	struct vb_list registrations, hot;
@@ -38,6 +44,8 @@ struct registration {
 	struct epoll_event event;        /* as the program gave it */
 	bool is_hot, is_disarmed;        /* disarmed: EPOLLONESHOT has fired */
 	bool has_completions;            /* told of, to be collected */
+	bool is_nudged;                  /* the inner set has named it, or epoll_ctl: worth an edge */
+	uint32_t seen;                   /* changes of the connection that were reported */
 	int completions;                 /* the descriptor in the inner set, or -1 */
 	struct vb_connection_observer observer;
 };
@@ -156,6 +164,7 @@ __attribute__((constructor)) static void watch_forks(void)
 
 static void heat(struct registration *registration)
 {
+	registration->is_nudged = true;
 	if (registration->is_hot)
 		return;
 	registration->is_hot = true;
@@ -352,7 +361,7 @@ static void take_inner_events(struct set *set)
 }
 
 /* What it has to report, 0 if nothing; false in *is_ours: it is the kernel's now. Caller holds set->lock. */
-static uint32_t look(struct registration *registration, bool *is_ours)
+static uint32_t look(struct registration *registration, bool before_sleep, bool *is_ours)
 {
 	struct vb_connection *connection = registration->connection;
 	struct pollfd fds[VB_READINESS_FDS];
@@ -364,51 +373,65 @@ static uint32_t look(struct registration *registration, bool *is_ours)
 		vb_connection_ring(connection, &registration->observer);
 		registration->has_completions = false;
 	}
-	happened = (uint16_t)vb_readiness_look(connection, true);
-	vb_readiness_sleep(connection, 0, fds);
+	happened = (uint16_t)vb_readiness_look(connection, before_sleep);
+	if (before_sleep)
+		vb_readiness_sleep(connection, 0, fds);
 	vb_mutex_unlock(&connection->lock);
 	*is_ours = connection->phase != VB_CONNECTION_PLAIN;
 	if (!*is_ours) {
 		give_to_kernel(registration);
 		return 0;
 	}
-	watch_completions(registration, fds[1].fd);
+	if (before_sleep)
+		watch_completions(registration, fds[1].fd);
 	if (registration->is_disarmed)
 		return 0;
-	return happened & (registration->event.events | EPOLLERR | EPOLLHUP);
+	happened &= registration->event.events | EPOLLERR | EPOLLHUP;
+	/* An edge: something has changed since the last report. */
+	if ((registration->event.events & EPOLLET) && !registration->is_nudged && registration->seen == connection->changes)
+		return 0;
+	return happened;
 }
 
-/* Caller holds set->lock. */
-static int look_at_hot(struct set *set, struct epoll_event *events, int room)
+static void report(struct registration *registration, uint32_t happened, struct epoll_event *event)
 {
-	struct vb_list again;
+	event->events = happened;
+	event->data = registration->event.data;
+	registration->seen = registration->connection->changes;
+	registration->is_nudged = false;
+	if (registration->event.events & EPOLLONESHOT)
+		registration->is_disarmed = true;
+}
+
+/* Look at all that are hot. They stay so as long as they have something to report, and those that go by RDMA until
+ * they were looked at before a sleep: to look at them costs no system call. Caller holds set->lock. */
+static int look_at_hot(struct set *set, struct epoll_event *events, int room, bool before_sleep)
+{
+	struct vb_list before;
 	int used = 0;
 
-	vb_list_init(&again);
-	while (used < room && !vb_list_is_empty(&set->hot)) {
-		struct registration *registration =
-			vb_container_of(set->hot.next, struct registration, hot_node);
-		bool is_ours;
-		uint32_t happened;
+	vb_list_init(&before);
+	VB_LIST_FOR_EACH(node, &set->hot) {
+		vb_list_remove(node);
+		vb_list_append(&before, node);
+	}
+	while (!vb_list_is_empty(&before)) {
+		struct registration *registration = vb_container_of(before.next, struct registration, hot_node);
+		bool goes_by_rdma = vb_connection_phase(registration->connection) == VB_CONNECTION_UP;
+		bool arms = before_sleep || !goes_by_rdma, is_ours = true;
+		uint32_t happened = 0;
 
 		cool(registration);
-		happened = look(registration, &is_ours);
-		if (!is_ours || happened == 0)
+		if (used < room)
+			happened = look(registration, arms, &is_ours);
+		if (!is_ours)
 			continue;
-		events[used].events = happened;
-		events[used++].data = registration->event.data;
-		if (registration->event.events & EPOLLONESHOT)
-			registration->is_disarmed = true;
-		/* Level triggered: to be looked at again, behind those that have waited. */
-		else if (!(registration->event.events & EPOLLET))
-			vb_list_append(&again, &registration->hot_node);
-	}
-	VB_LIST_FOR_EACH(node, &again) {
-		struct registration *registration = vb_container_of(node, struct registration, hot_node);
-
-		vb_list_remove(node);
-		registration->is_hot = true;
-		vb_list_append(&set->hot, node);
+		if (happened != 0)
+			report(registration, happened, &events[used++]);
+		if (happened != 0 || !arms || used == room) {
+			registration->is_hot = true;
+			vb_list_append(&set->hot, &registration->hot_node);
+		}
 	}
 	return used;
 }
@@ -435,30 +458,92 @@ static bool take_own(const struct set *set, struct epoll_event *events, int *cou
 	return false;
 }
 
-static int wait_once(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
+/* What the kernel has to report of other descriptors, and of ours; at most until the deadline. */
+static int ask_kernel(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
 {
-	int count, used = 0;
-	bool has_hot;
+	int count = wait_in_kernel(set, events, room, deadline, mask);
+
+	if (count <= 0)
+		return count;
+	vb_mutex_lock(&set->lock);
+	if (take_own(set, events, &count)) {
+		take_inner_events(set);
+		count += look_at_hot(set, events + count, room - count, false);
+	}
+	vb_mutex_unlock(&set->lock);
+	return count;
+}
+
+/* Whoever answers at once is answered at once: to sleep and be woken takes longer than to look for a few
+ * microseconds. How many is learned: twice as many after each time that it paid, half after each that it did not. */
+static int look_a_while(struct set *set, struct epoll_event *events, int room)
+{
+	vb_time end = vb_rsocket_now() + set->patience;
+	bool is_hot;
+	int used;
+
+	do {
+		vb_mutex_lock(&set->lock);
+		used = look_at_hot(set, events, room, false);
+		is_hot = !vb_list_is_empty(&set->hot);
+		vb_mutex_unlock(&set->lock);
+	} while (used == 0 && is_hot && vb_rsocket_now() < end);
+	set->patience = used > 0 ? set->patience * 2 : set->patience / 2;
+	if (set->patience > PATIENCE_MOST)
+		set->patience = PATIENCE_MOST;
+	if (set->patience < PATIENCE_LEAST)
+		set->patience = PATIENCE_LEAST;
+	return used;
+}
+
+/* Everything is prepared for a sleep. What became ready before, if something did. */
+static int prepare_sleep(struct set *set, struct epoll_event *events, int room)
+{
+	int used;
 
 	vb_mutex_lock(&set->lock);
-	has_hot = !vb_list_is_empty(&set->hot);
-	if (has_hot) {
-		used = look_at_hot(set, events, room);
-		has_hot = !vb_list_is_empty(&set->hot);
-	}
-	set->sleepers++;
+	used = look_at_hot(set, events, room, true);
+	if (used == 0)
+		set->sleepers++;
 	vb_mutex_unlock(&set->lock);
-	/* Also when connections have something to report all the time the others get their turn. */
-	count = used == room ? 0 :
-		wait_in_kernel(set, events + used, room - used, used > 0 || has_hot ? 0 : deadline, mask);
+	return used;
+}
+
+/* Others get their turn also while connections have something to report all the time. */
+static int add_others(struct set *set, struct epoll_event *events, int used, int room)
+{
+	vb_time now = vb_rsocket_now();
+	int count;
+
+	if (used == room || now - set->kernel_asked < KERNEL_INTERVAL)
+		return used;
+	set->kernel_asked = now;
+	count = ask_kernel(set, events + used, room - used, 0, NULL);
+	return count < 0 ? used : used + count;
+}
+
+static int wait_once(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
+{
+	int used = 0;
+
+	vb_mutex_lock(&set->lock);
+	used = look_at_hot(set, events, room, false);
+	vb_mutex_unlock(&set->lock);
+	if (used > 0)
+		return add_others(set, events, used, room);
+	if (deadline == 0)
+		return ask_kernel(set, events, room, 0, mask);
+	used = look_a_while(set, events, room);
+	if (used == 0)
+		used = prepare_sleep(set, events, room);
+	if (used > 0)
+		return add_others(set, events, used, room);
+	used = ask_kernel(set, events, room, deadline, mask);
 	vb_mutex_lock(&set->lock);
 	set->sleepers--;
-	if (count > 0 && take_own(set, events + used, &count)) {
-		take_inner_events(set);
-		count += look_at_hot(set, events + used + count, room - used - count);
-	}
 	vb_mutex_unlock(&set->lock);
-	return count < 0 && used > 0 ? used : count < 0 ? count : used + count;
+	set->kernel_asked = vb_rsocket_now();
+	return used;
 }
 
 bool vb_sockets_epoll_concerns(int epoll)

@@ -9,7 +9,9 @@
  * report is computed (readiness.c), and level, edge and one-shot are our own affair.
  *
  * Each registration is either in the list `hot`, to be looked at by the next epoll_wait, or was looked at and found to
- * have nothing to report after its completions were armed. So nothing is missed.
+ * have nothing to report after its completions were armed. So nothing is missed. Connections that go by RDMA stay hot
+ * until a thread is about to sleep: as long as there is traffic no completion raises an event, and no thread is woken
+ * by one.
  */
 #ifndef VB_PRELOAD_SOCKETS_EPOLL_H
 #define VB_PRELOAD_SOCKETS_EPOLL_H

@@ -6,8 +6,8 @@
 
 #include "preload/next.h"
 #include "preload/sockets/connection.h"
-#include "rdmacm/rsocket/rsocket.h"
 #include "rdmacm/rsocket/settings.h"
+#include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
 
 static const short INPUT = POLLIN | POLLRDNORM | POLLPRI | POLLRDHUP | POLLHUP | POLLERR;
@@ -20,7 +20,7 @@ static short ask_tcp(int fd)
 	return NEXT(poll)(&asked, 1, 0) > 0 ? asked.revents : 0;
 }
 
-static short ask_rsocket(struct vb_rsocket *rs, bool before_sleep)
+static short ask_rsocket(struct vb_rsocket *rs, bool before_sleep, uint32_t *changes)
 {
 	short happened = POLLHUP | POLLERR;
 
@@ -31,6 +31,7 @@ static short ask_rsocket(struct vb_rsocket *rs, bool before_sleep)
 		vb_rsocket_progress(rs);
 		happened = rs->kind->revents(rs);
 	}
+	*changes = rs->stream->changes;
 	vb_mutex_unlock(&rs->lock);
 	return happened;
 }
@@ -48,7 +49,7 @@ short vb_readiness_look(struct vb_connection *connection, bool before_sleep)
 	    !vb_stream_tcp_is_readable(connection))
 		tcp &= (short)~(POLLIN | POLLRDNORM);
 	if (connection->receives_by_rdma || connection->sends_by_rdma)
-		rdma = ask_rsocket(connection->rs, before_sleep);
+		rdma = ask_rsocket(connection->rs, before_sleep, &connection->changes);
 	events |= (connection->receives_by_rdma ? rdma : tcp) & INPUT;
 	if (connection->sends_by_rdma)
 		events |= rdma & OUTPUT;

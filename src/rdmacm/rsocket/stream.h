@@ -79,6 +79,8 @@ struct vb_rstream {
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
 	bool armed;                      /* a completion will raise, or has raised, an event */
+	bool armed_for_all;              /* also one of what we have sent */
+	uint32_t changes;                /* how often progress has found something, modulo 2^32 */
 	uint32_t inline_most;
 
 	/* Towards the peer. */
@@ -94,6 +96,7 @@ struct vb_rstream {
 	struct vb_rstream_lists *lists;
 	struct ibv_mr *lists_mr;
 	uint8_t *receive_bytes;
+	int receive_fd;                  /* the memory's, or -1: the peer may map it too (docs/same-host.md) */
 	struct ibv_mr *receive_mr;
 	uint32_t receive_size, receive_at, available;
 	uint32_t granted;                /* bytes the peer may still write */

@@ -47,6 +47,7 @@ static struct vb_rsocket *create_unconnected(int domain, bool lifted)
 		vb_rsocket_put(rs);
 		return NULL;
 	}
+	stream->receive_fd = -1;
 	vb_list_init(&stream->accepted);
 	vb_list_init(&stream->accept_node);
 	vb_list_init(&stream->mappings);
@@ -470,9 +471,9 @@ static void lose_connection(struct vb_rsocket *rs, const struct occurrence *what
 	rdma_disconnect(rs->stream->id);
 }
 
-/* A child is connected, or never will be. Its peer may have said all it had to say and left by the time we hear that it came
- * (who disconnects was connected, even if we missed that): as with TCP, whoever accepts gets the words and then their end.
- * Caller holds the child's lock. True: nobody will ever accept it. */
+/* A child is connected, or never will be. Its peer may have said all it had to say and left by the time we hear
+ * that it came (who disconnects was connected, even if we missed that): as with TCP, whoever accepts gets the words
+ * and then their end. Caller holds the child's lock. True: nobody will ever accept it. */
 static bool hand_over_child(struct vb_rsocket *child, const struct occurrence *what)
 {
 	struct vb_rsocket *listener = child->stream->listener;
@@ -515,6 +516,7 @@ static bool act_upon(struct vb_rsocket *rs, const struct occurrence *what)
 		go_on_connecting(rs, what);
 	else
 		lose_connection(rs, what);
+	rs->stream->changes++;
 	vb_rsocket_wake(rs);
 	tell_observer(rs);
 	return abandoned;

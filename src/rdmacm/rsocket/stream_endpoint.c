@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "io/descriptor.h"
 #include "rdmacm/rsocket/settings.h"
 #include "rdmacm/rsocket/stream.h"
 
@@ -120,6 +121,37 @@ static int register_pages(struct vb_rstream *stream, size_t length, int access, 
 	return error;
 }
 
+/* Memory that a peer on this host can map, so that what it writes is a copy and no system call. Its descriptor has
+ * to stay open for that. Where there is none left other memory does. */
+static int register_shared_pages(struct vb_rstream *stream, size_t length, int access)
+{
+	int fd = vb_page_create("rsocket", length);
+	void *bytes = NULL;
+	int error;
+
+	if (fd >= 0) {
+		fd = vb_descriptor_lift(fd);
+		bytes = vb_page_map(fd, length, true);
+	}
+	if (bytes == NULL) {
+		if (fd >= 0)
+			close(fd);
+		error = register_pages(stream, length, access, &bytes, &stream->receive_mr);
+		stream->receive_bytes = bytes;
+		return error;
+	}
+	stream->receive_mr = ibv_reg_mr(stream->id->pd, bytes, length, access);
+	if (stream->receive_mr == NULL) {
+		error = -errno;
+		munmap(bytes, length);
+		close(fd);
+		return error;
+	}
+	stream->receive_bytes = bytes;
+	stream->receive_fd = fd;
+	return 0;
+}
+
 static int create_buffers(struct vb_rsocket *rs)
 {
 	struct vb_rstream *stream = rs->stream;
@@ -132,8 +164,7 @@ static int create_buffers(struct vb_rsocket *rs)
 	stream->send_bytes = bytes;
 	if (error != 0)
 		return error;
-	error = register_pages(stream, rs->sizes.receive_buffer, writable, &bytes, &stream->receive_mr);
-	stream->receive_bytes = bytes;
+	error = register_shared_pages(stream, rs->sizes.receive_buffer, writable);
 	if (error != 0)
 		return error;
 	error = register_pages(stream, sizeof(*stream->lists) + rs->sizes.iomaps * sizeof(stream->lists->iomaps[0]),
@@ -195,6 +226,9 @@ void vb_rstream_endpoint_destroy(struct vb_rsocket *rs)
 	vb_rstream_iomap_release_all(stream);
 	release_pages(&stream->send_mr);
 	release_pages(&stream->receive_mr);
+	if (stream->receive_fd >= 0)
+		close(stream->receive_fd);
+	stream->receive_fd = -1;
 	release_pages(&stream->lists_mr);
 	stream->send_bytes = stream->receive_bytes = NULL;
 	stream->lists = NULL;
