@@ -388,7 +388,8 @@ static uint32_t look(struct registration *registration, bool before_sleep, bool 
 		return 0;
 	happened &= registration->event.events | EPOLLERR | EPOLLHUP;
 	/* An edge: something has changed since the last report. */
-	if ((registration->event.events & EPOLLET) && !registration->is_nudged && registration->seen == connection->changes)
+	if ((registration->event.events & EPOLLET) && !registration->is_nudged &&
+	    registration->seen == connection->changes)
 		return 0;
 	return happened;
 }
@@ -458,7 +459,8 @@ static bool take_own(const struct set *set, struct epoll_event *events, int *cou
 	return false;
 }
 
-/* What the kernel has to report of other descriptors, and of ours; at most until the deadline. */
+/* What the kernel has to report of other descriptors; which of ours are to be looked at is noted. At most until the deadline.
+ * Events, or -errno. */
 static int ask_kernel(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
 {
 	int count = wait_in_kernel(set, events, room, deadline, mask);
@@ -466,10 +468,22 @@ static int ask_kernel(struct set *set, struct epoll_event *events, int room, vb_
 	if (count <= 0)
 		return count;
 	vb_mutex_lock(&set->lock);
-	if (take_own(set, events, &count)) {
+	if (take_own(set, events, &count))
 		take_inner_events(set);
-		count += look_at_hot(set, events + count, room - count, false);
-	}
+	vb_mutex_unlock(&set->lock);
+	return count;
+}
+
+/* The same, with those of ours that have something to report. Each must be reported once: programs take a second report of what they
+ * have read already for an error. */
+static int ask_kernel_and_look(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
+{
+	int count = ask_kernel(set, events, room, deadline, mask);
+
+	if (count < 0)
+		return count;
+	vb_mutex_lock(&set->lock);
+	count += look_at_hot(set, events + count, room - count, false);
 	vb_mutex_unlock(&set->lock);
 	return count;
 }
@@ -532,13 +546,13 @@ static int wait_once(struct set *set, struct epoll_event *events, int room, vb_t
 	if (used > 0)
 		return add_others(set, events, used, room);
 	if (deadline == 0)
-		return ask_kernel(set, events, room, 0, mask);
+		return ask_kernel_and_look(set, events, room, 0, mask);
 	used = look_a_while(set, events, room);
 	if (used == 0)
 		used = prepare_sleep(set, events, room);
 	if (used > 0)
 		return add_others(set, events, used, room);
-	used = ask_kernel(set, events, room, deadline, mask);
+	used = ask_kernel_and_look(set, events, room, deadline, mask);
 	vb_mutex_lock(&set->lock);
 	set->sleepers--;
 	vb_mutex_unlock(&set->lock);

@@ -3,7 +3,7 @@
 """An echo server and its client, as programs are written that know TCP and nothing else.
 
     echo.py serve HOW ADDRESS PORT [FILE]     HOW: one of the functions serve_* below
-    echo.py ask ADDRESS PORT HOW [FILE]       HOW: rdma, tcp (what the connection must become), file
+    echo.py ask ADDRESS PORT HOW [FILE]       HOW: rdma, tcp (what the connection must become), many (that, and others beside it), file
 
 The client first sends until it sees what carries its bytes: those that TCP's own counters (TCP_INFO) do not count went another way.
 """
@@ -148,7 +148,11 @@ class Loop:
             try:
                 data = self.connections[fd].recv(70000)
             except BlockingIOError:
-                return True
+                if until_empty:
+                    return True
+                # Programs take that for an error (wrk does).
+                print("there was nothing to read, though it was reported", flush=True)
+                os._exit(1)
             if not data:
                 return False
             self.waiting[fd] += data
@@ -201,7 +205,7 @@ class EpollLoop(Loop):
     def run(self):
         while True:
             for fd, events in self.epoll.poll():
-                if not self.other(fd) and fd in self.connections:
+                if not self.other(fd) and fd in self.connections and events & ~select.EPOLLRDHUP:
                     self.handle(fd, events & (select.EPOLLIN | select.EPOLLHUP), bool(self.flags & select.EPOLLET))
 
 
@@ -296,11 +300,27 @@ def settle(connection, how):
             raise TimeoutError("still by TCP: %s %s" % (before, after))
 
 
+def chatter(address, port):
+    """Others that talk at the same time, in small pieces."""
+    connections = [socket.create_connection((address, port), PATIENCE) for _ in range(4)]
+    for count in range(300):
+        for connection in connections:
+            connection.sendall(bytes([count % 256]) * 10)
+        for connection in connections:
+            if receive(connection, 10) != bytes([count % 256]) * 10:
+                raise ValueError("chatter")
+    for connection in connections:
+        connection.close()
+
+
 def ask(address, port, how, file=None):
     connection = socket.create_connection((address, port), PATIENCE)
     if how == "file":
         ask_for_file(connection, file)
         return
+    if how == "many":
+        chatter(address, port)
+        how = "rdma"
     settle(connection, how)
     source = random.Random(7)
     for size in SIZES:
