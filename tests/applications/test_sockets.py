@@ -163,8 +163,10 @@ server {{ listen {1}:{2}; root {0}; }} }}
         return ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd && %s "$@"' % drop, users, *argv)
 
     def postgres(self, wrap):
-        return self.serve(*self.with_a_name(*wrap(self.postgres_program("postgres"), "-D", self.data, "-p", str(PORT), "-h", self.address, "-k", "",
-                                                  "-F")), privileged=True)
+        server = self.serve(*self.with_a_name(*wrap(self.postgres_program("postgres"), "-D", self.data, "-p", str(PORT), "-h", self.address,
+                                                    "-k", "", "-F")), privileged=True)
+        self.until(lambda: self.server.run(self.postgres_program("pg_isready"), "-h", self.address, "-p", str(PORT)).code == 0, server.output)
+        return server
 
     def pgbench(self, wrap, *options):
         return self.ask(*wrap(self.postgres_program("pgbench"), "-h", self.address, "-p", str(PORT), "-U", "user", *options, "postgres"))

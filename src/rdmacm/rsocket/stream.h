@@ -79,7 +79,6 @@ struct vb_rstream {
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
 	bool armed;                      /* a completion will raise, or has raised, an event */
-	bool armed_for_all;              /* also one of what we have sent */
 	uint32_t changes;                /* how often progress has found something, modulo 2^32 */
 	uint32_t inline_most;
 

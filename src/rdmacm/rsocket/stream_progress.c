@@ -39,9 +39,7 @@ int vb_rstream_post(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pie
 		.sg_list = pieces,
 		.num_sge = count,
 		.opcode = with_immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-		/* Who carries a token is one of ours, and sleeps until it is told something (arm). Others do not
-		 * know of it. */
-		.send_flags = flags | (rs->stream->peer_has_token && with_immediate ? IBV_SEND_SOLICITED : 0),
+		.send_flags = flags,
 		.imm_data = htonl(immediate),
 		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
 	}, *refused;
@@ -262,17 +260,12 @@ static void arm(struct vb_rsocket *rs)
 {
 	struct vb_rstream *stream = rs->stream;
 
-	/* That our own writes have arrived wakes nobody who could go on writing anyway. */
-	bool for_all = !stream->peer_has_token || !stream->may_write || !vb_rstream_can_send(rs);
-
-	if (stream->cq == NULL || (stream->armed && (stream->armed_for_all || !for_all)))
+	if (stream->cq == NULL || stream->armed)
 		return;
-	if (ibv_req_notify_cq(stream->cq, for_all ? 0 : 1) == 0) {
+	if (ibv_req_notify_cq(stream->cq, 0) == 0)
 		stream->armed = true;
-		stream->armed_for_all = for_all;
-	} else {
+	else
 		vb_rstream_break(rs, EIO);
-	}
 }
 
 static void collect(struct vb_rsocket *rs)
@@ -283,7 +276,7 @@ static void collect(struct vb_rsocket *rs)
 	if (rs->stream->completions == NULL || ibv_get_cq_event(rs->stream->completions, &cq, &context) != 0)
 		return;
 	ibv_ack_cq_events(cq, 1);
-	rs->stream->armed = rs->stream->armed_for_all = false;
+	rs->stream->armed = false;
 }
 
 static int wait_fd(struct vb_rsocket *rs)

@@ -22,7 +22,7 @@ import termios
 import threading
 import time
 
-PATIENCE = 60
+PATIENCE = 40
 SIZES = (1, 2, 63, 64, 65, 1000, 4096, 65536, 65537, 300000, 1 << 20)
 
 
@@ -303,11 +303,18 @@ def settle(connection, how):
 def chatter(address, port):
     """Others that talk at the same time, in small pieces."""
     connections = [socket.create_connection((address, port), PATIENCE) for _ in range(4)]
-    for count in range(300):
+    for connection in connections:
+        settle(connection, "rdma")
+    # The second comes while the server answers the first, at another moment each time.
+    for count in range(1500):
+        data = bytes([count % 256]) * 10
         for connection in connections:
-            connection.sendall(bytes([count % 256]) * 10)
+            connection.sendall(data)
+            for _ in range(count % 50 * 20):
+                pass
+            connection.sendall(data)
         for connection in connections:
-            if receive(connection, 10) != bytes([count % 256]) * 10:
+            if receive(connection, 20) != data * 2:
                 raise ValueError("chatter")
     for connection in connections:
         connection.close()
