@@ -165,7 +165,8 @@ server {{ listen {1}:{2}; root {0}; }} }}
     def postgres(self, wrap):
         server = self.serve(*self.with_a_name(*wrap(self.postgres_program("postgres"), "-D", self.data, "-p", str(PORT), "-h", self.address,
                                                     "-k", "", "-F")), privileged=True)
-        self.until(lambda: self.server.run(self.postgres_program("pg_isready"), "-h", self.address, "-p", str(PORT)).code == 0, server.output)
+        asks = (self.postgres_program("pg_isready"), "-h", self.address, "-p", str(PORT), "-U", "user", "-d", "postgres")
+        self.until(lambda: self.server.run(*asks).code == 0, server.output)
         return server
 
     def pgbench(self, wrap, *options):
