@@ -193,3 +193,26 @@ except OSError as problem:
         ended = client.wait(self.TIMEOUT)
         self.assertFalse(ended.timed_out, ended)
         self.assertIn("end", ended.out)
+
+    @across(ONE_HOST)
+    def test_peer_killed_before_the_end(self):
+        """Who closes waits until what it has sent has arrived; not for a peer that is gone, whose silence it would take long to believe."""
+        server = self.serve(*self.sockets("python3", self.program, "serve", "blocking", self.peer, str(PORT)))
+        client = self.client.start(*self.sockets("python3", "-c", """
+import sys
+sys.path.insert(0, sys.argv[1])
+import echo, os, signal, socket
+connection = socket.create_connection((sys.argv[2], int(sys.argv[3])))
+echo.settle(connection, "rdma")
+os.kill(int(sys.argv[4]), signal.SIGSTOP)
+connection.sendall(b"x" * 1000)
+print("closing", flush=True)
+connection.close()
+print("closed", flush=True)
+""", self.folder, self.peer, str(PORT), str(server.pid)))
+        self.assertTrue(client.wait_until(lambda process: "closing" in process.output()), client.output())
+        server.kill()
+        # The transport gives up after 18 seconds.
+        ended = client.wait(12)
+        self.assertFalse(ended.timed_out, ended)
+        self.assertIn("closed", ended.out)

@@ -126,8 +126,13 @@ VB_EXPORT int rshutdown(int socket, int how)
 
 VB_EXPORT int rclose(int socket)
 {
-	struct vb_rsocket *rs = vb_rsocket_withdraw(socket);
+	struct vb_rsocket *rs = vb_rsocket_get(socket);
 
+	if (rs != NULL && rs->stream != NULL)
+		vb_rstream_say_goodbye(rs);
+	if (rs != NULL)
+		vb_rsocket_put(rs);
+	rs = vb_rsocket_withdraw(socket);
 	if (rs == NULL)
 		return (int)result_of(-EBADF);
 	rs->kind->close(rs);

@@ -63,6 +63,14 @@ int vb_rstream_shutdown(struct vb_rsocket *rs, int how)
 	return error;
 }
 
+void vb_rstream_say_goodbye(struct vb_rsocket *rs)
+{
+	vb_mutex_lock(&rs->lock);
+	if (!rs->closed && rs->stream->state == VB_RSTREAM_CONNECTED)
+		vb_rstream_shutdown(rs, SHUT_RDWR);
+	vb_mutex_unlock(&rs->lock);
+}
+
 static void close_children(struct vb_list *children)
 {
 	VB_LIST_FOR_EACH(node, children) {
