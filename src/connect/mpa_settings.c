@@ -60,9 +60,7 @@ static bool take_word(struct vb_mpa_settings *settings, char *word)
 		return take_choice(value, "large", "segment", &settings->large);
 	if (is(word, "p2p"))
 		return take_switch(value, &settings->peer_to_peer);
-	if (is(word, "first"))
-		return take_first(value, &settings->first_ms);
-	return is(word, "extensions") && take_switch(value, &settings->extensions);
+	return is(word, "first") && take_first(value, &settings->first_ms);
 }
 
 bool vb_mpa_settings_parse(struct vb_mpa_settings *settings, const char *text, char *why, size_t room)
