@@ -40,12 +40,13 @@ static void faster(struct vb_roce_congestion *congestion, uint32_t steps)
 	congestion->rate = rate < congestion->line_rate ? rate : congestion->line_rate;
 }
 
-/* By `share` of the rate, in 1/UNIT. */
+/* By `share` of the rate, in 1/UNIT, and never by more than half: where acknowledgements are rare, one long round trip would stop the flow
+ * for good. */
 static void slower(struct vb_roce_congestion *congestion, uint64_t share)
 {
 	uint64_t least = congestion->timely_parameters->minimum, rate;
 
-	share = share < UNIT ? share : UNIT;
+	share = share < UNIT / 2 ? share : UNIT / 2;
 	rate = congestion->rate / UNIT * (UNIT - share);
 	congestion->rate = rate > least ? rate : least;
 }

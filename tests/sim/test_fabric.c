@@ -154,6 +154,31 @@ static void dcqcn_keeps_the_queue_short(void **state)
 	close_network();
 }
 
+/* TIMELY has nothing but round trips to go by: both flows live, and the line is in use. */
+static void timely_lives_on_round_trips(void **state)
+{
+	struct vb_roce_policy policy;
+	uint64_t had[2];
+
+	(void)state;
+	assert_true(vb_roce_policy_parse(&policy, "timely@40G"));
+	policy.burst = 0;
+	policy.window = 1000000;
+	open_network(&usual, 7);
+	star(3);
+	for (unsigned i = 0; i < 3; i++)
+		sim->hosts[i]->queue_host.policy = &policy;
+	incast(2, 0);
+	sim_run_to(sim, sim->now + VB_MILLISECONDS(10));
+	for (unsigned i = 0; i < 2; i++)
+		had[i] = sim_flow_delivered(&flows->flow[i]);
+	sim_run_to(sim, sim->now + VB_MILLISECONDS(10));
+	/* 10 ms at 4 Gb/s at least, of 20 that are fair. */
+	for (unsigned i = 0; i < 2; i++)
+		assert_true(sim_flow_delivered(&flows->flow[i]) - had[i] > 5000000);
+	close_network();
+}
+
 /* Above kmax every packet that can be marked is, below kmin none; who is not ECN-capable never. */
 static void marks(void **state)
 {
@@ -296,6 +321,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_lost_with_pfc),
 		cmocka_unit_test(packets_are_lost_without),
 		cmocka_unit_test(dcqcn_keeps_the_queue_short),
+		cmocka_unit_test(timely_lives_on_round_trips),
 		cmocka_unit_test(marks),
 		cmocka_unit_test(ways_are_shared),
 		cmocka_unit_test(a_storm_and_the_watchdog),
