@@ -77,6 +77,8 @@ static void print_qp(FILE *out, const struct vb_cli_holder *holder, const struct
 	print_number(out, "receive_depth", qp->receive_depth);
 	print_number(out, "sends_done", qp->sends_done);
 	print_number(out, "receives_done", qp->receives_done);
+	print_number(out, "work_bytes", qp->work_bytes);
+	print_number(out, "received_bytes", qp->received_bytes);
 	print_number(out, "pd", qp->pd);
 	print_number(out, "send_cq", qp->send_cq);
 	print_number(out, "receive_cq", qp->receive_cq);

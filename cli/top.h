@@ -32,12 +32,14 @@ extern const char *const vb_cli_sort_names[VB_CLI_SORTS];
 struct vb_cli_process_rates {
 	const struct vb_cli_process *process;
 	double out, in, retries, lost;
+	double work_bytes, received_bytes; /* of its queue pairs */
 };
 
 struct vb_cli_qp_rates {
 	const struct vb_cli_holder *holder;
 	const struct vb_resource_qp *qp;
 	double out, in;
+	double work_bytes, received_bytes;
 };
 
 struct vb_cli_rates {

@@ -14,8 +14,11 @@ static void print_process(FILE *out, const struct vb_cli_process_rates *row)
 	vb_cli_json_string(out, row->process->program);
 	fprintf(out, ", \"user\": ");
 	vb_cli_json_string(out, vb_cli_user_name(row->process->process.uid, user));
-	fprintf(out, ", \"queue_pairs\": %u, \"out_per_s\": %.1f, \"in_per_s\": %.1f, \"retries_per_s\": %.1f, \"drops_per_s\": %.1f}",
-	       row->process->process.queue_pairs, row->out, row->in, row->retries, row->lost);
+	fprintf(out, ", \"queue_pairs\": %u, \"out_per_s\": %.1f, \"in_per_s\": %.1f, \"retries_per_s\": %.1f, "
+	       "\"drops_per_s\": %.1f, \"work_bytes_per_s\": %.0f, "
+	       "\"received_bytes_per_s\": %.0f}",
+	       row->process->process.queue_pairs, row->out, row->in, row->retries, row->lost, row->work_bytes,
+	       row->received_bytes);
 }
 
 static void print_qp(FILE *out, const struct vb_cli_qp_rates *row)
@@ -32,8 +35,9 @@ static void print_qp(FILE *out, const struct vb_cli_qp_rates *row)
 	else
 		fprintf(out, "\"%s\"", vb_cli_gid_address(qp->peer_gid, address));
 	fprintf(out, ", \"peer_qpn\": %u, \"out_per_s\": %.1f, \"in_per_s\": %.1f, \"send_posted\": %u, \"receive_posted\": %u, "
-	       "\"round_trip_ns\": %llu}",
-	       qp->peer_qpn, row->out, row->in, qp->send_posted, qp->receive_posted, (unsigned long long)qp->round_trip);
+	       "\"round_trip_ns\": %llu, \"work_bytes_per_s\": %.0f, \"received_bytes_per_s\": %.0f}",
+	       qp->peer_qpn, row->out, row->in, qp->send_posted, qp->receive_posted, (unsigned long long)qp->round_trip,
+	       row->work_bytes, row->received_bytes);
 }
 
 int vb_cli_top_print_json(FILE *out, const struct vb_cli_sample *older, const struct vb_cli_sample *newer, enum vb_cli_sort sort)

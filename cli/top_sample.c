@@ -81,22 +81,23 @@ static double psn_rate(uint32_t before, uint32_t now, double seconds)
 	return ahead < 0x800000 ? ahead / seconds : 0;
 }
 
-static void rate_qp(const struct vb_resource_qp *was, const struct vb_resource_qp *now, double seconds, double *out, double *in)
+static void rate_qp(const struct vb_resource_qp *was, const struct vb_resource_qp *now, double seconds, struct vb_cli_qp_rates *row)
 {
-	*out = *in = 0;
 	if (!was || was->state != now->state || was->through_memory != now->through_memory)
 		return;
 	if (now->through_memory) {
-		*out = (now->sends_done - was->sends_done) / seconds;
-		*in = (now->receives_done - was->receives_done) / seconds;
+		row->out = (now->sends_done - was->sends_done) / seconds;
+		row->in = (now->receives_done - was->receives_done) / seconds;
 	} else {
-		*out = psn_rate(was->send_psn, now->send_psn, seconds);
-		*in = psn_rate(was->expected_psn, now->expected_psn, seconds);
+		row->out = psn_rate(was->send_psn, now->send_psn, seconds);
+		row->in = psn_rate(was->expected_psn, now->expected_psn, seconds);
 	}
+	row->work_bytes = rate(was->work_bytes, now->work_bytes, seconds);
+	row->received_bytes = rate(was->received_bytes, now->received_bytes, seconds);
 }
 
-/* What a process's counters, which count packets, do not know of. */
-static void add_memory_rates(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, double seconds,
+/* What a process's counters, which count packets, do not know of: bytes, and what goes through memory. */
+static void add_queue_pairs(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, double seconds,
 			     struct vb_cli_process_rates *row)
 {
 	uint32_t pid = row->process->process.pid;
@@ -106,13 +107,15 @@ static void add_memory_rates(const struct vb_cli_sample *older, const struct vb_
 
 		for (unsigned j = 0; holder->pid == pid && j < holder->count[VB_RESOURCE_QP]; j++) {
 			const struct vb_resource_qp *now = &holder->of[VB_RESOURCE_QP][j].qp;
-			double out, in;
+			struct vb_cli_qp_rates of = { 0 };
 
+			rate_qp(find_qp(older, pid, now->qpn), now, seconds, &of);
+			row->work_bytes += of.work_bytes;
+			row->received_bytes += of.received_bytes;
 			if (!now->through_memory)
 				continue;
-			rate_qp(find_qp(older, pid, now->qpn), now, seconds, &out, &in);
-			row->out += out;
-			row->in += in;
+			row->out += of.out;
+			row->in += of.in;
 		}
 	}
 }
@@ -210,7 +213,7 @@ static void rate_processes(const struct vb_cli_sample *older, const struct vb_cl
 			.retries = rate(retries(was), retries(&now->process.counters), seconds),
 			.lost = rate(lost(was), lost(&now->process.counters), seconds),
 		};
-		add_memory_rates(older, newer, seconds, row);
+		add_queue_pairs(older, newer, seconds, row);
 	}
 }
 
@@ -225,7 +228,7 @@ static void rate_qps(const struct vb_cli_sample *older, const struct vb_cli_samp
 			struct vb_cli_qp_rates *row = &rates->qp[rates->qps++];
 
 			*row = (struct vb_cli_qp_rates){.holder = holder, .qp = now};
-			rate_qp(find_qp(older, holder->pid, now->qpn), now, seconds, &row->out, &row->in);
+			rate_qp(find_qp(older, holder->pid, now->qpn), now, seconds, row);
 		}
 	}
 }

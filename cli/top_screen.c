@@ -70,6 +70,8 @@ static void draw_explanation(void)
 	static const char *const text[] = {
 		"OUT/s, IN/s   packets a second; of a queue pair requests and answers to reads, of one that goes",
 		"              through memory work requests done and messages received",
+		"WORK B/s      bytes of its own work requests, SEND, WRITE and READ, that are done",
+		"RECV B/s      bytes that came into its receives; of WRITEs and READs by the peer it knows nothing",
 		"RETRY/s       retransmissions begun: packets are lost, or a timeout is too short",
 		"DROP/s        packets out of order, repeated, damaged, or for nobody",
 		"WAY           memory: the peer is a process of this host; wire: packets",

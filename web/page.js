@@ -18,6 +18,7 @@ function short(value) {
   return value < 1e6 ? `${(value / 1e3).toFixed(1)}k` : `${(value / 1e6).toFixed(2)}M`;
 }
 
+const bytes = value => value < 1e9 ? `${short(value)}B` : `${(value / 1e9).toFixed(2)}GB`;
 const microseconds = value => `${value < 100 ? value.toFixed(1) : value.toFixed(0)} µs`;
 const hexadecimal = number => "0x" + number.toString(16).padStart(6, "0");
 
@@ -62,6 +63,7 @@ function rowsOf(state) {
     return {
       pid: process.pid, program: process.program, qpn: qp.qpn, type: qp.type, state: qp.state, way: qp.way, device: qp.device,
       peer: qp.peer_address ? `${qp.peer_address} ${hexadecimal(qp.peer_qpn)}` : "", out: rate.out_per_s, in: rate.in_per_s,
+      work: rate.work_bytes_per_s || 0, received: rate.received_bytes_per_s || 0,
       sends: qp.send_posted, sendDepth: qp.send_depth, receives: qp.receive_posted, receiveDepth: qp.receive_depth, srq: qp.srq,
       trip: qp.round_trip_ns / 1000, fault: qp.fault || "", failed: qp.state === "ERR" || qp.state === "SQE",
     };
@@ -90,7 +92,8 @@ function makeRow(row) {
   made.title = "Draw its ladder";
   made.className = row.failed ? "failed" : "";
   made.append(cell(row.program), cell(row.pid, true), cell(hexadecimal(row.qpn)), cell(row.type), cell(row.state), cell(row.way), cell(row.device),
-    cell(row.peer), cell(short(row.out), true), cell(short(row.in), true), cell(`${row.sends}/${row.sendDepth}`, true),
+    cell(row.peer), cell(short(row.out), true), cell(short(row.in), true),
+    cell(bytes(row.work), true), cell(bytes(row.received), true), cell(`${row.sends}/${row.sendDepth}`, true),
     cell(row.srq ? `SRQ ${row.srq}` : `${row.receives}/${row.receiveDepth}`, true), cell(row.trip ? microseconds(row.trip) : "", true),
     cell(row.fault));
   return made;
@@ -117,10 +120,12 @@ function showGraph(state, rows) {
 }
 
 const ratePlot = new Plot(at("plot-rate"), at("legend-rate"), short);
+const bytePlot = new Plot(at("plot-bytes"), at("legend-bytes"), bytes);
 const tripPlot = new Plot(at("plot-trip"), at("legend-trip"), microseconds);
 
 function showPlots(state, rows) {
   ratePlot.add(new Map(state.rates.processes.map(row => [`${row.program} ${row.pid}`, row.out_per_s])));
+  bytePlot.add(new Map(state.rates.processes.map(row => [`${row.program} ${row.pid}`, row.work_bytes_per_s + row.received_bytes_per_s])));
   tripPlot.add(new Map(rows.filter(row => row.trip > 0).map(row => [`${row.program} ${hexadecimal(row.qpn)}`, row.trip])));
 }
 
@@ -189,7 +194,7 @@ at("ladder-again").addEventListener("click", drawLadder);
 at("qps").tHead.addEventListener("click", event => {
   const key = event.target.dataset.key;
   if (key)
-    order = { key, down: order.key === key ? !order.down : ["out", "in", "sends", "receives", "trip"].includes(key) };
+    order = { key, down: order.key === key ? !order.down : ["out", "in", "work", "received", "sends", "receives", "trip"].includes(key) };
 });
 
 // ---- again and again ----

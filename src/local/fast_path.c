@@ -127,7 +127,7 @@ bool vb_local_fast_write(struct vb_qp *qp, struct vb_local *local, const struct 
 		enqueue(qp, local, wr, now);
 		vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
 	} else {
-		vb_send_queue_skip(&qp->send);
+		vb_send_queue_skip(&qp->send, wr->sg_list[0].length);
 	}
 	return true;
 }

@@ -42,6 +42,7 @@ struct vb_qp {
 	struct vb_pd *receive_pd;        /* of the regions that receives name: the SRQ's where there is one (IBA 10.2.9), else ours */
 	struct vb_send_queue send;
 	struct vb_receive_queue receive;
+	uint64_t received_bytes;         /* of all messages that receives were used up for */
 	struct ibv_qp_attr attr;         /* everything modify has set, as query returns it (cap: granted) */
 	struct vb_path path;             /* RC, UC: to the peer */
 	uint8_t stray_source[16];        /* of the last packet that came from elsewhere and was dropped; zeros: none */

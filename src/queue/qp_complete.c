@@ -79,6 +79,8 @@ void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fa
 		qp->host->watch->completing_send(qp, wqe, status, wanted);
 	if (wanted)
 		completion = send_completion(qp, wqe, status, fault, now);
+	if (status == IBV_WC_SUCCESS)
+		qp->send.bytes += wqe->length;
 	vb_send_queue_retire(&qp->send);
 	if (wanted)
 		push(qp, qp->send_cq, &completion);
@@ -96,6 +98,7 @@ bool vb_qp_complete_send_to(struct vb_qp *qp, struct ibv_wc *wc)
 		completion = send_completion(qp, wqe, IBV_WC_SUCCESS, VB_FAULT_NONE, 0);
 		vb_completion_to_wc(&completion, wc);
 	}
+	qp->send.bytes += wqe->length;
 	vb_send_queue_retire(&qp->send);
 	if (wanted)
 		vb_send_queue_release(&qp->send.released, qp->send.tail);
@@ -142,6 +145,8 @@ void vb_qp_complete_receive(struct vb_qp *qp, const struct vb_completion *comple
 	vb_lock_assert_held(&qp->lock);
 	if (qp->host->watch)
 		qp->host->watch->completing_receive(qp);
+	if (completion->status == IBV_WC_SUCCESS)
+		qp->received_bytes += completion->byte_length;
 	push(qp, qp->recv_cq, completion);
 }
 

@@ -55,6 +55,7 @@ struct vb_send_queue {
 	uint32_t reserved;               /* next to fill; head..reserved is a list under construction */
 	uint32_t head;                   /* first not committed */
 	uint32_t tail;                   /* oldest not retired */
+	uint64_t bytes;                  /* of all messages of work that was retired with success */
 	uint32_t released;               /* oldest that keeps its place. Atomic: who polls the CQ writes it, under cq->lock */
 };
 
@@ -108,8 +109,9 @@ static inline void vb_send_queue_retire(struct vb_send_queue *queue)
 
 /* A request that was done when it was posted, and that nobody wants to hear of: it keeps a place like any other. The queue is empty and has
  * room. */
-static inline void vb_send_queue_skip(struct vb_send_queue *queue)
+static inline void vb_send_queue_skip(struct vb_send_queue *queue, uint32_t length)
 {
+	queue->bytes += length;
 	queue->tail = queue->head = ++queue->reserved;
 }
 

@@ -68,6 +68,8 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	row->receive_posted = vb_receive_queue_count(&qp->receive);
 	row->sends_done = qp->send.tail;
 	row->receives_done = qp->receive.tail;
+	row->work_bytes = qp->send.bytes;
+	row->received_bytes = qp->received_bytes;
 	row->fault = qp->fault.fault;
 	row->draining = qp->draining;
 	row->through_memory = vb_endpoint_goes_through_memory(qp);

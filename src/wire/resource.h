@@ -108,6 +108,8 @@ struct vb_resource_qp {
 	uint32_t through_memory;                 /* 1: its peer is on this host, and no packet is sent */
 	uint32_t control;                        /* congestion control: row of the table in roce/control.h */
 	uint32_t reserved;
+	uint64_t work_bytes;                     /* of all messages of its own work requests, done with success */
+	uint64_t received_bytes;                 /* of all messages that used up a receive */
 	uint32_t sends_done, receives_done;      /* work requests since it was made, modulo 2^32; not those of a shared queue */
 };
 
@@ -125,7 +127,7 @@ _Static_assert(sizeof(struct vb_resource_head) == 16, "head");
 _Static_assert(sizeof(struct vb_resource_row) == 8, "row");
 _Static_assert(sizeof(struct vb_resource_device) == 72, "device");
 _Static_assert(sizeof(struct vb_resource_mr) == 48, "mr");
-_Static_assert(sizeof(struct vb_resource_qp) == 56 + 34 * 4, "qp");
+_Static_assert(sizeof(struct vb_resource_qp) == 72 + 34 * 4, "qp");
 _Static_assert(sizeof(struct vb_resource_cm_id) == 48 + 32 + 24, "cm_id");
 
 union vb_resource {

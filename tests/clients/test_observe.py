@@ -301,6 +301,30 @@ class Top(Looking):
                 process.kill()
 
     @across(["lo_v4"])
+    def test_bytes(self):
+        """Payload is what was sent, to the byte, by wire and through memory; a SEND also counts where it comes in."""
+        for environment in (WIRE, {"VERBENA_WIRE": "auto"}):
+            argv = [which("ibv_rc_pingpong"), "-d", self.device, "-p", str(TCP_PORT), "-s", "1000", "-n", "1000000000", "-e"]
+            server = self.server.start(*argv, "-g", str(self.gids[0]), environment=environment)
+            self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
+            client = self.client.start(*argv, "-g", str(self.gids[1]), self.address, environment=environment)
+
+            def counted():
+                qp = (self.of(client) or {"qps": [None]})["qps"][0]
+                return qp if qp and qp["received_bytes"] > 0 else None
+            qp = self.until(counted, client.output)
+            self.assertEqual((qp["work_bytes"], qp["received_bytes"]), (1000 * qp["sends_done"], 1000 * qp["receives_done"]))
+
+            def moves():
+                told = self.told("top", "--interval", "0.3")
+                row = [row for row in told["qps"] if row["pid"] == client.pid][0]
+                process = [row for row in told["processes"] if row["pid"] == client.pid][0]
+                return row["work_bytes_per_s"] > 0 and row["received_bytes_per_s"] > 0 and process["work_bytes_per_s"] > 0
+            self.until(moves, "bytes are sent and received")
+            for process in (client, server):
+                process.kill()
+
+    @across(["lo_v4"])
     def test_colours(self):
         """On a terminal, unless NO_COLOR or a dumb terminal says otherwise."""
         for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
