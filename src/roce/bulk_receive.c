@@ -9,8 +9,9 @@
  * allowed because nothing of the packet's content decides where it goes: the place follows from our own state (the message
  * that began, whose key, rights and range were checked, and how much of it has come), and what a message's memory holds
  * before its end is undefined (IBA 9.5, o9-20). A damaged packet leaves rubbish there, does not move the expected PSN, and is
- * overwritten when it comes again. The last packet of a message, which an application may be watching for, is never placed
- * before it is known to be good.
+ * overwritten when it comes again. One exception (seed 49182 of tests/sim/campaign.c): a SEND does not say how long it
+ * is, so a middle packet whose PSN is damaged to that of the last leaves rubbish behind the message, inside the receive.
+ * The last packet of a message, which an application may be watching for, is never placed before it is known to be good.
  */
 #include <string.h>
 
