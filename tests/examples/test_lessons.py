@@ -12,7 +12,7 @@ from pylib.clients import ClientCase, add
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 LEARN = os.path.join(ROOT, "docs", "learn")
-LESSONS = sorted(glob.glob(os.path.join(LEARN, "[0-9]-*.md")))
+LESSONS = sorted(glob.glob(os.path.join(LEARN, "[0-9]*-*.md")), key=lambda path: int(os.path.basename(path).split("-")[0]))
 
 
 def text_of(path):
@@ -41,8 +41,8 @@ for number, place in enumerate(LESSONS, 1):
 
 
 class Text(ClientCase):
-    def test_nine_lessons(self):
-        self.assertEqual([os.path.basename(path)[0] for path in LESSONS], list("123456789"))
+    def test_ten_lessons(self):
+        self.assertEqual([int(os.path.basename(path).split("-")[0]) for path in LESSONS], list(range(1, 11)))
         index = text_of(os.path.join(LEARN, "README.md"))
         for path in LESSONS:
             self.assertIn("(%s)" % os.path.basename(path), index)
