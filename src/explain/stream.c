@@ -28,6 +28,7 @@ bool vb_explain_stream_ended(const struct vb_fault_record *fault)
 	case VB_FAULT_TERMINATED:
 	case VB_FAULT_CLOSED:
 	case VB_FAULT_RESET:
+	case VB_FAULT_TIMED_OUT:
 		return true;
 	default:
 		return false;
@@ -101,6 +102,10 @@ bool vb_explain_stream(const struct vb_fault_record *fault, struct vb_report *re
 		vb_report_say(report, VB_REPORT_CAUSE, "TCP's connection was reset: the peer's process ended or aborted, or something "
 			      "between the two cut it. ");
 		vb_report_say(report, VB_REPORT_FIX, "Look at how the peer's process ended, and at firewalls between the two.");
+		return true;
+	case VB_FAULT_TIMED_OUT:
+		vb_report_say(report, VB_REPORT_CAUSE, "TCP sent again and again, and nothing came back from the peer's host. ");
+		vb_report_say(report, VB_REPORT_FIX, "Is the peer's host up, and can it be reached (ping)? Its process may well live.");
 		return true;
 	case VB_FAULT_NO_RECEIVE:
 		if (fault->terminate == 0)

@@ -234,12 +234,12 @@ static void closed(struct vb_qp *qp, vb_time now, bool by_us)
 
 static void timed_out(struct vb_qp *qp, vb_time now)
 {
-	struct vb_fault_record why = {.fault = VB_FAULT_RETRY_EXCEEDED};
+	struct vb_fault_record why = {.fault = VB_FAULT_TIMED_OUT};
 
 	if (vb_send_queue_count(&qp->send) > 0)
 		fail_oldest(qp, now, IBV_WC_RETRY_EXC_ERR, &why);
 	else
-		lost(qp, now, VB_FAULT_RETRY_EXCEEDED);
+		lost(qp, now, VB_FAULT_TIMED_OUT);
 }
 
 void vb_iwarp_ended(struct vb_qp *qp, vb_time now, enum vb_iwarp_end how)

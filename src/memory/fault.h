@@ -52,7 +52,8 @@
 	X(MESSAGE_SEQUENCE, "a message's queue, number or offset is not the next")          \
 	X(TERMINATED, "the peer ended the stream with an error message")                    \
 	X(CLOSED, "the peer closed the connection")                                         \
-	X(RESET, "the connection was reset")
+	X(RESET, "the connection was reset")                                                \
+	X(TIMED_OUT, "TCP had no answer from the peer's host, and gave up")
 
 enum vb_fault {
 #define X(name, sentence) VB_FAULT_##name,

@@ -44,6 +44,7 @@ static const enum ibv_wc_status statuses[VB_FAULT_COUNT] = {
 	[VB_FAULT_TERMINATED] = IBV_WC_WR_FLUSH_ERR,
 	[VB_FAULT_CLOSED] = IBV_WC_WR_FLUSH_ERR,
 	[VB_FAULT_RESET] = IBV_WC_WR_FLUSH_ERR,
+	[VB_FAULT_TIMED_OUT] = IBV_WC_RETRY_EXC_ERR,
 };
 
 enum ibv_wc_status vb_fault_to_wc_status(enum vb_fault fault)

@@ -98,6 +98,7 @@ static void streams_end_with_a_reason(void **state)
 		{VB_FAULT_NO_RECEIVE, false, 0x1202, "waited five seconds", "Post receives"},
 		{VB_FAULT_RESET, true, 0, "reset", "firewalls"},
 		{VB_FAULT_CLOSED, true, 0, "closed the connection", "rdma_disconnect"},
+		{VB_FAULT_TIMED_OUT, false, 0, "nothing came back", "ping"},
 	};
 
 	(void)state;

@@ -516,6 +516,7 @@ static void tcp_gives_up(void)
 	end_with(a, VB_IWARP_END_TIMEOUT);
 	expect(&a->send_cq, 1, IBV_WC_SUCCESS);
 	expect(&a->send_cq, 2, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(a->qp->fault.fault, VB_FAULT_TIMED_OUT);
 	expect(&a->send_cq, 3, IBV_WC_WR_FLUSH_ERR);
 	expect_events(a, 1, IBV_EVENT_QP_FATAL);
 }

@@ -280,6 +280,7 @@ static void every_fault_has_its_status(void **state)
 		{"TERMINATED", IBV_WC_WR_FLUSH_ERR},
 		{"CLOSED", IBV_WC_WR_FLUSH_ERR},
 		{"RESET", IBV_WC_WR_FLUSH_ERR},
+		{"TIMED_OUT", IBV_WC_RETRY_EXC_ERR},
 	};
 
 	(void)state;
