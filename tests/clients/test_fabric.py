@@ -129,6 +129,9 @@ class Fabric(ClientCase):
         out = self.tool(left, "perfquery", str(lids[1]), "1")
         self.assertGreaterEqual(int(re.search(r"PortRcvPkts:\.+(\d+)", out).group(1)), 51)
         self.assertNotIn(" ERR ", read())
+        # opensm's own test: all that the subnet administration knows, in one inventory.
+        files = ("-i", os.path.join(self.scratch, "inventory"), "-l", os.path.join(self.scratch, "osmtest.log"))
+        self.assertRegex(self.tool(left, "osmtest", "-f", "c", *files), r"PASS")
         self.verbena(right, "leave")
         self.assertEqual(self.verbena(right, "leave", code=1).count("has not joined a fabric"), 1)
 
