@@ -190,16 +190,24 @@ static uint64_t new_nonce(void)
 	return (uint64_t)vb_random_u32() << 32 | vb_random_u32();
 }
 
+/* An ICMP error that one question has brought back is told, once, by the next call on the socket: also if that sends the other question.
+ * False: there is one. */
+static bool ask(struct exchange *exchange, const struct vb_inquiry *question)
+{
+	if (send_question(exchange, question) >= 0)
+		return true;
+	exchange->reach = reach_of(errno);
+	return exchange->reach == VB_REACH_SILENT;
+}
+
 static void ask_repeatedly(struct exchange *exchange)
 {
 	for (unsigned i = 0; i < sizeof(wait_ms) / sizeof(wait_ms[0]); i++) {
-		if (send_question(exchange, &exchange->process) < 0) {
-			exchange->reach = reach_of(errno);
-			if (exchange->reach != VB_REACH_SILENT)
-				return;
-		}
-		if (i >= FIRST_TRY_OF_DAEMON && exchange->process.qpn > 1 && !exchange->daemon_answered)
-			(void)send_question(exchange, &exchange->daemon);
+		if (!ask(exchange, &exchange->process))
+			return;
+		if (i >= FIRST_TRY_OF_DAEMON && exchange->process.qpn > 1 && !exchange->daemon_answered &&
+		    !ask(exchange, &exchange->daemon))
+			return;
 		if (await_answer(exchange, vb_clock_now() + VB_MILLISECONDS(wait_ms[i])))
 			return;
 	}

@@ -33,6 +33,14 @@ static const struct {
 	{0x0b, VB_DAEMON_FROM_PROCESS, 16 + 16, 2, 2},
 	{0x0c, VB_DAEMON_FROM_PROCESS, 16 + 32, 0, 0},
 	{0x0d, VB_DAEMON_FROM_PROCESS, 16 + 24, 0, 0},
+	{0x0e, VB_DAEMON_FROM_PROCESS, 16 + 48, 0, 0},
+	{0x0f, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x20, VB_DAEMON_FROM_PROCESS, 16 + 152, 0, 0},
+	{0x21, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x22, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x23, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x24, VB_DAEMON_FROM_PROCESS, 16 + 24, 0, 0},
+	{0x25, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x41, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
 	{0x42, VB_DAEMON_FROM_DAEMON, 16 + 256, 0, 0},
 	{0x43, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
@@ -45,6 +53,10 @@ static const struct {
 	{0x4a, VB_DAEMON_FROM_DAEMON, 16 + 32, 0, 1},
 	{0x4b, VB_DAEMON_FROM_DAEMON, 16 + 16, 0, 2},
 	{0x4c, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
+	{0x4d, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
+	{0x60, VB_DAEMON_FROM_DAEMON, 16 + sizeof(struct vb_daemon_adapter), 0, 0},
+	{0x61, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
+	{0x62, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
 };
 
 /* A good message of that type, and how many descriptors go with it. */
@@ -99,7 +111,18 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 		m->join_group.interface_index = 3;
 		m->join_group.gid[0] = 0xff;
 		break;
+	case VB_DAEMON_JOIN_FABRIC:
+		m->join_fabric.port = 4792;
+		strcpy(m->join_fabric.description, "host");
+		break;
+	case VB_DAEMON_ADAPTER:
+		strcpy(m->adapter.name, "vib0");
+		m->adapter.ports = m->adapter.port = 1;
+		m->adapter.state = 2;
+		m->adapter.mtu = 5;
+		break;
 	case VB_DAEMON_GROUP:
+	case VB_DAEMON_MAD_PORT:
 		return 1;
 	}
 	return 0;
