@@ -53,6 +53,11 @@ class Tour(ClientCase):
                 else:
                     self.assertTrue(server.wait_until(lambda process: process.listens(clients.TCP_PORT)), server.output())
                 continue
+            if command == "verbena web":
+                page = self.server.start("sh", "-c", words, environment=environment)
+                self.until(lambda: "http://127.0.0.1:" in page.output(), page.output)
+                page.kill()
+                continue
             result = self.server.run("sh", "-c", words, environment=environment, timeout=self.TIMEOUT)
             if "--explain" in command:
                 self.assertIn("cause: nobody listens", result.out)
