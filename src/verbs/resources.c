@@ -39,14 +39,14 @@ static uint32_t cq_number(const struct vb_cq *cq)
 {
 	const struct vb_completion_queue *own = cq->owner;
 
-	return own->base.handle;
+	return own->handle;
 }
 
 static uint32_t srq_number(const struct vb_srq *srq)
 {
 	const struct vb_shared_receive_queue *own = srq ? srq->owner : NULL;
 
-	return own ? own->base.handle : 0;
+	return own ? own->handle : 0;
 }
 
 /* Caller holds qp->lock. */
@@ -122,7 +122,7 @@ static void show_cqs(struct vb_context *context, struct vb_resource_list *list)
 		struct vb_resource_cq row = {
 			.interface_index = context->info.index,
 			.session = context->session->number,
-			.number = own->base.handle,
+			.number = own->handle,
 			.users = vb_count_read(&own->cq.users),
 			.has_channel = own->base.channel != NULL,
 		};
@@ -144,7 +144,7 @@ static void show_srqs(struct vb_context *context, struct vb_resource_list *list)
 		struct vb_resource_srq row = {
 			.interface_index = context->info.index,
 			.session = context->session->number,
-			.number = own->base.handle,
+			.number = own->handle,
 			.pd = own->srq.pd->handle,
 			.users = vb_count_read(&own->srq.users),
 		};
