@@ -119,18 +119,6 @@ static enum start execute_local(struct sending *sending, struct vb_send_wqe *wqe
 	return START_READY;
 }
 
-static void count(struct vb_counters *counters, enum vb_work_kind kind)
-{
-	if (kind == VB_WORK_SEND)
-		VB_COUNT(counters, rdma_sends);
-	else if (kind == VB_WORK_WRITE)
-		VB_COUNT(counters, rdma_writes);
-	else if (kind == VB_WORK_READ)
-		VB_COUNT(counters, rdma_reads);
-	else
-		VB_COUNT(counters, rdma_atomics);
-}
-
 /* Once for each request, before its first byte. */
 static enum start start(struct sending *sending, struct vb_send_wqe *wqe)
 {
@@ -157,7 +145,7 @@ static enum start start(struct sending *sending, struct vb_send_wqe *wqe)
 		return fail(sending, IBV_WC_LOC_QP_OP_ERR, &why);
 	}
 	wqe->started = true;
-	count(qp->host->counters, work->kind);
+	vb_work_count(qp->host->counters, work->kind);
 	return START_READY;
 }
 

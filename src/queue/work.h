@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/counters.h"
 #include "memory/fault.h"
 #include "memory/region.h"
 #include "queue/qp.h"
@@ -24,6 +25,19 @@ struct vb_work {
 	bool is_read;                    /* read or atomic: answered with data, counts against max_rd_atomic */
 };
 const struct vb_work *vb_work(enum ibv_wr_opcode opcode);
+
+/* A request of that kind begins. */
+static inline void vb_work_count(struct vb_counters *counters, enum vb_work_kind kind)
+{
+	if (kind == VB_WORK_SEND)
+		VB_COUNT(counters, rdma_sends);
+	else if (kind == VB_WORK_WRITE)
+		VB_COUNT(counters, rdma_writes);
+	else if (kind == VB_WORK_READ)
+		VB_COUNT(counters, rdma_reads);
+	else
+		VB_COUNT(counters, rdma_atomics);
+}
 
 /* May it begin? False: *status and why->fault say why not. `most`: bytes that a message may have. */
 bool vb_work_check(const struct vb_qp *qp, const struct vb_send_wqe *wqe, uint64_t most, enum ibv_wc_status *status,

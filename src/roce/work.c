@@ -64,18 +64,6 @@ static bool execute_local(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now
 	return true;
 }
 
-static void count(struct vb_counters *counters, enum vb_work_kind kind)
-{
-	if (kind == VB_WORK_SEND)
-		VB_COUNT(counters, rdma_sends);
-	else if (kind == VB_WORK_WRITE)
-		VB_COUNT(counters, rdma_writes);
-	else if (kind == VB_WORK_READ)
-		VB_COUNT(counters, rdma_reads);
-	else
-		VB_COUNT(counters, rdma_atomics);
-}
-
 /* IBA C10-93.1.1 would have a datagram that is longer than the MTU vanish without an error, and rxe does so. A program is better
  * served by the status that is made for it. */
 static uint64_t longest_message(const struct vb_qp *qp)
@@ -116,7 +104,7 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 	wqe->started = true;
 	if (work->takes_receive)
 		note->receives_through = ++requester->receives_started;
-	count(qp->host->counters, work->kind);
+	vb_work_count(qp->host->counters, work->kind);
 	return true;
 }
 
