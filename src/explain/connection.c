@@ -52,11 +52,35 @@ const char *vb_explain_reject_reason(unsigned reason)
 	return i < 0 ? NULL : reasons[i].cause;
 }
 
+/* iWARP: what TCP said, or an MPA reply with its reject flag, which librdmacm cannot tell apart by the status either. */
+static void say_stream_refused(const struct vb_explain_connection *c, struct vb_report *report)
+{
+	char address[VB_WORDS_ADDRESS];
+
+	vb_words_address(address, c->destination);
+	if (c->status == -ECONNREFUSED) {
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "nobody listens on TCP port %u of %s for iWARP, or the peer's program refused it (rdma_reject).",
+			      c->destination_port, address);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Start the server first, also over iWARP; check port number and the address it is bound to. Private data of the "
+			      "event may hold the program's reason.");
+	} else {
+		vb_report_say(report, VB_REPORT_CAUSE, "%s closed the TCP connection to port %u without a reply of MPA (errno %d).", address,
+			      c->destination_port, -c->status);
+		vb_report_say(report, VB_REPORT_FIX, "Is that port one of an iWARP server? Its program may have ended.");
+	}
+}
+
 static void say_rejected(const struct vb_explain_connection *c, struct vb_report *report)
 {
 	int i = find_reason((unsigned)c->status);
 
 	vb_report_word(report, "side", "peer");
+	if (c->status < 0) {
+		say_stream_refused(c, report);
+		return;
+	}
 	vb_report_number(report, "reason", (unsigned)c->status);
 	if (i < 0) {
 		vb_report_say(report, VB_REPORT_CAUSE, "the peer rejected it with reason %d.", c->status);

@@ -209,6 +209,14 @@ static void rejections(void **state)
 	assert_non_null(vb_explain_reject_reason(8));
 	assert_non_null(vb_explain_reject_reason(28));
 	assert_null(vb_explain_reject_reason(99));
+	/* iWARP has no reasons, but what TCP says. */
+	connection.status = -ECONNREFUSED;
+	vb_explain_connection(&connection, &report);
+	assert_non_null(strstr(report.part[VB_REPORT_CAUSE], "nobody listens on TCP port 7174"));
+	assert_string_equal(evidence(&report, "error"), "ECONNREFUSED");
+	connection.status = -ECONNRESET;
+	vb_explain_connection(&connection, &report);
+	assert_non_null(strstr(report.part[VB_REPORT_CAUSE], "without a reply of MPA"));
 	connection = (struct vb_explain_connection){.event = "RDMA_CM_EVENT_UNREACHABLE", .status = -ETIMEDOUT, .reach = VB_REACH_REFUSED};
 	vb_explain_connection(&connection, &report);
 	assert_string_equal(evidence(&report, "error"), "ETIMEDOUT");
