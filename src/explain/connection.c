@@ -63,11 +63,11 @@ static void say_stream_refused(const struct vb_explain_connection *c, struct vb_
 			      "nobody listens on TCP port %u of %s for iWARP, or the peer's program refused it (rdma_reject).",
 			      c->destination_port, address);
 		vb_report_say(report, VB_REPORT_FIX,
-			      "Start the server first, also over iWARP; check port number and the address it is bound to. Private data of the "
-			      "event may hold the program's reason.");
+			      "Start the server first, also over iWARP; check port number and the address it is bound to. "
+			      "Private data of the event may hold the program's reason.");
 	} else {
-		vb_report_say(report, VB_REPORT_CAUSE, "%s closed the TCP connection to port %u without a reply of MPA (errno %d).", address,
-			      c->destination_port, -c->status);
+		vb_report_say(report, VB_REPORT_CAUSE, "%s closed the TCP connection to port %u without a reply of MPA (errno %d).",
+			      address, c->destination_port, -c->status);
 		vb_report_say(report, VB_REPORT_FIX, "Is that port one of an iWARP server? Its program may have ended.");
 	}
 }
