@@ -146,6 +146,7 @@ static void go_back(struct vb_qp *qp, vb_time now, bool response_lost, vb_time s
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 
+	requester->gap_seen = true;
 	if (psn_equal(requester->send, requester->acknowledged))
 		return;
 	if (requester->rewound && psn_equal(requester->rewound_to, requester->acknowledged) &&

@@ -68,6 +68,12 @@ struct vb_roce_requester {
 	vb_time round_trip, variation;   /* 0: never measured */
 	vb_time least_timeout;           /* of a retransmission */
 	unsigned backoff;                /* doublings of the retransmission timeout */
+	uint8_t stretch, probe_stretch;  /* those that stay until a round trip is measured: of this timeout, and of the probe's wait */
+	bool expired, probed;            /* since the last progress; probed: for no loss that was known */
+	bool gap_seen;                   /* packets were missing where others came, since the timeout last expired */
+	uint8_t expiries;                /* that were answered, without a sample since */
+	vb_time expired_at;              /* when the timeout last did */
+	struct psn expired_high;         /* `high` at that time */
 	vb_time retransmit_at;           /* VB_TIME_NEVER: nothing outstanding */
 	vb_time probe_at;                /* VB_TIME_NEVER: not to be expected, or sent */
 	bool probe_owed;

@@ -128,7 +128,7 @@ static void stop_requester(struct vb_qp *qp)
 	requester->in_flight = requester->since_ack_request = 0;
 	requester->retransmit_at = requester->probe_at = VB_TIME_NEVER;
 	requester->rnr_until = requester->local_retry_at = requester->pace_until = 0;
-	requester->sampling = requester->rewound = requester->probe_owed = false;
+	requester->sampling = requester->rewound = requester->probe_owed = requester->expired = requester->probed = false;
 	requester->failure.waits = false;
 	vb_roce_selective_end(requester);
 }

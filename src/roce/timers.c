@@ -4,7 +4,9 @@
  *
  *   retransmit_at   nothing came for a retransmission timeout: go back. The timeout is measured (smoothed round
  *                   trip and four times its variation, doubled at each expiry), so that a lost packet costs
- *                   milliseconds.
+ *                   milliseconds. What was sent twice measures nothing (Karn). So where the path has become longer than the
+ *                   timeout, one doubling more stays each time that it expired too early (`stretch`), until a packet that was
+ *                   sent only once is answered; otherwise no round trip would ever be measured again. The same for the probe.
  *   probe_at        the end of what was sent seems lost, or an answer: send the oldest and the last packet once more. If one
  *                   of them was missing it is there now, if others are missing too they provoke a NAK, if only an
  *                   answer was lost the oldest brings another. Two packets, sooner than the whole window is sent again.
@@ -25,7 +27,7 @@
 #define LOSSY_PROBE_FLOOR VB_MICROSECONDS(50)
 #define LOSS_IS_RECENT VB_MILLISECONDS(10)
 
-enum { UNMEASURED = 5 /* times the least */, MAX_BACKOFF = 16, MOST_PROBES = 4 };
+enum { UNMEASURED = 5 /* times the least */, MAX_BACKOFF = 16, MAX_STRETCH = 9, MOST_EXPIRIES = 8, MOST_PROBES = 4 };
 
 vb_time vb_roce_timers_retransmit(const struct vb_qp *qp)
 {
@@ -52,7 +54,7 @@ static vb_time probe_wait(const struct vb_roce_requester *requester, vb_time now
 	vb_time wait = 2 * requester->round_trip + 4 * requester->variation;
 
 	if (!vb_roce_timers_is_losing(requester, now))
-		return wait < PROBE_FLOOR ? PROBE_FLOOR : wait;
+		return (wait < PROBE_FLOOR ? PROBE_FLOOR : wait) << requester->probe_stretch;
 	/* Where so much is lost, answers are waited for often: better one time too early. Round trips that were measured have had to wait
 	 * for repairs; how long these take is known better. */
 	if (requester->repair_trip != 0)
@@ -107,8 +109,45 @@ static void take_sample(struct vb_roce_requester *requester, vb_time sample)
 		requester->variation += ((difference < 0 ? -difference : difference) - requester->variation) / 4;
 		requester->round_trip += difference / 8;
 	}
-	/* Only now is it known that the timeout is not too short for this path. */
-	requester->backoff = 0;
+	/* Only now is it known that the timeouts are not too short for this path. */
+	requester->backoff = requester->stretch = requester->probe_stretch = requester->expiries = 0;
+}
+
+/* The timeout expired, and now something is answered. If packets were lost, others were seen to be missing too, or the answer comes as long
+ * after what was sent again as answers take. Otherwise it is what was sent first that is answered, so late. That is not certain: a
+ * path may have become just so much longer. If it goes on like that, it was the timeout. */
+static bool was_too_early(struct vb_roce_requester *requester, vb_time now)
+{
+	vb_time since = now - requester->expired_at;
+	bool lost = requester->gap_seen || since <= 2 * requester->round_trip + 4 * requester->variation;
+
+	requester->gap_seen = false;
+	if (lost && ++requester->expiries < MOST_EXPIRIES)
+		return false;
+	requester->expiries = 0;
+	return true;
+}
+
+/* Something was answered that was no sample. */
+static void take_back(struct vb_roce_requester *requester, vb_time now)
+{
+	if (requester->probed && requester->probe_stretch < MAX_STRETCH)
+		requester->probe_stretch++;
+	if (requester->expired && requester->round_trip == 0) {
+		/* Nothing is known yet. If it was the packet sent first that is answered, this is too short, and will show. */
+		take_sample(requester, now - requester->expired_at);
+	} else if (requester->expired && was_too_early(requester, now)) {
+		if (requester->stretch < MAX_STRETCH)
+			requester->stretch++;
+		requester->backoff = requester->stretch;
+	} else {
+		/* On a bad line hardly a packet is sent only once. */
+		if (!requester->expired && requester->stretch > 0 &&
+		    (requester->gap_seen || psn_before(requester->expired_high, requester->acknowledged)))
+			requester->stretch--;
+		if (requester->backoff > requester->stretch)
+			requester->backoff--;
+	}
 }
 
 void vb_roce_timers_progress(struct vb_qp *qp, vb_time now)
@@ -120,10 +159,10 @@ void vb_roce_timers_progress(struct vb_qp *qp, vb_time now)
 		take_sample(requester, now - requester->sample_began);
 		if (requester->congestion.algorithm->round_trip)
 			requester->congestion.algorithm->round_trip(&requester->congestion, now - requester->sample_began);
-	} else if (requester->backoff > 0) {
-		/* On a bad line hardly a packet is sent only once. */
-		requester->backoff--;
+	} else {
+		take_back(requester, now);
 	}
+	requester->expired = requester->probed = false;
 	requester->waiting_since = now;
 	requester->probing = requester->again_owed = false;
 	requester->retransmissions = 0;
@@ -156,6 +195,7 @@ void vb_roce_timers_repaired(struct vb_qp *qp, vb_time now)
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 
 	requester->sampling = false;
+	requester->gap_seen = true;
 	requester->retransmissions++;
 	requester->lost_at = now;
 	arm(qp, now);
@@ -246,7 +286,9 @@ void vb_roce_timers_expire(struct vb_qp *qp, vb_time now)
 	if (requester->probe_at <= now) {
 		/* Once until something comes, but where much is lost: then a probe or its answer may well be, too. */
 		requester->probe_at = VB_TIME_NEVER;
-		if (vb_roce_timers_is_losing(requester, now) && ++requester->probes < MOST_PROBES)
+		if (!vb_roce_timers_is_losing(requester, now))
+			requester->probed = true;
+		else if (++requester->probes < MOST_PROBES)
 			arm_probe(requester, now);
 		requester->probe_owed = true;
 		/* What it brings may be the answer to the packet it repeats. */
@@ -265,6 +307,9 @@ void vb_roce_timers_expire(struct vb_qp *qp, vb_time now)
 	VB_COUNT(qp->host->counters, local_ack_timeout_err);
 	if (requester->backoff < MAX_BACKOFF)
 		requester->backoff++;
+	requester->expired = true;
+	requester->expired_at = now;
+	requester->expired_high = requester->high;
 	requester->congestion.algorithm->timed_out(&requester->congestion);
 	vb_roce_requester_rewind(qp, now);
 }
