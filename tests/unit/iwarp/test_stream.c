@@ -2,6 +2,8 @@
  *
  * The stream itself: cut at every byte on both sides, ended at every byte, bytes that a peer must not send, and who speaks first.
  */
+#include <malloc.h>
+
 #include "base/crc32c.h"
 #include "streams.h"
 
@@ -316,7 +318,7 @@ static void test_terminate_shows_headers(void **state)
 {
 	struct vb_rdmap_read read = {.sink_stag = 5, .sink_offset = 77, .size = 8, .source_stag = 0x999, .source_offset = 3};
 	struct vb_ddp_header header = vb_ddp_header_of(VB_RDMAP_READ_REQUEST, true);
-	uint8_t body[VB_RDMAP_READ_LENGTH];
+	uint8_t body[VB_RDMAP_READ_LENGTH], shown[VB_RDMAP_READ_LENGTH];
 	struct vb_terminate terminate;
 
 	(void)state;
@@ -328,7 +330,8 @@ static void test_terminate_shows_headers(void **state)
 	assert_true(terminate.has_length && terminate.has_header && terminate.has_read);
 	assert_int_equal(terminate.segment_length, 46);
 	assert_int_equal(terminate.header.msn, 1);
-	assert_memory_equal(&terminate.read, &read, sizeof(read));
+	vb_rdmap_read_encode(&terminate.read, shown);
+	assert_memory_equal(shown, body, sizeof(body));
 	face(false);
 	header = vb_ddp_header_of(VB_RDMAP_WRITE, true);
 	header.stag = 0x1234;
@@ -539,5 +542,7 @@ int main(void)
 		cmocka_unit_test(test_initiator_greets), cmocka_unit_test(test_ready_messages), cmocka_unit_test(test_begin),
 	};
 
+	/* Each case makes its two ends anew. With huge pages for everybody, a heap that shrinks and grows costs 2 MiB of zeros a time. */
+	mallopt(M_TRIM_THRESHOLD, 256 << 20);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
