@@ -256,9 +256,10 @@ uint8_t *vb_roce_hold_remote(struct vb_qp *qp, struct vb_hold *hold, const struc
 void vb_roce_hold_end_batch(struct vb_qp *qp);
 void vb_roce_hold_end_send(struct vb_qp *qp);
 
-/* ---- packet building, shared by the roles (roce.c) ---- */
+/* ---- packet.c: packet building, shared by the roles ---- */
 void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int opcode, struct psn psn);
 
+/* ---- roce.c ---- */
 /* Of its host, or the process's. */
 const struct vb_roce_policy *vb_roce_policy_of(const struct vb_qp *qp);
 
@@ -268,6 +269,8 @@ void vb_roce_check_invariants(struct vb_qp *qp);
 /* ---- requester.c: work requests become packets ---- */
 /* Append what RC may send now. Returns true when there is more than the burst had room for. */
 bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
+
+/* ---- requester_rewind.c: its position moves ---- */
 /* Go back (or, after a late answer, forward) to the oldest packet that was not acknowledged. What is done was
  * retired. */
 void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now);
@@ -282,7 +285,10 @@ void vb_roce_selective_probe(struct vb_roce_requester *requester);
 void vb_roce_selective_send(struct vb_qp *qp, struct vb_burst *out);
 /* `acknowledged` has moved, by a positive acknowledgement or by a NAK. */
 void vb_roce_selective_answered(struct vb_qp *qp, vb_time now, bool positive);
-void vb_roce_selective_end(struct vb_roce_requester *requester);
+static inline void vb_roce_selective_end(struct vb_roce_requester *requester)
+{
+	requester->repairing = requester->repair_owed = false;
+}
 
 /* ---- work.c: what every service does with a work queue element ---- */
 /* What a work request is on the wire. */
@@ -351,6 +357,10 @@ void vb_roce_responder_receive(struct vb_qp *qp, vb_time now, const struct vb_ro
 void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp);
 bool vb_roce_responder_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 bool vb_roce_responder_owes(const struct vb_qp *qp);
+
+/* responder_outcome.c */
+/* The requester goes on after it. */
+void vb_roce_responder_owe_nak(struct vb_roce_responder *responder, uint8_t syndrome, struct psn psn);
 /* The peer's request is at fault: NAK, and this QP is at its end. `taken`: complete the receive in hand with
  * `status`. */
 void vb_roce_responder_refuse(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet,
@@ -412,10 +422,14 @@ void vb_roce_timers_progress(struct vb_qp *qp, vb_time now);
 void vb_roce_timers_rewound(struct vb_qp *qp, vb_time now);
 void vb_roce_timers_repaired(struct vb_qp *qp, vb_time now);
 void vb_roce_timers_receiver_not_ready(struct vb_qp *qp, vb_time now, uint8_t code);
+/* Only where round trips are known. */
+void vb_roce_timers_arm_probe(struct vb_roce_requester *requester, vb_time now);
 bool vb_roce_timers_is_losing(const struct vb_roce_requester *requester, vb_time now);
 vb_time vb_roce_timers_retransmit(const struct vb_qp *qp);
 /* How many of the tries that the application asked for had passed without progress when we last went back. */
 uint32_t vb_roce_timers_retries(const struct vb_qp *qp);
+
+/* ---- timers_expire.c ---- */
 vb_time vb_roce_timers_next(const struct vb_qp *qp);
 void vb_roce_timers_expire(struct vb_qp *qp, vb_time now);
 

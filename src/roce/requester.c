@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The RC requester: walks the send queue and appends packets while the window, the credits and the order rules
- * allow. A lost packet moves its position back (engine.h draws it); everything from there is sent again, which the
- * responder takes as new or recognises as duplicate.
+ * The RC requester: walks the send queue and appends packets while the window, the credits and the order rules allow. A
+ * lost packet moves its position back (engine.h draws it, requester_rewind.c does it); everything from there is sent
+ * again, which the responder takes as new or recognises as duplicate.
  */
-#include <assert.h>
-
 #include "roce/engine.h"
 
 enum { FEW_CREDITS = 8 };
@@ -289,23 +287,4 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 		progress = vb_burst_has_enough(out, requester->congestion.mtu) ? VB_PROGRESS_BURST_FULL :
 										 advance(qp, now, out);
 	return progress == VB_PROGRESS_BURST_FULL;
-}
-
-void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now)
-{
-	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-
-	requester->send = requester->acknowledged;
-	requester->send_index = qp->send.tail;
-	requester->in_flight = 0;
-	requester->since_ack_request = 0;
-	requester->probing = false;
-	requester->asked_sent = requester->asked_tail;
-	requester->read_in_flight = 0;
-	requester->rewound = true;
-	requester->rewound_to = requester->acknowledged;
-	requester->rewound_at = now;
-	requester->repaired_before = false;
-	vb_roce_selective_end(requester);
-	vb_roce_timers_rewound(qp, now);
 }

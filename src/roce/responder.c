@@ -5,8 +5,6 @@
  * speaks for many (coalesced, IBA 9.7.5.1.2). Order on the wire is that of the PSNs: answers to reads and atomics
  * first, then the acknowledgement of what came after them.
  */
-#include <string.h>
-
 #include "roce/engine.h"
 
 void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp)
@@ -16,72 +14,6 @@ void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp)
 	if (responder->ack_owed)
 		VB_COUNT(qp->host->counters, ack_deferred);
 	responder->ack_owed = true;
-}
-
-static void owe_nak(struct vb_roce_responder *responder, uint8_t syndrome, struct psn psn)
-{
-	responder->nak_owed = responder->nak_outstanding = true;
-	responder->nak_syndrome = syndrome;
-	responder->nak_psn = psn;
-}
-
-void vb_roce_responder_refuse(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet,
-			      enum vb_nak_code code, const struct vb_fault_record *found, enum ibv_wc_status status)
-{
-	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
-	bool taken = responder->has_receive && status != IBV_WC_SUCCESS;
-	enum ibv_event_type event = code == VB_NAK_REMOTE_ACCESS_ERROR ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR;
-	struct vb_fault_record why = *found;
-
-	vb_roce_fault_of_packet(qp, packet, VB_FAULT_NONE, &why);
-	why.syndrome = VB_AETH_NAK | code;
-	/* Noted first: the NAK still leaves while the QP is in the error state. */
-	owe_nak(responder, why.syndrome, packet->psn);
-	responder->fatal = true;
-	responder->underway = VB_UNDERWAY_NOTHING;
-	if (taken)
-		responder->has_receive = false;
-	/* The completion of a receive tells the application; where none is at hand an event must (IBA 10.10.2.3). */
-	vb_qp_fail_receive(qp, taken ? &responder->taken : NULL, status, &why, event, !taken, now);
-}
-
-/* RoCE packets have no service level. Adapters say in its place which header stands in the 40 bytes before a datagram, and UCX
- * (1.12 to 1.18) drops a datagram that comes without. */
-static uint8_t packet_type(const struct vb_roce_packet *packet)
-{
-	enum { OVER_IPV6 = 0x9, OVER_IPV4 = 0xa };
-
-	return vb_gid_is_ipv4(packet->from.source) ? OVER_IPV4 : OVER_IPV6;
-}
-
-void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet, uint32_t length)
-{
-	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
-	struct vb_completion completion = {
-		.wr_id = responder->taken.wr_id,
-		.status = IBV_WC_SUCCESS,
-		.opcode = packet->op->kind == VB_KIND_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-		.byte_length = length,
-		.qpn = qp->qpn,
-		.source_qpn = qp->type == IBV_QPT_UD ? packet->deth.source_qpn : qp->attr.dest_qp_num,
-		/* Where one was placed before the payload. rxe sets it for all services, adapters do not. */
-		.wc_flags = qp->type == IBV_QPT_UD ? IBV_WC_GRH : 0,
-		.service_level = qp->type == IBV_QPT_UD ? packet_type(packet) : 0,
-		.solicited = packet->solicited,
-		.timestamp = now,
-	};
-
-	if (packet->op->headers & VB_HEADER_IMMEDIATE) {
-		completion.wc_flags |= IBV_WC_WITH_IMM;
-		memcpy(&completion.immediate, &packet->immediate, sizeof(completion.immediate));
-	}
-	if (packet->op->headers & VB_HEADER_IETH) {
-		completion.wc_flags |= IBV_WC_WITH_INV;
-		completion.immediate = packet->invalidate_rkey;
-	}
-	responder->has_receive = false;
-	VB_COUNT(qp->host->counters, rdma_recvs);
-	vb_qp_complete_receive(qp, &completion);
 }
 
 /* The message under way, if this packet begins it. */
@@ -270,7 +202,7 @@ static void miss(struct vb_qp *qp, const struct vb_roce_packet *packet)
 	    vb_roce_reorder_keep(&responder->reorder, responder->expected, packet) == VB_KEPT_DISPUTED)
 		VB_COUNT(qp->host->counters, conflicting_request);
 	if (!responder->nak_outstanding)
-		owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
+		vb_roce_responder_owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
 }
 
 /* Returns whether the next can be looked at. */
@@ -290,7 +222,7 @@ static bool handle_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_
 		break;
 	case VB_ANSWER_RNR:
 		VB_COUNT(qp->host->counters, send_rnr_err);
-		owe_nak(responder, VB_AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);
+		vb_roce_responder_owe_nak(responder, VB_AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);
 		break;
 	case VB_ANSWER_INVALID_REQUEST:
 		vb_roce_responder_refuse(qp, now, packet, VB_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR);
@@ -324,7 +256,7 @@ static void catch_up(struct vb_qp *qp, vb_time now)
 		psn = responder->expected;
 	}
 	if (responder->reorder.count > 0)
-		owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
+		vb_roce_responder_owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
 }
 
 static void take_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)

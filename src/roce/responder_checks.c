@@ -7,29 +7,6 @@
 #include "profiles/limits.h"
 #include "roce/engine.h"
 
-void vb_roce_fault_of_packet(const struct vb_qp *qp, const struct vb_roce_packet *packet, enum vb_fault fault,
-			     struct vb_fault_record *why)
-{
-	if (fault != VB_FAULT_NONE)
-		why->fault = fault;
-	why->psn = packet->psn.v;
-	why->opcode = packet->opcode;
-	why->qpn = qp->qpn;
-	why->peer_qpn = qp->attr.dest_qp_num;
-	if (why->fault == VB_FAULT_PACKET_LENGTH) {
-		why->length = packet->payload_length;
-		why->region_length = vb_roce_engine_of(qp)->mtu;
-	} else if (packet->op->headers & VB_HEADER_RETH) {
-		why->key = packet->reth.rkey;
-		why->address = packet->reth.address;
-		why->length = packet->reth.length;
-	} else if (packet->op->headers & VB_HEADER_ATOMIC_ETH) {
-		why->key = packet->atomic.rkey;
-		why->address = packet->atomic.address;
-		why->length = 8;
-	}
-}
-
 /* Table 51 of the specification in one line: a start where nothing is under way, a continuation of what is. */
 bool vb_roce_check_sequence(const struct vb_roce_responder *responder, const struct vb_roce_opcode *op)
 {

@@ -22,17 +22,6 @@
 #define ECN_CONGESTION_EXPERIENCED 0x03
 #define PKEY_PARTITION 0x7fff
 
-void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int opcode, struct psn psn)
-{
-	assert(opcode >= 0);
-	memset(packet, 0, sizeof(*packet));
-	packet->opcode = (uint8_t)opcode;
-	packet->op = vb_roce_opcode((uint8_t)opcode);
-	packet->pkey = VB_DEFAULT_PKEY;
-	packet->destination_qpn = qp->attr.dest_qp_num;
-	packet->psn = psn;
-}
-
 void vb_roce_check_invariants(struct vb_qp *qp)
 {
 #ifdef VB_CHECK_INVARIANTS

@@ -50,11 +50,11 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 /* All there is to send is an acknowledgement of what went well: it may wait a little, for others or for an answer to go with. */
 bool vb_roce_only_acknowledges(struct vb_qp *qp);
 
-/* Of what there is to send, something answers a read. */
 /* Does it owe a NAK? */
 bool vb_roce_complains(const struct vb_qp *qp);
 /* Were packets lost a moment ago? Then it is better to hear what the peer says of it between any two bursts. */
 bool vb_roce_is_losing(const struct vb_qp *qp, vb_time now);
+/* Of what there is to send, something answers a read. */
 bool vb_roce_answers_reads(const struct vb_qp *qp);
 
 /* When expire must be called at the latest; VB_TIME_NEVER: no timer runs. */

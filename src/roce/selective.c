@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A NAK says that a packet is missing, and an adapter then drops all that come behind it: so everything is sent again from there
- * (requester.c goes back). A responder that keeps them (reorder.c is one) needs that packet alone, and acknowledges far beyond it when
- * it comes. Nothing on the wire tells the two apart but that acknowledgement, so it is tried: at the first loss the
- * missing packet goes alone, asks for an acknowledgement, and the others wait for it.
+ * A NAK says that a packet is missing, and an adapter then drops all that come behind it: so everything is sent again
+ * from there (requester_rewind.c). A responder that keeps them (reorder.c is one) needs that packet alone, and
+ * acknowledges far beyond it when it comes. Nothing on the wire tells the two apart but that acknowledgement, so it is
+ * tried: at the first loss the missing packet goes alone, asks for an acknowledgement, and the others wait for it.
  *
  *   acknowledged just that packet      the peer drops: go back, now and at every loss to come
  *   acknowledged beyond it             the peer keeps
@@ -15,11 +15,6 @@
 #include "roce/engine.h"
 
 enum { MOST_IN_A_ROW = 2 };
-
-void vb_roce_selective_end(struct vb_roce_requester *requester)
-{
-	requester->repairing = requester->repair_owed = false;
-}
 
 bool vb_roce_selective_holds(const struct vb_roce_requester *requester)
 {
