@@ -10,6 +10,7 @@
  *   receive.c   a MAD finds its id; THE table (states.c) says what it means there; one function per reaction
  *   commands.c  what a process may ask, and in which states
  *   expire.c    what happens when an answer does not come, or cannot
+ *   release.c   what the peer hears of an id whose process lets go
  *   compose.c   messages on their way out            ids.c, ports.c, timers.c   who is found how, bound where, due when
  */
 #ifndef VB_CONNECT_CONNECT_H

@@ -107,8 +107,6 @@ void vb_connection_enter(struct vb_connect *connect, struct vb_connection *conne
 void vb_connection_enter_timewait(struct vb_connect *connect, vb_time now, struct vb_connection *connection);
 /* We said no: ready for a while to say it again. */
 void vb_connection_enter_rejected(struct vb_connect *connect, vb_time now, struct vb_connection *connection);
-/* The process let go: say goodbye to the peer as the state asks, then forget it as soon as the protocol allows. */
-void vb_connection_release(struct vb_connect *connect, vb_time now, struct vb_connection *connection);
 /* Its request counts no more towards its listener's backlog. */
 void vb_connection_leave_backlog(struct vb_connect *connect, struct vb_connection *connection);
 vb_time vb_connect_exponent(unsigned exponent, unsigned least, unsigned most); /* 4.096 us * 2^exponent */
@@ -138,6 +136,10 @@ void vb_connect_repeat(struct vb_connect *connect, const struct vb_connection *c
 /* Answer a message that has no id here. */
 void vb_connect_answer(struct vb_connect *connect, const struct vb_path *from, const struct vb_cm_mad *mad);
 struct vb_path vb_connect_path_back(const struct vb_path *from);
+
+/* release.c */
+/* The process let go: tell the peer what the state asks for, then forget it as soon as the protocol allows. */
+void vb_connection_release(struct vb_connect *connect, vb_time now, struct vb_connection *connection);
 
 /* events.c */
 void vb_connect_event_begin(struct vb_cm_event *event, const struct vb_connection *connection,

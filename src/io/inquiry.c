@@ -17,6 +17,7 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/neighbour.h"
+#include "io/path_socket.h"
 #include "io/random.h"
 #include "io/route.h"
 
@@ -27,55 +28,9 @@ enum { PING_MS = 200, FIRST_TRY_OF_DAEMON = 3 };
  * (net.ipv4.icmp_ratelimit), and the failed packets have used that up: the last inquiry leaves more than a second after them. */
 static const int wait_ms[] = {100, 100, 100, 400, 400, 400};
 
-union address {
-	struct sockaddr any;
-	struct sockaddr_in four;
-	struct sockaddr_in6 six;
-};
-
 static bool is_ipv4(const uint8_t gid[16])
 {
 	return vb_gid_is_ipv4(gid);
-}
-
-static socklen_t make_address(union address *out, const uint8_t gid[16], uint16_t port, uint32_t scope)
-{
-	memset(out, 0, sizeof(*out));
-	if (is_ipv4(gid)) {
-		out->four.sin_family = AF_INET;
-		out->four.sin_port = htons(port);
-		memcpy(&out->four.sin_addr, gid + 12, 4);
-		return sizeof(out->four);
-	}
-	out->six.sin6_family = AF_INET6;
-	out->six.sin6_port = htons(port);
-	memcpy(&out->six.sin6_addr, gid, 16);
-	if (gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80)
-		out->six.sin6_scope_id = scope;
-	return sizeof(out->six);
-}
-
-int vb_inquiry_open(const struct vb_path *path, int protocol, uint16_t port)
-{
-	bool ipv4 = is_ipv4(path->destination);
-	int fd = vb_descriptor_socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, protocol), error;
-	static const uint8_t nobody[16];
-	union address here, there;
-	socklen_t length;
-
-	if (fd < 0)
-		return -1;
-	length = make_address(&here, path->source, 0, path->interface_index);
-	/* Where no source was chosen the routing table chooses. */
-	if (memcmp(path->source, nobody, sizeof(nobody)) == 0 || bind(fd, &here.any, length) == 0) {
-		length = make_address(&there, path->destination, port, path->interface_index);
-		if (connect(fd, &there.any, length) == 0)
-			return fd;
-	}
-	error = errno;
-	vb_descriptor_close(fd);
-	errno = error;
-	return -1;
 }
 
 static enum vb_inquiry_reach reach_of(int error)
@@ -172,7 +127,7 @@ static enum vb_inquiry_reach ping(const struct vb_path *path)
 	bool ipv4 = is_ipv4(path->destination);
 	/* Identifier and checksum are the kernel's to fill in. */
 	uint8_t echo[16] = {ipv4 ? ICMP_ECHO : ICMP6_ECHO_REQUEST};
-	int fd = vb_inquiry_open(path, ipv4 ? (int)IPPROTO_ICMP : (int)IPPROTO_ICMPV6, 0);
+	int fd = vb_path_socket_open(path, ipv4 ? (int)IPPROTO_ICMP : (int)IPPROTO_ICMPV6, 0);
 	struct pollfd wait = {.fd = fd, .events = POLLIN};
 	bool sent, answered;
 
@@ -217,7 +172,7 @@ enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, const struct vb
 				     struct vb_inquiry_answer *answer)
 {
 	struct exchange exchange = {
-		.fd = vb_inquiry_open(path, IPPROTO_UDP, VB_ROCE_PORT),
+		.fd = vb_path_socket_open(path, IPPROTO_UDP, VB_ROCE_PORT),
 		.process = *question,
 		.daemon = {.qpn = 1, .about_qpn = question->qpn, .nonce = new_nonce()},
 		.reach = VB_REACH_SILENT,
@@ -242,14 +197,14 @@ void vb_inquiry_reply(int fd, const struct vb_path *from, const struct vb_inquir
 {
 	uint8_t bytes[VB_INQUIRY_LENGTH];
 	struct iovec span = {.iov_base = bytes, .iov_len = sizeof(bytes)};
-	union address to;
+	union vb_path_address to;
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(sizeof(struct in6_pktinfo))];
 	} control = {0};
 	struct msghdr message = {
 		.msg_name = &to,
-		.msg_namelen = make_address(&to, from->source, from->source_port, from->interface_index),
+		.msg_namelen = vb_path_address_set(&to, from->source, from->source_port, from->interface_index),
 		.msg_iov = &span,
 		.msg_iovlen = 1,
 		.msg_control = &control,

@@ -16,9 +16,6 @@
 enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, const struct vb_inquiry *question,
 				     struct vb_inquiry_answer *answer);
 
-/* A datagram socket from the path's source, if it has one, to its destination; -1 with errno. */
-int vb_inquiry_open(const struct vb_path *path, int protocol, uint16_t port);
-
 /* Send an answer back where the inquiry came `from`, through the socket that received it. */
 void vb_inquiry_reply(int fd, const struct vb_path *from, const struct vb_inquiry_answer *answer);
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "io/descriptor.h"
-#include "io/inquiry.h"
+#include "io/path_socket.h"
 
 struct question {
 	struct nlmsghdr header;
@@ -83,7 +83,7 @@ enum vb_neighbour vb_neighbour_look(const uint8_t address[16], uint32_t interfac
 void vb_neighbour_solicit(const struct vb_path *path)
 {
 	bool ipv4 = vb_gid_is_ipv4(path->destination);
-	int fd = vb_inquiry_open(path, IPPROTO_UDP, DISCARD_PORT), hops = 1;
+	int fd = vb_path_socket_open(path, IPPROTO_UDP, DISCARD_PORT), hops = 1;
 
 	if (fd < 0)
 		return;
