@@ -28,7 +28,20 @@ static void use_our_libraries(void)
 		setenv("LD_LIBRARY_PATH", value, 1);
 }
 
-__attribute__((noreturn)) static void become(const char *folder, int output, char *const argv[])
+/* In the child, too: what somebody asked of us by the environment is not asked of it. */
+static void explain_to(const char *file)
+{
+	unsetenv("VERBENA_EXPLAIN_ALL");
+	unsetenv("VERBENA_WATCH");
+	if (!file) {
+		unsetenv("VERBENA_EXPLAIN");
+		return;
+	}
+	setenv("VERBENA_EXPLAIN", file, 1);
+	setenv("VERBENA_EXPLAIN_FORMAT", "json", 1);
+}
+
+__attribute__((noreturn)) static void become(const char *folder, int output, const char *explanations, char *const argv[])
 {
 	int nothing = open("/dev/null", O_RDONLY);
 
@@ -40,12 +53,14 @@ __attribute__((noreturn)) static void become(const char *folder, int output, cha
 		_exit(126);
 	}
 	use_our_libraries();
+	explain_to(explanations);
 	execvp(argv[0], argv);
 	fprintf(stderr, "%s: %s\n", argv[0], strerror(errno));
 	_exit(127);
 }
 
-int vb_cli_lab_start(struct vb_cli_lab_process *process, const char *folder, const char *output, char *const argv[])
+int vb_cli_lab_start(struct vb_cli_lab_process *process, const char *folder, const char *output, const char *explanations,
+		     char *const argv[])
 {
 	int file;
 
@@ -57,7 +72,7 @@ int vb_cli_lab_start(struct vb_cli_lab_process *process, const char *folder, con
 		return -errno;
 	process->pid = fork();
 	if (process->pid == 0)
-		become(folder, file, argv);
+		become(folder, file, explanations, argv);
 	close(file);
 	if (process->pid < 0) {
 		process->ended = true;
@@ -118,15 +133,15 @@ void vb_cli_lab_kill(struct vb_cli_lab_process *process)
 		return;
 	kill(process->pid, SIGKILL);
 	waitpid(process->pid, &status, 0);
-	process->ended = true;
+	process->ended = process->killed = true;
 	process->code = 128 + SIGKILL;
 }
 
-char *vb_cli_lab_output(const struct vb_cli_lab_process *process)
+char *vb_cli_lab_text(const char *path)
 {
 	size_t length = 0;
 	char *text = NULL;
-	FILE *file = fopen(process->output, "r");
+	FILE *file = fopen(path, "r");
 
 	if (file && getdelim(&text, &length, '\0', file) < 0) {
 		free(text);
@@ -137,4 +152,9 @@ char *vb_cli_lab_output(const struct vb_cli_lab_process *process)
 	if (!text && !(text = strdup("")))
 		abort();
 	return text;
+}
+
+char *vb_cli_lab_output(const struct vb_cli_lab_process *process)
+{
+	return vb_cli_lab_text(process->output);
 }

@@ -98,7 +98,7 @@ struct rdma_cm_event *lab_event(struct rdma_event_channel *events, enum rdma_cm_
 	return event;
 }
 
-static void post_receive(struct lab_connection *connection, unsigned slot)
+void lab_post_receive(struct lab_connection *connection, unsigned slot)
 {
 	struct ibv_sge piece = { (uintptr_t)&connection->messages[slot], sizeof(struct lab_message),
 				 connection->messages_mr->lkey };
@@ -107,49 +107,7 @@ static void post_receive(struct lab_connection *connection, unsigned slot)
 
 	if (error)
 		lab_fail("ibv_post_recv: %s", strerror(error));
-}
-
-void lab_prepare(struct lab_connection *connection)
-{
-	struct ibv_context *device = connection->id->verbs;
-	struct ibv_qp_init_attr kind = { .qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = LAB_WRITES + 2, .max_send_sge = 1,
-			 .max_recv_wr = LAB_RECEIVES, .max_recv_sge = 1 } };
-	uint8_t patience = LAB_ACK_TIMEOUT;
-
-	/* rdma_cm's own choice is several times as patient. A system too old to be asked keeps it. */
-	(void)rdma_set_option(connection->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &patience, sizeof(patience));
-	if (!(connection->pd = ibv_alloc_pd(device)))
-		lab_fail("ibv_alloc_pd: %s", strerror(errno));
-	if (!(connection->completions = ibv_create_comp_channel(device)))
-		lab_fail("ibv_create_comp_channel: %s", strerror(errno));
-	connection->cq = ibv_create_cq(device, LAB_WRITES + LAB_RECEIVES + 4, NULL, connection->completions, 0);
-	if (!connection->cq)
-		lab_fail("ibv_create_cq: %s", strerror(errno));
-	kind.send_cq = kind.recv_cq = connection->cq;
-	if (rdma_create_qp(connection->id, connection->pd, &kind))
-		lab_fail("rdma_create_qp: %s", strerror(errno));
-	connection->messages = calloc(LAB_RECEIVES + 1, sizeof(struct lab_message));
-	if (!connection->messages)
-		lab_fail("out of memory");
-	connection->messages_mr = ibv_reg_mr(connection->pd, connection->messages,
-					     (LAB_RECEIVES + 1) * sizeof(struct lab_message), IBV_ACCESS_LOCAL_WRITE);
-	if (!connection->messages_mr)
-		lab_fail("ibv_reg_mr: %s", strerror(errno));
-	/* Before the connection stands: the peer may send as soon as it does. */
-	for (unsigned slot = 0; slot < LAB_RECEIVES; slot++)
-		post_receive(connection, slot);
-}
-
-void lab_close(struct lab_connection *connection)
-{
-	rdma_destroy_qp(connection->id);
-	ibv_dereg_mr(connection->messages_mr);
-	free(connection->messages);
-	ibv_destroy_cq(connection->cq);
-	ibv_destroy_comp_channel(connection->completions);
-	ibv_dealloc_pd(connection->pd);
-	rdma_destroy_id(connection->id);
+	connection->receives_posted++;
 }
 
 /* ---- Waiting ---- */
@@ -341,7 +299,7 @@ struct lab_message lab_receive(struct lab_connection *connection)
 	message.text[LAB_TEXT - 1] = '\0';
 	if (message.kind == LAB_ABORT)
 		lab_fail("the peer gave up: %s", message.text);
-	post_receive(connection, slot);
+	lab_post_receive(connection, slot);
 	return message;
 }
 

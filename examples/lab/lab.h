@@ -62,6 +62,7 @@ struct lab_connection {
 	struct ibv_mr *messages_mr;
 	unsigned arrived[LAB_RECEIVES];        /* slots that hold a message nobody has read yet, oldest first */
 	unsigned arrived_count;
+	unsigned receives_posted;              /* so far */
 	bool sending;                          /* the message to send is still in use */
 	bool probing;                          /* a probe is under way */
 	int silence;                           /* seconds since the last word */
@@ -84,9 +85,12 @@ __attribute__((noreturn)) void lab_part_missing(int part);
 struct rdma_cm_event *lab_event(struct rdma_event_channel *events, enum rdma_cm_event_type wanted);
 
 /* connection->id has a device (its address is resolved, or it came with a request): make PD, CQ and queue pair, and
- * post the receives. */
+ * post the receives. (prepare.c) */
 void lab_prepare(struct lab_connection *connection);
 void lab_close(struct lab_connection *connection);
+
+/* For the next message: one receive, into that slot. */
+void lab_post_receive(struct lab_connection *connection, unsigned slot);
 
 /* Sleeps until at least one request is completed, and takes account of all that are. Ends the program when the peer
  * is gone. */

@@ -2,7 +2,7 @@
  *
  * The file lab, receiving side: takes one file from one sender.
  *
- *   cc receiver.c lab.c -lrdmacm -libverbs -lcrypto -o receiver && ./receiver FILE [PORT [REGION_BYTES]]
+ *   cc receiver.c lab.c prepare.c -lrdmacm -libverbs -lcrypto -o receiver && ./receiver FILE [PORT [REGION_BYTES]]
  *
  * lab.h has the conversation. The sender writes into our region by RDMA WRITE; we learn of it by its messages, put
  * the bytes into a file without a name, and give it one only when the hash is right. Whatever goes wrong, no half

@@ -2,7 +2,7 @@
  *
  * The file lab, sending side: gives one file to a receiver, and gets a secret key for it.
  *
- *   cc sender.c lab.c -lrdmacm -libverbs -lcrypto -o sender && ./sender ADDRESS FILE ID [PORT]
+ *   cc sender.c lab.c prepare.c -lrdmacm -libverbs -lcrypto -o sender && ./sender ADDRESS FILE ID [PORT]
  *
  * lab.h has the conversation, lab.c the messages, receiver.c the other side.
  * In the exercise that `verbena lab start` writes, the insides of the six parts are left out.
@@ -88,7 +88,7 @@ static void open_and_hash(struct sender *sender)
 	printf("%s: %llu bytes, SHA-256 %s\n", sender->path, (unsigned long long)sender->length, text);
 }
 
-/* ---- The six parts ---- */
+/* ---- The parts ---- */
 
 static void connect_to_receiver(struct sender *sender, struct sockaddr *address)
 {
@@ -120,6 +120,24 @@ static void connect_to_receiver(struct sender *sender, struct sockaddr *address)
 	rdma_ack_cm_event(lab_event(connection->events, RDMA_CM_EVENT_ESTABLISHED));
 	/* END OF PART 1 */
 	printf("connected\n");
+}
+
+/* The file passes through these slots: the adapter reads from them. */
+static void register_slots(struct sender *sender)
+{
+	if (posix_memalign((void **)&sender->slots, 4096, (size_t)SLOTS * SLOT))
+		lab_fail("out of memory");
+	/* PART 10: memory of the file. (examples/04_rdma_write.c)
+	 *
+	 * Register all SLOTS slots of SLOT bytes as sender->slots_mr, in the protection domain of the queue pair. Which
+	 * access does an adapter need that only reads what it sends? */
+	sender->slots_mr = ibv_reg_mr(sender->connection.pd, sender->slots, (size_t)SLOTS * SLOT, 0);
+	if (!sender->slots_mr)
+		lab_fail("ibv_reg_mr: %s", strerror(errno));
+	/* END OF PART 10 */
+	if (!sender->slots_mr)
+		lab_fail("sender->slots_mr is not set");
+	printf("slots: %d bytes registered\n", SLOTS * SLOT);
 }
 
 static void offer_file(struct sender *sender)
@@ -280,11 +298,7 @@ int main(int argc, char **argv)
 	connect_to_receiver(&sender, address->ai_addr);
 	freeaddrinfo(address);
 
-	if (posix_memalign((void **)&sender.slots, 4096, (size_t)SLOTS * SLOT))
-		lab_fail("out of memory");
-	sender.slots_mr = ibv_reg_mr(sender.connection.pd, sender.slots, (size_t)SLOTS * SLOT, 0);
-	if (!sender.slots_mr)
-		lab_fail("ibv_reg_mr: %s", strerror(errno));
+	register_slots(&sender);
 	offer_file(&sender);
 	send_file(&sender);
 	ask_for_key(&sender, argv[3]);

@@ -76,8 +76,8 @@ void vb_explain_unacknowledged(const char *object, const char *acknowledge, uint
 	vb_report_word(report, "object", object);
 	vb_report_number(report, "events_read", read);
 	vb_report_number(report, "events_acknowledged", acknowledged);
-	vb_report_say(report, VB_REPORT_WHAT, "destroying a %s waits: %u events of it were read, %u acknowledged",
-		      object, read, acknowledged);
+	vb_report_say(report, VB_REPORT_WHAT, "destroying %s %s waits: %u events of it were read, %u acknowledged",
+		      object[0] == 'S' || object[0] == 'r' ? "an" : "a", object, read, acknowledged);
 	vb_report_say(report, VB_REPORT_CAUSE, "%s was not called for every event; the destruction blocks until it is.",
 		      acknowledge);
 	vb_report_say(report, VB_REPORT_FIX, "Call %s once for every event that was read, before destroying.",

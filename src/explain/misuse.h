@@ -18,7 +18,7 @@ void vb_explain_region_in_use(uint32_t key, uint64_t start, uint64_t length, uin
 			      bool is_receive, uint32_t others, struct vb_report *report);
 void vb_explain_cq_crowded(uint32_t capacity, uint32_t waiting, uint32_t outstanding, uint32_t qpn,
 			   struct vb_report *report);
-/* `object`: "CQ", "QP", "SRQ". */
+/* `object`: "CQ", "QP", "SRQ", "rdma_cm_id". */
 void vb_explain_unacknowledged(const char *object, const char *acknowledge, uint32_t read, uint32_t acknowledged,
 			       struct vb_report *report);
 /* A field was read that says nothing about this completion. */

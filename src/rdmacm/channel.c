@@ -96,6 +96,7 @@ static struct vb_rdmacm_event *pop_event(struct vb_rdmacm_channel *channel)
 	owner = event->owner;
 	if (event->child != NULL)
 		__atomic_sub_fetch(&owner->requests, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&owner->handed_out, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&owner->unacked, 1, __ATOMIC_SEQ_CST);
 	return event;
 }

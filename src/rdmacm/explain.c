@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "explain/connection.h"
+#include "explain/misuse.h"
 #include "io/explain_output.h"
 #include "io/inquiry.h"
 #include "rdmacm/id.h"
@@ -96,6 +97,16 @@ void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram)
 		connection.reach = vb_inquiry_ask(&path, &(struct vb_inquiry){.qpn = 1}, &ignored);
 	}
 	vb_explain_connection(&connection, &report);
+	vb_explain_output_write(
+		text, vb_report_render(&report, vb_explain_output_is_json(), (int)getpid(), text, sizeof(text)));
+}
+
+void vb_rdmacm_explain_unacknowledged(unsigned taken, unsigned missing)
+{
+	struct vb_report report;
+	char text[VB_REPORT_ROOM];
+
+	vb_explain_unacknowledged("rdma_cm_id", "rdma_ack_cm_event", taken, taken - missing, &report);
 	vb_explain_output_write(
 		text, vb_report_render(&report, vb_explain_output_is_json(), (int)getpid(), text, sizeof(text)));
 }

@@ -13,6 +13,9 @@
  * for 1.6 seconds. Caller holds no lock. */
 void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram);
 
+/* rdma_destroy_id waits: of so many events that the program took, these were not acknowledged. */
+void vb_rdmacm_explain_unacknowledged(unsigned taken, unsigned missing);
+
 struct vb_rdmacm_id;
 
 /* A call fails: -1 with errno, explained by the state of the id (NULL: none), else by `why`, else by the error. */

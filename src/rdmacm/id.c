@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/clock.h"
 #include "io/descriptor.h"
+#include "io/explain_output.h"
 #include "io/random.h"
 #include "rdmacm/address.h"
 #include "rdmacm/channel.h"
@@ -184,8 +186,26 @@ static void drop_events(struct vb_rdmacm_id *id)
 	}
 }
 
+/* Another thread may be about to acknowledge: only a wait that takes long is told. */
+static void tell_if_nobody_acknowledges(struct vb_rdmacm_id *id)
+{
+	vb_time wall = vb_clock_wall() + VB_MILLISECONDS(200);
+	const struct timespec until = {.tv_sec = (time_t)(wall / VB_SECONDS(1)), .tv_nsec = (long)(wall % VB_SECONDS(1))};
+	unsigned missing;
+	int late = 0;
+
+	vb_mutex_lock(&id->lock);
+	while ((missing = __atomic_load_n(&id->unacked, __ATOMIC_SEQ_CST)) != 0 && late == 0)
+		late = vb_mutex_wait_until(&id->lock, &id->acked, &until);
+	vb_mutex_unlock(&id->lock);
+	if (missing != 0)
+		vb_rdmacm_explain_unacknowledged(__atomic_load_n(&id->handed_out, __ATOMIC_RELAXED), missing);
+}
+
 static void wait_for_acknowledgements(struct vb_rdmacm_id *id)
 {
+	if (vb_explain_output_watches())
+		tell_if_nobody_acknowledges(id);
 	vb_mutex_lock(&id->lock);
 	while (__atomic_load_n(&id->unacked, __ATOMIC_SEQ_CST) != 0)
 		vb_mutex_wait(&id->lock, &id->acked);

@@ -64,6 +64,7 @@ struct vb_rdmacm_id {
 	struct vb_mutex lock;
 	pthread_cond_t acked;
 	unsigned unacked;                /* events handed to the program and not yet acknowledged */
+	unsigned handed_out;             /* events handed to the program in all */
 
 	struct vb_rdmacm_device *device;
 	struct vb_cm_address source, destination;

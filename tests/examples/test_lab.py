@@ -342,7 +342,7 @@ class Exercise(Lab):
 
     @across(["lo_v4"])
     def test_wrong_rkey(self):
-        self.wrong(".rkey = sender->region.rkey", ".rkey = 1", 3, "does not allow that access", "rkey")
+        self.wrong(".rkey = sender->region.rkey", ".rkey = 1", 3, "A WRITE failed", "rkey 0x00000001")
 
     @across(["lo_v4"])
     def test_wrong_identity(self):

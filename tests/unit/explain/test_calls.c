@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/patience.h"
 #include "lib/private_network.h"
 #include "unit/explain/told.h"
 #include "unit/rdmacm/cm.h"
@@ -106,6 +108,34 @@ static void groups_and_port_spaces(void **state)
 	rdma_destroy_id(id);
 }
 
+static void *acknowledge_when_told(void *event)
+{
+	if (!eventually(told_count("misuse", "unacknowledged_events") > 0))
+		print_error("not told\n");
+	rdma_ack_cm_event(event);
+	return NULL;
+}
+
+/* rdma_destroy_id waits for it, so another thread acknowledges as soon as it is told. */
+static void an_event_that_is_not_acknowledged(void **state)
+{
+	struct rdma_cm_id *id = fresh_id(RDMA_PS_TCP);
+	struct sockaddr_in address = loopback(7003);
+	struct rdma_cm_event *event;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&address, 2000), 0);
+	expect_cm_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_resolve_route(id, 2000), 0);
+	event = next_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	told_clear();
+	pthread_create(&thread, NULL, acknowledge_when_told, event);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	pthread_join(thread, NULL);
+	told_expect("misuse", "unacknowledged_events", "object", "rdma_cm_id", "events_read", "2", "events_acknowledged", "1", NULL);
+}
+
 static int open_channel(void **state)
 {
 	(void)state;
@@ -127,6 +157,7 @@ int main(void)
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(steps_out_of_order),
 		cmocka_unit_test(groups_and_port_spaces),
+		cmocka_unit_test(an_event_that_is_not_acknowledged),
 	};
 
 	private_network_enter();

@@ -127,7 +127,8 @@ static void posting_too_early_and_too_much(void **state)
 	}
 	assert_true(eventually((ibv_poll_cq(pair.cq[1], 1, &wc), ibv_post_send(pair.qp[1], &wr, &bad)) == ENOMEM &&
 			       told_count("finished", "2") > 0));
-	told_expect("verb", "ibv_post_send", "error", "ENOMEM", "outstanding", "2", "finished", "2", NULL);
+	told_expect("verb", "ibv_post_send", "error", "ENOMEM", "outstanding", "2", "finished", "2", "signalled", "0", NULL);
+	assert_true(told_mentions("this queue stays full"));
 	pair_close(&pair);
 }
 
