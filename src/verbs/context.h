@@ -12,16 +12,22 @@ void vb_device_hold(struct vb_device *device);
 void vb_device_put(struct vb_device *device);
 struct vb_device *vb_device_from_info(const struct vb_device_info *info);
 
-/* Sessions. find_or_create with id 0 always creates. 0 or -errno. */
+/* The adapter whose limits devices are to have; NULL: their own. In set-user-ID programs the environment says nothing. 0 or
+ * -EINVAL. */
+struct vb_adapter;
+int vb_device_adapter(const struct vb_adapter **adapter);
+
+/* Sessions. 0 or -errno. */
+int vb_session_open(const struct vb_device *device, struct vb_session **session);
+/* Its queues have no host yet: for vb_session_open (hosting.c). */
 int vb_session_create(const struct vb_device *device, struct vb_session **session);
 struct vb_session *vb_session_find(uint64_t id);
 void vb_session_put(struct vb_session *session);
 uint32_t vb_session_handle(struct vb_session *session);   /* Caller holds session->lock. */
 
-/* Open a device with that session, which the context then owns. NULL and errno. */
-struct ibv_context *vb_context_open(struct vb_device *device, struct vb_session *session);
 void vb_context_hold(struct ibv_context *context);
 void vb_context_put(struct ibv_context *context);
+void vb_context_free(struct vb_context *context); /* for put, and for an opening that failed */
 
 /* What was created through an ibv_pd keeps it, given back or not. */
 void vb_domain_hold(struct vb_protection_domain *domain);
@@ -38,8 +44,5 @@ void vb_context_fill_operations(struct vb_context *context);
 void vb_context_list_object(struct ibv_context *context, struct vb_list *list, struct vb_list *node, uint32_t *number);
 void vb_context_unlist_object(struct ibv_context *context, struct vb_list *node);
 void vb_context_show(struct vb_endpoint_watcher *watcher, struct vb_resource_list *list);
-
-/* What a session's queues ask of us (hosting.c). */
-void vb_session_fill_host(struct vb_session *session);
 
 #endif

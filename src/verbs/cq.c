@@ -9,6 +9,7 @@
 
 #include "verbs/channel.h"
 #include "verbs/context.h"
+#include "verbs/event_queue.h"
 #include "verbs/events.h"
 #include "verbs/explain.h"
 #include "verbs/explain_objects.h"

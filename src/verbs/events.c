@@ -1,101 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Asynchronous events. What happened to an object is noted with the object's own lock held, so adding only takes the
- * queue's lock, which comes after those of all objects. Reading counts the event as reported to its object; acknowledging counts it
- * as completed; destroying waits until both agree (ibv_get_async_event(3)).
+ * Asynchronous events, as programs read them: reading counts an event as reported to its object (event_queue.c); acknowledging
+ * counts it as completed; destroying waits until both agree (ibv_get_async_event(3)). And those that a change of the
+ * device raises.
  */
 #include "verbs/events.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "verbs/context.h"
+#include "verbs/event_queue.h"
 #include "verbs/explain.h"
 #include "verbs/export.h"
 #include "verbs/public_mutex.h"
-
-/* A program that never reads its events must not eat the memory. */
-enum { MAX_UNREAD_EVENTS = 65536 };
-
-struct waiting_event {
-	struct vb_list node;
-	struct ibv_async_event event;
-	const void *object;
-	uint32_t *reported;
-};
-
-int vb_event_queue_init(struct vb_event_queue *queue)
-{
-	vb_lock_init(&queue->lock, VB_RANK_EVENTS);
-	vb_list_init(&queue->events);
-	queue->count = 0;
-	return vb_event_fd_init(&queue->event_fd);
-}
-
-/* Caller holds queue->lock. */
-static void drop(struct vb_event_queue *queue, struct waiting_event *waiting)
-{
-	vb_list_remove(&waiting->node);
-	free(waiting);
-	if (--queue->count == 0)
-		vb_event_fd_clear(&queue->event_fd);
-}
-
-void vb_event_queue_fini(struct vb_event_queue *queue)
-{
-	vb_lock_take(&queue->lock);
-	VB_LIST_FOR_EACH(node, &queue->events)
-		drop(queue, vb_container_of(node, struct waiting_event, node));
-	vb_lock_release(&queue->lock);
-	vb_event_fd_fini(&queue->event_fd);
-	vb_lock_fini(&queue->lock);
-}
-
-void vb_event_queue_add(struct vb_event_queue *queue, const struct ibv_async_event *event, const void *object,
-			uint32_t *reported)
-{
-	struct waiting_event *waiting = malloc(sizeof(*waiting));
-
-	if (waiting == NULL) {
-		vb_log_limited(VB_LOG_ERROR, "no memory for the asynchronous event '%s'",
-			       ibv_event_type_str(event->event_type));
-		return;
-	}
-	waiting->event = *event;
-	waiting->object = object;
-	waiting->reported = reported;
-	vb_lock_take(&queue->lock);
-	if (queue->count < MAX_UNREAD_EVENTS) {
-		vb_list_append(&queue->events, &waiting->node);
-		queue->count++;
-		vb_event_fd_raise(&queue->event_fd);
-		waiting = NULL;
-	}
-	vb_lock_release(&queue->lock);
-	if (waiting != NULL) {
-		free(waiting);
-		vb_log_limited(VB_LOG_WARN, "asynchronous event '%s' dropped: nobody reads them",
-			       ibv_event_type_str(event->event_type));
-	}
-}
-
-uint32_t vb_event_queue_forget(struct vb_event_queue *queue, const void *object, const uint32_t *reported)
-{
-	uint32_t read;
-
-	vb_lock_take(&queue->lock);
-	VB_LIST_FOR_EACH(node, &queue->events) {
-		struct waiting_event *waiting = vb_container_of(node, struct waiting_event, node);
-
-		if (waiting->object == object)
-			drop(queue, waiting);
-	}
-	read = *reported;
-	vb_lock_release(&queue->lock);
-	return read;
-}
 
 void vb_events_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 				 uint32_t reported)
@@ -104,24 +22,6 @@ void vb_events_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, c
 	while (*completed != reported)
 		vb_public_wait(mutex, cond);
 	vb_public_unlock(mutex);
-}
-
-static bool take_event(struct vb_event_queue *queue, struct ibv_async_event *event)
-{
-	struct waiting_event *waiting;
-
-	vb_lock_take(&queue->lock);
-	if (vb_list_is_empty(&queue->events)) {
-		vb_lock_release(&queue->lock);
-		return false;
-	}
-	waiting = vb_container_of(queue->events.next, struct waiting_event, node);
-	*event = waiting->event;
-	if (waiting->reported != NULL)
-		(*waiting->reported)++;
-	drop(queue, waiting);
-	vb_lock_release(&queue->lock);
-	return true;
 }
 
 VB_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
@@ -134,7 +34,7 @@ VB_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_
 		return -1;
 	}
 	queue = &vb_context_of(context)->async;
-	while (!take_event(queue, event)) {
+	while (!vb_event_queue_take(queue, event)) {
 		error = vb_event_fd_wait(&queue->event_fd);
 		if (error != 0) {
 			errno = -error;

@@ -16,8 +16,6 @@
 #include "verbs/explainer.h"
 #include "verbs/watch.h"
 
-bool vb_explains, vb_watches;
-
 static const struct vb_path *path_of(const struct vb_qp *qp, const struct vb_failure *failure)
 {
 	static const uint8_t nobody[16];
@@ -140,8 +138,7 @@ const struct vb_queue_watch *vb_explain_choose_watch(void)
 		.completing_receive = vb_watch_completing_receive,
 	};
 
-	vb_explains = vb_explain_output_is_on();
-	vb_watches = vb_explain_output_watches();
+	vb_explain_settings_read();
 	return vb_explains || vb_watches ? &watch : NULL;
 }
 

@@ -6,12 +6,10 @@
 #ifndef VB_VERBS_EXPLAIN_H
 #define VB_VERBS_EXPLAIN_H
 
+#include "verbs/explain_settings.h"
 #include "verbs/objects.h"
 
-/* Set once, before the first object is created. */
-extern bool vb_explains, vb_watches;
-
-/* Reads the settings; what the session's queues are to report to, or NULL. */
+/* What the session's queues are to report to, or NULL. */
 const struct vb_queue_watch *vb_explain_choose_watch(void);
 
 /* Completions were polled: if one failed, wait until its explanation is out. */

@@ -6,7 +6,7 @@
 #include "queue/observer.h"
 #include "verbs/channel.h"
 #include "verbs/context.h"
-#include "verbs/events.h"
+#include "verbs/event_queue.h"
 #include "verbs/explain.h"
 
 static void completion_event(struct vb_cq *cq)
@@ -57,7 +57,7 @@ static const struct vb_ah *address_of(struct ibv_ah *ah)
 	return ah == NULL ? NULL : &vb_address_handle_of(ah)->ah;
 }
 
-void vb_session_fill_host(struct vb_session *session)
+static void fill_host(struct vb_session *session)
 {
 	session->host = (struct vb_queue_host){
 		.completion_event = completion_event,
@@ -73,4 +73,13 @@ void vb_session_fill_host(struct vb_session *session)
 		.watch = vb_explain_choose_watch(),
 		.observer = vb_endpoint_observer(session->endpoint),
 	};
+}
+
+int vb_session_open(const struct vb_device *device, struct vb_session **out)
+{
+	int error = vb_session_create(device, out);
+
+	if (error == 0)
+		fill_host(*out);
+	return error;
 }

@@ -8,6 +8,7 @@
 
 #include "verbs/address.h"
 #include "verbs/context.h"
+#include "verbs/event_queue.h"
 #include "verbs/events.h"
 #include "verbs/explain.h"
 #include "verbs/export.h"

@@ -60,7 +60,6 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 	vb_list_init(&session->regions);
 	vb_list_init(&session->device_memories);
 	session->profile = device->profile;
-	vb_session_fill_host(session);
 
 	vb_lock_take(&sessions_lock);
 	session->number = ++sessions_made;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "verbs/context.h"
+#include "verbs/event_queue.h"
 #include "verbs/events.h"
 #include "verbs/explain.h"
 #include "verbs/explain_objects.h"

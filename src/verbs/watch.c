@@ -17,7 +17,7 @@
 #include "memory/place.h"
 #include "verbs/context.h"
 #include "io/clock.h"
-#include "verbs/explain.h"
+#include "verbs/explain_settings.h"
 #include "verbs/explainer.h"
 #include "verbs/public_mutex.h"
 
