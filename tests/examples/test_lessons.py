@@ -41,8 +41,8 @@ for number, place in enumerate(LESSONS, 1):
 
 
 class Text(ClientCase):
-    def test_ten_lessons(self):
-        self.assertEqual([int(os.path.basename(path).split("-")[0]) for path in LESSONS], list(range(1, 11)))
+    def test_thirteen_lessons(self):
+        self.assertEqual([int(os.path.basename(path).split("-")[0]) for path in LESSONS], list(range(1, 14)))
         index = text_of(os.path.join(LEARN, "README.md"))
         for path in LESSONS:
             self.assertIn("(%s)" % os.path.basename(path), index)
