@@ -153,7 +153,7 @@ struct vb_cm_trace {
 };
 
 /* The same for 32- and 64-bit programs. */
-_Static_assert(sizeof(struct vb_cm_trace) == 384, "trace");
+_Static_assert(sizeof(struct vb_cm_trace) == 392, "trace");
 _Static_assert(sizeof(struct vb_cm_address) == 24, "address");
 _Static_assert(sizeof(struct vb_cm_conn) == 296, "conn");
 _Static_assert(sizeof(struct vb_cm_command) == 408, "command");

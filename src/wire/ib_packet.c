@@ -10,104 +10,29 @@
 
 enum {
 	UD_SEND_ONLY = 0x64,
-	GRH_NEXT_IBA = 0x1b,
 	BTH_CONGESTION_BYTE = 4,
-	LENGTH_WORDS = 0x7ff,
 	MAD_PAYLOAD = VB_BTH_LENGTH + VB_DETH_LENGTH + VB_MAD_LENGTH + VB_ICRC_LENGTH,
 };
 
-static uint16_t load_16(const uint8_t *at)
-{
-	return (uint16_t)(at[0] << 8 | at[1]);
-}
-
-static void store_16(uint8_t *at, uint16_t value)
-{
-	at[0] = (uint8_t)(value >> 8);
-	at[1] = (uint8_t)value;
-}
-
-static bool decode_grh(struct vb_ib_frame *frame, const uint8_t *grh, size_t left)
-{
-	struct vb_ib_route *route = &frame->route;
-
-	if (left < VB_IB_GRH_LENGTH || grh[0] >> 4 != 6 || grh[6] != GRH_NEXT_IBA || load_16(grh + 4) != left - VB_IB_GRH_LENGTH)
-		return false;
-	route->traffic_class = (uint8_t)(grh[0] << 4 | grh[1] >> 4);
-	route->flow_label = (uint32_t)(grh[1] & 0x0f) << 16 | load_16(grh + 2);
-	route->hop_limit = grh[7];
-	memcpy(route->sgid, grh + 8, 16);
-	memcpy(route->dgid, grh + 24, 16);
-	return true;
-}
-
 bool vb_ib_frame_decode(struct vb_ib_frame *frame, const void *bytes, size_t length)
 {
-	const uint8_t *lrh = bytes;
-	size_t headers = VB_LRH_LENGTH;
+	size_t headers = length <= VB_IB_MAX_FRAME ? vb_ib_route_decode(&frame->route, bytes, length) : 0;
 
-	if (length < VB_LRH_LENGTH || length > VB_IB_MAX_FRAME || (lrh[0] & 0x0f) != 0 || length % 4 != 0 ||
-	    (load_16(lrh + 4) & LENGTH_WORDS) != length / 4 || (lrh[1] & 3) < VB_IB_LNH_LOCAL)
+	if (headers == 0 || length < headers + VB_BTH_LENGTH + VB_ICRC_LENGTH)
 		return false;
-	frame->route = (struct vb_ib_route){
-		.vl = lrh[0] >> 4,
-		.sl = lrh[1] >> 4,
-		.dlid = load_16(lrh + 2),
-		.slid = load_16(lrh + 6),
-		.has_grh = (lrh[1] & 3) == VB_IB_LNH_GLOBAL,
-	};
-	if (frame->route.has_grh) {
-		if (!decode_grh(frame, lrh + headers, length - headers))
-			return false;
-		headers += VB_IB_GRH_LENGTH;
-	}
-	if (length < headers + VB_BTH_LENGTH + VB_ICRC_LENGTH)
-		return false;
-	frame->bth = lrh + headers;
+	frame->bth = (const uint8_t *)bytes + headers;
 	frame->bth_length = length - headers;
 	return true;
 }
 
-size_t vb_ib_route_encode(const struct vb_ib_route *route, size_t bth_length, uint8_t *out)
-{
-	size_t headers = VB_LRH_LENGTH + (route->has_grh ? VB_IB_GRH_LENGTH : 0);
-	uint8_t *grh = out + VB_LRH_LENGTH;
-
-	out[0] = (uint8_t)(route->vl << 4);
-	out[1] = (uint8_t)(route->sl << 4 | (route->has_grh ? VB_IB_LNH_GLOBAL : VB_IB_LNH_LOCAL));
-	store_16(out + 2, route->dlid);
-	store_16(out + 4, (uint16_t)((headers + bth_length) / 4));
-	store_16(out + 6, route->slid);
-	if (!route->has_grh)
-		return headers;
-	grh[0] = (uint8_t)(6 << 4 | route->traffic_class >> 4);
-	grh[1] = (uint8_t)(route->traffic_class << 4 | (route->flow_label >> 16 & 0x0f));
-	store_16(grh + 2, (uint16_t)route->flow_label);
-	store_16(grh + 4, (uint16_t)bth_length);
-	grh[6] = GRH_NEXT_IBA;
-	grh[7] = route->hop_limit;
-	memcpy(grh + 8, route->sgid, 16);
-	memcpy(grh + 24, route->dgid, 16);
-	return headers;
-}
-
 uint32_t vb_ib_icrc(const uint8_t *frame, size_t length)
 {
-	bool global = (frame[1] & 3) == VB_IB_LNH_GLOBAL;
-	size_t headers = VB_LRH_LENGTH + (global ? VB_IB_GRH_LENGTH : 0);
-	uint8_t masked[VB_LRH_LENGTH + VB_IB_GRH_LENGTH + VB_BTH_LENGTH];
+	size_t headers = VB_LRH_LENGTH + ((frame[1] & 3) == VB_IB_LNH_GLOBAL ? VB_IB_GRH_LENGTH : 0);
+	uint8_t masked[VB_IB_MAX_HEADERS + VB_BTH_LENGTH];
 
 	memcpy(masked, frame, headers + VB_BTH_LENGTH);
+	vb_ib_route_mask(masked);
 	masked[headers + BTH_CONGESTION_BYTE] = 0xff;
-	if (global) {
-		uint8_t *grh = masked + VB_LRH_LENGTH;
-
-		memset(masked, 0xff, VB_LRH_LENGTH);
-		grh[0] |= 0x0f;
-		grh[1] = grh[2] = grh[3] = grh[7] = 0xff;
-	} else {
-		masked[0] |= 0xf0;
-	}
 	return vb_crc32(vb_crc32(0, masked, headers + VB_BTH_LENGTH), frame + headers + VB_BTH_LENGTH,
 			length - headers - VB_BTH_LENGTH - VB_ICRC_LENGTH);
 }

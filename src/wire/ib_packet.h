@@ -2,11 +2,7 @@
  *
  * InfiniBand's own packet (IBA 5.2): LRH, perhaps GRH, then BTH to ICRC as in RoCE, then a VCRC.
  *
- *   LRH   8   VL << 4 | LVer, SL << 4 | LNH, DLID, length in words up to and with the ICRC, SLID
- *   GRH  40   where LNH is 3
- *
- * The ICRC (IBA 7.8.1) covers what no switch changes. Without GRH: the LRH with its VL as ones. With GRH: eight bytes of ones, the GRH with
- * traffic class, flow label and hop limit as ones. Then the BTH with byte 4 as ones, and the rest.
+ * The ICRC (IBA 7.8.1) covers LRH and GRH as wire/ib_route.h says, then the BTH with byte 4 as ones, and the rest.
  * The VCRC (IBA 7.8.2) covers LRH to ICRC; our cables leave it out, captures put it back.
  */
 #ifndef VB_WIRE_IB_PACKET_H
@@ -16,27 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/ib_route.h"
+
 struct vb_mad;
 
 enum {
-	VB_LRH_LENGTH = 8,
-	VB_IB_GRH_LENGTH = 40,
 	VB_IB_VCRC_LENGTH = 2,
-	VB_IB_MANAGEMENT_VL = 15,
-	VB_IB_LNH_LOCAL = 2,
-	VB_IB_LNH_GLOBAL = 3,
 	/* The longest: both headers, BTH, the longest extension, 4096 bytes, ICRC. */
-	VB_IB_MAX_FRAME = VB_LRH_LENGTH + VB_IB_GRH_LENGTH + 12 + 32 + 4096 + 4,
-	VB_IB_MAD_FRAME = VB_LRH_LENGTH + VB_IB_GRH_LENGTH + 12 + 8 + 256 + 4,
-};
-
-struct vb_ib_route {
-	uint16_t dlid, slid;
-	uint8_t vl, sl;
-	bool has_grh;
-	uint8_t traffic_class, hop_limit;
-	uint32_t flow_label;
-	uint8_t sgid[16], dgid[16];
+	VB_IB_MAX_FRAME = VB_IB_MAX_HEADERS + 12 + 32 + 4096 + 4,
+	VB_IB_MAD_FRAME = VB_IB_MAX_HEADERS + 12 + 8 + 256 + 4,
 };
 
 struct vb_ib_frame {
@@ -47,8 +31,6 @@ struct vb_ib_frame {
 
 /* Are there a sound LRH and GRH, and at least a BTH and an ICRC, and are lengths what the headers say? The ICRC is not looked at. */
 bool vb_ib_frame_decode(struct vb_ib_frame *frame, const void *bytes, size_t length);
-/* LRH, and GRH if there is one; `bth_length` as above. Returns their length. */
-size_t vb_ib_route_encode(const struct vb_ib_route *route, size_t bth_length, uint8_t *out);
 /* The CRC over all but the ICRC of a frame with sound headers. */
 uint32_t vb_ib_icrc(const uint8_t *frame, size_t length);
 /* Write the ICRC at the end of a frame that is else complete. */

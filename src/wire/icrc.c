@@ -2,6 +2,7 @@
  *
  * The invariant CRC. What it covers, in this order:
  *
+ *   InfiniBand              its headers, masked (wire/ib_route.h); else
  *   8 bytes of ones         where InfiniBand would have its local route header
  *   IP header               IPv4: TOS, TTL and checksum as ones. IPv6: traffic class, flow label and hop limit as ones
  *   UDP header              checksum as ones
@@ -16,11 +17,14 @@
 #include <string.h>
 
 #include "base/crc.h"
+#include "wire/ib_route.h"
 #include "wire/roce_packet.h"
 
 enum { ONES = 8, IPV4_LENGTH = 20, IPV4_ID = 4, IPV6_LENGTH = 40, UDP_LENGTH = 8, BTH_CONGESTION_BYTE = 4 };
 
 #define PROTOCOL_UDP 17
+
+_Static_assert(ONES + IPV6_LENGTH + UDP_LENGTH >= VB_IB_MAX_HEADERS, "room for either");
 
 static uint8_t *store_16(uint8_t *at, uint16_t v)
 {
@@ -70,6 +74,8 @@ uint32_t vb_icrc_begin(const struct vb_path *path, uint16_t ip_id, size_t udp_pa
 {
 	uint8_t bytes[ONES + IPV6_LENGTH + UDP_LENGTH], *at = bytes + ONES;
 
+	if (path->framing != VB_FRAMING_UDP)
+		return vb_crc32(0, bytes, vb_ib_path_masked(path, udp_payload_length, bytes));
 	memset(bytes, 0xff, ONES);
 	if (vb_path_is_ipv4(path))
 		at = put_ipv4(at, path, ip_id, udp_payload_length);

@@ -18,7 +18,7 @@
 
 #include "wire/path.h"
 
-/* State after the pseudo header, IP header, UDP header: `udp_payload_length` includes the ICRC itself. */
+/* State after what stands before the BTH: IP and UDP headers, or InfiniBand's. `udp_payload_length`: from the BTH on, the ICRC included. */
 uint32_t vb_icrc_begin(const struct vb_path *path, uint16_t ip_id, size_t udp_payload_length);
 /* The same for many packets of one size on one path: what they share is computed for the first of them. Begin with length 0. */
 struct vb_icrc_prefix {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Between which addresses a packet travels: all that its IP and UDP headers will say. Addresses are
- * GIDs: an IPv4 address stands as ::ffff:a.b.c.d.
+ * Between which addresses a packet travels: all that the headers before its BTH will say. Addresses are GIDs: an IPv4 address stands as
+ * ::ffff:a.b.c.d. In InfiniBand's own framing LIDs lead to the peer, and GIDs are there if there is a GRH.
  */
 #ifndef VB_WIRE_PATH_H
 #define VB_WIRE_PATH_H
@@ -12,6 +12,12 @@
 
 #define VB_ROCE_PORT 4791
 
+enum vb_framing {
+	VB_FRAMING_UDP,           /* IP and UDP: RoCEv2 */
+	VB_FRAMING_LOCAL,         /* LRH: InfiniBand within a subnet */
+	VB_FRAMING_GLOBAL,        /* LRH and GRH */
+};
+
 struct vb_path {
 	uint8_t source[16];
 	uint8_t destination[16];
@@ -20,15 +26,19 @@ struct vb_path {
 	uint8_t hop_limit;        /* IPv4 TTL */
 	uint32_t flow_label;      /* IPv6 only */
 	uint32_t interface_index; /* scope of link-local and multicast destinations, else 0 */
+	uint16_t slid, dlid;      /* of framings with LIDs, as is the next; else 0 */
+	uint8_t sl;
+	uint8_t framing;          /* enum vb_framing */
+	uint16_t reserved;        /* 0 */
 };
 
 /* No holes, so that its bytes compare paths. */
-_Static_assert(sizeof(struct vb_path) == 44, "struct vb_path has padding");
+_Static_assert(sizeof(struct vb_path) == 52, "struct vb_path has padding");
 
 /* In words: a call of memcmp takes three times as long, and packets ask several times each. */
 static inline bool vb_path_equal(const struct vb_path *a, const struct vb_path *b)
 {
-	uint64_t left[5], right[5];
+	uint64_t left[6], right[6];
 	uint32_t left_end, right_end;
 
 	memcpy(left, a, sizeof(left));
@@ -36,7 +46,7 @@ static inline bool vb_path_equal(const struct vb_path *a, const struct vb_path *
 	memcpy(&left_end, (const uint8_t *)a + sizeof(left), sizeof(left_end));
 	memcpy(&right_end, (const uint8_t *)b + sizeof(right), sizeof(right_end));
 	return ((left[0] ^ right[0]) | (left[1] ^ right[1]) | (left[2] ^ right[2]) | (left[3] ^ right[3]) | (left[4] ^ right[4]) |
-		(left_end ^ right_end)) == 0;
+		(left[5] ^ right[5]) | (left_end ^ right_end)) == 0;
 }
 
 static inline bool vb_gid_is_ipv4(const uint8_t gid[16])
@@ -76,10 +86,16 @@ static inline bool vb_gid_is_multicast(const uint8_t gid[16])
 	return gid[0] == 0xff || (vb_gid_is_ipv4(gid) && (gid[12] & 0xf0) == 0xe0);
 }
 
+/* Could a packet that came by `from` be one of the peer that `path` leads to? */
+static inline bool vb_path_leads_back(const struct vb_path *path, const struct vb_path *from)
+{
+	return memcmp(from->source, path->destination, sizeof(path->destination)) == 0 && from->slid == path->dlid;
+}
+
 /* Do its packets travel as IPv4? Then the last four bytes of source and destination are the addresses. */
 static inline bool vb_path_is_ipv4(const struct vb_path *path)
 {
-	return vb_gid_is_ipv4(path->destination) || vb_gid_is_ipv4_group_alias(path->destination);
+	return path->framing == VB_FRAMING_UDP && (vb_gid_is_ipv4(path->destination) || vb_gid_is_ipv4_group_alias(path->destination));
 }
 
 #endif

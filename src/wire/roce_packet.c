@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "wire/ib_route.h"
 #include "wire/icrc.h"
 
 /* IBA 9.2: opcode | SE M Pad TVer | P_Key | F B reserved | DestQP | A reserved | PSN */
@@ -322,7 +323,9 @@ static void fill_ipv6_header(uint8_t *out, const struct vb_path *from, uint32_t 
 
 void vb_roce_grh_area(uint8_t out[VB_GRH_LENGTH], const struct vb_path *from, uint32_t udp_payload_length)
 {
-	if (vb_path_is_ipv4(from)) {
+	if (from->framing != VB_FRAMING_UDP) {
+		vb_ib_path_grh(from, udp_payload_length, out);
+	} else if (vb_path_is_ipv4(from)) {
 		memset(out, 0, 20);
 		fill_ipv4_header(out + 20, from, udp_payload_length);
 	} else {

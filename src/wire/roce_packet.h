@@ -103,7 +103,8 @@ bool vb_roce_packet_is_next(const uint8_t *datagram, size_t length, uint8_t opco
 const char *vb_roce_verdict_name(enum vb_roce_verdict verdict);
 
 /* The 40 bytes that a UD receive finds before its payload: the GRH of a RoCEv2 packet is its IP header: IPv6 as it
- * came; IPv4 in the last 20 bytes, the first 20 undefined (we zero them). RoCEv2 annex A17.4.5.2. */
+ * came; IPv4 in the last 20 bytes, the first 20 undefined (we zero them). RoCEv2 annex A17.4.5.2. Of InfiniBand's own packets it is
+ * the GRH, or zeros where there was none. */
 #define VB_GRH_LENGTH 40
 void vb_roce_grh_area(uint8_t out[VB_GRH_LENGTH], const struct vb_path *from, uint32_t udp_payload_length);
 

@@ -12,7 +12,9 @@
 
 #include <cmocka.h>
 
+#include "wire/burst.h"
 #include "wire/ib_packet.h"
+#include "wire/icrc.h"
 #include "wire/mad.h"
 #include "wire/mad_attributes.h"
 
@@ -81,6 +83,51 @@ static void both_forms(void **state)
 				assert_int_equal(vb_ib_icrc_is_valid(bytes, length), may);
 				bytes[at] ^= (uint8_t)(1u << bit);
 			}
+	}
+}
+
+/* What an engine's bursts are made with, and what comes in is checked with: by the path. */
+static void by_path(void **state)
+{
+	static const char *const rows[] = {local, global};
+	static struct vb_burst burst;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		uint8_t bytes[128], again[128], area[VB_GRH_LENGTH];
+		size_t length = bytes_of(rows[i], bytes), headers;
+		struct vb_ib_frame frame;
+		struct vb_roce_packet packet;
+		struct vb_ib_route route;
+		struct vb_path path;
+
+		assert_true(vb_ib_frame_decode(&frame, bytes, length));
+		headers = length - frame.bth_length;
+		path = vb_ib_route_to_path(&frame.route);
+		assert_int_equal(vb_roce_packet_decode(&packet, frame.bth, frame.bth_length, &path, true, 0), VB_PACKET_OK);
+		/* One bit of what the ICRC covers is another packet. */
+		path.slid ^= 1;
+		assert_int_equal(vb_icrc_is_valid(&path, frame.bth, frame.bth_length, 0), i == 1);
+		path.slid ^= 1;
+		path.source[15] ^= 1;
+		assert_int_equal(vb_icrc_is_valid(&path, frame.bth, frame.bth_length, 0), i == 0);
+		path.source[15] ^= 1;
+		bytes[headers + 30] ^= 1;
+		assert_false(vb_icrc_is_valid(&path, frame.bth, frame.bth_length, 0));
+		bytes[headers + 30] ^= 1;
+		/* The same packet, made. The VL is a switch's business. */
+		vb_burst_reset(&burst);
+		vb_burst_append(&burst, &path, &packet, &(struct iovec){(void *)(uintptr_t)packet.payload, packet.payload_length}, 1);
+		route = vb_ib_route_of_path(&path);
+		route.vl = 3;
+		assert_int_equal(vb_ib_route_encode(&route, frame.bth_length, again), headers);
+		assert_int_equal(vb_burst_flatten(&burst, 0, 0, again + headers, sizeof(again) - headers), frame.bth_length);
+		assert_memory_equal(again, bytes, length);
+		vb_roce_grh_area(area, &path, (uint32_t)frame.bth_length);
+		for (size_t at = 0; i == 0 && at < sizeof(area); at++)
+			assert_int_equal(area[at], 0);
+		if (i == 1)
+			assert_memory_equal(area, bytes + VB_LRH_LENGTH, sizeof(area));
 	}
 }
 
@@ -169,7 +216,7 @@ static void attributes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_forms),
+		cmocka_unit_test(both_forms), cmocka_unit_test(by_path),
 		cmocka_unit_test(lengths_that_lie),
 		cmocka_unit_test(a_mad_as_a_packet),
 		cmocka_unit_test(attributes),

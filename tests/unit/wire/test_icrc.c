@@ -37,6 +37,7 @@ static struct vb_path random_path(bool ipv4)
 			path.source[i] = path.destination[i] = i < 10 ? 0 : 0xff;
 	else
 		path.source[0] = path.destination[0] = 0x20;
+	path.framing = VB_FRAMING_UDP;
 	return path;
 }
 
