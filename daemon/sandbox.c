@@ -105,7 +105,7 @@ static const int allowed[] = {
 #endif
 };
 
-static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
+static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET};
 
 enum {
 	COUNT_FATAL = sizeof(fatal) / sizeof(fatal[0]),

@@ -26,6 +26,7 @@
 #include "daemon/users.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
+#include "io/ethernet.h"
 #include "io/event.h"
 #include "io/explain_output.h"
 #include "io/host.h"
@@ -337,6 +338,25 @@ static void on_join_group(struct vb_client *client, const struct vb_daemon_messa
 	vb_descriptor_close(fd);
 }
 
+/* Of RoCEv1. Whoever holds such a socket can send any frame: it is for those who could make one by means of this daemon anyhow. */
+static void on_open_frames(struct vb_client *client, const struct vb_daemon_message *m)
+{
+	struct vb_daemon_message answer;
+	int fd = client->slot == 0 ? -EINVAL : client->peer.uid != geteuid() ? -EACCES : vb_ethernet_open(client->slot);
+
+	if (fd < 0) {
+		vb_client_refuse(client, m->header.sequence, fd,
+				 fd == -EPERM  ? "RoCEv1 needs CAP_NET_RAW: give it to verbenad (setcap cap_net_raw+ep), or run all of it "
+						 "where you have it (unshare -Urn)" :
+				 fd == -EACCES ? "RoCEv1 is for processes of the user that runs verbenad" :
+						 "no socket for RoCEv1 can be made");
+		return;
+	}
+	vb_daemon_message_begin(&answer, VB_DAEMON_FRAMES, m->header.sequence);
+	vb_client_send_descriptors(client, &answer, &fd, 1);
+	vb_descriptor_close(fd);
+}
+
 static void release_slot(struct vb_server *server, struct vb_client *client)
 {
 	if (client->slot != 0)
@@ -397,6 +417,9 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 		break;
 	case VB_DAEMON_JOIN_GROUP:
 		on_join_group(client, m);
+		break;
+	case VB_DAEMON_OPEN_FRAMES:
+		on_open_frames(client, m);
 		break;
 	case VB_DAEMON_ASK_BOARD:
 		vb_boards_ask(&server->client_list, &server->devices, client, m);

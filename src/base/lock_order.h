@@ -57,6 +57,7 @@
 	RANK(STREAM_REPORTS, "stream reports.lock")       \
 	RANK(TIMERS, "timers.lock")                       \
 	RANK(SOURCE_PORTS, "source_ports.lock")           \
+	RANK(FRAMES, "frames.lock")                       \
 	RANK(TAP, "tap.lock")                             \
 	RANK(SHAPER, "shaper.lock")                       \
 	RANK(CAPTURE, "capture.lock")                     \

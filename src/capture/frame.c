@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * IP and UDP headers: RFC 791, RFC 8200, RFC 768; don't-fragment as RoCEv2 demands (annex A17.4.3.1).
+ * IP and UDP headers: RFC 791, RFC 8200, RFC 768; don't-fragment as RoCEv2 demands (annex A17.4.3.1). Of RoCEv1 the GRH, which
+ * stands where IPv6's header would (annex A16.4.1).
  */
 #include "capture/frame.h"
 
@@ -8,13 +9,14 @@
 #include <string.h>
 
 #include "base/crc.h"
+#include "wire/ib_route.h"
 #include "wire/icrc.h"
 #include "wire/roce_packet.h"
 
-enum { IPV4_LENGTH = 20, IPV4_ID = 4, IPV6_LENGTH = 40, UDP_LENGTH = 8, DEFAULT_HOPS = 64, PROTOCOL_UDP = 17 };
+enum { IPV4_LENGTH = 20, IPV4_ID = 4, IPV6_LENGTH = 40, UDP_LENGTH = 8, DEFAULT_HOPS = 64, PROTOCOL_UDP = 17, NEXT_IBA = 0x1b };
 enum { LONGEST_PAYLOAD = 4096 };
 enum { ETHERNET_LENGTH = 14, COOKED_LENGTH = 16, COOKED_2_LENGTH = 20, TAG_LENGTH = 4 };
-enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100, TYPE_SERVICE_VLAN = 0x88a8 };
+enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100, TYPE_SERVICE_VLAN = 0x88a8, TYPE_ROCE = 0x8915 };
 
 static void store_16(uint8_t *at, unsigned v)
 {
@@ -86,6 +88,10 @@ size_t vb_frame_headers(uint8_t out[VB_FRAME_HEADERS], const struct vb_path *pat
 	uint8_t *udp;
 
 	memset(out, 0, VB_FRAME_HEADERS);
+	if (path->framing == VB_FRAMING_ETHERNET) {
+		vb_ib_path_grh(path, length, out);
+		return VB_IB_GRH_LENGTH;
+	}
 	ip_length = ipv4 ? put_ipv4(out, path, ip_id, udp_length) : put_ipv6(out, path, udp_length);
 	udp = out + ip_length;
 	store_16(udp, path->source_port);
@@ -132,6 +138,11 @@ static int parse_ip(const uint8_t *ip, size_t length, struct vb_path *path, cons
 		map_ipv4(path->destination, ip + 16);
 		return parse_udp(ip + header, total - header, path, datagram, datagram_length);
 	}
+	if (length >= VB_IB_GRH_LENGTH && ip[0] >> 4 == 6 && ip[6] == NEXT_IBA) {
+		*datagram = ip + VB_IB_GRH_LENGTH;
+		*datagram_length = vb_ib_grh_to_path(path, ip, length);
+		return *datagram_length > 0 ? 0 : -EPROTO;
+	}
 	if (length >= IPV6_LENGTH && ip[0] >> 4 == 6) {
 		if (ip[6] != PROTOCOL_UDP || load_16(ip + 4) > length - IPV6_LENGTH)
 			return -EPROTO;
@@ -157,7 +168,7 @@ static int after_type(const uint8_t *frame, size_t length, size_t header, size_t
 		type = load_16(frame + header + 2);
 		header += TAG_LENGTH;
 	}
-	return type == TYPE_IPV4 || type == TYPE_IPV6 ? (int)header : -EPROTO;
+	return type == TYPE_IPV4 || type == TYPE_IPV6 || type == TYPE_ROCE ? (int)header : -EPROTO;
 }
 
 int vb_frame_link_length(const uint8_t *frame, size_t length, uint32_t link_type)

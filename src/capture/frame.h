@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A RoCEv2 datagram as the IP packet that travels, and back. Pure functions.
+ * A RoCE packet as what travels, and back. Pure functions.
  */
 #ifndef VB_CAPTURE_FRAME_H
 #define VB_CAPTURE_FRAME_H
@@ -18,15 +18,15 @@ enum vb_frame_link {
 	VB_FRAME_IPV6 = 229, VB_FRAME_COOKED_2 = 276,
 };
 
-/* Write IP and UDP header, checksums and all, for the datagram that is to follow them; returns their length. `ip_id`:
+/* Write IP and UDP header, checksums and all, or the GRH, for the packet that is to follow them; returns their length. `ip_id`:
  * IPv4 identification. */
 size_t vb_frame_headers(uint8_t out[VB_FRAME_HEADERS], const struct vb_path *path, uint16_t ip_id,
 			const uint8_t *datagram, size_t length);
 
-/* How many bytes stand before the IP header; -EPROTO: there is none, or the link type is not known. */
+/* How many bytes stand before the IP header, or the GRH of RoCEv1; -EPROTO: there is none, or the link type is not known. */
 int vb_frame_link_length(const uint8_t *frame, size_t length, uint32_t link_type);
 
-/* The RoCEv2 datagram in a frame. 0, or -EPROTO: it is none, or cut short. */
+/* The RoCE packet in a frame. 0, or -EPROTO: it is none, or cut short. */
 int vb_frame_parse(const uint8_t *frame, size_t length, uint32_t link_type, struct vb_path *path,
 		   const uint8_t **datagram, size_t *datagram_length);
 

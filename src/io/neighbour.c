@@ -11,8 +11,10 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/path_socket.h"
 
@@ -90,4 +92,20 @@ void vb_neighbour_solicit(const struct vb_path *path)
 	(void)setsockopt(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TTL : IPV6_UNICAST_HOPS, &hops, sizeof(hops));
 	(void)send(fd, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
 	vb_descriptor_close(fd);
+}
+
+void vb_neighbour_await(const struct vb_path *path, vb_time patience)
+{
+	const struct timespec pause = {.tv_nsec = VB_MICROSECONDS(500)};
+	vb_time deadline = vb_clock_now() + patience;
+	enum vb_neighbour now = vb_neighbour_look(path->destination, path->interface_index);
+
+	if (now == VB_NEIGHBOUR_UNASKED || now == VB_NEIGHBOUR_SILENT)
+		vb_neighbour_solicit(path);
+	while (now != VB_NEIGHBOUR_KNOWN && vb_clock_now() < deadline) {
+		nanosleep(&pause, NULL);
+		now = vb_neighbour_look(path->destination, path->interface_index);
+		if (now == VB_NEIGHBOUR_SILENT)
+			return;
+	}
 }

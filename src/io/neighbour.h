@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "base/time.h"
 #include "wire/path.h"
 
 enum vb_neighbour {
@@ -22,5 +23,8 @@ enum vb_neighbour vb_neighbour_look(const uint8_t address[16], uint32_t interfac
 /* Let the kernel ask for the next hop to path->destination: one empty datagram to its port 9, which is there to discard
  * them (RFC 863), and which no router passes on. */
 void vb_neighbour_solicit(const struct vb_path *path);
+
+/* Wait until somebody answers for path->destination on path->interface_index, or nobody does, or so long. */
+void vb_neighbour_await(const struct vb_path *path, vb_time patience);
 
 #endif

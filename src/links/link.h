@@ -36,7 +36,7 @@ struct vb_shape;
 struct vb_transport;
 struct vb_transport_status;
 
-enum { VB_LINK_DESCRIPTORS = 3 };
+enum { VB_LINK_DESCRIPTORS = 4 };
 
 /* A device's regions where processes of this host can look keys up by themselves. */
 struct vb_link_tables {

@@ -12,9 +12,42 @@
 #include "base/log.h"
 #include "io/daemon_client.h"
 #include "profiles/profile.h"
+#include "profiles/roce_versions.h"
 #include "progress/device_message.h"
+#include "wire/path.h"
 
 _Static_assert((int)VB_MAX_GIDS == (int)VB_DAEMON_GIDS, "GID tables differ");
+
+/* Frames do not come back to the host that sends them, so the loopback device has RoCEv2 alone. */
+static unsigned versions_of(const struct vb_daemon_device *device)
+{
+	static const uint8_t nowhere[6];
+	const char *chosen = secure_getenv("VERBENA_ROCE");
+	unsigned versions = vb_roce_versions_parse(chosen);
+
+	if (versions == 0)
+		vb_log_limited(VB_LOG_ERROR, "VERBENA_ROCE=%s: known are v2, v1 and v1,v2; taken for v2", chosen);
+	if (versions == 0 || device->kind != VB_DEVICE_ROCE || memcmp(device->mac, nowhere, sizeof(nowhere)) == 0)
+		return VB_ROCE_V2;
+	return versions;
+}
+
+static void enter_gids(struct vb_device_info *info, const struct vb_daemon_device *device)
+{
+	unsigned versions = versions_of(device);
+
+	for (uint32_t i = 0; i < device->gid_count; i++) {
+		for (unsigned version = VB_ROCE_V1; version <= VB_ROCE_V2; version <<= 1) {
+			struct vb_device_gid *entry = &info->gid[info->gid_count];
+
+			if (!(versions & version) || info->gid_count == VB_MAX_GIDS)
+				continue;
+			memcpy(entry->gid, device->gid[i], sizeof(entry->gid));
+			entry->framing = version == VB_ROCE_V1 ? VB_FRAMING_ETHERNET : VB_FRAMING_UDP;
+			info->gid_count++;
+		}
+	}
+}
 
 void vb_device_from_message(struct vb_device_info *info, const struct vb_daemon_device *device)
 {
@@ -30,8 +63,7 @@ void vb_device_from_message(struct vb_device_info *info, const struct vb_daemon_
 	info->active_mtu = (enum ibv_mtu)device->active_mtu;
 	info->state = device->active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	info->speed_mbps = device->speed_mbps;
-	info->gid_count = device->gid_count;
-	memcpy(info->gid, device->gid, sizeof(info->gid));
+	enter_gids(info, device);
 }
 
 struct list {

@@ -17,6 +17,7 @@ enum { VB_MAX_DEVICES = 256 * VB_DEVICE_KINDS };
 
 struct vb_device_gid {
 	uint8_t gid[16];                 /* all zero: a hole; indices are stable while the device lives */
+	uint8_t framing;                 /* enum vb_framing: of RoCEv2 or RoCEv1 */
 };
 
 struct vb_device_info {

@@ -204,10 +204,13 @@ int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint
 	struct ibv_gid_entry entries[GIDS_AT_ONCE];
 	ssize_t count = ibv_query_gid_table(device->context, entries, GIDS_AT_ONCE, 0);
 
+	int found = -EADDRNOTAVAIL;
+
+	/* Rather RoCEv2 than RoCEv1, as in Linux. */
 	for (ssize_t i = 0; i < count; i++)
-		if (memcmp(entries[i].gid.raw, gid, 16) == 0 && entries[i].gid_type == IBV_GID_TYPE_ROCE_V2)
-			return (int)entries[i].gid_index;
-	return -EADDRNOTAVAIL;
+		if (memcmp(entries[i].gid.raw, gid, 16) == 0 && (found < 0 || entries[i].gid_type == IBV_GID_TYPE_ROCE_V2))
+			found = (int)entries[i].gid_index;
+	return found;
 }
 
 struct vb_rdmacm_device *vb_rdmacm_device_with_gid(const uint8_t gid[16], uint32_t preferred)

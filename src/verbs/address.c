@@ -8,11 +8,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "io/neighbour.h"
 #include "verbs/context.h"
 
 /* Programs written for one subnet leave hop_limit at 0 or 1, and adapters put what the host's routes say in its
  * place. */
 enum { DEFAULT_HOP_LIMIT = 64 };
+
+/* As long as Linux takes for it (ARP, neighbour discovery): three questions, a second apart. */
+#define LONGEST_RESOLUTION VB_SECONDS(3)
 
 void vb_multicast_normalize(uint8_t gid[16])
 {
@@ -38,8 +42,10 @@ int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *at
 	if (!attr->is_global || attr->port_num != 1)
 		return -EINVAL;
 	vb_lock_take(&own->lock);
-	if (attr->grh.sgid_index < own->info.gid_count)
+	if (attr->grh.sgid_index < own->info.gid_count) {
 		memcpy(found.source, own->info.gid[attr->grh.sgid_index].gid, sizeof(found.source));
+		found.framing = own->info.gid[attr->grh.sgid_index].framing;
+	}
 	interface_index = own->info.interface_index;
 	vb_lock_release(&own->lock);
 
@@ -56,8 +62,11 @@ int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *at
 	if (found.hop_limit == 0)
 		found.hop_limit = 1;
 	found.flow_label = attr->grh.flow_label & IB_GRH_FLOWLABEL_MASK;
-	if (is_link_local(found.destination) || vb_gid_is_multicast(found.destination))
+	if (found.framing == VB_FRAMING_ETHERNET || is_link_local(found.destination) || vb_gid_is_multicast(found.destination))
 		found.interface_index = interface_index;
+	/* Datagrams wait in the kernel until it has an Ethernet address, frames do not. */
+	if (found.framing == VB_FRAMING_ETHERNET && !vb_gid_is_multicast(found.destination))
+		vb_neighbour_await(&found, LONGEST_RESOLUTION);
 	found.source_port = vb_endpoint_source_port(own->session->endpoint, &found, destination_qpn);
 	*path = found;
 	return 0;

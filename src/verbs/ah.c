@@ -68,10 +68,13 @@ VB_EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 }
 VB_EXPORT_COMPAT(ibv_destroy_ah);
 
+enum { NEXT_HEADER_IBA = 0x1b }; /* IBA 8.3 */
+
 struct addresses {
 	uint8_t source[16], destination[16];
 	uint8_t traffic_class;
 	uint32_t flow_label;
+	uint8_t framing;
 };
 
 static void map_ipv4(uint8_t gid[16], uint32_t network_order)
@@ -87,12 +90,15 @@ static int read_grh(const struct ibv_grh *grh, struct addresses *found)
 {
 	const uint8_t *bytes = (const uint8_t *)grh;
 	struct iphdr ipv4;
+	bool is_frame;
 	uint32_t word;
 
 	memcpy(&ipv4, bytes + 20, sizeof(ipv4));
 	memcpy(&word, bytes, sizeof(word));
 	word = ntohl(word);
-	if (ipv4.version == 4 && ipv4.ihl == 5 && (word >> 28 != 6 || grh->next_hdr != IPPROTO_UDP)) {
+	is_frame = word >> 28 == 6 && grh->next_hdr == NEXT_HEADER_IBA;
+	found->framing = is_frame ? VB_FRAMING_ETHERNET : VB_FRAMING_UDP;
+	if (ipv4.version == 4 && ipv4.ihl == 5 && !is_frame && (word >> 28 != 6 || grh->next_hdr != IPPROTO_UDP)) {
 		map_ipv4(found->source, ipv4.saddr);
 		map_ipv4(found->destination, ipv4.daddr);
 		found->traffic_class = ipv4.tos;
@@ -110,7 +116,7 @@ static int read_grh(const struct ibv_grh *grh, struct addresses *found)
 
 /* Our own address the datagram came to; for a multicast group, one of the same family and, if possible, of its
  * scope. */
-static int find_source_index(const struct vb_device_info *info, const uint8_t destination[16])
+static int find_source_index(const struct vb_device_info *info, const uint8_t destination[16], uint8_t framing)
 {
 	static const uint8_t hole[16];
 	bool group = vb_gid_is_multicast(destination);
@@ -118,7 +124,7 @@ static int find_source_index(const struct vb_device_info *info, const uint8_t de
 	for (uint32_t i = 0; i < info->gid_count; i++) {
 		const uint8_t *gid = info->gid[i].gid;
 
-		if (memcmp(gid, hole, sizeof(hole)) == 0)
+		if (memcmp(gid, hole, sizeof(hole)) == 0 || info->gid[i].framing != framing)
 			continue;
 		if (group ? vb_gid_is_ipv4(gid) == vb_gid_is_ipv4(destination) : memcmp(gid, destination, 16) == 0)
 			return (int)i;
@@ -137,7 +143,7 @@ VB_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num,
 	    grh == NULL || read_grh(grh, &found) != 0)
 		goto not_addressable;
 	vb_context_info(context, &info);
-	index = find_source_index(&info, found.destination);
+	index = find_source_index(&info, found.destination, found.framing);
 	if (index < 0)
 		goto not_addressable;
 	memset(ah_attr, 0, sizeof(*ah_attr));

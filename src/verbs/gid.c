@@ -32,7 +32,7 @@ static int read_entry(struct ibv_context *context, uint32_t port_num, uint32_t i
 	*entry = (struct ibv_gid_entry){
 		.gid_index = index,
 		.port_num = port_num,
-		.gid_type = IBV_GID_TYPE_ROCE_V2,
+		.gid_type = info.gid[index].framing == VB_FRAMING_ETHERNET ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2,
 		.ndev_ifindex = info.interface_index,
 	};
 	memcpy(entry->gid.raw, info.gid[index].gid, sizeof(entry->gid.raw));
@@ -113,7 +113,7 @@ VB_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, 
 		errno = error;
 		return -1;
 	}
-	*type = error == 0 && entry.gid_type == IBV_GID_TYPE_IB ? VB_SYSFS_GID_TYPE_IB_ROCE_V1 : VB_SYSFS_GID_TYPE_ROCE_V2;
+	*type = error == 0 && entry.gid_type != IBV_GID_TYPE_ROCE_V2 ? VB_SYSFS_GID_TYPE_IB_ROCE_V1 : VB_SYSFS_GID_TYPE_ROCE_V2;
 	return 0;
 }
 

@@ -142,6 +142,8 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_RESOURCES:
 	case VB_DAEMON_SHOW_RESOURCES:
 	case VB_DAEMON_GROUP:
+	case VB_DAEMON_OPEN_FRAMES:
+	case VB_DAEMON_FRAMES:
 	case VB_DAEMON_LEAVE_FABRIC:
 	case VB_DAEMON_LIST_ADAPTERS:
 	case VB_DAEMON_OPEN_MAD_PORT:

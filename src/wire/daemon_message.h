@@ -24,6 +24,9 @@
  * JOIN_GROUP is for a process whose slot is on another port than 4791, where multicast datagrams do not go: GROUP is a socket that receives
  * those of the group on that interface, and no others whatever is done to it.
  *
+ * OPEN_FRAMES asks for a socket of RoCEv1 (io/ethernet.h) for the process's slot, which comes as FRAMES: for processes of the user that
+ * runs verbenad, and only where that has CAP_NET_RAW.
+ *
  * SET_SHAPE gives packets of a device a worse network (`verbena shape`): those of the asker's user, or of everybody whose user has set
  * nothing if that is root. SHAPE tells it to processes, with sequence 0, and answers LIST_SHAPES.
  *
@@ -76,6 +79,7 @@ enum {
 	X(JOIN_GROUP, 0x0d, PROCESS, struct vb_daemon_join_group, 0, 0)           \
 	X(SET_SHAPE, 0x0e, PROCESS, struct vb_daemon_shape, 0, 0)                 \
 	X(LIST_SHAPES, 0x0f, PROCESS, struct vb_daemon_empty, 0, 0)               \
+	X(OPEN_FRAMES, 0x10, PROCESS, struct vb_daemon_empty, 0, 0)               \
 	X(JOIN_FABRIC, 0x20, PROCESS, struct vb_daemon_join_fabric, 0, 0)         \
 	X(LEAVE_FABRIC, 0x21, PROCESS, struct vb_daemon_empty, 0, 0)              \
 	X(LIST_ADAPTERS, 0x22, PROCESS, struct vb_daemon_empty, 0, 0)             \
@@ -95,6 +99,7 @@ enum {
 	X(BOARD, 0x4b, DAEMON, struct vb_daemon_board, 0, 2)                      \
 	X(GROUP, 0x4c, DAEMON, struct vb_daemon_empty, 1, 1)                      \
 	X(SHAPE, 0x4d, DAEMON, struct vb_daemon_shape, 0, 0)                      \
+	X(FRAMES, 0x4e, DAEMON, struct vb_daemon_empty, 1, 1)                     \
 	X(ADAPTER, 0x60, DAEMON, struct vb_daemon_adapter, 0, 0)                  \
 	X(MAD_PORT, 0x61, DAEMON, struct vb_daemon_empty, 1, 1)                   \
 	X(AGENT, 0x62, DAEMON, struct vb_daemon_agent, 0, 0)

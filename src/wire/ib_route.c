@@ -92,7 +92,7 @@ struct vb_ib_route vb_ib_route_of_path(const struct vb_path *path)
 		.dlid = path->dlid,
 		.slid = path->slid,
 		.sl = path->sl,
-		.has_grh = path->framing == VB_FRAMING_GLOBAL,
+		.has_grh = path->framing != VB_FRAMING_LOCAL,
 		.traffic_class = path->traffic_class,
 		.hop_limit = path->hop_limit,
 		.flow_label = path->flow_label,
@@ -118,6 +118,21 @@ struct vb_path vb_ib_route_to_path(const struct vb_ib_route *route)
 	memcpy(path.source, route->sgid, sizeof(path.source));
 	memcpy(path.destination, route->dgid, sizeof(path.destination));
 	return path;
+}
+
+size_t vb_ib_grh_to_path(struct vb_path *path, const uint8_t *grh, size_t length)
+{
+	struct vb_ib_route route = {.has_grh = true};
+	size_t behind;
+
+	if (length < VB_IB_GRH_LENGTH)
+		return 0;
+	behind = load_16(grh + 4);
+	if (behind > length - VB_IB_GRH_LENGTH || behind == 0 || !decode_grh(&route, grh, VB_IB_GRH_LENGTH + behind))
+		return 0;
+	*path = vb_ib_route_to_path(&route);
+	path->framing = VB_FRAMING_ETHERNET;
+	return behind;
 }
 
 size_t vb_ib_path_masked(const struct vb_path *path, size_t bth_length, uint8_t *out)

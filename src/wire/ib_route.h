@@ -45,6 +45,9 @@ void vb_ib_route_mask(uint8_t *headers);
 /* The route of packets on a path whose framing has LIDs, and the path by which a packet came: `source` is the sender. */
 struct vb_ib_route vb_ib_route_of_path(const struct vb_path *path);
 struct vb_path vb_ib_route_to_path(const struct vb_ib_route *route);
+/* A RoCEv1 frame behind its Ethernet header, which may be longer than what the GRH says (Ethernet pads): the path by which it came, but
+ * for the interface. Returns the length from the BTH on; 0: that is no such frame. */
+size_t vb_ib_grh_to_path(struct vb_path *path, const uint8_t *grh, size_t length);
 /* The headers of a packet on such a path, as the ICRC covers them. Returns their length, at most VB_IB_MAX_HEADERS. */
 size_t vb_ib_path_masked(const struct vb_path *path, size_t bth_length, uint8_t *out);
 /* The GRH of a packet that came by such a path; zeros where there was none. */

@@ -16,6 +16,7 @@ enum vb_framing {
 	VB_FRAMING_UDP,           /* IP and UDP: RoCEv2 */
 	VB_FRAMING_LOCAL,         /* LRH: InfiniBand within a subnet */
 	VB_FRAMING_GLOBAL,        /* LRH and GRH */
+	VB_FRAMING_ETHERNET,      /* GRH in an Ethernet frame: RoCEv1 */
 };
 
 struct vb_path {
@@ -25,7 +26,7 @@ struct vb_path {
 	uint8_t traffic_class;    /* IPv4 TOS / IPv6 traffic class, ECN bits included */
 	uint8_t hop_limit;        /* IPv4 TTL */
 	uint32_t flow_label;      /* IPv6 only */
-	uint32_t interface_index; /* scope of link-local and multicast destinations, else 0 */
+	uint32_t interface_index; /* of frames; scope of link-local and multicast destinations; else 0 */
 	uint16_t slid, dlid;      /* of framings with LIDs, as is the next; else 0 */
 	uint8_t sl;
 	uint8_t framing;          /* enum vb_framing */

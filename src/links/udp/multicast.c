@@ -12,6 +12,7 @@
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/udp.h"
+#include "links/udp/frames.h"
 #include "links/udp/udp_link.h"
 #include "profiles/limits.h"
 #include "queue/qp.h"
@@ -82,6 +83,15 @@ static int watch_socket(struct vb_udp_link *udp, int fd)
 	return error;
 }
 
+/* Frames of the group as well, if there are any to be had: interfaces that hear all of them anyway need not be asked. */
+static void join_frames(struct vb_udp_link *udp, const struct vb_multicast_group *group, bool join)
+{
+	struct vb_frames *frames = __atomic_load_n(&udp->frames, __ATOMIC_ACQUIRE);
+
+	if (frames)
+		(void)vb_frames_join(frames, group->gid, group->interface_index, join);
+}
+
 /* Takes `socket`, -1: the link's own joins. */
 static int add_group(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t interface_index, int socket,
 		     struct vb_multicast_group **added)
@@ -115,6 +125,7 @@ static int add_group(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t in
 	(*added)->companion_fd = ipv6 || socket >= 0 ? -1 : vb_udp_open_companion(gid, interface_index);
 	(*added)->receive_fd = socket;
 	udp->group_sockets += socket >= 0;
+	join_frames(udp, *added, true);
 	__atomic_store_n(&udp->in_use[ipv6], true, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -123,6 +134,7 @@ static void drop_group_if_empty(struct vb_udp_link *udp, struct vb_multicast_gro
 {
 	if (group->members > 0)
 		return;
+	join_frames(udp, group, false);
 	if (group->receive_fd >= 0) {
 		vb_poller_remove(udp->groups_fd, group->receive_fd);
 		vb_descriptor_close(group->receive_fd);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "io/clock.h"
 #include "io/udp.h"
+#include "links/udp/frames.h"
 #include "links/udp/tap.h"
 #include "links/udp/udp_link.h"
 #include "queue/qp.h"
@@ -201,9 +202,9 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 	enum vb_roce_verdict verdict;
 	struct vb_qp *qp;
 
-	if (is_probe(udp, bytes, length, from))
+	if (from->framing == VB_FRAMING_UDP && is_probe(udp, bytes, length, from))
 		return;
-	if (vb_inquiry_is_likely(bytes, length)) {
+	if (from->framing == VB_FRAMING_UDP && vb_inquiry_is_likely(bytes, length)) {
 		take_inquiry(state, bytes, length, from);
 		return;
 	}
@@ -260,7 +261,8 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 		vb_icrc_flow_begin(flow, &prefix);
 
 	/* Only these need the interface to be answered, and elsewhere it would tell equal paths apart. */
-	if (!is_link_local(from.destination) && !is_link_local(from.source) && !vb_gid_is_multicast(from.destination))
+	if (from.framing == VB_FRAMING_UDP && !is_link_local(from.destination) && !is_link_local(from.source) &&
+	    !vb_gid_is_multicast(from.destination))
 		from.interface_index = 0;
 	length = take_acknowledgement(state, bundle, &from, &prefix);
 	for (size_t at = 0; at < length; at += bundle->segment, index++) {
@@ -279,21 +281,19 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 		vb_icrc_flow_end(flow, &prefix);
 }
 
-static bool drain_socket(struct vb_udp_link *udp, int fd, unsigned family, vb_time now)
+/* `frames`: what was received came in frames. */
+static void deliver_batch(struct vb_udp_link *udp, const struct vb_frames *frames, unsigned count, vb_time now)
 {
 	struct vb_qp *touched[TOUCHED];
 	struct batch_state state = {.udp = udp, .now = now, .number = ++udp->batches, .touched = touched};
 	size_t unanswered = 0;
-	int count = vb_udp_batch_receive(udp->batch, fd, family == VB_IPV6);
 
-	if (count <= 0)
-		return false;
-	if (!__atomic_load_n(&udp->in_use[family], __ATOMIC_RELAXED))
-		__atomic_store_n(&udp->in_use[family], true, __ATOMIC_RELAXED);
 	__atomic_store_n(&udp->delivering, true, __ATOMIC_RELAXED);
-	for (int i = 0; i < count; i++) {
-		const struct vb_udp_bundle *bundle = vb_udp_batch_at(udp->batch, (unsigned)i);
+	for (unsigned i = 0; i < count; i++) {
+		const struct vb_udp_bundle *bundle = frames ? vb_frames_at(frames, i) : vb_udp_batch_at(udp->batch, i);
 
+		if (bundle->length == 0)
+			continue;
 		take_bundle(&state, bundle);
 		if (udp->tap)
 			vb_tap_flush(udp->tap);
@@ -311,12 +311,34 @@ static bool drain_socket(struct vb_udp_link *udp, int fd, unsigned family, vb_ti
 		__atomic_store_n(&udp->posted_meanwhile, false, __ATOMIC_RELAXED);
 		vb_links_send_active(udp->schedule, now, false);
 	}
+}
+
+static bool drain_socket(struct vb_udp_link *udp, int fd, unsigned family, vb_time now)
+{
+	int count = vb_udp_batch_receive(udp->batch, fd, family == VB_IPV6);
+
+	if (count <= 0)
+		return false;
+	if (!__atomic_load_n(&udp->in_use[family], __ATOMIC_RELAXED))
+		__atomic_store_n(&udp->in_use[family], true, __ATOMIC_RELAXED);
+	deliver_batch(udp, NULL, (unsigned)count, now);
+	return true;
+}
+
+static bool drain_frames(struct vb_udp_link *udp, struct vb_frames *frames, vb_time now)
+{
+	int count = vb_frames_receive(frames);
+
+	if (count <= 0)
+		return false;
+	deliver_batch(udp, frames, (unsigned)count, now);
 	return true;
 }
 
 static bool drain_sockets(struct vb_udp_link *udp, vb_time now, bool all_families)
 {
-	bool done = false;
+	struct vb_frames *frames = __atomic_load_n(&udp->frames, __ATOMIC_ACQUIRE);
+	bool done = frames && drain_frames(udp, frames, now);
 
 	if (++udp->passes % LOOK_AT_UNUSED_FAMILY == 0)
 		all_families = true;

@@ -220,10 +220,7 @@ static struct shaped_device *find_next(struct vb_shaper *shaper, struct waiting_
 
 static void send_run(struct vb_shaper *shaper, const struct waiting_run *run)
 {
-	const struct vb_source_port *port =
-		vb_source_ports_find(&shaper->udp->ports, !vb_path_is_ipv4(&run->path), run->path.source_port);
 	struct vb_burst *burst = shaper->single;
-	uint32_t lost;
 
 	vb_burst_reset(burst);
 	burst->runs = 1;
@@ -236,8 +233,7 @@ static void send_run(struct vb_shaper *shaper, const struct waiting_run *run)
 		.bytes = run->bytes,
 	};
 	/* What the kernel does not take is lost, as on any wire. */
-	if (port)
-		(void)vb_udp_send_run(port->fd, burst, 0, &lost);
+	(void)vb_udp_send_all(shaper->udp, burst);
 }
 
 /* Caller holds shaper->lock, which is let go while the system sends. */

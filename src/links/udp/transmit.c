@@ -18,7 +18,6 @@
 
 #include "base/log.h"
 #include "io/clock.h"
-#include "io/udp.h"
 #include "links/udp/shaper.h"
 #include "links/udp/tap.h"
 #include "links/udp/udp_link.h"
@@ -65,11 +64,6 @@ void vb_udp_free_bursts(struct vb_udp_link *udp)
 	free(udp->tx_batch.burst);
 }
 
-static const struct vb_source_port *port_of(const struct vb_udp_link *udp, const struct vb_burst_run *run)
-{
-	return vb_source_ports_find(&udp->ports, !vb_path_is_ipv4(&run->path), run->path.source_port);
-}
-
 /* Packets the kernel does not take are lost, as on any wire; the protocol deals with that. `qp`: whose they are, for the tap. */
 static void send_burst(struct vb_udp_link *udp, const struct vb_qp *qp, struct vb_burst *burst,
 		       struct vb_counters *counters)
@@ -80,16 +74,8 @@ static void send_burst(struct vb_udp_link *udp, const struct vb_qp *qp, struct v
 
 	if (!sent && shaper)
 		sent = vb_shaper_take(shaper, counters, burst);
-	for (uint32_t i = 0, next; !sent && i < burst->runs; i = next) {
-		const struct vb_source_port *port = port_of(udp, &burst->run[i]);
-
-		for (next = i + 1; next < burst->runs && port_of(udp, &burst->run[next]) == port;)
-			next++;
-		if (port)
-			lost_in_all += vb_udp_send_runs(port->fd, &port->own, burst, i, next - i);
-		for (uint32_t r = i; !port && r < next; r++)
-			lost_in_all += burst->run[r].packets;
-	}
+	if (!sent)
+		lost_in_all += vb_udp_send_all(udp, burst);
 	if (lost_in_all > 0)
 		VB_COUNT_MANY(counters, send_err, lost_in_all);
 	VB_COUNT_MANY(counters, sent_pkts, packets - lost_in_all);

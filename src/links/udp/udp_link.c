@@ -11,8 +11,10 @@
 #include "base/log.h"
 #include "io/descriptor.h"
 #include "io/udp.h"
+#include "links/udp/frames.h"
 #include "links/udp/shaper.h"
 #include "links/udp/tap.h"
+#include "profiles/roce_versions.h"
 #include "roce/control.h"
 #include "roce/roce.h"
 
@@ -27,6 +29,7 @@ static void close_link(struct vb_link *link)
 	if (udp->groups_fd >= 0)
 		vb_descriptor_close(udp->groups_fd);
 	vb_udp_free_bursts(udp);
+	vb_frames_close(udp->frames);
 	vb_source_ports_fini(&udp->ports);
 	vb_udp_batch_destroy(udp->batch);
 	free(udp->allocation);
@@ -37,6 +40,8 @@ static void abandon(struct vb_link *link)
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
 	vb_tap_abandon(udp->tap);
+	if (udp->frames)
+		vb_descriptor_close(vb_frames_descriptor(udp->frames));
 	if (udp->groups_fd >= 0)
 		vb_descriptor_close(udp->groups_fd);
 	for (unsigned family = 0; family < VB_FAMILIES; family++)
@@ -62,6 +67,24 @@ static void shape(struct vb_link *link, const struct vb_counters *device, const 
 	__atomic_store_n(&udp->shaper, shaper, __ATOMIC_RELEASE);
 }
 
+/* A socket of RoCEv1 is for the slot, whichever verbenad made it. Without one the process has RoCEv2. */
+static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+	struct vb_frames *frames = NULL;
+
+	(void)news;
+	(void)context;
+	if (__atomic_load_n(&udp->frames, __ATOMIC_RELAXED) || !(vb_roce_versions_parse(secure_getenv("VERBENA_ROCE")) & VB_ROCE_V1))
+		return 0;
+	if (vb_frames_open(&frames, daemon) == 0) {
+		/* Who sends finds all of it. */
+		__atomic_store_n(&udp->frames, frames, __ATOMIC_RELEASE);
+		vb_schedule_kick(udp->schedule);
+	}
+	return 0;
+}
+
 static void withdraw(struct vb_link *link, struct vb_qp *qp)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
@@ -73,6 +96,7 @@ static void withdraw(struct vb_link *link, struct vb_qp *qp)
 static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTORS])
 {
 	const struct vb_udp_link *udp = (const struct vb_udp_link *)link;
+	const struct vb_frames *frames = __atomic_load_n(&udp->frames, __ATOMIC_ACQUIRE);
 	int groups_fd = __atomic_load_n(&udp->groups_fd, __ATOMIC_RELAXED);
 	unsigned count = 0;
 
@@ -81,6 +105,8 @@ static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTO
 			fd[count++] = udp->receive_fd[family];
 	if (groups_fd >= 0)
 		fd[count++] = groups_fd;
+	if (frames)
+		fd[count++] = vb_frames_descriptor(frames);
 	return count;
 }
 
@@ -88,6 +114,8 @@ static uint16_t source_port(struct vb_link *link, const struct vb_path *path, ui
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
+	if (path->framing != VB_FRAMING_UDP)
+		return 0;
 	/* Answers will come that way. */
 	__atomic_store_n(&udp->in_use[!vb_path_is_ipv4(path)], true, __ATOMIC_RELAXED);
 	return vb_source_ports_choose(&udp->ports, path, destination_qpn >> VB_DAEMON_INDEX_BITS);
@@ -98,6 +126,7 @@ static const struct vb_link_driver driver = {
 	.engine = &vb_roce_transport,
 	.close = close_link,
 	.abandon = abandon,
+	.introduce = introduce,
 	.withdraw = withdraw,
 	.transmit = vb_udp_transmit,
 	.transmit_in_pass = vb_udp_transmit_in_pass,

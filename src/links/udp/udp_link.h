@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The link of RoCEv2: UDP sockets, and the RoCE engine's bursts and packets. Shared by the files that make it up:
+ * The link of RoCE: UDP sockets, and the RoCE engine's bursts and packets. Shared by the files that make it up:
  *
  *   udp_link.c      opening and closing, and the table of what it does
- *   transmit.c      from an engine's burst to the sockets
+ *   transmit.c      from an engine to a burst: when, and with what else
+ *   send.c          from a burst to the sockets
  *   receive.c       from the sockets to the engines
  *   multicast.c     who listens to which group
+ *   frames.c        RoCEv1: the same packets in frames of their own
  *   source_ports.c  the pool of sending sockets
  *   inquiry.c       peers that ask why something failed
  *   tap.c           what a capture sees of it, and faults on purpose
@@ -24,6 +26,7 @@
 #include "wire/icrc_flows.h"
 
 struct vb_burst;
+struct vb_frames;
 struct vb_inquiry;
 struct vb_shaper;
 struct vb_tap;
@@ -83,6 +86,7 @@ struct vb_udp_link {
 	bool in_use[VB_FAMILIES];          /* atomic: worth looking at in every pass */
 	struct vb_tap *tap;                /* NULL: nobody captures or disturbs */
 	struct vb_shaper *shaper;          /* atomic; NULL: no device was shaped yet */
+	struct vb_frames *frames;          /* atomic; NULL: RoCEv1 is not spoken */
 	struct vb_source_ports ports;
 	struct vb_burst *spare_burst[VB_SPARE_BURSTS]; /* atomic */
 
@@ -111,6 +115,11 @@ static inline bool vb_udp_carries(const struct vb_udp_link *udp, const struct vb
 
 /* Of the process's slot of port 4791; the sockets stay the caller's. 0 or -errno with the reason logged. */
 int vb_udp_link_open(struct vb_link **link, struct vb_schedule *schedule, const int receive_fd[VB_FAMILIES]);
+
+/* ---- send.c ---- */
+
+/* Returns how many packets were not sent. */
+uint32_t vb_udp_send_all(struct vb_udp_link *udp, const struct vb_burst *burst);
 
 /* ---- transmit.c: struct vb_link_driver has the words ---- */
 

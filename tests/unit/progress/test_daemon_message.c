@@ -35,6 +35,7 @@ static const struct {
 	{0x0d, VB_DAEMON_FROM_PROCESS, 16 + 24, 0, 0},
 	{0x0e, VB_DAEMON_FROM_PROCESS, 16 + 48, 0, 0},
 	{0x0f, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x10, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x20, VB_DAEMON_FROM_PROCESS, 16 + 152, 0, 0},
 	{0x21, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x22, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
@@ -54,6 +55,7 @@ static const struct {
 	{0x4b, VB_DAEMON_FROM_DAEMON, 16 + 16, 0, 2},
 	{0x4c, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x4d, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
+	{0x4e, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x60, VB_DAEMON_FROM_DAEMON, 16 + sizeof(struct vb_daemon_adapter), 0, 0},
 	{0x61, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x62, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
@@ -122,6 +124,7 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 		m->adapter.mtu = 5;
 		break;
 	case VB_DAEMON_GROUP:
+	case VB_DAEMON_FRAMES:
 	case VB_DAEMON_MAD_PORT:
 		return 1;
 	}

@@ -175,9 +175,9 @@ static long make_directory(void)
 	return RESULT(mkdir("/tmp/verbena-sandbox", 0700));
 }
 
-static long open_packet_socket(void)
+static long open_key_socket(void)
 {
-	return RESULT(socket(AF_PACKET, SOCK_RAW, 0));
+	return RESULT(socket(AF_KEY, SOCK_RAW, 2));
 }
 
 static long signal_other(void)
@@ -193,7 +193,7 @@ static long signal_parent_thread(void)
 static void the_rest_is_refused(void **state)
 {
 	static const call calls[] = {
-		write_file, create_file, remove_file, make_directory, open_packet_socket, signal_other, signal_parent_thread,
+		write_file, create_file, remove_file, make_directory, open_key_socket, signal_other, signal_parent_thread,
 	};
 
 	(void)state;

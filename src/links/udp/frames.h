@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * RoCEv1 beside RoCEv2: the same packets in Ethernet frames of their own (io/ethernet.h), for paths with that framing. A path names the
+ * interface and a GID; which Ethernet address that is, is found out here.
+ */
+#ifndef VB_LINKS_UDP_FRAMES_H
+#define VB_LINKS_UDP_FRAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vb_burst;
+struct vb_daemon_client;
+struct vb_frames;
+struct vb_udp_bundle;
+
+/* With a socket for this process, from verbenad. 0 or -errno, which was logged; *frames stays what it was then. */
+int vb_frames_open(struct vb_frames **frames, struct vb_daemon_client *daemon);
+void vb_frames_close(struct vb_frames *frames);
+int vb_frames_descriptor(const struct vb_frames *frames);
+
+/* Returns how many packets of the run were not sent. */
+uint32_t vb_frames_send(struct vb_frames *frames, const struct vb_burst *burst, uint32_t run);
+
+/* Take what waits; caller holds progress: how many, or -errno. Those of length 0 are no packets. */
+int vb_frames_receive(struct vb_frames *frames);
+const struct vb_udp_bundle *vb_frames_at(const struct vb_frames *frames, unsigned index);
+
+/* Multicast. 0 or -errno. */
+int vb_frames_join(struct vb_frames *frames, const uint8_t gid[16], uint32_t interface_index, bool join);
+
+#endif

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""RoCEv1: the same programs by GIDs of that version, in Ethernet frames of their own (docs/rocev1.md).
+
+The programs are an ordinary user's, without a capability; verbenad is that user's and has CAP_NET_RAW.
+"""
+
+import os
+import zlib
+
+from pylib import clients
+from pylib.clients import ClientCase, across, expand, perftest_rows, which
+
+PLACES = ["veth1500_v4", "veth9000_v4", "veth1500_v6"]
+BOTH = {"VERBENA_ROCE": "v1,v2"}
+FIRST = {"VERBENA_ROCE": "v1"}
+
+
+def icrc(frame):
+    """Of a frame from its GRH on, without the ICRC: IBA 7.8.1, by another CRC than ours."""
+    grh, rest = bytearray(frame[:40]), bytearray(frame[40:-4])
+    grh[0] |= 0x0f
+    grh[1] = grh[2] = grh[3] = grh[7] = 0xff
+    rest[4] = 0xff
+    return zlib.crc32(b"\xff" * 8 + bytes(grh) + bytes(rest)).to_bytes(4, "little")
+
+
+def read_pcap(path):
+    """The frames of a capture of tcpdump's, without their Ethernet headers."""
+    with open(path, "rb") as file:
+        bytes_ = file.read()
+    order = "little" if bytes_[:4] == b"\xd4\xc3\xb2\xa1" else "big"
+    at, frames = 24, []
+    while at + 16 <= len(bytes_):
+        length = int.from_bytes(bytes_[at + 8:at + 12], order)
+        frames.append(bytes_[at + 16 + 14:at + 16 + length])
+        at += 16 + length
+    return frames
+
+
+@expand
+class RoCEv1(ClientCase):
+    def start_daemon(self, host, capability=True):
+        words = ["setpriv", "--reuid=%d" % self.network.uid, "--regid=%d" % self.network.uid, "--clear-groups"]
+        if capability:
+            words += ["--inh-caps=+net_raw", "--ambient-caps=+net_raw"]
+        else:
+            words += ["--inh-caps=-all"]
+        daemon = host.start(*words, os.path.join(self.network.staged.root, "bin", "verbenad"), "--foreground", privileged=True)
+        self.until(lambda: host.run(clients.staged.verbena, "devices").code == 0, daemon.output)
+
+    def prepare(self):
+        if os.environ.get("VERBENA_TEST_INSIDE"):
+            self.skipTest("only root can be several users")
+        for host in {self.server, self.client}:
+            self.start_daemon(host)
+        self.network.environment.update(BOTH)
+
+    def first_version(self):
+        """Of each address there are two: v1, then v2."""
+        return [str(index - index % 2) for index in self.gids]
+
+    @across(["veth1500_v4"])
+    def test_gids(self):
+        told = self.server.run(which("ibv_devinfo"), "-v", "-d", self.device).out
+        rows = [line.split("GID[")[1] for line in told.splitlines() if "GID[" in line]
+        types = [row.rsplit(", ", 1)[1].strip() for row in rows]
+        self.assertEqual(types, ["RoCE v1", "RoCE v2"] * (len(rows) // 2), told)
+        self.assertGreaterEqual(len(rows), 4)
+        told = self.server.run(which("ibv_devinfo"), "-v", "-d", self.device, environment={"VERBENA_ROCE": "v1,v3"})
+        self.assertIn("known are v2, v1 and v1,v2", told.out)
+        self.assertNotIn("RoCE v1", told.out)
+        # The loopback device has RoCEv2 alone.
+        self.assertNotIn("RoCE v1", self.server.run(which("ibv_devinfo"), "-v", "-d", "roce_lo").out)
+
+    @across(PLACES)
+    def test_pingpongs(self):
+        gids = self.first_version()
+        for program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"):
+            command = [which(program), "-d", self.device, "-n", "20"] + ([] if program != "ibv_ud_pingpong" else ["-s", "1024"])
+            outs = self.exchange(command + ["-g", gids[0]], command + ["-g", gids[1], self.address])
+            self.assert_no_complaint(*outs)
+
+    @across(PLACES)
+    def test_perftest(self):
+        gids = self.first_version()
+        for program, *more in (("ib_write_bw", "-s", "65536"), ("ib_read_bw", "-s", "65536"), ("ib_send_lat",), ("ib_send_bw", "-c", "UD"),
+                               ("ib_atomic_lat",)):
+            command = [which(program), "-F", "-d", self.device, "-n", "50", *more]
+            outs = self.exchange(command + ["-x", gids[0]], command + ["-x", gids[1], self.address])
+            self.assertTrue(perftest_rows(outs[1]))
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_on_the_wire(self):
+        """Nothing but frames of EtherType 0x8915, whose ICRC another implementation confirms and which tshark takes apart."""
+        path = os.path.join(self.network.runtime, "v1.pcap")
+        sniffer = self.server.start(which("tcpdump"), "-i", "eth0", "-U", "-w", path, "ether", "proto", "0x8915", "or", "udp", "port", "4791",
+                                    privileged=True)
+        self.until(lambda: "listening on" in sniffer.output(), sniffer.output)
+        gids = self.first_version()
+        command = [which("ibv_rc_pingpong"), "-d", self.device, "-n", "20", "-s", "3001"]
+        self.exchange(command + ["-g", gids[0]], command + ["-g", gids[1], self.address])
+        self.until(lambda: os.path.exists(path) and len(read_pcap(path)) >= 120, "tcpdump has written what it saw")
+        sniffer.signal(15)
+        frames = read_pcap(path)
+        for frame in frames:
+            self.assertEqual((frame[0] >> 4, frame[6]), (6, 0x1b), "a GRH, not IP")
+            self.assertEqual(int.from_bytes(frame[4:6], "big"), len(frame) - 40)
+            self.assertEqual(icrc(frame), frame[-4:])
+        os.chmod(path, 0o644)
+        told = self.server.run(which("tshark"), "-r", path, "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "infiniband.grh.nxthdr").out
+        rows = [line.split("\t") for line in told.splitlines() if "\t" in line]
+        self.assertEqual(len(rows), len(frames))
+        self.assertLessEqual({"0", "1", "2", "17"}, {row[0] for row in rows}, "SEND first, middle, last; acknowledgement")
+        ladder = self.server.run(clients.staged.verbena, "ladder", path)
+        self.assertEqual(ladder.code, 0, ladder)
+        self.assertIn("SEND", ladder.out.upper())
+
+    @across(["veth1500_v4"])
+    def test_connections(self):
+        """By rdma_cm, where RoCEv1 is all that is spoken."""
+        server = self.server.start(which("rping"), "-s", "-a", "10.77.0.1", "-C", "20", "-V", environment=FIRST)
+        self.until_listening(server)
+        client = self.client.run(which("rping"), "-c", "-a", "10.77.0.1", "-C", "20", "-V", environment=FIRST)
+        self.assertEqual(client.code, 0, client)
+        self.assertEqual(server.wait(self.TIMEOUT).code, 0)
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_multicast(self):
+        """mckey's datagrams reach who has joined, in frames."""
+        address, sender, group = {"v4": ("10.77.0.1", "10.77.0.2", "239.77.0.1"), "v6": ("fd77::1", "fd77::2", "ff15::77")}[self.id()[-2:]]
+        common = ["-m", group, "-C", "5", "-S", "200"]
+        receiver = self.server.start(which("mckey"), "-b", address, *common, environment=FIRST)
+        self.until(lambda: "status: 0" in receiver.output() or group in self.server.ip("maddr", "show", "dev", "eth0"), receiver.output)
+        sent = self.client.run(which("mckey"), "-b", sender, *common, "-s", environment=FIRST)
+        self.assertEqual(sent.code, 0, sent)
+        received = receiver.wait(self.TIMEOUT)
+        self.assertEqual(received.code, 0, received)
+
+
+@expand
+class Refused(ClientCase):
+    @across(["veth1500_v4"])
+    def test_without_capability(self):
+        """An ordinary user's daemon cannot make such sockets; it says what would help, and RoCEv2 works as ever."""
+        self.network.environment.update(BOTH)
+        gids = [str(index * 2 + 1) for index in self.gids]
+        command = [which("ibv_rc_pingpong"), "-d", self.device, "-n", "20"]
+        outs = self.exchange(command + ["-g", gids[0]], command + ["-g", gids[1], self.address])
+        self.assertIn("CAP_NET_RAW", "".join(outs))
