@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """`make install` into a folder, and the demo: what a new user does first."""
 
+import fnmatch
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -61,6 +63,37 @@ class Install(Installing):
                         text = file.read()
                     self.assertNotIn(root, text)
                     self.assertNotRegex(text, r"@[A-Z_]+@", name)
+
+    @across(["lo_v4"])
+    def test_packages_have_every_file(self):
+        """Each file that is installed is in exactly one package of Debian and in one of the RPM spec; each line there stands for a file."""
+        root = self.folder()
+        self.install("/usr", root, clients.staged.build)
+        there = {os.path.relpath(os.path.join(directory, name), root) for directory, _, names in os.walk(root) for name in names}
+        there.discard("usr/share/verbena/installed-files")
+        debian = {}
+        for name in ("libverbena", "libverbena-dev", "verbena", "verbena-doc"):
+            with open(os.path.join(ROOT, "packaging", "debian", name + ".install")) as file:
+                debian[name] = file.read().split()
+        with open(os.path.join(ROOT, "packaging", "verbena.spec")) as file:
+            spec = file.read()
+        macros = {"%{_prefix}": "usr", "%{_bindir}": "usr/bin", "%{_datadir}": "usr/share", "%{_mandir}": "usr/share/man"}
+        rpm = {}
+        for name, text in re.findall(r"^%files ?(\S*)\n((?:.+\n)+)", spec, re.M):
+            for macro, path in macros.items():
+                text = text.replace(macro, path)
+            rpm[name or "main"] = [line for line in text.splitlines() if not line.startswith("%")]
+        self.assertEqual(set(rpm), {"main", "devel"})
+        for packages in (debian, rpm):
+            lines = [line for lines in packages.values() for line in lines]
+            unused, homes = set(lines), dict.fromkeys(there, 0)
+            for path in there:
+                for line in lines:
+                    if fnmatch.fnmatchcase(path, line) or path.startswith(line + "/"):
+                        unused.discard(line)
+                        homes[path] += 1
+            self.assertEqual([path for path, count in homes.items() if count != 1], [])
+            self.assertEqual(unused, set())
 
     @across(["lo_v4"])
     def test_daemon_is_hardened(self):
