@@ -172,7 +172,20 @@ static inline bool vb_iwarp_is_alive(const struct vb_qp *qp)
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 }
 
-/* ---- iwarp.c ---- */
+/* Has it ended, or begun to? */
+static inline bool vb_iwarp_is_over(const struct vb_iwarp_engine *engine)
+{
+	return engine->stage != VB_IWARP_OPEN && engine->stage != VB_IWARP_CLOSING;
+}
+
+/* Local work sends nothing that would move a cursor past it. */
+static inline void vb_iwarp_cursor_catch_up(const struct vb_qp *qp, struct vb_iwarp_cursor *at)
+{
+	if ((int32_t)(at->request - qp->send.tail) < 0)
+		at->request = qp->send.tail;
+}
+
+/* ---- invariants.c ---- */
 /* Every entry ends here; builds with the option `invariants` check. */
 void vb_iwarp_check_invariants(const struct vb_qp *qp);
 
@@ -237,10 +250,12 @@ bool vb_iwarp_reads_take_atomic(struct vb_qp *qp, vb_time now, const struct vb_r
 /* ---- sender.c ---- */
 void vb_iwarp_sender_begin(struct vb_qp *qp);
 void vb_iwarp_sender_end(struct vb_qp *qp);
-/* Complete, in order, what is done; tell a failure whose turn has come. */
-void vb_iwarp_sender_retire(struct vb_qp *qp, vb_time now);
 /* Is everything sent and answered? */
 bool vb_iwarp_sender_is_idle(const struct vb_qp *qp);
+
+/* ---- retire.c ---- */
+/* Complete, in order, what is done; tell a failure whose turn has come. */
+void vb_iwarp_sender_retire(struct vb_qp *qp, vb_time now);
 
 /* ---- output.c ---- */
 enum vb_iwarp_made { VB_IWARP_MADE, VB_IWARP_NO_ROOM, VB_IWARP_FAULT };
@@ -287,6 +302,10 @@ struct vb_terminate_cause vb_iwarp_cause_of(const struct vb_fault_record *why, b
 void vb_iwarp_fall_local(struct vb_qp *qp);
 /* The peer's TERMINATE. */
 void vb_iwarp_terminated(struct vb_qp *qp, vb_time now, const struct vb_terminate *terminate);
+/* The oldest work request fails by name, with an event beside its completion. */
+void vb_iwarp_fail_oldest(struct vb_qp *qp, vb_time now, enum ibv_wc_status status, struct vb_fault_record *why);
+
+/* ---- end.c ---- */
 /* The queue pair is in the error state: what becomes of the stream? */
 void vb_iwarp_entered_error(struct vb_qp *qp, vb_time now);
 

@@ -7,8 +7,7 @@
  * vb_iwarp_cursor); when the socket has said how much it took, the cursor of the last whole FPDU becomes the sender's. Of an FPDU that
  * was taken in part the rest is kept and offered again as it is: its source may have changed meanwhile, or be gone.
  *
- * A SEND or WRITE is done when the socket has taken its last byte (RFC 5041 5.4), a READ or atomic when it is answered; they complete in
- * order.
+ * When a request is done: retire.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -52,46 +51,6 @@ bool vb_iwarp_sender_is_idle(const struct vb_qp *qp)
 	const struct vb_iwarp_engine *engine = vb_iwarp_engine_of(qp);
 
 	return vb_send_queue_count(&qp->send) == 0 && engine->reads.owed_head == engine->sender.cursor.answer && !engine->sender.kept;
-}
-
-/* ---- completing ---- */
-
-static bool oldest_is_done(const struct vb_qp *qp)
-{
-	const struct vb_iwarp_sender *sender = &vb_iwarp_engine_of(qp)->sender;
-	const struct vb_send_wqe *wqe;
-	const struct vb_work *work;
-
-	if (vb_send_queue_count(&qp->send) == 0)
-		return false;
-	wqe = vb_send_queue_at(&qp->send, qp->send.tail);
-	work = vb_work(wqe->opcode);
-	if (work->is_read || work->kind == VB_WORK_LOCAL)
-		return wqe->done;
-	return (int32_t)(sender->cursor.request - qp->send.tail) > 0;
-}
-
-/* Local work sends nothing that would move a cursor past it. */
-static void catch_up(const struct vb_qp *qp, struct vb_iwarp_cursor *at)
-{
-	if ((int32_t)(at->request - qp->send.tail) < 0)
-		at->request = qp->send.tail;
-}
-
-void vb_iwarp_sender_retire(struct vb_qp *qp, vb_time now)
-{
-	struct vb_iwarp_sender *sender = &vb_iwarp_engine(qp)->sender;
-
-	/* A completion queue that overruns ends the queue pair in the middle of this. */
-	while (vb_iwarp_is_alive(qp) && oldest_is_done(qp))
-		vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
-	if (!vb_iwarp_is_alive(qp))
-		return;
-	catch_up(qp, &sender->cursor);
-	if (vb_work_failure_is_due(&sender->failure, qp)) {
-		vb_iwarp_fall_local(qp);
-		vb_work_tell_failure(&sender->failure, qp, now);
-	}
 }
 
 /* ---- starting a request ---- */
@@ -542,7 +501,7 @@ bool vb_iwarp_send(struct vb_qp *qp, vb_time now, struct vb_iwarp_out *out)
 		vb_iwarp_output_kept(out, sender->kept + sender->kept_at, sender->kept_length - sender->kept_at);
 		vb_iwarp_output_mark(out, &sender->kept_after);
 		sending.at = sender->kept_after;
-		catch_up(qp, &sending.at);
+		vb_iwarp_cursor_catch_up(qp, &sending.at);
 	}
 	next = fill(&sending);
 	vb_iwarp_sender_retire(qp, now);
