@@ -472,7 +472,15 @@ vb_time vb_fabric_deadline(const struct vb_fabric *fabric)
 
 void vb_fabric_expire(struct vb_fabric *fabric, vb_time now)
 {
-	for (struct vb_fabric_node *node = fabric->first; node; node = node->next)
-		vb_fabric_trap_expire(node, now);
+	struct vb_mad_address address;
+	struct vb_fabric_port *port;
+	struct vb_mad mad;
+
+	for (struct vb_fabric_node *node = fabric->first; node; node = node->next) {
+		port = vb_fabric_trap_take(node, now, &address, &mad);
+		/* Lost is lost: it is sent again. */
+		if (port)
+			(void)vb_fabric_send_mad(port, now, &address, &mad);
+	}
 	vb_fabric_run(fabric, now);
 }

@@ -36,10 +36,11 @@ static void fill_notice(struct vb_fabric_node *node, struct vb_notice *notice)
 	}
 }
 
-static void send_trap(struct vb_fabric_node *node, vb_time now)
+static void compose(struct vb_fabric_node *node, struct vb_mad_address *address, struct vb_mad *mad)
 {
 	struct vb_fabric_port *port = base_of(node);
-	struct vb_mad mad = {
+
+	*mad = (struct vb_mad){
 		.base_version = VB_MAD_BASE_VERSION,
 		.mgmt_class = VB_MAD_SMP_LID,
 		.class_version = 1,
@@ -47,15 +48,12 @@ static void send_trap(struct vb_fabric_node *node, vb_time now)
 		.transaction = be64_of(node->trap.transaction),
 		.attribute = be16_of(vb_attributes[VB_ATTRIBUTE_NOTICE].id),
 	};
-	struct vb_mad_address address = {
+	*address = (struct vb_mad_address){
 		.route = {.dlid = be16_get(port->info.sm_lid), .sl = port->info.mtu_sm_sl & 0x0f},
 		.pkey = 0xffff,
 	};
-
-	fill_notice(node, (struct vb_notice *)(void *)((uint8_t *)&mad + VB_SMP_DATA));
-	((struct vb_smp *)(void *)&mad)->m_key = port->info.m_key;
-	/* Lost is lost: it is sent again. */
-	(void)vb_fabric_send_mad(port, now, &address, &mad);
+	fill_notice(node, (struct vb_notice *)(void *)((uint8_t *)mad + VB_SMP_DATA));
+	((struct vb_smp *)(void *)mad)->m_key = port->info.m_key;
 }
 
 void vb_fabric_trap_begin(struct vb_fabric_node *node, uint16_t number, vb_time now)
@@ -80,14 +78,15 @@ void vb_fabric_trap_end(struct vb_fabric_node *node, const struct vb_mad *repres
 		node->trap.number = 0;
 }
 
-void vb_fabric_trap_expire(struct vb_fabric_node *node, vb_time now)
+struct vb_fabric_port *vb_fabric_trap_take(struct vb_fabric_node *node, vb_time now, struct vb_mad_address *address, struct vb_mad *mad)
 {
 	struct vb_fabric_trap *trap = &node->trap;
 
 	if (trap->number == 0 || now < trap->deadline)
-		return;
+		return NULL;
 	trap->deadline = now + trap->interval;
 	if (trap->interval < LONGEST_INTERVAL)
 		trap->interval *= 2;
-	send_trap(node, now);
+	compose(node, address, mad);
+	return base_of(node);
 }

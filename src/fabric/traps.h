@@ -11,6 +11,7 @@
 void vb_fabric_trap_begin(struct vb_fabric_node *node, uint16_t number, vb_time now);
 /* TrapRepress. */
 void vb_fabric_trap_end(struct vb_fabric_node *node, const struct vb_mad *repress);
-void vb_fabric_trap_expire(struct vb_fabric_node *node, vb_time now);
+/* Is one to be sent, first or again? From which port, where to, and what. NULL: not now. */
+struct vb_fabric_port *vb_fabric_trap_take(struct vb_fabric_node *node, vb_time now, struct vb_mad_address *address, struct vb_mad *mad);
 
 #endif
