@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * IP and UDP headers: RFC 791, RFC 8200, RFC 768; don't-fragment as RoCEv2 demands (annex A17.4.3.1). Of RoCEv1 the GRH, which
- * stands where IPv6's header would (annex A16.4.1).
+ * IP, UDP and TCP headers: RFC 791, RFC 8200, RFC 768, RFC 9293; don't-fragment as RoCEv2 demands (annex A17.4.3.1), and as Linux sets it
+ * for TCP. Of RoCEv1 the GRH, which stands where IPv6's header would (annex A16.4.1).
  */
 #include "capture/frame.h"
 
@@ -13,7 +13,8 @@
 #include "wire/icrc.h"
 #include "wire/roce_packet.h"
 
-enum { IPV4_LENGTH = 20, IPV4_ID = 4, IPV6_LENGTH = 40, UDP_LENGTH = 8, DEFAULT_HOPS = 64, PROTOCOL_UDP = 17, NEXT_IBA = 0x1b };
+enum { IPV4_LENGTH = 20, IPV4_ID = 4, IPV6_LENGTH = 40, UDP_LENGTH = 8, TCP_LENGTH = 20, DEFAULT_HOPS = 64, TCP_WINDOW = 0xffff };
+enum { PROTOCOL_TCP = 6, PROTOCOL_UDP = 17, NEXT_IBA = 0x1b };
 enum { LONGEST_PAYLOAD = 4096 };
 enum { ETHERNET_LENGTH = 14, COOKED_LENGTH = 16, COOKED_2_LENGTH = 20, TAG_LENGTH = 4 };
 enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100, TYPE_SERVICE_VLAN = 0x88a8, TYPE_ROCE = 0x8915 };
@@ -24,9 +25,20 @@ static void store_16(uint8_t *at, unsigned v)
 	at[1] = (uint8_t)v;
 }
 
+static void store_32(uint8_t *at, uint32_t v)
+{
+	store_16(at, v >> 16);
+	store_16(at + 2, v & 0xffff);
+}
+
 static unsigned load_16(const uint8_t *at)
 {
 	return (unsigned)at[0] << 8 | at[1];
+}
+
+static uint32_t load_32(const uint8_t *at)
+{
+	return (uint32_t)load_16(at) << 16 | load_16(at + 2);
 }
 
 static uint32_t sum_up(uint32_t sum, const uint8_t *bytes, size_t length)
@@ -50,41 +62,54 @@ static uint8_t hops(const struct vb_path *path)
 	return path->hop_limit ? path->hop_limit : DEFAULT_HOPS;
 }
 
-static size_t put_ipv4(uint8_t *at, const struct vb_path *path, uint16_t id, size_t udp_length)
+static size_t put_ipv4(uint8_t *at, const struct vb_path *path, uint16_t id, uint8_t protocol, size_t length)
 {
 	at[0] = 0x45;
 	at[1] = path->traffic_class;
-	store_16(at + 2, (unsigned)(IPV4_LENGTH + udp_length));
+	store_16(at + 2, (unsigned)(IPV4_LENGTH + length));
 	store_16(at + IPV4_ID, id);
 	store_16(at + 6, 0x4000); /* don't fragment */
 	at[8] = hops(path);
-	at[9] = PROTOCOL_UDP;
+	at[9] = protocol;
 	memcpy(at + 12, path->source + 12, 4);
 	memcpy(at + 16, path->destination + 12, 4);
 	store_16(at + 10, fold(sum_up(0, at, IPV4_LENGTH)));
 	return IPV4_LENGTH;
 }
 
-static size_t put_ipv6(uint8_t *at, const struct vb_path *path, size_t udp_length)
+static size_t put_ipv6(uint8_t *at, const struct vb_path *path, uint8_t protocol, size_t length)
 {
 	at[0] = (uint8_t)(0x60 | path->traffic_class >> 4);
 	at[1] = (uint8_t)(path->traffic_class << 4 | (path->flow_label >> 16 & 0x0f));
 	store_16(at + 2, path->flow_label & 0xffff);
-	store_16(at + 4, (unsigned)udp_length);
-	at[6] = PROTOCOL_UDP;
+	store_16(at + 4, (unsigned)length);
+	at[6] = protocol;
 	at[7] = hops(path);
 	memcpy(at + 8, path->source, 16);
 	memcpy(at + 24, path->destination, 16);
 	return IPV6_LENGTH;
 }
 
+static size_t put_ip(uint8_t *at, const struct vb_path *path, uint16_t id, uint8_t protocol, size_t length)
+{
+	return vb_path_is_ipv4(path) ? put_ipv4(at, path, id, protocol, length) : put_ipv6(at, path, protocol, length);
+}
+
+/* Of UDP or TCP: over addresses, protocol and length, header and what follows it. */
+static uint16_t checksum(const uint8_t *ip, const struct vb_path *path, uint8_t protocol, const uint8_t *header, size_t header_length,
+			 const uint8_t *rest, size_t rest_length)
+{
+	uint32_t sum = protocol + (uint32_t)(header_length + rest_length);
+
+	sum = vb_path_is_ipv4(path) ? sum_up(sum, ip + 12, 8) : sum_up(sum, ip + 8, 32);
+	return fold(sum_up(sum_up(sum, header, header_length), rest, rest_length));
+}
+
 size_t vb_frame_headers(uint8_t out[VB_FRAME_HEADERS], const struct vb_path *path, uint16_t ip_id,
 			const uint8_t *datagram, size_t length)
 {
 	size_t udp_length = UDP_LENGTH + length, ip_length;
-	bool ipv4 = vb_path_is_ipv4(path);
-	uint32_t sum = PROTOCOL_UDP + (uint32_t)udp_length;
-	uint16_t checksum;
+	uint16_t sum;
 	uint8_t *udp;
 
 	memset(out, 0, VB_FRAME_HEADERS);
@@ -92,15 +117,33 @@ size_t vb_frame_headers(uint8_t out[VB_FRAME_HEADERS], const struct vb_path *pat
 		vb_ib_path_grh(path, length, out);
 		return VB_IB_GRH_LENGTH;
 	}
-	ip_length = ipv4 ? put_ipv4(out, path, ip_id, udp_length) : put_ipv6(out, path, udp_length);
+	ip_length = put_ip(out, path, ip_id, PROTOCOL_UDP, udp_length);
 	udp = out + ip_length;
 	store_16(udp, path->source_port);
 	store_16(udp + 2, VB_ROCE_PORT);
 	store_16(udp + 4, (unsigned)udp_length);
-	sum = ipv4 ? sum_up(sum, out + 12, 8) : sum_up(sum, out + 8, 32);
-	checksum = fold(sum_up(sum_up(sum, udp, UDP_LENGTH), datagram, length));
-	store_16(udp + 6, checksum ? checksum : 0xffff);
+	sum = checksum(out, path, PROTOCOL_UDP, udp, UDP_LENGTH, datagram, length);
+	store_16(udp + 6, sum ? sum : 0xffff);
 	return ip_length + UDP_LENGTH;
+}
+
+size_t vb_frame_tcp_headers(uint8_t out[VB_FRAME_TCP_HEADERS], const struct vb_frame_tcp *segment, const uint8_t *payload, size_t length)
+{
+	size_t ip_length;
+	uint8_t *tcp;
+
+	memset(out, 0, VB_FRAME_TCP_HEADERS);
+	ip_length = put_ip(out, &segment->path, 0, PROTOCOL_TCP, TCP_LENGTH + length);
+	tcp = out + ip_length;
+	store_16(tcp, segment->path.source_port);
+	store_16(tcp + 2, segment->destination_port);
+	store_32(tcp + 4, segment->sequence);
+	store_32(tcp + 8, segment->acknowledged);
+	tcp[12] = TCP_LENGTH / 4 << 4;
+	tcp[13] = segment->flags;
+	store_16(tcp + 14, TCP_WINDOW);
+	store_16(tcp + 16, checksum(out, &segment->path, PROTOCOL_TCP, tcp, TCP_LENGTH, payload, length));
+	return ip_length + TCP_LENGTH;
 }
 
 static int parse_udp(const uint8_t *udp, size_t length, struct vb_path *path, const uint8_t **datagram,
@@ -121,39 +164,58 @@ static void map_ipv4(uint8_t gid[16], const uint8_t *address)
 	memcpy(gid + 12, address, 4);
 }
 
-static int parse_ip(const uint8_t *ip, size_t length, struct vb_path *path, const uint8_t **datagram,
-		    size_t *datagram_length)
+/* What the IP packet carries, if it is of that protocol. */
+static int parse_ip(const uint8_t *ip, size_t length, uint8_t protocol, struct vb_path *path, const uint8_t **inner, size_t *inner_length)
 {
 	memset(path, 0, sizeof(*path));
 	if (length >= IPV4_LENGTH && ip[0] >> 4 == 4) {
 		size_t header = (size_t)(ip[0] & 15) * 4, total = load_16(ip + 2);
 
-		/* A fragment has no UDP header, or no end. */
-		if (header < IPV4_LENGTH || total < header || total > length || ip[9] != PROTOCOL_UDP ||
-		    (load_16(ip + 6) & 0x3fff) != 0)
+		/* A fragment has no UDP or TCP header, or no end. */
+		if (header < IPV4_LENGTH || total < header || total > length || ip[9] != protocol || (load_16(ip + 6) & 0x3fff) != 0)
 			return -EPROTO;
 		path->traffic_class = ip[1];
 		path->hop_limit = ip[8];
 		map_ipv4(path->source, ip + 12);
 		map_ipv4(path->destination, ip + 16);
-		return parse_udp(ip + header, total - header, path, datagram, datagram_length);
-	}
-	if (length >= VB_IB_GRH_LENGTH && ip[0] >> 4 == 6 && ip[6] == NEXT_IBA) {
-		*datagram = ip + VB_IB_GRH_LENGTH;
-		*datagram_length = vb_ib_grh_to_path(path, ip, length);
-		return *datagram_length > 0 ? 0 : -EPROTO;
+		*inner = ip + header;
+		*inner_length = total - header;
+		return 0;
 	}
 	if (length >= IPV6_LENGTH && ip[0] >> 4 == 6) {
-		if (ip[6] != PROTOCOL_UDP || load_16(ip + 4) > length - IPV6_LENGTH)
+		if (ip[6] != protocol || load_16(ip + 4) > length - IPV6_LENGTH)
 			return -EPROTO;
 		path->traffic_class = (uint8_t)(ip[0] << 4 | ip[1] >> 4);
 		path->flow_label = (ip[1] & 15u) << 16 | load_16(ip + 2);
 		path->hop_limit = ip[7];
 		memcpy(path->source, ip + 8, 16);
 		memcpy(path->destination, ip + 24, 16);
-		return parse_udp(ip + IPV6_LENGTH, load_16(ip + 4), path, datagram, datagram_length);
+		*inner = ip + IPV6_LENGTH;
+		*inner_length = load_16(ip + 4);
+		return 0;
 	}
 	return -EPROTO;
+}
+
+int vb_frame_tcp_parse(const uint8_t *ip, size_t length, struct vb_frame_tcp *segment, const uint8_t **payload, size_t *payload_length)
+{
+	size_t tcp_length, header;
+	const uint8_t *tcp;
+	int error = parse_ip(ip, length, PROTOCOL_TCP, &segment->path, &tcp, &tcp_length);
+
+	if (error != 0)
+		return error;
+	header = tcp_length < TCP_LENGTH ? 0 : (size_t)(tcp[12] >> 4) * 4;
+	if (header < TCP_LENGTH || header > tcp_length)
+		return -EPROTO;
+	segment->path.source_port = (uint16_t)load_16(tcp);
+	segment->destination_port = (uint16_t)load_16(tcp + 2);
+	segment->sequence = load_32(tcp + 4);
+	segment->acknowledged = load_32(tcp + 8);
+	segment->flags = tcp[13];
+	*payload = tcp + header;
+	*payload_length = tcp_length - header;
+	return 0;
 }
 
 /* A header of `header` bytes with the EtherType at `type_at`; VLAN tags (IEEE 802.1Q, 802.1ad) may follow it. */
@@ -193,11 +255,22 @@ int vb_frame_link_length(const uint8_t *frame, size_t length, uint32_t link_type
 int vb_frame_parse(const uint8_t *frame, size_t length, uint32_t link_type, struct vb_path *path,
 		   const uint8_t **datagram, size_t *datagram_length)
 {
-	int skip = vb_frame_link_length(frame, length, link_type);
+	int skip = vb_frame_link_length(frame, length, link_type), error;
+	size_t udp_length;
+	const uint8_t *udp;
 
 	if (skip < 0)
 		return skip;
-	return parse_ip(frame + skip, length - (size_t)skip, path, datagram, datagram_length);
+	frame += skip;
+	length -= (size_t)skip;
+	if (length >= VB_IB_GRH_LENGTH && frame[0] >> 4 == 6 && frame[6] == NEXT_IBA) {
+		memset(path, 0, sizeof(*path));
+		*datagram = frame + VB_IB_GRH_LENGTH;
+		*datagram_length = vb_ib_grh_to_path(path, frame, length);
+		return *datagram_length > 0 ? 0 : -EPROTO;
+	}
+	error = parse_ip(frame, length, PROTOCOL_UDP, path, &udp, &udp_length);
+	return error != 0 ? error : parse_udp(udp, udp_length, path, datagram, datagram_length);
 }
 
 static uint32_t load_24(const uint8_t *at)

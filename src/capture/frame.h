@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A RoCE packet as what travels, and back. Pure functions.
+ * A RoCE packet, or a part of a TCP stream, as what travels, and back. Pure functions.
  */
 #ifndef VB_CAPTURE_FRAME_H
 #define VB_CAPTURE_FRAME_H
@@ -10,7 +10,11 @@
 
 #include "wire/path.h"
 
-enum { VB_FRAME_HEADERS = 40 + 8 };        /* the longest: IPv6 and UDP */
+enum {
+	VB_FRAME_HEADERS = 40 + 8,         /* the longest: IPv6 and UDP */
+	VB_FRAME_TCP_HEADERS = 40 + 20,
+	VB_FRAME_TCP_MOST = 65535 - 40,    /* bytes of a stream that one IP packet holds */
+};
 
 /* Link types as capture files number them (LINKTYPE_...). "Cooked" is what tcpdump writes of the interface `any`. */
 enum vb_frame_link {
@@ -22,6 +26,20 @@ enum vb_frame_link {
  * IPv4 identification. */
 size_t vb_frame_headers(uint8_t out[VB_FRAME_HEADERS], const struct vb_path *path, uint16_t ip_id,
 			const uint8_t *datagram, size_t length);
+
+enum { VB_FRAME_TCP_FIN = 0x01, VB_FRAME_TCP_SYN = 0x02, VB_FRAME_TCP_RST = 0x04, VB_FRAME_TCP_PSH = 0x08, VB_FRAME_TCP_ACK = 0x10 };
+
+struct vb_frame_tcp {
+	struct vb_path path;
+	uint16_t destination_port;
+	uint32_t sequence, acknowledged;
+	uint8_t flags;
+};
+
+/* The same of a TCP segment. */
+size_t vb_frame_tcp_headers(uint8_t out[VB_FRAME_TCP_HEADERS], const struct vb_frame_tcp *segment, const uint8_t *payload, size_t length);
+/* Of an IP packet. 0, or -EPROTO: it is no TCP, or cut short. */
+int vb_frame_tcp_parse(const uint8_t *ip, size_t length, struct vb_frame_tcp *segment, const uint8_t **payload, size_t *payload_length);
 
 /* How many bytes stand before the IP header, or the GRH of RoCEv1; -EPROTO: there is none, or the link type is not known. */
 int vb_frame_link_length(const uint8_t *frame, size_t length, uint32_t link_type);

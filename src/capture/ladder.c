@@ -16,6 +16,7 @@
 #include "capture/ladder_text.h"
 #include "capture/names.h"
 #include "capture/story.h"
+#include "capture/streams.h"
 
 enum { INDEX_BITS = 14, MOST_ENDS = 4096, QUEUE_PAIR_LANES = 4, THIS_END = 1, THAT_END = 2 };
 enum { FOLDED_PACKETS = 4, FOLDED_EVENTS = 3, MOST_FLOWS = 256, MOST_NOTES = 4, PSNS = 1 << 24 };
@@ -317,6 +318,57 @@ static enum vb_ladder_style style_of(const struct vb_roce_packet *packet, bool a
 	return packet->op->is_request ? VB_LADDER_REQUEST : VB_LADDER_RESPONSE;
 }
 
+/* Without the receiver's word, as in a capture of somebody else's, it is taken to have arrived. */
+static void place_arrow(const struct builder *b, struct vb_ladder_item *item, const struct vb_story_packet *packet, unsigned from,
+			unsigned to)
+{
+	const struct vb_capture_record *note = &packet->note;
+
+	item->is_arrow = true;
+	item->from = from;
+	item->to = to;
+	item->time = vb_story_time(packet);
+	item->lost = note->flags & VB_CAPTURE_DROPPED;
+	item->damaged = note->flags & (VB_CAPTURE_CORRUPTED | VB_CAPTURE_REFUSED);
+	item->arrives = (note->flags & VB_CAPTURE_RECEIVED) || b->ladder->lane[to].pid == 0;
+	item->arrival = (note->flags & VB_CAPTURE_RECEIVED) ? note->received : item->time;
+}
+
+/* Who is at the other end of a stream of which only one end says when it received. */
+static unsigned stream_peer_lane(struct builder *b, const struct vb_story_packet *packet)
+{
+	for (size_t i = 0; i < b->story->packets; i++) {
+		const struct vb_story_packet *other = &b->story->packet[i];
+
+		if (other->kind != VB_STORY_ROCE && other->path.source_port == packet->tcp.destination_port &&
+		    other->tcp.destination_port == packet->path.source_port &&
+		    memcmp(other->path.source, packet->path.destination, 16) == 0 && (other->note.flags & VB_CAPTURE_SENT) &&
+		    other->note.pid)
+			return sender_lane(b, other);
+	}
+	return host_lane(b, packet->path.destination);
+}
+
+static unsigned stream_receiver_lane(struct builder *b, const struct vb_story_packet *packet)
+{
+	return packet->note.flags & VB_CAPTURE_RECEIVED ? receiver_lane(b, packet) : stream_peer_lane(b, packet);
+}
+
+static void add_message(struct builder *b, const struct vb_story_packet *packet, bool is_drawn)
+{
+	unsigned from = sender_lane(b, packet), to = stream_receiver_lane(b, packet);
+	struct vb_ladder_item *item;
+
+	if (from == VB_LADDER_LANES || to == VB_LADDER_LANES) {
+		b->ladder->left_out += is_drawn;
+		return;
+	}
+	if (!is_drawn || (item = add_item(b)) == NULL)
+		return;
+	place_arrow(b, item, packet, from, to);
+	vb_ladder_stream_text(item, packet);
+}
+
 static void add_packet(struct builder *b, const struct vb_story_packet *packet, bool is_drawn)
 {
 	const struct vb_capture_record *note = &packet->note;
@@ -345,17 +397,9 @@ static void add_packet(struct builder *b, const struct vb_story_packet *packet, 
 	psn.absolute |= !flow || !flow->has_first;
 	if (!is_drawn || (item = add_item(b)) == NULL)
 		return;
-	item->is_arrow = true;
-	item->from = from;
-	item->to = to;
+	place_arrow(b, item, packet, from, to);
 	item->style = style_of(&packet->packet, again);
-	item->time = vb_story_time(packet);
-	item->lost = note->flags & VB_CAPTURE_DROPPED;
-	item->damaged = note->flags & (VB_CAPTURE_CORRUPTED | VB_CAPTURE_REFUSED);
-	/* Without the receiver's word, as in a capture of somebody else's, it is taken to have arrived. */
-	item->arrives = (note->flags & VB_CAPTURE_RECEIVED) || b->ladder->lane[to].pid == 0 ||
-			item->style == VB_LADDER_CM;
-	item->arrival = (note->flags & VB_CAPTURE_RECEIVED) ? note->received : item->time;
+	item->arrives |= item->style == VB_LADDER_CM;
 	vb_ladder_packet_text(item, packet, &psn);
 }
 
@@ -416,7 +460,10 @@ static void collect(struct builder *b)
 		if (!packet || !is_wanted(b, packet->note.qpn, packet->note.peer_qpn))
 			continue;
 		inside = number >= first && number < last;
-		add_packet(b, packet, inside);
+		if (packet->kind == VB_STORY_ROCE)
+			add_packet(b, packet, inside);
+		else
+			add_message(b, packet, inside);
 		if (inside) {
 			int64_t arrival = packet->note.flags & VB_CAPTURE_RECEIVED ? packet->note.received : now;
 			int64_t soon = arrival < INT64_MAX - LONG_PAUSE ? arrival + LONG_PAUSE : INT64_MAX;
@@ -437,7 +484,7 @@ static bool packets_fold(const struct vb_ladder_item *a, const struct vb_ladder_
 {
 	return a->is_arrow && b->is_arrow && a->from == b->from && a->to == b->to && a->style == b->style &&
 	       a->arrives && b->arrives && !a->lost && !b->lost && !a->damaged && !b->damaged &&
-	       strstr(a->label, "_MIDDLE ") && strncmp(a->label, b->label, strcspn(a->label, " ") + 1) == 0;
+	       a->folds && b->folds && strncmp(a->label, b->label, strcspn(a->label, " ") + 1) == 0;
 }
 
 static bool events_fold(const struct vb_ladder_item *a, const struct vb_ladder_item *b)
@@ -614,7 +661,7 @@ static void note_psns(struct builder *b)
 	}
 }
 
-int vb_ladder_build(struct vb_ladder *ladder, const struct vb_story *story, const struct vb_ladder_options *options)
+static int build(struct vb_ladder *ladder, const struct vb_story *story, const struct vb_ladder_options *options)
 {
 	struct builder b = {.ladder = ladder, .story = story, .options = options};
 	int error = 0;
@@ -629,7 +676,7 @@ int vb_ladder_build(struct vb_ladder *ladder, const struct vb_story *story, cons
 	for (size_t i = 0; i < story->packets; i++)
 		if (is_wanted(&b, story->packet[i].note.qpn, story->packet[i].note.peer_qpn)) {
 			(void)sender_lane(&b, &story->packet[i]);
-			(void)receiver_lane(&b, &story->packet[i]);
+			(void)(story->packet[i].kind == VB_STORY_ROCE ? receiver_lane : stream_receiver_lane)(&b, &story->packet[i]);
 		}
 	collect(&b);
 	if (!b.failed)
@@ -647,6 +694,21 @@ int vb_ladder_build(struct vb_ladder *ladder, const struct vb_story *story, cons
 		error = place(ladder);
 	if (error != 0)
 		vb_ladder_free(ladder);
+	return error;
+}
+
+int vb_ladder_build(struct vb_ladder *ladder, const struct vb_story *story, const struct vb_ladder_options *options)
+{
+	struct vb_story resolved;
+	int error;
+
+	if (story->segments == 0)
+		return build(ladder, story, options);
+	error = vb_streams_resolve(story, &resolved);
+	if (error != 0)
+		return error;
+	error = build(ladder, &resolved, options);
+	vb_streams_release(&resolved);
 	return error;
 }
 

@@ -44,6 +44,7 @@ struct vb_ladder_item {
 	enum vb_ladder_style style;
 	bool is_arrow;
 	bool arrives, lost, damaged;
+	bool folds;                        /* a run of its like may be told as one */
 	unsigned from, to;                 /* lanes; of a box `from` */
 	int64_t time, arrival;
 	double y, arrival_y;

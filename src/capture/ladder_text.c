@@ -142,6 +142,7 @@ void vb_ladder_packet_text(struct vb_ladder_item *item, const struct vb_story_pa
 	else if (item->style == VB_LADDER_AGAIN)
 		fate = " (again)";
 	snprintf(item->label, sizeof(item->label), "%s%s", text, fate);
+	item->folds = strstr(text, "_MIDDLE ") != NULL;
 	detail_text(item, packet);
 }
 
@@ -195,9 +196,13 @@ void vb_ladder_fold_text(struct vb_ladder_item *item, const struct vb_ladder_ite
 		snprintf(item->label, sizeof(item->label), "%.*s%u times", (int)head, before, item->times);
 		return;
 	}
+	psn = strstr(last->label, "PSN ");
+	if (!psn) {
+		snprintf(item->label, sizeof(item->label), "%u \xc3\x97 %.80s", item->times, before);
+		return;
+	}
 	/* "WRITE_MIDDLE PSN 1, 1024 B" and "WRITE_MIDDLE PSN 62, 1024 B": first to last. */
 	before[strcspn(before, ",")] = '\0';
-	psn = strstr(last->label, "PSN ");
 	snprintf(item->label, sizeof(item->label), "%u \xc3\x97 %.36s \xe2\x80\xa6 %.36s", item->times,
-		 before, psn ? psn + 4 : last->label);
+		 before, psn + 4);
 }

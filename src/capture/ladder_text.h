@@ -22,6 +22,8 @@ struct vb_ladder_psn {
 /* A '#' in a label stands where labels that otherwise agree may differ; folding takes it out. */
 void vb_ladder_packet_text(struct vb_ladder_item *item, const struct vb_story_packet *packet,
 			   const struct vb_ladder_psn *psn);
+/* Of an MPA frame, an FPDU, the end of a stream (ladder_stream.c): label, details, style. */
+void vb_ladder_stream_text(struct vb_ladder_item *item, const struct vb_story_packet *packet);
 /* Also sets the style. */
 void vb_ladder_event_text(struct vb_ladder_item *item, const struct vb_capture_record *event);
 /* `item` stands for item->times of its like, of which `last` is the last. */

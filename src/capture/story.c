@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reading: every block of the file, then the two halves of each packet become one. A received packet belongs to the
- * earliest packet of the same bytes between the same addresses that was sent before and that nobody has received yet.
+ * earliest packet of the same bytes between the same addresses that was sent before and that nobody has received yet. Of TCP streams
+ * streams.c knows what belongs together.
  */
 #include "capture/story.h"
 
@@ -20,6 +21,7 @@
 #include "capture/pcap.h"
 #include "capture/pcapng.h"
 #include "capture/peers.h"
+#include "capture/streams.h"
 
 #define LONGEST_FILE ((size_t)1 << 31)
 
@@ -59,18 +61,23 @@ static int add_event(struct vb_story *story, const struct vb_capture_record *rec
 	return 0;
 }
 
-static int add_datagram(struct vb_story *story, struct vb_story_packet *packet)
+static int append(struct vb_story *story, struct vb_story_packet *packet)
 {
 	void *grown = grow(story->packet, story->packets, sizeof(*packet));
 
 	if (!grown)
 		return -ENOMEM;
 	packet->order = story->packets;
-	packet->is_decoded = vb_roce_packet_decode(&packet->packet, packet->datagram, packet->length, &packet->path, false,
-						   0) == VB_PACKET_OK;
 	story->packet = grown;
 	story->packet[story->packets++] = *packet;
 	return 0;
+}
+
+static int add_datagram(struct vb_story *story, struct vb_story_packet *packet)
+{
+	packet->is_decoded = vb_roce_packet_decode(&packet->packet, packet->datagram, packet->length, &packet->path, false,
+						   0) == VB_PACKET_OK;
+	return append(story, packet);
 }
 
 /* As far as the packet tells: only datagrams say who sent them. */
@@ -104,21 +111,45 @@ static int add_stranger(struct vb_story *story, struct vb_story_packet *packet, 
 	return 0;
 }
 
+/* What we know of a packet of our own, or what a stranger's says. */
+static bool is_noted(const struct vb_capture_record *note)
+{
+	return note && (note->flags & (VB_CAPTURE_SENT | VB_CAPTURE_RECEIVED));
+}
+
+static int add_segment(struct vb_story *story, struct vb_story_packet *packet, const struct vb_frame_tcp *segment, int64_t time,
+		       const struct vb_capture_record *note)
+{
+	packet->kind = VB_STORY_SEGMENT;
+	packet->path = segment->path;
+	packet->tcp.destination_port = segment->destination_port;
+	packet->tcp.sequence = segment->sequence;
+	packet->tcp.flags = segment->flags;
+	packet->note = is_noted(note) ? *note :
+		       (struct vb_capture_record){.kind = VB_CAPTURE_PACKET, .flags = VB_CAPTURE_SENT, .time = time};
+	story->segments++;
+	return append(story, packet);
+}
+
 static int add_packet(struct vb_story *story, const struct vb_pcapng_item *item, const struct vb_capture_record *note)
 {
 	struct vb_story_packet packet = {0};
+	struct vb_frame_tcp segment;
 	int skip = vb_frame_link_length(item->frame, item->length, item->link_type);
 
-	if (skip >= 0) {
-		packet.ip = item->frame + skip;
-		packet.ip_length = item->length - (size_t)skip;
-	}
-	if (skip < 0 || item->cut || vb_frame_parse(packet.ip, packet.ip_length, VB_FRAME_RAW, &packet.path,
-						    &packet.datagram, &packet.length) != 0) {
+	if (skip < 0 || item->cut) {
 		story->foreign++;
 		return 0;
 	}
-	if (!note || !(note->flags & (VB_CAPTURE_SENT | VB_CAPTURE_RECEIVED)))
+	packet.ip = item->frame + skip;
+	packet.ip_length = item->length - (size_t)skip;
+	if (vb_frame_tcp_parse(packet.ip, packet.ip_length, &segment, &packet.datagram, &packet.length) == 0)
+		return add_segment(story, &packet, &segment, item->time, note);
+	if (vb_frame_parse(packet.ip, packet.ip_length, VB_FRAME_RAW, &packet.path, &packet.datagram, &packet.length) != 0) {
+		story->foreign++;
+		return 0;
+	}
+	if (!is_noted(note))
 		return add_stranger(story, &packet, item->time);
 	packet.note = *note;
 	return add_datagram(story, &packet);
@@ -162,8 +193,11 @@ static int join_halves(struct vb_story *story)
 	}
 	for (size_t i = 0; i < story->packets; i++) {
 		struct vb_story_packet *packet = &story->packet[i];
-		size_t bucket = hash_packet(packet) & (buckets - 1), *at;
+		size_t bucket, *at;
 
+		if (packet->kind != VB_STORY_ROCE)
+			continue;
+		bucket = hash_packet(packet) & (buckets - 1);
 		if (packet->note.flags & VB_CAPTURE_SENT) {
 			*(last[bucket] ? &next[last[bucket] - 1] : &first[bucket]) = i + 1;
 			last[bucket] = i + 1;
@@ -182,7 +216,7 @@ static int join_halves(struct vb_story *story)
 		}
 	}
 	for (size_t i = 0; i < story->packets; i++)
-		if (story->packet[i].length > 0)
+		if (story->packet[i].length > 0 || story->packet[i].kind != VB_STORY_ROCE)
 			story->packet[kept++] = story->packet[i];
 	story->packets = kept;
 	free(first);
@@ -250,6 +284,10 @@ int vb_story_read(struct vb_story *story, uint8_t *bytes, size_t length, char *w
 		qsort(story->packet, story->packets, sizeof(*story->packet), compare_packets);
 		error = join_halves(story);
 	}
+	if (error == 0 && story->segments > 0)
+		error = vb_streams_join(story);
+	if (error == 0 && story->segments > 0)
+		qsort(story->packet, story->packets, sizeof(*story->packet), compare_packets);
 	if (error == 0)
 		error = vb_story_find_peers(story);
 	if (error == 0 && story->events > 0)

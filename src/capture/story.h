@@ -15,14 +15,26 @@
 
 struct vb_capture_buffer;
 
+enum vb_story_kind {
+	VB_STORY_ROCE,                     /* a RoCEv2 packet */
+	VB_STORY_SEGMENT,                  /* of a TCP stream that carries iWARP: see streams.h, also for what follows */
+	VB_STORY_MPA_REQUEST, VB_STORY_MPA_REPLY, VB_STORY_FPDU, VB_STORY_FIN, VB_STORY_RST,
+};
+
 struct vb_story_packet {
 	struct vb_capture_record note;     /* of a capture that is not ours: SENT, by pid 0; queue pairs: peers.h */
+	enum vb_story_kind kind;
 	const uint8_t *ip;                 /* the IP packet */
 	size_t ip_length;
 	size_t order;                      /* in the file */
 	struct vb_path path;
-	const uint8_t *datagram;
+	const uint8_t *datagram;           /* of a segment: what it carries, which may be nothing */
 	size_t length;
+	struct {
+		uint16_t destination_port;
+		uint32_t sequence;
+		uint8_t flags;             /* VB_FRAME_TCP_... */
+	} tcp;                             /* of a segment */
 	bool is_decoded;                   /* `packet` holds what the datagram says; its ICRC was not looked at */
 	struct vb_roce_packet packet;
 };
@@ -34,7 +46,8 @@ struct vb_story {
 	size_t packets;
 	struct vb_capture_record *event;   /* all records but those of packets */
 	size_t events;
-	size_t foreign;                    /* frames that were no RoCEv2 packets */
+	size_t segments;                   /* packets that are segments */
+	size_t foreign;                    /* frames that were neither RoCEv2 packets nor of iWARP */
 	size_t segmented;                  /* frames that held several packets: such a story can be drawn, but not saved */
 };
 

@@ -226,19 +226,34 @@ void vb_capture_note(struct vb_capture *capture, struct vb_capture_record *recor
 	vb_mutex_unlock(&capture->lock);
 }
 
+static void append_packet(struct vb_capture *capture, struct vb_capture_record *record, const uint8_t *headers, size_t header_length,
+			  const uint8_t *bytes, size_t length, const char *comment)
+{
+	vb_mutex_lock(&capture->lock);
+	record->kind = VB_CAPTURE_PACKET;
+	complete(capture, record);
+	vb_pcapng_record(&capture->buffer, record);
+	vb_pcapng_packet(&capture->buffer, record->flags & VB_CAPTURE_RECEIVED ? record->received : record->time,
+			 record->flags, headers, header_length, bytes, length, comment);
+	if (capture->buffer.used >= FLUSH_AT)
+		write_out(capture);
+	vb_mutex_unlock(&capture->lock);
+}
+
 void vb_capture_packet(struct vb_capture *capture, struct vb_capture_record *record, const struct vb_path *path,
 		       uint16_t ip_id, const uint8_t *datagram, size_t length, const char *comment)
 {
 	uint8_t headers[VB_FRAME_HEADERS];
 	size_t header_length = vb_frame_headers(headers, path, ip_id, datagram, length);
 
-	vb_mutex_lock(&capture->lock);
-	record->kind = VB_CAPTURE_PACKET;
-	complete(capture, record);
-	vb_pcapng_record(&capture->buffer, record);
-	vb_pcapng_packet(&capture->buffer, record->flags & VB_CAPTURE_RECEIVED ? record->received : record->time,
-			 record->flags, headers, header_length, datagram, length, comment);
-	if (capture->buffer.used >= FLUSH_AT)
-		write_out(capture);
-	vb_mutex_unlock(&capture->lock);
+	append_packet(capture, record, headers, header_length, datagram, length, comment);
+}
+
+void vb_capture_segment(struct vb_capture *capture, struct vb_capture_record *record, const struct vb_frame_tcp *segment,
+			const uint8_t *bytes, size_t length, const char *comment)
+{
+	uint8_t headers[VB_FRAME_TCP_HEADERS];
+	size_t header_length = vb_frame_tcp_headers(headers, segment, bytes, length);
+
+	append_packet(capture, record, headers, header_length, bytes, length, comment);
 }

@@ -13,6 +13,7 @@
 #include "wire/path.h"
 
 struct vb_capture;
+struct vb_frame_tcp;
 
 /* Begin the file, or join those who write to it. While it is open a shared lock (flock(2)) says so. 0 or -errno: -EEXIST
  * there is a file of another kind. */
@@ -26,6 +27,9 @@ void vb_capture_note(struct vb_capture *capture, struct vb_capture_record *recor
 /* With a packet: `record->time` or, when it was received, `record->received` says when. */
 void vb_capture_packet(struct vb_capture *capture, struct vb_capture_record *record, const struct vb_path *path,
 		       uint16_t ip_id, const uint8_t *datagram, size_t length, const char *comment);
+/* With a part of a TCP stream, at most VB_FRAME_TCP_MOST bytes. */
+void vb_capture_segment(struct vb_capture *capture, struct vb_capture_record *record, const struct vb_frame_tcp *segment,
+			const uint8_t *bytes, size_t length, const char *comment);
 /* What was appended reaches the file: to be called at the end of each batch, so that a killed process loses nothing. */
 void vb_capture_flush(struct vb_capture *capture);
 

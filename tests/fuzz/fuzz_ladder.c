@@ -118,7 +118,8 @@ static void check_story(const struct vb_story *story, uint8_t choice)
 	check_places(&ladder);
 	check_drawing(&ladder, choice & 16 ? vb_ladder_html : vb_ladder_svg);
 	vb_ladder_free(&ladder);
-	if (story->segmented == 0)
+	/* Of streams in disorder a second reading may join more than the first. */
+	if (story->segmented == 0 && story->segments == 0)
 		check_saving(story);
 }
 
