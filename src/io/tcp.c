@@ -242,3 +242,11 @@ void vb_tcp_abort(int fd)
 	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	vb_descriptor_close(fd);
 }
+
+/* connect(2): AF_UNSPEC dissolves the association; tcp_disconnect() of Linux resets it. */
+void vb_tcp_break(int fd)
+{
+	const struct sockaddr none = {.sa_family = AF_UNSPEC};
+
+	(void)syscall(SYS_connect, fd, &none, sizeof(none));
+}

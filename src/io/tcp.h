@@ -49,5 +49,7 @@ bool vb_tcp_is_acknowledged(int fd);
 void vb_tcp_shut(int fd);
 /* With RST. */
 void vb_tcp_abort(int fd);
+/* RST to the peer, and ECONNRESET to whoever reads here: as if the network had ended it. The descriptor stays. */
+void vb_tcp_break(int fd);
 
 #endif

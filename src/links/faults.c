@@ -8,6 +8,8 @@
  *   ACTION-psn=[+]N[xK]       drop, dup, corrupt, reorder, delay: the packet with PSN N (+N: counted from the queue
  *                             pair's first) the first time (the first K times) it is sent
  *   ACTION-packet=N           the Nth packet that a queue pair sends, beginning with 1
+ *   cut= cut-packet=N         iWARP, whose packets are FPDUs: the stream ends in the middle of it
+ *   short=                    iWARP: so many reads and writes of the socket take only a part
  *   drop-cm=NAME[xK]          the first message (K messages) of connection management of this name: REQ, REP, RTU, ...
  *   qp=N or #N                only this queue pair: its number, or the Nth that sends
  *   only=requests, only=responses
@@ -24,11 +26,11 @@
 
 #include "wire/psn.h"
 
-enum action { DROP, DUP, CORRUPT, REORDER, DELAY, ACTIONS };
+enum action { DROP, DUP, CORRUPT, REORDER, DELAY, PACKET_ACTIONS, CUT = PACKET_ACTIONS, ACTIONS };
 enum { MOST_RULES = 64, MOST_BEHIND = 3, PSN_MASK = 0xffffff };
 
-static const char *const action_names[ACTIONS] = {"drop", "dup", "corrupt", "reorder", "delay"};
-static const char *const share_names[ACTIONS] = {"loss", "dup", "corrupt", "reorder", "delayed"};
+static const char *const action_names[ACTIONS] = {"drop", "dup", "corrupt", "reorder", "delay", "cut"};
+static const char *const share_names[ACTIONS] = {"loss", "dup", "corrupt", "reorder", "delayed", "cut"};
 
 /* One packet singled out. */
 struct rule {
@@ -48,7 +50,7 @@ struct queue_pair {
 
 struct vb_faults {
 	uint64_t state;
-	double share[ACTIONS];
+	double share[ACTIONS], shorter;
 	vb_time delay_least, delay_most;
 	unsigned rules;
 	struct rule rule[MOST_RULES];
@@ -150,7 +152,7 @@ static bool read_rule(struct vb_faults *faults, const char *name, const char *te
 	while (rule.action < ACTIONS && (strlen(action_names[rule.action]) != (size_t)(dash - name) ||
 					 strncmp(name, action_names[rule.action], (size_t)(dash - name)) != 0))
 		rule.action++;
-	if (rule.action == ACTIONS)
+	if (rule.action == ACTIONS || (rule.action == CUT && dash[2] == 's'))
 		return false;
 	*known = true;
 	rule.by_psn = dash[2] == 's';
@@ -215,6 +217,8 @@ static bool read_word(struct vb_faults *faults, const char *name, const char *va
 	for (unsigned i = 0; i < ACTIONS; i++)
 		if (strcmp(name, share_names[i]) == 0)
 			return read_share(value, &faults->share[i]);
+	if (strcmp(name, "short") == 0)
+		return read_share(value, &faults->shorter);
 	if (strcmp(name, "seed") == 0)
 		return read_seed(faults, value);
 	if (strcmp(name, "delay") == 0)
@@ -297,11 +301,11 @@ bool vb_faults_connection_messages(const struct vb_faults *faults, struct vb_fau
 
 bool vb_faults_keep_runs(const struct vb_faults *faults)
 {
-	for (unsigned i = 0; i < ACTIONS; i++)
+	for (unsigned i = 0; i < PACKET_ACTIONS; i++)
 		if (i != DROP && i != CORRUPT && faults->share[i] > 0)
 			return false;
 	for (unsigned i = 0; i < faults->rules; i++)
-		if (faults->rule[i].action != DROP && faults->rule[i].action != CORRUPT)
+		if (faults->rule[i].action != DROP && faults->rule[i].action != CORRUPT && faults->rule[i].action != CUT)
 			return false;
 	return true;
 }
@@ -346,21 +350,28 @@ static bool rule_applies(const struct rule *rule, struct queue_pair *qp, unsigne
 
 	if (!rule->by_psn)
 		return qp->packets == rule->number;
+	if (packet->is_fpdu)
+		return false;
 	if (rule->relative)
 		psn = (psn - qp->first_psn[!packet->is_request]) & PSN_MASK;
 	return psn == rule->number && qp->used[index]++ < rule->times;
+}
+
+static bool draw_share(struct vb_faults *faults, double share)
+{
+	return (double)(draw(faults) >> 11) * 0x1p-53 < share;
 }
 
 void vb_faults_judge(struct vb_faults *faults, const struct vb_faults_packet *packet,
 		     struct vb_faults_verdict *verdict)
 {
 	struct queue_pair *qp = find_queue_pair(faults, packet->qpn);
-	bool act[ACTIONS];
+	bool act[ACTIONS] = {false};
 	uint64_t length, behind;
 
 	memset(verdict, 0, sizeof(*verdict));
-	for (unsigned i = 0; i < ACTIONS; i++)
-		act[i] = (double)(draw(faults) >> 11) * 0x1p-53 < faults->share[i];
+	for (unsigned i = 0; i < (packet->is_fpdu ? ACTIONS : PACKET_ACTIONS); i++)
+		act[i] = draw_share(faults, faults->share[i]);
 	length = draw(faults);
 	behind = draw(faults);
 	verdict->noise = (uint32_t)draw(faults);
@@ -380,8 +391,17 @@ void vb_faults_judge(struct vb_faults *faults, const struct vb_faults_packet *pa
 	verdict->drop = act[DROP];
 	verdict->duplicate = act[DUP];
 	verdict->corrupt = act[CORRUPT];
+	verdict->cut = act[CUT];
 	verdict->behind = act[REORDER] ? 1 + (unsigned)(behind % MOST_BEHIND) : 0;
 	if (act[DELAY])
 		verdict->delay = faults->delay_least +
 				 (vb_time)(length % (uint64_t)(faults->delay_most - faults->delay_least + 1));
+}
+
+size_t vb_faults_shorten(struct vb_faults *faults, size_t length)
+{
+	bool act = draw_share(faults, faults->shorter);
+	uint64_t part = draw(faults);
+
+	return act && length > 1 ? 1 + (size_t)(part % (length - 1)) : length;
 }

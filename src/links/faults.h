@@ -2,7 +2,7 @@
  *
  * Faults on purpose: which of the packets that this process sends are lost, doubled, damaged, late or out of order.
  * VERBENA_FAULTS says which (docs/faults.md has the grammar); the same specification with the same seed decides the same
- * way again. Decisions only: tap.c carries them out. Not thread safe.
+ * way again. Decisions only: the tap.c of each link carries them out. Not thread safe.
  */
 #ifndef VB_LINKS_FAULTS_H
 #define VB_LINKS_FAULTS_H
@@ -26,10 +26,11 @@ struct vb_faults_packet {
 	uint32_t qpn;                      /* that sends it */
 	uint32_t psn;
 	bool is_request;
+	bool is_fpdu;                      /* of a TCP stream: it cannot be lost, doubled or out of order, but cut */
 };
 
 struct vb_faults_verdict {
-	bool drop, duplicate, corrupt;
+	bool drop, duplicate, corrupt, cut;
 	vb_time delay;                     /* 0: none */
 	unsigned behind;                   /* reordered: so many later packets overtake it; 0: none */
 	uint32_t noise;                    /* which bit to damage */
@@ -44,5 +45,7 @@ void vb_faults_destroy(struct vb_faults *faults);
 bool vb_faults_keep_runs(const struct vb_faults *faults);
 void vb_faults_judge(struct vb_faults *faults, const struct vb_faults_packet *packet,
 		     struct vb_faults_verdict *verdict);
+/* Of a stream that could be read or written so far: how many bytes it shall be. */
+size_t vb_faults_shorten(struct vb_faults *faults, size_t length);
 
 #endif

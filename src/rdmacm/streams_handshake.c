@@ -14,6 +14,7 @@
 #include "rdmacm/device.h"
 #include "rdmacm/door.h"
 #include "rdmacm/streams_parts.h"
+#include "rdmacm/trace.h"
 
 #define streams vb_rdmacm_streams
 
@@ -117,15 +118,18 @@ struct vb_mpa_wishes vb_rdmacm_stream_wishes(const struct vb_rdmacm_id *id, cons
 void vb_rdmacm_stream_send(struct vb_rdmacm_stream *stream)
 {
 	struct iovec span;
+	vb_time when;
 	ssize_t sent;
 
 	span.iov_base = (void *)vb_mpa_output(stream->mpa, &span.iov_len);
 	if (span.iov_base == NULL)
 		return;
+	when = vb_clock_now();
 	sent = vb_tcp_send(stream->fd, &span, 1, false);
-	if (sent > 0)
+	if (sent > 0) {
+		vb_rdmacm_trace_sent(stream->fd, stream->mpa, (size_t)sent, when);
 		vb_mpa_sent(stream->mpa, (size_t)sent);
-	else if (sent != -EAGAIN)
+	} else if (sent != -EAGAIN)
 		vb_mpa_closed(stream->mpa, (int)sent);
 }
 
@@ -148,6 +152,8 @@ int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream)
 		.ord = terms->ord,
 		.hold_ms = streams.settings.first_ms,
 		.segment_only = streams.settings.large == VB_MPA_OFF,
+		.sent = (uint32_t)stream->mpa->sent,
+		.received = (uint32_t)stream->mpa->received,
 	};
 	int error;
 
@@ -184,6 +190,8 @@ static void read_frame(struct vb_rdmacm_stream *stream)
 			return;
 		}
 		vb_mpa_take(stream->mpa, bytes, (size_t)got);
+		if (vb_mpa_wants(stream->mpa) == 0)
+			vb_rdmacm_trace_received(stream->fd, stream->mpa);
 	}
 }
 

@@ -13,6 +13,9 @@
 #include "base/log.h"
 #include "capture/frame.h"
 #include "capture/writer.h"
+#include "connect/mpa.h"
+#include "io/clock.h"
+#include "io/tcp.h"
 #include "io/unix_socket.h"
 #include "links/faults.h"
 #include "wire/cm_command.h"
@@ -92,4 +95,61 @@ void vb_rdmacm_trace_event(uint32_t event)
 	pthread_once(&opened, open_capture);
 	if (capture != NULL)
 		vb_capture_note(capture, &record);
+}
+
+/* ---- iWARP ---- */
+
+/* A stream's bytes are numbered from 1 on (capture/streams.h). */
+static bool begin_segment(int fd, bool sent, struct vb_frame_tcp *segment)
+{
+	struct vb_tcp_address local, remote;
+
+	pthread_once(&opened, open_capture);
+	if (capture == NULL || vb_tcp_local(fd, &local) != 0 || vb_tcp_remote(fd, &remote) != 0)
+		return false;
+	memset(segment, 0, sizeof(*segment));
+	memcpy(segment->path.source, sent ? local.gid : remote.gid, sizeof(local.gid));
+	memcpy(segment->path.destination, sent ? remote.gid : local.gid, sizeof(local.gid));
+	segment->path.source_port = sent ? local.port : remote.port;
+	segment->destination_port = sent ? remote.port : local.port;
+	return true;
+}
+
+static void write_segment(int fd, bool sent, uint32_t sequence, uint32_t acknowledged, uint8_t flags, const uint8_t *bytes, size_t length,
+			  vb_time when)
+{
+	struct vb_capture_record record = {.flags = sent ? VB_CAPTURE_SENT : VB_CAPTURE_RECEIVED, .time = when, .received = when};
+	struct vb_frame_tcp segment;
+
+	if (!begin_segment(fd, sent, &segment))
+		return;
+	segment.sequence = sequence;
+	segment.acknowledged = acknowledged;
+	segment.flags = flags;
+	vb_capture_segment(capture, &record, &segment, bytes, length, length > 0 ? "MPA frame" : "TCP connection");
+	vb_capture_flush(capture);
+}
+
+/* The kernel has exchanged these before; dissectors look for them. */
+static void write_beginning(int fd, bool initiator, vb_time when)
+{
+	write_segment(fd, initiator, 0, 0, VB_FRAME_TCP_SYN, NULL, 0, when);
+	write_segment(fd, !initiator, 0, 1, VB_FRAME_TCP_SYN | VB_FRAME_TCP_ACK, NULL, 0, when);
+}
+
+void vb_rdmacm_trace_sent(int fd, const struct vb_mpa *mpa, size_t length, vb_time when)
+{
+	if (mpa->initiator && mpa->sent == 0)
+		write_beginning(fd, true, when);
+	write_segment(fd, true, 1 + (uint32_t)mpa->sent, 1 + (uint32_t)mpa->received, VB_FRAME_TCP_PSH | VB_FRAME_TCP_ACK,
+		      mpa->out + mpa->sent, length, when);
+}
+
+void vb_rdmacm_trace_received(int fd, const struct vb_mpa *mpa)
+{
+	vb_time now = vb_clock_now();
+
+	if (!mpa->initiator)
+		write_beginning(fd, false, now);
+	write_segment(fd, false, 1, 1 + (uint32_t)mpa->sent, VB_FRAME_TCP_PSH | VB_FRAME_TCP_ACK, mpa->in, mpa->received, now);
 }

@@ -14,7 +14,7 @@
 #define VB_DOOR_MAGIC UINT64_C(0x9d56624452656e01) /* no pointer, which is what providers' calls begin with */
 #define VB_DOOR_IDENTITY "verbena-context"       /* what is to be read from a context's cmd_fd, so that no other library is called */
 
-enum { VB_DOOR_VERSION = 1, VB_DOOR_REPORTS = 32 };
+enum { VB_DOOR_VERSION = 2, VB_DOOR_REPORTS = 32 };
 
 enum vb_door_verb {
 	VB_DOOR_OPEN = 1,                /* -> event_fd: raised when there is something to report; libibverbs' */
@@ -29,6 +29,7 @@ struct vb_door_terms {
 	uint32_t ird, ord;
 	int32_t hold_ms;                 /* responder: how long it waits for the peer's first message; negative: for ever */
 	uint8_t traffic_class, segment_only, reserved[2];
+	uint32_t sent, received;         /* bytes of the stream that the MPA frames were */
 };
 
 /* What happened to a stream. */

@@ -13,6 +13,7 @@
 #include "io/event.h"
 #include "io/tcp.h"
 #include "iwarp/iwarp.h"
+#include "links/tcp/tap.h"
 #include "links/tcp/tcp_link.h"
 #include "queue/qp.h"
 
@@ -62,6 +63,11 @@ static void take(struct vb_tcp_stream *stream, const uint8_t *bytes, size_t leng
 		keep(stream, bytes + taken, length - taken);
 }
 
+static ssize_t receive(struct vb_tcp_stream *stream, const struct iovec *spans, unsigned count)
+{
+	return stream->tapped ? vb_tcp_tapped_receive(stream->tapped, spans, count) : vb_tcp_receive(stream->fd, spans, count);
+}
+
 /* Bytes, 0 at the end of the stream, or -errno. *asked: for how many. */
 static ssize_t read_once(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, vb_time now, size_t *asked)
 {
@@ -73,13 +79,13 @@ static ssize_t read_once(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, 
 	if (count > 0) {
 		for (unsigned i = 0; i < count; i++)
 			*asked += spans[i].iov_len;
-		got = vb_tcp_receive(stream->fd, spans, count);
+		got = receive(stream, spans, count);
 		vb_iwarp_got(stream->qp, now, got > 0 ? (size_t)got : 0);
 		return got;
 	}
 	*asked = VB_TCP_STAGING;
 	spans[0] = (struct iovec){tcp->staging, VB_TCP_STAGING};
-	got = vb_tcp_receive(stream->fd, spans, 1);
+	got = receive(stream, spans, 1);
 	if (got > 0 && stream->qp)
 		take(stream, tcp->staging, (size_t)got, now);
 	return got;
@@ -87,6 +93,8 @@ static ssize_t read_once(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, 
 
 static void end(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, vb_time now, int error)
 {
+	if (stream->tapped)
+		vb_tcp_tapped_ends(stream->tapped, error == 0 ? VB_TCP_FIN_RECEIVED : VB_TCP_RST_RECEIVED);
 	if (error == 0)
 		error = stream->error == -EPIPE ? 0 : stream->error;
 	if (stream->qp) {
@@ -235,6 +243,10 @@ bool vb_tcp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 		return true;
 	}
 	if (vb_iwarp_next_deadline(qp) > now) {
+		if (stream->tapped && vb_tcp_tapped_due(stream->tapped) > 0 && vb_tcp_tapped_due(stream->tapped) <= now) {
+			vb_tcp_transmit_in_pass(link, qp, now);
+			return true;
+		}
 		vb_tcp_stream_arm(tcp, stream);
 		return false;
 	}

@@ -16,6 +16,7 @@
 #include "io/event.h"
 #include "io/tcp.h"
 #include "iwarp/iwarp.h"
+#include "links/tcp/tap.h"
 #include "links/tcp/tcp_link.h"
 #include "queue/qp.h"
 #include "wire/fpdu.h"
@@ -25,6 +26,7 @@
 static void free_stream(struct vb_tcp_stream *stream)
 {
 	free(stream->kept);
+	free(stream->tapped);
 	free(stream);
 }
 
@@ -122,7 +124,11 @@ void vb_tcp_stream_watch(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, 
 
 void vb_tcp_stream_arm(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream)
 {
-	vb_schedule_arm(tcp->schedule, stream->qp, vb_time_earlier(vb_iwarp_next_deadline(stream->qp), stream->until));
+	vb_time at = vb_time_earlier(vb_iwarp_next_deadline(stream->qp), stream->until);
+
+	if (stream->tapped && vb_tcp_tapped_due(stream->tapped) > 0)
+		at = vb_time_earlier(at, vb_tcp_tapped_due(stream->tapped));
+	vb_schedule_arm(tcp->schedule, stream->qp, at);
 }
 
 void vb_tcp_stream_shut(struct vb_tcp_stream *stream, vb_time now)
@@ -131,7 +137,18 @@ void vb_tcp_stream_shut(struct vb_tcp_stream *stream, vb_time now)
 		return;
 	stream->shut = true;
 	stream->until = now + LAST_WORDS;
+	if (stream->tapped)
+		vb_tcp_tapped_ends(stream->tapped, VB_TCP_FIN_SENT);
 	vb_tcp_shut(stream->fd);
+}
+
+/* Who has not said before that nothing more would come says so by closing. */
+static void write_end(struct vb_tcp_stream *stream, int status, bool abort)
+{
+	if (abort)
+		vb_tcp_tapped_ends(stream->tapped, VB_TCP_RST_SENT);
+	else if (status == 0 && !stream->shut)
+		vb_tcp_tapped_ends(stream->tapped, VB_TCP_FIN_SENT);
 }
 
 void vb_tcp_stream_close(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, int status, bool abort)
@@ -141,6 +158,8 @@ void vb_tcp_stream_close(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, 
 		vb_poller_remove(tcp->poller, stream->fd);
 	count_one(&tcp->stalled, &stream->stalled, false);
 	count_one(&tcp->writers, &stream->wants_write, false);
+	if (stream->tapped)
+		write_end(stream, status, abort);
 	if (abort)
 		vb_tcp_abort(stream->fd);
 	else
@@ -192,6 +211,11 @@ static int adopt(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, uint32_t
 		tcp->staging = malloc(VB_TCP_STAGING);
 	if (!tcp->staging)
 		return -ENOMEM;
+	if (tcp->tap) {
+		stream->tapped = vb_tcp_tapped_create(tcp->tap, stream->fd, qpn, terms);
+		if (!stream->tapped)
+			return -ENOMEM;
+	}
 	vb_lock_take(&qp->lock);
 	stream->qp = qp;
 	error = vb_tcp_stream_of(tcp, qp) ? -EISCONN : begin(tcp, stream, terms, now);
@@ -223,7 +247,7 @@ int vb_tcp_adopt(struct vb_link *link, uint32_t qpn, int fd, const struct vb_doo
 	error = adopt(tcp, stream, qpn, terms, now);
 	vb_lock_release(&tcp->schedule->progress);
 	if (error != 0)
-		free(stream);
+		free_stream(stream);
 	return error;
 }
 
@@ -280,7 +304,7 @@ void vb_tcp_streams_free(struct vb_tcp_link *tcp)
 	VB_LIST_FOR_EACH(node, &tcp->streams) {
 		struct vb_tcp_stream *stream = vb_container_of(node, struct vb_tcp_stream, node);
 
-		vb_tcp_shut(stream->fd);
+		vb_tcp_stream_shut(stream, vb_clock_now());
 		read_off(stream->fd);
 		vb_descriptor_close(stream->fd);
 		if (vb_list_is_empty(&stream->report_node))

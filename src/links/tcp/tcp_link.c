@@ -10,12 +10,14 @@
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "iwarp/iwarp.h"
+#include "links/tcp/tap.h"
 
 static void close_link(struct vb_link *link)
 {
 	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
 
 	vb_tcp_streams_free(tcp);
+	vb_tcp_tap_close(tcp->tap);
 	vb_tcp_free_outs(tcp);
 	if (tcp->poller >= 0)
 		vb_descriptor_close(tcp->poller);
@@ -36,6 +38,7 @@ static void abandon(struct vb_link *link)
 			vb_descriptor_close(tcp->stream[i]->fd);
 	vb_descriptor_close(tcp->poller);
 	vb_descriptor_close(tcp->report_fd);
+	vb_tcp_tap_abandon(tcp->tap);
 }
 
 static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTORS])
@@ -90,6 +93,8 @@ int vb_tcp_link_open(struct vb_link **link, struct vb_schedule *schedule)
 		error = tcp->poller;
 	else if (tcp->report_fd < 0)
 		error = tcp->report_fd;
+	if (error == 0)
+		error = vb_tcp_tap_open(&tcp->tap, schedule);
 	if (error != 0) {
 		close_link(&tcp->link);
 		return error;

@@ -7,6 +7,7 @@
  *   streams.c    the life of a stream: adopted, ended, left over when its queue pair goes; what is reported of it
  *   transmit.c   from the engine to the socket
  *   receive.c    from the socket to the engine: a link's share of a pass, timers
+ *   tap.c        between the two and the socket, if asked for: a capture, faults on purpose
  *
  * A stream belongs to the pass: it is added, removed and closed under progress. What is in it besides changes under the lock of its
  * queue pair, or under progress where there is none any more.
@@ -25,6 +26,8 @@
 #include "wire/stream_door.h"
 
 struct vb_iwarp_out;
+struct vb_tcp_tap;
+struct vb_tcp_tapped;
 
 enum {
 	VB_TCP_SPARE_OUTS = 2,
@@ -36,6 +39,7 @@ struct vb_tcp_stream {
 	struct vb_list node;               /* of all; under progress */
 	int fd;
 	struct vb_qp *qp;                  /* NULL: it is gone, and what is left is to end well */
+	struct vb_tcp_tapped *tapped;      /* NULL: it is not (tap.h) */
 	uint64_t cookie;
 	bool is_polled;                    /* is it in the poller */
 	bool wants_write;                  /* the socket had no room */
@@ -60,6 +64,7 @@ struct vb_tcp_link {
 	struct vb_schedule *schedule;
 	int poller;
 	int report_fd;                     /* an event: there are reports */
+	struct vb_tcp_tap *tap;            /* NULL: none */
 	struct vb_mutex report_lock;
 	struct vb_list reports;
 

@@ -10,6 +10,7 @@
 
 #include "io/tcp.h"
 #include "iwarp/iwarp.h"
+#include "links/tcp/tap.h"
 #include "links/tcp/tcp_link.h"
 #include "queue/qp.h"
 
@@ -59,8 +60,12 @@ static bool send_some(struct vb_tcp_stream *stream, struct vb_iwarp_out *out, vb
 
 	if (out->count == 0)
 		return false;
-	taken = vb_tcp_send(stream->fd, out->spans, out->count, more);
-	*full = taken == -EAGAIN || (taken >= 0 && (size_t)taken < out->bytes);
+	if (stream->tapped) {
+		taken = vb_tcp_tapped_send(stream->tapped, out, now, full);
+	} else {
+		taken = vb_tcp_send(stream->fd, out->spans, out->count, more);
+		*full = taken == -EAGAIN || (taken >= 0 && (size_t)taken < out->bytes);
+	}
 	if (taken < 0 && taken != -EAGAIN) {
 		stream->broken = true;
 		stream->error = (int)taken;
@@ -71,6 +76,12 @@ static bool send_some(struct vb_tcp_stream *stream, struct vb_iwarp_out *out, vb
 	vb_iwarp_sent(stream->qp, now, out, taken > 0 ? (size_t)taken : 0);
 	/* What completed may have been waited for: of a fence, say. */
 	return !stream->broken && !*full && (more || taken > 0);
+}
+
+/* By faults on purpose. */
+static bool is_held_back(const struct vb_tcp_stream *stream, vb_time now)
+{
+	return stream->tapped && vb_tcp_tapped_due(stream->tapped) > now;
 }
 
 /* True: there is more than `calls` could send. */
@@ -85,11 +96,11 @@ static bool send_calls(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, vb
 	/* No memory now: try again from the engine thread. */
 	if (!out)
 		return true;
-	for (unsigned i = 0; more && i < calls; i++)
+	for (unsigned i = 0; more && i < calls && !is_held_back(stream, now); i++)
 		more = send_some(stream, out, now, &full);
 	give_out_back(tcp, out);
 	vb_tcp_stream_watch(tcp, stream, full);
-	return more;
+	return more && !is_held_back(stream, now);
 }
 
 void vb_tcp_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now)

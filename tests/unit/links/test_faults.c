@@ -174,7 +174,7 @@ static void test_keep_runs(void **state)
 		{"loss=1%", true},           {"corrupt=1%,seed=3", true},  {"drop-psn=+2,drop-cm=REQ", true},
 		{"corrupt-packet=4", true},  {"loss=1%,dup=1%", false},    {"loss=1%,dup=0", true},
 		{"delay=1ms", false},        {"reorder=1%", false},        {"loss=1%,dup-psn=3", false},
-		{"reorder-packet=2", false}, {"delay=1us,delayed=1%", false},
+		{"reorder-packet=2", false}, {"delay=1us,delayed=1%", false}, {"cut=1%,short=50%,cut-packet=3", true},
 	};
 
 	(void)state;
@@ -187,12 +187,39 @@ static void test_keep_runs(void **state)
 	}
 }
 
+/* FPDUs of a stream: what was said of packets holds, and they may be cut. Of the words for streams packets know nothing. */
+static void test_streams(void **state)
+{
+	struct vb_faults *faults = make("cut-packet=3,corrupt-packet=2,corrupt-psn=0,short=50%,seed=9");
+	struct vb_faults_packet fpdu = {.qpn = 1, .is_request = true, .is_fpdu = true};
+	struct vb_faults_verdict verdict;
+	unsigned shorter = 0, dropped, with_cut;
+
+	(void)state;
+	for (unsigned i = 1; i <= 5; i++) {
+		vb_faults_judge(faults, &fpdu, &verdict);
+		assert_int_equal(verdict.cut, i == 3);
+		assert_int_equal(verdict.corrupt, i == 2);
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		size_t length = vb_faults_shorten(faults, 1000);
+
+		assert_in_range(length, 1, 1000);
+		shorter += length < 1000;
+		assert_int_equal(vb_faults_shorten(faults, 1), 1);
+	}
+	assert_in_range(shorter, MANY * 45 / 100, MANY * 55 / 100);
+	vb_faults_destroy(faults);
+	assert_int_equal(fingerprint("loss=5%,seed=4", &dropped), fingerprint("loss=5%,cut=50%,short=50%,seed=4", &with_cut));
+	assert_int_equal(dropped, with_cut);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_seeds), cmocka_unit_test(test_singled_out), cmocka_unit_test(test_which),
 		cmocka_unit_test(test_delays), cmocka_unit_test(test_nonsense),
-		cmocka_unit_test(test_messages), cmocka_unit_test(test_keep_runs),
+		cmocka_unit_test(test_messages), cmocka_unit_test(test_keep_runs), cmocka_unit_test(test_streams),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
