@@ -91,8 +91,9 @@ static void answer(struct connection *connection, const struct ibv_wc *received)
 }
 
 /* Completions and connection events come by two descriptors, so wait for either (03 explains the first kind). That
- * the client is gone is an event and nothing else: nothing happens to our queue pair until we call rdma_disconnect
- * ourselves. */
+ * the client is gone is an event and nothing else by RoCE: nothing happens to our queue pair until we call rdma_disconnect
+ * ourselves. By iWARP the queue pair ends with the client's TCP connection, and receives that are left are flushed: then the
+ * event is on its way. */
 static int serve(struct connection *connection, struct rdma_event_channel *channel)
 {
 	struct pollfd wait[2] = { { .fd = channel->fd, .events = POLLIN },
@@ -105,6 +106,8 @@ static int serve(struct connection *connection, struct rdma_event_channel *chann
 		void *context;
 
 		while (ibv_poll_cq(connection->cq, 1, &completion) > 0) {
+			if (completion.status == IBV_WC_WR_FLUSH_ERR)
+				return answered;
 			if (completion.status != IBV_WC_SUCCESS)
 				die("%s", ibv_wc_status_str(completion.status));
 			if (completion.opcode == IBV_WC_RECV) {
