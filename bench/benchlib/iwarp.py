@@ -51,16 +51,6 @@ class Iwarp(Wire):
         count = max(200, min(500000, volume // size))
         return self.stream(tool, ["-s", str(size), "-n", str(count), "--report_gbits"], crc)[3]
 
-    def stream_connections(self, count):
-        """The same program as by RoCE, which sees other devices."""
-        server, client = self.server.environment, self.client.environment
-        self.server.environment = {**server, **settings(False)}
-        self.client.environment = {**client, **settings(False)}
-        try:
-            return Programs.connections(self, count)
-        finally:
-            self.server.environment, self.client.environment = server, client
-
     def idle_bytes(self, program):
         server = self.server.start(program, "serve", self.address, environment=settings(False))
         try:
@@ -103,7 +93,7 @@ def rows(network, staged, build, quick):
         Row("SEND 8 B", lambda: place.stream("ib_send_lat", ["-s", "8", "-n", str(rounds)])[4], "less", ("ib_send_lat",)),
         Row("UCX", lambda: place.ucx_latency(rounds), needs=("ucx_perftest",)),
         Row("RoCE connections", lambda: place.connections(1000), needs=("cmtime",)),
-        Row("connections", lambda: place.stream_connections(1000), "more", ("cmtime",)),
+        Row("connections", lambda: place.connections(1000, settings(False)), "more", ("cmtime",)),
         Row("idle", lambda: place.idle_bytes(idle), "less"),
     ]
     return found

@@ -27,13 +27,13 @@ class Programs(Place):
         """Microseconds, one way, typical (the median) as perftest says it."""
         return self.perftest("ib_send_lat", ["-s", str(size), "-n", str(count)])[4]
 
-    def connections(self, count):
+    def connections(self, count, environment=None):
         """Connections a second: cmtime makes them all at once, and its server goes on for ever."""
-        server = self.server.start("/usr/bin/cmtime", "-c", str(count), "-b", self.address)
+        server = self.server.start("/usr/bin/cmtime", "-c", str(count), "-b", self.address, environment=environment)
         limit = time.monotonic() + 10
         try:
             while True:
-                result = self.client.run("/usr/bin/cmtime", "-c", str(count), "-s", self.address, timeout=60)
+                result = self.client.run("/usr/bin/cmtime", "-c", str(count), "-s", self.address, timeout=60, environment=environment)
                 found = re.search(r"(?m)^connect\s*:\s*([\d.]+)", result.out)
                 if result.code == 0 and found:
                     return count / (float(found.group(1)) / 1000)
