@@ -127,6 +127,6 @@ void vb_ladder_stream_text(struct vb_ladder_item *item, const struct vb_story_pa
 	vb_ladder_address(packet->path.destination, to, sizeof(to));
 	if ((note->flags & VB_CAPTURE_SENT) && (note->flags & VB_CAPTURE_RECEIVED))
 		snprintf(way, sizeof(way), ", %.1f us under way", (double)(vb_story_elapsed(note->time, note->received)) / 1000);
-	snprintf(item->detail, sizeof(item->detail), "%s, from %s port %u to %s port %u%.87s%.30s", words.text, from, packet->path.source_port, to,
-		 packet->tcp.destination_port, words.more, way);
+	snprintf(item->detail, sizeof(item->detail), "%s, from %s port %u to %s port %u%.87s%.30s", words.text, from,
+		 packet->path.source_port, to, packet->tcp.destination_port, words.more, way);
 }

@@ -151,7 +151,8 @@ vb_time vb_tcp_tapped_due(const struct vb_tcp_tapped *tapped)
 
 /* ---- to the capture ---- */
 
-static void write_segment(struct vb_tcp_tapped *tapped, bool sent, uint8_t flags, const uint8_t *bytes, size_t length, vb_time now, uint32_t fate)
+static void write_segment(struct vb_tcp_tapped *tapped, bool sent, uint8_t flags, const uint8_t *bytes, size_t length,
+			  vb_time now, uint32_t fate)
 {
 	struct vb_frame_tcp *segment = sent ? &tapped->sending : &tapped->receiving;
 	struct vb_capture_record record = {
