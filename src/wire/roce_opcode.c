@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * THE opcode table. The upper three bits of an opcode are the service, the lower five the operation (IBA 9.2.1, table
- * 38); CNP is of RoCEv2 annex A17.9.3. A row says what cannot be derived; name, header length, direction and what
- * a packet does to the receive queue follow from it.
+ * 38); CNP is of RoCEv2 annex A17.9.3, XRC of annex A14: as RC, and each request
+ * names a shared receive queue. A row says what cannot be derived; name, header length, direction and what a packet
+ * does to the receive queue follow from it.
  */
 #include "wire/roce_opcode.h"
 
@@ -12,6 +13,7 @@
 
 /* Bits of enum vb_roce_header, named as the specification's tables do. */
 #define NONE 0
+#define XRCETH VB_HEADER_XRCETH
 #define DETH VB_HEADER_DETH
 #define RETH VB_HEADER_RETH
 #define AETH VB_HEADER_AETH
@@ -60,11 +62,35 @@
 	X(0x2b, UC,  RDMA_WRITE_ONLY_WITH_IMMEDIATE, WRITE,            ONLY,    RETH | IMM,        true)     \
 	X(0x64, UD,  SEND_ONLY,                   SEND,                ONLY,    DETH,              true)     \
 	X(0x65, UD,  SEND_ONLY_WITH_IMMEDIATE,    SEND,                ONLY,    DETH | IMM,        true)     \
-	X(0x81, CNP, NOTIFICATION,                CNP,                 ONLY,    RESERVED,          false)
+	X(0x81, CNP, NOTIFICATION,                CNP,                 ONLY,    RESERVED,          false)    \
+	X(0xa0, XRC, SEND_FIRST,                  SEND,                FIRST,   XRCETH,            true)     \
+	X(0xa1, XRC, SEND_MIDDLE,                 SEND,                MIDDLE,  XRCETH,            true)     \
+	X(0xa2, XRC, SEND_LAST,                   SEND,                LAST,    XRCETH,            true)     \
+	X(0xa3, XRC, SEND_LAST_WITH_IMMEDIATE,    SEND,                LAST,    XRCETH | IMM,      true)     \
+	X(0xa4, XRC, SEND_ONLY,                   SEND,                ONLY,    XRCETH,            true)     \
+	X(0xa5, XRC, SEND_ONLY_WITH_IMMEDIATE,    SEND,                ONLY,    XRCETH | IMM,      true)     \
+	X(0xa6, XRC, RDMA_WRITE_FIRST,            WRITE,               FIRST,   XRCETH | RETH,     true)     \
+	X(0xa7, XRC, RDMA_WRITE_MIDDLE,           WRITE,               MIDDLE,  XRCETH,            true)     \
+	X(0xa8, XRC, RDMA_WRITE_LAST,             WRITE,               LAST,    XRCETH,            true)     \
+	X(0xa9, XRC, RDMA_WRITE_LAST_WITH_IMMEDIATE, WRITE,            LAST,    XRCETH | IMM,      true)     \
+	X(0xaa, XRC, RDMA_WRITE_ONLY,             WRITE,               ONLY,    XRCETH | RETH,     true)     \
+	X(0xab, XRC, RDMA_WRITE_ONLY_WITH_IMMEDIATE, WRITE,            ONLY,    XRCETH | RETH | IMM, true)   \
+	X(0xac, XRC, RDMA_READ_REQUEST,           READ_REQUEST,        ONLY,    XRCETH | RETH,     false)    \
+	X(0xad, XRC, RDMA_READ_RESPONSE_FIRST,    READ_RESPONSE,       FIRST,   AETH,              true)     \
+	X(0xae, XRC, RDMA_READ_RESPONSE_MIDDLE,   READ_RESPONSE,       MIDDLE,  NONE,              true)     \
+	X(0xaf, XRC, RDMA_READ_RESPONSE_LAST,     READ_RESPONSE,       LAST,    AETH,              true)     \
+	X(0xb0, XRC, RDMA_READ_RESPONSE_ONLY,     READ_RESPONSE,       ONLY,    AETH,              true)     \
+	X(0xb1, XRC, ACKNOWLEDGE,                 ACKNOWLEDGE,         ONLY,    AETH,              false)    \
+	X(0xb2, XRC, ATOMIC_ACKNOWLEDGE,          ATOMIC_ACKNOWLEDGE,  ONLY,    AETH | ATOMIC_ACK, false)    \
+	X(0xb3, XRC, COMPARE_SWAP,                ATOMIC_CMP_SWP,      ONLY,    XRCETH | ATOMIC,   false)    \
+	X(0xb4, XRC, FETCH_ADD,                   ATOMIC_FETCH_ADD,    ONLY,    XRCETH | ATOMIC,   false)    \
+	X(0xb6, XRC, SEND_LAST_WITH_INVALIDATE,   SEND,                LAST,    XRCETH | IETH,     true)     \
+	X(0xb7, XRC, SEND_ONLY_WITH_INVALIDATE,   SEND,                ONLY,    XRCETH | IETH,     true)
 
 #define LENGTH_IF(headers, bit, length) ((headers) & (bit) ? (length) : 0)
 #define LENGTH_OF(headers)                                                  \
 	(VB_BTH_LENGTH +                                                    \
+	 LENGTH_IF(headers, XRCETH, VB_XRCETH_LENGTH) +                     \
 	 LENGTH_IF(headers, DETH, VB_DETH_LENGTH) +                         \
 	 LENGTH_IF(headers, RETH, VB_RETH_LENGTH) +                         \
 	 LENGTH_IF(headers, ATOMIC, VB_ATOMIC_ETH_LENGTH) +                 \
@@ -115,7 +141,7 @@ const struct vb_roce_opcode *vb_roce_opcode(uint8_t opcode)
 }
 
 /* The table turned round: code + 1, 0: none. Asked for every packet that is sent. */
-enum { SERVICES = 5, KINDS = VB_KIND_CNP + 1, POSITIONS = VB_POSITION_ONLY + 1, SUFFIXES = 4 };
+enum { SERVICES = 6, KINDS = VB_KIND_CNP + 1, POSITIONS = VB_POSITION_ONLY + 1, SUFFIXES = 4 };
 static uint8_t code_of[SERVICES][KINDS][POSITIONS][SUFFIXES];
 static pthread_once_t code_once = PTHREAD_ONCE_INIT;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * THE opcode table: what each BTH opcode means. One row says everything; lengths, offsets and names
- * are derived from it. IBA table 38 (BTH opcodes) and 9.4 (headers of each transport function).
+ * are derived from it. IBA table 38 (BTH opcodes), 9.4 (headers of each transport function) and annex A14 (XRC).
  */
 #ifndef VB_WIRE_ROCE_OPCODE_H
 #define VB_WIRE_ROCE_OPCODE_H
@@ -15,6 +15,7 @@ enum vb_roce_service {
 	VB_SERVICE_UC = 0x20,
 	VB_SERVICE_UD = 0x60,
 	VB_SERVICE_CNP = 0x80,
+	VB_SERVICE_XRC = 0xa0,
 };
 
 /* What the packet is about. Requests first, then what answers them. */
@@ -40,14 +41,15 @@ enum vb_roce_position {
 
 /* Headers that follow the BTH, in the order in which they stand. */
 enum vb_roce_header {
-	VB_HEADER_DETH = 1 << 0,
-	VB_HEADER_RETH = 1 << 1,
-	VB_HEADER_ATOMIC_ETH = 1 << 2,
-	VB_HEADER_AETH = 1 << 3,
-	VB_HEADER_ATOMIC_ACK_ETH = 1 << 4,
-	VB_HEADER_IMMEDIATE = 1 << 5,
-	VB_HEADER_IETH = 1 << 6,
-	VB_HEADER_CNP_RESERVED = 1 << 7,
+	VB_HEADER_XRCETH = 1 << 0,
+	VB_HEADER_DETH = 1 << 1,
+	VB_HEADER_RETH = 1 << 2,
+	VB_HEADER_ATOMIC_ETH = 1 << 3,
+	VB_HEADER_AETH = 1 << 4,
+	VB_HEADER_ATOMIC_ACK_ETH = 1 << 5,
+	VB_HEADER_IMMEDIATE = 1 << 6,
+	VB_HEADER_IETH = 1 << 7,
+	VB_HEADER_CNP_RESERVED = 1 << 8,
 };
 
 struct vb_roce_opcode {
@@ -55,7 +57,7 @@ struct vb_roce_opcode {
 	enum vb_roce_service service;
 	enum vb_roce_kind kind;
 	enum vb_roce_position position;
-	uint8_t headers;            /* enum vb_roce_header bits */
+	uint16_t headers;           /* enum vb_roce_header bits */
 	uint8_t header_length;      /* BTH and the headers above */
 	bool carries_payload;
 	bool is_request;            /* handled by the responder, else by the requester's completer */

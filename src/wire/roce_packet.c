@@ -27,6 +27,7 @@ struct bth {
 enum { BTH_SOLICITED = 0x80, BTH_MIGRATION = 0x40, BTH_PAD_SHIFT = 4, BTH_PAD_MASK = 3, BTH_VERSION_MASK = 0x0f };
 enum { BTH_FECN = 0x80, BTH_BECN = 0x40, BTH_ACK_REQUEST = 0x80 };
 
+struct xrceth { uint8_t reserved; struct be24 srqn; };                                            /* IBA A14 */
 struct deth { struct be32 qkey; uint8_t reserved; struct be24 source_qpn; };                      /* IBA 9.3.2 */
 struct reth { struct be64 address; struct be32 rkey, length; };                                   /* IBA 9.3.3 */
 struct atomic_eth { struct be64 address; struct be32 rkey; struct be64 swap_or_add, compare; };   /* IBA 9.3.4 */
@@ -37,6 +38,7 @@ struct ieth { struct be32 rkey; };                                              
 _Static_assert(sizeof(struct bth) == VB_BTH_LENGTH, "BTH");
 _Static_assert(offsetof(struct bth, pkey) == 2 && offsetof(struct bth, destination_qpn) == 5, "BTH");
 _Static_assert(offsetof(struct bth, ack) == 8 && offsetof(struct bth, psn) == 9, "BTH");
+_Static_assert(sizeof(struct xrceth) == VB_XRCETH_LENGTH && offsetof(struct xrceth, srqn) == 1, "XRCETH");
 _Static_assert(sizeof(struct deth) == VB_DETH_LENGTH && offsetof(struct deth, source_qpn) == 5, "DETH");
 _Static_assert(sizeof(struct reth) == VB_RETH_LENGTH && offsetof(struct reth, length) == 12, "RETH");
 _Static_assert(sizeof(struct atomic_eth) == VB_ATOMIC_ETH_LENGTH && offsetof(struct atomic_eth, compare) == 20,
@@ -65,6 +67,13 @@ static void read_bth(struct vb_roce_packet *packet, const uint8_t *at)
 /* In the order of enum vb_roce_header, which is the order on the wire. */
 static void read_extensions(struct vb_roce_packet *packet, unsigned headers, const uint8_t *at)
 {
+	if (headers & VB_HEADER_XRCETH) {
+		struct xrceth xrceth;
+
+		memcpy(&xrceth, at, sizeof(xrceth));
+		at += sizeof(xrceth);
+		packet->srqn = be24_get(xrceth.srqn);
+	}
 	if (headers & VB_HEADER_DETH) {
 		struct deth deth;
 
@@ -180,6 +189,12 @@ static uint8_t *write_bth(const struct vb_roce_packet *packet, uint8_t *at)
 
 static uint8_t *write_extensions(const struct vb_roce_packet *packet, unsigned headers, uint8_t *at)
 {
+	if (headers & VB_HEADER_XRCETH) {
+		struct xrceth xrceth = {.srqn = be24_of(packet->srqn)};
+
+		memcpy(at, &xrceth, sizeof(xrceth));
+		at += sizeof(xrceth);
+	}
 	if (headers & VB_HEADER_DETH) {
 		struct deth deth = {.qkey = be32_of(packet->deth.qkey), .source_qpn = be24_of(packet->deth.source_qpn)};
 

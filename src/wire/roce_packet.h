@@ -16,6 +16,7 @@
 #include "wire/roce_opcode.h"
 
 #define VB_BTH_LENGTH 12
+#define VB_XRCETH_LENGTH 4
 #define VB_DETH_LENGTH 8
 #define VB_RETH_LENGTH 16
 #define VB_ATOMIC_ETH_LENGTH 28
@@ -25,7 +26,7 @@
 #define VB_IETH_LENGTH 4
 #define VB_CNP_RESERVED_LENGTH 16
 #define VB_ICRC_LENGTH 4
-#define VB_ROCE_MAX_HEADER (VB_BTH_LENGTH + 4 + 28) /* the longest: BTH + AtomicETH; room for any */
+#define VB_ROCE_MAX_HEADER (VB_BTH_LENGTH + VB_XRCETH_LENGTH + VB_ATOMIC_ETH_LENGTH) /* the longest: BTH + XRCETH + AtomicETH */
 #define VB_DEFAULT_PKEY 0xffff
 #define VB_MULTICAST_QPN 0xffffffu
 
@@ -53,6 +54,7 @@ struct vb_roce_packet {
 	struct psn psn;
 
 	/* Valid where op->headers has the bit. */
+	uint32_t srqn;                   /* 24 bits */
 	struct { uint64_t address; uint32_t rkey, length; } reth;
 	struct { uint64_t address, swap_or_add, compare; uint32_t rkey; } atomic;
 	struct { uint8_t syndrome; uint32_t msn; } aeth;

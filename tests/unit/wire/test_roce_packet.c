@@ -75,6 +75,23 @@ static void headers_stand_as_drawn(void **state)
 		 "\x17\x00\xff\xff\x00\x00\x00\x02\x00\x00\x00\x02\x01\x02\x03\x04"},
 		{{.opcode = 0x81, .pkey = 0xffff, .destination_qpn = 2, .becn = true}, 28,
 		 "\x81\x00\xff\xff\x40\x00\x00\x02\x00\x00\x00\x00\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"},
+		/* A14: the XRCETH stands next to the BTH, before everything else. */
+		{{.opcode = 0xa1, .pkey = 0xffff, .destination_qpn = 2, .psn = {3}, .srqn = 0xabcdef}, 16,
+		 "\xa1\x00\xff\xff\x00\x00\x00\x02\x00\x00\x00\x03\x00\xab\xcd\xef"},
+		{{.opcode = 0xab, .pkey = 0xffff, .destination_qpn = 2, .psn = {1}, .srqn = 0x040506,
+		  .reth = {.address = 0x0102030405060708, .rkey = 0x11121314, .length = 0x21222324},
+		  .immediate = {{0xa1, 0xa2, 0xa3, 0xa4}}}, 36,
+		 "\xab\x00\xff\xff\x00\x00\x00\x02\x00\x00\x00\x01\x00\x04\x05\x06"
+		 "\x01\x02\x03\x04\x05\x06\x07\x08\x11\x12\x13\x14\x21\x22\x23\x24\xa1\xa2\xa3\xa4"},
+		{{.opcode = 0xb4, .pkey = 0xffff, .destination_qpn = 2, .psn = {2}, .srqn = 1,
+		  .atomic = {.address = 0x0102030405060708, .rkey = 0x11121314, .swap_or_add = 0x2122232425262728,
+			     .compare = 0}}, 44,
+		 "\xb4\x00\xff\xff\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x01"
+		 "\x01\x02\x03\x04\x05\x06\x07\x08\x11\x12\x13\x14"
+		 "\x21\x22\x23\x24\x25\x26\x27\x28\0\0\0\0\0\0\0\0"},
+		{{.opcode = 0xb1, .pkey = 0xffff, .destination_qpn = 2, .psn = {2}, .srqn = 1,
+		  .aeth = {.syndrome = 0x1f, .msn = 0x010203}}, 16,
+		 "\xb1\x00\xff\xff\x00\x00\x00\x02\x00\x00\x00\x02\x1f\x01\x02\x03"},
 	};
 
 	(void)state;
@@ -99,6 +116,7 @@ static struct vb_roce_packet random_packet(uint8_t opcode, uint8_t pad)
 		.fecn = bits & 8, .becn = bits & 16,
 		.pad = pad, .pkey = (uint16_t)next_random(), .destination_qpn = next_random() & 0xffffff,
 		.psn = psn_of((uint32_t)next_random()),
+		.srqn = next_random() & 0xffffff,
 		.reth = {next_random(), (uint32_t)next_random(), (uint32_t)next_random()},
 		.atomic = {next_random(), next_random(), next_random(), (uint32_t)next_random()},
 		.aeth = {(uint8_t)next_random(), next_random() & 0xffffff},
@@ -139,6 +157,8 @@ static void assert_same_fields(const struct vb_roce_packet *a, const struct vb_r
 	assert_int_equal(a->pkey, b->pkey);
 	assert_int_equal(a->destination_qpn, b->destination_qpn);
 	assert_int_equal(a->psn.v, b->psn.v);
+	if (headers & VB_HEADER_XRCETH)
+		assert_int_equal(a->srqn, b->srqn);
 	if (headers & VB_HEADER_RETH)
 		assert_true(a->reth.address == b->reth.address && a->reth.rkey == b->reth.rkey &&
 			    a->reth.length == b->reth.length);
