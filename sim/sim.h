@@ -123,6 +123,8 @@ uint32_t sim_null_region(struct sim_host *host);
 
 struct vb_qp *sim_qp(struct sim_host *host, enum ibv_qp_type type, struct vb_cq *send_cq, struct vb_cq *recv_cq,
 		     struct vb_srq *srq);
+/* XRC_RECV. */
+struct vb_qp *sim_xrc_receiver(struct sim_host *host, struct vb_xrc_domain *domain);
 void sim_qp_free(struct vb_qp *qp);
 
 struct sim_connection {

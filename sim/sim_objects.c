@@ -286,10 +286,27 @@ uint32_t sim_null_region(struct sim_host *host)
 
 /* ---- queue pairs ---- */
 
+static struct vb_qp *make_qp(struct sim_host *host, struct vb_qp_config *config)
+{
+	struct sim *sim = host->sim;
+	struct vb_qp *qp;
+	int rc;
+
+	config->qpn = sim->qp_count;
+	if (sim->qp_count == sim->qp_room) {
+		sim->qp_room *= 2;
+		sim->qps = realloc(sim->qps, sim->qp_room * sizeof(struct vb_qp *));
+		assert(sim->qps);
+	}
+	rc = vb_qp_create(config, &host->queue_host, &vb_roce_transport, NULL, &qp);
+	assert(rc == 0);
+	sim->qps[sim->qp_count++] = qp;
+	return qp;
+}
+
 struct vb_qp *sim_qp(struct sim_host *host, enum ibv_qp_type type, struct vb_cq *send_cq, struct vb_cq *recv_cq,
 		     struct vb_srq *srq)
 {
-	struct sim *sim = host->sim;
 	struct vb_qp_config config = {
 		.type = type,
 		.pd = &host->pd,
@@ -297,22 +314,16 @@ struct vb_qp *sim_qp(struct sim_host *host, enum ibv_qp_type type, struct vb_cq 
 		.recv_cq = recv_cq,
 		.srq = srq,
 		.cap = {MAX_WR, MAX_WR, MAX_SGE, MAX_SGE, MAX_INLINE},
-		.qpn = sim->qp_count,
 	};
-	struct vb_qp *qp;
-	int rc;
 
-	if (sim->work_requests)
-		config.cap = (struct ibv_qp_cap){sim->work_requests, 0, 1, 0, 0};
-	if (sim->qp_count == sim->qp_room) {
-		sim->qp_room *= 2;
-		sim->qps = realloc(sim->qps, sim->qp_room * sizeof(struct vb_qp *));
-		assert(sim->qps);
-	}
-	rc = vb_qp_create(&config, &host->queue_host, &vb_roce_transport, NULL, &qp);
-	assert(rc == 0);
-	sim->qps[sim->qp_count++] = qp;
-	return qp;
+	if (host->sim->work_requests)
+		config.cap = (struct ibv_qp_cap){host->sim->work_requests, 0, 1, 0, 0};
+	return make_qp(host, &config);
+}
+
+struct vb_qp *sim_xrc_receiver(struct sim_host *host, struct vb_xrc_domain *domain)
+{
+	return make_qp(host, &(struct vb_qp_config){.type = IBV_QPT_XRC_RECV, .xrc_domain = domain});
 }
 
 void sim_qp_free(struct vb_qp *qp)
@@ -369,7 +380,7 @@ int sim_to_rtr(struct vb_qp *qp, const struct vb_qp *peer, const struct sim_conn
 	};
 	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
-	if (qp->type == IBV_QPT_RC)
+	if (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_RECV)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	return modify(qp, &attr, mask, &path);
 }
@@ -386,7 +397,9 @@ int sim_to_rts(struct vb_qp *qp, const struct sim_connection *connection, uint32
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	if (qp->type == IBV_QPT_RC)
+	if (qp->type == IBV_QPT_XRC_RECV)
+		mask |= IBV_QP_TIMEOUT;
+	else if (qp->type != IBV_QPT_UC)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 	return modify(qp, &attr, mask, NULL);
 }

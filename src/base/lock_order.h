@@ -43,8 +43,10 @@
 	RANK(PUBLIC, "public mutex")                      \
 	RANK(ASKING, "same_host.asking")                  \
 	RANK(PROGRESS, "schedule.progress")               \
+	RANK(XRC_QPS, "xrc_domain.members")               \
 	RANK(QP, "qp.lock")                               \
 	RANK(POLLER, "poller.lock")                       \
+	RANK(XRC_SRQS, "xrc_domain.lock")                 \
 	RANK(SRQ, "srq.lock")                             \
 	RANK(CQ, "cq.lock")                               \
 	RANK(CHANNEL, "channel.lock")                     \

@@ -53,7 +53,9 @@
 	X(TERMINATED, "the peer ended the stream with an error message")                    \
 	X(CLOSED, "the peer closed the connection")                                         \
 	X(RESET, "the connection was reset")                                                \
-	X(TIMED_OUT, "TCP had no answer from the peer's host, and gave up")
+	X(TIMED_OUT, "TCP had no answer from the peer's host, and gave up")                 \
+	/* XRC, found by our responder */                                                   \
+	X(XRC_SRQ, "the XRC domain has no shared receive queue of that number")
 
 enum vb_fault {
 #define X(name, sentence) VB_FAULT_##name,

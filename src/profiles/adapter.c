@@ -126,6 +126,8 @@ void vb_profile_lower(struct vb_profile *profile, const struct vb_adapter *adapt
 		profile->atomic_cap = adapter->atomic_cap;
 	if (vb_profile_type(profile, IBV_QPT_UD) == NULL)
 		profile->limits.ah = profile->limits.multicast_groups = profile->limits.multicast_qps = 0;
+	if (vb_profile_type(profile, IBV_QPT_XRC_RECV) == NULL)
+		profile->device_cap_flags &= ~(unsigned)IBV_DEVICE_XRC;
 	if (profile->limits.mw == 0)
 		profile->device_cap_flags &= ~(unsigned)(IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B);
 	if (profile->limits.srq == 0)

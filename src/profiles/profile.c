@@ -23,6 +23,9 @@
 #define STREAM_WORK                                                                                                              \
 	(WR(SEND) | WR(SEND_WITH_INV) | WR(RDMA_WRITE) | WR(RDMA_READ) | WR(LOCAL_INV) | WR(BIND_MW))
 
+/* The type is there, and no work is posted to it. */
+#define NO_WORK (1u << 31)
+
 /* What all our devices can hold. */
 #define OUR_LIMITS                                                                                                               \
 	.mr_size = UINT64_MAX, .qp = VB_MAX_QP, .qp_wr = VB_MAX_QP_WR, .send_sge = VB_MAX_SGE, .recv_sge = VB_MAX_SGE,           \
@@ -43,7 +46,8 @@ const struct vb_profile vb_profile_roce = {
 	.vendor_id = VENDOR,
 	.vendor_part_id = 1,
 	.hw_ver = 1,
-	.device_cap_flags = OUR_CAPABILITIES | IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_RC_RNR_NAK_GEN,
+	.device_cap_flags = OUR_CAPABILITIES | IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_RC_RNR_NAK_GEN |
+			    IBV_DEVICE_XRC,
 	.atomic_cap = IBV_ATOMIC_GLOB,
 	.limits = {OUR_LIMITS, .sge_rd = VB_MAX_SGE, .ah = VB_MAX_AH, .multicast_groups = VB_MAX_MULTICAST_GROUPS,
 		   .multicast_qps = VB_MAX_MULTICAST_QPS},
@@ -51,6 +55,8 @@ const struct vb_profile vb_profile_roce = {
 		[IBV_QPT_RC] = {RELIABLE_WORK, VB_MAX_INLINE},
 		[IBV_QPT_UC] = {UNRELIABLE_WORK, VB_MAX_INLINE},
 		[IBV_QPT_UD] = {DATAGRAM_WORK, VB_MAX_INLINE},
+		[IBV_QPT_XRC_SEND] = {RELIABLE_WORK, VB_MAX_INLINE},
+		[IBV_QPT_XRC_RECV] = {NO_WORK, 0},
 	},
 	.transitions = &vb_transitions_iba,
 	.created_in = IBV_QPS_RESET,

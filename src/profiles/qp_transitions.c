@@ -14,7 +14,7 @@
  */
 #include "profiles/qp_transitions.h"
 
-enum { STATES = IBV_QPS_ERR + 1, TYPES = 3 };
+enum { STATES = IBV_QPS_ERR + 1, TYPES = 5 };
 
 #define ACCESS IBV_QP_ACCESS_FLAGS
 #define ALT IBV_QP_ALT_PATH
@@ -58,7 +58,27 @@ enum { STATES = IBV_QPS_ERR + 1, TYPES = 3 };
 	X(UD, RTS, SQD, 0, NOTIFY, 0)										\
 	X(UD, SQD, RTS, 0, Q(QKEY), CUR)									\
 	X(UD, SQD, SQD, 0, PKEY | Q(QKEY), 0)									\
-	X(UD, SQE, RTS, 0, Q(QKEY), CUR)
+	X(UD, SQE, RTS, 0, Q(QKEY), CUR)									\
+	X(XRC_SEND, RESET, INIT, PKEY | Q(PORT) | ACCESS, 0, 0)							\
+	X(XRC_SEND, INIT, INIT, 0, PKEY | Q(PORT) | ACCESS, 0)							\
+	X(XRC_SEND, INIT, RTR, Q(AV) | Q(PATH_MTU) | Q(DEST_QPN) | Q(RQ_PSN), ALT | ACCESS | PKEY, 0)		\
+	X(XRC_SEND, RTR, RTS, Q(TIMEOUT) | Q(RETRY_CNT) | Q(RNR_RETRY) | Q(SQ_PSN) | QP_RD, ALT | ACCESS | MIG, CUR) \
+	X(XRC_SEND, RTS, RTS, 0, ACCESS | ALT | MIG, CUR)							\
+	X(XRC_SEND, RTS, SQD, 0, NOTIFY, 0)									\
+	X(XRC_SEND, SQD, RTS, 0, ALT | ACCESS | MIG, CUR)							\
+	X(XRC_SEND, SQD, SQD, 0, Q(PORT) | Q(AV) | Q(TIMEOUT) | Q(RETRY_CNT) | Q(RNR_RETRY) | QP_RD |		\
+	  ALT | ACCESS | PKEY | MIG, 0)										\
+	X(XRC_SEND, SQE, RTS, 0, 0, 0)										\
+	X(XRC_RECV, RESET, INIT, PKEY | Q(PORT) | ACCESS, 0, 0)							\
+	X(XRC_RECV, INIT, INIT, 0, PKEY | Q(PORT) | ACCESS, 0)							\
+	X(XRC_RECV, INIT, RTR, Q(AV) | Q(PATH_MTU) | Q(DEST_QPN) | Q(RQ_PSN) | DEST_RD | RNR_TIMER,		\
+	  ALT | ACCESS | PKEY, 0)										\
+	X(XRC_RECV, RTR, RTS, Q(TIMEOUT) | Q(SQ_PSN), ALT | ACCESS | RNR_TIMER | MIG, CUR)			\
+	X(XRC_RECV, RTS, RTS, 0, ACCESS | ALT | MIG | RNR_TIMER, CUR)						\
+	X(XRC_RECV, RTS, SQD, 0, NOTIFY, 0)									\
+	X(XRC_RECV, SQD, RTS, 0, ALT | ACCESS | RNR_TIMER | MIG, CUR)						\
+	X(XRC_RECV, SQD, SQD, 0, Q(PORT) | Q(AV) | Q(TIMEOUT) | DEST_RD | ALT | ACCESS | PKEY | RNR_TIMER | MIG, 0) \
+	X(XRC_RECV, SQE, RTS, 0, 0, 0)
 
 #define ANY (IBV_QP_CUR_STATE | (((1 << 21) - 1) & ~IBV_QP_STATE)) /* all attributes that every libibverbs knows */
 
@@ -81,8 +101,10 @@ enum { STATES = IBV_QPS_ERR + 1, TYPES = 3 };
 	X(ERR, RESET, ANY, false, false)									\
 	X(ERR, ERR, ANY, false, false)
 
-_Static_assert(IBV_QPT_UC == IBV_QPT_RC + 1 && IBV_QPT_UD == IBV_QPT_RC + 2, "the tables are indexed by type");
-#define TYPE_INDEX(type) ((int)(type) - IBV_QPT_RC)
+/* Those between UD and XRC (raw packets) have no rows. */
+_Static_assert(IBV_QPT_UC == IBV_QPT_RC + 1 && IBV_QPT_UD == IBV_QPT_RC + 2 && IBV_QPT_XRC_RECV == IBV_QPT_XRC_SEND + 1,
+	       "the tables are indexed by type");
+#define TYPE_INDEX(type) ((int)(type) <= IBV_QPT_UD ? (int)(type) - IBV_QPT_RC : (int)(type) - IBV_QPT_XRC_SEND + 3)
 
 struct vb_transition_table {
 	struct vb_qp_transition rows[TYPES][STATES][STATES];
@@ -115,7 +137,7 @@ static const struct vb_qp_transition never;
 const struct vb_qp_transition *vb_qp_transition(const struct vb_transition_table *table, enum ibv_qp_type type, enum ibv_qp_state from,
 						enum ibv_qp_state to)
 {
-	if (type != IBV_QPT_RC && type != IBV_QPT_UC && type != IBV_QPT_UD)
+	if (type != IBV_QPT_RC && type != IBV_QPT_UC && type != IBV_QPT_UD && type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV)
 		return &never;
 	if ((unsigned)from >= STATES || (unsigned)to >= STATES)
 		return &never;

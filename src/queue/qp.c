@@ -9,27 +9,58 @@
 #include <stdlib.h>
 
 #include "profiles/profile.h"
+#include "queue/qp_flush.h"
+
+static bool is_xrc(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+}
+
+/* What counts of the capabilities asked for. ibv_create_qp(3): with an SRQ those of receives are ignored. A14: XRC_SEND has no receive
+ * queue, XRC_RECV no queue at all. */
+static struct ibv_qp_cap capabilities(const struct vb_qp_config *config)
+{
+	struct ibv_qp_cap cap = config->cap;
+
+	if (config->srq || is_xrc(config->type))
+		cap.max_recv_wr = cap.max_recv_sge = 0;
+	if (config->type == IBV_QPT_XRC_RECV)
+		cap.max_send_wr = cap.max_send_sge = cap.max_inline_data = 0;
+	return cap;
+}
+
+static bool has_owners(const struct vb_qp_config *config)
+{
+	switch (config->type) {
+	case IBV_QPT_XRC_RECV:
+		return config->xrc_domain && !config->pd && !config->send_cq && !config->recv_cq && !config->srq;
+	case IBV_QPT_XRC_SEND:
+		return config->pd && config->send_cq && !config->recv_cq && !config->srq;
+	default:
+		return config->pd && config->send_cq && config->recv_cq;
+	}
+}
 
 static int check_config(const struct vb_qp_config *config, const struct vb_profile *profile)
 {
 	const struct vb_profile_type *type = vb_profile_type(profile, config->type);
 	const struct vb_profile_limits *most = &profile->limits;
-	const struct ibv_qp_cap *cap = &config->cap;
+	const struct ibv_qp_cap cap = capabilities(config);
 
 	if (!type)
 		return -EOPNOTSUPP;
 	if (config->create_flags & ~(unsigned)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
 		return -EOPNOTSUPP;
-	if (!config->pd || !config->send_cq || !config->recv_cq)
+	if (!has_owners(config))
 		return -EINVAL;
-	if (cap->max_send_wr > most->qp_wr || cap->max_send_sge > most->send_sge)
+	if (cap.max_send_wr > most->qp_wr || cap.max_send_sge > most->send_sge)
 		return -EINVAL;
-	if (cap->max_inline_data > type->max_inline && !profile->grants_less_inline)
+	if (cap.max_inline_data > type->max_inline && !profile->grants_less_inline)
 		return -EINVAL;
-	if (profile->needs_both_queues && (cap->max_send_wr == 0 || (!config->srq && cap->max_recv_wr == 0)))
+	if (profile->needs_both_queues && !is_xrc(config->type) &&
+	    (cap.max_send_wr == 0 || (!config->srq && cap.max_recv_wr == 0)))
 		return -EINVAL;
-	/* ibv_create_qp(3): with an SRQ the receive capabilities are ignored. */
-	if (!config->srq && (cap->max_recv_wr > most->qp_wr || cap->max_recv_sge > most->recv_sge))
+	if (cap.max_recv_wr > most->qp_wr || cap.max_recv_sge > most->recv_sge)
 		return -EINVAL;
 	return 0;
 }
@@ -45,8 +76,7 @@ static int make_queues(struct vb_qp *qp, const struct ibv_qp_cap *cap)
 	if (qp->send.max_inline > most_inline)
 		qp->send.max_inline = most_inline;
 	if (rc == 0)
-		rc = vb_receive_queue_init(&qp->receive, qp->srq ? 0 : cap->max_recv_wr,
-					   qp->srq ? 0 : cap->max_recv_sge);
+		rc = vb_receive_queue_init(&qp->receive, cap->max_recv_wr, cap->max_recv_sge);
 	return rc;
 }
 
@@ -60,9 +90,13 @@ static void free_qp(struct vb_qp *qp)
 
 static void count_on_others(struct vb_qp *qp, uint32_t change)
 {
+	/* What it has at the moment is the SRQ's. */
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return;
 	__atomic_fetch_add(&qp->pd->users, change, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&qp->send_cq->users, change, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&qp->recv_cq->users, change, __ATOMIC_RELAXED);
+	if (qp->recv_cq)
+		__atomic_fetch_add(&qp->recv_cq->users, change, __ATOMIC_RELAXED);
 	if (qp->srq)
 		__atomic_fetch_add(&qp->srq->users, change, __ATOMIC_RELAXED);
 }
@@ -70,6 +104,7 @@ static void count_on_others(struct vb_qp *qp, uint32_t change)
 int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *host,
 		 const struct vb_transport *transport, void *owner, struct vb_qp **out)
 {
+	const struct ibv_qp_cap cap = capabilities(config);
 	struct vb_qp *qp;
 	int rc = check_config(config, host->profile);
 
@@ -80,6 +115,7 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 		return -ENOMEM;
 	vb_lock_init(&qp->lock, VB_RANK_QP);
 	vb_list_init(&qp->active);
+	vb_list_init(&qp->in_domain);
 	qp->timer_armed = VB_TIME_NEVER;
 	qp->qpn = config->qpn;
 	qp->type = config->type;
@@ -94,10 +130,11 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 	qp->recv_cq = config->recv_cq;
 	qp->srq = config->srq;
 	qp->receive_pd = config->srq ? config->srq->pd : config->pd;
+	qp->xrc_domain = config->xrc_domain;
 	qp->host = host;
 	qp->transport = transport;
 	qp->owner = owner;
-	rc = make_queues(qp, &config->cap);
+	rc = make_queues(qp, &cap);
 	if (rc == 0 && transport->attach)
 		rc = transport->attach(qp);
 	if (rc != 0) {
@@ -112,17 +149,29 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 		.max_inline_data = qp->send.max_inline,
 	};
 	count_on_others(qp, 1);
+	if (qp->xrc_domain)
+		vb_xrc_add_qp(qp->xrc_domain, qp);
 	*out = qp;
 	return 0;
 }
 
+void vb_qp_discard_completions(struct vb_qp *qp)
+{
+	/* Those of XRC receives belong to an SRQ, which lives on. */
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return;
+	vb_cq_discard(qp->send_cq, qp->qpn);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		vb_cq_discard(qp->recv_cq, qp->qpn);
+}
+
 void vb_qp_destroy(struct vb_qp *qp)
 {
+	if (qp->xrc_domain)
+		vb_xrc_remove_qp(qp);
 	if (qp->transport->detach)
 		qp->transport->detach(qp);
-	vb_cq_discard(qp->send_cq, qp->qpn);
-	if (qp->recv_cq != qp->send_cq)
-		vb_cq_discard(qp->recv_cq, qp->qpn);
+	vb_qp_discard_completions(qp);
 	/* IBA 10.6.7.2.6: type 2 windows do not outlive the queue pair they are bound through. */
 	if (qp->host->memory)
 		vb_memory_unbind_qp(qp->host->memory, qp->qpn);

@@ -21,6 +21,7 @@
 #include "queue/srq.h"
 #include "queue/transport.h"
 #include "queue/watch.h"
+#include "queue/xrc.h"
 #include "wire/path.h"
 
 struct vb_qp {
@@ -40,6 +41,9 @@ struct vb_qp {
 	struct vb_cq *send_cq, *recv_cq;
 	struct vb_srq *srq;              /* NULL: own receive queue */
 	struct vb_pd *receive_pd;        /* of the regions that receives name: the SRQ's where there is one (IBA 10.2.9), else ours */
+	/* XRC_RECV: the four above (PDs, recv_cq, srq) are those of the SRQ that the last request named, or NULL (queue/xrc.h). */
+	struct vb_xrc_domain *xrc_domain;
+	struct vb_list in_domain;
 	struct vb_send_queue send;
 	struct vb_receive_queue receive;
 	uint64_t received_bytes;         /* of all messages that receives were used up for */
@@ -64,6 +68,7 @@ struct vb_qp_config {
 	struct vb_pd *pd;
 	struct vb_cq *send_cq, *recv_cq;
 	struct vb_srq *srq;
+	struct vb_xrc_domain *xrc_domain; /* XRC_RECV, which has neither PD nor CQs nor SRQ */
 	struct ibv_qp_cap cap;           /* asked */
 	bool signal_all;
 	unsigned create_flags;           /* IBV_QP_CREATE_*; only BLOCK_SELF_MCAST_LB is known */
@@ -75,6 +80,12 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 		 const struct vb_transport *transport, void *owner, struct vb_qp **qp);
 /* Also discards its completions. The caller has made sure that nobody else can reach it. */
 void vb_qp_destroy(struct vb_qp *qp);
+
+/* Acknowledged, and resent until it is: RC and both kinds of XRC. */
+static inline bool vb_qp_is_reliable(const struct vb_qp *qp)
+{
+	return qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD;
+}
 
 static inline void *vb_qp_engine(struct vb_qp *qp)
 {

@@ -173,7 +173,7 @@ void vb_qp_enter_error(struct vb_qp *qp, vb_time now)
 	vb_qp_flush_sends(qp, now);
 	vb_qp_flush_receives(qp, now);
 	/* IBA 10.2.9.2: no more receives will be taken from the shared queue for this queue pair. */
-	if (qp->srq && !qp->last_wqe_event_sent) {
+	if (qp->srq && !qp->xrc_domain && !qp->last_wqe_event_sent) {
 		qp->last_wqe_event_sent = true;
 		raise_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 	}
@@ -195,10 +195,10 @@ void vb_qp_fail_send(struct vb_qp *qp, enum ibv_wc_status status, const struct v
 				 .why = &record,
 				 .wqe = vb_send_queue_count(&qp->send) > 0 ?
 						vb_send_queue_at(&qp->send, qp->send.tail) : NULL,
-			 }, 1, qp->type == IBV_QPT_RC);
+			 }, 1, vb_qp_is_reliable(qp));
 	if (vb_send_queue_count(&qp->send) > 0)
 		vb_qp_complete_send(qp, status, record.fault, now);
-	if (qp->type == IBV_QPT_RC) {
+	if (vb_qp_is_reliable(qp)) {
 		vb_qp_enter_error(qp, now);
 	} else if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) {
 		enter_state(qp, IBV_QPS_SQE, now);

@@ -167,9 +167,9 @@ static void forget_everything(struct vb_qp *qp)
 	struct ibv_qp_cap cap = qp->attr.cap;
 
 	/* First, so that none of them is polled and releases places of the queue that begins anew. */
-	vb_cq_discard(qp->send_cq, qp->qpn);
-	if (qp->recv_cq != qp->send_cq)
-		vb_cq_discard(qp->recv_cq, qp->qpn);
+	vb_qp_discard_completions(qp);
+	if (qp->xrc_domain)
+		vb_xrc_forget_srq(qp);
 	qp->send.reserved = qp->send.head = qp->send.tail = 0;
 	__atomic_store_n(&qp->send.released, 0, __ATOMIC_RELAXED);
 	qp->receive.head = qp->receive.tail = 0;

@@ -51,7 +51,7 @@ static struct vb_send_wqe *begin_send(struct vb_qp *qp, int *error)
 	}
 	wqe = vb_send_queue_reserve(&qp->send);
 	if (!wqe) {
-		*error = ENOMEM;
+		*error = qp->type == IBV_QPT_XRC_RECV ? EINVAL : ENOMEM;
 		return NULL;
 	}
 	*error = 0;
@@ -72,6 +72,8 @@ int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe)
 	if (kind == KIND_ATOMIC && (wqe->length != 8 || wqe->atomic.address % 8 != 0))
 		return EINVAL;
 	if (qp->type == IBV_QPT_UD && wqe->datagram.qpn > QPN_MASK)
+		return EINVAL;
+	if (wqe->srqn > QPN_MASK)
 		return EINVAL;
 	return 0;
 }
@@ -218,6 +220,8 @@ static int fill_send(struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_s
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = wr->opcode;
 	wqe->send_flags = wr->send_flags;
+	if (qp->type == IBV_QPT_XRC_SEND)
+		wqe->srqn = wr->qp_type.xrc.remote_srqn;
 	if (wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_SEND_WITH_INV)
 		wqe->invalidate_rkey = wr->invalidate_rkey;
 	else
@@ -260,8 +264,8 @@ int vb_qp_post_receive(struct vb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
 
 	vb_lock_assert_held(&qp->lock);
 	for (; wr && error == 0; wr = wr->next) {
-		/* IBA C10-28: not in RESET; and a queue pair with a shared queue has none of its own. */
-		error = qp->state == IBV_QPS_RESET || qp->srq ? EINVAL : -vb_receive_queue_post(&qp->receive, wr);
+		/* IBA C10-28: not in RESET; and a queue pair with a shared queue has none of its own, nor has one of XRC. */
+		error = qp->state == IBV_QPS_RESET || qp->srq || qp->type >= IBV_QPT_XRC_SEND ? EINVAL : -vb_receive_queue_post(&qp->receive, wr);
 		if (error != 0)
 			*bad_wr = wr;
 	}

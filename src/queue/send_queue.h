@@ -32,6 +32,7 @@ struct vb_send_wqe {
 	bool is_inline;                  /* the bytes stand where the list would: vb_send_wqe_inline() */
 	struct be32 immediate;
 	uint32_t invalidate_rkey;
+	uint32_t srqn;                   /* XRC: the peer's shared receive queue */
 	union {
 		struct { uint64_t address; uint32_t rkey; } rdma;
 		struct { uint64_t address, compare_or_add, swap; uint32_t rkey; } atomic;

@@ -8,10 +8,14 @@
 #include <infiniband/verbs.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/lock.h"
 #include "memory/region.h"
 #include "queue/host.h"
 #include "queue/receive_queue.h"
+
+struct vb_cq;
+struct vb_xrc_domain;
 
 struct vb_srq {
 	struct vb_lock lock;
@@ -19,6 +23,11 @@ struct vb_srq {
 	uint32_t limit;                  /* SRQ_LIMIT_REACHED when fewer remain; then disarmed (0) */
 	bool failed;
 	struct vb_pd *pd;
+	/* XRC: what a basic one leaves to its queue pairs. */
+	struct vb_xrc_domain *xrc_domain;
+	struct vb_cq *cq;
+	uint32_t number;                 /* on the wire, 24 bits */
+	struct vb_list in_domain;
 	uint32_t users;                  /* atomic: queue pairs attached */
 	const struct vb_queue_host *host;
 	void *owner;

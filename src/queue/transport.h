@@ -12,6 +12,7 @@
 #include "base/time.h"
 
 struct vb_qp;
+struct vb_srq;
 
 /* How an engine stands, for `verbena res`, `top` and inquiries: every engine says it of the queue pairs that it carries. What it does not
  * have is 0. */
@@ -37,6 +38,9 @@ struct vb_transport {
 	 * queue room flushes or clears the work queues itself, before (RESET) or after (ERR) this. Caller holds
 	 * qp->lock. */
 	void (*modified)(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
+	/* XRC_RECV: an SRQ of its domain goes, and with it the receive in hand, if it came from there, and what is left to answer of
+	 * requests that named it. Caller holds qp->lock. */
+	void (*srq_gone)(struct vb_qp *qp, const struct vb_srq *srq);
 	/* Caller holds qp->lock. */
 	void (*query)(const struct vb_qp *qp, struct vb_transport_status *status);
 };

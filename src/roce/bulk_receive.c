@@ -47,7 +47,7 @@ static bool hold_write(struct vb_qp *qp, struct series *series)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_responder *responder = &engine->responder;
-	struct vb_roce_range message = {responder->write_address, responder->write_rkey, responder->write_length};
+	struct vb_roce_range message = {qp->pd, responder->write_address, responder->write_rkey, responder->write_length};
 
 	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
 		return false;
@@ -118,7 +118,7 @@ static bool expect_response(struct vb_qp *qp, struct series *series)
 	if (arrived == 0 || arrived >= asked->packets || vb_send_queue_count(&qp->send) == 0 || wqe->opcode != IBV_WR_RDMA_READ)
 		return false;
 	index = psn_ahead(requester->acknowledged, vb_roce_note(wqe)->first_psn);
-	series->opcode = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0);
+	series->opcode = (uint8_t)vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0);
 	series->psn = requester->acknowledged;
 	series->most = at_most(asked->packets - arrived - 1, middles(wqe->length - index * engine->mtu, engine->mtu));
 	return series->most > 0 && hold_list(qp, wqe->list, wqe->sge_count, (uint64_t)index * engine->mtu, series);
@@ -148,7 +148,8 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 
 	vb_lock_assert_held(&qp->lock);
 	got->taken = got->damaged = 0;
-	if (qp->type != IBV_QPT_RC || got->segment != size || qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQE ||
+	/* Requests of XRC have more than a BTH before the payload. */
+	if ((qp->type != IBV_QPT_RC && qp->type != IBV_QPT_XRC_SEND) || got->segment != size || qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQE ||
 	    memcmp(from->source, qp->path.destination, sizeof(from->source)) != 0 ||
 	    (from->traffic_class & ECN_MASK) == ECN_CONGESTION_EXPERIENCED)
 		return;

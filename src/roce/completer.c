@@ -27,7 +27,7 @@ static bool oldest_is_done(struct vb_qp *qp)
 	if (vb_send_queue_count(&qp->send) == 0)
 		return false;
 	/* UC, UD: done when sent. */
-	if (qp->type != IBV_QPT_RC)
+	if (!vb_qp_is_reliable(qp))
 		return qp->send.tail != requester->send_index;
 	wqe = vb_send_queue_at(&qp->send, qp->send.tail);
 	if (!wqe->started)

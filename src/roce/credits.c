@@ -30,7 +30,7 @@ uint8_t vb_roce_credits_encode(uint32_t receives)
 
 uint8_t vb_roce_acknowledge_syndrome(const struct vb_qp *qp)
 {
-	if (qp->srq)
+	if (qp->srq || qp->xrc_domain)
 		return VB_AETH_ACK | VB_AETH_NO_CREDITS;
 	return VB_AETH_ACK | vb_roce_credits_encode(vb_receive_queue_count(&qp->receive));
 }

@@ -121,6 +121,8 @@ struct vb_roce_resource {
 	struct psn first;
 	uint32_t packets;
 	uint32_t msn;
+	struct vb_pd *pd;
+	const struct vb_srq *srq;        /* XRC: that the request named */
 	uint32_t rkey;
 	uint32_t length;
 	uint64_t address;
@@ -248,6 +250,7 @@ uint8_t *vb_roce_hold_list(struct vb_qp *qp, struct vb_hold *hold, const struct 
 			   uint64_t offset, uint32_t length, uint32_t rights);
 /* The same in a range that the peer named. */
 struct vb_roce_range {
+	struct vb_pd *pd;
 	uint64_t address;
 	uint32_t rkey, length;
 };
@@ -255,6 +258,21 @@ uint8_t *vb_roce_hold_remote(struct vb_qp *qp, struct vb_hold *hold, const struc
 			     uint32_t offset, uint32_t length, uint32_t rights);
 void vb_roce_hold_end_batch(struct vb_qp *qp);
 void vb_roce_hold_end_send(struct vb_qp *qp);
+
+static inline enum vb_roce_service vb_roce_service(const struct vb_qp *qp)
+{
+	switch (qp->type) {
+	case IBV_QPT_UC:
+		return VB_SERVICE_UC;
+	case IBV_QPT_UD:
+		return VB_SERVICE_UD;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return VB_SERVICE_XRC;
+	default:
+		return VB_SERVICE_RC;
+	}
+}
 
 /* ---- packet.c: packet building, shared by the roles ---- */
 void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int opcode, struct psn psn);
@@ -406,6 +424,8 @@ bool vb_roce_resources_repeat(struct vb_qp *qp, const struct vb_roce_packet *pac
 /* Returns true when the burst was full before all was sent. */
 bool vb_roce_resources_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 void vb_roce_resources_clear(struct vb_roce_responder *responder);
+/* The SRQ that these requests named is gone: they are not answered, nor known when asked again. */
+void vb_roce_resources_forget(struct vb_roce_responder *responder, const struct vb_srq *srq);
 
 /* ---- unreliable.c, datagram.c ---- */
 void vb_roce_unreliable_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);

@@ -33,7 +33,7 @@ uint8_t *vb_roce_hold_remote(struct vb_qp *qp, struct vb_hold *hold, const struc
 			     uint32_t offset, uint32_t length, uint32_t rights)
 {
 	struct vb_accessor who = {
-		.pd = qp->pd,
+		.pd = message->pd,
 		.qpn = qp->qpn,
 		.key = message->rkey,
 		.rights = rights,

@@ -65,8 +65,9 @@ static void make_read(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t 
 
 	if (start + length > wqe->length)
 		length = wqe->length - start;
-	vb_roce_prepare(qp, packet, vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_REQUEST, VB_POSITION_ONLY, 0),
+	vb_roce_prepare(qp, packet, vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_REQUEST, VB_POSITION_ONLY, 0),
 			psn_add(vb_roce_note(wqe)->first_psn, index));
+	packet->srqn = wqe->srqn;
 	packet->reth.address = wqe->rdma.address + start;
 	packet->reth.rkey = wqe->rdma.rkey;
 	packet->reth.length = (uint32_t)length;
@@ -77,7 +78,9 @@ static void make_atomic(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct 
 	bool swap = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 	enum vb_roce_kind kind = swap ? VB_KIND_ATOMIC_CMP_SWP : VB_KIND_ATOMIC_FETCH_ADD;
 
-	vb_roce_prepare(qp, packet, vb_roce_opcode_find(VB_SERVICE_RC, kind, VB_POSITION_ONLY, 0), vb_roce_note(wqe)->first_psn);
+	vb_roce_prepare(qp, packet, vb_roce_opcode_find(vb_roce_service(qp), kind, VB_POSITION_ONLY, 0),
+			vb_roce_note(wqe)->first_psn);
+	packet->srqn = wqe->srqn;
 	packet->atomic.address = wqe->atomic.address;
 	packet->atomic.rkey = wqe->atomic.rkey;
 	packet->atomic.swap_or_add = swap ? wqe->atomic.swap : wqe->atomic.compare_or_add;

@@ -68,7 +68,7 @@ static bool place_write(struct vb_qp *qp, vb_time now, const struct vb_roce_pack
 		.rights = IBV_ACCESS_REMOTE_WRITE,
 		.remote = true,
 	};
-	struct vb_roce_range message = {responder->write_address, responder->write_rkey, responder->write_length};
+	struct vb_roce_range message = {qp->pd, responder->write_address, responder->write_rkey, responder->write_length};
 	uint8_t *to = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->placing, &message, responder->received,
 					  packet->payload_length, IBV_ACCESS_REMOTE_WRITE);
 	struct vb_fault_record why = {0};
@@ -299,7 +299,8 @@ static void append_acknowledge(struct vb_qp *qp, struct vb_burst *out, uint8_t s
 {
 	struct vb_roce_packet packet;
 
-	vb_roce_prepare(qp, &packet, vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_ACKNOWLEDGE, VB_POSITION_ONLY, 0), psn);
+	vb_roce_prepare(qp, &packet, vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_ACKNOWLEDGE, VB_POSITION_ONLY, 0),
+			psn);
 	packet.aeth.syndrome = syndrome;
 	packet.aeth.msn = vb_roce_engine(qp)->responder.msn;
 	vb_burst_append(out, &qp->path, &packet, NULL, 0);

@@ -31,6 +31,23 @@ static uint32_t right_needed(const struct vb_roce_opcode *op)
 	}
 }
 
+/* A14: the SRQ that the request names must be one of the queue pair's domain, and one message has one. Its domain, receives and completion
+ * queue are the queue pair's from here on. */
+static bool check_srq(struct vb_qp *qp, const struct vb_roce_packet *packet, struct vb_fault_record *why)
+{
+	if (qp->srq && qp->srq->number == packet->srqn)
+		return true;
+	if (vb_position_is_start(packet->op->position)) {
+		/* What is held open is of the other one's domain. */
+		vb_roce_hold_end_batch(qp);
+		if (vb_xrc_choose_srq(qp, packet->srqn))
+			return true;
+	}
+	vb_roce_fault_of_packet(qp, packet, VB_FAULT_XRC_SRQ, why);
+	why->key = packet->srqn;
+	return false;
+}
+
 /* C9-63: a QP that is not set up for RDMA does not take the opcode. */
 static bool check_rights(const struct vb_qp *qp, const struct vb_roce_packet *packet, struct vb_fault_record *why)
 {
@@ -167,6 +184,8 @@ enum vb_roce_answer vb_roce_check_request(struct vb_qp *qp, const struct vb_roce
 	const struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 	enum vb_roce_answer answer;
 
+	if (qp->xrc_domain && !check_srq(qp, packet, why))
+		return VB_ANSWER_INVALID_REQUEST;
 	if (!vb_roce_check_sequence(responder, packet->op)) {
 		vb_roce_fault_of_packet(qp, packet, VB_FAULT_OPCODE_SEQUENCE, why);
 		return VB_ANSWER_INVALID_REQUEST;

@@ -58,6 +58,19 @@ void vb_roce_resources_clear(struct vb_roce_responder *responder)
 	responder->resources_owed = 0;
 }
 
+void vb_roce_resources_forget(struct vb_roce_responder *responder, const struct vb_srq *srq)
+{
+	for (uint32_t i = 1; i <= responder->resource_count; i++) {
+		struct vb_roce_resource *resource = resource_at(responder, responder->resource_head - i);
+
+		if (resource->srq != srq)
+			continue;
+		responder->resources_owed -= resource->owed;
+		resource->owed = false;
+		resource->packets = 0;
+	}
+}
+
 /* Caller asked for room. */
 static struct vb_roce_resource *take(struct vb_roce_responder *responder)
 {
@@ -81,6 +94,8 @@ void vb_roce_resources_add_read(struct vb_qp *qp, const struct vb_roce_packet *p
 		.first = packet->psn,
 		.packets = vb_roce_packets(packet->reth.length, engine->mtu),
 		.msn = engine->responder.msn,
+		.pd = qp->pd,
+		.srq = qp->srq,
 		.rkey = packet->reth.rkey,
 		.length = packet->reth.length,
 		.address = packet->reth.address,
@@ -98,6 +113,7 @@ void vb_roce_resources_add_atomic(struct vb_qp *qp, const struct vb_roce_packet 
 		.first = packet->psn,
 		.packets = 1,
 		.msn = responder->msn,
+		.srq = qp->srq,
 		.rkey = packet->atomic.rkey,
 		.address = packet->atomic.address,
 		.original = original,
@@ -167,7 +183,7 @@ bool vb_roce_resources_repeat(struct vb_qp *qp, const struct vb_roce_packet *pac
 
 static bool send_atomic(struct vb_qp *qp, struct vb_roce_resource *resource, struct vb_burst *out)
 {
-	int opcode = vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_ATOMIC_ACKNOWLEDGE, VB_POSITION_ONLY, 0);
+	int opcode = vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_ATOMIC_ACKNOWLEDGE, VB_POSITION_ONLY, 0);
 	struct vb_roce_packet packet;
 
 	if (!vb_burst_has_room(out, 0))
@@ -184,7 +200,7 @@ static bool send_atomic(struct vb_qp *qp, struct vb_roce_resource *resource, str
 /* The memory was taken away after the request was accepted. */
 static void refuse(struct vb_qp *qp, vb_time now, struct psn psn, struct vb_fault_record *why)
 {
-	int opcode = vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_REQUEST, VB_POSITION_ONLY, 0);
+	int opcode = vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_REQUEST, VB_POSITION_ONLY, 0);
 	struct vb_roce_packet packet;
 
 	vb_roce_prepare(qp, &packet, opcode, psn);
@@ -200,14 +216,14 @@ static enum fetched fetch(struct vb_qp *qp, const struct vb_roce_resource *resou
 			  struct vb_burst *out, struct iovec *span, struct vb_fault_record *why)
 {
 	struct vb_accessor who = {
-		.pd = qp->pd,
+		.pd = resource->pd,
 		.qpn = qp->qpn,
 		.key = resource->rkey,
 		.rights = IBV_ACCESS_REMOTE_READ,
 		.remote = true,
 	};
 	uint64_t address = resource->address + (uint64_t)resource->next * vb_roce_engine(qp)->mtu;
-	struct vb_roce_range whole = {resource->address, resource->rkey, resource->length};
+	struct vb_roce_range whole = {resource->pd, resource->address, resource->rkey, resource->length};
 
 	if (!vb_burst_has_room(out, length))
 		return FETCH_NEEDS_ROOM;
@@ -228,7 +244,7 @@ static enum fetched fetch(struct vb_qp *qp, const struct vb_roce_resource *resou
 static uint32_t send_read_middles(struct vb_qp *qp, struct vb_roce_resource *resource, struct vb_burst *out)
 {
 	uint32_t mtu = vb_roce_engine(qp)->mtu, packets = vb_roce_packets(resource->byte_end, mtu), count;
-	struct vb_roce_range whole = {resource->address, resource->rkey, resource->length};
+	struct vb_roce_range whole = {resource->pd, resource->address, resource->rkey, resource->length};
 	struct vb_roce_packet packet;
 	const uint8_t *bytes;
 	uint32_t room;
@@ -243,7 +259,7 @@ static uint32_t send_read_middles(struct vb_qp *qp, struct vb_roce_resource *res
 				    IBV_ACCESS_REMOTE_READ);
 	if (!bytes)
 		return 0;
-	vb_roce_prepare(qp, &packet, vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0),
+	vb_roce_prepare(qp, &packet, vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0),
 			psn_add(resource->first, resource->next));
 	count = vb_burst_append_series(out, &qp->path, &packet, bytes, mtu, count);
 	resource->next += count;
@@ -278,7 +294,7 @@ static bool send_read(struct vb_qp *qp, struct vb_roce_resource *resource, vb_ti
 		break;
 	}
 	vb_roce_prepare(qp, &packet,
-			vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_READ_RESPONSE,
+			vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE,
 					    vb_roce_position(resource->next == resource->begin, last), 0),
 			psn);
 	packet.aeth.syndrome = vb_roce_acknowledge_syndrome(qp);

@@ -40,7 +40,7 @@ void vb_roce_check_invariants(struct vb_qp *qp)
 	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) {
 		assert(requester->send_index - qp->send.tail <= vb_send_queue_count(&qp->send));
 		/* Whatever is outstanding, a clock runs for it. */
-		assert(qp->type != IBV_QPT_RC || psn_equal(requester->send, requester->acknowledged) ||
+		assert(!vb_qp_is_reliable(qp) || psn_equal(requester->send, requester->acknowledged) ||
 		       requester->retransmit_at != VB_TIME_NEVER);
 	}
 #else
@@ -127,7 +127,7 @@ static void complete_sent(struct vb_qp *qp, vb_time now)
 {
 	const struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 
-	if (qp->type == IBV_QPT_RC)
+	if (vb_qp_is_reliable(qp))
 		return;
 	while (vb_send_queue_count(&qp->send) > 0 && (int32_t)(requester->send_index - qp->send.tail) > 0)
 		vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
@@ -197,6 +197,18 @@ static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb
 	vb_roce_check_invariants(qp);
 }
 
+static void srq_gone(struct vb_qp *qp, const struct vb_srq *srq)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	vb_roce_resources_forget(responder, srq);
+	if (qp->srq != srq)
+		return;
+	vb_roce_hold_end_batch(qp);
+	responder->has_receive = false;
+	responder->underway = VB_UNDERWAY_NOTHING;
+}
+
 const struct vb_transport vb_roce_transport = {
 	.name = "roce",
 	.engine_size = sizeof(struct vb_roce_engine),
@@ -204,6 +216,7 @@ const struct vb_transport vb_roce_transport = {
 	.attach = attach,
 	.detach = detach,
 	.modified = modified,
+	.srq_gone = srq_gone,
 	.query = vb_roce_query,
 };
 
@@ -225,13 +238,15 @@ static bool takes_packets(const struct vb_qp *qp)
 	}
 }
 
-static enum ibv_qp_type type_of(enum vb_roce_service service)
+static enum ibv_qp_type type_of(const struct vb_roce_opcode *op)
 {
-	switch (service) {
+	switch (op->service) {
 	case VB_SERVICE_UC:
 		return IBV_QPT_UC;
 	case VB_SERVICE_UD:
 		return IBV_QPT_UD;
+	case VB_SERVICE_XRC:
+		return op->is_request ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND;
 	default:
 		return IBV_QPT_RC;
 	}
@@ -243,7 +258,7 @@ static bool is_for(struct vb_qp *qp, const struct vb_roce_packet *packet)
 	struct vb_counters *counters = qp->host->counters;
 	bool is_cnp = packet->op->service == VB_SERVICE_CNP;
 
-	if (!takes_packets(qp) || (is_cnp ? qp->type == IBV_QPT_UD : qp->type != type_of(packet->op->service))) {
+	if (!takes_packets(qp) || (is_cnp ? qp->type == IBV_QPT_UD : qp->type != type_of(packet->op))) {
 		VB_COUNT(counters, dropped_pkts);
 		if (qp->type == IBV_QPT_UD && packet->op->service == VB_SERVICE_UD)
 			vb_roce_datagram_dropped(qp, packet, VB_DROP_STATE);
@@ -338,12 +353,12 @@ static bool send_requests(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return false;
 	switch (qp->type) {
-	case IBV_QPT_RC:
-		return vb_roce_requester_send(qp, now, out);
 	case IBV_QPT_UC:
 		return vb_roce_unreliable_send(qp, now, out);
-	default:
+	case IBV_QPT_UD:
 		return vb_roce_datagram_send(qp, now, out);
+	default:
+		return vb_roce_requester_send(qp, now, out);
 	}
 }
 
@@ -367,7 +382,7 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	vb_lock_assert_held(&qp->lock);
 	vb_roce_hold_end_batch(qp);
 	/* UC, UD: what the last call appended is in the kernel's hands by now. */
-	if (qp->type != IBV_QPT_RC)
+	if (!vb_qp_is_reliable(qp))
 		vb_roce_completer_retire(qp, now);
 	/* Answers go first, but a long read response does not keep our own requests waiting for more than a burst. */
 	if (engine->answers_waited || acknowledgement_joins(qp)) {
@@ -379,7 +394,7 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	}
 	engine->answers_waited = answers && !engine->answers_waited;
 	/* RC: local work, and failures found while sending. UC, UD: when this is in the kernel's hands. */
-	if (qp->type == IBV_QPT_RC)
+	if (vb_qp_is_reliable(qp))
 		vb_roce_completer_retire(qp, now);
 	else
 		requests |= vb_roce_completer_owes(qp);

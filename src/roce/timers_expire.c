@@ -38,7 +38,7 @@ bool vb_roce_gives_up(const struct vb_qp *qp, vb_time now)
 {
 	const struct vb_roce_requester *requester = &vb_roce_engine_of(qp)->requester;
 
-	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && qp->type == IBV_QPT_RC &&
+	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && vb_qp_is_reliable(qp) &&
 	       requester->retransmit_at <= now && is_hopeless(qp, requester);
 }
 

@@ -108,25 +108,13 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 	return true;
 }
 
-static enum vb_roce_service service_of(const struct vb_qp *qp)
-{
-	switch (qp->type) {
-	case IBV_QPT_UC:
-		return VB_SERVICE_UC;
-	case IBV_QPT_UD:
-		return VB_SERVICE_UD;
-	default:
-		return VB_SERVICE_RC;
-	}
-}
-
 void vb_roce_work_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index,
 			  struct vb_roce_packet *packet)
 {
 	const struct vb_roce_work *work = vb_roce_work(wqe->opcode);
 	enum vb_roce_position position = vb_roce_position(index == 0, index + 1 == vb_roce_note(wqe)->packets);
 	bool end = vb_position_is_end(position);
-	int opcode = vb_roce_opcode_find(service_of(qp), work->kind, position, end ? work->suffix : 0);
+	int opcode = vb_roce_opcode_find(vb_roce_service(qp), work->kind, position, end ? work->suffix : 0);
 
 	vb_roce_prepare(qp, packet, opcode, psn_add(vb_roce_note(wqe)->first_psn, index));
 	/* IBA 9.2.3: only what completes a receive may ask for an event. */
@@ -136,6 +124,7 @@ void vb_roce_work_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint3
 		packet->reth.rkey = wqe->rdma.rkey;
 		packet->reth.length = wqe->length;
 	}
+	packet->srqn = wqe->srqn;
 	packet->immediate = wqe->immediate;
 	packet->invalidate_rkey = wqe->invalidate_rkey;
 }
@@ -206,7 +195,8 @@ uint32_t vb_roce_work_append_middles(struct vb_qp *qp, const struct vb_send_wqe 
 	const struct ibv_sge *element = wqe->list, *end = element + wqe->sge_count;
 	const uint8_t *bytes;
 
-	if (wqe->is_inline)
+	/* Those of XRC have more than a BTH before the payload. */
+	if (wqe->is_inline || qp->type == IBV_QPT_XRC_SEND)
 		return 0;
 	while (element < end && left >= element->length)
 		left -= element++->length;

@@ -65,6 +65,25 @@ static const struct {
 	{"rc sqe rts", "", ""},
 	{"uc sqe rts", "", "cur access"},
 	{"ud sqe rts", "", "cur qkey"},
+	/* A14: the sender as RC without what a responder needs, the receiver as RC without what a requester needs. */
+	{"xs reset init", "pkey port access", ""},
+	{"xr reset init", "pkey port access", ""},
+	{"xs init init", "", "pkey port access"},
+	{"xr init init", "", "pkey port access"},
+	{"xs init rtr", "av mtu dest_qpn rq_psn", "alt access pkey"},
+	{"xr init rtr", "av mtu dest_qpn rq_psn dest_rd rnr_timer", "alt access pkey"},
+	{"xs rtr rts", "sq_psn timeout retry rnr_retry rd", "cur access alt mig"},
+	{"xr rtr rts", "sq_psn timeout", "cur access alt mig rnr_timer"},
+	{"xs rts rts", "", "cur access alt mig"},
+	{"xr rts rts", "", "cur access alt mig rnr_timer"},
+	{"xs rts sqd", "", "notify"},
+	{"xr rts sqd", "", "notify"},
+	{"xs sqd rts", "", "cur access alt mig"},
+	{"xr sqd rts", "", "cur access alt mig rnr_timer"},
+	{"xs sqd sqd", "", "port av timeout retry rnr_retry rd alt access pkey mig"},
+	{"xr sqd sqd", "", "port av timeout dest_rd alt access pkey rnr_timer mig"},
+	{"xs sqe rts", "", ""},
+	{"xr sqe rts", "", ""},
 };
 
 static inline int mask_of(const char *list)
@@ -107,6 +126,6 @@ static inline struct answer look_up(const char *type, unsigned from, unsigned to
 static const struct {
 	const char *word;
 	enum ibv_qp_type type;
-} types[] = {{"rc", IBV_QPT_RC}, {"uc", IBV_QPT_UC}, {"ud", IBV_QPT_UD}};
+} types[] = {{"rc", IBV_QPT_RC}, {"uc", IBV_QPT_UC}, {"ud", IBV_QPT_UD}, {"xs", IBV_QPT_XRC_SEND}, {"xr", IBV_QPT_XRC_RECV}};
 
 #endif

@@ -52,8 +52,17 @@ static void limits_are_granted_and_no_more(void **state)
 	assert_int_equal(create(&config, &qp), -EINVAL);
 	config = fixture_config(&w, IBV_QPT_RAW_PACKET);
 	assert_int_equal(create(&config, &qp), -EOPNOTSUPP);
-	config = fixture_config(&w, IBV_QPT_XRC_SEND);
-	assert_int_equal(create(&config, &qp), -EOPNOTSUPP);
+	config = fixture_config(&w, IBV_QPT_XRC_SEND); /* has no receive queue, so no CQ for it */
+	assert_int_equal(create(&config, &qp), -EINVAL);
+	config.recv_cq = NULL;
+	assert_int_equal(create(&config, &qp), 0);
+	assert_int_equal(qp->attr.cap.max_recv_wr, 0);
+	assert_int_equal(qp->attr.cap.max_recv_sge, 0);
+	vb_qp_destroy(qp);
+	config = fixture_config(&w, IBV_QPT_XRC_RECV); /* has nothing but a domain */
+	assert_int_equal(create(&config, &qp), -EINVAL);
+	config = (struct vb_qp_config){.type = IBV_QPT_XRC_RECV};
+	assert_int_equal(create(&config, &qp), -EINVAL);
 	config = fixture_config(&w, IBV_QPT_UD);
 	config.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	assert_int_equal(create(&config, &qp), 0);

@@ -281,6 +281,7 @@ static void every_fault_has_its_status(void **state)
 		{"CLOSED", IBV_WC_WR_FLUSH_ERR},
 		{"RESET", IBV_WC_WR_FLUSH_ERR},
 		{"TIMED_OUT", IBV_WC_RETRY_EXC_ERR},
+		{"XRC_SRQ", IBV_WC_LOC_QP_OP_ERR},
 	};
 
 	(void)state;
