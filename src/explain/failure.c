@@ -411,6 +411,14 @@ static bool say_responder_fault(const struct vb_fault_record *fault, const char 
 			      fault->psn);
 		vb_report_say(report, VB_REPORT_FIX, "path_mtu must be the same on both sides.");
 		return true;
+	case VB_FAULT_XRC_SRQ:
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "the request named SRQ number 0x%06x, and %s side has no such XRC SRQ in the queue pair's XRC domain. ",
+			      fault->key, whose);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Use the number that ibv_get_srq_num gives there; SRQ and XRC_RECV queue pair must be of one XRC "
+			      "domain of one process.");
+		return true;
 	case VB_FAULT_OPCODE_SEQUENCE:
 	case VB_FAULT_OPCODE_UNSUPPORTED:
 		vb_report_say(report, VB_REPORT_CAUSE, "%s (PSN 0x%06x). ", vb_fault_sentence(fault->fault),

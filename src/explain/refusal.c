@@ -485,15 +485,17 @@ void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_
 {
 	const struct vb_profile_type *type = vb_profile_type(profile, attr->qp_type);
 	const struct vb_profile_limits *most = &profile->limits;
+	bool is_xrc = attr->qp_type == IBV_QPT_XRC_SEND || attr->qp_type == IBV_QPT_XRC_RECV;
+	bool sends = attr->qp_type != IBV_QPT_XRC_RECV, receives = !is_xrc && !attr->srq;
 	const struct {
 		const char *name;
 		uint32_t value, limit;
 	} checks[] = {
-		{"max_send_wr", attr->cap.max_send_wr, most->qp_wr},
-		{"max_send_sge", attr->cap.max_send_sge, most->send_sge},
-		{"max_inline_data", profile->grants_less_inline ? 0 : attr->cap.max_inline_data, type ? type->max_inline : 0},
-		{"max_recv_wr", attr->srq ? 0 : attr->cap.max_recv_wr, most->qp_wr},
-		{"max_recv_sge", attr->srq ? 0 : attr->cap.max_recv_sge, most->recv_sge},
+		{"max_send_wr", sends ? attr->cap.max_send_wr : 0, most->qp_wr},
+		{"max_send_sge", sends ? attr->cap.max_send_sge : 0, most->send_sge},
+		{"max_inline_data", profile->grants_less_inline || !sends ? 0 : attr->cap.max_inline_data, type ? type->max_inline : 0},
+		{"max_recv_wr", receives ? attr->cap.max_recv_wr : 0, most->qp_wr},
+		{"max_recv_sge", receives ? attr->cap.max_recv_sge : 0, most->recv_sge},
 	};
 
 	begin(report, "ibv_create_qp", error);
@@ -504,7 +506,13 @@ void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_
 		say_types(profile, attr->qp_type, report);
 		return;
 	}
-	if (!attr->send_cq || !attr->recv_cq) {
+	if (!sends && (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)) {
+		vb_report_word(report, "attribute", "xrcd");
+		vb_report_say(report, VB_REPORT_CAUSE, "there is no XRC domain.");
+		vb_report_say(report, VB_REPORT_FIX, "Use ibv_create_qp_ex with xrcd, and IBV_QP_INIT_ATTR_XRCD in comp_mask.");
+		return;
+	}
+	if (sends && (!attr->send_cq || (!attr->recv_cq && !is_xrc))) {
 		vb_report_word(report, "attribute", attr->send_cq ? "recv_cq" : "send_cq");
 		vb_report_say(report, VB_REPORT_CAUSE, "%s is NULL.", attr->send_cq ? "recv_cq" : "send_cq");
 		vb_report_say(report, VB_REPORT_FIX, "Both CQs must be given; they may be the same.");
@@ -518,7 +526,8 @@ void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_
 		vb_report_say(report, VB_REPORT_FIX, "See ibv_query_device for what the device grants.");
 		return;
 	}
-	if (profile->needs_both_queues && (attr->cap.max_send_wr == 0 || (!attr->srq && attr->cap.max_recv_wr == 0))) {
+	if (profile->needs_both_queues && !is_xrc &&
+	    (attr->cap.max_send_wr == 0 || (!attr->srq && attr->cap.max_recv_wr == 0))) {
 		say(report, attr->cap.max_send_wr == 0 ? "max_send_wr" : "max_recv_wr", TOO_SMALL, 0, 1);
 		vb_explain_profile(profile, report);
 		return;

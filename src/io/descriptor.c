@@ -79,6 +79,16 @@ ssize_t vb_file_read(const char *path, void *bytes, size_t room)
 	return length;
 }
 
+int vb_descriptor_identity(int fd, struct vb_file_identity *identity)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) != 0)
+		return -errno;
+	*identity = (struct vb_file_identity){.device = status.st_dev, .inode = status.st_ino};
+	return 0;
+}
+
 off_t vb_descriptor_size(int fd)
 {
 	off_t size = lseek(fd, 0, SEEK_END);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* As socket(2), but always the kernel's, also where a preloaded library makes something else of the name. -1 with
@@ -27,6 +28,11 @@ ssize_t vb_descriptor_read_at(int fd, void *bytes, size_t room, off_t at);
 ssize_t vb_file_read(const char *path, void *bytes, size_t room);
 /* Of what is behind it: bytes, or -errno. */
 off_t vb_descriptor_size(int fd);
+/* Which file it is of: the same for all descriptors of one, and for no other while it is there. 0 or -errno. */
+struct vb_file_identity {
+	uint64_t device, inode;
+};
+int vb_descriptor_identity(int fd, struct vb_file_identity *identity);
 /* Share it from `offset` on, a multiple of the page size. 0 or -errno. vb_page_unmap ends it. */
 int vb_descriptor_map(int fd, off_t offset, size_t length, bool writable, void **memory);
 

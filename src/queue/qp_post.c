@@ -265,7 +265,9 @@ int vb_qp_post_receive(struct vb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
 	vb_lock_assert_held(&qp->lock);
 	for (; wr && error == 0; wr = wr->next) {
 		/* IBA C10-28: not in RESET; and a queue pair with a shared queue has none of its own, nor has one of XRC. */
-		error = qp->state == IBV_QPS_RESET || qp->srq || qp->type >= IBV_QPT_XRC_SEND ? EINVAL : -vb_receive_queue_post(&qp->receive, wr);
+		error = qp->state == IBV_QPS_RESET || qp->srq || qp->type >= IBV_QPT_XRC_SEND ?
+				EINVAL :
+				-vb_receive_queue_post(&qp->receive, wr);
 		if (error != 0)
 			*bad_wr = wr;
 	}

@@ -149,7 +149,8 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	vb_lock_assert_held(&qp->lock);
 	got->taken = got->damaged = 0;
 	/* Requests of XRC have more than a BTH before the payload. */
-	if ((qp->type != IBV_QPT_RC && qp->type != IBV_QPT_XRC_SEND) || got->segment != size || qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQE ||
+	if ((qp->type != IBV_QPT_RC && qp->type != IBV_QPT_XRC_SEND) || got->segment != size ||
+	    qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQE ||
 	    memcmp(from->source, qp->path.destination, sizeof(from->source)) != 0 ||
 	    (from->traffic_class & ECN_MASK) == ECN_CONGESTION_EXPERIENCED)
 		return;

@@ -44,7 +44,7 @@ static void gather(const struct vb_qp *qp, const struct vb_failure *failure, str
 		.peer_qpn = qp->type == IBV_QPT_UD ? failure->why->peer_qpn : qp->attr.dest_qp_num,
 		.sq_psn = qp->attr.sq_psn,
 		.rq_psn = qp->attr.rq_psn,
-		.pd = qp->pd->handle,
+		.pd = qp->pd ? qp->pd->handle : 0,
 		.type = qp->type,
 		.state = qp->state,
 		.timeout = qp->attr.timeout,
@@ -55,10 +55,12 @@ static void gather(const struct vb_qp *qp, const struct vb_failure *failure, str
 		.event = failure->event,
 		.flushed_sends = failure->flushed_sends,
 		.flushed_receives = failure->flushed_receives,
-		.cq_capacity = qp->send_cq->overrun ? qp->send_cq->capacity : qp->recv_cq->capacity,
+		.cq_capacity = qp->send_cq && (qp->send_cq->overrun || !qp->recv_cq) ? qp->send_cq->capacity :
+			       qp->recv_cq                                        ? qp->recv_cq->capacity :
+											   0,
 	};
 	memcpy(out->stray_source, qp->stray_source, sizeof(out->stray_source));
-	if (qp->type == IBV_QPT_RC) {
+	if (vb_qp_is_reliable(qp)) {
 		vb_endpoint_query_qp(qp, &status);
 		out->next_psn = (status.acknowledged + status.outstanding) & 0xffffff;
 	}

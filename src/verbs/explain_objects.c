@@ -152,10 +152,13 @@ void vb_explain_no_srq_ex(const struct ibv_srq_init_attr_ex *attr, int error)
 	if (!vb_explains)
 		return;
 	if (error == EOPNOTSUPP)
-		tell_sentence("ibv_create_srq_ex", error, "of shared receive queues there is only the basic type.",
-			      "XRC and tag matching are not supported: use IBV_SRQT_BASIC.");
+		tell_sentence("ibv_create_srq_ex", error, "shared receive queues of this type are not supported.",
+			      "Tag matching is not; XRC is where the device's profile has it.");
 	else if (attr && (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1)) != 0)
 		tell_sentence("ibv_create_srq_ex", error, "comp_mask has a bit that is not known.", NULL);
+	else if (attr && (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type == IBV_SRQT_XRC)
+		tell_sentence("ibv_create_srq_ex", error, "an XRC SRQ needs an XRC domain, a CQ and a PD of this open device.",
+			      "Set them, and IBV_SRQ_INIT_ATTR_XRCD, _CQ and _PD in comp_mask.");
 	else
 		tell_sentence("ibv_create_srq_ex", error, "it needs a PD of this device.",
 			      "Set pd, and IBV_SRQ_INIT_ATTR_PD in comp_mask.");
@@ -376,20 +379,6 @@ static struct ibv_flow_action *create_flow_action_esp(struct ibv_context *contex
 	return vb_fail_null(-EOPNOTSUPP);
 }
 
-static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
-{
-	(void)context, (void)attr;
-	NOT_HERE("ibv_open_xrcd", "extended reliable connections (XRC)");
-	return vb_fail_null(-EOPNOTSUPP);
-}
-
-static struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
-{
-	(void)context, (void)attr;
-	NOT_HERE("ibv_open_qp", "extended reliable connections (XRC)");
-	return vb_fail_null(-EOPNOTSUPP);
-}
-
 static struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
 {
 	(void)context, (void)attr;
@@ -434,8 +423,6 @@ void vb_explain_fill_unsupported(struct verbs_context *table)
 		return;
 	table->ibv_create_flow = create_flow;
 	table->create_flow_action_esp = create_flow_action_esp;
-	table->open_xrcd = open_xrcd;
-	table->open_qp = open_qp;
 	table->create_wq = create_wq;
 	table->create_rwq_ind_table = create_rwq_ind_table;
 	table->create_counters = create_counters;

@@ -23,13 +23,17 @@ static void completion_deadline(struct vb_cq *cq, vb_time when)
 
 static void qp_event(struct vb_qp *qp, enum ibv_event_type type)
 {
-	struct vb_queue_pair *own = qp->owner;
+	struct vb_queue_pair *first = qp->owner, *own = first;
 	struct ibv_async_event event = {.event_type = type};
 
 	if (qp->host->observer)
 		qp->host->observer->event(qp->host->observer, qp->qpn, type);
-	event.element.qp = &own->base;
-	vb_event_queue_add(&vb_context_of(own->base.context)->async, &event, own, &own->events_reported);
+	/* Every handle hears of it (ibv_open_qp); mostly there is one. */
+	do {
+		event.element.qp = &own->base;
+		vb_event_queue_add(&vb_context_of(own->base.context)->async, &event, own, &own->events_reported);
+		own = vb_container_of(own->handles.next, struct vb_queue_pair, handles);
+	} while (own != first);
 }
 
 static void cq_event(struct vb_cq *cq, enum ibv_event_type type)

@@ -30,6 +30,7 @@
 #include "queue/host.h"
 #include "queue/qp.h"
 #include "queue/srq.h"
+#include "io/descriptor.h"
 #include "io/event_fd.h"
 
 /* The headers rename these two; inside we define and call the real ones. */
@@ -65,7 +66,7 @@ struct vb_session {
 	struct vb_profile profile;       /* host.profile */
 	uint32_t counted[VB_COUNTED_KINDS]; /* atomic: objects there are (verbs/quota.h) */
 	struct vb_lock lock;             /* of what follows: what import looks up by handle */
-	struct vb_list pds, regions, device_memories;
+	struct vb_list pds, regions, device_memories, xrc_domains;
 	uint32_t next_handle;
 	uint64_t device_memory_used;
 };
@@ -98,6 +99,21 @@ struct vb_shared_pd {
 	struct vb_pd pd;                 /* first: queue and memory rooms hand this back */
 	struct vb_list node;             /* of the session */
 	uint32_t references;             /* under session->lock: the ibv_pds */
+};
+
+/* An XRC domain, and what names it: every ibv_open_xrcd of one file. */
+struct vb_shared_xrcd {
+	struct vb_xrc_domain domain;
+	struct vb_list node;             /* of the session */
+	bool has_file;
+	struct vb_file_identity file;
+	uint32_t references;             /* under session->lock: the ibv_xrcds */
+};
+
+struct vb_xrcd {
+	struct ibv_xrcd base;
+	struct vb_shared_xrcd *shared;
+	uint32_t users;                  /* atomic: SRQs and queue pairs created through this ibv_xrcd */
 };
 
 struct vb_thread_domain {
@@ -173,6 +189,7 @@ struct vb_shared_receive_queue {
 	struct vb_list node;             /* of the context */
 	uint32_t handle;
 	uint32_t events_reported;        /* under the async queue's lock */
+	struct vb_xrcd *xrcd;            /* XRC, or NULL */
 };
 
 struct vb_multicast_membership {
@@ -186,7 +203,11 @@ struct vb_queue_pair {
 		struct ibv_qp_ex ex;
 	};
 	struct vb_qp *qp;
-	struct vb_list node;             /* of the context; alone: withdrawn */
+	struct vb_list node;             /* of the context; alone: withdrawn, or another handle is listed */
+	/* XRC_RECV: */
+	struct vb_list handles;          /* under qp->lock: of all ibv_qps of this queue pair (ibv_open_qp), a ring without a head */
+	bool dying;                      /* under qp->lock: it was the last of them */
+	struct vb_xrcd *xrcd;
 	bool extended;                   /* created with send_ops_flags: ibv_qp_to_qp_ex works */
 	uint32_t events_reported;        /* under the async queue's lock */
 	struct vb_list multicast;        /* under base.mutex */
@@ -249,6 +270,7 @@ static inline struct vb_context *vb_context_of(struct ibv_context *context)
 	}
 VB_OWN(vb_device_of, vb_device, base, ibv_device)
 VB_OWN(vb_domain_of, vb_protection_domain, base, ibv_pd)
+VB_OWN(vb_xrcd_of, vb_xrcd, base, ibv_xrcd)
 VB_OWN(vb_thread_domain_of, vb_thread_domain, base, ibv_td)
 VB_OWN(vb_channel_of, vb_channel, base, ibv_comp_channel)
 VB_OWN(vb_completion_queue_of, vb_completion_queue, base, ibv_cq)

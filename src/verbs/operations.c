@@ -11,12 +11,6 @@
 #include "verbs/context.h"
 #include "verbs/explain_objects.h"
 
-static int refuse_close_xrcd(struct ibv_xrcd *xrcd)
-{
-	(void)xrcd;
-	return vb_fail_number(EOPNOTSUPP);
-}
-
 static int query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	return ibv_query_device(context, attr);
@@ -89,6 +83,9 @@ void vb_context_fill_operations(struct vb_context *context)
 	table->query_device_ex = vb_verbs_query_device_ex;
 	table->create_qp_ex = vb_verbs_create_qp_ex;
 	table->create_srq_ex = vb_verbs_create_srq_ex;
-	table->close_xrcd = refuse_close_xrcd;
+	table->open_xrcd = vb_verbs_open_xrcd;
+	table->close_xrcd = vb_verbs_close_xrcd;
+	table->get_srq_num = vb_verbs_get_srq_num;
+	table->open_qp = vb_verbs_open_qp;
 	vb_explain_fill_unsupported(table);
 }

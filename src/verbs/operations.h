@@ -41,7 +41,13 @@ struct ibv_cq_ex *vb_verbs_create_cq_ex(struct ibv_context *context, struct ibv_
 struct ibv_srq *vb_verbs_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 int vb_verbs_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
+/* xrcd.c */
+struct ibv_xrcd *vb_verbs_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
+int vb_verbs_close_xrcd(struct ibv_xrcd *xrcd);
+int vb_verbs_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+
 /* qp.c, post.c */
+struct ibv_qp *vb_verbs_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 struct ibv_qp *vb_verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 int vb_verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 struct vb_queue_observer;

@@ -27,28 +27,49 @@ static void free_queue_pair(struct vb_queue_pair *qp)
 	free(qp);
 }
 
-static int check_owners(struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
+/* Which of the objects belong to it (A14), all of one open device. Others are ignored, as the kernel's verbs ignore them. */
+static int check_owners(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
 {
-	if (attr->send_cq == NULL || attr->recv_cq == NULL)
+	bool has_xrcd = (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0;
+
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return has_xrcd && attr->xrcd != NULL && vb_same_session(context, attr->xrcd->context) ? 0 : -EINVAL;
+	if (attr->pd == NULL || attr->send_cq == NULL || !vb_same_session(context, attr->pd->context) ||
+	    !vb_same_session(context, attr->send_cq->context))
 		return -EINVAL;
-	if (!vb_same_session(pd->context, attr->send_cq->context) ||
-	    !vb_same_session(pd->context, attr->recv_cq->context) ||
-	    (attr->srq != NULL && !vb_same_session(pd->context, attr->srq->context)))
+	if (attr->qp_type == IBV_QPT_XRC_SEND)
+		return 0;
+	if (attr->recv_cq == NULL || !vb_same_session(context, attr->recv_cq->context) ||
+	    (attr->srq != NULL && !vb_same_session(context, attr->srq->context)))
 		return -EINVAL;
-	return 0;
+	/* One of XRC is reached by its number alone. */
+	return attr->srq != NULL && vb_shared_receive_queue_of(attr->srq)->xrcd != NULL ? -EINVAL : 0;
+}
+
+/* Without those that do not count. */
+static void drop_ignored(struct ibv_qp_init_attr_ex *attr)
+{
+	if (attr->qp_type == IBV_QPT_XRC_RECV) {
+		attr->pd = NULL;
+		attr->send_cq = NULL;
+	}
+	if (attr->qp_type == IBV_QPT_XRC_RECV || attr->qp_type == IBV_QPT_XRC_SEND) {
+		attr->recv_cq = NULL;
+		attr->srq = NULL;
+	}
 }
 
 /* The number is reserved first and the QP published last: no packet reaches it half made. */
-static int create_core(struct vb_queue_pair *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr,
+static int create_core(struct vb_queue_pair *qp, struct vb_session *session, const struct ibv_qp_init_attr_ex *attr,
 		       unsigned create_flags)
 {
-	struct vb_session *session = vb_context_of(pd->context)->session;
 	struct vb_qp_config config = {
 		.type = attr->qp_type,
-		.pd = vb_pd_of(pd),
-		.send_cq = &vb_completion_queue_of(attr->send_cq)->cq,
-		.recv_cq = &vb_completion_queue_of(attr->recv_cq)->cq,
+		.pd = attr->pd != NULL ? vb_pd_of(attr->pd) : NULL,
+		.send_cq = attr->send_cq != NULL ? &vb_completion_queue_of(attr->send_cq)->cq : NULL,
+		.recv_cq = attr->recv_cq != NULL ? &vb_completion_queue_of(attr->recv_cq)->cq : NULL,
 		.srq = attr->srq != NULL ? &vb_shared_receive_queue_of(attr->srq)->srq : NULL,
+		.xrc_domain = attr->qp_type == IBV_QPT_XRC_RECV ? &vb_xrcd_of(attr->xrcd)->shared->domain : NULL,
 		.cap = attr->cap,
 		.signal_all = attr->sq_sig_all != 0,
 		.create_flags = create_flags,
@@ -63,54 +84,77 @@ static int create_core(struct vb_queue_pair *qp, struct ibv_pd *pd, const struct
 	return error;
 }
 
-static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, unsigned create_flags,
-			     bool extended, uint64_t send_ops)
+static struct vb_queue_pair *allocate_queue_pair(void)
 {
-	const struct vb_profile_type *type = vb_profile_type(vb_profile_of_context(pd->context), attr->qp_type);
-	struct vb_context *context = vb_context_of(pd->context);
-	struct vb_queue_pair *qp;
-	int error;
+	struct vb_queue_pair *qp = calloc(1, sizeof(*qp));
 
-	if (type == NULL)
-		return vb_fail_null(-EOPNOTSUPP);
-	error = check_owners(pd, attr);
-	if (error == 0 && extended)
-		error = vb_qp_ex_check_operations(type->opcodes, send_ops);
-	if (error != 0)
-		return vb_fail_null(error);
-	error = vb_quota_take(pd->context, VB_COUNTED_QP);
-	if (error != 0)
-		return vb_fail_null(error);
-	qp = calloc(1, sizeof(*qp));
-	if (qp == NULL) {
-		vb_quota_give(pd->context, VB_COUNTED_QP);
-		return vb_fail_null(-ENOMEM);
-	}
+	if (qp == NULL)
+		return NULL;
 	pthread_mutex_init(&qp->base.mutex, NULL);
 	pthread_cond_init(&qp->base.cond, NULL);
 	vb_lock_init(&qp->posting, VB_RANK_POSTING);
 	vb_list_init(&qp->multicast);
 	vb_list_init(&qp->node);
-	error = create_core(qp, pd, attr, create_flags);
-	if (error != 0) {
-		free_queue_pair(qp);
-		vb_quota_give(pd->context, VB_COUNTED_QP);
-		return vb_fail_null(error);
-	}
-	qp->base.context = pd->context;
+	vb_list_init(&qp->handles);
+	return qp;
+}
+
+/* The public object, and what it keeps. */
+static void fill_public(struct vb_queue_pair *qp, struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
+{
+	qp->base.context = context;
 	qp->base.qp_context = attr->qp_context;
-	qp->base.pd = pd;
+	qp->base.pd = attr->pd;
 	qp->base.send_cq = attr->send_cq;
 	qp->base.recv_cq = attr->recv_cq;
 	qp->base.srq = attr->srq;
 	qp->base.handle = qp->base.qp_num = qp->qp->qpn;
 	qp->base.state = qp->qp->state;
 	qp->base.qp_type = attr->qp_type;
+	if (attr->qp_type == IBV_QPT_XRC_RECV) {
+		qp->xrcd = vb_xrcd_of(attr->xrcd);
+		vb_count_up(&qp->xrcd->users);
+	}
+	if (attr->pd != NULL)
+		vb_domain_hold(vb_domain_of(attr->pd));
+	vb_context_hold(context);
+}
+
+static struct ibv_qp *create(struct ibv_context *public, const struct ibv_qp_init_attr_ex *asked, struct ibv_qp_cap *granted,
+			     unsigned create_flags, bool extended)
+{
+	const struct vb_profile_type *type = vb_profile_type(vb_profile_of_context(public), asked->qp_type);
+	struct vb_context *context = vb_context_of(public);
+	struct ibv_qp_init_attr_ex attr = *asked;
+	struct vb_queue_pair *qp;
+	int error;
+
+	if (type == NULL)
+		return vb_fail_null(-EOPNOTSUPP);
+	error = check_owners(public, &attr);
+	if (error == 0 && extended)
+		error = vb_qp_ex_check_operations(type->opcodes, attr.send_ops_flags);
+	if (error != 0)
+		return vb_fail_null(error);
+	drop_ignored(&attr);
+	error = vb_quota_take(public, VB_COUNTED_QP);
+	if (error != 0)
+		return vb_fail_null(error);
+	qp = allocate_queue_pair();
+	if (qp == NULL) {
+		vb_quota_give(public, VB_COUNTED_QP);
+		return vb_fail_null(-ENOMEM);
+	}
+	error = create_core(qp, context->session, &attr, create_flags);
+	if (error != 0) {
+		free_queue_pair(qp);
+		vb_quota_give(public, VB_COUNTED_QP);
+		return vb_fail_null(error);
+	}
+	fill_public(qp, public, &attr);
 	if (extended)
-		vb_qp_ex_fill_operations(qp, send_ops);
-	attr->cap = qp->qp->attr.cap;
-	vb_domain_hold(vb_domain_of(pd));
-	vb_context_hold(pd->context);
+		vb_qp_ex_fill_operations(qp, attr.send_ops_flags);
+	*granted = qp->qp->attr.cap;
 	vb_lock_take(&context->lock);
 	vb_list_append(&context->qps, &qp->node);
 	vb_lock_release(&context->lock);
@@ -126,6 +170,8 @@ VB_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 	if (pd == NULL || attr == NULL)
 		return vb_fail_null(-EINVAL);
 	wide = (struct ibv_qp_init_attr_ex){
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
 		.qp_context = attr->qp_context,
 		.send_cq = attr->send_cq,
 		.recv_cq = attr->recv_cq,
@@ -134,10 +180,8 @@ VB_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 		.qp_type = attr->qp_type,
 		.sq_sig_all = attr->sq_sig_all,
 	};
-	qp = create(pd, &wide, 0, false, 0);
-	if (qp != NULL)
-		attr->cap = wide.cap;
-	else
+	qp = create(pd->context, &wide, &attr->cap, 0, false);
+	if (qp == NULL)
 		vb_explain_refused_create_qp(pd->context, &wide);
 	return qp;
 }
@@ -146,7 +190,7 @@ VB_EXPORT_COMPAT(ibv_create_qp);
 struct ibv_qp *vb_verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t supported = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_XRCD;
 	bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
 	unsigned create_flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
 
@@ -157,21 +201,80 @@ struct ibv_qp *vb_verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_
 		vb_explain_refused_create_qp(context, attr);
 		return NULL;
 	}
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL ||
-	    !vb_same_session(context, attr->pd->context)) {
+	if (attr->qp_type != IBV_QPT_XRC_RECV &&
+	    (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL || !vb_same_session(context, attr->pd->context))) {
 		vb_explain_refused("ibv_create_qp_ex", NULL, 0, EINVAL,
 				   "a PD of the same open device is needed, and IBV_QP_INIT_ATTR_PD in comp_mask.", NULL);
 		return vb_fail_null(-EINVAL);
 	}
-	qp = create(attr->pd, attr, create_flags, extended, attr->send_ops_flags);
+	qp = create(context, attr, &attr->cap, create_flags, extended);
 	if (qp == NULL)
 		vb_explain_refused_create_qp(context, attr);
 	return qp;
 }
 
+/* `qp` becomes one more handle of the domain's queue pair of that number. False: there is none, or it is being destroyed. */
+static bool join_handles(struct vb_queue_pair *qp, struct vb_xrc_domain *domain, uint32_t number)
+{
+	vb_mutex_lock(&domain->members);
+	VB_LIST_FOR_EACH(node, &domain->qps) {
+		struct vb_qp *core = vb_container_of(node, struct vb_qp, in_domain);
+		struct vb_queue_pair *other;
+
+		if (core->qpn != number)
+			continue;
+		vb_lock_take(&core->lock);
+		other = core->owner;
+		if (!other->dying) {
+			qp->qp = core;
+			vb_list_append(&other->handles, &qp->handles);
+		}
+		vb_lock_release(&core->lock);
+	}
+	vb_mutex_unlock(&domain->members);
+	return qp->qp != NULL;
+}
+
+/* ibv_open_qp(3): the queue pair lives until the last of its handles is destroyed. */
+struct ibv_qp *vb_verbs_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+	bool whole = attr != NULL && (attr->comp_mask & needed) == needed && attr->xrcd != NULL &&
+		     attr->qp_type == IBV_QPT_XRC_RECV && vb_same_session(context, attr->xrcd->context);
+	struct vb_queue_pair *qp = allocate_queue_pair();
+	struct ibv_qp_init_attr_ex public = {.qp_type = IBV_QPT_XRC_RECV};
+
+	if (qp == NULL)
+		return vb_fail_null(-ENOMEM);
+	if (!whole || !join_handles(qp, &vb_xrcd_of(attr->xrcd)->shared->domain, attr->qp_num)) {
+		free_queue_pair(qp);
+		vb_explain_refused("ibv_open_qp", NULL, 0, EINVAL, "the XRC domain has no XRC_RECV queue pair of that number.",
+				   "qp_num, xrcd and qp_type must be given; the queue pair must be of the same open device.");
+		return vb_fail_null(-EINVAL);
+	}
+	public.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL;
+	public.xrcd = attr->xrcd;
+	fill_public(qp, context, &public);
+	return &qp->base;
+}
+
 VB_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
 	return qp != NULL && vb_queue_pair_of(qp)->extended ? &vb_queue_pair_of(qp)->ex : NULL;
+}
+
+/* What only the other half of an XRC connection has is passed over, not refused, as the kernel's uverbs do: programs (perftest)
+ * set all that RC has. */
+static int without_ignored(enum ibv_qp_type type, int attr_mask)
+{
+	switch (type) {
+	case IBV_QPT_XRC_SEND:
+		return attr_mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	case IBV_QPT_XRC_RECV:
+		return attr_mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	default:
+		return attr_mask;
+	}
 }
 
 VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
@@ -189,6 +292,7 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 	core = vb_queue_pair_of(qp)->qp;
 	if (qp->handle != core->qpn)
 		return vb_fail_number(ENOENT);
+	attr_mask = without_ignored(core->type, attr_mask);
 	session = vb_context_of(qp->context)->session;
 	if ((attr_mask & IBV_QP_AV) && session->host.profile->connection == VB_CONNECT_CM) {
 		vb_lock_take(&core->lock);
@@ -241,12 +345,59 @@ VB_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr
 }
 VB_EXPORT_COMPAT(ibv_query_qp);
 
+/* Another handle stands for the queue pair from now on. False: there is none, this was the last. */
+static bool hand_on(struct vb_queue_pair *own)
+{
+	struct vb_qp *core = own->qp;
+	struct vb_queue_pair *other;
+	struct vb_context *context;
+	bool listed;
+
+	vb_lock_take(&core->lock);
+	if (vb_list_is_empty(&own->handles)) {
+		own->dying = true;
+		vb_lock_release(&core->lock);
+		return false;
+	}
+	other = vb_container_of(own->handles.next, struct vb_queue_pair, handles);
+	vb_list_remove(&own->handles);
+	if (core->owner == own)
+		core->owner = other;
+	vb_lock_release(&core->lock);
+	context = vb_context_of(own->base.context);
+	vb_lock_take(&context->lock);
+	listed = !vb_list_is_empty(&own->node);
+	vb_list_remove(&own->node);
+	vb_lock_release(&context->lock);
+	if (listed) {
+		context = vb_context_of(other->base.context);
+		vb_lock_take(&context->lock);
+		vb_list_append(&context->qps, &other->node);
+		vb_lock_release(&context->lock);
+	}
+	return true;
+}
+
+/* No packet reaches it any more. */
+static void withdraw(struct vb_queue_pair *own)
+{
+	struct vb_context *context = vb_context_of(own->base.context);
+	bool published;
+
+	vb_lock_take(&context->lock);
+	published = !vb_list_is_empty(&own->node);
+	vb_list_remove(&own->node);
+	vb_lock_release(&context->lock);
+	if (published)
+		vb_endpoint_withdraw(context->session->endpoint, own->qp);
+}
+
 /* ibv_destroy_qp(3): fails while attached to a multicast group. */
 VB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct vb_queue_pair *own = vb_queue_pair_of(qp);
 	struct vb_context *context;
-	bool attached, published;
+	bool attached, lives_on;
 	uint32_t reported;
 
 	if (qp == NULL)
@@ -262,12 +413,9 @@ VB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 		return vb_fail_number(EBUSY);
 	}
 	context = vb_context_of(qp->context);
-	vb_lock_take(&context->lock);
-	published = !vb_list_is_empty(&own->node);
-	vb_list_remove(&own->node);
-	vb_lock_release(&context->lock);
-	if (published)
-		vb_endpoint_withdraw(context->session->endpoint, own->qp);
+	lives_on = hand_on(own);
+	if (!lives_on)
+		withdraw(own);
 	reported = vb_event_queue_forget(&context->async, own, &own->events_reported);
 	if (vb_watches) {
 		vb_watch_acknowledged(&qp->mutex, &qp->cond, &qp->events_completed, reported, "QP",
@@ -275,10 +423,15 @@ VB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 		vb_watch_forget(own);
 	}
 	vb_events_wait_acknowledged(&qp->mutex, &qp->cond, &qp->events_completed, reported);
-	vb_qp_destroy(own->qp);
-	vb_domain_put(vb_domain_of(qp->pd));
+	if (!lives_on) {
+		vb_qp_destroy(own->qp);
+		vb_quota_give(&context->public.context, VB_COUNTED_QP);
+	}
+	if (qp->pd != NULL)
+		vb_domain_put(vb_domain_of(qp->pd));
+	if (own->xrcd != NULL)
+		vb_count_down(&own->xrcd->users);
 	free_queue_pair(own);
-	vb_quota_give(&context->public.context, VB_COUNTED_QP);
 	vb_context_put(&context->public.context);
 	return 0;
 }

@@ -233,6 +233,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t rem
 	wqe->datagram.qkey = remote_qkey & 1u << 31 ? own->qp->attr.qkey : remote_qkey;
 }
 
+static void wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srqn)
+{
+	struct vb_send_wqe *wqe = queue_pair_of(qp)->building;
+
+	if (wqe != NULL)
+		wqe->srqn = remote_srqn;
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, const struct ibv_sge *sg_list)
 {
 	struct vb_queue_pair *own = queue_pair_of(qp);
@@ -332,6 +340,8 @@ void vb_qp_ex_fill_operations(struct vb_queue_pair *qp, uint64_t send_ops_flags)
 	ex->wr_set_inline_data_list = wr_set_inline_data_list;
 	if (qp->base.qp_type == IBV_QPT_UD)
 		ex->wr_set_ud_addr = wr_set_ud_addr;
+	if (qp->base.qp_type == IBV_QPT_XRC_SEND)
+		ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	if (send_ops_flags & IBV_QP_EX_WITH_SEND)
 		ex->wr_send = wr_send;
 	if (send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_IMM)

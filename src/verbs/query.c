@@ -103,6 +103,7 @@ int vb_verbs_query_device_ex(struct ibv_context *context, const struct ibv_query
 		return vb_fail_number(EINVAL);
 	fill_device_attr(context, &full.orig_attr);
 	fill_odp_caps(vb_profile_of_context(context), &full.odp_caps);
+	full.xrc_odp_caps = odp_caps_of(vb_profile_of_context(context), IBV_QPT_XRC_SEND);
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = 1000000;   /* kHz: timestamps count nanoseconds */
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;

@@ -37,9 +37,9 @@ void vb_context_unlist_object(struct ibv_context *context, struct vb_list *node)
 
 static uint32_t cq_number(const struct vb_cq *cq)
 {
-	const struct vb_completion_queue *own = cq->owner;
+	const struct vb_completion_queue *own = cq ? cq->owner : NULL;
 
-	return own->handle;
+	return own ? own->handle : 0;
 }
 
 static uint32_t srq_number(const struct vb_srq *srq)
@@ -58,7 +58,7 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	row->qpn = qp->qpn;
 	row->type = qp->type;
 	row->state = qp->state;
-	row->pd = qp->pd->handle;
+	row->pd = qp->pd ? qp->pd->handle : 0;
 	row->send_cq = cq_number(qp->send_cq);
 	row->receive_cq = cq_number(qp->recv_cq);
 	row->srq = srq_number(qp->srq);
@@ -83,7 +83,7 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	row->path_mtu = qp->path_mtu;
 	row->source_port = qp->path.source_port;
 	row->msn = status.msn;
-	if (qp->type != IBV_QPT_RC)
+	if (!vb_qp_is_reliable(qp))
 		return;
 	row->acknowledged_psn = status.acknowledged;
 	row->outstanding_packets = status.outstanding;

@@ -59,6 +59,7 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 	vb_list_init(&session->pds);
 	vb_list_init(&session->regions);
 	vb_list_init(&session->device_memories);
+	vb_list_init(&session->xrc_domains);
 	session->profile = device->profile;
 
 	vb_lock_take(&sessions_lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared receive queues, the basic kind. XRC and tag matching are refused.
+ * Shared receive queues: basic ones, and those of XRC. Tag matching is refused.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,29 @@
 #include "verbs/quota.h"
 #include "verbs/watch.h"
 
-static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *attr)
+/* Into its XRC domain, as the last step: from now on packets find it. */
+static int join_domain(struct vb_shared_receive_queue *srq, struct vb_xrcd *xrcd, struct ibv_cq *cq)
+{
+	uint32_t number;
+	int error = vb_endpoint_reserve_qpn(vb_context_of(xrcd->base.context)->session->endpoint, &number);
+
+	if (error != 0)
+		return error;
+	srq->xrcd = xrcd;
+	vb_count_up(&xrcd->users);
+	vb_xrc_add_srq(&xrcd->shared->domain, &srq->srq, &vb_completion_queue_of(cq)->cq, number);
+	return 0;
+}
+
+static void leave_domain(struct vb_shared_receive_queue *srq)
+{
+	vb_xrc_remove_srq(&srq->srq);
+	vb_endpoint_release_qpn(vb_context_of(srq->xrcd->base.context)->session->endpoint, srq->srq.number);
+	vb_count_down(&srq->xrcd->users);
+}
+
+/* xrcd, cq: of XRC, else NULL. */
+static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *attr, struct vb_xrcd *xrcd, struct ibv_cq *cq)
 {
 	struct vb_shared_receive_queue *srq;
 	int error;
@@ -26,6 +48,11 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 	srq = calloc(1, sizeof(*srq));
 	error = srq == NULL ? -ENOMEM :
 			      vb_srq_init(&srq->srq, &vb_context_of(pd->context)->session->host, srq, vb_pd_of(pd), attr);
+	if (error == 0 && xrcd != NULL) {
+		error = join_domain(srq, xrcd, cq);
+		if (error != 0)
+			vb_srq_fini(&srq->srq);
+	}
 	if (error != 0) {
 		free(srq);
 		vb_quota_give(pd->context, VB_COUNTED_SRQ);
@@ -48,18 +75,30 @@ VB_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 {
 	if (pd == NULL || init_attr == NULL)
 		return vb_fail_null(-EINVAL);
-	return create(pd, init_attr->srq_context, &init_attr->attr);
+	return create(pd, init_attr->srq_context, &init_attr->attr, NULL, NULL);
 }
 VB_EXPORT_COMPAT(ibv_create_srq);
 
+static bool has_xrc_owners(struct ibv_context *context, const struct ibv_srq_init_attr_ex *attr)
+{
+	const uint32_t needed = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+
+	return (attr->comp_mask & needed) == needed && attr->xrcd != NULL && attr->cq != NULL &&
+	       vb_same_session(context, attr->xrcd->context) && vb_same_session(context, attr->cq->context);
+}
+
 struct ibv_srq *vb_verbs_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
+	enum ibv_srq_type type = attr != NULL && (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) ? attr->srq_type : IBV_SRQT_BASIC;
+	bool has_xrc = vb_profile_type(vb_profile_of_context(context), IBV_QPT_XRC_RECV) != NULL;
 	int error = 0;
 
 	if (attr == NULL || (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1)) != 0)
 		error = -EINVAL;
-	else if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)
+	else if (type != IBV_SRQT_BASIC && (type != IBV_SRQT_XRC || !has_xrc))
 		error = -EOPNOTSUPP;
+	else if (type == IBV_SRQT_XRC && !has_xrc_owners(context, attr))
+		error = -EINVAL;
 	else if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd == NULL ||
 		 !vb_same_session(context, attr->pd->context))
 		error = -EINVAL;
@@ -67,7 +106,7 @@ struct ibv_srq *vb_verbs_create_srq_ex(struct ibv_context *context, struct ibv_s
 		vb_explain_no_srq_ex(attr, -error);
 		return vb_fail_null(error);
 	}
-	return create(attr->pd, attr->srq_context, &attr->attr);
+	return create(attr->pd, attr->srq_context, &attr->attr, type == IBV_SRQT_XRC ? vb_xrcd_of(attr->xrcd) : NULL, attr->cq);
 }
 
 VB_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
@@ -112,6 +151,8 @@ VB_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 		return vb_fail_number(EBUSY);
 	}
 	context = srq->context;
+	if (own->xrcd != NULL)
+		leave_domain(own);
 	vb_context_unlist_object(context, &own->node);
 	reported = vb_event_queue_forget(&vb_context_of(context)->async, own, &own->events_reported);
 	if (vb_watches)

@@ -10,7 +10,7 @@ receive queue and the socket at once.
 
 import signal
 
-from pylib.clients import MAIN_PLACES, PLACES, TCP_PORT, ClientCase, add, perftest_rows, which
+from pylib.clients import MAIN_PLACES, PLACES, TCP_PORT, ClientCase, add, perftest_rows, remove_xrc_files, which
 
 MTUS = (256, 512, 1024, 2048, 4096)
 
@@ -77,6 +77,11 @@ SHORT = {
     ("write_lat", "RC"): ("default",), ("read_bw", "RC"): ("default",), ("read_lat", "RC"): ("default",),
     ("atomic_bw", "RC"): ("default",), ("atomic_lat", "RC"): ("default",),
 }
+# One host and two: XRC goes by wire on both.
+XRC = {
+    "lo_v4": {"send_bw": "-n 500", "write_bw": "-n 500"},
+    "veth1500_v4": {"send_bw": "-n 500", "write_bw": "-b -q 2 -n 200", "read_bw": "-n 500", "send_lat": "-n 300", "atomic_bw": "-n 500"},
+}
 
 
 class Perftest(ClientCase):
@@ -84,11 +89,15 @@ class Perftest(ClientCase):
 
     def argv(self, tool, transport, options, gid):
         argv = [which("ib_" + tool), "-F", "-d", self.device, "-x", str(gid)] + options.split()
-        if not tool.startswith("atomic") and not tool.startswith("read"):
+        # READs and atomics are of RC, unless they are of XRC.
+        if transport == "XRC" or not (tool.startswith("atomic") or tool.startswith("read")):
             argv += ["-c", transport]
         return argv
 
     def perftest(self, tool, transport, options):
+        if transport == "XRC":
+            remove_xrc_files()
+            self.addCleanup(remove_xrc_files)
         server, client = self.exchange(self.argv(tool, transport, options, self.gids[0]),
                                        self.argv(tool, transport, options, self.gids[1]) + [self.address])
         self.assert_no_complaint(server, client)
@@ -147,6 +156,9 @@ for place, where in PLACES.items():
             for tool in ("send_bw", "write_bw", "read_bw"):
                 add_case(tool, "RC", "mtu_%d" % mtu, "-m %d -n 300" % mtu, place)
             add_case("write_bw", "UC", "mtu_%d" % mtu, "-m %d -n 100" % mtu, place)
+for place, cases in XRC.items():
+    for tool, options in cases.items():
+        add_case(tool, "XRC", "default", options, place)
 for place in MAIN_PLACES:
     for tool in ("write_bw", "send_bw"):
         add(Perftest, "test_%s_RC__run_infinitely__%s" % (tool, place), place, Perftest.run_infinitely, tool, "RC", "")

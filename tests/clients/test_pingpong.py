@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The four ibv_*_pingpong programs of the distribution, in every place, with their options."""
+"""The five ibv_*_pingpong programs of the distribution, in every place, with their options."""
 
-from pylib.clients import ALL_PLACES, PLACES, ClientCase, add, pingpong_figures, which
+from pylib.clients import ALL_PLACES, PLACES, ClientCase, add, pingpong_figures, remove_xrc_files, which
 
 # name: options. Defaults are 1000 iterations of 4096 bytes (UD: 1024, whatever its help says).
 RC = {
@@ -50,6 +50,8 @@ SRQ = {
     "one": "-q 1",
     "on_demand": "-o",
 }
+# It does one round with each client, and says so.
+XSRQ = {"default": "", "events": "-e", "large": "-s 1000000", "on_demand": "-o"}
 # Only where the path carries 4096 bytes.
 BIG_MTU = {"mtu_2048": "-m 2048 -c", "mtu_4096": "-m 4096 -c -s 65536"}
 
@@ -82,6 +84,17 @@ class PingPong(ClientCase):
             self.assertGreater(pace, 0)
             self.assertLessEqual(queue_pairs, iterations)
 
+    def extended(self, options):
+        remove_xrc_files()
+        self.addCleanup(remove_xrc_files)
+        base = [which("ibv_xsrq_pingpong"), "-d", self.device, "-m", "1024"] + options.split()
+        server, client = self.exchange(base + ["-g", str(self.gids[0])],
+                                       base + ["-g", str(self.gids[1]), self.address])
+        self.assert_no_complaint(server, client)
+        for out in (server, client):
+            self.assertIn("success", out)
+            self.assertIn("SRQN", out)
+
 
 # One host, by wire: what is enough to see that this way works too.
 BY_WIRE = {("rc", "default"), ("rc", "events"), ("rc", "large_checked"), ("srq", "default")}
@@ -93,3 +106,6 @@ for place in PLACES:
         for case, options in cases.items():
             if place in ALL_PLACES or (kind, case) in BY_WIRE:
                 add(PingPong, "test_%s__%s__%s" % (kind, case, place), place, PingPong.pingpong, kind, options)
+for place in ("lo_v4", "veth1500_v6"):
+    for case, options in XSRQ.items():
+        add(PingPong, "test_xsrq__%s__%s" % (case, place), place, PingPong.extended, options)

@@ -139,6 +139,15 @@ def add(cls, name, place, function, *arguments):
     setattr(cls, name, method)
 
 
+def remove_xrc_files():
+    """The files by which ibv_xsrq_pingpong and perftest name their XRC domains: those of another user would be in the way."""
+    for name in ("xrc_domain", "xrc_domain_client", "xrc_domain_server"):
+        try:
+            os.unlink(os.path.join("/tmp", name))
+        except OSError:
+            pass
+
+
 def pingpong_figures(out):
     """(bytes, megabits per second, iterations, microseconds per iteration) of an ibv_*_pingpong."""
     volume = re.search(r"^(\d+) bytes in [\d.]+ seconds = ([\d.]+) Mbit/sec", out, re.M)

@@ -52,7 +52,7 @@ static void addresses(void **state)
 static void shared_receive_queues(void **state)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 1 << 20, .max_sge = 1}};
-	struct ibv_srq_init_attr_ex wide = {.comp_mask = IBV_SRQ_INIT_ATTR_TYPE, .srq_type = IBV_SRQT_XRC};
+	struct ibv_srq_init_attr_ex wide = {.comp_mask = IBV_SRQ_INIT_ATTR_TYPE, .srq_type = IBV_SRQT_TM};
 	struct ibv_srq_attr change = {.max_wr = 4, .srq_limit = 9};
 	struct ibv_sge sge[3] = {{0}};
 	struct ibv_recv_wr wr = {.wr_id = 44, .sg_list = sge, .num_sge = 3}, *bad;
@@ -210,7 +210,6 @@ static void tables_and_ports(void **state)
 static void what_there_is_not(void **state)
 {
 	struct ibv_flow_attr flow = {0};
-	struct ibv_xrcd_init_attr domain = {0};
 	struct ibv_counters_init_attr counters = {0};
 	struct ibv_wq_init_attr queue = {0};
 	struct ibv_qp_rate_limit_attr rate = {0};
@@ -221,15 +220,35 @@ static void what_there_is_not(void **state)
 	told_clear();
 	assert_null(ibv_create_flow(pair.qp[0], &flow));
 	assert_int_equal(errno, EOPNOTSUPP);
-	assert_null(ibv_open_xrcd(world.context, &domain));
-	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(ibv_create_counters(world.context, &counters));
 	assert_null(ibv_create_wq(world.context, &queue));
 	assert_int_equal(ibv_modify_qp_rate_limit(pair.qp[0], &rate), EOPNOTSUPP);
-	for (const char *const *verb = (const char *const[]){"ibv_create_flow", "ibv_open_xrcd", "ibv_create_counters", "ibv_create_wq",
+	for (const char *const *verb = (const char *const[]){"ibv_create_flow", "ibv_create_counters", "ibv_create_wq",
 							      "ibv_modify_qp_rate_limit", NULL}; *verb; verb++)
 		told_expect("verb", *verb, "error", "EOPNOTSUPP", NULL);
 	pair_close(&pair);
+}
+
+static void xrc(void **state)
+{
+	struct ibv_xrcd_init_attr domain = {0};
+	struct ibv_srq_init_attr_ex srq = {.comp_mask = IBV_SRQ_INIT_ATTR_TYPE, .srq_type = IBV_SRQT_XRC};
+	struct ibv_qp_init_attr_ex receiver = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = world.pd};
+	struct ibv_qp_open_attr other = {0};
+
+	(void)state;
+	told_clear();
+	assert_null(ibv_open_xrcd(world.context, &domain));
+	told_expect("verb", "ibv_open_xrcd", "error", "EINVAL", NULL);
+	domain = (struct ibv_xrcd_init_attr){.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -7};
+	assert_null(ibv_open_xrcd(world.context, &domain));
+	told_expect("verb", "ibv_open_xrcd", "error", "EBADF", NULL);
+	assert_null(ibv_create_srq_ex(world.context, &srq));
+	told_expect("verb", "ibv_create_srq_ex", "error", "EINVAL", NULL);
+	assert_null(ibv_create_qp_ex(world.context, &receiver));
+	told_expect("verb", "ibv_create_qp", "error", "EINVAL", "attribute", "xrcd", "qp_type", "XRC_RECV", NULL);
+	assert_null(ibv_open_qp(world.context, &other));
+	told_expect("verb", "ibv_open_qp", "error", "EINVAL", NULL);
 }
 
 static void a_queue_pair_without_a_domain(void **state)
@@ -278,6 +297,7 @@ int main(void)
 		cmocka_unit_test(multicast_groups),
 		cmocka_unit_test(tables_and_ports),
 		cmocka_unit_test(what_there_is_not),
+		cmocka_unit_test(xrc),
 		cmocka_unit_test(a_queue_pair_without_a_domain),
 	};
 	int failed;

@@ -195,9 +195,6 @@ static void other_kinds_are_refused(void **state)
 	uint32_t number;
 
 	(void)state;
-	attr.srq_type = IBV_SRQT_XRC;
-	assert_null(ibv_create_srq_ex(world.context, &attr));
-	assert_int_equal(errno, EOPNOTSUPP);
 	attr.srq_type = IBV_SRQT_TM;
 	assert_null(ibv_create_srq_ex(world.context, &attr));
 	assert_int_equal(errno, EOPNOTSUPP);
