@@ -38,7 +38,10 @@ static int choose_qp_type(uint32_t port_space, uint32_t wanted)
 	case VB_CM_PS_IPOIB:
 		return IBV_QPT_UD;
 	case VB_CM_PS_IB:
-		return wanted == IBV_QPT_RC || wanted == IBV_QPT_UC || wanted == IBV_QPT_UD ? (int)wanted : -EINVAL;
+		return wanted == IBV_QPT_RC || wanted == IBV_QPT_UC || wanted == IBV_QPT_UD || wanted == IBV_QPT_XRC_SEND ||
+				       wanted == IBV_QPT_XRC_RECV ?
+			       (int)wanted :
+			       -EINVAL;
 	default:
 		return -EINVAL;
 	}

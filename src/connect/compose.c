@@ -66,6 +66,16 @@ static void put_ip_header(uint8_t *out, const struct vb_connection *connection)
 	vb_cm_ip_header_encode(&header, out);
 }
 
+/* A14: XRC is a connection in one direction, asked for by the side that sends. */
+static void put_transport(struct vb_cm_req *req, uint8_t qp_type)
+{
+	req->transport = qp_type == IBV_QPT_UC	    ? VB_CM_TRANSPORT_UC :
+			 qp_type == IBV_QPT_XRC_SEND ? VB_CM_TRANSPORT_EXTENDED :
+						       VB_CM_TRANSPORT_RC;
+	if (qp_type == IBV_QPT_XRC_SEND)
+		req->extended_transport = VB_CM_EXTENDED_XRC;
+}
+
 void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_connection *connection,
 			 const struct vb_cm_conn *conn)
 {
@@ -83,7 +93,7 @@ void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_conn
 	req->responder_resources = connection->responder_resources;
 	req->initiator_depth = connection->initiator_depth;
 	req->remote_response_timeout = req->local_response_timeout = VB_CONNECT_RESPONSE_TIMEOUT;
-	req->transport = connection->qp_type == IBV_QPT_UC ? VB_CM_TRANSPORT_UC : VB_CM_TRANSPORT_RC;
+	put_transport(req, connection->qp_type);
 	req->flow_control = conn->flow_control;
 	req->retry_count = connection->retry_count;
 	req->pkey = VB_DEFAULT_PKEY;
@@ -124,6 +134,12 @@ void vb_connect_send_rep(struct vb_connect *connect, vb_time now, struct vb_conn
 	rep->flow_control = conn->flow_control;
 	rep->rnr_retry_count = conn->rnr_retry_count;
 	rep->srq = conn->srq;
+	/* A14: the receiving end of XRC is named where an end-to-end context would be, and always has shared receive queues. */
+	if (connection->qp_type == IBV_QPT_XRC_RECV) {
+		rep->local_eecn = rep->local_qpn;
+		rep->local_qpn = 0;
+		rep->srq = 1;
+	}
 	rep->local_ca_guid = connection->device.guid;
 	memcpy(rep->private_data, conn->private_data, conn->private_data_length);
 	send_and_wait(connect, now, connection, &mad);

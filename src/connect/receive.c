@@ -202,6 +202,7 @@ static uint8_t qp_type_of(const struct vb_cm_req *req)
 	switch (req->transport) {
 	case VB_CM_TRANSPORT_RC: return IBV_QPT_RC;
 	case VB_CM_TRANSPORT_UC: return IBV_QPT_UC;
+	case VB_CM_TRANSPORT_EXTENDED: return req->extended_transport == VB_CM_EXTENDED_XRC ? IBV_QPT_XRC_RECV : 0;
 	default: return 0;
 	}
 }
@@ -337,13 +338,19 @@ static uint8_t larger(uint8_t a, uint8_t b)
 	return a > b ? a : b;
 }
 
+/* A14: that of an XRC_RECV queue pair stands where an end-to-end context would. */
+static uint32_t replied_qpn(const struct vb_connection *connection, const struct vb_cm_rep *rep)
+{
+	return connection->qp_type == IBV_QPT_XRC_SEND ? rep->local_eecn : rep->local_qpn;
+}
+
 static void tell_reply(struct vb_connect *connect, const struct vb_connection *connection, const struct vb_cm_mad *mad)
 {
 	const struct vb_cm_rep *rep = &mad->rep;
 	struct vb_cm_event event;
 
 	vb_connect_event_begin(&event, connection, VB_CM_EVENT_CONNECT_RESPONSE, 0);
-	event.conn.qpn = rep->local_qpn;
+	event.conn.qpn = replied_qpn(connection, rep);
 	event.conn.starting_psn = rep->starting_psn;
 	event.conn.qkey = rep->local_qkey;
 	/* We issue no more than we said we would nor than they can take; what they will issue they know best. */
@@ -373,7 +380,7 @@ static void take_reply(struct vb_connect *connect, struct vb_connection *connect
 		return;
 	connection->remote_id = rep->local_id;
 	connection->remote_guid = rep->local_ca_guid;
-	connection->remote_qpn = rep->local_qpn;
+	connection->remote_qpn = replied_qpn(connection, rep);
 	connection->transaction = arrival->mad->transaction;
 	/* IBA 12.7.34: an ack may take the way there and back and what the target needs. */
 	connection->ack_timeout = larger(connection->ack_timeout, rep->target_ack_delay);

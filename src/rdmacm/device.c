@@ -6,6 +6,7 @@
 #include "rdmacm/device.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,6 +224,19 @@ struct vb_rdmacm_device *vb_rdmacm_device_with_gid(const uint8_t gid[16], uint32
 			found = device;
 	vb_mutex_unlock(&devices_lock);
 	return found;
+}
+
+struct ibv_xrcd *vb_rdmacm_device_xrcd(struct vb_rdmacm_device *device)
+{
+	struct ibv_xrcd_init_attr attr = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd *xrcd;
+
+	vb_mutex_lock(&devices_lock);
+	if (device->xrcd == NULL)
+		device->xrcd = ibv_open_xrcd(device->context, &attr);
+	xrcd = device->xrcd;
+	vb_mutex_unlock(&devices_lock);
+	return xrcd;
 }
 
 enum ibv_mtu vb_rdmacm_device_mtu(const struct vb_rdmacm_device *device)

@@ -21,6 +21,7 @@ struct vb_rdmacm_device {
 	enum vb_connection_protocol connection;
 	struct ibv_context *context;
 	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd;           /* NULL until it is asked for */
 	uint8_t max_responder_resources, max_initiator_depth;
 	uint32_t max_qp_wr;
 };
@@ -41,6 +42,9 @@ void vb_rdmacm_device_unbind(struct vb_rdmacm_id *id);
 
 /* Index of a GID in the device's table now, or -EADDRNOTAVAIL. */
 int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint8_t gid[16]);
+
+/* The XRC domain of those that name none: one for each device, of no file. NULL and errno. */
+struct ibv_xrcd *vb_rdmacm_device_xrcd(struct vb_rdmacm_device *device);
 
 /* Of the port, as it is now. */
 enum ibv_mtu vb_rdmacm_device_mtu(const struct vb_rdmacm_device *device);

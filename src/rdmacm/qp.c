@@ -21,6 +21,9 @@
 
 static void destroy_completion_queues(struct rdma_cm_id *id)
 {
+	/* Its SRQ completes to them, and goes by itself. */
+	if (id->qp_type == IBV_QPT_XRC_RECV && id->srq != NULL)
+		return;
 	if (id->recv_cq != NULL)
 		ibv_destroy_cq(id->recv_cq);
 	if (id->send_cq != NULL && id->send_cq != id->recv_cq)
@@ -98,6 +101,12 @@ VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_e
 		return vb_rdmacm_refuse("rdma_create_qp", vb_rdmacm_id_of(id), EINVAL,
 					"the PD belongs to another context than the id's: allocate it with id->verbs.");
 	}
+	if (id->qp_type == IBV_QPT_XRC_RECV && (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || attr->xrcd == NULL)) {
+		attr->xrcd = vb_rdmacm_device_xrcd(vb_rdmacm_id_of(id)->device);
+		if (attr->xrcd == NULL)
+			return -1;
+		attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	}
 	if (is_different(id->recv_cq, attr->recv_cq) || is_different(id->send_cq, attr->send_cq))
 		return vb_rdmacm_refuse("rdma_create_qp", vb_rdmacm_id_of(id), EINVAL,
 					"the id has completion queues already, and others are asked for.");
@@ -117,7 +126,7 @@ VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_e
 	if (vb_rdmacm_ece_begin(vb_rdmacm_id_of(id), qp) != 0 || initialise(id, qp) != 0 ||
 	    vb_rdmacm_ece_finish(vb_rdmacm_id_of(id), qp) != 0)
 		goto not_initialised;
-	id->pd = qp->pd;
+	id->pd = attr->pd;
 	id->qp = qp;
 	return 0;
 
@@ -162,21 +171,45 @@ VB_EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 	destroy_completion_queues(id);
 }
 
+/* What an XRC SRQ has for itself: the device's domain, and the id's completion queue. */
+static int add_xrc_owners(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || attr->xrcd == NULL) {
+		attr->xrcd = vb_rdmacm_device_xrcd(vb_rdmacm_id_of(id)->device);
+		if (attr->xrcd == NULL)
+			return -1;
+	}
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || attr->cq == NULL) {
+		if (id->recv_cq == NULL && create_completion_queues(id, 0, attr->attr.max_wr) != 0)
+			return -1;
+		attr->cq = id->recv_cq;
+	}
+	attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	return 0;
+}
+
 VB_EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	struct ibv_srq *srq;
 
 	if (id == NULL || attr == NULL || id->verbs == NULL || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
 		return vb_rdmacm_fail(EINVAL);
-	if (attr->srq_type != IBV_SRQT_BASIC)
-		return vb_rdmacm_fail(EOPNOTSUPP); /* XRC and tag matching: the devices do not offer them */
+	if (attr->srq_type != IBV_SRQT_BASIC && attr->srq_type != IBV_SRQT_XRC)
+		return vb_rdmacm_fail(EOPNOTSUPP); /* tag matching: the devices do not offer it */
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd == NULL) {
 		attr->pd = id->pd;
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 	}
-	srq = ibv_create_srq_ex(id->verbs, attr);
-	if (srq == NULL)
+	if (attr->srq_type == IBV_SRQT_XRC && add_xrc_owners(id, attr) != 0)
 		return -1;
+	srq = ibv_create_srq_ex(id->verbs, attr);
+	if (srq == NULL) {
+		int error = errno;
+
+		if (id->qp == NULL)
+			destroy_completion_queues(id);
+		return vb_rdmacm_fail(error);
+	}
 	if (id->pd == NULL)
 		id->pd = attr->pd;
 	id->srq = srq;

@@ -89,7 +89,7 @@ static int fill_ready_to_receive(const struct vb_rdmacm_id *id, struct ibv_qp_at
 	 * what we expect. */
 	attr->rq_psn = id->starting_psn;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (id->id.qp_type == IBV_QPT_RC) {
+	if (id->id.qp_type == IBV_QPT_RC || id->id.qp_type == IBV_QPT_XRC_RECV) {
 		attr->max_dest_rd_atomic = id->responder_resources;
 		attr->min_rnr_timer = 0;
 		*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -107,13 +107,16 @@ static int fill_ready_to_send(const struct vb_rdmacm_id *id, struct ibv_qp_attr 
 	if (!peer_is_known(id))
 		return -EINVAL;
 	attr->sq_psn = id->peer.starting_psn;
-	if (id->id.qp_type == IBV_QPT_RC) {
+	if (id->id.qp_type != IBV_QPT_UC) {
 		attr->timeout = !id->has_ack_timeout && id->peer.ack_timeout != 0 ? id->peer.ack_timeout :
 										     vb_rdmacm_route_ack_timeout(id);
+		*mask |= IBV_QP_TIMEOUT;
+	}
+	if (id->id.qp_type == IBV_QPT_RC || id->id.qp_type == IBV_QPT_XRC_SEND) {
 		attr->retry_cnt = id->retry_count;
 		attr->rnr_retry = id->peer.rnr_retry_count;
 		attr->max_rd_atomic = id->initiator_depth;
-		*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 	}
 	return 0;
 }

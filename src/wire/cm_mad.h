@@ -92,8 +92,11 @@ enum vb_cm_transport {
 	VB_CM_TRANSPORT_RC = 0,
 	VB_CM_TRANSPORT_UC = 1,
 	VB_CM_TRANSPORT_RD = 2,
-	VB_CM_TRANSPORT_EXTENDED = 3
+	VB_CM_TRANSPORT_EXTENDED = 3         /* see extended_transport */
 };
+
+/* Annex A14: of the extended ones. */
+enum { VB_CM_EXTENDED_XRC = 1 };
 
 struct vb_cm_req_path {
 	uint16_t local_lid, remote_lid;

@@ -22,6 +22,7 @@ PAIRS = {
     "udaddy": ("udaddy", "-b {address} -c 5", "udaddy", "-s {address} -c 5"),
     "rdma_server": ("rdma_server", "-s {address}", "rdma_client", "-s {address}"),
     "rdma_xserver": ("rdma_xserver", "-c r", "rdma_xclient", "-s {address} -c r"),
+    "rdma_xserver_xrc": ("rdma_xserver", "-c x", "rdma_xclient", "-s {address} -c x"),
 }
 EXPLAIN = {"VERBENA_EXPLAIN": "1"}
 PERFTEST = {

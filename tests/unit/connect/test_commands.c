@@ -201,7 +201,8 @@ static void unknown_verbs_and_spaces(void **unused)
 	}
 	for (uint32_t type = 0; type < 300; type++) {
 		struct vb_cm_command create = {.verb = VB_CM_CREATE, .port_space = VB_CM_PS_IB, .qp_type = type};
-		bool good = type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+		bool good = type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND ||
+			    type == IBV_QPT_XRC_RECV;
 
 		assert_int_equal(sim_command(client, &create, NULL), good ? 0 : EINVAL);
 	}

@@ -529,6 +529,58 @@ static void requests_must_come_to_the_address_they_name(void **state)
 	finish();
 }
 
+/* A14: asked for by the side that sends, as an extended transport; the number of the other one stands where an end-to-end context would. */
+static void xrc_is_a_transport_of_its_own(void **state)
+{
+	struct vb_cm_command create = {.verb = VB_CM_CREATE, .port_space = VB_CM_PS_IB, .qp_type = IBV_QPT_XRC_RECV};
+	struct vb_cm_command bind = {.verb = VB_CM_BIND, .source = {.family = AF_INET, .port = PORT}};
+	struct vb_cm_command listen = {.verb = VB_CM_LISTEN, .backlog = 8};
+	struct vb_cm_command connect = {
+		.verb = VB_CM_CONNECT,
+		.source = sim_address(&sim, 0, 0),
+		.destination = sim_address(&sim, 1, PORT),
+		.conn = {.qpn = 0x11, .starting_psn = 5},
+	};
+	struct vb_cm_command accept = {.verb = VB_CM_ACCEPT, .conn = {.qpn = 0x22, .starting_psn = 6}};
+	const struct vb_cm_event *event;
+	struct vb_cm_reply reply;
+
+	(void)state;
+	assert_int_equal(sim_command(server, &create, &reply), 0);
+	bind.id = listen.id = reply.id;
+	assert_int_equal(sim_command(server, &bind, NULL), 0);
+	assert_int_equal(sim_command(server, &listen, NULL), 0);
+	/* RC does not reach it. */
+	create.qp_type = IBV_QPT_RC;
+	assert_int_equal(sim_command(client, &create, &reply), 0);
+	connect.id = reply.id;
+	assert_int_equal(sim_command(client, &connect, NULL), 0);
+	settle();
+	assert_int_equal(sim.last.rej.reason, 9);
+	sim_expect(client, VB_CM_EVENT_REJECTED);
+	sim_expect_none(server);
+
+	create.qp_type = IBV_QPT_XRC_SEND;
+	assert_int_equal(sim_command(client, &create, &reply), 0);
+	connect.id = reply.id;
+	connect.conn.qpn = 0x13;
+	assert_int_equal(sim_command(client, &connect, NULL), 0);
+	assert_int_equal(sim.last.req.transport, 3);
+	assert_int_equal(sim.last.req.extended_transport, 1);
+	settle();
+	event = sim_expect(server, VB_CM_EVENT_CONNECT_REQUEST);
+	assert_int_equal(event->conn.qpn, 0x13);
+	accept.id = event->id;
+	assert_int_equal(sim_command(server, &accept, NULL), 0);
+	assert_int_equal(sim.last.rep.local_qpn, 0);
+	assert_int_equal(sim.last.rep.local_eecn, 0x22);
+	assert_int_equal(sim.last.rep.srq, 1);
+	settle();
+	event = sim_expect(client, VB_CM_EVENT_CONNECT_RESPONSE);
+	assert_int_equal(event->conn.qpn, 0x22);
+	finish();
+}
+
 static void greed_is_clamped(void **state)
 {
 	struct vb_cm_command connect = {
@@ -783,6 +835,7 @@ int main(void)
 		TEST(alternate_paths_are_refused),
 		TEST(strangers_cannot_end_a_connection),
 		TEST(requests_must_come_to_the_address_they_name),
+		TEST(xrc_is_a_transport_of_its_own),
 		TEST(greed_is_clamped),
 		TEST(backlog_is_a_limit),
 		TEST(datagram_services_are_resolved),
