@@ -135,7 +135,7 @@ int vb_cli_draw(const char *who, const char *file, const struct vb_cli_pictures 
 		return VB_CLI_FAILED;
 	}
 	if (story.packets == 0)
-		fprintf(stderr, "verbena %s: %s holds no packet of RoCEv2 or iWARP\n", who, file);
+		fprintf(stderr, "verbena %s: %s holds no packet of RoCE or iWARP\n", who, file);
 	error = draw_story(who, file, &story, pictures);
 	vb_story_free(&story);
 	return error;

@@ -116,7 +116,7 @@ class Faults(WireCase):
 
     @across(["veth1500_v4"])
     def test_damage_is_found(self):
-        """With CRC the receiver says so in a TERMINATE, and both queue pairs end."""
+        """With CRC the receiver says so in a TERMINATE, and both queue pairs end: QP_FATAL, and what is posted is flushed."""
         self.network.environment["VERBENA_IWARP"] = "crc=on"
         path = os.path.join(self.directory(), "x.pcapng")
         run = [clients.staged.verbena, "run", "--explain", "--capture", path]
@@ -128,6 +128,9 @@ class Faults(WireCase):
         texts = self.texts(path + ".svg")
         self.assertTrue(any(text.endswith("(damaged)") for text in texts), texts)
         self.assertTrue(any(text.startswith("TERMINATE 2/0/02") for text in texts), texts)
+        # Either side: the receive that was posted is flushed, and the queue pair's context hears of it.
+        self.assertEqual(sum(text == "QP_FATAL" for text in texts), 2, texts)
+        self.assertGreaterEqual(sum(text.startswith("\u2717 WR_FLUSH_ERR") for text in texts), 2, texts)
 
     @across(["lo_v4"])
     def test_cut(self):
