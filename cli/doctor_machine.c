@@ -123,7 +123,7 @@ static void check_ipv6(struct vb_cli_report *report)
 				  "sysctl -w net.ipv6.conf.all.disable_ipv6=0",
 				  "disabled by net.ipv6.conf.all.disable_ipv6");
 	else
-		vb_cli_report_add(report, "IPv6", VB_CLI_OK, NULL, "there");
+		vb_cli_report_add(report, "IPv6", VB_CLI_OK, NULL, "there; no groups on the loopback");
 }
 
 /* ---- sockets ---- */

@@ -131,6 +131,12 @@ static void say_address(const struct ibv_ah_attr *attr, const uint8_t source[16]
 	}
 }
 
+static void say_unreachable_group(struct vb_report *report)
+{
+	vb_report_say(report, VB_REPORT_CAUSE, "the kernel carries no IPv6 groups on the loopback.");
+	vb_report_say(report, VB_REPORT_FIX, "Use an IPv4 group there, or another interface.");
+}
+
 void vb_explain_create_ah(const char *verb, const struct ibv_ah_attr *attr, const uint8_t source[16], int error,
 			  struct vb_report *report)
 {
@@ -138,6 +144,8 @@ void vb_explain_create_ah(const char *verb, const struct ibv_ah_attr *attr, cons
 	vb_report_say(report, VB_REPORT_WHAT, "%s refused: %s", verb, vb_words_errno(error));
 	if (error == ENOMEM)
 		vb_report_say(report, VB_REPORT_CAUSE, "there is no memory for it.");
+	else if (error == ENETUNREACH)
+		say_unreachable_group(report);
 	else
 		say_address(attr, source, report);
 }

@@ -26,6 +26,22 @@ void vb_multicast_normalize(uint8_t gid[16])
 		gid[0] = gid[1] = 0;
 }
 
+/* The kernel has no route for IPv6 groups on the loopback, and with one that is added delivers nothing there. Each datagram would be lost
+ * after its completion said SUCCESS: better told beforehand. */
+int vb_address_check_group(struct ibv_context *context, const uint8_t gid[16])
+{
+	struct vb_context *own = vb_context_of(context);
+	bool on_loopback = false;
+
+	if (!vb_gid_is_multicast(gid) || vb_gid_is_ipv4(gid))
+		return 0;
+	vb_lock_take(&own->lock);
+	for (uint32_t i = 0; i < own->info.gid_count; i++)
+		on_loopback |= vb_gid_is_loopback(own->info.gid[i].gid);
+	vb_lock_release(&own->lock);
+	return on_loopback ? -ENETUNREACH : 0;
+}
+
 static bool is_link_local(const uint8_t gid[16])
 {
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
@@ -38,6 +54,7 @@ int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *at
 	struct vb_context *own = vb_context_of(context);
 	struct vb_path found = {0};
 	uint32_t interface_index;
+	int error;
 
 	if (!attr->is_global || attr->port_num != 1)
 		return -EINVAL;
@@ -64,6 +81,9 @@ int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *at
 	found.flow_label = attr->grh.flow_label & IB_GRH_FLOWLABEL_MASK;
 	if (found.framing == VB_FRAMING_ETHERNET || is_link_local(found.destination) || vb_gid_is_multicast(found.destination))
 		found.interface_index = interface_index;
+	error = vb_address_check_group(context, found.destination);
+	if (error != 0)
+		return error;
 	/* Datagrams wait in the kernel until it has an Ethernet address, frames do not. */
 	if (found.framing == VB_FRAMING_ETHERNET && !vb_gid_is_multicast(found.destination))
 		vb_neighbour_await(&found, LONGEST_RESOLUTION);

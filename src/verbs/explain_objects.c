@@ -350,6 +350,9 @@ void vb_explain_no_group(const char *verb, const struct ibv_qp *qp, const union 
 		fix = "A group is ff00::/8, or ::ffff:224.0.0.0/100 for IPv4 groups.";
 	} else if (strcmp(verb, "ibv_detach_mcast") == 0) {
 		cause = "the queue pair is not in this group.";
+	} else if (error == ENETUNREACH) {
+		cause = "the kernel carries no IPv6 groups on the loopback.";
+		fix = "Use an IPv4 group there, or another interface.";
 	} else {
 		cause = "the kernel does not let this process join the group on the device's interface.";
 		fix = "net.ipv4.igmp_max_memberships and net.core.optmem_max limit memberships; the interface must be up.";

@@ -34,8 +34,10 @@ static int attach(struct vb_queue_pair *qp, struct vb_multicast_membership *memb
 		free(member);
 		return 0;
 	}
-	error = vb_endpoint_attach_multicast(context->session->endpoint, qp->qp, member->gid,
-					     context->device->info.interface_index);
+	error = vb_address_check_group(&context->public.context, member->gid);
+	if (error == 0)
+		error = vb_endpoint_attach_multicast(context->session->endpoint, qp->qp, member->gid,
+						     context->device->info.interface_index);
 	if (error == 0)
 		vb_list_append(&qp->multicast, &member->node);
 	else

@@ -185,6 +185,31 @@ static void groups(void **state)
 	pair_close(&connected);
 }
 
+/* The kernel carries none on the loopback: what is sent there would be lost, and nobody would say so. */
+static void groups_over_ipv6_are_refused_on_the_loopback(void **state)
+{
+	const struct pair_options datagram = {.type = IBV_QPT_UD};
+	union ibv_gid group = {.raw = {0xff, 0x15, [15] = 0x77}};
+	struct ibv_gid_entry entries[16];
+	ssize_t count = ibv_query_gid_table(world.context, entries, 16, 0);
+	struct ibv_ah_attr attr = good();
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, &world, &datagram);
+	assert_int_equal(ibv_attach_mcast(pair.qp[1], &group, 0), ENETUNREACH);
+	pair_close(&pair);
+	attr.grh.dgid = group;
+	for (ssize_t i = 0; i < count; i++) {
+		if (entries[i].gid.raw[10] == 0xff)
+			continue;
+		attr.grh.sgid_index = (uint8_t)entries[i].gid_index;
+		errno = 0;
+		assert_null(ibv_create_ah(world.pd, &attr));
+		assert_int_equal(errno, ENETUNREACH);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +218,7 @@ int main(void)
 		cmocka_unit_test(headers_are_read_by_hand),
 		cmocka_unit_test(ethernet_addresses),
 		cmocka_unit_test(groups),
+		cmocka_unit_test(groups_over_ipv6_are_refused_on_the_loopback),
 	};
 
 	private_network_enter();
