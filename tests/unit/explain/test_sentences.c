@@ -120,6 +120,20 @@ static void streams_end_with_a_reason(void **state)
 	}
 }
 
+static void an_srq_that_is_not_there(void **state)
+{
+	struct vb_explain_failure failure = failed_write(VB_FAULT_XRC_SRQ);
+	struct vb_report report;
+
+	(void)state;
+	failure.kind = VB_FAILED_REQUEST;
+	failure.type = IBV_QPT_XRC_RECV;
+	failure.fault.key = 0x123456;
+	vb_explain_failure(&failure, &report);
+	assert_non_null(strstr(report.part[VB_REPORT_CAUSE], "SRQ number 0x123456"));
+	assert_non_null(strstr(report.part[VB_REPORT_FIX], "ibv_get_srq_num"));
+}
+
 static void the_peers_word_wins(void **state)
 {
 	struct vb_explain_failure failure = failed_write(VB_FAULT_REMOTE_ACCESS);
@@ -322,6 +336,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_fault_has_a_cause),
 		cmocka_unit_test(streams_end_with_a_reason),
+		cmocka_unit_test(an_srq_that_is_not_there),
 		cmocka_unit_test(the_peers_word_wins),
 		cmocka_unit_test(silence_has_many_reasons),
 		cmocka_unit_test(rejections),

@@ -4,6 +4,7 @@
  * without a profile, that there are as many objects as the device says, and no more.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,23 @@ static void expect_region(size_t length, int error)
 	}
 }
 
+/* Its types come together, and with them domains and their SRQs. */
+static void look_at_xrc(const struct ibv_device_attr *attr, bool expected)
+{
+	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_srq_init_attr_ex srq = {.comp_mask = IBV_SRQ_INIT_ATTR_TYPE, .srq_type = IBV_SRQT_XRC};
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(world.context, &domain);
+
+	assert_int_equal((attr->device_cap_flags & IBV_DEVICE_XRC) != 0, expected);
+	assert_int_equal(xrcd != NULL, expected);
+	if (xrcd != NULL)
+		assert_int_equal(ibv_close_xrcd(xrcd), 0);
+	else
+		assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(ibv_create_srq_ex(world.context, &srq)); /* nor is all of it given */
+	assert_int_equal(errno, expected ? EINVAL : EOPNOTSUPP);
+}
+
 static void look_at(const struct expected *e)
 {
 	const struct ibv_qp_cap usual = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
@@ -97,6 +115,7 @@ static void look_at(const struct expected *e)
 	assert_non_null(cq);
 	for (unsigned type = IBV_QPT_RC; type <= IBV_QPT_UD; type++)
 		expect_qp(cq, type, usual, e->types & 1u << type ? 0 : EOPNOTSUPP);
+	look_at_xrc(&attr, (e->types & E_XRC) != 0);
 	cap = usual;
 	cap.max_send_wr = cap.max_recv_wr = e->qp_wr;
 	expect_qp(cq, IBV_QPT_RC, cap, 0);
