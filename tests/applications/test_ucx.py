@@ -39,3 +39,12 @@ class Ucx(ApplicationCase):
     @across(["veth1500_v4"])
     def test_datagrams(self):
         self.both("UD", "ud_verbs")
+
+    @across(["veth1500_v4"])
+    def test_profiles(self):
+        """UCX asks a device for what it can do, and takes it at its word."""
+        for profile in self.PROFILES:
+            for transports in ("rc", "ud_verbs"):
+                for test, size in (("tag_lat", 8), ("tag_bw", 1 << 16)):
+                    figures = self.measure(transports + ",self", test, size, 200, self.under(profile))
+                    self.assertGreater(figures["median"], 0, (profile, transports, test))

@@ -29,8 +29,14 @@ class ApplicationCase(ClientCase):
         self.addCleanup(shutil.rmtree, self.folder, True)
         os.chown(self.folder, self.network.uid, self.network.uid)
 
+    # Limits that programs meet on adapters, and here under their profiles.
+    PROFILES = ("mlx5", "rxe")
+
     def verbena(self, *argv):
         return (clients.staged.verbena, "run", *argv)
+
+    def under(self, profile):
+        return lambda *argv: self.verbena("--profile", profile, *argv)
 
     def compile(self, compiler, source, *libraries):
         program = os.path.join(self.folder, os.path.splitext(source)[0])
