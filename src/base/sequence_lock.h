@@ -31,31 +31,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/inline.h"
+
 /* The fields: any size that the processor loads and stores at once. */
 #define VB_SEQUENCE_SET(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
 #define VB_SEQUENCE_GET(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 /* What stood stands no more: the fields may change. */
-static inline void vb_sequence_begin(uint64_t *word, uint64_t meanwhile)
+VB_INLINE void vb_sequence_begin(uint64_t *word, uint64_t meanwhile)
 {
 	__atomic_store_n(word, meanwhile, __ATOMIC_SEQ_CST);
 	/* Partner of the fence in vb_sequence_read_again. */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-static inline void vb_sequence_end(uint64_t *word, uint64_t now)
+VB_INLINE void vb_sequence_end(uint64_t *word, uint64_t now)
 {
 	/* Partner of the load in vb_sequence_read. */
 	__atomic_store_n(word, now, __ATOMIC_SEQ_CST);
 }
 
-static inline uint64_t vb_sequence_read(const uint64_t *word)
+VB_INLINE uint64_t vb_sequence_read(const uint64_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_SEQ_CST);
 }
 
 /* The fields were loaded: what does the word say now? (For words of which only a part says which contents stand.) */
-static inline uint64_t vb_sequence_read_again(const uint64_t *word)
+VB_INLINE uint64_t vb_sequence_read_again(const uint64_t *word)
 {
 	/* Partner of the fence in vb_sequence_begin. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -63,7 +65,7 @@ static inline uint64_t vb_sequence_read_again(const uint64_t *word)
 }
 
 /* Do they belong to `read`? */
-static inline bool vb_sequence_stands(const uint64_t *word, uint64_t read)
+VB_INLINE bool vb_sequence_stands(const uint64_t *word, uint64_t read)
 {
 	return vb_sequence_read_again(word) == read;
 }

@@ -26,9 +26,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/inline.h"
+
 /* Say it, and do not look for work before that. `barrier`: on all processors; NULL where wakers have their own fences. False: the
  * barrier could not be had, so nothing is certain: look again and again. */
-static inline bool vb_sleep_begin(uint32_t *asleep, bool (*barrier)(void))
+VB_INLINE bool vb_sleep_begin(uint32_t *asleep, bool (*barrier)(void))
 {
 	__atomic_store_n(asleep, 1, __ATOMIC_SEQ_CST);
 	if (barrier)
@@ -38,13 +40,13 @@ static inline bool vb_sleep_begin(uint32_t *asleep, bool (*barrier)(void))
 	return true;
 }
 
-static inline void vb_sleep_end(uint32_t *asleep)
+VB_INLINE void vb_sleep_end(uint32_t *asleep)
 {
 	__atomic_store_n(asleep, 0, __ATOMIC_SEQ_CST);
 }
 
 /* Work was left: must its owner be woken? `fenced`: it cannot have us execute a fence. */
-static inline bool vb_sleep_must_wake(const uint32_t *asleep, bool fenced)
+VB_INLINE bool vb_sleep_must_wake(const uint32_t *asleep, bool fenced)
 {
 	if (fenced)
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/inline.h"
 #include "base/sequence_lock.h"
 #include "local/local.h"
 #include "memory/foreign.h"
@@ -252,9 +253,9 @@ static inline bool vb_local_sender_stands(const struct vb_local *local)
 }
 
 /* Of a receive that the record filled. In line: it often goes straight into an ibv_wc. */
-static inline struct vb_completion vb_local_completion_of(const struct vb_local *local, uint64_t wr_id,
-							  const struct vb_local_record *record, enum ibv_wc_opcode opcode,
-							  vb_time now)
+VB_INLINE struct vb_completion vb_local_completion_of(const struct vb_local *local, uint64_t wr_id,
+						      const struct vb_local_record *record, enum ibv_wc_opcode opcode,
+						      vb_time now)
 {
 	struct vb_completion completion = {
 		.wr_id = wr_id,

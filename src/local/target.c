@@ -48,8 +48,8 @@ static void give_nak(struct vb_local *local, enum vb_board_nak nak, enum vb_faul
 }
 
 /* The request is at fault, and this queue pair at its end. `status`: of the receive in hand, if there is one. */
-static enum outcome refuse(struct vb_local *local, vb_time now, enum vb_board_nak nak, const struct vb_fault_record *found,
-			   enum ibv_wc_status status)
+VB_RARE static enum outcome refuse(struct vb_local *local, vb_time now, enum vb_board_nak nak,
+				   const struct vb_fault_record *found, enum ibv_wc_status status)
 {
 	static const uint8_t codes[] = {
 		[VB_BOARD_NAK_INVALID_REQUEST] = VB_NAK_INVALID_REQUEST,
@@ -89,7 +89,7 @@ void vb_local_target_forget(struct vb_local *local)
 }
 
 /* No receive: as after an RNR NAK, but that the sender need not come again. It is we who count its patience. */
-static enum outcome stall(struct vb_local *local, vb_time now)
+VB_APART static enum outcome stall(struct vb_local *local, vb_time now)
 {
 	struct vb_local_target *target = &local->target;
 	uint8_t retries = __atomic_load_n(&local->theirs->rnr_retry, __ATOMIC_RELAXED) & 7;
@@ -215,7 +215,8 @@ static int pull_bounced(struct vb_local *local, const struct pull *pull, uint64_
 }
 
 /* The next piece of the record under way. */
-static enum outcome pull_piece(struct vb_local *local, const struct vb_local_record *record, const uint8_t *body, vb_time now)
+VB_APART static enum outcome pull_piece(struct vb_local *local, const struct vb_local_record *record, const uint8_t *body,
+					vb_time now)
 {
 	struct vb_local_target *target = &local->target;
 	const struct vb_taken_receive *taken = &target->taken;
@@ -288,30 +289,41 @@ static enum outcome place_inline(struct vb_local *local, const struct vb_local_r
 	return refuse(local, now, VB_BOARD_NAK_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
 }
 
+VB_RARE static enum outcome refuse_length(struct vb_local *local, const struct vb_local_record *record, vb_time now)
+{
+	const struct vb_fault_record why = {
+		.fault = VB_FAULT_LOCAL_LENGTH, .length = record->length, .region_length = local->target.taken.length};
+
+	return refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_LEN_ERR);
+}
+
+VB_APART static enum outcome invalidate(struct vb_local *local, const struct vb_local_record *record, vb_time now)
+{
+	struct vb_qp *qp = local->qp;
+	struct vb_fault_record why = {0};
+
+	if (vb_memory_invalidate(qp->host->memory, record->immediate, qp->pd, qp->qpn, true, &why))
+		return EXECUTED;
+	why.key = record->immediate;
+	return refuse(local, now, VB_BOARD_NAK_ACCESS, &why, IBV_WC_LOC_ACCESS_ERR);
+}
+
 static enum outcome execute_send(struct vb_local *local, const struct vb_local_record *record, const uint8_t *body, vb_time now)
 {
 	struct vb_local_target *target = &local->target;
-	struct vb_qp *qp = local->qp;
-	struct vb_fault_record why = {0};
 	enum outcome outcome;
 
 	if (!has_receive(local))
 		return stall(local, now);
-	if (record->length > target->taken.length) {
-		why = (struct vb_fault_record){
-			.fault = VB_FAULT_LOCAL_LENGTH, .length = record->length, .region_length = target->taken.length};
-		return refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_LEN_ERR);
-	}
+	if (record->length > target->taken.length)
+		return refuse_length(local, record, now);
 	/* Nothing to pull is nothing by reference. */
 	outcome = record->flags & VB_RECORD_BY_REFERENCE && record->length > 0 ? pull_piece(local, record, body, now) :
 										 place_inline(local, record, body, now);
+	if (outcome == EXECUTED && (record->flags & VB_RECORD_INVALIDATES))
+		outcome = invalidate(local, record, now);
 	if (outcome != EXECUTED)
 		return outcome;
-	if ((record->flags & VB_RECORD_INVALIDATES) &&
-	    !vb_memory_invalidate(qp->host->memory, record->immediate, qp->pd, qp->qpn, true, &why)) {
-		why.key = record->immediate;
-		return refuse(local, now, VB_BOARD_NAK_ACCESS, &why, IBV_WC_LOC_ACCESS_ERR);
-	}
 	complete(local, record, IBV_WC_RECV, now);
 	return EXECUTED;
 }
@@ -332,7 +344,8 @@ static enum outcome execute_write_immediate(struct vb_local *local, const struct
 	return EXECUTED;
 }
 
-static enum outcome execute_atomic(struct vb_local *local, const struct vb_local_record *record, const uint8_t *body, vb_time now)
+VB_APART static enum outcome execute_atomic(struct vb_local *local, const struct vb_local_record *record, const uint8_t *body,
+					vb_time now)
 {
 	struct vb_local_target *target = &local->target;
 	struct vb_qp *qp = local->qp;
@@ -370,7 +383,8 @@ static bool is_invalid_request(uint32_t fault)
 }
 
 /* The peer found in what we show that we refuse. We say so, with what we know better. */
-static enum outcome execute_fault(struct vb_local *local, const struct vb_local_record *record, const uint8_t *body, vb_time now)
+VB_RARE static enum outcome execute_fault(struct vb_local *local, const struct vb_local_record *record, const uint8_t *body,
+					vb_time now)
 {
 	struct vb_qp *qp = local->qp;
 	struct vb_accessor who = {.pd = qp->pd, .qpn = qp->qpn, .remote = true};
@@ -472,7 +486,7 @@ void vb_local_target_count(struct vb_local *local)
 	local->target.received = 0;
 }
 
-bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more)
+VB_FLAT bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more)
 {
 	struct vb_local_target *target = &local->target;
 	enum outcome outcome = EXECUTED;

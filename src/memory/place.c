@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/inline.h"
 #include "memory/table.h"
 
 /* What a check found: the slot, entered, and where the bytes are (no meaning in null regions). */
@@ -49,7 +50,7 @@ static bool is_inside(const struct vb_slot *slot, uint64_t address, uint64_t len
 	return address >= slot->iova && offset <= slot->length && length <= slot->length - offset;
 }
 
-static void record(struct vb_fault_record *why, enum vb_fault fault, const struct vb_accessor *who,
+VB_RARE static void record(struct vb_fault_record *why, enum vb_fault fault, const struct vb_accessor *who,
 		   const struct vb_slot *slot, uint64_t address, uint64_t length)
 {
 	*why = (struct vb_fault_record){
@@ -68,7 +69,7 @@ static void record(struct vb_fault_record *why, enum vb_fault fault, const struc
 }
 
 /* More of a key that names nothing, for those who ask why: two mistakes that programs make have traces in the table. */
-static void record_unknown_key(struct vb_memory *memory, struct vb_fault_record *why)
+VB_RARE static void record_unknown_key(struct vb_memory *memory, struct vb_fault_record *why)
 {
 	const struct vb_slot *slot = vb_table_find(memory, why->key);
 	uint32_t swapped = __builtin_bswap32(why->key);
@@ -180,7 +181,7 @@ static int end_access(struct vb_memory *memory, const struct vb_slot *slot, bool
 
 /* The same in two checked copies; each is a system call, which orders the stores. A mapping of a dmabuf stays, and
  * system calls that copy may not be able to look at it. */
-static int store_checked(struct vb_memory *memory, const struct opening *opening, const uint8_t *from, size_t length)
+VB_RARE static int store_checked(struct vb_memory *memory, const struct opening *opening, const uint8_t *from, size_t length)
 {
 	uint64_t at = opening->at;
 	size_t tail = tail_length(at + length, length), body = length - tail;
@@ -200,7 +201,7 @@ static int store_checked(struct vb_memory *memory, const struct opening *opening
 	return rc != 0 ? rc : ended;
 }
 
-static int load_checked(struct vb_memory *memory, const struct opening *opening, void *to, size_t length)
+VB_RARE static int load_checked(struct vb_memory *memory, const struct opening *opening, void *to, size_t length)
 {
 	int rc = begin_access(memory, opening->slot, false), ended;
 

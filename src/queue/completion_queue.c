@@ -103,7 +103,7 @@ int vb_cq_resize(struct vb_cq *cq, uint32_t capacity)
 }
 
 /* Caller holds cq->lock. */
-static void fire(struct vb_cq *cq)
+VB_APART static void fire(struct vb_cq *cq)
 {
 	set_armed(cq, VB_CQ_UNARMED);
 	cq->event_owed = false;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/inline.h"
 #include "base/lock.h"
 #include "base/time.h"
 #include "queue/host.h"
@@ -82,7 +83,7 @@ void vb_cq_expire(struct vb_cq *cq, vb_time now);
 void vb_cq_discard(struct vb_cq *cq, uint32_t qpn);
 
 /* In line: what was just put together need not go through memory. */
-static inline void vb_completion_to_wc(const struct vb_completion *completion, struct ibv_wc *wc)
+VB_INLINE void vb_completion_to_wc(const struct vb_completion *completion, struct ibv_wc *wc)
 {
 	wc->wr_id = completion->wr_id;
 	wc->status = completion->status;

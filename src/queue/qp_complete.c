@@ -28,7 +28,7 @@ static void tell(struct vb_qp *qp, struct vb_failure *failure, uint32_t sends_at
 }
 
 /* IBA 10.4.2, 11.6.3.3: the completion is lost, so the queue pair is of no more use. */
-static void lose(struct vb_qp *qp, const struct vb_completion *completion)
+VB_RARE static void lose(struct vb_qp *qp, const struct vb_completion *completion)
 {
 	struct vb_fault_record why = {
 		.fault = VB_FAULT_CQ_OVERRUN,
@@ -51,8 +51,8 @@ static void push(struct vb_qp *qp, struct vb_cq *cq, const struct vb_completion 
 }
 
 /* Of the oldest, which is retired next. */
-static struct vb_completion send_completion(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
-					    enum vb_fault fault, vb_time now)
+VB_INLINE struct vb_completion send_completion(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
+					       enum vb_fault fault, vb_time now)
 {
 	return (struct vb_completion){
 		.wr_id = wqe->wr_id,

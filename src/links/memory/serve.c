@@ -3,6 +3,7 @@
  * One queue pair that goes through memory, served: when work was posted, when its time has come, or because a thread looked and found
  * that it has work. Which ones are looked at is decided elsewhere, by passes (pairs.c) and by threads that poll a CQ (pollers.c).
  */
+#include "base/inline.h"
 #include "io/clock.h"
 #include "links/memory/memory_link.h"
 #include "local/local.h"
@@ -95,7 +96,7 @@ void vb_pairs_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now)
 		vb_link_transmit(qp, now);
 }
 
-bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr)
+VB_FLAT bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct vb_same_host *same_host = vb_same_host_of(link);
 	struct vb_pair *pair = vb_pair_of(same_host, qp);
@@ -118,7 +119,7 @@ bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv
 	return false;
 }
 
-int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_cq *cq, int room, struct ibv_wc *wc)
+VB_FLAT int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_cq *cq, int room, struct ibv_wc *wc)
 {
 	struct vb_qp *qp = __atomic_load_n(&pair->qp, __ATOMIC_ACQUIRE);
 	int taken = 0;
