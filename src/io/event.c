@@ -130,6 +130,11 @@ void vb_thread_prepare(const char *name)
 	prctl(PR_SET_NAME, name, 0, 0, 0);
 }
 
+int vb_thread_cpu(void)
+{
+	return sched_getcpu();
+}
+
 void vb_thread_yield(void)
 {
 	sched_yield();

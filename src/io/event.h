@@ -41,6 +41,8 @@ unsigned vb_poller_wait(int poller, void **tags, unsigned room, vb_time deadline
 
 /* For threads that time naps: round timers to nothing, show this name. */
 void vb_thread_prepare(const char *name);
+/* The processor on which this thread runs, more or less; -1: not known. */
+int vb_thread_cpu(void);
 /* Let others have this core for a moment, if somebody waits for it. */
 void vb_thread_yield(void);
 

@@ -24,6 +24,7 @@
 #include "io/daemon_client.h"
 #include "links/link.h"
 #include "progress/endpoint.h"
+#include "schedule/linger.h"
 #include "schedule/naps.h"
 #include "schedule/schedule.h"
 #include "wire/daemon_message.h"
@@ -57,6 +58,7 @@ struct vb_endpoint {
 	pthread_t engine;
 	bool engine_runs, stopping;        /* atomic */
 	struct vb_naps naps;
+	struct vb_linger linger;
 
 	/* The connection to verbenad: the engine thread's once that runs. */
 	struct vb_daemon_client daemon;

@@ -20,8 +20,6 @@
 #include "io/event.h"
 #include "progress/endpoint_parts.h"
 
-/* Longer than a peer takes to answer, shorter than two wake-ups cost. */
-#define LINGER VB_MICROSECONDS(20)
 #define OTHER_AT_WORK VB_MICROSECONDS(20)
 #define LONGEST_WORK VB_MILLISECONDS(5)
 
@@ -216,8 +214,7 @@ static bool make_pass(struct vb_endpoint *endpoint, bool all, bool *done)
 	return true;
 }
 
-/* Work until there has been nothing to do for a while: where packets come in a stream, the next is a few
- * microseconds away, and falling asleep in between costs its sender the waking. */
+/* Work until there has been nothing to do for a while (schedule/linger.h). */
 static void work(struct vb_endpoint *endpoint)
 {
 	vb_time began = vb_clock_now(), idle_since = began, now = began;
@@ -237,7 +234,9 @@ static void work(struct vb_endpoint *endpoint)
 		if (done)
 			idle_since = now;
 		/* A spinner that came meanwhile carries on. */
-		if (now - idle_since > LINGER || (endpoint->naps.length > 0 && somebody_spins(endpoint)) ||
+		if ((!done && !vb_linger_goes_on(&endpoint->linger, now - idle_since, vb_thread_cpu(),
+						 vb_schedule_application_cpu(&endpoint->schedule))) ||
+		    (endpoint->naps.length > 0 && somebody_spins(endpoint)) ||
 		    __atomic_load_n(&endpoint->stopping, __ATOMIC_RELAXED))
 			return;
 	}
@@ -274,15 +273,17 @@ static void *run_engine(void *argument)
 			[ITEM_DAEMON] = {.fd = endpoint->daemon.fd},
 		};
 		unsigned count = add_descriptors(endpoint, items, FIRST_LINK_ITEM);
-		vb_time now;
+		vb_time until = plan_sleep(endpoint), asleep_since = vb_clock_now(), now;
 
-		vb_wait(items, count, plan_sleep(endpoint));
+		vb_wait(items, count, until);
 		vb_timers_awake(&endpoint->schedule.timers);
 		if (items[ITEM_EVENT].readable)
 			vb_event_clear(endpoint->schedule.event_fd);
 		if (items[ITEM_DAEMON].readable)
 			vb_daemon_link_serve(endpoint);
 		now = vb_clock_now();
+		if (some_are_readable(items, FIRST_LINK_ITEM, count))
+			vb_linger_slept(&endpoint->linger, now - asleep_since);
 		if (now >= endpoint->next_try || __atomic_load_n(&endpoint->seeker_done, __ATOMIC_ACQUIRE) ||
 		    __atomic_exchange_n(&endpoint->daemon_needed, false, __ATOMIC_RELAXED))
 			vb_daemon_link_retry(endpoint);
@@ -303,6 +304,7 @@ int vb_engine_start(struct vb_endpoint *endpoint)
 	int error;
 
 	vb_naps_init(&endpoint->naps);
+	vb_linger_init(&endpoint->linger);
 	/* Signals belong to the application's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

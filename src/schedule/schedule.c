@@ -46,6 +46,18 @@ void vb_schedule_mark_active(struct vb_schedule *schedule, struct vb_qp *qp)
 		vb_schedule_kick(schedule);
 }
 
+unsigned vb_schedule_note_post(struct vb_schedule *schedule, vb_time now)
+{
+	if (vb_spinner_note_post(&schedule->spinner, now))
+		__atomic_store_n(&schedule->spinner.ran_on, vb_thread_cpu() + 1, __ATOMIC_RELAXED);
+	return vb_spinner_count_post(&schedule->spinner);
+}
+
+int vb_schedule_application_cpu(const struct vb_schedule *schedule)
+{
+	return __atomic_load_n(&schedule->spinner.ran_on, __ATOMIC_RELAXED) - 1;
+}
+
 /* Until the next pass, which a thread that polls will make in a moment, and the engine thread after VB_LONGEST_PUT_OFF at the latest
  * (schedule/naps.h) if that thread has stopped. If the engine thread does not nap it is told once, and makes the pass or
  * naps from then on. Where no thread has polled for a while there is none to wait for. */

@@ -77,6 +77,10 @@ void vb_schedule_kick(struct vb_schedule *schedule);
  * engine thread make that pass. */
 uint32_t vb_schedule_enlist(struct vb_schedule *schedule, struct vb_qp *qp);
 void vb_schedule_mark_active(struct vb_schedule *schedule, struct vb_qp *qp);
+/* This thread has posted sends. Returns how many requests, with these as one, since it last polled in vain (schedule/posting.h). */
+unsigned vb_schedule_note_post(struct vb_schedule *schedule, vb_time now);
+/* Where a thread of the application was last seen to run; -1: nowhere. */
+int vb_schedule_application_cpu(const struct vb_schedule *schedule);
 /* Leave it to the next pass, which a thread that polls will make in a moment. False: no thread would see to it soon. */
 bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp, vb_time now);
 bool vb_schedule_is_enlisted(struct vb_schedule *schedule, const struct vb_qp *qp);

@@ -70,10 +70,12 @@ bool vb_spinner_watch(struct vb_spinner *spinner)
 	return __atomic_load_n(&spinner->napping, __ATOMIC_SEQ_CST);
 }
 
-void vb_spinner_note_post(struct vb_spinner *spinner, vb_time now)
+bool vb_spinner_note_post(struct vb_spinner *spinner, vb_time now)
 {
-	if (now - __atomic_load_n(&spinner->post_stamp, __ATOMIC_RELAXED) > POSTS_ARE_NOTED)
-		__atomic_store_n(&spinner->post_stamp, now, __ATOMIC_RELAXED);
+	if (now - __atomic_load_n(&spinner->post_stamp, __ATOMIC_RELAXED) <= POSTS_ARE_NOTED)
+		return false;
+	__atomic_store_n(&spinner->post_stamp, now, __ATOMIC_RELAXED);
+	return true;
 }
 
 /* A thread that posts a lot does not poll meanwhile. */

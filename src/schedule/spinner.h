@@ -30,6 +30,7 @@ struct vb_spinner {
 	bool watched;                      /* atomic: a CQ was armed and no thread spins since */
 	uint32_t polls_since_watch;        /* atomic */
 	uint32_t vain_polls;               /* atomic: in succession, more or less; of threads that poll no CQ */
+	int ran_on;                        /* atomic: the processor on which a thread last posted, plus 1; 0: not known */
 	bool napping;                      /* atomic: the engine thread leaves the work to spinners for a moment */
 	char end[0] __attribute__((aligned(VB_LINE)));
 };
@@ -42,8 +43,8 @@ bool vb_spinner_polled(struct vb_spinner *spinner, bool after_pass);
 void vb_spinner_seen(struct vb_spinner *spinner, vb_time now);
 /* A CQ was armed. True: the engine thread naps and must be told. */
 bool vb_spinner_watch(struct vb_spinner *spinner);
-/* Sends were posted. */
-void vb_spinner_note_post(struct vb_spinner *spinner, vb_time now);
+/* Sends were posted. True: it was noted, which is not done each time; note where the thread runs, too. */
+bool vb_spinner_note_post(struct vb_spinner *spinner, vb_time now);
 /* After each poll, which counts as so many. True: give the processor away now. */
 bool vb_spinner_must_yield(uint32_t *vain_polls, unsigned polls, bool done);
 

@@ -13,13 +13,11 @@
 #include "links/tcp/tap.h"
 #include "links/tcp/tcp_link.h"
 #include "queue/qp.h"
+#include "schedule/posting.h"
 
 enum {
 	CALLS_AT_ONCE = 8,               /* of up to a MiB: a post keeps its thread no longer */
 	CALLS_IN_PASS = 1,
-	POSTS_AT_ONCE = 4,
-	POSTS_TOGETHER = 62,
-	SMALL_REQUEST = 2048,
 };
 
 /* They are large, and hot in the cache: a few are kept at hand. */
@@ -145,16 +143,15 @@ void vb_tcp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now
 	vb_tcp_stream_arm(tcp, stream);
 }
 
-/* As by UDP: the first requests leave at once, as does what is large; small ones behind them wait for one another, and for the next
- * pass of a thread that polls. */
+/* What is to leave together does by way of its stream: all that this queue pair has. */
 void vb_tcp_posted(struct vb_link *link, struct vb_qp *qp, vb_time now)
 {
 	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
-	unsigned posts = vb_spinner_count_post(&tcp->schedule->spinner);
+	unsigned posts = vb_schedule_note_post(tcp->schedule, now);
 
-	vb_spinner_note_post(&tcp->schedule->spinner, now);
-	if (posts > POSTS_AT_ONCE && posts % POSTS_TOGETHER != 0 && qp->send.head != qp->send.tail &&
-	    vb_send_queue_at(&qp->send, qp->send.head - 1)->length <= SMALL_REQUEST && vb_schedule_defer(tcp->schedule, qp, now))
+	if (qp->send.head != qp->send.tail &&
+	    vb_posting_decide(posts, vb_send_queue_at(&qp->send, qp->send.head - 1)->length, false) == VB_POSTING_WAIT &&
+	    vb_schedule_defer(tcp->schedule, qp, now))
 		return;
 	vb_tcp_transmit(link, qp, now);
 }

@@ -23,14 +23,12 @@
 #include "links/udp/udp_link.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
+#include "schedule/posting.h"
 #include "wire/burst.h"
 
 enum {
 	/* A post or a received packet keeps its thread no longer than this many bursts; the rest waits for the next pass. */
 	BURSTS_PER_CALL = 64,
-	POSTS_AT_ONCE = 4,
-	POSTS_TOGETHER = 62,
-	SMALL_REQUEST = 2048,
 };
 
 /* Bursts are large (200 KB) and hot in the cache: a few are kept at hand. */
@@ -207,21 +205,17 @@ void vb_udp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now
 
 /* ---- posting ---- */
 
-/* The first requests leave at once, as does what is large; those between wait for one another until they are a full
- * run, of whatever queue pairs. A thousand requests of 1 KiB, posted one by one, so cost sixteen system calls instead of a
- * thousand. */
-static bool may_wait_for_more(struct vb_udp_link *udp, struct vb_qp *qp, unsigned posts)
+static enum vb_posting decide(struct vb_udp_link *udp, const struct vb_qp *qp, unsigned posts)
 {
-	if (udp->tap || qp->send.head == qp->send.tail ||
-	    vb_send_queue_at(&qp->send, qp->send.head - 1)->length > SMALL_REQUEST)
-		return false;
-	/* A thread delivers, perhaps to us, and will send when it is through. */
-	if (__atomic_load_n(&udp->delivering, __ATOMIC_RELAXED)) {
-		if (!__atomic_load_n(&udp->posted_meanwhile, __ATOMIC_RELAXED))
-			__atomic_store_n(&udp->posted_meanwhile, true, __ATOMIC_RELAXED);
-		return true;
-	}
-	return posts > POSTS_AT_ONCE;
+	bool delivering = __atomic_load_n(&udp->delivering, __ATOMIC_RELAXED);
+	enum vb_posting posting;
+
+	if (udp->tap || qp->send.head == qp->send.tail)
+		return VB_POSTING_NOW;
+	posting = vb_posting_decide(posts, vb_send_queue_at(&qp->send, qp->send.head - 1)->length, delivering);
+	if (posting != VB_POSTING_NOW && delivering && !__atomic_load_n(&udp->posted_meanwhile, __ATOMIC_RELAXED))
+		__atomic_store_n(&udp->posted_meanwhile, true, __ATOMIC_RELAXED);
+	return posting;
 }
 
 /* Those that wait leave, as in a pass. The caller holds qp->lock already, so progress and the other queue pairs' locks are only
@@ -245,14 +239,10 @@ static bool send_together(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now
 void vb_udp_posted(struct vb_link *link, struct vb_qp *qp, vb_time now)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
-	unsigned posts = vb_spinner_count_post(&udp->schedule->spinner);
+	enum vb_posting posting = decide(udp, qp, vb_schedule_note_post(udp->schedule, now));
 
-	vb_spinner_note_post(&udp->schedule->spinner, now);
-	if (may_wait_for_more(udp, qp, posts)) {
-		if (posts % POSTS_TOGETHER == 0 && send_together(udp, qp, now))
-			return;
-		if (posts % POSTS_TOGETHER != 0 && vb_schedule_defer(udp->schedule, qp, now))
-			return;
-	}
+	if ((posting == VB_POSTING_TOGETHER && send_together(udp, qp, now)) ||
+	    (posting == VB_POSTING_WAIT && vb_schedule_defer(udp->schedule, qp, now)))
+		return;
 	vb_udp_transmit(link, qp, now);
 }

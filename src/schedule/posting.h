@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * When what is posted leaves. The first requests leave at once, as does what is large; small ones behind them wait for one another
+ * until they are as many as leave together, of whatever queue pairs, or until the next pass of a thread that polls (VB_LONGEST_PUT_OFF
+ * at the latest: schedule/naps.h). A thousand requests of 1 KiB, posted one by one, so cost sixteen system calls instead of a thousand.
+ *
+ * Pure, and the same for all links that make system calls.
+ */
+#ifndef VB_SCHEDULE_POSTING_H
+#define VB_SCHEDULE_POSTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	VB_POSTS_AT_ONCE = 4,
+	VB_POSTS_TOGETHER = 62,            /* as many as leave in one run of packets of 1 KiB */
+	VB_SMALL_REQUEST = 2048,
+};
+
+enum vb_posting {
+	VB_POSTING_NOW,
+	VB_POSTING_WAIT,                   /* until the next pass, if a thread makes one soon; else now */
+	VB_POSTING_TOGETHER,               /* with all that wait */
+};
+
+/* `posts`: requests that this thread has posted since it last polled in vain, with this one; `length`: of the request; `delivering`: a
+ * thread is in the middle of a pass, perhaps for us, and will send when it is through. */
+static inline enum vb_posting vb_posting_decide(unsigned posts, uint32_t length, bool delivering)
+{
+	if (length > VB_SMALL_REQUEST || (posts <= VB_POSTS_AT_ONCE && !delivering))
+		return VB_POSTING_NOW;
+	return posts % VB_POSTS_TOGETHER == 0 ? VB_POSTING_TOGETHER : VB_POSTING_WAIT;
+}
+
+#endif
