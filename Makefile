@@ -9,8 +9,8 @@
 #   make applications                   UCX, MPI and others, contents verified, beside the same over TCP (docs/applications.md)
 #   make experiments                    congestion experiments in full, with pictures (docs/congestion.md)
 #   make browser                        the page of `verbena web` in Chromium, without a window
-#   make interop                        Verbena against the Linux kernel's rxe, both ways, in a virtual machine (docs/interop.md)
-#   make interop-iwarp                  the same by iWARP, against its siw
+#   make interop                        Verbena against the Linux kernel's rxe and siw, both ways, in a virtual machine (docs/interop.md)
+#   make interop-iwarp                  its second part alone: iWARP, against siw
 #   make interop-rules                  what its runner does when a guest panics and when it is interrupted itself
 #   make examples                       the programs of examples/, into build/examples (examples/README.md)
 #   make bench                          measure against iperf3, in the same run
@@ -69,7 +69,8 @@ browser:
 interop:
 	@scripts/install-packages test
 	@$(MAKE) --no-print-directory build
-	@tests/interop/run --build $(BUILD) $(INTEROP_ARGUMENTS)
+	@tests/interop/run --build $(BUILD) $(INTEROP_ARGUMENTS); roce=$$?; \
+	tests/interop/run --transport iwarp --build $(BUILD) $(INTEROP_ARGUMENTS) && exit $$roce
 
 interop-iwarp:
 	@scripts/install-packages test

@@ -75,6 +75,7 @@ static void take_reply(struct vb_mpa *mpa)
 		.initiator = true,
 		.crc = wishes->crc || reply->crc,
 		.large = wishes->large && reply->large,
+		.half_close = reply->half_close,
 		.rtr = VB_MPA_RTR_WRITE,
 		.ird = wishes->ird,
 		.ord = wishes->ord,
@@ -168,6 +169,7 @@ void vb_mpa_accept(struct vb_mpa *mpa, const struct vb_mpa_wishes *wishes, const
 	struct vb_mpa_terms terms = {
 		.crc = wishes->crc || request->crc,
 		.large = wishes->large && request->large,
+		.half_close = request->large,
 		.ird = wishes->ird,
 		.ord = wishes->ord,
 	};
@@ -179,6 +181,7 @@ void vb_mpa_accept(struct vb_mpa *mpa, const struct vb_mpa_wishes *wishes, const
 	}
 	reply.crc = terms.crc;
 	reply.large = terms.large;
+	reply.half_close = terms.half_close;
 	mpa->wishes = *wishes;
 	mpa->terms = terms;
 	mpa->state = VB_MPA_AGREED;

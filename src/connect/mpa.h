@@ -48,6 +48,7 @@ struct vb_mpa_wishes {
 struct vb_mpa_terms {
 	bool initiator;
 	bool crc, large;
+	bool half_close;                 /* the peer bears the end of our half of the stream while it sends: it is one of ours */
 	bool peer_to_peer;               /* responder: connected when the RTR has come */
 	enum vb_mpa_rtr rtr;             /* which it was agreed to be */
 	uint16_t ird, ord;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_MS = 100, LONGEST_FIRST_MS = 60000, WORD = 64 };
+enum { FIRST_MS = 100, LAST_MS = 100, LONGEST_MS = 60000, WORD = 64 };
 
 static bool is(const char *value, const char *name)
 {
@@ -31,17 +31,12 @@ static bool take_choice(const char *value, const char *on, const char *off, enum
 	return true;
 }
 
-static bool take_first(const char *value, int32_t *to)
+static bool take_milliseconds(const char *value, int32_t *to)
 {
 	char *end;
-	long number;
+	long number = strtol(value, &end, 10);
 
-	if (is(value, "strict")) {
-		*to = -1;
-		return true;
-	}
-	number = strtol(value, &end, 10);
-	if (*value < '0' || *value > '9' || *end != '\0' || number > LONGEST_FIRST_MS)
+	if (*value < '0' || *value > '9' || *end != '\0' || number > LONGEST_MS)
 		return false;
 	*to = (int32_t)number;
 	return true;
@@ -60,14 +55,21 @@ static bool take_word(struct vb_mpa_settings *settings, char *word)
 		return take_choice(value, "large", "segment", &settings->large);
 	if (is(word, "p2p"))
 		return take_switch(value, &settings->peer_to_peer);
-	return is(word, "first") && take_first(value, &settings->first_ms);
+	if (is(word, "last"))
+		return take_milliseconds(value, &settings->last_ms);
+	if (!is(word, "first"))
+		return false;
+	if (!is(value, "strict"))
+		return take_milliseconds(value, &settings->first_ms);
+	settings->first_ms = -1;
+	return true;
 }
 
 bool vb_mpa_settings_parse(struct vb_mpa_settings *settings, const char *text, char *why, size_t room)
 {
 	bool understood = true;
 
-	*settings = (struct vb_mpa_settings){.first_ms = FIRST_MS};
+	*settings = (struct vb_mpa_settings){.first_ms = FIRST_MS, .last_ms = LAST_MS};
 	while (text && *text) {
 		size_t length = strcspn(text, ",");
 		char word[WORD];

@@ -112,23 +112,40 @@ static void send_all_deferred(struct vb_endpoint *endpoint)
 	}
 }
 
+/* Caller holds progress. */
+static vb_time linger(const struct vb_endpoint *endpoint)
+{
+	vb_time until = 0;
+
+	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next) {
+		vb_time wanted = link->driver->linger ? link->driver->linger(link) : 0;
+
+		until = wanted > until ? wanted : until;
+	}
+	return until;
+}
+
 /* A program may exit as soon as it has what it waited for: before the acknowledgement of it has left, or the NAK that failed its queue
  * pair. Its peer would repeat itself until it gives up. So the pass under way is waited for, if not for ever, and what is owed sent. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
-	vb_time until = vb_clock_now() + LONGEST_FLUSH;
+	vb_time until = vb_clock_now() + LONGEST_FLUSH, stay = 0, now;
 
 	if (!vb_mutex_try(&guard))
 		return;
 	while (the_endpoint && vb_clock_now() < until) {
 		if (vb_lock_try(&the_endpoint->schedule.progress)) {
 			send_all_deferred(the_endpoint);
+			stay = linger(the_endpoint);
 			vb_lock_release(&the_endpoint->schedule.progress);
 			break;
 		}
 		vb_thread_yield();
 	}
 	vb_mutex_unlock(&guard);
+	now = vb_clock_now();
+	if (stay > now)
+		vb_clock_sleep(stay - now);
 }
 
 /* Counters on a page that verbenad sees; without one, in memory of our own. */

@@ -154,6 +154,7 @@ int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream)
 		.segment_only = streams.settings.large == VB_MPA_OFF,
 		.sent = (uint32_t)stream->mpa->sent,
 		.received = (uint32_t)stream->mpa->received,
+		.last_ms = terms->half_close ? 0 : (uint16_t)streams.settings.last_ms,
 	};
 	int error;
 

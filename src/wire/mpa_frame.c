@@ -16,6 +16,7 @@ enum {
 	REJECT = 0x20,
 	ENHANCED = 0x10,
 	LARGE = 0x08,
+	HALF_CLOSE = 0x04,
 	PEER_TO_PEER = 0x8000,           /* in the word of the IRD */
 	RTR_SEND = 0x4000,
 	RTR_WRITE = 0x8000,              /* in that of the ORD */
@@ -69,6 +70,7 @@ bool vb_mpa_frame_decode(struct vb_mpa_frame *frame, enum vb_mpa_kind kind, cons
 		.reject = kind == VB_MPA_REPLY && flags & REJECT,
 		.enhanced = flags & ENHANCED,
 		.large = flags & LARGE,
+		.half_close = flags & HALF_CLOSE,
 	};
 	bytes += VB_MPA_HEADER;
 	length -= VB_MPA_HEADER;
@@ -97,7 +99,8 @@ size_t vb_mpa_frame_encode(const struct vb_mpa_frame *frame, uint8_t bytes[VB_MP
 	assert(data <= VB_MPA_MAX_DATA);
 	memcpy(bytes, keys[frame->kind], KEY);
 	bytes[16] = (uint8_t)((frame->markers ? MARKERS : 0) | (frame->crc ? CRC : 0) | (frame->reject ? REJECT : 0) |
-			      (frame->enhanced ? ENHANCED : 0) | (frame->large ? LARGE : 0));
+			      (frame->enhanced ? ENHANCED : 0) | (frame->large ? LARGE : 0) |
+			      (frame->half_close ? HALF_CLOSE : 0));
 	bytes[17] = frame->revision;
 	put16(bytes + 18, (unsigned)data);
 	if (frame->enhanced) {

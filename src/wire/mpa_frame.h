@@ -34,6 +34,9 @@ struct vb_mpa_frame {
 	uint8_t revision;
 	bool markers, crc, reject, enhanced;
 	bool large;                      /* reserved bit 0x08, which siw gives the meaning: long FPDUs are welcome */
+	/* Reserved bit 0x04, which only we set, and only in a reply to a request with 0x08: the end of the stream does not harm what this
+	 * side still sends. siw returns the reserved bits of a request, and no others. */
+	bool half_close;
 	/* If enhanced. The messages that may make the first FPDU of the initiator ("ready to receive", RTR): of length zero. */
 	bool peer_to_peer, rtr_send, rtr_write, rtr_read;
 	uint16_t ird, ord;

@@ -122,6 +122,9 @@ static bool read_stream(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, v
 			end(tcp, stream, now, (int)got);
 			return true;
 		}
+		/* By the clock: the pass may have begun long before. */
+		if (stream->patience != 0)
+			stream->received = vb_clock_now();
 		budget -= (size_t)got < budget ? (size_t)got : budget;
 		if (binding)
 			VB_COUNT(binding->counters, rcvd_pkts);
@@ -194,7 +197,7 @@ static bool resume_stalled(struct vb_tcp_link *tcp)
 	return true;
 }
 
-/* Whoever has had two seconds to end his side is left alone. */
+/* Who waits for the time to be told the end is told it; who has had two seconds to end his side is left alone. */
 static void drop_leftovers(struct vb_tcp_link *tcp, vb_time now)
 {
 	vb_time next = VB_TIME_NEVER;
@@ -206,10 +209,12 @@ static void drop_leftovers(struct vb_tcp_link *tcp, vb_time now)
 
 		if (stream->qp)
 			continue;
-		if (stream->until <= now)
+		if (stream->until <= now && stream->shut) {
 			vb_tcp_stream_close(tcp, stream, 0, true);
-		else
-			next = vb_time_earlier(next, stream->until);
+			continue;
+		}
+		vb_tcp_stream_shut(stream, now);
+		next = vb_time_earlier(next, stream->until);
 	}
 	__atomic_store_n(&tcp->leftover, next, __ATOMIC_RELAXED);
 }
@@ -238,8 +243,15 @@ bool vb_tcp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 
 	if (!stream)
 		return false;
-	if (stream->until <= now) {
+	if (stream->until <= now && stream->shut) {
 		end(tcp, stream, now, 0);
+		return true;
+	}
+	/* It may be shut now, if nothing came up that is to be sent first. */
+	if (stream->until <= now) {
+		stream->patience = 0;
+		stream->until = VB_TIME_NEVER;
+		vb_tcp_transmit_in_pass(link, qp, now);
 		return true;
 	}
 	if (vb_iwarp_next_deadline(qp) > now) {

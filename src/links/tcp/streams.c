@@ -4,6 +4,10 @@
  * its queue pair goes. In the last two the peer is told by FIN, and has two seconds to say the same: a socket that is closed with bytes
  * unread sends RST, which destroys what the peer has not read yet.
  *
+ * Linux's siw fails a message that it has sent, and that has arrived, if the end of the stream comes while its sender is still busy with
+ * it (siw_qp_sq_proc_tx: tx_suspend). Programs part as soon as they have the last message, so to peers that are not known to bear it the
+ * end is told some time behind the last bytes of theirs.
+ *
  * librdmacm hears how it goes by reports. They are kept in the stream itself, so that there is always room for them; a stream is
  * freed when its end was reported.
  */
@@ -135,6 +139,10 @@ void vb_tcp_stream_shut(struct vb_tcp_stream *stream, vb_time now)
 {
 	if (stream->shut)
 		return;
+	if (stream->until == VB_TIME_NEVER)
+		stream->until = stream->received + stream->patience;
+	if (stream->until > now)
+		return;
 	stream->shut = true;
 	stream->until = now + LAST_WORDS;
 	if (stream->tapped)
@@ -242,6 +250,7 @@ int vb_tcp_adopt(struct vb_link *link, uint32_t qpn, int fd, const struct vb_doo
 	stream->fd = fd;
 	stream->cookie = cookie;
 	stream->until = VB_TIME_NEVER;
+	stream->patience = VB_MILLISECONDS(terms->last_ms);
 	stream->told_heard = terms->initiator || terms->ready == VB_IWARP_READY_NONE;
 	vb_lock_take(&tcp->schedule->progress);
 	error = adopt(tcp, stream, qpn, terms, now);
@@ -299,8 +308,25 @@ static void read_off(int fd)
 		;
 }
 
+vb_time vb_tcp_linger(struct vb_link *link)
+{
+	vb_time until = 0;
+
+	VB_LIST_FOR_EACH(node, &vb_tcp_link_of(link)->streams) {
+		const struct vb_tcp_stream *stream = vb_container_of(node, struct vb_tcp_stream, node);
+
+		if (!stream->shut && stream->received + stream->patience > until)
+			until = stream->received + stream->patience;
+	}
+	return until;
+}
+
 void vb_tcp_streams_free(struct vb_tcp_link *tcp)
 {
+	vb_time until = vb_tcp_linger(&tcp->link), now = vb_clock_now();
+
+	if (until > now)
+		vb_clock_sleep(until - now);
 	VB_LIST_FOR_EACH(node, &tcp->streams) {
 		struct vb_tcp_stream *stream = vb_container_of(node, struct vb_tcp_stream, node);
 

@@ -68,6 +68,7 @@ static const struct vb_link_driver driver = {
 	.descriptors = descriptors,
 	.has_work = vb_tcp_has_work,
 	.rest = vb_tcp_rest,
+	.linger = vb_tcp_linger,
 	.replenished = vb_tcp_replenished,
 	.adopt = vb_tcp_adopt,
 	.report = vb_tcp_report,

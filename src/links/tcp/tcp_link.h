@@ -50,7 +50,10 @@ struct vb_tcp_stream {
 	int error;                         /* of a send that failed */
 	uint8_t *kept;                     /* stalled: what was read behind the message that waits */
 	size_t kept_length;
-	vb_time until;                     /* shut: how long the peer's end is waited for. VB_TIME_NEVER: it is not shut */
+	/* Shut: how long the peer's end is waited for. Else: when that may be done which was asked for; VB_TIME_NEVER: it was not. */
+	vb_time until;
+	vb_time patience;                  /* it is not shut for so long behind the last bytes that came (docs/iwarp.md, last) */
+	vb_time received;                  /* with patience: when those came */
 
 	/* Under the lock of the reports. */
 	struct vb_list report_node;
@@ -106,12 +109,13 @@ void vb_tcp_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state f
 void vb_tcp_stream_close(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, int status, bool abort);
 /* Have the poller report what the engine waits for. Caller holds qp->lock, or progress where there is none. */
 void vb_tcp_stream_watch(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, bool write);
-/* Nothing more will be sent; the peer has two seconds to say the same. */
+/* Nothing more will be sent; the peer has two seconds to say the same. Too soon behind what came, it is put off: `until` says to when. */
 void vb_tcp_stream_shut(struct vb_tcp_stream *stream, vb_time now);
 /* Be called in time. Caller holds qp->lock. */
 void vb_tcp_stream_arm(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream);
 /* For those who wait to hear of it. */
 void vb_tcp_stream_tell_heard(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream);
+vb_time vb_tcp_linger(struct vb_link *link);
 void vb_tcp_streams_free(struct vb_tcp_link *tcp);
 
 /* ---- transmit.c ---- */

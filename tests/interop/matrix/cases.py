@@ -355,4 +355,8 @@ GROUPS = (("pingpong", pingpongs), ("perftest", perftests), ("connection", conne
           ("disturbed", disturbed))
 QUICK = ("ibv_rc_pingpong, 4 KiB", "ibv_rc_pingpong, IPv6", "ibv_uc_pingpong, 4 KiB", "ibv_ud_pingpong, 1 KiB", "ib_write_bw, RC, 65536 bytes",
          "ib_read_bw, RC, 65536 bytes", "ib_atomic_bw, FETCH_AND_ADD", "rping, IPv4", "rping, IPv6", "udaddy, IPv4", "rdma_client, IPv4",
-         "rping, nobody listens", "operation badkeyw", "operation toolong", "operation bulk", "operation bulk, 1 % loss from the kernel")
+         "rping, nobody listens", "operation badkeyw", "operation toolong", "operation bulk", "operation bulk, 1 % loss from the kernel",
+         # By iWARP.
+         "rping, 60000 bytes", "rping, 60000 bytes, crc=on,fpdu=segment", "rping, p2p=on", "ucmatose, 2 connections", "rdma_client",
+         "ib_send_bw -R, 65536 bytes", "ib_write_lat -R", "ib_read_bw -R, 65536 bytes", "rping, 60000 bytes, siw with crc",
+         "rping, 60000 bytes, siw with p2p")

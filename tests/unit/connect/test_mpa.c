@@ -117,6 +117,41 @@ static void crc_is_used_if_either_wants_it(void **state)
 	}
 }
 
+/* Two of ours know one another by what siw, which returns the reserved bits of a request, cannot say. */
+static void ours_are_told_from_siw(void **state)
+{
+	struct vb_mpa_wishes welcome = plain;
+	struct vb_mpa_frame echo;
+	struct vb_mpa initiator;
+	struct pair pair;
+	uint8_t bytes[VB_MPA_MAX_FRAME];
+	size_t length, taken = 0;
+
+	(void)state;
+	welcome.large = true;
+	shake(&pair, &welcome, &welcome);
+	assert_true(pair.a.terms.half_close && pair.b.terms.half_close);
+	/* A request of siw's says nothing, so neither does the reply. */
+	shake(&pair, &plain, &welcome);
+	assert_false(pair.a.terms.half_close || pair.b.terms.half_close);
+	assert_false(pair.a.peer.half_close || pair.a.peer.large);
+	/* siw's reply. */
+	vb_mpa_request(&initiator, &welcome, NULL, 0, 0);
+	memcpy(bytes, vb_mpa_output(&initiator, &length), VB_MPA_HEADER + VB_MPA_ENHANCEMENT);
+	assert_true(vb_mpa_frame_decode(&echo, VB_MPA_REQUEST, bytes, length));
+	echo.kind = VB_MPA_REPLY;
+	length = vb_mpa_frame_encode(&echo, bytes);
+	while (taken < length) {
+		size_t n = vb_mpa_wants(&initiator);
+
+		vb_mpa_take(&initiator, bytes + taken, n);
+		taken += n;
+	}
+	assert_int_equal(initiator.state, VB_MPA_AGREED);
+	assert_true(initiator.terms.large);
+	assert_false(initiator.terms.half_close);
+}
+
 static void depths_fit_together(void **state)
 {
 	(void)state;
@@ -330,6 +365,7 @@ int main(void)
 		cmocka_unit_test(frames_may_come_in_any_pieces),
 		cmocka_unit_test(no_more_is_read_than_the_frame),
 		cmocka_unit_test(crc_is_used_if_either_wants_it),
+		cmocka_unit_test(ours_are_told_from_siw),
 		cmocka_unit_test(depths_fit_together),
 		cmocka_unit_test(a_reply_may_raise_our_depth),
 		cmocka_unit_test(what_is_not_negotiated_is_not_answered),

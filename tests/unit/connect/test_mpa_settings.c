@@ -32,17 +32,19 @@ static void nothing_said_is_the_default(void **state)
 		assert_int_equal(settings.large, VB_MPA_AUTO);
 		assert_false(settings.peer_to_peer);
 		assert_int_equal(settings.first_ms, 100);
+		assert_int_equal(settings.last_ms, 100);
 	}
 }
 
 static void every_word_counts(void **state)
 {
 	(void)state;
-	assert_true(parse("crc=on,fpdu=large,p2p=on,first=7"));
+	assert_true(parse("crc=on,fpdu=large,p2p=on,first=7,last=9"));
 	assert_int_equal(settings.crc, VB_MPA_ON);
 	assert_int_equal(settings.large, VB_MPA_ON);
 	assert_true(settings.peer_to_peer);
 	assert_int_equal(settings.first_ms, 7);
+	assert_int_equal(settings.last_ms, 9);
 	assert_true(parse("crc=off,fpdu=segment,p2p=off,first=strict"));
 	assert_int_equal(settings.crc, VB_MPA_OFF);
 	assert_int_equal(settings.large, VB_MPA_OFF);
@@ -56,7 +58,8 @@ static void every_word_counts(void **state)
 static void what_is_not_understood_is_named(void **state)
 {
 	static const char *const wrong[] = {"crc", "crc=", "crc=yes", "fpdu=on", "p2p=auto", "first=", "first=-1", "first=1s",
-					    "first=60001", "first=99999999999999999999", "extensions=on", "=on"};
+					    "first=60001", "first=99999999999999999999",
+					    "last=strict", "last=60001", "extensions=on", "=on"};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -422,6 +423,129 @@ static void a_bad_reply_is_a_rejection(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
+/* ---- the end, and siw ---- */
+
+enum { LAST_MS = 100 };              /* docs/iwarp.md: last */
+
+static const struct vb_mpa_frame ready_request = {.kind = VB_MPA_REQUEST, .revision = 2, .enhanced = true, .ird = 1, .ord = 1,
+						  .peer_to_peer = true, .rtr_write = true};
+
+static struct rdma_cm_id *accept_one(struct rdma_event_channel *passive)
+{
+	struct rdma_cm_event *event = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	struct rdma_conn_param param = one_read;
+	struct rdma_cm_id *accepting = event->id;
+
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	add_qp(accepting);
+	assert_int_equal(rdma_accept(accepting, &param), 0);
+	return accepting;
+}
+
+/* What siw sends fails if the end of the stream comes before its sender has looked up from it: status 2 at a message that has arrived. So
+ * the end comes no sooner than some time behind its last bytes. The peer here sends them when `began` is noted. */
+static void expect_the_end_no_sooner(int fd, int64_t began)
+{
+	uint8_t bytes[256];
+
+	while (recv(fd, bytes, sizeof(bytes), 0) > 0)
+		;
+	assert_in_range(patience_clock() - began, LAST_MS, PATIENCE_MS);
+	close(fd);
+}
+
+/* The peer's first message makes the connection; its bytes are the last there are. */
+static int64_t say_ready(int fd, struct vb_mpa_frame *reply)
+{
+	static const uint8_t nothing[20] = "\x00\x0e\xc1\x40\x00\x00\x00\x01";
+	int64_t began;
+
+	read_reply(fd, reply);
+	assert_false(reply->reject);
+	began = patience_clock();
+	say(fd, nothing, sizeof(nothing));
+	return began;
+}
+
+static void the_end_is_not_told_behind_the_last_bytes(void **state)
+{
+	struct rdma_event_channel *passive = rdma_create_event_channel();
+	struct rdma_cm_id *listener, *accepting;
+	struct vb_mpa_frame reply;
+	uint16_t port;
+
+	(void)state;
+	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
+	for (unsigned destroyed = 0; destroyed < 2; destroyed++) {
+		int fd = tcp_to(port);
+		int64_t began;
+
+		send_request(fd, &ready_request);
+		accepting = accept_one(passive);
+		began = say_ready(fd, &reply);
+		assert_int_equal(expect_cm_event(passive, RDMA_CM_EVENT_ESTABLISHED), 0);
+		if (destroyed)
+			rdma_destroy_ep(accepting);
+		else
+			assert_int_equal(rdma_disconnect(accepting), 0);
+		expect_the_end_no_sooner(fd, began);
+		if (!destroyed) {
+			assert_int_equal(expect_cm_event(passive, RDMA_CM_EVENT_DISCONNECTED), 0);
+			rdma_destroy_ep(accepting);
+		}
+	}
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(passive);
+}
+
+/* A program that leaves as soon as it has what it waited for. */
+static void accept_and_leave(int told, bool clean)
+{
+	struct rdma_event_channel *passive = rdma_create_event_channel();
+	struct rdma_cm_id *listener, *accepting;
+	uint16_t port;
+
+	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
+	if (write(told, &port, sizeof(port)) != sizeof(port))
+		_exit(1);
+	accepting = accept_one(passive);
+	if (expect_cm_event(passive, RDMA_CM_EVENT_ESTABLISHED) != 0)
+		_exit(1);
+	if (clean) {
+		rdma_destroy_ep(accepting);
+		(void)rdma_destroy_id(listener);
+		rdma_destroy_event_channel(passive);
+	}
+	exit(0);
+}
+
+static void the_end_of_a_process_is_not_told_sooner(void **state)
+{
+	(void)state;
+	for (unsigned clean = 0; clean < 2; clean++) {
+		struct vb_mpa_frame reply;
+		uint16_t port;
+		int pipes[2], fd, status;
+		int64_t began;
+		pid_t child;
+
+		assert_int_equal(pipe(pipes), 0);
+		child = fork();
+		assert_true(child >= 0);
+		if (child == 0)
+			accept_and_leave(pipes[1], clean);
+		assert_int_equal(read(pipes[0], &port, sizeof(port)), sizeof(port));
+		fd = tcp_to(port);
+		send_request(fd, &ready_request);
+		began = say_ready(fd, &reply);
+		expect_the_end_no_sooner(fd, began);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+		close(pipes[0]);
+		close(pipes[1]);
+	}
+}
+
 /* ---- ports and processes ---- */
 
 static void a_port_is_one_of_tcp(void **state)
@@ -484,6 +608,8 @@ static void a_connection_is_its_process_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		/* First: its children use devices, which a child may only if its parent has not. */
+		cmocka_unit_test(the_end_of_a_process_is_not_told_sooner),
 		cmocka_unit_test(both_sides_are_told_the_end),
 		cmocka_unit_test(data_of_every_length_travels),
 		cmocka_unit_test(a_rejection_is_told_with_its_data),
@@ -491,6 +617,7 @@ int main(void)
 		cmocka_unit_test(nonsense_is_closed_and_troubles_nobody),
 		cmocka_unit_test(nonsense_after_the_handshake_ends_one_connection),
 		cmocka_unit_test(a_bad_reply_is_a_rejection),
+		cmocka_unit_test(the_end_is_not_told_behind_the_last_bytes),
 		cmocka_unit_test(a_port_is_one_of_tcp),
 		cmocka_unit_test(a_connection_is_its_process_alone),
 		cmocka_unit_test(half_open_handshakes_are_bounded),

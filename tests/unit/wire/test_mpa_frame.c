@@ -44,11 +44,12 @@ static void siw_is_understood(void **state)
 static void every_bit_returns(void **state)
 {
 	(void)state;
-	for (unsigned bits = 0; bits < 1u << 10; bits++) {
+	for (unsigned bits = 0; bits < 1u << 11; bits++) {
 		struct vb_mpa_frame frame = {
 			.kind = bits & 1 ? VB_MPA_REPLY : VB_MPA_REQUEST,
 			.revision = 2,
 			.markers = bits & 2, .crc = bits & 4, .reject = bits & 1 && bits & 8, .enhanced = bits & 16, .large = bits & 32,
+			.half_close = bits & 1024,
 			.peer_to_peer = bits & 16 && bits & 64, .rtr_send = bits & 16 && bits & 128,
 			.rtr_write = bits & 16 && bits & 256, .rtr_read = bits & 16 && bits & 512,
 			.ird = bits & 16 ? 0x2a5b : 0, .ord = bits & 16 ? 0x3fff : 0,
