@@ -10,6 +10,7 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/route.h"
+#include "rdmacm/address.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 #include "rdmacm/door.h"
@@ -317,12 +318,15 @@ static void connect_failed(struct vb_rdmacm_stream *stream, int error)
 	give_up(stream, error == -ECONNREFUSED ? VB_CM_EVENT_REJECTED : VB_CM_EVENT_UNREACHABLE, error);
 }
 
+/* The port that the peer sees. */
 static void learn_source(struct vb_rdmacm_stream *stream)
 {
 	struct vb_tcp_address local;
 
-	if (vb_tcp_local(stream->fd, &local) == 0)
-		stream->id->source.port = local.port;
+	if (vb_tcp_local(stream->fd, &local) != 0)
+		return;
+	stream->id->source.port = local.port;
+	vb_rdmacm_address_to(&stream->id->id.route.addr.src_storage, &stream->id->source);
 }
 
 static void try_again(struct vb_rdmacm_stream *stream)

@@ -87,8 +87,7 @@ for name, options in RIOSTREAM.items():
         add(Streams, "test_riostream__%s__%s" % (name, place), place, Streams.streams, "riostream", options)
 
 
-@expand
-class Copies(RsocketCase):
+class CopyCase(RsocketCase):
     def setUp(self):
         super().setUp()
         self.folder = tempfile.TemporaryDirectory(prefix="verbena-copy-")
@@ -106,6 +105,9 @@ class Copies(RsocketCase):
         digests = [hashlib.sha256(open(path, "rb").read()).hexdigest() for path in (self.source, self.target)]
         self.assertEqual(digests[0], digests[1])
 
+
+@expand
+class Copies(CopyCase):
     @across(["lo_v4", "veth1500_v4"])
     def test_rcopy(self):
         self.make_source(20 << 20)

@@ -8,6 +8,7 @@
  *
  *   stream_connect.c  the events of rdma_cm           stream_progress.c  completions and grants
  *   stream_endpoint.c queue pair and buffers          stream_shutdown.c  the end
+ *   stream_message.c  how the peer is told something
  *   stream_send.c, stream_receive.c, stream_iomap.c   what the program asks for
  *
  * All functions here: caller holds rs->lock, unless they say otherwise.
@@ -81,6 +82,7 @@ struct vb_rstream {
 	bool armed;                      /* a completion will raise, or has raised, an event */
 	uint32_t changes;                /* how often progress has found something, modulo 2^32 */
 	uint32_t inline_most;
+	bool by_send;                    /* stream_message.c */
 
 	/* Towards the peer. */
 	uint8_t *send_bytes;
@@ -88,6 +90,7 @@ struct vb_rstream {
 	uint32_t send_size, send_at, send_free;
 	unsigned send_slots, send_slots_all, control_slots;
 	uint16_t sent, send_limit;       /* messages, modulo 2^16 */
+	uint16_t spare;                  /* of the limit: not for data */
 	struct vb_rstream_span target;   /* where the next bytes go; length: what is left of it */
 	unsigned target_at, targets_ready; /* the entry to use next, and how many are filled in */
 
@@ -101,6 +104,10 @@ struct vb_rstream {
 	uint32_t granted;                /* bytes the peer may still write */
 	uint32_t freed, grant_at;        /* bytes read and not granted again; the half that is next */
 	uint16_t received, receive_mark; /* messages; grant more when `received` passes the mark */
+
+	uint32_t *words;                 /* by SEND: what the receives receive */
+	struct ibv_mr *words_mr;
+	uint32_t words_all, word_at;     /* the one for the next receive */
 
 	/* The peer's lists. */
 	struct vb_rstream_span remote_targets;
@@ -157,7 +164,6 @@ void vb_rstream_endpoint_destroy(struct vb_rsocket *rs);
 unsigned vb_rstream_endpoint_introduce(const struct vb_rsocket *rs, struct vb_rstream_greeting_bytes *bytes);
 /* Believe the peer's hello. 0 or -errno. */
 int vb_rstream_endpoint_meet(struct vb_rsocket *rs, const void *private_data, unsigned length);
-int vb_rstream_endpoint_post_receives(struct vb_rstream *stream, unsigned count);
 
 bool vb_rstream_progress(struct vb_rsocket *rs);
 /* Tell the peer of room it does not know of, if that is worth a message. */
@@ -174,6 +180,7 @@ enum vb_rstream_work {
 	VB_RSTREAM_WRITE,                /* holds a slot of the send queue and bytes of the send buffer */
 	VB_RSTREAM_TELL,                 /* holds a control slot */
 	VB_RSTREAM_TELL_GOODBYE,         /* likewise; the connection is over when it has arrived */
+	VB_RSTREAM_PLACE,                /* holds nothing that the request behind it does not hold */
 };
 
 static inline uint64_t vb_rstream_work_id(enum vb_rstream_work work, uint32_t bytes)
@@ -181,10 +188,22 @@ static inline uint64_t vb_rstream_work_id(enum vb_rstream_work work, uint32_t by
 	return (uint64_t)work << 32 | bytes;
 }
 
-/* RDMA WRITE of `count` pieces to `to`; with_immediate: and a message about it. Breaks the connection when it cannot.
- * 0 or -errno. */
-int vb_rstream_post(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
-		    const struct vb_rstream_span *to, bool with_immediate, uint32_t immediate);
+/* RDMA WRITE of `count` pieces to `to`, and a message about it. Both break the connection when they cannot. 0 or -errno. */
+int vb_rstream_write(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
+		     const struct vb_rstream_span *to);
+int vb_rstream_write_and_tell(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
+			      const struct vb_rstream_span *to, uint32_t message);
+int vb_rstream_post_receives(struct vb_rstream *stream, unsigned count);
+/* How messages travel on the device of stream->id, before anything else of this is asked; memory for them, behind the queue pair. */
+void vb_rstream_message_choose(struct vb_rstream *stream);
+int vb_rstream_message_prepare(struct vb_rstream *stream, unsigned receives);
+void vb_rstream_message_release(struct vb_rstream *stream);
+/* How many work requests one takes, and how many of the peer's credits are not for data. */
+unsigned vb_rstream_message_requests(const struct vb_rstream *stream);
+uint16_t vb_rstream_message_spare(const struct vb_rstream *stream, uint16_t credits);
+/* What a receive has brought. False: no message. Of a grant: with room for data, or with messages alone. */
+bool vb_rstream_message_read(const struct vb_rstream *stream, const struct ibv_wc *completion, uint32_t *message);
+bool vb_rstream_message_has_room(const struct vb_rstream *stream, const struct ibv_wc *completion);
 /* A control message, when a control slot is free; -EAGAIN when none is. */
 int vb_rstream_tell(struct vb_rsocket *rs, enum vb_rstream_control control);
 void vb_rstream_keep_alive(struct vb_rsocket *rs);

@@ -325,10 +325,14 @@ static int send_request(struct vb_rsocket *rs)
 		.retry_count = RETRIES,
 		.rnr_retry_count = RETRIES,
 	};
-	int error = vb_rstream_endpoint_create(rs);
+	int error;
 
+	vb_rstream_message_choose(rs->stream);
+	error = vb_rstream_endpoint_create(rs);
 	if (error != 0)
 		return error;
+	/* RNICs may READ nothing to say that they are ready (RFC 6581 9). */
+	parameters.initiator_depth = rs->stream->by_send;
 	parameters.private_data_len = (uint8_t)vb_rstream_endpoint_introduce(rs, &greeting);
 	return rdma_connect(rs->stream->id, &parameters) == 0 ? 0 : -errno;
 }
@@ -401,6 +405,7 @@ static int prepare_child(struct vb_rsocket *listener, struct vb_rsocket *child, 
 	if (rdma_migrate_id(what->id, child->stream->channel) != 0)
 		return -errno;
 	child->stream->id = what->id;
+	vb_rstream_message_choose(child->stream);
 	child->sizes = listener->sizes;
 	/* A program may ask for windows after rlisten, when we have accepted in its name already: riostream does. */
 	if (child->sizes.iomaps == 0)

@@ -18,42 +18,31 @@ enum {
 	/* Receives beyond the credits: grants and control messages have none, and must not wait for the program to
 	 * read. */
 	RECEIVES_FOR_CONTROL = 16,
-	RECEIVES_AT_ONCE = 16,
 };
 
-int vb_rstream_endpoint_post_receives(struct vb_rstream *stream, unsigned count)
+/* Announced windows have no credits either, and of what is sent nothing tells when it is received, if not the acknowledgement. */
+static uint32_t receives(const struct vb_rsocket *rs)
 {
-	struct ibv_recv_wr requests[RECEIVES_AT_ONCE] = {0}, *refused;
-	int error = 0;
-
-	while (count > 0 && error == 0) {
-		unsigned now = count < RECEIVES_AT_ONCE ? count : RECEIVES_AT_ONCE;
-
-		/* No buffers: what arrives was written elsewhere, only the immediate data matters. */
-		for (unsigned i = 0; i < now; i++) {
-			requests[i].wr_id = vb_rstream_work_id(VB_RSTREAM_RECEIVE, 0);
-			requests[i].next = i + 1 < now ? &requests[i + 1] : NULL;
-		}
-		error = -ibv_post_recv(stream->id->qp, requests, &refused);
-		count -= now;
-	}
-	return error;
+	return rs->sizes.receive_queue + RECEIVES_FOR_CONTROL + (rs->stream->by_send ? rs->sizes.iomaps : 0);
 }
 
 /* The device's limits on what was asked for. */
 static int limit_sizes(struct vb_rsocket *rs)
 {
 	struct ibv_device_attr attributes;
+	uint32_t most, beside;
 	int error;
 
 	error = -ibv_query_device(rs->stream->id->verbs, &attributes);
 	if (error != 0)
 		return error;
 	vb_rsocket_sizes_round(&rs->sizes);
-	if (rs->sizes.send_queue > (uint32_t)attributes.max_qp_wr)
-		rs->sizes.send_queue = (uint32_t)attributes.max_qp_wr;
-	if (rs->sizes.receive_queue + RECEIVES_FOR_CONTROL > (uint32_t)attributes.max_qp_wr)
-		rs->sizes.receive_queue = (uint32_t)attributes.max_qp_wr - RECEIVES_FOR_CONTROL;
+	most = (uint32_t)attributes.max_qp_wr / vb_rstream_message_requests(rs->stream);
+	if (rs->sizes.send_queue > most)
+		rs->sizes.send_queue = most;
+	beside = receives(rs) - rs->sizes.receive_queue;
+	if (rs->sizes.receive_queue + beside > (uint32_t)attributes.max_qp_wr)
+		rs->sizes.receive_queue = (uint32_t)attributes.max_qp_wr - beside;
 	return 0;
 }
 
@@ -66,13 +55,12 @@ static int create_queue_pair(struct vb_rsocket *rs)
 {
 	struct vb_rstream *stream = rs->stream;
 	struct ibv_context *verbs = stream->id->verbs;
-	uint32_t receives = rs->sizes.receive_queue + RECEIVES_FOR_CONTROL;
+	uint32_t sends = rs->sizes.send_queue * vb_rstream_message_requests(stream);
 	struct ibv_qp_init_attr attributes = {
 		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
 		.cap = {
-			.max_send_wr = rs->sizes.send_queue,
-			.max_recv_wr = receives,
+			.max_send_wr = sends,
+			.max_recv_wr = receives(rs),
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
 			/* Entries of the peer's lists always go inline. */
@@ -85,7 +73,7 @@ static int create_queue_pair(struct vb_rsocket *rs)
 		return -errno;
 	if (fcntl(stream->completions->fd, F_SETFL, fcntl(stream->completions->fd, F_GETFL) | O_NONBLOCK) != 0)
 		return -errno;
-	stream->cq = ibv_create_cq(verbs, (int)(rs->sizes.send_queue + receives), NULL, stream->completions, 0);
+	stream->cq = ibv_create_cq(verbs, (int)(sends + receives(rs)), NULL, stream->completions, 0);
 	if (stream->cq == NULL)
 		return -errno;
 	attributes.send_cq = attributes.recv_cq = stream->cq;
@@ -191,15 +179,14 @@ int vb_rstream_endpoint_create(struct vb_rsocket *rs)
 {
 	int error = limit_sizes(rs);
 
-	/* iWARP has no RDMA WRITE with immediate, which every message here is. */
-	if (error == 0 && rs->stream->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP)
-		error = -EOPNOTSUPP;
 	if (error == 0)
 		error = create_queue_pair(rs);
 	if (error == 0)
 		error = create_buffers(rs);
 	if (error == 0)
-		error = vb_rstream_endpoint_post_receives(rs->stream, rs->sizes.receive_queue + RECEIVES_FOR_CONTROL);
+		error = vb_rstream_message_prepare(rs->stream, receives(rs));
+	if (error == 0)
+		error = vb_rstream_post_receives(rs->stream, receives(rs));
 	return error;
 }
 
@@ -230,6 +217,7 @@ void vb_rstream_endpoint_destroy(struct vb_rsocket *rs)
 		close(stream->receive_fd);
 	stream->receive_fd = -1;
 	release_pages(&stream->lists_mr);
+	vb_rstream_message_release(stream);
 	stream->send_bytes = stream->receive_bytes = NULL;
 	stream->lists = NULL;
 	stream->available = 0;
@@ -297,6 +285,7 @@ int vb_rstream_endpoint_meet(struct vb_rsocket *rs, const void *private_data, un
 	take_token(stream, private_data, length);
 	stream->foreign = hello.big_endian != vb_rstream_host_is_big_endian();
 	stream->send_limit = hello.credits;
+	stream->spare = vb_rstream_message_spare(stream, hello.credits);
 	stream->target = hello.data;
 	stream->target_at = 1;
 	stream->remote_targets = hello.targets;

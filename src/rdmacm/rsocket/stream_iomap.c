@@ -144,8 +144,8 @@ static int announce(struct vb_rsocket *rs, struct mapping *mapping)
 	stream->unsent_mappings--;
 	stream->send_slots--;
 	/* Costs no credit: the peer counts only data against those. */
-	return vb_rstream_post(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, 0), &piece, 1, IBV_SEND_INLINE, &to, true,
-			       vb_rstream_message_encode(VB_RSTREAM_IOMAP, mapping->index));
+	return vb_rstream_write_and_tell(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, 0), &piece, 1, IBV_SEND_INLINE, &to,
+					 vb_rstream_message_encode(VB_RSTREAM_IOMAP, mapping->index));
 }
 
 int vb_rstream_iomap_announce(struct vb_rsocket *rs, vb_time patience)

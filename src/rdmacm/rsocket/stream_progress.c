@@ -3,7 +3,6 @@
  * Completions of a stream: what the peer said, which of our writes have arrived, and when to grant it more room. The
  * peer is not trusted: a length it has not been granted, or an entry it cannot have filled in, breaks the connection.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 
@@ -31,25 +30,6 @@ void vb_rstream_break(struct vb_rsocket *rs, int error)
 	stream->may_read = stream->may_write = false;
 }
 
-int vb_rstream_post(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
-		    const struct vb_rstream_span *to, bool with_immediate, uint32_t immediate)
-{
-	struct ibv_send_wr request = {
-		.wr_id = work_id,
-		.sg_list = pieces,
-		.num_sge = count,
-		.opcode = with_immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-		.send_flags = flags,
-		.imm_data = htonl(immediate),
-		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
-	}, *refused;
-	int error = ibv_post_send(rs->stream->id->qp, &request, &refused);
-
-	if (error != 0)
-		vb_rstream_break(rs, error);
-	return -error;
-}
-
 int vb_rstream_tell(struct vb_rsocket *rs, enum vb_rstream_control control)
 {
 	static const struct vb_rstream_span nowhere;
@@ -59,8 +39,10 @@ int vb_rstream_tell(struct vb_rsocket *rs, enum vb_rstream_control control)
 		return -EAGAIN;
 	rs->stream->control_slots--;
 	/* A keep-alive needs no answer but the acknowledgement, and so no receive of the peer's. */
-	return vb_rstream_post(rs, vb_rstream_work_id(work, 0), NULL, 0, 0, &nowhere, control != VB_RSTREAM_KEEP_ALIVE,
-			       vb_rstream_message_encode(VB_RSTREAM_CONTROL, control));
+	if (control == VB_RSTREAM_KEEP_ALIVE)
+		return vb_rstream_write(rs, vb_rstream_work_id(work, 0), NULL, 0, 0, &nowhere);
+	return vb_rstream_write_and_tell(rs, vb_rstream_work_id(work, 0), NULL, 0, 0, &nowhere,
+					 vb_rstream_message_encode(VB_RSTREAM_CONTROL, control));
 }
 
 void vb_rstream_keep_alive(struct vb_rsocket *rs)
@@ -99,18 +81,18 @@ void vb_rstream_grant(struct vb_rsocket *rs)
 	}
 	stream->receive_mark = (uint16_t)(stream->received + rs->sizes.receive_queue / 2);
 	stream->control_slots--;
-	vb_rstream_post(rs, vb_rstream_work_id(VB_RSTREAM_TELL, 0), &piece, has_half ? 1 : 0,
-			has_half ? IBV_SEND_INLINE : 0, &to, true,
-			vb_rstream_message_encode(VB_RSTREAM_GRANT,
-						  (uint16_t)(stream->received + rs->sizes.receive_queue)));
+	vb_rstream_write_and_tell(rs, vb_rstream_work_id(VB_RSTREAM_TELL, 0), &piece, has_half ? 1 : 0,
+				  has_half ? IBV_SEND_INLINE : 0, &to,
+				  vb_rstream_message_encode(VB_RSTREAM_GRANT,
+							    (uint16_t)(stream->received + rs->sizes.receive_queue)));
 }
 
-static void take_grant(struct vb_rsocket *rs, uint32_t value, uint32_t length)
+static void take_grant(struct vb_rsocket *rs, uint32_t value, bool has_room)
 {
 	struct vb_rstream *stream = rs->stream;
 
 	stream->send_limit = (uint16_t)value;
-	if (length == 0)
+	if (!has_room)
 		return;
 	if (stream->targets_ready == VB_RSTREAM_TARGETS)
 		vb_rstream_break(rs, EPROTO);
@@ -133,13 +115,14 @@ static void take_control(struct vb_rsocket *rs, uint32_t control)
 static void take_message(struct vb_rsocket *rs, const struct ibv_wc *completion)
 {
 	struct vb_rstream *stream = rs->stream;
-	uint32_t immediate = ntohl(completion->imm_data), value = vb_rstream_message_value(immediate);
+	uint32_t message, value;
 
-	if ((completion->wc_flags & IBV_WC_WITH_IMM) == 0) {
+	if (!vb_rstream_message_read(stream, completion, &message)) {
 		vb_rstream_break(rs, EPROTO);
 		return;
 	}
-	switch (vb_rstream_message_kind(immediate)) {
+	value = vb_rstream_message_value(message);
+	switch (vb_rstream_message_kind(message)) {
 	case VB_RSTREAM_DATA:
 		if (value > stream->granted) {
 			vb_rstream_break(rs, EPROTO);
@@ -150,7 +133,7 @@ static void take_message(struct vb_rsocket *rs, const struct ibv_wc *completion)
 		stream->received++;
 		break;
 	case VB_RSTREAM_GRANT:
-		take_grant(rs, value, completion->byte_len);
+		take_grant(rs, value, vb_rstream_message_has_room(stream, completion));
 		break;
 	case VB_RSTREAM_IOMAP:
 		vb_rstream_iomap_learn(rs, value);
@@ -181,6 +164,7 @@ static void release_work(struct vb_rsocket *rs, const struct ibv_wc *completion)
 		stream->control_slots++;
 		break;
 	case VB_RSTREAM_RECEIVE:
+	case VB_RSTREAM_PLACE:
 		break;
 	}
 }
@@ -242,7 +226,7 @@ bool vb_rstream_progress(struct vb_rsocket *rs)
 		received = take_completions(rs, completions, count);
 		if (stream->state != VB_RSTREAM_CONNECTED)
 			continue;
-		error = vb_rstream_endpoint_post_receives(stream, received);
+		error = vb_rstream_post_receives(stream, received);
 		if (error != 0)
 			vb_rstream_break(rs, -error);
 	} while (count == COMPLETIONS_AT_ONCE);
@@ -290,7 +274,7 @@ bool vb_rstream_can_send(struct vb_rsocket *rs)
 {
 	const struct vb_rstream *stream = rs->stream;
 
-	return vb_rstream_has_room(stream) && stream->sent != stream->send_limit &&
+	return vb_rstream_has_room(stream) && (uint16_t)(stream->send_limit - stream->sent) > stream->spare &&
 	       (stream->target.length > 0 || stream->targets_ready > 0);
 }
 

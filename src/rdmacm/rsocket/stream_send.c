@@ -41,6 +41,7 @@ static int take_target(struct vb_rsocket *rs)
 	if (stream->target.length > 0)
 		return 0;
 	stream->target = stream->lists->targets[stream->target_at];
+	stream->lists->targets[stream->target_at].length = 0;
 	if (stream->foreign)
 		stream->target = vb_rstream_span_swap(stream->target);
 	stream->target_at = (stream->target_at + 1) % VB_RSTREAM_TARGETS;
@@ -51,6 +52,14 @@ static int take_target(struct vb_rsocket *rs)
 	return -EPROTO;
 }
 
+static int write_pieces(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
+			const struct vb_rstream_span *to, bool is_data, uint32_t length)
+{
+	if (!is_data)
+		return vb_rstream_write(rs, work_id, pieces, count, flags, to);
+	return vb_rstream_write_and_tell(rs, work_id, pieces, count, flags, to, vb_rstream_message_encode(VB_RSTREAM_DATA, length));
+}
+
 static int write_inline(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t length,
 			const struct vb_rstream_span *to, bool is_data)
 {
@@ -58,8 +67,7 @@ static int write_inline(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint3
 	struct ibv_sge piece = {.addr = (uintptr_t)bytes, .length = length};
 
 	vb_iov_cursor_read(from, bytes, length);
-	return vb_rstream_post(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, 0), &piece, 1, IBV_SEND_INLINE, to, is_data,
-			       vb_rstream_message_encode(VB_RSTREAM_DATA, length));
+	return write_pieces(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, 0), &piece, 1, IBV_SEND_INLINE, to, is_data, length);
 }
 
 static int write_from_buffer(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t length,
@@ -77,8 +85,7 @@ static int write_from_buffer(struct vb_rsocket *rs, struct vb_iov_cursor *from, 
 	vb_iov_cursor_read(from, stream->send_bytes, length - before_end);
 	stream->send_at = (stream->send_at + length) % stream->send_size;
 	stream->send_free -= length;
-	return vb_rstream_post(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, length), pieces, length > before_end ? 2 : 1, 0,
-			       to, is_data, vb_rstream_message_encode(VB_RSTREAM_DATA, length));
+	return write_pieces(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, length), pieces, length > before_end ? 2 : 1, 0, to, is_data, length);
 }
 
 ssize_t vb_rstream_write_piece(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t most,

@@ -15,7 +15,8 @@
  *         | data buffer: address (8), key (4), length (4)          |
  *      40 +--------------------------------------------------------+
  *
- * Then everything is an RDMA WRITE with immediate data:
+ * Then everything is an RDMA WRITE with immediate data; where there is no such thing, an RDMA WRITE and a SEND of these 32 bits
+ * (stream_message.c):
  *
  *    bit 31..29  what it is     28..0
  *         0      data           length of the bytes just written to the data buffer

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How a stream tells its peer something: 32 bits, and before them bytes that are written to where they belong (stream_wire.h).
+ *
+ *   by immediate data   one RDMA WRITE with immediate. The peer's receive has no buffer.
+ *   by SEND             an RDMA WRITE and behind it a SEND of the 32 bits, in the sender's byte order, into a receive of four bytes. So do
+ *                       rdma-core's rsockets on iWARP, whose WRITEs carry no immediate data (RFC 5040 has none). An RDMAP stream is in
+ *                       order (RFC 5041 5.3): what was written is there when the SEND is received.
+ *
+ * Of the two requests the second alone asks for a completion; what the first holds is given back with it.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/rsocket/stream.h"
+
+enum {
+	RECEIVES_AT_ONCE = 16,
+	/* Who sends four bytes knows that they have left, not that they were received: as many control messages as there may be at
+	 * once must find a receive behind all the data that was granted. */
+	SPARE_CREDITS = VB_RSTREAM_CONTROLS,
+};
+
+void vb_rstream_message_choose(struct vb_rstream *stream)
+{
+	stream->by_send = stream->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+unsigned vb_rstream_message_requests(const struct vb_rstream *stream)
+{
+	return stream->by_send ? 2 : 1;
+}
+
+uint16_t vb_rstream_message_spare(const struct vb_rstream *stream, uint16_t credits)
+{
+	return stream->by_send && credits > 2 * SPARE_CREDITS ? SPARE_CREDITS : 0;
+}
+
+int vb_rstream_message_prepare(struct vb_rstream *stream, unsigned receives)
+{
+	if (!stream->by_send)
+		return 0;
+	stream->words = calloc(receives, sizeof(*stream->words));
+	if (stream->words == NULL)
+		return -ENOMEM;
+	stream->words_all = receives;
+	stream->words_mr = ibv_reg_mr(stream->id->pd, stream->words, receives * sizeof(*stream->words), IBV_ACCESS_LOCAL_WRITE);
+	return stream->words_mr == NULL ? -errno : 0;
+}
+
+void vb_rstream_message_release(struct vb_rstream *stream)
+{
+	if (stream->words_mr != NULL)
+		ibv_dereg_mr(stream->words_mr);
+	stream->words_mr = NULL;
+	free(stream->words);
+	stream->words = NULL;
+}
+
+/* ---- towards the peer ---- */
+
+static int post(struct vb_rsocket *rs, struct ibv_send_wr *requests)
+{
+	struct ibv_send_wr *refused;
+	int error = ibv_post_send(rs->stream->id->qp, requests, &refused);
+
+	if (error != 0)
+		vb_rstream_break(rs, error);
+	return -error;
+}
+
+int vb_rstream_write(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
+		     const struct vb_rstream_span *to)
+{
+	struct ibv_send_wr request = {
+		.wr_id = work_id,
+		.sg_list = pieces,
+		.num_sge = count,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = flags | IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
+	};
+
+	return post(rs, &request);
+}
+
+int vb_rstream_write_and_tell(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
+			      const struct vb_rstream_span *to, uint32_t message)
+{
+	struct ibv_sge word = {.addr = (uintptr_t)&message, .length = sizeof(message)};
+	struct ibv_send_wr telling = {
+		.wr_id = work_id,
+		.sg_list = &word,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED,
+	}, writing = {
+		.wr_id = work_id,
+		.sg_list = pieces,
+		.num_sge = count,
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = flags | IBV_SEND_SIGNALED,
+		.imm_data = htonl(message),
+		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
+	};
+
+	if (!rs->stream->by_send)
+		return post(rs, &writing);
+	if (count == 0)
+		return post(rs, &telling);
+	writing.wr_id = vb_rstream_work_id(VB_RSTREAM_PLACE, 0);
+	writing.opcode = IBV_WR_RDMA_WRITE;
+	writing.send_flags = flags;
+	writing.next = &telling;
+	return post(rs, &writing);
+}
+
+/* ---- from the peer ---- */
+
+int vb_rstream_post_receives(struct vb_rstream *stream, unsigned count)
+{
+	struct ibv_recv_wr requests[RECEIVES_AT_ONCE] = {0}, *refused;
+	struct ibv_sge words[RECEIVES_AT_ONCE];
+	int error = 0;
+
+	while (count > 0 && error == 0) {
+		unsigned now = count < RECEIVES_AT_ONCE ? count : RECEIVES_AT_ONCE;
+
+		/* No buffers by immediate data: what arrives was written elsewhere. */
+		for (unsigned i = 0; i < now; i++) {
+			requests[i].wr_id = vb_rstream_work_id(VB_RSTREAM_RECEIVE, stream->word_at);
+			requests[i].next = i + 1 < now ? &requests[i + 1] : NULL;
+			if (!stream->by_send)
+				continue;
+			words[i] = (struct ibv_sge){.addr = (uintptr_t)&stream->words[stream->word_at], .length = sizeof(*stream->words),
+						    .lkey = stream->words_mr->lkey};
+			requests[i].sg_list = &words[i];
+			requests[i].num_sge = 1;
+			stream->word_at = (stream->word_at + 1) % stream->words_all;
+		}
+		error = -ibv_post_recv(stream->id->qp, requests, &refused);
+		count -= now;
+	}
+	return error;
+}
+
+bool vb_rstream_message_read(const struct vb_rstream *stream, const struct ibv_wc *completion, uint32_t *message)
+{
+	if (!stream->by_send) {
+		*message = ntohl(completion->imm_data);
+		return (completion->wc_flags & IBV_WC_WITH_IMM) != 0;
+	}
+	*message = stream->words[(uint32_t)completion->wr_id];
+	if (stream->foreign)
+		*message = __builtin_bswap32(*message);
+	return (completion->wc_flags & IBV_WC_WITH_IMM) == 0 && completion->byte_len == sizeof(*message);
+}
+
+bool vb_rstream_message_has_room(const struct vb_rstream *stream, const struct ibv_wc *completion)
+{
+	if (!stream->by_send)
+		return completion->byte_len > 0;
+	/* The message does not say; an entry that was used is emptied. */
+	return stream->targets_ready < VB_RSTREAM_TARGETS &&
+	       stream->lists->targets[(stream->target_at + stream->targets_ready) % VB_RSTREAM_TARGETS].length != 0;
+}
