@@ -118,8 +118,8 @@ struct vb_link_driver {
 	/* Optional. The engine thread begins to work; it would sleep until then: until when may it? */
 	void (*rise)(struct vb_link *link);
 	vb_time (*rest)(struct vb_link *link, vb_time until);
-	/* Optional. The process ends: until when should it stay, for the sake of its peers? 0: it need not. Caller holds progress. */
-	vb_time (*linger)(struct vb_link *link);
+	/* Optional. The process is about to end: would something be lost with it that some time saves? Caller holds progress. */
+	bool (*lingers)(struct vb_link *link, vb_time now);
 	/* Optional. Receives were posted to a shared queue. */
 	void (*replenished)(struct vb_link *link);
 

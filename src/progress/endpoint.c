@@ -25,10 +25,10 @@
 #include "wire/roce_packet.h"
 
 #define LONGEST_FLUSH VB_MILLISECONDS(200)
+#define LONGEST_STAY VB_SECONDS(5)         /* as long as a peer may have no receive */
 
 static struct vb_mutex guard = VB_MUTEX_INITIALIZER(VB_RANK_ENDPOINT);
 static struct vb_endpoint *the_endpoint;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void close_if_open(int *fd)
 {
@@ -75,7 +75,8 @@ static void release_guard(void)
 	vb_mutex_unlock(&guard);
 }
 
-static void watch_forks(void)
+/* When the library is loaded: handlers run in the reverse order, and this lock is inside those of librdmacm. */
+__attribute__((constructor)) static void watch_forks(void)
 {
 	(void)pthread_atfork(hold_guard, release_guard, abandon_in_child);
 }
@@ -112,40 +113,46 @@ static void send_all_deferred(struct vb_endpoint *endpoint)
 	}
 }
 
-/* Caller holds progress. */
-static vb_time linger(const struct vb_endpoint *endpoint)
+/* Of whoever holds progress nothing is known but that he has it. */
+static bool lingers(struct vb_endpoint *endpoint)
 {
-	vb_time until = 0;
+	bool found = false;
 
-	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next) {
-		vb_time wanted = link->driver->linger ? link->driver->linger(link) : 0;
+	if (!vb_lock_try(&endpoint->schedule.progress))
+		return true;
+	for (struct vb_link *link = endpoint->schedule.links; link && !found; link = link->next)
+		found = link->driver->lingers && link->driver->lingers(link, vb_clock_now());
+	vb_lock_release(&endpoint->schedule.progress);
+	return found;
+}
 
-		until = wanted > until ? wanted : until;
-	}
-	return until;
+/* For what would be lost with the process. The engine thread goes on meanwhile. */
+static void linger(struct vb_endpoint *endpoint)
+{
+	vb_time until = vb_clock_now() + LONGEST_STAY;
+
+	while (lingers(endpoint) && vb_clock_now() < until)
+		vb_clock_sleep(VB_MILLISECONDS(1));
 }
 
 /* A program may exit as soon as it has what it waited for: before the acknowledgement of it has left, or the NAK that failed its queue
  * pair. Its peer would repeat itself until it gives up. So the pass under way is waited for, if not for ever, and what is owed sent. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
-	vb_time until = vb_clock_now() + LONGEST_FLUSH, stay = 0, now;
+	vb_time until = vb_clock_now() + LONGEST_FLUSH;
 
 	if (!vb_mutex_try(&guard))
 		return;
 	while (the_endpoint && vb_clock_now() < until) {
 		if (vb_lock_try(&the_endpoint->schedule.progress)) {
 			send_all_deferred(the_endpoint);
-			stay = linger(the_endpoint);
 			vb_lock_release(&the_endpoint->schedule.progress);
+			linger(the_endpoint);
 			break;
 		}
 		vb_thread_yield();
 	}
 	vb_mutex_unlock(&guard);
-	now = vb_clock_now();
-	if (stay > now)
-		vb_clock_sleep(stay - now);
 }
 
 /* Counters on a page that verbenad sees; without one, in memory of our own. */
@@ -230,7 +237,6 @@ int vb_endpoint_get(struct vb_endpoint **out)
 {
 	int error = 0;
 
-	pthread_once(&fork_once, watch_forks);
 	vb_mutex_lock(&guard);
 	if (!the_endpoint) {
 		error = create(&the_endpoint);
@@ -252,6 +258,7 @@ void vb_endpoint_put(struct vb_endpoint *endpoint)
 	vb_mutex_lock(&guard);
 	/* A child that closes what its parent opened closes nothing of ours. */
 	if (endpoint == the_endpoint && --endpoint->users == 0) {
+		linger(endpoint);
 		the_endpoint = NULL;
 		destroy(endpoint);
 	}

@@ -41,7 +41,7 @@ struct vb_rdmacm_stream {
 /* All of it under the lock. */
 struct vb_rdmacm_streams {
 	struct vb_mutex lock;
-	bool started, fork_handled;
+	bool started;
 	int poller, wake_fd, report_fd;
 	struct ibv_context *reporter;    /* whom to ask for reports */
 	struct vb_list timed, untimed, dead, unfinished;

@@ -247,14 +247,16 @@ static int open_all(void)
 	return error;
 }
 
+/* When the library is loaded: handlers run in the reverse order, and this lock is inside those of rsockets. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+	(void)pthread_atfork(hold_lock, release_lock, forget_after_fork);
+}
+
 int vb_rdmacm_streams_start(struct ibv_context *context)
 {
 	int error;
 
-	if (!streams.fork_handled) {
-		pthread_atfork(hold_lock, release_lock, forget_after_fork);
-		streams.fork_handled = true;
-	}
 	if (!streams.started) {
 		error = open_all();
 		if (error != 0)

@@ -308,25 +308,24 @@ static void read_off(int fd)
 		;
 }
 
-vb_time vb_tcp_linger(struct vb_link *link)
+/* A socket that its process leaves behind answers what still comes with RST, and forgets what the peer has not acknowledged. */
+static bool stream_lingers(const struct vb_tcp_stream *stream, vb_time now)
 {
-	vb_time until = 0;
+	if (stream->broken)
+		return false;
+	return (!stream->shut && stream->received + stream->patience > now) || !vb_tcp_is_acknowledged(stream->fd);
+}
 
-	VB_LIST_FOR_EACH(node, &vb_tcp_link_of(link)->streams) {
-		const struct vb_tcp_stream *stream = vb_container_of(node, struct vb_tcp_stream, node);
-
-		if (!stream->shut && stream->received + stream->patience > until)
-			until = stream->received + stream->patience;
-	}
-	return until;
+bool vb_tcp_lingers(struct vb_link *link, vb_time now)
+{
+	VB_LIST_FOR_EACH(node, &vb_tcp_link_of(link)->streams)
+		if (stream_lingers(vb_container_of(node, struct vb_tcp_stream, node), now))
+			return true;
+	return false;
 }
 
 void vb_tcp_streams_free(struct vb_tcp_link *tcp)
 {
-	vb_time until = vb_tcp_linger(&tcp->link), now = vb_clock_now();
-
-	if (until > now)
-		vb_clock_sleep(until - now);
 	VB_LIST_FOR_EACH(node, &tcp->streams) {
 		struct vb_tcp_stream *stream = vb_container_of(node, struct vb_tcp_stream, node);
 

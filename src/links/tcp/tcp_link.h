@@ -115,7 +115,7 @@ void vb_tcp_stream_shut(struct vb_tcp_stream *stream, vb_time now);
 void vb_tcp_stream_arm(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream);
 /* For those who wait to hear of it. */
 void vb_tcp_stream_tell_heard(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream);
-vb_time vb_tcp_linger(struct vb_link *link);
+bool vb_tcp_lingers(struct vb_link *link, vb_time now);
 void vb_tcp_streams_free(struct vb_tcp_link *tcp);
 
 /* ---- transmit.c ---- */

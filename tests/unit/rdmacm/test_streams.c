@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
-#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -546,6 +546,76 @@ static void the_end_of_a_process_is_not_told_sooner(void **state)
 	}
 }
 
+enum { LAST_MESSAGE = 256 * 1024, LONGEST_STAY_MS = 4000 };
+
+/* What the socket has taken has completed, so a program may leave. */
+static void send_and_leave(int told)
+{
+	struct rdma_event_channel *passive = rdma_create_event_channel();
+	struct rdma_cm_id *listener, *accepting;
+	struct ibv_wc completion;
+	struct ibv_mr *mr;
+	uint16_t port;
+
+	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
+	if (write(told, &port, sizeof(port)) != sizeof(port))
+		_exit(1);
+	accepting = accept_one(passive);
+	mr = rdma_reg_msgs(accepting, calloc(1, LAST_MESSAGE), LAST_MESSAGE);
+	if (expect_cm_event(passive, RDMA_CM_EVENT_ESTABLISHED) != 0 || mr == NULL ||
+	    rdma_post_send(accepting, NULL, mr->addr, LAST_MESSAGE, mr, IBV_SEND_SIGNALED) != 0 ||
+	    !eventually(ibv_poll_cq(accepting->qp->send_cq, 1, &completion) == 1) || completion.status != IBV_WC_SUCCESS)
+		_exit(1);
+	(void)listener;
+	exit(0);
+}
+
+/* A socket that is closed by the end of its process answers what comes with RST, and drops what it has not sent. */
+static void what_has_completed_arrives_from_a_process_that_left(void **state)
+{
+	static const uint8_t nothing[20] = "\x00\x0e\xc1\x40\x00\x00\x00\x01";
+	struct vb_mpa_frame request = ready_request, reply;
+	struct sockaddr_in address;
+	const int little = 4096;
+	size_t came = 0;
+	uint8_t bytes[4096];
+	uint16_t port;
+	int pipes[2], fd, status;
+	int64_t began;
+	ssize_t got;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		send_and_leave(pipes[1]);
+	assert_int_equal(read(pipes[0], &port, sizeof(port)), sizeof(port));
+	fd = tcp_socket();
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
+	address = loopback(port);
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	request.large = true; /* as one of ours, to whom the end may be told at once */
+	send_request(fd, &request);
+	(void)say_ready(fd, &reply);
+	/* The message has begun to come, and the rest lies in the other's socket. Does the process leave it there? */
+	began = patience_clock();
+	(void)eventually_within(100, waitpid(child, &status, WNOHANG | WNOWAIT) == child);
+	while (came < LAST_MESSAGE && (got = recv(fd, bytes, sizeof(bytes), 0)) > 0) {
+		came += (size_t)got;
+		(void)send(fd, nothing, sizeof(nothing), MSG_NOSIGNAL);
+	}
+	/* It does not wait for ever; a machine that was busy elsewhere for so long has shown nothing. */
+	if (patience_clock() - began < LONGEST_STAY_MS)
+		assert_in_range(came, LAST_MESSAGE, LAST_MESSAGE + LAST_MESSAGE / 8);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	close(fd);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
 /* ---- ports and processes ---- */
 
 static void a_port_is_one_of_tcp(void **state)
@@ -608,8 +678,9 @@ static void a_connection_is_its_process_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* First: its children use devices, which a child may only if its parent has not. */
+		/* First: their children use devices, which a child may only if its parent has not. */
 		cmocka_unit_test(the_end_of_a_process_is_not_told_sooner),
+		cmocka_unit_test(what_has_completed_arrives_from_a_process_that_left),
 		cmocka_unit_test(both_sides_are_told_the_end),
 		cmocka_unit_test(data_of_every_length_travels),
 		cmocka_unit_test(a_rejection_is_told_with_its_data),
