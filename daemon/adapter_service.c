@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "daemon/adapter_device.h"
 #include "daemon/client.h"
+#include "daemon/frame_ports.h"
 #include "daemon/mad_port.h"
 #include "fabric/adapter.h"
 #include "io/datagram.h"
@@ -28,6 +30,12 @@ struct vb_adapter_service {
 	struct vb_client *waiting;         /* for the end of JOIN_FABRIC */
 	uint32_t waiting_sequence;
 	struct vb_list mad_ports;
+	struct vb_frame_ports frame_ports;
+	const struct vb_adapter_watcher *watcher;
+	vb_time turn;                      /* when this turn began */
+	uint8_t reregister;                /* how often a subnet manager asked for it */
+	bool shown;                        /* watchers know of `device` */
+	struct vb_daemon_device device;
 };
 
 /* ---- what the adapter asks for ---- */
@@ -67,8 +75,9 @@ static void joined(void *context, int error, const char *text)
 
 static void changed(void *context, unsigned what)
 {
-	const struct vb_adapter_service *service = context;
+	struct vb_adapter_service *service = context;
 
+	service->reregister += (what & VB_FABRIC_REREGISTER) != 0;
 	if (what & (VB_FABRIC_STATE_CHANGED | VB_FABRIC_LID_CHANGED))
 		vb_log(VB_LOG_INFO, "vib0: %s, lid %u", vb_fabric_port_state_name(vb_fabric_port_state(service->adapter.port)),
 		       vb_fabric_port_lid(service->adapter.port));
@@ -103,8 +112,17 @@ static void deliver(void *context, void *owner, uint32_t agent, int status, cons
 	vb_mad_port_deliver(owner, &header, message, length);
 }
 
+/* For a queue pair of a process. */
+static void deliver_frame(void *context, const uint8_t *bytes, size_t length)
+{
+	struct vb_adapter_service *service = context;
+
+	vb_frame_ports_deliver(&service->frame_ports, bytes, length);
+}
+
 static const struct vb_adapter_host host = {
 	.send = send_datagram,
+	.frame = deliver_frame,
 	.joined = joined,
 	.changed = changed,
 	.agents = {.deliver = deliver},
@@ -112,7 +130,7 @@ static const struct vb_adapter_host host = {
 
 /* ---- life ---- */
 
-struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_seed)
+struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_seed, const struct vb_adapter_watcher *watcher)
 {
 	struct vb_adapter_service *service = calloc(1, sizeof(*service));
 
@@ -123,6 +141,8 @@ struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_s
 	/* A GUID that is locally administered, with room for its ports. */
 	service->guid = (host_seed & 0x00ffffffffffff00ull) | 0x0200000000000000ull;
 	vb_list_init(&service->mad_ports);
+	vb_frame_ports_init(&service->frame_ports, poller);
+	service->watcher = watcher;
 	vb_adapter_init(&service->adapter, &host, service);
 	return service;
 }
@@ -164,6 +184,7 @@ void vb_adapter_service_destroy(struct vb_adapter_service *service)
 		return;
 	leave(service, 0);
 	vb_adapter_service_run(service, 0);
+	vb_frame_ports_fini(&service->frame_ports);
 	vb_adapter_fini(&service->adapter);
 	free(service);
 }
@@ -223,46 +244,13 @@ static void on_leave(struct vb_adapter_service *service, vb_time now, struct vb_
 	}
 }
 
-static void fill_adapter(const struct vb_adapter *adapter, struct vb_daemon_adapter *out)
-{
-	const struct vb_fabric_port *port = adapter->port;
-	const struct vb_fabric_node *node = port->node;
-	const struct vb_port_info *info = &port->info;
-
-	memcpy(out->name, "vib0", sizeof("vib0"));
-	memcpy(out->where, adapter->where, sizeof(out->where));
-	memcpy(out->description, node->description, sizeof(out->description) - 1);
-	out->system_guid = node->system_guid;
-	out->node_guid = node->guid;
-	out->port_guid = port->guids[0];
-	out->gid_prefix = be64_get(info->gid_prefix);
-	out->vendor = node->vendor;
-	out->device = node->device;
-	out->revision = node->revision;
-	out->ports = node->ports;
-	out->port = port->number;
-	out->lid = vb_fabric_port_lid(port);
-	out->lmc = info->protect_lmc & 7;
-	out->sm_lid = be16_get(info->sm_lid);
-	out->sm_sl = info->mtu_sm_sl & 0x0f;
-	out->state = vb_fabric_port_state(port);
-	out->physical = info->physical_default >> 4;
-	out->width = info->width_active;
-	out->speed = info->speed_active_enabled >> 4;
-	out->extended = info->ext_active_supported >> 4;
-	out->mtu = info->mtu_sm_sl >> 4;
-	out->capabilities = be32_get(info->capabilities);
-	for (unsigned i = 0; i < VB_FABRIC_PKEYS; i++)
-		out->pkeys[i] = be16_get(port->pkeys[i]);
-}
-
 static void on_list(struct vb_adapter_service *service, struct vb_client *client, const struct vb_daemon_message *m)
 {
 	struct vb_daemon_message answer;
 
 	if (service->adapter.has_node) {
 		vb_daemon_message_begin(&answer, VB_DAEMON_ADAPTER, m->header.sequence);
-		fill_adapter(&service->adapter, &answer.adapter);
+		vb_adapter_fill(&service->adapter, &answer.adapter);
 		vb_client_send(client, &answer);
 	}
 	send_end(client, m->header.sequence, service->adapter.has_node);
@@ -364,7 +352,31 @@ void vb_adapter_service_message(struct vb_adapter_service *service, vb_time now,
 	}
 }
 
+void vb_adapter_service_open_frames(struct vb_adapter_service *service, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	struct vb_daemon_message answer;
+	int other;
+
+	other = service->adapter.has_node ? vb_frame_ports_open(&service->frame_ports, m->frame_port.slot) : -ENODEV;
+	if (other < 0) {
+		vb_client_refuse(client, m->header.sequence, other, "no socket for frames can be had");
+		return;
+	}
+	vb_daemon_message_begin(&answer, VB_DAEMON_FRAME_PORT, m->header.sequence);
+	vb_client_send_descriptors(client, &answer, &other, 1);
+	vb_descriptor_close(other);
+}
+
 /* ---- turns ---- */
+
+/* A frame that a queue pair of a process sends. */
+static void send_frame(void *context, uint8_t *bytes, size_t length)
+{
+	struct vb_adapter_service *service = context;
+
+	if (service->adapter.has_node)
+		(void)vb_fabric_send_frame(service->adapter.port, service->turn, bytes, length);
+}
 
 /* A MAD that a process sends. */
 static void send_mad(struct vb_adapter_service *service, vb_time now, struct vb_mad_port *port, const struct vb_umad *header,
@@ -443,6 +455,7 @@ static void drain_cable(struct vb_adapter_service *service, vb_time now)
 
 bool vb_adapter_service_serve(struct vb_adapter_service *service, vb_time now, const void *tag)
 {
+	service->turn = now;
 	if (tag == &service->fd) {
 		if (service->fd >= 0)
 			drain_cable(service, now);
@@ -456,12 +469,33 @@ bool vb_adapter_service_serve(struct vb_adapter_service *service, vb_time now, c
 			return true;
 		}
 	}
-	return false;
+	return vb_frame_ports_serve(&service->frame_ports, tag, send_frame, service);
 }
 
 vb_time vb_adapter_service_deadline(const struct vb_adapter_service *service)
 {
 	return vb_adapter_deadline(&service->adapter);
+}
+
+bool vb_adapter_service_device(const struct vb_adapter_service *service, struct vb_daemon_device *device)
+{
+	if (service->adapter.has_node)
+		vb_adapter_fill_device(&service->adapter, service->reregister, device);
+	return service->adapter.has_node;
+}
+
+/* Tell whoever watches devices what has become of it since the last turn. */
+static void tell_changes(struct vb_adapter_service *service)
+{
+	struct vb_daemon_device device;
+	bool there = vb_adapter_service_device(service, &device);
+
+	if (there ? service->shown && memcmp(&device, &service->device, sizeof(device)) == 0 : !service->shown)
+		return;
+	if (there)
+		service->device = device;
+	service->shown = there;
+	service->watcher->changed(service->watcher->context, &service->device, !there);
 }
 
 void vb_adapter_service_run(struct vb_adapter_service *service, vb_time now)
@@ -479,6 +513,8 @@ void vb_adapter_service_run(struct vb_adapter_service *service, vb_time now)
 		if (port->failed)
 			drop_mad_port(service, now, port);
 	}
+	vb_frame_ports_flush(&service->frame_ports);
+	tell_changes(service);
 }
 
 bool vb_adapter_service_is_idle(const struct vb_adapter_service *service)

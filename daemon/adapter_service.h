@@ -12,15 +12,26 @@
 
 struct vb_adapter_service;
 struct vb_client;
+struct vb_daemon_device;
 struct vb_daemon_message;
 
-/* NULL: out of memory. `host_seed`: what its GUID is made from. */
-struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_seed);
+/* Who is told, once a turn, of what has become of the device. */
+struct vb_adapter_watcher {
+	void (*changed)(void *context, const struct vb_daemon_device *device, bool gone);
+	void *context;
+};
+
+/* NULL: out of memory. `host_seed`: what its GUID is made from. `watcher` stays the caller's. */
+struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_seed, const struct vb_adapter_watcher *watcher);
 void vb_adapter_service_destroy(struct vb_adapter_service *service);
 
 /* JOIN_FABRIC, LEAVE_FABRIC, LIST_ADAPTERS, OPEN_MAD_PORT, REGISTER_AGENT, UNREGISTER_AGENT. */
 void vb_adapter_service_message(struct vb_adapter_service *service, vb_time now, struct vb_client *client,
 	const struct vb_daemon_message *message);
+/* OPEN_FRAME_PORT of a client whose process has the slot. */
+void vb_adapter_service_open_frames(struct vb_adapter_service *service, struct vb_client *client, const struct vb_daemon_message *message);
+/* The device that it is; false: the host has not joined a fabric. */
+bool vb_adapter_service_device(const struct vb_adapter_service *service, struct vb_daemon_device *device);
 /* The poller reports this tag. False: it is not one of ours. */
 bool vb_adapter_service_serve(struct vb_adapter_service *service, vb_time now, const void *tag);
 /* Before the client is destroyed. */

@@ -60,6 +60,7 @@ struct vb_server {
 	struct vb_udp_batch *batch;
 	struct vb_cm_service *cm;
 	struct vb_adapter_service *adapter;
+	struct vb_adapter_watcher adapter_watcher;
 	struct vb_resource_queries queries;
 	struct vb_shapes shapes;
 	uint64_t stray_packets;
@@ -75,17 +76,27 @@ struct vb_server {
 
 /* ---- devices ---- */
 
+static void send_one_device(struct vb_client *client, const struct vb_daemon_device *device, uint32_t sequence)
+{
+	struct vb_daemon_message message;
+
+	vb_daemon_message_begin(&message, VB_DAEMON_DEVICE, sequence);
+	vb_daemon_message_set_device(&message, device);
+	vb_client_send(client, &message);
+}
+
 /* As each kind of device that an interface can be. */
 static void send_device(struct vb_client *client, const struct vb_daemon_device *device, uint32_t sequence)
 {
-	struct vb_daemon_message message;
 	struct vb_daemon_device shown;
 
-	for (unsigned kind = 0; kind < VB_DEVICE_KINDS; kind++) {
+	if (device->interface_index == VB_FABRIC_INTERFACE) {
+		send_one_device(client, device, sequence);
+		return;
+	}
+	for (unsigned kind = 0; kind < VB_INTERFACE_KINDS; kind++) {
 		vb_device_table_show_as(&shown, device, (enum vb_device_kind)kind);
-		vb_daemon_message_begin(&message, VB_DAEMON_DEVICE, sequence);
-		vb_daemon_message_set_device(&message, &shown);
-		vb_client_send(client, &message);
+		send_one_device(client, &shown, sequence);
 	}
 }
 
@@ -233,9 +244,28 @@ static void on_hello(struct vb_server *server, struct vb_client *client, const s
 
 static void on_list_devices(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
 {
+	struct vb_daemon_device adapter;
+	bool has_adapter = vb_adapter_service_device(server->adapter, &adapter);
+
 	for (unsigned i = 0; i < server->devices.count; i++)
 		send_device(client, &server->devices.device[i], m->header.sequence);
-	send_end(client, m->header.sequence, server->devices.count * VB_DEVICE_KINDS);
+	if (has_adapter)
+		send_device(client, &adapter, m->header.sequence);
+	send_end(client, m->header.sequence, server->devices.count * VB_INTERFACE_KINDS + has_adapter);
+}
+
+/* Asked on a connection of its own: it must be the process that has the slot. */
+static void on_open_frame_port(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	VB_LIST_FOR_EACH(node, &server->client_list) {
+		const struct vb_client *other = vb_container_of(node, struct vb_client, node);
+
+		if (other->slot == m->frame_port.slot && other->peer.pid == client->peer.pid && other->peer.uid == client->peer.uid) {
+			vb_adapter_service_open_frames(server->adapter, client, m);
+			return;
+		}
+	}
+	vb_client_refuse(client, m->header.sequence, EPERM, "this process does not have that slot");
 }
 
 static void add_counters(struct vb_counters *sum, const struct vb_counters *more)
@@ -250,8 +280,10 @@ static void name_device(const struct vb_server *server, uint32_t index, char *na
 	struct vb_daemon_device shown;
 
 	name[0] = '\0';
+	if (index == vb_device_index(VB_FABRIC_INTERFACE, VB_DEVICE_INFINIBAND) && vb_adapter_service_device(server->adapter, &shown))
+		snprintf(name, room, "%s", shown.name);
 	for (unsigned i = 0; i < server->devices.count; i++) {
-		for (unsigned kind = 0; kind < VB_DEVICE_KINDS; kind++) {
+		for (unsigned kind = 0; kind < VB_INTERFACE_KINDS; kind++) {
 			if (vb_device_index(server->devices.device[i].interface_index, (enum vb_device_kind)kind) != index)
 				continue;
 			vb_device_table_show_as(&shown, &server->devices.device[i], (enum vb_device_kind)kind);
@@ -431,6 +463,9 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 	case VB_DAEMON_REGISTER_AGENT:
 	case VB_DAEMON_UNREGISTER_AGENT:
 		vb_adapter_service_message(server->adapter, vb_clock_now(), client, m);
+		break;
+	case VB_DAEMON_OPEN_FRAME_PORT:
+		on_open_frame_port(server, client, m);
 		break;
 	default:
 		client->failed = true;
@@ -614,7 +649,8 @@ int vb_server_create(struct vb_server **out, const int listener[VB_SERVER_LISTEN
 	server->batch = vb_udp_batch_create();
 	server->poller = vb_poller_open();
 	server->cm = vb_cm_service_create(&server->devices, server->poller);
-	server->adapter = vb_adapter_service_create(server->poller, server->devices.host_seed);
+	server->adapter_watcher = (struct vb_adapter_watcher){.changed = report_change, .context = server};
+	server->adapter = vb_adapter_service_create(server->poller, server->devices.host_seed, &server->adapter_watcher);
 	server->netlink = vb_netlink_watch();
 	if (!server->batch || !server->cm || !server->adapter)
 		error = -ENOMEM;

@@ -82,6 +82,7 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	schedule) echo base wire profiles memory queue io schedule ;;
 	links) echo base wire profiles memory queue io schedule links ;;
 	links/udp) echo base wire profiles memory queue io capture schedule links links/udp roce ;;
+	links/fabric) echo base wire profiles memory queue io schedule links links/fabric roce ;;
 	links/tcp) echo base wire profiles memory queue io capture schedule links links/tcp iwarp ;;
 	links/memory) echo base wire profiles memory queue io schedule links links/memory local ;;
 	progress) echo base wire profiles memory queue connect io schedule links progress ;;
@@ -98,7 +99,7 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 # Single files that may know more than their room: the table of links.
 excused() { # FILE ROOM
 	case $1:$2 in
-	src/progress/links.c:links/udp|src/progress/links.c:links/tcp|src/progress/links.c:links/memory) return 0 ;;
+	src/progress/links.c:links/udp|src/progress/links.c:links/tcp|src/progress/links.c:links/memory|src/progress/links.c:links/fabric) return 0 ;;
 	esac
 	return 1
 }

@@ -60,6 +60,7 @@
 	RANK(TIMERS, "timers.lock")                       \
 	RANK(SOURCE_PORTS, "source_ports.lock")           \
 	RANK(FRAMES, "frames.lock")                       \
+	RANK(FRAME_PORT, "fabric link.opening")           \
 	RANK(TAP, "tap.lock")                             \
 	RANK(SHAPER, "shaper.lock")                       \
 	RANK(CAPTURE, "capture.lock")                     \

@@ -70,8 +70,18 @@ static void take_mad(void *context, vb_time now, struct vb_fabric_port *port, co
 	vb_agents_receive(&((struct vb_adapter *)context)->agents, now, port, address, mad);
 }
 
+static void take_frame(void *context, vb_time now, struct vb_fabric_port *port, const uint8_t *bytes, size_t length)
+{
+	struct vb_adapter *adapter = context;
+
+	(void)now;
+	(void)port;
+	if (adapter->host->frame)
+		adapter->host->frame(adapter->context, bytes, length);
+}
+
 static const struct vb_fabric_host fabric_host = {.transmit = transmit, .restarted = restarted};
-static const struct vb_fabric_consumer consumer = {.mad = take_mad, .changed = changed};
+static const struct vb_fabric_consumer consumer = {.mad = take_mad, .frame = take_frame, .changed = changed};
 
 static bool is_same_node(const struct vb_adapter *adapter, const struct vb_cable_accept *accept)
 {

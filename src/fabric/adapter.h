@@ -22,6 +22,8 @@ struct vb_adapter_host {
 		     size_t body_length);
 	/* Joining has ended: 0, or -errno and a sentence. */
 	void (*joined)(void *context, int error, const char *text);
+	/* A frame for a queue pair of a process. */
+	void (*frame)(void *context, const uint8_t *bytes, size_t length);
 	/* VB_FABRIC_*_CHANGED of node.h. */
 	void (*changed)(void *context, unsigned what);
 	struct vb_agents_host agents;

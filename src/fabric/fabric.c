@@ -458,6 +458,29 @@ int vb_fabric_send_mad(struct vb_fabric_port *port, vb_time now, const struct vb
 	return -ENETUNREACH;
 }
 
+bool vb_fabric_send_frame(struct vb_fabric_port *port, vb_time now, uint8_t *bytes, size_t length)
+{
+	struct vb_fabric *fabric = port->node->fabric;
+	struct passage passage = {.fabric = fabric, .now = now, .bytes = bytes, .length = length};
+	const struct vb_ib_route *route = &passage.frame.route;
+	struct vb_fabric_port *next;
+	bool own, group;
+
+	if (!vb_ib_frame_decode(&passage.frame, bytes, length) || route->vl == VB_IB_MANAGEMENT_VL ||
+	    !vb_fabric_port_has_lid(port, route->slid) || !port_carries(port, &passage.frame)) {
+		port->counters.transmit_discards++;
+		return false;
+	}
+	own = vb_fabric_port_has_lid(port, route->dlid);
+	group = is_multicast(route->dlid);
+	next = own ? NULL : leave(&passage, port);
+	if (next)
+		(void)keep_for_later(fabric, next, 0, false, bytes, length);
+	if (own || group)
+		consume(&passage, port);
+	return true;
+}
+
 /* ---- time ---- */
 
 vb_time vb_fabric_deadline(const struct vb_fabric *fabric)

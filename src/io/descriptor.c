@@ -60,6 +60,12 @@ ssize_t vb_descriptor_receive(int fd, void *bytes, size_t room)
 	return got < 0 ? -errno : got;
 }
 
+void vb_descriptor_replace(int fd, int by)
+{
+	(void)dup3(by, fd, O_CLOEXEC);
+	vb_descriptor_close(by);
+}
+
 ssize_t vb_descriptor_read_at(int fd, void *bytes, size_t room, off_t at)
 {
 	ssize_t length = pread(fd, bytes, room, at);

@@ -18,6 +18,7 @@ int vb_descriptor_socket(int domain, int type, int protocol);
 int vb_descriptor_lift(int fd);
 void vb_descriptor_close(int fd);
 int vb_descriptor_duplicate(int fd);       /* close-on-exec; descriptor or -errno */
+void vb_descriptor_replace(int fd, int by); /* `fd` is what `by` was, which is closed */
 
 /* One datagram, cut to `room`, without waiting. Length or -errno. */
 ssize_t vb_descriptor_receive(int fd, void *bytes, size_t room);

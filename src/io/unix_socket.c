@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -115,6 +116,32 @@ int vb_unix_pair(int fds[2])
 	fds[0] = vb_descriptor_lift(fds[0]);
 	(void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
 	return 0;
+}
+
+void vb_unix_widen(int fd)
+{
+	int wanted = 4 * 1024 * 1024;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &wanted, sizeof(wanted)) != 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof(wanted));
+}
+
+int vb_unix_send_parts(int fd, const struct iovec *parts, unsigned count, vb_time patience)
+{
+	struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = count};
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
+	bool waited = false;
+
+	for (;;) {
+		if (sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+			return 0;
+		if (errno == EINTR)
+			continue;
+		if (errno != EAGAIN || waited)
+			return -errno;
+		waited = true;
+		(void)poll(&room, 1, (int)(patience / VB_MILLISECONDS(1)));
+	}
 }
 
 int vb_unix_peer(int fd, struct vb_unix_peer *peer)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "base/time.h"
 
@@ -33,6 +34,9 @@ int vb_unix_accept(int listener);
 /* Two ends of one connection, the first non-blocking. 0 or -errno. */
 int vb_unix_pair(int fds[2]);
 
+/* As much as the system lets us keep on the way from this end. */
+void vb_unix_widen(int fd);
+
 /* Of a connected end: who connected. Of a connecting end: who listens (as of his call to listen). */
 int vb_unix_peer(int fd, struct vb_unix_peer *peer);
 /* Was who connected in that group, by its first or any other? */
@@ -40,6 +44,9 @@ bool vb_unix_peer_is_in_group(int fd, gid_t gid);
 
 /* 0 or -errno; without `wait`, -EAGAIN when the peer does not read. */
 int vb_unix_send(int fd, const void *bytes, size_t length, const int *fds, unsigned count, bool wait);
+
+/* One message of several parts; if the peer does not read, wait for it, but not beyond `patience`. 0 or -errno. */
+int vb_unix_send_parts(int fd, const struct iovec *parts, unsigned count, vb_time patience);
 
 /* Length of one message; 0: the peer hung up; -EAGAIN: nothing until the deadline (past: only look); -EMSGSIZE:
  * longer than `room` or with more descriptors than asked for (all closed). Received descriptors are close-on-exec

@@ -22,6 +22,7 @@ enum {
 	VB_MAX_RD_ATOMIC = 128,          /* per QP, each direction */
 	VB_MAX_MULTICAST_GROUPS = 8192,
 	VB_MAX_MULTICAST_QPS = 1024,     /* per group */
+	VB_MAX_PKEYS = 32,               /* one block of a port's table */
 	VB_MAX_GIDS = 64,                /* of an interface's addresses */
 	VB_COMPLETION_VECTORS = 4,
 };

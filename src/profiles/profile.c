@@ -37,29 +37,29 @@
 	(IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_SRQ_RESIZE |       \
 	 IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 
+/* What InfiniBand and RoCE have in common: the engine and all that it can do. */
+#define CHANNEL_ADAPTER                                                                                                          \
+	.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .vendor_id = VENDOR, .hw_ver = 1,                          \
+	.device_cap_flags = OUR_CAPABILITIES | IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_RC_RNR_NAK_GEN | \
+			    IBV_DEVICE_XRC,                                                                              \
+	.atomic_cap = IBV_ATOMIC_GLOB,                                                                                           \
+	.limits = {OUR_LIMITS, .sge_rd = VB_MAX_SGE, .ah = VB_MAX_AH, .multicast_groups = VB_MAX_MULTICAST_GROUPS,               \
+		   .multicast_qps = VB_MAX_MULTICAST_QPS},                                                                       \
+	.types = {                                                                                                               \
+		[IBV_QPT_RC] = {RELIABLE_WORK, VB_MAX_INLINE},                                                                   \
+		[IBV_QPT_UC] = {UNRELIABLE_WORK, VB_MAX_INLINE},                                                                 \
+		[IBV_QPT_UD] = {DATAGRAM_WORK, VB_MAX_INLINE},                                                                   \
+		[IBV_QPT_XRC_SEND] = {RELIABLE_WORK, VB_MAX_INLINE},                                                             \
+		[IBV_QPT_XRC_RECV] = {NO_WORK, 0},                                                                               \
+	},                                                                                                                       \
+	.transitions = &vb_transitions_iba, .created_in = IBV_QPS_RESET, .connection = VB_CONNECT_CM
+
 const struct vb_profile vb_profile_roce = {
 	.name = "roce",
 	.kind = VB_DEVICE_ROCE,
 	.device_prefix = "roce_",
-	.node_type = IBV_NODE_CA,
-	.transport_type = IBV_TRANSPORT_IB,
-	.vendor_id = VENDOR,
+	CHANNEL_ADAPTER,
 	.vendor_part_id = 1,
-	.hw_ver = 1,
-	.device_cap_flags = OUR_CAPABILITIES | IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_RC_RNR_NAK_GEN |
-			    IBV_DEVICE_XRC,
-	.atomic_cap = IBV_ATOMIC_GLOB,
-	.limits = {OUR_LIMITS, .sge_rd = VB_MAX_SGE, .ah = VB_MAX_AH, .multicast_groups = VB_MAX_MULTICAST_GROUPS,
-		   .multicast_qps = VB_MAX_MULTICAST_QPS},
-	.types = {
-		[IBV_QPT_RC] = {RELIABLE_WORK, VB_MAX_INLINE},
-		[IBV_QPT_UC] = {UNRELIABLE_WORK, VB_MAX_INLINE},
-		[IBV_QPT_UD] = {DATAGRAM_WORK, VB_MAX_INLINE},
-		[IBV_QPT_XRC_SEND] = {RELIABLE_WORK, VB_MAX_INLINE},
-		[IBV_QPT_XRC_RECV] = {NO_WORK, 0},
-	},
-	.transitions = &vb_transitions_iba,
-	.created_in = IBV_QPS_RESET,
 	.port = {
 		.cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
 		.max_message = VB_MAX_MESSAGE,
@@ -71,7 +71,25 @@ const struct vb_profile vb_profile_roce = {
 		.shows_phys_state = true,
 	},
 	.gid_layout = VB_GIDS_ADDRESSES,
-	.connection = VB_CONNECT_CM,
+};
+
+/* Of port attributes only what no subnet manager decides: the rest comes from the fabric. */
+const struct vb_profile vb_profile_infiniband = {
+	.name = "infiniband",
+	.kind = VB_DEVICE_INFINIBAND,
+	.device_prefix = "vib",
+	CHANNEL_ADAPTER,
+	.vendor_part_id = 3,
+	.port = {
+		.max_message = VB_MAX_MESSAGE,
+		.gid_table_length = 1,
+		.pkey_table_length = VB_MAX_PKEYS,
+		.max_vl_num = 1,
+		.link_layer = IBV_LINK_LAYER_INFINIBAND,
+		.shows_phys_state = true,
+	},
+	.gid_layout = VB_GIDS_GUID,
+	.addressing = VB_ADDRESS_LID,
 };
 
 /* Where it matters to programs, as Linux's siw: they tell RNICs by these. */
@@ -107,6 +125,7 @@ const struct vb_profile *vb_profile_of(enum vb_device_kind kind)
 	static const struct vb_profile *const rows[] = {
 		[VB_DEVICE_ROCE] = &vb_profile_roce,
 		[VB_DEVICE_IWARP] = &vb_profile_iwarp,
+		[VB_DEVICE_INFINIBAND] = &vb_profile_infiniband,
 	};
 
 	_Static_assert(sizeof(rows) / sizeof(rows[0]) == VB_DEVICE_KINDS, "a kind of device has no profile");

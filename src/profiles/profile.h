@@ -59,6 +59,13 @@ struct vb_profile_port {
 enum vb_gid_layout {
 	VB_GIDS_ADDRESSES,               /* the interface's IP addresses, each once: RoCE v2 */
 	VB_GIDS_MAC,                     /* one entry: the MAC, then zeros (RNICs) */
+	VB_GIDS_GUID,                    /* one entry: the subnet's prefix and the port's GUID (InfiniBand) */
+};
+
+/* What leads to a peer. */
+enum vb_addressing {
+	VB_ADDRESS_GID,                  /* two GIDs, which are IP addresses */
+	VB_ADDRESS_LID,                  /* LIDs, which a subnet manager gives out; GIDs if asked for. So are P_Keys */
 };
 
 /* How connections are made. */
@@ -82,12 +89,13 @@ struct vb_profile {
 	enum ibv_qp_state created_in;    /* the state of a new queue pair */
 	struct vb_profile_port port;
 	enum vb_gid_layout gid_layout;
+	enum vb_addressing addressing;
 	enum vb_connection_protocol connection;
 	bool grants_less_inline;         /* more inline data than there is: less is granted, as iWARP's providers do; else EINVAL */
 	bool needs_both_queues;          /* a queue of no work requests is EINVAL */
 };
 
-extern const struct vb_profile vb_profile_roce, vb_profile_iwarp;
+extern const struct vb_profile vb_profile_roce, vb_profile_iwarp, vb_profile_infiniband;
 
 /* The row of a kind of device. */
 const struct vb_profile *vb_profile_of(enum vb_device_kind kind);

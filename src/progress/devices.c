@@ -47,6 +47,8 @@ static void enter_gids(struct vb_device_info *info, const struct vb_daemon_devic
 			info->gid_count++;
 		}
 	}
+	for (uint32_t i = 0; device->subnet.state != 0 && i < info->gid_count; i++)
+		info->gid[i].framing = VB_FRAMING_GLOBAL;
 }
 
 void vb_device_from_message(struct vb_device_info *info, const struct vb_daemon_device *device)
@@ -62,6 +64,9 @@ void vb_device_from_message(struct vb_device_info *info, const struct vb_daemon_
 	info->interface_mtu = device->interface_mtu;
 	info->active_mtu = (enum ibv_mtu)device->active_mtu;
 	info->state = device->active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	info->subnet = device->subnet;
+	if (device->subnet.state != 0)
+		info->state = (enum ibv_port_state)device->subnet.state;
 	info->speed_mbps = device->speed_mbps;
 	enter_gids(info, device);
 }
@@ -130,6 +135,9 @@ static bool is_wanted(const char *wanted, const char *name)
 	return false;
 }
 
+/* What a program sees that asks for nothing. Who joined a fabric wants it seen. */
+static const char by_default[] = "roce,infiniband";
+
 /* Where a kind stands in the list; kinds that are not in it come last. */
 static unsigned rank_of(const char *transports, enum vb_device_kind kind)
 {
@@ -170,7 +178,9 @@ bool vb_devices_may_show(enum vb_device_kind kind, const char *transports, const
 {
 	if (transports != NULL && *transports != '\0')
 		return rank_of(transports, kind) != UINT_MAX;
-	return wanted != NULL && *wanted != '\0' ? strstr(wanted, vb_profile_of(kind)->device_prefix) != NULL : kind == VB_DEVICE_ROCE;
+	if (wanted != NULL && *wanted != '\0')
+		return strstr(wanted, vb_profile_of(kind)->device_prefix) != NULL;
+	return rank_of(by_default, kind) != UINT_MAX;
 }
 
 unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const char *transports, const char *wanted)
@@ -179,7 +189,7 @@ unsigned vb_devices_choose(struct vb_device_info *infos, unsigned count, const c
 	unsigned kept = 0;
 
 	if (names_kinds || !names_devices)
-		count = choose_kinds(infos, count, names_kinds ? transports : vb_profile_of(VB_DEVICE_ROCE)->name);
+		count = choose_kinds(infos, count, names_kinds ? transports : by_default);
 	if (!names_devices)
 		return count;
 	for (unsigned i = 0; i < count; i++)
@@ -200,6 +210,11 @@ void vb_device_link_speed(const struct vb_device_info *info, uint8_t *width, uin
 	uint32_t mbps = info->speed_mbps != 0 ? info->speed_mbps : 10000;
 	size_t last = sizeof(rows) / sizeof(rows[0]) - 1, i = 0;
 
+	if (info->subnet.state != 0) {
+		*width = info->subnet.width;
+		*speed = info->subnet.speed;
+		return;
+	}
 	while (i < last && rows[i].mbps < mbps)
 		i++;
 	*width = rows[i].width;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "profiles/limits.h"
+#include "wire/daemon_message.h"
 #include "wire/device_kind.h"
 
 enum { VB_MAX_DEVICES = 256 * VB_DEVICE_KINDS };
@@ -32,6 +33,7 @@ struct vb_device_info {
 	enum ibv_mtu active_mtu;         /* largest RoCE MTU that fits with all headers */
 	enum ibv_port_state state;       /* ACTIVE: up, running, has an address */
 	uint32_t speed_mbps;             /* 0: not known */
+	struct vb_daemon_subnet subnet;  /* zeros: there is none */
 	uint32_t gid_count;              /* entries in use, holes included */
 	struct vb_device_gid gid[VB_MAX_GIDS];
 };

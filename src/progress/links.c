@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "links/fabric/fabric_link.h"
 #include "links/memory/memory_link.h"
 #include "links/tcp/tcp_link.h"
 #include "links/udp/udp_link.h"
@@ -20,8 +21,12 @@ static void put_first(struct vb_schedule *schedule, struct vb_link *link)
 int vb_links_open(struct vb_schedule *schedule, const int receive_fd[2], struct vb_link *wire[VB_DEVICE_KINDS])
 {
 	struct vb_link *memory;
-	int error = vb_tcp_link_open(&wire[VB_DEVICE_IWARP], schedule);
+	int error = vb_fabric_link_open(&wire[VB_DEVICE_INFINIBAND], schedule);
 
+	if (error != 0)
+		return error;
+	put_first(schedule, wire[VB_DEVICE_INFINIBAND]);
+	error = vb_tcp_link_open(&wire[VB_DEVICE_IWARP], schedule);
 	if (error != 0)
 		return error;
 	put_first(schedule, wire[VB_DEVICE_IWARP]);

@@ -26,7 +26,10 @@ struct vb_completion {
 	uint16_t pkey_index;
 	uint8_t service_level;
 	bool solicited;                  /* wakes a CQ armed for solicited events (errors always do) */
-	uint32_t through;                /* of sends: the places before this one are free once it is polled */
+	union {
+		uint32_t through;        /* of sends: the places before this one are free once it is polled */
+		uint32_t slid;           /* of receives; 0: there are no LIDs */
+	};
 	uint32_t *released;              /* of sends: where to say so; its queue pair outlives it (vb_cq_discard). NULL: a receive */
 	vb_time timestamp;
 };
@@ -99,8 +102,8 @@ VB_INLINE void vb_completion_to_wc(const struct vb_completion *completion, struc
 	wc->wc_flags = completion->wc_flags;
 	wc->pkey_index = completion->pkey_index;
 	wc->sl = completion->service_level;
-	wc->slid = 0;
-	wc->dlid_path_bits = 0;
+	wc->slid = completion->released ? 0 : (uint16_t)completion->slid;
+	wc->dlid_path_bits = 0;          /* subnet managers give one LID a port unless told otherwise */
 }
 
 /* Lock-free hint for pollers. */

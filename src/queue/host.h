@@ -41,6 +41,7 @@ struct vb_queue_host {
 	const struct vb_queue_observer *observer; /* NULL: nobody keeps a record (queue/observer.h) */
 	const struct vb_queue_watch *watch; /* NULL: nobody looks (queue/watch.h) */
 	const struct vb_roce_policy *policy; /* NULL: the process's (roce/control.h) */
+	const uint16_t *pkeys;           /* atomic: the port's, as many as the profile's table has; NULL: all are the default one */
 };
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "profiles/profile.h"
 #include "queue/qp_flush.h"
+#include "wire/roce_packet.h"
 
 static bool is_xrc(enum ibv_qp_type type)
 {
@@ -132,6 +133,7 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 	qp->receive_pd = config->srq ? config->srq->pd : config->pd;
 	qp->xrc_domain = config->xrc_domain;
 	qp->host = host;
+	qp->pkey = VB_DEFAULT_PKEY;
 	qp->transport = transport;
 	qp->owner = owner;
 	rc = make_queues(qp, &cap);

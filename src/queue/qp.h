@@ -51,6 +51,7 @@ struct vb_qp {
 	struct vb_path path;             /* RC, UC: to the peer */
 	uint8_t stray_source[16];        /* of the last packet that came from elsewhere and was dropped; zeros: none */
 	uint32_t path_mtu;               /* bytes */
+	uint16_t pkey;                   /* what pkey_index stands for: of packets it sends and takes */
 	struct vb_fault_record fault;    /* the first one: why this QP failed */
 	const struct vb_queue_host *host;
 	const struct vb_transport *transport;
@@ -86,6 +87,9 @@ static inline bool vb_qp_is_reliable(const struct vb_qp *qp)
 {
 	return qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD;
 }
+
+/* The port's table (queue/host.h) is another now. Takes qp->lock. */
+void vb_qp_pkeys_changed(struct vb_qp *qp);
 
 static inline void *vb_qp_engine(struct vb_qp *qp)
 {

@@ -10,6 +10,7 @@
 #include "queue/qp.h"
 #include "queue/qp_flush.h"
 #include "wire/psn.h"
+#include "wire/roce_packet.h"
 
 enum { PORT = 1, MAX_TIMEOUT = 31, MAX_RETRY = 7, MAX_RNR_TIMER = 31, QPN_MASK = 0xffffff };
 
@@ -106,14 +107,28 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 	return 128u << mtu;
 }
 
+static uint16_t pkey_of(const struct vb_qp *qp)
+{
+	return qp->host->pkeys ? __atomic_load_n(&qp->host->pkeys[qp->attr.pkey_index], __ATOMIC_RELAXED) : VB_DEFAULT_PKEY;
+}
+
+void vb_qp_pkeys_changed(struct vb_qp *qp)
+{
+	vb_lock_take(&qp->lock);
+	qp->pkey = pkey_of(qp);
+	vb_lock_release(&qp->lock);
+}
+
 static void apply_path(struct vb_qp *qp, const struct change *change)
 {
 	const struct ibv_qp_attr *attr = change->attr;
 
 	if (change->mask & IBV_QP_PORT)
 		qp->attr.port_num = attr->port_num;
-	if (change->mask & IBV_QP_PKEY_INDEX)
+	if (change->mask & IBV_QP_PKEY_INDEX) {
 		qp->attr.pkey_index = attr->pkey_index;
+		qp->pkey = pkey_of(qp);
+	}
 	if (change->mask & IBV_QP_AV) {
 		qp->attr.ah_attr = attr->ah_attr;
 		if (change->path)

@@ -151,7 +151,7 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	/* Requests of XRC have more than a BTH before the payload. */
 	if ((qp->type != IBV_QPT_RC && qp->type != IBV_QPT_XRC_SEND) || got->segment != size ||
 	    qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQE ||
-	    memcmp(from->source, qp->path.destination, sizeof(from->source)) != 0 ||
+	    qp->pkey != VB_DEFAULT_PKEY || !vb_path_leads_back(&qp->path, from) ||
 	    (from->traffic_class & ECN_MASK) == ECN_CONGESTION_EXPERIENCED)
 		return;
 	response = !vb_roce_opcode(got->bytes[0])->is_request;

@@ -13,7 +13,7 @@ void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int 
 	memset(packet, 0, sizeof(*packet));
 	packet->opcode = (uint8_t)opcode;
 	packet->op = vb_roce_opcode((uint8_t)opcode);
-	packet->pkey = VB_DEFAULT_PKEY;
+	packet->pkey = qp->pkey;
 	packet->destination_qpn = qp->attr.dest_qp_num;
 	packet->psn = psn;
 }

@@ -63,6 +63,9 @@ static uint8_t packet_type(const struct vb_roce_packet *packet)
 {
 	enum { OVER_IPV6 = 0x9, OVER_IPV4 = 0xa };
 
+	/* InfiniBand's do: the path came with LIDs. */
+	if (packet->from.slid != 0)
+		return packet->from.sl;
 	return vb_gid_is_ipv4(packet->from.source) ? OVER_IPV4 : OVER_IPV6;
 }
 
@@ -77,8 +80,10 @@ void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_r
 		.qpn = qp->qpn,
 		.source_qpn = qp->type == IBV_QPT_UD ? packet->deth.source_qpn : qp->attr.dest_qp_num,
 		/* Where one was placed before the payload. rxe sets it for all services, adapters do not. */
-		.wc_flags = qp->type == IBV_QPT_UD ? IBV_WC_GRH : 0,
+		.wc_flags = qp->type == IBV_QPT_UD && packet->from.framing != VB_FRAMING_LOCAL ? IBV_WC_GRH : 0,
 		.service_level = qp->type == IBV_QPT_UD ? packet_type(packet) : 0,
+		.slid = packet->from.slid,
+		.pkey_index = qp->type == IBV_QPT_UD ? (uint16_t)qp->attr.pkey_index : 0,
 		.solicited = packet->solicited,
 		.timestamp = now,
 	};

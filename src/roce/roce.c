@@ -20,7 +20,6 @@
 #define ECN_MASK 0x03
 #define ECN_CAPABLE 0x02
 #define ECN_CONGESTION_EXPERIENCED 0x03
-#define PKEY_PARTITION 0x7fff
 
 void vb_roce_check_invariants(struct vb_qp *qp)
 {
@@ -103,7 +102,7 @@ static void open_requester(struct vb_qp *qp)
 	if (policy->recovery != VB_RECOVERY_SELECTIVE)
 		requester->peer = VB_PEER_GO_BACK_N;
 	/* Switches mark what says that it can be marked. */
-	if (policy->algorithm->has_rate)
+	if (policy->algorithm->has_rate && qp->path.framing == VB_FRAMING_UDP)
 		qp->path.traffic_class = (uint8_t)((qp->path.traffic_class & ~ECN_MASK) | ECN_CAPABLE);
 }
 
@@ -264,13 +263,12 @@ static bool is_for(struct vb_qp *qp, const struct vb_roce_packet *packet)
 			vb_roce_datagram_dropped(qp, packet, VB_DROP_STATE);
 		return false;
 	}
-	/* One partition exists, and we are a full member of it (IBA 10.9.3). CNPs of some adapters carry none. */
-	if (!is_cnp && (packet->pkey & PKEY_PARTITION) != (VB_DEFAULT_PKEY & PKEY_PARTITION)) {
+	/* CNPs of some adapters carry none. */
+	if (!is_cnp && !vb_pkeys_match(packet->pkey, qp->pkey)) {
 		VB_COUNT(counters, bad_pkey_pkts);
 		return false;
 	}
-	if (qp->type != IBV_QPT_UD &&
-	    memcmp(packet->from.source, qp->path.destination, sizeof(qp->path.destination)) != 0) {
+	if (qp->type != IBV_QPT_UD && !vb_path_leads_back(&qp->path, &packet->from)) {
 		VB_COUNT(counters, bad_address_pkts);
 		memcpy(qp->stray_source, packet->from.source, sizeof(qp->stray_source));
 		return false;
@@ -282,7 +280,8 @@ static void note_congestion(struct vb_qp *qp, vb_time now, const struct vb_roce_
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 
-	if ((packet->from.traffic_class & ECN_MASK) != ECN_CONGESTION_EXPERIENCED)
+	/* The traffic class of a GRH has no such bits. */
+	if ((packet->from.traffic_class & ECN_MASK) != ECN_CONGESTION_EXPERIENCED || packet->from.framing != VB_FRAMING_UDP)
 		return;
 	VB_COUNT(qp->host->counters, np_ecn_marked_roce_packets);
 	if (qp->type != IBV_QPT_UD && (responder->cnp_sent == 0 || now - responder->cnp_sent >= VB_CNP_INTERVAL))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * From ibv_ah_attr to a path. RoCE addresses are always global (RoCE annex A16.3): the source is an entry of the
- * GID table, the destination a GID, and both are IP addresses of one family.
+ * GID table, the destination a GID, and both are IP addresses of one family. InfiniBand's are a LID, and a GID if asked for.
  */
 #include "verbs/address.h"
 
@@ -47,47 +47,91 @@ static bool is_link_local(const uint8_t gid[16])
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *attr, uint32_t destination_qpn,
-		       struct vb_path *path)
+static bool is_nobody(const uint8_t gid[16])
 {
 	static const uint8_t nobody[16];
-	struct vb_context *own = vb_context_of(context);
-	struct vb_path found = {0};
-	uint32_t interface_index;
+
+	return memcmp(gid, nobody, sizeof(nobody)) == 0;
+}
+
+static void fill_global(const struct ibv_global_route *grh, struct vb_path *path)
+{
+	path->traffic_class = grh->traffic_class;
+	path->flow_label = grh->flow_label & IB_GRH_FLOWLABEL_MASK;
+	path->hop_limit = grh->hop_limit;
+	memcpy(path->destination, grh->dgid.raw, sizeof(path->destination));
+}
+
+/* By LIDs (IBA 11.2.2.1). The port's state does not matter: an address may be made before the link is up, or kept while it is down. */
+static int resolve_local(const struct vb_device_info *info, const struct ibv_ah_attr *attr, struct vb_path *path)
+{
+	enum { PERMISSIVE = 0xffff, MOST_SL = 15 };
+	uint8_t path_bits = (uint8_t)((1u << info->subnet.lmc) - 1);
+
+	if (attr->dlid == 0 || attr->dlid == PERMISSIVE || attr->sl > MOST_SL)
+		return -EINVAL;
+	path->framing = attr->is_global ? VB_FRAMING_GLOBAL : VB_FRAMING_LOCAL;
+	path->dlid = attr->dlid;
+	path->slid = (uint16_t)(info->subnet.lid | (attr->src_path_bits & path_bits));
+	path->sl = attr->sl;
+	if (!attr->is_global)
+		return 0;
+	if (attr->grh.sgid_index >= info->gid_count)
+		return -EINVAL;
+	memcpy(path->source, info->gid[attr->grh.sgid_index].gid, sizeof(path->source));
+	fill_global(&attr->grh, path);
+	return is_nobody(path->destination) ? -EINVAL : 0;
+}
+
+/* By GIDs that are IP addresses. */
+static int resolve_global(struct ibv_context *context, const struct vb_device_info *info, const struct ibv_ah_attr *attr,
+			  struct vb_path *path)
+{
 	int error;
 
-	if (!attr->is_global || attr->port_num != 1)
+	if (!attr->is_global)
 		return -EINVAL;
-	vb_lock_take(&own->lock);
-	if (attr->grh.sgid_index < own->info.gid_count) {
-		memcpy(found.source, own->info.gid[attr->grh.sgid_index].gid, sizeof(found.source));
-		found.framing = own->info.gid[attr->grh.sgid_index].framing;
+	if (attr->grh.sgid_index < info->gid_count) {
+		memcpy(path->source, info->gid[attr->grh.sgid_index].gid, sizeof(path->source));
+		path->framing = info->gid[attr->grh.sgid_index].framing;
 	}
-	interface_index = own->info.interface_index;
-	vb_lock_release(&own->lock);
-
-	memcpy(found.destination, attr->grh.dgid.raw, sizeof(found.destination));
-	vb_multicast_normalize(found.destination);
-	if (memcmp(found.source, nobody, sizeof(nobody)) == 0 ||
-	    memcmp(found.destination, nobody, sizeof(nobody)) == 0 ||
-	    vb_gid_is_ipv4(found.source) != vb_gid_is_ipv4(found.destination))
+	fill_global(&attr->grh, path);
+	vb_multicast_normalize(path->destination);
+	if (is_nobody(path->source) || is_nobody(path->destination) ||
+	    vb_gid_is_ipv4(path->source) != vb_gid_is_ipv4(path->destination))
 		return -EINVAL;
-	found.traffic_class = attr->grh.traffic_class;
-	found.hop_limit = attr->grh.hop_limit;
-	if (found.hop_limit <= 1 && !vb_gid_is_multicast(found.destination))
-		found.hop_limit = DEFAULT_HOP_LIMIT;
-	if (found.hop_limit == 0)
-		found.hop_limit = 1;
-	found.flow_label = attr->grh.flow_label & IB_GRH_FLOWLABEL_MASK;
-	if (found.framing == VB_FRAMING_ETHERNET || is_link_local(found.destination) || vb_gid_is_multicast(found.destination))
-		found.interface_index = interface_index;
-	error = vb_address_check_group(context, found.destination);
+	if (path->hop_limit <= 1 && !vb_gid_is_multicast(path->destination))
+		path->hop_limit = DEFAULT_HOP_LIMIT;
+	if (path->hop_limit == 0)
+		path->hop_limit = 1;
+	if (path->framing == VB_FRAMING_ETHERNET || is_link_local(path->destination) || vb_gid_is_multicast(path->destination))
+		path->interface_index = info->interface_index;
+	error = vb_address_check_group(context, path->destination);
 	if (error != 0)
 		return error;
 	/* Datagrams wait in the kernel until it has an Ethernet address, frames do not. */
-	if (found.framing == VB_FRAMING_ETHERNET && !vb_gid_is_multicast(found.destination))
-		vb_neighbour_await(&found, LONGEST_RESOLUTION);
-	found.source_port = vb_endpoint_source_port(own->session->endpoint, &found, destination_qpn);
+	if (path->framing == VB_FRAMING_ETHERNET && !vb_gid_is_multicast(path->destination))
+		vb_neighbour_await(path, LONGEST_RESOLUTION);
+	return 0;
+}
+
+int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *attr, uint32_t destination_qpn,
+		       struct vb_path *path)
+{
+	struct vb_device_info info;
+	struct vb_path found = {0};
+	int error;
+
+	if (attr->port_num != 1)
+		return -EINVAL;
+	vb_context_info(context, &info);
+	if (vb_profile_of_context(context)->addressing == VB_ADDRESS_LID)
+		error = resolve_local(&info, attr, &found);
+	else
+		error = resolve_global(context, &info, attr, &found);
+	if (error != 0)
+		return error;
+	found.source_port = vb_endpoint_source_port(vb_context_of(context)->session->endpoint, &found, destination_qpn);
 	*path = found;
 	return 0;
 }

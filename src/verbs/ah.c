@@ -132,29 +132,51 @@ static int find_source_index(const struct vb_device_info *info, const uint8_t de
 	return -1;
 }
 
+/* False: it did not come to an address of ours. */
+static bool fill_grh(const struct vb_device_info *info, const struct addresses *found, struct ibv_ah_attr *attr)
+{
+	int index = find_source_index(info, found->destination, found->framing);
+
+	if (index < 0)
+		return false;
+	attr->is_global = 1;
+	memcpy(attr->grh.dgid.raw, found->source, sizeof(found->source));
+	attr->grh.sgid_index = (uint8_t)index;
+	attr->grh.flow_label = found->flow_label;
+	attr->grh.traffic_class = found->traffic_class;
+	attr->grh.hop_limit = 0xff;
+	return true;
+}
+
 VB_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
 				  struct ibv_ah_attr *ah_attr)
 {
 	struct vb_device_info info;
 	struct addresses found;
-	int index;
+	struct ibv_ah_attr back;
+	bool has_lids, has_grh;
 
-	if (context == NULL || wc == NULL || ah_attr == NULL || port_num != 1 || !(wc->wc_flags & IBV_WC_GRH) ||
-	    grh == NULL || read_grh(grh, &found) != 0)
+	if (context == NULL || wc == NULL || ah_attr == NULL || port_num != 1)
+		goto not_addressable;
+	has_lids = vb_profile_of_context(context)->addressing == VB_ADDRESS_LID;
+	has_grh = wc->wc_flags & IBV_WC_GRH;
+	if (!has_grh && !has_lids)
 		goto not_addressable;
 	vb_context_info(context, &info);
-	index = find_source_index(&info, found.destination, found.framing);
-	if (index < 0)
+	back = (struct ibv_ah_attr){
+		.dlid = has_lids ? wc->slid : 0,
+		.sl = wc->sl,
+		.src_path_bits = wc->dlid_path_bits,
+		.port_num = port_num,
+	};
+	if (has_grh && (grh == NULL || read_grh(grh, &found) != 0))
 		goto not_addressable;
-	memset(ah_attr, 0, sizeof(*ah_attr));
-	ah_attr->sl = wc->sl;
-	ah_attr->port_num = port_num;
-	ah_attr->is_global = 1;
-	memcpy(ah_attr->grh.dgid.raw, found.source, sizeof(found.source));
-	ah_attr->grh.sgid_index = (uint8_t)index;
-	ah_attr->grh.flow_label = found.flow_label;
-	ah_attr->grh.traffic_class = found.traffic_class;
-	ah_attr->grh.hop_limit = 0xff;
+	/* The same header, of the other framing that has it. */
+	if (has_grh && has_lids)
+		found.framing = VB_FRAMING_GLOBAL;
+	if (has_grh && !fill_grh(&info, &found, &back))
+		goto not_addressable;
+	*ah_attr = back;
 	return 0;
 
 not_addressable:

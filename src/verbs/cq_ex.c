@@ -89,9 +89,15 @@ static unsigned int read_wc_flags(struct ibv_cq_ex *cq) { return queue_of(cq)->c
 static uint8_t read_sl(struct ibv_cq_ex *cq) { return queue_of(cq)->current.service_level; }
 static uint64_t read_completion_ts(struct ibv_cq_ex *cq) { return (uint64_t)queue_of(cq)->current.timestamp; }
 
-/* There are no LIDs on Ethernet; VLAN, flow tag and tag matching cannot be asked for, so these are never to be
+static uint32_t read_slid(struct ibv_cq_ex *cq)
+{
+	const struct vb_completion *current = &queue_of(cq)->current;
+
+	return current->released ? 0 : current->slid;
+}
+
+/* VLAN, flow tag and tag matching cannot be asked for, so these are never to be
  * called, but a pointer must be there. */
-static uint32_t read_slid(struct ibv_cq_ex *cq) { (void)cq; return 0; }
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq) { (void)cq; return 0; }
 static uint16_t read_cvlan(struct ibv_cq_ex *cq) { (void)cq; return 0; }
 static uint32_t read_flow_tag(struct ibv_cq_ex *cq) { (void)cq; return 0; }

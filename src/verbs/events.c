@@ -103,10 +103,33 @@ static bool gids_differ(const struct vb_device_info *a, const struct vb_device_i
 	       memcmp(a->gid, b->gid, a->gid_count * sizeof(a->gid[0])) != 0;
 }
 
+/* What a subnet manager has changed, as events; and queue pairs go on with the P_Keys that there are now. */
+static void take_subnet(struct vb_context *context, const struct vb_daemon_subnet *before, const struct vb_daemon_subnet *now)
+{
+	if (before->lid != now->lid || before->lmc != now->lmc)
+		raise_port_event(context, IBV_EVENT_LID_CHANGE);
+	if (before->sm_lid != now->sm_lid || before->sm_sl != now->sm_sl)
+		raise_port_event(context, IBV_EVENT_SM_CHANGE);
+	if (before->reregister != now->reregister)
+		raise_port_event(context, IBV_EVENT_CLIENT_REREGISTER);
+	if (memcmp(before->pkeys, now->pkeys, sizeof(now->pkeys)) != 0)
+		raise_port_event(context, IBV_EVENT_PKEY_CHANGE);
+}
+
+void vb_context_take_pkeys(struct vb_context *context)
+{
+	vb_lock_assert_held(&context->lock);
+	for (unsigned i = 0; i < VB_MAX_PKEYS; i++)
+		__atomic_store_n(&context->session->pkeys[i], context->info.subnet.pkeys[i], __ATOMIC_RELAXED);
+	VB_LIST_FOR_EACH(node, &context->qps)
+		vb_qp_pkeys_changed(vb_container_of(node, struct vb_queue_pair, node)->qp);
+}
+
 void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct vb_device_info *device, bool gone)
 {
 	struct vb_context *context = vb_container_of(watcher, struct vb_context, watcher);
-	bool was_active, is_active, new_gids, was_gone;
+	bool was_active, is_active, new_gids, was_gone, has_subnet;
+	struct vb_daemon_subnet before;
 
 	if (device->index != context->device->info.index)
 		return;
@@ -114,7 +137,9 @@ void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct
 	was_active = context->info.state == IBV_PORT_ACTIVE;
 	was_gone = context->gone;
 	is_active = !gone && device->state == IBV_PORT_ACTIVE;
-	new_gids = !gone && vb_profile_of_context(&context->public.context)->gid_layout == VB_GIDS_ADDRESSES &&
+	has_subnet = !gone && vb_profile_of_context(&context->public.context)->addressing == VB_ADDRESS_LID;
+	before = context->info.subnet;
+	new_gids = !gone && vb_profile_of_context(&context->public.context)->gid_layout != VB_GIDS_MAC &&
 		   gids_differ(&context->info, device);
 	if (gone) {
 		context->info.state = IBV_PORT_DOWN;
@@ -122,10 +147,14 @@ void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct
 	} else {
 		context->info = *device;
 	}
+	if (has_subnet)
+		vb_context_take_pkeys(context);
 	context->gone = gone;
 	context->info_version++;
 	vb_lock_release(&context->lock);
 
+	if (has_subnet)
+		take_subnet(context, &before, &device->subnet);
 	if (new_gids)
 		raise_port_event(context, IBV_EVENT_GID_CHANGE);
 	if (was_active && !is_active) {

@@ -10,6 +10,14 @@
 #include "verbs/explain_objects.h"
 #include "verbs/export.h"
 #include "verbs/private.h"
+#include "wire/roce_packet.h"
+
+static enum ibv_gid_type type_of(uint8_t framing)
+{
+	if (framing == VB_FRAMING_GLOBAL)
+		return IBV_GID_TYPE_IB;
+	return framing == VB_FRAMING_ETHERNET ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
+}
 
 /* 0; EINVAL: no such port or index; ENODATA: the index holds nothing now. */
 static int read_entry(struct ibv_context *context, uint32_t port_num, uint32_t index, struct ibv_gid_entry *entry)
@@ -32,8 +40,8 @@ static int read_entry(struct ibv_context *context, uint32_t port_num, uint32_t i
 	*entry = (struct ibv_gid_entry){
 		.gid_index = index,
 		.port_num = port_num,
-		.gid_type = info.gid[index].framing == VB_FRAMING_ETHERNET ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2,
-		.ndev_ifindex = info.interface_index,
+		.gid_type = type_of(info.gid[index].framing),
+		.ndev_ifindex = info.gid[index].framing == VB_FRAMING_GLOBAL ? 0 : info.interface_index,
 	};
 	memcpy(entry->gid.raw, info.gid[index].gid, sizeof(entry->gid.raw));
 	return 0;
@@ -117,6 +125,14 @@ VB_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, 
 	return 0;
 }
 
+static uint16_t pkey_at(struct ibv_context *context, uint32_t index)
+{
+	const uint16_t *pkeys = vb_context_of(context)->session->host.pkeys;
+
+	/* RoCE annex A16.4.1: the default P_Key, full membership. */
+	return pkeys == NULL ? VB_DEFAULT_PKEY : __atomic_load_n(&pkeys[index], __ATOMIC_RELAXED);
+}
+
 VB_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
 	uint32_t length = context == NULL ? 0 : vb_profile_of_context(context)->port.pkey_table_length;
@@ -126,16 +142,18 @@ VB_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int 
 		errno = EINVAL;
 		return -1;
 	}
-	*pkey = htons(0xffff);   /* RoCE annex A16.4.1: the default P_Key, full membership */
+	*pkey = htons(pkey_at(context, (uint32_t)index));
 	return 0;
 }
 VB_EXPORT_COMPAT(ibv_query_pkey);
 
 VB_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
-	if (context == NULL || port_num != 1 || pkey != htons(0xffff) || vb_profile_of_context(context)->port.pkey_table_length == 0) {
-		errno = EINVAL;
-		return -1;
-	}
-	return 0;
+	uint32_t length = context == NULL || port_num != 1 ? 0 : vb_profile_of_context(context)->port.pkey_table_length;
+
+	for (uint32_t index = 0; index < length; index++)
+		if (pkey_at(context, index) == ntohs(pkey))
+			return (int)index;
+	errno = EINVAL;
+	return -1;
 }

@@ -76,6 +76,7 @@ static void fill_host(struct vb_session *session)
 		.counters = session->counters,
 		.watch = vb_explain_choose_watch(),
 		.observer = vb_endpoint_observer(session->endpoint),
+		.pkeys = session->profile.addressing == VB_ADDRESS_LID ? session->pkeys : NULL,
 	};
 }
 

@@ -64,6 +64,7 @@ struct vb_session {
 	struct vb_counters *counters;    /* of the device in this process; the endpoint's */
 	struct vb_queue_host host;
 	struct vb_profile profile;       /* host.profile */
+	uint16_t pkeys[VB_MAX_PKEYS];    /* atomic: host.pkeys, where a subnet manager gives them out */
 	uint32_t counted[VB_COUNTED_KINDS]; /* atomic: objects there are (verbs/quota.h) */
 	struct vb_lock lock;             /* of what follows: what import looks up by handle */
 	struct vb_list pds, regions, device_memories, xrc_domains;

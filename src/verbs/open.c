@@ -55,8 +55,11 @@ static int refresh_info(struct vb_context *context)
 		if (infos[i].index != context->device->info.index ||
 		    strcmp(infos[i].name, context->device->info.name) != 0)
 			continue;
-		if (context->info_version == version)
+		if (context->info_version == version) {
 			context->info = infos[i];
+			if (context->session->host.pkeys)
+				vb_context_take_pkeys(context);
+		}
 		error = 0;
 	}
 	vb_lock_release(&context->lock);

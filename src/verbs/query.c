@@ -160,6 +160,14 @@ int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ib
 		.flags = port->flags,
 	};
 	vb_device_link_speed(&info, &full.active_width, &full.active_speed);
+	if (vb_profile_of_context(context)->addressing == VB_ADDRESS_LID) {
+		full.lid = info.subnet.lid;
+		full.lmc = info.subnet.lmc;
+		full.sm_lid = info.subnet.sm_lid;
+		full.sm_sl = info.subnet.sm_sl;
+		full.port_cap_flags = info.subnet.capabilities;
+		full.phys_state = info.subnet.physical;
+	}
 	/* Callers of today give 52 bytes, of yesterday 48, of tomorrow perhaps more. */
 	memset(attr, 0, length);
 	memcpy(attr, &full, length < sizeof(full) ? length : sizeof(full));

@@ -104,7 +104,7 @@ static bool device_is_sound(const struct vb_daemon_device *device)
 	    !is_text(device->interface, sizeof(device->interface)) || device->interface[0] == '\0' ||
 	    device->interface_index == 0 || device->interface_index > INT32_MAX || device->guid == 0 ||
 	    vb_mtu_bytes(device->active_mtu) == 0 || device->active > 1 || device->kind >= VB_DEVICE_KINDS ||
-	    device->reserved || device->reserved2)
+	    device->reserved || device->reserved2 || device->subnet.state > 4 || device->subnet.lmc > 7 || device->subnet.sm_sl > 15)
 		return false;
 	return true;
 }
@@ -148,6 +148,7 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_LIST_ADAPTERS:
 	case VB_DAEMON_OPEN_MAD_PORT:
 	case VB_DAEMON_MAD_PORT:
+	case VB_DAEMON_FRAME_PORT:
 		return m->empty.reserved[0] == 0 && m->empty.reserved[1] == 0;
 	case VB_DAEMON_HELLO:
 		return is_text(m->hello.program, sizeof(m->hello.program)) && m->hello.reserved[0] == 0 &&
@@ -195,6 +196,8 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_JOIN_GROUP:
 		return m->join_group.interface_index != 0 && m->join_group.interface_index <= INT32_MAX &&
 		       m->join_group.reserved == 0;
+	case VB_DAEMON_OPEN_FRAME_PORT:
+		return m->frame_port.slot >= 1 && m->frame_port.slot < VB_DAEMON_SLOTS && m->frame_port.reserved == 0;
 	case VB_DAEMON_JOIN_FABRIC:
 		return m->join_fabric.port >= 1 && m->join_fabric.port <= 0xffff &&
 		       is_text(m->join_fabric.description, sizeof(m->join_fabric.description)) &&

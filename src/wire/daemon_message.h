@@ -32,7 +32,8 @@
  *
  * JOIN_FABRIC makes the host's InfiniBand adapter a node of a software fabric (wire/cable.h); END when it is one.
  * ADAPTER tells what it is. A connection that sent OPEN_MAD_PORT has got a socket for MADs (wire/umad.h), which lives
- * as long as the connection; REGISTER_AGENT says which MADs are received there.
+ * as long as the connection; REGISTER_AGENT says which MADs are received there. OPEN_FRAME_PORT, of a process with a slot, gets a socket
+ * for frames of its queue pairs (wire/frame_port.h), which lives until it is closed.
  *
  * The UDP datagrams by which a new verbenad learns the order of the sockets (struct vb_daemon_probe) are here too.
  */
@@ -49,7 +50,7 @@
 
 #define VB_DAEMON_SOCKET "verbena/1"       /* abstract: a zero byte stands before it */
 #define VB_DAEMON_DIRECTORY "/run/verbena"  /* root's: the system's verbenad also listens here, and is looked for here first */
-#define VB_DAEMON_MAGIC 0x56420002u        /* "VB" and the version of this protocol */
+#define VB_DAEMON_MAGIC 0x56420003u        /* "VB" and the version of this protocol */
 
 enum {
 	VB_DAEMON_SLOT_BITS = 10,
@@ -86,6 +87,7 @@ enum {
 	X(OPEN_MAD_PORT, 0x23, PROCESS, struct vb_daemon_empty, 0, 0)             \
 	X(REGISTER_AGENT, 0x24, PROCESS, struct vb_daemon_register_agent, 0, 0)   \
 	X(UNREGISTER_AGENT, 0x25, PROCESS, struct vb_daemon_agent, 0, 0)          \
+	X(OPEN_FRAME_PORT, 0x26, PROCESS, struct vb_daemon_frame_port, 0, 0)      \
 	X(WELCOME, 0x41, DAEMON, struct vb_daemon_welcome, 0, 0)                  \
 	X(ERROR, 0x42, DAEMON, struct vb_daemon_error, 0, 0)                      \
 	X(END, 0x43, DAEMON, struct vb_daemon_end, 0, 0)                          \
@@ -102,7 +104,8 @@ enum {
 	X(FRAMES, 0x4e, DAEMON, struct vb_daemon_empty, 1, 1)                     \
 	X(ADAPTER, 0x60, DAEMON, struct vb_daemon_adapter, 0, 0)                  \
 	X(MAD_PORT, 0x61, DAEMON, struct vb_daemon_empty, 1, 1)                   \
-	X(AGENT, 0x62, DAEMON, struct vb_daemon_agent, 0, 0)
+	X(AGENT, 0x62, DAEMON, struct vb_daemon_agent, 0, 0)                      \
+	X(FRAME_PORT, 0x63, DAEMON, struct vb_daemon_empty, 1, 1)
 
 enum vb_daemon_type {
 #define X(name, value, sender, body, required, allowed) VB_DAEMON_##name = value,
@@ -148,6 +151,20 @@ struct vb_daemon_end {
 	uint32_t reserved;
 };
 
+enum { VB_DAEMON_ADAPTER_PKEYS = 32 };
+
+/* Of a port whose addresses a subnet manager gives out. */
+struct vb_daemon_subnet {
+	uint16_t lid, sm_lid;
+	uint8_t lmc, sm_sl;
+	uint8_t state, physical;           /* of wire/mad_attributes.h; 0: there is no subnet */
+	uint8_t width, speed;              /* codes of ibv_port_attr */
+	uint8_t reregister;                /* how often it was asked to register anew, modulo 256 */
+	uint8_t reserved;
+	uint32_t capabilities;
+	uint16_t pkeys[VB_DAEMON_ADAPTER_PKEYS];
+};
+
 struct vb_daemon_device {
 	char name[64];
 	char interface[16];
@@ -163,6 +180,7 @@ struct vb_daemon_device {
 	uint32_t speed_mbps;
 	uint32_t gid_count;                /* entries in use, holes (all zero) included */
 	uint32_t reserved2;
+	struct vb_daemon_subnet subnet;
 	uint8_t gid[VB_DAEMON_GIDS][16];   /* the message ends behind the last one in use */
 };
 
@@ -253,8 +271,6 @@ struct vb_daemon_join_fabric {
 	char wanted[64];                   /* the node to stand in for; empty: any */
 };
 
-enum { VB_DAEMON_ADAPTER_PKEYS = 32 };
-
 /* The InfiniBand adapter of this host. */
 struct vb_daemon_adapter {
 	char name[16];
@@ -279,6 +295,11 @@ struct vb_daemon_register_agent {
 
 struct vb_daemon_agent {
 	uint32_t id;
+	uint32_t reserved;
+};
+
+struct vb_daemon_frame_port {
+	uint32_t slot;                     /* of the asker's process */
 	uint32_t reserved;
 };
 
@@ -313,7 +334,7 @@ _Static_assert(sizeof(struct vb_daemon_hello) == 24, "hello");
 _Static_assert(sizeof(struct vb_daemon_welcome) == 48, "welcome");
 _Static_assert(sizeof(struct vb_daemon_error) == 256, "error");
 _Static_assert(offsetof(struct vb_daemon_device, guid) == 104, "device.guid");
-_Static_assert(sizeof(struct vb_daemon_device) == 128 + 16 * VB_DAEMON_GIDS, "device");
+_Static_assert(sizeof(struct vb_daemon_device) == 208 + 16 * VB_DAEMON_GIDS, "device");
 _Static_assert(sizeof(struct vb_daemon_process) == 32 + sizeof(struct vb_counters), "process");
 _Static_assert(sizeof(struct vb_daemon_process_device) == 72 + sizeof(struct vb_counters), "process_device");
 _Static_assert(sizeof(struct vb_daemon_process_resources) == 32, "process_resources");
@@ -351,6 +372,7 @@ struct vb_daemon_message {
 		struct vb_daemon_adapter adapter;
 		struct vb_daemon_register_agent register_agent;
 		struct vb_daemon_agent agent;
+		struct vb_daemon_frame_port frame_port;
 	};
 };
 

@@ -10,8 +10,13 @@
 enum vb_device_kind {
 	VB_DEVICE_ROCE = 0,
 	VB_DEVICE_IWARP = 1,
+	VB_INTERFACE_KINDS,              /* those that each interface is */
+	VB_DEVICE_INFINIBAND = VB_INTERFACE_KINDS,
 	VB_DEVICE_KINDS
 };
+
+/* The interface that stands in messages for the host's place in a software fabric: none of Linux's. */
+#define VB_FABRIC_INTERFACE 0x700000u
 
 /* A number for an interface as a device of that kind: the interface's own for the first, else out of the way of all that Linux gives to
  * begin with. */

@@ -28,6 +28,14 @@
 #define VB_ICRC_LENGTH 4
 #define VB_ROCE_MAX_HEADER (VB_BTH_LENGTH + VB_XRCETH_LENGTH + VB_ATOMIC_ETH_LENGTH) /* the longest: BTH + XRCETH + AtomicETH */
 #define VB_DEFAULT_PKEY 0xffff
+
+/* Is it one partition, and at least one of the two a full member of it (IBA 10.9.3)? */
+static inline bool vb_pkeys_match(uint16_t a, uint16_t b)
+{
+	enum { PARTITION = 0x7fff, FULL = 0x8000 };
+
+	return ((a ^ b) & PARTITION) == 0 && ((a | b) & FULL) != 0 && (a & PARTITION) != 0;
+}
 #define VB_MULTICAST_QPN 0xffffffu
 
 /* AETH syndrome, IBA 9.7.5.1: type in bits 6..5, value in 4..0 */

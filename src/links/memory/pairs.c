@@ -317,7 +317,8 @@ void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_pa
 
 	if (qp->type != IBV_QPT_RC)
 		return;
-	if (vb_schedule_is_shaped(link->schedule, ((const struct vb_binding *)qp->scheduler)->counters))
+	/* Who has a LID is not known here. */
+	if (path->framing != VB_FRAMING_UDP || vb_schedule_is_shaped(link->schedule, ((const struct vb_binding *)qp->scheduler)->counters))
 		resolution = VB_RESOLVED_WIRE;
 	else
 		resolution = vb_host_peers_resolve(same_host, path->destination, destination_qpn, &host_peer);

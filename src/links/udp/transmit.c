@@ -31,34 +31,9 @@ enum {
 	BURSTS_PER_CALL = 64,
 };
 
-/* Bursts are large (200 KB) and hot in the cache: a few are kept at hand. */
-static struct vb_burst *take_burst(struct vb_udp_link *udp)
-{
-	for (unsigned i = 0; i < VB_SPARE_BURSTS; i++) {
-		struct vb_burst *burst = __atomic_exchange_n(&udp->spare_burst[i], NULL, __ATOMIC_ACQ_REL);
-
-		if (burst)
-			return burst;
-	}
-	return malloc(sizeof(struct vb_burst));
-}
-
-static void give_burst_back(struct vb_udp_link *udp, struct vb_burst *burst)
-{
-	for (unsigned i = 0; i < VB_SPARE_BURSTS; i++) {
-		struct vb_burst *none = NULL;
-
-		if (__atomic_compare_exchange_n(&udp->spare_burst[i], &none, burst, false, __ATOMIC_ACQ_REL,
-						__ATOMIC_RELAXED))
-			return;
-	}
-	free(burst);
-}
-
 void vb_udp_free_bursts(struct vb_udp_link *udp)
 {
-	for (unsigned i = 0; i < VB_SPARE_BURSTS; i++)
-		free(udp->spare_burst[i]);
+	vb_burst_pool_fini(&udp->bursts);
 	free(udp->tx_batch.burst);
 }
 
@@ -165,7 +140,7 @@ static bool put_into_tx_batch(struct vb_udp_link *udp, struct vb_qp *qp, vb_time
 static bool send_at_once(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
 {
 	struct vb_binding *binding = qp->scheduler;
-	struct vb_burst *burst = take_burst(udp);
+	struct vb_burst *burst = vb_burst_pool_take(&udp->bursts);
 	bool more = true;
 
 	/* No memory now: try again from the engine thread. */
@@ -177,7 +152,7 @@ static bool send_at_once(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
 		if (!vb_burst_is_empty(burst))
 			send_burst(udp, qp, burst, binding->counters);
 	}
-	give_burst_back(udp, burst);
+	vb_burst_pool_give(&udp->bursts, burst);
 	return more;
 }
 

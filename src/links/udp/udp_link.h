@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/time.h"
+#include "links/burst_pool.h"
 #include "links/link.h"
 #include "links/udp/source_ports.h"
 #include "schedule/schedule.h"
@@ -33,7 +34,6 @@ struct vb_tap;
 struct vb_udp_batch;
 
 enum { VB_IPV4, VB_IPV6, VB_FAMILIES };
-enum { VB_SPARE_BURSTS = 4 };
 
 /* What a pass sends, of all its queue pairs together (transmit.c); under progress. */
 struct vb_tx_batch {
@@ -88,7 +88,7 @@ struct vb_udp_link {
 	struct vb_shaper *shaper;          /* atomic; NULL: no device was shaped yet */
 	struct vb_frames *frames;          /* atomic; NULL: RoCEv1 is not spoken */
 	struct vb_source_ports ports;
-	struct vb_burst *spare_burst[VB_SPARE_BURSTS]; /* atomic */
+	struct vb_burst_pool bursts;
 
 	struct vb_udp_state state[VB_DAEMON_INDICES]; /* by the lower bits of the queue pair's number */
 };

@@ -42,10 +42,11 @@ static const struct {
 	{0x23, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x24, VB_DAEMON_FROM_PROCESS, 16 + 24, 0, 0},
 	{0x25, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x26, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x41, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
 	{0x42, VB_DAEMON_FROM_DAEMON, 16 + 256, 0, 0},
 	{0x43, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
-	{0x44, VB_DAEMON_FROM_DAEMON, 16 + 128 + 2 * 16, 0, 0},
+	{0x44, VB_DAEMON_FROM_DAEMON, 16 + 208 + 2 * 16, 0, 0},
 	{0x45, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
 	{0x46, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 5},
 	{0x47, VB_DAEMON_FROM_DAEMON, 16 + 32 + sizeof(struct vb_counters), 0, 0},
@@ -59,6 +60,7 @@ static const struct {
 	{0x60, VB_DAEMON_FROM_DAEMON, 16 + sizeof(struct vb_daemon_adapter), 0, 0},
 	{0x61, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x62, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
+	{0x63, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 };
 
 /* A good message of that type, and how many descriptors go with it. */
@@ -123,9 +125,13 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 		m->adapter.state = 2;
 		m->adapter.mtu = 5;
 		break;
+	case VB_DAEMON_OPEN_FRAME_PORT:
+		m->frame_port.slot = 17;
+		break;
 	case VB_DAEMON_GROUP:
 	case VB_DAEMON_FRAMES:
 	case VB_DAEMON_MAD_PORT:
+	case VB_DAEMON_FRAME_PORT:
 		return 1;
 	}
 	return 0;
@@ -218,6 +224,10 @@ static void bad_fields_do_not(void **state)
 		m.slot.descriptors = VB_DAEMON_FD_PAGE | VB_DAEMON_FD_DAEMON_IPV4);
 	REFUSED(VB_DAEMON_ADOPT_SLOT, VB_DAEMON_FROM_PROCESS, m.slot.descriptors = VB_DAEMON_FD_IPV4 | 32);
 	REFUSED(VB_DAEMON_SLOT, VB_DAEMON_FROM_DAEMON, m.slot.slot = 1024);
+	REFUSED(VB_DAEMON_OPEN_FRAME_PORT, VB_DAEMON_FROM_PROCESS, m.frame_port.slot = 1024);
+	REFUSED(VB_DAEMON_OPEN_FRAME_PORT, VB_DAEMON_FROM_PROCESS, m.frame_port.reserved = 1);
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.subnet.state = 5);
+	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.subnet.lmc = 8);
 	REFUSED(VB_DAEMON_ERROR, VB_DAEMON_FROM_DAEMON, m.error.error = 0);
 	REFUSED(VB_DAEMON_ERROR, VB_DAEMON_FROM_DAEMON, m.error.error = -1);
 	REFUSED(VB_DAEMON_ERROR, VB_DAEMON_FROM_DAEMON, memset(m.error.text, 'a', sizeof(m.error.text)));
@@ -265,7 +275,7 @@ static void examine(const struct vb_daemon_message *m, size_t length)
 		assert_in_range(m->slot.slot, 1, 1023);
 	if (m->header.type == VB_DAEMON_DEVICE) {
 		assert_in_range(m->device.gid_count, 0, 64);
-		assert_int_equal(length, 16 + 128 + m->device.gid_count * 16);
+		assert_int_equal(length, 16 + 208 + m->device.gid_count * 16);
 		assert_in_range(strnlen(m->device.name, 64), 1, 63);
 		assert_in_range(m->device.active_mtu, 1, 5);
 	}

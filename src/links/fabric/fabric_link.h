@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The link of InfiniBand: frames to and from verbenad, which is the host's adapter in a software fabric, and the RoCE engine's bursts and
+ * packets. Shared by the files that make it up:
+ *
+ *   fabric_link.c   opening and closing, and the table of what it does
+ *   transmit.c      from an engine's burst to frames
+ *   receive.c       from frames to the engines
+ *   groups.c        who listens to which multicast group
+ *
+ * The socket (wire/frame_port.h) is made with the first queue pair: a process that has none costs nothing. Its number stays the same
+ * when another verbenad comes, so that nobody who sends has to look twice.
+ */
+#ifndef VB_LINKS_FABRIC_FABRIC_LINK_H
+#define VB_LINKS_FABRIC_FABRIC_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/mutex.h"
+#include "base/time.h"
+#include "links/burst_pool.h"
+#include "links/link.h"
+#include "schedule/schedule.h"
+#include "wire/frame_port.h"
+
+struct vb_fabric_link_group {
+	uint8_t gid[16];
+	struct vb_qp *qp;
+};
+
+struct vb_fabric_link {
+	struct vb_link link;
+	struct vb_schedule *schedule;
+	struct vb_mutex opening;           /* one thread at a time asks verbenad for the socket */
+	int fd;                            /* atomic: -1 until the first queue pair */
+	bool is_closed;                    /* atomic: by verbenad, which ended; until there is another */
+	struct vb_burst_pool bursts;
+
+	/* Under progress. */
+	unsigned all_read_in;              /* receive.c: in which pass the socket was read until it was empty */
+	struct vb_fabric_link_group *group;
+	unsigned groups, room;
+	uint8_t incoming[VB_FRAME_PORT_MESSAGE];
+};
+
+static inline struct vb_fabric_link *vb_fabric_link_of(struct vb_link *link)
+{
+	return (struct vb_fabric_link *)link;
+}
+
+/* The socket, if frames can be sent and received; -1: not now. */
+static inline int vb_fabric_link_fd(const struct vb_fabric_link *fabric)
+{
+	return __atomic_load_n(&fabric->is_closed, __ATOMIC_ACQUIRE) ? -1 : __atomic_load_n(&fabric->fd, __ATOMIC_RELAXED);
+}
+
+/* ---- fabric_link.c ---- */
+
+/* 0 or -errno. */
+int vb_fabric_link_open(struct vb_link **link, struct vb_schedule *schedule);
+
+/* ---- transmit.c: struct vb_link_driver has the words ---- */
+
+void vb_fabric_link_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now);
+void vb_fabric_link_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now);
+
+/* ---- receive.c ---- */
+
+bool vb_fabric_link_drain(struct vb_link *link, vb_time now, bool all);
+bool vb_fabric_link_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);
+
+/* ---- groups.c ---- */
+
+int vb_fabric_link_join_group(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index);
+int vb_fabric_link_leave_group(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index);
+/* Caller holds progress. */
+void vb_fabric_link_forget_qp(struct vb_fabric_link *fabric, const struct vb_qp *qp);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Receiving: the socket's share of a pass, and the RoCE engine's timers. A queue pair stays locked for consecutive packets of it, and sends
+ * (acknowledgements, more data) once per message of frames.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "io/descriptor.h"
+#include "links/fabric/fabric_link.h"
+#include "queue/qp.h"
+#include "roce/roce.h"
+#include "wire/ib_packet.h"
+#include "wire/icrc.h"
+#include "wire/roce_packet.h"
+
+enum {
+	MESSAGES_PER_PASS = 16,
+	MESSAGES_BEFORE_GIVING_UP = 256,   /* more than the socket holds */
+	TOUCHED = 64,                      /* queue pairs that wait for their turn to send */
+};
+
+/* What a message has touched so far. */
+struct batch {
+	struct vb_fabric_link *fabric;
+	vb_time now;
+	struct vb_qp *locked;              /* the queue pair whose lock we hold */
+	struct vb_qp *touched[TOUCHED];    /* distinct */
+	unsigned count;
+};
+
+static void unlock(struct batch *batch)
+{
+	if (batch->locked)
+		vb_lock_release(&batch->locked->lock);
+	batch->locked = NULL;
+}
+
+static void send_touched(struct batch *batch)
+{
+	unlock(batch);
+	for (unsigned i = 0; i < batch->count; i++) {
+		struct vb_qp *qp = batch->touched[i];
+
+		vb_lock_take(&qp->lock);
+		vb_fabric_link_transmit_in_pass(&batch->fabric->link, qp, batch->now);
+		vb_lock_release(&qp->lock);
+	}
+	batch->count = 0;
+}
+
+static void lock_qp(struct batch *batch, struct vb_qp *qp)
+{
+	unsigned i = 0;
+
+	if (batch->locked == qp)
+		return;
+	unlock(batch);
+	while (i < batch->count && batch->touched[i] != qp)
+		i++;
+	if (i == TOUCHED) {
+		send_touched(batch);
+		i = 0;
+	}
+	if (i == batch->count)
+		batch->touched[batch->count++] = qp;
+	vb_lock_take(&qp->lock);
+	batch->locked = qp;
+}
+
+static void deliver(struct batch *batch, struct vb_qp *qp, const struct vb_roce_packet *packet)
+{
+	struct vb_binding *binding = qp->scheduler;
+
+	/* What came by InfiniBand is for queue pairs of InfiniBand. */
+	if (__atomic_load_n(&binding->carrier, __ATOMIC_RELAXED) != &batch->fabric->link) {
+		VB_COUNT(binding->counters, dropped_pkts);
+		return;
+	}
+	lock_qp(batch, qp);
+	VB_COUNT(binding->counters, rcvd_pkts);
+	vb_roce_receive(qp, batch->now, packet);
+}
+
+static void deliver_to_group(struct batch *batch, const struct vb_roce_packet *packet)
+{
+	const struct vb_fabric_link *fabric = batch->fabric;
+
+	for (unsigned i = 0; i < fabric->groups; i++)
+		if (memcmp(fabric->group[i].gid, packet->from.destination, 16) == 0)
+			deliver(batch, fabric->group[i].qp, packet);
+}
+
+static void take_frame(struct batch *batch, const uint8_t *bytes, size_t length)
+{
+	struct vb_counters *counters = VB_SCHEDULE_COUNTERS(batch->fabric->schedule);
+	struct vb_ib_frame frame;
+	struct vb_roce_packet packet;
+	enum vb_roce_verdict verdict;
+	struct vb_path from;
+	struct vb_qp *qp;
+
+	if (!vb_ib_frame_decode(&frame, bytes, length)) {
+		VB_COUNT(counters, malformed_pkts);
+		return;
+	}
+	from = vb_ib_route_to_path(&frame.route);
+	verdict = vb_roce_packet_decode(&packet, frame.bth, frame.bth_length, &from, true, 0);
+	if (verdict != VB_PACKET_OK) {
+		if (verdict == VB_PACKET_BAD_ICRC)
+			VB_COUNT(counters, icrc_error);
+		else
+			VB_COUNT(counters, malformed_pkts);
+		return;
+	}
+	if (packet.destination_qpn == VB_MULTICAST_QPN) {
+		deliver_to_group(batch, &packet);
+		return;
+	}
+	qp = vb_schedule_find(batch->fabric->schedule, packet.destination_qpn);
+	if (qp)
+		deliver(batch, qp, &packet);
+	else
+		VB_COUNT(counters, unknown_qp_pkts);
+}
+
+/* True: there was one. */
+static bool take_message(struct vb_fabric_link *fabric, vb_time now)
+{
+	struct batch batch = {.fabric = fabric, .now = now};
+	int fd = vb_fabric_link_fd(fabric);
+	ssize_t got = fd < 0 ? -EAGAIN : vb_descriptor_receive(fd, fabric->incoming, sizeof(fabric->incoming));
+	const uint8_t *at = fabric->incoming;
+	size_t left, own;
+
+	if (got == -EAGAIN)
+		return false;
+	if (got <= 0) {
+		vb_log(VB_LOG_INFO, "verbenad, which is the InfiniBand adapter, is gone: no packets until there is another");
+		__atomic_store_n(&fabric->is_closed, true, __ATOMIC_RELEASE);
+		return false;
+	}
+	for (left = (size_t)got; (own = vb_frame_port_next(at, left)) > 0; at += own, left -= own)
+		take_frame(&batch, at, own);
+	send_touched(&batch);
+	return true;
+}
+
+bool vb_fabric_link_drain(struct vb_link *link, vb_time now, bool all)
+{
+	struct vb_fabric_link *fabric = vb_fabric_link_of(link);
+	bool done = false;
+
+	(void)all;
+	for (unsigned i = 0; i < MESSAGES_PER_PASS && take_message(fabric, now); i++)
+		done = true;
+	return done;
+}
+
+bool vb_fabric_link_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
+{
+	struct vb_fabric_link *fabric = vb_fabric_link_of(link);
+
+	/* What it is about to end for may lie in the socket. Once in a pass is enough. */
+	if (vb_roce_gives_up(qp, now) && fabric->all_read_in != link->schedule->passes) {
+		fabric->all_read_in = link->schedule->passes;
+		vb_lock_release(&qp->lock);
+		for (unsigned i = 0; i < MESSAGES_BEFORE_GIVING_UP && take_message(fabric, now); i++)
+			;
+		vb_lock_take(&qp->lock);
+	}
+	if (vb_roce_next_deadline(qp) > now) {
+		vb_schedule_arm(link->schedule, qp, vb_roce_next_deadline(qp));
+		return false;
+	}
+	vb_roce_expire(qp, now);
+	vb_fabric_link_transmit_in_pass(link, qp, now);
+	return true;
+}
