@@ -48,6 +48,18 @@ static int widest_peer(const struct vb_cli_holder *holder)
 	return (int)widest;
 }
 
+static int widest_type(const struct vb_cli_holder *holder)
+{
+	size_t widest = strlen("TYPE");
+
+	for (unsigned i = 0; i < holder->count[VB_RESOURCE_QP]; i++) {
+		size_t width = strlen(vb_cli_qp_type_name(holder->of[VB_RESOURCE_QP][i].qp.type));
+
+		widest = width > widest ? width : widest;
+	}
+	return (int)widest;
+}
+
 static const char *qp_state_colour(uint32_t state)
 {
 	const char *name = vb_cli_qp_state_name(state);
@@ -57,7 +69,7 @@ static const char *qp_state_colour(uint32_t state)
 	return !strcmp(name, "ERR") || !strcmp(name, "SQE") ? colour.bad : "";
 }
 
-static void print_qp(const struct vb_cli_holder *holder, const struct vb_resource_qp *qp, int peer_width)
+static void print_qp(const struct vb_cli_holder *holder, const struct vb_resource_qp *qp, int type_width, int peer_width)
 {
 	char address[INET6_ADDRSTRLEN], send[24], receive[24];
 
@@ -66,7 +78,7 @@ static void print_qp(const struct vb_cli_holder *holder, const struct vb_resourc
 		snprintf(receive, sizeof(receive), "SRQ %u", qp->srq);
 	else
 		snprintf(receive, sizeof(receive), "%u/%u", qp->receive_posted, qp->receive_depth);
-	printf("    0x%06x  %-4s  %s%-5s%s  %-*s  ", qp->qpn, vb_cli_qp_type_name(qp->type), qp_state_colour(qp->state),
+	printf("    0x%06x  %-*s  %s%-5s%s  %-*s  ", qp->qpn, type_width, vb_cli_qp_type_name(qp->type), qp_state_colour(qp->state),
 	       vb_cli_qp_state_name(qp->state), colour.plain, peer_width, peer_address(qp, address));
 	if (vb_cli_gid_is_zero(qp->peer_gid))
 		printf("%-8s", "-");
@@ -91,18 +103,18 @@ static void print_qp(const struct vb_cli_holder *holder, const struct vb_resourc
 static void print_qps(const struct vb_cli_res_options *options, const struct vb_cli_holder *holder)
 {
 	unsigned wanted = count_wanted(options, holder, VB_RESOURCE_QP, qp_device);
-	int peer_width = widest_peer(holder);
+	int type_width = widest_type(holder), peer_width = widest_peer(holder);
 
 	if (wanted == 0)
 		return;
-	printf("  %u queue pair%s\n    %s%-8s  %-4s  %-5s  %-*s  %-8s  %8s  %8s  %8s  %11s  %11s  %s%s\n", wanted,
-	       wanted == 1 ? "" : "s", colour.faint, "QPN", "TYPE", "STATE", peer_width, "PEER", "PEER QPN", "SENDS",
+	printf("  %u queue pair%s\n    %s%-8s  %-*s  %-5s  %-*s  %-8s  %8s  %8s  %8s  %11s  %11s  %s%s\n", wanted,
+	       wanted == 1 ? "" : "s", colour.faint, "QPN", type_width, "TYPE", "STATE", peer_width, "PEER", "PEER QPN", "SENDS",
 	       "ACKED", "EXPECTS", "SEND", "RECEIVE", "CQS  DEVICE", colour.plain);
 	for (unsigned i = 0; i < holder->count[VB_RESOURCE_QP]; i++) {
 		const struct vb_resource_qp *qp = &holder->of[VB_RESOURCE_QP][i].qp;
 
 		if (vb_cli_res_wants(options, holder, qp->interface_index))
-			print_qp(holder, qp, peer_width);
+			print_qp(holder, qp, type_width, peer_width);
 	}
 }
 

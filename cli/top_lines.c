@@ -83,7 +83,7 @@ static int describe_qp(const struct vb_cli_qp_rates *row, struct vb_cli_lines *l
 	if (qp->round_trip)
 		snprintf(trip, sizeof(trip), "%.1f us", (double)qp->round_trip / 1000);
 	return add_line(lines, failed ? VB_CLI_LINE_BAD : VB_CLI_LINE_PLAIN,
-			"%8u  0x%06x  %-4s  %-5s  %-6s  %8s  %8s  %9s  %9s  %9s  %9s  %10s  %-10s  %s", row->holder->pid, qp->qpn,
+			"%8u  0x%06x  %-8s  %-5s  %-6s  %8s  %8s  %9s  %9s  %9s  %9s  %10s  %-10s  %s", row->holder->pid, qp->qpn,
 			vb_cli_qp_type_name(qp->type), state, qp->through_memory ? "memory" : "wire",
 			short_number(row->out, out), short_number(row->in, in), short_number(row->work_bytes, work),
 			short_number(row->received_bytes, received), send, receive, trip,
@@ -114,7 +114,7 @@ int vb_cli_top_describe(const struct vb_cli_sample *older, const struct vb_cli_s
 		error = add_line(lines, VB_CLI_LINE_PLAIN, "%s", "");
 	if (error == 0)
 		error = add_line(lines, VB_CLI_LINE_HEADING,
-				 "%8s  %-8s  %-4s  %-5s  %-6s  %8s  %8s  %9s  %9s  %9s  %9s  %10s  %-10s  %s", "PID", "QPN", "TYPE",
+				 "%8s  %-8s  %-8s  %-5s  %-6s  %8s  %8s  %9s  %9s  %9s  %9s  %10s  %-10s  %s", "PID", "QPN", "TYPE",
 				 "STATE", "WAY", "OUT/s", "IN/s", "WORK B/s", "RECV B/s",
 				 "SEND", "RECEIVE", "ROUND TRIP", "DEVICE", "PEER");
 	for (unsigned i = 0; error == 0 && i < rates.qps; i++)

@@ -14,7 +14,7 @@ import termios
 import time
 
 from pylib import clients
-from pylib.clients import TCP_PORT, WIRE, ClientCase, across, expand, which
+from pylib.clients import TCP_PORT, WIRE, ClientCase, across, expand, remove_xrc_files, which
 from pylib.hosts import ORDINARY_UID, PATIENCE
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -97,6 +97,20 @@ class Resources(Looking):
                    "WRITEs are counted, by the side that makes them")
         self.assertNotIn("mrs", self.told("res", "qp")[0])
         self.assertEqual(self.told("res", "--pid", "1"), [])
+
+    @across(["lo_v4"])
+    def test_extended_connections(self):
+        """Queue pairs of XRC, one of which has neither domain nor completion queue; the columns make room for their names."""
+        remove_xrc_files()
+        self.addCleanup(remove_xrc_files)
+        server = self.server.start(which("ibv_xsrq_pingpong"), "-d", self.device, "-g", str(self.gids[0]), "-p", str(TCP_PORT))
+        self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
+        row = self.told("res", "--pid", str(server.pid), host=self.server)[0]
+        self.assertEqual(sorted(qp["type"] for qp in row["qps"]), ["XRC_RECV", "XRC_SEND"])
+        lines = self.verbena("res", "qp", host=self.server).out.splitlines()
+        heading = next(line for line in lines if "TYPE" in line)
+        rows = [line for line in lines if "XRC_" in line]
+        self.assertEqual([line.index("INIT") for line in rows], [heading.index("STATE")] * 2, lines)
 
     @across(["lo_v4"])
     def test_communication_ids(self):
