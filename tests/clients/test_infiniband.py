@@ -6,6 +6,18 @@ import re
 from pylib.clients import perftest_rows, pingpong_figures, which
 from pylib.fabric import FabricCase
 
+RING = """Switch 4 "S1"
+[1] "A"[1]
+[3] "S2"[4]
+[4] "S3"[3]
+Switch 4 "S2"
+[1] "B"[1]
+[3] "S3"[4]
+Switch 4 "S3"
+Ca 1 "A" # "alpha"
+Ca 1 "B" # "beta"
+"""
+
 
 class InfiniBand(FabricCase):
     POLLS = True
@@ -84,3 +96,27 @@ class InfiniBand(FabricCase):
         client = self.client.run(*base, "--pkey_index=%d" % limited, "-u", "8", self.address)
         self.assertIn("Failed status 12", client.out, client)
         server.kill()
+
+    def test_a_cable_is_cut(self):
+        """Three switches in a ring, the cable between two of them is cut under ib_write_bw: opensm routes by the third, and it goes on."""
+        self.subnet(RING, ("--as", "A"), ("--as", "B"))
+        # A request is tried again for half a minute: how soon opensm has done it is not what is asked.
+        base = [which("ib_write_bw"), "-d", "vib0", "-F", "-D", "4", "-u", "20"]
+        server = self.server.start(*base)
+        self.assertTrue(server.wait_until(lambda process: process.listens(18515)), server.output())
+        client = self.client.start(*base, self.address)
+        lids = [int(lid) for lid in re.findall(r"port 0 lid (\d+)", self.tool(self.left, "ibswitches"))]
+
+        def passed():
+            return sum(self.packets(lid, port)[0] for lid in lids for port in (1, 3, 4))
+        before = passed()
+        self.until(lambda: passed() > before + 1000, "packets pass the switches")
+        ups = self.log().count("SUBNET UP")
+        self.verbena(self.left, "cut", "S1:3")
+        self.until(lambda: self.log().count("SUBNET UP") > ups, self.log)
+        cut = passed()
+        self.until(lambda: passed() > cut + 1000 or not client.running(), "packets pass by the third switch")
+        for process in (client, server):
+            result = process.wait(self.TIMEOUT)
+            self.assertEqual(result.code, 0, result)
+            self.assert_no_complaint(result.out)
