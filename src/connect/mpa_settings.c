@@ -55,6 +55,8 @@ static bool take_word(struct vb_mpa_settings *settings, char *word)
 		return take_choice(value, "large", "segment", &settings->large);
 	if (is(word, "p2p"))
 		return take_switch(value, &settings->peer_to_peer);
+	if (is(word, "extensions"))
+		return take_switch(value, &settings->extensions);
 	if (is(word, "last"))
 		return take_milliseconds(value, &settings->last_ms);
 	if (!is(word, "first"))

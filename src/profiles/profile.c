@@ -22,6 +22,7 @@
  * (RFC 7306 1.1), and siw's provider refuses them at posting. */
 #define STREAM_WORK                                                                                                              \
 	(WR(SEND) | WR(SEND_WITH_INV) | WR(RDMA_WRITE) | WR(RDMA_READ) | WR(LOCAL_INV) | WR(BIND_MW))
+#define STREAM_EXTENSIONS (WR(RDMA_WRITE_WITH_IMM) | WR(ATOMIC_CMP_AND_SWP) | WR(ATOMIC_FETCH_AND_ADD))
 
 /* The type is there, and no work is posted to it. */
 #define NO_WORK (1u << 31)
@@ -104,9 +105,10 @@ const struct vb_profile vb_profile_iwarp = {
 	.hw_ver = 1,
 	.device_cap_flags = OUR_CAPABILITIES,
 	.atomic_cap = IBV_ATOMIC_NONE,
+	.extended_atomic_cap = IBV_ATOMIC_GLOB,
 	/* A READ of several elements becomes several RDMAP READs, so more are taken than are promised: programs expect 1 of RNICs. */
 	.limits = {OUR_LIMITS, .sge_rd = 1},
-	.types = {[IBV_QPT_RC] = {STREAM_WORK, VB_MAX_INLINE}},
+	.types = {[IBV_QPT_RC] = {.opcodes = STREAM_WORK, .extensions = STREAM_EXTENSIONS, .max_inline = VB_MAX_INLINE}},
 	.transitions = &vb_transitions_iwarp,
 	.created_in = IBV_QPS_INIT,
 	.port = {
@@ -130,4 +132,12 @@ const struct vb_profile *vb_profile_of(enum vb_device_kind kind)
 
 	_Static_assert(sizeof(rows) / sizeof(rows[0]) == VB_DEVICE_KINDS, "a kind of device has no profile");
 	return rows[kind];
+}
+
+void vb_profile_extend(struct vb_profile *profile)
+{
+	for (unsigned type = 0; type < VB_PROFILE_TYPES; type++)
+		profile->types[type].opcodes |= profile->types[type].extensions;
+	if (profile->extended_atomic_cap != IBV_ATOMIC_NONE)
+		profile->atomic_cap = profile->extended_atomic_cap;
 }

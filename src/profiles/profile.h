@@ -40,6 +40,7 @@ struct vb_profile_limits {
 struct vb_profile_type {
 	uint32_t opcodes;                /* bits 1 << IBV_WR_*: what may be posted. 0: there are no such queue pairs (EOPNOTSUPP) */
 	uint32_t max_inline;
+	uint32_t extensions;             /* opcodes beside those, where the user asks for extensions of the protocol */
 };
 
 enum { VB_PROFILE_TYPES = IBV_QPT_XRC_RECV + 1 };
@@ -82,7 +83,7 @@ struct vb_profile {
 	enum ibv_transport_type transport_type;
 	uint32_t vendor_id, vendor_part_id, hw_ver;
 	unsigned device_cap_flags;       /* IBV_DEVICE_* */
-	enum ibv_atomic_cap atomic_cap;
+	enum ibv_atomic_cap atomic_cap, extended_atomic_cap; /* the latter with extensions */
 	struct vb_profile_limits limits;
 	struct vb_profile_type types[VB_PROFILE_TYPES]; /* by enum ibv_qp_type: vb_profile_type */
 	const struct vb_transition_table *transitions;
@@ -105,6 +106,9 @@ static inline bool vb_profile_is_lowered(const struct vb_profile *profile)
 {
 	return profile->name != vb_profile_of(profile->kind)->name;
 }
+
+/* With the extensions of its protocol, if it has some. */
+void vb_profile_extend(struct vb_profile *profile);
 
 /* What it grants queue pairs of that type; NULL: there are none. */
 static inline const struct vb_profile_type *vb_profile_type(const struct vb_profile *profile, enum ibv_qp_type type)

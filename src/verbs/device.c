@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "connect/mpa_settings.h"
 #include "profiles/adapter.h"
 #include "verbs/context.h"
 #include "verbs/export.h"
@@ -31,6 +32,16 @@ int vb_device_adapter(const struct vb_adapter **adapter)
 	return *adapter == NULL && name != NULL && *name != '\0' ? -EINVAL : 0;
 }
 
+/* Words that are not understood are complained of where connections are made. */
+static bool wants_extensions(void)
+{
+	struct vb_mpa_settings settings;
+	char why[128];
+
+	vb_mpa_settings_parse(&settings, secure_getenv("VERBENA_IWARP"), why, sizeof(why));
+	return settings.extensions;
+}
+
 /* There is no sysfs behind these devices. The paths are those the kernel would use, because programs take names out of
  * them; what they open there is the view of `verbena run` (cli/view_tree.c), and without that ENOENT. */
 struct vb_device *vb_device_from_info(const struct vb_device_info *info)
@@ -43,6 +54,8 @@ struct vb_device *vb_device_from_info(const struct vb_device_info *info)
 	device->info = *info;
 	device->references = 1;
 	device->profile = *vb_profile_of(info->kind);
+	if (wants_extensions())
+		vb_profile_extend(&device->profile);
 	if (vb_device_adapter(&adapter) == 0 && adapter != NULL && vb_adapter_suits(adapter, info->kind))
 		vb_profile_lower(&device->profile, adapter);
 	device->base.node_type = device->profile.node_type;

@@ -33,18 +33,20 @@ static void nothing_said_is_the_default(void **state)
 		assert_false(settings.peer_to_peer);
 		assert_int_equal(settings.first_ms, 100);
 		assert_int_equal(settings.last_ms, 100);
+		assert_false(settings.extensions);
 	}
 }
 
 static void every_word_counts(void **state)
 {
 	(void)state;
-	assert_true(parse("crc=on,fpdu=large,p2p=on,first=7,last=9"));
+	assert_true(parse("crc=on,fpdu=large,p2p=on,first=7,last=9,extensions=on"));
 	assert_int_equal(settings.crc, VB_MPA_ON);
 	assert_int_equal(settings.large, VB_MPA_ON);
 	assert_true(settings.peer_to_peer);
 	assert_int_equal(settings.first_ms, 7);
 	assert_int_equal(settings.last_ms, 9);
+	assert_true(settings.extensions);
 	assert_true(parse("crc=off,fpdu=segment,p2p=off,first=strict"));
 	assert_int_equal(settings.crc, VB_MPA_OFF);
 	assert_int_equal(settings.large, VB_MPA_OFF);
@@ -59,7 +61,7 @@ static void what_is_not_understood_is_named(void **state)
 {
 	static const char *const wrong[] = {"crc", "crc=", "crc=yes", "fpdu=on", "p2p=auto", "first=", "first=-1", "first=1s",
 					    "first=60001", "first=99999999999999999999",
-					    "last=strict", "last=60001", "extensions=on", "=on"};
+					    "last=strict", "last=60001", "extensions", "extensions=auto", "=on"};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

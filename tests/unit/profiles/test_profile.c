@@ -145,6 +145,24 @@ static void a_read_of_too_many_elements(void **state)
 	world_close(&w);
 }
 
+/* RFC 7306: what nothing negotiates is posted only where the user asks for it. */
+static void extensions_are_asked_for(void **state)
+{
+	const uint32_t extended = 1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
+	struct vb_profile roce = vb_profile_roce, iwarp = vb_profile_iwarp;
+
+	(void)state;
+	assert_int_equal(iwarp.types[IBV_QPT_RC].opcodes & (extended | 1u << IBV_WR_SEND_WITH_IMM), 0);
+	assert_int_equal(iwarp.atomic_cap, IBV_ATOMIC_NONE);
+	vb_profile_extend(&iwarp);
+	assert_int_equal(iwarp.types[IBV_QPT_RC].opcodes & (extended | 1u << IBV_WR_SEND_WITH_IMM), extended);
+	assert_int_equal(iwarp.atomic_cap, IBV_ATOMIC_GLOB);
+	assert_null(vb_profile_type(&iwarp, IBV_QPT_UD));
+	/* Of RoCE nothing changes. */
+	vb_profile_extend(&roce);
+	assert_memory_equal(&roce, &vb_profile_roce, sizeof(roce));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -152,6 +170,7 @@ int main(void)
 		cmocka_unit_test(an_rnic_is_connected_by_its_connection),
 		cmocka_unit_test(a_queue_pair_of_an_rnic),
 		cmocka_unit_test(a_read_of_too_many_elements),
+		cmocka_unit_test(extensions_are_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
