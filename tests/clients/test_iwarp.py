@@ -5,7 +5,8 @@ import re
 import time
 
 import test_rdmacm as cm
-from pylib.clients import PLACES, across, add, expand, perftest_rows, which
+from pylib import clients
+from pylib.clients import PLACES, TCP_PORT, across, add, expand, perftest_rows, which
 
 IWARP = {"VERBENA_TRANSPORT": "iwarp"}
 IPV4_PLACES = ("lo_v4", "veth1500_v4")
@@ -156,3 +157,51 @@ class Mixed(IwarpCase):
             result = client.wait(self.TIMEOUT)
             self.assertEqual(result.code, 0, result)
         server.kill()
+
+
+class Fio(IwarpCase, cm.Fio):
+    """The same cases by iWARP: between hosts with CRC, within one without."""
+
+
+@expand
+class Erdma(IwarpCase):
+    """Under the profile of Alibaba's adapter a program meets its limits before it meets the cloud: RC alone, no shared receive queue, six
+    elements to send and one to receive, connections by librdmacm."""
+
+    def prepare(self):
+        self.network.environment["VERBENA_PROFILE"] = "erdma"
+
+    def refused(self, argv, sentence):
+        told = self.client.run(clients.staged.verbena, "run", "--explain", *argv, timeout=self.TIMEOUT)
+        self.assertNotEqual(told.code, 0, told)
+        for said in (sentence, "So says the profile erdma (VERBENA_PROFILE)."):
+            self.assertIn(said, told.out)
+
+    @across(["veth1500_v4"])
+    def test_what_it_can(self):
+        self.meet([which("rping"), "-s", "-a", self.peer, "-C", "20", "-V"], [which("rping"), "-c", "-a", self.peer, "-C", "20", "-V"])
+        base = [which("ib_write_bw"), "-F", "-d", self.device, "-s", "65536", "-n", "100", "-R"]
+        _, out = self.meet(base, base + [self.peer])
+        self.assertTrue(perftest_rows(out), out)
+
+    @across(["lo_v4"])
+    def test_what_it_says(self):
+        told = self.client.run(which("ibv_devinfo"), "-v", "-d", self.device)
+        for name, value in {"transport": "iWARP (1)", "max_qp": "1023", "max_qp_wr": "8192", "max_sge": "1", "max_srq": "0",
+                            "atomic_cap": "ATOMIC_NONE (0)"}.items():
+            self.assertRegex(told.out, r"\b%s:\s+%s\n" % (name, re.escape(value)))
+
+    @across(["lo_v4"])
+    def test_what_it_cannot(self):
+        self.refused([which("ibv_ud_pingpong"), "-d", self.device, "-g", "0"], "queue pairs of type 4 are not supported: RC is.")
+        self.refused([which("ibv_srq_pingpong"), "-d", self.device, "-g", "0"], "max_srq is 1, at most 0 is possible.")
+
+    @across(["lo_v4"])
+    def test_not_by_modify(self):
+        """Who connects by ibv_modify_qp gets no further than its connection."""
+        server = self.server.start(which("ibv_rc_pingpong"), "-d", self.device, "-g", "0")
+        self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), "no server")
+        client = self.client.run(which("ibv_rc_pingpong"), "-d", self.device, "-g", "0", self.address, timeout=self.TIMEOUT)
+        server.kill()
+        self.assertNotEqual(client.code, 0, client)
+        self.assertRegex(client.out + server.output(), "Failed to modify QP to RT")
