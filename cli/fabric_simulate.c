@@ -138,6 +138,10 @@ static int print_judgement(const struct sim_experiment *experiment, struct sim_r
 		snprintf(limit, sizeof(limit), "%s %.4g%s", must->has_least ? ">=" : "<=", must->has_least ? must->least : must->most,
 			 *must->than ? " x" : "");
 		snprintf(value, sizeof(value), "%.4g%s", seen, *must->than ? " x" : "");
+		if (must->like > 0) {
+			snprintf(limit, sizeof(limit), "%.4g +-%.0f%%", must->like, 100 * must->within);
+			snprintf(value, sizeof(value), "%.4g %+.1f%%", seen, 100 * (seen / must->like - 1));
+		}
 		printf("%-64s %-26s %12s %12s  %s%s%s\n", must->says, must->variant, limit, value, shown ? colour.good : colour.bad,
 		       shown ? "shown" : "NOT SHOWN", colour.plain);
 	}

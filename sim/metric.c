@@ -15,6 +15,7 @@ enum kind { REAL, COUNT32, COUNT64 };
 	X(queue_mean, REAL)                \
 	X(queue_high, REAL)                \
 	X(queue_most, REAL)                \
+	X(fair_after, REAL)                \
 	X(share_least, REAL)               \
 	X(share_most, REAL)                \
 	X(share_error, REAL)               \
@@ -106,6 +107,8 @@ int sim_must_judge(const struct sim_experiment *experiment, struct sim_record *c
 		sim_record_metric(than, must->metric, &other);
 		*seen = other != 0 ? *seen / other : *seen == 0 ? 1 : 1e9;
 	}
+	if (must->like > 0 && (*seen > must->like * (1 + must->within) || *seen < must->like * (1 - must->within)))
+		return 0;
 	return !(must->has_least && *seen < must->least) && !(must->has_most && *seen > must->most);
 }
 

@@ -14,6 +14,9 @@
 #include "sim/sim.h"
 
 /* A run under way. */
+#define FAIR_OVER VB_MILLISECONDS(10)
+#define FAIR_WITHIN 0.1
+
 struct run {
 	const struct sim_scenario *scenario;
 	struct sim *sim;
@@ -292,6 +295,41 @@ static void sum_flows(struct run *run)
 	record->efficiency = lines > 0 ? payload / lines : 0;
 }
 
+/* How far the flow that is farthest from an equal part is from it, over `count` samples. */
+static double error_over(const struct sim_record *record, unsigned first, unsigned count)
+{
+	double of[SIM_MOST_SERIES] = {0}, sum = 0, worst = 0;
+
+	for (unsigned i = 0; i < record->flows; i++) {
+		for (unsigned k = 0; k < count; k++)
+			of[i] += (double)record->goodput[i].value[first + k];
+		sum += of[i];
+	}
+	for (unsigned i = 0; i < record->flows && sum > 0; i++) {
+		double error = of[i] * record->flows / sum - 1;
+
+		worst = error > worst ? error : -error > worst ? -error : worst;
+	}
+	return sum > 0 ? worst : 1;
+}
+
+/* Only where all flows are recorded. Never: the whole time that was left. */
+static void sum_fairness(struct run *run)
+{
+	struct sim_record *record = run->record;
+	unsigned width = (unsigned)(FAIR_OVER / record->sample), first;
+	vb_time began = 0;
+
+	if (record->flows == 0 || record->flows != run->flows->count)
+		return;
+	for (unsigned i = 0; i < run->flows->count; i++)
+		began = run->flows->flow[i].starts > began ? run->flows->flow[i].starts : began;
+	for (first = (unsigned)(began / record->sample); first + width < record->samples; first++)
+		if (error_over(record, first, width) <= FAIR_WITHIN)
+			break;
+	record->fair_after = ((double)first * (double)record->sample - (double)began) / 1e6;
+}
+
 static void sum_completions(struct run *run)
 {
 	struct sim_record *record = run->record;
@@ -418,6 +456,7 @@ struct sim_record *sim_record_make(const struct sim_scenario *scenario, uint64_t
 		prepare(&run);
 		go(&run, progress, context);
 		sum_flows(&run);
+		sum_fairness(&run);
 		sum_completions(&run);
 		sum_queues(&run);
 		sum_switches(&run);

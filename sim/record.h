@@ -34,6 +34,7 @@ struct sim_record {
 	double flow_goodput[SIM_MOST_FLOWS]; /* Gb/s, of the first so many */
 	double goodput_sum, utilisation; /* Gb/s of all; of the first port watched */
 	double queue_mean, queue_high, queue_most; /* KB: mean, what 90 % of samples are below, longest */
+	double fair_after;               /* ms after the last flow began: each had its part within 10 % over the 10 ms that followed */
 	double share_least, share_most, share_error; /* of flows: least and most of the sum; worst difference from an equal part */
 	double completion_mean, completion_half, completion_high; /* us: mean, median, 99th percentile */
 	double delivered;                /* MB of payload, of the whole run */

@@ -77,7 +77,7 @@ static const struct word algorithms[] = {{"none", VB_CONTROL_WINDOW}, {"window",
 					 {"timely", VB_CONTROL_TIMELY}, {0}};
 static const struct word parameters[] = {{"paper", 0}, {"adapter", 1}, {0}};
 static const struct word schemes[] = {{"selective", VB_RECOVERY_SELECTIVE}, {"go-back-n", VB_RECOVERY_GO_BACK_N},
-				      {"go-back-0", VB_RECOVERY_GO_BACK_0}, {0}};
+				      {"go-back-0", VB_RECOVERY_GO_BACK_0}, {"all-at-once", VB_RECOVERY_ALL_AT_ONCE}, {0}};
 static const struct word sizes[] = {{"websearch", 0}, {"heavy", 0}, {0}};
 
 static const struct key {
@@ -125,6 +125,16 @@ static const struct key {
 	{"control.algorithm", WORD, 0, 0, algorithms},
 	{"control.parameters", WORD, 0, 0, parameters},
 	{"control.window", BYTES, OF(policy.window), 4},
+	{"control.cnp_interval", TIME, OF(policy.cnp_interval), 8},
+	{"control.gain", NUMBER, OF(said.gain), 8},
+	{"control.alpha_period", TIME, OF(said.alpha_period), 8},
+	{"control.cut_interval", TIME, OF(said.cut_interval), 8},
+	{"control.timer", TIME, OF(said.timer), 8},
+	{"control.byte_counter", BYTES, OF(said.byte_counter), 8},
+	{"control.recovery_steps", COUNT, OF(said.recovery_steps), 8},
+	{"control.additive", RATE, OF(said.additive), 8},
+	{"control.hyper", RATE, OF(said.hyper), 8},
+	{"control.minimum", RATE, OF(said.minimum), 8},
 	{"recovery.scheme", WORD, OF(policy.recovery), 4, schemes},
 	{"recovery.timeout", TIME, OF(policy.least_timeout), 8},
 	{"loss.every", COUNT, OF(settings.loses_every), 4},
@@ -336,6 +346,7 @@ static const struct sim_scenario usual = {
 	.settings = {.buffer = 12000000, .pfc = true, .reserve = 4096, .shift = 3, .resume = 3072,
 		     .kmin = 5000, .kmax = 200000, .pmax = 0.01},
 	.policy = {.window = 1000000},
+	.said = {0, SIM_UNSAID, SIM_UNSAID, SIM_UNSAID, SIM_UNSAID, SIM_UNSAID, SIM_UNSAID, SIM_UNSAID, SIM_UNSAID},
 	.workload = {.message = 1u << 20},
 };
 
@@ -361,12 +372,16 @@ static bool set_must(struct reader *reader, struct sim_must *must, const struct 
 		return set_text(reader, entry, must->metric, sizeof(must->metric));
 	if (strcmp(key, "than") == 0)
 		return set_text(reader, entry, must->than, sizeof(must->than));
-	if (!least && strncmp(key, "at_most", 7) != 0)
+	if (!least && strncmp(key, "at_most", 7) != 0 && strcmp(key, "like") != 0 && strcmp(key, "within") != 0)
 		return complain(reader, entry->line,
-				"%s: no such key; expected says, variant, metric, at_least, at_most, than, at_least_times, at_most_times",
-				entry->path);
+				"%s: no such key; expected says, variant, metric, at_least, at_most, than, at_least_times, at_most_times, "
+				"like, within", entry->path);
 	if (entry->type != SIM_TOML_NUMBER)
 		return complain(reader, entry->line, "%s = %s: expected a number", entry->path, entry->string);
+	if (strcmp(key, "like") == 0 || strcmp(key, "within") == 0) {
+		*(*key == 'l' ? &must->like : &must->within) = entry->number;
+		return true;
+	}
 	*(least ? &must->has_least : &must->has_most) = true;
 	*(least ? &must->least : &must->most) = entry->number;
 	return true;
@@ -402,6 +417,32 @@ static bool apply_common(struct reader *reader, struct sim_experiment *experimen
 	return true;
 }
 
+static uint64_t said_or(uint64_t said, uint64_t otherwise)
+{
+	return said == SIM_UNSAID ? otherwise : said;
+}
+
+/* The set of numbers that the file names, with those that it says. Periods of nothing would never end. */
+static void finish_dcqcn(struct sim_scenario *scenario)
+{
+	struct vb_dcqcn_parameters *dcqcn = &scenario->dcqcn;
+
+	*dcqcn = scenario->policy.dcqcn ? *scenario->policy.dcqcn : vb_dcqcn_paper;
+	if (scenario->said.gain > 0 && scenario->said.gain < 1)
+		dcqcn->gain = (uint32_t)(scenario->said.gain * 1024 + 0.5);
+	dcqcn->alpha_period = (vb_time)said_or(scenario->said.alpha_period, (uint64_t)dcqcn->alpha_period);
+	dcqcn->cut_interval = (vb_time)said_or(scenario->said.cut_interval, (uint64_t)dcqcn->cut_interval);
+	dcqcn->timer = (vb_time)said_or(scenario->said.timer, (uint64_t)dcqcn->timer);
+	dcqcn->alpha_period += dcqcn->alpha_period == 0;
+	dcqcn->timer += dcqcn->timer == 0;
+	dcqcn->byte_counter = said_or(scenario->said.byte_counter, dcqcn->byte_counter);
+	dcqcn->recovery_steps = (uint32_t)said_or(scenario->said.recovery_steps, dcqcn->recovery_steps);
+	dcqcn->additive = said_or(scenario->said.additive, dcqcn->additive);
+	dcqcn->hyper = said_or(scenario->said.hyper, dcqcn->hyper);
+	dcqcn->minimum = said_or(scenario->said.minimum, dcqcn->minimum);
+	scenario->policy.dcqcn = dcqcn;
+}
+
 static void finish(struct sim_scenario *scenario)
 {
 	if (!scenario->marks)
@@ -411,8 +452,7 @@ static void finish(struct sim_scenario *scenario)
 	scenario->policy.line_rate = scenario->host_line.rate;
 	if (!scenario->policy.algorithm)
 		scenario->policy.algorithm = &vb_roce_algorithms[VB_CONTROL_WINDOW];
-	if (!scenario->policy.dcqcn)
-		scenario->policy.dcqcn = &vb_dcqcn_paper;
+	finish_dcqcn(scenario);
 	scenario->policy.timely = &vb_timely_default;
 	for (unsigned i = 0; i < scenario->flow_count; i++) {
 		struct sim_flow *flow = &scenario->flow[i];

@@ -7,12 +7,13 @@
  *   [fabric]     kind = "list" | "fat-tree" | "leaf-spine", k, leaves, spines, hosts_each, rate, delay
  *   [[switch]]   name, hosts = "0-3", tier        [[link]] from, to, rate, delay        [[route]] at, to, by
  *   [buffer]     size, reserve, shift, resume     [ecn] on, kmin, kmax, pmax            [pfc] on, poll, detect, restore
- *   [control]    algorithm, parameters, window    [recovery] scheme, timeout            [loss] every
+ *   [control]    algorithm, parameters, window, cnp_interval; of DCQCN besides gain, alpha_period, cut_interval, timer, byte_counter,
+ *                recovery_steps, additive, hyper, minimum                               [recovery] scheme, timeout [loss] every
  *   [[flow]]     name, from, to, start, size, message                                   [storm] host, at
  *   [workload]   pattern, senders, size, sizes, load, from, until, message
  *   [watch]      port = ["s0 h8", ...]: queues to record
  *   [short]      any of these, for quick runs     [[variant]] name, and any of these; short.… for quick runs of it
- *   [[must]]     says, variant, metric, at_least, at_most, than, at_least_times, at_most_times
+ *   [[must]]     says, variant, metric, at_least, at_most, than, at_least_times, at_most_times, like, within
  *   [plot]       rows = ["goodput", "rate", "queue", "paused"], bars = ["metric: title", ...]
  */
 #ifndef VB_SIM_SCENARIO_H
@@ -29,6 +30,8 @@
 
 enum { SIM_MOST_SWITCHES = 32, SIM_MOST_LINKS = 64, SIM_MOST_ROUTES = 64, SIM_MOST_FLOWS = 64, SIM_MOST_WATCHED = 8, SIM_MOST_VARIANTS = 8,
        SIM_MOST_MUSTS = 24, SIM_MOST_PLOTS = 6 };
+
+#define SIM_UNSAID UINT64_MAX
 
 enum sim_fabric_kind { SIM_FABRIC_LIST, SIM_FABRIC_FAT_TREE, SIM_FABRIC_LEAF_SPINE };
 
@@ -48,6 +51,12 @@ struct sim_scenario {
 	struct sim_switch_settings settings;
 	bool marks;
 	struct vb_roce_policy policy;
+	/* What the file says of DCQCN beside the set of numbers that it names; SIM_UNSAID: nothing. And what that makes together. */
+	struct {
+		double gain;             /* g, of 1 */
+		uint64_t alpha_period, cut_interval, timer, byte_counter, recovery_steps, additive, hyper, minimum;
+	} said;
+	struct vb_dcqcn_parameters dcqcn;
 	struct sim_flow flow[SIM_MOST_FLOWS];
 	unsigned flow_count;
 	struct sim_workload workload;
@@ -62,6 +71,7 @@ struct sim_must {
 	char says[120], variant[48], metric[48], than[48];
 	bool has_least, has_most;
 	double least, most;              /* of the metric, or of its ratio to that of `than` */
+	double like, within;             /* what another simulator or a measurement says, and how far from it is near enough; 0: not held against any */
 	unsigned line;
 };
 

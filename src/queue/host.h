@@ -40,7 +40,8 @@ struct vb_queue_host {
 	struct vb_counters *counters;
 	const struct vb_queue_observer *observer; /* NULL: nobody keeps a record (queue/observer.h) */
 	const struct vb_queue_watch *watch; /* NULL: nobody looks (queue/watch.h) */
-	const struct vb_roce_policy *policy; /* NULL: the process's (roce/control.h) */
+	const char *device;              /* its name; NULL: none */
+	const struct vb_roce_policy *policy; /* NULL: the device's or the process's (roce/control.h) */
 	const uint16_t *pkeys;           /* atomic: the port's, as many as the profile's table has; NULL: all are the default one */
 };
 

@@ -226,6 +226,10 @@ static void handle_nak(struct vb_qp *qp, vb_time now, const struct vb_roce_packe
 	switch (packet->aeth.syndrome & VB_AETH_VALUE_MASK) {
 	case VB_NAK_PSN_SEQUENCE_ERROR:
 		VB_COUNT(qp->host->counters, rcvd_seq_err);
+		if (vb_roce_engine(qp)->requester.missing.came && vb_roce_reads_is_idle(&vb_roce_engine(qp)->requester)) {
+			vb_roce_missing_told(qp, now, psn_of(packet->aeth.msn));
+			break;
+		}
 		/* The network may double a NAK; a true second one takes a round trip. */
 		if (!vb_roce_selective_begin(qp, now))
 			go_back(qp, now, false, vb_roce_engine(qp)->requester.round_trip / 4);

@@ -5,6 +5,7 @@
 #include "roce/control.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,18 +46,25 @@ const struct vb_roce_algorithm vb_roce_algorithms[VB_CONTROLS] = {
 #define DEFAULT_BURST VB_MICROSECONDS(50)
 
 static const struct vb_roce_policy window_policy = {.algorithm = &vb_roce_algorithms[VB_CONTROL_WINDOW]};
-static const struct vb_roce_policy *default_policy;
+static const struct vb_roce_policies *chosen;
 
-void vb_roce_policy_set_default(const struct vb_roce_policy *policy)
+void vb_roce_policies_set(const struct vb_roce_policies *policies)
 {
-	__atomic_store_n(&default_policy, policy, __ATOMIC_RELEASE);
+	__atomic_store_n(&chosen, policies, __ATOMIC_RELEASE);
 }
 
-const struct vb_roce_policy *vb_roce_policy_default(void)
+const struct vb_roce_policy *vb_roce_policy_for(const char *device)
 {
-	const struct vb_roce_policy *policy = __atomic_load_n(&default_policy, __ATOMIC_ACQUIRE);
+	const struct vb_roce_policies *policies = __atomic_load_n(&chosen, __ATOMIC_ACQUIRE);
+	const struct vb_roce_policy *policy = &window_policy;
 
-	return policy ? policy : &window_policy;
+	for (unsigned i = 0; policies && i < policies->count; i++) {
+		if (device && strcmp(policies->of[i].device, device) == 0)
+			return &policies->of[i].policy;
+		if (policies->of[i].device[0] == '\0')
+			policy = &policies->of[i].policy;
+	}
+	return policy;
 }
 
 /* Bits a second; 0: that is no rate. */
@@ -112,4 +120,32 @@ bool vb_roce_policy_parse(struct vb_roce_policy *policy, const char *text)
 		.burst = DEFAULT_BURST,
 	};
 	return true;
+}
+
+static bool parse_one(struct vb_roce_policies *policies, char *word)
+{
+	char *equals = strchr(word, '='), *text = equals ? equals + 1 : word;
+	size_t length = equals ? (size_t)(equals - word) : 0;
+
+	if (policies->count == VB_ROCE_MOST_POLICIES || (equals && length == 0) ||
+	    !vb_roce_policy_parse(&policies->of[policies->count].policy, text))
+		return false;
+	memcpy(policies->of[policies->count].device, word, length);
+	policies->of[policies->count++].device[length] = '\0';
+	return true;
+}
+
+bool vb_roce_policies_parse(struct vb_roce_policies *policies, const char *text, char word[VB_ROCE_DEVICE_NAME])
+{
+	policies->count = 0;
+	for (;; text++) {
+		size_t length = strcspn(text, ",");
+
+		snprintf(word, VB_ROCE_DEVICE_NAME, "%.*s", (int)length, text);
+		if (length >= VB_ROCE_DEVICE_NAME || !parse_one(policies, word))
+			return false;
+		text += length;
+		if (*text == '\0')
+			return true;
+	}
 }

@@ -69,7 +69,9 @@ struct vb_timely {
 enum vb_roce_recovery {
 	VB_RECOVERY_SELECTIVE,           /* what came ahead is kept, one missing packet is sent each round trip */
 	VB_RECOVERY_GO_BACK_N,           /* what came ahead is dropped, all from the missing one on is sent again */
-	VB_RECOVERY_GO_BACK_0,           /* the whole message is begun anew, as the first adapters did; to be compared with, nothing else */
+	/* To be compared with, nothing else. */
+	VB_RECOVERY_GO_BACK_0,           /* the whole message is begun anew, as the first adapters did */
+	VB_RECOVERY_ALL_AT_ONCE,         /* what came ahead is kept and told, all missing packets are sent at once (missing.c) */
 };
 
 /* What holds for the queue pairs of a process, or of a simulated host. */
@@ -80,6 +82,7 @@ struct vb_roce_policy {
 	uint64_t line_rate;              /* bits a second: where a rate begins, and its most */
 	uint32_t window;                 /* bytes in flight; 0: as loss and acknowledgements find it */
 	vb_time burst;                   /* at a rate, this much time's worth may leave at once */
+	vb_time cnp_interval;            /* between two CNPs to a peer; 0: VB_CNP_INTERVAL */
 	enum vb_roce_recovery recovery;
 	vb_time least_timeout;           /* of a retransmission; 0: VB_PATIENCE_FLOOR */
 };
@@ -103,13 +106,25 @@ struct vb_roce_algorithm {
 enum vb_roce_control { VB_CONTROL_WINDOW, VB_CONTROL_DCQCN, VB_CONTROL_TIMELY, VB_CONTROLS };
 extern const struct vb_roce_algorithm vb_roce_algorithms[VB_CONTROLS];
 
-/* The policy of queue pairs that are opened from now on and whose host has none of its own; NULL: the window. Process-wide, set once when
- * the link is opened. */
-void vb_roce_policy_set_default(const struct vb_roce_policy *policy);
-const struct vb_roce_policy *vb_roce_policy_default(void);
-
 /* "window", "dcqcn[:paper|:adapter][@RATE]", "timely[@RATE]", RATE in bits a second with k, M or G. False: it is none of them, and
  * policy is as it was. */
 bool vb_roce_policy_parse(struct vb_roce_policy *policy, const char *text);
+
+/* Policies by device, as a user writes them: "dcqcn@25G", "roce_eth0=dcqcn,roce_eth1=timely", "roce_eth0=dcqcn,window". */
+enum { VB_ROCE_MOST_POLICIES = 16, VB_ROCE_DEVICE_NAME = 64 };
+struct vb_roce_policies {
+	unsigned count;
+	struct {
+		char device[VB_ROCE_DEVICE_NAME]; /* "": all that are not named */
+		struct vb_roce_policy policy;
+	} of[VB_ROCE_MOST_POLICIES];
+};
+
+/* False: it is none; what is wrong is in `word`. */
+bool vb_roce_policies_parse(struct vb_roce_policies *policies, const char *text, char word[VB_ROCE_DEVICE_NAME]);
+/* Of queue pairs that are opened from now on and whose host has no policy of its own; NULL: the window. Process-wide, and kept as a pointer. */
+void vb_roce_policies_set(const struct vb_roce_policies *policies);
+/* NULL: a device that has no name. */
+const struct vb_roce_policy *vb_roce_policy_for(const char *device);
 
 #endif

@@ -39,6 +39,16 @@ struct vb_roce_asked {
 /* What the responder does with packets that come ahead of a missing one. */
 enum vb_roce_peer { VB_PEER_UNKNOWN, VB_PEER_SELECTIVE, VB_PEER_GO_BACK_N };
 
+/* What the peer has told of, of the packets ahead of a missing one (missing.c). */
+struct vb_roce_missing {
+	uint64_t *came;                  /* a bit for each PSN; NULL: the peer does not tell */
+	struct psn forgotten;            /* bits before it are clear */
+	struct psn filled;               /* gaps before it were sent again */
+	struct psn told;                 /* the last that came */
+	struct psn filled_from;          /* `acknowledged` when gaps were last filled, */
+	vb_time filled_at;               /* and the time */
+};
+
 struct vb_roce_requester {
 	struct psn acknowledged, send, high;
 	uint32_t send_index;             /* element in which `send` stands; UC, UD: all before it is sent */
@@ -96,6 +106,7 @@ struct vb_roce_requester {
 	struct psn repaired, repair_high; /* and `high` at that time */
 	vb_time lost_at;                 /* last known loss; 0: none */
 	vb_time repair_trip;             /* how long a repair takes to be answered; 0: never measured */
+	struct vb_roce_missing missing;
 
 	/* Where and when the position was last moved back, so that the same loss does not do it twice. */
 	bool rewound;
@@ -172,10 +183,12 @@ struct vb_roce_responder {
 	uint32_t resource_count;         /* in use, at most the capacity */
 	uint32_t resources_owed;
 
+	bool tells_all;                  /* of each packet that comes ahead */
+	struct psn came_ahead;           /* the last of them */
 	bool drops_ahead;                /* as an adapter: what comes ahead of a missing packet is not kept */
 	bool begins_anew;                /* nor what came before it of the same message */
 	bool cnp_owed;
-	vb_time cnp_sent;
+	vb_time cnp_sent, cnp_interval;
 };
 
 struct vb_roce_engine {
@@ -292,6 +305,14 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 /* Go back (or, after a late answer, forward) to the oldest packet that was not acknowledged. What is done was
  * retired. */
 void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now);
+
+/* ---- missing.c: all missing packets, where the peer tells which came ---- */
+void vb_roce_missing_open(struct vb_roce_requester *requester);
+void vb_roce_missing_close(struct vb_roce_requester *requester);
+/* A NAK told that this packet came ahead of a missing one. */
+void vb_roce_missing_told(struct vb_qp *qp, vb_time now, struct psn came);
+/* The next gap is owed; false: there is none. */
+bool vb_roce_missing_next(struct vb_roce_requester *requester);
 
 /* ---- selective.c: one packet instead of all ---- */
 /* The oldest packet is missing: is it enough to send it alone? Then it is owed. */
@@ -441,6 +462,7 @@ void vb_roce_timers_sent(struct vb_qp *qp, vb_time now, struct psn psn, bool ans
 void vb_roce_timers_progress(struct vb_qp *qp, vb_time now);
 void vb_roce_timers_rewound(struct vb_qp *qp, vb_time now);
 void vb_roce_timers_repaired(struct vb_qp *qp, vb_time now);
+void vb_roce_timers_repair_answered(struct vb_roce_requester *requester, vb_time sample);
 void vb_roce_timers_receiver_not_ready(struct vb_qp *qp, vb_time now, uint8_t code);
 /* Only where round trips are known. */
 void vb_roce_timers_arm_probe(struct vb_roce_requester *requester, vb_time now);

@@ -278,6 +278,8 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	if (requester->repair_owed) {
 		if (vb_burst_has_room(out, requester->congestion.mtu))
 			vb_roce_selective_send(qp, out);
+		if (requester->missing.came && !requester->repair_owed)
+			vb_roce_missing_next(requester);
 		return true;
 	}
 	if (requester->rnr_until != 0 || vb_roce_selective_holds(requester))

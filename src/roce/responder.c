@@ -201,7 +201,8 @@ static void miss(struct vb_qp *qp, const struct vb_roce_packet *packet)
 	if (!responder->drops_ahead &&
 	    vb_roce_reorder_keep(&responder->reorder, responder->expected, packet) == VB_KEPT_DISPUTED)
 		VB_COUNT(qp->host->counters, conflicting_request);
-	if (!responder->nak_outstanding)
+	responder->came_ahead = packet->psn;
+	if (!responder->nak_outstanding || responder->tells_all)
 		vb_roce_responder_owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
 }
 
@@ -303,6 +304,8 @@ static void append_acknowledge(struct vb_qp *qp, struct vb_burst *out, uint8_t s
 			psn);
 	packet.aeth.syndrome = syndrome;
 	packet.aeth.msn = vb_roce_engine(qp)->responder.msn;
+	if (vb_roce_engine(qp)->responder.tells_all && syndrome == (VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR))
+		packet.aeth.msn = vb_roce_engine(qp)->responder.came_ahead.v;
 	vb_burst_append(out, &qp->path, &packet, NULL, 0);
 }
 

@@ -57,6 +57,7 @@ static void clear(struct vb_qp *qp)
 	vb_roce_reads_clear(&engine->requester);
 	vb_roce_resources_clear(&engine->responder);
 	vb_roce_reorder_clear(&engine->responder.reorder);
+	vb_roce_missing_close(&engine->requester);
 	memset(engine, 0, sizeof(*engine));
 	engine->requester.retransmit_at = engine->requester.probe_at = VB_TIME_NEVER;
 }
@@ -74,7 +75,7 @@ static void detach(struct vb_qp *qp)
 
 const struct vb_roce_policy *vb_roce_policy_of(const struct vb_qp *qp)
 {
-	return qp->host->policy ? qp->host->policy : vb_roce_policy_default();
+	return qp->host->policy ? qp->host->policy : vb_roce_policy_for(qp->host->device);
 }
 
 static void open_responder(struct vb_qp *qp)
@@ -82,8 +83,10 @@ static void open_responder(struct vb_qp *qp)
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 
 	engine->mtu = qp->path_mtu;
-	engine->responder.drops_ahead = vb_roce_policy_of(qp)->recovery != VB_RECOVERY_SELECTIVE;
+	engine->responder.tells_all = vb_roce_policy_of(qp)->recovery == VB_RECOVERY_ALL_AT_ONCE;
+	engine->responder.drops_ahead = vb_roce_policy_of(qp)->recovery != VB_RECOVERY_SELECTIVE && !engine->responder.tells_all;
 	engine->responder.begins_anew = vb_roce_policy_of(qp)->recovery == VB_RECOVERY_GO_BACK_0;
+	engine->responder.cnp_interval = vb_roce_policy_of(qp)->cnp_interval ? vb_roce_policy_of(qp)->cnp_interval : VB_CNP_INTERVAL;
 	vb_roce_reorder_open(&engine->responder.reorder, engine->mtu);
 	engine->responder.expected = psn_of(qp->attr.rq_psn);
 	engine->responder.ack_psn = psn_of(qp->attr.rq_psn + VB_PSN_MASK);
@@ -99,7 +102,9 @@ static void open_requester(struct vb_qp *qp)
 	requester->send_index = qp->send.tail;
 	vb_roce_congestion_init(&requester->congestion, engine->mtu, policy);
 	requester->least_timeout = policy->least_timeout ? policy->least_timeout : VB_PATIENCE_FLOOR;
-	if (policy->recovery != VB_RECOVERY_SELECTIVE)
+	if (policy->recovery == VB_RECOVERY_ALL_AT_ONCE)
+		vb_roce_missing_open(requester);
+	else if (policy->recovery != VB_RECOVERY_SELECTIVE)
 		requester->peer = VB_PEER_GO_BACK_N;
 	/* Switches mark what says that it can be marked. */
 	if (policy->algorithm->has_rate && qp->path.framing == VB_FRAMING_UDP)
@@ -284,7 +289,7 @@ static void note_congestion(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	if ((packet->from.traffic_class & ECN_MASK) != ECN_CONGESTION_EXPERIENCED || packet->from.framing != VB_FRAMING_UDP)
 		return;
 	VB_COUNT(qp->host->counters, np_ecn_marked_roce_packets);
-	if (qp->type != IBV_QPT_UD && (responder->cnp_sent == 0 || now - responder->cnp_sent >= VB_CNP_INTERVAL))
+	if (qp->type != IBV_QPT_UD && (responder->cnp_sent == 0 || now - responder->cnp_sent >= responder->cnp_interval))
 		responder->cnp_owed = true;
 }
 

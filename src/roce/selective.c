@@ -109,8 +109,10 @@ void vb_roce_selective_answered(struct vb_qp *qp, vb_time now, bool positive)
 	if (!requester->repairing || !psn_before(requester->repaired, requester->acknowledged))
 		return;
 	vb_roce_selective_end(requester);
-	if (requester->repair_tells && !requester->repair_again)
+	if (requester->repair_tells && !requester->repair_again) {
 		take_sample(requester, now - requester->lost_at);
+		vb_roce_timers_repair_answered(requester, now - requester->lost_at);
+	}
 	if (requester->repair_tells)
 		requester->peer = learn(requester->peer, alone, positive);
 	/* Nothing of what was sent behind it is there. */

@@ -187,6 +187,13 @@ void vb_roce_timers_rewound(struct vb_qp *qp, vb_time now)
 	arm(qp, now);
 }
 
+/* The packet was sent twice, but the first of them was said to be missing. Later there are better samples than these. */
+void vb_roce_timers_repair_answered(struct vb_roce_requester *requester, vb_time sample)
+{
+	if (requester->round_trip == 0)
+		take_sample(requester, sample);
+}
+
 /* What is sent behind it does not put the probe off. */
 void vb_roce_timers_repaired(struct vb_qp *qp, vb_time now)
 {

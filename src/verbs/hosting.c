@@ -72,6 +72,7 @@ static void fill_host(struct vb_session *session)
 		.address_of = address_of,
 		.random = vb_endpoint_random,
 		.profile = &session->profile,
+		.device = session->device,
 		.memory = session->memory,
 		.counters = session->counters,
 		.watch = vb_explain_choose_watch(),

@@ -63,6 +63,7 @@ struct vb_session {
 	int table;                       /* where processes of this host find the memory's keys; -1: nowhere */
 	struct vb_counters *counters;    /* of the device in this process; the endpoint's */
 	struct vb_queue_host host;
+	char device[IBV_SYSFS_NAME_MAX]; /* host.device: its name */
 	struct vb_profile profile;       /* host.profile */
 	uint16_t pkeys[VB_MAX_PKEYS];    /* atomic: host.pkeys, where a subnet manager gives them out */
 	uint32_t counted[VB_COUNTED_KINDS]; /* atomic: objects there are (verbs/quota.h) */

@@ -6,6 +6,7 @@
 #include "verbs/context.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "io/dmabuf.h"
@@ -61,6 +62,7 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 	vb_list_init(&session->device_memories);
 	vb_list_init(&session->xrc_domains);
 	session->profile = device->profile;
+	snprintf(session->device, sizeof(session->device), "%s", device->info.name);
 
 	vb_lock_take(&sessions_lock);
 	session->number = ++sessions_made;

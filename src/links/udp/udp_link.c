@@ -146,17 +146,18 @@ static const struct vb_link_driver driver = {
 /* What queue pairs of this process obey: they keep a pointer to it, so it stays. */
 static void choose_control(void)
 {
-	static struct vb_roce_policy policy;
+	static struct vb_roce_policies policies;
 	const char *chosen = secure_getenv("VERBENA_CONTROL");
+	char word[VB_ROCE_DEVICE_NAME];
 
 	if (!chosen || !*chosen)
 		return;
-	if (vb_roce_policy_parse(&policy, chosen))
-		vb_roce_policy_set_default(&policy);
+	if (vb_roce_policies_parse(&policies, chosen, word))
+		vb_roce_policies_set(&policies);
 	else
 		vb_log(VB_LOG_WARN,
 		       "VERBENA_CONTROL=%s: known are window, dcqcn[:paper|:adapter][@RATE] and timely[@RATE], as in "
-		       "dcqcn@25G; taken for window", chosen);
+		       "dcqcn@25G, for a device as in roce_eth0=dcqcn,window; \"%s\" is none: window is taken for all", chosen, word);
 }
 
 int vb_udp_link_open(struct vb_link **link, struct vb_schedule *schedule, const int receive_fd[VB_FAMILIES])

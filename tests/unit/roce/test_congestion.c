@@ -22,7 +22,7 @@ static void starts_within_its_bounds(void **state)
 	for (unsigned i = 0; i < 5; i++) {
 		uint32_t whole = 128 * 1024 / mtus[i];
 
-		vb_roce_congestion_init(&c, mtus[i], vb_roce_policy_default());
+		vb_roce_congestion_init(&c, mtus[i], vb_roce_policy_for(NULL));
 		assert_int_equal(c.requests.size, VB_WINDOW_START);
 		assert_true(vb_roce_congestion_floor(&c) >= VB_WINDOW_MIN);
 		assert_true(vb_roce_congestion_floor(&c) >= 8 * mtus[i]);
@@ -38,7 +38,7 @@ static void grows_only_when_used(void **state)
 	struct vb_roce_congestion c;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 1024, vb_roce_policy_default());
+	vb_roce_congestion_init(&c, 1024, vb_roce_policy_for(NULL));
 	vb_roce_window_acknowledged(&c, 10000, 20000, psn_of(5));
 	assert_int_equal(c.requests.size, VB_WINDOW_START);
 	vb_roce_window_acknowledged(&c, 10000, VB_WINDOW_START, psn_of(5));
@@ -54,7 +54,7 @@ static void one_loss_counts_once(void **state)
 	uint32_t after;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 1024, vb_roce_policy_default());
+	vb_roce_congestion_init(&c, 1024, vb_roce_policy_for(NULL));
 	vb_roce_window_lost(&c, psn_of(100));
 	after = c.requests.size;
 	assert_int_equal(after, (uint64_t)VB_WINDOW_START * 7 / 10);
@@ -80,7 +80,7 @@ static void chance_losses_are_forgiven(void **state)
 	uint32_t allowed = 1 + VB_WINDOW_START / vb_roce_charge(1024, 1) / 32;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 1024, vb_roce_policy_default());
+	vb_roce_congestion_init(&c, 1024, vb_roce_policy_for(NULL));
 	for (unsigned i = 0; i < 100; i++) {
 		for (unsigned k = 0; k < allowed; k++)
 			vb_roce_congestion_one_lost(&c, psn_of(100 * i + 100 + k));
@@ -99,7 +99,7 @@ static void approaches_the_last_loss_slowly(void **state)
 	uint32_t far, near;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 1024, vb_roce_policy_default());
+	vb_roce_congestion_init(&c, 1024, vb_roce_policy_for(NULL));
 	vb_roce_window_lost(&c, psn_of(1));
 	vb_roce_window_acknowledged(&c, 0, c.requests.size, psn_of(1));
 	far = c.requests.size;
@@ -118,7 +118,7 @@ static void never_below_the_floor(void **state)
 	struct vb_roce_congestion c;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 4096, vb_roce_policy_default());
+	vb_roce_congestion_init(&c, 4096, vb_roce_policy_for(NULL));
 	for (unsigned i = 0; i < 100; i++) {
 		vb_roce_window_lost(&c, psn_of(i));
 		vb_roce_congestion_response_lost(&c, psn_of(i));
@@ -136,7 +136,7 @@ static void notifications_are_obeyed_once_in_a_while(void **state)
 	struct vb_roce_congestion c;
 
 	(void)state;
-	vb_roce_congestion_init(&c, 1024, vb_roce_policy_default());
+	vb_roce_congestion_init(&c, 1024, vb_roce_policy_for(NULL));
 	assert_true(vb_roce_window_notified(&c, VB_SECONDS(1)));
 	assert_false(vb_roce_window_notified(&c, VB_SECONDS(1) + VB_MICROSECONDS(49)));
 	assert_true(vb_roce_window_notified(&c, VB_SECONDS(1) + VB_MICROSECONDS(50)));

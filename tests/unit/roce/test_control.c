@@ -218,6 +218,34 @@ static void policies_as_text(void **state)
 	assert_false(policy.algorithm->has_rate);
 }
 
+static void policies_by_device(void **state)
+{
+	static const char *const wrong[] = {"", ",", "dcqcn,", "=dcqcn", "roce_a=", "roce_a=book", "roce_a=dcqcn,book", "a=b=dcqcn"};
+	static struct vb_roce_policies policies;
+	char word[VB_ROCE_DEVICE_NAME], many[400] = "dcqcn";
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_false(vb_roce_policies_parse(&policies, wrong[i], word));
+	assert_false(vb_roce_policies_parse(&policies, "roce_a=dcqcn,roce_b=book", word));
+	assert_string_equal(word, "roce_b=book");
+	for (unsigned i = 0; i < VB_ROCE_MOST_POLICIES; i++)
+		strcat(many, ",dcqcn");
+	assert_false(vb_roce_policies_parse(&policies, many, word));
+	memset(many, 'x', 100);
+	assert_false(vb_roce_policies_parse(&policies, many, word));
+
+	assert_string_equal(vb_roce_policy_for("roce_a")->algorithm->name, "window");
+	assert_true(vb_roce_policies_parse(&policies, "roce_a=dcqcn@25G,timely,roce_b=window", word));
+	vb_roce_policies_set(&policies);
+	assert_int_equal(vb_roce_policy_for("roce_a")->line_rate, 25 * G);
+	assert_string_equal(vb_roce_policy_for("roce_b")->algorithm->name, "window");
+	assert_string_equal(vb_roce_policy_for("roce_c")->algorithm->name, "timely");
+	assert_string_equal(vb_roce_policy_for(NULL)->algorithm->name, "timely");
+	vb_roce_policies_set(NULL);
+	assert_string_equal(vb_roce_policy_for("roce_a")->algorithm->name, "window");
+}
+
 /* At 8 Gb/s a packet of 1,024 bytes takes 1,106 ns on the line; a burst's worth may leave at once, then half of it at a time. */
 static void rc_is_paced(void **state)
 {
@@ -254,6 +282,7 @@ int main(void)
 		cmocka_unit_test(a_rate_stays_in_its_bounds),
 		cmocka_unit_test(timely_follows_the_gradient),
 		cmocka_unit_test(policies_as_text),
+		cmocka_unit_test(policies_by_device),
 		cmocka_unit_test(rc_is_paced),
 	};
 
