@@ -71,7 +71,7 @@ struct sim_must {
 	char says[120], variant[48], metric[48], than[48];
 	bool has_least, has_most;
 	double least, most;              /* of the metric, or of its ratio to that of `than` */
-	double like, within;             /* what another simulator or a measurement says, and how far from it is near enough; 0: not held against any */
+	double like, within;             /* what another simulator says, and what share of it is near enough; 0: held against none */
 	unsigned line;
 };
 

@@ -122,7 +122,7 @@ struct vb_roce_policies {
 
 /* False: it is none; what is wrong is in `word`. */
 bool vb_roce_policies_parse(struct vb_roce_policies *policies, const char *text, char word[VB_ROCE_DEVICE_NAME]);
-/* Of queue pairs that are opened from now on and whose host has no policy of its own; NULL: the window. Process-wide, and kept as a pointer. */
+/* Of queue pairs that are opened from now on and whose host has no policy of its own; NULL: the window. Process-wide; it must stay. */
 void vb_roce_policies_set(const struct vb_roce_policies *policies);
 /* NULL: a device that has no name. */
 const struct vb_roce_policy *vb_roce_policy_for(const char *device);
