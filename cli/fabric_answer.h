@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The process of `fabric up` answers `fabric show`, `cut` and `mend`. One request, a line of words, and its answer:
+ * The process of `fabric up` answers `fabric show` ("show", and "list" for programs), `cut` and `mend`.
+ * One request, a line of words, and its answer:
  * messages of text, the first byte of each says whether all is well ('+') or not ('-'); then it hangs up.
  */
 #ifndef VB_CLI_FABRIC_ANSWER_H

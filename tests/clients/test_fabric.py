@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The software InfiniBand under the distribution's own opensm and infiniband-diags, as an ordinary user."""
 
+import json
 import os
 import re
+import xml.etree.ElementTree
 
 from pylib import clients
 from pylib.fabric import FabricCase
@@ -96,10 +98,13 @@ class Fabric(FabricCase):
         process, read = self.opensm(host, "sm")
         self.until_up(process, read)
         nodes = 12 + 24 + 600
+        # Only who knows opensm's key is told everybody's P_Keys.
         records = self.tool(host, "saquery", "-t", "60000")
         self.assertEqual(records.count("NodeRecord dump"), nodes)
         self.assertEqual(self.tool(host, "saquery", "-t", "60000", "-p").count("PathRecord dump"), nodes * nodes)
         self.assertEqual(len(self.tool(host, "ibhosts").splitlines()), 600)
+        told = json.loads(self.verbena(host, "show", "--json"))
+        self.assertEqual([len(told["nodes"]), len(told["links"])], [nodes, 600 + 12 * 24])
         record = next(part for part in records.split("NodeRecord dump")[1:] if re.search(r"NodeDescription\.+H-599$", part, re.M))
         lid = int(re.search(r"lid\.+(\w+)", record).group(1), 0)
         trace = self.tool(host, "ibtracert", "1", str(lid))
@@ -126,6 +131,57 @@ class Fabric(FabricCase):
         self.verbena(self.left, "mend", "S2:4")
         self.until_up(process, read, 3)
         self.until(lambda: self.tool(self.left, "ibtracert", "1", lid) == direct, "the direct way is taken again")
+
+    def picture(self, path):
+        """Every node and link of an SVG, by its title."""
+        groups = xml.etree.ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}g")
+        titles = [(group.get("class"), group.find("{http://www.w3.org/2000/svg}title").text) for group in groups]
+        return {kind: sorted(text for which, text in titles if which == kind) for kind, _ in titles}
+
+    def test_picture(self):
+        """LIDs are those of the tools, states and rates those of the links; a picture that is drawn anew shows a cable that was cut."""
+        self.pair(RING, ("--as", "A"))
+        process, read = self.opensm(self.left, "sm")
+        self.until_up(process, read)
+        told = json.loads(self.verbena(self.left, "show", "--json"))
+        lids = {node["name"]: node["lid"] for node in told["nodes"]}
+        for host, name in ((self.left, "A"), (self.right, "B")):
+            self.assertEqual(int(re.search(r"Base lid: (\d+)", self.tool(host, "ibstat", "vib0")).group(1)), lids[name])
+        self.assertEqual(len(set(lids.values())), 5)
+        self.assertEqual({(link["state"], link["rate"]) for link in told["links"]}, {("ACTIVE", "4xQDR")})
+        path = os.path.join(self.scratch, "fabric.svg")
+        painter = self.left.start(clients.staged.verbena, "fabric", "show", "--svg", path, "--every", "1")
+        self.until(lambda: os.path.exists(path), "the picture is there")
+        seen = self.picture(path)
+        self.assertEqual(seen["link"], ["S1[1] - A[1] ACTIVE 4xQDR", "S1[3] - S2[4] ACTIVE 4xQDR", "S1[4] - S3[3] ACTIVE 4xQDR",
+                                        "S2[1] - B[1] ACTIVE 4xQDR", "S2[3] - S3[4] ACTIVE 4xQDR"])
+        self.assertEqual([len(seen[kind]) for kind in ("switch", "host")], [3, 2])
+        self.assertIn("lid %d," % lids["S3"], seen["switch"][2])
+        self.verbena(self.left, "cut", "S1:3")
+        self.until(lambda: "S1[3] - S2[4] CUT 4xQDR" in self.picture(path)["link"], "the cut is in the picture")
+        self.assertTrue(painter.running())
+        painter.kill()
+        self.assertIn("--every goes with --svg", self.verbena(self.left, "show", "--every", "1", code=2))
+
+    def test_partitions(self):
+        """partitions.conf: who is a member, full or limited, is in the P_Key tables, and the subnet administration says the same."""
+        self.pair(RING, ("--as", "A"), ("--as", "B"))
+        guids = [re.search(r"Port GUID: (0x\w+)", self.tool(host, "ibstat", "vib0")).group(1) for host in (self.left, self.right)]
+        partitions = self.write("partitions.conf", "Default=0x7fff, ipoib : ALL=full;\nblue=0x0021 : %s=full, %s=limited;\n" % tuple(guids))
+        process, read = self.opensm(self.left, "sm", "-P", partitions)
+        self.until_up(process, read)
+        lids = [re.search(r"Base lid: (\d+)", self.tool(host, "ibstat", "vib0")).group(1) for host in (self.left, self.right)]
+        for lid, key in zip(lids, ("0x8021", "0x0021")):
+            table = self.tool(self.right, "smpquery", "pkeys", lid)
+            self.assertIn("0xffff", table)
+            self.assertEqual(re.findall(r"0x[08]021", table), [key])
+        # Only who knows opensm's key is told everybody's P_Keys.
+        records = self.tool(self.right, "saquery", "--smkey", "1", "PKTR")
+        # At each of the two, and at the port of its switch, where opensm has it enforced.
+        self.assertEqual(sorted(re.findall(r"0x[08]021", records)), ["0x0021", "0x0021", "0x8021", "0x8021"])
+        path = self.tool(self.left, "saquery", "PR", "--slid", lids[0], "--dlid", lids[1])
+        # Both are full members of one partition; of the other only the first is.
+        self.assertRegex(path, r"(?i)pkey\.+0x(ffff|8021)\n")
 
     def test_handover(self):
         """Two opensms: one is master, the other stands by and takes over when the first is gone."""
