@@ -4,6 +4,7 @@
  *
  * What a peer shows is taken for true only if it can be: no more than was left, no less than before.
  */
+#include "base/stamped_ring.h"
 #include "local/engine.h"
 
 void vb_local_records_leave(struct vb_local *local, struct vb_send_wqe *wqe, uint32_t body, const struct vb_local_record *record)
@@ -21,8 +22,8 @@ bool vb_local_records_read(const struct vb_local *local, struct vb_local_shown *
 	*shown = (struct vb_local_shown){
 		/* The NAK first: when there is one, `consumed` does not change any more. */
 		.nak = __atomic_load_n(&theirs->nak, __ATOMIC_ACQUIRE),
-		.consumed = __atomic_load_n(&theirs->consumed, __ATOMIC_ACQUIRE),
-		.released = __atomic_load_n(&theirs->released, __ATOMIC_ACQUIRE),
+		.consumed = vb_stamped_consumed(&theirs->consumed),
+		.released = vb_stamped_released(&theirs->released),
 		.stalled = __atomic_load_n(&theirs->stalled, __ATOMIC_ACQUIRE),
 	};
 	if (__atomic_load_n(&theirs->taken, __ATOMIC_ACQUIRE) == local->generation &&

@@ -5,7 +5,8 @@
  *   ... | released by the peer | left, not executed | record | 0 | free ...
  *                                                     head ^
  *
- * The first eight bytes of a record are written in one piece, with its stamp, when all else stands; the place behind has none then.
+ * The first eight bytes of a record are written in one piece, with its stamp, when all else stands; the place behind has none then
+ * (base/stamped_ring.h).
  *
  * Where each record finds the ring empty (an answer is waited for, or there are many queue pairs and some work for each) there is no
  * need to go all the way round: the record before the end of a short lap says that the next is at the beginning again. Short ones
@@ -13,6 +14,7 @@
  */
 #include <string.h>
 
+#include "base/stamped_ring.h"
 #include "local/engine.h"
 
 /* As the record lies in the ring: two words. */
@@ -90,10 +92,7 @@ static inline void stamp(struct vb_local *local, const struct head *head, uint64
 {
 	uint64_t *at = word_at(local, local->initiator.head);
 
-	__atomic_store_n(&at[1], second_word(head), __ATOMIC_RELAXED);
-	__atomic_store_n(word_at(local, next), 0, __ATOMIC_RELAXED);
-	/* Release: partner of the acquire in vb_local_ring_find. */
-	__atomic_store_n(&at[0], first_word(head), __ATOMIC_RELEASE);
+	vb_stamped_leave(at, first_word(head), second_word(head), word_at(local, next));
 	local->initiator.head = next;
 }
 
@@ -165,12 +164,12 @@ static bool read_head(const struct vb_local *local, struct head *head)
 {
 	const struct vb_local_target *target = &local->target;
 	const uint64_t *at = (const void *)their_byte_at(local, target->position);
-	uint64_t words[2] = {__atomic_load_n(&at[0], __ATOMIC_ACQUIRE), 0};
+	uint64_t words[2] = {vb_stamped_look(at), 0};
 
 	memcpy(head, words, sizeof(*head));
 	if (head->stamp != vb_record_stamp(target->consumed + 1))
 		return false;
-	words[1] = __atomic_load_n(&at[1], __ATOMIC_RELAXED);
+	words[1] = vb_stamped_second(at);
 	memcpy(head, words, sizeof(*head));
 	return true;
 }
@@ -216,7 +215,7 @@ bool vb_local_ring_beckons(const struct vb_local *local)
 {
 	uint64_t position = __atomic_load_n(&local->target.position, __ATOMIC_RELAXED);
 	const uint64_t *at = (const void *)their_byte_at(local, position);
-	uint64_t word = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+	uint64_t word = vb_stamped_look(at);
 	struct head head;
 
 	memcpy(&head, &word, sizeof(word));

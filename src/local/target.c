@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/stamped_ring.h"
 #include "local/engine.h"
 #include "wire/rnr_timer.h"
 #include "wire/roce_packet.h"
@@ -32,9 +33,8 @@ void vb_local_target_publish(struct vb_local *local)
 	if (target->shown == target->consumed)
 		return;
 	target->shown = target->consumed;
-	__atomic_store_n(&mine->released, target->position, __ATOMIC_RELAXED);
-	/* Release: answers, and what was placed, before it. */
-	__atomic_store_n(&mine->consumed, target->consumed, __ATOMIC_RELEASE);
+	/* Answers, and what was placed, are there before it. */
+	vb_stamped_give_back(&mine->released, target->position, &mine->consumed, target->consumed);
 	local->kick = true;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/sequence_lock.h"
 #include "base/sleep_flag.h"
+#include "base/stamped_ring.h"
 
 static uint64_t x, y, word, shown;
 
@@ -312,6 +313,111 @@ static void what_is_known_is_not_used_when_gone(void **state)
 	never(use_what_is_known, give_up_mapping, not_both_saw_nothing);
 }
 
+/* ---- records in a ring ---- */
+
+/* Two records, of which x and y are the bodies. Where the second will be lies one from the lap before that has its very stamp. */
+static uint64_t ring[2][2];
+
+typedef void leave_function(uint64_t *at, uint64_t first, uint64_t second, uint64_t *next);
+
+static void leave_without_release(uint64_t *at, uint64_t first, uint64_t second, uint64_t *next)
+{
+	__atomic_store_n(&at[1], second, __ATOMIC_RELAXED);
+	__atomic_store_n(next, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&at[0], first, __ATOMIC_RELAXED);
+}
+
+static void leave_and_let_lie(uint64_t *at, uint64_t first, uint64_t second, uint64_t *next)
+{
+	(void)next;
+	__atomic_store_n(&at[1], second, __ATOMIC_RELAXED);
+	__atomic_store_n(&at[0], first, __ATOMIC_RELEASE);
+}
+
+static void leave_and_clear_late(uint64_t *at, uint64_t first, uint64_t second, uint64_t *next)
+{
+	leave_and_let_lie(at, first, second, next);
+	__atomic_store_n(next, 0, __ATOMIC_RELAXED);
+}
+
+static void leave_two(leave_function *leave)
+{
+	__atomic_store_n(&ring[1][0], 2, __ATOMIC_RELAXED);
+	__atomic_store_n(&x, 1, __ATOMIC_RELAXED);
+	leave(ring[0], 1, 11, &ring[1][0]);
+	__atomic_store_n(&y, 2, __ATOMIC_RELAXED);
+	leave(ring[1], 2, 22, &shown);
+}
+
+static void leave_records(void)
+{
+	leave_two(vb_stamped_leave);
+}
+
+static void leave_records_without_release(void)
+{
+	leave_two(leave_without_release);
+}
+
+static void leave_records_and_let_lie(void)
+{
+	leave_two(leave_and_let_lie);
+}
+
+static void leave_records_and_clear_late(void)
+{
+	leave_two(leave_and_clear_late);
+}
+
+static void find_records(void)
+{
+	if (vb_stamped_look(ring[0]) != 1)
+		return;
+	if (vb_stamped_second(ring[0]) != 11 || __atomic_load_n(&x, __ATOMIC_RELAXED) != 1) {
+		model_note(UINT64_MAX);
+		return;
+	}
+	model_note(1);
+	if (vb_stamped_look(ring[1]) == 2)
+		model_note(vb_stamped_second(ring[1]) == 22 && __atomic_load_n(&y, __ATOMIC_RELAXED) == 2 ? 2 : UINT64_MAX);
+}
+
+static void records_are_whole_and_of_this_lap(void **state)
+{
+	(void)state;
+	never(leave_records, find_records, nobody_notes_bad);
+	sometimes(leave_records_without_release, find_records, nobody_notes_bad);
+	sometimes(leave_records_and_let_lie, find_records, nobody_notes_bad);
+	sometimes(leave_records_and_clear_late, find_records, nobody_notes_bad);
+}
+
+static void look_the_other_way_round(void)
+{
+	uint64_t released = vb_stamped_released(&shown), consumed = vb_stamped_consumed(&word);
+
+	model_note(released < consumed ? UINT64_MAX : 1);
+}
+
+static void give_back(void)
+{
+	vb_stamped_give_back(&shown, 1, &word, 1);
+}
+
+/* Whoever sees that a record was consumed sees its bytes released, if it looks in that order. */
+static void look_in_order(void)
+{
+	uint64_t consumed = vb_stamped_consumed(&word), released = vb_stamped_released(&shown);
+
+	model_note(released < consumed ? UINT64_MAX : 1);
+}
+
+static void what_is_consumed_is_released(void **state)
+{
+	(void)state;
+	never(give_back, look_in_order, nobody_notes_bad);
+	sometimes(give_back, look_the_other_way_round, nobody_notes_bad);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -320,6 +426,8 @@ int main(void)
 		cmocka_unit_test(one_of_two_sees_the_other),
 		cmocka_unit_test(work_is_found_or_the_sleeper_woken),
 		cmocka_unit_test(what_is_known_is_not_used_when_gone),
+		cmocka_unit_test(records_are_whole_and_of_this_lap),
+		cmocka_unit_test(what_is_consumed_is_released),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
