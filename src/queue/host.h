@@ -20,7 +20,6 @@ struct vb_memory;
 struct vb_profile;
 struct vb_queue_observer;
 struct vb_queue_watch;
-struct vb_roce_policy;
 
 struct vb_queue_host {
 	/* A completion event is due on the CQ's channel. Caller holds cq->lock. */
@@ -41,7 +40,7 @@ struct vb_queue_host {
 	const struct vb_queue_observer *observer; /* NULL: nobody keeps a record (queue/observer.h) */
 	const struct vb_queue_watch *watch; /* NULL: nobody looks (queue/watch.h) */
 	const char *device;              /* its name; NULL: none */
-	const struct vb_roce_policy *policy; /* NULL: the device's or the process's (roce/control.h) */
+	const void *policy;              /* the engine's, of whatever it may choose; NULL: the device's or the process's */
 	const uint16_t *pkeys;           /* atomic: the port's, as many as the profile's table has; NULL: all are the default one */
 };
 

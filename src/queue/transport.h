@@ -24,7 +24,7 @@ struct vb_transport_status {
 	uint32_t outstanding_reads;      /* and atomics */
 	uint32_t retries_left, rnr_retries_left;
 	vb_time round_trip, retransmit_timeout;
-	uint32_t control;                /* enum vb_roce_control */
+	uint32_t control;                /* the number of the algorithm of congestion control */
 	uint64_t rate;                   /* bits a second, of congestion control; 0: it sets none */
 };
 

@@ -69,3 +69,32 @@ class Style(unittest.TestCase):
                 wrong.append("%s: %s" % (path, calls.search(text).group()))
         self.assertEqual(wrong, [])
         self.assertEqual(sorted({rank for rank, _ in ranks} - used), [])
+
+    # What an engine's headers declare is for its own room and its links; and for these.
+    MAY_NAME = {"cli/names.c": ("vb_roce_algorithms",)}  # the names of what `verbena` shows as numbers
+    ENGINES = {"roce": ("src/roce/", "src/links/udp/", "src/links/fabric/"), "local": ("src/local/", "src/links/memory/"),
+               "iwarp": ("src/iwarp/", "src/links/tcp/")}
+
+    def names_of(self, engine, room, texts):
+        """Identifiers of an engine's own: those of its headers that the formats of the wire do not have."""
+        pattern = re.compile(r"\b(?:vb_%s|VB_%s)_\w+" % (engine, engine.upper()))
+        declared = {name for path, text in texts.items() if path.startswith(room) and path.endswith(".h") for name in pattern.findall(text)}
+        shared = {name for path, text in texts.items() if path.startswith(("src/wire/", "src/profiles/")) and
+                  path.endswith(".h") for name in pattern.findall(text)}
+        return declared - shared
+
+    def test_no_transport_is_named_elsewhere(self):
+        """No file of the libraries, the daemon and the command names an engine but those of its room and of its link."""
+        texts = {}
+        for path in self.files():
+            if path.startswith(("src/", "daemon/", "cli/")):
+                with open(os.path.join(ROOT, path)) as file:
+                    texts[path] = file.read()
+        wrong = []
+        for engine, own in self.ENGINES.items():
+            names = self.names_of(engine, own[0], texts)
+            self.assertGreater(len(names), 5, engine)
+            found = re.compile(r"\b(?:%s)\b" % "|".join(sorted(names)))
+            wrong += ["%s: %s" % (path, name) for path, text in sorted(texts.items()) if not path.startswith(own)
+                      for name in sorted(set(found.findall(text)) - set(self.MAY_NAME.get(path, ())))]
+        self.assertEqual("\n".join(wrong), "")
