@@ -21,8 +21,9 @@
 #include <stdint.h>
 
 #include "base/lock_order.h"
+#include "base/thread_safety.h"
 
-struct vb_lock {
+struct VB_IS_LOCK("lock") vb_lock {
 	uint32_t taken;                    /* atomic: 0 or 1 */
 	uint32_t sleepers;                 /* atomic */
 	pthread_mutex_t bedroom;           /* of sleepers */
@@ -68,7 +69,7 @@ static inline bool vb_lock_grab(struct vb_lock *lock)
 	return __atomic_compare_exchange_n(&lock->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-static inline void vb_lock_take(struct vb_lock *lock)
+static inline void vb_lock_take(struct vb_lock *lock) VB_TAKES(*lock) VB_UNCHECKED
 {
 	vb_lock_order_take(lock, VB_LOCK_RANK_OF(lock));
 	if (!vb_lock_grab(lock))
@@ -76,7 +77,7 @@ static inline void vb_lock_take(struct vb_lock *lock)
 }
 
 /* Where many try, those who fail should not take the line away from the one who holds the lock: they look first. */
-static inline bool vb_lock_try(struct vb_lock *lock)
+static inline bool vb_lock_try(struct vb_lock *lock) VB_TRIES(*lock) VB_UNCHECKED
 {
 	if (__atomic_load_n(&lock->taken, __ATOMIC_RELAXED) != 0 || !vb_lock_grab(lock))
 		return false;
@@ -84,7 +85,7 @@ static inline bool vb_lock_try(struct vb_lock *lock)
 	return true;
 }
 
-static inline void vb_lock_release(struct vb_lock *lock)
+static inline void vb_lock_release(struct vb_lock *lock) VB_RELEASES(*lock) VB_UNCHECKED
 {
 	vb_lock_order_release(lock, VB_LOCK_RANK_OF(lock));
 	/* Looked at before it is released: after that the lock may be gone, with what it protects. */
@@ -95,7 +96,7 @@ static inline void vb_lock_release(struct vb_lock *lock)
 }
 
 /* By this thread. */
-static inline void vb_lock_assert_held(const struct vb_lock *lock)
+static inline void vb_lock_assert_held(const struct vb_lock *lock) VB_ASSERTS(*lock)
 {
 #ifdef VB_CHECK_INVARIANTS
 	assert(vb_lock_order_holds(lock));

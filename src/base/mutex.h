@@ -6,12 +6,14 @@
 #ifndef VB_BASE_MUTEX_H
 #define VB_BASE_MUTEX_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 
 #include "base/lock_order.h"
+#include "base/thread_safety.h"
 
-struct vb_mutex {
+struct VB_IS_LOCK("mutex") vb_mutex {
 	pthread_mutex_t mutex;
 #ifdef VB_CHECK_INVARIANTS
 	enum vb_lock_rank rank;
@@ -57,13 +59,13 @@ static inline void vb_mutex_fini(struct vb_mutex *own)
 	pthread_mutex_destroy(&own->mutex);
 }
 
-static inline void vb_mutex_lock(struct vb_mutex *own)
+static inline void vb_mutex_lock(struct vb_mutex *own) VB_TAKES(*own) VB_UNCHECKED
 {
 	vb_lock_order_take(own, VB_MUTEX_RANK(own));
 	pthread_mutex_lock(&own->mutex);
 }
 
-static inline bool vb_mutex_try(struct vb_mutex *own)
+static inline bool vb_mutex_try(struct vb_mutex *own) VB_TRIES(*own) VB_UNCHECKED
 {
 	if (pthread_mutex_trylock(&own->mutex) != 0)
 		return false;
@@ -71,13 +73,23 @@ static inline bool vb_mutex_try(struct vb_mutex *own)
 	return true;
 }
 
-static inline void vb_mutex_unlock(struct vb_mutex *own)
+static inline void vb_mutex_unlock(struct vb_mutex *own) VB_RELEASES(*own) VB_UNCHECKED
 {
 	vb_lock_order_release(own, VB_MUTEX_RANK(own));
 	pthread_mutex_unlock(&own->mutex);
 }
 
-static inline void vb_mutex_wait(struct vb_mutex *own, pthread_cond_t *condition)
+/* By this thread. */
+static inline void vb_mutex_assert_held(const struct vb_mutex *own) VB_ASSERTS(*own)
+{
+#ifdef VB_CHECK_INVARIANTS
+	assert(vb_lock_order_holds(own));
+#else
+	(void)own;
+#endif
+}
+
+static inline void vb_mutex_wait(struct vb_mutex *own, pthread_cond_t *condition) VB_NEEDS(*own)
 {
 	vb_lock_order_wait(own, VB_MUTEX_RANK(own));
 	pthread_cond_wait(condition, &own->mutex);
@@ -85,6 +97,7 @@ static inline void vb_mutex_wait(struct vb_mutex *own, pthread_cond_t *condition
 
 /* 0 or ETIMEDOUT. `until` is of the condition's clock. */
 static inline int vb_mutex_wait_until(struct vb_mutex *own, pthread_cond_t *condition, const struct timespec *until)
+	VB_NEEDS(*own)
 {
 	vb_lock_order_wait(own, VB_MUTEX_RANK(own));
 	return pthread_cond_timedwait(condition, &own->mutex, until);

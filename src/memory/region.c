@@ -56,7 +56,7 @@ int vb_region_register(struct vb_memory *memory, const struct vb_region_info *in
 }
 
 /* A region's slot by its exact key. Caller holds the mutex. */
-static struct vb_slot *find_region(struct vb_memory *memory, uint32_t key)
+static struct vb_slot *find_region(struct vb_memory *memory, uint32_t key) VB_NEEDS(memory->mutex)
 {
 	struct vb_slot *slot = vb_table_find(memory, key);
 
@@ -66,7 +66,7 @@ static struct vb_slot *find_region(struct vb_memory *memory, uint32_t key)
 }
 
 /* Caller holds memory->mutex. The time first: who sees the key gone may ask since when. */
-static void withdraw_now(struct vb_memory *memory, struct vb_slot *slot)
+static void withdraw_now(struct vb_memory *memory, struct vb_slot *slot) VB_NEEDS(memory->mutex)
 {
 	if (memory->host.now)
 		__atomic_store_n(&slot->gone_at, memory->host.now(memory->host.context), __ATOMIC_RELAXED);

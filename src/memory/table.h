@@ -130,17 +130,17 @@ void vb_table_await(const struct vb_memory *memory, const struct vb_slot *slot);
 /* ---- Caller holds memory->mutex ---- */
 
 /* A free slot with a new key (not published), or NULL. */
-struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key);
+struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key) VB_NEEDS(memory->mutex);
 /* The key with a tag that differs from the slot's last one. */
 uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot);
-void vb_table_publish(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state, uint32_t key);
+void vb_table_publish(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state, uint32_t key) VB_NEEDS(memory->mutex);
 /* Take the bytes away: nobody comes in any more. Those inside may still be there. */
 void vb_table_withdraw(struct vb_slot *slot, enum vb_slot_state state);
 /* Withdrawn already, and nobody is inside. */
-void vb_table_release(struct vb_memory *memory, struct vb_slot *slot);
+void vb_table_release(struct vb_memory *memory, struct vb_slot *slot) VB_NEEDS(memory->mutex);
 
 /* Windows that are bound no more and that nobody is inside of any more: their regions may go (window.c). */
-void vb_window_end_those_left(struct vb_memory *memory);
+void vb_window_end_those_left(struct vb_memory *memory) VB_NEEDS(memory->mutex);
 
 static inline struct vb_slot *vb_table_at(const struct vb_memory *memory, uint32_t index)
 {

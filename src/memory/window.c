@@ -21,7 +21,7 @@ static bool is_window(const struct vb_slot *slot)
 
 /* A window is found by the index in its key: between post and execution its tag may have changed. Caller holds the
  * mutex. */
-static struct vb_slot *find_window(struct vb_memory *memory, uint32_t key)
+static struct vb_slot *find_window(struct vb_memory *memory, uint32_t key) VB_NEEDS(memory->mutex)
 {
 	struct vb_slot *slot = vb_table_find(memory, key);
 
@@ -56,7 +56,7 @@ static void begin_unbind(struct vb_slot *slot, enum vb_slot_state state)
 }
 
 /* True: nobody is inside, and the region may go. Caller holds the mutex. */
-static bool end_unbind(struct vb_memory *memory, struct vb_slot *slot)
+static bool end_unbind(struct vb_memory *memory, struct vb_slot *slot) VB_NEEDS(memory->mutex)
 {
 	if (!slot->leaving)
 		return true;
@@ -81,7 +81,7 @@ void vb_window_end_those_left(struct vb_memory *memory)
 }
 
 /* Let go of the mutex for a while. Caller holds it, and holds it again on return. */
-static void let_others(struct vb_memory *memory, unsigned looks)
+static void let_others(struct vb_memory *memory, unsigned looks) VB_NEEDS(memory->mutex)
 {
 	vb_mutex_unlock(&memory->mutex);
 	vb_table_pause(memory, looks);
@@ -180,6 +180,7 @@ static void fill_window(struct vb_slot *window, const struct vb_slot *region, co
 
 /* What is bound to nothing yet, to `region` or (NULL) to nothing. Caller holds the mutex. */
 static void bind_to(struct vb_memory *memory, struct vb_slot *window, struct vb_slot *region, struct vb_window_bind *bind)
+	VB_NEEDS(memory->mutex)
 {
 	if (bind->new_key == 0)
 		bind->new_key = vb_table_new_key(memory, window);

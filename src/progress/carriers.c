@@ -91,7 +91,7 @@ static void take_in_what_has_come(struct vb_endpoint *endpoint)
 }
 
 bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
-			      uint32_t destination_qpn, int table)
+			      uint32_t destination_qpn, int table) VB_UNCHECKED /* true: holds schedule.progress */
 {
 	bool could_be_elsewhere = false;
 
@@ -110,7 +110,7 @@ bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, en
 	return true;
 }
 
-void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun)
+void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun) VB_UNCHECKED
 {
 	if (begun)
 		vb_lock_release(&endpoint->schedule.progress);

@@ -28,7 +28,7 @@
 #define LONGEST_STAY VB_SECONDS(5)         /* as long as a peer may have no receive */
 
 static struct vb_mutex guard = VB_MUTEX_INITIALIZER(VB_RANK_ENDPOINT);
-static struct vb_endpoint *the_endpoint;
+static struct vb_endpoint *the_endpoint VB_GUARDED_BY(guard);
 
 static void close_if_open(int *fd)
 {
@@ -47,8 +47,8 @@ static void close_descriptors(struct vb_endpoint *endpoint)
 	close_if_open(&endpoint->schedule.event_fd);
 }
 
-/* Only close() and stores: other threads of the parent may have held any lock. */
-static void abandon_in_child(void)
+/* Only close() and stores: other threads of the parent may have held any lock. The guard is held, and begins anew. */
+static void abandon_in_child(void) VB_NEEDS(guard)
 {
 	struct vb_endpoint *endpoint = the_endpoint;
 
@@ -65,12 +65,12 @@ static void abandon_in_child(void)
 		close_if_open(&endpoint->found.fd);
 }
 
-static void hold_guard(void)
+static void hold_guard(void) VB_TAKES(guard)
 {
 	vb_mutex_lock(&guard);
 }
 
-static void release_guard(void)
+static void release_guard(void) VB_RELEASES(guard)
 {
 	vb_mutex_unlock(&guard);
 }

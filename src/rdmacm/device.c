@@ -19,7 +19,7 @@
 enum { GIDS_AT_ONCE = 256 };
 
 static struct vb_mutex devices_lock = VB_MUTEX_INITIALIZER(VB_RANK_CM_DEVICES);
-static struct vb_rdmacm_device *devices;
+static struct vb_rdmacm_device *devices VB_GUARDED_BY(devices_lock);
 
 static uint8_t at_most_a_byte(int value)
 {
@@ -29,6 +29,7 @@ static uint8_t at_most_a_byte(int value)
 
 /* Caller holds devices_lock. */
 static int open_device(struct ibv_device *found, enum vb_device_kind kind, struct vb_rdmacm_device **result)
+	VB_NEEDS(devices_lock)
 {
 	struct vb_rdmacm_device *device = calloc(1, sizeof(*device));
 	struct ibv_device_attr attr;
@@ -80,7 +81,7 @@ static enum vb_device_kind kind_of(const struct ibv_device *device)
 }
 
 /* Caller holds devices_lock. */
-static struct vb_rdmacm_device *known_device(uint32_t index)
+static struct vb_rdmacm_device *known_device(uint32_t index) VB_NEEDS(devices_lock)
 {
 	struct vb_rdmacm_device *device = devices;
 
@@ -90,7 +91,7 @@ static struct vb_rdmacm_device *known_device(uint32_t index)
 }
 
 /* Caller holds devices_lock. */
-static int get_device(struct ibv_device *found, struct vb_rdmacm_device **device)
+static int get_device(struct ibv_device *found, struct vb_rdmacm_device **device) VB_NEEDS(devices_lock)
 {
 	*device = known_device((uint32_t)ibv_get_device_index(found));
 	return *device != NULL ? 0 : open_device(found, kind_of(found), device);
@@ -120,6 +121,7 @@ static struct need need_of(const struct vb_rdmacm_id *id)
 
 /* The first that the program sees. */
 static int find_device(uint32_t interface_index, const struct need *need, struct vb_rdmacm_device **device)
+	VB_NEEDS(devices_lock)
 {
 	struct ibv_device **list;
 	int count, error = -ENODEV;
@@ -140,7 +142,7 @@ static int find_device(uint32_t interface_index, const struct need *need, struct
 }
 
 /* One that is open, if it is the one: asking for the list is dear. Where several kinds may be seen, their order is in the list. */
-static struct vb_rdmacm_device *open_already(uint32_t interface_index, const struct need *need)
+static struct vb_rdmacm_device *open_already(uint32_t interface_index, const struct need *need) VB_NEEDS(devices_lock)
 {
 	if (need->any && vb_rdmacm_device_may_be(VB_CONNECT_CM) && vb_rdmacm_device_may_be(VB_CONNECT_MPA))
 		return NULL;

@@ -292,7 +292,7 @@ static void serve(int fd)
 }
 
 /* Caller holds line.lock, which is given up meanwhile unless there are ids to tell about. */
-static int connect_and_adopt(void)
+static int connect_and_adopt(void) VB_NEEDS(line.lock)
 {
 	int fd, error;
 
@@ -313,9 +313,9 @@ static int connect_and_adopt(void)
 	return 0;
 }
 
-/* The daemon hung up: whoever waits for a reply learns it, and the descriptor is closed when nobody is writing to
- * it. */
-static void hang_up(void)
+/* The daemon hung up: calls that wait for a reply learn it, and the descriptor is closed when no thread writes to it. Returns
+ * with line.lock held. */
+static void hang_up(void) VB_TAKES(line.lock)
 {
 	shutdown(line.fd, SHUT_RDWR);
 	vb_mutex_lock(&line.send_lock);
@@ -330,7 +330,7 @@ static void hang_up(void)
 	vb_mutex_unlock(&line.send_lock);
 }
 
-static void wait_before_retry(unsigned milliseconds)
+static void wait_before_retry(unsigned milliseconds) VB_NEEDS(line.lock)
 {
 	struct timespec when;
 
@@ -429,7 +429,7 @@ static int start_thread(void)
 
 /* Wait until somebody answers at the other end. Caller holds line.lock. 0 or -errno of the attempt made for this
  * call. */
-static int bring_up(void)
+static int bring_up(void) VB_NEEDS(line.lock)
 {
 	int error = 0;
 

@@ -192,12 +192,12 @@ static void forget_after_fork(void)
 	vb_mutex_init(&streams.lock, VB_RANK_CM_STREAMS);
 }
 
-static void hold_lock(void)
+static void hold_lock(void) VB_TAKES(streams.lock)
 {
 	vb_mutex_lock(&streams.lock);
 }
 
-static void release_lock(void)
+static void release_lock(void) VB_RELEASES(streams.lock)
 {
 	vb_mutex_unlock(&streams.lock);
 }

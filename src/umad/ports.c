@@ -34,8 +34,8 @@ struct port {
 	struct vb_daemon_client control;
 };
 
-static struct port *ports;
 static struct vb_mutex ports_lock = VB_MUTEX_INITIALIZER(VB_RANK_UMAD);
+static struct port *ports VB_GUARDED_BY(ports_lock);
 
 int umad_init(void)
 {

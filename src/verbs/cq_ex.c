@@ -47,7 +47,8 @@ static bool take_next(struct vb_completion_queue *cq)
 	return true;
 }
 
-static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
+/* From here to end_poll the program holds `polling`, where another thread could poll too. */
+static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr) VB_UNCHECKED
 {
 	struct vb_completion_queue *own = queue_of(cq);
 	struct vb_endpoint *endpoint = vb_context_of(cq->context)->session->endpoint;
@@ -73,7 +74,7 @@ static int next_poll(struct ibv_cq_ex *cq)
 	return take_next(queue_of(cq)) ? 0 : ENOENT;
 }
 
-static void end_poll(struct ibv_cq_ex *cq)
+static void end_poll(struct ibv_cq_ex *cq) VB_UNCHECKED
 {
 	if (!queue_of(cq)->single_threaded)
 		vb_mutex_unlock(&queue_of(cq)->polling);

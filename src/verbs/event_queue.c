@@ -28,7 +28,7 @@ int vb_event_queue_init(struct vb_event_queue *queue)
 }
 
 /* Caller holds queue->lock. */
-static void drop(struct vb_event_queue *queue, struct waiting_event *waiting)
+static void drop(struct vb_event_queue *queue, struct waiting_event *waiting) VB_NEEDS(queue->lock)
 {
 	vb_list_remove(&waiting->node);
 	free(waiting);

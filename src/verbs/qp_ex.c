@@ -52,7 +52,8 @@ static struct vb_send_wqe *begin(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode
 	return own->building;
 }
 
-static void wr_start(struct ibv_qp_ex *qp)
+/* From here to wr_complete or wr_abort the program holds `posting`. */
+static void wr_start(struct ibv_qp_ex *qp) VB_UNCHECKED
 {
 	struct vb_queue_pair *own = queue_pair_of(qp);
 
@@ -62,7 +63,7 @@ static void wr_start(struct ibv_qp_ex *qp)
 	own->build_error = 0;
 }
 
-static int wr_complete(struct ibv_qp_ex *qp)
+static int wr_complete(struct ibv_qp_ex *qp) VB_UNCHECKED
 {
 	struct vb_queue_pair *own = queue_pair_of(qp);
 	vb_time now = vb_endpoint_now();
@@ -87,7 +88,7 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	return vb_fail_number(error);
 }
 
-static void wr_abort(struct ibv_qp_ex *qp)
+static void wr_abort(struct ibv_qp_ex *qp) VB_UNCHECKED
 {
 	struct vb_queue_pair *own = queue_pair_of(qp);
 

@@ -12,9 +12,9 @@
 #include "io/dmabuf.h"
 #include "io/process_memory.h"
 
-static struct vb_list sessions = {&sessions, &sessions};
-static uint32_t sessions_made;
 static struct vb_lock sessions_lock = VB_LOCK_INITIALIZER(VB_RANK_SESSIONS);
+static struct vb_list sessions VB_GUARDED_BY(sessions_lock) = {&sessions, &sessions};
+static uint32_t sessions_made VB_GUARDED_BY(sessions_lock);
 
 /* Two words, so that an id made in another process is not taken for one of ours. */
 static uint64_t draw_id(void)

@@ -30,7 +30,8 @@ struct batch {
 	unsigned count;
 };
 
-static void unlock(struct batch *batch)
+/* Which one that is clang cannot follow. */
+static void unlock(struct batch *batch) VB_UNCHECKED
 {
 	if (batch->locked)
 		vb_lock_release(&batch->locked->lock);
@@ -50,7 +51,7 @@ static void send_touched(struct batch *batch)
 	batch->count = 0;
 }
 
-static void lock_qp(struct batch *batch, struct vb_qp *qp)
+static void lock_qp(struct batch *batch, struct vb_qp *qp) VB_UNCHECKED
 {
 	unsigned i = 0;
 
@@ -158,7 +159,7 @@ bool vb_fabric_link_drain(struct vb_link *link, vb_time now, bool all)
 	return done;
 }
 
-bool vb_fabric_link_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
+bool vb_fabric_link_expire(struct vb_link *link, struct vb_qp *qp, vb_time now) VB_NEEDS(qp->lock)
 {
 	struct vb_fabric_link *fabric = vb_fabric_link_of(link);
 

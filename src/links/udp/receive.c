@@ -62,7 +62,8 @@ static void transmit(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
 		vb_link_transmit(qp, now);
 }
 
-static void send_touched(struct batch_state *state)
+/* Releases the one that is locked. Which that is clang cannot follow. */
+static void send_touched(struct batch_state *state) VB_UNCHECKED
 {
 	count_packets(state);
 	/* The one still locked first: it is most likely the only one. */
@@ -89,7 +90,8 @@ static void send_touched(struct batch_state *state)
 	state->number = ++state->udp->batches;
 }
 
-static void lock_qp(struct batch_state *state, struct vb_qp *qp)
+/* Instead of the one that was locked before. */
+static void lock_qp(struct batch_state *state, struct vb_qp *qp) VB_UNCHECKED
 {
 	struct vb_udp_state *own = vb_udp_state_of(state->udp, qp);
 
@@ -357,7 +359,7 @@ static bool drain_sockets(struct vb_udp_link *udp, vb_time now, bool all_familie
 
 /* What a QP is about to end for may lie in the socket, behind a batch or many of other things. Caller holds qp->lock, which is released
  * meanwhile: all of it may be for this very QP. */
-static void read_all(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
+static void read_all(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now) VB_NEEDS(qp->lock)
 {
 	vb_lock_release(&qp->lock);
 	for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain_sockets(udp, now, true); i++)
@@ -369,6 +371,7 @@ bool vb_udp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
+	vb_lock_assert_held(&qp->lock);
 	/* Once in a pass is enough. */
 	if (vb_roce_gives_up(qp, now) && udp->all_read_in != link->schedule->passes) {
 		udp->all_read_in = link->schedule->passes;

@@ -238,6 +238,7 @@ static void send_run(struct vb_shaper *shaper, const struct waiting_run *run)
 
 /* Caller holds shaper->lock, which is let go while the system sends. */
 static void send_first(struct vb_shaper *shaper, struct shaped_device *device, struct waiting_run *run)
+	VB_NEEDS(shaper->lock)
 {
 	vb_list_remove(&run->node);
 	device->bytes -= run->bytes;

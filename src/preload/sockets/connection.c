@@ -87,12 +87,12 @@ static void init_locks(struct vb_connection *connection)
 	vb_mutex_init(&connection->observers_lock, VB_RANK_SOCKETS_OBSERVERS);
 }
 
-static void before_fork(void)
+static void before_fork(void) VB_TAKES(table.lock)
 {
 	vb_mutex_lock(&table.lock);
 }
 
-static void after_fork_in_parent(void)
+static void after_fork_in_parent(void) VB_RELEASES(table.lock)
 {
 	for (int fd = 0; (fd = vb_fd_table_next(&table, fd)) >= 0; fd++) {
 		struct vb_connection *connection = vb_fd_table_look(&table, fd);
@@ -119,7 +119,7 @@ static void leave_to_parent(struct vb_connection *connection)
 		set_phase(connection, VB_CONNECTION_PLAIN);
 }
 
-static void after_fork_in_child(void)
+static void after_fork_in_child(void) VB_RELEASES(table.lock)
 {
 	for (int fd = 0; (fd = vb_fd_table_next(&table, fd)) >= 0; fd++)
 		leave_to_parent(vb_fd_table_look(&table, fd));

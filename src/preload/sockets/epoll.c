@@ -132,18 +132,18 @@ static struct set *make_set(int epoll, int *error)
 	return NULL;
 }
 
-static void before_fork(void)
+static void before_fork(void) VB_TAKES(sets.lock)
 {
 	vb_mutex_lock(&sets.lock);
 }
 
-static void after_fork_in_parent(void)
+static void after_fork_in_parent(void) VB_RELEASES(sets.lock)
 {
 	vb_mutex_unlock(&sets.lock);
 }
 
 /* The connections in it are the parent's. */
-static void after_fork_in_child(void)
+static void after_fork_in_child(void) VB_RELEASES(sets.lock)
 {
 	for (int fd = 0; (fd = vb_fd_table_next(&sets, fd)) >= 0; fd++) {
 		struct set *set = vb_fd_table_look(&sets, fd);

@@ -46,7 +46,8 @@ void vb_rsocket_put(struct vb_rsocket *rs)
 	free(rs);
 }
 
-struct vb_rsocket *vb_rsocket_enter(int fd)
+/* From here to vb_rsocket_leave its lock is held, where there is one. */
+struct vb_rsocket *vb_rsocket_enter(int fd) VB_UNCHECKED
 {
 	struct vb_rsocket *rs = vb_rsocket_get(fd);
 
@@ -59,7 +60,7 @@ struct vb_rsocket *vb_rsocket_enter(int fd)
 	return NULL;
 }
 
-void vb_rsocket_leave(struct vb_rsocket *rs)
+void vb_rsocket_leave(struct vb_rsocket *rs) VB_UNCHECKED
 {
 	vb_mutex_unlock(&rs->lock);
 	vb_rsocket_put(rs);

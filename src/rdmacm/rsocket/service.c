@@ -41,18 +41,18 @@ static struct {
 	.keep_alives = {&service.keep_alives, &service.keep_alives},
 };
 
-static void before_fork(void)
+static void before_fork(void) VB_TAKES(service.lock)
 {
 	vb_mutex_lock(&service.lock);
 }
 
-static void after_fork_in_parent(void)
+static void after_fork_in_parent(void) VB_RELEASES(service.lock)
 {
 	vb_mutex_unlock(&service.lock);
 }
 
 /* The thread and its set are the parent's; the child starts its own when it needs one. */
-static void after_fork_in_child(void)
+static void after_fork_in_child(void) VB_RELEASES(service.lock)
 {
 	if (service.started) {
 		close(service.poller);

@@ -20,17 +20,17 @@ static struct vb_mutex lock = VB_MUTEX_INITIALIZER(VB_RANK_RSOCKET_TABLE);
 static struct vb_rsocket **pages[PAGES];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void before_fork(void)
+static void before_fork(void) VB_TAKES(lock)
 {
 	vb_mutex_lock(&lock);
 }
 
-static void after_fork_in_parent(void)
+static void after_fork_in_parent(void) VB_RELEASES(lock)
 {
 	vb_mutex_unlock(&lock);
 }
 
-static void after_fork_in_child(void)
+static void after_fork_in_child(void) VB_RELEASES(lock)
 {
 	for (unsigned i = 0; i < PAGES; i++)
 		if (pages[i] != NULL)

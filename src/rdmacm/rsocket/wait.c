@@ -154,7 +154,7 @@ bool vb_rsocket_signals_restart_calls(void)
 }
 
 /* Caller holds rs->lock, and holds it again afterwards. 0, -EAGAIN or -EINTR. */
-static int sleep_until_change(struct vb_rsocket *rs, int wake_fd, vb_time deadline)
+static int sleep_until_change(struct vb_rsocket *rs, int wake_fd, vb_time deadline) VB_NEEDS(rs->lock)
 {
 	vb_time left = deadline == VB_TIME_NEVER ? 0 : deadline - vb_rsocket_now();
 	struct timespec timeout = {.tv_sec = left / VB_SECONDS(1), .tv_nsec = left % VB_SECONDS(1)};
@@ -180,7 +180,7 @@ static int sleep_until_change(struct vb_rsocket *rs, int wake_fd, vb_time deadli
 }
 
 /* Look for a while before the expense of sleeping. Caller holds rs->lock. */
-static bool becomes_ready_soon(struct vb_rsocket *rs, bool (*ready)(struct vb_rsocket *rs))
+static bool becomes_ready_soon(struct vb_rsocket *rs, bool (*ready)(struct vb_rsocket *rs)) VB_NEEDS(rs->lock)
 {
 	vb_time end = vb_rsocket_now() + VB_MICROSECONDS(vb_rsocket_settings()->polling_microseconds);
 
@@ -202,6 +202,7 @@ int vb_rsocket_wait(struct vb_rsocket *rs, vb_time patience, bool (*ready)(struc
 	vb_time deadline = VB_TIME_NEVER;
 	int wake_fd, error = 0;
 
+	vb_mutex_assert_held(&rs->lock);
 	vb_rsocket_progress(rs);
 	if (ready(rs))
 		return 0;
