@@ -65,7 +65,7 @@ struct vb_cm_service {
 	unsigned queued;
 	struct vb_client *speaking;        /* whose message is being carried out */
 	struct vb_connect_owner *told;     /* who was last sent an event */
-	unsigned tellers;                  /* clients that capture: none, and nothing of it is done */
+	unsigned capture_clients;          /* none, and nothing of it is done */
 	struct vb_list losers;
 };
 
@@ -95,7 +95,7 @@ static struct vb_client *find_client(struct vb_cm_service *service, uint32_t id,
 }
 
 /* The same, if that process captures. */
-static struct vb_client *find_teller(struct vb_cm_service *service, uint32_t id, struct vb_client *otherwise)
+static struct vb_client *find_capture_client(struct vb_cm_service *service, uint32_t id, struct vb_client *otherwise)
 {
 	struct vb_client *client = find_client(service, id, otherwise);
 
@@ -164,7 +164,7 @@ static void queue_mad(void *context, const struct vb_path *path, const uint8_t m
 	}
 	outgoing->path = *path;
 	memcpy(outgoing->mad, mad, VB_CM_MAD_LENGTH);
-	outgoing->for_client = service->tellers > 0 ? find_teller(service, id_at(mad, 0), service->speaking) : NULL;
+	outgoing->for_client = service->capture_clients > 0 ? find_capture_client(service, id_at(mad, 0), service->speaking) : NULL;
 	outgoing->lost = !vb_list_is_empty(&service->losers) && is_to_be_lost(service, mad);
 	vb_list_append(&service->queue, &outgoing->node);
 	service->queued++;
@@ -327,12 +327,12 @@ unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const
 		    !vb_cm_packet_is_mad(&packet))
 			continue;
 		/* Who it is for is known before, by the id it names, or only after, by the event it makes. */
-		client = service->tellers > 0 ? find_teller(service, id_at(packet.payload, 4), NULL) : NULL;
+		client = service->capture_clients > 0 ? find_capture_client(service, id_at(packet.payload, 4), NULL) : NULL;
 		if (client)
 			tell_packet(client, 0, &bundle->from, bundle->bytes + at, length);
 		service->told = NULL;
 		vb_connect_receive(service->connect, now, &bundle->from, packet.payload, packet.payload_length);
-		if (service->tellers > 0 && !client && service->told && client_of(service->told)->told_packets)
+		if (service->capture_clients > 0 && !client && service->told && client_of(service->told)->told_packets)
 			tell_packet(client_of(service->told), 0, &bundle->from, bundle->bytes + at, length);
 		taken++;
 	}
@@ -366,7 +366,7 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 		return;
 	}
 	if (command->verb == VB_CM_TELL_PACKETS) {
-		service->tellers += !client->told_packets;
+		service->capture_clients += !client->told_packets;
 		client->told_packets = true;
 		return;
 	}
@@ -405,7 +405,7 @@ void vb_cm_service_client_gone(struct vb_cm_service *service, vb_time now, struc
 	}
 	if (!client->told_packets)
 		return;
-	service->tellers--;
+	service->capture_clients--;
 	VB_LIST_FOR_EACH(node, &service->queue) {
 		struct outgoing *outgoing = vb_container_of(node, struct outgoing, node);
 

@@ -27,18 +27,18 @@ void vb_lock_init(struct vb_lock *lock, enum vb_lock_rank rank)
 	(void)rank;
 	*lock = (struct vb_lock){.taken = 0};
 #endif
-	pthread_mutex_init(&lock->bedroom, NULL);
+	pthread_mutex_init(&lock->wait_mutex, NULL);
 }
 
 void vb_lock_fini(struct vb_lock *lock)
 {
 	if (lock->has_condition)
 		pthread_cond_destroy(&lock->released);
-	pthread_mutex_destroy(&lock->bedroom);
+	pthread_mutex_destroy(&lock->wait_mutex);
 }
 
 /* With the first sleeper, and not before: an initializer can give a condition no other clock than the one that is set by hand. Caller holds
- * the bedroom. */
+ * wait_mutex. */
 static void make_condition(struct vb_lock *lock)
 {
 	pthread_condattr_t attributes;
@@ -52,7 +52,7 @@ static void make_condition(struct vb_lock *lock)
 	lock->has_condition = true;
 }
 
-/* Until it was released, or a nap is over. Caller holds the bedroom. */
+/* Until it was released, or a nap is over. Caller holds wait_mutex. */
 static void nap(struct vb_lock *lock)
 {
 	struct timespec until;
@@ -63,7 +63,7 @@ static void nap(struct vb_lock *lock)
 		until.tv_nsec -= 1000000000;
 		until.tv_sec++;
 	}
-	pthread_cond_timedwait(&lock->released, &lock->bedroom, &until);
+	pthread_cond_timedwait(&lock->released, &lock->wait_mutex, &until);
 }
 
 void vb_lock_wait(struct vb_lock *lock)
@@ -73,21 +73,21 @@ void vb_lock_wait(struct vb_lock *lock)
 			return;
 		vb_lock_relax();
 	}
-	pthread_mutex_lock(&lock->bedroom);
+	pthread_mutex_lock(&lock->wait_mutex);
 	make_condition(lock);
 	__atomic_fetch_add(&lock->sleepers, 1, __ATOMIC_SEQ_CST);
 	while (!vb_lock_grab(lock))
 		nap(lock);
 	__atomic_fetch_sub(&lock->sleepers, 1, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&lock->bedroom);
+	pthread_mutex_unlock(&lock->wait_mutex);
 }
 
-/* Who was woken leaves the bedroom after us, and not before may the lock go. */
+/* A thread that was woken gets wait_mutex after us, and not before may the lock go. */
 void vb_lock_release_to_sleepers(struct vb_lock *lock)
 {
-	pthread_mutex_lock(&lock->bedroom);
+	pthread_mutex_lock(&lock->wait_mutex);
 	__atomic_store_n(&lock->taken, 0, __ATOMIC_RELEASE);
-	/* There is one: it was made before `sleepers` was counted up, under the bedroom's mutex. */
+	/* There is one: it was made before `sleepers` was counted up, under wait_mutex. */
 	pthread_cond_signal(&lock->released);
-	pthread_mutex_unlock(&lock->bedroom);
+	pthread_mutex_unlock(&lock->wait_mutex);
 }

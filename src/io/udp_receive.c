@@ -201,7 +201,7 @@ int vb_udp_batch_receive(struct vb_udp_batch *batch, int fd, bool ipv6)
 		batch->message[i].msg_hdr.msg_namelen = sizeof(batch->address[i]);
 		batch->message[i].msg_hdr.msg_controllen = CONTROL;
 	}
-	/* One at a time where one at a time comes: the kernel looks for a second in vain, which is a tenth of a microsecond of an
+	/* One at a time where one at a time comes: the kernel would look for a second, which is a tenth of a microsecond of an
 	 * answer's way. */
 	if (bytes >= LARGE)
 		batch->wanted = FEW;

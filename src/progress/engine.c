@@ -8,8 +8,8 @@
  * the engine thread is woken and the stamp is fresh, it takes a nap during which sockets do not wake it, and looks
  * again (schedule/naps.h).
  *
- * Arming a CQ means that its user is going to sleep: it ends a nap at once, and the stamp does not count until somebody
- * has polled in vain many times since. With nothing to do there is no timeout at all.
+ * Arming a CQ means that its user is going to sleep: it ends a nap at once, and the stamp does not count until a
+ * thread has found its queue empty many times since. With nothing to do there is no timeout at all.
  */
 #include <errno.h>
 #include <signal.h>

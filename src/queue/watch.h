@@ -37,7 +37,7 @@ struct vb_failure {
 	uint32_t flushed_sends, flushed_receives; /* that go with it */
 };
 
-/* Why a datagram came to a UD queue pair in vain: neither side's application hears of it (IBA 9.8.3.2). */
+/* Why a UD queue pair dropped a datagram: neither side's application hears of it (IBA 9.8.3.2). */
 enum vb_drop_cause {
 	VB_DROP_QKEY,                    /* not the queue pair's */
 	VB_DROP_NO_RECEIVE,

@@ -20,7 +20,7 @@
 #include "rdmacm/export.h"
 
 /* The first is what a thread may need to get the processor where thirty programs begin at once. A program that takes many
- * requests before it uses any is known after a few in vain, and need not wait so long each time. */
+ * requests before it uses any is known after a few that were held back for nothing, and need not wait so long each time. */
 #define PATIENCE VB_MILLISECONDS(50)
 #define LITTLE_PATIENCE VB_MILLISECONDS(2)
 enum { IN_VAIN = 3 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The short way of packets that are like the one before them: of a message under way on RC (SEND, WRITE, or the response to our
+ * The fast path of packets that are like the one before them: of a message under way on RC (SEND, WRITE, or the response to our
  * READ) those that are neither first nor last, in order, all of one size. Nearly every packet of a large transfer is one.
  * What they can differ in is checked, everything else was when the message began; whatever does not fit goes the ordinary
  * way, which knows all the cases.

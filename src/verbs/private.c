@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The IBVERBS_PRIVATE_ node: what rdma-core's own provider libraries call. Programs link some of those (perftest:
- * libmlx5, libefa), and the loader insists on every name. No provider drives a device here: they register in vain,
+ * libmlx5, libefa), and the loader insists on every name. No provider drives a device here: they register for nothing,
  * and everything else they could call says ENOSYS.
  * execute_ioctl says more to librdmacm (stream_door.c).
  */

@@ -134,7 +134,7 @@ void vb_upgrade_close_rsocket(struct vb_rsocket *rs)
 	vb_mutex_lock(&rs->lock);
 	rs->observer.changed = NULL;
 	vb_mutex_unlock(&rs->lock);
-	vb_rstream_say_goodbye(rs);
+	vb_rstream_disconnect(rs);
 	published = vb_rsocket_withdraw(rs->fd);
 	if (published != NULL)
 		published->kind->close(published);

@@ -129,7 +129,7 @@ VB_EXPORT int rclose(int socket)
 	struct vb_rsocket *rs = vb_rsocket_get(socket);
 
 	if (rs != NULL && rs->stream != NULL)
-		vb_rstream_say_goodbye(rs);
+		vb_rstream_disconnect(rs);
 	if (rs != NULL)
 		vb_rsocket_put(rs);
 	rs = vb_rsocket_withdraw(socket);

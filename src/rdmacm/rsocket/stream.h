@@ -218,9 +218,9 @@ ssize_t vb_rstream_write_piece(struct vb_rsocket *rs, struct vb_iov_cursor *from
 			       const struct vb_rstream_span *to, bool is_data);
 
 int vb_rstream_shutdown(struct vb_rsocket *rs, int how);
-/* Before an rsocket that is to be closed leaves the table: say goodbye and wait until that has arrived, or until the peer is
+/* Before an rsocket that is to be closed leaves the table: disconnect and wait until that has arrived, or until the peer is
  * known to be gone, which only rsockets of the table are told of. Locks rs. */
-void vb_rstream_say_goodbye(struct vb_rsocket *rs);
+void vb_rstream_disconnect(struct vb_rsocket *rs);
 
 off_t vb_rstream_iomap(struct vb_rsocket *rs, void *bytes, size_t length, int protection, int flags, off_t offset);
 int vb_rstream_iounmap(struct vb_rsocket *rs, void *bytes, size_t length);

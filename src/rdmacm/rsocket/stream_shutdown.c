@@ -63,7 +63,7 @@ int vb_rstream_shutdown(struct vb_rsocket *rs, int how)
 	return error;
 }
 
-void vb_rstream_say_goodbye(struct vb_rsocket *rs)
+void vb_rstream_disconnect(struct vb_rsocket *rs)
 {
 	vb_mutex_lock(&rs->lock);
 	if (!rs->closed && rs->stream->state == VB_RSTREAM_CONNECTED)
