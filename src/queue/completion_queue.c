@@ -190,19 +190,22 @@ int vb_cq_poll(struct vb_cq *cq, int room, struct ibv_wc *wc)
 	return taken;
 }
 
-const struct vb_completion *vb_cq_peek(struct vb_cq *cq)
+bool vb_cq_take(struct vb_cq *cq, struct vb_completion *current)
 {
-	vb_lock_assert_held(&cq->lock);
-	return waiting(cq) > 0 ? &cq->ring[cq->tail & cq->ring_mask] : NULL;
-}
+	vb_time before = current->timestamp;
+	bool found;
 
-void vb_cq_advance(struct vb_cq *cq)
-{
-	vb_lock_assert_held(&cq->lock);
-	if (waiting(cq) == 0)
-		return;
-	release(&cq->ring[cq->tail & cq->ring_mask]);
-	set_tail(cq, cq->tail + 1);
+	vb_lock_take(&cq->lock);
+	found = waiting(cq) > 0;
+	if (found) {
+		*current = cq->ring[cq->tail & cq->ring_mask];
+		release(current);
+		set_tail(cq, cq->tail + 1);
+	}
+	vb_lock_release(&cq->lock);
+	if (current->timestamp < before)
+		current->timestamp = before;
+	return found;
 }
 
 void vb_cq_arm(struct vb_cq *cq, bool solicited_only)

@@ -69,9 +69,9 @@ bool vb_cq_push(struct vb_cq *cq, const struct vb_completion *completion);
 /* Take up to `room` completions as the public struct. Takes cq->lock. */
 int vb_cq_poll(struct vb_cq *cq, int room, struct ibv_wc *wc);
 
-/* For extended polling, which holds cq->lock from start_poll to end_poll: the oldest, or NULL; then drop it. */
-const struct vb_completion *vb_cq_peek(struct vb_cq *cq);
-void vb_cq_advance(struct vb_cq *cq);
+/* For extended polling: the oldest, in place of the one that was taken before (at first all zero). False: there is none. Its timestamp is
+ * never before that of the former: threads that complete work read the clock before they take the lock. Takes cq->lock. */
+bool vb_cq_take(struct vb_cq *cq, struct vb_completion *current);
 
 /* Arm for the next completion (any, or solicited and errors). A completion that is already waiting does not fire:
  * ibv_req_notify_cq(3) tells callers to poll again after arming; it does when that poll takes several and leaves

@@ -23,18 +23,7 @@ static struct vb_completion_queue *queue_of(struct ibv_cq_ex *cq)
 
 static bool take_next(struct vb_completion_queue *cq)
 {
-	const struct vb_completion *oldest;
-
-	if (vb_cq_looks_empty(&cq->cq))
-		return false;
-	vb_lock_take(&cq->cq.lock);
-	oldest = vb_cq_peek(&cq->cq);
-	if (oldest != NULL) {
-		cq->current = *oldest;
-		vb_cq_advance(&cq->cq);
-	}
-	vb_lock_release(&cq->cq.lock);
-	if (oldest == NULL)
+	if (vb_cq_looks_empty(&cq->cq) || !vb_cq_take(&cq->cq, &cq->current))
 		return false;
 	if (vb_explains) {
 		struct ibv_wc wc = {.status = cq->current.status};

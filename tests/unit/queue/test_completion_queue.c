@@ -268,22 +268,38 @@ static void discarding_takes_one_queue_pair_only(void **state)
 	assert_true(vb_cq_looks_empty(&cq));
 }
 
-static void extended_polling_peeks_and_advances(void **state)
+static void extended_polling_takes_one_at_a_time(void **state)
 {
+	struct vb_completion current = {0};
+
 	(void)state;
-	vb_lock_take(&cq.lock);
-	assert_null(vb_cq_peek(&cq));
-	vb_cq_advance(&cq);
-	vb_lock_release(&cq.lock);
+	assert_false(vb_cq_take(&cq, &current));
 	assert_true(push_plain(1));
 	assert_true(push_plain(2));
-	vb_lock_take(&cq.lock);
-	assert_int_equal(vb_cq_peek(&cq)->wr_id, 1);
-	assert_int_equal(vb_cq_peek(&cq)->wr_id, 1);
-	vb_cq_advance(&cq);
-	assert_int_equal(vb_cq_peek(&cq)->wr_id, 2);
-	vb_lock_release(&cq.lock);
+	assert_true(vb_cq_take(&cq, &current));
+	assert_int_equal(current.wr_id, 1);
 	assert_polls(2);
+	assert_false(vb_cq_take(&cq, &current));
+	assert_int_equal(current.wr_id, 1);
+}
+
+/* A thread that is preempted between the clock and the lock stamps what comes behind others. */
+static void timestamps_never_run_backwards(void **state)
+{
+	const vb_time stamps[] = {100, 70, 90, 130}, taken[] = {100, 100, 100, 130};
+	struct vb_completion current = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct vb_completion completion = {.wr_id = i, .timestamp = stamps[i]};
+
+		assert_true(vb_cq_push(&cq, &completion));
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		assert_true(vb_cq_take(&cq, &current));
+		assert_int_equal(current.wr_id, i);
+		assert_int_equal(current.timestamp, taken[i]);
+	}
 }
 
 int main(void)
@@ -301,7 +317,8 @@ int main(void)
 		CQ_TEST(moderation_counts),
 		CQ_TEST(moderation_waits_no_longer_than_its_period),
 		CQ_TEST(discarding_takes_one_queue_pair_only),
-		CQ_TEST(extended_polling_peeks_and_advances),
+		CQ_TEST(extended_polling_takes_one_at_a_time),
+		CQ_TEST(timestamps_never_run_backwards),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
