@@ -22,7 +22,7 @@ import struct
 import sys
 import time
 
-MAGIC = 0x56420002
+MAGIC = 0x56420003
 HELLO, LIST_DEVICES, OPEN_SLOT, ADOPT_SLOT, CLOSE_SLOT, ERROR, END, SLOT = 1, 2, 4, 5, 6, 0x42, 0x43, 0x46
 SO_DETACH_REUSEPORT_BPF = 68
 libc = ctypes.CDLL(None, use_errno=True)
