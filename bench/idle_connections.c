@@ -26,7 +26,7 @@ static void give_up(const char *what)
 static long resident_bytes(void)
 {
 	FILE *file = fopen("/proc/self/statm", "r");
-	long pages;
+	long pages = 0;
 
 	if (!file || fscanf(file, "%*d %ld", &pages) != 1)
 		give_up("/proc/self/statm");

@@ -47,15 +47,8 @@ static void close_descriptors(struct vb_endpoint *endpoint)
 	close_if_open(&endpoint->schedule.event_fd);
 }
 
-/* Only close() and stores: other threads of the parent may have held any lock. The guard is held, and begins anew. */
-static void abandon_in_child(void) VB_NEEDS(guard)
+static void abandon(struct vb_endpoint *endpoint)
 {
-	struct vb_endpoint *endpoint = the_endpoint;
-
-	vb_mutex_init(&guard, VB_RANK_ENDPOINT);
-	the_endpoint = NULL;
-	if (!endpoint)
-		return;
 	endpoint->schedule.abandoned = true;
 	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
 		link->driver->abandon(link);
@@ -63,6 +56,15 @@ static void abandon_in_child(void) VB_NEEDS(guard)
 	close_if_open(&endpoint->daemon.fd);
 	if (endpoint->seeker_runs)
 		close_if_open(&endpoint->found.fd);
+}
+
+/* Only close() and stores: other threads of the parent may have held any lock but the guard, which this very thread took before the fork. */
+static void abandon_in_child(void) VB_RELEASES(guard)
+{
+	if (the_endpoint)
+		abandon(the_endpoint);
+	the_endpoint = NULL;
+	vb_mutex_unlock(&guard);
 }
 
 static void hold_guard(void) VB_TAKES(guard)

@@ -170,7 +170,7 @@ void vb_rdmacm_streams_wake(void)
 }
 
 /* A child has no thread, and none of its parent's connections: they must end with the parent. */
-static void forget_after_fork(void)
+static void forget_after_fork(void) VB_RELEASES(streams.lock)
 {
 	VB_LIST_FOR_EACH(node, &streams.timed)
 		vb_descriptor_close(stream_at(node)->fd);
@@ -189,7 +189,8 @@ static void forget_after_fork(void)
 	vb_list_init(&streams.untimed);
 	vb_list_init(&streams.dead);
 	vb_list_init(&streams.unfinished);
-	vb_mutex_init(&streams.lock, VB_RANK_CM_STREAMS);
+	/* This very thread took it before the fork. */
+	vb_mutex_unlock(&streams.lock);
 }
 
 static void hold_lock(void) VB_TAKES(streams.lock)

@@ -34,10 +34,7 @@ static int attach(struct vb_queue_pair *qp, struct vb_multicast_membership *memb
 		free(member);
 		return 0;
 	}
-	error = vb_address_check_group(&context->public.context, member->gid);
-	if (error == 0)
-		error = vb_endpoint_attach_multicast(context->session->endpoint, qp->qp, member->gid,
-						     context->device->info.interface_index);
+	error = vb_endpoint_attach_multicast(context->session->endpoint, qp->qp, member->gid, context->device->info.interface_index);
 	if (error == 0)
 		vb_list_append(&qp->multicast, &member->node);
 	else
@@ -65,9 +62,14 @@ VB_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 		vb_explain_no_group("ibv_attach_mcast", qp, gid, EINVAL);
 		return vb_fail_number(EINVAL);
 	}
-	vb_public_lock(&qp->mutex);
-	error = attach(vb_queue_pair_of(qp), member);
-	vb_public_unlock(&qp->mutex);
+	error = -vb_address_check_group(qp->context, member->gid);
+	if (error == 0) {
+		vb_public_lock(&qp->mutex);
+		error = attach(vb_queue_pair_of(qp), member);
+		vb_public_unlock(&qp->mutex);
+	} else {
+		free(member);
+	}
 	if (error != 0)
 		vb_explain_no_group("ibv_attach_mcast", qp, gid, error);
 	return vb_fail_number(error);
