@@ -58,7 +58,8 @@ static void abandon(struct vb_endpoint *endpoint)
 		close_if_open(&endpoint->found.fd);
 }
 
-/* Only close() and stores: other threads of the parent may have held any lock but the guard, which this very thread took before the fork. */
+/* Only close() and stores: other threads of the parent may have held any lock but the guard, which this very thread took before the
+ * fork. */
 static void abandon_in_child(void) VB_RELEASES(guard)
 {
 	if (the_endpoint)

@@ -156,7 +156,8 @@ class View(ViewCase):
     @across(["lo_v4"])
     def test_where_it_cannot_be(self):
         """--no-view leaves it out; without its library programs run all the same, and who asks is told why."""
-        self.assertNotEqual(self.verbena("--no-view", "ls", "/sys/class/infiniband").code, 0)
+        # The kernel may have devices of its own there.
+        self.assertNotIn("roce_", self.verbena("--no-view", "ls", "/sys/class/infiniband").out)
         with tempfile.TemporaryDirectory() as tree:
             os.chmod(tree, 0o755)
             shutil.copytree(clients.staged.root, tree, dirs_exist_ok=True)
@@ -217,7 +218,9 @@ class Programs(ViewCase):
                 result = self.client.run(clients.staged.verbena, "run", which("ucx_perftest"), self.address, "-t", test, "-s", str(size),
                                          "-n", str(count), "-w", "2", "-f", *family, environment=environment)
                 self.assertEqual(result.code, 0, "%s\n\n%s" % (result, server.wait(1)))
-                self.assertNotRegex(result.out, "WARN|ERROR")
+                # Where there are many processors ucx_perftest wants to be bound to one.
+                complaints = [line for line in result.out.splitlines() if "CPU affinity" not in line]
+                self.assertNotRegex("\n".join(complaints), "WARN|ERROR")
                 self.assertEqual(server.wait(self.TIMEOUT).code, 0)
 
     @across(["veth1500_v4"])
