@@ -19,6 +19,7 @@ function short(value) {
 }
 
 const bytes = value => value < 1e9 ? `${short(value)}B` : `${(value / 1e9).toFixed(2)}GB`;
+const gigabits = value => `${(value / 1e9).toPrecision(3)} Gb/s`;
 const microseconds = value => `${value < 100 ? value.toFixed(1) : value.toFixed(0)} µs`;
 const hexadecimal = number => "0x" + number.toString(16).padStart(6, "0");
 
@@ -65,7 +66,7 @@ function rowsOf(state) {
       peer: qp.peer_address ? `${qp.peer_address} ${hexadecimal(qp.peer_qpn)}` : "", out: rate.out_per_s, in: rate.in_per_s,
       work: rate.work_bytes_per_s || 0, received: rate.received_bytes_per_s || 0,
       sends: qp.send_posted, sendDepth: qp.send_depth, receives: qp.receive_posted, receiveDepth: qp.receive_depth, srq: qp.srq,
-      trip: qp.round_trip_ns / 1000, fault: qp.fault || "", failed: qp.state === "ERR" || qp.state === "SQE",
+      trip: qp.round_trip_ns / 1000, control: qp.control, allowed: qp.rate_bits, fault: qp.fault || "", failed: qp.state === "ERR" || qp.state === "SQE",
     };
   }));
 }
@@ -121,11 +122,13 @@ function showGraph(state, rows) {
 
 const ratePlot = new Plot(at("plot-rate"), at("legend-rate"), short);
 const bytePlot = new Plot(at("plot-bytes"), at("legend-bytes"), bytes);
+const controlPlot = new Plot(at("plot-control"), at("legend-control"), gigabits);
 const tripPlot = new Plot(at("plot-trip"), at("legend-trip"), microseconds);
 
 function showPlots(state, rows) {
   ratePlot.add(new Map(state.rates.processes.map(row => [`${row.program} ${row.pid}`, row.out_per_s])));
   bytePlot.add(new Map(state.rates.processes.map(row => [`${row.program} ${row.pid}`, row.work_bytes_per_s + row.received_bytes_per_s])));
+  controlPlot.add(new Map(rows.filter(row => row.allowed !== null).map(row => [`${row.control} ${row.program} ${hexadecimal(row.qpn)}`, row.allowed])));
   tripPlot.add(new Map(rows.filter(row => row.trip > 0).map(row => [`${row.program} ${hexadecimal(row.qpn)}`, row.trip])));
 }
 

@@ -97,6 +97,8 @@ def look(browser, url):
     # Two looks: a line needs two points.
     browser.until(lambda: browser.do("return document.querySelectorAll('#plot-rate path').length") >= 2, "rates are plotted")
     browser.until(lambda: "L" in browser.do("return document.querySelector('#plot-rate path').getAttribute('d')"), "the plot moves")
+    browser.until(lambda: "L" in browser.do("return document.querySelector('#plot-control path')?.getAttribute('d') || ''"), "control is plotted")
+    seen["control"] = browser.do("return [...document.querySelectorAll('#legend-control span')].map(entry => entry.textContent)")
     seen["rows"] = browser.do(ROWS)
     seen["devices"] = browser.do("return [...document.querySelectorAll('#devices b')].map(name => name.textContent)")
     seen["boxes"] = browser.do("return [...document.querySelectorAll('#graph rect')].length")
@@ -133,7 +135,8 @@ def main():
     browser = Browser(folder)
     try:
         seen = look(browser, url)
-        seen["complaints"] = [text for text in browser.complaints() if "403" not in text]
+        # 403: without the token. 503: a process was too busy to answer in time; the page asks again.
+        seen["complaints"] = [text for text in browser.complaints() if "403" not in text and "503" not in text]
     finally:
         browser.close()
     print(json.dumps(seen))

@@ -25,7 +25,8 @@ class Page(ClientCase):
         folder = tempfile.mkdtemp(prefix="verbena-browser-")
         self.addCleanup(shutil.rmtree, folder, True)
         os.chown(folder, ORDINARY_UID if os.getuid() == 0 else -1, -1)
-        web = self.client.start(clients.staged.verbena, "web", "--", "sh", "-c", SCRIPT, environment=WIRE)
+        web = self.client.start(clients.staged.verbena, "web", "--", "sh", "-c", SCRIPT,
+                                environment={**WIRE, "VERBENA_CONTROL": "dcqcn@10G"})
         url = self.until(lambda: next((line for line in web.output().splitlines() if line.startswith("http://")), None), web.output)
         result = self.client.run(sys.executable, os.path.join(HERE, "look.py"), url, folder, environment={"HOME": folder}, timeout=300)
         self.assertEqual(result.code, 0, result)
@@ -37,6 +38,9 @@ class Page(ClientCase):
         for key, qp in told.items():
             self.assertEqual(shown[key][3:8], [qp["type"], qp["state"], qp["way"], qp["device"],
                                                "%s 0x%06x" % (qp["peer_address"], qp["peer_qpn"])])
+        self.assertEqual(len(seen["control"]), 2, seen["control"])
+        for entry in seen["control"]:
+            self.assertRegex(entry, r"^dcqcn ib_send_lat 0x[0-9a-f]{6} [0-9.]+ Gb/s$")
         self.assertIn("roce_lo", seen["devices"])
         self.assertEqual((seen["boxes"], seen["edges"]), (2, 1))
         self.assertIn("2 queue pairs", seen["edge"])
