@@ -23,6 +23,7 @@ struct sim_packet {
 	struct sim_host *to;             /* of the network without switches; NULL: no such host */
 	struct sim_port *ingress;        /* where it entered the switch that it stands in */
 	vb_time arrives;                 /* at the end of the line that it is on */
+	vb_time next_arrives;            /* the one behind it on the line, if there is one */
 	struct vb_path path;
 	uint32_t length;                 /* of the datagram: what it says it is */
 	uint32_t size;                   /* on a line, with all that Ethernet adds */
@@ -64,6 +65,12 @@ static inline void sim_queue_add(struct sim_queue *queue, struct sim_packet *pac
 	packet->next = NULL;
 	*queue->last = packet;
 	queue->last = &packet->next;
+}
+
+/* There is one. */
+static inline struct sim_packet *sim_queue_last(const struct sim_queue *queue)
+{
+	return (struct sim_packet *)(void *)((char *)queue->last - offsetof(struct sim_packet, next));
 }
 
 /* There is one. */

@@ -151,6 +151,9 @@ static void happen(struct sim *sim)
 	struct sim_event event = sim_events_take(&sim->events);
 
 	assert(event.when >= sim->now);
+	/* What is most likely next, while this one is worked on. */
+	if (sim->events.count > 0)
+		__builtin_prefetch(sim->events.heap[0].object);
 	sim->now = event.when;
 	event.happen(sim, event.object, event.when);
 	assert(sim->steps++ < STEP_LIMIT);
