@@ -131,6 +131,15 @@ static void say_address(const struct ibv_ah_attr *attr, const uint8_t source[16]
 	}
 }
 
+static void say_no_frames(struct vb_report *report)
+{
+	vb_report_say(report, VB_REPORT_CAUSE,
+		      "sgid_index names a GID of RoCEv1, whose frames need a socket that verbenad may not make.");
+	vb_report_say(report, VB_REPORT_FIX,
+		      "Give verbenad CAP_NET_RAW (setcap cap_net_raw+ep, then start it anew), run where you have it (unshare -Urn), or take "
+		      "a GID of RoCEv2: the next index.");
+}
+
 static void say_unreachable_group(struct vb_report *report)
 {
 	vb_report_say(report, VB_REPORT_CAUSE, "the kernel carries no IPv6 groups on the loopback.");
@@ -146,6 +155,8 @@ void vb_explain_create_ah(const char *verb, const struct ibv_ah_attr *attr, cons
 		vb_report_say(report, VB_REPORT_CAUSE, "there is no memory for it.");
 	else if (error == ENETUNREACH)
 		say_unreachable_group(report);
+	else if (error == EPERM)
+		say_no_frames(report);
 	else
 		say_address(attr, source, report);
 }
@@ -209,6 +220,10 @@ static bool say_path(const struct vb_explain_modify *m, struct vb_report *report
 	}
 	if ((m->mask & IBV_QP_PKEY_INDEX) && attr->pkey_index != 0) {
 		say(report, "pkey_index", MUST_BE, attr->pkey_index, 0);
+		return true;
+	}
+	if ((m->mask & IBV_QP_AV) && m->path_error != 0 && m->error == EPERM) {
+		say_no_frames(report);
 		return true;
 	}
 	if ((m->mask & IBV_QP_AV) && m->path_error != 0) {

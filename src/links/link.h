@@ -141,6 +141,8 @@ struct vb_link_driver {
 
 	/* ---- addresses; of wires ---- */
 
+	/* Can packets leave by a path of that framing? 0 or -errno. */
+	int (*admits)(struct vb_link *link, const struct vb_path *path);
 	/* The UDP source port for a path to a queue pair, all of which is there but this. */
 	uint16_t (*source_port)(struct vb_link *link, const struct vb_path *path, uint32_t destination_qpn);
 	/* Deliver datagrams for that group on that interface to the queue pair, or no more. 0 or -errno. */

@@ -233,6 +233,13 @@ int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, con
 
 /* ---- addresses ---- */
 
+int vb_endpoint_admits(struct vb_endpoint *endpoint, const struct vb_path *path)
+{
+	struct vb_link *wire = endpoint->wire[VB_DEVICE_ROCE];
+
+	return wire->driver->admits(wire, path);
+}
+
 uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_path *path, uint32_t destination_qpn)
 {
 	struct vb_link *wire = endpoint->wire[VB_DEVICE_ROCE];

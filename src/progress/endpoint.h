@@ -76,6 +76,8 @@ void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp);
 void vb_endpoint_replenished(struct vb_endpoint *endpoint);
 
 /* The UDP source port for a path to a QP, all of which is there but this: packets for two processes never share one. */
+/* Can packets leave by it? 0, or -EPERM: RoCEv1 without the privilege that it takes. */
+int vb_endpoint_admits(struct vb_endpoint *endpoint, const struct vb_path *path);
 uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_path *path, uint32_t destination_qpn);
 
 /* Let the QP's engine send what it may, and arm its timer. Caller holds qp->lock. */

@@ -107,6 +107,8 @@ static int resolve_global(struct ibv_context *context, const struct vb_device_in
 	if (path->framing == VB_FRAMING_ETHERNET || is_link_local(path->destination) || vb_gid_is_multicast(path->destination))
 		path->interface_index = info->interface_index;
 	error = vb_address_check_group(context, path->destination);
+	if (error == 0)
+		error = vb_endpoint_admits(vb_context_of(context)->session->endpoint, path);
 	if (error != 0)
 		return error;
 	/* Datagrams wait in the kernel until it has an Ethernet address, frames do not. */

@@ -8,7 +8,7 @@ import os
 import zlib
 
 from pylib import clients
-from pylib.clients import ClientCase, across, expand, perftest_rows, which
+from pylib.clients import TCP_PORT, ClientCase, across, expand, perftest_rows, which
 
 PLACES = ["veth1500_v4", "veth9000_v4", "veth1500_v6"]
 BOTH = {"VERBENA_ROCE": "v1,v2"}
@@ -149,3 +149,19 @@ class Refused(ClientCase):
         command = [which("ibv_rc_pingpong"), "-d", self.device, "-n", "20"]
         outs = self.exchange(command + ["-g", gids[0]], command + ["-g", gids[1], self.address])
         self.assertIn("CAP_NET_RAW", "".join(outs))
+
+    @across(["veth1500_v4"])
+    def test_frames_without_capability(self):
+        """A queue pair or address handle by such a GID is refused at once, with the reason."""
+        self.network.environment.update(BOTH)
+        gids = [str(index * 2) for index in self.gids]
+        for program, verb in (("ibv_rc_pingpong", "ibv_modify_qp"), ("ibv_ud_pingpong", "ibv_create_ah")):
+            run = [clients.staged.verbena, "run", "--explain", which(program), "-d", self.device, "-n", "5", "-s", "512"]
+            server = self.server.start(*run, "-g", gids[0])
+            self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
+            self.assertNotEqual(self.client.run(*run, "-g", gids[1], self.address).code, 0)
+            # The server connects first, and does not answer then.
+            ended = server.wait(self.TIMEOUT)
+            self.assertNotEqual(ended.code, 0, ended)
+            self.assertIn(verb, ended.out)
+            self.assertIn("names a GID of RoCEv1", ended.out)

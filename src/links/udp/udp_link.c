@@ -110,6 +110,14 @@ static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTO
 	return count;
 }
 
+/* Frames need a socket that verbenad could not make. */
+static int admits(struct vb_link *link, const struct vb_path *path)
+{
+	bool has_frames = __atomic_load_n(&vb_udp_link_of(link)->frames, __ATOMIC_ACQUIRE) != NULL;
+
+	return path->framing == VB_FRAMING_ETHERNET && !has_frames ? -EPERM : 0;
+}
+
 static uint16_t source_port(struct vb_link *link, const struct vb_path *path, uint32_t destination_qpn)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
@@ -137,6 +145,7 @@ static const struct vb_link_driver driver = {
 	.finish = vb_udp_finish,
 	.expire = vb_udp_expire,
 	.descriptors = descriptors,
+	.admits = admits,
 	.source_port = source_port,
 	.shape = shape,
 	.join = vb_multicast_join,
