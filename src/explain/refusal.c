@@ -136,8 +136,8 @@ static void say_no_frames(struct vb_report *report)
 	vb_report_say(report, VB_REPORT_CAUSE,
 		      "sgid_index names a GID of RoCEv1, whose frames need a socket that verbenad may not make.");
 	vb_report_say(report, VB_REPORT_FIX,
-		      "Give verbenad CAP_NET_RAW (setcap cap_net_raw+ep, then start it anew), run where you have it (unshare -Urn), or take "
-		      "a GID of RoCEv2: the next index.");
+		      "Give verbenad CAP_NET_RAW (setcap cap_net_raw+ep, then start it anew), run where you have it (unshare -Urn), "
+		      "or take a GID of RoCEv2: the next index.");
 }
 
 static void say_unreachable_group(struct vb_report *report)
