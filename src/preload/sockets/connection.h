@@ -37,6 +37,7 @@
 #include "base/mutex.h"
 #include "base/time.h"
 #include "preload/sockets/token.h"
+#include "preload/sockets/token_reader.h"
 
 struct vb_rsocket;
 
@@ -66,6 +67,7 @@ struct vb_connection {
 	struct vb_rsocket *listener;     /* a connector's, until its peer has come */
 	struct vb_rsocket *rs;
 	uint8_t token[VB_TOKEN];         /* ours, which the peer puts into TCP */
+	struct vb_token_reader token_reader;
 	unsigned token_sent;             /* bytes of the peer's token that TCP has taken */
 	bool receives_by_rdma, sends_by_rdma;
 	bool sending_is_over;            /* shutdown(2) */

@@ -45,8 +45,7 @@ short vb_readiness_look(struct vb_connection *connection, bool before_sleep)
 		return POLLERR | POLLHUP;
 	if (connection->phase != VB_CONNECTION_UP)
 		tcp = ask_tcp(connection->fd);
-	if (connection->phase == VB_CONNECTION_SWITCHING && !connection->receives_by_rdma && (tcp & POLLIN) &&
-	    !vb_stream_tcp_is_readable(connection))
+	if (connection->phase != VB_CONNECTION_UP && (tcp & POLLIN) && !vb_stream_tcp_is_readable(connection))
 		tcp &= (short)~(POLLIN | POLLRDNORM);
 	if (connection->receives_by_rdma || connection->sends_by_rdma)
 		rdma = ask_rsocket(connection->rs, before_sleep, &connection->changes);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * TCP, the token and the rsocket as one stream in each direction. While a token may come TCP is peeked at before it is
- * read, so that nothing beyond the token is taken.
+ * TCP, the token and the rsocket as one stream in each direction.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
 
-enum { PEEKED = 32768, PIECES = 64 };
+enum { PIECES = 64 };
 
 /* ---- TCP ---- */
 
@@ -71,51 +70,41 @@ static ssize_t tcp_send(struct vb_connection *connection, struct vb_iov_cursor *
 
 /* ---- the token ---- */
 
-/* What TCP has before the token, at most PEEKED bytes: how many, 0 the end, or -errno. The token itself is taken. */
-static ssize_t peek(struct vb_connection *connection, uint8_t *bytes)
+/* A connector's peer sends one only after it has had the connector's. */
+static bool token_may_come(const struct vb_connection *connection)
 {
-	ssize_t got = NEXT(recv)(connection->fd, bytes, PEEKED, MSG_PEEK | MSG_DONTWAIT), before;
-	bool is_there;
+	return connection->phase == VB_CONNECTION_SWITCHING && !connection->receives_by_rdma &&
+	       (!connection->is_connector || connection->sends_by_rdma);
+}
 
-	if (got <= 0)
-		return got < 0 ? -errno : 0;
-	before = (ssize_t)vb_token_find(connection->token, bytes, (size_t)got, &is_there);
-	if (before > 0)
-		return before;
-	if (is_there && NEXT(recv)(connection->fd, bytes, VB_TOKEN, MSG_DONTWAIT) == VB_TOKEN) {
+static ssize_t look_before_token(struct vb_connection *connection)
+{
+	bool found = false;
+	ssize_t count = vb_token_reader_look(&connection->token_reader, connection->token, connection->fd, &found);
+
+	if (found) {
 		connection->receives_by_rdma = true;
 		vb_upgrade_advance(connection);
 	}
-	return -EAGAIN;
+	return count;
 }
 
 static ssize_t receive_before_token(struct vb_connection *connection, struct vb_iov_cursor *to, int flags)
 {
-	uint8_t *bytes = malloc(PEEKED);
-	ssize_t got;
+	bool found = false;
+	ssize_t count = vb_token_reader_receive(&connection->token_reader, connection->token, connection->fd, to,
+						flags, &found);
 
-	if (bytes == NULL)
-		return -ENOMEM;
-	got = peek(connection, bytes);
-	if (got > 0) {
-		if ((size_t)got > to->left)
-			got = (ssize_t)to->left;
-		if (!(flags & MSG_PEEK))
-			got = NEXT(recv)(connection->fd, bytes, (size_t)got, MSG_DONTWAIT);
-		if (got > 0)
-			vb_iov_cursor_write(to, bytes, (size_t)got);
+	if (found) {
+		connection->receives_by_rdma = true;
+		vb_upgrade_advance(connection);
 	}
-	free(bytes);
-	return got;
+	return count;
 }
 
 bool vb_stream_tcp_is_readable(struct vb_connection *connection)
 {
-	uint8_t *bytes = malloc(PEEKED);
-	ssize_t got = bytes != NULL ? peek(connection, bytes) : -ENOMEM;
-
-	free(bytes);
-	return got != -EAGAIN;
+	return !token_may_come(connection) || look_before_token(connection) != -EAGAIN;
 }
 
 void vb_stream_switch_sending(struct vb_connection *connection)
@@ -154,7 +143,7 @@ ssize_t vb_stream_receive(struct vb_connection *connection, struct vb_iov_cursor
 	vb_upgrade_advance(connection);
 	if (connection->phase == VB_CONNECTION_ELSEWHERE)
 		return -EIO;
-	if (connection->phase == VB_CONNECTION_SWITCHING && !connection->receives_by_rdma) {
+	if (token_may_come(connection)) {
 		got = receive_before_token(connection, to, flags);
 		if (!connection->receives_by_rdma)
 			return got;
@@ -214,6 +203,12 @@ int vb_stream_readable_bytes(struct vb_connection *connection)
 	struct vb_rsocket *rs = connection->rs;
 	int bytes = 0;
 
+	if (token_may_come(connection)) {
+		ssize_t count = look_before_token(connection);
+
+		if (!connection->receives_by_rdma)
+			return count > 0 ? (int)count : 0;
+	}
 	if (!connection->receives_by_rdma)
 		return NEXT(ioctl)(connection->fd, FIONREAD, &bytes) == 0 ? bytes : -errno;
 	vb_mutex_lock(&rs->lock);
