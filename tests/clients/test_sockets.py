@@ -137,7 +137,7 @@ class Programs(SocketsCase):
 
     @across(BOTH)
     def test_netcat(self):
-        source, target = self.make_file("source", 24 << 20), os.path.join(self.folder, "target")
+        source, target = self.make_file("source", 96 << 20), os.path.join(self.folder, "target")
         server = self.serve("sh", "-c", "%s run --sockets nc.traditional -l -p %d -s %s > %s" %
                             (clients.staged.verbena, PORT, self.peer, target))
         self.see(self.client, "sh", "-c", "%s run --sockets nc.traditional -q 0 %s %d < %s" % (clients.staged.verbena, self.peer, PORT, source))
@@ -149,7 +149,7 @@ class Programs(SocketsCase):
     @across(BOTH)
     def test_http(self):
         """Python's server, and a client of the same library."""
-        source, target = self.make_file("source", 24 << 20), os.path.join(self.folder, "target")
+        source, target = self.make_file("source", 96 << 20), os.path.join(self.folder, "target")
         self.serve(*self.sockets("python3", "-m", "http.server", str(PORT), "--bind", self.peer, "-d", self.folder))
         self.see(self.client, *self.sockets("python3", "-c", "import sys, urllib.request as u; u.urlretrieve(*sys.argv[1:])",
                                             "http://%s:%d/source" % (self.peer, PORT), target))
@@ -158,7 +158,7 @@ class Programs(SocketsCase):
 
     def iperf3(self, *options):
         server = self.serve(*self.sockets("iperf3", "-s", "-1", "-B", self.peer, "-p", str(PORT)))
-        out = self.see(self.client, *self.sockets("iperf3", "-c", self.peer, "-p", str(PORT), "-n", "50M", *options))
+        out = self.see(self.client, *self.sockets("iperf3", "-c", self.peer, "-p", str(PORT), "-t", "2", *options))
         ended = server.wait(self.TIMEOUT)
         self.assertEqual(ended.code, 0, ended)
         self.assertRegex(out, r"[\d.]+ [KMGT]?bits/sec.*receiver")
