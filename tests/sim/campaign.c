@@ -10,8 +10,10 @@
  *                                       or outside its receive
  *   work that is posted                 completes, whatever happens
  *
- *   campaign [--seeds N] [--from SEED] [--seconds S]     ends with "N seeds, M packets"; a seed that fails is named, and
- *                                                        --from SEED --seeds 1 plays it alone
+ *   campaign [--seeds N] [--from SEED] [--seconds S] [--length L]
+ *
+ * ends with "N seeds, M packets". A seed that fails is named, and --from SEED --seeds 1 plays it alone. With --length a world has L times
+ * the steps; a flow that has used all its places takes them again, filled anew.
  */
 #include <endian.h>
 #include <getopt.h>
@@ -62,6 +64,7 @@ struct world {
 };
 
 static uint64_t playing;
+static unsigned chapters = 1;
 
 #define CHECK(condition)                                                                                        \
 	do {                                                                                                    \
@@ -86,6 +89,12 @@ static void fill(struct sim *sim, uint8_t *bytes, size_t length)
 
 		memcpy(bytes + at, &word, 4);
 	}
+}
+
+static void fill_places(struct world *world, struct flow *flow)
+{
+	fill(world->sim, flow->source.bytes, flow->source.length);
+	memcpy(flow->target.bytes, flow->source.bytes + (size_t)OPERATIONS * PLACE, (size_t)OPERATIONS * PLACE);
 }
 
 static void connect_flow(struct world *world, struct flow *flow)
@@ -115,8 +124,7 @@ static void open_flow(struct world *world, struct flow *flow)
 	flow->b_cq = sim_cq(flow->to, 4 * DEPTH);
 	flow->source = sim_region(flow->from, 2 * (size_t)OPERATIONS * PLACE, SIM_ALL_ACCESS);
 	flow->target = sim_region(flow->to, (size_t)OPERATIONS * PLACE + 8, SIM_ALL_ACCESS);
-	fill(world->sim, flow->source.bytes, flow->source.length);
-	memcpy(flow->target.bytes, flow->source.bytes + (size_t)OPERATIONS * PLACE, (size_t)OPERATIONS * PLACE);
+	fill_places(world, flow);
 	memset(flow->target.bytes + (size_t)OPERATIONS * PLACE, 0, 8);
 	connect_flow(world, flow);
 }
@@ -239,6 +247,18 @@ static void poll_flow(struct flow *flow)
 		end_operation(flow, (uint32_t)wc.wr_id, wc.status);
 }
 
+/* All places used, and all work spoken for: once more from the first. Copies of packets that are still under way must change nothing. */
+static void begin_again(struct world *world, struct flow *flow)
+{
+	if (flow->completed < OPERATIONS || !flow->a || !flow->b || flow->a->state != IBV_QPS_RTS || flow->b->state != IBV_QPS_RTS)
+		return;
+	for (uint32_t index = 0; index < OPERATIONS; index++)
+		check_place(flow, index);
+	fill_places(world, flow);
+	memset(flow->operation, 0, sizeof(flow->operation));
+	flow->posted = flow->completed = 0;
+}
+
 /* ---- what goes wrong ---- */
 
 /* Without a word: what was posted there is spoken of no more. */
@@ -356,8 +376,12 @@ static uint64_t play(uint64_t seed)
 	world.flows = 1 + sim_below(sim, MOST_FLOWS);
 	for (unsigned i = 0; i < world.flows; i++)
 		open_flow(&world, &world.flow[i]);
-	for (unsigned step = 0; step < STEPS; step++) {
-		post(&world, &world.flow[sim_below(sim, world.flows)]);
+	for (unsigned step = 0; step < STEPS * chapters; step++) {
+		struct flow *flow = &world.flow[sim_below(sim, world.flows)];
+
+		if (chapters > 1)
+			begin_again(&world, flow);
+		post(&world, flow);
 		disturb(&world);
 		if (sim_below(sim, 3) == 0)
 			sim_run_to(sim, sim->now + VB_MICROSECONDS(sim_below(sim, 200)));
@@ -397,19 +421,22 @@ int main(int argc, char **argv)
 		{"seeds", required_argument, NULL, 'n'},
 		{"from", required_argument, NULL, 'f'},
 		{"seconds", required_argument, NULL, 's'},
+		{"length", required_argument, NULL, 'l'},
 		{0},
 	};
 	uint64_t first = 1, seeds = 60, played = 0, packets = 0;
 	double seconds = 1e9;
 	struct timespec begun, now;
 
-	for (int option; (option = getopt_long(argc, argv, "n:f:s:", options, NULL)) != -1;) {
+	for (int option; (option = getopt_long(argc, argv, "n:f:s:l:", options, NULL)) != -1;) {
 		if (option == 'n')
 			seeds = strtoull(optarg, NULL, 0);
 		else if (option == 'f')
 			first = strtoull(optarg, NULL, 0);
 		else if (option == 's')
 			seconds = strtod(optarg, NULL);
+		else if (option == 'l')
+			chapters = (unsigned)strtoul(optarg, NULL, 0);
 		else
 			return 2;
 	}
