@@ -32,7 +32,7 @@ class Lessons(ClientCase):
         self.assertTrue(blocks, path)
         for block in blocks:
             result = self.server.run("sh", "-e", "-c", "cd %s\n%s" % (folder, block), environment={
-                "PATH": os.path.dirname(clients.staged.verbena) + ":/usr/bin:/bin", "HOME": folder})
+                "PATH": os.path.dirname(clients.staged.verbena) + ":/usr/sbin:/usr/bin:/bin", "HOME": folder})
             self.assertEqual(result.code, 0, result)
 
 
@@ -41,8 +41,8 @@ for number, place in enumerate(LESSONS, 1):
 
 
 class Text(ClientCase):
-    def test_thirteen_lessons(self):
-        self.assertEqual([int(os.path.basename(path).split("-")[0]) for path in LESSONS], list(range(1, 14)))
+    def test_fourteen_lessons(self):
+        self.assertEqual([int(os.path.basename(path).split("-")[0]) for path in LESSONS], list(range(1, 15)))
         index = text_of(os.path.join(LEARN, "README.md"))
         for path in LESSONS:
             self.assertIn("(%s)" % os.path.basename(path), index)
