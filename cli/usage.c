@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Help texts name documents as docs/NAME.md, which is where they are in the source tree. An installed program says where they were
- * installed, PREFIX/share/doc/verbena, or, without them, only their names.
+ * installed, PREFIX/share/doc/verbena/docs, or, without them, only their names.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,17 +23,14 @@ static bool is_in(const char *root, const char *directory, const char *name, siz
 
 static void print_directory(const char *root, const char *name)
 {
-	static const char *const installed[] = {"share/doc/verbena", "share/doc/verbena-doc"};
+	static const char installed[] = "share/doc/verbena/docs";
 	size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz-");
 
 	if (!strncmp(name + length, ".md", 3))
 		length += 3;
-	for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]); i++)
-		if (is_in(root, installed[i], name, length)) {
-			printf("%s/%s/", root, installed[i]);
-			return;
-		}
-	if (is_in(root, "../docs", name, length))
+	if (is_in(root, installed, name, length))
+		printf("%s/%s/", root, installed);
+	else if (is_in(root, "../docs", name, length))
 		fputs(source_tree, stdout);
 }
 

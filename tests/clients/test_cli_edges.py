@@ -108,12 +108,36 @@ class InstalledHelp(Installing):
         prefix = self.folder()
         self.install(prefix, "", clients.staged.build)
         cited = set()
-        for name in ("run", "capture"):
+        overview = self.client.run(prefix + "/bin/verbena", "help").out.splitlines()
+        for name in [line.split()[0] for line in overview if line.startswith("  ") and line[2] != " "]:
             result = self.client.run(prefix + "/bin/verbena", name, "--help")
             self.assertNotRegex(result.out, r"(^|[^/\w])docs/")
-            cited |= set(re.findall(r"/\S+\.md", result.out))
-            with open(prefix + "/share/man/man1/verbena-%s.1" % name) as page:
-                cited |= set(path.replace("\\-", "-") for path in re.findall(r"/\S+\.md", page.read()))
-        self.assertGreaterEqual({os.path.basename(path) for path in cited}, {"explain.md", "same-host.md", "faults.md"})
+            cited |= set(re.findall(r"/[^\s()]+\.md", result.out))
+        for directory, _, names in os.walk(prefix + "/share/man"):
+            for name in names:
+                with open(os.path.join(directory, name)) as page:
+                    text = page.read().replace("\\-", "-")
+                self.assertNotRegex(text, r"(^|[^/\w])docs/", name)
+                cited |= set(re.findall(r"/[^\s()]+\.md", text))
+        self.assertGreaterEqual({os.path.basename(path) for path in cited},
+                                {"explain.md", "same-host.md", "faults.md", "infiniband.md", "congestion.md"})
         for path in cited:
             self.assertTrue(os.path.isfile(path), path)
+
+    @across(["lo_v4"])
+    def test_documents_find_each_other(self):
+        """Every link from one installed document to another leads to a file, examples and pictures among them."""
+        prefix = self.folder()
+        self.install(prefix, "", clients.staged.build)
+        links, lost = 0, []
+        for directory, _, names in os.walk(prefix + "/share/doc"):
+            for name in names:
+                if not name.endswith(".md"):
+                    continue
+                with open(os.path.join(directory, name), encoding="utf-8") as file:
+                    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read()):
+                        links += 1
+                        if not os.path.exists(os.path.join(directory, target)):
+                            lost.append("%s: %s" % (name, target))
+        self.assertEqual(lost, [])
+        self.assertGreater(links, 200)
