@@ -125,20 +125,46 @@ static bool check_owner(struct vb_cli_report *report, bool serves_us)
 
 /* ---- whether packets get there ---- */
 
-/* Nobody has the port: we take it for a moment. 0: arrived; -errno; -ETIMEDOUT: it did not. */
-static int try_ourselves(void)
+/* A rule may be for one family alone, so both are tried. */
+struct family {
+	const char *name;
+	struct sockaddr_storage here;
+	socklen_t length;
+	uint8_t gid[16];
+};
+
+static struct family family_get(bool six)
 {
-	struct sockaddr_in here = {
+	struct family family = {.name = six ? "IPv6" : "IPv4", .gid = {[15] = 1}};
+	struct sockaddr_in four = {
 		.sin_family = AF_INET,
 		.sin_port = htons(ROCE_PORT),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
-	int target = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), source = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in6 other = {.sin6_family = AF_INET6, .sin6_port = htons(ROCE_PORT), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+
+	if (six) {
+		memcpy(&family.here, &other, sizeof(other));
+		family.length = sizeof(other);
+	} else {
+		memcpy(&family.here, &four, sizeof(four));
+		family.length = sizeof(four);
+		memset(family.gid + 10, 0xff, 2);
+		family.gid[12] = 127;
+	}
+	return family;
+}
+
+/* Nobody has the port: we take it for a moment. 0: arrived; -errno; -ETIMEDOUT: it did not. */
+static int try_ourselves(const struct family *family)
+{
+	const struct sockaddr *here = (const struct sockaddr *)&family->here;
+	int target = socket(here->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), source = socket(here->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct pollfd wait = {.fd = target, .events = POLLIN};
 	int error = 0;
 
-	if (target < 0 || source < 0 || bind(target, (struct sockaddr *)&here, sizeof(here)) != 0 ||
-	    sendto(source, "?", 1, MSG_NOSIGNAL, (struct sockaddr *)&here, sizeof(here)) != 1)
+	if (target < 0 || source < 0 || bind(target, here, family->length) != 0 ||
+	    sendto(source, "?", 1, MSG_NOSIGNAL, here, family->length) != 1)
 		error = -errno;
 	else if (poll(&wait, 1, ARRIVAL_MS) != 1)
 		error = -ETIMEDOUT;
@@ -149,49 +175,74 @@ static int try_ourselves(void)
 	return error;
 }
 
-static int try_daemon(void)
+static int try_daemon(const struct family *family)
 {
-	static const uint8_t loopback[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
 	struct vb_inquiry_answer answer;
 	struct vb_path path = {0};
 
-	memcpy(path.source, loopback, sizeof(loopback));
-	memcpy(path.destination, loopback, sizeof(loopback));
+	memcpy(path.source, family->gid, sizeof(family->gid));
+	memcpy(path.destination, family->gid, sizeof(family->gid));
 	switch (vb_inquiry_ask(&path, &(struct vb_inquiry){.qpn = 1}, &answer)) {
 	case VB_REACH_ANSWERED:
 		return 0;
 	case VB_REACH_REFUSED:
 		/* It serves nobody at the moment and has no socket. That the kernel says so is no rule's doing, most likely. */
-		return try_ourselves();
+		return try_ourselves(family);
 	default:
 		return -ETIMEDOUT;
 	}
+}
+
+static bool has_loopback(const struct family *family)
+{
+	int fd = socket(family->here.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage here = family->here;
+	bool there;
+
+	/* Any port. */
+	if (here.ss_family == AF_INET6)
+		((struct sockaddr_in6 *)&here)->sin6_port = 0;
+	else
+		((struct sockaddr_in *)&here)->sin_port = 0;
+	there = fd >= 0 && bind(fd, (struct sockaddr *)&here, family->length) == 0;
+	if (fd >= 0)
+		close(fd);
+	return there;
 }
 
 static void check_firewall(struct vb_cli_report *report)
 {
 	const char *silence = getenv("VERBENA_EXPLAIN_PEERS");
 	bool asks = daemon_owner() >= 0;
-	int error;
 
 	/* A verbenad of the same environment answers nobody. */
 	if (asks && silence && !strcmp(silence, "0")) {
 		vb_cli_report_add(report, "firewall", VB_CLI_OK, NULL, "not tried: VERBENA_EXPLAIN_PEERS=0");
 		return;
 	}
-	error = asks ? try_daemon() : try_ourselves();
+	for (int six = 0; six < 2; six++) {
+		struct family family = family_get(six);
+		int error;
 
-	if (error == 0)
-		vb_cli_report_add(report, "firewall", VB_CLI_OK,
-				  "Rules for other interfaces show only from outside: verbena doctor --peer ADDRESS",
-				  "packets to UDP port 4791 arrive, on the loopback interface");
-	else if (error == -ETIMEDOUT || error == -EPERM || error == -EACCES)
-		vb_cli_report_add(report, "firewall", VB_CLI_FAIL,
-				  "Let UDP port 4791 in and out, on the loopback interface too; as root `nft list ruleset` shows rules.",
-				  "packets to UDP port 4791 of this host do not arrive: %s",
-				  error == -ETIMEDOUT ? "a rule drops them" : "a rule forbids to send them");
-	else
-		vb_cli_report_add(report, "firewall", VB_CLI_WARN, NULL, "not tried: %s", strerror(-error));
+		/* Where a family is missing another row says so. */
+		if (six && !has_loopback(&family))
+			continue;
+		error = asks ? try_daemon(&family) : try_ourselves(&family);
+		if (error == -ETIMEDOUT || error == -EPERM || error == -EACCES) {
+			vb_cli_report_add(report, "firewall", VB_CLI_FAIL,
+					  "Let UDP port 4791 in and out, on the loopback interface too; as root `nft list ruleset` "
+					  "shows rules.",
+					  "packets to UDP port 4791 of this host do not arrive by %s: %s", family.name,
+					  error == -ETIMEDOUT ? "a rule drops them" : "a rule forbids to send them");
+			return;
+		}
+		if (error) {
+			vb_cli_report_add(report, "firewall", VB_CLI_WARN, NULL, "not tried: %s", strerror(-error));
+			return;
+		}
+	}
+	vb_cli_report_add(report, "firewall", VB_CLI_OK, "Rules for other interfaces show only from outside: verbena doctor --peer ADDRESS",
+			  "packets to UDP port 4791 arrive, on the loopback interface");
 }
 
 void vb_cli_doctor_port(struct vb_cli_report *report, bool serves_us)

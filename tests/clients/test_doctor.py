@@ -64,6 +64,22 @@ class ThisHost(Asked):
         self.until(lambda: not self.client.pids(), "all have left")
         self.assertEqual(self.rows()["firewall"]["verdict"], "fail")
 
+    @across(["lo_v4"])
+    def test_firewall_of_one_family(self):
+        """A rule for IPv6 alone, or for what goes out; the family is named."""
+        for table, hook, said in (("ip6", "input", "IPv6"), ("ip", "output", "IPv4")):
+            for daemon in (False, True):
+                self.until(lambda: not self.client.pids(), "nobody is there")
+                self.client.run("nft", "flush", "ruleset", privileged=True)
+                if daemon:
+                    self.watch(self.client)
+                rule = "table %s t { chain c { type filter hook %s priority 0; udp dport 4791 drop; }; }" % (table, hook)
+                self.assertEqual(self.client.run("nft", rule, privileged=True).code, 0)
+                row = self.rows()["firewall"]
+                self.assertEqual(row["verdict"], "fail", row)
+                self.assertIn("of this host do not arrive by %s:" % said, row["found"])
+                self.client.signal_all()
+
 
 @expand
 class Peer(Asked):
