@@ -141,6 +141,22 @@ int vb_cli_draw(const char *who, const char *file, const struct vb_cli_pictures 
 	return error;
 }
 
+/* Can it be written when the command has ended? Said before, so that nothing is captured in vain. Nothing is made yet. */
+static bool can_be_drawn(const char *who, const char *path)
+{
+	char folder[PATH_MAX];
+	const char *slash;
+
+	if (!path || !strcmp(path, "-"))
+		return true;
+	slash = strrchr(path, '/');
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+	if (access(path, F_OK) == 0 ? access(path, W_OK) == 0 : errno == ENOENT && access(folder, W_OK | X_OK) == 0)
+		return true;
+	fprintf(stderr, "verbena %s: %s: %s\n", who, path, strerror(errno));
+	return false;
+}
+
 /* ---- the file ---- */
 
 /* Begin the file anew, unless others write to it right now: then they and we write to the same. The descriptor's shared
@@ -262,6 +278,8 @@ int vb_cli_capture_command(const char *who, const char *file, const char *shown,
 	char path[PATH_MAX];
 	int fd, code, error;
 
+	if (!can_be_drawn(who, pictures->svg) || !can_be_drawn(who, pictures->html))
+		return VB_CLI_FAILED;
 	/* The command may change its directory. */
 	if (file[0] == '/' || !getcwd(path, sizeof(path)))
 		path[0] = '\0';

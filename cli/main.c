@@ -46,9 +46,11 @@ const struct vb_cli_command *vb_cli_command_find(const char *name)
 int vb_cli_usage_error(const struct vb_cli_command *command, const char *problem, const char *argument)
 {
 	char near[VB_CLI_WORD_ROOM];
+	bool has_near = argument && (argument[0] == '-' ? vb_cli_suggest_option(command, argument, near) :
+							  vb_cli_suggest_word(command, argument, near));
 
 	fprintf(stderr, "verbena %s: %s%s%s\n", command->name, problem, argument ? ": " : "", argument ? argument : "");
-	if (argument && argument[0] == '-' && vb_cli_suggest_option(command, argument, near) && strcmp(near, argument) != 0)
+	if (has_near && strcmp(near, argument) != 0)
 		fprintf(stderr, "Did you mean %s? ", near);
 	fprintf(stderr, "Try `verbena %s --help`.\n", command->name);
 	return VB_CLI_USAGE;

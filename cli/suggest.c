@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See suggest.h. A command's options are those that its --help names before the examples.
+ * See suggest.h. A command's options are those that its --help names before the examples, but for commands in `quotes`; its words
+ * (subcommands, kinds) those of small letters in the lines of "Usage:".
  */
 #include "cli/suggest.h"
 
@@ -77,18 +78,40 @@ bool vb_cli_suggest_option(const struct vb_cli_command *command, const char *wor
 	const char *end = strstr(command->usage, "\nExample"), *at = command->usage;
 	char plain[VB_CLI_WORD_ROOM], option[VB_CLI_WORD_ROOM];
 	unsigned best = VB_CLI_WORD_ROOM;
+	bool quoted = false;
 
 	/* The value of --option=VALUE is not part of its name. */
 	snprintf(plain, sizeof(plain), "%.*s", (int)strcspn(word, "="), word);
-	while ((at = strstr(at, "--")) != NULL && (!end || at < end)) {
+	for (const char *from = at; (at = strstr(at, "--")) != NULL && (!end || at < end);) {
 		size_t length = strspn(at, letters);
 
-		if (length > 2 && length < sizeof(option)) {
+		for (; from < at; from++)
+			quoted ^= *from == '`';
+		if (!quoted && length > 2 && length < sizeof(option)) {
 			snprintf(option, sizeof(option), "%.*s", (int)length, at);
 			consider(plain, option, &best, suggestion);
 		}
 		at += length;
 	}
 	consider(plain, "--help", &best, suggestion);
+	return best < VB_CLI_WORD_ROOM;
+}
+
+bool vb_cli_suggest_word(const struct vb_cli_command *command, const char *word, char suggestion[VB_CLI_WORD_ROOM])
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz_";
+	const char *end = strstr(command->usage, "\n\n"), *at = command->usage;
+	char candidate[VB_CLI_WORD_ROOM];
+	unsigned best = VB_CLI_WORD_ROOM;
+
+	while (at < end) {
+		size_t length = strcspn(at, " []|\n");
+
+		snprintf(candidate, sizeof(candidate), "%.*s", (int)length, at);
+		if (length > 0 && length < sizeof(candidate) && strspn(candidate, letters) == length && strcmp(candidate, "verbena") != 0 &&
+		    strcmp(candidate, command->name) != 0)
+			consider(word, candidate, &best, suggestion);
+		at += length + 1;
+	}
 	return best < VB_CLI_WORD_ROOM;
 }

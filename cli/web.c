@@ -17,7 +17,10 @@ static int web(int argc, char **argv)
 	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - sizeof(program));
 	char *slash;
 
-	(void)argc;
+	/* verbena-web looks at values. */
+	for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i += 2)
+		if (strcmp(argv[i], "--port") != 0)
+			return vb_cli_usage_error(&vb_cli_web, "unknown option", argv[i]);
 	if (length < 0) {
 		fprintf(stderr, "verbena web: /proc/self/exe: %s\n", strerror(errno));
 		return VB_CLI_FAILED;

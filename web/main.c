@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * verbena-web: what `verbena web` starts. Serves the page until it is interrupted, or the command that was given ends and --stay was not.
+ * verbena-web: what `verbena web` starts. Serves the page until it is interrupted, also when the command that was given has ended.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -19,11 +19,14 @@ class Mistyped(Looking):
         """Commands and options that are nearly right are named; what is nothing like any is not guessed at."""
         for argv, meant in ((("devcies",), "`devices`"), (("docter",), "`doctor`"), (("help", "captrue"), "`capture`"),
                             (("stat", "--jsno"), "--json"), (("run", "--explan=x", "true"), "--explain"),
-                            (("run", "--devise", "x", "true"), "--device"), (("top", "--intreval", "1"), "--interval")):
+                            (("run", "--devise", "x", "true"), "--device"), (("top", "--intreval", "1"), "--interval"),
+                            (("web", "--prot", "1"), "--port"), (("devices", "--profile"), "--profiles"), (("lab", "strat", "x"), "start"),
+                            (("lab", "chekc", "x"), "check"), (("fabric", "shwo"), "show"), (("fabric", "mned", "a:1"), "mend"),
+                            (("res", "qps"), "qp"), (("res", "cmid"), "cm_id")):
             result = self.verbena(*argv)
             self.assertEqual(result.code, 2, result)
             self.assertIn("Did you mean " + meant, result.out)
-        for argv in (("xyzzy",), ("stat", "--xyzzy")):
+        for argv in (("xyzzy",), ("stat", "--xyzzy"), ("lab", "xyzzy"), ("res", "--pid"), ("fabric", "xyzzy")):
             result = self.verbena(*argv)
             self.assertEqual(result.code, 2, result)
             self.assertNotIn("Did you mean", result.out)
@@ -66,6 +69,14 @@ class Output(Looking):
         self.assertEqual(result.code, 1, result)
         self.assertIn("/nonexistent/x", result.out)
         self.assertNotIn("it ran", result.out)
+
+    @across(["lo_v4"])
+    def test_pictures_that_cannot_be_written(self):
+        """`capture` where there can be no such picture: the same, and no capture is begun."""
+        for option in ("--ladder", "--html"):
+            result = self.verbena("capture", option, "/nonexistent/x", "--", "echo", "it ran")
+            self.assertEqual(result.code, 1, result)
+            self.assertEqual(result.out, "verbena capture: /nonexistent/x: No such file or directory\n")
 
 
 @expand
