@@ -129,6 +129,10 @@ static bool obey(struct view *view, int key)
 	case 's':
 		view->sort = (view->sort + 1) % VB_CLI_SORTS;
 		break;
+	case '\f':
+		/* Ctrl-L: others may have written on the screen. */
+		clearok(curscr, TRUE);
+		break;
 	case KEY_LEFT:
 		view->left -= view->left < SIDESTEP ? view->left : SIDESTEP;
 		break;

@@ -48,6 +48,10 @@ class ThisHost(Asked):
             self.assertIn("another user", rows["daemon"]["found"])
             self.assertEqual(rows["UDP port 4791"]["verdict"], "ok", rows["UDP port 4791"])
             self.assertIn(str(ORDINARY_UID + 1), rows["UDP port 4791"]["found"])
+            # Not even root is served, as verbenad(8) says.
+            refused = self.client.run(which("ibv_devices"), environment={"VERBENA_EXPLAIN": "1"}, **more)
+            self.assertNotIn("roce_lo", refused.out)
+            self.assertIn("Another user's verbenad runs here: let root start one for all", refused.out)
 
     @across(["lo_v4"])
     def test_firewall(self):

@@ -165,6 +165,19 @@ class Demo(Installing):
         self.assertRegex(result.out, r"/usr/bin/ib_write_bw\s+\(perftest ")
 
     @across(["lo_v4"])
+    def test_demo_as_root(self):
+        """Root is named as who started it, and not as what it needs."""
+        if os.environ.get("VERBENA_TEST_INSIDE"):
+            self.skipTest("only root can be several users")
+        self.until(lambda: not self.client.pids(), "the first daemon has left")
+        prefix = self.folder()
+        self.install(prefix, "")
+        result = self.client.run(prefix + "/bin/verbena", "demo", environment={"LD_LIBRARY_PATH": ""}, privileged=True)
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("root, who started the demo; an ordinary user sees the same", result.out)
+        self.assertNotRegex(result.out, "(?i)no root")
+
+    @across(["lo_v4"])
     def test_port_taken(self):
         """With somebody else on port 4791 the demo says so."""
         # The daemon that answered while this place was set up must leave first.

@@ -286,6 +286,28 @@ class Top(Looking):
         # Back from the alternate screen, and the cursor is there.
         self.assertTrue(terminal.read_until(b"\033[?1049l"), terminal.screen)
 
+    @across(["veth1500_v6"])
+    def test_keys(self):
+        """? explains the columns, s sorts by the next one, arrows bring a peer's long address into a narrow window."""
+        peer = "fd77:1234:5678:9abc:def1:2345:6789:abc1"
+        for host, address in ((self.server, peer), (self.client, peer[:-1] + "2")):
+            host.ip("addr", "add", address + "/64", "dev", "eth0", "nodad")
+        server = self.server.start(which("rping"), "-s", "-a", peer)
+        self.until_listening(server)
+        client = self.client.start(which("rping"), "-c", "-a", peer, "-C", "1000000000", environment=WIRE)
+        row = self.until(lambda: self.of(client), client.output)["qps"][0]
+        whole = "%s 0x%06x" % (peer, row["peer_qpn"])
+        self.assertIn(whole, self.verbena("top", "--interval", "0.1").out)
+        terminal = self.terminal("top", "--interval", "0.2", rows=24, columns=80)
+        self.assertTrue(terminal.read_until(b"s sort (rate)"), "it is drawn")
+        self.assertNotIn(whole.encode(), terminal.screen)
+        # Only what is new is drawn, unless Ctrl-L asks for all of it.
+        for keys, text in ((b"s\f", b"s sort (retries)"), (b"?\f", b"bytes of its own work requests"),
+                           (b"\f", b"from a request to its acknowledgement"), (b"?" + 15 * b"\033OC" + b"\f", whole.encode())):
+            terminal.screen = b""
+            terminal.press(keys)
+            self.assertTrue(terminal.read_until(text), text)
+
     @across(["lo_v4"])
     def test_interrupted(self):
         """Ctrl-C gives the terminal back."""

@@ -122,6 +122,8 @@ static void a_key_that_was_and_one_that_is_swapped(void **state)
 		told_expect("far_fault", "KEY_UNKNOWN", "far_key", hex(wr.wr.rdma.rkey, 8), NULL);
 		assert_int_equal(told_count("far_swapped_key", hex(key, 8)), kind);
 		assert_int_equal(told_mentions("\"far_gone_us\":"), kind == 0);
+		assert_int_equal(told_mentions("was the key of a region on the peer's side that was deregistered "), kind == 0);
+		assert_int_equal(told_mentions("With its bytes swapped it is "), kind);
 		expect_event(world.context, IBV_EVENT_QP_ACCESS_ERR);
 		if (kind == 1)
 			assert_int_equal(ibv_dereg_mr(mr), 0);
