@@ -4,6 +4,8 @@
  */
 #include "sim/nic.h"
 
+#include <string.h>
+
 #include "sim/network.h"
 #include "sim/port.h"
 #include "sim/sim.h"
@@ -24,6 +26,16 @@ void sim_nic_attach(struct sim_host *host, struct sim_port *port)
 	port->host = host;
 }
 
+static void address(struct sim *sim, struct sim_packet *packet)
+{
+	const struct sim_host *to = sim_host_at(sim, packet->path.destination);
+
+	packet->to_index = to != NULL ? to->index : SIM_NOWHERE;
+	memcpy(&packet->flow[0], packet->path.source + 12, 4);
+	memcpy(&packet->flow[1], packet->path.destination + 12, 4);
+	packet->flow[2] = packet->path.source_port;
+}
+
 static void take(struct vb_burst_sink *sink, const struct vb_path *path, const uint8_t *headers, size_t header_length,
 		 size_t payload)
 {
@@ -31,6 +43,7 @@ static void take(struct vb_burst_sink *sink, const struct vb_path *path, const u
 	struct sim *sim = own->port->sim;
 	struct sim_packet *packet = sim_packet_of(sim, path, headers, header_length, payload);
 
+	address(sim, packet);
 	packet->size = packet->length + SIM_AROUND;
 	packet->hops = HOPS;
 	packet->priority = vb_roce_opcode(headers[0])->service == VB_SERVICE_CNP ? SIM_CNP : SIM_DATA;

@@ -10,6 +10,11 @@
 
 #include "wire/roce_packet.h"
 
+enum {
+	POOLED = (sizeof(struct sim_packet) + SIM_PACKET_HEADERS + SIM_CACHE_LINE - 1) / SIM_CACHE_LINE * SIM_CACHE_LINE,
+};
+
+_Static_assert(offsetof(struct sim_packet, to) <= SIM_CACHE_LINE, "one cache line");
 _Static_assert((int)SIM_PACKET_HEADERS >= (int)VB_ROCE_MAX_HEADER, "room for headers");
 
 struct sim_packet *sim_packet_new(size_t length)
@@ -29,7 +34,7 @@ struct sim_packet *sim_packet_new_headers(struct sim_pool *pool)
 	if (packet) {
 		pool->free = packet->next;
 	} else {
-		packet = malloc(sizeof(*packet) + SIM_PACKET_HEADERS);
+		packet = aligned_alloc(SIM_CACHE_LINE, POOLED);
 		assert(packet);
 		pool->made++;
 	}

@@ -16,24 +16,31 @@
 struct sim_host;
 struct sim_port;
 
-enum { SIM_PACKET_HEADERS = 48 };        /* room for those of any packet */
+enum {
+	SIM_PACKET_HEADERS = 48,         /* room for those of any packet */
+	SIM_CACHE_LINE = 64,
+};
+#define SIM_NOWHERE UINT32_MAX
 
 struct sim_packet {
+	/* What each switch looks at: one cache line. */
 	struct sim_packet *next;
-	struct sim_host *to;             /* of the network without switches; NULL: no such host */
 	struct sim_port *ingress;        /* where it entered the switch that it stands in */
-	vb_time arrives;                 /* at the end of the line that it is on */
 	vb_time next_arrives;            /* the one behind it on the line, if there is one */
-	struct vb_path path;
+	uint32_t to_index;               /* of its host; SIM_NOWHERE */
+	uint32_t flow[3];                /* what equal ways are chosen by */
 	uint32_t length;                 /* of the datagram: what it says it is */
 	uint32_t size;                   /* on a line, with all that Ethernet adds */
-	uint32_t stored;                 /* of its bytes */
-	uint16_t ip_id;
 	uint8_t priority;
 	uint8_t hops;                    /* it may still take */
-	bool headers_only;
 	bool is_pause;                   /* a PFC frame: `pause` of `priority` */
 	bool pause;
+	bool headers_only;
+
+	struct sim_host *to;             /* of the network without switches; NULL: no such host */
+	struct vb_path path;
+	uint32_t stored;                 /* of its bytes */
+	uint16_t ip_id;
 	uint8_t bytes[];
 };
 

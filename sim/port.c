@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim/nic.h"
 #include "sim/sim.h"
@@ -13,14 +14,15 @@
 
 struct sim_port *sim_port_new(struct sim *sim, uint64_t rate, vb_time delay)
 {
-	struct sim_port *port = calloc(1, sizeof(*port));
+	struct sim_port *port = aligned_alloc(SIM_CACHE_LINE, sizeof(*port));
 
 	assert(port);
+	memset(port, 0, sizeof(*port));
 	port->sim = sim;
 	port->rate = rate;
 	port->delay = delay;
 	for (unsigned i = 0; i < SIM_QUEUES; i++)
-		sim_queue_init(&port->queue[i]);
+		sim_queue_init(&port->of[i].queue);
 	sim_queue_init(&port->line);
 	vb_list_init(&port->ready);
 	return port;
@@ -35,7 +37,7 @@ static void empty(struct sim_port *port, struct sim_queue *queue)
 void sim_port_free(struct sim_port *port)
 {
 	for (unsigned i = 0; i < SIM_QUEUES; i++)
-		empty(port, &port->queue[i]);
+		empty(port, &port->of[i].queue);
 	empty(port, &port->line);
 	free(port);
 }
@@ -50,7 +52,7 @@ void sim_port_connect(struct sim_port *a, struct sim_port *b)
 
 bool sim_port_is_paused(const struct sim_port *port, unsigned priority)
 {
-	return port->paused_until[priority] > port->sim->now;
+	return port->of[priority].paused_until > port->sim->now;
 }
 
 vb_time sim_port_pause_time(const struct sim_port *port)
@@ -60,11 +62,11 @@ vb_time sim_port_pause_time(const struct sim_port *port)
 
 static void count_pause(struct sim_port *port, unsigned priority)
 {
-	vb_time end = vb_time_earlier(port->paused_until[priority], port->sim->now);
+	vb_time end = vb_time_earlier(port->of[priority].paused_until, port->sim->now);
 
-	if (priority == SIM_DATA && port->paused_since[priority] != 0)
-		port->paused_time += end - port->paused_since[priority];
-	port->paused_since[priority] = 0;
+	if (priority == SIM_DATA && port->of[priority].paused_since != 0)
+		port->paused_time += end - port->of[priority].paused_since;
+	port->of[priority].paused_since = 0;
 }
 
 static void wake(struct sim *sim, void *object, vb_time when)
@@ -84,9 +86,9 @@ static void expire(struct sim *sim, void *object, vb_time when)
 
 	(void)sim;
 	for (unsigned i = 0; i < SIM_PRIORITIES; i++) {
-		if (port->paused_until[i] != 0 && port->paused_until[i] <= when) {
+		if (port->of[i].paused_until != 0 && port->of[i].paused_until <= when) {
 			count_pause(port, i);
-			port->paused_until[i] = 0;
+			port->of[i].paused_until = 0;
 		}
 	}
 	sim_port_kick(port);
@@ -100,14 +102,14 @@ void sim_port_paused(struct sim_port *port, unsigned priority, bool pause)
 		port->pauses_got++;
 		if (!sim_port_is_paused(port, priority)) {
 			count_pause(port, priority);
-			port->paused_since[priority] = sim->now;
+			port->of[priority].paused_since = sim->now;
 		}
-		port->paused_until[priority] = sim->now + sim_port_pause_time(port);
-		sim_events_plan(&sim->events, port->paused_until[priority], expire, port);
+		port->of[priority].paused_until = sim->now + sim_port_pause_time(port);
+		sim_events_plan(&sim->events, port->of[priority].paused_until, expire, port);
 		return;
 	}
 	count_pause(port, priority);
-	port->paused_until[priority] = 0;
+	port->of[priority].paused_until = 0;
 	sim_port_kick(port);
 }
 
@@ -120,8 +122,8 @@ void sim_port_send_pause(struct sim_port *port, unsigned priority, bool pause)
 	frame->pause = pause;
 	frame->size = SIM_PAUSE_SIZE;
 	port->pauses_sent += pause;
-	sim_queue_add(&port->queue[SIM_PRIORITIES], frame);
-	port->queued[SIM_PRIORITIES] += frame->size;
+	sim_queue_add(&port->of[SIM_PRIORITIES].queue, frame);
+	port->of[SIM_PRIORITIES].queued += frame->size;
 	port->waiting |= 1u << SIM_PRIORITIES;
 	sim_port_kick(port);
 }
@@ -131,19 +133,19 @@ void sim_port_send_pause(struct sim_port *port, unsigned priority, bool pause)
 void sim_port_add(struct sim_port *port, struct sim_packet *packet)
 {
 	/* A queue that begins to wait has not moved since now. */
-	if (port->queued[packet->priority] == 0)
-		port->moved_at[packet->priority] = port->sim->now;
-	sim_queue_add(&port->queue[packet->priority], packet);
-	port->queued[packet->priority] += packet->size;
+	if (port->of[packet->priority].queued == 0)
+		port->of[packet->priority].moved_at = port->sim->now;
+	sim_queue_add(&port->of[packet->priority].queue, packet);
+	port->of[packet->priority].queued += packet->size;
 	port->waiting |= (uint16_t)(1u << packet->priority);
 }
 
 static struct sim_packet *take_from(struct sim_port *port, unsigned i)
 {
-	struct sim_packet *packet = sim_queue_take(&port->queue[i]);
+	struct sim_packet *packet = sim_queue_take(&port->of[i].queue);
 
-	port->queued[i] -= packet->size;
-	if (!port->queue[i].first)
+	port->of[i].queued -= packet->size;
+	if (!port->of[i].queue.first)
 		port->waiting &= (uint16_t)~(1u << i);
 	return packet;
 }
@@ -161,18 +163,32 @@ static struct sim_packet *choose(struct sim_port *port)
 	return NULL;
 }
 
-static void arrive(struct sim *sim, void *object, vb_time when)
+void sim_port_fetch(const struct sim_port *port)
+{
+	__builtin_prefetch(port->line.first);
+	__builtin_prefetch(port->peer);
+	__builtin_prefetch(&port->peer->of[SIM_DATA]);
+}
+
+void sim_port_fetch_route(const struct sim_port *port)
+{
+	const struct sim_packet *packet = port->line.first;
+
+	if (port->peer->at != NULL)
+		sim_switch_fetch(port->peer->at, packet);
+	else
+		__builtin_prefetch((const char *)packet + SIM_CACHE_LINE);
+}
+
+void sim_port_arrive(struct sim *sim, void *object, vb_time when)
 {
 	struct sim_port *port = object, *to = port->peer;
 	struct sim_packet *packet = sim_queue_take(&port->line);
 
 	(void)when;
-	/* The next one is not looked at, only fetched: it is in no cache, and not needed before it arrives. */
-	if (port->line.first) {
-		sim_events_plan(&sim->events, packet->next_arrives, arrive, port);
-		__builtin_prefetch(port->line.first);
-		__builtin_prefetch((const char *)port->line.first + 64);
-	}
+	/* The next one is not looked at: it is in no cache. */
+	if (port->line.first)
+		sim_events_plan(&sim->events, packet->next_arrives, sim_port_arrive, port);
 	if (packet->is_pause) {
 		sim_port_paused(to, packet->priority, packet->pause);
 		sim_packet_free(&sim->pool, packet);
@@ -187,21 +203,22 @@ static void transmit(struct sim_port *port, struct sim_packet *packet)
 {
 	struct sim *sim = port->sim;
 	uint64_t time = packet->size * 8000000000000ull / port->rate + port->rest;
+	vb_time arrives;
 
 	port->free_at = sim->now + (vb_time)(time / 1000);
 	port->rest = (uint32_t)(time % 1000);
-	packet->arrives = port->free_at + port->delay;
+	arrives = port->free_at + port->delay;
 	if (!packet->is_pause) {
 		port->packets++;
 		port->bytes += packet->size;
-		port->moved_at[packet->priority] = sim->now;
+		port->of[packet->priority].moved_at = sim->now;
 		if (port->at)
 			sim_switch_sent(port->at, port, packet);
 	}
 	if (!port->line.first)
-		sim_events_plan(&sim->events, packet->arrives, arrive, port);
+		sim_events_plan(&sim->events, arrives, sim_port_arrive, port);
 	else
-		sim_queue_last(&port->line)->next_arrives = packet->arrives;
+		sim_queue_last(&port->line)->next_arrives = arrives;
 	sim_queue_add(&port->line, packet);
 }
 
@@ -230,7 +247,7 @@ unsigned sim_port_flush(struct sim_port *port, unsigned priority)
 {
 	unsigned count = 0;
 
-	for (; port->queue[priority].first; count++) {
+	for (; port->of[priority].queue.first; count++) {
 		struct sim_packet *packet = take_from(port, priority);
 
 		if (port->at)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "sim/events.h"
 #include "sim/packet.h"
 
 struct sim;
@@ -30,33 +31,39 @@ enum {
 	SIM_PAUSE_SIZE = 64 + 20,
 };
 
+/* A cache line each: a packet's way through a port touches its own priority and no other. */
+struct sim_port_priority {
+	/* Leaving. */
+	struct sim_queue queue;
+	vb_time paused_until;            /* 0: not paused */
+	vb_time paused_since;
+	vb_time moved_at;                /* last packet that left */
+	uint32_t queued;                 /* bytes */
+	/* Entering, of a switch: what came in here and has not left the switch. */
+	uint32_t held, headroom;
+	bool stopped;                    /* we have told the peer to pause */
+	bool discards;                   /* the watchdog has given this queue up */
+} __attribute__((aligned(SIM_CACHE_LINE)));
+
 struct sim_port {
-	struct sim *sim;
-	struct sim_switch *at;           /* NULL: of a host */
-	struct sim_host *host;
-	unsigned number;                 /* within its owner */
+	struct sim_queue line;           /* on their way to the peer */
 	struct sim_port *peer;
+	struct sim_switch *at;           /* NULL: of a host */
+	struct sim *sim;
+	struct sim_host *host;
 	uint64_t rate;                   /* bits a second */
 	vb_time delay;
 
 	/* Leaving. */
-	struct sim_queue queue[SIM_QUEUES];
-	uint32_t queued[SIM_QUEUES];     /* bytes */
-	uint16_t waiting;                /* bit i: queue i is not empty */
 	vb_time free_at;                 /* the line takes the next packet */
 	uint32_t rest;                   /* picoseconds that free_at leaves out */
+	uint16_t waiting;                /* bit i: queue i is not empty */
 	bool wake_planned;
-	struct sim_queue line;           /* on their way to the peer */
-	vb_time paused_until[SIM_PRIORITIES]; /* 0: not paused */
-	vb_time paused_since[SIM_PRIORITIES];
-	vb_time moved_at[SIM_PRIORITIES]; /* last packet that left */
 	struct vb_list ready;            /* of a host: its QPs may have something to send */
+	unsigned number;                 /* within its owner */
+	bool renewing;                   /* a pause that we asked for, before it is over */
 
-	/* Entering, of a switch: what came in here and has not left the switch. */
-	uint32_t held[SIM_PRIORITIES], headroom[SIM_PRIORITIES];
-	bool stopped[SIM_PRIORITIES];    /* we have told the peer to pause */
-	bool renewing;                   /* and tell it again before a pause is over */
-	bool discards[SIM_PRIORITIES];   /* the watchdog has given this queue up */
+	struct sim_port_priority of[SIM_QUEUES];
 
 	/* Counters. */
 	uint64_t packets, bytes;         /* sent, without PFC frames */
@@ -64,6 +71,11 @@ struct sim_port {
 	vb_time paused_time;             /* of SIM_DATA */
 };
 
+/* For the cache: the packet that arrives next and where it arrives; then the way it goes on. */
+void sim_port_fetch(const struct sim_port *port);
+void sim_port_fetch_route(const struct sim_port *port);
+
+sim_handler sim_port_arrive;
 struct sim_port *sim_port_new(struct sim *sim, uint64_t rate, vb_time delay);
 void sim_port_free(struct sim_port *port);
 void sim_port_connect(struct sim_port *a, struct sim_port *b);

@@ -211,8 +211,8 @@ static vb_time paused_so_far(const struct sim_port *port)
 {
 	vb_time time = port->paused_time;
 
-	if (port->paused_since[SIM_DATA] != 0 && sim_port_is_paused(port, SIM_DATA))
-		time += port->sim->now - port->paused_since[SIM_DATA];
+	if (port->of[SIM_DATA].paused_since != 0 && sim_port_is_paused(port, SIM_DATA))
+		time += port->sim->now - port->of[SIM_DATA].paused_since;
 	return time;
 }
 
@@ -231,7 +231,7 @@ static void take_sample(struct run *run, unsigned number)
 	for (unsigned i = 0; i < record->queues; i++) {
 		vb_time paused = paused_so_far(run->watched[i]);
 
-		record->queue[i].value[number] = (float)run->watched[i]->queued[SIM_DATA] / 1000;
+		record->queue[i].value[number] = (float)run->watched[i]->of[SIM_DATA].queued / 1000;
 		record->paused[i].value[number] = (float)(paused - run->paused_before[i]) / (float)run->scenario->sample;
 		run->paused_before[i] = paused;
 	}
@@ -390,8 +390,8 @@ static void sum_switches(struct run *run)
 			record->pauses += port->pauses_sent;
 			record->pauses_at_hosts += port->peer->host ? port->pauses_sent : 0;
 			record->marks += port->marks;
-			record->stuck += sim_port_is_paused(port, SIM_DATA) && port->queued[SIM_DATA] > 0 &&
-					 run->sim->now - port->moved_at[SIM_DATA] > record->duration / 4;
+			record->stuck += sim_port_is_paused(port, SIM_DATA) && port->of[SIM_DATA].queued > 0 &&
+					 run->sim->now - port->of[SIM_DATA].moved_at > record->duration / 4;
 		}
 	}
 	record->packets = run->sim->packets_sent;

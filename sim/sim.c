@@ -146,14 +146,27 @@ bool sim_deliver(struct sim *sim, struct sim_host *host, const struct sim_packet
 
 /* ---- time ---- */
 
+/* What is most likely next, while this one is worked on: in a large network it is in no cache. Each step reads what the one
+ * before it, an event ago, has fetched. */
+static void fetch_ahead(const struct sim *sim)
+{
+	const struct sim_event *ahead[3];
+	unsigned count = sim_events_ahead(&sim->events, ahead, 3);
+
+	if (count > 2)
+		__builtin_prefetch(ahead[2]->object);
+	if (count > 1 && ahead[1]->happen == sim_port_arrive)
+		sim_port_fetch(ahead[1]->object);
+	if (count > 0 && ahead[0]->happen == sim_port_arrive)
+		sim_port_fetch_route(ahead[0]->object);
+}
+
 static void happen(struct sim *sim)
 {
 	struct sim_event event = sim_events_take(&sim->events);
 
 	assert(event.when >= sim->now);
-	/* What is most likely next, while this one is worked on. */
-	if (sim->events.count > 0)
-		__builtin_prefetch(sim->events.heap[0].object);
+	fetch_ahead(sim);
 	sim->now = event.when;
 	event.happen(sim, event.object, event.when);
 	assert(sim->steps++ < STEP_LIMIT);
@@ -162,7 +175,7 @@ static void happen(struct sim *sim)
 void sim_run_to(struct sim *sim, vb_time when)
 {
 	send_all(sim);
-	while (sim_events_next(&sim->events) <= when && sim->events.count > 0) {
+	while (sim_events_next(&sim->events) <= when && sim_events_count(&sim->events) > 0) {
 		happen(sim);
 		send_all(sim);
 	}
@@ -183,7 +196,7 @@ bool sim_wait(struct sim *sim, struct vb_cq *cq, struct ibv_wc *wc, vb_time limi
 		send_all(sim);
 		if (sim_poll(cq, wc))
 			return true;
-		if (sim->events.count == 0 || sim_events_next(&sim->events) > end)
+		if (sim_events_count(&sim->events) == 0 || sim_events_next(&sim->events) > end)
 			return false;
 		happen(sim);
 	}

@@ -61,7 +61,7 @@ void sim_destroy(struct sim *sim)
 	for (uint32_t i = 0; i < sim->qp_count; i++)
 		if (sim->qps[i])
 			sim_qp_free(sim->qps[i]);
-	while (sim->events.count > 0)
+	while (sim_events_count(&sim->events) > 0)
 		discard(sim, sim_events_take(&sim->events));
 	sim_events_free(&sim->events);
 	for (unsigned i = 0; i < sim->host_count; i++) {

@@ -61,14 +61,14 @@ static void look_after(struct sim_switch *self, struct sim_port *port, unsigned 
 {
 	bool paused = sim_port_is_paused(port, priority);
 
-	if (port->discards[priority]) {
+	if (port->of[priority].discards) {
 		if (paused)
-			port->moved_at[priority] = now;
-		else if (now - port->moved_at[priority] >= self->settings->watchdog_restore)
-			port->discards[priority] = false;
-	} else if (paused && port->queued[priority] > 0 && now - port->moved_at[priority] >= self->settings->watchdog_detect) {
-		port->discards[priority] = true;
-		port->moved_at[priority] = now;
+			port->of[priority].moved_at = now;
+		else if (now - port->of[priority].moved_at >= self->settings->watchdog_restore)
+			port->of[priority].discards = false;
+	} else if (paused && port->of[priority].queued > 0 && now - port->of[priority].moved_at >= self->settings->watchdog_detect) {
+		port->of[priority].discards = true;
+		port->of[priority].moved_at = now;
 		self->watchdog_fired++;
 		self->watchdog_drops += sim_port_flush(port, priority);
 	}
@@ -107,23 +107,23 @@ static uint64_t threshold(const struct sim_switch *self)
 
 static uint64_t shared_of(const struct sim_switch *self, const struct sim_port *port, unsigned priority)
 {
-	return port->held[priority] > self->settings->reserve ? port->held[priority] - self->settings->reserve : 0;
+	return port->of[priority].held > self->settings->reserve ? port->of[priority].held - self->settings->reserve : 0;
 }
 
 /* Charge a packet to where it came in. False: there is no room. */
 static bool admit(struct sim_switch *self, struct sim_port *from, const struct sim_packet *packet)
 {
 	unsigned priority = packet->priority;
-	uint64_t held = from->held[priority] + packet->size, reserve = self->settings->reserve, above;
+	uint64_t held = from->of[priority].held + packet->size, reserve = self->settings->reserve, above;
 
 	above = held > reserve ? held - reserve : 0;
 	if (above > threshold(self)) {
-		if (from->headroom[priority] + packet->size > headroom_of(from))
+		if (from->of[priority].headroom + packet->size > headroom_of(from))
 			return false;
-		from->headroom[priority] += packet->size;
+		from->of[priority].headroom += packet->size;
 		return true;
 	}
-	from->held[priority] = (uint32_t)held;
+	from->of[priority].held = (uint32_t)held;
 	self->shared += above < packet->size ? above : packet->size;
 	return true;
 }
@@ -132,11 +132,11 @@ static void release(struct sim_switch *self, struct sim_port *from, const struct
 {
 	unsigned priority = packet->priority;
 	uint64_t size = packet->size, shared = shared_of(self, from, priority);
-	uint64_t headroom = from->headroom[priority] < size ? from->headroom[priority] : size;
+	uint64_t headroom = from->of[priority].headroom < size ? from->of[priority].headroom : size;
 
-	from->headroom[priority] -= (uint32_t)headroom;
+	from->of[priority].headroom -= (uint32_t)headroom;
 	size -= headroom;
-	from->held[priority] -= (uint32_t)size;
+	from->of[priority].held -= (uint32_t)size;
 	self->shared -= shared < size ? shared : size;
 }
 
@@ -145,7 +145,7 @@ static bool has_room(const struct sim_switch *self, const struct sim_port *to, c
 {
 	uint64_t available = self->shared_size > self->shared ? self->shared_size - self->shared : 0;
 
-	return packet->size <= available && to->queued[packet->priority] + packet->size <= available;
+	return packet->size <= available && to->of[packet->priority].queued + packet->size <= available;
 }
 
 /* ---- PFC ---- */
@@ -156,7 +156,7 @@ static void renew(struct sim *sim, void *object, vb_time when)
 	bool stopped = false;
 
 	for (unsigned i = 0; i < SIM_PRIORITIES; i++) {
-		if (!port->stopped[i])
+		if (!port->of[i].stopped)
 			continue;
 		stopped = true;
 		sim_port_send_pause(port, i, true);
@@ -170,9 +170,9 @@ static void stop_if_full(struct sim_switch *self, struct sim_port *from, unsigne
 {
 	uint64_t used = shared_of(self, from, priority);
 
-	if (from->stopped[priority] || (from->headroom[priority] == 0 && (used == 0 || used < threshold(self))))
+	if (from->of[priority].stopped || (from->of[priority].headroom == 0 && (used == 0 || used < threshold(self))))
 		return;
-	from->stopped[priority] = true;
+	from->of[priority].stopped = true;
 	sim_port_send_pause(from, priority, true);
 	if (!from->renewing) {
 		from->renewing = true;
@@ -184,10 +184,10 @@ static void go_on_if_empty(struct sim_switch *self, struct sim_port *from, unsig
 {
 	uint64_t used = shared_of(self, from, priority);
 
-	if (!from->stopped[priority] || from->headroom[priority] != 0 ||
+	if (!from->of[priority].stopped || from->of[priority].headroom != 0 ||
 	    (used != 0 && used + self->settings->resume > threshold(self)))
 		return;
-	from->stopped[priority] = false;
+	from->of[priority].stopped = false;
 	sim_port_send_pause(from, priority, false);
 }
 
@@ -196,7 +196,7 @@ static void go_on_if_empty(struct sim_switch *self, struct sim_port *from, unsig
 static void mark(struct sim_switch *self, struct sim_port *port, struct sim_packet *packet)
 {
 	const struct sim_switch_settings *settings = self->settings;
-	uint64_t queue = port->queued[packet->priority];
+	uint64_t queue = port->of[packet->priority].queued;
 	double chance;
 
 	if (settings->kmax == 0 || queue <= settings->kmin || packet->priority != SIM_DATA || !(packet->path.traffic_class & ECN_MASK))
@@ -210,29 +210,31 @@ static void mark(struct sim_switch *self, struct sim_port *port, struct sim_pack
 
 /* ---- packets ---- */
 
-static uint32_t hash(const struct sim_switch *self, const struct vb_path *path)
+static uint32_t hash(const struct sim_switch *self, const uint32_t flow[3])
 {
-	uint32_t words[3], value = 0x9e3779b9u * (self->number + 1);
+	uint32_t value = 0x9e3779b9u * (self->number + 1);
 
-	memcpy(&words[0], path->source + 12, 4);
-	memcpy(&words[1], path->destination + 12, 4);
-	words[2] = path->source_port;
 	for (unsigned i = 0; i < 3; i++) {
-		value = (value ^ words[i]) * 0x85ebca6bu;
+		value = (value ^ flow[i]) * 0x85ebca6bu;
 		value ^= value >> 15;
 	}
 	return (value * 0xc2b2ae35u) ^ value >> 16;
 }
 
+void sim_switch_fetch(const struct sim_switch *self, const struct sim_packet *packet)
+{
+	if (packet->to_index != SIM_NOWHERE)
+		__builtin_prefetch(&self->route[packet->to_index]);
+}
+
 struct sim_port *sim_switch_route(struct sim_switch *self, const struct sim_packet *packet)
 {
-	const struct sim_host *to = sim_host_at(self->sim, packet->path.destination);
 	const uint16_t *group;
 
-	if (!to || self->route[to->index] == NO_GROUP)
+	if (packet->to_index == SIM_NOWHERE || self->route[packet->to_index] == NO_GROUP)
 		return NULL;
-	group = self->group[self->route[to->index]];
-	return self->ports[group[1 + (group[0] == 1 ? 0 : hash(self, &packet->path) % group[0])]];
+	group = self->group[self->route[packet->to_index]];
+	return self->ports[group[1 + (group[0] == 1 ? 0 : hash(self, packet->flow) % group[0])]];
 }
 
 static void drop(struct sim_switch *self, struct sim_port *to, struct sim_packet *packet)
@@ -258,7 +260,7 @@ void sim_switch_receive(struct sim_switch *self, struct sim_port *from, struct s
 		drop(self, to, packet);
 		return;
 	}
-	if (to->discards[packet->priority]) {
+	if (to->of[packet->priority].discards) {
 		self->watchdog_drops++;
 		drop(self, to, packet);
 		return;

@@ -64,6 +64,7 @@ void sim_switch_receive(struct sim_switch *self, struct sim_port *from, struct s
 /* A packet leaves by the port, or leaves its queue for good. */
 void sim_switch_sent(struct sim_switch *self, struct sim_port *port, struct sim_packet *packet);
 /* Which port a packet takes. NULL: none leads there. */
+void sim_switch_fetch(const struct sim_switch *self, const struct sim_packet *packet);
 struct sim_port *sim_switch_route(struct sim_switch *self, const struct sim_packet *packet);
 
 #endif

@@ -97,7 +97,7 @@ static void nothing_is_lost_with_pfc(void **state)
 		assert_int_equal(centre->drops, 0);
 		assert_int_equal(centre->shared, 0);
 		for (unsigned p = 0; p < 9; p++)
-			assert_int_equal(centre->ports[p]->held[SIM_DATA] + centre->ports[p]->headroom[SIM_DATA], 0);
+			assert_int_equal(centre->ports[p]->of[SIM_DATA].held + centre->ports[p]->of[SIM_DATA].headroom, 0);
 		close_network();
 	}
 }
@@ -143,7 +143,7 @@ static void dcqcn_keeps_the_queue_short(void **state)
 		had[i] = sim_flow_delivered(&flows->flow[i]);
 	for (unsigned i = 0; i < 100; i++) {
 		sim_run_to(sim, sim->now + VB_MICROSECONDS(40));
-		longest = centre->ports[0]->queued[SIM_DATA] > longest ? centre->ports[0]->queued[SIM_DATA] : longest;
+		longest = centre->ports[0]->of[SIM_DATA].queued > longest ? centre->ports[0]->of[SIM_DATA].queued : longest;
 	}
 	/* 4 ms at 40 Gb/s, of which 1,024 in 1,106 bytes are payload. */
 	for (unsigned i = 0; i < 2; i++)
@@ -270,7 +270,7 @@ static void a_storm_and_the_watchdog(void **state)
 		before = sim_flow_delivered(&flows->flow[1]);
 		sim_run_to(sim, sim->now + VB_MILLISECONDS(5));
 		assert_int_equal(centre->watchdog_fired, watched);
-		assert_int_equal(centre->ports[0]->discards[SIM_DATA], watched);
+		assert_int_equal(centre->ports[0]->of[SIM_DATA].discards, watched);
 		if (watched)
 			assert_true(sim_flow_delivered(&flows->flow[1]) - before > 1000000);
 		close_network();
