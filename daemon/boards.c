@@ -11,16 +11,6 @@
 #include "daemon/device_table.h"
 #include "io/descriptor.h"
 
-void vb_boards_forget(struct vb_client *client)
-{
-	if (client->board_fd >= 0)
-		vb_descriptor_close(client->board_fd);
-	if (client->wake_fd >= 0)
-		vb_descriptor_close(client->wake_fd);
-	client->board_fd = client->wake_fd = -1;
-	client->board_id = 0;
-}
-
 void vb_boards_show(struct vb_client *client, const struct vb_daemon_message *message, const int *fds)
 {
 	struct vb_daemon_message answer;
@@ -29,11 +19,11 @@ void vb_boards_show(struct vb_client *client, const struct vb_daemon_message *me
 		vb_client_refuse(client, message->header.sequence, EINVAL, "this slot is not the process's");
 		return;
 	}
-	vb_boards_forget(client);
+	vb_client_forget_board(client);
 	client->board_fd = vb_descriptor_duplicate(fds[0]);
 	client->wake_fd = vb_descriptor_duplicate(fds[1]);
 	if (client->board_fd < 0 || client->wake_fd < 0) {
-		vb_boards_forget(client);
+		vb_client_forget_board(client);
 		vb_client_refuse(client, message->header.sequence, EMFILE, "verbenad has no descriptors left");
 		return;
 	}

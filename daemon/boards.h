@@ -18,7 +18,5 @@ struct vb_list;
 void vb_boards_show(struct vb_client *client, const struct vb_daemon_message *message, const int *fds);
 void vb_boards_ask(struct vb_list *client_list, const struct vb_device_table *devices, struct vb_client *asker,
 		   const struct vb_daemon_message *message);
-/* It loses its slot, or is going to be destroyed. */
-void vb_boards_forget(struct vb_client *client);
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/boards.h"
 #include "daemon/users.h"
 #include "io/descriptor.h"
 #include "io/event.h"
@@ -54,7 +53,7 @@ void vb_client_destroy(struct vb_client *client)
 		free(vb_container_of(node, struct unsent, node));
 	count_unsent(client, -(ptrdiff_t)client->unsent_bytes);
 	vb_client_set_page(client, -1);
-	vb_boards_forget(client);
+	vb_client_forget_board(client);
 	vb_poller_remove(client->poller, client->fd);
 	vb_descriptor_close(client->fd);
 	free(client);
@@ -157,4 +156,14 @@ void vb_client_set_page(struct vb_client *client, int fd)
 		vb_descriptor_close(client->page_fd);
 	client->page = fd >= 0 ? vb_page_map(fd, sizeof(*client->page), false) : NULL;
 	client->page_fd = fd;
+}
+
+void vb_client_forget_board(struct vb_client *client)
+{
+	if (client->board_fd >= 0)
+		vb_descriptor_close(client->board_fd);
+	if (client->wake_fd >= 0)
+		vb_descriptor_close(client->wake_fd);
+	client->board_fd = client->wake_fd = -1;
+	client->board_id = 0;
 }

@@ -61,5 +61,7 @@ void vb_client_flush(struct vb_client *client);
 void vb_client_refuse(struct vb_client *client, uint32_t sequence, int error, const char *text);
 /* Map the page behind fd (or none when it is no such page); takes the descriptor. */
 void vb_client_set_page(struct vb_client *client, int fd);
+/* It loses its slot, or shows another board. */
+void vb_client_forget_board(struct vb_client *client);
 
 #endif

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "daemon/boards.h"
 #include "daemon/client.h"
 #include "daemon/users.h"
 #include "io/clock.h"
@@ -409,7 +408,7 @@ void vb_slots_release(struct vb_slots *slots, struct vb_client *client)
 	vb_user_give_back(client->user, VB_USER_SLOTS);
 	client->slot = 0;
 	vb_client_set_page(client, -1);
-	vb_boards_forget(client);
+	vb_client_forget_board(client);
 	/* Removal of a survivor that never said where it stands: the others say so again. */
 	if (group->port.open && !group->port.settled && group->settle_deadline == VB_TIME_NEVER) {
 		group->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
