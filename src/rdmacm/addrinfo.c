@@ -12,6 +12,7 @@
 
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
+#include "rdmacm/result.h"
 
 static void translate_hints(const struct rdma_addrinfo *hints, struct addrinfo *to)
 {

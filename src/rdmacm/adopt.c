@@ -23,7 +23,6 @@
 #include "io/daemon_client.h"
 #include "io/unix_socket.h"
 #include "rdmacm/channel.h"
-#include "rdmacm/streams.h"
 
 #define ADOPT_TIMEOUT VB_SECONDS(5)
 
@@ -65,7 +64,7 @@ static int converse(int fd, struct vb_cm_command *command, struct vb_cm_reply *r
 static enum vb_rdmacm_state state_before_call(const struct vb_rdmacm_id *id)
 {
 	/* A stream needs the daemon for its port only, whatever became of it. */
-	if (vb_rdmacm_streams_serve(id) && vb_rdmacm_id_state(id) > VB_RDMACM_BOUND)
+	if (vb_rdmacm_id_is_stream(id) && vb_rdmacm_id_state(id) > VB_RDMACM_BOUND)
 		return VB_RDMACM_BOUND;
 	switch (id->calling) {
 	case VB_CM_CONNECT:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Connections: connect, listen, accept, reject, establish, notify, disconnect. verbenad speaks the CM protocol; here
- * its outcome is turned into the states of the id and of its queue pair.
+ * Connections: connect, listen, accept, reject, notify, disconnect (rdma_establish: establish.c). verbenad speaks the CM
+ * protocol; here its outcome is turned into the states of the id and of its queue pair.
  *
  *   active    connect: REQ          passive   CONNECT_REQUEST event -> accept: QP to RTS, then REP
  *             REP: QP to RTS, RTU             RTU: ESTABLISHED
@@ -9,8 +9,6 @@
  * How much private data fits (man rdma_connect, rdma_accept, rdma_reject): what a MAD has room for, less the 36 bytes
  * of IP addresses that rdma_cm puts into REQ and SIDR_REQ.
  */
-#include "rdmacm/connect.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <rdma/rdma_cma.h>
@@ -20,12 +18,13 @@
 #include "io/random.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
-#include "rdmacm/ece.h"
+#include "rdmacm/event.h"
 #include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 #include "rdmacm/link.h"
+#include "rdmacm/path.h"
 #include "rdmacm/qp_attr.h"
-#include "rdmacm/route.h"
+#include "rdmacm/result.h"
 #include "rdmacm/streams.h"
 
 enum {
@@ -93,7 +92,7 @@ static int fill_parameters(struct vb_rdmacm_id *id, const struct rdma_conn_param
 	}
 	conn->qkey = vb_rdmacm_id_is_datagram(id) ? RDMA_UDP_QKEY : 0;
 	conn->path_mtu = id->path.mtu;
-	conn->ack_timeout = vb_rdmacm_route_ack_timeout(id);
+	conn->ack_timeout = vb_rdmacm_path_ack_timeout(id);
 	conn->traffic_class = id->path.traffic_class;
 	conn->hop_limit = id->path.hop_limit;
 	conn->flow_label = ntohl(id->path.flow_label);
@@ -103,14 +102,6 @@ static int fill_parameters(struct vb_rdmacm_id *id, const struct rdma_conn_param
 	if (length != 0)
 		memcpy(conn->private_data + id->connect_length, param->private_data, length);
 	return 0;
-}
-
-void vb_rdmacm_connect_forget(struct vb_rdmacm_id *id)
-{
-	vb_mutex_lock(&id->lock);
-	free(id->connect_command);
-	id->connect_command = NULL;
-	vb_mutex_unlock(&id->lock);
 }
 
 /* ---- streams: the same calls, where the connection is not verbenad's affair ---- */
@@ -134,7 +125,7 @@ static int connect_stream(struct vb_rdmacm_id *id, const struct rdma_conn_param 
 		vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
 		return vb_rdmacm_outcome("rdma_connect", id, error);
 	}
-	return vb_rdmacm_id_complete(id);
+	return vb_rdmacm_event_await(id);
 }
 
 static int accept_stream(struct vb_rdmacm_id *id, const struct rdma_conn_param *param)
@@ -151,7 +142,7 @@ static int accept_stream(struct vb_rdmacm_id *id, const struct rdma_conn_param *
 		vb_rdmacm_qp_error(id);
 		return vb_rdmacm_outcome("rdma_accept", id, error);
 	}
-	return vb_rdmacm_id_complete(id);
+	return vb_rdmacm_event_await(id);
 }
 
 static int disconnect_stream(struct vb_rdmacm_id *id, enum vb_rdmacm_state state)
@@ -164,7 +155,7 @@ static int disconnect_stream(struct vb_rdmacm_id *id, enum vb_rdmacm_state state
 	error = vb_rdmacm_streams_disconnect(id);
 	if (error != 0)
 		return vb_rdmacm_outcome("rdma_disconnect", id, error);
-	return state == VB_RDMACM_DISCONNECTING ? 0 : vb_rdmacm_id_complete(id);
+	return state == VB_RDMACM_DISCONNECTING ? 0 : vb_rdmacm_event_await(id);
 }
 
 /* ---- all others ---- */
@@ -187,7 +178,7 @@ static int send_request(struct vb_rdmacm_id *id, const struct vb_cm_command *com
 	error = vb_rdmacm_link_call(id, &said, NULL);
 	if (error != 0) {
 		vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
-		vb_rdmacm_connect_forget(id);
+		vb_rdmacm_id_forget_request(id);
 	}
 	return error;
 }
@@ -207,7 +198,7 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 	id->starting_psn = vb_random_u32() & 0xffffff;
 	id->refusals = 0;
 
-	if (vb_rdmacm_streams_serve(id))
+	if (vb_rdmacm_id_is_stream(id))
 		return connect_stream(id, conn_param);
 	error = fill_parameters(id, conn_param, vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REQ : ROOM_REQ, &command.conn);
 	if (error != 0)
@@ -223,7 +214,7 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 	error = send_request(id, &command);
 	if (error != 0)
 		return vb_rdmacm_outcome("rdma_connect", id, error);
-	return vb_rdmacm_id_complete(id);
+	return vb_rdmacm_event_await(id);
 }
 
 VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
@@ -246,7 +237,7 @@ VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 		error = vb_rdmacm_streams_listen(id);
 		if (error != 0)
 			return vb_rdmacm_outcome("rdma_listen", id, error);
-		if (vb_rdmacm_streams_serve(id) || !vb_rdmacm_device_may_be(VB_CONNECT_CM)) {
+		if (vb_rdmacm_id_is_stream(id) || !vb_rdmacm_device_may_be(VB_CONNECT_CM)) {
 			vb_rdmacm_id_become(id, VB_RDMACM_LISTENING);
 			return 0;
 		}
@@ -260,17 +251,6 @@ VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 	if (error == 0)
 		vb_rdmacm_id_become(id, VB_RDMACM_LISTENING);
 	return vb_rdmacm_outcome("rdma_listen", id, error);
-}
-
-void vb_rdmacm_connect_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event)
-{
-	vb_mutex_lock(&id->lock);
-	id->peer = event->conn;
-	if (event->remote_cookie != 0)
-		id->remote_cookie = event->remote_cookie;
-	vb_mutex_unlock(&id->lock);
-	id->remote_ece.vendor_id = event->conn.ece_vendor;
-	id->remote_ece.options = event->conn.ece_options;
 }
 
 static int say_accept(struct vb_rdmacm_id *id, struct vb_cm_command *command)
@@ -307,7 +287,7 @@ VB_EXPORT int rdma_accept(struct rdma_cm_id *public_id, struct rdma_conn_param *
 	id->responder_resources = conn_param == NULL || conn_param->responder_resources == RDMA_MAX_RESP_RES ?
 					  smaller(id->responder_resources, id->device->max_responder_resources) :
 					  conn_param->responder_resources;
-	if (vb_rdmacm_streams_serve(id))
+	if (vb_rdmacm_id_is_stream(id))
 		return accept_stream(id, conn_param);
 	error = fill_parameters(id, conn_param, datagram ? ROOM_SIDR_REP : ROOM_REP, &command.conn);
 	if (error != 0)
@@ -320,7 +300,7 @@ VB_EXPORT int rdma_accept(struct rdma_cm_id *public_id, struct rdma_conn_param *
 	if (say_accept(id, &command) != 0)
 		return -1;
 	if (!datagram)
-		return vb_rdmacm_id_complete(id);
+		return vb_rdmacm_event_await(id);
 	if (id->synchronous && id->id.event != NULL) {
 		rdma_ack_cm_event(id->id.event);
 		id->id.event = NULL;
@@ -339,7 +319,7 @@ static int reject(struct rdma_cm_id *public_id, const void *private_data, uint8_
 		return vb_rdmacm_fail(EINVAL);
 	vb_rdmacm_channel_touched(id);
 	state = vb_rdmacm_id_state(id);
-	room = vb_rdmacm_streams_serve(id) ? VB_MPA_MAX_PRIVATE : vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REP : ROOM_REJ;
+	room = vb_rdmacm_id_is_stream(id) ? VB_MPA_MAX_PRIVATE : vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REP : ROOM_REJ;
 	if ((state != VB_RDMACM_REQUESTED && state != VB_RDMACM_RESPONDED) || length > room)
 		return vb_rdmacm_refuse("rdma_reject", id, EINVAL, too_much_data);
 	if (private_data != NULL && length != 0) {
@@ -347,7 +327,7 @@ static int reject(struct rdma_cm_id *public_id, const void *private_data, uint8_
 		memcpy(command.conn.private_data, private_data, length);
 	}
 	vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
-	if (vb_rdmacm_streams_serve(id))
+	if (vb_rdmacm_id_is_stream(id))
 		return vb_rdmacm_result(vb_rdmacm_streams_reject(id, data_of(&command.conn)));
 	return vb_rdmacm_result(vb_rdmacm_link_call(id, &command, NULL));
 }
@@ -360,38 +340,6 @@ VB_EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8
 VB_EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
 	return reject(id, private_data, private_data_len, REASON_VENDOR_OPTION);
-}
-
-static int send_ready_to_use(struct vb_rdmacm_id *id)
-{
-	struct vb_cm_command command = {.verb = VB_CM_ESTABLISH};
-	int error = vb_rdmacm_link_call(id, &command, NULL);
-
-	if (error == 0)
-		vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
-	return vb_rdmacm_result(error);
-}
-
-int vb_rdmacm_connect_finish(struct vb_rdmacm_id *id)
-{
-	int error;
-
-	if (vb_rdmacm_ece_answer(id) == 0 && vb_rdmacm_qp_ready_to_receive(id, RDMA_MAX_RESP_RES) == 0 &&
-	    vb_rdmacm_qp_ready_to_send(id, RDMA_MAX_INIT_DEPTH) == 0 && send_ready_to_use(id) == 0)
-		return 0;
-	error = errno;
-	vb_rdmacm_qp_error(id);
-	return vb_rdmacm_fail(error);
-}
-
-VB_EXPORT int rdma_establish(struct rdma_cm_id *public_id)
-{
-	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
-
-	/* Only for those who handle their QP themselves; the library does it for its own. */
-	if (id == NULL || id->id.qp != NULL || vb_rdmacm_id_state(id) != VB_RDMACM_RESPONDED)
-		return vb_rdmacm_refuse("rdma_establish", id, EINVAL, "the library does it itself for an id with a queue pair.");
-	return send_ready_to_use(id);
 }
 
 VB_EXPORT int rdma_notify(struct rdma_cm_id *public_id, enum ibv_event_type event)
@@ -431,7 +379,7 @@ VB_EXPORT int rdma_disconnect(struct rdma_cm_id *public_id)
 	default:
 		return vb_rdmacm_refuse("rdma_disconnect", id, EINVAL, NULL);
 	}
-	if (vb_rdmacm_streams_serve(id))
+	if (vb_rdmacm_id_is_stream(id))
 		return disconnect_stream(id, state);
 	if (vb_rdmacm_qp_error(id) != 0)
 		return -1;
@@ -446,5 +394,5 @@ VB_EXPORT int rdma_disconnect(struct rdma_cm_id *public_id)
 		return 0; /* said twice, or after the peer: there is nothing left to go wrong */
 	if (error != 0)
 		return vb_rdmacm_outcome("rdma_disconnect", id, error);
-	return vb_rdmacm_id_complete(id);
+	return vb_rdmacm_event_await(id);
 }

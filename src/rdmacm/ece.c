@@ -10,6 +10,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "rdmacm/export.h"
+#include "rdmacm/result.h"
 
 static int tolerate_unsupported(int error)
 {

@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rdmacm/event.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
+#include "rdmacm/id_calls.h"
+#include "rdmacm/result.h"
 
 enum { RESOLVE_TIMEOUT_MS = 2000 };
 
@@ -43,7 +46,7 @@ static int prepare_active(struct rdma_cm_id *id, const struct rdma_addrinfo *res
 		return -1;
 	if (res->ai_route_len != 0) {
 		if (rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route, res->ai_route_len) != 0 ||
-		    vb_rdmacm_id_complete(private_id) != 0)
+		    vb_rdmacm_event_await(private_id) != 0)
 			return -1;
 	} else if (rdma_resolve_route(id, RESOLVE_TIMEOUT_MS) != 0) {
 		return -1;

@@ -5,49 +5,26 @@
  * rdma_get_cm_event, rdma_join_multicast). An event that turns out to be nothing the program should see is dropped
  * and the next one taken.
  */
+#include "rdmacm/event.h"
+
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "rdmacm/address.h"
 #include "rdmacm/channel.h"
-#include "rdmacm/connect.h"
 #include "rdmacm/device.h"
+#include "rdmacm/discard.h"
+#include "rdmacm/establish.h"
 #include "rdmacm/explain.h"
 #include "rdmacm/export.h"
-#include "rdmacm/id.h"
 #include "rdmacm/link.h"
-#include "rdmacm/multicast.h"
+#include "rdmacm/multicast_group.h"
 #include "rdmacm/qp_attr.h"
+#include "rdmacm/resolve.h"
+#include "rdmacm/result.h"
 #include "rdmacm/trace.h"
-
-static const char *const event_name[] = {
-	[RDMA_CM_EVENT_ADDR_RESOLVED] = "RDMA_CM_EVENT_ADDR_RESOLVED",
-	[RDMA_CM_EVENT_ADDR_ERROR] = "RDMA_CM_EVENT_ADDR_ERROR",
-	[RDMA_CM_EVENT_ROUTE_RESOLVED] = "RDMA_CM_EVENT_ROUTE_RESOLVED",
-	[RDMA_CM_EVENT_ROUTE_ERROR] = "RDMA_CM_EVENT_ROUTE_ERROR",
-	[RDMA_CM_EVENT_CONNECT_REQUEST] = "RDMA_CM_EVENT_CONNECT_REQUEST",
-	[RDMA_CM_EVENT_CONNECT_RESPONSE] = "RDMA_CM_EVENT_CONNECT_RESPONSE",
-	[RDMA_CM_EVENT_CONNECT_ERROR] = "RDMA_CM_EVENT_CONNECT_ERROR",
-	[RDMA_CM_EVENT_UNREACHABLE] = "RDMA_CM_EVENT_UNREACHABLE",
-	[RDMA_CM_EVENT_REJECTED] = "RDMA_CM_EVENT_REJECTED",
-	[RDMA_CM_EVENT_ESTABLISHED] = "RDMA_CM_EVENT_ESTABLISHED",
-	[RDMA_CM_EVENT_DISCONNECTED] = "RDMA_CM_EVENT_DISCONNECTED",
-	[RDMA_CM_EVENT_DEVICE_REMOVAL] = "RDMA_CM_EVENT_DEVICE_REMOVAL",
-	[RDMA_CM_EVENT_MULTICAST_JOIN] = "RDMA_CM_EVENT_MULTICAST_JOIN",
-	[RDMA_CM_EVENT_MULTICAST_ERROR] = "RDMA_CM_EVENT_MULTICAST_ERROR",
-	[RDMA_CM_EVENT_ADDR_CHANGE] = "RDMA_CM_EVENT_ADDR_CHANGE",
-	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = "RDMA_CM_EVENT_TIMEWAIT_EXIT",
-};
-
-VB_EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
-{
-	if ((unsigned)event >= sizeof(event_name) / sizeof(event_name[0]) || event_name[event] == NULL)
-		return "UNKNOWN EVENT";
-	return event_name[event];
-}
 
 static void fill_connection(struct vb_rdmacm_event *event)
 {
@@ -88,7 +65,7 @@ static int take_request(struct vb_rdmacm_event *event)
 	if (error != 0) {
 		vb_log(VB_LOG_WARN, "a connection request came in through interface %u, which has no device: refused",
 		       event->told.interface_index);
-		vb_rdmacm_id_discard_child(child);
+		vb_rdmacm_discard_child(child);
 		event->child = NULL;
 		return error;
 	}
@@ -107,15 +84,15 @@ static int take_request(struct vb_rdmacm_event *event)
 
 static void take_response(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id)
 {
-	vb_rdmacm_connect_forget(id);
-	vb_rdmacm_connect_learn(id, &event->told);
+	vb_rdmacm_id_forget_request(id);
+	vb_rdmacm_id_learn(id, &event->told);
 	id->initiator_depth = event->told.conn.initiator_depth;
 	id->responder_resources = event->told.conn.responder_resources;
 	vb_rdmacm_id_become(id, VB_RDMACM_RESPONDED);
 	fill_connection(event);
 	if (id->id.qp == NULL)
 		return; /* the program's own QP: CONNECT_RESPONSE, then rdma_establish */
-	if (vb_rdmacm_connect_finish(id) == 0) {
+	if (vb_rdmacm_establish(id) == 0) {
 		event->event.event = RDMA_CM_EVENT_ESTABLISHED;
 		return;
 	}
@@ -126,7 +103,7 @@ static void take_response(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id
 
 static void take_established(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id)
 {
-	vb_rdmacm_connect_forget(id);
+	vb_rdmacm_id_forget_request(id);
 	if (!event->from_daemon) {
 		vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
 		return;
@@ -136,7 +113,7 @@ static void take_established(struct vb_rdmacm_event *event, struct vb_rdmacm_id 
 		vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
 		return;
 	}
-	vb_rdmacm_connect_learn(id, &event->told);
+	vb_rdmacm_id_learn(id, &event->told);
 	vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
 	event->event.status = fill_datagram(event, id);
 	if (event->event.status != 0)
@@ -165,7 +142,7 @@ static bool finish_event(struct vb_rdmacm_event *event)
 		take_established(event, id);
 		return true;
 	case RDMA_CM_EVENT_REJECTED:
-		vb_rdmacm_connect_forget(id);
+		vb_rdmacm_id_forget_request(id);
 		if (id->connect_failed)
 			return false;
 		/* Before the flush that follows from it. */
@@ -175,11 +152,11 @@ static bool finish_event(struct vb_rdmacm_event *event)
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
-		vb_rdmacm_connect_forget(id);
+		vb_rdmacm_id_forget_request(id);
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
-		vb_rdmacm_address_unresolved(id);
+		vb_rdmacm_resolve_undo(id);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		if (id->connect_failed)
@@ -231,5 +208,27 @@ VB_EXPORT int rdma_ack_cm_event(struct rdma_cm_event *public_event)
 		pthread_cond_broadcast(&owner->acked);
 	vb_mutex_unlock(&owner->lock);
 	free(event);
+	return 0;
+}
+
+int vb_rdmacm_event_await(struct vb_rdmacm_id *id)
+{
+	struct rdma_cm_event *event;
+
+	if (!id->synchronous)
+		return 0;
+	if (id->id.event != NULL) {
+		rdma_ack_cm_event(id->id.event);
+		id->id.event = NULL;
+	}
+	if (rdma_get_cm_event(id->id.channel, &event) != 0)
+		return -1;
+	id->id.event = event;
+	if (event->event == RDMA_CM_EVENT_REJECTED)
+		return vb_rdmacm_fail(ECONNREFUSED);
+	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		return vb_rdmacm_fail(ENODEV);
+	if (event->status != 0)
+		return vb_rdmacm_fail(event->status < 0 ? -event->status : event->status);
 	return 0;
 }

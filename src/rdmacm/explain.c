@@ -14,6 +14,7 @@
 #include "io/explain_output.h"
 #include "io/inquiry.h"
 #include "rdmacm/id.h"
+#include "rdmacm/result.h"
 
 /* The address as a GID, and its port; false: none. */
 static bool take_address(const struct sockaddr *from, uint8_t gid[16], uint16_t *port, uint32_t *scope)

@@ -127,22 +127,16 @@ struct vb_rdmacm_id *vb_rdmacm_id_allocate(struct rdma_event_channel *channel, v
 					   enum ibv_qp_type qp_type);
 void vb_rdmacm_id_free(struct vb_rdmacm_id *id);
 
-/* rdma_create_id with the type of QP said. 0 or -1 with errno. */
-int vb_rdmacm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
-			enum rdma_port_space port_space, enum ibv_qp_type qp_type);
-
 /* The id of an incoming request, made in the link's thread. NULL: no memory. */
 struct vb_rdmacm_id *vb_rdmacm_id_create_child(struct vb_rdmacm_id *listener, const struct vb_cm_event *request);
 
-/* Undo a child no program has seen. */
-void vb_rdmacm_id_discard_child(struct vb_rdmacm_id *child);
+/* Is its connection to be a stream of TCP (iWARP)? */
+bool vb_rdmacm_id_is_stream(const struct vb_rdmacm_id *id);
 
-/* After a call that ends in an event: on a synchronous id wait for it and turn its status into -1 with errno. */
-int vb_rdmacm_id_complete(struct vb_rdmacm_id *id);
+/* Take over what a REQ, REP or SIDR_REP said. */
+void vb_rdmacm_id_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event);
 
-/* -1 with errno; for `return vb_rdmacm_fail(EINVAL)`. */
-int vb_rdmacm_fail(int error);
-/* 0 or -errno from inside -> 0 or -1 with errno. */
-int vb_rdmacm_result(int error);
+/* The saved REQ is not needed any more. */
+void vb_rdmacm_id_forget_request(struct vb_rdmacm_id *id);
 
 #endif

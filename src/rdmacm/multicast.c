@@ -5,69 +5,18 @@
  * A17, as the kernel does for RoCEv2), an IPv6 group is its own GID. Members of a group meet on QP number 0xffffff
  * with the Q_Key of their port space.
  */
-#include "rdmacm/multicast.h"
-
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rdmacm/address.h"
-#include "rdmacm/device.h"
+#include "rdmacm/bind.h"
+#include "rdmacm/event.h"
 #include "rdmacm/explain.h"
 #include "rdmacm/export.h"
-
-enum { MULTICAST_QPN = 0xffffff };
-
-struct vb_rdmacm_group {
-	struct vb_list node;             /* in id->groups, under id->lock */
-	struct vb_rdmacm_id *id;
-	struct sockaddr_storage address;
-	socklen_t address_length;
-	union ibv_gid gid;
-	uint32_t flags;
-	void *context;
-	bool attached;
-	unsigned unacked;                /* events that point here: queued or handed out; under id->lock */
-};
-
-void vb_rdmacm_multicast_take(struct vb_rdmacm_event *event)
-{
-	struct vb_rdmacm_group *group = event->group;
-	struct vb_rdmacm_id *id = group->id;
-	struct rdma_ud_param *param = &event->event.param.ud;
-	int index = vb_rdmacm_device_gid_index(id->device, id->source.gid), error = 0;
-
-	param->private_data = group->context; /* man rdma_join_multicast */
-	param->qp_num = MULTICAST_QPN;
-	param->qkey = RDMA_UDP_QKEY;
-	param->ah_attr = (struct ibv_ah_attr){.is_global = 1, .port_num = 1};
-	param->ah_attr.grh.dgid = group->gid;
-	param->ah_attr.grh.hop_limit = 1;
-	param->ah_attr.grh.traffic_class = id->has_traffic_class ? id->traffic_class : 0;
-	if (index < 0)
-		error = -index;
-	else
-		param->ah_attr.grh.sgid_index = (uint8_t)index;
-	if (error == 0 && id->id.qp != NULL && group->flags != RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER) {
-		error = ibv_attach_mcast(id->id.qp, &group->gid, 0);
-		group->attached = error == 0;
-	}
-	if (error != 0) {
-		event->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
-		event->event.status = -error;
-	}
-}
-
-void vb_rdmacm_multicast_acknowledge(struct vb_rdmacm_group *group)
-{
-	struct vb_rdmacm_id *id = group->id;
-
-	vb_mutex_lock(&id->lock);
-	group->unacked--;
-	pthread_cond_broadcast(&id->acked);
-	vb_mutex_unlock(&id->lock);
-}
+#include "rdmacm/multicast_group.h"
+#include "rdmacm/result.h"
 
 static int announce(struct vb_rdmacm_group *group)
 {
@@ -100,7 +49,7 @@ static int join(struct rdma_cm_id *public_id, const struct sockaddr *addr, uint3
 	error = vb_rdmacm_address_from(&address, addr);
 	if (error != 0)
 		return vb_rdmacm_outcome("rdma_join_multicast", id, error);
-	vb_rdmacm_address_need_device(id);
+	vb_rdmacm_bind_need_device(id);
 	/* Bound to a device by rdma_bind_addr or rdma_resolve_addr; only datagrams are multicast. */
 	if (id->device == NULL || !vb_rdmacm_id_is_datagram(id) || !vb_gid_is_multicast(address.gid))
 		return vb_rdmacm_refuse_address("rdma_join_multicast", id, &address, EINVAL,
@@ -124,7 +73,7 @@ static int join(struct rdma_cm_id *public_id, const struct sockaddr *addr, uint3
 		free(group);
 		return vb_rdmacm_result(error);
 	}
-	return vb_rdmacm_id_complete(id);
+	return vb_rdmacm_event_await(id);
 }
 
 VB_EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
@@ -196,14 +145,4 @@ VB_EXPORT int rdma_leave_multicast(struct rdma_cm_id *public_id, struct sockaddr
 		return vb_rdmacm_refuse("rdma_leave_multicast", id, EADDRNOTAVAIL, "the id has not joined this group.");
 	leave(found);
 	return 0;
-}
-
-void vb_rdmacm_multicast_leave_all(struct vb_rdmacm_id *id)
-{
-	/* Nobody else has the id any more, and its events are gone: what is left of a QP's membership goes with
-	 * the QP. */
-	VB_LIST_FOR_EACH(node, &id->groups) {
-		vb_list_remove(node);
-		free(vb_container_of(node, struct vb_rdmacm_group, node));
-	}
 }

@@ -10,7 +10,8 @@
 #include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
-#include "rdmacm/route.h"
+#include "rdmacm/path.h"
+#include "rdmacm/result.h"
 
 enum { LARGEST_ACK_TIMEOUT = 31 };       /* five bits in a REQ */
 
@@ -63,7 +64,7 @@ static int set_path(struct vb_rdmacm_id *id, size_t length)
 {
 	if (length == 0 || length % sizeof(struct ibv_path_data) != 0 || vb_rdmacm_id_state(id) != VB_RDMACM_ADDRESS_RESOLVED)
 		return -EINVAL;
-	vb_rdmacm_route_fill(id);
+	vb_rdmacm_path_fill(id);
 	vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
 	return vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 }

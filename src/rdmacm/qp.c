@@ -11,13 +11,14 @@
 #include <rdma/rdma_verbs.h>
 #include <string.h>
 
-#include "rdmacm/address.h"
+#include "rdmacm/bind.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 #include "rdmacm/ece.h"
 #include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
+#include "rdmacm/result.h"
 
 static void destroy_completion_queues(struct rdma_cm_id *id)
 {
@@ -87,7 +88,7 @@ VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_e
 	struct ibv_qp *qp;
 
 	if (id != NULL)
-		vb_rdmacm_address_need_device(vb_rdmacm_id_of(id));
+		vb_rdmacm_bind_need_device(vb_rdmacm_id_of(id));
 	if (id == NULL || attr == NULL || id->qp != NULL || id->verbs == NULL)
 		return vb_rdmacm_refuse("rdma_create_qp", vb_rdmacm_id_of(id), EINVAL,
 					id != NULL && id->qp != NULL ? "the id has a queue pair already." :

@@ -22,8 +22,8 @@
 
 #include "rdmacm/device.h"
 #include "rdmacm/export.h"
-#include "rdmacm/route.h"
-#include "rdmacm/streams.h"
+#include "rdmacm/path.h"
+#include "rdmacm/result.h"
 
 int vb_rdmacm_qp_attr_address(const struct vb_rdmacm_id *id, struct ibv_ah_attr *attr)
 {
@@ -109,7 +109,7 @@ static int fill_ready_to_send(const struct vb_rdmacm_id *id, struct ibv_qp_attr 
 	attr->sq_psn = id->peer.starting_psn;
 	if (id->id.qp_type != IBV_QPT_UC) {
 		attr->timeout = !id->has_ack_timeout && id->peer.ack_timeout != 0 ? id->peer.ack_timeout :
-										     vb_rdmacm_route_ack_timeout(id);
+										     vb_rdmacm_path_ack_timeout(id);
 		*mask |= IBV_QP_TIMEOUT;
 	}
 	if (id->id.qp_type == IBV_QPT_RC || id->id.qp_type == IBV_QPT_XRC_SEND) {
@@ -139,7 +139,7 @@ static int fill(const struct vb_rdmacm_id *id, struct ibv_qp_attr *attr, int *ma
 {
 	if (id->device == NULL)
 		return -EINVAL;
-	if (vb_rdmacm_streams_serve(id))
+	if (vb_rdmacm_id_is_stream(id))
 		return fill_stream(attr, mask);
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:

@@ -11,7 +11,9 @@
 #include "io/clock.h"
 #include "io/neighbour.h"
 #include "io/route.h"
+#include "rdmacm/address.h"
 #include "rdmacm/channel.h"
+#include "rdmacm/device.h"
 
 /* A neighbour answers in a fraction of a millisecond, or is in no hurry. */
 #define FIRST_LOOK VB_MICROSECONDS(200)
@@ -103,4 +105,17 @@ vb_time vb_rdmacm_resolve_deadline(const struct vb_list *resolving)
 	VB_LIST_FOR_EACH(node, resolving)
 		when = vb_time_earlier(when, id_at(node)->resolving.look_at);
 	return when;
+}
+
+/* The next attempt begins as the first did, but for the port, which stays. */
+void vb_rdmacm_resolve_undo(struct vb_rdmacm_id *id)
+{
+	if (id->source_by_route) {
+		memset(id->source.gid, 0, sizeof(id->source.gid));
+		id->source.scope = 0;
+		vb_rdmacm_address_to(&id->id.route.addr.src_storage, &id->source);
+	}
+	if (id->device_by_route)
+		vb_rdmacm_device_unbind(id);
+	id->source_by_route = id->device_by_route = false;
 }

@@ -22,4 +22,7 @@ void vb_rdmacm_resolve_look(struct vb_list *resolving);
 /* When to look next. */
 vb_time vb_rdmacm_resolve_deadline(const struct vb_list *resolving);
 
+/* rdma_resolve_addr failed after all: the id is as it was before. */
+void vb_rdmacm_resolve_undo(struct vb_rdmacm_id *id);
+
 #endif

@@ -28,17 +28,12 @@ static struct vb_tcp_address address_of(const struct vb_cm_address *from)
 	return address;
 }
 
-bool vb_rdmacm_streams_serve(const struct vb_rdmacm_id *id)
-{
-	return id->device != NULL && id->device->connection == VB_CONNECT_MPA;
-}
-
 /* An id without a device may come to have either. */
 static bool may_need_socket(const struct vb_rdmacm_id *id)
 {
 	if (vb_rdmacm_id_is_datagram(id))
 		return false;
-	return id->device != NULL ? vb_rdmacm_streams_serve(id) : vb_rdmacm_device_may_be(VB_CONNECT_MPA);
+	return id->device != NULL ? vb_rdmacm_id_is_stream(id) : vb_rdmacm_device_may_be(VB_CONNECT_MPA);
 }
 
 int vb_rdmacm_streams_bind(const struct vb_rdmacm_id *id, const struct vb_cm_address *source, int *fd)

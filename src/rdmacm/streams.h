@@ -20,9 +20,6 @@
 #include "io/tcp.h"
 #include "rdmacm/id.h"
 
-/* Is its connection to be a stream? */
-bool vb_rdmacm_streams_serve(const struct vb_rdmacm_id *id);
-
 struct vb_rdmacm_private_data {
 	const void *bytes;
 	size_t length;                   /* at most VB_MPA_MAX_PRIVATE */

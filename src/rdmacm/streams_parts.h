@@ -3,8 +3,11 @@
  * Shared by the files that make up streams.h:
  *
  *   streams.c            the calls of the API
- *   streams_thread.c     the thread, its poller, time limits
+ *   streams_thread.c     the thread: it waits on all sockets, and keeps the time limits
  *   streams_handshake.c  what is done with a socket: accept, connect, both frames, handing over, events
+ *   streams_records.c    the records of sockets, and what the poller looks for
+ *
+ * Each calls those below it.
  */
 #ifndef VB_RDMACM_STREAMS_PARTS_H
 #define VB_RDMACM_STREAMS_PARTS_H
@@ -51,10 +54,9 @@ struct vb_rdmacm_streams {
 
 extern struct vb_rdmacm_streams vb_rdmacm_streams;
 
-/* ---- streams_thread.c; caller holds the lock ---- */
+/* ---- streams_records.c; caller holds the lock ---- */
 
-/* The thread runs, and hears of that device's streams (NULL: of none yet). 0 or -errno. */
-int vb_rdmacm_streams_start(struct ibv_context *context);
+/* Have the thread look at the time limits again. */
 void vb_rdmacm_streams_wake(void);
 /* A record of a socket, which is the record's from now on. NULL: no memory; the socket is not closed. */
 struct vb_rdmacm_stream *vb_rdmacm_stream_create(enum vb_rdmacm_stream_kind kind, int fd, struct vb_rdmacm_id *id);
@@ -79,5 +81,10 @@ int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream);
 struct vb_mpa_wishes vb_rdmacm_stream_wishes(const struct vb_rdmacm_id *id, const uint8_t remote[16]);
 /* An event for its id, with what the peer said. */
 void vb_rdmacm_stream_tell(struct vb_rdmacm_stream *stream, enum vb_cm_event_kind kind, int status);
+
+/* ---- streams_thread.c; caller holds the lock ---- */
+
+/* The thread runs, and hears of that device's streams (NULL: of none yet). 0 or -errno. */
+int vb_rdmacm_streams_start(struct ibv_context *context);
 
 #endif

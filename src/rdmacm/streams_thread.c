@@ -16,17 +16,6 @@
 
 enum { EVENTS = 64 };
 
-struct vb_rdmacm_streams vb_rdmacm_streams = {
-	.lock = VB_MUTEX_INITIALIZER(VB_RANK_CM_STREAMS),
-	.poller = -1,
-	.wake_fd = -1,
-	.report_fd = -1,
-	.timed = {&vb_rdmacm_streams.timed, &vb_rdmacm_streams.timed},
-	.untimed = {&vb_rdmacm_streams.untimed, &vb_rdmacm_streams.untimed},
-	.dead = {&vb_rdmacm_streams.dead, &vb_rdmacm_streams.dead},
-	.unfinished = {&vb_rdmacm_streams.unfinished, &vb_rdmacm_streams.unfinished},
-};
-
 #define streams vb_rdmacm_streams
 
 static struct vb_rdmacm_stream *stream_at(struct vb_list *node)
@@ -38,63 +27,6 @@ static void free_stream(struct vb_rdmacm_stream *stream)
 {
 	free(stream->mpa);
 	free(stream);
-}
-
-struct vb_rdmacm_stream *vb_rdmacm_stream_create(enum vb_rdmacm_stream_kind kind, int fd, struct vb_rdmacm_id *id)
-{
-	struct vb_rdmacm_stream *stream = calloc(1, sizeof(*stream));
-
-	if (stream == NULL)
-		return NULL;
-	if (kind != VB_STREAM_LISTENER) {
-		stream->mpa = calloc(1, sizeof(*stream->mpa));
-		if (stream->mpa == NULL) {
-			free(stream);
-			return NULL;
-		}
-	}
-	stream->kind = kind;
-	stream->fd = fd;
-	stream->id = id;
-	stream->retry_at = VB_TIME_NEVER;
-	vb_list_init(&stream->unfinished);
-	vb_list_append(kind == VB_STREAM_LISTENER ? &streams.untimed : &streams.timed, &stream->node);
-	return stream;
-}
-
-int vb_rdmacm_stream_poll(struct vb_rdmacm_stream *stream, bool read, bool write)
-{
-	bool wanted = read || write;
-	int error = 0;
-
-	if (wanted && !stream->is_polled)
-		error = vb_poller_add(streams.poller, stream->fd, stream);
-	if (!wanted && stream->is_polled)
-		vb_poller_remove(streams.poller, stream->fd);
-	if (error != 0)
-		return error;
-	stream->is_polled = wanted;
-	if (wanted)
-		vb_poller_want(streams.poller, stream->fd, stream, read, write);
-	return 0;
-}
-
-void vb_rdmacm_stream_bury(struct vb_rdmacm_stream *stream)
-{
-	if (stream->dead)
-		return;
-	if (stream->kind != VB_STREAM_ADOPTED) {
-		(void)vb_rdmacm_stream_poll(stream, false, false);
-		vb_descriptor_close(stream->fd);
-	}
-	if (!vb_list_is_empty(&stream->unfinished)) {
-		vb_list_remove(&stream->unfinished);
-		streams.unfinished_count--;
-	}
-	stream->dead = true;
-	stream->id = NULL;
-	vb_list_remove(&stream->node);
-	vb_list_append(&streams.dead, &stream->node);
 }
 
 static void free_the_dead(void)
@@ -162,11 +94,6 @@ static void *run(void *unused)
 		expire(now);
 	}
 	return NULL;
-}
-
-void vb_rdmacm_streams_wake(void)
-{
-	vb_event_raise(streams.wake_fd);
 }
 
 /* A child has no thread, and none of its parent's connections: they must end with the parent. */

@@ -3,9 +3,13 @@
  * A datagram rsocket: a UDP socket, which is what is bound and connected, and a UD queue pair for each local address
  * it sends from or is reached at.
  *
- *   datagram.c           open, bind, connect, close; peers and how they are reached
- *   datagram_endpoint.c  queue pairs                   datagram_transfer.c  sending and receiving
+ *   datagram.c           open, bind, connect, close
  *   datagram_attend.c    the UDP side, in the service thread
+ *   datagram_transfer.c  sending and receiving
+ *   datagram_peer.c      peers and how they are reached
+ *   datagram_endpoint.c  queue pairs                   datagram_socket.c  the UDP socket, buffers
+ *
+ * Each calls those below it.
  *
  * All functions here: caller holds rs->lock, unless they say otherwise.
  */
@@ -77,14 +81,14 @@ struct vb_rdatagram {
 	unsigned copies;                 /* of those, copies from UDP */
 };
 
-extern const struct vb_rsocket_kind vb_rdatagram_kind;
-
 /* rsocket(): a descriptor in the table, or -errno. No lock. */
 int vb_rdatagram_open(int domain, int type_flags);
 int vb_rdatagram_bind(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length);
 int vb_rdatagram_connect(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length);
 int vb_rdatagram_shutdown(struct vb_rsocket *rs, int how);
 bool vb_rdatagram_is_started(const struct vb_rsocket *rs);
+/* A UDP socket; -1 with errno. */
+int vb_rdatagram_open_udp(int domain);
 /* Buffers, a bound UDP socket, and the service thread on it. 0 or -errno. */
 int vb_rdatagram_start(struct vb_rsocket *rs);
 

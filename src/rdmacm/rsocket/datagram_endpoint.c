@@ -8,8 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "rdmacm/address.h"
-#include "rdmacm/id.h"
+#include "rdmacm/bind.h"
 #include "rdmacm/rsocket/datagram.h"
 
 static union ibv_gid gid_of(const union vb_rsocket_address *address)
@@ -50,7 +49,7 @@ static int bind_id(struct vb_rdatagram_endpoint *endpoint)
 	if (rdma_create_id(NULL, &endpoint->id, endpoint, RDMA_PS_UDP) != 0 ||
 	    rdma_bind_addr(endpoint->id, &address.any) != 0)
 		return -errno;
-	vb_rdmacm_address_need_device(vb_rdmacm_id_of(endpoint->id));
+	vb_rdmacm_bind_need_device(vb_rdmacm_id_of(endpoint->id));
 	if (endpoint->id->verbs == NULL)
 		return -ENODEV;
 	error = -ibv_query_port(endpoint->id->verbs, endpoint->id->port_num, &port);

@@ -50,6 +50,7 @@ struct vb_rsocket_kind {
 	void (*collect)(struct vb_rsocket *rs);   /* wait_fd was readable: take what made it so */
 	int (*wait_fd)(struct vb_rsocket *rs);    /* -1: only vb_rsocket_wake tells of changes */
 	short (*revents)(struct vb_rsocket *rs);  /* everything that poll(2) could report */
+	void (*keep_alive)(struct vb_rsocket *rs); /* show the peer that we live. NULL: there is no connection to keep */
 	void (*attend)(struct vb_rsocket *rs);    /* in the service thread: rs->event_fd is readable */
 	void (*close)(struct vb_rsocket *rs);     /* already out of the table; the rest of rclose */
 	void (*destroy)(struct vb_rsocket *rs);   /* nobody refers to it any more */

@@ -18,7 +18,6 @@
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "rdmacm/rsocket/rsocket.h"
-#include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
 
 enum { EVENTS_AT_ONCE = 16 };
@@ -97,8 +96,8 @@ static int keep_alive_all(void)
 
 		if (rs == NULL)
 			continue;
-		if (rs->stream != NULL)
-			vb_rstream_keep_alive(rs);
+		if (rs->kind->keep_alive != NULL)
+			rs->kind->keep_alive(rs);
 		vb_rsocket_leave(rs);
 	}
 	if (next == VB_TIME_NEVER)

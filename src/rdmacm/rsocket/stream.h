@@ -6,10 +6,15 @@
  * when the program has read a half, that half is granted again. The send buffer is a ring too, from which the queue
  * pair reads until the peer has acknowledged.
  *
- *   stream_connect.c  the events of rdma_cm           stream_progress.c  completions and grants
- *   stream_endpoint.c queue pair and buffers          stream_shutdown.c  the end
- *   stream_message.c  how the peer is told something
- *   stream_send.c, stream_receive.c, stream_iomap.c   what the program asks for
+ *   stream_connect.c   the events of rdma_cm
+ *   stream_shutdown.c  the end
+ *   stream_progress.c  completions and grants         stream_send.c, stream_receive.c, stream_iowrite.c  what the program asks for
+ *   stream_endpoint.c  queue pair and buffers
+ *   stream_iomap.c     memory that is open to the peer
+ *   stream_message.c   how the peer is told something
+ *   stream_state.c     what the stream may do, and how it ends
+ *
+ * Each calls those below it.
  *
  * All functions here: caller holds rs->lock, unless they say otherwise.
  */
@@ -122,10 +127,12 @@ struct vb_rstream {
 	unsigned unsent_mappings;
 };
 
-extern const struct vb_rsocket_kind vb_rstream_kind;
-
-/* Parts of it. No lock. */
-void vb_rstream_attend(struct vb_rsocket *rs);
+/* Parts of its kind (stream_connect.c). */
+void vb_rstream_arm(struct vb_rsocket *rs);
+void vb_rstream_collect(struct vb_rsocket *rs);
+int vb_rstream_wait_fd(struct vb_rsocket *rs);
+short vb_rstream_revents(struct vb_rsocket *rs);
+/* No lock. */
 void vb_rstream_close(struct vb_rsocket *rs);
 void vb_rstream_destroy(struct vb_rsocket *rs);
 
@@ -145,6 +152,7 @@ struct vb_rsocket *vb_rstream_take_accepted(struct vb_rsocket *listener);
 int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length);
 /* 0 once connected; otherwise what a send or receive has to return. */
 int vb_rstream_await_connection(struct vb_rsocket *rs, vb_time patience);
+bool vb_rstream_has_finished_opening(struct vb_rsocket *rs);
 
 static inline bool vb_rstream_has_room(const struct vb_rstream *stream)
 {

@@ -34,10 +34,24 @@ struct occurrence {
 	unsigned length;
 };
 
+static void attend(struct vb_rsocket *rs);
+
+static const struct vb_rsocket_kind kind = {
+	.progress = vb_rstream_progress,
+	.arm = vb_rstream_arm,
+	.collect = vb_rstream_collect,
+	.wait_fd = vb_rstream_wait_fd,
+	.revents = vb_rstream_revents,
+	.keep_alive = vb_rstream_keep_alive,
+	.attend = attend,
+	.close = vb_rstream_close,
+	.destroy = vb_rstream_destroy,
+};
+
 /* lifted: its descriptor is none of the low numbers, which a program counts on. */
 static struct vb_rsocket *create_unconnected(int domain, bool lifted)
 {
-	struct vb_rsocket *rs = vb_rsocket_create(&vb_rstream_kind, domain, SOCK_STREAM);
+	struct vb_rsocket *rs = vb_rsocket_create(&kind, domain, SOCK_STREAM);
 	struct vb_rstream *stream;
 
 	if (rs == NULL)
@@ -232,11 +246,6 @@ static void become_connected(struct vb_rsocket *rs)
 	vb_rstream_progress(rs);
 }
 
-static bool has_finished_opening(struct vb_rsocket *rs)
-{
-	return !vb_rstream_is_opening(rs->stream);
-}
-
 static int start_connecting(struct vb_rsocket *rs, const struct sockaddr *address, socklen_t length)
 {
 	union vb_rsocket_address to;
@@ -269,7 +278,7 @@ int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, so
 			return error;
 		started = true;
 	}
-	error = vb_rsocket_wait(rs, patience, has_finished_opening);
+	error = vb_rsocket_wait(rs, patience, vb_rstream_has_finished_opening);
 	if (error == -EAGAIN)
 		return started ? -EINPROGRESS : -EALREADY;
 	if (error != 0)
@@ -278,27 +287,6 @@ int vb_rstream_connect(struct vb_rsocket *rs, const struct sockaddr *address, so
 		stream->success_told = true;
 		return 0;
 	}
-	error = rs->error != 0 ? -rs->error : -ENOTCONN;
-	rs->error = 0;
-	return error;
-}
-
-static bool was_connected(const struct vb_rstream *stream)
-{
-	return stream->state >= VB_RSTREAM_CONNECTED && stream->state != VB_RSTREAM_REFUSED;
-}
-
-int vb_rstream_await_connection(struct vb_rsocket *rs, vb_time patience)
-{
-	int error;
-
-	if (!vb_rstream_is_opening(rs->stream))
-		return was_connected(rs->stream) ? 0 : -ENOTCONN;
-	error = vb_rsocket_wait(rs, patience, has_finished_opening);
-	if (error != 0)
-		return error;
-	if (rs->stream->state != VB_RSTREAM_REFUSED)
-		return 0;
 	error = rs->error != 0 ? -rs->error : -ENOTCONN;
 	rs->error = 0;
 	return error;
@@ -549,7 +537,7 @@ static bool take_occurrence(struct vb_rstream *stream, struct occurrence *what)
 	return true;
 }
 
-void vb_rstream_attend(struct vb_rsocket *rs)
+static void attend(struct vb_rsocket *rs)
 {
 	struct occurrence what;
 	bool abandoned = false;

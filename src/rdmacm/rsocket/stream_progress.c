@@ -10,26 +10,6 @@
 
 enum { COMPLETIONS_AT_ONCE = 16 };
 
-void vb_rstream_disconnected(struct vb_rsocket *rs)
-{
-	struct vb_rstream *stream = rs->stream;
-
-	if (stream->state == VB_RSTREAM_CONNECTED || stream->state == VB_RSTREAM_ACCEPTING)
-		stream->state = VB_RSTREAM_DISCONNECTED;
-	stream->may_read = stream->may_write = false;
-}
-
-void vb_rstream_break(struct vb_rsocket *rs, int error)
-{
-	struct vb_rstream *stream = rs->stream;
-
-	if (stream->state == VB_RSTREAM_CONNECTED) {
-		stream->state = VB_RSTREAM_BROKEN;
-		rs->error = error;
-	}
-	stream->may_read = stream->may_write = false;
-}
-
 int vb_rstream_tell(struct vb_rsocket *rs, enum vb_rstream_control control)
 {
 	static const struct vb_rstream_span nowhere;
@@ -240,7 +220,7 @@ bool vb_rstream_progress(struct vb_rsocket *rs)
 	return changed;
 }
 
-static void arm(struct vb_rsocket *rs)
+void vb_rstream_arm(struct vb_rsocket *rs)
 {
 	struct vb_rstream *stream = rs->stream;
 
@@ -252,7 +232,7 @@ static void arm(struct vb_rsocket *rs)
 		vb_rstream_break(rs, EIO);
 }
 
-static void collect(struct vb_rsocket *rs)
+void vb_rstream_collect(struct vb_rsocket *rs)
 {
 	struct ibv_cq *cq;
 	void *context;
@@ -263,31 +243,15 @@ static void collect(struct vb_rsocket *rs)
 	rs->stream->armed = false;
 }
 
-static int wait_fd(struct vb_rsocket *rs)
+int vb_rstream_wait_fd(struct vb_rsocket *rs)
 {
 	if (rs->stream->completions == NULL || rs->stream->state < VB_RSTREAM_CONNECTED)
 		return -1;
 	return rs->stream->completions->fd;
 }
 
-bool vb_rstream_can_send(struct vb_rsocket *rs)
-{
-	const struct vb_rstream *stream = rs->stream;
-
-	return vb_rstream_has_room(stream) && (uint16_t)(stream->send_limit - stream->sent) > stream->spare &&
-	       (stream->target.length > 0 || stream->targets_ready > 0);
-}
-
-bool vb_rstream_all_sent(struct vb_rsocket *rs)
-{
-	const struct vb_rstream *stream = rs->stream;
-
-	return stream->state != VB_RSTREAM_CONNECTED ||
-	       (stream->send_slots == stream->send_slots_all && stream->control_slots == VB_RSTREAM_CONTROLS);
-}
-
 /* As a TCP socket in the same position would answer (tcp_poll's rules, seen from outside). */
-static short revents(struct vb_rsocket *rs)
+short vb_rstream_revents(struct vb_rsocket *rs)
 {
 	const struct vb_rstream *stream = rs->stream;
 	const short in = POLLIN | POLLRDNORM, out = POLLOUT | POLLWRNORM;
@@ -322,14 +286,3 @@ static short revents(struct vb_rsocket *rs)
 	}
 	return 0;
 }
-
-const struct vb_rsocket_kind vb_rstream_kind = {
-	.progress = vb_rstream_progress,
-	.arm = arm,
-	.collect = collect,
-	.wait_fd = wait_fd,
-	.revents = revents,
-	.attend = vb_rstream_attend,
-	.close = vb_rstream_close,
-	.destroy = vb_rstream_destroy,
-};

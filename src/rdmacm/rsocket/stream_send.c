@@ -15,19 +15,6 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-int vb_rstream_why_not_send(struct vb_rsocket *rs)
-{
-	struct vb_rstream *stream = rs->stream;
-
-	if (stream->state == VB_RSTREAM_CONNECTED)
-		return -EPIPE;                   /* we have shut down our side */
-	if (stream->state == VB_RSTREAM_BROKEN && !stream->failure_told) {
-		stream->failure_told = true;
-		return -rs->error;
-	}
-	return -ECONNRESET;
-}
-
 static bool can_send_or_never_will(struct vb_rsocket *rs)
 {
 	return vb_rstream_can_send(rs) || !rs->stream->may_write;

@@ -63,6 +63,26 @@ struct vb_rsocket *vb_rsocket_get(int fd)
 	return rs;
 }
 
+/* From here to vb_rsocket_leave its lock is held, where there is one. */
+struct vb_rsocket *vb_rsocket_enter(int fd) VB_UNCHECKED
+{
+	struct vb_rsocket *rs = vb_rsocket_get(fd);
+
+	if (rs == NULL)
+		return NULL;
+	vb_mutex_lock(&rs->lock);
+	if (!rs->closed)
+		return rs;
+	vb_rsocket_leave(rs);
+	return NULL;
+}
+
+void vb_rsocket_leave(struct vb_rsocket *rs) VB_UNCHECKED
+{
+	vb_mutex_unlock(&rs->lock);
+	vb_rsocket_put(rs);
+}
+
 int vb_rsocket_publish(struct vb_rsocket *rs)
 {
 	int error = 0;

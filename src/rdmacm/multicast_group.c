@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See multicast_group.h.
+ */
+#include "rdmacm/multicast_group.h"
+
+#include <stdlib.h>
+
+#include "rdmacm/device.h"
+
+enum { MULTICAST_QPN = 0xffffff };
+
+void vb_rdmacm_multicast_take(struct vb_rdmacm_event *event)
+{
+	struct vb_rdmacm_group *group = event->group;
+	struct vb_rdmacm_id *id = group->id;
+	struct rdma_ud_param *param = &event->event.param.ud;
+	int index = vb_rdmacm_device_gid_index(id->device, id->source.gid), error = 0;
+
+	param->private_data = group->context; /* man rdma_join_multicast */
+	param->qp_num = MULTICAST_QPN;
+	param->qkey = RDMA_UDP_QKEY;
+	param->ah_attr = (struct ibv_ah_attr){.is_global = 1, .port_num = 1};
+	param->ah_attr.grh.dgid = group->gid;
+	param->ah_attr.grh.hop_limit = 1;
+	param->ah_attr.grh.traffic_class = id->has_traffic_class ? id->traffic_class : 0;
+	if (index < 0)
+		error = -index;
+	else
+		param->ah_attr.grh.sgid_index = (uint8_t)index;
+	if (error == 0 && id->id.qp != NULL && group->flags != RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER) {
+		error = ibv_attach_mcast(id->id.qp, &group->gid, 0);
+		group->attached = error == 0;
+	}
+	if (error != 0) {
+		event->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+		event->event.status = -error;
+	}
+}
+
+void vb_rdmacm_multicast_acknowledge(struct vb_rdmacm_group *group)
+{
+	struct vb_rdmacm_id *id = group->id;
+
+	vb_mutex_lock(&id->lock);
+	group->unacked--;
+	pthread_cond_broadcast(&id->acked);
+	vb_mutex_unlock(&id->lock);
+}
+
+void vb_rdmacm_multicast_leave_all(struct vb_rdmacm_id *id)
+{
+	/* Nobody else has the id any more, and its events are gone: what is left of a QP's membership goes with
+	 * the QP. */
+	VB_LIST_FOR_EACH(node, &id->groups) {
+		vb_list_remove(node);
+		free(vb_container_of(node, struct vb_rdmacm_group, node));
+	}
+}

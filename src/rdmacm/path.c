@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * RoCE has no subnet administrator to ask: the path record is filled from what is known, with the values that the
+ * kernel's rdma_cm uses.
+ */
+#include "rdmacm/path.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "rdmacm/device.h"
+
+enum {
+	SELECT_EXACTLY = 2,              /* IBA 15.2.5.16: path record selectors */
+	PACKET_LIFETIME = 16,            /* 4.096 us * 2^16: rdma_cm's guess for Ethernet */
+	HOP_LIMIT = 64,
+};
+
+/* rdma_cm's recipe: both ends derive the same label, and with it the UDP source port, from the ports of the
+ * connection. */
+static uint32_t flow_label_of(uint16_t source_port, uint16_t destination_port)
+{
+	return ((uint32_t)source_port * 31 + destination_port) & 0xfffff;
+}
+
+void vb_rdmacm_path_fill(struct vb_rdmacm_id *id)
+{
+	struct ibv_sa_path_rec *path = &id->path;
+
+	memset(path, 0, sizeof(*path));
+	memcpy(path->sgid.raw, id->source.gid, 16);
+	memcpy(path->dgid.raw, id->destination.gid, 16);
+	path->flow_label = htonl(flow_label_of(id->source.port, id->destination.port));
+	path->hop_limit = HOP_LIMIT;
+	path->traffic_class = id->has_traffic_class ? id->traffic_class : 0;
+	path->reversible = 1;
+	path->numb_path = 1;
+	path->pkey = htons(0xffff);
+	path->mtu_selector = SELECT_EXACTLY;
+	path->mtu = vb_rdmacm_device_mtu(id->device);
+	path->rate_selector = SELECT_EXACTLY;
+	path->rate = IBV_RATE_10_GBPS;
+	path->packet_life_time_selector = SELECT_EXACTLY;
+	path->packet_life_time = PACKET_LIFETIME;
+	id->id.route.path_rec = path;
+	id->id.route.num_paths = 1;
+}
+
+uint8_t vb_rdmacm_path_ack_timeout(const struct vb_rdmacm_id *id)
+{
+	/* IBA 12.7.34: twice the packet lifetime, and the receiver's delay on top, which is less. */
+	return id->has_ack_timeout ? id->ack_timeout : PACKET_LIFETIME + 1;
+}

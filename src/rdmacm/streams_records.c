@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The records of sockets behind streams.h, and the lists that they are in. Its users hold the lock.
+ */
+#include <stdlib.h>
+
+#include "io/descriptor.h"
+#include "io/event.h"
+#include "rdmacm/streams_parts.h"
+
+struct vb_rdmacm_streams vb_rdmacm_streams = {
+	.lock = VB_MUTEX_INITIALIZER(VB_RANK_CM_STREAMS),
+	.poller = -1,
+	.wake_fd = -1,
+	.report_fd = -1,
+	.timed = {&vb_rdmacm_streams.timed, &vb_rdmacm_streams.timed},
+	.untimed = {&vb_rdmacm_streams.untimed, &vb_rdmacm_streams.untimed},
+	.dead = {&vb_rdmacm_streams.dead, &vb_rdmacm_streams.dead},
+	.unfinished = {&vb_rdmacm_streams.unfinished, &vb_rdmacm_streams.unfinished},
+};
+
+#define streams vb_rdmacm_streams
+
+struct vb_rdmacm_stream *vb_rdmacm_stream_create(enum vb_rdmacm_stream_kind kind, int fd, struct vb_rdmacm_id *id)
+{
+	struct vb_rdmacm_stream *stream = calloc(1, sizeof(*stream));
+
+	if (stream == NULL)
+		return NULL;
+	if (kind != VB_STREAM_LISTENER) {
+		stream->mpa = calloc(1, sizeof(*stream->mpa));
+		if (stream->mpa == NULL) {
+			free(stream);
+			return NULL;
+		}
+	}
+	stream->kind = kind;
+	stream->fd = fd;
+	stream->id = id;
+	stream->retry_at = VB_TIME_NEVER;
+	vb_list_init(&stream->unfinished);
+	vb_list_append(kind == VB_STREAM_LISTENER ? &streams.untimed : &streams.timed, &stream->node);
+	return stream;
+}
+
+int vb_rdmacm_stream_poll(struct vb_rdmacm_stream *stream, bool read, bool write)
+{
+	bool wanted = read || write;
+	int error = 0;
+
+	if (wanted && !stream->is_polled)
+		error = vb_poller_add(streams.poller, stream->fd, stream);
+	if (!wanted && stream->is_polled)
+		vb_poller_remove(streams.poller, stream->fd);
+	if (error != 0)
+		return error;
+	stream->is_polled = wanted;
+	if (wanted)
+		vb_poller_want(streams.poller, stream->fd, stream, read, write);
+	return 0;
+}
+
+void vb_rdmacm_stream_bury(struct vb_rdmacm_stream *stream)
+{
+	if (stream->dead)
+		return;
+	if (stream->kind != VB_STREAM_ADOPTED) {
+		(void)vb_rdmacm_stream_poll(stream, false, false);
+		vb_descriptor_close(stream->fd);
+	}
+	if (!vb_list_is_empty(&stream->unfinished)) {
+		vb_list_remove(&stream->unfinished);
+		streams.unfinished_count--;
+	}
+	stream->dead = true;
+	stream->id = NULL;
+	vb_list_remove(&stream->node);
+	vb_list_append(&streams.dead, &stream->node);
+}
+
+void vb_rdmacm_streams_wake(void)
+{
+	vb_event_raise(streams.wake_fd);
+}
