@@ -17,6 +17,8 @@ struct sim_packet;
 struct vb_path;
 struct vb_qp;
 
+/* ---- engine.c ---- */
+
 /* NULL: there is none. */
 struct vb_qp *sim_qp_at(struct sim *sim, uint32_t qpn);
 struct sim_host *sim_host_at(struct sim *sim, const uint8_t address[16]);
@@ -30,7 +32,8 @@ bool sim_deliver(struct sim *sim, struct sim_host *host, const struct sim_packet
 struct sim_packet *sim_packet_of(struct sim *sim, const struct vb_path *path, const uint8_t *headers, size_t header_length,
 				 size_t payload);
 
-/* direct.c */
+/* ---- direct.c ---- */
+
 sim_handler sim_direct_arrive;
 bool sim_direct_send(struct sim *sim, struct vb_qp *qp);
 

@@ -20,12 +20,6 @@ struct nic_sink {
 	unsigned taken;
 };
 
-void sim_nic_attach(struct sim_host *host, struct sim_port *port)
-{
-	host->port = port;
-	port->host = host;
-}
-
 static void address(struct sim *sim, struct sim_packet *packet)
 {
 	const struct sim_host *to = sim_host_at(sim, packet->path.destination);
@@ -52,7 +46,8 @@ static void take(struct vb_burst_sink *sink, const struct vb_path *path, const u
 	sim_port_add(own->port, packet);
 }
 
-void sim_nic_refill(struct sim_port *port)
+/* One packet of the QPs into the queue, if it is empty. */
+static void refill(struct sim_port *port)
 {
 	struct nic_sink own = {.sink = {.take = take}, .port = port};
 	struct sim *sim = port->sim;
@@ -71,24 +66,28 @@ void sim_nic_refill(struct sim_port *port)
 	}
 }
 
-void sim_nic_touch(struct sim_host *host, struct vb_qp *qp)
-{
-	if (vb_list_is_empty(&qp->active))
-		vb_list_append(&host->port->ready, &qp->active);
-	if (!host->kick_owed) {
-		host->kick_owed = true;
-		host->next_to_kick = host->sim->to_kick;
-		host->sim->to_kick = host;
-	}
-}
-
-void sim_nic_receive(struct sim_port *port, struct sim_packet *packet)
+static void receive(struct sim_port *port, struct sim_packet *packet)
 {
 	struct sim *sim = port->sim;
 
 	if (!sim_deliver(sim, port->host, packet))
 		sim->packets_refused++;
 	sim_packet_free(&sim->pool, packet);
+}
+
+static void expect(const struct sim_port *port, const struct sim_packet *packet)
+{
+	(void)port;
+	__builtin_prefetch((const char *)packet + SIM_CACHE_LINE);
+}
+
+static const struct sim_port_owner owner = {.receive = receive, .expect = expect, .refill = refill};
+
+void sim_nic_attach(struct sim_host *host, struct sim_port *port)
+{
+	host->port = port;
+	port->host = host;
+	port->owner = &owner;
 }
 
 static void storm(struct sim *sim, void *object, vb_time when)

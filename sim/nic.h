@@ -9,17 +9,10 @@
 #include "base/time.h"
 
 struct sim_host;
-struct sim_packet;
 struct sim_port;
-struct vb_qp;
 
 /* Give the host a port. */
 void sim_nic_attach(struct sim_host *host, struct sim_port *port);
-/* The QP may have something to send. */
-void sim_nic_touch(struct sim_host *host, struct vb_qp *qp);
-/* One packet of the QPs into the port's queue, if it is empty. */
-void sim_nic_refill(struct sim_port *port);
-void sim_nic_receive(struct sim_port *port, struct sim_packet *packet);
 /* From now on it tells its switch to pause, again and again: a broken adapter. */
 void sim_nic_begin_storm(struct sim_host *host);
 

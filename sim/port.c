@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/nic.h"
 #include "sim/sim.h"
-#include "sim/switch.h"
 
 struct sim_port *sim_port_new(struct sim *sim, uint64_t rate, vb_time delay)
 {
@@ -174,10 +172,7 @@ void sim_port_fetch_route(const struct sim_port *port)
 {
 	const struct sim_packet *packet = port->line.first;
 
-	if (port->peer->at != NULL)
-		sim_switch_fetch(port->peer->at, packet);
-	else
-		__builtin_prefetch((const char *)packet + SIM_CACHE_LINE);
+	port->peer->owner->expect(port->peer, packet);
 }
 
 void sim_port_arrive(struct sim *sim, void *object, vb_time when)
@@ -192,10 +187,8 @@ void sim_port_arrive(struct sim *sim, void *object, vb_time when)
 	if (packet->is_pause) {
 		sim_port_paused(to, packet->priority, packet->pause);
 		sim_packet_free(&sim->pool, packet);
-	} else if (to->at) {
-		sim_switch_receive(to->at, to, packet);
 	} else {
-		sim_nic_receive(to, packet);
+		to->owner->receive(to, packet);
 	}
 }
 
@@ -212,8 +205,8 @@ static void transmit(struct sim_port *port, struct sim_packet *packet)
 		port->packets++;
 		port->bytes += packet->size;
 		port->of[packet->priority].moved_at = sim->now;
-		if (port->at)
-			sim_switch_sent(port->at, port, packet);
+		if (port->owner->sent)
+			port->owner->sent(port, packet);
 	}
 	if (!port->line.first)
 		sim_events_plan(&sim->events, arrives, sim_port_arrive, port);
@@ -230,14 +223,14 @@ void sim_port_kick(struct sim_port *port)
 	if (port->wake_planned)
 		return;
 	if (sim->now >= port->free_at) {
-		if (port->host)
-			sim_nic_refill(port);
+		if (port->owner->refill)
+			port->owner->refill(port);
 		packet = choose(port);
 		if (!packet)
 			return;
 		transmit(port, packet);
 	}
-	if (port->waiting != 0 || (port->host && !vb_list_is_empty(&port->ready))) {
+	if (port->waiting != 0 || !vb_list_is_empty(&port->ready)) {
 		port->wake_planned = true;
 		sim_events_plan(&sim->events, port->free_at, wake, port);
 	}
@@ -250,8 +243,8 @@ unsigned sim_port_flush(struct sim_port *port, unsigned priority)
 	for (; port->of[priority].queue.first; count++) {
 		struct sim_packet *packet = take_from(port, priority);
 
-		if (port->at)
-			sim_switch_sent(port->at, port, packet);
+		if (port->owner->sent)
+			port->owner->sent(port, packet);
 		sim_packet_free(&port->sim->pool, packet);
 	}
 	port->drops += count;

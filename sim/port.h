@@ -18,6 +18,7 @@
 
 struct sim;
 struct sim_host;
+struct sim_port;
 struct sim_switch;
 
 enum {
@@ -45,12 +46,24 @@ struct sim_port_priority {
 	bool discards;                   /* the watchdog has given this queue up */
 } __attribute__((aligned(SIM_CACHE_LINE)));
 
+/* What a switch and a host's adapter do with a port of theirs. */
+struct sim_port_owner {
+	/* A packet has come, and is the owner's from now on. */
+	void (*receive)(struct sim_port *port, struct sim_packet *packet);
+	/* The same packet will come: fetch what is needed then into the cache. */
+	void (*expect)(const struct sim_port *port, const struct sim_packet *packet);
+	/* A packet leaves by the port, or leaves its queue for good. NULL: it need not be told. */
+	void (*sent)(struct sim_port *port, struct sim_packet *packet);
+	/* The line can take a packet: put one into a queue, if there is any. NULL: they come by themselves. */
+	void (*refill)(struct sim_port *port);
+};
+
 struct sim_port {
 	struct sim_queue line;           /* on their way to the peer */
 	struct sim_port *peer;
 	struct sim_switch *at;           /* NULL: of a host */
 	struct sim *sim;
-	struct sim_host *host;
+	const struct sim_port_owner *owner;
 	uint64_t rate;                   /* bits a second */
 	vb_time delay;
 
@@ -59,6 +72,7 @@ struct sim_port {
 	uint32_t rest;                   /* picoseconds that free_at leaves out */
 	uint16_t waiting;                /* bit i: queue i is not empty */
 	bool wake_planned;
+	struct sim_host *host;           /* NULL: of a switch */
 	struct vb_list ready;            /* of a host: its QPs may have something to send */
 	unsigned number;                 /* within its owner */
 	bool renewing;                   /* a pause that we asked for, before it is over */

@@ -195,15 +195,6 @@ struct sim_host *sim_host_add(struct sim *sim, bool ipv6)
 	return host;
 }
 
-struct sim_host *sim_host_at(struct sim *sim, const uint8_t address[16])
-{
-	uint32_t index = ((uint32_t)address[13] << 16 | (uint32_t)address[14] << 8 | address[15]) - 1;
-
-	if (index >= sim->host_count || memcmp(sim->hosts[index]->address, address, 16) != 0)
-		return NULL;
-	return sim->hosts[index];
-}
-
 bool sim_host_was_told(const struct sim_host *host, enum ibv_event_type event)
 {
 	for (unsigned i = 0; i < host->events; i++)

@@ -37,18 +37,6 @@ void sim_switch_free(struct sim_switch *self)
 	free(self);
 }
 
-void sim_switch_attach(struct sim_switch *self, struct sim_port *port)
-{
-	if (self->port_count == self->port_room) {
-		self->port_room = self->port_room ? 2 * self->port_room : 8;
-		self->ports = realloc(self->ports, self->port_room * sizeof(struct sim_port *));
-		assert(self->ports);
-	}
-	port->at = self;
-	port->number = self->port_count;
-	self->ports[self->port_count++] = port;
-}
-
 /* What may still come after XOFF was sent: three times what the line holds, and what was begun at either end. */
 static uint64_t headroom_of(const struct sim_port *port)
 {
@@ -221,10 +209,10 @@ static uint32_t hash(const struct sim_switch *self, const uint32_t flow[3])
 	return (value * 0xc2b2ae35u) ^ value >> 16;
 }
 
-void sim_switch_fetch(const struct sim_switch *self, const struct sim_packet *packet)
+static void expect(const struct sim_port *port, const struct sim_packet *packet)
 {
 	if (packet->to_index != SIM_NOWHERE)
-		__builtin_prefetch(&self->route[packet->to_index]);
+		__builtin_prefetch(&port->at->route[packet->to_index]);
 }
 
 struct sim_port *sim_switch_route(struct sim_switch *self, const struct sim_packet *packet)
@@ -251,8 +239,9 @@ static bool is_unlucky(struct sim_switch *self, const struct sim_packet *packet)
 	return self->settings->loses_every != 0 && packet->length > 256 && ++self->data_seen % self->settings->loses_every == 0;
 }
 
-void sim_switch_receive(struct sim_switch *self, struct sim_port *from, struct sim_packet *packet)
+static void receive(struct sim_port *from, struct sim_packet *packet)
 {
+	struct sim_switch *self = from->at;
 	struct sim_port *to = sim_switch_route(self, packet);
 	bool pfc = self->settings->pfc;
 
@@ -279,8 +268,9 @@ void sim_switch_receive(struct sim_switch *self, struct sim_port *from, struct s
 	sim_port_kick(to);
 }
 
-void sim_switch_sent(struct sim_switch *self, struct sim_port *port, struct sim_packet *packet)
+static void sent(struct sim_port *port, struct sim_packet *packet)
 {
+	struct sim_switch *self = port->at;
 	struct sim_port *from = packet->ingress;
 
 	mark(self, port, packet);
@@ -290,4 +280,19 @@ void sim_switch_sent(struct sim_switch *self, struct sim_port *port, struct sim_
 	}
 	release(self, from, packet);
 	go_on_if_empty(self, from, packet->priority);
+}
+
+static const struct sim_port_owner owner = {.receive = receive, .expect = expect, .sent = sent};
+
+void sim_switch_attach(struct sim_switch *self, struct sim_port *port)
+{
+	if (self->port_count == self->port_room) {
+		self->port_room = self->port_room ? 2 * self->port_room : 8;
+		self->ports = realloc(self->ports, self->port_room * sizeof(struct sim_port *));
+		assert(self->ports);
+	}
+	port->at = self;
+	port->owner = &owner;
+	port->number = self->port_count;
+	self->ports[self->port_count++] = port;
 }

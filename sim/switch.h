@@ -60,11 +60,7 @@ void sim_switch_attach(struct sim_switch *self, struct sim_port *port);
 /* All ports are there: divide the buffer, start the watchdog. */
 void sim_switch_start(struct sim_switch *self);
 
-void sim_switch_receive(struct sim_switch *self, struct sim_port *from, struct sim_packet *packet);
-/* A packet leaves by the port, or leaves its queue for good. */
-void sim_switch_sent(struct sim_switch *self, struct sim_port *port, struct sim_packet *packet);
 /* Which port a packet takes. NULL: none leads there. */
-void sim_switch_fetch(const struct sim_switch *self, const struct sim_packet *packet);
 struct sim_port *sim_switch_route(struct sim_switch *self, const struct sim_packet *packet);
 
 #endif
