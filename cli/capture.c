@@ -19,6 +19,7 @@
 
 #include "capture/pcapng.h"
 #include "capture/story.h"
+#include "cli/capture_mads.h"
 #include "cli/command.h"
 #include "links/faults.h"
 
@@ -239,18 +240,21 @@ static int present(const char *who, const char *path, const char *shown, const s
 
 /* ---- the command ---- */
 
-static int start_and_wait(const char *who, char **argv)
+static int start_and_wait(const char *who, const char *path, char **argv)
 {
 	struct sigaction action = {.sa_handler = pass_on}, ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
+	struct vb_cli_mads *mads;
 	int status;
 	pid_t pid;
 
 	/* Ctrl-C goes to the command by itself; we stay to put the file in order. */
 	sigaction(SIGINT, &ignore, &interrupt);
 	sigaction(SIGQUIT, &ignore, &quit);
+	mads = vb_cli_mads_start(path);
 	pid = fork();
 	if (pid < 0) {
 		fprintf(stderr, "verbena %s: %s\n", who, strerror(errno));
+		vb_cli_mads_stop(mads);
 		return VB_CLI_CANNOT_START;
 	}
 	if (pid == 0) {
@@ -269,6 +273,7 @@ static int start_and_wait(const char *who, char **argv)
 		if (errno != EINTR)
 			return VB_CLI_FAILED;
 	child = 0;
+	vb_cli_mads_stop(mads);
 	return WIFSIGNALED(status) ? SIGNALLED + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -298,7 +303,7 @@ int vb_cli_capture_command(const char *who, const char *file, const char *shown,
 		close(fd);
 		return VB_CLI_FAILED;
 	}
-	code = start_and_wait(who, argv);
+	code = start_and_wait(who, path, argv);
 	close(fd);
 	tidy(who, path, shown);
 	error = present(who, path, shown, pictures);

@@ -11,7 +11,9 @@
 #include "daemon/client.h"
 #include "daemon/frame_ports.h"
 #include "daemon/mad_port.h"
+#include "daemon/mad_taps.h"
 #include "fabric/adapter.h"
+#include "io/clock.h"
 #include "io/datagram.h"
 #include "io/descriptor.h"
 #include "io/event.h"
@@ -31,6 +33,7 @@ struct vb_adapter_service {
 	uint32_t waiting_sequence;
 	struct vb_list mad_ports;
 	struct vb_frame_ports frame_ports;
+	struct vb_mad_taps mad_taps;
 	const struct vb_adapter_watcher *watcher;
 	vb_time turn;                      /* when this turn began */
 	uint8_t reregister;                /* how often a subnet manager asked for it */
@@ -120,7 +123,15 @@ static void deliver_frame(void *context, const uint8_t *bytes, size_t length)
 	vb_frame_ports_deliver(&service->frame_ports, bytes, length);
 }
 
+static void passed(void *context, bool sent, const uint8_t *bytes, size_t length)
+{
+	struct vb_adapter_service *service = context;
+
+	vb_mad_taps_tell(&service->mad_taps, vb_clock_now(), sent, bytes, length);
+}
+
 static const struct vb_adapter_host host = {
+	.passed = passed,
 	.send = send_datagram,
 	.frame = deliver_frame,
 	.joined = joined,
@@ -142,6 +153,7 @@ struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_s
 	service->guid = (host_seed & 0x00ffffffffffff00ull) | 0x0200000000000000ull;
 	vb_list_init(&service->mad_ports);
 	vb_frame_ports_init(&service->frame_ports, poller);
+	vb_mad_taps_init(&service->mad_taps);
 	service->watcher = watcher;
 	vb_adapter_init(&service->adapter, &host, service);
 	return service;
@@ -185,6 +197,7 @@ void vb_adapter_service_destroy(struct vb_adapter_service *service)
 	leave(service, 0);
 	vb_adapter_service_run(service, 0);
 	vb_frame_ports_fini(&service->frame_ports);
+	vb_mad_taps_fini(&service->mad_taps);
 	vb_adapter_fini(&service->adapter);
 	free(service);
 }
@@ -292,6 +305,21 @@ static void on_open(struct vb_adapter_service *service, struct vb_client *client
 	vb_descriptor_close(other);
 }
 
+/* Who may send MADs from here may see them. */
+static void on_open_tap(struct vb_adapter_service *service, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	struct vb_daemon_message answer;
+	int other = !service->adapter.has_node ? -ENODEV : !may_manage(service, client) ? -EACCES : vb_mad_taps_open(&service->mad_taps);
+
+	if (other < 0) {
+		vb_client_refuse(client, m->header.sequence, other, "the MADs of this host are not shown to you");
+		return;
+	}
+	vb_daemon_message_begin(&answer, VB_DAEMON_MAD_TAP, m->header.sequence);
+	vb_client_send_descriptors(client, &answer, &other, 1);
+	vb_descriptor_close(other);
+}
+
 static void on_register(struct vb_adapter_service *service, vb_time now, struct vb_client *client, const struct vb_daemon_message *m)
 {
 	struct vb_mad_port *port = port_of(service, client);
@@ -342,6 +370,9 @@ void vb_adapter_service_message(struct vb_adapter_service *service, vb_time now,
 		break;
 	case VB_DAEMON_OPEN_MAD_PORT:
 		on_open(service, client, m);
+		break;
+	case VB_DAEMON_OPEN_MAD_TAP:
+		on_open_tap(service, client, m);
 		break;
 	case VB_DAEMON_REGISTER_AGENT:
 		on_register(service, now, client, m);

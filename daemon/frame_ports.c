@@ -104,7 +104,7 @@ void vb_frame_ports_deliver(struct vb_frame_ports *ports, const uint8_t *bytes, 
 
 	if (!vb_ib_frame_decode(&frame, bytes, length))
 		return;
-	qpn = (uint32_t)frame.bth[5] << 16 | (uint32_t)frame.bth[6] << 8 | frame.bth[7];
+	qpn = vb_bth_destination_qpn(frame.bth);
 	VB_LIST_FOR_EACH(node, &ports->ports) {
 		struct port *port = vb_container_of(node, struct port, node);
 

@@ -460,6 +460,7 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 	case VB_DAEMON_LEAVE_FABRIC:
 	case VB_DAEMON_LIST_ADAPTERS:
 	case VB_DAEMON_OPEN_MAD_PORT:
+	case VB_DAEMON_OPEN_MAD_TAP:
 	case VB_DAEMON_REGISTER_AGENT:
 	case VB_DAEMON_UNREGISTER_AGENT:
 		vb_adapter_service_message(server->adapter, vb_clock_now(), client, m);

@@ -82,7 +82,7 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	schedule) echo base wire profiles memory queue io schedule ;;
 	links) echo base wire profiles memory queue io schedule links ;;
 	links/udp) echo base wire profiles memory queue io capture schedule links links/udp roce ;;
-	links/fabric) echo base wire profiles memory queue io schedule links links/fabric roce ;;
+	links/fabric) echo base wire profiles memory queue io capture schedule links links/fabric roce ;;
 	links/tcp) echo base wire profiles memory queue io capture schedule links links/tcp iwarp ;;
 	links/memory) echo base wire profiles memory queue io schedule links links/memory local ;;
 	progress) echo base wire profiles memory queue connect io schedule links progress ;;

@@ -59,9 +59,9 @@
 	RANK(STREAM_REPORTS, "stream reports.lock")       \
 	RANK(TIMERS, "timers.lock")                       \
 	RANK(SOURCE_PORTS, "source_ports.lock")           \
-	RANK(FRAMES, "frames.lock")                       \
 	RANK(FRAME_PORT, "fabric link.opening")           \
 	RANK(TAP, "tap.lock")                             \
+	RANK(FRAMES, "frames.lock")                       \
 	RANK(SHAPER, "shaper.lock")                       \
 	RANK(CAPTURE, "capture.lock")                     \
 	RANK(EXPLAINER, "explainer.lock")                 \

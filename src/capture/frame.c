@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * IP, UDP and TCP headers: RFC 791, RFC 8200, RFC 768, RFC 9293; don't-fragment as RoCEv2 demands (annex A17.4.3.1), and as Linux sets it
- * for TCP. Of RoCEv1 the GRH, which stands where IPv6's header would (annex A16.4.1).
+ * for TCP. Of RoCEv1 the GRH, which stands where IPv6's header would (annex A16.4.1). InfiniBand's frames have an ERF record's header, in
+ * the way of Endace's cards: tools know no other link type for them. Its fields: time (little-endian, seconds << 32 and a fraction), type,
+ * flags, length of the record, losses, length on the wire.
  */
 #include "capture/frame.h"
 
@@ -18,6 +20,7 @@ enum { PROTOCOL_TCP = 6, PROTOCOL_UDP = 17, NEXT_IBA = 0x1b };
 enum { LONGEST_PAYLOAD = 4096 };
 enum { ETHERNET_LENGTH = 14, COOKED_LENGTH = 16, COOKED_2_LENGTH = 20, TAG_LENGTH = 4 };
 enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100, TYPE_SERVICE_VLAN = 0x88a8, TYPE_ROCE = 0x8915 };
+enum { ERF_TYPE_AT = 8, ERF_LENGTH_AT = 10, ERF_WIRE_LENGTH_AT = 14, ERF_EXTENSION = 8, ERF_MORE = 0x80, ERF_INFINIBAND = 21 };
 
 static void store_16(uint8_t *at, unsigned v)
 {
@@ -113,10 +116,6 @@ size_t vb_frame_headers(uint8_t out[VB_FRAME_HEADERS], const struct vb_path *pat
 	uint8_t *udp;
 
 	memset(out, 0, VB_FRAME_HEADERS);
-	if (path->framing == VB_FRAMING_ETHERNET) {
-		vb_ib_path_grh(path, length, out);
-		return VB_IB_GRH_LENGTH;
-	}
 	ip_length = put_ip(out, path, ip_id, PROTOCOL_UDP, udp_length);
 	udp = out + ip_length;
 	store_16(udp, path->source_port);
@@ -125,6 +124,38 @@ size_t vb_frame_headers(uint8_t out[VB_FRAME_HEADERS], const struct vb_path *pat
 	sum = checksum(out, path, PROTOCOL_UDP, udp, UDP_LENGTH, datagram, length);
 	store_16(udp + 6, sum ? sum : 0xffff);
 	return ip_length + UDP_LENGTH;
+}
+
+void vb_frame_ethernet_headers(uint8_t out[VB_FRAME_ETHERNET_HEADERS], const uint8_t destination[6], const uint8_t source[6],
+			       const struct vb_path *path, size_t length)
+{
+	memcpy(out, destination, 6);
+	memcpy(out + 6, source, 6);
+	store_16(out + 12, TYPE_ROCE);
+	vb_ib_path_grh(path, length, out + ETHERNET_LENGTH);
+}
+
+size_t vb_frame_erf(uint8_t out[VB_FRAME_ERF_MOST], int64_t time, const uint8_t *frame, size_t length)
+{
+	uint64_t seconds = (uint64_t)time / 1000000000u, rest = (uint64_t)time % 1000000000u;
+	uint64_t stamp = seconds << 32 | (rest << 32) / 1000000000u;
+	uint8_t *end = out + VB_FRAME_ERF_HEADER + length;
+	uint16_t vcrc;
+
+	if (length > VB_IB_MAX_FRAME)
+		return 0;
+	memset(out, 0, VB_FRAME_ERF_HEADER);
+	for (unsigned i = 0; i < 8; i++)
+		out[i] = (uint8_t)(stamp >> 8 * i);
+	out[ERF_TYPE_AT] = ERF_INFINIBAND;
+	store_16(out + ERF_LENGTH_AT, (unsigned)(VB_FRAME_ERF_HEADER + length + VB_IB_VCRC_LENGTH));
+	store_16(out + ERF_WIRE_LENGTH_AT, (unsigned)(length + VB_IB_VCRC_LENGTH));
+	memcpy(out + VB_FRAME_ERF_HEADER, frame, length);
+	vcrc = vb_ib_vcrc(frame, length);
+	/* The low byte first, as the ICRC. */
+	end[0] = (uint8_t)vcrc;
+	end[1] = (uint8_t)(vcrc >> 8);
+	return VB_FRAME_ERF_HEADER + length + VB_IB_VCRC_LENGTH;
 }
 
 size_t vb_frame_tcp_headers(uint8_t out[VB_FRAME_TCP_HEADERS], const struct vb_frame_tcp *segment, const uint8_t *payload, size_t length)
@@ -233,6 +264,22 @@ static int after_type(const uint8_t *frame, size_t length, size_t header, size_t
 	return type == TYPE_IPV4 || type == TYPE_IPV6 || type == TYPE_ROCE ? (int)header : -EPROTO;
 }
 
+/* Extension headers may follow the first; the highest bit of a type says that there is one more. */
+static int after_erf(const uint8_t *frame, size_t length)
+{
+	size_t header = VB_FRAME_ERF_HEADER;
+	bool more;
+
+	if (length < header || (frame[ERF_TYPE_AT] & 0x7f) != ERF_INFINIBAND)
+		return -EPROTO;
+	for (more = frame[ERF_TYPE_AT] & ERF_MORE; more; header += ERF_EXTENSION) {
+		if (length - header < ERF_EXTENSION)
+			return -EPROTO;
+		more = frame[header] & ERF_MORE;
+	}
+	return (int)header;
+}
+
 int vb_frame_link_length(const uint8_t *frame, size_t length, uint32_t link_type)
 {
 	switch (link_type) {
@@ -247,9 +294,42 @@ int vb_frame_link_length(const uint8_t *frame, size_t length, uint32_t link_type
 		return after_type(frame, length, COOKED_LENGTH, 14);
 	case VB_FRAME_COOKED_2:
 		return after_type(frame, length, COOKED_2_LENGTH, 0);
+	case VB_FRAME_ERF:
+		return after_erf(frame, length);
 	default:
 		return -EPROTO;
 	}
+}
+
+void vb_frame_lid_to_address(uint16_t lid, uint8_t address[16])
+{
+	memset(address, 0, 16);
+	address[0] = 1;
+	store_16(address + 14, lid);
+}
+
+uint16_t vb_frame_address_to_lid(const uint8_t address[16])
+{
+	static const uint8_t prefix[14] = {1};
+
+	return memcmp(address, prefix, sizeof(prefix)) == 0 ? (uint16_t)load_16(address + 14) : 0;
+}
+
+/* LRH to VCRC. */
+static int parse_infiniband(const uint8_t *bytes, size_t length, struct vb_path *path, const uint8_t **datagram, size_t *datagram_length)
+{
+	struct vb_ib_frame frame;
+
+	if (length < VB_IB_VCRC_LENGTH || !vb_ib_frame_decode(&frame, bytes, length - VB_IB_VCRC_LENGTH))
+		return -EPROTO;
+	*path = vb_ib_route_to_path(&frame.route);
+	if (path->framing == VB_FRAMING_LOCAL) {
+		vb_frame_lid_to_address(path->slid, path->source);
+		vb_frame_lid_to_address(path->dlid, path->destination);
+	}
+	*datagram = frame.bth;
+	*datagram_length = frame.bth_length;
+	return 0;
 }
 
 int vb_frame_parse(const uint8_t *frame, size_t length, uint32_t link_type, struct vb_path *path,
@@ -263,6 +343,8 @@ int vb_frame_parse(const uint8_t *frame, size_t length, uint32_t link_type, stru
 		return skip;
 	frame += skip;
 	length -= (size_t)skip;
+	if (link_type == VB_FRAME_ERF)
+		return parse_infiniband(frame, length, path, datagram, datagram_length);
 	if (length >= VB_IB_GRH_LENGTH && frame[0] >> 4 == 6 && frame[6] == NEXT_IBA) {
 		memset(path, 0, sizeof(*path));
 		*datagram = frame + VB_IB_GRH_LENGTH;

@@ -9,11 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capture/frame.h"
 #include "capture/ladder.h"
 #include "capture/names.h"
 #include "capture/record.h"
 #include "capture/story.h"
 #include "wire/cm_mad.h"
+#include "wire/mad.h"
+#include "wire/mad_attributes.h"
 #include "wire/rnr_timer.h"
 
 void vb_ladder_address(const uint8_t gid[16], char *out, size_t room)
@@ -22,6 +25,8 @@ void vb_ladder_address(const uint8_t gid[16], char *out, size_t room)
 
 	if (memcmp(gid, none, sizeof(none)) == 0)
 		snprintf(out, room, "?");
+	else if (vb_frame_address_to_lid(gid) != 0)
+		snprintf(out, room, "lid %u", vb_frame_address_to_lid(gid));
 	else if (vb_gid_is_ipv4(gid))
 		inet_ntop(AF_INET, gid + 12, out, (socklen_t)room);
 	else
@@ -58,12 +63,35 @@ static void acknowledge_text(char *out, size_t room, const struct vb_roce_packet
 	}
 }
 
+/* Of management: what is done to which attribute. */
+static void mad_text(char *out, size_t room, const struct vb_roce_packet *packet)
+{
+	static const char *const methods[] = {[VB_MAD_GET] = "Get", [VB_MAD_SET] = "Set", [VB_MAD_SEND] = "Send", [VB_MAD_TRAP] = "Trap",
+		[VB_MAD_REPORT] = "Report", [VB_MAD_TRAP_REPRESS] = "TrapRepress", [0x12] = "GetTable", [0x15] = "Delete"};
+	struct vb_mad mad;
+	const struct vb_attribute_row *row;
+	enum vb_attribute attribute;
+	uint8_t method;
+
+	if (packet->payload_length < sizeof(mad)) {
+		snprintf(out, room, "MAD, %u B", packet->payload_length);
+		return;
+	}
+	memcpy(&mad, packet->payload, sizeof(mad));
+	method = mad.method & 0x7f;
+	attribute = vb_attribute_find(mad.mgmt_class, be16_get(mad.attribute));
+	row = attribute != VB_ATTRIBUTE_UNKNOWN ? &vb_attributes[attribute] : NULL;
+	snprintf(out, room, "%s%s %s%s", method < sizeof(methods) / sizeof(methods[0]) && methods[method] ? methods[method] : "MAD",
+		 mad.method & VB_MAD_RESPONSE ? "Resp" : "", row ? row->name : mad.mgmt_class == VB_MAD_SA ? "of the SA" : "MAD",
+		 mad.mgmt_class == VB_MAD_SMP_DIRECTED ? ", directed" : "");
+}
+
 static void cm_text(char *out, size_t room, const struct vb_roce_packet *packet)
 {
 	struct vb_cm_mad mad;
 
 	if (vb_cm_mad_decode(&mad, packet->payload, packet->payload_length) != 0)
-		snprintf(out, room, "MAD, %u B", packet->payload_length);
+		mad_text(out, room, packet);
 	else if (mad.attribute == VB_CM_REJ)
 		snprintf(out, room, "CM REJ, reason %u", mad.rej.reason);
 	else if (mad.attribute == VB_CM_REQ)
@@ -127,7 +155,9 @@ void vb_ladder_packet_text(struct vb_ladder_item *item, const struct vb_story_pa
 	const char *fate = "";
 
 	put_psn(number, sizeof(number), p->psn.v, psn);
-	if (p->destination_qpn == 1)
+	if (p->destination_qpn == 0)
+		mad_text(text, sizeof(text), p);
+	else if (p->destination_qpn == 1)
 		cm_text(text, sizeof(text), p);
 	else if (p->op->kind == VB_KIND_ACKNOWLEDGE)
 		acknowledge_text(text, sizeof(text), p, number);

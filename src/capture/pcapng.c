@@ -61,12 +61,25 @@ static void end_block(struct vb_capture_buffer *buffer, size_t start)
 		memcpy(buffer->bytes + start + 4, &length, sizeof(length));
 }
 
+void vb_pcapng_interface(struct vb_capture_buffer *buffer, uint16_t link_type)
+{
+	const char *name = link_type == VB_FRAME_ERF ? "InfiniBand" : link_type == VB_FRAME_ETHERNET ? "RoCEv1" : "verbena";
+	const uint16_t link[2] = {link_type, 0};
+	const uint8_t resolution = NANOSECONDS;
+	size_t start = begin_block(buffer, INTERFACE);
+
+	vb_capture_buffer_add(buffer, link, sizeof(link));
+	put_32(buffer, 0);                 /* frames are never cut */
+	put_option(buffer, OPTION_INTERFACE_NAME, name, strlen(name));
+	put_option(buffer, OPTION_RESOLUTION, &resolution, 1);
+	put_32(buffer, OPTION_END);
+	end_block(buffer, start);
+}
+
 void vb_pcapng_begin(struct vb_capture_buffer *buffer, int64_t clock)
 {
 	const uint16_t version[2] = {1, 0};
 	const int64_t unknown_length = -1;
-	const uint16_t link[2] = {VB_FRAME_RAW, 0};
-	const uint8_t resolution = NANOSECONDS;
 	char comment[64];
 	size_t start = begin_block(buffer, SECTION);
 	int length = snprintf(comment, sizeof(comment), "%s%lld", clock_label, (long long)clock);
@@ -78,14 +91,7 @@ void vb_pcapng_begin(struct vb_capture_buffer *buffer, int64_t clock)
 	put_option(buffer, OPTION_COMMENT, comment, (size_t)length);
 	put_32(buffer, OPTION_END);
 	end_block(buffer, start);
-
-	start = begin_block(buffer, INTERFACE);
-	vb_capture_buffer_add(buffer, link, sizeof(link));
-	put_32(buffer, 0);                 /* frames are never cut */
-	put_option(buffer, OPTION_INTERFACE_NAME, "verbena", strlen("verbena"));
-	put_option(buffer, OPTION_RESOLUTION, &resolution, 1);
-	put_32(buffer, OPTION_END);
-	end_block(buffer, start);
+	vb_pcapng_interface(buffer, VB_FRAME_RAW);
 }
 
 void vb_pcapng_record(struct vb_capture_buffer *buffer, const struct vb_capture_record *record)
@@ -96,14 +102,14 @@ void vb_pcapng_record(struct vb_capture_buffer *buffer, const struct vb_capture_
 	end_block(buffer, start);
 }
 
-void vb_pcapng_packet(struct vb_capture_buffer *buffer, int64_t time, uint32_t flags, const uint8_t *headers,
+void vb_pcapng_packet(struct vb_capture_buffer *buffer, uint32_t interface, int64_t time, uint32_t flags, const uint8_t *headers,
 		      size_t header_length, const uint8_t *rest, size_t rest_length, const char *comment)
 {
 	/* epb_flags: 1 inbound, 2 outbound. What was seen at both ends is shown as sent. */
 	uint32_t direction = flags & VB_CAPTURE_SENT ? 2 : 1, length = (uint32_t)(header_length + rest_length);
 	size_t start = begin_block(buffer, ENHANCED_PACKET);
 
-	put_32(buffer, 0);
+	put_32(buffer, interface);
 	put_32(buffer, (uint32_t)((uint64_t)time >> 32));
 	put_32(buffer, (uint32_t)time);
 	put_32(buffer, length);

@@ -18,7 +18,7 @@ struct vb_capture_buffer;
 
 enum { VB_PCAPNG_INTERFACES = 64 };
 
-/* How a file of ours begins: the section and its one interface. `clock`: what must be added to this machine's monotonic
+/* How a file of ours begins: the section and its first interface, raw IP. `clock`: what must be added to this machine's monotonic
  * clock to have nanoseconds since 1970; every process that joins uses the same. */
 void vb_pcapng_begin(struct vb_capture_buffer *buffer, int64_t clock);
 /* Is it one of ours? Reads `clock` back. `length` may be less than the whole file: VB_PCAPNG_HEAD is enough. */
@@ -27,8 +27,10 @@ bool vb_pcapng_is_ours(const uint8_t *bytes, size_t length, int64_t *clock);
 
 void vb_pcapng_record(struct vb_capture_buffer *buffer, const struct vb_capture_record *record);
 
-/* A packet in two pieces, headers and the rest; comment may be NULL. */
-void vb_pcapng_packet(struct vb_capture_buffer *buffer, int64_t time, uint32_t flags, const uint8_t *headers,
+/* One interface more, for frames of another link type (enum vb_frame_link). They are numbered in the order of the file, from 0 on. */
+void vb_pcapng_interface(struct vb_capture_buffer *buffer, uint16_t link_type);
+/* A packet of that interface in two pieces, headers and the rest; comment may be NULL. */
+void vb_pcapng_packet(struct vb_capture_buffer *buffer, uint32_t interface, int64_t time, uint32_t flags, const uint8_t *headers,
 		      size_t header_length, const uint8_t *rest, size_t rest_length, const char *comment);
 
 /* ---- reading ---- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a capture file holds: a pcapng section with one interface of raw IP packets (LINKTYPE_RAW), and between its
- * packets blocks of a type of our own, each one struct vb_capture_record: work posted, work completed, events, and
- * before each packet who sent or received it and what became of it. The type is from the range that pcapng leaves to
- * local use: other programs skip such blocks.
+ * What a capture file holds: a pcapng section with an interface of raw IP packets (LINKTYPE_RAW), and of Ethernet or ERF where there are
+ * such frames, and between its packets blocks of a type of our own, each one struct vb_capture_record: work posted, work completed, events,
+ * and before each packet who sent or received it and what became of it. The type is from the range that pcapng leaves to local use: other
+ * programs skip such blocks.
  *
  * Several processes append to one file at a time, whole blocks with one write each.
  */

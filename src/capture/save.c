@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "capture/buffer.h"
+#include "capture/frame.h"
 #include "capture/names.h"
 #include "capture/pcapng.h"
 #include "capture/story.h"
@@ -130,7 +131,36 @@ static size_t find_packet(const struct vb_story *story, const struct vb_capture_
 	return story->packets;
 }
 
-static void put_all(const struct vb_story *story, struct vb_capture_buffer *buffer, size_t *told)
+/* Link types in the order of the file's interfaces. */
+struct interfaces {
+	uint16_t link_type[3];
+	unsigned count;
+};
+
+static uint32_t interface_of(const struct interfaces *interfaces, uint16_t link_type)
+{
+	uint32_t i = 0;
+
+	while (i < interfaces->count && interfaces->link_type[i] != link_type)
+		i++;
+	return i;
+}
+
+/* Raw IP is there from the beginning; others where there is a frame of theirs: some programs read files of one link type only. */
+static void put_interfaces(const struct vb_story *story, struct vb_capture_buffer *buffer, struct interfaces *interfaces)
+{
+	*interfaces = (struct interfaces){{VB_FRAME_RAW}, 1};
+	for (size_t i = 0; i < story->packets; i++) {
+		uint16_t link_type = story->packet[i].link_type;
+
+		if (interface_of(interfaces, link_type) < interfaces->count)
+			continue;
+		vb_pcapng_interface(buffer, link_type);
+		interfaces->link_type[interfaces->count++] = link_type;
+	}
+}
+
+static void put_all(const struct vb_story *story, struct vb_capture_buffer *buffer, const struct interfaces *interfaces, size_t *told)
 {
 	size_t next = 0;
 
@@ -151,8 +181,8 @@ static void put_all(const struct vb_story *story, struct vb_capture_buffer *buff
 			if (told[j] == i)
 				say_event(&comment, &story->event[j]);
 		vb_pcapng_record(buffer, &packet->note);
-		vb_pcapng_packet(buffer, time, packet->note.flags, packet->ip, packet->ip_length, NULL, 0,
-				 comment.text);
+		vb_pcapng_packet(buffer, interface_of(interfaces, packet->link_type), time, packet->note.flags, packet->frame,
+				 packet->frame_length, NULL, 0, comment.text);
 	}
 	for (; next < story->events; next++)
 		vb_pcapng_record(buffer, &story->event[next]);
@@ -189,11 +219,13 @@ static int replace_file(const char *path, const struct vb_capture_buffer *buffer
 int vb_story_encode(const struct vb_story *story, struct vb_capture_buffer *buffer)
 {
 	size_t *told = calloc(story->events + 1, sizeof(*told));
+	struct interfaces interfaces;
 
 	if (!told)
 		return -ENOMEM;
 	vb_pcapng_begin(buffer, story->clock);
-	put_all(story, buffer, told);
+	put_interfaces(story, buffer, &interfaces);
+	put_all(story, buffer, &interfaces, told);
 	free(told);
 	return buffer->failed ? -ENOMEM : 0;
 }

@@ -141,13 +141,20 @@ static int add_packet(struct vb_story *story, const struct vb_pcapng_item *item,
 		story->foreign++;
 		return 0;
 	}
-	packet.ip = item->frame + skip;
-	packet.ip_length = item->length - (size_t)skip;
-	if (vb_frame_tcp_parse(packet.ip, packet.ip_length, &segment, &packet.datagram, &packet.length) == 0)
+	packet.link_type = VB_FRAME_RAW;
+	packet.frame = item->frame + skip;
+	packet.frame_length = item->length - (size_t)skip;
+	if (item->link_type != VB_FRAME_ERF &&
+	    vb_frame_tcp_parse(packet.frame, packet.frame_length, &segment, &packet.datagram, &packet.length) == 0)
 		return add_segment(story, &packet, &segment, item->time, note);
-	if (vb_frame_parse(packet.ip, packet.ip_length, VB_FRAME_RAW, &packet.path, &packet.datagram, &packet.length) != 0) {
+	if (vb_frame_parse(item->frame, item->length, item->link_type, &packet.path, &packet.datagram, &packet.length) != 0) {
 		story->foreign++;
 		return 0;
+	}
+	if (item->link_type == VB_FRAME_ERF || (item->link_type == VB_FRAME_ETHERNET && packet.path.framing == VB_FRAMING_ETHERNET)) {
+		packet.link_type = (uint16_t)item->link_type;
+		packet.frame = item->frame;
+		packet.frame_length = item->length;
 	}
 	if (!is_noted(note))
 		return add_stranger(story, &packet, item->time);
@@ -159,7 +166,7 @@ static int add_packet(struct vb_story *story, const struct vb_pcapng_item *item,
 
 static uint32_t hash_packet(const struct vb_story_packet *packet)
 {
-	uint32_t crc = vb_crc32(packet->path.source_port, packet->path.source, 32);
+	uint32_t crc = vb_crc32(packet->path.source_port + packet->path.dlid, packet->path.source, 32);
 
 	return vb_crc32(crc, packet->datagram, packet->length);
 }
@@ -168,7 +175,8 @@ static bool are_halves(const struct vb_story_packet *sent, const struct vb_story
 {
 	return (sent->note.flags & (VB_CAPTURE_RECEIVED | VB_CAPTURE_DROPPED)) == 0 &&
 	       sent->note.time <= received->note.received && sent->length == received->length &&
-	       sent->path.source_port == received->path.source_port &&
+	       sent->path.source_port == received->path.source_port && sent->path.slid == received->path.slid &&
+	       sent->path.dlid == received->path.dlid &&
 	       memcmp(sent->path.source, received->path.source, sizeof(sent->path.source)) == 0 &&
 	       memcmp(sent->path.destination, received->path.destination, sizeof(sent->path.destination)) == 0 &&
 	       memcmp(sent->datagram, received->datagram, sent->length) == 0;

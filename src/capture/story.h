@@ -16,7 +16,7 @@
 struct vb_capture_buffer;
 
 enum vb_story_kind {
-	VB_STORY_ROCE,                     /* a RoCEv2 packet */
+	VB_STORY_ROCE,                     /* a packet of RoCE or InfiniBand */
 	VB_STORY_SEGMENT,                  /* of a TCP stream that carries iWARP: see streams.h, also for what follows */
 	VB_STORY_MPA_REQUEST, VB_STORY_MPA_REPLY, VB_STORY_FPDU, VB_STORY_FIN, VB_STORY_RST,
 };
@@ -24,8 +24,9 @@ enum vb_story_kind {
 struct vb_story_packet {
 	struct vb_capture_record note;     /* of a capture that is not ours: SENT, by pid 0; queue pairs: peers.h */
 	enum vb_story_kind kind;
-	const uint8_t *ip;                 /* the IP packet */
-	size_t ip_length;
+	uint16_t link_type;                /* enum vb_frame_link; all but frames of RoCEv1 and InfiniBand are kept from the IP header on */
+	const uint8_t *frame;
+	size_t frame_length;
 	size_t order;                      /* in the file */
 	struct vb_path path;
 	const uint8_t *datagram;           /* of a segment: what it carries, which may be nothing */
@@ -47,7 +48,7 @@ struct vb_story {
 	struct vb_capture_record *event;   /* all records but those of packets */
 	size_t events;
 	size_t segments;                   /* packets that are segments */
-	size_t foreign;                    /* frames that were neither RoCEv2 packets nor of iWARP */
+	size_t foreign;                    /* frames that were neither packets of RoCE or InfiniBand nor of iWARP */
 	size_t segmented;                  /* frames that held several packets: such a story can be drawn, but not saved */
 };
 

@@ -252,7 +252,7 @@ static void drop_received(const struct direction *direction)
 		struct vb_story_packet *packet = direction->at[i].packet;
 
 		if (!is_sent(packet) && end_of(direction, packet) <= sent && (reset || !(packet->tcp.flags & VB_FRAME_TCP_RST)))
-			packet->ip = NULL; /* gone */
+			packet->frame = NULL; /* gone */
 	}
 }
 
@@ -297,7 +297,7 @@ static bool begins_as_mpa(const struct direction *direction)
 static void leave_out(struct vb_story *story, const struct direction *direction)
 {
 	for (size_t i = 0; i < direction->count; i++)
-		direction->at[i].packet->ip = NULL;
+		direction->at[i].packet->frame = NULL;
 	story->foreign += direction->count;
 }
 
@@ -324,7 +324,7 @@ int vb_streams_join(struct vb_story *story)
 	forget_directions(&all);
 	story->segments = 0;
 	for (size_t i = 0; i < story->packets; i++) {
-		if (!story->packet[i].ip)
+		if (!story->packet[i].frame)
 			continue;
 		story->segments += story->packet[i].kind == VB_STORY_SEGMENT;
 		story->packet[kept++] = story->packet[i];

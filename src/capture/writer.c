@@ -3,6 +3,9 @@
  * O_APPEND makes each write whole with regard to others (write(2)); the header is written by whoever finds the file
  * empty. The times of all processes are taken from this machine's monotonic clock and moved by
  * the same amount, which stands in the header, so that they compare.
+ *
+ * The file begins with an interface for IP packets. One for frames of RoCEv1 or InfiniBand is appended by the first process that has such a
+ * frame: who looks whether there is one, and appends it, holds the header's lock, so that its number is known.
  */
 #include "capture/writer.h"
 
@@ -12,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +37,10 @@ struct vb_capture {
 	off_t limit;                       /* of the file's length, 0: none */
 	uint32_t pid;
 	uint64_t host;
+	struct {
+		bool known;
+		uint32_t number;
+	} ethernet, erf;                   /* interfaces of the file */
 	struct vb_capture_buffer buffer;
 };
 
@@ -226,17 +234,99 @@ void vb_capture_note(struct vb_capture *capture, struct vb_capture_record *recor
 	vb_mutex_unlock(&capture->lock);
 }
 
-static void append_packet(struct vb_capture *capture, struct vb_capture_record *record, const uint8_t *headers, size_t header_length,
-			  const uint8_t *bytes, size_t length, const char *comment)
+/* ---- interfaces ---- */
+
+/* How many interfaces the file has, and the number of that link type's, or the same. Caller holds the header's lock. */
+static int count_interfaces(int fd, uint32_t link_type, uint32_t *number)
+{
+	struct vb_pcapng_reader reader;
+	struct vb_pcapng_item item;
+	enum vb_pcapng_item_kind kind;
+	struct stat status;
+	void *bytes;
+
+	if (fstat(fd, &status) != 0)
+		return -errno;
+	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (bytes == MAP_FAILED)
+		return -errno;
+	vb_pcapng_read(&reader, bytes, (size_t)status.st_size);
+	do
+		kind = vb_pcapng_next(&reader, &item);
+	while (kind == VB_PCAPNG_PACKET || kind == VB_PCAPNG_RECORD);
+	for (*number = 0; *number < reader.interfaces && reader.interface[*number].link_type != link_type; ++*number)
+		;
+	munmap(bytes, (size_t)status.st_size);
+	return (int)reader.interfaces;
+}
+
+/* Caller holds capture->lock. 0 or -errno. */
+static int add_interface(struct vb_capture *capture, uint16_t link_type, uint32_t *number)
+{
+	struct vb_capture_buffer block = {0};
+	int count, error = lock_header(capture->fd, F_WRLCK);
+
+	if (error != 0)
+		return error;
+	count = count_interfaces(capture->fd, link_type, number);
+	if (count >= 0 && *number == (uint32_t)count) {
+		vb_pcapng_interface(&block, link_type);
+		error = block.failed ? -ENOMEM : write_all(capture->fd, block.bytes, block.used);
+	}
+	(void)lock_header(capture->fd, F_UNLCK);
+	vb_capture_buffer_free(&block);
+	return count < 0 ? count : error;
+}
+
+/* The interface for frames of that link type. Caller holds capture->lock. False: there is none, and the capture has ended. */
+static bool find_interface(struct vb_capture *capture, uint16_t link_type, uint32_t *number)
+{
+	int error = 0;
+
+	*number = 0;
+	if (capture->fd < 0)
+		return false;
+	if (link_type == VB_FRAME_ETHERNET || link_type == VB_FRAME_ERF) {
+		bool *known = link_type == VB_FRAME_ERF ? &capture->erf.known : &capture->ethernet.known;
+		uint32_t *kept = link_type == VB_FRAME_ERF ? &capture->erf.number : &capture->ethernet.number;
+
+		if (!*known)
+			error = add_interface(capture, link_type, kept);
+		*known = error == 0;
+		*number = *kept;
+	}
+	if (error != 0) {
+		vb_log(VB_LOG_ERROR, "the capture ends here: %s", strerror(-error));
+		vb_descriptor_close(capture->fd);
+		capture->fd = -1;
+	}
+	return error == 0;
+}
+
+/* ---- packets ---- */
+
+/* Caller holds capture->lock. The record is complete. */
+static void append(struct vb_capture *capture, struct vb_capture_record *record, uint16_t link_type, const uint8_t *headers,
+		   size_t header_length, const uint8_t *bytes, size_t length, const char *comment)
+{
+	uint32_t interface;
+
+	if (!find_interface(capture, link_type, &interface))
+		return;
+	vb_pcapng_record(&capture->buffer, record);
+	vb_pcapng_packet(&capture->buffer, interface, record->flags & VB_CAPTURE_RECEIVED ? record->received : record->time,
+			 record->flags, headers, header_length, bytes, length, comment);
+	if (capture->buffer.used >= FLUSH_AT)
+		write_out(capture);
+}
+
+static void append_packet(struct vb_capture *capture, struct vb_capture_record *record, uint16_t link_type, const uint8_t *headers,
+			  size_t header_length, const uint8_t *bytes, size_t length, const char *comment)
 {
 	vb_mutex_lock(&capture->lock);
 	record->kind = VB_CAPTURE_PACKET;
 	complete(capture, record);
-	vb_pcapng_record(&capture->buffer, record);
-	vb_pcapng_packet(&capture->buffer, record->flags & VB_CAPTURE_RECEIVED ? record->received : record->time,
-			 record->flags, headers, header_length, bytes, length, comment);
-	if (capture->buffer.used >= FLUSH_AT)
-		write_out(capture);
+	append(capture, record, link_type, headers, header_length, bytes, length, comment);
 	vb_mutex_unlock(&capture->lock);
 }
 
@@ -246,7 +336,31 @@ void vb_capture_packet(struct vb_capture *capture, struct vb_capture_record *rec
 	uint8_t headers[VB_FRAME_HEADERS];
 	size_t header_length = vb_frame_headers(headers, path, ip_id, datagram, length);
 
-	append_packet(capture, record, headers, header_length, datagram, length, comment);
+	append_packet(capture, record, VB_FRAME_RAW, headers, header_length, datagram, length, comment);
+}
+
+void vb_capture_ethernet(struct vb_capture *capture, struct vb_capture_record *record, const struct vb_path *path,
+			 const uint8_t destination[6], const uint8_t source[6], const uint8_t *packet, size_t length, const char *comment)
+{
+	uint8_t headers[VB_FRAME_ETHERNET_HEADERS];
+
+	vb_frame_ethernet_headers(headers, destination, source, path, length);
+	append_packet(capture, record, VB_FRAME_ETHERNET, headers, sizeof(headers), packet, length, comment);
+}
+
+void vb_capture_infiniband(struct vb_capture *capture, struct vb_capture_record *record, const uint8_t *frame, size_t length,
+			   const char *comment)
+{
+	uint8_t erf[VB_FRAME_ERF_MOST];
+	size_t erf_length;
+
+	vb_mutex_lock(&capture->lock);
+	record->kind = VB_CAPTURE_PACKET;
+	complete(capture, record);
+	erf_length = vb_frame_erf(erf, record->flags & VB_CAPTURE_RECEIVED ? record->received : record->time, frame, length);
+	if (erf_length > 0)
+		append(capture, record, VB_FRAME_ERF, erf, erf_length, NULL, 0, comment);
+	vb_mutex_unlock(&capture->lock);
 }
 
 void vb_capture_segment(struct vb_capture *capture, struct vb_capture_record *record, const struct vb_frame_tcp *segment,
@@ -255,5 +369,5 @@ void vb_capture_segment(struct vb_capture *capture, struct vb_capture_record *re
 	uint8_t headers[VB_FRAME_TCP_HEADERS];
 	size_t header_length = vb_frame_tcp_headers(headers, segment, bytes, length);
 
-	append_packet(capture, record, headers, header_length, bytes, length, comment);
+	append_packet(capture, record, VB_FRAME_RAW, headers, header_length, bytes, length, comment);
 }

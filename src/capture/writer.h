@@ -24,9 +24,15 @@ void vb_capture_abandon(struct vb_capture *capture);
 
 /* Append. pid, host and, where it is 0, the time are filled in; times are given on the monotonic clock. Thread safe. */
 void vb_capture_note(struct vb_capture *capture, struct vb_capture_record *record);
-/* With a packet: `record->time` or, when it was received, `record->received` says when. */
+/* With a packet of RoCEv2: `record->time` or, when it was received, `record->received` says when. */
 void vb_capture_packet(struct vb_capture *capture, struct vb_capture_record *record, const struct vb_path *path,
 		       uint16_t ip_id, const uint8_t *datagram, size_t length, const char *comment);
+/* With one of RoCEv1, from the GRH's path on, between those Ethernet addresses. */
+void vb_capture_ethernet(struct vb_capture *capture, struct vb_capture_record *record, const struct vb_path *path,
+			 const uint8_t destination[6], const uint8_t source[6], const uint8_t *packet, size_t length, const char *comment);
+/* With a frame of InfiniBand, LRH to ICRC. */
+void vb_capture_infiniband(struct vb_capture *capture, struct vb_capture_record *record, const uint8_t *frame, size_t length,
+			   const char *comment);
 /* With a part of a TCP stream, at most VB_FRAME_TCP_MOST bytes. */
 void vb_capture_segment(struct vb_capture *capture, struct vb_capture_record *record, const struct vb_frame_tcp *segment,
 			const uint8_t *bytes, size_t length, const char *comment);

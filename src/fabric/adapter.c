@@ -43,6 +43,8 @@ static bool transmit(void *context, struct vb_fabric_port *port, const uint8_t *
 
 	if (!port->cable)
 		return false;
+	if (adapter->host->passed)
+		adapter->host->passed(adapter->context, true, bytes, length);
 	adapter->host->send(adapter->context, &adapter->address, &header, sizeof(header), bytes, length);
 	return true;
 }
@@ -196,8 +198,11 @@ void vb_adapter_receive(struct vb_adapter *adapter, vb_time now, const struct vb
 		return;
 	memcpy(&header, bytes, sizeof(header));
 	if (kind == VB_CABLE_FRAME) {
-		if (adapter->state == VB_ADAPTER_JOINED && be32_get(header.key) == adapter->cable.key)
-			vb_fabric_receive(&adapter->fabric, now, adapter->port, bytes + sizeof(header), length - sizeof(header));
+		if (adapter->state != VB_ADAPTER_JOINED || be32_get(header.key) != adapter->cable.key)
+			return;
+		if (adapter->host->passed)
+			adapter->host->passed(adapter->context, false, bytes + sizeof(header), length - sizeof(header));
+		vb_fabric_receive(&adapter->fabric, now, adapter->port, bytes + sizeof(header), length - sizeof(header));
 		return;
 	}
 	memcpy(&message, bytes, length);

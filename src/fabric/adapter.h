@@ -24,6 +24,8 @@ struct vb_adapter_host {
 	void (*joined)(void *context, int error, const char *text);
 	/* A frame for a queue pair of a process. */
 	void (*frame)(void *context, const uint8_t *bytes, size_t length);
+	/* A frame has come by the cable, or is about to leave by it; may be NULL. */
+	void (*passed)(void *context, bool sent, const uint8_t *bytes, size_t length);
 	/* VB_FABRIC_*_CHANGED of node.h. */
 	void (*changed)(void *context, unsigned what);
 	struct vb_agents_host agents;

@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -81,6 +83,15 @@ bool vb_ethernet_is_socket(int fd)
 
 	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_PACKET &&
 	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_DGRAM;
+}
+
+void vb_ethernet_own_address(int fd, uint32_t interface_index, uint8_t mac[6])
+{
+	struct ifreq request = {.ifr_ifindex = (int)interface_index};
+
+	memset(mac, 0, 6);
+	if (ioctl(fd, SIOCGIFNAME, &request) == 0 && ioctl(fd, SIOCGIFHWADDR, &request) == 0)
+		memcpy(mac, request.ifr_hwaddr.sa_data, 6);
 }
 
 int vb_ethernet_join(int fd, const uint8_t mac[6], uint32_t interface_index, bool join)

@@ -20,6 +20,9 @@ int vb_ethernet_open(uint32_t slot);
 /* Does what comes from elsewhere look like what vb_ethernet_open makes? */
 bool vb_ethernet_is_socket(int fd);
 
+/* The interface's own Ethernet address; zeros: it is gone. */
+void vb_ethernet_own_address(int fd, uint32_t interface_index, uint8_t mac[6]);
+
 /* Frames to that multicast address come in on the interface, or no more. 0 or -errno. */
 int vb_ethernet_join(int fd, const uint8_t mac[6], uint32_t interface_index, bool join);
 

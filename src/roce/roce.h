@@ -66,8 +66,8 @@ bool vb_roce_gives_up(const struct vb_qp *qp, vb_time now);
 /* The transport's query: positions are PSNs. */
 void vb_roce_query(const struct vb_qp *qp, struct vb_transport_status *status);
 
-/* Is that PSN one of the work's, as far as it has been started? Also of work that was retired, as long as its slot was not used again.
- * Caller holds qp->lock. */
-bool vb_roce_work_has(const struct vb_send_wqe *wqe, struct psn psn);
+/* The work whose request has that PSN, or NULL: newest first, as far as it has been started. Unreliable work is retired before its packets
+ * are sent, but its slot is still as it was. Caller holds qp->lock. */
+const struct vb_send_wqe *vb_roce_work_of(const struct vb_qp *qp, struct psn psn);
 
 #endif

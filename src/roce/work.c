@@ -71,11 +71,19 @@ static uint64_t longest_message(const struct vb_qp *qp)
 	return qp->type == IBV_QPT_UD ? vb_roce_engine_of(qp)->mtu : VB_MAX_MESSAGE;
 }
 
-bool vb_roce_work_has(const struct vb_send_wqe *wqe, struct psn psn)
+const struct vb_send_wqe *vb_roce_work_of(const struct vb_qp *qp, struct psn psn)
 {
-	const struct vb_roce_note *note = vb_roce_note(wqe);
+	enum { SEARCHED = 4096 };
+	uint32_t most = qp->send.head <= qp->send.mask ? qp->send.head : qp->send.mask + 1;
 
-	return wqe->started && (uint32_t)psn_distance(psn, note->first_psn) < (note->packets ? note->packets : 1);
+	for (uint32_t i = 1; i <= most && i <= SEARCHED; i++) {
+		const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.head - i);
+		const struct vb_roce_note *note = vb_roce_note(wqe);
+
+		if (wqe->started && (uint32_t)psn_distance(psn, note->first_psn) < (note->packets ? note->packets : 1))
+			return wqe;
+	}
+	return NULL;
 }
 
 bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)

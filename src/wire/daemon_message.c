@@ -149,6 +149,8 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_OPEN_MAD_PORT:
 	case VB_DAEMON_MAD_PORT:
 	case VB_DAEMON_FRAME_PORT:
+	case VB_DAEMON_OPEN_MAD_TAP:
+	case VB_DAEMON_MAD_TAP:
 		return m->empty.reserved[0] == 0 && m->empty.reserved[1] == 0;
 	case VB_DAEMON_HELLO:
 		return is_text(m->hello.program, sizeof(m->hello.program)) && m->hello.reserved[0] == 0 &&

@@ -77,6 +77,17 @@ struct vb_roce_packet {
 	struct vb_path from;             /* decode: how it came; `source` is the sender */
 };
 
+/* Of a BTH in bytes. */
+static inline uint32_t vb_bth_destination_qpn(const uint8_t *bth)
+{
+	return (uint32_t)bth[5] << 16 | (uint32_t)bth[6] << 8 | bth[7];
+}
+
+static inline struct psn vb_bth_psn(const uint8_t *bth)
+{
+	return psn_of((uint32_t)bth[9] << 16 | (uint32_t)bth[10] << 8 | bth[11]);
+}
+
 enum vb_roce_verdict {
 	VB_PACKET_OK,
 	VB_PACKET_TOO_SHORT,

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Queue pairs of the software InfiniBand: the distribution's programs by LIDs, through switches that opensm has set up."""
 
+import os
 import re
+import struct
+import zlib
 
+from pylib import clients
 from pylib.clients import perftest_rows, pingpong_figures, which
 from pylib.fabric import FabricCase
 
@@ -17,6 +21,41 @@ Switch 4 "S3"
 Ca 1 "A" # "alpha"
 Ca 1 "B" # "beta"
 """
+
+
+def erf_frames(path):
+    """The frames of a capture's InfiniBand interface, from LRH to VCRC: link type 197, records of type 21."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at, links = 0, []
+    while at < len(data):
+        kind, length = struct.unpack_from("=II", data, at)
+        if kind == 1:
+            links.append(struct.unpack_from("=H", data, at + 8)[0])
+        if kind == 6 and links[struct.unpack_from("=I", data, at + 8)[0]] == 197:
+            kept, = struct.unpack_from("=I", data, at + 20)
+            record = data[at + 28:at + 28 + kept]
+            assert record[8] == 21 and struct.unpack(">H", record[14:16])[0] == kept - 16, record[:16]
+            yield record[16:]
+        at += length
+
+
+def icrc(frame):
+    """Of a frame without GRH, with its VCRC: IBA 7.8.1, by another CRC than ours."""
+    covered = bytearray(frame[:-6])
+    covered[0] |= 0xf0                 # the VL
+    covered[8 + 4] = 0xff              # BTH: congestion bits
+    return zlib.crc32(bytes(covered)).to_bytes(4, "little")
+
+
+def vcrc(frame):
+    """IBA 7.8.2: x^16 + x^12 + x^3 + x + 1, the lowest bit of each byte first, from ones, inverted."""
+    crc = 0xffff
+    for bit in (byte >> i & 1 for byte in frame for i in range(8)):
+        high = crc >> 15 ^ bit
+        crc = crc << 1 & 0xffff ^ (0x100b if high else 0)
+    turned = int("{:016b}".format(crc ^ 0xffff)[::-1], 2)
+    return turned.to_bytes(2, "little")
 
 
 class InfiniBand(FabricCase):
@@ -96,6 +135,58 @@ class InfiniBand(FabricCase):
         client = self.client.run(*base, "--pkey_index=%d" % limited, "-u", "8", self.address)
         self.assertIn("Failed status 12", client.out, client)
         server.kill()
+
+    def tshark(self, path, *fields, rows=""):
+        """Fields of the frames that the display filter `rows` lets through, a list each."""
+        os.chmod(path, 0o644)
+        words = [word for field in fields for word in ("-e", field)]
+        result = self.left.run(which("tshark"), "-n", "-r", path, "-Y", rows or "frame", "-T", "fields", *words,
+                               environment={"HOME": self.scratch})
+        self.assertEqual(result.code, 0, result)
+        return [line.split("\t") for line in result.out.splitlines() if "\t" in line]
+
+    def test_capture_of_queue_pairs(self):
+        """Both ends in one file: each packet once, dissected from LRH to ICRC, which another CRC confirms; and the ladder."""
+        self.subnet()
+        path = os.path.join(self.scratch, "pingpong.pcapng")
+        base = [clients.staged.verbena, "run", "--capture", path, which("ibv_rc_pingpong"), "-d", "vib0", "-n", "4", "-s", "5000"]
+        self.exchange(base, base + [self.address])
+        rows = self.tshark(path, "infiniband.lrh.slid", "infiniband.lrh.dlid", "infiniband.bth.opcode", "frame.comment", "_ws.malformed")
+        self.assertEqual({row[4] for row in rows}, {""})
+        lids = {int(row[0], 0) for row in rows}
+        self.assertEqual(lids, {int(re.search(r"Base lid: (\d+)", self.tool(host, "ibstat", "vib0")).group(1)) for host in (self.left, self.right)})
+        # 5000 bytes are three packets or more: each of at least four messages each way has one first and one last.
+        opcodes = [int(row[2], 0) for row in rows]
+        self.assertEqual(opcodes.count(0), opcodes.count(2))
+        self.assertGreaterEqual(opcodes.count(0), 8)
+        self.assertIn(17, opcodes)
+        for row in rows:
+            self.assertRegex(row[3], r"sent by ibv_rc_pingpong .*; received by ibv_rc_pingpong ")
+        for frame in erf_frames(path):
+            self.assertEqual(icrc(frame), frame[-6:-2])
+            self.assertEqual(vcrc(frame[:-2]), frame[-2:])
+        ladder = self.left.run(clients.staged.verbena, "ladder", path)
+        self.assertEqual(ladder.code, 0, ladder)
+        self.assertIn("SEND", ladder.out)
+        self.assertIn("lid %d" % min(lids), ladder.out)
+
+    def test_capture_of_mads(self):
+        """opensm under capture: its SMPs, directed and by LID, and the answers, dissected; and the subnet administration's RMPP."""
+        self.pair(RING, ("--as", "A"), ("--as", "B"))
+        path = os.path.join(self.scratch, "mads.pcapng")
+        script = "OSM_CACHE_DIR=%s OSM_TMP_DIR=%s /usr/sbin/opensm -o -f %s/sm.log" % ((self.scratch,) * 3)
+        result = self.left.run(clients.staged.verbena, "capture", "-o", path, "--", "sh", "-c", script)
+        self.assertEqual(result.code, 0, result)
+        rows = self.tshark(path, "infiniband.mad.mgmtclass", "infiniband.mad.method", "infiniband.mad.attributeid", "_ws.malformed")
+        self.assertEqual({row[3] for row in rows}, {""})
+        seen = {tuple(int(word, 0) for word in row[:3]) for row in rows}
+        # Get and GetResp of NodeInfo, of SwitchInfo, of P_KeyTable; Set of PortInfo and of LinearForwardingTable, and the answers.
+        for method, attribute in ((1, 0x11), (0x81, 0x11), (1, 0x12), (0x81, 0x12), (2, 0x15), (0x81, 0x15), (2, 0x19), (0x81, 0x19)):
+            self.assertTrue({(0x81, method, attribute), (1, method, attribute)} & seen, (method, attribute, sorted(seen)))
+        names = self.tshark(path, "infiniband.nodeinfo.nodetype", "frame.comment", rows="infiniband.nodeinfo.nodetype")
+        self.assertTrue({int(row[0], 0) for row in names} >= {1, 2}, "adapters and switches")
+        ladder = self.left.run(clients.staged.verbena, "ladder", path, "--packets", "50")
+        self.assertEqual(ladder.code, 0, ladder)
 
     def test_a_cable_is_cut(self):
         """Three switches in a ring, the cable between two of them is cut under ib_write_bw: opensm routes by the third, and it goes on."""

@@ -4,6 +4,7 @@
 The programs are an ordinary user's, without a capability; verbenad is that user's and has CAP_NET_RAW.
 """
 
+import json
 import os
 import zlib
 
@@ -116,6 +117,28 @@ class RoCEv1(ClientCase):
         ladder = self.server.run(clients.staged.verbena, "ladder", path)
         self.assertEqual(ladder.code, 0, ladder)
         self.assertIn("SEND", ladder.out.upper())
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_capture(self):
+        """Our own capture has the frames with their Ethernet headers, each once, on an interface of their own."""
+        path = os.path.join(self.network.runtime, "own.pcapng")
+        gids = self.first_version()
+        command = [clients.staged.verbena, "run", "--capture", path, which("ibv_rc_pingpong"), "-d", self.device, "-n", "4", "-s", "3001"]
+        self.exchange(command + ["-g", gids[0]], command + ["-g", gids[1], self.address])
+        os.chmod(path, 0o644)
+        fields = ("eth.src", "eth.dst", "eth.type", "infiniband.bth.opcode", "infiniband.grh.nxthdr", "frame.interface_name", "_ws.malformed")
+        told = self.server.run(which("tshark"), "-n", "-r", path, "-T", "fields", *[word for name in fields for word in ("-e", name)],
+                               environment={"HOME": self.network.runtime}).out
+        rows = [line.split("\t") for line in told.splitlines() if "\t" in line]
+        macs = {json.loads(host.ip("-j", "link", "show", "eth0"))[0]["address"] for host in (self.server, self.client)}
+        self.assertEqual({frozenset(row[:2]) for row in rows}, {frozenset(macs)})
+        self.assertEqual({tuple(row[2:3] + row[4:]) for row in rows}, {("0x8915", "27", "RoCEv1", "")})
+        opcodes = [row[3] for row in rows]
+        self.assertEqual(opcodes.count("0"), opcodes.count("2"))
+        self.assertGreaterEqual(opcodes.count("0"), 8)
+        ladder = self.server.run(clients.staged.verbena, "ladder", path)
+        self.assertEqual(ladder.code, 0, ladder)
+        self.assertIn("SEND_FIRST", ladder.out)
 
     @across(["veth1500_v4"])
     def test_connections(self):

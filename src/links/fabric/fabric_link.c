@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "io/daemon_client.h"
 #include "io/descriptor.h"
+#include "links/fabric/tap.h"
 #include "profiles/profile.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
@@ -21,6 +22,7 @@ static void close_link(struct vb_link *link)
 
 	if (fabric->fd >= 0)
 		vb_descriptor_close(fabric->fd);
+	vb_fabric_tap_close(fabric->tap);
 	vb_burst_pool_fini(&fabric->bursts);
 	vb_mutex_fini(&fabric->opening);
 	free(fabric->group);
@@ -31,6 +33,7 @@ static void abandon(struct vb_link *link)
 {
 	struct vb_fabric_link *fabric = vb_fabric_link_of(link);
 
+	vb_fabric_tap_abandon(fabric->tap);
 	if (fabric->fd >= 0)
 		vb_descriptor_close(fabric->fd);
 }
@@ -128,9 +131,15 @@ static const struct vb_link_driver driver = {
 int vb_fabric_link_open(struct vb_link **link, struct vb_schedule *schedule)
 {
 	struct vb_fabric_link *fabric = calloc(1, sizeof(*fabric));
+	int error;
 
 	if (!fabric)
 		return -ENOMEM;
+	error = vb_fabric_tap_open(&fabric->tap, schedule->slot);
+	if (error != 0) {
+		free(fabric);
+		return error;
+	}
 	fabric->link = (struct vb_link){.driver = &driver, .schedule = schedule};
 	fabric->schedule = schedule;
 	fabric->fd = -1;

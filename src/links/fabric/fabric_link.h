@@ -7,6 +7,7 @@
  *   transmit.c      from an engine's burst to frames
  *   receive.c       from frames to the engines
  *   groups.c        who listens to which multicast group
+ *   tap.c           what a capture sees of it
  *
  * The socket (wire/frame_port.h) is made with the first queue pair: a process that has none costs nothing. Its number stays the same
  * when another verbenad comes, so that nobody who sends has to look twice.
@@ -24,6 +25,8 @@
 #include "schedule/schedule.h"
 #include "wire/frame_port.h"
 
+struct vb_fabric_tap;
+
 struct vb_fabric_link_group {
 	uint8_t gid[16];
 	struct vb_qp *qp;
@@ -36,6 +39,7 @@ struct vb_fabric_link {
 	int fd;                            /* atomic: -1 until the first queue pair */
 	bool is_closed;                    /* atomic: by verbenad, which ended; until there is another */
 	struct vb_burst_pool bursts;
+	struct vb_fabric_tap *tap;         /* NULL: none */
 
 	/* Under progress. */
 	unsigned all_read_in;              /* receive.c: in which pass the socket was read until it was empty */

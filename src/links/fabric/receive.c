@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "io/descriptor.h"
 #include "links/fabric/fabric_link.h"
+#include "links/fabric/tap.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
 #include "wire/ib_packet.h"
@@ -108,6 +109,8 @@ static void take_frame(struct batch *batch, const uint8_t *bytes, size_t length)
 	}
 	from = vb_ib_route_to_path(&frame.route);
 	verdict = vb_roce_packet_decode(&packet, frame.bth, frame.bth_length, &from, true, 0);
+	if (batch->fabric->tap)
+		vb_fabric_tap_received(batch->fabric->tap, bytes, length, verdict == VB_PACKET_OK);
 	if (verdict != VB_PACKET_OK) {
 		if (verdict == VB_PACKET_BAD_ICRC)
 			VB_COUNT(counters, icrc_error);
@@ -144,6 +147,8 @@ static bool take_message(struct vb_fabric_link *fabric, vb_time now)
 	}
 	for (left = (size_t)got; (own = vb_frame_port_next(at, left)) > 0; at += own, left -= own)
 		take_frame(&batch, at, own);
+	if (fabric->tap)
+		vb_fabric_tap_flush(fabric->tap);
 	send_touched(&batch);
 	return true;
 }

@@ -8,6 +8,7 @@
 
 #include "io/unix_socket.h"
 #include "links/fabric/fabric_link.h"
+#include "links/fabric/tap.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
 #include "wire/burst.h"
@@ -35,11 +36,21 @@ static bool send_run(int fd, const struct vb_burst_run *run)
 	return vb_unix_send_parts(fd, parts, 2 * run->packets, PATIENCE) == 0;
 }
 
-static void send_burst(struct vb_fabric_link *fabric, const struct vb_burst *burst, struct vb_counters *counters)
+/* Before it is sent: what answers it has come later. */
+static void capture(struct vb_fabric_tap *tap, const struct vb_qp *qp, const struct vb_burst *burst)
+{
+	for (uint32_t i = 0; i < burst->runs; i++)
+		vb_fabric_tap_sending(tap, qp, &burst->run[i]);
+	vb_fabric_tap_flush(tap);
+}
+
+static void send_burst(struct vb_fabric_link *fabric, const struct vb_qp *qp, const struct vb_burst *burst, struct vb_counters *counters)
 {
 	int fd = vb_fabric_link_fd(fabric);
 	uint32_t lost = 0;
 
+	if (fabric->tap)
+		capture(fabric->tap, qp, burst);
 	for (uint32_t i = 0; i < burst->runs; i++)
 		if (fd < 0 || !send_run(fd, &burst->run[i]))
 			lost += burst->run[i].packets;
@@ -62,7 +73,7 @@ static bool send(struct vb_fabric_link *fabric, struct vb_qp *qp, vb_time now, u
 		vb_burst_reset(burst);
 		more = vb_roce_send(qp, now, burst);
 		if (!vb_burst_is_empty(burst))
-			send_burst(fabric, burst, binding->counters);
+			send_burst(fabric, qp, burst, binding->counters);
 	}
 	vb_burst_pool_give(&fabric->bursts, burst);
 	return more;

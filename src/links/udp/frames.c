@@ -167,6 +167,25 @@ uint32_t vb_frames_send(struct vb_frames *frames, const struct vb_burst *burst, 
 	return vb_ethernet_send_run(frames->fd, burst, run, mac);
 }
 
+void vb_frames_addresses(struct vb_frames *frames, const struct vb_path *path, bool sent, uint8_t destination[6], uint8_t source[6])
+{
+	struct vb_path to_peer = *path;
+	uint8_t *own = sent ? source : destination, *peer = sent ? destination : source;
+
+	memset(own, 0, 6);
+	memset(peer, 0, 6);
+	if (!frames)
+		return;
+	if (!sent)
+		memcpy(to_peer.destination, path->source, sizeof(to_peer.destination));
+	if (!find_mac(frames, &to_peer, peer))
+		memset(peer, 0, 6);
+	if (!sent && vb_gid_is_multicast(path->destination))
+		map_group(path->destination, own);
+	else
+		vb_ethernet_own_address(frames->fd, path->interface_index, own);
+}
+
 int vb_frames_receive(struct vb_frames *frames)
 {
 	return vb_ethernet_batch_receive(frames->batch, frames->fd);

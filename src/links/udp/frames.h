@@ -12,6 +12,7 @@
 struct vb_burst;
 struct vb_daemon_client;
 struct vb_frames;
+struct vb_path;
 struct vb_udp_bundle;
 
 /* With a socket for this process, from verbenad. 0 or -errno, which was logged; *frames stays what it was then. */
@@ -25,6 +26,10 @@ uint32_t vb_frames_send(struct vb_frames *frames, const struct vb_burst *burst, 
 /* Take what waits; caller holds progress: how many, or -errno. Those of length 0 are no packets. */
 int vb_frames_receive(struct vb_frames *frames);
 const struct vb_udp_bundle *vb_frames_at(const struct vb_frames *frames, unsigned index);
+
+/* The Ethernet addresses of a frame on that path, for a capture: one that this host sends, or has received. Zeros where one is not
+ * known. `frames` may be NULL. */
+void vb_frames_addresses(struct vb_frames *frames, const struct vb_path *path, bool sent, uint8_t destination[6], uint8_t source[6]);
 
 /* Multicast. 0 or -errno. */
 int vb_frames_join(struct vb_frames *frames, const uint8_t gid[16], uint32_t interface_index, bool join);

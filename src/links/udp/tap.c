@@ -25,6 +25,7 @@
 #include "io/event.h"
 #include "io/udp.h"
 #include "links/faults.h"
+#include "links/udp/frames.h"
 #include "links/udp/udp_link.h"
 #include "queue/observer.h"
 #include "queue/qp.h"
@@ -32,7 +33,7 @@
 #include "wire/burst.h"
 #include "wire/icrc.h"
 
-enum { LONGEST_DATAGRAM = 65536, MOST_WAITING = 4096, SEARCHED_WORK = 4096 };
+enum { LONGEST_DATAGRAM = 65536, MOST_WAITING = 4096 };
 
 /* Nobody may overtake a reordered packet for want of traffic: then it goes after all. */
 #define PATIENCE VB_MILLISECONDS(1)
@@ -139,29 +140,18 @@ const struct vb_queue_observer *vb_tap_observer(const struct vb_tap *tap)
 
 /* ---- packets to the capture ---- */
 
-/* The work whose packet this is, newest first: unreliable work is retired before its packets are sent, but its slot is
- * still as it was. Caller holds qp->lock. */
-static const struct vb_send_wqe *find_work(const struct vb_qp *qp, struct psn psn)
+static void capture_packet(struct vb_tap *tap, struct vb_capture_record *record, const struct vb_path *path, uint16_t ip_id,
+			   const uint8_t *datagram, size_t length, const char *comment)
 {
-	uint32_t most = qp->send.head <= qp->send.mask ? qp->send.head : qp->send.mask + 1;
+	struct vb_frames *frames = __atomic_load_n(&tap->udp->frames, __ATOMIC_ACQUIRE);
+	uint8_t destination[6], source[6];
 
-	for (uint32_t i = 1; i <= most && i <= SEARCHED_WORK; i++) {
-		const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.head - i);
-
-		if (vb_roce_work_has(wqe, psn))
-			return wqe;
+	if (path->framing != VB_FRAMING_ETHERNET) {
+		vb_capture_packet(tap->capture, record, path, ip_id, datagram, length, comment);
+		return;
 	}
-	return NULL;
-}
-
-static struct psn psn_in(const uint8_t *datagram)
-{
-	return psn_of((uint32_t)datagram[9] << 16 | (uint32_t)datagram[10] << 8 | datagram[11]);
-}
-
-static uint32_t qpn_in(const uint8_t *datagram)
-{
-	return (uint32_t)datagram[5] << 16 | (uint32_t)datagram[6] << 8 | datagram[7];
+	vb_frames_addresses(frames, path, record->flags & VB_CAPTURE_SENT, destination, source);
+	vb_capture_ethernet(tap->capture, record, path, destination, source, datagram, length, comment);
 }
 
 static void capture_sent(struct vb_tap *tap, const struct vb_qp *qp, const struct vb_path *path, uint16_t ip_id,
@@ -170,10 +160,10 @@ static void capture_sent(struct vb_tap *tap, const struct vb_qp *qp, const struc
 	struct vb_capture_record record = {
 		.flags = VB_CAPTURE_SENT | fate,
 		.qpn = qp->qpn,
-		.peer_qpn = qpn_in(datagram),
+		.peer_qpn = vb_bth_destination_qpn(datagram),
 		.slot = tap->udp->schedule->slot,
 	};
-	const struct vb_send_wqe *wqe = vb_roce_opcode(datagram[0])->is_request ? find_work(qp, psn_in(datagram)) : NULL;
+	const struct vb_send_wqe *wqe = vb_roce_opcode(datagram[0])->is_request ? vb_roce_work_of(qp, vb_bth_psn(datagram)) : NULL;
 	char comment[160];
 	int used = snprintf(comment, sizeof(comment), "sent by QP 0x%06x", qp->qpn);
 
@@ -188,7 +178,7 @@ static void capture_sent(struct vb_tap *tap, const struct vb_qp *qp, const struc
 			 fate & VB_CAPTURE_DROPPED ? ", lost" : "", fate & VB_CAPTURE_CORRUPTED ? ", damaged" : "",
 			 fate & VB_CAPTURE_DUPLICATED ? ", sent again" : "",
 			 fate & VB_CAPTURE_DELAYED ? ", held back" : "");
-	vb_capture_packet(tap->capture, &record, path, ip_id, datagram, length, comment);
+	capture_packet(tap, &record, path, ip_id, datagram, length, comment);
 }
 
 void vb_tap_received(struct vb_tap *tap, const struct vb_path *from, const uint8_t *bytes, size_t length,
@@ -202,10 +192,10 @@ void vb_tap_received(struct vb_tap *tap, const struct vb_path *from, const uint8
 
 	if (!tap->capture || length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
 		return;
-	record.peer_qpn = qpn_in(bytes);
+	record.peer_qpn = vb_bth_destination_qpn(bytes);
 	snprintf(comment, sizeof(comment), "for QP 0x%06x%s%s", record.peer_qpn, verdict == VB_PACKET_OK ? "" : ": ",
 		 verdict == VB_PACKET_OK ? "" : vb_roce_verdict_name(verdict));
-	vb_capture_packet(tap->capture, &record, from, vb_frame_guess_id(from, bytes, length), bytes, length, comment);
+	capture_packet(tap, &record, from, vb_frame_guess_id(from, bytes, length), bytes, length, comment);
 }
 
 bool vb_tap_captures(const struct vb_tap *tap)
@@ -293,7 +283,7 @@ static void judge(struct vb_tap *tap, const struct vb_qp *qp, const uint8_t *byt
 {
 	struct vb_faults_packet packet = {
 		.qpn = qp->qpn,
-		.psn = psn_in(bytes).v,
+		.psn = vb_bth_psn(bytes).v,
 		.is_request = vb_roce_opcode(bytes[0])->is_request,
 	};
 

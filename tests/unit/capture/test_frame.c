@@ -163,11 +163,57 @@ static void test_segments(void **state)
 	assert_int_equal(vb_frame_segment(burst, 3), 3);
 }
 
+/* An ERF record comes out as it went in; with extension headers, too; none that is cut or of another type. */
+static void test_infiniband(void **state)
+{
+	const struct vb_ib_route route = {.slid = 3, .dlid = 4, .sl = 2};
+	uint8_t frame[128], erf[VB_FRAME_ERF_MOST], extended[VB_FRAME_ERF_MOST + 16];
+	size_t headers = vb_ib_route_encode(&route, 24, frame), length, got;
+	const uint8_t *found;
+	struct vb_path path;
+
+	(void)state;
+	memset(frame + headers, 0, 24);
+	frame[headers] = 0x04;
+	vb_ib_frame_seal(frame, headers + 24);
+	length = vb_frame_erf(erf, 1500000000, frame, headers + 24);
+	assert_int_equal(length, 16 + headers + 24 + 2);
+	/* A second and a half, little-endian. */
+	assert_memory_equal(erf, ((uint8_t[]){0, 0, 0, 0x80, 1, 0, 0, 0, 21, 0, 0, (uint8_t)length}), 12);
+	assert_int_equal(vb_frame_parse(erf, length, VB_FRAME_ERF, &path, &found, &got), 0);
+	assert_ptr_equal(found, erf + 16 + headers);
+	assert_int_equal(got, 24);
+	assert_int_equal(path.slid, 3);
+	assert_int_equal(path.dlid, 4);
+	assert_int_equal(vb_frame_address_to_lid(path.source), 3);
+	assert_int_equal(vb_frame_address_to_lid(six.source), 0);
+	memcpy(extended, erf, 16);
+	extended[8] |= 0x80;
+	memset(extended + 16, 0, 16);
+	extended[16] = 0x80;
+	memcpy(extended + 32, erf + 16, length - 16);
+	assert_int_equal(vb_frame_parse(extended, length + 16, VB_FRAME_ERF, &path, &found, &got), 0);
+	assert_int_equal(path.slid, 3);
+	for (size_t cut = 0; cut < length; cut++) {
+		uint8_t *copy = malloc(cut ? cut : 1);
+
+		memcpy(copy, erf, cut);
+		assert_int_equal(vb_frame_parse(copy, cut, VB_FRAME_ERF, &path, &found, &got), -EPROTO);
+		free(copy);
+	}
+	for (size_t cut = 16; cut < 32; cut++)
+		assert_int_equal(vb_frame_parse(extended, cut, VB_FRAME_ERF, &path, &found, &got), -EPROTO);
+	erf[8] = 2;
+	assert_int_equal(vb_frame_parse(erf, length, VB_FRAME_ERF, &path, &found, &got), -EPROTO);
+	assert_int_equal(vb_frame_erf(erf, 0, frame, VB_IB_MAX_FRAME + 1), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_checksums),
-		cmocka_unit_test(test_identification), cmocka_unit_test(test_ethernet), cmocka_unit_test(test_segments),
+		cmocka_unit_test(test_identification), cmocka_unit_test(test_ethernet), cmocka_unit_test(test_infiniband),
+		cmocka_unit_test(test_segments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

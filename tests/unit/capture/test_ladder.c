@@ -74,7 +74,7 @@ static void add_packet(uint32_t pid, uint8_t opcode, uint32_t psn, int64_t sent,
 	path.destination[15] = from_alice ? 2 : 1;
 	header_length = vb_frame_headers(headers, &path, 0, datagram, length);
 	vb_pcapng_record(&file, &record);
-	vb_pcapng_packet(&file, sent, record.flags, headers, header_length, datagram, length, NULL);
+	vb_pcapng_packet(&file, 0, sent, record.flags, headers, header_length, datagram, length, NULL);
 }
 
 static struct vb_ladder build(struct vb_story *story, const struct vb_ladder_options *options)

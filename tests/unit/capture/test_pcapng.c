@@ -27,9 +27,9 @@ static void fill(struct vb_capture_buffer *buffer)
 	vb_pcapng_record(buffer, &record);
 	record.kind = VB_CAPTURE_PACKET;
 	vb_pcapng_record(buffer, &record);
-	vb_pcapng_packet(buffer, CLOCK + 1, VB_CAPTURE_SENT, (const uint8_t *)"head", 4, (const uint8_t *)"remainder", 9,
+	vb_pcapng_packet(buffer, 0, CLOCK + 1, VB_CAPTURE_SENT, (const uint8_t *)"head", 4, (const uint8_t *)"remainder", 9,
 			 "a comment");
-	vb_pcapng_packet(buffer, CLOCK + 2, VB_CAPTURE_RECEIVED, (const uint8_t *)"x", 1, NULL, 0, NULL);
+	vb_pcapng_packet(buffer, 0, CLOCK + 2, VB_CAPTURE_RECEIVED, (const uint8_t *)"x", 1, NULL, 0, NULL);
 }
 
 static void test_round_trip(void **state)

@@ -93,7 +93,7 @@ static void add(uint32_t pid, bool from_alice, const struct stream *stream, size
 
 	if (pid != 0)
 		vb_pcapng_record(&file, &record);
-	vb_pcapng_packet(&file, time, record.flags, headers, header_length, stream->bytes + at, length, NULL);
+	vb_pcapng_packet(&file, 0, time, record.flags, headers, header_length, stream->bytes + at, length, NULL);
 }
 
 static void read_story(struct vb_story *story)

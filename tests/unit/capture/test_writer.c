@@ -16,8 +16,10 @@
 
 #include <cmocka.h>
 
+#include "capture/frame.h"
 #include "capture/story.h"
 #include "capture/writer.h"
+#include "wire/ib_packet.h"
 #include "wire/icrc.h"
 
 static const struct vb_path path = {
@@ -157,11 +159,71 @@ static void test_foreign_file(void **state)
 	assert_int_equal(vb_story_load(&story, "/", why, sizeof(why)), -EINVAL);
 }
 
+static size_t make_infiniband(uint8_t *out, uint32_t psn)
+{
+	const struct vb_ib_route route = {.slid = 3, .dlid = 4};
+	size_t headers = vb_ib_route_encode(&route, 24, out);
+
+	(void)make_datagram(out + headers, psn);
+	vb_ib_frame_seal(out, headers + 24);
+	return headers + 24;
+}
+
+/* Frames of three link types by two writers: each type has one interface, whoever came first, and halves meet in each. */
+static void test_interfaces(void **state)
+{
+	static const uint8_t mac[2][6] = {{2, 1}, {2, 2}};
+	const struct vb_path ethernet = {.source = {0xfe, 0x80}, .destination = {0xfe, 0x80, [15] = 1}, .framing = VB_FRAMING_ETHERNET};
+	struct vb_capture *writer[2];
+	struct vb_story story;
+	uint8_t frame[128];
+	size_t length;
+	char why[128];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(vb_capture_open(&writer[i], file), 0);
+	for (uint32_t psn = 0; psn < 6; psn++) {
+		struct vb_capture_record sent = {.flags = VB_CAPTURE_SENT, .time = 1000 * psn + 1, .qpn = 5, .peer_qpn = 0x4011};
+		struct vb_capture_record received = {.flags = VB_CAPTURE_RECEIVED, .received = 1000 * psn + 2, .peer_qpn = 0x4011};
+
+		length = make_infiniband(frame, psn);
+		vb_capture_infiniband(writer[psn % 2], &sent, frame, length, NULL);
+		vb_capture_infiniband(writer[!(psn % 2)], &received, frame, length, NULL);
+		length = make_datagram(frame, psn);
+		vb_capture_ethernet(writer[psn % 2], &sent, &ethernet, mac[0], mac[1], frame, length, NULL);
+		write_packet(writer[0], VB_CAPTURE_SENT, 1000 * psn + 3, psn);
+	}
+	vb_capture_close(writer[0]);
+	vb_capture_close(writer[1]);
+	for (unsigned i = 0; i < 2; i++) {
+		unsigned both = 0;
+
+		assert_int_equal(vb_story_load(&story, file, why, sizeof(why)), 0);
+		assert_int_equal(story.packets, 18);
+		assert_int_equal(story.foreign, 0);
+		for (size_t p = 0; p < story.packets; p++) {
+			const struct vb_story_packet *packet = &story.packet[p];
+
+			assert_true(packet->is_decoded);
+			both += (packet->note.flags & VB_CAPTURE_SENT) && (packet->note.flags & VB_CAPTURE_RECEIVED);
+			if (packet->path.framing == VB_FRAMING_LOCAL) {
+				assert_int_equal(packet->path.dlid, 4);
+				assert_int_equal(packet->link_type, VB_FRAME_ERF);
+			}
+		}
+		assert_int_equal(both, 6);
+		vb_story_free(&story);
+		assert_int_equal(vb_story_tidy(file, why, sizeof(why)), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_halves_meet, make_name, remove_file),
 		cmocka_unit_test_setup_teardown(test_many_writers, make_name, remove_file),
+		cmocka_unit_test_setup_teardown(test_interfaces, make_name, remove_file),
 		cmocka_unit_test_setup_teardown(test_foreign_file, make_name, remove_file),
 	};
 

@@ -43,6 +43,7 @@ static const struct {
 	{0x24, VB_DAEMON_FROM_PROCESS, 16 + 24, 0, 0},
 	{0x25, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x26, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x27, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x41, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
 	{0x42, VB_DAEMON_FROM_DAEMON, 16 + 256, 0, 0},
 	{0x43, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
@@ -61,6 +62,7 @@ static const struct {
 	{0x61, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x62, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
 	{0x63, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
+	{0x64, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 };
 
 /* A good message of that type, and how many descriptors go with it. */
@@ -132,6 +134,7 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 	case VB_DAEMON_FRAMES:
 	case VB_DAEMON_MAD_PORT:
 	case VB_DAEMON_FRAME_PORT:
+	case VB_DAEMON_MAD_TAP:
 		return 1;
 	}
 	return 0;
