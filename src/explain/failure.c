@@ -436,7 +436,8 @@ static bool has_remote_key(enum vb_fault fault, const struct vb_explain_failure 
 	return fault != VB_FAULT_LOCAL_LENGTH && f->has_opcode &&
 	       (f->opcode == IBV_WR_RDMA_WRITE || f->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
 		f->opcode == IBV_WR_RDMA_READ || f->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-		f->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || f->opcode == IBV_WR_SEND_WITH_INV);
+		f->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || f->opcode == IBV_WR_ATOMIC_WRITE ||
+		f->opcode == IBV_WR_SEND_WITH_INV);
 }
 
 static void say_refused_by_peer(const struct vb_explain_failure *f, struct vb_report *report)

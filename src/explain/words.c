@@ -25,7 +25,7 @@ static const char *const statuses[] = {
 #define X(name) [IBV_WR_##name] = #name,
 static const char *const opcodes[] = {
 	X(RDMA_WRITE) X(RDMA_WRITE_WITH_IMM) X(SEND) X(SEND_WITH_IMM) X(RDMA_READ) X(ATOMIC_CMP_AND_SWP)
-	X(ATOMIC_FETCH_AND_ADD) X(LOCAL_INV) X(BIND_MW) X(SEND_WITH_INV)
+	X(ATOMIC_FETCH_AND_ADD) X(LOCAL_INV) X(BIND_MW) X(SEND_WITH_INV) X(ATOMIC_WRITE)
 };
 #undef X
 

@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524437)     /* changes with the layout */
+#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524438)     /* changes with the layout */
 
 enum {
 	VB_BOARD_QPS = 1 << 14,            /* as many as QPNs have indices */
@@ -146,6 +146,7 @@ enum vb_record_kind {
 	VB_RECORD_WRITE_IMMEDIATE,         /* the bytes were written already: takes a receive */
 	VB_RECORD_COMPARE_SWAP,
 	VB_RECORD_FETCH_ADD,
+	VB_RECORD_ATOMIC_WRITE,
 	VB_RECORD_HELLO,                   /* something was written or read: COMM_EST */
 	VB_RECORD_FAULT,                   /* a direct access was refused by what the target shows: the target fails as on the wire */
 };

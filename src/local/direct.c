@@ -471,6 +471,8 @@ static uint64_t operate(uint64_t *at, const struct vb_send_wqe *wqe)
 
 	if (wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		return __atomic_fetch_add(at, wqe->atomic.compare_or_add, __ATOMIC_SEQ_CST);
+	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
+		return __atomic_exchange_n(at, wqe->atomic.swap, __ATOMIC_SEQ_CST);
 	/* On failure `compare` becomes what was there; on success it was there. */
 	__atomic_compare_exchange_n(at, &compare, wqe->atomic.swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	return compare;
@@ -486,6 +488,8 @@ enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send
 	int copy;
 
 	begin(&access, local, wqe, wqe->atomic.address, wqe->atomic.rkey);
+	/* Also an ATOMIC WRITE counts as a read: it is answered like one. */
+	access.reads = true;
 	/* Whatever is not plain success is the peer's to say. */
 	if (!local->peer->host->shared || check_request(&access) != VB_FAULT_NONE || access.address % 8 != 0)
 		return VB_STEP_MORE;
@@ -509,7 +513,8 @@ enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send
 	if (step != VB_STEP_DONE)
 		return step;
 	greet(local);
-	if (!vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, 0, &original, 8, &access.why))
+	if (wqe->opcode != IBV_WR_ATOMIC_WRITE &&
+	    !vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, 0, &original, 8, &access.why))
 		return vb_local_initiator_fail(local, IBV_WC_LOC_PROT_ERR, &access.why);
 	wqe->done = true;
 	return VB_STEP_DONE;

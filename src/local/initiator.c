@@ -18,6 +18,8 @@ static bool place_answer(struct vb_local *local, const struct vb_send_wqe *wqe, 
 	struct vb_fault_record why = {0};
 
 	local->initiator.atomics_done++;
+	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
+		return true;
 	if (vb_memory_scatter(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, 0, &answer, sizeof(answer), &why))
 		return true;
 	vb_work_evidence(qp, wqe, &why);
@@ -214,12 +216,19 @@ static enum vb_local_step start_send(struct vb_local *local, struct vb_send_wqe 
 	return VB_STEP_DONE;
 }
 
+static uint8_t record_of(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? VB_RECORD_FETCH_ADD :
+	       opcode == IBV_WR_ATOMIC_WRITE         ? VB_RECORD_ATOMIC_WRITE :
+						       VB_RECORD_COMPARE_SWAP;
+}
+
 static enum vb_local_step start_atomic(struct vb_local *local, struct vb_send_wqe *wqe)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
 	struct vb_qp *qp = local->qp;
 	bool add = wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-	struct vb_local_record record = {.kind = add ? VB_RECORD_FETCH_ADD : VB_RECORD_COMPARE_SWAP, .length = 8};
+	struct vb_local_record record = {.kind = record_of(wqe->opcode), .length = 8};
 	struct vb_record_atomic atomic = {
 		.address = wqe->atomic.address,
 		.compare = add ? 0 : wqe->atomic.compare_or_add,

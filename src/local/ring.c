@@ -149,6 +149,7 @@ static int64_t body_of(const struct vb_local_record *record)
 		return record->pieces <= VB_MAX_SGE ? (int64_t)(record->pieces * sizeof(struct vb_record_piece)) : -1;
 	case VB_RECORD_COMPARE_SWAP:
 	case VB_RECORD_FETCH_ADD:
+	case VB_RECORD_ATOMIC_WRITE:
 		return sizeof(struct vb_record_atomic);
 	case VB_RECORD_FAULT:
 		return sizeof(struct vb_record_fault);

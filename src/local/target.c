@@ -344,13 +344,21 @@ static enum outcome execute_write_immediate(struct vb_local *local, const struct
 	return EXECUTED;
 }
 
+static enum vb_atomic atomic_of(const struct vb_local_record *record)
+{
+	return record->kind == VB_RECORD_FETCH_ADD    ? VB_ATOMIC_FETCH_ADD :
+	       record->kind == VB_RECORD_ATOMIC_WRITE ? VB_ATOMIC_WRITE :
+							VB_ATOMIC_CMP_SWP;
+}
+
 VB_APART static enum outcome execute_atomic(struct vb_local *local, const struct vb_local_record *record, const uint8_t *body,
 					vb_time now)
 {
 	struct vb_local_target *target = &local->target;
 	struct vb_qp *qp = local->qp;
 	struct vb_record_atomic atomic;
-	struct vb_accessor who = {.pd = qp->pd, .qpn = qp->qpn, .rights = IBV_ACCESS_REMOTE_ATOMIC, .remote = true};
+	struct vb_accessor who = {.pd = qp->pd, .qpn = qp->qpn, .remote = true};
+	enum vb_atomic operation = atomic_of(record);
 	struct vb_fault_record why;
 	uint64_t original;
 
@@ -358,9 +366,10 @@ VB_APART static enum outcome execute_atomic(struct vb_local *local, const struct
 	if (!vb_local_sender_stands(local))
 		return VOID;
 	who.key = atomic.rkey;
+	who.rights = operation == VB_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC;
 	why = (struct vb_fault_record){.key = atomic.rkey, .address = atomic.address, .length = 8, .rights_asked = who.rights,
 				       .rights_granted = qp->attr.qp_access_flags};
-	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC))
+	if (!(qp->attr.qp_access_flags & who.rights))
 		why.fault = VB_FAULT_QP_RIGHTS;
 	else if (qp->attr.max_dest_rd_atomic == 0)
 		why.fault = VB_FAULT_TOO_MANY_READS;
@@ -368,8 +377,7 @@ VB_APART static enum outcome execute_atomic(struct vb_local *local, const struct
 		why.fault = VB_FAULT_UNALIGNED_ATOMIC;
 	if (why.fault != VB_FAULT_NONE)
 		return refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &why, IBV_WC_SUCCESS);
-	if (!vb_memory_atomic(qp->host->memory, &who, record->kind == VB_RECORD_FETCH_ADD ? VB_ATOMIC_FETCH_ADD : VB_ATOMIC_CMP_SWP,
-			      atomic.address, atomic.swap_or_add, atomic.compare, &original, &why))
+	if (!vb_memory_atomic(qp->host->memory, &who, operation, atomic.address, atomic.swap_or_add, atomic.compare, &original, &why))
 		return refuse(local, now,
 			      why.fault == VB_FAULT_UNALIGNED_ATOMIC ? VB_BOARD_NAK_INVALID_REQUEST : VB_BOARD_NAK_ACCESS, &why,
 			      IBV_WC_SUCCESS);
@@ -422,6 +430,7 @@ static enum outcome execute(struct vb_local *local, const struct vb_local_record
 		return execute_write_immediate(local, record, now);
 	case VB_RECORD_COMPARE_SWAP:
 	case VB_RECORD_FETCH_ADD:
+	case VB_RECORD_ATOMIC_WRITE:
 		return execute_atomic(local, record, body, now);
 	case VB_RECORD_FAULT:
 		return execute_fault(local, record, body, now);

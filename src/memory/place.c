@@ -328,6 +328,8 @@ static uint64_t operate(any64 *at, enum vb_atomic operation, uint64_t swap_or_ad
 {
 	if (operation == VB_ATOMIC_FETCH_ADD)
 		return __atomic_fetch_add(at, swap_or_add, __ATOMIC_SEQ_CST);
+	if (operation == VB_ATOMIC_WRITE)
+		return __atomic_exchange_n(at, swap_or_add, __ATOMIC_SEQ_CST);
 	/* On failure `compare` becomes what was there; on success it was there. Either way it is the original. */
 	__atomic_compare_exchange_n(at, &compare, swap_or_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	return compare;

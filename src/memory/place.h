@@ -75,7 +75,7 @@ static inline uint8_t *vb_hold_bytes(const struct vb_hold *hold, uint32_t key, u
 /* What vb_memory_place does once the checks are made. */
 void vb_hold_place(uint8_t *to, const void *from, size_t length);
 
-enum vb_atomic { VB_ATOMIC_CMP_SWP, VB_ATOMIC_FETCH_ADD };
+enum vb_atomic { VB_ATOMIC_CMP_SWP, VB_ATOMIC_FETCH_ADD, VB_ATOMIC_WRITE };
 
 /* Eight bytes at `address`, atomically with respect to this host's processors; the old value to *original. */
 bool vb_memory_atomic(struct vb_memory *memory, const struct vb_accessor *who, enum vb_atomic operation,

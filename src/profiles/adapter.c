@@ -102,6 +102,8 @@ static void lower_types(struct vb_profile *profile, const struct vb_adapter *ada
 {
 	const uint32_t atomics = 1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
 	const uint32_t windows = 1u << IBV_WR_BIND_MW;
+	/* None of them has it; rxe learned it in Linux 6.2. */
+	const uint32_t extensions = 1u << IBV_WR_ATOMIC_WRITE;
 
 	for (unsigned i = 0; i < VB_PROFILE_TYPES; i++) {
 		struct vb_profile_type *type = &profile->types[i];
@@ -109,6 +111,7 @@ static void lower_types(struct vb_profile *profile, const struct vb_adapter *ada
 
 		if (!(adapter->types & 1u << i))
 			*type = (struct vb_profile_type){0};
+		type->opcodes &= ~extensions;
 		if (adapter->atomic_cap == IBV_ATOMIC_NONE)
 			type->opcodes &= ~atomics;
 		if (profile->limits.mw == 0)

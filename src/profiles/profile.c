@@ -47,7 +47,8 @@
 	.limits = {OUR_LIMITS, .sge_rd = VB_MAX_SGE, .ah = VB_MAX_AH, .multicast_groups = VB_MAX_MULTICAST_GROUPS,               \
 		   .multicast_qps = VB_MAX_MULTICAST_QPS},                                                                       \
 	.types = {                                                                                                               \
-		[IBV_QPT_RC] = {RELIABLE_WORK, VB_MAX_INLINE},                                                                   \
+		/* The kernel's list of opcodes has no ATOMIC WRITE of XRC. */                                                   \
+		[IBV_QPT_RC] = {RELIABLE_WORK | WR(ATOMIC_WRITE), VB_MAX_INLINE},                                                \
 		[IBV_QPT_UC] = {UNRELIABLE_WORK, VB_MAX_INLINE},                                                                 \
 		[IBV_QPT_UD] = {DATAGRAM_WORK, VB_MAX_INLINE},                                                                   \
 		[IBV_QPT_XRC_SEND] = {RELIABLE_WORK, VB_MAX_INLINE},                                                             \

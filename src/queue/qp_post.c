@@ -23,6 +23,7 @@ static const uint8_t kinds[] = {
 	[IBV_WR_RDMA_READ] = KIND_READ,
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = KIND_ATOMIC,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = KIND_ATOMIC,
+	[IBV_WR_ATOMIC_WRITE] = KIND_ATOMIC,
 	[IBV_WR_LOCAL_INV] = KIND_LOCAL,
 	[IBV_WR_BIND_MW] = KIND_LOCAL,
 };
@@ -70,6 +71,9 @@ int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe)
 		return EINVAL;
 	/* IBA 9.4.5 leaves an unaligned atomic to the responder; it is always refused there, so it is refused here. */
 	if (kind == KIND_ATOMIC && (wqe->length != 8 || wqe->atomic.address % 8 != 0))
+		return EINVAL;
+	/* Its eight bytes came with the call: a list would be one too many. */
+	if (wqe->opcode == IBV_WR_ATOMIC_WRITE && wqe->sge_count != 0)
 		return EINVAL;
 	if (qp->type == IBV_QPT_UD && wqe->datagram.qpn > QPN_MASK)
 		return EINVAL;
@@ -167,6 +171,9 @@ static int fill_operation(struct vb_qp *qp, const struct ibv_send_wr *wr, struct
 		wqe->rdma.rkey = wr->wr.rdma.rkey;
 		return 0;
 	case KIND_ATOMIC:
+		/* ibv_post_send(3) does not have it: a struct ibv_send_wr has no place for the value. */
+		if (wr->opcode == IBV_WR_ATOMIC_WRITE)
+			return EINVAL;
 		wqe->atomic.address = wr->wr.atomic.remote_addr;
 		wqe->atomic.compare_or_add = wr->wr.atomic.compare_add;
 		wqe->atomic.swap = wr->wr.atomic.swap;

@@ -35,7 +35,7 @@ struct vb_send_wqe {
 	uint32_t srqn;                   /* XRC: the peer's shared receive queue */
 	union {
 		struct { uint64_t address; uint32_t rkey; } rdma;
-		struct { uint64_t address, compare_or_add, swap; uint32_t rkey; } atomic;
+		struct { uint64_t address, compare_or_add, swap; uint32_t rkey; } atomic; /* ATOMIC_WRITE: `swap` is what is written */
 		struct { struct vb_path path; uint32_t qpn, qkey; uint8_t service_level; } datagram;
 		struct vb_window_bind bind;
 	};

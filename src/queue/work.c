@@ -13,6 +13,8 @@ static const struct vb_work table[] = {
 	[IBV_WR_RDMA_READ] = {VB_WORK_READ, IBV_ACCESS_REMOTE_READ, .is_read = true},
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = {VB_WORK_ATOMIC, IBV_ACCESS_REMOTE_ATOMIC, .is_read = true},
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {VB_WORK_ATOMIC, IBV_ACCESS_REMOTE_ATOMIC, .is_read = true},
+	/* Answered without data, and counted as if it were (IBA A19; rxe). */
+	[IBV_WR_ATOMIC_WRITE] = {VB_WORK_ATOMIC, IBV_ACCESS_REMOTE_WRITE, .is_read = true},
 	[IBV_WR_LOCAL_INV] = {VB_WORK_LOCAL},
 	[IBV_WR_BIND_MW] = {VB_WORK_LOCAL},
 };

@@ -22,7 +22,7 @@ struct vb_work {
 	enum vb_work_kind kind;
 	uint32_t right;                  /* IBV_ACCESS_REMOTE_* that the peer's region must grant; 0: none is named */
 	bool takes_receive;
-	bool is_read;                    /* read or atomic: answered with data, counts against max_rd_atomic */
+	bool is_read;                    /* read or atomic: answered by a response, counts against max_rd_atomic */
 };
 const struct vb_work *vb_work(enum ibv_wr_opcode opcode);
 

@@ -284,6 +284,10 @@ static bool response_fits(const struct vb_qp *qp, const struct vb_send_wqe *wqe,
 	uint32_t mtu = vb_roce_engine_of(qp)->mtu;
 	bool last = psn_ahead(packet->psn, asked->first) + 1 == asked->packets;
 
+	/* It brings nothing back, in a response nevertheless (IBA A19; rxe). */
+	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
+		return packet->op->kind == VB_KIND_READ_RESPONSE && packet->op->position == VB_POSITION_ONLY &&
+		       packet->payload_length == 0;
 	if (wqe->opcode != IBV_WR_RDMA_READ)
 		return packet->op->kind == VB_KIND_ATOMIC_ACKNOWLEDGE;
 	/* Whether it says FIRST or MIDDLE depends on where the responder was last asked to begin. */
@@ -320,7 +324,7 @@ static void accept_response(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	struct vb_roce_asked *asked = vb_roce_reads_at(requester, requester->asked_tail);
 	struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
-	uint32_t charge = vb_roce_charge(packet->op->kind == VB_KIND_READ_RESPONSE ? packet->payload_length : 8, 1);
+	uint32_t charge = vb_roce_charge(wqe->opcode == IBV_WR_RDMA_READ ? packet->payload_length : wqe->length, 1);
 	struct vb_fault_record why = {0};
 
 	if (!response_fits(qp, wqe, asked, packet)) {

@@ -127,6 +127,7 @@ struct vb_roce_requester {
  * answered, and answered again when the answer was lost. */
 struct vb_roce_resource {
 	bool is_atomic;
+	bool is_write;                   /* an atomic that is answered as a read of no bytes */
 	bool owed;                       /* an answer, or the rest of one, is still to be sent */
 	bool again;                      /* asked a second time */
 	struct psn first;
@@ -370,7 +371,7 @@ void vb_roce_pace_sent(struct vb_roce_requester *requester, vb_time now, uint32_
 
 /* ---- requester_reads.c: read and atomic requests ---- */
 /* Ask for the end of what was asked last again, out of turn. */
-void vb_roce_reads_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_burst *out);
+void vb_roce_reads_probe(struct vb_qp *qp, struct vb_send_wqe *wqe, struct vb_burst *out);
 enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out);
 static inline bool vb_roce_reads_is_idle(const struct vb_roce_requester *requester)
 {
@@ -440,6 +441,7 @@ enum vb_roce_room { VB_ROOM_YES, VB_ROOM_TOO_MANY, VB_ROOM_NO_MEMORY };
 enum vb_roce_room vb_roce_resources_room(struct vb_qp *qp);
 void vb_roce_resources_add_read(struct vb_qp *qp, const struct vb_roce_packet *packet);
 void vb_roce_resources_add_atomic(struct vb_qp *qp, const struct vb_roce_packet *packet, uint64_t original);
+void vb_roce_resources_add_atomic_write(struct vb_qp *qp, const struct vb_roce_packet *packet);
 /* A duplicate: answer again. False: nothing is known of it, or it asks for something else. */
 bool vb_roce_resources_repeat(struct vb_qp *qp, const struct vb_roce_packet *packet);
 /* Returns true when the burst was full before all was sent. */

@@ -76,15 +76,29 @@ static void make_read(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t 
 static void make_atomic(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_roce_packet *packet)
 {
 	bool swap = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-	enum vb_roce_kind kind = swap ? VB_KIND_ATOMIC_CMP_SWP : VB_KIND_ATOMIC_FETCH_ADD;
 
-	vb_roce_prepare(qp, packet, vb_roce_opcode_find(vb_roce_service(qp), kind, VB_POSITION_ONLY, 0),
+	vb_roce_prepare(qp, packet,
+			vb_roce_opcode_find(vb_roce_service(qp), vb_roce_work(wqe->opcode)->kind, VB_POSITION_ONLY, 0),
 			vb_roce_note(wqe)->first_psn);
 	packet->srqn = wqe->srqn;
+	if (wqe->opcode == IBV_WR_ATOMIC_WRITE) {
+		packet->reth.address = wqe->atomic.address;
+		packet->reth.rkey = wqe->atomic.rkey;
+		packet->reth.length = wqe->length;
+		return;
+	}
 	packet->atomic.address = wqe->atomic.address;
 	packet->atomic.rkey = wqe->atomic.rkey;
 	packet->atomic.swap_or_add = swap ? wqe->atomic.swap : wqe->atomic.compare_or_add;
 	packet->atomic.compare = swap ? wqe->atomic.compare_or_add : 0;
+}
+
+/* Only an ATOMIC WRITE brings something along. */
+static void append(struct vb_qp *qp, struct vb_send_wqe *wqe, struct vb_roce_packet *packet, struct vb_burst *out)
+{
+	struct iovec value = {&wqe->atomic.swap, sizeof(wqe->atomic.swap)};
+
+	vb_burst_append(out, &qp->path, packet, &value, wqe->opcode == IBV_WR_ATOMIC_WRITE);
 }
 
 /* How many packets to ask for from `send` on: the rest of a piece asked for before, or a new piece. 0: not now. */
@@ -126,7 +140,7 @@ enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wq
 	if (packets == 0 || (requester->read_in_flight != 0 &&
 			     requester->read_in_flight + charge > requester->congestion.responses.size))
 		return VB_PROGRESS_MUST_WAIT;
-	if (!vb_burst_has_room(out, 0))
+	if (!vb_burst_has_room(out, sizeof(wqe->atomic.swap)))
 		return VB_PROGRESS_BURST_FULL;
 	if (is_atomic(wqe))
 		make_atomic(qp, wqe, &packet);
@@ -134,7 +148,7 @@ enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wq
 		make_read(qp, wqe, index, packets, &packet);
 	/* rxe asks for an acknowledgement with every request; of these the response is one. */
 	packet.ack_request = true;
-	vb_burst_append(out, &qp->path, &packet, NULL, 0);
+	append(qp, wqe, &packet, out);
 	vb_roce_timers_sent(qp, now, requester->send, true, again);
 	book(requester, packets);
 	requester->read_in_flight += charge;
@@ -147,7 +161,7 @@ enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wq
 
 /* Never a later part of a request before an earlier one: a responder may remember only what was asked last (rxe does, and
  * drops what lies before it). So all that is missing of the last request, if that is little. */
-void vb_roce_reads_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_burst *out)
+void vb_roce_reads_probe(struct vb_qp *qp, struct vb_send_wqe *wqe, struct vb_burst *out)
 {
 	const struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	struct vb_roce_asked missing;
@@ -169,5 +183,5 @@ void vb_roce_reads_probe(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct
 	else
 		make_read(qp, wqe, psn_ahead(missing.first, vb_roce_note(wqe)->first_psn), missing.packets, &packet);
 	packet.ack_request = true;
-	vb_burst_append(out, &qp->path, &packet, NULL, 0);
+	append(qp, wqe, &packet, out);
 }

@@ -5,6 +5,8 @@
  * speaks for many (coalesced, IBA 9.7.5.1.2). Order on the wire is that of the PSNs: answers to reads and atomics
  * first, then the acknowledgement of what came after them.
  */
+#include <string.h>
+
 #include "roce/engine.h"
 
 void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp)
@@ -119,6 +121,13 @@ static void execute_read(struct vb_qp *qp, const struct vb_roce_packet *packet)
 	vb_roce_resources_add_read(qp, packet);
 }
 
+static void refuse_atomic(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet, const struct vb_fault_record *why)
+{
+	vb_roce_responder_refuse(qp, now, packet,
+				 why->fault == VB_FAULT_UNALIGNED_ATOMIC ? VB_NAK_INVALID_REQUEST : VB_NAK_REMOTE_ACCESS_ERROR, why,
+				 IBV_WC_SUCCESS);
+}
+
 static void execute_atomic(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
@@ -136,15 +145,36 @@ static void execute_atomic(struct vb_qp *qp, vb_time now, const struct vb_roce_p
 			      packet->op->kind == VB_KIND_ATOMIC_CMP_SWP ? VB_ATOMIC_CMP_SWP : VB_ATOMIC_FETCH_ADD,
 			      packet->atomic.address, packet->atomic.swap_or_add, packet->atomic.compare, &original,
 			      &why)) {
-		vb_roce_responder_refuse(qp, now, packet,
-					 why.fault == VB_FAULT_UNALIGNED_ATOMIC ? VB_NAK_INVALID_REQUEST :
-										  VB_NAK_REMOTE_ACCESS_ERROR,
-					 &why, IBV_WC_SUCCESS);
+		refuse_atomic(qp, now, packet, &why);
 		return;
 	}
 	responder->msn = (responder->msn + 1) & VB_PSN_MASK;
 	responder->expected = psn_add(responder->expected, 1);
 	vb_roce_resources_add_atomic(qp, packet, original);
+}
+
+/* IBA A19: eight bytes that no reader sees half of. */
+static void execute_atomic_write(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	struct vb_accessor who = {
+		.pd = qp->pd,
+		.qpn = qp->qpn,
+		.key = packet->reth.rkey,
+		.rights = IBV_ACCESS_REMOTE_WRITE,
+		.remote = true,
+	};
+	struct vb_fault_record why = {0};
+	uint64_t value, original;
+
+	memcpy(&value, packet->payload, sizeof(value));
+	if (!vb_memory_atomic(qp->host->memory, &who, VB_ATOMIC_WRITE, packet->reth.address, value, 0, &original, &why)) {
+		refuse_atomic(qp, now, packet, &why);
+		return;
+	}
+	responder->msn = (responder->msn + 1) & VB_PSN_MASK;
+	responder->expected = psn_add(responder->expected, 1);
+	vb_roce_resources_add_atomic_write(qp, packet);
 }
 
 static void execute(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
@@ -156,6 +186,9 @@ static void execute(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *
 	case VB_KIND_ATOMIC_CMP_SWP:
 	case VB_KIND_ATOMIC_FETCH_ADD:
 		execute_atomic(qp, now, packet);
+		break;
+	case VB_KIND_ATOMIC_WRITE:
+		execute_atomic_write(qp, now, packet);
 		break;
 	default:
 		execute_message(qp, now, packet);

@@ -20,6 +20,7 @@ static uint32_t right_needed(const struct vb_roce_opcode *op)
 {
 	switch (op->kind) {
 	case VB_KIND_WRITE:
+	case VB_KIND_ATOMIC_WRITE:
 		return IBV_ACCESS_REMOTE_WRITE;
 	case VB_KIND_READ_REQUEST:
 		return IBV_ACCESS_REMOTE_READ;
@@ -117,6 +118,9 @@ bool vb_roce_check_length(const struct vb_qp *qp, const struct vb_roce_packet *p
 		fault = VB_FAULT_MESSAGE_LENGTH;
 	if (fault == VB_FAULT_NONE && packet->op->kind == VB_KIND_READ_REQUEST && packet->reth.length > VB_MAX_MESSAGE)
 		fault = VB_FAULT_MESSAGE_LENGTH;
+	/* IBA A19: eight bytes, no more and no less. */
+	if (fault == VB_FAULT_NONE && packet->op->kind == VB_KIND_ATOMIC_WRITE && (length != 8 || packet->reth.length != 8))
+		fault = VB_FAULT_MESSAGE_LENGTH;
 	if (fault == VB_FAULT_NONE)
 		return true;
 	vb_roce_fault_of_packet(qp, packet, fault, why);
@@ -158,12 +162,12 @@ bool vb_roce_check_rkey(struct vb_qp *qp, const struct vb_roce_packet *packet, s
 static enum vb_roce_answer check_resources(struct vb_qp *qp, const struct vb_roce_packet *packet,
 					   struct vb_fault_record *why)
 {
-	bool answered_with_data = packet->op->kind == VB_KIND_READ_REQUEST ||
-				  (packet->op->headers & VB_HEADER_ATOMIC_ETH);
+	bool takes_resource = packet->op->kind == VB_KIND_READ_REQUEST || packet->op->kind == VB_KIND_ATOMIC_WRITE ||
+			      (packet->op->headers & VB_HEADER_ATOMIC_ETH);
 
 	if (needs_receive(packet->op) && !vb_roce_take_receive(qp))
 		return VB_ANSWER_RNR;
-	if (!answered_with_data)
+	if (!takes_resource)
 		return VB_ANSWER_EXECUTE;
 	switch (vb_roce_resources_room(qp)) {
 	case VB_ROOM_TOO_MANY:
@@ -203,7 +207,8 @@ enum vb_roce_answer vb_roce_check_request(struct vb_qp *qp, const struct vb_roce
 		why->region_length = responder->taken.length;
 		return VB_ANSWER_TOO_LONG;
 	}
-	if ((packet->op->headers & VB_HEADER_ATOMIC_ETH) && packet->atomic.address % 8 != 0) {
+	if (((packet->op->headers & VB_HEADER_ATOMIC_ETH) && packet->atomic.address % 8 != 0) ||
+	    (packet->op->kind == VB_KIND_ATOMIC_WRITE && packet->reth.address % 8 != 0)) {
 		vb_roce_fault_of_packet(qp, packet, VB_FAULT_UNALIGNED_ATOMIC, why);
 		return VB_ANSWER_INVALID_REQUEST;
 	}

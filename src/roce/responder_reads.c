@@ -120,6 +120,22 @@ void vb_roce_resources_add_atomic(struct vb_qp *qp, const struct vb_roce_packet 
 	};
 }
 
+void vb_roce_resources_add_atomic_write(struct vb_qp *qp, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	*take(responder) = (struct vb_roce_resource){
+		.is_atomic = true,
+		.is_write = true,
+		.owed = true,
+		.first = packet->psn,
+		.packets = 1,
+		.msn = responder->msn,
+		.rkey = packet->reth.rkey,
+		.address = packet->reth.address,
+	};
+}
+
 /* Newest first: of two that a wrapped PSN could mean, the newer is meant. */
 static struct vb_roce_resource *find(struct vb_roce_responder *responder, struct psn psn)
 {
@@ -137,8 +153,10 @@ static bool is_part_of(const struct vb_roce_resource *resource, const struct vb_
 {
 	uint64_t start = (uint64_t)psn_ahead(packet->psn, resource->first) * mtu;
 
+	if (packet->op->kind == VB_KIND_ATOMIC_WRITE)
+		return resource->is_write && packet->reth.address == resource->address && packet->reth.rkey == resource->rkey;
 	if (packet->op->kind != VB_KIND_READ_REQUEST)
-		return resource->is_atomic && packet->atomic.address == resource->address &&
+		return resource->is_atomic && !resource->is_write && packet->atomic.address == resource->address &&
 		       packet->atomic.rkey == resource->rkey;
 	return !resource->is_atomic && packet->reth.rkey == resource->rkey &&
 	       packet->reth.address == resource->address + start && start <= resource->length &&
@@ -183,7 +201,8 @@ bool vb_roce_resources_repeat(struct vb_qp *qp, const struct vb_roce_packet *pac
 
 static bool send_atomic(struct vb_qp *qp, struct vb_roce_resource *resource, struct vb_burst *out)
 {
-	int opcode = vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_ATOMIC_ACKNOWLEDGE, VB_POSITION_ONLY, 0);
+	enum vb_roce_kind kind = resource->is_write ? VB_KIND_READ_RESPONSE : VB_KIND_ATOMIC_ACKNOWLEDGE;
+	int opcode = vb_roce_opcode_find(vb_roce_service(qp), kind, VB_POSITION_ONLY, 0);
 	struct vb_roce_packet packet;
 
 	if (!vb_burst_has_room(out, 0))

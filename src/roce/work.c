@@ -24,6 +24,7 @@ static const struct vb_roce_work work_table[] = {
 	[IBV_WR_RDMA_READ] = {VB_KIND_READ_REQUEST},
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = {VB_KIND_ATOMIC_CMP_SWP},
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {VB_KIND_ATOMIC_FETCH_ADD},
+	[IBV_WR_ATOMIC_WRITE] = {VB_KIND_ATOMIC_WRITE},
 };
 
 const struct vb_roce_work *vb_roce_work(enum ibv_wr_opcode opcode)

@@ -178,6 +178,23 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t re
 	begin_atomic(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
 }
 
+/* The value is copied at once; no setter follows (ibv_wr_post(3)). */
+static void wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, const void *atomic_wr)
+{
+	struct vb_send_wqe *wqe = begin(qp, IBV_WR_ATOMIC_WRITE);
+
+	if (wqe == NULL)
+		return;
+	if (atomic_wr == NULL) {
+		keep_error(queue_pair_of(qp), EINVAL);
+		return;
+	}
+	wqe->atomic.address = remote_addr;
+	wqe->atomic.rkey = rkey;
+	memcpy(&wqe->atomic.swap, atomic_wr, sizeof(wqe->atomic.swap));
+	wqe->length = sizeof(wqe->atomic.swap);
+}
+
 static void wr_local_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
 {
 	struct vb_send_wqe *wqe = begin(qp, IBV_WR_LOCAL_INV);
@@ -319,6 +336,7 @@ int vb_qp_ex_check_operations(uint32_t opcodes, uint64_t send_ops_flags)
 		[IBV_WR_LOCAL_INV] = IBV_QP_EX_WITH_LOCAL_INV,
 		[IBV_WR_BIND_MW] = IBV_QP_EX_WITH_BIND_MW,
 		[IBV_WR_SEND_WITH_INV] = IBV_QP_EX_WITH_SEND_WITH_INV,
+		[IBV_WR_ATOMIC_WRITE] = IBV_QP_EX_WITH_ATOMIC_WRITE,
 	};
 	uint64_t can = 0;
 
@@ -359,6 +377,8 @@ void vb_qp_ex_fill_operations(struct vb_queue_pair *qp, uint64_t send_ops_flags)
 		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		ex->wr_atomic_write = wr_atomic_write;
 	if (send_ops_flags & IBV_QP_EX_WITH_LOCAL_INV)
 		ex->wr_local_inv = wr_local_inv;
 	if (send_ops_flags & IBV_QP_EX_WITH_BIND_MW)

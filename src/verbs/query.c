@@ -94,6 +94,9 @@ static void fill_odp_caps(const struct vb_profile *profile, struct ibv_odp_caps 
 	caps->per_transport_caps.ud_odp_caps = odp_caps_of(profile, IBV_QPT_UD);
 }
 
+/* The kernel's IB_UVERBS_DEVICE_ATOMIC_WRITE; verbs.h has no name for it. */
+#define DEVICE_ATOMIC_WRITE (UINT64_C(1) << 40)
+
 int vb_verbs_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			     struct ibv_device_attr_ex *attr, size_t attr_size)
 {
@@ -107,6 +110,8 @@ int vb_verbs_query_device_ex(struct ibv_context *context, const struct ibv_query
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = 1000000;   /* kHz: timestamps count nanoseconds */
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	if (vb_profile_of_context(context)->types[IBV_QPT_RC].opcodes & 1u << IBV_WR_ATOMIC_WRITE)
+		full.device_cap_flags_ex |= DEVICE_ATOMIC_WRITE;
 	full.cq_mod_caps.max_cq_count = UINT16_MAX;
 	full.cq_mod_caps.max_cq_period = UINT16_MAX;
 	full.max_dm_size = VB_DEVICE_MEMORY_SIZE;

@@ -48,6 +48,7 @@
 	X(0x14, RC,  FETCH_ADD,                   ATOMIC_FETCH_ADD,    ONLY,    ATOMIC,            false)    \
 	X(0x16, RC,  SEND_LAST_WITH_INVALIDATE,   SEND,                LAST,    IETH,              true)     \
 	X(0x17, RC,  SEND_ONLY_WITH_INVALIDATE,   SEND,                ONLY,    IETH,              true)     \
+	X(0x1d, RC,  ATOMIC_WRITE,                ATOMIC_WRITE,        ONLY,    RETH,              true)     \
 	X(0x20, UC,  SEND_FIRST,                  SEND,                FIRST,   NONE,              true)     \
 	X(0x21, UC,  SEND_MIDDLE,                 SEND,                MIDDLE,  NONE,              true)     \
 	X(0x22, UC,  SEND_LAST,                   SEND,                LAST,    NONE,              true)     \
@@ -101,7 +102,7 @@
 	 LENGTH_IF(headers, RESERVED, VB_CNP_RESERVED_LENGTH))
 
 /* IBA 9.7.5: requests go to the responder. */
-#define IS_REQUEST(kind) ((kind) <= VB_KIND_ATOMIC_FETCH_ADD)
+#define IS_REQUEST(kind) ((kind) <= VB_KIND_ATOMIC_WRITE)
 #define STARTS(position) ((position) == VB_POSITION_FIRST || (position) == VB_POSITION_ONLY)
 #define ENDS(position) ((position) == VB_POSITION_LAST || (position) == VB_POSITION_ONLY)
 /* A SEND needs its receive for the first byte; a WRITE only for the immediate data, which come last (IBA C9-42). */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * THE opcode table: what each BTH opcode means. One row says everything; lengths, offsets and names
- * are derived from it. IBA table 38 (BTH opcodes), 9.4 (headers of each transport function) and annex A14 (XRC).
+ * are derived from it. IBA table 38 (BTH opcodes), 9.4 (headers of each transport function), annexes A14 (XRC) and A19 (memory
+ * placement extensions: ATOMIC WRITE).
  */
 #ifndef VB_WIRE_ROCE_OPCODE_H
 #define VB_WIRE_ROCE_OPCODE_H
@@ -25,6 +26,7 @@ enum vb_roce_kind {
 	VB_KIND_READ_REQUEST,
 	VB_KIND_ATOMIC_CMP_SWP,
 	VB_KIND_ATOMIC_FETCH_ADD,
+	VB_KIND_ATOMIC_WRITE,
 	VB_KIND_READ_RESPONSE,
 	VB_KIND_ACKNOWLEDGE,
 	VB_KIND_ATOMIC_ACKNOWLEDGE,

@@ -99,6 +99,8 @@ static void draw_packet(struct hostile *hostile, struct vb_roce_packet *packet, 
 	packet->from.traffic_class = sim_below(sim, 8) ? 0 : 3;
 	if (packet->op->carries_payload)
 		packet->payload_length = sim_below(sim, 3) ? 1024 : sim_below(sim, 4097);
+	if (packet->op->kind == VB_KIND_ATOMIC_WRITE && sim_below(sim, 8))
+		packet->payload_length = packet->reth.length = 8;
 }
 
 /* What an application does meanwhile. */

@@ -2,6 +2,7 @@
  *
  * Every operation through memory: what arrives, what completes, and that it went the way it should.
  */
+#include "lib/atomic_write.h"
 #include "pair.h"
 
 static struct pair pair;
@@ -128,7 +129,8 @@ static void atomics_both_ways(void **state)
 	word = (uint64_t *)(void *)b->arena;
 	for (unsigned shared = 0; shared < 2; shared++) {
 		a->shares_memory = shared;
-		*word = 40;
+		*word = 3;
+		assert_int_equal(post_atomic_write(a->qp, (uintptr_t)word, b->key, 40, 9, IBV_SEND_SIGNALED, pair.now), 0);
 		assert_int_equal(pair_atomic(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 2, 0, 1), 0);
 		assert_int_equal(pair_atomic(a, IBV_WR_ATOMIC_CMP_AND_SWP, 8, 0, 42, 7, 2), 0);
 		assert_int_equal(pair_atomic(a, IBV_WR_ATOMIC_CMP_AND_SWP, 16, 0, 42, 9, 3), 0);
@@ -139,6 +141,7 @@ static void atomics_both_ways(void **state)
 				;
 		else
 			pair_settle(&pair);
+		pair_expect(&a->send_cq, 9, IBV_WC_SUCCESS);
 		pair_expect(&a->send_cq, 1, IBV_WC_SUCCESS);
 		pair_expect(&a->send_cq, 2, IBV_WC_SUCCESS);
 		pair_expect(&a->send_cq, 3, IBV_WC_SUCCESS);

@@ -4,6 +4,7 @@
  * by the wire engine, through memory, and through memory that is shared; completions, events, states and every byte of both
  * processes must be the same. What iWARP does alike is also played by a stream.
  */
+#include "lib/atomic_write.h"
 #include "pair.h"
 
 static struct pair pair;
@@ -45,13 +46,18 @@ static void request(enum ibv_wr_opcode opcode, uint32_t key, uint32_t offset, ui
 		wr.wr.rdma.remote_addr = (uintptr_t)b->arena + offset;
 		wr.wr.rdma.rkey = key;
 	}
-	assert_int_equal(pair_post(a, &wr), 0);
+	if (opcode == IBV_WR_ATOMIC_WRITE)
+		assert_int_equal(post_atomic_write(a->qp, (uintptr_t)b->arena + offset, key, 0x0102030405060708, 77, IBV_SEND_SIGNALED,
+						   pair.now), 0);
+	else
+		assert_int_equal(pair_post(a, &wr), 0);
 	pair_send(a, IBV_WR_SEND, 0, 8, 0, 78, IBV_SEND_SIGNALED);
 }
 
 static const enum ibv_wr_opcode remote_opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
-						    IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD};
-enum { REMOTE_OPCODES = 5 };
+						    IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
+						    IBV_WR_ATOMIC_WRITE};
+enum { REMOTE_OPCODES = 6 };
 
 /* ---- scenes: `variant` counts up until the scene says that there is no such ---- */
 
@@ -457,7 +463,7 @@ static bool no_reads_allowed(unsigned variant)
 {
 	struct connection c = usual;
 
-	if (variant == 3)
+	if (variant == 4)
 		return false;
 	c.max_rd_atomic = 0;
 	pair_connect(&pair, &c);

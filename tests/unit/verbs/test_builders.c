@@ -21,7 +21,7 @@ enum {
 	RC_OPS = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
 		 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
-		 IBV_QP_EX_WITH_SEND_WITH_INV,
+		 IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE,
 	UD_OPS = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
 };
 
@@ -109,6 +109,52 @@ static void every_operation_works(void **state)
 	assert_int_equal(wc.imm_data, htonl(9));
 	expect_completion(pair.cq[0], 6, IBV_WC_SEND);
 	expect_completion(pair.cq[0], 7, IBV_WC_SEND);
+	pair_close(&pair);
+}
+
+/* Eight bytes, copied at the call; ibv_query_device_ex promises it (the kernel's IB_UVERBS_DEVICE_ATOMIC_WRITE). */
+static void eight_bytes_are_written_at_once(void **state)
+{
+	const struct pair_options options = {.send_ops = RC_OPS, .inline_data = 16};
+	struct ibv_device_attr_ex device;
+	struct ibv_send_wr wr, *bad;
+	struct ibv_qp_ex *qp;
+	struct ibv_sge sge;
+	struct pair pair;
+	uint64_t base, value = 0x1122334455667788;
+	uint32_t rkey;
+
+	(void)state;
+	assert_int_equal(ibv_query_device_ex(world.context, NULL, &device), 0);
+	assert_true(device.device_cap_flags_ex & 1ull << 40);
+	pair_open(&pair, &world, &options);
+	base = (uintptr_t)pair.buffer[1];
+	rkey = pair.mr[1]->rkey;
+	qp = begin(&pair, 1, IBV_SEND_SIGNALED);
+	ibv_wr_atomic_write(qp, rkey, base + 64, &value);
+	value = 0;
+	qp->wr_id = 2;
+	ibv_wr_atomic_fetch_add(qp, rkey, base + 64, 1);
+	ibv_wr_set_sge(qp, pair.mr[0]->lkey, (uintptr_t)pair.buffer[0], 8);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	expect_completion(pair.cq[0], 1, IBV_WC_ATOMIC_WRITE);
+	expect_completion(pair.cq[0], 2, IBV_WC_FETCH_ADD);
+	assert_true(*(uint64_t *)(void *)pair.buffer[0] == 0x1122334455667788);
+	assert_true(((uint64_t *)(void *)pair.buffer[1])[8] == 0x1122334455667789);
+	/* Not aligned; no value; a list beside the value; by ibv_post_send, which has no place for it. */
+	qp = begin(&pair, 3, IBV_SEND_SIGNALED);
+	ibv_wr_atomic_write(qp, rkey, base + 4, &value);
+	assert_int_equal(ibv_wr_complete(qp), EINVAL);
+	qp = begin(&pair, 3, IBV_SEND_SIGNALED);
+	ibv_wr_atomic_write(qp, rkey, base, NULL);
+	assert_int_equal(ibv_wr_complete(qp), EINVAL);
+	qp = begin(&pair, 3, IBV_SEND_SIGNALED);
+	ibv_wr_atomic_write(qp, rkey, base, &value);
+	ibv_wr_set_sge(qp, pair.mr[0]->lkey, (uintptr_t)pair.buffer[0], 8);
+	assert_int_equal(ibv_wr_complete(qp), EINVAL);
+	wr = pair_request(&pair, 0, IBV_WR_ATOMIC_WRITE, &sge, 0, 8);
+	assert_int_equal(ibv_post_send(pair.qp[0], &wr, &bad), EINVAL);
+	expect_silence(pair.cq[0]);
 	pair_close(&pair);
 }
 
@@ -224,8 +270,9 @@ static void what_cannot_be_built_is_not_offered(void **state)
 {
 	struct ibv_cq *cq = ibv_create_cq(world.context, 4, NULL, NULL, 0);
 	static const struct { enum ibv_qp_type type; uint64_t ops; } impossible[] = {
-		{IBV_QPT_RC, IBV_QP_EX_WITH_TSO}, {IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_WRITE}, {IBV_QPT_RC, 1ull << 20},
+		{IBV_QPT_RC, IBV_QP_EX_WITH_TSO}, {IBV_QPT_UC, IBV_QP_EX_WITH_ATOMIC_WRITE}, {IBV_QPT_RC, 1ull << 20},
 		{IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE}, {IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_READ},
+		{IBV_QPT_XRC_SEND, IBV_QP_EX_WITH_ATOMIC_WRITE}, {IBV_QPT_UD, IBV_QP_EX_WITH_ATOMIC_WRITE},
 		{IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_READ}, {IBV_QPT_UC, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD},
 	};
 	struct ibv_qp_init_attr_ex attr;
@@ -377,6 +424,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_operation_works),
+		cmocka_unit_test(eight_bytes_are_written_at_once),
 		cmocka_unit_test(windows_are_bound_and_invalidated),
 		cmocka_unit_test(datagrams_take_their_address),
 		cmocka_unit_test(errors_take_the_whole_list_back),

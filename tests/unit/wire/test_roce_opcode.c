@@ -45,6 +45,7 @@ static const struct expectation list[] = {
 	{20, "RC_FETCH_ADD", "oQ", VB_KIND_ATOMIC_FETCH_ADD, 40},
 	{22, "RC_SEND_LAST_WITH_INVALIDATE", "lPQC", VB_KIND_SEND, 16},
 	{23, "RC_SEND_ONLY_WITH_INVALIDATE", "oPQRC", VB_KIND_SEND, 16},
+	{29, "RC_ATOMIC_WRITE", "oPQ", VB_KIND_ATOMIC_WRITE, 28},
 	{32, "UC_SEND_FIRST", "fPQR", VB_KIND_SEND, 12},
 	{33, "UC_SEND_MIDDLE", "mPQ", VB_KIND_SEND, 12},
 	{34, "UC_SEND_LAST", "lPQC", VB_KIND_SEND, 12},
@@ -135,7 +136,8 @@ static void headers_follow_from_the_name(void **state)
 		/* A14: in every request, and in no answer. */
 		if (strncmp(name, "XRC_", 4) == 0 && strchr(list[i].properties, 'Q'))
 			headers |= VB_HEADER_XRCETH;
-		if (strstr(name, "WRITE_FIRST") || strstr(name, "WRITE_ONLY") || strstr(name, "READ_REQUEST"))
+		if (strstr(name, "WRITE_FIRST") || strstr(name, "WRITE_ONLY") || strstr(name, "READ_REQUEST") ||
+		    strstr(name, "ATOMIC_WRITE"))
 			headers |= VB_HEADER_RETH;
 		if (strstr(name, "COMPARE_SWAP") || strstr(name, "FETCH_ADD"))
 			headers |= VB_HEADER_ATOMIC_ETH;
