@@ -9,7 +9,6 @@
 #include "queue/completion_queue.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "profiles/profile.h"
@@ -46,7 +45,8 @@ static void set_armed(struct vb_cq *cq, enum vb_cq_armed armed)
 	__atomic_store_n(&cq->armed, armed, __ATOMIC_RELAXED);
 }
 
-int vb_cq_init(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, uint32_t capacity)
+int vb_cq_init_in(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, uint32_t capacity,
+		  const struct vb_allocator *allocator)
 {
 	uint32_t slots;
 
@@ -54,9 +54,9 @@ int vb_cq_init(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, 
 		return -EINVAL;
 	memset(cq, 0, sizeof(*cq));
 	slots = round_up_to_power_of_two(capacity);
-	cq->ring = malloc((size_t)slots * sizeof(*cq->ring));
-	if (!cq->ring)
+	if (!vb_allocate(&cq->memory, allocator, VB_ALLOCATED_CQ, slots, sizeof(*cq->ring)))
 		return -ENOMEM;
+	cq->ring = cq->memory.bytes;
 	cq->capacity = capacity;
 	cq->ring_mask = slots - 1;
 	cq->moderation_deadline = VB_TIME_NEVER;
@@ -68,37 +68,39 @@ int vb_cq_init(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, 
 
 void vb_cq_fini(struct vb_cq *cq)
 {
-	free(cq->ring);
+	vb_release(&cq->memory);
 	cq->ring = NULL;
 	vb_lock_fini(&cq->lock);
 }
 
 int vb_cq_resize(struct vb_cq *cq, uint32_t capacity)
 {
-	struct vb_completion *ring, *old;
+	struct vb_allocation memory, old;
+	struct vb_completion *ring;
 	uint32_t slots, count;
 
 	if (capacity < 1 || capacity > cq->host->profile->limits.cqe)
 		return -EINVAL;
 	slots = round_up_to_power_of_two(capacity);
-	ring = malloc((size_t)slots * sizeof(*ring));
-	if (!ring)
+	if (!vb_allocate(&memory, cq->memory.allocator, VB_ALLOCATED_CQ, slots, sizeof(*ring)))
 		return -ENOMEM;
+	ring = memory.bytes;
 	vb_lock_take(&cq->lock);
 	count = waiting(cq);
 	if (count > capacity) {
 		vb_lock_release(&cq->lock);
-		free(ring);
+		vb_release(&memory);
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; i < count; i++)
 		ring[(cq->tail + i) & (slots - 1)] = cq->ring[(cq->tail + i) & cq->ring_mask];
-	old = cq->ring;
+	old = cq->memory;
+	cq->memory = memory;
 	cq->ring = ring;
 	cq->ring_mask = slots - 1;
 	cq->capacity = capacity;
 	vb_lock_release(&cq->lock);
-	free(old);
+	vb_release(&old);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "base/inline.h"
 #include "base/lock.h"
 #include "base/time.h"
+#include "queue/allocator.h"
 #include "queue/host.h"
 
 struct vb_completion {
@@ -53,10 +54,16 @@ struct vb_cq {
 	const struct vb_queue_host *host;
 	void *owner;                     /* the public object */
 	void *poller;                    /* for whoever makes progress when it is polled; NULL: nothing */
+	struct vb_allocation memory;     /* of the ring */
 };
 
-/* capacity: 1 to what the profile grants. 0 or -errno. */
-int vb_cq_init(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, uint32_t capacity);
+/* capacity: 1 to what the profile grants. allocator: of its memory, or NULL. 0 or -errno. */
+int vb_cq_init_in(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, uint32_t capacity,
+		  const struct vb_allocator *allocator);
+static inline int vb_cq_init(struct vb_cq *cq, const struct vb_queue_host *host, void *owner, uint32_t capacity)
+{
+	return vb_cq_init_in(cq, host, owner, capacity, NULL);
+}
 void vb_cq_fini(struct vb_cq *cq);
 
 /* -EINVAL: fewer than are waiting, or out of range. */

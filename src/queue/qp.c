@@ -66,18 +66,18 @@ static int check_config(const struct vb_qp_config *config, const struct vb_profi
 	return 0;
 }
 
-static int make_queues(struct vb_qp *qp, const struct ibv_qp_cap *cap)
+static int make_queues(struct vb_qp *qp, const struct ibv_qp_cap *cap, const struct vb_allocator *allocator)
 {
 	uint32_t most_inline = vb_profile_type(qp->host->profile, qp->type)->max_inline;
 	uint32_t asked_inline = cap->max_inline_data < most_inline ? cap->max_inline_data : most_inline;
 	int rc = vb_send_queue_init(&qp->send, cap->max_send_wr, cap->max_send_sge, asked_inline,
-				    (uint32_t)qp->transport->note_size);
+				    (uint32_t)qp->transport->note_size, allocator);
 
 	/* There may be room for more, beside the list. */
 	if (qp->send.max_inline > most_inline)
 		qp->send.max_inline = most_inline;
 	if (rc == 0)
-		rc = vb_receive_queue_init(&qp->receive, cap->max_recv_wr, cap->max_recv_sge);
+		rc = vb_receive_queue_init(&qp->receive, cap->max_recv_wr, cap->max_recv_sge, allocator, VB_ALLOCATED_RECEIVE_QUEUE);
 	return rc;
 }
 
@@ -136,7 +136,7 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 	qp->pkey = VB_DEFAULT_PKEY;
 	qp->transport = transport;
 	qp->owner = owner;
-	rc = make_queues(qp, &cap);
+	rc = make_queues(qp, &cap, config->allocator);
 	if (rc == 0 && transport->attach)
 		rc = transport->attach(qp);
 	if (rc != 0) {

@@ -74,6 +74,7 @@ struct vb_qp_config {
 	bool signal_all;
 	unsigned create_flags;           /* IBV_QP_CREATE_*; only BLOCK_SELF_MCAST_LB is known */
 	uint32_t qpn;                    /* 24 bits, given by the caller */
+	const struct vb_allocator *allocator; /* of its queues, or NULL */
 };
 
 /* -EINVAL: a cap over the limits, NULL CQ or PD. -EOPNOTSUPP: type. -ENOMEM. Counts itself on PD, CQs, SRQ. */

@@ -5,7 +5,6 @@
 #include "queue/receive_queue.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 static uint32_t slots_for(uint32_t max_wr)
@@ -17,16 +16,18 @@ static uint32_t slots_for(uint32_t max_wr)
 	return slots;
 }
 
-int vb_receive_queue_init(struct vb_receive_queue *queue, uint32_t max_wr, uint32_t max_sge)
+int vb_receive_queue_init(struct vb_receive_queue *queue, uint32_t max_wr, uint32_t max_sge, const struct vb_allocator *allocator,
+			  enum vb_allocated what)
 {
 	memset(queue, 0, sizeof(*queue));
+	queue->memory = (struct vb_allocation){.allocator = allocator, .what = what};
 	queue->stride = (uint32_t)(sizeof(struct vb_receive_wqe) + max_sge * sizeof(struct ibv_sge));
 	queue->max_sge = max_sge;
 	if (max_wr == 0)
 		return 0;
-	queue->slots = calloc(slots_for(max_wr), queue->stride);
-	if (!queue->slots)
+	if (!vb_allocate(&queue->memory, allocator, what, slots_for(max_wr), queue->stride))
 		return -ENOMEM;
+	queue->slots = queue->memory.bytes;
 	queue->mask = slots_for(max_wr) - 1;
 	queue->max_wr = max_wr;
 	return 0;
@@ -34,7 +35,7 @@ int vb_receive_queue_init(struct vb_receive_queue *queue, uint32_t max_wr, uint3
 
 void vb_receive_queue_fini(struct vb_receive_queue *queue)
 {
-	free(queue->slots);
+	vb_release(&queue->memory);
 	queue->slots = NULL;
 }
 
@@ -81,12 +82,12 @@ int vb_receive_queue_resize(struct vb_receive_queue *queue, uint32_t max_wr)
 
 	if (max_wr < 1 || max_wr < count)
 		return -EINVAL;
-	if (vb_receive_queue_init(&wider, max_wr, queue->max_sge) != 0)
+	if (vb_receive_queue_init(&wider, max_wr, queue->max_sge, queue->memory.allocator, queue->memory.what) != 0)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
 		memcpy(vb_receive_queue_at(&wider, i), vb_receive_queue_at(queue, queue->tail + i), queue->stride);
 	wider.head = count;
-	free(queue->slots);
+	vb_release(&queue->memory);
 	*queue = wider;
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "profiles/limits.h"
+#include "queue/allocator.h"
 
 struct vb_receive_wqe {
 	uint64_t wr_id;
@@ -25,6 +26,7 @@ struct vb_receive_queue {
 	uint32_t mask;
 	uint32_t max_wr, max_sge;
 	uint32_t head, tail;
+	struct vb_allocation memory;
 };
 
 /* A receive that a message has taken: a copy, so that the slot is free at once and shared queues need no lock later. */
@@ -35,7 +37,9 @@ struct vb_taken_receive {
 	struct ibv_sge list[VB_MAX_SGE];
 };
 
-int vb_receive_queue_init(struct vb_receive_queue *queue, uint32_t max_wr, uint32_t max_sge);
+/* `what`: of a queue pair, or shared. */
+int vb_receive_queue_init(struct vb_receive_queue *queue, uint32_t max_wr, uint32_t max_sge, const struct vb_allocator *allocator,
+			  enum vb_allocated what);
 void vb_receive_queue_fini(struct vb_receive_queue *queue);
 
 static inline uint32_t vb_receive_queue_count(const struct vb_receive_queue *queue)

@@ -6,10 +6,10 @@
 #include "queue/send_queue.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline, uint32_t note_size)
+int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline, uint32_t note_size,
+		       const struct vb_allocator *allocator)
 {
 	uint32_t area = max_sge * (uint32_t)sizeof(struct ibv_sge), slots = 1;
 
@@ -24,10 +24,9 @@ int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t ma
 		return 0;
 	while (slots < max_wr)
 		slots *= 2;
-	queue->slots = calloc(slots, queue->stride);
-	if (!queue->slots)
+	if (!vb_allocate(&queue->memory, allocator, VB_ALLOCATED_SEND_QUEUE, slots, queue->stride))
 		return -ENOMEM;
-	queue->slots += note_size;
+	queue->slots = (uint8_t *)queue->memory.bytes + note_size;
 	queue->mask = slots - 1;
 	queue->max_wr = max_wr;
 	return 0;
@@ -35,8 +34,7 @@ int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t ma
 
 void vb_send_queue_fini(struct vb_send_queue *queue)
 {
-	if (queue->slots)
-		free(queue->slots - queue->note_size);
+	vb_release(&queue->memory);
 	queue->slots = NULL;
 }
 

@@ -21,6 +21,7 @@
 #include "base/bytes.h"
 #include "base/time.h"
 #include "memory/region.h"
+#include "queue/allocator.h"
 #include "wire/path.h"
 
 struct vb_send_wqe {
@@ -58,6 +59,7 @@ struct vb_send_queue {
 	uint32_t tail;                   /* oldest not retired */
 	uint64_t bytes;                  /* of all messages of work that was retired with success */
 	uint32_t released;               /* oldest that keeps its place. Atomic: who polls the CQ writes it, under cq->lock */
+	struct vb_allocation memory;
 };
 
 /* Work under construction by the ibv_wr_* builders. Between begin and commit no other work enters the queue. */
@@ -65,7 +67,8 @@ struct vb_send_list {
 	uint32_t first, count;
 };
 
-int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline, uint32_t note_size);
+int vb_send_queue_init(struct vb_send_queue *queue, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline, uint32_t note_size,
+		       const struct vb_allocator *allocator);
 void vb_send_queue_fini(struct vb_send_queue *queue);
 
 static inline struct vb_send_wqe *vb_send_queue_at(const struct vb_send_queue *queue, uint32_t index)

@@ -11,8 +11,8 @@
 
 #include "profiles/profile.h"
 
-int vb_srq_init(struct vb_srq *srq, const struct vb_queue_host *host, void *owner, struct vb_pd *pd,
-		struct ibv_srq_attr *attr)
+int vb_srq_init_in(struct vb_srq *srq, const struct vb_queue_host *host, void *owner, struct vb_pd *pd, struct ibv_srq_attr *attr,
+		   const struct vb_allocator *allocator)
 {
 	int rc;
 
@@ -21,7 +21,7 @@ int vb_srq_init(struct vb_srq *srq, const struct vb_queue_host *host, void *owne
 	if (!pd || attr->max_wr < 1 || attr->max_wr > host->profile->limits.srq_wr || attr->max_sge > host->profile->limits.srq_sge)
 		return -EINVAL;
 	memset(srq, 0, sizeof(*srq));
-	rc = vb_receive_queue_init(&srq->queue, attr->max_wr, attr->max_sge);
+	rc = vb_receive_queue_init(&srq->queue, attr->max_wr, attr->max_sge, allocator, VB_ALLOCATED_SRQ);
 	if (rc != 0)
 		return rc;
 	vb_lock_init(&srq->lock, VB_RANK_SRQ);

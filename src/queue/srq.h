@@ -33,8 +33,14 @@ struct vb_srq {
 	void *owner;
 };
 
-int vb_srq_init(struct vb_srq *srq, const struct vb_queue_host *host, void *owner, struct vb_pd *pd,
-		struct ibv_srq_attr *attr);            /* attr: in asked, out granted */
+/* attr: in asked, out granted. allocator: of its memory, or NULL. */
+int vb_srq_init_in(struct vb_srq *srq, const struct vb_queue_host *host, void *owner, struct vb_pd *pd, struct ibv_srq_attr *attr,
+		   const struct vb_allocator *allocator);
+static inline int vb_srq_init(struct vb_srq *srq, const struct vb_queue_host *host, void *owner, struct vb_pd *pd,
+			      struct ibv_srq_attr *attr)
+{
+	return vb_srq_init_in(srq, host, owner, pd, attr, NULL);
+}
 void vb_srq_fini(struct vb_srq *srq);
 int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask); /* IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT */
 void vb_srq_query(struct vb_srq *srq, struct ibv_srq_attr *attr);

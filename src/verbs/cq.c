@@ -24,7 +24,8 @@ static struct vb_endpoint *endpoint_of(const struct vb_completion_queue *cq)
 }
 
 struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *context, uint32_t cqe, void *cq_context,
-						       struct ibv_comp_channel *channel, uint32_t comp_vector)
+						       struct ibv_comp_channel *channel, uint32_t comp_vector,
+						       struct ibv_pd *parent)
 {
 	struct vb_completion_queue *cq;
 	int error;
@@ -41,7 +42,7 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 	if (error != 0)
 		return vb_fail_null(error);
 	cq = calloc(1, sizeof(*cq));
-	error = cq == NULL ? -ENOMEM : vb_cq_init(&cq->cq, &vb_context_of(context)->session->host, cq, cqe);
+	error = cq == NULL ? -ENOMEM : vb_cq_init_in(&cq->cq, &vb_context_of(context)->session->host, cq, cqe, vb_allocator_of(parent));
 	if (error != 0) {
 		free(cq);
 		vb_quota_give(context, VB_COUNTED_CQ);
@@ -75,7 +76,7 @@ VB_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 		vb_explain_no_cq(context, cqe < 1 ? 0 : (uint64_t)cqe, (unsigned)comp_vector, EINVAL);
 		return vb_fail_null(-EINVAL);
 	}
-	cq = vb_completion_queue_create(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
+	cq = vb_completion_queue_create(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector, NULL);
 	return cq == NULL ? NULL : &cq->base;
 }
 VB_EXPORT_COMPAT(ibv_create_cq);

@@ -9,6 +9,7 @@
 
 /* NULL and errno. */
 struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *context, uint32_t cqe, void *cq_context,
-						       struct ibv_comp_channel *channel, uint32_t comp_vector);
+						       struct ibv_comp_channel *channel, uint32_t comp_vector,
+						       struct ibv_pd *parent);
 
 #endif

@@ -141,7 +141,7 @@ struct ibv_cq_ex *vb_verbs_create_cq_ex(struct ibv_context *context, struct ibv_
 		vb_explain_no_cq_ex(attr, supported, -error);
 		return vb_fail_null(error);
 	}
-	cq = vb_completion_queue_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+	cq = vb_completion_queue_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector, parent);
 	if (cq == NULL)
 		return NULL;
 	if (parent != NULL) {

@@ -128,6 +128,10 @@ struct vb_protection_domain {
 	struct vb_shared_pd *shared;
 	bool imported;
 	/* Of a parent domain: */
+	struct vb_allocator allocator;   /* the first two of what follows, as queues know them */
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment, uint64_t resource_type); /* NULL: none */
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
+	void *pd_context;
 	struct vb_protection_domain *parent_of;
 	struct vb_thread_domain *thread_domain;
 	uint32_t references;             /* atomic: the application's, and of what was created through this ibv_pd (vb_domain_hold) */
@@ -292,6 +296,12 @@ static inline bool vb_same_session(struct ibv_context *a, struct ibv_context *b)
 
 /* An object belongs to a context and to a protection domain. */
 static inline struct vb_pd *vb_pd_of(struct ibv_pd *pd) { return &vb_domain_of(pd)->shared->pd; }
+
+/* Of what is created with it; NULL: the heap. */
+static inline const struct vb_allocator *vb_allocator_of(struct ibv_pd *pd)
+{
+	return pd != NULL && vb_domain_of(pd)->alloc != NULL ? &vb_domain_of(pd)->allocator : NULL;
+}
 
 /* What the device says of itself. */
 static inline const struct vb_profile *vb_profile_of_context(struct ibv_context *context)

@@ -190,7 +190,27 @@ int vb_verbs_dealloc_td(struct ibv_td *td)
 	return 0;
 }
 
-/* Custom allocators are not honoured, so asking for them is refused rather than ignored. */
+/* ---- memory of queues, from the application ---- */
+
+static struct vb_protection_domain *domain_with(const struct vb_allocator *allocator)
+{
+	return vb_container_of(allocator, struct vb_protection_domain, allocator);
+}
+
+static void *ask_application(const struct vb_allocator *allocator, size_t size, size_t alignment, enum vb_allocated what)
+{
+	struct vb_protection_domain *domain = domain_with(allocator);
+
+	return domain->alloc(&domain->base, domain->pd_context, size, alignment, what);
+}
+
+static void give_back(const struct vb_allocator *allocator, void *bytes, enum vb_allocated what)
+{
+	struct vb_protection_domain *domain = domain_with(allocator);
+
+	domain->free(&domain->base, domain->pd_context, bytes, what);
+}
+
 struct ibv_pd *vb_verbs_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
 	struct vb_protection_domain *domain, *parent;
@@ -200,11 +220,10 @@ struct ibv_pd *vb_verbs_alloc_parent_domain(struct ibv_context *context, struct 
 	    (attr->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
 					   IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)) != 0)
 		return vb_fail_null(-EINVAL);
-	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
-		vb_explain_refused("ibv_alloc_parent_domain", NULL, 0, EOPNOTSUPP,
-				   "allocators of the application's own are not used.",
-				   "Leave IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS out of comp_mask.");
-		return vb_fail_null(-EOPNOTSUPP);
+	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) && (attr->alloc == NULL || attr->free == NULL)) {
+		vb_explain_refused("ibv_alloc_parent_domain", NULL, 0, EINVAL,
+				   "IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS needs both alloc and free.", NULL);
+		return vb_fail_null(-EINVAL);
 	}
 	parent = vb_domain_of(attr->pd);
 	domain = create_domain(context, parent->shared);
@@ -213,6 +232,13 @@ struct ibv_pd *vb_verbs_alloc_parent_domain(struct ibv_context *context, struct 
 	vb_lock_take(&session->lock);
 	parent->shared->references++;
 	vb_lock_release(&session->lock);
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		domain->allocator = (struct vb_allocator){ask_application, give_back};
+		domain->alloc = attr->alloc;
+		domain->free = attr->free;
+	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		domain->pd_context = attr->pd_context;
 	domain->parent_of = parent;
 	vb_domain_hold(parent);
 	if (attr->td != NULL) {

@@ -73,6 +73,7 @@ static int create_core(struct vb_queue_pair *qp, struct vb_session *session, con
 		.cap = attr->cap,
 		.signal_all = attr->sq_sig_all != 0,
 		.create_flags = create_flags,
+		.allocator = vb_allocator_of(attr->pd),
 	};
 	int error = vb_endpoint_reserve_qpn(session->endpoint, &config.qpn);
 

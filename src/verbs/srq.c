@@ -47,7 +47,8 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 		return vb_fail_null(error);
 	srq = calloc(1, sizeof(*srq));
 	error = srq == NULL ? -ENOMEM :
-			      vb_srq_init(&srq->srq, &vb_context_of(pd->context)->session->host, srq, vb_pd_of(pd), attr);
+			      vb_srq_init_in(&srq->srq, &vb_context_of(pd->context)->session->host, srq, vb_pd_of(pd), attr,
+					     vb_allocator_of(pd));
 	if (error == 0 && xrcd != NULL) {
 		error = join_domain(srq, xrcd, cq);
 		if (error != 0)

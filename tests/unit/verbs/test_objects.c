@@ -105,10 +105,136 @@ static void parent_and_thread_domains(void **state)
 	assert_null(ibv_alloc_parent_domain(world.context, &attr));
 	assert_int_equal(errno, EINVAL);
 	attr = (struct ibv_parent_domain_init_attr){.pd = world.pd, .comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS};
+	/* Neither alloc nor free. */
 	assert_null(ibv_alloc_parent_domain(world.context, &attr));
-	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(errno, EINVAL);
 	td_attr.comp_mask = 1;
 	assert_null(ibv_alloc_td(world.context, &td_attr));
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+/* ---- memory of queues, from the application ---- */
+
+enum { KINDS = 5, PIECE = 1 << 20 };
+
+static struct bookkeeping {
+	const struct ibv_pd *pd;
+	unsigned taken[KINDS], given[KINDS]; /* by resource type */
+	bool uses_default, has_none;
+} books;
+
+static void *take_piece(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment, uint64_t resource_type)
+{
+	assert_ptr_equal(pd_context, &books);
+	assert_ptr_equal(pd, books.pd);
+	assert_in_range(resource_type, 1, KINDS - 1);
+	assert_in_range(size, 1, PIECE);
+	assert_int_equal(alignment & (alignment - 1), 0);
+	if (books.has_none)
+		return NULL;
+	if (books.uses_default)
+		return IBV_ALLOCATOR_USE_DEFAULT;
+	books.taken[resource_type]++;
+	/* Not zeros: that is the device's affair. */
+	return memset(aligned_alloc(alignment, PIECE), 0xa5, PIECE);
+}
+
+static void give_piece(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type)
+{
+	assert_ptr_equal(pd_context, &books);
+	assert_ptr_equal(pd, books.pd);
+	books.given[resource_type]++;
+	free(ptr);
+}
+
+static struct ibv_pd *begin_books(void)
+{
+	struct ibv_parent_domain_init_attr attr = {
+		.pd = world.pd,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = take_piece,
+		.free = give_piece,
+		.pd_context = &books,
+	};
+	struct ibv_pd *parent = ibv_alloc_parent_domain(world.context, &attr);
+
+	assert_non_null(parent);
+	books = (struct bookkeeping){.pd = parent};
+	return parent;
+}
+
+/* A connection whose queues, completion queue and shared receives lie in the application's memory. */
+static void queues_lie_in_the_applications_memory(void **state)
+{
+	struct ibv_pd *parent = begin_books();
+	struct ibv_cq_init_attr_ex cq_attr = {.cqe = 10, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = parent};
+	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 10, .max_sge = 2}};
+	struct ibv_srq_attr wider = {.max_wr = 100};
+	struct world other = world;
+	struct ibv_cq_ex *cq;
+	struct ibv_srq *srq;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	(void)state;
+	other.pd = parent;
+	pair_open(&pair, &other, &(struct pair_options){.inline_data = 64});
+	assert_int_equal(books.taken[1], 2);
+	assert_int_equal(books.taken[2], 2);
+	fill_pattern(pair.buffer[0], 3000, 1);
+	for (unsigned i = 0; i < 40; i++) {
+		pair_receive(&pair, 1, i, 0, 4096);
+		wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 3000);
+		wr.wr_id = i;
+		pair_post(&pair, 0, &wr);
+		expect_completion(pair.cq[0], i, IBV_WC_SEND);
+		expect_completion(pair.cq[1], i, IBV_WC_RECV);
+	}
+	assert_true(has_pattern(pair.buffer[1], 3000, 1));
+	assert_non_null(cq = ibv_create_cq_ex(world.context, &cq_attr));
+	assert_non_null(srq = ibv_create_srq(parent, &srq_attr));
+	assert_int_equal(books.taken[3], 1);
+	assert_int_equal(books.taken[4], 1);
+	/* Larger ones take the place of those. */
+	assert_int_equal(ibv_resize_cq(ibv_cq_ex_to_cq(cq), 100), 0);
+	assert_int_equal(ibv_modify_srq(srq, &wider, IBV_SRQ_MAX_WR), 0);
+	for (unsigned i = 3; i <= 4; i++) {
+		assert_int_equal(books.taken[i], 2);
+		assert_int_equal(books.given[i], 1);
+	}
+	assert_int_equal(ibv_dealloc_pd(parent), EBUSY);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	pair_close(&pair);
+	assert_memory_equal(books.taken, books.given, sizeof(books.taken));
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
+}
+
+static void an_allocator_may_decline_or_have_none(void **state)
+{
+	struct ibv_pd *parent = begin_books();
+	struct ibv_cq *cq = ibv_create_cq(world.context, 10, NULL, NULL, 0);
+	struct ibv_cq_init_attr_ex cq_attr = {.cqe = 10, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = parent};
+	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 10, .max_sge = 2}};
+	struct ibv_qp_init_attr attr = plain_attr(cq);
+	static const unsigned nothing[KINDS];
+	struct ibv_qp *qp;
+
+	(void)state;
+	books.uses_default = true;
+	assert_non_null(qp = ibv_create_qp(parent, &attr));
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	books.has_none = true;
+	assert_null(ibv_create_qp(parent, &attr));
+	assert_int_equal(errno, ENOMEM);
+	assert_null(ibv_create_srq(parent, &srq_attr));
+	assert_int_equal(errno, ENOMEM);
+	assert_null(ibv_create_cq_ex(world.context, &cq_attr));
+	assert_int_equal(errno, ENOMEM);
+	assert_memory_equal(books.taken, nothing, sizeof(nothing));
+	assert_memory_equal(books.given, nothing, sizeof(nothing));
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
@@ -296,6 +422,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_domain_in_use_stays),
 		cmocka_unit_test(parent_and_thread_domains),
+		cmocka_unit_test(queues_lie_in_the_applications_memory),
+		cmocka_unit_test(an_allocator_may_decline_or_have_none),
 		cmocka_unit_test(queue_pairs_grant_at_least_what_was_asked_and_say_so),
 		cmocka_unit_test(oversized_and_unknown_requests_are_refused),
 		cmocka_unit_test(probing_for_inline_ends),
