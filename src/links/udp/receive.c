@@ -167,6 +167,16 @@ static bool is_probe(struct vb_udp_link *udp, const uint8_t *bytes, size_t lengt
 	return true;
 }
 
+/* Those of other kinds of devices have numbers of the same slot, and engines of their own: for packets that come here they are not
+ * there. */
+static struct vb_qp *find_qp(const struct vb_udp_link *udp, uint32_t qpn)
+{
+	struct vb_qp *qp = vb_schedule_find(udp->schedule, qpn);
+	const struct vb_binding *binding = qp ? qp->scheduler : NULL;
+
+	return qp && binding->wire == &udp->link ? qp : NULL;
+}
+
 static void take_inquiry(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from)
 {
 	struct vb_inquiry inquiry;
@@ -174,7 +184,7 @@ static void take_inquiry(struct batch_state *state, const uint8_t *bytes, size_t
 
 	if (!vb_inquiry_decode(&inquiry, bytes, length))
 		return;
-	qp = vb_schedule_find(state->udp->schedule, inquiry.qpn);
+	qp = find_qp(state->udp, inquiry.qpn);
 	if (qp)
 		lock_qp(state, qp);
 	vb_udp_answer_inquiry(state->udp, state->now, from, &inquiry, qp);
@@ -222,7 +232,7 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 		vb_multicast_for_each(udp, from->destination, interface_index, deliver_multicast, state);
 		return;
 	}
-	qp = vb_schedule_find(udp->schedule, packet.destination_qpn);
+	qp = find_qp(udp, packet.destination_qpn);
 	if (!qp) {
 		VB_COUNT(VB_SCHEDULE_COUNTERS(udp->schedule), unknown_qp_pkts);
 		return;
