@@ -12,6 +12,7 @@
 #include "daemon/frame_ports.h"
 #include "daemon/mad_port.h"
 #include "daemon/mad_taps.h"
+#include "daemon/subnet_client.h"
 #include "fabric/adapter.h"
 #include "io/clock.h"
 #include "io/datagram.h"
@@ -34,6 +35,7 @@ struct vb_adapter_service {
 	struct vb_list mad_ports;
 	struct vb_frame_ports frame_ports;
 	struct vb_mad_taps mad_taps;
+	struct vb_subnet_client subnet;
 	const struct vb_adapter_watcher *watcher;
 	vb_time turn;                      /* when this turn began */
 	uint8_t reregister;                /* how often a subnet manager asked for it */
@@ -81,6 +83,8 @@ static void changed(void *context, unsigned what)
 	struct vb_adapter_service *service = context;
 
 	service->reregister += (what & VB_FABRIC_REREGISTER) != 0;
+	if (what & (VB_FABRIC_STATE_CHANGED | VB_FABRIC_LID_CHANGED | VB_FABRIC_SM_CHANGED | VB_FABRIC_REREGISTER))
+		vb_subnet_client_register(&service->subnet);
 	if (what & (VB_FABRIC_STATE_CHANGED | VB_FABRIC_LID_CHANGED))
 		vb_log(VB_LOG_INFO, "vib0: %s, lid %u", vb_fabric_port_state_name(vb_fabric_port_state(service->adapter.port)),
 		       vb_fabric_port_lid(service->adapter.port));
@@ -91,6 +95,7 @@ static void deliver(void *context, void *owner, uint32_t agent, int status, cons
 		    size_t length)
 {
 	const struct vb_ib_route *route = &address->route;
+	struct vb_adapter_service *service = context;
 	struct vb_umad header = {
 		.agent = agent,
 		.status = (uint32_t)status,
@@ -105,7 +110,10 @@ static void deliver(void *context, void *owner, uint32_t agent, int status, cons
 		.flow_label = be32_of(route->flow_label),
 	};
 
-	(void)context;
+	if (owner == &service->subnet) {
+		vb_subnet_client_deliver(&service->subnet, vb_clock_now(), agent, status, address, message, length);
+		return;
+	}
 	/* Of one's own request that was not answered the address is where it went. */
 	if (status != 0) {
 		header.qpn = be32_of(address->qpn);
@@ -141,7 +149,8 @@ static const struct vb_adapter_host host = {
 
 /* ---- life ---- */
 
-struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_seed, const struct vb_adapter_watcher *watcher)
+struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_seed, const struct vb_adapter_watcher *watcher,
+						     const struct vb_subnet_host *subnet)
 {
 	struct vb_adapter_service *service = calloc(1, sizeof(*service));
 
@@ -156,7 +165,13 @@ struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_s
 	vb_mad_taps_init(&service->mad_taps);
 	service->watcher = watcher;
 	vb_adapter_init(&service->adapter, &host, service);
+	vb_subnet_client_init(&service->subnet, &service->adapter, subnet);
 	return service;
+}
+
+struct vb_subnet_client *vb_adapter_service_subnet(struct vb_adapter_service *service)
+{
+	return &service->subnet;
 }
 
 static void drop_mad_port(struct vb_adapter_service *service, vb_time now, struct vb_mad_port *port)
@@ -198,6 +213,7 @@ void vb_adapter_service_destroy(struct vb_adapter_service *service)
 	vb_adapter_service_run(service, 0);
 	vb_frame_ports_fini(&service->frame_ports);
 	vb_mad_taps_fini(&service->mad_taps);
+	vb_subnet_client_fini(&service->subnet);
 	vb_adapter_fini(&service->adapter);
 	free(service);
 }
@@ -206,6 +222,7 @@ void vb_adapter_service_client_gone(struct vb_adapter_service *service, vb_time 
 {
 	if (service->waiting == client)
 		service->waiting = NULL;
+	vb_subnet_client_owner_gone(&service->subnet, client);
 	VB_LIST_FOR_EACH(node, &service->mad_ports) {
 		struct vb_mad_port *port = vb_container_of(node, struct vb_mad_port, node);
 
@@ -505,7 +522,7 @@ bool vb_adapter_service_serve(struct vb_adapter_service *service, vb_time now, c
 
 vb_time vb_adapter_service_deadline(const struct vb_adapter_service *service)
 {
-	return vb_adapter_deadline(&service->adapter);
+	return vb_time_earlier(vb_adapter_deadline(&service->adapter), vb_subnet_client_deadline(&service->subnet));
 }
 
 bool vb_adapter_service_device(const struct vb_adapter_service *service, struct vb_daemon_device *device)
@@ -535,9 +552,12 @@ void vb_adapter_service_run(struct vb_adapter_service *service, vb_time now)
 	if (service->adapter.state == VB_ADAPTER_IDLE)
 		close_cable(service);
 	/* Another node than before: its agents are gone. */
-	if (service->adapter.port != service->known)
+	if (service->adapter.port != service->known) {
 		fail_mad_ports(service);
+		vb_subnet_client_node_changed(&service->subnet, now);
+	}
 	service->known = service->adapter.port;
+	vb_subnet_client_run(&service->subnet, now);
 	VB_LIST_FOR_EACH(node, &service->mad_ports) {
 		struct vb_mad_port *port = vb_container_of(node, struct vb_mad_port, node);
 

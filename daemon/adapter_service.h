@@ -14,6 +14,8 @@ struct vb_adapter_service;
 struct vb_client;
 struct vb_daemon_device;
 struct vb_daemon_message;
+struct vb_path;
+struct vb_subnet_host;
 
 /* Who is told, once a turn, of what has become of the device. */
 struct vb_adapter_watcher {
@@ -21,8 +23,11 @@ struct vb_adapter_watcher {
 	void *context;
 };
 
-/* NULL: out of memory. `host_seed`: what its GUID is made from. `watcher` stays the caller's. */
-struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_seed, const struct vb_adapter_watcher *watcher);
+/* NULL: out of memory. `host_seed`: what its GUID is made from. `watcher` and `subnet` (daemon/subnet_client.h) stay the caller's. */
+struct vb_adapter_service *vb_adapter_service_create(int poller, uint64_t host_seed, const struct vb_adapter_watcher *watcher,
+						     const struct vb_subnet_host *subnet);
+/* The client through which this host asks the subnet administration. */
+struct vb_subnet_client *vb_adapter_service_subnet(struct vb_adapter_service *service);
 void vb_adapter_service_destroy(struct vb_adapter_service *service);
 
 /* JOIN_FABRIC, LEAVE_FABRIC, LIST_ADAPTERS, OPEN_MAD_PORT, REGISTER_AGENT, UNREGISTER_AGENT. */

@@ -13,8 +13,10 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "connect/connect.h"
+#include "daemon/adapter_service.h"
 #include "daemon/client.h"
 #include "daemon/device_table.h"
+#include "daemon/subnet_client.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
@@ -24,6 +26,7 @@
 #include "wire/burst.h"
 #include "wire/cm_command.h"
 #include "wire/cm_mad.h"
+#include "wire/device_kind.h"
 #include "wire/roce_packet.h"
 
 enum {
@@ -32,6 +35,7 @@ enum {
 	FIRST_SOURCE_PORT = 0xc000,        /* rxe and adapters send from 0xc000 up */
 	SOURCE_PORTS = 0x4000,
 	PORT_ATTEMPTS = 64,
+	LEAST_PATIENCE_MS = 100,           /* with a subnet manager that answers in less than one */
 };
 
 struct outgoing {
@@ -57,6 +61,7 @@ struct sender {
 struct vb_cm_service {
 	struct vb_connect *connect;
 	const struct vb_device_table *devices;
+	struct vb_adapter_service *adapter; /* of InfiniBand; NULL: none */
 	int poller;
 	struct sender sender[2];           /* IPv4, IPv6; tags of the poller */
 	struct vb_burst *burst;
@@ -201,6 +206,23 @@ static void loopback_to_listed(uint8_t gid[16])
 		memcpy(gid + 12, listed, sizeof(listed));
 }
 
+/* The InfiniBand adapter, by its GID, or for any address of this host where it is the one that is meant. */
+static bool find_adapter(const struct vb_cm_service *service, const uint8_t gid[16], bool is_ours, uint32_t interface_index,
+			 struct vb_connect_device *out)
+{
+	struct vb_daemon_device adapter;
+
+	if (interface_index != VB_FABRIC_INTERFACE || !service->adapter || !vb_adapter_service_device(service->adapter, &adapter) ||
+	    !(is_ours || has_gid(&adapter, gid)))
+		return false;
+	*out = (struct vb_connect_device){
+		.interface_index = VB_FABRIC_INTERFACE,
+		.guid = adapter.guid,
+		.active_mtu = (uint8_t)adapter.active_mtu,
+	};
+	return true;
+}
+
 /* A packet to one's own address comes in through the loopback interface whatever interface has the address, so the
  * interface is only a preference. */
 static bool find_device(void *context, const uint8_t wanted[16], uint32_t interface_index,
@@ -220,6 +242,8 @@ static bool find_device(void *context, const uint8_t wanted[16], uint32_t interf
 		if (!found || device->interface_index == interface_index)
 			found = device;
 	}
+	if (find_adapter(service, gid, found != NULL, interface_index, out))
+		return true;
 	if (!found)
 		return false;
 	*out = (struct vb_connect_device){
@@ -269,6 +293,13 @@ bool vb_cm_service_serve(struct vb_cm_service *service, const void *tag)
 	return false;
 }
 
+/* A capture has it from verbenad's adapter, as all MADs that pass there (daemon/mad_taps.h). */
+static void transmit_by_adapter(struct vb_cm_service *service, const struct outgoing *outgoing)
+{
+	if (!outgoing->lost && service->adapter)
+		vb_subnet_client_send(vb_adapter_service_subnet(service->adapter), vb_clock_now(), &outgoing->path, outgoing->mad);
+}
+
 static void transmit(struct vb_cm_service *service, struct outgoing *outgoing)
 {
 	bool ipv6 = !vb_path_is_ipv4(&outgoing->path);
@@ -305,9 +336,12 @@ static void flush(struct vb_cm_service *service)
 	for (unsigned i = 0; i < MADS_PER_TURN && !vb_list_is_empty(&service->queue); i++) {
 		struct outgoing *outgoing = vb_container_of(service->queue.next, struct outgoing, node);
 
-		transmit(service, outgoing);
 		vb_list_remove(&outgoing->node);
 		service->queued--;
+		if (outgoing->path.framing == VB_FRAMING_UDP)
+			transmit(service, outgoing);
+		else
+			transmit_by_adapter(service, outgoing);
 		free(outgoing);
 	}
 }
@@ -337,6 +371,50 @@ unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const
 		taken++;
 	}
 	return taken;
+}
+
+/* ---- InfiniBand ---- */
+
+void vb_cm_service_use_adapter(struct vb_cm_service *service, struct vb_adapter_service *adapter)
+{
+	service->adapter = adapter;
+}
+
+void vb_cm_service_take_mad(struct vb_cm_service *service, vb_time now, const struct vb_path *from, const void *mad, size_t length)
+{
+	vb_connect_receive(service->connect, now, from, mad, length);
+}
+
+void vb_cm_service_take_answer(const struct vb_subnet_answer *answer)
+{
+	bool is_path = answer->question == VB_SUBNET_PATH;
+	struct vb_cm_event event = {
+		.type = VB_CM_EVENT,
+		.kind = answer->error == 0 ? (is_path ? VB_CM_EVENT_ROUTE_RESOLVED : VB_CM_EVENT_ADDR_RESOLVED) :
+					     (is_path ? VB_CM_EVENT_ROUTE_ERROR : VB_CM_EVENT_ADDR_ERROR),
+		.id = answer->id,
+		.status = answer->error,
+		.interface_index = VB_FABRIC_INTERFACE,
+		.conn = {.path_mtu = answer->mtu, .ack_timeout = answer->lifetime},
+		.path = answer->path,
+	};
+
+	vb_client_send_bytes(answer->owner, &event, sizeof(event));
+}
+
+/* Of an id of the process's own. 0 or an errno. */
+static int resolve(struct vb_cm_service *service, vb_time now, struct vb_client *client, const struct vb_cm_command *command)
+{
+	bool is_path = command->verb == VB_CM_RESOLVE_ROUTE;
+	const uint8_t *to = is_path ? command->path.destination : command->destination.gid;
+	vb_time patience = VB_MILLISECONDS(command->timeout_ms < LEAST_PATIENCE_MS ? LEAST_PATIENCE_MS : command->timeout_ms);
+
+	if (client_of(vb_connect_owner_of(service->connect, command->id)) != client)
+		return ENOENT;
+	if (!service->adapter)
+		return ENETUNREACH;
+	return -vb_subnet_client_ask(vb_adapter_service_subnet(service->adapter), now, is_path ? VB_SUBNET_PATH : VB_SUBNET_ADDRESS,
+				     client, command->id, to, patience);
 }
 
 /* ---- processes ---- */
@@ -375,7 +453,10 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 		return;
 	}
 	service->speaking = client;
-	if (refusal)
+	if (command->verb == VB_CM_RESOLVE_ADDRESS || command->verb == VB_CM_RESOLVE_ROUTE)
+		reply = (struct vb_cm_reply){
+			.type = VB_CM_REPLY, .error = resolve(service, now, client, command), .serial = command->serial, .id = command->id};
+	else if (refusal)
 		reply = (struct vb_cm_reply){.type = VB_CM_REPLY, .error = refusal, .serial = command->serial};
 	else
 		vb_connect_command(service->connect, now, &client->cm_ids, command, &reply);

@@ -15,15 +15,24 @@
 
 #include "base/time.h"
 
+struct vb_adapter_service;
 struct vb_client;
 struct vb_cm_service;
 struct vb_device_table;
+struct vb_path;
+struct vb_subnet_answer;
 struct vb_udp_bundle;
 
 /* `devices` is read whenever an address is looked up. Sockets are added to `poller` with tags for vb_cm_service_serve.
  * NULL: out of memory. */
 struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices, int poller);
 void vb_cm_service_destroy(struct vb_cm_service *service);
+
+/* Connections by InfiniBand go through this adapter, which stays the caller's; without it there are none. */
+void vb_cm_service_use_adapter(struct vb_cm_service *service, struct vb_adapter_service *adapter);
+/* What its subnet client (daemon/subnet_client.h) tells. */
+void vb_cm_service_take_mad(struct vb_cm_service *service, vb_time now, const struct vb_path *from, const void *mad, size_t length);
+void vb_cm_service_take_answer(const struct vb_subnet_answer *answer);
 
 /* The poller reports this tag. False: it is not one of ours. */
 bool vb_cm_service_serve(struct vb_cm_service *service, const void *tag);

@@ -23,6 +23,7 @@
 #include "daemon/resource_queries.h"
 #include "daemon/shapes.h"
 #include "daemon/slots.h"
+#include "daemon/subnet_client.h"
 #include "daemon/users.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
@@ -61,6 +62,7 @@ struct vb_server {
 	struct vb_cm_service *cm;
 	struct vb_adapter_service *adapter;
 	struct vb_adapter_watcher adapter_watcher;
+	struct vb_subnet_host subnet_host;
 	struct vb_resource_queries queries;
 	struct vb_shapes shapes;
 	uint64_t stray_packets;
@@ -115,6 +117,8 @@ static void report_change(void *context, const struct vb_daemon_device *device, 
 
 	if (gone)
 		vb_shapes_forget(&server->shapes, device->interface_index);
+	if (server->adapter && device->interface_index != VB_FABRIC_INTERFACE)
+		vb_subnet_client_register(vb_adapter_service_subnet(server->adapter)); /* its addresses may be others now */
 	vb_log(VB_LOG_INFO, "%s %s", device->name, gone ? "is gone" : device->active ? "is active" : "is down");
 	VB_LIST_FOR_EACH(node, &server->client_list) {
 		struct vb_client *client = vb_container_of(node, struct vb_client, node);
@@ -132,6 +136,40 @@ static void report_change(void *context, const struct vb_daemon_device *device, 
 		message.device_gone.interface_index = device->interface_index;
 		vb_client_send(client, &message);
 	}
+}
+
+/* ---- InfiniBand's subnet administration ---- */
+
+static void report_answer(void *context, const struct vb_subnet_answer *answer)
+{
+	(void)context;
+	vb_cm_service_take_answer(answer);
+}
+
+static void take_connection_mad(void *context, vb_time now, const struct vb_path *from, const void *mad, size_t length)
+{
+	struct vb_server *server = context;
+
+	vb_cm_service_take_mad(server->cm, now, from, mad, length);
+}
+
+static bool is_for_others(const uint8_t gid[16])
+{
+	static const uint8_t none[16];
+
+	return memcmp(gid, none, sizeof(none)) != 0 && !vb_gid_is_loopback(gid) && !(gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80);
+}
+
+static unsigned list_addresses(void *context, uint8_t address[VB_SUBNET_ADDRESSES][16])
+{
+	const struct vb_server *server = context;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < server->devices.count; i++)
+		for (uint32_t j = 0; j < server->devices.device[i].gid_count && count < VB_SUBNET_ADDRESSES; j++)
+			if (is_for_others(server->devices.device[i].gid[j]))
+				memcpy(address[count++], server->devices.device[i].gid[j], 16);
+	return count;
 }
 
 static void refresh_devices(struct vb_server *server)
@@ -651,7 +689,12 @@ int vb_server_create(struct vb_server **out, const int listener[VB_SERVER_LISTEN
 	server->poller = vb_poller_open();
 	server->cm = vb_cm_service_create(&server->devices, server->poller);
 	server->adapter_watcher = (struct vb_adapter_watcher){.changed = report_change, .context = server};
-	server->adapter = vb_adapter_service_create(server->poller, server->devices.host_seed, &server->adapter_watcher);
+	server->subnet_host = (struct vb_subnet_host){
+		.context = server, .answered = report_answer, .connection_mad = take_connection_mad, .addresses = list_addresses};
+	server->adapter =
+		vb_adapter_service_create(server->poller, server->devices.host_seed, &server->adapter_watcher, &server->subnet_host);
+	if (server->cm && server->adapter)
+		vb_cm_service_use_adapter(server->cm, server->adapter);
 	server->netlink = vb_netlink_watch();
 	if (!server->batch || !server->cm || !server->adapter)
 		error = -ENOMEM;

@@ -143,15 +143,26 @@ static int check_peer(const struct vb_cm_command *command)
 	return vb_connect_address_is_any(&command->source) ? -EINVAL : 0;
 }
 
-static void set_path(struct vb_connection *connection, const struct vb_cm_address *source,
-		     const struct vb_cm_address *destination, const struct vb_cm_conn *conn, uint32_t interface_index)
+static bool path_is_sound(const struct vb_path *path)
 {
+	return path->framing == VB_FRAMING_UDP || (path->framing == VB_FRAMING_GLOBAL && path->dlid != 0 && path->sl < 16);
+}
+
+static void set_path(struct vb_connection *connection, const struct vb_cm_command *command)
+{
+	const struct vb_cm_address *source = &command->source, *destination = &command->destination;
+	const struct vb_cm_conn *conn = &command->conn;
+
+	if (command->path.framing == VB_FRAMING_GLOBAL) {
+		connection->path = command->path;
+		return;
+	}
 	memcpy(connection->path.source, source->gid, 16);
 	memcpy(connection->path.destination, destination->gid, 16);
 	connection->path.traffic_class = conn->traffic_class & 0xfc;
 	connection->path.hop_limit = conn->hop_limit ? conn->hop_limit : VB_CONNECT_HOP_LIMIT;
 	if (vb_connect_gid_is_link_local(destination->gid))
-		connection->path.interface_index = destination->scope ? destination->scope : interface_index;
+		connection->path.interface_index = destination->scope ? destination->scope : command->interface_index;
 }
 
 /* What rdma_cm derives from the ports for lack of a better label; rxe makes a QP's UDP source port of it. */
@@ -168,7 +179,7 @@ static void set_request(struct vb_connection *connection, const struct vb_cm_com
 	connection->source.family = command->source.family;
 	connection->source.scope = command->source.scope;
 	connection->destination = command->destination;
-	set_path(connection, &command->source, &command->destination, conn, command->interface_index);
+	set_path(connection, command);
 	connection->is_active = true;
 	connection->service_id = vb_cm_service_id(connection->port_space, command->destination.port);
 	connection->local_qpn = conn->qpn;
@@ -195,7 +206,7 @@ static int connect_to(struct vb_connect *connect, struct vb_connection *connecti
 
 	if (error)
 		return error;
-	if (!conn_is_sound(&command->conn, limit) || command->conn.path_mtu > IBV_MTU_4096)
+	if (!conn_is_sound(&command->conn, limit) || command->conn.path_mtu > IBV_MTU_4096 || !path_is_sound(&command->path))
 		return -EINVAL;
 	if (!connect->host.find_device(connect->host.context, command->source.gid, command->interface_index, &device))
 		return -EADDRNOTAVAIL;
@@ -306,7 +317,7 @@ static int adopt_connected(struct vb_connect *connect, struct order *order)
 
 	if (error)
 		return error;
-	if (id == 0 || remote_id == 0 || !conn_is_sound(&command->conn, VB_CM_PRIVATE_DATA))
+	if (id == 0 || remote_id == 0 || !conn_is_sound(&command->conn, VB_CM_PRIVATE_DATA) || !path_is_sound(&command->path))
 		return -EINVAL;
 	if (!connect->host.find_device(connect->host.context, command->source.gid, command->interface_index, &device))
 		return -EADDRNOTAVAIL;

@@ -76,6 +76,16 @@ static void put_transport(struct vb_cm_req *req, uint8_t qp_type)
 		req->extended_transport = VB_CM_EXTENDED_XRC;
 }
 
+static void put_lids(struct vb_cm_req_path *out, const struct vb_path *path)
+{
+	bool has_lids = path->framing == VB_FRAMING_GLOBAL;
+
+	out->local_lid = has_lids ? path->slid : VB_CM_PERMISSIVE_LID;
+	out->remote_lid = has_lids ? path->dlid : VB_CM_PERMISSIVE_LID;
+	out->service_level = path->sl;
+	out->subnet_local = has_lids;
+}
+
 void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_connection *connection,
 			 const struct vb_cm_conn *conn)
 {
@@ -101,7 +111,7 @@ void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_conn
 	req->rnr_retry_count = conn->rnr_retry_count;
 	req->max_cm_retries = connection->max_retries;
 	req->srq = conn->srq;
-	req->primary.local_lid = req->primary.remote_lid = VB_CM_PERMISSIVE_LID;
+	put_lids(&req->primary, &connection->path);
 	memcpy(req->primary.local_gid, connection->path.source, 16);
 	memcpy(req->primary.remote_gid, connection->path.destination, 16);
 	req->primary.flow_label = connection->flow_label;
@@ -303,6 +313,10 @@ struct vb_path vb_connect_path_back(const struct vb_path *from)
 		.hop_limit = VB_CONNECT_HOP_LIMIT,
 		/* Other addresses are found by the routing table. */
 		.interface_index = vb_connect_gid_is_link_local(from->source) ? from->interface_index : 0,
+		.slid = from->dlid,
+		.dlid = from->slid,
+		.sl = from->sl,
+		.framing = from->framing,
 	};
 
 	memcpy(path.source, from->destination, 16);

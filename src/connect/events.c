@@ -21,6 +21,7 @@ void vb_connect_event_begin(struct vb_cm_event *event, const struct vb_connectio
 	event->source = connection->source;
 	event->destination = connection->destination;
 	event->conn.qp_type = connection->qp_type;
+	event->path = connection->path;
 }
 
 /* The whole field of the message, padding and all: a MAD does not say how much of it was meant. */

@@ -140,15 +140,26 @@ static bool connection_is_stale(struct vb_connect *connect, const struct arrival
 	}
 }
 
-/* The addresses of a request, from its rdma_cm header. It must speak of the address it came to: a listener on 127.0.0.1
- * is not to be reached from outside. */
-static bool addresses_are_sound(const struct arrival *arrival, const uint8_t *private_data, uint64_t service_id,
-				struct vb_cm_address *ours, struct vb_cm_address *theirs)
+/* Is that the address it came to? A listener on 127.0.0.1 is not to be reached from outside. Over InfiniBand it came to a GID, and any
+ * other address of this host will do. */
+static bool came_to(const struct vb_connect *connect, const struct arrival *arrival, const uint8_t address[16])
+{
+	struct vb_connect_device device;
+
+	if (arrival->from->framing == VB_FRAMING_UDP)
+		return memcmp(address, arrival->from->destination, 16) == 0;
+	return (!vb_gid_is_loopback(address) || memcmp(arrival->from->source, arrival->from->destination, 16) == 0) &&
+	       connect->host.find_device(connect->host.context, address, arrival->from->interface_index, &device);
+}
+
+/* The addresses of a request, from its rdma_cm header. */
+static bool addresses_are_sound(const struct vb_connect *connect, const struct arrival *arrival, const uint8_t *private_data,
+				uint64_t service_id, struct vb_cm_address *ours, struct vb_cm_address *theirs)
 {
 	struct vb_cm_ip_header header;
 
 	if (vb_cm_ip_header_decode(&header, private_data) != 0 ||
-	    memcmp(header.destination, arrival->from->destination, 16) != 0)
+	    !came_to(connect, arrival, header.destination))
 		return false;
 	memset(ours, 0, sizeof(*ours));
 	memset(theirs, 0, sizeof(*theirs));
@@ -267,7 +278,7 @@ static void admit(struct vb_connect *connect, struct vb_connection *nobody, cons
 	(void)nobody;
 	if (req->local_id == 0)
 		return;
-	listener = addresses_are_sound(arrival, req->private_data, req->service_id, &ours, &theirs) ?
+	listener = addresses_are_sound(connect, arrival, req->private_data, req->service_id, &ours, &theirs) ?
 			   find_listener(connect, req->service_id, &ours) : NULL;
 	if (!listener || vb_connection_is_sidr(listener)) {
 		refuse_request(connect, arrival, VB_CM_REJECT_INVALID_SERVICE_ID);
@@ -536,7 +547,7 @@ static void admit_sidr(struct vb_connect *connect, struct vb_connection *nobody,
 	(void)nobody;
 	if (req->request_id == 0)
 		return;
-	listener = addresses_are_sound(arrival, req->private_data, req->service_id, &ours, &theirs) ?
+	listener = addresses_are_sound(connect, arrival, req->private_data, req->service_id, &ours, &theirs) ?
 			   find_listener(connect, req->service_id, &ours) : NULL;
 	if (!listener || !vb_connection_is_sidr(listener)) {
 		refuse_sidr(connect, arrival, VB_CM_SIDR_NO_SERVICE);

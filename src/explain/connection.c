@@ -146,6 +146,43 @@ static void say_unreachable(const struct vb_explain_connection *c, struct vb_rep
 	}
 }
 
+/* InfiniBand: what the subnet administration was asked for. */
+static void say_subnet(const struct vb_explain_connection *c, struct vb_report *report)
+{
+	char address[VB_WORDS_ADDRESS] = "the destination";
+
+	if (c->has_addresses)
+		vb_words_address(address, c->destination);
+	vb_report_word(report, "side", c->status == -EADDRNOTAVAIL ? "peer" : "network");
+	switch (-c->status) {
+	case ENETUNREACH:
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "the InfiniBand port has no subnet manager, and without one there are no LIDs and no paths.");
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Start one on any host of the fabric: 'verbena run opensm -B'. 'verbena run ibstat' shows State: Active "
+			      "when it has set up the port.");
+		break;
+	case EADDRNOTAVAIL:
+		vb_report_say(report, VB_REPORT_CAUSE, "no host of the InfiniBand fabric has registered the address %s.", address);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Let that host join the fabric ('verbena fabric join'), or correct the address: 'verbena run saquery -S' "
+			      "lists those that are registered.");
+		break;
+	case ENOTUNIQ:
+		vb_report_say(report, VB_REPORT_CAUSE, "several hosts of the InfiniBand fabric have registered the address %s.", address);
+		vb_report_say(report, VB_REPORT_FIX,
+			      "'verbena run saquery -S' lists them; what a host has left behind ends within two minutes.");
+		break;
+	case ETIMEDOUT:
+		vb_report_say(report, VB_REPORT_CAUSE, "the subnet manager does not answer.");
+		vb_report_say(report, VB_REPORT_FIX, "Is opensm running ('verbena run sminfo')? Start it again.");
+		break;
+	default:
+		vb_report_say(report, VB_REPORT_CAUSE, "the subnet manager knows no path to %s (%s).", address, vb_words_errno(-c->status));
+		vb_report_say(report, VB_REPORT_FIX, "Look at the fabric: 'verbena fabric show', 'verbena run ibtracert'.");
+	}
+}
+
 /* RDMA_CM_EVENT_ADDR_ERROR, mostly. */
 static void say_failed_step(const struct vb_explain_connection *c, struct vb_report *report)
 {
@@ -215,6 +252,8 @@ void vb_explain_connection(const struct vb_explain_connection *c, struct vb_repo
 		say_rejected(c, report);
 	else if (strcmp(c->event, "RDMA_CM_EVENT_UNREACHABLE") == 0)
 		say_unreachable(c, report);
+	else if (c->fabric)
+		say_subnet(c, report);
 	else
 		say_failed_step(c, report);
 }

@@ -15,6 +15,7 @@ struct vb_explain_connection {
 	const char *event;               /* RDMA_CM_EVENT_REJECTED, ... */
 	int status;                      /* as the event has it: REJ reason, SIDR status or -errno */
 	bool rejected, datagram;
+	bool fabric;                     /* InfiniBand: addresses and routes are the subnet administration's */
 	bool has_addresses;
 	uint8_t source[16], destination[16];
 	uint16_t source_port, destination_port;

@@ -92,6 +92,7 @@ static void describe(const struct vb_rdmacm_id *id, enum vb_rdmacm_state state, 
 		.destination = id->destination,
 		.interface_index = id->interface_index,
 		.conn = id->peer,
+		.path = id->route,
 	};
 	switch (state) {
 	case VB_RDMACM_BOUND:

@@ -60,11 +60,16 @@ static int bind_device(struct vb_rdmacm_id *id, const struct vb_cm_address *addr
 	uint32_t interface_index;
 	int error = find_interface(address, preferred, &interface_index);
 
+	/* Where a program sees InfiniBand alone, the addresses of this host are that adapter's. */
+	if (error == 0 && vb_rdmacm_device_is_fabric_alone())
+		interface_index = VB_FABRIC_INTERFACE;
 	if (error == 0)
 		error = vb_rdmacm_device_bind(id, interface_index);
 	if (error != 0)
 		return error;
 	memcpy(id->id.route.addr.addr.ibaddr.sgid.raw, address->gid, 16);
+	if (vb_rdmacm_id_is_fabric(id))
+		(void)ibv_query_gid(id->id.verbs, 1, 0, &id->id.route.addr.addr.ibaddr.sgid);
 	id->id.route.addr.addr.ibaddr.pkey = htons(0xffff); /* the default partition: RoCE has no other here */
 	return 0;
 }
@@ -175,11 +180,32 @@ static int find_way(struct vb_rdmacm_id *id, struct vb_cm_address *source, const
 	return id->device != NULL ? 0 : bind_device(id, source, route->interface_index);
 }
 
+/* InfiniBand: the subnet administration knows which GID has the address. Without a subnet manager it is the route that cannot be resolved:
+ * as with AF_IB. 0 or -errno. */
+static int ask_subnet(struct vb_rdmacm_id *id, int timeout_ms)
+{
+	struct vb_cm_command command = {
+		.verb = VB_CM_RESOLVE_ADDRESS,
+		.destination = id->destination,
+		.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0,
+	};
+	int error;
+
+	vb_rdmacm_id_become(id, VB_RDMACM_RESOLVING);
+	error = vb_rdmacm_link_call(id, &command, NULL);
+	if (error == 0)
+		return 0;
+	vb_rdmacm_id_become(id, error == -ENETUNREACH ? VB_RDMACM_ADDRESS_RESOLVED : VB_RDMACM_BOUND);
+	return error == -ENETUNREACH ? vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0) : error;
+}
+
 /* Somebody answers for the address, or will be waited for. 0 or -errno. */
 static int finish_resolution(struct vb_rdmacm_id *id, const struct vb_route *route, int timeout_ms)
 {
 	int error;
 
+	if (vb_rdmacm_id_is_fabric(id))
+		return ask_subnet(id, timeout_ms);
 	if (!vb_rdmacm_resolve_begin(id, route, timeout_ms)) {
 		vb_rdmacm_id_become(id, VB_RDMACM_ADDRESS_RESOLVED);
 		return vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
@@ -243,11 +269,13 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 	} else {
 		id->source = source;
 		vb_rdmacm_address_to(&id->id.route.addr.src_storage, &id->source);
-		memcpy(id->id.route.addr.addr.ibaddr.sgid.raw, source.gid, 16);
+		if (!vb_rdmacm_id_is_fabric(id))
+			memcpy(id->id.route.addr.addr.ibaddr.sgid.raw, source.gid, 16);
 		id->id.route.addr.addr.ibaddr.pkey = htons(0xffff);
 	}
 	id->destination = destination;
-	memcpy(id->id.route.addr.addr.ibaddr.dgid.raw, destination.gid, 16);
+	if (!vb_rdmacm_id_is_fabric(id))
+		memcpy(id->id.route.addr.addr.ibaddr.dgid.raw, destination.gid, 16);
 	error = finish_resolution(id, &route, timeout_ms);
 	return error != 0 ? vb_rdmacm_result(error) : vb_rdmacm_event_await(id);
 }

@@ -176,6 +176,14 @@ bool vb_rdmacm_device_may_be(enum vb_connection_protocol connection)
 	return false;
 }
 
+bool vb_rdmacm_device_is_fabric_alone(void)
+{
+	const char *transports = secure_getenv("VERBENA_TRANSPORT"), *wanted = secure_getenv("VERBENA_DEVICES");
+
+	return vb_devices_may_show(VB_DEVICE_INFINIBAND, transports, wanted) && !vb_devices_may_show(VB_DEVICE_ROCE, transports, wanted) &&
+	       !vb_devices_may_show(VB_DEVICE_IWARP, transports, wanted);
+}
+
 int vb_rdmacm_device_bind(struct vb_rdmacm_id *id, uint32_t interface_index)
 {
 	struct vb_rdmacm_device *device;

@@ -29,6 +29,9 @@ struct vb_rdmacm_device {
 /* Could a program see devices whose connections are made that way? */
 bool vb_rdmacm_device_may_be(enum vb_connection_protocol connection);
 
+/* Does it see InfiniBand and nothing else? */
+bool vb_rdmacm_device_is_fabric_alone(void);
+
 /* Among the devices already open, the one whose table holds this GID; that of `preferred` wins. NULL: none.
  * Cheaper than asking the system for all addresses. */
 struct vb_rdmacm_device *vb_rdmacm_device_with_gid(const uint8_t gid[16], uint32_t preferred);

@@ -21,6 +21,7 @@
 #include "rdmacm/export.h"
 #include "rdmacm/link.h"
 #include "rdmacm/multicast_group.h"
+#include "rdmacm/path.h"
 #include "rdmacm/qp_attr.h"
 #include "rdmacm/resolve.h"
 #include "rdmacm/result.h"
@@ -120,6 +121,13 @@ static void take_established(struct vb_rdmacm_event *event, struct vb_rdmacm_id 
 		event->event.event = RDMA_CM_EVENT_CONNECT_ERROR;
 }
 
+/* InfiniBand: the subnet administration knows who has the address. */
+static void take_address(const struct vb_rdmacm_event *event, struct vb_rdmacm_id *id)
+{
+	vb_rdmacm_path_learn(id, &event->told.path);
+	vb_rdmacm_id_become(id, VB_RDMACM_ADDRESS_RESOLVED);
+}
+
 /* false: not for the program's eyes. */
 static bool finish_event(struct vb_rdmacm_event *event)
 {
@@ -146,7 +154,7 @@ static bool finish_event(struct vb_rdmacm_event *event)
 		if (id->connect_failed)
 			return false;
 		/* Before the flush that follows from it. */
-		vb_rdmacm_explain(&event->event, vb_rdmacm_id_is_datagram(id));
+		vb_rdmacm_explain(&event->event, vb_rdmacm_id_is_datagram(id), false);
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
 		vb_rdmacm_qp_error(id);
 		break;
@@ -155,9 +163,23 @@ static bool finish_event(struct vb_rdmacm_event *event)
 		vb_rdmacm_id_forget_request(id);
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
 		break;
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (event->from_daemon)
+			take_address(event, id);
+		return true;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		if (event->from_daemon) {
+			vb_rdmacm_path_take(id, &event->told);
+			vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
+		}
+		return true;
 	case RDMA_CM_EVENT_ADDR_ERROR:
+		if (event->from_daemon)
+			vb_rdmacm_id_become(id, VB_RDMACM_BOUND);
 		vb_rdmacm_resolve_undo(id);
-		break;
+		return true;
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		return true;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		if (id->connect_failed)
 			return false;
@@ -169,6 +191,12 @@ static bool finish_event(struct vb_rdmacm_event *event)
 	if (event->from_daemon && !vb_rdmacm_id_is_datagram(id))
 		fill_connection(event);
 	return true;
+}
+
+/* Is it the subnet administration's answer? An id whose address is not resolved has no device any more that would tell. */
+static bool asked_subnet(const struct vb_rdmacm_event *event)
+{
+	return event->event.event == RDMA_CM_EVENT_ROUTE_ERROR || (event->from_daemon && event->event.event == RDMA_CM_EVENT_ADDR_ERROR);
 }
 
 VB_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
@@ -187,7 +215,7 @@ VB_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
 		rdma_ack_cm_event(&taken->event);
 	}
 	if (taken->event.event != RDMA_CM_EVENT_REJECTED)
-		vb_rdmacm_explain(&taken->event, vb_rdmacm_id_is_datagram(taken->owner));
+		vb_rdmacm_explain(&taken->event, vb_rdmacm_id_is_datagram(taken->owner), asked_subnet(taken));
 	*event = &taken->event;
 	vb_rdmacm_trace_event(taken->event.event);
 	return 0;

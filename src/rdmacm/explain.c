@@ -69,13 +69,14 @@ static enum vb_inquiry_reach reach_of(int status)
 	}
 }
 
-void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram)
+void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram, bool fabric)
 {
 	struct vb_explain_connection connection = {
 		.event = rdma_event_str(event->event),
 		.status = event->status,
 		.rejected = event->event == RDMA_CM_EVENT_REJECTED,
 		.datagram = datagram,
+		.fabric = fabric,
 	};
 	struct vb_inquiry_answer ignored;
 	struct vb_report report;

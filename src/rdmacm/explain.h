@@ -11,7 +11,7 @@
 
 /* Does nothing for events that are no failure, and unless explanations are asked for. May wait for the peer's answer
  * for 1.6 seconds. Caller holds no lock. */
-void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram);
+void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram, bool fabric);
 
 /* rdma_destroy_id waits: of so many events that the program took, these were not acknowledged. */
 void vb_rdmacm_explain_unacknowledged(unsigned taken, unsigned missing);

@@ -13,6 +13,8 @@
 #include "rdmacm/address.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
+#include "rdmacm/path.h"
+#include "wire/device_kind.h"
 
 struct vb_rdmacm_id *vb_rdmacm_id_allocate(struct rdma_event_channel *channel, void *context, enum rdma_port_space port_space,
 					   enum ibv_qp_type qp_type)
@@ -59,6 +61,11 @@ void vb_rdmacm_id_free(struct vb_rdmacm_id *id)
 bool vb_rdmacm_id_is_stream(const struct vb_rdmacm_id *id)
 {
 	return id->device != NULL && id->device->connection == VB_CONNECT_MPA;
+}
+
+bool vb_rdmacm_id_is_fabric(const struct vb_rdmacm_id *id)
+{
+	return id->device != NULL && id->device->interface_index == VB_FABRIC_INTERFACE;
 }
 
 void vb_rdmacm_id_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event)
@@ -121,5 +128,7 @@ struct vb_rdmacm_id *vb_rdmacm_id_create_child(struct vb_rdmacm_id *listener, co
 	child->path.numb_path = 1;
 	child->id.route.path_rec = &child->path;
 	child->id.route.num_paths = 1;
+	if (request->path.framing == VB_FRAMING_GLOBAL)
+		vb_rdmacm_path_learn(child, &request->path);
 	return child;
 }

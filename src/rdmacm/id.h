@@ -70,6 +70,7 @@ struct vb_rdmacm_id {
 	struct vb_cm_address source, destination;
 	uint32_t interface_index;        /* 0 until bound to a device; atomic for link.c */
 	struct ibv_sa_path_rec path;
+	struct vb_path route;            /* InfiniBand: the path of its messages, as far as it is known */
 	uint32_t backlog;                /* most requests nobody has taken yet */
 	uint32_t requests;               /* such requests; atomic */
 
@@ -132,6 +133,9 @@ struct vb_rdmacm_id *vb_rdmacm_id_create_child(struct vb_rdmacm_id *listener, co
 
 /* Is its connection to be a stream of TCP (iWARP)? */
 bool vb_rdmacm_id_is_stream(const struct vb_rdmacm_id *id);
+
+/* Does it go by InfiniBand: GIDs that are no IP addresses, and paths that a subnet manager knows? */
+bool vb_rdmacm_id_is_fabric(const struct vb_rdmacm_id *id);
 
 /* Take over what a REQ, REP or SIDR_REP said. */
 void vb_rdmacm_id_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * RoCE has no subnet administrator to ask: the path record is filled from what is known, with the values that the
- * kernel's rdma_cm uses.
+ * kernel's rdma_cm uses. InfiniBand has one, and verbenad has asked it.
  */
 #include "rdmacm/path.h"
 
@@ -44,6 +44,29 @@ void vb_rdmacm_path_fill(struct vb_rdmacm_id *id)
 	path->packet_life_time = PACKET_LIFETIME;
 	id->id.route.path_rec = path;
 	id->id.route.num_paths = 1;
+}
+
+void vb_rdmacm_path_learn(struct vb_rdmacm_id *id, const struct vb_path *path)
+{
+	id->route = *path;
+	memcpy(id->path.sgid.raw, path->source, 16);
+	memcpy(id->path.dgid.raw, path->destination, 16);
+	id->path.slid = htons(path->slid);
+	id->path.dlid = htons(path->dlid);
+	id->path.sl = path->sl;
+	id->path.hop_limit = path->hop_limit;
+	id->path.flow_label = htonl(path->flow_label);
+	id->path.traffic_class = path->traffic_class;
+	memcpy(id->id.route.addr.addr.ibaddr.sgid.raw, path->source, 16);
+	memcpy(id->id.route.addr.addr.ibaddr.dgid.raw, path->destination, 16);
+}
+
+void vb_rdmacm_path_take(struct vb_rdmacm_id *id, const struct vb_cm_event *event)
+{
+	vb_rdmacm_path_fill(id);
+	vb_rdmacm_path_learn(id, &event->path);
+	id->path.mtu = event->conn.path_mtu;
+	id->path.packet_life_time = event->conn.ack_timeout;
 }
 
 uint8_t vb_rdmacm_path_ack_timeout(const struct vb_rdmacm_id *id)

@@ -12,6 +12,11 @@
 /* From id->source, id->destination, its device and options: id->path, and the public route with it. */
 void vb_rdmacm_path_fill(struct vb_rdmacm_id *id);
 
+/* InfiniBand: LIDs, GIDs and service level are these. */
+void vb_rdmacm_path_learn(struct vb_rdmacm_id *id, const struct vb_path *path);
+/* All that the subnet administration said. */
+void vb_rdmacm_path_take(struct vb_rdmacm_id *id, const struct vb_cm_event *event);
+
 /* Local ACK timeout exponent for the QP. */
 uint8_t vb_rdmacm_path_ack_timeout(const struct vb_rdmacm_id *id);
 

@@ -25,13 +25,26 @@
 #include "rdmacm/path.h"
 #include "rdmacm/result.h"
 
+/* InfiniBand within a subnet: LIDs, and no GRH. */
+static void fill_local(const struct vb_rdmacm_id *id, struct ibv_ah_attr *attr)
+{
+	attr->dlid = id->route.dlid;
+	attr->sl = id->route.sl;
+	attr->port_num = 1;
+}
+
 int vb_rdmacm_qp_attr_address(const struct vb_rdmacm_id *id, struct ibv_ah_attr *attr)
 {
-	int index = vb_rdmacm_device_gid_index(id->device, id->source.gid);
+	int index;
 
+	memset(attr, 0, sizeof(*attr));
+	if (vb_rdmacm_id_is_fabric(id)) {
+		fill_local(id, attr);
+		return 0;
+	}
+	index = vb_rdmacm_device_gid_index(id->device, id->source.gid);
 	if (index < 0)
 		return index;
-	memset(attr, 0, sizeof(*attr));
 	attr->is_global = 1;
 	attr->port_num = 1;
 	memcpy(attr->grh.dgid.raw, id->destination.gid, 16);

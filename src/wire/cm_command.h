@@ -46,6 +46,9 @@ enum vb_cm_verb {
 	VB_CM_TELL_PACKETS,  /* from now on tell every MAD of this process's ids that is sent or received. No reply */
 	VB_CM_LOSE,          /* conn.private_data[i]: that many messages with the attribute VB_CM_REQ + i, the first that are sent for this
 				process's ids, are lost on purpose (docs/faults.md). No reply */
+	VB_CM_RESOLVE_ADDRESS, /* InfiniBand: id, destination, timeout_ms. ADDR_RESOLVED or ADDR_ERROR will come; ENETUNREACH: there is no
+				  subnet manager */
+	VB_CM_RESOLVE_ROUTE, /* InfiniBand: id, path.destination, timeout_ms. ROUTE_RESOLVED or ROUTE_ERROR will come; ENETUNREACH */
 };
 
 /* vb_cm_command.state of ADOPT. BOUND and LISTENING: as BIND (and LISTEN) with `source`; CONNECTED: `source`, `destination`, `conn`
@@ -58,6 +61,10 @@ enum vb_cm_adopted_state {
 
 /* The same numbers as enum rdma_cm_event_type where they have one. */
 enum vb_cm_event_kind {
+	VB_CM_EVENT_ADDR_RESOLVED = 0,   /* InfiniBand, as the next three: path has the GIDs */
+	VB_CM_EVENT_ADDR_ERROR = 1,
+	VB_CM_EVENT_ROUTE_RESOLVED = 2,  /* path has all; conn.path_mtu, conn.ack_timeout: the packet lifetime */
+	VB_CM_EVENT_ROUTE_ERROR = 3,
 	VB_CM_EVENT_CONNECT_REQUEST = 4,
 	VB_CM_EVENT_CONNECT_RESPONSE = 5,
 	VB_CM_EVENT_CONNECT_ERROR = 6,
@@ -117,8 +124,11 @@ struct vb_cm_command {
 	uint64_t remote_cookie;          /* ADOPT: what the CONNECT_RESPONSE / CONNECT_REQUEST event gave */
 	struct vb_cm_address source, destination;
 	uint32_t interface_index;        /* device to go through */
-	uint32_t reserved2;
+	uint32_t timeout_ms;             /* RESOLVE_ADDRESS, RESOLVE_ROUTE */
 	struct vb_cm_conn conn;
+	struct vb_path path;             /* CONNECT, ADOPT: that of the connection's messages where the framing is GLOBAL (InfiniBand);
+					    else the addresses say it */
+	uint32_t reserved2;
 };
 
 struct vb_cm_reply {
@@ -140,6 +150,8 @@ struct vb_cm_event {
 	uint64_t remote_cookie;
 	struct vb_cm_address source, destination; /* CONNECT_REQUEST: ours, theirs */
 	struct vb_cm_conn conn;          /* the peer's, already turned round to our point of view */
+	struct vb_path path;             /* from us to the peer */
+	uint32_t reserved;
 };
 
 /* A packet of connection management, for a capture: BTH, DETH, MAD and ICRC. */
@@ -156,8 +168,8 @@ struct vb_cm_trace {
 _Static_assert(sizeof(struct vb_cm_trace) == 392, "trace");
 _Static_assert(sizeof(struct vb_cm_address) == 24, "address");
 _Static_assert(sizeof(struct vb_cm_conn) == 296, "conn");
-_Static_assert(sizeof(struct vb_cm_command) == 408, "command");
+_Static_assert(sizeof(struct vb_cm_command) == 464, "command");
 _Static_assert(sizeof(struct vb_cm_reply) == 48, "reply");
-_Static_assert(sizeof(struct vb_cm_event) == 376, "event");
+_Static_assert(sizeof(struct vb_cm_event) == 432, "event");
 
 #endif

@@ -188,6 +188,63 @@ class InfiniBand(FabricCase):
         ladder = self.left.run(clients.staged.verbena, "ladder", path, "--packets", "50")
         self.assertEqual(ladder.code, 0, ladder)
 
+    def meet(self, server, client):
+        """A server that listens by rdma_cm, and its client; both must succeed. What the client says."""
+        running = self.server.start(*server)
+        self.until_listening(running)
+        ended = self.client.run(*client)
+        self.assertEqual(ended.code, 0, str(ended) + running.output())
+        self.assertEqual(running.wait(self.TIMEOUT).code, 0, running.output())
+        return ended.out
+
+    def test_connections(self):
+        """rdma_cm by IP addresses that the subnet administration knows: rping, ucmatose, udaddy and ib_write_bw -R go by vib0."""
+        self.network.environment["VERBENA_TRANSPORT"] = "infiniband"
+        self.subnet()
+        # Each host registers its addresses when its port is active.
+        self.until(lambda: all("ServiceName" in (said := self.tool(self.left, "saquery", "-S")) and address in said
+                               for address in ("10.77.0.1", "10.77.0.2", "fd77::1", "fd77::2")), lambda: self.tool(self.left, "saquery", "-S"))
+        path = os.path.join(self.scratch, "connect.pcapng")
+        capture = [clients.staged.verbena, "capture", "-o", path, "--"]
+        for server, client in (
+                (["rping", "-s", "-C", "10", "-V", "-a", "0.0.0.0"], capture + [which("rping"), "-c", "-a", "10.77.0.1", "-C", "10", "-V"]),
+                (["rping", "-s", "-C", "10", "-V", "-a", "fd77::1"], [which("rping"), "-c", "-a", "fd77::1", "-C", "10", "-V"]),
+                (["ucmatose", "-c", "4", "-C", "10"], [which("ucmatose"), "-s", "10.77.0.1", "-c", "4", "-C", "10"]),
+                (["udaddy", "-c", "2", "-C", "10"], [which("udaddy"), "-s", "10.77.0.1", "-c", "2", "-C", "10"])):
+            with self.subTest(server=server):
+                self.meet([which(server[0]), *server[1:]], client)
+        # The messages of the first, as tshark sees them: REQ, REP, RTU, DREQ.
+        rows = self.tshark(path, "infiniband.mad.attributeid", "infiniband.lrh.slid", "infiniband.lrh.dlid", rows="infiniband.mad.mgmtclass == 7")
+        self.assertLessEqual({0x10, 0x13, 0x14, 0x15}, {int(row[0], 0) for row in rows})
+        base = [which("ib_write_bw"), "-R", "-F", "-n", "100", "-d", "vib0"]
+        self.assertEqual(len(perftest_rows(self.meet(base, base + [self.address]))), 1)
+
+    def test_connections_that_fail(self):
+        """No subnet manager: the route is not resolved, and it is said how to start one; an address that nobody has; nobody who listens."""
+        self.network.environment["VERBENA_TRANSPORT"] = "infiniband"
+        self.pair(None)
+        run = [clients.staged.verbena, "run", "--explain", which("rping"), "-c", "-C", "1", "-a"]
+        said = self.right.run(*run, "10.77.0.1")
+        self.assertNotEqual(said.code, 0)
+        self.assertIn("RDMA_CM_EVENT_ROUTE_ERROR", said.out)
+        self.assertIn("verbena run opensm", said.out)
+        process, read = self.opensm(self.left, "sm")
+        self.until_up(process, read)
+        self.until(lambda: "10.77.0.1" in self.tool(self.left, "saquery", "-S"), "the addresses are registered")
+        said = self.right.run(*run, "10.77.0.9")
+        self.assertIn("RDMA_CM_EVENT_ADDR_ERROR", said.out)
+        self.assertIn("no host of the InfiniBand fabric has registered the address 10.77.0.9", said.out)
+        said = self.right.run(*run, "10.77.0.1")
+        self.assertIn("RDMA_CM_EVENT_REJECTED", said.out)
+        self.assertIn("nobody listens", said.out)
+
+    def test_multicast(self):
+        """perftest joins a group of opensm's by itself, by MADs, and attaches its queue pairs to it."""
+        self.subnet()
+        base = [which("ib_send_bw"), "-d", "vib0", "-F", "-c", "UD", "-g", "-n", "20", "-s", "512"]
+        server, client = self.exchange(base, base + [self.address], port=18515)
+        self.assertEqual(len(perftest_rows(client)), 1, client)
+
     def test_a_cable_is_cut(self):
         """Three switches in a ring, the cable between two of them is cut under ib_write_bw: opensm routes by the third, and it goes on."""
         self.subnet(RING, ("--as", "A"), ("--as", "B"))

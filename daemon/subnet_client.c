@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/subnet_client.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/log.h"
+#include "fabric/adapter.h"
+#include "wire/device_kind.h"
+#include "wire/mad.h"
+#include "wire/sa_records.h"
+
+#define RENEW_EVERY VB_SECONDS(40)
+#define REGISTER_PATIENCE VB_SECONDS(1)
+/* Of service ids those that begin with these bytes are "locally administered" (IBA A3.2.3.3). */
+#define SERVICE_ID_PREFIX 0x0256420000000000ull
+
+enum { LEASE_SECONDS = 120, TRIES = 4, SEND = 1 << VB_MAD_SEND, CM_CLASS_VERSION = 2, MOST_QUESTIONS = 4096 };
+
+struct question {
+	struct vb_list node;
+	uint32_t serial;
+	struct vb_subnet_answer answer;    /* as far as it is known */
+};
+
+void vb_subnet_client_init(struct vb_subnet_client *client, struct vb_adapter *adapter, const struct vb_subnet_host *host)
+{
+	*client = (struct vb_subnet_client){
+		.adapter = adapter, .host = host, .sa_agent = -1, .cm_agent = -1, .renew = VB_TIME_NEVER};
+	vb_list_init(&client->questions);
+}
+
+static void forget(struct question *question)
+{
+	vb_list_remove(&question->node);
+	free(question);
+}
+
+void vb_subnet_client_fini(struct vb_subnet_client *client)
+{
+	VB_LIST_FOR_EACH(node, &client->questions)
+		forget(vb_container_of(node, struct question, node));
+}
+
+static void finish(struct vb_subnet_client *client, struct question *question, int error)
+{
+	struct vb_subnet_answer answer = question->answer;
+
+	forget(question);
+	answer.error = error;
+	client->host->answered(client->host->context, &answer);
+}
+
+void vb_subnet_client_node_changed(struct vb_subnet_client *client, vb_time now)
+{
+	struct vb_agent_registration administration = {.mgmt_class = VB_MAD_SA, .class_version = VB_SA_CLASS_VERSION};
+	struct vb_agent_registration connections = {.mgmt_class = VB_MAD_CM, .class_version = CM_CLASS_VERSION, .methods = {SEND}};
+
+	VB_LIST_FOR_EACH(node, &client->questions)
+		finish(client, vb_container_of(node, struct question, node), -ENETUNREACH);
+	client->sa_agent = client->cm_agent = -1;
+	if (!client->adapter->has_node)
+		return;
+	client->sa_agent = vb_agents_register(&client->adapter->agents, now, client, &administration);
+	client->cm_agent = vb_agents_register(&client->adapter->agents, now, client, &connections);
+	vb_subnet_client_register(client);
+}
+
+void vb_subnet_client_register(struct vb_subnet_client *client)
+{
+	client->renew = 0;
+}
+
+void vb_subnet_client_owner_gone(struct vb_subnet_client *client, const void *owner)
+{
+	VB_LIST_FOR_EACH(node, &client->questions) {
+		struct question *question = vb_container_of(node, struct question, node);
+
+		if (question->answer.owner == owner)
+			forget(question);
+	}
+}
+
+/* ---- requests ---- */
+
+static bool has_manager(const struct vb_subnet_client *client)
+{
+	const struct vb_fabric_port *port = client->adapter->has_node ? client->adapter->port : NULL;
+
+	return port && client->sa_agent >= 0 && vb_fabric_port_state(port) == VB_PORT_ACTIVE && be16_get(port->info.sm_lid) != 0;
+}
+
+static void own_gid(const struct vb_subnet_client *client, uint8_t gid[16])
+{
+	const struct vb_fabric_port *port = client->adapter->port;
+	struct be64 guid = be64_of(port->guids[0]);
+
+	memcpy(gid, &port->info.gid_prefix, 8);
+	memcpy(gid + 8, &guid, 8);
+}
+
+static int send_request(struct vb_subnet_client *client, vb_time now, uint32_t serial, uint8_t method, enum vb_sa_attribute attribute,
+			uint64_t mask, const void *record, size_t length, vb_time patience)
+{
+	const struct vb_fabric_port *port = client->adapter->port;
+	struct vb_mad_address address = {
+		.route = {.dlid = be16_get(port->info.sm_lid), .sl = port->info.mtu_sm_sl & 0x0f},
+		.qpn = 1,
+		.qkey = VB_GSI_QKEY,
+		.pkey = be16_get(port->pkeys[0]),
+	};
+	struct vb_sa_mad mad = {
+		.header = {
+			.base_version = VB_MAD_BASE_VERSION,
+			.mgmt_class = VB_MAD_SA,
+			.class_version = VB_SA_CLASS_VERSION,
+			.method = method,
+			.transaction = be64_of(serial),
+			.attribute = be16_of(attribute),
+		},
+		.component_mask = be64_of(mask),
+	};
+
+	memcpy(mad.data, record, length);
+	return vb_agents_send(&client->adapter->agents, now, client, (uint32_t)client->sa_agent, &address, &mad, sizeof(mad),
+			      patience / TRIES, TRIES - 1);
+}
+
+static void name_address(const uint8_t address[16], char name[64])
+{
+	memset(name, 0, 64);
+	if (vb_gid_is_ipv4(address))
+		inet_ntop(AF_INET, address + 12, name, 64);
+	else
+		inet_ntop(AF_INET6, address, name, 64);
+}
+
+/* A record is known by its id and its GID: each address has an id of its own. */
+static void register_address(struct vb_subnet_client *client, vb_time now, const uint8_t address[16])
+{
+	struct vb_service_record record = {
+		.id = be64_of(SERVICE_ID_PREFIX | vb_crc32(0, address, 16)),
+		.pkey = be16_of(0xffff),
+		.lease = be32_of(LEASE_SECONDS),
+	};
+
+	own_gid(client, record.gid);
+	name_address(address, record.name);
+	(void)send_request(client, now, ++client->serial, VB_MAD_SET, VB_SA_SERVICE_RECORD,
+			   VB_SERVICE_HAS_ID | VB_SERVICE_HAS_GID | VB_SERVICE_HAS_PKEY | VB_SERVICE_HAS_LEASE | VB_SERVICE_HAS_NAME,
+			   &record, sizeof(record), REGISTER_PATIENCE);
+}
+
+void vb_subnet_client_run(struct vb_subnet_client *client, vb_time now)
+{
+	uint8_t address[VB_SUBNET_ADDRESSES][16];
+	unsigned count;
+
+	if (now < client->renew)
+		return;
+	/* Who becomes active is told of it, and comes back here. */
+	client->renew = has_manager(client) ? now + RENEW_EVERY : VB_TIME_NEVER;
+	if (client->renew == VB_TIME_NEVER)
+		return;
+	count = client->host->addresses(client->host->context, address);
+	for (unsigned i = 0; i < count; i++)
+		register_address(client, now, address[i]);
+}
+
+vb_time vb_subnet_client_deadline(const struct vb_subnet_client *client)
+{
+	return client->renew;
+}
+
+static int ask_address(struct vb_subnet_client *client, vb_time now, uint32_t serial, const uint8_t address[16], vb_time patience)
+{
+	struct vb_service_record record = {0};
+
+	name_address(address, record.name);
+	return send_request(client, now, serial, VB_MAD_GET, VB_SA_SERVICE_RECORD, VB_SERVICE_HAS_NAME, &record, sizeof(record), patience);
+}
+
+static int ask_path(struct vb_subnet_client *client, vb_time now, uint32_t serial, const uint8_t gid[16], vb_time patience)
+{
+	struct vb_path_record record = {.numb_path = 0x80 | 1, .pkey = be16_of(0xffff)};
+
+	own_gid(client, record.sgid);
+	memcpy(record.dgid, gid, 16);
+	return send_request(client, now, serial, VB_MAD_GET, VB_SA_PATH_RECORD,
+			    VB_PATH_HAS_DGID | VB_PATH_HAS_SGID | VB_PATH_HAS_REVERSIBLE | VB_PATH_HAS_NUMB_PATH | VB_PATH_HAS_PKEY,
+			    &record, sizeof(record), patience);
+}
+
+static bool is_own(const struct vb_subnet_client *client, const uint8_t wanted[16])
+{
+	uint8_t address[VB_SUBNET_ADDRESSES][16];
+	unsigned count = client->host->addresses(client->host->context, address);
+
+	for (unsigned i = 0; i < count; i++)
+		if (memcmp(address[i], wanted, 16) == 0)
+			return true;
+	return vb_gid_is_loopback(wanted);
+}
+
+int vb_subnet_client_ask(struct vb_subnet_client *client, vb_time now, enum vb_subnet_question kind, void *owner, uint32_t id,
+			 const uint8_t to[16], vb_time patience)
+{
+	struct question *question;
+	int error;
+
+	if (!has_manager(client))
+		return -ENETUNREACH;
+	question = calloc(1, sizeof(*question));
+	if (!question)
+		return -ENOMEM;
+	question->serial = ++client->serial;
+	question->answer = (struct vb_subnet_answer){.owner = owner, .id = id, .question = kind};
+	question->answer.path.framing = VB_FRAMING_GLOBAL;
+	question->answer.path.interface_index = VB_FABRIC_INTERFACE;
+	own_gid(client, question->answer.path.source);
+	vb_list_append(&client->questions, &question->node);
+	if (kind == VB_SUBNET_ADDRESS && is_own(client, to)) {
+		own_gid(client, question->answer.path.destination);
+		finish(client, question, 0);
+		return 0;
+	}
+	error = kind == VB_SUBNET_PATH ? ask_path(client, now, question->serial, to, patience) :
+					 ask_address(client, now, question->serial, to, patience);
+	if (error != 0)
+		forget(question);
+	return error;
+}
+
+/* ---- answers ---- */
+
+static int take_path(const struct vb_path_record *record, struct vb_subnet_answer *answer)
+{
+	answer->path.dlid = be16_get(record->dlid);
+	answer->path.slid = be16_get(record->slid);
+	answer->path.sl = be16_get(record->qos_sl) & 0x0f;
+	answer->path.hop_limit = be32_get(record->flow_hops) & 0xff;
+	answer->path.traffic_class = record->traffic_class;
+	answer->path.flow_label = be32_get(record->flow_hops) >> 8 & 0xfffff;
+	memcpy(answer->path.destination, record->dgid, 16);
+	answer->mtu = record->mtu & 0x3f;
+	answer->lifetime = record->lifetime & 0x3f;
+	return answer->path.dlid != 0 && answer->path.dlid < VB_MULTICAST_LID ? 0 : -EHOSTUNREACH;
+}
+
+static int take_record(const struct vb_sa_mad *mad, struct vb_subnet_answer *answer)
+{
+	uint16_t status = be16_get(mad->header.status);
+	struct vb_service_record service;
+	struct vb_path_record path;
+
+	if (answer->question == VB_SUBNET_PATH) {
+		memcpy(&path, mad->data, sizeof(path));
+		return status != 0 ? -EHOSTUNREACH : take_path(&path, answer);
+	}
+	if (status != 0)
+		return status == VB_SA_TOO_MANY_RECORDS ? -ENOTUNIQ : -EADDRNOTAVAIL;
+	memcpy(&service, mad->data, sizeof(service));
+	memcpy(answer->path.destination, service.gid, 16);
+	return 0;
+}
+
+static void take_answer(struct vb_subnet_client *client, int status, const struct vb_sa_mad *mad)
+{
+	uint32_t serial = (uint32_t)be64_get(mad->header.transaction);
+
+	VB_LIST_FOR_EACH(node, &client->questions) {
+		struct question *question = vb_container_of(node, struct question, node);
+
+		if (question->serial != serial)
+			continue;
+		finish(client, question, status != 0 ? -status : take_record(mad, &question->answer));
+		return;
+	}
+	if (status != 0 || be16_get(mad->header.status) != 0)
+		vb_log(VB_LOG_INFO, "the subnet administration does not know this host's addresses: %s",
+		       status != 0 ? strerror(status) : "it refused a ServiceRecord");
+}
+
+void vb_subnet_client_deliver(struct vb_subnet_client *client, vb_time now, uint32_t agent, int status,
+			      const struct vb_mad_address *address, const void *message, size_t length)
+{
+	struct vb_path from = vb_ib_route_to_path(&address->route);
+	struct vb_sa_mad mad;
+
+	if (length < sizeof(mad))
+		return;
+	if ((int)agent == client->sa_agent) {
+		memcpy(&mad, message, sizeof(mad));
+		take_answer(client, status, &mad);
+	} else if (status == 0 && from.framing == VB_FRAMING_GLOBAL) {
+		/* Peers are known by their GIDs, which a GRH tells. */
+		from.interface_index = VB_FABRIC_INTERFACE;
+		client->host->connection_mad(client->host->context, now, &from, message, length);
+	}
+}
+
+void vb_subnet_client_send(struct vb_subnet_client *client, vb_time now, const struct vb_path *path, const void *bytes)
+{
+	struct vb_mad_address address = {.route = vb_ib_route_of_path(path), .qpn = 1, .source_qpn = 1, .qkey = VB_GSI_QKEY};
+	struct vb_mad mad;
+
+	if (!client->adapter->has_node)
+		return;
+	address.pkey = be16_get(client->adapter->port->pkeys[0]);
+	memcpy(&mad, bytes, sizeof(mad));
+	(void)vb_fabric_send_mad(client->adapter->port, now, &address, &mad);
+	vb_fabric_run(&client->adapter->fabric, now);
+}
