@@ -26,11 +26,6 @@ static const struct {
 #endif
 };
 
-void vb_cli_fabric_socket(uint16_t port, char out[32])
-{
-	snprintf(out, 32, "verbena-fabric/%u", port);
-}
-
 int vb_cli_fabric_usage(const char *problem, const char *argument)
 {
 	return vb_cli_usage_error(&vb_cli_fabric, problem, argument);

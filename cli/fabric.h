@@ -14,8 +14,6 @@ int vb_cli_fabric_join(int argc, char **argv);
 int vb_cli_fabric_leave(int argc, char **argv);
 int vb_cli_fabric_ask(int argc, char **argv); /* show, cut, mend */
 
-/* The abstract socket by which the process of `fabric up` that has this UDP port is asked. */
-void vb_cli_fabric_socket(uint16_t port, char out[32]);
 /* Complain about the arguments of `verbena fabric`. Returns VB_CLI_USAGE. */
 int vb_cli_fabric_usage(const char *problem, const char *argument);
 /* The value of `--port N`. */

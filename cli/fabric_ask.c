@@ -11,36 +11,36 @@
 #include "cli/command.h"
 #include "cli/fabric.h"
 #include "cli/fabric_picture.h"
-#include "io/clock.h"
-#include "io/descriptor.h"
-#include "io/unix_socket.h"
+#include "cli/fabric_request.h"
 #include "wire/cable.h"
 
 #define PATIENCE VB_SECONDS(10)
 
-/* The answer goes to `out`; what is wrong, to stderr. */
-static int ask(uint16_t port, const char *request, FILE *out)
+static int complain(uint16_t port, int error)
 {
-	char name[32], answer[32 * 1024];
-	int code = VB_CLI_FAILED, fd;
-	unsigned count;
-	ssize_t length;
-
-	vb_cli_fabric_socket(port, name);
-	fd = vb_unix_connect(name);
-	if (fd < 0) {
+	if (error == -ENOENT)
 		fprintf(stderr, "verbena fabric: no fabric with UDP port %u runs on this host: `verbena fabric up` starts one\n", port);
-		return VB_CLI_FAILED;
-	}
-	if (vb_unix_send(fd, request, strlen(request), NULL, 0, true) == 0)
-		while ((length = vb_unix_receive(fd, answer, sizeof(answer), NULL, 0, &count, vb_clock_now() + PATIENCE)) > 0) {
-			code = answer[0] == '+' ? VB_CLI_DONE : VB_CLI_FAILED;
-			if (code == VB_CLI_FAILED)
-				fprintf(stderr, "verbena fabric: ");
-			fwrite(answer + 1, 1, (size_t)length - 1, code == VB_CLI_DONE ? out : stderr);
-		}
-	vb_descriptor_close(fd);
-	return code;
+	else
+		fprintf(stderr, "verbena fabric: the fabric's answer is not understood: %s\n", strerror(-error));
+	return VB_CLI_FAILED;
+}
+
+/* The answer goes to stdout; what is wrong, to stderr. */
+static int ask(uint16_t port, const char *request)
+{
+	size_t length = 0;
+	char *why = NULL;
+	FILE *problem = open_memstream(&why, &length);
+	int error = problem ? vb_cli_fabric_request(port, request, PATIENCE, stdout, problem) : -ENOMEM;
+
+	if (problem && fclose(problem) != 0 && error == 0)
+		error = -ENOMEM;
+	if (error == -EINVAL && length > 0)
+		fprintf(stderr, "verbena fabric: %s", why);
+	else if (error)
+		complain(port, error);
+	free(why);
+	return error ? VB_CLI_FAILED : VB_CLI_DONE;
 }
 
 /* ---- Pictures ---- */
@@ -70,29 +70,15 @@ static int write_picture(struct vb_cli_fabric_list *list, const char *path)
 static int show(uint16_t port, const char *path)
 {
 	struct vb_cli_fabric_list list;
-	size_t length = 0;
-	char *text = NULL;
-	FILE *out = open_memstream(&text, &length);
-	int code = out ? ask(port, "list", out) : VB_CLI_FAILED, error;
+	int error = vb_cli_fabric_list_get(port, PATIENCE, &list), code = VB_CLI_DONE;
 
-	if (!out || fclose(out)) {
-		fprintf(stderr, "verbena fabric: out of memory\n");
-		free(text);
-		return VB_CLI_FAILED;
-	}
-	if (code == VB_CLI_DONE) {
-		error = vb_cli_fabric_list_read(&list, text);
-		if (error) {
-			fprintf(stderr, "verbena fabric: the fabric's answer is not understood: %s\n", strerror(-error));
-			code = VB_CLI_FAILED;
-		} else if (path) {
-			code = write_picture(&list, path);
-		} else {
-			vb_cli_fabric_list_json(&list, stdout);
-		}
-		vb_cli_fabric_list_free(&list);
-	}
-	free(text);
+	if (error)
+		code = complain(port, error);
+	else if (path)
+		code = write_picture(&list, path);
+	else
+		vb_cli_fabric_list_json(&list, stdout);
+	vb_cli_fabric_list_free(&list);
 	return code;
 }
 
@@ -145,5 +131,5 @@ int vb_cli_fabric_ask(int argc, char **argv)
 		return vb_cli_fabric_usage("which port of which node? NAME:PORT", NULL);
 	if (snprintf(request, sizeof(request), "%s%s%s", argv[0], where ? " " : "", where ? where : "") >= (int)sizeof(request))
 		return vb_cli_fabric_usage("the name is too long", where);
-	return ask(port, request, stdout);
+	return ask(port, request);
 }

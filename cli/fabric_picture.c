@@ -7,7 +7,7 @@
 
 #include "cli/json.h"
 
-enum { NODE = 104, HEIGHT = 44, ROW = 150, MARGIN = 28, SMALL = 16 };
+enum { NODE = 104, HEIGHT = 44, ROW = 150, MARGIN = 28, SMALL = 16, HEAD = 52 };
 /* With more links than that, numbers at their ends would lie over each other; with more adapters, names do not fit. */
 enum { FEW_LINKS = 40, FEW_ADAPTERS = 40 };
 
@@ -36,6 +36,14 @@ static bool node_number(const struct vb_cli_fabric_list *list, const char *name,
 	return false;
 }
 
+/* Words that go into markup as they are. Whoever has the fabric's socket may be another user. */
+static bool is_plain(const char *word, size_t room)
+{
+	size_t length = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-");
+
+	return length < room && word[length] == '\0';
+}
+
 static int read_node(struct vb_cli_fabric_list *list, char *word[8])
 {
 	struct vb_cli_fabric_node *more = realloc(list->nodes, (list->node_count + 1) * sizeof(*more));
@@ -44,6 +52,8 @@ static int read_node(struct vb_cli_fabric_list *list, char *word[8])
 	if (!more)
 		return -ENOMEM;
 	list->nodes = more;
+	if (!is_plain(word[2], sizeof(more->type)))
+		return -EPROTO;
 	node = &more[list->node_count++];
 	*node = (struct vb_cli_fabric_node){ .lid = (unsigned)strtoul(word[3], NULL, 10), .ports = (unsigned)strtoul(word[4], NULL, 10) };
 	snprintf(node->name, sizeof(node->name), "%s", word[1]);
@@ -62,7 +72,8 @@ static int read_link(struct vb_cli_fabric_list *list, char *word[8])
 	list->links = more;
 	link = &more[list->link_count];
 	*link = (struct vb_cli_fabric_link){ .port = { (unsigned)strtoul(word[2], NULL, 10), (unsigned)strtoul(word[6], NULL, 10) } };
-	if (!node_number(list, word[1], &link->node[0]) || !node_number(list, word[5], &link->node[1]))
+	if (!node_number(list, word[1], &link->node[0]) || !node_number(list, word[5], &link->node[1]) ||
+	    !is_plain(word[3], sizeof(link->state)) || !is_plain(word[4], sizeof(link->rate)))
 		return -EPROTO;
 	snprintf(link->state, sizeof(link->state), "%s", word[3]);
 	snprintf(link->rate, sizeof(link->rate), "%s", word[4]);
@@ -258,6 +269,8 @@ static void draw_link(FILE *out, const struct vb_cli_fabric_list *list, const st
 {
 	const struct vb_cli_fabric_node *a = &list->nodes[link->node[0]], *b = &list->nodes[link->node[1]];
 	double x[2] = { a->x, b->x }, y[2] = { a->y, b->y };
+	/* Words stand where links of one switch are apart: at their lower ends. */
+	double near = y[0] < y[1] ? 0.74 : 0.26;
 
 	fprintf(out, "<g class=\"link\"><title>");
 	put_text(out, a->name);
@@ -273,8 +286,8 @@ static void draw_link(FILE *out, const struct vb_cli_fabric_list *list, const st
 	fprintf(out, " stroke=\"%s\" stroke-width=\"2\"%s/>", colour_of(link->state),
 		strcmp(link->state, "CUT") ? "" : " stroke-dasharray=\"5 5\"");
 	if (labelled && a->level != b->level)
-		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"small\">%u: %s %s</text>", x[0] + 0.42 * (x[1] - x[0]) + 4,
-			y[0] + 0.42 * (y[1] - y[0]), link->port[0], link->state, link->rate);
+		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"small\">%u: %s %s</text>", x[0] + near * (x[1] - x[0]) + 4,
+			y[0] + near * (y[1] - y[0]), link->port[0], link->state, link->rate);
 	else if (labelled)
 		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"small middle\">%u: %s %s :%u</text>", (x[0] + x[1]) / 2,
 			y[0] - 0.33 * ROW, link->port[0], link->state, link->rate, link->port[1]);
@@ -303,11 +316,33 @@ static void draw_node(FILE *out, const struct vb_cli_fabric_node *node, bool sma
 	fprintf(out, "</g>\n");
 }
 
+/* Room for the words above, and for links that join two of the highest row above it. Returns the height of the whole. */
+static double make_room(struct vb_cli_fabric_list *list, unsigned highest)
+{
+	double top = 0, bottom = 0, wanted = HEAD + HEIGHT / 2;
+
+	for (unsigned i = 0; i < list->link_count; i++) {
+		const struct vb_cli_fabric_link *link = &list->links[i];
+
+		if (list->nodes[link->node[0]].level == highest && list->nodes[link->node[1]].level == highest)
+			wanted = HEAD + 0.4 * ROW;
+	}
+	for (unsigned i = 0; i < list->node_count; i++)
+		if (i == 0 || list->nodes[i].y < top)
+			top = list->nodes[i].y;
+	for (unsigned i = 0; i < list->node_count; i++) {
+		list->nodes[i].y += wanted - top;
+		if (list->nodes[i].y > bottom)
+			bottom = list->nodes[i].y;
+	}
+	return bottom + HEIGHT / 2 + MARGIN;
+}
+
 void vb_cli_fabric_list_svg(struct vb_cli_fabric_list *list, FILE *out)
 {
 	static const char *const states[] = { "ACTIVE", "INIT", "DOWN", "CUT" };
 	unsigned highest = set_levels(list), switches = 0, hosts = 0, ghosts;
-	double width, height = (highest + 1) * (double)ROW + MARGIN;
+	double width, height;
 	bool small;
 
 	for (unsigned i = 0; i < list->node_count; i++) {
@@ -317,6 +352,7 @@ void vb_cli_fabric_list_svg(struct vb_cli_fabric_list *list, FILE *out)
 	ghosts = list->node_count - switches - hosts;
 	small = hosts + ghosts > FEW_ADAPTERS;
 	width = place(list, highest, small) + 2 * MARGIN;
+	height = make_room(list, highest);
 	fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n"
 		     "<style>.small{font-size:9px;fill:#44505c}.middle{text-anchor:middle}</style>\n"
 		     "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"

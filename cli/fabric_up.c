@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/fabric.h"
 #include "cli/fabric_answer.h"
+#include "cli/fabric_request.h"
 #include "fabric/fabric.h"
 #include "fabric/hosts.h"
 #include "fabric/topology.h"

@@ -12,6 +12,19 @@
 
 #include "roce/control.h"
 #include "wire/cm_command.h"
+#include "wire/device_kind.h"
+#include "wire/resource.h"
+
+const char *vb_cli_way_name(const struct vb_resource_qp *qp)
+{
+	static const char *const names[] = {
+		[VB_DEVICE_ROCE] = "roce", [VB_DEVICE_IWARP] = "iwarp", [VB_DEVICE_INFINIBAND] = "infiniband",
+	};
+
+	if (qp->through_memory)
+		return "memory";
+	return qp->kind < VB_DEVICE_KINDS ? names[qp->kind] : "?";
+}
 
 const char *vb_cli_control_name(uint32_t control)
 {

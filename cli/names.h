@@ -16,6 +16,9 @@ struct vb_cm_address;
 const char *vb_cli_qp_type_name(uint32_t type);
 const char *vb_cli_qp_state_name(uint32_t state);
 const char *vb_cli_port_space_name(uint32_t port_space);
+/* By what a queue pair's messages travel: "memory", "roce", "iwarp", "infiniband". */
+struct vb_resource_qp;
+const char *vb_cli_way_name(const struct vb_resource_qp *qp);
 /* Of congestion control. */
 const char *vb_cli_control_name(uint32_t control);
 

@@ -48,7 +48,7 @@ static void print_qp(FILE *out, const struct vb_cli_holder *holder, const struct
 	print_address(out, "local_address", qp->local_gid);
 	print_address(out, "peer_address", qp->peer_gid);
 	print_number(out, "peer_qpn", qp->peer_qpn);
-	print_text(out, "way", qp->through_memory ? "memory" : "roce");
+	print_text(out, "way", vb_cli_way_name(qp));
 	print_number(out, "path_mtu", qp->path_mtu);
 	print_number(out, "source_port", qp->source_port);
 	if (qp->through_memory) {

@@ -27,7 +27,7 @@ static void print_qp(FILE *out, const struct vb_cli_qp_rates *row)
 	char address[INET6_ADDRSTRLEN];
 
 	fprintf(out, "{\"pid\": %u, \"qpn\": %u, \"type\": \"%s\", \"state\": \"%s\", \"way\": \"%s\", \"device\": ", row->holder->pid,
-	       qp->qpn, vb_cli_qp_type_name(qp->type), vb_cli_qp_state_name(qp->state), qp->through_memory ? "memory" : "roce");
+	       qp->qpn, vb_cli_qp_type_name(qp->type), vb_cli_qp_state_name(qp->state), vb_cli_way_name(qp));
 	vb_cli_json_string(out, vb_cli_holder_device(row->holder, qp->interface_index));
 	fprintf(out, ", \"peer_address\": ");
 	if (vb_cli_gid_is_zero(qp->peer_gid))

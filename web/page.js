@@ -132,6 +132,22 @@ function showPlots(state, rows) {
   tripPlot.add(new Map(rows.filter(row => row.trip > 0).map(row => [`${row.program} ${hexadecimal(row.qpn)}`, row.trip])));
 }
 
+// ---- the fabric ----
+
+let fabric = "";
+
+// Drawn anew only when something of it has changed. As a picture: nothing in it runs.
+async function showFabric(list) {
+  const told = JSON.stringify(list);
+  at("fabric-section").hidden = !list;
+  if (!list || told === fabric)
+    return;
+  const active = list.links.filter(link => link.state === "ACTIVE").length;
+  at("fabric-count").textContent = `${list.nodes.length} nodes, ${list.links.length} cables, ${active} active`;
+  at("fabric").src = "data:image/svg+xml," + encodeURIComponent(await (await ask("/api/fabric")).text());
+  fabric = told;
+}
+
 // ---- failures ----
 
 const faults = new Map();
@@ -212,6 +228,7 @@ async function look() {
     showQueuePairs(rows);
     showGraph(state, rows);
     showPlots(state, rows);
+    await showFabric(state.fabric);
     showNews(state, rows);
     live.textContent = "live";
     live.className = "pill";

@@ -106,6 +106,12 @@ static int print_resources(void *context, FILE *out)
 	return vb_web_state_print_resources(server->state, out);
 }
 
+static int draw_fabric(void *context, FILE *out)
+{
+	(void)context;
+	return vb_web_state_draw_fabric(out);
+}
+
 static bool read_number(struct MHD_Connection *connection, const char *name, uint32_t *number)
 {
 	const char *text = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
@@ -159,6 +165,8 @@ static struct answer route(struct vb_web_server *server, struct MHD_Connection *
 		return answer_with("application/json", print_state, server);
 	if (!strcmp(path, "/api/res"))
 		return answer_with("application/json", print_resources, server);
+	if (!strcmp(path, "/api/fabric"))
+		return answer_with("image/svg+xml", draw_fabric, server);
 	if (!strcmp(path, "/api/ladder"))
 		return draw_ladder(server, connection);
 	return say(MHD_HTTP_NOT_FOUND, "There is no such question.\n");

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "cli/devices.h"
+#include "cli/fabric_picture.h"
+#include "cli/fabric_request.h"
 #include "cli/json.h"
 #include "cli/res.h"
 #include "cli/top.h"
@@ -18,6 +20,8 @@
 #include "web/records.h"
 
 #define SHORTEST_LOOK VB_MILLISECONDS(200)
+/* A fabric whose process is stopped must not stop the page. */
+#define FABRIC_PATIENCE VB_MILLISECONDS(500)
 
 struct vb_web_state {
 	struct vb_daemon_client daemon;
@@ -109,6 +113,38 @@ static void print_about(const struct vb_web_state *state, FILE *out)
 		fprintf(out, ", \"daemon\": null");
 }
 
+/* As `verbena fabric show --json` has it, or null. */
+static void print_fabric(FILE *out)
+{
+	struct vb_cli_fabric_list list;
+	uint16_t port;
+
+	if (!vb_cli_fabric_find(&port)) {
+		fprintf(out, "null");
+		return;
+	}
+	if (vb_cli_fabric_list_get(port, FABRIC_PATIENCE, &list) == 0)
+		vb_cli_fabric_list_json(&list, out);
+	else
+		fprintf(out, "null");
+	vb_cli_fabric_list_free(&list);
+}
+
+int vb_web_state_draw_fabric(FILE *out)
+{
+	struct vb_cli_fabric_list list;
+	uint16_t port;
+	int error;
+
+	if (!vb_cli_fabric_find(&port))
+		return -ENOENT;
+	error = vb_cli_fabric_list_get(port, FABRIC_PATIENCE, &list);
+	if (error == 0)
+		vb_cli_fabric_list_svg(&list, out);
+	vb_cli_fabric_list_free(&list);
+	return error;
+}
+
 int vb_web_state_print(struct vb_web_state *state, struct vb_web_records *records, FILE *out)
 {
 	int error = look(state);
@@ -124,6 +160,8 @@ int vb_web_state_print(struct vb_web_state *state, struct vb_web_records *record
 	fprintf(out, ",\n\"rates\": ");
 	if (error == 0)
 		error = vb_cli_top_print_json(out, state->has_older ? &state->older : &state->newer, &state->newer, VB_CLI_SORT_RATE);
+	fprintf(out, ",\n\"fabric\": ");
+	print_fabric(out);
 	fprintf(out, ",\n\"records\": ");
 	vb_web_records_print(records, out);
 	fprintf(out, "}\n");

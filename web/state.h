@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the page shows, as JSON: devices, what processes hold, the rates between the last two looks, explanations. The parts are
- * printed by what prints them for `verbena devices`, `res` and `top`, so they are the same.
+ * What the page shows, as JSON: devices, what processes hold, the rates between the last two looks, the fabric, explanations. The parts are
+ * printed by what prints them for `verbena devices`, `res`, `top` and `fabric show`, so they are the same.
  */
 #ifndef VB_WEB_STATE_H
 #define VB_WEB_STATE_H
@@ -19,5 +19,7 @@ void vb_web_state_destroy(struct vb_web_state *state);
 int vb_web_state_print(struct vb_web_state *state, struct vb_web_records *records, FILE *out);
 /* As `verbena res --json` has it. */
 int vb_web_state_print_resources(struct vb_web_state *state, FILE *out);
+/* The software InfiniBand of this host, as `verbena fabric show --svg` draws it. -ENOENT: there is none. */
+int vb_web_state_draw_fabric(FILE *out);
 
 #endif

@@ -106,6 +106,7 @@ static void show_qps(struct vb_context *context, struct vb_resource_list *list)
 		struct vb_resource_qp row = {
 			.interface_index = context->info.index,
 			.session = context->session->number,
+			.kind = context->info.kind,
 		};
 
 		vb_lock_take(&qp->lock);

@@ -107,7 +107,7 @@ struct vb_resource_qp {
 	uint32_t draining;
 	uint32_t through_memory;                 /* 1: its peer is on this host, and no packet is sent */
 	uint32_t control;                        /* congestion control: row of the table in roce/control.h */
-	uint32_t reserved;
+	uint32_t kind;                           /* of its device: enum vb_device_kind */
 	uint64_t work_bytes;                     /* of all messages of its own work requests, done with success */
 	uint64_t received_bytes;                 /* of all messages that used up a receive */
 	uint32_t sends_done, receives_done;      /* work requests since it was made, modulo 2^32; not those of a shared queue */

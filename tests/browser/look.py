@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""look.py URL FOLDER: opens the page of `verbena web` in Chromium without a window, clicks, and prints what is to be seen as one JSON
-object. Pictures go to FOLDER. Speaks WebDriver (https://www.w3.org/TR/webdriver2/) with chromedriver, which it starts and ends."""
+"""look.py URL FOLDER [SECONDS]: opens the page of `verbena web` in Chromium without a window, clicks, and prints what is to be seen as
+one JSON object. Pictures go to FOLDER, after SECONDS for the plots to grow. Speaks WebDriver (https://www.w3.org/TR/webdriver2/) with
+chromedriver, which it starts and ends."""
 
 import base64
 import json
@@ -16,7 +17,7 @@ import urllib.request
 PATIENCE = 60
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--window-size=1400,1500"]
+             "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--window-size=1400,2000"]
 
 
 class Browser:
@@ -89,7 +90,7 @@ class Browser:
 ROWS = """return [...document.querySelectorAll('#qps tbody tr')].map(row => [...row.cells].map(cell => cell.textContent));"""
 
 
-def look(browser, url):
+def look(browser, url, wait):
     seen = {}
     browser.ask("POST", browser.session + "/url", {"url": url})
     browser.until(lambda: browser.do("return document.getElementById('live').textContent") == "live", "the page is live")
@@ -99,11 +100,14 @@ def look(browser, url):
     browser.until(lambda: "L" in browser.do("return document.querySelector('#plot-rate path').getAttribute('d')"), "the plot moves")
     browser.until(lambda: "L" in browser.do("return document.querySelector('#plot-control path')?.getAttribute('d') || ''"), "control is plotted")
     seen["control"] = browser.do("return [...document.querySelectorAll('#legend-control span')].map(entry => entry.textContent)")
+    browser.until(lambda: browser.do("return document.getElementById('fabric').naturalWidth") > 0, "the fabric is drawn")
+    seen["fabric"] = browser.do("return document.getElementById('fabric-count').textContent")
     seen["rows"] = browser.do(ROWS)
     seen["devices"] = browser.do("return [...document.querySelectorAll('#devices b')].map(name => name.textContent)")
     seen["boxes"] = browser.do("return [...document.querySelectorAll('#graph rect')].length")
     seen["edges"] = browser.do("return [...document.querySelectorAll('#graph path')].length")
     seen["edge"] = browser.do("return document.querySelector('#graph text').textContent")
+    time.sleep(wait)
     browser.picture("page.png")
     browser.click("#qps tbody tr")
     browser.until(lambda: browser.do("return document.getElementById('ladder').open"), "the ladder opens")
@@ -131,10 +135,10 @@ def look(browser, url):
 
 
 def main():
-    url, folder = sys.argv[1:]
+    url, folder = sys.argv[1:3]
     browser = Browser(folder)
     try:
-        seen = look(browser, url)
+        seen = look(browser, url, int(sys.argv[3]) if len(sys.argv) > 3 else 0)
         # 403: without the token. 503: a process was too busy to answer in time; the page asks again.
         seen["complaints"] = [text for text in browser.complaints() if "403" not in text and "503" not in text]
     finally:

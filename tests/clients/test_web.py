@@ -7,6 +7,7 @@ import signal
 
 from pylib import clients
 from pylib.clients import TCP_PORT, WIRE, ClientCase, across, expand, which
+from pylib.fabric import FabricCase
 
 
 class Page:
@@ -164,3 +165,54 @@ class Web(ClientCase):
         result = self.client.run(clients.staged.verbena, "web", "--port", str(page.port))
         self.assertEqual(result.code, 1, result)
         self.assertIn("Address already in use", result.out)
+
+
+class OtherTransports(FabricCase):
+    def told(self, *argv):
+        return json.loads(self.left.run(clients.staged.verbena, *argv, "--json").out)
+
+    def test_infiniband_and_iwarp(self):
+        """Queue pairs of InfiniBand and of iWARP, and the fabric: the page is told what `res` and `fabric show` tell."""
+        self.pair(None)
+        process, read = self.opensm(self.left, "sm")
+        self.until_up(process, read)
+        page = Page(self, self.left)
+        iwarp = {"VERBENA_TRANSPORT": "iwarp"}
+        first = self.left.start(which("ibv_rc_pingpong"), "-d", "vib0", "-p", str(TCP_PORT))
+        second = self.left.start(which("rping"), "-s", "-a", "127.0.0.1", "-p", "7174", environment=iwarp)
+        self.assertTrue(second.wait_until(lambda process: process.listens(7174)), second.output())
+        client = self.left.start(which("rping"), "-c", "-a", "127.0.0.1", "-p", "7174", "-C", "1000000000", environment=iwarp)
+
+        def has(device):
+            return any(qp["device"] == device and qp["state"] == state for row in self.told("res") for qp in row.get("qps", []))
+        for device, state, process in (("vib0", "INIT", first), ("iwarp_lo", "RTS", second)):
+            self.until(lambda: has(device), process.output)
+        # Its peer is stopped, so that the server's queue pair holds still.
+        client.signal(signal.SIGSTOP)
+
+        def same():
+            said = page.state()
+            return said if said["processes"] == self.told("res") and said["fabric"] == self.told("fabric", "show") else None
+        said = self.until(same, lambda: "%s\n%s" % (page.state()["processes"], self.told("res")))
+        self.assertEqual(said["devices"], self.told("devices", "--all"))
+        self.assertLessEqual({"vib0", "iwarp_lo", "roce_lo"}, {device["name"] for device in said["devices"]})
+        ways = {qp["device"]: qp["way"] for row in said["processes"] for qp in row.get("qps", [])}
+        self.assertEqual(ways, {"vib0": "infiniband", "iwarp_lo": "iwarp"})
+        status, picture = page.ask("/api/fabric")
+        self.assertEqual(status, 200, picture)
+        for node in said["fabric"]["nodes"]:
+            self.assertIn(node["name"], picture)
+        self.assertEqual(page.ask("/api/fabric", token=False)[0], 403)
+
+    def test_fabric_that_is_not_there(self):
+        """None, and one that does not answer: the page goes on without it."""
+        self.left, self.right = self.network.pair()
+        page = Page(self, self.left)
+        self.assertIsNone(page.state()["fabric"])
+        self.assertEqual(page.ask("/api/fabric")[0], 404)
+        fabric = self.up(self.left)
+        self.assertEqual(len(page.state()["fabric"]["nodes"]), 1)
+        fabric.signal(signal.SIGSTOP)
+        self.assertIsNone(page.state()["fabric"])
+        fabric.signal(signal.SIGCONT)
+        self.until(lambda: page.state()["fabric"], "it answers again")
