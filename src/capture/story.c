@@ -22,6 +22,7 @@
 #include "capture/pcapng.h"
 #include "capture/peers.h"
 #include "capture/streams.h"
+#include "wire/roce_packet.h"
 
 #define LONGEST_FILE ((size_t)1 << 31)
 
@@ -164,11 +165,12 @@ static int add_packet(struct vb_story *story, const struct vb_pcapng_item *item,
 
 /* ---- two halves ---- */
 
-static uint32_t hash_packet(const struct vb_story_packet *packet)
+/* Without the ICRC at its end: the CRC of anything and its own CRC is the same for all. */
+uint32_t vb_story_packet_hash(const struct vb_story_packet *packet)
 {
 	uint32_t crc = vb_crc32(packet->path.source_port + packet->path.dlid, packet->path.source, 32);
 
-	return vb_crc32(crc, packet->datagram, packet->length);
+	return vb_crc32(crc, packet->datagram, packet->length > VB_ICRC_LENGTH ? packet->length - VB_ICRC_LENGTH : packet->length);
 }
 
 static bool are_halves(const struct vb_story_packet *sent, const struct vb_story_packet *received)
@@ -205,7 +207,7 @@ static int join_halves(struct vb_story *story)
 
 		if (packet->kind != VB_STORY_ROCE)
 			continue;
-		bucket = hash_packet(packet) & (buckets - 1);
+		bucket = vb_story_packet_hash(packet) & (buckets - 1);
 		if (packet->note.flags & VB_CAPTURE_SENT) {
 			*(last[bucket] ? &next[last[bucket] - 1] : &first[bucket]) = i + 1;
 			last[bucket] = i + 1;

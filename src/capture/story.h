@@ -74,6 +74,9 @@ int vb_story_load(struct vb_story *story, const char *path, char *why, size_t ro
 int vb_story_read(struct vb_story *story, uint8_t *bytes, size_t length, char *why, size_t room);
 void vb_story_free(struct vb_story *story);
 
+/* The same for what was sent and what was received of one packet; for different packets, hardly ever. */
+uint32_t vb_story_packet_hash(const struct vb_story_packet *packet);
+
 /* As a capture in order, with what is known about each packet as its comment: for Wireshark. 0 or -ENOMEM. */
 int vb_story_encode(const struct vb_story *story, struct vb_capture_buffer *buffer);
 

@@ -249,6 +249,30 @@ static void test_times(void **state)
 }
 
 /* A program may have any name, and a long one is cut anywhere: the picture is well-formed all the same. */
+/* Halves of packets find each other by a hash: with ICRCs that are right, too, it tells packets apart. */
+static void test_hashes(void **state)
+{
+	enum { PACKETS = 1000 };
+	static uint8_t datagram[PACKETS][32];
+	uint32_t hash[PACKETS];
+	unsigned alike = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < PACKETS; i++) {
+		struct vb_story_packet packet = {.path = {.source_port = 0xc000, .hop_limit = 64}, .datagram = datagram[i], .length = 32};
+		uint32_t crc;
+
+		datagram[i][10] = (uint8_t)(i >> 8);
+		datagram[i][11] = (uint8_t)i;
+		crc = vb_icrc_headers(vb_icrc_begin(&packet.path, 0, 32), datagram[i], 12);
+		vb_icrc_store(vb_icrc_payload(crc, datagram[i] + 12, 16), datagram[i] + 28);
+		hash[i] = vb_story_packet_hash(&packet);
+		for (unsigned j = 0; j < i; j++)
+			alike += hash[j] == hash[i];
+	}
+	assert_true(alike < 5);
+}
+
 static void test_names(void **state)
 {
 	static const struct {
@@ -284,7 +308,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_loss, begin), cmocka_unit_test_setup(test_folding, begin),
 		cmocka_unit_test_setup(test_limits, begin), cmocka_unit_test_setup(test_nothing, begin),
-		cmocka_unit_test_setup(test_times, begin), cmocka_unit_test(test_names),
+		cmocka_unit_test_setup(test_times, begin), cmocka_unit_test(test_names), cmocka_unit_test(test_hashes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
