@@ -67,12 +67,11 @@ struct vb_board_doorbells {
 /* The path of a queue pair at RTR. It changes once at most, from LOCAL to WIRE: when the peer offers the wire. */
 enum vb_board_offer { VB_OFFER_NOTHING, VB_OFFER_LOCAL, VB_OFFER_WIRE };
 
-/* Bits of struct vb_board_qp.word besides the generation. */
+/* Flags of struct vb_board_qp.word (base/generation.h). The generation grows with each RTR of this index, from a number that follows from
+ * the board's id: no two generations of a queue pair have the same. */
 enum {
 	VB_WORD_RECEIVES = 1,              /* RTR, RTS, SQD, SQE: executes what comes */
 	VB_WORD_SENDS = 2,                 /* what it left in its ring still stands */
-	VB_WORD_BITS = 8,                  /* the generation is above: it grows with each RTR of this index, from a number that follows
-					    * from the board's id: no two generations of a queue pair have the same */
 };
 
 enum vb_board_nak {

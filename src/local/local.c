@@ -17,7 +17,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "base/sequence_lock.h"
+#include "base/generation.h"
 #include "base/sleep_flag.h"
 #include "local/doorbells.h"
 #include "local/engine.h"
@@ -28,19 +28,6 @@ enum { PATIENCE = 1 << 12, YIELDS = 64 };
 
 #define SHOW(field, value) VB_SEQUENCE_SET(field, value)
 #define SHOWN(field) VB_SEQUENCE_GET(field)
-
-static uint64_t generation_of(uint64_t word)
-{
-	return word >> VB_WORD_BITS;
-}
-
-static uint64_t next_generation(const struct vb_board *own, uint64_t word)
-{
-	const uint64_t mask = UINT64_MAX >> VB_WORD_BITS;
-	uint64_t generation = word == 0 ? own->header.id & mask : (generation_of(word) + 1) & mask;
-
-	return generation != 0 ? generation : 1;
-}
 
 static uint64_t bits_of(const struct vb_qp *qp)
 {
@@ -82,17 +69,16 @@ static void keep_outcome(struct vb_board_qp *mine, uint64_t word)
 	SHOW(mine->previous.consumed, SHOWN(mine->consumed));
 	SHOW(mine->previous.nak, SHOWN(mine->nak));
 	SHOW(mine->previous.nak_fault, SHOWN(mine->nak_fault));
-	vb_sequence_end(&mine->previous.generation, generation_of(word));
+	vb_sequence_end(&mine->previous.generation, vb_generation_of(word));
 }
 
 static uint64_t begin_generation(const struct vb_qp *qp, struct vb_board *own, uint32_t table, bool offers_local)
 {
 	struct vb_board_qp *mine = &own->qp[place_of(qp->qpn, own)];
-	uint64_t word = SHOWN(mine->word), generation = next_generation(own, word);
+	uint64_t word = SHOWN(mine->word), generation = vb_generation_next(word, own->header.id);
 
 	keep_outcome(mine, word);
-	/* Who reads on under the old generation finds it gone afterwards. */
-	vb_sequence_begin(&mine->word, generation << VB_WORD_BITS);
+	vb_generation_begin(&mine->word, generation);
 	SHOW(mine->offer, offers_local ? VB_OFFER_LOCAL : VB_OFFER_WIRE);
 	SHOW(mine->peer_qpn, qp->attr.dest_qp_num);
 	SHOW(mine->path_mtu, qp->path_mtu);
@@ -110,7 +96,7 @@ static uint64_t begin_generation(const struct vb_qp *qp, struct vb_board *own, u
 	show_attributes(qp, mine);
 	if (offers_local)
 		SHOW(*(uint64_t *)(void *)mine->near, 0);
-	vb_sequence_end(&mine->word, generation << VB_WORD_BITS | bits_of(qp));
+	vb_generation_show(&mine->word, generation, bits_of(qp));
 	return generation;
 }
 
@@ -154,7 +140,7 @@ static void set_hints(struct vb_local *local)
 			heeds |= VB_LOCAL_HEEDS_RING;
 		/* Those of other generations are not for us, and would seem to be work for ever. */
 		if (vb_local_sends(local->qp) && local->initiator.produced != local->initiator.consumed &&
-		    local->seen_taken == local->generation && generation_of(local->seen_word) == local->peer_generation)
+		    local->seen_taken == local->generation && vb_generation_of(local->seen_word) == local->peer_generation)
 			heeds |= VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS;
 	}
 	if (heeds != local->heeds)
@@ -181,27 +167,27 @@ static void take(struct vb_local *local, uint64_t word)
 	uint32_t table = SHOWN(theirs->table);
 
 	/* All of one generation? And does it mean us? */
-	if (generation_of(vb_sequence_read_again(&theirs->word)) != generation_of(word) || peer_qpn != qp->qpn || table >= VB_BOARD_TABLES)
+	if (!vb_generation_stands(&theirs->word, vb_generation_of(word)) || peer_qpn != qp->qpn || table >= VB_BOARD_TABLES)
 		return;
 	if (offer != VB_OFFER_LOCAL || path_mtu != qp->path_mtu) {
 		SHOW(local->mine->offer, VB_OFFER_WIRE);
 		VB_LOCAL_HINT(local->path, VB_LOCAL_DECLINED);
 		return;
 	}
-	local->peer_generation = generation_of(word);
+	local->peer_generation = vb_generation_of(word);
 	local->peer_pd = pd;
 	local->peer_table = table;
 	local->peer_receive_psn = receive_psn;
 	VB_LOCAL_HINT(local->path, VB_LOCAL_TAKEN);
 	/* The peer need not be told: it looks when it has something for us, or when we left something for it. */
-	__atomic_store_n(&local->mine->taken, local->peer_generation, __ATOMIC_SEQ_CST);
+	vb_generation_join(&local->mine->taken, local->peer_generation);
 }
 
 /* What the peer's word means for both directions. */
 static void weigh(struct vb_local *local, uint64_t word, uint64_t taken)
 {
 	const struct vb_qp *qp = local->qp;
-	bool same_generation = local->path == VB_LOCAL_TAKEN && generation_of(word) == local->peer_generation;
+	bool same_generation = local->path == VB_LOCAL_TAKEN && vb_generation_of(word) == local->peer_generation;
 
 	/* A peer that has not looked yet will find us; one that goes with another generation of ours has no ear for this one. */
 	local->initiator.open = same_generation && (word & VB_WORD_RECEIVES) && (taken == 0 || taken == local->generation) &&
@@ -214,16 +200,16 @@ static void weigh(struct vb_local *local, uint64_t word, uint64_t taken)
 /* True: the peer shows something new. */
 static bool look(struct vb_local *local)
 {
-	uint64_t word = vb_sequence_read(&local->theirs->word);
+	uint64_t word = vb_generation_read(&local->theirs->word);
 	uint64_t taken = __atomic_load_n(&local->theirs->taken, __ATOMIC_ACQUIRE);
 
 	if (word == local->seen_word && taken == local->seen_taken)
 		return false;
 	VB_LOCAL_HINT(local->seen_word, word);
 	VB_LOCAL_HINT(local->seen_taken, taken);
-	if (local->path == VB_LOCAL_TAKEN && generation_of(word) != local->peer_generation && is_untouched(local)) {
+	if (local->path == VB_LOCAL_TAKEN && vb_generation_of(word) != local->peer_generation && is_untouched(local)) {
 		local->peer_generation = 0;
-		__atomic_store_n(&local->mine->taken, 0, __ATOMIC_SEQ_CST);
+		vb_generation_join(&local->mine->taken, 0);
 		VB_LOCAL_HINT(local->path, VB_LOCAL_UNDECIDED);
 	}
 	if (local->path == VB_LOCAL_UNDECIDED && (word & VB_WORD_RECEIVES))
@@ -315,7 +301,7 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 		local->initiator.next = qp->send.tail;
 	local->shown_state = qp->state;
 	show_attributes(qp, local->mine);
-	__atomic_store_n(&local->mine->word, local->generation << VB_WORD_BITS | bits_of(qp), __ATOMIC_SEQ_CST);
+	vb_generation_show(&local->mine->word, local->generation, bits_of(qp));
 	/* Our PSNs and our state are part of what the peer's word means. */
 	weigh(local, local->seen_word, local->seen_taken);
 	if (!vb_local_sends(qp))
@@ -336,7 +322,7 @@ void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *lo
 	/* The generation stays, and what was acknowledged: the peer may still come to see it. */
 	if (local)
 		vb_local_target_publish(local);
-	__atomic_store_n(&mine->word, generation_of(word) << VB_WORD_BITS, __ATOMIC_SEQ_CST);
+	vb_generation_show(&mine->word, vb_generation_of(word), 0);
 	if (!local)
 		return;
 	vb_local_initiator_count(local, true);

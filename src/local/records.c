@@ -4,6 +4,7 @@
  *
  * What a peer shows is taken for true only if it can be: no more than was left, no less than before.
  */
+#include "base/generation.h"
 #include "base/stamped_ring.h"
 #include "local/engine.h"
 
@@ -18,6 +19,7 @@ bool vb_local_records_read(const struct vb_local *local, struct vb_local_shown *
 {
 	const struct vb_board_qp *theirs = local->theirs;
 	const struct vb_board_outcome *previous = &theirs->previous;
+	uint64_t taken;
 
 	*shown = (struct vb_local_shown){
 		/* The NAK first: when there is one, `consumed` does not change any more. */
@@ -26,20 +28,19 @@ bool vb_local_records_read(const struct vb_local *local, struct vb_local_shown *
 		.released = vb_stamped_released(&theirs->released),
 		.stalled = __atomic_load_n(&theirs->stalled, __ATOMIC_ACQUIRE),
 	};
-	if (__atomic_load_n(&theirs->taken, __ATOMIC_ACQUIRE) == local->generation &&
-	    __atomic_load_n(&theirs->word, __ATOMIC_ACQUIRE) >> VB_WORD_BITS == local->peer_generation)
+	if (vb_generation_goes_with(&theirs->taken, local->generation, &theirs->word, local->peer_generation))
 		return true;
 	/* The peer goes on in another generation; how did that with us end? Of answers to atomics nothing is kept. */
-	if (__atomic_load_n(&previous->generation, __ATOMIC_ACQUIRE) != local->peer_generation ||
+	if (vb_sequence_read(&previous->generation) != local->peer_generation ||
 	    local->initiator.atomics != local->initiator.atomics_done)
 		return false;
+	taken = VB_SEQUENCE_GET(previous->taken);
 	*shown = (struct vb_local_shown){
-		.nak = __atomic_load_n(&previous->nak, __ATOMIC_ACQUIRE),
-		.consumed = __atomic_load_n(&previous->consumed, __ATOMIC_ACQUIRE),
+		.nak = VB_SEQUENCE_GET(previous->nak),
+		.consumed = VB_SEQUENCE_GET(previous->consumed),
 		.released = local->initiator.released,
 	};
-	return __atomic_load_n(&previous->taken, __ATOMIC_ACQUIRE) == local->generation &&
-	       __atomic_load_n(&previous->generation, __ATOMIC_ACQUIRE) == local->peer_generation;
+	return vb_sequence_stands(&previous->generation, local->peer_generation) && taken == local->generation;
 }
 
 bool vb_local_records_are_possible(const struct vb_local_initiator *initiator, const struct vb_local_shown *shown)

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/generation.h"
 #include "base/sequence_lock.h"
 #include "memory/table.h"
 
@@ -173,9 +174,8 @@ bool vb_foreign_stands(const void *place, uint32_t key, uint64_t generation)
 {
 	const struct vb_slot *slot = place;
 
-	/* Partner of vb_table_withdraw, as in look_at. A key may come again, but `generation` was stored before the word that we
-	 * find, so it is of that registration or of a later one. */
-	return vb_sequence_read(&slot->word) == vb_slot_word(VB_SLOT_LIVE, key) && FIELD(slot->generation) == generation;
+	/* Partner of vb_table_withdraw, as in look_at. */
+	return vb_generation_is_named(&slot->word, vb_slot_word(VB_SLOT_LIVE, key), &slot->generation, generation);
 }
 
 bool vb_foreign_lives(const void *area, size_t area_bytes, uint32_t key, uint64_t generation)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/generation.h"
 #include "profiles/profile.h"
 #include "local/engine.h"
 #include "local/local.h"
@@ -202,7 +203,7 @@ static void show_good_peer(struct vb_board_qp *theirs)
 {
 	const struct vb_board_qp good = {.offer = VB_OFFER_LOCAL, .peer_qpn = OWN_QPN, .path_mtu = 1024, .receive_psn = 2, .send_psn = 1,
 					 .receive_access = 15, .max_reads = 4, .rnr_retry = 3, .taken = local->generation,
-					 .word = 77 << VB_WORD_BITS | VB_WORD_RECEIVES | VB_WORD_SENDS};
+					 .word = vb_generation_word(77, VB_WORD_RECEIVES | VB_WORD_SENDS)};
 
 	/* What it left in its ring stays. */
 	memcpy(theirs, &good, offsetof(struct vb_board_qp, near));

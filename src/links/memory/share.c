@@ -5,7 +5,7 @@
  *   reading:  (copy word shown) ; tag == what I look for ? take the fields ; tag unchanged ? they belong together
  *   evicting: (lock) tag = 0 ; hang the mapping into `leaving` ; unmap when no copy word of that key is shown
  *
- * The tag is the word of a sequence lock (base/sequence_lock.h). It and the copy word are stored and loaded
+ * The tag is the word of a sequence lock, with a generation in it (base/generation.h). It and the copy word are stored and loaded
  * sequentially consistent: whoever found the entry before it went is seen by who evicts. A tag holds the generation of a
  * registration, of which there is one only, so that an entry that goes and comes again between the two looks leads to
  * the same bytes.
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/sequence_lock.h"
+#include "base/generation.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/mappings.h"
@@ -28,6 +28,7 @@ enum {
 	FIRST_LOOK = 32,                   /* copies; at the least, since the first look also costs what nobody has measured yet */
 	COPY_COST = 700,                   /* ns: process_vm_writev of a few bytes */
 	COPY_UNIT = 4096,                  /* bytes that take about as long again */
+	USED = 0x80,                       /* in a tag: no tag is 0. Below it, the table */
 };
 
 struct vb_share_mapping {
@@ -53,7 +54,12 @@ struct vb_share_entry {
 
 static uint64_t tag_of(uint32_t table, uint64_t generation)
 {
-	return (generation << 8 | (table & 0x7f)) + 1;
+	return vb_generation_word(generation, USED | table % USED);
+}
+
+static uint32_t table_of(uint64_t tag)
+{
+	return tag % USED;
 }
 
 static struct vb_share_entry *set_of(struct vb_share_entry *entries, uint32_t table, uint32_t key)
@@ -119,9 +125,9 @@ static void sweep(struct vb_local_share *share)
 {
 	for (unsigned i = 0; share->lives != NULL && share->entries != NULL && i < SETS * WAYS; i++) {
 		struct vb_share_entry *entry = &share->entries[i];
-		uint64_t tag = GET(entry->tag) - 1;
+		uint64_t tag = GET(entry->tag);
 
-		if (entry->mapping != NULL && !share->lives(share->context, tag & 0x7f, entry->key, tag >> 8))
+		if (entry->mapping != NULL && !share->lives(share->context, table_of(tag), entry->key, vb_generation_of(tag)))
 			evict(share, entry);
 	}
 	release_unused(share);

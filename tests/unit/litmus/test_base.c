@@ -13,6 +13,7 @@
 
 #include "model_atomics.h"
 
+#include "base/generation.h"
 #include "base/sequence_lock.h"
 #include "base/sleep_flag.h"
 #include "base/stamped_ring.h"
@@ -313,6 +314,207 @@ static void what_is_known_is_not_used_when_gone(void **state)
 	never(use_what_is_known, give_up_mapping, not_both_saw_nothing);
 }
 
+/* ---- generations ---- */
+
+/* A queue pair in its first two generations, 5 and 6. Flags change within the first. */
+static void live_twice(void (*begin)(uint64_t *, uint64_t))
+{
+	uint64_t number = vb_generation_next(0, 5);
+
+	begin(&word, number);
+	VB_SEQUENCE_SET(x, number);
+	VB_SEQUENCE_SET(y, number);
+	vb_generation_show(&word, number, 1);
+	vb_generation_show(&word, number, 3);
+	number = vb_generation_next(vb_generation_word(number, 3), 0);
+	begin(&word, number);
+	VB_SEQUENCE_SET(x, number);
+	VB_SEQUENCE_SET(y, number);
+	vb_generation_show(&word, number, 1);
+}
+
+static void begin_generation_without_fence(uint64_t *at, uint64_t number)
+{
+	__atomic_store_n(at, vb_generation_word(number, 0), __ATOMIC_SEQ_CST);
+}
+
+static void live(void)
+{
+	live_twice(vb_generation_begin);
+}
+
+static void live_without_fence(void)
+{
+	live_twice(begin_generation_without_fence);
+}
+
+static void take_fields(bool look_again)
+{
+	uint64_t read = vb_generation_read(&word), number = vb_generation_of(read), first, second;
+
+	if (!(read & 1))
+		return;
+	first = VB_SEQUENCE_GET(x);
+	second = VB_SEQUENCE_GET(y);
+	if (!look_again || vb_generation_stands(&word, number))
+		model_note(first == number && second == number ? number : UINT64_MAX);
+}
+
+static void take(void)
+{
+	take_fields(true);
+}
+
+static void take_without_a_second_look(void)
+{
+	take_fields(false);
+}
+
+static void fields_are_of_one_generation(void **state)
+{
+	(void)state;
+	never(live, take, nobody_notes_bad);
+	no_total_order = true;
+	never(live, take, nobody_notes_bad);
+	no_total_order = false;
+	sometimes(live_without_fence, take, nobody_notes_bad);
+	sometimes(live, take_without_a_second_look, nobody_notes_bad);
+}
+
+/* It works with our generation 1 (`shown` names it) and counts in x; then begins anew, and goes with the same generation of ours: another
+ * connection, by chance. */
+static void work_in_two_generations(void (*begin)(uint64_t *, uint64_t))
+{
+	vb_generation_show(&word, 5, 1);
+	vb_generation_join(&shown, 1);
+	__atomic_store_n(&x, 2, __ATOMIC_RELEASE);
+	begin(&word, 6);
+	VB_SEQUENCE_SET(shown, 0);
+	VB_SEQUENCE_SET(x, 0);
+	vb_generation_show(&word, 6, 1);
+	vb_generation_join(&shown, 1);
+	__atomic_store_n(&x, 7, __ATOMIC_RELEASE);
+}
+
+static void work(void)
+{
+	work_in_two_generations(vb_generation_begin);
+}
+
+static void work_without_fence(void)
+{
+	work_in_two_generations(begin_generation_without_fence);
+}
+
+/* Counts of generation 5 are 0, then 2: not 7, nor less than before. */
+static void believe(uint64_t first, uint64_t second)
+{
+	model_note(second == 7 || second < first ? UINT64_MAX : 1 + second);
+}
+
+static void look_at_counts(void)
+{
+	uint64_t first, second;
+
+	if (vb_generation_of(vb_generation_read(&word)) != 5)
+		return;
+	first = __atomic_load_n(&x, __ATOMIC_ACQUIRE);
+	second = __atomic_load_n(&x, __ATOMIC_ACQUIRE);
+	if (first != 7 && vb_generation_goes_with(&shown, 1, &word, 5))
+		believe(first, second);
+}
+
+static void look_at_names_first(void)
+{
+	bool ours;
+
+	if (vb_generation_of(vb_generation_read(&word)) != 5)
+		return;
+	ours = vb_generation_goes_with(&shown, 1, &word, 5);
+	if (ours)
+		believe(0, __atomic_load_n(&x, __ATOMIC_ACQUIRE));
+}
+
+static void look_at_counts_without_acquire(void)
+{
+	uint64_t first, second;
+
+	if (vb_generation_of(vb_generation_read(&word)) != 5)
+		return;
+	first = __atomic_load_n(&x, __ATOMIC_RELAXED);
+	second = __atomic_load_n(&x, __ATOMIC_RELAXED);
+	if (first != 7 && vb_generation_of(__atomic_load_n(&word, __ATOMIC_RELAXED)) == 5)
+		believe(first, second);
+}
+
+static void counts_are_about_our_generation(void **state)
+{
+	(void)state;
+	never(work, look_at_counts, nobody_notes_bad);
+	no_total_order = true;
+	never(work, look_at_counts, nobody_notes_bad);
+	no_total_order = false;
+	sometimes(work_without_fence, look_at_counts, nobody_notes_bad);
+	sometimes(work, look_at_names_first, nobody_notes_bad);
+	sometimes(work, look_at_counts_without_acquire, nobody_notes_bad);
+}
+
+/* A registration is withdrawn, its owner looks who uses it (y), and its key comes again for another. x: the generation. */
+enum { KEY = 9 };
+
+static void withdraw_and_use_the_key_again(void)
+{
+	VB_SEQUENCE_SET(x, 1);
+	vb_sequence_end(&word, KEY);
+	vb_sequence_begin(&word, 0);
+	model_note(__atomic_load_n(&y, __ATOMIC_SEQ_CST) == 0 ? 1 : 2);
+	VB_SEQUENCE_SET(x, 2);
+	vb_sequence_end(&word, KEY);
+}
+
+static void use_the_first(bool compare)
+{
+	uint64_t number;
+
+	if (vb_sequence_read(&word) != KEY)
+		return;
+	number = VB_SEQUENCE_GET(x);
+	if (!vb_sequence_stands(&word, KEY) || number != 1)
+		return;
+	(void)__atomic_exchange_n(&y, 1, __ATOMIC_SEQ_CST);
+	model_note((compare ? vb_generation_is_named(&word, KEY, &x, number) : vb_sequence_read(&word) == KEY) ? 1 : 2);
+}
+
+static void use_known_generation(void)
+{
+	use_the_first(true);
+}
+
+static void use_known_key(void)
+{
+	use_the_first(false);
+}
+
+/* Not: it is used, and whoever withdrew it saw no user. */
+static void a_key_that_comes_again_is_another(void **state)
+{
+	(void)state;
+	never(use_known_generation, withdraw_and_use_the_key_again, not_both_saw_nothing);
+	sometimes(use_known_key, withdraw_and_use_the_key_again, not_both_saw_nothing);
+}
+
+static void numbers_of_generations_grow(void **state)
+{
+	(void)state;
+	assert_int_equal(vb_generation_next(0, 5), 5);
+	assert_int_equal(vb_generation_next(vb_generation_word(5, 3), 1), 6);
+	/* Not 0, whatever they begin with, and wherever they end. */
+	assert_int_equal(vb_generation_next(0, 0), 1);
+	assert_int_equal(vb_generation_next(0, UINT64_C(1) << 56), 1);
+	assert_int_equal(vb_generation_next(vb_generation_word(UINT64_MAX >> VB_GENERATION_FLAGS, 3), 7), 1);
+	assert_int_equal(vb_generation_of(vb_generation_word(UINT64_MAX >> VB_GENERATION_FLAGS, 0xff)), UINT64_MAX >> VB_GENERATION_FLAGS);
+}
+
 /* ---- records in a ring ---- */
 
 /* Two records, of which x and y are the bodies. Where the second will be lies one from the lap before that has its very stamp. */
@@ -426,6 +628,10 @@ int main(void)
 		cmocka_unit_test(one_of_two_sees_the_other),
 		cmocka_unit_test(work_is_found_or_the_sleeper_woken),
 		cmocka_unit_test(what_is_known_is_not_used_when_gone),
+		cmocka_unit_test(numbers_of_generations_grow),
+		cmocka_unit_test(fields_are_of_one_generation),
+		cmocka_unit_test(counts_are_about_our_generation),
+		cmocka_unit_test(a_key_that_comes_again_is_another),
 		cmocka_unit_test(records_are_whole_and_of_this_lap),
 		cmocka_unit_test(what_is_consumed_is_released),
 	};
