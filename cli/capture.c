@@ -121,6 +121,8 @@ static int draw_story(const char *who, const char *shown, const struct vb_story 
 		error = draw_one(who, &ladder, pictures->svg, vb_ladder_svg);
 	if (error == 0)
 		error = draw_one(who, &ladder, pictures->html, vb_ladder_html);
+	if (error == 0)
+		error = draw_one(who, &ladder, pictures->text, vb_ladder_plain);
 	vb_ladder_free(&ladder);
 	return error;
 }

@@ -9,7 +9,7 @@
 #include "capture/ladder.h"
 
 struct vb_cli_pictures {
-	const char *svg, *html;            /* NULL: none; "-": to standard output */
+	const char *svg, *html, *text;     /* NULL: none; "-": to standard output */
 	struct vb_ladder_options options;
 };
 

@@ -26,6 +26,7 @@ static int ladder(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		const char **value = !strcmp(argv[i], "-o") || !strcmp(argv[i], "--output") ? &pictures.svg :
 				     !strcmp(argv[i], "--html") ? &pictures.html :
+				     !strcmp(argv[i], "--text") ? &pictures.text :
 				     !strcmp(argv[i], "--title") ? &pictures.options.title :
 				     !strcmp(argv[i], "--skip") ? &first :
 				     !strcmp(argv[i], "--packets") ? &most :
@@ -59,7 +60,7 @@ static int ladder(int argc, char **argv)
 		return vb_cli_usage_error(&vb_cli_ladder, "not a queue pair number", qp);
 	if (qp)
 		pictures.options.qpn = (uint32_t)number;
-	if (!pictures.svg && !pictures.html)
+	if (!pictures.svg && !pictures.html && !pictures.text)
 		pictures.svg = "-";
 	return vb_cli_draw("ladder", file, &pictures);
 }
@@ -72,6 +73,7 @@ const struct vb_cli_command vb_cli_ladder = {
 		 "arrows, work posted and completed beside them; what was lost, sent again or refused is marked. Rest the\n"
 		 "mouse on anything for its details.\n\n"
 		 "  -o, --output FILE   the picture, an SVG; without it or with - to standard output\n"
+		 "  --text FILE         the same as plain text, one line for each arrow; - is standard output\n"
 		 "  --html FILE         a page with the picture and a table of all that is in it\n"
 		 "  --title TEXT        above the picture\n"
 		 "  --skip N            leave out the first N packets\n"
@@ -81,6 +83,7 @@ const struct vb_cli_command vb_cli_ladder = {
 		 "Captures of tcpdump or Wireshark (pcap or pcapng) can be drawn too; they know no work requests.\n\n"
 		 "Examples:\n"
 		 "  verbena ladder x.pcapng -o x.svg\n"
+		 "  verbena ladder x.pcapng --text - | less -S\n"
 		 "  verbena ladder x.pcapng --skip 100 --packets 20 --html x.html\n",
 	.main = ladder,
 };

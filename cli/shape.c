@@ -13,6 +13,7 @@
 #include "cli/json.h"
 #include "cli/names.h"
 #include "cli/processes.h"
+#include "profiles/profile.h"
 #include "progress/devices.h"
 
 /* ---- numbers as people write them ---- */
@@ -95,7 +96,7 @@ static int fail(int error)
 static const struct vb_device_info *find_device(const struct vb_device_info *list, unsigned count, const char *name, uint32_t index)
 {
 	for (unsigned i = 0; i < count; i++)
-		if (name ? !strcmp(list[i].name, name) : list[i].interface_index == index)
+		if (name ? !strcmp(list[i].name, name) : list[i].index == index)
 			return &list[i];
 	return NULL;
 }
@@ -182,6 +183,21 @@ static int set_shape(uint32_t interface_index, const struct vb_shape *shape)
 
 /* ---- the command ---- */
 
+/* Only packets that our processes make themselves can be kept back or lost. false: said why. */
+static bool can_be_shaped(const struct vb_device_info *device)
+{
+	const struct vb_profile *profile = vb_profile_of(device->kind);
+
+	if (profile->connection == VB_CONNECT_CM && profile->addressing == VB_ADDRESS_GID)
+		return true;
+	fprintf(stderr, "verbena shape: %s %s.\n", device->name,
+		profile->connection == VB_CONNECT_MPA ?
+			"goes by TCP, whose segments are the kernel's: shape its interface with tc(8) (netem), or disturb streams by "
+			"VERBENA_FAULTS (docs/faults.md)" :
+			"has no packets that could be shaped");
+	return false;
+}
+
 struct options {
 	const char *device;
 	bool off, json, any;
@@ -265,7 +281,7 @@ static int shape(int argc, char **argv)
 	if (options.device && !device)
 		fprintf(stderr, "verbena shape: there is no device `%s'. `verbena devices` lists them.\n", options.device);
 	code = !options.device ? list_shapes(devices, count, options.json) :
-	       device	       ? set_shape(device->interface_index, &options.shape) : VB_CLI_FAILED;
+	       device && can_be_shaped(device) ? set_shape(device->interface_index, &options.shape) : VB_CLI_FAILED;
 	free(devices);
 	return code;
 }
@@ -286,6 +302,7 @@ const struct vb_cli_command vb_cli_shape = {
 		 "  --loss P       of packets: 0.1%, 0.001\n"
 		 "  --queue SIZE   what may wait for the rate, the rest is lost: 64k, 1m (1m)\n"
 		 "  --json         the list for programs\n\n"
+		 "Devices of RoCE only: those of iWARP go by TCP, and their interface can be shaped with tc(8).\n\n"
 		 "Connections that are made while a device is shaped go by wire, even on one host; those through memory that\n"
 		 "are there already stay as they are.\n\n"
 		 "Examples:\n"

@@ -25,10 +25,12 @@ struct vb_client {
 	struct vb_user *user;              /* what its user has of us (users.h) */
 	vb_time hello_deadline;            /* it must have said HELLO */
 	bool greeted, watching;
+	bool connects;                     /* has given commands about connections */
 	bool told_packets;                 /* captures: wants to hear of its MADs */
 	bool failed;                       /* to be dropped: it broke the protocol or does not read */
 	struct vb_slot_group *group;       /* whose port its slot is on, or will be (slots.h) */
 	uint32_t slot;                     /* 0: none */
+	bool port_unwanted;                /* its slot comes without sockets */
 	uint32_t waiting_open;             /* sequence of an OPEN_SLOT that waits for survivors; 0: none */
 	bool resources_asked;              /* SHOW_RESOURCES is under way */
 	char program[16];

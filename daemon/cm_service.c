@@ -433,6 +433,16 @@ uint32_t vb_cm_service_claimed_qpn(const void *bytes, size_t length)
 	return command && (command->verb == VB_CM_CONNECT || command->verb == VB_CM_ACCEPT) ? command->conn.qpn : 0;
 }
 
+bool vb_cm_service_needs_port(const void *bytes, size_t length)
+{
+	const struct vb_cm_command *command = as_command(bytes, length);
+
+	if (!command || command->by_stream)
+		return false;
+	return command->verb == VB_CM_CONNECT || command->verb == VB_CM_LISTEN ||
+	       (command->verb == VB_CM_ADOPT && command->state != VB_CM_ADOPTED_BOUND);
+}
+
 void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb_client *client, const void *bytes,
 			   size_t length, int refusal)
 {
@@ -443,6 +453,7 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 		client->failed = true;
 		return;
 	}
+	client->connects = true;
 	if (command->verb == VB_CM_TELL_PACKETS) {
 		service->capture_clients += !client->told_packets;
 		client->told_packets = true;
@@ -470,7 +481,8 @@ void vb_cm_service_device_gone(struct vb_client *client, uint32_t interface_inde
 	struct vb_cm_event event = {
 		.type = VB_CM_EVENT, .kind = VB_CM_EVENT_DEVICE_REMOVAL, .interface_index = interface_index};
 
-	if (client->cm_ids.count > 0)
+	/* Not by its ids: those of iWARP's requests are not known here. */
+	if (client->connects)
 		vb_client_send_bytes(client, &event, sizeof(event));
 }
 

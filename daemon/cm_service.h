@@ -47,6 +47,8 @@ void vb_cm_service_device_gone(struct vb_client *client, uint32_t interface_inde
  * be had). A process that says nonsense fails. */
 void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb_client *client, const void *bytes,
 			   size_t length, int refusal);
+/* Is it about connections by MADs, which come to port 4791? */
+bool vb_cm_service_needs_port(const void *bytes, size_t length);
 /* The queue pair that such a message speaks for; 0: none. The server knows whose slot that is. */
 uint32_t vb_cm_service_claimed_qpn(const void *bytes, size_t length);
 /* Before the client is destroyed. */

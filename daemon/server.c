@@ -379,11 +379,11 @@ static void on_list_processes(struct vb_server *server, struct vb_client *client
 	send_end(client, m->header.sequence, count);
 }
 
-/* Connections need QP1, that is the port. */
+/* Connections need QP1, that is the port; what is only bound, and what comes by TCP, does not. */
 static void on_connection_message(struct vb_server *server, struct vb_client *client, const void *bytes, size_t length)
 {
 	char why[248] = "";
-	int refusal = -vb_slots_open_port(&server->slots, why, sizeof(why));
+	int refusal = vb_cm_service_needs_port(bytes, length) ? -vb_slots_open_port(&server->slots, why, sizeof(why)) : 0;
 	uint32_t qpn = vb_cm_service_claimed_qpn(bytes, length);
 
 	if (refusal == 0 && qpn != 0 && vb_slots_is_foreign(&server->slots, client, qpn))
@@ -454,7 +454,7 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 		on_list_devices(server, client, m);
 		break;
 	case VB_DAEMON_OPEN_SLOT:
-		vb_slots_open(&server->slots, client, m->header.sequence);
+		vb_slots_open(&server->slots, client, m);
 		break;
 	case VB_DAEMON_ADOPT_SLOT:
 		vb_slots_adopt(&server->slots, client, m, fds);

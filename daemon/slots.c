@@ -288,15 +288,15 @@ static uint32_t choose_slot(const struct vb_slots *slots, const struct vb_slot_g
  * port 4791 only those of the daemon's own user: others could read what is meant for the daemon. */
 static void send_slot(struct vb_client *client, uint32_t sequence, bool with_sockets)
 {
-	struct vb_port_group *port = &client->group->port;
-	struct vb_port_family *four = &port->family[VB_GROUP_IPV4], *six = &port->family[VB_GROUP_IPV6];
-	bool keeps_own = port->port != VB_ROCE_PORT || client->peer.uid == geteuid();
+	const struct vb_port_group *port = client->group ? &client->group->port : NULL;
+	const int *four = port ? port->family[VB_GROUP_IPV4].fd : NULL, *six = port ? port->family[VB_GROUP_IPV6].fd : NULL;
+	bool keeps_own = port && (port->port != VB_ROCE_PORT || client->peer.uid == geteuid());
 	const int candidates[] = {
-		with_sockets ? four->fd[client->slot] : -1,
-		with_sockets ? six->fd[client->slot] : -1,
+		with_sockets && port ? four[client->slot] : -1,
+		with_sockets && port ? six[client->slot] : -1,
 		with_sockets ? client->page_fd : -1,
-		keeps_own ? four->fd[0] : -1,
-		keeps_own ? six->fd[0] : -1,
+		keeps_own ? four[0] : -1,
+		keeps_own ? six[0] : -1,
 	};
 	int fds[VB_DAEMON_MAX_FDS];
 	struct vb_daemon_message message;
@@ -313,6 +313,7 @@ static void send_slot(struct vb_client *client, uint32_t sequence, bool with_soc
 	vb_client_send_descriptors(client, &message, fds, count);
 }
 
+/* group NULL: a range of numbers, and no sockets. */
 static int add_slot(struct vb_slots *slots, struct vb_slot_group *group, uint32_t *slot, char *why, size_t room)
 {
 	int error;
@@ -321,6 +322,10 @@ static int add_slot(struct vb_slots *slots, struct vb_slot_group *group, uint32_
 	if (*slot == 0) {
 		snprintf(why, room, "all %d slots are in use by processes", VB_DAEMON_SLOTS - 1);
 		return -EUSERS;
+	}
+	if (!group) {
+		slots->taken[*slot] = true;
+		return 0;
 	}
 	error = vb_port_group_add(&group->port, *slot, why, room);
 	if (error != 0)
@@ -340,6 +345,8 @@ static void grant(struct vb_slots *slots, struct vb_client *client, uint32_t seq
 	char why[248] = "";
 	int error = -EDQUOT;
 
+	if (client->port_unwanted)
+		client->group = NULL;
 	if (!vb_user_take(client->user, VB_USER_SLOTS)) {
 		snprintf(why, sizeof(why), "uid %u has %u slots: half of what other users leave, and no more",
 			 (unsigned)client->peer.uid, client->user->has[VB_USER_SLOTS]);
@@ -359,19 +366,33 @@ static void grant(struct vb_slots *slots, struct vb_client *client, uint32_t seq
 	send_slot(client, sequence, true);
 }
 
-void vb_slots_open(struct vb_slots *slots, struct vb_client *client, uint32_t sequence)
+/* Where it is open, the slots of those who survived a daemon are to be known before another is given away. */
+static struct vb_slot_group *group_without_port(struct vb_slots *slots)
 {
+	return slots->shared.port.open ? &slots->shared : NULL;
+}
+
+void vb_slots_open(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	uint32_t sequence = m->header.sequence;
 	char why[248] = "";
-	int error;
+	int error = 0;
 
 	if (client->slot != 0 || client->waiting_open != 0) {
 		vb_client_refuse(client, sequence, EALREADY, "this process has a slot already");
 		return;
 	}
-	client->group = group_of(slots, client, &error, why, sizeof(why));
-	if (!client->group)
+	client->port_unwanted = m->open_slot.port == VB_DAEMON_PORT_UNWANTED;
+	client->group = client->port_unwanted ? NULL : group_of(slots, client, &error, why, sizeof(why));
+	if (error != 0 && m->open_slot.port == VB_DAEMON_PORT_WELCOME) {
+		client->port_unwanted = true;
+		error = 0;
+	}
+	if (client->port_unwanted)
+		client->group = group_without_port(slots);
+	if (error != 0)
 		vb_client_refuse(client, sequence, error, why);
-	else if (client->group->port.settled)
+	else if (!client->group || client->group->port.settled)
 		grant(slots, client, sequence);
 	else
 		client->waiting_open = sequence;
@@ -400,17 +421,18 @@ void vb_slots_release(struct vb_slots *slots, struct vb_client *client)
 	if (client->slot == 0)
 		return;
 	vb_log(VB_LOG_INFO, "slot %u is free again", client->slot);
-	error = vb_slot_map_set(&slots->map, client->slot, 0);
+	error = group ? vb_slot_map_set(&slots->map, client->slot, 0) : 0;
 	if (error != 0)
 		vb_log_limited(VB_LOG_ERROR, "slot %u stays in nf_tables: %s", client->slot, strerror(-error));
-	vb_port_group_remove(&group->port, client->slot);
+	if (group)
+		vb_port_group_remove(&group->port, client->slot);
 	slots->taken[client->slot] = false;
 	vb_user_give_back(client->user, VB_USER_SLOTS);
 	client->slot = 0;
 	vb_client_set_page(client, -1);
 	vb_client_forget_board(client);
 	/* Removal of a survivor that never said where it stands: the others say so again. */
-	if (group->port.open && !group->port.settled && group->settle_deadline == VB_TIME_NEVER) {
+	if (group && group->port.open && !group->port.settled && group->settle_deadline == VB_TIME_NEVER) {
 		group->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
 		probe(group);
 	}
@@ -453,6 +475,32 @@ static bool may_claim(const struct vb_slots *slots, const struct vb_slot_group *
 	return !slots->taken[slot] && (slots->map.slot[slot] == group->port.port || !slots->inherited);
 }
 
+static void keep_slot(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *m, int page_fd)
+{
+	slots->taken[m->slot.slot] = true;
+	client->slot = m->slot.slot;
+	if (page_fd >= 0)
+		vb_client_set_page(client, vb_descriptor_duplicate(page_fd));
+	vb_log(VB_LOG_INFO, "slot %u stays with %s, pid %d", client->slot, client->program, (int)client->peer.pid);
+	send_slot(client, m->header.sequence, false);
+}
+
+/* There is nothing to show but the number: nobody else may have it, or have had it from the daemon before us. */
+static void adopt_without_port(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *m, int page_fd)
+{
+	uint32_t slot = m->slot.slot;
+
+	if (slots->taken[slot] || slots->map.slot[slot] != 0)
+		vb_client_refuse(client, m->header.sequence, EBUSY, "the slot belongs to another process");
+	else if (!vb_user_take(client->user, VB_USER_SLOTS))
+		vb_client_refuse(client, m->header.sequence, EDQUOT, "this user has no more slots");
+	else {
+		client->group = NULL;
+		client->port_unwanted = true;
+		keep_slot(slots, client, m, page_fd);
+	}
+}
+
 void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *m, const int *fds)
 {
 	int by_bit[VB_DAEMON_MAX_FDS], error = 0;
@@ -463,6 +511,10 @@ void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const stru
 		by_bit[bit] = m->slot.descriptors & 1u << bit ? fds[next++] : -1;
 	if (client->slot != 0 || client->waiting_open != 0) {
 		vb_client_refuse(client, m->header.sequence, EALREADY, "this process has a slot already");
+		return;
+	}
+	if (by_bit[0] < 0 && by_bit[1] < 0) {
+		adopt_without_port(slots, client, m, by_bit[2]);
 		return;
 	}
 	group = group_of(slots, client, &error, why, sizeof(why));
@@ -495,19 +547,14 @@ void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const stru
 				 "the slot belongs to another process" : "these are not the slot's sockets");
 		return;
 	}
-	slots->taken[m->slot.slot] = true;
 	client->group = group;
-	client->slot = m->slot.slot;
-	if (by_bit[2] >= 0)
-		vb_client_set_page(client, vb_descriptor_duplicate(by_bit[2]));
-	vb_log(VB_LOG_INFO, "slot %u stays with %s, pid %d", client->slot, client->program, (int)client->peer.pid);
-	send_slot(client, m->header.sequence, false);
+	keep_slot(slots, client, m, by_bit[2]);
 	probe(group);
 }
 
 void vb_slots_probe_seen(struct vb_slots *slots, struct vb_client *client, uint64_t nonce)
 {
-	if (client->slot == 0)
+	if (client->slot == 0 || !client->group)
 		return;
 	vb_port_group_probe_seen(&client->group->port, client->slot, nonce);
 	settle_if_possible(slots, client->group, false);

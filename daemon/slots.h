@@ -7,6 +7,8 @@
  *
  *   port 4791        the daemon itself (slot 0, QP1), processes of its own user and of root, and users of the group of
  *                    which the administrator says that they trust each other (--trust-group)
+ *   no port          processes that use only devices that are reached by TCP: their slot is a range of numbers. Where port
+ *                    4791 is somebody else's, such devices can still be had
  *   one port a user  everybody else. The system hands packets for their slots to it (slot_map.h); where it cannot, these
  *                    users are refused
  *
@@ -64,7 +66,7 @@ struct vb_port_family *vb_slots_own_family(struct vb_slots *slots, void *tag);
 bool vb_slots_is_map(const struct vb_slots *slots, const void *tag);
 
 /* Messages of processes. Each is answered. */
-void vb_slots_open(struct vb_slots *slots, struct vb_client *client, uint32_t sequence);
+void vb_slots_open(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *message);
 void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *message, const int *fds);
 void vb_slots_probe_seen(struct vb_slots *slots, struct vb_client *client, uint64_t nonce);
 /* The slot is given back, if it has one. */

@@ -2,7 +2,7 @@
  *
  * A capture as what a teacher would draw: one vertical line for each party, time flowing down, packets as arrows
  * between the lines, work posted and completed beside them. Here it is decided what is drawn and where; ladder_svg.c
- * draws.
+ * and ladder_plain.c draw.
  *
  * Time is not to scale: microseconds and seconds must fit one picture. Order is kept, and long pauses are marked.
  */
@@ -77,7 +77,8 @@ struct vb_ladder {
 int vb_ladder_build(struct vb_ladder *ladder, const struct vb_story *story, const struct vb_ladder_options *options);
 void vb_ladder_free(struct vb_ladder *ladder);
 
-/* The picture, and a page with the picture and a table of everything in it. */
+/* The picture as text, as SVG, and a page with the picture and a table of everything in it. */
+void vb_ladder_plain(const struct vb_ladder *ladder, FILE *out);
 void vb_ladder_svg(const struct vb_ladder *ladder, FILE *out);
 void vb_ladder_html(const struct vb_ladder *ladder, FILE *out);
 

@@ -39,31 +39,12 @@ enum { ARROW_STYLES = VB_LADDER_CM + 1, STYLES = VB_LADDER_NEWS + 1 };
 /* Keeps text legible where lines cross it. */
 #define HALO(width) "stroke=\"#fff\" stroke-width=\"" #width "\" paint-order=\"stroke\" "
 
-/* The bytes of the character that begins here, or 0: it is none that a document may hold (RFC 3629; XML 1.0, 2.2). */
-static size_t character_length(const unsigned char *at)
-{
-	/* After some first bytes the second has bounds of its own: outside them it is too long a way to write the
-	 * character, half of one (a surrogate), or none of Unicode. */
-	unsigned char low = at[0] == 0xe0 ? 0xa0 : at[0] == 0xf0 ? 0x90 : 0x80;
-	unsigned char high = at[0] == 0xed ? 0x9f : at[0] == 0xf4 ? 0x8f : 0xbf;
-	size_t length = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
-
-	if (at[0] < 0x80)
-		return at[0] >= ' ' && at[0] != 0x7f;
-	if (at[0] < 0xc2 || at[0] > 0xf4 || at[1] < low || at[1] > high)
-		return 0;
-	for (size_t i = 2; i < length; i++)
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-	return at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe ? 0 : length;
-}
-
 static void put_escaped(FILE *out, const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;
 
 	while (*at) {
-		size_t length = character_length(at);
+		size_t length = vb_ladder_character_length((const char *)at);
 
 		switch (*at) {
 		case '<': fputs("&lt;", out); break;

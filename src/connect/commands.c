@@ -110,7 +110,7 @@ static int listen_on(struct vb_connect *connect, struct vb_connection *connectio
 	/* rdma_listen on an unbound id: a port of its own on every address. */
 	if (connection->state == VB_CONNECT_IDLE)
 		error = bind_to(connect, connection, &anywhere);
-	if (!error)
+	if (!error && !order->command->by_stream)
 		error = vb_connect_ports_listen(&connect->ports, &connection->binding);
 	if (error)
 		return error;

@@ -14,6 +14,7 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "progress/device_message.h"
+#include "progress/devices.h"
 #include "progress/endpoint_parts.h"
 
 #define FIRST_PAUSE VB_MILLISECONDS(20)
@@ -217,17 +218,33 @@ int vb_daemon_link_introduce(struct vb_endpoint *endpoint, struct vb_daemon_clie
 	return link->driver->introduce ? link->driver->introduce(link, daemon, take_shown, endpoint) : 0;
 }
 
+/* Whoever sees no device that packets reach needs no port for them; whoever sees others as well can do without. */
+static enum vb_daemon_port_wish wish_for_port(void)
+{
+	const char *transports = secure_getenv("VERBENA_TRANSPORT"), *wanted = secure_getenv("VERBENA_DEVICES");
+	bool needed = false, dispensable = false;
+
+	for (unsigned kind = 0; kind < VB_DEVICE_KINDS; kind++) {
+		if (!vb_devices_may_show((enum vb_device_kind)kind, transports, wanted))
+			continue;
+		needed = needed || vb_endpoint_needs_port((enum vb_device_kind)kind);
+		dispensable = dispensable || !vb_endpoint_needs_port((enum vb_device_kind)kind);
+	}
+	return !dispensable ? VB_DAEMON_PORT_NEEDED : needed ? VB_DAEMON_PORT_WELCOME : VB_DAEMON_PORT_UNWANTED;
+}
+
 int vb_daemon_link_open(struct vb_endpoint *endpoint)
 {
+	enum vb_daemon_port_wish wish = wish_for_port();
 	struct vb_daemon_message request;
 	int error = vb_daemon_client_connect(&endpoint->daemon, true);
 
 	if (error != 0)
 		return error;
 	vb_daemon_message_begin(&request, VB_DAEMON_OPEN_SLOT, 0);
+	request.open_slot.port = wish;
 	error = vb_daemon_client_request(&endpoint->daemon, &request, NULL, 0, take_slot, endpoint);
-	if (error == 0 && (endpoint->schedule.slot == 0 ||
-			   (endpoint->receive_fd[VB_ENDPOINT_IPV4] < 0 && endpoint->receive_fd[VB_ENDPOINT_IPV6] < 0)))
+	if (error == 0 && (endpoint->schedule.slot == 0 || (wish == VB_DAEMON_PORT_NEEDED && !vb_endpoint_has_port(endpoint))))
 		error = -EPROTO;
 	if (error == 0)
 		error = watch_devices(endpoint);

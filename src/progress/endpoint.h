@@ -37,6 +37,11 @@ struct vb_queue_observer;
 int vb_endpoint_get(struct vb_endpoint **endpoint);
 void vb_endpoint_put(struct vb_endpoint *endpoint);
 
+/* Do packets with queue pair numbers come for such devices, by a slot's port? Has this process one? An endpoint goes without where the
+ * port is not to be had, or the process sees no device that needs it (VERBENA_TRANSPORT). */
+bool vb_endpoint_needs_port(enum vb_device_kind kind);
+bool vb_endpoint_has_port(const struct vb_endpoint *endpoint);
+
 /* Who keeps a record of what is posted and completed; NULL: nobody. */
 const struct vb_queue_observer *vb_endpoint_observer(const struct vb_endpoint *endpoint);
 

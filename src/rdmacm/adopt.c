@@ -23,6 +23,7 @@
 #include "io/daemon_client.h"
 #include "io/unix_socket.h"
 #include "rdmacm/channel.h"
+#include "rdmacm/streams.h"
 
 #define ADOPT_TIMEOUT VB_SECONDS(5)
 
@@ -63,8 +64,8 @@ static int converse(int fd, struct vb_cm_command *command, struct vb_cm_reply *r
 
 static enum vb_rdmacm_state state_before_call(const struct vb_rdmacm_id *id)
 {
-	/* A stream needs the daemon for its port only, whatever became of it. */
-	if (vb_rdmacm_id_is_stream(id) && vb_rdmacm_id_state(id) > VB_RDMACM_BOUND)
+	/* A stream needs the daemon for its port only, whatever became of it. That it listens is shown (verbena res). */
+	if (vb_rdmacm_id_is_stream(id) && vb_rdmacm_id_state(id) > VB_RDMACM_BOUND && vb_rdmacm_id_state(id) != VB_RDMACM_LISTENING)
 		return VB_RDMACM_BOUND;
 	switch (id->calling) {
 	case VB_CM_CONNECT:
@@ -104,6 +105,7 @@ static void describe(const struct vb_rdmacm_id *id, enum vb_rdmacm_state state, 
 		break;
 	case VB_RDMACM_LISTENING:
 		command->state = VB_CM_ADOPTED_LISTENING;
+		command->by_stream = vb_rdmacm_streams_serve_alone(id);
 		break;
 	case VB_RDMACM_ACCEPTED:
 	case VB_RDMACM_RESPONDED:

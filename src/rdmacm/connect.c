@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "io/random.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
@@ -239,17 +240,21 @@ VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 		error = vb_rdmacm_streams_listen(id);
 		if (error != 0)
 			return vb_rdmacm_outcome("rdma_listen", id, error);
-		if (vb_rdmacm_id_is_stream(id) || !vb_rdmacm_device_may_be(VB_CONNECT_CM)) {
-			vb_rdmacm_id_become(id, VB_RDMACM_LISTENING);
-			return 0;
-		}
 	}
+	command.by_stream = vb_rdmacm_streams_serve_alone(id);
 	command.port_space = id->id.ps;
 	command.source = id->source;
 	command.interface_index = id->interface_index;
 	command.reuse_address = id->reuse_address;
 	command.address_family_only = id->address_family_only;
 	error = vb_rdmacm_link_call(id, &command, NULL);
+	if (command.by_stream)
+		error = 0; /* only to be shown: it listens already */
+	/* On all addresses, and somebody else has UDP port 4791. */
+	if (error == -EADDRINUSE && id->device == NULL && id->stream != NULL) {
+		vb_log(VB_LOG_INFO, "port %u: connections can come by iWARP only", id->source.port);
+		error = 0;
+	}
 	if (error == 0)
 		vb_rdmacm_id_become(id, VB_RDMACM_LISTENING);
 	return vb_rdmacm_outcome("rdma_listen", id, error);

@@ -100,6 +100,8 @@ struct vb_rdmacm_id {
 	struct vb_list groups;           /* of struct vb_rdmacm_group (multicast.c) */
 
 	int bound_fd;                    /* a TCP socket at its address, -1: none (streams.c) */
+	bool came_by_stream;             /* a request's id: verbenad does not know it */
+	struct vb_list stream_child;     /* such ids, under streams.lock */
 	struct vb_rdmacm_stream *stream; /* atomic: what it has of a TCP connection, under streams.lock */
 };
 

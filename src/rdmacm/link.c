@@ -39,6 +39,7 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/registry.h"
 #include "rdmacm/resolve.h"
+#include "rdmacm/streams.h"
 #include "rdmacm/trace.h"
 
 enum { NOBODY_LISTENS = 8, NO_SUCH_SERVICE = 1 };      /* REJ reason, SIDR_REP status: IBA 12.6.7.2, 12.11.1.2 */
@@ -194,8 +195,10 @@ static void handle_event(const struct vb_cm_event *told)
 	struct vb_rdmacm_event *event;
 
 	if (told->kind == VB_CM_EVENT_DEVICE_REMOVAL) {
-		if (told->interface_index != 0)
+		if (told->interface_index != 0) {
 			vb_rdmacm_registry_visit(&line.registry, tell_removal, &told->interface_index);
+			vb_rdmacm_streams_interface_gone(told->interface_index);
+		}
 		return;
 	}
 	if (id == NULL) {

@@ -28,6 +28,12 @@ static struct vb_tcp_address address_of(const struct vb_cm_address *from)
 	return address;
 }
 
+bool vb_rdmacm_streams_serve_alone(const struct vb_rdmacm_id *id)
+{
+	return id->device != NULL ? vb_rdmacm_id_is_stream(id) :
+				    !vb_rdmacm_id_is_datagram(id) && !vb_rdmacm_device_may_be(VB_CONNECT_CM);
+}
+
 /* An id without a device may come to have either. */
 static bool may_need_socket(const struct vb_rdmacm_id *id)
 {
@@ -233,6 +239,18 @@ int vb_rdmacm_streams_disconnect(struct vb_rdmacm_id *id)
 	return error == -EINVAL ? 0 : error;
 }
 
+void vb_rdmacm_streams_interface_gone(uint32_t interface_index)
+{
+	vb_mutex_lock(&streams.lock);
+	VB_LIST_FOR_EACH(node, &streams.children) {
+		struct vb_rdmacm_id *id = vb_container_of(node, struct vb_rdmacm_id, stream_child);
+
+		if (__atomic_load_n(&id->interface_index, __ATOMIC_ACQUIRE) == interface_index)
+			(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	}
+	vb_mutex_unlock(&streams.lock);
+}
+
 /* Caller holds the lock. Of a listener: what it has accepted and not shown. */
 static void close_unfinished(const struct vb_rdmacm_id *listener)
 {
@@ -248,9 +266,10 @@ void vb_rdmacm_streams_forget(struct vb_rdmacm_id *id)
 {
 	struct vb_rdmacm_stream *stream;
 
-	if (__atomic_load_n(&id->stream, __ATOMIC_ACQUIRE) == NULL)
+	if (__atomic_load_n(&id->stream, __ATOMIC_ACQUIRE) == NULL && !id->came_by_stream)
 		return;
 	vb_mutex_lock(&streams.lock);
+	vb_list_remove(&id->stream_child);
 	stream = id->stream;
 	id->stream = NULL;
 	if (stream == NULL) {

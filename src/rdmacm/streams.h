@@ -20,6 +20,9 @@
 #include "io/tcp.h"
 #include "rdmacm/id.h"
 
+/* Bound, and to listen: can nothing but a stream come to it? */
+bool vb_rdmacm_streams_serve_alone(const struct vb_rdmacm_id *id);
+
 struct vb_rdmacm_private_data {
 	const void *bytes;
 	size_t length;                   /* at most VB_MPA_MAX_PRIVATE */
@@ -36,6 +39,8 @@ int vb_rdmacm_streams_connect(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_r
 int vb_rdmacm_streams_accept(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_rdmacm_private_data data);
 int vb_rdmacm_streams_reject(struct vb_rdmacm_id *id, struct vb_rdmacm_private_data data);
 int vb_rdmacm_streams_disconnect(struct vb_rdmacm_id *id);
+/* An interface is gone: ids of requests, of which verbenad does not know, hear of it. Caller may hold the link's lock. */
+void vb_rdmacm_streams_interface_gone(uint32_t interface_index);
 /* The id goes: whatever it has is ended, and nothing more is told of it. */
 void vb_rdmacm_streams_forget(struct vb_rdmacm_id *id);
 

@@ -282,6 +282,8 @@ static void ask_program(struct vb_rdmacm_stream *stream)
 	}
 	stream->id = event->child;
 	event->child->stream = stream;
+	event->child->came_by_stream = true;
+	vb_list_append(&streams.children, &event->child->stream_child);
 	__atomic_add_fetch(&listener->requests, 1, __ATOMIC_RELAXED);
 	put_event(event);
 }

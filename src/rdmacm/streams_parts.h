@@ -48,6 +48,7 @@ struct vb_rdmacm_streams {
 	int poller, wake_fd, report_fd;
 	struct ibv_context *reporter;    /* whom to ask for reports */
 	struct vb_list timed, untimed, dead, unfinished;
+	struct vb_list children;         /* ids of requests */
 	unsigned unfinished_count;
 	struct vb_mpa_settings settings;
 };

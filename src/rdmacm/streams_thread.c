@@ -116,6 +116,8 @@ static void forget_after_fork(void) VB_RELEASES(streams.lock)
 	vb_list_init(&streams.untimed);
 	vb_list_init(&streams.dead);
 	vb_list_init(&streams.unfinished);
+	VB_LIST_FOR_EACH(node, &streams.children)
+		vb_list_remove(node);
 	/* This very thread took it before the fork. */
 	vb_mutex_unlock(&streams.lock);
 }

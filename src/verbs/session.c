@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "io/dmabuf.h"
 #include "io/process_memory.h"
+#include "wire/path.h"
 
 static struct vb_lock sessions_lock = VB_LOCK_INITIALIZER(VB_RANK_SESSIONS);
 static struct vb_list sessions VB_GUARDED_BY(sessions_lock) = {&sessions, &sessions};
@@ -45,6 +47,13 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 	error = vb_endpoint_get(&session->endpoint);
 	if (error != 0)
 		goto no_endpoint;
+	if (vb_endpoint_needs_port(device->info.kind) && !vb_endpoint_has_port(session->endpoint)) {
+		vb_log(VB_LOG_ERROR, "%s cannot be opened: this process has no part of UDP port %d, which is taken, or was when it opened its "
+		       "first device", device->info.name, VB_ROCE_PORT);
+		vb_endpoint_put(session->endpoint);
+		error = -EADDRINUSE;
+		goto no_endpoint;
+	}
 	session->table = vb_endpoint_open_table(session->endpoint, &memory_host);
 	session->memory = vb_memory_create(&memory_host, device->profile.limits.mr);
 	if (session->memory == NULL) {

@@ -135,7 +135,6 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	switch ((enum vb_daemon_type)m->header.type) {
 	case VB_DAEMON_LIST_DEVICES:
 	case VB_DAEMON_WATCH_DEVICES:
-	case VB_DAEMON_OPEN_SLOT:
 	case VB_DAEMON_CLOSE_SLOT:
 	case VB_DAEMON_LIST_PROCESSES:
 	case VB_DAEMON_LIST_SHAPES:
@@ -155,10 +154,12 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_HELLO:
 		return is_text(m->hello.program, sizeof(m->hello.program)) && m->hello.reserved[0] == 0 &&
 		       m->hello.reserved[1] == 0;
+	case VB_DAEMON_OPEN_SLOT:
+		return m->open_slot.port < VB_DAEMON_PORT_WISHES && m->open_slot.reserved == 0;
 	case VB_DAEMON_ADOPT_SLOT:
-		/* A slot without a receive socket is nothing to adopt. */
-		return slot_is_sound(&m->slot, descriptors) &&
-		       (m->slot.descriptors & (VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_IPV6)) != 0;
+		/* With a receive socket, or with none of any port. */
+		return slot_is_sound(&m->slot, descriptors) && ((m->slot.descriptors & (VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_IPV6)) != 0 ||
+								(m->slot.descriptors & ~(uint32_t)VB_DAEMON_FD_PAGE) == 0);
 	case VB_DAEMON_SLOT:
 		return slot_is_sound(&m->slot, descriptors);
 	case VB_DAEMON_PROBE_SEEN:

@@ -69,8 +69,8 @@ enum {
 	X(HELLO, 0x01, PROCESS, struct vb_daemon_hello, 0, 0)                     \
 	X(LIST_DEVICES, 0x02, PROCESS, struct vb_daemon_empty, 0, 0)              \
 	X(WATCH_DEVICES, 0x03, PROCESS, struct vb_daemon_empty, 0, 0)             \
-	X(OPEN_SLOT, 0x04, PROCESS, struct vb_daemon_empty, 0, 0)                 \
-	X(ADOPT_SLOT, 0x05, PROCESS, struct vb_daemon_slot, 1, 5)                 \
+	X(OPEN_SLOT, 0x04, PROCESS, struct vb_daemon_open_slot, 0, 0)             \
+	X(ADOPT_SLOT, 0x05, PROCESS, struct vb_daemon_slot, 0, 5)                 \
 	X(CLOSE_SLOT, 0x06, PROCESS, struct vb_daemon_empty, 0, 0)                \
 	X(PROBE_SEEN, 0x07, PROCESS, struct vb_daemon_probe_seen, 0, 0)           \
 	X(LIST_PROCESSES, 0x08, PROCESS, struct vb_daemon_empty, 0, 0)            \
@@ -201,6 +201,19 @@ enum {
 	VB_DAEMON_FD_DAEMON_IPV4 = 8,      /* the daemon's own sockets, kept alive by processes of its user */
 	VB_DAEMON_FD_DAEMON_IPV6 = 16,
 	VB_DAEMON_FD_ALL = 31,
+};
+
+/* Whether a slot comes with sockets of a UDP port. Devices that are reached by TCP need none. */
+enum vb_daemon_port_wish {
+	VB_DAEMON_PORT_NEEDED,
+	VB_DAEMON_PORT_WELCOME,            /* without, if the port is not to be had */
+	VB_DAEMON_PORT_UNWANTED,
+	VB_DAEMON_PORT_WISHES,
+};
+
+struct vb_daemon_open_slot {
+	uint32_t port;                     /* enum vb_daemon_port_wish */
+	uint32_t reserved;
 };
 
 struct vb_daemon_slot {
@@ -355,6 +368,7 @@ struct vb_daemon_message {
 	struct vb_daemon_header header;
 	union {
 		struct vb_daemon_empty empty;
+		struct vb_daemon_open_slot open_slot;
 		struct vb_daemon_hello hello;
 		struct vb_daemon_welcome welcome;
 		struct vb_daemon_error error;

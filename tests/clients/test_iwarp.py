@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The same programs on iWARP devices: RDMA by TCP. VERBENA_TRANSPORT is all that differs."""
 
+import json
 import re
+import signal
 import time
 
 import test_rdmacm as cm
@@ -138,6 +140,74 @@ class Ends(IwarpCase):
         self.assertNotEqual(result.code, 0)
         self.assertIn("RDMA_CM_EVENT_REJECTED, error: -111", result.out)
         self.assertLess(time.monotonic() - started, 10)
+
+
+@expand
+class Shown(IwarpCase):
+    def states(self, host):
+        told = host.run(clients.staged.verbena, "res", "cm_id", "--json").out
+        return {row["state"] for process in json.loads(told[told.index("["):]) for row in process["cm_ids"]}
+
+    @across(["veth1500_v4"])
+    def test_a_listener_listens(self):
+        """Of one address, and of all; and to a daemon that took the other's place."""
+        for address in (self.peer, "0.0.0.0"):
+            server = self.server.start(which("rping"), "-s", "-P", "-a", address)
+            self.until(lambda: self.states(self.server) == {"LISTENING"}, lambda: self.states(self.server))
+            self.server.signal_all("verbenad")
+            self.until(lambda: self.states(self.server) == {"LISTENING"}, lambda: self.states(self.server))
+            self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+            server.kill()
+            server.wait(self.TIMEOUT)
+
+
+    @across(["veth1500_v4"])
+    def test_no_shape(self):
+        """Not silently another device's."""
+        told = self.client.run(clients.staged.verbena, "shape", self.device, "--rate", "1g")
+        self.assertEqual(told.code, 1, told)
+        self.assertIn("goes by TCP", told.out)
+        self.assertIn("No device is shaped.", self.client.run(clients.staged.verbena, "shape").out)
+
+
+@expand
+class WithoutUdp(IwarpCase):
+    """Another program has UDP port 4791: RoCE cannot be had there, and iWARP needs it for nothing."""
+
+    def take_port(self, host):
+        host.signal_all(number=signal.SIGTERM)
+        self.until(lambda: not host.pids(), "the daemon has left")
+        thief = host.start("python3", "-u", "-c", "import socket, time\n"
+                           "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 4791))\nprint('bound'); time.sleep(600)")
+        self.assertTrue(thief.wait_until(lambda process: "bound" in process.output()), thief.output())
+
+    @across(["veth1500_v4"])
+    def test_port_taken(self):
+        for host in (self.server, self.client):
+            self.take_port(host)
+        for transport, address in (("iwarp", self.peer), ("iwarp,roce", self.peer), ("roce,iwarp", "0.0.0.0")):
+            self.network.environment["VERBENA_TRANSPORT"] = transport
+            server = self.server.start(which("rping"), "-s", "-P", "-a", address)
+            self.network.environment["VERBENA_TRANSPORT"] = transport.replace("roce,iwarp", "iwarp,roce")
+            client = self.until_served(server, *self.ping())
+            self.assertEqual(client.code, 0, "%s: %s" % (transport, client))
+            self.server.signal_all("verbenad")
+            self.assertEqual(self.until_served(server, *self.ping()).code, 0, "a new daemon")
+            server.kill()
+            server.wait(self.TIMEOUT)
+        told = self.client.run(which("ibv_devinfo"), "-d", "roce_eth0", environment={"VERBENA_TRANSPORT": "roce,iwarp"})
+        self.assertNotEqual(told.code, 0, told)
+        self.assertIn("UDP port 4791", told.out)
+
+    @across(["veth1500_v4"])
+    def test_no_socket_of_it(self):
+        """Nor is it opened, by the program or by verbenad, where only iWARP is used."""
+        self.server.signal_all(number=signal.SIGTERM)
+        self.until(lambda: not self.server.pids(), "the daemon has left")
+        server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
+        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+        self.assertNotIn(":4791", self.server.run("ss", "-uln").out)
+        server.kill()
 
 
 @expand

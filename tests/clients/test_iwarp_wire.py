@@ -2,6 +2,7 @@
 """iWARP looked at, and disturbed on purpose: captures as tshark dissects them, ladders, and faults of streams."""
 
 import os
+import re
 import signal
 
 import test_look_at_the_wire as look
@@ -57,8 +58,13 @@ class Capture(WireCase):
         self.assertGreater(len(comments), 14)
         self.assertTrue(all("sent by rping" in comment and "received by rping" in comment for comment in comments), comments)
         self.assertTrue(any("posted: RDMA_READ" in comment for comment in comments), comments)
-        drawn = self.verbena("ladder", path, "-o", path + ".svg", "--html", path + ".html")
+        drawn = self.verbena("ladder", path, "-o", path + ".svg", "--html", path + ".html", "--text", path + ".txt")
         self.assertEqual(drawn.code, 0, drawn)
+        with open(path + ".txt", encoding="utf-8") as plain:
+            lines = plain.read().splitlines()
+        for wanted in (r"s +\|<?-+ MPA request, IRD 1, ORD 1.* -+>?\|$", r"s +\|<?-+ READ_REQUEST MSN 1, for 64 B.* -+>?\|$", r"-- TCP FIN --",
+                       r"\[post RDMA_READ"):
+            self.assertTrue(any(re.search(wanted, line) for line in lines), (wanted, lines))
         texts = self.texts(path + ".svg")
         self.assertEqual(sum(text == "rping" for text in texts), 2)
         for wanted in ("MPA request, IRD 1, ORD 1", "MPA reply, IRD 1, ORD 1", "ESTABLISHED", "SEND MSN 1, 16 B",

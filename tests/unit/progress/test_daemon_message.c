@@ -216,7 +216,8 @@ static void bad_fields_do_not(void **state)
 {
 	(void)state;
 	REFUSED(VB_DAEMON_OPEN_SLOT, VB_DAEMON_FROM_PROCESS, m.header.sequence = 0);
-	REFUSED(VB_DAEMON_OPEN_SLOT, VB_DAEMON_FROM_PROCESS, m.empty.reserved[1] = 1);
+	REFUSED(VB_DAEMON_OPEN_SLOT, VB_DAEMON_FROM_PROCESS, m.open_slot.port = VB_DAEMON_PORT_WISHES);
+	REFUSED(VB_DAEMON_OPEN_SLOT, VB_DAEMON_FROM_PROCESS, m.open_slot.reserved = 1);
 	REFUSED(VB_DAEMON_HELLO, VB_DAEMON_FROM_PROCESS, memset(m.hello.program, 'a', 16));
 	REFUSED(VB_DAEMON_HELLO, VB_DAEMON_FROM_PROCESS, m.hello.program[1] = '\033');
 	REFUSED(VB_DAEMON_HELLO, VB_DAEMON_FROM_PROCESS, m.hello.program[15] = 'x'; m.hello.program[14] = 'y');

@@ -28,6 +28,26 @@ static void open_as(const char *profile)
 	world_open(&world, "lo");
 }
 
+static void open_rnic_as(const char *profile)
+{
+	struct ibv_device **list;
+	int count;
+
+	setenv("VERBENA_PROFILE", profile, 1);
+	setenv("VERBENA_TRANSPORT", "iwarp", 1);
+	world = (struct world){0};
+	list = ibv_get_device_list(&count);
+	assert_non_null(list);
+	for (int i = 0; i < count; i++)
+		if (strcmp(ibv_get_device_name(list[i]), "iwarp_lo") == 0)
+			world.context = ibv_open_device(list[i]);
+	ibv_free_device_list(list);
+	assert_non_null(world.context);
+	world.pd = ibv_alloc_pd(world.context);
+	assert_non_null(world.pd);
+	unsetenv("VERBENA_TRANSPORT");
+}
+
 static struct ibv_qp *try_qp(struct ibv_cq *cq, enum ibv_qp_type type, struct ibv_qp_cap cap)
 {
 	struct ibv_qp_init_attr attr = {.send_cq = cq, .recv_cq = cq, .qp_type = type, .cap = cap};
@@ -107,7 +127,7 @@ static void look_at(const struct expected *e)
 	assert_int_equal(attr.vendor_id, 0x566265);
 	assert_int_equal(port.max_msg_sz, e->message);
 	assert_int_equal(port.gid_tbl_len, e->gids);
-	assert_int_equal(port.pkey_tbl_len, 1);
+	assert_int_equal(port.pkey_tbl_len, e->iwarp ? 0 : 1);
 
 	assert_null(ibv_create_cq(world.context, (int)e->cqe + 1, NULL, NULL, 0));
 	assert_int_equal(errno, EINVAL);
@@ -126,6 +146,9 @@ static void look_at(const struct expected *e)
 	cap.max_recv_sge = e->recv_sge;
 	expect_qp(cq, IBV_QPT_RC, cap, 0);
 	cap.max_recv_sge++;
+	expect_qp(cq, IBV_QPT_RC, cap, EINVAL);
+	cap.max_recv_sge--;
+	cap.max_send_sge++;
 	expect_qp(cq, IBV_QPT_RC, cap, EINVAL);
 	cap = usual;
 	cap.max_inline_data = e->inline_rc;
@@ -162,6 +185,23 @@ static void each_adapter_of_a_channel_adapter(void **state)
 	}
 	open_as(NULL);
 	world_close(&world);
+}
+
+static void each_adapter_of_an_rnic(void **state)
+{
+	unsigned seen = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < EXPECTED_PROFILES; i++) {
+		if (!expected_profiles[i].iwarp)
+			continue;
+		open_rnic_as(expected_profiles[i].name);
+		look_at(&expected_profiles[i]);
+		world_close(&world);
+		seen++;
+	}
+	assert_true(seen > 0);
+	unsetenv("VERBENA_PROFILE");
 }
 
 /* 1,023 are few enough to try. */
@@ -268,6 +308,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_adapter_of_a_channel_adapter),
+		cmocka_unit_test(each_adapter_of_an_rnic),
 		cmocka_unit_test(as_many_queue_pairs_as_are_promised),
 		cmocka_unit_test(as_many_objects_as_are_promised),
 		cmocka_unit_test(a_name_that_is_none),
