@@ -50,7 +50,9 @@ bool vb_iwarp_sender_is_idle(const struct vb_qp *qp)
 {
 	const struct vb_iwarp_engine *engine = vb_iwarp_engine_of(qp);
 
-	return vb_send_queue_count(&qp->send) == 0 && engine->reads.owed_head == engine->sender.cursor.answer && !engine->sender.kept;
+	/* The first FPDU, too: a peer may count on a ready-to-receive message that was agreed on. */
+	return vb_send_queue_count(&qp->send) == 0 && engine->reads.owed_head == engine->sender.cursor.answer && !engine->sender.kept &&
+	       (engine->first.owed == 0 || engine->sender.cursor.greetings > 0);
 }
 
 /* ---- starting a request ---- */

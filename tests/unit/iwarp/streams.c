@@ -82,33 +82,37 @@ uint32_t register_part(struct end *end, struct vb_pd *pd, uint32_t offset, uint3
 	return key;
 }
 
-static void make_memory(struct end *end)
+static void make_memory(struct end *end, size_t size)
 {
 	const struct vb_memory_host host = {.random = draw, .checked_read = checked_read, .checked_write = checked_write, .context = end};
-	struct vb_region_info info = {.kind = VB_REGION_MR, .pd = &end->pd, .length = ARENA, .access = ALL_ACCESS, .checked = true};
+	struct vb_region_info info = {.kind = VB_REGION_MR, .pd = &end->pd, .length = size, .access = ALL_ACCESS, .checked = true};
 
 	end->memory = vb_memory_create(&host, REGIONS);
-	end->arena = calloc(1, ARENA);
+	end->arena = calloc(1, size);
 	assert_true(end->memory && end->arena);
 	end->pd.handle = 1;
 	end->other_pd.handle = 2;
-	end->key = register_part(end, &end->pd, 0, ARENA, ALL_ACCESS);
+	end->key = register_part(end, &end->pd, 0, (uint32_t)size, ALL_ACCESS);
 	info.start = info.iova = (uintptr_t)end->arena;
 	assert_int_equal(vb_region_register(end->memory, &info, &end->demand_key), 0);
 }
 
 /* ---- making ---- */
 
+/* One for all, as the link has it: between two calls an engine keeps nothing there. */
+static struct vb_iwarp_out out;
+
 static void make_end(struct streams *streams, struct end *end, uint32_t qpn)
 {
 	const struct options *options = &streams->options;
-	struct ibv_srq_attr srq_attr = {.max_wr = MAX_WR, .max_sge = 4};
+	unsigned max_wr = options->max_wr ? options->max_wr : MAX_WR;
+	struct ibv_srq_attr srq_attr = {.max_wr = max_wr, .max_sge = 4};
 	struct vb_qp_config config = {
 		.type = IBV_QPT_RC,
 		.pd = &end->pd,
 		.send_cq = &end->send_cq,
 		.recv_cq = &end->recv_cq,
-		.cap = {.max_send_wr = MAX_WR, .max_recv_wr = MAX_WR, .max_send_sge = VB_MAX_SGE, .max_recv_sge = VB_MAX_SGE,
+		.cap = {.max_send_wr = max_wr, .max_recv_wr = max_wr, .max_send_sge = VB_MAX_SGE, .max_recv_sge = VB_MAX_SGE,
 			.max_inline_data = 256},
 		.signal_all = options->signal_all,
 		.qpn = qpn,
@@ -116,7 +120,7 @@ static void make_end(struct streams *streams, struct end *end, uint32_t qpn)
 	uint32_t capacity = options->cq_capacity ? options->cq_capacity : CQ_CAPACITY;
 
 	end->streams = streams;
-	make_memory(end);
+	make_memory(end, options->arena ? options->arena : ARENA);
 	end->host = (struct vb_queue_host){
 		.completion_event = completion_event,
 		.completion_deadline = completion_deadline,
@@ -140,10 +144,11 @@ static void make_end(struct streams *streams, struct end *end, uint32_t qpn)
 	/* Extensions of RFC 7306 are on. */
 	end->qp->opcodes = ~0u;
 	end->qp->attr.qp_access_flags = options->access ? options->access : ALL_ACCESS;
-	end->out = calloc(1, sizeof(*end->out));
-	end->pipe = malloc(PIPE);
+	end->out = &out;
+	end->pipe_size = options->pipe ? options->pipe : PIPE;
+	end->pipe = malloc(end->pipe_size);
 	end->rest = malloc(STAGING);
-	assert_true(end->out && end->pipe && end->rest);
+	assert_true(end->pipe && end->rest);
 	end->room = options->room;
 }
 
@@ -200,7 +205,6 @@ void streams_close(struct streams *streams)
 		vb_cq_fini(&end->recv_cq);
 		vb_memory_destroy(end->memory);
 		free(end->arena);
-		free(end->out);
 		free(end->pipe);
 		free(end->rest);
 	}
@@ -217,30 +221,65 @@ static size_t cut(struct streams *streams, size_t length, size_t most)
 	return length;
 }
 
+/* It comes later than what went before; where many pieces are under way, with the last of them. */
+static void send_off(struct end *end)
+{
+	struct streams *streams = end->streams;
+	vb_time delay = streams->options.delay, before = end->flights > 0 ? end->flight[end->flights - 1].at : 0, at;
+
+	if (delay == 0)
+		return;
+	at = streams->now + streams_random(streams) % (uint64_t)delay;
+	if (end->flights < FLIGHTS)
+		end->flights++;
+	end->flight[end->flights - 1].end = end->written;
+	end->flight[end->flights - 1].at = at > before ? at : before;
+}
+
+/* Up to which byte the stream has come. */
+static size_t arrived(struct end *end)
+{
+	size_t up_to = end->read;
+	unsigned gone = 0;
+
+	if (end->streams->options.delay == 0)
+		return end->written;
+	while (gone < end->flights && end->flight[gone].at <= end->streams->now)
+		up_to = end->flight[gone++].end;
+	if (gone == 0)
+		return end->landed;
+	end->landed = up_to;
+	end->flights -= gone;
+	memmove(end->flight, end->flight + gone, end->flights * sizeof(end->flight[0]));
+	return up_to;
+}
+
 /* How much of what is offered the socket takes. */
 static size_t write_some(struct end *end)
 {
-	struct vb_iwarp_out *out = end->out;
-	size_t on_the_way = end->written - end->read, room = (end->room ? end->room : PIPE) - on_the_way;
-	size_t length = out->bytes < room ? out->bytes : room, left;
+	const struct vb_iwarp_out *offered = end->out;
+	size_t on_the_way = end->written - end->read, room = (end->room ? end->room : end->pipe_size) - on_the_way;
+	size_t length = offered->bytes < room ? offered->bytes : room, left;
 
 	length = cut(end->streams, length, end->streams->options.most_taken);
-	if (end->shut || end->reset)
-		fail();
 	left = length;
 	for (unsigned i = 0; left > 0; i++) {
-		size_t some = out->spans[i].iov_len < left ? out->spans[i].iov_len : left;
+		size_t some = offered->spans[i].iov_len < left ? offered->spans[i].iov_len : left;
 
 		for (size_t done = 0; done < some;) {
-			size_t at = (end->written + done) % PIPE, piece = some - done < PIPE - at ? some - done : PIPE - at;
+			size_t at = (end->written + done) % end->pipe_size, to_end = end->pipe_size - at;
+			size_t piece = some - done < to_end ? some - done : to_end;
 
-			memcpy(end->pipe + at, (uint8_t *)out->spans[i].iov_base + done, piece);
+			memcpy(end->pipe + at, (const uint8_t *)offered->spans[i].iov_base + done, piece);
 			done += piece;
 		}
 		end->written += some;
 		left -= some;
 	}
-	end->short_writes += length < out->bytes;
+	end->short_writes += length < offered->bytes;
+	if (end->damage_at != 0 && end->written > end->damage_at && end->written - length <= end->damage_at)
+		end->pipe[end->damage_at % end->pipe_size] ^= 0x10;
+	send_off(end);
 	return length;
 }
 
@@ -249,7 +288,8 @@ static bool transmit(struct end *end)
 	vb_time now = end->streams->now;
 	bool more = true, did = false;
 
-	while (more && !end->over) {
+	/* As the link: once it is shut nothing more is offered to it, whatever the peer still asks for. */
+	while (more && !end->over && !end->streams->cut && !end->shut && !end->reset) {
 		size_t total = 0, taken;
 
 		more = vb_iwarp_send(end->qp, now, end->out);
@@ -290,7 +330,7 @@ static size_t read_pipe(struct end *from, uint8_t *to, size_t length)
 	if (length > there)
 		length = there;
 	for (size_t i = 0; i < length; i++)
-		to[i] = from->pipe[(from->read + i) % PIPE];
+		to[i] = from->pipe[(from->read + i) % from->pipe_size];
 	from->read += length;
 	return length;
 }
@@ -322,12 +362,17 @@ static bool receive(struct end *end)
 {
 	static uint8_t staging[STAGING];
 	struct end *from = end->other;
-	size_t there = from->written - from->read, length = cut(end->streams, there, end->streams->options.most_read);
+	size_t there = arrived(from) - from->read, length = cut(end->streams, there, end->streams->options.most_read);
 	struct iovec spans[2];
 	unsigned count;
 
 	if (end->over)
 		return false;
+	if (end->streams->cut) {
+		end->over = true;
+		vb_iwarp_ended(end->qp, end->streams->now, VB_IWARP_END_RESET);
+		return true;
+	}
 	if (end->rest_length > 0 || vb_iwarp_is_stalled(end->qp)) {
 		size_t before = end->rest_length;
 
@@ -337,9 +382,10 @@ static bool receive(struct end *end)
 	}
 	/* A reset overtakes what is on its way. */
 	if (from->reset || there == 0) {
-		if (!from->reset && !from->shut)
+		if (!from->reset && (!from->shut || from->read < from->written))
 			return false;
-		end->over = true;
+		/* The link closes the socket, and the other side hears of that. */
+		end->over = end->shut = true;
 		vb_iwarp_ended(end->qp, end->streams->now, from->reset ? VB_IWARP_END_RESET : VB_IWARP_END_FIN);
 		return true;
 	}
@@ -388,25 +434,38 @@ void streams_settle(struct streams *streams)
 	}
 }
 
+vb_time streams_next(const struct streams *streams)
+{
+	vb_time next = VB_TIME_NEVER;
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct end *end = &streams->end[i];
+
+		next = vb_time_earlier(next, vb_iwarp_next_deadline(end->qp));
+		if (end->flights > 0 && !end->other->over)
+			next = vb_time_earlier(next, end->flight[0].at);
+	}
+	return next;
+}
+
+void streams_step(struct streams *streams, vb_time when)
+{
+	streams->now = when > streams->now ? when : streams->now;
+	for (unsigned i = 0; i < 2; i++) {
+		struct end *end = &streams->end[i];
+
+		vb_lock_take(&end->qp->lock);
+		vb_iwarp_expire(end->qp, streams->now);
+		vb_lock_release(&end->qp->lock);
+	}
+	streams_settle(streams);
+}
+
 void streams_run(struct streams *streams, vb_time until)
 {
-	for (;;) {
-		vb_time next = VB_TIME_NEVER;
-
-		streams_settle(streams);
-		for (unsigned i = 0; i < 2; i++)
-			next = vb_time_earlier(next, vb_iwarp_next_deadline(streams->end[i].qp));
-		if (next > until)
-			break;
-		streams->now = next > streams->now ? next : streams->now;
-		for (unsigned i = 0; i < 2; i++) {
-			struct end *end = &streams->end[i];
-
-			vb_lock_take(&end->qp->lock);
-			vb_iwarp_expire(end->qp, streams->now);
-			vb_lock_release(&end->qp->lock);
-		}
-	}
+	streams_settle(streams);
+	for (vb_time next; (next = streams_next(streams)) <= until;)
+		streams_step(streams, next);
 	streams->now = until;
 }
 

@@ -26,6 +26,7 @@ enum {
 	PIPE = 8 << 20,
 	EVENTS = 16,
 	MAX_WR = 512,
+	FLIGHTS = 64,
 };
 
 #define ALL_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
@@ -53,10 +54,17 @@ struct end {
 	/* The socket. */
 	struct vb_iwarp_out *out;
 	uint8_t *pipe;                   /* on its way to the other */
-	size_t written, read;
+	size_t pipe_size;
+	size_t written, read, landed;
+	struct {
+		size_t end;              /* of the stream: up to here it has come then */
+		vb_time at;
+	} flight[FLIGHTS];
+	unsigned flights;
 	bool shut, reset;                /* by us: no more will be written */
 	bool over;                       /* ended was told */
-	size_t room;                     /* of the socket: bytes that may be on their way; 0: all of PIPE */
+	size_t room;                     /* of the socket: bytes that may be on their way; 0: all of the pipe */
+	size_t damage_at;                /* a bit of this byte of the stream changes on its way; 0: of none */
 	uint8_t *rest;                   /* not taken yet */
 	size_t rest_length;
 	unsigned short_writes, direct_reads;
@@ -75,12 +83,16 @@ struct options {
 	unsigned cq_capacity;
 	size_t room;
 	uint64_t seed;
+	vb_time delay;                   /* of a piece, at most */
+	size_t arena, pipe;              /* 0: ARENA, PIPE */
+	unsigned max_wr;                 /* 0: MAX_WR */
 };
 
 struct streams {
 	struct options options;
 	vb_time now;
 	uint64_t random;
+	bool cut;                        /* what joins them is gone: both find the stream reset */
 	struct end end[2];               /* the first is the initiator */
 };
 
@@ -92,6 +104,9 @@ void streams_close(struct streams *streams);
 
 /* Until nothing moves at this time. */
 void streams_settle(struct streams *streams);
+/* When something will move, or a deadline is; VB_TIME_NEVER: not by itself. Go on to then, and settle. */
+vb_time streams_next(const struct streams *streams);
+void streams_step(struct streams *streams, vb_time when);
 /* And on to the deadlines, up to then. */
 void streams_run(struct streams *streams, vb_time until);
 /* One end alone: hand it bytes, all at once; take away what it sends. */

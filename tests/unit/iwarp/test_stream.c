@@ -515,6 +515,26 @@ static void test_ready_messages(void **state)
 	}
 }
 
+/* siw, asked for peer-to-peer mode, may not survive a connection that ends before the ready-to-receive message has come: whoever closes at
+ * once has sent it before. */
+static void test_ready_before_the_end(void **state)
+{
+	static const enum vb_iwarp_ready ready[] = {VB_IWARP_READY_WRITE, VB_IWARP_READY_SEND, VB_IWARP_READY_READ};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct options options = {.ready = ready[i], .most_taken = 7};
+
+		streams_open(&streams, &options);
+		assert_int_equal(modify(a, IBV_QPS_SQD), 0);
+		assert_int_equal(vb_iwarp_wish(a->qp), VB_IWARP_CARRY_ON);
+		streams_settle(&streams);
+		assert_true(a->shut);
+		assert_true(vb_iwarp_has_heard(b->qp));
+		streams_close(&streams);
+	}
+}
+
 static void test_begin(void **state)
 {
 	struct options options = {0};
@@ -539,7 +559,8 @@ int main(void)
 		cmocka_unit_test(test_bad_frames), cmocka_unit_test(test_short_ulpdus), cmocka_unit_test(test_wrong_crc),
 		cmocka_unit_test(test_terminate_shows_headers), cmocka_unit_test(test_terminate_of_both_kinds),
 		cmocka_unit_test(test_terminate_cut_short), cmocka_unit_test(test_responder_holds_back),
-		cmocka_unit_test(test_initiator_greets), cmocka_unit_test(test_ready_messages), cmocka_unit_test(test_begin),
+		cmocka_unit_test(test_initiator_greets), cmocka_unit_test(test_ready_messages),
+		cmocka_unit_test(test_ready_before_the_end), cmocka_unit_test(test_begin),
 	};
 
 	/* Each case makes its two ends anew. With huge pages for everybody, a heap that shrinks and grows costs 2 MiB of zeros a time. */
