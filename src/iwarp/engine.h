@@ -130,8 +130,9 @@ struct vb_iwarp_sender {
 
 struct vb_iwarp_first {
 	bool holds_back;                 /* responder: until something came or until `at` */
-	uint8_t owed;                    /* initiator: greetings, against cursor.greetings */
+	uint8_t owed;                    /* greetings, against cursor.greetings */
 	uint8_t repeats;
+	uint32_t request;                /* responder: cursor.request before it spoke */
 	vb_time began, at;               /* the next greeting, or the end of holding back; VB_TIME_NEVER: none */
 };
 

@@ -6,7 +6,9 @@
  *   We initiate. A zero-length WRITE goes first, unless another ready-to-receive message was agreed on (RFC 6581 9). It opens the gate of
  *   a responder that obeys the rule. siw may miss the first FPDU behind its reply until more bytes come, so it is repeated until
  *   something came: a zero-length WRITE more does nothing.
- *   We respond. Our own FPDUs wait for the peer's first, but not for ever: a peer's program may be waiting for us to speak first.
+ *   We respond. Our own FPDUs wait for the peer's first, but not for ever: a peer's program may be waiting for us to speak first. siw may
+ *   miss these, too, if they come while it makes our reply into a connection, and its program then waits for ever; so zero-length WRITEs
+ *   follow them until something came.
  */
 #include "iwarp/engine.h"
 
@@ -24,6 +26,7 @@ void vb_iwarp_first_begin(struct vb_iwarp_engine *engine, vb_time now)
 		first->at = now + repeat_at[0];
 	} else {
 		first->holds_back = true;
+		first->request = engine->sender.cursor.request;
 		first->at = engine->terms.hold == VB_TIME_NEVER ? VB_TIME_NEVER : now + engine->terms.hold;
 	}
 }
@@ -45,12 +48,15 @@ void vb_iwarp_first_expire(struct vb_iwarp_engine *engine, vb_time now)
 
 	if (now < first->at)
 		return;
-	if (!engine->terms.initiator) {
-		vb_iwarp_first_heard(engine);
+	if (first->holds_back) {
+		first->holds_back = false;
+		first->began = now;
+		first->at = now + repeat_at[0];
 		return;
 	}
-	/* What the socket has not taken yet need not be repeated. */
-	if (engine->sender.cursor.greetings == first->owed)
+	/* What the socket has not taken yet need not be repeated, nor what was never said. */
+	if (engine->sender.cursor.greetings == first->owed &&
+	    (engine->terms.initiator || engine->sender.cursor.request != first->request))
 		first->owed++;
 	first->repeats++;
 	first->at = first->repeats < REPEATS ? first->began + repeat_at[first->repeats] : VB_TIME_NEVER;

@@ -416,11 +416,12 @@ static enum next put_terminate(struct sending *sending)
 	return next;
 }
 
-/* The first FPDU of an initiator (first.c): zero bytes, of the kind that was agreed on. Repeated, it is always a WRITE. */
+/* The first FPDU of an initiator (first.c): zero bytes, of the kind that was agreed on. Repeated, or a responder's, it is always a WRITE. */
 static enum next put_greeting(struct sending *sending)
 {
 	struct vb_iwarp_cursor *at = &sending->at;
-	enum vb_iwarp_ready ready = at->greetings > 0 ? VB_IWARP_READY_WRITE : sending->engine->terms.ready;
+	const struct vb_iwarp_terms *terms = &sending->engine->terms;
+	enum vb_iwarp_ready ready = at->greetings > 0 || !terms->initiator ? VB_IWARP_READY_WRITE : terms->ready;
 	struct vb_ddp_header header = vb_ddp_header_of(VB_RDMAP_WRITE, true);
 	const struct vb_rdmap_read read = {.sink_stag = VB_IWARP_SINK_STAG, .sink_offset = (uint64_t)at->asked << 32};
 	uint8_t body[VB_RDMAP_READ_LENGTH];

@@ -449,6 +449,54 @@ static void test_responder_holds_back(void **state)
 	streams_close(&streams);
 }
 
+static size_t drain_at(struct end *end, vb_time when, uint8_t *bytes, size_t room)
+{
+	streams.now = when;
+	vb_lock_take(&end->qp->lock);
+	vb_iwarp_expire(end->qp, when);
+	vb_lock_release(&end->qp->lock);
+	return end_drain(end, bytes, room);
+}
+
+/* siw as an initiator may miss what comes while it makes the reply into a connection, until more comes: whoever spoke first, and hears
+ * nothing, says something more. Nothing, if there was nothing to say. */
+static void test_responder_speaks_again(void **state)
+{
+	static const vb_time again[] = {VB_MILLISECONDS(50), VB_MILLISECONDS(200), VB_SECONDS(1)};
+	struct options options = {0};
+	uint8_t bytes[256];
+	vb_time began;
+
+	(void)state;
+	for (unsigned speaks = 0; speaks < 2; speaks++) {
+		options.ready = speaks == 1 ? VB_IWARP_READY_SEND : VB_IWARP_READY_NONE;
+		streams_make(&streams, &options);
+		assert_int_equal(streams_begin(b, false), 0);
+		if (speaks == 1)
+			assert_int_equal(post_send(b, IBV_WR_RDMA_WRITE, 0, 8, 0, 1, 0), 0);
+		began = streams.now + VB_MILLISECONDS(100);
+		assert_int_equal(drain_at(b, began, bytes, sizeof(bytes)), speaks * vb_fpdu_length(14 + 8));
+		for (unsigned i = 0; i < 3; i++) {
+			assert_int_equal(vb_iwarp_next_deadline(b->qp), began + again[i]);
+			assert_int_equal(drain_at(b, began + again[i], bytes, sizeof(bytes)), speaks * vb_fpdu_length(14));
+			if (speaks == 1)
+				assert_memory_equal(bytes, "\0\x0e\xc1\x40\0\0\0\1", 8);
+		}
+		assert_int_equal(vb_iwarp_next_deadline(b->qp), VB_TIME_NEVER);
+		streams_close(&streams);
+	}
+	/* Heard meanwhile: no more of it. */
+	options.ready = VB_IWARP_READY_NONE;
+	streams_make(&streams, &options);
+	assert_int_equal(streams_begin(b, false), 0);
+	assert_int_equal(post_send(b, IBV_WR_RDMA_WRITE, 0, 8, 0, 1, 0), 0);
+	(void)drain_at(b, streams.now + VB_MILLISECONDS(100), bytes, sizeof(bytes));
+	assert_int_equal(streams_begin(a, true), 0);
+	streams_settle(&streams);
+	assert_int_equal(vb_iwarp_next_deadline(b->qp), VB_TIME_NEVER);
+	streams_close(&streams);
+}
+
 /* A peer that misses what comes behind its reply until more comes (siw): the greeting is repeated until something came back. */
 static void test_initiator_greets(void **state)
 {
@@ -559,6 +607,7 @@ int main(void)
 		cmocka_unit_test(test_bad_frames), cmocka_unit_test(test_short_ulpdus), cmocka_unit_test(test_wrong_crc),
 		cmocka_unit_test(test_terminate_shows_headers), cmocka_unit_test(test_terminate_of_both_kinds),
 		cmocka_unit_test(test_terminate_cut_short), cmocka_unit_test(test_responder_holds_back),
+		cmocka_unit_test(test_responder_speaks_again),
 		cmocka_unit_test(test_initiator_greets), cmocka_unit_test(test_ready_messages),
 		cmocka_unit_test(test_ready_before_the_end), cmocka_unit_test(test_begin),
 	};
