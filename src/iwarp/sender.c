@@ -416,7 +416,7 @@ static enum next put_terminate(struct sending *sending)
 	return next;
 }
 
-/* The first FPDU of an initiator (first.c): zero bytes, of the kind that was agreed on. Repeated, or a responder's, it is always a WRITE. */
+/* The first FPDU of an initiator (first.c): zero bytes, of the kind that was agreed on. Repeated, or a responder's, it is a WRITE. */
 static enum next put_greeting(struct sending *sending)
 {
 	struct vb_iwarp_cursor *at = &sending->at;

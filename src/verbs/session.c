@@ -48,8 +48,8 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 	if (error != 0)
 		goto no_endpoint;
 	if (vb_endpoint_needs_port(device->info.kind) && !vb_endpoint_has_port(session->endpoint)) {
-		vb_log(VB_LOG_ERROR, "%s cannot be opened: this process has no part of UDP port %d, which is taken, or was when it opened its "
-		       "first device", device->info.name, VB_ROCE_PORT);
+		vb_log(VB_LOG_ERROR, "%s cannot be opened: this process has no part of UDP port %d, which is taken, or was when it "
+		       "opened its first device", device->info.name, VB_ROCE_PORT);
 		vb_endpoint_put(session->endpoint);
 		error = -EADDRINUSE;
 		goto no_endpoint;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A hundred and forty-four pairs of engines at once, in one virtual time, each with a stream of its own temper: pieces of every size, delays,
- * little room, with CRC and without, short FPDUs and long ones; and with what befalls streams: damaged, cut, closed, aborted, given up.
+ * A hundred and forty-four pairs of engines at once, in one virtual time, each with a stream of its own temper: pieces of every
+ * size, delays, little room, with CRC and without, short FPDUs and long ones; and with what befalls streams: damaged, cut, closed,
+ * aborted, given up.
  *
  * Whatever befalls it, of each pair:
  *   - each request and each receive completes once, in order: with success, then at most one with an error, then flushed;
@@ -123,7 +124,8 @@ static void post_some(struct pair *pair)
 	} else if (doer->posted < WORK) {
 		struct work *work = &doer->work[doer->posted];
 
-		assert_int_equal(post_send(end, work->opcode, OUT + doer->posted * SLOT, work->length, IN + doer->posted * SLOT, doer->posted, 0), 0);
+		assert_int_equal(post_send(end, work->opcode, OUT + doer->posted * SLOT, work->length, IN + doer->posted * SLOT,
+					   doer->posted, 0), 0);
 		doer->posted++;
 	}
 	pair->next_post = pair->streams.now + (vb_time)(streams_random(&pair->streams) % (unsigned)VB_MICROSECONDS(400));
