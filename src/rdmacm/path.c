@@ -14,6 +14,7 @@ enum {
 	SELECT_EXACTLY = 2,              /* IBA 15.2.5.16: path record selectors */
 	PACKET_LIFETIME = 16,            /* 4.096 us * 2^16: rdma_cm's guess for Ethernet */
 	HOP_LIMIT = 64,
+	LONGEST_TIMEOUT = 31,
 };
 
 /* rdma_cm's recipe: both ends derive the same label, and with it the UDP source port, from the ports of the
@@ -71,6 +72,9 @@ void vb_rdmacm_path_take(struct vb_rdmacm_id *id, const struct vb_cm_event *even
 
 uint8_t vb_rdmacm_path_ack_timeout(const struct vb_rdmacm_id *id)
 {
-	/* IBA 12.7.34: twice the packet lifetime, and the receiver's delay on top, which is less. */
-	return id->has_ack_timeout ? id->ack_timeout : PACKET_LIFETIME + 1;
+	bool is_told = id->route.framing == VB_FRAMING_GLOBAL && id->path.packet_life_time != 0; /* by the subnet administration */
+	uint8_t lifetime = is_told ? id->path.packet_life_time : PACKET_LIFETIME;
+
+	/* IBA 12.7.34: twice the packet lifetime, and the receiver's delay on top, which is less. Five bits. */
+	return id->has_ack_timeout ? id->ack_timeout : lifetime < LONGEST_TIMEOUT ? (uint8_t)(lifetime + 1) : LONGEST_TIMEOUT;
 }
