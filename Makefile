@@ -18,6 +18,7 @@
 #   make install DESTDIR= PREFIX=/usr/local
 #   make uninstall DESTDIR= PREFIX=/usr/local
 #   make deb                            Debian packages into build/deb, looked at by lintian
+#   make rpm                            RPM packages into build/rpm
 #   make clean
 
 BUILD := build
@@ -27,7 +28,7 @@ DESTDIR ?=
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
 .PHONY: all build demo test applications experiments interop interop-iwarp interop-rules examples bench install clean starved
-.PHONY: uninstall deb browser campaign
+.PHONY: uninstall deb rpm browser campaign
 
 all: build
 
@@ -107,6 +108,10 @@ deb:
 	@scripts/make-deb "$(BUILD)/deb"
 	@lintian --fail-on error,warning --tag-display-limit 0 "$(BUILD)"/deb/*.changes
 	@echo "scripts/try-deb $(BUILD)/deb installs them into a clean root and uses them (as root, with the network)"
+
+rpm:
+	@scripts/install-packages rpm
+	@scripts/make-rpm "$(BUILD)/rpm"
 
 clean:
 	rm -rf $(BUILD) build-*
