@@ -219,8 +219,8 @@ static bool ends_answer(const struct vb_daemon_message *message)
 	return true;
 }
 
-int vb_daemon_client_request(struct vb_daemon_client *client, struct vb_daemon_message *request, const int *fds,
-			     unsigned count, vb_daemon_take *take, void *context)
+static int ask(struct vb_daemon_client *client, struct vb_daemon_message *request, const int *fds, unsigned count, vb_daemon_take *take,
+	       void *context, enum vb_log_level refusal)
 {
 	vb_time deadline = vb_clock_now() + ANSWER_PATIENCE;
 	int error = vb_daemon_client_send(client, request, fds, count);
@@ -236,7 +236,7 @@ int vb_daemon_client_request(struct vb_daemon_client *client, struct vb_daemon_m
 			break;
 		asked = answer.header.sequence == request->header.sequence;
 		if (asked && answer.header.type == VB_DAEMON_ERROR) {
-			vb_log(VB_LOG_ERROR, "%s", answer.error.text);
+			vb_log(refusal, "%s", answer.error.text);
 			return -answer.error.error;
 		}
 		if (!asked && answer.header.sequence != 0) {
@@ -251,4 +251,15 @@ int vb_daemon_client_request(struct vb_daemon_client *client, struct vb_daemon_m
 			break;
 	}
 	return error == -EAGAIN ? -ETIMEDOUT : error == -EPIPE ? -ECONNRESET : error;
+}
+
+int vb_daemon_client_request(struct vb_daemon_client *client, struct vb_daemon_message *request, const int *fds,
+			     unsigned count, vb_daemon_take *take, void *context)
+{
+	return ask(client, request, fds, count, take, context, VB_LOG_ERROR);
+}
+
+int vb_daemon_client_try(struct vb_daemon_client *client, struct vb_daemon_message *request, vb_daemon_take *take, void *context)
+{
+	return ask(client, request, NULL, 0, take, context, VB_LOG_INFO);
 }

@@ -45,5 +45,7 @@ int vb_daemon_client_send(struct vb_daemon_client *client, struct vb_daemon_mess
 typedef bool vb_daemon_take(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count);
 int vb_daemon_client_request(struct vb_daemon_client *client, struct vb_daemon_message *request, const int *fds,
 			     unsigned count, vb_daemon_take *take, void *context);
+/* The same for what the process can do without: that it was refused is no error. */
+int vb_daemon_client_try(struct vb_daemon_client *client, struct vb_daemon_message *request, vb_daemon_take *take, void *context);
 
 #endif

@@ -21,7 +21,7 @@
 
 static const struct vb_adapter adapters[] = {
 	{"mlx5", "NVIDIA ConnectX-6", .kinds = ROCE, .types = RC | UC | UD | XRC, .max_inline = 988, .max_inline_datagram = 512,
-	 .atomic_cap = IBV_ATOMIC_HCA,
+	 .atomic_cap = IBV_ATOMIC_HCA, .speaks_rocev1 = true,
 	 .limits = {.qp = 131072, .qp_wr = 32768, .send_sge = 30, .recv_sge = 30, .sge_rd = 30, .read_sge = 30, .cqe = 4194303,
 		    .rd_atomic = 16, .init_rd_atomic = 16, .srq = 8388608, .srq_wr = 32767}},
 	{"rxe", "Soft-RoCE of Linux 6.1", .kinds = ROCE, .types = RC | UC | UD, .max_inline = 512, .max_message = 8 << 20,
@@ -37,7 +37,7 @@ static const struct vb_adapter adapters[] = {
 	 .limits = {.qp_wr = 895, .send_sge = 3, .recv_sge = 3, .sge_rd = 1, .read_sge = 1, .mr_size = 1ull << 45,
 		    .rd_atomic = 63, .init_rd_atomic = 127, NO_SRQ}},
 	{"bnxt_re", "Broadcom NetXtreme-E P5", .kinds = ROCE, .types = RC | UD, .max_inline = 96, .max_message = 1u << 30,
-	 .atomic_cap = IBV_ATOMIC_HCA,
+	 .atomic_cap = IBV_ATOMIC_HCA, .speaks_rocev1 = true,
 	 .limits = {.send_sge = 6, .recv_sge = 6, .sge_rd = 6, .read_sge = 6, .mr_size = 1ull << 39, .rd_atomic = 126,
 		    .init_rd_atomic = 126}},
 	{"siw", "Soft-iWARP of Linux 6.1", .kinds = IWARP, .types = RC, .max_inline = 80, .gid_table_length = 1,

@@ -25,6 +25,7 @@ struct vb_adapter {
 	enum ibv_atomic_cap atomic_cap;  /* NONE: no atomics; never more than the device's */
 	struct vb_profile_limits limits;
 	bool grants_less_inline, needs_both_queues; /* as in struct vb_profile */
+	bool speaks_rocev1;              /* beside v2: each address has two GIDs */
 };
 
 /* NULL: no adapter has that name. */

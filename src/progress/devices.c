@@ -23,7 +23,7 @@ static unsigned versions_of(const struct vb_daemon_device *device)
 {
 	static const uint8_t nowhere[6];
 	const char *chosen = secure_getenv("VERBENA_ROCE");
-	unsigned versions = vb_roce_versions_parse(chosen);
+	unsigned versions = vb_roce_versions(chosen, secure_getenv("VERBENA_PROFILE"));
 
 	if (versions == 0)
 		vb_log_limited(VB_LOG_ERROR, "VERBENA_ROCE=%s: known are v2, v1 and v1,v2; taken for v2", chosen);

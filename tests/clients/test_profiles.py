@@ -80,6 +80,36 @@ class Profiles(ClientCase):
         self.assertTrue(perftest_rows(client), client)
 
 
+    @across(["veth1500_v4"])
+    def test_both_versions_of_roce(self):
+        """As with the adapter each address has a GID of RoCEv1 and one of RoCEv2. Without CAP_NET_RAW the second works, in silence,
+        and the first is refused with the reason."""
+        for profile in ("mlx5", "bnxt_re"):
+            told = self.run_verbena("run", "--profile", profile, which("ibv_devinfo"), "-v", "-d", self.device).out
+            types = [line.rsplit(", ", 1)[1].strip() for line in told.splitlines() if "GID[" in line]
+            self.assertEqual(types, ["RoCE v1", "RoCE v2"] * (len(types) // 2), told)
+            self.assertGreaterEqual(len(types), 4, told)
+        for profile in ("rxe", "irdma"):
+            self.assertNotIn("RoCE v1", self.run_verbena("run", "--profile", profile, which("ibv_devinfo"), "-v").out)
+        run = [clients.staged.verbena, "run", "--profile", "mlx5"]
+        command = [which("ibv_rc_pingpong"), "-d", self.device, "-n", "20", "-g"]
+        outs = self.exchange([*run, *command, str(2 * self.gids[0] + 1)], [*run, *command, str(2 * self.gids[1] + 1), self.address])
+        self.assert_no_complaint(*outs)
+        self.assertNotIn("CAP_NET_RAW", "".join(outs))
+        # librdmacm takes the second.
+        server = self.server.start(*run, which("rping"), "-s", "-a", self.address, "-C", "5", "-V")
+        self.until_listening(server)
+        client = self.client.run(*run, which("rping"), "-c", "-a", self.address, "-C", "5", "-V")
+        self.assertEqual(client.code, 0, client)
+        self.assertEqual(server.wait(self.TIMEOUT).code, 0)
+        server = self.server.start(*run, "--explain", *command, str(2 * self.gids[0]))
+        self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
+        self.assertNotEqual(self.client.run(*run, *command, str(2 * self.gids[1]), self.address).code, 0)
+        ended = server.wait(self.TIMEOUT)
+        self.assertNotEqual(ended.code, 0, ended)
+        self.assertIn("names a GID of RoCEv1", ended.out)
+
+
 for profile_, tool_ in (("mlx5", "ib_read_bw"), ("rxe", "ib_write_bw"), ("irdma", "ib_send_bw"), ("erdma-compat", "ib_read_bw")):
     add(Profiles, "test_%s_%s" % (profile_.replace("-", "_"), tool_), "lo_v4",
         lambda self, profile=profile_, tool=tool_: self.transfer(profile, tool))

@@ -52,14 +52,15 @@ static bool take_socket(void *context, const struct vb_daemon_message *message, 
 	return false;
 }
 
-int vb_frames_open(struct vb_frames **out, struct vb_daemon_client *daemon)
+int vb_frames_open(struct vb_frames **out, struct vb_daemon_client *daemon, bool asked_for)
 {
 	struct vb_daemon_message request;
 	struct vb_frames *frames;
 	int fd = -1, error;
 
 	vb_daemon_message_begin(&request, VB_DAEMON_OPEN_FRAMES, 0);
-	error = vb_daemon_client_request(daemon, &request, NULL, 0, take_socket, &fd);
+	error = asked_for ? vb_daemon_client_request(daemon, &request, NULL, 0, take_socket, &fd) :
+			    vb_daemon_client_try(daemon, &request, take_socket, &fd);
 	if (error == 0 && fd < 0)
 		error = -EPROTO;
 	if (error != 0)

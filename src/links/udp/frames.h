@@ -15,8 +15,8 @@ struct vb_frames;
 struct vb_path;
 struct vb_udp_bundle;
 
-/* With a socket for this process, from verbenad. 0 or -errno, which was logged; *frames stays what it was then. */
-int vb_frames_open(struct vb_frames **frames, struct vb_daemon_client *daemon);
+/* With a socket for this process, from verbenad. 0 or -errno, which was logged if it is `asked_for`; *frames stays what it was then. */
+int vb_frames_open(struct vb_frames **frames, struct vb_daemon_client *daemon, bool asked_for);
 void vb_frames_close(struct vb_frames *frames);
 int vb_frames_descriptor(const struct vb_frames *frames);
 

@@ -71,13 +71,16 @@ static void shape(struct vb_link *link, const struct vb_counters *device, const 
 static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
+	const char *asked = secure_getenv("VERBENA_ROCE");
 	struct vb_frames *frames = NULL;
 
 	(void)news;
 	(void)context;
-	if (__atomic_load_n(&udp->frames, __ATOMIC_RELAXED) || !(vb_roce_versions_parse(secure_getenv("VERBENA_ROCE")) & VB_ROCE_V1))
+	if (__atomic_load_n(&udp->frames, __ATOMIC_RELAXED) ||
+	    !(vb_roce_versions(asked, secure_getenv("VERBENA_PROFILE")) & VB_ROCE_V1))
 		return 0;
-	if (vb_frames_open(&frames, daemon) == 0) {
+	/* Where an adapter's profile brings such GIDs along, most programs never use them. */
+	if (vb_frames_open(&frames, daemon, asked && *asked) == 0) {
 		/* Who sends finds all of it. */
 		__atomic_store_n(&udp->frames, frames, __ATOMIC_RELEASE);
 		vb_schedule_kick(udp->schedule);

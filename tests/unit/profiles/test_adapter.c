@@ -5,6 +5,7 @@
 #include "../queue/fixture.h"
 #include "expected_profiles.h"
 #include "profiles/adapter.h"
+#include "profiles/roce_versions.h"
 #include "profiles/limits.h"
 
 static struct vb_queue_host host;
@@ -233,9 +234,30 @@ static void work_of_each_profile(void **state)
 	}
 }
 
+/* Which have RoCEv1 beside RoCEv2, as their drivers in Linux say. What is asked for counts first. */
+static void versions_of_roce(void **state)
+{
+	static const char *const both[] = {"mlx5", "bnxt_re"}, *const second_only[] = {"rxe", "irdma", "erdma-compat", "siw", "", "mlx6"};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
+		assert_int_equal(vb_roce_versions(NULL, both[i]), VB_ROCE_V1 | VB_ROCE_V2);
+		assert_int_equal(vb_roce_versions("", both[i]), VB_ROCE_V1 | VB_ROCE_V2);
+		assert_int_equal(vb_roce_versions("v2", both[i]), VB_ROCE_V2);
+		assert_int_equal(vb_roce_versions("v1", both[i]), VB_ROCE_V1);
+		assert_int_equal(vb_roce_versions("v3", both[i]), 0);
+	}
+	for (unsigned i = 0; i < sizeof(second_only) / sizeof(second_only[0]); i++) {
+		assert_int_equal(vb_roce_versions(NULL, second_only[i]), VB_ROCE_V2);
+		assert_int_equal(vb_roce_versions("v1,v2", second_only[i]), VB_ROCE_V1 | VB_ROCE_V2);
+	}
+	assert_int_equal(vb_roce_versions(NULL, NULL), VB_ROCE_V2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(versions_of_roce),
 		cmocka_unit_test(every_adapter_is_expected),
 		cmocka_unit_test(nothing_is_raised),
 		cmocka_unit_test(queue_pairs_of_each_profile),
