@@ -75,6 +75,8 @@ struct vb_link_driver {
 	void (*modified)(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
 	/* Optional for wires, whose engine answers. How its engine stands. Caller holds qp->lock. */
 	void (*query)(struct vb_link *link, const struct vb_qp *qp, struct vb_transport_status *status);
+	/* Optional. Between which addresses its connection is, if its path does not say. False: there is none. Caller holds qp->lock. */
+	bool (*addresses)(struct vb_link *link, const struct vb_qp *qp, uint8_t local[16], uint8_t peer[16]);
 	/* Optional, of links that are no wire: packets came for it by its wire. True: it is given back. Caller holds qp->lock. */
 	bool (*gives_back)(struct vb_link *link, struct vb_qp *qp, vb_time now);
 

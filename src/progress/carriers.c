@@ -123,6 +123,13 @@ bool vb_endpoint_goes_through_memory(const struct vb_qp *qp)
 	return binding && __atomic_load_n(&binding->carrier, __ATOMIC_RELAXED) != binding->wire;
 }
 
+bool vb_endpoint_addresses(const struct vb_qp *qp, uint8_t local[16], uint8_t peer[16])
+{
+	struct vb_link *link = qp->scheduler ? carrier_of(qp) : NULL;
+
+	return link && link->driver->addresses && link->driver->addresses(link, qp, local, peer);
+}
+
 void vb_endpoint_query_qp(const struct vb_qp *qp, struct vb_transport_status *status)
 {
 	struct vb_link *link = qp->scheduler ? carrier_of(qp) : NULL;

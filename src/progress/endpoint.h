@@ -66,6 +66,8 @@ bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, en
 void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun);
 /* Does it go through memory, as far as is known by now? */
 bool vb_endpoint_goes_through_memory(const struct vb_qp *qp);
+/* The addresses of its connection, where its path has none. False: nor has it such. Caller holds qp->lock. */
+bool vb_endpoint_addresses(const struct vb_qp *qp, uint8_t local[16], uint8_t peer[16]);
 /* How the engine stands that carries it. Caller holds qp->lock. */
 void vb_endpoint_query_qp(const struct vb_qp *qp, struct vb_transport_status *status);
 

@@ -78,8 +78,10 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	if (qp->type == IBV_QPT_UD)
 		return;
 	row->peer_qpn = qp->attr.dest_qp_num;
-	memcpy(row->local_gid, qp->path.source, sizeof(row->local_gid));
-	memcpy(row->peer_gid, qp->path.destination, sizeof(row->peer_gid));
+	if (!vb_endpoint_addresses(qp, row->local_gid, row->peer_gid)) {
+		memcpy(row->local_gid, qp->path.source, sizeof(row->local_gid));
+		memcpy(row->peer_gid, qp->path.destination, sizeof(row->peer_gid));
+	}
 	row->path_mtu = qp->path_mtu;
 	row->source_port = qp->path.source_port;
 	row->msn = status.msn;

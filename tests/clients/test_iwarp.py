@@ -161,6 +161,19 @@ class Shown(IwarpCase):
             server.wait(self.TIMEOUT)
 
 
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_a_queue_pair_has_its_peer(self):
+        server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
+        self.until_listening(server)
+        client = self.client.start(*self.ping(10000000))
+
+        def peer():
+            told = self.client.run(clients.staged.verbena, "res", "--pid", str(client.pid), "--json").out
+            return [qp["peer_address"] for process in json.loads(told[told.index("["):]) for qp in process.get("qps", [])]
+        self.until(lambda: peer() == [self.peer], peer)
+        client.kill()
+        server.kill()
+
     @across(["veth1500_v4"])
     def test_no_shape(self):
         """Not silently another device's."""

@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "io/descriptor.h"
 #include "io/event.h"
+#include "io/tcp.h"
 #include "iwarp/iwarp.h"
 #include "links/tcp/tap.h"
 
@@ -52,6 +54,18 @@ static int report_fd(const struct vb_link *link)
 	return ((const struct vb_tcp_link *)link)->report_fd;
 }
 
+static bool addresses(struct vb_link *link, const struct vb_qp *qp, uint8_t local[16], uint8_t peer[16])
+{
+	const struct vb_tcp_stream *stream = vb_tcp_stream_of(vb_tcp_link_of(link), qp);
+	struct vb_tcp_address ours, theirs;
+
+	if (!stream || vb_tcp_local(stream->fd, &ours) != 0 || vb_tcp_remote(stream->fd, &theirs) != 0)
+		return false;
+	memcpy(local, ours.gid, sizeof(ours.gid));
+	memcpy(peer, theirs.gid, sizeof(theirs.gid));
+	return true;
+}
+
 static const struct vb_link_driver driver = {
 	.name = "tcp",
 	.engine = &vb_iwarp_transport,
@@ -59,6 +73,7 @@ static const struct vb_link_driver driver = {
 	.abandon = abandon,
 	.withdraw = vb_tcp_withdraw,
 	.modified = vb_tcp_modified,
+	.addresses = addresses,
 	.transmit = vb_tcp_transmit,
 	.transmit_in_pass = vb_tcp_transmit_in_pass,
 	.posted = vb_tcp_posted,
