@@ -15,11 +15,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cli/view_tree.h"
@@ -213,7 +215,8 @@ static int replace_view(int directory, const char *key, const struct vb_cli_view
 		return -errno;
 	error = write_tree(fd, tree, stamp);
 	close(fd);
-	if (!error && renameat2(directory, fresh, directory, key, RENAME_EXCHANGE) && errno != ENOENT)
+	/* By its number: musl has no name for it. */
+	if (!error && syscall(SYS_renameat2, directory, fresh, directory, key, RENAME_EXCHANGE) && errno != ENOENT)
 		remove_tree(directory, key); /* a file system without exchange */
 	if (!error && faccessat(directory, key, F_OK, 0) && renameat(directory, fresh, directory, key))
 		error = -errno;
