@@ -222,7 +222,7 @@ void vb_adapter_service_client_gone(struct vb_adapter_service *service, vb_time 
 {
 	if (service->waiting == client)
 		service->waiting = NULL;
-	vb_subnet_client_owner_gone(&service->subnet, client);
+	vb_subnet_client_owner_gone(&service->subnet, now, client);
 	VB_LIST_FOR_EACH(node, &service->mad_ports) {
 		struct vb_mad_port *port = vb_container_of(node, struct vb_mad_port, node);
 

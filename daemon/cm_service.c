@@ -387,34 +387,52 @@ void vb_cm_service_take_mad(struct vb_cm_service *service, vb_time now, const st
 
 void vb_cm_service_take_answer(const struct vb_subnet_answer *answer)
 {
-	bool is_path = answer->question == VB_SUBNET_PATH;
+	static const uint32_t kinds[][2] = {
+		[VB_SUBNET_ADDRESS] = {VB_CM_EVENT_ADDR_RESOLVED, VB_CM_EVENT_ADDR_ERROR},
+		[VB_SUBNET_PATH] = {VB_CM_EVENT_ROUTE_RESOLVED, VB_CM_EVENT_ROUTE_ERROR},
+		[VB_SUBNET_GROUP] = {VB_CM_EVENT_MULTICAST_JOIN, VB_CM_EVENT_MULTICAST_ERROR},
+	};
 	struct vb_cm_event event = {
 		.type = VB_CM_EVENT,
-		.kind = answer->error == 0 ? (is_path ? VB_CM_EVENT_ROUTE_RESOLVED : VB_CM_EVENT_ADDR_RESOLVED) :
-					     (is_path ? VB_CM_EVENT_ROUTE_ERROR : VB_CM_EVENT_ADDR_ERROR),
+		.kind = kinds[answer->question][answer->error != 0],
 		.id = answer->id,
 		.status = answer->error,
 		.interface_index = VB_FABRIC_INTERFACE,
-		.conn = {.path_mtu = answer->mtu, .ack_timeout = answer->lifetime},
+		.remote_cookie = answer->cookie,
+		.conn = {.path_mtu = answer->mtu, .ack_timeout = answer->lifetime, .qkey = answer->qkey},
 		.path = answer->path,
 	};
 
 	vb_client_send_bytes(answer->owner, &event, sizeof(event));
 }
 
-/* Of an id of the process's own. 0 or an errno. */
-static int resolve(struct vb_cm_service *service, vb_time now, struct vb_client *client, const struct vb_cm_command *command)
+static bool is_for_subnet(const struct vb_cm_command *command)
 {
+	return command->verb == VB_CM_RESOLVE_ADDRESS || command->verb == VB_CM_RESOLVE_ROUTE || command->verb == VB_CM_JOIN ||
+	       command->verb == VB_CM_LEAVE;
+}
+
+/* Of an id of the process's own. 0 or an errno. */
+static int ask_subnet(struct vb_cm_service *service, vb_time now, struct vb_client *client, const struct vb_cm_command *command)
+{
+	struct vb_subnet_client *subnet = service->adapter ? vb_adapter_service_subnet(service->adapter) : NULL;
 	bool is_path = command->verb == VB_CM_RESOLVE_ROUTE;
 	const uint8_t *to = is_path ? command->path.destination : command->destination.gid;
 	vb_time patience = VB_MILLISECONDS(command->timeout_ms < LEAST_PATIENCE_MS ? LEAST_PATIENCE_MS : command->timeout_ms);
 
 	if (client_of(vb_connect_owner_of(service->connect, command->id)) != client)
 		return ENOENT;
-	if (!service->adapter)
+	if (!subnet)
 		return ENETUNREACH;
-	return -vb_subnet_client_ask(vb_adapter_service_subnet(service->adapter), now, is_path ? VB_SUBNET_PATH : VB_SUBNET_ADDRESS,
-				     client, command->id, to, patience);
+	if (command->verb == VB_CM_LEAVE) {
+		vb_subnet_client_leave(subnet, now, client, command->id, command->path.destination);
+		return 0;
+	}
+	if (command->verb == VB_CM_JOIN)
+		return command->path.destination[0] != 0xff ? EINVAL :
+		       -vb_subnet_client_join(subnet, now, client, command->id, command->path.destination, command->conn.qkey,
+					      command->remote_cookie, patience);
+	return -vb_subnet_client_ask(subnet, now, is_path ? VB_SUBNET_PATH : VB_SUBNET_ADDRESS, client, command->id, to, patience);
 }
 
 /* ---- processes ---- */
@@ -464,9 +482,13 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 		return;
 	}
 	service->speaking = client;
-	if (command->verb == VB_CM_RESOLVE_ADDRESS || command->verb == VB_CM_RESOLVE_ROUTE)
-		reply = (struct vb_cm_reply){
-			.type = VB_CM_REPLY, .error = resolve(service, now, client, command), .serial = command->serial, .id = command->id};
+	if (command->verb == VB_CM_DESTROY && service->adapter)
+		vb_subnet_client_leave(vb_adapter_service_subnet(service->adapter), now, client, command->id, NULL);
+	if (is_for_subnet(command))
+		reply = (struct vb_cm_reply){.type = VB_CM_REPLY,
+					     .error = ask_subnet(service, now, client, command),
+					     .serial = command->serial,
+					     .id = command->id};
 	else if (refusal)
 		reply = (struct vb_cm_reply){.type = VB_CM_REPLY, .error = refusal, .serial = command->serial};
 	else

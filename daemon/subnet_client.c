@@ -26,11 +26,26 @@ struct question {
 	struct vb_subnet_answer answer;    /* as far as it is known */
 };
 
+/* An id that has joined a group. */
+struct member {
+	struct vb_list node;
+	const void *owner;
+	uint32_t id, qkey;
+	uint8_t mgid[16];
+};
+
 void vb_subnet_client_init(struct vb_subnet_client *client, struct vb_adapter *adapter, const struct vb_subnet_host *host)
 {
 	*client = (struct vb_subnet_client){
 		.adapter = adapter, .host = host, .sa_agent = -1, .cm_agent = -1, .renew = VB_TIME_NEVER};
 	vb_list_init(&client->questions);
+	vb_list_init(&client->members);
+}
+
+static void forget_member(struct member *member)
+{
+	vb_list_remove(&member->node);
+	free(member);
 }
 
 static void forget(struct question *question)
@@ -43,6 +58,8 @@ void vb_subnet_client_fini(struct vb_subnet_client *client)
 {
 	VB_LIST_FOR_EACH(node, &client->questions)
 		forget(vb_container_of(node, struct question, node));
+	VB_LIST_FOR_EACH(node, &client->members)
+		forget_member(vb_container_of(node, struct member, node));
 }
 
 static void finish(struct vb_subnet_client *client, struct question *question, int error)
@@ -72,16 +89,6 @@ void vb_subnet_client_node_changed(struct vb_subnet_client *client, vb_time now)
 void vb_subnet_client_register(struct vb_subnet_client *client)
 {
 	client->renew = 0;
-}
-
-void vb_subnet_client_owner_gone(struct vb_subnet_client *client, const void *owner)
-{
-	VB_LIST_FOR_EACH(node, &client->questions) {
-		struct question *question = vb_container_of(node, struct question, node);
-
-		if (question->answer.owner == owner)
-			forget(question);
-	}
 }
 
 /* ---- requests ---- */
@@ -154,6 +161,102 @@ static void register_address(struct vb_subnet_client *client, vb_time now, const
 			   &record, sizeof(record), REGISTER_PATIENCE);
 }
 
+/* ---- groups ---- */
+
+static int send_member(struct vb_subnet_client *client, vb_time now, uint32_t serial, uint8_t method, const uint8_t mgid[16], uint32_t qkey,
+		       vb_time patience)
+{
+	const uint64_t who = VB_MEMBER_HAS_MGID | VB_MEMBER_HAS_PORT_GID | VB_MEMBER_HAS_JOIN_STATE;
+	/* What it takes to make the group (IBA 15.2.5.17.2). */
+	const uint64_t made = VB_MEMBER_HAS_QKEY | VB_MEMBER_HAS_PKEY | VB_MEMBER_HAS_SL | VB_MEMBER_HAS_FLOW_LABEL |
+			      VB_MEMBER_HAS_TRAFFIC_CLASS;
+	struct vb_member_record record = {.qkey = be32_of(qkey), .pkey = be16_of(0xffff), .scope_state = VB_MEMBER_FULL};
+
+	memcpy(record.mgid, mgid, 16);
+	own_gid(client, record.port_gid);
+	return send_request(client, now, serial, method, VB_SA_MEMBER_RECORD, method == VB_MAD_SET ? who | made : who, &record,
+			    sizeof(record), patience);
+}
+
+int vb_subnet_client_join(struct vb_subnet_client *client, vb_time now, void *owner, uint32_t id, const uint8_t mgid[16], uint32_t qkey,
+			  uint64_t cookie, vb_time patience)
+{
+	struct question *question;
+	int error;
+
+	if (!has_manager(client))
+		return -ENETUNREACH;
+	question = calloc(1, sizeof(*question));
+	if (!question)
+		return -ENOMEM;
+	question->serial = ++client->serial;
+	question->answer = (struct vb_subnet_answer){
+		.owner = owner, .id = id, .question = VB_SUBNET_GROUP, .cookie = cookie, .qkey = qkey};
+	question->answer.path.framing = VB_FRAMING_GLOBAL;
+	question->answer.path.interface_index = VB_FABRIC_INTERFACE;
+	own_gid(client, question->answer.path.source);
+	memcpy(question->answer.path.destination, mgid, 16);
+	vb_list_append(&client->questions, &question->node);
+	error = send_member(client, now, question->serial, VB_MAD_SET, mgid, qkey, patience);
+	if (error != 0)
+		forget(question);
+	return error;
+}
+
+static bool has_member(const struct vb_subnet_client *client, const uint8_t mgid[16])
+{
+	VB_LIST_FOR_EACH(node, &client->members)
+		if (memcmp(vb_container_of(node, struct member, node)->mgid, mgid, 16) == 0)
+			return true;
+	return false;
+}
+
+static void leave(struct vb_subnet_client *client, vb_time now, struct member *member)
+{
+	uint8_t mgid[16];
+
+	memcpy(mgid, member->mgid, sizeof(mgid));
+	forget_member(member);
+	if (!has_member(client, mgid) && has_manager(client))
+		(void)send_member(client, now, ++client->serial, VB_SA_DELETE, mgid, 0, REGISTER_PATIENCE);
+}
+
+void vb_subnet_client_leave(struct vb_subnet_client *client, vb_time now, const void *owner, uint32_t id, const uint8_t *mgid)
+{
+	VB_LIST_FOR_EACH(node, &client->members) {
+		struct member *member = vb_container_of(node, struct member, node);
+
+		if (member->owner == owner && member->id == id && (!mgid || memcmp(member->mgid, mgid, 16) == 0))
+			leave(client, now, member);
+	}
+}
+
+void vb_subnet_client_owner_gone(struct vb_subnet_client *client, vb_time now, const void *owner)
+{
+	VB_LIST_FOR_EACH(node, &client->questions) {
+		struct question *question = vb_container_of(node, struct question, node);
+
+		if (question->answer.owner == owner)
+			forget(question);
+	}
+	VB_LIST_FOR_EACH(node, &client->members) {
+		struct member *member = vb_container_of(node, struct member, node);
+
+		if (member->owner == owner)
+			leave(client, now, member);
+	}
+}
+
+/* A subnet manager that begins anew knows of no member. */
+static void join_again(struct vb_subnet_client *client, vb_time now)
+{
+	VB_LIST_FOR_EACH(node, &client->members) {
+		const struct member *member = vb_container_of(node, struct member, node);
+
+		(void)send_member(client, now, ++client->serial, VB_MAD_SET, member->mgid, member->qkey, REGISTER_PATIENCE);
+	}
+}
+
 void vb_subnet_client_run(struct vb_subnet_client *client, vb_time now)
 {
 	uint8_t address[VB_SUBNET_ADDRESSES][16];
@@ -168,6 +271,7 @@ void vb_subnet_client_run(struct vb_subnet_client *client, vb_time now)
 	count = client->host->addresses(client->host->context, address);
 	for (unsigned i = 0; i < count; i++)
 		register_address(client, now, address[i]);
+	join_again(client, now);
 }
 
 vb_time vb_subnet_client_deadline(const struct vb_subnet_client *client)
@@ -250,12 +354,37 @@ static int take_path(const struct vb_path_record *record, struct vb_subnet_answe
 	return answer->path.dlid != 0 && answer->path.dlid < VB_MULTICAST_LID ? 0 : -EHOSTUNREACH;
 }
 
-static int take_record(const struct vb_sa_mad *mad, struct vb_subnet_answer *answer)
+static int take_member(struct vb_subnet_client *client, const struct vb_sa_mad *mad, struct vb_subnet_answer *answer)
+{
+	struct vb_member_record record;
+	struct member *member;
+
+	memcpy(&record, mad->data, sizeof(record));
+	if (be16_get(mad->header.status) != 0 || be16_get(record.mlid) < VB_MULTICAST_LID)
+		return -EADDRNOTAVAIL;
+	member = calloc(1, sizeof(*member));
+	if (!member)
+		return -ENOMEM;
+	member->owner = answer->owner;
+	member->id = answer->id;
+	member->qkey = answer->qkey;
+	memcpy(member->mgid, answer->path.destination, 16);
+	vb_list_append(&client->members, &member->node);
+	answer->path.dlid = be16_get(record.mlid);
+	answer->path.sl = (uint8_t)(be32_get(record.sl_flow_hops) >> 28);
+	answer->path.hop_limit = be32_get(record.sl_flow_hops) & 0xff;
+	answer->qkey = be32_get(record.qkey);
+	return 0;
+}
+
+static int take_record(struct vb_subnet_client *client, const struct vb_sa_mad *mad, struct vb_subnet_answer *answer)
 {
 	uint16_t status = be16_get(mad->header.status);
 	struct vb_service_record service;
 	struct vb_path_record path;
 
+	if (answer->question == VB_SUBNET_GROUP)
+		return take_member(client, mad, answer);
 	if (answer->question == VB_SUBNET_PATH) {
 		memcpy(&path, mad->data, sizeof(path));
 		return status != 0 ? -EHOSTUNREACH : take_path(&path, answer);
@@ -276,12 +405,12 @@ static void take_answer(struct vb_subnet_client *client, int status, const struc
 
 		if (question->serial != serial)
 			continue;
-		finish(client, question, status != 0 ? -status : take_record(mad, &question->answer));
+		finish(client, question, status != 0 ? -status : take_record(client, mad, &question->answer));
 		return;
 	}
-	if (status != 0 || be16_get(mad->header.status) != 0)
-		vb_log(VB_LOG_INFO, "the subnet administration does not know this host's addresses: %s",
-		       status != 0 ? strerror(status) : "it refused a ServiceRecord");
+	if (mad->header.method != VB_SA_DELETE && (status != 0 || be16_get(mad->header.status) != 0))
+		vb_log(VB_LOG_INFO, "the subnet administration does not know this host's addresses or groups: %s",
+		       status != 0 ? strerror(status) : "it refused a record");
 }
 
 void vb_subnet_client_deliver(struct vb_subnet_client *client, vb_time now, uint32_t agent, int status,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * This host as a client of the subnet administration, for rdma_cm: which GID has an IP address, and by which path is a GID reached?
+ * This host as a client of the subnet administration, for rdma_cm: which GID has an IP address, by which path is a GID reached, and
+ * membership in multicast groups.
  *
  * The kernel finds GIDs by ARP over IPoIB, and there is none here. Each host registers a ServiceRecord for each of its addresses, whose
  * name is the address as text and whose GID is that of its port (`saquery -S` shows them), and asks for the name. The same was done before
@@ -21,7 +22,7 @@
 struct vb_adapter;
 struct vb_mad_address;
 
-enum vb_subnet_question { VB_SUBNET_ADDRESS, VB_SUBNET_PATH };
+enum vb_subnet_question { VB_SUBNET_ADDRESS, VB_SUBNET_PATH, VB_SUBNET_GROUP };
 enum { VB_SUBNET_ADDRESSES = 64 };
 
 struct vb_subnet_answer {
@@ -32,6 +33,8 @@ struct vb_subnet_answer {
 					      -EHOSTUNREACH there is no path */
 	struct vb_path path;               /* source and destination are GIDs; LIDs and SL are PATH's answer */
 	uint8_t mtu, lifetime;             /* PATH: code of wire/mtu.h, exponent */
+	uint64_t cookie;                   /* GROUP: the asker's; path.dlid is the group's LID */
+	uint32_t qkey;
 };
 
 struct vb_subnet_host {
@@ -47,7 +50,7 @@ struct vb_subnet_client {
 	struct vb_adapter *adapter;
 	const struct vb_subnet_host *host;
 	int sa_agent, cm_agent;            /* -1: none */
-	struct vb_list questions;
+	struct vb_list questions, members;
 	uint32_t serial;
 	vb_time renew;                     /* when the addresses are to be registered */
 };
@@ -62,8 +65,13 @@ void vb_subnet_client_register(struct vb_subnet_client *client);
 /* One will be answered later, once. 0 or -errno: -ENETUNREACH there is no subnet manager. `to`: an IP address, or a GID. */
 int vb_subnet_client_ask(struct vb_subnet_client *client, vb_time now, enum vb_subnet_question question, void *owner, uint32_t id,
 			 const uint8_t to[16], vb_time patience);
-/* Nothing will be answered to it any more. */
-void vb_subnet_client_owner_gone(struct vb_subnet_client *client, const void *owner);
+/* This host becomes a member of the group, which is made if there is none: answered later, once. 0 or -errno, as above. */
+int vb_subnet_client_join(struct vb_subnet_client *client, vb_time now, void *owner, uint32_t id, const uint8_t mgid[16], uint32_t qkey,
+			  uint64_t cookie, vb_time patience);
+/* The id leaves the group, or all of its groups (NULL). The host does with the last that leaves. */
+void vb_subnet_client_leave(struct vb_subnet_client *client, vb_time now, const void *owner, uint32_t id, const uint8_t *mgid);
+/* Nothing will be answered to it any more, and its groups are left. */
+void vb_subnet_client_owner_gone(struct vb_subnet_client *client, vb_time now, const void *owner);
 
 /* A MAD of connection management leaves. */
 void vb_subnet_client_send(struct vb_subnet_client *client, vb_time now, const struct vb_path *path, const void *mad);

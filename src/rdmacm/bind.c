@@ -204,7 +204,8 @@ static int finish_resolution(struct vb_rdmacm_id *id, const struct vb_route *rou
 {
 	int error;
 
-	if (vb_rdmacm_id_is_fabric(id))
+	/* Of groups there is no GID to be found: joining is what asks. */
+	if (vb_rdmacm_id_is_fabric(id) && !vb_gid_is_multicast(id->destination.gid))
 		return ask_subnet(id, timeout_ms);
 	if (!vb_rdmacm_resolve_begin(id, route, timeout_ms)) {
 		vb_rdmacm_id_become(id, VB_RDMACM_ADDRESS_RESOLVED);

@@ -180,6 +180,9 @@ static bool finish_event(struct vb_rdmacm_event *event)
 		return true;
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		return true;
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+	case RDMA_CM_EVENT_MULTICAST_ERROR:
+		return !event->from_daemon || vb_rdmacm_multicast_take_told(event);
 	case RDMA_CM_EVENT_DISCONNECTED:
 		if (id->connect_failed)
 			return false;

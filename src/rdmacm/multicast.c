@@ -4,6 +4,8 @@
  * routers by IGMP/MLD when the queue pair is attached. An IPv4 group a.b.c.d is the GID ::ffff:a.b.c.d (RoCE annex
  * A17, as the kernel does for RoCEv2), an IPv6 group is its own GID. Members of a group meet on QP number 0xffffff
  * with the Q_Key of their port space.
+ *
+ * InfiniBand's groups are the subnet manager's: verbenad joins for the host, and the event comes when that has its LID.
  */
 #include <errno.h>
 #include <rdma/rdma_cma.h>
@@ -15,8 +17,11 @@
 #include "rdmacm/event.h"
 #include "rdmacm/explain.h"
 #include "rdmacm/export.h"
+#include "rdmacm/link.h"
 #include "rdmacm/multicast_group.h"
 #include "rdmacm/result.h"
+
+enum { SUBNET_PATIENCE_MS = 4000 };
 
 static int announce(struct vb_rdmacm_group *group)
 {
@@ -35,6 +40,46 @@ static int announce(struct vb_rdmacm_group *group)
 	vb_rdmacm_channel_put(vb_rdmacm_channel_of(id->id.channel), event);
 	vb_mutex_unlock(&id->lock);
 	return 0;
+}
+
+/* RFC 4391, 4: ff12, a signature, the P_Key, and of the IP group what fits. The signature is rdma_cm's own (the kernel's cma_set_mgid), so
+ * that its groups are not IPoIB's. */
+static void map_to_mgid(const struct vb_cm_address *address, uint8_t mgid[16])
+{
+	static const uint8_t four[6] = {0xff, 0x12, 0x40, 0x01, 0xff, 0xff}, six[6] = {0xff, 0x12, 0x60, 0x01, 0xff, 0xff};
+
+	memset(mgid, 0, 16);
+	memcpy(mgid, address->family == AF_INET ? four : six, sizeof(four));
+	if (address->family == AF_INET) {
+		memcpy(mgid + 12, address->gid + 12, 4);
+		mgid[12] &= 0x0f;
+	} else {
+		memcpy(mgid + 6, address->gid + 6, 10);
+	}
+}
+
+/* In front of the others of the id from now on. 0 or -errno: then it is not. */
+static int join_by_subnet(struct vb_rdmacm_group *group, const struct vb_cm_address *address)
+{
+	static uint64_t cookies;
+	struct vb_cm_command command = {.verb = VB_CM_JOIN, .timeout_ms = SUBNET_PATIENCE_MS};
+	struct vb_rdmacm_id *id = group->id;
+	int error;
+
+	map_to_mgid(address, group->gid.raw);
+	group->cookie = command.remote_cookie = __atomic_add_fetch(&cookies, 1, __ATOMIC_RELAXED);
+	memcpy(command.path.destination, group->gid.raw, 16);
+	command.conn.qkey = RDMA_UDP_QKEY;
+	vb_mutex_lock(&id->lock);
+	vb_list_append(&id->groups, &group->node);
+	vb_mutex_unlock(&id->lock);
+	error = vb_rdmacm_link_call(id, &command, NULL);
+	if (error != 0) {
+		vb_mutex_lock(&id->lock);
+		vb_list_remove(&group->node);
+		vb_mutex_unlock(&id->lock);
+	}
+	return error;
 }
 
 static int join(struct rdma_cm_id *public_id, const struct sockaddr *addr, uint32_t flags, void *context)
@@ -68,7 +113,7 @@ static int join(struct rdma_cm_id *public_id, const struct sockaddr *addr, uint3
 	group->address_length = vb_rdmacm_address_length(addr);
 	memcpy(&group->address, addr, group->address_length);
 	memcpy(group->gid.raw, address.gid, 16);
-	error = announce(group);
+	error = vb_rdmacm_id_is_fabric(id) ? join_by_subnet(group, &address) : announce(group);
 	if (error != 0) {
 		free(group);
 		return vb_rdmacm_result(error);
@@ -98,6 +143,7 @@ VB_EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_
 static void leave(struct vb_rdmacm_group *group)
 {
 	struct vb_rdmacm_id *id = group->id;
+	struct vb_cm_command command = {.verb = VB_CM_LEAVE};
 	struct vb_list dropped;
 
 	/* Its event may still be queued: taken out, unlike the id's others. */
@@ -119,7 +165,11 @@ static void leave(struct vb_rdmacm_group *group)
 		vb_mutex_wait(&id->lock, &id->acked);
 	vb_mutex_unlock(&id->lock);
 	if (group->attached && id->id.qp != NULL)
-		ibv_detach_mcast(id->id.qp, &group->gid, 0);
+		ibv_detach_mcast(id->id.qp, &group->gid, group->lid);
+	if (vb_rdmacm_id_is_fabric(id)) {
+		memcpy(command.path.destination, group->gid.raw, 16);
+		(void)vb_rdmacm_link_call(id, &command, NULL);
+	}
 	free(group);
 }
 

@@ -17,11 +17,15 @@ struct vb_rdmacm_group {
 	uint32_t flags;
 	void *context;
 	bool attached;
+	uint64_t cookie;                 /* InfiniBand: verbenad's answer names it */
+	uint16_t lid;                    /* InfiniBand: the group's, as the subnet manager gave it */
 	unsigned unacked;                /* events that point here: queued or handed out; under id->lock */
 };
 
 /* MULTICAST_JOIN is being taken: attach the QP, fill in the event (which becomes MULTICAST_ERROR if that fails). */
 void vb_rdmacm_multicast_take(struct vb_rdmacm_event *event);
+/* The same of InfiniBand's groups, which verbenad has joined. False: the id has left it meanwhile. */
+bool vb_rdmacm_multicast_take_told(struct vb_rdmacm_event *event);
 void vb_rdmacm_multicast_acknowledge(struct vb_rdmacm_group *group);
 
 /* The id is going; its events are all acknowledged. */

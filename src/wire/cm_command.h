@@ -48,6 +48,9 @@ enum vb_cm_verb {
 				process's ids, are lost on purpose (docs/faults.md). No reply */
 	VB_CM_RESOLVE_ADDRESS, /* InfiniBand: id, destination, timeout_ms. ADDR_RESOLVED or ADDR_ERROR will come; ENETUNREACH: there is no
 				  subnet manager */
+	VB_CM_JOIN,          /* InfiniBand: id, path.destination (MGID), conn.qkey, remote_cookie, timeout_ms. MULTICAST_JOIN or _ERROR with
+				that cookie will come; ENETUNREACH */
+	VB_CM_LEAVE,         /* InfiniBand: id, path.destination */
 	VB_CM_RESOLVE_ROUTE, /* InfiniBand: id, path.destination, timeout_ms. ROUTE_RESOLVED or ROUTE_ERROR will come; ENETUNREACH */
 };
 
@@ -73,6 +76,8 @@ enum vb_cm_event_kind {
 	VB_CM_EVENT_ESTABLISHED = 9,
 	VB_CM_EVENT_DISCONNECTED = 10,
 	VB_CM_EVENT_DEVICE_REMOVAL = 11,  /* of no id: interface_index is gone, with all that is bound to it */
+	VB_CM_EVENT_MULTICAST_JOIN = 12,  /* InfiniBand: path.dlid is the group's, remote_cookie that of the command */
+	VB_CM_EVENT_MULTICAST_ERROR = 13,
 	VB_CM_EVENT_TIMEWAIT_EXIT = 15,
 };
 

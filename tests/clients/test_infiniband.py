@@ -245,6 +245,26 @@ class InfiniBand(FabricCase):
         server, client = self.exchange(base, base + [self.address], port=18515)
         self.assertEqual(len(perftest_rows(client)), 1, client)
 
+    def test_groups_by_rdma_cm(self):
+        """mckey: verbenad joins for its host, packets reach who has joined, and with the last the host has left."""
+        self.network.environment["VERBENA_TRANSPORT"] = "infiniband"
+        self.subnet()
+        for group, mgid in (("239.77.0.1", "ff12:4001:ffff::f4d:1"), ("ff15::77", "ff12:6001:ffff::77")):
+            source = {"2": ("10.77.0.1", "10.77.0.2"), "f": ("fd77::1", "fd77::2")}[group[0]]
+            common = ["-m", group, "-C", "5", "-S", "200"]
+            receiver = self.server.start(which("mckey"), "-b", source[0], *common)
+            self.until(lambda: mgid in self.tool(self.left, "saquery", "-g"), lambda: receiver.output() + self.tool(self.left, "saquery", "-g"))
+
+            def send():
+                sent = self.client.run(which("mckey"), "-b", source[1], *common, "-s")
+                self.assertEqual(sent.code, 0, str(sent) + receiver.output())
+                return not receiver.running()
+            # What is sent between the host's joining and the program's attaching its queue pair is lost.
+            self.until(send, receiver.output)
+            received = receiver.wait(self.TIMEOUT)
+            self.assertEqual(received.code, 0, received)
+            self.until(lambda: mgid not in self.tool(self.left, "saquery", "-g"), lambda: self.tool(self.left, "saquery", "-g"))
+
     def words(self, switch, port):
         """What a port has counted: packets received and sent, and their data in words of four bytes."""
         out = self.tool(self.left, "perfquery", "-x", str(switch), str(port))
