@@ -117,7 +117,7 @@ const struct vb_cli_command vb_cli_doctor = {
 		 "the distribution are installed. Each check is ok, warn (works, but slower or less) or fail, with\n"
 		 "what to do about it. Changes nothing.\n\n"
 		 "  --peer ADDRESS  look at the way to another host instead: route, MTU, UDP port 4791 there and back,\n"
-		 "                  and the version there. Sends a question and a connection request that is refused.\n\n"
+		 "                  and the version there. Sends pings, a question and a connection request that is refused.\n\n"
 		 "Exit codes: 0 nothing failed (there may be warnings), 1 a check failed.\n\n"
 		 "Examples:\n"
 		 "  verbena doctor\n"

@@ -26,5 +26,10 @@ void vb_cli_doctor_port(struct vb_cli_report *report, bool serves_us);
 /* Is it an address at all? */
 bool vb_cli_doctor_peer_parse(const char *text);
 void vb_cli_doctor_peer(struct vb_cli_report *report, const char *address);
+/* One row about the size of packets to that address, by that interface of ours. */
+struct sockaddr;
+struct vb_interface;
+void vb_cli_doctor_mtu(struct vb_cli_report *report, const struct sockaddr *name, const char *address,
+		       const struct vb_interface *interface);
 
 #endif

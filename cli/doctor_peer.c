@@ -27,7 +27,6 @@
 #include "io/inquiry.h"
 #include "io/netlink.h"
 #include "io/route.h"
-#include "wire/mtu.h"
 
 /* A port of RDMA_PS_TCP that nobody is likely to listen on (discard). */
 enum { NOBODYS_PORT = 9, REFUSAL_MS = 3000 };
@@ -273,31 +272,6 @@ static void check_back(struct vb_cli_report *report, struct peer *peer, enum vb_
 				  "a connection request was not answered");
 }
 
-/* ---- the MTU ---- */
-
-static void check_mtu(struct vb_cli_report *report, const struct peer *peer, const struct vb_interface *interface)
-{
-	bool ipv4 = peer->name.any.sa_family == AF_INET;
-	int fd = socket(peer->name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), mtu = 0;
-	socklen_t length = sizeof(mtu);
-
-	if (fd >= 0 && connect(fd, &peer->name.any, ipv4 ? sizeof(peer->name.four) : sizeof(peer->name.six)) == 0)
-		(void)getsockopt(fd, ipv4 ? (int)IPPROTO_IP : (int)IPPROTO_IPV6, ipv4 ? IP_MTU : IPV6_MTU, &mtu, &length);
-	if (fd >= 0)
-		close(fd);
-	if (mtu <= 0)
-		return;
-	if ((uint32_t)mtu < interface->mtu)
-		vb_cli_report_add(report, "MTU", VB_CLI_WARN,
-				  "Path MTUs that programs choose from the port's active_mtu are too large for this way: lower the "
-				  "interface's MTU,\nor path_mtu (ibv_rc_pingpong -m, ib_write_bw -m).",
-				  "%u of %s, but only %d on the way to %s", interface->mtu, interface->name, mtu, peer->address);
-	else
-		vb_cli_report_add(report, "MTU", VB_CLI_OK, NULL,
-				  "%d as far as this host knows: packets of %u bytes; the peer's must carry them too",
-				  mtu, vb_mtu_bytes(vb_mtu_code(mtu > 92 ? (uint32_t)mtu - 92 : 0)));
-}
-
 void vb_cli_doctor_peer(struct vb_cli_report *report, const char *address)
 {
 	struct vb_interface interface;
@@ -307,7 +281,7 @@ void vb_cli_doctor_peer(struct vb_cli_report *report, const char *address)
 	fill_peer(address, &peer);
 	if (!check_route(report, &peer, &interface))
 		return;
-	check_mtu(report, &peer, &interface);
+	vb_cli_doctor_mtu(report, &peer.name.any, peer.address, &interface);
 	reach = check_out(report, &peer);
 	/* What is not there does not answer. */
 	if (reach != VB_REACH_REFUSED && reach != VB_REACH_UNREACHABLE && reach != VB_REACH_NO_ROUTE)

@@ -101,10 +101,25 @@ class Peer(Asked):
         rows = self.ask(address, {"route": "ok", "MTU": "ok", "to its port": "ok", "version": "ok", "and back to ours": "ok"})
         self.assertIn("roce_eth0", rows["route"]["found"])
         self.assertIn("1500", rows["MTU"]["found"])
+        # Where this user may ping, packets of that size are tried.
+        self.client.run("sysctl", "-q", "-w", "net.ipv4.ping_group_range=0 2147483647", privileged=True)
+        self.until(lambda: "1500 bytes go there and come back" in self.ask(address)["MTU"]["found"], lambda: self.ask(address)["MTU"])
         self.assertIn(self.told("version")["version"], rows["version"]["found"])
         text = self.verbena("doctor", "--peer", address)
         self.assertEqual(text.code, 0, text)
         self.assertIn("open both ways", text.out)
+
+    @across(["veth1500_v4"])
+    def test_mtus_that_differ(self):
+        """9000 here, 1500 there, and nobody on the way says so: found by packets that do not come back."""
+        self.watch(self.server)
+        self.client.ip("link", "set", "eth0", "mtu", "9000")
+        for groups, verdict, words in (("1 0", "ok", "9000 as far as this host knows"),
+                                       ("0 2147483647", "warn", "9000 of eth0, but pings of that size do not come back")):
+            self.client.run("sysctl", "-q", "-w", "net.ipv4.ping_group_range=" + groups, privileged=True)
+            row = self.ask()["MTU"]
+            self.assertEqual(row["verdict"], verdict, row)
+            self.assertIn(words, row["found"])
 
     @across(["veth1500_v4"])
     def test_blocked_here(self):
