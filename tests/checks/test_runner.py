@@ -9,7 +9,7 @@ from pylib.mesontests import may_be_chance
 from pylib.report import UNSTEADY_ALLOWED, Report
 
 
-def scene(failures):
+def scene(failures, words="not yet"):
     """A case that fails so many times and passes from then on."""
     left = [failures]
 
@@ -17,18 +17,18 @@ def scene(failures):
         def runTest(self):
             if left[0] > 0:
                 left[0] -= 1
-                self.fail("not yet")
+                self.fail(words)
     return Scene()
 
 
-def verdict(*failures):
+def verdict(*failures, words="not yet"):
     """(exit code, what was printed) of a run of such cases."""
     out = io.StringIO()
     report = Report(out, {})
     report.begin("stage")
     runner = CaseRunner(report, 1)
-    for case in flatten(unittest.TestSuite(scene(count) for count in failures)):
-        if runner.one(case) == "failed":
+    for case in flatten(unittest.TestSuite(scene(count, words) for count in failures)):
+        if runner.one(case) == "again":
             runner.again(case)
     report.end()
     return report.finish(), out.getvalue()
@@ -53,6 +53,11 @@ class SecondTry(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("1 passed, 1 failed, 0 skipped", text)
         self.assertNotIn("unsteady (", text)
+
+    def test_locks_out_of_order_are_no_chance(self):
+        code, text = verdict(1, words="exit code -6\nverbena: lock order: a (0x1) wanted after b (0x2)")
+        self.assertEqual(code, 1)
+        self.assertIn("0 passed, 1 failed, 0 skipped", text)
 
     def test_many_fail_the_run(self):
         self.assertEqual(verdict(*[1] * UNSTEADY_ALLOWED)[0], 0)
