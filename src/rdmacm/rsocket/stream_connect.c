@@ -48,7 +48,7 @@ static const struct vb_rsocket_kind kind = {
 	.destroy = vb_rstream_destroy,
 };
 
-/* lifted: its descriptor is none of the low numbers, which a program counts on. */
+/* lifted: its descriptor is none of the low numbers, which a program counts on. NULL with errno: ENOMEM, or what a descriptor was refused with. */
 static struct vb_rsocket *create_unconnected(int domain, bool lifted)
 {
 	struct vb_rsocket *rs = vb_rsocket_create(&kind, domain, SOCK_STREAM);
@@ -67,7 +67,10 @@ static struct vb_rsocket *create_unconnected(int domain, bool lifted)
 	vb_list_init(&stream->mappings);
 	stream->channel = rdma_create_event_channel();
 	if (stream->channel == NULL) {
+		int error = errno;
+
 		vb_rsocket_put(rs);
+		errno = error;
 		return NULL;
 	}
 	if (lifted)
@@ -84,7 +87,7 @@ int vb_rstream_open(int domain, int type_flags)
 	int result;
 
 	if (rs == NULL)
-		return -ENOMEM;
+		return -errno;
 	if (type_flags & SOCK_NONBLOCK)
 		rs->status_flags = O_NONBLOCK;
 	if (type_flags & SOCK_CLOEXEC)
@@ -102,9 +105,10 @@ struct vb_rsocket *vb_rstream_open_hidden(int domain, const uint8_t token[VB_RST
 {
 	struct vb_rsocket *rs = create_unconnected(domain, true);
 
-	*error = -ENOMEM;
-	if (rs == NULL)
+	if (rs == NULL) {
+		*error = -errno;
 		return NULL;
+	}
 	rs->status_flags = O_NONBLOCK;
 	rs->stream->has_token = true;
 	memcpy(rs->stream->token, token, VB_RSTREAM_TOKEN);
