@@ -39,7 +39,8 @@
 	X(np_ecn_marked_roce_packets) /* packets that arrived with CE */            \
 	X(np_cnp_sent)             /* congestion notifications sent */              \
 	X(rp_cnp_handled)          /* congestion notifications obeyed */            \
-	X(conflicting_request)     /* two unlike requests with one PSN: neither was taken */
+	X(conflicting_request)     /* two unlike requests with one PSN: neither was taken */ \
+	X(disturbed_pkts)          /* packets that VERBENA_FAULTS or a shape lost, damaged, doubled or held back (a shape: lost) */
 
 struct vb_counters {
 #define X(name) uint64_t name;

@@ -288,6 +288,8 @@ static void judge(struct vb_tap *tap, const struct vb_qp *qp, const uint8_t *byt
 	};
 
 	vb_faults_judge(tap->faults, &packet, verdict);
+	if (verdict->drop || verdict->corrupt || verdict->duplicate || verdict->delay > 0 || verdict->behind > 0)
+		VB_COUNT(qp->host->counters, disturbed_pkts);
 }
 
 /* Caller holds qp->lock and tap->lock. Returns whether the run is still there. */

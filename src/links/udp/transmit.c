@@ -45,8 +45,12 @@ static void send_burst(struct vb_udp_link *udp, const struct vb_qp *qp, struct v
 	bool sent = udp->tap && vb_tap_sending(udp->tap, qp, burst, &lost_in_all);
 	struct vb_shaper *shaper = __atomic_load_n(&udp->shaper, __ATOMIC_ACQUIRE);
 
-	if (!sent && shaper)
+	if (!sent && shaper) {
+		uint32_t before = burst->packets;
+
 		sent = vb_shaper_take(shaper, counters, burst);
+		VB_COUNT_MANY(counters, disturbed_pkts, before - burst->packets);
+	}
 	if (!sent)
 		lost_in_all += vb_udp_send_all(udp, burst);
 	if (lost_in_all > 0)
