@@ -47,6 +47,7 @@ struct vb_board_header {
 	uint64_t magic;
 	uint64_t id;                       /* drawn at random: this process, since it opened its board */
 	uint32_t pid, slot;
+	uint64_t generation;               /* atomic: the last that began; the owner's */
 	uint64_t cookie_address;           /* where in the owner's memory `id` stands again: whoever can read it there can copy */
 	/* Atomic, on a line of its own: 1 when no thread looks at rings, so that a peer that leaves something there has to wake the owner
 	 * (base/sleep_flag.h). */
@@ -67,8 +68,8 @@ struct vb_board_doorbells {
 /* The path of a queue pair at RTR. It changes once at most, from LOCAL to WIRE: when the peer offers the wire. */
 enum vb_board_offer { VB_OFFER_NOTHING, VB_OFFER_LOCAL, VB_OFFER_WIRE };
 
-/* Flags of struct vb_board_qp.word (base/generation.h). The generation grows with each RTR of this index, from a number that follows from
- * the board's id: no two generations of a queue pair have the same. */
+/* Flags of struct vb_board_qp.word (base/generation.h). The generation grows with each RTR of the process, from a number that follows
+ * from the board's id: no two generations of a board are the same. */
 enum {
 	VB_WORD_RECEIVES = 1,              /* RTR, RTS, SQD, SQE: executes what comes */
 	VB_WORD_SENDS = 2,                 /* what it left in its ring still stands */
@@ -126,8 +127,8 @@ struct vb_board_qp {
 struct vb_board {
 	struct vb_board_header header;
 	struct vb_board_doorbells doorbells[VB_BOARD_DOORBELL_RINGS][VB_BOARD_LANES] __attribute__((aligned(4096)));
-	/* By index of the QPN: 1 + the queue pair's place in the arrays below, 0: none was made yet. Set once, before the first queue pair
-	 * with that number can be heard of. Atomic. */
+	/* By index of the QPN: 1 + the queue pair's place in the arrays below, 0: there is none. Set before anybody can hear of the queue pair,
+	 * and cleared when it is gone; its place goes to another one, long after (local.h). Atomic. */
 	uint16_t place[VB_BOARD_QPS] __attribute__((aligned(4096)));
 	struct vb_board_qp qp[VB_BOARD_QPS] __attribute__((aligned(4096)));
 	/* What follows after `near`; its first VB_RING_NEAR bytes are never used. */

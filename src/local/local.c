@@ -29,12 +29,23 @@ enum { PATIENCE = 1 << 12, YIELDS = 64 };
 #define SHOW(field, value) VB_SEQUENCE_SET(field, value)
 #define SHOWN(field) VB_SEQUENCE_GET(field)
 
+/* A place has many queue pairs one after the other, and a number many places: so no two of a board are the same. */
+static uint64_t next_generation(struct vb_board *own)
+{
+	uint64_t last = __atomic_load_n(&own->header.generation, __ATOMIC_RELAXED), next;
+
+	do
+		next = vb_generation_next(vb_generation_word(last, 0), own->header.id);
+	while (!__atomic_compare_exchange_n(&own->header.generation, &last, next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	return next;
+}
+
 static uint64_t bits_of(const struct vb_qp *qp)
 {
 	return (vb_local_receives(qp) ? VB_WORD_RECEIVES : 0) | (vb_local_sends(qp) ? VB_WORD_SENDS : 0);
 }
 
-/* Or -1: there is, and was, no such queue pair. */
+/* Or -1: there is no such queue pair. */
 static int place_of(uint32_t qpn, const struct vb_board *board)
 {
 	uint32_t place = __atomic_load_n(&board->place[qpn % VB_BOARD_QPS], __ATOMIC_ACQUIRE);
@@ -42,11 +53,30 @@ static int place_of(uint32_t qpn, const struct vb_board *board)
 	return place <= VB_BOARD_QPS ? (int)place - 1 : -1;
 }
 
-void vb_local_settle(struct vb_board *own, uint32_t qpn, uint32_t *places)
+void vb_local_settle(struct vb_board *own, uint32_t qpn, struct vb_local_places *places)
 {
-	/* A number keeps its place: a peer that was told of it looks there. */
-	if (place_of(qpn, own) < 0)
-		__atomic_store_n(&own->place[qpn % VB_BOARD_QPS], __atomic_add_fetch(places, 1, __ATOMIC_RELAXED), __ATOMIC_RELEASE);
+	uint32_t place = places->made;
+
+	if (place_of(qpn, own) >= 0)
+		return;
+	if (places->resting > VB_LOCAL_PLACES_RESTING || places->made == VB_BOARD_QPS) {
+		place = places->rest[places->first];
+		places->first = (places->first + 1) % VB_BOARD_QPS;
+		places->resting--;
+	} else {
+		places->made++;
+	}
+	__atomic_store_n(&own->place[qpn % VB_BOARD_QPS], (uint16_t)(place + 1), __ATOMIC_RELEASE);
+}
+
+void vb_local_leave(struct vb_board *own, uint32_t qpn, struct vb_local_places *places)
+{
+	int place = place_of(qpn, own);
+
+	if (place < 0)
+		return;
+	__atomic_store_n(&own->place[qpn % VB_BOARD_QPS], 0, __ATOMIC_RELEASE);
+	places->rest[(places->first + places->resting++) % VB_BOARD_QPS] = (uint16_t)place;
 }
 
 /* ---- showing ---- */
@@ -75,7 +105,7 @@ static void keep_outcome(struct vb_board_qp *mine, uint64_t word)
 static uint64_t begin_generation(const struct vb_qp *qp, struct vb_board *own, uint32_t table, bool offers_local)
 {
 	struct vb_board_qp *mine = &own->qp[place_of(qp->qpn, own)];
-	uint64_t word = SHOWN(mine->word), generation = vb_generation_next(word, own->header.id);
+	uint64_t word = SHOWN(mine->word), generation = next_generation(own);
 
 	keep_outcome(mine, word);
 	vb_generation_begin(&mine->word, generation);
@@ -166,8 +196,9 @@ static void take(struct vb_local *local, uint64_t word)
 	uint32_t pd = SHOWN(theirs->pd);
 	uint32_t table = SHOWN(theirs->table);
 
-	/* All of one generation? And does it mean us? */
-	if (!vb_generation_stands(&theirs->word, vb_generation_of(word)) || peer_qpn != qp->qpn || table >= VB_BOARD_TABLES)
+	/* All of one generation? And does it mean us? Another queue pair that has the place of ours now does not. */
+	if (!vb_generation_stands(&theirs->word, vb_generation_of(word)) || peer_qpn != qp->qpn || table >= VB_BOARD_TABLES ||
+	    place_of(local->peer_qpn, local->peer->board) != theirs - local->peer->board->qp)
 		return;
 	if (offer != VB_OFFER_LOCAL || path_mtu != qp->path_mtu) {
 		SHOW(local->mine->offer, VB_OFFER_WIRE);

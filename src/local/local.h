@@ -61,9 +61,21 @@ struct vb_local_peer {
 
 enum vb_local_path { VB_LOCAL_UNDECIDED, VB_LOCAL_TAKEN, VB_LOCAL_DECLINED };
 
-/* Before anybody can hear of a queue pair with this number: it gets a place on our board, unless the number has one from earlier
- * times. `places` counts those given so far. */
-void vb_local_settle(struct vb_board *own, uint32_t qpn, uint32_t *places);
+/* The places of a board, for its owner alone. Where one that was given back could be had again at once, a peer that is late in looking how it
+ * ended (records.c) would find nothing any more: many others are given back in between. A process that makes and ends queue pairs without end
+ * needs no more of its board for it than for those few. */
+enum { VB_LOCAL_PLACES_RESTING = 256 };
+
+struct vb_local_places {
+	uint32_t made;                     /* that somebody has had */
+	uint32_t first, resting;           /* of `rest`, a ring: those given back, the longest ago first */
+	uint16_t rest[VB_BOARD_QPS];
+};
+
+/* Before anybody can hear of a queue pair with this number: it gets a place on our board. After its end: it gives it back. The caller lets one in
+ * at a time. */
+void vb_local_settle(struct vb_board *own, uint32_t qpn, struct vb_local_places *places);
+void vb_local_leave(struct vb_board *own, uint32_t qpn, struct vb_local_places *places);
 
 /* At RTR, for every RC queue pair of a process that has a board. `peer` NULL, or without such a queue pair: the wire is offered, and
  * only that is shown (*local is NULL then). `own` is our board, `table` the index of the region table of this queue pair's device. 0

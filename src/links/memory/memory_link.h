@@ -92,7 +92,7 @@ struct vb_same_host {
 	struct vb_mutex lock;
 	struct vb_host_peer *host_peers;   /* atomic */
 	struct vb_shared_table table[VB_BOARD_TABLES];
-	uint32_t places;                   /* atomic: on the board, given to queue pairs */
+	struct vb_local_places places;     /* of the board; under the lock */
 
 	/* GIDs that verbenad said are not of this host, since it last had news of addresses; by what they hash to. Under the lock. */
 	uint8_t negative[VB_NEGATIVE_CACHE][16];

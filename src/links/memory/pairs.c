@@ -262,8 +262,11 @@ void vb_pairs_publish(struct vb_link *link, const struct vb_qp *qp)
 {
 	struct vb_same_host *same_host = vb_same_host_of(link);
 
-	if (qp->type == IBV_QPT_RC)
-		vb_local_settle(same_host->board, qp->qpn, &same_host->places);
+	if (qp->type != IBV_QPT_RC)
+		return;
+	vb_mutex_lock(&same_host->lock);
+	vb_local_settle(same_host->board, qp->qpn, &same_host->places);
+	vb_mutex_unlock(&same_host->lock);
 }
 
 /* Caller holds progress and qp->lock. */
@@ -290,6 +293,11 @@ void vb_pairs_withdraw(struct vb_link *link, struct vb_qp *qp)
 	vb_lock_take(&qp->lock);
 	detach(same_host, qp, vb_pair_of(same_host, qp));
 	vb_lock_release(&qp->lock);
+	if (qp->type != IBV_QPT_RC)
+		return;
+	vb_mutex_lock(&same_host->lock);
+	vb_local_leave(same_host->board, qp->qpn, &same_host->places);
+	vb_mutex_unlock(&same_host->lock);
 }
 
 void vb_pairs_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now)

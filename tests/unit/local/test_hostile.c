@@ -241,21 +241,85 @@ static void a_queue_pair_without_a_place(void **state)
 	}
 }
 
-/* Numbers get places in the order they come in, and keep them. */
-static void places_are_kept(void **state)
+/* Numbers get places in the order they come in. What is given back is had again after many others were given back, so that however many
+ * come and go, few places are ever used. */
+static void places_come_again(void **state)
 {
+	static struct vb_local_places places;
 	static const uint32_t numbers[] = {77, 3, VB_BOARD_QPS - 1, 3, 77};
 	static const uint32_t expected[] = {1, 2, 3, 2, 1};
-	uint32_t places = 0;
 
 	(void)state;
 	pair_open(&pair, BY_MEMORY, NULL);
+	memset(&places, 0, sizeof(places));
 	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		vb_local_settle(b->board, 9 << 14 | numbers[i], &places);
 		assert_int_equal(b->board->place[numbers[i]], expected[i]);
 	}
-	assert_int_equal(places, 3);
+	assert_int_equal(places.made, 3);
+	vb_local_leave(b->board, 9 << 14 | 77, &places);
+	vb_local_leave(b->board, 9 << 14 | 77, &places);
+	assert_int_equal(b->board->place[77], 0);
+	for (uint32_t i = 0; i < 3 * VB_BOARD_QPS; i++) {
+		uint32_t number = 100 + i * 13 % 10000, place;
+
+		vb_local_settle(b->board, number, &places);
+		place = b->board->place[number];
+		if (i == VB_LOCAL_PLACES_RESTING)
+			assert_int_equal(place, 1);
+		else if (i < VB_LOCAL_PLACES_RESTING)
+			assert_int_equal(place, 4 + i);
+		vb_local_leave(b->board, number, &places);
+	}
+	assert_int_equal(places.made, 3 + VB_LOCAL_PLACES_RESTING);
+	assert_int_equal(b->board->place[3], 2);
 	pair_close(&pair);
+}
+
+/* As many as there are, and then again. */
+static void all_places(void **state)
+{
+	static struct vb_local_places places;
+	static bool seen[VB_BOARD_QPS + 1];
+
+	(void)state;
+	pair_open(&pair, BY_MEMORY, NULL);
+	for (unsigned round = 0; round < 2; round++) {
+		memset(seen, 0, sizeof(seen));
+		for (uint32_t number = 0; number < VB_BOARD_QPS; number++) {
+			if (number == PAIR_INDEX)
+				continue;
+			vb_local_settle(b->board, number, &places);
+			assert_in_range(b->board->place[number], 1, VB_BOARD_QPS);
+			assert_false(seen[b->board->place[number]]);
+			seen[b->board->place[number]] = true;
+		}
+		for (uint32_t number = 0; number < VB_BOARD_QPS; number++)
+			if (number != PAIR_INDEX)
+				vb_local_leave(b->board, number, &places);
+	}
+	pair_close(&pair);
+}
+
+/* Its peer is gone, and the place has somebody else, who also says that he means us. */
+static void somebody_else_in_the_place(void **state)
+{
+	struct connection c = usual;
+
+	(void)state;
+	for (unsigned gone = 0; gone < 2; gone++) {
+		pair_open(&pair, BY_MEMORY, NULL);
+		pair_to_init(a, &c);
+		pair_to_init(b, &c);
+		pair_to_rtr(a, &c);
+		pair_to_rtr(b, &c);
+		if (gone)
+			b->board->place[PAIR_INDEX] = 0;
+		pair_serve(a);
+		assert_int_equal(vb_local_path(a->local), gone ? VB_LOCAL_UNDECIDED : VB_LOCAL_TAKEN);
+		b->board->place[PAIR_INDEX] = 1 + PAIR_PLACE;
+		pair_close(&pair);
+	}
 }
 
 /* Nothing was asked that could be refused. */
@@ -292,7 +356,9 @@ int main(void)
 		cmocka_unit_test(a_record_that_vanishes),
 		cmocka_unit_test(a_nak_on_a_greeting),
 		cmocka_unit_test(a_queue_pair_without_a_place),
-		cmocka_unit_test(places_are_kept),
+		cmocka_unit_test(places_come_again),
+		cmocka_unit_test(all_places),
+		cmocka_unit_test(somebody_else_in_the_place),
 	};
 
 	return cmocka_run_group_tests_name("local/hostile", tests, NULL, NULL);

@@ -69,6 +69,48 @@ static void ten_thousand_queue_pairs(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
+static size_t shared_memory(void)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	unsigned long kilobytes = 0;
+	char line[256];
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "RssShmem: %lu", &kilobytes) == 1)
+			break;
+	fclose(file);
+	return kilobytes << 10;
+}
+
+/* Those that are gone leave no memory behind that only one with the same number would use. */
+static void queue_pairs_that_come_and_go(void **state)
+{
+	enum { PAIRS = 400, MESSAGES = 12, SIZE = 3000, MAY_GROW = 4 << 20 };
+	size_t before = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2 * PAIRS; i++) {
+		struct pair pair;
+
+		if (i == PAIRS)
+			before = shared_memory();
+		pair_open(&pair, &world, NULL);
+		for (uint32_t message = 0; message < MESSAGES; message++) {
+			struct ibv_sge sge;
+			struct ibv_send_wr wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, SIZE);
+
+			pair_receive(&pair, 1, message, 0, SIZE);
+			pair_post(&pair, 0, &wr);
+			expect_completion(pair.cq[1], message, IBV_WC_RECV);
+			expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
+		}
+		pair_close(&pair);
+	}
+	print_message("%zu bytes of shared memory, then %zu\n", before, shared_memory());
+	assert_true(shared_memory() <= before + MAY_GROW);
+}
+
 /* Numbers are distinct, 24 bits, and not counted up. */
 static void numbers_are_not_predictable(void **state)
 {
@@ -97,6 +139,7 @@ static void numbers_are_not_predictable(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(queue_pairs_that_come_and_go),
 		cmocka_unit_test(ten_thousand_queue_pairs),
 		cmocka_unit_test(numbers_are_not_predictable),
 	};
