@@ -164,6 +164,11 @@ void pair_to_init(struct pair *pair, int side)
 	assert_int_equal(ibv_modify_qp(pair->qp[side], &attr, mask), 0);
 }
 
+uint32_t pair_psn(uint32_t qpn)
+{
+	return qpn * UINT32_C(2654435761) >> 8;
+}
+
 void pair_to_rtr(struct pair *pair, int side)
 {
 	const struct pair_options *options = &pair->options;
@@ -171,7 +176,7 @@ void pair_to_rtr(struct pair *pair, int side)
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = options->mtu != 0 ? options->mtu : IBV_MTU_1024,
 		.dest_qp_num = pair->elsewhere != 0 ? pair->elsewhere : pair->qp[!side]->qp_num,
-		.rq_psn = 0x100u + (unsigned)!side,
+		.rq_psn = pair_psn(pair->elsewhere != 0 ? pair->elsewhere : pair->qp[!side]->qp_num),
 		.max_dest_rd_atomic = options->read_depth != 0 ? (uint8_t)options->read_depth : 16,
 		.min_rnr_timer = options->min_rnr_timer != 0 ? options->min_rnr_timer : 1,
 		.ah_attr = address(pair),
@@ -195,7 +200,7 @@ void pair_to_rts(struct pair *pair, int side)
 	const struct pair_options *options = &pair->options;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
-		.sq_psn = 0x100u + (unsigned)side,
+		.sq_psn = pair_psn(pair->qp[side]->qp_num),
 		.timeout = chosen(options->no_timeout, options->timeout, 14),
 		.retry_cnt = chosen(options->no_retry, options->retry, 7),
 		.rnr_retry = chosen(options->no_rnr_retry, options->rnr_retry, 7),

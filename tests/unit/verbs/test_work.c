@@ -510,8 +510,8 @@ static void a_queue_pair_talks_to_itself(void **state)
 	pair_to_init(&pair, 0);
 	{
 		struct ibv_qp_attr attr = {
-			.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = pair.qp[0]->qp_num, .rq_psn = 0x100,
-			.max_dest_rd_atomic = 1, .min_rnr_timer = 1,
+			.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = pair.qp[0]->qp_num,
+			.rq_psn = pair_psn(pair.qp[0]->qp_num), .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
 			.ah_attr = {.grh = {.dgid = world.gid, .sgid_index = (uint8_t)world.gid_index}, .is_global = 1, .port_num = 1},
 		};
 
