@@ -15,9 +15,10 @@
  *   queue pairs: state, rights, how far I am          is it connected to me? is my work done?
  *   rings: records for the peer of each queue pair    SENDs and whatever else the peer must execute itself
  *
- * The memory is a sparse file: what no queue pair or region uses costs nothing. QPNs are drawn at random, but queue pairs stand here in the
- * order in which their numbers were first used, and with each what a short message needs: a process that uses a thousand of them by
- * turns needs 250 pages for that and not some thousands, whose addresses the processor would find in none of its caches.
+ * The memory is a sparse file: what no queue pair or region uses costs nothing. QPNs are drawn at random, but queue pairs stand
+ * here in the order in which their numbers were first used, and with each what a short message needs: a process that uses a
+ * thousand of them by turns needs 250 pages for that and not some thousands, whose addresses the processor would find in none of
+ * its caches.
  */
 #ifndef VB_LOCAL_BOARD_H
 #define VB_LOCAL_BOARD_H
@@ -127,8 +128,8 @@ struct vb_board_qp {
 struct vb_board {
 	struct vb_board_header header;
 	struct vb_board_doorbells doorbells[VB_BOARD_DOORBELL_RINGS][VB_BOARD_LANES] __attribute__((aligned(4096)));
-	/* By index of the QPN: 1 + the queue pair's place in the arrays below, 0: there is none. Set before anybody can hear of the queue pair,
-	 * and cleared when it is gone; its place goes to another one, long after (local.h). Atomic. */
+	/* By index of the QPN: 1 + the queue pair's place in the arrays below, 0: there is none. Set before anybody can hear of
+	 * the queue pair, and cleared when it is gone; its place goes to another one, long after (local.h). Atomic. */
 	uint16_t place[VB_BOARD_QPS] __attribute__((aligned(4096)));
 	struct vb_board_qp qp[VB_BOARD_QPS] __attribute__((aligned(4096)));
 	/* What follows after `near`; its first VB_RING_NEAR bytes are never used. */

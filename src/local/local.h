@@ -2,10 +2,10 @@
  *
  * The same-host engine: carries a reliable connection between two processes of one host through memory.
  *
- * RDMA WRITE, RDMA READ and (where the memory is shared) atomics are executed wholly by the initiator: it looks the key up in the target's
- * published table and copies into or out of the target's memory; the target runs no instruction. SEND, WRITE with immediate and
- * other atomics are records in the initiator's ring, executed by the target when it looks. Order within a queue pair: a direct access waits
- * until the records before it are executed.
+ * RDMA WRITE, RDMA READ and (where the memory is shared) atomics are executed wholly by the initiator: it looks the key up in the
+ * target's published table and copies into or out of the target's memory; the target runs no instruction. SEND, WRITE with immediate and
+ * other atomics are records in the initiator's ring, executed by the target when it looks. Order within a queue pair: a direct
+ * access waits until the records before it are executed.
  *
  * Whether a queue pair goes this way is agreed without a word on the wire: each side shows at RTR what it offers, and what both
  * offer holds. Until the peer has shown itself, work waits (UNDECIDED), as packets to a peer that is not ready would be sent in vain;
@@ -33,10 +33,10 @@ struct vb_local_host {
 	int (*write)(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, uint64_t theirs, uint64_t length);
 	int (*read)(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
 		    unsigned pieces);
-	/* Our address of a range of the peer's memory that both share, for loads and stores; NULL: not shared (or not known to be, yet: ask
-	 * each time), use the above. `generation` tells one registration from every other of that table: a key comes again after a
-	 * while, and so does an address (the owner numbers its registrations, bindings and reregistrations). The copy word of
-	 * that key must be shown before the call and until the last byte is moved: what it points to stays for that long and
+	/* Our address of a range of the peer's memory that both share, for loads and stores; NULL: not shared (or not known to
+	 * be, yet: ask each time), use the above. `generation` tells one registration from every other of that table: a key comes
+	 * again after a while, and so does an address (the owner numbers its registrations, bindings and reregistrations). The
+	 * copy word of that key must be shown before the call and until the last byte is moved: what it points to stays for that long and
 	 * no longer, unless *mappings of the peer says so. It leads to all of region_start, region_length. Not for regions
 	 * without plain bytes (null, on-demand). */
 	void *(*shared)(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t generation, uint64_t region_start,
@@ -52,8 +52,8 @@ struct vb_local_host {
 struct vb_local_peer {
 	const struct vb_board *board;      /* mapped whole, read-only, for as long as the peer object lives */
 	const struct vb_local_host *host;
-	/* Atomic: a number that changes before anything goes that `shared` returned, and before the copy words are looked at for it. NULL:
-	 * ask each time. */
+	/* Atomic: a number that changes before anything goes that `shared` returned, and before the copy words are looked at for
+	 * it. NULL: ask each time. */
 	const uint64_t *mappings;
 	uint32_t slot;
 	bool gone;                         /* atomic: the process has ended */
@@ -61,9 +61,9 @@ struct vb_local_peer {
 
 enum vb_local_path { VB_LOCAL_UNDECIDED, VB_LOCAL_TAKEN, VB_LOCAL_DECLINED };
 
-/* The places of a board, for its owner alone. Where one that was given back could be had again at once, a peer that is late in looking how it
- * ended (records.c) would find nothing any more: many others are given back in between. A process that makes and ends queue pairs without end
- * needs no more of its board for it than for those few. */
+/* The places of a board, for its owner alone. Where one that was given back could be had again at once, a peer that is late in
+ * looking how it ended (records.c) would find nothing any more: many others are given back in between. A process that makes and
+ * ends queue pairs without end needs no more of its board for it than for those few. */
 enum { VB_LOCAL_PLACES_RESTING = 256 };
 
 struct vb_local_places {
@@ -72,8 +72,8 @@ struct vb_local_places {
 	uint16_t rest[VB_BOARD_QPS];
 };
 
-/* Before anybody can hear of a queue pair with this number: it gets a place on our board. After its end: it gives it back. The caller lets one in
- * at a time. */
+/* Before anybody can hear of a queue pair with this number: it gets a place on our board. After its end: it gives it back. The
+ * caller lets one in at a time. */
 void vb_local_settle(struct vb_board *own, uint32_t qpn, struct vb_local_places *places);
 void vb_local_leave(struct vb_board *own, uint32_t qpn, struct vb_local_places *places);
 

@@ -54,8 +54,8 @@ struct pair {
 void pair_open(struct pair *pair, struct world *world, const struct pair_options *options);
 void pair_close(struct pair *pair);
 void pair_connect(struct pair *pair);    /* RESET to RTS, both */
-/* The first PSN of that sender. Not the same for all: a number may be given to another queue pair while packets for the one before are under way, and
- * they must not fit. */
+/* The first PSN of that sender. Not the same for all: a number may be given to another queue pair while packets for the one
+ * before are under way, and they must not fit. */
 uint32_t pair_psn(uint32_t qpn);
 void pair_to_init(struct pair *pair, int side);
 void pair_to_rtr(struct pair *pair, int side);

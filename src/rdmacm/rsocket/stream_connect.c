@@ -48,7 +48,8 @@ static const struct vb_rsocket_kind kind = {
 	.destroy = vb_rstream_destroy,
 };
 
-/* lifted: its descriptor is none of the low numbers, which a program counts on. NULL with errno: ENOMEM, or what a descriptor was refused with. */
+/* lifted: its descriptor is none of the low numbers, which a program counts on. NULL with errno: ENOMEM, or what a descriptor was
+ * refused with. */
 static struct vb_rsocket *create_unconnected(int domain, bool lifted)
 {
 	struct vb_rsocket *rs = vb_rsocket_create(&kind, domain, SOCK_STREAM);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Event channels, ids, ports and rsockets until no more are given: the errno of each kind, all given back, and once more as many. The second
- * time costs neither descriptors nor memory that the first did not.
+ * Event channels, ids, ports and rsockets until no more are given: the errno of each kind, all given back, and once more as many.
+ * The second time costs neither descriptors nor memory that the first did not.
  */
 #include <errno.h>
 #include <malloc.h>

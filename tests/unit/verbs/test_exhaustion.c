@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects of each kind until no more are given: as many as ibv_query_device promises, then the errno of the kind. All are given back, and once
- * more as many can be had; the second time costs neither descriptors nor memory that the first did not.
+ * Objects of each kind until no more are given: as many as ibv_query_device promises, then the errno of the kind. All are given
+ * back, and once more as many can be had; the second time costs neither descriptors nor memory that the first did not.
  */
 #include <dirent.h>
 #include <errno.h>

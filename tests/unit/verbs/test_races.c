@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects end while other threads use what they are joined to: queue pairs while their completion queue is polled, resized and waited for, while their
- * peer posts, while their shared receive queue is filled; memory while a peer writes to it; address handles right behind a post.
- * The libraries promise what the manual does: what has ended is not heard of again, and memory that was given back is not touched. Meant for
- * ThreadSanitizer above all.
+ * Objects end while other threads use what they are joined to: queue pairs while their completion queue is polled, resized and
+ * waited for, while their peer posts, while their shared receive queue is filled; memory while a peer writes to it; address
+ * handles right behind a post. The libraries promise what the manual does: what has ended is not heard of again, and memory that
+ * was given back is not touched. Meant for ThreadSanitizer above all.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -43,8 +43,8 @@ static void open_on_shared_cq(struct pair *pair, bool shared)
 
 	pair_open(pair, &world, &options);
 	for (int side = 0; side < 2; side++) {
-		struct ibv_qp_init_attr attr = {.send_cq = cq, .recv_cq = cq, .srq = shared && side == 1 ? srq : NULL, .qp_type = IBV_QPT_RC,
-						.cap = {DEPTH, DEPTH, 1, 1, 0}};
+		struct ibv_qp_init_attr attr = {.send_cq = cq, .recv_cq = cq, .srq = shared && side == 1 ? srq : NULL,
+						.qp_type = IBV_QPT_RC, .cap = {DEPTH, DEPTH, 1, 1, 0}};
 
 		assert_int_equal(ibv_destroy_qp(pair->qp[side]), 0);
 		pair->qp[side] = ibv_create_qp(world.pd, &attr);
@@ -151,7 +151,8 @@ static void *post_until_it_fails(void *unused)
 	(void)unused;
 	while (!failed || completed < posted) {
 		struct ibv_sge sge;
-		struct ibv_send_wr wr = pair_request(&victim, 0, posted % 3 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, &sge, 0, LENGTH), *bad;
+		enum ibv_wr_opcode opcode = posted % 3 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+		struct ibv_send_wr wr = pair_request(&victim, 0, opcode, &sge, 0, LENGTH), *bad;
 		struct ibv_wc wc;
 
 		if (!failed && posted - completed < DEPTH && ibv_post_send(victim.qp[0], &wr, &bad) == 0)
@@ -203,7 +204,8 @@ static void deregister_against_writes(void **state)
 		usual = victim.mr[1];
 		usual_bytes = victim.buffer[1];
 		victim.buffer[1] = bytes;
-		victim.mr[1] = ibv_reg_mr(world.pd, bytes, PAIR_BUFFER, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+		victim.mr[1] = ibv_reg_mr(world.pd, bytes, PAIR_BUFFER,
+					  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 		assert_non_null(victim.mr[1]);
 		/* What posts reads the key all the time. */
 		struct ibv_mr told = *victim.mr[1], *real = victim.mr[1];
@@ -300,7 +302,8 @@ static void destroy_handle_behind_post(void **state)
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		struct ibv_sge sge;
 		struct ibv_send_wr wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 500);
-		struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = world.gid, .sgid_index = (uint8_t)world.gid_index}};
+		struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1,
+					   .grh = {.dgid = world.gid, .sgid_index = (uint8_t)world.gid_index}};
 		struct ibv_ah *ah = ibv_create_ah(world.pd, &attr);
 
 		assert_non_null(ah);
