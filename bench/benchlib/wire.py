@@ -41,7 +41,7 @@ SMALL_BUFFERS = tuple(row for row in BULK if row[0] in ("RC WRITE 64 KiB", "RC W
 UCX_PORT = 13337
 # What the ratios are meant to be.
 BULK_GOAL, LOSS_GOAL, LATENCY_GOAL, UCX_GOAL, SMALL_GOAL, WRITE_GOAL = 0.85, 0.5, 1.15, 1.0, 0.8, 1.2
-LOSSY = tuple(row for row in BULK if row[0] in ("RC WRITE 64 KiB", "RC WRITE 1 MiB"))
+LOSSY = tuple(row for row in BULK if row[0] in ("RC WRITE 64 KiB", "RC WRITE 1 MiB", "RC READ 64 KiB", "RC READ 1 MiB"))
 
 
 class Wire(Place):

@@ -109,8 +109,9 @@ static bool expect_response(struct vb_qp *qp, struct series *series)
 	const struct vb_roce_asked *asked;
 	uint32_t arrived, index;
 
-	/* Not while anything is asked for again: what then comes may belong to either time. */
-	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || requester->asked_sent == requester->asked_tail)
+	/* Not while anything is asked for again: what then comes may belong to either time, or have come before. */
+	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || requester->asked_sent == requester->asked_tail ||
+	    requester->early.count > 0)
 		return false;
 	asked = vb_roce_reads_at(requester, requester->asked_tail);
 	arrived = psn_ahead(requester->acknowledged, asked->first);

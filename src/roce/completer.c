@@ -7,6 +7,7 @@
  * (C9-105, implicit NAK). Answers from outside acknowledged..high are of the past, or invented, and ignored.
  */
 #include <assert.h>
+#include <string.h>
 
 #include "roce/engine.h"
 
@@ -162,9 +163,13 @@ static void go_back(struct vb_qp *qp, vb_time now, bool response_lost, vb_time s
 
 static void response_is_missing(struct vb_qp *qp, vb_time now)
 {
-	vb_time round_trip = vb_roce_engine(qp)->requester.round_trip;
+	const struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	vb_time same_loss = requester->round_trip > SAME_LOSS ? requester->round_trip : SAME_LOSS;
 
-	go_back(qp, now, true, round_trip > SAME_LOSS ? round_trip : SAME_LOSS);
+	if (requester->early.count > 0)
+		vb_roce_early_told(qp, now, same_loss);
+	else
+		go_back(qp, now, true, same_loss);
 }
 
 static void note_credits(struct vb_roce_requester *requester, uint8_t syndrome)
@@ -277,7 +282,7 @@ static void handle_acknowledge(struct vb_qp *qp, vb_time now, const struct vb_ro
 	}
 }
 
-/* Does the packet, the next of the oldest piece, look like what was asked for? */
+/* Does the packet, of that piece, look like what was asked for? */
 static bool response_fits(const struct vb_qp *qp, const struct vb_send_wqe *wqe, const struct vb_roce_asked *asked,
 			  const struct vb_roce_packet *packet)
 {
@@ -290,8 +295,10 @@ static bool response_fits(const struct vb_qp *qp, const struct vb_send_wqe *wqe,
 		       packet->payload_length == 0;
 	if (wqe->opcode != IBV_WR_RDMA_READ)
 		return packet->op->kind == VB_KIND_ATOMIC_ACKNOWLEDGE;
-	/* Whether it says FIRST or MIDDLE depends on where the responder was last asked to begin. */
-	return packet->op->kind == VB_KIND_READ_RESPONSE && vb_position_is_end(packet->op->position) == last &&
+	/* Whether it says FIRST or MIDDLE depends on where the responder was last asked to begin, LAST on where to end. */
+	if (vb_position_is_end(packet->op->position) != last && (last || !asked->in_parts))
+		return false;
+	return packet->op->kind == VB_KIND_READ_RESPONSE &&
 	       packet->payload_length == vb_roce_payload(wqe->length, mtu, psn_ahead(packet->psn, vb_roce_note(wqe)->first_psn));
 }
 
@@ -318,32 +325,16 @@ static bool place_response(struct vb_qp *qp, const struct vb_send_wqe *wqe, cons
 				 why);
 }
 
-/* The packet is the next one of the oldest piece. */
-static void accept_response(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+/* The next response of the oldest piece is in its place. */
+static void pass(struct vb_qp *qp, vb_time now)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	struct vb_roce_asked *asked = vb_roce_reads_at(requester, requester->asked_tail);
-	struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
-	uint32_t charge = vb_roce_charge(wqe->opcode == IBV_WR_RDMA_READ ? packet->payload_length : wqe->length, 1);
-	struct vb_fault_record why = {0};
+	struct vb_roce_note *note = vb_roce_note(vb_send_queue_at(&qp->send, qp->send.tail));
 
-	if (!response_fits(qp, wqe, asked, packet)) {
-		bad_response(qp, now, packet);
-		return;
-	}
-	if (!place_response(qp, wqe, packet, &why)) {
-		vb_work_evidence(qp, wqe, &why);
-		vb_qp_fail_send(qp, IBV_WC_LOC_PROT_ERR, &why, now);
-		return;
-	}
-	vb_roce_note(wqe)->progress = psn_ahead(packet->psn, vb_roce_note(wqe)->first_psn) + 1;
-	requester->acknowledged = psn_add(packet->psn, 1);
-	requester->receives_acknowledged = vb_roce_note(wqe)->receives_through;
-	vb_roce_congestion_arrived(&requester->congestion, charge, requester->read_in_flight, requester->acknowledged);
-	if (requester->asked_sent != requester->asked_tail) {
-		assert(requester->read_in_flight >= charge);
-		requester->read_in_flight -= charge;
-	}
+	requester->acknowledged = psn_add(requester->acknowledged, 1);
+	note->progress = psn_ahead(requester->acknowledged, note->first_psn);
+	requester->receives_acknowledged = note->receives_through;
 	if (psn_equal(requester->acknowledged, psn_add(asked->first, asked->packets))) {
 		if (requester->asked_sent == requester->asked_tail)
 			requester->asked_sent++;
@@ -354,9 +345,135 @@ static void accept_response(struct vb_qp *qp, vb_time now, const struct vb_roce_
 		requester->send_index = qp->send.tail;
 	}
 	vb_roce_timers_progress(qp, now);
+}
+
+static uint32_t charge_of(const struct vb_send_wqe *wqe, const struct vb_roce_packet *packet)
+{
+	return vb_roce_charge(wqe->opcode == IBV_WR_RDMA_READ ? packet->payload_length : wqe->length, 1);
+}
+
+static void account_response(struct vb_roce_requester *requester, uint32_t charge, struct psn upto)
+{
+	vb_roce_congestion_arrived(&requester->congestion, charge, requester->read_in_flight, upto);
+	if (requester->asked_sent != requester->asked_tail) {
+		assert(requester->read_in_flight >= charge);
+		requester->read_in_flight -= charge;
+	}
+}
+
+/* The packet is the next one of the oldest piece. */
+static void accept_response(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
+	struct vb_fault_record why = {0};
+
+	if (!response_fits(qp, wqe, vb_roce_reads_at(requester, requester->asked_tail), packet)) {
+		bad_response(qp, now, packet);
+		return;
+	}
+	if (!place_response(qp, wqe, packet, &why)) {
+		vb_work_evidence(qp, wqe, &why);
+		vb_qp_fail_send(qp, IBV_WC_LOC_PROT_ERR, &why, now);
+		return;
+	}
+	account_response(requester, charge_of(wqe, packet), psn_add(packet->psn, 1));
+	pass(qp, now);
 	if (packet->op->headers & VB_HEADER_AETH)
 		note_credits(requester, packet->aeth.syndrome);
 	retire(qp, now);
+}
+
+/* A response has come: whatever was sent before the oldest read has been executed. */
+static void pass_requests(struct vb_qp *qp, vb_time now)
+{
+	const struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	struct psn first = vb_roce_reads_at(requester, requester->asked_tail)->first;
+
+	advance(qp, now, psn_before(first, requester->acknowledged) ? requester->acknowledged : first);
+	retire(qp, now);
+}
+
+/* After a response that was missing: those behind it that were kept, up to the next that is missing. */
+static void follow_early(struct vb_qp *qp, vb_time now)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	while (requester->early.count > 0 && is_alive(qp)) {
+		pass_requests(qp, now);
+		if (!is_alive(qp))
+			break;
+		if (!vb_roce_early_has(requester, requester->acknowledged)) {
+			response_is_missing(qp, now);
+			return;
+		}
+		vb_roce_early_remove(requester, requester->acknowledged);
+		pass(qp, now);
+		retire(qp, now);
+	}
+}
+
+static const struct vb_roce_asked *piece_of(const struct vb_roce_requester *requester, struct psn psn)
+{
+	for (uint32_t i = requester->asked_tail; i != requester->asked_sent; i++) {
+		const struct vb_roce_asked *asked = vb_roce_reads_at(requester, i);
+
+		if (psn_ahead(psn, asked->first) < asked->packets)
+			return asked;
+	}
+	return NULL;
+}
+
+/* Of the elements that were begun. */
+static const struct vb_send_wqe *element_of(struct vb_qp *qp, struct psn psn)
+{
+	for (uint32_t i = qp->send.tail; i != qp->send.head; i++) {
+		const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, i);
+
+		if (!wqe->started)
+			break;
+		if (psn_ahead(psn, vb_roce_note(wqe)->first_psn) < vb_roce_note(wqe)->packets)
+			return wqe;
+	}
+	return NULL;
+}
+
+/* One of that PSN came before. If they are unlike, because one is forged or the peer's memory has changed, neither is
+ * preferred: it is asked for again. */
+static void compare_response(struct vb_qp *qp, const struct vb_send_wqe *wqe, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	uint64_t offset = (uint64_t)psn_ahead(packet->psn, vb_roce_note(wqe)->first_psn) * vb_roce_engine(qp)->mtu;
+	const uint8_t *there = vb_roce_hold_list(qp, &vb_roce_engine(qp)->placing, wqe->list, wqe->sge_count, offset,
+						 packet->payload_length, IBV_ACCESS_LOCAL_WRITE);
+
+	if (there && memcmp(there, packet->payload, packet->payload_length) == 0)
+		return;
+	vb_roce_early_remove(requester, packet->psn);
+	requester->read_in_flight += charge_of(wqe, packet);
+}
+
+/* It comes ahead of one that is missing. Kept if it is what was asked for and its place is there; if not, that is told when
+ * its turn has come. */
+static void keep_response(struct vb_qp *qp, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	const struct vb_roce_asked *asked = piece_of(requester, packet->psn);
+	const struct vb_send_wqe *wqe = asked ? element_of(qp, packet->psn) : NULL;
+	struct vb_fault_record why = {0};
+
+	if (!wqe || wqe->opcode != IBV_WR_RDMA_READ || !response_fits(qp, wqe, asked, packet))
+		return;
+	if (vb_roce_early_has(requester, packet->psn)) {
+		compare_response(qp, wqe, packet);
+		return;
+	}
+	if (!vb_roce_early_add(requester, packet->psn))
+		return;
+	if (place_response(qp, wqe, packet, &why))
+		account_response(requester, charge_of(wqe, packet), requester->acknowledged);
+	else
+		vb_roce_early_remove(requester, packet->psn);
 }
 
 void vb_roce_completer_took_middles(struct vb_qp *qp, vb_time now, uint32_t count)
@@ -390,15 +507,17 @@ static void handle_response(struct vb_qp *qp, vb_time now, const struct vb_roce_
 		VB_COUNT(qp->host->counters, dropped_pkts);
 		return;
 	}
-	/* Whatever was sent before the oldest read has been executed. */
-	advance(qp, now, psn_before(first, requester->acknowledged) ? requester->acknowledged : first);
-	retire(qp, now);
+	pass_requests(qp, now);
 	if (!is_alive(qp))
 		return;
-	if (psn_equal(packet->psn, requester->acknowledged))
+	if (psn_equal(packet->psn, requester->acknowledged)) {
 		accept_response(qp, now, packet);
-	else
+		if (requester->early.count > 0)
+			follow_early(qp, now);
+	} else {
+		keep_response(qp, packet);
 		response_is_missing(qp, now);
+	}
 }
 
 void vb_roce_completer_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)

@@ -102,15 +102,24 @@ void vb_roce_window_lost(struct vb_roce_congestion *congestion, struct psn high)
 		lost(&congestion->requests, vb_roce_congestion_floor(congestion), high);
 }
 
-void vb_roce_congestion_one_lost(struct vb_roce_congestion *congestion, struct psn high)
+/* Were that more losses in this window than chance explains? */
+static bool is_no_chance(struct vb_roce_window *window, uint32_t mtu, struct psn high)
 {
-	struct vb_roce_window *window = &congestion->requests;
-	uint32_t packets = window->size / vb_roce_charge(congestion->mtu, 1);
-
 	if (window->lost == 0)
 		window->counted_to = high;
-	if (++window->lost > 1 + packets / CHANCE_DIVISOR)
+	return ++window->lost > 1 + window->size / vb_roce_charge(mtu, 1) / CHANCE_DIVISOR;
+}
+
+void vb_roce_congestion_one_lost(struct vb_roce_congestion *congestion, struct psn high)
+{
+	if (is_no_chance(&congestion->requests, congestion->mtu, high))
 		congestion->algorithm->lost(congestion, high);
+}
+
+void vb_roce_congestion_one_response_lost(struct vb_roce_congestion *congestion, struct psn high)
+{
+	if (is_no_chance(&congestion->responses, congestion->mtu, high))
+		vb_roce_congestion_response_lost(congestion, high);
 }
 
 void vb_roce_congestion_response_lost(struct vb_roce_congestion *congestion, struct psn high)

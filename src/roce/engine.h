@@ -34,6 +34,17 @@
 struct vb_roce_asked {
 	struct psn first;
 	uint32_t packets;                /* of the response */
+	bool in_parts;                   /* some of it was asked for again, alone */
+};
+
+/* Responses that came ahead of a missing one, and are in their places (early.c). */
+struct vb_roce_early {
+	uint64_t *bits;                  /* one for each PSN; NULL: none was ever missing */
+	uint32_t count;                  /* of those set; all lie behind `acknowledged`, and within reach of it */
+	bool ask_owed;
+	bool asked;                      /* for what is missing from asked_from on */
+	struct psn asked_from;
+	vb_time asked_at;
 };
 
 /* What the responder does with packets that come ahead of a missing one. */
@@ -61,6 +72,7 @@ struct vb_roce_requester {
 	uint32_t asked_capacity;
 	uint32_t asked_tail, asked_sent, asked_head;
 	uint32_t read_in_flight;         /* charge of response packets on their way to us */
+	struct vb_roce_early early;
 
 	/* End-to-end credits (IBA 9.7.7.2), counted in messages that take a receive. */
 	bool credits_known;
@@ -141,6 +153,8 @@ struct vb_roce_resource {
 	uint64_t original;               /* atomic: what stood there */
 	uint32_t begin, next;            /* the answer under way: its first packet and the next one to send */
 	uint32_t byte_end;               /* and where it ends, in bytes from `address` */
+	bool resumes;                    /* afterwards the one before it goes on, from here to there */
+	uint32_t resume_next, resume_byte_end;
 };
 
 /* Requests that came ahead of one that is missing (reorder.c). All of them lie behind `expected`, and within reach of it. */
@@ -382,6 +396,21 @@ static inline struct vb_roce_asked *vb_roce_reads_at(const struct vb_roce_reques
 	return &requester->asked[index % requester->asked_capacity];
 }
 void vb_roce_reads_clear(struct vb_roce_requester *requester);
+/* Ask for what is missing before the first response that was kept. */
+void vb_roce_reads_ask_missing(struct vb_qp *qp, vb_time now, struct vb_burst *out);
+
+/* ---- early.c: responses that came ahead of a missing one ---- */
+/* Remember that it came. False: it is too far ahead, or there is no memory. */
+bool vb_roce_early_add(struct vb_roce_requester *requester, struct psn psn);
+bool vb_roce_early_has(const struct vb_roce_requester *requester, struct psn psn);
+void vb_roce_early_remove(struct vb_roce_requester *requester, struct psn psn);
+/* How many are missing before the first that was kept. There is one. */
+uint32_t vb_roce_early_gap(const struct vb_roce_requester *requester);
+/* Something was kept, or the missing one is still missing: is it time to ask for it? */
+void vb_roce_early_told(struct vb_qp *qp, vb_time now, vb_time same_loss);
+/* What was kept will come again. */
+void vb_roce_early_forget(struct vb_roce_requester *requester);
+void vb_roce_early_close(struct vb_roce_requester *requester);
 
 /* ---- completer.c: answers to our requests ---- */
 void vb_roce_completer_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);

@@ -159,6 +159,26 @@ enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wq
 	return VB_PROGRESS_SENT;
 }
 
+void vb_roce_reads_ask_missing(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	struct vb_roce_asked *asked = vb_roce_reads_at(requester, requester->asked_tail);
+	struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
+	uint32_t gap = vb_roce_early_gap(requester);
+	uint32_t left = asked->packets - psn_ahead(requester->acknowledged, asked->first);
+	struct vb_roce_packet packet;
+
+	requester->early.ask_owed = false;
+	requester->early.asked_at = now;
+	asked->in_parts = true;
+	if (is_atomic(wqe))
+		make_atomic(qp, wqe, &packet);
+	else
+		make_read(qp, wqe, psn_ahead(requester->acknowledged, vb_roce_note(wqe)->first_psn), gap < left ? gap : left, &packet);
+	packet.ack_request = true;
+	append(qp, wqe, &packet, out);
+}
+
 /* Never a later part of a request before an earlier one: a responder may remember only what was asked last (rxe does, and
  * drops what lies before it). So all that is missing of the last request, if that is little. */
 void vb_roce_reads_probe(struct vb_qp *qp, struct vb_send_wqe *wqe, struct vb_burst *out)

@@ -173,6 +173,16 @@ static void answer_again(struct vb_roce_responder *responder, struct vb_roce_res
 	/* The answer is still under way and has not come there yet. */
 	if (resource->owed && begin >= resource->next && byte_end <= resource->byte_end)
 		return;
+	/* A part of what was sent: then the answer goes on where it is. */
+	if (resource->owed && !resource->resumes && byte_end <= resource->next * mtu) {
+		resource->resumes = true;
+		resource->resume_next = resource->next;
+		resource->resume_byte_end = resource->byte_end;
+		resource->begin = resource->next = begin;
+		resource->byte_end = byte_end;
+		resource->again = true;
+		return;
+	}
 	if (!resource->owed || byte_end > resource->byte_end)
 		resource->byte_end = byte_end;
 	if (!resource->owed || begin < resource->next)
@@ -321,6 +331,12 @@ static bool send_read(struct vb_qp *qp, struct vb_roce_resource *resource, vb_ti
 	vb_burst_append(out, &qp->path, &packet, &span, length > 0);
 	resource->next++;
 	resource->owed = !last;
+	if (last && resource->resumes) {
+		resource->resumes = false;
+		resource->owed = true;
+		resource->begin = resource->next = resource->resume_next;
+		resource->byte_end = resource->resume_byte_end;
+	}
 	return true;
 }
 

@@ -58,6 +58,7 @@ static void clear(struct vb_qp *qp)
 	vb_roce_resources_clear(&engine->responder);
 	vb_roce_reorder_clear(&engine->responder.reorder);
 	vb_roce_missing_close(&engine->requester);
+	vb_roce_early_close(&engine->requester);
 	memset(engine, 0, sizeof(*engine));
 	engine->requester.retransmit_at = engine->requester.probe_at = VB_TIME_NEVER;
 }
@@ -117,6 +118,7 @@ static void stop_requester(struct vb_qp *qp)
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 
 	vb_roce_reads_clear(requester);
+	vb_roce_early_forget(requester);
 	requester->acknowledged = requester->send = requester->high;
 	requester->in_flight = requester->since_ack_request = 0;
 	requester->retransmit_at = requester->probe_at = VB_TIME_NEVER;
