@@ -269,8 +269,8 @@ static void draw_link(FILE *out, const struct vb_cli_fabric_list *list, const st
 {
 	const struct vb_cli_fabric_node *a = &list->nodes[link->node[0]], *b = &list->nodes[link->node[1]];
 	double x[2] = { a->x, b->x }, y[2] = { a->y, b->y };
-	/* Words stand where links of one switch are apart: at their lower ends. */
-	double near = y[0] < y[1] ? 0.74 : 0.26;
+	/* Words stand where links of one switch to its adapters are apart; those between switches out of the way of links within a row. */
+	double near = a->level && b->level ? 0.45 : b->level ? 0.26 : 0.74;
 
 	fprintf(out, "<g class=\"link\"><title>");
 	put_text(out, a->name);
