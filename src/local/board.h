@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A process's board: the shared memory in which it shows the other processes of its host what they need for reaching it. One per
- * process, written by its owner alone, mapped read-only by everybody else (verbenad hands the descriptors out). Since nobody
- * writes into another's memory, nobody can disturb another's words; what a peer shows may still be nonsense, so every
+ * process, written by its owner alone, mapped read-only by all others (verbenad hands the descriptors out). Since no process
+ * writes into another's memory, none can disturb another's words; what a peer shows may still be nonsense, so every
  * number read from a foreign board is copied out and checked before it is used.
  *
  *   owner writes                                      peer reads
@@ -49,7 +49,7 @@ struct vb_board_header {
 	uint64_t id;                       /* drawn at random: this process, since it opened its board */
 	uint32_t pid, slot;
 	uint64_t generation;               /* atomic: the last that began; the owner's */
-	uint64_t cookie_address;           /* where in the owner's memory `id` stands again: whoever can read it there can copy */
+	uint64_t cookie_address;           /* where in the owner's memory `id` stands again: a process that can read it there can copy */
 	/* Atomic, on a line of its own: 1 when no thread looks at rings, so that a peer that leaves something there has to wake the owner
 	 * (base/sleep_flag.h). */
 	uint32_t asleep __attribute__((aligned(64)));
@@ -93,7 +93,7 @@ struct vb_board_outcome {
 };
 
 struct vb_board_qp {
-	/* The connection. `word` is atomic and stored last, so that whoever finds a generation finds what belongs to it. The other
+	/* The connection. `word` is atomic and stored last, so that a reader that finds a generation finds what belongs to it. The other
 	 * fields of this line do not change within a generation, but those that say so (atomic). */
 	uint64_t word;
 	uint32_t offer;                    /* enum vb_board_offer; changes */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Accesses to the peer's memory that need nobody else. In this order, which the peer's deregistration and its way to the error state rely
- * on (memory/foreign.h, local.c):
+ * Accesses to the peer's memory that do not need the peer to run. In this order, which the peer's deregistration and its way
+ * to the error state rely on (memory/foreign.h, local.c):
  *
  *   show the key by which we copy, and for which queue pair  ->  is that queue pair still what it was?  ->  look the key up in the
  *   peer's table  ->  copy a piece  ->  show nothing
@@ -349,8 +349,8 @@ static bool is_its_turn(struct vb_local *local)
 	return initiator->consumed >= initiator->ordered && vb_local_ring_has_room(local, MAY_LEAVE);
 }
 
-/* The peer's application may wait to hear that somebody is there (IBA 11.6.3.2, COMM_EST): that needs the peer. Nobody waits for it,
- * and it is not woken for it. */
+/* The peer's application may wait to hear that its peer is there (IBA 11.6.3.2, COMM_EST): that needs the peer. No thread
+ * of ours waits for it, and it is not woken for it. */
 static void greet(struct vb_local *local)
 {
 	const struct vb_local_record hello = {.kind = VB_RECORD_HELLO};

@@ -17,7 +17,7 @@ void vb_doorbells_ring(struct vb_board *own, uint32_t qpn, unsigned lane)
 	struct vb_board_doorbells *doorbells = &own->doorbells[(qpn >> SLOT_SHIFT) % VB_BOARD_DOORBELL_RINGS][lane % VB_BOARD_LANES];
 	uint64_t number = __atomic_add_fetch(&doorbells->rung, 1, __ATOMIC_RELAXED);
 
-	/* Release: whoever hears it finds what was left. */
+	/* Release: the thread that hears it finds what was left. */
 	__atomic_store_n(&doorbells->doorbell[number % VB_BOARD_DOORBELLS], number << QPN_BITS | (qpn & QPNS), __ATOMIC_RELEASE);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Doorbells: how a process with many queue pairs gets to know which of them to look at. Whoever leaves something for one of them writes its
- * number down on his own board, one after the other in a ring; the process follows what others write. It so looks at queue
- * pairs for which something was left and at no others, and finds their numbers side by side.
+ * Doorbells: how a process with many queue pairs gets to know which of them to look at. A peer that leaves something for one of
+ * them writes its number down on the peer's own board, one after the other in a ring; the process follows what others write.
+ * It so looks at queue pairs for which something was left and at no others, and finds their numbers side by side.
  *
  * Each board has as many doorbell rings (struct vb_board_doorbells) as make it likely that two of its peers, and two of its own threads, do
  * not meet in one: for a peer those of its slot, for a thread that of its completion queue.
  *
  * Nothing depends on a doorbell but how soon: a thread that is stopped between taking a place and filling it keeps those behind it
- * from being heard, and a board may show anything. Whoever listens looks at every queue pair now and then.
+ * from being heard, and a board may show anything. The listener looks at every queue pair now and then.
  */
 #ifndef VB_LOCAL_DOORBELLS_H
 #define VB_LOCAL_DOORBELLS_H

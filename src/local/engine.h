@@ -7,7 +7,7 @@
  *   doorbells.c   telling a peer with many queue pairs for which of them
  *   records.c     our records: leaving them, what the peer shows of them
  *   initiator.c   the send queue: what becomes a record, what is completed, failed
- *   direct.c      WRITE, READ and atomics that need nobody else
+ *   direct.c      WRITE, READ and atomics that do not need the peer to run
  *   target.c      the peer's records executed
  *   fast_path.c   the fast path past all of these, for what is most common
  *   spans.c       where the bytes of a scatter/gather list are
@@ -108,7 +108,7 @@ struct vb_local_place {
 };
 
 /* What vb_local_has_work looks at. */
-enum { VB_LOCAL_HEEDS_WORD = 1, VB_LOCAL_HEEDS_RING = 2, VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS = 4 };
+enum { VB_LOCAL_WATCHES_WORD = 1, VB_LOCAL_WATCHES_RING = 2, VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS = 4 };
 
 struct vb_local {
 	struct vb_board *own;
@@ -125,7 +125,7 @@ struct vb_local {
 	uint64_t seen_word, seen_taken;  /* hints */
 	uint32_t path;                 /* enum vb_local_path; hint */
 	uint32_t lane;                   /* in which we ring for the peer */
-	uint32_t heeds;                  /* hint */
+	uint32_t watches;                /* hint: what vb_local_has_work looks at */
 	enum ibv_qp_state shown_state;
 	bool hearing;                    /* the peer's records are for us */
 	bool kick;                       /* something was left for the peer since it was last told */
@@ -179,7 +179,7 @@ bool vb_local_ring_has_room(const struct vb_local *local, uint32_t bytes);
 enum vb_local_found { VB_FOUND_NOTHING, VB_FOUND_RECORD, VB_FOUND_NONSENSE };
 enum vb_local_found vb_local_ring_find(struct vb_local *local, struct vb_local_record *record, const uint8_t **body);
 void vb_local_ring_consume(struct vb_local *local, const struct vb_local_record *record);
-bool vb_local_ring_beckons(const struct vb_local *local);
+bool vb_local_ring_has_work(const struct vb_local *local);
 
 /* ---- records.c ---- */
 

@@ -17,7 +17,7 @@
 /* Longer ones cost more than the way. Three lines of the ring with what stands before them. */
 enum { FEW_BYTES = 3 * VB_RECORD_ALIGN - (int)sizeof(struct vb_record) };
 
-/* Nobody looks over our shoulder, and the peer is what it was when it was last weighed (local.c): connected to us and in the same state. */
+/* No observer wants to see each step, and the peer is as update_peer (local.c) last found it: connected to us and in the same state. */
 static bool nothing_changed(const struct vb_qp *qp, const struct vb_local *local)
 {
 	return qp->state == IBV_QPS_RTS && !qp->host->watch && !qp->host->observer &&
@@ -60,7 +60,7 @@ static bool fetch(const struct vb_qp *qp, const struct ibv_send_wr *wr, uint8_t 
 	return true;
 }
 
-/* As work that was begun. Its bytes are in the record, nobody asks for them again. */
+/* As work that was begun. Its bytes are in the record, and not asked for again. */
 static void enqueue(struct vb_qp *qp, const struct vb_local *local, const struct ibv_send_wr *wr, vb_time now)
 {
 	struct vb_send_wqe *wqe = vb_send_queue_reserve(&qp->send);
@@ -96,8 +96,8 @@ bool vb_local_fast_send(struct vb_qp *qp, struct vb_local *local, const struct i
 	enqueue(qp, local, wr, now);
 	vb_local_initiator_count(local, false);
 	vb_local_clock_run(local, now, true);
-	if (!(local->heeds & VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS))
-		VB_LOCAL_HINT(local->heeds, local->heeds | VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS);
+	if (!(local->watches & VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS))
+		VB_LOCAL_HINT(local->watches, local->watches | VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS);
 	vb_local_tell(local);
 	return true;
 }
@@ -120,7 +120,7 @@ bool vb_local_fast_write(struct vb_qp *qp, struct vb_local *local, const struct 
 	if (!vb_local_direct_store(local, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey, bytes, wr->sg_list[0].length))
 		return false;
 	local->initiator.next++;
-	/* In part only: whoever serves the queue pair next counts the rest. */
+	/* In part only: the thread that serves the queue pair next counts the rest. */
 	if (++local->initiator.written >= VB_LOCAL_COUNT)
 		vb_local_initiator_count(local, true);
 	if (qp->signal_all || (wr->send_flags & IBV_SEND_SIGNALED)) {
@@ -142,10 +142,10 @@ static bool is_acknowledged(const struct vb_local *local)
 
 bool vb_local_fast_has_work(const struct vb_local *local, bool sends, bool receives)
 {
-	uint32_t heeds = __atomic_load_n(&local->heeds, __ATOMIC_RELAXED);
+	uint32_t watches = __atomic_load_n(&local->watches, __ATOMIC_RELAXED);
 
-	return (receives && (heeds & VB_LOCAL_HEEDS_RING) && vb_local_ring_beckons(local)) ||
-	       (sends && (heeds & VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS) && is_acknowledged(local));
+	return (receives && (watches & VB_LOCAL_WATCHES_RING) && vb_local_ring_has_work(local)) ||
+	       (sends && (watches & VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS) && is_acknowledged(local));
 }
 
 /* What was acknowledged completes, straight into wc. What does not fit there, or is no plain message, goes into the completion queue. */
@@ -197,8 +197,8 @@ static bool receive(struct vb_qp *qp, struct vb_local *local, struct ibv_wc *wc)
 	return true;
 }
 
-/* Messages go to and fro. Those of a stream are better left until there are several of them: whoever takes each as soon as it is there
- * has the sender wait for the cache line of the next, in which it looks in vain. */
+/* Messages go to and fro. Those of a stream are better left until there are several of them: a receiver that takes each as soon as it is
+ * there has the sender wait for the cache line of the next, where nothing has come yet. */
 static bool is_conversation(const struct vb_local *local)
 {
 	const struct vb_local_initiator *initiator = &local->initiator;

@@ -130,8 +130,8 @@ static uint64_t begin_generation(const struct vb_qp *qp, struct vb_board *own, u
 	return generation;
 }
 
-/* Whoever copied on behalf of this queue pair when it still was one: wait for it. The word is changed already, and copiers look at it
- * after they showed themselves (direct.c). */
+/* Wait for threads of the peer that copy on behalf of this queue pair. The word is changed already, and they look at it after they
+ * showed themselves (direct.c). */
 static void wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer)
 {
 	unsigned looks = 0;
@@ -162,19 +162,19 @@ void vb_local_tell(struct vb_local *local)
 /* What may have work from now on. */
 static void set_hints(struct vb_local *local)
 {
-	uint32_t heeds = 0;
+	uint32_t watches = 0;
 
 	if (local->path != VB_LOCAL_DECLINED && vb_local_receives(local->qp)) {
-		heeds = VB_LOCAL_HEEDS_WORD;
+		watches = VB_LOCAL_WATCHES_WORD;
 		if (local->hearing && !local->target.ended && !local->target.stalled)
-			heeds |= VB_LOCAL_HEEDS_RING;
+			watches |= VB_LOCAL_WATCHES_RING;
 		/* Those of other generations are not for us, and would seem to be work for ever. */
 		if (vb_local_sends(local->qp) && local->initiator.produced != local->initiator.consumed &&
 		    local->seen_taken == local->generation && vb_generation_of(local->seen_word) == local->peer_generation)
-			heeds |= VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS;
+			watches |= VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS;
 	}
-	if (heeds != local->heeds)
-		VB_LOCAL_HINT(local->heeds, heeds);
+	if (watches != local->watches)
+		VB_LOCAL_HINT(local->watches, watches);
 }
 
 /* ---- looking ---- */
@@ -215,7 +215,7 @@ static void take(struct vb_local *local, uint64_t word)
 }
 
 /* What the peer's word means for both directions. */
-static void weigh(struct vb_local *local, uint64_t word, uint64_t taken)
+static void update_peer(struct vb_local *local, uint64_t word, uint64_t taken)
 {
 	const struct vb_qp *qp = local->qp;
 	bool same_generation = local->path == VB_LOCAL_TAKEN && vb_generation_of(word) == local->peer_generation;
@@ -245,23 +245,23 @@ static bool look(struct vb_local *local)
 	}
 	if (local->path == VB_LOCAL_UNDECIDED && (word & VB_WORD_RECEIVES))
 		take(local, word);
-	weigh(local, word, taken);
+	update_peer(local, word, taken);
 	return true;
 }
 
 bool vb_local_has_work(const struct vb_local *local)
 {
-	uint32_t heeds = __atomic_load_n(&local->heeds, __ATOMIC_RELAXED);
+	uint32_t watches = __atomic_load_n(&local->watches, __ATOMIC_RELAXED);
 	const struct vb_board_qp *theirs = local->theirs;
 
-	if (!heeds)
+	if (!watches)
 		return false;
 	if (__atomic_load_n(&theirs->word, __ATOMIC_SEQ_CST) != SHOWN(local->seen_word) ||
 	    __atomic_load_n(&theirs->taken, __ATOMIC_SEQ_CST) != SHOWN(local->seen_taken))
 		return true;
-	if ((heeds & VB_LOCAL_HEEDS_RING) && vb_local_ring_beckons(local))
+	if ((watches & VB_LOCAL_WATCHES_RING) && vb_local_ring_has_work(local))
 		return true;
-	return (heeds & VB_LOCAL_HEEDS_ACKNOWLEDGEMENTS) &&
+	return (watches & VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS) &&
 	       (SHOWN(theirs->consumed) != SHOWN(local->initiator.consumed) ||
 		SHOWN(theirs->stalled) != SHOWN(local->initiator.stalled) || SHOWN(theirs->nak) != VB_BOARD_NAK_NONE);
 }
@@ -334,7 +334,7 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 	show_attributes(qp, local->mine);
 	vb_generation_show(&local->mine->word, local->generation, bits_of(qp));
 	/* Our PSNs and our state are part of what the peer's word means. */
-	weigh(local, local->seen_word, local->seen_taken);
+	update_peer(local, local->seen_word, local->seen_taken);
 	if (!vb_local_sends(qp))
 		local->initiator.waits = false;
 	vb_local_initiator_count(local, !vb_local_sends(qp));
@@ -386,7 +386,7 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 		progress = vb_local_initiator_run(local, now, more);
 	if (!local->hearing)
 		vb_local_target_forget(local);
-	else if (local->target.stalled || vb_local_ring_beckons(local))
+	else if (local->target.stalled || vb_local_ring_has_work(local))
 		did |= vb_local_target_run(local, now, more);
 	if (!posted && vb_local_sends(qp)) {
 		if (local->path == VB_LOCAL_TAKEN)
@@ -396,7 +396,7 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 	}
 	if (vb_local_sends(qp))
 		vb_local_clock_run(local, now, progress);
-	/* Where nobody tells us of states that we caused ourselves. */
+	/* States that the engine caused itself are not told to it. */
 	if (local->shown_state != qp->state)
 		vb_local_modified(qp, local, now);
 	vb_local_initiator_count(local, false);

@@ -8,7 +8,7 @@
  * access waits until the records before it are executed.
  *
  * Whether a queue pair goes this way is agreed without a word on the wire: each side shows at RTR what it offers, and what both
- * offer holds. Until the peer has shown itself, work waits (UNDECIDED), as packets to a peer that is not ready would be sent in vain;
+ * offer holds. Until the peer has shown itself, work waits (UNDECIDED), as packets to a peer that is not ready would not be answered;
  * it fails with RETRY_EXC as they would. Everything odd is left to the wire.
  *
  * Like every engine it calls no OS: struct vb_local_host does. The peer's board is hostile (local/board.h).

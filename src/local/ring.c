@@ -10,7 +10,7 @@
  *
  * Where each record finds the ring empty (an answer is waited for, or there are many queue pairs and some work for each) there is no
  * need to go all the way round: the record before the end of a short lap says that the next is at the beginning again. Short ones
- * so stay in the part that stands with the queue pair on the board, and nobody touches memory that is in no cache.
+ * so stay in the part that stands with the queue pair on the board, and neither side touches memory that is in no cache.
  */
 #include <string.h>
 
@@ -184,7 +184,7 @@ enum vb_local_found vb_local_ring_find(struct vb_local *local, struct vb_local_r
 	if (!read_head(local, &head))
 		return VB_FOUND_NOTHING;
 	while (head.kind == VB_RECORD_WRAP) {
-		/* From there nobody goes on to the beginning: a record would fit. */
+		/* A writer does not go on to the beginning from there: a record would fit. */
 		if (target->position % VB_RING_BYTES == VB_RING_NEAR)
 			return VB_FOUND_NONSENSE;
 		VB_LOCAL_HINT(target->position, vb_ring_wrap(target->position));
@@ -212,7 +212,7 @@ void vb_local_ring_consume(struct vb_local *local, const struct vb_local_record 
 	target->pulled = 0;
 }
 
-bool vb_local_ring_beckons(const struct vb_local *local)
+bool vb_local_ring_has_work(const struct vb_local *local)
 {
 	uint64_t position = __atomic_load_n(&local->target.position, __ATOMIC_RELAXED);
 	const uint64_t *at = (const void *)their_byte_at(local, position);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the bytes of a scatter/gather list are, held so that nobody takes them away while another process's memory is copied
+ * Where the bytes of a scatter/gather list are, held so that they stay registered while another process's memory is copied
  * to or from them.
  */
 #include "local/engine.h"

@@ -14,7 +14,7 @@
 #include "wire/rnr_timer.h"
 #include "wire/roce_packet.h"
 
-/* A shared receive queue tells nobody when it is filled. */
+/* A shared receive queue does not tell when it is filled. */
 #define RECEIVE_RETRY VB_MILLISECONDS(1)
 
 enum outcome {
