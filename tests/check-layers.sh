@@ -9,6 +9,7 @@
 #   tests/check-layers.sh --objects LIBRARY...   compiled sans-I/O rooms: none may call the operating system
 #   tests/check-layers.sh --objects --threads LIBRARY...   others: they may start threads and read settings, the rest is left to io
 #   tests/check-layers.sh --circles LIBRARY...   compiled rooms: no files of one that call each other in a circle
+#   tests/check-layers.sh --rooms                which room may know which others, as docs/architecture.md has it
 
 if [ "$1" = --circles ]; then
 	shift
@@ -90,11 +91,20 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	preload) echo preload ;;
 	umad) echo base wire io umad ;;
 	preload/sockets) echo base io preload preload/sockets rdmacm/rsocket ;;
-	rdmacm) echo base wire profiles memory queue connect explain io capture links progress rdmacm rdmacm/rsocket ;;
+	rdmacm) echo base wire profiles memory queue connect explain io capture links progress rdmacm ;;
 	rdmacm/rsocket) echo base wire io rdmacm rdmacm/rsocket ;;
 	*) echo ;;
 	esac
 }
+
+if [ "$1" = --rooms ]; then
+	root=$(cd "$(dirname "$0")/.." && pwd)
+	for folder in $(find "$root/src" -mindepth 1 -type d | LC_ALL=C sort); do
+		room=${folder#"$root"/src/}
+		printf '%-16s%s\n' "$room" "$(allowed "$room" | tr ' ' '\n' | grep -vx "$room" | tr '\n' ' ' | sed 's/ $//')" | sed 's/ *$//'
+	done
+	exit 0
+fi
 
 # Single files that may know more than their room: the table of links.
 excused() { # FILE ROOM

@@ -22,6 +22,13 @@ class Style(unittest.TestCase):
         self.assertGreater(len(found), 50)
         return found
 
+    def test_the_picture_of_rooms_is_true(self):
+        """Which room knows which: docs/architecture.md has it as tests/check-layers.sh enforces it."""
+        told = subprocess.run([os.path.join(ROOT, "tests", "check-layers.sh"), "--rooms"], check=True, text=True, capture_output=True).stdout
+        self.assertGreater(len(told.splitlines()), 20)
+        with open(os.path.join(ROOT, "docs", "architecture.md")) as file:
+            self.assertIn("```\n" + told + "```\n", file.read())
+
     def test_limits(self):
         """900 lines, a licence in the first line, and columns: 120 is the aim, 140 (tabs of eight) the limit."""
         wrong = []
