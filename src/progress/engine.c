@@ -37,7 +37,7 @@ enum { ITEM_EVENT, ITEM_DAEMON, FIRST_LINK_ITEM, MOST_ITEMS = 16 };
 
 static void show_spinner(struct vb_endpoint *endpoint, vb_time now)
 {
-	if (!vb_spinner_polled_in_vain(&endpoint->schedule.spinner, now))
+	if (!vb_spinner_polled_empty(&endpoint->schedule.spinner, now))
 		return;
 	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
 		if (link->driver->spun)

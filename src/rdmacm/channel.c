@@ -23,7 +23,7 @@
  * requests before it uses any is known after a few that were held back for nothing, and need not wait so long each time. */
 #define PATIENCE VB_MILLISECONDS(50)
 #define LITTLE_PATIENCE VB_MILLISECONDS(2)
-enum { IN_VAIN = 3 };
+enum { MOST_UNTOUCHED = 3 };
 
 VB_EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -108,10 +108,10 @@ void vb_rdmacm_channel_handed_out(struct vb_rdmacm_channel *channel, struct vb_r
 	if (child->id.channel != &channel->channel)
 		return; /* a synchronous listener: rdma_get_request is called by whoever wants the next */
 	if (__atomic_load_n(&channel->untouched, __ATOMIC_RELAXED) == 0)
-		__atomic_store_n(&channel->in_vain, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&channel->left_untouched, 0, __ATOMIC_RELAXED);
 	else
-		__atomic_add_fetch(&channel->in_vain, 1, __ATOMIC_RELAXED);
-	patience = __atomic_load_n(&channel->in_vain, __ATOMIC_RELAXED) < IN_VAIN ? PATIENCE : LITTLE_PATIENCE;
+		__atomic_add_fetch(&channel->left_untouched, 1, __ATOMIC_RELAXED);
+	patience = __atomic_load_n(&channel->left_untouched, __ATOMIC_RELAXED) < MOST_UNTOUCHED ? PATIENCE : LITTLE_PATIENCE;
 	__atomic_store_n(&child->untouched, true, __ATOMIC_RELAXED);
 	__atomic_store_n(&channel->patience, vb_clock_now() + patience, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&channel->untouched, 1, __ATOMIC_RELAXED);

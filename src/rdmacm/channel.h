@@ -32,8 +32,8 @@ struct vb_rdmacm_channel {
 	struct vb_mutex lock;
 	struct vb_list events;
 	uint32_t sequence;               /* futex: bumped with every event */
-	unsigned untouched;              /* requests handed out whose ids nobody has used yet; atomic */
-	unsigned in_vain;                /* times in a row that this was not to be; atomic */
+	unsigned untouched;              /* requests handed out whose ids the program has not used yet; atomic */
+	unsigned left_untouched;         /* times in a row that one was still so when the next was asked for; atomic */
 	vb_time patience;                /* until when to wait for that, before handing out another; atomic */
 };
 

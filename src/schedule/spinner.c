@@ -42,7 +42,7 @@ void vb_spinner_seen(struct vb_spinner *spinner, vb_time now)
 		__atomic_store_n(&spinner->stamp, now, __ATOMIC_RELAXED);
 }
 
-bool vb_spinner_polled_in_vain(struct vb_spinner *spinner, vb_time now)
+bool vb_spinner_polled_empty(struct vb_spinner *spinner, vb_time now)
 {
 	if (!__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED)) {
 		vb_spinner_seen(spinner, now);

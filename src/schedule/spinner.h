@@ -36,7 +36,7 @@ struct vb_spinner {
 };
 
 /* A poll found nothing. True: the thread counts as a spinner, whose wishes (no wake-ups) are to be heeded. */
-bool vb_spinner_polled_in_vain(struct vb_spinner *spinner, vb_time now);
+bool vb_spinner_polled_empty(struct vb_spinner *spinner, vb_time now);
 /* A poll returned completions. True: that counts as polling, and vb_spinner_seen is to be told when. `after_pass`: not before a pass was
  * made, which was seen. */
 bool vb_spinner_polled(struct vb_spinner *spinner, bool after_pass);

@@ -13,8 +13,8 @@
 #include "links/udp/udp_link.h"
 #include "queue/qp.h"
 
-enum { INQUIRIES_PER_SECOND = 64, STRANGERS_AT_ONCE = 32 };
-#define STRANGER_EVERY VB_SECONDS(4)
+enum { INQUIRIES_PER_SECOND = 64, UNPROVEN_AT_ONCE = 32 };
+#define UNPROVEN_EVERY VB_SECONDS(4)
 
 static bool is_rationed(struct vb_udp_link *udp, vb_time now)
 {
@@ -25,16 +25,16 @@ static bool is_rationed(struct vb_udp_link *udp, vb_time now)
 	return udp->inquiries++ >= INQUIRIES_PER_SECOND;
 }
 
-/* A leaky bucket: STRANGERS_AT_ONCE deep, one leaves each STRANGER_EVERY. */
-static bool stranger_is_rationed(struct vb_udp_link *udp, vb_time now)
+/* A leaky bucket: UNPROVEN_AT_ONCE deep, one leaves each UNPROVEN_EVERY. */
+static bool unproven_is_rationed(struct vb_udp_link *udp, vb_time now)
 {
-	vb_time passed = (now - udp->strangers_since) / STRANGER_EVERY;
+	vb_time passed = (now - udp->unproven_since) / UNPROVEN_EVERY;
 
-	udp->strangers -= passed < udp->strangers ? (unsigned)passed : udp->strangers;
-	udp->strangers_since += passed * STRANGER_EVERY;
-	if (udp->strangers >= STRANGERS_AT_ONCE)
+	udp->unproven -= passed < udp->unproven ? (unsigned)passed : udp->unproven;
+	udp->unproven_since += passed * UNPROVEN_EVERY;
+	if (udp->unproven >= UNPROVEN_AT_ONCE)
 		return true;
-	udp->strangers++;
+	udp->unproven++;
 	return false;
 }
 
@@ -106,7 +106,7 @@ void vb_udp_answer_inquiry(struct vb_udp_link *udp, vb_time now, const struct vb
 	if (is_rationed(udp, now) || !vb_explain_output_tells_peers())
 		return;
 	answer.verdict = judge(qp, from, inquiry);
-	if (answer.verdict != VB_INQUIRY_YOUR_PEER && stranger_is_rationed(udp, now))
+	if (answer.verdict != VB_INQUIRY_YOUR_PEER && unproven_is_rationed(udp, now))
 		answer.verdict = VB_INQUIRY_NOT_TOLD;
 	if (qp && answer.verdict != VB_INQUIRY_NOT_TOLD) {
 		answer.state = qp->state;

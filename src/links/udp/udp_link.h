@@ -75,8 +75,8 @@ struct vb_udp_link {
 	struct vb_icrc_flows flows;        /* receive.c: whose IPv4 identifications can be foretold */
 	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
 	unsigned inquiries;
-	vb_time strangers_since;           /* inquiry.c: of those who do not prove to be a peer, in all */
-	unsigned strangers;
+	vb_time unproven_since;            /* inquiry.c: of those who do not prove to be a peer, in all */
+	unsigned unproven;
 
 	/* Looked at by every thread that posts. */
 	bool delivering __attribute__((aligned(VB_LINE))); /* atomic: a pass has received something and works on that */

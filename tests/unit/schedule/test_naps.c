@@ -123,7 +123,7 @@ static void post(void)
 
 static void poll_in_vain(void)
 {
-	(void)vb_spinner_polled_in_vain(&world.spinner, world.now);
+	(void)vb_spinner_polled_empty(&world.spinner, world.now);
 	pass();
 }
 
