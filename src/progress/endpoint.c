@@ -285,16 +285,6 @@ uint32_t vb_endpoint_random(void *unused)
 	return vb_random_u32();
 }
 
-bool vb_endpoint_needs_port(enum vb_device_kind kind)
-{
-	return vb_profile_of(kind)->connection == VB_CONNECT_CM;
-}
-
-bool vb_endpoint_has_port(const struct vb_endpoint *endpoint)
-{
-	return endpoint->receive_fd[VB_ENDPOINT_IPV4] >= 0 || endpoint->receive_fd[VB_ENDPOINT_IPV6] >= 0;
-}
-
 /* ---- queue pair numbers ---- */
 
 static uint32_t make_qpn(const struct vb_endpoint *endpoint, uint32_t index)

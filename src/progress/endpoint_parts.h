@@ -7,6 +7,7 @@
  *   pass.c          one pass of progress over all links
  *   engine.c        the thread that works when nobody polls
  *   daemon_link.c   the connection to verbenad, and what happens when it breaks
+ *   port.c          UDP port 4791, and who can do without
  *   resources.c     users who ask what the process holds
  *   shapes.c        devices whose packets are given a worse network
  *
