@@ -103,22 +103,23 @@ void vb_roce_window_lost(struct vb_roce_congestion *congestion, struct psn high)
 }
 
 /* Were that more losses in this window than chance explains? */
-static bool is_no_chance(struct vb_roce_window *window, uint32_t mtu, struct psn high)
+static bool is_no_chance(struct vb_roce_window *window, uint32_t mtu, uint32_t packets, struct psn high)
 {
 	if (window->lost == 0)
 		window->counted_to = high;
-	return ++window->lost > 1 + window->size / vb_roce_charge(mtu, 1) / CHANCE_DIVISOR;
+	window->lost += packets;
+	return window->lost > 1 + window->size / vb_roce_charge(mtu, 1) / CHANCE_DIVISOR;
 }
 
 void vb_roce_congestion_one_lost(struct vb_roce_congestion *congestion, struct psn high)
 {
-	if (is_no_chance(&congestion->requests, congestion->mtu, high))
+	if (is_no_chance(&congestion->requests, congestion->mtu, 1, high))
 		congestion->algorithm->lost(congestion, high);
 }
 
-void vb_roce_congestion_one_response_lost(struct vb_roce_congestion *congestion, struct psn high)
+void vb_roce_congestion_some_responses_lost(struct vb_roce_congestion *congestion, uint32_t packets, struct psn high)
 {
-	if (is_no_chance(&congestion->responses, congestion->mtu, high))
+	if (is_no_chance(&congestion->responses, congestion->mtu, packets, high))
 		vb_roce_congestion_response_lost(congestion, high);
 }
 

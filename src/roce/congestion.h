@@ -93,8 +93,8 @@ static inline uint32_t vb_roce_charge(uint32_t payload, uint32_t packets)
 void vb_roce_congestion_arrived(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
 				struct psn psn);
 void vb_roce_congestion_response_lost(struct vb_roce_congestion *congestion, struct psn high);
-/* Just one, or a few in a row, and those around it came. */
-void vb_roce_congestion_one_response_lost(struct vb_roce_congestion *congestion, struct psn high);
+/* So many in a row, and those behind them came. */
+void vb_roce_congestion_some_responses_lost(struct vb_roce_congestion *congestion, uint32_t packets, struct psn high);
 /* Just one request is known to be lost, and those around it arrived: a buffer that overflows loses many. */
 void vb_roce_congestion_one_lost(struct vb_roce_congestion *congestion, struct psn high);
 

@@ -75,7 +75,7 @@ void vb_roce_early_told(struct vb_qp *qp, vb_time now, vb_time same_loss)
 	early->asked_at = now;
 	VB_COUNT(qp->host->counters, completer_retry_err);
 	if (!again)
-		vb_roce_congestion_one_response_lost(&requester->congestion, requester->high);
+		vb_roce_congestion_some_responses_lost(&requester->congestion, vb_roce_early_gap(requester), requester->high);
 	vb_roce_timers_repaired(qp, now);
 }
 
