@@ -115,7 +115,7 @@ static void read_in_small_pieces(void **state)
 	assert_int_equal(vb_token_reader_look(&line->state, token, line->reader, &line->found), 14);
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(get(line, bytes, 3, 0), 3);
-		assert_memory_equal(bytes, "abababcdabab" + i * 3, 3);
+		assert_memory_equal(bytes, &"abababcdabab"[i * 3], 3);
 	}
 	assert_int_equal(get(line, bytes, 3, 0), 2);
 	assert_memory_equal(bytes, "XY", 2);
