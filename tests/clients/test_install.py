@@ -164,6 +164,11 @@ class Demo(Installing):
         self.assertNotIn("make test", result.out)
         self.assertRegex(result.out, r"/usr/bin/ibv_rc_pingpong\s+\(ibverbs-utils ")
         self.assertRegex(result.out, r"/usr/bin/ib_write_bw\s+\(perftest ")
+        self.assertRegex(result.out, r"\n +\S*/bin/verbena devices ")
+        # Where it is found by its name, that is what to type.
+        result = self.client.run(prefix + "/bin/verbena", "demo", environment={"LD_LIBRARY_PATH": "", "PATH": prefix + "/bin:" + os.environ["PATH"]})
+        self.assertEqual(result.code, 0, result)
+        self.assertRegex(result.out, r"\n +verbena devices ")
 
     @across(["lo_v4"])
     def test_demo_as_root(self):
