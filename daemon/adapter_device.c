@@ -53,7 +53,6 @@ void vb_adapter_fill_device(const struct vb_adapter *adapter, uint8_t reregister
 {
 	const struct vb_fabric_port *port = adapter->port;
 	const struct vb_port_info *info = &port->info;
-	struct be64 guid = be64_of(port->guids[0]);
 	uint32_t mtu = info->mtu_sm_sl >> 4;
 
 	*out = (struct vb_daemon_device){
@@ -79,8 +78,7 @@ void vb_adapter_fill_device(const struct vb_adapter *adapter, uint8_t reregister
 		},
 	};
 	out->interface_mtu = vb_mtu_bytes(out->active_mtu);
-	memcpy(out->gid[0], &info->gid_prefix, 8);
-	memcpy(out->gid[0] + 8, &guid, 8);
+	vb_fabric_port_gid(port, out->gid[0]);
 	for (unsigned i = 0; i < VB_DAEMON_ADAPTER_PKEYS; i++)
 		out->subnet.pkeys[i] = be16_get(port->pkeys[i]);
 }

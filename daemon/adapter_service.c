@@ -444,12 +444,10 @@ static void send_mad(struct vb_adapter_service *service, vb_time now, struct vb_
 		.qkey = be32_get(header->qkey),
 		.pkey = be16_get(own->pkeys[header->pkey_index % VB_FABRIC_PKEYS]),
 	};
-	struct be64 prefix = own->info.gid_prefix, guid = be64_of(own->guids[0]);
 	int error;
 
 	memcpy(address.route.dgid, header->gid, sizeof(header->gid));
-	memcpy(address.route.sgid, &prefix, 8);
-	memcpy(address.route.sgid + 8, &guid, 8);
+	vb_fabric_port_gid(own, address.route.sgid);
 	error = vb_agents_send(&service->adapter.agents, now, port, header->agent, &address, message, length,
 			       VB_MILLISECONDS(header->timeout_ms), header->retries);
 	/* What ib_umad refuses at once comes back like a request without answer. */

@@ -102,11 +102,7 @@ static bool has_manager(const struct vb_subnet_client *client)
 
 static void own_gid(const struct vb_subnet_client *client, uint8_t gid[16])
 {
-	const struct vb_fabric_port *port = client->adapter->port;
-	struct be64 guid = be64_of(port->guids[0]);
-
-	memcpy(gid, &port->info.gid_prefix, 8);
-	memcpy(gid + 8, &guid, 8);
+	vb_fabric_port_gid(client->adapter->port, gid);
 }
 
 static int send_request(struct vb_subnet_client *client, vb_time now, uint32_t serial, uint8_t method, enum vb_sa_attribute attribute,
@@ -134,6 +130,26 @@ static int send_request(struct vb_subnet_client *client, vb_time now, uint32_t s
 	memcpy(mad.data, record, length);
 	return vb_agents_send(&client->adapter->agents, now, client, (uint32_t)client->sa_agent, &address, &mad, sizeof(mad),
 			      patience / TRIES, TRIES - 1);
+}
+
+/* One that is to be sent, with what is known of its answer. -ENETUNREACH: there is nobody to ask. */
+static int new_question(struct vb_subnet_client *client, const struct vb_subnet_answer *answer, struct question **made)
+{
+	struct question *question;
+
+	if (!has_manager(client))
+		return -ENETUNREACH;
+	question = calloc(1, sizeof(*question));
+	if (!question)
+		return -ENOMEM;
+	question->serial = ++client->serial;
+	question->answer = *answer;
+	question->answer.path.framing = VB_FRAMING_GLOBAL;
+	question->answer.path.interface_index = VB_FABRIC_INTERFACE;
+	own_gid(client, question->answer.path.source);
+	vb_list_append(&client->questions, &question->node);
+	*made = question;
+	return 0;
 }
 
 static void name_address(const uint8_t address[16], char name[64])
@@ -182,21 +198,12 @@ int vb_subnet_client_join(struct vb_subnet_client *client, vb_time now, void *ow
 			  uint64_t cookie, vb_time patience)
 {
 	struct question *question;
-	int error;
+	int error = new_question(client, &(struct vb_subnet_answer){.owner = owner, .id = id, .question = VB_SUBNET_GROUP,
+								    .cookie = cookie, .qkey = qkey}, &question);
 
-	if (!has_manager(client))
-		return -ENETUNREACH;
-	question = calloc(1, sizeof(*question));
-	if (!question)
-		return -ENOMEM;
-	question->serial = ++client->serial;
-	question->answer = (struct vb_subnet_answer){
-		.owner = owner, .id = id, .question = VB_SUBNET_GROUP, .cookie = cookie, .qkey = qkey};
-	question->answer.path.framing = VB_FRAMING_GLOBAL;
-	question->answer.path.interface_index = VB_FABRIC_INTERFACE;
-	own_gid(client, question->answer.path.source);
+	if (error != 0)
+		return error;
 	memcpy(question->answer.path.destination, mgid, 16);
-	vb_list_append(&client->questions, &question->node);
 	error = send_member(client, now, question->serial, VB_MAD_SET, mgid, qkey, patience);
 	if (error != 0)
 		forget(question);
@@ -313,19 +320,10 @@ int vb_subnet_client_ask(struct vb_subnet_client *client, vb_time now, enum vb_s
 			 const uint8_t to[16], vb_time patience)
 {
 	struct question *question;
-	int error;
+	int error = new_question(client, &(struct vb_subnet_answer){.owner = owner, .id = id, .question = kind}, &question);
 
-	if (!has_manager(client))
-		return -ENETUNREACH;
-	question = calloc(1, sizeof(*question));
-	if (!question)
-		return -ENOMEM;
-	question->serial = ++client->serial;
-	question->answer = (struct vb_subnet_answer){.owner = owner, .id = id, .question = kind};
-	question->answer.path.framing = VB_FRAMING_GLOBAL;
-	question->answer.path.interface_index = VB_FABRIC_INTERFACE;
-	own_gid(client, question->answer.path.source);
-	vb_list_append(&client->questions, &question->node);
+	if (error != 0)
+		return error;
 	if (kind == VB_SUBNET_ADDRESS && is_own(client, to)) {
 		own_gid(client, question->answer.path.destination);
 		finish(client, question, 0);

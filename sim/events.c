@@ -182,9 +182,15 @@ void sim_events_plan(struct sim_events *events, vb_time when, sim_handler *happe
 		heap_add(events, &event);
 }
 
+/* The wheel's next one, or NULL. */
+static const struct sim_event *wheel_first(const struct sim_wheel *wheel)
+{
+	return wheel->count > 0 ? &wheel->entries[wheel->slots[wheel->next % SIM_WHEEL_SLOTS].first].event : NULL;
+}
+
 struct sim_event sim_events_take(struct sim_events *events)
 {
-	const struct sim_event *of_wheel = sim_events_soon(events);
+	const struct sim_event *of_wheel = wheel_first(&events->wheel);
 	struct sim_event event;
 
 	if (of_wheel != NULL && (events->heap_count == 0 || is_earlier(of_wheel, &events->heap[0])))

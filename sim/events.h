@@ -72,14 +72,6 @@ static inline vb_time sim_events_next(const struct sim_events *events)
 	return events->heap_count > 0 && events->heap[0].when < next ? events->heap[0].when : next;
 }
 
-/* The wheel's next one, or NULL. */
-static inline const struct sim_event *sim_events_soon(const struct sim_events *events)
-{
-	const struct sim_wheel *wheel = &events->wheel;
-
-	return wheel->count > 0 ? &wheel->entries[wheel->slots[wheel->next % SIM_WHEEL_SLOTS].first].event : NULL;
-}
-
 /* The wheel's next events, in order: how many, at most `most`. Maybe fewer than there are. */
 unsigned sim_events_ahead(const struct sim_events *events, const struct sim_event **ahead, unsigned most);
 

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/time.h"
 #include "fabric/counters.h"
@@ -123,6 +124,15 @@ void vb_fabric_port_set_rate(struct vb_fabric_port *port, const struct vb_link_r
 static inline struct vb_fabric_port *vb_fabric_port_base(struct vb_fabric_port *port)
 {
 	return port->node->type == VB_NODE_SWITCH ? &port->node->port[0] : port;
+}
+
+/* Its first: prefix of the subnet and GUID. */
+static inline void vb_fabric_port_gid(const struct vb_fabric_port *port, uint8_t gid[16])
+{
+	struct be64 guid = be64_of(port->guids[0]);
+
+	memcpy(gid, &port->info.gid_prefix, 8);
+	memcpy(gid + 8, &guid, 8);
 }
 
 static inline enum vb_port_state vb_fabric_port_state(const struct vb_fabric_port *port)

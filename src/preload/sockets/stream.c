@@ -77,15 +77,19 @@ static bool token_may_come(const struct vb_connection *connection)
 	       (!connection->is_connector || connection->sends_by_rdma);
 }
 
+static void switch_receiving(struct vb_connection *connection)
+{
+	connection->receives_by_rdma = true;
+	vb_upgrade_advance(connection);
+}
+
 static ssize_t look_before_token(struct vb_connection *connection)
 {
 	bool found = false;
 	ssize_t count = vb_token_reader_look(&connection->token_reader, connection->token, connection->fd, &found);
 
-	if (found) {
-		connection->receives_by_rdma = true;
-		vb_upgrade_advance(connection);
-	}
+	if (found)
+		switch_receiving(connection);
 	return count;
 }
 
@@ -95,10 +99,8 @@ static ssize_t receive_before_token(struct vb_connection *connection, struct vb_
 	ssize_t count = vb_token_reader_receive(&connection->token_reader, connection->token, connection->fd, to,
 						flags, &found);
 
-	if (found) {
-		connection->receives_by_rdma = true;
-		vb_upgrade_advance(connection);
-	}
+	if (found)
+		switch_receiving(connection);
 	return count;
 }
 

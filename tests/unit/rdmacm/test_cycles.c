@@ -24,6 +24,7 @@
 #include "cm.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
+#include "lib/resident.h"
 
 #if defined(__SANITIZE_THREAD__)
 enum { CYCLES = 1000 };
@@ -77,20 +78,6 @@ static unsigned descriptors_of_daemon(void)
 	return descriptors_in(path);
 }
 
-static long memory_of_daemon(void)
-{
-	char path[64];
-	long total, resident = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/statm", verbenad.proc);
-	file = fopen(path, "r");
-	assert_non_null(file);
-	assert_int_equal(fscanf(file, "%ld %ld", &total, &resident), 2);
-	fclose(file);
-	return resident * sysconf(_SC_PAGESIZE);
-}
-
 static void cycles(int from, int to)
 {
 	struct connection connection;
@@ -117,9 +104,9 @@ static void nothing_is_left_behind(void **state)
 	daemons = descriptors_of_daemon();
 	allocated = mallinfo2().uordblks;
 	cycles(WARM_UP, CYCLES / 2);
-	half_way = memory_of_daemon();
+	half_way = (long)resident_bytes(verbenad.proc);
 	cycles(CYCLES / 2, CYCLES);
-	grown = memory_of_daemon() - half_way;
+	grown = (long)resident_bytes(verbenad.proc) - half_way;
 	print_message("allocated before %zu, after %zu; verbenad grew from %ld by %ld\n", allocated, mallinfo2().uordblks, half_way,
 		      grown);
 	assert_int_equal(open_descriptors(), own);

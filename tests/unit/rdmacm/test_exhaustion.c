@@ -18,6 +18,7 @@
 
 #include "cm.h"
 #include "lib/private_network.h"
+#include "lib/resident.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { IS_SANITIZED = 1 };
@@ -31,14 +32,8 @@ static struct rdma_event_channel *channel;
 
 static size_t resident(void)
 {
-	FILE *file = fopen("/proc/self/statm", "re");
-	unsigned long total = 0, pages = 0;
-
 	malloc_trim(0);
-	assert_non_null(file);
-	assert_int_equal(fscanf(file, "%lu %lu", &total, &pages), 2);
-	fclose(file);
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
+	return resident_bytes("/proc/self");
 }
 
 /* ---- one of each kind ---- */

@@ -25,6 +25,7 @@
 #include "cm.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
+#include "lib/resident.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { IDS = 1000 };
@@ -45,18 +46,6 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Of memory in use. */
-static long resident_bytes(void)
-{
-	FILE *file = fopen("/proc/self/statm", "r");
-	long total, resident = 0;
-
-	assert_non_null(file);
-	assert_int_equal(fscanf(file, "%ld %ld", &total, &resident), 2);
-	fclose(file);
-	return resident * sysconf(_SC_PAGESIZE);
-}
-
 static void listening_ids(void **state)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -70,14 +59,14 @@ static void listening_ids(void **state)
 	(void)state;
 	assert_non_null(ids);
 	ids[0] = listen_on_loopback(channel, RDMA_PS_TCP, &last);
-	before = resident_bytes();
+	before = (long)resident_bytes("/proc/self");
 	for (int i = 1; i < IDS; i++) {
 		ids[i] = listen_on_loopback(channel, RDMA_PS_TCP, &last);
 		if (i == IDS / 2)
 			port = last;
 	}
 	print_message("%d ids listen after %.2f s; %ld bytes each\n", IDS, seconds() - began,
-		      (resident_bytes() - before) / IDS);
+		      ((long)resident_bytes("/proc/self") - before) / IDS);
 	asking = resolved_id(channel, RDMA_PS_TCP, port);
 	add_qp(asking);
 	assert_int_equal(rdma_connect(asking, &param), 0);
@@ -213,9 +202,9 @@ static void connecting_ids(void **state)
 	assert_non_null(side);
 	assert_int_equal(read(port_pipe[0], &port, sizeof(port)), sizeof(port));
 	side->channel = rdma_create_event_channel();
-	before = resident_bytes();
+	before = (long)resident_bytes("/proc/self");
 	connect_all(side, port);
-	print_message("active side: %ld bytes for each id\n", (resident_bytes() - before) / IDS);
+	print_message("active side: %ld bytes for each id\n", ((long)resident_bytes("/proc/self") - before) / IDS);
 	for (int i = 0; i < CHECKED; i++) {
 		struct rdma_cm_id *id = side->ids[(i + 1) * (IDS / CHECKED) - 1];
 
@@ -256,11 +245,11 @@ static void connected_ids(void **state)
 	side->channel = rdma_create_event_channel();
 	listener = listen_on_loopback(side->channel, RDMA_PS_TCP, &port);
 	assert_int_equal(write(port_pipe[1], &port, sizeof(port)), sizeof(port));
-	before = resident_bytes();
+	before = (long)resident_bytes("/proc/self");
 	began = seconds();
 	accept_all(side);
 	print_message("%d ids are connected after %.2f s; passive side: %ld bytes for each\n", IDS, seconds() - began,
-		      (resident_bytes() - before) / IDS);
+		      ((long)resident_bytes("/proc/self") - before) / IDS);
 	await_messages(side);
 
 	began = seconds();

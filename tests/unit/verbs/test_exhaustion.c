@@ -19,6 +19,7 @@
 
 #include "lib/one_world.h"
 #include "lib/private_network.h"
+#include "lib/resident.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 /* Kinds with a hundred thousand and more take minutes there; as many others must do. */
@@ -34,14 +35,8 @@ static struct ibv_cq *cq;
 
 static size_t resident(void)
 {
-	FILE *file = fopen("/proc/self/statm", "re");
-	unsigned long total = 0, pages = 0;
-
 	malloc_trim(0);
-	assert_non_null(file);
-	assert_int_equal(fscanf(file, "%lu %lu", &total, &pages), 2);
-	fclose(file);
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
+	return resident_bytes("/proc/self");
 }
 
 static unsigned count_descriptors(void)

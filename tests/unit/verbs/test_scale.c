@@ -15,25 +15,15 @@
 
 #include "lib/one_world.h"
 #include "lib/private_network.h"
+#include "lib/resident.h"
 
 enum { MANY = 10000, QUEUE_PAIR_MAY_COST = 64 * 1024 };
-
-static size_t resident(void)
-{
-	FILE *file = fopen("/proc/self/statm", "re");
-	unsigned long total = 0, pages = 0;
-
-	assert_non_null(file);
-	assert_int_equal(fscanf(file, "%lu %lu", &total, &pages), 2);
-	fclose(file);
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
 
 static void ten_thousand_queue_pairs(void **state)
 {
 	static struct ibv_qp *qp[MANY];
 	struct ibv_cq *cq = ibv_create_cq(world.context, 256, NULL, NULL, 0);
-	size_t before = resident(), cost;
+	size_t before = resident_bytes("/proc/self"), cost;
 	struct pair pair;
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
@@ -51,7 +41,7 @@ static void ten_thousand_queue_pairs(void **state)
 		assert_int_equal(ibv_modify_qp(qp[i], &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 					       IBV_QP_ACCESS_FLAGS), 0);
 	}
-	cost = (resident() - before) / MANY;
+	cost = (resident_bytes("/proc/self") - before) / MANY;
 	print_message("a queue pair costs %zu bytes\n", cost);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	assert_true(cost < QUEUE_PAIR_MAY_COST);
