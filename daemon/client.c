@@ -39,7 +39,7 @@ struct vb_client *vb_client_create(int fd, int poller)
 	}
 	client->fd = fd;
 	client->poller = poller;
-	client->page_fd = client->board_fd = client->wake_fd = -1;
+	client->page_fd = client->segment_fd = client->wake_fd = -1;
 	vb_list_init(&client->node);
 	vb_list_init(&client->unsent);
 	vb_connect_owner_init(&client->cm_ids);
@@ -53,7 +53,7 @@ void vb_client_destroy(struct vb_client *client)
 		free(vb_container_of(node, struct unsent, node));
 	count_unsent(client, -(ptrdiff_t)client->unsent_bytes);
 	vb_client_set_page(client, -1);
-	vb_client_forget_board(client);
+	vb_client_forget_segment(client);
 	vb_poller_remove(client->poller, client->fd);
 	vb_descriptor_close(client->fd);
 	free(client);
@@ -158,12 +158,12 @@ void vb_client_set_page(struct vb_client *client, int fd)
 	client->page_fd = fd;
 }
 
-void vb_client_forget_board(struct vb_client *client)
+void vb_client_forget_segment(struct vb_client *client)
 {
-	if (client->board_fd >= 0)
-		vb_descriptor_close(client->board_fd);
+	if (client->segment_fd >= 0)
+		vb_descriptor_close(client->segment_fd);
 	if (client->wake_fd >= 0)
 		vb_descriptor_close(client->wake_fd);
-	client->board_fd = client->wake_fd = -1;
-	client->board_id = 0;
+	client->segment_fd = client->wake_fd = -1;
+	client->segment_id = 0;
 }

@@ -36,8 +36,8 @@ struct vb_client {
 	char program[16];
 	const struct vb_daemon_page *page; /* its own account of itself, or NULL */
 	int page_fd;
-	int board_fd, wake_fd;             /* what it shows to others of its user (boards.h), -1: nothing */
-	uint64_t board_id;                 /* 0: nothing */
+	int segment_fd, wake_fd;           /* what it shows to others of its user (segments.h), -1: nothing */
+	uint64_t segment_id;               /* 0: nothing */
 	struct vb_connect_owner cm_ids;    /* its communication ids (cm_service.c) */
 	struct vb_list unsent;
 	size_t unsent_bytes;
@@ -63,7 +63,7 @@ void vb_client_flush(struct vb_client *client);
 void vb_client_refuse(struct vb_client *client, uint32_t sequence, int error, const char *text);
 /* Map the page behind fd (or none when it is no such page); takes the descriptor. */
 void vb_client_set_page(struct vb_client *client, int fd);
-/* It loses its slot, or shows another board. */
-void vb_client_forget_board(struct vb_client *client);
+/* It loses its slot, or shows another segment. */
+void vb_client_forget_segment(struct vb_client *client);
 
 #endif

@@ -16,7 +16,7 @@
 
 #include "base/log.h"
 #include "daemon/adapter_service.h"
-#include "daemon/boards.h"
+#include "daemon/segments.h"
 #include "daemon/client.h"
 #include "daemon/cm_service.h"
 #include "daemon/device_table.h"
@@ -476,8 +476,8 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 	case VB_DAEMON_RESOURCES:
 		vb_resource_queries_answer(&server->queries, client, descriptors > 0 ? fds[0] : -1);
 		break;
-	case VB_DAEMON_SHOW_BOARD:
-		vb_boards_show(client, m, fds);
+	case VB_DAEMON_SHOW_SEGMENT:
+		vb_segments_show(client, m, fds);
 		break;
 	case VB_DAEMON_SET_SHAPE:
 		vb_shapes_set(&server->shapes, &server->client_list, client, m);
@@ -491,8 +491,8 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 	case VB_DAEMON_OPEN_FRAMES:
 		on_open_frames(client, m);
 		break;
-	case VB_DAEMON_ASK_BOARD:
-		vb_boards_ask(&server->client_list, &server->devices, client, m);
+	case VB_DAEMON_ASK_SEGMENT:
+		vb_segments_ask(&server->client_list, &server->devices, client, m);
 		break;
 	case VB_DAEMON_JOIN_FABRIC:
 	case VB_DAEMON_LEAVE_FABRIC:

@@ -430,7 +430,7 @@ void vb_slots_release(struct vb_slots *slots, struct vb_client *client)
 	vb_user_give_back(client->user, VB_USER_SLOTS);
 	client->slot = 0;
 	vb_client_set_page(client, -1);
-	vb_client_forget_board(client);
+	vb_client_forget_segment(client);
 	/* Removal of a survivor that never said where it stands: the others say so again. */
 	if (group && group->port.open && !group->port.settled && group->settle_deadline == VB_TIME_NEVER) {
 		group->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;

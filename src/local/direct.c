@@ -6,8 +6,9 @@
  *   show the key by which we copy, and for which queue pair  ->  is that queue pair still what it was?  ->  look the key up in the
  *   peer's table  ->  copy a piece  ->  show nothing
  *
- * Where a key was found in shared memory is kept (struct vb_local_place). It is as good as a lookup if, after the key was shown, the same
- * registration stands in its slot and no mapping was given up since: both say so before they wait for those who show a key.
+ * Where a key was found in shared memory is kept (struct vb_local_place). It is as good as a lookup if, after the key
+ * was shown, the same registration stands in its slot and no mapping was given up since: both say so before they wait
+ * for those who show a key.
  *
  * A refusal is left for the peer as a record: it has to fail as the responder of a refused request does, and answers with the
  * NAK that fails our side. Refused is what the wire's responder would refuse (roce/responder_checks.c), in its order.
@@ -54,11 +55,11 @@ static void begin(struct access *access, struct vb_local *local, struct vb_send_
 /* A place among the copy words, each used by one thread at a time; -1: all are taken. */
 static int show_copy(struct vb_local *local, uint32_t key)
 {
-	struct vb_board_header *header = &local->own->header;
-	uint64_t word = vb_board_copy_word(local->peer_qpn, local->peer_table, key);
+	struct vb_segment_header *header = &local->own->header;
+	uint64_t word = vb_segment_copy_word(local->peer_qpn, local->peer_table, key);
 
-	for (unsigned i = 0; i < VB_BOARD_COPIES; i++) {
-		unsigned at = (local->qp->qpn + i) % VB_BOARD_COPIES;
+	for (unsigned i = 0; i < VB_SEGMENT_COPIES; i++) {
+		unsigned at = (local->qp->qpn + i) % VB_SEGMENT_COPIES;
 		uint64_t free = 0;
 
 		if (__atomic_compare_exchange_n(&header->copying[at], &free, word, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
@@ -85,7 +86,7 @@ static bool find(struct access *access, struct vb_foreign_range *range, struct v
 	const struct vb_foreign_asker who = {.pd = local->peer_pd, .qpn = local->peer_qpn, .rights = access->rights,
 					     .hint = &local->hint};
 
-	return vb_foreign_find(local->peer->board->table[local->peer_table], VB_BOARD_TABLE_BYTES, access->key, &who, access->address,
+	return vb_foreign_find(local->peer->segment->table[local->peer_table], VB_SEGMENT_TABLE_BYTES, access->key, &who, access->address,
 			       access->length, range, why);
 }
 
@@ -96,7 +97,8 @@ static struct vb_local_place *place_for(struct vb_local *local, uint32_t key)
 	return &local->place[(key >> VB_KEY_TAG_BITS) % VB_LOCAL_PLACES];
 }
 
-/* Our address of the next piece, if it is where it was. The key is shown, and the peer's queue pair unchanged: so its table is there. */
+/* Our address of the next piece, if it is where it was. The key is shown, and the peer's queue pair unchanged: so its
+ * table is there. */
 static void *known_at(const struct access *access)
 {
 	const struct vb_local_place *place = place_for(access->local, access->key);
@@ -324,7 +326,7 @@ static enum vb_local_step refuse(struct access *access, enum vb_fault fault)
 /* What the responder asks before it looks at memory (IBA 9.7.4.1): NONE, or what it finds wrong. */
 static enum vb_fault check_request(const struct access *access)
 {
-	const struct vb_board_qp *theirs = access->local->theirs;
+	const struct vb_segment_qp *theirs = access->local->theirs;
 
 	if (access->rights & ~__atomic_load_n(&theirs->receive_access, __ATOMIC_RELAXED))
 		return VB_FAULT_QP_RIGHTS;

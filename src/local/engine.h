@@ -111,10 +111,10 @@ struct vb_local_place {
 enum { VB_LOCAL_WATCHES_WORD = 1, VB_LOCAL_WATCHES_RING = 2, VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS = 4 };
 
 struct vb_local {
-	struct vb_board *own;
-	struct vb_board_qp *mine;
-	const struct vb_board_qp *theirs;
-	uint8_t *ring;                   /* but for what is near: board.h */
+	struct vb_segment *own;
+	struct vb_segment_qp *mine;
+	const struct vb_segment_qp *theirs;
+	uint8_t *ring;                   /* but for what is near: segment.h */
 	const uint8_t *their_ring;
 	uint64_t *answers;
 	const uint64_t *their_answers;
@@ -220,7 +220,8 @@ static inline enum vb_local_step vb_local_initiator_fail(struct vb_local *local,
 
 /* True: something was done. */
 bool vb_local_initiator_run(struct vb_local *local, vb_time now, bool *more);
-/* Count what was sent. If not all, then some at a time while others are under way: all threads of the process count in one place. */
+/* Count what was sent. If not all, then some at a time while others are under way: all threads of the process count in
+ * one place. */
 void vb_local_initiator_count(struct vb_local *local, bool all);
 /* Complete, in order, what is done; tell failures, NAKs and the end of a drain whose turn has come. */
 bool vb_local_initiator_retire(struct vb_local *local, vb_time now);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The send queue. Its elements are started in order: SENDs, WRITEs with immediate and atomics leave a record in our ring, WRITEs and
- * READs are executed at once (direct.c), local work too. They complete in order when the peer shows that it has executed their records.
+ * The send queue. Its elements are started in order: SENDs, WRITEs with immediate and atomics leave a record in our
+ * ring, WRITEs and READs are executed at once (direct.c), local work too. They complete in order when the peer shows
+ * that it has executed their records.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@
 static bool place_answer(struct vb_local *local, const struct vb_send_wqe *wqe, vb_time now)
 {
 	struct vb_qp *qp = local->qp;
-	uint64_t answer = __atomic_load_n(&local->their_answers[local->initiator.atomics_done % VB_BOARD_ANSWERS], __ATOMIC_RELAXED);
+	uint64_t answer = __atomic_load_n(&local->their_answers[local->initiator.atomics_done % VB_SEGMENT_ANSWERS], __ATOMIC_RELAXED);
 	struct vb_fault_record why = {0};
 
 	local->initiator.atomics_done++;
@@ -32,12 +33,12 @@ static const struct {
 	enum vb_fault fault;
 	uint8_t syndrome;
 } naks[] = {
-	[VB_BOARD_NAK_RNR_EXCEEDED] = {IBV_WC_RNR_RETRY_EXC_ERR, VB_FAULT_RNR_RETRY_EXCEEDED, VB_AETH_RNR_NAK},
-	[VB_BOARD_NAK_INVALID_REQUEST] = {IBV_WC_REM_INV_REQ_ERR, VB_FAULT_REMOTE_INVALID_REQUEST,
+	[VB_SEGMENT_NAK_RNR_EXCEEDED] = {IBV_WC_RNR_RETRY_EXC_ERR, VB_FAULT_RNR_RETRY_EXCEEDED, VB_AETH_RNR_NAK},
+	[VB_SEGMENT_NAK_INVALID_REQUEST] = {IBV_WC_REM_INV_REQ_ERR, VB_FAULT_REMOTE_INVALID_REQUEST,
 					VB_AETH_NAK | VB_NAK_INVALID_REQUEST},
-	[VB_BOARD_NAK_ACCESS] = {IBV_WC_REM_ACCESS_ERR, VB_FAULT_REMOTE_ACCESS, VB_AETH_NAK | VB_NAK_REMOTE_ACCESS_ERROR},
-	[VB_BOARD_NAK_OPERATION] = {IBV_WC_REM_OP_ERR, VB_FAULT_REMOTE_OPERATION, VB_AETH_NAK | VB_NAK_REMOTE_OPERATIONAL_ERROR},
-	[VB_BOARD_NAK_UNREADABLE] = {IBV_WC_LOC_PROT_ERR, VB_FAULT_UNMAPPED, 0},
+	[VB_SEGMENT_NAK_ACCESS] = {IBV_WC_REM_ACCESS_ERR, VB_FAULT_REMOTE_ACCESS, VB_AETH_NAK | VB_NAK_REMOTE_ACCESS_ERROR},
+	[VB_SEGMENT_NAK_OPERATION] = {IBV_WC_REM_OP_ERR, VB_FAULT_REMOTE_OPERATION, VB_AETH_NAK | VB_NAK_REMOTE_OPERATIONAL_ERROR},
+	[VB_SEGMENT_NAK_UNREADABLE] = {IBV_WC_LOC_PROT_ERR, VB_FAULT_UNMAPPED, 0},
 };
 
 static void fail_oldest(struct vb_local *local, enum ibv_wc_status status, enum vb_fault fault, uint8_t syndrome, vb_time now)
@@ -110,7 +111,7 @@ static void write_off(struct vb_local *local)
 }
 
 /* The oldest record was refused. A HELLO cannot be, and there may be nothing else. */
-static void take_nak(struct vb_local *local, enum vb_board_nak nak, vb_time now)
+static void take_nak(struct vb_local *local, enum vb_segment_nak nak, vb_time now)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
 
@@ -140,7 +141,7 @@ static bool take_acknowledgements(struct vb_local *local, vb_time now)
 	news = vb_local_records_accept(local, &shown);
 	if (news)
 		vb_local_initiator_retire(local, now);
-	if (shown.nak != VB_BOARD_NAK_NONE && vb_local_sends(local->qp))
+	if (shown.nak != VB_SEGMENT_NAK_NONE && vb_local_sends(local->qp))
 		take_nak(local, shown.nak, now);
 	return news;
 }

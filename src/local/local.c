@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A queue pair on the board: what it shows, what it makes of what the peer shows, and the call that serves it.
+ * A queue pair in the segment: what it shows, what it makes of what the peer shows, and the call that serves it.
  *
  *   serve -> look (is the peer there? do we go together?)
  *         -> target.c      the peer's records
@@ -8,10 +8,10 @@
  *         -> clock.c       patience
  *         -> vb_local_tell wake the peer if it sleeps
  *
- * A queue pair begins a new generation with each RTR. Generations of two queue pairs go together when each names the other's QPN and
- * both offer memory and the same path MTU. `taken` says with which generation of the peer: what a peer shows (acknowledgements) or left
- * (records) counts only if it is about this generation of ours. As long as nothing has passed, a peer that comes in a new
- * generation is as good as the old one, as on the wire where no PSN was used.
+ * A queue pair begins a new generation with each RTR. Generations of two queue pairs go together when each names the
+ * other's QPN and both offer memory and the same path MTU. `taken` says with which generation of the peer: what a peer
+ * shows (acknowledgements) or left (records) counts only if it is about this generation of ours. As long as nothing has
+ * passed, a peer that comes in a new generation is as good as the old one, as on the wire where no PSN was used.
  */
 #include <errno.h>
 #include <sched.h>
@@ -22,15 +22,15 @@
 #include "local/doorbells.h"
 #include "local/engine.h"
 
-/* How often to look for the end of a peer's copy of a piece, some time after another. More than enough, unless the peer died in the
- * middle or lies. */
+/* How often to look for the end of a peer's copy of a piece, some time after another. More than enough, unless the peer
+ * died in the middle or lies. */
 enum { PATIENCE = 1 << 12, YIELDS = 64 };
 
 #define SHOW(field, value) VB_SEQUENCE_SET(field, value)
 #define SHOWN(field) VB_SEQUENCE_GET(field)
 
-/* A place has many queue pairs one after the other, and a number many places: so no two of a board are the same. */
-static uint64_t next_generation(struct vb_board *own)
+/* A place has many queue pairs one after the other, and a number many places: so no two of a segment are the same. */
+static uint64_t next_generation(struct vb_segment *own)
 {
 	uint64_t last = __atomic_load_n(&own->header.generation, __ATOMIC_RELAXED), next;
 
@@ -46,43 +46,43 @@ static uint64_t bits_of(const struct vb_qp *qp)
 }
 
 /* Or -1: there is no such queue pair. */
-static int place_of(uint32_t qpn, const struct vb_board *board)
+static int place_of(uint32_t qpn, const struct vb_segment *segment)
 {
-	uint32_t place = __atomic_load_n(&board->place[qpn % VB_BOARD_QPS], __ATOMIC_ACQUIRE);
+	uint32_t place = __atomic_load_n(&segment->place[qpn % VB_SEGMENT_QPS], __ATOMIC_ACQUIRE);
 
-	return place <= VB_BOARD_QPS ? (int)place - 1 : -1;
+	return place <= VB_SEGMENT_QPS ? (int)place - 1 : -1;
 }
 
-void vb_local_settle(struct vb_board *own, uint32_t qpn, struct vb_local_places *places)
+void vb_local_settle(struct vb_segment *own, uint32_t qpn, struct vb_local_places *places)
 {
 	uint32_t place = places->made;
 
 	if (place_of(qpn, own) >= 0)
 		return;
-	if (places->resting > VB_LOCAL_PLACES_RESTING || places->made == VB_BOARD_QPS) {
+	if (places->resting > VB_LOCAL_PLACES_RESTING || places->made == VB_SEGMENT_QPS) {
 		place = places->rest[places->first];
-		places->first = (places->first + 1) % VB_BOARD_QPS;
+		places->first = (places->first + 1) % VB_SEGMENT_QPS;
 		places->resting--;
 	} else {
 		places->made++;
 	}
-	__atomic_store_n(&own->place[qpn % VB_BOARD_QPS], (uint16_t)(place + 1), __ATOMIC_RELEASE);
+	__atomic_store_n(&own->place[qpn % VB_SEGMENT_QPS], (uint16_t)(place + 1), __ATOMIC_RELEASE);
 }
 
-void vb_local_leave(struct vb_board *own, uint32_t qpn, struct vb_local_places *places)
+void vb_local_leave(struct vb_segment *own, uint32_t qpn, struct vb_local_places *places)
 {
 	int place = place_of(qpn, own);
 
 	if (place < 0)
 		return;
-	__atomic_store_n(&own->place[qpn % VB_BOARD_QPS], 0, __ATOMIC_RELEASE);
-	places->rest[(places->first + places->resting++) % VB_BOARD_QPS] = (uint16_t)place;
+	__atomic_store_n(&own->place[qpn % VB_SEGMENT_QPS], 0, __ATOMIC_RELEASE);
+	places->rest[(places->first + places->resting++) % VB_SEGMENT_QPS] = (uint16_t)place;
 }
 
 /* ---- showing ---- */
 
 /* What may change while the queue pair is connected. */
-static void show_attributes(const struct vb_qp *qp, struct vb_board_qp *mine)
+static void show_attributes(const struct vb_qp *qp, struct vb_segment_qp *mine)
 {
 	SHOW(mine->receive_access, qp->attr.qp_access_flags);
 	SHOW(mine->max_reads, qp->attr.max_dest_rd_atomic);
@@ -92,7 +92,7 @@ static void show_attributes(const struct vb_qp *qp, struct vb_board_qp *mine)
 }
 
 /* A peer may be late in looking how the generation before ended: an acknowledgement must not be lost because its giver went on. */
-static void keep_outcome(struct vb_board_qp *mine, uint64_t word)
+static void keep_outcome(struct vb_segment_qp *mine, uint64_t word)
 {
 	vb_sequence_begin(&mine->previous.generation, 0);
 	SHOW(mine->previous.taken, SHOWN(mine->taken));
@@ -102,9 +102,9 @@ static void keep_outcome(struct vb_board_qp *mine, uint64_t word)
 	vb_sequence_end(&mine->previous.generation, vb_generation_of(word));
 }
 
-static uint64_t begin_generation(const struct vb_qp *qp, struct vb_board *own, uint32_t table, bool offers_local)
+static uint64_t begin_generation(const struct vb_qp *qp, struct vb_segment *own, uint32_t table, bool offers_local)
 {
-	struct vb_board_qp *mine = &own->qp[place_of(qp->qpn, own)];
+	struct vb_segment_qp *mine = &own->qp[place_of(qp->qpn, own)];
 	uint64_t word = SHOWN(mine->word), generation = next_generation(own);
 
 	keep_outcome(mine, word);
@@ -121,7 +121,7 @@ static uint64_t begin_generation(const struct vb_qp *qp, struct vb_board *own, u
 	SHOW(mine->released, 0);
 	SHOW(mine->pulled, 0);
 	SHOW(mine->stalled, 0);
-	SHOW(mine->nak, VB_BOARD_NAK_NONE);
+	SHOW(mine->nak, VB_SEGMENT_NAK_NONE);
 	SHOW(mine->nak_fault, VB_FAULT_NONE);
 	show_attributes(qp, mine);
 	if (offers_local)
@@ -130,14 +130,14 @@ static uint64_t begin_generation(const struct vb_qp *qp, struct vb_board *own, u
 	return generation;
 }
 
-/* Wait for threads of the peer that copy on behalf of this queue pair. The word is changed already, and they look at it after they
- * showed themselves (direct.c). */
+/* Wait for threads of the peer that copy on behalf of this queue pair. The word is changed already, and they look at it
+ * after they showed themselves (direct.c). */
 static void wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer)
 {
 	unsigned looks = 0;
 
-	for (unsigned i = 0; i < VB_BOARD_COPIES; i++)
-		while (vb_board_copies_for(__atomic_load_n(&peer->board->header.copying[i], __ATOMIC_SEQ_CST), qp->qpn) &&
+	for (unsigned i = 0; i < VB_SEGMENT_COPIES; i++)
+		while (vb_segment_copies_for(__atomic_load_n(&peer->segment->header.copying[i], __ATOMIC_SEQ_CST), qp->qpn) &&
 		       !__atomic_load_n(&peer->gone, __ATOMIC_RELAXED) && looks++ < PATIENCE) {
 			if (looks < YIELDS || !peer->host->pause)
 				sched_yield();
@@ -146,11 +146,11 @@ static void wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer)
 		}
 }
 
-/* The peer gets to know of what was left for it. Partners: an owner that falls asleep (links/memory/attention.c), and one that sets
- * `crowded`, then looks at all, and at each now and then. A look at all comes before each sleep, too. */
+/* The peer gets to know of what was left for it. Partners: an owner that falls asleep (links/memory/attention.c), and
+ * one that sets `crowded`, then looks at all, and at each now and then. A look at all comes before each sleep, too. */
 void vb_local_tell(struct vb_local *local)
 {
-	const struct vb_board_header *header = &local->peer->board->header;
+	const struct vb_segment_header *header = &local->peer->segment->header;
 
 	local->kick = false;
 	if (SHOWN(header->crowded))
@@ -187,7 +187,7 @@ static bool is_untouched(const struct vb_local *local)
 
 static void take(struct vb_local *local, uint64_t word)
 {
-	const struct vb_board_qp *theirs = local->theirs;
+	const struct vb_segment_qp *theirs = local->theirs;
 	const struct vb_qp *qp = local->qp;
 	uint32_t offer = SHOWN(theirs->offer);
 	uint32_t peer_qpn = SHOWN(theirs->peer_qpn);
@@ -197,8 +197,8 @@ static void take(struct vb_local *local, uint64_t word)
 	uint32_t table = SHOWN(theirs->table);
 
 	/* All of one generation? And does it mean us? Another queue pair that has the place of ours now does not. */
-	if (!vb_generation_stands(&theirs->word, vb_generation_of(word)) || peer_qpn != qp->qpn || table >= VB_BOARD_TABLES ||
-	    place_of(local->peer_qpn, local->peer->board) != theirs - local->peer->board->qp)
+	if (!vb_generation_stands(&theirs->word, vb_generation_of(word)) || peer_qpn != qp->qpn || table >= VB_SEGMENT_TABLES ||
+	    place_of(local->peer_qpn, local->peer->segment) != theirs - local->peer->segment->qp)
 		return;
 	if (offer != VB_OFFER_LOCAL || path_mtu != qp->path_mtu) {
 		SHOW(local->mine->offer, VB_OFFER_WIRE);
@@ -252,7 +252,7 @@ static bool look(struct vb_local *local)
 bool vb_local_has_work(const struct vb_local *local)
 {
 	uint32_t watches = __atomic_load_n(&local->watches, __ATOMIC_RELAXED);
-	const struct vb_board_qp *theirs = local->theirs;
+	const struct vb_segment_qp *theirs = local->theirs;
 
 	if (!watches)
 		return false;
@@ -263,7 +263,7 @@ bool vb_local_has_work(const struct vb_local *local)
 		return true;
 	return (watches & VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS) &&
 	       (SHOWN(theirs->consumed) != SHOWN(local->initiator.consumed) ||
-		SHOWN(theirs->stalled) != SHOWN(local->initiator.stalled) || SHOWN(theirs->nak) != VB_BOARD_NAK_NONE);
+		SHOWN(theirs->stalled) != SHOWN(local->initiator.stalled) || SHOWN(theirs->nak) != VB_SEGMENT_NAK_NONE);
 }
 
 /* ---- attaching ---- */
@@ -271,13 +271,13 @@ bool vb_local_has_work(const struct vb_local *local)
 /* Threads that have completion queues of their own shall not wait for each other's cache lines when they ring. */
 static uint32_t lane_of(const struct vb_qp *qp)
 {
-	return (uint32_t)((uintptr_t)qp->send_cq / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 32) % VB_BOARD_LANES;
+	return (uint32_t)((uintptr_t)qp->send_cq / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 32) % VB_SEGMENT_LANES;
 }
 
-int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
+int vb_local_attach(struct vb_qp *qp, struct vb_segment *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
 		    vb_time now, struct vb_local **out)
 {
-	int place = place_of(qp->qpn, own), their_place = peer ? place_of(qp->attr.dest_qp_num, peer->board) : -1;
+	int place = place_of(qp->qpn, own), their_place = peer ? place_of(qp->attr.dest_qp_num, peer->segment) : -1;
 	struct vb_local *local = NULL;
 	uint64_t generation;
 
@@ -295,17 +295,17 @@ int vb_local_attach(struct vb_qp *qp, struct vb_board *own, uint32_t own_slot, u
 		return 0;
 	local->own = own;
 	local->mine = &own->qp[place];
-	local->theirs = &peer->board->qp[their_place];
+	local->theirs = &peer->segment->qp[their_place];
 	local->ring = own->ring[place];
-	local->their_ring = peer->board->ring[their_place];
+	local->their_ring = peer->segment->ring[their_place];
 	local->answers = own->answer[place];
-	local->their_answers = peer->board->answer[their_place];
+	local->their_answers = peer->segment->answer[their_place];
 	local->peer = peer;
 	local->peer_qpn = qp->attr.dest_qp_num;
 	local->qp = qp;
 	local->generation = generation;
 	local->lane = lane_of(qp);
-	local->fenced = own->header.fenced || SHOWN(peer->board->header.fenced);
+	local->fenced = own->header.fenced || SHOWN(peer->segment->header.fenced);
 	local->path = VB_LOCAL_UNDECIDED;
 	local->shown_state = qp->state;
 	local->initiator.next = qp->send.tail;
@@ -345,9 +345,9 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 	set_hints(local);
 }
 
-void vb_local_detach(struct vb_qp *qp, struct vb_board *own, struct vb_local *local)
+void vb_local_detach(struct vb_qp *qp, struct vb_segment *own, struct vb_local *local)
 {
-	struct vb_board_qp *mine = &own->qp[place_of(qp->qpn, own)];
+	struct vb_segment_qp *mine = &own->qp[place_of(qp->qpn, own)];
 	uint64_t word = SHOWN(mine->word);
 
 	/* The generation stays, and what was acknowledged: the peer may still come to see it. */
@@ -453,8 +453,8 @@ void vb_local_query(const struct vb_local *local, struct vb_transport_status *st
 
 bool vb_local_is_copying(const struct vb_local_peer *peer, uint32_t own_slot, uint32_t table, uint32_t key)
 {
-	for (unsigned i = 0; i < VB_BOARD_COPIES; i++)
-		if (vb_board_copies_by(__atomic_load_n(&peer->board->header.copying[i], __ATOMIC_SEQ_CST), own_slot, table, key))
+	for (unsigned i = 0; i < VB_SEGMENT_COPIES; i++)
+		if (vb_segment_copies_by(__atomic_load_n(&peer->segment->header.copying[i], __ATOMIC_SEQ_CST), own_slot, table, key))
 			return true;
 	return false;
 }

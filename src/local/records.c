@@ -17,8 +17,8 @@ void vb_local_records_leave(struct vb_local *local, struct vb_send_wqe *wqe, uin
 
 bool vb_local_records_read(const struct vb_local *local, struct vb_local_shown *shown)
 {
-	const struct vb_board_qp *theirs = local->theirs;
-	const struct vb_board_outcome *previous = &theirs->previous;
+	const struct vb_segment_qp *theirs = local->theirs;
+	const struct vb_segment_outcome *previous = &theirs->previous;
 	uint64_t taken;
 
 	*shown = (struct vb_local_shown){
@@ -47,13 +47,13 @@ bool vb_local_records_are_possible(const struct vb_local_initiator *initiator, c
 {
 	return shown->consumed - initiator->consumed <= initiator->produced - initiator->consumed &&
 	       shown->released - initiator->released <= initiator->head - initiator->released &&
-	       shown->released % VB_RECORD_ALIGN == 0 && shown->nak <= VB_BOARD_NAK_UNREADABLE;
+	       shown->released % VB_RECORD_ALIGN == 0 && shown->nak <= VB_SEGMENT_NAK_UNREADABLE;
 }
 
 bool vb_local_records_accept(struct vb_local *local, const struct vb_local_shown *shown)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
-	bool news = shown->consumed != initiator->consumed || shown->nak != VB_BOARD_NAK_NONE;
+	bool news = shown->consumed != initiator->consumed || shown->nak != VB_SEGMENT_NAK_NONE;
 
 	if (shown->stalled != initiator->stalled) {
 		if (shown->stalled != 0)

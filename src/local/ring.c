@@ -5,12 +5,13 @@
  *   ... | released by the peer | left, not executed | record | 0 | free ...
  *                                                     head ^
  *
- * The first eight bytes of a record are written in one piece, with its stamp, when all else stands; the place behind has none then
- * (base/stamped_ring.h).
+ * The first eight bytes of a record are written in one piece, with its stamp, when all else stands; the place behind
+ * has none then (base/stamped_ring.h).
  *
- * Where each record finds the ring empty (an answer is waited for, or there are many queue pairs and some work for each) there is no
- * need to go all the way round: the record before the end of a short lap says that the next is at the beginning again. Short ones
- * so stay in the part that stands with the queue pair on the board, and neither side touches memory that is in no cache.
+ * Where each record finds the ring empty (an answer is waited for, or there are many queue pairs and some work for
+ * each) there is no need to go all the way round: the record before the end of a short lap says that the next is at the
+ * beginning again. Short ones so stay in the part that stands with the queue pair in the segment, and neither side
+ * touches memory that is in no cache.
  */
 #include <string.h>
 
@@ -55,8 +56,8 @@ static bool fits(uint64_t position, uint32_t size)
 	return size <= vb_ring_wrap(position) - position;
 }
 
-/* Was the ring empty for this record and for the one before, and would another like it be beyond a lap? There is room for some at the
- * beginning then, though this is not executed yet. */
+/* Was the ring empty for this record and for the one before, and would another like it be beyond a lap? There is room
+ * for some at the beginning then, though this is not executed yet. */
 static bool turns(const struct vb_local_initiator *initiator, uint32_t size)
 {
 	uint32_t end = (uint32_t)(initiator->head % VB_RING_BYTES) + size;
@@ -71,8 +72,8 @@ bool vb_local_ring_has_room(const struct vb_local *local, uint32_t bytes)
 	return initiator->head + bytes + VB_RECORD_ALIGN - initiator->released <= VB_RING_BYTES;
 }
 
-/* Put together in registers: written to a struct field by field and read back as a word, they would have to reach the cache first. SENDs of
- * eight bytes in a stream: 6.3 to 6.8 million a second. */
+/* Put together in registers: written to a struct field by field and read back as a word, they would have to reach the
+ * cache first. SENDs of eight bytes in a stream: 6.3 to 6.8 million a second. */
 static uint64_t first_word(const struct head *head)
 {
 	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
@@ -128,8 +129,8 @@ void vb_local_ring_publish(struct vb_local *local, uint32_t body, const struct v
 	};
 
 	stamp(local, &head, turn ? vb_ring_turn(initiator->head, size) : initiator->head + size);
-	/* What the next record clears, most likely: the peer has read it in the lap before, and the stamp would wait until we have it
-	 * back. A SEND takes 0.42 us instead of 0.44. */
+	/* What the next record clears, most likely: the peer has read it in the lap before, and the stamp would wait
+	 * until we have it back. A SEND takes 0.42 us instead of 0.44. */
 	__builtin_prefetch(word_at(local, initiator->head + VB_RECORD_ALIGN), 1);
 	__atomic_store_n(&local->mine->produced, initiator->produced, __ATOMIC_RELAXED);
 	local->kick = true;

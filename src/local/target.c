@@ -3,8 +3,8 @@
  * The peer's records, executed. What is refused, with which status at this end and which NAK at the other, is what the wire's
  * responder does (roce/responder.c, responder_checks.c), in its order.
  *
- * A record stands for as long as its sender's word does. Bytes are placed first and the word is looked at again after that: if it has
- * changed they are void, the receive they went to stays in hand, and nothing was executed.
+ * A record stands for as long as its sender's word does. Bytes are placed first and the word is looked at again after
+ * that: if it has changed they are void, the receive they went to stays in hand, and nothing was executed.
  */
 #include <errno.h>
 #include <string.h>
@@ -28,7 +28,7 @@ enum outcome {
 void vb_local_target_publish(struct vb_local *local)
 {
 	struct vb_local_target *target = &local->target;
-	struct vb_board_qp *mine = local->mine;
+	struct vb_segment_qp *mine = local->mine;
 
 	if (target->shown == target->consumed)
 		return;
@@ -38,7 +38,7 @@ void vb_local_target_publish(struct vb_local *local)
 	local->kick = true;
 }
 
-static void give_nak(struct vb_local *local, enum vb_board_nak nak, enum vb_fault fault)
+static void give_nak(struct vb_local *local, enum vb_segment_nak nak, enum vb_fault fault)
 {
 	vb_local_target_publish(local);
 	__atomic_store_n(&local->mine->nak_fault, fault, __ATOMIC_RELAXED);
@@ -48,13 +48,13 @@ static void give_nak(struct vb_local *local, enum vb_board_nak nak, enum vb_faul
 }
 
 /* The request is at fault, and this queue pair at its end. `status`: of the receive in hand, if there is one. */
-VB_RARE static enum outcome refuse(struct vb_local *local, vb_time now, enum vb_board_nak nak,
+VB_RARE static enum outcome refuse(struct vb_local *local, vb_time now, enum vb_segment_nak nak,
 				   const struct vb_fault_record *found, enum ibv_wc_status status)
 {
 	static const uint8_t codes[] = {
-		[VB_BOARD_NAK_INVALID_REQUEST] = VB_NAK_INVALID_REQUEST,
-		[VB_BOARD_NAK_ACCESS] = VB_NAK_REMOTE_ACCESS_ERROR,
-		[VB_BOARD_NAK_OPERATION] = VB_NAK_REMOTE_OPERATIONAL_ERROR,
+		[VB_SEGMENT_NAK_INVALID_REQUEST] = VB_NAK_INVALID_REQUEST,
+		[VB_SEGMENT_NAK_ACCESS] = VB_NAK_REMOTE_ACCESS_ERROR,
+		[VB_SEGMENT_NAK_OPERATION] = VB_NAK_REMOTE_OPERATIONAL_ERROR,
 	};
 	struct vb_local_target *target = &local->target;
 	bool taken = target->has_receive && status != IBV_WC_SUCCESS;
@@ -69,7 +69,7 @@ VB_RARE static enum outcome refuse(struct vb_local *local, vb_time now, enum vb_
 		target->has_receive = false;
 	/* The completion of a receive tells the application; where none is at hand an event must (IBA 10.10.2.3). */
 	vb_qp_fail_receive(local->qp, taken ? &target->taken : NULL, status, &why,
-			   nak == VB_BOARD_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR, !taken, now);
+			   nak == VB_SEGMENT_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR, !taken, now);
 	return ENDED;
 }
 
@@ -105,7 +105,7 @@ VB_APART static enum outcome stall(struct vb_local *local, vb_time now)
 	}
 	if (now >= target->give_up_at) {
 		clear_stall(local);
-		give_nak(local, VB_BOARD_NAK_RNR_EXCEEDED, VB_FAULT_NO_RECEIVE);
+		give_nak(local, VB_SEGMENT_NAK_RNR_EXCEEDED, VB_FAULT_NO_RECEIVE);
 		return ENDED;
 	}
 	target->retry_at = now + (delay < RECEIVE_RETRY ? delay : RECEIVE_RETRY);
@@ -227,10 +227,11 @@ VB_APART static enum outcome pull_piece(struct vb_local *local, const struct vb_
 	struct pull pull;
 	int rc;
 
-	/* A list that changed because its sender is gone is no fault of anybody; nor may it become shorter than what was pulled. */
+	/* A list that changed because its sender is gone is no fault of anybody; nor may it become shorter than what
+	 * was pulled. */
 	if (offset >= record->length || !cut(body, record, offset, bytes, &pull))
 		return vb_local_sender_stands(local) ?
-			       refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR) :
+			       refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR) :
 			       VOID;
 	if (!pull.zeros && vb_local_spans_open(local->qp, local->qp->receive_pd, taken->list, taken->sge_count, offset, bytes,
 						IBV_ACCESS_LOCAL_WRITE, &spans)) {
@@ -243,9 +244,9 @@ VB_APART static enum outcome pull_piece(struct vb_local *local, const struct vb_
 		return VOID;
 	/* The receive's own memory is at fault, not the request (IBA table 58: remote operational error). */
 	if (rc == -EIO)
-		return refuse(local, now, VB_BOARD_NAK_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
+		return refuse(local, now, VB_SEGMENT_NAK_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
 	if (rc == -EFAULT) {
-		give_nak(local, VB_BOARD_NAK_UNREADABLE, VB_FAULT_UNMAPPED);
+		give_nak(local, VB_SEGMENT_NAK_UNREADABLE, VB_FAULT_UNMAPPED);
 		return ENDED;
 	}
 	if (rc != 0) {
@@ -286,7 +287,7 @@ static enum outcome place_inline(struct vb_local *local, const struct vb_local_r
 	if (to || vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, taken->list, taken->sge_count, 0, body, record->length,
 				    &why))
 		return vb_local_sender_stands(local) ? EXECUTED : VOID;
-	return refuse(local, now, VB_BOARD_NAK_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
+	return refuse(local, now, VB_SEGMENT_NAK_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
 }
 
 VB_RARE static enum outcome refuse_length(struct vb_local *local, const struct vb_local_record *record, vb_time now)
@@ -294,7 +295,7 @@ VB_RARE static enum outcome refuse_length(struct vb_local *local, const struct v
 	const struct vb_fault_record why = {
 		.fault = VB_FAULT_LOCAL_LENGTH, .length = record->length, .region_length = local->target.taken.length};
 
-	return refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_LEN_ERR);
+	return refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_LEN_ERR);
 }
 
 VB_APART static enum outcome invalidate(struct vb_local *local, const struct vb_local_record *record, vb_time now)
@@ -305,7 +306,7 @@ VB_APART static enum outcome invalidate(struct vb_local *local, const struct vb_
 	if (vb_memory_invalidate(qp->host->memory, record->immediate, qp->pd, qp->qpn, true, &why))
 		return EXECUTED;
 	why.key = record->immediate;
-	return refuse(local, now, VB_BOARD_NAK_ACCESS, &why, IBV_WC_LOC_ACCESS_ERR);
+	return refuse(local, now, VB_SEGMENT_NAK_ACCESS, &why, IBV_WC_LOC_ACCESS_ERR);
 }
 
 static enum outcome execute_send(struct vb_local *local, const struct vb_local_record *record, const uint8_t *body, vb_time now)
@@ -335,7 +336,7 @@ static enum outcome execute_write_immediate(struct vb_local *local, const struct
 
 	/* The bytes came before it, if they were allowed to come. */
 	if (!(local->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
-		return refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR);
+		return refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR);
 	if (!has_receive(local))
 		return stall(local, now);
 	if (!vb_local_sender_stands(local))
@@ -376,12 +377,12 @@ VB_APART static enum outcome execute_atomic(struct vb_local *local, const struct
 	else if (atomic.address % 8 != 0)
 		why.fault = VB_FAULT_UNALIGNED_ATOMIC;
 	if (why.fault != VB_FAULT_NONE)
-		return refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &why, IBV_WC_SUCCESS);
+		return refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, &why, IBV_WC_SUCCESS);
 	if (!vb_memory_atomic(qp->host->memory, &who, operation, atomic.address, atomic.swap_or_add, atomic.compare, &original, &why))
 		return refuse(local, now,
-			      why.fault == VB_FAULT_UNALIGNED_ATOMIC ? VB_BOARD_NAK_INVALID_REQUEST : VB_BOARD_NAK_ACCESS, &why,
+			      why.fault == VB_FAULT_UNALIGNED_ATOMIC ? VB_SEGMENT_NAK_INVALID_REQUEST : VB_SEGMENT_NAK_ACCESS, &why,
 			      IBV_WC_SUCCESS);
-	__atomic_store_n(&local->answers[target->atomics++ % VB_BOARD_ANSWERS], original, __ATOMIC_RELAXED);
+	__atomic_store_n(&local->answers[target->atomics++ % VB_SEGMENT_ANSWERS], original, __ATOMIC_RELAXED);
 	return EXECUTED;
 }
 
@@ -417,7 +418,7 @@ VB_RARE static enum outcome execute_fault(struct vb_local *local, const struct v
 			.rights_asked = claim.rights,
 			.rights_granted = qp->attr.qp_access_flags,
 		};
-	return refuse(local, now, invalid ? VB_BOARD_NAK_INVALID_REQUEST : VB_BOARD_NAK_ACCESS, &why,
+	return refuse(local, now, invalid ? VB_SEGMENT_NAK_INVALID_REQUEST : VB_SEGMENT_NAK_ACCESS, &why,
 		      invalid ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_ACCESS_ERR);
 }
 
@@ -465,7 +466,7 @@ static enum outcome execute_next(struct vb_local *local, vb_time now, bool *foun
 	case VB_FOUND_NONSENSE:
 		*found = true;
 		return vb_local_sender_stands(local) ?
-			       refuse(local, now, VB_BOARD_NAK_INVALID_REQUEST, &nonsense, IBV_WC_LOC_QP_OP_ERR) :
+			       refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, &nonsense, IBV_WC_LOC_QP_OP_ERR) :
 			       VOID;
 	case VB_FOUND_RECORD:
 		break;

@@ -188,10 +188,10 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 		return m->process_resources.error >= 0 && m->process_resources.error < 4096 &&
 		       m->process_resources.reserved == 0 && descriptors == (m->process_resources.error == 0) &&
 		       is_text(m->process_resources.program, sizeof(m->process_resources.program));
-	case VB_DAEMON_SHOW_BOARD:
-		return m->board.id != 0 && m->board.pid == 0 && m->board.slot >= 1 && m->board.slot < VB_DAEMON_SLOTS;
-	case VB_DAEMON_ASK_BOARD:
-		return m->ask_board.slot >= 1 && m->ask_board.slot < VB_DAEMON_SLOTS && m->ask_board.reserved == 0;
+	case VB_DAEMON_SHOW_SEGMENT:
+		return m->segment.id != 0 && m->segment.pid == 0 && m->segment.slot >= 1 && m->segment.slot < VB_DAEMON_SLOTS;
+	case VB_DAEMON_ASK_SEGMENT:
+		return m->ask_segment.slot >= 1 && m->ask_segment.slot < VB_DAEMON_SLOTS && m->ask_segment.reserved == 0;
 	case VB_DAEMON_SET_SHAPE:
 		return m->shape.uid == 0 && shape_is_sound(&m->shape);
 	case VB_DAEMON_SHAPE:
@@ -212,8 +212,8 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_UNREGISTER_AGENT:
 	case VB_DAEMON_AGENT:
 		return m->agent.id < 32 && m->agent.reserved == 0;
-	case VB_DAEMON_BOARD:
-		return m->board.id != 0 && m->board.pid != 0 && m->board.slot >= 1 && m->board.slot < VB_DAEMON_SLOTS &&
+	case VB_DAEMON_SEGMENT:
+		return m->segment.id != 0 && m->segment.pid != 0 && m->segment.slot >= 1 && m->segment.slot < VB_DAEMON_SLOTS &&
 		       descriptors != 1;
 	}
 	return false;

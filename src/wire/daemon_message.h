@@ -14,27 +14,27 @@
  * Who lists processes or resources is shown those of its own user; root is shown all.
  *
  * LIST_RESOURCES goes round: verbenad sends SHOW_RESOURCES to the processes concerned, each answers RESOURCES with a
- * descriptor (wire/resource.h; none: it could not), and verbenad hands that on as PROCESS_RESOURCES; whoever does not answer in time is
- * named with an error instead. One SHOW_RESOURCES at a time is under way to a process.
+ * descriptor (wire/resource.h; none: it could not), and verbenad hands that on as PROCESS_RESOURCES; whoever does not
+ * answer in time is named with an error instead. One SHOW_RESOURCES at a time is under way to a process.
  *
- * SHOW_BOARD gives verbenad a process's board (local/board.h) and the eventfd that wakes the process; ASK_BOARD is how another process
- * of the same user gets them, to reach a queue pair of that slot through memory. Descriptors: the board, the eventfd; none when
- * the asker knows that very board already.
+ * SHOW_SEGMENT gives verbenad a process's shared segment (local/segment.h) and the eventfd that wakes the process; ASK_SEGMENT
+ * is how another process of the same user gets them, to reach a queue pair of that slot through memory. Descriptors:
+ * the segment, the eventfd; none when the asker knows that very segment already.
  *
- * JOIN_GROUP is for a process whose slot is on another port than 4791, where multicast datagrams do not go: GROUP is a socket that receives
- * those of the group on that interface, and no others whatever is done to it.
+ * JOIN_GROUP is for a process whose slot is on another port than 4791, where multicast datagrams do not go: GROUP is a
+ * socket that receives those of the group on that interface, and no others whatever is done to it.
  *
- * OPEN_FRAMES asks for a socket of RoCEv1 (io/ethernet.h) for the process's slot, which comes as FRAMES: for processes of the user that
- * runs verbenad, and only where that has CAP_NET_RAW.
+ * OPEN_FRAMES asks for a socket of RoCEv1 (io/ethernet.h) for the process's slot, which comes as FRAMES: for processes
+ * of the user that runs verbenad, and only where that has CAP_NET_RAW.
  *
- * SET_SHAPE gives packets of a device a worse network (`verbena shape`): those of the asker's user, or of everybody whose user has set
- * nothing if that is root. SHAPE tells it to processes, with sequence 0, and answers LIST_SHAPES.
+ * SET_SHAPE gives packets of a device a worse network (`verbena shape`): those of the asker's user, or of everybody
+ * whose user has set nothing if that is root. SHAPE tells it to processes, with sequence 0, and answers LIST_SHAPES.
  *
  * JOIN_FABRIC makes the host's InfiniBand adapter a node of a software fabric (wire/cable.h); END when it is one.
  * ADAPTER tells what it is. A connection that sent OPEN_MAD_PORT has got a socket for MADs (wire/umad.h), which lives
- * as long as the connection; REGISTER_AGENT says which MADs are received there. OPEN_FRAME_PORT, of a process with a slot, gets a socket
- * for frames of its queue pairs (wire/frame_port.h), which lives until it is closed; OPEN_MAD_TAP one that tells of every MAD that passes
- * the adapter's cable (wire/mad_tap.h), for captures.
+ * as long as the connection; REGISTER_AGENT says which MADs are received there. OPEN_FRAME_PORT, of a process with a
+ * slot, gets a socket for frames of its queue pairs (wire/frame_port.h), which lives until it is closed; OPEN_MAD_TAP
+ * one that tells of every MAD that passes the adapter's cable (wire/mad_tap.h), for captures.
  *
  * The UDP datagrams by which a new verbenad learns the order of the sockets (struct vb_daemon_probe) are here too.
  */
@@ -76,8 +76,8 @@ enum {
 	X(LIST_PROCESSES, 0x08, PROCESS, struct vb_daemon_empty, 0, 0)            \
 	X(LIST_RESOURCES, 0x09, PROCESS, struct vb_daemon_list_resources, 0, 0)   \
 	X(RESOURCES, 0x0a, PROCESS, struct vb_daemon_empty, 0, 1)                 \
-	X(SHOW_BOARD, 0x0b, PROCESS, struct vb_daemon_board, 2, 2)                \
-	X(ASK_BOARD, 0x0c, PROCESS, struct vb_daemon_ask_board, 0, 0)             \
+	X(SHOW_SEGMENT, 0x0b, PROCESS, struct vb_daemon_segment, 2, 2)            \
+	X(ASK_SEGMENT, 0x0c, PROCESS, struct vb_daemon_ask_segment, 0, 0)         \
 	X(JOIN_GROUP, 0x0d, PROCESS, struct vb_daemon_join_group, 0, 0)           \
 	X(SET_SHAPE, 0x0e, PROCESS, struct vb_daemon_shape, 0, 0)                 \
 	X(LIST_SHAPES, 0x0f, PROCESS, struct vb_daemon_empty, 0, 0)               \
@@ -100,7 +100,7 @@ enum {
 	X(PROCESS_DEVICE, 0x48, DAEMON, struct vb_daemon_process_device, 0, 0)    \
 	X(SHOW_RESOURCES, 0x49, DAEMON, struct vb_daemon_empty, 0, 0)             \
 	X(PROCESS_RESOURCES, 0x4a, DAEMON, struct vb_daemon_process_resources, 0, 1) \
-	X(BOARD, 0x4b, DAEMON, struct vb_daemon_board, 0, 2)                      \
+	X(SEGMENT, 0x4b, DAEMON, struct vb_daemon_segment, 0, 2)                  \
 	X(GROUP, 0x4c, DAEMON, struct vb_daemon_empty, 1, 1)                      \
 	X(SHAPE, 0x4d, DAEMON, struct vb_daemon_shape, 0, 0)                      \
 	X(FRAMES, 0x4e, DAEMON, struct vb_daemon_empty, 1, 1)                     \
@@ -253,15 +253,15 @@ struct vb_daemon_process_resources {
 	char program[16];
 };
 
-/* SHOW_BOARD (pid 0) and BOARD. */
-struct vb_daemon_board {
-	uint64_t id;                       /* of this life of the board, never 0 */
+/* SHOW_SEGMENT (pid 0) and SEGMENT. */
+struct vb_daemon_segment {
+	uint64_t id;                       /* of this segment: a new one has another, never 0 */
 	uint32_t pid;                      /* of its owner, as the kernel told verbenad */
 	uint32_t slot;
 };
 
-struct vb_daemon_ask_board {
-	uint64_t known;                    /* id of the board that the asker has of this slot, 0: none */
+struct vb_daemon_ask_segment {
+	uint64_t known;                    /* id of the segment that the asker has of this slot, 0: none */
 	uint32_t slot;
 	uint32_t reserved;
 	uint8_t gid[16];                   /* where the queue pair is said to be: this host? */
@@ -354,8 +354,8 @@ _Static_assert(sizeof(struct vb_daemon_device) == 208 + 16 * VB_DAEMON_GIDS, "de
 _Static_assert(sizeof(struct vb_daemon_process) == 32 + sizeof(struct vb_counters), "process");
 _Static_assert(sizeof(struct vb_daemon_process_device) == 72 + sizeof(struct vb_counters), "process_device");
 _Static_assert(sizeof(struct vb_daemon_process_resources) == 32, "process_resources");
-_Static_assert(sizeof(struct vb_daemon_board) == 16, "board");
-_Static_assert(sizeof(struct vb_daemon_ask_board) == 32, "ask_board");
+_Static_assert(sizeof(struct vb_daemon_segment) == 16, "segment");
+_Static_assert(sizeof(struct vb_daemon_ask_segment) == 32, "ask_segment");
 _Static_assert(sizeof(struct vb_daemon_join_group) == 24, "join_group");
 _Static_assert(sizeof(struct vb_daemon_join_fabric) == 152, "join_fabric");
 _Static_assert(offsetof(struct vb_daemon_adapter, vendor) == 176 && sizeof(struct vb_daemon_adapter) == 304, "adapter");
@@ -381,8 +381,8 @@ struct vb_daemon_message {
 		struct vb_daemon_process_device process_device;
 		struct vb_daemon_list_resources list_resources;
 		struct vb_daemon_process_resources process_resources;
-		struct vb_daemon_board board;
-		struct vb_daemon_ask_board ask_board;
+		struct vb_daemon_segment segment;
+		struct vb_daemon_ask_segment ask_segment;
 		struct vb_daemon_shape shape;
 		struct vb_daemon_join_group join_group;
 		struct vb_daemon_join_fabric join_fabric;

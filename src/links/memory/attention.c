@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who looks at rings. A peer that left something for us looks at our board's `asleep` afterwards and raises our eventfd if it is set: so
- * it must be set before the engine thread sleeps without limit, and what was left before that is looked for once more
- * (base/sleep_flag.h says why nothing is lost then).
+ * Who looks at rings. A peer that left something for us looks at our segment's `asleep` afterwards and raises our
+ * eventfd if it is set: so it must be set before the engine thread sleeps without limit, and what was left before that
+ * is looked for once more (base/sleep_flag.h says why nothing is lost then).
  *
  *   asleep      1: no thread looks, wake us         0: one does
  *   spin        a thread polls in vain: clears it, and kicks the engine thread, which from then on naps instead of sleeping
  *   rise, rest  the engine thread at the beginning and at the end of its work
  *   watch       a CQ was armed, whose user will sleep: sets it at once
  *
- * While threads spin the engine thread comes round once in NAP, in case they stop. Once none has polled for that long it sets `asleep`
- * and sleeps until it is woken: an idle process makes no wake-ups.
+ * While threads spin the engine thread comes round once in NAP, in case they stop. Once none has polled for that long
+ * it sets `asleep` and sleeps until it is woken: an idle process makes no wake-ups.
  */
 #include "base/sleep_flag.h"
 #include "io/barrier.h"
@@ -26,12 +26,12 @@ static bool has_members(const struct vb_same_host *same_host)
 
 static bool is_asleep(const struct vb_same_host *same_host)
 {
-	return __atomic_load_n(&same_host->board->header.asleep, __ATOMIC_SEQ_CST) != 0;
+	return __atomic_load_n(&same_host->segment->header.asleep, __ATOMIC_SEQ_CST) != 0;
 }
 
 void vb_attention_open(struct vb_same_host *same_host)
 {
-	struct vb_board_header *header = &same_host->board->header;
+	struct vb_segment_header *header = &same_host->segment->header;
 
 	header->asleep = 1;
 	header->fenced = !vb_barrier_join();
@@ -40,7 +40,7 @@ void vb_attention_open(struct vb_same_host *same_host)
 void vb_attention_spun(struct vb_link *link)
 {
 	struct vb_same_host *same_host = vb_same_host_of(link);
-	uint32_t *asleep = &same_host->board->header.asleep;
+	uint32_t *asleep = &same_host->segment->header.asleep;
 
 	if (__atomic_load_n(asleep, __ATOMIC_RELAXED) == 0 || !has_members(same_host))
 		return;
@@ -50,7 +50,7 @@ void vb_attention_spun(struct vb_link *link)
 
 static void fall_asleep(struct vb_same_host *same_host)
 {
-	struct vb_board_header *header = &same_host->board->header;
+	struct vb_segment_header *header = &same_host->segment->header;
 
 	if (!vb_sleep_begin(&header->asleep, header->fenced ? NULL : vb_barrier_impose))
 		__atomic_store_n(&same_host->restless, true, __ATOMIC_RELAXED);
@@ -80,7 +80,7 @@ void vb_attention_rise(struct vb_link *link)
 	struct vb_same_host *same_host = vb_same_host_of(link);
 
 	if (has_members(same_host))
-		vb_sleep_end(&same_host->board->header.asleep);
+		vb_sleep_end(&same_host->segment->header.asleep);
 }
 
 /* Until when the engine thread may sleep. */

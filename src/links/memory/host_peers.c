@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Other processes of this host. verbenad says which process has a slot and hands its board and eventfd over, to processes of the same
- * user only. That is not enough to copy: ptrace(2)'s rules decide that, and they differ from machine to machine (Yama, containers,
- * programs that are not dumpable). So it is tried: the board says where in its owner's memory the board's random id stands again. Who reads
- * it there has the right process and may copy.
+ * Other processes of this host. verbenad says which process has a slot and hands its segment and eventfd over, to
+ * processes of the same user only. That is not enough to copy: ptrace(2)'s rules decide that, and they differ from
+ * machine to machine (Yama, containers, programs that are not dumpable). So it is tried: the segment says where in its
+ * owner's memory the segment's random id stands again. Who reads it there has the right process and may copy.
  *
- * A process is known by its number, which another may get after its death. A pidfd tells; it is looked at whenever it was not for a few
- * milliseconds, and numbers are given out in turn, so that thirty thousand processes would have to be born in between.
+ * A process is known by its number, which another may get after its death. A pidfd tells; it is looked at whenever it
+ * was not for a few milliseconds, and numbers are given out in turn, so that thirty thousand processes would have to be
+ * born in between.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -111,7 +112,7 @@ static bool lives(void *context, uint32_t table, uint32_t key, uint64_t generati
 {
 	const struct vb_host_peer *host_peer = context;
 
-	return vb_foreign_lives(host_peer->peer.board->table[table % VB_BOARD_TABLES], VB_BOARD_TABLE_BYTES, key, generation);
+	return vb_foreign_lives(host_peer->peer.segment->table[table % VB_SEGMENT_TABLES], VB_SEGMENT_TABLE_BYTES, key, generation);
 }
 
 /* Memory that a host peer has given up must not be kept by our mapping of it. Caller holds progress. */
@@ -154,7 +155,7 @@ static void destroy(struct vb_host_peer *host_peer)
 {
 	vb_local_share_fini(&host_peer->share);
 	if (!host_peer->is_self) {
-		vb_shared_memory_unmap(host_peer->peer.board, sizeof(*host_peer->peer.board));
+		vb_shared_memory_unmap(host_peer->peer.segment, sizeof(*host_peer->peer.segment));
 		if (host_peer->watch_fd >= 0)
 			vb_descriptor_close(host_peer->watch_fd);
 		if (host_peer->wake_fd >= 0)
@@ -169,14 +170,14 @@ int vb_host_peers_open(struct vb_same_host *same_host)
 
 	if (!self)
 		return -ENOMEM;
-	self->peer = (struct vb_local_peer){.board = same_host->board, .host = &local_host, .slot = same_host->schedule->slot};
+	self->peer = (struct vb_local_peer){.segment = same_host->segment, .host = &local_host, .slot = same_host->schedule->slot};
 	self->id = same_host->cookie;
 	self->pid = getpid();
 	self->watch_fd = -1;
 	self->wake_fd = same_host->schedule->event_fd;
 	self->is_self = true;
-	vb_doorbells_attend(same_host->board, self->peer.slot, &self->doorbells);
-	vb_local_share_init(&self->share, self->pid, self->peer.slot, same_host->board->header.copying);
+	vb_doorbells_attend(same_host->segment, self->peer.slot, &self->doorbells);
+	vb_local_share_init(&self->share, self->pid, self->peer.slot, same_host->segment->header.copying);
 	self->peer.mappings = &self->share.given_up;
 	append(same_host, self);
 	same_host->broker.fd = -1;
@@ -236,7 +237,7 @@ static bool is_current(struct vb_host_peer *host_peer, uint32_t slot)
 {
 	/* A process that closed its endpoint, and opened another perhaps, takes the magic away. */
 	return host_peer->peer.slot == slot && !vb_host_peer_has_ended(host_peer) &&
-	       __atomic_load_n(&host_peer->peer.board->header.magic, __ATOMIC_ACQUIRE) == VB_BOARD_MAGIC;
+	       __atomic_load_n(&host_peer->peer.segment->header.magic, __ATOMIC_ACQUIRE) == VB_SEGMENT_MAGIC;
 }
 
 static bool is_known_under(const struct vb_host_peer *host_peer, const uint8_t gid[16])
@@ -319,7 +320,7 @@ void vb_host_peers_put(struct vb_same_host *same_host, struct vb_host_peer *host
 
 static bool prove(struct vb_host_peer *host_peer)
 {
-	uint64_t cookie = 0, address = __atomic_load_n(&host_peer->peer.board->header.cookie_address, __ATOMIC_RELAXED);
+	uint64_t cookie = 0, address = __atomic_load_n(&host_peer->peer.segment->header.cookie_address, __ATOMIC_RELAXED);
 	const struct iovec ours = {&cookie, sizeof(cookie)}, theirs = {(void *)(uintptr_t)address, sizeof(cookie)};
 	int error = vb_process_memory_read_from(host_peer->pid, &ours, 1, &theirs, 1);
 
@@ -333,30 +334,30 @@ static bool prove(struct vb_host_peer *host_peer)
 }
 
 /* Takes both descriptors. NULL: it cannot be made, or is not what it says. */
-static struct vb_host_peer *create(const struct vb_same_host *same_host, const struct vb_daemon_board *told, const int fds[2])
+static struct vb_host_peer *create(const struct vb_same_host *same_host, const struct vb_daemon_segment *told, const int fds[2])
 {
 	struct vb_host_peer *host_peer = calloc(1, sizeof(*host_peer));
-	const struct vb_board *board = vb_shared_memory_map(fds[0], sizeof(*board));
+	const struct vb_segment *segment = vb_shared_memory_map(fds[0], sizeof(*segment));
 
 	vb_descriptor_close(fds[0]);
-	if (!host_peer || !board) {
-		vb_shared_memory_unmap(board, sizeof(*board));
+	if (!host_peer || !segment) {
+		vb_shared_memory_unmap(segment, sizeof(*segment));
 		vb_descriptor_close(fds[1]);
 		free(host_peer);
 		return NULL;
 	}
-	host_peer->peer = (struct vb_local_peer){.board = board, .host = &local_host, .slot = told->slot};
+	host_peer->peer = (struct vb_local_peer){.segment = segment, .host = &local_host, .slot = told->slot};
 	host_peer->id = told->id;
 	host_peer->pid = (pid_t)told->pid;
 	host_peer->wake_fd = vb_descriptor_lift(fds[1]);
 	host_peer->watch_fd = vb_process_watch(host_peer->pid);
-	vb_local_share_init(&host_peer->share, host_peer->pid, told->slot, same_host->board->header.copying);
+	vb_local_share_init(&host_peer->share, host_peer->pid, told->slot, same_host->segment->header.copying);
 	host_peer->share.lives = lives;
 	host_peer->share.context = host_peer;
 	host_peer->peer.mappings = &host_peer->share.given_up;
-	vb_doorbells_attend(board, same_host->schedule->slot, &host_peer->doorbells);
-	if (host_peer->watch_fd < 0 || __atomic_load_n(&board->header.magic, __ATOMIC_ACQUIRE) != VB_BOARD_MAGIC ||
-	    board->header.id != told->id || board->header.slot != told->slot) {
+	vb_doorbells_attend(segment, same_host->schedule->slot, &host_peer->doorbells);
+	if (host_peer->watch_fd < 0 || __atomic_load_n(&segment->header.magic, __ATOMIC_ACQUIRE) != VB_SEGMENT_MAGIC ||
+	    segment->header.id != told->id || segment->header.slot != told->slot) {
 		destroy(host_peer);
 		return NULL;
 	}
@@ -377,7 +378,7 @@ static int exchange(struct vb_daemon_client *broker, struct vb_daemon_message *m
 	return error;
 }
 
-/* 0: message->board and the descriptors. -EHOSTUNREACH: not on this host. Anything else: no board. */
+/* 0: message->segment and the descriptors. -EHOSTUNREACH: not on this host. Anything else: no segment. */
 static int ask(struct vb_same_host *same_host, uint32_t slot, const uint8_t gid[16], uint64_t known,
 	       struct vb_daemon_message *message, int fds[VB_DAEMON_MAX_FDS], unsigned *count)
 {
@@ -390,10 +391,10 @@ static int ask(struct vb_same_host *same_host, uint32_t slot, const uint8_t gid[
 		error = broker->fd >= 0 ? 0 : vb_daemon_client_reach(broker, PATIENCE);
 		if (error != 0)
 			break;
-		vb_daemon_message_begin(message, VB_DAEMON_ASK_BOARD, 0);
-		message->ask_board.slot = slot;
-		message->ask_board.known = known;
-		memcpy(message->ask_board.gid, gid, 16);
+		vb_daemon_message_begin(message, VB_DAEMON_ASK_SEGMENT, 0);
+		message->ask_segment.slot = slot;
+		message->ask_segment.known = known;
+		memcpy(message->ask_segment.gid, gid, 16);
 		error = exchange(broker, message, fds, count);
 		if (error != 0)
 			vb_daemon_client_close(broker);
@@ -405,7 +406,7 @@ static int ask(struct vb_same_host *same_host, uint32_t slot, const uint8_t gid[
 		return error;
 	if (message->header.type == VB_DAEMON_ERROR)
 		return -message->error.error;
-	return message->header.type == VB_DAEMON_BOARD && message->board.slot == slot ? 0 : -EPROTO;
+	return message->header.type == VB_DAEMON_SEGMENT && message->segment.slot == slot ? 0 : -EPROTO;
 }
 
 enum vb_resolution vb_host_peers_resolve(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t qpn,
@@ -435,7 +436,7 @@ enum vb_resolution vb_host_peers_resolve(struct vb_same_host *same_host, const u
 		if (host_peer)
 			vb_host_peers_put(same_host, host_peer);
 		reap(same_host);
-		host_peer = create(same_host, &message.board, fds);
+		host_peer = create(same_host, &message.segment, fds);
 		if (host_peer) {
 			host_peer->users = 1;
 			host_peer->consents = prove(host_peer);

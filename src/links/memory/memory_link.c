@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Our board: what this process shows to others of its host, and the region tables on it. See memory_link.h.
+ * Our shared segment: what this process shows to others of its host, and the region tables in it. See memory_link.h.
  */
 #include "links/memory/memory_link.h"
 
@@ -44,24 +44,24 @@ static void admit_peers(void)
 
 static void fill_header(struct vb_same_host *same_host)
 {
-	struct vb_board_header *header = &same_host->board->header;
+	struct vb_segment_header *header = &same_host->segment->header;
 
 	header->id = same_host->cookie;
 	header->pid = (uint32_t)getpid();
 	header->slot = same_host->schedule->slot;
 	header->cookie_address = (uintptr_t)&same_host->cookie;
 	vb_attention_open(same_host);
-	__atomic_store_n(&header->magic, VB_BOARD_MAGIC, __ATOMIC_RELEASE);
+	__atomic_store_n(&header->magic, VB_SEGMENT_MAGIC, __ATOMIC_RELEASE);
 }
 
 static void destroy(struct vb_same_host *same_host)
 {
 	vb_host_peers_close(same_host);
-	if (same_host->board) {
-		/* For those who keep it: it is a board no more, though the process goes on. */
-		__atomic_store_n(&same_host->board->header.magic, 0, __ATOMIC_SEQ_CST);
-		vb_shared_memory_unmap(same_host->board, sizeof(*same_host->board));
-		vb_descriptor_close(same_host->board_fd);
+	if (same_host->segment) {
+		/* For those who keep it: it is a segment no more, though the process goes on. */
+		__atomic_store_n(&same_host->segment->header.magic, 0, __ATOMIC_SEQ_CST);
+		vb_shared_memory_unmap(same_host->segment, sizeof(*same_host->segment));
+		vb_descriptor_close(same_host->segment_fd);
 	}
 	vb_mutex_fini(&same_host->lock);
 	vb_mutex_fini(&same_host->asking);
@@ -77,20 +77,20 @@ static void abandon(struct vb_link *link)
 {
 	struct vb_same_host *same_host = vb_same_host_of(link);
 
-	vb_shared_memory_abandon(same_host->board, sizeof(*same_host->board), same_host->board_fd);
-	vb_descriptor_close(same_host->board_fd);
+	vb_shared_memory_abandon(same_host->segment, sizeof(*same_host->segment), same_host->segment_fd);
+	vb_descriptor_close(same_host->segment_fd);
 	vb_host_peers_abandon(same_host);
 }
 
 static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context)
 {
 	const struct vb_same_host *same_host = vb_same_host_of(link);
-	const int fds[] = {same_host->board_fd, link->schedule->event_fd};
+	const int fds[] = {same_host->segment_fd, link->schedule->event_fd};
 	struct vb_daemon_message request;
 
-	vb_daemon_message_begin(&request, VB_DAEMON_SHOW_BOARD, 0);
-	request.board.id = same_host->cookie;
-	request.board.slot = link->schedule->slot;
+	vb_daemon_message_begin(&request, VB_DAEMON_SHOW_SEGMENT, 0);
+	request.segment.id = same_host->cookie;
+	request.segment.slot = link->schedule->slot;
 	return vb_daemon_client_request(daemon, &request, fds, 2, news, context);
 }
 
@@ -105,7 +105,7 @@ static void *give_chunk(void *context, uint32_t index, size_t bytes)
 {
 	struct vb_shared_table *table = context;
 
-	return vb_foreign_chunk(table->owner->board->table[table->index], VB_BOARD_TABLE_BYTES, index, bytes);
+	return vb_foreign_chunk(table->owner->segment->table[table->index], VB_SEGMENT_TABLE_BYTES, index, bytes);
 }
 
 static bool is_copying(void *context, uint32_t key)
@@ -127,7 +127,7 @@ static int open_table(struct vb_link *link, struct vb_memory_host *host)
 	int index = -1;
 
 	vb_mutex_lock(&same_host->lock);
-	for (int i = 0; i < VB_BOARD_TABLES && index < 0; i++)
+	for (int i = 0; i < VB_SEGMENT_TABLES && index < 0; i++)
 		if (!same_host->table[i].taken)
 			index = i;
 	if (index >= 0)
@@ -144,12 +144,12 @@ static int open_table(struct vb_link *link, struct vb_memory_host *host)
 
 static void show_table(struct vb_link *link, int table, const struct vb_memory *memory)
 {
-	vb_foreign_publish(memory, vb_same_host_of(link)->board->table[table]);
+	vb_foreign_publish(memory, vb_same_host_of(link)->segment->table[table]);
 }
 
 static void hide_table(struct vb_link *link, int table)
 {
-	vb_foreign_withdraw(vb_same_host_of(link)->board->table[table]);
+	vb_foreign_withdraw(vb_same_host_of(link)->segment->table[table]);
 }
 
 static void close_table(struct vb_link *link, int table)
@@ -216,12 +216,12 @@ struct vb_link *vb_memory_link_open(struct vb_schedule *schedule)
 	same_host->broker.fd = -1;
 	vb_mutex_init(&same_host->lock, VB_RANK_HOST_PEERS);
 	vb_mutex_init(&same_host->asking, VB_RANK_ASKING);
-	for (unsigned i = 0; i < VB_BOARD_TABLES; i++)
+	for (unsigned i = 0; i < VB_SEGMENT_TABLES; i++)
 		same_host->table[i] = (struct vb_shared_table){.owner = same_host, .index = i};
 	while (same_host->cookie == 0)
 		same_host->cookie = vb_random_u64();
-	error = vb_shared_memory_create("verbena-board", sizeof(*same_host->board), &same_host->board_fd,
-					(void **)&same_host->board);
+	error = vb_shared_memory_create("verbena-segment", sizeof(*same_host->segment), &same_host->segment_fd,
+					(void **)&same_host->segment);
 	if (error == 0) {
 		fill_header(same_host);
 		admit_peers();

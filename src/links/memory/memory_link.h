@@ -2,7 +2,7 @@
  *
  * The link through memory: what ties the same-host engine (local/local.h) to this process, shared by the files that make it up:
  *
- *   memory_link.c   our board: opening, closing, region tables, waiting for those who copy
+ *   memory_link.c   our segment: opening, closing, region tables, waiting for those who copy
  *   host_peers.c    other processes of this host: asking verbenad for them, proving who they are, copying
  *   pairs.c         queue pairs: who goes through memory, and the pass over those that do
  *   serve.c         one of them, served
@@ -12,9 +12,9 @@
  *
  * There is no such link where packets must be seen: a capture, faults on purpose, VERBENA_WIRE=rocev2; nor in 32-bit programs.
  *
- * Locks: `lock` guards host peers and tables; it is taken under any other and nothing is taken under it. A poller's is taken under
- * qp->lock, and queue pairs are only tried under it. `asking` is held while verbenad is asked, with no other. Who is on the lists of
- * queue pairs and host peers stays there while `progress` is held.
+ * Locks: `lock` guards host peers and tables; it is taken under any other and nothing is taken under it. A poller's is
+ * taken under qp->lock, and queue pairs are only tried under it. `asking` is held while verbenad is asked, with no
+ * other. Who is on the lists of queue pairs and host peers stays there while `progress` is held.
  */
 #ifndef VB_LINKS_MEMORY_MEMORY_LINK_H
 #define VB_LINKS_MEMORY_MEMORY_LINK_H
@@ -30,7 +30,7 @@
 #include "links/link.h"
 #include "links/memory/share.h"
 #include "local/doorbells.h"
-#include "local/board.h"
+#include "local/segment.h"
 #include "local/local.h"
 #include "schedule/poller.h"
 #include "schedule/schedule.h"
@@ -41,12 +41,12 @@ enum {
 	VB_CROWD = 16,                     /* more queue pairs than these are not looked at one by one in every pass */
 };
 
-/* Another process of this host, or this one. Once met it stays for as long as it lives: it may copy by our keys even when none of our
- * queue pairs knows it any more. */
+/* Another process of this host, or this one. Once met it stays for as long as it lives: it may copy by our keys even
+ * when none of our queue pairs knows it any more. */
 struct vb_host_peer {
 	struct vb_local_peer peer;         /* first: the engine hands this back */
 	struct vb_host_peer *next;         /* atomic */
-	uint64_t id;                       /* of its board */
+	uint64_t id;                       /* of its segment */
 	pid_t pid;
 	int watch_fd, wake_fd;             /* of oneself: -1, and the engine thread's */
 	bool is_self;
@@ -76,7 +76,7 @@ struct vb_pair {
 	struct vb_list as_sender, as_receiver; /* of a CQ's poller, under its lock */
 	uint32_t table;                    /* of the device's regions */
 	uint8_t resolution;                /* enum vb_resolution */
-	bool attached;                     /* shown on the board */
+	bool attached;                     /* shown in the segment */
 	bool carried;                      /* atomic: goes through memory */
 	bool stalled;                      /* atomic: the peer's message waits for a receive of ours */
 	bool unfinished;                   /* progress: on that list */
@@ -85,16 +85,17 @@ struct vb_pair {
 struct vb_same_host {
 	struct vb_link link;
 	struct vb_schedule *schedule;
-	struct vb_board *board;
-	int board_fd;
-	uint64_t cookie;                   /* the board's id again: whoever can read it here can copy */
+	struct vb_segment *segment;
+	int segment_fd;
+	uint64_t cookie;                   /* the segment's id again: whoever can read it here can copy */
 
 	struct vb_mutex lock;
 	struct vb_host_peer *host_peers;   /* atomic */
-	struct vb_shared_table table[VB_BOARD_TABLES];
-	struct vb_local_places places;     /* of the board; under the lock */
+	struct vb_shared_table table[VB_SEGMENT_TABLES];
+	struct vb_local_places places;     /* of the segment; under the lock */
 
-	/* GIDs that verbenad said are not of this host, since it last had news of addresses; by what they hash to. Under the lock. */
+	/* GIDs that verbenad said are not of this host, since it last had news of addresses; by what they hash to.
+	 * Under the lock. */
 	uint8_t negative[VB_NEGATIVE_CACHE][16];
 	uint32_t news;                     /* how often there were */
 
@@ -165,8 +166,8 @@ void vb_pairs_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now);
 bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr);
 bool vb_pairs_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);
 
-/* A look at one: serve it if it has work and no other thread has it. Caller holds progress or the lock of a poller that it has joined.
- * `polled`: its receives complete in a CQ that is polled just now. */
+/* A look at one: serve it if it has work and no other thread has it. Caller holds progress or the lock of a poller that
+ * it has joined. `polled`: its receives complete in a CQ that is polled just now. */
 bool vb_pair_look(struct vb_same_host *same_host, struct vb_pair *pair, vb_time now, bool polled);
 /* The same in short: how many completions it has for a poller of that CQ, up to `room`. -1: it is not as simple as that. */
 int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_cq *cq, int room, struct ibv_wc *wc);

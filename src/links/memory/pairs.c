@@ -8,13 +8,13 @@
  *   ibv_post_send, timers -> vb_link_transmit -> transmit
  *   polling, engine thread -> vb_endpoint_pass -> drain
  *
- * The wire's engine is told of every change too as long as it may still be needed: when the peer declines, the queue pair goes on by
- * wire as if nothing had been.
+ * The wire's engine is told of every change too as long as it may still be needed: when the peer declines, the queue
+ * pair goes on by wire as if nothing had been.
  *
- * A pass looks at queue pairs without their locks (vb_local_has_work): what they lead to is taken away only under `progress`, which RESET
- * and withdrawal therefore take. It looks at all of them if they are few. Where they are many others ring for them
- * (local/doorbells.h), and it looks at those, at what it left unfinished, and at one of all now and then: nothing must depend on
- * others' doorbells but how soon it is found.
+ * A pass looks at queue pairs without their locks (vb_local_has_work): what they lead to is taken away only under
+ * `progress`, which RESET and withdrawal therefore take. It looks at all of them if they are few. Where they are many
+ * others ring for them (local/doorbells.h), and it looks at those, at what it left unfinished, and at one of all now
+ * and then: nothing must depend on others' doorbells but how soon it is found.
  */
 
 #include "io/clock.h"
@@ -42,10 +42,10 @@ static void list(struct vb_same_host *same_host, struct vb_pair *pair)
 		__atomic_store_n(&same_host->pairs, pair, __ATOMIC_RELEASE);
 	}
 	vb_mutex_unlock(&same_host->lock);
-	/* Those who left something before they could know this are found by a look at all. The newcomer itself needs none: whoever
-	 * moved it to RTR serves it next. */
+	/* Those who left something before they could know this are found by a look at all. The newcomer itself needs
+	 * none: whoever moved it to RTR serves it next. */
 	if (__atomic_load_n(&same_host->link.members, __ATOMIC_SEQ_CST) > VB_CROWD &&
-	    __atomic_exchange_n(&same_host->board->header.crowded, 1, __ATOMIC_SEQ_CST) == 0)
+	    __atomic_exchange_n(&same_host->segment->header.crowded, 1, __ATOMIC_SEQ_CST) == 0)
 		__atomic_store_n(&same_host->look_at_all, true, __ATOMIC_SEQ_CST);
 }
 
@@ -91,7 +91,7 @@ static bool look_in_crowd(struct vb_same_host *same_host, struct vb_pair *pair, 
 static bool look_at_rung(struct vb_same_host *same_host, struct vb_host_peer *host_peer, vb_time now, bool *missed)
 {
 	uint32_t qpn[HEARD_AT_ONCE];
-	unsigned count = vb_doorbells_hear(host_peer->peer.board, same_host->schedule->slot, &host_peer->doorbells, qpn,
+	unsigned count = vb_doorbells_hear(host_peer->peer.segment, same_host->schedule->slot, &host_peer->doorbells, qpn,
 					   HEARD_AT_ONCE, missed);
 	bool done = false;
 
@@ -166,7 +166,7 @@ bool vb_pairs_drain(struct vb_link *link, vb_time now, bool all)
 	if (!__atomic_load_n(&same_host->pairs, __ATOMIC_RELAXED))
 		return false;
 	same_host->passes++;
-	if (__atomic_load_n(&same_host->board->header.crowded, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&same_host->segment->header.crowded, __ATOMIC_RELAXED))
 		return look_at_crowd(same_host, now);
 	(void)take_wish_for_all(same_host);
 	return look_at_all(same_host, now, false);
@@ -205,9 +205,9 @@ bool vb_pairs_have_work(struct vb_link *link)
 void vb_pairs_received(struct vb_link *link, struct vb_qp *qp)
 {
 	vb_lock_assert_held(&qp->lock);
-	/* A program that has completions to look at yet goes on posting receives meanwhile, and polls when it is through with them; if not,
-	 * the queue pair's deadline comes soon. Were each receive filled as it is posted, it would go on like that for ever: SENDs of
-	 * eight bytes in a stream 4.8 million a second instead of 6.5. */
+	/* A program that has completions to look at yet goes on posting receives meanwhile, and polls when it is
+	 * through with them; if not, the queue pair's deadline comes soon. Were each receive filled as it is posted, it
+	 * would go on like that for ever: SENDs of eight bytes in a stream 4.8 million a second instead of 6.5. */
 	if (vb_pair_of(vb_same_host_of(link), qp)->stalled &&
 	    (vb_cq_looks_empty(qp->recv_cq) || vb_receive_queue_count(&qp->receive) >= RECEIVES_TOGETHER))
 		vb_pairs_transmit(link, qp, vb_clock_now());
@@ -245,8 +245,8 @@ static void attach(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_p
 	if (pair->resolution == VB_RESOLVED_ELSEWHERE)
 		return;
 	pair->attached = true;
-	if (vb_local_attach(qp, same_host->board, same_host->schedule->slot, pair->table, peer, now, &local) != 0)
-		(void)vb_local_attach(qp, same_host->board, same_host->schedule->slot, pair->table, NULL, now, &local);
+	if (vb_local_attach(qp, same_host->segment, same_host->schedule->slot, pair->table, peer, now, &local) != 0)
+		(void)vb_local_attach(qp, same_host->segment, same_host->schedule->slot, pair->table, NULL, now, &local);
 	if (!local)
 		return;
 	__atomic_store_n(&pair->qp, qp, __ATOMIC_RELAXED);
@@ -265,7 +265,7 @@ void vb_pairs_publish(struct vb_link *link, const struct vb_qp *qp)
 	if (qp->type != IBV_QPT_RC)
 		return;
 	vb_mutex_lock(&same_host->lock);
-	vb_local_settle(same_host->board, qp->qpn, &same_host->places);
+	vb_local_settle(same_host->segment, qp->qpn, &same_host->places);
 	vb_mutex_unlock(&same_host->lock);
 }
 
@@ -281,7 +281,7 @@ static void detach(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_p
 	__atomic_store_n(&pair->local, NULL, __ATOMIC_RELEASE);
 	__atomic_store_n(&pair->qp, NULL, __ATOMIC_RELAXED);
 	if (pair->attached)
-		vb_local_detach(qp, same_host->board, local);
+		vb_local_detach(qp, same_host->segment, local);
 	pair->attached = false;
 	forget_host_peer(same_host, pair);
 }
@@ -296,7 +296,7 @@ void vb_pairs_withdraw(struct vb_link *link, struct vb_qp *qp)
 	if (qp->type != IBV_QPT_RC)
 		return;
 	vb_mutex_lock(&same_host->lock);
-	vb_local_leave(same_host->board, qp->qpn, &same_host->places);
+	vb_local_leave(same_host->segment, qp->qpn, &same_host->places);
 	vb_mutex_unlock(&same_host->lock);
 }
 
@@ -331,7 +331,7 @@ void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_pa
 	else
 		resolution = vb_host_peers_resolve(same_host, path->destination, destination_qpn, &host_peer);
 	if (resolution == VB_RESOLVED_HOST_PEER && table < 0) {
-		/* More devices are open than a board has tables. */
+		/* More devices are open than a segment has tables. */
 		vb_host_peers_put(same_host, host_peer);
 		host_peer = NULL;
 		resolution = VB_RESOLVED_WIRE;

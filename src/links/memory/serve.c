@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One queue pair that goes through memory, served: when work was posted, when its time has come, or because a thread looked and found
- * that it has work. Which ones are looked at is decided elsewhere, by passes (pairs.c) and by threads that poll a CQ (pollers.c).
+ * One queue pair that goes through memory, served: when work was posted, when its time has come, or because a thread
+ * looked and found that it has work. Which ones are looked at is decided elsewhere, by passes (pairs.c) and by threads
+ * that poll a CQ (pollers.c).
  */
 #include "base/inline.h"
 #include "io/clock.h"
@@ -20,7 +21,7 @@ void vb_pair_leave(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_p
 	__atomic_store_n(&pair->carried, false, __ATOMIC_RELAXED);
 	vb_link_carry(qp, binding->wire);
 	if (__atomic_load_n(&same_host->link.members, __ATOMIC_SEQ_CST) <= VB_CROWD)
-		__atomic_store_n(&same_host->board->header.crowded, 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&same_host->segment->header.crowded, 0, __ATOMIC_SEQ_CST);
 	if (pair->stalled)
 		__atomic_sub_fetch(&same_host->stalled, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&pair->stalled, false, __ATOMIC_RELAXED);
@@ -45,8 +46,8 @@ static void arm(struct vb_same_host *same_host, struct vb_qp *qp, const struct v
 		vb_schedule_arm(same_host->schedule, qp, deadline);
 }
 
-/* `polled`: by whoever polls the CQ of its receives, and comes again. What was received so far is looked at first, and new receives
- * are posted: a stream would else use them up. */
+/* `polled`: by whoever polls the CQ of its receives, and comes again. What was received so far is looked at first, and
+ * new receives are posted: a stream would else use them up. */
 static bool serve(struct vb_same_host *same_host, struct vb_qp *qp, vb_time now, bool polled)
 {
 	struct vb_pair *pair = vb_pair_of(same_host, qp);

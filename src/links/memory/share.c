@@ -5,10 +5,10 @@
  *   reading:  (copy word shown) ; tag == what I look for ? take the fields ; tag unchanged ? they belong together
  *   evicting: (lock) tag = 0 ; hang the mapping into `leaving` ; unmap when no copy word of that key is shown
  *
- * The tag is the word of a sequence lock, with a generation in it (base/generation.h). It and the copy word are stored and loaded
- * sequentially consistent: whoever found the entry before it went is seen by who evicts. A tag holds the generation of a
- * registration, of which there is one only, so that an entry that goes and comes again between the two looks leads to
- * the same bytes.
+ * The tag is the word of a sequence lock, with a generation in it (base/generation.h). It and the copy word are stored
+ * and loaded sequentially consistent: whoever found the entry before it went is seen by who evicts. A tag holds the
+ * generation of a registration, of which there is one only, so that an entry that goes and comes again between the two
+ * looks leads to the same bytes.
  */
 #include "links/memory/share.h"
 
@@ -20,7 +20,7 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/mappings.h"
-#include "local/board.h"
+#include "local/segment.h"
 
 enum {
 	SETS = 64,
@@ -84,8 +84,8 @@ static void release_mapping(struct vb_local_share *share, struct vb_share_mappin
 
 static bool is_in_use(const struct vb_local_share *share, const struct vb_share_mapping *mapping)
 {
-	for (unsigned i = 0; i < VB_BOARD_COPIES; i++)
-		if (vb_board_copies_by(__atomic_load_n(&share->copying[i], __ATOMIC_SEQ_CST), share->slot, mapping->table, mapping->key))
+	for (unsigned i = 0; i < VB_SEGMENT_COPIES; i++)
+		if (vb_segment_copies_by(__atomic_load_n(&share->copying[i], __ATOMIC_SEQ_CST), share->slot, mapping->table, mapping->key))
 			return true;
 	return false;
 }

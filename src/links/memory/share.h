@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which of a peer's regions are memory that both can have: those are mapped here, so that a WRITE or READ is plain stores and loads.
+ * Which of a peer's regions are memory that both can have: those are mapped here, so that a WRITE or READ is plain
+ * stores and loads.
  *
- * Nobody declares such memory. Whether a region is, the peer's list of mappings tells, which takes a while to read; so a region is looked
- * at only after the copies made for it have cost as much as looking does. What was found is kept, a "no" too.
+ * Nobody declares such memory. Whether a region is, the peer's list of mappings tells, which takes a while to read; so
+ * a region is looked at only after the copies made for it have cost as much as looking does. What was found is kept, a
+ * "no" too.
  *
- * Who uses a mapping shows the copy word of its key in our own board, as for every direct access (local/local.h). That is also
- * what protects it: a mapping goes only when it can be found no more and nobody shows its word.
+ * Who uses a mapping shows the copy word of its key in our own segment, as for every direct access (local/local.h).
+ * That is also what protects it: a mapping goes only when it can be found no more and nobody shows its word.
  */
 #ifndef VB_LINKS_MEMORY_SHARE_H
 #define VB_LINKS_MEMORY_SHARE_H
@@ -26,7 +28,7 @@ struct vb_local_share {
 	bool self;                         /* the peer is this process */
 	int process;                       /* of io/mappings.h, negative: none */
 	uint32_t slot;                     /* the peer's */
-	const uint64_t *copying;           /* the copy words of our own board */
+	const uint64_t *copying;           /* the copy words of our own segment */
 	/* Is that registration of the peer still there? NULL: nobody knows. */
 	bool (*lives)(void *context, uint32_t table, uint32_t key, uint64_t generation);
 	void *context;
@@ -45,7 +47,8 @@ void vb_local_share_init(struct vb_local_share *share, pid_t pid, uint32_t slot,
 /* Nobody copies to or from the peer any more. */
 void vb_local_share_fini(struct vb_local_share *share);
 
-/* What `shared` of struct vb_local_host answers. Any number of threads; takes no lock where the answer is known, and never waits. */
+/* What `shared` of struct vb_local_host answers. Any number of threads; takes no lock where the answer is known, and
+ * never waits. */
 void *vb_local_share_find(struct vb_local_share *share, uint32_t table, uint32_t key, uint64_t generation, uint64_t region_start,
 			  uint64_t region_length, uint64_t address, uint64_t length);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine thread falls asleep (links/memory/attention.c): it says so, has all processors execute a barrier, and looks once more.
- * That nothing is lost then is shown in tests/unit/litmus.
+ * The engine thread falls asleep (links/memory/attention.c): it says so, has all processors execute a barrier, and
+ * looks once more. That nothing is lost then is shown in tests/unit/litmus.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,9 +33,9 @@ static int make(void **state)
 	vb_schedule_init(bed->schedule);
 	bed->same_host.schedule = bed->same_host.link.schedule = bed->schedule;
 	bed->same_host.link.members = 1;
-	bed->same_host.board = mmap(NULL, sizeof(struct vb_board), PROT_READ | PROT_WRITE,
+	bed->same_host.segment = mmap(NULL, sizeof(struct vb_segment), PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	assert_true(bed->same_host.board != MAP_FAILED);
+	assert_true(bed->same_host.segment != MAP_FAILED);
 	*state = bed;
 	return 0;
 }
@@ -45,7 +45,7 @@ static int unmake(void **state)
 	struct bed *bed = *state;
 
 	vb_schedule_fini(bed->schedule);
-	munmap(bed->same_host.board, sizeof(struct vb_board));
+	munmap(bed->same_host.segment, sizeof(struct vb_segment));
 	free(bed->schedule);
 	free(bed);
 	return 0;
@@ -56,9 +56,9 @@ static void the_first_look_is_enough(void **state)
 {
 	struct bed *bed = *state;
 
-	vb_sleep_end(&bed->same_host.board->header.asleep);
+	vb_sleep_end(&bed->same_host.segment->header.asleep);
 	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == VB_TIME_NEVER);
-	assert_int_equal(bed->same_host.board->header.asleep, 1);
+	assert_int_equal(bed->same_host.segment->header.asleep, 1);
 	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == VB_TIME_NEVER);
 }
 
@@ -66,7 +66,7 @@ static void what_is_there_is_found(void **state)
 {
 	struct bed *bed = *state;
 
-	vb_sleep_end(&bed->same_host.board->header.asleep);
+	vb_sleep_end(&bed->same_host.segment->header.asleep);
 	bed->same_host.look_at_all = true;
 	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == 0);
 	/* And it is asked again as long as it is there, whoever said that we sleep. */
@@ -79,11 +79,11 @@ static void who_cannot_have_barriers_says_so(void **state)
 	struct bed *bed = *state;
 
 	vb_attention_open(&bed->same_host);
-	assert_int_equal(bed->same_host.board->header.fenced, !vb_barrier_join());
-	bed->same_host.board->header.fenced = 1;
-	vb_sleep_end(&bed->same_host.board->header.asleep);
+	assert_int_equal(bed->same_host.segment->header.fenced, !vb_barrier_join());
+	bed->same_host.segment->header.fenced = 1;
+	vb_sleep_end(&bed->same_host.segment->header.asleep);
 	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == VB_TIME_NEVER);
-	assert_int_equal(bed->same_host.board->header.asleep, 1);
+	assert_int_equal(bed->same_host.segment->header.asleep, 1);
 }
 
 /* A barrier that is refused, though others count on it: the engine thread comes round. */
@@ -100,9 +100,9 @@ static void so_it_does_for_one_who_armed(void **state)
 {
 	struct bed *bed = *state;
 
-	vb_sleep_end(&bed->same_host.board->header.asleep);
+	vb_sleep_end(&bed->same_host.segment->header.asleep);
 	vb_attention_watched(&bed->same_host.link);
-	assert_int_equal(bed->same_host.board->header.asleep, 1);
+	assert_int_equal(bed->same_host.segment->header.asleep, 1);
 	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == VB_TIME_NEVER);
 }
 
@@ -111,7 +111,7 @@ static void nobody_who_sleeps_is_disturbed(void **state)
 {
 	struct bed *bed = *state;
 
-	bed->same_host.board->header.asleep = 1;
+	bed->same_host.segment->header.asleep = 1;
 	bed->same_host.link.members = 0;
 	assert_true(vb_attention_rest(&bed->same_host.link, VB_TIME_NEVER) == VB_TIME_NEVER);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory shared with a peer: a forked child plays the peer and maps something, the test finds it (or not) by the child's number and
- * address alone.
+ * Memory shared with a peer: a forked child plays the peer and maps something, the test finds it (or not) by the
+ * child's number and address alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,13 +22,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "local/board.h"
+#include "local/segment.h"
 #include "links/memory/share.h"
 
 enum { PAGES = 16, SLOT = 7, QPN = SLOT << 14 | 1234, TABLE = 2, PATIENCE = 30 };
 
 static size_t page;
-static uint64_t copying[VB_BOARD_COPIES];
+static uint64_t copying[VB_SEGMENT_COPIES];
 static struct vb_local_share share;
 
 /* ---- the peer ---- */
@@ -433,7 +433,7 @@ static void goes_when_it_is_dead_and_nobody_copies(void **state)
 	share.lives = lives;
 	share.context = &lives_until;
 	lives_until = 2;
-	copying[9] = vb_board_copy_word(QPN, TABLE, 1);
+	copying[9] = vb_segment_copy_word(QPN, TABLE, 1);
 	ours = find(1, 1, 0, 8);
 	assert_non_null(ours);
 	vb_local_share_sweep(&share);
@@ -444,7 +444,7 @@ static void goes_when_it_is_dead_and_nobody_copies(void **state)
 	assert_int_equal(share.given_up, 1);
 	ours[0] = 1;
 	assert_null(find_once(1, 1, 0, 8));
-	copying[9] = vb_board_copy_word(QPN, TABLE, 2);
+	copying[9] = vb_segment_copy_word(QPN, TABLE, 2);
 	vb_local_share_sweep(&share);
 	assert_false(is_mapped(ours));
 	finish();
@@ -515,7 +515,7 @@ static void *work(void *argument)
 		uint32_t key = (uint32_t)rand_r(&seed) % 600;
 		uint8_t *ours;
 
-		__atomic_store_n(&copying[worker->number], vb_board_copy_word(QPN, TABLE, key), __ATOMIC_SEQ_CST);
+		__atomic_store_n(&copying[worker->number], vb_segment_copy_word(QPN, TABLE, key), __ATOMIC_SEQ_CST);
 		/* Heavy, so that each look is worth it. */
 		ours = vb_local_share_find(&share, TABLE, key, 1, (uintptr_t)peer.memory, PAGES * page,
 					   (uintptr_t)peer.memory, PAGES * page);

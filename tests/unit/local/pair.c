@@ -120,7 +120,7 @@ static void *give_chunk(void *context, uint32_t index, size_t bytes)
 {
 	struct process *p = context;
 
-	return vb_foreign_chunk(p->board->table[PAIR_TABLE], VB_BOARD_TABLE_BYTES, index, bytes);
+	return vb_foreign_chunk(p->segment->table[PAIR_TABLE], VB_SEGMENT_TABLE_BYTES, index, bytes);
 }
 
 static bool is_copying(void *context, uint32_t key)
@@ -251,10 +251,10 @@ static void modified(struct vb_qp *qp, enum ibv_qp_state from, int mask, vb_time
 	(void)mask;
 	if (qp->state == IBV_QPS_RESET) {
 		if (from != IBV_QPS_RESET)
-			vb_local_detach(qp, p->board, p->local);
+			vb_local_detach(qp, p->segment, p->local);
 		p->local = NULL;
 	} else if (qp->state == IBV_QPS_RTR && from == IBV_QPS_INIT) {
-		assert_int_equal(vb_local_attach(qp, p->board, p->slot, PAIR_TABLE, &p->peer, now, &p->local), 0);
+		assert_int_equal(vb_local_attach(qp, p->segment, p->slot, PAIR_TABLE, &p->peer, now, &p->local), 0);
 	} else {
 		vb_local_modified(qp, p->local, now);
 	}
@@ -267,7 +267,7 @@ static void detach(struct vb_qp *qp)
 	/* As the caller of destroy must: nobody else has it any more. */
 	vb_lock_take(&qp->lock);
 	if (p->local)
-		vb_local_detach(qp, p->board, p->local);
+		vb_local_detach(qp, p->segment, p->local);
 	vb_lock_release(&qp->lock);
 	p->local = NULL;
 }
@@ -292,14 +292,14 @@ static void open_process(struct pair *pair, unsigned index, const struct pair_op
 	p->other = &pair->process[1 - index];
 	p->slot = index + 1;
 	p->seed = 1000 + index;
-	p->board = mmap(NULL, sizeof(*p->board), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	assert_true(p->board != MAP_FAILED);
-	p->board->header.magic = VB_BOARD_MAGIC;
-	p->board->place[PAIR_INDEX] = 1 + PAIR_PLACE;
-	p->board->header.id = (uint64_t)pair_random(p) << 32 | pair_random(p);
+	p->segment = mmap(NULL, sizeof(*p->segment), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_true(p->segment != MAP_FAILED);
+	p->segment->header.magic = VB_SEGMENT_MAGIC;
+	p->segment->place[PAIR_INDEX] = 1 + PAIR_PLACE;
+	p->segment->header.id = (uint64_t)pair_random(p) << 32 | pair_random(p);
 	p->memory = vb_memory_create(&memory_host, REGIONS);
 	assert_non_null(p->memory);
-	vb_foreign_publish(p->memory, p->board->table[PAIR_TABLE]);
+	vb_foreign_publish(p->memory, p->segment->table[PAIR_TABLE]);
 	p->arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(p->arena != MAP_FAILED);
 	p->pd.handle = 10 + index;
@@ -343,7 +343,7 @@ static void create_qp(struct pair *pair, unsigned index, const struct pair_optio
 		.qpn = p->slot << 14 | PAIR_INDEX,
 	};
 
-	p->peer = (struct vb_local_peer){.board = p->other->board, .host = &local_host, .mappings = &p->mappings,
+	p->peer = (struct vb_local_peer){.segment = p->other->segment, .host = &local_host, .mappings = &p->mappings,
 					  .slot = p->other->slot};
 	assert_int_equal(vb_qp_create(&config, &p->queue_host, transports[pair->carrier], NULL, &p->qp), 0);
 }
@@ -373,14 +373,14 @@ void pair_close(struct pair *pair)
 	for (unsigned i = 0; i < 2; i++) {
 		struct process *p = &pair->process[i];
 
-		for (unsigned k = 0; k < VB_BOARD_COPIES; k++)
-			assert_true(p->board->header.copying[k] == 0);
+		for (unsigned k = 0; k < VB_SEGMENT_COPIES; k++)
+			assert_true(p->segment->header.copying[k] == 0);
 		vb_srq_fini(&p->srq);
 		vb_cq_fini(&p->send_cq);
 		vb_cq_fini(&p->recv_cq);
 		vb_memory_destroy(p->memory);
 		munmap(p->arena, ARENA);
-		munmap(p->board, sizeof(*p->board));
+		munmap(p->segment, sizeof(*p->segment));
 		free(p->rest);
 	}
 	free(pair->burst);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two processes with a queue pair each, in one test and in virtual time: connected through memory, or for comparison by the wire engine or
- * by a stream of iWARP.
- * Each process has a board, a region table on it, an arena of bytes that is all its memory as far as the other can reach, and a
- * host of the engine that copies with memcpy and fails when told to.
+ * Two processes with a queue pair each, in one test and in virtual time: connected through memory, or for comparison by
+ * the wire engine or by a stream of iWARP. Each process has a segment, a region table in it, an arena of bytes that is
+ * all its memory as far as the other can reach, and a host of the engine that copies with memcpy and fails when told
+ * to.
  */
 #ifndef TESTS_UNIT_LOCAL_PAIR_H
 #define TESTS_UNIT_LOCAL_PAIR_H
@@ -33,7 +33,7 @@ enum {
 	PAIR_EVENTS = 64,
 	PAIR_MAX_WR = 1024,
 	PAIR_INDEX = 5,                  /* of the queue pairs, in both processes */
-	PAIR_PLACE = 3,                  /* on the board */
+	PAIR_PLACE = 3,                  /* in the segment */
 	PAIR_LOG = 1 << 16,
 	PAIR_TABLE = 2,                  /* index of the region tables */
 };
@@ -47,7 +47,7 @@ struct process {
 	struct pair *pair;
 	struct process *other;
 	unsigned index;
-	struct vb_board *board;
+	struct vb_segment *segment;
 	uint32_t slot;
 	struct vb_local_peer peer;       /* the other, as this one sees it */
 	uint64_t seed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The short way (local/fast_path.c): that it does what the ordinary way does, to the last field of a completion, that it leaves everything
- * alone that is not plain, and that the two go together, in one thread and in two at once.
+ * The short way (local/fast_path.c): that it does what the ordinary way does, to the last field of a completion, that
+ * it leaves everything alone that is not plain, and that the two go together, in one thread and in two at once.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -246,7 +246,7 @@ static void nonsense_is_left_to_the_ordinary_way(void **state)
 	warm_up();
 	keep_talking();
 	assert_int_equal(pair_receive(b, 8192, 64, 60), 0);
-	at = (uint64_t *)(void *)(a->board->qp[PAIR_PLACE].near + b->local->target.position % VB_RING_BYTES);
+	at = (uint64_t *)(void *)(a->segment->qp[PAIR_PLACE].near + b->local->target.position % VB_RING_BYTES);
 	assert_true(send_plainly(a, 8, 61, IBV_SEND_SIGNALED));
 	/* More bytes than a record may have. */
 	__atomic_store_n(&at[1], (uint64_t)VB_RECORD_INLINE + 1, __ATOMIC_RELAXED);

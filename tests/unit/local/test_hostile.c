@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A peer that writes anything anywhere on its board, at any moment. Whatever it does to its own connection, this side must not crash,
- * must not touch bytes outside what is registered, must not go round in circles, and all work must end.
+ * A peer that writes anything anywhere in its segment, at any moment. Whatever it does to its own connection, this side
+ * must not crash, must not touch bytes outside what is registered, must not go round in circles, and all work must end.
  */
 #include "pair.h"
 
@@ -30,7 +30,7 @@ static void check_guards(const struct process *p)
 		assert_true(p->arena[i] == 0x5a && p->arena[3 * GUARD + i] == 0x5a);
 }
 
-static void disturb_qp(struct vb_board_qp *qp)
+static void disturb_qp(struct vb_segment_qp *qp)
 {
 	uint8_t *bytes = (uint8_t *)qp;
 	uint32_t random = pair_random(b);
@@ -59,7 +59,7 @@ static void disturb_qp(struct vb_board_qp *qp)
 		qp->receive_access = pair_random(b);
 		break;
 	case 7:
-		qp->previous = (struct vb_board_outcome){qp->word >> 8, qp->taken, pair_random(b) % 8, pair_random(b) % 8, 0};
+		qp->previous = (struct vb_segment_outcome){qp->word >> 8, qp->taken, pair_random(b) % 8, pair_random(b) % 8, 0};
 		break;
 	case 8:
 		qp->consumed = pair_random(b);
@@ -73,7 +73,7 @@ static void disturb_qp(struct vb_board_qp *qp)
 static void disturb_ring(void)
 {
 	uint32_t at = a->local ? (uint32_t)(a->local->target.position % VB_RING_BYTES) : 0;
-	uint8_t *ring = at < VB_RING_NEAR ? b->board->qp[PAIR_PLACE].near : b->board->ring[PAIR_PLACE];
+	uint8_t *ring = at < VB_RING_NEAR ? b->segment->qp[PAIR_PLACE].near : b->segment->ring[PAIR_PLACE];
 	struct vb_record *record = (void *)(ring + at);
 
 	switch (pair_random(b) % 6) {
@@ -105,7 +105,7 @@ static void disturb_ring(void)
 
 static void disturb_table(void)
 {
-	uint8_t *table = b->board->table[2];
+	uint8_t *table = b->segment->table[2];
 
 	table[8 + pair_random(b) % 32] ^= (uint8_t)(pair_random(b) % 8 == 0);
 	table[4096 + pair_random(b) % (8 * 88)] = (uint8_t)pair_random(b);
@@ -138,7 +138,7 @@ static void prepare(struct process *p)
 	memset(p->arena + 3 * GUARD, 0x5a, GUARD);
 }
 
-/* b is honest in what it does, but its board is written over. Only a is watched; b is not served after a while. */
+/* b is honest in what it does, but its segment is written over. Only a is watched; b is not served after a while. */
 static void nonsense_in_every_field(void **state)
 {
 	const uint64_t seed = 4711;
@@ -171,21 +171,21 @@ static void nonsense_in_every_field(void **state)
 			if (step % 2 == 0)
 				posted += post_something(key, round);
 			for (unsigned k = pair_random(b) % 4; k > 0; k--)
-				disturb_qp(&b->board->qp[PAIR_PLACE]);
+				disturb_qp(&b->segment->qp[PAIR_PLACE]);
 			if (pair_random(b) % 2)
 				disturb_ring();
 			/* Its table is what b itself lives by: half of the time b is left without, and does nothing more. */
 			if (round % 4 < 2 && pair_random(b) % 2)
 				disturb_table();
 			if (pair_random(b) % 3 == 0)
-				b->board->header.copying[pair_random(b) % VB_BOARD_COPIES] =
-					pair_random(b) % 100 == 0 ? vb_board_copy_word(a->qp->qpn, PAIR_TABLE, 1) : 1;
+				b->segment->header.copying[pair_random(b) % VB_SEGMENT_COPIES] =
+					pair_random(b) % 100 == 0 ? vb_segment_copy_word(a->qp->qpn, PAIR_TABLE, 1) : 1;
 			(void)vb_local_has_work(a->local);
 			pair_serve(a);
 			if (round % 4 >= 2 && pair_random(b) % 4 == 0)
 				pair_serve(b);
 		}
-		memset(b->board->header.copying, 0, sizeof(b->board->header.copying));
+		memset(b->segment->header.copying, 0, sizeof(b->segment->header.copying));
 		/* Nothing changes any more: it comes to rest, and then to an end. */
 		end = pair.now + VB_SECONDS(60);
 		while (pair.now < end) {
@@ -214,7 +214,7 @@ static void a_record_that_vanishes(void **state)
 	pair_send(b, IBV_WR_SEND, 0, 8, 0, 1, 0);
 	pair_settle(&pair);
 	assert_true(vb_local_is_stalled(a->local));
-	memset(b->board->qp[PAIR_PLACE].near, 0, 64);
+	memset(b->segment->qp[PAIR_PLACE].near, 0, 64);
 	pair.now = vb_local_next_deadline(a->local);
 	pair_serve(a);
 	assert_false(vb_local_is_stalled(a->local));
@@ -222,57 +222,57 @@ static void a_record_that_vanishes(void **state)
 	pair_close(&pair);
 }
 
-/* A board that has no place for the queue pair, or one that is none: by wire, like all that is odd. */
+/* A segment that has no place for the queue pair, or one that is none: by wire, like all that is odd. */
 static void a_queue_pair_without_a_place(void **state)
 {
-	static const uint16_t places[] = {0, VB_BOARD_QPS + 1, UINT16_MAX};
+	static const uint16_t places[] = {0, VB_SEGMENT_QPS + 1, UINT16_MAX};
 	struct connection c = usual;
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		pair_open(&pair, BY_MEMORY, NULL);
-		b->board->place[PAIR_INDEX] = places[i];
+		b->segment->place[PAIR_INDEX] = places[i];
 		pair_to_init(a, &c);
 		pair_to_rtr(a, &c);
 		assert_null(a->local);
-		assert_int_equal(a->board->qp[PAIR_PLACE].offer, VB_OFFER_WIRE);
-		b->board->place[PAIR_INDEX] = 1 + PAIR_PLACE;
+		assert_int_equal(a->segment->qp[PAIR_PLACE].offer, VB_OFFER_WIRE);
+		b->segment->place[PAIR_INDEX] = 1 + PAIR_PLACE;
 		pair_close(&pair);
 	}
 }
 
-/* Numbers get places in the order they come in. What is given back is had again after many others were given back, so that however many
- * come and go, few places are ever used. */
+/* Numbers get places in the order they come in. What is given back is had again after many others were given back, so
+ * that however many come and go, few places are ever used. */
 static void places_come_again(void **state)
 {
 	static struct vb_local_places places;
-	static const uint32_t numbers[] = {77, 3, VB_BOARD_QPS - 1, 3, 77};
+	static const uint32_t numbers[] = {77, 3, VB_SEGMENT_QPS - 1, 3, 77};
 	static const uint32_t expected[] = {1, 2, 3, 2, 1};
 
 	(void)state;
 	pair_open(&pair, BY_MEMORY, NULL);
 	memset(&places, 0, sizeof(places));
 	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		vb_local_settle(b->board, 9 << 14 | numbers[i], &places);
-		assert_int_equal(b->board->place[numbers[i]], expected[i]);
+		vb_local_settle(b->segment, 9 << 14 | numbers[i], &places);
+		assert_int_equal(b->segment->place[numbers[i]], expected[i]);
 	}
 	assert_int_equal(places.made, 3);
-	vb_local_leave(b->board, 9 << 14 | 77, &places);
-	vb_local_leave(b->board, 9 << 14 | 77, &places);
-	assert_int_equal(b->board->place[77], 0);
-	for (uint32_t i = 0; i < 3 * VB_BOARD_QPS; i++) {
+	vb_local_leave(b->segment, 9 << 14 | 77, &places);
+	vb_local_leave(b->segment, 9 << 14 | 77, &places);
+	assert_int_equal(b->segment->place[77], 0);
+	for (uint32_t i = 0; i < 3 * VB_SEGMENT_QPS; i++) {
 		uint32_t number = 100 + i * 13 % 10000, place;
 
-		vb_local_settle(b->board, number, &places);
-		place = b->board->place[number];
+		vb_local_settle(b->segment, number, &places);
+		place = b->segment->place[number];
 		if (i == VB_LOCAL_PLACES_RESTING)
 			assert_int_equal(place, 1);
 		else if (i < VB_LOCAL_PLACES_RESTING)
 			assert_int_equal(place, 4 + i);
-		vb_local_leave(b->board, number, &places);
+		vb_local_leave(b->segment, number, &places);
 	}
 	assert_int_equal(places.made, 3 + VB_LOCAL_PLACES_RESTING);
-	assert_int_equal(b->board->place[3], 2);
+	assert_int_equal(b->segment->place[3], 2);
 	pair_close(&pair);
 }
 
@@ -280,23 +280,23 @@ static void places_come_again(void **state)
 static void all_places(void **state)
 {
 	static struct vb_local_places places;
-	static bool seen[VB_BOARD_QPS + 1];
+	static bool seen[VB_SEGMENT_QPS + 1];
 
 	(void)state;
 	pair_open(&pair, BY_MEMORY, NULL);
 	for (unsigned round = 0; round < 2; round++) {
 		memset(seen, 0, sizeof(seen));
-		for (uint32_t number = 0; number < VB_BOARD_QPS; number++) {
+		for (uint32_t number = 0; number < VB_SEGMENT_QPS; number++) {
 			if (number == PAIR_INDEX)
 				continue;
-			vb_local_settle(b->board, number, &places);
-			assert_in_range(b->board->place[number], 1, VB_BOARD_QPS);
-			assert_false(seen[b->board->place[number]]);
-			seen[b->board->place[number]] = true;
+			vb_local_settle(b->segment, number, &places);
+			assert_in_range(b->segment->place[number], 1, VB_SEGMENT_QPS);
+			assert_false(seen[b->segment->place[number]]);
+			seen[b->segment->place[number]] = true;
 		}
-		for (uint32_t number = 0; number < VB_BOARD_QPS; number++)
+		for (uint32_t number = 0; number < VB_SEGMENT_QPS; number++)
 			if (number != PAIR_INDEX)
-				vb_local_leave(b->board, number, &places);
+				vb_local_leave(b->segment, number, &places);
 	}
 	pair_close(&pair);
 }
@@ -314,10 +314,10 @@ static void somebody_else_in_the_place(void **state)
 		pair_to_rtr(a, &c);
 		pair_to_rtr(b, &c);
 		if (gone)
-			b->board->place[PAIR_INDEX] = 0;
+			b->segment->place[PAIR_INDEX] = 0;
 		pair_serve(a);
 		assert_int_equal(vb_local_path(a->local), gone ? VB_LOCAL_UNDECIDED : VB_LOCAL_TAKEN);
-		b->board->place[PAIR_INDEX] = 1 + PAIR_PLACE;
+		b->segment->place[PAIR_INDEX] = 1 + PAIR_PLACE;
 		pair_close(&pair);
 	}
 }
@@ -339,7 +339,7 @@ static void a_nak_on_a_greeting(void **state)
 	pair_serve(a);
 	pair_expect(&a->send_cq, 1, IBV_WC_SUCCESS);
 	assert_int_equal(a->local->initiator.produced, 1);
-	b->board->qp[PAIR_PLACE].nak = VB_BOARD_NAK_ACCESS;
+	b->segment->qp[PAIR_PLACE].nak = VB_SEGMENT_NAK_ACCESS;
 	for (unsigned i = 0; pair_serve(a); i++)
 		assert_true(i < 10);
 	assert_false(vb_local_has_work(a->local));

@@ -256,15 +256,15 @@ static void a_peer_that_offers_the_wire(void **state)
 	pair_to_rtr(b, &usual);
 	/* Instead of what pair_to_rtr attached. */
 	vb_lock_take(&b->qp->lock);
-	vb_local_detach(b->qp, b->board, b->local);
-	assert_int_equal(vb_local_attach(b->qp, b->board, b->slot, 2, NULL, pair.now, &none), 0);
+	vb_local_detach(b->qp, b->segment, b->local);
+	assert_int_equal(vb_local_attach(b->qp, b->segment, b->slot, 2, NULL, pair.now, &none), 0);
 	b->local = NULL;
 	assert_null(none);
 	vb_lock_release(&b->qp->lock);
 	assert_true(vb_local_has_work(a->local));
 	pair_settle(&pair);
 	assert_int_equal(vb_local_path(a->local), VB_LOCAL_DECLINED);
-	assert_int_equal(a->board->qp[PAIR_PLACE].offer, VB_OFFER_WIRE);
+	assert_int_equal(a->segment->qp[PAIR_PLACE].offer, VB_OFFER_WIRE);
 	pair_close(&pair);
 }
 
@@ -276,7 +276,7 @@ static void a_peer_that_means_another(void **state)
 	pair_to_init(a, &usual);
 	pair_to_init(b, &usual);
 	pair_to_rtr(b, &usual);
-	b->board->qp[PAIR_PLACE].peer_qpn++;
+	b->segment->qp[PAIR_PLACE].peer_qpn++;
 	pair_to_rtr(a, &usual);
 	pair_to_rts(a, &usual);
 	pair_send(a, IBV_WR_SEND, 0, 8, 0, 1, 0);
@@ -299,8 +299,8 @@ static void work_waits_for_a_late_peer(void **state)
 	pair_send(a, IBV_WR_RDMA_WRITE, 0, 8, 0, 2, IBV_SEND_SIGNALED);
 	pair_run(&pair, pair.now + VB_MILLISECONDS(400));
 	pair_receive(b, 0, 64, 3);
-	b->board->header.asleep = 0;
-	a->board->header.asleep = 1;
+	b->segment->header.asleep = 0;
+	a->segment->header.asleep = 1;
 	pair_to_rtr(b, &usual);
 	assert_true(b->wakes > 0);
 	pair_settle(&pair);
@@ -385,7 +385,7 @@ static void who_sleeps_is_woken(void **state)
 
 	(void)state;
 	begin();
-	b->board->header.asleep = 1;
+	b->segment->header.asleep = 1;
 	pair_send(a, IBV_WR_RDMA_WRITE, 0, 8, 0, 1, 0);
 	pair_send(a, IBV_WR_RDMA_READ, 0, 8, 0, 1, 0);
 	while (pair_serve(a))
@@ -395,23 +395,23 @@ static void who_sleeps_is_woken(void **state)
 	pair_serve(a);
 	assert_int_equal(a->wakes, 1);
 	pair_receive(b, 0, 8, 3);
-	a->board->header.asleep = 1;
-	b->board->header.asleep = 0;
+	a->segment->header.asleep = 1;
+	b->segment->header.asleep = 0;
 	wakes = b->wakes;
 	assert_true(vb_local_has_work(b->local));
 	pair_serve(b);
 	assert_int_equal(b->wakes, wakes + 1);
 	assert_true(vb_local_has_work(a->local));
-	a->board->header.asleep = 0;
+	a->segment->header.asleep = 0;
 	pair_settle(&pair);
 	assert_false(vb_local_has_work(a->local));
 	/* A crowded process is told where to look. */
-	vb_doorbells_attend(a->board, b->slot, &heard);
-	b->board->header.crowded = 1;
+	vb_doorbells_attend(a->segment, b->slot, &heard);
+	b->segment->header.crowded = 1;
 	pair_receive(b, 0, 8, 3);
 	pair_send(a, IBV_WR_SEND, 0, 8, 0, 2, 0);
 	pair_serve(a);
-	assert_int_equal(vb_doorbells_hear(a->board, b->slot, &heard, qpn, 4, &missed), 1);
+	assert_int_equal(vb_doorbells_hear(a->segment, b->slot, &heard, qpn, 4, &missed), 1);
 	assert_int_equal(qpn[0], b->qp->qpn);
 	assert_false(missed);
 	pair_close(&pair);
@@ -487,7 +487,7 @@ static void a_queue_pair_with_itself(void **state)
 	(void)state;
 	pair_open(&pair, BY_MEMORY, NULL);
 	a->other = a;
-	a->peer.board = a->board;
+	a->peer.segment = a->segment;
 	a->peer.slot = a->slot;
 	c.psn[1] = c.psn[0];
 	pair_to_init(a, &c);

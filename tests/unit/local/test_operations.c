@@ -187,8 +187,8 @@ static void order_across_the_ways(void **state)
 	pair_close(&pair);
 }
 
-/* LOCAL_INV of a window while a peer is in the middle of a copy by its key: it completes when that is over. Until then the peer's requests
- * are served, by whatever the queue pair is carried. */
+/* LOCAL_INV of a window while a peer is in the middle of a copy by its key: it completes when that is over. Until then
+ * the peer's requests are served, by whatever the queue pair is carried. */
 static void invalidation_of_what_is_copied(void **state)
 {
 	(void)state;
@@ -201,13 +201,13 @@ static void invalidation_of_what_is_copied(void **state)
 
 		pair_open(&pair, carrier, NULL);
 		pair_connect(&pair, &usual);
-		copying = &a->board->header.copying[7];
+		copying = &a->segment->header.copying[7];
 		assert_int_equal(vb_window_allocate(b->memory, VB_REGION_MW_TYPE_2, &b->pd, &window), 0);
 		wr.invalidate_rkey = (window & ~0xffu) | 0x31;
 		bind = (struct vb_window_bind){window, wr.invalidate_rkey, b->key, (uintptr_t)b->arena, 64, IBV_ACCESS_REMOTE_WRITE,
 					       b->qp->qpn, &b->pd};
 		assert_int_equal(vb_window_bind(b->memory, &bind, &why), VB_WINDOW_DONE);
-		*copying = vb_board_copy_word(b->qp->qpn + 1, PAIR_TABLE, wr.invalidate_rkey);
+		*copying = vb_segment_copy_word(b->qp->qpn + 1, PAIR_TABLE, wr.invalidate_rkey);
 		assert_int_equal(pair_post(b, &wr), 0);
 		assert_int_equal(pair_receive(b, 0, 64, 1), 0);
 		assert_int_equal(pair_send(a, IBV_WR_SEND, 0, 64, 0, 2, IBV_SEND_SIGNALED), 0);

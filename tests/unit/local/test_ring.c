@@ -118,8 +118,8 @@ static void a_full_ring_waits(void **state)
 	}
 }
 
-/* Where each message finds the ring empty the ring is short: short messages stay near, longer ones not far behind. And they can be many
- * again. */
+/* Where each message finds the ring empty the ring is short: short messages stay near, longer ones not far behind. And
+ * they can be many again. */
 static void lonely_records_stay_near(void **state)
 {
 	static const uint32_t lengths[] = {0, 8, 48, 49, 64, 176, 177, 1000, 4096};
@@ -202,7 +202,7 @@ static void numbers_wrap(void **state)
 		pair_open(&pair, BY_MEMORY, NULL);
 		pair_connect(&pair, &usual);
 		a->local->initiator.produced = a->local->initiator.consumed = a->local->initiator.ordered = starts[s];
-		b->local->target.consumed = b->local->target.shown = b->board->qp[PAIR_PLACE].consumed = starts[s];
+		b->local->target.consumed = b->local->target.shown = b->segment->qp[PAIR_PLACE].consumed = starts[s];
 		for (unsigned i = 0; i < 30; i++) {
 			pair_receive(b, 8192, 4096, i);
 			pair_send(a, IBV_WR_SEND, 0, 100, 0, i, IBV_SEND_SIGNALED);

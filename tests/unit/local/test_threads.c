@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two processes that really run at the same time: a thread for each serves its queue pair, which is all the two share but the
- * boards. Messages, writes, reads and atomics in both directions; keys that come and go under way; queue pairs that fail under way.
+ * Two processes that really run at the same time: a thread for each serves its queue pair, which is all the two share
+ * but the segments. Messages, writes, reads and atomics in both directions; keys that come and go under way; queue
+ * pairs that fail under way.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -98,15 +98,15 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 	case VB_DAEMON_RESOURCES:
 	case VB_DAEMON_PROCESS_RESOURCES:
 		return 1;
-	case VB_DAEMON_SHOW_BOARD:
-	case VB_DAEMON_BOARD:
-		m->board.id = 0x123456789abcdef0;
-		m->board.slot = 17;
-		m->board.pid = type == VB_DAEMON_BOARD ? 4711 : 0;
+	case VB_DAEMON_SHOW_SEGMENT:
+	case VB_DAEMON_SEGMENT:
+		m->segment.id = 0x123456789abcdef0;
+		m->segment.slot = 17;
+		m->segment.pid = type == VB_DAEMON_SEGMENT ? 4711 : 0;
 		return 2;
-	case VB_DAEMON_ASK_BOARD:
-		m->ask_board.slot = 17;
-		m->ask_board.gid[0] = 0xfe;
+	case VB_DAEMON_ASK_SEGMENT:
+		m->ask_segment.slot = 17;
+		m->ask_segment.gid[0] = 0xfe;
 		break;
 	case VB_DAEMON_SET_SHAPE:
 	case VB_DAEMON_SHAPE:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two processes of one host that go through memory: that they do, that nobody is woken for what needs nobody, and that the death of
- * either, at any moment, harms the other no more than on the wire. Which way was taken is seen by what the network namespace counts:
- * through memory not one datagram is sent.
+ * Two processes of one host that go through memory: that they do, that nobody is woken for what needs nobody, and that
+ * the death of either, at any moment, harms the other no more than on the wire. Which way was taken is seen by what the
+ * network namespace counts: through memory not one datagram is sent.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -267,8 +267,8 @@ static void the_wire_can_be_asked_for(void **state)
 	finish(child, fd);
 }
 
-/* A board has room for so many open devices; the queue pairs of the next ones go by wire. */
-static void more_devices_than_a_board_has_room_for(void **state)
+/* A segment has room for so many open devices; the queue pairs of the next ones go by wire. */
+static void more_devices_than_a_segment_has_room_for(void **state)
 {
 	enum { MOST = 8 };
 	struct world world[MOST + 1];
@@ -677,7 +677,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(not_a_packet_is_sent),
 		cmocka_unit_test(the_wire_can_be_asked_for),
-		cmocka_unit_test(more_devices_than_a_board_has_room_for),
+		cmocka_unit_test(more_devices_than_a_segment_has_room_for),
 		cmocka_unit_test(an_address_may_come_later),
 		cmocka_unit_test(who_lets_nobody_in_is_reached_by_wire),
 #ifndef __SANITIZE_THREAD__              /* which has a thread of its own in every process, and no threads after a fork among threads */

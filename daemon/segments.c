@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See boards.h.
+ * See segments.h.
  */
-#include "daemon/boards.h"
+#include "daemon/segments.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,23 +11,23 @@
 #include "daemon/device_table.h"
 #include "io/descriptor.h"
 
-void vb_boards_show(struct vb_client *client, const struct vb_daemon_message *message, const int *fds)
+void vb_segments_show(struct vb_client *client, const struct vb_daemon_message *message, const int *fds)
 {
 	struct vb_daemon_message answer;
 
-	if (client->slot == 0 || client->slot != message->board.slot) {
+	if (client->slot == 0 || client->slot != message->segment.slot) {
 		vb_client_refuse(client, message->header.sequence, EINVAL, "this slot is not the process's");
 		return;
 	}
-	vb_client_forget_board(client);
-	client->board_fd = vb_descriptor_duplicate(fds[0]);
+	vb_client_forget_segment(client);
+	client->segment_fd = vb_descriptor_duplicate(fds[0]);
 	client->wake_fd = vb_descriptor_duplicate(fds[1]);
-	if (client->board_fd < 0 || client->wake_fd < 0) {
-		vb_client_forget_board(client);
+	if (client->segment_fd < 0 || client->wake_fd < 0) {
+		vb_client_forget_segment(client);
 		vb_client_refuse(client, message->header.sequence, EMFILE, "verbenad has no descriptors left");
 		return;
 	}
-	client->board_id = message->board.id;
+	client->segment_id = message->segment.id;
 	vb_daemon_message_begin(&answer, VB_DAEMON_END, message->header.sequence);
 	vb_client_send(client, &answer);
 }
@@ -56,10 +56,10 @@ static const struct vb_client *find_slot(struct vb_list *client_list, uint32_t s
 	return NULL;
 }
 
-void vb_boards_ask(struct vb_list *client_list, const struct vb_device_table *devices, struct vb_client *asker,
+void vb_segments_ask(struct vb_list *client_list, const struct vb_device_table *devices, struct vb_client *asker,
 		   const struct vb_daemon_message *message)
 {
-	const struct vb_daemon_ask_board *ask = &message->ask_board;
+	const struct vb_daemon_ask_segment *ask = &message->ask_segment;
 	const struct vb_client *owner = find_slot(client_list, ask->slot);
 	uint32_t sequence = message->header.sequence;
 	struct vb_daemon_message answer;
@@ -71,15 +71,15 @@ void vb_boards_ask(struct vb_list *client_list, const struct vb_device_table *de
 		vb_client_refuse(asker, sequence, ESRCH, "no process has this slot");
 	} else if (owner->peer.uid != asker->peer.uid) {
 		vb_client_refuse(asker, sequence, EACCES, "the process is another user's");
-	} else if (owner->board_id == 0) {
-		vb_client_refuse(asker, sequence, ENOENT, "the process shows no board");
+	} else if (owner->segment_id == 0) {
+		vb_client_refuse(asker, sequence, ENOENT, "the process shows no shared segment");
 	} else {
-		const int fds[] = {owner->board_fd, owner->wake_fd};
+		const int fds[] = {owner->segment_fd, owner->wake_fd};
 
-		vb_daemon_message_begin(&answer, VB_DAEMON_BOARD, sequence);
-		answer.board.id = owner->board_id;
-		answer.board.pid = (uint32_t)owner->peer.pid;
-		answer.board.slot = owner->slot;
-		vb_client_send_descriptors(asker, &answer, fds, owner->board_id == ask->known ? 0 : 2);
+		vb_daemon_message_begin(&answer, VB_DAEMON_SEGMENT, sequence);
+		answer.segment.id = owner->segment_id;
+		answer.segment.pid = (uint32_t)owner->peer.pid;
+		answer.segment.slot = owner->slot;
+		vb_client_send_descriptors(asker, &answer, fds, owner->segment_id == ask->known ? 0 : 2);
 	}
 }

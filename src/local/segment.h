@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A process's board: the shared memory in which it shows the other processes of its host what they need for reaching it. One per
- * process, written by its owner alone, mapped read-only by all others (verbenad hands the descriptors out). Since no process
- * writes into another's memory, none can disturb another's words; what a peer shows may still be nonsense, so every
- * number read from a foreign board is copied out and checked before it is used.
+ * A process's shared segment: the memory in which it shows the other processes of its host what they need for reaching
+ * it. One per process, written by its owner alone, mapped read-only by all others (verbenad hands the descriptors out).
+ * Since no process writes into another's memory, none can disturb another's words; what a peer shows may still be
+ * nonsense, so every number read from a foreign segment is copied out and checked before it is used.
  *
  *   owner writes                                      peer reads
  *   ----------------------------------------------------------------------------------------------------
@@ -15,88 +15,88 @@
  *   queue pairs: state, rights, how far I am          is it connected to me? is my work done?
  *   rings: records for the peer of each queue pair    SENDs and whatever else the peer must execute itself
  *
- * The memory is a sparse file: what no queue pair or region uses costs nothing. QPNs are drawn at random, but queue pairs stand
- * here in the order in which their numbers were first used, and with each what a short message needs: a process that uses a
- * thousand of them by turns needs 250 pages for that and not some thousands, whose addresses the processor would find in none of
- * its caches.
+ * The memory is a sparse file: what no queue pair or region uses costs nothing. QPNs are drawn at random, but queue
+ * pairs stand here in the order in which their numbers were first used, and with each what a short message needs: a
+ * process that uses a thousand of them by turns needs 250 pages for that and not some thousands, whose addresses the
+ * processor would find in none of its caches.
  */
-#ifndef VB_LOCAL_BOARD_H
-#define VB_LOCAL_BOARD_H
+#ifndef VB_LOCAL_SEGMENT_H
+#define VB_LOCAL_SEGMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_BOARD_MAGIC UINT64_C(0x5642424f41524438)     /* changes with the layout */
+#define VB_SEGMENT_MAGIC UINT64_C(0x5642424f41524438)     /* changes with the layout */
 
 enum {
-	VB_BOARD_QPS = 1 << 14,            /* as many as QPNs have indices */
-	VB_BOARD_TABLES = 8,               /* region tables: one per open device */
-	VB_BOARD_TABLE_BYTES = (128 << 20) + 4096, /* room for VB_MAX_MR slots and what stands before them */
-	VB_BOARD_COPIES = 64,
-	VB_BOARD_DOORBELL_RINGS = 32,      /* by the slot of whom they are for */
-	VB_BOARD_LANES = 4,                /* of each ring: by who rings */
-	VB_BOARD_DOORBELLS = 504,          /* of each lane: a page, with what goes with them */
-	VB_BOARD_ANSWERS = 128,            /* VB_MAX_RD_ATOMIC */
+	VB_SEGMENT_QPS = 1 << 14,          /* as many as QPNs have indices */
+	VB_SEGMENT_TABLES = 8,             /* region tables: one per open device */
+	VB_SEGMENT_TABLE_BYTES = (128 << 20) + 4096, /* room for VB_MAX_MR slots and what stands before them */
+	VB_SEGMENT_COPIES = 64,
+	VB_SEGMENT_DOORBELL_RINGS = 32,    /* by the slot of whom they are for */
+	VB_SEGMENT_LANES = 4,              /* of each ring: by who rings */
+	VB_SEGMENT_DOORBELLS = 504,        /* of each lane: a page, with what goes with them */
+	VB_SEGMENT_ANSWERS = 128,          /* VB_MAX_RD_ATOMIC */
 	VB_RING_BYTES = 64 << 10,
 	VB_RING_NEAR = 768,                /* of those, the first stand with the queue pair */
 	VB_RECORD_ALIGN = 64,
 	VB_RECORD_INLINE = 4096,           /* longer messages are left by reference */
 };
 
-struct vb_board_header {
+struct vb_segment_header {
 	uint64_t magic;
-	uint64_t id;                       /* drawn at random: this process, since it opened its board */
+	uint64_t id;                       /* drawn at random: this process, since it opened its segment */
 	uint32_t pid, slot;
 	uint64_t generation;               /* atomic: the last that began; the owner's */
 	uint64_t cookie_address;           /* where in the owner's memory `id` stands again: a process that can read it there can copy */
-	/* Atomic, on a line of its own: 1 when no thread looks at rings, so that a peer that leaves something there has to wake the owner
-	 * (base/sleep_flag.h). */
+	/* Atomic, on a line of its own: 1 when no thread looks at rings, so that a peer that leaves something there has
+	 * to wake the owner (base/sleep_flag.h). */
 	uint32_t asleep __attribute__((aligned(64)));
 	uint32_t fenced;                   /* the owner takes part in no barriers: a fence belongs before a look at `asleep` */
 	uint32_t crowded;                  /* atomic: the owner has too many queue pairs to look at all of them: ring for it */
-	/* What the owner is copying by, and on behalf of which queue pair of the other process, which waits for it before it counts as
-	 * reset or failed: vb_board_copy_word(), 0: nothing. Atomic. */
-	uint64_t copying[VB_BOARD_COPIES] __attribute__((aligned(64)));
+	/* What the owner is copying by, and on behalf of which queue pair of the other process, which waits for it
+	 * before it counts as reset or failed: vb_segment_copy_word(), 0: nothing. Atomic. */
+	uint64_t copying[VB_SEGMENT_COPIES] __attribute__((aligned(64)));
 };
 
 /* For whom something was left, in the order it was (local/doorbells.h). */
-struct vb_board_doorbells {
+struct vb_segment_doorbells {
 	uint64_t rung;                     /* atomic: how often; on a line that hardly anybody but the owner looks at */
-	uint64_t doorbell[VB_BOARD_DOORBELLS] __attribute__((aligned(64))); /* atomic: number and QPN; at number % DOORBELLS */
+	uint64_t doorbell[VB_SEGMENT_DOORBELLS] __attribute__((aligned(64))); /* atomic: number and QPN; at number % DOORBELLS */
 };
 
 /* The path of a queue pair at RTR. It changes once at most, from LOCAL to WIRE: when the peer offers the wire. */
-enum vb_board_offer { VB_OFFER_NOTHING, VB_OFFER_LOCAL, VB_OFFER_WIRE };
+enum vb_segment_offer { VB_OFFER_NOTHING, VB_OFFER_LOCAL, VB_OFFER_WIRE };
 
-/* Flags of struct vb_board_qp.word (base/generation.h). The generation grows with each RTR of the process, from a number that follows
- * from the board's id: no two generations of a board are the same. */
+/* Flags of struct vb_segment_qp.word (base/generation.h). The generation grows with each RTR of the process, from a
+ * number that follows from the segment's id: no two generations of a segment are the same. */
 enum {
 	VB_WORD_RECEIVES = 1,              /* RTR, RTS, SQD, SQE: executes what comes */
 	VB_WORD_SENDS = 2,                 /* what it left in its ring still stands */
 };
 
-enum vb_board_nak {
-	VB_BOARD_NAK_NONE,
-	VB_BOARD_NAK_RNR_EXCEEDED,
-	VB_BOARD_NAK_INVALID_REQUEST,
-	VB_BOARD_NAK_ACCESS,
-	VB_BOARD_NAK_OPERATION,
-	VB_BOARD_NAK_UNREADABLE,           /* the initiator's own memory could not be read: the target goes on */
+enum vb_segment_nak {
+	VB_SEGMENT_NAK_NONE,
+	VB_SEGMENT_NAK_RNR_EXCEEDED,
+	VB_SEGMENT_NAK_INVALID_REQUEST,
+	VB_SEGMENT_NAK_ACCESS,
+	VB_SEGMENT_NAK_OPERATION,
+	VB_SEGMENT_NAK_UNREADABLE,         /* the initiator's own memory could not be read: the target goes on */
 };
 
 /* How a generation of a queue pair ended, for a peer that looks when the next has begun. */
-struct vb_board_outcome {
+struct vb_segment_outcome {
 	uint64_t generation;               /* atomic, stored last; 0: nothing here */
 	uint64_t taken, consumed;
 	uint32_t nak, nak_fault;
 };
 
-struct vb_board_qp {
-	/* The connection. `word` is atomic and stored last, so that a reader that finds a generation finds what belongs to it. The other
-	 * fields of this line do not change within a generation, but those that say so (atomic). */
+struct vb_segment_qp {
+	/* The connection. `word` is atomic and stored last, so that a reader that finds a generation finds what belongs
+	 * to it. The other fields of this line do not change within a generation, but those that say so (atomic). */
 	uint64_t word;
-	uint32_t offer;                    /* enum vb_board_offer; changes */
+	uint32_t offer;                    /* enum vb_segment_offer; changes */
 	uint32_t peer_qpn;
 	uint32_t path_mtu;
 	uint32_t receive_psn;
@@ -116,27 +116,27 @@ struct vb_board_qp {
 	uint64_t released;                 /* bytes of the peer's ring that are free again, free running */
 	uint64_t pulled;                   /* bytes read by reference, free running: a long message is under way */
 	uint64_t stalled;                  /* number of the record that waits for a receive, 0: none */
-	uint32_t nak;                      /* of record consumed + 1: enum vb_board_nak */
+	uint32_t nak;                      /* of record consumed + 1: enum vb_segment_nak */
 	uint32_t nak_fault;                /* enum vb_fault, for explanations */
 
-	struct vb_board_outcome previous __attribute__((aligned(64))); /* of the generation before */
+	struct vb_segment_outcome previous __attribute__((aligned(64))); /* of the generation before */
 
 	/* Where the ring begins. */
 	uint8_t near[VB_RING_NEAR] __attribute__((aligned(64)));
 };
 
-struct vb_board {
-	struct vb_board_header header;
-	struct vb_board_doorbells doorbells[VB_BOARD_DOORBELL_RINGS][VB_BOARD_LANES] __attribute__((aligned(4096)));
+struct vb_segment {
+	struct vb_segment_header header;
+	struct vb_segment_doorbells doorbells[VB_SEGMENT_DOORBELL_RINGS][VB_SEGMENT_LANES] __attribute__((aligned(4096)));
 	/* By index of the QPN: 1 + the queue pair's place in the arrays below, 0: there is none. Set before anybody can hear of
 	 * the queue pair, and cleared when it is gone; its place goes to another one, long after (local.h). Atomic. */
-	uint16_t place[VB_BOARD_QPS] __attribute__((aligned(4096)));
-	struct vb_board_qp qp[VB_BOARD_QPS] __attribute__((aligned(4096)));
+	uint16_t place[VB_SEGMENT_QPS] __attribute__((aligned(4096)));
+	struct vb_segment_qp qp[VB_SEGMENT_QPS] __attribute__((aligned(4096)));
 	/* What follows after `near`; its first VB_RING_NEAR bytes are never used. */
-	uint8_t ring[VB_BOARD_QPS][VB_RING_BYTES] __attribute__((aligned(4096)));
+	uint8_t ring[VB_SEGMENT_QPS][VB_RING_BYTES] __attribute__((aligned(4096)));
 	/* What stood where the peer's atomic number i (counted within the generation) was executed: answer[place][i % ANSWERS]. */
-	uint64_t answer[VB_BOARD_QPS][VB_BOARD_ANSWERS] __attribute__((aligned(4096)));
-	uint8_t table[VB_BOARD_TABLES][VB_BOARD_TABLE_BYTES] __attribute__((aligned(4096)));
+	uint64_t answer[VB_SEGMENT_QPS][VB_SEGMENT_ANSWERS] __attribute__((aligned(4096)));
+	uint8_t table[VB_SEGMENT_TABLES][VB_SEGMENT_TABLE_BYTES] __attribute__((aligned(4096)));
 };
 
 /* ---- records ---- */
@@ -161,10 +161,10 @@ enum {
 	VB_RECORD_TURNS = 32,              /* the next record is where records of this size begin: vb_ring_turn() */
 };
 
-/* In the ring, aligned to VB_RECORD_ALIGN, never across the end of one of its two parts. `stamp` is atomic and stored last:
- * vb_record_stamp() of the record's number, which begins with 1 in each generation; a WRAP has the number of the record that follows it.
- * Before a record is stamped the stamp of the place where the next will be is cleared: what lies there from the lap before might
- * look like a stamp. So the ring is never quite full. */
+/* In the ring, aligned to VB_RECORD_ALIGN, never across the end of one of its two parts. `stamp` is atomic and stored
+ * last: vb_record_stamp() of the record's number, which begins with 1 in each generation; a WRAP has the number of the
+ * record that follows it. Before a record is stamped the stamp of the place where the next will be is cleared: what
+ * lies there from the lap before might look like a stamp. So the ring is never quite full. */
 struct vb_record {
 	uint32_t stamp;
 	uint8_t kind, flags;
@@ -218,26 +218,26 @@ struct vb_record_fault {
 };
 
 _Static_assert(sizeof(struct vb_record) == 16, "record");
-_Static_assert(sizeof(struct vb_board_doorbells) == 4096, "doorbells");
-_Static_assert(sizeof(struct vb_board_qp) == 1024, "board qp");
+_Static_assert(sizeof(struct vb_segment_doorbells) == 4096, "doorbells");
+_Static_assert(sizeof(struct vb_segment_qp) == 1024, "segment qp");
 
-/* What a process that copies by a key of another process shows: the key, and the queue pair of that process (whose slot stands in its
- * QPN) on whose behalf. One word, so that one store shows both. Never 0. */
-static inline uint64_t vb_board_copy_word(uint32_t qpn, uint32_t table, uint32_t key)
+/* What a process that copies by a key of another process shows: the key, and the queue pair of that process (whose slot
+ * stands in its QPN) on whose behalf. One word, so that one store shows both. Never 0. */
+static inline uint64_t vb_segment_copy_word(uint32_t qpn, uint32_t table, uint32_t key)
 {
-	return UINT64_C(1) << 63 | (uint64_t)(table % VB_BOARD_TABLES) << 56 | (uint64_t)(qpn & 0xffffff) << 32 | key;
+	return UINT64_C(1) << 63 | (uint64_t)(table % VB_SEGMENT_TABLES) << 56 | (uint64_t)(qpn & 0xffffff) << 32 | key;
 }
 
 /* Does it say that a key of the process with that slot is copied by? */
-static inline bool vb_board_copies_by(uint64_t word, uint32_t slot, uint32_t table, uint32_t key)
+static inline bool vb_segment_copies_by(uint64_t word, uint32_t slot, uint32_t table, uint32_t key)
 {
-	const uint64_t index = (uint64_t)(VB_BOARD_QPS - 1) << 32;
+	const uint64_t index = (uint64_t)(VB_SEGMENT_QPS - 1) << 32;
 
-	return (word & ~index) == vb_board_copy_word(slot * VB_BOARD_QPS, table, key);
+	return (word & ~index) == vb_segment_copy_word(slot * VB_SEGMENT_QPS, table, key);
 }
 
 /* Does it say that something is copied on behalf of that queue pair? */
-static inline bool vb_board_copies_for(uint64_t word, uint32_t qpn)
+static inline bool vb_segment_copies_for(uint64_t word, uint32_t qpn)
 {
 	return word != 0 && (word >> 32 & 0xffffff) == qpn;
 }

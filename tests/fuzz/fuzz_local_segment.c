@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A same-host peer whose board is whatever the input says: a script of writes to it, with our own work in between. Nothing outside what is
- * registered may change, nothing may go on for ever, and all must be given back at the end.
+ * A same-host peer whose segment is whatever the input says: a script of writes to it, with our own work in between.
+ * Nothing outside what is registered may change, nothing may go on for ever, and all must be given back at the end.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -17,7 +17,7 @@
 
 enum { BYTES = 1 << 16, GUARD = 4096, OWN_QPN = 1 << 14 | 3, PEER_QPN = 2 << 14 | 4, PLACE = 6, QUEUE = 16, SERVES = 4096, RNR_TIMER = 12 };
 
-static struct vb_board *own, *peer_board;
+static struct vb_segment *own, *peer_segment;
 static struct vb_memory *memory;
 static struct vb_pd pd = {.handle = 1};
 static struct vb_cq cq;
@@ -126,7 +126,7 @@ static void modified(struct vb_qp *which, enum ibv_qp_state from, int mask, vb_t
 static void *give_chunk(void *context, uint32_t index, size_t bytes)
 {
 	(void)context;
-	return vb_foreign_chunk(peer_board->table[0], VB_BOARD_TABLE_BYTES, index, bytes);
+	return vb_foreign_chunk(peer_segment->table[0], VB_SEGMENT_TABLE_BYTES, index, bytes);
 }
 
 /* A region of everything, so that our WRITEs find something. */
@@ -138,12 +138,12 @@ static void publish_peer_table(void)
 	struct vb_memory *theirs = vb_memory_create(&host, 64);
 
 	FUZZ_CHECK(theirs != NULL && vb_region_register(theirs, &info, &peer_key) == 0);
-	vb_foreign_publish(theirs, peer_board->table[0]);
+	vb_foreign_publish(theirs, peer_segment->table[0]);
 	vb_memory_destroy(theirs);
-	memcpy(peer_table, peer_board->table[0], sizeof(peer_table));
+	memcpy(peer_table, peer_segment->table[0], sizeof(peer_table));
 }
 
-static const struct vb_transport transport = {.name = "board", .note_size = VB_LOCAL_NOTE_SIZE, .modified = modified};
+static const struct vb_transport transport = {.name = "segment", .note_size = VB_LOCAL_NOTE_SIZE, .modified = modified};
 
 static void *map(size_t bytes)
 {
@@ -163,10 +163,10 @@ static void open_world(void)
 				      .qpn = OWN_QPN};
 
 	own = map(sizeof(*own));
-	peer_board = map(sizeof(*peer_board));
-	peer.board = peer_board;
+	peer_segment = map(sizeof(*peer_segment));
+	peer.segment = peer_segment;
 	own->header.id = 12345;
-	own->place[OWN_QPN % VB_BOARD_QPS] = peer_board->place[PEER_QPN % VB_BOARD_QPS] = 1 + PLACE;
+	own->place[OWN_QPN % VB_SEGMENT_QPS] = peer_segment->place[PEER_QPN % VB_SEGMENT_QPS] = 1 + PLACE;
 	publish_peer_table();
 	arena = map(BYTES + 2 * GUARD);
 	memset(arena, 0x5a, GUARD);
@@ -199,14 +199,14 @@ static void connect_qp(void)
 }
 
 /* A peer as it should be, so that the script gets somewhere. */
-static void show_good_peer(struct vb_board_qp *theirs)
+static void show_good_peer(struct vb_segment_qp *theirs)
 {
-	const struct vb_board_qp good = {.offer = VB_OFFER_LOCAL, .peer_qpn = OWN_QPN, .path_mtu = 1024, .receive_psn = 2, .send_psn = 1,
+	const struct vb_segment_qp good = {.offer = VB_OFFER_LOCAL, .peer_qpn = OWN_QPN, .path_mtu = 1024, .receive_psn = 2, .send_psn = 1,
 					 .receive_access = 15, .max_reads = 4, .rnr_retry = 3, .taken = local->generation,
 					 .word = vb_generation_word(77, VB_WORD_RECEIVES | VB_WORD_SENDS)};
 
 	/* What it left in its ring stays. */
-	memcpy(theirs, &good, offsetof(struct vb_board_qp, near));
+	memcpy(theirs, &good, offsetof(struct vb_segment_qp, near));
 }
 
 static bool serve(void)
@@ -253,9 +253,9 @@ static size_t pour(uint8_t *to, size_t room, const uint8_t *from, size_t length)
 
 static size_t step(const uint8_t *input, size_t length)
 {
-	struct vb_board_qp *theirs = &peer_board->qp[PLACE];
+	struct vb_segment_qp *theirs = &peer_segment->qp[PLACE];
 	uint32_t at = (uint32_t)(local->target.position % VB_RING_BYTES), number = 0;
-	uint8_t *ring = at < VB_RING_NEAR ? theirs->near : peer_board->ring[PLACE], *table = peer_board->table[0];
+	uint8_t *ring = at < VB_RING_NEAR ? theirs->near : peer_segment->ring[PLACE], *table = peer_segment->table[0];
 	struct vb_record record = {0};
 
 	memcpy(&number, input + 1, length > 5 ? 4 : length - 1);
@@ -313,10 +313,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 
 	if (!own)
 		open_world();
-	memset(peer_board->qp[PLACE].near, 0, sizeof(peer_board->qp[PLACE].near));
+	memset(peer_segment->qp[PLACE].near, 0, sizeof(peer_segment->qp[PLACE].near));
 	connect_qp();
-	show_good_peer(&peer_board->qp[PLACE]);
-	memcpy(peer_board->table[0], peer_table, sizeof(peer_table));
+	show_good_peer(&peer_segment->qp[PLACE]);
+	memcpy(peer_segment->table[0], peer_table, sizeof(peer_table));
 	post(0x80, 9000);
 	for (size_t done = 0, steps = 0; done + 4 <= length && steps < 64; steps++)
 		done += step(input + done, length - done);
@@ -329,7 +329,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 		FUZZ_CHECK(++deadlines < VB_SECONDS(8) / vb_rnr_timer_delay(RNR_TIMER) + SERVES);
 	}
 	FUZZ_CHECK(vb_local_path(local) == VB_LOCAL_DECLINED || vb_send_queue_count(&qp->send) == 0);
-	for (unsigned i = 0; i < VB_BOARD_COPIES; i++)
+	for (unsigned i = 0; i < VB_SEGMENT_COPIES; i++)
 		FUZZ_CHECK(own->header.copying[i] == 0);
 	for (unsigned i = 0; i < GUARD; i++)
 		FUZZ_CHECK(arena[i] == 0x5a && arena[GUARD + BYTES + i] == 0x5a);
