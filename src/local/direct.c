@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Accesses to the peer's memory that do not need the peer to run. In this order, which the peer's deregistration and its way
- * to the error state rely on (memory/foreign.h, local.c):
+ * Accesses to the peer's memory that do not need the peer to run. In this order, which the peer's deregistration and
+ * its way to the error state rely on (memory/foreign.h, local.c):
  *
  *   show the key by which we copy, and for which queue pair  ->  is that queue pair still what it was?  ->  look the key up in the
  *   peer's table  ->  copy a piece  ->  show nothing
  *
- * Where a key was found in shared memory is kept (struct vb_local_place). It is as good as a lookup if, after the key
- * was shown, the same registration stands in its slot and no mapping was given up since: both say so before they wait
- * for those who show a key.
+ * Where a key was found in shared memory is kept (struct vb_local_cached_key). It is as good as a lookup if, after the
+ * key was shown, the same registration stands in its slot and no mapping was given up since: both say so before they
+ * wait for those who show a key.
  *
- * A refusal is left for the peer as a record: it has to fail as the responder of a refused request does, and answers with the
- * NAK that fails our side. Refused is what the wire's responder would refuse (roce/responder_checks.c), in its order.
+ * A refusal is left for the peer as a record: it has to fail as the responder of a refused request does, and answers
+ * with the NAK that fails our side. Refused is what the wire's responder would refuse (roce/responder_checks.c), in its
+ * order.
  */
 #include <errno.h>
 #include <string.h>
@@ -52,7 +53,7 @@ static void begin(struct access *access, struct vb_local *local, struct vb_send_
 
 /* ---- showing what we copy by ---- */
 
-/* A place among the copy words, each used by one thread at a time; -1: all are taken. */
+/* One of the copy words, each used by one thread at a time; -1: all are taken. */
 static int show_copy(struct vb_local *local, uint32_t key)
 {
 	struct vb_segment_header *header = &local->own->header;
@@ -92,23 +93,23 @@ static bool find(struct access *access, struct vb_foreign_range *range, struct v
 
 /* ---- memory that is shared ---- */
 
-static struct vb_local_place *place_for(struct vb_local *local, uint32_t key)
+static struct vb_local_cached_key *cached_key(struct vb_local *local, uint32_t key)
 {
-	return &local->place[(key >> VB_KEY_TAG_BITS) % VB_LOCAL_PLACES];
+	return &local->cached[(key >> VB_KEY_TAG_BITS) % VB_LOCAL_CACHED_KEYS];
 }
 
 /* Our address of the next piece, if it is where it was. The key is shown, and the peer's queue pair unchanged: so its
  * table is there. */
 static void *known_at(const struct access *access)
 {
-	const struct vb_local_place *place = place_for(access->local, access->key);
-	uint64_t offset = access->address - place->iova;
+	const struct vb_local_cached_key *cached = cached_key(access->local, access->key);
+	uint64_t offset = access->address - cached->iova;
 
-	if (!place->bytes || place->key != access->key || (access->rights & ~place->access) || offset > place->length ||
-	    access->length > place->length - offset || !vb_foreign_stands(place->slot, place->key, place->generation) ||
-	    __atomic_load_n(access->local->peer->mappings, __ATOMIC_SEQ_CST) != place->mappings)
+	if (!cached->bytes || cached->key != access->key || (access->rights & ~cached->access) || offset > cached->length ||
+	    access->length > cached->length - offset || !vb_foreign_stands(cached->slot, cached->key, cached->generation) ||
+	    __atomic_load_n(access->local->peer->mappings, __ATOMIC_SEQ_CST) != cached->mappings)
 		return NULL;
-	return place->bytes + offset + access->offset;
+	return cached->bytes + offset + access->offset;
 }
 
 static void *shared_at(const struct access *access, const struct vb_foreign_range *range, uint64_t bytes)
@@ -122,7 +123,7 @@ static void *shared_at(const struct access *access, const struct vb_foreign_rang
 	at = peer->host->shared(peer, access->local->peer_table, access->key, range->generation, range->region_start,
 				range->region_length, range->theirs + access->offset, bytes);
 	if (at && peer->mappings)
-		*place_for(access->local, access->key) = (struct vb_local_place){
+		*cached_key(access->local, access->key) = (struct vb_local_cached_key){
 			.iova = access->address - (range->theirs - range->region_start),
 			.length = range->region_length,
 			.bytes = at - access->offset - (range->theirs - range->region_start),

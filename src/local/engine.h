@@ -50,7 +50,7 @@ enum {
 	VB_LOCAL_BATCH = 64,             /* records executed, elements started in one call */
 	VB_LOCAL_PUBLISH = 16,           /* records after which the peer is told */
 	VB_LOCAL_COUNT = 16,             /* messages that are counted together */
-	VB_LOCAL_PLACES = 4,             /* of regions that are shared, kept by key */
+	VB_LOCAL_CACHED_KEYS = 4,        /* of regions that are shared, kept by key */
 };
 
 struct vb_local_initiator {
@@ -98,7 +98,7 @@ struct vb_local_target {
 };
 
 /* A region of the peer that is shared, where it was last found: used again while nothing has changed (direct.c). */
-struct vb_local_place {
+struct vb_local_cached_key {
 	uint64_t iova, length;           /* what the key names */
 	uint8_t *bytes;                  /* ours, of `iova`; NULL: none is known */
 	uint64_t mappings;               /* the peer's number, read before that */
@@ -134,7 +134,7 @@ struct vb_local {
 	/* Of the peer's generation, copied out. */
 	uint32_t peer_qpn, peer_pd, peer_table, peer_receive_psn;
 	struct vb_foreign_hint hint;
-	struct vb_local_place place[VB_LOCAL_PLACES];
+	struct vb_local_cached_key cached[VB_LOCAL_CACHED_KEYS];
 
 	struct vb_local_initiator initiator;
 	struct vb_local_target target;

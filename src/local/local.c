@@ -29,7 +29,7 @@ enum { PATIENCE = 1 << 12, YIELDS = 64 };
 #define SHOW(field, value) VB_SEQUENCE_SET(field, value)
 #define SHOWN(field) VB_SEQUENCE_GET(field)
 
-/* A place has many queue pairs one after the other, and a number many places: so no two of a segment are the same. */
+/* An index has many queue pairs one after the other, and a QPN many indices: so no two of a segment are the same. */
 static uint64_t next_generation(struct vb_segment *own)
 {
 	uint64_t last = __atomic_load_n(&own->header.generation, __ATOMIC_RELAXED), next;
@@ -46,37 +46,37 @@ static uint64_t bits_of(const struct vb_qp *qp)
 }
 
 /* Or -1: there is no such queue pair. */
-static int place_of(uint32_t qpn, const struct vb_segment *segment)
+static int qp_index_of(uint32_t qpn, const struct vb_segment *segment)
 {
-	uint32_t place = __atomic_load_n(&segment->place[qpn % VB_SEGMENT_QPS], __ATOMIC_ACQUIRE);
+	uint32_t index = __atomic_load_n(&segment->qp_index[qpn % VB_SEGMENT_QPS], __ATOMIC_ACQUIRE);
 
-	return place <= VB_SEGMENT_QPS ? (int)place - 1 : -1;
+	return index <= VB_SEGMENT_QPS ? (int)index - 1 : -1;
 }
 
-void vb_local_settle(struct vb_segment *own, uint32_t qpn, struct vb_local_places *places)
+void vb_local_assign_index(struct vb_segment *own, uint32_t qpn, struct vb_local_qp_indices *indices)
 {
-	uint32_t place = places->made;
+	uint32_t index = indices->made;
 
-	if (place_of(qpn, own) >= 0)
+	if (qp_index_of(qpn, own) >= 0)
 		return;
-	if (places->resting > VB_LOCAL_PLACES_RESTING || places->made == VB_SEGMENT_QPS) {
-		place = places->rest[places->first];
-		places->first = (places->first + 1) % VB_SEGMENT_QPS;
-		places->resting--;
+	if (indices->resting > VB_LOCAL_INDICES_RESTING || indices->made == VB_SEGMENT_QPS) {
+		index = indices->rest[indices->first];
+		indices->first = (indices->first + 1) % VB_SEGMENT_QPS;
+		indices->resting--;
 	} else {
-		places->made++;
+		indices->made++;
 	}
-	__atomic_store_n(&own->place[qpn % VB_SEGMENT_QPS], (uint16_t)(place + 1), __ATOMIC_RELEASE);
+	__atomic_store_n(&own->qp_index[qpn % VB_SEGMENT_QPS], (uint16_t)(index + 1), __ATOMIC_RELEASE);
 }
 
-void vb_local_leave(struct vb_segment *own, uint32_t qpn, struct vb_local_places *places)
+void vb_local_release_index(struct vb_segment *own, uint32_t qpn, struct vb_local_qp_indices *indices)
 {
-	int place = place_of(qpn, own);
+	int index = qp_index_of(qpn, own);
 
-	if (place < 0)
+	if (index < 0)
 		return;
-	__atomic_store_n(&own->place[qpn % VB_SEGMENT_QPS], 0, __ATOMIC_RELEASE);
-	places->rest[(places->first + places->resting++) % VB_SEGMENT_QPS] = (uint16_t)place;
+	__atomic_store_n(&own->qp_index[qpn % VB_SEGMENT_QPS], 0, __ATOMIC_RELEASE);
+	indices->rest[(indices->first + indices->resting++) % VB_SEGMENT_QPS] = (uint16_t)index;
 }
 
 /* ---- showing ---- */
@@ -104,7 +104,7 @@ static void keep_outcome(struct vb_segment_qp *mine, uint64_t word)
 
 static uint64_t begin_generation(const struct vb_qp *qp, struct vb_segment *own, uint32_t table, bool offers_local)
 {
-	struct vb_segment_qp *mine = &own->qp[place_of(qp->qpn, own)];
+	struct vb_segment_qp *mine = &own->qp[qp_index_of(qp->qpn, own)];
 	uint64_t word = SHOWN(mine->word), generation = next_generation(own);
 
 	keep_outcome(mine, word);
@@ -196,9 +196,9 @@ static void take(struct vb_local *local, uint64_t word)
 	uint32_t pd = SHOWN(theirs->pd);
 	uint32_t table = SHOWN(theirs->table);
 
-	/* All of one generation? And does it mean us? Another queue pair that has the place of ours now does not. */
+	/* All of one generation? And does it mean us? Another queue pair that has the index of ours now does not. */
 	if (!vb_generation_stands(&theirs->word, vb_generation_of(word)) || peer_qpn != qp->qpn || table >= VB_SEGMENT_TABLES ||
-	    place_of(local->peer_qpn, local->peer->segment) != theirs - local->peer->segment->qp)
+	    qp_index_of(local->peer_qpn, local->peer->segment) != theirs - local->peer->segment->qp)
 		return;
 	if (offer != VB_OFFER_LOCAL || path_mtu != qp->path_mtu) {
 		SHOW(local->mine->offer, VB_OFFER_WIRE);
@@ -277,7 +277,7 @@ static uint32_t lane_of(const struct vb_qp *qp)
 int vb_local_attach(struct vb_qp *qp, struct vb_segment *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
 		    vb_time now, struct vb_local **out)
 {
-	int place = place_of(qp->qpn, own), their_place = peer ? place_of(qp->attr.dest_qp_num, peer->segment) : -1;
+	int index = qp_index_of(qp->qpn, own), their_index = peer ? qp_index_of(qp->attr.dest_qp_num, peer->segment) : -1;
 	struct vb_local *local = NULL;
 	uint64_t generation;
 
@@ -285,7 +285,7 @@ int vb_local_attach(struct vb_qp *qp, struct vb_segment *own, uint32_t own_slot,
 	(void)now;
 	vb_lock_assert_held(&qp->lock);
 	*out = NULL;
-	if (their_place >= 0) {
+	if (their_index >= 0) {
 		local = calloc(1, sizeof(*local));
 		if (!local)
 			return -ENOMEM;
@@ -294,12 +294,12 @@ int vb_local_attach(struct vb_qp *qp, struct vb_segment *own, uint32_t own_slot,
 	if (!local)
 		return 0;
 	local->own = own;
-	local->mine = &own->qp[place];
-	local->theirs = &peer->segment->qp[their_place];
-	local->ring = own->ring[place];
-	local->their_ring = peer->segment->ring[their_place];
-	local->answers = own->answer[place];
-	local->their_answers = peer->segment->answer[their_place];
+	local->mine = &own->qp[index];
+	local->theirs = &peer->segment->qp[their_index];
+	local->ring = own->ring[index];
+	local->their_ring = peer->segment->ring[their_index];
+	local->answers = own->answer[index];
+	local->their_answers = peer->segment->answer[their_index];
 	local->peer = peer;
 	local->peer_qpn = qp->attr.dest_qp_num;
 	local->qp = qp;
@@ -347,7 +347,7 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 
 void vb_local_detach(struct vb_qp *qp, struct vb_segment *own, struct vb_local *local)
 {
-	struct vb_segment_qp *mine = &own->qp[place_of(qp->qpn, own)];
+	struct vb_segment_qp *mine = &own->qp[qp_index_of(qp->qpn, own)];
 	uint64_t word = SHOWN(mine->word);
 
 	/* The generation stays, and what was acknowledged: the peer may still come to see it. */

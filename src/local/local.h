@@ -43,8 +43,9 @@ struct vb_local_host {
 			uint64_t region_length, uint64_t address, uint64_t length);
 	/* The peer is asleep and something was left for it. */
 	void (*wake)(struct vb_local_peer *peer);
-	/* A queue pair that fails or goes waits for the end of the peer's copies on its behalf: give it some time (a tenth of a
-	 * millisecond), and see whether the peer has ended (`gone`). NULL: the processor is given away instead. Under qp->lock. */
+	/* A queue pair that fails or goes waits for the end of the peer's copies on its behalf: give it some time (a
+	 * tenth of a millisecond), and see whether the peer has ended (`gone`). NULL: the processor is given away
+	 * instead. Under qp->lock. */
 	void (*pause)(struct vb_local_peer *peer);
 };
 
@@ -61,21 +62,22 @@ struct vb_local_peer {
 
 enum vb_local_path { VB_LOCAL_UNDECIDED, VB_LOCAL_TAKEN, VB_LOCAL_DECLINED };
 
-/* The places of a segment, for its owner alone. Where one that was given back could be had again at once, a peer that
- * is late in looking how it ended (records.c) would find nothing any more: many others are given back in between. A
- * process that makes and ends queue pairs without end needs no more of its segment for it than for those few. */
-enum { VB_LOCAL_PLACES_RESTING = 256 };
+/* The indices of a segment's queue pairs, for its owner alone. Where one that was given back could be had again at
+ * once, a peer that is late in looking how it ended (records.c) would find nothing any more: many others are given back
+ * in between. A process that makes and ends queue pairs without end needs no more of its segment for it than for those
+ * few. */
+enum { VB_LOCAL_INDICES_RESTING = 256 };
 
-struct vb_local_places {
-	uint32_t made;                     /* that somebody has had */
+struct vb_local_qp_indices {
+	uint32_t made;                     /* that a queue pair has had */
 	uint32_t first, resting;           /* of `rest`, a ring: those given back, the longest ago first */
 	uint16_t rest[VB_SEGMENT_QPS];
 };
 
-/* Before anybody can hear of a queue pair with this number: it gets a place in our segment. After its end: it gives it
- * back. The caller lets one in at a time. */
-void vb_local_settle(struct vb_segment *own, uint32_t qpn, struct vb_local_places *places);
-void vb_local_leave(struct vb_segment *own, uint32_t qpn, struct vb_local_places *places);
+/* Before anybody can hear of a queue pair with this number: it gets an index in our segment. After its end: it gives it
+ * back. One call at a time. */
+void vb_local_assign_index(struct vb_segment *own, uint32_t qpn, struct vb_local_qp_indices *indices);
+void vb_local_release_index(struct vb_segment *own, uint32_t qpn, struct vb_local_qp_indices *indices);
 
 /* At RTR, for every RC queue pair of a process that has a segment. `peer` NULL, or without such a queue pair: the wire
  * is offered, and only that is shown (*local is NULL then). `own` is our segment, `table` the index of the region table
@@ -120,8 +122,8 @@ int vb_local_fast_poll(struct vb_qp *qp, struct vb_local *local, const struct vb
  * second). No lock needed. */
 bool vb_local_is_stalled(const struct vb_local *local);
 
-/* When vb_local_serve must be called even if there is no work (giving up, a stalled receive), or VB_TIME_NEVER. Caller holds
- * qp->lock. */
+/* When vb_local_serve must be called even if there is no work (giving up, a stalled receive), or VB_TIME_NEVER. Caller
+ * holds qp->lock. */
 vb_time vb_local_next_deadline(const struct vb_local *local);
 
 /* Of what it notes on each send WQE (queue/transport.h). */

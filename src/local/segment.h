@@ -11,7 +11,7 @@
  *   copies: which keys of others I am copying by      deregistration waits for those
  *   doorbells: for whom of many I left something      look there (local/doorbells.h)
  *   tables: my regions and windows (memory/foreign.h) WRITE, READ and atomics, executed by the peer alone
- *   places: which of my queue pairs stands where      find it
+ *   qp_index: which of my queue pairs stands where    find it
  *   queue pairs: state, rights, how far I am          is it connected to me? is my work done?
  *   rings: records for the peer of each queue pair    SENDs and whatever else the peer must execute itself
  *
@@ -128,13 +128,15 @@ struct vb_segment_qp {
 struct vb_segment {
 	struct vb_segment_header header;
 	struct vb_segment_doorbells doorbells[VB_SEGMENT_DOORBELL_RINGS][VB_SEGMENT_LANES] __attribute__((aligned(4096)));
-	/* By index of the QPN: 1 + the queue pair's place in the arrays below, 0: there is none. Set before anybody can hear of
-	 * the queue pair, and cleared when it is gone; its place goes to another one, long after (local.h). Atomic. */
-	uint16_t place[VB_SEGMENT_QPS] __attribute__((aligned(4096)));
+	/* By index of the QPN: 1 + the queue pair's index in the arrays below, 0: there is none. Set before anybody can
+	 * hear of the queue pair, and cleared when it is gone; its index goes to another one, long after (local.h).
+	 * Atomic. */
+	uint16_t qp_index[VB_SEGMENT_QPS] __attribute__((aligned(4096)));
 	struct vb_segment_qp qp[VB_SEGMENT_QPS] __attribute__((aligned(4096)));
 	/* What follows after `near`; its first VB_RING_NEAR bytes are never used. */
 	uint8_t ring[VB_SEGMENT_QPS][VB_RING_BYTES] __attribute__((aligned(4096)));
-	/* What stood where the peer's atomic number i (counted within the generation) was executed: answer[place][i % ANSWERS]. */
+	/* What stood where the peer's atomic number i (counted within the generation) was executed: answer[index][i %
+	 * ANSWERS]. */
 	uint64_t answer[VB_SEGMENT_QPS][VB_SEGMENT_ANSWERS] __attribute__((aligned(4096)));
 	uint8_t table[VB_SEGMENT_TABLES][VB_SEGMENT_TABLE_BYTES] __attribute__((aligned(4096)));
 };

@@ -15,7 +15,8 @@
 #include "target.h"
 #include "wire/rnr_timer.h"
 
-enum { BYTES = 1 << 16, GUARD = 4096, OWN_QPN = 1 << 14 | 3, PEER_QPN = 2 << 14 | 4, PLACE = 6, QUEUE = 16, SERVES = 4096, RNR_TIMER = 12 };
+enum { BYTES = 1 << 16, GUARD = 4096, OWN_QPN = 1 << 14 | 3, PEER_QPN = 2 << 14 | 4, QP_INDEX = 6, QUEUE = 16, SERVES = 4096,
+       RNR_TIMER = 12 };
 
 static struct vb_segment *own, *peer_segment;
 static struct vb_memory *memory;
@@ -166,7 +167,7 @@ static void open_world(void)
 	peer_segment = map(sizeof(*peer_segment));
 	peer.segment = peer_segment;
 	own->header.id = 12345;
-	own->place[OWN_QPN % VB_SEGMENT_QPS] = peer_segment->place[PEER_QPN % VB_SEGMENT_QPS] = 1 + PLACE;
+	own->qp_index[OWN_QPN % VB_SEGMENT_QPS] = peer_segment->qp_index[PEER_QPN % VB_SEGMENT_QPS] = 1 + QP_INDEX;
 	publish_peer_table();
 	arena = map(BYTES + 2 * GUARD);
 	memset(arena, 0x5a, GUARD);
@@ -253,9 +254,9 @@ static size_t pour(uint8_t *to, size_t room, const uint8_t *from, size_t length)
 
 static size_t step(const uint8_t *input, size_t length)
 {
-	struct vb_segment_qp *theirs = &peer_segment->qp[PLACE];
+	struct vb_segment_qp *theirs = &peer_segment->qp[QP_INDEX];
 	uint32_t at = (uint32_t)(local->target.position % VB_RING_BYTES), number = 0;
-	uint8_t *ring = at < VB_RING_NEAR ? theirs->near : peer_segment->ring[PLACE], *table = peer_segment->table[0];
+	uint8_t *ring = at < VB_RING_NEAR ? theirs->near : peer_segment->ring[QP_INDEX], *table = peer_segment->table[0];
 	struct vb_record record = {0};
 
 	memcpy(&number, input + 1, length > 5 ? 4 : length - 1);
@@ -313,9 +314,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 
 	if (!own)
 		open_world();
-	memset(peer_segment->qp[PLACE].near, 0, sizeof(peer_segment->qp[PLACE].near));
+	memset(peer_segment->qp[QP_INDEX].near, 0, sizeof(peer_segment->qp[QP_INDEX].near));
 	connect_qp();
-	show_good_peer(&peer_segment->qp[PLACE]);
+	show_good_peer(&peer_segment->qp[QP_INDEX]);
 	memcpy(peer_segment->table[0], peer_table, sizeof(peer_table));
 	post(0x80, 9000);
 	for (size_t done = 0, steps = 0; done + 4 <= length && steps < 64; steps++)

@@ -92,7 +92,7 @@ struct vb_same_host {
 	struct vb_mutex lock;
 	struct vb_host_peer *host_peers;   /* atomic */
 	struct vb_shared_table table[VB_SEGMENT_TABLES];
-	struct vb_local_places places;     /* of the segment; under the lock */
+	struct vb_local_qp_indices qp_indices; /* of the segment; under the lock */
 
 	/* GIDs that verbenad said are not of this host, since it last had news of addresses; by what they hash to.
 	 * Under the lock. */

@@ -265,7 +265,7 @@ void vb_pairs_publish(struct vb_link *link, const struct vb_qp *qp)
 	if (qp->type != IBV_QPT_RC)
 		return;
 	vb_mutex_lock(&same_host->lock);
-	vb_local_settle(same_host->segment, qp->qpn, &same_host->places);
+	vb_local_assign_index(same_host->segment, qp->qpn, &same_host->qp_indices);
 	vb_mutex_unlock(&same_host->lock);
 }
 
@@ -296,7 +296,7 @@ void vb_pairs_withdraw(struct vb_link *link, struct vb_qp *qp)
 	if (qp->type != IBV_QPT_RC)
 		return;
 	vb_mutex_lock(&same_host->lock);
-	vb_local_leave(same_host->segment, qp->qpn, &same_host->places);
+	vb_local_release_index(same_host->segment, qp->qpn, &same_host->qp_indices);
 	vb_mutex_unlock(&same_host->lock);
 }
 

@@ -295,7 +295,7 @@ static void open_process(struct pair *pair, unsigned index, const struct pair_op
 	p->segment = mmap(NULL, sizeof(*p->segment), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_true(p->segment != MAP_FAILED);
 	p->segment->header.magic = VB_SEGMENT_MAGIC;
-	p->segment->place[PAIR_INDEX] = 1 + PAIR_PLACE;
+	p->segment->qp_index[PAIR_QPN_INDEX] = 1 + PAIR_QP_INDEX;
 	p->segment->header.id = (uint64_t)pair_random(p) << 32 | pair_random(p);
 	p->memory = vb_memory_create(&memory_host, REGIONS);
 	assert_non_null(p->memory);
@@ -340,7 +340,7 @@ static void create_qp(struct pair *pair, unsigned index, const struct pair_optio
 		.cap = {.max_send_wr = PAIR_MAX_WR, .max_recv_wr = PAIR_MAX_WR, .max_send_sge = VB_MAX_SGE, .max_recv_sge = VB_MAX_SGE,
 			.max_inline_data = options->max_inline ? options->max_inline : 256},
 		.signal_all = options->signal_all,
-		.qpn = p->slot << 14 | PAIR_INDEX,
+		.qpn = p->slot << 14 | PAIR_QPN_INDEX,
 	};
 
 	p->peer = (struct vb_local_peer){.segment = p->other->segment, .host = &local_host, .mappings = &p->mappings,

@@ -32,8 +32,8 @@ enum {
 	ARENA = 6 << 20,
 	PAIR_EVENTS = 64,
 	PAIR_MAX_WR = 1024,
-	PAIR_INDEX = 5,                  /* of the queue pairs, in both processes */
-	PAIR_PLACE = 3,                  /* in the segment */
+	PAIR_QPN_INDEX = 5,              /* of the queue pairs, in both processes */
+	PAIR_QP_INDEX = 3,               /* in the segment */
 	PAIR_LOG = 1 << 16,
 	PAIR_TABLE = 2,                  /* index of the region tables */
 };

@@ -246,7 +246,7 @@ static void nonsense_is_left_to_the_ordinary_way(void **state)
 	warm_up();
 	keep_talking();
 	assert_int_equal(pair_receive(b, 8192, 64, 60), 0);
-	at = (uint64_t *)(void *)(a->segment->qp[PAIR_PLACE].near + b->local->target.position % VB_RING_BYTES);
+	at = (uint64_t *)(void *)(a->segment->qp[PAIR_QP_INDEX].near + b->local->target.position % VB_RING_BYTES);
 	assert_true(send_plainly(a, 8, 61, IBV_SEND_SIGNALED));
 	/* More bytes than a record may have. */
 	__atomic_store_n(&at[1], (uint64_t)VB_RECORD_INLINE + 1, __ATOMIC_RELAXED);

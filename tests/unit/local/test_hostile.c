@@ -73,7 +73,7 @@ static void disturb_qp(struct vb_segment_qp *qp)
 static void disturb_ring(void)
 {
 	uint32_t at = a->local ? (uint32_t)(a->local->target.position % VB_RING_BYTES) : 0;
-	uint8_t *ring = at < VB_RING_NEAR ? b->segment->qp[PAIR_PLACE].near : b->segment->ring[PAIR_PLACE];
+	uint8_t *ring = at < VB_RING_NEAR ? b->segment->qp[PAIR_QP_INDEX].near : b->segment->ring[PAIR_QP_INDEX];
 	struct vb_record *record = (void *)(ring + at);
 
 	switch (pair_random(b) % 6) {
@@ -171,7 +171,7 @@ static void nonsense_in_every_field(void **state)
 			if (step % 2 == 0)
 				posted += post_something(key, round);
 			for (unsigned k = pair_random(b) % 4; k > 0; k--)
-				disturb_qp(&b->segment->qp[PAIR_PLACE]);
+				disturb_qp(&b->segment->qp[PAIR_QP_INDEX]);
 			if (pair_random(b) % 2)
 				disturb_ring();
 			/* Its table is what b itself lives by: half of the time b is left without, and does nothing more. */
@@ -214,7 +214,7 @@ static void a_record_that_vanishes(void **state)
 	pair_send(b, IBV_WR_SEND, 0, 8, 0, 1, 0);
 	pair_settle(&pair);
 	assert_true(vb_local_is_stalled(a->local));
-	memset(b->segment->qp[PAIR_PLACE].near, 0, 64);
+	memset(b->segment->qp[PAIR_QP_INDEX].near, 0, 64);
 	pair.now = vb_local_next_deadline(a->local);
 	pair_serve(a);
 	assert_false(vb_local_is_stalled(a->local));
@@ -222,64 +222,64 @@ static void a_record_that_vanishes(void **state)
 	pair_close(&pair);
 }
 
-/* A segment that has no place for the queue pair, or one that is none: by wire, like all that is odd. */
-static void a_queue_pair_without_a_place(void **state)
+/* A segment that has no index for the queue pair, or one that is none: by wire, like all that is odd. */
+static void a_queue_pair_without_an_index(void **state)
 {
-	static const uint16_t places[] = {0, VB_SEGMENT_QPS + 1, UINT16_MAX};
+	static const uint16_t indices[] = {0, VB_SEGMENT_QPS + 1, UINT16_MAX};
 	struct connection c = usual;
 
 	(void)state;
-	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+	for (unsigned i = 0; i < sizeof(indices) / sizeof(indices[0]); i++) {
 		pair_open(&pair, BY_MEMORY, NULL);
-		b->segment->place[PAIR_INDEX] = places[i];
+		b->segment->qp_index[PAIR_QPN_INDEX] = indices[i];
 		pair_to_init(a, &c);
 		pair_to_rtr(a, &c);
 		assert_null(a->local);
-		assert_int_equal(a->segment->qp[PAIR_PLACE].offer, VB_OFFER_WIRE);
-		b->segment->place[PAIR_INDEX] = 1 + PAIR_PLACE;
+		assert_int_equal(a->segment->qp[PAIR_QP_INDEX].offer, VB_OFFER_WIRE);
+		b->segment->qp_index[PAIR_QPN_INDEX] = 1 + PAIR_QP_INDEX;
 		pair_close(&pair);
 	}
 }
 
-/* Numbers get places in the order they come in. What is given back is had again after many others were given back, so
- * that however many come and go, few places are ever used. */
-static void places_come_again(void **state)
+/* Numbers get indices in the order they come in. What is given back is had again after many others were given back, so
+ * that however many come and go, few indices are ever used. */
+static void indices_come_again(void **state)
 {
-	static struct vb_local_places places;
+	static struct vb_local_qp_indices indices;
 	static const uint32_t numbers[] = {77, 3, VB_SEGMENT_QPS - 1, 3, 77};
 	static const uint32_t expected[] = {1, 2, 3, 2, 1};
 
 	(void)state;
 	pair_open(&pair, BY_MEMORY, NULL);
-	memset(&places, 0, sizeof(places));
+	memset(&indices, 0, sizeof(indices));
 	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		vb_local_settle(b->segment, 9 << 14 | numbers[i], &places);
-		assert_int_equal(b->segment->place[numbers[i]], expected[i]);
+		vb_local_assign_index(b->segment, 9 << 14 | numbers[i], &indices);
+		assert_int_equal(b->segment->qp_index[numbers[i]], expected[i]);
 	}
-	assert_int_equal(places.made, 3);
-	vb_local_leave(b->segment, 9 << 14 | 77, &places);
-	vb_local_leave(b->segment, 9 << 14 | 77, &places);
-	assert_int_equal(b->segment->place[77], 0);
+	assert_int_equal(indices.made, 3);
+	vb_local_release_index(b->segment, 9 << 14 | 77, &indices);
+	vb_local_release_index(b->segment, 9 << 14 | 77, &indices);
+	assert_int_equal(b->segment->qp_index[77], 0);
 	for (uint32_t i = 0; i < 3 * VB_SEGMENT_QPS; i++) {
-		uint32_t number = 100 + i * 13 % 10000, place;
+		uint32_t number = 100 + i * 13 % 10000, index;
 
-		vb_local_settle(b->segment, number, &places);
-		place = b->segment->place[number];
-		if (i == VB_LOCAL_PLACES_RESTING)
-			assert_int_equal(place, 1);
-		else if (i < VB_LOCAL_PLACES_RESTING)
-			assert_int_equal(place, 4 + i);
-		vb_local_leave(b->segment, number, &places);
+		vb_local_assign_index(b->segment, number, &indices);
+		index = b->segment->qp_index[number];
+		if (i == VB_LOCAL_INDICES_RESTING)
+			assert_int_equal(index, 1);
+		else if (i < VB_LOCAL_INDICES_RESTING)
+			assert_int_equal(index, 4 + i);
+		vb_local_release_index(b->segment, number, &indices);
 	}
-	assert_int_equal(places.made, 3 + VB_LOCAL_PLACES_RESTING);
-	assert_int_equal(b->segment->place[3], 2);
+	assert_int_equal(indices.made, 3 + VB_LOCAL_INDICES_RESTING);
+	assert_int_equal(b->segment->qp_index[3], 2);
 	pair_close(&pair);
 }
 
 /* As many as there are, and then again. */
-static void all_places(void **state)
+static void all_indices(void **state)
 {
-	static struct vb_local_places places;
+	static struct vb_local_qp_indices indices;
 	static bool seen[VB_SEGMENT_QPS + 1];
 
 	(void)state;
@@ -287,22 +287,22 @@ static void all_places(void **state)
 	for (unsigned round = 0; round < 2; round++) {
 		memset(seen, 0, sizeof(seen));
 		for (uint32_t number = 0; number < VB_SEGMENT_QPS; number++) {
-			if (number == PAIR_INDEX)
+			if (number == PAIR_QPN_INDEX)
 				continue;
-			vb_local_settle(b->segment, number, &places);
-			assert_in_range(b->segment->place[number], 1, VB_SEGMENT_QPS);
-			assert_false(seen[b->segment->place[number]]);
-			seen[b->segment->place[number]] = true;
+			vb_local_assign_index(b->segment, number, &indices);
+			assert_in_range(b->segment->qp_index[number], 1, VB_SEGMENT_QPS);
+			assert_false(seen[b->segment->qp_index[number]]);
+			seen[b->segment->qp_index[number]] = true;
 		}
 		for (uint32_t number = 0; number < VB_SEGMENT_QPS; number++)
-			if (number != PAIR_INDEX)
-				vb_local_leave(b->segment, number, &places);
+			if (number != PAIR_QPN_INDEX)
+				vb_local_release_index(b->segment, number, &indices);
 	}
 	pair_close(&pair);
 }
 
-/* Its peer is gone, and the place has somebody else, who also says that he means us. */
-static void somebody_else_in_the_place(void **state)
+/* Its peer is gone, and its index has another queue pair, which also says that it means us. */
+static void another_queue_pair_at_the_index(void **state)
 {
 	struct connection c = usual;
 
@@ -314,10 +314,10 @@ static void somebody_else_in_the_place(void **state)
 		pair_to_rtr(a, &c);
 		pair_to_rtr(b, &c);
 		if (gone)
-			b->segment->place[PAIR_INDEX] = 0;
+			b->segment->qp_index[PAIR_QPN_INDEX] = 0;
 		pair_serve(a);
 		assert_int_equal(vb_local_path(a->local), gone ? VB_LOCAL_UNDECIDED : VB_LOCAL_TAKEN);
-		b->segment->place[PAIR_INDEX] = 1 + PAIR_PLACE;
+		b->segment->qp_index[PAIR_QPN_INDEX] = 1 + PAIR_QP_INDEX;
 		pair_close(&pair);
 	}
 }
@@ -339,7 +339,7 @@ static void a_nak_on_a_greeting(void **state)
 	pair_serve(a);
 	pair_expect(&a->send_cq, 1, IBV_WC_SUCCESS);
 	assert_int_equal(a->local->initiator.produced, 1);
-	b->segment->qp[PAIR_PLACE].nak = VB_SEGMENT_NAK_ACCESS;
+	b->segment->qp[PAIR_QP_INDEX].nak = VB_SEGMENT_NAK_ACCESS;
 	for (unsigned i = 0; pair_serve(a); i++)
 		assert_true(i < 10);
 	assert_false(vb_local_has_work(a->local));
@@ -355,10 +355,10 @@ int main(void)
 		cmocka_unit_test(nonsense_in_every_field),
 		cmocka_unit_test(a_record_that_vanishes),
 		cmocka_unit_test(a_nak_on_a_greeting),
-		cmocka_unit_test(a_queue_pair_without_a_place),
-		cmocka_unit_test(places_come_again),
-		cmocka_unit_test(all_places),
-		cmocka_unit_test(somebody_else_in_the_place),
+		cmocka_unit_test(a_queue_pair_without_an_index),
+		cmocka_unit_test(indices_come_again),
+		cmocka_unit_test(all_indices),
+		cmocka_unit_test(another_queue_pair_at_the_index),
 	};
 
 	return cmocka_run_group_tests_name("local/hostile", tests, NULL, NULL);

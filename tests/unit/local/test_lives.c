@@ -264,7 +264,7 @@ static void a_peer_that_offers_the_wire(void **state)
 	assert_true(vb_local_has_work(a->local));
 	pair_settle(&pair);
 	assert_int_equal(vb_local_path(a->local), VB_LOCAL_DECLINED);
-	assert_int_equal(a->segment->qp[PAIR_PLACE].offer, VB_OFFER_WIRE);
+	assert_int_equal(a->segment->qp[PAIR_QP_INDEX].offer, VB_OFFER_WIRE);
 	pair_close(&pair);
 }
 
@@ -276,7 +276,7 @@ static void a_peer_that_means_another(void **state)
 	pair_to_init(a, &usual);
 	pair_to_init(b, &usual);
 	pair_to_rtr(b, &usual);
-	b->segment->qp[PAIR_PLACE].peer_qpn++;
+	b->segment->qp[PAIR_QP_INDEX].peer_qpn++;
 	pair_to_rtr(a, &usual);
 	pair_to_rts(a, &usual);
 	pair_send(a, IBV_WR_SEND, 0, 8, 0, 1, 0);

@@ -202,7 +202,7 @@ static void numbers_wrap(void **state)
 		pair_open(&pair, BY_MEMORY, NULL);
 		pair_connect(&pair, &usual);
 		a->local->initiator.produced = a->local->initiator.consumed = a->local->initiator.ordered = starts[s];
-		b->local->target.consumed = b->local->target.shown = b->segment->qp[PAIR_PLACE].consumed = starts[s];
+		b->local->target.consumed = b->local->target.shown = b->segment->qp[PAIR_QP_INDEX].consumed = starts[s];
 		for (unsigned i = 0; i < 30; i++) {
 			pair_receive(b, 8192, 4096, i);
 			pair_send(a, IBV_WR_SEND, 0, 100, 0, i, IBV_SEND_SIGNALED);
