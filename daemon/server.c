@@ -203,7 +203,7 @@ static uint32_t version_number(void)
 }
 
 /* Asked by a peer whom the process itself does not answer. */
-static enum vb_inquiry_verdict verdict_about(const struct vb_server *server, uint32_t qpn)
+static enum vb_inquiry_status status_about(const struct vb_server *server, uint32_t qpn)
 {
 	VB_LIST_FOR_EACH(node, &server->client_list) {
 		const struct vb_client *client = vb_container_of(node, struct vb_client, node);
@@ -229,9 +229,9 @@ static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const 
 	if (server->inquiries++ >= INQUIRIES_PER_SECOND || !vb_explain_output_tells_peers())
 		return true;
 	if (inquiry.qpn > 1)
-		answer.verdict = VB_INQUIRY_NO_PROCESS;
+		answer.status = VB_INQUIRY_NO_PROCESS;
 	else
-		answer.verdict = inquiry.about_qpn == 0 ? VB_INQUIRY_DAEMON : verdict_about(server, inquiry.about_qpn);
+		answer.status = inquiry.about_qpn == 0 ? VB_INQUIRY_DAEMON : status_about(server, inquiry.about_qpn);
 	answer.qpn = inquiry.qpn;
 	answer.nonce = inquiry.nonce;
 	answer.version = version_number();

@@ -140,13 +140,13 @@ static void transmit_copy(struct sim *sim, const struct sim_packet *packet, vb_t
 static bool passes_filter(struct sim *sim, const struct sim_packet *packet)
 {
 	struct vb_roce_packet decoded;
-	enum vb_roce_verdict verdict;
+	enum vb_roce_decode_result result;
 
 	if (!sim->network.filter)
 		return true;
-	verdict = vb_roce_packet_decode(&decoded, packet->bytes, packet->length, &packet->path, !packet->headers_only,
-					packet->ip_id);
-	assert(verdict == VB_PACKET_OK);
+	result = vb_roce_packet_decode(&decoded, packet->bytes, packet->length, &packet->path, !packet->headers_only,
+				       packet->ip_id);
+	assert(result == VB_PACKET_OK);
 	return sim->network.filter(sim->network.filter_context, &decoded);
 }
 

@@ -17,7 +17,7 @@
 /* The peer's own fault, as it told us. */
 static bool far_fault(const struct vb_explain_failure *f, struct vb_fault_record *out)
 {
-	if (f->reach != VB_REACH_ANSWERED || f->far.verdict != VB_INQUIRY_YOUR_PEER || f->far.fault == VB_FAULT_NONE ||
+	if (f->reach != VB_REACH_ANSWERED || f->far.status != VB_INQUIRY_YOUR_PEER || f->far.fault == VB_FAULT_NONE ||
 	    f->far.fault >= VB_FAULT_COUNT)
 		return false;
 	*out = (struct vb_fault_record){
@@ -171,7 +171,7 @@ static bool request_arrived(const struct vb_explain_failure *f)
 {
 	uint32_t ahead = (f->far.expected_psn - f->fault.psn) & 0xffffff, sent = (f->next_psn - f->fault.psn) & 0xffffff;
 
-	return f->reach == VB_REACH_ANSWERED && f->far.verdict == VB_INQUIRY_YOUR_PEER && ahead > 0 && ahead <= sent;
+	return f->reach == VB_REACH_ANSWERED && f->far.status == VB_INQUIRY_YOUR_PEER && ahead > 0 && ahead <= sent;
 }
 
 /* An adapter acknowledges for a process that does not run; here the process is the adapter. */
@@ -187,7 +187,7 @@ static void say_silent_peer(const struct vb_explain_failure *f, struct vb_report
 {
 	char address[VB_WORDS_ADDRESS];
 
-	switch (f->far.verdict) {
+	switch (f->far.status) {
 	case VB_INQUIRY_NO_PROCESS:
 		vb_report_say(report, VB_REPORT_CAUSE, "Its verbenad answers: no process there has queue pair 0x%06x. ",
 			      f->peer_qpn);
@@ -305,7 +305,7 @@ static bool say_stray_answers(const struct vb_explain_failure *f, struct vb_repo
 static bool say_loopback(const struct vb_explain_failure *f, struct vb_report *report)
 {
 	char address[VB_WORDS_ADDRESS];
-	bool somebody = f->reach == VB_REACH_ANSWERED && f->far.verdict != VB_INQUIRY_NO_PROCESS;
+	bool somebody = f->reach == VB_REACH_ANSWERED && f->far.status != VB_INQUIRY_NO_PROCESS;
 
 	if (!vb_gid_is_loopback(f->peer) || (vb_gid_is_loopback(f->source) && somebody))
 		return false;
@@ -340,7 +340,7 @@ static void say_receiver_not_ready(const struct vb_explain_failure *f, struct vb
 {
 	vb_report_say(report, VB_REPORT_CAUSE, "the peer had no receive posted: it said so %u times (rnr_retry %u). ",
 		      f->fault.tries + 1, f->rnr_retry);
-	if (f->reach == VB_REACH_ANSWERED && f->far.verdict == VB_INQUIRY_YOUR_PEER)
+	if (f->reach == VB_REACH_ANSWERED && f->far.status == VB_INQUIRY_YOUR_PEER)
 		vb_report_say(report, VB_REPORT_CAUSE, "It has %u posted now. ", f->far.receives);
 	vb_report_say(report, VB_REPORT_FIX,
 		      "Post receives on the peer before sending to it, and more of them; or set rnr_retry to 7 (wait "
@@ -595,7 +595,7 @@ static const char *side_of(const struct vb_explain_failure *f)
 
 static void add_far_evidence(const struct vb_explain_failure *f, struct vb_report *report)
 {
-	static const char *const verdicts[VB_INQUIRY_VERDICT_END] = {
+	static const char *const statuses[VB_INQUIRY_STATUS_END] = {
 		"?",         "no_process", "no_qp",     "not_connected", "other_peer",
 		"your_peer", "daemon",     "other_psn", "not_told",
 		"lives",     "stopped",
@@ -607,10 +607,10 @@ static void add_far_evidence(const struct vb_explain_failure *f, struct vb_repor
 	vb_report_word(report, "reach", vb_words_reach(f->reach));
 	if (f->reach != VB_REACH_ANSWERED)
 		return;
-	vb_report_word(report, "far_verdict", f->far.verdict < VB_INQUIRY_VERDICT_END ? verdicts[f->far.verdict] : "?");
-	if (f->far.verdict >= VB_INQUIRY_NOT_CONNECTED && f->far.verdict <= VB_INQUIRY_YOUR_PEER)
+	vb_report_word(report, "far_verdict", f->far.status < VB_INQUIRY_STATUS_END ? statuses[f->far.status] : "?");
+	if (f->far.status >= VB_INQUIRY_NOT_CONNECTED && f->far.status <= VB_INQUIRY_YOUR_PEER)
 		vb_report_word(report, "far_state", vb_words_state(f->far.state));
-	if (f->far.verdict == VB_INQUIRY_YOUR_PEER) {
+	if (f->far.status == VB_INQUIRY_YOUR_PEER) {
 		vb_report_number(report, "far_receives", f->far.receives);
 		vb_report_hex(report, "far_expected_psn", f->far.expected_psn, 6);
 	}

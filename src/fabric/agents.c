@@ -413,7 +413,7 @@ static void receive_segment(struct vb_agents *agents, vb_time now, struct agent 
 			    const struct vb_mad_address *address, const struct vb_mad *mad)
 {
 	struct receiver *receiver = find_receiver(agents, now, agent, address, mad);
-	enum vb_rmpp_verdict verdict;
+	enum vb_rmpp_result result;
 	struct vb_mad reply;
 	bool has_reply;
 
@@ -424,16 +424,16 @@ static void receive_segment(struct vb_agents *agents, vb_time now, struct agent 
 		forget_receiver(receiver);
 		return;
 	}
-	verdict = vb_rmpp_receiver_receive(&receiver->rmpp, mad, &reply, &has_reply);
+	result = vb_rmpp_receiver_receive(&receiver->rmpp, mad, &reply, &has_reply);
 	receiver->deadline = now + RECEIVER_PATIENCE;
 	/* While segments come, the answer is under way. */
 	if (request)
 		request->deadline = now + request->timeout;
 	if (has_reply)
 		reply_to(agents, now, address, &reply);
-	if (verdict == VB_RMPP_FAILED) {
+	if (result == VB_RMPP_FAILED) {
 		forget_receiver(receiver);
-	} else if (verdict == VB_RMPP_DONE && !receiver->delivered) {
+	} else if (result == VB_RMPP_DONE && !receiver->delivered) {
 		receiver->delivered = true;
 		if (request)
 			forget_request(request);

@@ -78,7 +78,7 @@ bool vb_rmpp_sender_next(struct vb_rmpp_sender *sender, struct vb_mad *out)
 	return true;
 }
 
-enum vb_rmpp_verdict vb_rmpp_sender_receive(struct vb_rmpp_sender *sender, vb_time now, const struct vb_mad *mad)
+enum vb_rmpp_result vb_rmpp_sender_receive(struct vb_rmpp_sender *sender, vb_time now, const struct vb_mad *mad)
 {
 	const struct vb_rmpp *rmpp = (const struct vb_rmpp *)(const void *)mad;
 	uint32_t segment = be32_get(rmpp->segment), window = be32_get(rmpp->length_or_window);
@@ -98,7 +98,7 @@ enum vb_rmpp_verdict vb_rmpp_sender_receive(struct vb_rmpp_sender *sender, vb_ti
 	return sender->acked == sender->segments ? VB_RMPP_DONE : VB_RMPP_GOES_ON;
 }
 
-enum vb_rmpp_verdict vb_rmpp_sender_expire(struct vb_rmpp_sender *sender, vb_time now)
+enum vb_rmpp_result vb_rmpp_sender_expire(struct vb_rmpp_sender *sender, vb_time now)
 {
 	if (now < sender->deadline)
 		return VB_RMPP_GOES_ON;
@@ -187,15 +187,15 @@ static bool append(struct vb_rmpp_receiver *receiver, const void *bytes, size_t 
 	return true;
 }
 
-static enum vb_rmpp_verdict abort_it(const struct vb_mad *mad, struct vb_mad *reply, bool *has_reply, uint8_t status)
+static enum vb_rmpp_result abort_it(const struct vb_mad *mad, struct vb_mad *reply, bool *has_reply, uint8_t status)
 {
 	make_reply(reply, mad, VB_RMPP_ABORT, status);
 	*has_reply = true;
 	return VB_RMPP_FAILED;
 }
 
-enum vb_rmpp_verdict vb_rmpp_receiver_receive(struct vb_rmpp_receiver *receiver, const struct vb_mad *mad, struct vb_mad *reply,
-					      bool *has_reply)
+enum vb_rmpp_result vb_rmpp_receiver_receive(struct vb_rmpp_receiver *receiver, const struct vb_mad *mad, struct vb_mad *reply,
+					     bool *has_reply)
 {
 	const struct vb_rmpp *rmpp = (const struct vb_rmpp *)(const void *)mad;
 	const uint8_t *bytes = (const uint8_t *)mad;

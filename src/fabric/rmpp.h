@@ -34,7 +34,7 @@ struct vb_rmpp_sender {
 	unsigned retries_left, retries;
 };
 
-enum vb_rmpp_verdict { VB_RMPP_GOES_ON, VB_RMPP_DONE, VB_RMPP_FAILED };
+enum vb_rmpp_result { VB_RMPP_GOES_ON, VB_RMPP_DONE, VB_RMPP_FAILED };
 
 /* Copies the message, which begins with the headers of its class. 0 or -errno: -EINVAL too short, -EMSGSIZE, -ENOMEM. */
 int vb_rmpp_sender_init(struct vb_rmpp_sender *sender, const void *message, size_t length, vb_time now, vb_time timeout, unsigned retries);
@@ -42,8 +42,8 @@ void vb_rmpp_sender_fini(struct vb_rmpp_sender *sender);
 /* The next segment that may be sent, if there is one. */
 bool vb_rmpp_sender_next(struct vb_rmpp_sender *sender, struct vb_mad *out);
 /* ACK, STOP or ABORT. */
-enum vb_rmpp_verdict vb_rmpp_sender_receive(struct vb_rmpp_sender *sender, vb_time now, const struct vb_mad *mad);
-enum vb_rmpp_verdict vb_rmpp_sender_expire(struct vb_rmpp_sender *sender, vb_time now);
+enum vb_rmpp_result vb_rmpp_sender_receive(struct vb_rmpp_sender *sender, vb_time now, const struct vb_mad *mad);
+enum vb_rmpp_result vb_rmpp_sender_expire(struct vb_rmpp_sender *sender, vb_time now);
 
 /* ---- receiving ---- */
 
@@ -59,8 +59,8 @@ void vb_rmpp_receiver_fini(struct vb_rmpp_receiver *receiver);
 /* A DATA segment. `reply` is an ACK or ABORT to send if *has_reply. After VB_RMPP_DONE the message is there. A
  * segment that comes again after that
  * is acknowledged again. */
-enum vb_rmpp_verdict vb_rmpp_receiver_receive(struct vb_rmpp_receiver *receiver, const struct vb_mad *mad, struct vb_mad *reply,
-					      bool *has_reply);
+enum vb_rmpp_result vb_rmpp_receiver_receive(struct vb_rmpp_receiver *receiver, const struct vb_mad *mad, struct vb_mad *reply,
+					     bool *has_reply);
 
 static inline bool vb_rmpp_is_active(const struct vb_mad *mad)
 {

@@ -76,7 +76,7 @@ static bool take_answer(struct exchange *exchange, const uint8_t *bytes, size_t 
 		return false;
 	if (answer.nonce == exchange->daemon.nonce) {
 		/* One that does not know this question says only that it is there. */
-		exchange->daemon_answered = answer.verdict != VB_INQUIRY_DAEMON;
+		exchange->daemon_answered = answer.status != VB_INQUIRY_DAEMON;
 		exchange->daemon_answer = answer;
 		return false;
 	}

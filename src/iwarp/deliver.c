@@ -15,13 +15,13 @@ static struct vb_iwarp_receiver *receiver_of(struct vb_qp *qp)
 	return &vb_iwarp_engine(qp)->receiver;
 }
 
-static enum vb_iwarp_verdict refuse(struct vb_qp *qp, vb_time now, unsigned layer, unsigned type, unsigned code, enum vb_fault fault)
+static enum vb_iwarp_result refuse(struct vb_qp *qp, vb_time now, unsigned layer, unsigned type, unsigned code, enum vb_fault fault)
 {
 	vb_iwarp_fall_by(qp, now, layer, type, code, fault);
 	return VB_IWARP_REFUSED;
 }
 
-enum vb_iwarp_verdict vb_iwarp_deliver_check(struct vb_qp *qp, vb_time now)
+enum vb_iwarp_result vb_iwarp_deliver_check(struct vb_qp *qp, vb_time now)
 {
 	struct vb_iwarp_receiver *receiver = receiver_of(qp);
 	const struct vb_ddp_header *header = &receiver->header;
@@ -43,7 +43,7 @@ enum vb_iwarp_verdict vb_iwarp_deliver_check(struct vb_qp *qp, vb_time now)
 /* ---- before the payload ---- */
 
 /* RFC 5041 7.1: the messages of a queue are numbered, and the segments of one say where they belong. */
-static enum vb_iwarp_verdict check_position(struct vb_qp *qp, vb_time now, uint32_t msn, uint32_t mo)
+static enum vb_iwarp_result check_position(struct vb_qp *qp, vb_time now, uint32_t msn, uint32_t mo)
 {
 	const struct vb_ddp_header *header = &receiver_of(qp)->header;
 
@@ -55,14 +55,14 @@ static enum vb_iwarp_verdict check_position(struct vb_qp *qp, vb_time now, uint3
 }
 
 /* A message that is one segment with nothing behind its body. */
-static enum vb_iwarp_verdict check_single(struct vb_qp *qp, vb_time now, uint32_t msn, uint32_t payload)
+static enum vb_iwarp_result check_single(struct vb_qp *qp, vb_time now, uint32_t msn, uint32_t payload)
 {
 	if (payload > 0 || !receiver_of(qp)->header.last)
 		return refuse(qp, now, VB_TERMINATE_DDP, 2, 0x05, VB_FAULT_MESSAGE_LENGTH);
 	return check_position(qp, now, msn, 0);
 }
 
-static enum vb_iwarp_verdict begin_write(struct vb_qp *qp, vb_time now, uint32_t payload)
+static enum vb_iwarp_result begin_write(struct vb_qp *qp, vb_time now, uint32_t payload)
 {
 	const struct vb_ddp_header *header = &receiver_of(qp)->header;
 	struct vb_accessor who = {
@@ -94,7 +94,7 @@ static enum vb_iwarp_verdict begin_write(struct vb_qp *qp, vb_time now, uint32_t
 }
 
 /* The answer to something else than the oldest READ, or not its next bytes. */
-static enum vb_iwarp_verdict refuse_response(struct vb_qp *qp, vb_time now, unsigned layer, unsigned type, unsigned code)
+static enum vb_iwarp_result refuse_response(struct vb_qp *qp, vb_time now, unsigned layer, unsigned type, unsigned code)
 {
 	struct vb_iwarp_fall fall = {
 		.cause = vb_terminate_cause(layer, type, code),
@@ -115,7 +115,7 @@ static bool is_read(struct vb_qp *qp, const struct vb_iwarp_asked *asked)
 	return asked && (asked->greeting || vb_send_queue_at(&qp->send, asked->element)->opcode == IBV_WR_RDMA_READ);
 }
 
-static enum vb_iwarp_verdict begin_response(struct vb_qp *qp, vb_time now, uint32_t payload)
+static enum vb_iwarp_result begin_response(struct vb_qp *qp, vb_time now, uint32_t payload)
 {
 	struct vb_iwarp_engine *engine = vb_iwarp_engine(qp);
 	const struct vb_ddp_header *header = &engine->receiver.header;
@@ -151,7 +151,7 @@ static bool is_greeting(const struct vb_iwarp_engine *engine, uint32_t payload)
 	       receiver->header.last;
 }
 
-static enum vb_iwarp_verdict begin_send(struct vb_qp *qp, vb_time now, uint32_t payload)
+static enum vb_iwarp_result begin_send(struct vb_qp *qp, vb_time now, uint32_t payload)
 {
 	struct vb_iwarp_receiver *receiver = receiver_of(qp);
 	struct vb_iwarp_fall fall = {
@@ -180,7 +180,7 @@ static enum vb_iwarp_verdict begin_send(struct vb_qp *qp, vb_time now, uint32_t 
 	return VB_IWARP_REFUSED;
 }
 
-static enum vb_iwarp_verdict begin_immediate(struct vb_qp *qp, vb_time now, uint32_t payload)
+static enum vb_iwarp_result begin_immediate(struct vb_qp *qp, vb_time now, uint32_t payload)
 {
 	struct vb_iwarp_receiver *receiver = receiver_of(qp);
 
@@ -192,7 +192,7 @@ static enum vb_iwarp_verdict begin_immediate(struct vb_qp *qp, vb_time now, uint
 	return take_receive(qp) ? VB_IWARP_GO_ON : VB_IWARP_WAIT;
 }
 
-static enum vb_iwarp_verdict begin_atomic_response(struct vb_qp *qp, vb_time now, uint32_t payload)
+static enum vb_iwarp_result begin_atomic_response(struct vb_qp *qp, vb_time now, uint32_t payload)
 {
 	const struct vb_iwarp_asked *asked = vb_iwarp_reads_oldest(vb_iwarp_engine(qp));
 
@@ -201,7 +201,7 @@ static enum vb_iwarp_verdict begin_atomic_response(struct vb_qp *qp, vb_time now
 	return check_single(qp, now, receiver_of(qp)->atomic_msn, payload);
 }
 
-enum vb_iwarp_verdict vb_iwarp_deliver_begin(struct vb_qp *qp, vb_time now, uint32_t payload)
+enum vb_iwarp_result vb_iwarp_deliver_begin(struct vb_qp *qp, vb_time now, uint32_t payload)
 {
 	switch (receiver_of(qp)->op->kind) {
 	case VB_RDMAP_KIND_WRITE:

@@ -214,12 +214,12 @@ uint8_t *vb_iwarp_place_at(struct vb_qp *qp, uint32_t *length);
 bool vb_iwarp_place(struct vb_qp *qp, vb_time now, const uint8_t *bytes, uint32_t length);
 
 /* ---- deliver.c ---- */
-enum vb_iwarp_verdict { VB_IWARP_GO_ON, VB_IWARP_WAIT, VB_IWARP_REFUSED };
+enum vb_iwarp_result { VB_IWARP_GO_ON, VB_IWARP_WAIT, VB_IWARP_REFUSED };
 
 /* The DDP header is decoded. REFUSED: the stream was ended. */
-enum vb_iwarp_verdict vb_iwarp_deliver_check(struct vb_qp *qp, vb_time now);
+enum vb_iwarp_result vb_iwarp_deliver_check(struct vb_qp *qp, vb_time now);
 /* All headers are there (`body`: behind the DDP header), the payload of so many bytes follows. WAIT: for a receive. */
-enum vb_iwarp_verdict vb_iwarp_deliver_begin(struct vb_qp *qp, vb_time now, uint32_t payload);
+enum vb_iwarp_result vb_iwarp_deliver_begin(struct vb_qp *qp, vb_time now, uint32_t payload);
 /* The FPDU is whole. False: the stream was ended. */
 bool vb_iwarp_deliver_end(struct vb_qp *qp, vb_time now, const uint8_t *body, uint32_t length);
 

@@ -362,19 +362,19 @@ static bool draw_share(struct vb_faults *faults, double share)
 	return (double)(draw(faults) >> 11) * 0x1p-53 < share;
 }
 
-void vb_faults_judge(struct vb_faults *faults, const struct vb_faults_packet *packet,
-		     struct vb_faults_verdict *verdict)
+void vb_faults_decide(struct vb_faults *faults, const struct vb_faults_packet *packet,
+		      struct vb_faults_action *action)
 {
 	struct queue_pair *qp = find_queue_pair(faults, packet->qpn);
 	bool act[ACTIONS] = {false};
 	uint64_t length, behind;
 
-	memset(verdict, 0, sizeof(*verdict));
+	memset(action, 0, sizeof(*action));
 	for (unsigned i = 0; i < (packet->is_fpdu ? ACTIONS : PACKET_ACTIONS); i++)
 		act[i] = draw_share(faults, faults->share[i]);
 	length = draw(faults);
 	behind = draw(faults);
-	verdict->noise = (uint32_t)draw(faults);
+	action->noise = (uint32_t)draw(faults);
 	if (!qp)
 		return;
 	qp->packets++;
@@ -388,13 +388,13 @@ void vb_faults_judge(struct vb_faults *faults, const struct vb_faults_packet *pa
 	for (unsigned i = 0; i < faults->rules; i++)
 		if (rule_applies(&faults->rule[i], qp, i, packet))
 			act[faults->rule[i].action] = true;
-	verdict->drop = act[DROP];
-	verdict->duplicate = act[DUP];
-	verdict->corrupt = act[CORRUPT];
-	verdict->cut = act[CUT];
-	verdict->behind = act[REORDER] ? 1 + (unsigned)(behind % MOST_BEHIND) : 0;
+	action->drop = act[DROP];
+	action->duplicate = act[DUP];
+	action->corrupt = act[CORRUPT];
+	action->cut = act[CUT];
+	action->behind = act[REORDER] ? 1 + (unsigned)(behind % MOST_BEHIND) : 0;
 	if (act[DELAY])
-		verdict->delay = faults->delay_least +
+		action->delay = faults->delay_least +
 				 (vb_time)(length % (uint64_t)(faults->delay_most - faults->delay_least + 1));
 }
 

@@ -29,7 +29,7 @@ struct vb_faults_packet {
 	bool is_fpdu;                      /* of a TCP stream: it cannot be lost, doubled or out of order, but cut */
 };
 
-struct vb_faults_verdict {
+struct vb_faults_action {
 	bool drop, duplicate, corrupt, cut;
 	vb_time delay;                     /* 0: none */
 	unsigned behind;                   /* reordered: so many later packets overtake it; 0: none */
@@ -43,8 +43,8 @@ bool vb_faults_connection_messages(const struct vb_faults *faults, struct vb_fau
 void vb_faults_destroy(struct vb_faults *faults);
 /* Does it lose and damage, and nothing else? Then what is left of a run can leave as a run. */
 bool vb_faults_keep_runs(const struct vb_faults *faults);
-void vb_faults_judge(struct vb_faults *faults, const struct vb_faults_packet *packet,
-		     struct vb_faults_verdict *verdict);
+void vb_faults_decide(struct vb_faults *faults, const struct vb_faults_packet *packet,
+		      struct vb_faults_action *action);
 /* Of a stream that could be read or written so far: how many bytes it shall be. */
 size_t vb_faults_shorten(struct vb_faults *faults, size_t length);
 

@@ -23,7 +23,7 @@ struct answer_layout {
 	struct be32 magic;
 	struct be32 qpn;
 	struct be64 nonce;
-	struct be32 verdict, state, type, receives;
+	struct be32 status, state, type, receives;
 	struct be32 expected_psn, fault, key, psn;
 	struct be64 address, length, region_start, region_length;
 	struct be32 rights_asked, rights_granted, pd, region_pd;
@@ -77,7 +77,7 @@ void vb_inquiry_answer_encode(const struct vb_inquiry_answer *answer, uint8_t by
 		.magic = be32_of(ANSWER_MAGIC),
 		.qpn = be32_of(answer->qpn),
 		.nonce = be64_of(answer->nonce),
-		.verdict = be32_of(answer->verdict),
+		.status = be32_of(answer->status),
 		.state = be32_of(answer->state),
 		.type = be32_of(answer->type),
 		.receives = be32_of(answer->receives),
@@ -108,12 +108,12 @@ bool vb_inquiry_answer_decode(struct vb_inquiry_answer *answer, const uint8_t *b
 	if (length != sizeof(in))
 		return false;
 	memcpy(&in, bytes, sizeof(in));
-	if (be32_get(in.magic) != ANSWER_MAGIC || be32_get(in.verdict) < VB_INQUIRY_NO_PROCESS ||
-	    be32_get(in.verdict) >= VB_INQUIRY_VERDICT_END)
+	if (be32_get(in.magic) != ANSWER_MAGIC || be32_get(in.status) < VB_INQUIRY_NO_PROCESS ||
+	    be32_get(in.status) >= VB_INQUIRY_STATUS_END)
 		return false;
 	*answer = (struct vb_inquiry_answer){
 		.nonce = be64_get(in.nonce),
-		.verdict = be32_get(in.verdict),
+		.status = be32_get(in.status),
 		.qpn = be32_get(in.qpn),
 		.state = be32_get(in.state),
 		.type = be32_get(in.type),

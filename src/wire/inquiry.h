@@ -27,7 +27,7 @@ struct vb_inquiry {
 	uint64_t nonce;
 };
 
-enum vb_inquiry_verdict {
+enum vb_inquiry_status {
 	VB_INQUIRY_NO_PROCESS = 1,       /* verbenad: no process of this host has such queue pairs */
 	VB_INQUIRY_NO_QP,                /* the process: there is no such queue pair (any more) */
 	VB_INQUIRY_NOT_CONNECTED,        /* it has no peer yet: RESET or INIT */
@@ -38,13 +38,13 @@ enum vb_inquiry_verdict {
 	VB_INQUIRY_NOT_TOLD,             /* the process is there: too many ask who do not prove to be a peer */
 	VB_INQUIRY_LIVES,                /* verbenad: the process that has such queue pairs lives */
 	VB_INQUIRY_STOPPED,              /* verbenad: it lives, but a signal or a debugger has stopped it */
-	VB_INQUIRY_VERDICT_END,
+	VB_INQUIRY_STATUS_END,
 };
 
 /* What the peer says. Fault and everything behind it as in struct vb_fault_record. */
 struct vb_inquiry_answer {
 	uint64_t nonce;
-	uint32_t verdict;                /* enum vb_inquiry_verdict */
+	uint32_t status;                 /* enum vb_inquiry_status */
 	uint32_t qpn;
 	uint32_t state, type;            /* enum ibv_qp_state, ibv_qp_type */
 	uint32_t receives;               /* posted and not taken */

@@ -128,17 +128,17 @@ static void read_extensions(struct vb_roce_packet *packet, unsigned headers, con
 	}
 }
 
-enum vb_roce_verdict vb_roce_packet_decode(struct vb_roce_packet *packet, const void *bytes, size_t length,
-					   const struct vb_path *from, bool check_icrc, uint16_t ip_id_guess)
+enum vb_roce_decode_result vb_roce_packet_decode(struct vb_roce_packet *packet, const void *bytes, size_t length,
+						 const struct vb_path *from, bool check_icrc, uint16_t ip_id_guess)
 {
 	struct vb_icrc_prefix prefix = {0};
 
 	return vb_roce_packet_decode_again(packet, bytes, length, from, check_icrc ? &prefix : NULL, ip_id_guess);
 }
 
-enum vb_roce_verdict vb_roce_packet_decode_again(struct vb_roce_packet *packet, const void *bytes, size_t length,
-						 const struct vb_path *from, struct vb_icrc_prefix *prefix,
-						 uint16_t ip_id_guess)
+enum vb_roce_decode_result vb_roce_packet_decode_again(struct vb_roce_packet *packet, const void *bytes, size_t length,
+						       const struct vb_path *from, struct vb_icrc_prefix *prefix,
+						       uint16_t ip_id_guess)
 {
 	const uint8_t *at = bytes;
 	const struct vb_roce_opcode *op;
@@ -282,9 +282,9 @@ bool vb_roce_packet_is_next(const uint8_t *datagram, size_t length, uint8_t opco
 	       be24_get(bth.psn) == psn.v;
 }
 
-const char *vb_roce_verdict_name(enum vb_roce_verdict verdict)
+const char *vb_roce_decode_result_name(enum vb_roce_decode_result result)
 {
-	switch (verdict) {
+	switch (result) {
 	case VB_PACKET_OK: return "ok";
 	case VB_PACKET_TOO_SHORT: return "too short";
 	case VB_PACKET_UNKNOWN_OPCODE: return "unknown opcode";

@@ -88,7 +88,7 @@ static inline struct psn vb_bth_psn(const uint8_t *bth)
 	return psn_of((uint32_t)bth[9] << 16 | (uint32_t)bth[10] << 8 | bth[11]);
 }
 
-enum vb_roce_verdict {
+enum vb_roce_decode_result {
 	VB_PACKET_OK,
 	VB_PACKET_TOO_SHORT,
 	VB_PACKET_UNKNOWN_OPCODE,
@@ -101,14 +101,14 @@ enum vb_roce_verdict {
  * VB_PACKET_OK all the fields may be used. Checks the ICRC when check_icrc (IPv4: up to the unknown
  * identification field, see wire/icrc.h). `ip_id_guess`: most likely IP identification (segment index in a
  * GRO bundle), only to be quick. */
-enum vb_roce_verdict vb_roce_packet_decode(struct vb_roce_packet *packet, const void *bytes, size_t length,
-					   const struct vb_path *from, bool check_icrc, uint16_t ip_id_guess);
+enum vb_roce_decode_result vb_roce_packet_decode(struct vb_roce_packet *packet, const void *bytes, size_t length,
+						 const struct vb_path *from, bool check_icrc, uint16_t ip_id_guess);
 
 /* The same for many packets over one path: `prefix` (wire/icrc.h) keeps what their ICRCs share. NULL: do not check. */
 struct vb_icrc_prefix;
-enum vb_roce_verdict vb_roce_packet_decode_again(struct vb_roce_packet *packet, const void *bytes, size_t length,
-						 const struct vb_path *from, struct vb_icrc_prefix *prefix,
-						 uint16_t ip_id_guess);
+enum vb_roce_decode_result vb_roce_packet_decode_again(struct vb_roce_packet *packet, const void *bytes, size_t length,
+						       const struct vb_path *from, struct vb_icrc_prefix *prefix,
+						       uint16_t ip_id_guess);
 
 /* Write BTH and extension headers of `packet` (fields opcode/op, …, pad) to out[VB_ROCE_MAX_HEADER]; returns their
  * length. payload, pad bytes and ICRC are the caller's. */
@@ -121,7 +121,7 @@ void vb_roce_packet_renumber(uint8_t *out, const uint8_t *headers, struct psn ps
 bool vb_roce_packet_is_next(const uint8_t *datagram, size_t length, uint8_t opcode, uint32_t qpn, struct psn psn,
 			    bool *ack_request);
 
-const char *vb_roce_verdict_name(enum vb_roce_verdict verdict);
+const char *vb_roce_decode_result_name(enum vb_roce_decode_result result);
 
 /* The 40 bytes that a UD receive finds before its payload: the GRH of a RoCEv2 packet is its IP header: IPv6 as it
  * came; IPv4 in the last 20 bytes, the first 20 undefined (we zero them). RoCEv2 annex A17.4.5.2. Of InfiniBand's own packets it is

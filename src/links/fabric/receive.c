@@ -99,7 +99,7 @@ static void take_frame(struct batch *batch, const uint8_t *bytes, size_t length)
 	struct vb_counters *counters = VB_SCHEDULE_COUNTERS(batch->fabric->schedule);
 	struct vb_ib_frame frame;
 	struct vb_roce_packet packet;
-	enum vb_roce_verdict verdict;
+	enum vb_roce_decode_result result;
 	struct vb_path from;
 	struct vb_qp *qp;
 
@@ -108,11 +108,11 @@ static void take_frame(struct batch *batch, const uint8_t *bytes, size_t length)
 		return;
 	}
 	from = vb_ib_route_to_path(&frame.route);
-	verdict = vb_roce_packet_decode(&packet, frame.bth, frame.bth_length, &from, true, 0);
+	result = vb_roce_packet_decode(&packet, frame.bth, frame.bth_length, &from, true, 0);
 	if (batch->fabric->tap)
-		vb_fabric_tap_received(batch->fabric->tap, bytes, length, verdict == VB_PACKET_OK);
-	if (verdict != VB_PACKET_OK) {
-		if (verdict == VB_PACKET_BAD_ICRC)
+		vb_fabric_tap_received(batch->fabric->tap, bytes, length, result == VB_PACKET_OK);
+	if (result != VB_PACKET_OK) {
+		if (result == VB_PACKET_BAD_ICRC)
 			VB_COUNT(counters, icrc_error);
 		else
 			VB_COUNT(counters, malformed_pkts);

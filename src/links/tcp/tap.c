@@ -47,7 +47,7 @@ struct vb_tcp_tapped {
 	struct vb_frame_tcp sending, receiving; /* the next segments; of each other they acknowledge all */
 	/* The FPDU under way. */
 	bool judged, was_cut;
-	struct vb_faults_verdict verdict;
+	struct vb_faults_action action;
 	uint32_t sent;                     /* bytes of it that the socket has */
 	vb_time due;
 };
@@ -248,7 +248,7 @@ static ssize_t send_captured(struct vb_tcp_tapped *tapped, const struct vb_iwarp
 }
 
 /* Its bytes are in tap->bytes. Caller holds tap->lock. */
-static void judge(struct vb_tcp_tapped *tapped, vb_time now)
+static void decide(struct vb_tcp_tapped *tapped, vb_time now)
 {
 	unsigned opcode = tapped->tap->bytes[OPCODE_AT] & 15;
 	const struct vb_faults_packet packet = {
@@ -257,19 +257,19 @@ static void judge(struct vb_tcp_tapped *tapped, vb_time now)
 		.is_fpdu = true,
 	};
 
-	vb_faults_judge(tapped->tap->faults, &packet, &tapped->verdict);
+	vb_faults_decide(tapped->tap->faults, &packet, &tapped->action);
 	tapped->judged = true;
 	tapped->sent = 0;
-	tapped->due = tapped->verdict.delay > 0 ? now + tapped->verdict.delay : 0;
+	tapped->due = tapped->action.delay > 0 ? now + tapped->action.delay : 0;
 }
 
 /* One bit behind the length, which tells where the CRC is: a receiver with a wrong one may wait for ever. */
 static void damage(const struct vb_tcp_tapped *tapped, uint8_t *bytes, size_t length)
 {
-	size_t whole = tapped->sent + length, at = VB_FPDU_LENGTH_FIELD + tapped->verdict.noise / 8 % (whole - VB_FPDU_LENGTH_FIELD);
+	size_t whole = tapped->sent + length, at = VB_FPDU_LENGTH_FIELD + tapped->action.noise / 8 % (whole - VB_FPDU_LENGTH_FIELD);
 
 	if (at >= tapped->sent)
-		bytes[at - tapped->sent] ^= (uint8_t)(1u << tapped->verdict.noise % 8);
+		bytes[at - tapped->sent] ^= (uint8_t)(1u << tapped->action.noise % 8);
 }
 
 /* One FPDU, or the rest of it, which is in tap->bytes. Returns as vb_tcp_send. Caller holds tap->lock. */
@@ -277,14 +277,14 @@ static ssize_t send_disturbed(struct vb_tcp_tapped *tapped, size_t length)
 {
 	struct vb_tcp_tap *tap = tapped->tap;
 	struct iovec span = {tap->bytes, length};
-	uint32_t fate = (tapped->verdict.corrupt ? VB_CAPTURE_CORRUPTED : 0) | (tapped->verdict.delay > 0 ? VB_CAPTURE_DELAYED : 0);
+	uint32_t fate = (tapped->action.corrupt ? VB_CAPTURE_CORRUPTED : 0) | (tapped->action.delay > 0 ? VB_CAPTURE_DELAYED : 0);
 	vb_time now = vb_clock_now();
 	ssize_t taken;
 
-	if (tapped->verdict.corrupt)
+	if (tapped->action.corrupt)
 		damage(tapped, tap->bytes, length);
-	if (tapped->verdict.cut)
-		span.iov_len = tapped->verdict.noise % length;
+	if (tapped->action.cut)
+		span.iov_len = tapped->action.noise % length;
 	else
 		span.iov_len = vb_faults_shorten(tap->faults, length);
 	taken = span.iov_len > 0 ? vb_tcp_send(tapped->fd, &span, 1, false) : 0;
@@ -293,7 +293,7 @@ static ssize_t send_disturbed(struct vb_tcp_tapped *tapped, size_t length)
 		if (is_captured(tapped))
 			write_bytes(tapped, true, tap->bytes, (size_t)taken, now, fate);
 	}
-	if (tapped->verdict.cut && taken >= 0) {
+	if (tapped->action.cut && taken >= 0) {
 		vb_tcp_break(tapped->fd);
 		tapped->was_cut = true;
 		if (is_captured(tapped))
@@ -319,7 +319,7 @@ ssize_t vb_tcp_tapped_send(struct vb_tcp_tapped *tapped, const struct vb_iwarp_o
 
 		flatten(tap, out->spans, out->count, at, length);
 		if (!tapped->judged)
-			judge(tapped, now);
+			decide(tapped, now);
 		if (tapped->due > now)
 			break;
 		tapped->due = 0;

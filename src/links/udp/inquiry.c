@@ -87,8 +87,8 @@ static void tell_peer(struct vb_qp *qp, struct vb_inquiry_answer *answer)
 	answer->gone_for = (uint64_t)fault->gone_for;
 }
 
-static enum vb_inquiry_verdict judge(const struct vb_qp *qp, const struct vb_path *from,
-				     const struct vb_inquiry *inquiry)
+static enum vb_inquiry_status status_for(const struct vb_qp *qp, const struct vb_path *from,
+				    const struct vb_inquiry *inquiry)
 {
 	if (!qp)
 		return VB_INQUIRY_NO_QP;
@@ -105,14 +105,14 @@ void vb_udp_answer_inquiry(struct vb_udp_link *udp, vb_time now, const struct vb
 
 	if (is_rationed(udp, now) || !vb_explain_output_tells_peers())
 		return;
-	answer.verdict = judge(qp, from, inquiry);
-	if (answer.verdict != VB_INQUIRY_YOUR_PEER && unproven_is_rationed(udp, now))
-		answer.verdict = VB_INQUIRY_NOT_TOLD;
-	if (qp && answer.verdict != VB_INQUIRY_NOT_TOLD) {
+	answer.status = status_for(qp, from, inquiry);
+	if (answer.status != VB_INQUIRY_YOUR_PEER && unproven_is_rationed(udp, now))
+		answer.status = VB_INQUIRY_NOT_TOLD;
+	if (qp && answer.status != VB_INQUIRY_NOT_TOLD) {
 		answer.state = qp->state;
 		answer.type = qp->type;
 	}
-	if (answer.verdict == VB_INQUIRY_YOUR_PEER)
+	if (answer.status == VB_INQUIRY_YOUR_PEER)
 		tell_peer(qp, &answer);
 	vb_inquiry_reply(udp->receive_fd[vb_gid_is_ipv4(from->source) ? VB_IPV4 : VB_IPV6], from, &answer);
 }

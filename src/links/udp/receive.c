@@ -143,9 +143,9 @@ static void deliver_multicast(void *context, struct vb_qp *qp)
 	deliver_to(state, qp);
 }
 
-static void count_verdict(struct vb_udp_link *udp, enum vb_roce_verdict verdict)
+static void count_refused(struct vb_udp_link *udp, enum vb_roce_decode_result result)
 {
-	if (verdict == VB_PACKET_BAD_ICRC)
+	if (result == VB_PACKET_BAD_ICRC)
 		VB_COUNT(VB_SCHEDULE_COUNTERS(udp->schedule), icrc_error);
 	else
 		VB_COUNT(VB_SCHEDULE_COUNTERS(udp->schedule), malformed_pkts);
@@ -202,7 +202,7 @@ static unsigned take_series(struct batch_state *state, const struct vb_udp_bundl
 	vb_roce_receive_bulk(state->locked, state->now, from, prefix, &series);
 	count_for(state, state->locked, series.taken);
 	if (series.damaged > 0)
-		count_verdict(state->udp, VB_PACKET_BAD_ICRC);
+		count_refused(state->udp, VB_PACKET_BAD_ICRC);
 	return series.taken + series.damaged;
 }
 
@@ -211,7 +211,7 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 {
 	struct vb_udp_link *udp = state->udp;
 	struct vb_roce_packet packet;
-	enum vb_roce_verdict verdict;
+	enum vb_roce_decode_result result;
 	struct vb_qp *qp;
 
 	if (from->framing == VB_FRAMING_UDP && is_probe(udp, bytes, length, from))
@@ -220,11 +220,11 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 		take_inquiry(state, bytes, length, from);
 		return;
 	}
-	verdict = vb_roce_packet_decode_again(&packet, bytes, length, from, prefix, (uint16_t)index);
+	result = vb_roce_packet_decode_again(&packet, bytes, length, from, prefix, (uint16_t)index);
 	if (udp->tap)
-		vb_tap_received(udp->tap, from, bytes, length, verdict);
-	if (verdict != VB_PACKET_OK) {
-		count_verdict(udp, verdict);
+		vb_tap_received(udp->tap, from, bytes, length, result);
+	if (result != VB_PACKET_OK) {
+		count_refused(udp, result);
 		return;
 	}
 	state->packet = &packet;

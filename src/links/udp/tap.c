@@ -182,10 +182,10 @@ static void capture_sent(struct vb_tap *tap, const struct vb_qp *qp, const struc
 }
 
 void vb_tap_received(struct vb_tap *tap, const struct vb_path *from, const uint8_t *bytes, size_t length,
-		     enum vb_roce_verdict verdict)
+		     enum vb_roce_decode_result result)
 {
 	struct vb_capture_record record = {
-		.flags = VB_CAPTURE_RECEIVED | (verdict == VB_PACKET_OK ? 0 : VB_CAPTURE_REFUSED),
+		.flags = VB_CAPTURE_RECEIVED | (result == VB_PACKET_OK ? 0 : VB_CAPTURE_REFUSED),
 		.slot = tap->udp->schedule->slot,
 	};
 	char comment[96];
@@ -193,8 +193,8 @@ void vb_tap_received(struct vb_tap *tap, const struct vb_path *from, const uint8
 	if (!tap->capture || length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
 		return;
 	record.peer_qpn = vb_bth_destination_qpn(bytes);
-	snprintf(comment, sizeof(comment), "for QP 0x%06x%s%s", record.peer_qpn, verdict == VB_PACKET_OK ? "" : ": ",
-		 verdict == VB_PACKET_OK ? "" : vb_roce_verdict_name(verdict));
+	snprintf(comment, sizeof(comment), "for QP 0x%06x%s%s", record.peer_qpn, result == VB_PACKET_OK ? "" : ": ",
+		 result == VB_PACKET_OK ? "" : vb_roce_decode_result_name(result));
 	capture_packet(tap, &record, from, vb_frame_guess_id(from, bytes, length), bytes, length, comment);
 }
 
@@ -243,14 +243,14 @@ static void send_waiting(struct vb_tap *tap, struct waiting *waiting)
 
 /* Caller holds tap->lock. False: no room, so it is not kept back after all. */
 static bool keep_back(struct vb_tap *tap, const struct vb_path *path, const uint8_t *bytes, size_t length,
-		      const struct vb_faults_verdict *verdict)
+		      const struct vb_faults_action *action)
 {
 	struct waiting *waiting = tap->waiting_count < MOST_WAITING ? malloc(sizeof(*waiting) + length) : NULL;
 
 	if (!waiting)
 		return false;
-	waiting->due = vb_clock_now() + (verdict->delay > 0 ? verdict->delay : PATIENCE);
-	waiting->behind = verdict->behind;
+	waiting->due = vb_clock_now() + (action->delay > 0 ? action->delay : PATIENCE);
+	waiting->behind = action->behind;
 	waiting->path = *path;
 	waiting->length = length;
 	memcpy(waiting->bytes, bytes, length);
@@ -279,7 +279,7 @@ static void damage(uint8_t *bytes, size_t length, uint32_t noise)
 	bytes[at == 4 ? 0 : at] ^= (uint8_t)(1u << noise % 8);
 }
 
-static void judge(struct vb_tap *tap, const struct vb_qp *qp, const uint8_t *bytes, struct vb_faults_verdict *verdict)
+static void decide(struct vb_tap *tap, const struct vb_qp *qp, const uint8_t *bytes, struct vb_faults_action *action)
 {
 	struct vb_faults_packet packet = {
 		.qpn = qp->qpn,
@@ -287,8 +287,8 @@ static void judge(struct vb_tap *tap, const struct vb_qp *qp, const uint8_t *byt
 		.is_request = vb_roce_opcode(bytes[0])->is_request,
 	};
 
-	vb_faults_judge(tap->faults, &packet, verdict);
-	if (verdict->drop || verdict->corrupt || verdict->duplicate || verdict->delay > 0 || verdict->behind > 0)
+	vb_faults_decide(tap->faults, &packet, action);
+	if (action->drop || action->corrupt || action->duplicate || action->delay > 0 || action->behind > 0)
 		VB_COUNT(qp->host->counters, disturbed_pkts);
 }
 
@@ -296,18 +296,18 @@ static void judge(struct vb_tap *tap, const struct vb_qp *qp, const uint8_t *byt
 static bool thin_run(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst *burst, uint32_t run)
 {
 	uint32_t noise[VB_BURST_RUN_PACKETS], damaged[VB_BURST_RUN_PACKETS], damages = 0, left = 0;
-	struct vb_faults_verdict verdict;
+	struct vb_faults_action action;
 	uint64_t lost = 0;
 	size_t length;
 
 	for (uint32_t i = 0; i < burst->run[run].packets; i++) {
-		judge(tap, qp, vb_burst_packet(burst, run, i, &length), &verdict);
-		if (verdict.drop) {
+		decide(tap, qp, vb_burst_packet(burst, run, i, &length), &action);
+		if (action.drop) {
 			lost |= UINT64_C(1) << i;
 			continue;
 		}
-		if (verdict.corrupt) {
-			noise[damages] = verdict.noise;
+		if (action.corrupt) {
+			noise[damages] = action.noise;
 			damaged[damages++] = left;
 		}
 		left++;
@@ -327,30 +327,30 @@ static bool thin_run(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst
 static bool send_with_faults(struct vb_tap *tap, const struct vb_qp *qp, const struct vb_path *path, size_t length)
 {
 	uint8_t *bytes = tap->datagram;
-	struct vb_faults_verdict verdict;
+	struct vb_faults_action action;
 	uint32_t fate = 0;
 	bool taken = true;
 
 	vb_icrc_store(vb_icrc_headers(vb_icrc_begin(path, 0, length), bytes, length - VB_ICRC_LENGTH),
 		      bytes + length - VB_ICRC_LENGTH);
-	judge(tap, qp, bytes, &verdict);
-	if (verdict.drop)
+	decide(tap, qp, bytes, &action);
+	if (action.drop)
 		fate |= VB_CAPTURE_DROPPED;
-	if (verdict.corrupt)
+	if (action.corrupt)
 		fate |= VB_CAPTURE_CORRUPTED;
-	if (verdict.delay > 0 || verdict.behind > 0)
+	if (action.delay > 0 || action.behind > 0)
 		fate |= VB_CAPTURE_DELAYED;
-	if (verdict.corrupt)
-		damage(bytes, length, verdict.noise);
+	if (action.corrupt)
+		damage(bytes, length, action.noise);
 	if (tap->capture)
-		capture_sent(tap, qp, path, 0, bytes, length, verdict.drop ? VB_CAPTURE_DROPPED : fate);
-	if (verdict.drop)
+		capture_sent(tap, qp, path, 0, bytes, length, action.drop ? VB_CAPTURE_DROPPED : fate);
+	if (action.drop)
 		return true;
-	if (!(fate & VB_CAPTURE_DELAYED) || !keep_back(tap, path, bytes, length, &verdict)) {
+	if (!(fate & VB_CAPTURE_DELAYED) || !keep_back(tap, path, bytes, length, &action)) {
 		taken = send_datagram(tap, path, bytes, length);
 		overtake(tap);
 	}
-	if (verdict.duplicate) {
+	if (action.duplicate) {
 		if (tap->capture)
 			capture_sent(tap, qp, path, 0, bytes, length, VB_CAPTURE_DUPLICATED);
 		(void)send_datagram(tap, path, bytes, length);

@@ -33,7 +33,7 @@ bool vb_tap_sending(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst 
 bool vb_tap_captures(const struct vb_tap *tap);
 /* A datagram came in. Caller holds progress. */
 void vb_tap_received(struct vb_tap *tap, const struct vb_path *from, const uint8_t *bytes, size_t length,
-		     enum vb_roce_verdict verdict);
+		     enum vb_roce_decode_result result);
 /* The end of a batch of them. */
 void vb_tap_flush(struct vb_tap *tap);
 

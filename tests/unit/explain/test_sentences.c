@@ -147,7 +147,7 @@ static void the_peers_word_wins(void **state)
 	assert_string_equal(evidence(&report, "far_fault"), "");
 	failure.reach = VB_REACH_ANSWERED;
 	failure.far = (struct vb_inquiry_answer){
-		.verdict = VB_INQUIRY_YOUR_PEER, .state = IBV_QPS_ERR, .fault = VB_FAULT_RIGHTS, .key = 0x1234,
+		.status = VB_INQUIRY_YOUR_PEER, .state = IBV_QPS_ERR, .fault = VB_FAULT_RIGHTS, .key = 0x1234,
 		.rights_asked = IBV_ACCESS_REMOTE_WRITE, .rights_granted = IBV_ACCESS_LOCAL_WRITE,
 	};
 	vb_explain_failure(&failure, &report);
@@ -157,7 +157,7 @@ static void the_peers_word_wins(void **state)
 	/* A peer may say anything. */
 	failure.far.fault = 0xffffffff;
 	failure.far.state = 0x7fffffff;
-	failure.far.verdict = 99;
+	failure.far.status = 99;
 	vb_explain_failure(&failure, &report);
 	assert_string_equal(evidence(&report, "far_fault"), "");
 }
@@ -166,7 +166,7 @@ static void silence_has_many_reasons(void **state)
 {
 	static const struct {
 		enum vb_inquiry_reach reach;
-		enum vb_inquiry_verdict verdict;
+		enum vb_inquiry_status status;
 		enum ibv_qp_state far_state;
 		const char *side, *words;
 	} cases[] = {
@@ -193,7 +193,7 @@ static void silence_has_many_reasons(void **state)
 		struct vb_report report;
 
 		failure.reach = cases[i].reach;
-		failure.far.verdict = cases[i].verdict;
+		failure.far.status = cases[i].status;
 		failure.far.state = cases[i].far_state;
 		failure.next_psn = failure.fault.psn + 1;
 		vb_explain_failure(&failure, &report);
@@ -295,7 +295,7 @@ static void inquiries_come_out_as_they_went_in(void **state)
 	const struct vb_inquiry inquiry = {.qpn = 0x123456, .asker_qpn = 0x654321, .send_psn = 0xabcdef, .receive_psn = 0xfedcba,
 					   .about_qpn = 0x777777, .nonce = 0x1122334455667788};
 	const struct vb_inquiry_answer answer = {
-		.nonce = 9, .verdict = VB_INQUIRY_YOUR_PEER, .qpn = 0x123456, .state = 3, .type = 2, .receives = 4, .expected_psn = 5,
+		.nonce = 9, .status = VB_INQUIRY_YOUR_PEER, .qpn = 0x123456, .state = 3, .type = 2, .receives = 4, .expected_psn = 5,
 		.fault = 6, .key = 7, .rights_asked = 8, .rights_granted = 1, .pd = 10, .region_pd = 11, .address = 12, .length = 13,
 		.region_start = 14, .region_length = 15, .psn = 16, .swapped_key = 17, .gone_for = 18, .version = 19,
 	};
@@ -327,7 +327,7 @@ static void inquiries_come_out_as_they_went_in(void **state)
 	assert_int_equal(told.rights_granted, 1);
 	assert_int_equal(told.region_pd, 11);
 	assert_false(vb_inquiry_decode(&asked, bytes, sizeof(bytes)));
-	bytes[19] = 77;                                                /* a verdict nobody knows */
+	bytes[19] = 77;                                                /* a status nobody knows */
 	assert_false(vb_inquiry_answer_decode(&told, bytes, sizeof(bytes)));
 }
 

@@ -40,7 +40,7 @@ static unsigned play(uint8_t mgmt_class, size_t length, unsigned percent)
 	uint8_t *message = make_message(mgmt_class, length);
 	struct vb_rmpp_sender sender;
 	struct vb_rmpp_receiver receiver;
-	enum vb_rmpp_verdict sent = VB_RMPP_GOES_ON, received = VB_RMPP_GOES_ON;
+	enum vb_rmpp_result sent = VB_RMPP_GOES_ON, received = VB_RMPP_GOES_ON;
 	unsigned segments = 0;
 	vb_time now = 0;
 

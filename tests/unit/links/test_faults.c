@@ -28,13 +28,13 @@ static struct vb_faults *make(const char *specification)
 	return faults;
 }
 
-static struct vb_faults_verdict judge(struct vb_faults *faults, uint32_t qpn, uint32_t psn, bool is_request)
+static struct vb_faults_action decide(struct vb_faults *faults, uint32_t qpn, uint32_t psn, bool is_request)
 {
 	struct vb_faults_packet packet = {.qpn = qpn, .psn = psn, .is_request = is_request};
-	struct vb_faults_verdict verdict;
+	struct vb_faults_action action;
 
-	vb_faults_judge(faults, &packet, &verdict);
-	return verdict;
+	vb_faults_decide(faults, &packet, &action);
+	return action;
 }
 
 static uint64_t fingerprint(const char *specification, unsigned *dropped)
@@ -45,11 +45,11 @@ static uint64_t fingerprint(const char *specification, unsigned *dropped)
 	*dropped = 0;
 	for (uint32_t i = 0; i < MANY; i++) {
 		/* Other queue pairs and PSNs than last time: the decision goes by order. */
-		struct vb_faults_verdict verdict = judge(faults, 7 + *dropped % 2, i, true);
+		struct vb_faults_action action = decide(faults, 7 + *dropped % 2, i, true);
 
-		print = print * 31 + verdict.drop + 2u * verdict.duplicate + 4u * verdict.corrupt + 8u * verdict.behind +
-			(uint64_t)verdict.delay;
-		*dropped += verdict.drop;
+		print = print * 31 + action.drop + 2u * action.duplicate + 4u * action.corrupt + 8u * action.behind +
+			(uint64_t)action.delay;
+		*dropped += action.drop;
 	}
 	vb_faults_destroy(faults);
 	return print;
@@ -79,18 +79,18 @@ static void test_singled_out(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 10; i++) {
-		struct vb_faults_verdict verdict = judge(faults, 1, 0xfffffe + i, true);
+		struct vb_faults_action action = decide(faults, 1, 0xfffffe + i, true);
 
-		assert_int_equal(verdict.drop, i == 5);
-		assert_int_equal(verdict.duplicate, i == 2);
+		assert_int_equal(action.drop, i == 5);
+		assert_int_equal(action.duplicate, i == 2);
 	}
-	assert_false(judge(faults, 1, 3, true).drop); /* sent again: passes */
-	assert_true(judge(faults, 1, 0xab, true).corrupt);
-	assert_true(judge(faults, 1, 0xab, true).corrupt);
-	assert_false(judge(faults, 1, 0xab, true).corrupt);
+	assert_false(decide(faults, 1, 3, true).drop); /* sent again: passes */
+	assert_true(decide(faults, 1, 0xab, true).corrupt);
+	assert_true(decide(faults, 1, 0xab, true).corrupt);
+	assert_false(decide(faults, 1, 0xab, true).corrupt);
 	/* Another queue pair has counts of its own. */
-	assert_false(judge(faults, 2, 100, true).drop);
-	assert_true(judge(faults, 2, 105, true).drop);
+	assert_false(decide(faults, 2, 100, true).drop);
+	assert_true(decide(faults, 2, 105, true).drop);
 	vb_faults_destroy(faults);
 }
 
@@ -99,14 +99,14 @@ static void test_which(void **state)
 	struct vb_faults *faults = make("loss=1,qp=#2,only=responses");
 
 	(void)state;
-	assert_false(judge(faults, 50, 1, false).drop);
-	assert_true(judge(faults, 60, 1, false).drop);
-	assert_false(judge(faults, 60, 1, true).drop);
-	assert_false(judge(faults, 50, 2, false).drop);
+	assert_false(decide(faults, 50, 1, false).drop);
+	assert_true(decide(faults, 60, 1, false).drop);
+	assert_false(decide(faults, 60, 1, true).drop);
+	assert_false(decide(faults, 50, 2, false).drop);
 	vb_faults_destroy(faults);
 	faults = make("loss=100%,qp=60");
-	assert_false(judge(faults, 50, 1, false).drop);
-	assert_true(judge(faults, 60, 1, true).drop);
+	assert_false(decide(faults, 50, 1, false).drop);
+	assert_true(decide(faults, 60, 1, true).drop);
 	vb_faults_destroy(faults);
 }
 
@@ -116,16 +116,16 @@ static void test_delays(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 1000; i++) {
-		vb_time delay = judge(faults, 1, i, true).delay;
+		vb_time delay = decide(faults, 1, i, true).delay;
 
 		assert_true(delay >= VB_MILLISECONDS(2) && delay <= VB_MILLISECONDS(3));
 	}
 	vb_faults_destroy(faults);
 	faults = make("reorder=100%");
 	for (uint32_t i = 0; i < 1000; i++) {
-		struct vb_faults_verdict verdict = judge(faults, 1, i, true);
+		struct vb_faults_action action = decide(faults, 1, i, true);
 
-		assert_true(verdict.behind >= 1 && verdict.behind <= 3);
+		assert_true(action.behind >= 1 && action.behind <= 3);
 	}
 	vb_faults_destroy(faults);
 }
@@ -192,14 +192,14 @@ static void test_streams(void **state)
 {
 	struct vb_faults *faults = make("cut-packet=3,corrupt-packet=2,corrupt-psn=0,short=50%,seed=9");
 	struct vb_faults_packet fpdu = {.qpn = 1, .is_request = true, .is_fpdu = true};
-	struct vb_faults_verdict verdict;
+	struct vb_faults_action action;
 	unsigned shorter = 0, dropped, with_cut;
 
 	(void)state;
 	for (unsigned i = 1; i <= 5; i++) {
-		vb_faults_judge(faults, &fpdu, &verdict);
-		assert_int_equal(verdict.cut, i == 3);
-		assert_int_equal(verdict.corrupt, i == 2);
+		vb_faults_decide(faults, &fpdu, &action);
+		assert_int_equal(action.cut, i == 3);
+		assert_int_equal(action.corrupt, i == 2);
 	}
 	for (unsigned i = 0; i < MANY; i++) {
 		size_t length = vb_faults_shorten(faults, 1000);

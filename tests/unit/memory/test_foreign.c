@@ -78,7 +78,7 @@ static bool ask(struct vb_pd *pd, uint32_t key, uint32_t rights, uint64_t addres
 	return good;
 }
 
-/* The owner's door and the foreign look give the same verdict and the same evidence. */
+/* The owner's door and the foreign look give the same result and the same evidence. */
 static void compare(struct vb_memory *memory, struct vb_pd *pd, uint32_t key, uint32_t rights, uint64_t address,
 		    uint64_t length)
 {

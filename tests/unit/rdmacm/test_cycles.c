@@ -3,7 +3,7 @@
  * Ten thousand times a connection is made, used and ended, with everything that belongs to it. Nothing may be left: not in the
  * process (descriptors; memory, which AddressSanitizer counts at its end), and not in verbenad, which is started here so that
  * its end can be waited for. It ends by itself once no process is connected and no id is left in it, and gives
- * AddressSanitizer's verdict as its exit status.
+ * AddressSanitizer's status as its exit status.
  */
 #include <fcntl.h>
 #include <malloc.h>

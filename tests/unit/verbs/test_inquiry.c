@@ -94,14 +94,14 @@ static void the_peer_is_told(void **state)
 	struct vb_inquiry_answer answer = ask(question);
 
 	(void)state;
-	assert_int_equal(answer.verdict, VB_INQUIRY_YOUR_PEER);
+	assert_int_equal(answer.status, VB_INQUIRY_YOUR_PEER);
 	assert_int_equal(answer.expected_psn, question.send_psn);
 	/* One PSN is enough: that the other differs may be what failed. */
 	question.send_psn ^= 0x10;
-	assert_int_equal(ask(question).verdict, VB_INQUIRY_YOUR_PEER);
+	assert_int_equal(ask(question).status, VB_INQUIRY_YOUR_PEER);
 	question.send_psn ^= 0x10;
 	question.receive_psn ^= 0x10;
-	assert_int_equal(ask(question).verdict, VB_INQUIRY_YOUR_PEER);
+	assert_int_equal(ask(question).status, VB_INQUIRY_YOUR_PEER);
 }
 
 static void who_knows_no_psn_is_not_told_one(void **state)
@@ -113,12 +113,12 @@ static void who_knows_no_psn_is_not_told_one(void **state)
 	question.send_psn ^= 0x10;
 	question.receive_psn ^= 0x10;
 	answer = ask(question);
-	assert_int_equal(answer.verdict, VB_INQUIRY_OTHER_PSN);
+	assert_int_equal(answer.status, VB_INQUIRY_OTHER_PSN);
 	assert_int_equal(answer.expected_psn, 0);
 	assert_int_equal(answer.receives, 0);
 	question.asker_qpn ^= 1;
 	answer = ask(question);
-	assert_int_equal(answer.verdict, VB_INQUIRY_OTHER_PEER);
+	assert_int_equal(answer.status, VB_INQUIRY_OTHER_PEER);
 	assert_int_equal(answer.expected_psn, 0);
 }
 
@@ -133,7 +133,7 @@ static void a_psn_that_was_never_set_is_no_proof(void **state)
 	pair_to_rtr(&pair, 1);
 	question.send_psn ^= 0x10;
 	question.receive_psn = 0;
-	assert_int_equal(ask(question).verdict, VB_INQUIRY_OTHER_PSN);
+	assert_int_equal(ask(question).status, VB_INQUIRY_OTHER_PSN);
 }
 
 /* A sweep finds no more than a few, whatever it asks; and the peer is told all the same. */
@@ -159,13 +159,13 @@ static void a_sweep_learns_next_to_nothing(void **state)
 
 			if (length <= 0 || !vb_inquiry_answer_decode(&answer, bytes, (size_t)length))
 				continue;
-			told += answer.verdict != VB_INQUIRY_NOT_TOLD;
-			untold += answer.verdict == VB_INQUIRY_NOT_TOLD;
+			told += answer.status != VB_INQUIRY_NOT_TOLD;
+			untold += answer.status == VB_INQUIRY_NOT_TOLD;
 		}
 	}
 	assert_true(told <= AT_ONCE + 1 + (unsigned)((patience_clock() - before) / 4000));
 	assert_true(untold > 0);
-	assert_int_equal(ask(question_of_peer()).verdict, VB_INQUIRY_YOUR_PEER);
+	assert_int_equal(ask(question_of_peer()).status, VB_INQUIRY_YOUR_PEER);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)

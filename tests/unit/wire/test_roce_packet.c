@@ -201,7 +201,7 @@ static void random_fields_come_back(void **state)
 	}
 }
 
-static enum vb_roce_verdict verdict_of(const uint8_t *datagram, size_t length)
+static enum vb_roce_decode_result result_of(const uint8_t *datagram, size_t length)
 {
 	struct vb_roce_packet packet;
 
@@ -216,7 +216,7 @@ static void lengths_are_checked(void **state)
 		for (size_t length = 0; length < 64; length++) {
 			const struct vb_roce_opcode *op = vb_roce_opcode((uint8_t)code);
 			uint8_t *datagram = calloc(1, length ? length : 1);
-			enum vb_roce_verdict expected;
+			enum vb_roce_decode_result expected;
 
 			assert_non_null(datagram);
 			if (length)
@@ -231,7 +231,7 @@ static void lengths_are_checked(void **state)
 				expected = VB_PACKET_BAD_PAD;
 			else
 				expected = VB_PACKET_OK;
-			assert_int_equal(verdict_of(datagram, length), expected);
+			assert_int_equal(result_of(datagram, length), expected);
 			free(datagram);
 		}
 }
@@ -243,12 +243,12 @@ static void pad_must_be_there(void **state)
 	(void)state;
 	for (unsigned pad = 0; pad < 4; pad++) {
 		datagram[1] = (uint8_t)(pad << 4);
-		assert_int_equal(verdict_of(datagram, 16), pad ? VB_PACKET_BAD_PAD : VB_PACKET_OK);
-		assert_int_equal(verdict_of(datagram, 20), VB_PACKET_OK);
+		assert_int_equal(result_of(datagram, 16), pad ? VB_PACKET_BAD_PAD : VB_PACKET_OK);
+		assert_int_equal(result_of(datagram, 20), VB_PACKET_OK);
 	}
 	datagram[0] = 0x11; /* an acknowledge has nothing to pad */
 	datagram[1] = 0x10;
-	assert_int_equal(verdict_of(datagram, 20), VB_PACKET_BAD_PAD);
+	assert_int_equal(result_of(datagram, 20), VB_PACKET_BAD_PAD);
 }
 
 static void payload_length_excludes_pad(void **state)
@@ -269,7 +269,7 @@ static void other_versions_are_refused(void **state)
 	(void)state;
 	for (uint8_t version = 0; version < 16; version++) {
 		datagram[1] = version;
-		assert_int_equal(verdict_of(datagram, 16), version ? VB_PACKET_BAD_VERSION : VB_PACKET_OK);
+		assert_int_equal(result_of(datagram, 16), version ? VB_PACKET_BAD_VERSION : VB_PACKET_OK);
 	}
 }
 
@@ -301,14 +301,14 @@ static void reserved_bits_are_ignored(void **state)
 	assert_same_fields(&in, &out);
 }
 
-static void verdicts_have_names(void **state)
+static void results_have_names(void **state)
 {
 	(void)state;
 	for (int a = VB_PACKET_OK; a <= VB_PACKET_BAD_ICRC; a++)
 		for (int b = VB_PACKET_OK; b < a; b++)
-			assert_string_not_equal(vb_roce_verdict_name((enum vb_roce_verdict)a),
-						vb_roce_verdict_name((enum vb_roce_verdict)b));
-	assert_string_equal(vb_roce_verdict_name(VB_PACKET_OK), "ok");
+			assert_string_not_equal(vb_roce_decode_result_name((enum vb_roce_decode_result)a),
+						vb_roce_decode_result_name((enum vb_roce_decode_result)b));
+	assert_string_equal(vb_roce_decode_result_name(VB_PACKET_OK), "ok");
 }
 
 static void grh_area_is_the_ip_header(void **state)
@@ -347,7 +347,7 @@ int main(void)
 		cmocka_unit_test(other_versions_are_refused),
 		cmocka_unit_test(icrc_is_checked_when_asked),
 		cmocka_unit_test(reserved_bits_are_ignored),
-		cmocka_unit_test(verdicts_have_names),
+		cmocka_unit_test(results_have_names),
 		cmocka_unit_test(grh_area_is_the_ip_header),
 	};
 
