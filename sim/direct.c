@@ -28,10 +28,10 @@ static bool is_like(const struct sim_packet *a, const struct sim_packet *b)
 
 /* What waits, as a bundle of packets of one size and path, to the queue pair of the first of them: it takes those that
  * continue a message (roce/bulk_receive.c). Returns how many are done with. */
-static unsigned deliver_series(struct sim *sim, struct sim_host *host)
+static unsigned deliver_bulk(struct sim *sim, struct sim_host *host)
 {
 	const struct sim_packet *first = host->buffer.first, *d = first;
-	struct vb_roce_bulk series = {.segment = first->length, .index = first->ip_id};
+	struct vb_roce_bulk bulk = {.segment = first->length, .index = first->ip_id};
 	struct vb_icrc_prefix prefix = {0};
 	uint8_t *bytes;
 	struct vb_qp *qp;
@@ -42,27 +42,27 @@ static unsigned deliver_series(struct sim *sim, struct sim_host *host)
 	if (!qp || qp->host != &host->queue_host)
 		return 0;
 	/* Of exactly this size, so that AddressSanitizer sees who reads beyond. */
-	for (d = first; d && is_like(d, first) && series.length < BUNDLE * first->length; d = d->next)
-		series.length += d->length;
-	bytes = malloc(series.length);
+	for (d = first; d && is_like(d, first) && bulk.length < BUNDLE * first->length; d = d->next)
+		bulk.length += d->length;
+	bytes = malloc(bulk.length);
 	assert(bytes);
-	series.bytes = bytes;
-	for (d = first; bytes < series.bytes + series.length; d = d->next, bytes += first->length)
+	bulk.bytes = bytes;
+	for (d = first; bytes < bulk.bytes + bulk.length; d = d->next, bytes += first->length)
 		memcpy(bytes, d->bytes, d->length);
 	vb_lock_take(&qp->lock);
-	vb_roce_receive_bulk(qp, sim->now, &first->path, &prefix, &series);
+	vb_roce_receive_bulk(qp, sim->now, &first->path, &prefix, &bulk);
 	vb_lock_release(&qp->lock);
-	if (series.taken > 0) {
-		VB_COUNT_MANY(&host->counters, rcvd_pkts, series.taken);
+	if (bulk.taken > 0) {
+		VB_COUNT_MANY(&host->counters, rcvd_pkts, bulk.taken);
 		sim_touch(qp);
 	}
-	sim->packets_in_series += series.taken;
-	sim->packets_refused += series.damaged;
-	free((void *)(uintptr_t)series.bytes);
-	return series.taken + series.damaged;
+	sim->packets_in_bulk += bulk.taken;
+	sim->packets_refused += bulk.damaged;
+	free((void *)(uintptr_t)bulk.bytes);
+	return bulk.taken + bulk.damaged;
 }
 
-/* Every other packet is tried as the beginning of a series, so that either way is taken for packets of every kind. */
+/* Every other packet is tried as the beginning of a bulk receive, so that either way is taken for packets of every kind. */
 static void wake(struct sim *sim, void *object, vb_time when)
 {
 	struct sim_host *host = object;
@@ -70,7 +70,7 @@ static void wake(struct sim *sim, void *object, vb_time when)
 	(void)when;
 	host->wake_planned = false;
 	while (host->buffer.first) {
-		unsigned done = ++sim->deliveries % 2 ? deliver_series(sim, host) : 0;
+		unsigned done = ++sim->deliveries % 2 ? deliver_bulk(sim, host) : 0;
 
 		if (done == 0) {
 			if (!sim_deliver(sim, host, host->buffer.first))

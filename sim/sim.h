@@ -90,7 +90,7 @@ struct sim {
 	struct sim_pool pool;
 	struct vb_burst *burst;
 	uint64_t packets_sent, packets_lost, packets_corrupted, packets_refused;
-	uint64_t packets_in_series, deliveries;
+	uint64_t packets_in_bulk, deliveries;
 	uint64_t steps;
 };
 

@@ -28,7 +28,7 @@ struct connections {
 	size_t count;
 };
 
-static bool is_stranger(const struct vb_story_packet *packet)
+static bool is_foreign(const struct vb_story_packet *packet)
 {
 	return packet->note.pid == 0 && packet->is_decoded && packet->note.qpn == 0;
 }
@@ -57,7 +57,7 @@ static const struct vb_story_packet *find_request(const struct vb_story *story, 
 	for (size_t i = answer; i-- > 0 && answer - i <= REACH;) {
 		const struct vb_story_packet *request = &story->packet[i];
 
-		if (is_stranger(request) && request->packet.op->is_request &&
+		if (is_foreign(request) && request->packet.op->is_request &&
 		    request->packet.psn.v == packet->packet.psn.v &&
 		    memcmp(request->path.source, packet->path.destination, 16) == 0 &&
 		    memcmp(request->path.destination, packet->path.source, 16) == 0 && sender_of(known, request) == 0)
@@ -87,7 +87,7 @@ int vb_story_find_peers(struct vb_story *story)
 		const struct vb_story_packet *packet = &story->packet[i], *request;
 
 		/* A congestion notification answers nothing (A17.9.3): its PSN is 0. */
-		if (!is_stranger(packet) || packet->packet.op->is_request || packet->packet.op->kind == VB_KIND_CNP ||
+		if (!is_foreign(packet) || packet->packet.op->is_request || packet->packet.op->kind == VB_KIND_CNP ||
 		    sender_of(&known, packet) != 0)
 			continue;
 		request = find_request(story, &known, i);
@@ -95,7 +95,7 @@ int vb_story_find_peers(struct vb_story *story)
 			learn(&known, request, packet);
 	}
 	for (size_t i = 0; i < story->packets; i++)
-		if (is_stranger(&story->packet[i]))
+		if (is_foreign(&story->packet[i]))
 			story->packet[i].note.qpn = sender_of(&known, &story->packet[i]);
 	free(known.list);
 	return 0;

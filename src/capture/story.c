@@ -91,8 +91,8 @@ static void name_queue_pairs(struct vb_story_packet *packet)
 		packet->note.qpn = packet->packet.deth.source_qpn;
 }
 
-/* A frame of somebody else's capture, of which nothing is known but what it says. */
-static int add_stranger(struct vb_story *story, struct vb_story_packet *packet, int64_t time)
+/* A frame that another program captured (tcpdump): nothing is known of it but what it says. */
+static int add_foreign_frame(struct vb_story *story, struct vb_story_packet *packet, int64_t time)
 {
 	const uint8_t *end = packet->datagram + packet->length;
 	size_t step = vb_frame_segment(packet->datagram, packet->length);
@@ -112,7 +112,7 @@ static int add_stranger(struct vb_story *story, struct vb_story_packet *packet, 
 	return 0;
 }
 
-/* What we know of a packet of our own, or what a stranger's says. */
+/* What we know of a packet of our own, or what a foreign one says. */
 static bool is_noted(const struct vb_capture_record *note)
 {
 	return note && (note->flags & (VB_CAPTURE_SENT | VB_CAPTURE_RECEIVED));
@@ -158,7 +158,7 @@ static int add_packet(struct vb_story *story, const struct vb_pcapng_item *item,
 		packet.frame_length = item->length;
 	}
 	if (!is_noted(note))
-		return add_stranger(story, &packet, item->time);
+		return add_foreign_frame(story, &packet, item->time);
 	packet.note = *note;
 	return add_datagram(story, &packet);
 }

@@ -80,7 +80,7 @@ int vb_rdmacm_streams_listen(struct vb_rdmacm_id *id)
 	}
 	if (error != 0 && stream != NULL) {
 		id->stream = NULL;
-		vb_rdmacm_stream_bury(stream);
+		vb_rdmacm_stream_reap(stream);
 	}
 	vb_mutex_unlock(&streams.lock);
 	return error;
@@ -140,7 +140,7 @@ int vb_rdmacm_streams_connect(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_r
 		error = begin_to_connect(id, stream, data);
 		if (error != 0) {
 			id->stream = NULL;
-			vb_rdmacm_stream_bury(stream);
+			vb_rdmacm_stream_reap(stream);
 		}
 		vb_rdmacm_streams_wake();
 	}
@@ -195,7 +195,7 @@ int vb_rdmacm_streams_accept(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_rd
 		error = accept_request(id, stream, data);
 		if (error != 0) {
 			id->stream = NULL;
-			vb_rdmacm_stream_bury(stream);
+			vb_rdmacm_stream_reap(stream);
 		}
 	}
 	vb_mutex_unlock(&streams.lock);
@@ -208,7 +208,7 @@ static void reject_request(struct vb_rdmacm_stream *stream, struct vb_rdmacm_pri
 	vb_mpa_reject(stream->mpa, data.bytes, data.length);
 	vb_rdmacm_stream_send(stream);
 	vb_tcp_shut(stream->fd);
-	vb_rdmacm_stream_bury(stream);
+	vb_rdmacm_stream_reap(stream);
 }
 
 int vb_rdmacm_streams_reject(struct vb_rdmacm_id *id, struct vb_rdmacm_private_data data)
@@ -258,7 +258,7 @@ static void close_unfinished(const struct vb_rdmacm_id *listener)
 		struct vb_rdmacm_stream *stream = vb_container_of(node, struct vb_rdmacm_stream, unfinished);
 
 		if (stream->id == listener)
-			vb_rdmacm_stream_bury(stream);
+			vb_rdmacm_stream_reap(stream);
 	}
 }
 
@@ -284,7 +284,7 @@ void vb_rdmacm_streams_forget(struct vb_rdmacm_id *id)
 	} else if (stream->kind == VB_STREAM_INCOMING && stream->mpa->state == VB_MPA_ASKED) {
 		reject_request(stream, (struct vb_rdmacm_private_data){0});
 	} else {
-		vb_rdmacm_stream_bury(stream);
+		vb_rdmacm_stream_reap(stream);
 	}
 	vb_mutex_unlock(&streams.lock);
 }

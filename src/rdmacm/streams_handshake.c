@@ -94,7 +94,7 @@ static void give_up(struct vb_rdmacm_stream *stream, enum vb_cm_event_kind kind,
 	struct vb_rdmacm_id *id = stream->id;
 
 	vb_rdmacm_stream_tell(stream, kind, status);
-	vb_rdmacm_stream_bury(stream);
+	vb_rdmacm_stream_reap(stream);
 	/* Last: who finds it gone need not wait for us. */
 	__atomic_store_n(&id->stream, NULL, __ATOMIC_RELEASE);
 }
@@ -205,7 +205,7 @@ static void accept_one(struct vb_rdmacm_stream *listener, int fd, vb_time now)
 
 	/* The oldest has had most time to show that it means it. */
 	if (streams.unfinished_count >= MOST_UNFINISHED)
-		vb_rdmacm_stream_bury(vb_container_of(streams.unfinished.next, struct vb_rdmacm_stream, unfinished));
+		vb_rdmacm_stream_reap(vb_container_of(streams.unfinished.next, struct vb_rdmacm_stream, unfinished));
 	stream = vb_tcp_prepare(fd, listener->id->has_traffic_class ? listener->id->traffic_class : 0) == 0 ?
 			 vb_rdmacm_stream_create(VB_STREAM_INCOMING, fd, listener->id) : NULL;
 	if (stream == NULL) {
@@ -216,7 +216,7 @@ static void accept_one(struct vb_rdmacm_stream *listener, int fd, vb_time now)
 	vb_list_append(&streams.unfinished, &stream->unfinished);
 	streams.unfinished_count++;
 	if (vb_rdmacm_stream_poll(stream, true, false) != 0)
-		vb_rdmacm_stream_bury(stream);
+		vb_rdmacm_stream_reap(stream);
 }
 
 static void accept_some(struct vb_rdmacm_stream *listener, vb_time now)
@@ -236,7 +236,7 @@ static void refuse(struct vb_rdmacm_stream *stream)
 {
 	vb_mpa_reject(stream->mpa, NULL, 0);
 	vb_rdmacm_stream_send(stream);
-	vb_rdmacm_stream_bury(stream);
+	vb_rdmacm_stream_reap(stream);
 }
 
 static struct vb_rdmacm_event *create_request(struct vb_rdmacm_stream *stream, struct vb_rdmacm_id *listener)
@@ -305,7 +305,7 @@ static void serve_incoming(struct vb_rdmacm_stream *stream)
 	default:
 		break;
 	}
-	vb_rdmacm_stream_bury(stream);
+	vb_rdmacm_stream_reap(stream);
 }
 
 /* ---- outgoing ---- */
@@ -414,7 +414,7 @@ void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now)
 {
 	vb_mpa_expire(stream->mpa, now);
 	if (stream->kind == VB_STREAM_INCOMING)
-		vb_rdmacm_stream_bury(stream);
+		vb_rdmacm_stream_reap(stream);
 	else if (stream->mpa->state == VB_MPA_FAILED)
 		finish_outgoing(stream);
 	else if (stream->retry_at <= now)
@@ -435,5 +435,5 @@ void vb_rdmacm_stream_report(const struct vb_door_report *report)
 	if (id != NULL)
 		give_up(stream, VB_CM_EVENT_DISCONNECTED, 0);
 	else
-		vb_rdmacm_stream_bury(stream);
+		vb_rdmacm_stream_reap(stream);
 }

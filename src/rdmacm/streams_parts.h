@@ -64,7 +64,7 @@ struct vb_rdmacm_stream *vb_rdmacm_stream_create(enum vb_rdmacm_stream_kind kind
 /* Have the poller report that it can be read, written to, neither. 0 or -errno. */
 int vb_rdmacm_stream_poll(struct vb_rdmacm_stream *stream, bool read, bool write);
 /* The socket is closed (unless libibverbs has it), and the record is gone for everybody but the thread. */
-void vb_rdmacm_stream_bury(struct vb_rdmacm_stream *stream);
+void vb_rdmacm_stream_reap(struct vb_rdmacm_stream *stream);
 
 /* ---- streams_handshake.c; caller holds the lock ---- */
 

@@ -61,7 +61,7 @@ int vb_rdmacm_stream_poll(struct vb_rdmacm_stream *stream, bool read, bool write
 	return 0;
 }
 
-void vb_rdmacm_stream_bury(struct vb_rdmacm_stream *stream)
+void vb_rdmacm_stream_reap(struct vb_rdmacm_stream *stream)
 {
 	if (stream->dead)
 		return;

@@ -24,15 +24,15 @@
 #define ECN_CONGESTION_EXPERIENCED 0x03
 
 /* What is expected of the packets, and where they go. */
-struct series {
+struct expected {
 	uint8_t opcode;
 	struct psn psn;
-	uint32_t most;                   /* that can still be middles of the message */
+	uint32_t most;                   /* that can still be middle packets of the message */
 	uint8_t *to;
 };
 
 /* How many packets of one MTU may come before the last one, if `left` bytes are missing. */
-static uint32_t middles(uint32_t left, uint32_t mtu)
+static uint32_t middle_packets(uint32_t left, uint32_t mtu)
 {
 	return left > mtu ? (left - 1) / mtu : 0;
 }
@@ -43,7 +43,7 @@ static uint32_t at_most(uint32_t a, uint32_t b)
 }
 
 /* As many packets as are in what is held, beginning with where the next goes. */
-static bool hold_write(struct vb_qp *qp, struct series *series)
+static bool hold_write(struct vb_qp *qp, struct expected *expected)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_responder *responder = &engine->responder;
@@ -51,16 +51,16 @@ static bool hold_write(struct vb_qp *qp, struct series *series)
 
 	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
 		return false;
-	series->most = middles(responder->write_length - responder->received, engine->mtu);
-	if (series->most == 0)
+	expected->most = middle_packets(responder->write_length - responder->received, engine->mtu);
+	if (expected->most == 0)
 		return false;
-	series->to = vb_roce_hold_remote(qp, &engine->placing, &message, responder->received, series->most * engine->mtu,
-					 IBV_ACCESS_REMOTE_WRITE);
-	return series->to != NULL;
+	expected->to = vb_roce_hold_remote(qp, &engine->placing, &message, responder->received, expected->most * engine->mtu,
+					   IBV_ACCESS_REMOTE_WRITE);
+	return expected->to != NULL;
 }
 
 /* Of a list, what the element holds that the next packet goes to. */
-static bool hold_list(struct vb_qp *qp, const struct ibv_sge *list, uint32_t count, uint64_t offset, struct series *series)
+static bool hold_list(struct vb_qp *qp, const struct ibv_sge *list, uint32_t count, uint64_t offset, struct expected *expected)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	const struct ibv_sge *element = list, *end = list + count;
@@ -70,15 +70,15 @@ static bool hold_list(struct vb_qp *qp, const struct ibv_sge *list, uint32_t cou
 		into -= element++->length;
 	if (element == end)
 		return false;
-	series->most = at_most(series->most, (uint32_t)((element->length - into) / engine->mtu));
-	if (series->most == 0)
+	expected->most = at_most(expected->most, (uint32_t)((element->length - into) / engine->mtu));
+	if (expected->most == 0)
 		return false;
-	series->to = vb_roce_hold_list(qp, &engine->placing, list, count, offset, series->most * engine->mtu,
-				       IBV_ACCESS_LOCAL_WRITE);
-	return series->to != NULL;
+	expected->to = vb_roce_hold_list(qp, &engine->placing, list, count, offset, expected->most * engine->mtu,
+					 IBV_ACCESS_LOCAL_WRITE);
+	return expected->to != NULL;
 }
 
-static bool expect_request(struct vb_qp *qp, struct series *series)
+static bool expect_request(struct vb_qp *qp, struct expected *expected)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_responder *responder = &engine->responder;
@@ -88,20 +88,20 @@ static bool expect_request(struct vb_qp *qp, struct series *series)
 	/* Where others wait for this packet, the ordinary way sees to them. */
 	if (responder->underway == VB_UNDERWAY_NOTHING || responder->fatal || responder->reorder.count > 0)
 		return false;
-	series->opcode = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, kind, VB_POSITION_MIDDLE, 0);
-	series->psn = responder->expected;
+	expected->opcode = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, kind, VB_POSITION_MIDDLE, 0);
+	expected->psn = responder->expected;
 	if (kind == VB_KIND_WRITE)
-		return hold_write(qp, series);
+		return hold_write(qp, expected);
 	/* The last of a SEND may be a whole packet, and how long it is nobody has said; no longer than a message can be
 	 * (responder_checks.c). */
 	room = responder->taken.length < VB_MAX_MESSAGE ? responder->taken.length : VB_MAX_MESSAGE;
 	if (room < responder->received || qp->receive_pd != qp->pd)
 		return false;
-	series->most = (uint32_t)((room - responder->received) / engine->mtu);
-	return hold_list(qp, responder->taken.list, responder->taken.sge_count, responder->received, series);
+	expected->most = (uint32_t)((room - responder->received) / engine->mtu);
+	return hold_list(qp, responder->taken.list, responder->taken.sge_count, responder->received, expected);
 }
 
-static bool expect_response(struct vb_qp *qp, struct series *series)
+static bool expect_response(struct vb_qp *qp, struct expected *expected)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_requester *requester = &engine->requester;
@@ -119,10 +119,10 @@ static bool expect_response(struct vb_qp *qp, struct series *series)
 	if (arrived == 0 || arrived >= asked->packets || vb_send_queue_count(&qp->send) == 0 || wqe->opcode != IBV_WR_RDMA_READ)
 		return false;
 	index = psn_ahead(requester->acknowledged, vb_roce_note(wqe)->first_psn);
-	series->opcode = (uint8_t)vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0);
-	series->psn = requester->acknowledged;
-	series->most = at_most(asked->packets - arrived - 1, middles(wqe->length - index * engine->mtu, engine->mtu));
-	return series->most > 0 && hold_list(qp, wqe->list, wqe->sge_count, (uint64_t)index * engine->mtu, series);
+	expected->opcode = (uint8_t)vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0);
+	expected->psn = requester->acknowledged;
+	expected->most = at_most(asked->packets - arrived - 1, middle_packets(wqe->length - index * engine->mtu, engine->mtu));
+	return expected->most > 0 && hold_list(qp, wqe->list, wqe->sge_count, (uint64_t)index * engine->mtu, expected);
 }
 
 static void requests_came(struct vb_qp *qp, uint32_t count, bool ack_request)
@@ -144,7 +144,7 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	size_t size = VB_BTH_LENGTH + engine->mtu + VB_ICRC_LENGTH;
 	bool asks, ack_request = false, response;
-	struct series series;
+	struct expected expected;
 	uint32_t count = 0;
 
 	vb_lock_assert_held(&qp->lock);
@@ -156,15 +156,15 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	    (from->traffic_class & ECN_MASK) == ECN_CONGESTION_EXPERIENCED)
 		return;
 	response = !vb_roce_opcode(got->bytes[0])->is_request;
-	if (!(response ? expect_response(qp, &series) : expect_request(qp, &series)))
+	if (!(response ? expect_response(qp, &expected) : expect_request(qp, &expected)))
 		return;
-	while (count < series.most && (size_t)(count + 1) * size <= got->length) {
+	while (count < expected.most && (size_t)(count + 1) * size <= got->length) {
 		const uint8_t *datagram = got->bytes + count * size;
 
-		if (!vb_roce_packet_is_next(datagram, size, series.opcode, qp->qpn, psn_add(series.psn, count), &asks))
+		if (!vb_roce_packet_is_next(datagram, size, expected.opcode, qp->qpn, psn_add(expected.psn, count), &asks))
 			break;
 		if (!vb_icrc_copy_is_valid(prefix, from, datagram, size, (uint16_t)(got->index + count), VB_BTH_LENGTH,
-					   series.to + (size_t)count * engine->mtu)) {
+					   expected.to + (size_t)count * engine->mtu)) {
 			got->damaged = 1;
 			break;
 		}
@@ -175,7 +175,7 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	if (count == 0)
 		return;
 	if (response)
-		vb_roce_completer_took_middles(qp, now, count);
+		vb_roce_completer_took_middle_packets(qp, now, count);
 	else
 		requests_came(qp, count, ack_request);
 	vb_roce_check_invariants(qp);

@@ -476,7 +476,7 @@ static void keep_response(struct vb_qp *qp, const struct vb_roce_packet *packet)
 		vb_roce_early_remove(requester, packet->psn);
 }
 
-void vb_roce_completer_took_middles(struct vb_qp *qp, vb_time now, uint32_t count)
+void vb_roce_completer_took_middle_packets(struct vb_qp *qp, vb_time now, uint32_t count)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);

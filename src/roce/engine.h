@@ -370,8 +370,8 @@ enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *
  * the headers of `packet`, of which the last asks for an acknowledgement if `packet` does. Returns how many were appended;
  * 0: there is no room, or their memory is not of the simple kind, and they must go one by one. Where fewer were appended than
  * asked none asks for an acknowledgement. */
-uint32_t vb_roce_work_append_middles(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t count,
-				     struct vb_roce_packet *packet, struct vb_burst *out);
+uint32_t vb_roce_work_append_middle_packets(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t count,
+					    struct vb_roce_packet *packet, struct vb_burst *out);
 /* The element fails when those before it are done. First fault wins. */
 void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
 		       const struct vb_fault_record *why);
@@ -415,7 +415,7 @@ void vb_roce_early_close(struct vb_roce_requester *requester);
 /* ---- completer.c: answers to our requests ---- */
 void vb_roce_completer_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
 /* `count` packets of the response to the oldest read were placed, none of them the last of what was asked for. */
-void vb_roce_completer_took_middles(struct vb_qp *qp, vb_time now, uint32_t count);
+void vb_roce_completer_took_middle_packets(struct vb_qp *qp, vb_time now, uint32_t count);
 /* Complete, in order, what is done; tell a failure whose turn has come; tell the end of a drain. */
 void vb_roce_completer_retire(struct vb_qp *qp, vb_time now);
 /* Is there anything that retire would complete? */

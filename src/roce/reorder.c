@@ -5,7 +5,7 @@
  * and what an application can see are those of a network that was late, not of one that lost. The acknowledgement that follows
  * speaks for all of them (coalesced, IBA 9.7.5.1.2), and a requester that goes by it need not send them again; selective.c is one.
  *
- * Where two unlike packets come for one PSN, one of them is not the peer's: a stranger who hits anything within reach would have
+ * Where two unlike packets come for one PSN, one of them is not the peer's: an attacker who hits anything within reach would have
  * its packet executed. Neither is kept then, nor any other for that PSN; it is asked for when its turn has come, and must
  * come at that very moment.
  *

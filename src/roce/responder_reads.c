@@ -270,7 +270,7 @@ static enum fetched fetch(struct vb_qp *qp, const struct vb_roce_resource *resou
 
 /* Of the packets between the first and the last of a response, which are all alike, as many as possible at once. Returns how
  * many were sent; 0: they must be tried singly. */
-static uint32_t send_read_middles(struct vb_qp *qp, struct vb_roce_resource *resource, struct vb_burst *out)
+static uint32_t send_read_middle_packets(struct vb_qp *qp, struct vb_roce_resource *resource, struct vb_burst *out)
 {
 	uint32_t mtu = vb_roce_engine(qp)->mtu, packets = vb_roce_packets(resource->byte_end, mtu), count;
 	struct vb_roce_range whole = {resource->pd, resource->address, resource->rkey, resource->length};
@@ -290,7 +290,7 @@ static uint32_t send_read_middles(struct vb_qp *qp, struct vb_roce_resource *res
 		return 0;
 	vb_roce_prepare(qp, &packet, vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0),
 			psn_add(resource->first, resource->next));
-	count = vb_burst_append_series(out, &qp->path, &packet, bytes, mtu, count);
+	count = vb_burst_append_many(out, &qp->path, &packet, bytes, mtu, count);
 	resource->next += count;
 	return count;
 }
@@ -310,7 +310,7 @@ static bool send_read(struct vb_qp *qp, struct vb_roce_resource *resource, vb_ti
 	 * response, if that was asked for meanwhile. */
 	if (vb_burst_has_enough(out, resource->next == resource->begin || last ? length + VB_AETH_LENGTH : mtu))
 		return false;
-	if (send_read_middles(qp, resource, out) > 0)
+	if (send_read_middle_packets(qp, resource, out) > 0)
 		return true;
 	switch (fetch(qp, resource, length, out, &span, &why)) {
 	case FETCH_NEEDS_ROOM:

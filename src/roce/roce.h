@@ -38,7 +38,7 @@ struct vb_roce_bulk {
 	const uint8_t *bytes;
 	size_t length, segment;
 	unsigned index;                  /* of the first, in the bundle */
-	unsigned taken, damaged;         /* set by receive_series */
+	unsigned taken, damaged;         /* set by vb_roce_receive_bulk */
 };
 void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *from, struct vb_icrc_prefix *prefix,
 			    struct vb_roce_bulk *got);

@@ -196,8 +196,8 @@ enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *
 	return VB_PROGRESS_SENT;
 }
 
-uint32_t vb_roce_work_append_middles(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t count,
-				     struct vb_roce_packet *packet, struct vb_burst *out)
+uint32_t vb_roce_work_append_middle_packets(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t count,
+					    struct vb_roce_packet *packet, struct vb_burst *out)
 {
 	uint32_t mtu = vb_roce_engine(qp)->mtu;
 	uint64_t offset = (uint64_t)index * mtu, left = offset;
@@ -220,5 +220,5 @@ uint32_t vb_roce_work_append_middles(struct vb_qp *qp, const struct vb_send_wqe 
 	if (count == 0)
 		return 0;
 	bytes = vb_roce_hold_list(qp, &vb_roce_engine(qp)->sending, wqe->list, wqe->sge_count, offset, count * mtu, 0);
-	return bytes ? vb_burst_append_series(out, &qp->path, packet, bytes, mtu, count) : 0;
+	return bytes ? vb_burst_append_many(out, &qp->path, packet, bytes, mtu, count) : 0;
 }

@@ -144,8 +144,8 @@ uint32_t vb_burst_run_room(const struct vb_burst *burst, size_t payload)
 	return packets < fit ? packets : fit;
 }
 
-static uint32_t hand_over_series(struct vb_burst *burst, const struct vb_path *path, const struct vb_roce_packet *packet,
-				 const uint8_t *headers, size_t each, uint32_t count)
+static uint32_t hand_over_many(struct vb_burst *burst, const struct vb_path *path, const struct vb_roce_packet *packet,
+			       const uint8_t *headers, size_t each, uint32_t count)
 {
 	uint8_t bth[VB_BTH_LENGTH];
 	uint32_t given = 0;
@@ -157,8 +157,8 @@ static uint32_t hand_over_series(struct vb_burst *burst, const struct vb_path *p
 	return given;
 }
 
-uint32_t vb_burst_append_series(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
-				const uint8_t *payload, size_t each, uint32_t count)
+uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
+			      const uint8_t *payload, size_t each, uint32_t count)
 {
 	uint8_t headers[VB_ROCE_MAX_HEADER];
 	size_t size = VB_BTH_LENGTH + each + VB_ICRC_LENGTH;
@@ -168,7 +168,7 @@ uint32_t vb_burst_append_series(struct vb_burst *burst, const struct vb_path *pa
 	packet->pad = 0;
 	vb_roce_packet_encode_headers(packet, headers);
 	if (burst->sink)
-		return hand_over_series(burst, path, packet, headers, each, count);
+		return hand_over_many(burst, path, packet, headers, each, count);
 	while (appended < count && vb_burst_has_room(burst, each)) {
 		struct vb_burst_run *run = choose_run(burst, path, packet->destination_qpn, size);
 		uint32_t here = VB_BURST_RUN_PACKETS - run->packets, fit = (VB_BURST_RUN_BYTES - run->bytes) / (uint32_t)size;

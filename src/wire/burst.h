@@ -97,8 +97,8 @@ static inline bool vb_burst_has_enough(const struct vb_burst *burst, size_t payl
 /* Append up to `count` packets like `packet` (which has no header but the BTH), with ascending PSNs and `each` bytes of
  * payload, a multiple of four, one after another from `payload`. Of `count` packets the last alone asks for an
  * acknowledgement, if `packet` does. Returns how many there was room for. */
-uint32_t vb_burst_append_series(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
-				const uint8_t *payload, size_t each, uint32_t count);
+uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
+			      const uint8_t *payload, size_t each, uint32_t count);
 
 /* For simulators and captures: copy packet number `index` of run `run` to out as one datagram; returns its length, 0
  * when there is no room for it. */

@@ -370,7 +370,7 @@ static void what_is_sent_again_asks_for_an_answer(void **state)
 	pair_close(&pair);
 }
 
-/* A stranger who guesses the QPN and any PSN within reach gets a packet in before the peer's own comes. It is not executed: the two
+/* An attacker who guesses the QPN and any PSN within reach gets a packet in before the peer's own comes. It is not executed: the two
  * contradict each other, and the PSN is asked for again. */
 static void a_forged_packet_that_came_first_is_not_taken(void **state)
 {

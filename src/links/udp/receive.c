@@ -192,18 +192,18 @@ static void take_inquiry(struct batch_state *state, const uint8_t *bytes, size_t
 
 /* Of the rest of a bundle, what the queue pair whose packet came last can take in one go. Returns the number of datagrams done
  * with. A capture wants to see each. */
-static unsigned take_series(struct batch_state *state, const struct vb_udp_bundle *bundle, size_t at, unsigned index,
-			    const struct vb_path *from, struct vb_icrc_prefix *prefix)
+static unsigned take_bulk(struct batch_state *state, const struct vb_udp_bundle *bundle, size_t at, unsigned index,
+			  const struct vb_path *from, struct vb_icrc_prefix *prefix)
 {
-	struct vb_roce_bulk series = {bundle->bytes + at, bundle->length - at, bundle->segment, index, 0, 0};
+	struct vb_roce_bulk bulk = {bundle->bytes + at, bundle->length - at, bundle->segment, index, 0, 0};
 
 	if (!state->locked || vb_tap_captures(state->udp->tap) || !vb_udp_carries(state->udp, state->locked))
 		return 0;
-	vb_roce_receive_bulk(state->locked, state->now, from, prefix, &series);
-	count_for(state, state->locked, series.taken);
-	if (series.damaged > 0)
+	vb_roce_receive_bulk(state->locked, state->now, from, prefix, &bulk);
+	count_for(state, state->locked, bulk.taken);
+	if (bulk.damaged > 0)
 		count_refused(state->udp, VB_PACKET_BAD_ICRC);
-	return series.taken + series.damaged;
+	return bulk.taken + bulk.damaged;
 }
 
 static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from,
@@ -278,11 +278,11 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 		from.interface_index = 0;
 	length = take_acknowledgement(state, bundle, &from, &prefix);
 	for (size_t at = 0; at < length; at += bundle->segment, index++) {
-		unsigned series = bundle->segment < bundle->length ? take_series(state, bundle, at, index, &from, &prefix) : 0;
+		unsigned taken = bundle->segment < bundle->length ? take_bulk(state, bundle, at, index, &from, &prefix) : 0;
 		size_t left;
 
-		at += series * bundle->segment;
-		index += series;
+		at += taken * bundle->segment;
+		index += taken;
 		if (at >= length)
 			break;
 		left = length - at;

@@ -255,7 +255,7 @@ void vb_connection_ring(struct vb_connection *connection, const struct vb_connec
 		if (observer == but)
 			continue;
 		__atomic_store_n(&observer->rung, true, __ATOMIC_RELEASE);
-		vb_event_raise(observer->bell);
+		vb_event_raise(observer->wake_fd);
 	}
 	vb_mutex_unlock(&connection->observers_lock);
 }

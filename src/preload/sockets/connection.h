@@ -81,7 +81,7 @@ struct vb_connection {
 /* An epoll set that wants to look again when something has changed that no descriptor tells of. */
 struct vb_connection_observer {
 	struct vb_list node;
-	int bell;                        /* eventfd */
+	int wake_fd;                     /* eventfd */
 	bool rung;                       /* atomic */
 };
 
@@ -108,7 +108,7 @@ static inline enum vb_connection_phase vb_connection_phase(const struct vb_conne
 
 void vb_connection_observe(struct vb_connection *connection, struct vb_connection_observer *observer);
 void vb_connection_unobserve(struct vb_connection *connection, struct vb_connection_observer *observer);
-/* Ring all bells but that of `but`. */
+/* Raise all of them but that of `but`. */
 void vb_connection_ring(struct vb_connection *connection, const struct vb_connection_observer *but);
 
 /* ---- upgrade.c; caller holds connection->lock ---- */

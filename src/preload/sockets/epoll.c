@@ -26,7 +26,7 @@ enum { INNER_EVENTS = 64 };
 
 struct set {
 	unsigned references;             /* atomic */
-	int epoll, inner, bell;
+	int epoll, inner, wake_fd;
 	struct vb_mutex lock;            /* everything below */
 	unsigned sleepers;
 	vb_time patience;                /* how long it pays to look before sleeping */
@@ -60,7 +60,7 @@ static void put_set(struct set *set)
 	if (__atomic_sub_fetch(&set->references, 1, __ATOMIC_ACQ_REL) != 0)
 		return;
 	vb_mutex_fini(&set->lock);
-	close(set->bell);
+	close(set->wake_fd);
 	close(set->inner);
 	free(set->by_fd);
 	free(set);
@@ -93,13 +93,13 @@ static int open_set(struct set *set, int epoll)
 	int error;
 
 	set->epoll = epoll;
-	set->bell = -1;
+	set->wake_fd = -1;
 	set->inner = epoll_create1(EPOLL_CLOEXEC);
 	if (set->inner < 0)
 		return -errno;
 	set->inner = vb_descriptor_lift(set->inner);
-	set->bell = vb_event_open();
-	error = set->bell < 0 ? set->bell : add(set->inner, set->bell, EPOLLIN, NULL);
+	set->wake_fd = vb_event_open();
+	error = set->wake_fd < 0 ? set->wake_fd : add(set->inner, set->wake_fd, EPOLLIN, NULL);
 	return error != 0 ? error : add(epoll, set->inner, EPOLLIN, set);
 }
 
@@ -125,8 +125,8 @@ static struct set *make_set(int epoll, int *error)
 		return set;
 	if (set->inner >= 0)
 		close(set->inner);
-	if (set->bell >= 0)
-		close(set->bell);
+	if (set->wake_fd >= 0)
+		close(set->wake_fd);
 	vb_mutex_fini(&set->lock);
 	free(set);
 	return NULL;
@@ -148,7 +148,7 @@ static void after_fork_in_child(void) VB_RELEASES(sets.lock)
 	for (int fd = 0; (fd = vb_fd_table_next(&sets, fd)) >= 0; fd++) {
 		struct set *set = vb_fd_table_look(&sets, fd);
 
-		close(set->bell);
+		close(set->wake_fd);
 		close(set->inner);
 		vb_fd_table_set(&sets, fd, NULL);
 	}
@@ -244,7 +244,7 @@ static int add_registration(struct set *set, int fd, struct vb_connection *conne
 	registration->fd = fd;
 	registration->event = *event;
 	registration->completions = -1;
-	registration->observer.bell = set->bell;
+	registration->observer.wake_fd = set->wake_fd;
 	error = add(set->inner, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET, registration);
 	if (error != 0) {
 		free(registration);
@@ -309,7 +309,7 @@ int vb_sockets_epoll_control(int epoll, int operation, int fd, struct vb_connect
 		vb_mutex_lock(&set->lock);
 		error = control(set, operation, fd, connection, event);
 		if (error == 0 && set->sleepers > 0)
-			vb_event_raise(set->bell);
+			vb_event_raise(set->wake_fd);
 		vb_mutex_unlock(&set->lock);
 	}
 	put_set(set);
@@ -345,7 +345,7 @@ static void take_inner_events(struct set *set)
 			struct registration *registration = (struct registration *)(tag & ~(uintptr_t)1);
 
 			if (registration == NULL) {
-				vb_event_clear(set->bell);
+				vb_event_clear(set->wake_fd);
 				VB_LIST_FOR_EACH(node, &set->registrations) {
 					registration = vb_container_of(node, struct registration, node);
 					if (__atomic_exchange_n(&registration->observer.rung, false, __ATOMIC_ACQUIRE))

@@ -5,7 +5,7 @@
  * The program's set is the kernel's and holds all descriptors that are no connections of ours. For connections there
  * is a second set of the kernel's, the inner set, which is itself in the program's; so one epoll_wait sleeps on
  * everything. In the inner set are, edge triggered, each connection's TCP socket and its rsocket's completions, and an
- * eventfd, the bell, for changes that no descriptor tells of. All they say is "look again"; what a connection has to
+ * eventfd, wake_fd, for changes that no descriptor tells of. All they say is "look again"; what a connection has to
  * report is computed (readiness.c), and level, edge and one-shot are our own affair.
  *
  * Each registration is either in the list `hot`, to be looked at by the next epoll_wait, or was looked at and found to

@@ -187,7 +187,7 @@ enum vb_rstream_work {
 	VB_RSTREAM_RECEIVE,
 	VB_RSTREAM_WRITE,                /* holds a slot of the send queue and bytes of the send buffer */
 	VB_RSTREAM_TELL,                 /* holds a control slot */
-	VB_RSTREAM_TELL_GOODBYE,         /* likewise; the connection is over when it has arrived */
+	VB_RSTREAM_TELL_DISCONNECT,      /* likewise; the connection is over when it has arrived */
 	VB_RSTREAM_PLACE,                /* holds nothing that the request behind it does not hold */
 };
 

@@ -13,7 +13,7 @@ enum { COMPLETIONS_AT_ONCE = 16 };
 int vb_rstream_tell(struct vb_rsocket *rs, enum vb_rstream_control control)
 {
 	static const struct vb_rstream_span nowhere;
-	enum vb_rstream_work work = control == VB_RSTREAM_DISCONNECT ? VB_RSTREAM_TELL_GOODBYE : VB_RSTREAM_TELL;
+	enum vb_rstream_work work = control == VB_RSTREAM_DISCONNECT ? VB_RSTREAM_TELL_DISCONNECT : VB_RSTREAM_TELL;
 
 	if (rs->stream->control_slots == 0)
 		return -EAGAIN;
@@ -137,7 +137,7 @@ static void release_work(struct vb_rsocket *rs, const struct ibv_wc *completion)
 		stream->send_slots++;
 		stream->send_free += (uint32_t)completion->wr_id;
 		break;
-	case VB_RSTREAM_TELL_GOODBYE:
+	case VB_RSTREAM_TELL_DISCONNECT:
 		vb_rstream_disconnected(rs);
 		/* fall through */
 	case VB_RSTREAM_TELL:

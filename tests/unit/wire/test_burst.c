@@ -233,8 +233,8 @@ static void payload_is_a_snapshot(void **state)
 	}
 }
 
-/* A series is what the same packets make one by one, byte for byte, and in the same runs; whatever run is open before. */
-static void a_series_is_like_single_packets(void **state)
+/* Many at once are what the same packets make one by one, byte for byte, and in the same runs; whatever run is open before. */
+static void many_are_like_single_packets(void **state)
 {
 	static const size_t sizes[] = {256, 512, 1024, 2048, 4096};
 	static struct vb_burst singly;
@@ -256,7 +256,7 @@ static void a_series_is_like_single_packets(void **state)
 		singly = burst;
 		for (uint32_t r = 0; r < singly.runs; r++)
 			singly.run[r].data = singly.arena + (burst.run[r].data - burst.arena);
-		appended = vb_burst_append_series(&burst, &path, &packet, memory, each, count);
+		appended = vb_burst_append_many(&burst, &path, &packet, memory, each, count);
 		assert_int_equal(appended, count);
 		check_burst();
 		for (uint32_t i = 0; i < count; i++) {
@@ -275,7 +275,7 @@ static void a_series_is_like_single_packets(void **state)
 }
 
 /* More than a burst can hold: it says how many, and none of them asks for what only the last may ask. */
-static void a_series_ends_where_the_burst_does(void **state)
+static void many_end_where_the_burst_does(void **state)
 {
 	struct vb_path path = path_to(2);
 	struct vb_roce_packet packet = packet_of(0x07, 17, 0), back;
@@ -285,12 +285,12 @@ static void a_series_ends_where_the_burst_does(void **state)
 	(void)state;
 	packet.ack_request = true;
 	vb_burst_reset(&burst);
-	appended = vb_burst_append_series(&burst, &path, &packet, memory, 256, 64);
+	appended = vb_burst_append_many(&burst, &path, &packet, memory, 256, 64);
 	assert_int_equal(appended, 64);
 	while (vb_burst_has_room(&burst, 4096))
 		append(&path, 0x04, 18, 0, 4096);
 	assert_true(vb_burst_has_room(&burst, 256));
-	appended = vb_burst_append_series(&burst, &path, &packet, memory, 256, 200);
+	appended = vb_burst_append_many(&burst, &path, &packet, memory, 256, 200);
 	assert_true(appended >= 1 && appended < 200);
 	assert_false(vb_burst_has_room(&burst, 256));
 	check_burst();
@@ -298,7 +298,7 @@ static void a_series_ends_where_the_burst_does(void **state)
 	assert_int_equal(vb_roce_packet_decode(&back, out, 272, &path, false, 0), VB_PACKET_OK);
 	assert_int_equal(back.psn.v, appended - 1);
 	assert_false(back.ack_request);
-	assert_int_equal(vb_burst_append_series(&burst, &path, &packet, memory, 256, 1), 0);
+	assert_int_equal(vb_burst_append_many(&burst, &path, &packet, memory, 256, 1), 0);
 }
 
 /* How many more of the size join what is there; and when the next should wait for another burst. */
@@ -517,16 +517,16 @@ static void a_sink_takes_headers(void **state)
 	first.ack_request = middle.ack_request = true;
 	vb_burst_reset_to(&burst, &taken.sink);
 	vb_burst_append(&burst, &path, &first, &span, 1);
-	assert_int_equal(vb_burst_append_series(&burst, &path, &middle, memory, 1024, 3), 3);
+	assert_int_equal(vb_burst_append_many(&burst, &path, &middle, memory, 1024, 3), 3);
 	assert_true(vb_burst_has_room(&burst, 4096));
-	assert_int_equal(vb_burst_append_series(&burst, &path, &middle, memory, 1024, 3), 1);
+	assert_int_equal(vb_burst_append_many(&burst, &path, &middle, memory, 1024, 3), 1);
 	assert_false(vb_burst_has_room(&burst, 0));
 	assert_true(vb_burst_has_enough(&burst, 1024));
 	assert_int_equal(taken.count, 5);
 	vb_burst_reset(&burst);
 	assert_true(vb_burst_has_room(&burst, 4096));
 	vb_burst_append(&burst, &path, &first, &span, 1);
-	vb_burst_append_series(&burst, &path, &middle, memory, 1024, 3);
+	vb_burst_append_many(&burst, &path, &middle, memory, 1024, 3);
 	taken.count = 0;
 	for (unsigned r = 0; r < burst.runs; r++) {
 		for (unsigned i = 0; i < burst.run[r].packets; i++, taken.count++) {
@@ -549,8 +549,8 @@ int main(void)
 		cmocka_unit_test(any_difference_of_path_or_process_starts_a_run),
 		cmocka_unit_test(a_run_has_64_packets_and_65000_bytes),
 		cmocka_unit_test(payload_is_a_snapshot),
-		cmocka_unit_test(a_series_is_like_single_packets),
-		cmocka_unit_test(a_series_ends_where_the_burst_does),
+		cmocka_unit_test(many_are_like_single_packets),
+		cmocka_unit_test(many_end_where_the_burst_does),
 		cmocka_unit_test(room_in_the_run),
 		cmocka_unit_test(payload_of_many_spans),
 		cmocka_unit_test(no_spans_no_payload),
