@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * `verbena capture`: run a command with VERBENA_CAPTURE set, wait for it, and put the file in order when the last of
- * those who write to it is done: while anybody does, a lock on the file says so.
+ * those who write to it is done: while a process does, a lock on the file says so.
  */
 #include "cli/capture.h"
 
@@ -80,7 +80,7 @@ static bool has_number(const uint32_t *number, size_t count, uint32_t wanted)
 	return false;
 }
 
-/* Which queue pairs there are, for whoever asked for one that is not. */
+/* Which queue pairs there are, for a user who asked for one that is not. */
 static void list_queue_pairs(const struct vb_story *story)
 {
 	uint32_t number[TOLD_QUEUE_PAIRS];
@@ -144,7 +144,7 @@ int vb_cli_draw(const char *who, const char *file, const struct vb_cli_pictures 
 	return error;
 }
 
-/* Can it be written when the command has ended? Said before, so that nothing is captured in vain. Nothing is made yet. */
+/* Can it be written when the command has ended? Said before, so that nothing is captured for nothing. Nothing is made yet. */
 static bool can_be_drawn(const char *who, const char *path)
 {
 	char folder[PATH_MAX];

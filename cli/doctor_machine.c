@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What this machine offers: interfaces, IP versions, socket buffers, UDP offloads, and the few things of the kernel
- * that Verbena stands on. Tried where trying harms nobody, on sockets that no packet reaches.
+ * that Verbena stands on. Tried where trying does no harm, on sockets that no packet reaches.
  */
 #include <errno.h>
 #include <linux/filter.h>

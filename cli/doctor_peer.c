@@ -4,7 +4,7 @@
  *
  *   out      an inquiry (wire/inquiry.h) from any port to the peer's 4791; the answer comes back to that port, which firewalls that
  *            keep state let in
- *   back     a connection request to a port on which nobody listens: it goes from 4791 to 4791, and so does the peer's refusal.
+ *   back     a connection request to a port on which no program listens: it goes from 4791 to 4791, and so does the peer's refusal.
  *            Any RDMA connection manager refuses, also rxe's and an adapter's
  *
  * Our own libraries make the request, as a program would; they are loaded from where `verbena run` finds them.
@@ -28,7 +28,7 @@
 #include "io/netlink.h"
 #include "io/route.h"
 
-/* A port of RDMA_PS_TCP that nobody is likely to listen on (discard). */
+/* A port of RDMA_PS_TCP that no program is likely to listen on (discard). */
 enum { NOBODYS_PORT = 9, REFUSAL_MS = 3000 };
 
 struct peer {

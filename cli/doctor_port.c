@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * UDP port 4791 of this host: who has it, and do packets get there? A firewall's rules cannot be read by ordinary users; a packet
- * can be sent. It goes through the loopback interface, so that rules for other interfaces are not met: those only a peer can try.
+ * UDP port 4791 of this host: who has it, and do packets get there? A firewall's rules cannot be read by ordinary
+ * users; a packet can be sent. It goes through the loopback interface, so that rules for other interfaces are not met:
+ * those only a peer can try.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -24,7 +25,7 @@ enum { ROCE_PORT = 4791, ARRIVAL_MS = 500 };
 
 /* ---- whose it is ---- */
 
-/* The command line of whoever has the socket, as far as we may look; else "". */
+/* The command line of the process that has the socket, as far as we may look; else "". */
 static void find_owner(unsigned long inode, char *text, size_t room)
 {
 	char wanted[64], path[512], target[64];
@@ -59,7 +60,7 @@ static void find_owner(unsigned long inode, char *text, size_t room)
 		closedir(processes);
 }
 
-/* Sockets of other users than `ours` on the port (-1: of anybody); the first of them is described. */
+/* Sockets of other users than `ours` on the port (-1: of any); the first of them is described. */
 static unsigned count_foreign(const char *table, long ours, char *who, size_t room)
 {
 	FILE *rows = fopen(table, "r");
@@ -155,7 +156,7 @@ static struct family family_get(bool six)
 	return family;
 }
 
-/* Nobody has the port: we take it for a moment. 0: arrived; -errno; -ETIMEDOUT: it did not. */
+/* No program has the port: we take it for a moment. 0: arrived; -errno; -ETIMEDOUT: it did not. */
 static int try_ourselves(const struct family *family)
 {
 	const struct sockaddr *here = (const struct sockaddr *)&family->here;
@@ -186,7 +187,7 @@ static int try_daemon(const struct family *family)
 	case VB_REACH_ANSWERED:
 		return 0;
 	case VB_REACH_REFUSED:
-		/* It serves nobody at the moment and has no socket. That the kernel says so is no rule's doing, most likely. */
+		/* It serves no client at the moment and has no socket. That the kernel says so is no rule's doing, most likely. */
 		return try_ourselves(family);
 	default:
 		return -ETIMEDOUT;
@@ -215,7 +216,7 @@ static void check_firewall(struct vb_cli_report *report)
 	const char *silence = getenv("VERBENA_EXPLAIN_PEERS");
 	bool asks = daemon_owner() >= 0;
 
-	/* A verbenad of the same environment answers nobody. */
+	/* A verbenad of the same environment does not answer. */
 	if (asks && silence && !strcmp(silence, "0")) {
 		vb_cli_report_add(report, "firewall", VB_CLI_OK, NULL, "not tried: VERBENA_EXPLAIN_PEERS=0");
 		return;

@@ -45,7 +45,7 @@ static int ask(uint16_t port, const char *request)
 
 /* ---- Pictures ---- */
 
-/* A file that somebody looks at is never half written. */
+/* A file that a reader opens is never half written. */
 static int write_picture(struct vb_cli_fabric_list *list, const char *path)
 {
 	char fresh[4096];

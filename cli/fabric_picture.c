@@ -36,7 +36,7 @@ static bool node_number(const struct vb_cli_fabric_list *list, const char *name,
 	return false;
 }
 
-/* Words that go into markup as they are. Whoever has the fabric's socket may be another user. */
+/* Words that go into markup as they are. The owner of the fabric's socket may be another user. */
 static bool is_plain(const char *word, size_t room)
 {
 	size_t length = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-");
@@ -269,7 +269,8 @@ static void draw_link(FILE *out, const struct vb_cli_fabric_list *list, const st
 {
 	const struct vb_cli_fabric_node *a = &list->nodes[link->node[0]], *b = &list->nodes[link->node[1]];
 	double x[2] = { a->x, b->x }, y[2] = { a->y, b->y };
-	/* Words stand where links of one switch to its adapters are apart; those between switches out of the way of links within a row. */
+	/* Words stand where links of one switch to its adapters are apart; those between switches out of the way of
+	 * links within a row. */
 	double near = a->level && b->level ? 0.45 : b->level ? 0.26 : 0.74;
 
 	fprintf(out, "<g class=\"link\"><title>");

@@ -48,7 +48,7 @@ static void send_datagram(void *context, const struct vb_cable_address *to, cons
 {
 	struct process *process = context;
 
-	/* A full socket loses packets; whoever needs them sends them again. */
+	/* A full socket loses packets; the sender that needs them sends them again. */
 	(void)vb_datagram_send(process->fd, to->gid, to->port, to->interface_index, head, head_length, body, body_length);
 }
 

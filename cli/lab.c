@@ -22,7 +22,7 @@ int vb_cli_lab_write(const char *folder, const struct vb_cli_lab_file *file)
 
 	if (snprintf(path, sizeof(path), "%s/%s", folder, file->name) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
-	/* What is there may be hours of somebody's work. */
+	/* What is there may be hours of a student's work. */
 	target = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (target < 0)
 		return -errno;

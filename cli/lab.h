@@ -59,7 +59,7 @@ struct vb_cli_lab_process {
 	char output[VB_CLI_PATH_MAX];
 };
 
-/* The signal by which somebody asked us to stop, or 0: every wait ends at once then. */
+/* The signal by which we were asked to stop, or 0: every wait ends at once then. */
 extern volatile sig_atomic_t vb_cli_lab_interrupted;
 
 /* Starts argv in a folder (NULL: this one), against our libraries. Its explanations go to that file, as JSON (NULL:

@@ -247,7 +247,7 @@ int vb_cli_lab_grade(const char *folder, bool json)
 		fprintf(stderr, "verbena lab: %s: %s\n", check.own, strerror(errno));
 		return VB_CLI_FAILED;
 	}
-	/* An ID and a secret nobody could have known, so that a key cannot be had without asking. */
+	/* An ID and a secret that no program could have known, so that a key cannot be had without asking. */
 	while (getrandom(&chance, sizeof(chance), 0) != sizeof(chance))
 		continue;
 	snprintf(check.identity, sizeof(check.identity), "student-%u", chance[0]);

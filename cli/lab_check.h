@@ -14,7 +14,7 @@ struct vb_cli_lab_check {
 	const struct vb_cli_lab_exercise *exercise;
 	char folder[VB_CLI_PATH_MAX];        /* the student's, as an absolute path */
 	char own[64];                        /* ours, removed afterwards */
-	char identity[32], port[8];          /* nobody could have known them */
+	char identity[32], port[8];          /* not to be known beforehand */
 	int passed;
 	char why[VB_CLI_LAB_WHY];            /* of the step after those */
 };

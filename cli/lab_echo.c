@@ -30,7 +30,7 @@ enum { CROWD = 3 };
 /* Seconds for a server to end that has nothing left to do. Whether it does is judged last; here it may tell why not. */
 enum { ENDING = 5 };
 
-/* How the student's server was when nobody wanted anything. */
+/* How the student's server was when no client wanted anything. */
 struct rest {
 	bool seen, awake;
 	unsigned long switches;              /* times that it was woken in a second */
@@ -88,7 +88,7 @@ static int begin(struct vb_cli_lab_check *check, struct vb_cli_lab_talk *talk, c
 {
 	int error = vb_cli_lab_start_student(check, talk, (char *[]){ "server", check->port, clients, NULL });
 
-	/* Without that line the client will find nobody, and the step is judged by what was said instead. */
+	/* Without that line the client will find no server, and the step is judged by what was said instead. */
 	if (!error)
 		vb_cli_lab_wait(&talk->student, "listening", VB_CLI_LAB_STARTING);
 	return error;

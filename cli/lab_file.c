@@ -90,7 +90,7 @@ static int converse(struct vb_cli_lab_check *check, size_t length, size_t region
 		vb_cli_lab_kill(&talk->partner);
 	}
 	vb_cli_lab_wait_for_student(check, talk, VB_CLI_LAB_TALKING);
-	/* Nobody else will come. A sender that was connected may be gone before a busy machine let the receiver say so. */
+	/* No other sender will come. One that was connected may be gone before a busy machine let the receiver say so. */
 	if (vb_cli_lab_wait(&talk->partner, "connected:",
 			    vb_cli_lab_wait(&talk->student, "connected", 0) ? VB_CLI_LAB_LEAVING : 0))
 		vb_cli_lab_wait(&talk->partner, NULL, VB_CLI_LAB_LEAVING);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Programs that `verbena lab check` runs. Their output goes to files, not pipes: a daemon one of them starts would
- * hold a pipe open, and a program that prints much must not block because nobody reads yet.
+ * hold a pipe open, and a program that prints much must not block because we do not read yet.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ static void use_our_libraries(void)
 		setenv("LD_LIBRARY_PATH", value, 1);
 }
 
-/* In the child, too: what somebody asked of us by the environment is not asked of it. */
+/* In the child, too: what a user asked of us by the environment is not asked of it. */
 static void explain_to(const char *file)
 {
 	unsetenv("VERBENA_EXPLAIN_ALL");

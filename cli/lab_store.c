@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The store lab: the student's client, and our server. The server says what it has put where, with a word nobody could
+ * The store lab: the student's client, and our server. The server says what it has put where, with a word that no program could
  * have known, and the client is asked for it: a bucket; one that is being changed; keys that are and are not there; a
  * key of the client's own. The server counts the messages it gets: reading must not make any.
  */

@@ -15,7 +15,7 @@ int vb_cli_profile_choose(const char *command, const char *name)
 	char suggestion[VB_CLI_WORD_ROOM];
 	const struct vb_adapter *adapter = vb_adapter_find(name);
 
-	/* Programs see iWARP devices only when somebody asks for them, and who names such an adapter does. */
+	/* Programs see iWARP devices only when a user asks for them, and who names such an adapter does. */
 	if (adapter && !vb_adapter_suits(adapter, VB_DEVICE_ROCE) && setenv("VERBENA_TRANSPORT", "iwarp", 0))
 		return VB_CLI_FAILED;
 	if (adapter)

@@ -20,7 +20,7 @@
 #include "preload/sockets/filter.h"
 #include "progress/devices.h"
 
-/* Where Debian keeps the usual tools, for the error message of somebody who has just installed us. */
+/* Where Debian keeps the usual tools, for the error message of a user who has just installed us. */
 static const struct {
 	const char *prefix, *package;
 } tool_packages[] = {

@@ -48,7 +48,7 @@ static int find_library(const char *name, char path[VB_CLI_PATH_MAX])
 
 /* ---- where ---- */
 
-/* A directory of our own that nobody else can write to: /tmp is everybody's, and names there can be guessed. */
+/* A directory of our own that no other user can write to: /tmp is everybody's, and names there can be guessed. */
 static int open_own_directory(const char *path)
 {
 	struct stat status;
@@ -239,7 +239,7 @@ static bool is_current(int directory, const char *key, const char *stamp)
 	return !strcmp(found, stamp);
 }
 
-/* ---- views that nobody needs ---- */
+/* ---- views that are not needed any more ---- */
 
 /* Is any process that we may look at in that network namespace? Those of other users cannot have been given our
  * views. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * `verbena web`: a program of its own beside this one serves the page, so that nobody else loads an HTTP library.
+ * `verbena web`: a program of its own beside this one serves the page, so that no other command loads an HTTP library.
  */
 #include <errno.h>
 #include <limits.h>

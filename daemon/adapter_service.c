@@ -50,7 +50,7 @@ static void send_datagram(void *context, const struct vb_cable_address *to, cons
 {
 	struct vb_adapter_service *service = context;
 
-	/* Lost is lost: whoever needs it sends it again. */
+	/* Lost is lost: the sender that needs it sends it again. */
 	(void)vb_datagram_send(service->fd, to->gid, to->port, to->interface_index, head, head_length, body, body_length);
 }
 
@@ -530,7 +530,7 @@ bool vb_adapter_service_device(const struct vb_adapter_service *service, struct 
 	return service->adapter.has_node;
 }
 
-/* Tell whoever watches devices what has become of it since the last turn. */
+/* Tell the clients that watch devices what has become of it since the last turn. */
 static void tell_changes(struct vb_adapter_service *service)
 {
 	struct vb_daemon_device device;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * MADs leave through a queue, a few per turn of the server's loop: a process that dies with ten thousand connections
- * makes ten thousand DREQs, and whoever receives them, this daemon itself when the peers are on the same host, has a
+ * makes ten thousand DREQs, and their receiver, this daemon itself when the peers are on the same host, has a
  * socket buffer for a few hundred.
  */
 #include "daemon/cm_service.h"
@@ -256,7 +256,7 @@ static bool find_device(void *context, const uint8_t wanted[16], uint32_t interf
 
 /* ---- the wire ---- */
 
-/* The source port is ours alone, so that nobody else's packets share the flow. */
+/* The source port is ours alone, so that no other packets share the flow. */
 static int open_sender(struct vb_cm_service *service, struct sender *sender, bool ipv6)
 {
 	if (sender->fd >= 0)
@@ -323,7 +323,7 @@ static void transmit(struct vb_cm_service *service, struct outgoing *outgoing)
 		}
 		if (!outgoing->lost)
 			error = vb_udp_send_run(sender->fd, service->burst, 0, &lost);
-		/* A socket that keeps errors also says the last one to whoever sends next, whatever it was about. */
+		/* A socket that keeps errors also says the last one to the next sender, whatever it was about. */
 		if (!outgoing->lost && error < 0)
 			error = vb_udp_send_run(sender->fd, service->burst, 0, &lost);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * verbenad: the half of RDMA that lives in the kernel elsewhere. One per network namespace: whoever binds the abstract
+ * verbenad: the half of RDMA that lives in the kernel elsewhere. One per network namespace: the process that binds the abstract
  * socket name first is it.
  *
  * Started on demand it is told a descriptor to write "ready" to, so that its starter can wait without guessing.
@@ -31,7 +31,7 @@
 struct options {
 	struct vb_server_config server;
 	bool foreground;
-	int ready;                         /* -1: nobody waits */
+	int ready;                         /* -1: no process waits */
 	int listener;                      /* handed over by systemd, -1: none */
 	const char *log;
 };
@@ -141,7 +141,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 	return -1;
 }
 
-/* Whoever waits for us reads one line. */
+/* The process that waits for us reads one line. */
 static void tell_starter(int ready, const char *line)
 {
 	if (ready < 0)
@@ -151,8 +151,8 @@ static void tell_starter(int ready, const char *line)
 	close(ready);
 }
 
-/* A listening socket that systemd made, or whoever speaks its protocol (sd_listen_fds(3)): it is there before we are, and while
- * we are away. */
+/* A listening socket that systemd made, or another that speaks its protocol (sd_listen_fds(3)): it is there before we
+ * are, and while we are away. */
 static int listener_of_starter(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
@@ -194,7 +194,7 @@ static void follow_child(int from)
 	_exit(1);
 }
 
-/* Leave session, terminal and directory of whoever started us; he must have no child to wait for. */
+/* Leave session, terminal and directory of the process that started us; it must have no child to wait for. */
 static int go_to_background(struct options *options)
 {
 	int ends[2] = {-1, -1}, null;
@@ -240,7 +240,7 @@ static int open_log(const char *path)
 	return 0;
 }
 
-/* Somebody holds the name. When we were started on demand that is as good as being there ourselves. */
+/* A process holds the name. When we were started on demand that is as good as being there ourselves. */
 static int report_other(const struct options *options)
 {
 	char line[256] = "another verbenad runs in this network namespace", owner[96];
@@ -260,7 +260,7 @@ static int report_other(const struct options *options)
 	return 1;
 }
 
-/* Root's path, beside the name that anybody may take. -errno where there is none to be had. */
+/* Root's path, beside the name that any user may take. -errno where there is none to be had. */
 static int listen_at_path(void)
 {
 	char path[64];

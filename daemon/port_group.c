@@ -37,7 +37,7 @@ static void append_member(struct vb_port_family *family, uint16_t slot)
 		family->member[family->members++] = slot;
 }
 
-/* What the kernel does when a socket leaves: the last one takes its place. False: nobody knew that socket's place. */
+/* What the kernel does when a socket leaves: the last one takes its place. False: that socket's place was not known. */
 static bool drop_member(struct vb_port_family *family, uint16_t slot)
 {
 	for (unsigned i = 0; i < family->members; i++) {
@@ -115,7 +115,7 @@ static int arrived_probe(const struct vb_port_family *family, int fd, unsigned s
 /* Where in its group is our own socket? When just bound it is the last: the lowest index whose probe reaches it is
  * its own, and the members before it belong to processes of a dead daemon. (An index behind the end is handed out by
  * hash, hence "lowest". Probes arrive in the order in which they are sent.) Many are sent at once: users of a port can
- * arrange that none arrives, and whoever waits here serves nobody. */
+ * arrange that none arrives, and a daemon that waits here serves no client. */
 static void find_own_place(const struct vb_port_group *group, struct vb_port_family *family)
 {
 	unsigned sent = 0;
@@ -143,7 +143,7 @@ static void find_own_place(const struct vb_port_group *group, struct vb_port_fam
 		if (sent < until)
 			break;
 	}
-	/* No loopback to probe over, or somebody else's group: all we can do is to believe that we are alone. */
+	/* No loopback to probe over, or another program's group: all we can do is to believe that we are alone. */
 	family->members = 0;
 	family->unsure = true;
 	append_member(family, 0);
@@ -294,7 +294,7 @@ static bool is_adoptable(const struct vb_port_group *group, unsigned f, int fd)
 	       !is_known_socket(&group->family[f], vb_udp_cookie(fd));
 }
 
-/* The mark was put there by our predecessor: nobody can claim a slot that was not given to him. */
+/* The mark was put there by our predecessor: no process can claim a slot that was not given to it. */
 static bool is_marked(int fd, uint32_t slot)
 {
 	uint16_t mark;
@@ -346,7 +346,7 @@ void vb_port_group_adopt_own(struct vb_port_group *group, const int fd[VB_GROUP_
 			copy = vb_descriptor_duplicate(fd[f]);
 			if (copy < 0)
 				break;
-			/* The one we made is the last member: it leaves without moving anybody. */
+			/* The one we made is the last member: it leaves without moving another. */
 			vb_descriptor_close(family->fd[0]);
 			family->members--;
 			family->fd[0] = copy;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A UDP port, 4791 or a user's own (slots.h): the group of sockets that share it, one per slot and IP version, and the
- * steering program over them. Whoever holds one of the sockets can leave the group, take the program away or take a flow:
- * processes that share a port must trust each other.
+ * steering program over them. A process that holds one of the sockets can leave the group, take the program away or
+ * take a flow: processes that share a port must trust each other.
  *
  * The kernel numbers the sockets of a group in the order they joined and moves the last one into the hole when one
  * leaves. The group here mirrors that order and rewrites the program at each change. It keeps a duplicate of every
@@ -23,12 +23,12 @@
 
 enum { VB_GROUP_IPV4, VB_GROUP_IPV6, VB_GROUP_FAMILIES };
 
-/* As many as there are slots, and some that nobody claims. */
+/* As many as there are slots, and some that no process claims. */
 enum { VB_GROUP_MEMBERS = VB_DAEMON_SLOTS + 64, VB_GROUP_UNKNOWN = 0xffff };
 
 struct vb_port_family {
 	bool available;
-	bool unsure;                       /* nobody could be asked: loopback is down */
+	bool unsure;                       /* no socket could be asked: loopback is down */
 	int fd[VB_DAEMON_SLOTS];           /* our duplicate of each slot's socket, -1: none */
 	unsigned members;
 	uint16_t member[VB_GROUP_MEMBERS]; /* slot of the socket with that index, or VB_GROUP_UNKNOWN */
@@ -47,7 +47,7 @@ void vb_port_group_init(struct vb_port_group *group, uint16_t port);
 /* Bind the daemon's own sockets. 0 or -errno with a sentence in `why`. Afterwards settled, or vb_port_group_unknown
  * says how many sockets of a dead daemon's processes wait to be adopted. */
 int vb_port_group_open(struct vb_port_group *group, char *why, size_t room);
-/* Close everything: nobody uses the port any more. */
+/* Close everything: the port is not used any more. */
 void vb_port_group_close(struct vb_port_group *group);
 
 /* Sockets for that slot. 0 or -errno with a sentence. Caller made sure that the group is settled. */
@@ -64,7 +64,7 @@ void vb_port_group_adopt_own(struct vb_port_group *group, const int fd[VB_GROUP_
 unsigned vb_port_group_unknown(const struct vb_port_group *group);
 /* Is every socket of the port one of a slot that we know? */
 bool vb_port_group_is_known(const struct vb_port_group *group);
-/* Slots that were adopted and whose place nobody has told yet. */
+/* Slots that were adopted and whose place was not told yet. */
 unsigned vb_port_group_unplaced(const struct vb_port_group *group);
 /* Ask every socket that is not known yet who it is. */
 void vb_port_group_probe(struct vb_port_group *group);

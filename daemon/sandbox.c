@@ -171,7 +171,7 @@ static void look_at_flags(struct program *program, int number, unsigned argument
 	end_with(program, SECCOMP_RET_ALLOW);
 }
 
-/* abort(3) is a signal to oneself, and to nobody else. */
+/* abort(3) is a signal to oneself alone. */
 static void look_at_signals(struct program *program)
 {
 	add(program, BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 4);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the daemon cannot do even if a message or a packet takes it over: a filter of system calls (seccomp(2)), put in
- * place when it has its listening sockets and before the first byte from anybody else is read.
+ * place when it has its listening sockets and before the first byte from a client or the network is read.
  *
  *   ends the process   calls that no fault of ours explains: starting programs, processes and threads, reaching into other
  *                      processes, changing users, namespaces, mounts, modules, keys or the kernel's programs

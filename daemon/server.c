@@ -2,7 +2,7 @@
  *
  * One loop over everything that may become readable, and one function per kind of message.
  *
- * Who may ask: a user's own daemon serves that user and root, the system's serves everybody. Nobody can name another
+ * Who may ask: a user's own daemon serves that user and root, the system's serves everybody. No client can name another
  * process's objects: a slot belongs to the connection that opened it and goes with it, whichever way the process ends.
  */
 #include "daemon/server.h"
@@ -45,7 +45,7 @@
 #define HELLO_PATIENCE VB_SECONDS(3)
 /* When the kernel was short of memory for a list. */
 #define REFRESH_AGAIN VB_MILLISECONDS(50)
-/* How long nobody is accepted when there are no descriptors. */
+/* How long no client is accepted when there are no descriptors. */
 #define NO_DESCRIPTORS_PAUSE VB_MILLISECONDS(100)
 
 enum { INQUIRIES_PER_SECOND = 64, MUCH_UNSENT = 256 * 1024, MANY_IDS = 1024 };
@@ -214,7 +214,7 @@ static enum vb_inquiry_status status_about(const struct vb_server *server, uint3
 	return VB_INQUIRY_NO_PROCESS;
 }
 
-/* Somebody explains a failure and asks about a queue pair of no process here, or whether we are here at all. */
+/* A process explains a failure and asks about a queue pair of no process here, or whether we are here at all. */
 static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const struct vb_udp_bundle *bundle)
 {
 	struct vb_inquiry inquiry;
@@ -239,7 +239,7 @@ static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const 
 	return true;
 }
 
-/* Packets for slot 0 and for slots nobody has. MADs are for the connection manager; nobody answers the rest: to the
+/* Packets for slot 0 and for slots without an owner. MADs are for the connection manager; the rest is not answered: to the
  * sender a dead QP is silence. */
 static void drain_bundle(struct vb_server *server, vb_time now, int fd, const struct vb_udp_bundle *bundle)
 {
@@ -408,7 +408,8 @@ static void on_join_group(struct vb_client *client, const struct vb_daemon_messa
 	vb_descriptor_close(fd);
 }
 
-/* Of RoCEv1. Whoever holds such a socket can send any frame: it is for those who could make one by means of this daemon anyhow. */
+/* Of RoCEv1. A process that holds such a socket can send any frame: it is for those that could make one by means of
+ * this daemon anyhow. */
 static void on_open_frames(struct vb_client *client, const struct vb_daemon_message *m)
 {
 	struct vb_daemon_message answer;
@@ -515,7 +516,7 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 /* ---- connections ---- */
 
 /* Peers of connections that ended a moment ago may still want an answer. The system's daemon keeps the port: who connects
- * to a host where nobody listens is refused, and nobody else takes it meanwhile. */
+ * to a host where no daemon listens is refused, and no other process takes it meanwhile. */
 static void close_port_if_unused(struct vb_server *server)
 {
 	if (!server->config.system && server->clients == 0 && server->slots.shared.port.open &&
@@ -588,8 +589,8 @@ static int watch_listeners(struct vb_server *server, bool watch)
 	return error;
 }
 
-/* No descriptor for who waits at the listener. He is told by hanging up; if not even that can be done nobody is accepted for a
- * moment: the listener stays readable, and looking at it again would change nothing. */
+/* No descriptor for who waits at the listener. It is told by hanging up; if not even that can be done no client is
+ * accepted for a moment: the listener stays readable, and looking at it again would change nothing. */
 static void turn_away(struct vb_server *server, int listener)
 {
 	int fd;
@@ -761,14 +762,14 @@ static void drop_failed(struct vb_server *server)
 	server->much_freed = false;
 }
 
-/* While we take sockets over, what goes to QP1 reaches whoever stands first in the group: a request sent to this host
+/* While we take sockets over, what goes to QP1 reaches the socket that stands first in the group: a request sent to this host
  * now would be lost, and repeated seconds later. */
 static bool may_manage_connections(const struct vb_server *server)
 {
 	return !server->slots.shared.port.open || server->slots.shared.port.settled;
 }
 
-/* One that was started on demand, when nobody is connected; but what is set must be there for the next program, and
+/* One that was started on demand, when no client is connected; but what is set must be there for the next program, and
  * its adapter may be part of a fabric. */
 static bool may_end(const struct vb_server *server)
 {
@@ -807,7 +808,7 @@ void vb_server_run(struct vb_server *server)
 		vb_adapter_service_run(server->adapter, now);
 		close_port_if_unused(server);
 		vb_slots_expire(&server->slots, now);
-		/* Whoever connects after this look finds nobody listening, and starts the next daemon. */
+		/* A process that connects after this look finds no daemon listening, and starts the next daemon. */
 		if (may_end(server) && now >= server->idle_deadline && count == 0)
 			return;
 	}

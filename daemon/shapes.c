@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A list: there are as many as somebody has typed.
+ * A list: there are as many as a user has typed.
  */
 #include "daemon/shapes.h"
 

@@ -456,7 +456,7 @@ int vb_slot_map_set(struct vb_slot_map *map, uint32_t slot, uint16_t port)
 		if (port != 0)
 			put_slot(&batch, NFT_MSG_NEWSETELEM, slot, port);
 		error = vb_nft_commit(&batch, map->fd);
-		/* Somebody else was at it: all of it again, below. */
+		/* Another program was at it: all of it again, below. */
 		if (error == -ENOENT || error == -EEXIST) {
 			map->slot[slot] = port;
 			error = write_table(map);

@@ -41,7 +41,7 @@ struct vb_slot_map_port {
 struct vb_slot_map {
 	int fd, watch_fd;                  /* -1: nf_tables is not to be had */
 	bool published;                    /* the table is there */
-	uint16_t slot[VB_DAEMON_SLOTS];    /* its port, 0: nobody's */
+	uint16_t slot[VB_DAEMON_SLOTS];    /* its port, 0: none */
 	struct vb_slot_map_port port[VB_SLOT_MAP_PORTS];
 };
 
@@ -52,7 +52,7 @@ void vb_slot_map_close(struct vb_slot_map *map);
 
 /* Make the table, unless it is there. 0 or -errno. */
 int vb_slot_map_publish(struct vb_slot_map *map);
-/* The slot's packets go to that port (0: to nobody but the daemon). 0 or -errno. */
+/* The slot's packets go to that port (0: to the daemon alone). 0 or -errno. */
 int vb_slot_map_set(struct vb_slot_map *map, uint32_t slot, uint16_t port);
 /* Write down whose port it is. 0 or -errno: -EUSERS there is no room. */
 int vb_slot_map_own(struct vb_slot_map *map, uint16_t port, uid_t uid);
@@ -61,7 +61,7 @@ int vb_slot_map_own(struct vb_slot_map *map, uint16_t port, uid_t uid);
 uint16_t vb_slot_map_port_of(const struct vb_slot_map *map, uid_t uid);
 bool vb_slot_map_is_owned(const struct vb_slot_map *map, uint16_t port);
 
-/* watch_fd is readable: somebody has changed tables. Ours is put back as it was, if it was ours. */
+/* watch_fd is readable: a program has changed tables. Ours is put back as it was, if it was ours. */
 void vb_slot_map_check(struct vb_slot_map *map);
 
 #endif

@@ -172,7 +172,7 @@ static struct vb_slot_group *find_group(struct vb_slots *slots, uid_t uid)
 	return NULL;
 }
 
-/* A port on which nobody is: not even somebody with a socket that he kept when the daemon closed it. */
+/* A port without sockets: not even one that a process kept when the daemon closed it. */
 static uint16_t choose_port(const struct vb_slots *slots)
 {
 	for (unsigned i = 0; i < sizeof(user_ports) / sizeof(user_ports[0]); i++)
@@ -235,7 +235,7 @@ void vb_slots_serve_users(struct vb_slots *slots, const gid_t *trusted)
 		vb_log(VB_LOG_INFO, "nf_tables is not to be had: %s", strerror(-slots->map_error));
 		return;
 	}
-	/* Without it nobody would notice that the rule is gone. */
+	/* Without it the daemon would not notice that the rule is gone. */
 	slots->map_error = vb_poller_add(slots->poller, slots->map.watch_fd, &slots->map);
 	if (slots->map_error != 0) {
 		vb_log(VB_LOG_WARN, "nf_tables cannot be watched: %s", strerror(-slots->map_error));
@@ -468,7 +468,7 @@ static void settle_if_possible(struct vb_slots *slots, struct vb_slot_group *gro
 	serve_waiting(slots, group);
 }
 
-/* May this port have that slot? The socket's mark says only that somebody was given it once: he may have given it back
+/* May this port have that slot? The socket's mark says only that a process was given it once: it may have given it back
  * since, and another has it now. */
 static bool may_claim(const struct vb_slots *slots, const struct vb_slot_group *group, uint32_t slot)
 {
@@ -485,7 +485,7 @@ static void keep_slot(struct vb_slots *slots, struct vb_client *client, const st
 	send_slot(client, m->header.sequence, false);
 }
 
-/* There is nothing to show but the number: nobody else may have it, or have had it from the daemon before us. */
+/* There is nothing to show but the number: no other process may have it, or have had it from the daemon before us. */
 static void adopt_without_port(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *m, int page_fd)
 {
 	uint32_t slot = m->slot.slot;
@@ -522,7 +522,7 @@ void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const stru
 		vb_client_refuse(client, m->header.sequence, error, why);
 		return;
 	}
-	/* Ours to take over only from ourselves, or from who can harm nobody else by it. */
+	/* Ours to take over only from ourselves, or from a daemon that can harm no other user by it. */
 	if (group != &slots->shared || client->peer.uid == geteuid()) {
 		if (group == &slots->shared)
 			unwatch_own_sockets(slots);

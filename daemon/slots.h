@@ -8,7 +8,7 @@
  *   port 4791        the daemon itself (slot 0, QP1), processes of its own user and of root, and users of the group of
  *                    which the administrator says that they trust each other (--trust-group)
  *   no port          processes that use only devices that are reached by TCP: their slot is a range of numbers. Where port
- *                    4791 is somebody else's, such devices can still be had
+ *                    4791 is another program's, such devices can still be had
  *   one port a user  everybody else. The system hands packets for their slots to it (slot_map.h); where it cannot, these
  *                    users are refused
  *
@@ -32,7 +32,7 @@ struct vb_client;
 /* A port and the processes on it. */
 struct vb_slot_group {
 	struct vb_list node;
-	uid_t uid;                         /* whose port; nobody's for port 4791 */
+	uid_t uid;                         /* whose port; unset for port 4791 */
 	struct vb_port_group port;
 	vb_time settle_deadline, probe_deadline;
 };
@@ -53,7 +53,7 @@ struct vb_slots {
 };
 
 void vb_slots_init(struct vb_slots *slots, struct vb_list *clients, int poller);
-/* Serve every user: read what a predecessor left, and who among them trust each other (NULL: nobody). */
+/* Serve every user: read what a predecessor left, and who among them trust each other (NULL: none). */
 void vb_slots_serve_users(struct vb_slots *slots, const gid_t *trusted);
 void vb_slots_fini(struct vb_slots *slots);
 

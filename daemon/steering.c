@@ -16,7 +16,7 @@
  * net.core.optmem_max is still 20,480 bytes (kernels before 6.7) the kernel takes some 650 entries and refuses more
  * with ENOMEM.
  *
- * A load beyond the end of a short datagram returns 0, the daemon's index in the fresh group: nobody else is bothered.
+ * A load beyond the end of a short datagram returns 0, the daemon's index in the fresh group: no other socket is bothered.
  */
 #include "daemon/steering.h"
 

@@ -132,7 +132,7 @@ static int send_request(struct vb_subnet_client *client, vb_time now, uint32_t s
 			      patience / TRIES, TRIES - 1);
 }
 
-/* One that is to be sent, with what is known of its answer. -ENETUNREACH: there is nobody to ask. */
+/* One that is to be sent, with what is known of its answer. -ENETUNREACH: there is no subnet administration to ask. */
 static int new_question(struct vb_subnet_client *client, const struct vb_subnet_answer *answer, struct question **made)
 {
 	struct question *question;

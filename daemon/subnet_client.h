@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * This host as a client of the subnet administration, for rdma_cm: which GID has an IP address, by which path is a GID reached, and
- * membership in multicast groups.
+ * This host as a client of the subnet administration, for rdma_cm: which GID has an IP address, by which path is a GID
+ * reached, and membership in multicast groups.
  *
- * The kernel finds GIDs by ARP over IPoIB, and there is none here. Each host registers a ServiceRecord for each of its addresses, whose
- * name is the address as text and whose GID is that of its port (`saquery -S` shows them), and asks for the name. The same was done before
- * IPoIB was everywhere (OpenIB's address translation service). Records have a lease and are renewed; a subnet manager that begins anew asks
- * for them (client reregistration).
+ * The kernel finds GIDs by ARP over IPoIB, and there is none here. Each host registers a ServiceRecord for each of its
+ * addresses, whose name is the address as text and whose GID is that of its port (`saquery -S` shows them), and asks
+ * for the name. The same was done before IPoIB was everywhere (OpenIB's address translation service). Records have a
+ * lease and are renewed; a subnet manager that begins anew asks for them (client reregistration).
  */
 #ifndef VB_DAEMON_SUBNET_CLIENT_H
 #define VB_DAEMON_SUBNET_CLIENT_H
@@ -29,7 +29,7 @@ struct vb_subnet_answer {
 	void *owner;                       /* who asked */
 	uint32_t id;                       /* for which of his ids */
 	enum vb_subnet_question question;
-	int error;                         /* 0 or -errno: -ETIMEDOUT, -EADDRNOTAVAIL nobody has the address, -ENOTUNIQ several have,
+	int error;                         /* 0 or -errno: -ETIMEDOUT, -EADDRNOTAVAIL no port has the address, -ENOTUNIQ several have,
 					      -EHOSTUNREACH there is no path */
 	struct vb_path path;               /* source and destination are GIDs; LIDs and SL are PATH's answer */
 	uint8_t mtu, lifetime;             /* PATH: code of wire/mtu.h, exponent */

@@ -4,7 +4,7 @@
  * processes have not read yet.
  *
  * Of connections, slots and ids a user may have half of what the others leave: one who takes all he can leaves half to
- * everybody else, the next a quarter, and whoever comes finds something. The daemon's own user and root are not limited
+ * everybody else, the next a quarter, and every user finds something. The daemon's own user and root are not limited
  * but by what there is.
  */
 #ifndef VB_DAEMON_USERS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Something in shared memory that ends and begins anew at the same place, while others still know it from before: a queue pair
- * from one RTR to the next, a registration under a key that comes again. Each time is a generation, with a number that no other has.
+ * Something in shared memory that ends and begins anew at the same place, while others still know it from before: a
+ * queue pair from one RTR to the next, a registration under a key that comes again. Each time is a generation, with a
+ * number that no other has.
  *
  * One word says which generation stands, with flags below the number that may change meanwhile:
  *
@@ -11,8 +12,8 @@
  * That is a sequence lock (base/sequence_lock.h) of whose word the number alone counts. Numbers grow, so that none comes again
  * between a reader's two looks; the first follows from something that no process before had at this place (vb_generation_next).
  *
- * Two that work together each name the generation of the other with which they do (`partner`). What one of them then shows of that
- * work, and changes all the time, is about the other only if both names fit:
+ * Two that work together each name the generation of the other with which they do (`partner`). What one of them then
+ * shows of that work, and changes all the time, is about the other only if both names fit:
  *
  *   owner    begins: partner and counts are cleared with the fields ; vb_generation_join: works with that generation ; counts
  *   reader   load the counts, each with acquire order ; vb_generation_goes_with ? they are about us
@@ -57,7 +58,7 @@ VB_INLINE uint64_t vb_generation_word(uint64_t number, uint64_t flags)
 	return number << VB_GENERATION_FLAGS | flags;
 }
 
-/* The number after that of a word. The word is 0, there was none: `first`, cut to what fits. Never 0, which is nobody's. */
+/* The number after that of a word. The word is 0, there was none: `first`, cut to what fits. Never 0, which stands for none. */
 VB_INLINE uint64_t vb_generation_next(uint64_t word, uint64_t first)
 {
 	uint64_t number = (word == 0 ? first : vb_generation_of(word) + 1) & UINT64_MAX >> VB_GENERATION_FLAGS;

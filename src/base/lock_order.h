@@ -82,7 +82,7 @@ void vb_lock_order_tried(const void *lock, enum vb_lock_rank rank);
 void vb_lock_order_release(const void *lock, enum vb_lock_rank rank);
 /* Waiting for a condition lets go of a lock and takes it back: all others held must be of lower ranks. */
 void vb_lock_order_wait(const void *lock, enum vb_lock_rank rank);
-/* It is made anew, as in a child of fork: nobody holds it. */
+/* It is made anew, as in a child of fork: no thread holds it. */
 void vb_lock_order_forget(const void *lock);
 bool vb_lock_order_holds(const void *lock);
 

@@ -75,7 +75,7 @@ static void write_line(enum vb_log_level level, const char *format, va_list argu
 	if (length > LINE_ROOM - 1)
 		length = LINE_ROOM - 1;
 	line[length++] = '\n';
-	/* A log that cannot be written is no reason to fail, and there is nobody to tell. */
+	/* A log that cannot be written is no reason to fail, and there is no other place to tell it. */
 	if (write(log_settings.fd, line, (size_t)length) < 0)
 		return;
 }

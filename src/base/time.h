@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Time is a parameter. Engines never read a clock: whoever calls them says what time it is, which
+ * Time is a parameter. Engines never read a clock: their caller says what time it is, which
  * is what lets the simulator run an hour of retries in a millisecond.
  */
 #ifndef VB_BASE_TIME_H

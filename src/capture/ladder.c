@@ -189,7 +189,7 @@ static unsigned sender_lane(struct builder *b, const struct vb_story_packet *pac
 	return host_lane(b, packet->path.source);
 }
 
-/* Who would have received it: whoever received or sent another packet as that queue pair at that address. */
+/* Where it would have arrived: at the lane that received or sent another packet as that queue pair at that address. */
 static const struct vb_capture_record *find_receiver(const struct vb_story *story, const struct vb_story_packet *lost,
 						     bool *as_receiver)
 {
@@ -318,7 +318,7 @@ static enum vb_ladder_style style_of(const struct vb_roce_packet *packet, bool a
 	return packet->op->is_request ? VB_LADDER_REQUEST : VB_LADDER_RESPONSE;
 }
 
-/* Without the receiver's word, as in a capture of somebody else's, it is taken to have arrived. */
+/* Without the receiver's word, as in another program's capture, it is taken to have arrived. */
 static void place_arrow(const struct builder *b, struct vb_ladder_item *item, const struct vb_story_packet *packet, unsigned from,
 			unsigned to)
 {

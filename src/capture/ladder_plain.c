@@ -7,7 +7,7 @@
  *      0.0 us  |-------- MPA request, IRD 1, ORD 1 -------->|
  *      9.1 us  [posted: SEND 16 B]                          |
  *
- * Names come from whoever wrote the capture: what is no printable character of UTF-8 is shown as '?'.
+ * Names come from the program that wrote the capture: what is no printable character of UTF-8 is shown as '?'.
  */
 #include <stdint.h>
 #include <string.h>

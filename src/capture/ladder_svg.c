@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The picture as SVG, drawn with nothing but lines, rectangles and text, and no reference to anything outside the file.
- * Details show as tool tips. Names come from whoever wrote the capture: everything is escaped.
+ * Details show as tool tips. Names come from the program that wrote the capture: everything is escaped.
  */
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -177,7 +177,7 @@ static void put_arrow(const struct vb_ladder *ladder, const struct vb_ladder_ite
 	fputs("</text></g>\n", out);
 }
 
-/* How wide it will be, about: nobody can ask the font. */
+/* How wide it will be, about: the font cannot be asked. */
 static double text_width(const char *text)
 {
 	double width = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who sent the packets of somebody else's capture. A packet of a connected queue pair names its receiver only; but an
+ * Who sent the packets of another program's capture. A packet of a connected queue pair names its receiver only; but an
  * answer has the PSN of what it answers, and so the two ends of a connection are found.
  */
 #ifndef VB_CAPTURE_PEERS_H

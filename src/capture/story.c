@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reading: every block of the file, then the two halves of each packet become one. A received packet belongs to the
- * earliest packet of the same bytes between the same addresses that was sent before and that nobody has received yet. Of TCP streams
- * streams.c knows what belongs together.
+ * earliest packet of the same bytes between the same addresses that was sent before and that was not received yet. Of
+ * TCP streams streams.c knows what belongs together.
  */
 #include "capture/story.h"
 
@@ -389,7 +389,7 @@ int vb_story_tidy(const char *path, char *why, size_t room)
 	}
 	if (error == 0)
 		error = load_from(&story, fd, why, room);
-	/* Nobody used RDMA. It is an empty capture from now on, which other programs can read. */
+	/* No process used RDMA. It is an empty capture from now on, which other programs can read. */
 	if (error == -ENODATA) {
 		memset(&story, 0, sizeof(story));
 		error = 0;

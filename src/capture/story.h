@@ -83,7 +83,7 @@ int vb_story_encode(const struct vb_story *story, struct vb_capture_buffer *buff
 /* The same to a file of that name or in its place, at once or not at all. 0 or -errno. */
 int vb_story_save(const struct vb_story *story, const char *path);
 
-/* Put a capture file in order, if nobody writes to it any more: 0, -EBUSY, or another -errno with the sentence. */
+/* Put a capture file in order, if no process writes to it any more: 0, -EBUSY, or another -errno with the sentence. */
 int vb_story_tidy(const char *path, char *why, size_t room);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * O_APPEND makes each write whole with regard to others (write(2)); the header is written by whoever finds the file
+ * O_APPEND makes each write whole with regard to others (write(2)); the header is written by the process that finds the file
  * empty. The times of all processes are taken from this machine's monotonic clock and moved by
  * the same amount, which stands in the header, so that they compare.
  *
- * The file begins with an interface for IP packets. One for frames of RoCEv1 or InfiniBand is appended by the first process that has such a
- * frame: who looks whether there is one, and appends it, holds the header's lock, so that its number is known.
+ * The file begins with an interface for IP packets. One for frames of RoCEv1 or InfiniBand is appended by the first
+ * process that has such a frame: who looks whether there is one, and appends it, holds the header's lock, so that its
+ * number is known.
  */
 #include "capture/writer.h"
 

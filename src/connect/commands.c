@@ -47,12 +47,12 @@ static int choose_qp_type(uint32_t port_space, uint32_t wanted)
 	}
 }
 
-static int create(struct vb_connect *connect, struct vb_connection *nobody, struct order *order)
+static int create(struct vb_connect *connect, struct vb_connection *unused, struct order *order)
 {
 	int qp_type = choose_qp_type(order->command->port_space, order->command->qp_type), error;
 	struct vb_connection *connection;
 
-	(void)nobody;
+	(void)unused;
 	if (qp_type < 0)
 		return qp_type;
 	error = vb_connection_create(connect, order->owner, 0, &connection);
@@ -340,7 +340,7 @@ static int adopt_connected(struct vb_connect *connect, struct order *order)
 	return 0;
 }
 
-static int adopt(struct vb_connect *connect, struct vb_connection *nobody, struct order *order)
+static int adopt(struct vb_connect *connect, struct vb_connection *unused, struct order *order)
 {
 	struct vb_connection *connection;
 	int error, qp_type = choose_qp_type(order->command->port_space, order->command->qp_type);
@@ -356,7 +356,7 @@ static int adopt(struct vb_connect *connect, struct vb_connection *nobody, struc
 	default:
 		return -EINVAL;
 	}
-	error = create(connect, nobody, order);
+	error = create(connect, unused, order);
 	if (error)
 		return error;
 	connection = vb_connection_find(connect, order->reply->id);

@@ -83,7 +83,7 @@ void vb_connect_expire(struct vb_connect *connect, vb_time now);
 struct vb_resource_list;
 void vb_connect_owner_show(const struct vb_connect_owner *owner, struct vb_resource_list *list);
 
-/* Whose id it is; NULL: nobody's. */
+/* The owner of the id; NULL: none. */
 struct vb_connect_owner *vb_connect_owner_of(struct vb_connect *connect, uint32_t id);
 
 /* Ids that exist, those without an owner included, which only wait for a last answer or a timer. */

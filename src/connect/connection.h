@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Inside the connection manager: one communication id, the engine that holds them all, and what the files of this room
- * call of one another. Nobody outside includes this.
+ * call of one another. No file outside includes this.
  */
 #ifndef VB_CONNECT_CONNECTION_H
 #define VB_CONNECT_CONNECTION_H
@@ -145,7 +145,7 @@ void vb_connection_release(struct vb_connect *connect, vb_time now, struct vb_co
 void vb_connect_event_begin(struct vb_cm_event *event, const struct vb_connection *connection,
 			    enum vb_cm_event_kind kind, int status);
 void vb_connect_event_private(struct vb_cm_event *event, const void *bytes, unsigned length);
-/* Dropped where nobody owns the id any more. */
+/* Dropped where the id has no owner any more. */
 void vb_connect_event_send(struct vb_connect *connect, const struct vb_connection *connection,
 			   const struct vb_cm_event *event);
 void vb_connect_tell(struct vb_connect *connect, const struct vb_connection *connection, enum vb_cm_event_kind kind,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What happens when an answer does not come: the message is repeated as often as was agreed (IBA 12.9.8.2: the REQ says
- * how often and how long apart), then given up. And when it cannot come, because the network says that nobody is there.
+ * how often and how long apart), then given up. And when it cannot come, because the network says that the peer is not there.
  */
 #include <errno.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static bool says_nobody_is_there(int error)
 	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
 }
 
-/* ICMP is easily forged: the message must be quoted as it was sent, with the ids that nobody off the path knows. */
+/* ICMP is easily forged: the message must be quoted as it was sent, with the ids that no host off the path knows. */
 void vb_connect_undelivered(struct vb_connect *connect, const uint8_t destination[16], const void *bytes, size_t length,
 			    int error)
 {

@@ -85,7 +85,7 @@ static void take_reply(struct vb_mpa *mpa)
 		mpa->state = VB_MPA_REJECTED;
 		return;
 	}
-	/* We never ask for markers, and whoever wants them has to say so in a request. */
+	/* We never ask for markers, and a peer that wants them has to say so in a request. */
 	if (reply->markers) {
 		fail(mpa, -EPROTO);
 		return;
@@ -122,7 +122,7 @@ void vb_mpa_listen(struct vb_mpa *mpa, vb_time now)
 	mpa->deadline = now + VB_MPA_REQUEST_PATIENCE;
 }
 
-/* Whoever asks for markers has to do without us (RFC 5044 7.1.1: a reply with R, which the consumer knows nothing of). */
+/* A peer that asks for markers has to do without us (RFC 5044 7.1.1: a reply with R, which the consumer knows nothing of). */
 static void take_request(struct vb_mpa *mpa)
 {
 	mpa->state = VB_MPA_ASKED;

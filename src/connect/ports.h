@@ -45,7 +45,7 @@ int vb_connect_ports_bind(struct vb_connect_ports *ports, struct vb_connect_bind
 int vb_connect_ports_listen(struct vb_connect_ports *ports, struct vb_connect_binding *binding);
 void vb_connect_ports_release(struct vb_connect_ports *ports, struct vb_connect_binding *binding);
 
-/* Who listens for requests to that address and port? NULL: nobody. */
+/* The listener for requests to that address and port; NULL: none. */
 struct vb_connect_binding *vb_connect_ports_listener(struct vb_connect_ports *ports, uint32_t port_space,
 						     const struct vb_cm_address *destination);
 

@@ -2,7 +2,7 @@
  *
  * A MAD comes in: decode, find the id it is about, ask THE table (states.c), react. Peers are hostile: a message counts
  * only if both communication ids fit and it came from the address that the connection was made with; else it finds
- * nobody (UNKNOWN).
+ * none (UNKNOWN).
  */
 #include <infiniband/verbs.h>
 #include <string.h>
@@ -140,8 +140,8 @@ static bool connection_is_stale(struct vb_connect *connect, const struct arrival
 	}
 }
 
-/* Is that the address it came to? A listener on 127.0.0.1 is not to be reached from outside. Over InfiniBand it came to a GID, and any
- * other address of this host will do. */
+/* Is that the address it came to? A listener on 127.0.0.1 is not to be reached from outside. Over InfiniBand it came to
+ * a GID, and any other address of this host will do. */
 static bool came_to(const struct vb_connect *connect, const struct arrival *arrival, const uint8_t address[16])
 {
 	struct vb_connect_device device;
@@ -268,14 +268,14 @@ static void tell_request(struct vb_connect *connect, const struct vb_connection 
 	vb_connect_event_send(connect, child, &event);
 }
 
-static void admit(struct vb_connect *connect, struct vb_connection *nobody, const struct arrival *arrival)
+static void admit(struct vb_connect *connect, struct vb_connection *unused, const struct arrival *arrival)
 {
 	const struct vb_cm_req *req = &arrival->mad->req;
 	struct vb_cm_address ours, theirs;
 	struct vb_connection *listener, *child;
 	uint16_t reason;
 
-	(void)nobody;
+	(void)unused;
 	if (req->local_id == 0)
 		return;
 	listener = addresses_are_sound(connect, arrival, req->private_data, req->service_id, &ours, &theirs) ?
@@ -452,7 +452,7 @@ static void take_reject(struct vb_connect *connect, struct vb_connection *connec
 
 /* ---- the end */
 
-/* Ours is not known of a connection taken over from another daemon. Whoever names no QP only asks whether we know the
+/* Ours is not known of a connection taken over from another daemon. A peer that names no QP only asks whether we know the
  * connection: silence says yes. */
 static bool names_our_qp(const struct vb_connection *connection, const struct vb_cm_dreq *dreq)
 {
@@ -536,7 +536,7 @@ static void refuse_sidr(struct vb_connect *connect, const struct arrival *arriva
 	vb_connect_answer(connect, arrival->from, &answer);
 }
 
-static void admit_sidr(struct vb_connect *connect, struct vb_connection *nobody, const struct arrival *arrival)
+static void admit_sidr(struct vb_connect *connect, struct vb_connection *unused, const struct arrival *arrival)
 {
 	const struct vb_cm_sidr_req *req = &arrival->mad->sidr_req;
 	struct vb_cm_address ours, theirs;
@@ -544,7 +544,7 @@ static void admit_sidr(struct vb_connect *connect, struct vb_connection *nobody,
 	struct vb_cm_event event;
 	uint16_t reason;
 
-	(void)nobody;
+	(void)unused;
 	if (req->request_id == 0)
 		return;
 	listener = addresses_are_sound(connect, arrival, req->private_data, req->service_id, &ours, &theirs) ?

@@ -22,7 +22,7 @@ void vb_connection_release(struct vb_connect *connect, vb_time now, struct vb_co
 	switch (connection->state) {
 	case VB_CONNECT_REQ_SENT:
 	case VB_CONNECT_MRA_REQ_RECEIVED:
-		/* The peer may be about to answer; IBA 12.6.7.2: "timeout" says that nobody waits any more. */
+		/* The peer may be about to answer; IBA 12.6.7.2: "timeout" says that this side waits no more. */
 		vb_connect_send_rej(connect, connection, VB_CM_REJECT_TIMEOUT, NULL, 0);
 		break;
 	case VB_CONNECT_REQ_RECEIVED:

@@ -20,7 +20,7 @@
 #define repeat VB_CONNECT_DO_REPEAT
 #define stale_ VB_CONNECT_DO_REFUSE_STALE
 #define reply_ VB_CONNECT_DO_TAKE_REPLY
-#define nobody VB_CONNECT_DO_REFUSE_REPLY
+#define refuse VB_CONNECT_DO_REFUSE_REPLY
 #define ready_ VB_CONNECT_DO_TAKE_READY
 #define longer VB_CONNECT_DO_BE_PATIENT
 #define reject VB_CONNECT_DO_TAKE_REJECT
@@ -50,8 +50,8 @@ ROW(MRA)      = {      0,      0,      0,      0, longer, longer,      0,      0
                        0,      0,      0,      0,      0,      0,      0 },
 ROW(REJ)      = {      0,      0,      0,      0, reject, reject, reject, reject, reject, reject, reject, ended_,
                        0,      0,      0,      0,      0,      0,      0 },
-ROW(REP)      = { nobody,      0,      0,      0, reply_, reply_, patien,      0,      0,      0, repeat,      0,
-                       0,      0, repeat, nobody,      0,      0,      0 },
+ROW(REP)      = { refuse,      0,      0,      0, reply_, reply_, patien,      0,      0,      0, repeat,      0,
+                       0,      0, repeat, refuse,      0,      0,      0 },
 ROW(RTU)      = {      0,      0,      0,      0,      0,      0,      0,      0, ready_, ready_,      0,      0,
                        0,      0,      0,      0,      0,      0,      0 },
 ROW(DREQ)     = { confrm,      0,      0,      0,      0,      0, discon,      0, discon, discon, discon, cross_,

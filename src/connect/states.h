@@ -7,7 +7,7 @@
 
 /* In the order of the table's columns. */
 #define VB_CONNECT_STATES(X)                                                                           \
-	X(UNKNOWN)           /* no such id: what a message finds that finds nobody */                 \
+	X(UNKNOWN)           /* no such id: what a message finds that finds none */                   \
 	X(IDLE)              /* created */                                                             \
 	X(BOUND)             /* has a port */                                                          \
 	X(LISTENING)                                                                                   \
@@ -42,13 +42,13 @@ enum vb_connect_state {
 	X(REPEAT)            /* a repeated message whose answer was lost: say it again */              \
 	X(REFUSE_STALE)      /* a request for a connection that has ended: REJ 10 */                   \
 	X(TAKE_REPLY)                                                                                  \
-	X(REFUSE_REPLY)      /* a REP for nobody: REJ, so that the peer need not wait for its timeout */ \
+	X(REFUSE_REPLY)      /* a REP for no id: REJ, so  that the peer need not wait for its timeout */ \
 	X(TAKE_READY)                                                                                  \
 	X(BE_PATIENT)        /* MRA: wait longer */                                                    \
 	X(TAKE_REJECT)                                                                                 \
 	X(TAKE_DISCONNECT)                                                                             \
 	X(CROSS_DISCONNECT)  /* both sides asked at once: both answer */                               \
-	X(CONFIRM_DISCONNECT) /* a repeated DREQ, or one for nobody: DREP */                           \
+	X(CONFIRM_DISCONNECT) /* a repeated DREQ, or one for no id: DREP */                            \
 	X(END)               /* our DREQ was answered */                                               \
 	X(TAKE_FORGOTTEN)    /* the peer answers our question: it knows the connection no more */      \
 	X(REFUSE_PATH)       /* LAP: no alternate paths here */                                        \

@@ -10,7 +10,7 @@
 #include "explain/report.h"
 #include "memory/fault.h"
 
-/* Says cause and fix. `remote_key`: the key is an rkey, named by the peer of whoever checked it. `whose` says whose
+/* Says cause and fix. `remote_key`: the key is an rkey, named by the peer of the side that checked it. `whose` says whose
  * memory it is: "the peer's", "this side's". False: not such a fault, nothing said. */
 bool vb_explain_access(const struct vb_fault_record *fault, bool remote_key, const char *whose,
 		       struct vb_report *report);

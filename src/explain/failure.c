@@ -110,7 +110,7 @@ static void say_what(const struct vb_explain_failure *f, struct vb_report *repor
 	}
 }
 
-/* ---- nobody answers ---- */
+/* ---- no answer ---- */
 
 static void say_reach(const struct vb_explain_failure *f, struct vb_report *report)
 {
@@ -305,9 +305,9 @@ static bool say_stray_answers(const struct vb_explain_failure *f, struct vb_repo
 static bool say_loopback(const struct vb_explain_failure *f, struct vb_report *report)
 {
 	char address[VB_WORDS_ADDRESS];
-	bool somebody = f->reach == VB_REACH_ANSWERED && f->far.status != VB_INQUIRY_NO_PROCESS;
+	bool process_answers = f->reach == VB_REACH_ANSWERED && f->far.status != VB_INQUIRY_NO_PROCESS;
 
-	if (!vb_gid_is_loopback(f->peer) || (vb_gid_is_loopback(f->source) && somebody))
+	if (!vb_gid_is_loopback(f->peer) || (vb_gid_is_loopback(f->source) && process_answers))
 		return false;
 	vb_report_say(report, VB_REPORT_CAUSE,
 		      "%s is a loopback address: it names this host itself, where no process has queue pair 0x%06x. ",

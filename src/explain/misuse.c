@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See misuse.h. Not only misuse: also what nobody would hear of otherwise.
+ * See misuse.h. Not only misuse: also what a user would not hear of otherwise.
  */
 #include "explain/misuse.h"
 

@@ -29,7 +29,7 @@ void vb_explain_profile(const struct vb_profile *profile, struct vb_report *repo
 void vb_explain_arguments(const char *verb, int error, const struct vb_explain_bounds *bounds, size_t count,
 			  const char *otherwise, const char *fix, struct vb_report *report);
 
-/* ibv_create_ah and whoever else takes an ibv_ah_attr. `source` is the GID that sgid_index names; zero: none. */
+/* ibv_create_ah and all else that takes an ibv_ah_attr. `source` is the GID that sgid_index names; zero: none. */
 void vb_explain_create_ah(const char *verb, const struct ibv_ah_attr *attr, const uint8_t source[16], int error,
 			  struct vb_report *report);
 

@@ -243,7 +243,7 @@ vb_time vb_adapter_deadline(const struct vb_adapter *adapter)
 	return deadline;
 }
 
-/* The fabric is silent: the port is down, and it may be that nobody there knows of us any more. */
+/* The fabric is silent: the port is down, and it may be that the fabric does not know of us any more. */
 static void lose_cable(struct vb_adapter *adapter, vb_time now)
 {
 	vb_fabric_detach(adapter->port, now);

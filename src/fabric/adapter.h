@@ -3,7 +3,7 @@
  * An adapter that joins a fabric elsewhere: its node, its agents, and its end of the cable. Sans-I/O.
  *
  *   idle ── join ─▶ asking ── ACCEPT ─▶ joined ── cable lost ─▶ asking again (the node stays, its port is down)
- *                     └── REFUSE, or nobody answers for a while ─▶ idle
+ *                     └── REFUSE, or no answer for a while ─▶ idle
  */
 #ifndef VB_FABRIC_ADAPTER_H
 #define VB_FABRIC_ADAPTER_H

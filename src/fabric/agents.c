@@ -417,7 +417,7 @@ static void receive_segment(struct vb_agents *agents, vb_time now, struct agent 
 	struct vb_mad reply;
 	bool has_reply;
 
-	/* An answer that nobody waits for is begun by nobody: its request has ended already. */
+	/* No agent begins an answer that no agent waits for: its request has ended already. */
 	if (!receiver)
 		return;
 	if (vb_mad_is_response(mad) && !request && !receiver->delivered) {
@@ -504,7 +504,7 @@ static void expire_request(struct vb_agents *agents, vb_time now, struct request
 		return;
 	}
 	vb_list_remove(&request->node);
-	/* As ib_umad has it: of a request that nobody answered the header comes back. */
+	/* As ib_umad has it: of a request without an answer the header comes back. */
 	deliver(agents, request->agent, ETIMEDOUT, &request->address, &request->mad, VB_MAD_HEADER_LENGTH);
 	free(request);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A subnet, or the part of it that is in this process: nodes, what joins them, and the frames on their way. Does no input or output: frames
- * that leave by a cable are handed to the host, time is a parameter.
+ * A subnet, or the part of it that is in this process: nodes, what joins them, and the frames on their way. Does no
+ * input or output: frames that leave by a cable are handed to the host, time is a parameter.
  *
  *   vb_fabric_receive          a frame has come by a cable
  *   vb_fabric_send_mad, _run   a node sends a MAD of its own
@@ -9,7 +9,7 @@
  *
  * A frame passes all switches of the process in one call. It takes VB_FABRIC_MAX_HOPS of them at most: forwarding
  * tables may have loops, and an LRH has no hop limit. What nodes send waits in a queue until vb_fabric_run, so that
- * nobody is called back by what he has just called; vb_fabric_receive and vb_fabric_expire run it themselves.
+ * no caller is called back by what it has just called; vb_fabric_receive and vb_fabric_expire run it themselves.
  */
 #ifndef VB_FABRIC_FABRIC_H
 #define VB_FABRIC_FABRIC_H
@@ -63,11 +63,12 @@ void vb_fabric_cut(struct vb_fabric_port *port, bool cut, vb_time now);
 
 /* A frame that came by port->cable. It may be changed on its way. */
 void vb_fabric_receive(struct vb_fabric *fabric, vb_time now, struct vb_fabric_port *port, uint8_t *bytes, size_t length);
-/* The node of `port` sends it: directed by its path, else by its LID. Only `address` and the MAD decide; VL and SLID are filled in.
- * 0 or -errno: -ENETUNREACH there is no way, -ENOBUFS. */
+/* The node of `port` sends it: directed by its path, else by its LID. Only `address` and the MAD decide; VL and SLID
+ * are filled in. 0 or -errno: -ENETUNREACH there is no way, -ENOBUFS. */
 int vb_fabric_send_mad(struct vb_fabric_port *port, vb_time now, const struct vb_mad_address *address, const struct vb_mad *mad);
-/* A queue pair of the adapter that `port` belongs to sends it. It must be for no VL but data's, from a LID of the port, and the port
- * active: else false, and it is counted as discarded. For a LID of the port itself, or a group, it is handed to the consumer at once. */
+/* A queue pair of the adapter that `port` belongs to sends it. It must be for no VL but data's, from a LID of the port,
+ * and the port active: else false, and it is counted as discarded. For a LID of the port itself, or a group, it is
+ * handed to the consumer at once. */
 bool vb_fabric_send_frame(struct vb_fabric_port *port, vb_time now, uint8_t *bytes, size_t length);
 /* Carry all that waits. */
 void vb_fabric_run(struct vb_fabric *fabric, vb_time now);

@@ -23,7 +23,7 @@ struct vb_fabric_hosts_owner {
 	void (*send)(void *context, const struct vb_cable_address *to, const void *head, size_t head_length, const void *body,
 		     size_t body_length);
 	uint32_t (*random)(void *context);
-	/* Somebody joined or left; may be NULL. */
+	/* A host joined or left; may be NULL. */
 	void (*news)(void *context, const char *text);
 };
 

@@ -2,12 +2,12 @@
  *
  * A node of a subnet: a switch or a channel adapter, with its ports and all that a subnet manager can set on them.
  *
- * Nodes of one process are joined by pointers (`peer`), those of others by cables that the owner of the fabric knows (`cable`). A switch's
- * port 0 is the switch itself; an adapter's ports begin with 1.
+ * Nodes of one process are joined by pointers (`peer`), those of others by cables that the owner of the fabric knows
+ * (`cable`). A switch's port 0 is the switch itself; an adapter's ports begin with 1.
  *
  * What the node answers itself are the attributes of wire/mad_attributes.h (sma.c, counters.c). All else that is sent
  * to its QP0 and QP1 goes to its consumer, if it has one: agents.h. An adapter without consumer is a ghost: it is
- * there, and nobody uses it.
+ * there, and no packet uses it.
  */
 #ifndef VB_FABRIC_NODE_H
 #define VB_FABRIC_NODE_H
@@ -48,7 +48,7 @@ struct vb_fabric_port {
 	uint8_t number;
 	struct vb_fabric_port *peer;       /* NULL: nothing, or a cable */
 	void *cable;                       /* of the owner; NULL: none */
-	bool cut;                          /* a cable that somebody cut: it is there, and carries nothing */
+	bool cut;                          /* a cable that was cut: it is there, and carries nothing */
 	bool cable_is_alive;               /* the other end of `cable` is heard */
 	struct vb_link_rate rate;          /* what port and cable can do */
 	uint64_t guids[VB_FABRIC_GUIDS];
@@ -120,7 +120,7 @@ void vb_fabric_node_destroy(struct vb_fabric_node *node);
 /* What port and cable can do, and do from now on. */
 void vb_fabric_port_set_rate(struct vb_fabric_port *port, const struct vb_link_rate *rate);
 
-/* The port that has the LIDs of whoever is reached by this one: port 0 of a switch, the port itself of an adapter. */
+/* The port that has the LIDs of the node that is reached by this one: port 0 of a switch, the port itself of an adapter. */
 static inline struct vb_fabric_port *vb_fabric_port_base(struct vb_fabric_port *port)
 {
 	return port->node->type == VB_NODE_SWITCH ? &port->node->port[0] : port;

@@ -60,7 +60,7 @@ void vb_fabric_trap_begin(struct vb_fabric_node *node, uint16_t number, vb_time 
 {
 	struct vb_fabric_port *port = base_of(node);
 
-	/* Nobody to tell: whoever comes finds PortStateChange. */
+	/* There is no subnet manager to tell: the next one finds PortStateChange. */
 	if (!node->fabric || be16_get(port->info.sm_lid) == 0 || vb_fabric_port_lid(port) == 0)
 		return;
 	node->trap = (struct vb_fabric_trap){

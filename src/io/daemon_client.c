@@ -110,7 +110,7 @@ static int greet(struct vb_daemon_client *client, vb_time patience)
 	return 0;
 }
 
-/* Where only root can listen first: anybody may hold the other name. */
+/* Where only root can listen first: any user may hold the other name. */
 static int connect_to_daemon(void)
 {
 	char path[64];
@@ -144,7 +144,7 @@ int vb_daemon_client_connect(struct vb_daemon_client *client, bool may_start)
 
 	for (unsigned tries = 0; tries < MOST_TRIES; tries++) {
 		error = try_connect(client, ANSWER_PATIENCE);
-		/* Nobody listens: start one. Hung up on: it was just about to exit, the next look finds nobody. */
+		/* No daemon listens: start one. Hung up on: it was just about to exit, the next look finds none. */
 		if (error != -ECONNREFUSED && error != -ECONNRESET)
 			break;
 		if (!may_start)
@@ -156,7 +156,7 @@ int vb_daemon_client_connect(struct vb_daemon_client *client, bool may_start)
 				return error;
 			continue;
 		}
-		/* Somebody else's has bound the name and does not listen yet: microseconds. */
+		/* Another process's has bound the name and does not listen yet: microseconds. */
 		vb_wait(NULL, 0, vb_clock_now() + (VB_MILLISECONDS(1) << tries));
 	}
 	if (error != 0 && error != -EACCES)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A connection to verbenad: found, or started if need be, checked, greeted. For whoever talks to it: endpoints, device
+ * A connection to verbenad: found, or started if need be, checked, greeted. For all that talk to it: endpoints, device
  * lists, the command line, connection management.
  *
- * A process trusts only a verbenad run by root, by the account `verbena` or by its own user: whoever runs the daemon
+ * A process trusts only a verbenad run by root, by the account `verbena` or by its own user: the user who runs the daemon
  * decides which packets the process sees.
  */
 #ifndef VB_IO_DAEMON_CLIENT_H

@@ -165,7 +165,7 @@ int vb_page_create_filled(const char *name, const void *bytes, size_t length)
 	return vb_descriptor_lift(fd);
 }
 
-/* Only shared memory has seals: reading it cannot wait for anybody, which a file might. */
+/* Only shared memory has seals: reading it never blocks, which a file might. */
 int vb_page_read(int fd, size_t most, void **bytes, size_t *length)
 {
 	struct stat status;

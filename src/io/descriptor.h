@@ -38,7 +38,7 @@ int vb_descriptor_identity(int fd, struct vb_file_identity *identity);
 int vb_descriptor_map(int fd, off_t offset, size_t length, bool writable, void **memory);
 
 size_t vb_page_size(void);
-/* Shared memory of a fixed size, whose size nobody can change. Descriptor or -errno. */
+/* Shared memory of a fixed size, whose size no process can change. Descriptor or -errno. */
 int vb_page_create(const char *name, size_t size);
 /* Map one that comes from elsewhere: NULL unless it has that size and cannot shrink under us. */
 void *vb_page_map(int fd, size_t size, bool writable);

@@ -178,7 +178,7 @@ static void describe(struct vb_ethernet_batch *batch, unsigned i)
 	bool whole = !(batch->message[i].msg_hdr.msg_flags & MSG_TRUNC);
 
 	bundle->length = bundle->segment = 0;
-	/* Frames that somebody else is to have are seen where an interface is promiscuous, and our own where they go out. */
+	/* Frames for other hosts are seen where an interface is promiscuous, and our own where they go out. */
 	if (!whole || (address->sll_pkttype != PACKET_HOST && address->sll_pkttype != PACKET_MULTICAST))
 		return;
 	bundle->bytes = batch->frame[i] + VB_IB_GRH_LENGTH;

@@ -18,7 +18,7 @@ void vb_event_raise(int fd);
 void vb_event_clear(int fd);
 
 struct vb_wait_item {
-	int fd;                            /* negative: nobody to wait for */
+	int fd;                            /* negative: nothing to wait for */
 	bool readable;                     /* out; true also for hang-up and error: reading tells */
 };
 
@@ -43,7 +43,7 @@ unsigned vb_poller_wait(int poller, void **tags, unsigned room, vb_time deadline
 void vb_thread_prepare(const char *name);
 /* The processor on which this thread runs, more or less; -1: not known. */
 int vb_thread_cpu(void);
-/* Let others have this core for a moment, if somebody waits for it. */
+/* Let others have this core for a moment, if another thread waits for it. */
 void vb_thread_yield(void);
 
 #endif

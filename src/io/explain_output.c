@@ -80,7 +80,7 @@ void vb_explain_output_write(const char *text, size_t length)
 	int saved_errno = errno;
 
 	pthread_once(&settings_once, read_settings);
-	/* A report that cannot be written is no reason to fail, and there is nobody to tell. */
+	/* A report that cannot be written is no reason to fail, and there is no other place to tell it. */
 	if (write(settings.fd, text, length) < 0)
 		errno = saved_errno;
 	errno = saved_errno;

@@ -10,7 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A number that stays the same on this host until it is booted again, and differs from that of other hosts, network namespaces included. */
+/* A number that stays the same on this host until it is booted again, and differs from that of other hosts, network
+ * namespaces included. */
 uint64_t vb_host_seed(void);
 /* The account that runs the system's verbenad. False: there is none. */
 bool vb_host_account(const char *name, uid_t *uid);
@@ -22,7 +23,7 @@ void vb_host_user_name(uid_t uid, char *out, size_t room);
 /* Where root's processes of this network namespace meet others: a path in `directory`. False: /proc is not there. */
 bool vb_host_meeting_path(const char *directory, char *out, size_t room);
 
-/* Who has a UDP port: a pid (0: not to be seen by us) and a uid. False: nobody. */
+/* Who has a UDP port: a pid (0: not to be seen by us) and a uid. False: none. */
 bool vb_host_port_holder(unsigned port, pid_t *pid, uid_t *uid);
 
 #endif

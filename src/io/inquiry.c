@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A connected UDP socket hears of ICMP errors that its datagrams provoke (udp(7): ECONNREFUSED for a port nobody has),
+ * A connected UDP socket hears of ICMP errors that its datagrams provoke (udp(7): ECONNREFUSED for a port without a socket),
  * which tells a host without RoCE from one that is not there. Where port 4791 is silent, an unprivileged ICMP socket
  * (icmp(7), net.ipv4.ping_group_range) asks whether the host lives, if this user may.
  */
@@ -109,8 +109,8 @@ static bool await_answer(struct exchange *exchange, vb_time deadline)
 	}
 }
 
-/* The kernel asks three times, a second apart, before it reports EHOSTUNREACH; until then the neighbour table tells a host that is not
- * there from one that is silent. */
+/* The kernel asks three times, a second apart, before it reports EHOSTUNREACH; until then the neighbour table tells a
+ * host that is not there from one that is silent. */
 static bool neighbour_is_missing(const struct vb_path *path)
 {
 	struct vb_route route;
@@ -145,8 +145,8 @@ static uint64_t new_nonce(void)
 	return (uint64_t)vb_random_u32() << 32 | vb_random_u32();
 }
 
-/* An ICMP error that one question has brought back is told, once, by the next call on the socket: also if that sends the other question.
- * False: there is one. */
+/* An ICMP error that one question has brought back is told, once, by the next call on the socket: also if that sends
+ * the other question. False: there is one. */
 static bool ask(struct exchange *exchange, const struct vb_inquiry *question)
 {
 	if (send_question(exchange, question) >= 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Asking a peer why (wire/inquiry.h), and finding out what is there when nobody answers.
+ * Asking a peer why (wire/inquiry.h), and finding out what is there when no answer comes.
  */
 #ifndef VB_IO_INQUIRY_H
 #define VB_IO_INQUIRY_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Does anybody answer for an address on this link (ARP, neighbour discovery)? The kernel asks the link when something is
+ * Does a host answer for an address on this link (ARP, neighbour discovery)? The kernel asks the link when something is
  * sent there; rtnetlink, which any user may ask, says how far it has come.
  */
 #ifndef VB_IO_NEIGHBOUR_H
@@ -12,9 +12,9 @@
 #include "wire/path.h"
 
 enum vb_neighbour {
-	VB_NEIGHBOUR_KNOWN,              /* somebody answers, or answered not long ago; or the link has no neighbours */
-	VB_NEIGHBOUR_ASKED,              /* nobody has answered yet */
-	VB_NEIGHBOUR_SILENT,             /* nobody answered: to be asked again by vb_neighbour_solicit */
+	VB_NEIGHBOUR_KNOWN,              /* a host answers, or answered not long ago; or the link has no neighbours */
+	VB_NEIGHBOUR_ASKED,              /* no host has answered yet */
+	VB_NEIGHBOUR_SILENT,             /* no host answered: to be asked again by vb_neighbour_solicit */
 	VB_NEIGHBOUR_UNASKED,            /* the kernel has no need to know so far */
 };
 
@@ -24,7 +24,7 @@ enum vb_neighbour vb_neighbour_look(const uint8_t address[16], uint32_t interfac
  * them (RFC 863), and which no router passes on. */
 void vb_neighbour_solicit(const struct vb_path *path);
 
-/* Wait until somebody answers for path->destination on path->interface_index, or nobody does, or so long. */
+/* Wait until a host answers for path->destination on path->interface_index, or none does, or so long. */
 void vb_neighbour_await(const struct vb_path *path, vb_time patience);
 
 #endif

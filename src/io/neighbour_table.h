@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which Ethernet address stands behind an address, as the kernel's neighbour table has it. It is looked at, not filled:
- * nobody is asked on the network.
+ * no host is asked on the network.
  */
 #ifndef VB_IO_NEIGHBOUR_TABLE_H
 #define VB_IO_NEIGHBOUR_TABLE_H

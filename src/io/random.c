@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * getrandom(2). Not buffered: a buffer would be shared with a forked child, and nobody draws numbers on the data path.
+ * getrandom(2). Not buffered: a buffer would be shared with a forked child, and the data path draws no numbers.
  */
 #include "io/random.h"
 

@@ -135,7 +135,7 @@ int vb_tcp_connect(int fd, const struct vb_tcp_address *remote)
 	for (unsigned i = 0; i < 2; i++) {
 		if (syscall(SYS_connect, fd, &storage, length) == 0 || errno == EINPROGRESS)
 			return 0;
-		/* That there was an attempt before, which failed: said once, whoever asked how it failed. */
+		/* That there was an attempt before, which failed: said once, whichever call asked how it failed. */
 		if (errno != ECONNABORTED)
 			break;
 	}
@@ -175,7 +175,8 @@ int vb_tcp_prepare(int fd, uint8_t traffic_class)
 
 	if (error != 0)
 		return error;
-	/* What a kernel does not know we do without. SO_SNDBUF and SO_RCVBUF are not set: that would end their growing by themselves. */
+	/* What a kernel does not know we do without. SO_SNDBUF and SO_RCVBUF are not set: that would end their growing
+	 * by themselves. */
 	(void)set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOT_SENT);
 	(void)set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS);
 	(void)set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);

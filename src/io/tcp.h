@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * TCP sockets: the streams under iWARP. All are non-blocking, closed by exec, and never raise SIGPIPE. Addresses are GIDs, an IPv4
- * address standing as ::ffff:a.b.c.d (wire/path.h).
+ * TCP sockets: the streams under iWARP. All are non-blocking, closed by exec, and never raise SIGPIPE. Addresses are
+ * GIDs, an IPv4 address standing as ::ffff:a.b.c.d (wire/path.h).
  */
 #ifndef VB_IO_TCP_H
 #define VB_IO_TCP_H
@@ -35,7 +35,8 @@ int vb_tcp_remote(int fd, struct vb_tcp_address *address);
 
 /* ---- streams ---- */
 
-/* What every stream is set to: no delay, keep-alives, an end to what nobody acknowledges. 0 or -errno: it is no TCP socket. */
+/* What every stream is set to: no delay, keep-alives, an end to what the peer does not acknowledge. 0 or -errno: it is
+ * no TCP socket. */
 int vb_tcp_prepare(int fd, uint8_t traffic_class);
 /* How many bytes were taken, or -errno: -EAGAIN none now. `more`: there will be more at once. */
 ssize_t vb_tcp_send(int fd, const struct iovec *spans, unsigned count, bool more);
@@ -49,7 +50,7 @@ bool vb_tcp_is_acknowledged(int fd);
 void vb_tcp_shut(int fd);
 /* With RST. */
 void vb_tcp_abort(int fd);
-/* RST to the peer, and ECONNRESET to whoever reads here: as if the network had ended it. The descriptor stays. */
+/* RST to the peer, and ECONNRESET to the reader here: as if the network had ended it. The descriptor stays. */
 void vb_tcp_break(int fd);
 
 #endif

@@ -133,7 +133,7 @@ bool vb_udp_port_is_unused(bool ipv6, uint16_t port)
 
 	if (fd < 0)
 		return false;
-	/* Without SO_REUSEPORT: it is refused if anybody else is there. */
+	/* Without SO_REUSEPORT: it is refused if another socket is there. */
 	unused = bind_to(fd, ipv6, NULL, port) == 0;
 	close(fd);
 	return unused;

@@ -23,16 +23,16 @@ struct sock_filter;
 struct vb_burst;
 
 /* A socket on that port (VB_ROCE_PORT, or one to which a rule of the system hands packets of it), appended to its group;
- * non-blocking. Descriptor or -errno: -EADDRINUSE the port is taken by somebody else, -EAFNOSUPPORT no such IP version
+ * non-blocking. Descriptor or -errno: -EADDRINUSE the port is taken by another program, -EAFNOSUPPORT no such IP version
  * here. */
 int vb_udp_open_receiver(bool ipv6, uint16_t port);
-/* Does no socket at all use the port, not even one of ours that somebody kept? */
+/* Does no socket at all use the port, not even one of ours that a process kept? */
 bool vb_udp_port_is_unused(bool ipv6, uint16_t port);
 /* Bound to `port` alone. Sends block, for at most a tenth of a second. */
 int vb_udp_open_sender(bool ipv6, uint16_t port);
-/* The same for `own`, its source port and, where that can be, its source address. Whatever path it is used for, what agrees with
- * `own` in source, traffic class and hop limit the socket says of itself; where the address could not be had, `own`
- * has none on return. */
+/* The same for `own`, its source port and, where that can be, its source address. Whatever path it is used for, what
+ * agrees with `own` in source, traffic class and hop limit the socket says of itself; where the address could not be
+ * had, `own` has none on return. */
 int vb_udp_open_sender_of(struct vb_path *own);
 
 /* A receiver that comes from elsewhere: is it what vb_udp_open_receiver makes? */
@@ -60,14 +60,14 @@ int vb_udp_open_group(const uint8_t gid[16], uint32_t interface_index);
 /* The port a receiver is bound to, 0: none. */
 uint16_t vb_udp_port(int fd);
 /* A second member of an IPv4 group, which receives nothing. Linux 6.10 and later hand a datagram that just one socket
- * has joined for to whomever the steering program names, and it knows queue pairs, not groups; with two members each
+ * has joined for to the socket that the steering program names, and it knows queue pairs, not groups; with two members each
  * gets its copy. Descriptor or -errno: -EADDRINUSE where the port belongs to another user's daemon. */
 int vb_udp_open_companion(const uint8_t gid[16], uint32_t interface_index);
 
 /* Send run number `run` of the burst. 0 or -errno; *lost: packets that were not sent. */
 int vb_udp_send_run(int fd, const struct vb_burst *burst, uint32_t run, uint32_t *lost);
-/* The same for `count` runs from that one on, in as few system calls as possible. `own`: of vb_udp_open_sender_of, or NULL. Returns
- * how many packets were not sent. */
+/* The same for `count` runs from that one on, in as few system calls as possible. `own`: of vb_udp_open_sender_of, or
+ * NULL. Returns how many packets were not sent. */
 uint32_t vb_udp_send_runs(int fd, const struct vb_path *own, const struct vb_burst *burst, uint32_t run, uint32_t count);
 
 /* What arrived: `length` bytes, datagrams of `segment` bytes each but perhaps the last. */

@@ -14,7 +14,7 @@ void vb_udp_keep_errors(int fd, bool ipv6)
 {
 	int on = 1;
 
-	/* Without it nobody is told, and timers decide. */
+	/* Without it no queue pair is told, and timers decide. */
 	(void)setsockopt(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_RECVERR : IP_RECVERR, &on, sizeof(on));
 }
 

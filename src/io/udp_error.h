@@ -13,7 +13,7 @@
 enum { VB_UDP_QUOTED = 512 };
 
 struct vb_udp_error {
-	int error;                       /* errno: ECONNREFUSED nobody has the port, EHOSTUNREACH, ... */
+	int error;                       /* errno: ECONNREFUSED no socket has the port, EHOSTUNREACH, ... */
 	uint8_t destination[16];         /* of the datagram, as a GID */
 	size_t length;                   /* of what is quoted of it */
 	uint8_t bytes[VB_UDP_QUOTED];

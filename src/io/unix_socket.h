@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * SOCK_SEQPACKET Unix sockets: whole messages, descriptors along with them, and the kernel's word on who is at
- * the other end. An abstract name belongs to the network namespace and vanishes with its last socket; whoever binds it first has it. A
- * name that begins with a slash is a path, where only who may write to the directory can listen.
+ * SOCK_SEQPACKET Unix sockets: whole messages, descriptors along with them, and the kernel's word on who is at the
+ * other end. An abstract name belongs to the network namespace and vanishes with its last socket; the process that
+ * binds it first has it. A name that begins with a slash is a path, where only who may write to the directory can
+ * listen.
  */
 #ifndef VB_IO_UNIX_SOCKET_H
 #define VB_IO_UNIX_SOCKET_H
@@ -22,8 +23,8 @@ struct vb_unix_peer {
 	gid_t gid;
 };
 
-/* Descriptor or -errno. listen: non-blocking; -EADDRINUSE means that somebody listens already. A path that nobody listens on any more
- * is taken over. */
+/* Descriptor or -errno. listen: non-blocking; -EADDRINUSE means that a process listens already. A path that no process
+ * listens on any more is taken over. */
 int vb_unix_listen(const char *name);
 int vb_unix_connect(const char *name);
 /* Is this such a listening socket, come from elsewhere? Made non-blocking. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The iWARP engine: RDMAP over DDP over MPA (RFC 5040, 5041, 5044; atomics and immediate data of RFC 7306), for RC queue pairs in a
- * stream of bytes. Sans-I/O: never calls the OS, reads no clock, takes no lock. Its link owns the socket, on which the two MPA frames
- * have been exchanged before.
+ * The iWARP engine: RDMAP over DDP over MPA (RFC 5040, 5041, 5044; atomics and immediate data of RFC 7306), for RC
+ * queue pairs in a stream of bytes. Sans-I/O: never calls the OS, reads no clock, takes no lock. Its link owns the
+ * socket, on which the two MPA frames have been exchanged before.
  *
  *   begin:  vb_iwarp_begin     MPA has agreed: the queue pair is in RTS
  *   in:     vb_iwarp_take      bytes of the stream, however cut; or vb_iwarp_want and vb_iwarp_got: straight into their place
@@ -10,9 +10,9 @@
  *   time:   vb_iwarp_next_deadline, vb_iwarp_expire
  *   end:    vb_iwarp_wish      what the engine wants of the connection; vb_iwarp_ended: what has become of it
  *
- * Whoever calls holds qp->lock, from vb_iwarp_send to vb_iwarp_sent and from vb_iwarp_want to vb_iwarp_got without a break. After
- * take, got, expire, post or modify there may be something to send: call send until it returns false and everything was taken, or
- * until the socket takes no more. Then ask for the deadline and the wish.
+ * The caller holds qp->lock, from vb_iwarp_send to vb_iwarp_sent and from vb_iwarp_want to vb_iwarp_got without a
+ * break. After take, got, expire, post or modify there may be something to send: call send until it returns false and
+ * everything was taken, or until the socket takes no more. Then ask for the deadline and the wish.
  */
 #ifndef VB_IWARP_IWARP_H
 #define VB_IWARP_IWARP_H
@@ -52,15 +52,15 @@ int vb_iwarp_begin(struct vb_qp *qp, vb_time now, const struct vb_iwarp_terms *t
 
 /* ---- in ---- */
 
-/* The next bytes of the stream. Returns how many were taken: fewer than all if a message has to wait for a receive (RFC 5041
- * 7.1). The caller keeps the rest, reads no more, and comes with it again, if only with nothing, when receives were posted to the
- * queue pair or to its shared queue. */
+/* The next bytes of the stream. Returns how many were taken: fewer than all if a message has to wait for a receive (RFC
+ * 5041 7.1). The caller keeps the rest, reads no more, and comes with it again, if only with nothing, when receives
+ * were posted to the queue pair or to its shared queue. */
 size_t vb_iwarp_take(struct vb_qp *qp, vb_time now, const void *bytes, size_t length);
 bool vb_iwarp_is_stalled(const struct vb_qp *qp);
 
-/* Where the next bytes belong, if much of a payload is to come: at most `room` spans (two are enough), the last of them the engine's
- * own, for what follows. 0: read into memory of the caller's, and take. Else read once (recvmsg), and say how many bytes came, 0 for
- * none. */
+/* Where the next bytes belong, if much of a payload is to come: at most `room` spans (two are enough), the last of them
+ * the engine's own, for what follows. 0: read into memory of the caller's, and take. Else read once (recvmsg), and say
+ * how many bytes came, 0 for none. */
 unsigned vb_iwarp_want(struct vb_qp *qp, struct iovec *spans, unsigned room);
 void vb_iwarp_got(struct vb_qp *qp, vb_time now, size_t length);
 
@@ -106,11 +106,11 @@ struct vb_iwarp_out {
 	uint8_t arena[VB_IWARP_ARENA];
 };
 
-/* What there is to send, in order: headers, and spans into registered memory, which stays there until vb_iwarp_sent. True: there is
- * more than `out` has room for, call again when all of this was taken. */
+/* What there is to send, in order: headers, and spans into registered memory, which stays there until vb_iwarp_sent.
+ * True: there is more than `out` has room for, call again when all of this was taken. */
 bool vb_iwarp_send(struct vb_qp *qp, vb_time now, struct vb_iwarp_out *out);
-/* The socket took the first `length` bytes of it, 0 for none. Called after each vb_iwarp_send that offered something. The rest is
- * offered again next time: the same bytes where the peer has seen a part of their FPDU. */
+/* The socket took the first `length` bytes of it, 0 for none. Called after each vb_iwarp_send that offered something.
+ * The rest is offered again next time: the same bytes where the peer has seen a part of their FPDU. */
 void vb_iwarp_sent(struct vb_qp *qp, vb_time now, struct vb_iwarp_out *out, size_t length);
 
 /* ---- time ---- */
@@ -118,8 +118,9 @@ void vb_iwarp_sent(struct vb_qp *qp, vb_time now, struct vb_iwarp_out *out, size
 /* When expire must be called at the latest; VB_TIME_NEVER: no timer runs. */
 vb_time vb_iwarp_next_deadline(const struct vb_qp *qp);
 void vb_iwarp_expire(struct vb_qp *qp, vb_time now);
-/* A responder that has received nothing yet sends nothing. Before its time is up (vb_iwarp_expire) the link sees that the peer's TCP has
- * acknowledged the MPA reply (SIOCOUTQ 0), and waits a little longer if not: an FPDU too soon behind a reply breaks siw's connect. */
+/* A responder that has received nothing yet sends nothing. Before its time is up (vb_iwarp_expire) the link sees that
+ * the peer's TCP has acknowledged the MPA reply (SIOCOUTQ 0), and waits a little longer if not: an FPDU too soon behind
+ * a reply breaks siw's connect. */
 bool vb_iwarp_holds_back(const struct vb_qp *qp);
 /* Has an FPDU come? With a ready-to-receive message agreed on, the connection is established from then on. */
 bool vb_iwarp_has_heard(const struct vb_qp *qp);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * READs and atomics. Ours: at most ORD are asked for at once, and answered in order (RFC 5040 5.2.1), so an answer is right if it is
- * the next byte of the oldest. The peer's: at most IRD, in order with one another; a READ is checked when it is asked for and again
- * as it is answered, an atomic is executed at once.
+ * READs and atomics. Ours: at most ORD are asked for at once, and answered in order (RFC 5040 5.2.1), so an answer is
+ * right if it is the next byte of the oldest. The peer's: at most IRD, in order with one another; a READ is checked
+ * when it is asked for and again as it is answered, an atomic is executed at once.
  */
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ bool vb_iwarp_reads_provide(struct vb_iwarp_engine *engine)
 
 struct vb_iwarp_asked *vb_iwarp_reads_oldest(const struct vb_iwarp_engine *engine)
 {
-	/* What the socket has not taken, nobody can answer. */
+	/* What the socket has not taken, the peer cannot answer. */
 	return engine->reads.done == engine->sender.cursor.asked ? NULL : vb_iwarp_asked(engine, engine->reads.done);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stream becomes FPDUs. Without CRC the bytes of a payload are placed as they come: what is kept of an FPDU is at most its
- * headers. With it they are placed when all of the FPDU is there and right (RFC 5044 6): out of the caller's bytes where it lies there
- * whole, else it is collected.
+ * The stream becomes FPDUs. Without CRC the bytes of a payload are placed as they come: what is kept of an FPDU is at
+ * most its headers. With it they are placed when all of the FPDU is there and right (RFC 5044 6): out of the caller's
+ * bytes where it lies there whole, else it is collected.
  *
  *   CRC off:  HEADER -> PAYLOAD -> TRAILER -> HEADER      resumable at every byte
  *   CRC on:   HEADER (whole at once), or HEADER -> WHOLE -> HEADER
@@ -303,7 +303,7 @@ static size_t feed(struct vb_qp *qp, vb_time now, const uint8_t *bytes, size_t l
 	do
 		step = take_step(qp, now, &stream);
 	while (step == STEP_ON && (stream.left > 0 || vb_iwarp_engine(qp)->receiver.phase != VB_IWARP_HEADER));
-	/* Nobody looks at what follows. */
+	/* The receiver does not look at what follows. */
 	return step == STEP_ENDS ? length : length - stream.left;
 }
 

@@ -2,8 +2,8 @@
  *
  * TERMINATE: a stream ends because we say it, or because the peer does. First cause wins. What is common to all ends: end.c.
  *
- * A SEND or WRITE has completed before the peer finds fault with it; so of our own work only READs and atomics fail by name, and the
- * rest is flushed.
+ * A SEND or WRITE has completed before the peer finds fault with it; so of our own work only READs and atomics fail by
+ * name, and the rest is flushed.
  */
 #include "iwarp/engine.h"
 
@@ -93,7 +93,7 @@ void vb_iwarp_fall_by(struct vb_qp *qp, vb_time now, unsigned layer, unsigned ty
 {
 	struct vb_iwarp_fall fall = {
 		.cause = vb_terminate_cause(layer, type, code),
-		/* Of what is no frame, or is nobody's fault, there is no header to show. */
+		/* Of what is no frame, or has no fault of a frame, there is no header to show. */
 		.names_message = layer != VB_TERMINATE_MPA && type != 0,
 		.has_event = true,
 		.event = IBV_EVENT_QP_FATAL,
@@ -130,7 +130,8 @@ static enum ibv_wc_status status_of(struct vb_terminate_cause cause, enum vb_fau
 	return IBV_WC_REM_OP_ERR;
 }
 
-/* The READ or atomic that it names, by its number in ours. siw shows the size of a READ in the place of its MSN: only its sink tells. */
+/* The READ or atomic that it names, by its number in ours. siw shows the size of a READ in the place of its MSN: only
+ * its sink tells. */
 static bool find_named(const struct vb_iwarp_engine *engine, const struct vb_terminate *terminate, uint32_t *index)
 {
 	uint32_t outstanding = engine->sender.cursor.asked - engine->reads.done;

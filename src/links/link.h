@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A link carries what an engine has to say to the peer: by UDP, by TCP, through memory. This is all that the rest of the house knows of
- * links; how packets or bytes pass between an engine and its link is private to the two.
+ * A link carries what an engine has to say to the peer: by UDP, by TCP, through memory. This is all that the rest of
+ * the house knows of links; how packets or bytes pass between an engine and its link is private to the two.
  *
  * Each published queue pair has a wire, the link of its device, and a carrier, the link that serves it now. They are the same
  * unless another link has taken the queue pair over at RTR (`resolve` and `modified`: memory, where the peer is a process of
  * this host). A carrier may give a queue pair back to its wire (vb_link_carry) as long as nothing was sent.
  *
- * Functions that are marked optional may be NULL. "Caller holds" names what is held; what is not named may be taken, in the order
- * progress, qp->lock, srq->lock, cq->lock.
+ * Functions that are marked optional may be NULL. "Caller holds" names what is held; what is not named may be taken, in
+ * the order progress, qp->lock, srq->lock, cq->lock.
  */
 #ifndef VB_LINKS_LINK_H
 #define VB_LINKS_LINK_H
@@ -56,7 +56,8 @@ struct vb_link_driver {
 	void (*close)(struct vb_link *link);
 	/* In a forked child: only close() and stores, as other threads of the parent may have held any lock. */
 	void (*abandon)(struct vb_link *link);
-	/* Optional. What verbenad must know of it, told to each one that comes; `news` takes what else it says meanwhile. 0 or -errno. */
+	/* Optional. What verbenad must know of it, told to each one that comes; `news` takes what else it says
+	 * meanwhile. 0 or -errno. */
 	int (*introduce)(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context);
 	/* Optional. Packets of the device with these counters are given those conditions from now on; one caller at a time. */
 	void (*shape)(struct vb_link *link, const struct vb_counters *device, const struct vb_shape *shape);
@@ -68,14 +69,16 @@ struct vb_link_driver {
 	/* Optional. It is about to be published; it is withdrawn (caller holds progress). */
 	void (*publish)(struct vb_link *link, const struct vb_qp *qp);
 	void (*withdraw)(struct vb_link *link, struct vb_qp *qp);
-	/* Optional, of links that are no wire. Before RTR: who has the peer? May wait for verbenad. `table`: of the queue pair's device, -1
-	 * for none. Caller holds nothing. */
+	/* Optional, of links that are no wire. Before RTR: who has the peer? May wait for verbenad. `table`: of the
+	 * queue pair's device, -1 for none. Caller holds nothing. */
 	void (*resolve)(struct vb_link *link, struct vb_qp *qp, const struct vb_path *path, uint32_t destination_qpn, int table);
-	/* Optional for wires, whose engine is told by the queue pair's transport. Caller holds qp->lock, and for RESET progress. */
+	/* Optional for wires, whose engine is told by the queue pair's transport. Caller holds qp->lock, and for RESET
+	 * progress. */
 	void (*modified)(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
 	/* Optional for wires, whose engine answers. How its engine stands. Caller holds qp->lock. */
 	void (*query)(struct vb_link *link, const struct vb_qp *qp, struct vb_transport_status *status);
-	/* Optional. Between which addresses its connection is, if its path does not say. False: there is none. Caller holds qp->lock. */
+	/* Optional. Between which addresses its connection is, if its path does not say. False: there is none. Caller
+	 * holds qp->lock. */
 	bool (*addresses)(struct vb_link *link, const struct vb_qp *qp, uint8_t local[16], uint8_t peer[16]);
 	/* Optional, of links that are no wire: packets came for it by its wire. True: it is given back. Caller holds qp->lock. */
 	bool (*gives_back)(struct vb_link *link, struct vb_qp *qp, vb_time now);
@@ -88,8 +91,8 @@ struct vb_link_driver {
 	void (*transmit_in_pass)(struct vb_link *link, struct vb_qp *qp, vb_time now);
 	/* The same after work was posted: many small requests may wait for one another until the next pass. */
 	void (*posted)(struct vb_link *link, struct vb_qp *qp, vb_time now);
-	/* Optional fast path: post this request and send it. False: nothing was done. Such a link reads the clock itself, where the
-	 * time matters. */
+	/* Optional fast path: post this request and send it. False: nothing was done. Such a link reads the clock
+	 * itself, where the time matters. */
 	bool (*post_fast)(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr);
 	/* Optional. Receives were posted to the queue pair. */
 	void (*received)(struct vb_link *link, struct vb_qp *qp);
@@ -98,7 +101,8 @@ struct vb_link_driver {
 
 	/* ---- a pass; caller holds progress ---- */
 
-	/* Take in what has come and let the queue pairs answer. `all`: look also where nothing is expected. True: something was done. */
+	/* Take in what has come and let the queue pairs answer. `all`: look also where nothing is expected. True:
+	 * something was done. */
 	bool (*drain)(struct vb_link *link, vb_time now, bool all);
 	/* Optional. Send what waits. */
 	void (*flush)(struct vb_link *link);
@@ -129,14 +133,15 @@ struct vb_link_driver {
 
 	/* Optional. The queue pair of that number goes on with this socket, which is the link's then. 0 or -errno. */
 	int (*adopt)(struct vb_link *link, uint32_t qpn, int fd, const struct vb_door_terms *terms, uint64_t cookie, vb_time now);
-	/* With the former. What happened to such connections; an event descriptor, which stays the link's, is raised when there is more. */
+	/* With the former. What happened to such connections; an event descriptor, which stays the link's, is raised
+	 * when there is more. */
 	unsigned (*report)(struct vb_link *link, struct vb_door_report *reports, unsigned room);
 	int (*report_fd)(const struct vb_link *link);
 
 	/* ---- polling an empty CQ; optional fast path ---- */
 
-	/* Completions of the poller's queue pairs past the CQ, up to `room`. 0: none, and that is all there is to do. -1: none, and
-	 * more than this has to be looked at. */
+	/* Completions of the poller's queue pairs past the CQ, up to `room`. 0: none, and that is all there is to do.
+	 * -1: none, and more than this has to be looked at. */
 	int (*take)(struct vb_link *link, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc);
 	/* Look at the poller's queue pairs. False: make a pass as well. */
 	bool (*poll)(struct vb_link *link, struct vb_poller *poller, vb_time now, bool *done);
@@ -157,19 +162,19 @@ struct vb_link {
 	const struct vb_link_driver *driver;
 	struct vb_schedule *schedule;
 	struct vb_link *next;
-	const struct vb_queue_observer *observer; /* who keeps a record of what is posted and completed; NULL: nobody */
+	const struct vb_queue_observer *observer; /* records what is posted and completed; NULL: none */
 	uint32_t members;                  /* atomic: queue pairs that it carries */
 };
 
 /* The queue pair's carrier transmits. Caller holds qp->lock. */
 void vb_link_transmit(struct vb_qp *qp, vb_time now);
-/* `link` carries it from now on. Caller holds qp->lock, or nobody else knows the queue pair yet; NULL: nothing does. */
+/* `link` carries it from now on. Caller holds qp->lock, or no other thread knows the queue pair yet; NULL: nothing does. */
 void vb_link_carry(struct vb_qp *qp, struct vb_link *link);
 /* Does it carry all queue pairs of this process? Little can be expected of the others then. */
 bool vb_link_carries_all(const struct vb_link *link);
 
-/* Queue pairs that are enlisted (schedule/schedule.h) transmit, as many as a pass should, and all links are flushed. `only_try`: the
- * caller holds the lock of one already. Caller holds progress. True: there were some. */
+/* Queue pairs that are enlisted (schedule/schedule.h) transmit, as many as a pass should, and all links are flushed.
+ * `only_try`: the caller holds the lock of one already. Caller holds progress. True: there were some. */
 bool vb_links_send_active(struct vb_schedule *schedule, vb_time now, bool only_try);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The short way. Nearly all messages between processes that wait for each other are alike: a SEND of few bytes, posted alone
- * to a queue pair that is up, with nothing waiting before it; its record, found by a poll of an empty completion queue, for
- * which a receive of one element is there; and its acknowledgement. Here these are done at once: from the request into the ring,
- * from the ring into the receive and the caller's ibv_wc, without the queues in between. And a WRITE of few bytes into memory that is
- * shared, which is complete when it is posted.
+ * The short way. Nearly all messages between processes that wait for each other are alike: a SEND of few bytes, posted
+ * alone to a queue pair that is up, with nothing waiting before it; its record, found by a poll of an empty completion
+ * queue, for which a receive of one element is there; and its acknowledgement. Here these are done at once: from the
+ * request into the ring, from the ring into the receive and the caller's ibv_wc, without the queues in between. And a
+ * WRITE of few bytes into memory that is shared, which is complete when it is posted.
  *
- * Everything else is left as it was found, for the ordinary way (local.c), which does all of this too and more: each function first
- * makes sure that nothing is special, then acts. What it must make sure of are the things that the ordinary way would have
- * acted upon, and they are named where they are asked.
+ * Everything else is left as it was found, for the ordinary way (local.c), which does all of this too and more: each
+ * function first makes sure that nothing is special, then acts. What it must make sure of are the things that the
+ * ordinary way would have acted upon, and they are named where they are asked.
  */
 #include <string.h>
 
@@ -17,7 +17,8 @@
 /* Longer ones cost more than the way. Three lines of the ring with what stands before them. */
 enum { FEW_BYTES = 3 * VB_RECORD_ALIGN - (int)sizeof(struct vb_record) };
 
-/* No observer wants to see each step, and the peer is as update_peer (local.c) last found it: connected to us and in the same state. */
+/* No observer wants to see each step, and the peer is as update_peer (local.c) last found it: connected to us and in
+ * the same state. */
 static bool nothing_changed(const struct vb_qp *qp, const struct vb_local *local)
 {
 	return qp->state == IBV_QPS_RTS && !qp->host->watch && !qp->host->observer &&
@@ -148,7 +149,8 @@ bool vb_local_fast_has_work(const struct vb_local *local, bool sends, bool recei
 	       (sends && (watches & VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS) && is_acknowledged(local));
 }
 
-/* What was acknowledged completes, straight into wc. What does not fit there, or is no plain message, goes into the completion queue. */
+/* What was acknowledged completes, straight into wc. What does not fit there, or is no plain message, goes into the
+ * completion queue. */
 static int complete_sends(struct vb_qp *qp, struct vb_local *local, int room, struct ibv_wc *wc, vb_time now)
 {
 	int taken = 0;
@@ -197,8 +199,8 @@ static bool receive(struct vb_qp *qp, struct vb_local *local, struct ibv_wc *wc)
 	return true;
 }
 
-/* Messages go to and fro. Those of a stream are better left until there are several of them: a receiver that takes each as soon as it is
- * there has the sender wait for the cache line of the next, where nothing has come yet. */
+/* Messages go to and fro. Those of a stream are better left until there are several of them: a receiver that takes each
+ * as soon as it is there has the sender wait for the cache line of the next, where nothing has come yet. */
 static bool is_conversation(const struct vb_local *local)
 {
 	const struct vb_local_initiator *initiator = &local->initiator;
@@ -211,7 +213,7 @@ static int receive_all(struct vb_qp *qp, struct vb_local *local, int room, struc
 	struct vb_local_target *target = &local->target;
 	int taken = 0;
 
-	/* Neither is one under way already, nor are receives somebody else's too. */
+	/* Neither is one under way already, nor are the receives shared. */
 	if (!is_conversation(local) || qp->srq || !local->hearing || target->ended || target->stalled || target->has_receive)
 		return 0;
 	while (taken < room && receive(qp, local, &wc[taken]))

@@ -380,7 +380,7 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 		set_hints(local);
 		return true;
 	}
-	/* Work that was just posted goes before what came meanwhile: somebody waits for it. */
+	/* Work that was just posted goes before what came meanwhile: a thread waits for it. */
 	posted = local->path == VB_LOCAL_TAKEN && vb_local_sends(qp) && local->initiator.next != qp->send.head;
 	if (posted)
 		progress = vb_local_initiator_run(local, now, more);

@@ -74,7 +74,7 @@ struct vb_local_qp_indices {
 	uint16_t rest[VB_SEGMENT_QPS];
 };
 
-/* Before anybody can hear of a queue pair with this number: it gets an index in our segment. After its end: it gives it
+/* Before a peer can hear of a queue pair with this number: it gets an index in our segment. After its end: it gives it
  * back. One call at a time. */
 void vb_local_assign_index(struct vb_segment *own, uint32_t qpn, struct vb_local_qp_indices *indices);
 void vb_local_release_index(struct vb_segment *own, uint32_t qpn, struct vb_local_qp_indices *indices);

@@ -62,7 +62,7 @@ struct vb_segment_header {
 
 /* For whom something was left, in the order it was (local/doorbells.h). */
 struct vb_segment_doorbells {
-	uint64_t rung;                     /* atomic: how often; on a line that hardly anybody but the owner looks at */
+	uint64_t rung;                     /* atomic: how often; on a line that others hardly look at */
 	uint64_t doorbell[VB_SEGMENT_DOORBELLS] __attribute__((aligned(64))); /* atomic: number and QPN; at number % DOORBELLS */
 };
 
@@ -128,7 +128,7 @@ struct vb_segment_qp {
 struct vb_segment {
 	struct vb_segment_header header;
 	struct vb_segment_doorbells doorbells[VB_SEGMENT_DOORBELL_RINGS][VB_SEGMENT_LANES] __attribute__((aligned(4096)));
-	/* By index of the QPN: 1 + the queue pair's index in the arrays below, 0: there is none. Set before anybody can
+	/* By index of the QPN: 1 + the queue pair's index in the arrays below, 0: there is none. Set before a peer can
 	 * hear of the queue pair, and cleared when it is gone; its index goes to another one, long after (local.h).
 	 * Atomic. */
 	uint16_t qp_index[VB_SEGMENT_QPS] __attribute__((aligned(4096)));

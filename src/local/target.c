@@ -227,7 +227,7 @@ VB_APART static enum outcome pull_piece(struct vb_local *local, const struct vb_
 	struct pull pull;
 	int rc;
 
-	/* A list that changed because its sender is gone is no fault of anybody; nor may it become shorter than what
+	/* A list that changed because its sender is gone is no fault; nor may it become shorter than what
 	 * was pulled. */
 	if (offset >= record->length || !cut(body, record, offset, bytes, &pull))
 		return vb_local_sender_stands(local) ?

@@ -2,7 +2,7 @@
  *
  * What went wrong, in one vocabulary for the whole stack, with the evidence. Each room that owns a target
  * vocabulary translates: NAK syndromes in roce/, ibv_wc_status in queue/. First fault wins: a record once filled
- * is not overwritten, so the cause of a flush is still there when somebody asks.
+ * is not overwritten, so the cause of a flush is still there when a program asks.
  */
 #ifndef VB_MEMORY_FAULT_H
 #define VB_MEMORY_FAULT_H

@@ -29,7 +29,7 @@ void vb_foreign_publish(const struct vb_memory *memory, void *area)
 	header->slot_bytes = sizeof(struct vb_slot);
 	header->max_slots = memory->max_slots;
 	header->secret = memory->secret;
-	/* Release: whoever finds the magic finds the rest. */
+	/* Release: a process that finds the magic finds the rest. */
 	__atomic_store_n(&header->magic, MAGIC, __ATOMIC_RELEASE);
 }
 

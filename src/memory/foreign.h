@@ -5,9 +5,9 @@
  *
  *   area:  header | slot 0 | slot 1 | ...        (vb_foreign_publish, vb_foreign_chunk as the table's host.chunk)
  *
- * A reader cannot count itself into a slot. It shows, in shared memory of its own, by which key it is about to copy (sequentially
- * consistent), then looks the key up, copies, and withdraws what it showed. The owner takes the key away first and
- * looks at what others show after that (host.quiesce): one of the two sees the other, as in memory/table.h.
+ * A reader cannot count itself into a slot. It shows, in shared memory of its own, by which key it is about to copy
+ * (sequentially consistent), then looks the key up, copies, and withdraws what it showed. The owner takes the key away
+ * first and looks at what others show after that (host.quiesce): one of the two sees the other, as in memory/table.h.
  *
  * The area is hostile: every field is copied out once and checked, and nothing found there is followed but as an
  * address in its owner's memory.
@@ -22,15 +22,15 @@
 #include "memory/fault.h"
 #include "memory/region.h"
 
-/* By the owner, before anybody else can find the area. */
+/* By the owner, before another process can find the area. */
 void vb_foreign_publish(const struct vb_memory *memory, void *area);
 /* The owner's table is about to go: from now on its keys name nothing. */
 void vb_foreign_withdraw(void *area);
 /* Where a chunk of slots belongs, zeroed, or NULL: beyond the area. */
 void *vb_foreign_chunk(void *area, size_t area_bytes, uint32_t index, size_t chunk_bytes);
 
-/* Where the keys that were asked for last were found: the asker's, zeroed at first. Only where to look: what stands there is looked at each
- * time, and it says which key it has. */
+/* Where the keys that were asked for last were found: the asker's, zeroed at first. Only where to look: what stands
+ * there is looked at each time, and it says which key it has. */
 enum { VB_FOREIGN_HINTS = 8 };
 struct vb_foreign_hint {
 	struct vb_foreign_known {
@@ -57,16 +57,16 @@ struct vb_foreign_range {
 	bool checked;                    /* on-demand: may not be mapped */
 };
 
-/* The checks of the owner's own door (memory/place.h) for a remote key, in the same order. False: refused, `why` filled. A length
- * of 0 is not to be asked for: it names no key (IBA C9-88). The key must be shown already. */
+/* The checks of the owner's own door (memory/place.h) for a remote key, in the same order. False: refused, `why`
+ * filled. A length of 0 is not to be asked for: it names no key (IBA C9-88). The key must be shown already. */
 bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const struct vb_foreign_asker *who, uint64_t address,
 		     uint64_t length, struct vb_foreign_range *out, struct vb_fault_record *why);
 
-/* Is the registration that was found in that slot by that key still the one that stands there? Then all that was found holds. The key
- * must be shown already, and the table must still be there. */
+/* Is the registration that was found in that slot by that key still the one that stands there? Then all that was found
+ * holds. The key must be shown already, and the table must still be there. */
 bool vb_foreign_stands(const void *slot, uint32_t key, uint64_t generation);
 
-/* The same, where nobody knows the slot, nor whether there is a table. */
+/* The same, where the slot is not known, nor whether there is a table. */
 bool vb_foreign_lives(const void *area, size_t area_bytes, uint32_t key, uint64_t generation);
 
 #endif

@@ -35,13 +35,13 @@ bool vb_memory_place(struct vb_memory *memory, const struct vb_accessor *who, ui
 bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, void *to,
 		     size_t length, struct vb_fault_record *why);
 
-/* The same for whoever copies in a way that survives memory that is not mapped (another process pulling it): on-demand memory
+/* The same for code that copies in a way that survives memory that is not mapped (another process pulling it): on-demand memory
  * has an address too. *at is 0 for null regions, which have none. */
 bool vb_memory_locate(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length, uint64_t *at,
 		      struct vb_fault_record *why);
 
-/* A door held open: the checks made once for a whole range, so that the packets of a message need only show that they stay inside
- * it. Nobody can take the region away meanwhile, so a hold lasts no longer than a batch of packets. */
+/* A door held open: the checks made once for a whole range, so that the packets of a message need only show that they
+ * stay inside it. The region cannot be taken away meanwhile, so a hold lasts no longer than a batch of packets. */
 struct vb_hold {
 	struct vb_slot *slot;            /* NULL: nothing is held */
 	uint32_t key, rights;
@@ -49,8 +49,8 @@ struct vb_hold {
 	uint8_t *bytes;
 };
 
-/* Let go of what `hold` holds, and hold this range. False: refused, a window, or there is no plain pointer; nothing is held then, and the
- * ordinary doors say why. */
+/* Let go of what `hold` holds, and hold this range. False: refused, a window, or there is no plain pointer; nothing is
+ * held then, and the ordinary doors say why. */
 bool vb_memory_hold(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
 		    struct vb_hold *hold);
 void vb_memory_let_go(struct vb_hold *hold);
@@ -89,8 +89,9 @@ bool vb_memory_scatter(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn,
 bool vb_memory_gather(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,
 		      unsigned count, uint64_t offset, void *to, size_t length, struct vb_fault_record *why);
 
-/* Like gather, but as spans into the registered memory (at most `room`), each held until it is let go of. Returns the number of spans;
- * 0 when some part has no plain pointer or there are too many (gather instead), -1 on a fault: then nothing is held. */
+/* Like gather, but as spans into the registered memory (at most `room`), each held until it is let go of. Returns the
+ * number of spans; 0 when some part has no plain pointer or there are too many (gather instead), -1 on a fault: then
+ * nothing is held. */
 int vb_memory_gather_spans(struct vb_memory *memory, struct vb_pd *pd, uint32_t qpn, const struct ibv_sge *list,
 			   unsigned count, uint64_t offset, size_t length, struct iovec *spans, struct vb_hold *holds,
 			   unsigned room, struct vb_fault_record *why);

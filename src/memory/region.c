@@ -17,7 +17,7 @@ int vb_region_check_access(unsigned access)
 
 	if (access & ~known)
 		return -EINVAL;
-	/* IBA 10.6.3.1, ibv_reg_mr(3): whoever lets others write must be able to write himself. */
+	/* IBA 10.6.3.1, ibv_reg_mr(3): a region that others may write to must be writable here. */
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
 	return 0;

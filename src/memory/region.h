@@ -40,16 +40,16 @@ struct vb_memory_host {
 	int (*checked_read)(void *context, void *to, uint64_t from, size_t length);
 	int (*checked_write)(void *context, uint64_t to, const void *from, size_t length);
 	void *context;
-	/* For a table that other processes read (memory/foreign.h); NULL: nobody does. `chunk` gives memory for a chunk of slots, zeroed,
-	 * consecutive by index, that lives as long as the table, or NULL. `is_copying`: does another process copy by that key still? It was
-	 * taken away before. Asked with the table's mutex held, so it does not wait. `pause` lets some time pass between two such
-	 * questions, of which there were `looks` before. */
+	/* For a table that other processes read (memory/foreign.h); NULL: none does. `chunk` gives memory for a chunk
+	 * of slots, zeroed, consecutive by index, that lives as long as the table, or NULL. `is_copying`: does another
+	 * process copy by that key still? It was taken away before. Asked with the table's mutex held, so it does not
+	 * wait. `pause` lets some time pass between two such questions, of which there were `looks` before. */
 	void *(*chunk)(void *context, uint32_t index, size_t bytes);
 	bool (*is_copying)(void *context, uint32_t key);
 	void (*pause)(void *context, unsigned looks);
 	/* Around each access to a region that has a `sync` descriptor. 0 or -errno. NULL where no region has one. */
 	int (*sync)(void *context, int fd, bool begin, bool write);
-	/* Nanoseconds; NULL: nobody is told when a region was deregistered. */
+	/* Nanoseconds; NULL: when a region was deregistered is not recorded. */
 	int64_t (*now)(void *context);
 };
 
@@ -71,8 +71,9 @@ struct vb_region_info {
  * vb_region_check_access. Regions and windows count themselves on their PD. IBV_ACCESS_ZERO_BASED: iova is taken as
  * 0. */
 int vb_region_register(struct vb_memory *memory, const struct vb_region_info *info, uint32_t *key);
-/* -EINVAL: no such region. -EBUSY: windows are bound to it. Waits for copies under way, a peer's too however long it takes: nobody can say
- * that a process that is stopped in the middle of one will not write any more. Nothing else waits for that. */
+/* -EINVAL: no such region. -EBUSY: windows are bound to it. Waits for copies under way, a peer's too however long it
+ * takes: it is not known that a process that is stopped in the middle of one will not write any more. Nothing else
+ * waits for that. */
 int vb_region_deregister(struct vb_memory *memory, uint32_t key);
 /* All or nothing; the key stays. -EBUSY as above. */
 int vb_region_reregister(struct vb_memory *memory, uint32_t key, const struct vb_region_info *info);
@@ -84,7 +85,8 @@ int vb_region_check_access(unsigned access);
 
 /* Windows. Allocation gives a key that names nothing until bound. */
 int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struct vb_pd *pd, uint32_t *key);
-/* Any key the window has had: its tag does not matter. Unbinds, and waits as vb_region_deregister does. -EINVAL: no such window. */
+/* Any key the window has had: its tag does not matter. Unbinds, and waits as vb_region_deregister does. -EINVAL: no
+ * such window. */
 int vb_window_deallocate(struct vb_memory *memory, uint32_t key);
 
 struct vb_window_bind {
@@ -97,15 +99,16 @@ struct vb_window_bind {
 	struct vb_pd *pd;              /* of that queue pair */
 };
 
-/* Of work requests, which are executed with locks held that others need: those do not wait for a peer. LATER: from now on the old binding
- * names nothing, but a peer is in the middle of a copy through it; ask again. */
+/* Of work requests, which are executed with locks held that others need: those do not wait for a peer. LATER: from now
+ * on the old binding names nothing, but a peer is in the middle of a copy through it; ask again. */
 enum vb_window_result { VB_WINDOW_REFUSED, VB_WINDOW_DONE, VB_WINDOW_LATER };
 
 /* Refused: `why` is filled (KEY_UNKNOWN, PD_MISMATCH, RANGE, RIGHTS, BIND). IBA 10.6.7.2. */
 enum vb_window_result vb_window_bind(struct vb_memory *memory, struct vb_window_bind *bind, struct vb_fault_record *why);
 
-/* LOCAL_INV and SEND_WITH_INV: only type 2 windows (bound to this QP's PD and QP) and nothing else. `remote`: the peer asks for it, which
- * has ended its own copies before; and nobody else can come in through such a window. So it is never LATER. */
+/* LOCAL_INV and SEND_WITH_INV: only type 2 windows (bound to this QP's PD and QP) and nothing else. `remote`: the peer
+ * asks for it, which has ended its own copies before; and no other access can come in through such a window. So it is
+ * never LATER. */
 enum vb_window_result vb_memory_invalidate(struct vb_memory *memory, uint32_t key, struct vb_pd *pd, uint32_t qpn, bool remote,
 					   struct vb_fault_record *why);
 

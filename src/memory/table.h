@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table behind memory/region.h, shared by the files of this room and by nobody else: slots in chunks that never
+ * The table behind memory/region.h, shared by the files of this room alone: slots in chunks that never
  * move, and the protocol by which a slot is looked at without a lock.
  *
  *   looking:  users++ ; word == LIVE | key ? use the fields : go away ; users--
  *   changing: (mutex) word = something else ; (no mutex) users == 0 ? ; (mutex) change the fields ; word = LIVE | new key
  *
- * Both sides are sequentially consistent: whoever counts itself in after the word changed sees that it did, whoever
+ * Both sides are sequentially consistent: a thread that counts itself in after the word changed sees that it did, one that
  * counted itself in before is waited for (Dekker's argument). Fields are plain memory: they are read only between a
- * successful look and users--, and written only when nobody is inside.
+ * successful look and users--, and written only when no access is inside.
  *
  * Other processes look too where the table is published (memory/foreign.h): they cannot count themselves in and show
  * instead, in memory of their own, by which key they copy. host.is_copying tells whether one does.
  *
- * Nobody waits under the mutex: a peer may be stopped in the middle of a copy for as long as it likes, and whoever
+ * No thread waits under the mutex: a peer may be stopped in the middle of a copy for as long as it likes, and a thread that
  * holds a region may need the mutex before it lets go (a SEND_WITH_INV in the middle of a batch). Between the two
- * steps the slot is nobody's: its word names no bytes and it is not free. A window is `leaving` then, and whoever
- * comes by and finds nobody inside ends it.
+ * steps the slot has no owner: its word names no bytes and it is not free. A window is `leaving` then, and the thread that
+ * comes by and finds no access inside ends it.
  */
 #ifndef VB_MEMORY_TABLE_H
 #define VB_MEMORY_TABLE_H
@@ -44,8 +44,8 @@ enum vb_slot_state {
 	VB_SLOT_UNBOUND = 2,             /* the key belongs to a window that names no bytes */
 };
 
-/* Two cache lines, where the table is one that others read: they look at the first, and would wait each time we count somebody in. An
- * eight-byte WRITE both ways between two regions takes 1.0 us with both in one line, 0.85 us so. */
+/* Two cache lines, where the table is one that others read: they look at the first, and would wait each time we count
+ * an access in. An eight-byte WRITE both ways between two regions takes 1.0 us with both in one line, 0.85 us so. */
 struct vb_slot {
 	uint64_t word;                   /* atomic: state and key */
 
@@ -70,7 +70,7 @@ struct vb_slot {
 	uint32_t region;                 /* bound windows: index of the region's slot */
 	uint32_t next;                   /* free list; list of bound windows */
 	uint32_t previous;
-	uint32_t leaving;                /* windows: bound no more, but somebody may be inside: the region must stay */
+	uint32_t leaving;                /* windows: bound no more, but an access may be inside: the region must stay */
 	int32_t sync;                    /* stable while a user is inside: as in struct vb_region_info */
 	int64_t gone_at;                 /* atomic: when the region that had the key was withdrawn */
 	uint64_t unused[3];
@@ -122,9 +122,9 @@ static inline void vb_table_leave(struct vb_slot *slot)
 /* Between two looks at what others do, of which there were `looks` before. Caller holds no mutex. */
 void vb_table_pause(const struct vb_memory *memory, unsigned looks);
 
-/* Is nobody inside a slot that names no bytes any more? No lock needed. */
+/* Is no access inside a slot that names no bytes any more? No lock needed. */
 bool vb_table_is_left(const struct vb_memory *memory, const struct vb_slot *slot);
-/* Wait until nobody is. The slot is the caller's: it names no bytes, and nobody else changes it. Caller holds no mutex. */
+/* Wait until none is. The slot is the caller's: it names no bytes, and no other thread changes it. Caller holds no mutex. */
 void vb_table_await(const struct vb_memory *memory, const struct vb_slot *slot);
 
 /* ---- Caller holds memory->mutex ---- */
@@ -134,12 +134,12 @@ struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key) VB_NEEDS(
 /* The key with a tag that differs from the slot's last one. */
 uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot);
 void vb_table_publish(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state, uint32_t key) VB_NEEDS(memory->mutex);
-/* Take the bytes away: nobody comes in any more. Those inside may still be there. */
+/* Take the bytes away: no access comes in any more. Those inside may still be there. */
 void vb_table_withdraw(struct vb_slot *slot, enum vb_slot_state state);
-/* Withdrawn already, and nobody is inside. */
+/* Withdrawn already, and no access is inside. */
 void vb_table_release(struct vb_memory *memory, struct vb_slot *slot) VB_NEEDS(memory->mutex);
 
-/* Windows that are bound no more and that nobody is inside of any more: their regions may go (window.c). */
+/* Windows that are bound no more and that no access is inside of any more: their regions may go (window.c). */
 void vb_window_end_those_left(struct vb_memory *memory) VB_NEEDS(memory->mutex);
 
 static inline struct vb_slot *vb_table_at(const struct vb_memory *memory, uint32_t index)

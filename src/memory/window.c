@@ -48,14 +48,14 @@ static void unlist_bound(struct vb_memory *memory, struct vb_slot *slot)
 	slot->next = slot->previous = VB_NO_SLOT;
 }
 
-/* Nobody comes in any more. It is leaving if it was bound. Caller holds the mutex. */
+/* No access comes in any more. It is leaving if it was bound. Caller holds the mutex. */
 static void begin_unbind(struct vb_slot *slot, enum vb_slot_state state)
 {
 	vb_table_withdraw(slot, state);
 	slot->leaving = slot->region != VB_NO_SLOT;
 }
 
-/* True: nobody is inside, and the region may go. Caller holds the mutex. */
+/* True: no access is inside, and the region may go. Caller holds the mutex. */
 static bool end_unbind(struct vb_memory *memory, struct vb_slot *slot) VB_NEEDS(memory->mutex)
 {
 	if (!slot->leaving)
@@ -115,7 +115,7 @@ int vb_window_deallocate(struct vb_memory *memory, uint32_t key)
 	slot = find_window(memory, key);
 	if (slot) {
 		begin_unbind(slot, VB_SLOT_FREE);
-		/* From now on nobody finds it but by the list, and can only end what we wait for. */
+		/* From now on no thread finds it but by the list, and can only end what we wait for. */
 		for (unsigned looks = 0; !end_unbind(memory, slot); looks++)
 			let_others(memory, looks);
 		vb_pd_count(slot->pd, -1u);
@@ -298,7 +298,7 @@ void vb_memory_unbind_qp(struct vb_memory *memory, uint32_t qpn)
 
 	vb_mutex_lock(&memory->mutex);
 	for (unsigned looks = 0; (slot = find_bound_through(memory, qpn)) != NULL; looks++) {
-		/* One that is deallocated keeps its state: it may be found by nobody again. */
+		/* One that is deallocated keeps its state: no access may find it again. */
 		if (!slot->leaving)
 			begin_unbind(slot, VB_SLOT_UNBOUND);
 		if (!end_unbind(memory, slot))

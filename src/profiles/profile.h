@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a device says of itself and what it refuses: data, no code. Whoever answers for a device or checks what is asked of it reads the
- * row: verbs (ibv_query_device, ibv_query_port, refusals), queue (creation, posting, transitions), rdmacm (how connections are
- * made), the daemon (names). No other place may ask which kind of device it has before it.
+ * What a device says of itself and what it refuses: data, no code. Code that answers for a device or checks what is
+ * asked of it reads the row: verbs (ibv_query_device, ibv_query_port, refusals), queue (creation, posting,
+ * transitions), rdmacm (how connections are made), the daemon (names). No other place may ask which kind of device it
+ * has before it.
  *
  *   device = profile + engine + link
  *
- * Query and creation agree: query_device reports these limits, and creation refuses more (EINVAL), because programs probe by doubling
- * until creation fails.
+ * Query and creation agree: query_device reports these limits, and creation refuses more (EINVAL), because programs
+ * probe by doubling until creation fails.
  */
 #ifndef VB_PROFILES_PROFILE_H
 #define VB_PROFILES_PROFILE_H

@@ -45,7 +45,7 @@ static void tell_watchers(struct vb_endpoint *endpoint, const struct vb_device_i
 	vb_mutex_unlock(&endpoint->watcher_lock);
 }
 
-/* Before anybody is told, who may then connect to an address that is new. */
+/* Before a program is told, which may then connect to an address that is new. */
 static void tell_links(struct vb_endpoint *endpoint)
 {
 	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
@@ -123,7 +123,7 @@ static bool take_listed(void *context, const struct vb_daemon_message *message, 
 	return true;
 }
 
-/* Ask for the list and for news. What is not in the list any more vanished while nobody told us. */
+/* Ask for the list and for news. What is not in the list any more vanished while no daemon told us. */
 static int watch_devices(struct vb_endpoint *endpoint)
 {
 	struct vb_daemon_message request;
@@ -163,7 +163,7 @@ static bool take_slot(void *context, const struct vb_daemon_message *message, co
 		&endpoint->receive_fd[VB_ENDPOINT_IPV4], &endpoint->receive_fd[VB_ENDPOINT_IPV6], &endpoint->page_fd,
 		&endpoint->daemon_own_fd[VB_ENDPOINT_IPV4], &endpoint->daemon_own_fd[VB_ENDPOINT_IPV6],
 	};
-	/* Once we have a slot, its sockets are ours and nobody replaces them. */
+	/* Once we have a slot, its sockets are ours and are not replaced. */
 	unsigned first = endpoint->schedule.slot == 0 ? 0 : 3;
 
 	(void)count;
@@ -218,7 +218,7 @@ int vb_daemon_link_introduce(struct vb_endpoint *endpoint, struct vb_daemon_clie
 	return link->driver->introduce ? link->driver->introduce(link, daemon, take_shown, endpoint) : 0;
 }
 
-/* Whoever sees no device that packets reach needs no port for them; whoever sees others as well can do without. */
+/* A process that sees no device that packets reach needs no port for them; one that sees others as well can do without. */
 static enum vb_daemon_port_wish wish_for_port(void)
 {
 	const char *transports = secure_getenv("VERBENA_TRANSPORT"), *wanted = secure_getenv("VERBENA_DEVICES");

@@ -59,8 +59,8 @@ static void abandon(struct vb_endpoint *endpoint)
 		close_if_open(&endpoint->found.fd);
 }
 
-/* Only close() and stores: other threads of the parent may have held any lock but the guard, which this very thread took before the
- * fork. */
+/* Only close() and stores: other threads of the parent may have held any lock but the guard, which this very thread
+ * took before the fork. */
 static void abandon_in_child(void) VB_RELEASES(guard)
 {
 	if (the_endpoint)
@@ -106,7 +106,7 @@ static void send_all_deferred(struct vb_endpoint *endpoint)
 {
 	struct vb_qp *qp;
 
-	/* Whoever has more to send than one call may comes back into the list: once round is enough. */
+	/* A queue pair that has more to send than one call may comes back into the list: once round is enough. */
 	for (unsigned i = __atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_SEQ_CST); i > 0; i--) {
 		qp = vb_schedule_next_active(&endpoint->schedule);
 		/* A thread that holds the lock, and will never go on now, must not keep us. */
@@ -117,7 +117,7 @@ static void send_all_deferred(struct vb_endpoint *endpoint)
 	}
 }
 
-/* Of whoever holds progress nothing is known but that he has it. */
+/* Of the thread that holds progress nothing is known but that it does. */
 static bool lingers(struct vb_endpoint *endpoint)
 {
 	bool found = false;
@@ -139,8 +139,9 @@ static void linger(struct vb_endpoint *endpoint)
 		vb_clock_sleep(VB_MILLISECONDS(1));
 }
 
-/* A program may exit as soon as it has what it waited for: before the acknowledgement of it has left, or the NAK that failed its queue
- * pair. Its peer would repeat itself until it gives up. So the pass under way is waited for, if not for ever, and what is owed sent. */
+/* A program may exit as soon as it has what it waited for: before the acknowledgement of it has left, or the NAK that
+ * failed its queue pair. Its peer would repeat itself until it gives up. So the pass under way is waited for, if not
+ * for ever, and what is owed sent. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
 	vb_time until = vb_clock_now() + LONGEST_FLUSH;
@@ -349,7 +350,7 @@ void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct 
 	binding->counters = counters ? counters : VB_SCHEDULE_COUNTERS(&endpoint->schedule);
 	vb_carriers_publish(endpoint, qp);
 	vb_lock_release(&qp->lock);
-	/* Pairs with the acquire in vb_schedule_find: whoever finds the QP finds all of it. */
+	/* Pairs with the acquire in vb_schedule_find: a thread that finds the QP finds all of it. */
 	__atomic_store_n(&binding->qp, qp, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&endpoint->schedule.page->queue_pairs, 1, __ATOMIC_RELAXED);
 }

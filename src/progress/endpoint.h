@@ -7,7 +7,7 @@
  * own.
  *
  * The polling thread is the adapter: posting transmits inline, polling an empty CQ runs one pass of
- * vb_endpoint_progress. One engine thread sleeps in epoll and takes over only when nobody polls.
+ * vb_endpoint_progress. One engine thread sleeps in epoll and takes over only when no thread polls.
  */
 #ifndef VB_PROGRESS_ENDPOINT_H
 #define VB_PROGRESS_ENDPOINT_H
@@ -37,12 +37,12 @@ struct vb_queue_observer;
 int vb_endpoint_get(struct vb_endpoint **endpoint);
 void vb_endpoint_put(struct vb_endpoint *endpoint);
 
-/* Do packets with queue pair numbers come for such devices, by a slot's port? Has this process one? An endpoint goes without where the
- * port is not to be had, or the process sees no device that needs it (VERBENA_TRANSPORT). */
+/* Do packets with queue pair numbers come for such devices, by a slot's port? Has this process one? An endpoint goes
+ * without where the port is not to be had, or the process sees no device that needs it (VERBENA_TRANSPORT). */
 bool vb_endpoint_needs_port(enum vb_device_kind kind);
 bool vb_endpoint_has_port(const struct vb_endpoint *endpoint);
 
-/* Who keeps a record of what is posted and completed; NULL: nobody. */
+/* The observer that records what is posted and completed; NULL: none. */
 const struct vb_queue_observer *vb_endpoint_observer(const struct vb_endpoint *endpoint);
 
 vb_time vb_endpoint_now(void);           /* monotonic */
@@ -55,12 +55,13 @@ void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn);
 void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_counters *counters);
 void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp);
 
-/* What carries the queue pairs of that kind of device: packets, a stream, or memory where the peer is on this host. Lives as long as the
- * endpoint. */
+/* What carries the queue pairs of that kind of device: packets, a stream, or memory where the peer is on this host.
+ * Lives as long as the endpoint. */
 const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpoint, enum vb_device_kind kind);
 
-/* Around vb_qp_modify, for RC: at RTR it is found out who has the peer, which may take verbenad's answer. `to`: the new state. `path` and
- * `destination_qpn`: to the peer. `table`: see below. Caller holds no lock; what begin returned goes to end. */
+/* Around vb_qp_modify, for RC: at RTR it is found out who has the peer, which may take verbenad's answer. `to`: the new
+ * state. `path` and `destination_qpn`: to the peer. `table`: see below. Caller holds no lock; what begin returned goes
+ * to end. */
 bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
 			      uint32_t destination_qpn, int table);
 void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun);
@@ -71,14 +72,14 @@ bool vb_endpoint_addresses(const struct vb_qp *qp, uint8_t local[16], uint8_t pe
 /* How the engine stands that carries it. Caller holds qp->lock. */
 void vb_endpoint_query_qp(const struct vb_qp *qp, struct vb_transport_status *status);
 
-/* A device's regions where processes of this host can look keys up by themselves. open: before the memory is created, fills in what
- * `host` needs. -1: by wire only. show: once it is there. hide before it goes, close afterwards. */
+/* A device's regions where processes of this host can look keys up by themselves. open: before the memory is created,
+ * fills in what `host` needs. -1: by wire only. show: once it is there. hide before it goes, close afterwards. */
 int vb_endpoint_open_table(struct vb_endpoint *endpoint, struct vb_memory_host *host);
 void vb_endpoint_show_table(struct vb_endpoint *endpoint, int table, const struct vb_memory *memory);
 void vb_endpoint_hide_table(struct vb_endpoint *endpoint, int table);
 void vb_endpoint_close_table(struct vb_endpoint *endpoint, int table);
 
-/* Receives were posted to the queue pair (caller holds qp->lock), or to a shared queue: somebody may have waited for them. */
+/* Receives were posted to the queue pair (caller holds qp->lock), or to a shared queue: a message may have waited for them. */
 void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp);
 void vb_endpoint_replenished(struct vb_endpoint *endpoint);
 
@@ -93,16 +94,16 @@ void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_tim
 /* A request that can be sent in short (local/fast_path.c): post it and send it. False: nothing was done. Caller holds qp->lock. */
 bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr);
 
-/* The same after work was posted; if somebody polls, many small requests may wait for one another until the next pass. Caller
+/* The same after work was posted; if a thread polls, many small requests may wait for one another until the next pass. Caller
  * holds qp->lock. */
 void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);
 
-/* Before the queue pair changes its state: what was put off until the next pass, an acknowledgement above all, leaves now. Caller
- * holds no lock. */
+/* Before the queue pair changes its state: what was put off until the next pass, an acknowledgement above all, leaves
+ * now. Caller holds no lock. */
 void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp);
 
-/* `cq`, that of `poller`, is empty: completions of its queue pairs past it, in short (local/fast_path.c), up to `room`. 0: none, and that
- * is all there is to do. -1: none, and more than this has to be looked at, as below. */
+/* `cq`, that of `poller`, is empty: completions of its queue pairs past it, in short (local/fast_path.c), up to `room`.
+ * 0: none, and that is all there is to do. -1: none, and more than this has to be looked at, as below. */
 int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc);
 /* The CQ of `poller` is empty: look at its queue pairs, and if that may not be all there is, make a pass as below. */
 bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller);
@@ -119,8 +120,8 @@ void vb_endpoint_cq_deadline(struct vb_endpoint *endpoint, struct vb_cq *cq, vb_
 /* No call any more, and none is under way on return. Caller holds no lock. */
 void vb_endpoint_cq_forget(struct vb_endpoint *endpoint, struct vb_cq *cq);
 
-/* Connections that librdmacm has made (wire/stream_door.h), of the devices that have such. The descriptor is raised when there are
- * reports. adopt: the descriptor is the endpoint's then. */
+/* Connections that librdmacm has made (wire/stream_door.h), of the devices that have such. The descriptor is raised
+ * when there are reports. adopt: the descriptor is the endpoint's then. */
 int vb_endpoint_stream_events(const struct vb_endpoint *endpoint, enum vb_device_kind kind); /* descriptor or -ENOSYS */
 int vb_endpoint_adopt_stream(struct vb_endpoint *endpoint, enum vb_device_kind kind, uint32_t qpn, int fd,
 			     const struct vb_door_terms *terms, uint64_t cookie);
@@ -137,7 +138,7 @@ int vb_endpoint_detach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp,
 struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t index);
 
 /* Device changes, told from the engine thread (a watcher may not add or remove watchers). `device` is the new
- * description (its index says which); gone: the interface vanished. `show` (may be NULL): somebody asks what there
+ * description (its index says which); gone: the interface vanished. `show` (may be NULL): verbenad asks what there
  * is; also from the engine thread. */
 struct vb_endpoint_watcher {
 	void (*device_changed)(struct vb_endpoint_watcher *watcher, const struct vb_device_info *device, bool gone);

@@ -5,7 +5,7 @@
  *   endpoint.c      opening and closing, QPNs, publishing queue pairs, fork
  *   carriers.c      which link carries a queue pair, and what is asked of that link
  *   pass.c          one pass of progress over all links
- *   engine.c        the thread that works when nobody polls
+ *   engine.c        the thread that works when no thread polls
  *   daemon_link.c   the connection to verbenad, and what happens when it breaks
  *   port.c          UDP port 4791, and who can do without
  *   resources.c     users who ask what the process holds
@@ -70,7 +70,7 @@ struct vb_endpoint {
 	bool seeker_done;                  /* atomic: `found` and `found_error` are there */
 	struct vb_daemon_client found;
 	int found_error;
-	bool daemon_needed;                /* atomic: somebody wants it back now */
+	bool daemon_needed;                /* atomic: a thread wants it back now */
 	struct vb_device_info *device;
 	unsigned devices;
 	struct vb_daemon_shape shape[VB_DAEMON_PAGE_DEVICES]; /* interface_index 0: none */

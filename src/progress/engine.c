@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine thread: sleeps until a socket, a timer, verbenad or somebody in the process wants something, and does what
+ * The engine thread: sleeps until a socket, a timer, verbenad or another thread wants something, and does what
  * the application's threads do not do themselves.
  *
  * While an application thread spins on an empty CQ it does all the work (vb_endpoint_progress), and a second thread
@@ -24,8 +24,8 @@
 #define LONGEST_WORK VB_MILLISECONDS(5)
 
 enum {
-	/* Of vain polls: a pass over the sockets takes as long as ten of them and counts as more, 15 us before a thread yields, which is
-	 * longer than an answer takes that does not wait for a core. */
+	/* Of vain polls: a pass over the sockets takes as long as ten of them and counts as more, 15 us before a thread
+	 * yields, which is longer than an answer takes that does not wait for a core. */
 	POLLS_OF_A_PASS = 40,
 	POLLS_OF_A_LOSER = 10,
 	RELAXES_OF_A_LOSER = 16,
@@ -44,8 +44,9 @@ static void show_spinner(struct vb_endpoint *endpoint, vb_time now)
 			link->driver->spun(link);
 }
 
-/* Where somebody else is at it nothing is missed. But threads that ask again and again whether he is through keep him from it: four of
- * them, on 16 cores, sent 1.2 million messages a second where 1.6 are possible. Returns as how many vain polls it counts. */
+/* Where another thread is at it nothing is missed. But threads that ask again and again whether it is through keep it
+ * from it: four of them, on 16 cores, sent 1.2 million messages a second where 1.6 are possible. Returns as how many
+ * vain polls it counts. */
 static unsigned join_pass(struct vb_endpoint *endpoint, vb_time now, bool *done)
 {
 	struct vb_schedule *schedule = &endpoint->schedule;
@@ -204,7 +205,7 @@ static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 	}
 }
 
-/* One pass, if nobody else is at it. */
+/* One pass, if no other thread is at it. */
 static bool make_pass(struct vb_endpoint *endpoint, bool all, bool *done)
 {
 	if (!vb_lock_try(&endpoint->schedule.progress))
@@ -223,7 +224,7 @@ static void work(struct vb_endpoint *endpoint)
 	/* Verbenad's news wait meanwhile, so not for ever. */
 	while (now - began < LONGEST_WORK) {
 		if (!make_pass(endpoint, first, &done)) {
-			/* Whoever is at it does what we would. */
+			/* The thread that is at it does what we would. */
 			struct vb_wait_item items[] = {{.fd = endpoint->schedule.event_fd}, {.fd = endpoint->daemon.fd}};
 
 			vb_wait(items, 2, vb_clock_now() + OTHER_AT_WORK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What this process counts and holds, for those who look (`verbena stat`, `verbena res`). Counters are written straight
- * to the page that verbenad sees. Objects are listed only when somebody asks, by the engine thread, each under its own
+ * to the page that verbenad sees. Objects are listed only when verbenad asks, by the engine thread, each under its own
  * lock and only for as long as it takes to copy a few numbers: work under way does not notice.
  */
 #include "base/log.h"

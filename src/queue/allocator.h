@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the memory of queues comes from: the heap, or an application's allocator (ibv_alloc_parent_domain(3)), which may leave each
- * piece to us. Called when a queue is made, resized and destroyed, never for a work request.
+ * Where the memory of queues comes from: the heap, or an application's allocator (ibv_alloc_parent_domain(3)), which
+ * may leave each piece to us. Called when a queue is made, resized and destroyed, never for a work request.
  */
 #ifndef VB_QUEUE_ALLOCATOR_H
 #define VB_QUEUE_ALLOCATOR_H
@@ -27,7 +27,7 @@ struct vb_allocator {
 /* One piece, and who has it. */
 struct vb_allocation {
 	void *bytes;
-	const struct vb_allocator *allocator; /* to be asked; NULL: nobody is */
+	const struct vb_allocator *allocator; /* to be asked; NULL: none */
 	enum vb_allocated what;
 	bool is_theirs;
 };

@@ -183,9 +183,9 @@ int vb_cq_poll(struct vb_cq *cq, int room, struct ibv_wc *wc)
 		release(completion);
 		set_tail(cq, cq->tail + 1);
 	}
-	/* Programs are about (perftest) that arm, take one handful and sleep again, counting on an event for the rest: adapters give one
-	 * because completions take their time to come. Through memory they are all there at once. Whoever polls one by one goes on
-	 * to the end. */
+	/* Programs are about (perftest) that arm, take one handful and sleep again, counting on an event for the rest:
+	 * adapters give one because completions take their time to come. Through memory they are all there at once. A
+	 * program that polls one by one goes on to the end. */
 	if (room > 1 && taken == room && waiting(cq) > 0 && cq->armed == VB_CQ_ARMED_ANY)
 		fire(cq);
 	vb_lock_release(&cq->lock);

@@ -53,7 +53,7 @@ struct vb_cq {
 	uint32_t users;                  /* atomic: queue pairs attached */
 	const struct vb_queue_host *host;
 	void *owner;                     /* the public object */
-	void *poller;                    /* for whoever makes progress when it is polled; NULL: nothing */
+	void *poller;                    /* for the link that makes progress when it is polled; NULL: nothing */
 	struct vb_allocation memory;     /* of the ring */
 };
 
@@ -76,8 +76,9 @@ bool vb_cq_push(struct vb_cq *cq, const struct vb_completion *completion);
 /* Take up to `room` completions as the public struct. Takes cq->lock. */
 int vb_cq_poll(struct vb_cq *cq, int room, struct ibv_wc *wc);
 
-/* For extended polling: the oldest, in place of the one that was taken before (at first all zero). False: there is none. Its timestamp is
- * never before that of the former: threads that complete work read the clock before they take the lock. Takes cq->lock. */
+/* For extended polling: the oldest, in place of the one that was taken before (at first all zero). False: there is
+ * none. Its timestamp is never before that of the former: threads that complete work read the clock before they take
+ * the lock. Takes cq->lock. */
 bool vb_cq_take(struct vb_cq *cq, struct vb_completion *current);
 
 /* Arm for the next completion (any, or solicited and errors). A completion that is already waiting does not fire:
@@ -119,12 +120,13 @@ static inline bool vb_cq_looks_empty(const struct vb_cq *cq)
 	return __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) == __atomic_load_n(&cq->tail, __ATOMIC_RELAXED);
 }
 
-/* May whoever polls be handed a completion that was not in here? Nothing waits before it, and nothing but the poller wants to know of
- * it. Caller holds the lock of the queue pair that completes, whose earlier completions are thus in here or polled. */
+/* May the thread that polls be handed a completion that was not in here? Nothing waits before it, and nothing but the
+ * poller wants to know of it. Caller holds the lock of the queue pair that completes, whose earlier completions are
+ * thus in here or polled. */
 static inline bool vb_cq_lets_pass(const struct vb_cq *cq)
 {
-	/* Acquire: who polled the last of them has said which places of the send queue are free, and what is said now must come after
-	 * it. Partner: the release in set_tail. */
+	/* Acquire: who polled the last of them has said which places of the send queue are free, and what is said now
+	 * must come after it. Partner: the release in set_tail. */
 	return __atomic_load_n(&cq->tail, __ATOMIC_ACQUIRE) == __atomic_load_n(&cq->head, __ATOMIC_RELAXED) &&
 	       __atomic_load_n(&cq->armed, __ATOMIC_RELAXED) == VB_CQ_UNARMED &&
 	       !__atomic_load_n(&cq->overrun, __ATOMIC_RELAXED) && !cq->host->observer;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What queues and engines may ask of whoever runs them (libibverbs, the simulator, a fuzzer). Called with queue locks
- * held: an implementation only notes the event and wakes somebody; it never calls back into a queue.
+ * What queues and engines may ask of the program that runs them (libibverbs, the simulator, a fuzzer). Called with queue locks
+ * held: an implementation only notes the event and wakes a thread; it never calls back into a queue.
  */
 #ifndef VB_QUEUE_HOST_H
 #define VB_QUEUE_HOST_H
@@ -37,8 +37,8 @@ struct vb_queue_host {
 	const struct vb_profile *profile; /* of the device: its limits, and what may be asked of it */
 	struct vb_memory *memory;
 	struct vb_counters *counters;
-	const struct vb_queue_observer *observer; /* NULL: nobody keeps a record (queue/observer.h) */
-	const struct vb_queue_watch *watch; /* NULL: nobody looks (queue/watch.h) */
+	const struct vb_queue_observer *observer; /* NULL: no record is kept (queue/observer.h) */
+	const struct vb_queue_watch *watch; /* NULL: no watch (queue/watch.h) */
 	const char *device;              /* its name; NULL: none */
 	const void *policy;              /* the engine's, of whatever it may choose; NULL: the device's or the process's */
 	const uint16_t *pkeys;           /* atomic: the port's, as many as the profile's table has; NULL: all are the default one */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Somebody who keeps a record of work: a capture. Called as things happen, with queue locks held: notes and returns.
+ * An observer keeps a record of work: a capture. Called as things happen, with queue locks held: notes and returns.
  */
 #ifndef VB_QUEUE_OBSERVER_H
 #define VB_QUEUE_OBSERVER_H

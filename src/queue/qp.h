@@ -80,7 +80,7 @@ struct vb_qp_config {
 /* -EINVAL: a cap over the limits, NULL CQ or PD. -EOPNOTSUPP: type. -ENOMEM. Counts itself on PD, CQs, SRQ. */
 int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *host,
 		 const struct vb_transport *transport, void *owner, struct vb_qp **qp);
-/* Also discards its completions. The caller has made sure that nobody else can reach it. */
+/* Also discards its completions. The caller has made sure that no other thread can reach it. */
 void vb_qp_destroy(struct vb_qp *qp);
 
 /* Acknowledged, and resent until it is: RC and both kinds of XRC. */
@@ -97,9 +97,9 @@ static inline void *vb_qp_engine(struct vb_qp *qp)
 	return qp + 1;
 }
 
-/* ibv_modify_qp: checks against the profile's table (profiles/qp_transitions.h) and the ranges of each attribute, changes nothing
- * unless all is well. `path` is attr->ah_attr resolved (needed with IBV_QP_AV). active_mtu: of the port. 0 or -errno.
- * Takes qp->lock. */
+/* ibv_modify_qp: checks against the profile's table (profiles/qp_transitions.h) and the ranges of each attribute,
+ * changes nothing unless all is well. `path` is attr->ah_attr resolved (needed with IBV_QP_AV). active_mtu: of the
+ * port. 0 or -errno. Takes qp->lock. */
 int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int attr_mask, const struct vb_path *path,
 		 enum ibv_mtu active_mtu, vb_time now);
 /* The public objects in init_attr (context, CQs, SRQ) are the caller's to fill in. Takes qp->lock. */
@@ -116,25 +116,25 @@ int vb_qp_post_receive(struct vb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
 int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe);
 int vb_qp_commit_list(struct vb_qp *qp, const struct vb_send_list *list, vb_time now);
 
-/* The key that a bind gives a window: of what the consumer asks for, type 2 takes the low 8 bits (IBA 10.6.7.2.1); adapters ignore the
- * others, and so do we. */
+/* The key that a bind gives a window: of what the consumer asks for, type 2 takes the low 8 bits (IBA 10.6.7.2.1);
+ * adapters ignore the others, and so do we. */
 static inline uint32_t vb_window_key_granted(const struct ibv_mw *mw, uint32_t asked)
 {
 	return mw->type == IBV_MW_TYPE_2 ? (mw->rkey & ~0xffu) | (asked & 0xff) : asked;
 }
 
-/* A connection was made: to RTS, where the profile says that nothing else leads there. -EINVAL: it does not, from this state. Caller
- * holds qp->lock. */
+/* A connection was made: to RTS, where the profile says that nothing else leads there. -EINVAL: it does not, from this
+ * state. Caller holds qp->lock. */
 int vb_qp_connected(struct vb_qp *qp, vb_time now);
 
 /* ---- for engines; caller holds qp->lock ---- */
 
-/* Complete the oldest send work request (qp->send.tail) and retire it: makes a completion when signalled or failed. Its place and those
- * before it are free when that completion is polled. */
+/* Complete the oldest send work request (qp->send.tail) and retire it: makes a completion when signalled or failed. Its
+ * place and those before it are free when that completion is polled. */
 void vb_qp_complete_send(struct vb_qp *qp, enum ibv_wc_status status, enum vb_fault fault, vb_time now);
 
-/* The same, successfully, for a poller whose completion queue lets it pass (vb_cq_lets_pass). False: it was not signalled, *wc is
- * as before. Only where nobody looks (host->watch, host->observer). */
+/* The same, successfully, for a poller whose completion queue lets it pass (vb_cq_lets_pass). False: it was not
+ * signalled, *wc is as before. Only where none of them looks (host->watch, host->observer). */
 bool vb_qp_complete_send_to(struct vb_qp *qp, struct ibv_wc *wc);
 
 /* Take the next receive from the own or the shared queue. */

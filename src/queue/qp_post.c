@@ -97,7 +97,7 @@ static void tell_late(struct vb_qp *qp)
 		qp->host->watch->failed(qp, &failure);
 }
 
-/* The new work stands in the ring; whoever runs the engine next executes it. */
+/* The new work stands in the ring; the thread that runs the engine next executes it. */
 static void commit_sends(struct vb_qp *qp, vb_time now)
 {
 	vb_lock_assert_held(&qp->lock);

@@ -3,13 +3,15 @@
  * Send work requests in a ring. A slot is reserved, filled, then committed with the rest of its list; it is
  * retired in order when its work is done. Protected by qp->lock.
  *
- * A retired slot is not free yet. The application learns that a request is finished from a completion of it or of a later one
- * (IBA 10.8.5.1), and adapters reuse places of the queue when that completion is polled, no earlier: unsignaled requests keep
- * theirs until then. So it is here, on all ways, or a program that never signals would fail only on its first day with hardware.
+ * A retired slot is not free yet. The application learns that a request is finished from a completion of it or of a
+ * later one (IBA 10.8.5.1), and adapters reuse places of the queue when that completion is polled, no earlier:
+ * unsignaled requests keep theirs until then. So it is here, on all ways, or a program that never signals would fail
+ * only on its first day with hardware.
  *
- * A list may also be put together without that lock (struct vb_send_list): in slots that are free, behind `head`, which no
- * engine looks at, by one thread at a time. `released` is the one thing it shares with the others. It says that a slot's last reader is
- * through with it: vb_send_queue_release, by who polled the completion that was made of it, releases it, vb_send_list_add acquires it.
+ * A list may also be put together without that lock (struct vb_send_list): in slots that are free, behind `head`, which
+ * no engine looks at, by one thread at a time. `released` is the one thing it shares with the others. It says that a
+ * slot's last reader is through with it: vb_send_queue_release, by who polled the completion that was made of it,
+ * releases it, vb_send_list_add acquires it.
  */
 #ifndef VB_QUEUE_SEND_QUEUE_H
 #define VB_QUEUE_SEND_QUEUE_H
@@ -41,7 +43,8 @@ struct vb_send_wqe {
 		struct vb_window_bind bind;
 	};
 
-	/* How far the engine is with it. What else it keeps of this work stands before the WQE (struct vb_transport, note_size). */
+	/* How far the engine is with it. What else it keeps of this work stands before the WQE (struct vb_transport,
+	 * note_size). */
 	bool started;
 	bool done;                       /* finished, waiting for its turn to complete */
 	vb_time started_at;
@@ -76,7 +79,7 @@ static inline struct vb_send_wqe *vb_send_queue_at(const struct vb_send_queue *q
 	return (struct vb_send_wqe *)(void *)(queue->slots + (size_t)(index & queue->mask) * queue->stride);
 }
 
-/* Where the engine keeps its note on a WQE: `size` bytes, which it writes when it starts the work; nobody clears them before. */
+/* Where the engine keeps its note on a WQE: `size` bytes, which it writes when it starts the work; they are not cleared before. */
 static inline void *vb_send_wqe_note(const struct vb_send_wqe *wqe, size_t size)
 {
 	return (uint8_t *)(uintptr_t)wqe - size;
@@ -111,8 +114,8 @@ static inline void vb_send_queue_retire(struct vb_send_queue *queue)
 	queue->tail++;
 }
 
-/* A request that was done when it was posted, and that nobody wants to hear of: it keeps a place like any other. The queue is empty and has
- * room. */
+/* A request that was done when it was posted, and that no completion speaks of: it keeps a place like any other. The
+ * queue is empty and has room. */
 static inline void vb_send_queue_skip(struct vb_send_queue *queue, uint32_t length)
 {
 	queue->bytes += length;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looking over the queues' shoulder: whoever explains failures or watches for misuse is told here what happens to work.
- * host->watch is NULL unless somebody looks, so that nothing is paid for it but the look at a pointer.
+ * Looking over the queues' shoulder: the part that explains failures or watches for misuse is told here what happens to work.
+ * host->watch is NULL unless a user asked for it, so that nothing is paid for it but the look at a pointer.
  *
  * All calls come with qp->lock held, before the change they speak of: the work is still in its queue.
  */

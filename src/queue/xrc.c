@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which SRQs an XRC domain has, and how one leaves while packets that name it arrive: first nobody finds it any more, then every queue
- * pair of the domain forgets it, each under its own lock.
+ * Which SRQs an XRC domain has, and how one leaves while packets that name it arrive: first no packet finds it any
+ * more, then every queue pair of the domain forgets it, each under its own lock.
  */
 #include "queue/xrc.h"
 

@@ -180,8 +180,8 @@ static int find_way(struct vb_rdmacm_id *id, struct vb_cm_address *source, const
 	return id->device != NULL ? 0 : bind_device(id, source, route->interface_index);
 }
 
-/* InfiniBand: the subnet administration knows which GID has the address. Without a subnet manager it is the route that cannot be resolved:
- * as with AF_IB. 0 or -errno. */
+/* InfiniBand: the subnet administration knows which GID has the address. Without a subnet manager it is the route that
+ * cannot be resolved: as with AF_IB. 0 or -errno. */
 static int ask_subnet(struct vb_rdmacm_id *id, int timeout_ms)
 {
 	struct vb_cm_command command = {
@@ -199,7 +199,7 @@ static int ask_subnet(struct vb_rdmacm_id *id, int timeout_ms)
 	return error == -ENETUNREACH ? vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0) : error;
 }
 
-/* Somebody answers for the address, or will be waited for. 0 or -errno. */
+/* A host answers for the address, or will be waited for. 0 or -errno. */
 static int finish_resolution(struct vb_rdmacm_id *id, const struct vb_route *route, int timeout_ms)
 {
 	int error;

@@ -47,7 +47,7 @@ VB_EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *public_chan
 
 	if (channel == NULL)
 		return;
-	/* The man page forbids this while ids are left; events that nobody will take any more are dropped. */
+	/* The man page forbids this while ids are left; events that no thread will take any more are dropped. */
 	VB_LIST_FOR_EACH(node, &channel->events) {
 		vb_list_remove(node);
 		free(vb_container_of(node, struct vb_rdmacm_event, node));
@@ -106,7 +106,7 @@ void vb_rdmacm_channel_handed_out(struct vb_rdmacm_channel *channel, struct vb_r
 	vb_time patience;
 
 	if (child->id.channel != &channel->channel)
-		return; /* a synchronous listener: rdma_get_request is called by whoever wants the next */
+		return; /* a synchronous listener: rdma_get_request is called for the next */
 	if (__atomic_load_n(&channel->untouched, __ATOMIC_RELAXED) == 0)
 		__atomic_store_n(&channel->left_untouched, 0, __ATOMIC_RELAXED);
 	else

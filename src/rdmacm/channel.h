@@ -52,7 +52,7 @@ int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 bool vb_rdmacm_channel_is_empty(struct vb_rdmacm_channel *channel);
 
 /* A request's id goes to the program. Programs hand it to another thread and come back for the next request; some
- * have room for just one (rping). So the next is held back until somebody has used the id, or two milliseconds. */
+ * have room for just one (rping). So the next is held back until a thread has used the id, or two milliseconds. */
 void vb_rdmacm_channel_handed_out(struct vb_rdmacm_channel *channel, struct vb_rdmacm_id *child);
 void vb_rdmacm_channel_touched(struct vb_rdmacm_id *child);
 

@@ -250,7 +250,7 @@ VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 	error = vb_rdmacm_link_call(id, &command, NULL);
 	if (command.by_stream)
 		error = 0; /* only to be shown: it listens already */
-	/* On all addresses, and somebody else has UDP port 4791. */
+	/* On all addresses, and another program has UDP port 4791. */
 	if (error == -EADDRINUSE && id->device == NULL && id->stream != NULL) {
 		vb_log(VB_LOG_INFO, "port %u: connections can come by iWARP only", id->source.port);
 		error = 0;

@@ -3,7 +3,7 @@
  * What librdmacm keeps behind a struct rdma_cm_id. The program's pointer is the first member, so one cast leads here.
  *
  * Locks, outermost first: link registry (link.c) -> id.lock -> channel.lock. No verbs call is made under any of them.
- * What belongs to a connection is written by the thread that calls the API on the id and by whoever takes its events;
+ * What belongs to a connection is written by the thread that calls the API on the id and by the thread that takes its events;
  * rdma_cm asks programs not to do both at once on one id. `state` is atomic, and `connect_command` and `peer` change
  * under id.lock, because the link's thread reads them when it tells a new daemon about us.
  */
@@ -27,7 +27,7 @@ struct vb_rdmacm_stream;
 enum vb_rdmacm_state {
 	VB_RDMACM_IDLE,
 	VB_RDMACM_BOUND,
-	VB_RDMACM_RESOLVING,             /* nobody has answered for the next hop's address yet */
+	VB_RDMACM_RESOLVING,             /* the next hop has not answered for its address yet */
 	VB_RDMACM_ADDRESS_RESOLVED,
 	VB_RDMACM_ROUTE_RESOLVED,
 	VB_RDMACM_LISTENING,
@@ -71,7 +71,7 @@ struct vb_rdmacm_id {
 	uint32_t interface_index;        /* 0 until bound to a device; atomic for link.c */
 	struct ibv_sa_path_rec path;
 	struct vb_path route;            /* InfiniBand: the path of its messages, as far as it is known */
-	uint32_t backlog;                /* most requests nobody has taken yet */
+	uint32_t backlog;                /* most requests not taken yet */
 	uint32_t requests;               /* such requests; atomic */
 
 	uint8_t traffic_class, ack_timeout;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One connection, one thread ("verbena-cm"). Whoever calls puts a record of his call on a list, sends the command and
+ * One connection, one thread ("verbena-cm"). A caller puts a record of its call on a list, sends the command and
  * sleeps; the thread reads everything the daemon says, wakes the caller whose serial a reply repeats, and puts events
  * on the channel of their id.
  *
@@ -9,10 +9,10 @@
  *                             `--failed--> waiting --time, call-----'
  *
  * When the daemon dies the thread connects again (which starts a new one) and tells it about every id (adopt.c)
- * before anybody else may speak. A call that was under way is said again, at most RETRIES times: the daemon's part in
+ * before any other thread may speak. A call that was under way is said again, at most RETRIES times: the daemon's part in
  * it died with the daemon.
  *
- * A REQ that is refused because nobody listens (REJ 8, or port 4791 is closed) is sent again a few times within 75 ms
+ * A REQ that is refused because no program listens (REJ 8, or port 4791 is closed) is sent again a few times within 75 ms
  * before the program hears of it: programs (perftest) agree over one connection to open the next, and then race.
  *
  * Locks: send_lock -> lock. `line.lock` guards the registry, the calls and the state; it is never held while writing
@@ -112,7 +112,7 @@ static void handle_reply(const struct vb_cm_reply *reply)
 	}
 }
 
-/* An id nobody has: let the daemon forget it (a request gets its REJ). The reply has no caller and is dropped. */
+/* An id without an owner: let the daemon forget it (a request gets its REJ). The reply has no caller and is dropped. */
 static void disown(uint32_t handle)
 {
 	struct vb_cm_command command = {.type = VB_CM_COMMAND, .verb = VB_CM_DESTROY, .id = handle};
@@ -124,11 +124,11 @@ static void disown(uint32_t handle)
 static bool will_ask_again(struct vb_rdmacm_id *id, const struct vb_cm_event *told)
 {
 	bool closed = told->kind == VB_CM_EVENT_UNREACHABLE && told->status == -ECONNREFUSED;
-	bool nobody = vb_rdmacm_id_is_datagram(id) ?
+	bool no_listener = vb_rdmacm_id_is_datagram(id) ?
 			      told->kind == VB_CM_EVENT_UNREACHABLE && told->status == NO_SUCH_SERVICE :
 			      told->kind == VB_CM_EVENT_REJECTED && told->status == NOBODY_LISTENS;
 
-	if (!(nobody || closed) || id->refusals >= MOST_REFUSALS || vb_rdmacm_id_state(id) != VB_RDMACM_CONNECTING)
+	if (!(no_listener || closed) || id->refusals >= MOST_REFUSALS || vb_rdmacm_id_state(id) != VB_RDMACM_CONNECTING)
 		return false;
 	id->retry_at = vb_clock_now() + (VB_MILLISECONDS(FIRST_REFUSAL_MS) << id->refusals);
 	/* A host sends half a dozen ICMP errors in a row, then one a second (icmp_ratelimit). */
@@ -304,7 +304,7 @@ static int connect_and_adopt(void) VB_NEEDS(line.lock)
 	vb_mutex_lock(&line.lock);
 	if (fd < 0)
 		return fd;
-	/* From here to the end of adoption nobody may register, destroy or call: the lock stays held. Bounded by
+	/* From here to the end of adoption no thread may register, destroy or call: the lock stays held. Bounded by
 	 * adopt's timeout. */
 	vb_rdmacm_trace_ask(fd);
 	error = vb_rdmacm_adopt_all(fd, &line.registry, &line.retries, handle_message);
@@ -371,7 +371,7 @@ static void *link_main(void *unused)
 			pthread_cond_broadcast(&line.changed);
 			if (line.registry.count == 0)
 				break;
-			/* Ids live here: go on trying, ever slower, or at once when somebody asks. */
+			/* Ids live here: go on trying, ever slower, or at once when a thread asks. */
 			wait_before_retry(backoff);
 			vb_rdmacm_resolve_look(&line.resolving);
 			backoff = backoff * 2 < BACKOFF_LAST_MS ? backoff * 2 : BACKOFF_LAST_MS;
@@ -430,7 +430,7 @@ static int start_thread(void)
 	return -error;
 }
 
-/* Wait until somebody answers at the other end. Caller holds line.lock. 0 or -errno of the attempt made for this
+/* Wait until a daemon answers at the other end. Caller holds line.lock. 0 or -errno of the attempt made for this
  * call. */
 static int bring_up(void) VB_NEEDS(line.lock)
 {

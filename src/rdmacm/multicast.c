@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rdma_join_multicast and its kin. RoCE groups are IP groups: nobody is asked for permission, the join is told to
+ * rdma_join_multicast and its kin. RoCE groups are IP groups: no permission is asked, the join is told to
  * routers by IGMP/MLD when the queue pair is attached. An IPv4 group a.b.c.d is the GID ::ffff:a.b.c.d (RoCE annex
  * A17, as the kernel does for RoCEv2), an IPv6 group is its own GID. Members of a group meet on QP number 0xffffff
  * with the Q_Key of their port space.
@@ -42,8 +42,8 @@ static int announce(struct vb_rdmacm_group *group)
 	return 0;
 }
 
-/* RFC 4391, 4: ff12, a signature, the P_Key, and of the IP group what fits. The signature is rdma_cm's own (the kernel's cma_set_mgid), so
- * that its groups are not IPoIB's. */
+/* RFC 4391, 4: ff12, a signature, the P_Key, and of the IP group what fits. The signature is rdma_cm's own (the
+ * kernel's cma_set_mgid), so that its groups are not IPoIB's. */
 static void map_to_mgid(const struct vb_cm_address *address, uint8_t mgid[16])
 {
 	static const uint8_t four[6] = {0xff, 0x12, 0x40, 0x01, 0xff, 0xff}, six[6] = {0xff, 0x12, 0x60, 0x01, 0xff, 0xff};
@@ -139,7 +139,7 @@ VB_EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_
 	return join(id, mc_join_attr->addr, mc_join_attr->join_flags, context);
 }
 
-/* Unlinked from id->groups; nobody else finds it any more. */
+/* Unlinked from id->groups; no other thread finds it any more. */
 static void leave(struct vb_rdmacm_group *group)
 {
 	struct vb_rdmacm_id *id = group->id;

@@ -97,7 +97,7 @@ void vb_rdmacm_multicast_acknowledge(struct vb_rdmacm_group *group)
 
 void vb_rdmacm_multicast_leave_all(struct vb_rdmacm_id *id)
 {
-	/* Nobody else has the id any more, and its events are gone: what is left of a QP's membership goes with
+	/* No other thread has the id any more, and its events are gone: what is left of a QP's membership goes with
 	 * the QP. */
 	VB_LIST_FOR_EACH(node, &id->groups) {
 		vb_list_remove(node);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * As in the kernel (addr.c): an address is resolved when the next hop's is known on its link, and an address for which
- * nobody answers within the time that rdma_resolve_addr was given is RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT.
+ * no host answers within the time that rdma_resolve_addr was given is RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT.
  */
 #include "rdmacm/resolve.h"
 

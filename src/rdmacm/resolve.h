@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting for the neighbour that an address resolution needs. The link's thread looks, ever less often, until somebody
+ * Waiting for the neighbour that an address resolution needs. The link's thread looks, ever less often, until a host
  * answers for the address or the program's time is up.
  */
 #ifndef VB_RDMACM_RESOLVE_H
@@ -13,7 +13,7 @@
 
 struct vb_route;
 
-/* Is there somebody to wait for? If so, he has been asked, and id->resolving knows. */
+/* Is there a neighbour to wait for? If so, it has been asked, and id->resolving knows. */
 bool vb_rdmacm_resolve_begin(struct vb_rdmacm_id *id, const struct vb_route *route, int timeout_ms);
 
 /* Look at those on the list for which it is time; those that are done leave it, and are told. Caller holds the link's

@@ -92,7 +92,7 @@ static bool expect_request(struct vb_qp *qp, struct expected *expected)
 	expected->psn = responder->expected;
 	if (kind == VB_KIND_WRITE)
 		return hold_write(qp, expected);
-	/* The last of a SEND may be a whole packet, and how long it is nobody has said; no longer than a message can be
+	/* The last of a SEND may be a whole packet, and how long it is was not said; no longer than a message can be
 	 * (responder_checks.c). */
 	room = responder->taken.length < VB_MAX_MESSAGE ? responder->taken.length : VB_MAX_MESSAGE;
 	if (room < responder->received || qp->receive_pd != qp->pd)

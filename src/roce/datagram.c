@@ -52,7 +52,7 @@ static bool is_acceptable(struct vb_qp *qp, const struct vb_roce_packet *packet)
 	return true;
 }
 
-/* The buffer is too short for the 40 bytes and the payload. The receive says so, and nothing else changes: anybody
+/* The buffer is too short for the 40 bytes and the payload. The receive says so, and nothing else changes: any host
  * who knows the Q_Key may send, and must not be able to break the queue pair. */
 static void complete_too_short(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
 {

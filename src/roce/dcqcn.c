@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * DCQCN, the reaction point: Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section 4 (figure 7); the
- * congestion point is a switch's RED, the notification point the responder (roce.c sends CNPs).
+ * DCQCN, the reaction point: Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section 4
+ * (figure 7); the congestion point is a switch's RED, the notification point the responder (roce.c sends CNPs).
  *
  *   CNP      target = rate, rate falls by alpha / 2, alpha rises towards 1; stages begin anew
  *   rise     by time and by bytes, each in stages. Fewer than F of either: rate goes halfway to the target (fast recovery).
  *            F of one: the target rises by R_AI first (additive). F of both: by R_HAI for each stage beyond (hyper)
  *   no CNP   alpha falls
  *
- * No clock runs for it. What time has done is worked out when a packet is to be sent or a CNP comes; in between nobody can tell.
- * An adapter differs in numbers, and in that alpha moves once in a period whatever happened in it, that CNPs within a few microseconds
- * cut once, and that the second of two cuts leaves the target where it was. Numbers: see the table; those of the adapter are what
- * NVIDIA documents as defaults from ConnectX-4 on, and what simulators use.
+ * No clock runs for it. What time has done is worked out when a packet is to be sent or a CNP comes; in between it
+ * makes no difference. An adapter differs in numbers, and in that alpha moves once in a period whatever happened in it,
+ * that CNPs within a few microseconds cut once, and that the second of two cuts leaves the target where it was.
+ * Numbers: see the table; those of the adapter are what NVIDIA documents as defaults from ConnectX-4 on, and what
+ * simulators use.
  */
 #include "roce/congestion.h"
 

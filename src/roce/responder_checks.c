@@ -32,8 +32,8 @@ static uint32_t right_needed(const struct vb_roce_opcode *op)
 	}
 }
 
-/* A14: the SRQ that the request names must be one of the queue pair's domain, and one message has one. Its domain, receives and completion
- * queue are the queue pair's from here on. */
+/* A14: the SRQ that the request names must be one of the queue pair's domain, and one message has one. Its domain,
+ * receives and completion queue are the queue pair's from here on. */
 static bool check_srq(struct vb_qp *qp, const struct vb_roce_packet *packet, struct vb_fault_record *why)
 {
 	if (qp->srq && qp->srq->number == packet->srqn)
@@ -112,7 +112,7 @@ bool vb_roce_check_length(const struct vb_qp *qp, const struct vb_roce_packet *p
 		    vb_position_is_end(packet->op->position) != (length == said - before))
 			fault = VB_FAULT_MESSAGE_LENGTH;
 	}
-	/* Nobody says beforehand how long a SEND will be: it is counted (IBA 9.7.2). */
+	/* A SEND does not say beforehand how long it will be: it is counted (IBA 9.7.2). */
 	if (fault == VB_FAULT_NONE && packet->op->kind == VB_KIND_SEND && !vb_position_is_start(packet->op->position) &&
 	    (uint64_t)responder->received + length > VB_MAX_MESSAGE)
 		fault = VB_FAULT_MESSAGE_LENGTH;

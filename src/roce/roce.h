@@ -6,7 +6,7 @@
  *   out:   vb_roce_send      fills a burst with what may be sent now
  *   time:  vb_roce_next_deadline, vb_roce_expire
  *
- * Whoever calls holds qp->lock. After receive, expire, post or modify there may be something to send: call send until
+ * The caller holds qp->lock. After receive, expire, post or modify there may be something to send: call send until
  * it returns false.
  */
 #ifndef VB_ROCE_ROCE_H
@@ -31,9 +31,9 @@ extern const struct vb_transport vb_roce_transport;
 
 void vb_roce_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
 
-/* The rest of a bundle, of which a packet for this QP came before: raw datagrams of one size and path. Those that are what must
- * come next of a message under way are taken, ICRC and all (roce/bulk_receive.c), up to the first that is not or that is damaged; that
- * one and what follows is the caller's, a damaged one is done with. */
+/* The rest of a bundle, of which a packet for this QP came before: raw datagrams of one size and path. Those that are
+ * what must come next of a message under way are taken, ICRC and all (roce/bulk_receive.c), up to the first that is not
+ * or that is damaged; that one and what follows is the caller's, a damaged one is done with. */
 struct vb_roce_bulk {
 	const uint8_t *bytes;
 	size_t length, segment;
@@ -66,8 +66,8 @@ bool vb_roce_gives_up(const struct vb_qp *qp, vb_time now);
 /* The transport's query: positions are PSNs. */
 void vb_roce_query(const struct vb_qp *qp, struct vb_transport_status *status);
 
-/* The work whose request has that PSN, or NULL: newest first, as far as it has been started. Unreliable work is retired before its packets
- * are sent, but its slot is still as it was. Caller holds qp->lock. */
+/* The work whose request has that PSN, or NULL: newest first, as far as it has been started. Unreliable work is retired
+ * before its packets are sent, but its slot is still as it was. Caller holds qp->lock. */
 const struct vb_send_wqe *vb_roce_work_of(const struct vb_qp *qp, struct psn psn);
 
 #endif

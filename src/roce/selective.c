@@ -87,7 +87,7 @@ static enum vb_roce_peer learn(enum vb_roce_peer peer, bool alone, bool positive
 {
 	if (!alone)
 		return VB_PEER_SELECTIVE;
-	/* Whoever was held to be keeping is in doubt. */
+	/* That the peer keeps packets is no longer certain. */
 	if (peer == VB_PEER_SELECTIVE)
 		return VB_PEER_UNKNOWN;
 	return positive ? VB_PEER_GO_BACK_N : VB_PEER_SELECTIVE;

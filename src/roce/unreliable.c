@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Unreliable connections (IBA 9.8.2): messages like RC's without answers. A message of which a packet is missing,
- * late or wrong is dropped as a whole and nobody is told; its receive, if it took one, waits for the next message.
+ * late or wrong is dropped as a whole and its sender is not told; its receive, if it took one, waits for the next message.
  * A WRITE may have put its beginning into memory by then, as the specification allows: it is the completion that
  * says a message is whole.
  *

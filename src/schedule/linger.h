@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * For how long the engine thread goes on looking when there is nothing more to do. To fall asleep costs whoever sends the next
- * packet the waking, to look costs a processor.
+ * For how long the engine thread goes on looking when there is nothing more to do. To fall asleep costs the peer that
+ * sends the next packet the waking, to look costs a processor.
  *
- * No fixed time is right: a peer that answers sooner finds the thread awake, and is answered soon itself; one that once found it asleep
- * is answered later than that each time, and so finds it asleep again. `ib_write_lat` took 4 us, or 38, from run to run. So a sleep
- * that was short makes the time longer, and a long one makes it short again.
+ * No fixed time is right: a peer that answers sooner finds the thread awake, and is answered soon itself; one that once
+ * found it asleep is answered later than that each time, and so finds it asleep again. `ib_write_lat` took 4 us, or 38,
+ * from run to run. So a sleep that was short makes the time longer, and a long one makes it short again.
  *
- * A thread of the application may wait for the very processor on which the engine thread looks: one that spins on its memory, which
- * to the system is one that works. It cannot answer before the engine thread sleeps, so that sleeps at once.
+ * A thread of the application may wait for the very processor on which the engine thread looks: one that spins on its
+ * memory, which to the system is one that works. It cannot answer before the engine thread sleeps, so that sleeps at
+ * once.
  *
  * Pure: tests/unit/schedule/test_linger.c runs it in virtual time.
  */
@@ -33,8 +34,8 @@ struct vb_linger {
 void vb_linger_init(struct vb_linger *linger);
 /* It slept for so long, and then something came. */
 void vb_linger_slept(struct vb_linger *linger, vb_time how_long);
-/* Nothing has come for so long: go on looking? `cpu`: where the engine thread runs; `application_cpu`: where a thread of the application
- * was last seen, -1: nowhere. */
+/* Nothing has come for so long: go on looking? `cpu`: where the engine thread runs; `application_cpu`: where a thread
+ * of the application was last seen, -1: nowhere. */
 bool vb_linger_goes_on(const struct vb_linger *linger, vb_time idle, int cpu, int application_cpu);
 
 #endif

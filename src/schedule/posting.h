@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * When what is posted leaves. The first requests leave at once, as does what is large; small ones behind them wait for one another
- * until they are as many as leave together, of whatever queue pairs, or until the next pass of a thread that polls (VB_LONGEST_PUT_OFF
- * at the latest: schedule/naps.h). A thousand requests of 1 KiB, posted one by one, so cost sixteen system calls instead of a thousand.
+ * When what is posted leaves. The first requests leave at once, as does what is large; small ones behind them wait for
+ * one another until they are as many as leave together, of whatever queue pairs, or until the next pass of a thread
+ * that polls (VB_LONGEST_PUT_OFF at the latest: schedule/naps.h). A thousand requests of 1 KiB, posted one by one, so
+ * cost sixteen system calls instead of a thousand.
  *
  * Pure, and the same for all links that make system calls.
  */
@@ -24,8 +25,8 @@ enum vb_posting {
 	VB_POSTING_TOGETHER,               /* with all that wait */
 };
 
-/* `posts`: requests that this thread has posted since it last polled in vain, with this one; `length`: of the request; `delivering`: a
- * thread is in the middle of a pass, perhaps for us, and will send when it is through. */
+/* `posts`: requests that this thread has posted since it last polled an empty CQ, with this one; `length`: of the
+ * request; `delivering`: a thread is in the middle of a pass, perhaps for us, and will send when it is through. */
 static inline enum vb_posting vb_posting_decide(unsigned posts, uint32_t length, bool delivering)
 {
 	if (length > VB_SMALL_REQUEST || (posts <= VB_POSTS_AT_ONCE && !delivering))

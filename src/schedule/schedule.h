@@ -77,7 +77,8 @@ void vb_schedule_kick(struct vb_schedule *schedule);
  * engine thread make that pass. */
 uint32_t vb_schedule_enlist(struct vb_schedule *schedule, struct vb_qp *qp);
 void vb_schedule_mark_active(struct vb_schedule *schedule, struct vb_qp *qp);
-/* This thread has posted sends. Returns how many requests, with these as one, since it last polled in vain (schedule/posting.h). */
+/* This thread has posted sends. Returns how many requests, with these as one, since it last polled an empty CQ
+ * (schedule/posting.h). */
 unsigned vb_schedule_note_post(struct vb_schedule *schedule, vb_time now);
 /* Where a thread of the application was last seen to run; -1: nowhere. */
 int vb_schedule_application_cpu(const struct vb_schedule *schedule);

@@ -3,7 +3,7 @@
  * Which threads of the application poll, told by the stamps that they leave. While one spins on an empty CQ it does the work of
  * the adapter, and the engine thread keeps out of its way (progress/engine.c); what is posted may wait for its next poll.
  *
- * Arming a CQ means that its user is going to sleep: stamps do not count then, until a thread has polled in vain many times
+ * Arming a CQ means that its user is going to sleep: stamps do not count then, until a thread has polled it empty many times
  * since.
  *
  * Pure: the time is handed in.
@@ -25,7 +25,7 @@ struct vb_spinner {
 	bool polling __attribute__((aligned(VB_LINE))); /* atomic: a thread that polls makes a pass */
 	unsigned pass;                     /* atomic: the number of the last pass */
 	/* Read by every thread that polls, seldom written. */
-	vb_time stamp __attribute__((aligned(VB_LINE))); /* atomic: when a thread last polled in vain; 0: never */
+	vb_time stamp __attribute__((aligned(VB_LINE))); /* atomic: when a thread last polled an empty CQ; 0: never */
 	vb_time post_stamp;                /* atomic: when a thread last posted sends, more or less */
 	bool watched;                      /* atomic: a CQ was armed and no thread spins since */
 	uint32_t polls_since_watch;        /* atomic */
@@ -35,10 +35,10 @@ struct vb_spinner {
 	char end[0] __attribute__((aligned(VB_LINE)));
 };
 
-/* A poll found nothing. True: the thread counts as a spinner, whose wishes (no wake-ups) are to be heeded. */
+/* A poll found nothing. True: the thread counts as a spinner, whose wishes (no wake-ups) are followed. */
 bool vb_spinner_polled_empty(struct vb_spinner *spinner, vb_time now);
-/* A poll returned completions. True: that counts as polling, and vb_spinner_seen is to be told when. `after_pass`: not before a pass was
- * made, which was seen. */
+/* A poll returned completions. True: that counts as polling, and vb_spinner_seen is to be told when. `after_pass`: not
+ * before a pass was made, which was seen. */
 bool vb_spinner_polled(struct vb_spinner *spinner, bool after_pass);
 void vb_spinner_seen(struct vb_spinner *spinner, vb_time now);
 /* A CQ was armed. True: the engine thread naps and must be told. */
@@ -57,7 +57,7 @@ bool vb_spinner_may_put_off(const struct vb_spinner *spinner, vb_time now);
 /* When a spinner was last seen; 0: never. */
 vb_time vb_spinner_last_seen(const struct vb_spinner *spinner);
 
-/* ---- posting: how many requests this thread has posted since it last polled in vain ---- */
+/* ---- posting: how many requests this thread has posted since it last polled an empty CQ ---- */
 
 void vb_spinner_forget_posts(void);
 /* One more. Of a thread that never polls, since the last pass. */

@@ -3,7 +3,7 @@
  * Who wants to be called when: a binary heap of queue pairs, and a short list of completion queues with moderation.
  *
  * Lazy: a QP's entry is moved only when its deadline comes nearer, or when it fires; a deadline that moves away (an
- * acknowledgement came) leaves the entry where it is, and whoever finds it due asks the engine again. So a busy QP
+ * acknowledgement came) leaves the entry where it is, and the thread that finds it due asks the engine again. So a busy QP
  * touches the heap once per timeout and not once per packet.
  *
  * All functions lock for themselves; nothing is taken under the lock.

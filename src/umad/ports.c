@@ -283,7 +283,7 @@ int umad_poll(int portid, int timeout_ms)
 	return error;
 }
 
-/* The next message stays in line; its header is in `mad`, and `room` more bytes of it. Length of all, 0: nobody is
+/* The next message stays in line; its header is in `mad`, and `room` more bytes of it. Length of all, 0: none is
  * there any more, or -errno. */
 static ssize_t look(int fd, struct ib_user_mad *mad, size_t room)
 {

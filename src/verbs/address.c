@@ -26,8 +26,8 @@ void vb_multicast_normalize(uint8_t gid[16])
 		gid[0] = gid[1] = 0;
 }
 
-/* The kernel has no route for IPv6 groups on the loopback, and with one that is added delivers nothing there. Each datagram would be lost
- * after its completion said SUCCESS: better told beforehand. */
+/* The kernel has no route for IPv6 groups on the loopback, and with one that is added delivers nothing there. Each
+ * datagram would be lost after its completion said SUCCESS: better told beforehand. */
 int vb_address_check_group(struct ibv_context *context, const uint8_t gid[16])
 {
 	struct vb_context *own = vb_context_of(context);
@@ -49,9 +49,9 @@ static bool is_link_local(const uint8_t gid[16])
 
 static bool is_nobody(const uint8_t gid[16])
 {
-	static const uint8_t nobody[16];
+	static const uint8_t unset[16];
 
-	return memcmp(gid, nobody, sizeof(nobody)) == 0;
+	return memcmp(gid, unset, sizeof(unset)) == 0;
 }
 
 static void fill_global(const struct ibv_global_route *grh, struct vb_path *path)
@@ -62,7 +62,8 @@ static void fill_global(const struct ibv_global_route *grh, struct vb_path *path
 	memcpy(path->destination, grh->dgid.raw, sizeof(path->destination));
 }
 
-/* By LIDs (IBA 11.2.2.1). The port's state does not matter: an address may be made before the link is up, or kept while it is down. */
+/* By LIDs (IBA 11.2.2.1). The port's state does not matter: an address may be made before the link is up, or kept while
+ * it is down. */
 static int resolve_local(const struct vb_device_info *info, const struct ibv_ah_attr *attr, struct vb_path *path)
 {
 	enum { PERMISSIVE = 0xffff, MOST_SL = 15 };

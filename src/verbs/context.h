@@ -39,7 +39,7 @@ void vb_context_info(struct ibv_context *context, struct vb_device_info *info);
 /* Fill the operations (operations.c). */
 void vb_context_fill_operations(struct vb_context *context);
 
-/* Objects are listed while they live, for whoever asks what there is (resources.c), and get a number for it. Called when
+/* Objects are listed while they live, for a process that asks what there is (resources.c), and get a number for it. Called when
  * all else of the object is there. */
 void vb_context_list_object(struct ibv_context *context, struct vb_list *list, struct vb_list *node, uint32_t *number);
 void vb_context_unlist_object(struct ibv_context *context, struct vb_list *node);

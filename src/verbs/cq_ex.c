@@ -97,8 +97,8 @@ static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
 	*info = (struct ibv_wc_tm_info){0};
 }
 
-/* How long ago it was, off what the wall clock says now. Never before the one that was read last, whatever became of that clock meanwhile:
- * if somebody sets it back, stamps stand still until it has caught up. */
+/* How long ago it was, off what the wall clock says now. Never before the one that was read last, whatever became of
+ * that clock meanwhile: if it is set back, stamps stand still until it has caught up. */
 static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 {
 	struct vb_completion_queue *own = queue_of(cq);

@@ -47,8 +47,8 @@ static int copy_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length
 	return 0;
 }
 
-/* The descriptor stays open: a process of this host that writes here maps the file by it (links/memory/share.h). It cannot be cut
- * short, so nobody who does gets a signal for it. */
+/* The descriptor stays open: a process of this host that writes here maps the file by it (links/memory/share.h). It
+ * cannot be cut short, so a program that does gets no signal for it. */
 static int map_memory(struct vb_device_memory *dm, size_t length)
 {
 	size_t page = vb_page_size();

@@ -18,12 +18,12 @@
 
 static const struct vb_path *path_of(const struct vb_qp *qp, const struct vb_failure *failure)
 {
-	static const uint8_t nobody[16];
+	static const uint8_t unset[16];
 	const struct vb_path *path = &qp->path;
 
 	if (qp->type == IBV_QPT_UD)
 		path = failure->wqe ? &failure->wqe->datagram.path : NULL;
-	return path && memcmp(path->destination, nobody, sizeof(nobody)) != 0 ? path : NULL;
+	return path && memcmp(path->destination, unset, sizeof(unset)) != 0 ? path : NULL;
 }
 
 static void gather(const struct vb_qp *qp, const struct vb_failure *failure, struct vb_explain_failure *out)
@@ -91,7 +91,7 @@ static void failed(struct vb_qp *qp, const struct vb_failure *failure)
 	vb_explainer_failure(&evidence, path_of(qp, failure));
 }
 
-/* The first of each cause at once, the rest counted: whoever sends decides how many there are. */
+/* The first of each cause at once, the rest counted: the sender decides how many there are. */
 static void dropped(struct vb_qp *qp, const struct vb_drop *drop)
 {
 	struct vb_queue_pair *own = qp->owner;

@@ -56,7 +56,7 @@ static const char *daemon_fix(int error)
 	}
 }
 
-/* Before the first session nobody has read the settings. */
+/* Before the first session the settings have not been read. */
 void vb_explain_no_device(const char *verb, const char *device, int error)
 {
 	struct vb_report report;

@@ -21,7 +21,7 @@ static int query_port(struct ibv_context *context, uint8_t port_num, struct _com
 	return ibv_query_port(context, port_num, attr);
 }
 
-/* The type the header gives to slots that nobody may call any more. */
+/* The type the header gives to slots that no program may call any more. */
 static void *refuse(void)
 {
 	errno = EOPNOTSUPP;

@@ -31,7 +31,7 @@ VB_EXPORT __attribute__((used)) void vb_legacy_register_driver(const char *name,
 }
 __asm__(".symver vb_legacy_register_driver,ibv_register_driver@IBVERBS_1.1");
 
-/* Providers read it; nobody sets it. */
+/* Providers read it; no code sets it. */
 extern char verbs_allow_disassociate_destroy;
 VB_EXPORT char verbs_allow_disassociate_destroy;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an open device holds, told row by row to whoever asks (`verbena res`). The lists keep their objects: an object
+ * What an open device holds, told row by row to the process that asks (`verbena res`). The lists keep their objects: an object
  * leaves its list, under the list's lock, before anything of it is taken down. An object's own lock is held only while
  * a few numbers are copied.
  *

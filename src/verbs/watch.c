@@ -153,7 +153,7 @@ void vb_watch_completing_receive(struct vb_qp *qp)
 {
 	struct vb_queue_pair *own = qp->owner;
 
-	/* From a shared queue: nobody knew which CQ it would come to. */
+	/* From a shared queue: which CQ it would come to was not known. */
 	if (!vb_watches || own->watched.receives == 0)
 		return;
 	own->watched.receives--;

@@ -14,7 +14,7 @@
  * Who lists processes or resources is shown those of its own user; root is shown all.
  *
  * LIST_RESOURCES goes round: verbenad sends SHOW_RESOURCES to the processes concerned, each answers RESOURCES with a
- * descriptor (wire/resource.h; none: it could not), and verbenad hands that on as PROCESS_RESOURCES; whoever does not
+ * descriptor (wire/resource.h; none: it could not), and verbenad hands that on as PROCESS_RESOURCES; a process that does not
  * answer in time is named with an error instead. One SHOW_RESOURCES at a time is under way to a process.
  *
  * SHOW_SEGMENT gives verbenad a process's shared segment (local/segment.h) and the eventfd that wakes the process; ASK_SEGMENT

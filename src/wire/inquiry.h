@@ -6,8 +6,8 @@
  * the queue pair; where no process does, the host's verbenad answers. The answer goes back to the port that asked.
  * A process that does not run answers nothing: then verbenad is asked whether it lives.
  *
- * Sent only by somebody who explains a failure (VERBENA_EXPLAIN). An answer is never longer than its inquiry, so that
- * nobody can be flooded with answers, and it tells about a queue pair only to the peer of that queue pair: any user of
+ * Sent only by a process that explains a failure (VERBENA_EXPLAIN). An answer is never longer than its inquiry, so that
+ * no host can be flooded with answers, and it tells about a queue pair only to the peer of that queue pair: any user of
  * the peer's host can ask from its address, so the inquiry says what only the two ends know, their first PSNs.
  */
 #ifndef VB_WIRE_INQUIRY_H
@@ -31,7 +31,7 @@ enum vb_inquiry_status {
 	VB_INQUIRY_NO_PROCESS = 1,       /* verbenad: no process of this host has such queue pairs */
 	VB_INQUIRY_NO_QP,                /* the process: there is no such queue pair (any more) */
 	VB_INQUIRY_NOT_CONNECTED,        /* it has no peer yet: RESET or INIT */
-	VB_INQUIRY_OTHER_PEER,           /* it is connected to somebody else */
+	VB_INQUIRY_OTHER_PEER,           /* it is connected to another queue pair */
 	VB_INQUIRY_YOUR_PEER,            /* the rest of the answer holds */
 	VB_INQUIRY_DAEMON,               /* verbenad, asked about itself */
 	VB_INQUIRY_OTHER_PSN,            /* address and QPNs are those of its peer, but neither PSN is */
@@ -63,11 +63,11 @@ struct vb_inquiry_answer {
 enum vb_inquiry_reach {
 	VB_REACH_UNASKED,
 	VB_REACH_ANSWERED,               /* by a Verbena */
-	VB_REACH_REFUSED,                /* ICMP: nobody has UDP port 4791 there */
+	VB_REACH_REFUSED,                /* ICMP: no socket has UDP port 4791 there */
 	VB_REACH_NO_ROUTE,               /* this host knows no way there */
 	VB_REACH_UNREACHABLE,            /* ICMP, or no neighbour answers for the address */
 	VB_REACH_PINGED,                 /* no word from port 4791, but the host answers ping */
-	VB_REACH_SILENT,                 /* not a word from anybody, not to a ping either */
+	VB_REACH_SILENT,                 /* no answer at all, not to a ping either */
 	VB_REACH_SILENT_UNPINGED,        /* no word from port 4791, and this user may not ping */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists of resources: appending rows, and reading rows that somebody else appended.
+ * Lists of resources: appending rows, and reading rows that another process appended.
  */
 #include "wire/resource.h"
 
@@ -91,7 +91,7 @@ int vb_resource_begin(const void *bytes, size_t length, size_t *at, uint32_t *le
 	return 0;
 }
 
-/* Somebody's terminal will show it. */
+/* A terminal will show it. */
 static void make_text(char *text, size_t room)
 {
 	text[room - 1] = '\0';

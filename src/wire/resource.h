@@ -2,7 +2,7 @@
  *
  * What a process holds, as `verbena res` shows it: a head and rows, written by the process (or, for communication ids,
  * by verbenad) into shared memory whose descriptor travels to the asker. Host byte order: both ends are on this machine;
- * the same layout for 32- and 64-bit programs. Whoever reads takes it for hostile: copy it, then vb_resource_next.
+ * the same layout for 32- and 64-bit programs. A reader takes it for hostile: copy it, then vb_resource_next.
  *
  * Numbers of objects (pd, cq, srq) are unique within a session, that is one opening of a device and what was imported
  * from it; interface_index names the device.

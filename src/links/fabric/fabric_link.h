@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The link of InfiniBand: frames to and from verbenad, which is the host's adapter in a software fabric, and the RoCE engine's bursts and
- * packets. Shared by the files that make it up:
+ * The link of InfiniBand: frames to and from verbenad, which is the host's adapter in a software fabric, and the RoCE
+ * engine's bursts and packets. Shared by the files that make it up:
  *
  *   fabric_link.c   opening and closing, and the table of what it does
  *   transmit.c      from an engine's burst to frames
@@ -9,8 +9,8 @@
  *   groups.c        who listens to which multicast group
  *   tap.c           what a capture sees of it
  *
- * The socket (wire/frame_port.h) is made with the first queue pair: a process that has none costs nothing. Its number stays the same
- * when another verbenad comes, so that nobody who sends has to look twice.
+ * The socket (wire/frame_port.h) is made with the first queue pair: a process that has none costs nothing. Its number
+ * stays the same when another verbenad comes, so that a sender need not look twice.
  */
 #ifndef VB_LINKS_FABRIC_FABRIC_LINK_H
 #define VB_LINKS_FABRIC_FABRIC_LINK_H

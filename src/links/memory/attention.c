@@ -5,7 +5,7 @@
  * is looked for once more (base/sleep_flag.h says why nothing is lost then).
  *
  *   asleep      1: no thread looks, wake us         0: one does
- *   spin        a thread polls in vain: clears it, and kicks the engine thread, which from then on naps instead of sleeping
+ *   spin        a thread polls an empty CQ: clears it, and kicks the engine thread, which from then on naps instead of sleeping
  *   rise, rest  the engine thread at the beginning and at the end of its work
  *   watch       a CQ was armed, whose user will sleep: sets it at once
  *

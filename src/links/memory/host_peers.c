@@ -206,7 +206,7 @@ void vb_host_peers_abandon(struct vb_same_host *same_host)
 	vb_daemon_client_close(&same_host->broker);
 }
 
-/* Those that are dead and that nobody uses. Copies by a dead process are over. */
+/* Those that are dead and not used. Copies by a dead process are over. */
 static void reap(struct vb_same_host *same_host)
 {
 	struct vb_host_peer *dead = NULL, *next;

@@ -7,7 +7,7 @@
  *   pairs.c         queue pairs: who goes through memory, and the pass over those that do
  *   serve.c         one of them, served
  *   pollers.c       which of them a thread looks at that polls a CQ
- *   attention.c     who looks at rings, and when somebody must be woken for it
+ *   attention.c     who looks at rings, and when a thread must be woken for it
  *   share.c         memory that a peer has from a file which we can map, too
  *
  * There is no such link where packets must be seen: a capture, faults on purpose, VERBENA_WIRE=rocev2; nor in 32-bit programs.
@@ -87,7 +87,7 @@ struct vb_same_host {
 	struct vb_schedule *schedule;
 	struct vb_segment *segment;
 	int segment_fd;
-	uint64_t cookie;                   /* the segment's id again: whoever can read it here can copy */
+	uint64_t cookie;                   /* the segment's id again: a process that can read it here can copy */
 
 	struct vb_mutex lock;
 	struct vb_host_peer *host_peers;   /* atomic */

@@ -43,7 +43,7 @@ static void list(struct vb_same_host *same_host, struct vb_pair *pair)
 	}
 	vb_mutex_unlock(&same_host->lock);
 	/* Those who left something before they could know this are found by a look at all. The newcomer itself needs
-	 * none: whoever moved it to RTR serves it next. */
+	 * none: the thread that moved it to RTR serves it next. */
 	if (__atomic_load_n(&same_host->link.members, __ATOMIC_SEQ_CST) > VB_CROWD &&
 	    __atomic_exchange_n(&same_host->segment->header.crowded, 1, __ATOMIC_SEQ_CST) == 0)
 		__atomic_store_n(&same_host->look_at_all, true, __ATOMIC_SEQ_CST);
@@ -76,7 +76,7 @@ static void leave_unfinished(struct vb_same_host *same_host, struct vb_pair *pai
 	same_host->unfinished = pair;
 }
 
-/* As above; what was not done, because it was too much or somebody else had it, is not forgotten. */
+/* As above; what was not done, because it was too much or another thread had it, is not forgotten. */
 static bool look_in_crowd(struct vb_same_host *same_host, struct vb_pair *pair, vb_time now)
 {
 	bool done = vb_pair_look(same_host, pair, now, false);
@@ -241,7 +241,7 @@ static void attach(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_p
 	struct vb_local_peer *peer = pair->resolution == VB_RESOLVED_HOST_PEER ? &pair->host_peer->peer : NULL;
 	struct vb_local *local = NULL;
 
-	/* Nobody on this host looks for it. */
+	/* No process on this host looks for it. */
 	if (pair->resolution == VB_RESOLVED_ELSEWHERE)
 		return;
 	pair->attached = true;

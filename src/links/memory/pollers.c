@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Queue pairs through memory, by the CQs that their completions go to. A pass (pairs.c) looks at all queue pairs of the process
- * under one lock, `progress`; threads that poll CQs of their own would wait for each other there, and fetch each other's cache
- * lines. So whoever polls looks at the queue pairs of that CQ, under the CQ's own lock, and makes a pass only now and then.
+ * Queue pairs through memory, by the CQs that their completions go to. A pass (pairs.c) looks at all queue pairs of the
+ * process under one lock, `progress`; threads that poll CQs of their own would wait for each other there, and fetch
+ * each other's cache lines. So a thread that polls looks at the queue pairs of that CQ, under the CQ's own lock, and
+ * makes a pass only now and then.
  *
  * What a queue pair leads to is taken away under `progress` and under the locks of its pollers: either is enough to look at it.
  *
@@ -66,7 +67,7 @@ static bool look_at_own(struct vb_same_host *same_host, struct vb_poller *poller
 {
 	bool done = false;
 
-	/* Somebody else polls this very CQ. */
+	/* Another thread polls this very CQ. */
 	if (!vb_lock_try(&poller->lock))
 		return false;
 	VB_LIST_FOR_EACH(node, &poller->senders)

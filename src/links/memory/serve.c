@@ -46,7 +46,7 @@ static void arm(struct vb_same_host *same_host, struct vb_qp *qp, const struct v
 		vb_schedule_arm(same_host->schedule, qp, deadline);
 }
 
-/* `polled`: by whoever polls the CQ of its receives, and comes again. What was received so far is looked at first, and
+/* `polled`: by the thread that polls the CQ of its receives, and comes again. What was received so far is looked at first, and
  * new receives are posted: a stream would else use them up. */
 static bool serve(struct vb_same_host *same_host, struct vb_qp *qp, vb_time now, bool polled)
 {
@@ -145,7 +145,8 @@ bool vb_pairs_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 	return true;
 }
 
-/* One queue pair in a pass. Whoever has it locked serves it or has a reason not to, and it still has work in the next pass. */
+/* One queue pair in a pass. The thread that has it locked serves it or has a reason not to, and it still has work in
+ * the next pass. */
 bool vb_pair_look(struct vb_same_host *same_host, struct vb_pair *pair, vb_time now, bool polled)
 {
 	struct vb_qp *qp = __atomic_load_n(&pair->qp, __ATOMIC_ACQUIRE);

@@ -6,9 +6,9 @@
  *   evicting: (lock) tag = 0 ; hang the mapping into `leaving` ; unmap when no copy word of that key is shown
  *
  * The tag is the word of a sequence lock, with a generation in it (base/generation.h). It and the copy word are stored
- * and loaded sequentially consistent: whoever found the entry before it went is seen by who evicts. A tag holds the
- * generation of a registration, of which there is one only, so that an entry that goes and comes again between the two
- * looks leads to the same bytes.
+ * and loaded sequentially consistent: a thread that found the entry before it went is seen by the one that evicts. A
+ * tag holds the generation of a registration, of which there is one only, so that an entry that goes and comes again
+ * between the two looks leads to the same bytes.
  */
 #include "links/memory/share.h"
 
@@ -25,7 +25,7 @@
 enum {
 	SETS = 64,
 	WAYS = 4,
-	FIRST_LOOK = 32,                   /* copies; at the least, since the first look also costs what nobody has measured yet */
+	FIRST_LOOK = 32,                   /* copies; at the least, since the first look also costs what was not measured yet */
 	COPY_COST = 700,                   /* ns: process_vm_writev of a few bytes */
 	COPY_UNIT = 4096,                  /* bytes that take about as long again */
 	USED = 0x80,                       /* in a tag: no tag is 0. Below it, the table */
@@ -133,7 +133,7 @@ static void sweep(struct vb_local_share *share)
 	release_unused(share);
 }
 
-/* Whom a newcomer replaces: nobody, else what was used least of what is not mapped, else whose turn it is. */
+/* What a new entry replaces: a free one, else what was used least of what is not mapped, else whose turn it is. */
 static struct vb_share_entry *choose(struct vb_local_share *share, struct vb_share_entry *set)
 {
 	struct vb_share_entry *chosen = NULL;

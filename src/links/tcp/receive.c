@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Receiving: the streams' share of a pass, and their timers. Bytes are read to where they belong if the engine knows that already
- * (vb_iwarp_want), else into one staging area for all. Of many streams the poller knows which have something; a few are looked at one
- * by one, which is quicker than asking it.
+ * Receiving: the streams' share of a pass, and their timers. Bytes are read to where they belong if the engine knows
+ * that already (vb_iwarp_want), else into one staging area for all. Of many streams the poller knows which have
+ * something; a few are looked at one by one, which is quicker than asking it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -179,7 +179,7 @@ static bool serve_each(struct vb_tcp_link *tcp, vb_time now)
 	return done;
 }
 
-/* Receives were posted to a shared queue: whoever waits for one looks again. */
+/* Receives were posted to a shared queue: a stream that waits for one looks again. */
 static bool resume_stalled(struct vb_tcp_link *tcp)
 {
 	if (!__atomic_load_n(&tcp->replenished, __ATOMIC_RELAXED) ||

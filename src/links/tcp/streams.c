@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The life of a stream. It is adopted with a queue pair and ends in one of three ways: the peer closes it, the engine has it closed, or
- * its queue pair goes. In the last two the peer is told by FIN, and has two seconds to say the same: a socket that is closed with bytes
- * unread sends RST, which destroys what the peer has not read yet.
+ * The life of a stream. It is adopted with a queue pair and ends in one of three ways: the peer closes it, the engine
+ * has it closed, or its queue pair goes. In the last two the peer is told by FIN, and has two seconds to say the same:
+ * a socket that is closed with bytes unread sends RST, which destroys what the peer has not read yet.
  *
- * Linux's siw fails a message that it has sent, and that has arrived, if the end of the stream comes while its sender is still busy with
- * it (siw_qp_sq_proc_tx: tx_suspend). Programs part as soon as they have the last message, so to peers that are not known to bear it the
- * end is told some time behind the last bytes of theirs.
+ * Linux's siw fails a message that it has sent, and that has arrived, if the end of the stream comes while its sender
+ * is still busy with it (siw_qp_sq_proc_tx: tx_suspend). Programs part as soon as they have the last message, so to
+ * peers that are not known to bear it the end is told some time behind the last bytes of theirs.
  *
- * librdmacm hears how it goes by reports. They are kept in the stream itself, so that there is always room for them; a stream is
- * freed when its end was reported.
+ * librdmacm hears how it goes by reports. They are kept in the stream itself, so that there is always room for them; a
+ * stream is freed when its end was reported.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,10 +56,10 @@ void vb_tcp_stream_tell_heard(struct vb_tcp_link *tcp, struct vb_tcp_stream *str
 	vb_mutex_unlock(&tcp->report_lock);
 }
 
-/* The stream is in no list but that of reports: free it if nobody wants to hear of it. */
+/* The stream is in no list but that of reports: free it if no report is wanted. */
 static void tell_end(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, int status)
 {
-	/* Once it is in the list, whoever takes the report frees it. */
+	/* Once it is in the list, the thread that takes the report frees it. */
 	bool is_reported = stream->cookie != 0;
 
 	vb_mutex_lock(&tcp->report_lock);

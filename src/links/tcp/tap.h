@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stands between streams and their sockets when somebody asked for it: a capture of the bytes that pass (VERBENA_CAPTURE), faults on
- * purpose (VERBENA_FAULTS). Without either there is no tap, streams are not tapped, and a test of a pointer for each call is all that
- * it costs.
+ * What stands between streams and their sockets when a user asked for it: a capture of the bytes that pass
+ * (VERBENA_CAPTURE), faults on purpose (VERBENA_FAULTS). Without either there is no tap, streams are not tapped, and a
+ * test of a pointer for each call is all that it costs.
  */
 #ifndef VB_LINKS_TCP_TAP_H
 #define VB_LINKS_TCP_TAP_H

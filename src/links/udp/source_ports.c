@@ -107,6 +107,6 @@ const struct vb_source_port *vb_source_ports_find(const struct vb_source_ports *
 {
 	const struct vb_source_port *found = &ports->port[ipv6][port & (VB_SOURCE_PORTS - 1)];
 
-	/* Pairs with the release in make_socket: whoever sees the socket sees its port. */
+	/* Pairs with the release in make_socket: a thread that sees the socket sees its port. */
 	return __atomic_load_n(&found->fd, __ATOMIC_ACQUIRE) >= 0 && found->port == port ? found : NULL;
 }

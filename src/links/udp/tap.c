@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * With a capture alone, packets are copied to the file and go the usual way, in runs. So do they where faults only lose and damage
- * them: the lost ones are taken out of their runs before these are sent, so that a bad network is as fast as a good one but for
- * what is lost. With other faults, or with both, each packet is sent by itself, with the IP identification 0 that a
- * lone datagram has and an ICRC to match, for each may have a fate of its own. Packets that must wait are kept in a list; a
- * thread sends them in time, or a later packet that overtakes them does.
+ * With a capture alone, packets are copied to the file and go the usual way, in runs. So do they where faults only lose
+ * and damage them: the lost ones are taken out of their runs before these are sent, so that a bad network is as fast as
+ * a good one but for what is lost. With other faults, or with both, each packet is sent by itself, with the IP
+ * identification 0 that a lone datagram has and an ICRC to match, for each may have a fate of its own. Packets that
+ * must wait are kept in a list; a thread sends them in time, or a later packet that overtakes them does.
  */
 #include "links/udp/tap.h"
 
@@ -35,7 +35,7 @@
 
 enum { LONGEST_DATAGRAM = 65536, MOST_WAITING = 4096 };
 
-/* Nobody may overtake a reordered packet for want of traffic: then it goes after all. */
+/* It may be that no packet overtakes a reordered one for want of traffic: then it goes after all. */
 #define PATIENCE VB_MILLISECONDS(1)
 
 struct waiting {

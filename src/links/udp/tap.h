@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stands between the link and its sockets when somebody asked for it: a capture of everything that passes
+ * What stands between the link and its sockets when a user asked for it: a capture of everything that passes
  * (VERBENA_CAPTURE), faults on purpose (VERBENA_FAULTS). Without either there is no tap, and one test of a pointer is
  * all that it costs.
  */
@@ -37,7 +37,7 @@ void vb_tap_received(struct vb_tap *tap, const struct vb_path *from, const uint8
 /* The end of a batch of them. */
 void vb_tap_flush(struct vb_tap *tap);
 
-/* NULL: nobody keeps a record. */
+/* NULL: no record is kept. */
 const struct vb_queue_observer *vb_tap_observer(const struct vb_tap *tap);
 
 #endif

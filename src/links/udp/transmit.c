@@ -4,12 +4,12 @@
  * nothing more or has had its share; then see to its timer. Runs in whichever thread made the engine ready: posting,
  * polling or the engine thread.
  *
- * A thread that posts sends at once, from a burst of its own, while it holds the queue pair's lock. A pass goes from one queue pair
- * to the next and lets all put their packets into one burst, the tx batch: requests and acknowledgements of many queue pairs leave in
- * one system call, where each by itself would cost more than all else that is done for it. By the time the tx batch is sent the locks
- * are released. What holds together then:
+ * A thread that posts sends at once, from a burst of its own, while it holds the queue pair's lock. A pass goes from
+ * one queue pair to the next and lets all put their packets into one burst, the tx batch: requests and acknowledgements
+ * of many queue pairs leave in one system call, where each by itself would cost more than all else that is done for it.
+ * By the time the tx batch is sent the locks are released. What holds together then:
  *   - payload is copied into a burst, so a queue pair may go meanwhile, and its memory;
- *   - packets of a queue pair leave in the order in which they were made: as long as some are in the tx batch (leaves_with), nobody
+ *   - packets of a queue pair leave in the order in which they were made: as long as some are in the tx batch (leaves_with), no thread
  *     sends for it by another way, and what is posted waits for the next pass;
  *   - who has progress and puts something in empties the tx batch before releasing it, so that with progress in hand it is empty.
  */
@@ -69,7 +69,7 @@ bool vb_udp_is_behind(struct vb_link *link, const struct vb_qp *qp)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
-	/* Pairs with the release in send_tx_batch: whoever sees them gone sends behind them. */
+	/* Pairs with the release in send_tx_batch: a thread that sees them gone sends behind them. */
 	return vb_udp_state_of(udp, qp)->leaves_with > __atomic_load_n(&udp->tx_batch.sent, __ATOMIC_ACQUIRE);
 }
 
@@ -107,8 +107,8 @@ static bool open_tx_batch(struct vb_udp_link *udp, struct vb_counters *counters)
 	return true;
 }
 
-/* Of answers to reads not more than a burst at a time: the pass sees what else is asked for before it goes on. Nor of requests, where
- * packets get lost: it sees the NAK before more is sent. */
+/* Of answers to reads not more than a burst at a time: the pass sees what else is asked for before it goes on. Nor of
+ * requests, where packets get lost: it sees the NAK before more is sent. */
 static bool should_look_again(const struct vb_udp_link *udp, const struct vb_qp *qp, vb_time now, unsigned bursts)
 {
 	return bursts > 0 && !vb_tap_captures(udp->tap) && (vb_roce_answers_reads(qp) || vb_roce_is_losing(qp, now));

@@ -84,7 +84,7 @@ struct vb_udp_link {
 	struct vb_tx_batch tx_batch;
 
 	bool in_use[VB_FAMILIES];          /* atomic: worth looking at in every pass */
-	struct vb_tap *tap;                /* NULL: nobody captures or disturbs */
+	struct vb_tap *tap;                /* NULL: no capture, no faults */
 	struct vb_shaper *shaper;          /* atomic; NULL: no device was shaped yet */
 	struct vb_frames *frames;          /* atomic; NULL: RoCEv1 is not spoken */
 	struct vb_source_ports ports;

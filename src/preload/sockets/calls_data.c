@@ -97,7 +97,7 @@ PRELOAD ssize_t recvfrom(int fd, void *buffer, size_t length, int flags, struct 
 	if (connection == NULL)
 		return NEXT(recvfrom)(fd, buffer, length, flags, from, size);
 	if (from != NULL && size != NULL)
-		*size = 0;                       /* on a connected stream it names nobody */
+		*size = 0;                       /* on a connected stream it names no sender */
 	return receive(connection, buffer, length, flags);
 }
 

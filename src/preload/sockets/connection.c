@@ -2,7 +2,7 @@
  *
  * The object, and which descriptor is which connection.
  *
- * After fork a connection that nobody has used yet is as good in the child as in the parent, and stays so in both:
+ * After fork a connection that was not used yet is as good in the child as in the parent, and stays so in both:
  * servers accept and leave the connection to a child. Once it has an rsocket that is the parent's. If both directions
  * are still TCP's the child has a plain TCP connection, and the parent stays with TCP too.
  */
@@ -103,7 +103,7 @@ static void after_fork_in_parent(void) VB_RELEASES(table.lock)
 	vb_mutex_unlock(&table.lock);
 }
 
-/* Its rsocket, and whoever held its lock, are the parent's. */
+/* Its rsocket, and the thread that held its lock, are the parent's. */
 static void leave_to_parent(struct vb_connection *connection)
 {
 	init_locks(connection);
@@ -111,7 +111,7 @@ static void leave_to_parent(struct vb_connection *connection)
 	if (vb_connection_phase(connection) == VB_CONNECTION_FRESH)
 		return;
 	connection->rs = connection->listener = NULL;
-	/* An acceptor with an rsocket may have been sent a token that nobody has seen yet. */
+	/* An acceptor with an rsocket may have been sent a token that was not read yet. */
 	if (connection->phase == VB_CONNECTION_UP || connection->token_sent > 0 ||
 	    (connection->phase == VB_CONNECTION_SWITCHING && !connection->is_connector))
 		set_phase(connection, VB_CONNECTION_ELSEWHERE);

@@ -15,7 +15,7 @@
  *   everything to the rsocket                     writes token C to TCP, from then on everything to the rsocket
  *   reads TCP up to token C, then the rsocket
  *
- * Until then, and for good where no rsocket comes about, the bytes go by TCP as they would without us; nobody waits
+ * Until then, and for good where no rsocket comes about, the bytes go by TCP as they would without us; no thread waits
  * for RDMA. A peer that knows nothing of this is never sent a byte that the program did not write: a token goes only
  * to a side from whose rsocket it came.
  *

@@ -474,8 +474,8 @@ static int ask_kernel(struct set *set, struct epoll_event *events, int room, vb_
 	return count;
 }
 
-/* The same, with those of ours that have something to report. Each must be reported once: programs take a second report of what they
- * have read already for an error. */
+/* The same, with those of ours that have something to report. Each must be reported once: programs take a second report
+ * of what they have read already for an error. */
 static int ask_kernel_and_look(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
 {
 	int count = ask_kernel(set, events, room, deadline, mask);
@@ -488,7 +488,7 @@ static int ask_kernel_and_look(struct set *set, struct epoll_event *events, int 
 	return count;
 }
 
-/* Whoever answers at once is answered at once: to sleep and be woken takes longer than to look for a few
+/* A peer that answers at once is answered at once: to sleep and be woken takes longer than to look for a few
  * microseconds. How many is learned: twice as many after each time that it paid, half after each that it did not. */
 static int look_a_while(struct set *set, struct epoll_event *events, int room)
 {

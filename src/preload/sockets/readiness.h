@@ -22,7 +22,7 @@ enum { VB_READINESS_FDS = 2 };           /* TCP, completions */
 void vb_readiness_sleep(struct vb_connection *connection, short events, struct pollfd fds[VB_READINESS_FDS]);
 /* Completions were told of: take that. Caller holds connection->lock. */
 void vb_readiness_collect(struct vb_connection *connection);
-/* The calling thread is to be woken when somebody else has taken it. -1: there is nothing to take yet. */
+/* The calling thread is to be woken when another thread has taken it. -1: there is nothing to take yet. */
 int vb_readiness_watch(struct vb_connection *connection);
 
 /* Until one of the events is there; 0, -EAGAIN when it is too late, -EINTR. No lock. */

@@ -173,7 +173,7 @@ static ssize_t receive_buffers(int socket, const struct iovec *iov, size_t count
 	if (rs->stream != NULL) {
 		result = vb_rstream_receive(rs, &to, flags);
 		if (source_length != NULL)
-			*source_length = 0;      /* recvfrom(2) on a connected stream names nobody */
+			*source_length = 0;      /* recvfrom(2) on a connected stream names no sender */
 		return leave_with(rs, result);
 	}
 	from.any.sa_family = AF_UNSPEC;

@@ -29,7 +29,7 @@ enum {
 	VB_RDATAGRAM_SLOT = 2048,        /* the longest datagram with its header */
 	VB_RDATAGRAM_GRH = 40,           /* goes before what a UD queue pair receives */
 	VB_RDATAGRAM_STRIDE = 2112,      /* of receive slots */
-	VB_RDATAGRAM_PEERS_MOST = 4096,  /* anybody can become one by sending to us */
+	VB_RDATAGRAM_PEERS_MOST = 4096,  /* any host can become one by sending to us */
 	VB_RDATAGRAM_BUCKETS = 64,
 };
 
@@ -102,7 +102,7 @@ int vb_rdatagram_endpoint_find(struct vb_rsocket *rs, const union vb_rsocket_add
 			       struct vb_rdatagram_endpoint **endpoint);
 void vb_rdatagram_endpoint_destroy(struct vb_rsocket *rs, struct vb_rdatagram_endpoint *endpoint);
 int vb_rdatagram_endpoint_post_receive(struct vb_rdatagram_endpoint *endpoint, uint32_t slot);
-/* The address handle of somebody at `address`, or NULL. */
+/* The address handle of the peer at `address`, or NULL. */
 struct ibv_ah *vb_rdatagram_endpoint_reach(struct vb_rdatagram_endpoint *endpoint,
 					   const union vb_rsocket_address *address);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The UDP side of datagram rsockets, in the service thread: deliver what came this way, answer it with our queue
- * pair, and note the sender's. Anybody can send here: what does not parse is dropped, and a peer is only ever told
+ * pair, and note the sender's. Any host can send here: what does not parse is dropped, and a peer is only ever told
  * what it could ask for.
  */
 #include <errno.h>

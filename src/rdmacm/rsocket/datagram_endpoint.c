@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The UD queue pair of one local address. It receives into slots of its own and sends from slots that all queue pairs
- * of the rsocket share. Its id is bound to the address to find the device, and to no port: nobody looks it up.
+ * of the rsocket share. Its id is bound to the address to find the device, and to no port: it is never looked up.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static int create_queue_pair(struct vb_rsocket *rs, struct vb_rdatagram_endpoint
 	attributes.send_cq = attributes.recv_cq = endpoint->cq;
 	if (rdma_create_qp(endpoint->id, NULL, &attributes) != 0)
 		return -errno;
-	/* Somebody may be asleep on the poller already: let the first datagram wake him. */
+	/* A thread may be asleep on the poller already: let the first datagram wake it. */
 	endpoint->armed = ibv_req_notify_cq(endpoint->cq, 0) == 0;
 	return epoll_ctl(datagram->poller, EPOLL_CTL_ADD, endpoint->completions->fd, &event) == 0 ? 0 : -errno;
 }

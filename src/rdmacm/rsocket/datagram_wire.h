@@ -6,7 +6,7 @@
  *
  *         version (4 or 6), length of this header (8 or 24), port (2), IPv4 address (4) or flow (4), IPv6 address (16)
  *
- * A datagram for somebody whose queue pair is not known yet goes over UDP, to the same address and port, and begins
+ * A datagram for a peer whose queue pair is not known yet goes over UDP, to the same address and port, and begins
  * with:
  *
  *         0x55555555 (4), version (4 or 6), operation, length of this header (16 or 28), zero, queue pair number (4),

@@ -15,7 +15,7 @@
  *   poll.c        rpoll and rselect  options.c     rsetsockopt, rgetsockopt, rfcntl
  *
  * Locks, outermost first: rsocket.lock of a connection being accepted -> rsocket.lock of its listener -> table,
- * service. Nobody sleeps with rsocket.lock held: vb_rsocket_wait lets go of it.
+ * service. No thread sleeps with rsocket.lock held: vb_rsocket_wait lets go of it.
  */
 #ifndef VB_RDMACM_RSOCKET_RSOCKET_H
 #define VB_RDMACM_RSOCKET_RSOCKET_H
@@ -53,7 +53,7 @@ struct vb_rsocket_kind {
 	void (*keep_alive)(struct vb_rsocket *rs); /* show the peer that we live. NULL: there is no connection to keep */
 	void (*attend)(struct vb_rsocket *rs);    /* in the service thread: rs->event_fd is readable */
 	void (*close)(struct vb_rsocket *rs);     /* already out of the table; the rest of rclose */
-	void (*destroy)(struct vb_rsocket *rs);   /* nobody refers to it any more */
+	void (*destroy)(struct vb_rsocket *rs);   /* it has no reference any more */
 };
 
 /* Sizes, in the order of man 7 rsocket; from files below /etc/rdma/rsocket, then from rsetsockopt. */

@@ -215,7 +215,7 @@ void vb_rsocket_service_remove(struct vb_rsocket *rs)
 	rs->attended = false;
 }
 
-/* What was reported under the old name and found nobody is reported again: the set is level-triggered. */
+/* What was reported under the old name and found no rsocket is reported again: the set is level-triggered. */
 void vb_rsocket_service_rename(struct vb_rsocket *rs)
 {
 	if (!rs->attended)

@@ -77,7 +77,7 @@ struct vb_rstream {
 	uint8_t token[VB_RSTREAM_TOKEN], peer_token[VB_RSTREAM_TOKEN];
 
 	/* rlisten, raccept */
-	struct vb_list accepted;         /* connections nobody has fetched yet */
+	struct vb_list accepted;         /* connections not fetched yet */
 	unsigned children;               /* those, and those on their way */
 	struct vb_list accept_node;
 	struct vb_rsocket *listener;     /* ACCEPTING: a reference */
@@ -202,7 +202,8 @@ int vb_rstream_write(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pi
 int vb_rstream_write_and_tell(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
 			      const struct vb_rstream_span *to, uint32_t message);
 int vb_rstream_post_receives(struct vb_rstream *stream, unsigned count);
-/* How messages travel on the device of stream->id, before anything else of this is asked; memory for them, behind the queue pair. */
+/* How messages travel on the device of stream->id, before anything else of this is asked; memory for them, behind the
+ * queue pair. */
 void vb_rstream_message_choose(struct vb_rstream *stream);
 int vb_rstream_message_prepare(struct vb_rstream *stream, unsigned receives);
 void vb_rstream_message_release(struct vb_rstream *stream);

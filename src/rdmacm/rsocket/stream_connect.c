@@ -20,7 +20,7 @@ enum {
 	WINDOWS_UNASKED = 16,              /* of 24 bytes each */
 	RESOLVE_MILLISECONDS = 5000,
 	RETRIES = 7,                     /* the most a connection can have; for RNR: without end */
-	CHILDREN_MOST = 4096,            /* connections to one listener that nobody has accepted (SOMAXCONN) */
+	CHILDREN_MOST = 4096,            /* connections to one listener that were not accepted (SOMAXCONN) */
 };
 
 /* A CM event, copied so that it can be acknowledged before it is acted upon: destroying an id waits for
@@ -48,8 +48,8 @@ static const struct vb_rsocket_kind kind = {
 	.destroy = vb_rstream_destroy,
 };
 
-/* lifted: its descriptor is none of the low numbers, which a program counts on. NULL with errno: ENOMEM, or what a descriptor was
- * refused with. */
+/* lifted: its descriptor is none of the low numbers, which a program counts on. NULL with errno: ENOMEM, or what a
+ * descriptor was refused with. */
 static struct vb_rsocket *create_unconnected(int domain, bool lifted)
 {
 	struct vb_rsocket *rs = vb_rsocket_create(&kind, domain, SOCK_STREAM);
@@ -390,7 +390,7 @@ static int send_reply(struct vb_rsocket *child, const struct occurrence *what)
 	return rdma_accept(child->stream->id, &parameters) == 0 ? 0 : -errno;
 }
 
-/* The id of a request becomes an rsocket of its own. Caller holds the listener's lock; nobody else knows the child. */
+/* The id of a request becomes an rsocket of its own. Caller holds the listener's lock; no other thread knows the child. */
 static int prepare_child(struct vb_rsocket *listener, struct vb_rsocket *child, const struct occurrence *what)
 {
 	int error;
@@ -465,13 +465,13 @@ static void lose_connection(struct vb_rsocket *rs, const struct occurrence *what
 		vb_rstream_disconnected(rs);
 	else
 		vb_rstream_break(rs, ENETDOWN);
-	/* Stops our queue pair, so that writes nobody will acknowledge do not wait for retries. */
+	/* Stops our queue pair, so that writes that the peer will not acknowledge do not wait for retries. */
 	rdma_disconnect(rs->stream->id);
 }
 
 /* A child is connected, or never will be. Its peer may have said all it had to say and left by the time we hear
- * that it came (who disconnects was connected, even if we missed that): as with TCP, whoever accepts gets the words
- * and then their end. Caller holds the child's lock. True: nobody will ever accept it. */
+ * that it came (who disconnects was connected, even if we missed that): as with TCP, the thread that accepts gets the words
+ * and then their end. Caller holds the child's lock. True: it will never be accepted. */
 static bool hand_over_child(struct vb_rsocket *child, const struct occurrence *what)
 {
 	struct vb_rsocket *listener = child->stream->listener;
@@ -498,7 +498,7 @@ static bool hand_over_child(struct vb_rsocket *child, const struct occurrence *w
 	return !wanted;
 }
 
-/* Caller holds rs->lock. True: the rsocket is to be closed, as nobody else will. */
+/* Caller holds rs->lock. True: the rsocket is to be closed here. */
 static bool act_upon(struct vb_rsocket *rs, const struct occurrence *what)
 {
 	bool abandoned = false;

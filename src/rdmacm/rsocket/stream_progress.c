@@ -153,7 +153,7 @@ static void take_failure(struct vb_rsocket *rs, const struct ibv_wc *completion)
 {
 	switch (completion->status) {
 	case IBV_WC_WR_FLUSH_ERR:
-		/* The queue pair was stopped: whoever did so knows why, and if it was the peer's leaving, that is all
+		/* The queue pair was stopped: the code that did so knows why, and if it was the peer's leaving, that is all
 		 * there is. */
 		vb_rstream_disconnected(rs);
 		break;

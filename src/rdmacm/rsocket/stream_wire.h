@@ -119,7 +119,7 @@ struct vb_rstream_hello {
 };
 
 void vb_rstream_hello_encode(struct vb_rstream_hello_bytes *bytes, const struct vb_rstream_hello *hello);
-/* 0, or -EPROTO: too short, another version, or sizes nobody can work with. */
+/* 0, or -EPROTO: too short, another version, or sizes that cannot be worked with. */
 int vb_rstream_hello_decode(struct vb_rstream_hello *hello, const void *bytes, unsigned length);
 
 /* Small numbers as they are, larger ones in units of 256, rounded down. */

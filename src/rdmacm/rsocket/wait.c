@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Why nobody misses a change: a sleeper first watches the rsocket, then arms its completions, then looks, all under
+ * Why no sleeper misses a change: a sleeper first watches the rsocket, then arms its completions, then looks, all under
  * the rsocket's lock, and only then sleeps. Whatever happens later either makes the completion descriptor readable
  * and keeps it so, or was taken by another thread, which under the same lock wakes every watcher. Without the second
  * part a thread could be woken by a descriptor that another has emptied before it looked, and sleep on although its

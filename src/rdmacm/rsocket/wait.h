@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sleeping on rsockets. A thread sleeps on the descriptors of completions and on an eventfd of its own, through which
- * whoever changes an rsocket wakes those who watch it.
+ * the thread that changes an rsocket wakes those that watch it.
  */
 #ifndef VB_RDMACM_RSOCKET_WAIT_H
 #define VB_RDMACM_RSOCKET_WAIT_H
