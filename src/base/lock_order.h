@@ -52,6 +52,7 @@
 	RANK(CHANNEL, "channel.lock")                     \
 	RANK(EVENTS, "event_queue.lock")                  \
 	RANK(MEMORY, "memory.mutex")                      \
+	RANK(GPU_ATOMICS, "memory.gpu_atomics")           \
 	RANK(HOST_PEERS, "same_host.lock")                \
 	RANK(SHARE, "share.lock")                         \
 	RANK(QPNS, "endpoint.table_lock")                 \

@@ -185,8 +185,11 @@ VB_RARE static int store_checked(struct vb_memory *memory, const struct opening 
 {
 	uint64_t at = opening->at;
 	size_t tail = tail_length(at + length, length), body = length - tail;
-	int rc = begin_access(memory, opening->slot, true), ended;
+	int rc, ended;
 
+	if (opening->slot->gpu)
+		return memory->host.gpu_write(memory->host.context, opening->slot->gpu, at, from, length);
+	rc = begin_access(memory, opening->slot, true);
 	if (rc != 0)
 		return rc;
 	if (opening->slot->sync != 0) {
@@ -203,8 +206,11 @@ VB_RARE static int store_checked(struct vb_memory *memory, const struct opening 
 
 VB_RARE static int load_checked(struct vb_memory *memory, const struct opening *opening, void *to, size_t length)
 {
-	int rc = begin_access(memory, opening->slot, false), ended;
+	int rc, ended;
 
+	if (opening->slot->gpu)
+		return memory->host.gpu_read(memory->host.context, opening->slot->gpu, to, opening->at, length);
+	rc = begin_access(memory, opening->slot, false);
 	if (rc != 0)
 		return rc;
 	if (opening->slot->sync != 0)
@@ -335,6 +341,24 @@ static uint64_t operate(any64 *at, enum vb_atomic operation, uint64_t swap_or_ad
 	return compare;
 }
 
+/* No processor reaches it: read, operated on here, written. Atomic among such requests, as with adapters that can do no better
+ * (IBV_ATOMIC_HCA), not towards the GPU. */
+VB_RARE static int operate_on_gpu(struct vb_memory *memory, const struct opening *opening, enum vb_atomic operation, uint64_t swap_or_add,
+				  uint64_t compare, uint64_t *original)
+{
+	uint64_t value;
+	int rc;
+
+	vb_mutex_lock(&memory->gpu_atomics);
+	rc = memory->host.gpu_read(memory->host.context, opening->slot->gpu, &value, opening->at, sizeof(value));
+	if (rc == 0) {
+		*original = operate(&value, operation, swap_or_add, compare);
+		rc = memory->host.gpu_write(memory->host.context, opening->slot->gpu, opening->at, &value, sizeof(value));
+	}
+	vb_mutex_unlock(&memory->gpu_atomics);
+	return rc;
+}
+
 bool vb_memory_atomic(struct vb_memory *memory, const struct vb_accessor *who, enum vb_atomic operation,
 		      uint64_t address, uint64_t swap_or_add, uint64_t compare, uint64_t *original,
 		      struct vb_fault_record *why)
@@ -350,6 +374,10 @@ bool vb_memory_atomic(struct vb_memory *memory, const struct vb_accessor *who, e
 		record(why, VB_FAULT_UNALIGNED_ATOMIC, who, opening.slot, address, 8);
 		vb_table_leave(opening.slot);
 		return false;
+	}
+	if (opening.slot->gpu) {
+		rc = operate_on_gpu(memory, &opening, operation, swap_or_add, compare, original);
+		return close_door(&opening, rc, who, address, 8, why);
 	}
 	/* On-demand memory is faulted in by the probe; there is no atomic that survives its going away after that. */
 	if (opening.slot->sync != 0)

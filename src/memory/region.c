@@ -33,26 +33,32 @@ static void fill_slot(struct vb_slot *slot, const struct vb_region_info *info)
 	slot->iova = info->access & IBV_ACCESS_ZERO_BASED ? 0 : info->iova;
 	slot->access = info->access;
 	slot->null = info->kind == VB_REGION_NULL_MR;
-	/* No plain pointer to what is synchronized: every access comes by place.c. */
-	slot->checked = (info->checked || info->sync != 0) && !slot->null;
+	/* No plain pointer to what is synchronized, or a GPU's: every access comes by place.c. */
+	slot->checked = (info->checked || info->sync != 0 || info->gpu) && !slot->null;
 	slot->sync = info->sync;
+	slot->gpu = info->gpu;
 	slot->qpn = 0;
 }
 
 int vb_region_register(struct vb_memory *memory, const struct vb_region_info *info, uint32_t *key)
 {
-	struct vb_slot *slot;
+	struct vb_slot *slot = NULL;
+	int rc = 0;
 
 	vb_mutex_lock(&memory->mutex);
-	slot = vb_table_take(memory, key);
+	if (info->gpu && memory->peers > 0)
+		rc = -EBUSY;
+	else if (!(slot = vb_table_take(memory, key)))
+		rc = -ENOMEM;
 	if (slot) {
 		fill_slot(slot, info);
+		memory->gpu_regions += info->gpu != NULL;
 		vb_pd_count(info->pd, 1);
 		vb_table_count(memory, info->kind, 1);
 		vb_table_publish(memory, slot, VB_SLOT_LIVE, *key);
 	}
 	vb_mutex_unlock(&memory->mutex);
-	return slot ? 0 : -ENOMEM;
+	return rc;
 }
 
 /* A region's slot by its exact key. Caller holds the mutex. */
@@ -105,6 +111,7 @@ int vb_region_deregister(struct vb_memory *memory, uint32_t key)
 	vb_mutex_lock(&memory->mutex);
 	vb_pd_count(slot->pd, -1u);
 	vb_table_count(memory, slot->kind, -1u);
+	memory->gpu_regions -= slot->gpu != NULL;
 	vb_table_release(memory, slot);
 	vb_mutex_unlock(&memory->mutex);
 	return 0;
@@ -143,7 +150,26 @@ int vb_region_query(struct vb_memory *memory, uint32_t key, struct vb_region_inf
 		.access = slot->access,
 		.checked = slot->checked,
 		.sync = slot->sync,
+		.gpu = slot->gpu,
 	};
 	vb_table_leave(slot);
 	return 0;
+}
+
+bool vb_memory_admit_peer(struct vb_memory *memory)
+{
+	bool admitted;
+
+	vb_mutex_lock(&memory->mutex);
+	admitted = memory->gpu_regions == 0;
+	memory->peers += admitted;
+	vb_mutex_unlock(&memory->mutex);
+	return admitted;
+}
+
+void vb_memory_dismiss_peer(struct vb_memory *memory)
+{
+	vb_mutex_lock(&memory->mutex);
+	memory->peers--;
+	vb_mutex_unlock(&memory->mutex);
 }

@@ -49,6 +49,10 @@ struct vb_memory_host {
 	void (*pause)(void *context, unsigned looks);
 	/* Around each access to a region that has a `sync` descriptor. 0 or -errno. NULL where no region has one. */
 	int (*sync)(void *context, int fd, bool begin, bool write);
+	/* Copies from and to regions of GPU memory, of which `gpu` is what the region was registered with. Of a write the last bytes become
+	 * visible last. 0 or -EFAULT. NULL where no region is of such memory. */
+	int (*gpu_read)(void *context, void *gpu, void *to, uint64_t from, size_t length);
+	int (*gpu_write)(void *context, void *gpu, uint64_t to, const void *from, size_t length);
 	/* Nanoseconds; NULL: when a region was deregistered is not recorded. */
 	int64_t (*now)(void *context);
 };
@@ -65,9 +69,11 @@ struct vb_region_info {
 	uint32_t access;               /* IBV_ACCESS_* */
 	bool checked;                  /* on-demand: copy through checked_read / checked_write */
 	int sync;                      /* dmabuf: its descriptor + 1, for host.sync around each access; 0: none */
+	void *gpu;                     /* memory that no processor reaches, for host.gpu_read and gpu_write; NULL: it is none */
 };
 
-/* Register. Returns 0 and the key (lkey and rkey alike), or -ENOMEM. The caller has validated the info with
+/* Register. Returns 0 and the key (lkey and rkey alike), -ENOMEM, or -EBUSY: GPU memory, and peers copy for
+ * themselves. The caller has validated the info with
  * vb_region_check_access. Regions and windows count themselves on their PD. IBV_ACCESS_ZERO_BASED: iova is taken as
  * 0. */
 int vb_region_register(struct vb_memory *memory, const struct vb_region_info *info, uint32_t *key);
@@ -114,6 +120,11 @@ enum vb_window_result vb_memory_invalidate(struct vb_memory *memory, uint32_t ke
 
 /* When a QP goes, type 2 windows bound through it go with it. Waits as vb_region_deregister does. */
 void vb_memory_unbind_qp(struct vb_memory *memory, uint32_t qpn);
+
+/* A queue pair's peer is about to copy for itself into and out of regions of this table (memory/foreign.h). It cannot with GPU memory: the
+ * table has either such peers or such regions. False: it has such regions. */
+bool vb_memory_admit_peer(struct vb_memory *memory);
+void vb_memory_dismiss_peer(struct vb_memory *memory);
 
 uint32_t vb_memory_count(const struct vb_memory *memory, enum vb_region_kind kind);
 

@@ -31,6 +31,7 @@ struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t m
 		memory->secret.half[i] = (uint64_t)host->random(host->context) << 32 | host->random(host->context);
 	memory->free_first = memory->free_last = memory->bound = VB_NO_SLOT;
 	vb_mutex_init(&memory->mutex, VB_RANK_MEMORY);
+	vb_mutex_init(&memory->gpu_atomics, VB_RANK_GPU_ATOMICS);
 	return memory;
 }
 
@@ -41,6 +42,7 @@ void vb_memory_destroy(struct vb_memory *memory)
 	for (uint32_t i = 0; i < memory->chunk_count && !memory->host.chunk; i++)
 		free(memory->chunks[i]);
 	free(memory->chunks);
+	vb_mutex_fini(&memory->gpu_atomics);
 	vb_mutex_fini(&memory->mutex);
 	free(memory);
 }

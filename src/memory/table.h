@@ -73,7 +73,8 @@ struct vb_slot {
 	uint32_t leaving;                /* windows: bound no more, but an access may be inside: the region must stay */
 	int32_t sync;                    /* stable while a user is inside: as in struct vb_region_info */
 	int64_t gone_at;                 /* atomic: when the region that had the key was withdrawn */
-	uint64_t unused[3];
+	void *gpu;                       /* the same */
+	uint64_t unused[2];
 };
 
 struct vb_memory {
@@ -90,6 +91,9 @@ struct vb_memory {
 	uint32_t free_first, free_last, free_count; /* first in, first out */
 	uint32_t bound;                  /* list of windows, with those that are leaving; VB_NO_SLOT: none */
 	uint32_t count[VB_REGION_MW_TYPE_2 + 1]; /* atomic for readers */
+	uint32_t gpu_regions, peers;     /* one of them is 0 */
+
+	struct vb_mutex gpu_atomics;     /* one at a time */
 };
 
 static inline uint64_t vb_slot_word(enum vb_slot_state state, uint32_t key)

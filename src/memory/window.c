@@ -174,6 +174,7 @@ static void fill_window(struct vb_slot *window, const struct vb_slot *region, co
 	window->access = bind->access;
 	window->checked = region->checked;
 	window->sync = region->sync;
+	window->gpu = region->gpu;
 	window->null = false;
 	window->qpn = bind->qpn;
 }

@@ -298,8 +298,9 @@ void vb_explain_no_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova, int6
 	if (vb_explains)
 		tell("ibv_reg_dmabuf_mr", error, bounds, COUNT_OF(bounds),
 		     error == EINVAL ? "REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE too."
-				     : "the descriptor is none of memory that the processor can map.",
-		     "fd must be a dmabuf (or memfd) that mmap takes, offset and length inside it.");
+				     : "the descriptor is none of memory that the processor can map, nor iova a GPU's address.",
+		     "fd must be a dmabuf (or memfd) that mmap takes, offset and length inside it; of a GPU's memory iova must "
+		     "be the address that was exported.");
 }
 
 void vb_explain_no_dm(const struct ibv_alloc_dm_attr *attr, size_t free_bytes, int error)

@@ -7,10 +7,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/types.h>
 
+#include "io/cuda.h"
 #include "io/descriptor.h"
-#include "io/dmabuf.h"
 #include "verbs/context.h"
 #include "verbs/explain.h"
 #include "verbs/explain_objects.h"
@@ -116,7 +115,14 @@ static struct ibv_mr *register_range(struct ibv_pd *pd, void *address, size_t le
 		return vb_fail_null(-EINVAL);
 	error = describe(pd->context, &info, address, length, iova, access);
 	errno = -error;
-	region = error != 0 ? NULL : vb_memory_region_create(pd, &info, VB_BACKING_APPLICATION, address, length);
+	if (error == -EFAULT) {
+		/* No processor reaches it; perhaps a GPU does. */
+		region = vb_gpu_region_create(pd, "ibv_reg_mr", &info, VB_BACKING_GPU, address);
+		if (region == NULL && errno == EOPNOTSUPP)
+			return NULL;
+	} else {
+		region = error != 0 ? NULL : vb_memory_region_create(pd, &info, VB_BACKING_APPLICATION, address, length);
+	}
 	if (region == NULL) {
 		vb_explain_refused_register(pd->context, address, length, access);
 		return NULL;
@@ -139,78 +145,6 @@ VB_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 					  unsigned int access)
 {
 	return register_range(pd, addr, length, iova, access);
-}
-
-/* The application may close its own descriptor. 0: it is no dmabuf; else ours + 1, or -errno. */
-static int keep_for_sync(int fd)
-{
-	int kept;
-
-	if (!vb_dmabuf_wants_sync(fd))
-		return 0;
-	kept = vb_descriptor_duplicate(fd);
-	return kept < 0 ? kept : kept + 1;
-}
-
-/* A dmabuf that the CPU can map is registered through that mapping. */
-VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
-					   int access)
-{
-	const unsigned allowed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_OPTIONAL_RANGE;
-	uint64_t skip = offset & (vb_page_size() - 1);
-	struct vb_memory_region *region;
-	struct vb_region_info info;
-	void *mapping = NULL;
-	off_t size = -1;
-	int error = 0, sync = 0;
-
-	if (pd == NULL || length == 0 || offset + length < offset || iova + length < iova ||
-	    ((unsigned)access & ~allowed) != 0 || vb_region_check_access((unsigned)access) != 0)
-		error = -EINVAL;
-	if (error == 0) {
-		size = vb_descriptor_size(fd);
-		if (size < 0)
-			error = size == -EBADF ? -EBADF : -EOPNOTSUPP;
-		else if (offset + length > (uint64_t)size)
-			error = -EINVAL;
-	}
-	if (error == 0) {
-		error = vb_descriptor_map(fd, (off_t)(offset - skip), length + skip, (access & IBV_ACCESS_LOCAL_WRITE) != 0, &mapping);
-		if (error == -ENODEV)
-			error = -EOPNOTSUPP;
-	}
-	if (error == 0) {
-		sync = keep_for_sync(fd);
-		if (sync < 0) {
-			error = sync;
-			vb_page_unmap(mapping, length + skip);
-		}
-	}
-	if (error != 0) {
-		vb_explain_no_dmabuf_mr(offset, length, iova, size, (unsigned)access, allowed, -error);
-		return vb_fail_null(error);
-	}
-	info = (struct vb_region_info){
-		.kind = VB_REGION_MR,
-		.start = (uintptr_t)mapping + skip,
-		.length = length,
-		.iova = iova,
-		.access = (unsigned)access,
-		.sync = sync,
-	};
-	/* ibv_reg_dmabuf_mr(3) has no address to report. */
-	region = vb_memory_region_create(pd, &info, VB_BACKING_DMABUF, NULL, length);
-	if (region == NULL) {
-		vb_page_unmap(mapping, length + skip);
-		if (sync != 0)
-			vb_descriptor_close(sync - 1);
-		return NULL;
-	}
-	region->sync = sync;
-	region->mapping = mapping;
-	region->mapping_length = length + skip;
-	return &region->base;
 }
 
 /* ibv_alloc_null_mr(3): reads give zeros, writes vanish, any address. Local use only. */
@@ -285,6 +219,8 @@ static void release_backing(struct vb_memory_region *region)
 		vb_page_unmap(region->mapping, region->mapping_length);
 	if (region->sync != 0)
 		vb_descriptor_close(region->sync - 1);
+	if (region->gpu != NULL)
+		vb_cuda_close(region->gpu);
 	if (region->device_memory != NULL) {
 		vb_lock_take(&region->session->lock);
 		region->device_memory->users--;

@@ -242,7 +242,7 @@ struct vb_device_memory {
 	uint32_t users;                  /* under session->lock: regions, imports */
 };
 
-enum vb_region_backing { VB_BACKING_APPLICATION, VB_BACKING_NULL, VB_BACKING_DMABUF, VB_BACKING_DEVICE_MEMORY };
+enum vb_region_backing { VB_BACKING_APPLICATION, VB_BACKING_NULL, VB_BACKING_DMABUF, VB_BACKING_GPU, VB_BACKING_DEVICE_MEMORY };
 
 struct vb_memory_region {
 	struct ibv_mr base;
@@ -254,6 +254,7 @@ struct vb_memory_region {
 	void *mapping;                   /* of a dmabuf */
 	size_t mapping_length;
 	int sync;                        /* of a dmabuf whose accesses are bracketed: our descriptor + 1, else 0 */
+	struct vb_cuda_memory *gpu;      /* or NULL */
 	struct vb_device_memory *device_memory;
 };
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "io/cuda.h"
 #include "io/dmabuf.h"
 #include "io/process_memory.h"
 #include "wire/path.h"
@@ -38,6 +39,8 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 		.checked_read = vb_process_memory_read,
 		.checked_write = vb_process_memory_write,
 		.sync = vb_dmabuf_sync,
+		.gpu_read = vb_cuda_read,
+		.gpu_write = vb_cuda_write,
 	};
 	struct vb_session *session = calloc(1, sizeof(*session));
 	int error;

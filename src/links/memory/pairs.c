@@ -245,10 +245,16 @@ static void attach(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_p
 	if (pair->resolution == VB_RESOLVED_ELSEWHERE)
 		return;
 	pair->attached = true;
+	/* Where there is GPU memory the peer cannot copy for itself. */
+	if (peer && !vb_memory_admit_peer(qp->host->memory))
+		peer = NULL;
 	if (vb_local_attach(qp, same_host->segment, same_host->schedule->slot, pair->table, peer, now, &local) != 0)
 		(void)vb_local_attach(qp, same_host->segment, same_host->schedule->slot, pair->table, NULL, now, &local);
-	if (!local)
+	if (!local) {
+		if (peer)
+			vb_memory_dismiss_peer(qp->host->memory);
 		return;
+	}
 	__atomic_store_n(&pair->qp, qp, __ATOMIC_RELAXED);
 	__atomic_store_n(&pair->local, local, __ATOMIC_RELEASE);
 	/* Release: a pass may find it by a doorbell as soon as this stands. */
@@ -280,6 +286,8 @@ static void detach(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_p
 		vb_pollers_quit(qp, pair);
 	__atomic_store_n(&pair->local, NULL, __ATOMIC_RELEASE);
 	__atomic_store_n(&pair->qp, NULL, __ATOMIC_RELAXED);
+	if (local)
+		vb_memory_dismiss_peer(qp->host->memory);
 	if (pair->attached)
 		vb_local_detach(qp, same_host->segment, local);
 	pair->attached = false;
