@@ -416,9 +416,16 @@ static bool is_for_subnet(const struct vb_cm_command *command)
 static int ask_subnet(struct vb_cm_service *service, vb_time now, struct vb_client *client, const struct vb_cm_command *command)
 {
 	struct vb_subnet_client *subnet = service->adapter ? vb_adapter_service_subnet(service->adapter) : NULL;
-	bool is_path = command->verb == VB_CM_RESOLVE_ROUTE;
-	const uint8_t *to = is_path ? command->path.destination : command->destination.gid;
-	vb_time patience = VB_MILLISECONDS(command->timeout_ms < LEAST_PATIENCE_MS ? LEAST_PATIENCE_MS : command->timeout_ms);
+	struct vb_subnet_request request = {
+		.question = command->verb == VB_CM_RESOLVE_ROUTE ? VB_SUBNET_PATH : command->verb == VB_CM_JOIN ? VB_SUBNET_GROUP :
+													       VB_SUBNET_ADDRESS,
+		.owner = client,
+		.id = command->id,
+		.pkey = command->path.pkey,
+		.qkey = command->conn.qkey,
+		.cookie = command->remote_cookie,
+		.patience = VB_MILLISECONDS(command->timeout_ms < LEAST_PATIENCE_MS ? LEAST_PATIENCE_MS : command->timeout_ms),
+	};
 
 	if (client_of(vb_connect_owner_of(service->connect, command->id)) != client)
 		return ENOENT;
@@ -428,11 +435,10 @@ static int ask_subnet(struct vb_cm_service *service, vb_time now, struct vb_clie
 		vb_subnet_client_leave(subnet, now, client, command->id, command->path.destination);
 		return 0;
 	}
-	if (command->verb == VB_CM_JOIN)
-		return command->path.destination[0] != 0xff ? EINVAL :
-		       -vb_subnet_client_join(subnet, now, client, command->id, command->path.destination, command->conn.qkey,
-					      command->remote_cookie, patience);
-	return -vb_subnet_client_ask(subnet, now, is_path ? VB_SUBNET_PATH : VB_SUBNET_ADDRESS, client, command->id, to, patience);
+	if (command->verb == VB_CM_JOIN && command->path.destination[0] != 0xff)
+		return EINVAL;
+	memcpy(request.to, command->verb == VB_CM_RESOLVE_ADDRESS ? command->destination.gid : command->path.destination, 16);
+	return -vb_subnet_client_ask(subnet, now, &request);
 }
 
 /* ---- processes ---- */

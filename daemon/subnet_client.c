@@ -11,6 +11,7 @@
 #include "fabric/adapter.h"
 #include "wire/device_kind.h"
 #include "wire/mad.h"
+#include "wire/roce_packet.h"
 #include "wire/sa_records.h"
 
 #define RENEW_EVERY VB_SECONDS(40)
@@ -31,6 +32,7 @@ struct member {
 	struct vb_list node;
 	const void *owner;
 	uint32_t id, qkey;
+	uint16_t pkey;
 	uint8_t mgid[16];
 };
 
@@ -48,16 +50,17 @@ static void forget_member(struct member *member)
 	free(member);
 }
 
-static void forget(struct question *question)
+static void forget(struct vb_subnet_client *client, struct question *question)
 {
 	vb_list_remove(&question->node);
+	client->asked--;
 	free(question);
 }
 
 void vb_subnet_client_fini(struct vb_subnet_client *client)
 {
 	VB_LIST_FOR_EACH(node, &client->questions)
-		forget(vb_container_of(node, struct question, node));
+		forget(client, vb_container_of(node, struct question, node));
 	VB_LIST_FOR_EACH(node, &client->members)
 		forget_member(vb_container_of(node, struct member, node));
 }
@@ -66,7 +69,7 @@ static void finish(struct vb_subnet_client *client, struct question *question, i
 {
 	struct vb_subnet_answer answer = question->answer;
 
-	forget(question);
+	forget(client, question);
 	answer.error = error;
 	client->host->answered(client->host->context, &answer);
 }
@@ -133,21 +136,33 @@ static int send_request(struct vb_subnet_client *client, vb_time now, uint32_t s
 }
 
 /* One that is to be sent, with what is known of its answer. -ENETUNREACH: there is no subnet administration to ask. */
-static int new_question(struct vb_subnet_client *client, const struct vb_subnet_answer *answer, struct question **made)
+static int new_question(struct vb_subnet_client *client, const struct vb_subnet_request *request, struct question **made)
 {
 	struct question *question;
 
 	if (!has_manager(client))
 		return -ENETUNREACH;
+	if (client->asked >= MOST_QUESTIONS)
+		return -EBUSY;
 	question = calloc(1, sizeof(*question));
 	if (!question)
 		return -ENOMEM;
 	question->serial = ++client->serial;
-	question->answer = *answer;
-	question->answer.path.framing = VB_FRAMING_GLOBAL;
-	question->answer.path.interface_index = VB_FABRIC_INTERFACE;
+	question->answer = (struct vb_subnet_answer){
+		.owner = request->owner,
+		.id = request->id,
+		.question = request->question,
+		.cookie = request->cookie,
+		.qkey = request->qkey,
+		.path = {
+			.framing = VB_FRAMING_GLOBAL,
+			.interface_index = VB_FABRIC_INTERFACE,
+			.pkey = request->pkey != 0 ? request->pkey : VB_DEFAULT_PKEY,
+		},
+	};
 	own_gid(client, question->answer.path.source);
 	vb_list_append(&client->questions, &question->node);
+	client->asked++;
 	*made = question;
 	return 0;
 }
@@ -179,35 +194,20 @@ static void register_address(struct vb_subnet_client *client, vb_time now, const
 
 /* ---- groups ---- */
 
-static int send_member(struct vb_subnet_client *client, vb_time now, uint32_t serial, uint8_t method, const uint8_t mgid[16], uint32_t qkey,
+static int send_member(struct vb_subnet_client *client, vb_time now, uint32_t serial, uint8_t method, const struct member *member,
 		       vb_time patience)
 {
 	const uint64_t who = VB_MEMBER_HAS_MGID | VB_MEMBER_HAS_PORT_GID | VB_MEMBER_HAS_JOIN_STATE;
 	/* What it takes to make the group (IBA 15.2.5.17.2). */
 	const uint64_t made = VB_MEMBER_HAS_QKEY | VB_MEMBER_HAS_PKEY | VB_MEMBER_HAS_SL | VB_MEMBER_HAS_FLOW_LABEL |
 			      VB_MEMBER_HAS_TRAFFIC_CLASS;
-	struct vb_member_record record = {.qkey = be32_of(qkey), .pkey = be16_of(0xffff), .scope_state = VB_MEMBER_FULL};
+	struct vb_member_record record = {
+		.qkey = be32_of(member->qkey), .pkey = be16_of(member->pkey), .scope_state = VB_MEMBER_FULL};
 
-	memcpy(record.mgid, mgid, 16);
+	memcpy(record.mgid, member->mgid, 16);
 	own_gid(client, record.port_gid);
 	return send_request(client, now, serial, method, VB_SA_MEMBER_RECORD, method == VB_MAD_SET ? who | made : who, &record,
 			    sizeof(record), patience);
-}
-
-int vb_subnet_client_join(struct vb_subnet_client *client, vb_time now, void *owner, uint32_t id, const uint8_t mgid[16], uint32_t qkey,
-			  uint64_t cookie, vb_time patience)
-{
-	struct question *question;
-	int error = new_question(client, &(struct vb_subnet_answer){.owner = owner, .id = id, .question = VB_SUBNET_GROUP,
-								    .cookie = cookie, .qkey = qkey}, &question);
-
-	if (error != 0)
-		return error;
-	memcpy(question->answer.path.destination, mgid, 16);
-	error = send_member(client, now, question->serial, VB_MAD_SET, mgid, qkey, patience);
-	if (error != 0)
-		forget(question);
-	return error;
 }
 
 static bool has_member(const struct vb_subnet_client *client, const uint8_t mgid[16])
@@ -220,12 +220,11 @@ static bool has_member(const struct vb_subnet_client *client, const uint8_t mgid
 
 static void leave(struct vb_subnet_client *client, vb_time now, struct member *member)
 {
-	uint8_t mgid[16];
+	struct member left = *member;
 
-	memcpy(mgid, member->mgid, sizeof(mgid));
 	forget_member(member);
-	if (!has_member(client, mgid) && has_manager(client))
-		(void)send_member(client, now, ++client->serial, VB_SA_DELETE, mgid, 0, REGISTER_PATIENCE);
+	if (!has_member(client, left.mgid) && has_manager(client))
+		(void)send_member(client, now, ++client->serial, VB_SA_DELETE, &left, REGISTER_PATIENCE);
 }
 
 void vb_subnet_client_leave(struct vb_subnet_client *client, vb_time now, const void *owner, uint32_t id, const uint8_t *mgid)
@@ -244,7 +243,7 @@ void vb_subnet_client_owner_gone(struct vb_subnet_client *client, vb_time now, c
 		struct question *question = vb_container_of(node, struct question, node);
 
 		if (question->answer.owner == owner)
-			forget(question);
+			forget(client, question);
 	}
 	VB_LIST_FOR_EACH(node, &client->members) {
 		struct member *member = vb_container_of(node, struct member, node);
@@ -260,7 +259,7 @@ static void join_again(struct vb_subnet_client *client, vb_time now)
 	VB_LIST_FOR_EACH(node, &client->members) {
 		const struct member *member = vb_container_of(node, struct member, node);
 
-		(void)send_member(client, now, ++client->serial, VB_MAD_SET, member->mgid, member->qkey, REGISTER_PATIENCE);
+		(void)send_member(client, now, ++client->serial, VB_MAD_SET, member, REGISTER_PATIENCE);
 	}
 }
 
@@ -294,15 +293,24 @@ static int ask_address(struct vb_subnet_client *client, vb_time now, uint32_t se
 	return send_request(client, now, serial, VB_MAD_GET, VB_SA_SERVICE_RECORD, VB_SERVICE_HAS_NAME, &record, sizeof(record), patience);
 }
 
-static int ask_path(struct vb_subnet_client *client, vb_time now, uint32_t serial, const uint8_t gid[16], vb_time patience)
+static int ask_path(struct vb_subnet_client *client, vb_time now, const struct question *question, const uint8_t gid[16], vb_time patience)
 {
-	struct vb_path_record record = {.numb_path = 0x80 | 1, .pkey = be16_of(0xffff)};
+	struct vb_path_record record = {.numb_path = 0x80 | 1, .pkey = be16_of(question->answer.path.pkey)};
 
 	own_gid(client, record.sgid);
 	memcpy(record.dgid, gid, 16);
-	return send_request(client, now, serial, VB_MAD_GET, VB_SA_PATH_RECORD,
+	return send_request(client, now, question->serial, VB_MAD_GET, VB_SA_PATH_RECORD,
 			    VB_PATH_HAS_DGID | VB_PATH_HAS_SGID | VB_PATH_HAS_REVERSIBLE | VB_PATH_HAS_NUMB_PATH | VB_PATH_HAS_PKEY,
 			    &record, sizeof(record), patience);
+}
+
+static int ask_membership(struct vb_subnet_client *client, vb_time now, struct question *question, const struct vb_subnet_request *request)
+{
+	struct member member = {.qkey = request->qkey, .pkey = question->answer.path.pkey};
+
+	memcpy(member.mgid, request->to, 16);
+	memcpy(question->answer.path.destination, request->to, 16);
+	return send_member(client, now, question->serial, VB_MAD_SET, &member, request->patience);
 }
 
 static bool is_own(const struct vb_subnet_client *client, const uint8_t wanted[16])
@@ -316,23 +324,33 @@ static bool is_own(const struct vb_subnet_client *client, const uint8_t wanted[1
 	return vb_gid_is_loopback(wanted);
 }
 
-int vb_subnet_client_ask(struct vb_subnet_client *client, vb_time now, enum vb_subnet_question kind, void *owner, uint32_t id,
-			 const uint8_t to[16], vb_time patience)
+static int send_question(struct vb_subnet_client *client, vb_time now, struct question *question, const struct vb_subnet_request *request)
+{
+	switch (request->question) {
+	case VB_SUBNET_PATH:
+		return ask_path(client, now, question, request->to, request->patience);
+	case VB_SUBNET_GROUP:
+		return ask_membership(client, now, question, request);
+	default:
+		return ask_address(client, now, question->serial, request->to, request->patience);
+	}
+}
+
+int vb_subnet_client_ask(struct vb_subnet_client *client, vb_time now, const struct vb_subnet_request *request)
 {
 	struct question *question;
-	int error = new_question(client, &(struct vb_subnet_answer){.owner = owner, .id = id, .question = kind}, &question);
+	int error = new_question(client, request, &question);
 
 	if (error != 0)
 		return error;
-	if (kind == VB_SUBNET_ADDRESS && is_own(client, to)) {
+	if (request->question == VB_SUBNET_ADDRESS && is_own(client, request->to)) {
 		own_gid(client, question->answer.path.destination);
 		finish(client, question, 0);
 		return 0;
 	}
-	error = kind == VB_SUBNET_PATH ? ask_path(client, now, question->serial, to, patience) :
-					 ask_address(client, now, question->serial, to, patience);
+	error = send_question(client, now, question, request);
 	if (error != 0)
-		forget(question);
+		forget(client, question);
 	return error;
 }
 
@@ -366,6 +384,7 @@ static int take_member(struct vb_subnet_client *client, const struct vb_sa_mad *
 	member->owner = answer->owner;
 	member->id = answer->id;
 	member->qkey = answer->qkey;
+	member->pkey = answer->path.pkey;
 	memcpy(member->mgid, answer->path.destination, 16);
 	vb_list_append(&client->members, &member->node);
 	answer->path.dlid = be16_get(record.mlid);
@@ -425,8 +444,18 @@ void vb_subnet_client_deliver(struct vb_subnet_client *client, vb_time now, uint
 	} else if (status == 0 && from.framing == VB_FRAMING_GLOBAL) {
 		/* Peers are known by their GIDs, which a GRH tells. */
 		from.interface_index = VB_FABRIC_INTERFACE;
+		from.pkey = address->pkey;
 		client->host->connection_mad(client->host->context, now, &from, message, length);
 	}
+}
+
+/* The port's own entry of the partition, full or limited as it is; the first where it has none. */
+static uint16_t own_pkey(const struct vb_fabric_port *port, uint16_t pkey)
+{
+	for (unsigned i = 0; i < VB_FABRIC_PKEYS; i++)
+		if (pkey != 0 && ((be16_get(port->pkeys[i]) ^ pkey) & 0x7fff) == 0)
+			return be16_get(port->pkeys[i]);
+	return be16_get(port->pkeys[0]);
 }
 
 void vb_subnet_client_send(struct vb_subnet_client *client, vb_time now, const struct vb_path *path, const void *bytes)
@@ -436,7 +465,7 @@ void vb_subnet_client_send(struct vb_subnet_client *client, vb_time now, const s
 
 	if (!client->adapter->has_node)
 		return;
-	address.pkey = be16_get(client->adapter->port->pkeys[0]);
+	address.pkey = own_pkey(client->adapter->port, path->pkey);
 	memcpy(&mad, bytes, sizeof(mad));
 	(void)vb_fabric_send_mad(client->adapter->port, now, &address, &mad);
 	vb_fabric_run(&client->adapter->fabric, now);

@@ -25,6 +25,18 @@ struct vb_mad_address;
 enum vb_subnet_question { VB_SUBNET_ADDRESS, VB_SUBNET_PATH, VB_SUBNET_GROUP };
 enum { VB_SUBNET_ADDRESSES = 64 };
 
+struct vb_subnet_request {
+	enum vb_subnet_question question;
+	void *owner;
+	uint32_t id;
+	uint8_t to[16];                    /* ADDRESS: an IP address, PATH: a GID, GROUP: this host becomes a member of it, which is made if
+					      there is none */
+	uint16_t pkey;                     /* PATH, GROUP: partition; 0: the default one */
+	uint32_t qkey;                     /* GROUP, as the next */
+	uint64_t cookie;
+	vb_time patience;
+};
+
 struct vb_subnet_answer {
 	void *owner;                       /* who asked */
 	uint32_t id;                       /* for which of his ids */
@@ -51,6 +63,7 @@ struct vb_subnet_client {
 	const struct vb_subnet_host *host;
 	int sa_agent, cm_agent;            /* -1: none */
 	struct vb_list questions, members;
+	unsigned asked;                    /* questions that wait */
 	uint32_t serial;
 	vb_time renew;                     /* when the addresses are to be registered */
 };
@@ -62,12 +75,8 @@ void vb_subnet_client_node_changed(struct vb_subnet_client *client, vb_time now)
 /* The port is active, has another LID or subnet manager, or was asked to register: do so. */
 void vb_subnet_client_register(struct vb_subnet_client *client);
 
-/* One will be answered later, once. 0 or -errno: -ENETUNREACH there is no subnet manager. `to`: an IP address, or a GID. */
-int vb_subnet_client_ask(struct vb_subnet_client *client, vb_time now, enum vb_subnet_question question, void *owner, uint32_t id,
-			 const uint8_t to[16], vb_time patience);
-/* This host becomes a member of the group, which is made if there is none: answered later, once. 0 or -errno, as above. */
-int vb_subnet_client_join(struct vb_subnet_client *client, vb_time now, void *owner, uint32_t id, const uint8_t mgid[16], uint32_t qkey,
-			  uint64_t cookie, vb_time patience);
+/* Answered later, once. 0 or -errno: -ENETUNREACH there is no subnet manager, -EBUSY too much is asked already. */
+int vb_subnet_client_ask(struct vb_subnet_client *client, vb_time now, const struct vb_subnet_request *request);
 /* The id leaves the group, or all of its groups (NULL). The host does with the last that leaves. */
 void vb_subnet_client_leave(struct vb_subnet_client *client, vb_time now, const void *owner, uint32_t id, const uint8_t *mgid);
 /* Nothing will be answered to it any more, and its groups are left. */

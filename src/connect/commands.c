@@ -10,6 +10,7 @@
 
 #include "connect/connection.h"
 #include "profiles/limits.h"
+#include "wire/device_kind.h"
 
 struct order {
 	vb_time now;
@@ -20,7 +21,7 @@ struct order {
 
 static bool family_is_known(uint16_t family)
 {
-	return family == AF_INET || family == AF_INET6;
+	return family == AF_INET || family == AF_INET6 || family == VB_CM_AF_IB;
 }
 
 static bool conn_is_sound(const struct vb_cm_conn *conn, unsigned private_limit)
@@ -79,7 +80,8 @@ static int bind_to(struct vb_connect *connect, struct vb_connection *connection,
 	if (!family_is_known(address->family))
 		return -EAFNOSUPPORT;
 	if (!vb_connect_address_is_any(address) &&
-	    !connect->host.find_device(connect->host.context, address->gid, address->scope, &connection->device))
+	    !connect->host.find_device(connect->host.context, address->gid,
+				       vb_cm_address_is_native(address) ? VB_FABRIC_INTERFACE : address->scope, &connection->device))
 		return -EADDRNOTAVAIL;
 	error = vb_connect_ports_bind(&connect->ports, &connection->binding, connection->port_space, address,
 				      connect->host.random(connect->host.context));
@@ -140,6 +142,8 @@ static int check_peer(const struct vb_cm_command *command)
 		return -EAFNOSUPPORT;
 	if (vb_connect_address_is_any(&command->destination) || vb_gid_is_multicast(command->destination.gid))
 		return -EINVAL;
+	if (vb_cm_address_is_native(&command->destination) && command->path.framing != VB_FRAMING_GLOBAL)
+		return -EINVAL;
 	return vb_connect_address_is_any(&command->source) ? -EINVAL : 0;
 }
 
@@ -181,7 +185,9 @@ static void set_request(struct vb_connection *connection, const struct vb_cm_com
 	connection->destination = command->destination;
 	set_path(connection, command);
 	connection->is_active = true;
-	connection->service_id = vb_cm_service_id(connection->port_space, command->destination.port);
+	connection->service_id = vb_cm_address_is_native(&command->destination) ?
+					 command->destination.service_id :
+					 vb_cm_service_id(connection->port_space, command->destination.port);
 	connection->local_qpn = conn->qpn;
 	connection->responder_resources = smaller(conn->responder_resources, VB_MAX_RD_ATOMIC);
 	connection->initiator_depth = smaller(conn->initiator_depth, VB_MAX_RD_ATOMIC);
@@ -200,7 +206,7 @@ static int connect_to(struct vb_connect *connect, struct vb_connection *connecti
 {
 	const struct vb_cm_command *command = order->command;
 	bool sidr = vb_connection_is_sidr(connection);
-	unsigned limit = (sidr ? VB_CM_SIDR_REQ_PRIVATE : VB_CM_REQ_PRIVATE) - VB_CM_IP_HEADER_LENGTH;
+	unsigned limit = (sidr ? VB_CM_SIDR_REQ_PRIVATE : VB_CM_REQ_PRIVATE) - vb_connect_private_offset(&command->source);
 	struct vb_connect_device device;
 	int error = check_peer(command);
 

@@ -54,8 +54,9 @@ static void begin_transaction(struct vb_connect *connect, struct vb_connection *
 	connection->transaction = new_transaction(connect, connection);
 }
 
-static void put_ip_header(uint8_t *out, const struct vb_connection *connection)
+static void put_private_data(uint8_t *out, const struct vb_connection *connection, const struct vb_cm_conn *conn)
 {
+	unsigned offset = vb_connect_private_offset(&connection->source);
 	struct vb_cm_ip_header header = {
 		.ip_version = connection->destination.family == AF_INET ? 4 : 6,
 		.port = connection->source.port,
@@ -63,7 +64,14 @@ static void put_ip_header(uint8_t *out, const struct vb_connection *connection)
 
 	memcpy(header.source, connection->source.gid, 16);
 	memcpy(header.destination, connection->destination.gid, 16);
-	vb_cm_ip_header_encode(&header, out);
+	if (offset > 0)
+		vb_cm_ip_header_encode(&header, out);
+	memcpy(out + offset, conn->private_data, conn->private_data_length);
+}
+
+static uint16_t pkey_of(const struct vb_connection *connection)
+{
+	return connection->path.pkey != 0 ? connection->path.pkey : VB_DEFAULT_PKEY;
 }
 
 /* A14: XRC is a connection in one direction, asked for by the side that sends. */
@@ -106,7 +114,7 @@ void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_conn
 	put_transport(req, connection->qp_type);
 	req->flow_control = conn->flow_control;
 	req->retry_count = connection->retry_count;
-	req->pkey = VB_DEFAULT_PKEY;
+	req->pkey = pkey_of(connection);
 	req->path_mtu = connection->path_mtu;
 	req->rnr_retry_count = conn->rnr_retry_count;
 	req->max_cm_retries = connection->max_retries;
@@ -118,8 +126,7 @@ void vb_connect_send_req(struct vb_connect *connect, vb_time now, struct vb_conn
 	req->primary.traffic_class = connection->traffic_class;
 	req->primary.hop_limit = connection->path.hop_limit;
 	req->primary.local_ack_timeout = connection->ack_timeout;
-	put_ip_header(req->private_data, connection);
-	memcpy(req->private_data + VB_CM_IP_HEADER_LENGTH, conn->private_data, conn->private_data_length);
+	put_private_data(req->private_data, connection, conn);
 	send_and_wait(connect, now, connection, &mad);
 }
 
@@ -270,14 +277,13 @@ void vb_connect_send_sidr_req(struct vb_connect *connect, vb_time now, struct vb
 	struct vb_cm_mad mad = {
 		.attribute = VB_CM_SIDR_REQ,
 		.sidr_req = {.request_id = connection->id,
-			     .pkey = VB_DEFAULT_PKEY,
+			     .pkey = pkey_of(connection),
 			     .service_id = connection->service_id},
 	};
 
 	begin_transaction(connect, connection);
 	mad.transaction = connection->transaction;
-	put_ip_header(mad.sidr_req.private_data, connection);
-	memcpy(mad.sidr_req.private_data + VB_CM_IP_HEADER_LENGTH, conn->private_data, conn->private_data_length);
+	put_private_data(mad.sidr_req.private_data, connection, conn);
 	send_and_wait(connect, now, connection, &mad);
 }
 
@@ -317,6 +323,7 @@ struct vb_path vb_connect_path_back(const struct vb_path *from)
 		.dlid = from->slid,
 		.sl = from->sl,
 		.framing = from->framing,
+		.pkey = from->pkey,
 	};
 
 	memcpy(path.source, from->destination, 16);

@@ -81,6 +81,12 @@ struct vb_connect {
 	uint32_t secret;                     /* peers choose what by_remote and by_qpn hash */
 };
 
+/* Before the program's private data rdma_cm tells the IP addresses; where addresses are GIDs (AF_IB) there is nothing to tell. */
+static inline unsigned vb_connect_private_offset(const struct vb_cm_address *ours)
+{
+	return vb_cm_address_is_native(ours) ? 0 : VB_CM_IP_HEADER_LENGTH;
+}
+
 static inline bool vb_connect_gid_is_link_local(const uint8_t gid[16])
 {
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;

@@ -137,7 +137,8 @@ void vb_connect_ports_release(struct vb_connect_ports *ports, struct vb_connect_
 
 static bool listens_for(const struct vb_connect_binding *binding, const struct vb_cm_address *destination)
 {
-	if (!binding->listening)
+	/* GIDs and IP addresses have nothing to do with each other. */
+	if (!binding->listening || vb_cm_address_is_native(&binding->address) != vb_cm_address_is_native(destination))
 		return false;
 	if (vb_connect_address_is_any(&binding->address))
 		return !binding->family_only || binding->address.family == destination->family;

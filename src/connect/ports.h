@@ -7,7 +7,7 @@
  *    if they are of different families and both keep to theirs (AFONLY).
  *  - A clash with a wildcard is EADDRNOTAVAIL, with the same address EADDRINUSE.
  *  - A listener has its port and address for itself: REUSEADDR ends with rdma_listen.
- *  - A wildcard listener that is not AFONLY takes requests of both families.
+ *  - A wildcard listener that is not AFONLY takes requests of both IP versions; one of AF_IB takes those that come by InfiniBand.
  */
 #ifndef VB_CONNECT_PORTS_H
 #define VB_CONNECT_PORTS_H

@@ -182,6 +182,33 @@ static struct vb_connection *find_listener(struct vb_connect *connect, uint64_t 
 	return binding ? vb_container_of(binding, struct vb_connection, binding) : NULL;
 }
 
+/* A request by InfiniBand that tells no IP addresses (AF_IB), or that nobody wants by them: it came from a GID to a GID. */
+static void take_native_addresses(const struct arrival *arrival, uint64_t service_id, uint16_t pkey, struct vb_cm_address *ours,
+				  struct vb_cm_address *theirs)
+{
+	*ours = *theirs = (struct vb_cm_address){.family = VB_CM_AF_IB, .pkey = pkey};
+	memcpy(ours->gid, arrival->from->destination, 16);
+	memcpy(theirs->gid, arrival->from->source, 16);
+	ours->service_id = service_id;
+	ours->port = vb_cm_service_port(service_id);
+}
+
+/* Who listens for the request, and by which addresses: as the kernel's, IP addresses first. NULL: nobody. */
+static struct vb_connection *find_addressed(struct vb_connect *connect, const struct arrival *arrival, const uint8_t *private_data,
+					    uint64_t service_id, uint16_t pkey, struct vb_cm_address *ours,
+					    struct vb_cm_address *theirs)
+{
+	struct vb_connection *listener = NULL;
+
+	if (addresses_are_sound(connect, arrival, private_data, service_id, ours, theirs))
+		listener = find_listener(connect, service_id, ours);
+	if (!listener && arrival->from->framing == VB_FRAMING_GLOBAL) {
+		take_native_addresses(arrival, service_id, pkey, ours, theirs);
+		listener = find_listener(connect, service_id, ours);
+	}
+	return listener;
+}
+
 /* A new id for a request, in the listener's process. NULL: *reason says why not. */
 static struct vb_connection *admit_child(struct vb_connect *connect, const struct arrival *arrival,
 					 struct vb_connection *listener, uint16_t *reason)
@@ -244,6 +271,7 @@ static void tell_request(struct vb_connect *connect, const struct vb_connection 
 			 const struct vb_cm_mad *mad)
 {
 	const struct vb_cm_req *req = &mad->req;
+	unsigned offset = vb_connect_private_offset(&child->source);
 	struct vb_cm_event event;
 
 	vb_connect_event_begin(&event, child, VB_CM_EVENT_CONNECT_REQUEST, 0);
@@ -263,8 +291,7 @@ static void tell_request(struct vb_connect *connect, const struct vb_connection 
 	event.conn.flow_label = req->primary.flow_label;
 	event.conn.ece_vendor = req->vendor_id;
 	event.conn.ece_options = mad->modifier;
-	vb_connect_event_private(&event, req->private_data + VB_CM_IP_HEADER_LENGTH,
-				 VB_CM_REQ_PRIVATE - VB_CM_IP_HEADER_LENGTH);
+	vb_connect_event_private(&event, req->private_data + offset, VB_CM_REQ_PRIVATE - offset);
 	vb_connect_event_send(connect, child, &event);
 }
 
@@ -278,8 +305,7 @@ static void admit(struct vb_connect *connect, struct vb_connection *unused, cons
 	(void)unused;
 	if (req->local_id == 0)
 		return;
-	listener = addresses_are_sound(connect, arrival, req->private_data, req->service_id, &ours, &theirs) ?
-			   find_listener(connect, req->service_id, &ours) : NULL;
+	listener = find_addressed(connect, arrival, req->private_data, req->service_id, req->pkey, &ours, &theirs);
 	if (!listener || vb_connection_is_sidr(listener)) {
 		refuse_request(connect, arrival, VB_CM_REJECT_INVALID_SERVICE_ID);
 		return;
@@ -299,6 +325,8 @@ static void admit(struct vb_connect *connect, struct vb_connection *unused, cons
 	}
 	child->source = ours;
 	child->destination = theirs;
+	if (child->path.framing == VB_FRAMING_GLOBAL)
+		child->path.pkey = req->pkey;
 	remember_request(connect, child, req);
 	vb_connection_enter(connect, child, VB_CONNECT_REQ_RECEIVED);
 	tell_request(connect, child, listener->id, arrival->mad);
@@ -542,13 +570,13 @@ static void admit_sidr(struct vb_connect *connect, struct vb_connection *unused,
 	struct vb_cm_address ours, theirs;
 	struct vb_connection *listener, *child;
 	struct vb_cm_event event;
+	unsigned offset;
 	uint16_t reason;
 
 	(void)unused;
 	if (req->request_id == 0)
 		return;
-	listener = addresses_are_sound(connect, arrival, req->private_data, req->service_id, &ours, &theirs) ?
-			   find_listener(connect, req->service_id, &ours) : NULL;
+	listener = find_addressed(connect, arrival, req->private_data, req->service_id, req->pkey, &ours, &theirs);
 	if (!listener || !vb_connection_is_sidr(listener)) {
 		refuse_sidr(connect, arrival, VB_CM_SIDR_NO_SERVICE);
 		return;
@@ -560,6 +588,8 @@ static void admit_sidr(struct vb_connect *connect, struct vb_connection *unused,
 	}
 	child->source = ours;
 	child->destination = theirs;
+	if (child->path.framing == VB_FRAMING_GLOBAL)
+		child->path.pkey = req->pkey;
 	child->service_id = req->service_id;
 	child->remote_id = req->request_id;
 	vb_connection_key_remote(connect, child);
@@ -567,8 +597,8 @@ static void admit_sidr(struct vb_connect *connect, struct vb_connection *unused,
 	vb_connect_event_begin(&event, child, VB_CM_EVENT_CONNECT_REQUEST, 0);
 	event.listen_id = listener->id;
 	event.conn.path_mtu = child->device.active_mtu;
-	vb_connect_event_private(&event, req->private_data + VB_CM_IP_HEADER_LENGTH,
-				 VB_CM_SIDR_REQ_PRIVATE - VB_CM_IP_HEADER_LENGTH);
+	offset = vb_connect_private_offset(&ours);
+	vb_connect_event_private(&event, req->private_data + offset, VB_CM_SIDR_REQ_PRIVATE - offset);
 	vb_connect_event_send(connect, child, &event);
 }
 

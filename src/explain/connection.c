@@ -269,7 +269,7 @@ static const struct {
 	 "'verbena devices' lists addresses; 0.0.0.0 and :: stand for all."},
 	{ENODEV, "no RDMA device of this host has this address.",
 	 "'verbena devices' lists addresses; 0.0.0.0 and :: stand for all."},
-	{EAFNOSUPPORT, "addresses are of AF_INET or AF_INET6: AF_IB is not supported.", NULL},
+	{EAFNOSUPPORT, "addresses are of AF_INET, AF_INET6 or AF_IB.", NULL},
 	{EACCES, "the verbenad that runs here belongs to another user.",
 	 "Let root start one for all: verbenad --system."},
 	{ENOENT, "no verbenad runs, and there is none to start.",

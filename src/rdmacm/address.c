@@ -5,14 +5,17 @@
 #include "rdmacm/address.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
 #include "rdmacm/export.h"
+#include "wire/roce_packet.h"
 
-enum { FAMILY_IB = 27 };                 /* AF_IB of the kernel */
+_Static_assert(VB_CM_AF_IB == AF_IB, "the kernel's number");
 
 socklen_t vb_rdmacm_address_length(const struct sockaddr *address)
 {
@@ -23,6 +26,8 @@ socklen_t vb_rdmacm_address_length(const struct sockaddr *address)
 		return sizeof(struct sockaddr_in);
 	case AF_INET6:
 		return sizeof(struct sockaddr_in6);
+	case AF_IB:
+		return sizeof(struct sockaddr_ib);
 	default:
 		return 0;
 	}
@@ -52,7 +57,19 @@ int vb_rdmacm_address_from(struct vb_cm_address *address, const struct sockaddr 
 		memcpy(address->gid, &in6->sin6_addr, 16);
 		return 0;
 	}
-	return from->sa_family == FAMILY_IB ? -EAFNOSUPPORT : -EINVAL;
+	if (from->sa_family == AF_IB) {
+		const struct sockaddr_ib *sib = (const void *)from;
+
+		address->service_id = be64toh(sib->sib_sid);
+		address->port = (uint16_t)address->service_id;
+		address->scope = (uint32_t)sib->sib_scope_id;
+		address->flow_info = sib->sib_flowinfo;
+		/* Programs that do not care leave it out. */
+		address->pkey = sib->sib_pkey != 0 ? ntohs(sib->sib_pkey) : VB_DEFAULT_PKEY;
+		memcpy(address->gid, &sib->sib_addr, 16);
+		return 0;
+	}
+	return -EINVAL;
 }
 
 void vb_rdmacm_address_to(struct sockaddr_storage *to, const struct vb_cm_address *address)
@@ -71,6 +88,16 @@ void vb_rdmacm_address_to(struct sockaddr_storage *to, const struct vb_cm_addres
 		in6->sin6_port = htons(address->port);
 		in6->sin6_scope_id = address->scope;
 		memcpy(&in6->sin6_addr, address->gid, 16);
+	} else if (address->family == AF_IB) {
+		struct sockaddr_ib *sib = (void *)to;
+
+		sib->sib_family = AF_IB;
+		sib->sib_pkey = htons(address->pkey);
+		sib->sib_flowinfo = address->flow_info;
+		memcpy(&sib->sib_addr, address->gid, 16);
+		sib->sib_sid = htobe64(address->service_id);
+		sib->sib_sid_mask = address->service_id != 0 ? UINT64_MAX : 0;
+		sib->sib_scope_id = address->scope;
 	}
 }
 
@@ -87,6 +114,8 @@ static __be16 port_of(const struct sockaddr_storage *address)
 		return ((const struct sockaddr_in *)(const void *)address)->sin_port;
 	if (address->ss_family == AF_INET6)
 		return ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
+	if (address->ss_family == AF_IB)
+		return htons((uint16_t)be64toh(((const struct sockaddr_ib *)(const void *)address)->sib_sid));
 	return 0;
 }
 

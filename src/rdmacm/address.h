@@ -13,7 +13,7 @@
 /* Bytes of an address of this family, 0 for a family (or pointer) that rdma_cm does not know. */
 socklen_t vb_rdmacm_address_length(const struct sockaddr *address);
 
-/* 0 or -EINVAL, -EAFNOSUPPORT (AF_IB: there is no InfiniBand here). */
+/* 0 or -EINVAL. */
 int vb_rdmacm_address_from(struct vb_cm_address *address, const struct sockaddr *from);
 void vb_rdmacm_address_to(struct sockaddr_storage *to, const struct vb_cm_address *address);
 

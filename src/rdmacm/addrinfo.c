@@ -3,7 +3,10 @@
  * rdma_getaddrinfo: the C library's getaddrinfo, with queue pair types for socket types and port spaces for
  * protocols. One result; where the host has several addresses, the resolver's first choice.
  */
+#include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
@@ -13,6 +16,15 @@
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
 #include "rdmacm/result.h"
+#include "wire/cm_mad.h"
+#include "wire/roce_packet.h"
+
+/* The node is a GID, written as IPv6 addresses are. AF_IB without these flags: names stand for IP addresses, as with rdma-core where no
+ * ibacm runs. */
+static bool wants_gid(const struct rdma_addrinfo *hints)
+{
+	return hints->ai_family == AF_IB && (hints->ai_flags & RAI_FAMILY) && (hints->ai_flags & RAI_NUMERICHOST);
+}
 
 static void translate_hints(const struct rdma_addrinfo *hints, struct addrinfo *to)
 {
@@ -23,6 +35,8 @@ static void translate_hints(const struct rdma_addrinfo *hints, struct addrinfo *
 		to->ai_flags |= AI_NUMERICHOST;
 	if (hints->ai_family == AF_INET || hints->ai_family == AF_INET6)
 		to->ai_family = hints->ai_family;
+	else if (wants_gid(hints))
+		to->ai_family = AF_INET6;
 
 	if (hints->ai_qp_type == IBV_QPT_UD)
 		to->ai_socktype = SOCK_DGRAM;
@@ -47,13 +61,29 @@ static int copy_address(struct sockaddr **to, socklen_t *length, const struct so
 	return 0;
 }
 
+static int make_native(struct sockaddr **to, socklen_t *length, const struct sockaddr *from, int port_space)
+{
+	const struct sockaddr_in6 *in6 = (const void *)from;
+	struct sockaddr_ib sib = {
+		.sib_family = AF_IB,
+		.sib_pkey = htons(VB_DEFAULT_PKEY),
+		.sib_flowinfo = in6->sin6_flowinfo,
+		.sib_sid = htobe64(vb_cm_service_id((uint32_t)port_space, ntohs(in6->sin6_port))),
+		.sib_sid_mask = htobe64(RDMA_IB_IP_PS_MASK | (in6->sin6_port != 0 ? RDMA_IB_IP_PORT_MASK : 0)),
+		.sib_scope_id = in6->sin6_scope_id,
+	};
+
+	memcpy(&sib.sib_addr, &in6->sin6_addr, 16);
+	return copy_address(to, length, (const struct sockaddr *)(const void *)&sib, sizeof(sib));
+}
+
 static int translate_result(const struct addrinfo *found, const struct rdma_addrinfo *hints, struct rdma_addrinfo *result)
 {
 	bool passive = hints->ai_flags & RAI_PASSIVE;
 	char **name = passive ? &result->ai_src_canonname : &result->ai_dst_canonname;
 
 	result->ai_flags = passive ? RAI_PASSIVE : 0;
-	result->ai_family = found->ai_family;
+	result->ai_family = wants_gid(hints) ? AF_IB : found->ai_family;
 	result->ai_qp_type = hints->ai_qp_type != 0 ? hints->ai_qp_type :
 			     found->ai_socktype == SOCK_DGRAM ? IBV_QPT_UD : IBV_QPT_RC;
 	result->ai_port_space = hints->ai_port_space != 0 ? hints->ai_port_space :
@@ -63,6 +93,9 @@ static int translate_result(const struct addrinfo *found, const struct rdma_addr
 		if (*name == NULL)
 			return -ENOMEM;
 	}
+	if (wants_gid(hints))
+		return passive ? make_native(&result->ai_src_addr, &result->ai_src_len, found->ai_addr, result->ai_port_space) :
+				 make_native(&result->ai_dst_addr, &result->ai_dst_len, found->ai_addr, result->ai_port_space);
 	return passive ? copy_address(&result->ai_src_addr, &result->ai_src_len, found->ai_addr, found->ai_addrlen) :
 			 copy_address(&result->ai_dst_addr, &result->ai_dst_len, found->ai_addr, found->ai_addrlen);
 }

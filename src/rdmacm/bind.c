@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rdma_bind_addr and rdma_resolve_addr: from IP addresses to a device, a source and a port.
+ * rdma_bind_addr and rdma_resolve_addr: from IP addresses to a device, a source and a port. (Addresses of AF_IB: native.c.)
  *
  * The destination's GID is its IP address (RoCEv2): the host's routing table says which source and interface to use, and
  * the device is the one of the interface that carries the source address. The next hop must answer for its address on the
@@ -25,9 +25,11 @@
 #include "rdmacm/explain.h"
 #include "rdmacm/export.h"
 #include "rdmacm/link.h"
+#include "rdmacm/native.h"
 #include "rdmacm/resolve.h"
 #include "rdmacm/result.h"
 #include "rdmacm/streams.h"
+#include "wire/cm_mad.h"
 
 enum { PORT_ATTEMPTS = 16 };
 
@@ -87,8 +89,7 @@ void vb_rdmacm_bind_need_device(struct vb_rdmacm_id *id)
 		(void)bind_device(id, &id->source, 0);
 }
 
-/* Let the daemon reserve the port. On success the id knows its source. */
-static int reserve_port(struct vb_rdmacm_id *id, const struct vb_cm_address *source)
+int vb_rdmacm_bind_reserve_port(struct vb_rdmacm_id *id, const struct vb_cm_address *source)
 {
 	struct vb_cm_command command = {
 		.verb = VB_CM_BIND,
@@ -105,6 +106,8 @@ static int reserve_port(struct vb_rdmacm_id *id, const struct vb_cm_address *sou
 		return error;
 	id->source = *source;
 	id->source.port = reply.source.port;
+	if (vb_cm_address_is_native(source))
+		id->source.service_id = vb_cm_service_id(id->id.ps, reply.source.port);
 	vb_rdmacm_address_to(&id->id.route.addr.src_storage, &id->source);
 	vb_rdmacm_id_become(id, VB_RDMACM_BOUND);
 	return 0;
@@ -125,7 +128,7 @@ static int bind_port(struct vb_rdmacm_id *id, const struct vb_cm_address *source
 			return error;
 		if (fd >= 0 && vb_tcp_local(fd, &local) == 0)
 			chosen.port = local.port;
-		error = reserve_port(id, &chosen);
+		error = vb_rdmacm_bind_reserve_port(id, &chosen);
 		if (error == 0) {
 			id->bound_fd = fd;
 			return 0;
@@ -149,6 +152,8 @@ VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *public_id, struct sockaddr *addr
 	error = vb_rdmacm_address_from(&source, addr);
 	if (error == 0 && vb_rdmacm_id_state(id) != VB_RDMACM_IDLE)
 		error = -EINVAL;
+	if (error == 0 && vb_cm_address_is_native(&source))
+		return vb_rdmacm_native_bind(id, addr);
 	/* The kernel takes loopback addresses for wildcards here (cma_any_addr): id->verbs stays NULL until an address is
 	 * resolved or a request comes. libfabric relies on it: it takes the device of a bound id for the only one meant. */
 	if (error == 0 && !vb_rdmacm_address_is_wildcard(&source) && !is_loopback(&source))
@@ -241,7 +246,7 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 		if (error != 0)
 			return vb_rdmacm_refuse("rdma_resolve_addr", id, -error, NULL);
 		/* As when it is bound to it: an address that is not ours is refused at once, not by an event. */
-		if (!vb_rdmacm_address_is_wildcard(&source) && source.family == destination.family)
+		if (!vb_rdmacm_address_is_wildcard(&source) && source.family == destination.family && !vb_cm_address_is_native(&source))
 			error = find_interface(&source, 0, &(uint32_t){0});
 		if (error != 0)
 			return vb_rdmacm_refuse_address("rdma_resolve_addr", id, &source, -error, NULL);
@@ -250,7 +255,9 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 	}
 	if (source.family != destination.family)
 		return vb_rdmacm_refuse_address("rdma_resolve_addr", id, &destination, EINVAL,
-						"source and destination are addresses of different IP versions.");
+						"source and destination are addresses of different families.");
+	if (vb_cm_address_is_native(&destination))
+		return vb_rdmacm_native_resolve(id, src_addr, dst_addr);
 	if (vb_rdmacm_address_is_wildcard(&destination))
 		use_loopback(&destination);
 
@@ -264,7 +271,7 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 		return error != 0 ? vb_rdmacm_result(error) : vb_rdmacm_event_await(id);
 	}
 	if (state == VB_RDMACM_IDLE) {
-		error = source.port != 0 ? bind_port(id, &source) : reserve_port(id, &source);
+		error = source.port != 0 ? bind_port(id, &source) : vb_rdmacm_bind_reserve_port(id, &source);
 		if (error != 0)
 			return vb_rdmacm_refuse_address("rdma_resolve_addr", id, &source, -error, NULL);
 	} else {

@@ -31,6 +31,7 @@
 enum {
 	ROOM_REQ = 56,
 	ROOM_SIDR_REQ = 180,
+	ROOM_ADDRESSES = 36,             /* of AF_IB there are none to be told */
 	ROOM_REP = 196,
 	ROOM_SIDR_REP = 136,
 	ROOM_REJ = 148,
@@ -184,6 +185,11 @@ static int send_request(struct vb_rdmacm_id *id, const struct vb_cm_command *com
 	return error;
 }
 
+static size_t room_in_request(const struct vb_rdmacm_id *id)
+{
+	return (vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REQ : ROOM_REQ) + (vb_cm_address_is_native(&id->destination) ? ROOM_ADDRESSES : 0);
+}
+
 VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param *conn_param)
 {
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
@@ -201,7 +207,7 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 
 	if (vb_rdmacm_id_is_stream(id))
 		return connect_stream(id, conn_param);
-	error = fill_parameters(id, conn_param, vb_rdmacm_id_is_datagram(id) ? ROOM_SIDR_REQ : ROOM_REQ, &command.conn);
+	error = fill_parameters(id, conn_param, room_in_request(id), &command.conn);
 	if (error != 0)
 		return vb_rdmacm_refuse("rdma_connect", id, -error, too_much_data);
 	id->retry_count = command.conn.retry_count;

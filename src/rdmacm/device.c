@@ -5,6 +5,7 @@
  */
 #include "rdmacm/device.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
@@ -16,7 +17,7 @@
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
 
-enum { GIDS_AT_ONCE = 256 };
+enum { GIDS_AT_ONCE = 256, PARTITION = 0x7fff, FULL_MEMBER = 0x8000 };
 
 static struct vb_mutex devices_lock = VB_MUTEX_INITIALIZER(VB_RANK_CM_DEVICES);
 static struct vb_rdmacm_device *devices VB_GUARDED_BY(devices_lock);
@@ -221,6 +222,25 @@ int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint
 	for (ssize_t i = 0; i < count; i++)
 		if (memcmp(entries[i].gid.raw, gid, 16) == 0 && (found < 0 || entries[i].gid_type == IBV_GID_TYPE_ROCE_V2))
 			found = (int)entries[i].gid_index;
+	return found;
+}
+
+int vb_rdmacm_device_pkey_index(const struct vb_rdmacm_device *device, uint16_t pkey)
+{
+	struct ibv_port_attr attr;
+	int found = -ENOENT;
+	__be16 entry;
+
+	if (ibv_query_port(device->context, 1, &attr) != 0)
+		return -ENOENT;
+	for (int i = 0; i < attr.pkey_tbl_len; i++) {
+		if (ibv_query_pkey(device->context, 1, i, &entry) != 0 || ((ntohs(entry) ^ pkey) & PARTITION) != 0)
+			continue;
+		if (found < 0 || ntohs(entry) & FULL_MEMBER)
+			found = i;
+		if (ntohs(entry) & FULL_MEMBER)
+			break;
+	}
 	return found;
 }
 

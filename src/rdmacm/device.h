@@ -46,6 +46,9 @@ void vb_rdmacm_device_unbind(struct vb_rdmacm_id *id);
 /* Index of a GID in the device's table now, or -EADDRNOTAVAIL. */
 int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint8_t gid[16]);
 
+/* Index of the partition in the port's table, by which it is rather a full than a limited member, or -ENOENT. */
+int vb_rdmacm_device_pkey_index(const struct vb_rdmacm_device *device, uint16_t pkey);
+
 /* The XRC domain of those that name none: one for each device, of no file. NULL and errno. */
 struct ibv_xrcd *vb_rdmacm_device_xrcd(struct vb_rdmacm_device *device);
 

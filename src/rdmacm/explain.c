@@ -4,7 +4,9 @@
  */
 #include "rdmacm/explain.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +23,7 @@ static bool take_address(const struct sockaddr *from, uint8_t gid[16], uint16_t 
 {
 	struct sockaddr_in6 six;
 	struct sockaddr_in four;
+	struct sockaddr_ib native;
 
 	if (from->sa_family == AF_INET) {
 		memcpy(&four, from, sizeof(four));
@@ -28,6 +31,12 @@ static bool take_address(const struct sockaddr *from, uint8_t gid[16], uint16_t 
 		memset(gid + 10, 0xff, 2);
 		memcpy(gid + 12, &four.sin_addr, 4);
 		*port = ntohs(four.sin_port);
+		return true;
+	}
+	if (from->sa_family == AF_IB) {
+		memcpy(&native, from, sizeof(native));
+		memcpy(gid, &native.sib_addr, 16);
+		*port = (uint16_t)be64toh(native.sib_sid);
 		return true;
 	}
 	if (from->sa_family != AF_INET6)
@@ -92,7 +101,8 @@ void vb_rdmacm_explain(const struct rdma_cm_event *event, bool datagram, bool fa
 		connection.source_port = 0;
 	if (event->event == RDMA_CM_EVENT_UNREACHABLE && event->status < 0)
 		connection.reach = reach_of(event->status);
-	if (connection.reach == VB_REACH_SILENT && connection.has_addresses) {
+	/* A question by UDP: of no use where there is only a GID. */
+	if (connection.reach == VB_REACH_SILENT && connection.has_addresses && rdma_get_peer_addr(event->id)->sa_family != AF_IB) {
 		memcpy(path.source, connection.source, sizeof(path.source));
 		memcpy(path.destination, connection.destination, sizeof(path.destination));
 		path.interface_index = scope;

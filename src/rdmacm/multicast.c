@@ -48,6 +48,10 @@ static void map_to_mgid(const struct vb_cm_address *address, uint8_t mgid[16])
 {
 	static const uint8_t four[6] = {0xff, 0x12, 0x40, 0x01, 0xff, 0xff}, six[6] = {0xff, 0x12, 0x60, 0x01, 0xff, 0xff};
 
+	if (vb_cm_address_is_native(address)) {
+		memcpy(mgid, address->gid, 16);
+		return;
+	}
 	memset(mgid, 0, 16);
 	memcpy(mgid, address->family == AF_INET ? four : six, sizeof(four));
 	if (address->family == AF_INET) {
@@ -69,6 +73,7 @@ static int join_by_subnet(struct vb_rdmacm_group *group, const struct vb_cm_addr
 	map_to_mgid(address, group->gid.raw);
 	group->cookie = command.remote_cookie = __atomic_add_fetch(&cookies, 1, __ATOMIC_RELAXED);
 	memcpy(command.path.destination, group->gid.raw, 16);
+	command.path.pkey = id->source.pkey;
 	command.conn.qkey = RDMA_UDP_QKEY;
 	vb_mutex_lock(&id->lock);
 	vb_list_append(&id->groups, &group->node);
@@ -104,6 +109,9 @@ static int join(struct rdma_cm_id *public_id, const struct sockaddr *addr, uint3
 						!vb_rdmacm_id_is_datagram(id) ?
 						"only ids of RDMA_PS_UDP and RDMA_PS_IPOIB can join." :
 						"it is no multicast address.");
+	if (vb_cm_address_is_native(&address) && !vb_rdmacm_id_is_fabric(id))
+		return vb_rdmacm_refuse_address("rdma_join_multicast", id, &address, EINVAL,
+						"groups of AF_IB are InfiniBand's, and the id is bound to another device.");
 	group = calloc(1, sizeof(*group));
 	if (group == NULL)
 		return vb_rdmacm_fail(ENOMEM);

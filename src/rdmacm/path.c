@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rdmacm/device.h"
+#include "wire/roce_packet.h"
 
 enum {
 	SELECT_EXACTLY = 2,              /* IBA 15.2.5.16: path record selectors */
@@ -58,6 +59,8 @@ void vb_rdmacm_path_learn(struct vb_rdmacm_id *id, const struct vb_path *path)
 	id->path.hop_limit = path->hop_limit;
 	id->path.flow_label = htonl(path->flow_label);
 	id->path.traffic_class = path->traffic_class;
+	id->path.pkey = htons(path->pkey != 0 ? path->pkey : VB_DEFAULT_PKEY);
+	id->id.route.addr.addr.ibaddr.pkey = id->path.pkey;
 	memcpy(id->id.route.addr.addr.ibaddr.sgid.raw, path->source, 16);
 	memcpy(id->id.route.addr.addr.ibaddr.dgid.raw, path->destination, 16);
 }

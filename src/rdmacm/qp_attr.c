@@ -69,9 +69,17 @@ static bool peer_is_known(const struct vb_rdmacm_id *id)
 	}
 }
 
+/* 0: the default partition's, where only RoCE is. */
+static uint16_t pkey_index(const struct vb_rdmacm_id *id)
+{
+	int index = vb_rdmacm_id_is_fabric(id) && id->route.pkey != 0 ? vb_rdmacm_device_pkey_index(id->device, id->route.pkey) : 0;
+
+	return index > 0 ? (uint16_t)index : 0;
+}
+
 static int fill_init(const struct vb_rdmacm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	attr->pkey_index = 0;
+	attr->pkey_index = pkey_index(id);
 	attr->port_num = 1;
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	if (vb_rdmacm_id_is_datagram(id)) {

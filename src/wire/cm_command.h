@@ -13,6 +13,7 @@
 #ifndef VB_WIRE_CM_COMMAND_H
 #define VB_WIRE_CM_COMMAND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "wire/path.h"
@@ -20,6 +21,7 @@
 enum {
 	VB_CM_PRIVATE_DATA = 256,        /* more than any MAD carries */
 	VB_CM_PROTOCOL = 1,
+	VB_CM_AF_IB = 27,                /* AF_IB: addresses are GIDs of InfiniBand */
 };
 
 enum vb_cm_message_type {
@@ -48,10 +50,10 @@ enum vb_cm_verb {
 				process's ids, are lost on purpose (docs/faults.md). No reply */
 	VB_CM_RESOLVE_ADDRESS, /* InfiniBand: id, destination, timeout_ms. ADDR_RESOLVED or ADDR_ERROR will come; ENETUNREACH: there is no
 				  subnet manager */
-	VB_CM_JOIN,          /* InfiniBand: id, path.destination (MGID), conn.qkey, remote_cookie, timeout_ms. MULTICAST_JOIN or _ERROR with
+	VB_CM_JOIN,          /* InfiniBand: id, path.destination (MGID), path.pkey, conn.qkey, remote_cookie, timeout_ms. MULTICAST_JOIN or _ERROR with
 				that cookie will come; ENETUNREACH */
 	VB_CM_LEAVE,         /* InfiniBand: id, path.destination */
-	VB_CM_RESOLVE_ROUTE, /* InfiniBand: id, path.destination, timeout_ms. ROUTE_RESOLVED or ROUTE_ERROR will come; ENETUNREACH */
+	VB_CM_RESOLVE_ROUTE, /* InfiniBand: id, path.destination, path.pkey, timeout_ms. ROUTE_RESOLVED or ROUTE_ERROR will come; ENETUNREACH */
 };
 
 /* vb_cm_command.state of ADOPT. BOUND and LISTENING: as BIND (and LISTEN) with `source`; CONNECTED: `source`, `destination`, `conn`
@@ -90,10 +92,20 @@ enum vb_cm_port_space {                  /* enum rdma_port_space */
 
 struct vb_cm_address {
 	uint8_t gid[16];                 /* IPv4 mapped; all zero: wildcard */
-	uint16_t family;                 /* AF_INET, AF_INET6 */
-	uint16_t port;                   /* host order */
+	uint16_t family;                 /* AF_INET, AF_INET6, VB_CM_AF_IB */
+	uint16_t port;                   /* host order; AF_IB: the lowest bits of the service id */
 	uint32_t scope;
+	/* AF_IB (struct sockaddr_ib); else 0. */
+	uint64_t service_id;             /* host order */
+	uint32_t flow_info;              /* as it stands there */
+	uint16_t pkey;                   /* host order */
+	uint16_t reserved;
 };
+
+static inline bool vb_cm_address_is_native(const struct vb_cm_address *address)
+{
+	return address->family == VB_CM_AF_IB;
+}
 
 /* Parameters of a connection, both ways. Fields that do not apply are zero. */
 struct vb_cm_conn {
@@ -172,10 +184,10 @@ struct vb_cm_trace {
 
 /* The same for 32- and 64-bit programs. */
 _Static_assert(sizeof(struct vb_cm_trace) == 392, "trace");
-_Static_assert(sizeof(struct vb_cm_address) == 24, "address");
+_Static_assert(sizeof(struct vb_cm_address) == 40, "address");
 _Static_assert(sizeof(struct vb_cm_conn) == 296, "conn");
-_Static_assert(sizeof(struct vb_cm_command) == 464, "command");
-_Static_assert(sizeof(struct vb_cm_reply) == 48, "reply");
-_Static_assert(sizeof(struct vb_cm_event) == 432, "event");
+_Static_assert(sizeof(struct vb_cm_command) == 496, "command");
+_Static_assert(sizeof(struct vb_cm_reply) == 64, "reply");
+_Static_assert(sizeof(struct vb_cm_event) == 464, "event");
 
 #endif

@@ -30,7 +30,7 @@ struct vb_path {
 	uint16_t slid, dlid;      /* of framings with LIDs, as is the next; else 0 */
 	uint8_t sl;
 	uint8_t framing;          /* enum vb_framing */
-	uint16_t reserved;        /* 0 */
+	uint16_t pkey;            /* of InfiniBand's messages of connection management; else 0: a queue pair knows its own */
 };
 
 /* No holes, so that its bytes compare paths. */

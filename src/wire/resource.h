@@ -128,7 +128,7 @@ _Static_assert(sizeof(struct vb_resource_row) == 8, "row");
 _Static_assert(sizeof(struct vb_resource_device) == 72, "device");
 _Static_assert(sizeof(struct vb_resource_mr) == 48, "mr");
 _Static_assert(sizeof(struct vb_resource_qp) == 72 + 34 * 4, "qp");
-_Static_assert(sizeof(struct vb_resource_cm_id) == 48 + 32 + 24, "cm_id");
+_Static_assert(sizeof(struct vb_resource_cm_id) == 80 + 32 + 24, "cm_id");
 
 union vb_resource {
 #define X(name, value, member, body) body member;

@@ -3,6 +3,7 @@
 
 import os
 import re
+import socket
 import struct
 import zlib
 
@@ -223,6 +224,76 @@ class InfiniBand(FabricCase):
         base = [which("ib_write_bw"), "-R", "-F", "-n", "100", "-d", "vib0"]
         self.assertEqual(len(perftest_rows(self.meet(base, base + [self.address]))), 1)
 
+    def gid(self, host):
+        guid = re.search(r"Port GUID: 0x(\w+)", self.tool(host, "ibstat", "vib0")).group(1)
+        return "fe80::" + ":".join(guid[i:i + 4] for i in range(0, 16, 4))
+
+    def test_connections_by_gid(self):
+        """sockaddr_ib: ucmatose, udaddy, rstream and riostream by GIDs alone, also to their own, and mckey by a group's GID."""
+        self.network.environment["VERBENA_TRANSPORT"] = "infiniband"
+        self.subnet()
+        ours, theirs = self.gid(self.left), self.gid(self.right)
+        path = os.path.join(self.scratch, "native.pcapng")
+        capture = [clients.staged.verbena, "capture", "-o", path, "--"]
+        for before, tool, server, client in (
+                (capture, "ucmatose", [], ["-c", "4", "-C", "10"]), ([], "ucmatose", ["-b", ours], ["-b", theirs, "-P", "ib"]),
+                ([], "udaddy", ["-b", ours], ["-c", "2", "-C", "10"]),
+                ([], "rstream", ["-b", ours, "-T", "v"], ["-S", "1000", "-C", "10", "-I", "10", "-T", "v"]),
+                ([], "riostream", ["-b", ours], ["-S", "1000", "-C", "10", "-I", "10"])):
+            with self.subTest(tool=tool, server=server):
+                common = [option for option in client if option != "-b" and option != theirs]
+                self.meet([which(tool), "-f", "gid", *server, *common], [*before, which(tool), "-f", "gid", "-s", ours, *client])
+        # The service id is that of the port space and of the port, 7471.
+        rows = self.tshark(path, "infiniband.cm.req.serviceid", "infiniband.cm.req.pkey", rows="infiniband.cm.req.serviceid")
+        self.assertEqual(len({tuple(row) for row in rows}), 1, rows)
+        self.assertEqual([int(word.replace(":", ""), 16 if ":" in word else 0) for word in rows[0]], [0x01061d2f, 0xffff])
+        self.client = self.left
+        self.meet([which("ucmatose"), "-f", "gid", "-C", "5"], [which("ucmatose"), "-f", "gid", "-s", ours, "-C", "5"])
+
+    def test_native_addresses(self):
+        """sockaddr_ib by a program of its own: service ids, a partition that is not the default one, and 92 bytes of private data."""
+        partitions = self.write("partitions", "Default=0x7fff,ipoib:ALL=full;\nboth=0x11:ALL=full;\n")
+        self.pair(None)
+        ours = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, self.gid(self.left)))
+        theirs = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, self.gid(self.right)))
+        process, read = self.opensm(self.left, "sm", "-P", partitions)
+        self.until_up(process, read)
+        program = ["python3", os.path.join(os.path.dirname(os.path.realpath(__file__)), "programs", "native.py")]
+        server = self.left.start(*program, "serve", "0x8011")
+        self.assertTrue(server.wait_until(lambda p: "listening" in p.output()), server.output())
+        client = self.right.run(*program, "ask", ours, "0x8011")
+        self.assertEqual(client.code, 0, str(client) + server.output())
+        self.assertEqual(server.wait(self.TIMEOUT).code, 0, server.output())
+        lines = client.out.splitlines()
+        self.assertRegex(lines[0], "^source 27 8011 %s 106[0-9a-f]{4}$" % theirs)
+        self.assertEqual(lines[1:], ["destination 27 8011 %s 1061d2f" % ours, "rdma_connect EINVAL"])
+        self.assertEqual(server.output().splitlines(), ["listening 27 8011 :: 1061d2f", "source 27 8011 %s 1061d2f" % ours,
+                                                        "destination 27 8011 %s 0" % theirs, "private " + "x" * 92])
+        said = self.left.run(*program, "bind", ours)
+        self.assertEqual(said.code, 0, said)
+        self.assertEqual(said.out.splitlines(), ["bound 27 ffff :: 1060000", "bound 27 ffff :: 1060000", "bound 27 ffff ::1 1061d2f",
+                                                 "rdma_bind_addr EPROTONOSUPPORT", "bound 27 ffff %s 1061d2f" % ours,
+                                                 "rdma_bind_addr ENODEV", "bound 27 ffff ::ffff:127.0.0.1 1060000"])
+
+    def test_gids_that_fail(self):
+        """Nobody has the GID, another subnet, a GID of Ethernet, no partition, no active port: ENODEV or no route; and why is told."""
+        self.pair(None)
+        run = [clients.staged.verbena, "run", "--explain", which("ucmatose"), "-f", "gid", "-s"]
+        said = self.right.run(*run, self.gid(self.left))
+        self.assertIn("No such device", said.out)
+        self.assertIn("verbena run opensm", said.out)
+        process, read = self.opensm(self.left, "sm")
+        self.until_up(process, read)
+        said = self.right.run(*run, "fe80::1234:5678:9abc:def0")
+        self.assertIn("RDMA_CM_EVENT_ROUTE_ERROR", said.out)
+        for elsewhere in ("fd77::1", "::ffff:10.77.0.1"):
+            said = self.right.run(*run, elsewhere)
+            self.assertIn("No such device", said.out)
+            self.assertIn("another subnet", said.out)
+        said = self.right.run(*run, self.gid(self.left))
+        self.assertIn("RDMA_CM_EVENT_REJECTED", said.out)
+        self.assertIn("nobody listens", said.out)
+
     def test_connections_that_fail(self):
         """No subnet manager: the route is not resolved, and it is said how to start one; an address that nobody has; nobody who listens."""
         self.network.environment["VERBENA_TRANSPORT"] = "infiniband"
@@ -268,6 +339,11 @@ class InfiniBand(FabricCase):
             received = receiver.wait(self.TIMEOUT)
             self.assertEqual(received.code, 0, received)
             self.until(lambda: mgid not in self.tool(self.left, "saquery", "-g"), lambda: self.tool(self.left, "saquery", "-g"))
+        # By the GID of a group itself (AF_IB).
+        member = self.server.start(which("mckey"), "-b", "10.77.0.1", "-M", "ff12:4001:ffff::77", "-C", "5")
+        self.until(lambda: "ff12:4001:ffff::77" in self.tool(self.left, "saquery", "-g"), member.output)
+        member.kill()
+        self.until(lambda: "ff12:4001:ffff::77" not in self.tool(self.left, "saquery", "-g"), lambda: self.tool(self.left, "saquery", "-g"))
 
     def words(self, switch, port):
         """What a port has counted: packets received and sent, and their data in words of four bytes."""

@@ -36,7 +36,7 @@ VB_EXPORT int rsocket(int domain, int type, int protocol)
 	int flags = type & (SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	type &= ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (domain != AF_INET && domain != AF_INET6)
+	if (domain != AF_INET && domain != AF_INET6 && domain != AF_IB)
 		return (int)result_of(-ENOTSUP);
 	if (type == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP))
 		return (int)result_of(vb_rstream_open(domain, flags));

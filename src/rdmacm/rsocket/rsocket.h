@@ -21,6 +21,7 @@
 #define VB_RDMACM_RSOCKET_RSOCKET_H
 
 #include <fcntl.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -127,7 +128,8 @@ static inline vb_time vb_rsocket_patience(const struct vb_rsocket *rs, int flags
 /* Length of an address of this family; 0: a family rsockets do not know. */
 static inline socklen_t vb_rsocket_address_length(int family)
 {
-	return family == AF_INET ? sizeof(struct sockaddr_in) : family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
+	return family == AF_INET ? sizeof(struct sockaddr_in) : family == AF_INET6 ? sizeof(struct sockaddr_in6) :
+	       family == AF_IB ? sizeof(struct sockaddr_ib) : 0;
 }
 
 /* Take a program's address: 0, -EINVAL, -EAFNOSUPPORT. */
