@@ -31,7 +31,9 @@ static const char no_service[] = "sib_sid must be of the id's port space (RDMA_I
 
 static bool names_no_port(const struct vb_cm_address *address)
 {
-	return vb_rdmacm_address_is_wildcard(address) || vb_gid_is_loopback(address->gid);
+	static const uint8_t one[16] = {[15] = 1};
+
+	return vb_rdmacm_address_is_wildcard(address) || memcmp(address->gid, one, sizeof(one)) == 0;
 }
 
 /* What of the service id the mask says: the port space, if it does, must be the id's; the port, if it does not, is to be chosen. */

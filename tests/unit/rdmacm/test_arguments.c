@@ -4,8 +4,10 @@
  * kernel, nothing else happening.
  */
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/ib.h>
 #include <poll.h>
 #include <rdma/rdma_verbs.h>
 #include <setjmp.h>
@@ -286,6 +288,39 @@ static void addrinfo_translates(void **state)
 	assert_int_not_equal(rdma_getaddrinfo("no.such.host", "7471", &hints, &info), 0);
 }
 
+/* As the kernel: of Ethernet devices no GID is an address; an id may be bound to none in particular. */
+static void native_addresses_are_of_infiniband(void **state)
+{
+	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST | RAI_FAMILY, .ai_family = AF_IB, .ai_port_space = RDMA_PS_TCP}, *info;
+	struct sockaddr_ib any = {.sib_family = AF_IB}, *sib;
+	struct rdma_cm_id *id = fresh_id(RDMA_PS_TCP), *bound = fresh_id(RDMA_PS_TCP), *ipoib = fresh_id(RDMA_PS_IPOIB);
+	struct sockaddr_in here = loopback(0);
+
+	(void)state;
+	assert_int_equal(rdma_getaddrinfo("::ffff:127.0.0.1", "7471", &hints, &info), 0);
+	assert_int_equal(info->ai_family, AF_IB);
+	assert_int_equal(info->ai_dst_len, sizeof(*sib));
+	sib = (struct sockaddr_ib *)(void *)info->ai_dst_addr;
+	assert_int_equal(sib->sib_family, AF_IB);
+	assert_int_equal(sib->sib_pkey, htons(0xffff));
+	assert_int_equal(be64toh(sib->sib_sid), RDMA_IB_IP_PS_TCP | 7471);
+	assert_int_equal(sib->sib_sid_mask, UINT64_MAX);
+	assert_fails(rdma_resolve_addr(id, NULL, info->ai_dst_addr, 100), ENODEV);
+	assert_fails(rdma_resolve_addr(bound, (struct sockaddr *)&here, info->ai_dst_addr, 100), EINVAL);
+	sib->sib_addr.sib_raw[15] = 9;
+	assert_fails(rdma_bind_addr(bound, (struct sockaddr *)sib), ENODEV);
+	assert_int_equal(rdma_bind_addr(bound, (struct sockaddr *)&any), 0);
+	assert_null(bound->verbs);
+	assert_int_not_equal(rdma_get_src_port(bound), 0);
+	assert_int_equal(rdma_listen(bound, 1), 0);
+	assert_fails(rdma_bind_addr(ipoib, (struct sockaddr *)&any), EPROTONOSUPPORT);
+	rdma_freeaddrinfo(info);
+	assert_int_not_equal(rdma_getaddrinfo("127.0.0.1", "7471", &hints, &info), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_destroy_id(bound), 0);
+	assert_int_equal(rdma_destroy_id(ipoib), 0);
+}
+
 static void devices_are_opened_once(void **state)
 {
 	int count = 0;
@@ -340,6 +375,7 @@ int main(void)
 		on_channel(an_empty_channel_says_try_again),
 		on_channel(events_have_names),
 		on_channel(addrinfo_translates),
+		on_channel(native_addresses_are_of_infiniband),
 		on_channel(devices_are_opened_once),
 		on_channel(ece_needs_an_id_without_queue_pair),
 	};
