@@ -50,10 +50,11 @@ enum vb_cm_verb {
 				process's ids, are lost on purpose (docs/faults.md). No reply */
 	VB_CM_RESOLVE_ADDRESS, /* InfiniBand: id, destination, timeout_ms. ADDR_RESOLVED or ADDR_ERROR will come; ENETUNREACH: there is no
 				  subnet manager */
-	VB_CM_JOIN,          /* InfiniBand: id, path.destination (MGID), path.pkey, conn.qkey, remote_cookie, timeout_ms. MULTICAST_JOIN or _ERROR with
-				that cookie will come; ENETUNREACH */
+	VB_CM_JOIN,          /* InfiniBand: id, path.destination (MGID), path.pkey, conn.qkey, remote_cookie, timeout_ms.
+				MULTICAST_JOIN or _ERROR with that cookie will come; ENETUNREACH */
 	VB_CM_LEAVE,         /* InfiniBand: id, path.destination */
-	VB_CM_RESOLVE_ROUTE, /* InfiniBand: id, path.destination, path.pkey, timeout_ms. ROUTE_RESOLVED or ROUTE_ERROR will come; ENETUNREACH */
+	VB_CM_RESOLVE_ROUTE, /* InfiniBand: id, path.destination, path.pkey, timeout_ms. ROUTE_RESOLVED or ROUTE_ERROR will come;
+				ENETUNREACH */
 };
 
 /* vb_cm_command.state of ADOPT. BOUND and LISTENING: as BIND (and LISTEN) with `source`; CONNECTED: `source`, `destination`, `conn`
