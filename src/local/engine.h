@@ -108,12 +108,17 @@ struct vb_local_cached_key {
 };
 
 /* What vb_local_has_work looks at. */
-enum { VB_LOCAL_WATCHES_WORD = 1, VB_LOCAL_WATCHES_RING = 2, VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS = 4 };
+enum {
+	VB_LOCAL_WATCHES_WORD = 1,
+	VB_LOCAL_WATCHES_RING = 2,
+	VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS = 4,
+	VB_LOCAL_WATCHES_INDEX = 8,      /* the peer's number may come to stand for another queue pair: nothing has passed yet */
+};
 
 struct vb_local {
 	struct vb_segment *own;
 	struct vb_segment_qp *mine;
-	const struct vb_segment_qp *theirs;
+	const struct vb_segment_qp *theirs; /* hint, as are their_ring and their_answers: follow() in local.c */
 	uint8_t *ring;                   /* but for what is near: segment.h */
 	const uint8_t *their_ring;
 	uint64_t *answers;

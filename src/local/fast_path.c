@@ -137,7 +137,9 @@ bool vb_local_fast_write(struct vb_qp *qp, struct vb_local *local, const struct 
 
 static bool is_acknowledged(const struct vb_local *local)
 {
-	return __atomic_load_n(&local->theirs->consumed, __ATOMIC_RELAXED) !=
+	const struct vb_segment_qp *theirs = __atomic_load_n(&local->theirs, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&theirs->consumed, __ATOMIC_RELAXED) !=
 	       __atomic_load_n(&local->initiator.consumed, __ATOMIC_RELAXED);
 }
 

@@ -159,6 +159,12 @@ void vb_local_tell(struct vb_local *local)
 		local->peer->host->wake(local->peer);
 }
 
+/* Has anything passed between the two? Then a new generation of the peer cannot follow on: its counts would not fit ours. */
+static bool is_untouched(const struct vb_local *local)
+{
+	return local->initiator.produced == 0 && !local->initiator.touched && local->target.consumed == 0;
+}
+
 /* What may have work from now on. */
 static void set_hints(struct vb_local *local)
 {
@@ -172,6 +178,8 @@ static void set_hints(struct vb_local *local)
 		if (vb_local_sends(local->qp) && local->initiator.produced != local->initiator.consumed &&
 		    local->seen_taken == local->generation && vb_generation_of(local->seen_word) == local->peer_generation)
 			watches |= VB_LOCAL_WATCHES_ACKNOWLEDGEMENTS;
+		if (is_untouched(local))
+			watches |= VB_LOCAL_WATCHES_INDEX;
 	}
 	if (watches != local->watches)
 		VB_LOCAL_HINT(local->watches, watches);
@@ -179,10 +187,42 @@ static void set_hints(struct vb_local *local)
 
 /* ---- looking ---- */
 
-/* Has anything passed between the two? Then a new generation of the peer cannot follow on: its counts would not fit ours. */
-static bool is_untouched(const struct vb_local *local)
+/* Does the peer's number stand for another queue pair now than when we looked for it? Its index, or -1. */
+static int new_index(const struct vb_local *local, const struct vb_segment_qp *theirs)
 {
-	return local->initiator.produced == 0 && !local->initiator.touched && local->target.consumed == 0;
+	int index = qp_index_of(local->peer_qpn, local->peer->segment);
+
+	return index >= 0 && theirs != &local->peer->segment->qp[index] ? index : -1;
+}
+
+static void look_at_index(struct vb_local *local, int index)
+{
+	const struct vb_segment *segment = local->peer->segment;
+
+	VB_LOCAL_HINT(local->theirs, &segment->qp[index]);
+	VB_LOCAL_HINT(local->their_ring, segment->ring[index]);
+	VB_LOCAL_HINT(local->their_answers, segment->answer[index]);
+	/* What the peer shows there is looked at with the next call. */
+	VB_LOCAL_HINT(local->seen_word, ~UINT64_C(0));
+}
+
+static void forget_generation(struct vb_local *local)
+{
+	local->peer_generation = 0;
+	vb_generation_join(&local->mine->taken, 0);
+	VB_LOCAL_HINT(local->path, VB_LOCAL_UNDECIDED);
+}
+
+/* The peer's queue pair was destroyed before anything passed, and its number was given to another one: as on the wire, which knows
+ * numbers alone, that is the peer now. */
+static void follow(struct vb_local *local)
+{
+	int index = new_index(local, local->theirs);
+
+	if (index < 0 || !is_untouched(local))
+		return;
+	look_at_index(local, index);
+	forget_generation(local);
 }
 
 static void take(struct vb_local *local, uint64_t word)
@@ -231,18 +271,18 @@ static void update_peer(struct vb_local *local, uint64_t word, uint64_t taken)
 /* True: the peer shows something new. */
 static bool look(struct vb_local *local)
 {
-	uint64_t word = vb_generation_read(&local->theirs->word);
-	uint64_t taken = __atomic_load_n(&local->theirs->taken, __ATOMIC_ACQUIRE);
+	uint64_t word, taken;
 
+	if (local->watches & VB_LOCAL_WATCHES_INDEX)
+		follow(local);
+	word = vb_generation_read(&local->theirs->word);
+	taken = __atomic_load_n(&local->theirs->taken, __ATOMIC_ACQUIRE);
 	if (word == local->seen_word && taken == local->seen_taken)
 		return false;
 	VB_LOCAL_HINT(local->seen_word, word);
 	VB_LOCAL_HINT(local->seen_taken, taken);
-	if (local->path == VB_LOCAL_TAKEN && vb_generation_of(word) != local->peer_generation && is_untouched(local)) {
-		local->peer_generation = 0;
-		vb_generation_join(&local->mine->taken, 0);
-		VB_LOCAL_HINT(local->path, VB_LOCAL_UNDECIDED);
-	}
+	if (local->path == VB_LOCAL_TAKEN && vb_generation_of(word) != local->peer_generation && is_untouched(local))
+		forget_generation(local);
 	if (local->path == VB_LOCAL_UNDECIDED && (word & VB_WORD_RECEIVES))
 		take(local, word);
 	update_peer(local, word, taken);
@@ -252,12 +292,14 @@ static bool look(struct vb_local *local)
 bool vb_local_has_work(const struct vb_local *local)
 {
 	uint32_t watches = __atomic_load_n(&local->watches, __ATOMIC_RELAXED);
-	const struct vb_segment_qp *theirs = local->theirs;
+	const struct vb_segment_qp *theirs = SHOWN(local->theirs);
 
 	if (!watches)
 		return false;
 	if (__atomic_load_n(&theirs->word, __ATOMIC_SEQ_CST) != SHOWN(local->seen_word) ||
 	    __atomic_load_n(&theirs->taken, __ATOMIC_SEQ_CST) != SHOWN(local->seen_taken))
+		return true;
+	if ((watches & VB_LOCAL_WATCHES_INDEX) && new_index(local, theirs) >= 0)
 		return true;
 	if ((watches & VB_LOCAL_WATCHES_RING) && vb_local_ring_has_work(local))
 		return true;
@@ -295,11 +337,8 @@ int vb_local_attach(struct vb_qp *qp, struct vb_segment *own, uint32_t own_slot,
 		return 0;
 	local->own = own;
 	local->mine = &own->qp[index];
-	local->theirs = &peer->segment->qp[their_index];
 	local->ring = own->ring[index];
-	local->their_ring = peer->segment->ring[their_index];
 	local->answers = own->answer[index];
-	local->their_answers = peer->segment->answer[their_index];
 	local->peer = peer;
 	local->peer_qpn = qp->attr.dest_qp_num;
 	local->qp = qp;
@@ -310,8 +349,7 @@ int vb_local_attach(struct vb_qp *qp, struct vb_segment *own, uint32_t own_slot,
 	local->shown_state = qp->state;
 	local->initiator.next = qp->send.tail;
 	local->initiator.look_at = VB_TIME_NEVER;
-	/* What the peer shows is looked at with the first call. */
-	local->seen_word = ~UINT64_C(0);
+	look_at_index(local, their_index);
 	set_hints(local);
 	/* One that is not there yet will find us when it comes: both show themselves first and look then. */
 	if (__atomic_load_n(&local->theirs->word, __ATOMIC_SEQ_CST) & VB_WORD_RECEIVES)

@@ -47,7 +47,8 @@ static const uint8_t *their_byte_at(const struct vb_local *local, uint64_t posit
 {
 	uint32_t at = (uint32_t)(position % VB_RING_BYTES);
 
-	return (at < VB_RING_NEAR ? local->theirs->near : local->their_ring) + at;
+	return (at < VB_RING_NEAR ? __atomic_load_n(&local->theirs, __ATOMIC_RELAXED)->near :
+				    __atomic_load_n(&local->their_ring, __ATOMIC_RELAXED)) + at;
 }
 
 /* Is there room for it before the end of that part of the ring? */

@@ -77,6 +77,49 @@ static void a_peer_may_come_again_before_anything_passed(void **state)
 	pair_close(&pair);
 }
 
+/* b is destroyed, and another queue pair gets its number, at another index of the segment. `taken`: the two had found each other. */
+static void come_back_elsewhere(bool taken)
+{
+	pair_open(&pair, BY_MEMORY, NULL);
+	if (taken) {
+		pair_connect(&pair, &usual);
+	} else {
+		pair_to_init(a, &usual);
+		pair_to_rtr(a, &usual);
+		pair_to_rts(a, &usual);
+		pair_to_init(b, &usual);
+	}
+	pair_settle(&pair);
+	assert_int_equal(vb_local_path(a->local), taken ? VB_LOCAL_TAKEN : VB_LOCAL_UNDECIDED);
+	assert_int_equal(pair_to(b, IBV_QPS_RESET), 0);
+	b->segment->qp_index[PAIR_QPN_INDEX] = 0;
+	pair_settle(&pair);
+	assert_false(vb_local_has_work(a->local));
+	b->segment->qp_index[PAIR_QPN_INDEX] = 1 + PAIR_QP_INDEX + 7;
+	pair_to_init(b, &usual);
+	pair_to_rtr(b, &usual);
+	pair_to_rts(b, &usual);
+	/* A process that sleeps, and looks at its queue pairs when it is woken, finds it. */
+	assert_true(vb_local_has_work(a->local));
+	exchange(1);
+	assert_int_equal(vb_local_path(a->local), VB_LOCAL_TAKEN);
+	/* Something has passed: the next one is not the same any more, wherever it is. */
+	assert_int_equal(pair_to(b, IBV_QPS_RESET), 0);
+	b->segment->qp_index[PAIR_QPN_INDEX] = 1 + PAIR_QP_INDEX;
+	reconnect(b);
+	pair_send(a, IBV_WR_SEND, 0, 8, 0, 21, 0);
+	pair_run(&pair, pair.now + VB_SECONDS(10));
+	pair_expect(&a->send_cq, 21, IBV_WC_RETRY_EXC_ERR);
+	pair_close(&pair);
+}
+
+static void a_number_may_come_back_elsewhere(void **state)
+{
+	(void)state;
+	come_back_elsewhere(false);
+	come_back_elsewhere(true);
+}
+
 /* Something has: the old generation's counts do not fit the new one. As on the wire, nobody answers. */
 static void a_new_life_does_not_answer_for_the_old(void **state)
 {
@@ -513,6 +556,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_lives_under_the_same_numbers),
 		cmocka_unit_test(a_peer_may_come_again_before_anything_passed),
+		cmocka_unit_test(a_number_may_come_back_elsewhere),
 		cmocka_unit_test(a_new_life_does_not_answer_for_the_old),
 		cmocka_unit_test(work_waits_for_the_right_life),
 		cmocka_unit_test(acknowledgements_outlive_their_giver),
