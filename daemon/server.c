@@ -776,42 +776,52 @@ static bool may_end(const struct vb_server *server)
 	return !server->config.system && server->shapes.count == 0 && vb_adapter_service_is_idle(server->adapter);
 }
 
+/* When something is due. */
+static vb_time next_deadline(const struct vb_server *server)
+{
+	vb_time deadline = vb_slots_deadline(&server->slots);
+
+	deadline = vb_time_earlier(deadline, vb_resource_queries_deadline(&server->queries));
+	deadline = vb_time_earlier(deadline, vb_time_earlier(server->listen_again, server->hello_deadline));
+	deadline = vb_time_earlier(deadline, server->refresh_at);
+	if (may_manage_connections(server))
+		deadline = vb_time_earlier(deadline, vb_cm_service_deadline(server->cm));
+	deadline = vb_time_earlier(deadline, vb_adapter_service_deadline(server->adapter));
+	if (may_end(server))
+		deadline = vb_time_earlier(deadline, server->idle_deadline);
+	return deadline;
+}
+
+bool vb_server_turn(struct vb_server *server, vb_time until)
+{
+	void *tags[64];
+	unsigned count = vb_poller_wait(server->poller, tags, 64, vb_time_earlier(until, next_deadline(server)));
+	vb_time now;
+
+	for (unsigned i = 0; i < count; i++)
+		serve(server, tags[i]);
+	now = vb_clock_now();
+	if (now >= server->listen_again)
+		listen_once_more(server);
+	if (now >= server->refresh_at)
+		refresh_devices(server);
+	if (now >= server->hello_deadline)
+		expire_hello(server, now);
+	drop_failed(server);
+	if (may_manage_connections(server))
+		vb_cm_service_run(server->cm, now);
+	vb_resource_queries_expire(&server->queries, now, &server->client_list);
+	vb_adapter_service_run(server->adapter, now);
+	close_port_if_unused(server);
+	vb_slots_expire(&server->slots, now);
+	/* A process that connects after this look finds no daemon listening, and starts the next daemon. */
+	return may_end(server) && now >= server->idle_deadline && count == 0;
+}
+
 void vb_server_run(struct vb_server *server)
 {
-	for (;;) {
-		vb_time deadline = vb_slots_deadline(&server->slots), now;
-		void *tags[64];
-		unsigned count;
-
-		deadline = vb_time_earlier(deadline, vb_resource_queries_deadline(&server->queries));
-		deadline = vb_time_earlier(deadline, vb_time_earlier(server->listen_again, server->hello_deadline));
-		deadline = vb_time_earlier(deadline, server->refresh_at);
-		if (may_manage_connections(server))
-			deadline = vb_time_earlier(deadline, vb_cm_service_deadline(server->cm));
-		deadline = vb_time_earlier(deadline, vb_adapter_service_deadline(server->adapter));
-		if (may_end(server))
-			deadline = vb_time_earlier(deadline, server->idle_deadline);
-		count = vb_poller_wait(server->poller, tags, 64, deadline);
-		for (unsigned i = 0; i < count; i++)
-			serve(server, tags[i]);
-		now = vb_clock_now();
-		if (now >= server->listen_again)
-			listen_once_more(server);
-		if (now >= server->refresh_at)
-			refresh_devices(server);
-		if (now >= server->hello_deadline)
-			expire_hello(server, now);
-		drop_failed(server);
-		if (may_manage_connections(server))
-			vb_cm_service_run(server->cm, now);
-		vb_resource_queries_expire(&server->queries, now, &server->client_list);
-		vb_adapter_service_run(server->adapter, now);
-		close_port_if_unused(server);
-		vb_slots_expire(&server->slots, now);
-		/* A process that connects after this look finds no daemon listening, and starts the next daemon. */
-		if (may_end(server) && now >= server->idle_deadline && count == 0)
-			return;
-	}
+	while (!vb_server_turn(server, VB_TIME_NEVER))
+		;
 }
 
 void vb_server_destroy(struct vb_server *server)

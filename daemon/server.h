@@ -22,6 +22,8 @@ struct vb_server_config {
 /* The listeners are from vb_unix_listen (-1: none) and become the server's. 0 or -errno. */
 enum { VB_SERVER_LISTENERS = 2 };
 int vb_server_create(struct vb_server **server, const int listener[VB_SERVER_LISTENERS], const struct vb_server_config *config);
+/* One round: waits until something is there or due, but not beyond `until`, and sees to all of it. True: it is idle, and may end. */
+bool vb_server_turn(struct vb_server *server, vb_time until);
 /* Until idle. */
 void vb_server_run(struct vb_server *server);
 void vb_server_destroy(struct vb_server *server);
