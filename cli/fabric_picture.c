@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/json.h"
 
 enum { NODE = 104, HEIGHT = 44, ROW = 150, MARGIN = 28, SMALL = 16, HEAD = 52 };
@@ -252,11 +253,16 @@ static double place(struct vb_cli_fabric_list *list, unsigned highest, bool smal
 
 static void put_text(FILE *out, const char *text)
 {
-	for (; *text; text++) {
-		if (*text == '<' || *text == '>' || *text == '&' || *text == '"' || (unsigned char)*text < 0x20)
-			fprintf(out, "&#%d;", (unsigned char)*text < 0x20 ? '?' : *text);
+	size_t length;
+
+	for (; *text; text += length ? length : 1) {
+		length = vb_utf8_length(text);
+		if (*text == '<' || *text == '>' || *text == '&' || *text == '"')
+			fprintf(out, "&#%d;", *text);
+		else if (length > 0)
+			fwrite(text, 1, length, out);
 		else
-			fputc(*text, out);
+			fputc('?', out);
 	}
 }
 

@@ -2,6 +2,17 @@
  *
  * toml++ behind a C interface: see toml.h.
  */
+/* In some places the parser meets what no file may hold with an assertion ("[" and a control character): here that is thrown. */
+struct malformed {
+};
+
+[[noreturn]] static void refuse()
+{
+	throw malformed{};
+}
+
+#undef NDEBUG
+#define TOML_ASSERT(holds) ((holds) ? static_cast<void>(0) : refuse())
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
@@ -56,9 +67,35 @@ void walk(std::vector<sim_toml_entry> &entries, const std::string &path, const t
 	}
 }
 
+/* Of the lines up to this one, can the parser say anything? */
+bool can_be_parsed(std::string_view text, unsigned lines)
+{
+	size_t end = 0;
+
+	for (; lines > 0 && end != std::string_view::npos; lines--)
+		end = text.find('\n', end == 0 ? 0 : end + 1);
+	try {
+		(void)toml::parse(text.substr(0, end));
+	} catch (const malformed &) {
+		return false;
+	}
+	return true;
+}
+
+/* The first line that is malformed. */
+unsigned first_malformed_line(std::string_view text)
+{
+	const auto lines = static_cast<unsigned>(std::count(text.begin(), text.end(), '\n')) + 1;
+	unsigned line = 1;
+
+	while (line < lines && can_be_parsed(text, line))
+		line++;
+	return line;
+}
+
 } // namespace
 
-extern "C" unsigned sim_toml_parse(const char *text, struct sim_toml *toml, char *error, size_t room)
+static unsigned parse(const char *text, struct sim_toml *toml, char *error, size_t room)
 {
 	auto parsed = toml::parse(std::string_view(text));
 	std::vector<sim_toml_entry> entries;
@@ -77,6 +114,17 @@ extern "C" unsigned sim_toml_parse(const char *text, struct sim_toml *toml, char
 	toml->count = static_cast<unsigned>(entries.size());
 	std::copy(entries.begin(), entries.end(), toml->entry);
 	return 0;
+}
+
+extern "C" unsigned sim_toml_parse(const char *text, struct sim_toml *toml, char *error, size_t room)
+{
+	try {
+		return parse(text, toml, error, room);
+	} catch (const malformed &) {
+		*toml = {};
+		snprintf(error, room, "this is not TOML: a key or value begins with a character that none can begin with");
+		return first_malformed_line(text);
+	}
 }
 
 extern "C" void sim_toml_free(struct sim_toml *toml)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "capture/ladder.h"
 #include "capture/ladder_text.h"
 #include "capture/story.h"
@@ -45,7 +46,7 @@ static unsigned text_width(const char *text)
 	unsigned width = 0;
 
 	for (size_t length; *text; text += length ? length : 1, width++)
-		length = vb_ladder_character_length(text);
+		length = vb_utf8_length(text);
 	return width;
 }
 
@@ -53,7 +54,7 @@ static unsigned text_width(const char *text)
 static void put_text(struct row *row, unsigned x, unsigned room, const char *text)
 {
 	for (size_t length; *text && room > 0; text += length ? length : 1, x++, room--) {
-		length = vb_ladder_character_length(text);
+		length = vb_utf8_length(text);
 		put_at(row, x, length ? text : "?", length ? length : 1);
 	}
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "capture/ladder.h"
 #include "capture/ladder_text.h"
 #include "capture/story.h"
@@ -44,7 +45,7 @@ static void put_escaped(FILE *out, const char *text)
 	const unsigned char *at = (const unsigned char *)text;
 
 	while (*at) {
-		size_t length = vb_ladder_character_length((const char *)at);
+		size_t length = vb_utf8_length((const char *)at);
 
 		switch (*at) {
 		case '<': fputs("&lt;", out); break;

@@ -236,22 +236,3 @@ void vb_ladder_fold_text(struct vb_ladder_item *item, const struct vb_ladder_ite
 	snprintf(item->label, sizeof(item->label), "%u \xc3\x97 %.36s \xe2\x80\xa6 %.36s", item->times,
 		 before, psn + 4);
 }
-
-size_t vb_ladder_character_length(const char *text)
-{
-	const unsigned char *at = (const unsigned char *)text;
-	/* After some first bytes the second has bounds of its own: outside them it is too long a way to write the
-	 * character, half of one (a surrogate), or none of Unicode. */
-	unsigned char low = at[0] == 0xe0 ? 0xa0 : at[0] == 0xf0 ? 0x90 : 0x80;
-	unsigned char high = at[0] == 0xed ? 0x9f : at[0] == 0xf4 ? 0x8f : 0xbf;
-	size_t length = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
-
-	if (at[0] < 0x80)
-		return at[0] >= ' ' && at[0] != 0x7f;
-	if (at[0] < 0xc2 || at[0] > 0xf4 || at[1] < low || at[1] > high)
-		return 0;
-	for (size_t i = 2; i < length; i++)
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-	return at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe ? 0 : length;
-}

@@ -28,8 +28,6 @@ void vb_ladder_stream_text(struct vb_ladder_item *item, const struct vb_story_pa
 void vb_ladder_event_text(struct vb_ladder_item *item, const struct vb_capture_record *event);
 /* `item` stands for item->times of its like, of which `last` is the last. */
 void vb_ladder_fold_text(struct vb_ladder_item *item, const struct vb_ladder_item *last);
-/* The bytes of the character that begins here, or 0: it is none that a document may hold (RFC 3629; XML 1.0, 2.2). */
-size_t vb_ladder_character_length(const char *text);
 void vb_ladder_address(const uint8_t gid[16], char *out, size_t room);
 
 #endif

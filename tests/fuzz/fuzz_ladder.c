@@ -11,6 +11,7 @@
 #include "capture/buffer.h"
 #include "capture/ladder.h"
 #include "capture/story.h"
+#include "markup.h"
 #include "target.h"
 
 static void check_places(const struct vb_ladder *ladder)
@@ -28,48 +29,6 @@ static void check_places(const struct vb_ladder *ladder)
 		FUZZ_CHECK(ladder->gap[i].length > 0 && ladder->gap[i].y > 0 && ladder->gap[i].y <= ladder->height);
 }
 
-/* How many bytes follow the first one of a character, or -1: it begins none (RFC 3629, as far as a picture needs it). */
-static int following(unsigned char first)
-{
-	if (first < 0x80)
-		return 0;
-	if (first < 0xc2 || first > 0xf4)
-		return -1;
-	return first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-}
-
-/* Characters that XML allows, every tag closed, in order. */
-static void check_text(const char *text, size_t length)
-{
-	const char *open[32];
-	size_t depth = 0;
-
-	for (size_t i = 0; i < length; i++) {
-		int more = following((unsigned char)text[i]);
-
-		FUZZ_CHECK(more >= 0);
-		FUZZ_CHECK((unsigned char)text[i] >= ' ' || text[i] == '\n');
-		for (; more > 0; more--)
-			FUZZ_CHECK(((unsigned char)text[++i] & 0xc0) == 0x80);
-	}
-	for (const char *at = text; (at = strchr(at, '<')) != NULL;) {
-		const char *name = at + 1, *end = strchr(at, '>');
-
-		FUZZ_CHECK(end != NULL && !memchr(name, '<', (size_t)(end - name)));
-		if (*name == '/') {
-			FUZZ_CHECK(depth > 0);
-			depth--;
-			FUZZ_CHECK(strncmp(open[depth], name + 1, (size_t)(end - name - 1)) == 0);
-		} else if (*name != '!' && end[-1] != '/') {
-			FUZZ_CHECK(depth < sizeof(open) / sizeof(open[0]));
-			open[depth++] = name;
-		}
-		at = end;
-	}
-	FUZZ_CHECK(depth == 0);
-	FUZZ_CHECK(strstr(text, "\"nan") == NULL && strstr(text, "\"-nan") == NULL && strstr(text, "\"inf") == NULL);
-}
-
 static void check_drawing(const struct vb_ladder *ladder, void (*draw)(const struct vb_ladder *, FILE *))
 {
 	size_t length = 0;
@@ -80,7 +39,7 @@ static void check_drawing(const struct vb_ladder *ladder, void (*draw)(const str
 		return;
 	draw(ladder, out);
 	if (fclose(out) == 0)
-		check_text(text, length);
+		markup_check(text, length);
 	free(text);
 }
 

@@ -229,6 +229,7 @@ static void tell_run_on_signal(int number)
 	signal(SIGABRT, SIG_DFL);
 }
 
+int LLVMFuzzerInitialize(int *argc, char ***argv) __attribute__((weak));
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
 int main(int argc, char **argv)
@@ -246,6 +247,8 @@ int main(int argc, char **argv)
 		write_corpus(argv[3]);
 		return 0;
 	}
+	if (LLVMFuzzerInitialize)
+		LLVMFuzzerInitialize(&argc, &argv);
 	signal(SIGABRT, tell_run_on_signal);
 	if (__sanitizer_set_death_callback)
 		__sanitizer_set_death_callback(tell_run);

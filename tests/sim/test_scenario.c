@@ -44,6 +44,7 @@ static void what_is_wrong_is_told(void **state)
 		const char *text, *told;
 	} wrong[] = {
 		{"duration = '2ms'\nseed = = 3\n", "line 2: "},
+		{"duration = '2ms'\n[\001\n", "line 2: this is not TOML"},
 		{"duration = '2 parsecs'\n", "line 1: duration = 2 parsecs: expected a time, as in \"10us\" (ns, us, ms, s)"},
 		{"\n[hosts]\ncount = -1\n", "line 3: hosts.count = -1: expected a whole number, 0 or more"},
 		{"[hosts]\ncount = 1.5\n", "line 2: hosts.count = 1.5: expected a whole number"},
