@@ -209,6 +209,31 @@ static int by_qpn(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* By number; of equal ones what the process itself says is last. */
+static int by_id(const void *a, const void *b)
+{
+	const struct vb_resource_cm_id *x = &((const union vb_resource *)a)->cm_id, *y = &((const union vb_resource *)b)->cm_id;
+
+	if (x->number != y->number)
+		return (x->number > y->number) - (x->number < y->number);
+	return !strcmp(y->state, "BOUND") - !strcmp(x->state, "BOUND");
+}
+
+/* An id whose connection is a stream of TCP is its process's own: verbenad says no more of it than that it has a port. */
+static void merge_ids(struct vb_cli_holder *holder)
+{
+	unsigned count = holder->count[VB_RESOURCE_CM_ID], kept = 0;
+	union vb_resource *row = holder->of[VB_RESOURCE_CM_ID];
+
+	if (count < 2)
+		return;
+	qsort(row, count, sizeof(*row), by_id);
+	for (unsigned i = 0; i < count; i++)
+		if (i + 1 == count || row[i].cm_id.number == 0 || row[i + 1].cm_id.number != row[i].cm_id.number)
+			row[kept++] = row[i];
+	holder->count[VB_RESOURCE_CM_ID] = kept;
+}
+
 int vb_cli_holders_get(struct vb_daemon_client *daemon, uint32_t pid, struct vb_cli_holders *holders)
 {
 	struct vb_daemon_message request;
@@ -227,10 +252,12 @@ int vb_cli_holders_get(struct vb_daemon_client *daemon, uint32_t pid, struct vb_
 	}
 	if (holders->count > 1)
 		qsort(holders->row, holders->count, sizeof(*holders->row), by_holder_pid);
-	for (unsigned i = 0; i < holders->count; i++)
+	for (unsigned i = 0; i < holders->count; i++) {
 		if (holders->row[i].count[VB_RESOURCE_QP] > 1)
 			qsort(holders->row[i].of[VB_RESOURCE_QP], holders->row[i].count[VB_RESOURCE_QP],
 			      sizeof(union vb_resource), by_qpn);
+		merge_ids(&holders->row[i]);
+	}
 	return 0;
 }
 

@@ -282,11 +282,14 @@ int vb_endpoint_detach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp,
 
 /* ---- connections made by librdmacm ---- */
 
-int vb_endpoint_stream_events(const struct vb_endpoint *endpoint, enum vb_device_kind kind)
+int vb_endpoint_stream_events(struct vb_endpoint *endpoint, enum vb_device_kind kind, vb_door_show_ids *show)
 {
 	const struct vb_link *wire = endpoint->wire[kind];
 
-	return wire && wire->driver->report_fd && !endpoint->schedule.abandoned ? wire->driver->report_fd(wire) : -ENOSYS;
+	if (!wire || !wire->driver->report_fd || endpoint->schedule.abandoned)
+		return -ENOSYS;
+	__atomic_store_n(&endpoint->show_ids[kind], show, __ATOMIC_RELEASE);
+	return wire->driver->report_fd(wire);
 }
 
 int vb_endpoint_adopt_stream(struct vb_endpoint *endpoint, enum vb_device_kind kind, uint32_t qpn, int fd,

@@ -30,6 +30,30 @@ struct vb_counters *vb_endpoint_counters(struct vb_endpoint *endpoint, uint32_t 
 	return counters;
 }
 
+struct id_list {
+	struct vb_resource_list *list;
+	enum vb_device_kind kind;
+};
+
+static void add_id(void *list, const struct vb_resource_cm_id *given)
+{
+	const struct id_list *ids = list;
+	struct vb_resource_cm_id row = *given;
+
+	row.interface_index = vb_device_index(row.interface_index, ids->kind);
+	vb_resource_list_add(ids->list, VB_RESOURCE_CM_ID, &row);
+}
+
+static void show_ids(const struct vb_endpoint *endpoint, struct vb_resource_list *list)
+{
+	for (unsigned kind = 0; kind < VB_DEVICE_KINDS; kind++) {
+		vb_door_show_ids *show = __atomic_load_n(&endpoint->show_ids[kind], __ATOMIC_ACQUIRE);
+
+		if (show)
+			show(&(struct id_list){list, (enum vb_device_kind)kind}, add_id);
+	}
+}
+
 void vb_endpoint_show_resources(struct vb_endpoint *endpoint)
 {
 	struct vb_daemon_message message;
@@ -44,6 +68,7 @@ void vb_endpoint_show_resources(struct vb_endpoint *endpoint)
 		if (watcher->show)
 			watcher->show(watcher, &list);
 	vb_mutex_unlock(&endpoint->watcher_lock);
+	show_ids(endpoint, &list);
 	bytes = vb_resource_list_finish(&list, &length);
 	if (bytes)
 		fd = vb_page_create_filled("verbena-resources", bytes, length);

@@ -139,7 +139,7 @@ static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *b
 	}
 	if (error != 0)
 		return error;
-	id->handle = reply.error == 0 ? reply.id : 0;
+	__atomic_store_n(&id->handle, reply.error == 0 ? reply.id : 0, __ATOMIC_RELAXED);
 
 	if (state == VB_RDMACM_ACCEPTED) {
 		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ESTABLISHED, 0);
@@ -188,7 +188,7 @@ int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, struct vb_l
 		if (error == 0)
 			error = adopt(fd, id, otherwise);
 		if (error != 0)
-			id->handle = 0; /* the next daemon will be told */
+			__atomic_store_n(&id->handle, 0, __ATOMIC_RELAXED); /* the next daemon will be told */
 		else if (state_before_call(id) == VB_RDMACM_CONNECTING) {
 			id->retry_at = 0;
 			vb_list_remove(&id->retry_node); /* from a round that was not finished */

@@ -34,9 +34,9 @@ static int call_door(struct ibv_context *context, struct vb_door_call *call, enu
 	return -function(context, call);
 }
 
-int vb_rdmacm_door_open(struct ibv_context *context)
+int vb_rdmacm_door_open(struct ibv_context *context, vb_door_show_ids *show)
 {
-	struct vb_door_call call = {0};
+	struct vb_door_call call = {.show = show};
 	int error = call_door(context, &call, VB_DOOR_OPEN);
 
 	return error != 0 ? error : call.fd;

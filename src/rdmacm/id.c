@@ -40,7 +40,7 @@ struct vb_rdmacm_id *vb_rdmacm_id_allocate(struct rdma_event_channel *channel, v
 	vb_list_init(&id->groups);
 	vb_list_init(&id->retry_node);
 	vb_list_init(&id->resolving.node);
-	vb_list_init(&id->stream_child);
+	vb_list_init(&id->stream_node);
 	id->bound_fd = -1;
 	return id;
 }

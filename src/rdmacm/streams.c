@@ -137,6 +137,8 @@ int vb_rdmacm_streams_connect(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_r
 		stream->context = id->device->context;
 		stream->qpn = qpn;
 		id->stream = stream;
+		vb_list_remove(&id->stream_node); /* of an attempt before */
+		vb_list_append(&streams.ids, &id->stream_node);
 		error = begin_to_connect(id, stream, data);
 		if (error != 0) {
 			id->stream = NULL;
@@ -242,10 +244,10 @@ int vb_rdmacm_streams_disconnect(struct vb_rdmacm_id *id)
 void vb_rdmacm_streams_interface_gone(uint32_t interface_index)
 {
 	vb_mutex_lock(&streams.lock);
-	VB_LIST_FOR_EACH(node, &streams.children) {
-		struct vb_rdmacm_id *id = vb_container_of(node, struct vb_rdmacm_id, stream_child);
+	VB_LIST_FOR_EACH(node, &streams.ids) {
+		struct vb_rdmacm_id *id = vb_container_of(node, struct vb_rdmacm_id, stream_node);
 
-		if (__atomic_load_n(&id->interface_index, __ATOMIC_ACQUIRE) == interface_index)
+		if (id->stream_request != 0 && __atomic_load_n(&id->interface_index, __ATOMIC_ACQUIRE) == interface_index)
 			(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 	}
 	vb_mutex_unlock(&streams.lock);
@@ -266,10 +268,10 @@ void vb_rdmacm_streams_forget(struct vb_rdmacm_id *id)
 {
 	struct vb_rdmacm_stream *stream;
 
-	if (__atomic_load_n(&id->stream, __ATOMIC_ACQUIRE) == NULL && !id->came_by_stream)
+	if (__atomic_load_n(&id->stream, __ATOMIC_ACQUIRE) == NULL && vb_list_is_empty(&id->stream_node))
 		return;
 	vb_mutex_lock(&streams.lock);
-	vb_list_remove(&id->stream_child);
+	vb_list_remove(&id->stream_node);
 	stream = id->stream;
 	id->stream = NULL;
 	if (stream == NULL) {

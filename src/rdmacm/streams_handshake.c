@@ -282,8 +282,9 @@ static void ask_program(struct vb_rdmacm_stream *stream)
 	}
 	stream->id = event->child;
 	event->child->stream = stream;
-	event->child->came_by_stream = true;
-	vb_list_append(&streams.children, &event->child->stream_child);
+	streams.requests += streams.requests == UINT32_MAX ? 2 : 1;
+	event->child->stream_request = streams.requests;
+	vb_list_append(&streams.ids, &event->child->stream_node);
 	__atomic_add_fetch(&listener->requests, 1, __ATOMIC_RELAXED);
 	put_event(event);
 }

@@ -5,6 +5,7 @@
  *   streams.c            the calls of the API
  *   streams_thread.c     the thread: it waits on all sockets, and keeps the time limits
  *   streams_handshake.c  what is done with a socket: accept, connect, both frames, handing over, events
+ *   streams_show.c       what ids are, for those who look
  *   streams_records.c    the records of sockets, and what the poller looks for
  *
  * Each calls those below it.
@@ -48,7 +49,8 @@ struct vb_rdmacm_streams {
 	int poller, wake_fd, report_fd;
 	struct ibv_context *reporter;    /* whom to ask for reports */
 	struct vb_list timed, untimed, dead, unfinished;
-	struct vb_list children;         /* ids of requests */
+	struct vb_list ids;              /* that have, or had, a stream; not listeners */
+	uint32_t requests;               /* counted */
 	unsigned unfinished_count;
 	struct vb_mpa_settings settings;
 };
@@ -82,6 +84,10 @@ int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream);
 struct vb_mpa_wishes vb_rdmacm_stream_wishes(const struct vb_rdmacm_id *id, const uint8_t remote[16]);
 /* An event for its id, with what the peer said. */
 void vb_rdmacm_stream_tell(struct vb_rdmacm_stream *stream, enum vb_cm_event_kind kind, int status);
+
+/* ---- streams_show.c; caller holds no lock ---- */
+
+vb_door_show_ids vb_rdmacm_streams_show;
 
 /* ---- streams_thread.c; caller holds the lock ---- */
 

@@ -17,7 +17,7 @@ struct vb_rdmacm_streams vb_rdmacm_streams = {
 	.untimed = {&vb_rdmacm_streams.untimed, &vb_rdmacm_streams.untimed},
 	.dead = {&vb_rdmacm_streams.dead, &vb_rdmacm_streams.dead},
 	.unfinished = {&vb_rdmacm_streams.unfinished, &vb_rdmacm_streams.unfinished},
-	.children = {&vb_rdmacm_streams.children, &vb_rdmacm_streams.children},
+	.ids = {&vb_rdmacm_streams.ids, &vb_rdmacm_streams.ids},
 };
 
 #define streams vb_rdmacm_streams

@@ -116,7 +116,7 @@ static void forget_after_fork(void) VB_RELEASES(streams.lock)
 	vb_list_init(&streams.untimed);
 	vb_list_init(&streams.dead);
 	vb_list_init(&streams.unfinished);
-	VB_LIST_FOR_EACH(node, &streams.children)
+	VB_LIST_FOR_EACH(node, &streams.ids)
 		vb_list_remove(node);
 	/* This very thread took it before the fork. */
 	vb_mutex_unlock(&streams.lock);
@@ -195,7 +195,7 @@ int vb_rdmacm_streams_start(struct ibv_context *context)
 	}
 	if (context == NULL || streams.reporter != NULL)
 		return 0;
-	streams.report_fd = vb_rdmacm_door_open(context);
+	streams.report_fd = vb_rdmacm_door_open(context, vb_rdmacm_streams_show);
 	error = streams.report_fd < 0 ? streams.report_fd : vb_poller_add(streams.poller, streams.report_fd, &streams.report_fd);
 	if (error == 0)
 		streams.reporter = context;

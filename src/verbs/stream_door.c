@@ -75,7 +75,7 @@ static int answer(struct vb_context *context, struct vb_door_call *call)
 {
 	switch ((enum vb_door_verb)call->verb) {
 	case VB_DOOR_OPEN:
-		call->fd = vb_endpoint_stream_events(context->session->endpoint, kind_of(context));
+		call->fd = vb_endpoint_stream_events(context->session->endpoint, kind_of(context), call->show);
 		return call->fd < 0 ? call->fd : 0;
 	case VB_DOOR_ADOPT:
 		return adopt(context, call);

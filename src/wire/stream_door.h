@@ -11,13 +11,15 @@
 
 #include <stdint.h>
 
+#include "wire/resource.h"
+
 #define VB_DOOR_MAGIC UINT64_C(0x9d56624452656e01) /* no pointer, which is what providers' calls begin with */
 #define VB_DOOR_IDENTITY "verbena-context"       /* what is to be read from a context's cmd_fd, so that no other library is called */
 
-enum { VB_DOOR_VERSION = 2, VB_DOOR_REPORTS = 32 };
+enum { VB_DOOR_VERSION = 3, VB_DOOR_REPORTS = 32 };
 
 enum vb_door_verb {
-	VB_DOOR_OPEN = 1,                /* -> event_fd: raised when there is something to report; libibverbs' */
+	VB_DOOR_OPEN = 1,                /* show -> event_fd: raised when there is something to report; libibverbs' */
 	VB_DOOR_ADOPT,                   /* qpn, fd, terms, cookie: the queue pair goes to RTS. The descriptor is libibverbs' then */
 	VB_DOOR_CLOSE,                   /* qpn: what was posted is sent, then the stream ends (RTS to SQD) */
 	VB_DOOR_REPORT,                  /* -> reports: what happened since the last time; as many as there is room for */
@@ -45,6 +47,11 @@ struct vb_door_report {
 	int32_t status;                  /* ENDED: 0 or -errno */
 };
 
+/* For `verbena res`, which asks libibverbs: librdmacm adds what its ids with streams are, of which verbenad knows at most that they have a
+ * port. interface_index is the interface's. Called by the engine thread, which holds no lock. */
+typedef void vb_door_add_id(void *list, const struct vb_resource_cm_id *row);
+typedef void vb_door_show_ids(void *list, vb_door_add_id *add);
+
 struct vb_door_call {
 	uint64_t magic;
 	uint32_t version, verb;
@@ -52,6 +59,7 @@ struct vb_door_call {
 	uint32_t qpn;
 	int32_t fd;
 	struct vb_door_terms terms;
+	vb_door_show_ids *show;
 	uint32_t reports;                /* how many follow */
 	struct vb_door_report report[VB_DOOR_REPORTS];
 };

@@ -144,9 +144,12 @@ class Ends(IwarpCase):
 
 @expand
 class Shown(IwarpCase):
+    def ids(self, host, process=None):
+        told = host.run(clients.staged.verbena, "res", "cm_id", "--json", *(("--pid", str(process.pid)) if process else ())).out
+        return [row for process in json.loads(told[told.index("["):]) for row in process["cm_ids"]]
+
     def states(self, host):
-        told = host.run(clients.staged.verbena, "res", "cm_id", "--json").out
-        return {row["state"] for process in json.loads(told[told.index("["):]) for row in process["cm_ids"]}
+        return {row["state"] for row in self.ids(host)}
 
     @across(["veth1500_v4"])
     def test_a_listener_listens(self):
@@ -160,6 +163,30 @@ class Shown(IwarpCase):
             server.kill()
             server.wait(self.TIMEOUT)
 
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_connections_are_established(self):
+        """At both ends, and to a daemon that took the other's place; over when one of them is."""
+        server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
+        self.until_listening(server)
+        client = self.client.start(*self.ping(10000000))
+
+        def connection(host, process):
+            ids = [row for row in self.ids(host, process) if row["state"] != "LISTENING"]
+            return [(row["state"], row["device"], row["peer_address"]) for row in ids]
+        for _ in range(2):
+            self.until(lambda: connection(self.client, client) == [("ESTABLISHED", self.device, self.peer)],
+                       lambda: connection(self.client, client))
+            self.until(lambda: [row[:2] for row in connection(self.server, server)] == [("ESTABLISHED", self.device)],
+                       lambda: connection(self.server, server))
+            ends = [[row for row in self.ids(*side) if row["state"] != "LISTENING"][0]
+                    for side in ((self.client, client), (self.server, server))]
+            self.assertEqual((ends[0]["local_port"], ends[0]["peer_port"]), (ends[1]["peer_port"], ends[1]["local_port"]))
+            self.assertTrue(ends[0]["local_qpn"] and ends[1]["local_qpn"])
+            for host in {self.server, self.client}:
+                host.signal_all("verbenad")
+        client.kill()
+        self.until(lambda: self.states(self.server) == {"LISTENING"}, lambda: self.states(self.server))
+        server.kill()
 
     @across(["veth1500_v4", "veth1500_v6"])
     def test_a_queue_pair_has_its_peer(self):
