@@ -15,19 +15,27 @@ from matrix.runner import MOST_PANICS, Matrix               # noqa: E402
 
 
 class Nobody:
+    def __init__(self):
+        self.lines = []
+
     def close(self):
         pass
+
+    def run(self, line):
+        self.lines.append(line)
 
 
 class Scene:
     """A rig, and a case whose tries end in turn with these words: ok, fail, panic, gone (the guest has ended without one)."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, build=None):
         self.words, self.lives, self.boots = list(words), True, 0
         self.reason = None
         log = io.StringIO()
-        self.matrix = Matrix(self, Nobody(), Nobody(), log)
+        self.kernel = Nobody()
+        self.matrix = Matrix(self, Nobody(), self.kernel, log)
         case = Case("scene", "", "", None)
+        case.build = build
         case.run = self.run
         self.tried = 0
         with contextlib.redirect_stdout(io.StringIO()) as out:
@@ -89,6 +97,10 @@ class Verdicts(unittest.TestCase):
         scene = Scene("panic")
         self.assertEqual((scene.matrix.passed, scene.tried), (0, MOST_PANICS + 1))
         self.assertTrue(scene.lives)
+
+    def test_siw_is_loaded_again_after_a_panic(self):
+        self.assertEqual(Scene("panic", "ok", build="p2p").kernel.lines, ["siw-variant p2p"] * 2)
+        self.assertEqual(Scene("panic", "ok", build="plain").kernel.lines, [])
 
     def test_guest_that_ends_without_a_panic(self):
         scene = Scene("gone", "ok")

@@ -19,6 +19,7 @@ PAIRS = {
     "ucmatose": ("ucmatose", "-b {address} -c 40 -C 10 -S 10000", "ucmatose", "-s {address} -c 40 -C 10 -S 10000"),
     "rdma_server": ("rdma_server", "-s {address}", "rdma_client", "-s {address}"),
 }
+CMTIME = ("-b {address} -c 50", "-s {address} -c 50")
 PERFTEST = {
     "send_bw": "ib_send_bw -s 4096 -n 500",
     "write_bw": "ib_write_bw -s 65536 -n 500",
@@ -53,7 +54,17 @@ class Programs(IwarpCase):
         self.meet([which(server), *server_options.format(address=self.peer).split()],
                   [which(client), *client_options.format(address=self.peer).split()])
 
-    def perftest(self, command):
+    def cmtime(self):
+        """Its server waits for more when the client has all it came for."""
+        server = self.server.start(which("cmtime"), *CMTIME[0].format(address=self.peer).split())
+        self.until_listening(server)
+        client = self.client.run(which("cmtime"), *CMTIME[1].format(address=self.peer).split(), timeout=self.TIMEOUT)
+        self.assertEqual(client.code, 0, "%s\n%s" % (client, server.output()))
+        self.assertRegex(client.out, r"(?m)^connect\s*:")
+        server.kill()
+
+    def perftest(self, command, settings=""):
+        self.network.environment["VERBENA_IWARP"] = settings
         words = command.split()
         base = [which(words[0]), "-F", "-d", self.device, *words[1:], "-R"]
         _, out = self.meet(base, base + [self.peer])
@@ -67,8 +78,14 @@ class Programs(IwarpCase):
 for name, arguments in PAIRS.items():
     for place in MAIN_PLACES:
         add(Programs, "test_%s__%s" % (name, place), place, Programs.pair, *arguments)
+# By default with CRC between hosts, and without within one; and the other way round.
 for name, command in PERFTEST.items():
-    add(Programs, "test_perftest_%s__veth1500_v4" % name, "veth1500_v4", Programs.perftest, command)
+    for place, other in zip(IPV4_PLACES, ("crc=on", "crc=off")):
+        add(Programs, "test_perftest_%s__%s" % (name, place), place, Programs.perftest, command)
+        if name.endswith("_bw"):
+            add(Programs, "test_perftest_%s_%s__%s" % (name, other.replace("=", "_"), place), place, Programs.perftest, command, other)
+for place in MAIN_PLACES:
+    add(Programs, "test_cmtime__%s" % place, place, Programs.cmtime)
 for settings in SETTINGS:
     add(Programs, "test_rping_%s__veth1500_v4" % re.sub(r"\W", "_", settings), "veth1500_v4", Programs.with_settings, settings)
 
@@ -248,6 +265,76 @@ class WithoutUdp(IwarpCase):
         self.assertEqual(self.until_served(server, *self.ping()).code, 0)
         self.assertNotIn(":4791", self.server.run("ss", "-uln").out)
         server.kill()
+
+
+@expand
+class Device(IwarpCase):
+    """What a soft RNIC says of itself (tests/vectors/siw), and where it shows."""
+
+    SAID = {"transport": "iWARP (1)", "max_qp_wr": "32768", "max_sge": "30", "max_sge_rd": "1", "max_qp_rd_atom": "128", "max_ah": "0",
+            "atomic_cap": "ATOMIC_NONE (0)", "max_mcast_grp": "0", "max_pkeys": "0", "state": "PORT_ACTIVE (4)", "active_mtu": "1024 (3)",
+            "link_layer": "Ethernet", "max_msg_sz": "0x80000000", "port_cap_flags": "0x00090000", "max_vl_num": "invalid value (0)",
+            "pkey_tbl_len": "0", "gid_tbl_len": "1"}
+
+    @across(["veth1500_v4"])
+    def test_what_it_says(self):
+        told = self.client.run(which("ibv_devinfo"), "-v", "-d", self.device).out
+        for name, value in self.SAID.items():
+            self.assertRegex(told, r"\b%s:\s+%s\n" % (name, re.escape(value)))
+        for absent in ("GID[", "phys_state"):
+            self.assertNotIn(absent, told)
+
+    @across(["veth1500_v4"])
+    def test_where_it_shows(self):
+        """Not unless it is asked for: programs take the first device, and connect it as one of RoCE."""
+        verbena = clients.staged.verbena
+        for transport, wanted in (("iwarp", ["iwarp"]), ("roce", ["roce"]), ("roce,iwarp", ["roce", "iwarp"]), ("iwarp,roce", ["iwarp", "roce"])):
+            names = re.findall(r"hca_id:\s+(\w+)_eth0", self.client.run(which("ibv_devinfo"), environment={"VERBENA_TRANSPORT": transport}).out)
+            self.assertEqual(names, wanted, transport)
+        self.assertIn("hca_id:\tiwarp_eth0", self.client.run(verbena, "run", "--iwarp", which("ibv_devinfo"), "-d", self.device,
+                                                            environment={"VERBENA_TRANSPORT": "roce"}).out)
+        self.assertRegex(self.client.run(verbena, "devices").out, r"(?m)^iwarp_eth0\s+interface eth0")
+        self.assertRegex(self.client.run(verbena, "doctor").out, r"(?m)^ok +device eth0 .*iwarp_eth0")
+
+    @across(["veth1500_v4"])
+    def test_traffic_shows(self):
+        server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
+        self.until_listening(server)
+        client = self.client.start(*self.ping(10000000))
+
+        def counted():
+            told = self.client.run(clients.staged.verbena, "stat", "--json").out
+            return [process["devices"] for process in json.loads(told[told.index("["):] if "[" in told else "[]")
+                    if process["pid"] == client.pid]
+
+        def shown():
+            told = json.loads(self.client.run(clients.staged.verbena, "top", "--json").out)
+            return [qp for qp in told["qps"] if qp["device"] == self.device and qp["pid"] == client.pid]
+        self.until(lambda: self.device in json.dumps(counted()), counted)
+        self.until(lambda: len(shown()) == 1, shown)
+        client.kill()
+        server.kill()
+
+
+@expand
+class Explained(IwarpCase):
+    def refused(self, address, port):
+        told = self.client.run(clients.staged.verbena, "run", "--explain", which("rping"), "-c", "-a", address, "-p", str(port), "-C", "1",
+                               timeout=self.TIMEOUT)
+        self.assertNotEqual(told.code, 0, told)
+        return told.out
+
+    @across(["veth1500_v4"])
+    def test_what_is_no_server_of_ours(self):
+        """Nobody listens; somebody answers who does not speak MPA; somebody closes."""
+        self.assertIn("nobody listens on TCP port 9999 of %s" % self.peer, self.refused(self.peer, 9999))
+        other = self.server.start("python3", "-u", "-c", "import socket, time\ns = socket.create_server(('', 7174))\nprint('bound')\n"
+                                  "for answer in (b'HTTP/1.1 400 Bad Request' + bytes(40), b'MPA ID Rep Frame' + bytes([0x10, 9, 0, 4]) + bytes(4), b''):\n"
+                                  "  c, _ = s.accept(); c.recv(24, socket.MSG_WAITALL); c.sendall(answer); c.close()\ntime.sleep(600)")
+        self.assertTrue(other.wait_until(lambda process: "bound" in process.output()), other.output())
+        for sentence in ("is no reply of MPA", "is no reply of MPA", "without a reply of MPA"):
+            self.assertIn(sentence, self.refused(self.peer, 7174))
+        other.kill()
 
 
 @expand

@@ -4,8 +4,8 @@
  * lengths, each kind of refusal, and bulk data and messages to and fro that both sides check.
  *
  *   operation -s ADDRESS NAME            serve one connection
- *   operation -c ADDRESS NAME [STATUS]   connect, do it, print the completion; STATUS: the ibv_wc_status that is wanted
- *                                        instead of the usual one, as implementations differ
+ *   operation -c ADDRESS NAME [STATUS,...] connect, do it, print the completion; STATUS: the ibv_wc_status that is wanted
+ *                                        instead of the usual one, as implementations differ; -1: it cannot be posted
  *
  * The server's REP carries address, key and length of its region as private data. Exit code 0: all was as expected.
  */
@@ -33,7 +33,7 @@ enum twist {
 	LATE_RECEIVE,       /* the server posts its receive 100 ms after accepting */
 	SHORT_RECEIVE,      /* 16 bytes */
 	REJECTED,           /* the server refuses, with private data */
-	MUCH_PRIVATE_DATA,  /* as much as fits: 56 bytes in the REQ, 148 in the REP */
+	PRIVATE_DATA,       /* so many bytes with the request and with the reply, and nothing else in them */
 	SERVER_LEAVES,      /* the server disconnects first */
 	BULK,               /* write, read back, compare; the server compares too */
 	PINGPONG,           /* messages of several packets, each answered with the next; nobody leaves before the other is done */
@@ -45,6 +45,7 @@ static const struct operation {
 	uint32_t length;
 	enum twist twist;
 	enum ibv_wc_status status;
+	uint8_t request_data, reply_data; /* PRIVATE_DATA */
 } operations[] = {
 	{"send", IBV_WR_SEND, 64, NOTHING, IBV_WC_SUCCESS},
 	{"send0", IBV_WR_SEND, 0, NOTHING, IBV_WC_SUCCESS},
@@ -71,7 +72,9 @@ static const struct operation {
 	{"noperm", IBV_WR_RDMA_WRITE, 64, NO_RIGHT, IBV_WC_REM_ACCESS_ERR},
 	{"unaligned", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, ODD_ADDRESS, IBV_WC_REM_INV_REQ_ERR},
 	{"reject", IBV_WR_SEND, 0, REJECTED, IBV_WC_SUCCESS},
-	{"pdata", IBV_WR_SEND, 64, MUCH_PRIVATE_DATA, IBV_WC_SUCCESS},
+	{"pdata", IBV_WR_SEND, 64, PRIVATE_DATA, IBV_WC_SUCCESS, 56, 148},  /* as much as fits with the CM */
+	{"pdata0", IBV_WR_SEND, 64, PRIVATE_DATA, IBV_WC_SUCCESS, 0, 56},
+	{"pdata251", IBV_WR_SEND, 64, PRIVATE_DATA, IBV_WC_SUCCESS, 251, 251}, /* with MPA */
 	{"lazy", IBV_WR_SEND, 0, SERVER_LEAVES, IBV_WC_SUCCESS},
 	{"bulk", IBV_WR_RDMA_WRITE, REGION, BULK, IBV_WC_SUCCESS},
 	{"pingpong", IBV_WR_SEND, 4096, PINGPONG, IBV_WC_SUCCESS},
@@ -250,12 +253,29 @@ static int exchange_messages(struct rdma_cm_id *id, struct ibv_mr *mr, struct ib
 	return 0;
 }
 
+/* At least so many bytes came (the CM pads), and from `first` on each is `fill`. */
+static bool is_private_data(const struct rdma_cm_id *id, size_t first, size_t length, char fill)
+{
+	const char *bytes = id->event->param.conn.private_data;
+
+	if (id->event->param.conn.private_data_len < length) {
+		printf("%u bytes of private data instead of %zu\n", id->event->param.conn.private_data_len, length);
+		return false;
+	}
+	for (size_t i = first; i < length; i++)
+		if (bytes[i] != fill) {
+			printf("byte %zu of the private data is %02x\n", i, (unsigned char)bytes[i]);
+			return false;
+		}
+	return true;
+}
+
 static int serve(const char *address)
 {
 	struct rdma_cm_id *listener = endpoint(address, true), *id;
 	struct rdma_conn_param param = {.responder_resources = 4, .initiator_depth = 4, .rnr_retry_count = 7};
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
-	char private_data[148];
+	char private_data[UINT8_MAX];
 	struct ibv_mr *exposed, *receiving;
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 	int code = 0;
@@ -264,6 +284,8 @@ static int serve(const char *address)
 		give_up("rdma_listen");
 	if (rdma_get_request(listener, &id) != 0)
 		give_up("rdma_get_request");
+	if (op->twist == PRIVATE_DATA && !is_private_data(id, 0, op->request_data, 'q'))
+		return 1;
 	if (op->twist == REJECTED) {
 		if (rdma_reject(id, "not today", 9) != 0)
 			give_up("rdma_reject");
@@ -285,7 +307,7 @@ static int serve(const char *address)
 	memset(private_data, 'p', sizeof(private_data));
 	memcpy(private_data, &me, sizeof(me));
 	param.private_data = private_data;
-	param.private_data_len = op->twist == MUCH_PRIVATE_DATA ? sizeof(private_data) : sizeof(me);
+	param.private_data_len = op->twist == PRIVATE_DATA ? op->reply_data : sizeof(me);
 	if (rdma_accept(id, &param) != 0)
 		give_up("rdma_accept");
 	printf("server: accepted\n");
@@ -389,22 +411,33 @@ static bool peer_of(const struct rdma_cm_id *id, struct peer *to)
 	return true;
 }
 
-static int connect_and_operate(const char *address, enum ibv_wc_status wanted)
+/* `wanted`: numbers with commas between; NULL: the usual one. */
+static bool is_wanted(int status, const char *wanted)
+{
+	if (wanted == NULL)
+		return status == (int)op->status;
+	for (const char *at = wanted; at != NULL; at = strchr(at, ','))
+		if (atoi(at += *at == ',') == status)
+			return true;
+	return false;
+}
+
+static int connect_and_operate(const char *address, const char *wanted)
 {
 	struct rdma_cm_id *id = endpoint(address, false);
 	struct rdma_conn_param param = {.responder_resources = 4, .initiator_depth = 4, .retry_count = 7, .rnr_retry_count = 7};
 	struct ibv_mr *mr = ibv_reg_mr(id->pd, region, REGION, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_mr *back = ibv_reg_mr(id->pd, second, REGION, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_wc wc = {0};
-	char private_data[56];
+	char private_data[UINT8_MAX];
 	struct peer to;
 
 	if (mr == NULL || back == NULL)
 		give_up("ibv_reg_mr");
 	memset(private_data, 'q', sizeof(private_data));
-	if (op->twist == MUCH_PRIVATE_DATA) {
+	if (op->twist == PRIVATE_DATA) {
 		param.private_data = private_data;
-		param.private_data_len = sizeof(private_data);
+		param.private_data_len = op->request_data;
 	}
 	/* Before the server can answer: it may be quick. */
 	if (op->twist == PINGPONG && rdma_post_recv(id, NULL, second, SMALL_REGION, back) != 0)
@@ -416,7 +449,8 @@ static int connect_and_operate(const char *address, enum ibv_wc_status wanted)
 			       id->event->param.conn.private_data_len >= 9 ? (const char *)id->event->param.conn.private_data : "");
 		return op->twist != REJECTED;
 	}
-	if (op->twist == REJECTED || !peer_of(id, &to))
+	if (op->twist == REJECTED || !peer_of(id, &to) ||
+	    (op->twist == PRIVATE_DATA && !is_private_data(id, sizeof(to), op->reply_data, 'p')))
 		return 1;
 	if (op->twist == SERVER_LEAVES) {
 		wait_ms(600);
@@ -432,8 +466,10 @@ static int connect_and_operate(const char *address, enum ibv_wc_status wanted)
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = op->opcode, .send_flags = IBV_SEND_SIGNALED}, *bad;
 
 	fill(&wr, &to);
-	if (ibv_post_send(id->qp, &wr, &bad) != 0)
-		give_up("ibv_post_send");
+	if (ibv_post_send(id->qp, &wr, &bad) != 0) {
+		perror("client: ibv_post_send");
+		return !is_wanted(-1, wanted);
+	}
 	if (!completed(id->send_cq, &wc, 15000)) {
 		printf("client: no completion\n");
 		return 1;
@@ -441,9 +477,10 @@ static int connect_and_operate(const char *address, enum ibv_wc_status wanted)
 	show("client", &wc);
 	wait_ms(100);
 	rdma_disconnect(id);
-	if (wc.status != wanted)
-		printf("client: expected status %d (%s)\n", wanted, ibv_wc_status_str(wanted));
-	return wc.status != wanted;
+	if (is_wanted((int)wc.status, wanted))
+		return 0;
+	printf("client: expected status %s\n", wanted != NULL ? wanted : ibv_wc_status_str(op->status));
+	return 1;
 }
 
 int main(int argc, char **argv)
@@ -453,7 +490,7 @@ int main(int argc, char **argv)
 			if (strcmp(operations[i].name, argv[3]) == 0)
 				op = &operations[i];
 	if (op == NULL) {
-		fprintf(stderr, "usage: operation -s|-c ADDRESS NAME [STATUS]\n");
+		fprintf(stderr, "usage: operation -s|-c ADDRESS NAME [STATUS,...]\n");
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -463,5 +500,5 @@ int main(int argc, char **argv)
 	alarm(LIMIT_SECONDS);
 	if (strcmp(argv[1], "-s") == 0)
 		return serve(argv[2]);
-	return connect_and_operate(argv[2], argc > 4 ? (enum ibv_wc_status)atoi(argv[4]) : op->status);
+	return connect_and_operate(argv[2], argc > 4 ? argv[4] : NULL);
 }

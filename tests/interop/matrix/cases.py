@@ -16,7 +16,7 @@ import time
 
 from pylib import capture, pcapng
 
-from .sides import CM, ROCE_BRIDGE, Group
+from .sides import CM, PLACES, ROCE_BRIDGE, Group
 
 PINGPONG_PORT = 18515
 PERFTEST_PORT = 18515
@@ -30,6 +30,8 @@ class Failed(Exception):
 
 
 class Case:
+    build = None                        # of siw, if it is meant
+
     def __init__(self, name, server, client, listens, family=4, wanted=None, mtu=1500, disturbance=None, directions=("verbena", "kernel"),
                  endless=False):
         self.name, self.server, self.client, self.listens, self.family = name, server, client, listens, family
@@ -37,9 +39,10 @@ class Case:
         self.endless = endless
 
     def line(self, template, side, server, client):
-        return template.format(device=side.device, gid=side.gid(self.family), operation=side.operation,
+        words = {"gid": side.gid(self.family)} if "{gid}" in template else {}
+        return template.format(device=side.device, operation=side.operation,
                                server=server.addresses[self.family], client=client.addresses[self.family],
-                               me=side.addresses[self.family], server4=server.addresses[4])
+                               me=side.addresses[self.family], server4=server.addresses[4], **words)
 
     def run(self, server, client):
         serving = server.start(self.line(self.server, server, server, client), self.listens)
@@ -308,46 +311,113 @@ def disturbed():
 class Stream(Case):
     """By iWARP: the kernel's siw, in one of its builds, and our settings (VERBENA_IWARP)."""
 
-    built = "plain"                     # the build that the guest has loaded
-
-    def __init__(self, name, server, client, port, family=4, settings="", build="plain", **more):
+    def __init__(self, name, server, client, listens=CM, family=4, settings="", build="plain", **more):
         super().__init__(name + (", " + settings if settings else "") + (", siw with " + build if build != "plain" else ""),
-                         server, client, port, family, **more)
+                         server, client, listens, family, **more)
         self.settings, self.build = settings, build
 
     def line(self, template, side, server, client):
         ours = "env VERBENA_IWARP=%s " % self.settings if self.settings and side.name == "verbena" else ""
-        return ours + template.format(device=side.device, server=server.addresses[self.family])
+        return ours + super().line(template, side, server, client)
 
-    def run(self, server, client):
-        kernel = server if server.name == "kernel" else client
-        if Stream.built != self.build:
-            kernel.run("siw-variant " + self.build)
-            Stream.built = self.build
-        return super().run(server, client)
+
+def rpings(what="rping", size=100, **more):
+    ping = "rping -%s -a {server} -C 10 -V -S %d"
+    return Stream(what, ping % ("s", size), ping % ("c", size), RPING_PORT, **more)
+
+
+def ucmatoses(count, **more):
+    # Of 40 the guest has no memory for the completion queues.
+    common = "-c %d -C 5 -S 1000" % count
+    return Stream("ucmatose, %d connections" % count, "ucmatose -b {server} " + common, "ucmatose -s {server} " + common, UCMATOSE_PORT, **more)
+
+
+def perftest_streams(tool, what, options, **more):
+    common = "ib_%s -d {device} -F -R %s" % (tool, options)
+    return Stream("ib_%s -R%s" % (tool, ", " + what if what else ""), common, common + " {server}", PERFTEST_PORT, **more)
+
+
+# By iWARP, what the client sees (ibv_wc_status; -1: posting fails). A SEND or WRITE has completed when TCP has it, before the peer refuses it; but
+# siw fails one, now and then, that it has sent and not yet counted when the refusal comes. Of a READ that is refused siw flushes its own; we say
+# what the peer said. What has no message in RDMAP cannot be posted on either side.
+GONE = "0,2,5"
+STREAM_OPERATIONS = {
+    "send0": (0, 0), "send1": (0, 0), "send5": (0, 0), "sendsol": (0, 0), "write0": (0, 0), "write3": (0, 0), "read0": (0, 0), "read7": (0, 0),
+    "readbig": (0, 0), "bulk": (0, 0), "pingpong": (0, 0), "lazy": (0, 0), "reject": (0, 0), "pdata0": (0, 0), "pdata": (0, 0), "pdata251": (0, 0),
+    "sendimm": (-1, -1), "writeimm": (-1, -1), "fadd": (-1, -1), "cas": (-1, -1),
+    "badkeyw": (0, GONE), "boundw": (0, GONE), "noperm": (0, GONE), "badkeyr": (10, 5), "boundr": (10, 5), "toolong": (0, GONE), "sendinv": (0, GONE),
+    "rnr": (None, 0),                   # siw ends the connection where no receive is posted
+}
+OF_EACH_BUILD = ("send5", "readbig", "bulk", "reject", "pdata251", "lazy", "badkeyr")
+
+
+def stream_operations(names=tuple(STREAM_OPERATIONS), **more):
+    for name in names:
+        for client, status in zip(("verbena", "kernel"), STREAM_OPERATIONS[name]):
+            if status is not None:
+                yield Stream("operation " + name, "{operation} -s {server} " + name, "{operation} -c {server} %s %s" % (name, status),
+                             directions=(client,), wanted="private data not today" if name == "reject" else None, **more)
+
+
+class ManyPings(Stream):
+    """Clients at once, to one server that stays. It listens with a backlog of three: siw closes what comes beyond it."""
+
+    def __init__(self, count, client):
+        one = "rping -c -a {server} -C 5 -V"
+        many = "p=; for i in $(seq %d); do %s & p=\"$p $!\"; done; r=0; for i in $p; do wait $i || r=1; done; exit $r" % (count, one)
+        super().__init__("rping, %d at once" % count, "rping -s -P -a {server}", "sh -c '%s'" % many, RPING_PORT, endless=True, directions=(client,))
+
+
+class KilledStream(Stream):
+    def __init__(self, what, victim, **more):
+        super().__init__("rping, " + what, "rping -s -a {server} -C 100000", "rping -c -a {server} -C 100000 -v", RPING_PORT, **more)
+        self.victim = victim
+
+    run = KilledPeer.run
+
+
+class EveryKind(Stream):
+    """One listener on all addresses serves clients of RoCE and of iWARP at once."""
+
+    def __init__(self):
+        ping = "rping -c -a %s -C 10 -V"
+        first, second = (ping % PLACES[kind]["ours"][4] for kind in ("roce", "iwarp"))
+        super().__init__("rping, clients of RoCE and of iWARP at once", "env VERBENA_TRANSPORT=roce,iwarp rping -s -P -a 0.0.0.0",
+                         "sh -c '%s & a=$!; %s & b=$!; wait $a && wait $b'" % (first, second), CM, directions=("kernel",), endless=True)
 
 
 def streams():
-    ping = "rping -%s -a {server} -C 10 -V -S %d"
     for settings in ("", "crc=off", "crc=on,fpdu=segment", "crc=off,fpdu=large"):
-        yield Stream("rping, 60000 bytes", ping % ("s", 60000), ping % ("c", 60000), RPING_PORT, settings=settings)
-    yield Stream("rping, IPv6", ping % ("s", 100), ping % ("c", 100), RPING_PORT, family=6)
-    yield Stream("rping", ping % ("s", 100), ping % ("c", 100), RPING_PORT, settings="p2p=on")
-    # Of 40 the guest has no memory for the completion queues.
+        yield rpings("rping, 60000 bytes", 60000, settings=settings)
+    yield rpings("rping, IPv6", family=6)
+    yield rpings(settings="p2p=on")
+    yield ManyPings(3, "verbena")
+    yield ManyPings(20, "kernel")
     for count in (2, 10):
-        common = "-c %d -C 5 -S 1000" % count
-        yield Stream("ucmatose, %d connections" % count, "ucmatose -b {server} " + common, "ucmatose -s {server} " + common, UCMATOSE_PORT)
+        yield ucmatoses(count)
     yield Stream("rdma_client", "rdma_server -s {server}", "rdma_client -s {server}", UCMATOSE_PORT)
+    yield Stream("cmtime", "cmtime -b {server} -c 10", "cmtime -s {server} -c 10", endless=True)
+    for program in ("rstream", "riostream"):
+        yield Stream(program, program + " -b {server} -S 1024 -C 20 -I 1", program + " -s {server} -S 1024 -C 20 -I 1")
     for tool in ("send", "write", "read"):
-        for what, options in (("bw, 64 bytes", "-s 64 -n 50"), ("bw, 65536 bytes", "-s 65536 -n 20"), ("lat", "-s 64 -n 50")):
-            kind, _, rest = what.partition(", ")
-            common = "ib_%s_%s -d {device} -F -R %s" % (tool, kind, options)
-            yield Stream("ib_%s_%s -R%s" % (tool, kind, ", " + rest if rest else ""), common, common + " {server}", PERFTEST_PORT)
+        for size, count in ((1, 50), (64, 50), (4097, 30), (65536, 20), (1048576, 5)):
+            yield perftest_streams(tool + "_bw", "%d bytes" % size, "-s %d -n %d" % (size, count))
+        yield perftest_streams(tool + "_bw", "16384 bytes", "-s 16384 -n 20", settings="crc=off")
+        yield perftest_streams(tool + "_lat", "", "-s 64 -n 50")
+    yield from stream_operations()
+    yield from stream_operations(("bulk", "readbig"), settings="crc=off")
+    yield from stream_operations(("bulk", "pingpong"), family=6)
+    yield KilledStream("the server is killed", "server")
+    yield KilledStream("the client is killed", "client")
+    yield EveryKind()
     # With siw's own choices turned round. Last, as a build stays loaded.
     for build in ("crc", "p2p"):
-        yield Stream("rping, 60000 bytes", ping % ("s", 60000), ping % ("c", 60000), RPING_PORT, build=build)
-        common = "-c 2 -C 5 -S 1000"
-        yield Stream("ucmatose, 2 connections", "ucmatose -b {server} " + common, "ucmatose -s {server} " + common, UCMATOSE_PORT, build=build)
+        yield rpings("rping, 60000 bytes", 60000, build=build)
+        yield ucmatoses(2, build=build)
+        yield from stream_operations(OF_EACH_BUILD, build=build)
+    yield perftest_streams("write_bw", "65536 bytes", "-s 65536 -n 20", build="crc")
+    yield perftest_streams("read_bw", "65536 bytes", "-s 65536 -n 20", build="crc")
+    yield KilledStream("the server is killed", "server", build="p2p")
 
 
 IWARP_GROUPS = (("stream", streams),)
@@ -357,6 +427,6 @@ QUICK = ("ibv_rc_pingpong, 4 KiB", "ibv_rc_pingpong, IPv6", "ibv_uc_pingpong, 4 
          "ib_read_bw, RC, 65536 bytes", "ib_atomic_bw, FETCH_AND_ADD", "rping, IPv4", "rping, IPv6", "udaddy, IPv4", "rdma_client, IPv4",
          "rping, nobody listens", "operation badkeyw", "operation toolong", "operation bulk", "operation bulk, 1 % loss from the kernel",
          # By iWARP.
-         "rping, 60000 bytes", "rping, 60000 bytes, crc=on,fpdu=segment", "rping, p2p=on", "ucmatose, 2 connections", "rdma_client",
+         "rping, 60000 bytes", "rping, 60000 bytes, crc=on,fpdu=segment", "rping, p2p=on", "ucmatose, 2 connections", "rdma_client", "cmtime",
          "ib_send_bw -R, 65536 bytes", "ib_write_lat -R", "ib_read_bw -R, 65536 bytes", "rping, 60000 bytes, siw with crc",
          "rping, 60000 bytes, siw with p2p")

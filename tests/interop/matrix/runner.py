@@ -40,13 +40,16 @@ class Watch:
 class Matrix:
     def __init__(self, rig, ours, kernel, log):
         self.rig, self.ours, self.kernel, self.log = rig, ours, kernel, log
-        self.mtu = 1500
+        self.mtu, self.build = 1500, "plain"             # of the guest's: MTU, and of siw the build that is loaded
         self.passed, self.failed, self.panics = 0, [], 0
 
     def prepare(self, case):
         if case.mtu != self.mtu:
             self.rig.set_mtu(self.kernel, case.mtu)
             self.mtu = case.mtu
+        if case.build and case.build != self.build:
+            self.kernel.run("siw-variant " + case.build)
+            self.build = case.build
 
     def disturb(self, case, verb):
         if case.disturbance:
@@ -80,7 +83,7 @@ class Matrix:
         print("   the guest %s; it boots again" % ("panicked: " + panic if panic else "has ended, without a panic"), flush=True)
         self.panics += 1 if panic else 0
         self.rig.up()
-        self.mtu = None
+        self.mtu, self.build = None, "plain"
         return panic is not None
 
     def one(self, case, who):

@@ -231,6 +231,10 @@ static void rejections(void **state)
 	connection.status = -ECONNRESET;
 	vb_explain_connection(&connection, &report);
 	assert_non_null(strstr(report.part[VB_REPORT_CAUSE], "without a reply of MPA"));
+	connection.status = -EPROTO;
+	vb_explain_connection(&connection, &report);
+	assert_non_null(strstr(report.part[VB_REPORT_CAUSE], "is no reply of MPA"));
+	assert_string_equal(evidence(&report, "error"), "EPROTO");
 	connection = (struct vb_explain_connection){.event = "RDMA_CM_EVENT_UNREACHABLE", .status = -ETIMEDOUT, .reach = VB_REACH_REFUSED};
 	vb_explain_connection(&connection, &report);
 	assert_string_equal(evidence(&report, "error"), "ETIMEDOUT");
