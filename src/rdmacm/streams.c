@@ -204,13 +204,12 @@ int vb_rdmacm_streams_accept(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_rd
 	return error;
 }
 
-/* Caller holds the lock. */
+/* Caller holds the lock. The stream is nobody's then. */
 static void reject_request(struct vb_rdmacm_stream *stream, struct vb_rdmacm_private_data data)
 {
 	vb_mpa_reject(stream->mpa, data.bytes, data.length);
 	vb_rdmacm_stream_send(stream);
-	vb_tcp_shut(stream->fd);
-	vb_rdmacm_stream_reap(stream);
+	vb_rdmacm_stream_leave(stream);
 }
 
 int vb_rdmacm_streams_reject(struct vb_rdmacm_id *id, struct vb_rdmacm_private_data data)

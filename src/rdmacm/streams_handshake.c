@@ -232,11 +232,36 @@ static void accept_some(struct vb_rdmacm_stream *listener, vb_time now)
 	}
 }
 
+/* siw takes an end that comes together with the reply for the end alone: its program would not hear why. */
+void vb_rdmacm_stream_leave(struct vb_rdmacm_stream *stream)
+{
+	stream->kind = VB_STREAM_REFUSED;
+	stream->id = NULL;
+	stream->mpa->deadline = VB_TIME_NEVER;
+	stream->retry_at = vb_clock_now() + VB_MILLISECONDS(streams.settings.last_ms);
+	/* Of these, too, there may be no more than so many. */
+	vb_list_append(&streams.unfinished, &stream->unfinished);
+	streams.unfinished_count++;
+	if (vb_rdmacm_stream_poll(stream, true, false) != 0)
+		vb_rdmacm_stream_reap(stream);
+	vb_rdmacm_streams_wake();
+}
+
+static void serve_refused(struct vb_rdmacm_stream *stream)
+{
+	uint8_t bytes[VB_MPA_MAX_FRAME];
+	const struct iovec span = {bytes, sizeof(bytes)};
+	ssize_t got = vb_tcp_receive(stream->fd, &span, 1);
+
+	if (got <= 0 && got != -EAGAIN)
+		vb_rdmacm_stream_reap(stream);
+}
+
 static void refuse(struct vb_rdmacm_stream *stream)
 {
 	vb_mpa_reject(stream->mpa, NULL, 0);
 	vb_rdmacm_stream_send(stream);
-	vb_rdmacm_stream_reap(stream);
+	vb_rdmacm_stream_leave(stream);
 }
 
 static struct vb_rdmacm_event *create_request(struct vb_rdmacm_stream *stream, struct vb_rdmacm_id *listener)
@@ -398,6 +423,9 @@ void vb_rdmacm_stream_serve(struct vb_rdmacm_stream *stream, vb_time now)
 	case VB_STREAM_INCOMING:
 		serve_incoming(stream);
 		return;
+	case VB_STREAM_REFUSED:
+		serve_refused(stream);
+		return;
 	case VB_STREAM_OUTGOING:
 		serve_outgoing(stream);
 		return;
@@ -413,8 +441,9 @@ vb_time vb_rdmacm_stream_deadline(const struct vb_rdmacm_stream *stream)
 
 void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now)
 {
-	vb_mpa_expire(stream->mpa, now);
-	if (stream->kind == VB_STREAM_INCOMING)
+	if (stream->kind != VB_STREAM_REFUSED)
+		vb_mpa_expire(stream->mpa, now);
+	if (stream->kind == VB_STREAM_INCOMING || stream->kind == VB_STREAM_REFUSED)
 		vb_rdmacm_stream_reap(stream);
 	else if (stream->mpa->state == VB_MPA_FAILED)
 		finish_outgoing(stream);

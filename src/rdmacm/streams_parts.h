@@ -22,24 +22,25 @@
 enum vb_rdmacm_stream_kind {
 	VB_STREAM_LISTENER,
 	VB_STREAM_INCOMING,              /* accepted by the system; its request is not whole, or not answered */
+	VB_STREAM_REFUSED,               /* it was, and the peer has not ended its side */
 	VB_STREAM_OUTGOING,              /* connecting, or its reply is not whole */
 	VB_STREAM_ADOPTED,               /* libibverbs has the socket */
 };
 
 struct vb_rdmacm_stream {
 	struct vb_list node;             /* of those with a limit of time, of the others, or of those that are dead */
-	struct vb_list unfinished;       /* INCOMING without a whole request, oldest first */
+	struct vb_list unfinished;       /* INCOMING without a whole request, REFUSED; oldest first */
 	enum vb_rdmacm_stream_kind kind;
 	bool dead;                       /* the thread frees it */
 	bool is_polled, connected;
 	int fd;
-	struct vb_rdmacm_id *id;         /* whose it is; INCOMING: the listener, until there is a request. ADOPTED: NULL if it is gone */
+	struct vb_rdmacm_id *id;         /* whose it is; INCOMING: the listener, until there is a request. ADOPTED: NULL if it is gone. REFUSED: NULL */
 	struct ibv_context *context;     /* OUTGOING, ADOPTED: of the device */
 	uint32_t qpn;
 	struct vb_mpa *mpa;              /* INCOMING, OUTGOING */
 	struct vb_tcp_address remote;    /* OUTGOING */
 	unsigned refusals;
-	vb_time retry_at;                /* OUTGOING: after a refusal. VB_TIME_NEVER: none */
+	vb_time retry_at;                /* OUTGOING: after a refusal. VB_TIME_NEVER: none. REFUSED: when it is closed */
 };
 
 /* All of it under the lock. */
@@ -78,6 +79,8 @@ void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now);
 void vb_rdmacm_stream_report(const struct vb_door_report *report);
 /* Try to send what the handshake has to say; all of it, as a rule. */
 void vb_rdmacm_stream_send(struct vb_rdmacm_stream *stream);
+/* Refused: it is nobody's, and closed when the peer has ended its side, or has had time to read why. */
+void vb_rdmacm_stream_leave(struct vb_rdmacm_stream *stream);
 /* Agreed: libibverbs takes over. 0 or -errno. */
 int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream);
 /* What we would have of the peer at that address. */

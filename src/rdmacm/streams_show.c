@@ -18,6 +18,7 @@ static const char *state_of(const struct vb_rdmacm_id *id)
 	switch (stream->kind) {
 	case VB_STREAM_LISTENER:
 		return "LISTENING";
+	case VB_STREAM_REFUSED:
 	case VB_STREAM_INCOMING:
 		return "REQ_RECEIVED";
 	case VB_STREAM_OUTGOING:

@@ -289,6 +289,7 @@ static int serve(const char *address)
 	if (op->twist == REJECTED) {
 		if (rdma_reject(id, "not today", 9) != 0)
 			give_up("rdma_reject");
+		wait_ms(300); /* siw does not hear why if the connection ends at the same time, as it does with the process */
 		return 0;
 	}
 	if (op->twist != NO_RIGHT)

@@ -498,6 +498,38 @@ static void the_end_is_not_told_behind_the_last_bytes(void **state)
 	rdma_destroy_event_channel(passive);
 }
 
+/* siw takes an end that comes together with a refusal for the end alone, and its program does not hear the reason. A peer that ends its side is
+ * not waited for. */
+static void the_end_is_not_told_behind_a_rejection(void **state)
+{
+	struct rdma_event_channel *passive = rdma_create_event_channel();
+	struct rdma_cm_id *listener;
+	uint16_t port;
+
+	(void)state;
+	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
+	for (unsigned by_destroying = 0; by_destroying < 2; by_destroying++) {
+		int fd = tcp_to(port);
+		int64_t began = patience_clock();
+		struct rdma_cm_event *event;
+		struct vb_mpa_frame reply;
+		struct rdma_cm_id *refused;
+
+		send_request(fd, &ready_request);
+		event = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+		refused = event->id;
+		assert_int_equal(rdma_ack_cm_event(event), 0);
+		if (!by_destroying)
+			assert_int_equal(rdma_reject(refused, "not today", 9), 0);
+		assert_int_equal(rdma_destroy_id(refused), 0);
+		read_reply(fd, &reply);
+		assert_true(reply.reject);
+		expect_the_end_no_sooner(fd, began);
+	}
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(passive);
+}
+
 /* A program that leaves as soon as it has what it waited for. */
 static void accept_and_leave(int told, bool clean)
 {
@@ -689,6 +721,7 @@ int main(void)
 		cmocka_unit_test(nonsense_after_the_handshake_ends_one_connection),
 		cmocka_unit_test(a_bad_reply_is_a_rejection),
 		cmocka_unit_test(the_end_is_not_told_behind_the_last_bytes),
+		cmocka_unit_test(the_end_is_not_told_behind_a_rejection),
 		cmocka_unit_test(a_port_is_one_of_tcp),
 		cmocka_unit_test(a_connection_is_its_process_alone),
 		cmocka_unit_test(half_open_handshakes_are_bounded),
