@@ -33,6 +33,9 @@
 
 /* A WRITE or READ is made of messages of this many bytes, so that answers and requests take turns. */
 #define VB_IWARP_MESSAGE (1u << 20)
+/* So many requests of READs leave together, if as many were asked for before and so many of their bytes are still to come. */
+#define VB_IWARP_TOGETHER 8u
+#define VB_IWARP_MUCH (256u << 10)
 /* How long a message waits for a receive before the stream is ended. */
 #define VB_IWARP_PATIENCE VB_SECONDS(5)
 /* How often to see whether a peer on this host has ended its copy through a window. */

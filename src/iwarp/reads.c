@@ -164,3 +164,28 @@ bool vb_iwarp_reads_take_atomic(struct vb_qp *qp, vb_time now, const struct vb_r
 	engine->reads.owed_head++;
 	return true;
 }
+
+/* ---- requests that wait for one another ---- */
+
+bool vb_iwarp_reads_may_wait(const struct vb_qp *qp)
+{
+	const struct vb_iwarp_engine *engine = vb_iwarp_engine_of(qp);
+	const struct vb_iwarp_cursor *at = &engine->sender.cursor;
+	uint32_t outstanding = at->asked - engine->reads.done, waiting = qp->send.head - at->request, to_come = 0;
+
+	/* More than these may not be asked for. */
+	if (waiting > engine->terms.ord - outstanding)
+		waiting = engine->terms.ord - outstanding;
+	if (waiting == 0 || waiting >= VB_IWARP_TOGETHER || outstanding < VB_IWARP_TOGETHER || engine->stage != VB_IWARP_OPEN || engine->sender.kept || at->underway != VB_IWARP_UNDERWAY_NOTHING || at->request_offset > 0 ||
+	    at->answer != engine->reads.owed_head || at->greetings < engine->first.owed)
+		return false;
+	for (uint32_t i = 0; i < waiting; i++)
+		if (vb_send_queue_at(&qp->send, at->request + i)->opcode != IBV_WR_RDMA_READ)
+			return false;
+	for (uint32_t i = 0; i < VB_IWARP_TOGETHER; i++) {
+		const struct vb_iwarp_asked *asked = vb_iwarp_asked(engine, engine->reads.done + i);
+
+		to_come += asked->size - asked->received;
+	}
+	return to_come >= VB_IWARP_MUCH;
+}

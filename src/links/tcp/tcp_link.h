@@ -54,6 +54,7 @@ struct vb_tcp_stream {
 	vb_time until;
 	vb_time patience;                  /* it is not shut for so long behind the last bytes that came (docs/iwarp.md, last) */
 	vb_time received;                  /* with patience: when those came */
+	vb_time put_off;                   /* since when requests of READs wait for others; 0: none do */
 
 	/* Under the lock of the reports. */
 	struct vb_list report_node;

@@ -412,6 +412,46 @@ static void test_fence(void **state)
 	streams_close(&streams);
 }
 
+/* A few requests of READs wait for others while much of what was asked for is still to come, and for nothing else. */
+static void test_reads_may_wait(void **state)
+{
+	struct options options = {.ird = {16, 16}, .ord = {16, 16}};
+	uint8_t bytes[4096];
+
+	(void)state;
+	streams_open(&streams, &options);
+	streams_settle(&streams);
+	for (unsigned i = 0; i < 8; i++) {
+		assert_false(vb_iwarp_reads_may_wait(a->qp));
+		post_send(a, IBV_WR_RDMA_READ, 0, 32 << 10, 0, i, 0);
+		assert_false(vb_iwarp_reads_may_wait(a->qp)); /* little is to come */
+		assert_int_equal(end_drain(a, bytes, sizeof(bytes)), vb_fpdu_length(46));
+	}
+	assert_false(vb_iwarp_reads_may_wait(a->qp)); /* there is nothing that could */
+	post_send(a, IBV_WR_RDMA_READ, 0, 32 << 10, 0, 8, 0);
+	assert_true(vb_iwarp_reads_may_wait(a->qp));
+	/* The peer's READs are to be answered, too. */
+	post_send(b, IBV_WR_RDMA_READ, 0, 100, 0, 60, 0);
+	end_feed(a, bytes, end_drain(b, bytes, sizeof(bytes)));
+	assert_false(vb_iwarp_reads_may_wait(a->qp));
+	assert_true(end_drain(a, bytes, sizeof(bytes)) > vb_fpdu_length(46));
+	/* A SEND behind it is waited for by somebody, perhaps. */
+	post_send(a, IBV_WR_RDMA_READ, 0, 32 << 10, 0, 9, 0);
+	assert_true(vb_iwarp_reads_may_wait(a->qp));
+	post_send(a, IBV_WR_SEND, 0, 8, 0, 10, 0);
+	assert_false(vb_iwarp_reads_may_wait(a->qp));
+	assert_true(end_drain(a, bytes, sizeof(bytes)) > vb_fpdu_length(46));
+	/* As many as may be asked for, or leave together; and who closes does not wait. */
+	for (unsigned i = 11; i < 17; i++) {
+		assert_int_equal(vb_iwarp_reads_may_wait(a->qp), i > 11);
+		post_send(a, IBV_WR_RDMA_READ, 0, 32 << 10, 0, i, 0);
+	}
+	assert_true(vb_iwarp_reads_may_wait(a->qp));
+	assert_int_equal(modify(a, IBV_QPS_SQD), 0);
+	assert_false(vb_iwarp_reads_may_wait(a->qp));
+	streams_close(&streams);
+}
+
 /* Solicited events wake a CQ that is armed for them; others do not. */
 static void test_solicited(void **state)
 {
@@ -501,6 +541,7 @@ int main(void)
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_local_work_behind_a_cut),
 		cmocka_unit_test(test_fence),
+		cmocka_unit_test(test_reads_may_wait),
 		cmocka_unit_test(test_solicited),
 		cmocka_unit_test(test_direct),
 		cmocka_unit_test(test_turns),
