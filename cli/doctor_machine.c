@@ -62,7 +62,8 @@ static void check_interface(struct vb_cli_report *report, const struct vb_interf
 		*loopback = true;
 	if (!interface->is_up || !interface->is_running || interface->addresses == 0) {
 		if (!interface->is_loopback)
-			vb_cli_report_add(report, check, VB_CLI_OK, NULL, "roce_%s and iwarp_%s are not active: %s", interface->name, interface->name,
+			vb_cli_report_add(report, check, VB_CLI_OK, NULL, "roce_%s and iwarp_%s are not active: %s",
+					  interface->name, interface->name,
 					  !interface->is_up ? "the interface is down" :
 					  !interface->is_running ? "it has no link" : "it has no address");
 		return;
@@ -77,8 +78,9 @@ static void check_interface(struct vb_cli_report *report, const struct vb_interf
 					  ? "An MTU of 4188 or more on both ends gives RoCE's largest packets, 4096 "
 					    "bytes, and more speed."
 					  : NULL,
-				  "roce_%s: MTU %u carries packets of %u bytes, %u address%s; iwarp_%s by TCP", interface->name,
-				  interface->mtu, payload, interface->addresses, interface->addresses == 1 ? "" : "es", interface->name);
+				  "roce_%s: MTU %u carries packets of %u bytes, %u address%s; iwarp_%s by TCP",
+				  interface->name, interface->mtu, payload, interface->addresses,
+				  interface->addresses == 1 ? "" : "es", interface->name);
 }
 
 static void check_interfaces(struct vb_cli_report *report)

@@ -212,14 +212,15 @@ static int by_qpn(const void *a, const void *b)
 /* By number; of equal ones what the process itself says is last. */
 static int by_id(const void *a, const void *b)
 {
-	const struct vb_resource_cm_id *x = &((const union vb_resource *)a)->cm_id, *y = &((const union vb_resource *)b)->cm_id;
+	const struct vb_resource_cm_id *x = &((const union vb_resource *)a)->cm_id;
+	const struct vb_resource_cm_id *y = &((const union vb_resource *)b)->cm_id;
 
 	if (x->number != y->number)
 		return (x->number > y->number) - (x->number < y->number);
 	return !strcmp(y->state, "BOUND") - !strcmp(x->state, "BOUND");
 }
 
-/* An id whose connection is a stream of TCP is its process's own: verbenad says no more of it than that it has a port. */
+/* An id whose connection is a stream of TCP is its process's own: verbenad says of it that it has a port. */
 static void merge_ids(struct vb_cli_holder *holder)
 {
 	unsigned count = holder->count[VB_RESOURCE_CM_ID], kept = 0;

@@ -67,9 +67,11 @@ static void say_stream_refused(const struct vb_explain_connection *c, struct vb_
 			      "Private data of the event may hold the program's reason.");
 	} else if (c->status == -EPROTO) {
 		vb_report_say(report, VB_REPORT_CAUSE,
-			      "what answers at TCP port %u of %s is no reply of MPA, or one of a revision or with markers that are not spoken here.",
+			      "what answers at TCP port %u of %s is no reply of MPA, or one of a revision or with markers "
+			      "that are not spoken here.",
 			      c->destination_port, address);
-		vb_report_say(report, VB_REPORT_FIX, "Is that port one of an iWARP server? MPA of revision 1 or 2 is spoken here, without markers.");
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Is that port one of an iWARP server? MPA of revision 1 or 2 is spoken here, without markers.");
 	} else {
 		vb_report_say(report, VB_REPORT_CAUSE, "%s closed the TCP connection to port %u without a reply of MPA (errno %d).",
 			      address, c->destination_port, -c->status);

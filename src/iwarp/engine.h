@@ -33,7 +33,7 @@
 
 /* A WRITE or READ is made of messages of this many bytes, so that answers and requests take turns. */
 #define VB_IWARP_MESSAGE (1u << 20)
-/* So many requests of READs leave together, if as many were asked for before and so many of their bytes are still to come. */
+/* So many requests of READs leave together, if of as many that were asked for before so many bytes are to come. */
 #define VB_IWARP_TOGETHER 8u
 #define VB_IWARP_MUCH (256u << 10)
 /* How long a message waits for a receive before the stream is ended. */

@@ -66,8 +66,8 @@ void vb_iwarp_got(struct vb_qp *qp, vb_time now, size_t length);
 
 /* ---- out ---- */
 
-/* Nothing is to be sent but a few requests of READs, and much that was asked for before is still to come: they may leave together with
- * those that are posted next, and nobody waits the longer for it. */
+/* Nothing is to be sent but a few requests of READs, and much that was asked for before is still to come: they may
+ * leave together with those that are posted next, and no answer comes the later for it. */
 bool vb_iwarp_reads_may_wait(const struct vb_qp *qp);
 
 /* What is offered to the socket at once. Zeroed before its first use; large, so not for the stack. */

@@ -176,8 +176,10 @@ bool vb_iwarp_reads_may_wait(const struct vb_qp *qp)
 	/* More than these may not be asked for. */
 	if (waiting > engine->terms.ord - outstanding)
 		waiting = engine->terms.ord - outstanding;
-	if (waiting == 0 || waiting >= VB_IWARP_TOGETHER || outstanding < VB_IWARP_TOGETHER || engine->stage != VB_IWARP_OPEN || engine->sender.kept || at->underway != VB_IWARP_UNDERWAY_NOTHING || at->request_offset > 0 ||
-	    at->answer != engine->reads.owed_head || at->greetings < engine->first.owed)
+	if (waiting == 0 || waiting >= VB_IWARP_TOGETHER || outstanding < VB_IWARP_TOGETHER)
+		return false;
+	if (engine->stage != VB_IWARP_OPEN || engine->sender.kept || at->underway != VB_IWARP_UNDERWAY_NOTHING ||
+	    at->request_offset > 0 || at->answer != engine->reads.owed_head || at->greetings < engine->first.owed)
 		return false;
 	for (uint32_t i = 0; i < waiting; i++)
 		if (vb_send_queue_at(&qp->send, at->request + i)->opcode != IBV_WR_RDMA_READ)

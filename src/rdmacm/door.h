@@ -10,7 +10,8 @@
 
 #include "wire/stream_door.h"
 
-/* The descriptor to wait on for reports; libibverbs' own. -ENOSYS: this libibverbs takes no streams. `show`: called from now on. */
+/* The descriptor to wait on for reports; libibverbs' own. -ENOSYS: this libibverbs takes no streams.
+ * `show` is called from now on. */
 int vb_rdmacm_door_open(struct ibv_context *context, vb_door_show_ids *show);
 /* The queue pair goes on with that socket, which is libibverbs' if this succeeds. 0 or -errno. */
 int vb_rdmacm_door_adopt(struct ibv_context *context, uint32_t qpn, int fd, const struct vb_door_terms *terms, uint64_t cookie);

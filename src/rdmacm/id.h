@@ -53,7 +53,7 @@ struct vb_rdmacm_id {
 	struct rdma_cm_id id;
 
 	struct vb_rdmacm_id *registry_next;
-	uint32_t handle;                 /* verbenad's number for it; changes when the daemon is replaced: atomic for streams_show.c */
+	uint32_t handle;                 /* verbenad's number for it; changes when the daemon is replaced; atomic */
 	uint32_t calling;                /* verb of a command that is not answered yet and will be said again to a new daemon; under
 					    the link's lock */
 	enum vb_rdmacm_state state;
@@ -100,7 +100,7 @@ struct vb_rdmacm_id {
 	struct vb_list groups;           /* of struct vb_rdmacm_group (multicast.c) */
 
 	int bound_fd;                    /* a TCP socket at its address, -1: none (streams.c) */
-	uint32_t stream_request;         /* a request's id, which verbenad does not know: its number here. 0: not such an id */
+	uint32_t stream_request;         /* of a request's id, which verbenad does not know: its number. 0: another */
 	struct vb_list stream_node;      /* of the ids that have, or had, a stream; under streams.lock */
 	struct vb_rdmacm_stream *stream; /* atomic: what it has of a TCP connection, under streams.lock */
 };

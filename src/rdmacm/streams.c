@@ -246,7 +246,8 @@ void vb_rdmacm_streams_interface_gone(uint32_t interface_index)
 	VB_LIST_FOR_EACH(node, &streams.ids) {
 		struct vb_rdmacm_id *id = vb_container_of(node, struct vb_rdmacm_id, stream_node);
 
-		if (id->stream_request != 0 && __atomic_load_n(&id->interface_index, __ATOMIC_ACQUIRE) == interface_index)
+		if (id->stream_request != 0 &&
+		    __atomic_load_n(&id->interface_index, __ATOMIC_ACQUIRE) == interface_index)
 			(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 	}
 	vb_mutex_unlock(&streams.lock);

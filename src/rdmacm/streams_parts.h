@@ -34,7 +34,8 @@ struct vb_rdmacm_stream {
 	bool dead;                       /* the thread frees it */
 	bool is_polled, connected;
 	int fd;
-	struct vb_rdmacm_id *id;         /* whose it is; INCOMING: the listener, until there is a request. ADOPTED: NULL if it is gone. REFUSED: NULL */
+	/* Whose it is. INCOMING: the listener, until there is a request. ADOPTED: NULL if it is gone. REFUSED: NULL. */
+	struct vb_rdmacm_id *id;
 	struct ibv_context *context;     /* OUTGOING, ADOPTED: of the device */
 	uint32_t qpn;
 	struct vb_mpa *mpa;              /* INCOMING, OUTGOING */

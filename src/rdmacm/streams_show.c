@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the ids with streams are, for `verbena res`: verbenad knows of one that connects that it has a port, and of a request's id nothing.
- * States are called as those of the CM (connect/states.h), whose messages MPA's frames stand for.
+ * What the ids with streams are, for `verbena res`: verbenad knows of one that connects that it has a port, and of a
+ * request's id nothing. States are called as those of the CM (connect/states.h), whose messages MPA's frames stand for.
  */
 #include <stdio.h>
 
@@ -28,7 +28,8 @@ static const char *state_of(const struct vb_rdmacm_id *id)
 	}
 	if (vb_rdmacm_id_state(id) == VB_RDMACM_DISCONNECTING)
 		return "DREQ_SENT";
-	return stream->mpa != NULL ? "REP_SENT" : "ESTABLISHED"; /* the peer has not said yet that it is ready to receive */
+	/* With a handshake to remember: the peer has not said yet that it is ready to receive. */
+	return stream->mpa != NULL ? "REP_SENT" : "ESTABLISHED";
 }
 
 void vb_rdmacm_streams_show(void *list, vb_door_add_id *add)
@@ -39,7 +40,8 @@ void vb_rdmacm_streams_show(void *list, vb_door_add_id *add)
 		struct vb_resource_cm_id row = {
 			.source = id->source,
 			.destination = id->destination,
-			.number = id->stream_request != 0 ? id->stream_request : __atomic_load_n(&id->handle, __ATOMIC_RELAXED),
+			.number = id->stream_request != 0 ? id->stream_request :
+							    __atomic_load_n(&id->handle, __ATOMIC_RELAXED),
 			.port_space = id->id.ps,
 			.qp_type = id->id.qp_type,
 			.interface_index = __atomic_load_n(&id->interface_index, __ATOMIC_ACQUIRE),

@@ -47,8 +47,8 @@ struct vb_door_report {
 	int32_t status;                  /* ENDED: 0 or -errno */
 };
 
-/* For `verbena res`, which asks libibverbs: librdmacm adds what its ids with streams are, of which verbenad knows at most that they have a
- * port. interface_index is the interface's. Called by the engine thread, which holds no lock. */
+/* For `verbena res`, which asks libibverbs: librdmacm adds what its ids with streams are, of which verbenad knows at
+ * most that they have a port. interface_index is the interface's. Called by the engine thread, which holds no lock. */
 typedef void vb_door_add_id(void *list, const struct vb_resource_cm_id *row);
 typedef void vb_door_show_ids(void *list, vb_door_add_id *add);
 

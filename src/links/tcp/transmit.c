@@ -20,8 +20,8 @@ enum {
 	CALLS_IN_PASS = 1,
 };
 
-/* A request of a READ waits for others to leave with, while the peer has enough to answer, no longer than this. A system call for each costs a
- * fifth of the speed of READs of 64 KiB. */
+/* A request of a READ waits for others to leave with, while the peer has enough to answer, no longer than this. A
+ * system call for each costs a fifth of the speed of READs of 64 KiB. */
 #define READ_PATIENCE VB_MICROSECONDS(50)
 
 /* They are large, and hot in the cache: a few are kept at hand. */

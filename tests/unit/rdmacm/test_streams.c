@@ -498,8 +498,7 @@ static void the_end_is_not_told_behind_the_last_bytes(void **state)
 	rdma_destroy_event_channel(passive);
 }
 
-/* siw takes an end that comes together with a refusal for the end alone, and its program does not hear the reason. A peer that ends its side is
- * not waited for. */
+/* siw takes an end that comes together with a refusal for the end alone, and its program does not hear the reason. */
 static void the_end_is_not_told_behind_a_rejection(void **state)
 {
 	struct rdma_event_channel *passive = rdma_create_event_channel();
