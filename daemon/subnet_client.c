@@ -11,6 +11,7 @@
 #include "fabric/adapter.h"
 #include "wire/device_kind.h"
 #include "wire/mad.h"
+#include "wire/mtu.h"
 #include "wire/roce_packet.h"
 #include "wire/sa_records.h"
 
@@ -161,6 +162,8 @@ static int new_question(struct vb_subnet_client *client, const struct vb_subnet_
 		},
 	};
 	own_gid(client, question->answer.path.source);
+	if (request->question != VB_SUBNET_ADDRESS)
+		memcpy(question->answer.path.destination, request->to, 16);
 	vb_list_append(&client->questions, &question->node);
 	client->asked++;
 	*made = question;
@@ -293,12 +296,12 @@ static int ask_address(struct vb_subnet_client *client, vb_time now, uint32_t se
 	return send_request(client, now, serial, VB_MAD_GET, VB_SA_SERVICE_RECORD, VB_SERVICE_HAS_NAME, &record, sizeof(record), patience);
 }
 
-static int ask_path(struct vb_subnet_client *client, vb_time now, const struct question *question, const uint8_t gid[16], vb_time patience)
+static int ask_path(struct vb_subnet_client *client, vb_time now, const struct question *question, vb_time patience)
 {
 	struct vb_path_record record = {.numb_path = 0x80 | 1, .pkey = be16_of(question->answer.path.pkey)};
 
 	own_gid(client, record.sgid);
-	memcpy(record.dgid, gid, 16);
+	memcpy(record.dgid, question->answer.path.destination, 16);
 	return send_request(client, now, question->serial, VB_MAD_GET, VB_SA_PATH_RECORD,
 			    VB_PATH_HAS_DGID | VB_PATH_HAS_SGID | VB_PATH_HAS_REVERSIBLE | VB_PATH_HAS_NUMB_PATH | VB_PATH_HAS_PKEY,
 			    &record, sizeof(record), patience);
@@ -309,7 +312,6 @@ static int ask_membership(struct vb_subnet_client *client, vb_time now, struct q
 	struct member member = {.qkey = request->qkey, .pkey = question->answer.path.pkey};
 
 	memcpy(member.mgid, request->to, 16);
-	memcpy(question->answer.path.destination, request->to, 16);
 	return send_member(client, now, question->serial, VB_MAD_SET, &member, request->patience);
 }
 
@@ -328,7 +330,7 @@ static int send_question(struct vb_subnet_client *client, vb_time now, struct qu
 {
 	switch (request->question) {
 	case VB_SUBNET_PATH:
-		return ask_path(client, now, question, request->to, request->patience);
+		return ask_path(client, now, question, request->patience);
 	case VB_SUBNET_GROUP:
 		return ask_membership(client, now, question, request);
 	default:
@@ -364,9 +366,11 @@ static int take_path(const struct vb_path_record *record, struct vb_subnet_answe
 	answer->path.hop_limit = be32_get(record->flow_hops) & 0xff;
 	answer->path.traffic_class = record->traffic_class;
 	answer->path.flow_label = be32_get(record->flow_hops) >> 8 & 0xfffff;
-	memcpy(answer->path.destination, record->dgid, 16);
 	answer->mtu = record->mtu & 0x3f;
 	answer->lifetime = record->lifetime & 0x3f;
+	/* It is of another path than was asked for, or no port has such an MTU. */
+	if (memcmp(answer->path.destination, record->dgid, 16) != 0 || vb_mtu_bytes(answer->mtu) == 0)
+		return -EPROTO;
 	return answer->path.dlid != 0 && answer->path.dlid < VB_MULTICAST_LID ? 0 : -EHOSTUNREACH;
 }
 
@@ -376,8 +380,11 @@ static int take_member(struct vb_subnet_client *client, const struct vb_sa_mad *
 	struct member *member;
 
 	memcpy(&record, mad->data, sizeof(record));
-	if (be16_get(mad->header.status) != 0 || be16_get(record.mlid) < VB_MULTICAST_LID)
+	if (be16_get(mad->header.status) != 0)
 		return -EADDRNOTAVAIL;
+	if (be16_get(record.mlid) < VB_MULTICAST_LID || be16_get(record.mlid) == VB_PERMISSIVE_LID ||
+	    memcmp(record.mgid, answer->path.destination, 16) != 0)
+		return -EPROTO;
 	member = calloc(1, sizeof(*member));
 	if (!member)
 		return -ENOMEM;
@@ -394,12 +401,21 @@ static int take_member(struct vb_subnet_client *client, const struct vb_sa_mad *
 	return 0;
 }
 
+static const uint16_t asked[] = {
+	[VB_SUBNET_ADDRESS] = VB_SA_SERVICE_RECORD,
+	[VB_SUBNET_PATH] = VB_SA_PATH_RECORD,
+	[VB_SUBNET_GROUP] = VB_SA_MEMBER_RECORD,
+};
+
 static int take_record(struct vb_subnet_client *client, const struct vb_sa_mad *mad, struct vb_subnet_answer *answer)
 {
 	uint16_t status = be16_get(mad->header.status);
+	static const uint8_t no_gid[16];
 	struct vb_service_record service;
 	struct vb_path_record path;
 
+	if (mad->header.method != VB_MAD_GET_RESPONSE || be16_get(mad->header.attribute) != asked[answer->question])
+		return -EPROTO;
 	if (answer->question == VB_SUBNET_GROUP)
 		return take_member(client, mad, answer);
 	if (answer->question == VB_SUBNET_PATH) {
@@ -410,7 +426,7 @@ static int take_record(struct vb_subnet_client *client, const struct vb_sa_mad *
 		return status == VB_SA_TOO_MANY_RECORDS ? -ENOTUNIQ : -EADDRNOTAVAIL;
 	memcpy(&service, mad->data, sizeof(service));
 	memcpy(answer->path.destination, service.gid, 16);
-	return 0;
+	return vb_gid_is_multicast(service.gid) || memcmp(service.gid, no_gid, 16) == 0 ? -EPROTO : 0;
 }
 
 static void take_answer(struct vb_subnet_client *client, int status, const struct vb_sa_mad *mad)
@@ -434,12 +450,13 @@ void vb_subnet_client_deliver(struct vb_subnet_client *client, vb_time now, uint
 			      const struct vb_mad_address *address, const void *message, size_t length)
 {
 	struct vb_path from = vb_ib_route_to_path(&address->route);
-	struct vb_sa_mad mad;
+	struct vb_sa_mad mad = {0};
 
-	if (length < sizeof(mad))
+	/* Of a request that was not answered its header comes back. */
+	if (length < (status != 0 ? sizeof(mad.header) : sizeof(mad)))
 		return;
 	if ((int)agent == client->sa_agent) {
-		memcpy(&mad, message, sizeof(mad));
+		memcpy(&mad, message, length < sizeof(mad) ? length : sizeof(mad));
 		take_answer(client, status, &mad);
 	} else if (status == 0 && from.framing == VB_FRAMING_GLOBAL) {
 		/* Peers are known by their GIDs, which a GRH tells. */

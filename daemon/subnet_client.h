@@ -42,7 +42,7 @@ struct vb_subnet_answer {
 	uint32_t id;                       /* for which of his ids */
 	enum vb_subnet_question question;
 	int error;                         /* 0 or -errno: -ETIMEDOUT, -EADDRNOTAVAIL no port has the address, -ENOTUNIQ several have,
-					      -EHOSTUNREACH there is no path */
+					      -EHOSTUNREACH there is no path, -EPROTO the answer is none */
 	struct vb_path path;               /* source and destination are GIDs; LIDs and SL are PATH's answer */
 	uint8_t mtu, lifetime;             /* PATH: code of wire/mtu.h, exponent */
 	uint64_t cookie;                   /* GROUP: the asker's; path.dlid is the group's LID */

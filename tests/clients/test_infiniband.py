@@ -3,6 +3,7 @@
 
 import os
 import re
+import signal
 import socket
 import struct
 import zlib
@@ -312,6 +313,45 @@ class InfiniBand(FabricCase):
         said = self.right.run(*run, "10.77.0.1")
         self.assertIn("RDMA_CM_EVENT_REJECTED", said.out)
         self.assertIn("nobody listens", said.out)
+        # A subnet manager that does not answer is waited for as long as the program says, and no longer.
+        process.signal(signal.SIGSTOP)
+        said = self.right.run(*run, "10.77.0.1")
+        self.assertIn("RDMA_CM_EVENT_ADDR_ERROR, error -110", said.out)
+        process.signal(signal.SIGCONT)
+
+    def test_registered_again(self):
+        """Another opensm knows nothing of the hosts' addresses and groups, nor does a fabric that died: each is told of them again."""
+        self.network.environment["VERBENA_TRANSPORT"] = "infiniband"
+        self.left, self.right = self.network.pair()
+        self.server = self.left
+        fabric = self.up(self.left)
+        self.verbena(self.left, "join")
+        self.verbena(self.right, "join", "10.77.0.1")
+        process, read = self.opensm(self.left, "first")
+        self.until_up(process, read)
+        member = self.right.start(which("mckey"), "-b", "10.77.0.2", "-m", "239.77.0.1", "-C", "5")
+
+        def knows():
+            # A question that opensm is too busy for fails: then again.
+            said = [self.left.run("/usr/sbin/saquery", option).out for option in ("-S", "-g")]
+            return all(address in said[0] for address in ("10.77.0.1", "10.77.0.2")) and "ff12:4001:ffff::f4d:1" in said[1]
+        self.until(knows, lambda: self.tool(self.left, "saquery", "-S") + member.output())
+        process.kill()
+        process, read = self.opensm(self.left, "second")
+        self.until_up(process, read)
+        self.until(knows, lambda: self.tool(self.left, "saquery", "-S") + member.output())
+        # The fabric dies with its switch, and comes back: the hosts take their places again, and the subnet manager finds them.
+        fabric.kill()
+        self.until(lambda: "State: Down" in self.tool(self.right, "ibstat", "vib0"), lambda: self.tool(self.right, "ibstat", "vib0"))
+        self.up(self.left)
+        self.until(lambda: "State: Active" in self.tool(self.right, "ibstat", "vib0"), lambda: self.tool(self.right, "ibstat", "vib0") + read())
+        self.until(knows, lambda: self.tool(self.left, "saquery", "-S") + member.output())
+        self.assertTrue(member.running(), member.output())
+        member.kill()
+        server = self.left.start(which("rping"), "-s", "-C", "5", "-V")
+        self.until_listening(server)
+        client = self.right.run(which("rping"), "-c", "-a", "10.77.0.1", "-C", "5", "-V")
+        self.assertEqual((client.code, server.wait(self.TIMEOUT).code), (0, 0), str(client) + server.output())
 
     def test_multicast(self):
         """perftest joins a group of opensm's by itself, by MADs, and attaches its queue pairs to it."""
