@@ -35,6 +35,8 @@ BULK = (
     ("RC WRITE 64 KiB, both directions", "ib_write_bw", 65536, ["-b"], None),
     ("RC WRITE 1 KiB", "ib_write_bw", 1024, [], None),
     ("UC WRITE 64 KiB", "ib_write_bw", 65536, ["-c", "UC"], None),
+    ("UC SEND 64 KiB", "ib_send_bw", 65536, ["-c", "UC"], None),
+    ("UD SEND 1 KiB", "ib_send_bw", 1024, ["-c", "UD"], None),
 )
 # Measured again with the socket buffers that an ordinary user gets by default.
 SMALL_BUFFERS = tuple(row for row in BULK if row[0] in ("RC WRITE 64 KiB", "RC WRITE 1 MiB", "RC READ 1 MiB", "RC SEND 1 MiB"))

@@ -274,7 +274,7 @@ static bool is_again(struct builder *b, struct flow *flow, const struct vb_roce_
 	uint8_t **seen = &flow->seen[!packet->op->is_request], bit = (uint8_t)(1u << packet->psn.v % 8);
 	bool again;
 
-	if (packet->op->kind == VB_KIND_ACKNOWLEDGE || packet->op->kind == VB_KIND_CNP)
+	if (packet->op->kind == VB_KIND_ACKNOWLEDGE || packet->op->kind == VB_KIND_CNP || packet->op->service == VB_SERVICE_VENDOR)
 		return false;
 	if (!*seen)
 		*seen = calloc(PSNS / 8, 1);

@@ -86,8 +86,9 @@ int vb_story_find_peers(struct vb_story *story)
 	for (size_t i = 0; i < story->packets && known.count < MOST_CONNECTIONS; i++) {
 		const struct vb_story_packet *packet = &story->packet[i], *request;
 
-		/* A congestion notification answers nothing (A17.9.3): its PSN is 0. */
+		/* A congestion notification answers nothing (A17.9.3): its PSN is 0. Nor do the packets of flow control. */
 		if (!is_foreign(packet) || packet->packet.op->is_request || packet->packet.op->kind == VB_KIND_CNP ||
+		    packet->packet.op->service == VB_SERVICE_VENDOR ||
 		    sender_of(&known, packet) != 0)
 			continue;
 		request = find_request(story, &known, i);

@@ -126,6 +126,16 @@ int vb_udp_open_receiver(bool ipv6, uint16_t port)
 	return error != 0 ? error : fd;
 }
 
+uint32_t vb_udp_receive_buffer(int fd)
+{
+	socklen_t length = sizeof(int);
+	int bytes = 0;
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &length) != 0 || bytes < 0)
+		return 0;
+	return (uint32_t)bytes;
+}
+
 bool vb_udp_port_is_unused(bool ipv6, uint16_t port)
 {
 	int fd = open_socket(ipv6, 0);

@@ -26,6 +26,8 @@ struct vb_burst;
  * non-blocking. Descriptor or -errno: -EADDRINUSE the port is taken by another program, -EAFNOSUPPORT no such IP version
  * here. */
 int vb_udp_open_receiver(bool ipv6, uint16_t port);
+/* Bytes that may wait in it, as the kernel counts them; 0: not known. */
+uint32_t vb_udp_receive_buffer(int fd);
 /* Does no socket at all use the port, not even one of ours that a process kept? */
 bool vb_udp_port_is_unused(bool ipv6, uint16_t port);
 /* Bound to `port` alone. Sends block, for at most a tenth of a second. */

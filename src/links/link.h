@@ -31,6 +31,7 @@ struct vb_memory_host;
 struct vb_poller;
 struct vb_qp;
 struct vb_queue_observer;
+struct vb_receive_share;
 struct vb_schedule;
 struct vb_shape;
 struct vb_transport;
@@ -162,6 +163,7 @@ struct vb_link {
 	const struct vb_link_driver *driver;
 	struct vb_schedule *schedule;
 	struct vb_link *next;
+	struct vb_receive_share *share;  /* of the buffer that packets come into (queue/host.h); NULL: not known */
 	const struct vb_queue_observer *observer; /* records what is posted and completed; NULL: none */
 	uint32_t members;                  /* atomic: queue pairs that it carries */
 };

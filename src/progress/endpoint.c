@@ -275,6 +275,11 @@ const struct vb_queue_observer *vb_endpoint_observer(const struct vb_endpoint *e
 	return endpoint->wire[VB_DEVICE_ROCE]->observer;
 }
 
+struct vb_receive_share *vb_endpoint_share(const struct vb_endpoint *endpoint)
+{
+	return endpoint->wire[VB_DEVICE_ROCE]->share;
+}
+
 vb_time vb_endpoint_now(void)
 {
 	return vb_clock_now();

@@ -30,6 +30,7 @@ struct vb_memory_host;
 struct vb_qp;
 struct vb_resource_list;
 struct vb_queue_observer;
+struct vb_receive_share;
 
 /* The process's endpoint, opened by the first caller, closed by the last. 0 or -errno (message logged: no daemon,
  * foreign daemon, port taken). */
@@ -43,6 +44,8 @@ bool vb_endpoint_has_port(const struct vb_endpoint *endpoint);
 
 /* The observer that records what is posted and completed; NULL: none. */
 const struct vb_queue_observer *vb_endpoint_observer(const struct vb_endpoint *endpoint);
+/* The receive buffer of port 4791 (queue/host.h). */
+struct vb_receive_share *vb_endpoint_share(const struct vb_endpoint *endpoint);
 
 vb_time vb_endpoint_now(void);           /* monotonic */
 uint32_t vb_endpoint_random(void *unused); /* unpredictable; fits vb_queue_host.random */

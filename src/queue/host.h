@@ -21,6 +21,14 @@ struct vb_profile;
 struct vb_queue_observer;
 struct vb_queue_watch;
 
+struct vb_path;
+
+/* A receive buffer that queue pairs share, and how many send into it in bulk. Under the lock of whoever reads the buffer. */
+struct vb_receive_share {
+	uint32_t bytes;                  /* as the kernel counts them */
+	uint32_t period, senders, senders_before;
+};
+
 struct vb_queue_host {
 	/* A completion event is due on the CQ's channel. Caller holds cq->lock. */
 	void (*completion_event)(struct vb_cq *cq);
@@ -33,6 +41,8 @@ struct vb_queue_host {
 	/* The address behind an application's handle. */
 	const struct vb_ah *(*address_of)(struct ibv_ah *ah);
 	uint32_t (*random)(void *context);
+	/* UDP port to send from by this path; NULL: all are alike. */
+	uint16_t (*source_port)(const struct vb_queue_host *host, const struct vb_path *path, uint32_t destination_qpn);
 	void *context;
 	const struct vb_profile *profile; /* of the device: its limits, and what may be asked of it */
 	struct vb_memory *memory;
@@ -40,6 +50,7 @@ struct vb_queue_host {
 	const struct vb_queue_observer *observer; /* NULL: no record is kept (queue/observer.h) */
 	const struct vb_queue_watch *watch; /* NULL: no watch (queue/watch.h) */
 	const char *device;              /* its name; NULL: none */
+	struct vb_receive_share *share;  /* NULL: not known */
 	const void *policy;              /* the engine's, of whatever it may choose; NULL: the device's or the process's */
 	const uint16_t *pkeys;           /* atomic: the port's, as many as the profile's table has; NULL: all are the default one */
 };

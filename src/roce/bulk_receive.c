@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fast path of packets that are like the one before them: of a message under way on RC (SEND, WRITE, or the response to our
+ * The fast path of packets that are like the one before them: of a message under way on RC or UC (SEND, WRITE, or the response to our
  * READ) those that are neither first nor last, in order, all of one size. Nearly every packet of a large transfer is one.
  * What they can differ in is checked, everything else was when the message began; whatever does not fit goes the ordinary
  * way, which knows all the cases.
@@ -9,7 +9,8 @@
  * allowed because nothing of the packet's content decides where it goes: the place follows from our own state (the message
  * that began, whose key, rights and range were checked, and how much of it has come), and what a message's memory holds
  * before its end is undefined (IBA 9.5, o9-20). A damaged packet leaves rubbish there, does not move the expected PSN, and is
- * overwritten when it comes again. One exception (seed 49182 of tests/sim/campaign.c): a SEND does not say how long it
+ * overwritten when it comes again; on UC it does not, and the message never ends.
+ * One exception (seed 49182 of tests/sim/campaign.c): a SEND does not say how long it
  * is, so a middle packet whose PSN is damaged to that of the last leaves rubbish behind the message, inside the receive.
  * The last packet of a message, which an application may be watching for, is never placed before it is known to be good.
  */
@@ -88,7 +89,7 @@ static bool expect_request(struct vb_qp *qp, struct expected *expected)
 	/* Where others wait for this packet, the ordinary way sees to them. */
 	if (responder->underway == VB_UNDERWAY_NOTHING || responder->fatal || responder->reorder.count > 0)
 		return false;
-	expected->opcode = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, kind, VB_POSITION_MIDDLE, 0);
+	expected->opcode = (uint8_t)vb_roce_opcode_find(vb_roce_service(qp), kind, VB_POSITION_MIDDLE, 0);
 	expected->psn = responder->expected;
 	if (kind == VB_KIND_WRITE)
 		return hold_write(qp, expected);
@@ -134,7 +135,7 @@ static void requests_came(struct vb_qp *qp, uint32_t count, bool ack_request)
 	responder->received += count * engine->mtu;
 	responder->expected = psn_add(responder->expected, count);
 	responder->ack_psn = psn_add(responder->expected, VB_PSN_MASK);
-	if (ack_request)
+	if (ack_request && qp->type != IBV_QPT_UC)
 		vb_roce_responder_owe_acknowledgement(qp);
 }
 
@@ -150,12 +151,12 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	vb_lock_assert_held(&qp->lock);
 	got->taken = got->damaged = 0;
 	/* Requests of XRC have more than a BTH before the payload. */
-	if ((qp->type != IBV_QPT_RC && qp->type != IBV_QPT_XRC_SEND) || got->segment != size ||
+	if ((qp->type != IBV_QPT_RC && qp->type != IBV_QPT_XRC_SEND && qp->type != IBV_QPT_UC) || got->segment != size ||
 	    qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQE ||
 	    qp->pkey != VB_DEFAULT_PKEY || !vb_path_leads_back(&qp->path, from) ||
 	    (from->traffic_class & ECN_MASK) == ECN_CONGESTION_EXPERIENCED)
 		return;
-	response = !vb_roce_opcode(got->bytes[0])->is_request;
+	response = qp->type != IBV_QPT_UC && !vb_roce_opcode(got->bytes[0])->is_request;
 	if (!(response ? expect_response(qp, &expected) : expect_request(qp, &expected)))
 		return;
 	while (count < expected.most && (size_t)(count + 1) * size <= got->length) {

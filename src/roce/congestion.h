@@ -37,6 +37,9 @@ enum {
 	 * packets. */
 	VB_BATCH_PACKETS = 64,
 
+	/* UC, UD: of a receiver that reports, and does not know its buffer. 1 KiB datagrams that come one by one fill 345 KB so. */
+	VB_FLOW_WINDOW = 192 * 1024,
+
 	VB_READ_WINDOW_START = 256 * 1024,
 	/* One request asks for at most this much, as its response is not flow-controlled any further. Reads up to 128 KiB look on
 	 * the wire as an adapter's do. */
@@ -45,7 +48,8 @@ enum {
 	VB_READ_PIECE_MIN_PACKETS = 8,
 };
 
-/* UC and UD have no acknowledgements: they are paced by time. One byte of charge per nanosecond is 8 Gb/s. A burst goes
+/* UC and UD have no acknowledgements: to peers that do not report what they took (flow.c) they are paced by time. One byte of charge
+ * per nanosecond is 8 Gb/s. A burst goes
  * at once; after it, half a burst at a time, so that a system call carries many packets. */
 #define VB_PACE_PACKET 832 /* no packet counts for less: what a receiver needs for a small one, and a little more */
 #define VB_PACE_BURST VB_MICROSECONDS(192)

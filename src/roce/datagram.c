@@ -104,6 +104,7 @@ void vb_roce_datagram_receive(struct vb_qp *qp, vb_time now, const struct vb_roc
 		vb_qp_fail_receive(qp, taken, IBV_WC_LOC_PROT_ERR, &why, IBV_EVENT_QP_REQ_ERR, false, now);
 		return;
 	}
+	vb_roce_flow_took(vb_roce_engine(qp), packet->payload_length);
 	vb_roce_responder_complete(qp, now, packet, VB_GRH_LENGTH + packet->payload_length);
 }
 
@@ -121,7 +122,7 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 		return VB_PROGRESS_BURST_FULL;
 	if (!wqe->started && !vb_roce_work_start(qp, wqe, now))
 		return VB_PROGRESS_MUST_WAIT;
-	if (!vb_roce_work_paced(requester, vb_roce_charge(wqe->length, 1), now))
+	if (!vb_roce_flow_allows(qp, wqe, vb_roce_charge(wqe->length, 1), now))
 		return VB_PROGRESS_MUST_WAIT;
 	vb_roce_work_headers(qp, wqe, 0, &packet);
 	packet.destination_qpn = wqe->datagram.qpn;
@@ -140,8 +141,13 @@ bool vb_roce_datagram_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	enum vb_roce_progress progress = VB_PROGRESS_SENT;
+	uint32_t mtu = vb_roce_engine(qp)->mtu;
 
-	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head)
-		progress = advance(qp, now, out);
+	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head) {
+		progress = vb_burst_has_enough(out, mtu) ? VB_PROGRESS_BURST_FULL : advance(qp, now, out);
+		if (requester->flow && vb_burst_run_is_full(out))
+			vb_roce_flow_ask(qp, out);
+	}
+	vb_roce_flow_ask(qp, out);
 	return progress == VB_PROGRESS_BURST_FULL;
 }

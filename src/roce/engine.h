@@ -129,6 +129,7 @@ struct vb_roce_requester {
 	vb_time paced;                   /* when what was sent would have left at the rate */
 	uint32_t pace_rest;              /* picoseconds that `paced` leaves out */
 	vb_time pace_until;              /* 0: does not wait */
+	struct vb_roce_flow *flow;       /* flow.c; NULL: the pace was never in the way */
 
 	vb_time local_retry_at;          /* 0: no local work waits for a peer on this host that copies through a window */
 
@@ -202,6 +203,10 @@ struct vb_roce_responder {
 	struct psn came_ahead;           /* the last of them */
 	bool drops_ahead;                /* as an adapter: what comes ahead of a missing packet is not kept */
 	bool begins_anew;                /* nor what came before it of the same message */
+	struct vb_roce_report *reports;  /* flow.c; NULL: nobody has asked */
+	uint8_t report_room;
+	bool reports_owed;
+	uint32_t message_charge;         /* UC, UD: of the last message that took a receive; 0: none did */
 	bool cnp_owed;
 	vb_time cnp_sent, cnp_interval;
 };
@@ -377,11 +382,33 @@ void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv
 		       const struct vb_fault_record *why);
 
 /* ---- pace.c ---- */
-/* UC, UD: may a packet of this charge leave now? Books it if so. */
+/* UC, UD that know nothing of the receiver: may a packet of this charge leave now? Books it if so. */
 bool vb_roce_work_paced(struct vb_roce_requester *requester, uint32_t charge, vb_time now);
 /* RC with a rate: may a packet leave now? A run of them counts as one. */
 bool vb_roce_pace_allows(struct vb_roce_requester *requester, vb_time now);
 void vb_roce_pace_sent(struct vb_roce_requester *requester, vb_time now, uint32_t count, uint32_t payload);
+
+/* ---- flow.c: flow control of UC and UD ---- */
+/* May a packet of this charge leave now? Books it if so. */
+bool vb_roce_flow_allows(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t charge, vb_time now);
+/* UC: how many packets of this charge may leave at once, and that they did. 0: they must be tried singly. */
+uint32_t vb_roce_flow_room(const struct vb_roce_requester *requester, uint32_t charge);
+void vb_roce_flow_sent(struct vb_roce_requester *requester, uint32_t charge);
+/* After packets: the probe that is due, if one is. */
+void vb_roce_flow_ask(struct vb_qp *qp, struct vb_burst *out);
+void vb_roce_flow_reported(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
+void vb_roce_flow_close(struct vb_roce_requester *requester);
+void vb_roce_flow_probed(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
+/* The reports that are owed. Returns true when the burst was full before all were in it. */
+bool vb_roce_flow_report(struct vb_qp *qp, struct vb_burst *out);
+/* A message of so many bytes took a receive. */
+static inline void vb_roce_flow_took(struct vb_roce_engine *engine, uint32_t length)
+{
+	uint32_t charge = vb_roce_charge(length, vb_roce_packets(length, engine->mtu));
+
+	engine->responder.message_charge = charge < VB_PACE_PACKET ? VB_PACE_PACKET : charge;
+}
+void vb_roce_flow_forget(struct vb_roce_responder *responder);
 
 /* ---- requester_reads.c: read and atomic requests ---- */
 /* Ask for the end of what was asked last again, out of turn. */

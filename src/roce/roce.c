@@ -5,6 +5,7 @@
  *   receive -> source, P_Key, ECN -> request:  responder.c  (UC: unreliable.c, UD: datagram.c)
  *                                 -> answer:   completer.c
  *                                 -> CNP:      congestion.c
+ *                                 -> probe, report: flow.c
  *   send    -> CNP, answers (responder.c), requests (requester.c, unreliable.c, datagram.c)
  *
  * What a packet of an RC message passes: here, responder.c, responder_checks.c, memory/place.c, queue/qp_complete.c.
@@ -59,6 +60,8 @@ static void clear(struct vb_qp *qp)
 	vb_roce_reorder_clear(&engine->responder.reorder);
 	vb_roce_missing_close(&engine->requester);
 	vb_roce_early_close(&engine->requester);
+	vb_roce_flow_close(&engine->requester);
+	vb_roce_flow_forget(&engine->responder);
 	memset(engine, 0, sizeof(*engine));
 	engine->requester.retransmit_at = engine->requester.probe_at = VB_TIME_NEVER;
 }
@@ -126,6 +129,7 @@ static void stop_requester(struct vb_qp *qp)
 	requester->sampling = requester->rewound = requester->probe_owed = requester->expired = requester->probed = false;
 	requester->failure.waits = false;
 	vb_roce_selective_end(requester);
+	vb_roce_flow_close(requester);
 }
 
 /* UC, UD: what was handed to the network is done, whatever comes after it. */
@@ -258,13 +262,25 @@ static enum ibv_qp_type type_of(const struct vb_roce_opcode *op)
 	}
 }
 
+static bool is_of_type(const struct vb_qp *qp, const struct vb_roce_opcode *op)
+{
+	switch (op->service) {
+	case VB_SERVICE_CNP:
+		return qp->type != IBV_QPT_UD;
+	case VB_SERVICE_VENDOR:
+		return !vb_qp_is_reliable(qp);
+	default:
+		return qp->type == type_of(op);
+	}
+}
+
 /* What holds for every packet before its role is asked (IBA 9.6.1). */
 static bool is_for(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
 	struct vb_counters *counters = qp->host->counters;
 	bool is_cnp = packet->op->service == VB_SERVICE_CNP;
 
-	if (!takes_packets(qp) || (is_cnp ? qp->type == IBV_QPT_UD : qp->type != type_of(packet->op))) {
+	if (!takes_packets(qp) || !is_of_type(qp, packet->op)) {
 		VB_COUNT(counters, dropped_pkts);
 		if (qp->type == IBV_QPT_UD && packet->op->service == VB_SERVICE_UD)
 			vb_roce_datagram_dropped(qp, packet, VB_DROP_STATE);
@@ -303,6 +319,11 @@ static void dispatch(struct vb_qp *qp, vb_time now, const struct vb_roce_packet 
 		/* Before RTS nothing was sent that could be too fast. */
 		if (congestion->algorithm && congestion->algorithm->notified(congestion, now))
 			VB_COUNT(qp->host->counters, rp_cnp_handled);
+	} else if (packet->op->service == VB_SERVICE_VENDOR) {
+		if (packet->op->kind == VB_KIND_FLOW_PROBE)
+			vb_roce_flow_probed(qp, now, packet);
+		else
+			vb_roce_flow_reported(qp, now, packet);
 	} else if (qp->type == IBV_QPT_UD) {
 		vb_roce_datagram_receive(qp, now, packet);
 	} else if (qp->type == IBV_QPT_UC) {
@@ -351,6 +372,8 @@ static bool send_answers(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 			return true;
 		send_cnp(qp, now, out);
 	}
+	if (responder->reports_owed && vb_roce_flow_report(qp, out))
+		return true;
 	return vb_roce_responder_owes(qp) && vb_roce_responder_send(qp, now, out);
 }
 

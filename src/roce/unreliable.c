@@ -5,7 +5,7 @@
  * A WRITE may have put its beginning into memory by then, as the specification allows: it is the completion that
  * says a message is whole.
  *
- * Sending is paced (congestion.h), and an element is complete when its last packet was handed over: the completion
+ * Sending is paced (flow.c), and an element is complete when its last packet was handed over: the completion
  * is made at the next call, when the kernel has the bytes and the application may have its buffer back.
  */
 #include "roce/engine.h"
@@ -128,11 +128,43 @@ void vb_roce_unreliable_receive(struct vb_qp *qp, vb_time now, const struct vb_r
 	if (!vb_position_is_end(packet->op->position))
 		return;
 	responder->underway = VB_UNDERWAY_NOTHING;
-	if (packet->op->makes_completion)
-		vb_roce_responder_complete(qp, now, packet, responder->received);
+	if (!packet->op->makes_completion)
+		return;
+	vb_roce_flow_took(vb_roce_engine(qp), responder->received);
+	vb_roce_responder_complete(qp, now, packet, responder->received);
 }
 
-/* One packet of the element at send_index, or its local execution. */
+static void note_sent(struct vb_roce_requester *requester, uint32_t count)
+{
+	requester->send = psn_add(requester->send, count);
+	requester->acknowledged = requester->high = requester->send;
+}
+
+/* Packets from `index` on that are neither first nor last, as many as the receiver and a run have room for. Returns how many went;
+ * none means nothing but that they must be tried singly. */
+static uint32_t transmit_middle_packets(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index, struct vb_burst *out)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	uint32_t charge = vb_roce_charge(engine->mtu, 1), count = vb_roce_note(wqe)->packets - 1 - index;
+	uint32_t fit = vb_roce_flow_room(&engine->requester, charge), room = vb_burst_run_room(out, engine->mtu);
+	struct vb_roce_packet packet;
+
+	if (room > 0 && count > room)
+		count = room;
+	if (count > fit)
+		count = fit;
+	if (count < 2)
+		return 0;
+	vb_roce_work_headers(qp, wqe, index, &packet);
+	count = vb_roce_work_append_middle_packets(qp, wqe, index, count, &packet, out);
+	if (count > 0) {
+		vb_roce_flow_sent(&engine->requester, count * charge);
+		note_sent(&engine->requester, count);
+	}
+	return count;
+}
+
+/* Packets of the element at send_index, or its local execution. */
 static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
@@ -153,14 +185,15 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 	index = psn_ahead(requester->send, vb_roce_note(wqe)->first_psn);
 	if (!vb_burst_has_room(out, engine->mtu))
 		return VB_PROGRESS_BURST_FULL;
-	if (!vb_roce_work_paced(requester, vb_roce_charge(vb_roce_payload(wqe->length, engine->mtu, index), 1), now))
+	if (index > 0 && index + 1 < vb_roce_note(wqe)->packets && transmit_middle_packets(qp, wqe, index, out) > 0)
+		return VB_PROGRESS_SENT;
+	if (!vb_roce_flow_allows(qp, wqe, vb_roce_charge(vb_roce_payload(wqe->length, engine->mtu, index), 1), now))
 		return VB_PROGRESS_MUST_WAIT;
 	vb_roce_work_headers(qp, wqe, index, &packet);
 	progress = vb_roce_work_append(qp, wqe, index, &qp->path, &packet, out);
 	if (progress != VB_PROGRESS_SENT)
 		return progress;
-	requester->send = psn_add(requester->send, 1);
-	requester->acknowledged = requester->high = requester->send;
+	note_sent(requester, 1);
 	if (index + 1 == vb_roce_note(wqe)->packets)
 		requester->send_index++;
 	return VB_PROGRESS_SENT;
@@ -170,8 +203,13 @@ bool vb_roce_unreliable_send(struct vb_qp *qp, vb_time now, struct vb_burst *out
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	enum vb_roce_progress progress = VB_PROGRESS_SENT;
+	uint32_t mtu = vb_roce_engine(qp)->mtu;
 
-	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head)
-		progress = advance(qp, now, out);
+	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head) {
+		progress = vb_burst_has_enough(out, mtu) ? VB_PROGRESS_BURST_FULL : advance(qp, now, out);
+		if (requester->flow && vb_burst_run_is_full(out))
+			vb_roce_flow_ask(qp, out);
+	}
+	vb_roce_flow_ask(qp, out);
 	return progress == VB_PROGRESS_BURST_FULL;
 }

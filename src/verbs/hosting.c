@@ -61,6 +61,13 @@ static const struct vb_ah *address_of(struct ibv_ah *ah)
 	return ah == NULL ? NULL : &vb_address_handle_of(ah)->ah;
 }
 
+static uint16_t source_port(const struct vb_queue_host *host, const struct vb_path *path, uint32_t destination_qpn)
+{
+	const struct vb_session *session = vb_container_of(host, struct vb_session, host);
+
+	return vb_endpoint_source_port(session->endpoint, path, destination_qpn);
+}
+
 static void fill_host(struct vb_session *session)
 {
 	session->host = (struct vb_queue_host){
@@ -71,6 +78,8 @@ static void fill_host(struct vb_session *session)
 		.srq_event = srq_event,
 		.address_of = address_of,
 		.random = vb_endpoint_random,
+		.source_port = source_port,
+		.share = vb_endpoint_share(session->endpoint),
 		.profile = &session->profile,
 		.device = session->device,
 		.memory = session->memory,

@@ -80,6 +80,15 @@ void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct 
 /* How many packets with that much payload and no header but the BTH can join the last run; 0: they would begin another. */
 uint32_t vb_burst_run_room(const struct vb_burst *burst, size_t payload);
 
+/* Does the last run have room for no more packets like its own, but for a short one behind them? */
+static inline bool vb_burst_run_is_full(const struct vb_burst *burst)
+{
+	const struct vb_burst_run *run = burst->runs ? &burst->run[burst->runs - 1] : NULL;
+
+	return run && (run->closed || run->packets >= VB_BURST_RUN_PACKETS - 1 ||
+		       run->bytes + run->segment_size > VB_BURST_RUN_BYTES);
+}
+
 /* How many of them a run holds that begins with one. */
 static inline uint32_t vb_burst_run_limit(size_t payload)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * THE opcode table. The upper three bits of an opcode are the service, the lower five the operation (IBA 9.2.1, table
- * 38); CNP is of RoCEv2 annex A17.9.3, XRC of annex A14: as RC, and each request
- * names a shared receive queue. A row says what cannot be derived; name, header length, direction and what a packet
- * does to the receive queue follow from it.
+ * 38); CNP is of RoCEv2 annex A17.9.3, XRC of annex A14: as RC, and each request names a shared receive queue; codes
+ * from 0xC0 on are manufacturers' own, and two of them ours (roce/flow.c). A row says what cannot be derived; name,
+ * header length, direction and what a packet does to the receive queue follow from it.
  */
 #include "wire/roce_opcode.h"
 
@@ -86,7 +86,9 @@
 	X(0xb3, XRC, COMPARE_SWAP,                ATOMIC_CMP_SWP,      ONLY,    XRCETH | ATOMIC,   false)    \
 	X(0xb4, XRC, FETCH_ADD,                   ATOMIC_FETCH_ADD,    ONLY,    XRCETH | ATOMIC,   false)    \
 	X(0xb6, XRC, SEND_LAST_WITH_INVALIDATE,   SEND,                LAST,    XRCETH | IETH,     true)     \
-	X(0xb7, XRC, SEND_ONLY_WITH_INVALIDATE,   SEND,                ONLY,    XRCETH | IETH,     true)
+	X(0xb7, XRC, SEND_ONLY_WITH_INVALIDATE,   SEND,                ONLY,    XRCETH | IETH,     true)     \
+	X(0xc0, VENDOR, FLOW_PROBE,               FLOW_PROBE,          ONLY,    DETH,              false)    \
+	X(0xc1, VENDOR, FLOW_REPORT,              FLOW_REPORT,         ONLY,    IMM,               false)
 
 #define LENGTH_IF(headers, bit, length) ((headers) & (bit) ? (length) : 0)
 #define LENGTH_OF(headers)                                                  \
@@ -142,7 +144,7 @@ const struct vb_roce_opcode *vb_roce_opcode(uint8_t opcode)
 }
 
 /* The table turned round: code + 1, 0: none. Asked for every packet that is sent. */
-enum { SERVICES = 6, KINDS = VB_KIND_CNP + 1, POSITIONS = VB_POSITION_ONLY + 1, SUFFIXES = 4 };
+enum { SERVICES = 7, KINDS = VB_KIND_FLOW_REPORT + 1, POSITIONS = VB_POSITION_ONLY + 1, SUFFIXES = 4 };
 static uint8_t code_of[SERVICES][KINDS][POSITIONS][SUFFIXES];
 static pthread_once_t code_once = PTHREAD_ONCE_INIT;
 

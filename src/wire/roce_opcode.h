@@ -17,6 +17,7 @@ enum vb_roce_service {
 	VB_SERVICE_UD = 0x60,
 	VB_SERVICE_CNP = 0x80,
 	VB_SERVICE_XRC = 0xa0,
+	VB_SERVICE_VENDOR = 0xc0,
 };
 
 /* What the packet is about. Requests first, then what answers them. */
@@ -31,6 +32,8 @@ enum vb_roce_kind {
 	VB_KIND_ACKNOWLEDGE,
 	VB_KIND_ATOMIC_ACKNOWLEDGE,
 	VB_KIND_CNP,
+	VB_KIND_FLOW_PROBE,
+	VB_KIND_FLOW_REPORT,
 };
 
 /* Where in its message the packet stands. */

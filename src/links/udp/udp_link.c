@@ -186,8 +186,14 @@ int vb_udp_link_open(struct vb_link **link, struct vb_schedule *schedule, const 
 	udp->link = (struct vb_link){.driver = &driver, .schedule = schedule};
 	udp->schedule = schedule;
 	udp->groups_fd = -1;
-	for (unsigned family = 0; family < VB_FAMILIES; family++)
+	for (unsigned family = 0; family < VB_FAMILIES; family++) {
+		uint32_t buffer = vb_udp_receive_buffer(receive_fd[family]);
+
 		udp->receive_fd[family] = receive_fd[family];
+		if (buffer != 0 && (udp->share.bytes == 0 || buffer < udp->share.bytes))
+			udp->share.bytes = buffer;
+	}
+	udp->link.share = udp->share.bytes != 0 ? &udp->share : NULL;
 	choose_control();
 	vb_source_ports_init(&udp->ports);
 	udp->batch = vb_udp_batch_create();

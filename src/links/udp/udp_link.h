@@ -23,6 +23,7 @@
 #include "links/burst_pool.h"
 #include "links/link.h"
 #include "links/udp/source_ports.h"
+#include "queue/host.h"
 #include "schedule/schedule.h"
 #include "wire/icrc_flows.h"
 
@@ -72,6 +73,7 @@ struct vb_udp_link {
 	unsigned passes;
 	unsigned all_read_in;              /* receive.c: in which pass the sockets were read until they were empty */
 	uint64_t batches;                  /* receive.c: of datagrams, so far */
+	struct vb_receive_share share;
 	struct vb_icrc_flows flows;        /* receive.c: whose IPv4 identifications can be foretold */
 	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
 	unsigned inquiries;

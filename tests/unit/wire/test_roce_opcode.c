@@ -84,6 +84,8 @@ static const struct expectation list[] = {
 	{180, "XRC_FETCH_ADD", "oQ", VB_KIND_ATOMIC_FETCH_ADD, 44},
 	{182, "XRC_SEND_LAST_WITH_INVALIDATE", "lPQC", VB_KIND_SEND, 20},
 	{183, "XRC_SEND_ONLY_WITH_INVALIDATE", "oPQRC", VB_KIND_SEND, 20},
+	{192, "VENDOR_FLOW_PROBE", "o", VB_KIND_FLOW_PROBE, 20},
+	{193, "VENDOR_FLOW_REPORT", "o", VB_KIND_FLOW_REPORT, 16},
 };
 
 enum { DEFINED = sizeof(list) / sizeof(list[0]) };
@@ -131,7 +133,8 @@ static void headers_follow_from_the_name(void **state)
 		const struct vb_roce_opcode *op = vb_roce_opcode(list[i].code);
 		unsigned headers = 0;
 
-		if (strncmp(name, "UD_", 3) == 0)
+		/* Ours: a probe says who asks, a report how much may be under way. */
+		if (strncmp(name, "UD_", 3) == 0 || strstr(name, "FLOW_PROBE"))
 			headers |= VB_HEADER_DETH;
 		/* A14: in every request, and in no answer. */
 		if (strncmp(name, "XRC_", 4) == 0 && strchr(list[i].properties, 'Q'))
@@ -145,7 +148,7 @@ static void headers_follow_from_the_name(void **state)
 			headers |= VB_HEADER_AETH;
 		if (strstr(name, "ATOMIC_ACKNOWLEDGE"))
 			headers |= VB_HEADER_ATOMIC_ACK_ETH;
-		if (strstr(name, "WITH_IMMEDIATE"))
+		if (strstr(name, "WITH_IMMEDIATE") || strstr(name, "FLOW_REPORT"))
 			headers |= VB_HEADER_IMMEDIATE;
 		if (strstr(name, "WITH_INVALIDATE"))
 			headers |= VB_HEADER_IETH;
