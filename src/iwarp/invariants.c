@@ -13,7 +13,7 @@ void vb_iwarp_check_invariants(const struct vb_qp *qp)
 	const struct vb_iwarp_sender *sender = &engine->sender;
 	const struct vb_iwarp_receiver *receiver = &engine->receiver;
 
-	assert(!receiver->placing.slot && receiver->wanted == 0);
+	assert(!receiver->placing.entry && receiver->wanted == 0);
 	if (engine->stage == VB_IWARP_OPEN || engine->stage == VB_IWARP_CLOSING) {
 		assert(vb_iwarp_is_alive(qp));
 		assert(sender->cursor.request - qp->send.tail <= vb_send_queue_count(&qp->send));

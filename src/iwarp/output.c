@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * FPDUs become spans. Headers and trailers stand in the arena of what is offered; a payload is a span into registered memory, or is copied
- * between them where it is small, where its CRC is computed (the memory may change under us, and a CRC of the old bytes in front
- * of the new ones would end the connection), and where there is no plain pointer to it. What is adjacent becomes one span.
+ * FPDUs become spans. Headers and trailers stand in the arena of what is offered; a payload is a span into registered
+ * memory, or is copied between them where it is small, where its CRC is computed (the memory may change under us, and a
+ * CRC of the old bytes in front of the new ones would end the connection), and where there is no plain pointer to it.
+ * What is adjacent becomes one span.
  *
  * Holds last until vb_iwarp_sent. All are of the queue pair's own domain.
  */
@@ -61,7 +62,7 @@ static uint8_t *hold(struct vb_qp *qp, struct vb_iwarp_out *out, const struct vb
 
 	if (bytes)
 		return bytes;
-	next->slot = NULL;
+	next->entry = NULL;
 	if (!vb_memory_hold(qp->host->memory, who, address, range, next))
 		return NULL;
 	out->holds++;

@@ -7,7 +7,7 @@
  *   peer's table  ->  copy a piece  ->  show nothing
  *
  * Where a key was found in shared memory is kept (struct vb_local_cached_key). It is as good as a lookup if, after the
- * key was shown, the same registration stands in its slot and no mapping was given up since: both say so before they
+ * key was shown, the same registration stands in its entry and no mapping was given up since: both say so before they
  * wait for those who show a key.
  *
  * A refusal is left for the peer as a record: it has to fail as the responder of a refused request does, and answers
@@ -106,7 +106,7 @@ static void *known_at(const struct access *access)
 	uint64_t offset = access->address - cached->iova;
 
 	if (!cached->bytes || cached->key != access->key || (access->rights & ~cached->access) || offset > cached->length ||
-	    access->length > cached->length - offset || !vb_foreign_stands(cached->slot, cached->key, cached->generation) ||
+	    access->length > cached->length - offset || !vb_foreign_stands(cached->entry, cached->key, cached->generation) ||
 	    __atomic_load_n(access->local->peer->mappings, __ATOMIC_SEQ_CST) != cached->mappings)
 		return NULL;
 	return cached->bytes + offset + access->offset;
@@ -128,7 +128,7 @@ static void *shared_at(const struct access *access, const struct vb_foreign_rang
 			.length = range->region_length,
 			.bytes = at - access->offset - (range->theirs - range->region_start),
 			.mappings = mappings,
-			.slot = range->slot,
+			.entry = range->entry,
 			.generation = range->generation,
 			.key = access->key,
 			.access = range->access,
@@ -284,7 +284,7 @@ static bool hold_piece(struct access *access, uint32_t done)
 	if (wqe->is_inline) {
 		access->spans.span[0] = (struct iovec){vb_send_wqe_inline(wqe), wqe->length};
 		access->spans.count = 1;
-		access->spans.hold[0].slot = NULL;
+		access->spans.hold[0].entry = NULL;
 		return true;
 	}
 	if (vb_local_spans_open(qp, qp->pd, wqe->list, wqe->sge_count, access->offset, access->bytes, rights, &access->spans))

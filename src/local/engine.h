@@ -102,7 +102,7 @@ struct vb_local_cached_key {
 	uint64_t iova, length;           /* what the key names */
 	uint8_t *bytes;                  /* ours, of `iova`; NULL: none is known */
 	uint64_t mappings;               /* the peer's number, read before that */
-	const void *slot;                /* of the registration */
+	const void *entry;               /* of the registration */
 	uint64_t generation;
 	uint32_t key, access;
 };

@@ -23,7 +23,7 @@ bool vb_local_spans_open(const struct vb_qp *qp, struct vb_pd *pd, const struct 
 		if (bytes > length)
 			bytes = length;
 		who.key = list[i].lkey;
-		hold->slot = NULL;
+		hold->entry = NULL;
 		if (!vb_memory_hold(qp->host->memory, &who, list[i].addr + offset, bytes, hold)) {
 			vb_local_spans_close(spans);
 			return false;

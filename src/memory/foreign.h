@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A region table as other processes of the host see it. Its owner keeps the slots in an area of shared memory that others map
+ * A region table as other processes of the host see it. Its owner keeps the entries in an area of shared memory that others map
  * read-only; they look a key up there and copy into or out of the owner's memory by themselves.
  *
- *   area:  header | slot 0 | slot 1 | ...        (vb_foreign_publish, vb_foreign_chunk as the table's host.chunk)
+ *   area:  header | entry 0 | entry 1 | ...        (vb_foreign_publish, vb_foreign_chunk as the table's host.chunk)
  *
- * A reader cannot count itself into a slot. It shows, in shared memory of its own, by which key it is about to copy
+ * A reader cannot count itself into an entry. It shows, in shared memory of its own, by which key it is about to copy
  * (sequentially consistent), then looks the key up, copies, and withdraws what it showed. The owner takes the key away
  * first and looks at what others show after that (host.quiesce): one of the two sees the other, as in memory/table.h.
  *
@@ -26,7 +26,7 @@
 void vb_foreign_publish(const struct vb_memory *memory, void *area);
 /* The owner's table is about to go: from now on its keys name nothing. */
 void vb_foreign_withdraw(void *area);
-/* Where a chunk of slots belongs, zeroed, or NULL: beyond the area. */
+/* Where a chunk of entries belongs, zeroed, or NULL: beyond the area. */
 void *vb_foreign_chunk(void *area, size_t area_bytes, uint32_t index, size_t chunk_bytes);
 
 /* Where the keys that were asked for last were found: the asker's, zeroed at first. Only where to look: what stands
@@ -34,7 +34,7 @@ void *vb_foreign_chunk(void *area, size_t area_bytes, uint32_t index, size_t chu
 enum { VB_FOREIGN_HINTS = 8 };
 struct vb_foreign_hint {
 	struct vb_foreign_known {
-		const void *area, *slot;
+		const void *area, *entry;
 		uint32_t key;
 	} known[VB_FOREIGN_HINTS];
 };
@@ -51,7 +51,7 @@ struct vb_foreign_range {
 	uint64_t theirs;                 /* address in the owner's memory */
 	uint64_t region_start, region_length; /* of the region or window, in the owner's memory */
 	uint64_t generation;             /* of this registration or binding */
-	const void *slot;                /* where it stands, for vb_foreign_stands */
+	const void *entry;               /* where it stands, for vb_foreign_stands */
 	uint32_t access;
 	bool null;                       /* no bytes behind it: reads give zeros, writes vanish */
 	bool checked;                    /* on-demand: may not be mapped */
@@ -62,11 +62,11 @@ struct vb_foreign_range {
 bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const struct vb_foreign_asker *who, uint64_t address,
 		     uint64_t length, struct vb_foreign_range *out, struct vb_fault_record *why);
 
-/* Is the registration that was found in that slot by that key still the one that stands there? Then all that was found
+/* Is the registration that was found in that entry by that key still the one that stands there? Then all that was found
  * holds. The key must be shown already, and the table must still be there. */
-bool vb_foreign_stands(const void *slot, uint32_t key, uint64_t generation);
+bool vb_foreign_stands(const void *entry, uint32_t key, uint64_t generation);
 
-/* The same, where the slot is not known, nor whether there is a table. */
+/* The same, where the entry is not known, nor whether there is a table. */
 bool vb_foreign_lives(const void *area, size_t area_bytes, uint32_t key, uint64_t generation);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The upper 24 bits of a key: a slot's index under a keyed permutation.
+ * The upper 24 bits of a key: an entry's index under a keyed permutation.
  *
  * A peer is given keys and must not learn from them which others there are. Sequential indices go through a Feistel network
  * of two 12-bit halves, whose round function is SipHash-1-3 of the round and the half under the table's 128-bit secret. With

@@ -113,7 +113,7 @@ int vb_memory_gather_spans(struct vb_memory *memory, struct vb_pd *pd, uint32_t 
 		}
 		who.key = piece.key;
 		refused = !vb_memory_span(memory, &who, piece.address, piece.length, &holds[found], why);
-		plain = !refused && holds[found].slot != NULL;
+		plain = !refused && holds[found].entry != NULL;
 		if (plain) {
 			spans[found].iov_base = holds[found].bytes;
 			spans[found].iov_len = piece.length;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The one door to user memory. Each call enters the slot of the key (memory/table.h), checks everything, moves the
+ * The one door to user memory. Each call enters the entry of the key (memory/table.h), checks everything, moves the
  * bytes and leaves; in between the region cannot go away.
  */
 #include "memory/place.h"
@@ -10,9 +10,9 @@
 #include "base/inline.h"
 #include "memory/table.h"
 
-/* What a check found: the slot, entered, and where the bytes are (no meaning in null regions). */
+/* What a check found: the entry, entered, and where the bytes are (no meaning in null regions). */
 struct opening {
-	struct vb_slot *slot;
+	struct vb_mr_entry *entry;
 	uint64_t at;
 };
 
@@ -21,49 +21,49 @@ typedef uint64_t __attribute__((may_alias)) any64;
 typedef uint32_t __attribute__((may_alias)) any32;
 typedef uint16_t __attribute__((may_alias)) any16;
 
-static bool is_window(const struct vb_slot *slot)
+static bool is_window(const struct vb_mr_entry *entry)
 {
-	return slot->kind == VB_REGION_MW_TYPE_1 || slot->kind == VB_REGION_MW_TYPE_2;
+	return entry->kind == VB_REGION_MW_TYPE_1 || entry->kind == VB_REGION_MW_TYPE_2;
 }
 
-static enum vb_fault check_slot(const struct vb_slot *slot, const struct vb_accessor *who)
+static enum vb_fault check_entry(const struct vb_mr_entry *entry, const struct vb_accessor *who)
 {
-	if (is_window(slot) && !who->remote)
+	if (is_window(entry) && !who->remote)
 		return VB_FAULT_KEY_NOT_LOCAL;
-	if (slot->pd != who->pd)
+	if (entry->pd != who->pd)
 		return VB_FAULT_PD_MISMATCH;
-	if (slot->kind == VB_REGION_MW_TYPE_2 && slot->qpn != who->qpn)
+	if (entry->kind == VB_REGION_MW_TYPE_2 && entry->qpn != who->qpn)
 		return VB_FAULT_QP_MISMATCH;
 	/* The null region takes local stores whatever it was given: they vanish (ibv_alloc_null_mr(3)). */
-	if (slot->null && !who->remote)
+	if (entry->null && !who->remote)
 		return VB_FAULT_NONE;
-	return who->rights & ~slot->access ? VB_FAULT_RIGHTS : VB_FAULT_NONE;
+	return who->rights & ~entry->access ? VB_FAULT_RIGHTS : VB_FAULT_NONE;
 }
 
 /* Written so that nothing can wrap: no sum of what the peer says is ever made. */
-static bool is_inside(const struct vb_slot *slot, uint64_t address, uint64_t length)
+static bool is_inside(const struct vb_mr_entry *entry, uint64_t address, uint64_t length)
 {
-	uint64_t offset = address - slot->iova;
+	uint64_t offset = address - entry->iova;
 
-	if (slot->null)
+	if (entry->null)
 		return true;
-	return address >= slot->iova && offset <= slot->length && length <= slot->length - offset;
+	return address >= entry->iova && offset <= entry->length && length <= entry->length - offset;
 }
 
 VB_RARE static void record(struct vb_fault_record *why, enum vb_fault fault, const struct vb_accessor *who,
-		   const struct vb_slot *slot, uint64_t address, uint64_t length)
+		   const struct vb_mr_entry *entry, uint64_t address, uint64_t length)
 {
 	*why = (struct vb_fault_record){
 		.fault = fault,
 		.key = who->key,
 		.address = address,
 		.length = length,
-		.region_start = slot ? slot->iova : 0,
-		.region_length = slot ? slot->length : 0,
+		.region_start = entry ? entry->iova : 0,
+		.region_length = entry ? entry->length : 0,
 		.rights_asked = who->rights,
-		.rights_granted = slot ? slot->access : 0,
+		.rights_granted = entry ? entry->access : 0,
 		.pd = who->pd ? who->pd->handle : 0,
-		.region_pd = slot && slot->pd ? slot->pd->handle : 0,
+		.region_pd = entry && entry->pd ? entry->pd->handle : 0,
 		.qpn = who->qpn,
 	};
 }
@@ -71,21 +71,21 @@ VB_RARE static void record(struct vb_fault_record *why, enum vb_fault fault, con
 /* More of a key that names nothing, for those who ask why: two mistakes that programs make have traces in the table. */
 VB_RARE static void record_unknown_key(struct vb_memory *memory, struct vb_fault_record *why)
 {
-	const struct vb_slot *slot = vb_table_find(memory, why->key);
+	const struct vb_mr_entry *entry = vb_table_find(memory, why->key);
 	uint32_t swapped = __builtin_bswap32(why->key);
 	enum vb_fault ignored;
 	int64_t gone_at;
 
-	/* A slot rests before it is used again, and keeps the word of its last key. */
-	if (slot && __atomic_load_n(&slot->word, __ATOMIC_RELAXED) == vb_slot_word(VB_SLOT_FREE, why->key) && memory->host.now) {
-		gone_at = __atomic_load_n(&slot->gone_at, __ATOMIC_RELAXED);
+	/* An entry rests before it is used again, and keeps the word of its last key. */
+	if (entry && __atomic_load_n(&entry->word, __ATOMIC_RELAXED) == vb_mr_entry_word(VB_MR_ENTRY_FREE, why->key) && memory->host.now) {
+		gone_at = __atomic_load_n(&entry->gone_at, __ATOMIC_RELAXED);
 		if (gone_at != 0)
 			why->gone_for = memory->host.now(memory->host.context) - gone_at;
 	}
-	slot = swapped != why->key ? vb_table_enter(memory, swapped, &ignored) : NULL;
-	if (slot) {
+	entry = swapped != why->key ? vb_table_enter(memory, swapped, &ignored) : NULL;
+	if (entry) {
 		why->swapped_key = swapped;
-		vb_table_leave((struct vb_slot *)slot);
+		vb_table_leave((struct vb_mr_entry *)entry);
 	}
 }
 
@@ -93,24 +93,24 @@ static bool open_door(struct vb_memory *memory, const struct vb_accessor *who, u
 		      struct opening *opening, struct vb_fault_record *why)
 {
 	enum vb_fault fault;
-	struct vb_slot *slot = vb_table_enter(memory, who->key, &fault);
+	struct vb_mr_entry *entry = vb_table_enter(memory, who->key, &fault);
 
-	if (!slot) {
+	if (!entry) {
 		record(why, fault, who, NULL, address, length);
 		if (fault == VB_FAULT_KEY_UNKNOWN)
 			record_unknown_key(memory, why);
 		return false;
 	}
-	fault = check_slot(slot, who);
-	if (fault == VB_FAULT_NONE && !is_inside(slot, address, length))
+	fault = check_entry(entry, who);
+	if (fault == VB_FAULT_NONE && !is_inside(entry, address, length))
 		fault = VB_FAULT_RANGE;
 	if (fault != VB_FAULT_NONE) {
-		record(why, fault, who, slot, address, length);
-		vb_table_leave(slot);
+		record(why, fault, who, entry, address, length);
+		vb_table_leave(entry);
 		return false;
 	}
-	opening->slot = slot;
-	opening->at = slot->start + (address - slot->iova);
+	opening->entry = entry;
+	opening->at = entry->start + (address - entry->iova);
 	return true;
 }
 
@@ -119,8 +119,8 @@ static bool close_door(const struct opening *opening, int copied, const struct v
 		       uint64_t length, struct vb_fault_record *why)
 {
 	if (copied != 0)
-		record(why, VB_FAULT_UNMAPPED, who, opening->slot, address, length);
-	vb_table_leave(opening->slot);
+		record(why, VB_FAULT_UNMAPPED, who, opening->entry, address, length);
+	vb_table_leave(opening->entry);
 	return copied == 0;
 }
 
@@ -169,14 +169,14 @@ static void store(uint64_t at, const uint8_t *from, size_t length)
 }
 
 /* Around an access to a dmabuf. Its bytes are neither read nor written when the exporter refuses. */
-static int begin_access(struct vb_memory *memory, const struct vb_slot *slot, bool write)
+static int begin_access(struct vb_memory *memory, const struct vb_mr_entry *entry, bool write)
 {
-	return slot->sync == 0 ? 0 : memory->host.sync(memory->host.context, slot->sync - 1, true, write);
+	return entry->sync == 0 ? 0 : memory->host.sync(memory->host.context, entry->sync - 1, true, write);
 }
 
-static int end_access(struct vb_memory *memory, const struct vb_slot *slot, bool write)
+static int end_access(struct vb_memory *memory, const struct vb_mr_entry *entry, bool write)
 {
-	return slot->sync == 0 ? 0 : memory->host.sync(memory->host.context, slot->sync - 1, false, write);
+	return entry->sync == 0 ? 0 : memory->host.sync(memory->host.context, entry->sync - 1, false, write);
 }
 
 /* The same in two checked copies; each is a system call, which orders the stores. A mapping of a dmabuf stays, and
@@ -187,12 +187,12 @@ VB_RARE static int store_checked(struct vb_memory *memory, const struct opening 
 	size_t tail = tail_length(at + length, length), body = length - tail;
 	int rc, ended;
 
-	if (opening->slot->gpu)
-		return memory->host.gpu_write(memory->host.context, opening->slot->gpu, at, from, length);
-	rc = begin_access(memory, opening->slot, true);
+	if (opening->entry->gpu)
+		return memory->host.gpu_write(memory->host.context, opening->entry->gpu, at, from, length);
+	rc = begin_access(memory, opening->entry, true);
 	if (rc != 0)
 		return rc;
-	if (opening->slot->sync != 0) {
+	if (opening->entry->sync != 0) {
 		store(at, from, length);
 	} else {
 		if (body > 0)
@@ -200,7 +200,7 @@ VB_RARE static int store_checked(struct vb_memory *memory, const struct opening 
 		if (rc == 0)
 			rc = memory->host.checked_write(memory->host.context, at + body, from + body, tail);
 	}
-	ended = end_access(memory, opening->slot, true);
+	ended = end_access(memory, opening->entry, true);
 	return rc != 0 ? rc : ended;
 }
 
@@ -208,16 +208,16 @@ VB_RARE static int load_checked(struct vb_memory *memory, const struct opening *
 {
 	int rc, ended;
 
-	if (opening->slot->gpu)
-		return memory->host.gpu_read(memory->host.context, opening->slot->gpu, to, opening->at, length);
-	rc = begin_access(memory, opening->slot, false);
+	if (opening->entry->gpu)
+		return memory->host.gpu_read(memory->host.context, opening->entry->gpu, to, opening->at, length);
+	rc = begin_access(memory, opening->entry, false);
 	if (rc != 0)
 		return rc;
-	if (opening->slot->sync != 0)
+	if (opening->entry->sync != 0)
 		memcpy(to, pointer(opening->at), length);
 	else
 		rc = memory->host.checked_read(memory->host.context, to, opening->at, length);
-	ended = end_access(memory, opening->slot, false);
+	ended = end_access(memory, opening->entry, false);
 	return rc != 0 ? rc : ended;
 }
 
@@ -230,7 +230,7 @@ bool vb_memory_check(struct vb_memory *memory, const struct vb_accessor *who, ui
 		return true;
 	if (!open_door(memory, who, address, length, &opening, why))
 		return false;
-	vb_table_leave(opening.slot);
+	vb_table_leave(opening.entry);
 	return true;
 }
 
@@ -244,9 +244,9 @@ bool vb_memory_place(struct vb_memory *memory, const struct vb_accessor *who, ui
 		return true;
 	if (!open_door(memory, who, address, length, &opening, why))
 		return false;
-	if (opening.slot->checked)
+	if (opening.entry->checked)
 		rc = store_checked(memory, &opening, from, length);
-	else if (!opening.slot->null)
+	else if (!opening.entry->null)
 		store(opening.at, from, length);
 	return close_door(&opening, rc, who, address, length, why);
 }
@@ -261,9 +261,9 @@ bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, ui
 		return true;
 	if (!open_door(memory, who, address, length, &opening, why))
 		return false;
-	if (opening.slot->null)
+	if (opening.entry->null)
 		memset(to, 0, length);
-	else if (opening.slot->checked)
+	else if (opening.entry->checked)
 		rc = load_checked(memory, &opening, to, length);
 	else
 		memcpy(to, pointer(opening.at), length);
@@ -275,15 +275,15 @@ bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uin
 {
 	struct opening opening;
 
-	hold->slot = NULL;
+	hold->entry = NULL;
 	if (length == 0)
 		return true;
 	if (!open_door(memory, who, address, length, &opening, why))
 		return false;
-	if (opening.slot->null || opening.slot->checked)
-		vb_table_leave(opening.slot);
+	if (opening.entry->null || opening.entry->checked)
+		vb_table_leave(opening.entry);
 	else
-		*hold = (struct vb_hold){opening.slot, who->key, who->rights, address, length, pointer(opening.at)};
+		*hold = (struct vb_hold){opening.entry, who->key, who->rights, address, length, pointer(opening.at)};
 	return true;
 }
 
@@ -294,8 +294,8 @@ bool vb_memory_locate(struct vb_memory *memory, const struct vb_accessor *who, u
 
 	if (!open_door(memory, who, address, length, &opening, why))
 		return false;
-	*at = opening.slot->null ? 0 : opening.at;
-	vb_table_leave(opening.slot);
+	*at = opening.entry->null ? 0 : opening.at;
+	vb_table_leave(opening.entry);
 	return true;
 }
 
@@ -309,19 +309,19 @@ bool vb_memory_hold(struct vb_memory *memory, const struct vb_accessor *who, uin
 	if (!open_door(memory, who, address, length, &opening, &ignored))
 		return false;
 	/* Windows are bound and invalidated by work requests and packets, in the middle of a batch: that would wait for ourselves. */
-	if (opening.slot->null || opening.slot->checked || is_window(opening.slot)) {
-		vb_table_leave(opening.slot);
+	if (opening.entry->null || opening.entry->checked || is_window(opening.entry)) {
+		vb_table_leave(opening.entry);
 		return false;
 	}
-	*hold = (struct vb_hold){opening.slot, who->key, who->rights, address, length, pointer(opening.at)};
+	*hold = (struct vb_hold){opening.entry, who->key, who->rights, address, length, pointer(opening.at)};
 	return true;
 }
 
 void vb_memory_let_go(struct vb_hold *hold)
 {
-	if (hold->slot)
-		vb_table_leave(hold->slot);
-	hold->slot = NULL;
+	if (hold->entry)
+		vb_table_leave(hold->entry);
+	hold->entry = NULL;
 }
 
 void vb_hold_place(uint8_t *to, const void *from, size_t length)
@@ -350,10 +350,10 @@ VB_RARE static int operate_on_gpu(struct vb_memory *memory, const struct opening
 	int rc;
 
 	vb_mutex_lock(&memory->gpu_atomics);
-	rc = memory->host.gpu_read(memory->host.context, opening->slot->gpu, &value, opening->at, sizeof(value));
+	rc = memory->host.gpu_read(memory->host.context, opening->entry->gpu, &value, opening->at, sizeof(value));
 	if (rc == 0) {
 		*original = operate(&value, operation, swap_or_add, compare);
-		rc = memory->host.gpu_write(memory->host.context, opening->slot->gpu, opening->at, &value, sizeof(value));
+		rc = memory->host.gpu_write(memory->host.context, opening->entry->gpu, opening->at, &value, sizeof(value));
 	}
 	vb_mutex_unlock(&memory->gpu_atomics);
 	return rc;
@@ -370,25 +370,25 @@ bool vb_memory_atomic(struct vb_memory *memory, const struct vb_accessor *who, e
 	if (!open_door(memory, who, address, 8, &opening, why))
 		return false;
 	/* IBA 9.4.5: naturally aligned, as the peer names it and (an iova may be odd) as it lies here. */
-	if (address % 8 != 0 || (!opening.slot->null && opening.at % 8 != 0)) {
-		record(why, VB_FAULT_UNALIGNED_ATOMIC, who, opening.slot, address, 8);
-		vb_table_leave(opening.slot);
+	if (address % 8 != 0 || (!opening.entry->null && opening.at % 8 != 0)) {
+		record(why, VB_FAULT_UNALIGNED_ATOMIC, who, opening.entry, address, 8);
+		vb_table_leave(opening.entry);
 		return false;
 	}
-	if (opening.slot->gpu) {
+	if (opening.entry->gpu) {
 		rc = operate_on_gpu(memory, &opening, operation, swap_or_add, compare, original);
 		return close_door(&opening, rc, who, address, 8, why);
 	}
 	/* On-demand memory is faulted in by the probe; there is no atomic that survives its going away after that. */
-	if (opening.slot->sync != 0)
-		rc = begin_access(memory, opening.slot, true);
-	else if (opening.slot->checked)
+	if (opening.entry->sync != 0)
+		rc = begin_access(memory, opening.entry, true);
+	else if (opening.entry->checked)
 		rc = memory->host.checked_read(memory->host.context, &probe, opening.at, sizeof(probe));
-	if (opening.slot->null)
+	if (opening.entry->null)
 		*original = 0;
 	else if (rc == 0) {
 		*original = operate(pointer(opening.at), operation, swap_or_add, compare);
-		rc = end_access(memory, opening.slot, true);
+		rc = end_access(memory, opening.entry, true);
 	}
 	return close_door(&opening, rc, who, address, 8, why);
 }

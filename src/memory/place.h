@@ -16,7 +16,7 @@
 #include "memory/fault.h"
 #include "memory/region.h"
 
-struct vb_slot;
+struct vb_mr_entry;
 
 /* Who asks, for what. */
 struct vb_accessor {
@@ -43,7 +43,7 @@ bool vb_memory_locate(struct vb_memory *memory, const struct vb_accessor *who, u
 /* A door held open: the checks made once for a whole range, so that the packets of a message need only show that they
  * stay inside it. The region cannot be taken away meanwhile, so a hold lasts no longer than a batch of packets. */
 struct vb_hold {
-	struct vb_slot *slot;            /* NULL: nothing is held */
+	struct vb_mr_entry *entry;       /* NULL: nothing is held */
 	uint32_t key, rights;
 	uint64_t address, length;
 	uint8_t *bytes;
@@ -66,7 +66,7 @@ static inline uint8_t *vb_hold_bytes(const struct vb_hold *hold, uint32_t key, u
 {
 	uint64_t offset = address - hold->address;
 
-	if (!hold->slot || hold->key != key || hold->rights != rights || offset > hold->length ||
+	if (!hold->entry || hold->key != key || hold->rights != rights || offset > hold->length ||
 	    length > hold->length - offset)
 		return NULL;
 	return hold->bytes + offset;

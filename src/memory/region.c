@@ -23,113 +23,113 @@ int vb_region_check_access(unsigned access)
 	return 0;
 }
 
-static void fill_slot(struct vb_slot *slot, const struct vb_region_info *info)
+static void fill_entry(struct vb_mr_entry *entry, const struct vb_region_info *info)
 {
-	slot->kind = (uint8_t)info->kind;
-	vb_slot_set_pd(slot, info->pd);
-	slot->start = info->start;
-	slot->length = info->length;
+	entry->kind = (uint8_t)info->kind;
+	vb_mr_entry_set_pd(entry, info->pd);
+	entry->start = info->start;
+	entry->length = info->length;
 	/* A zero-based region is named by offsets (ibv_reg_mr(3)). */
-	slot->iova = info->access & IBV_ACCESS_ZERO_BASED ? 0 : info->iova;
-	slot->access = info->access;
-	slot->null = info->kind == VB_REGION_NULL_MR;
+	entry->iova = info->access & IBV_ACCESS_ZERO_BASED ? 0 : info->iova;
+	entry->access = info->access;
+	entry->null = info->kind == VB_REGION_NULL_MR;
 	/* No plain pointer to what is synchronized, or a GPU's: every access comes by place.c. */
-	slot->checked = (info->checked || info->sync != 0 || info->gpu) && !slot->null;
-	slot->sync = info->sync;
-	slot->gpu = info->gpu;
-	slot->qpn = 0;
+	entry->checked = (info->checked || info->sync != 0 || info->gpu) && !entry->null;
+	entry->sync = info->sync;
+	entry->gpu = info->gpu;
+	entry->qpn = 0;
 }
 
 int vb_region_register(struct vb_memory *memory, const struct vb_region_info *info, uint32_t *key)
 {
-	struct vb_slot *slot = NULL;
+	struct vb_mr_entry *entry = NULL;
 	int rc = 0;
 
 	vb_mutex_lock(&memory->mutex);
 	if (info->gpu && memory->peers > 0)
 		rc = -EBUSY;
-	else if (!(slot = vb_table_take(memory, key)))
+	else if (!(entry = vb_table_take(memory, key)))
 		rc = -ENOMEM;
-	if (slot) {
-		fill_slot(slot, info);
+	if (entry) {
+		fill_entry(entry, info);
 		memory->gpu_regions += info->gpu != NULL;
 		vb_pd_count(info->pd, 1);
 		vb_table_count(memory, info->kind, 1);
-		vb_table_publish(memory, slot, VB_SLOT_LIVE, *key);
+		vb_table_publish(memory, entry, VB_MR_ENTRY_LIVE, *key);
 	}
 	vb_mutex_unlock(&memory->mutex);
 	return rc;
 }
 
-/* A region's slot by its exact key. Caller holds the mutex. */
-static struct vb_slot *find_region(struct vb_memory *memory, uint32_t key) VB_NEEDS(memory->mutex)
+/* A region's entry by its exact key. Caller holds the mutex. */
+static struct vb_mr_entry *find_region(struct vb_memory *memory, uint32_t key) VB_NEEDS(memory->mutex)
 {
-	struct vb_slot *slot = vb_table_find(memory, key);
+	struct vb_mr_entry *entry = vb_table_find(memory, key);
 
-	if (!slot || __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST) != vb_slot_word(VB_SLOT_LIVE, key))
+	if (!entry || __atomic_load_n(&entry->word, __ATOMIC_SEQ_CST) != vb_mr_entry_word(VB_MR_ENTRY_LIVE, key))
 		return NULL;
-	return slot->kind == VB_REGION_MR || slot->kind == VB_REGION_NULL_MR ? slot : NULL;
+	return entry->kind == VB_REGION_MR || entry->kind == VB_REGION_NULL_MR ? entry : NULL;
 }
 
 /* Caller holds memory->mutex. The time first: who sees the key gone may ask since when. */
-static void withdraw_now(struct vb_memory *memory, struct vb_slot *slot) VB_NEEDS(memory->mutex)
+static void withdraw_now(struct vb_memory *memory, struct vb_mr_entry *entry) VB_NEEDS(memory->mutex)
 {
 	if (memory->host.now)
-		__atomic_store_n(&slot->gone_at, memory->host.now(memory->host.context), __ATOMIC_RELAXED);
-	vb_table_withdraw(slot, VB_SLOT_FREE);
+		__atomic_store_n(&entry->gone_at, memory->host.now(memory->host.context), __ATOMIC_RELAXED);
+	vb_table_withdraw(entry, VB_MR_ENTRY_FREE);
 }
 
-/* Take a region's bytes away; its slot is the caller's then, when those inside have left. `kind` NULL: of any. */
-static int withdraw_region(struct vb_memory *memory, uint32_t key, const enum vb_region_kind *kind, struct vb_slot **out)
+/* Take a region's bytes away; its entry is the caller's then, when those inside have left. `kind` NULL: of any. */
+static int withdraw_region(struct vb_memory *memory, uint32_t key, const enum vb_region_kind *kind, struct vb_mr_entry **out)
 {
-	struct vb_slot *slot;
+	struct vb_mr_entry *entry;
 	int rc = 0;
 
 	vb_mutex_lock(&memory->mutex);
-	slot = find_region(memory, key);
-	if (slot && slot->windows > 0)
+	entry = find_region(memory, key);
+	if (entry && entry->windows > 0)
 		vb_window_end_those_left(memory);
-	if (!slot || (kind && slot->kind != *kind))
+	if (!entry || (kind && entry->kind != *kind))
 		rc = -EINVAL;
-	else if (slot->windows > 0)
+	else if (entry->windows > 0)
 		rc = -EBUSY;
 	else
-		withdraw_now(memory, slot);
+		withdraw_now(memory, entry);
 	vb_mutex_unlock(&memory->mutex);
-	*out = slot;
+	*out = entry;
 	return rc;
 }
 
 int vb_region_deregister(struct vb_memory *memory, uint32_t key)
 {
-	struct vb_slot *slot;
-	int rc = withdraw_region(memory, key, NULL, &slot);
+	struct vb_mr_entry *entry;
+	int rc = withdraw_region(memory, key, NULL, &entry);
 
 	if (rc != 0)
 		return rc;
-	vb_table_await(memory, slot);
+	vb_table_await(memory, entry);
 	vb_mutex_lock(&memory->mutex);
-	vb_pd_count(slot->pd, -1u);
-	vb_table_count(memory, slot->kind, -1u);
-	memory->gpu_regions -= slot->gpu != NULL;
-	vb_table_release(memory, slot);
+	vb_pd_count(entry->pd, -1u);
+	vb_table_count(memory, entry->kind, -1u);
+	memory->gpu_regions -= entry->gpu != NULL;
+	vb_table_release(memory, entry);
 	vb_mutex_unlock(&memory->mutex);
 	return 0;
 }
 
 int vb_region_reregister(struct vb_memory *memory, uint32_t key, const struct vb_region_info *info)
 {
-	struct vb_slot *slot;
-	int rc = withdraw_region(memory, key, &info->kind, &slot);
+	struct vb_mr_entry *entry;
+	int rc = withdraw_region(memory, key, &info->kind, &entry);
 
 	if (rc != 0)
 		return rc;
-	vb_table_await(memory, slot);
+	vb_table_await(memory, entry);
 	vb_mutex_lock(&memory->mutex);
 	vb_pd_count(info->pd, 1);
-	vb_pd_count(slot->pd, -1u);
-	fill_slot(slot, info);
-	vb_table_publish(memory, slot, VB_SLOT_LIVE, key);
+	vb_pd_count(entry->pd, -1u);
+	fill_entry(entry, info);
+	vb_table_publish(memory, entry, VB_MR_ENTRY_LIVE, key);
 	vb_mutex_unlock(&memory->mutex);
 	return 0;
 }
@@ -137,22 +137,22 @@ int vb_region_reregister(struct vb_memory *memory, uint32_t key, const struct vb
 int vb_region_query(struct vb_memory *memory, uint32_t key, struct vb_region_info *info)
 {
 	enum vb_fault fault;
-	struct vb_slot *slot = vb_table_enter(memory, key, &fault);
+	struct vb_mr_entry *entry = vb_table_enter(memory, key, &fault);
 
-	if (!slot)
+	if (!entry)
 		return -EINVAL;
 	*info = (struct vb_region_info){
-		.kind = slot->kind,
-		.pd = slot->pd,
-		.start = slot->start,
-		.length = slot->length,
-		.iova = slot->iova,
-		.access = slot->access,
-		.checked = slot->checked,
-		.sync = slot->sync,
-		.gpu = slot->gpu,
+		.kind = entry->kind,
+		.pd = entry->pd,
+		.start = entry->start,
+		.length = entry->length,
+		.iova = entry->iova,
+		.access = entry->access,
+		.checked = entry->checked,
+		.sync = entry->sync,
+		.gpu = entry->gpu,
 	};
-	vb_table_leave(slot);
+	vb_table_leave(entry);
 	return 0;
 }
 

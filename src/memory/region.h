@@ -2,8 +2,8 @@
  *
  * Regions and windows: which keys name which bytes, with which rights. One table per device context.
  *
- * Slots never move and are never freed while the table lives, so a packet may look a key up without a lock: it counts
- * itself into the slot, looks again whether the slot still holds that key, and counts itself out when the
+ * Entries never move and are never freed while the table lives, so a packet may look a key up without a lock: it counts
+ * itself into the entry, looks again whether the entry still holds that key, and counts itself out when the
  * bytes are copied (memory/place.c). Taking a key away waits for those inside.
  *
  * Key: 24 bits of index, scrambled by a keyed permutation so that keys cannot be guessed from one another (key.h), and 8 bits
@@ -41,7 +41,7 @@ struct vb_memory_host {
 	int (*checked_write)(void *context, uint64_t to, const void *from, size_t length);
 	void *context;
 	/* For a table that other processes read (memory/foreign.h); NULL: none does. `chunk` gives memory for a chunk
-	 * of slots, zeroed, consecutive by index, that lives as long as the table, or NULL. `is_copying`: does another
+	 * of entries, zeroed, consecutive by index, that lives as long as the table, or NULL. `is_copying`: does another
 	 * process copy by that key still? It was taken away before. Asked with the table's mutex held, so it does not
 	 * wait. `pause` lets some time pass between two such questions, of which there were `looks` before. */
 	void *(*chunk)(void *context, uint32_t index, size_t bytes);
@@ -49,8 +49,8 @@ struct vb_memory_host {
 	void (*pause)(void *context, unsigned looks);
 	/* Around each access to a region that has a `sync` descriptor. 0 or -errno. NULL where no region has one. */
 	int (*sync)(void *context, int fd, bool begin, bool write);
-	/* Copies from and to regions of GPU memory, of which `gpu` is what the region was registered with. Of a write the last bytes become
-	 * visible last. 0 or -EFAULT. NULL where no region is of such memory. */
+	/* Copies from and to regions of GPU memory, of which `gpu` is what the region was registered with. Of a write
+	 * the last bytes become visible last. 0 or -EFAULT. NULL where no region is of such memory. */
 	int (*gpu_read)(void *context, void *gpu, void *to, uint64_t from, size_t length);
 	int (*gpu_write)(void *context, void *gpu, uint64_t to, const void *from, size_t length);
 	/* Nanoseconds; NULL: when a region was deregistered is not recorded. */
@@ -121,8 +121,8 @@ enum vb_window_result vb_memory_invalidate(struct vb_memory *memory, uint32_t ke
 /* When a QP goes, type 2 windows bound through it go with it. Waits as vb_region_deregister does. */
 void vb_memory_unbind_qp(struct vb_memory *memory, uint32_t qpn);
 
-/* A queue pair's peer is about to copy for itself into and out of regions of this table (memory/foreign.h). It cannot with GPU memory: the
- * table has either such peers or such regions. False: it has such regions. */
+/* A queue pair's peer is about to copy for itself into and out of regions of this table (memory/foreign.h). It cannot
+ * with GPU memory: the table has either such peers or such regions. False: it has such regions. */
 bool vb_memory_admit_peer(struct vb_memory *memory);
 void vb_memory_dismiss_peer(struct vb_memory *memory);
 

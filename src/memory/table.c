@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slots and keys: taking them, giving them back, looking them up.
+ * Entries and keys: taking them, giving them back, looking them up.
  */
 #include "memory/table.h"
 
@@ -20,8 +20,8 @@ struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t m
 	if (!memory)
 		return NULL;
 	memory->host = *host;
-	memory->max_slots = max_regions;
-	memory->chunk_count = (max_regions + VB_CHUNK_SLOTS - 1) / VB_CHUNK_SLOTS;
+	memory->max_entries = max_regions;
+	memory->chunk_count = (max_regions + VB_CHUNK_ENTRIES - 1) / VB_CHUNK_ENTRIES;
 	memory->chunks = calloc(memory->chunk_count, sizeof(*memory->chunks));
 	if (!memory->chunks) {
 		free(memory);
@@ -29,7 +29,7 @@ struct vb_memory *vb_memory_create(const struct vb_memory_host *host, uint32_t m
 	}
 	for (unsigned i = 0; i < 2; i++)
 		memory->secret.half[i] = (uint64_t)host->random(host->context) << 32 | host->random(host->context);
-	memory->free_first = memory->free_last = memory->bound = VB_NO_SLOT;
+	memory->free_first = memory->free_last = memory->bound = VB_NO_MR_ENTRY;
 	vb_mutex_init(&memory->mutex, VB_RANK_MEMORY);
 	vb_mutex_init(&memory->gpu_atomics, VB_RANK_GPU_ATOMICS);
 	return memory;
@@ -65,132 +65,132 @@ static uint32_t index_of(struct vb_memory *memory, uint32_t scrambled)
 	return index;
 }
 
-struct vb_slot *vb_table_find(struct vb_memory *memory, uint32_t key)
+struct vb_mr_entry *vb_table_find(struct vb_memory *memory, uint32_t key)
 {
 	uint32_t index = index_of(memory, key >> VB_KEY_TAG_BITS);
 
-	return index < memory->max_slots ? vb_table_at(memory, index) : NULL;
+	return index < memory->max_entries ? vb_table_at(memory, index) : NULL;
 }
 
-struct vb_slot *vb_table_enter(struct vb_memory *memory, uint32_t key, enum vb_fault *fault)
+struct vb_mr_entry *vb_table_enter(struct vb_memory *memory, uint32_t key, enum vb_fault *fault)
 {
-	struct vb_slot *slot = vb_table_find(memory, key);
-	const uint64_t live = vb_slot_word(VB_SLOT_LIVE, key);
+	struct vb_mr_entry *entry = vb_table_find(memory, key);
+	const uint64_t live = vb_mr_entry_word(VB_MR_ENTRY_LIVE, key);
 	uint64_t word;
 
-	if (!slot) {
+	if (!entry) {
 		*fault = VB_FAULT_KEY_UNKNOWN;
 		return NULL;
 	}
 	/* A glance first: were those with stale keys to count themselves in, they could keep the one who waits
 	 * waiting. */
-	word = __atomic_load_n(&slot->word, __ATOMIC_RELAXED);
+	word = __atomic_load_n(&entry->word, __ATOMIC_RELAXED);
 	if (word == live) {
 		/* Count in, then look: partner of vb_table_withdraw. */
-		__atomic_fetch_add(&slot->users, 1, __ATOMIC_SEQ_CST);
-		word = __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&entry->users, 1, __ATOMIC_SEQ_CST);
+		word = __atomic_load_n(&entry->word, __ATOMIC_SEQ_CST);
 		if (word == live)
-			return slot;
-		vb_table_leave(slot);
+			return entry;
+		vb_table_leave(entry);
 	}
-	*fault = word == vb_slot_word(VB_SLOT_UNBOUND, key) ? VB_FAULT_KEY_INVALIDATED : VB_FAULT_KEY_UNKNOWN;
+	*fault = word == vb_mr_entry_word(VB_MR_ENTRY_UNBOUND, key) ? VB_FAULT_KEY_INVALIDATED : VB_FAULT_KEY_UNKNOWN;
 	return NULL;
 }
 
-static struct vb_slot *make_slot(struct vb_memory *memory)
+static struct vb_mr_entry *make_entry(struct vb_memory *memory)
 {
-	uint32_t index = memory->slots_made;
-	struct vb_slot *slot;
+	uint32_t index = memory->entries_made;
+	struct vb_mr_entry *entry;
 
-	if (index == memory->max_slots)
+	if (index == memory->max_entries)
 		return NULL;
-	if (!memory->chunks[index / VB_CHUNK_SLOTS]) {
+	if (!memory->chunks[index / VB_CHUNK_ENTRIES]) {
 		const struct vb_memory_host *host = &memory->host;
-		struct vb_slot *chunk = host->chunk ?
-						host->chunk(host->context, index / VB_CHUNK_SLOTS,
-							    VB_CHUNK_SLOTS * sizeof(*chunk)) :
-						calloc(VB_CHUNK_SLOTS, sizeof(*chunk));
+		struct vb_mr_entry *chunk = host->chunk ?
+						host->chunk(host->context, index / VB_CHUNK_ENTRIES,
+							    VB_CHUNK_ENTRIES * sizeof(*chunk)) :
+						calloc(VB_CHUNK_ENTRIES, sizeof(*chunk));
 
 		if (!chunk)
 			return NULL;
 		/* Release: those who find the chunk find it zeroed (vb_table_at). */
-		__atomic_store_n(&memory->chunks[index / VB_CHUNK_SLOTS], chunk, __ATOMIC_RELEASE);
+		__atomic_store_n(&memory->chunks[index / VB_CHUNK_ENTRIES], chunk, __ATOMIC_RELEASE);
 	}
-	memory->slots_made++;
-	slot = vb_table_at(memory, index);
-	slot->index = index;
-	slot->tag = (uint8_t)memory->host.random(memory->host.context);
-	return slot;
+	memory->entries_made++;
+	entry = vb_table_at(memory, index);
+	entry->index = index;
+	entry->tag = (uint8_t)memory->host.random(memory->host.context);
+	return entry;
 }
 
-static struct vb_slot *reuse_slot(struct vb_memory *memory)
+static struct vb_mr_entry *reuse_entry(struct vb_memory *memory)
 {
-	struct vb_slot *slot;
+	struct vb_mr_entry *entry;
 
-	if (memory->free_first == VB_NO_SLOT)
+	if (memory->free_first == VB_NO_MR_ENTRY)
 		return NULL;
-	slot = vb_table_at(memory, memory->free_first);
-	memory->free_first = slot->next;
-	if (memory->free_first == VB_NO_SLOT)
-		memory->free_last = VB_NO_SLOT;
+	entry = vb_table_at(memory, memory->free_first);
+	memory->free_first = entry->next;
+	if (memory->free_first == VB_NO_MR_ENTRY)
+		memory->free_last = VB_NO_MR_ENTRY;
 	memory->free_count--;
-	return slot;
+	return entry;
 }
 
-struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key)
+struct vb_mr_entry *vb_table_take(struct vb_memory *memory, uint32_t *key)
 {
-	struct vb_slot *slot = NULL;
+	struct vb_mr_entry *entry = NULL;
 
-	if (memory->free_count > VB_SLOTS_RESTING)
-		slot = reuse_slot(memory);
-	if (!slot)
-		slot = make_slot(memory);
-	if (!slot)
-		slot = reuse_slot(memory);
-	if (!slot)
+	if (memory->free_count > VB_ENTRIES_RESTING)
+		entry = reuse_entry(memory);
+	if (!entry)
+		entry = make_entry(memory);
+	if (!entry)
+		entry = reuse_entry(memory);
+	if (!entry)
 		return NULL;
-	slot->next = slot->previous = slot->region = VB_NO_SLOT;
-	slot->windows = slot->leaving = 0;
-	*key = vb_table_new_key(memory, slot);
-	return slot;
+	entry->next = entry->previous = entry->region = VB_NO_MR_ENTRY;
+	entry->windows = entry->leaving = 0;
+	*key = vb_table_new_key(memory, entry);
+	return entry;
 }
 
-uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot)
+uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_mr_entry *entry)
 {
-	uint32_t upper = vb_key_scramble(&memory->secret, slot->index) << VB_KEY_TAG_BITS;
+	uint32_t upper = vb_key_scramble(&memory->secret, entry->index) << VB_KEY_TAG_BITS;
 	uint8_t step = (uint8_t)(1 + memory->host.random(memory->host.context) % 255);
 
-	slot->tag = (uint8_t)(slot->tag + step);
+	entry->tag = (uint8_t)(entry->tag + step);
 	/* 0 is what programs take for "no key". */
-	if ((upper | slot->tag) == 0)
-		slot->tag = 1;
-	return upper | slot->tag;
+	if ((upper | entry->tag) == 0)
+		entry->tag = 1;
+	return upper | entry->tag;
 }
 
-void vb_table_publish(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state, uint32_t key)
+void vb_table_publish(struct vb_memory *memory, struct vb_mr_entry *entry, enum vb_mr_entry_state state, uint32_t key)
 {
-	slot->tag = (uint8_t)key;
-	slot->generation = ++memory->generations;
-	vb_sequence_end(&slot->word, vb_slot_word(state, key));
+	entry->tag = (uint8_t)key;
+	entry->generation = ++memory->generations;
+	vb_sequence_end(&entry->word, vb_mr_entry_word(state, key));
 }
 
-void vb_table_withdraw(struct vb_slot *slot, enum vb_slot_state state)
+void vb_table_withdraw(struct vb_mr_entry *entry, enum vb_mr_entry_state state)
 {
-	/* Others read the slot as the contents of a sequence lock (foreign.c). */
-	vb_sequence_begin(&slot->word, vb_slot_word(state, vb_slot_key(slot)));
+	/* Others read the entry as the contents of a sequence lock (foreign.c). */
+	vb_sequence_begin(&entry->word, vb_mr_entry_word(state, vb_mr_entry_key(entry)));
 }
 
 /* Acquire pairs with vb_table_leave. */
-static bool has_users(const struct vb_slot *slot)
+static bool has_users(const struct vb_mr_entry *entry)
 {
-	return __atomic_load_n(&slot->users, __ATOMIC_SEQ_CST) != 0;
+	return __atomic_load_n(&entry->users, __ATOMIC_SEQ_CST) != 0;
 }
 
-bool vb_table_is_left(const struct vb_memory *memory, const struct vb_slot *slot)
+bool vb_table_is_left(const struct vb_memory *memory, const struct vb_mr_entry *entry)
 {
 	const struct vb_memory_host *host = &memory->host;
 
-	return !has_users(slot) && !(host->is_copying && host->is_copying(host->context, vb_slot_key(slot)));
+	return !has_users(entry) && !(host->is_copying && host->is_copying(host->context, vb_mr_entry_key(entry)));
 }
 
 void vb_table_pause(const struct vb_memory *memory, unsigned looks)
@@ -201,23 +201,23 @@ void vb_table_pause(const struct vb_memory *memory, unsigned looks)
 		sched_yield();
 }
 
-void vb_table_await(const struct vb_memory *memory, const struct vb_slot *slot)
+void vb_table_await(const struct vb_memory *memory, const struct vb_mr_entry *entry)
 {
 	/* Threads of this process copy a packet, or what they hold for a batch (memory/place.h): short. */
-	while (has_users(slot))
+	while (has_users(entry))
 		sched_yield();
-	for (unsigned looks = 0; !vb_table_is_left(memory, slot); looks++)
+	for (unsigned looks = 0; !vb_table_is_left(memory, entry); looks++)
 		vb_table_pause(memory, looks);
 }
 
-void vb_table_release(struct vb_memory *memory, struct vb_slot *slot)
+void vb_table_release(struct vb_memory *memory, struct vb_mr_entry *entry)
 {
-	vb_slot_set_pd(slot, NULL);
-	slot->next = VB_NO_SLOT;
-	if (memory->free_last == VB_NO_SLOT)
-		memory->free_first = slot->index;
+	vb_mr_entry_set_pd(entry, NULL);
+	entry->next = VB_NO_MR_ENTRY;
+	if (memory->free_last == VB_NO_MR_ENTRY)
+		memory->free_first = entry->index;
 	else
-		vb_table_at(memory, memory->free_last)->next = slot->index;
-	memory->free_last = slot->index;
+		vb_table_at(memory, memory->free_last)->next = entry->index;
+	memory->free_last = entry->index;
 	memory->free_count++;
 }

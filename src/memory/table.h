@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table behind memory/region.h, shared by the files of this room alone: slots in chunks that never
- * move, and the protocol by which a slot is looked at without a lock.
+ * The table behind memory/region.h, shared by the files of this room alone: entries in chunks that never
+ * move, and the protocol by which an entry is looked at without a lock.
  *
  *   looking:  users++ ; word == LIVE | key ? use the fields : go away ; users--
  *   changing: (mutex) word = something else ; (no mutex) users == 0 ? ; (mutex) change the fields ; word = LIVE | new key
@@ -15,7 +15,7 @@
  *
  * No thread waits under the mutex: a peer may be stopped in the middle of a copy for as long as it likes, and a thread that
  * holds a region may need the mutex before it lets go (a SEND_WITH_INV in the middle of a batch). Between the two
- * steps the slot has no owner: its word names no bytes and it is not free. A window is `leaving` then, and the thread that
+ * steps the entry has no owner: its word names no bytes and it is not free. A window is `leaving` then, and the thread that
  * comes by and finds no access inside ends it.
  */
 #ifndef VB_MEMORY_TABLE_H
@@ -29,24 +29,24 @@
 #include "memory/key.h"
 #include "memory/region.h"
 
-#define VB_NO_SLOT UINT32_MAX
+#define VB_NO_MR_ENTRY UINT32_MAX
 
 enum {
-	VB_CHUNK_SLOTS = 512,
+	VB_CHUNK_ENTRIES = 512,
 	VB_KNOWN_KEYS = 1024,
-	VB_SLOTS_RESTING = 128,          /* so many free slots are kept out of use, that keys stay dead for a while */
+	VB_ENTRIES_RESTING = 128,        /* so many free entries are kept out of use, that keys stay dead for a while */
 };
 
-/* Upper half of a slot's word; the lower half is the key. */
-enum vb_slot_state {
-	VB_SLOT_FREE = 0,
-	VB_SLOT_LIVE = 1,                /* the key names bytes */
-	VB_SLOT_UNBOUND = 2,             /* the key belongs to a window that names no bytes */
+/* Upper half of an entry's word; the lower half is the key. */
+enum vb_mr_entry_state {
+	VB_MR_ENTRY_FREE = 0,
+	VB_MR_ENTRY_LIVE = 1,            /* the key names bytes */
+	VB_MR_ENTRY_UNBOUND = 2,         /* the key belongs to a window that names no bytes */
 };
 
 /* Two cache lines, where the table is one that others read: they look at the first, and would wait each time we count
  * an access in. An eight-byte WRITE both ways between two regions takes 1.0 us with both in one line, 0.85 us so. */
-struct vb_slot {
+struct vb_mr_entry {
 	uint64_t word;                   /* atomic: state and key */
 
 	/* Stable while a user is inside. */
@@ -57,7 +57,7 @@ struct vb_slot {
 	uint8_t kind;                    /* enum vb_region_kind */
 	bool checked;
 	bool null;                       /* there are no bytes behind it */
-	uint8_t tag;                     /* under the table's mutex only: of the last key this slot had */
+	uint8_t tag;                     /* under the table's mutex only: of the last key this entry had */
 	/* For other processes, stable like the rest. */
 	uint32_t pd_handle;              /* they cannot follow a pointer */
 	uint64_t generation;             /* tells this registration or binding from all others of the table: keys come again */
@@ -67,7 +67,7 @@ struct vb_slot {
 	/* Under the table's mutex only. */
 	uint32_t index;
 	uint32_t windows;                /* regions: windows bound to it */
-	uint32_t region;                 /* bound windows: index of the region's slot */
+	uint32_t region;                 /* bound windows: index of the region's entry */
 	uint32_t next;                   /* free list; list of bound windows */
 	uint32_t previous;
 	uint32_t leaving;                /* windows: bound no more, but an access may be inside: the region must stay */
@@ -82,81 +82,82 @@ struct vb_memory {
 	struct vb_key_secret secret;     /* of the index permutation */
 	/* Atomic: where keys were found that were looked up before, scrambled index << 32 | index + 1. */
 	uint64_t known[VB_KNOWN_KEYS];
-	uint32_t max_slots, chunk_count;
-	struct vb_slot **chunks;         /* entries are set once, with release order */
+	uint32_t max_entries, chunk_count;
+	struct vb_mr_entry **chunks;     /* pointers are set once, with release order */
 
-	struct vb_mutex mutex;           /* everything below, and all changes to slots */
+	struct vb_mutex mutex;           /* everything below, and all changes to entries */
 	uint64_t generations;            /* registrations and bindings so far */
-	uint32_t slots_made;
+	uint32_t entries_made;
 	uint32_t free_first, free_last, free_count; /* first in, first out */
-	uint32_t bound;                  /* list of windows, with those that are leaving; VB_NO_SLOT: none */
+	uint32_t bound;                  /* list of windows, with those that are leaving; VB_NO_MR_ENTRY: none */
 	uint32_t count[VB_REGION_MW_TYPE_2 + 1]; /* atomic for readers */
 	uint32_t gpu_regions, peers;     /* one of them is 0 */
 
 	struct vb_mutex gpu_atomics;     /* one at a time */
 };
 
-static inline uint64_t vb_slot_word(enum vb_slot_state state, uint32_t key)
+static inline uint64_t vb_mr_entry_word(enum vb_mr_entry_state state, uint32_t key)
 {
 	return (uint64_t)state << 32 | key;
 }
 
-static inline uint32_t vb_slot_key(const struct vb_slot *slot)
+static inline uint32_t vb_mr_entry_key(const struct vb_mr_entry *entry)
 {
-	return (uint32_t)__atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
+	return (uint32_t)__atomic_load_n(&entry->word, __ATOMIC_SEQ_CST);
 }
 
-static inline enum vb_slot_state vb_slot_state(const struct vb_slot *slot)
+static inline enum vb_mr_entry_state vb_mr_entry_state(const struct vb_mr_entry *entry)
 {
-	return (enum vb_slot_state)(__atomic_load_n(&slot->word, __ATOMIC_SEQ_CST) >> 32);
+	return (enum vb_mr_entry_state)(__atomic_load_n(&entry->word, __ATOMIC_SEQ_CST) >> 32);
 }
 
-/* The slot whose index the key carries, whatever its state and tag, or NULL. No lock needed. */
-struct vb_slot *vb_table_find(struct vb_memory *memory, uint32_t key);
+/* The entry whose index the key carries, whatever its state and tag, or NULL. No lock needed. */
+struct vb_mr_entry *vb_table_find(struct vb_memory *memory, uint32_t key);
 
 /* Count in. NULL: the key names nothing, and *fault says how. */
-struct vb_slot *vb_table_enter(struct vb_memory *memory, uint32_t key, enum vb_fault *fault);
+struct vb_mr_entry *vb_table_enter(struct vb_memory *memory, uint32_t key, enum vb_fault *fault);
 
-static inline void vb_table_leave(struct vb_slot *slot)
+static inline void vb_table_leave(struct vb_mr_entry *entry)
 {
 	/* Release: our copies happen before whatever the one waiting for us does next. */
-	__atomic_fetch_sub(&slot->users, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_sub(&entry->users, 1, __ATOMIC_RELEASE);
 }
 
 /* Between two looks at what others do, of which there were `looks` before. Caller holds no mutex. */
 void vb_table_pause(const struct vb_memory *memory, unsigned looks);
 
-/* Is no access inside a slot that names no bytes any more? No lock needed. */
-bool vb_table_is_left(const struct vb_memory *memory, const struct vb_slot *slot);
-/* Wait until none is. The slot is the caller's: it names no bytes, and no other thread changes it. Caller holds no mutex. */
-void vb_table_await(const struct vb_memory *memory, const struct vb_slot *slot);
+/* Is no access inside an entry that names no bytes any more? No lock needed. */
+bool vb_table_is_left(const struct vb_memory *memory, const struct vb_mr_entry *entry);
+/* Wait until none is. The entry is the caller's: it names no bytes, and no other thread changes it. Caller holds no mutex. */
+void vb_table_await(const struct vb_memory *memory, const struct vb_mr_entry *entry);
 
 /* ---- Caller holds memory->mutex ---- */
 
-/* A free slot with a new key (not published), or NULL. */
-struct vb_slot *vb_table_take(struct vb_memory *memory, uint32_t *key) VB_NEEDS(memory->mutex);
-/* The key with a tag that differs from the slot's last one. */
-uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_slot *slot);
-void vb_table_publish(struct vb_memory *memory, struct vb_slot *slot, enum vb_slot_state state, uint32_t key) VB_NEEDS(memory->mutex);
+/* A free entry with a new key (not published), or NULL. */
+struct vb_mr_entry *vb_table_take(struct vb_memory *memory, uint32_t *key) VB_NEEDS(memory->mutex);
+/* The key with a tag that differs from the entry's last one. */
+uint32_t vb_table_new_key(const struct vb_memory *memory, struct vb_mr_entry *entry);
+void vb_table_publish(struct vb_memory *memory, struct vb_mr_entry *entry, enum vb_mr_entry_state state, uint32_t key)
+	VB_NEEDS(memory->mutex);
 /* Take the bytes away: no access comes in any more. Those inside may still be there. */
-void vb_table_withdraw(struct vb_slot *slot, enum vb_slot_state state);
+void vb_table_withdraw(struct vb_mr_entry *entry, enum vb_mr_entry_state state);
 /* Withdrawn already, and no access is inside. */
-void vb_table_release(struct vb_memory *memory, struct vb_slot *slot) VB_NEEDS(memory->mutex);
+void vb_table_release(struct vb_memory *memory, struct vb_mr_entry *entry) VB_NEEDS(memory->mutex);
 
 /* Windows that are bound no more and that no access is inside of any more: their regions may go (window.c). */
 void vb_window_end_those_left(struct vb_memory *memory) VB_NEEDS(memory->mutex);
 
-static inline struct vb_slot *vb_table_at(const struct vb_memory *memory, uint32_t index)
+static inline struct vb_mr_entry *vb_table_at(const struct vb_memory *memory, uint32_t index)
 {
-	struct vb_slot *chunk = __atomic_load_n(&memory->chunks[index / VB_CHUNK_SLOTS], __ATOMIC_ACQUIRE);
+	struct vb_mr_entry *chunk = __atomic_load_n(&memory->chunks[index / VB_CHUNK_ENTRIES], __ATOMIC_ACQUIRE);
 
-	return chunk ? &chunk[index % VB_CHUNK_SLOTS] : NULL;
+	return chunk ? &chunk[index % VB_CHUNK_ENTRIES] : NULL;
 }
 
-static inline void vb_slot_set_pd(struct vb_slot *slot, struct vb_pd *pd)
+static inline void vb_mr_entry_set_pd(struct vb_mr_entry *entry, struct vb_pd *pd)
 {
-	slot->pd = pd;
-	slot->pd_handle = pd ? pd->handle : 0;
+	entry->pd = pd;
+	entry->pd_handle = pd ? pd->handle : 0;
 }
 
 static inline void vb_table_count(struct vb_memory *memory, enum vb_region_kind kind, uint32_t change)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory windows, IBA 10.6.7. A window is a slot of its own. Binding copies into it where the bytes are, so that
- * access through a window looks at one slot only; the region counts its windows and cannot change or go while it has
+ * Memory windows, IBA 10.6.7. A window is an entry of its own. Binding copies into it where the bytes are, so that
+ * access through a window looks at one entry only; the region counts its windows and cannot change or go while it has
  * any.
  *
  *   type 1:  named by its PD; bind again at will, length 0 unbinds
@@ -13,70 +13,70 @@
 #include "memory/region.h"
 #include "memory/table.h"
 
-static bool is_window(const struct vb_slot *slot)
+static bool is_window(const struct vb_mr_entry *entry)
 {
-	return vb_slot_state(slot) != VB_SLOT_FREE &&
-	       (slot->kind == VB_REGION_MW_TYPE_1 || slot->kind == VB_REGION_MW_TYPE_2);
+	return vb_mr_entry_state(entry) != VB_MR_ENTRY_FREE &&
+	       (entry->kind == VB_REGION_MW_TYPE_1 || entry->kind == VB_REGION_MW_TYPE_2);
 }
 
 /* A window is found by the index in its key: between post and execution its tag may have changed. Caller holds the
  * mutex. */
-static struct vb_slot *find_window(struct vb_memory *memory, uint32_t key) VB_NEEDS(memory->mutex)
+static struct vb_mr_entry *find_window(struct vb_memory *memory, uint32_t key) VB_NEEDS(memory->mutex)
 {
-	struct vb_slot *slot = vb_table_find(memory, key);
+	struct vb_mr_entry *entry = vb_table_find(memory, key);
 
-	return slot && is_window(slot) ? slot : NULL;
+	return entry && is_window(entry) ? entry : NULL;
 }
 
-static void list_bound(struct vb_memory *memory, struct vb_slot *slot)
+static void list_bound(struct vb_memory *memory, struct vb_mr_entry *entry)
 {
-	slot->previous = VB_NO_SLOT;
-	slot->next = memory->bound;
-	if (slot->next != VB_NO_SLOT)
-		vb_table_at(memory, slot->next)->previous = slot->index;
-	memory->bound = slot->index;
+	entry->previous = VB_NO_MR_ENTRY;
+	entry->next = memory->bound;
+	if (entry->next != VB_NO_MR_ENTRY)
+		vb_table_at(memory, entry->next)->previous = entry->index;
+	memory->bound = entry->index;
 }
 
-static void unlist_bound(struct vb_memory *memory, struct vb_slot *slot)
+static void unlist_bound(struct vb_memory *memory, struct vb_mr_entry *entry)
 {
-	if (slot->previous != VB_NO_SLOT)
-		vb_table_at(memory, slot->previous)->next = slot->next;
+	if (entry->previous != VB_NO_MR_ENTRY)
+		vb_table_at(memory, entry->previous)->next = entry->next;
 	else
-		memory->bound = slot->next;
-	if (slot->next != VB_NO_SLOT)
-		vb_table_at(memory, slot->next)->previous = slot->previous;
-	slot->next = slot->previous = VB_NO_SLOT;
+		memory->bound = entry->next;
+	if (entry->next != VB_NO_MR_ENTRY)
+		vb_table_at(memory, entry->next)->previous = entry->previous;
+	entry->next = entry->previous = VB_NO_MR_ENTRY;
 }
 
 /* No access comes in any more. It is leaving if it was bound. Caller holds the mutex. */
-static void begin_unbind(struct vb_slot *slot, enum vb_slot_state state)
+static void begin_unbind(struct vb_mr_entry *entry, enum vb_mr_entry_state state)
 {
-	vb_table_withdraw(slot, state);
-	slot->leaving = slot->region != VB_NO_SLOT;
+	vb_table_withdraw(entry, state);
+	entry->leaving = entry->region != VB_NO_MR_ENTRY;
 }
 
 /* True: no access is inside, and the region may go. Caller holds the mutex. */
-static bool end_unbind(struct vb_memory *memory, struct vb_slot *slot) VB_NEEDS(memory->mutex)
+static bool end_unbind(struct vb_memory *memory, struct vb_mr_entry *entry) VB_NEEDS(memory->mutex)
 {
-	if (!slot->leaving)
+	if (!entry->leaving)
 		return true;
-	if (!vb_table_is_left(memory, slot))
+	if (!vb_table_is_left(memory, entry))
 		return false;
-	vb_table_at(memory, slot->region)->windows--;
-	slot->region = VB_NO_SLOT;
-	slot->leaving = false;
-	unlist_bound(memory, slot);
+	vb_table_at(memory, entry->region)->windows--;
+	entry->region = VB_NO_MR_ENTRY;
+	entry->leaving = false;
+	unlist_bound(memory, entry);
 	return true;
 }
 
 void vb_window_end_those_left(struct vb_memory *memory)
 {
-	for (uint32_t index = memory->bound; index != VB_NO_SLOT;) {
-		struct vb_slot *slot = vb_table_at(memory, index);
+	for (uint32_t index = memory->bound; index != VB_NO_MR_ENTRY;) {
+		struct vb_mr_entry *entry = vb_table_at(memory, index);
 
-		index = slot->next;
-		if (slot->leaving)
-			(void)end_unbind(memory, slot);
+		index = entry->next;
+		if (entry->leaving)
+			(void)end_unbind(memory, entry);
 	}
 }
 
@@ -90,43 +90,43 @@ static void let_others(struct vb_memory *memory, unsigned looks) VB_NEEDS(memory
 
 int vb_window_allocate(struct vb_memory *memory, enum vb_region_kind kind, struct vb_pd *pd, uint32_t *key)
 {
-	struct vb_slot *slot;
+	struct vb_mr_entry *entry;
 
 	if (kind != VB_REGION_MW_TYPE_1 && kind != VB_REGION_MW_TYPE_2)
 		return -EINVAL;
 	vb_mutex_lock(&memory->mutex);
-	slot = vb_table_take(memory, key);
-	if (slot) {
-		slot->kind = (uint8_t)kind;
-		vb_slot_set_pd(slot, pd);
+	entry = vb_table_take(memory, key);
+	if (entry) {
+		entry->kind = (uint8_t)kind;
+		vb_mr_entry_set_pd(entry, pd);
 		vb_pd_count(pd, 1);
 		vb_table_count(memory, kind, 1);
-		vb_table_publish(memory, slot, VB_SLOT_UNBOUND, *key);
+		vb_table_publish(memory, entry, VB_MR_ENTRY_UNBOUND, *key);
 	}
 	vb_mutex_unlock(&memory->mutex);
-	return slot ? 0 : -ENOMEM;
+	return entry ? 0 : -ENOMEM;
 }
 
 int vb_window_deallocate(struct vb_memory *memory, uint32_t key)
 {
-	struct vb_slot *slot;
+	struct vb_mr_entry *entry;
 
 	vb_mutex_lock(&memory->mutex);
-	slot = find_window(memory, key);
-	if (slot) {
-		begin_unbind(slot, VB_SLOT_FREE);
+	entry = find_window(memory, key);
+	if (entry) {
+		begin_unbind(entry, VB_MR_ENTRY_FREE);
 		/* From now on no thread finds it but by the list, and can only end what we wait for. */
-		for (unsigned looks = 0; !end_unbind(memory, slot); looks++)
+		for (unsigned looks = 0; !end_unbind(memory, entry); looks++)
 			let_others(memory, looks);
-		vb_pd_count(slot->pd, -1u);
-		vb_table_count(memory, slot->kind, -1u);
-		vb_table_release(memory, slot);
+		vb_pd_count(entry->pd, -1u);
+		vb_table_count(memory, entry->kind, -1u);
+		vb_table_release(memory, entry);
 	}
 	vb_mutex_unlock(&memory->mutex);
-	return slot ? 0 : -EINVAL;
+	return entry ? 0 : -EINVAL;
 }
 
-static enum vb_fault check_window(const struct vb_slot *window, const struct vb_window_bind *bind)
+static enum vb_fault check_window(const struct vb_mr_entry *window, const struct vb_window_bind *bind)
 {
 	if (!window)
 		return VB_FAULT_KEY_UNKNOWN;
@@ -141,14 +141,14 @@ static enum vb_fault check_window(const struct vb_slot *window, const struct vb_
 	if (window->kind == VB_REGION_MW_TYPE_1)
 		return VB_FAULT_NONE;
 	/* IBA o10-37.2.30: bound type 2 windows are not bound again. o10-37.2.40: nor unbound by length 0. */
-	if (vb_slot_state(window) == VB_SLOT_LIVE || bind->length == 0 || bind->new_key == 0)
+	if (vb_mr_entry_state(window) == VB_MR_ENTRY_LIVE || bind->length == 0 || bind->new_key == 0)
 		return VB_FAULT_BIND;
 	return VB_FAULT_NONE;
 }
 
-static enum vb_fault check_region(const struct vb_slot *region, const struct vb_window_bind *bind)
+static enum vb_fault check_region(const struct vb_mr_entry *region, const struct vb_window_bind *bind)
 {
-	if (!region || vb_slot_key(region) != bind->region_lkey || vb_slot_state(region) != VB_SLOT_LIVE ||
+	if (!region || vb_mr_entry_key(region) != bind->region_lkey || vb_mr_entry_state(region) != VB_MR_ENTRY_LIVE ||
 	    region->kind != VB_REGION_MR)
 		return VB_FAULT_KEY_UNKNOWN;
 	if (region->pd != bind->pd) /* IBA C10-73 */
@@ -165,7 +165,7 @@ static enum vb_fault check_region(const struct vb_slot *region, const struct vb_
 	return VB_FAULT_NONE;
 }
 
-static void fill_window(struct vb_slot *window, const struct vb_slot *region, const struct vb_window_bind *bind)
+static void fill_window(struct vb_mr_entry *window, const struct vb_mr_entry *region, const struct vb_window_bind *bind)
 {
 	window->start = region->start + (bind->address - region->iova);
 	window->length = bind->length;
@@ -180,7 +180,7 @@ static void fill_window(struct vb_slot *window, const struct vb_slot *region, co
 }
 
 /* What is bound to nothing yet, to `region` or (NULL) to nothing. Caller holds the mutex. */
-static void bind_to(struct vb_memory *memory, struct vb_slot *window, struct vb_slot *region, struct vb_window_bind *bind)
+static void bind_to(struct vb_memory *memory, struct vb_mr_entry *window, struct vb_mr_entry *region, struct vb_window_bind *bind)
 	VB_NEEDS(memory->mutex)
 {
 	if (bind->new_key == 0)
@@ -191,10 +191,10 @@ static void bind_to(struct vb_memory *memory, struct vb_slot *window, struct vb_
 		region->windows++;
 		list_bound(memory, window);
 	}
-	vb_table_publish(memory, window, region ? VB_SLOT_LIVE : VB_SLOT_UNBOUND, bind->new_key);
+	vb_table_publish(memory, window, region ? VB_MR_ENTRY_LIVE : VB_MR_ENTRY_UNBOUND, bind->new_key);
 }
 
-static void tell_why(struct vb_fault_record *why, enum vb_fault fault, const struct vb_window_bind *bind, const struct vb_slot *region)
+static void tell_why(struct vb_fault_record *why, enum vb_fault fault, const struct vb_window_bind *bind, const struct vb_mr_entry *region)
 {
 	*why = (struct vb_fault_record){
 		.fault = fault,
@@ -212,7 +212,7 @@ static void tell_why(struct vb_fault_record *why, enum vb_fault fault, const str
 enum vb_window_result vb_window_bind(struct vb_memory *memory, struct vb_window_bind *bind, struct vb_fault_record *why)
 {
 	enum vb_window_result result = VB_WINDOW_REFUSED;
-	struct vb_slot *window, *region = NULL;
+	struct vb_mr_entry *window, *region = NULL;
 	enum vb_fault fault;
 
 	vb_mutex_lock(&memory->mutex);
@@ -225,7 +225,7 @@ enum vb_window_result vb_window_bind(struct vb_memory *memory, struct vb_window_
 	if (fault == VB_FAULT_NONE) {
 		/* Those inside through the old binding leave before the new one stands. */
 		if (!window->leaving)
-			begin_unbind(window, VB_SLOT_UNBOUND);
+			begin_unbind(window, VB_MR_ENTRY_UNBOUND);
 		result = end_unbind(memory, window) ? VB_WINDOW_DONE : VB_WINDOW_LATER;
 	}
 	if (result == VB_WINDOW_DONE)
@@ -236,25 +236,25 @@ enum vb_window_result vb_window_bind(struct vb_memory *memory, struct vb_window_
 	return result;
 }
 
-static enum vb_fault check_invalidate(const struct vb_slot *slot, uint32_t key, const struct vb_pd *pd, uint32_t qpn)
+static enum vb_fault check_invalidate(const struct vb_mr_entry *entry, uint32_t key, const struct vb_pd *pd, uint32_t qpn)
 {
-	if (!slot || vb_slot_key(slot) != key || vb_slot_state(slot) == VB_SLOT_FREE)
+	if (!entry || vb_mr_entry_key(entry) != key || vb_mr_entry_state(entry) == VB_MR_ENTRY_FREE)
 		return VB_FAULT_KEY_UNKNOWN;
 	/* Regions of user space and type 1 windows have no right to be invalidated by work (IBA 10.6.7.2.4). */
-	if (slot->kind != VB_REGION_MW_TYPE_2)
+	if (entry->kind != VB_REGION_MW_TYPE_2)
 		return VB_FAULT_RIGHTS;
-	if (vb_slot_state(slot) == VB_SLOT_UNBOUND && !slot->leaving)
+	if (vb_mr_entry_state(entry) == VB_MR_ENTRY_UNBOUND && !entry->leaving)
 		return VB_FAULT_KEY_INVALIDATED;
-	if (slot->pd != pd)
+	if (entry->pd != pd)
 		return VB_FAULT_PD_MISMATCH;
-	return slot->qpn == qpn ? VB_FAULT_NONE : VB_FAULT_QP_MISMATCH;
+	return entry->qpn == qpn ? VB_FAULT_NONE : VB_FAULT_QP_MISMATCH;
 }
 
 /* Threads of this process that are inside by that key, or looked at it and will be refused: short. Caller holds no mutex. */
-static void await_users(const struct vb_slot *slot, uint32_t key)
+static void await_users(const struct vb_mr_entry *entry, uint32_t key)
 {
-	while (__atomic_load_n(&slot->users, __ATOMIC_SEQ_CST) != 0 && vb_slot_key(slot) == key &&
-	       vb_slot_state(slot) == VB_SLOT_UNBOUND)
+	while (__atomic_load_n(&entry->users, __ATOMIC_SEQ_CST) != 0 && vb_mr_entry_key(entry) == key &&
+	       vb_mr_entry_state(entry) == VB_MR_ENTRY_UNBOUND)
 		sched_yield();
 }
 
@@ -262,47 +262,47 @@ enum vb_window_result vb_memory_invalidate(struct vb_memory *memory, uint32_t ke
 					   struct vb_fault_record *why)
 {
 	enum vb_window_result result = VB_WINDOW_REFUSED;
-	struct vb_slot *slot;
+	struct vb_mr_entry *entry;
 	enum vb_fault fault;
 
 	vb_mutex_lock(&memory->mutex);
-	slot = vb_table_find(memory, key);
-	fault = check_invalidate(slot, key, pd, qpn);
+	entry = vb_table_find(memory, key);
+	fault = check_invalidate(entry, key, pd, qpn);
 	if (fault != VB_FAULT_NONE) {
 		*why = (struct vb_fault_record){.fault = fault, .key = key, .qpn = qpn};
 	} else {
-		if (!slot->leaving)
-			begin_unbind(slot, VB_SLOT_UNBOUND);
-		result = end_unbind(memory, slot) || remote ? VB_WINDOW_DONE : VB_WINDOW_LATER;
+		if (!entry->leaving)
+			begin_unbind(entry, VB_MR_ENTRY_UNBOUND);
+		result = end_unbind(memory, entry) || remote ? VB_WINDOW_DONE : VB_WINDOW_LATER;
 	}
 	vb_mutex_unlock(&memory->mutex);
 	if (result == VB_WINDOW_DONE)
-		await_users(slot, key);
+		await_users(entry, key);
 	return result;
 }
 
-static struct vb_slot *find_bound_through(const struct vb_memory *memory, uint32_t qpn)
+static struct vb_mr_entry *find_bound_through(const struct vb_memory *memory, uint32_t qpn)
 {
-	for (uint32_t index = memory->bound; index != VB_NO_SLOT;) {
-		struct vb_slot *slot = vb_table_at(memory, index);
+	for (uint32_t index = memory->bound; index != VB_NO_MR_ENTRY;) {
+		struct vb_mr_entry *entry = vb_table_at(memory, index);
 
-		if (slot->kind == VB_REGION_MW_TYPE_2 && slot->qpn == qpn)
-			return slot;
-		index = slot->next;
+		if (entry->kind == VB_REGION_MW_TYPE_2 && entry->qpn == qpn)
+			return entry;
+		index = entry->next;
 	}
 	return NULL;
 }
 
 void vb_memory_unbind_qp(struct vb_memory *memory, uint32_t qpn)
 {
-	struct vb_slot *slot;
+	struct vb_mr_entry *entry;
 
 	vb_mutex_lock(&memory->mutex);
-	for (unsigned looks = 0; (slot = find_bound_through(memory, qpn)) != NULL; looks++) {
+	for (unsigned looks = 0; (entry = find_bound_through(memory, qpn)) != NULL; looks++) {
 		/* One that is deallocated keeps its state: no access may find it again. */
-		if (!slot->leaving)
-			begin_unbind(slot, VB_SLOT_UNBOUND);
-		if (!end_unbind(memory, slot))
+		if (!entry->leaving)
+			begin_unbind(entry, VB_MR_ENTRY_UNBOUND);
+		if (!end_unbind(memory, entry))
 			let_others(memory, looks);
 	}
 	vb_mutex_unlock(&memory->mutex);

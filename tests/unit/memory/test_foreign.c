@@ -9,7 +9,7 @@
 
 #include "memory/foreign.h"
 
-enum { REGIONS = 2000, SLOT = 128, AREA = 4096 + 4 * 512 * SLOT, QPN = 0x4007 };
+enum { REGIONS = 2000, ENTRY = 128, AREA = 4096 + 4 * 512 * ENTRY, QPN = 0x4007 };
 
 #define REMOTE (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -146,7 +146,7 @@ static void same_answers_as_the_owners_door(void **state)
 	vb_memory_destroy(memory);
 }
 
-static void many_slots_and_their_end(void **state)
+static void many_entries_and_their_end(void **state)
 {
 	static uint8_t bytes[16];
 	struct vb_pd pd = {.handle = 1};
@@ -172,9 +172,9 @@ static void many_slots_and_their_end(void **state)
 	assert_false(ask(&pd, keys[0], IBV_ACCESS_REMOTE_READ, (uintptr_t)bytes, 16, &range, &why));
 	vb_memory_destroy(memory);
 	/* Beyond the area there is no memory. */
-	assert_null(vb_foreign_chunk(area, AREA, 4, 512 * SLOT));
-	assert_null(vb_foreign_chunk(area, AREA, UINT32_MAX, 512 * SLOT));
-	assert_null(vb_foreign_chunk(area, 100, 0, 512 * SLOT));
+	assert_null(vb_foreign_chunk(area, AREA, 4, 512 * ENTRY));
+	assert_null(vb_foreign_chunk(area, AREA, UINT32_MAX, 512 * ENTRY));
+	assert_null(vb_foreign_chunk(area, 100, 0, 512 * ENTRY));
 }
 
 /* Windows wait for others when they are unbound, and only if they were bound. */
@@ -207,8 +207,8 @@ static void windows_ask(void **state)
 	vb_memory_destroy(memory);
 }
 
-/* A peer that is stopped in the middle of a copy through a window: the window names nothing from then on, and nobody waits. What protects
- * its region stays until the peer is done. */
+/* A peer that is stopped in the middle of a copy through a window: the window names nothing from then on, and nobody
+ * waits. What protects its region stays until the peer is done. */
 static void a_stopped_peer_makes_nobody_wait(void **state)
 {
 	static uint8_t bytes[64];
@@ -292,7 +292,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(same_answers_as_the_owners_door),
-		cmocka_unit_test(many_slots_and_their_end),
+		cmocka_unit_test(many_entries_and_their_end),
 		cmocka_unit_test(windows_ask),
 		cmocka_unit_test(a_stopped_peer_makes_nobody_wait),
 		cmocka_unit_test(nonsense_is_harmless),

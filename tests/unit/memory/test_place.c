@@ -224,7 +224,7 @@ static void an_iova_names_other_addresses(void **state)
 	assert_ptr_equal(span.bytes, arena.bytes + 7);
 	vb_memory_let_go(&span);
 	assert_false(vb_memory_span(memory, &who, 0x10000 + 7, SIZE - 6, &span, &why));
-	assert_null(span.slot);
+	assert_null(span.entry);
 	assert_false(vb_memory_fetch(memory, &who, (uintptr_t)arena.bytes, &byte, 1, &why));
 	/* Zero-based: named by offsets, whatever iova says. */
 	info.access |= IBV_ACCESS_ZERO_BASED;
@@ -251,7 +251,7 @@ static void the_implicit_region_covers_everything(void **state)
 	assert_true(vb_memory_place(memory, &who, (uintptr_t)&there, &value, 8, &why));
 	assert_int_equal(there, 77);
 	assert_true(vb_memory_span(memory, &who, (uintptr_t)&there, 8, &span, &why));
-	assert_null(span.slot);
+	assert_null(span.entry);
 	assert_true(vb_memory_check(memory, &who, UINT64_MAX - 8, 8, &why));
 	assert_false(vb_memory_check(memory, &who, UINT64_MAX - 8, 10, &why));
 	assert_false(vb_memory_check(memory, &who, UINT64_MAX, UINT64_MAX, &why));
@@ -315,7 +315,7 @@ static void the_null_region_swallows_and_gives_zeros(void **state)
 	for (unsigned i = 0; i < SIZE; i++)
 		assert_int_equal(buffer[i], 0);
 	assert_true(vb_memory_span(memory, &who, 0, SIZE, &span, &why));
-	assert_null(span.slot);
+	assert_null(span.entry);
 	peer = fixture_remote(&pd, QPN, who.key, IBV_ACCESS_REMOTE_WRITE);
 	assert_false(vb_memory_place(memory, &peer, 0, buffer, SIZE, &why));
 	assert_int_equal(why.fault, VB_FAULT_RIGHTS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keys: unlike their neighbours, never 0, never the last one of their slot; slots run out and come back.
+ * Keys: unlike their neighbours, never 0, never the last one of their entry; entries run out and come back.
  */
 #include <stdlib.h>
 
@@ -46,39 +46,39 @@ static void keys_show_no_pattern(void **state)
 	vb_memory_destroy(other);
 }
 
-static void slots_run_out_and_come_back(void **state)
+static void entries_run_out_and_come_back(void **state)
 {
-	enum { SLOTS = 700 };
-	static uint32_t keys[SLOTS];
+	enum { ENTRIES = 700 };
+	static uint32_t keys[ENTRIES];
 	struct fixture f;
-	struct vb_memory *memory = fixture_memory(&f, 5, SLOTS);
+	struct vb_memory *memory = fixture_memory(&f, 5, ENTRIES);
 	struct vb_pd pd = {0};
 	struct vb_region_info info = {.kind = VB_REGION_MR, .pd = &pd};
 	uint32_t key;
 
 	(void)state;
-	for (unsigned i = 0; i < SLOTS; i++)
+	for (unsigned i = 0; i < ENTRIES; i++)
 		assert_int_equal(vb_region_register(memory, &info, &keys[i]), 0);
 	assert_int_equal(vb_region_register(memory, &info, &key), -ENOMEM);
 	assert_int_equal(vb_window_allocate(memory, VB_REGION_MW_TYPE_2, &pd, &key), -ENOMEM);
-	assert_int_equal(pd.users, SLOTS);
+	assert_int_equal(pd.users, ENTRIES);
 	for (unsigned round = 0; round < 1000; round++) {
-		unsigned i = round * 37 % SLOTS;
+		unsigned i = round * 37 % ENTRIES;
 		uint32_t old = keys[i];
 
 		assert_int_equal(vb_region_deregister(memory, old), 0);
 		assert_int_equal(vb_region_deregister(memory, old), -EINVAL);
 		assert_int_equal(vb_region_register(memory, &info, &keys[i]), 0);
-		/* The only free slot is the one just freed: same index, but never the same key. */
+		/* The only free entry is the one just freed: same index, but never the same key. */
 		assert_int_equal(keys[i] >> 8, old >> 8);
 		assert_int_not_equal(keys[i], old);
 	}
-	assert_int_equal(vb_memory_count(memory, VB_REGION_MR), SLOTS);
+	assert_int_equal(vb_memory_count(memory, VB_REGION_MR), ENTRIES);
 	vb_memory_destroy(memory);
 }
 
 /* A program that registers and forgets in a loop does not walk through all of the table's memory. */
-static void churn_reuses_slots(void **state)
+static void churn_reuses_entries(void **state)
 {
 	struct fixture f;
 	struct vb_memory *memory = fixture_memory(&f, 6, 1 << 20);
@@ -88,7 +88,7 @@ static void churn_reuses_slots(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 10000; i++)
 		assert_int_equal(vb_region_deregister(memory, fixture_register(memory, &pd, &byte, 1, 0)), 0);
-	assert_true(memory->slots_made <= VB_SLOTS_RESTING + 2);
+	assert_true(memory->entries_made <= VB_ENTRIES_RESTING + 2);
 	vb_memory_destroy(memory);
 }
 
@@ -131,8 +131,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_show_no_pattern),
-		cmocka_unit_test(slots_run_out_and_come_back),
-		cmocka_unit_test(churn_reuses_slots),
+		cmocka_unit_test(entries_run_out_and_come_back),
+		cmocka_unit_test(churn_reuses_entries),
 		cmocka_unit_test(a_table_has_a_size),
 		cmocka_unit_test(wild_keys_are_unknown),
 	};

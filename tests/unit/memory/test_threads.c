@@ -256,7 +256,7 @@ static void a_held_region_delays_only_its_deregistration(void **state)
 {
 	struct fixture f;
 	struct vb_accessor who;
-	struct vb_hold hold = {.slot = NULL};
+	struct vb_hold hold = {.entry = NULL};
 	pthread_t going, other;
 	void *failed = NULL;
 	struct scene s;
@@ -281,8 +281,8 @@ static void a_held_region_delays_only_its_deregistration(void **state)
 	vb_memory_destroy(s.memory);
 }
 
-/* Where the bytes of a list are is told for as long as they are held: an application that deregisters (and then unmaps) them under a posted
- * send waits for the packet that is being made of them. */
+/* Where the bytes of a list are is told for as long as they are held: an application that deregisters (and then unmaps)
+ * them under a posted send waits for the packet that is being made of them. */
 static void spans_are_held(void **state)
 {
 	struct fixture f;
