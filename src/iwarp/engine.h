@@ -211,7 +211,7 @@ void vb_iwarp_receive_expire(struct vb_qp *qp, vb_time now);
 
 /* ---- place.c ---- */
 /* Where the payload of the FPDU under way goes from `receiver->placed` on, in one piece of at most *length bytes, which becomes what
- * there is. NULL: by the ordinary door. */
+ * there is. NULL: by the ordinary, checked access. */
 uint8_t *vb_iwarp_place_at(struct vb_qp *qp, uint32_t *length);
 /* Put the next bytes of the payload in their place. False: the stream was ended. */
 bool vb_iwarp_place(struct vb_qp *qp, vb_time now, const uint8_t *bytes, uint32_t length);

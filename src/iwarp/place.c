@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Where the bytes of a payload go: into the memory that a WRITE names, into the receive that a SEND has taken, into the list of the READ
- * that is answered. deliver.c has checked the whole segment; each piece passes the door again, because the region may have been
- * deregistered meanwhile. Where the memory is plain, the door is held open for as long as a call lasts.
+ * that is answered. deliver.c has checked the whole segment; each piece is checked again, because the region may have been
+ * deregistered meanwhile. Where the memory has an address, the region is held for as long as a call lasts.
  */
 #include "iwarp/engine.h"
 
@@ -95,7 +95,7 @@ uint8_t *vb_iwarp_place_at(struct vb_qp *qp, uint32_t *length)
 	return hold(qp, &who, target.address, vb_iwarp_engine(qp)->receiver.left, *length);
 }
 
-/* By the ordinary door: windows, on-demand memory, several elements. */
+/* By the ordinary access: windows, on-demand memory, several elements. */
 static bool place_anywhere(struct vb_qp *qp, const uint8_t *bytes, uint32_t length, struct vb_fault_record *why)
 {
 	struct target target = target_of(qp);

@@ -23,8 +23,8 @@
 
 struct vb_counters;
 struct vb_cq;
-struct vb_door_report;
-struct vb_door_terms;
+struct vb_handover_report;
+struct vb_handover_terms;
 struct vb_link;
 struct vb_memory;
 struct vb_memory_host;
@@ -130,13 +130,13 @@ struct vb_link_driver {
 	/* Optional. Receives were posted to a shared queue. */
 	void (*replenished)(struct vb_link *link);
 
-	/* ---- connections; of wires whose connections are made by librdmacm (wire/stream_door.h). Caller holds nothing ---- */
+	/* ---- connections; of wires whose connections are made by librdmacm (wire/stream_handover.h). Caller holds nothing ---- */
 
 	/* Optional. The queue pair of that number goes on with this socket, which is the link's then. 0 or -errno. */
-	int (*adopt)(struct vb_link *link, uint32_t qpn, int fd, const struct vb_door_terms *terms, uint64_t cookie, vb_time now);
+	int (*adopt)(struct vb_link *link, uint32_t qpn, int fd, const struct vb_handover_terms *terms, uint64_t cookie, vb_time now);
 	/* With the former. What happened to such connections; an event descriptor, which stays the link's, is raised
 	 * when there is more. */
-	unsigned (*report)(struct vb_link *link, struct vb_door_report *reports, unsigned room);
+	unsigned (*report)(struct vb_link *link, struct vb_handover_report *reports, unsigned room);
 	int (*report_fd)(const struct vb_link *link);
 
 	/* ---- polling an empty CQ; optional fast path ---- */

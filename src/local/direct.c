@@ -29,7 +29,7 @@ struct access {
 	uint32_t key, rights;
 	uint64_t offset, bytes;          /* of this piece */
 	bool reads;
-	bool plain;                      /* `spans` are held; else through the ordinary doors */
+	bool plain;                      /* `spans` are held; else by the ordinary access */
 	struct vb_local_spans spans;
 	struct vb_fault_record why;
 };

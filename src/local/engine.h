@@ -291,7 +291,7 @@ struct vb_local_spans {
 	struct vb_hold hold[VB_MAX_SGE];
 };
 
-/* Hold `length` bytes of a list from `offset` on. False: refused, or some have no plain pointer: go through the ordinary doors. */
+/* Hold `length` bytes of a list from `offset` on. False: refused, or some have no address here: go by the ordinary access. */
 bool vb_local_spans_open(const struct vb_qp *qp, struct vb_pd *pd, const struct ibv_sge *list, unsigned count, uint64_t offset,
 			 uint64_t length, uint32_t rights, struct vb_local_spans *spans);
 void vb_local_spans_close(struct vb_local_spans *spans);

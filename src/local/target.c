@@ -261,7 +261,7 @@ VB_APART static enum outcome pull_piece(struct vb_local *local, const struct vb_
 
 /* ---- the kinds of records ---- */
 
-/* A receive of one element: its region is looked up once for many. NULL: go through the ordinary door. */
+/* A receive of one element: its region is looked up once for many. NULL: go by the ordinary access. */
 static uint8_t *place_for(struct vb_local *local, uint32_t length)
 {
 	const struct ibv_sge *element = &local->target.taken.list[0];

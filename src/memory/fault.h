@@ -13,7 +13,7 @@
 /* X(name, sentence): the sentence says what was found, without numbers. */
 #define VB_FAULTS(X)                                                                        \
 	X(NONE, "no fault")                                                                 \
-	/* memory: the door to user bytes said no */                                        \
+	/* memory: the access to user bytes was refused */                                  \
 	X(KEY_UNKNOWN, "the key names no region or window")                                 \
 	X(KEY_INVALIDATED, "the key's window or region is not bound or was invalidated")    \
 	X(KEY_NOT_LOCAL, "the key of a window was used as a local key")                     \

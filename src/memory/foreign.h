@@ -57,7 +57,7 @@ struct vb_foreign_range {
 	bool checked;                    /* on-demand: may not be mapped */
 };
 
-/* The checks of the owner's own door (memory/place.h) for a remote key, in the same order. False: refused, `why`
+/* The checks of the owner's own access (memory/place.h) for a remote key, in the same order. False: refused, `why`
  * filled. A length of 0 is not to be asked for: it names no key (IBA C9-88). The key must be shown already. */
 bool vb_foreign_find(const void *area, size_t area_bytes, uint32_t key, const struct vb_foreign_asker *who, uint64_t address,
 		     uint64_t length, struct vb_foreign_range *out, struct vb_fault_record *why);

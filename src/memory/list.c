@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Scatter/gather lists: the doors of memory/place.c, element by element.
+ * Scatter/gather lists: the accesses of memory/place.c, element by element.
  */
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The one door to user memory. Each call enters the entry of the key (memory/table.h), checks everything, moves the
+ * All access to user memory. Each call enters the entry of the key (memory/table.h), checks everything, moves the
  * bytes and leaves; in between the region cannot go away.
  */
 #include "memory/place.h"
@@ -89,7 +89,7 @@ VB_RARE static void record_unknown_key(struct vb_memory *memory, struct vb_fault
 	}
 }
 
-static bool open_door(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
+static bool open_access(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
 		      struct opening *opening, struct vb_fault_record *why)
 {
 	enum vb_fault fault;
@@ -115,7 +115,7 @@ static bool open_door(struct vb_memory *memory, const struct vb_accessor *who, u
 }
 
 /* Leave with UNMAPPED, unless `copied` is 0. */
-static bool close_door(const struct opening *opening, int copied, const struct vb_accessor *who, uint64_t address,
+static bool close_access(const struct opening *opening, int copied, const struct vb_accessor *who, uint64_t address,
 		       uint64_t length, struct vb_fault_record *why)
 {
 	if (copied != 0)
@@ -228,7 +228,7 @@ bool vb_memory_check(struct vb_memory *memory, const struct vb_accessor *who, ui
 
 	if (length == 0) /* IBA C9-88 */
 		return true;
-	if (!open_door(memory, who, address, length, &opening, why))
+	if (!open_access(memory, who, address, length, &opening, why))
 		return false;
 	vb_table_leave(opening.entry);
 	return true;
@@ -242,13 +242,13 @@ bool vb_memory_place(struct vb_memory *memory, const struct vb_accessor *who, ui
 
 	if (length == 0)
 		return true;
-	if (!open_door(memory, who, address, length, &opening, why))
+	if (!open_access(memory, who, address, length, &opening, why))
 		return false;
 	if (opening.entry->checked)
 		rc = store_checked(memory, &opening, from, length);
 	else if (!opening.entry->null)
 		store(opening.at, from, length);
-	return close_door(&opening, rc, who, address, length, why);
+	return close_access(&opening, rc, who, address, length, why);
 }
 
 bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, void *to,
@@ -259,7 +259,7 @@ bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, ui
 
 	if (length == 0)
 		return true;
-	if (!open_door(memory, who, address, length, &opening, why))
+	if (!open_access(memory, who, address, length, &opening, why))
 		return false;
 	if (opening.entry->null)
 		memset(to, 0, length);
@@ -267,7 +267,7 @@ bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, ui
 		rc = load_checked(memory, &opening, to, length);
 	else
 		memcpy(to, pointer(opening.at), length);
-	return close_door(&opening, rc, who, address, length, why);
+	return close_access(&opening, rc, who, address, length, why);
 }
 
 bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length,
@@ -278,7 +278,7 @@ bool vb_memory_span(struct vb_memory *memory, const struct vb_accessor *who, uin
 	hold->entry = NULL;
 	if (length == 0)
 		return true;
-	if (!open_door(memory, who, address, length, &opening, why))
+	if (!open_access(memory, who, address, length, &opening, why))
 		return false;
 	if (opening.entry->null || opening.entry->checked)
 		vb_table_leave(opening.entry);
@@ -292,7 +292,7 @@ bool vb_memory_locate(struct vb_memory *memory, const struct vb_accessor *who, u
 {
 	struct opening opening;
 
-	if (!open_door(memory, who, address, length, &opening, why))
+	if (!open_access(memory, who, address, length, &opening, why))
 		return false;
 	*at = opening.entry->null ? 0 : opening.at;
 	vb_table_leave(opening.entry);
@@ -306,7 +306,7 @@ bool vb_memory_hold(struct vb_memory *memory, const struct vb_accessor *who, uin
 	struct opening opening;
 
 	vb_memory_let_go(hold);
-	if (!open_door(memory, who, address, length, &opening, &ignored))
+	if (!open_access(memory, who, address, length, &opening, &ignored))
 		return false;
 	/* Windows are bound and invalidated by work requests and packets, in the middle of a batch: that would wait for ourselves. */
 	if (opening.entry->null || opening.entry->checked || is_window(opening.entry)) {
@@ -367,7 +367,7 @@ bool vb_memory_atomic(struct vb_memory *memory, const struct vb_accessor *who, e
 	uint64_t probe;
 	int rc = 0;
 
-	if (!open_door(memory, who, address, 8, &opening, why))
+	if (!open_access(memory, who, address, 8, &opening, why))
 		return false;
 	/* IBA 9.4.5: naturally aligned, as the peer names it and (an iova may be odd) as it lies here. */
 	if (address % 8 != 0 || (!opening.entry->null && opening.at % 8 != 0)) {
@@ -377,7 +377,7 @@ bool vb_memory_atomic(struct vb_memory *memory, const struct vb_accessor *who, e
 	}
 	if (opening.entry->gpu) {
 		rc = operate_on_gpu(memory, &opening, operation, swap_or_add, compare, original);
-		return close_door(&opening, rc, who, address, 8, why);
+		return close_access(&opening, rc, who, address, 8, why);
 	}
 	/* On-demand memory is faulted in by the probe; there is no atomic that survives its going away after that. */
 	if (opening.entry->sync != 0)
@@ -390,5 +390,5 @@ bool vb_memory_atomic(struct vb_memory *memory, const struct vb_accessor *who, e
 		*original = operate(pointer(opening.at), operation, swap_or_add, compare);
 		rc = end_access(memory, opening.entry, true);
 	}
-	return close_door(&opening, rc, who, address, 8, why);
+	return close_access(&opening, rc, who, address, 8, why);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The one door to user memory. Nothing else in the stack writes or reads an application's bytes; every call names a
+ * All access to user memory. Nothing else in the stack writes or reads an application's bytes; every call names a
  * key and who is asking, and every check (key, PD, rights, range) is made before the first byte moves.
  *
  * Order of stores: the last bytes of a placement become visible last, because applications poll on them.
@@ -40,7 +40,7 @@ bool vb_memory_fetch(struct vb_memory *memory, const struct vb_accessor *who, ui
 bool vb_memory_locate(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, size_t length, uint64_t *at,
 		      struct vb_fault_record *why);
 
-/* A door held open: the checks made once for a whole range, so that the packets of a message need only show that they
+/* A region held: the checks made once for a whole range, so that the packets of a message need only show that they
  * stay inside it. The region cannot be taken away meanwhile, so a hold lasts no longer than a batch of packets. */
 struct vb_hold {
 	struct vb_mr_entry *entry;       /* NULL: nothing is held */
@@ -50,7 +50,7 @@ struct vb_hold {
 };
 
 /* Let go of what `hold` holds, and hold this range. False: refused, a window, or there is no plain pointer; nothing is
- * held then, and the ordinary doors say why. */
+ * held then, and the ordinary access says why. */
 bool vb_memory_hold(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
 		    struct vb_hold *hold);
 void vb_memory_let_go(struct vb_hold *hold);

@@ -282,7 +282,7 @@ int vb_endpoint_detach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp,
 
 /* ---- connections made by librdmacm ---- */
 
-int vb_endpoint_stream_events(struct vb_endpoint *endpoint, enum vb_device_kind kind, vb_door_show_ids *show)
+int vb_endpoint_stream_events(struct vb_endpoint *endpoint, enum vb_device_kind kind, vb_handover_show_ids *show)
 {
 	const struct vb_link *wire = endpoint->wire[kind];
 
@@ -293,7 +293,7 @@ int vb_endpoint_stream_events(struct vb_endpoint *endpoint, enum vb_device_kind 
 }
 
 int vb_endpoint_adopt_stream(struct vb_endpoint *endpoint, enum vb_device_kind kind, uint32_t qpn, int fd,
-			     const struct vb_door_terms *terms, uint64_t cookie)
+			     const struct vb_handover_terms *terms, uint64_t cookie)
 {
 	struct vb_link *wire = endpoint->wire[kind];
 
@@ -302,7 +302,7 @@ int vb_endpoint_adopt_stream(struct vb_endpoint *endpoint, enum vb_device_kind k
 	return wire->driver->adopt(wire, qpn, fd, terms, cookie, vb_clock_now());
 }
 
-unsigned vb_endpoint_stream_reports(struct vb_endpoint *endpoint, enum vb_device_kind kind, struct vb_door_report *reports,
+unsigned vb_endpoint_stream_reports(struct vb_endpoint *endpoint, enum vb_device_kind kind, struct vb_handover_report *reports,
 				    unsigned room)
 {
 	struct vb_link *wire = endpoint->wire[kind];

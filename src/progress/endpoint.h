@@ -21,7 +21,7 @@
 #include "queue/transport.h"
 #include "schedule/poller.h"
 #include "wire/path.h"
-#include "wire/stream_door.h"
+#include "wire/stream_handover.h"
 
 struct vb_cq;
 struct vb_endpoint;
@@ -122,12 +122,12 @@ void vb_endpoint_cq_deadline(struct vb_endpoint *endpoint, struct vb_cq *cq, vb_
 /* No call any more, and none is under way on return. Caller holds no lock. */
 void vb_endpoint_cq_forget(struct vb_endpoint *endpoint, struct vb_cq *cq);
 
-/* Connections that librdmacm has made (wire/stream_door.h), of the devices that have such. The descriptor is raised
+/* Connections that librdmacm has made (wire/stream_handover.h), of the devices that have such. The descriptor is raised
  * when there are reports; -ENOSYS: no such device. `show`: for `verbena res`. adopt: the descriptor is the endpoint's then. */
-int vb_endpoint_stream_events(struct vb_endpoint *endpoint, enum vb_device_kind kind, vb_door_show_ids *show);
+int vb_endpoint_stream_events(struct vb_endpoint *endpoint, enum vb_device_kind kind, vb_handover_show_ids *show);
 int vb_endpoint_adopt_stream(struct vb_endpoint *endpoint, enum vb_device_kind kind, uint32_t qpn, int fd,
-			     const struct vb_door_terms *terms, uint64_t cookie);
-unsigned vb_endpoint_stream_reports(struct vb_endpoint *endpoint, enum vb_device_kind kind, struct vb_door_report *reports,
+			     const struct vb_handover_terms *terms, uint64_t cookie);
+unsigned vb_endpoint_stream_reports(struct vb_endpoint *endpoint, enum vb_device_kind kind, struct vb_handover_report *reports,
 				    unsigned room);
 
 /* Multicast: deliver datagrams for `gid` on that interface to the QP. 0 or -errno (ENOMEM, EINVAL, EADDRNOTAVAIL). */

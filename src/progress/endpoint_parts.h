@@ -50,7 +50,7 @@ struct vb_endpoint {
 	struct vb_link *wire[VB_DEVICE_KINDS]; /* of each kind of device */
 	struct vb_link *fast;              /* the link with a fast path for polling; NULL: none */
 	struct vb_wire_transport transport[VB_DEVICE_KINDS];
-	vb_door_show_ids *show_ids[VB_DEVICE_KINDS]; /* librdmacm's; atomic, NULL: nothing was connected by it */
+	vb_handover_show_ids *show_ids[VB_DEVICE_KINDS]; /* librdmacm's; atomic, NULL: nothing was connected by it */
 
 	struct vb_mutex table_lock;
 	uint64_t reserved[VB_DAEMON_INDICES / 64];

@@ -47,7 +47,7 @@ static void add_id(void *list, const struct vb_resource_cm_id *given)
 static void show_ids(const struct vb_endpoint *endpoint, struct vb_resource_list *list)
 {
 	for (unsigned kind = 0; kind < VB_DEVICE_KINDS; kind++) {
-		vb_door_show_ids *show = __atomic_load_n(&endpoint->show_ids[kind], __ATOMIC_ACQUIRE);
+		vb_handover_show_ids *show = __atomic_load_n(&endpoint->show_ids[kind], __ATOMIC_ACQUIRE);
 
 		if (show)
 			show(&(struct id_list){list, (enum vb_device_kind)kind}, add_id);

@@ -14,7 +14,7 @@
 #include "progress/devices.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
-#include "rdmacm/door.h"
+#include "rdmacm/handover.h"
 #include "rdmacm/streams_parts.h"
 
 #define streams vb_rdmacm_streams
@@ -234,7 +234,7 @@ int vb_rdmacm_streams_disconnect(struct vb_rdmacm_id *id)
 	vb_mutex_lock(&streams.lock);
 	stream = id->stream;
 	if (stream != NULL && stream->kind == VB_STREAM_ADOPTED)
-		error = vb_rdmacm_door_close(stream->context, stream->qpn);
+		error = vb_rdmacm_handover_close(stream->context, stream->qpn);
 	vb_mutex_unlock(&streams.lock);
 	/* Its queue pair has failed, or is gone: then it ends by itself. */
 	return error == -EINVAL ? 0 : error;
@@ -281,7 +281,7 @@ void vb_rdmacm_streams_forget(struct vb_rdmacm_id *id)
 	if (stream->kind == VB_STREAM_LISTENER)
 		close_unfinished(id);
 	if (stream->kind == VB_STREAM_ADOPTED) {
-		(void)vb_rdmacm_door_close(stream->context, stream->qpn);
+		(void)vb_rdmacm_handover_close(stream->context, stream->qpn);
 		stream->id = NULL;
 	} else if (stream->kind == VB_STREAM_INCOMING && stream->mpa->state == VB_MPA_ASKED) {
 		reject_request(stream, (struct vb_rdmacm_private_data){0});

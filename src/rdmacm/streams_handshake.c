@@ -13,7 +13,7 @@
 #include "rdmacm/address.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
-#include "rdmacm/door.h"
+#include "rdmacm/handover.h"
 #include "rdmacm/streams_parts.h"
 #include "rdmacm/trace.h"
 
@@ -144,7 +144,7 @@ static bool has_to_send(const struct vb_rdmacm_stream *stream)
 int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream)
 {
 	const struct vb_mpa_terms *terms = &stream->mpa->terms;
-	const struct vb_door_terms agreed = {
+	const struct vb_handover_terms agreed = {
 		.initiator = terms->initiator,
 		.crc = terms->crc,
 		.large = terms->large || streams.settings.large == VB_MPA_ON,
@@ -160,7 +160,7 @@ int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream)
 	int error;
 
 	(void)vb_rdmacm_stream_poll(stream, false, false);
-	error = vb_rdmacm_door_adopt(stream->context, stream->qpn, stream->fd, &agreed, (uintptr_t)stream);
+	error = vb_rdmacm_handover_adopt(stream->context, stream->qpn, stream->fd, &agreed, (uintptr_t)stream);
 	if (error != 0)
 		return error;
 	stream->kind = VB_STREAM_ADOPTED;
@@ -451,12 +451,12 @@ void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now)
 		try_again(stream);
 }
 
-void vb_rdmacm_stream_report(const struct vb_door_report *report)
+void vb_rdmacm_stream_report(const struct vb_handover_report *report)
 {
 	struct vb_rdmacm_stream *stream = (struct vb_rdmacm_stream *)(uintptr_t)report->cookie;
 	struct vb_rdmacm_id *id = stream->id;
 
-	if (report->kind == VB_DOOR_HEARD) {
+	if (report->kind == VB_HANDOVER_HEARD) {
 		vb_rdmacm_stream_tell(stream, VB_CM_EVENT_ESTABLISHED, 0);
 		forget_handshake(stream);
 		return;

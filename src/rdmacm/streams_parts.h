@@ -17,7 +17,7 @@
 #include "base/mutex.h"
 #include "connect/mpa_settings.h"
 #include "rdmacm/streams.h"
-#include "wire/stream_door.h"
+#include "wire/stream_handover.h"
 
 enum vb_rdmacm_stream_kind {
 	VB_STREAM_LISTENER,
@@ -77,7 +77,7 @@ void vb_rdmacm_stream_serve(struct vb_rdmacm_stream *stream, vb_time now);
 /* When it must be looked at; VB_TIME_NEVER: no time runs. Then. */
 vb_time vb_rdmacm_stream_deadline(const struct vb_rdmacm_stream *stream);
 void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now);
-void vb_rdmacm_stream_report(const struct vb_door_report *report);
+void vb_rdmacm_stream_report(const struct vb_handover_report *report);
 /* Try to send what the handshake has to say; all of it, as a rule. */
 void vb_rdmacm_stream_send(struct vb_rdmacm_stream *stream);
 /* Refused: it is nobody's, and closed when the peer has ended its side, or has had time to read why. */
@@ -91,7 +91,7 @@ void vb_rdmacm_stream_tell(struct vb_rdmacm_stream *stream, enum vb_cm_event_kin
 
 /* ---- streams_show.c; caller holds no lock ---- */
 
-vb_door_show_ids vb_rdmacm_streams_show;
+vb_handover_show_ids vb_rdmacm_streams_show;
 
 /* ---- streams_thread.c; caller holds the lock ---- */
 

@@ -32,7 +32,7 @@ static const char *state_of(const struct vb_rdmacm_id *id)
 	return stream->mpa != NULL ? "REP_SENT" : "ESTABLISHED";
 }
 
-void vb_rdmacm_streams_show(void *list, vb_door_add_id *add)
+void vb_rdmacm_streams_show(void *list, vb_handover_add_id *add)
 {
 	vb_mutex_lock(&streams.lock);
 	VB_LIST_FOR_EACH(node, &streams.ids) {

@@ -11,7 +11,7 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
-#include "rdmacm/door.h"
+#include "rdmacm/handover.h"
 #include "rdmacm/streams_parts.h"
 
 enum { EVENTS = 64 };
@@ -39,8 +39,8 @@ static void free_the_dead(void)
 
 static void take_reports(void)
 {
-	struct vb_door_report reports[VB_DOOR_REPORTS];
-	unsigned count = vb_rdmacm_door_report(streams.reporter, reports);
+	struct vb_handover_report reports[VB_HANDOVER_REPORTS];
+	unsigned count = vb_rdmacm_handover_report(streams.reporter, reports);
 
 	for (unsigned i = 0; i < count; i++)
 		vb_rdmacm_stream_report(&reports[i]);
@@ -195,7 +195,7 @@ int vb_rdmacm_streams_start(struct ibv_context *context)
 	}
 	if (context == NULL || streams.reporter != NULL)
 		return 0;
-	streams.report_fd = vb_rdmacm_door_open(context, vb_rdmacm_streams_show);
+	streams.report_fd = vb_rdmacm_handover_open(context, vb_rdmacm_streams_show);
 	error = streams.report_fd < 0 ? streams.report_fd : vb_poller_add(streams.poller, streams.report_fd, &streams.report_fd);
 	if (error == 0)
 		streams.reporter = context;

@@ -76,7 +76,7 @@ void vb_roce_early_told(struct vb_qp *qp, vb_time now, vb_time same_loss)
 	VB_COUNT(qp->host->counters, completer_retry_err);
 	if (!again)
 		vb_roce_congestion_some_responses_lost(&requester->congestion, vb_roce_early_gap(requester), requester->high);
-	vb_roce_timers_repaired(qp, now);
+	vb_roce_timers_sent_selectively(qp, now);
 }
 
 void vb_roce_early_forget(struct vb_roce_requester *requester)

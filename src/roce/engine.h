@@ -108,16 +108,16 @@ struct vb_roce_requester {
 
 	/* A single packet sent again instead of all behind it (selective.c). */
 	enum vb_roce_peer peer;
-	bool repair_owed;
-	bool repairing;                  /* `repaired` is owed or sent again, and not acknowledged */
-	bool repair_tells;               /* after a NAK: the answer shows what the peer does */
-	bool repair_again;               /* sent more than once */
-	bool repaired_before;            /* since we last went back */
+	bool selective_owed;
+	bool selective_active;           /* `selective_psn` is owed or sent again, and not acknowledged */
+	bool selective_tells;            /* after a NAK: the answer shows what the peer does */
+	bool selective_again;            /* sent more than once */
+	bool selective_before;           /* since we last went back */
 	uint8_t lost_in_a_row;
 	uint8_t probes;                  /* since the last progress */
-	struct psn repaired, repair_high; /* and `high` at that time */
+	struct psn selective_psn, selective_high; /* and `high` at that time */
 	vb_time lost_at;                 /* last known loss; 0: none */
-	vb_time repair_trip;             /* how long a repair takes to be answered; 0: never measured */
+	vb_time selective_trip;          /* how long a selective retransmit takes to be answered; 0: never measured */
 	struct vb_roce_missing missing;
 
 	/* Where and when the position was last moved back, so that the same loss does not do it twice. */
@@ -278,7 +278,7 @@ static inline bool vb_roce_requester_outstanding(const struct vb_roce_requester 
 
 /* ---- hold.c: checks made once for a batch ---- */
 /* Where `length` bytes at `offset` of a list are, if they lie within one element that has plain memory; else NULL,
- * go through the ordinary door. */
+ * go by the ordinary access. */
 uint8_t *vb_roce_hold_list(struct vb_qp *qp, struct vb_hold *hold, const struct ibv_sge *list, unsigned count,
 			   uint64_t offset, uint32_t length, uint32_t rights);
 /* The same in a range that the peer named. */
@@ -346,7 +346,7 @@ void vb_roce_selective_send(struct vb_qp *qp, struct vb_burst *out);
 void vb_roce_selective_answered(struct vb_qp *qp, vb_time now, bool positive);
 static inline void vb_roce_selective_end(struct vb_roce_requester *requester)
 {
-	requester->repairing = requester->repair_owed = false;
+	requester->selective_active = requester->selective_owed = false;
 }
 
 /* ---- work.c: what every service does with a work queue element ---- */
@@ -519,8 +519,8 @@ void vb_roce_timers_sent(struct vb_qp *qp, vb_time now, struct psn psn, bool ans
 /* The peer answered up to requester->acknowledged. */
 void vb_roce_timers_progress(struct vb_qp *qp, vb_time now);
 void vb_roce_timers_rewound(struct vb_qp *qp, vb_time now);
-void vb_roce_timers_repaired(struct vb_qp *qp, vb_time now);
-void vb_roce_timers_repair_answered(struct vb_roce_requester *requester, vb_time sample);
+void vb_roce_timers_sent_selectively(struct vb_qp *qp, vb_time now);
+void vb_roce_timers_selective_answered(struct vb_roce_requester *requester, vb_time sample);
 void vb_roce_timers_receiver_not_ready(struct vb_qp *qp, vb_time now, uint8_t code);
 /* Only where round trips are known. */
 void vb_roce_timers_arm_probe(struct vb_roce_requester *requester, vb_time now);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Doors held open for a batch (memory/place.h). The packets of a message go to, or come from, one range after
+ * Regions held for a batch (memory/place.h). The packets of a message go to, or come from, one range after
  * another of the same region: its key is looked up and its rights are checked once, and what is left per packet is
  * to see that it is inside. Measured on 1 KiB packets: 60 ns of 420 ns a packet on either side.
  *
@@ -41,7 +41,7 @@ uint8_t *vb_roce_hold_remote(struct vb_qp *qp, struct vb_hold *hold, const struc
 	};
 	uint8_t *bytes = vb_hold_bytes(hold, message->rkey, rights, message->address + offset, length);
 
-	/* Of a message in one packet, the ordinary door is as cheap. */
+	/* Of a message in one packet, the ordinary access is as cheap. */
 	if (bytes || length == message->length || offset > message->length || length > message->length - offset)
 		return bytes;
 	if (!vb_memory_hold(qp->host->memory, &who, message->address, message->length, hold))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * All that is missing, at once: the fourth way of repairing losses, to be compared with the others in the simulator and nothing else. It is
- * that of IRN (Mittal et al., "Revisiting Network Support for RDMA", SIGCOMM 2018): a responder tells of each packet that came ahead
- * of a missing one, and the requester, who so knows all the gaps, fills them without waiting for a round trip each. RoCE has no
- * acknowledgement for that; here the NAK carries the PSN that came where others carry the MSN, which no requester needs.
+ * All that is missing, at once: the fourth way to recover from loss, to be compared with the others in the simulator
+ * and nothing else. It is that of IRN (Mittal et al., "Revisiting Network Support for RDMA", SIGCOMM 2018): a responder
+ * tells of each packet that came ahead of a missing one, and the requester, who so knows all the gaps, fills them
+ * without waiting for a round trip each. RoCE has no acknowledgement for that; here the NAK carries the PSN that came
+ * where others carry the MSN, which no requester needs.
  *
  *      acknowledged        filled           told        high
  *           |  X    X        |    X     X     |            |       X: has not come
@@ -65,8 +66,8 @@ bool vb_roce_missing_next(struct vb_roce_requester *requester)
 		missing->filled = psn_add(psn, 1);
 		if (*word_of(missing, psn) & bit_of(psn))
 			continue;
-		requester->repaired = psn;
-		requester->repair_owed = true;
+		requester->selective_psn = psn;
+		requester->selective_owed = true;
 		return true;
 	}
 	return false;
@@ -89,11 +90,11 @@ void vb_roce_missing_told(struct vb_qp *qp, vb_time now, struct psn came)
 	    now - missing->filled_at > 2 * requester->round_trip) {
 		missing->filled = requester->acknowledged;
 	}
-	if (requester->repair_owed || !vb_roce_missing_next(requester))
+	if (requester->selective_owed || !vb_roce_missing_next(requester))
 		return;
 	missing->filled_from = requester->acknowledged;
 	missing->filled_at = now;
 	VB_COUNT(qp->host->counters, completer_retry_err);
 	vb_roce_congestion_one_lost(&requester->congestion, requester->high);
-	vb_roce_timers_repaired(qp, now);
+	vb_roce_timers_sent_selectively(qp, now);
 }

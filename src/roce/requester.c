@@ -277,10 +277,10 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	if (requester->early.ask_owed && vb_burst_has_room(out, sizeof(uint64_t)))
 		vb_roce_reads_ask_missing(qp, now, out);
 	/* That is waited for: it leaves before others are made. */
-	if (requester->repair_owed) {
+	if (requester->selective_owed) {
 		if (vb_burst_has_room(out, requester->congestion.mtu))
 			vb_roce_selective_send(qp, out);
-		if (requester->missing.came && !requester->repair_owed)
+		if (requester->missing.came && !requester->selective_owed)
 			vb_roce_missing_next(requester);
 		return true;
 	}

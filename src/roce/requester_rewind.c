@@ -20,7 +20,7 @@ void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now)
 	requester->rewound = true;
 	requester->rewound_to = requester->acknowledged;
 	requester->rewound_at = now;
-	requester->repaired_before = false;
+	requester->selective_before = false;
 	vb_roce_selective_end(requester);
 	vb_roce_timers_rewound(qp, now);
 }

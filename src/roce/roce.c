@@ -439,7 +439,7 @@ bool vb_roce_only_acknowledges(struct vb_qp *qp)
 
 	return responder->ack_owed && !responder->nak_owed && !responder->cnp_owed && responder->resources_owed == 0 &&
 	       engine->requester.send_index == qp->send.head && !engine->requester.probe_owed &&
-	       !engine->requester.repair_owed && !vb_roce_completer_owes(qp);
+	       !engine->requester.selective_owed && !vb_roce_completer_owes(qp);
 }
 
 bool vb_roce_complains(const struct vb_qp *qp)

@@ -9,7 +9,7 @@
  *   acknowledged beyond it             the peer keeps
  *   NAK of the packet right behind it  the peer keeps, but more than one was lost in a row: a second time, then go back
  *
- * To a peer that keeps, new packets follow the repaired one at once. If that ever turns out to be wrong it is tried
+ * To a peer that keeps, new packets follow the retransmitted one at once. If that ever turns out to be wrong it is tried
  * again at the next loss. What the network loses on the way is a matter for the timers (timers.c probes).
  */
 #include "roce/engine.h"
@@ -18,7 +18,7 @@ enum { MOST_IN_A_ROW = 2 };
 
 bool vb_roce_selective_holds(const struct vb_roce_requester *requester)
 {
-	return requester->repairing && requester->repair_tells && requester->peer == VB_PEER_UNKNOWN;
+	return requester->selective_active && requester->selective_tells && requester->peer == VB_PEER_UNKNOWN;
 }
 
 static bool is_possible(const struct vb_roce_requester *requester)
@@ -29,35 +29,35 @@ static bool is_possible(const struct vb_roce_requester *requester)
 
 static void begin(struct vb_roce_requester *requester, bool told)
 {
-	requester->repairing = requester->repair_owed = requester->repaired_before = true;
-	requester->repair_tells = told;
-	requester->repair_again = false;
-	requester->repaired = requester->acknowledged;
-	requester->repair_high = requester->high;
+	requester->selective_active = requester->selective_owed = requester->selective_before = true;
+	requester->selective_tells = told;
+	requester->selective_again = false;
+	requester->selective_psn = requester->acknowledged;
+	requester->selective_high = requester->high;
 }
 
 bool vb_roce_selective_begin(struct vb_qp *qp, vb_time now)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-	bool neighbour = requester->repaired_before && psn_equal(requester->acknowledged, psn_add(requester->repaired, 1));
+	bool adjacent = requester->selective_before && psn_equal(requester->acknowledged, psn_add(requester->selective_psn, 1));
 
 	/* Under way already: said twice. */
-	if (requester->repairing)
+	if (requester->selective_active)
 		return true;
-	requester->lost_in_a_row = neighbour ? requester->lost_in_a_row + 1 : 1;
+	requester->lost_in_a_row = adjacent ? requester->lost_in_a_row + 1 : 1;
 	if (requester->peer == VB_PEER_GO_BACK_N || requester->lost_in_a_row > MOST_IN_A_ROW || !is_possible(requester))
 		return false;
 	begin(requester, true);
 	VB_COUNT(qp->host->counters, completer_retry_err);
 	vb_roce_congestion_one_lost(&requester->congestion, requester->high);
-	vb_roce_timers_repaired(qp, now);
+	vb_roce_timers_sent_selectively(qp, now);
 	return true;
 }
 
 void vb_roce_selective_probe(struct vb_roce_requester *requester)
 {
-	if (requester->repairing)
-		requester->repair_owed = requester->repair_again = true;
+	if (requester->selective_active)
+		requester->selective_owed = requester->selective_again = true;
 	else if (is_possible(requester))
 		begin(requester, false);
 }
@@ -69,12 +69,12 @@ void vb_roce_selective_send(struct vb_qp *qp, struct vb_burst *out)
 	struct vb_roce_packet packet;
 	struct vb_send_wqe *wqe;
 
-	requester->repair_owed = false;
+	requester->selective_owed = false;
 	for (;; index++) {
 		if (index == qp->send.head)
 			return;
 		wqe = vb_send_queue_at(&qp->send, index);
-		number = psn_ahead(requester->repaired, vb_roce_note(wqe)->first_psn);
+		number = psn_ahead(requester->selective_psn, vb_roce_note(wqe)->first_psn);
 		if (wqe->started && number < vb_roce_note(wqe)->packets)
 			break;
 	}
@@ -96,32 +96,32 @@ static enum vb_roce_peer learn(enum vb_roce_peer peer, bool alone, bool positive
 /* Nearer to the longer ones than to the mean. */
 static void take_sample(struct vb_roce_requester *requester, vb_time sample)
 {
-	vb_time difference = sample - requester->repair_trip;
+	vb_time difference = sample - requester->selective_trip;
 
-	requester->repair_trip += difference > 0 ? difference / 2 : difference / 8;
+	requester->selective_trip += difference > 0 ? difference / 2 : difference / 8;
 }
 
 void vb_roce_selective_answered(struct vb_qp *qp, vb_time now, bool positive)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-	bool alone = psn_equal(requester->acknowledged, psn_add(requester->repaired, 1));
+	bool alone = psn_equal(requester->acknowledged, psn_add(requester->selective_psn, 1));
 
-	if (!requester->repairing || !psn_before(requester->repaired, requester->acknowledged))
+	if (!requester->selective_active || !psn_before(requester->selective_psn, requester->acknowledged))
 		return;
 	vb_roce_selective_end(requester);
-	if (requester->repair_tells && !requester->repair_again) {
+	if (requester->selective_tells && !requester->selective_again) {
 		take_sample(requester, now - requester->lost_at);
-		vb_roce_timers_repair_answered(requester, now - requester->lost_at);
+		vb_roce_timers_selective_answered(requester, now - requester->lost_at);
 	}
-	if (requester->repair_tells)
+	if (requester->selective_tells)
 		requester->peer = learn(requester->peer, alone, positive);
 	/* Nothing of what was sent behind it is there. */
 	if (alone && positive) {
 		vb_roce_requester_rewind(qp, now);
-	} else if (!requester->repair_tells && positive && psn_before(requester->acknowledged, requester->repair_high) &&
+	} else if (!requester->selective_tells && positive && psn_before(requester->acknowledged, requester->selective_high) &&
 		   is_possible(requester)) {
 		/* A probe has brought the answer that was lost, and not all that was sent before the probe is there. */
 		begin(requester, false);
-		vb_roce_timers_repaired(qp, now);
+		vb_roce_timers_sent_selectively(qp, now);
 	}
 }

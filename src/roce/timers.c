@@ -55,9 +55,9 @@ static vb_time probe_wait(const struct vb_roce_requester *requester, vb_time now
 	if (!vb_roce_timers_is_losing(requester, now))
 		return (wait < PROBE_FLOOR ? PROBE_FLOOR : wait) << requester->probe_stretch;
 	/* Where so much is lost, answers are waited for often: better one time too early. Round trips that were measured have had to wait
-	 * for repairs; how long these take is known better. */
-	if (requester->repair_trip != 0)
-		wait = 2 * requester->repair_trip;
+	 * for selective retransmits; how long these take is known better. */
+	if (requester->selective_trip != 0)
+		wait = 2 * requester->selective_trip;
 	return (wait < LOSSY_PROBE_FLOOR ? LOSSY_PROBE_FLOOR : wait) << requester->probes;
 }
 
@@ -86,7 +86,7 @@ void vb_roce_timers_sent(struct vb_qp *qp, vb_time now, struct psn psn, bool ans
 	}
 	if (retransmission)
 		requester->again_owed = false;
-	if (!retransmission && !requester->repairing)
+	if (!retransmission && !requester->selective_active)
 		vb_roce_timers_arm_probe(requester, now);
 	/* An answer to a packet that was sent twice does not tell which of the two it answers. */
 	if (answer_expected && !retransmission && !requester->sampling) {
@@ -111,9 +111,10 @@ static void take_sample(struct vb_roce_requester *requester, vb_time sample)
 	requester->backoff = requester->stretch = requester->probe_stretch = requester->expiries = 0;
 }
 
-/* The timeout expired, and now something is answered. If packets were lost, others were seen to be missing too, or the answer comes as long
- * after what was sent again as answers take. Otherwise it is what was sent first that is answered, so late. That is not certain: a
- * path may have become just so much longer. If it goes on like that, it was the timeout. */
+/* The timeout expired, and now something is answered. If packets were lost, others were seen to be missing too, or the
+ * answer comes as long after what was sent again as answers take. Otherwise it is what was sent first that is answered,
+ * so late. That is not certain: a path may have become just so much longer. If it goes on like that, it was the
+ * timeout. */
 static bool was_too_early(struct vb_roce_requester *requester, vb_time now)
 {
 	vb_time since = now - requester->expired_at;
@@ -188,14 +189,14 @@ void vb_roce_timers_rewound(struct vb_qp *qp, vb_time now)
 }
 
 /* The packet was sent twice, but the first of them was said to be missing. Later there are better samples than these. */
-void vb_roce_timers_repair_answered(struct vb_roce_requester *requester, vb_time sample)
+void vb_roce_timers_selective_answered(struct vb_roce_requester *requester, vb_time sample)
 {
 	if (requester->round_trip == 0)
 		take_sample(requester, sample);
 }
 
 /* What is sent behind it does not put the probe off. */
-void vb_roce_timers_repaired(struct vb_qp *qp, vb_time now)
+void vb_roce_timers_sent_selectively(struct vb_qp *qp, vb_time now)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 

@@ -3,7 +3,7 @@
  * The IBVERBS_PRIVATE_ node: what rdma-core's own provider libraries call. Programs link some of those (perftest:
  * libmlx5, libefa), and the loader insists on every name. No provider drives a device here: they register for nothing,
  * and everything else they could call says ENOSYS.
- * execute_ioctl says more to librdmacm (stream_door.c).
+ * execute_ioctl says more to librdmacm (stream_handover.c).
  */
 #include "verbs/private.h"
 

@@ -11,7 +11,7 @@
 /* The words of /sys/class/infiniband/.../gid_attrs/types, as a number. */
 enum { VB_SYSFS_GID_TYPE_IB_ROCE_V1, VB_SYSFS_GID_TYPE_ROCE_V2 };
 
-/* stream_door.c */
+/* stream_handover.c */
 int execute_ioctl(struct ibv_context *context, void *command);
 
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, uint32_t *type);

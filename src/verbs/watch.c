@@ -39,7 +39,7 @@ static bool sends_memory(const struct vb_send_wqe *wqe)
 	}
 }
 
-/* Through the door, so that keys, ranges and unmapped memory are dealt with as always. */
+/* By the checked access, so that keys, ranges and unmapped memory are dealt with as always. */
 static bool compute_sum(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t *sum)
 {
 	struct vb_fault_record ignored;

@@ -231,7 +231,7 @@ static void a_lost_answer_is_asked_for(void **state)
 }
 
 /* So is a packet that is lost a second time. */
-static void a_repair_may_be_lost(void **state)
+static void a_selective_retransmit_may_be_lost(void **state)
 {
 	struct pair pair;
 	struct ear ear;
@@ -430,7 +430,7 @@ int main(void)
 		cmocka_unit_test(kept_packets_may_find_no_receive),
 		cmocka_unit_test(kept_packets_make_way_for_a_read),
 		cmocka_unit_test(a_lost_answer_is_asked_for),
-		cmocka_unit_test(a_repair_may_be_lost),
+		cmocka_unit_test(a_selective_retransmit_may_be_lost),
 		cmocka_unit_test(a_peer_that_drops_is_found_out),
 		cmocka_unit_test(a_peer_that_keeps_is_found_out),
 		cmocka_unit_test(a_peer_may_stop_keeping),

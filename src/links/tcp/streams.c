@@ -71,7 +71,7 @@ static void tell_end(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, int 
 		free_stream(stream);
 }
 
-unsigned vb_tcp_report(struct vb_link *link, struct vb_door_report *reports, unsigned room)
+unsigned vb_tcp_report(struct vb_link *link, struct vb_handover_report *reports, unsigned room)
 {
 	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
 	unsigned count = 0;
@@ -83,11 +83,12 @@ unsigned vb_tcp_report(struct vb_link *link, struct vb_door_report *reports, uns
 
 		vb_list_remove(&stream->report_node);
 		if (stream->heard)
-			reports[count++] = (struct vb_door_report){.cookie = stream->cookie, .kind = VB_DOOR_HEARD};
+			reports[count++] = (struct vb_handover_report){.cookie = stream->cookie, .kind = VB_HANDOVER_HEARD};
 		stream->heard = false;
 		if (!stream->ended)
 			continue;
-		reports[count++] = (struct vb_door_report){.cookie = stream->cookie, .kind = VB_DOOR_ENDED, .status = stream->status};
+		reports[count++] = (struct vb_handover_report){.cookie = stream->cookie, .kind = VB_HANDOVER_ENDED,
+							       .status = stream->status};
 		free_stream(stream);
 	}
 	if (!vb_list_is_empty(&tcp->reports))
@@ -179,13 +180,13 @@ void vb_tcp_stream_close(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, 
 	tell_end(tcp, stream, status);
 }
 
-static uint32_t longest_ulpdu(int fd, const struct vb_door_terms *terms)
+static uint32_t longest_ulpdu(int fd, const struct vb_handover_terms *terms)
 {
 	return terms->large && !terms->segment_only ? VB_MULPDU_LARGE : vb_fpdu_mulpdu(vb_tcp_segment(fd));
 }
 
 /* Caller holds progress and qp->lock. */
-static int begin(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, const struct vb_door_terms *terms, vb_time now)
+static int begin(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, const struct vb_handover_terms *terms, vb_time now)
 {
 	const struct vb_iwarp_terms agreed = {
 		.initiator = terms->initiator,
@@ -207,7 +208,7 @@ static int begin(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, const st
 	return error;
 }
 
-static int adopt(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, uint32_t qpn, const struct vb_door_terms *terms, vb_time now)
+static int adopt(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, uint32_t qpn, const struct vb_handover_terms *terms, vb_time now)
 {
 	struct vb_qp *qp = vb_schedule_find(tcp->schedule, qpn);
 	const struct vb_binding *binding = qp ? qp->scheduler : NULL;
@@ -237,7 +238,7 @@ static int adopt(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, uint32_t
 	return error;
 }
 
-int vb_tcp_adopt(struct vb_link *link, uint32_t qpn, int fd, const struct vb_door_terms *terms, uint64_t cookie, vb_time now)
+int vb_tcp_adopt(struct vb_link *link, uint32_t qpn, int fd, const struct vb_handover_terms *terms, uint64_t cookie, vb_time now)
 {
 	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
 	struct vb_tcp_stream *stream = calloc(1, sizeof(*stream));

@@ -25,7 +25,7 @@
 #include "schedule/schedule.h"
 #include "wire/fpdu.h"
 #include "wire/rdmap_opcode.h"
-#include "wire/stream_door.h"
+#include "wire/stream_handover.h"
 
 enum { SCRATCH = 1 << 20, MOST_SPANS = 8, OPCODE_AT = VB_FPDU_LENGTH_FIELD + 1 };
 
@@ -119,7 +119,7 @@ void vb_tcp_tap_abandon(struct vb_tcp_tap *tap)
 		vb_capture_abandon(tap->capture);
 }
 
-struct vb_tcp_tapped *vb_tcp_tapped_create(struct vb_tcp_tap *tap, int fd, uint32_t qpn, const struct vb_door_terms *terms)
+struct vb_tcp_tapped *vb_tcp_tapped_create(struct vb_tcp_tap *tap, int fd, uint32_t qpn, const struct vb_handover_terms *terms)
 {
 	struct vb_tcp_tapped *tapped = calloc(1, sizeof(*tapped));
 	struct vb_tcp_address local = {0}, remote = {0};

@@ -13,7 +13,7 @@
 
 #include "base/time.h"
 
-struct vb_door_terms;
+struct vb_handover_terms;
 struct vb_iwarp_out;
 struct vb_schedule;
 struct vb_tcp_tap;
@@ -26,7 +26,7 @@ void vb_tcp_tap_close(struct vb_tcp_tap *tap);
 void vb_tcp_tap_abandon(struct vb_tcp_tap *tap);
 
 /* A stream begins, on that socket, for that queue pair. NULL: no memory. */
-struct vb_tcp_tapped *vb_tcp_tapped_create(struct vb_tcp_tap *tap, int fd, uint32_t qpn, const struct vb_door_terms *terms);
+struct vb_tcp_tapped *vb_tcp_tapped_create(struct vb_tcp_tap *tap, int fd, uint32_t qpn, const struct vb_handover_terms *terms);
 
 /* As vb_tcp_send and vb_tcp_receive. *full: the socket takes no more now. Fewer bytes without that: the rest is held back until
  * vb_tcp_tapped_due. Caller holds the queue pair's lock, or progress where there is none. */

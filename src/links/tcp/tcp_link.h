@@ -23,7 +23,7 @@
 #include "base/time.h"
 #include "links/link.h"
 #include "schedule/schedule.h"
-#include "wire/stream_door.h"
+#include "wire/stream_handover.h"
 
 struct vb_iwarp_out;
 struct vb_tcp_tap;
@@ -102,8 +102,8 @@ int vb_tcp_link_open(struct vb_link **link, struct vb_schedule *schedule);
 
 /* ---- streams.c; struct vb_link_driver has the words ---- */
 
-int vb_tcp_adopt(struct vb_link *link, uint32_t qpn, int fd, const struct vb_door_terms *terms, uint64_t cookie, vb_time now);
-unsigned vb_tcp_report(struct vb_link *link, struct vb_door_report *reports, unsigned room);
+int vb_tcp_adopt(struct vb_link *link, uint32_t qpn, int fd, const struct vb_handover_terms *terms, uint64_t cookie, vb_time now);
+unsigned vb_tcp_report(struct vb_link *link, struct vb_handover_report *reports, unsigned room);
 void vb_tcp_withdraw(struct vb_link *link, struct vb_qp *qp);
 void vb_tcp_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
 /* Its socket is closed. Caller holds progress, and qp->lock where there is one. */

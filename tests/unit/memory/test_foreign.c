@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table as other processes see it: the same answers as the owner's own door, waiting for those who copy, and nothing
+ * The table as other processes see it: the same answers as the owner's own access, waiting for those who copy, and nothing
  * but answers from an area of nonsense.
  */
 #include <stdlib.h>
@@ -78,7 +78,7 @@ static bool ask(struct vb_pd *pd, uint32_t key, uint32_t rights, uint64_t addres
 	return good;
 }
 
-/* The owner's door and the foreign look give the same result and the same evidence. */
+/* The owner's own access and the foreign look give the same result and the same evidence. */
 static void compare(struct vb_memory *memory, struct vb_pd *pd, uint32_t key, uint32_t rights, uint64_t address,
 		    uint64_t length)
 {
@@ -92,7 +92,7 @@ static void compare(struct vb_memory *memory, struct vb_pd *pd, uint32_t key, ui
 		assert_memory_equal(&own, &foreign, sizeof(own));
 }
 
-static void same_answers_as_the_owners_door(void **state)
+static void same_answers_as_the_owners_access(void **state)
 {
 	static uint8_t bytes[256];
 	struct vb_pd pd = {.handle = 3}, other = {.handle = 4};
@@ -291,7 +291,7 @@ static void nonsense_is_harmless(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(same_answers_as_the_owners_door),
+		cmocka_unit_test(same_answers_as_the_owners_access),
 		cmocka_unit_test(many_entries_and_their_end),
 		cmocka_unit_test(windows_ask),
 		cmocka_unit_test(a_stopped_peer_makes_nobody_wait),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The door to user memory: every operation against every set of rights, bounds to the byte, addresses that wrap,
+ * Access to user memory: every operation against every set of rights, bounds to the byte, addresses that wrap,
  * kinds of regions, and the order of stores.
  */
 #include "fixture.h"

@@ -6,27 +6,27 @@
  *
  * The end of a stream, and that its first message has come, are told the other way: an event descriptor is raised, and librdmacm asks.
  */
-#ifndef VB_WIRE_STREAM_DOOR_H
-#define VB_WIRE_STREAM_DOOR_H
+#ifndef VB_WIRE_STREAM_HANDOVER_H
+#define VB_WIRE_STREAM_HANDOVER_H
 
 #include <stdint.h>
 
 #include "wire/resource.h"
 
-#define VB_DOOR_MAGIC UINT64_C(0x9d56624452656e01) /* no pointer, which is what providers' calls begin with */
-#define VB_DOOR_IDENTITY "verbena-context"       /* what is to be read from a context's cmd_fd, so that no other library is called */
+#define VB_HANDOVER_MAGIC UINT64_C(0x9d56624452656e01) /* no pointer, which is what providers' calls begin with */
+#define VB_HANDOVER_IDENTITY "verbena-context"       /* what is to be read from a context's cmd_fd, so that no other library is called */
 
-enum { VB_DOOR_VERSION = 3, VB_DOOR_REPORTS = 32 };
+enum { VB_HANDOVER_VERSION = 3, VB_HANDOVER_REPORTS = 32 };
 
-enum vb_door_verb {
-	VB_DOOR_OPEN = 1,                /* show -> event_fd: raised when there is something to report; libibverbs' */
-	VB_DOOR_ADOPT,                   /* qpn, fd, terms, cookie: the queue pair goes to RTS. The descriptor is libibverbs' then */
-	VB_DOOR_CLOSE,                   /* qpn: what was posted is sent, then the stream ends (RTS to SQD) */
-	VB_DOOR_REPORT,                  /* -> reports: what happened since the last time; as many as there is room for */
+enum vb_handover_verb {
+	VB_HANDOVER_OPEN = 1,            /* show -> event_fd: raised when there is something to report; libibverbs' */
+	VB_HANDOVER_ADOPT,               /* qpn, fd, terms, cookie: the queue pair goes to RTS. The descriptor is libibverbs' then */
+	VB_HANDOVER_CLOSE,               /* qpn: what was posted is sent, then the stream ends (RTS to SQD) */
+	VB_HANDOVER_REPORT,              /* -> reports: what happened since the last time; as many as there is room for */
 };
 
 /* The first message of the initiator, of length zero; values of enum vb_mpa_rtr (connect/mpa.h). */
-struct vb_door_terms {
+struct vb_handover_terms {
 	uint8_t initiator, crc, large, ready;
 	uint32_t ird, ord;
 	int32_t hold_ms;                 /* responder: how long it waits for the peer's first message; negative: for ever */
@@ -36,12 +36,12 @@ struct vb_door_terms {
 };
 
 /* What happened to a stream. */
-enum vb_door_report_kind {
-	VB_DOOR_HEARD = 1,               /* its first message has come */
-	VB_DOOR_ENDED,                   /* nothing more will come or go. The last report of a stream */
+enum vb_handover_report_kind {
+	VB_HANDOVER_HEARD = 1,           /* its first message has come */
+	VB_HANDOVER_ENDED,               /* nothing more will come or go. The last report of a stream */
 };
 
-struct vb_door_report {
+struct vb_handover_report {
 	uint64_t cookie;                 /* as given with ADOPT */
 	uint32_t kind;
 	int32_t status;                  /* ENDED: 0 or -errno */
@@ -49,19 +49,19 @@ struct vb_door_report {
 
 /* For `verbena res`, which asks libibverbs: librdmacm adds what its ids with streams are, of which verbenad knows at
  * most that they have a port. interface_index is the interface's. Called by the engine thread, which holds no lock. */
-typedef void vb_door_add_id(void *list, const struct vb_resource_cm_id *row);
-typedef void vb_door_show_ids(void *list, vb_door_add_id *add);
+typedef void vb_handover_add_id(void *list, const struct vb_resource_cm_id *row);
+typedef void vb_handover_show_ids(void *list, vb_handover_add_id *add);
 
-struct vb_door_call {
+struct vb_handover_call {
 	uint64_t magic;
 	uint32_t version, verb;
 	uint64_t cookie;
 	uint32_t qpn;
 	int32_t fd;
-	struct vb_door_terms terms;
-	vb_door_show_ids *show;
+	struct vb_handover_terms terms;
+	vb_handover_show_ids *show;
 	uint32_t reports;                /* how many follow */
-	struct vb_door_report report[VB_DOOR_REPORTS];
+	struct vb_handover_report report[VB_HANDOVER_REPORTS];
 };
 
 #endif

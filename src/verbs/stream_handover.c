@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where librdmacm hands a stream over (wire/stream_door.h). Providers of rdma-core call the same name with a command of theirs; those
+ * Where librdmacm hands a stream over (wire/stream_handover.h). Providers of rdma-core call the same name with a command of theirs; those
  * hear what every other name of the private node says, ENOSYS.
  */
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "verbs/context.h"
 #include "verbs/export.h"
 #include "verbs/private.h"
-#include "wire/stream_door.h"
+#include "wire/stream_handover.h"
 
 static enum vb_device_kind kind_of(const struct vb_context *context)
 {
@@ -63,7 +63,7 @@ static int close_stream(struct vb_context *context, uint32_t qpn)
 	return error;
 }
 
-static int adopt(struct vb_context *context, const struct vb_door_call *call)
+static int adopt(struct vb_context *context, const struct vb_handover_call *call)
 {
 	int error = vb_endpoint_adopt_stream(context->session->endpoint, kind_of(context), call->qpn, call->fd, &call->terms,
 					     call->cookie);
@@ -71,18 +71,18 @@ static int adopt(struct vb_context *context, const struct vb_door_call *call)
 	return error == 0 ? show_state(context, call->qpn) : error;
 }
 
-static int answer(struct vb_context *context, struct vb_door_call *call)
+static int answer(struct vb_context *context, struct vb_handover_call *call)
 {
-	switch ((enum vb_door_verb)call->verb) {
-	case VB_DOOR_OPEN:
+	switch ((enum vb_handover_verb)call->verb) {
+	case VB_HANDOVER_OPEN:
 		call->fd = vb_endpoint_stream_events(context->session->endpoint, kind_of(context), call->show);
 		return call->fd < 0 ? call->fd : 0;
-	case VB_DOOR_ADOPT:
+	case VB_HANDOVER_ADOPT:
 		return adopt(context, call);
-	case VB_DOOR_CLOSE:
+	case VB_HANDOVER_CLOSE:
 		return close_stream(context, call->qpn);
-	case VB_DOOR_REPORT:
-		call->reports = vb_endpoint_stream_reports(context->session->endpoint, kind_of(context), call->report, VB_DOOR_REPORTS);
+	case VB_HANDOVER_REPORT:
+		call->reports = vb_endpoint_stream_reports(context->session->endpoint, kind_of(context), call->report, VB_HANDOVER_REPORTS);
 		return 0;
 	}
 	return -EINVAL;
@@ -91,7 +91,7 @@ static int answer(struct vb_context *context, struct vb_door_call *call)
 /* 0 or a positive errno. */
 VB_EXPORT int execute_ioctl(struct ibv_context *context, void *command)
 {
-	struct vb_door_call *call = command;
+	struct vb_handover_call *call = command;
 	uint64_t magic;
 	int error;
 
@@ -100,7 +100,7 @@ VB_EXPORT int execute_ioctl(struct ibv_context *context, void *command)
 		return ENOSYS;
 	}
 	memcpy(&magic, command, sizeof(magic));
-	error = magic == VB_DOOR_MAGIC && call->version == VB_DOOR_VERSION ? -answer(vb_context_of(context), call) : ENOSYS;
+	error = magic == VB_HANDOVER_MAGIC && call->version == VB_HANDOVER_VERSION ? -answer(vb_context_of(context), call) : ENOSYS;
 	if (error != 0)
 		errno = error;
 	return error;

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See handover.h. The function is looked up when it is first needed, so that this library loads with every libibverbs;
+ * and it is called only for contexts that show by their cmd_fd that they are Verbena's, as any other would make a call
+ * to the kernel of it.
+ */
+#include "rdmacm/handover.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef int handover(struct ibv_context *context, void *command);
+
+static handover *find_handover(struct ibv_context *context)
+{
+	char identity[sizeof(VB_HANDOVER_IDENTITY)];
+
+	if (pread(context->cmd_fd, identity, sizeof(identity), 0) != (ssize_t)sizeof(identity) ||
+	    memcmp(identity, VB_HANDOVER_IDENTITY, sizeof(identity)) != 0)
+		return NULL;
+	return (handover *)dlsym(RTLD_DEFAULT, "execute_ioctl");
+}
+
+static int call_handover(struct ibv_context *context, struct vb_handover_call *call, enum vb_handover_verb verb)
+{
+	handover *function = find_handover(context);
+
+	if (function == NULL)
+		return -ENOSYS;
+	call->magic = VB_HANDOVER_MAGIC;
+	call->version = VB_HANDOVER_VERSION;
+	call->verb = verb;
+	return -function(context, call);
+}
+
+int vb_rdmacm_handover_open(struct ibv_context *context, vb_handover_show_ids *show)
+{
+	struct vb_handover_call call = {.show = show};
+	int error = call_handover(context, &call, VB_HANDOVER_OPEN);
+
+	return error != 0 ? error : call.fd;
+}
+
+int vb_rdmacm_handover_adopt(struct ibv_context *context, uint32_t qpn, int fd, const struct vb_handover_terms *terms, uint64_t cookie)
+{
+	struct vb_handover_call call = {.qpn = qpn, .fd = fd, .terms = *terms, .cookie = cookie};
+
+	return call_handover(context, &call, VB_HANDOVER_ADOPT);
+}
+
+int vb_rdmacm_handover_close(struct ibv_context *context, uint32_t qpn)
+{
+	struct vb_handover_call call = {.qpn = qpn};
+
+	return call_handover(context, &call, VB_HANDOVER_CLOSE);
+}
+
+unsigned vb_rdmacm_handover_report(struct ibv_context *context, struct vb_handover_report *reports)
+{
+	struct vb_handover_call call = {0};
+
+	if (call_handover(context, &call, VB_HANDOVER_REPORT) != 0)
+		return 0;
+	memcpy(reports, call.report, call.reports * sizeof(call.report[0]));
+	return call.reports;
+}
