@@ -40,6 +40,8 @@ const char *vb_cli_qp_type_name(uint32_t type)
 		return "UC";
 	case IBV_QPT_UD:
 		return "UD";
+	case IBV_QPT_RAW_PACKET:
+		return "RAW_PACKET";
 	case IBV_QPT_XRC_SEND:
 		return "XRC_SEND";
 	case IBV_QPT_XRC_RECV:

@@ -33,7 +33,8 @@ static void print_profile(const struct vb_adapter *adapter)
 	static const struct {
 		enum ibv_qp_type type;
 		const char *name;
-	} types[] = {{IBV_QPT_RC, "RC"}, {IBV_QPT_UC, "UC"}, {IBV_QPT_UD, "UD"}, {IBV_QPT_XRC_SEND, "XRC"}};
+	} types[] = {{IBV_QPT_RC, "RC"}, {IBV_QPT_UC, "UC"}, {IBV_QPT_UD, "UD"}, {IBV_QPT_RAW_PACKET, "RAW_PACKET"},
+		     {IBV_QPT_XRC_SEND, "XRC"}};
 	struct vb_profile profile = *vb_profile_of(vb_adapter_suits(adapter, VB_DEVICE_ROCE) ? VB_DEVICE_ROCE : VB_DEVICE_IWARP);
 	const struct vb_profile_limits *most = &profile.limits;
 

@@ -75,6 +75,7 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	roce) echo base wire profiles memory queue roce ;;
 	local) echo base wire profiles memory queue local ;;
 	iwarp) echo base wire profiles memory queue iwarp ;;
+	raw) echo base wire profiles memory queue raw ;;
 	connect) echo base wire profiles memory queue connect ;;
 	explain) echo base wire profiles memory queue explain ;;
 	fabric) echo base wire fabric ;;
@@ -83,6 +84,7 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	schedule) echo base wire profiles memory queue io schedule ;;
 	links) echo base wire profiles memory queue io schedule links ;;
 	links/udp) echo base wire profiles memory queue io capture schedule links links/udp roce ;;
+	links/ethernet) echo base wire profiles memory queue io schedule links links/ethernet raw ;;
 	links/fabric) echo base wire profiles memory queue io capture schedule links links/fabric roce ;;
 	links/tcp) echo base wire profiles memory queue io capture schedule links links/tcp iwarp ;;
 	links/memory) echo base wire profiles memory queue io schedule links links/memory local ;;
@@ -109,7 +111,7 @@ fi
 # Single files that may know more than their room: the table of links.
 excused() { # FILE ROOM
 	case $1:$2 in
-	src/progress/links.c:links/udp|src/progress/links.c:links/tcp|src/progress/links.c:links/memory|src/progress/links.c:links/fabric) return 0 ;;
+	src/progress/links.c:links/udp|src/progress/links.c:links/ethernet|src/progress/links.c:links/tcp|src/progress/links.c:links/memory|src/progress/links.c:links/fabric) return 0 ;;
 	esac
 	return 1
 }
@@ -142,7 +144,7 @@ check_file() { # ROOM FILE
 			;;
 		\<*)
 			case $room in
-			base|wire|profiles|memory|queue|roce|local|connect|explain|fabric)
+			base|wire|profiles|memory|queue|roce|raw|local|connect|explain|fabric)
 				echo "$header" | grep -Eq "^<($system)\.h>$" || continue
 				case $name:$header in
 				src/base/log.c:*) ;; # a log has nowhere else to go

@@ -555,7 +555,13 @@ void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_
 		vb_explain_profile(profile, report);
 		return;
 	}
-	if (error == ENOMEM)
+	if (error == EPERM && attr->qp_type == IBV_QPT_RAW_PACKET) {
+		vb_report_word(report, "missing", "CAP_NET_RAW");
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "whole Ethernet frames go through a packet socket, and the process lacks CAP_NET_RAW.");
+		vb_report_say(report, VB_REPORT_FIX, "Run it as root, give the program the capability, or run it in a user and network "
+						     "namespace of your own (unshare -Urn), with an interface there.");
+	} else if (error == ENOMEM)
 		vb_report_say(report, VB_REPORT_CAUSE,
 			      "no memory, or all %u queue pair numbers of this process are in use.", most->qp);
 	else if (error == EOPNOTSUPP)

@@ -87,12 +87,14 @@ const char *vb_words_event(enum ibv_event_type event) { return NAME_OF(events, e
 const char *vb_words_type(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_RC ? "RC" : type == IBV_QPT_UC ? "UC" : type == IBV_QPT_UD ? "UD" :
+	       type == IBV_QPT_RAW_PACKET ? "RAW_PACKET" :
 	       type == IBV_QPT_XRC_SEND ? "XRC_SEND" : type == IBV_QPT_XRC_RECV ? "XRC_RECV" : "UNKNOWN";
 }
 
 const char *vb_words_a_type(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_RC ? "an RC" : type == IBV_QPT_UC ? "a UC" : type == IBV_QPT_UD ? "a UD" :
+	       type == IBV_QPT_RAW_PACKET ? "a RAW_PACKET" :
 	       type == IBV_QPT_XRC_SEND ? "an XRC_SEND" : type == IBV_QPT_XRC_RECV ? "an XRC_RECV" : "an UNKNOWN";
 }
 

@@ -23,6 +23,7 @@
 
 struct vb_counters;
 struct vb_cq;
+struct vb_flow_rule;
 struct vb_handover_report;
 struct vb_handover_terms;
 struct vb_link;
@@ -67,6 +68,8 @@ struct vb_link_driver {
 
 	/* ---- queue pairs ---- */
 
+	/* Optional, of the queue pair's wire. Before it is published: what it cannot do without. 0 or -errno; then it never is. */
+	int (*prepare)(struct vb_link *link, struct vb_qp *qp);
 	/* Optional. It is about to be published; it is withdrawn (caller holds progress). */
 	void (*publish)(struct vb_link *link, const struct vb_qp *qp);
 	void (*withdraw)(struct vb_link *link, struct vb_qp *qp);
@@ -156,6 +159,12 @@ struct vb_link_driver {
 	/* Deliver datagrams for that group on that interface to the queue pair, or no more. 0 or -errno. */
 	int (*join)(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index);
 	int (*leave)(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index);
+
+	/* ---- flow rules (queue/flow.h); optional. Caller holds nothing ---- */
+
+	/* Frames that the rule matches are the queue pair's from now on. The rule stays where it is until unsteer. 0 or -errno. */
+	int (*steer)(struct vb_link *link, struct vb_qp *qp, struct vb_flow_rule *rule);
+	void (*unsteer)(struct vb_link *link, struct vb_flow_rule *rule);
 };
 
 /* The first member of each link's own structure. */

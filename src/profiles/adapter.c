@@ -11,6 +11,7 @@
 #define RC (1u << IBV_QPT_RC)
 #define UC (1u << IBV_QPT_UC)
 #define UD (1u << IBV_QPT_UD)
+#define RAW (1u << IBV_QPT_RAW_PACKET)
 #define XRC (1u << IBV_QPT_XRC_SEND | 1u << IBV_QPT_XRC_RECV)
 
 #define NO_SRQ .srq = VB_NONE, .srq_wr = VB_NONE, .srq_sge = VB_NONE
@@ -20,7 +21,7 @@
 	 .init_rd_atomic = 128, NO_SRQ}
 
 static const struct vb_adapter adapters[] = {
-	{"mlx5", "NVIDIA ConnectX-6", .kinds = ROCE, .types = RC | UC | UD | XRC, .max_inline = 988, .max_inline_datagram = 512,
+	{"mlx5", "NVIDIA ConnectX-6", .kinds = ROCE, .types = RC | UC | UD | RAW | XRC, .max_inline = 988, .max_inline_datagram = 512,
 	 .atomic_cap = IBV_ATOMIC_HCA, .speaks_rocev1 = true,
 	 .limits = {.qp = 131072, .qp_wr = 32768, .send_sge = 30, .recv_sge = 30, .sge_rd = 30, .read_sge = 30, .cqe = 4194303,
 		    .rd_atomic = 16, .init_rd_atomic = 16, .srq = 8388608, .srq_wr = 32767}},
@@ -131,6 +132,8 @@ void vb_profile_lower(struct vb_profile *profile, const struct vb_adapter *adapt
 		profile->limits.ah = profile->limits.multicast_groups = profile->limits.multicast_qps = 0;
 	if (vb_profile_type(profile, IBV_QPT_XRC_RECV) == NULL)
 		profile->device_cap_flags &= ~(unsigned)IBV_DEVICE_XRC;
+	if (vb_profile_type(profile, IBV_QPT_RAW_PACKET) == NULL)
+		profile->device_cap_flags &= ~(unsigned)IBV_DEVICE_MANAGED_FLOW_STEERING;
 	if (profile->limits.mw == 0)
 		profile->device_cap_flags &= ~(unsigned)(IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B);
 	if (profile->limits.srq == 0)

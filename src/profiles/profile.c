@@ -38,11 +38,12 @@
 	(IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_SRQ_RESIZE |       \
 	 IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 
+#define CHANNEL_CAPABILITIES                                                                                                     \
+	(OUR_CAPABILITIES | IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC)
+
 /* What InfiniBand and RoCE have in common: the engine and all that it can do. */
 #define CHANNEL_ADAPTER                                                                                                          \
 	.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .vendor_id = VENDOR, .hw_ver = 1,                          \
-	.device_cap_flags = OUR_CAPABILITIES | IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_RC_RNR_NAK_GEN | \
-			    IBV_DEVICE_XRC,                                                                              \
 	.atomic_cap = IBV_ATOMIC_GLOB,                                                                                           \
 	.limits = {OUR_LIMITS, .sge_rd = VB_MAX_SGE, .ah = VB_MAX_AH, .multicast_groups = VB_MAX_MULTICAST_GROUPS,               \
 		   .multicast_qps = VB_MAX_MULTICAST_QPS},                                                                       \
@@ -61,6 +62,8 @@ const struct vb_profile vb_profile_roce = {
 	.kind = VB_DEVICE_ROCE,
 	.device_prefix = "roce_",
 	CHANNEL_ADAPTER,
+	.device_cap_flags = CHANNEL_CAPABILITIES | IBV_DEVICE_MANAGED_FLOW_STEERING,
+	.types[IBV_QPT_RAW_PACKET] = {WR(SEND), VB_MAX_INLINE},
 	.vendor_part_id = 1,
 	.port = {
 		.cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
@@ -81,6 +84,7 @@ const struct vb_profile vb_profile_infiniband = {
 	.kind = VB_DEVICE_INFINIBAND,
 	.device_prefix = "vib",
 	CHANNEL_ADAPTER,
+	.device_cap_flags = CHANNEL_CAPABILITIES,
 	.vendor_part_id = 3,
 	.port = {
 		.max_message = VB_MAX_MESSAGE,

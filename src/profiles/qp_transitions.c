@@ -14,7 +14,7 @@
  */
 #include "profiles/qp_transitions.h"
 
-enum { STATES = IBV_QPS_ERR + 1, TYPES = 5 };
+enum { STATES = IBV_QPS_ERR + 1, TYPES = 6 };
 
 #define ACCESS IBV_QP_ACCESS_FLAGS
 #define ALT IBV_QP_ALT_PATH
@@ -59,6 +59,15 @@ enum { STATES = IBV_QPS_ERR + 1, TYPES = 5 };
 	X(UD, SQD, RTS, 0, Q(QKEY), CUR)									\
 	X(UD, SQD, SQD, 0, PKEY | Q(QKEY), 0)									\
 	X(UD, SQE, RTS, 0, Q(QKEY), CUR)									\
+	X(RAW_PACKET, RESET, INIT, Q(PORT), 0, 0)								\
+	X(RAW_PACKET, INIT, INIT, 0, 0, 0)									\
+	X(RAW_PACKET, INIT, RTR, 0, 0, 0)									\
+	X(RAW_PACKET, RTR, RTS, 0, 0, 0)									\
+	X(RAW_PACKET, RTS, RTS, 0, 0, 0)									\
+	X(RAW_PACKET, RTS, SQD, 0, 0, 0)									\
+	X(RAW_PACKET, SQD, RTS, 0, 0, 0)									\
+	X(RAW_PACKET, SQD, SQD, 0, 0, 0)									\
+	X(RAW_PACKET, SQE, RTS, 0, 0, 0)									\
 	X(XRC_SEND, RESET, INIT, PKEY | Q(PORT) | ACCESS, 0, 0)							\
 	X(XRC_SEND, INIT, INIT, 0, PKEY | Q(PORT) | ACCESS, 0)							\
 	X(XRC_SEND, INIT, RTR, Q(AV) | Q(PATH_MTU) | Q(DEST_QPN) | Q(RQ_PSN), ALT | ACCESS | PKEY, 0)		\
@@ -101,10 +110,11 @@ enum { STATES = IBV_QPS_ERR + 1, TYPES = 5 };
 	X(ERR, RESET, ANY, false, false)									\
 	X(ERR, ERR, ANY, false, false)
 
-/* Those between UD and XRC (raw packets) have no rows. */
-_Static_assert(IBV_QPT_UC == IBV_QPT_RC + 1 && IBV_QPT_UD == IBV_QPT_RC + 2 && IBV_QPT_XRC_RECV == IBV_QPT_XRC_SEND + 1,
+/* Those between UD and raw packets have no rows. */
+_Static_assert(IBV_QPT_UC == IBV_QPT_RC + 1 && IBV_QPT_UD == IBV_QPT_RC + 2 && IBV_QPT_XRC_SEND == IBV_QPT_RAW_PACKET + 1 &&
+		       IBV_QPT_XRC_RECV == IBV_QPT_RAW_PACKET + 2,
 	       "the tables are indexed by type");
-#define TYPE_INDEX(type) ((int)(type) <= IBV_QPT_UD ? (int)(type) - IBV_QPT_RC : (int)(type) - IBV_QPT_XRC_SEND + 3)
+#define TYPE_INDEX(type) ((int)(type) <= IBV_QPT_UD ? (int)(type) - IBV_QPT_RC : (int)(type) - IBV_QPT_RAW_PACKET + 3)
 
 struct vb_transition_table {
 	struct vb_qp_transition rows[TYPES][STATES][STATES];
@@ -137,7 +147,8 @@ static const struct vb_qp_transition never;
 const struct vb_qp_transition *vb_qp_transition(const struct vb_transition_table *table, enum ibv_qp_type type, enum ibv_qp_state from,
 						enum ibv_qp_state to)
 {
-	if (type != IBV_QPT_RC && type != IBV_QPT_UC && type != IBV_QPT_UD && type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV)
+	if (type != IBV_QPT_RC && type != IBV_QPT_UC && type != IBV_QPT_UD && type != IBV_QPT_RAW_PACKET && type != IBV_QPT_XRC_SEND &&
+	    type != IBV_QPT_XRC_RECV)
 		return &never;
 	if ((unsigned)from >= STATES || (unsigned)to >= STATES)
 		return &never;

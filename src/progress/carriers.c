@@ -7,6 +7,7 @@
 
 #include "io/clock.h"
 #include "progress/endpoint_parts.h"
+#include "queue/flow.h"
 #include "queue/qp.h"
 
 static const struct vb_wire_transport *wire_of(const struct vb_qp *qp)
@@ -50,10 +51,10 @@ static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb
 
 void vb_carriers_open(struct vb_endpoint *endpoint)
 {
-	for (unsigned kind = 0; kind < VB_DEVICE_KINDS; kind++) {
-		struct vb_wire_transport *own = &endpoint->transport[kind];
+	for (unsigned i = 0; i < VB_WIRES; i++) {
+		struct vb_wire_transport *own = &endpoint->transport[i];
 
-		own->wire = endpoint->wire[kind];
+		own->wire = endpoint->wire[i];
 		if (!own->wire)
 			continue;
 		own->engine = own->wire->driver->engine;
@@ -66,9 +67,18 @@ void vb_carriers_open(struct vb_endpoint *endpoint)
 	}
 }
 
-const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpoint, enum vb_device_kind kind)
+const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpoint, enum vb_device_kind kind, enum ibv_qp_type type)
 {
-	return &endpoint->transport[kind].transport;
+	return &endpoint->transport[type == IBV_QPT_RAW_PACKET ? VB_WIRE_RAW : (unsigned)kind].transport;
+}
+
+int vb_endpoint_prepare(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	struct vb_link *wire = wire_of(qp)->wire;
+
+	if (endpoint->schedule.abandoned)
+		return -ENODEV;
+	return wire->driver->prepare ? wire->driver->prepare(wire, qp) : 0;
 }
 
 static bool sends_wait(struct vb_qp *qp)
@@ -278,6 +288,25 @@ int vb_endpoint_detach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp,
 		return -ENODEV;
 	wire = wire_of(qp)->wire;
 	return wire->driver->leave ? wire->driver->leave(wire, qp, gid, interface_index) : -EOPNOTSUPP;
+}
+
+/* ---- flow rules ---- */
+
+int vb_endpoint_steer(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_flow_rule *rule)
+{
+	struct vb_link *wire = wire_of(qp)->wire;
+
+	if (!is_served(endpoint, qp))
+		return -ENODEV;
+	return wire->driver->steer ? wire->driver->steer(wire, qp, rule) : -EOPNOTSUPP;
+}
+
+void vb_endpoint_unsteer(struct vb_endpoint *endpoint, struct vb_flow_rule *rule)
+{
+	struct vb_link *wire = wire_of(rule->qp)->wire;
+
+	if (!endpoint->schedule.abandoned)
+		wire->driver->unsteer(wire, rule);
 }
 
 /* ---- connections made by librdmacm ---- */

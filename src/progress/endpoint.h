@@ -25,6 +25,7 @@
 
 struct vb_cq;
 struct vb_endpoint;
+struct vb_flow_rule;
 struct vb_memory;
 struct vb_memory_host;
 struct vb_qp;
@@ -57,9 +58,15 @@ void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn);
 void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_counters *counters);
 void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp);
 
-/* What carries the queue pairs of that kind of device: packets, a stream, or memory where the peer is on this host.
- * Lives as long as the endpoint. */
-const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpoint, enum vb_device_kind kind);
+/* What carries queue pairs of that type of that kind of device: packets, a stream, frames as they are, or memory where the peer is on this
+ * host. Lives as long as the endpoint. */
+const struct vb_transport *vb_endpoint_transport(const struct vb_endpoint *endpoint, enum vb_device_kind kind, enum ibv_qp_type type);
+/* Before publish: what it cannot do without. 0 or -errno; -EPERM: raw packets without CAP_NET_RAW. */
+int vb_endpoint_prepare(struct vb_endpoint *endpoint, struct vb_qp *qp);
+
+/* Frames that the rule matches are the queue pair's from now on, or no more. 0 or -errno. Caller holds no lock. */
+int vb_endpoint_steer(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_flow_rule *rule);
+void vb_endpoint_unsteer(struct vb_endpoint *endpoint, struct vb_flow_rule *rule);
 
 /* Around vb_qp_modify, for RC: at RTR it is found out who has the peer, which may take verbenad's answer. `to`: the new
  * state. `path` and `destination_qpn`: to the peer. `table`: see below. Caller holds no lock; what begin returned goes

@@ -25,6 +25,7 @@
 #include "io/daemon_client.h"
 #include "links/link.h"
 #include "progress/endpoint.h"
+#include "progress/links.h"
 #include "schedule/linger.h"
 #include "schedule/naps.h"
 #include "schedule/schedule.h"
@@ -47,9 +48,9 @@ struct vb_endpoint {
 	int receive_fd[VB_ENDPOINT_FAMILIES]; /* our slot of port 4791; -1: that IP version is not there */
 	int daemon_own_fd[VB_ENDPOINT_FAMILIES]; /* verbenad's sockets, held so that they outlive it */
 	int page_fd;
-	struct vb_link *wire[VB_DEVICE_KINDS]; /* of each kind of device */
+	struct vb_link *wire[VB_WIRES];    /* of each kind of device, and of raw packets */
 	struct vb_link *fast;              /* the link with a fast path for polling; NULL: none */
-	struct vb_wire_transport transport[VB_DEVICE_KINDS];
+	struct vb_wire_transport transport[VB_WIRES];
 	vb_handover_show_ids *show_ids[VB_DEVICE_KINDS]; /* librdmacm's; atomic, NULL: nothing was connected by it */
 
 	struct vb_mutex table_lock;

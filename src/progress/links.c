@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "links/ethernet/ethernet_link.h"
 #include "links/fabric/fabric_link.h"
 #include "links/memory/memory_link.h"
 #include "links/tcp/tcp_link.h"
@@ -18,11 +19,15 @@ static void put_first(struct vb_schedule *schedule, struct vb_link *link)
 	schedule->links = link;
 }
 
-int vb_links_open(struct vb_schedule *schedule, const int receive_fd[2], struct vb_link *wire[VB_DEVICE_KINDS])
+int vb_links_open(struct vb_schedule *schedule, const int receive_fd[2], struct vb_link *wire[VB_WIRES])
 {
 	struct vb_link *memory;
-	int error = vb_fabric_link_open(&wire[VB_DEVICE_INFINIBAND], schedule);
+	int error = vb_ethernet_link_open(&wire[VB_WIRE_RAW], schedule);
 
+	if (error != 0)
+		return error;
+	put_first(schedule, wire[VB_WIRE_RAW]);
+	error = vb_fabric_link_open(&wire[VB_DEVICE_INFINIBAND], schedule);
 	if (error != 0)
 		return error;
 	put_first(schedule, wire[VB_DEVICE_INFINIBAND]);

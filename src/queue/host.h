@@ -51,6 +51,7 @@ struct vb_queue_host {
 	const struct vb_queue_watch *watch; /* NULL: no watch (queue/watch.h) */
 	const char *device;              /* its name; NULL: none */
 	struct vb_receive_share *share;  /* NULL: not known */
+	uint32_t interface_index;        /* of the interface that it is, for raw packets; 0: none */
 	const void *policy;              /* the engine's, of whatever it may choose; NULL: the device's or the process's */
 	const uint16_t *pkeys;           /* atomic: the port's, as many as the profile's table has; NULL: all are the default one */
 };

@@ -86,7 +86,7 @@ void vb_qp_destroy(struct vb_qp *qp);
 /* Acknowledged, and resent until it is: RC and both kinds of XRC. */
 static inline bool vb_qp_is_reliable(const struct vb_qp *qp)
 {
-	return qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD;
+	return qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD && qp->type != IBV_QPT_RAW_PACKET;
 }
 
 /* The port's table (queue/host.h) is another now. Takes qp->lock. */

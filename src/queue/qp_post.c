@@ -9,6 +9,7 @@
 #include "queue/address.h"
 #include "queue/qp.h"
 #include "queue/qp_flush.h"
+#include "wire/flow_key.h"
 
 enum { QPN_MASK = 0xffffff };
 
@@ -76,6 +77,9 @@ int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe)
 	if (wqe->opcode == IBV_WR_ATOMIC_WRITE && wqe->sge_count != 0)
 		return EINVAL;
 	if (qp->type == IBV_QPT_UD && wqe->datagram.qpn > QPN_MASK)
+		return EINVAL;
+	/* A frame has addresses and a type, or it is none. */
+	if (qp->type == IBV_QPT_RAW_PACKET && wqe->length < VB_ETHERNET_HEADER)
 		return EINVAL;
 	if (wqe->srqn > QPN_MASK)
 		return EINVAL;

@@ -32,7 +32,7 @@ bool vb_work_check(const struct vb_qp *qp, const struct vb_send_wqe *wqe, uint64
 	const struct vb_work *work = vb_work(wqe->opcode);
 
 	if (work->kind == VB_WORK_UNKNOWN || (work->is_read && (!vb_qp_is_reliable(qp) || qp->attr.max_rd_atomic == 0)) ||
-	    (qp->type == IBV_QPT_UD && work->kind != VB_WORK_SEND)) {
+	    ((qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET) && work->kind != VB_WORK_SEND)) {
 		*status = IBV_WC_LOC_QP_OP_ERR;
 		why->fault = VB_FAULT_LOCAL_OPERATION;
 		return false;

@@ -368,13 +368,6 @@ void vb_explain_no_group(const char *verb, const struct ibv_qp *qp, const union 
 
 #define NOT_HERE(verb, what) tell_sentence(verb, EOPNOTSUPP, what " are not supported.", NULL)
 
-static struct ibv_flow *create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
-{
-	(void)qp, (void)attr;
-	NOT_HERE("ibv_create_flow", "flow steering rules, which need raw packet queue pairs,");
-	return vb_fail_null(-EOPNOTSUPP);
-}
-
 static struct ibv_flow_action *create_flow_action_esp(struct ibv_context *context,
 						      struct ibv_flow_action_esp_attr *attr)
 {
@@ -425,7 +418,6 @@ void vb_explain_fill_unsupported(struct verbs_context *table)
 {
 	if (!vb_explains)
 		return;
-	table->ibv_create_flow = create_flow;
 	table->create_flow_action_esp = create_flow_action_esp;
 	table->create_wq = create_wq;
 	table->create_rwq_ind_table = create_rwq_ind_table;

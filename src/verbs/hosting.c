@@ -82,6 +82,7 @@ static void fill_host(struct vb_session *session)
 		.share = vb_endpoint_share(session->endpoint),
 		.profile = &session->profile,
 		.device = session->device,
+		.interface_index = session->interface_index,
 		.memory = session->memory,
 		.counters = session->counters,
 		.watch = vb_explain_choose_watch(),

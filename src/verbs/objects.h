@@ -64,6 +64,7 @@ struct vb_session {
 	struct vb_counters *counters;    /* of the device in this process; the endpoint's */
 	struct vb_queue_host host;
 	char device[IBV_SYSFS_NAME_MAX]; /* host.device: its name */
+	uint32_t interface_index;        /* host.interface_index */
 	struct vb_profile profile;       /* host.profile */
 	uint16_t pkeys[VB_MAX_PKEYS];    /* atomic: host.pkeys, where a subnet manager gives them out */
 	uint32_t counted[VB_COUNTED_KINDS]; /* atomic: objects there are (verbs/quota.h) */
@@ -217,6 +218,7 @@ struct vb_queue_pair {
 	bool extended;                   /* created with send_ops_flags: ibv_qp_to_qp_ex works */
 	uint32_t events_reported;        /* under the async queue's lock */
 	struct vb_list multicast;        /* under base.mutex */
+	uint32_t flows;                  /* atomic: rules that give it frames */
 	/* Extended ones: held by the thread that posts sends, from ibv_wr_start to ibv_wr_complete, and with it the list that
 	 * is under construction. Not qp->lock: between the two the thread may post receives and poll. */
 	struct vb_lock posting;

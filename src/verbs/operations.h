@@ -56,6 +56,10 @@ void vb_verbs_observe_receives(const struct vb_queue_observer *observer, const s
 			       const struct ibv_recv_wr *wr, const struct ibv_recv_wr *bad);
 int vb_verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
+/* flow.c */
+struct ibv_flow *vb_verbs_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+int vb_verbs_destroy_flow(struct ibv_flow *flow);
+
 /* qp_ex.c: the ibv_wr_* builders of a QP created with send_ops_flags. */
 /* 0 or -EOPNOTSUPP. `opcodes`: of the profile, for that type. */
 int vb_qp_ex_check_operations(uint32_t opcodes, uint64_t send_ops_flags);

@@ -79,7 +79,13 @@ static int create_core(struct vb_queue_pair *qp, struct vb_session *session, con
 
 	if (error != 0)
 		return error;
-	error = vb_qp_create(&config, &session->host, vb_endpoint_transport(session->endpoint, session->host.profile->kind), qp, &qp->qp);
+	error = vb_qp_create(&config, &session->host,
+			     vb_endpoint_transport(session->endpoint, session->host.profile->kind, config.type), qp, &qp->qp);
+	if (error == 0) {
+		error = vb_endpoint_prepare(session->endpoint, qp->qp);
+		if (error != 0)
+			vb_qp_destroy(qp->qp);
+	}
 	if (error != 0)
 		vb_endpoint_release_qpn(session->endpoint, config.qpn);
 	return error;
@@ -413,6 +419,11 @@ VB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 				   "Call ibv_detach_mcast first.");
 		return vb_fail_number(EBUSY);
 	}
+	if (vb_count_read(&own->flows) != 0) {
+		vb_explain_refused("ibv_destroy_qp", "QP", qp->qp_num, EBUSY, "flow rules give it frames.",
+				   "Call ibv_destroy_flow first.");
+		return vb_fail_number(EBUSY);
+	}
 	context = vb_context_of(qp->context);
 	lives_on = hand_on(own);
 	if (!lives_on)
@@ -441,7 +452,7 @@ VB_EXPORT_COMPAT(ibv_destroy_qp);
 /* Packets are placed in order, and within a packet the last bytes become visible last (memory/place.h). */
 VB_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
-	if (qp == NULL || flags != 0 || qp->qp_type == IBV_QPT_UD)
+	if (qp == NULL || flags != 0 || qp->qp_type == IBV_QPT_UD || qp->qp_type == IBV_QPT_RAW_PACKET)
 		return 0;
 	switch (op) {
 	case IBV_WR_SEND:

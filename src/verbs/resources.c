@@ -75,7 +75,7 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	row->through_memory = vb_endpoint_goes_through_memory(qp);
 	row->send_psn = status.send;
 	row->expected_psn = status.expected;
-	if (qp->type == IBV_QPT_UD)
+	if (qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET)
 		return;
 	row->peer_qpn = qp->attr.dest_qp_num;
 	if (!vb_endpoint_addresses(qp, row->local_gid, row->peer_gid)) {

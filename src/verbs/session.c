@@ -74,6 +74,7 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 	vb_list_init(&session->device_memories);
 	vb_list_init(&session->xrc_domains);
 	session->profile = device->profile;
+	session->interface_index = device->info.index;
 	snprintf(session->device, sizeof(session->device), "%s", device->info.name);
 
 	vb_lock_take(&sessions_lock);

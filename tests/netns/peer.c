@@ -165,7 +165,7 @@ static void create_pair(unsigned i)
 	int error = vb_endpoint_reserve_qpn(endpoint, &config.qpn);
 
 	if (error == 0)
-		error = vb_qp_create(&config, &host, vb_endpoint_transport(endpoint, VB_DEVICE_ROCE), NULL, &pair[i].qp);
+		error = vb_qp_create(&config, &host, vb_endpoint_transport(endpoint, VB_DEVICE_ROCE, IBV_QPT_RC), NULL, &pair[i].qp);
 	if (error)
 		fail("create", error);
 	vb_endpoint_publish(endpoint, pair[i].qp, &counters);

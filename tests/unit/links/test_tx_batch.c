@@ -131,7 +131,7 @@ static struct vb_qp *create(void)
 	struct vb_qp *qp;
 
 	assert_int_equal(vb_endpoint_reserve_qpn(endpoint, &config.qpn), 0);
-	assert_int_equal(vb_qp_create(&config, &host, vb_endpoint_transport(endpoint, VB_DEVICE_ROCE), NULL, &qp), 0);
+	assert_int_equal(vb_qp_create(&config, &host, vb_endpoint_transport(endpoint, VB_DEVICE_ROCE, IBV_QPT_RC), NULL, &qp), 0);
 	vb_endpoint_publish(endpoint, qp, &counters);
 	return qp;
 }

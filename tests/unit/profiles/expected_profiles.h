@@ -12,6 +12,7 @@
 #define E_RC (1u << 2)
 #define E_UC (1u << 3)
 #define E_UD (1u << 4)
+#define E_RAW (1u << 8)
 #define E_XRC (1u << 9 | 1u << 10)
 
 static const struct expected {
@@ -29,8 +30,8 @@ static const struct expected {
 	uint32_t gids;
 	bool grants_less_inline, needs_both_queues, no_windows;
 } expected_profiles[] = {
-	{"mlx5", false, E_RC | E_UC | E_UD | E_XRC, 16000, 32768, 30, 30, 30, 988, 512, 4194303, UINT64_MAX, 16, 16, IBV_ATOMIC_HCA, 32767,
-	 0x80000000, 64},
+	{"mlx5", false, E_RC | E_UC | E_UD | E_RAW | E_XRC, 16000, 32768, 30, 30, 30, 988, 512, 4194303, UINT64_MAX, 16, 16,
+	 IBV_ATOMIC_HCA, 32767, 0x80000000, 64},
 	{"rxe", false, E_RC | E_UC | E_UD, 16000, 32768, 30, 30, 30, 512, 512, 32767, UINT64_MAX, 128, 128, IBV_ATOMIC_HCA, 32768,
 	 0x800000, 64},
 	{"irdma", false, E_RC | E_UD, 16000, 4063, 13, 13, 13, 101, 101, 1048574, 1ull << 45, 127, 128, IBV_ATOMIC_NONE, 0,

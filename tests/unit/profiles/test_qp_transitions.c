@@ -73,7 +73,7 @@ static void every_mask_of_datagrams(void **state)
 static void strangers_are_refused(void **state)
 {
 	(void)state;
-	assert_false(vb_qp_transition(&vb_transitions_iba, IBV_QPT_RAW_PACKET, IBV_QPS_RESET, IBV_QPS_INIT)->valid);
+	assert_false(vb_qp_transition(&vb_transitions_iba, (enum ibv_qp_type)7, IBV_QPS_RESET, IBV_QPS_INIT)->valid);
 	assert_false(vb_qp_transition(&vb_transitions_iba, IBV_QPT_DRIVER, IBV_QPS_RESET, IBV_QPS_RESET)->valid);
 	assert_false(vb_qp_transition(&vb_transitions_iba, IBV_QPT_RC, IBV_QPS_UNKNOWN, IBV_QPS_RESET)->valid);
 	assert_false(vb_qp_transition(&vb_transitions_iba, IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_UNKNOWN)->valid);

@@ -65,6 +65,16 @@ static const struct {
 	{"rc sqe rts", "", ""},
 	{"uc sqe rts", "", "cur access"},
 	{"ud sqe rts", "", "cur qkey"},
+	/* Frames have neither keys nor a path: the port is all there is to say. */
+	{"rp reset init", "port", ""},
+	{"rp init init", "", ""},
+	{"rp init rtr", "", ""},
+	{"rp rtr rts", "", ""},
+	{"rp rts rts", "", ""},
+	{"rp rts sqd", "", ""},
+	{"rp sqd rts", "", ""},
+	{"rp sqd sqd", "", ""},
+	{"rp sqe rts", "", ""},
 	/* A14: the sender as RC without what a responder needs, the receiver as RC without what a requester needs. */
 	{"xs reset init", "pkey port access", ""},
 	{"xr reset init", "pkey port access", ""},
@@ -126,6 +136,7 @@ static inline struct answer look_up(const char *type, unsigned from, unsigned to
 static const struct {
 	const char *word;
 	enum ibv_qp_type type;
-} types[] = {{"rc", IBV_QPT_RC}, {"uc", IBV_QPT_UC}, {"ud", IBV_QPT_UD}, {"xs", IBV_QPT_XRC_SEND}, {"xr", IBV_QPT_XRC_RECV}};
+} types[] = {{"rc", IBV_QPT_RC}, {"uc", IBV_QPT_UC}, {"ud", IBV_QPT_UD}, {"rp", IBV_QPT_RAW_PACKET},
+	     {"xs", IBV_QPT_XRC_SEND}, {"xr", IBV_QPT_XRC_RECV}};
 
 #endif

@@ -23,7 +23,8 @@ struct written {
 
 static struct written write_rule(enum ibv_flow_attr_type type, uint16_t priority, uint32_t flags)
 {
-	return (struct written){.attr = {.type = type, .priority = priority, .flags = flags, .port = 1, .size = sizeof(struct ibv_flow_attr)}};
+	return (struct written){.attr = {.type = type, .priority = priority, .flags = flags, .port = 1,
+					 .size = sizeof(struct ibv_flow_attr)}};
 }
 
 static void add(struct written *written, const void *spec, size_t size)
@@ -135,7 +136,8 @@ static void fields_of_ip(void **state)
 	uint32_t label = address(0, 1, 0x23, 0x45);
 
 	(void)state;
-	add(&rule, IPV4_EXT(.val = {.proto = 17, .tos = 0x10, .ttl = 64, .flags = 2}, .mask = {.proto = 255, .tos = 255, .ttl = 255, .flags = 255}));
+	add(&rule, IPV4_EXT(.val = {.proto = 17, .tos = 0x10, .ttl = 64, .flags = 2},
+			    .mask = {.proto = 255, .tos = 255, .ttl = 255, .flags = 255}));
 	assert_true(takes(&rule, &v4));
 	assert_false(takes(&rule, &v6));
 	rule = write_rule(IBV_FLOW_ATTR_NORMAL, 0, 0);

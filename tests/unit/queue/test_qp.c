@@ -50,7 +50,7 @@ static void limits_are_granted_and_no_more(void **state)
 	config = fixture_config(&w, IBV_QPT_RC);
 	config.recv_cq = NULL;
 	assert_int_equal(create(&config, &qp), -EINVAL);
-	config = fixture_config(&w, IBV_QPT_RAW_PACKET);
+	config = fixture_config(&w, IBV_QPT_DRIVER);
 	assert_int_equal(create(&config, &qp), -EOPNOTSUPP);
 	config = fixture_config(&w, IBV_QPT_XRC_SEND); /* has no receive queue, so no CQ for it */
 	assert_int_equal(create(&config, &qp), -EINVAL);

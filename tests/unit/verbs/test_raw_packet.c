@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Raw packet queue pairs and flow rules through the verbs, on the loopback: frames as a program writes them, from one queue pair to
+ * another. What rules match is in tests/unit/queue/test_flow.c.
+ */
+#include <errno.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "lib/one_world.h"
+#include "lib/private_network.h"
+
+enum { FRAME = 2048, DEPTH = 64, TYPE = 0x88b5 }; /* an EtherType for experiments (IEEE 802) */
+
+struct side {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *buffer;
+};
+
+static struct ibv_qp *create(struct ibv_cq *cq, struct ibv_srq *srq)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RAW_PACKET,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = srq,
+		.cap = {.max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64},
+	};
+
+	return ibv_create_qp(world.pd, &attr);
+}
+
+static void move_to(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1};
+
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0)), 0);
+}
+
+static void connect_side(struct side *side)
+{
+	move_to(side->qp, IBV_QPS_INIT);
+	move_to(side->qp, IBV_QPS_RTR);
+	move_to(side->qp, IBV_QPS_RTS);
+}
+
+static void open_side(struct side *side)
+{
+	side->cq = ibv_create_cq(world.context, 4 * DEPTH, NULL, NULL, 0);
+	side->qp = create(side->cq, NULL);
+	assert_non_null(side->qp);
+	side->buffer = calloc(DEPTH, FRAME);
+	side->mr = ibv_reg_mr(world.pd, side->buffer, DEPTH * FRAME, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(side->mr);
+	connect_side(side);
+}
+
+static void close_side(struct side *side)
+{
+	assert_int_equal(ibv_destroy_qp(side->qp), 0);
+	assert_int_equal(ibv_dereg_mr(side->mr), 0);
+	assert_int_equal(ibv_destroy_cq(side->cq), 0);
+	free(side->buffer);
+}
+
+static void post_receive(struct side *side, unsigned at, uint32_t length)
+{
+	struct ibv_sge sge = {(uintptr_t)side->buffer + at * FRAME, length, side->mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = at, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	assert_int_equal(ibv_post_recv(side->qp, &wr, &bad), 0);
+}
+
+/* A frame of that type, whose payload follows from `seed`. The loopback's address is zeros. */
+static uint32_t write_frame(uint8_t *at, uint16_t type, uint8_t seed, uint32_t length)
+{
+	memset(at, 0, 12);
+	at[11] = 1;
+	at[12] = (uint8_t)(type >> 8);
+	at[13] = (uint8_t)type;
+	for (uint32_t i = 14; i < length; i++)
+		at[i] = (uint8_t)(seed + i);
+	return length;
+}
+
+static void post_send(struct side *side, unsigned at, uint32_t length, unsigned flags)
+{
+	struct ibv_sge sge[2] = {{(uintptr_t)side->buffer + at * FRAME, 14, side->mr->lkey},
+				 {(uintptr_t)side->buffer + at * FRAME + 14, length - 14, side->mr->lkey}};
+	struct ibv_send_wr wr = {.wr_id = 1000 + at, .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED | flags}, *bad;
+
+	assert_int_equal(ibv_post_send(side->qp, &wr, &bad), 0);
+}
+
+static void send_frame(struct side *side, uint16_t type, uint8_t seed, uint32_t length)
+{
+	write_frame(side->buffer, type, seed, length);
+	post_send(side, 0, length, 0);
+	(void)expect_completion(side->cq, 1000, IBV_WC_SEND);
+}
+
+struct rule {
+	struct ibv_flow_attr attr;
+	struct ibv_flow_spec_eth eth;
+};
+
+static struct rule rule_for(uint16_t type, uint16_t priority)
+{
+	uint16_t wire;
+
+	memcpy(&wire, (uint8_t[]){(uint8_t)(type >> 8), (uint8_t)type}, 2);
+	return (struct rule){
+		.attr = {.num_of_specs = 1, .port = 1, .size = sizeof(struct rule), .priority = priority},
+		.eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(struct ibv_flow_spec_eth), .val = {.ether_type = wire},
+			.mask = {.ether_type = 0xffff}},
+	};
+}
+
+static struct ibv_flow *steer(struct side *side, uint16_t type, uint16_t priority)
+{
+	struct rule rule = rule_for(type, priority);
+	struct ibv_flow *flow = ibv_create_flow(side->qp, &rule.attr);
+
+	assert_non_null(flow);
+	return flow;
+}
+
+static void expect_frame(struct side *side, unsigned at, uint16_t type, uint8_t seed, uint32_t length)
+{
+	struct ibv_wc wc = expect_completion(side->cq, at, IBV_WC_RECV);
+	uint8_t wanted[FRAME];
+
+	write_frame(wanted, type, seed, length);
+	assert_int_equal(wc.byte_len, length);
+	assert_int_equal(wc.qp_num, side->qp->qp_num);
+	assert_memory_equal(side->buffer + at * FRAME, wanted, length);
+}
+
+static void frames_go_by_rules(void **state)
+{
+	struct side from, to, other;
+	struct ibv_flow *flows[2];
+
+	(void)state;
+	open_side(&from);
+	open_side(&to);
+	open_side(&other);
+	for (unsigned i = 1; i < 4; i++) {
+		post_receive(&to, i, FRAME);
+		post_receive(&other, i, FRAME);
+	}
+	/* Without a rule nobody receives. */
+	send_frame(&from, TYPE, 1, 60);
+	flows[0] = steer(&to, TYPE, 0);
+	flows[1] = steer(&other, TYPE + 1, 0);
+	send_frame(&from, TYPE, 2, 60);
+	send_frame(&from, TYPE + 1, 3, 1500);
+	send_frame(&from, TYPE, 4, 14);
+	expect_frame(&to, 1, TYPE, 2, 60);
+	expect_frame(&to, 2, TYPE, 4, 14);
+	expect_frame(&other, 1, TYPE + 1, 3, 1500);
+	/* When a rule goes, so do its frames. */
+	assert_int_equal(ibv_destroy_flow(flows[0]), 0);
+	send_frame(&from, TYPE, 5, 60);
+	flows[0] = steer(&to, TYPE, 0);
+	send_frame(&from, TYPE, 6, 60);
+	expect_frame(&to, 3, TYPE, 6, 60);
+	assert_int_equal(ibv_destroy_flow(flows[0]), 0);
+	assert_int_equal(ibv_destroy_flow(flows[1]), 0);
+	close_side(&other);
+	close_side(&to);
+	close_side(&from);
+}
+
+/* More than the queue holds at once: what there is no receive for waits. */
+static void nothing_is_lost_for_want_of_a_receive(void **state)
+{
+	enum { FRAMES = 150 };
+	struct ibv_flow *flow;
+	struct side from, to;
+
+	(void)state;
+	open_side(&from);
+	open_side(&to);
+	flow = steer(&to, TYPE, 0);
+	post_receive(&to, 0, FRAME);
+	for (unsigned i = 0; i < FRAMES; i++)
+		send_frame(&from, TYPE, (uint8_t)i, 100);
+	for (unsigned i = 0; i < FRAMES; i++) {
+		expect_frame(&to, 0, TYPE, (uint8_t)i, 100);
+		post_receive(&to, 0, FRAME);
+	}
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	close_side(&to);
+	close_side(&from);
+}
+
+/* As above, for a program that sleeps until something comes. */
+static void events_wake_a_sleeper(void **state)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(world.context);
+	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(world.pd, &srq_attr);
+	struct ibv_recv_wr wr = {.wr_id = 7, .num_sge = 1}, *bad;
+	struct side from, to = {0};
+	struct ibv_flow *flow;
+	struct ibv_sge sge;
+	struct ibv_cq *cq;
+	void *context;
+
+	(void)state;
+	open_side(&from);
+	to.cq = ibv_create_cq(world.context, DEPTH, NULL, channel, 0);
+	to.qp = create(to.cq, srq);
+	to.buffer = calloc(DEPTH, FRAME);
+	to.mr = ibv_reg_mr(world.pd, to.buffer, DEPTH * FRAME, IBV_ACCESS_LOCAL_WRITE);
+	connect_side(&to);
+	flow = steer(&to, TYPE, 0);
+	sge = (struct ibv_sge){(uintptr_t)to.buffer, FRAME, to.mr->lkey};
+	wr.sg_list = &sge;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(ibv_req_notify_cq(to.cq, 0), 0);
+		/* Before the frame, and after it. */
+		if (i != 1)
+			assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
+		send_frame(&from, TYPE, (uint8_t)i, 99);
+		if (i == 1)
+			assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
+		assert_int_equal(poll(&(struct pollfd){.fd = channel->fd, .events = POLLIN}, 1, 60000), 1);
+		assert_int_equal(ibv_get_cq_event(channel, &cq, &context), 0);
+		ibv_ack_cq_events(cq, 1);
+		assert_int_equal(expect_completion(to.cq, 7, IBV_WC_RECV).byte_len, 99);
+	}
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	close_side(&to);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+	close_side(&from);
+}
+
+static void priorities_and_defaults(void **state)
+{
+	struct ibv_flow_attr all = {.type = IBV_FLOW_ATTR_ALL_DEFAULT, .port = 1}, sniffer = {.type = IBV_FLOW_ATTR_SNIFFER, .port = 1};
+	struct ibv_flow *flows[4];
+	struct side from, first, rest;
+
+	(void)state;
+	open_side(&from);
+	open_side(&first);
+	open_side(&rest);
+	for (unsigned i = 0; i < 4; i++) {
+		post_receive(&first, i, FRAME);
+		post_receive(&rest, i, FRAME);
+	}
+	flows[0] = steer(&first, TYPE, 1);
+	flows[1] = ibv_create_flow(rest.qp, &all);
+	assert_non_null(flows[1]);
+	send_frame(&from, TYPE, 1, 60);
+	send_frame(&from, TYPE + 1, 2, 60);
+	expect_frame(&first, 0, TYPE, 1, 60);
+	expect_frame(&rest, 0, TYPE + 1, 2, 60);
+	/* A rule of a lower number takes the frame over. */
+	flows[2] = steer(&rest, TYPE, 0);
+	send_frame(&from, TYPE, 3, 60);
+	expect_frame(&rest, 1, TYPE, 3, 60);
+	/* A sniffer takes nothing away. */
+	flows[3] = ibv_create_flow(first.qp, &sniffer);
+	assert_non_null(flows[3]);
+	send_frame(&from, TYPE, 4, 60);
+	expect_frame(&rest, 2, TYPE, 4, 60);
+	expect_frame(&first, 1, TYPE, 4, 60);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(ibv_destroy_flow(flows[i]), 0);
+	close_side(&rest);
+	close_side(&first);
+	close_side(&from);
+}
+
+/* Linux takes a tag out of the frame before a packet socket sees it. */
+static void tags_stay(void **state)
+{
+	static const uint8_t tag[] = {0x81, 0x00, 0x60, 0x2a, 0x88, 0xb5};
+	struct rule rule = rule_for(TYPE, 0);
+	struct ibv_flow *flow;
+	struct side from, to;
+
+	(void)state;
+	open_side(&from);
+	open_side(&to);
+	/* Any priority, number 42. */
+	memcpy(&rule.eth.val.vlan_tag, (uint8_t[]){0x00, 0x2a}, 2);
+	memcpy(&rule.eth.mask.vlan_tag, (uint8_t[]){0x0f, 0xff}, 2);
+	flow = ibv_create_flow(to.qp, &rule.attr);
+	assert_non_null(flow);
+	post_receive(&to, 1, FRAME);
+	send_frame(&from, TYPE, 1, 80);
+	write_frame(from.buffer, TYPE, 2, 80);
+	memcpy(from.buffer + 12, tag, sizeof(tag));
+	post_send(&from, 0, 80, 0);
+	(void)expect_completion(from.cq, 1000, IBV_WC_SEND);
+	assert_int_equal(expect_completion(to.cq, 1, IBV_WC_RECV).byte_len, 80);
+	assert_memory_equal(to.buffer + FRAME, from.buffer, 80);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	close_side(&to);
+	close_side(&from);
+}
+
+static void sends_that_cannot_be(void **state)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	struct side side;
+
+	(void)state;
+	open_side(&side);
+	/* No Ethernet header. */
+	sge = (struct ibv_sge){(uintptr_t)side.buffer, 13, side.mr->lkey};
+	assert_int_equal(ibv_post_send(side.qp, &wr, &bad), EINVAL);
+	sge.length = 60;
+	wr.opcode = IBV_WR_SEND_WITH_IMM;
+	assert_int_equal(ibv_post_send(side.qp, &wr, &bad), EINVAL);
+	wr.opcode = IBV_WR_RDMA_WRITE;
+	assert_int_equal(ibv_post_send(side.qp, &wr, &bad), EINVAL);
+	wr.opcode = IBV_WR_SEND;
+	/* Longer than the interface takes: the loopback's MTU is 65536. */
+	sge.length = 65536 + 14 + 1;
+	write_frame(side.buffer, TYPE, 0, 60);
+	assert_int_equal(ibv_post_send(side.qp, &wr, &bad), 0);
+	(void)expect_status(side.cq, 0, IBV_WC_LOC_LEN_ERR);
+	assert_int_equal(ibv_query_qp(side.qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_SQE);
+	move_to(side.qp, IBV_QPS_RTS);
+	sge.length = 60;
+	sge.lkey++;
+	assert_int_equal(ibv_post_send(side.qp, &wr, &bad), 0);
+	(void)expect_status(side.cq, 0, IBV_WC_LOC_PROT_ERR);
+	move_to(side.qp, IBV_QPS_RTS);
+	/* Inline, and the longest that goes. */
+	write_frame(side.buffer, TYPE, 0, 60);
+	post_send(&side, 0, 60, IBV_SEND_INLINE);
+	(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
+	post_send(&side, 0, 65536 + 14, 0);
+	(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
+	close_side(&side);
+}
+
+/* A receive that is too short fails alone; a bad key fails the queue pair. */
+static void receives_that_cannot_be(void **state)
+{
+	struct ibv_recv_wr wr = {.wr_id = 9, .num_sge = 1}, *bad;
+	struct ibv_sge sge;
+	struct ibv_flow *flow;
+	struct side from, to;
+
+	(void)state;
+	open_side(&from);
+	open_side(&to);
+	flow = steer(&to, TYPE, 0);
+	post_receive(&to, 1, 50);
+	post_receive(&to, 2, FRAME);
+	send_frame(&from, TYPE, 1, 60);
+	send_frame(&from, TYPE, 2, 60);
+	(void)expect_status(to.cq, 1, IBV_WC_LOC_LEN_ERR);
+	expect_frame(&to, 2, TYPE, 2, 60);
+	sge = (struct ibv_sge){(uintptr_t)to.buffer, FRAME, to.mr->lkey + 1};
+	wr.sg_list = &sge;
+	assert_int_equal(ibv_post_recv(to.qp, &wr, &bad), 0);
+	post_receive(&to, 3, FRAME);
+	send_frame(&from, TYPE, 3, 60);
+	(void)expect_status(to.cq, 9, IBV_WC_LOC_PROT_ERR);
+	(void)expect_status(to.cq, 3, IBV_WC_WR_FLUSH_ERR);
+	/* After RESET it begins anew, with its rule. */
+	send_frame(&from, TYPE, 4, 60);
+	move_to(to.qp, IBV_QPS_RESET);
+	connect_side(&to);
+	post_receive(&to, 4, FRAME);
+	send_frame(&from, TYPE, 5, 60);
+	expect_frame(&to, 4, TYPE, 5, 60);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	close_side(&to);
+	close_side(&from);
+}
+
+static void refusals(void **state)
+{
+	struct rule rule = rule_for(TYPE, 0);
+	struct ibv_flow *flow;
+	struct side side;
+	struct pair pair;
+
+	(void)state;
+	open_side(&side);
+	pair_open(&pair, &world, NULL);
+	assert_null(ibv_create_flow(pair.qp[0], &rule.attr));
+	assert_int_equal(errno, EINVAL);
+	rule.attr.port = 2;
+	assert_null(ibv_create_flow(side.qp, &rule.attr));
+	assert_int_equal(errno, EINVAL);
+	rule.attr.port = 1;
+	rule.eth.size++;
+	assert_null(ibv_create_flow(side.qp, &rule.attr));
+	assert_int_equal(errno, EINVAL);
+	rule.eth.size--;
+	rule.eth.type = IBV_FLOW_SPEC_VXLAN_TUNNEL;
+	assert_null(ibv_create_flow(side.qp, &rule.attr));
+	assert_int_equal(errno, EOPNOTSUPP);
+	rule.eth.type = IBV_FLOW_SPEC_ETH;
+	flow = ibv_create_flow(side.qp, &rule.attr);
+	assert_non_null(flow);
+	/* Rules go before their queue pair. */
+	assert_int_equal(ibv_destroy_qp(side.qp), EBUSY);
+	flow->handle++;
+	assert_int_equal(ibv_destroy_flow(flow), ENOENT);
+	flow->handle--;
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	pair_close(&pair);
+	close_side(&side);
+}
+
+static void without_the_capability(void **state)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct had[2], less[2];
+	struct ibv_cq *cq = ibv_create_cq(world.context, 4, NULL, NULL, 0);
+	struct ibv_qp *qp;
+
+	(void)state;
+	assert_int_equal(syscall(SYS_capget, &header, had), 0);
+	memcpy(less, had, sizeof(less));
+	less[0].effective &= ~(1u << CAP_NET_RAW);
+	assert_int_equal(syscall(SYS_capset, &header, less), 0);
+	qp = create(cq, NULL);
+	assert_null(qp);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(syscall(SYS_capset, &header, had), 0);
+	qp = create(cq, NULL);
+	assert_non_null(qp);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_go_by_rules),
+		cmocka_unit_test(nothing_is_lost_for_want_of_a_receive),
+		cmocka_unit_test(events_wake_a_sleeper),
+		cmocka_unit_test(priorities_and_defaults),
+		cmocka_unit_test(tags_stay),
+		cmocka_unit_test(sends_that_cannot_be),
+		cmocka_unit_test(receives_that_cannot_be),
+		cmocka_unit_test(refusals),
+		cmocka_unit_test(without_the_capability),
+	};
+
+	private_network_enter();
+	return cmocka_run_group_tests(tests, open_world, close_world);
+}
