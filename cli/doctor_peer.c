@@ -29,7 +29,7 @@
 #include "io/route.h"
 
 /* A port of RDMA_PS_TCP that no program is likely to listen on (discard). */
-enum { NOBODYS_PORT = 9, REFUSAL_MS = 3000 };
+enum { UNUSED_PORT = 9, REFUSAL_MS = 3000 };
 
 struct peer {
 	char address[INET6_ADDRSTRLEN];
@@ -57,13 +57,13 @@ static void fill_peer(const char *text, struct peer *peer)
 	snprintf(peer->address, sizeof(peer->address), "%s", text);
 	if (inet_pton(AF_INET, text, &peer->name.four.sin_addr) == 1) {
 		peer->name.four.sin_family = AF_INET;
-		peer->name.four.sin_port = htons(NOBODYS_PORT);
+		peer->name.four.sin_port = htons(UNUSED_PORT);
 		memset(peer->gid + 10, 0xff, 2);
 		memcpy(peer->gid + 12, &peer->name.four.sin_addr, 4);
 	} else {
 		inet_pton(AF_INET6, text, peer->gid);
 		peer->name.six.sin6_family = AF_INET6;
-		peer->name.six.sin6_port = htons(NOBODYS_PORT);
+		peer->name.six.sin6_port = htons(UNUSED_PORT);
 		memcpy(&peer->name.six.sin6_addr, peer->gid, 16);
 	}
 	memcpy(peer->path.destination, peer->gid, 16);

@@ -47,7 +47,7 @@ bool vb_cli_lab_fails_by_end(struct vb_cli_lab_check *check, const struct vb_cli
 bool vb_cli_lab_pass(struct vb_cli_lab_check *check, bool good);
 /* The judgement so far in the light of what was explained: an earlier step may be the one to blame, also where all went well;
  * but none before `first`, the first that this conversation shows. Is none to blame? */
-bool vb_cli_lab_weigh(struct vb_cli_lab_check *check, const struct vb_cli_lab_talk *talk, int first);
+bool vb_cli_lab_examine(struct vb_cli_lab_check *check, const struct vb_cli_lab_talk *talk, int first);
 
 /* ---- lab_check.c ---- */
 

@@ -231,7 +231,7 @@ static bool ends(struct vb_cli_lab_check *check, const struct vb_cli_lab_talk *t
 
 /* ---- The exercise ---- */
 
-/* The reason why a conversation is not over well is often seen in its end: so each is weighed. */
+/* The reason why a conversation is not over well is often seen in its end: so each is examined. */
 static int grade(struct vb_cli_lab_check *check)
 {
 	struct vb_cli_lab_talk talk = { 0 };
@@ -241,12 +241,12 @@ static int grade(struct vb_cli_lab_check *check)
 		  vb_cli_lab_pass(check, takes_events(check, &talk)) && vb_cli_lab_pass(check, accepts(check, &talk)) &&
 		  vb_cli_lab_pass(check, echoes(check, &talk));
 
-	on = !error && vb_cli_lab_weigh(check, &talk, LISTENS) && on;
+	on = !error && vb_cli_lab_examine(check, &talk, LISTENS) && on;
 	vb_cli_lab_forget(&talk);
 	if (on) {
 		error = converse(check, &talk, "1000", NULL);
 		on = !error && vb_cli_lab_pass(check, echoes_many(check, &talk));
-		on = !error && vb_cli_lab_weigh(check, &talk, MANY) && on;
+		on = !error && vb_cli_lab_examine(check, &talk, MANY) && on;
 		vb_cli_lab_forget(&talk);
 	}
 	if (on) {

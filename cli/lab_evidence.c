@@ -141,7 +141,7 @@ static void quote(struct vb_cli_lab_check *check, const char *line)
 		 *fix ? " " : "", fix);
 }
 
-bool vb_cli_lab_weigh(struct vb_cli_lab_check *check, const struct vb_cli_lab_talk *talk, int first)
+bool vb_cli_lab_examine(struct vb_cli_lab_check *check, const struct vb_cli_lab_talk *talk, int first)
 {
 	const struct vb_cli_lab_blame *worst = NULL;
 	const char *worst_line = NULL, *first_failure = NULL;

@@ -303,7 +303,7 @@ static int grade(struct vb_cli_lab_check *check, judge *const *first)
 
 	for (; on && *first; first++)
 		on = vb_cli_lab_pass(check, (*first)(check, &talk));
-	on = !error && vb_cli_lab_weigh(check, &talk, 1) && on;
+	on = !error && vb_cli_lab_examine(check, &talk, 1) && on;
 	for (size_t i = 0; on && i < sizeof(rest) / sizeof(rest[0]); i++) {
 		vb_cli_lab_forget(&talk);
 		first_step = check->passed;
@@ -311,7 +311,7 @@ static int grade(struct vb_cli_lab_check *check, judge *const *first)
 		on = !error && vb_cli_lab_pass(check, rest[i].judge(check, &talk));
 		/* Of a receiver that is killed, Verbena has much to say that is not the student's fault. */
 		if (!error && rest[i].trick == HONEST)
-			on = vb_cli_lab_weigh(check, &talk, first_step) && on;
+			on = vb_cli_lab_examine(check, &talk, first_step) && on;
 	}
 	vb_cli_lab_forget(&talk);
 	return error;

@@ -256,7 +256,7 @@ static int grade(struct vb_cli_lab_check *check)
 		error = ask(check, &talk, &server, (char *[]){ "peek", bucket, NULL });
 	}
 	on = !error && vb_cli_lab_pass(check, connects(check, &talk)) && vb_cli_lab_pass(check, reads(check, &talk, &contents));
-	on = !error && vb_cli_lab_weigh(check, &talk, CONNECTS) && on;
+	on = !error && vb_cli_lab_examine(check, &talk, CONNECTS) && on;
 	vb_cli_lab_forget(&talk);
 	if (on) {
 		error = ask_too_early(check, &talk, &server, contents.seeded[KEYS].bucket, false);
@@ -272,7 +272,7 @@ static int grade(struct vb_cli_lab_check *check)
 					"get", contents.seeded[3].key, "get", contents.seeded[4].key, "get", contents.seeded[5].key,
 					"get", contents.absent, NULL });
 		on = !error && vb_cli_lab_pass(check, finds(check, &talk, &contents));
-		on = !error && vb_cli_lab_weigh(check, &talk, FINDS) && on;
+		on = !error && vb_cli_lab_examine(check, &talk, FINDS) && on;
 		vb_cli_lab_forget(&talk);
 	}
 	if (on) {
@@ -280,7 +280,7 @@ static int grade(struct vb_cli_lab_check *check)
 		if (!error)
 			error = ask(check, &next, &server, (char *[]){ "get", "fruit", NULL });
 		on = !error && vb_cli_lab_pass(check, puts_value(check, &talk, &next));
-		on = !error && vb_cli_lab_weigh(check, &talk, PUTS) && on;
+		on = !error && vb_cli_lab_examine(check, &talk, PUTS) && on;
 		vb_cli_lab_forget(&talk);
 		vb_cli_lab_forget(&next);
 	}

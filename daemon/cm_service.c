@@ -47,7 +47,7 @@ struct outgoing {
 };
 
 /* A process that wants to see what happens when its messages are lost. */
-struct loser {
+struct drop_filter {
 	struct vb_list node;
 	struct vb_client *client;
 	uint8_t left[VB_CM_ATTRIBUTE_END - VB_CM_REQ];
@@ -71,7 +71,7 @@ struct vb_cm_service {
 	struct vb_client *speaking;        /* whose message is being carried out */
 	struct vb_connect_owner *told;     /* who was last sent an event */
 	unsigned capture_clients;          /* none, and nothing of it is done */
-	struct vb_list losers;
+	struct vb_list drop_filters;
 };
 
 /* ---- what the engine asks of us ---- */
@@ -107,13 +107,13 @@ static struct vb_client *find_capture_client(struct vb_cm_service *service, uint
 	return client && client->told_packets ? client : NULL;
 }
 
-static struct loser *find_loser(struct vb_cm_service *service, const struct vb_client *client)
+static struct drop_filter *find_drop_filter(struct vb_cm_service *service, const struct vb_client *client)
 {
-	VB_LIST_FOR_EACH(node, &service->losers) {
-		struct loser *loser = vb_container_of(node, struct loser, node);
+	VB_LIST_FOR_EACH(node, &service->drop_filters) {
+		struct drop_filter *filter = vb_container_of(node, struct drop_filter, node);
 
-		if (loser->client == client)
-			return loser;
+		if (filter->client == client)
+			return filter;
 	}
 	return NULL;
 }
@@ -121,28 +121,28 @@ static struct loser *find_loser(struct vb_cm_service *service, const struct vb_c
 /* Is it one of those that the process it is sent for wants lost? */
 static bool is_to_be_lost(struct vb_cm_service *service, const uint8_t mad[VB_CM_MAD_LENGTH])
 {
-	struct loser *loser = find_loser(service, find_client(service, id_at(mad, 0), service->speaking));
+	struct drop_filter *filter = find_drop_filter(service, find_client(service, id_at(mad, 0), service->speaking));
 	unsigned attribute = (unsigned)mad[16] << 8 | mad[17]; /* IBA 13.4.2 */
 
-	if (!loser || attribute < VB_CM_REQ || attribute >= VB_CM_ATTRIBUTE_END ||
-	    loser->left[attribute - VB_CM_REQ] == 0)
+	if (!filter || attribute < VB_CM_REQ || attribute >= VB_CM_ATTRIBUTE_END ||
+	    filter->left[attribute - VB_CM_REQ] == 0)
 		return false;
-	loser->left[attribute - VB_CM_REQ]--;
+	filter->left[attribute - VB_CM_REQ]--;
 	return true;
 }
 
 static void take_losses(struct vb_cm_service *service, struct vb_client *client, const struct vb_cm_command *command)
 {
-	struct loser *loser = find_loser(service, client);
+	struct drop_filter *filter = find_drop_filter(service, client);
 
-	if (!loser) {
-		loser = calloc(1, sizeof(*loser));
-		if (!loser)
+	if (!filter) {
+		filter = calloc(1, sizeof(*filter));
+		if (!filter)
 			return;
-		loser->client = client;
-		vb_list_append(&service->losers, &loser->node);
+		filter->client = client;
+		vb_list_append(&service->drop_filters, &filter->node);
 	}
-	memcpy(loser->left, command->conn.private_data, sizeof(loser->left));
+	memcpy(filter->left, command->conn.private_data, sizeof(filter->left));
 }
 
 static void tell_packet(struct vb_client *client, unsigned sent, const struct vb_path *path, const uint8_t *datagram,
@@ -170,7 +170,7 @@ static void queue_mad(void *context, const struct vb_path *path, const uint8_t m
 	outgoing->path = *path;
 	memcpy(outgoing->mad, mad, VB_CM_MAD_LENGTH);
 	outgoing->for_client = service->capture_clients > 0 ? find_capture_client(service, id_at(mad, 0), service->speaking) : NULL;
-	outgoing->lost = !vb_list_is_empty(&service->losers) && is_to_be_lost(service, mad);
+	outgoing->lost = !vb_list_is_empty(&service->drop_filters) && is_to_be_lost(service, mad);
 	vb_list_append(&service->queue, &outgoing->node);
 	service->queued++;
 }
@@ -516,13 +516,13 @@ void vb_cm_service_device_gone(struct vb_client *client, uint32_t interface_inde
 
 void vb_cm_service_client_gone(struct vb_cm_service *service, vb_time now, struct vb_client *client)
 {
-	struct loser *loser;
+	struct drop_filter *filter;
 
 	vb_connect_owner_gone(service->connect, now, &client->cm_ids);
-	loser = find_loser(service, client);
-	if (loser) {
-		vb_list_remove(&loser->node);
-		free(loser);
+	filter = find_drop_filter(service, client);
+	if (filter) {
+		vb_list_remove(&filter->node);
+		free(filter);
 	}
 	if (!client->told_packets)
 		return;
@@ -567,7 +567,7 @@ struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices
 	if (!service)
 		return NULL;
 	vb_list_init(&service->queue);
-	vb_list_init(&service->losers);
+	vb_list_init(&service->drop_filters);
 	service->devices = devices;
 	service->poller = poller;
 	service->sender[0].fd = service->sender[1].fd = -1;
@@ -587,8 +587,8 @@ void vb_cm_service_destroy(struct vb_cm_service *service)
 		return;
 	VB_LIST_FOR_EACH(node, &service->queue)
 		free(vb_container_of(node, struct outgoing, node));
-	VB_LIST_FOR_EACH(node, &service->losers)
-		free(vb_container_of(node, struct loser, node));
+	VB_LIST_FOR_EACH(node, &service->drop_filters)
+		free(vb_container_of(node, struct drop_filter, node));
 	for (unsigned i = 0; i < 2; i++)
 		if (service->sender[i].fd >= 0)
 			vb_descriptor_close(service->sender[i].fd);

@@ -76,7 +76,7 @@ void vb_connect_expire(struct vb_connect *connect, vb_time now)
 	}
 }
 
-static bool says_nobody_is_there(int error)
+static bool says_peer_is_unreachable(int error)
 {
 	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
 }
@@ -88,7 +88,7 @@ void vb_connect_undelivered(struct vb_connect *connect, const uint8_t destinatio
 	struct vb_connection *connection;
 	struct vb_cm_mad mad;
 
-	if (!says_nobody_is_there(error) || vb_cm_mad_decode(&mad, bytes, length) != 0 ||
+	if (!says_peer_is_unreachable(error) || vb_cm_mad_decode(&mad, bytes, length) != 0 ||
 	    (mad.attribute != VB_CM_REQ && mad.attribute != VB_CM_SIDR_REQ))
 		return;
 	connection = vb_connection_find(connect, mad.attribute == VB_CM_REQ ? mad.req.local_id : mad.sidr_req.request_id);

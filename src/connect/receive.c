@@ -182,7 +182,7 @@ static struct vb_connection *find_listener(struct vb_connect *connect, uint64_t 
 	return binding ? vb_container_of(binding, struct vb_connection, binding) : NULL;
 }
 
-/* A request by InfiniBand that tells no IP addresses (AF_IB), or that nobody wants by them: it came from a GID to a GID. */
+/* A request by InfiniBand that tells no IP addresses (AF_IB), or that no listener wants by them: it came from a GID to a GID. */
 static void take_native_addresses(const struct arrival *arrival, uint64_t service_id, uint16_t pkey, struct vb_cm_address *ours,
 				  struct vb_cm_address *theirs)
 {
@@ -193,7 +193,7 @@ static void take_native_addresses(const struct arrival *arrival, uint64_t servic
 	ours->port = vb_cm_service_port(service_id);
 }
 
-/* Who listens for the request, and by which addresses: as the kernel's, IP addresses first. NULL: nobody. */
+/* Who listens for the request, and by which addresses: as the kernel's, IP addresses first. NULL: none. */
 static struct vb_connection *find_addressed(struct vb_connect *connect, const struct arrival *arrival, const uint8_t *private_data,
 					    uint64_t service_id, uint16_t pkey, struct vb_cm_address *ours,
 					    struct vb_cm_address *theirs)

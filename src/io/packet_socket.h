@@ -20,7 +20,7 @@ void vb_packet_socket_listen(int fd, uint32_t interface_index, enum vb_packet_so
 
 /* Throw away what has come, at most so many frames. */
 void vb_packet_socket_discard(int fd, unsigned most);
-/* That the interface went down is told once; nobody needs to hear it. */
+/* That the interface went down is told once; no caller needs to hear it. */
 void vb_packet_socket_clear_error(int fd);
 
 /* Send as many as the system takes now: how many of them (0 to count), and why not the next one: 0, or -errno. */

@@ -19,7 +19,7 @@ enum vb_ptrace_rule {
 	VB_PTRACE_ORDINARY,                /* the usual rules: same user, dumpable */
 	VB_PTRACE_DESCENDANTS,             /* Yama 1: only children, and whom a process has asked in */
 	VB_PTRACE_ADMINISTRATORS,          /* Yama 2: needs CAP_SYS_PTRACE */
-	VB_PTRACE_NOBODY,                  /* Yama 3 */
+	VB_PTRACE_NONE,                    /* Yama 3 */
 };
 enum vb_ptrace_rule vb_process_ptrace_rule(void);
 /* Under Yama 1: let every process of this user reach our memory, as without Yama. 0 or -errno. */

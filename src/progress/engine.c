@@ -24,11 +24,11 @@
 #define LONGEST_WORK VB_MILLISECONDS(5)
 
 enum {
-	/* Of vain polls: a pass over the sockets takes as long as ten of them and counts as more, 15 us before a thread
+	/* In polls of an empty CQ: a pass over the sockets takes as long as ten of them and counts as more, 15 us before a thread
 	 * yields, which is longer than an answer takes that does not wait for a core. */
 	POLLS_OF_A_PASS = 40,
-	POLLS_OF_A_LOSER = 10,
-	RELAXES_OF_A_LOSER = 16,
+	POLLS_WHEN_BUSY = 10,
+	RELAXES_WHEN_BUSY = 16,
 };
 
 enum { ITEM_EVENT, ITEM_DAEMON, FIRST_LINK_ITEM, MOST_ITEMS = 16 };
@@ -46,16 +46,16 @@ static void show_spinner(struct vb_endpoint *endpoint, vb_time now)
 
 /* Where another thread is at it nothing is missed. But threads that ask again and again whether it is through keep it
  * from it: four of them, on 16 cores, sent 1.2 million messages a second where 1.6 are possible. Returns as how many
- * vain polls it counts. */
+ * polls of an empty CQ it counts. */
 static unsigned join_pass(struct vb_endpoint *endpoint, vb_time now, bool *done)
 {
 	struct vb_schedule *schedule = &endpoint->schedule;
 
 	vb_spinner_forget_posts();
 	if (!vb_lock_try(&schedule->progress)) {
-		for (unsigned i = 0; i < RELAXES_OF_A_LOSER; i++)
+		for (unsigned i = 0; i < RELAXES_WHEN_BUSY; i++)
 			vb_lock_relax();
-		return POLLS_OF_A_LOSER;
+		return POLLS_WHEN_BUSY;
 	}
 	__atomic_store_n(&schedule->spinner.polling, true, __ATOMIC_RELAXED);
 	*done |= vb_endpoint_pass(endpoint, now, false);
@@ -104,13 +104,13 @@ void vb_endpoint_watch(struct vb_endpoint *endpoint)
 
 /* ---- the thread ---- */
 
-static bool somebody_spins(struct vb_endpoint *endpoint)
+static bool a_thread_spins(struct vb_endpoint *endpoint)
 {
 	return vb_spinner_spins(&endpoint->schedule.spinner, vb_clock_now());
 }
 
 /* In the middle of a pass: what lies in the sockets is being served, however long ago the last vain poll was. */
-static bool somebody_works(struct vb_endpoint *endpoint)
+static bool a_thread_works(struct vb_endpoint *endpoint)
 {
 	if (!vb_lock_try(&endpoint->schedule.progress))
 		return true;
@@ -164,7 +164,7 @@ static bool take_nap(struct vb_endpoint *endpoint)
 	struct vb_wait_item items[] = {{.fd = endpoint->schedule.event_fd}, {.fd = endpoint->daemon.fd}};
 
 	__atomic_store_n(&endpoint->schedule.spinner.napping, true, __ATOMIC_SEQ_CST);
-	if (somebody_spins(endpoint))
+	if (a_thread_spins(endpoint))
 		vb_wait(items, 2, vb_clock_now() + endpoint->naps.length);
 	__atomic_store_n(&endpoint->schedule.spinner.napping, false, __ATOMIC_SEQ_CST);
 	return !items[0].readable && !items[1].readable;
@@ -175,7 +175,7 @@ static struct vb_naps_view view(struct vb_endpoint *endpoint)
 	const struct vb_schedule *schedule = &endpoint->schedule;
 
 	return (struct vb_naps_view){
-		.spins = somebody_spins(endpoint),
+		.spins = a_thread_spins(endpoint),
 		.seen = vb_spinner_last_seen(&schedule->spinner),
 		.pass = __atomic_load_n(&schedule->spinner.pass, __ATOMIC_RELAXED),
 		.put_off = __atomic_load_n(&schedule->active_count, __ATOMIC_SEQ_CST) > 0,
@@ -196,7 +196,7 @@ static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 		end = vb_naps_end(&endpoint->naps, &seen);
 		if (end == VB_NAP_WORK)
 			return;
-		if (end == VB_NAP_AGAIN || somebody_works(endpoint))
+		if (end == VB_NAP_AGAIN || a_thread_works(endpoint))
 			continue;
 		if (descriptors_are_readable(endpoint) || links_have_work(endpoint)) {
 			vb_naps_learn_bad(&endpoint->naps);
@@ -237,7 +237,7 @@ static void work(struct vb_endpoint *endpoint)
 		/* A spinner that came meanwhile carries on. */
 		if ((!done && !vb_linger_goes_on(&endpoint->linger, now - idle_since, vb_thread_cpu(),
 						 vb_schedule_application_cpu(&endpoint->schedule))) ||
-		    (endpoint->naps.length > 0 && somebody_spins(endpoint)) ||
+		    (endpoint->naps.length > 0 && a_thread_spins(endpoint)) ||
 		    __atomic_load_n(&endpoint->stopping, __ATOMIC_RELAXED))
 			return;
 	}

@@ -23,7 +23,7 @@ struct vb_queue_watch;
 
 struct vb_path;
 
-/* A receive buffer that queue pairs share, and how many send into it in bulk. Under the lock of whoever reads the buffer. */
+/* A receive buffer that queue pairs share, and how many send into it in bulk. Under the lock of the socket that reads the buffer. */
 struct vb_receive_share {
 	uint32_t bytes;                  /* as the kernel counts them */
 	uint32_t period, senders, senders_before;

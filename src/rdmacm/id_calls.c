@@ -57,7 +57,7 @@ VB_EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_
 }
 
 /* Another thread may be about to acknowledge: only a wait that takes long is told. */
-static void tell_if_nobody_acknowledges(struct vb_rdmacm_id *id)
+static void tell_if_unacknowledged(struct vb_rdmacm_id *id)
 {
 	vb_time wall = vb_clock_wall() + VB_MILLISECONDS(200);
 	const struct timespec until = {.tv_sec = (time_t)(wall / VB_SECONDS(1)), .tv_nsec = (long)(wall % VB_SECONDS(1))};
@@ -75,7 +75,7 @@ static void tell_if_nobody_acknowledges(struct vb_rdmacm_id *id)
 static void wait_for_acknowledgements(struct vb_rdmacm_id *id)
 {
 	if (vb_explain_output_watches())
-		tell_if_nobody_acknowledges(id);
+		tell_if_unacknowledged(id);
 	vb_mutex_lock(&id->lock);
 	while (__atomic_load_n(&id->unacked, __ATOMIC_SEQ_CST) != 0)
 		vb_mutex_wait(&id->lock, &id->acked);

@@ -42,7 +42,7 @@
 #include "rdmacm/streams.h"
 #include "rdmacm/trace.h"
 
-enum { NOBODY_LISTENS = 8, NO_SUCH_SERVICE = 1 };      /* REJ reason, SIDR_REP status: IBA 12.6.7.2, 12.11.1.2 */
+enum { NO_LISTENER = 8, NO_SUCH_SERVICE = 1 };         /* REJ reason, SIDR_REP status: IBA 12.6.7.2, 12.11.1.2 */
 enum { MOST_REFUSALS = 4, FIRST_REFUSAL_MS = 5 };      /* 5 + 10 + 20 + 40 ms */
 enum { NAPS_FOR_MEMORY = 100 };                         /* a second */
 enum { RETRIES = 3, BACKOFF_FIRST_MS = 50, BACKOFF_LAST_MS = 2000 };
@@ -126,7 +126,7 @@ static bool will_ask_again(struct vb_rdmacm_id *id, const struct vb_cm_event *to
 	bool closed = told->kind == VB_CM_EVENT_UNREACHABLE && told->status == -ECONNREFUSED;
 	bool no_listener = vb_rdmacm_id_is_datagram(id) ?
 			      told->kind == VB_CM_EVENT_UNREACHABLE && told->status == NO_SUCH_SERVICE :
-			      told->kind == VB_CM_EVENT_REJECTED && told->status == NOBODY_LISTENS;
+			      told->kind == VB_CM_EVENT_REJECTED && told->status == NO_LISTENER;
 
 	if (!(no_listener || closed) || id->refusals >= MOST_REFUSALS || vb_rdmacm_id_state(id) != VB_RDMACM_CONNECTING)
 		return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Devices of Ethernet have no such addresses: there a GID is nobody's (ENODEV), and an id may be bound to none in particular.
+ * Devices of Ethernet have no such addresses: there a GID names no device (ENODEV), and an id may be bound to none in particular.
  */
 #include "rdmacm/native.h"
 

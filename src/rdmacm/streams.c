@@ -204,7 +204,7 @@ int vb_rdmacm_streams_accept(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_rd
 	return error;
 }
 
-/* Caller holds the lock. The stream is nobody's then. */
+/* Caller holds the lock. The stream has no owner then. */
 static void reject_request(struct vb_rdmacm_stream *stream, struct vb_rdmacm_private_data data)
 {
 	vb_mpa_reject(stream->mpa, data.bytes, data.length);

@@ -80,7 +80,7 @@ void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now);
 void vb_rdmacm_stream_report(const struct vb_handover_report *report);
 /* Try to send what the handshake has to say; all of it, as a rule. */
 void vb_rdmacm_stream_send(struct vb_rdmacm_stream *stream);
-/* Refused: it is nobody's, and closed when the peer has ended its side, or has had time to read why. */
+/* Refused: it has no owner, and closed when the peer has ended its side, or has had time to read why. */
 void vb_rdmacm_stream_leave(struct vb_rdmacm_stream *stream);
 /* Agreed: libibverbs takes over. 0 or -errno. */
 int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream);

@@ -203,7 +203,7 @@ struct vb_roce_responder {
 	struct psn came_ahead;           /* the last of them */
 	bool drops_ahead;                /* as an adapter: what comes ahead of a missing packet is not kept */
 	bool begins_anew;                /* nor what came before it of the same message */
-	struct vb_roce_report *reports;  /* flow.c; NULL: nobody has asked */
+	struct vb_roce_report *reports;  /* flow.c; NULL: never asked */
 	uint8_t report_room;
 	bool reports_owed;
 	uint32_t message_charge;         /* UC, UD: of the last message that took a receive; 0: none did */

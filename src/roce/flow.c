@@ -346,7 +346,7 @@ static struct vb_path path_back(const struct vb_qp *qp, const struct vb_roce_pac
 	return path;
 }
 
-/* Whom a UD queue pair answers must know its Q_Key, as whoever sends to it. */
+/* Whom a UD queue pair answers must know its Q_Key, as every sender to it. */
 static bool may_ask(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
 	if (qp->type == IBV_QPT_UD && packet->deth.qkey != qp->attr.qkey) {

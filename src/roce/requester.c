@@ -117,7 +117,7 @@ static bool end_is_near(const struct vb_roce_requester *requester, const struct 
 }
 
 /* No packet on its way asks for an acknowledgement: the last one that the window allows must. */
-static bool nobody_asked(const struct vb_roce_requester *requester)
+static bool no_ack_requested(const struct vb_roce_requester *requester)
 {
 	return requester->since_ack_request >= requester->in_flight;
 }
@@ -134,7 +134,7 @@ static bool wants_acknowledgement(const struct vb_qp *qp, const struct vb_roce_r
 	return ends_repetition(requester, 1) ||
 	       (index + 1 == vb_roce_note(wqe)->packets && end_is_waited_for(qp, requester, wqe)) || is_probe(requester, wqe, index) ||
 	       (requester->since_ack_request + charge >= step_of(requester) && !end_is_near(requester, wqe, index, charge)) ||
-	       (nobody_asked(requester) && requester->in_flight + 2 * charge > window_of(requester));
+	       (no_ack_requested(requester) && requester->in_flight + 2 * charge > window_of(requester));
 }
 
 /* `count` packets left, of the same charge. */
@@ -182,7 +182,7 @@ static uint32_t transmit_middle_packets(struct vb_qp *qp, struct vb_send_wqe *wq
 	if (count < 2)
 		return 0;
 	vb_roce_work_headers(qp, wqe, index, &packet);
-	packet.ack_request = ends_repetition(requester, count) || (count == fit && nobody_asked(requester)) ||
+	packet.ack_request = ends_repetition(requester, count) || (count == fit && no_ack_requested(requester)) ||
 			     (count == asks && !end_is_near(requester, wqe, index + asks - 1, charge));
 	sent = vb_roce_work_append_middle_packets(qp, wqe, index, count, &packet, out);
 	if (sent > 0)

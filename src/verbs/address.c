@@ -47,7 +47,7 @@ static bool is_link_local(const uint8_t gid[16])
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-static bool is_nobody(const uint8_t gid[16])
+static bool is_unset(const uint8_t gid[16])
 {
 	static const uint8_t unset[16];
 
@@ -81,7 +81,7 @@ static int resolve_local(const struct vb_device_info *info, const struct ibv_ah_
 		return -EINVAL;
 	memcpy(path->source, info->gid[attr->grh.sgid_index].gid, sizeof(path->source));
 	fill_global(&attr->grh, path);
-	return is_nobody(path->destination) ? -EINVAL : 0;
+	return is_unset(path->destination) ? -EINVAL : 0;
 }
 
 /* By GIDs that are IP addresses. */
@@ -98,7 +98,7 @@ static int resolve_global(struct ibv_context *context, const struct vb_device_in
 	}
 	fill_global(&attr->grh, path);
 	vb_multicast_normalize(path->destination);
-	if (is_nobody(path->source) || is_nobody(path->destination) ||
+	if (is_unset(path->source) || is_unset(path->destination) ||
 	    vb_gid_is_ipv4(path->source) != vb_gid_is_ipv4(path->destination))
 		return -EINVAL;
 	if (path->hop_limit <= 1 && !vb_gid_is_multicast(path->destination))

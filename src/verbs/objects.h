@@ -42,7 +42,7 @@
  * to see whether a device is theirs: they must find zeros. */
 struct vb_device {
 	struct ibv_device base;
-	uint64_t nobody_elses[32];
+	uint64_t zero[32];
 	uint32_t references;             /* atomic: lists and contexts */
 	struct vb_device_info info;      /* as of the listing */
 	struct vb_profile profile;       /* with the adapter of VERBENA_PROFILE over it */

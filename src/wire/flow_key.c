@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See flow_key.h. Frames come from anybody: every length is checked before what it covers is read.
+ * See flow_key.h. Frames come from any host: every length is checked before what it covers is read.
  */
 #include "wire/flow_key.h"
 

@@ -44,7 +44,7 @@ struct vb_flow_key {
 };
 _Static_assert(sizeof(struct vb_flow_key) == 64, "compared as eight words");
 
-/* Where things stand in the frame, for whoever goes on with it. 0: not there. */
+/* Where things stand in the frame, for code that goes on with it. 0: not there. */
 struct vb_flow_layout {
 	uint32_t network, transport;
 };

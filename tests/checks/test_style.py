@@ -55,6 +55,41 @@ class Style(unittest.TestCase):
                         wrong.append("%s:%d: %s" % (path, number, line.strip()))
         self.assertEqual("\n".join(wrong), "")
 
+    # Words that we had for what the field has a word for, and what to write instead (docs/architecture.md, section Words).
+    RETIRED = {"board": "shared segment", "verdict": "result, action, status", "bury": "reap", "stranger": "by meaning: attacker, foreign frame",
+               "door": "access, handover", "beckon": "has work", "heed": "watch", "stance": "path", "weigh": "examine, update", "shelf": "reorder buffer",
+               "outbox": "tx batch", "voice": "lane", "middles": "middle packets", "bell": "doorbell, wake_fd", "bedroom": "waiters",
+               "goodbye": "disconnect", "loser": "drop filter", "teller": "client", "repair": "selective retransmit", "epoch": "generation",
+               "in vain": "an empty CQ", "whoever": "thread, peer, process", "nobody": "no thread, no peer", "somebody": "a thread, a peer",
+               "anybody": "a thread, a peer"}
+    KEPT = {"cli/": ("verdict",)}  # of `verbena doctor`: what its JSON calls it
+
+    def retired_in(self, path, text):
+        """Where comments and names of that text have such a word. What users read, in quotes, is left alone."""
+        kept = {word for folder, words in self.KEPT.items() if path.startswith(folder) for word in words}
+        text = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', text)
+        pattern = re.compile(r"(?<![a-z])(%s)(?:s|ed|s?_\w*)?(?![a-z])" % "|".join(self.RETIRED), re.I)
+        return ["%s:%d: %s: %s" % (path, number, found.group(), self.RETIRED[found.group(1).lower()])
+                for number, line in enumerate(text.split("\n"), 1) for found in pattern.finditer(line)
+                if found.group(1).lower() not in kept]
+
+    def test_retired_words_stay_away(self):
+        """The libraries, the daemon and the command are written in the field's words."""
+        wrong = []
+        for path in self.files():
+            if path.startswith(("src/", "lib/", "daemon/", "cli/")):
+                with open(os.path.join(ROOT, path)) as file:
+                    wrong += self.retired_in(path, os.path.basename(path) + " " + file.read())
+        self.assertEqual("\n".join(wrong), "")
+
+    def test_retired_words_are_found(self):
+        """In names, in capitals, in comments and names of files; not within other words, nor in quotes."""
+        for text in ("struct vb_board_qp *qp;", "VB_BOARDS_MOST", "/* Nobody waits. */", "is_stranger(a)", "polled in vain", "boards.c"):
+            self.assertEqual(len(self.retired_in("src/x.c", text)), 1, text)
+        for text in ("keyboard", "vb_doorbells_ring(a)", 'say("nobody listens")', "instance", "indoors"):
+            self.assertEqual(self.retired_in("src/x.c", text), [], text)
+        self.assertEqual(self.retired_in("cli/doctor.h", "enum vb_cli_verdict"), [])
+
     def test_every_lock_has_a_rank(self):
         """The ranks are those of the table in docs/architecture.md, in its order, all in use; nothing locks past them."""
         with open(os.path.join(ROOT, "src/base/lock_order.h")) as file:

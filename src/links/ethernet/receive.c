@@ -68,7 +68,7 @@ static bool read_port(struct vb_ethernet_link *ethernet, struct vb_ethernet_port
 	return done;
 }
 
-/* `was_told`: by the poller, or it is looked at whether anything is there that nobody expects. */
+/* `was_told`: by the poller, or it is looked at whether anything is there that was not told. */
 static bool serve(struct vb_ethernet_link *ethernet, struct vb_ethernet_port *port, vb_time now, bool was_told)
 {
 	struct vb_qp *qp = port->qp;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sending: what the engine has ready goes to the socket in one call. A frame that the system takes is sent, as far as
- * anybody can know; if it takes none, the work waits, as it would before an adapter that is held up.
+ * can be known; if it takes none, the work waits, as it would before an adapter that is held up.
  */
 #include <errno.h>
 
