@@ -107,13 +107,19 @@ static bool take_drop(struct vb_flow_rule *rule, const struct ibv_flow_spec *spe
 	return true;
 }
 
+static bool take_count(struct vb_flow_rule *rule, const struct ibv_flow_spec *spec)
+{
+	rule->counters = spec->flow_count.counters;
+	return rule->counters != NULL;
+}
+
 /* One row for each spec: `layer`, of which a rule has one at most. */
 static const struct spec {
 	uint32_t type;
 	const char *name;
 	size_t size;
 	bool (*take)(struct vb_flow_rule *rule, const struct ibv_flow_spec *spec); /* NULL: not known here */
-	enum { LAYER_LINK = 1, LAYER_NETWORK = 2, LAYER_TRANSPORT = 4, LAYER_TAG = 8, LAYER_DROP = 16 } layer;
+	enum { LAYER_LINK = 1, LAYER_NETWORK = 2, LAYER_TRANSPORT = 4, LAYER_TAG = 8, LAYER_DROP = 16, LAYER_COUNT = 32 } layer;
 } specs[] = {
 	{IBV_FLOW_SPEC_ETH, "ETH", sizeof(struct ibv_flow_spec_eth), take_ethernet, LAYER_LINK},
 	{IBV_FLOW_SPEC_IPV4, "IPV4", sizeof(struct ibv_flow_spec_ipv4), take_ipv4, LAYER_NETWORK},
@@ -123,12 +129,12 @@ static const struct spec {
 	{IBV_FLOW_SPEC_UDP, "UDP", sizeof(struct ibv_flow_spec_tcp_udp), take_ports, LAYER_TRANSPORT},
 	{IBV_FLOW_SPEC_ACTION_TAG, "ACTION_TAG", sizeof(struct ibv_flow_spec_action_tag), take_tag, LAYER_TAG},
 	{IBV_FLOW_SPEC_ACTION_DROP, "ACTION_DROP", sizeof(struct ibv_flow_spec_action_drop), take_drop, LAYER_DROP},
+	{IBV_FLOW_SPEC_ACTION_COUNT, "ACTION_COUNT", sizeof(struct ibv_flow_spec_counter_action), take_count, LAYER_COUNT},
 	{.type = IBV_FLOW_SPEC_ESP, .name = "ESP"},
 	{.type = IBV_FLOW_SPEC_VXLAN_TUNNEL, .name = "VXLAN_TUNNEL"},
 	{.type = IBV_FLOW_SPEC_GRE, .name = "GRE"},
 	{.type = IBV_FLOW_SPEC_MPLS, .name = "MPLS"},
 	{.type = IBV_FLOW_SPEC_ACTION_HANDLE, .name = "ACTION_HANDLE"},
-	{.type = IBV_FLOW_SPEC_ACTION_COUNT, .name = "ACTION_COUNT"},
 };
 
 static const struct spec *find_spec(uint32_t type)

@@ -24,6 +24,11 @@ struct vb_qp;
 
 enum { VB_FLOW_SPECS = 16 };             /* of one rule, at most */
 
+/* Of frames that went to rules, or were dropped by them. Atomic. */
+struct vb_flow_counts {
+	uint64_t frames, bytes;
+};
+
 struct vb_flow_rule {
 	struct vb_list node;             /* of a table */
 	struct vb_qp *qp;
@@ -32,6 +37,8 @@ struct vb_flow_rule {
 	bool passes_on;                  /* DONT_TRAP */
 	bool drops;
 	uint32_t tag;
+	struct ibv_counters *counters;   /* as the program named them, or NULL */
+	struct vb_flow_counts *counts;   /* NULL: nothing is counted. For who made the rule to set */
 	struct vb_flow_key value, mask;
 };
 
@@ -52,5 +59,14 @@ void vb_flow_table_add(struct vb_flow_table *table, struct vb_flow_rule *rule);
 /* The rule by which the queue pair gets the frame, or NULL. `is_sent`: by this host. */
 struct vb_flow_rule *vb_flow_table_find(const struct vb_flow_table *table, const struct vb_flow_key *key, bool is_sent,
 					const struct vb_qp *qp);
+
+/* The rule has got a frame of that length. */
+static inline void vb_flow_rule_count(const struct vb_flow_rule *rule, size_t length)
+{
+	if (!rule->counts)
+		return;
+	__atomic_fetch_add(&rule->counts->frames, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&rule->counts->bytes, length, __ATOMIC_RELAXED);
+}
 
 #endif

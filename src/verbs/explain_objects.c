@@ -391,14 +391,6 @@ static struct ibv_rwq_ind_table *create_rwq_ind_table(struct ibv_context *contex
 	return vb_fail_null(-EOPNOTSUPP);
 }
 
-static struct ibv_counters *create_counters(struct ibv_context *context, struct ibv_counters_init_attr *attr)
-{
-	(void)context, (void)attr;
-	tell_sentence("ibv_create_counters", EOPNOTSUPP, "counters for flows are not supported.",
-		      "Counters of a device and a process: 'verbena stat'.");
-	return vb_fail_null(-EOPNOTSUPP);
-}
-
 static int modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
 	(void)qp, (void)attr;
@@ -421,7 +413,6 @@ void vb_explain_fill_unsupported(struct verbs_context *table)
 	table->create_flow_action_esp = create_flow_action_esp;
 	table->create_wq = create_wq;
 	table->create_rwq_ind_table = create_rwq_ind_table;
-	table->create_counters = create_counters;
 	table->modify_qp_rate_limit = modify_qp_rate_limit;
 	table->post_srq_ops = post_srq_ops;
 }

@@ -9,6 +9,7 @@
 
 #include "queue/flow.h"
 #include "verbs/context.h"
+#include "verbs/counters.h"
 #include "verbs/explain.h"
 #include "verbs/operations.h"
 
@@ -33,7 +34,21 @@ static struct ibv_flow *refuse_rule(const struct ibv_qp *qp, int error, const ch
 		return refuse(qp, error, "the rule contradicts itself: a spec of a wrong size, two of one layer, or an unknown flag.",
 			      "See ibv_create_flow(3): size is that of the spec, port is 1, defaults and sniffers have no specs.");
 	snprintf(cause, sizeof(cause), "rules with %s are not known here.", what);
-	return refuse(qp, error, cause, "Known are ETH, IPV4, IPV4_EXT, IPV6, TCP and UDP, and the actions TAG and DROP.");
+	return refuse(qp, error, cause, "Known are ETH, IPV4, IPV4_EXT, IPV6, TCP and UDP, and the actions TAG, DROP and COUNT.");
+}
+
+static void hold_counters(struct vb_flow_rule *rule)
+{
+	if (rule->counters == NULL)
+		return;
+	rule->counts = &vb_flow_counters_of(rule->counters)->counts;
+	vb_count_up(&vb_flow_counters_of(rule->counters)->rules);
+}
+
+static void let_go_of_counters(struct vb_flow_rule *rule)
+{
+	if (rule->counters != NULL)
+		vb_count_down(&vb_flow_counters_of(rule->counters)->rules);
 }
 
 struct ibv_flow *vb_verbs_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
@@ -61,8 +76,14 @@ struct ibv_flow *vb_verbs_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *a
 		free(flow);
 		return refuse_rule(qp, error, what);
 	}
+	if (flow->rule.counters != NULL && !vb_same_session(flow->rule.counters->context, qp->context)) {
+		free(flow);
+		return refuse(qp, -EINVAL, "the counters belong to another open device.", NULL);
+	}
+	hold_counters(&flow->rule);
 	error = vb_endpoint_steer(context->session->endpoint, flow->qp->qp, &flow->rule);
 	if (error != 0) {
+		let_go_of_counters(&flow->rule);
 		free(flow);
 		return vb_fail_null(error);
 	}
@@ -88,6 +109,7 @@ int vb_verbs_destroy_flow(struct ibv_flow *public)
 	context = public->context;
 	vb_endpoint_unsteer(vb_context_of(context)->session->endpoint, &flow->rule);
 	vb_count_down(&flow->qp->flows);
+	let_go_of_counters(&flow->rule);
 	free(flow);
 	vb_context_put(context);
 	return 0;

@@ -89,5 +89,9 @@ void vb_context_fill_operations(struct vb_context *context)
 	table->open_qp = vb_verbs_open_qp;
 	table->ibv_create_flow = vb_verbs_create_flow;
 	table->ibv_destroy_flow = vb_verbs_destroy_flow;
+	table->create_counters = vb_verbs_create_counters;
+	table->destroy_counters = vb_verbs_destroy_counters;
+	table->attach_counters_point_flow = vb_verbs_attach_counters_point_flow;
+	table->read_counters = vb_verbs_read_counters;
 	vb_explain_fill_unsupported(table);
 }

@@ -60,6 +60,12 @@ int vb_verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_rec
 struct ibv_flow *vb_verbs_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
 int vb_verbs_destroy_flow(struct ibv_flow *flow);
 
+/* counters.c */
+struct ibv_counters *vb_verbs_create_counters(struct ibv_context *context, struct ibv_counters_init_attr *attr);
+int vb_verbs_destroy_counters(struct ibv_counters *counters);
+int vb_verbs_attach_counters_point_flow(struct ibv_counters *counters, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow);
+int vb_verbs_read_counters(struct ibv_counters *counters, uint64_t *values, uint32_t count, uint32_t flags);
+
 /* qp_ex.c: the ibv_wr_* builders of a QP created with send_ops_flags. */
 /* 0 or -EOPNOTSUPP. `opcodes`: of the profile, for that type. */
 int vb_qp_ex_check_operations(uint32_t opcodes, uint64_t send_ops_flags);

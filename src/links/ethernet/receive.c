@@ -31,7 +31,10 @@ static void deliver(struct vb_ethernet_port *port, const struct vb_flow_table *t
 	if (!vb_flow_key_decode(&key, packet->bytes, packet->length, NULL))
 		return;
 	rule = vb_flow_table_find(table, &key, packet->is_sent, port->qp);
-	if (!rule || rule->drops)
+	if (!rule)
+		return;
+	vb_flow_rule_count(rule, packet->length);
+	if (rule->drops)
 		return;
 	VB_COUNT(binding->counters, rcvd_pkts);
 	vb_raw_receive(port->qp, packet->bytes, packet->length, rule, now);

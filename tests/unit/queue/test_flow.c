@@ -354,6 +354,11 @@ static void actions(void **state)
 	assert_int_equal(parse(&written, &rules[0]), 0);
 	assert_int_equal(rules[0].tag, 0x1234);
 	assert_false(rules[0].drops);
+	add(&written, &(struct ibv_flow_spec_counter_action){IBV_FLOW_SPEC_ACTION_COUNT, sizeof(struct ibv_flow_spec_counter_action), NULL},
+	    sizeof(struct ibv_flow_spec_counter_action));
+	assert_int_equal(parse(&written, &rules[0]), -EINVAL);
+	written.attr.num_of_specs--;
+	written.used -= sizeof(struct ibv_flow_spec_counter_action);
 	add(&written, &(struct ibv_flow_spec_action_drop){IBV_FLOW_SPEC_ACTION_DROP, sizeof(struct ibv_flow_spec_action_drop)},
 	    sizeof(struct ibv_flow_spec_action_drop));
 	assert_int_equal(parse(&written, &rules[0]), 0);

@@ -431,6 +431,77 @@ static void refusals(void **state)
 	close_side(&side);
 }
 
+struct counting_rule {
+	struct ibv_flow_attr attr;
+	struct ibv_flow_spec_eth eth;
+	struct ibv_flow_spec_counter_action count;
+} __attribute__((packed, aligned(8)));
+
+static struct ibv_flow *count(struct side *side, uint16_t type, struct ibv_counters *counters)
+{
+	struct rule plain = rule_for(type, 0);
+	struct counting_rule rule = {.attr = plain.attr, .eth = plain.eth,
+				     .count = {IBV_FLOW_SPEC_ACTION_COUNT, sizeof(struct ibv_flow_spec_counter_action), counters}};
+
+	rule.attr.num_of_specs = 2;
+	return ibv_create_flow(side->qp, (void *)&rule);
+}
+
+/* Frames and bytes, of several rules together, at the places that the program chose. */
+static void counters_count(void **state)
+{
+	struct ibv_counters_init_attr init = {0};
+	struct ibv_counter_attach_attr bytes = {IBV_COUNTER_BYTES, .index = 0}, frames = {IBV_COUNTER_PACKETS, .index = 2};
+	struct ibv_counters *counters = ibv_create_counters(world.context, &init);
+	uint64_t values[3] = {9, 9, 9};
+	struct ibv_flow *flows[2];
+	struct side from, to;
+
+	(void)state;
+	assert_non_null(counters);
+	open_side(&from);
+	open_side(&to);
+	assert_int_equal(ibv_attach_counters_point_flow(counters, &bytes, NULL), 0);
+	assert_int_equal(ibv_attach_counters_point_flow(counters, &frames, NULL), 0);
+	flows[0] = count(&to, TYPE, counters);
+	flows[1] = count(&to, TYPE + 1, counters);
+	assert_non_null(flows[0]);
+	assert_non_null(flows[1]);
+	for (unsigned i = 0; i < 3; i++)
+		post_receive(&to, i, FRAME);
+	send_frame(&from, TYPE, 1, 60);
+	send_frame(&from, TYPE + 2, 2, 61);
+	send_frame(&from, TYPE + 1, 3, 1000);
+	send_frame(&from, TYPE, 4, 100);
+	expect_frame(&to, 0, TYPE, 1, 60);
+	expect_frame(&to, 1, TYPE + 1, 3, 1000);
+	expect_frame(&to, 2, TYPE, 4, 100);
+	assert_int_equal(ibv_read_counters(counters, values, 3, 0), 0);
+	assert_int_equal(values[0], 1160);
+	assert_int_equal(values[1], 0);
+	assert_int_equal(values[2], 3);
+	/* Fewer places than there are: the rest is left out. */
+	values[1] = values[2] = 77;
+	assert_int_equal(ibv_read_counters(counters, values, 1, IBV_READ_COUNTERS_ATTR_PREFER_CACHED), 0);
+	assert_int_equal(values[2], 77);
+	/* As long as a rule counts there, it stays and stays as it is. */
+	assert_int_equal(ibv_attach_counters_point_flow(counters, &frames, NULL), EBUSY);
+	assert_int_equal(ibv_destroy_flow(flows[0]), 0);
+	assert_int_equal(ibv_destroy_counters(counters), EBUSY);
+	assert_int_equal(ibv_attach_counters_point_flow(counters, &frames, flows[1]), EOPNOTSUPP);
+	assert_int_equal(ibv_read_counters(counters, NULL, 1, 0), EINVAL);
+	assert_int_equal(ibv_read_counters(counters, values, 1, 8), EINVAL);
+	assert_int_equal(ibv_destroy_flow(flows[1]), 0);
+	frames.counter_desc = 7;
+	assert_int_equal(ibv_attach_counters_point_flow(counters, &frames, NULL), EOPNOTSUPP);
+	assert_int_equal(ibv_destroy_counters(counters), 0);
+	init.comp_mask = 1;
+	assert_null(ibv_create_counters(world.context, &init));
+	assert_int_equal(errno, EINVAL);
+	close_side(&to);
+	close_side(&from);
+}
+
 static void without_the_capability(void **state)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -464,6 +535,7 @@ int main(void)
 		cmocka_unit_test(sends_that_cannot_be),
 		cmocka_unit_test(receives_that_cannot_be),
 		cmocka_unit_test(refusals),
+		cmocka_unit_test(counters_count),
 		cmocka_unit_test(without_the_capability),
 	};
 
