@@ -168,9 +168,8 @@ int vb_tcp_remote(int fd, struct vb_tcp_address *address)
 	return getpeername(fd, (struct sockaddr *)&storage, &length) == 0 ? address_from(address, &storage) : -errno;
 }
 
-int vb_tcp_prepare(int fd, uint8_t traffic_class)
+int vb_tcp_prepare(int fd)
 {
-	struct vb_tcp_address local;
 	int error = set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 
 	if (error != 0)
@@ -183,12 +182,18 @@ int vb_tcp_prepare(int fd, uint8_t traffic_class)
 	(void)set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
 	(void)set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, PROBE_S);
 	(void)set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
-	if (traffic_class != 0 && vb_tcp_local(fd, &local) == 0) {
-		(void)set_option(fd, IPPROTO_IP, IP_TOS, traffic_class);
-		if (local.ipv6)
-			(void)set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, traffic_class);
-	}
 	return 0;
+}
+
+void vb_tcp_set_traffic_class(int fd, uint8_t traffic_class)
+{
+	struct vb_tcp_address local;
+
+	if (traffic_class == 0 || vb_tcp_local(fd, &local) != 0)
+		return;
+	(void)set_option(fd, IPPROTO_IP, IP_TOS, traffic_class);
+	if (local.ipv6)
+		(void)set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, traffic_class);
 }
 
 ssize_t vb_tcp_send(int fd, const struct iovec *spans, unsigned count, bool more)

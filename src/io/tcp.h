@@ -35,9 +35,11 @@ int vb_tcp_remote(int fd, struct vb_tcp_address *address);
 
 /* ---- streams ---- */
 
-/* What every stream is set to: no delay, keep-alives, an end to what the peer does not acknowledge. 0 or -errno: it is
- * no TCP socket. */
-int vb_tcp_prepare(int fd, uint8_t traffic_class);
+/* What every stream is set to: no delay, keep-alives, an end to what the peer does not acknowledge. Those that a
+ * listening socket accepts have it from that. 0 or -errno: it is no TCP socket. */
+int vb_tcp_prepare(int fd);
+/* 0: as it is. */
+void vb_tcp_set_traffic_class(int fd, uint8_t traffic_class);
 /* How many bytes were taken, or -errno: -EAGAIN none now. `more`: there will be more at once. */
 ssize_t vb_tcp_send(int fd, const struct iovec *spans, unsigned count, bool more);
 /* How many bytes came; 0: the end; -EAGAIN: none now. */

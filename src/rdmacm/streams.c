@@ -64,8 +64,10 @@ int vb_rdmacm_streams_bind(const struct vb_rdmacm_id *id, const struct vb_cm_add
 int vb_rdmacm_streams_listen(struct vb_rdmacm_id *id)
 {
 	struct vb_rdmacm_stream *stream;
-	int error = vb_tcp_listen(id->bound_fd, (int)id->backlog);
+	int error = vb_tcp_prepare(id->bound_fd);
 
+	if (error == 0)
+		error = vb_tcp_listen(id->bound_fd, (int)id->backlog);
 	if (error != 0)
 		return error;
 	vb_mutex_lock(&streams.lock);
@@ -108,7 +110,8 @@ static int begin_to_connect(struct vb_rdmacm_id *id, struct vb_rdmacm_stream *st
 
 	vb_mpa_request(stream->mpa, &wishes, data.bytes, data.length, vb_clock_now());
 	stream->remote = address_of(&id->destination);
-	error = vb_tcp_prepare(stream->fd, id->has_traffic_class ? id->traffic_class : 0);
+	error = vb_tcp_prepare(stream->fd);
+	vb_tcp_set_traffic_class(stream->fd, id->has_traffic_class ? id->traffic_class : 0);
 	if (error == 0)
 		error = vb_tcp_connect(stream->fd, &stream->remote);
 	/* Of this host, and known at once: told as it is of others. */
@@ -143,8 +146,9 @@ int vb_rdmacm_streams_connect(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_r
 		if (error != 0) {
 			id->stream = NULL;
 			vb_rdmacm_stream_reap(stream);
+		} else {
+			vb_rdmacm_stream_due(stream);
 		}
-		vb_rdmacm_streams_wake();
 	}
 	vb_mutex_unlock(&streams.lock);
 	return error;

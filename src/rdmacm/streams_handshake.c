@@ -206,13 +206,14 @@ static void accept_one(struct vb_rdmacm_stream *listener, int fd, vb_time now)
 	/* The oldest has had most time to show that it means it. */
 	if (streams.unfinished_count >= MOST_UNFINISHED)
 		vb_rdmacm_stream_reap(vb_container_of(streams.unfinished.next, struct vb_rdmacm_stream, unfinished));
-	stream = vb_tcp_prepare(fd, listener->id->has_traffic_class ? listener->id->traffic_class : 0) == 0 ?
-			 vb_rdmacm_stream_create(VB_STREAM_INCOMING, fd, listener->id) : NULL;
+	stream = vb_rdmacm_stream_create(VB_STREAM_INCOMING, fd, listener->id);
 	if (stream == NULL) {
 		vb_descriptor_close(fd);
 		return;
 	}
+	vb_tcp_set_traffic_class(fd, listener->id->has_traffic_class ? listener->id->traffic_class : 0);
 	vb_mpa_listen(stream->mpa, now);
+	vb_rdmacm_stream_due(stream);
 	vb_list_append(&streams.unfinished, &stream->unfinished);
 	streams.unfinished_count++;
 	if (vb_rdmacm_stream_poll(stream, true, false) != 0)
@@ -244,7 +245,8 @@ void vb_rdmacm_stream_leave(struct vb_rdmacm_stream *stream)
 	streams.unfinished_count++;
 	if (vb_rdmacm_stream_poll(stream, true, false) != 0)
 		vb_rdmacm_stream_reap(stream);
-	vb_rdmacm_streams_wake();
+	else
+		vb_rdmacm_stream_due(stream);
 }
 
 static void serve_refused(struct vb_rdmacm_stream *stream)
@@ -341,6 +343,7 @@ static void connect_failed(struct vb_rdmacm_stream *stream, int error)
 	if (error == -ECONNREFUSED && stream->refusals < MOST_REFUSALS) {
 		(void)vb_rdmacm_stream_poll(stream, false, false);
 		stream->retry_at = vb_clock_now() + (VB_MILLISECONDS(FIRST_REFUSAL_MS) << stream->refusals++);
+		vb_rdmacm_stream_due(stream);
 		return;
 	}
 	give_up(stream, error == -ECONNREFUSED ? VB_CM_EVENT_REJECTED : VB_CM_EVENT_UNREACHABLE, error);
@@ -432,11 +435,6 @@ void vb_rdmacm_stream_serve(struct vb_rdmacm_stream *stream, vb_time now)
 	case VB_STREAM_ADOPTED:
 		return;
 	}
-}
-
-vb_time vb_rdmacm_stream_deadline(const struct vb_rdmacm_stream *stream)
-{
-	return stream->mpa != NULL ? vb_time_earlier(stream->mpa->deadline, stream->retry_at) : VB_TIME_NEVER;
 }
 
 void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now)

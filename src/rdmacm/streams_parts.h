@@ -54,6 +54,7 @@ struct vb_rdmacm_streams {
 	struct vb_list ids;              /* that have, or had, a stream; not listeners */
 	uint32_t requests;               /* counted */
 	unsigned unfinished_count;
+	vb_time due;                     /* none of the timed ones is due earlier */
 	struct vb_mpa_settings settings;
 };
 
@@ -61,12 +62,14 @@ extern struct vb_rdmacm_streams vb_rdmacm_streams;
 
 /* ---- streams_records.c; caller holds the lock ---- */
 
-/* Have the thread look at the time limits again. */
-void vb_rdmacm_streams_wake(void);
 /* A record of a socket, which is the record's from now on. NULL: no memory; the socket is not closed. */
 struct vb_rdmacm_stream *vb_rdmacm_stream_create(enum vb_rdmacm_stream_kind kind, int fd, struct vb_rdmacm_id *id);
 /* Have the poller report that it can be read, written to, neither. 0 or -errno. */
 int vb_rdmacm_stream_poll(struct vb_rdmacm_stream *stream, bool read, bool write);
+/* When it must be looked at; VB_TIME_NEVER: no time runs. */
+vb_time vb_rdmacm_stream_deadline(const struct vb_rdmacm_stream *stream);
+/* Its time limit has changed: the thread wakes up for it. */
+void vb_rdmacm_stream_due(const struct vb_rdmacm_stream *stream);
 /* The socket is closed (unless libibverbs has it), and the record is gone for everybody but the thread. */
 void vb_rdmacm_stream_reap(struct vb_rdmacm_stream *stream);
 
@@ -74,8 +77,7 @@ void vb_rdmacm_stream_reap(struct vb_rdmacm_stream *stream);
 
 /* Something can be read or written. */
 void vb_rdmacm_stream_serve(struct vb_rdmacm_stream *stream, vb_time now);
-/* When it must be looked at; VB_TIME_NEVER: no time runs. Then. */
-vb_time vb_rdmacm_stream_deadline(const struct vb_rdmacm_stream *stream);
+/* Its time has come, or not yet. */
 void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now);
 void vb_rdmacm_stream_report(const struct vb_handover_report *report);
 /* Try to send what the handshake has to say; all of it, as a rule. */

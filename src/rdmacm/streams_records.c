@@ -13,6 +13,7 @@ struct vb_rdmacm_streams vb_rdmacm_streams = {
 	.poller = -1,
 	.wake_fd = -1,
 	.report_fd = -1,
+	.due = VB_TIME_NEVER,
 	.timed = {&vb_rdmacm_streams.timed, &vb_rdmacm_streams.timed},
 	.untimed = {&vb_rdmacm_streams.untimed, &vb_rdmacm_streams.untimed},
 	.dead = {&vb_rdmacm_streams.dead, &vb_rdmacm_streams.dead},
@@ -79,7 +80,17 @@ void vb_rdmacm_stream_reap(struct vb_rdmacm_stream *stream)
 	vb_list_append(&streams.dead, &stream->node);
 }
 
-void vb_rdmacm_streams_wake(void)
+vb_time vb_rdmacm_stream_deadline(const struct vb_rdmacm_stream *stream)
 {
+	return stream->mpa != NULL ? vb_time_earlier(stream->mpa->deadline, stream->retry_at) : VB_TIME_NEVER;
+}
+
+void vb_rdmacm_stream_due(const struct vb_rdmacm_stream *stream)
+{
+	vb_time deadline = vb_rdmacm_stream_deadline(stream);
+
+	if (deadline >= streams.due)
+		return;
+	streams.due = deadline;
 	vb_event_raise(streams.wake_fd);
 }

@@ -81,7 +81,7 @@ static void *run(void *unused)
 	vb_mutex_lock(&streams.lock);
 	for (;;) {
 		void *tags[EVENTS];
-		vb_time deadline = next_deadline(), now;
+		vb_time deadline = streams.due, now;
 		unsigned count;
 
 		free_the_dead();
@@ -91,7 +91,10 @@ static void *run(void *unused)
 		vb_mutex_lock(&streams.lock);
 		for (unsigned i = 0; i < count; i++)
 			serve(tags[i], now);
+		if (streams.due > now)
+			continue;
 		expire(now);
+		streams.due = next_deadline();
 	}
 	return NULL;
 }
@@ -112,6 +115,7 @@ static void forget_after_fork(void) VB_RELEASES(streams.lock)
 	streams.reporter = NULL;
 	streams.poller = streams.wake_fd = streams.report_fd = -1;
 	streams.unfinished_count = 0;
+	streams.due = VB_TIME_NEVER;
 	vb_list_init(&streams.timed);
 	vb_list_init(&streams.untimed);
 	vb_list_init(&streams.dead);

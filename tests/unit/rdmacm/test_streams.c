@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <rdma/rdma_verbs.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -529,6 +530,55 @@ static void the_end_is_not_told_behind_a_rejection(void **state)
 	rdma_destroy_event_channel(passive);
 }
 
+/* What an accepted socket is set to it has from the one that listens: as one that connects. */
+static void both_ends_are_set_alike(void **state)
+{
+	static const struct {
+		int level, name;
+	} options[] = {{IPPROTO_TCP, TCP_NODELAY}, {IPPROTO_TCP, TCP_NOTSENT_LOWAT}, {IPPROTO_TCP, TCP_USER_TIMEOUT},
+		       {SOL_SOCKET, SO_KEEPALIVE}, {IPPROTO_TCP, TCP_KEEPIDLE}, {IPPROTO_TCP, TCP_KEEPINTVL}, {IPPROTO_TCP, TCP_KEEPCNT}};
+	enum { OPTIONS = sizeof(options) / sizeof(options[0]), DESCRIPTORS = 256 };
+	struct rdma_event_channel *passive = rdma_create_event_channel(), *active = rdma_create_event_channel();
+	struct rdma_conn_param param = one_read;
+	struct rdma_cm_id *listener, *asking, *accepting;
+	int value[2][OPTIONS], plain[OPTIONS], bare = tcp_socket();
+	unsigned ends = 0;
+	uint16_t port;
+
+	(void)state;
+	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
+	asking = resolved_id(active, RDMA_PS_TCP, port);
+	add_qp(asking);
+	assert_int_equal(rdma_connect(asking, &param), 0);
+	accepting = accept_one(passive);
+	assert_int_equal(expect_cm_event(active, RDMA_CM_EVENT_ESTABLISHED), 0);
+	assert_int_equal(expect_cm_event(passive, RDMA_CM_EVENT_ESTABLISHED), 0);
+	for (int fd = 0; fd < DESCRIPTORS; fd++) {
+		struct sockaddr_storage address;
+		int type = 0;
+
+		if (getpeername(fd, (struct sockaddr *)&address, &(socklen_t){sizeof(address)}) != 0 || address.ss_family == AF_UNIX ||
+		    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){sizeof(type)}) != 0 || type != SOCK_STREAM)
+			continue;
+		assert_in_range(ends, 0, 1);
+		for (unsigned i = 0; i < OPTIONS; i++)
+			assert_int_equal(getsockopt(fd, options[i].level, options[i].name, &value[ends][i], &(socklen_t){sizeof(int)}), 0);
+		ends++;
+	}
+	assert_int_equal(ends, 2);
+	assert_memory_equal(value[0], value[1], sizeof(value[0]));
+	for (unsigned i = 0; i < OPTIONS; i++) {
+		assert_int_equal(getsockopt(bare, options[i].level, options[i].name, &plain[i], &(socklen_t){sizeof(int)}), 0);
+		assert_int_not_equal(plain[i], value[0][i]);
+	}
+	close(bare);
+	rdma_destroy_ep(asking);
+	rdma_destroy_ep(accepting);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(passive);
+	rdma_destroy_event_channel(active);
+}
+
 /* A program that leaves as soon as it has what it waited for. */
 static void accept_and_leave(int told, bool clean)
 {
@@ -722,6 +772,7 @@ int main(void)
 		cmocka_unit_test(the_end_is_not_told_behind_the_last_bytes),
 		cmocka_unit_test(the_end_is_not_told_behind_a_rejection),
 		cmocka_unit_test(a_port_is_one_of_tcp),
+		cmocka_unit_test(both_ends_are_set_alike),
 		cmocka_unit_test(a_connection_is_its_process_alone),
 		cmocka_unit_test(half_open_handshakes_are_bounded),
 	};
