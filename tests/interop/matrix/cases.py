@@ -361,13 +361,14 @@ def stream_operations(names=tuple(STREAM_OPERATIONS), **more):
 
 
 class ManyPings(Stream):
-    """Clients at once, to one server that stays. It listens with a backlog of three: siw closes what comes beyond it."""
+    """Clients at once, to one server that stays: ours. In the emulated guest rping keeps one request at hand, and loses it when another
+    comes before it has looked ("rdma_create_qp: Invalid argument", with three at once)."""
 
-    def __init__(self, count, client):
+    def __init__(self, count):
         one = "rping -c -a {server} -C 5 -V"
         many = "p=; for i in $(seq %d); do %s & p=\"$p $!\"; done; r=0; for i in $p; do wait $i || r=1; done; exit $r" % (count, one)
         super().__init__("rping, %d at once" % count, "rping -s -P -a {server}", "sh -c '%s'" % many, RPING_PORT, endless=True,
-                         directions=(client,))
+                         directions=("kernel",))
 
 
 class KilledStream(Stream):
@@ -393,8 +394,7 @@ def streams():
         yield rpings("rping, 60000 bytes", 60000, settings=settings)
     yield rpings("rping, IPv6", family=6)
     yield rpings(settings="p2p=on")
-    yield ManyPings(3, "verbena")
-    yield ManyPings(20, "kernel")
+    yield ManyPings(20)
     for count in (2, 10):
         yield ucmatoses(count)
     yield Stream("rdma_client", "rdma_server -s {server}", "rdma_client -s {server}", UCMATOSE_PORT)
