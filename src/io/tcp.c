@@ -199,10 +199,12 @@ void vb_tcp_set_traffic_class(int fd, uint8_t traffic_class)
 ssize_t vb_tcp_send(int fd, const struct iovec *spans, unsigned count, bool more)
 {
 	const struct msghdr message = {.msg_iov = (struct iovec *)spans, .msg_iovlen = count};
+	int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0);
 	ssize_t sent;
 
 	do
-		sent = vb_call_sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+		sent = count == 1 ? vb_call_send(fd, spans[0].iov_base, spans[0].iov_len, flags) :
+				    vb_call_sendmsg(fd, &message, flags);
 	while (sent < 0 && errno == EINTR);
 	return sent < 0 ? -errno : sent;
 }
@@ -213,7 +215,8 @@ ssize_t vb_tcp_receive(int fd, const struct iovec *spans, unsigned count)
 	ssize_t received;
 
 	do
-		received = vb_call_recvmsg(fd, &message, MSG_DONTWAIT);
+		received = count == 1 ? vb_call_recv(fd, spans[0].iov_base, spans[0].iov_len, MSG_DONTWAIT) :
+					vb_call_recvmsg(fd, &message, MSG_DONTWAIT);
 	while (received < 0 && errno == EINTR);
 	return received < 0 ? -errno : received;
 }

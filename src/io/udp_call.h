@@ -17,6 +17,16 @@ static inline ssize_t vb_call_sendmsg(int fd, const struct msghdr *message, int 
 	return syscall(SYS_sendmsg, fd, message, flags);
 }
 
+static inline ssize_t vb_call_send(int fd, const void *bytes, size_t length, int flags)
+{
+	return syscall(SYS_sendto, fd, bytes, length, flags, NULL, 0);
+}
+
+static inline ssize_t vb_call_recv(int fd, void *bytes, size_t length, int flags)
+{
+	return syscall(SYS_recvfrom, fd, bytes, length, flags, NULL, NULL);
+}
+
 static inline int vb_call_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
 	return (int)syscall(SYS_sendmmsg, fd, messages, count, flags);

@@ -40,6 +40,7 @@ struct vb_iwarp_terms {
 	bool initiator;                  /* who sent the MPA request; else the responder */
 	bool crc;                        /* in use, in both directions */
 	enum vb_iwarp_ready ready;       /* NONE: not peer-to-peer */
+	bool attentive;                  /* the peer misses no first message: none is repeated */
 	uint32_t mulpdu;                 /* bytes of a ULPDU that we send, at most (wire/fpdu.h) */
 	uint32_t ird, ord;               /* READs and atomics: answered at once, asked at once */
 	/* Responder: it sends nothing before it has received something (RFC 5044 7.1.2, 4), or so long after begin;
@@ -66,6 +67,8 @@ void vb_iwarp_got(struct vb_qp *qp, vb_time now, size_t length);
 
 /* ---- out ---- */
 
+/* False: there is nothing that vb_iwarp_send could send or complete. */
+bool vb_iwarp_has_output(const struct vb_qp *qp);
 /* Nothing is to be sent but a few requests of READs, and much that was asked for before is still to come: they may
  * leave together with those that are posted next, and no answer comes the later for it. */
 bool vb_iwarp_reads_may_wait(const struct vb_qp *qp);

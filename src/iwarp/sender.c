@@ -55,6 +55,14 @@ bool vb_iwarp_sender_is_idle(const struct vb_qp *qp)
 	       (engine->first.owed == 0 || engine->sender.cursor.greetings > 0);
 }
 
+bool vb_iwarp_has_output(const struct vb_qp *qp)
+{
+	const struct vb_iwarp_engine *engine = vb_iwarp_engine_of(qp);
+
+	return vb_send_queue_count(&qp->send) > 0 || engine->reads.owed_head != engine->sender.cursor.answer || engine->sender.kept ||
+	       engine->sender.cursor.greetings < engine->first.owed || engine->stage != VB_IWARP_OPEN;
+}
+
 /* ---- starting a request ---- */
 
 enum start { START_READY, START_WAITS };

@@ -94,6 +94,10 @@ static bool send_calls(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, vb
 
 	if (stream->broken || stream->shut)
 		return false;
+	if (!vb_iwarp_has_output(stream->qp)) {
+		vb_tcp_stream_watch(tcp, stream, false);
+		return false;
+	}
 	out = take_out(tcp);
 	/* No memory now: try again from the engine thread. */
 	if (!out)
