@@ -16,6 +16,11 @@
 static const vb_time repeat_at[] = {VB_MILLISECONDS(50), VB_MILLISECONDS(200), VB_SECONDS(1)};
 enum { REPEATS = sizeof(repeat_at) / sizeof(repeat_at[0]) };
 
+static vb_time first_repeat(const struct vb_iwarp_engine *engine, vb_time now)
+{
+	return engine->terms.attentive ? VB_TIME_NEVER : now + repeat_at[0];
+}
+
 void vb_iwarp_first_begin(struct vb_iwarp_engine *engine, vb_time now)
 {
 	struct vb_iwarp_first *first = &engine->first;
@@ -23,7 +28,7 @@ void vb_iwarp_first_begin(struct vb_iwarp_engine *engine, vb_time now)
 	*first = (struct vb_iwarp_first){.began = now};
 	if (engine->terms.initiator) {
 		first->owed = 1;
-		first->at = now + repeat_at[0];
+		first->at = first_repeat(engine, now);
 	} else {
 		first->holds_back = true;
 		first->request = engine->sender.cursor.request;
@@ -51,7 +56,7 @@ void vb_iwarp_first_expire(struct vb_iwarp_engine *engine, vb_time now)
 	if (first->holds_back) {
 		first->holds_back = false;
 		first->began = now;
-		first->at = now + repeat_at[0];
+		first->at = first_repeat(engine, now);
 		return;
 	}
 	/* What the socket has not taken yet need not be repeated, nor what was never said. */

@@ -101,16 +101,29 @@ static void give_up(struct vb_rdmacm_stream *stream, enum vb_cm_event_kind kind,
 
 /* ---- both sides ---- */
 
+static bool is_of_this_host(const uint8_t address[16])
+{
+	struct vb_route route;
+
+	return vb_route_lookup(address, NULL, 0, &route) == 0 && route.local;
+}
+
+/* That of an address the listener's is; one of all addresses has none. */
+static int find_interface(const struct vb_rdmacm_id *listener, const struct vb_tcp_address *local, uint32_t *interface_index)
+{
+	*interface_index = __atomic_load_n(&listener->interface_index, __ATOMIC_ACQUIRE);
+	return *interface_index != 0 ? 0 : vb_route_interface_of(local->gid, local->scope, interface_index);
+}
+
 struct vb_mpa_wishes vb_rdmacm_stream_wishes(const struct vb_rdmacm_id *id, const uint8_t remote[16])
 {
 	const struct vb_mpa_settings *settings = &streams.settings;
-	uint32_t ours;
 
 	return (struct vb_mpa_wishes){
 		.ird = id->responder_resources,
 		.ord = id->initiator_depth,
 		/* Within one host nothing is there to damage a byte but what would damage the CRC, too. */
-		.crc = settings->crc == VB_MPA_ON || (settings->crc == VB_MPA_AUTO && vb_route_interface_of(remote, 0, &ours) != 0),
+		.crc = settings->crc == VB_MPA_ON || (settings->crc == VB_MPA_AUTO && !is_of_this_host(remote)),
 		.large = settings->large != VB_MPA_OFF,
 		.peer_to_peer = settings->peer_to_peer,
 	};
@@ -155,6 +168,8 @@ int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream)
 		.segment_only = streams.settings.large == VB_MPA_OFF,
 		.sent = (uint32_t)stream->mpa->sent,
 		.received = (uint32_t)stream->mpa->received,
+		/* Both of these are siw's; who bears the end of a stream at any time is one of ours. */
+		.attentive = terms->half_close,
 		.last_ms = terms->half_close ? 0 : (uint16_t)streams.settings.last_ms,
 	};
 	int error;
@@ -277,7 +292,7 @@ static struct vb_rdmacm_event *create_request(struct vb_rdmacm_stream *stream, s
 	told = &event->told;
 	fill_connection(&told->conn, stream->mpa);
 	if (vb_tcp_local(stream->fd, &local) == 0 && vb_tcp_remote(stream->fd, &remote) == 0 &&
-	    vb_route_interface_of(local.gid, local.scope, &told->interface_index) == 0) {
+	    find_interface(listener, &local, &told->interface_index) == 0) {
 		address_from(&told->source, &local);
 		address_from(&told->destination, &remote);
 		event->child = vb_rdmacm_id_create_child(listener, told);

@@ -30,7 +30,7 @@ struct vb_handover_terms {
 	uint8_t initiator, crc, large, ready;
 	uint32_t ird, ord;
 	int32_t hold_ms;                 /* responder: how long it waits for the peer's first message; negative: for ever */
-	uint8_t traffic_class, segment_only;
+	uint8_t attentive, segment_only; /* attentive: the peer misses no first message */
 	uint16_t last_ms;                /* how long behind the peer's last bytes the stream is not ended */
 	uint32_t sent, received;         /* bytes of the stream that the MPA frames were */
 };

@@ -192,6 +192,7 @@ static int begin(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, const st
 		.initiator = terms->initiator,
 		.crc = terms->crc,
 		.ready = (enum vb_iwarp_ready)terms->ready,
+		.attentive = terms->attentive,
 		.mulpdu = longest_ulpdu(stream->fd, terms),
 		.ird = terms->ird,
 		.ord = terms->ord,

@@ -71,7 +71,7 @@ struct end {
 };
 
 struct options {
-	bool crc, srq, signal_all, strict;
+	bool crc, srq, signal_all, strict, attentive;
 	uint32_t mulpdu;                 /* 0: of a segment */
 	uint32_t ird[2], ord[2];         /* 0: 4 */
 	bool no_reads;                   /* IRD and ORD are 0 */

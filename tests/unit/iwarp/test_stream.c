@@ -522,7 +522,15 @@ static void test_initiator_greets(void **state)
 	}
 	assert_int_equal(vb_iwarp_next_deadline(a->qp), VB_TIME_NEVER);
 	streams_close(&streams);
+	/* A peer that is known to miss nothing is greeted once. */
+	options.attentive = true;
+	streams_make(&streams, &options);
+	assert_int_equal(streams_begin(a, true), 0);
+	assert_int_equal(end_drain(a, bytes, sizeof(bytes)), vb_fpdu_length(14));
+	assert_int_equal(vb_iwarp_next_deadline(a->qp), VB_TIME_NEVER);
+	streams_close(&streams);
 	/* Heard: no more of it. */
+	options.attentive = false;
 	streams_open(&streams, &options);
 	post_send(b, IBV_WR_RDMA_WRITE, 0, 8, 0, 1, 0);
 	streams_settle(&streams);
