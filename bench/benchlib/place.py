@@ -40,10 +40,13 @@ class Place:
         else:
             self.server, self.client = network.pair(int(name[4:]))
             self.device, self.address, mine = "roce_eth0", "10.77.0.1", "10.77.0.2"
-        # A daemon that leaves between two measurements would be started within the second one.
         for host in {self.server, self.client}:
-            host.start("stdbuf", "-oL", "/usr/bin/ibv_asyncwatch", "-d", self.device)
+            self.ready(host)
         self.gids = self.server.gid_index(self.device, self.address), self.client.gid_index(self.device, mine)
+
+    def ready(self, host):
+        """A daemon that leaves between two measurements would be started within the second one."""
+        host.start("stdbuf", "-oL", "/usr/bin/ibv_asyncwatch", "-d", self.device)
 
     def exchange(self, server_argv, client_argv, port, timeout=60, free=False):
         """Run both; what the client said. The server is ready when it listens on `port`. free: not pinned, though others are."""
@@ -82,6 +85,23 @@ class Place:
         if not rows:
             raise BenchFailed(out)
         return rows[0]
+
+
+def listens(daemon):
+    with open("/proc/%d/net/unix" % daemon.pid) as table:
+        return any(line.split()[-1] == "@verbena/1" and line.split()[5] == "01" for line in table)
+
+
+def start_daemon(host, capability=None):
+    """A verbenad that stays, of the programs' user, as urgent as they are: one that a program starts is not."""
+    words = ["setpriv", "--reuid=%d" % host.network.uid, "--regid=%d" % host.network.uid, "--clear-groups"]
+    words += ["--inh-caps=+" + capability, "--ambient-caps=+" + capability] if capability else []
+    if os.environ.get("VERBENA_TEST_INSIDE"):
+        words = []
+    daemon = host.start(*words, os.path.join(host.network.staged.root, "bin", "verbenad"), "--foreground", privileged=True,
+                        environment={"VERBENA_IDLE_SECONDS": "3600"})
+    if not daemon.wait_until(listens):
+        raise BenchFailed(str(daemon.wait(0)))
 
 
 def stage_program(staged, build, name):

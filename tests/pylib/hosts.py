@@ -181,7 +181,9 @@ class Host:
     def prefix(self, privileged):
         inside = ["ip", "netns", "exec", self.name]
         if self.network.niceness and not os.environ.get("VERBENA_TEST_INSIDE"):
-            inside += ["nice", "-n", str(self.network.niceness)]
+            # Each program is a session, and where sessions are scheduling groups (sched(7): autogroup) its niceness counts within it alone.
+            group = 'echo "$0" 2>/dev/null >/proc/self/autogroup; exec nice -n "$0" "$@"'
+            inside += ["sh", "-c", group, str(self.network.niceness)]
         if self.network.own_names:
             inside += ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', self.name]
         if privileged:
