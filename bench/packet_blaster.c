@@ -3,10 +3,10 @@
  * packet_blaster sendmmsg|ring receive INTERFACE
  * packet_blaster sendmmsg|ring send INTERFACE MAC [SECONDS]
  *
- * What a pair of bare packet sockets (packet(7)) can carry on this machine, with none of a transport's duties: the measure for RoCEv1, whose
- * frames the kernel neither splits nor joins. Each frame is as a middle packet of an RC WRITE is: Ethernet 14, GRH 40, BTH 12, 1,024 bytes
- * of payload, ICRC 4. The sender computes every CRC, the receiver checks every one and copies the payload to where it belongs. Making such
- * a socket takes CAP_NET_RAW.
+ * What a pair of bare packet sockets (packet(7)) can carry on this machine, with none of a transport's duties: the
+ * measure for RoCEv1, whose frames the kernel neither splits nor joins. Each frame is as a middle packet of an RC WRITE
+ * is: Ethernet 14, GRH 40, BTH 12, 1,024 bytes of payload, ICRC 4. The sender computes every CRC, the receiver checks
+ * every one and copies the payload to where it belongs. Making such a socket takes CAP_NET_RAW.
  *
  *   sendmmsg   64 frames in a sendmmsg, 64 in a recvmmsg
  *   ring       the sender fills a ring that the kernel sends from (PACKET_TX_RING), the receiver reads blocks that the kernel has filled
@@ -67,7 +67,11 @@ static int open_socket(int type, uint16_t protocol, const char *interface, struc
 {
 	int fd = socket(AF_PACKET, type, 0), size = SOCKET_BUFFER;
 
-	*address = (struct sockaddr_ll){.sll_family = AF_PACKET, .sll_protocol = htons(protocol), .sll_ifindex = (int)if_nametoindex(interface)};
+	*address = (struct sockaddr_ll){
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(protocol),
+		.sll_ifindex = (int)if_nametoindex(interface),
+	};
 	if (fd < 0)
 		give_up("socket");
 	if (address->sll_ifindex == 0)

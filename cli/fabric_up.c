@@ -19,13 +19,14 @@
 #include "fabric/topology.h"
 #include "io/clock.h"
 #include "io/datagram.h"
+#include "io/datagram_batch.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/random.h"
 #include "io/unix_socket.h"
 
 /* Everybody gets his turn. */
-enum { DATAGRAMS_PER_TURN = 1024, DATAGRAM_ROOM = VB_CABLE_HEADER_LENGTH + VB_IB_MAX_FRAME, MOST_FILE = 64 * 1024 * 1024, MAX_TAGS = 8 };
+enum { BATCHES_PER_TURN = 64, MOST_FILE = 64 * 1024 * 1024, MAX_TAGS = 8 };
 
 static const char one_switch[] = "Switch 36 \"S1\" # \"Verbena switch\"\n";
 
@@ -33,6 +34,8 @@ struct process {
 	struct vb_fabric fabric;
 	struct vb_fabric_hosts hosts;
 	int fd, listener, poller;
+	struct vb_datagram_batch *batch;
+	struct vb_datagram_queue *queue;
 };
 
 static volatile sig_atomic_t is_over;
@@ -48,8 +51,7 @@ static void send_datagram(void *context, const struct vb_cable_address *to, cons
 {
 	struct process *process = context;
 
-	/* A full socket loses packets; the sender that needs them sends them again. */
-	(void)vb_datagram_send(process->fd, to->gid, to->port, to->interface_index, head, head_length, body, body_length);
+	vb_datagram_queue_add(process->queue, to->gid, to->port, to->interface_index, head, head_length, body, body_length);
 }
 
 static uint32_t random_key(void *context)
@@ -132,6 +134,10 @@ static int open_sockets(struct process *process, uint16_t port)
 	if (process->fd < 0)
 		return complain(text, process->fd == -EADDRINUSE ?
 			"another fabric, or another program, has it (--port)" : strerror(-process->fd));
+	process->batch = vb_datagram_batch_create();
+	process->queue = process->batch ? vb_datagram_queue_create(process->fd, process->batch) : NULL;
+	if (!process->queue)
+		return complain(text, strerror(ENOMEM));
 	process->listener = vb_unix_listen(name);
 	if (process->listener < 0)
 		return complain(name, strerror(-process->listener));
@@ -142,19 +148,26 @@ static int open_sockets(struct process *process, uint16_t port)
 	return VB_CLI_DONE;
 }
 
+/* A bundle that one host has sent to another goes on as a bundle: from where it lies, in one call. */
 static void drain_cables(struct process *process)
 {
-	uint8_t bytes[DATAGRAM_ROOM];
 	vb_time now = vb_clock_now();
 
-	for (unsigned i = 0; i < DATAGRAMS_PER_TURN; i++) {
-		struct vb_cable_address from = {0};
-		ssize_t length = vb_datagram_receive(process->fd, bytes, sizeof(bytes), from.gid, &from.port, &from.interface_index);
+	for (unsigned i = 0; i < BATCHES_PER_TURN; i++) {
+		unsigned count = vb_datagram_batch_receive(process->batch, process->fd);
 
-		if (length == -EAGAIN)
+		for (unsigned j = 0; j < count; j++) {
+			struct vb_datagram_bundle *bundle = vb_datagram_batch_at(process->batch, j);
+			struct vb_cable_address from = {.port = bundle->port, .interface_index = bundle->interface_index};
+
+			memcpy(from.gid, bundle->gid, sizeof(from.gid));
+			for (size_t at = 0; at < bundle->length; at += bundle->segment)
+				vb_fabric_hosts_receive(&process->hosts, now, &from, bundle->bytes + at,
+							bundle->length - at < bundle->segment ? bundle->length - at : bundle->segment);
+		}
+		vb_datagram_queue_flush(process->queue);
+		if (vb_datagram_batch_was_all(process->batch))
 			return;
-		if (length > 0)
-			vb_fabric_hosts_receive(&process->hosts, now, &from, bytes, (size_t)length);
 	}
 }
 
@@ -173,6 +186,7 @@ static void run(struct process *process)
 		}
 		vb_fabric_hosts_expire(&process->hosts, vb_clock_now());
 		vb_fabric_expire(&process->fabric, vb_clock_now());
+		vb_datagram_queue_flush(process->queue);
 	}
 }
 
@@ -216,10 +230,15 @@ int vb_cli_fabric_up(int argc, char **argv)
 	if (code == VB_CLI_DONE) {
 		sigaction(SIGINT, &action, NULL);
 		sigaction(SIGTERM, &action, NULL);
+		vb_thread_prefer_soon();
 		print_summary(&process, port);
 		run(&process);
 	}
 	vb_fabric_hosts_fini(&process.hosts);
+	if (process.queue)
+		vb_datagram_queue_flush(process.queue);
+	vb_datagram_queue_destroy(process.queue);
+	vb_datagram_batch_destroy(process.batch);
 	vb_fabric_fini(&process.fabric);
 	for (unsigned i = 0; i < 3; i++) {
 		int fd = (int[]){process.fd, process.listener, process.poller}[i];

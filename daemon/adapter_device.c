@@ -77,7 +77,8 @@ void vb_adapter_fill_device(const struct vb_adapter *adapter, uint8_t reregister
 			.capabilities = be32_get(info->capabilities),
 		},
 	};
-	out->interface_mtu = vb_mtu_bytes(out->active_mtu);
+	/* The subnet manager may set more than the cable carries whole: longer frames pass in fragments, and slowly. */
+	out->interface_mtu = vb_mtu_bytes(out->active_mtu < adapter->mtu ? out->active_mtu : adapter->mtu);
 	vb_fabric_port_gid(port, out->gid[0]);
 	for (unsigned i = 0; i < VB_DAEMON_ADAPTER_PKEYS; i++)
 		out->subnet.pkeys[i] = be16_get(port->pkeys[i]);

@@ -16,16 +16,20 @@
 #include "fabric/adapter.h"
 #include "io/clock.h"
 #include "io/datagram.h"
+#include "io/datagram_batch.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/random.h"
 #include "wire/daemon_message.h"
+#include "wire/mtu.h"
 
 /* More than a window of segments comes at once; then others have their turn. */
-enum { DATAGRAMS_PER_TURN = 512, MADS_PER_TURN = 64, DATAGRAM_ROOM = 8 + VB_IB_MAX_FRAME };
+enum { BATCHES_PER_TURN = 16, MADS_PER_TURN = 64 };
 
 struct vb_adapter_service {
 	int poller, fd;                    /* -1: no cable */
+	struct vb_datagram_batch *batch;   /* while there is a cable */
+	struct vb_datagram_queue *queue;   /* flushed at the end of a turn */
 	uint64_t guid;
 	uid_t owner;                       /* who joined: he and root manage the fabric from here */
 	struct vb_adapter adapter;
@@ -50,8 +54,7 @@ static void send_datagram(void *context, const struct vb_cable_address *to, cons
 {
 	struct vb_adapter_service *service = context;
 
-	/* Lost is lost: the sender that needs it sends it again. */
-	(void)vb_datagram_send(service->fd, to->gid, to->port, to->interface_index, head, head_length, body, body_length);
+	vb_datagram_queue_add(service->queue, to->gid, to->port, to->interface_index, head, head_length, body, body_length);
 }
 
 static void send_end(struct vb_client *client, uint32_t sequence, uint32_t count)
@@ -185,9 +188,31 @@ static void close_cable(struct vb_adapter_service *service)
 {
 	if (service->fd < 0)
 		return;
+	if (service->queue)
+		vb_datagram_queue_flush(service->queue);
+	vb_datagram_queue_destroy(service->queue);
+	vb_datagram_batch_destroy(service->batch);
+	service->queue = NULL;
+	service->batch = NULL;
 	vb_poller_remove(service->poller, service->fd);
 	vb_descriptor_close(service->fd);
 	service->fd = -1;
+}
+
+/* 0 or -errno. */
+static int open_cable(struct vb_adapter_service *service)
+{
+	int error;
+
+	service->fd = vb_datagram_open(0);
+	if (service->fd < 0)
+		return service->fd;
+	service->batch = vb_datagram_batch_create();
+	service->queue = service->batch ? vb_datagram_queue_create(service->fd, service->batch) : NULL;
+	error = service->queue ? vb_poller_add(service->poller, service->fd, &service->fd) : -ENOMEM;
+	if (error != 0)
+		close_cable(service);
+	return error;
 }
 
 /* They are closed at the end of the turn: the poller may have reported one already. */
@@ -238,6 +263,16 @@ static bool may_manage(const struct vb_adapter_service *service, const struct vb
 	return client->peer.uid == 0 || client->peer.uid == service->owner;
 }
 
+/* Frames travel whole: the kernel cuts runs of datagrams for us, not datagrams that the way is too narrow for. */
+static uint8_t mtu_code(const struct vb_cable_address *fabric)
+{
+	unsigned most = vb_datagram_path_mtu(fabric->gid, fabric->port, fabric->interface_index);
+
+	unsigned code = vb_mtu_code(most < VB_CABLE_OVERHEAD ? 0 : most - VB_CABLE_OVERHEAD);
+
+	return (uint8_t)(code < VB_MTU_CODE_MIN ? VB_MTU_CODE_MIN : code);
+}
+
 static void on_join(struct vb_adapter_service *service, vb_time now, struct vb_client *client, const struct vb_daemon_message *m)
 {
 	struct vb_cable_address fabric = {.port = (uint16_t)m->join_fabric.port, .interface_index = m->join_fabric.interface_index};
@@ -248,8 +283,7 @@ static void on_join(struct vb_adapter_service *service, vb_time now, struct vb_c
 			"this host has joined a fabric already: `verbena fabric leave` first");
 		return;
 	}
-	service->fd = vb_datagram_open(0);
-	error = service->fd < 0 ? service->fd : vb_poller_add(service->poller, service->fd, &service->fd);
+	error = open_cable(service);
 	if (error != 0) {
 		vb_client_refuse(client, m->header.sequence, error, "no UDP socket for the cable can be had");
 		return;
@@ -258,8 +292,8 @@ static void on_join(struct vb_adapter_service *service, vb_time now, struct vb_c
 	service->owner = client->peer.uid;
 	service->waiting = client;
 	service->waiting_sequence = m->header.sequence;
-	(void)vb_adapter_join(&service->adapter, now, &fabric, service->guid, vb_random_u64(), m->join_fabric.description,
-			      m->join_fabric.wanted);
+	(void)vb_adapter_join(&service->adapter, now, &fabric, service->guid, vb_random_u64(), mtu_code(&fabric),
+			      m->join_fabric.description, m->join_fabric.wanted);
 }
 
 static void on_leave(struct vb_adapter_service *service, vb_time now, struct vb_client *client, const struct vb_daemon_message *m)
@@ -400,19 +434,46 @@ void vb_adapter_service_message(struct vb_adapter_service *service, vb_time now,
 	}
 }
 
+/* What processes may send from: nothing unless the port is active. */
+static uint32_t source_of(const struct vb_fabric_port *port)
+{
+	return vb_fabric_port_state(port) != VB_PORT_ACTIVE ? 0 : VB_FRAME_SOURCE_ACTIVE | (uint32_t)vb_fabric_port_lid(port) << 3 |
+								 (port->info.protect_lmc & 7);
+}
+
+static void follow(struct vb_adapter_service *service)
+{
+	const struct vb_adapter *adapter = &service->adapter;
+	bool joined = adapter->state == VB_ADAPTER_JOINED;
+
+	vb_frame_ports_follow(&service->frame_ports, &adapter->address, joined ? adapter->cable.key : 0,
+			      joined ? source_of(adapter->port) : 0);
+}
+
+/* Before an answer tells the port's counters: they are to count what processes do, too. */
+static void collect(struct vb_adapter_service *service)
+{
+	if (service->adapter.has_node)
+		vb_frame_ports_collect(&service->frame_ports, &service->adapter.port->counters);
+}
+
 void vb_adapter_service_open_frames(struct vb_adapter_service *service, struct vb_client *client, const struct vb_daemon_message *m)
 {
 	struct vb_daemon_message answer;
-	int other;
+	int ends[VB_FRAME_PORT_DESCRIPTORS], error = -ENODEV;
 
-	other = service->adapter.has_node ? vb_frame_ports_open(&service->frame_ports, m->frame_port.slot) : -ENODEV;
-	if (other < 0) {
-		vb_client_refuse(client, m->header.sequence, other, "no socket for frames can be had");
+	if (service->adapter.has_node)
+		error = vb_frame_ports_open(&service->frame_ports, m->frame_port.slot, vb_random_u32(), ends);
+	if (error != 0) {
+		vb_client_refuse(client, m->header.sequence, error, "no socket for frames can be had");
 		return;
 	}
 	vb_daemon_message_begin(&answer, VB_DAEMON_FRAME_PORT, m->header.sequence);
-	vb_client_send_descriptors(client, &answer, &other, 1);
-	vb_descriptor_close(other);
+	vb_client_send_descriptors(client, &answer, ends, ends[VB_FRAME_PORT_UDP] < 0 ? 1 : VB_FRAME_PORT_DESCRIPTORS);
+	vb_descriptor_close(ends[VB_FRAME_PORT_SOCKET]);
+	/* The UDP socket is ours, too: it speaks for the process. */
+	if (ends[VB_FRAME_PORT_PAGE] >= 0)
+		vb_descriptor_close(ends[VB_FRAME_PORT_PAGE]);
 }
 
 /* ---- turns ---- */
@@ -486,22 +547,29 @@ static void serve_mad_port(struct vb_adapter_service *service, vb_time now, stru
 
 static void drain_cable(struct vb_adapter_service *service, vb_time now)
 {
-	uint8_t bytes[DATAGRAM_ROOM];
+	for (unsigned i = 0; i < BATCHES_PER_TURN; i++) {
+		unsigned count = vb_datagram_batch_receive(service->batch, service->fd);
 
-	for (unsigned i = 0; i < DATAGRAMS_PER_TURN; i++) {
-		struct vb_cable_address from = {0};
-		ssize_t length = vb_datagram_receive(service->fd, bytes, sizeof(bytes), from.gid, &from.port, &from.interface_index);
+		for (unsigned j = 0; j < count; j++) {
+			struct vb_datagram_bundle *bundle = vb_datagram_batch_at(service->batch, j);
+			struct vb_cable_address from = {.port = bundle->port, .interface_index = bundle->interface_index};
 
-		if (length == -EAGAIN)
+			memcpy(from.gid, bundle->gid, sizeof(from.gid));
+			for (size_t at = 0; at < bundle->length; at += bundle->segment)
+				vb_adapter_receive(&service->adapter, now, &from, bundle->bytes + at,
+						   bundle->length - at < bundle->segment ? bundle->length - at : bundle->segment);
+		}
+		/* An answer may be sent from where its question lies. */
+		vb_datagram_queue_flush(service->queue);
+		if (vb_datagram_batch_was_all(service->batch))
 			return;
-		if (length > 0)
-			vb_adapter_receive(&service->adapter, now, &from, bytes, (size_t)length);
 	}
 }
 
 bool vb_adapter_service_serve(struct vb_adapter_service *service, vb_time now, const void *tag)
 {
 	service->turn = now;
+	collect(service);
 	if (tag == &service->fd) {
 		if (service->fd >= 0)
 			drain_cable(service, now);
@@ -520,7 +588,8 @@ bool vb_adapter_service_serve(struct vb_adapter_service *service, vb_time now, c
 
 vb_time vb_adapter_service_deadline(const struct vb_adapter_service *service)
 {
-	return vb_time_earlier(vb_adapter_deadline(&service->adapter), vb_subnet_client_deadline(&service->subnet));
+	return vb_time_earlier(vb_time_earlier(vb_adapter_deadline(&service->adapter), vb_frame_ports_deadline(&service->frame_ports)),
+			       vb_subnet_client_deadline(&service->subnet));
 }
 
 bool vb_adapter_service_device(const struct vb_adapter_service *service, struct vb_daemon_device *device)
@@ -563,6 +632,10 @@ void vb_adapter_service_run(struct vb_adapter_service *service, vb_time now)
 			drop_mad_port(service, now, port);
 	}
 	vb_frame_ports_flush(&service->frame_ports);
+	follow(service);
+	vb_frame_ports_announce(&service->frame_ports, now);
+	if (service->queue)
+		vb_datagram_queue_flush(service->queue);
 	tell_changes(service);
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/datagram.h"
+#include "io/datagram_batch.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/unix_socket.h"
@@ -19,6 +21,10 @@ struct port {
 	uint32_t slot;
 	int fd;
 	bool closed;                       /* by the process */
+	int udp;                           /* our duplicate of its socket, -1: none */
+	struct vb_frame_page *page;        /* NULL: none */
+	struct vb_frame_page known;        /* as it was last collected */
+	uint32_t key;
 	size_t used;
 	uint8_t gathered[VB_FRAME_PORT_MESSAGE];
 };
@@ -29,11 +35,18 @@ void vb_frame_ports_init(struct vb_frame_ports *ports, int poller)
 	vb_list_init(&ports->ports);
 }
 
+static void collect(struct port *port, struct vb_fabric_counters *counters);
+
 static void drop(struct vb_frame_ports *ports, struct port *port)
 {
+	collect(port, &ports->gone);
 	vb_list_remove(&port->node);
 	vb_poller_remove(ports->poller, port->fd);
 	vb_descriptor_close(port->fd);
+	if (port->udp >= 0)
+		vb_descriptor_close(port->udp);
+	if (port->page)
+		vb_page_unmap(port->page, VB_FRAME_PAGE);
 	free(port);
 }
 
@@ -44,24 +57,147 @@ void vb_frame_ports_fini(struct vb_frame_ports *ports)
 	free(ports->incoming);
 }
 
-int vb_frame_ports_open(struct vb_frame_ports *ports, uint32_t slot)
+/* ---- past us ---- */
+
+static void write_page(const struct vb_frame_ports *ports, struct port *port)
 {
-	struct port *port = malloc(sizeof(*port));
-	int ends[2], error;
+	if (!port->page)
+		return;
+	__atomic_store_n(&port->page->key, port->key, __ATOMIC_RELAXED);
+	__atomic_store_n(&port->page->source, ports->source, __ATOMIC_RELAXED);
+	__atomic_store_n(&port->page->generation, ports->generation, __ATOMIC_RELAXED);
+}
+
+static void connect_port(const struct vb_frame_ports *ports, struct port *port)
+{
+	if (port->udp >= 0 && ports->generation != 0)
+		(void)vb_datagram_connect(port->udp, ports->fabric.gid, ports->fabric.port, ports->fabric.interface_index);
+}
+
+/* The page and the UDP socket; without them everything goes by us. */
+static void open_direct(struct port *port, int ends[VB_FRAME_PORT_DESCRIPTORS])
+{
+	int page = vb_page_create("verbena-frames", VB_FRAME_PAGE);
+
+	port->page = page >= 0 ? vb_page_map(page, VB_FRAME_PAGE, true) : NULL;
+	port->udp = port->page ? vb_datagram_open(0) : -1;
+	if (port->udp < 0) {
+		if (port->page)
+			vb_page_unmap(port->page, VB_FRAME_PAGE);
+		if (page >= 0)
+			vb_descriptor_close(page);
+		port->page = NULL;
+		return;
+	}
+	ends[VB_FRAME_PORT_UDP] = port->udp;
+	ends[VB_FRAME_PORT_PAGE] = page;
+}
+
+void vb_frame_ports_follow(struct vb_frame_ports *ports, const struct vb_cable_address *fabric, uint32_t cable_key, uint32_t source)
+{
+	bool moved = cable_key != ports->cable_key || memcmp(fabric, &ports->fabric, sizeof(*fabric)) != 0;
+
+	if (!moved && source == ports->source)
+		return;
+	ports->source = source;
+	if (moved) {
+		ports->fabric = *fabric;
+		ports->cable_key = cable_key;
+		ports->generations += cable_key != 0;
+		ports->generation = cable_key != 0 ? ports->generations : 0;
+		ports->next_announcement = 0;
+	}
+	VB_LIST_FOR_EACH(node, &ports->ports) {
+		struct port *port = vb_container_of(node, struct port, node);
+
+		if (moved)
+			connect_port(ports, port);
+		write_page(ports, port);
+	}
+}
+
+vb_time vb_frame_ports_deadline(const struct vb_frame_ports *ports)
+{
+	return ports->generation != 0 && !vb_list_is_empty(&ports->ports) ? ports->next_announcement : VB_TIME_NEVER;
+}
+
+void vb_frame_ports_announce(struct vb_frame_ports *ports, vb_time now)
+{
+	if (now < vb_frame_ports_deadline(ports))
+		return;
+	ports->next_announcement = now + VB_CABLE_INTERVAL;
+	VB_LIST_FOR_EACH(node, &ports->ports) {
+		struct port *port = vb_container_of(node, struct port, node);
+		union vb_cable_message message;
+
+		if (port->closed || port->udp < 0)
+			continue;
+		vb_cable_begin(&message, VB_CABLE_SLOT, ports->cable_key);
+		message.slot.header.slot = be16_of((uint16_t)port->slot);
+		message.slot.slot_key = be32_of(port->key);
+		message.slot.generation = be32_of(ports->generation);
+		/* From its own socket: so the fabric learns where that is. */
+		(void)vb_datagram_send_run(port->udp, &(struct iovec){&message, sizeof(message.slot)}, 1, 1, sizeof(message.slot));
+	}
+}
+
+/* What the process has added. Numbers that go back are nonsense, and count as none. */
+static uint64_t more(const uint64_t *now, uint64_t *before)
+{
+	uint64_t value = __atomic_load_n(now, __ATOMIC_RELAXED), grown = value > *before ? value - *before : 0;
+
+	*before = value;
+	return grown;
+}
+
+static void collect(struct port *port, struct vb_fabric_counters *counters)
+{
+	uint64_t packets;
+
+	if (!port->page)
+		return;
+	packets = more(&port->page->transmit_packets, &port->known.transmit_packets);
+	counters->transmit_packets += packets;
+	counters->unicast_transmit += packets;
+	counters->transmit_data += more(&port->page->transmit_data, &port->known.transmit_data);
+	packets = more(&port->page->receive_packets, &port->known.receive_packets);
+	counters->receive_packets += packets;
+	counters->unicast_receive += packets;
+	counters->receive_data += more(&port->page->receive_data, &port->known.receive_data);
+	counters->transmit_discards += more(&port->page->transmit_discards, &port->known.transmit_discards);
+	counters->receive_errors += more(&port->page->receive_errors, &port->known.receive_errors);
+}
+
+void vb_frame_ports_collect(struct vb_frame_ports *ports, struct vb_fabric_counters *counters)
+{
+#define COUNTER(name) counters->name += ports->gone.name;
+	VB_FABRIC_COUNTERS(COUNTER)
+#undef COUNTER
+	ports->gone = (struct vb_fabric_counters){0};
+	VB_LIST_FOR_EACH(node, &ports->ports)
+		collect(vb_container_of(node, struct port, node), counters);
+}
+
+/* ---- opening ---- */
+
+int vb_frame_ports_open(struct vb_frame_ports *ports, uint32_t slot, uint32_t key, int ends[VB_FRAME_PORT_DESCRIPTORS])
+{
+	struct port *port = calloc(1, sizeof(*port));
+	int pair[2], error;
 
 	if (!ports->incoming)
 		ports->incoming = malloc(VB_FRAME_PORT_MESSAGE);
-	error = port && ports->incoming ? vb_unix_pair(ends) : -ENOMEM;
+	error = port && ports->incoming ? vb_unix_pair(pair) : -ENOMEM;
 	if (error != 0) {
 		free(port);
 		return error;
 	}
-	vb_unix_widen(ends[0]);
-	vb_unix_widen(ends[1]);
-	error = vb_poller_add(ports->poller, ends[0], port);
+	vb_unix_widen(pair[0]);
+	vb_unix_widen(pair[1]);
+	error = vb_poller_add(ports->poller, pair[0], port);
 	if (error != 0) {
-		vb_descriptor_close(ends[0]);
-		vb_descriptor_close(ends[1]);
+		vb_descriptor_close(pair[0]);
+		vb_descriptor_close(pair[1]);
 		free(port);
 		return error;
 	}
@@ -70,11 +206,16 @@ int vb_frame_ports_open(struct vb_frame_ports *ports, uint32_t slot)
 		if (vb_container_of(node, struct port, node)->slot == slot)
 			vb_container_of(node, struct port, node)->closed = true;
 	port->slot = slot;
-	port->fd = ends[0];
-	port->closed = false;
-	port->used = 0;
+	port->key = key;
+	port->fd = pair[0];
+	ends[VB_FRAME_PORT_SOCKET] = pair[1];
+	ends[VB_FRAME_PORT_UDP] = ends[VB_FRAME_PORT_PAGE] = -1;
+	open_direct(port, ends);
+	connect_port(ports, port);
+	write_page(ports, port);
+	ports->next_announcement = 0;
 	vb_list_append(&ports->ports, &port->node);
-	return ends[1];
+	return 0;
 }
 
 /* ---- to processes ---- */

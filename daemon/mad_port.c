@@ -92,6 +92,13 @@ void vb_mad_port_deliver(struct vb_mad_port *port, const struct vb_umad *header,
 	vb_mad_port_flush(port);
 }
 
+static void want_write(struct vb_mad_port *port, bool wanted)
+{
+	if (port->wants_write != wanted)
+		vb_poller_want_write(port->poller, port->fd, port, wanted);
+	port->wants_write = wanted;
+}
+
 void vb_mad_port_flush(struct vb_mad_port *port)
 {
 	VB_LIST_FOR_EACH(node, &port->unsent) {
@@ -99,14 +106,14 @@ void vb_mad_port_flush(struct vb_mad_port *port)
 		int error = vb_unix_send(port->fd, unsent->bytes, unsent->length, &unsent->fd, unsent->fd >= 0, false);
 
 		if (error == -EAGAIN || error == -ENOBUFS) {
-			vb_poller_want_write(port->poller, port->fd, port, true);
+			want_write(port, true);
 			return;
 		}
 		if (error != 0)
 			port->failed = true;
 		forget(port, unsent);
 	}
-	vb_poller_want_write(port->poller, port->fd, port, false);
+	want_write(port, false);
 }
 
 static int read_long(int fd, const struct vb_umad *header, void **message, size_t *length)

@@ -21,6 +21,7 @@ struct vb_mad_port {
 	struct vb_client *client;          /* that opened it */
 	int fd, poller;
 	bool failed;                       /* closed by the process, or it does not read */
+	bool wants_write;                  /* the poller tells when there is room */
 	struct vb_list unsent;
 	size_t unsent_bytes;
 };

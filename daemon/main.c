@@ -20,6 +20,7 @@
 #include "daemon/sandbox.h"
 #include "daemon/server.h"
 #include "io/descriptor.h"
+#include "io/event.h"
 #include "io/host.h"
 #include "io/unix_socket.h"
 #include "wire/daemon_message.h"
@@ -313,6 +314,7 @@ static int run(struct options *options, bool on_demand)
 		return report_other(options);
 	if (options->server.system && path < 0)
 		vb_log(VB_LOG_INFO, VB_DAEMON_DIRECTORY " is not to be had: %s", strerror(-path));
+	vb_thread_prefer_soon();
 	enter_sandbox();
 	error = listener < 0 && path < 0 ? listener :
 					   vb_server_create(&server, (int[]){listener, path}, &options->server);

@@ -31,7 +31,7 @@ static bool is_like(const struct sim_packet *a, const struct sim_packet *b)
 static unsigned deliver_bulk(struct sim *sim, struct sim_host *host)
 {
 	const struct sim_packet *first = host->buffer.first, *d = first;
-	struct vb_roce_bulk bulk = {.segment = first->length, .index = first->ip_id};
+	struct vb_roce_bulk bulk = {.segment = first->length, .stride = first->length, .index = first->ip_id};
 	struct vb_icrc_prefix prefix = {0};
 	uint8_t *bytes;
 	struct vb_qp *qp;

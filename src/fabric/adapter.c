@@ -134,7 +134,7 @@ static void ask(struct vb_adapter *adapter, vb_time now)
 }
 
 int vb_adapter_join(struct vb_adapter *adapter, vb_time now, const struct vb_cable_address *fabric, uint64_t guid, uint64_t nonce,
-		    const char *description, const char *wanted)
+		    uint8_t mtu, const char *description, const char *wanted)
 {
 	union vb_cable_message message;
 
@@ -147,6 +147,7 @@ int vb_adapter_join(struct vb_adapter *adapter, vb_time now, const struct vb_cab
 	adapter->join = message.join;
 	adapter->address = *fabric;
 	adapter->nonce = nonce;
+	adapter->mtu = mtu;
 	adapter->state = VB_ADAPTER_ASKING;
 	adapter->give_up = now + ASK_PATIENCE;
 	ask(adapter, now);

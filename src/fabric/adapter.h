@@ -41,6 +41,7 @@ struct vb_adapter {
 	struct vb_cable_join join;         /* what is asked for */
 	uint64_t nonce;
 	vb_time next_ask, give_up;
+	uint8_t mtu;                       /* code of what its cable carries whole; the port's own may be more */
 	bool has_node;
 	struct vb_fabric fabric;           /* of one node */
 	struct vb_fabric_port *port;
@@ -52,9 +53,9 @@ struct vb_adapter {
 void vb_adapter_init(struct vb_adapter *adapter, const struct vb_adapter_host *host, void *context);
 void vb_adapter_fini(struct vb_adapter *adapter);
 
-/* `nonce` is unpredictable. -EALREADY: it has joined, or is about to. */
+/* `nonce` is unpredictable, `mtu` the code of the greatest that the cable can carry. -EALREADY: it has joined, or is about to. */
 int vb_adapter_join(struct vb_adapter *adapter, vb_time now, const struct vb_cable_address *fabric, uint64_t guid, uint64_t nonce,
-		    const char *description, const char *wanted);
+		    uint8_t mtu, const char *description, const char *wanted);
 void vb_adapter_leave(struct vb_adapter *adapter, vb_time now);
 void vb_adapter_receive(struct vb_adapter *adapter, vb_time now, const struct vb_cable_address *from, uint8_t *bytes, size_t length);
 vb_time vb_adapter_deadline(const struct vb_adapter *adapter);

@@ -487,7 +487,7 @@ vb_time vb_fabric_deadline(const struct vb_fabric *fabric)
 {
 	vb_time deadline = VB_TIME_NEVER;
 
-	for (const struct vb_fabric_node *node = fabric->first; node; node = node->next)
+	for (const struct vb_fabric_node *node = fabric->first; fabric->traps > 0 && node; node = node->next)
 		if (node->trap.number != 0)
 			deadline = vb_time_earlier(deadline, node->trap.deadline);
 	return deadline;
@@ -499,7 +499,7 @@ void vb_fabric_expire(struct vb_fabric *fabric, vb_time now)
 	struct vb_fabric_port *port;
 	struct vb_mad mad;
 
-	for (struct vb_fabric_node *node = fabric->first; node; node = node->next) {
+	for (struct vb_fabric_node *node = fabric->first; fabric->traps > 0 && node; node = node->next) {
 		port = vb_fabric_trap_take(node, now, &address, &mad);
 		/* Lost is lost: it is sent again. */
 		if (port)

@@ -41,6 +41,7 @@ struct vb_fabric {
 	struct vb_list waiting;            /* frames that nodes have made while another was on its way */
 	unsigned waiting_count;
 	uint64_t transactions;             /* of traps */
+	unsigned traps;                    /* nodes that have one to repeat */
 	uint64_t dropped;                  /* frames that no port counts */
 };
 

@@ -17,12 +17,14 @@ static bool transmit(void *context, struct vb_fabric_port *port, const uint8_t *
 {
 	struct vb_fabric_hosts *hosts = context;
 	const struct vb_cable_end *cable = port->cable;
+	const struct vb_direct_entry *direct;
 	struct vb_cable_header header;
 
 	if (!cable)
 		return false;
-	header = (struct vb_cable_header){.key = be32_of(cable->key), .kind = be16_of(VB_CABLE_FRAME)};
-	hosts->owner->send(hosts->context, &cable->address, &header, sizeof(header), bytes, length);
+	direct = vb_direct_find(&vb_container_of(port->cable, struct vb_fabric_joined, cable)->direct, hosts->now, bytes, length);
+	header = (struct vb_cable_header){.key = be32_of(direct ? direct->key : cable->key), .kind = be16_of(VB_CABLE_FRAME)};
+	hosts->owner->send(hosts->context, direct ? &direct->address : &cable->address, &header, sizeof(header), bytes, length);
 	return true;
 }
 
@@ -49,6 +51,7 @@ void vb_fabric_hosts_fini(struct vb_fabric_hosts *hosts)
 		vb_cable_begin(&message, VB_CABLE_LEAVE, joined->cable.key);
 		send_message(hosts, &joined->cable.address, &message);
 		vb_list_remove(node);
+		vb_direct_fini(&joined->direct);
 		free(joined);
 	}
 }
@@ -134,6 +137,9 @@ static void release(struct vb_fabric_hosts *hosts, struct vb_fabric_joined *join
 		vb_fabric_join(port, joined->ghost, now);
 	vb_list_remove(&joined->node);
 	hosts->count--;
+	if (hosts->last == joined)
+		hosts->last = NULL;
+	vb_direct_fini(&joined->direct);
 	free(joined);
 }
 
@@ -284,6 +290,64 @@ static struct vb_fabric_joined *find_key(const struct vb_fabric_hosts *hosts, ui
 	return NULL;
 }
 
+/* ---- processes with sockets of their own ---- */
+
+/* The cable's key: only verbenad has it. */
+static void on_slot(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from, const struct vb_cable_slot *slot)
+{
+	uint32_t key = be32_get(slot->header.key);
+	union vb_cable_message message;
+
+	VB_LIST_FOR_EACH(node, &hosts->joined) {
+		struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
+
+		if (joined->cable.key != key || joined->cable.port->cut || !vb_direct_announce(&joined->direct, now, from, slot))
+			continue;
+		vb_cable_begin(&message, VB_CABLE_SLOT, be32_get(slot->slot_key));
+		message.slot.header.slot = slot->header.slot;
+		message.slot.slot_key = slot->slot_key;
+		message.slot.generation = slot->generation;
+		send_message(hosts, from, &message);
+		return;
+	}
+}
+
+static bool is_of(const struct vb_fabric_joined *joined, vb_time now, const struct vb_cable_header *header,
+		  const struct vb_cable_address *from)
+{
+	return vb_direct_knows(&joined->direct, now, be16_get(header->slot), be32_get(header->key), from);
+}
+
+static struct vb_fabric_joined *find_process(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_header *header,
+					     const struct vb_cable_address *from)
+{
+	if (hosts->last && is_of(hosts->last, now, header, from))
+		return hosts->last;
+	VB_LIST_FOR_EACH(node, &hosts->joined) {
+		struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
+
+		if (is_of(joined, now, header, from)) {
+			hosts->last = joined;
+			return joined;
+		}
+	}
+	return NULL;
+}
+
+static void receive_directly(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_header *header,
+			     const struct vb_cable_address *from, uint8_t *frame, size_t length)
+{
+	struct vb_fabric_joined *joined = find_process(hosts, now, header, from);
+	struct vb_fabric_port *port = joined ? joined->cable.port : NULL;
+
+	if (!port || port->cut)
+		return;
+	if (vb_direct_may_send(port, frame, length))
+		vb_fabric_receive(hosts->fabric, now, port, frame, length);
+	else
+		port->counters.receive_constraints++;
+}
+
 void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from, uint8_t *bytes, size_t length)
 {
 	enum vb_cable_kind kind = vb_cable_check(bytes, length);
@@ -293,7 +357,17 @@ void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const s
 
 	if (kind == 0)
 		return;
+	hosts->now = now;
 	memcpy(&header, bytes, sizeof(header));
+	if (kind == VB_CABLE_FRAME && be16_get(header.slot) != 0) {
+		receive_directly(hosts, now, &header, from, bytes + sizeof(header), length - sizeof(header));
+		return;
+	}
+	if (kind == VB_CABLE_SLOT) {
+		memcpy(&message, bytes, length);
+		on_slot(hosts, now, from, &message.slot);
+		return;
+	}
 	if (kind == VB_CABLE_JOIN) {
 		memcpy(&message, bytes, length);
 		on_join(hosts, now, from, &message.join);
@@ -331,6 +405,7 @@ vb_time vb_fabric_hosts_deadline(const struct vb_fabric_hosts *hosts)
 
 void vb_fabric_hosts_expire(struct vb_fabric_hosts *hosts, vb_time now)
 {
+	hosts->now = now;
 	VB_LIST_FOR_EACH(node, &hosts->joined) {
 		struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
 		union vb_cable_message message;

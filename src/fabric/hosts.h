@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "fabric/cable.h"
+#include "fabric/direct.h"
 #include "fabric/fabric.h"
 
 enum { VB_FABRIC_MOST_HOSTS = 4096 };
@@ -30,6 +31,7 @@ struct vb_fabric_hosts_owner {
 struct vb_fabric_joined {
 	struct vb_list node;
 	struct vb_cable_end cable;
+	struct vb_direct direct;
 	uint64_t nonce, guid;
 	struct vb_fabric_port *ghost;      /* whose place it has; NULL: a free port */
 	char description[VB_CABLE_NAME];
@@ -42,6 +44,8 @@ struct vb_fabric_hosts {
 	void *context;
 	struct vb_list joined;
 	unsigned count;
+	struct vb_fabric_joined *last;     /* of whom a frame came; NULL: none known */
+	vb_time now;
 };
 
 /* What a fabric of these hosts has as its host. Its context is the struct vb_fabric_hosts. */

@@ -63,6 +63,7 @@ void vb_fabric_trap_begin(struct vb_fabric_node *node, uint16_t number, vb_time 
 	/* There is no subnet manager to tell: the next one finds PortStateChange. */
 	if (!node->fabric || be16_get(port->info.sm_lid) == 0 || vb_fabric_port_lid(port) == 0)
 		return;
+	node->fabric->traps += node->trap.number == 0;
 	node->trap = (struct vb_fabric_trap){
 		.number = number,
 		.transaction = ++node->fabric->transactions,
@@ -74,8 +75,10 @@ void vb_fabric_trap_begin(struct vb_fabric_node *node, uint16_t number, vb_time 
 
 void vb_fabric_trap_end(struct vb_fabric_node *node, const struct vb_mad *repress)
 {
-	if (node->trap.number != 0 && be64_get(repress->transaction) == node->trap.transaction)
-		node->trap.number = 0;
+	if (node->trap.number == 0 || be64_get(repress->transaction) != node->trap.transaction)
+		return;
+	node->trap.number = 0;
+	node->fabric->traps--;
 }
 
 struct vb_fabric_port *vb_fabric_trap_take(struct vb_fabric_node *node, vb_time now, struct vb_mad_address *address, struct vb_mad *mad)

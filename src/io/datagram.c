@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +13,15 @@
 
 #include "io/descriptor.h"
 
-enum { WANTED_BUFFER = 4 * 1024 * 1024 };
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
 
-union address {
-	struct sockaddr any;
-	struct sockaddr_in four;
-	struct sockaddr_in6 six;
-};
+enum { WANTED_BUFFER = 4 * 1024 * 1024, LEAST_MTU = 576 };
 
-static int family_of(int fd)
+int vb_datagram_family(int fd)
 {
-	union address own;
+	union vb_datagram_address own;
 	socklen_t length = sizeof(own);
 
 	return getsockname(fd, &own.any, &length) == 0 ? own.any.sa_family : AF_UNSPEC;
@@ -30,9 +29,9 @@ static int family_of(int fd)
 
 static int open_family(int family, uint16_t port)
 {
-	union address own = {.six = {.sin6_family = (sa_family_t)family, .sin6_port = htons(port)}};
+	union vb_datagram_address own = {.six = {.sin6_family = (sa_family_t)family, .sin6_port = htons(port)}};
 	int fd = vb_descriptor_socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP), off = 0,
-		buffer = WANTED_BUFFER, error;
+		on = 1, buffer = WANTED_BUFFER, error;
 
 	if (fd < 0)
 		return -errno;
@@ -42,6 +41,7 @@ static int open_family(int family, uint16_t port)
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer)) != 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
+	(void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
 	if (bind(fd, &own.any, family == AF_INET6 ? sizeof(own.six) : sizeof(own.four)) != 0) {
 		error = -errno;
 		close(fd);
@@ -64,24 +64,43 @@ static bool is_ipv4(const uint8_t gid[16])
 	return memcmp(gid, prefix, sizeof(prefix)) == 0;
 }
 
-int vb_datagram_send(int fd, const uint8_t gid[16], uint16_t port, uint32_t interface_index, const void *head, size_t head_length,
-		     const void *body, size_t body_length)
+socklen_t vb_datagram_write_address(int family, union vb_datagram_address *to, const uint8_t gid[16], uint16_t port,
+				    uint32_t interface_index)
 {
-	union address to = {.six = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_scope_id = interface_index}};
-	struct iovec parts[2] = {{.iov_base = (void *)(uintptr_t)head, .iov_len = head_length},
-				 {.iov_base = (void *)(uintptr_t)body, .iov_len = body_length}};
-	struct msghdr message = {.msg_name = &to, .msg_namelen = sizeof(to.six), .msg_iov = parts, .msg_iovlen = body_length ? 2 : 1};
-
-	memcpy(&to.six.sin6_addr, gid, 16);
-	if (is_ipv4(gid) && family_of(fd) == AF_INET) {
-		to.four = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
-		memcpy(&to.four.sin_addr, gid + 12, 4);
-		message.msg_namelen = sizeof(to.four);
+	if (is_ipv4(gid) && family == AF_INET) {
+		to->four = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+		memcpy(&to->four.sin_addr, gid + 12, 4);
+		return sizeof(to->four);
 	}
-	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ? 0 : -errno;
+	to->six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_scope_id = interface_index};
+	memcpy(&to->six.sin6_addr, gid, 16);
+	return sizeof(to->six);
 }
 
-static void gid_of(const union address *address, uint8_t gid[16], uint32_t *interface_index)
+int vb_datagram_connect(int fd, const uint8_t gid[16], uint16_t port, uint32_t interface_index)
+{
+	union vb_datagram_address to;
+	socklen_t length = vb_datagram_write_address(vb_datagram_family(fd), &to, gid, port, interface_index);
+
+	return connect(fd, &to.any, length) == 0 ? 0 : -errno;
+}
+
+unsigned vb_datagram_path_mtu(const uint8_t gid[16], uint16_t port, uint32_t interface_index)
+{
+	union vb_datagram_address to;
+	int family = is_ipv4(gid) ? AF_INET : AF_INET6, fd = vb_descriptor_socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), mtu = 0;
+	socklen_t length = vb_datagram_write_address(family, &to, gid, port, interface_index), size = sizeof(mtu);
+
+	if (fd < 0)
+		return LEAST_MTU;
+	if (connect(fd, &to.any, length) != 0 || getsockopt(fd, family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6,
+							    family == AF_INET ? IP_MTU : IPV6_MTU, &mtu, &size) != 0)
+		mtu = LEAST_MTU;
+	vb_descriptor_close(fd);
+	return mtu < LEAST_MTU ? LEAST_MTU : (unsigned)mtu;
+}
+
+static void gid_of(const union vb_datagram_address *address, uint8_t gid[16], uint32_t *interface_index)
 {
 	*interface_index = 0;
 	if (address->any.sa_family == AF_INET) {
@@ -95,17 +114,10 @@ static void gid_of(const union address *address, uint8_t gid[16], uint32_t *inte
 		*interface_index = address->six.sin6_scope_id;
 }
 
-ssize_t vb_datagram_receive(int fd, void *bytes, size_t room, uint8_t gid[16], uint16_t *port, uint32_t *interface_index)
+void vb_datagram_read_address(const union vb_datagram_address *from, uint8_t gid[16], uint16_t *port, uint32_t *interface_index)
 {
-	union address from = {.any.sa_family = AF_UNSPEC};
-	socklen_t from_length = sizeof(from);
-	ssize_t length = recvfrom(fd, bytes, room, MSG_DONTWAIT, &from.any, &from_length);
-
-	if (length < 0)
-		return -errno;
-	gid_of(&from, gid, interface_index);
-	*port = ntohs(from.any.sa_family == AF_INET ? from.four.sin_port : from.six.sin6_port);
-	return length;
+	gid_of(from, gid, interface_index);
+	*port = ntohs(from->any.sa_family == AF_INET ? from->four.sin_port : from->six.sin6_port);
 }
 
 /* Where the port begins in "host:port" or "[address]:port"; NULL: there is none. */
@@ -143,7 +155,7 @@ int vb_datagram_resolve(const char *text, uint8_t gid[16], uint16_t *port, uint3
 	host[length] = '\0';
 	if (getaddrinfo(host, NULL, &hints, &found) != 0)
 		return -ENOENT;
-	gid_of((const union address *)(const void *)found->ai_addr, gid, interface_index);
+	gid_of((const union vb_datagram_address *)(const void *)found->ai_addr, gid, interface_index);
 	freeaddrinfo(found);
 	return 0;
 }

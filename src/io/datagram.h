@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Plain UDP sockets, for the cables of the software InfiniBand (wire/cable.h): of both IP versions at once where the
- * host has both. Addresses are GIDs, IPv4 mapped.
+ * host has both. Addresses are GIDs, IPv4 mapped. io/datagram_batch.h sends and receives by them.
  */
 #ifndef VB_IO_DATAGRAM_H
 #define VB_IO_DATAGRAM_H
@@ -9,15 +9,28 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
-/* Bound to `port`, 0: any. Non-blocking. Descriptor or -errno. */
+union vb_datagram_address {
+	struct sockaddr any;
+	struct sockaddr_in four;
+	struct sockaddr_in6 six;
+};
+
+/* Bound to `port`, 0: any. Non-blocking; several datagrams may be received as one (UDP_GRO). Descriptor or -errno. */
 int vb_datagram_open(uint16_t port);
-/* One datagram of two parts. 0 or -errno. */
-int vb_datagram_send(int fd, const uint8_t gid[16], uint16_t port, uint32_t interface_index, const void *head, size_t head_length,
-		     const void *body, size_t body_length);
-/* Length or -errno: -EAGAIN nothing is there. One that is longer than `room` is cut. */
-ssize_t vb_datagram_receive(int fd, void *bytes, size_t room, uint8_t gid[16], uint16_t *port, uint32_t *interface_index);
+/* From now on it sends to that address, and receives from there alone. 0 or -errno. */
+int vb_datagram_connect(int fd, const uint8_t gid[16], uint16_t port, uint32_t interface_index);
+/* How long an IP datagram on the way there may be. */
+unsigned vb_datagram_path_mtu(const uint8_t gid[16], uint16_t port, uint32_t interface_index);
+/* AF_INET6, or AF_INET where the host has that alone. */
+int vb_datagram_family(int fd);
+/* Addresses of the kernel's as GIDs and back: the length of *to. */
+socklen_t vb_datagram_write_address(int family, union vb_datagram_address *to, const uint8_t gid[16], uint16_t port,
+				    uint32_t interface_index);
+void vb_datagram_read_address(const union vb_datagram_address *from, uint8_t gid[16], uint16_t *port, uint32_t *interface_index);
 /* A host's name or address as a GID, and a port behind it if there is one ("host:port", "[address]:port"). 0 or
  * -errno: -ENOENT no such host,
  * -EINVAL not a port. */

@@ -142,6 +142,11 @@ void *vb_page_map(int fd, size_t size, bool writable)
 	return page == MAP_FAILED ? NULL : page;
 }
 
+int vb_page_replace(void *page, void *by, size_t size)
+{
+	return mremap(by, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, page) == MAP_FAILED ? -errno : 0;
+}
+
 void vb_page_unmap(void *page, size_t size)
 {
 	if (page)

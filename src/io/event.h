@@ -41,6 +41,9 @@ unsigned vb_poller_wait(int poller, void **tags, unsigned room, vb_time deadline
 
 /* For threads that time naps: round timers to nothing, show this name. */
 void vb_thread_prepare(const char *name);
+/* The caller is a process between others: it works for moments, and they wait for it. It is to run as soon as it is woken, though it may be
+ * interrupted sooner, too. Costs others nothing, and takes no privilege; where the kernel has no such thing, nothing happens. */
+void vb_thread_prefer_soon(void);
 /* The processor on which this thread runs, more or less; -1: not known. */
 int vb_thread_cpu(void);
 /* Let others have this core for a moment, if another thread waits for it. */

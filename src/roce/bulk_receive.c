@@ -159,8 +159,8 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	response = qp->type != IBV_QPT_UC && !vb_roce_opcode(got->bytes[0])->is_request;
 	if (!(response ? expect_response(qp, &expected) : expect_request(qp, &expected)))
 		return;
-	while (count < expected.most && (size_t)(count + 1) * size <= got->length) {
-		const uint8_t *datagram = got->bytes + count * size;
+	while (count < expected.most && count * got->stride + size <= got->length) {
+		const uint8_t *datagram = got->bytes + count * got->stride;
 
 		if (!vb_roce_packet_is_next(datagram, size, expected.opcode, qp->qpn, psn_add(expected.psn, count), &asks))
 			break;

@@ -35,8 +35,9 @@ void vb_roce_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet 
  * what must come next of a message under way are taken, ICRC and all (roce/bulk_receive.c), up to the first that is not
  * or that is damaged; that one and what follows is the caller's, a damaged one is done with. */
 struct vb_roce_bulk {
-	const uint8_t *bytes;
-	size_t length, segment;
+	const uint8_t *bytes;            /* BTH of the first */
+	size_t length, segment;          /* from there to the end of the last; of each */
+	size_t stride;                   /* from one to the next: more than `segment` where headers of the link stand before each */
 	unsigned index;                  /* of the first, in the bundle */
 	unsigned taken, damaged;         /* set by vb_roce_receive_bulk */
 };

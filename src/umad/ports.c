@@ -285,11 +285,11 @@ int umad_poll(int portid, int timeout_ms)
 
 /* The next message stays in line; its header is in `mad`, and `room` more bytes of it. Length of all, 0: none is
  * there any more, or -errno. */
-static ssize_t look(int fd, struct ib_user_mad *mad, size_t room)
+static ssize_t look(int fd, struct ib_user_mad *mad, size_t room, bool wait)
 {
 	struct iovec span = {.iov_base = mad, .iov_len = sizeof(*mad) + room};
 	struct msghdr message = {.msg_iov = &span, .msg_iovlen = 1};
-	ssize_t got = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t got = recvmsg(fd, &message, MSG_PEEK | (wait ? 0 : MSG_DONTWAIT));
 
 	if (got < 0)
 		return -errno;
@@ -334,11 +334,11 @@ int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 	}
 	/* Two threads may wait; the other may have taken it. */
 	for (;;) {
-		if (timeout_ms != 0 && (error = wait_for(portid, timeout_ms)) != 0) {
+		if (timeout_ms > 0 && (error = wait_for(portid, timeout_ms)) != 0) {
 			errno = -error;
 			return error;
 		}
-		whole = look(portid, mad, room);
+		whole = look(portid, mad, room, timeout_ms < 0);
 		if (whole == -EAGAIN && timeout_ms < 0)
 			continue;
 		if (whole <= 0) {

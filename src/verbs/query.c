@@ -13,6 +13,7 @@
 #include "verbs/explain_objects.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
+#include "wire/mtu.h"
 
 static void fill_device_attr(struct ibv_context *context, struct ibv_device_attr *attr)
 {
@@ -134,6 +135,14 @@ int vb_verbs_query_rt_values(struct ibv_context *context, struct ibv_values_ex *
 	return 0;
 }
 
+/* On InfiniBand the subnet manager's may be more than the way to the fabric carries whole; queue pairs may have it all the same. */
+static enum ibv_mtu good_mtu(const struct vb_device_info *info)
+{
+	unsigned whole = vb_mtu_code(info->interface_mtu);
+
+	return whole != 0 && whole < info->active_mtu ? (enum ibv_mtu)whole : info->active_mtu;
+}
+
 int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr, size_t length)
 {
 	enum { PHYS_STATE_DISABLED = 3, PHYS_STATE_LINK_UP = 5 };
@@ -152,7 +161,7 @@ int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ib
 	full = (struct ibv_port_attr){
 		.state = info.state,
 		.max_mtu = IBV_MTU_4096,
-		.active_mtu = info.active_mtu,
+		.active_mtu = good_mtu(&info),
 		.gid_tbl_len = port->gid_table_length,
 		.port_cap_flags = port->cap_flags,
 		.max_msg_sz = port->max_message,

@@ -16,6 +16,8 @@ size_t vb_cable_length(enum vb_cable_kind kind)
 		return sizeof(struct vb_cable_accept);
 	case VB_CABLE_REFUSE:
 		return sizeof(struct vb_cable_refuse);
+	case VB_CABLE_SLOT:
+		return sizeof(struct vb_cable_slot);
 	case VB_CABLE_FRAME:
 	case VB_CABLE_LEAVE:
 		break;
@@ -52,7 +54,7 @@ enum vb_cable_kind vb_cable_check(const void *bytes, size_t length)
 	if (length < sizeof(message->header))
 		return 0;
 	kind = (enum vb_cable_kind)be16_get(message->header.kind);
-	if (kind < VB_CABLE_FRAME || kind > VB_CABLE_LEAVE)
+	if (kind < VB_CABLE_FRAME || kind > VB_CABLE_SLOT)
 		return 0;
 	if (kind == VB_CABLE_FRAME)
 		return length > VB_CABLE_HEADER_LENGTH + VB_LRH_LENGTH ? kind : 0;

@@ -9,6 +9,9 @@
  *                 the link: the other restarts too when it changes
  *   JOIN          an adapter wants a port; ACCEPT says which, and with which key, REFUSE why not. Repeated until answered
  *   LEAVE         the cable is pulled
+ *   SLOT          a process of the host has a socket of its own, from which its verbenad sends this: frames for queue pairs of the slot
+ *                 go there from now on, and frames of it come from there, with the slot's own key. Renewed like KEEP_ALIVE; the
+ *                 fabric sends it back, with that key, so that the process knows
  */
 #ifndef VB_WIRE_CABLE_H
 #define VB_WIRE_CABLE_H
@@ -30,9 +33,15 @@ enum vb_cable_kind {
 	VB_CABLE_ACCEPT,
 	VB_CABLE_REFUSE,
 	VB_CABLE_LEAVE,
+	VB_CABLE_SLOT,
 };
 
-enum { VB_CABLE_HEADER_LENGTH = 8, VB_CABLE_NAME = 64 };
+enum {
+	VB_CABLE_HEADER_LENGTH = 8,
+	VB_CABLE_NAME = 64,
+	/* Beside the payload of a packet: IPv6, UDP, our header, LRH, GRH, BTH, RETH, immediate data, ICRC. */
+	VB_CABLE_OVERHEAD = 40 + 8 + VB_CABLE_HEADER_LENGTH + 8 + 40 + 12 + 16 + 4 + 4,
+};
 
 struct vb_cable_header {
 	struct be32 key;
@@ -72,17 +81,25 @@ struct vb_cable_refuse {
 	char why[120];
 };
 
+struct vb_cable_slot {
+	struct vb_cable_header header;     /* of a request: the cable's key; the slot */
+	struct be32 slot_key;
+	struct be32 generation;            /* which time it is that the host has joined: an answer to another is none */
+};
+
 union vb_cable_message {
 	struct vb_cable_header header;
 	struct vb_cable_keep_alive keep_alive;
 	struct vb_cable_join join;
 	struct vb_cable_accept accept;
 	struct vb_cable_refuse refuse;
+	struct vb_cable_slot slot;
 };
 
 _Static_assert(sizeof(struct vb_cable_header) == VB_CABLE_HEADER_LENGTH, "header");
 _Static_assert(sizeof(struct vb_cable_join) == 160 && sizeof(struct vb_cable_accept) == 188 &&
 	sizeof(struct vb_cable_refuse) == 136, "joining");
+_Static_assert(sizeof(struct vb_cable_slot) == 16, "slot");
 
 /* The kind of a datagram whose length, magic and texts are sound; 0: it is none of ours. */
 enum vb_cable_kind vb_cable_check(const void *bytes, size_t length);

@@ -32,9 +32,10 @@
  *
  * JOIN_FABRIC makes the host's InfiniBand adapter a node of a software fabric (wire/cable.h); END when it is one.
  * ADAPTER tells what it is. A connection that sent OPEN_MAD_PORT has got a socket for MADs (wire/umad.h), which lives
- * as long as the connection; REGISTER_AGENT says which MADs are received there. OPEN_FRAME_PORT, of a process with a
- * slot, gets a socket for frames of its queue pairs (wire/frame_port.h), which lives until it is closed; OPEN_MAD_TAP
- * one that tells of every MAD that passes the adapter's cable (wire/mad_tap.h), for captures.
+ * as long as the connection; REGISTER_AGENT says which MADs are received there. OPEN_FRAME_PORT, of a process with a slot, gets a socket
+ * for frames of its queue pairs (wire/frame_port.h), which lives until it is closed, and, where that can be had, one by which it
+ * reaches the fabric without verbenad, and the page that goes with it; OPEN_MAD_TAP one that tells of every MAD that passes
+ * the adapter's cable (wire/mad_tap.h), for captures.
  *
  * The UDP datagrams by which a new verbenad learns the order of the sockets (struct vb_daemon_probe) are here too.
  */
@@ -107,7 +108,7 @@ enum {
 	X(ADAPTER, 0x60, DAEMON, struct vb_daemon_adapter, 0, 0)                  \
 	X(MAD_PORT, 0x61, DAEMON, struct vb_daemon_empty, 1, 1)                   \
 	X(AGENT, 0x62, DAEMON, struct vb_daemon_agent, 0, 0)                      \
-	X(FRAME_PORT, 0x63, DAEMON, struct vb_daemon_empty, 1, 1)                 \
+	X(FRAME_PORT, 0x63, DAEMON, struct vb_daemon_empty, 1, 3)                 \
 	X(MAD_TAP, 0x64, DAEMON, struct vb_daemon_empty, 1, 1)
 
 enum vb_daemon_type {

@@ -101,6 +101,25 @@ class InfiniBand(FabricCase):
         self.assertGreater(after[1] - before[1], 4000)
         self.assertNotIn(" ERR ", self.log())
 
+    def test_past_verbenad(self):
+        """Packets of queue pairs do not pass verbenad, and its port counts them all the same, as the switch does."""
+        self.subnet()
+        lid = int(re.search(r"Base lid: (\d+)", self.tool(self.left, "ibstat", "vib0")).group(1))
+        switch = int(re.search(r"port 0 lid (\d+)", self.tool(self.left, "ibswitches")).group(1))
+        before = self.packets(lid, 1), self.packets(switch, 1)
+        base = [which("ibv_rc_pingpong"), "-d", "vib0", "-n", "500", "-s", "3000"]
+        server = self.left.start(*base, environment={"VERBENA_LOG": "info"})
+        self.until(lambda: "without verbenad" in server.output(), server.output)
+        client = self.right.run(*base, "10.77.0.1")
+        self.assertEqual(client.code, 0, str(client) + server.output())
+        self.assertEqual(server.wait(60).code, 0)
+        own, the_switch = ([now - then for now, then in zip(self.packets(*port), earlier)]
+                           for port, earlier in (((lid, 1), before[0]), ((switch, 1), before[1])))
+        # Three packets and an acknowledgement for each message, one way and the other; and some MADs, of ours and of opensm's.
+        (received, sent), (switch_received, switch_sent) = own, the_switch
+        self.assertGreaterEqual(min(received, sent), 1500)
+        self.assertLess(abs(sent - switch_received) + abs(received - switch_sent), 100, (own, the_switch))
+
     def test_perftest(self):
         """perftest without a GID; and between two processes of one host, by the LID that is their own."""
         self.subnet()

@@ -77,7 +77,7 @@ static void begin(void)
 	vb_fabric_hosts_init(&hosts, &fabric, &owner, NULL);
 	FUZZ_CHECK(vb_topology_read(&fabric, topology, sizeof(topology) - 1, 0, &error) == 0);
 	vb_adapter_init(&adapter, &adapter_host, &adapter);
-	FUZZ_CHECK(vb_adapter_join(&adapter, 1, &there, 0x100, 77, "host", "") == 0);
+	FUZZ_CHECK(vb_adapter_join(&adapter, 1, &there, 0x100, 77, 5, "host", "") == 0);
 	vb_fabric_hosts_receive(&hosts, 1, &here, answer, answer_length);
 	vb_adapter_receive(&adapter, 1, &there, answer, answer_length);
 	FUZZ_CHECK(adapter.state == VB_ADAPTER_JOINED && hosts.count == 1);

@@ -115,7 +115,7 @@ static void plug_in(struct subnet_world *world)
 {
 	union vb_cable_message message;
 
-	(void)vb_adapter_join(&world->adapter, world->now, &far_end, 0x1234, NONCE, "host", "");
+	(void)vb_adapter_join(&world->adapter, world->now, &far_end, 0x1234, NONCE, 5, "host", "");
 	vb_cable_begin(&message, VB_CABLE_ACCEPT, KEY);
 	message.accept.nonce = be64_of(NONCE);
 	message.accept.system_guid = message.accept.node_guid = message.accept.port_guid = be64_of(0x1234);

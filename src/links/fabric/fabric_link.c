@@ -10,18 +10,28 @@
 
 #include "base/log.h"
 #include "io/daemon_client.h"
+#include "io/datagram_batch.h"
 #include "io/descriptor.h"
 #include "links/fabric/tap.h"
 #include "profiles/profile.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
 
+static void close_descriptors(struct vb_fabric_link *fabric)
+{
+	if (fabric->fd >= 0)
+		vb_descriptor_close(fabric->fd);
+	if (fabric->udp >= 0)
+		vb_descriptor_close(fabric->udp);
+}
+
 static void close_link(struct vb_link *link)
 {
 	struct vb_fabric_link *fabric = vb_fabric_link_of(link);
 
-	if (fabric->fd >= 0)
-		vb_descriptor_close(fabric->fd);
+	close_descriptors(fabric);
+	vb_page_unmap(fabric->page, VB_FRAME_PAGE);
+	vb_datagram_batch_destroy(fabric->batch);
 	vb_fabric_tap_close(fabric->tap);
 	vb_burst_pool_fini(&fabric->bursts);
 	vb_mutex_fini(&fabric->opening);
@@ -34,17 +44,48 @@ static void abandon(struct vb_link *link)
 	struct vb_fabric_link *fabric = vb_fabric_link_of(link);
 
 	vb_fabric_tap_abandon(fabric->tap);
-	if (fabric->fd >= 0)
-		vb_descriptor_close(fabric->fd);
+	close_descriptors(fabric);
 }
 
-static bool take_fd(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count)
+/* As daemon/frame_ports.h numbers them. */
+enum { SOCKET, UDP, PAGE, DESCRIPTORS };
+
+static bool take_descriptors(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count)
 {
 	int *fd = context;
 
-	if (message->header.type == VB_DAEMON_FRAME_PORT && count == 1)
-		*fd = vb_descriptor_duplicate(fds[0]);
+	for (unsigned i = 0; message->header.type == VB_DAEMON_FRAME_PORT && i < count && i < DESCRIPTORS; i++)
+		fd[i] = vb_descriptor_duplicate(fds[i]);
 	return true;
+}
+
+/* Those of a former verbenad keep their numbers and places: other threads use them. */
+static void replace_descriptor(int *own, int by)
+{
+	if (*own < 0)
+		__atomic_store_n(own, by, __ATOMIC_RELEASE);
+	else
+		vb_descriptor_replace(*own, by);
+}
+
+/* The way past verbenad. Without both of them there is none: no generation is known then. */
+static void adopt_direct(struct vb_fabric_link *fabric, int udp, int page)
+{
+	void *memory = udp >= 0 && page >= 0 ? vb_page_map(page, VB_FRAME_PAGE, true) : NULL;
+
+	__atomic_store_n(&fabric->known_generation, 0, __ATOMIC_RELAXED);
+	if (memory && fabric->page && vb_page_replace(fabric->page, memory, VB_FRAME_PAGE) != 0) {
+		vb_page_unmap(memory, VB_FRAME_PAGE);
+		memory = NULL;
+	} else if (memory && !fabric->page) {
+		__atomic_store_n(&fabric->page, memory, __ATOMIC_RELEASE);
+	}
+	if (memory)
+		replace_descriptor(&fabric->udp, udp);
+	else if (udp >= 0)
+		vb_descriptor_close(udp);
+	if (page >= 0)
+		vb_descriptor_close(page);
 }
 
 /* On a connection of its own: that of the process is the engine thread's. Caller holds fabric->opening. */
@@ -52,22 +93,20 @@ static void open_port(struct vb_fabric_link *fabric)
 {
 	struct vb_daemon_client daemon;
 	struct vb_daemon_message request;
-	int fd = -1, error = vb_daemon_client_connect(&daemon, false);
+	int fd[DESCRIPTORS] = {-1, -1, -1}, error = vb_daemon_client_connect(&daemon, false);
 
 	if (error == 0) {
 		vb_daemon_message_begin(&request, VB_DAEMON_OPEN_FRAME_PORT, 0);
 		request.frame_port.slot = fabric->schedule->slot;
-		error = vb_daemon_client_request(&daemon, &request, NULL, 0, take_fd, &fd);
+		error = vb_daemon_client_request(&daemon, &request, NULL, 0, take_descriptors, fd);
 		vb_daemon_client_close(&daemon);
 	}
-	if (error != 0 || fd < 0) {
+	if (error != 0 || fd[SOCKET] < 0) {
 		vb_log(VB_LOG_WARN, "no packets of InfiniBand queue pairs can be sent: %s", strerror(error != 0 ? -error : EPROTO));
 		return;
 	}
-	if (fabric->fd < 0)
-		__atomic_store_n(&fabric->fd, fd, __ATOMIC_RELAXED);
-	else
-		vb_descriptor_replace(fabric->fd, fd);
+	adopt_direct(fabric, fd[UDP], fd[PAGE]);
+	replace_descriptor(&fabric->fd, fd[SOCKET]);
 	__atomic_store_n(&fabric->is_closed, false, __ATOMIC_RELEASE);
 	vb_schedule_kick(fabric->schedule);
 }
@@ -106,8 +145,14 @@ static void withdraw(struct vb_link *link, struct vb_qp *qp)
 
 static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTORS])
 {
-	fd[0] = vb_fabric_link_fd((const struct vb_fabric_link *)link);
-	return fd[0] >= 0;
+	const struct vb_fabric_link *fabric = (const struct vb_fabric_link *)link;
+	unsigned count = 0;
+
+	fd[count] = vb_fabric_link_fd(fabric);
+	count += fd[count] >= 0;
+	fd[count] = vb_fabric_link_udp(fabric);
+	count += fd[count] >= 0;
+	return count;
 }
 
 static const struct vb_link_driver driver = {
@@ -142,7 +187,7 @@ int vb_fabric_link_open(struct vb_link **link, struct vb_schedule *schedule)
 	}
 	fabric->link = (struct vb_link){.driver = &driver, .schedule = schedule};
 	fabric->schedule = schedule;
-	fabric->fd = -1;
+	fabric->fd = fabric->udp = -1;
 	vb_mutex_init(&fabric->opening, VB_RANK_FRAME_PORT);
 	*link = &fabric->link;
 	return 0;

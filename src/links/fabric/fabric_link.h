@@ -6,6 +6,7 @@
  *   fabric_link.c   opening and closing, and the table of what it does
  *   transmit.c      from an engine's burst to frames
  *   receive.c       from frames to the engines
+ *   direct.c        both of them past verbenad
  *   groups.c        who listens to which multicast group
  *   tap.c           what a capture sees of it
  *
@@ -25,6 +26,8 @@
 #include "schedule/schedule.h"
 #include "wire/frame_port.h"
 
+struct vb_burst_run;
+struct vb_datagram_batch;
 struct vb_fabric_tap;
 
 struct vb_fabric_link_group {
@@ -37,12 +40,16 @@ struct vb_fabric_link {
 	struct vb_schedule *schedule;
 	struct vb_mutex opening;           /* one thread at a time asks verbenad for the socket */
 	int fd;                            /* atomic: -1 until the first queue pair */
+	int udp;                           /* atomic: the process's own way to the fabric, -1: none */
+	struct vb_frame_page *page;        /* atomic: with the former, and stays where it is */
+	uint32_t known_generation;         /* atomic: of which the fabric knows our slot; 0: none */
 	bool is_closed;                    /* atomic: by verbenad, which ended; until there is another */
 	struct vb_burst_pool bursts;
 	struct vb_fabric_tap *tap;         /* NULL: none */
 
 	/* Under progress. */
 	unsigned all_read_in;              /* receive.c: in which pass the socket was read until it was empty */
+	struct vb_datagram_batch *batch;   /* of `udp`; made when it is first read */
 	struct vb_fabric_link_group *group;
 	unsigned groups, room;
 	uint8_t incoming[VB_FRAME_PORT_MESSAGE];
@@ -59,6 +66,12 @@ static inline int vb_fabric_link_fd(const struct vb_fabric_link *fabric)
 	return __atomic_load_n(&fabric->is_closed, __ATOMIC_ACQUIRE) ? -1 : __atomic_load_n(&fabric->fd, __ATOMIC_RELAXED);
 }
 
+/* The socket past verbenad; -1: there is none, or verbenad, without which there is no adapter, is gone. */
+static inline int vb_fabric_link_udp(const struct vb_fabric_link *fabric)
+{
+	return vb_fabric_link_fd(fabric) < 0 ? -1 : __atomic_load_n(&fabric->udp, __ATOMIC_ACQUIRE);
+}
+
 /* ---- fabric_link.c ---- */
 
 /* 0 or -errno. */
@@ -73,6 +86,17 @@ void vb_fabric_link_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_
 
 bool vb_fabric_link_drain(struct vb_link *link, vb_time now, bool all);
 bool vb_fabric_link_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);
+
+/* ---- direct.c ---- */
+
+/* Send a run past verbenad. False: it has to go by verbenad. *lost grows by the packets that could not be sent. */
+bool vb_fabric_direct_send(struct vb_fabric_link *fabric, const struct vb_burst_run *run, uint32_t *lost);
+/* Take in what has come past verbenad: frames of one length that agree in LRH and GRH, and the end of each bundle. True: there was
+ * something. Caller holds progress. */
+typedef void vb_fabric_direct_take(void *context, const uint8_t *frame, size_t length, size_t stride, unsigned count);
+typedef void vb_fabric_direct_end(void *context);
+bool vb_fabric_direct_receive(struct vb_fabric_link *fabric, unsigned batches, vb_fabric_direct_take *take, vb_fabric_direct_end *end,
+	void *context);
 
 /* ---- groups.c ---- */
 

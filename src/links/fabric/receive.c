@@ -18,6 +18,8 @@
 
 enum {
 	MESSAGES_PER_PASS = 16,
+	BATCHES_PER_PASS = 4,
+	SELDOM = 16,                       /* passes */
 	MESSAGES_BEFORE_GIVING_UP = 256,   /* more than the socket holds */
 	TOUCHED = 64,                      /* queue pairs that wait for their turn to send */
 };
@@ -29,6 +31,8 @@ struct batch {
 	struct vb_qp *locked;              /* the queue pair whose lock we hold */
 	struct vb_qp *touched[TOUCHED];    /* distinct */
 	unsigned count;
+	const uint8_t *frame;              /* that the packet under way is in, for a capture */
+	size_t frame_length;
 };
 
 /* Which one that is clang cannot follow. */
@@ -94,28 +98,26 @@ static void deliver_to_group(struct batch *batch, const struct vb_roce_packet *p
 			deliver(batch, fabric->group[i].qp, packet);
 }
 
-static void take_frame(struct batch *batch, const uint8_t *bytes, size_t length)
+static void count_refused(struct batch *batch, enum vb_roce_decode_result result)
 {
 	struct vb_counters *counters = VB_SCHEDULE_COUNTERS(batch->fabric->schedule);
-	struct vb_ib_frame frame;
+
+	if (result == VB_PACKET_BAD_ICRC)
+		VB_COUNT(counters, icrc_error);
+	else
+		VB_COUNT(counters, malformed_pkts);
+}
+
+static void take_packet(struct batch *batch, const uint8_t *bth, size_t length, const struct vb_path *from, struct vb_icrc_prefix *prefix)
+{
 	struct vb_roce_packet packet;
-	enum vb_roce_decode_result result;
-	struct vb_path from;
+	enum vb_roce_decode_result result = vb_roce_packet_decode_again(&packet, bth, length, from, prefix, 0);
 	struct vb_qp *qp;
 
-	if (!vb_ib_frame_decode(&frame, bytes, length)) {
-		VB_COUNT(counters, malformed_pkts);
-		return;
-	}
-	from = vb_ib_route_to_path(&frame.route);
-	result = vb_roce_packet_decode(&packet, frame.bth, frame.bth_length, &from, true, 0);
 	if (batch->fabric->tap)
-		vb_fabric_tap_received(batch->fabric->tap, bytes, length, result == VB_PACKET_OK);
+		vb_fabric_tap_received(batch->fabric->tap, batch->frame, batch->frame_length, result == VB_PACKET_OK);
 	if (result != VB_PACKET_OK) {
-		if (result == VB_PACKET_BAD_ICRC)
-			VB_COUNT(counters, icrc_error);
-		else
-			VB_COUNT(counters, malformed_pkts);
+		count_refused(batch, result);
 		return;
 	}
 	if (packet.destination_qpn == VB_MULTICAST_QPN) {
@@ -126,7 +128,52 @@ static void take_frame(struct batch *batch, const uint8_t *bytes, size_t length)
 	if (qp)
 		deliver(batch, qp, &packet);
 	else
-		VB_COUNT(counters, unknown_qp_pkts);
+		VB_COUNT(VB_SCHEDULE_COUNTERS(batch->fabric->schedule), unknown_qp_pkts);
+}
+
+/* Of packets of one length and path, what the queue pair whose packet came last can take in one go. How many are done with. A capture
+ * wants to see each. */
+static unsigned take_bulk(struct batch *batch, const uint8_t *bth, size_t length, size_t stride, unsigned count,
+			  const struct vb_path *from, struct vb_icrc_prefix *prefix)
+{
+	struct vb_roce_bulk bulk = {.bytes = bth, .length = (count - 1) * stride + length, .segment = length, .stride = stride};
+	struct vb_binding *binding;
+
+	if (!batch->locked || batch->fabric->tap)
+		return 0;
+	binding = batch->locked->scheduler;
+	vb_roce_receive_bulk(batch->locked, batch->now, from, prefix, &bulk);
+	if (bulk.taken > 0)
+		VB_COUNT_MANY(binding->counters, rcvd_pkts, bulk.taken);
+	if (bulk.damaged > 0)
+		count_refused(batch, VB_PACKET_BAD_ICRC);
+	return bulk.taken + bulk.damaged;
+}
+
+/* Frames that agree in LRH and GRH, `stride` apart. */
+static void take_frames(struct batch *batch, const uint8_t *bytes, size_t length, size_t stride, unsigned count)
+{
+	struct vb_icrc_prefix prefix = {0};
+	struct vb_ib_frame frame;
+	struct vb_path from;
+
+	if (!vb_ib_frame_decode(&frame, bytes, length)) {
+		VB_COUNT_MANY(VB_SCHEDULE_COUNTERS(batch->fabric->schedule), malformed_pkts, count);
+		return;
+	}
+	from = vb_ib_route_to_path(&frame.route);
+	for (unsigned i = 0; i < count; i++) {
+		const uint8_t *bth = frame.bth + i * stride;
+
+		if (count > 1) {
+			i += take_bulk(batch, bth, frame.bth_length, stride, count - i, &from, &prefix);
+			bth = frame.bth + i * stride;
+		}
+		batch->frame = bytes + i * stride;
+		batch->frame_length = length;
+		if (i < count)
+			take_packet(batch, bth, frame.bth_length, &from, &prefix);
+	}
 }
 
 /* True: there was one. */
@@ -146,19 +193,42 @@ static bool take_message(struct vb_fabric_link *fabric, vb_time now)
 		return false;
 	}
 	for (left = (size_t)got; (own = vb_frame_port_next(at, left)) > 0; at += own, left -= own)
-		take_frame(&batch, at, own);
+		take_frames(&batch, at, own, own, 1);
 	if (fabric->tap)
 		vb_fabric_tap_flush(fabric->tap);
 	send_touched(&batch);
 	return true;
 }
 
+static void take_direct(void *context, const uint8_t *bytes, size_t length, size_t stride, unsigned count)
+{
+	take_frames(context, bytes, length, stride, count);
+}
+
+static void end_direct(void *context)
+{
+	struct batch *batch = context;
+
+	if (batch->fabric->tap)
+		vb_fabric_tap_flush(batch->fabric->tap);
+	send_touched(batch);
+}
+
+static bool take_bundles(struct vb_fabric_link *fabric, vb_time now, unsigned batches)
+{
+	struct batch batch = {.fabric = fabric, .now = now};
+
+	return vb_fabric_direct_receive(fabric, batches, take_direct, end_direct, &batch);
+}
+
 bool vb_fabric_link_drain(struct vb_link *link, vb_time now, bool all)
 {
 	struct vb_fabric_link *fabric = vb_fabric_link_of(link);
-	bool done = false;
+	bool done = take_bundles(fabric, now, BATCHES_PER_PASS);
 
-	(void)all;
+	/* Where data goes past verbenad, little comes from there. */
+	if (!all && __atomic_load_n(&fabric->known_generation, __ATOMIC_RELAXED) != 0 && link->schedule->passes % SELDOM != 0)
+		return done;
 	for (unsigned i = 0; i < MESSAGES_PER_PASS && take_message(fabric, now); i++)
 		done = true;
 	return done;
@@ -172,6 +242,7 @@ bool vb_fabric_link_expire(struct vb_link *link, struct vb_qp *qp, vb_time now) 
 	if (vb_roce_gives_up(qp, now) && fabric->all_read_in != link->schedule->passes) {
 		fabric->all_read_in = link->schedule->passes;
 		vb_lock_release(&qp->lock);
+		(void)take_bundles(fabric, now, MESSAGES_BEFORE_GIVING_UP);
 		for (unsigned i = 0; i < MESSAGES_BEFORE_GIVING_UP && take_message(fabric, now); i++)
 			;
 		vb_lock_take(&qp->lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sending: let the engine fill a burst; each of its runs becomes one message of frames, with the same headers before each packet of one
- * length. Runs in whichever thread made the engine ready. If verbenad is slow the thread waits for it a little, as an adapter would for
- * credits; then the packets are lost.
+ * Sending: let the engine fill a burst; each of its runs leaves by the process's own socket (direct.c) or becomes one
+ * message of frames to verbenad, with the same headers before each packet of one length. Runs in the thread that made the
+ * engine ready. If verbenad is slow the thread waits for it a little, as an adapter would for credits; then the packets are lost.
  */
 #include <stdlib.h>
 
@@ -52,7 +52,7 @@ static void send_burst(struct vb_fabric_link *fabric, const struct vb_qp *qp, co
 	if (fabric->tap)
 		capture(fabric->tap, qp, burst);
 	for (uint32_t i = 0; i < burst->runs; i++)
-		if (fd < 0 || !send_run(fd, &burst->run[i]))
+		if (!vb_fabric_direct_send(fabric, &burst->run[i], &lost) && (fd < 0 || !send_run(fd, &burst->run[i])))
 			lost += burst->run[i].packets;
 	if (lost > 0)
 		VB_COUNT_MANY(counters, send_err, lost);

@@ -195,7 +195,7 @@ static void take_inquiry(struct batch_state *state, const uint8_t *bytes, size_t
 static unsigned take_bulk(struct batch_state *state, const struct vb_udp_bundle *bundle, size_t at, unsigned index,
 			  const struct vb_path *from, struct vb_icrc_prefix *prefix)
 {
-	struct vb_roce_bulk bulk = {bundle->bytes + at, bundle->length - at, bundle->segment, index, 0, 0};
+	struct vb_roce_bulk bulk = {bundle->bytes + at, bundle->length - at, bundle->segment, bundle->segment, index, 0, 0};
 
 	if (!state->locked || vb_tap_captures(state->udp->tap) || !vb_udp_carries(state->udp, state->locked))
 		return 0;

@@ -186,7 +186,7 @@ static void run_until(vb_time until)
 static void join(int index, const char *wanted)
 {
 	assert_int_equal(vb_adapter_join(&adapter[index], now, &fabric_address, 0x1000 + (unsigned)index,
-		0xabcd + (unsigned)index, "a host", wanted), 0);
+		0xabcd + (unsigned)index, 5, "a host", wanted), 0);
 	run_until(now + VB_MILLISECONDS(50));
 }
 
@@ -222,7 +222,7 @@ static void joining(void **state)
 	assert_string_equal(joined_text[2], "another host stands in for this node already");
 	join(2, "H7");
 	assert_string_equal(joined_text[2], "no adapter of this name is in the fabric, joined to a switch");
-	assert_int_equal(vb_adapter_join(&adapter[0], now, &fabric_address, 1, 1, "", ""), -EALREADY);
+	assert_int_equal(vb_adapter_join(&adapter[0], now, &fabric_address, 1, 1, 5, "", ""), -EALREADY);
 	/* It leaves, and the ghost is back. */
 	vb_adapter_leave(&adapter[0], now);
 	run_until(now + VB_MILLISECONDS(1));
@@ -294,7 +294,7 @@ static void a_fabric_that_comes_back(void **state)
 	vb_adapter_fini(&adapter[0]);
 	vb_adapter_init(&adapter[0], &adapter_host, &adapter[0]);
 	run_until(now + VB_SECONDS(1));
-	assert_int_equal(vb_adapter_join(&adapter[0], now, &fabric_address, 0x1000, 0x9999, "a host", ""), 0);
+	assert_int_equal(vb_adapter_join(&adapter[0], now, &fabric_address, 0x1000, 0x9999, 5, "a host", ""), 0);
 	run_until(now + VB_SECONDS(1));
 	assert_string_equal(adapter[0].where, "S1[1]");
 }
