@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 enum {
@@ -65,15 +66,6 @@ struct vb_cuda_memory {
 static void *find_library(void)
 {
 	return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-}
-
-bool vb_cuda_is_loaded(void)
-{
-	void *library = find_library();
-
-	if (library != NULL)
-		dlclose(library);
-	return library != NULL;
 }
 
 static int load(struct vb_cuda_memory *memory)

@@ -10,15 +10,11 @@
 #ifndef VB_IO_CUDA_H
 #define VB_IO_CUDA_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Of one region: what its copies need. */
 struct vb_cuda_memory;
-
-/* Is the driver's library in this process? */
-bool vb_cuda_is_loaded(void);
 
 /* 0, or -EFAULT: no such library here, or not all of the range is one allocation on a GPU; -EOPNOTSUPP: it is, but the driver does not do
  * what copies need; -ENOMEM. */
