@@ -40,6 +40,12 @@ static void fill_entry(struct vb_mr_entry *entry, const struct vb_region_info *i
 	entry->qpn = 0;
 }
 
+static void count_gpu(struct vb_memory *memory, const void *gpu, uint32_t change)
+{
+	if (gpu)
+		__atomic_fetch_add(&memory->gpu_regions, change, __ATOMIC_RELAXED);
+}
+
 int vb_region_register(struct vb_memory *memory, const struct vb_region_info *info, uint32_t *key)
 {
 	struct vb_mr_entry *entry = NULL;
@@ -52,7 +58,7 @@ int vb_region_register(struct vb_memory *memory, const struct vb_region_info *in
 		rc = -ENOMEM;
 	if (entry) {
 		fill_entry(entry, info);
-		memory->gpu_regions += info->gpu != NULL;
+		count_gpu(memory, info->gpu, 1);
 		vb_pd_count(info->pd, 1);
 		vb_table_count(memory, info->kind, 1);
 		vb_table_publish(memory, entry, VB_MR_ENTRY_LIVE, *key);
@@ -111,7 +117,7 @@ int vb_region_deregister(struct vb_memory *memory, uint32_t key)
 	vb_mutex_lock(&memory->mutex);
 	vb_pd_count(entry->pd, -1u);
 	vb_table_count(memory, entry->kind, -1u);
-	memory->gpu_regions -= entry->gpu != NULL;
+	count_gpu(memory, entry->gpu, -1u);
 	vb_table_release(memory, entry);
 	vb_mutex_unlock(&memory->mutex);
 	return 0;
@@ -165,6 +171,11 @@ bool vb_memory_admit_peer(struct vb_memory *memory)
 	memory->peers += admitted;
 	vb_mutex_unlock(&memory->mutex);
 	return admitted;
+}
+
+bool vb_memory_has_gpu(const struct vb_memory *memory)
+{
+	return __atomic_load_n(&memory->gpu_regions, __ATOMIC_RELAXED) > 0;
 }
 
 void vb_memory_dismiss_peer(struct vb_memory *memory)

@@ -124,6 +124,9 @@ void vb_memory_unbind_qp(struct vb_memory *memory, uint32_t qpn);
 /* A queue pair's peer is about to copy for itself into and out of regions of this table (memory/foreign.h). It cannot
  * with GPU memory: the table has either such peers or such regions. False: it has such regions. */
 bool vb_memory_admit_peer(struct vb_memory *memory);
+/* Has it such regions? Each access to one is a call of a driver, so that an engine moves many packets at once. A hint; no lock
+ * needed. */
+bool vb_memory_has_gpu(const struct vb_memory *memory);
 void vb_memory_dismiss_peer(struct vb_memory *memory);
 
 uint32_t vb_memory_count(const struct vb_memory *memory, enum vb_region_kind kind);

@@ -91,7 +91,7 @@ struct vb_memory {
 	uint32_t free_first, free_last, free_count; /* first in, first out */
 	uint32_t bound;                  /* list of windows, with those that are leaving; VB_NO_MR_ENTRY: none */
 	uint32_t count[VB_REGION_MW_TYPE_2 + 1]; /* atomic for readers */
-	uint32_t gpu_regions, peers;     /* one of them is 0 */
+	uint32_t gpu_regions, peers;     /* one of them is 0; the first is atomic for readers */
 
 	struct vb_mutex gpu_atomics;     /* one at a time */
 };

@@ -16,6 +16,7 @@
  */
 #include <string.h>
 
+#include "base/inline.h"
 #include "profiles/limits.h"
 #include "roce/engine.h"
 #include "roce/roce.h"
@@ -29,7 +30,11 @@ struct expected {
 	uint8_t opcode;
 	struct psn psn;
 	uint32_t most;                   /* that can still be middle packets of the message */
-	uint8_t *to;
+	uint8_t *to;                     /* NULL: memory of a GPU, reached by the following */
+	struct vb_pd *pd;
+	const struct ibv_sge *list;      /* NULL: the range that a WRITE named */
+	uint32_t sge_count;
+	uint64_t offset;
 };
 
 /* How many packets of one MTU may come before the last one, if `left` bytes are missing. */
@@ -41,6 +46,20 @@ static uint32_t middle_packets(uint32_t left, uint32_t mtu)
 static uint32_t at_most(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
+}
+
+/* No plain pointer leads there. */
+VB_RARE static bool may_stage(struct vb_qp *qp, struct vb_pd *pd, const struct ibv_sge *list, uint32_t count, uint64_t offset,
+			      struct expected *expected)
+{
+	if (!vb_memory_has_gpu(qp->host->memory))
+		return false;
+	expected->most = at_most(expected->most, VB_ROCE_STAGED / vb_roce_engine(qp)->mtu);
+	expected->pd = pd;
+	expected->list = list;
+	expected->sge_count = count;
+	expected->offset = offset;
+	return true;
 }
 
 /* As many packets as are in what is held, beginning with where the next goes. */
@@ -57,7 +76,7 @@ static bool hold_write(struct vb_qp *qp, struct expected *expected)
 		return false;
 	expected->to = vb_roce_hold_remote(qp, &engine->placing, &message, responder->received, expected->most * engine->mtu,
 					   IBV_ACCESS_REMOTE_WRITE);
-	return expected->to != NULL;
+	return expected->to != NULL || may_stage(qp, qp->pd, NULL, 0, responder->received, expected);
 }
 
 /* Of a list, what the element holds that the next packet goes to. */
@@ -76,7 +95,7 @@ static bool hold_list(struct vb_qp *qp, const struct ibv_sge *list, uint32_t cou
 		return false;
 	expected->to = vb_roce_hold_list(qp, &engine->placing, list, count, offset, expected->most * engine->mtu,
 					 IBV_ACCESS_LOCAL_WRITE);
-	return expected->to != NULL;
+	return expected->to != NULL || may_stage(qp, qp->pd, list, count, offset, expected);
 }
 
 static bool expect_request(struct vb_qp *qp, struct expected *expected)
@@ -139,14 +158,63 @@ static void requests_came(struct vb_qp *qp, uint32_t count, bool ack_request)
 		vb_roce_responder_owe_acknowledgement(qp);
 }
 
+/* The packets that are as expected, one after the other to `to`. Returns how many. */
+static uint32_t take(struct vb_qp *qp, const struct vb_path *from, struct vb_icrc_prefix *prefix, const struct expected *expected,
+		     struct vb_roce_bulk *got, uint8_t *to, bool *ack_request)
+{
+	uint32_t mtu = vb_roce_engine(qp)->mtu, count = 0;
+	size_t size = VB_BTH_LENGTH + mtu + VB_ICRC_LENGTH;
+	bool asks;
+
+	for (; count < expected->most && count * got->stride + size <= got->length; count++) {
+		const uint8_t *datagram = got->bytes + count * got->stride;
+
+		if (!vb_roce_packet_is_next(datagram, size, expected->opcode, qp->qpn, psn_add(expected->psn, count), &asks))
+			break;
+		if (!vb_icrc_copy_is_valid(prefix, from, datagram, size, (uint16_t)(got->index + count), VB_BTH_LENGTH,
+					   to + (size_t)count * mtu)) {
+			got->damaged = 1;
+			break;
+		}
+		*ack_request |= asks;
+	}
+	return count;
+}
+
+/* The same by way of the stack. What cannot be placed is not taken: the ordinary way says why. */
+VB_RARE static uint32_t take_staged(struct vb_qp *qp, const struct vb_path *from, struct vb_icrc_prefix *prefix,
+				    const struct expected *expected, struct vb_roce_bulk *got, bool *ack_request)
+{
+	const struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	struct vb_accessor who = {
+		.pd = expected->pd,
+		.qpn = qp->qpn,
+		.key = responder->write_rkey,
+		.rights = IBV_ACCESS_REMOTE_WRITE,
+		.remote = true,
+	};
+	struct vb_memory *memory = qp->host->memory;
+	struct vb_fault_record ignored;
+	uint8_t bytes[VB_ROCE_STAGED];
+	uint32_t count = take(qp, from, prefix, expected, got, bytes, ack_request);
+	size_t length = (size_t)count * vb_roce_engine(qp)->mtu;
+	bool placed = expected->list ? vb_memory_scatter(memory, expected->pd, qp->qpn, expected->list, expected->sge_count,
+							 expected->offset, bytes, length, &ignored) :
+				       vb_memory_place(memory, &who, responder->write_address + expected->offset, bytes, length, &ignored);
+
+	if (!placed)
+		got->damaged = 0;
+	return placed ? count : 0;
+}
+
 void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *from, struct vb_icrc_prefix *prefix,
 			    struct vb_roce_bulk *got)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	size_t size = VB_BTH_LENGTH + engine->mtu + VB_ICRC_LENGTH;
-	bool asks, ack_request = false, response;
+	bool ack_request = false, response;
 	struct expected expected;
-	uint32_t count = 0;
+	uint32_t count;
 
 	vb_lock_assert_held(&qp->lock);
 	got->taken = got->damaged = 0;
@@ -159,19 +227,8 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	response = qp->type != IBV_QPT_UC && !vb_roce_opcode(got->bytes[0])->is_request;
 	if (!(response ? expect_response(qp, &expected) : expect_request(qp, &expected)))
 		return;
-	while (count < expected.most && count * got->stride + size <= got->length) {
-		const uint8_t *datagram = got->bytes + count * got->stride;
-
-		if (!vb_roce_packet_is_next(datagram, size, expected.opcode, qp->qpn, psn_add(expected.psn, count), &asks))
-			break;
-		if (!vb_icrc_copy_is_valid(prefix, from, datagram, size, (uint16_t)(got->index + count), VB_BTH_LENGTH,
-					   expected.to + (size_t)count * engine->mtu)) {
-			got->damaged = 1;
-			break;
-		}
-		ack_request |= asks;
-		count++;
-	}
+	count = expected.to ? take(qp, from, prefix, &expected, got, expected.to, &ack_request) :
+			      take_staged(qp, from, prefix, &expected, got, &ack_request);
 	got->taken = count;
 	if (count == 0)
 		return;

@@ -276,6 +276,10 @@ static inline bool vb_roce_requester_outstanding(const struct vb_roce_requester 
 	return !psn_equal(requester->acknowledged, requester->high);
 }
 
+/* Packets of a message to or from GPU memory are fetched and placed together, as each fetch is a call of its driver: so many bytes at a
+ * time, on the stack. One by one, 64 MiB of NCCL's all-reduce went at 0.025 GB/s. */
+enum { VB_ROCE_STAGED = 32 << 10 };
+
 /* ---- hold.c: checks made once for a batch ---- */
 /* Where `length` bytes at `offset` of a list are, if they lie within one element that has plain memory; else NULL,
  * go by the ordinary access. */

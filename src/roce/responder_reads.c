@@ -268,6 +268,30 @@ static enum fetched fetch(struct vb_qp *qp, const struct vb_roce_resource *resou
 	return vb_memory_fetch(qp->host->memory, &who, address, span->iov_base, length, why) ? FETCHED : FETCH_FAILED;
 }
 
+VB_RARE static uint32_t append_staged(struct vb_qp *qp, const struct vb_roce_resource *resource, uint32_t count,
+				      struct vb_roce_packet *packet, struct vb_burst *out)
+{
+	const struct vb_accessor who = {
+		.pd = resource->pd,
+		.qpn = qp->qpn,
+		.key = resource->rkey,
+		.rights = IBV_ACCESS_REMOTE_READ,
+		.remote = true,
+	};
+	uint32_t mtu = vb_roce_engine(qp)->mtu, most = VB_ROCE_STAGED / mtu;
+	struct vb_fault_record ignored;
+	uint8_t bytes[VB_ROCE_STAGED];
+
+	if (!vb_memory_has_gpu(qp->host->memory))
+		return 0;
+	if (count > most)
+		count = most;
+	/* What is refused is refused again, one by one. */
+	if (!vb_memory_fetch(qp->host->memory, &who, resource->address + (uint64_t)resource->next * mtu, bytes, count * mtu, &ignored))
+		return 0;
+	return vb_burst_append_many(out, &qp->path, packet, bytes, mtu, count);
+}
+
 /* Of the packets between the first and the last of a response, which are all alike, as many as possible at once. Returns how
  * many were sent; 0: they must be tried singly. */
 static uint32_t send_read_middle_packets(struct vb_qp *qp, struct vb_roce_resource *resource, struct vb_burst *out)
@@ -286,11 +310,10 @@ static uint32_t send_read_middle_packets(struct vb_qp *qp, struct vb_roce_resour
 		count = room;
 	bytes = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->sending, &whole, resource->next * mtu, count * mtu,
 				    IBV_ACCESS_REMOTE_READ);
-	if (!bytes)
-		return 0;
 	vb_roce_prepare(qp, &packet, vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0),
 			psn_add(resource->first, resource->next));
-	count = vb_burst_append_many(out, &qp->path, &packet, bytes, mtu, count);
+	count = bytes ? vb_burst_append_many(out, &qp->path, &packet, bytes, mtu, count) :
+			append_staged(qp, resource, count, &packet, out);
 	resource->next += count;
 	return count;
 }

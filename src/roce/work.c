@@ -196,6 +196,25 @@ enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *
 	return VB_PROGRESS_SENT;
 }
 
+VB_RARE static uint32_t append_staged(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint64_t offset, uint32_t count,
+				      struct vb_roce_packet *packet, struct vb_burst *out)
+{
+	uint32_t mtu = vb_roce_engine(qp)->mtu, most = VB_ROCE_STAGED / mtu;
+	struct vb_fault_record ignored;
+	uint8_t bytes[VB_ROCE_STAGED];
+
+	if (!vb_memory_has_gpu(qp->host->memory))
+		return 0;
+	if (count > most) {
+		count = most;
+		packet->ack_request = false;
+	}
+	/* What is refused is refused again, one by one. */
+	if (!vb_memory_gather(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, offset, bytes, count * mtu, &ignored))
+		return 0;
+	return vb_burst_append_many(out, &qp->path, packet, bytes, mtu, count);
+}
+
 uint32_t vb_roce_work_append_middle_packets(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t count,
 					    struct vb_roce_packet *packet, struct vb_burst *out)
 {
@@ -220,5 +239,7 @@ uint32_t vb_roce_work_append_middle_packets(struct vb_qp *qp, const struct vb_se
 	if (count == 0)
 		return 0;
 	bytes = vb_roce_hold_list(qp, &vb_roce_engine(qp)->sending, wqe->list, wqe->sge_count, offset, count * mtu, 0);
-	return bytes ? vb_burst_append_many(out, &qp->path, packet, bytes, mtu, count) : 0;
+	if (!bytes)
+		return append_staged(qp, wqe, offset, count, packet, out);
+	return vb_burst_append_many(out, &qp->path, packet, bytes, mtu, count);
 }

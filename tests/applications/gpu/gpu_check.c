@@ -110,19 +110,28 @@ static void meet(const void *out, void *in, size_t length)
 	REQUIRE(recv(line, in ? in : &ignored, length, MSG_WAITALL) == (ssize_t)length, "the other side is gone");
 }
 
+static int has_gid(struct ibv_context *device)
+{
+	static const union ibv_gid none;
+
+	return device && ibv_query_gid(device, 1, 0, &mine.gid) == 0 && memcmp(&mine.gid, &none, sizeof(none)) != 0;
+}
+
 static void open_device(void)
 {
 	int count;
 	struct ibv_device **list = ibv_get_device_list(&count);
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {64, 64, 1, 1, 0}};
 
-	REQUIRE(list != NULL && count > 0, "no device");
-	context = ibv_open_device(list[0]);
+	REQUIRE(list != NULL, "no device");
+	for (int i = 0; i < count && !has_gid(context); i++)
+		context = ibv_open_device(list[i]);
 	ibv_free_device_list(list);
-	REQUIRE(context && (pd = ibv_alloc_pd(context)) && (cq = ibv_create_cq(context, 128, NULL, NULL, 0)), "no device");
+	REQUIRE(has_gid(context), "no device with a GID");
+	printf("on %s\n", ibv_get_device_name(context->device));
+	REQUIRE((pd = ibv_alloc_pd(context)) && (cq = ibv_create_cq(context, 128, NULL, NULL, 0)), "no device");
 	attr.send_cq = attr.recv_cq = cq;
 	REQUIRE((qp = ibv_create_qp(pd, &attr)), "no queue pair");
-	REQUIRE(ibv_query_gid(context, 1, 0, &mine.gid) == 0, "no GID");
 	mine.qpn = qp->qp_num;
 	mine.address = gpu;
 }
@@ -148,13 +157,15 @@ static void register_gpu(const char *how)
 
 static void connect_qp(void)
 {
+	struct ibv_port_attr port;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL & ~IBV_ACCESS_LOCAL_WRITE};
 
 	meet(&mine, &theirs, sizeof(mine));
+	REQUIRE(ibv_query_port(context, 1, &port) == 0, "no port");
 	REQUIRE(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0, "INIT");
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_4096,
+		.path_mtu = port.active_mtu,
 		.dest_qp_num = theirs.qpn,
 		.max_dest_rd_atomic = 8,
 		.min_rnr_timer = 12,

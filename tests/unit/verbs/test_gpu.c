@@ -22,8 +22,8 @@
 
 enum {
 	ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-	BYTES = 64 << 10,
-	LENGTH = 9001,                   /* several packets, and nothing even */
+	BYTES = 128 << 10,
+	LENGTH = 70001,                  /* more packets than are fetched together, and nothing even */
 };
 
 static const struct played_cuda *cuda;
