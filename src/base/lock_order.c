@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_HELD = 64 };
 
@@ -74,8 +75,24 @@ void vb_lock_order_tried(const void *lock, enum vb_lock_rank rank)
 	held[held_count++] = (struct held){lock, rank};
 }
 
+/* For the test that an inversion in an unmodified program is noticed: VERBENA_TEST_LOCK_ORDER names a lock, and a
+ * thread that wants such a one holds the innermost of all first. */
+static void invert(enum vb_lock_rank rank)
+{
+	static const char innermost, *wanted;
+	const char *name = __atomic_load_n(&wanted, __ATOMIC_RELAXED);
+
+	if (!name) {
+		name = secure_getenv("VERBENA_TEST_LOCK_ORDER");
+		__atomic_store_n(&wanted, name ? name : "", __ATOMIC_RELAXED);
+	}
+	if (name && *name && strcmp(name, name_of(rank)) == 0)
+		vb_lock_order_tried(&innermost, VB_RANK_LOG);
+}
+
 void vb_lock_order_take(const void *lock, enum vb_lock_rank rank)
 {
+	invert(rank);
 	check(lock, rank, "is wanted by a thread that holds");
 	vb_lock_order_tried(lock, rank);
 }

@@ -199,8 +199,8 @@ class Host:
         if self.network.staged:
             environment["LD_LIBRARY_PATH"] = self.network.staged.library
         # VERBENA_WIRE=rocev2 tests/run --only clients: everything by wire, one host or two.
-        if "VERBENA_WIRE" in os.environ:
-            environment["VERBENA_WIRE"] = os.environ["VERBENA_WIRE"]
+        # VERBENA_TEST_LOCK_ORDER: what stage `locks` does to show that it notices.
+        environment.update({name: os.environ[name] for name in ("VERBENA_WIRE", "VERBENA_TEST_LOCK_ORDER") if name in os.environ})
         environment.update(self.network.environment)
         environment.update(more or {})
         return environment
