@@ -55,6 +55,29 @@ class Style(unittest.TestCase):
                         wrong.append("%s:%d: %s" % (path, number, line.strip()))
         self.assertEqual("\n".join(wrong), "")
 
+    def test_documents_name_what_is_there(self):
+        """Files and functions of ours that a document names in backquotes are in the tree."""
+        listed = self.files()
+        names = set()
+        for path in listed:
+            with open(os.path.join(ROOT, path)) as file:
+                names |= set(re.findall(r"\b(?:vb|VB)_\w+", file.read()))
+        wrong, looked = [], 0
+        for directory, _, found in os.walk(os.path.join(ROOT, "docs")):
+            for name in sorted(found):
+                if not name.endswith(".md"):
+                    continue
+                with open(os.path.join(directory, name)) as file:
+                    quoted = " ".join(re.findall(r"`([^`\n]+)`", file.read()))
+                for path in re.findall(r"[\w-]+(?:/[\w-]+)+\.[ch]\b", quoted):
+                    looked += 1
+                    if not re.search(r"[A-Z]|^infiniband/|^rdma/", path) and not any(("/" + one).endswith("/" + path) for one in listed):
+                        wrong.append("%s: %s" % (name, path))
+                wrong += ["%s: %s" % (name, one) for one in re.findall(r"\b(?:vb|VB)_\w+", quoted)
+                          if one not in names and not any(known.startswith(one) for known in names)]
+        self.assertGreater(looked, 20)
+        self.assertEqual("\n".join(wrong), "")
+
     # Words that we had for what the field has a word for, and what to write instead (docs/architecture.md, section Words).
     RETIRED = {"board": "shared segment", "verdict": "result, action, status", "bury": "reap", "stranger": "by meaning: attacker, foreign frame",
                "door": "access, handover", "beckon": "has work", "heed": "watch", "stance": "path", "weigh": "examine, update", "shelf": "reorder buffer",
