@@ -6,19 +6,23 @@
  *   FAIL_IN=NAME[:NAME]   objects whose calls count: libibverbs.so.1, librdmacm.so.1, verbenad
  *   FAIL_AT=N             the Nth such call fails; 0: none
  *   FAIL_KIND=short       for want of something (default); =interrupted: EINTR, of calls that can have it; =killed: instead of
- *                         the call the process dies, as by kill -9; =stopped: it stops there, until it is told to go on
+ *                         the call the process dies, as by kill -9; =stopped: it stops there, until it is told to go on;
+ *                         =part: the Nth read or write of a stream or file moves one byte
  *
  * Two lines go to standard error: which call failed, of whom, and (at the end of the program) how many there were.
  * The program may turn it on and off: fail_calls_begin() and fail_calls_end(), found by dlsym. A program without these words is
  * watched from its beginning on.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <link.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,7 +32,11 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define VISIBLE __attribute__((visibility("default")))
@@ -41,7 +49,7 @@ static struct range {
 } ranges[MOST_RANGES];
 static unsigned range_count;
 static unsigned long fail_at, calls;     /* calls: atomic */
-static bool interrupts, is_on = true;
+static bool interrupts, parts, is_on = true;
 static int signal_number;                /* killed, stopped: this one */
 static __thread bool inside;
 
@@ -103,6 +111,7 @@ __attribute__((constructor)) static void prepare(void)
 
 	inside = true;
 	interrupts = kind && strcmp(kind, "interrupted") == 0;
+	parts = kind && strcmp(kind, "part") == 0;
 	if (kind && strcmp(kind, "killed") == 0)
 		signal_number = SIGKILL;
 	else if (kind && strcmp(kind, "stopped") == 0)
@@ -130,12 +139,13 @@ __attribute__((destructor)) static void tell_count(void)
 		tell("calls %lu\n", calls);
 }
 
-static bool fails(const char *call, void *caller, bool can_be_interrupted)
+/* Is it the Nth? */
+static bool is_the_one(const char *call, void *caller)
 {
 	uintptr_t at = (uintptr_t)caller;
 	bool now = false;
 
-	if (inside || range_count == 0 || !__atomic_load_n(&is_on, __ATOMIC_SEQ_CST) || (interrupts && !can_be_interrupted))
+	if (inside || range_count == 0 || !__atomic_load_n(&is_on, __ATOMIC_SEQ_CST))
 		return false;
 	for (unsigned i = 0; i < range_count; i++) {
 		if (at < ranges[i].begin || at >= ranges[i].end)
@@ -153,6 +163,41 @@ static bool fails(const char *call, void *caller, bool can_be_interrupted)
 		break;
 	}
 	return now;
+}
+
+static bool fails(const char *call, void *caller, bool can_be_interrupted)
+{
+	return !parts && (!interrupts || can_be_interrupted) && is_the_one(call, caller);
+}
+
+/* What moves bytes of a stream or a file may move fewer than it is asked to. Messages are whole. */
+static size_t part_of(const char *call, void *caller, int fd, size_t length)
+{
+	int type = 0;
+	struct stat status;
+	socklen_t size = sizeof(type);
+	bool flows;
+
+	if (!parts || inside || range_count == 0 || length < 2)
+		return length;
+	inside = true;
+	flows = fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode) ||
+		(S_ISSOCK(status.st_mode) && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM));
+	inside = false;
+	return flows && is_the_one(call, caller) ? 1 : length;
+}
+
+/* Of a message: its first byte. */
+static const struct msghdr *part_of_message(const char *call, void *caller, int fd, const struct msghdr *message, struct msghdr *part,
+					    struct iovec *piece)
+{
+	if (!parts || message->msg_iovlen == 0 || part_of(call, caller, fd, message->msg_iov[0].iov_len) == message->msg_iov[0].iov_len)
+		return message;
+	*part = *message;
+	*piece = (struct iovec){message->msg_iov[0].iov_base, 1};
+	part->msg_iov = piece;
+	part->msg_iovlen = 1;
+	return part;
 }
 
 /* The C library's own. */
@@ -236,14 +281,50 @@ CALL(int, getsockopt, ENOBUFS, false, (int fd, int l, int o, void *v, socklen_t 
      (fd, l, o, v, n))
 CALL(int, getsockname, ENOBUFS, false, (int fd, struct sockaddr *a, socklen_t *n), LIST(int, struct sockaddr *, socklen_t *), (fd, a, n))
 CALL(int, socketpair, EMFILE, false, (int a, int b, int c, int v[2]), LIST(int, int, int, int *), (a, b, c, v))
-CALL(ssize_t, sendmsg, ENOBUFS, true, (int fd, const struct msghdr *m, int f), LIST(int, const struct msghdr *, int), (fd, m, f))
-CALL(ssize_t, recvmsg, ENOMEM, true, (int fd, struct msghdr *m, int f), LIST(int, struct msghdr *, int), (fd, m, f))
-CALL(ssize_t, send, ENOBUFS, true, (int fd, const void *b, size_t n, int f), LIST(int, const void *, size_t, int), (fd, b, n, f))
-CALL(ssize_t, recv, ENOMEM, true, (int fd, void *b, size_t n, int f), LIST(int, void *, size_t, int), (fd, b, n, f))
-CALL(ssize_t, sendto, ENOBUFS, true, (int fd, const void *b, size_t n, int f, const struct sockaddr *a, socklen_t l),
+VISIBLE ssize_t sendmsg(int fd, const struct msghdr *m, int f)
+{
+	struct msghdr part;
+	struct iovec piece;
+
+	REAL(ssize_t, "sendmsg", int, const struct msghdr *, int);
+	FAIL_WITH("sendmsg", ENOBUFS, true);
+	return real_(fd, part_of_message("sendmsg", __builtin_return_address(0), fd, m, &part, &piece), f);
+}
+
+VISIBLE ssize_t recvmsg(int fd, struct msghdr *m, int f)
+{
+	struct msghdr part;
+	struct iovec piece;
+	const struct msghdr *asked;
+	ssize_t got;
+
+	REAL(ssize_t, "recvmsg", int, struct msghdr *, int);
+	FAIL_WITH("recvmsg", ENOMEM, true);
+	asked = part_of_message("recvmsg", __builtin_return_address(0), fd, m, &part, &piece);
+	if (asked == m)
+		return real_(fd, m, f);
+	got = real_(fd, &part, f);
+	m->msg_flags = part.msg_flags;
+	m->msg_controllen = part.msg_controllen;
+	m->msg_namelen = part.msg_namelen;
+	return got;
+}
+
+#define MOVE(name, error, parameters, types, arguments)                                     \
+	VISIBLE ssize_t name parameters                                                     \
+	{                                                                                   \
+		REAL(ssize_t, #name, types);                                                \
+		FAIL_WITH(#name, error, true);                                              \
+		n = part_of(#name, __builtin_return_address(0), fd, n);                     \
+		return real_ arguments;                                                     \
+	}
+
+MOVE(send, ENOBUFS, (int fd, const void *b, size_t n, int f), LIST(int, const void *, size_t, int), (fd, b, n, f))
+MOVE(recv, ENOMEM, (int fd, void *b, size_t n, int f), LIST(int, void *, size_t, int), (fd, b, n, f))
+MOVE(sendto, ENOBUFS, (int fd, const void *b, size_t n, int f, const struct sockaddr *a, socklen_t l),
      LIST(int, const void *, size_t, int, const struct sockaddr *, socklen_t), (fd, b, n, f, a, l))
-CALL(ssize_t, read, EINTR, true, (int fd, void *b, size_t n), LIST(int, void *, size_t), (fd, b, n))
-CALL(ssize_t, write, EINTR, true, (int fd, const void *b, size_t n), LIST(int, const void *, size_t), (fd, b, n))
+MOVE(read, EINTR, (int fd, void *b, size_t n), LIST(int, void *, size_t), (fd, b, n))
+MOVE(write, EINTR, (int fd, const void *b, size_t n), LIST(int, const void *, size_t), (fd, b, n))
 CALL(int, epoll_create1, EMFILE, false, (int f), LIST(int), (f))
 CALL(int, epoll_ctl, ENOSPC, false, (int e, int o, int fd, struct epoll_event *v), LIST(int, int, int, struct epoll_event *), (e, o, fd, v))
 CALL(int, epoll_wait, EINTR, true, (int e, struct epoll_event *v, int n, int t), LIST(int, struct epoll_event *, int, int), (e, v, n, t))
@@ -254,6 +335,73 @@ CALL(int, eventfd, EMFILE, false, (unsigned v, int f), LIST(unsigned, int), (v, 
 CALL(int, memfd_create, EMFILE, false, (const char *n, unsigned f), LIST(const char *, unsigned), (n, f))
 CALL(int, ftruncate64, ENOSPC, true, (int fd, off64_t n), LIST(int, off64_t), (fd, n))
 CALL(int, pipe2, EMFILE, false, (int v[2], int f), LIST(int *, int), (v, f))
+
+CALL(int, getpeername, ENOBUFS, false, (int fd, struct sockaddr *a, socklen_t *n), LIST(int, struct sockaddr *, socklen_t *), (fd, a, n))
+CALL(int, dup3, EMFILE, true, (int a, int b, int f), LIST(int, int, int), (a, b, f))
+CALL(int, madvise, ENOMEM, false, (void *a, size_t n, int f), LIST(void *, size_t, int), (a, n, f))
+CALL(ssize_t, getrandom, EINTR, true, (void *b, size_t n, unsigned f), LIST(void *, size_t, unsigned), (b, n, f))
+CALL(pid_t, waitpid, EINTR, true, (pid_t p, int *s, int f), LIST(pid_t, int *, int), (p, s, f))
+CALL(ssize_t, readlink, ENOMEM, false, (const char *p, char *b, size_t n), LIST(const char *, char *, size_t), (p, b, n))
+CALL(int, getifaddrs, ENOMEM, false, (struct ifaddrs **l), LIST(struct ifaddrs **), (l))
+CALL(ssize_t, process_vm_readv, ENOMEM, false,
+     (pid_t p, const struct iovec *a, unsigned long n, const struct iovec *b, unsigned long m, unsigned long f),
+     LIST(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long), (p, a, n, b, m, f))
+CALL(ssize_t, process_vm_writev, ENOMEM, false,
+     (pid_t p, const struct iovec *a, unsigned long n, const struct iovec *b, unsigned long m, unsigned long f),
+     LIST(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long), (p, a, n, b, m, f))
+MOVE(recvfrom, ENOMEM, (int fd, void *b, size_t n, int f, struct sockaddr *a, socklen_t *l),
+     LIST(int, void *, size_t, int, struct sockaddr *, socklen_t *), (fd, b, n, f, a, l))
+MOVE(pread64, EINTR, (int fd, void *b, size_t n, off64_t o), LIST(int, void *, size_t, off64_t), (fd, b, n, o))
+
+#define OPEN(type, name, parameters, types, arguments)                                     \
+	VISIBLE type *name parameters                                                      \
+	{                                                                                  \
+		REAL(type *, #name, types);                                                \
+		if (fails(#name, __builtin_return_address(0), false)) {                    \
+			errno = EMFILE;                                                    \
+			return NULL;                                                       \
+		}                                                                          \
+		return real_ arguments;                                                    \
+	}
+
+OPEN(FILE, fopen, (const char *p, const char *m), LIST(const char *, const char *), (p, m))
+OPEN(FILE, fopen64, (const char *p, const char *m), LIST(const char *, const char *), (p, m))
+OPEN(DIR, opendir, (const char *p), LIST(const char *), (p))
+
+/* Those that the C library has no function for: membarrier, pidfd_open, close_range, ... */
+VISIBLE long syscall(long number, ...)
+{
+	va_list arguments;
+	long argument[6];
+
+	va_start(arguments, number);
+	for (unsigned i = 0; i < 6; i++)
+		argument[i] = va_arg(arguments, long);
+	va_end(arguments);
+	REAL(long, "syscall", long, ...);
+	FAIL_WITH("syscall", ENOMEM, false);
+	return real_(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+}
+
+VISIBLE char *strdup(const char *text)
+{
+	size_t length = strlen(text) + 1;
+	char *copy;
+
+	FAIL_ALLOCATION("strdup");
+	copy = __libc_malloc(length);
+	return copy ? memcpy(copy, text, length) : NULL;
+}
+
+VISIBLE int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+			char *const *words, char *const *environment)
+{
+	REAL(int, "posix_spawn", pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *,
+	     char *const *);
+	if (fails("posix_spawn", __builtin_return_address(0), false))
+		return EAGAIN;
+	return real_(pid, path, actions, attributes, words, environment);
+}
 
 VISIBLE void *mmap64(void *address, size_t length, int protection, int flags, int fd, off64_t offset)
 {

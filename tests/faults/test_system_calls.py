@@ -3,7 +3,7 @@
 """Every allocation and every system call of the libraries and of verbenad fails once (interpose.c), while a program lives its life
 (lifetime.c); and at every one of them the process dies, or stops.
 
-    test_system_calls.py VERBENAD LIFETIME INTERPOSE [--every STEP] [--from N] [--seconds S] [--only GROUP]
+    test_system_calls.py VERBENAD LIFETIME INTERPOSE RSOCKETS SOCKETS [--every STEP] [--from N] [--seconds S] [--only GROUP]
 
 Without options a few of each group, spread over all; `make campaign` runs `--every 1`. A run that fails is told with the options that
 repeat it.
@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +26,7 @@ from pylib import hosts                                     # noqa: E402
 from pylib.clients import which                             # noqa: E402
 
 LIBRARIES = "libibverbs.so.1:librdmacm.so.1"
+SOCKETS = "libverbena-sockets.so"
 # Group: whose calls, and how they fail.
 GROUPS = {
     "libraries-short": (LIBRARIES, "short"),
@@ -39,20 +41,57 @@ GROUPS = {
     # Two hosts: rping's server, and what its client hears.
     "peer-killed": (LIBRARIES, "killed"),
     "peer-stopped": (LIBRARIES, "stopped"),
+    # Its client instead; and both on one host, the server first.
+    "client-stopped": (LIBRARIES, "stopped"),
+    "alone-killed": (LIBRARIES, "killed"),
+    "alone-stopped": (LIBRARIES, "stopped"),
+    # The program's calls wait, and go on.
+    "daemon-stopped": ("verbenad", "stopped"),
+    # Streams (streams.c): of rsockets, and of TCP sockets that a preloaded library carries. What moves one byte is no failure.
+    "rsockets-short": (LIBRARIES, "short"),
+    "rsockets-interrupted": (LIBRARIES, "interrupted"),
+    "sockets-short": (SOCKETS, "short"),
+    "sockets-interrupted": (SOCKETS, "interrupted"),
+    "sockets-part": (SOCKETS, "part"),
+}
+# Every call of the C library that asks the system for something, as far as library and daemon use it, must be among those that
+# interpose.c has fail; but for these, with the reason.
+CAN_FAIL = set("""accept accept4 access bind chdir chmod clock_gettime close close_range connect dup dup2 dup3 epoll_create1 epoll_ctl epoll_wait
+    eventfd fcntl fcntl64 flock fopen fopen64 fork fstat64 ftruncate ftruncate64 getaddrinfo getifaddrs getpeername getrandom getrlimit64
+    getsockname getsockopt if_nametoindex ioctl listen lseek lseek64 madvise memfd_create mkdir mmap mmap64 mprotect mremap munmap nanosleep
+    open open64 openat openat64 opendir pipe2 poll posix_spawn ppoll prctl pread pread64 process_vm_readv process_vm_writev pwrite pwrite64
+    read readlink readv recv recvfrom recvmmsg recvmsg select send sendfile sendmmsg sendmsg sendto setrlimit64 setsid setsockopt shutdown
+    socket socketpair splice stat64 statx syscall timerfd_create unlink waitpid write writev calloc malloc realloc aligned_alloc
+    posix_memalign strdup strndup pthread_create""".split())
+EXEMPT = {
+    "clock_gettime": "always there", "close": "the descriptor is gone whatever it says", "close_range": "as close", "munmap": "of what was mapped whole",
+    "nanosleep": "a shorter sleep", "prctl": "what it is asked for is no condition for anything", "shutdown": "of a stream that is over",
+    "access": "as if there were no such file", "stat64": "as if there were no such file", "statx": "as if there were no such file",
+    "fstat64": "of a descriptor that is open", "getrlimit64": "always there", "setrlimit64": "it goes on with the limit there is",
+    "lseek": "as fstat64", "lseek64": "as fstat64", "flock": "of captures alone", "openat64": "under a folder in /proc: as if it were not there",
+    "if_nametoindex": "as if there were no such interface", "ioctl": "as if there were no such interface", "getaddrinfo": "tells by itself",
+    "chdir": "before it serves", "chmod": "before it serves", "mkdir": "before it serves", "unlink": "before it serves",
+    "dup2": "before it serves", "fork": "before it serves", "setsid": "before it serves",
+    # libverbena-sockets.so alone, which asks for the function behind it in the chain and never calls these itself.
+    "open": "as open64: tests are built with large files", "mmap": "as mmap64", "pread": "as pread64",
 }
 # Of each, in `make test`.
 FEW = 4
+# Of those that are like others.
+FEWER = ("client-stopped", "alone-killed", "alone-stopped", "daemon-stopped", "rsockets-short", "rsockets-interrupted", "sockets-short",
+         "sockets-interrupted", "sockets-part")
 PATIENCE = 100
 STOPPED = 0.5
 
 
 class Faults:
-    def __init__(self, verbenad, lifetime, interpose):
+    def __init__(self, verbenad, lifetime, interpose, rsockets, sockets):
         self.folder = tempfile.mkdtemp(prefix="verbena-faults-")
         os.chmod(self.folder, 0o755)
         library = os.path.join(os.path.dirname(verbenad), "..", "lib")
-        sources = [verbenad, lifetime, interpose] + [os.path.join(library, name) for name in LIBRARIES.split(":")]
-        self.verbenad, self.lifetime, self.interpose = [self.take(path) for path in sources][:3]
+        sources = [verbenad, lifetime, interpose, rsockets, sockets]
+        sources += [os.path.join(library, name) for name in LIBRARIES.split(":") + [SOCKETS]]
+        self.verbenad, self.lifetime, self.interpose, self.rsockets, self.sockets, *_, self.carrier = map(self.take, sources)
         self.network = hosts.Network()
         self.network.__enter__()
         self.network.environment = {"LD_LIBRARY_PATH": self.folder, "VERBENA_DAEMON": self.verbenad, "VERBENA_IDLE_SECONDS": "0.2"}
@@ -73,10 +112,14 @@ class Faults:
         if group.endswith("-warm"):
             faults["LIFE_WARM"] = "1"
         # Hosts of its own: nothing of one run is there in the next.
-        here = list(self.network.pair()) if group.startswith("peer-") else [self.network.host()]
+        here = list(self.network.pair()) if group.startswith(("peer-", "client-")) else [self.network.host()]
         try:
-            if group.startswith("peer-"):
-                return self.run_between(*here, faults)
+            if group.startswith(("peer-", "client-")):
+                return self.run_between(*here, "10.77.0.1", faults, group.startswith("client-"))
+            if group.startswith("alone-"):
+                return self.run_between(here[0], here[0], "127.0.0.1", faults, False)
+            if group.startswith(("rsockets-", "sockets-")):
+                return self.run_streams(here[0], group, faults)
             if group == "libraries-killed":
                 return self.run_killed(here[0], faults)
             return self.run_on(here[0], objects, faults)
@@ -102,27 +145,43 @@ class Faults:
                 problem = "verbenad believes that somebody is there"
         return self.judged(problem, first.out + second.out)
 
-    def run_between(self, left, right, faults):
-        """The server's process dies or stops at a call of its library. The client hears of it, or is served: it ends."""
-        server = left.start(which("rping"), "-s", "-a", "10.77.0.1", "-C", "3", environment=faults)
+    def run_between(self, left, right, address, faults, client_fails):
+        """A process dies or stops at a call of its library, rping's server unless it is the client. The client hears of it, or is
+        served: it ends."""
+        server = left.start(which("rping"), "-s", "-a", address, "-C", "3", environment={} if client_fails else faults)
         server.wait_until(lambda process: self.is_bound(process) or self.is_stopped(process))
-        client = right.start(which("rping"), "-c", "-a", "10.77.0.1", "-C", "3", "-S", "4000")
+        client = right.start(which("rping"), "-c", "-a", address, "-C", "3", "-S", "4000", environment=faults if client_fails else {})
         if faults["FAIL_KIND"] == "stopped":
-            # Where the client waits as long as its peer's timeouts say, that is minutes: so the server goes on after a while.
-            client.wait_until(lambda _: self.is_stopped(server))
-            if client.running():
-                time.sleep(STOPPED)
-            server.signal(signal.SIGCONT)
+            # Where the other one waits as long as its peer's timeouts say, that is minutes: so it goes on after a while.
+            self.go_on_after_a_while(client if client_fails else server, client)
         client = client.wait(PATIENCE)
         problem = "the client waits for ever" if client.timed_out else None
         if client.code is not None and client.code < 0 and not client.timed_out:
             problem = "the client ended with %s" % client.code
+        # A client that was served leaves a server that ends too. It may stop on the way.
+        patience = PATIENCE if client.code == 0 and not problem else 1
+        if faults["FAIL_KIND"] == "stopped":
+            server.wait_until(self.is_stopped, patience)
         server.signal(signal.SIGCONT)
-        # A client that was served leaves a server that ends too.
-        ended = server.wait(PATIENCE if client.code == 0 and not problem else 1)
+        ended = server.wait(patience)
         if ended.timed_out and client.code == 0:
             problem = "the server waits for ever"
         return self.judged(problem, client.out + ended.out)
+
+    def go_on_after_a_while(self, stopped, program):
+        """`program` is what must end."""
+        program.wait_until(lambda _: self.is_stopped(stopped))
+        if self.is_stopped(stopped):
+            time.sleep(STOPPED)
+        stopped.signal(signal.SIGCONT)
+
+    def run_streams(self, host, group, faults):
+        faults["FAIL_WAITS"] = "1"
+        if objects_are_sockets(group):
+            faults["LD_PRELOAD"] = self.carrier + ":" + self.interpose
+        program = host.start(self.sockets if objects_are_sockets(group) else self.rsockets, environment=faults).wait(PATIENCE)
+        good = (0,) if faults["FAIL_KIND"] == "part" else (0, 3)
+        return self.judged(None if program.code in good else "the program ended with %s" % program.code, program.out)
 
     @staticmethod
     def is_stopped(process):
@@ -145,13 +204,22 @@ class Faults:
         daemon = None
         if objects == "verbenad":
             daemon = host.start(self.verbenad, "--foreground", "--idle-seconds", "0.5", environment=faults)
-            daemon.wait_until(lambda process: self.listens(process))
-        life = host.start(self.lifetime, environment={} if daemon else {**faults, "FAIL_WAITS": "1"}).wait(PATIENCE)
+            daemon.wait_until(lambda process: self.listens(process) or self.is_stopped(process))
+            if not self.listens(daemon):  # it stopped before; without it the program would start another
+                daemon.signal(signal.SIGCONT)
+                daemon.wait_until(lambda process: self.listens(process))
+        life = host.start(self.lifetime, environment={} if daemon else {**faults, "FAIL_WAITS": "1"})
+        if faults["FAIL_KIND"] == "stopped":
+            self.go_on_after_a_while(daemon, life)
+        life = life.wait(PATIENCE)
         out = life.out
         problem = None
         if life.code not in (0, 3):
             problem = "the program ended with %s" % life.code
         if daemon:
+            if faults["FAIL_KIND"] == "stopped":
+                daemon.wait_until(self.is_stopped)
+                daemon.signal(signal.SIGCONT)
             done = daemon.wait(PATIENCE)
             out += done.out
             # 1: it did not start, and said why.
@@ -174,15 +242,28 @@ class Faults:
             return False
 
 
-def numbers(total, step, first):
+def calls_left_out(paths, interpose):
+    """Names of calls that these objects make and that never fail in these tests."""
+    def names(option, path):
+        out = subprocess.run(["nm", "-D", option, path], check=True, capture_output=True, text=True).stdout
+        return {line.split()[-1].split("@")[0] for line in out.splitlines() if line.strip()}
+    used = set().union(*(names("--undefined-only", path) for path in paths))
+    return sorted((used & CAN_FAIL) - names("--defined-only", interpose) - set(EXEMPT))
+
+
+def objects_are_sockets(group):
+    return GROUPS[group][0] == SOCKETS
+
+
+def numbers(total, step, first, few):
     if step:
         return range(max(first, 1), total + 1, step)
-    return sorted({max(1, total * i // FEW + 1) for i in range(FEW)})
+    return sorted({max(1, total * i // few + 1) for i in range(few)})
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("programs", nargs=3)
+    parser.add_argument("programs", nargs=5)
     parser.add_argument("--every", type=int)
     parser.add_argument("--from", dest="first", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9)
@@ -194,13 +275,18 @@ def main():
         return 77
     faults, bad, runs, end = Faults(*map(os.path.realpath, arguments.programs)), 0, 0, time.monotonic() + arguments.seconds
     try:
+        missing = calls_left_out([faults.verbenad, faults.carrier] + [os.path.join(faults.folder, name) for name in LIBRARIES.split(":")],
+                                 faults.interpose)
+        if missing:
+            print("nothing has these calls fail: " + " ".join(missing))
+            return 1
         for group in arguments.only or GROUPS:
             problem, _, total = faults.run(group, 0)
             if problem or not total:
                 print("%s: without a fault: %s" % (group, problem or "no call was counted"))
                 return 1
             print("%s: %d calls" % (group, total))
-            for number in numbers(total, arguments.every, arguments.first):
+            for number in numbers(total, arguments.every, arguments.first, FEW // 2 if group in FEWER else FEW):
                 if time.monotonic() > end:
                     break
                 problem, failed, _ = faults.run(group, number)
