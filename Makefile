@@ -6,6 +6,7 @@
 #   make demo                           install what is missing, build, and see RDMA between two processes
 #   make test                           install what is missing, and run every test
 #   make campaign HOURS=1               worlds by seed, fuzzing and faults of the system, by the hour (docs/testing.md)
+#   make connections                    a hundred thousand of rdma_cm, made, used and ended; nothing may be left
 #   make soak MINUTES=10                verbs, rdma_cm and rsockets in bad networks, verified, with a report (docs/testing.md)
 #   make applications                   UCX, MPI and others, contents verified, beside the same over TCP (docs/applications.md)
 #   make experiments                    congestion experiments in full, with pictures (docs/congestion.md)
@@ -29,7 +30,7 @@ DESTDIR ?=
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
 .PHONY: all build demo test applications experiments interop interop-iwarp interop-rules examples bench install clean starved
-.PHONY: uninstall deb rpm browser campaign soak
+.PHONY: uninstall deb rpm browser campaign soak connections
 
 all: build
 
@@ -62,6 +63,12 @@ soak:
 	@scripts/install-packages test
 	@$(MAKE) --no-print-directory build
 	@tests/soak/run --minutes $(MINUTES) --build $(BUILD)
+
+# Each made, used and ended, one after the other.
+CONNECTIONS ?= 100000
+connections:
+	@$(MAKE) --no-print-directory build
+	@CONNECTIONS=$(CONNECTIONS) VERBENA_DAEMON=$(abspath $(BUILD))/bin/verbenad $(BUILD)/tests/unit/rdmacm/test_rdmacm_cycles
 
 experiments: build
 	@scripts/experiments $(BUILD)/bin/verbena

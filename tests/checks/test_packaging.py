@@ -66,3 +66,20 @@ class Packaging(unittest.TestCase):
         version = re.search(r"^ *version: '([^']*)'", text_of("meson.build"), re.M).group(1)
         self.assertEqual(re.search(r"^verbena \(([^)]*)\)", text_of("packaging", "debian", "changelog")).group(1), version)
         self.assertEqual(re.search(r"^Version: *(\S+)", text_of("packaging", "verbena.spec"), re.M).group(1), version)
+
+    def test_unit(self):
+        """systemd takes from the system's daemon what it does not need, and gives it the two capabilities that it does."""
+        lines = text_of("daemon", "verbenad.service").splitlines()
+        settings = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith(("#", "SystemCallFilter")))
+        for name in ("NoNewPrivileges", "ProtectHome", "PrivateTmp", "PrivateDevices", "MemoryDenyWriteExecute", "LockPersonality",
+                     "ProtectClock", "ProtectControlGroups", "ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules",
+                     "ProtectKernelTunables", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID"):
+            self.assertEqual(settings.get(name), "yes", name)
+        self.assertEqual(settings["ProtectSystem"], "strict")
+        self.assertEqual(settings["User"], "verbena")
+        for name in ("CapabilityBoundingSet", "AmbientCapabilities"):
+            self.assertEqual(settings[name], "CAP_NET_ADMIN CAP_NET_BIND_SERVICE")
+        self.assertEqual(set(settings["RestrictAddressFamilies"].split()), {"AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK"})
+        filters = [line.split("=", 1)[1] for line in lines if line.startswith("SystemCallFilter")]
+        self.assertEqual(filters[0], "@system-service")
+        self.assertLessEqual({"@mount", "@module", "@raw-io", "@debug", "@reboot"}, set(filters[1].lstrip("~").split()))
