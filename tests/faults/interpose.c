@@ -35,6 +35,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -349,6 +350,13 @@ CALL(ssize_t, process_vm_readv, ENOMEM, false,
 CALL(ssize_t, process_vm_writev, ENOMEM, false,
      (pid_t p, const struct iovec *a, unsigned long n, const struct iovec *b, unsigned long m, unsigned long f),
      LIST(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long), (p, a, n, b, m, f))
+CALL(int, recvmmsg, ENOMEM, true, (int fd, struct mmsghdr *m, unsigned n, int f, struct timespec *t),
+     LIST(int, struct mmsghdr *, unsigned, int, struct timespec *), (fd, m, n, f, t))
+CALL(int, sendmmsg, ENOBUFS, true, (int fd, struct mmsghdr *m, unsigned n, int f), LIST(int, struct mmsghdr *, unsigned, int),
+     (fd, m, n, f))
+CALL(ssize_t, readv, EINTR, true, (int fd, const struct iovec *v, int n), LIST(int, const struct iovec *, int), (fd, v, n))
+CALL(ssize_t, writev, EINTR, true, (int fd, const struct iovec *v, int n), LIST(int, const struct iovec *, int), (fd, v, n))
+CALL(int, timerfd_create, EMFILE, false, (int c, int f), LIST(int, int), (c, f))
 MOVE(recvfrom, ENOMEM, (int fd, void *b, size_t n, int f, struct sockaddr *a, socklen_t *l),
      LIST(int, void *, size_t, int, struct sockaddr *, socklen_t *), (fd, b, n, f, a, l))
 MOVE(pread64, EINTR, (int fd, void *b, size_t n, off64_t o), LIST(int, void *, size_t, off64_t), (fd, b, n, o))
@@ -401,6 +409,22 @@ VISIBLE int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_act
 	if (fails("posix_spawn", __builtin_return_address(0), false))
 		return EAGAIN;
 	return real_(pid, path, actions, attributes, words, environment);
+}
+
+VISIBLE void *mremap(void *address, size_t old_length, size_t length, int flags, ...)
+{
+	va_list arguments;
+	void *wanted;
+
+	va_start(arguments, flags);
+	wanted = va_arg(arguments, void *);
+	va_end(arguments);
+	REAL(void *, "mremap", void *, size_t, size_t, int, ...);
+	if (fails("mremap", __builtin_return_address(0), false)) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return real_(address, old_length, length, flags, wanted);
 }
 
 VISIBLE void *mmap64(void *address, size_t length, int protection, int flags, int fd, off64_t offset)

@@ -56,20 +56,24 @@ GROUPS = {
 }
 # Every call of the C library that asks the system for something, as far as library and daemon use it, must be among those that
 # interpose.c has fail; but for these, with the reason.
-CAN_FAIL = set("""accept accept4 access bind chdir chmod clock_gettime close close_range connect dup dup2 dup3 epoll_create1 epoll_ctl epoll_wait
-    eventfd fcntl fcntl64 flock fopen fopen64 fork fstat64 ftruncate ftruncate64 getaddrinfo getifaddrs getpeername getrandom getrlimit64
-    getsockname getsockopt if_nametoindex ioctl listen lseek lseek64 madvise memfd_create mkdir mmap mmap64 mprotect mremap munmap nanosleep
-    open open64 openat openat64 opendir pipe2 poll posix_spawn ppoll prctl pread pread64 process_vm_readv process_vm_writev pwrite pwrite64
-    read readlink readv recv recvfrom recvmmsg recvmsg select send sendfile sendmmsg sendmsg sendto setrlimit64 setsid setsockopt shutdown
-    socket socketpair splice stat64 statx syscall timerfd_create unlink waitpid write writev calloc malloc realloc aligned_alloc
-    posix_memalign strdup strndup pthread_create""".split())
+CAN_FAIL = set("""accept accept4 access bind chdir chmod clock_gettime close close_range connect dup dup2 dup3
+    epoll_create1 epoll_ctl epoll_wait eventfd fcntl fcntl64 flock fopen fopen64 fork fstat64 ftruncate ftruncate64
+    getaddrinfo getifaddrs getpeername getrandom getrlimit64 getsockname getsockopt if_nametoindex ioctl listen lseek
+    lseek64 madvise memfd_create mkdir mmap mmap64 mprotect mremap munmap nanosleep open open64 openat openat64
+    opendir pipe2 poll posix_spawn ppoll prctl pread pread64 process_vm_readv process_vm_writev pwrite pwrite64 read
+    readlink readv recv recvfrom recvmmsg recvmsg select send sendfile sendmmsg sendmsg sendto setrlimit64 setsid
+    setsockopt shutdown socket socketpair splice stat64 statx syscall timerfd_create unlink waitpid write writev
+    calloc malloc realloc aligned_alloc posix_memalign strdup strndup pthread_create""".split())
 EXEMPT = {
-    "clock_gettime": "always there", "close": "the descriptor is gone whatever it says", "close_range": "as close", "munmap": "of what was mapped whole",
+    "clock_gettime": "always there", "close": "the descriptor is gone whatever it says", "close_range": "as close",
+    "munmap": "of what was mapped whole",
     "nanosleep": "a shorter sleep", "prctl": "what it is asked for is no condition for anything", "shutdown": "of a stream that is over",
     "access": "as if there were no such file", "stat64": "as if there were no such file", "statx": "as if there were no such file",
     "fstat64": "of a descriptor that is open", "getrlimit64": "always there", "setrlimit64": "it goes on with the limit there is",
-    "lseek": "as fstat64", "lseek64": "as fstat64", "flock": "of captures alone", "openat64": "under a folder in /proc: as if it were not there",
-    "if_nametoindex": "as if there were no such interface", "ioctl": "as if there were no such interface", "getaddrinfo": "tells by itself",
+    "lseek": "as fstat64", "lseek64": "as fstat64", "flock": "of captures alone",
+    "openat64": "under a folder in /proc: as if it were not there",
+    "if_nametoindex": "as if there were no such interface", "ioctl": "as if there were no such interface",
+    "getaddrinfo": "tells by itself",
     "chdir": "before it serves", "chmod": "before it serves", "mkdir": "before it serves", "unlink": "before it serves",
     "dup2": "before it serves", "fork": "before it serves", "setsid": "before it serves",
     # libverbena-sockets.so alone, which asks for the function behind it in the chain and never calls these itself.
