@@ -236,7 +236,7 @@ static void handle_nak(struct vb_qp *qp, vb_time now, const struct vb_roce_packe
 			break;
 		}
 		/* The network may double a NAK; a true second one takes a round trip. */
-		if (!vb_roce_selective_begin(qp, now))
+		if (!vb_roce_reads_lost(qp, now, packet->psn) && !vb_roce_selective_begin(qp, now))
 			go_back(qp, now, false, vb_roce_engine(qp)->requester.round_trip / 4);
 		break;
 	case VB_NAK_INVALID_REQUEST:
@@ -267,6 +267,9 @@ static void handle_acknowledge(struct vb_qp *qp, vb_time now, const struct vb_ro
 		return;
 	vb_roce_selective_answered(qp, now, positive);
 	if (!whole) {
+		/* Responses to earlier reads are missing as well. */
+		if (packet->aeth.syndrome == (VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR))
+			vb_roce_reads_lost(qp, now, packet->psn);
 		response_is_missing(qp, now);
 		return;
 	}
@@ -378,6 +381,7 @@ static void accept_response(struct vb_qp *qp, vb_time now, const struct vb_roce_
 		return;
 	}
 	account_response(requester, charge_of(wqe, packet), psn_add(packet->psn, 1));
+	vb_roce_early_arrived(requester, now);
 	pass(qp, now);
 	if (packet->op->headers & VB_HEADER_AETH)
 		note_credits(requester, packet->aeth.syndrome);
@@ -413,31 +417,6 @@ static void follow_early(struct vb_qp *qp, vb_time now)
 	}
 }
 
-static const struct vb_roce_asked *piece_of(const struct vb_roce_requester *requester, struct psn psn)
-{
-	for (uint32_t i = requester->asked_tail; i != requester->asked_sent; i++) {
-		const struct vb_roce_asked *asked = vb_roce_reads_at(requester, i);
-
-		if (psn_ahead(psn, asked->first) < asked->packets)
-			return asked;
-	}
-	return NULL;
-}
-
-/* Of the elements that were begun. */
-static const struct vb_send_wqe *element_of(struct vb_qp *qp, struct psn psn)
-{
-	for (uint32_t i = qp->send.tail; i != qp->send.head; i++) {
-		const struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, i);
-
-		if (!wqe->started)
-			break;
-		if (psn_ahead(psn, vb_roce_note(wqe)->first_psn) < vb_roce_note(wqe)->packets)
-			return wqe;
-	}
-	return NULL;
-}
-
 /* One of that PSN came before. If they are unlike, because one is forged or the peer's memory has changed, neither is
  * preferred: it is asked for again. */
 static void compare_response(struct vb_qp *qp, const struct vb_send_wqe *wqe, const struct vb_roce_packet *packet)
@@ -458,8 +437,8 @@ static void compare_response(struct vb_qp *qp, const struct vb_send_wqe *wqe, co
 static void keep_response(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-	const struct vb_roce_asked *asked = piece_of(requester, packet->psn);
-	const struct vb_send_wqe *wqe = asked ? element_of(qp, packet->psn) : NULL;
+	const struct vb_roce_asked *asked = vb_roce_reads_find(requester, packet->psn);
+	const struct vb_send_wqe *wqe = asked ? vb_roce_reads_element(qp, packet->psn) : NULL;
 	struct vb_fault_record why = {0};
 
 	if (!wqe || wqe->opcode != IBV_WR_RDMA_READ || !response_fits(qp, wqe, asked, packet))

@@ -45,6 +45,15 @@ struct vb_roce_early {
 	bool asked;                      /* for what is missing from asked_from on */
 	struct psn asked_from;
 	vb_time asked_at;
+	bool sampling;                   /* how long it takes from asking for a gap that was just seen to the answer */
+	struct psn sample_psn;
+	vb_time sample_began;
+
+	/* Of a peer that remembers all that it was asked. */
+	bool all_owed;                   /* gaps from ask_from on, up to `last`; else the first one again */
+	struct psn ask_from;
+	struct psn asked_to;             /* gaps before it were asked for, or are owed */
+	struct psn last;                 /* of those set */
 };
 
 /* What the responder does with packets that come ahead of a missing one. */
@@ -73,6 +82,11 @@ struct vb_roce_requester {
 	uint32_t asked_tail, asked_sent, asked_head;
 	uint32_t read_in_flight;         /* charge of response packets on their way to us */
 	struct vb_roce_early early;
+	bool peer_remembers;             /* all that it was asked for, and answers parts of it in any order */
+	uint8_t peer_probes;             /* that were to show it */
+	struct psn peer_probed;          /* the last of them */
+	bool lost_ask_owed;              /* such a peer lacks this request alone */
+	struct psn lost_ask;
 
 	/* End-to-end credits (IBA 9.7.7.2), counted in messages that take a receive. */
 	bool credits_known;
@@ -138,6 +152,7 @@ struct vb_roce_requester {
 
 /* A read or atomic that the peer asked of us, kept until as many newer ones came (IBA 9.4.5, 9.7.7): to be
  * answered, and answered again when the answer was lost. */
+enum { VB_ROCE_PARTS = 8 };
 struct vb_roce_resource {
 	bool is_atomic;
 	bool is_write;                   /* an atomic that is answered as a read of no bytes */
@@ -154,8 +169,11 @@ struct vb_roce_resource {
 	uint64_t original;               /* atomic: what stood there */
 	uint32_t begin, next;            /* the answer under way: its first packet and the next one to send */
 	uint32_t byte_end;               /* and where it ends, in bytes from `address` */
-	bool resumes;                    /* afterwards the one before it goes on, from here to there */
-	uint32_t resume_next, resume_byte_end;
+	/* What follows it: other parts that were asked for again, and the rest of the answer that they interrupt. In order. */
+	uint32_t parts;
+	struct {
+		uint32_t begin, byte_end;
+	} part[VB_ROCE_PARTS];
 };
 
 /* Requests that came ahead of one that is missing (reorder.c). All of them lie behind `expected`, and within reach of it. */
@@ -400,6 +418,8 @@ uint32_t vb_roce_flow_room(const struct vb_roce_requester *requester, uint32_t c
 void vb_roce_flow_sent(struct vb_roce_requester *requester, uint32_t charge);
 /* After packets: the probe that is due, if one is. */
 void vb_roce_flow_ask(struct vb_qp *qp, struct vb_burst *out);
+/* RC: one that says no more than that a report would be understood. */
+void vb_roce_flow_probe(struct vb_qp *qp, struct psn psn, struct vb_burst *out);
 void vb_roce_flow_reported(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
 void vb_roce_flow_close(struct vb_roce_requester *requester);
 void vb_roce_flow_probed(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
@@ -427,6 +447,12 @@ static inline struct vb_roce_asked *vb_roce_reads_at(const struct vb_roce_reques
 	return &requester->asked[index % requester->asked_capacity];
 }
 void vb_roce_reads_clear(struct vb_roce_requester *requester);
+/* A NAK tells that the request with this PSN was lost. True: it is owed alone, and all behind it is kept. */
+bool vb_roce_reads_lost(struct vb_qp *qp, vb_time now, struct psn psn);
+void vb_roce_reads_ask_lost(struct vb_qp *qp, struct vb_burst *out);
+/* What was asked for, and is not here whole, to which the PSN belongs; NULL: none. And its element. */
+struct vb_roce_asked *vb_roce_reads_find(const struct vb_roce_requester *requester, struct psn psn);
+struct vb_send_wqe *vb_roce_reads_element(struct vb_qp *qp, struct psn psn);
 /* Ask for what is missing before the first response that was kept. */
 void vb_roce_reads_ask_missing(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 
@@ -437,8 +463,14 @@ bool vb_roce_early_has(const struct vb_roce_requester *requester, struct psn psn
 void vb_roce_early_remove(struct vb_roce_requester *requester, struct psn psn);
 /* How many are missing before the first that was kept. There is one. */
 uint32_t vb_roce_early_gap(const struct vb_roce_requester *requester);
+/* The same from `psn` on, which lies before the last that was kept. */
+uint32_t vb_roce_early_gap_at(const struct vb_roce_requester *requester, struct psn psn);
 /* Something was kept, or the missing one is still missing: is it time to ask for it? */
 void vb_roce_early_told(struct vb_qp *qp, vb_time now, vb_time same_loss);
+/* The next response has come. */
+void vb_roce_early_arrived(struct vb_roce_requester *requester, vb_time now);
+/* Nothing comes: ask for the first gap in any case. */
+void vb_roce_early_probe(struct vb_roce_requester *requester);
 /* What was kept will come again. */
 void vb_roce_early_forget(struct vb_roce_requester *requester);
 void vb_roce_early_close(struct vb_roce_requester *requester);

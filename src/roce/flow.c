@@ -14,6 +14,9 @@
  * (pace.c), and after a few probes asked no more. A queue pair that is not held up by that pace never sends one.
  * Over frames and InfiniBand links there are none.
  *
+ * A requester of RC asks a few times at most, when the response to a read is lost: a peer that reports answers parts of
+ * reads in any order (early.c).
+ *
  * UD asks the destination that it sends to, if that stays the same for a while. Groups are not asked.
  *
  * When the pace is first in the way all waits for a while: a peer that reports will have done so by then, and one
@@ -203,20 +206,31 @@ static bool should_ask(const struct vb_roce_flow *flow)
 					       flow->reported_once && flow->sent - flow->probed >= RARE_STEP;
 }
 
+static void send_probe(struct vb_qp *qp, const struct vb_path *path, uint32_t qpn, uint32_t qkey, struct psn psn,
+		       struct vb_burst *out)
+{
+	struct vb_roce_packet packet;
+
+	vb_roce_prepare(qp, &packet, vb_roce_opcode_find(VB_SERVICE_VENDOR, VB_KIND_FLOW_PROBE, VB_POSITION_ONLY, 0), psn);
+	packet.destination_qpn = qpn;
+	packet.deth.qkey = qkey;
+	packet.deth.source_qpn = qp->qpn;
+	vb_burst_append(out, path, &packet, NULL, 0);
+}
+
+void vb_roce_flow_probe(struct vb_qp *qp, struct psn psn, struct vb_burst *out)
+{
+	send_probe(qp, &qp->path, qp->attr.dest_qp_num, 0, psn, out);
+}
+
 void vb_roce_flow_ask(struct vb_qp *qp, struct vb_burst *out)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	struct vb_roce_flow *flow = requester->flow;
-	struct vb_roce_packet packet;
 
 	if (!flow || !should_ask(flow) || !vb_burst_has_room(out, 0))
 		return;
-	vb_roce_prepare(qp, &packet, vb_roce_opcode_find(VB_SERVICE_VENDOR, VB_KIND_FLOW_PROBE, VB_POSITION_ONLY, 0),
-			requester->send);
-	packet.destination_qpn = flow->qpn;
-	packet.deth.qkey = flow->qkey;
-	packet.deth.source_qpn = qp->qpn;
-	vb_burst_append(out, &flow->path, &packet, NULL, 0);
+	send_probe(qp, &flow->path, flow->qpn, flow->qkey, requester->send, out);
 	if (flow->head - flow->tail == PROBES_KEPT)
 		flow->tail++;
 	flow->probe[flow->head % PROBES_KEPT].psn = requester->send;
@@ -233,6 +247,9 @@ void vb_roce_flow_reported(struct vb_qp *qp, vb_time now, const struct vb_roce_p
 	struct vb_roce_flow *flow = requester->flow;
 	uint32_t window = be32_get(packet->immediate);
 
+	/* RC: a peer that reports is of our own. */
+	if (requester->peer_probes > 0 && psn_equal(packet->psn, requester->peer_probed))
+		requester->peer_remembers = true;
 	if (!flow || !vb_path_leads_back(&flow->path, &packet->from))
 		return;
 	for (uint32_t i = flow->tail; i != flow->head; i++) {
@@ -353,7 +370,9 @@ static bool may_ask(struct vb_qp *qp, const struct vb_roce_packet *packet)
 		VB_COUNT(qp->host->counters, bad_qkey_pkts);
 		return false;
 	}
-	return packet->from.framing == VB_FRAMING_UDP && !vb_gid_is_multicast(packet->from.destination);
+	/* RC that plays an adapter does not say that it is none. */
+	return !vb_roce_engine(qp)->responder.drops_ahead && packet->from.framing == VB_FRAMING_UDP &&
+	       !vb_gid_is_multicast(packet->from.destination);
 }
 
 void vb_roce_flow_probed(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)

@@ -250,6 +250,10 @@ static void probe(struct vb_qp *qp, struct vb_burst *out)
 	requester->probe_owed = false;
 	if (!psn_equal(requester->send, requester->high) || !vb_roce_requester_outstanding(requester))
 		return;
+	if (requester->early.count > 0) {
+		vb_roce_early_probe(requester);
+		return;
+	}
 	vb_roce_selective_probe(requester);
 	/* The element that `high` stands in, or the last before it that has packets. */
 	do {
@@ -276,6 +280,8 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 		probe(qp, out);
 	if (requester->early.ask_owed && vb_burst_has_room(out, sizeof(uint64_t)))
 		vb_roce_reads_ask_missing(qp, now, out);
+	if (requester->lost_ask_owed && vb_burst_has_room(out, sizeof(uint64_t)))
+		vb_roce_reads_ask_lost(qp, out);
 	/* That is waited for: it leaves before others are made. */
 	if (requester->selective_owed) {
 		if (vb_burst_has_room(out, requester->congestion.mtu))
@@ -290,5 +296,5 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	       !should_wait_for_batch(qp, requester, out))
 		progress = vb_burst_has_enough(out, requester->congestion.mtu) ? VB_PROGRESS_BURST_FULL :
 										 advance(qp, now, out);
-	return progress == VB_PROGRESS_BURST_FULL;
+	return progress == VB_PROGRESS_BURST_FULL || requester->early.ask_owed;
 }

@@ -11,6 +11,9 @@
 
 #include "roce/engine.h"
 
+/* Of what kind of peer it is. */
+enum { MOST_PROBES = 4 };
+
 void vb_roce_reads_clear(struct vb_roce_requester *requester)
 {
 	if (requester->asked != &requester->asked_spare)
@@ -159,28 +162,117 @@ enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wq
 	return VB_PROGRESS_SENT;
 }
 
-void vb_roce_reads_ask_missing(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+struct vb_roce_asked *vb_roce_reads_find(const struct vb_roce_requester *requester, struct psn psn)
 {
-	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-	struct vb_roce_asked *asked = vb_roce_reads_at(requester, requester->asked_tail);
-	struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
-	uint32_t gap = vb_roce_early_gap(requester);
-	uint32_t left = asked->packets - psn_ahead(requester->acknowledged, asked->first);
-	struct vb_roce_packet packet;
+	for (uint32_t i = requester->asked_tail; i != requester->asked_sent; i++) {
+		struct vb_roce_asked *asked = vb_roce_reads_at(requester, i);
 
-	requester->early.ask_owed = false;
-	requester->early.asked_at = now;
+		if (psn_ahead(psn, asked->first) < asked->packets)
+			return asked;
+	}
+	return NULL;
+}
+
+/* Of the elements that were begun. */
+struct vb_send_wqe *vb_roce_reads_element(struct vb_qp *qp, struct psn psn)
+{
+	for (uint32_t i = qp->send.tail; i != qp->send.head; i++) {
+		struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, i);
+
+		if (!wqe->started)
+			break;
+		if (psn_ahead(psn, vb_roce_note(wqe)->first_psn) < vb_roce_note(wqe)->packets)
+			return wqe;
+	}
+	return NULL;
+}
+
+/* `gap` packets from `psn` on, as far as they are of one request. Returns of how many that is the end. */
+static uint32_t ask_part(struct vb_qp *qp, struct psn psn, uint32_t gap, struct vb_burst *out)
+{
+	struct vb_roce_asked *asked = vb_roce_reads_find(&vb_roce_engine(qp)->requester, psn);
+	struct vb_send_wqe *wqe = asked ? vb_roce_reads_element(qp, psn) : NULL;
+	struct vb_roce_packet packet;
+	uint32_t left;
+
+	/* Of a SEND or WRITE, which nothing responds to. */
+	if (!wqe)
+		return 1;
+	left = asked->packets - psn_ahead(psn, asked->first);
+	if (gap > left)
+		gap = left;
 	asked->in_parts = true;
 	if (is_atomic(wqe))
 		make_atomic(qp, wqe, &packet);
 	else
-		make_read(qp, wqe, psn_ahead(requester->acknowledged, vb_roce_note(wqe)->first_psn), gap < left ? gap : left, &packet);
+		make_read(qp, wqe, psn_ahead(psn, vb_roce_note(wqe)->first_psn), gap, &packet);
 	packet.ack_request = true;
 	append(qp, wqe, &packet, out);
+	return gap;
+}
+
+bool vb_roce_reads_lost(struct vb_qp *qp, vb_time now, struct psn psn)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	const struct vb_roce_asked *asked = vb_roce_reads_find(requester, psn);
+
+	if (!requester->peer_remembers || !asked || !psn_equal(asked->first, psn))
+		return false;
+	requester->lost_ask_owed = true;
+	requester->lost_ask = psn;
+	VB_COUNT(qp->host->counters, completer_retry_err);
+	vb_roce_timers_sent_selectively(qp, now);
+	return true;
+}
+
+void vb_roce_reads_ask_lost(struct vb_qp *qp, struct vb_burst *out)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	requester->lost_ask_owed = false;
+	if (vb_roce_reads_find(requester, requester->lost_ask))
+		ask_part(qp, requester->lost_ask, UINT32_MAX, out);
+}
+
+/* Is this a peer of our own? */
+static void probe_peer(struct vb_qp *qp, struct vb_burst *out)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	if (requester->peer_remembers || requester->peer_probes == MOST_PROBES || !vb_burst_has_room(out, 0) ||
+	    qp->type != IBV_QPT_RC || qp->path.framing != VB_FRAMING_UDP)
+		return;
+	requester->peer_probes++;
+	requester->peer_probed = requester->acknowledged;
+	vb_roce_flow_probe(qp, requester->acknowledged, out);
+}
+
+void vb_roce_reads_ask_missing(struct vb_qp *qp, vb_time now, struct vb_burst *out)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	struct vb_roce_early *early = &requester->early;
+	struct psn at;
+
+	if (!early->all_owed) {
+		early->ask_owed = false;
+		early->asked_at = now;
+		ask_part(qp, requester->acknowledged, vb_roce_early_gap(requester), out);
+		probe_peer(qp, out);
+		return;
+	}
+	at = psn_before(early->ask_from, requester->acknowledged) ? requester->acknowledged : early->ask_from;
+	while (psn_before(at, early->last) && vb_burst_has_room(out, sizeof(uint64_t))) {
+		uint32_t gap = vb_roce_early_gap_at(requester, at);
+
+		at = psn_add(at, gap == 0 ? 1 : ask_part(qp, at, gap, out));
+	}
+	early->ask_from = at;
+	early->ask_owed = early->all_owed = psn_before(at, early->last);
 }
 
 /* Never a later part of a request before an earlier one: a responder may remember only what was asked last (rxe does, and
- * drops what lies before it). So all that is missing of the last request, if that is little. */
+ * drops what lies before it). So all that is missing of the last request, if that is little; or if the peer does not send twice what is
+ * under way, and most likely it is the request that was lost. */
 void vb_roce_reads_probe(struct vb_qp *qp, struct vb_send_wqe *wqe, struct vb_burst *out)
 {
 	const struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
@@ -196,7 +288,7 @@ void vb_roce_reads_probe(struct vb_qp *qp, struct vb_send_wqe *wqe, struct vb_bu
 		missing.first = requester->acknowledged;
 		missing.packets -= arrived;
 	}
-	if (missing.packets > VB_READ_PIECE_MIN_PACKETS)
+	if (missing.packets > VB_READ_PIECE_MIN_PACKETS && !requester->peer_remembers)
 		return;
 	if (is_atomic(wqe))
 		make_atomic(qp, wqe, &packet);

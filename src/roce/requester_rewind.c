@@ -17,6 +17,7 @@ void vb_roce_requester_rewind(struct vb_qp *qp, vb_time now)
 	requester->asked_sent = requester->asked_tail;
 	requester->read_in_flight = 0;
 	vb_roce_early_forget(requester);
+	requester->lost_ask_owed = false;
 	requester->rewound = true;
 	requester->rewound_to = requester->acknowledged;
 	requester->rewound_at = now;

@@ -9,6 +9,7 @@
  * packet is made is what the peer gets.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "roce/engine.h"
 
@@ -164,6 +165,35 @@ static bool is_part_of(const struct vb_roce_resource *resource, const struct vb_
 	       (packet->reth.length > 0 || resource->length == 0);
 }
 
+/* Behind those that lie before it. False: there is no room, or it overlaps with one. */
+static bool add_part(struct vb_roce_resource *resource, uint32_t begin, uint32_t byte_end, uint32_t mtu)
+{
+	uint32_t at = 0;
+
+	if (resource->parts == VB_ROCE_PARTS)
+		return false;
+	while (at < resource->parts && resource->part[at].begin < begin)
+		at++;
+	if ((at > 0 && resource->part[at - 1].byte_end > begin * mtu) ||
+	    (at < resource->parts && resource->part[at].begin * mtu < byte_end))
+		return false;
+	memmove(&resource->part[at + 1], &resource->part[at], (resource->parts - at) * sizeof(resource->part[0]));
+	resource->part[at].begin = begin;
+	resource->part[at].byte_end = byte_end;
+	resource->parts++;
+	return true;
+}
+
+static bool is_to_come(const struct vb_roce_resource *resource, uint32_t begin, uint32_t byte_end)
+{
+	if (begin >= resource->next && byte_end <= resource->byte_end)
+		return true;
+	for (uint32_t i = 0; i < resource->parts; i++)
+		if (begin >= resource->part[i].begin && byte_end <= resource->part[i].byte_end)
+			return true;
+	return false;
+}
+
 /* From packet `begin` on. */
 static void answer_again(struct vb_roce_responder *responder, struct vb_roce_resource *resource, uint32_t begin,
 			 uint32_t length, uint32_t mtu)
@@ -171,18 +201,23 @@ static void answer_again(struct vb_roce_responder *responder, struct vb_roce_res
 	uint32_t byte_end = begin * mtu + length;
 
 	/* The answer is still under way and has not come there yet. */
-	if (resource->owed && begin >= resource->next && byte_end <= resource->byte_end)
+	if (resource->owed && is_to_come(resource, begin, byte_end))
 		return;
 	/* A part of what was sent: then the answer goes on where it is. */
-	if (resource->owed && !resource->resumes && byte_end <= resource->next * mtu) {
-		resource->resumes = true;
-		resource->resume_next = resource->next;
-		resource->resume_byte_end = resource->byte_end;
+	if (resource->owed && byte_end <= resource->next * mtu && add_part(resource, resource->next, resource->byte_end, mtu)) {
 		resource->begin = resource->next = begin;
 		resource->byte_end = byte_end;
 		resource->again = true;
 		return;
 	}
+	/* Another part, behind the one that is being sent again. */
+	if (resource->owed && resource->again && begin * mtu >= resource->byte_end && add_part(resource, begin, byte_end, mtu))
+		return;
+	/* One answer for all. */
+	for (uint32_t i = 0; resource->owed && i < resource->parts; i++)
+		if (resource->part[i].byte_end > byte_end)
+			byte_end = resource->part[i].byte_end;
+	resource->parts = 0;
 	if (!resource->owed || byte_end > resource->byte_end)
 		resource->byte_end = byte_end;
 	if (!resource->owed || begin < resource->next)
@@ -354,11 +389,12 @@ static bool send_read(struct vb_qp *qp, struct vb_roce_resource *resource, vb_ti
 	vb_burst_append(out, &qp->path, &packet, &span, length > 0);
 	resource->next++;
 	resource->owed = !last;
-	if (last && resource->resumes) {
-		resource->resumes = false;
+	if (last && resource->parts > 0) {
 		resource->owed = true;
-		resource->begin = resource->next = resource->resume_next;
-		resource->byte_end = resource->resume_byte_end;
+		resource->begin = resource->next = resource->part[0].begin;
+		resource->byte_end = resource->part[0].byte_end;
+		resource->parts--;
+		memmove(&resource->part[0], &resource->part[1], resource->parts * sizeof(resource->part[0]));
 	}
 	return true;
 }

@@ -122,6 +122,7 @@ static void stop_requester(struct vb_qp *qp)
 
 	vb_roce_reads_clear(requester);
 	vb_roce_early_forget(requester);
+	requester->lost_ask_owed = false;
 	requester->acknowledged = requester->send = requester->high;
 	requester->in_flight = requester->since_ack_request = 0;
 	requester->retransmit_at = requester->probe_at = VB_TIME_NEVER;
@@ -268,7 +269,7 @@ static bool is_of_type(const struct vb_qp *qp, const struct vb_roce_opcode *op)
 	case VB_SERVICE_CNP:
 		return qp->type != IBV_QPT_UD;
 	case VB_SERVICE_VENDOR:
-		return !vb_qp_is_reliable(qp);
+		return qp->type == IBV_QPT_UC || qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RC;
 	default:
 		return qp->type == type_of(op);
 	}

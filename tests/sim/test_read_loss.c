@@ -14,6 +14,8 @@ struct ear {
 	unsigned lose_times;             /* how often; 0: once */
 	unsigned times[MOST];
 	unsigned requests, responses, lost;
+	bool knows_no_probes;
+	uint32_t lose_request;           /* with this PSN, counted from first_psn, once; 0: none */
 	uint32_t asked[MOST];            /* PSNs of read requests, in the order they were sent */
 };
 
@@ -23,9 +25,16 @@ static bool hear(void *context, const struct vb_roce_packet *packet)
 	uint32_t number = (packet->psn.v - ear->first_psn) & VB_PSN_MASK;
 	bool lost = false;
 
+	if (packet->op->service == VB_SERVICE_VENDOR)
+		return !ear->knows_no_probes;
 	assert_true(number < MOST && ear->requests < MOST);
-	if (packet->op->kind == VB_KIND_READ_REQUEST)
+	if (packet->op->kind == VB_KIND_READ_REQUEST) {
 		ear->asked[ear->requests++] = number;
+		if (number == ear->lose_request && number != 0) {
+			ear->lose_request = 0;
+			return false;
+		}
+	}
 	if (packet->op->kind != VB_KIND_READ_RESPONSE)
 		return true;
 	for (unsigned i = 0; i < ear->losses; i++)
@@ -90,6 +99,7 @@ static void what_is_asked_again_never_lies_before_what_was(void **state)
 	(void)state;
 	open_pair(&pair, &ear, 2);
 	lose(&ear, lost, 4);
+	ear.knows_no_probes = true;
 	pair_post(&pair, IBV_WR_RDMA_READ, 64 * MTU, 1);
 	sim_run(pair.sim);
 	expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
@@ -102,6 +112,73 @@ static void what_is_asked_again_never_lies_before_what_was(void **state)
 		before = ear.asked[i];
 	}
 	pair_close(&pair);
+}
+
+/* A peer that answers probes is asked for every gap when it is seen: they take one round trip, and not one each. */
+static void gaps_are_asked_for_at_once(void **state)
+{
+	static const uint32_t lost[] = {70, 75, 80, 90, 100, 103, 110, 120};
+	vb_time took[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct pair pair;
+		struct ibv_wc wc;
+		struct ear ear;
+		vb_time began;
+
+		open_pair(&pair, &ear, 3);
+		ear.knows_no_probes = i == 1;
+		/* The first loss, which shows what kind of peer it is. */
+		lose(&ear, (const uint32_t[]){3}, 1);
+		pair_post(&pair, IBV_WR_RDMA_READ, 64 * MTU, 1);
+		sim_run(pair.sim);
+		expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
+		lose(&ear, lost, 8);
+		ear.lost = ear.responses = ear.requests = 0;
+		began = pair.sim->now;
+		pair_post(&pair, IBV_WR_RDMA_READ, 64 * MTU, 2);
+		assert_true(sim_wait(pair.sim, pair.a_cq, &wc, VB_SECONDS(1)));
+		took[i] = pair.sim->now - began;
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_memory_equal(pair.a_memory.bytes, pair.b_memory.bytes, 64 * MTU);
+		assert_int_equal(ear.lost, 8);
+		assert_int_equal(ear.requests, 1 + 8);
+		assert_int_equal(ear.responses, 64 + 8);
+		expect_no_timeout(&pair);
+		pair_close(&pair);
+	}
+	assert_true(took[0] < took[1] / 3);
+}
+
+/* Of several requests one is lost, and a response to the one before it, too. It alone is sent again, and all that follow
+ * are answered once. */
+static void a_lost_request_is_sent_again_alone(void **state)
+{
+	for (unsigned response = 0; response < 2; response++) {
+		struct pair pair;
+		struct ear ear;
+
+		(void)state;
+		open_pair(&pair, &ear, 4);
+		lose(&ear, (const uint32_t[]){3}, 1);
+		pair_post(&pair, IBV_WR_RDMA_READ, 64 * MTU, 1);
+		sim_run(pair.sim);
+		expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
+		lose(&ear, (const uint32_t[]){70}, response);
+		ear.lose_request = 128;
+		ear.lost = ear.responses = ear.requests = 0;
+		for (unsigned i = 2; i < 6; i++)
+			pair_post_at(&pair, IBV_WR_RDMA_READ, i * 64 * MTU, i * 64 * MTU, 64 * MTU, i);
+		sim_run(pair.sim);
+		for (unsigned i = 2; i < 6; i++)
+			expect_send(pair.a_cq, i, IBV_WC_SUCCESS);
+		assert_memory_equal(pair.a_memory.bytes + 2 * 64 * MTU, pair.b_memory.bytes + 2 * 64 * MTU, 4 * 64 * MTU);
+		assert_int_equal(ear.lost, response);
+		assert_int_equal(ear.responses, 4 * 64 + response);
+		expect_no_timeout(&pair);
+		pair_close(&pair);
+	}
 }
 
 static void a_response_may_be_lost_again(void **state)
@@ -222,6 +299,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_lost_response_costs_one_request_and_one_response),
 		cmocka_unit_test(what_is_asked_again_never_lies_before_what_was),
+		cmocka_unit_test(gaps_are_asked_for_at_once),
+		cmocka_unit_test(a_lost_request_is_sent_again_alone),
 		cmocka_unit_test(a_response_may_be_lost_again),
 		cmocka_unit_test(a_forged_response_is_not_taken),
 		cmocka_unit_test(a_queue_pair_may_end_while_responses_wait),

@@ -41,6 +41,9 @@ static bool pass(void *context, const struct vb_roce_packet *packet)
 {
 	struct narrow_peer *peer = context;
 
+	/* It knows no opcodes of manufacturers. */
+	if (packet->op->service == VB_SERVICE_VENDOR)
+		return false;
 	if (packet->op->kind == VB_KIND_READ_REQUEST)
 		return take_read(peer, packet);
 	return packet->op->kind != VB_KIND_READ_RESPONSE || sim_below(peer->sim, 100) >= 5;
