@@ -25,6 +25,7 @@ enum {
 	VB_MAX_PKEYS = 32,               /* one block of a port's table */
 	VB_MAX_GIDS = 64,                /* of an interface's addresses */
 	VB_COMPLETION_VECTORS = 4,
+	VB_MAX_RATE_LIMIT = 100 * 1000 * 1000, /* of raw packets, kilobits a second */
 };
 
 #define VB_MAX_MESSAGE (1u << 31)        /* IBA 9.7.2: 2^31 bytes */

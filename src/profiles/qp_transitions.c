@@ -62,8 +62,8 @@ enum { STATES = IBV_QPS_ERR + 1, TYPES = 6 };
 	X(RAW_PACKET, RESET, INIT, Q(PORT), 0, 0)								\
 	X(RAW_PACKET, INIT, INIT, 0, 0, 0)									\
 	X(RAW_PACKET, INIT, RTR, 0, 0, 0)									\
-	X(RAW_PACKET, RTR, RTS, 0, 0, 0)									\
-	X(RAW_PACKET, RTS, RTS, 0, 0, 0)									\
+	X(RAW_PACKET, RTR, RTS, 0, Q(RATE_LIMIT), 0)								\
+	X(RAW_PACKET, RTS, RTS, 0, Q(RATE_LIMIT), 0)								\
 	X(RAW_PACKET, RTS, SQD, 0, 0, 0)									\
 	X(RAW_PACKET, SQD, RTS, 0, 0, 0)									\
 	X(RAW_PACKET, SQD, SQD, 0, 0, 0)									\

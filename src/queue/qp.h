@@ -51,6 +51,7 @@ struct vb_qp {
 	struct vb_path path;             /* RC, UC: to the peer */
 	uint8_t stray_source[16];        /* of the last packet that came from elsewhere and was dropped; zeros: none */
 	uint32_t path_mtu;               /* bytes */
+	uint32_t burst_bytes;            /* raw packets with a rate limit: what may leave at once */
 	uint16_t pkey;                   /* what pkey_index stands for: of packets it sends and takes */
 	struct vb_fault_record fault;    /* the first one: why this QP failed */
 	const struct vb_queue_host *host;

@@ -82,6 +82,8 @@ static int check_numbers(const struct vb_profile_limits *most, const struct chan
 		return -EINVAL;
 	if ((mask & IBV_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > MAX_RNR_TIMER)
 		return -EINVAL;
+	if ((mask & IBV_QP_RATE_LIMIT) && attr->rate_limit > VB_MAX_RATE_LIMIT)
+		return -EINVAL;
 	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > most->init_rd_atomic)
 		return -EINVAL;
 	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > most->rd_atomic)
@@ -173,6 +175,8 @@ static void apply_numbers(struct vb_qp *qp, const struct change *change)
 		qp->attr.max_rd_atomic = attr->max_rd_atomic;
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
 		qp->attr.max_dest_rd_atomic = attr->max_dest_rd_atomic;
+	if (mask & IBV_QP_RATE_LIMIT)
+		qp->attr.rate_limit = attr->rate_limit;
 	if (mask & IBV_QP_PATH_MIG_STATE)
 		qp->attr.path_mig_state = attr->path_mig_state;
 }
@@ -191,7 +195,7 @@ static void forget_everything(struct vb_qp *qp)
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->attr.cap = cap;
 	memset(&qp->path, 0, sizeof(qp->path));
-	qp->path_mtu = 0;
+	qp->path_mtu = qp->burst_bytes = 0;
 	memset(&qp->fault, 0, sizeof(qp->fault));
 	qp->draining = qp->last_wqe_event_sent = qp->communication_established = false;
 }

@@ -81,6 +81,9 @@ int vb_qp_check_send(struct vb_qp *qp, const struct vb_send_wqe *wqe)
 	/* A frame has addresses and a type, or it is none. */
 	if (qp->type == IBV_QPT_RAW_PACKET && wqe->length < VB_ETHERNET_HEADER)
 		return EINVAL;
+	/* Not advertised (IBV_DEVICE_RAW_IP_CSUM): a frame would leave without the checksums that were asked for. */
+	if (qp->type == IBV_QPT_RAW_PACKET && (wqe->send_flags & IBV_SEND_IP_CSUM))
+		return EINVAL;
 	if (wqe->srqn > QPN_MASK)
 		return EINVAL;
 	return 0;

@@ -11,11 +11,22 @@
 #include "queue/qp.h"
 #include "queue/work.h"
 
+/* A thread that is woken late sends what was due meanwhile, as far as this: else the rate would fall behind the limit. */
+#define CATCHES_UP VB_MILLISECONDS(1)
+/* Frames that are due so soon leave together: timers are hardly finer, and each would cost more than it spaces out. */
+#define QUANTUM VB_MICROSECONDS(50)
+
+struct engine {
+	vb_time due;                     /* with a rate limit: when all that was sent has had its time */
+};
+
 static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now)
 {
 	(void)from;
 	(void)attr_mask;
 	(void)now;
+	if (qp->state == IBV_QPS_RESET)
+		*(struct engine *)vb_qp_engine(qp) = (struct engine){0};
 	/* What was posted before is sent by now, or waits for RTS: nothing is ever outstanding. */
 	if (qp->state == IBV_QPS_SQD)
 		vb_qp_drained(qp);
@@ -29,11 +40,40 @@ static void query(const struct vb_qp *qp, struct vb_transport_status *status)
 
 const struct vb_transport vb_raw_transport = {
 	.name = "raw",
+	.engine_size = sizeof(struct engine),
 	.modified = modified,
 	.query = query,
 };
 
 /* ---- sending ---- */
+
+/* Nanoseconds of so many bytes at the limit. */
+static vb_time time_of(const struct vb_qp *qp, uint32_t bytes)
+{
+	return (vb_time)((uint64_t)bytes * 8 * 1000000 / qp->attr.rate_limit);
+}
+
+/* May a frame leave, when those before it take until `due`? */
+static bool is_due(const struct vb_qp *qp, vb_time due, vb_time now)
+{
+	return qp->attr.rate_limit == 0 || due <= now + QUANTUM + time_of(qp, qp->burst_bytes);
+}
+
+static vb_time charge(const struct vb_qp *qp, vb_time due, uint32_t bytes, vb_time now)
+{
+	if (qp->attr.rate_limit == 0)
+		return due;
+	return (due > now - CATCHES_UP ? due : now - CATCHES_UP) + time_of(qp, bytes);
+}
+
+vb_time vb_raw_due(const struct vb_qp *qp)
+{
+	const struct engine *engine = (const struct engine *)(const void *)(qp + 1);
+
+	if (qp->attr.rate_limit == 0 || qp->state != IBV_QPS_RTS || vb_send_queue_count(&qp->send) == 0)
+		return VB_TIME_NEVER;
+	return engine->due - time_of(qp, qp->burst_bytes);
+}
 
 /* False: it fails with *status. */
 static bool gather(struct vb_qp *qp, struct vb_send_wqe *wqe, uint8_t *to, enum ibv_wc_status *status, struct vb_fault_record *why)
@@ -50,6 +90,7 @@ static bool gather(struct vb_qp *qp, struct vb_send_wqe *wqe, uint8_t *to, enum 
 
 void vb_raw_fill(struct vb_qp *qp, struct vb_raw_batch *batch, vb_time now)
 {
+	vb_time due = ((struct engine *)vb_qp_engine(qp))->due;
 	uint32_t used = 0;
 
 	vb_lock_assert_held(&qp->lock);
@@ -59,6 +100,9 @@ void vb_raw_fill(struct vb_qp *qp, struct vb_raw_batch *batch, vb_time now)
 		struct vb_fault_record why = {0};
 		enum ibv_wc_status status;
 
+		if (!is_due(qp, due, now))
+			return;
+		due = charge(qp, due, wqe->length, now);
 		if (wqe->length <= VB_RAW_MAX_FRAME && wqe->length > VB_RAW_STAGING - used)
 			return;
 		if (!gather(qp, wqe, batch->bytes + used, &status, &why)) {
@@ -79,6 +123,9 @@ void vb_raw_sent(struct vb_qp *qp, unsigned frames, vb_time now)
 {
 	vb_lock_assert_held(&qp->lock);
 	for (unsigned i = 0; i < frames && qp->state == IBV_QPS_RTS; i++) {
+		struct engine *engine = vb_qp_engine(qp);
+
+		engine->due = charge(qp, engine->due, vb_send_queue_at(&qp->send, qp->send.tail)->length, now);
 		VB_COUNT(qp->host->counters, rdma_sends);
 		vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
 	}

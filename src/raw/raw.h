@@ -6,7 +6,10 @@
  *   program ─ post_send ─▶ vb_raw_fill ─▶ its link sends ─▶ vb_raw_sent        completions say that the system has the frames
  *   its link receives ─▶ flow table (queue/flow.h) ─▶ vb_raw_receive
  *
- * There is no protocol: nothing is numbered, answered or timed. Caller holds qp->lock.
+ * There is no protocol: nothing is numbered or answered. A rate limit (IBV_QP_RATE_LIMIT, kilobits a second of frames without what the
+ * wire adds) spaces frames out: one leaves when those before it have had their time, or within the burst that the program allows.
+ *
+ * Caller holds qp->lock.
  */
 #ifndef VB_RAW_RAW_H
 #define VB_RAW_RAW_H
@@ -41,6 +44,8 @@ struct vb_raw_batch {
 void vb_raw_fill(struct vb_qp *qp, struct vb_raw_batch *batch, vb_time now);
 /* The system has taken the first `frames` of a batch, or they are lost like others on a wire. */
 void vb_raw_sent(struct vb_qp *qp, unsigned frames, vb_time now);
+/* When the rate limit lets the next frame go, if one waits for that; else VB_TIME_NEVER. */
+vb_time vb_raw_due(const struct vb_qp *qp);
 /* The next one is longer than the interface takes. */
 void vb_raw_too_long(struct vb_qp *qp, vb_time now);
 

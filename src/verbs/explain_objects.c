@@ -391,13 +391,6 @@ static struct ibv_rwq_ind_table *create_rwq_ind_table(struct ibv_context *contex
 	return vb_fail_null(-EOPNOTSUPP);
 }
 
-static int modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
-{
-	(void)qp, (void)attr;
-	NOT_HERE("ibv_modify_qp_rate_limit", "rate limits");
-	return vb_fail_number(EOPNOTSUPP);
-}
-
 static int post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op)
 {
 	(void)srq;
@@ -413,6 +406,5 @@ void vb_explain_fill_unsupported(struct verbs_context *table)
 	table->create_flow_action_esp = create_flow_action_esp;
 	table->create_wq = create_wq;
 	table->create_rwq_ind_table = create_rwq_ind_table;
-	table->modify_qp_rate_limit = modify_qp_rate_limit;
 	table->post_srq_ops = post_srq_ops;
 }

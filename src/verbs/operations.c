@@ -87,6 +87,7 @@ void vb_context_fill_operations(struct vb_context *context)
 	table->close_xrcd = vb_verbs_close_xrcd;
 	table->get_srq_num = vb_verbs_get_srq_num;
 	table->open_qp = vb_verbs_open_qp;
+	table->modify_qp_rate_limit = vb_verbs_modify_qp_rate_limit;
 	table->ibv_create_flow = vb_verbs_create_flow;
 	table->ibv_destroy_flow = vb_verbs_destroy_flow;
 	table->create_counters = vb_verbs_create_counters;

@@ -56,6 +56,9 @@ void vb_verbs_observe_receives(const struct vb_queue_observer *observer, const s
 			       const struct ibv_recv_wr *wr, const struct ibv_recv_wr *bad);
 int vb_verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
+/* rate_limit.c */
+int vb_verbs_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
+
 /* flow.c */
 struct ibv_flow *vb_verbs_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
 int vb_verbs_destroy_flow(struct ibv_flow *flow);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "profiles/limits.h"
 #include "verbs/context.h"
 #include "verbs/device_memory.h"
 #include "verbs/explain_objects.h"
@@ -116,6 +117,11 @@ int vb_verbs_query_device_ex(struct ibv_context *context, const struct ibv_query
 	full.cq_mod_caps.max_cq_count = UINT16_MAX;
 	full.cq_mod_caps.max_cq_period = UINT16_MAX;
 	full.max_dm_size = VB_DEVICE_MEMORY_SIZE;
+	if (vb_profile_type(vb_profile_of_context(context), IBV_QPT_RAW_PACKET) != NULL) {
+		full.packet_pacing_caps.qp_rate_limit_min = 1;
+		full.packet_pacing_caps.qp_rate_limit_max = VB_MAX_RATE_LIMIT;
+		full.packet_pacing_caps.supported_qpts = 1u << IBV_QPT_RAW_PACKET;
+	}
 	full.phys_port_cnt_ex = 1;
 	memset(attr, 0, attr_size);
 	memcpy(attr, &full, attr_size < sizeof(full) ? attr_size : sizeof(full));

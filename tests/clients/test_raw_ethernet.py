@@ -69,8 +69,8 @@ class RawEthernet(ClientCase):
 
     @across(["veth1500_v4"])
     def test_several_flows(self):
-        received, sent = self.meet("raw_ethernet_bw", "-n", str(COUNT), "-s", "200", "-J", "10.77.0.1", "-j", "10.77.0.2", "-K", "5000", "-k", "6000",
-                                   "--flows", "4")
+        received, sent = self.meet("raw_ethernet_bw", "-n", str(COUNT), "-s", "200", "-J", "10.77.0.1", "-j", "10.77.0.2",
+                                   "-K", "5000", "-k", "6000", "--flows", "4")
         self.assertEqual([row[1] for row in received + sent], [COUNT] * 2)
 
     @across(["veth1500_v4"])
@@ -85,6 +85,13 @@ class RawEthernet(ClientCase):
             self.assertEqual([row[:2] for row in rows], [[64, 50]])
 
     @across(["veth1500_v4"])
+    def test_latency_of_bursts(self):
+        """With packet pacing, without which perftest does not run it. It polls for 16 completions, with room for a burst."""
+        pacing = ["--rate_limit_type=PP", "--rate_limit=100", "--rate_units=M", "--burst_size=16", "-Q", "1"]
+        _, sent = self.meet("raw_ethernet_burst_lat", "-n", "100", "-s", "64", *pacing)
+        self.assertIn([64, 100], [row[:2] for row in sent])
+
+    @across(["veth1500_v4"])
     def test_rules_are_made_and_destroyed(self):
         """raw_ethernet_fs_rate times how long a rule takes: as many as it was asked for."""
         process = self.start(self.server, self.client, "raw_ethernet_fs_rate", "server", "-n", "500", "-J", "10.77.0.1", "-j", "10.77.0.2",
@@ -95,8 +102,8 @@ class RawEthernet(ClientCase):
     @across(["veth1500_v4"])
     def test_without_capability(self):
         """Refused, and told what is missing."""
-        told = self.client.run(clients.staged.verbena, "run", "--explain", which("raw_ethernet_bw"), "-d", self.device, "--client", "-n", "10",
-                               "-B", self.mac(self.client), "-E", self.mac(self.server))
+        told = self.client.run(clients.staged.verbena, "run", "--explain", which("raw_ethernet_bw"), "-d", self.device, "--client",
+                               "-n", "10", "-B", self.mac(self.client), "-E", self.mac(self.server))
         self.assertNotEqual(told.code, 0, told)
         self.assertIn("EPERM", told.out)
         self.assertIn("CAP_NET_RAW", told.out)

@@ -52,15 +52,6 @@ static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTO
 	return fd[0] >= 0;
 }
 
-/* It has no timers. */
-static bool expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
-{
-	(void)link;
-	(void)qp;
-	(void)now;
-	return false;
-}
-
 static const struct vb_link_driver driver = {
 	.name = "ethernet",
 	.engine = &vb_raw_transport,
@@ -74,7 +65,7 @@ static const struct vb_link_driver driver = {
 	.posted = vb_ethernet_transmit,
 	.received = vb_ethernet_received,
 	.drain = vb_ethernet_drain,
-	.expire = expire,
+	.expire = vb_ethernet_expire,
 	.descriptors = descriptors,
 	.has_work = vb_ethernet_has_work,
 	.replenished = vb_ethernet_replenished,

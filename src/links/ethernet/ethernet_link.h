@@ -101,6 +101,7 @@ void vb_ethernet_forget_rules(struct vb_ethernet_link *ethernet);
 
 void vb_ethernet_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now);
 void vb_ethernet_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now);
+bool vb_ethernet_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);
 
 /* ---- receive.c ---- */
 

@@ -64,6 +64,8 @@ static void transmit(struct vb_link *link, struct vb_qp *qp, vb_time now, unsign
 		more = send_batch(ethernet, port, now);
 	if (more && vb_send_queue_count(&qp->send) > 0)
 		vb_schedule_mark_active(link->schedule, qp);
+	if (!port->blocked)
+		vb_schedule_arm(link->schedule, qp, vb_raw_due(qp));
 }
 
 void vb_ethernet_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now)
@@ -77,4 +79,14 @@ void vb_ethernet_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_tim
 	vb_lock_assert_held(&link->schedule->progress);
 	link->schedule->sent++;
 	transmit(link, qp, now, 1);
+}
+
+bool vb_ethernet_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
+{
+	if (vb_raw_due(qp) > now) {
+		vb_schedule_arm(link->schedule, qp, vb_raw_due(qp));
+		return false;
+	}
+	vb_ethernet_transmit_in_pass(link, qp, now);
+	return true;
 }

@@ -380,6 +380,14 @@ static void what_is_not_there_says_so(void **state)
 	struct ibv_wq_init_attr wq = {0};
 	struct ibv_ece ece = {.vendor_id = 1};
 	struct ibv_qp_rate_limit_attr rate = {0};
+	/* What adapters do to raw packets: VLAN tags, frame checksums, padding, segmentation, receive side scaling. */
+	static const struct ibv_qp_init_attr_ex asked[] = {
+		{.comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS, .create_flags = IBV_QP_CREATE_CVLAN_STRIPPING},
+		{.comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS, .create_flags = IBV_QP_CREATE_SCATTER_FCS},
+		{.comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS, .create_flags = IBV_QP_CREATE_PCI_WRITE_END_PADDING},
+		{.comp_mask = IBV_QP_INIT_ATTR_MAX_TSO_HEADER, .max_tso_header = 64},
+		{.comp_mask = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH},
+	};
 	struct pair pair;
 
 	(void)state;
@@ -387,6 +395,23 @@ static void what_is_not_there_says_so(void **state)
 	errno = 0;
 	assert_null(ibv_create_wq(world.context, &wq));
 	assert_int_equal(errno, EOPNOTSUPP);
+	errno = 0;
+	assert_null(ibv_create_rwq_ind_table(world.context, &(struct ibv_rwq_ind_table_init_attr){0}));
+	assert_int_equal(errno, EOPNOTSUPP);
+	errno = 0;
+	assert_null(ibv_create_flow_action_esp(world.context, &(struct ibv_flow_action_esp_attr){0}));
+	assert_int_equal(errno, EOPNOTSUPP);
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		struct ibv_qp_init_attr_ex attr = asked[i];
+
+		attr.comp_mask |= IBV_QP_INIT_ATTR_PD;
+		attr.pd = world.pd;
+		attr.send_cq = attr.recv_cq = pair.cq[0];
+		attr.qp_type = IBV_QPT_RAW_PACKET;
+		errno = 0;
+		assert_null(ibv_create_qp_ex(world.context, &attr));
+		assert_int_equal(errno, EOPNOTSUPP);
+	}
 	assert_int_equal(ibv_modify_qp_rate_limit(pair.qp[0], &rate), EOPNOTSUPP);
 	assert_int_equal(ibv_set_ece(pair.qp[0], &ece), EOPNOTSUPP);
 	assert_int_equal(ibv_query_ece(pair.qp[0], &ece), EOPNOTSUPP);

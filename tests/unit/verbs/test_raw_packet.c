@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -336,6 +337,10 @@ static void sends_that_cannot_be(void **state)
 	wr.opcode = IBV_WR_RDMA_WRITE;
 	assert_int_equal(ibv_post_send(side.qp, &wr, &bad), EINVAL);
 	wr.opcode = IBV_WR_SEND;
+	/* Checksums are the program's. */
+	wr.send_flags |= IBV_SEND_IP_CSUM;
+	assert_int_equal(ibv_post_send(side.qp, &wr, &bad), EINVAL);
+	wr.send_flags &= ~(unsigned)IBV_SEND_IP_CSUM;
 	/* Longer than the interface takes: the loopback's MTU is 65536. */
 	sge.length = 65536 + 14 + 1;
 	write_frame(side.buffer, TYPE, 0, 60);
@@ -427,6 +432,59 @@ static void refusals(void **state)
 	assert_int_equal(ibv_destroy_flow(flow), ENOENT);
 	flow->handle--;
 	assert_int_equal(ibv_destroy_flow(flow), 0);
+	pair_close(&pair);
+	close_side(&side);
+}
+
+/* Not faster than allowed; how much slower is the machine's affair. */
+static void rate_limits(void **state)
+{
+	enum { FRAMES = 20, LENGTH = 1000, MILLISECOND = 1000000 };
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .rate_limit = 8000};
+	struct ibv_qp_rate_limit_attr burst = {.rate_limit = 8, .max_burst_sz = FRAMES * LENGTH};
+	struct ibv_device_attr_ex device;
+	struct ibv_qp_init_attr init;
+	struct timespec begun, ended;
+	struct pair pair;
+	struct side side;
+
+	(void)state;
+	assert_int_equal(ibv_query_device_ex(world.context, NULL, &device), 0);
+	assert_int_equal(device.packet_pacing_caps.supported_qpts, 1 << IBV_QPT_RAW_PACKET);
+	open_side(&side);
+	assert_int_equal(ibv_modify_qp(side.qp, &attr, IBV_QP_STATE | IBV_QP_RATE_LIMIT), 0);
+	assert_int_equal(ibv_query_qp(side.qp, &attr, IBV_QP_RATE_LIMIT, &init), 0);
+	assert_int_equal(attr.rate_limit, 8000);
+	/* A thousand bytes take a millisecond; a late thread may catch up with one. */
+	write_frame(side.buffer, TYPE, 0, LENGTH);
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	for (unsigned i = 0; i < FRAMES; i++)
+		post_send(&side, 0, LENGTH, 0);
+	for (unsigned i = 0; i < FRAMES; i++)
+		(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
+	clock_gettime(CLOCK_MONOTONIC, &ended);
+	assert_true((ended.tv_sec - begun.tv_sec) * 1000 * MILLISECOND + ended.tv_nsec - begun.tv_nsec >= (FRAMES - 3) * MILLISECOND);
+	/* At that rate they would take twenty seconds; they may leave at once. */
+	assert_int_equal(ibv_modify_qp_rate_limit(side.qp, &burst), 0);
+	for (unsigned i = 0; i < FRAMES; i++)
+		post_send(&side, 0, LENGTH, 0);
+	for (unsigned i = 0; i < FRAMES; i++)
+		(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
+	/* One more waits, until there is no limit. */
+	post_send(&side, 0, LENGTH, 0);
+	post_send(&side, 0, LENGTH, 0);
+	burst = (struct ibv_qp_rate_limit_attr){0};
+	assert_int_equal(ibv_modify_qp_rate_limit(side.qp, &burst), 0);
+	(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
+	(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
+	burst.rate_limit = device.packet_pacing_caps.qp_rate_limit_max + 1;
+	assert_int_equal(ibv_modify_qp_rate_limit(side.qp, &burst), EINVAL);
+	attr.rate_limit = burst.rate_limit;
+	assert_int_equal(ibv_modify_qp(side.qp, &attr, IBV_QP_STATE | IBV_QP_RATE_LIMIT), EINVAL);
+	move_to(side.qp, IBV_QPS_ERR);
+	assert_int_equal(ibv_modify_qp_rate_limit(side.qp, &(struct ibv_qp_rate_limit_attr){.rate_limit = 1}), EINVAL);
+	pair_open(&pair, &world, NULL);
+	assert_int_equal(ibv_modify_qp_rate_limit(pair.qp[0], &(struct ibv_qp_rate_limit_attr){0}), EOPNOTSUPP);
 	pair_close(&pair);
 	close_side(&side);
 }
@@ -535,6 +593,7 @@ int main(void)
 		cmocka_unit_test(sends_that_cannot_be),
 		cmocka_unit_test(receives_that_cannot_be),
 		cmocka_unit_test(refusals),
+		cmocka_unit_test(rate_limits),
 		cmocka_unit_test(counters_count),
 		cmocka_unit_test(without_the_capability),
 	};
