@@ -195,6 +195,32 @@ class InfiniBand(FabricCase):
         self.assertIn("SEND", ladder.out)
         self.assertIn("lid %d" % min(lids), ladder.out)
 
+    def test_faults(self):
+        """VERBENA_FAULTS on vib0: what is lost, damaged, doubled, late and out of order is made good; a capture tells of it."""
+        self.subnet()
+        base = [which("ibv_rc_pingpong"), "-d", "vib0", "-n", "60", "-s", "9000", "-c"]
+        # Not the last acknowledgement: a program that has it ends, and does not send it again.
+        for recipe in ("loss=3%,corrupt=3%,seed=7,only=requests",
+                       "dup=5%,reorder=5%,delay=200us,delayed=5%,loss=2%,seed=7,only=requests"):
+            with self.subTest(recipe=recipe):
+                disturbed = [clients.staged.verbena, "run", "--faults", recipe, *base]
+                server, client = self.exchange(disturbed, disturbed + [self.address])
+                self.assert_no_complaint(server, client)
+                self.assertIsNotNone(pingpong_figures(client), client)
+        path = os.path.join(self.scratch, "faults.pcapng")
+        disturbed = [clients.staged.verbena, "run", "--capture", path, "--faults", "drop-packet=2,dup-packet=4,corrupt-packet=6", *base[:3],
+                     "-n", "10", "-s", "9000", "-c"]
+        server, client = self.exchange(base[:3] + ["-n", "10", "-s", "9000", "-c"], disturbed + [self.address])
+        self.assert_no_complaint(server, client)
+        comments = [row[0] for row in self.tshark(path, "frame.comment", "frame.number", rows="infiniband.bth.destqp > 1")]
+        for fate in ("LOST by fault injection", "a second time, by fault injection", "DAMAGED by fault injection"):
+            self.assertEqual(len([comment for comment in comments if fate in comment]), 1, (fate, comments[:20]))
+        server = self.server.start(*base)
+        self.assertTrue(server.wait_until(lambda process: process.listens(18515)), server.output())
+        client = self.client.run(clients.staged.verbena, "run", "--faults", "loss=100%", *base, self.address)
+        self.assertIn("transport retry counter exceeded", client.out)
+        server.kill()
+
     def test_capture_of_mads(self):
         """opensm under capture: its SMPs, directed and by LID, and the answers, dissected; and the subnet administration's RMPP."""
         self.pair(RING, ("--as", "A"), ("--as", "B"))

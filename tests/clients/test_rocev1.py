@@ -83,6 +83,14 @@ class RoCEv1(ClientCase):
             outs = self.exchange(command + ["-g", gids[0]], command + ["-g", gids[1], self.address])
             self.assert_no_complaint(*outs)
 
+    @across(["veth1500_v4"])
+    def test_faults(self):
+        """Packets that are doubled, late or out of order are sent one by one: as frames, too."""
+        gids = self.first_version()
+        command = [clients.staged.verbena, "run", "--faults", "dup=5%,reorder=5%,loss=2%,seed=7,only=requests", which("ibv_rc_pingpong"),
+                   "-d", self.device, "-n", "40", "-c"]
+        self.assert_no_complaint(*self.exchange(command + ["-g", gids[0]], command + ["-g", gids[1], self.address]))
+
     @across(PLACES)
     def test_perftest(self):
         gids = self.first_version()

@@ -180,7 +180,7 @@ int vb_fabric_link_open(struct vb_link **link, struct vb_schedule *schedule)
 
 	if (!fabric)
 		return -ENOMEM;
-	error = vb_fabric_tap_open(&fabric->tap, schedule->slot);
+	error = vb_fabric_tap_open(&fabric->tap, fabric, schedule->slot);
 	if (error != 0) {
 		free(fabric);
 		return error;

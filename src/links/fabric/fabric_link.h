@@ -82,6 +82,11 @@ int vb_fabric_link_open(struct vb_link **link, struct vb_schedule *schedule);
 void vb_fabric_link_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now);
 void vb_fabric_link_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now);
 
+/* ---- send.c ---- */
+
+/* How many of its packets are lost, because verbenad is gone or too slow. */
+uint32_t vb_fabric_link_send_run(struct vb_fabric_link *fabric, const struct vb_burst_run *run);
+
 /* ---- receive.c ---- */
 
 bool vb_fabric_link_drain(struct vb_link *link, vb_time now, bool all);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sending: let the engine fill a burst; each of its runs leaves by the process's own socket (direct.c) or becomes one
- * message of frames to verbenad, with the same headers before each packet of one length. Runs in the thread that made the
- * engine ready. If verbenad is slow the thread waits for it a little, as an adapter would for credits; then the packets are lost.
+ * Sending: let the engine fill a burst; each of its runs becomes one message of frames (send.c). Runs in the thread that made the engine
+ * ready.
  */
 #include <stdlib.h>
 
-#include "io/unix_socket.h"
 #include "links/fabric/fabric_link.h"
 #include "links/fabric/tap.h"
 #include "queue/qp.h"
@@ -15,48 +13,17 @@
 
 enum { BURSTS_PER_CALL = 64 };
 
-#define PATIENCE VB_MILLISECONDS(20)
-
-static bool send_run(int fd, const struct vb_burst_run *run)
+static void send_burst(struct vb_fabric_link *fabric, const struct vb_qp *qp, struct vb_burst *burst, struct vb_counters *counters)
 {
-	struct vb_ib_route route = vb_ib_route_of_path(&run->path);
-	uint8_t headers[VB_IB_MAX_HEADERS], last_headers[VB_IB_MAX_HEADERS];
-	struct iovec parts[2 * VB_BURST_RUN_PACKETS];
-	uint32_t last = run->bytes - (run->packets - 1) * run->segment_size;
-	size_t length = vb_ib_route_encode(&route, run->segment_size, headers);
+	uint32_t packets = burst->packets, lost = 0;
 
-	(void)vb_ib_route_encode(&route, last, last_headers);
-	for (uint32_t i = 0; i < run->packets; i++) {
-		bool is_last = i + 1 == run->packets;
-
-		parts[2 * i] = (struct iovec){is_last ? last_headers : headers, length};
-		parts[2 * i + 1] = (struct iovec){(void *)(uintptr_t)(run->data + (size_t)i * run->segment_size),
-						  is_last ? last : run->segment_size};
-	}
-	return vb_unix_send_parts(fd, parts, 2 * run->packets, PATIENCE) == 0;
-}
-
-/* Before it is sent: what answers it has come later. */
-static void capture(struct vb_fabric_tap *tap, const struct vb_qp *qp, const struct vb_burst *burst)
-{
-	for (uint32_t i = 0; i < burst->runs; i++)
-		vb_fabric_tap_sending(tap, qp, &burst->run[i]);
-	vb_fabric_tap_flush(tap);
-}
-
-static void send_burst(struct vb_fabric_link *fabric, const struct vb_qp *qp, const struct vb_burst *burst, struct vb_counters *counters)
-{
-	int fd = vb_fabric_link_fd(fabric);
-	uint32_t lost = 0;
-
-	if (fabric->tap)
-		capture(fabric->tap, qp, burst);
-	for (uint32_t i = 0; i < burst->runs; i++)
-		if (!vb_fabric_direct_send(fabric, &burst->run[i], &lost) && (fd < 0 || !send_run(fd, &burst->run[i])))
-			lost += burst->run[i].packets;
+	/* A capture before it is sent: what answers it has come later. */
+	if (!fabric->tap || !vb_fabric_tap_sending(fabric->tap, qp, burst, &lost))
+		for (uint32_t i = 0; i < burst->runs; i++)
+			lost += vb_fabric_link_send_run(fabric, &burst->run[i]);
 	if (lost > 0)
 		VB_COUNT_MANY(counters, send_err, lost);
-	VB_COUNT_MANY(counters, sent_pkts, burst->packets - lost);
+	VB_COUNT_MANY(counters, sent_pkts, packets - lost);
 }
 
 /* True: there is more. */

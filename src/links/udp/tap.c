@@ -9,43 +9,24 @@
 #include "links/udp/tap.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/list.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "capture/frame.h"
 #include "capture/writer.h"
-#include "io/clock.h"
-#include "io/event.h"
 #include "io/udp.h"
-#include "links/faults.h"
+#include "links/disturber.h"
 #include "links/udp/frames.h"
 #include "links/udp/udp_link.h"
 #include "queue/observer.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
 #include "wire/burst.h"
-#include "wire/icrc.h"
 
-enum { LONGEST_DATAGRAM = 65536, MOST_WAITING = 4096 };
-
-/* It may be that no packet overtakes a reordered one for want of traffic: then it goes after all. */
-#define PATIENCE VB_MILLISECONDS(1)
-
-struct waiting {
-	struct vb_list node;
-	vb_time due;
-	unsigned behind;                   /* later packets that go first; 0: only time counts */
-	struct vb_path path;
-	size_t length;
-	uint8_t bytes[];
-};
+enum { LONGEST_DATAGRAM = 65536 };
 
 struct vb_tap {
 	struct vb_udp_link *udp;
@@ -53,14 +34,9 @@ struct vb_tap {
 	struct vb_capture *capture;        /* NULL: none */
 	struct vb_mutex lock;              /* of what follows; innermost but for the capture's own */
 	uint8_t *datagram;
-	struct vb_faults *faults;          /* NULL: none */
+	struct vb_disturber *disturber;    /* of faults; NULL: none */
 	bool keeps_runs;                   /* of what it disturbs, see above */
 	struct vb_burst *single;
-	struct vb_list waiting;
-	unsigned waiting_count;
-	pthread_cond_t changed;
-	pthread_t thread;
-	bool thread_runs, stopping;
 };
 
 /* ---- records ---- */
@@ -212,8 +188,9 @@ void vb_tap_flush(struct vb_tap *tap)
 /* ---- faults ---- */
 
 /* Caller holds tap->lock. */
-static bool send_datagram(struct vb_tap *tap, const struct vb_path *path, uint8_t *bytes, size_t length)
+static bool send_datagram(void *context, const struct vb_path *path, uint8_t *bytes, size_t length)
 {
+	struct vb_tap *tap = context;
 	struct vb_burst *burst = tap->single;
 	const struct vb_source_port *port = vb_source_ports_find(&tap->udp->ports, !vb_path_is_ipv4(path), path->source_port);
 	uint32_t lost = 1;
@@ -227,144 +204,36 @@ static bool send_datagram(struct vb_tap *tap, const struct vb_path *path, uint8_
 		.data = bytes,
 		.bytes = (uint32_t)length,
 	};
+	if (path->framing == VB_FRAMING_ETHERNET)
+		return vb_udp_send_all(tap->udp, burst) == 0;
 	if (port)
 		(void)vb_udp_send_run(port->fd, burst, 0, &lost);
 	return lost == 0;
 }
 
-/* Caller holds tap->lock. */
-static void send_waiting(struct vb_tap *tap, struct waiting *waiting)
+static void tell_fate(void *context, const struct vb_qp *qp, const struct vb_path *path, const uint8_t *bytes, size_t length,
+		      const struct vb_faults_action *action, bool again)
 {
-	vb_list_remove(&waiting->node);
-	tap->waiting_count--;
-	(void)send_datagram(tap, &waiting->path, waiting->bytes, waiting->length);
-	free(waiting);
+	struct vb_tap *tap = context;
+	uint32_t fate = again ? VB_CAPTURE_DUPLICATED : 0;
+
+	if (!tap->capture)
+		return;
+	if (action->drop)
+		fate = VB_CAPTURE_DROPPED;
+	else if (!again)
+		fate = (action->corrupt ? VB_CAPTURE_CORRUPTED : 0) | (action->delay > 0 || action->behind > 0 ? VB_CAPTURE_DELAYED : 0);
+	capture_sent(tap, qp, path, 0, bytes, length, fate);
 }
 
-/* Caller holds tap->lock. False: no room, so it is not kept back after all. */
-static bool keep_back(struct vb_tap *tap, const struct vb_path *path, const uint8_t *bytes, size_t length,
-		      const struct vb_faults_action *action)
-{
-	struct waiting *waiting = tap->waiting_count < MOST_WAITING ? malloc(sizeof(*waiting) + length) : NULL;
-
-	if (!waiting)
-		return false;
-	waiting->due = vb_clock_now() + (action->delay > 0 ? action->delay : PATIENCE);
-	waiting->behind = action->behind;
-	waiting->path = *path;
-	waiting->length = length;
-	memcpy(waiting->bytes, bytes, length);
-	vb_list_append(&tap->waiting, &waiting->node);
-	tap->waiting_count++;
-	pthread_cond_signal(&tap->changed);
-	return true;
-}
-
-/* A packet has gone out: those that wait behind it are one nearer. Caller holds tap->lock. */
-static void overtake(struct vb_tap *tap)
-{
-	VB_LIST_FOR_EACH(node, &tap->waiting) {
-		struct waiting *waiting = vb_container_of(node, struct waiting, node);
-
-		if (waiting->behind > 0 && --waiting->behind == 0)
-			send_waiting(tap, waiting);
-	}
-}
-
-static void damage(uint8_t *bytes, size_t length, uint32_t noise)
-{
-	size_t at = noise / 8 % length;
-
-	/* The fifth byte is not covered by the ICRC, so that routers may mark congestion there. */
-	bytes[at == 4 ? 0 : at] ^= (uint8_t)(1u << noise % 8);
-}
-
-static void decide(struct vb_tap *tap, const struct vb_qp *qp, const uint8_t *bytes, struct vb_faults_action *action)
-{
-	struct vb_faults_packet packet = {
-		.qpn = qp->qpn,
-		.psn = vb_bth_psn(bytes).v,
-		.is_request = vb_roce_opcode(bytes[0])->is_request,
-	};
-
-	vb_faults_decide(tap->faults, &packet, action);
-	if (action->drop || action->corrupt || action->duplicate || action->delay > 0 || action->behind > 0)
-		VB_COUNT(qp->host->counters, disturbed_pkts);
-}
-
-/* Caller holds qp->lock and tap->lock. Returns whether the run is still there. */
-static bool thin_run(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst *burst, uint32_t run)
-{
-	uint32_t noise[VB_BURST_RUN_PACKETS], damaged[VB_BURST_RUN_PACKETS], damages = 0, left = 0;
-	struct vb_faults_action action;
-	uint64_t lost = 0;
-	size_t length;
-
-	for (uint32_t i = 0; i < burst->run[run].packets; i++) {
-		decide(tap, qp, vb_burst_packet(burst, run, i, &length), &action);
-		if (action.drop) {
-			lost |= UINT64_C(1) << i;
-			continue;
-		}
-		if (action.corrupt) {
-			noise[damages] = action.noise;
-			damaged[damages++] = left;
-		}
-		left++;
-	}
-	if (lost != 0 && !vb_burst_remove(burst, run, lost))
-		return false;
-	/* Not before: those that moved have got a new ICRC. */
-	for (uint32_t i = 0; i < damages; i++) {
-		uint8_t *bytes = vb_burst_packet(burst, run, damaged[i], &length);
-
-		damage(bytes, length, noise[i]);
-	}
-	return true;
-}
-
-/* Caller holds qp->lock and tap->lock. */
-static bool send_with_faults(struct vb_tap *tap, const struct vb_qp *qp, const struct vb_path *path, size_t length)
-{
-	uint8_t *bytes = tap->datagram;
-	struct vb_faults_action action;
-	uint32_t fate = 0;
-	bool taken = true;
-
-	vb_icrc_store(vb_icrc_headers(vb_icrc_begin(path, 0, length), bytes, length - VB_ICRC_LENGTH),
-		      bytes + length - VB_ICRC_LENGTH);
-	decide(tap, qp, bytes, &action);
-	if (action.drop)
-		fate |= VB_CAPTURE_DROPPED;
-	if (action.corrupt)
-		fate |= VB_CAPTURE_CORRUPTED;
-	if (action.delay > 0 || action.behind > 0)
-		fate |= VB_CAPTURE_DELAYED;
-	if (action.corrupt)
-		damage(bytes, length, action.noise);
-	if (tap->capture)
-		capture_sent(tap, qp, path, 0, bytes, length, action.drop ? VB_CAPTURE_DROPPED : fate);
-	if (action.drop)
-		return true;
-	if (!(fate & VB_CAPTURE_DELAYED) || !keep_back(tap, path, bytes, length, &action)) {
-		taken = send_datagram(tap, path, bytes, length);
-		overtake(tap);
-	}
-	if (action.duplicate) {
-		if (tap->capture)
-			capture_sent(tap, qp, path, 0, bytes, length, VB_CAPTURE_DUPLICATED);
-		(void)send_datagram(tap, path, bytes, length);
-	}
-	return taken;
-}
+/* ---- sending ---- */
 
 bool vb_tap_sending(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst *burst, uint32_t *lost)
 {
 	*lost = 0;
 	vb_mutex_lock(&tap->lock);
 	if (tap->keeps_runs) {
-		for (uint32_t run = 0; run < burst->runs;)
-			run += thin_run(tap, qp, burst, run);
+		vb_disturber_thin(tap->disturber, qp, burst);
 		vb_mutex_unlock(&tap->lock);
 		return false;
 	}
@@ -374,79 +243,31 @@ bool vb_tap_sending(struct vb_tap *tap, const struct vb_qp *qp, struct vb_burst 
 
 			if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
 				continue;
-			if (!tap->faults)
+			if (!tap->disturber)
 				capture_sent(tap, qp, &burst->run[run].path, (uint16_t)i, tap->datagram, length, 0);
-			else if (!send_with_faults(tap, qp, &burst->run[run].path, length))
+			else if (!vb_disturber_send(tap->disturber, qp, &burst->run[run].path, tap->datagram, length))
 				++*lost;
 		}
 	}
 	vb_mutex_unlock(&tap->lock);
 	vb_tap_flush(tap);
-	return tap->faults != NULL;
-}
-
-/* Sends what is due; returns when the next one will be. Caller holds tap->lock. */
-static vb_time send_due(struct vb_tap *tap, vb_time now)
-{
-	vb_time next = VB_TIME_NEVER;
-
-	VB_LIST_FOR_EACH(node, &tap->waiting) {
-		struct waiting *waiting = vb_container_of(node, struct waiting, node);
-
-		if (waiting->due <= now)
-			send_waiting(tap, waiting);
-		else
-			next = vb_time_earlier(next, waiting->due);
-	}
-	return next;
-}
-
-static void *run_thread(void *context)
-{
-	struct vb_tap *tap = context;
-
-	vb_thread_prepare("verbena-faults");
-	vb_mutex_lock(&tap->lock);
-	while (!tap->stopping) {
-		vb_time next = send_due(tap, vb_clock_now());
-		struct timespec until = {.tv_sec = (time_t)(next / 1000000000), .tv_nsec = (long)(next % 1000000000)};
-
-		if (next == VB_TIME_NEVER)
-			vb_mutex_wait(&tap->lock, &tap->changed);
-		else
-			vb_mutex_wait_until(&tap->lock, &tap->changed, &until);
-	}
-	vb_mutex_unlock(&tap->lock);
-	return NULL;
+	return tap->disturber != NULL;
 }
 
 /* ---- as a whole ---- */
 
-static int start_thread(struct vb_tap *tap)
-{
-	sigset_t all, before;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
-	error = pthread_create(&tap->thread, NULL, run_thread, tap);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	tap->thread_runs = error == 0;
-	return -error;
-}
-
 static int open_faults(struct vb_tap *tap, const char *specification)
 {
-	char why[256];
-	int error = vb_faults_create(&tap->faults, specification, why, sizeof(why));
+	const struct vb_disturber_link link = {.context = tap, .send = send_datagram, .tell = tell_fate, .lock = &tap->lock};
+	int error;
 
-	if (error != 0) {
-		vb_log(VB_LOG_ERROR, "VERBENA_FAULTS: %s", why);
-		return error;
-	}
-	tap->keeps_runs = !tap->capture && vb_faults_keep_runs(tap->faults);
 	tap->single = malloc(sizeof(*tap->single));
-	return tap->single ? start_thread(tap) : -ENOMEM;
+	if (!tap->single)
+		return -ENOMEM;
+	error = vb_disturber_create(&tap->disturber, specification, &link);
+	if (error == 0)
+		tap->keeps_runs = !tap->capture && vb_disturber_keeps_runs(tap->disturber);
+	return error;
 }
 
 static int open_capture(struct vb_tap *tap, const char *path)
@@ -468,7 +289,6 @@ int vb_tap_open(struct vb_tap **out, struct vb_udp_link *udp)
 {
 	const char *capture = secure_getenv("VERBENA_CAPTURE"), *faults = secure_getenv("VERBENA_FAULTS");
 	bool captures = capture && *capture, disturbs = faults && *faults;
-	pthread_condattr_t attributes;
 	struct vb_tap *tap;
 	int error = 0;
 
@@ -480,11 +300,6 @@ int vb_tap_open(struct vb_tap **out, struct vb_udp_link *udp)
 	tap->udp = udp;
 	tap->observer = (struct vb_queue_observer){posted_send, posted_receive, completed, happened};
 	vb_mutex_init(&tap->lock, VB_RANK_TAP);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&tap->changed, &attributes);
-	pthread_condattr_destroy(&attributes);
-	vb_list_init(&tap->waiting);
 	tap->datagram = malloc(LONGEST_DATAGRAM);
 	if (!tap->datagram)
 		error = -ENOMEM;
@@ -504,19 +319,8 @@ void vb_tap_close(struct vb_tap *tap)
 {
 	if (!tap)
 		return;
-	if (tap->thread_runs) {
-		vb_mutex_lock(&tap->lock);
-		tap->stopping = true;
-		pthread_cond_signal(&tap->changed);
-		vb_mutex_unlock(&tap->lock);
-		pthread_join(tap->thread, NULL);
-	}
-	/* Late, not lost: the last acknowledgement may be among them. */
-	VB_LIST_FOR_EACH(node, &tap->waiting)
-		send_waiting(tap, vb_container_of(node, struct waiting, node));
-	vb_faults_destroy(tap->faults);
+	vb_disturber_destroy(tap->disturber);
 	vb_capture_close(tap->capture);
-	pthread_cond_destroy(&tap->changed);
 	vb_mutex_fini(&tap->lock);
 	free(tap->single);
 	free(tap->datagram);
