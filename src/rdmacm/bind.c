@@ -26,10 +26,10 @@
 #include "rdmacm/export.h"
 #include "rdmacm/link.h"
 #include "rdmacm/native.h"
+#include "rdmacm/reserve.h"
 #include "rdmacm/resolve.h"
 #include "rdmacm/result.h"
 #include "rdmacm/streams.h"
-#include "wire/cm_mad.h"
 
 enum { PORT_ATTEMPTS = 16 };
 
@@ -89,31 +89,7 @@ void vb_rdmacm_bind_need_device(struct vb_rdmacm_id *id)
 		(void)bind_device(id, &id->source, 0);
 }
 
-int vb_rdmacm_bind_reserve_port(struct vb_rdmacm_id *id, const struct vb_cm_address *source)
-{
-	struct vb_cm_command command = {
-		.verb = VB_CM_BIND,
-		.port_space = id->id.ps,
-		.source = *source,
-		.interface_index = id->interface_index,
-		.reuse_address = id->reuse_address,
-		.address_family_only = id->address_family_only,
-	};
-	struct vb_cm_reply reply;
-	int error = vb_rdmacm_link_call(id, &command, &reply);
-
-	if (error != 0)
-		return error;
-	id->source = *source;
-	id->source.port = reply.source.port;
-	if (vb_cm_address_is_native(source))
-		id->source.service_id = vb_cm_service_id(id->id.ps, reply.source.port);
-	vb_rdmacm_address_to(&id->id.route.addr.src_storage, &id->source);
-	vb_rdmacm_id_become(id, VB_RDMACM_BOUND);
-	return 0;
-}
-
-/* The same, with a TCP socket where one may be needed; its port is then the system's to choose. */
+/* Reserve the port, with a TCP socket where one may be needed; its port is then the system's to choose. */
 static int bind_port(struct vb_rdmacm_id *id, const struct vb_cm_address *source)
 {
 	int error = 0;
@@ -128,7 +104,7 @@ static int bind_port(struct vb_rdmacm_id *id, const struct vb_cm_address *source
 			return error;
 		if (fd >= 0 && vb_tcp_local(fd, &local) == 0)
 			chosen.port = local.port;
-		error = vb_rdmacm_bind_reserve_port(id, &chosen);
+		error = vb_rdmacm_reserve_port(id, &chosen);
 		if (error == 0) {
 			id->bound_fd = fd;
 			return 0;
@@ -271,7 +247,7 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 		return error != 0 ? vb_rdmacm_result(error) : vb_rdmacm_event_await(id);
 	}
 	if (state == VB_RDMACM_IDLE) {
-		error = source.port != 0 ? bind_port(id, &source) : vb_rdmacm_bind_reserve_port(id, &source);
+		error = source.port != 0 ? bind_port(id, &source) : vb_rdmacm_reserve_port(id, &source);
 		if (error != 0)
 			return vb_rdmacm_refuse_address("rdma_resolve_addr", id, &source, -error, NULL);
 	} else {

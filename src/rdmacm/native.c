@@ -12,12 +12,12 @@
 #include <string.h>
 
 #include "rdmacm/address.h"
-#include "rdmacm/bind.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 #include "rdmacm/event.h"
 #include "rdmacm/explain.h"
 #include "rdmacm/path.h"
+#include "rdmacm/reserve.h"
 #include "rdmacm/result.h"
 #include "wire/device_kind.h"
 
@@ -76,7 +76,7 @@ int vb_rdmacm_native_bind(struct vb_rdmacm_id *id, const struct sockaddr *addres
 	if (!names_no_port(&source))
 		error = bind_device(id, source.gid);
 	if (error == 0)
-		error = vb_rdmacm_bind_reserve_port(id, &source);
+		error = vb_rdmacm_reserve_port(id, &source);
 	if (error != 0)
 		return vb_rdmacm_refuse_address("rdma_bind_addr", id, &source, -error, error == -ENODEV ? no_device : NULL);
 	memcpy(id->id.route.addr.addr.ibaddr.sgid.raw, source.gid, 16);
