@@ -7,6 +7,10 @@
 
 #include "verbs/objects.h"
 
+/* Registered nowhere yet, of no key, and held by nothing. */
+struct vb_memory_region *vb_memory_region_allocate(struct ibv_pd *pd, enum vb_region_backing backing, void *address, size_t length);
+void vb_memory_region_set_key(struct vb_memory_region *region, uint32_t key);
+
 /* Register `info` (its pd is filled in here) and make the public object. NULL and errno. */
 struct vb_memory_region *vb_memory_region_create(struct ibv_pd *pd, struct vb_region_info *info,
 						 enum vb_region_backing backing, void *address, size_t length);

@@ -198,6 +198,7 @@ static void everyone_is_told(void **state)
 					points++;
 	/* Each of five acts, before and after, twelve times. */
 	assert_int_equal(points, 2 * ACTS * 2 * 2 * WAYS);
+	victim = CLIENT;
 	assert_false(live_and_crash(NEVER, false));
 }
 

@@ -61,7 +61,7 @@ static const struct {
 	{0x60, VB_DAEMON_FROM_DAEMON, 16 + sizeof(struct vb_daemon_adapter), 0, 0},
 	{0x61, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x62, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
-	{0x63, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
+	{0x63, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 3},
 	{0x64, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 };
 
