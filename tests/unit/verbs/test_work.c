@@ -88,11 +88,14 @@ static void what_has_arrived_is_not_flushed(void **state)
 	const struct pair_options options = {.type = IBV_QPT_RC, .mtu = IBV_MTU_1024};
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
 
+	unsigned flushed = 0;
+
 	(void)state;
 	for (int i = 0; i < 50; i++) {
 		struct ibv_sge sge;
 		struct ibv_send_wr wr;
 		struct pair pair;
+		struct ibv_wc wc;
 
 		pair_open(&pair, &world, &options);
 		pair_receive(&pair, 1, 77, 0, 8);
@@ -100,9 +103,15 @@ static void what_has_arrived_is_not_flushed(void **state)
 		pair_post(&pair, 0, &wr);
 		expect_completion(pair.cq[1], 77, IBV_WC_RECV);
 		assert_int_equal(ibv_modify_qp(pair.qp[0], &error, IBV_QP_STATE), 0);
-		expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
+		wc = wait_completion(pair.cq[0]);
+		assert_int_equal(wc.wr_id, wr.wr_id);
+		flushed += wc.status == IBV_WC_WR_FLUSH_ERR;
+		assert_true(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_WR_FLUSH_ERR);
 		pair_close(&pair);
 	}
+	/* On a busy machine Linux itself may hold an acknowledgement back for a while, between the two sockets. Without taking in what has
+	 * come it is nearly all of them. */
+	assert_true(flushed < 25);
 }
 
 static bool arrived(struct pair *pair, uint32_t length, uint32_t seed)
