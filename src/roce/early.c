@@ -60,7 +60,7 @@ uint32_t vb_roce_early_gap_at(const struct vb_roce_requester *requester, struct 
 {
 	uint32_t gap = 0;
 
-	while (!vb_roce_early_has(requester, psn_add(psn, gap)))
+	while (gap < REACH && !vb_roce_early_has(requester, psn_add(psn, gap)))
 		gap++;
 	return gap;
 }

@@ -2,6 +2,7 @@
  *
  * What a lost response to a read costs: one request and one response. Those that came ahead of it are not asked for again.
  */
+#include "roce/engine.h"
 #include "sim/testing.h"
 
 enum { MTU = 1024, MOST = 8192, MEMORY = 1 << 20 };
@@ -228,6 +229,22 @@ static void a_forged_response_is_not_taken(void **state)
 	}
 }
 
+/* The last of those that came ahead may be one that does not count any more, because another with its PSN was unlike it. */
+static void the_last_may_be_taken_back(void **state)
+{
+	static struct vb_roce_requester requester;
+
+	(void)state;
+	requester.acknowledged = psn_of(100);
+	assert_true(vb_roce_early_add(&requester, psn_of(103)));
+	assert_true(vb_roce_early_add(&requester, psn_of(110)));
+	vb_roce_early_remove(&requester, psn_of(110));
+	assert_int_equal(vb_roce_early_gap(&requester), 3);
+	/* As far as responses are kept, and not once around all PSNs. */
+	assert_true(vb_roce_early_gap_at(&requester, psn_of(104)) <= 2048);
+	vb_roce_early_close(&requester);
+}
+
 static void a_queue_pair_may_end_while_responses_wait(void **state)
 {
 	static const uint32_t lost[] = {2};
@@ -303,6 +320,7 @@ int main(void)
 		cmocka_unit_test(a_lost_request_is_sent_again_alone),
 		cmocka_unit_test(a_response_may_be_lost_again),
 		cmocka_unit_test(a_forged_response_is_not_taken),
+		cmocka_unit_test(the_last_may_be_taken_back),
 		cmocka_unit_test(a_queue_pair_may_end_while_responses_wait),
 		cmocka_unit_test(reads_among_others),
 	};
