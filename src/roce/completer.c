@@ -429,6 +429,8 @@ static void compare_response(struct vb_qp *qp, const struct vb_send_wqe *wqe, co
 	if (there && memcmp(there, packet->payload, packet->payload_length) == 0)
 		return;
 	vb_roce_early_remove(requester, packet->psn);
+	if (psn_before(packet->psn, requester->early.asked_to))
+		requester->early.asked_to = packet->psn;
 	requester->read_in_flight += charge_of(wqe, packet);
 }
 

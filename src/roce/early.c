@@ -113,7 +113,8 @@ static void tell_all(struct vb_qp *qp, vb_time now, vb_time same_loss)
 	}
 	early->asked = true;
 	for (at = early->asked_to; psn_before(at, early->last); at = psn_add(at, 1)) {
-		if (vb_roce_early_has(requester, at))
+		/* Of a SEND or WRITE between two reads, or there. */
+		if (vb_roce_early_has(requester, at) || !vb_roce_reads_find(requester, at))
 			continue;
 		if (missing++ == 0 && !(early->ask_owed && early->all_owed)) {
 			early->ask_owed = early->all_owed = true;
@@ -147,7 +148,7 @@ void vb_roce_early_told(struct vb_qp *qp, vb_time now, vb_time same_loss)
 	if (early->ask_owed || (again && now - early->asked_at < same_loss))
 		return;
 	early->ask_owed = early->asked = true;
-	early->asked_from = requester->acknowledged;
+	early->asked_from = early->asked_to = requester->acknowledged;
 	early->asked_at = now;
 	if (again)
 		early->sampling = false;

@@ -224,7 +224,7 @@ struct vb_roce_responder {
 	struct vb_roce_report *reports;  /* flow.c; NULL: never asked */
 	uint8_t report_room;
 	bool reports_owed;
-	uint32_t message_charge;         /* UC, UD: of the last message that took a receive; 0: none did */
+	uint32_t message_charge;         /* UC, UD: of the last message; 0: it took no receive */
 	bool cnp_owed;
 	vb_time cnp_sent, cnp_interval;
 };

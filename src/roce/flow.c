@@ -312,9 +312,9 @@ static uint32_t window_of(const struct vb_qp *qp, const struct vb_roce_responder
 	uint32_t share = share_of(qp->host->share);
 	uint64_t receives;
 
-	if (qp->srq || responder->message_charge == 0)
+	if (qp->srq || responder->message_charge == 0 || responder->underway == VB_UNDERWAY_WRITE)
 		return share;
-	receives = (uint64_t)vb_receive_queue_count(&qp->receive) * responder->message_charge;
+	receives = ((uint64_t)vb_receive_queue_count(&qp->receive) + responder->has_receive) * responder->message_charge;
 	return receives < share ? (uint32_t)receives : share;
 }
 
@@ -332,7 +332,7 @@ static bool is_of(const struct vb_roce_report *report, const struct vb_roce_pack
 	       vb_path_leads_back(&report->path, &packet->from);
 }
 
-/* Of this sender, or one that is not owed and was asked for longest ago; NULL: others come first. */
+/* Of this sender, or that of another, which is not owed and was asked for longest ago; NULL: others come first. */
 static struct vb_roce_report *report_for(struct vb_roce_responder *responder, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_report *found = NULL;
@@ -345,8 +345,6 @@ static struct vb_roce_report *report_for(struct vb_roce_responder *responder, co
 		if (!report->owed && (!found || report->period < found->period))
 			found = report;
 	}
-	if (found)
-		found->period = 0;
 	return found;
 }
 
@@ -386,10 +384,11 @@ void vb_roce_flow_probed(struct vb_qp *qp, vb_time now, const struct vb_roce_pac
 	report = report_for(responder, packet);
 	if (!report)
 		return;
-	if (report->period == 0) {
+	if (!is_of(report, packet)) {
 		report->qpn = packet->deth.source_qpn;
 		report->path = path_back(qp, packet);
 	}
+	/* Where senders take turns at one place it has been counted already: more than SENDERS of a queue pair are not told apart. */
 	if (report->period != period && qp->host->share)
 		count_sender(qp->host->share, period);
 	report->period = period;

@@ -296,5 +296,5 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	       !should_wait_for_batch(qp, requester, out))
 		progress = vb_burst_has_enough(out, requester->congestion.mtu) ? VB_PROGRESS_BURST_FULL :
 										 advance(qp, now, out);
-	return progress == VB_PROGRESS_BURST_FULL || requester->early.ask_owed;
+	return progress == VB_PROGRESS_BURST_FULL || requester->early.ask_owed || requester->lost_ask_owed;
 }

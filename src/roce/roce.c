@@ -439,8 +439,9 @@ bool vb_roce_only_acknowledges(struct vb_qp *qp)
 	const struct vb_roce_responder *responder = &engine->responder;
 
 	return responder->ack_owed && !responder->nak_owed && !responder->cnp_owed && responder->resources_owed == 0 &&
-	       engine->requester.send_index == qp->send.head && !engine->requester.probe_owed &&
-	       !engine->requester.selective_owed && !vb_roce_completer_owes(qp);
+	       !responder->reports_owed && engine->requester.send_index == qp->send.head && !engine->requester.probe_owed &&
+	       !engine->requester.selective_owed && !engine->requester.early.ask_owed && !engine->requester.lost_ask_owed &&
+	       !vb_roce_completer_owes(qp);
 }
 
 bool vb_roce_complains(const struct vb_qp *qp)

@@ -128,8 +128,10 @@ void vb_roce_unreliable_receive(struct vb_qp *qp, vb_time now, const struct vb_r
 	if (!vb_position_is_end(packet->op->position))
 		return;
 	responder->underway = VB_UNDERWAY_NOTHING;
-	if (!packet->op->makes_completion)
+	if (!packet->op->makes_completion) {
+		responder->message_charge = 0;
 		return;
+	}
 	vb_roce_flow_took(vb_roce_engine(qp), responder->received);
 	vb_roce_responder_complete(qp, now, packet, responder->received);
 }

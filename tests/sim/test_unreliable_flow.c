@@ -102,6 +102,29 @@ static void a_receiver_that_is_away_loses_nothing(void **state)
 	pair_close(&pair);
 }
 
+/* Of which the receiver posts none after the first message. */
+static void writes_wait_for_no_receives(void **state)
+{
+	struct observer observer = {0};
+	struct pair pair;
+	struct ibv_wc wc;
+	vb_time began;
+
+	(void)state;
+	open_connected(&pair, &observer);
+	assert_int_equal(sim_post_receive(pair.b, pair.b_memory.bytes, MESSAGE, pair.b_memory.key, 1), 0);
+	pair_post(&pair, IBV_WR_SEND, MESSAGE, 1);
+	sim_run(pair.sim);
+	assert_true(sim_poll(pair.a_cq, &wc) && sim_poll(pair.b_cq, &wc));
+	began = pair.sim->now;
+	for (uint32_t i = 0; i < 64; i++)
+		pair_post(&pair, IBV_WR_RDMA_WRITE, MESSAGE, i);
+	for (uint32_t i = 0; i < 64; i++)
+		assert_true(sim_wait(pair.sim, pair.a_cq, &wc, VB_SECONDS(1)) && wc.status == IBV_WC_SUCCESS);
+	assert_true(pair.sim->now - began < by_time(64) / 2);
+	pair_close(&pair);
+}
+
 static void a_peer_that_reports_nothing_is_paced(void **state)
 {
 	struct observer observer = {.lose_probes = UINT32_MAX};
@@ -405,6 +428,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bulk_is_not_paced),
 		cmocka_unit_test(a_receiver_that_is_away_loses_nothing),
+		cmocka_unit_test(writes_wait_for_no_receives),
 		cmocka_unit_test(a_peer_that_reports_nothing_is_paced),
 		cmocka_unit_test(what_is_not_bulk_asks_nothing),
 		cmocka_unit_test(probes_and_reports_get_lost),
