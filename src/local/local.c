@@ -211,6 +211,10 @@ static void forget_generation(struct vb_local *local)
 	local->peer_generation = 0;
 	vb_generation_join(&local->mine->taken, 0);
 	VB_LOCAL_HINT(local->path, VB_LOCAL_UNDECIDED);
+	/* The first record may have been found, and even begun. The next generation's is at the beginning of its ring. */
+	VB_LOCAL_HINT(local->target.position, 0);
+	local->target.pulled = 0;
+	vb_local_target_forget(local);
 }
 
 /* The peer's queue pair was destroyed before anything passed, and its number was given to another one: as on the wire, which knows

@@ -242,6 +242,58 @@ static void half_a_message(void **state)
 	}
 }
 
+/* b is at a's first message, which is behind a wrap, and has no receive for it. Whoever has a's number next begins at the beginning. */
+static void stall_and_come_again(bool elsewhere)
+{
+	begin();
+	pair_fill(a, 0, 1000, 1);
+	pair_send(a, IBV_WR_SEND, 0, 1000, 0, 1, IBV_SEND_SIGNALED);
+	pair_serve(a);
+	pair_serve(b);
+	assert_int_equal(pair_to(a, IBV_QPS_RESET), 0);
+	if (elsewhere)
+		a->segment->qp_index[PAIR_QPN_INDEX] = 1 + PAIR_QP_INDEX + 7;
+	reconnect(a);
+	pair_fill(a, 0, 8, 77);
+	pair_send(a, IBV_WR_SEND, 0, 8, 0, 2, IBV_SEND_SIGNALED);
+	pair_receive(b, 5000, 1000, 3);
+	pair_settle(&pair);
+	pair_expect(&b->recv_cq, 3, IBV_WC_SUCCESS);
+	pair_expect(&a->send_cq, 2, IBV_WC_SUCCESS);
+	pair_verify(b, 5000, 8, 77);
+	pair_expect_nothing(&pair);
+	pair_close(&pair);
+}
+
+static void a_new_life_begins_at_the_beginning(void **state)
+{
+	(void)state;
+	stall_and_come_again(false);
+	stall_and_come_again(true);
+}
+
+/* Of a's first message one piece was pulled. What comes in its next life is pulled from its first byte. */
+static void a_new_life_is_pulled_whole(void **state)
+{
+	(void)state;
+	begin();
+	pair_receive(b, 0, 4 << 20, 1);
+	pair_fill(a, 0, 4 << 20, 1);
+	pair_send(a, IBV_WR_SEND, 0, 4 << 20, 0, 3, IBV_SEND_SIGNALED);
+	pair_serve(a);
+	pair_serve(b);
+	assert_int_equal(b->reads, 1);
+	reconnect(a);
+	pair_fill(a, 0, 3 << 20, 77);
+	pair_send(a, IBV_WR_SEND, 0, 3 << 20, 0, 4, IBV_SEND_SIGNALED);
+	pair_settle(&pair);
+	pair_expect(&b->recv_cq, 1, IBV_WC_SUCCESS);
+	pair_expect(&a->send_cq, 4, IBV_WC_SUCCESS);
+	pair_verify(b, 0, 3 << 20, 77);
+	pair_expect_nothing(&pair);
+	pair_close(&pair);
+}
+
 /* A long message is progress, however long it takes. */
 static void a_long_pull_is_an_answer(void **state)
 {
@@ -563,6 +615,8 @@ int main(void)
 		cmocka_unit_test(naks_outlive_their_giver),
 		cmocka_unit_test(records_of_the_dead_are_not_executed),
 		cmocka_unit_test(half_a_message),
+		cmocka_unit_test(a_new_life_begins_at_the_beginning),
+		cmocka_unit_test(a_new_life_is_pulled_whole),
 		cmocka_unit_test(a_long_pull_is_an_answer),
 		cmocka_unit_test(another_mtu_is_left_to_the_wire),
 		cmocka_unit_test(a_peer_that_offers_the_wire),
