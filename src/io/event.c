@@ -20,8 +20,6 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 
-enum { MOST_ITEMS = 8 };
-
 /* The least that the kernel takes. */
 #define VB_SLICE_OF_RELAYS 100000
 
@@ -51,10 +49,10 @@ void vb_event_clear(int fd)
 
 void vb_wait(struct vb_wait_item *items, unsigned count, vb_time deadline)
 {
-	struct pollfd set[MOST_ITEMS];
+	struct pollfd set[VB_WAIT_ITEMS];
 	struct timespec timeout = {0, 0};
 
-	assert(count <= MOST_ITEMS);
+	assert(count <= VB_WAIT_ITEMS);
 	for (unsigned i = 0; i < count; i++)
 		set[i] = (struct pollfd){.fd = items[i].fd, .events = POLLIN};
 	if (deadline != VB_TIME_NEVER) {

@@ -3,7 +3,7 @@
  * Waiting: an eventfd to wake a sleeper, a wait on a handful of descriptors with a nanosecond deadline, and one on
  * many.
  *
- * ppoll rather than epoll for the handful: the engine thread waits on four descriptors, must often wait on only some of
+ * ppoll rather than epoll for the handful: the engine thread waits on a few descriptors, must often wait on only some of
  * them (a nap must not be ended by a packet), and wants high-resolution timeouts on every kernel.
  */
 #ifndef VB_IO_EVENT_H
@@ -16,6 +16,8 @@
 int vb_event_open(void);                   /* descriptor or -errno */
 void vb_event_raise(int fd);
 void vb_event_clear(int fd);
+
+enum { VB_WAIT_ITEMS = 16 };               /* at most, in one wait */
 
 struct vb_wait_item {
 	int fd;                            /* negative: nothing to wait for */

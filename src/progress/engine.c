@@ -31,7 +31,7 @@ enum {
 	RELAXES_WHEN_BUSY = 16,
 };
 
-enum { ITEM_EVENT, ITEM_DAEMON, FIRST_LINK_ITEM, MOST_ITEMS = 16 };
+enum { ITEM_EVENT, ITEM_DAEMON, FIRST_LINK_ITEM };
 
 /* ---- called by the application's threads ---- */
 
@@ -128,11 +128,11 @@ static bool links_have_work(struct vb_endpoint *endpoint)
 }
 
 /* The links' descriptors behind `count` items. Returns how many there are then. */
-static unsigned add_descriptors(struct vb_endpoint *endpoint, struct vb_wait_item items[MOST_ITEMS], unsigned count)
+static unsigned add_descriptors(struct vb_endpoint *endpoint, struct vb_wait_item items[VB_WAIT_ITEMS], unsigned count)
 {
 	int fd[VB_LINK_DESCRIPTORS];
 
-	for (struct vb_link *link = endpoint->schedule.links; link && count + VB_LINK_DESCRIPTORS <= MOST_ITEMS; link = link->next) {
+	for (struct vb_link *link = endpoint->schedule.links; link && count + VB_LINK_DESCRIPTORS <= VB_WAIT_ITEMS; link = link->next) {
 		unsigned more = link->driver->descriptors ? link->driver->descriptors(link, fd) : 0;
 
 		for (unsigned i = 0; i < more; i++)
@@ -151,7 +151,7 @@ static bool some_are_readable(const struct vb_wait_item *items, unsigned first, 
 
 static bool descriptors_are_readable(struct vb_endpoint *endpoint)
 {
-	struct vb_wait_item items[MOST_ITEMS];
+	struct vb_wait_item items[VB_WAIT_ITEMS];
 	unsigned count = add_descriptors(endpoint, items, 0);
 
 	vb_wait(items, count, 0);
@@ -269,7 +269,7 @@ static void *run_engine(void *argument)
 
 	vb_thread_prepare("verbena");
 	while (!__atomic_load_n(&endpoint->stopping, __ATOMIC_ACQUIRE)) {
-		struct vb_wait_item items[MOST_ITEMS] = {
+		struct vb_wait_item items[VB_WAIT_ITEMS] = {
 			[ITEM_EVENT] = {.fd = endpoint->schedule.event_fd},
 			[ITEM_DAEMON] = {.fd = endpoint->daemon.fd},
 		};
