@@ -25,7 +25,7 @@ enum { LEASE_SECONDS = 120, TRIES = 4, SEND = 1 << VB_MAD_SEND, CM_CLASS_VERSION
 struct question {
 	struct vb_list node;
 	uint32_t serial;
-	struct vb_subnet_answer answer;    /* as far as it is known */
+	struct vb_subnet_answer answer;    /* as far as it is known; no owner: the group was left, and none is to be told */
 };
 
 /* An id that has joined a group. */
@@ -72,7 +72,8 @@ static void finish(struct vb_subnet_client *client, struct question *question, i
 
 	forget(client, question);
 	answer.error = error;
-	client->host->answered(client->host->context, &answer);
+	if (answer.owner)
+		client->host->answered(client->host->context, &answer);
 }
 
 void vb_subnet_client_node_changed(struct vb_subnet_client *client, vb_time now)
@@ -213,12 +214,30 @@ static int send_member(struct vb_subnet_client *client, vb_time now, uint32_t se
 			    sizeof(record), patience);
 }
 
-static bool has_member(const struct vb_subnet_client *client, const uint8_t mgid[16])
+static bool asks_for(const struct question *question, const uint8_t mgid[16])
 {
+	return question->answer.question == VB_SUBNET_GROUP && memcmp(question->answer.path.destination, mgid, 16) == 0;
+}
+
+/* An id is a member, or will be: to leave after its JOIN was sent would end that, too. */
+static bool is_wanted(const struct vb_subnet_client *client, const uint8_t mgid[16])
+{
+	VB_LIST_FOR_EACH(node, &client->questions) {
+		const struct question *question = vb_container_of(node, struct question, node);
+
+		if (question->answer.owner && asks_for(question, mgid))
+			return true;
+	}
 	VB_LIST_FOR_EACH(node, &client->members)
 		if (memcmp(vb_container_of(node, struct member, node)->mgid, mgid, 16) == 0)
 			return true;
 	return false;
+}
+
+static void leave_unless_wanted(struct vb_subnet_client *client, vb_time now, const struct member *left)
+{
+	if (!is_wanted(client, left->mgid) && has_manager(client))
+		(void)send_member(client, now, ++client->serial, VB_SA_DELETE, left, REGISTER_PATIENCE);
 }
 
 static void leave(struct vb_subnet_client *client, vb_time now, struct member *member)
@@ -226,12 +245,18 @@ static void leave(struct vb_subnet_client *client, vb_time now, struct member *m
 	struct member left = *member;
 
 	forget_member(member);
-	if (!has_member(client, left.mgid) && has_manager(client))
-		(void)send_member(client, now, ++client->serial, VB_SA_DELETE, &left, REGISTER_PATIENCE);
+	leave_unless_wanted(client, now, &left);
 }
 
 void vb_subnet_client_leave(struct vb_subnet_client *client, vb_time now, const void *owner, uint32_t id, const uint8_t *mgid)
 {
+	VB_LIST_FOR_EACH(node, &client->questions) {
+		struct question *question = vb_container_of(node, struct question, node);
+
+		if (question->answer.owner == owner && question->answer.id == id && question->answer.question == VB_SUBNET_GROUP &&
+		    (!mgid || asks_for(question, mgid)))
+			question->answer.owner = NULL;
+	}
 	VB_LIST_FOR_EACH(node, &client->members) {
 		struct member *member = vb_container_of(node, struct member, node);
 
@@ -245,7 +270,12 @@ void vb_subnet_client_owner_gone(struct vb_subnet_client *client, vb_time now, c
 	VB_LIST_FOR_EACH(node, &client->questions) {
 		struct question *question = vb_container_of(node, struct question, node);
 
-		if (question->answer.owner == owner)
+		if (question->answer.owner != owner)
+			continue;
+		/* Once the subnet administration has made the host a member, it has to leave. */
+		if (question->answer.question == VB_SUBNET_GROUP)
+			question->answer.owner = NULL;
+		else
 			forget(client, question);
 	}
 	VB_LIST_FOR_EACH(node, &client->members) {
@@ -385,6 +415,8 @@ static int take_member(struct vb_subnet_client *client, const struct vb_sa_mad *
 	if (be16_get(record.mlid) < VB_MULTICAST_LID || be16_get(record.mlid) == VB_PERMISSIVE_LID ||
 	    memcmp(record.mgid, answer->path.destination, 16) != 0)
 		return -EPROTO;
+	if (!answer->owner)
+		return 0;
 	member = calloc(1, sizeof(*member));
 	if (!member)
 		return -ENOMEM;
@@ -429,16 +461,29 @@ static int take_record(struct vb_subnet_client *client, const struct vb_sa_mad *
 	return vb_gid_is_multicast(service.gid) || memcmp(service.gid, no_gid, 16) == 0 ? -EPROTO : 0;
 }
 
-static void take_answer(struct vb_subnet_client *client, int status, const struct vb_sa_mad *mad)
+/* The group was left before there was an answer. */
+static void leave_asked(struct vb_subnet_client *client, vb_time now, const struct vb_subnet_answer *answer)
+{
+	struct member left = {.qkey = answer->qkey, .pkey = answer->path.pkey};
+
+	memcpy(left.mgid, answer->path.destination, 16);
+	leave_unless_wanted(client, now, &left);
+}
+
+static void take_answer(struct vb_subnet_client *client, vb_time now, int status, const struct vb_sa_mad *mad)
 {
 	uint32_t serial = (uint32_t)be64_get(mad->header.transaction);
 
 	VB_LIST_FOR_EACH(node, &client->questions) {
 		struct question *question = vb_container_of(node, struct question, node);
+		int error;
 
 		if (question->serial != serial)
 			continue;
-		finish(client, question, status != 0 ? -status : take_record(client, mad, &question->answer));
+		error = status != 0 ? -status : take_record(client, mad, &question->answer);
+		if (error == 0 && !question->answer.owner)
+			leave_asked(client, now, &question->answer);
+		finish(client, question, error);
 		return;
 	}
 	if (mad->header.method != VB_SA_DELETE && (status != 0 || be16_get(mad->header.status) != 0))
@@ -457,7 +502,7 @@ void vb_subnet_client_deliver(struct vb_subnet_client *client, vb_time now, uint
 		return;
 	if ((int)agent == client->sa_agent) {
 		memcpy(&mad, message, length < sizeof(mad) ? length : sizeof(mad));
-		take_answer(client, status, &mad);
+		take_answer(client, now, status, &mad);
 	} else if (status == 0 && from.framing == VB_FRAMING_GLOBAL) {
 		/* Peers are known by their GIDs, which a GRH tells. */
 		from.interface_index = VB_FABRIC_INTERFACE;

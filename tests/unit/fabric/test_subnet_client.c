@@ -229,6 +229,66 @@ static void registered_again(void **state)
 	assert_int_equal(subnet_world_sent(&world, VB_SA_MEMBER_RECORD)->header.method, VB_SA_DELETE);
 }
 
+static unsigned of_members(unsigned from, uint8_t method)
+{
+	unsigned count = 0;
+
+	for (unsigned i = from; i < world.sent_count; i++) {
+		const struct vb_sa_mad *mad = &world.sent[i % SUBNET_WORLD_MADS];
+
+		count += be16_get(mad->header.attribute) == VB_SA_MEMBER_RECORD && mad->header.method == method;
+	}
+	return count;
+}
+
+/* A group is left before the JOIN is answered, by the id or with its owner: the answer is told to none, and the host leaves. */
+static void left_while_asked(void **state)
+{
+	struct vb_sa_mad mad;
+	unsigned from;
+
+	(void)state;
+	confirm_all(0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(ask(VB_SUBNET_GROUP), 0);
+		mad = truth(VB_SUBNET_GROUP);
+		from = world.sent_count;
+		if (i == 2)
+			vb_subnet_client_owner_gone(&world.client, world.now, &owner);
+		else
+			vb_subnet_client_leave(&world.client, world.now, &owner, 9, i == 0 ? group : NULL);
+		subnet_world_receive(&world, &mad);
+		subnet_world_run(&world, world.now + VB_MILLISECONDS(1));
+		assert_int_equal(world.answers, 0);
+		assert_int_equal(of_members(from, VB_SA_DELETE), 1);
+		mad = *subnet_world_sent(&world, VB_SA_MEMBER_RECORD);
+		mad.header.method = VB_SA_DELETE | VB_MAD_RESPONSE;
+		subnet_world_receive(&world, &mad);
+		from = world.sent_count;
+		vb_subnet_client_register(&world.client);
+		subnet_world_run(&world, world.now + VB_MILLISECONDS(1));
+		assert_int_equal(of_members(from, VB_MAD_SET), 0);
+		confirm_all(from);
+	}
+	/* It joins again before the first is answered: the host stays, and so it does when another id leaves. */
+	assert_int_equal(ask(VB_SUBNET_GROUP), 0);
+	mad = truth(VB_SUBNET_GROUP);
+	vb_subnet_client_leave(&world.client, world.now, &owner, 9, group);
+	assert_int_equal(ask(VB_SUBNET_GROUP), 0);
+	from = world.sent_count;
+	subnet_world_receive(&world, &mad);
+	assert_int_equal(world.answers, 0);
+	mad = truth(VB_SUBNET_GROUP);
+	expect(&mad, 0);
+	subnet_world_run(&world, world.now + VB_MILLISECONDS(1));
+	assert_int_equal(of_members(from, VB_SA_DELETE), 0);
+	/* One that fails is told to none, either. */
+	assert_int_equal(ask(VB_SUBNET_GROUP), 0);
+	vb_subnet_client_leave(&world.client, world.now, &owner, 9, group);
+	vb_subnet_client_node_changed(&world.client, world.now);
+	assert_int_equal(world.answers, 0);
+}
+
 /* Nobody to ask; the asker is gone; the node is; too many. */
 static void ends(void **state)
 {
@@ -263,7 +323,8 @@ static void ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		in_world(the_truth), in_world(answers_of_nothing), in_world(lies), in_world(registered_again), in_world(ends),
+		in_world(the_truth), in_world(answers_of_nothing), in_world(lies), in_world(registered_again), in_world(left_while_asked),
+		in_world(ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
