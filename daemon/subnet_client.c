@@ -20,7 +20,7 @@
 /* Of service ids those that begin with these bytes are "locally administered" (IBA A3.2.3.3). */
 #define SERVICE_ID_PREFIX 0x0256420000000000ull
 
-enum { LEASE_SECONDS = 120, TRIES = 4, SEND = 1 << VB_MAD_SEND, CM_CLASS_VERSION = 2, MOST_QUESTIONS = 4096 };
+enum { LEASE_SECONDS = 120, TRIES = 4, SEND = 1 << VB_MAD_SEND, CM_CLASS_VERSION = 2, MOST_QUESTIONS = 4096, MOST_MEMBERS = 4096 };
 
 struct question {
 	struct vb_list node;
@@ -35,6 +35,7 @@ struct member {
 	uint32_t id, qkey;
 	uint16_t pkey;
 	uint8_t mgid[16];
+	bool renews;                       /* for all that are in the group: one of them does */
 };
 
 void vb_subnet_client_init(struct vb_subnet_client *client, struct vb_adapter *adapter, const struct vb_subnet_host *host)
@@ -45,9 +46,10 @@ void vb_subnet_client_init(struct vb_subnet_client *client, struct vb_adapter *a
 	vb_list_init(&client->members);
 }
 
-static void forget_member(struct member *member)
+static void forget_member(struct vb_subnet_client *client, struct member *member)
 {
 	vb_list_remove(&member->node);
+	client->joined--;
 	free(member);
 }
 
@@ -63,7 +65,7 @@ void vb_subnet_client_fini(struct vb_subnet_client *client)
 	VB_LIST_FOR_EACH(node, &client->questions)
 		forget(client, vb_container_of(node, struct question, node));
 	VB_LIST_FOR_EACH(node, &client->members)
-		forget_member(vb_container_of(node, struct member, node));
+		forget_member(client, vb_container_of(node, struct member, node));
 }
 
 static void finish(struct vb_subnet_client *client, struct question *question, int error)
@@ -144,7 +146,7 @@ static int new_question(struct vb_subnet_client *client, const struct vb_subnet_
 
 	if (!has_manager(client))
 		return -ENETUNREACH;
-	if (client->asked >= MOST_QUESTIONS)
+	if (client->asked >= MOST_QUESTIONS || (request->question == VB_SUBNET_GROUP && client->joined >= MOST_MEMBERS))
 		return -EBUSY;
 	question = calloc(1, sizeof(*question));
 	if (!question)
@@ -219,6 +221,17 @@ static bool asks_for(const struct question *question, const uint8_t mgid[16])
 	return question->answer.question == VB_SUBNET_GROUP && memcmp(question->answer.path.destination, mgid, 16) == 0;
 }
 
+static struct member *find_member(const struct vb_subnet_client *client, const uint8_t mgid[16])
+{
+	VB_LIST_FOR_EACH(node, &client->members) {
+		struct member *member = vb_container_of(node, struct member, node);
+
+		if (memcmp(member->mgid, mgid, 16) == 0)
+			return member;
+	}
+	return NULL;
+}
+
 /* An id is a member, or will be: to leave after its JOIN was sent would end that, too. */
 static bool is_wanted(const struct vb_subnet_client *client, const uint8_t mgid[16])
 {
@@ -228,10 +241,7 @@ static bool is_wanted(const struct vb_subnet_client *client, const uint8_t mgid[
 		if (question->answer.owner && asks_for(question, mgid))
 			return true;
 	}
-	VB_LIST_FOR_EACH(node, &client->members)
-		if (memcmp(vb_container_of(node, struct member, node)->mgid, mgid, 16) == 0)
-			return true;
-	return false;
+	return find_member(client, mgid) != NULL;
 }
 
 static void leave_unless_wanted(struct vb_subnet_client *client, vb_time now, const struct member *left)
@@ -242,9 +252,12 @@ static void leave_unless_wanted(struct vb_subnet_client *client, vb_time now, co
 
 static void leave(struct vb_subnet_client *client, vb_time now, struct member *member)
 {
-	struct member left = *member;
+	struct member left = *member, *other;
 
-	forget_member(member);
+	forget_member(client, member);
+	other = find_member(client, left.mgid);
+	if (other)
+		other->renews |= left.renews;
 	leave_unless_wanted(client, now, &left);
 }
 
@@ -292,7 +305,8 @@ static void join_again(struct vb_subnet_client *client, vb_time now)
 	VB_LIST_FOR_EACH(node, &client->members) {
 		const struct member *member = vb_container_of(node, struct member, node);
 
-		(void)send_member(client, now, ++client->serial, VB_MAD_SET, member, REGISTER_PATIENCE);
+		if (member->renews)
+			(void)send_member(client, now, ++client->serial, VB_MAD_SET, member, REGISTER_PATIENCE);
 	}
 }
 
@@ -404,19 +418,17 @@ static int take_path(const struct vb_path_record *record, struct vb_subnet_answe
 	return answer->path.dlid != 0 && answer->path.dlid < VB_MULTICAST_LID ? 0 : -EHOSTUNREACH;
 }
 
-static int take_member(struct vb_subnet_client *client, const struct vb_sa_mad *mad, struct vb_subnet_answer *answer)
+/* Who joins again is a member already. */
+static int add_member(struct vb_subnet_client *client, const struct vb_subnet_answer *answer)
 {
-	struct vb_member_record record;
+	const uint8_t *mgid = answer->path.destination;
 	struct member *member;
 
-	memcpy(&record, mad->data, sizeof(record));
-	if (be16_get(mad->header.status) != 0)
-		return -EADDRNOTAVAIL;
-	if (be16_get(record.mlid) < VB_MULTICAST_LID || be16_get(record.mlid) == VB_PERMISSIVE_LID ||
-	    memcmp(record.mgid, answer->path.destination, 16) != 0)
-		return -EPROTO;
-	if (!answer->owner)
-		return 0;
+	VB_LIST_FOR_EACH(node, &client->members) {
+		member = vb_container_of(node, struct member, node);
+		if (member->owner == answer->owner && member->id == answer->id && memcmp(member->mgid, mgid, 16) == 0)
+			return 0;
+	}
 	member = calloc(1, sizeof(*member));
 	if (!member)
 		return -ENOMEM;
@@ -424,8 +436,25 @@ static int take_member(struct vb_subnet_client *client, const struct vb_sa_mad *
 	member->id = answer->id;
 	member->qkey = answer->qkey;
 	member->pkey = answer->path.pkey;
-	memcpy(member->mgid, answer->path.destination, 16);
+	member->renews = !find_member(client, mgid);
+	memcpy(member->mgid, mgid, 16);
 	vb_list_append(&client->members, &member->node);
+	client->joined++;
+	return 0;
+}
+
+static int take_member(struct vb_subnet_client *client, const struct vb_sa_mad *mad, struct vb_subnet_answer *answer)
+{
+	struct vb_member_record record;
+
+	memcpy(&record, mad->data, sizeof(record));
+	if (be16_get(mad->header.status) != 0)
+		return -EADDRNOTAVAIL;
+	if (be16_get(record.mlid) < VB_MULTICAST_LID || be16_get(record.mlid) == VB_PERMISSIVE_LID ||
+	    memcmp(record.mgid, answer->path.destination, 16) != 0)
+		return -EPROTO;
+	if (answer->owner && add_member(client, answer) != 0)
+		return -ENOMEM;
 	answer->path.dlid = be16_get(record.mlid);
 	answer->path.sl = (uint8_t)(be32_get(record.sl_flow_hops) >> 28);
 	answer->path.hop_limit = be32_get(record.sl_flow_hops) & 0xff;

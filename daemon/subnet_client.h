@@ -64,6 +64,7 @@ struct vb_subnet_client {
 	int sa_agent, cm_agent;            /* -1: none */
 	struct vb_list questions, members;
 	unsigned asked;                    /* questions that wait */
+	unsigned joined;                   /* members */
 	uint32_t serial;
 	vb_time renew;                     /* when the addresses are to be registered */
 };
@@ -75,7 +76,8 @@ void vb_subnet_client_node_changed(struct vb_subnet_client *client, vb_time now)
 /* The port is active, has another LID or subnet manager, or was asked to register: do so. */
 void vb_subnet_client_register(struct vb_subnet_client *client);
 
-/* Answered later, once. 0 or -errno: -ENETUNREACH there is no subnet manager, -EBUSY too much is asked already. */
+/* Answered later, once. 0 or -errno: -ENETUNREACH there is no subnet manager, -EBUSY too much is asked already, or too many are
+ * in groups. */
 int vb_subnet_client_ask(struct vb_subnet_client *client, vb_time now, const struct vb_subnet_request *request);
 /* The id leaves the group, or all of its groups (NULL). The host does with the last that leaves. */
 void vb_subnet_client_leave(struct vb_subnet_client *client, vb_time now, const void *owner, uint32_t id, const uint8_t *mgid);

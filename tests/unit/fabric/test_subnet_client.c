@@ -289,6 +289,54 @@ static void left_while_asked(void **state)
 	assert_int_equal(world.answers, 0);
 }
 
+static int join(uint32_t id, uint32_t number)
+{
+	struct vb_subnet_request request = {.question = VB_SUBNET_GROUP, .owner = &owner, .id = id, .patience = VB_SECONDS(2)};
+	struct vb_sa_mad mad;
+	int error;
+
+	memcpy(request.to, group, 16);
+	memcpy(request.to + 12, &number, 4);
+	error = vb_subnet_client_ask(&world.client, world.now, &request);
+	subnet_world_run(&world, world.now + 1);
+	if (error == 0) {
+		mad = truth(VB_SUBNET_GROUP);
+		memcpy(mad.data + offsetof(struct vb_member_record, mgid), request.to, 16);
+		subnet_world_receive(&world, &mad);
+		assert_int_equal(world.answer.error, 0);
+	}
+	return error;
+}
+
+/* An id that joins again and again is one member; the host renews a group once, however many ids are in it, whoever leaves. */
+static void joined_many_times(void **state)
+{
+	unsigned from, many = 0;
+
+	(void)state;
+	confirm_all(0);
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(join(9, 0), 0);
+	for (uint32_t id = 10; id < 13; id++)
+		assert_int_equal(join(id, 0), 0);
+	for (uint32_t id = 9; id < 13; id++) {
+		from = world.sent_count;
+		subnet_world_run(&world, world.now + VB_SECONDS(40));
+		assert_int_equal(of_members(from, VB_MAD_SET), 1);
+		confirm_all(from);
+		from = world.sent_count;
+		vb_subnet_client_leave(&world.client, world.now, &owner, id, NULL);
+		subnet_world_run(&world, world.now + 1);
+		assert_int_equal(of_members(from, VB_SA_DELETE), id == 12);
+	}
+	while (many < 100000 && join(9, many) == 0)
+		many++;
+	assert_in_range(many, 1000, 10000);
+	assert_int_equal(join(9, many), -EBUSY);
+	vb_subnet_client_owner_gone(&world.client, world.now, &owner);
+	assert_int_equal(join(9, 0), 0);
+}
+
 /* Nobody to ask; the asker is gone; the node is; too many. */
 static void ends(void **state)
 {
@@ -324,7 +372,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		in_world(the_truth), in_world(answers_of_nothing), in_world(lies), in_world(registered_again), in_world(left_while_asked),
-		in_world(ends),
+		in_world(joined_many_times), in_world(ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
