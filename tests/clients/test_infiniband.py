@@ -220,6 +220,12 @@ class InfiniBand(FabricCase):
         client = self.client.run(clients.staged.verbena, "run", "--faults", "loss=100%", *base, self.address)
         self.assertIn("transport retry counter exceeded", client.out)
         server.kill()
+        # The client's only acknowledgement is held back when it closes the device: it leaves then.
+        server = self.server.start(*base[:3], "-n", "1")
+        self.assertTrue(server.wait_until(lambda process: process.listens(18515)), server.output())
+        client = self.client.run(clients.staged.verbena, "run", "--faults", "delay=2s,only=responses", *base[:3], "-n", "1", self.address)
+        self.assertEqual(client.code, 0, str(client))
+        server.kill()
 
     def test_capture_of_mads(self):
         """opensm under capture: its SMPs, directed and by LID, and the answers, dissected; and the subnet administration's RMPP."""

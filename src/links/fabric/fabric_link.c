@@ -29,10 +29,11 @@ static void close_link(struct vb_link *link)
 {
 	struct vb_fabric_link *fabric = vb_fabric_link_of(link);
 
+	/* First: what faults have held back leaves by the descriptors and the page. */
+	vb_fabric_tap_close(fabric->tap);
 	close_descriptors(fabric);
 	vb_page_unmap(fabric->page, VB_FRAME_PAGE);
 	vb_datagram_batch_destroy(fabric->batch);
-	vb_fabric_tap_close(fabric->tap);
 	vb_burst_pool_fini(&fabric->bursts);
 	vb_mutex_fini(&fabric->opening);
 	free(fabric->group);
