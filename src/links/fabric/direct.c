@@ -80,10 +80,13 @@ bool vb_fabric_direct_send(struct vb_fabric_link *fabric, const struct vb_burst_
 	struct vb_ib_route route = vb_ib_route_of_path(&run->path);
 	int fd = vb_fabric_link_udp(fabric);
 	struct vb_frame_page *page = fabric->page;
-	uint32_t source, sent = 0, last = run->bytes - (run->packets - 1) * run->segment_size;
+	uint32_t source, generation, sent = 0, last = run->bytes - (run->packets - 1) * run->segment_size;
 	uint64_t headers, data;
 
-	if (fd < 0 || load(&page->generation) != load(&fabric->known_generation) || route.dlid >= VB_MULTICAST_LID)
+	if (fd < 0 || route.dlid >= VB_MULTICAST_LID)
+		return false;
+	generation = load(&page->generation);
+	if (generation == 0 || generation != load(&fabric->known_generation))
 		return false;
 	source = load(&page->source);
 	if (vb_frame_source_has(source, route.dlid))
