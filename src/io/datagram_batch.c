@@ -299,12 +299,18 @@ int vb_datagram_send_run(int fd, struct iovec *parts, unsigned count, unsigned p
 		struct cmsghdr align;
 		char room[CMSG_SPACE(sizeof(uint16_t))];
 	} control;
+	bool was_refused = false;
 
 	if (count > parts_of_one)
 		add_segment(&message, &control, segment);
 	while (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
 		if (errno == EINTR)
 			continue;
+		/* An earlier datagram was: this run has not been tried. */
+		if (errno == ECONNREFUSED && !was_refused) {
+			was_refused = true;
+			continue;
+		}
 		if (count == parts_of_one || errno == EAGAIN || errno == ENOBUFS || errno == ECONNREFUSED)
 			return -errno;
 		message.msg_controllen = 0;
