@@ -22,6 +22,7 @@ struct port {
 	int fd;
 	bool closed;                       /* by the process */
 	int udp;                           /* our duplicate of its socket, -1: none */
+	bool connected;                    /* the socket, to ports->fabric */
 	struct vb_frame_page *page;        /* NULL: none */
 	struct vb_frame_page known;        /* as it was last collected */
 	uint32_t key;
@@ -68,10 +69,11 @@ static void write_page(const struct vb_frame_ports *ports, struct port *port)
 	__atomic_store_n(&port->page->generation, ports->generation, __ATOMIC_RELAXED);
 }
 
+/* One that cannot be is not announced: the process goes by us. */
 static void connect_port(const struct vb_frame_ports *ports, struct port *port)
 {
-	if (port->udp >= 0 && ports->generation != 0)
-		(void)vb_datagram_connect(port->udp, ports->fabric.gid, ports->fabric.port, ports->fabric.interface_index);
+	port->connected = port->udp >= 0 && ports->generation != 0 &&
+			  vb_datagram_connect(port->udp, ports->fabric.gid, ports->fabric.port, ports->fabric.interface_index) == 0;
 }
 
 /* The page and the UDP socket; without them everything goes by us. */
@@ -130,7 +132,7 @@ void vb_frame_ports_announce(struct vb_frame_ports *ports, vb_time now)
 		struct port *port = vb_container_of(node, struct port, node);
 		union vb_cable_message message;
 
-		if (port->closed || port->udp < 0)
+		if (port->closed || !port->connected)
 			continue;
 		vb_cable_begin(&message, VB_CABLE_SLOT, ports->cable_key);
 		message.slot.header.slot = be16_of((uint16_t)port->slot);

@@ -82,6 +82,8 @@ int vb_datagram_connect(int fd, const uint8_t gid[16], uint16_t port, uint32_t i
 	union vb_datagram_address to;
 	socklen_t length = vb_datagram_write_address(vb_datagram_family(fd), &to, gid, port, interface_index);
 
+	/* Else the local address stays the one that was chosen for the former. A port that the kernel chose changes, too. */
+	(void)connect(fd, &(struct sockaddr){.sa_family = AF_UNSPEC}, sizeof(struct sockaddr));
 	return connect(fd, &to.any, length) == 0 ? 0 : -errno;
 }
 

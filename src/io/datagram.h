@@ -21,7 +21,8 @@ union vb_datagram_address {
 
 /* Bound to `port`, 0: any. Non-blocking; several datagrams may be received as one (UDP_GRO). Descriptor or -errno. */
 int vb_datagram_open(uint16_t port);
-/* From now on it sends to that address, and receives from there alone. 0 or -errno. */
+/* From now on it sends to that address, and receives from there alone; its own address and, unless it was opened with one, its port may
+ * be others than before. 0 or -errno: then it sends nowhere. */
 int vb_datagram_connect(int fd, const uint8_t gid[16], uint16_t port, uint32_t interface_index);
 /* How long an IP datagram on the way there may be. */
 unsigned vb_datagram_path_mtu(const uint8_t gid[16], uint16_t port, uint32_t interface_index);

@@ -189,6 +189,48 @@ static void segments_beyond_the_mtu_go_one_by_one(void **state)
 	check_datagrams(&seen, length, 4);
 }
 
+/* A connected socket reports with the next datagram that an earlier one was refused: the next is sent all the same. */
+static void a_refusal_of_the_former_does_not_hold_the_next(void **state)
+{
+	uint8_t bytes[HEAD] = {5, 5, 5, 5, 5, 5, 5, 5};
+	struct iovec part = {bytes, sizeof(bytes)};
+
+	(void)state;
+	close(fds[1]);
+	assert_int_equal(vb_datagram_connect(fds[0], loopback4, SECOND, 0), 0);
+	assert_int_equal(vb_datagram_send_run(fds[0], &part, 1, 1, sizeof(bytes)), 0);
+	fds[1] = vb_datagram_open(SECOND);
+	assert_true(fds[1] >= 0);
+	assert_int_equal(vb_datagram_send_run(fds[0], &part, 1, 1, sizeof(bytes)), 0);
+	assert_int_equal(receive(fds[1]).datagrams, 1);
+}
+
+/* The kernel chooses the local address for the first and would keep it for the second, from where it may lead nowhere. */
+static void connecting_again_chooses_the_local_address_again(void **state)
+{
+	static const uint8_t loopback6[16] = {[15] = 1};
+	union vb_datagram_address own;
+	socklen_t length = sizeof(own);
+	uint8_t gid[16];
+	uint32_t interface_index;
+	uint16_t port;
+	bool has_ipv6;
+	int other;
+
+	(void)state;
+	other = vb_datagram_open(0);
+	has_ipv6 = other >= 0 && vb_datagram_connect(other, loopback6, SECOND, 0) == 0;
+	close(other);
+	if (!has_ipv6)
+		skip();
+	assert_int_equal(vb_datagram_connect(fds[0], second4, SECOND, 0), 0);
+	assert_int_equal(vb_datagram_connect(fds[0], loopback6, SECOND, 0), 0);
+	assert_int_equal(getsockname(fds[0], &own.any, &length), 0);
+	vb_datagram_read_address(&own, gid, &port, &interface_index);
+	assert_memory_equal(gid, loopback6, sizeof(gid));
+	assert_int_equal(port, FIRST);
+}
+
 static void enter_namespace(void)
 {
 	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
@@ -210,6 +252,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_full_queue_is_flushed, open_all, close_all),
 		cmocka_unit_test_setup_teardown(received_bodies_are_sent_from_their_place, open_all, close_all),
 		cmocka_unit_test_setup_teardown(segments_beyond_the_mtu_go_one_by_one, open_all, close_all),
+		cmocka_unit_test_setup_teardown(a_refusal_of_the_former_does_not_hold_the_next, open_all, close_all),
+		cmocka_unit_test_setup_teardown(connecting_again_chooses_the_local_address_again, open_all, close_all),
 	};
 
 	enter_namespace();
