@@ -104,6 +104,9 @@ static void open_port(struct vb_fabric_link *fabric)
 	}
 	if (error != 0 || fd[SOCKET] < 0) {
 		vb_log(VB_LOG_WARN, "no packets of InfiniBand queue pairs can be sent: %s", strerror(error != 0 ? -error : EPROTO));
+		for (unsigned i = 0; i < DESCRIPTORS; i++)
+			if (fd[i] >= 0)
+				vb_descriptor_close(fd[i]);
 		return;
 	}
 	adopt_direct(fabric, fd[UDP], fd[PAGE]);
