@@ -339,8 +339,15 @@ int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 			return error;
 		}
 		whole = look(portid, mad, room, timeout_ms < 0);
-		if (whole == -EAGAIN && timeout_ms < 0)
+		/* The program has made it non-blocking. */
+		if (whole == -EAGAIN && timeout_ms < 0) {
+			error = wait_for(portid, -1);
+			if (error != 0) {
+				errno = -error;
+				return error;
+			}
 			continue;
+		}
 		if (whole <= 0) {
 			errno = whole == 0 ? EIO : (int)-whole;
 			return -errno;
