@@ -85,8 +85,12 @@ static bool is_loopback(const struct vb_cm_address *address)
 
 void vb_rdmacm_bind_need_device(struct vb_rdmacm_id *id)
 {
-	if (id->device == NULL && vb_rdmacm_id_state(id) == VB_RDMACM_BOUND && is_loopback(&id->source))
+	if (id->device != NULL || vb_rdmacm_id_state(id) != VB_RDMACM_BOUND || !is_loopback(&id->source))
+		return;
+	if (!vb_cm_address_is_native(&id->source))
 		(void)bind_device(id, &id->source, 0);
+	else if (vb_rdmacm_device_bind(id, VB_FABRIC_INTERFACE) == 0)
+		(void)ibv_query_gid(id->id.verbs, 1, 0, &id->id.route.addr.addr.ibaddr.sgid);
 }
 
 /* Reserve the port, with a TCP socket where one may be needed; its port is then the system's to choose. */

@@ -91,7 +91,8 @@ static const char *find_way(struct vb_rdmacm_id *id, const struct vb_cm_address 
 
 	if (id->device == NULL && bind_device(id, NULL) != 0)
 		return no_device;
-	if (ibv_query_gid(id->id.verbs, 1, 0, sgid) != 0 || ibv_query_port(id->id.verbs, 1, &port) != 0)
+	if (!vb_rdmacm_id_is_fabric(id) || ibv_query_gid(id->id.verbs, 1, 0, sgid) != 0 ||
+	    ibv_query_port(id->id.verbs, 1, &port) != 0)
 		return no_device;
 	if (vb_rdmacm_device_pkey_index(id->device, destination->pkey) < 0)
 		return no_partition;

@@ -321,6 +321,23 @@ static void native_addresses_are_of_infiniband(void **state)
 	assert_int_equal(rdma_destroy_id(ipoib), 0);
 }
 
+/* ::1 is whichever InfiniBand device there is, and never the Ethernet device of loopback. */
+static void native_loopback_is_no_ethernet_device(void **state)
+{
+	struct sockaddr_ib here = {.sib_family = AF_IB, .sib_pkey = htons(0xffff), .sib_addr.sib_raw = {[15] = 1}};
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {.max_send_wr = 1, .max_recv_wr = 1}};
+	struct rdma_cm_id *id = fresh_id(RDMA_PS_TCP);
+
+	(void)state;
+	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&here), 0);
+	assert_null(id->verbs);
+	assert_fails(rdma_create_qp(id, NULL, &init), EINVAL);
+	assert_null(id->verbs);
+	assert_fails(rdma_resolve_addr(id, NULL, (struct sockaddr *)&here, 100), ENODEV);
+	assert_null(id->verbs);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 static void devices_are_opened_once(void **state)
 {
 	int count = 0;
@@ -376,6 +393,7 @@ int main(void)
 		on_channel(events_have_names),
 		on_channel(addrinfo_translates),
 		on_channel(native_addresses_are_of_infiniband),
+		on_channel(native_loopback_is_no_ethernet_device),
 		on_channel(devices_are_opened_once),
 		on_channel(ece_needs_an_id_without_queue_pair),
 	};
