@@ -125,10 +125,12 @@ VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *public_id, struct sockaddr *addr
 {
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	struct vb_cm_address source;
+	bool was_bound;
 	int error;
 
 	if (id == NULL)
 		return vb_rdmacm_fail(EINVAL);
+	was_bound = id->device != NULL;
 	error = vb_rdmacm_address_from(&source, addr);
 	if (error == 0 && vb_rdmacm_id_state(id) != VB_RDMACM_IDLE)
 		error = -EINVAL;
@@ -140,7 +142,11 @@ VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *public_id, struct sockaddr *addr
 		error = bind_device(id, &source, 0);
 	if (error == 0)
 		error = bind_port(id, &source);
-	return error == 0 ? 0 : vb_rdmacm_refuse_address("rdma_bind_addr", id, &source, -error, NULL);
+	if (error == 0)
+		return 0;
+	if (!was_bound)
+		vb_rdmacm_device_unbind(id);
+	return vb_rdmacm_refuse_address("rdma_bind_addr", id, &source, -error, NULL);
 }
 
 /* Everything the routing table has to say. On success the id is bound to a device and `source` is complete but for
@@ -252,8 +258,11 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *s
 	}
 	if (state == VB_RDMACM_IDLE) {
 		error = source.port != 0 ? bind_port(id, &source) : vb_rdmacm_reserve_port(id, &source);
-		if (error != 0)
+		if (error != 0) {
+			if (id->device_by_route)
+				vb_rdmacm_device_unbind(id);
 			return vb_rdmacm_refuse_address("rdma_resolve_addr", id, &source, -error, NULL);
+		}
 	} else {
 		id->source = source;
 		vb_rdmacm_address_to(&id->id.route.addr.src_storage, &id->source);

@@ -66,6 +66,7 @@ static int bind_device(struct vb_rdmacm_id *id, const uint8_t *gid)
 
 int vb_rdmacm_native_bind(struct vb_rdmacm_id *id, const struct sockaddr *address)
 {
+	bool was_bound = id->device != NULL;
 	struct vb_cm_address source;
 	int error = vb_rdmacm_address_from(&source, address);
 
@@ -77,8 +78,11 @@ int vb_rdmacm_native_bind(struct vb_rdmacm_id *id, const struct sockaddr *addres
 		error = bind_device(id, source.gid);
 	if (error == 0)
 		error = vb_rdmacm_reserve_port(id, &source);
-	if (error != 0)
+	if (error != 0) {
+		if (!was_bound)
+			vb_rdmacm_device_unbind(id);
 		return vb_rdmacm_refuse_address("rdma_bind_addr", id, &source, -error, error == -ENODEV ? no_device : NULL);
+	}
 	memcpy(id->id.route.addr.addr.ibaddr.sgid.raw, source.gid, 16);
 	id->id.route.addr.addr.ibaddr.pkey = htons(source.pkey);
 	return 0;

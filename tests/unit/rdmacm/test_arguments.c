@@ -111,6 +111,31 @@ static void no_route_is_an_event(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
+/* An id whose port is taken is as it was before: bound to no device. */
+static void a_taken_port_binds_no_device(void **state)
+{
+	struct rdma_cm_id *holder = fresh_id(RDMA_PS_TCP), *id = fresh_id(RDMA_PS_TCP);
+	struct sockaddr_in address = loopback(0), here = loopback(0);
+
+	(void)state;
+	assert_int_equal(private_network_add_address("lo", "198.51.100.1", 32), 0);
+	address.sin_addr.s_addr = htonl(0xc6336401);
+	assert_int_equal(rdma_bind_addr(holder, (struct sockaddr *)&address), 0);
+	assert_non_null(holder->verbs);
+	address.sin_port = rdma_get_src_port(holder);
+	assert_fails(rdma_bind_addr(id, (struct sockaddr *)&address), EADDRINUSE);
+	assert_null(id->verbs);
+	assert_null(id->pd);
+	assert_fails(rdma_resolve_addr(id, (struct sockaddr *)&address, (struct sockaddr *)&address, 1000), EADDRINUSE);
+	assert_null(id->verbs);
+	/* Loopback is any device, also now. */
+	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&here), 0);
+	assert_null(id->verbs);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_destroy_id(holder), 0);
+	assert_int_equal(private_network_remove_address("lo", "198.51.100.1", 32), 0);
+}
+
 static void calls_out_of_order_are_refused(void **state)
 {
 	struct rdma_conn_param param = {0};
@@ -384,6 +409,7 @@ int main(void)
 		on_channel(port_spaces_choose_the_queue_pair),
 		on_channel(addresses_are_checked),
 		on_channel(no_route_is_an_event),
+		on_channel(a_taken_port_binds_no_device),
 		on_channel(calls_out_of_order_are_refused),
 		on_channel(null_is_refused),
 		on_channel(ports_are_shared_only_on_request),
