@@ -106,6 +106,8 @@ bool vb_ethernet_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);
 /* ---- receive.c ---- */
 
 bool vb_ethernet_drain(struct vb_link *link, vb_time now, bool all);
+/* Frames may wait for which there is no receive, or there are some again. Caller holds qp->lock. */
+void vb_ethernet_port_starve(struct vb_ethernet_link *ethernet, struct vb_ethernet_port *port, bool starved);
 void vb_ethernet_received(struct vb_link *link, struct vb_qp *qp);
 void vb_ethernet_replenished(struct vb_link *link);
 bool vb_ethernet_has_work(struct vb_link *link);

@@ -111,5 +111,7 @@ void vb_ethernet_port_listen(struct vb_ethernet_link *ethernet, struct vb_ethern
 	/* What came for it before is not for what it becomes next. */
 	if (reach == VB_PACKETS_NONE)
 		vb_packet_socket_discard(port->fd, MOST_WAITING);
+	/* Nor does it wait for receives that came to a shared queue while it took nothing in: it looks, and may find none again. */
+	vb_ethernet_port_starve(ethernet, port, false);
 	vb_ethernet_port_watch(ethernet, port);
 }

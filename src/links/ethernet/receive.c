@@ -12,7 +12,7 @@ enum {
 	EVENTS = 64,
 };
 
-static void starve(struct vb_ethernet_link *ethernet, struct vb_ethernet_port *port, bool starved)
+void vb_ethernet_port_starve(struct vb_ethernet_link *ethernet, struct vb_ethernet_port *port, bool starved)
 {
 	if (port->starved == starved)
 		return;
@@ -56,7 +56,7 @@ static bool read_port(struct vb_ethernet_link *ethernet, struct vb_ethernet_port
 		unsigned room = readable(port->qp);
 		int count;
 
-		starve(ethernet, port, room == 0);
+		vb_ethernet_port_starve(ethernet, port, room == 0);
 		/* Again: a receive may have come to a shared queue before it was known that this one waits for it. */
 		if (room == 0 && (!port->qp->srq || readable(port->qp) == 0))
 			return done;
@@ -140,7 +140,7 @@ void vb_ethernet_received(struct vb_link *link, struct vb_qp *qp)
 	struct vb_ethernet_port *port = vb_ethernet_port_of(ethernet, qp);
 
 	if (port && port->starved)
-		starve(ethernet, port, false);
+		vb_ethernet_port_starve(ethernet, port, false);
 }
 
 void vb_ethernet_replenished(struct vb_link *link)

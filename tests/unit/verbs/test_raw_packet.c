@@ -208,6 +208,15 @@ static void nothing_is_lost_for_want_of_a_receive(void **state)
 	close_side(&from);
 }
 
+/* Polling does what there is to do. */
+static void poll_for_nothing(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	for (unsigned i = 0; i < 1000; i++)
+		assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+}
+
 /* As above, for a program that sleeps until something comes. */
 static void events_wake_a_sleeper(void **state)
 {
@@ -244,6 +253,15 @@ static void events_wake_a_sleeper(void **state)
 		ibv_ack_cq_events(cq, 1);
 		assert_int_equal(expect_completion(to.cq, 7, IBV_WC_RECV).byte_len, 99);
 	}
+	/* A frame waits for a receive, which comes when no rule asks for frames; then one does again. */
+	send_frame(&from, TYPE, 3, 99);
+	poll_for_nothing(to.cq);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
+	poll_for_nothing(to.cq);
+	flow = steer(&to, TYPE, 0);
+	send_frame(&from, TYPE, 4, 99);
+	assert_int_equal(expect_completion(to.cq, 7, IBV_WC_RECV).byte_len, 99);
 	assert_int_equal(ibv_destroy_flow(flow), 0);
 	close_side(&to);
 	assert_int_equal(ibv_destroy_srq(srq), 0);
