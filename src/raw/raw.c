@@ -22,11 +22,14 @@ struct engine {
 
 static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now)
 {
+	struct engine *engine = vb_qp_engine(qp);
+
 	(void)from;
-	(void)attr_mask;
-	(void)now;
 	if (qp->state == IBV_QPS_RESET)
-		*(struct engine *)vb_qp_engine(qp) = (struct engine){0};
+		*engine = (struct engine){0};
+	/* What was sent took its time at the limit before: it is no debt at this one. */
+	if ((attr_mask & IBV_QP_RATE_LIMIT) && engine->due > now)
+		engine->due = now;
 	/* What was posted before is sent by now, or waits for RTS: nothing is ever outstanding. */
 	if (qp->state == IBV_QPS_SQD)
 		vb_qp_drained(qp);

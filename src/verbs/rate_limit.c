@@ -13,6 +13,7 @@ int vb_verbs_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_at
 {
 	struct vb_qp *core;
 	bool is_ready;
+	vb_time now;
 
 	if (qp == NULL || attr == NULL)
 		return vb_fail_number(EINVAL);
@@ -24,13 +25,15 @@ int vb_verbs_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_at
 				   "only raw packet queue pairs have rate limits.", NULL);
 		return vb_fail_number(EOPNOTSUPP);
 	}
+	now = vb_endpoint_now();
 	vb_lock_take(&core->lock);
 	is_ready = core->state == IBV_QPS_RTS && attr->comp_mask == 0 && attr->rate_limit <= VB_MAX_RATE_LIMIT;
 	if (is_ready) {
 		core->attr.rate_limit = attr->rate_limit;
 		core->burst_bytes = attr->max_burst_sz;
+		core->transport->modified(core, core->state, IBV_QP_RATE_LIMIT, now);
 		/* What waited may go now. */
-		vb_endpoint_transmit(vb_context_of(qp->context)->session->endpoint, core, vb_endpoint_now());
+		vb_endpoint_transmit(vb_context_of(qp->context)->session->endpoint, core, now);
 	}
 	vb_lock_release(&core->lock);
 	if (is_ready)

@@ -459,7 +459,7 @@ static void rate_limits(void **state)
 {
 	enum { FRAMES = 20, LENGTH = 1000, MILLISECOND = 1000000 };
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .rate_limit = 8000};
-	struct ibv_qp_rate_limit_attr burst = {.rate_limit = 8, .max_burst_sz = FRAMES * LENGTH};
+	struct ibv_qp_rate_limit_attr burst = {.rate_limit = 1, .max_burst_sz = FRAMES * LENGTH};
 	struct ibv_device_attr_ex device;
 	struct ibv_qp_init_attr init;
 	struct timespec begun, ended;
@@ -482,13 +482,31 @@ static void rate_limits(void **state)
 		(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
 	clock_gettime(CLOCK_MONOTONIC, &ended);
 	assert_true((ended.tv_sec - begun.tv_sec) * 1000 * MILLISECOND + ended.tv_nsec - begun.tv_nsec >= (FRAMES - 3) * MILLISECOND);
-	/* At that rate they would take twenty seconds; they may leave at once. */
+	/* At that rate they would take minutes; they may leave at once. */
 	assert_int_equal(ibv_modify_qp_rate_limit(side.qp, &burst), 0);
 	for (unsigned i = 0; i < FRAMES; i++)
 		post_send(&side, 0, LENGTH, 0);
 	for (unsigned i = 0; i < FRAMES; i++)
 		(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
-	/* One more waits, until there is no limit. */
+	/* One more waits, until the limit is another: what was sent at the old one does not count for it. */
+	post_send(&side, 0, LENGTH, 0);
+	post_send(&side, 0, LENGTH, 0);
+	burst = (struct ibv_qp_rate_limit_attr){.rate_limit = 8000};
+	assert_int_equal(ibv_modify_qp_rate_limit(side.qp, &burst), 0);
+	(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
+	(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
+	/* As well by ibv_modify_qp. */
+	attr.rate_limit = 1;
+	assert_int_equal(ibv_modify_qp(side.qp, &attr, IBV_QP_STATE | IBV_QP_RATE_LIMIT), 0);
+	post_send(&side, 0, FRAMES * LENGTH, 0);
+	(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
+	attr.rate_limit = 8000;
+	assert_int_equal(ibv_modify_qp(side.qp, &attr, IBV_QP_STATE | IBV_QP_RATE_LIMIT), 0);
+	post_send(&side, 0, LENGTH, 0);
+	(void)expect_completion(side.cq, 1000, IBV_WC_SEND);
+	/* Or until there is none. */
+	burst.rate_limit = 1;
+	assert_int_equal(ibv_modify_qp_rate_limit(side.qp, &burst), 0);
 	post_send(&side, 0, LENGTH, 0);
 	post_send(&side, 0, LENGTH, 0);
 	burst = (struct ibv_qp_rate_limit_attr){0};
