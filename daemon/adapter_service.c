@@ -471,7 +471,7 @@ void vb_adapter_service_open_frames(struct vb_adapter_service *service, struct v
 	vb_daemon_message_begin(&answer, VB_DAEMON_FRAME_PORT, m->header.sequence);
 	vb_client_send_descriptors(client, &answer, ends, ends[VB_FRAME_PORT_UDP] < 0 ? 1 : VB_FRAME_PORT_DESCRIPTORS);
 	vb_descriptor_close(ends[VB_FRAME_PORT_SOCKET]);
-	/* The UDP socket is ours, too: it speaks for the process. */
+	/* The UDP socket is ours, too: we connect it. */
 	if (ends[VB_FRAME_PORT_PAGE] >= 0)
 		vb_descriptor_close(ends[VB_FRAME_PORT_PAGE]);
 }
@@ -633,7 +633,7 @@ void vb_adapter_service_run(struct vb_adapter_service *service, vb_time now)
 	}
 	vb_frame_ports_flush(&service->frame_ports);
 	follow(service);
-	vb_frame_ports_announce(&service->frame_ports, now);
+	vb_frame_ports_announce(&service->frame_ports, now, send_datagram, service);
 	if (service->queue)
 		vb_datagram_queue_flush(service->queue);
 	tell_changes(service);

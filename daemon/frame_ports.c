@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "io/datagram.h"
-#include "io/datagram_batch.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/unix_socket.h"
@@ -123,7 +122,7 @@ vb_time vb_frame_ports_deadline(const struct vb_frame_ports *ports)
 	return ports->generation != 0 && !vb_list_is_empty(&ports->ports) ? ports->next_announcement : VB_TIME_NEVER;
 }
 
-void vb_frame_ports_announce(struct vb_frame_ports *ports, vb_time now)
+void vb_frame_ports_announce(struct vb_frame_ports *ports, vb_time now, vb_frame_ports_send *send, void *context)
 {
 	if (now < vb_frame_ports_deadline(ports))
 		return;
@@ -131,15 +130,19 @@ void vb_frame_ports_announce(struct vb_frame_ports *ports, vb_time now)
 	VB_LIST_FOR_EACH(node, &ports->ports) {
 		struct port *port = vb_container_of(node, struct port, node);
 		union vb_cable_message message;
+		uint8_t gid[16];
+		uint16_t number;
 
-		if (port->closed || !port->connected)
+		if (port->closed || !port->connected || vb_datagram_own_address(port->udp, gid, &number) != 0)
 			continue;
 		vb_cable_begin(&message, VB_CABLE_SLOT, ports->cable_key);
 		message.slot.header.slot = be16_of((uint16_t)port->slot);
 		message.slot.slot_key = be32_of(port->key);
 		message.slot.generation = be32_of(ports->generation);
-		/* From its own socket: so the fabric learns where that is. */
-		(void)vb_datagram_send_run(port->udp, &(struct iovec){&message, sizeof(message.slot)}, 1, 1, sizeof(message.slot));
+		memcpy(message.slot.gid, gid, sizeof(gid));
+		message.slot.port = be16_of(number);
+		/* Not from its own socket, which the process may connect to itself: it would read the cable's key. */
+		send(context, &ports->fabric, &message, sizeof(message.slot), NULL, 0);
 	}
 }
 

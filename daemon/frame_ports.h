@@ -42,9 +42,11 @@ int vb_frame_ports_open(struct vb_frame_ports *ports, uint32_t slot, uint32_t ke
 
 /* The adapter has joined the fabric there (cable_key 0: it has none), and the LIDs of its port are those (vb_frame_page.source). */
 void vb_frame_ports_follow(struct vb_frame_ports *ports, const struct vb_cable_address *fabric, uint32_t cable_key, uint32_t source);
-/* Tell the fabric of the slots, again and again. */
+/* Tell the fabric of the slots, again and again: by `send`, which is the cable's. */
+typedef void vb_frame_ports_send(void *context, const struct vb_cable_address *to, const void *head, size_t head_length, const void *body,
+				 size_t body_length);
 vb_time vb_frame_ports_deadline(const struct vb_frame_ports *ports);
-void vb_frame_ports_announce(struct vb_frame_ports *ports, vb_time now);
+void vb_frame_ports_announce(struct vb_frame_ports *ports, vb_time now, vb_frame_ports_send *send, void *context);
 /* Add what processes have sent and received since the last time. */
 void vb_frame_ports_collect(struct vb_frame_ports *ports, struct vb_fabric_counters *counters);
 /* A frame that is to go to the process whose queue pair it names, or, of a group, to all. */

@@ -16,7 +16,7 @@ void vb_direct_fini(struct vb_direct *direct)
 	direct->entry = NULL;
 }
 
-bool vb_direct_announce(struct vb_direct *direct, vb_time now, const struct vb_cable_address *from, const struct vb_cable_slot *slot)
+bool vb_direct_announce(struct vb_direct *direct, vb_time now, const struct vb_cable_address *process, const struct vb_cable_slot *slot)
 {
 	uint16_t number = be16_get(slot->header.slot);
 
@@ -28,7 +28,7 @@ bool vb_direct_announce(struct vb_direct *direct, vb_time now, const struct vb_c
 	if (!direct->entry)
 		return false;
 	direct->entry[number] =
-		(struct vb_direct_entry){.address = *from, .key = be32_get(slot->slot_key), .until = now + VB_CABLE_PATIENCE};
+		(struct vb_direct_entry){.address = *process, .key = be32_get(slot->slot_key), .until = now + VB_CABLE_PATIENCE};
 	return true;
 }
 

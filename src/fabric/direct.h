@@ -29,8 +29,8 @@ struct vb_direct {
 
 void vb_direct_fini(struct vb_direct *direct);
 
-/* A slot is announced. False: there is no such slot, or no memory. */
-bool vb_direct_announce(struct vb_direct *direct, vb_time now, const struct vb_cable_address *from, const struct vb_cable_slot *slot);
+/* A slot is announced, and where its process is. False: there is no such slot, or no memory. */
+bool vb_direct_announce(struct vb_direct *direct, vb_time now, const struct vb_cable_address *process, const struct vb_cable_slot *slot);
 /* Does this key come from where it was announced? */
 bool vb_direct_knows(const struct vb_direct *direct, vb_time now, uint16_t slot, uint32_t key, const struct vb_cable_address *from);
 /* May a process send this frame into `port`? */

@@ -292,24 +292,22 @@ static struct vb_fabric_joined *find_key(const struct vb_fabric_hosts *hosts, ui
 
 /* ---- processes with sockets of their own ---- */
 
-/* The cable's key: only verbenad has it. */
+/* From verbenad alone, which has the cable's key and its address. Who cannot be reached where verbenad says gets his frames from it. */
 static void on_slot(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from, const struct vb_cable_slot *slot)
 {
-	uint32_t key = be32_get(slot->header.key);
+	struct vb_fabric_joined *joined = find_key(hosts, be32_get(slot->header.key), from);
+	struct vb_cable_address process = *from;
 	union vb_cable_message message;
 
-	VB_LIST_FOR_EACH(node, &hosts->joined) {
-		struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
-
-		if (joined->cable.key != key || joined->cable.port->cut || !vb_direct_announce(&joined->direct, now, from, slot))
-			continue;
-		vb_cable_begin(&message, VB_CABLE_SLOT, be32_get(slot->slot_key));
-		message.slot.header.slot = slot->header.slot;
-		message.slot.slot_key = slot->slot_key;
-		message.slot.generation = slot->generation;
-		send_message(hosts, from, &message);
+	process.port = be16_get(slot->port);
+	if (!joined || joined->cable.port->cut || process.port == 0 || memcmp(slot->gid, from->gid, sizeof(slot->gid)) != 0 ||
+	    !vb_direct_announce(&joined->direct, now, &process, slot))
 		return;
-	}
+	vb_cable_begin(&message, VB_CABLE_SLOT, be32_get(slot->slot_key));
+	message.slot.header.slot = slot->header.slot;
+	message.slot.slot_key = slot->slot_key;
+	message.slot.generation = slot->generation;
+	send_message(hosts, &process, &message);
 }
 
 static bool is_of(const struct vb_fabric_joined *joined, vb_time now, const struct vb_cable_header *header,

@@ -122,6 +122,18 @@ void vb_datagram_read_address(const union vb_datagram_address *from, uint8_t gid
 	*port = ntohs(from->any.sa_family == AF_INET ? from->four.sin_port : from->six.sin6_port);
 }
 
+int vb_datagram_own_address(int fd, uint8_t gid[16], uint16_t *port)
+{
+	union vb_datagram_address own;
+	socklen_t length = sizeof(own);
+	uint32_t interface_index;
+
+	if (getsockname(fd, &own.any, &length) != 0)
+		return -errno;
+	vb_datagram_read_address(&own, gid, port, &interface_index);
+	return 0;
+}
+
 /* Where the port begins in "host:port" or "[address]:port"; NULL: there is none. */
 static const char *find_port(const char *text)
 {

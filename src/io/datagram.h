@@ -24,6 +24,8 @@ int vb_datagram_open(uint16_t port);
 /* From now on it sends to that address, and receives from there alone; its own address and, unless it was opened with one, its port may
  * be others than before. 0 or -errno: then it sends nowhere. */
 int vb_datagram_connect(int fd, const uint8_t gid[16], uint16_t port, uint32_t interface_index);
+/* What it sends from, once it is connected. 0 or -errno. */
+int vb_datagram_own_address(int fd, uint8_t gid[16], uint16_t *port);
 /* How long an IP datagram on the way there may be. */
 unsigned vb_datagram_path_mtu(const uint8_t gid[16], uint16_t port, uint32_t interface_index);
 /* AF_INET6, or AF_INET where the host has that alone. */

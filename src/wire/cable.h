@@ -9,9 +9,9 @@
  *                 the link: the other restarts too when it changes
  *   JOIN          an adapter wants a port; ACCEPT says which, and with which key, REFUSE why not. Repeated until answered
  *   LEAVE         the cable is pulled
- *   SLOT          a process of the host has a socket of its own, from which its verbenad sends this: frames for queue pairs of the slot
+ *   SLOT          a process of the host has a socket of its own, whose address its verbenad tells: frames for queue pairs of the slot
  *                 go there from now on, and frames of it come from there, with the slot's own key. Renewed like KEEP_ALIVE; the
- *                 fabric sends it back, with that key, so that the process knows
+ *                 fabric sends it to that socket, with that key, so that the process knows
  */
 #ifndef VB_WIRE_CABLE_H
 #define VB_WIRE_CABLE_H
@@ -85,6 +85,9 @@ struct vb_cable_slot {
 	struct vb_cable_header header;     /* of a request: the cable's key; the slot */
 	struct be32 slot_key;
 	struct be32 generation;            /* which time it is that the host has joined: an answer to another is none */
+	/* Of the process's socket, as its host sees it. The GID is to be where SLOT comes from: else a translator is between. */
+	uint8_t gid[16];
+	struct be16 port, reserved;
 };
 
 union vb_cable_message {
@@ -99,7 +102,7 @@ union vb_cable_message {
 _Static_assert(sizeof(struct vb_cable_header) == VB_CABLE_HEADER_LENGTH, "header");
 _Static_assert(sizeof(struct vb_cable_join) == 160 && sizeof(struct vb_cable_accept) == 188 &&
 	sizeof(struct vb_cable_refuse) == 136, "joining");
-_Static_assert(sizeof(struct vb_cable_slot) == 16, "slot");
+_Static_assert(sizeof(struct vb_cable_slot) == 36, "slot");
 
 /* The kind of a datagram whose length, magic and texts are sound; 0: it is none of ours. */
 enum vb_cable_kind vb_cable_check(const void *bytes, size_t length);

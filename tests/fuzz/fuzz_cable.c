@@ -98,14 +98,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 		if (input[0] & 2)
 			header.key = be32_of(0x11223344);
 		if (input[0] & 4)
-			header.kind = be16_of(1 + be16_get(header.kind) % 6);
+			header.kind = be16_of(1 + be16_get(header.kind) % 7);
 		memcpy(bytes, &header, sizeof(header));
 		/* Lengths that fit, so that what is inside is looked at. */
-		if (input[0] & 8 && be16_get(header.kind) >= VB_CABLE_KEEP_ALIVE && be16_get(header.kind) <= VB_CABLE_LEAVE) {
+		if (input[0] & 8 && be16_get(header.kind) >= VB_CABLE_KEEP_ALIVE && be16_get(header.kind) <= VB_CABLE_SLOT) {
 			size_t right = vb_cable_length((enum vb_cable_kind)be16_get(header.kind));
 
 			memset(bytes + length, 0, length < right ? right - length : 0);
 			length = right;
+			if (be16_get(header.kind) == VB_CABLE_SLOT)
+				memcpy(bytes + offsetof(struct vb_cable_slot, gid), here.gid, sizeof(here.gid));
 		}
 	}
 	if (input[0] & 1)

@@ -112,17 +112,25 @@ static int end(void **state)
 	return 0;
 }
 
-/* Announce the slot of that host's process. */
-static void announce(unsigned host, uint32_t key)
+/* Announce the slot of that host's process, from there. */
+static void announce_from(struct vb_cable_address from, unsigned host, uint32_t key, uint16_t process_port)
 {
-	struct vb_cable_address from = address_of(host, PROCESS_PORT);
+	struct vb_cable_address process = address_of(host, process_port);
 	union vb_cable_message message;
 
 	vb_cable_begin(&message, VB_CABLE_SLOT, key);
 	message.slot.header.slot = be16_of(SLOT);
 	message.slot.slot_key = be32_of(SLOT_KEY + host);
 	message.slot.generation = be32_of(GENERATION);
+	memcpy(message.slot.gid, process.gid, sizeof(process.gid));
+	message.slot.port = be16_of(process_port);
 	receive(&from, &message, sizeof(message.slot));
+}
+
+/* As its verbenad does. */
+static void announce(unsigned host, uint32_t key)
+{
+	announce_from(address_of(host, DAEMON_PORT), host, key, PROCESS_PORT);
 }
 
 struct frame {
@@ -178,6 +186,7 @@ static void frames_go_to_who_was_announced(void **state)
 	assert_left_to(DAEMON_PORT, cable_key[1]);
 	announce(1, cable_key[1]);
 	/* It is told so, at the socket that was announced. */
+	assert_int_equal(last.to.gid[15], 2);
 	assert_int_equal(last.to.port, PROCESS_PORT);
 	assert_int_equal(be16_get(last.message.header.kind), VB_CABLE_SLOT);
 	assert_int_equal(be32_get(last.message.header.key), SLOT_KEY + 1);
@@ -272,6 +281,23 @@ static void strangers(void **state)
 	assert_int_equal(the_switch->port[1].counters.receive_constraints, 0);
 }
 
+/* The cable's key is not enough: a process of the host that has read it announces no slot. */
+static void only_verbenad_announces(void **state)
+{
+	(void)state;
+	/* From the process's own socket; from another host; a process behind a translator; one that has no port. */
+	announce_from(address_of(0, PROCESS_PORT), 0, cable_key[0], PROCESS_PORT);
+	announce_from(address_of(1, DAEMON_PORT), 1, cable_key[0], PROCESS_PORT);
+	announce_from(address_of(0, DAEMON_PORT), 1, cable_key[0], PROCESS_PORT);
+	announce_from(address_of(0, DAEMON_PORT), 0, cable_key[0], 0);
+	assert_int_equal(sent_count, 0);
+	frame(by_process());
+	assert_int_equal(sent_count, 0);
+	announce(0, cable_key[0]);
+	frame(by_process());
+	assert_int_equal(sent_count, 1);
+}
+
 static void a_cut_cable_carries_nothing(void **state)
 {
 	(void)state;
@@ -306,6 +332,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(every_port_counts_what_processes_send, begin, end),
 		cmocka_unit_test_setup_teardown(processes_are_no_adapters, begin, end),
 		cmocka_unit_test_setup_teardown(strangers, begin, end),
+		cmocka_unit_test_setup_teardown(only_verbenad_announces, begin, end),
 		cmocka_unit_test_setup_teardown(a_cut_cable_carries_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(a_host_that_leaves_takes_them_along, begin, end),
 	};
