@@ -344,7 +344,10 @@ static void serve_incoming(struct vb_rdmacm_stream *stream)
 		return;
 	case VB_MPA_REJECTED: /* it asked for what we do not do */
 		vb_rdmacm_stream_send(stream);
-		break;
+		vb_list_remove(&stream->unfinished);
+		streams.unfinished_count--;
+		vb_rdmacm_stream_leave(stream);
+		return;
 	default:
 		break;
 	}

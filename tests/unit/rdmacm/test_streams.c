@@ -503,18 +503,20 @@ static void the_end_is_not_told_behind_the_last_bytes(void **state)
 static void the_end_is_not_told_behind_a_rejection(void **state)
 {
 	struct rdma_event_channel *passive = rdma_create_event_channel();
+	struct vb_mpa_frame markers = ready_request, reply;
 	struct rdma_cm_id *listener;
+	int64_t began;
 	uint16_t port;
+	int fd;
 
 	(void)state;
 	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
 	for (unsigned by_destroying = 0; by_destroying < 2; by_destroying++) {
-		int fd = tcp_to(port);
-		int64_t began = patience_clock();
 		struct rdma_cm_event *event;
-		struct vb_mpa_frame reply;
 		struct rdma_cm_id *refused;
 
+		fd = tcp_to(port);
+		began = patience_clock();
 		send_request(fd, &ready_request);
 		event = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
 		refused = event->id;
@@ -526,6 +528,14 @@ static void the_end_is_not_told_behind_a_rejection(void **state)
 		assert_true(reply.reject);
 		expect_the_end_no_sooner(fd, began);
 	}
+	/* Nor where the program is not asked: markers are what we do not do. */
+	fd = tcp_to(port);
+	began = patience_clock();
+	markers.markers = true;
+	send_request(fd, &markers);
+	read_reply(fd, &reply);
+	assert_true(reply.reject);
+	expect_the_end_no_sooner(fd, began);
 	assert_int_equal(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(passive);
 }
