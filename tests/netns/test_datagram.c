@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <net/if.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,14 +195,17 @@ static void a_refusal_of_the_former_does_not_hold_the_next(void **state)
 {
 	uint8_t bytes[HEAD] = {5, 5, 5, 5, 5, 5, 5, 5};
 	struct iovec part = {bytes, sizeof(bytes)};
+	struct pollfd refused = {.fd = fds[0]}, arrived = {.events = POLLIN};
 
 	(void)state;
 	close(fds[1]);
 	assert_int_equal(vb_datagram_connect(fds[0], loopback4, SECOND, 0), 0);
 	assert_int_equal(vb_datagram_send_run(fds[0], &part, 1, 1, sizeof(bytes)), 0);
-	fds[1] = vb_datagram_open(SECOND);
+	assert_int_equal(poll(&refused, 1, 10000), 1);
+	arrived.fd = fds[1] = vb_datagram_open(SECOND);
 	assert_true(fds[1] >= 0);
 	assert_int_equal(vb_datagram_send_run(fds[0], &part, 1, 1, sizeof(bytes)), 0);
+	assert_int_equal(poll(&arrived, 1, 10000), 1);
 	assert_int_equal(receive(fds[1]).datagrams, 1);
 }
 
