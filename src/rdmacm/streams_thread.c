@@ -99,14 +99,25 @@ static void *run(void *unused)
 	return NULL;
 }
 
+/* Its id has none in the child; the record is its parent's, and is used no more. */
+static void forget_stream(struct vb_rdmacm_stream *stream)
+{
+	if (stream->kind != VB_STREAM_ADOPTED)
+		vb_descriptor_close(stream->fd);
+	if (stream->id != NULL && stream->id->stream == stream)
+		stream->id->stream = NULL;
+	stream->dead = true;
+	vb_list_init(&stream->node);
+	vb_list_init(&stream->unfinished);
+}
+
 /* A child has no thread, and none of its parent's connections: they must end with the parent. */
 static void forget_after_fork(void) VB_RELEASES(streams.lock)
 {
 	VB_LIST_FOR_EACH(node, &streams.timed)
-		vb_descriptor_close(stream_at(node)->fd);
+		forget_stream(stream_at(node));
 	VB_LIST_FOR_EACH(node, &streams.untimed)
-		if (stream_at(node)->kind != VB_STREAM_ADOPTED)
-			vb_descriptor_close(stream_at(node)->fd);
+		forget_stream(stream_at(node));
 	if (streams.started) {
 		vb_descriptor_close(streams.poller);
 		vb_descriptor_close(streams.wake_fd);
