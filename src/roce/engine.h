@@ -451,7 +451,16 @@ void vb_roce_reads_clear(struct vb_roce_requester *requester);
 bool vb_roce_reads_lost(struct vb_qp *qp, vb_time now, struct psn psn);
 void vb_roce_reads_ask_lost(struct vb_qp *qp, struct vb_burst *out);
 /* What was asked for, and is not here whole, to which the PSN belongs; NULL: none. And its element. */
-struct vb_roce_asked *vb_roce_reads_find(const struct vb_roce_requester *requester, struct psn psn);
+static inline struct vb_roce_asked *vb_roce_reads_find(const struct vb_roce_requester *requester, struct psn psn)
+{
+	for (uint32_t i = requester->asked_tail; i != requester->asked_sent; i++) {
+		struct vb_roce_asked *asked = vb_roce_reads_at(requester, i);
+
+		if (psn_ahead(psn, asked->first) < asked->packets)
+			return asked;
+	}
+	return NULL;
+}
 struct vb_send_wqe *vb_roce_reads_element(struct vb_qp *qp, struct psn psn);
 /* Ask for what is missing before the first response that was kept. */
 void vb_roce_reads_ask_missing(struct vb_qp *qp, vb_time now, struct vb_burst *out);

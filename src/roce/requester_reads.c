@@ -162,17 +162,6 @@ enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wq
 	return VB_PROGRESS_SENT;
 }
 
-struct vb_roce_asked *vb_roce_reads_find(const struct vb_roce_requester *requester, struct psn psn)
-{
-	for (uint32_t i = requester->asked_tail; i != requester->asked_sent; i++) {
-		struct vb_roce_asked *asked = vb_roce_reads_at(requester, i);
-
-		if (psn_ahead(psn, asked->first) < asked->packets)
-			return asked;
-	}
-	return NULL;
-}
-
 /* Of the elements that were begun. */
 struct vb_send_wqe *vb_roce_reads_element(struct vb_qp *qp, struct psn psn)
 {

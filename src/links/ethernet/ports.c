@@ -93,6 +93,16 @@ void vb_ethernet_port_watch(struct vb_ethernet_link *ethernet, struct vb_etherne
 	vb_poller_want(ethernet->poller, port->fd, port, port->reach != VB_PACKETS_NONE && !port->starved, port->blocked);
 }
 
+void vb_ethernet_port_starve(struct vb_ethernet_link *ethernet, struct vb_ethernet_port *port, bool starved)
+{
+	if (port->starved == starved)
+		return;
+	port->starved = starved;
+	if (port->qp->srq)
+		__atomic_add_fetch(&ethernet->starved, starved ? 1 : -1u, __ATOMIC_SEQ_CST);
+	vb_ethernet_port_watch(ethernet, port);
+}
+
 /* IBA 10.3.1: what comes before RTR, or once it has failed, is dropped. */
 static bool takes_frames(const struct vb_qp *qp)
 {

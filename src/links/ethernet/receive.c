@@ -12,16 +12,6 @@ enum {
 	EVENTS = 64,
 };
 
-void vb_ethernet_port_starve(struct vb_ethernet_link *ethernet, struct vb_ethernet_port *port, bool starved)
-{
-	if (port->starved == starved)
-		return;
-	port->starved = starved;
-	if (port->qp->srq)
-		__atomic_add_fetch(&ethernet->starved, starved ? 1 : -1u, __ATOMIC_SEQ_CST);
-	vb_ethernet_port_watch(ethernet, port);
-}
-
 static void deliver(struct vb_ethernet_port *port, const struct vb_flow_table *table, const struct vb_packet *packet, vb_time now)
 {
 	struct vb_binding *binding = port->qp->scheduler;
