@@ -28,11 +28,14 @@ static void join(struct vb_poller *poller, struct vb_list *list, struct vb_list 
 	vb_lock_release(&poller->lock);
 }
 
+/* Whether it is in a list is looked at under the lock: those that join beside it write to it. */
 static void quit(struct vb_poller *poller, struct vb_list *node)
 {
 	vb_lock_take(&poller->lock);
-	vb_list_remove(node);
-	__atomic_store_n(&poller->pairs, poller->pairs - 1, __ATOMIC_RELAXED);
+	if (!vb_list_is_empty(node)) {
+		vb_list_remove(node);
+		__atomic_store_n(&poller->pairs, poller->pairs - 1, __ATOMIC_RELAXED);
+	}
 	vb_lock_release(&poller->lock);
 }
 
@@ -50,10 +53,12 @@ void vb_pollers_join(const struct vb_qp *qp, struct vb_pair *pair)
 
 void vb_pollers_quit(const struct vb_qp *qp, struct vb_pair *pair)
 {
-	if (!vb_list_is_empty(&pair->as_sender))
-		quit(qp->send_cq->poller, &pair->as_sender);
-	if (!vb_list_is_empty(&pair->as_receiver))
-		quit(qp->recv_cq->poller, &pair->as_receiver);
+	struct vb_poller *sender = qp->send_cq->poller, *receiver = qp->recv_cq->poller;
+
+	if (sender)
+		quit(sender, &pair->as_sender);
+	if (receiver && receiver != sender)
+		quit(receiver, &pair->as_receiver);
 }
 
 static bool look_at(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_poller *poller, vb_time now)
