@@ -20,7 +20,7 @@
 #include "lib/patience.h"
 #include "lib/private_network.h"
 
-enum { MAKERS = 2, ROUNDS = 40, POSTS = 6, DEPTH = 16, LENGTH = 20000, MANY = 4096 };
+enum { MAKERS = 2, ROUNDS = 40, POSTS = 6, DEPTH = 16, LENGTH = 20000, MANY = 4096, PLACES = 4096 };
 
 static struct ibv_cq *cq;
 static struct ibv_srq *srq;
@@ -230,14 +230,17 @@ static void *fill_all_the_time(void *argument)
 {
 	struct ibv_mr *mr = argument;
 
-	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE)) {
-		struct ibv_sge sge = {(uintptr_t)mr->addr, LENGTH, mr->lkey};
+	/* Each has a place of its own: two messages into one would be a race of this program. */
+	for (unsigned i = 0; !__atomic_load_n(&is_over, __ATOMIC_ACQUIRE); i++) {
+		struct ibv_sge sge = {(uintptr_t)mr->addr + (uint64_t)(i % PLACES) * LENGTH, LENGTH, mr->lkey};
 		struct ibv_recv_wr receive = {.wr_id = (uint64_t)1 << 32 | UINT32_MAX, .sg_list = &sge, .num_sge = 1}, *bad;
 		int error = ibv_post_srq_recv(srq, &receive, &bad);
 
 		assert_true(error == 0 || error == ENOMEM);
-		if (error)
+		if (error) {
+			i--;
 			sched_yield();
+		}
 	}
 	return NULL;
 }
@@ -264,8 +267,8 @@ static void *make_on_shared_queues(void *unused)
 static void destroy_against_shared_receives(void **state)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
-	uint8_t *bytes = malloc(LENGTH);
-	struct ibv_mr *mr = ibv_reg_mr(world.pd, bytes, LENGTH, IBV_ACCESS_LOCAL_WRITE);
+	uint8_t *bytes = malloc((size_t)PLACES * LENGTH);
+	struct ibv_mr *mr = ibv_reg_mr(world.pd, bytes, (size_t)PLACES * LENGTH, IBV_ACCESS_LOCAL_WRITE);
 	pthread_t maker[MAKERS], poller, filler;
 
 	(void)state;
