@@ -371,12 +371,13 @@ void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
 	vb_carriers_send_enlisted(endpoint, qp);
 	vb_lock_release(&qp->lock);
 	__atomic_store_n(&binding->qp, NULL, __ATOMIC_RELAXED);
-	vb_schedule_forget(&endpoint->schedule, qp);
-	vb_timers_disarm(&endpoint->schedule.timers, qp);
 	vb_carriers_withdraw(endpoint, qp);
 	vb_lock_take(&qp->lock);
 	qp->scheduler = NULL;
 	vb_lock_release(&qp->lock);
+	/* Last: as long as a link had it, a thread that polls could serve it without `progress`, enlist it and arm its timer. */
+	vb_schedule_forget(&endpoint->schedule, qp);
+	vb_timers_disarm(&endpoint->schedule.timers, qp);
 	vb_lock_release(&endpoint->schedule.progress);
 	__atomic_sub_fetch(&endpoint->schedule.page->queue_pairs, 1, __ATOMIC_RELAXED);
 	vb_endpoint_release_qpn(endpoint, qp->qpn);
