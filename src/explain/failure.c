@@ -254,7 +254,8 @@ static void say_silent_peer(const struct vb_explain_failure *f, struct vb_report
 				      f->peer_qpn, vb_words_state(f->far.state), f->far.expected_psn);
 			vb_report_say(report, VB_REPORT_FIX,
 				      "Look for a firewall that keeps UDP port 4791 from coming in at this host or from going "
-				      "out at the peer's (verbena doctor --peer %s).",
+				      "out at the peer's (verbena doctor --peer %s). If there is none, the peer's process had no "
+				      "processor for that long: raise timeout and retry_cnt.",
 				      vb_words_address(address, f->peer));
 		} else if (f->far.expected_psn != f->fault.psn) {
 			vb_report_say(report, VB_REPORT_CAUSE,
