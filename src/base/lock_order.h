@@ -8,8 +8,8 @@
  * ends the program and names both; it need not come to a deadlock to be found. Who only tries a lock does not wait:
  * that is always allowed, and recorded. In other builds nothing of this is there.
  *
- * The record belongs to one library. Where librdmacm calls libibverbs the order is that of the libraries: the latter
- * never calls back.
+ * The record belongs to one library. Where librdmacm calls libibverbs the order is that of the libraries. The latter calls back for one
+ * thing, to have connections listed (vb_handover_show_ids), and holds no lock then.
  */
 #ifndef VB_BASE_LOCK_ORDER_H
 #define VB_BASE_LOCK_ORDER_H
