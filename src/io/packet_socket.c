@@ -86,7 +86,8 @@ void vb_packet_socket_discard(int fd, unsigned most)
 {
 	uint8_t first;
 
-	while (most-- > 0 && vb_descriptor_receive(fd, &first, sizeof(first)) >= 0)
+	/* An error that was pending is reported in the place of a frame: more may lie behind it. */
+	while (most-- > 0 && vb_descriptor_receive(fd, &first, sizeof(first)) != -EAGAIN)
 		;
 }
 

@@ -68,6 +68,7 @@ static const struct vb_link_driver driver = {
 	.expire = vb_ethernet_expire,
 	.descriptors = descriptors,
 	.has_work = vb_ethernet_has_work,
+	.rest = vb_ethernet_rest,
 	.replenished = vb_ethernet_replenished,
 	.steer = vb_ethernet_steer,
 	.unsteer = vb_ethernet_unsteer,

@@ -40,6 +40,7 @@ struct vb_ethernet_port {
 	enum vb_packet_socket_reach reach;
 	bool starved;                      /* frames may wait for which there is no receive: its descriptor is not looked at */
 	bool blocked;                      /* the system takes no more frames: told when it does */
+	vb_time full_since;                /* the interface's queue has taken none since then; 0: it takes them */
 	struct vb_raw_batch out;
 };
 
@@ -111,5 +112,6 @@ void vb_ethernet_port_starve(struct vb_ethernet_link *ethernet, struct vb_ethern
 void vb_ethernet_received(struct vb_link *link, struct vb_qp *qp);
 void vb_ethernet_replenished(struct vb_link *link);
 bool vb_ethernet_has_work(struct vb_link *link);
+vb_time vb_ethernet_rest(struct vb_link *link, vb_time until);
 
 #endif

@@ -111,12 +111,10 @@ static bool resume(struct vb_ethernet_link *ethernet, vb_time now)
 bool vb_ethernet_drain(struct vb_link *link, vb_time now, bool all)
 {
 	struct vb_ethernet_link *ethernet = vb_ethernet_link_of(link);
-	bool done;
+	bool done = resume(ethernet, now);
 
-	(void)all;
 	if (vb_list_is_empty(&ethernet->ports))
 		return false;
-	done = resume(ethernet, now);
 	/* One is looked at straight away, which is quicker than asking the poller; more may have nothing. */
 	if (ethernet->ports.next == ethernet->ports.previous)
 		return serve(ethernet, vb_container_of(ethernet->ports.next, struct vb_ethernet_port, node), now, all) || done;
@@ -146,4 +144,10 @@ void vb_ethernet_replenished(struct vb_link *link)
 bool vb_ethernet_has_work(struct vb_link *link)
 {
 	return __atomic_load_n(&vb_ethernet_link_of(link)->replenished, __ATOMIC_RELAXED);
+}
+
+/* The wake-up may have been used up while another thread was in a pass that had looked already. */
+vb_time vb_ethernet_rest(struct vb_link *link, vb_time until)
+{
+	return vb_ethernet_has_work(link) ? 0 : until;
 }

@@ -10,11 +10,23 @@
 
 enum { BATCHES_PER_CALL = 64 };
 
-/* The first that was not taken. True: go on. */
-static bool refused(struct vb_ethernet_link *ethernet, struct vb_ethernet_port *port, int error, vb_time now)
+#define FULL_RETRY VB_MICROSECONDS(100)
+/* The same error is given where a filter drops every frame. A queue that moves at all takes the longest frame of Ethernet within
+ * this time, at a megabit a second. */
+#define FULL_AT_MOST VB_MILLISECONDS(200)
+
+/* Lost, as on a cable that is not plugged in. */
+static void lose(struct vb_ethernet_port *port, vb_time now)
 {
 	struct vb_binding *binding = port->qp->scheduler;
 
+	VB_COUNT(binding->counters, send_err);
+	vb_raw_sent(port->qp, 1, now);
+}
+
+/* The first that was not taken. True: go on. */
+static bool refused(struct vb_ethernet_link *ethernet, struct vb_ethernet_port *port, int error, vb_time now)
+{
 	switch (error) {
 	case -EAGAIN:
 		port->blocked = true;
@@ -23,15 +35,20 @@ static bool refused(struct vb_ethernet_link *ethernet, struct vb_ethernet_port *
 	case -ENOBUFS:
 	case -ENOMEM:
 		/* The interface's queue is full, and nothing tells when it is not. */
-		vb_schedule_mark_active(ethernet->schedule, port->qp);
+		if (port->full_since == 0)
+			port->full_since = now;
+		if (now - port->full_since >= FULL_AT_MOST) {
+			lose(port, now);
+			return true;
+		}
+		vb_schedule_arm(ethernet->schedule, port->qp, now + FULL_RETRY);
 		return false;
 	case -EMSGSIZE:
 		vb_raw_too_long(port->qp, now);
 		return false;
 	default:
-		/* The interface is down or gone: lost, as on a cable that is not plugged in. */
-		VB_COUNT(binding->counters, send_err);
-		vb_raw_sent(port->qp, 1, now);
+		/* The interface is down or gone. */
+		lose(port, now);
 		return true;
 	}
 }
@@ -50,6 +67,8 @@ static bool send_batch(struct vb_ethernet_link *ethernet, struct vb_ethernet_por
 	sent = vb_packet_socket_send(port->fd, out->frame, out->length, out->frames, &error);
 	VB_COUNT_MANY(binding->counters, sent_pkts, sent);
 	vb_raw_sent(port->qp, sent, now);
+	if (sent > 0)
+		port->full_since = 0;
 	return error == 0 || refused(ethernet, port, error, now);
 }
 
@@ -83,7 +102,9 @@ void vb_ethernet_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_tim
 
 bool vb_ethernet_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 {
-	if (vb_raw_due(qp) > now) {
+	bool retries = vb_ethernet_port_of(vb_ethernet_link_of(link), qp)->full_since != 0;
+
+	if (!retries && vb_raw_due(qp) > now) {
 		vb_schedule_arm(link->schedule, qp, vb_raw_due(qp));
 		return false;
 	}

@@ -269,6 +269,28 @@ static void events_wake_a_sleeper(void **state)
 	close_side(&from);
 }
 
+/* Where a queue takes nothing, for ever, frames are lost as on a cable that is not plugged in: sends do not wait for it. */
+static void a_queue_that_takes_nothing(void **state)
+{
+	struct side from, to;
+	struct ibv_flow *flow;
+
+	(void)state;
+	open_side(&from);
+	open_side(&to);
+	post_receive(&to, 1, FRAME);
+	flow = steer(&to, TYPE, 0);
+	assert_int_equal(system("tc qdisc add dev lo root pfifo limit 0"), 0);
+	for (uint8_t i = 0; i < 3; i++)
+		send_frame(&from, TYPE, i, 60);
+	assert_int_equal(system("tc qdisc del dev lo root"), 0);
+	send_frame(&from, TYPE, 3, 60);
+	expect_frame(&to, 1, TYPE, 3, 60);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	close_side(&to);
+	close_side(&from);
+}
+
 static void priorities_and_defaults(void **state)
 {
 	struct ibv_flow_attr all = {.type = IBV_FLOW_ATTR_ALL_DEFAULT, .port = 1}, sniffer = {.type = IBV_FLOW_ATTR_SNIFFER, .port = 1};
@@ -624,6 +646,7 @@ int main(void)
 		cmocka_unit_test(frames_go_by_rules),
 		cmocka_unit_test(nothing_is_lost_for_want_of_a_receive),
 		cmocka_unit_test(events_wake_a_sleeper),
+		cmocka_unit_test(a_queue_that_takes_nothing),
 		cmocka_unit_test(priorities_and_defaults),
 		cmocka_unit_test(tags_stay),
 		cmocka_unit_test(sends_that_cannot_be),
