@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "connect/connect.h"
+#include "input.h"
 #include "target.h"
 #include "wire/cm_mad.h"
 
@@ -40,17 +41,12 @@ static struct world {
 	unsigned messages;
 	vb_time now;
 	uint64_t random;
-	const uint8_t *input;
-	size_t left;
+	struct fuzz_input input;
 } world;
 
 static uint32_t take(unsigned bytes)
 {
-	uint32_t value = 0;
-
-	for (; bytes > 0 && world.left > 0; bytes--, world.left--)
-		value = value << 8 | *world.input++;
-	return value;
+	return fuzz_take(&world.input, bytes);
 }
 
 /* ---- what the machines ask ---- */
@@ -196,7 +192,7 @@ static void forge(uint32_t details)
 	memcpy(path.destination, world.host[details >> 1 & 1].gid, 16);
 	mad[16] = 0;
 	mad[17] = (uint8_t)(0x10 + (details >> 2) % 10);
-	for (unsigned i = 24; i < 24 + 8 * (1 + (details >> 6)) && world.left > 0; i++)
+	for (unsigned i = 24; i < 24 + 8 * (1 + (details >> 6)) && world.input.left > 0; i++)
 		mad[i] = (uint8_t)take(1);
 	receive(&path, mad, sizeof(mad));
 }
@@ -267,8 +263,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 {
 	memset(&world, 0, sizeof(world));
 	world.now = VB_SECONDS(1);
-	world.input = input;
-	world.left = length;
+	world.input = (struct fuzz_input){input, length};
 	world.random = take(1);
 	for (unsigned i = 0; i < HOSTS; i++) {
 		struct host *host = &world.host[i];
@@ -281,7 +276,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 		for (unsigned p = 0; p < PROCESSES; p++)
 			vb_connect_owner_init(&host->process[p].owner);
 	}
-	for (unsigned steps = 0; steps < MOST_STEPS && world.left > 0; steps++)
+	for (unsigned steps = 0; steps < MOST_STEPS && world.input.left > 0; steps++)
 		step();
 	for (unsigned i = 0; i < HOSTS; i++)
 		for (unsigned p = 0; p < PROCESSES; p++)

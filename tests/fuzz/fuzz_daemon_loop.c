@@ -6,7 +6,6 @@
  *
  * Each step is a byte for what to do and a few for its details; an input that ends in the middle reads zeros.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -20,7 +19,9 @@
 #include "io/clock.h"
 #include "io/shared_memory.h"
 #include "io/unix_socket.h"
+#include "lib/descriptors.h"
 #include "lib/private_network.h"
+#include "input.h"
 #include "target.h"
 #include "wire/cm_command.h"
 #include "wire/cm_mad.h"
@@ -47,8 +48,7 @@ struct client {
 static struct world {
 	struct vb_server *server;
 	struct client client[CLIENTS];
-	const uint8_t *input;
-	size_t left;
+	struct fuzz_input input;
 	bool has_second_address;
 } world;
 
@@ -81,23 +81,7 @@ void vb_clock_sleep(vb_time duration)
 
 static uint32_t take(unsigned bytes)
 {
-	uint32_t value = 0;
-
-	for (; bytes > 0 && world.left > 0; bytes--, world.left--)
-		value = value << 8 | *world.input++;
-	return value;
-}
-
-static unsigned count_descriptors(void)
-{
-	DIR *folder = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	FUZZ_CHECK(folder);
-	while (readdir(folder))
-		count++;
-	closedir(folder);
-	return count;
+	return fuzz_take(&world.input, bytes);
 }
 
 /* ---- clients ---- */
@@ -492,15 +476,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 	unsigned before = count_descriptors(), idle;
 
 	memset(&world, 0, sizeof(world));
-	world.input = input;
-	world.left = length;
+	world.input = (struct fuzz_input){input, length};
 	for (unsigned i = 0; i < CLIENTS; i++)
 		world.client[i] = (struct client){.fd = -1, .slot_fd = -1};
 	FUZZ_CHECK(ftruncate(gift[GIFT_LOOSE_PAGE], sizeof(struct vb_daemon_page)) == 0);
 	FUZZ_CHECK(vb_server_create(&world.server, (int[]){make_listener(), -1}, &config) == 0);
 	turn();
 	idle = count_descriptors();
-	for (unsigned steps = 0; steps < MOST_STEPS && world.left > 0; steps++)
+	for (unsigned steps = 0; steps < MOST_STEPS && world.input.left > 0; steps++)
 		step();
 	turn();
 	settle();

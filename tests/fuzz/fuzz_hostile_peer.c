@@ -13,6 +13,7 @@
 
 #include "roce/roce.h"
 #include "sim/sim.h"
+#include "input.h"
 #include "target.h"
 
 enum {
@@ -35,17 +36,12 @@ static struct {
 	unsigned places;
 	uint64_t posted[2], completed[2];/* sends, receives: numbers of work requests */
 	struct sim_connection connection;
-	const uint8_t *input;
-	size_t left;
+	struct fuzz_input input;
 } world;
 
 static uint32_t take(unsigned bytes)
 {
-	uint32_t value = 0;
-
-	for (; bytes > 0 && world.left > 0; bytes--, world.left--)
-		value = value << 8 | *world.input++;
-	return value;
+	return fuzz_take(&world.input, bytes);
 }
 
 /* ---- what the peer sends ---- */
@@ -277,8 +273,7 @@ static void check_memory(void)
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 {
 	memset(&world, 0, sizeof(world));
-	world.input = input;
-	world.left = length;
+	world.input = (struct fuzz_input){input, length};
 	world.sim = sim_create(take(1));
 	world.host = sim_host_add(world.sim, false);
 	world.connection = sim_usual;
@@ -297,7 +292,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 	world.peer = sim_qp(world.sim->hosts[1], IBV_QPT_RC, world.peer_cq, world.peer_cq, NULL);
 	world.sim->network.loss = SIM_MILLION;
 	begin();
-	for (unsigned steps = 0; steps < MOST_STEPS && world.left > 0; steps++)
+	for (unsigned steps = 0; steps < MOST_STEPS && world.input.left > 0; steps++)
 		step();
 	end();
 	check_memory();

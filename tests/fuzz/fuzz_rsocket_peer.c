@@ -9,7 +9,6 @@
  * Each step is a byte for what to do and a few for its details; an input that ends in the middle reads zeros.
  */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,9 +19,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/descriptors.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
 #include "rdmacm/rsocket/stream_wire.h"
+#include "input.h"
 #include "target.h"
 
 enum { BUFFER = 4096, MOST_BUFFER = 1 << 18, RECEIVES = 64, MOST_STEPS = 60, MEMORY = 16384, IOMAPS = 2, ROOM = 4 };
@@ -30,8 +31,7 @@ enum { BUFFER = 4096, MOST_BUFFER = 1 << 18, RECEIVES = 64, MOST_STEPS = 60, MEM
 enum { TARGETS_AT = 0, DATA_AT = 1024, DATA = 1024, SOURCE_AT = 8192 };
 
 static struct world {
-	const uint8_t *input;
-	size_t left;
+	struct fuzz_input input;
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
 	struct ibv_mr *mr;
@@ -57,23 +57,7 @@ static uint16_t port;
 
 static uint32_t take(unsigned bytes)
 {
-	uint32_t value = 0;
-
-	for (; bytes > 0 && world.left > 0; bytes--, world.left--)
-		value = value << 8 | *world.input++;
-	return value;
-}
-
-static unsigned count_descriptors(void)
-{
-	DIR *folder = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	FUZZ_CHECK(folder);
-	while (readdir(folder))
-		count++;
-	closedir(folder);
-	return count;
+	return fuzz_take(&world.input, bytes);
 }
 
 static uint8_t stream_byte(uint64_t place)
@@ -424,8 +408,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 
 	memset(&world, 0, sizeof(world));
 	memset(memory, 0, sizeof(memory));
-	world.input = input;
-	world.left = length;
+	world.input = (struct fuzz_input){input, length};
 	world.server = -1;
 	order = take(1);
 	prepare();
@@ -433,7 +416,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 		world.server = raccept(listener, NULL, NULL);
 		world.size = world.theirs.data.length * 2;
 		FUZZ_CHECK(world.server >= 0 && world.size > 0 && world.size <= MOST_BUFFER);
-		for (unsigned steps = 0; steps < MOST_STEPS && world.left > 0; steps++)
+		for (unsigned steps = 0; steps < MOST_STEPS && world.input.left > 0; steps++)
 			step();
 		if (order & 1)
 			FUZZ_CHECK(rclose(world.server) == 0);

@@ -141,15 +141,9 @@ static void tell_fate(void *context, const struct vb_qp *qp, const struct vb_pat
 {
 	struct vb_ib_route route = vb_ib_route_of_path(path);
 	struct vb_fabric_tap *tap = context;
-	uint32_t fate = again ? VB_CAPTURE_DUPLICATED : 0;
 
-	if (!tap->capture)
-		return;
-	if (action->drop)
-		fate = VB_CAPTURE_DROPPED;
-	else if (!again)
-		fate = (action->corrupt ? VB_CAPTURE_CORRUPTED : 0) | (action->delay > 0 || action->behind > 0 ? VB_CAPTURE_DELAYED : 0);
-	capture_sent(tap, qp, &route, bytes, length, fate);
+	if (tap->capture)
+		capture_sent(tap, qp, &route, bytes, length, vb_disturber_fate(action, again));
 }
 
 /* ---- a burst ---- */

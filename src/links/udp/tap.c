@@ -215,15 +215,9 @@ static void tell_fate(void *context, const struct vb_qp *qp, const struct vb_pat
 		      const struct vb_faults_action *action, bool again)
 {
 	struct vb_tap *tap = context;
-	uint32_t fate = again ? VB_CAPTURE_DUPLICATED : 0;
 
-	if (!tap->capture)
-		return;
-	if (action->drop)
-		fate = VB_CAPTURE_DROPPED;
-	else if (!again)
-		fate = (action->corrupt ? VB_CAPTURE_CORRUPTED : 0) | (action->delay > 0 || action->behind > 0 ? VB_CAPTURE_DELAYED : 0);
-	capture_sent(tap, qp, path, 0, bytes, length, fate);
+	if (tap->capture)
+		capture_sent(tap, qp, path, 0, bytes, length, vb_disturber_fate(action, again));
 }
 
 /* ---- sending ---- */

@@ -3,7 +3,6 @@
  * Objects of each kind until no more are given: as many as ibv_query_device promises, then the errno of the kind. All are given
  * back, and once more as many can be had; the second time costs neither descriptors nor memory that the first did not.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -17,6 +16,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/descriptors.h"
 #include "lib/one_world.h"
 #include "lib/private_network.h"
 #include "lib/resident.h"
@@ -37,18 +37,6 @@ static size_t resident(void)
 {
 	malloc_trim(0);
 	return resident_bytes("/proc/self");
-}
-
-static unsigned count_descriptors(void)
-{
-	DIR *folder = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	assert_non_null(folder);
-	while (readdir(folder))
-		count++;
-	closedir(folder);
-	return count;
 }
 
 /* ---- one of each kind ---- */
