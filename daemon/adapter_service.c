@@ -99,6 +99,8 @@ static void deliver(void *context, void *owner, uint32_t agent, int status, cons
 {
 	const struct vb_ib_route *route = &address->route;
 	struct vb_adapter_service *service = context;
+	const struct vb_fabric_port *own = service->adapter.port;
+	int pkey_index = vb_fabric_port_find_pkey(own, address->pkey);
 	struct vb_umad header = {
 		.agent = agent,
 		.status = (uint32_t)status,
@@ -111,6 +113,8 @@ static void deliver(void *context, void *owner, uint32_t agent, int status, cons
 		.hop_limit = route->hop_limit,
 		.traffic_class = route->traffic_class,
 		.flow_label = be32_of(route->flow_label),
+		.path_bits = vb_fabric_port_path_bits(own, route->dlid),
+		.pkey_index = (uint16_t)(pkey_index < 0 ? 0 : pkey_index),
 	};
 
 	if (owner == &service->subnet) {
@@ -121,6 +125,7 @@ static void deliver(void *context, void *owner, uint32_t agent, int status, cons
 	if (status != 0) {
 		header.qpn = be32_of(address->qpn);
 		header.lid = be16_of(route->dlid);
+		header.path_bits = vb_fabric_port_path_bits(own, route->slid);
 	}
 	memcpy(header.gid, status ? route->dgid : route->sgid, sizeof(header.gid));
 	vb_mad_port_deliver(owner, &header, message, length);
@@ -495,6 +500,7 @@ static void send_mad(struct vb_adapter_service *service, vb_time now, struct vb_
 	struct vb_mad_address address = {
 		.route = {
 			.dlid = be16_get(header->lid),
+			.slid = (uint16_t)(vb_fabric_port_lid(own) | (header->path_bits & ((1u << (own->info.protect_lmc & 7)) - 1))),
 			.sl = header->sl & 0x0f,
 			.has_grh = header->grh_present != 0,
 			.hop_limit = header->hop_limit,

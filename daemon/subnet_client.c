@@ -543,10 +543,9 @@ void vb_subnet_client_deliver(struct vb_subnet_client *client, vb_time now, uint
 /* The port's own entry of the partition, full or limited as it is; the first where it has none. */
 static uint16_t own_pkey(const struct vb_fabric_port *port, uint16_t pkey)
 {
-	for (unsigned i = 0; i < VB_FABRIC_PKEYS; i++)
-		if (pkey != 0 && ((be16_get(port->pkeys[i]) ^ pkey) & 0x7fff) == 0)
-			return be16_get(port->pkeys[i]);
-	return be16_get(port->pkeys[0]);
+	int index = vb_fabric_port_find_pkey(port, pkey);
+
+	return be16_get(port->pkeys[index < 0 ? 0 : index]);
 }
 
 void vb_subnet_client_send(struct vb_subnet_client *client, vb_time now, const struct vb_path *path, const void *bytes)

@@ -39,7 +39,7 @@ struct sender {
 	struct agent *agent;
 	struct vb_mad_address address;
 	uint64_t transaction;
-	uint8_t mgmt_class;
+	uint8_t mgmt_class, method;
 	struct vb_rmpp_sender rmpp;
 };
 
@@ -48,7 +48,7 @@ struct receiver {
 	struct agent *agent;
 	struct vb_mad_address address;
 	uint64_t transaction;
-	uint8_t mgmt_class;
+	uint8_t mgmt_class, method;
 	bool delivered;
 	vb_time deadline;
 	struct vb_rmpp_receiver rmpp;
@@ -236,12 +236,16 @@ static struct request *find_request(const struct vb_agents *agents, uint64_t tra
 	return NULL;
 }
 
-static struct sender *find_sender(const struct vb_agents *agents, uint64_t transaction, uint8_t mgmt_class)
+/* The message that an ACK, STOP or ABORT is about. Its sender's peer has sent it; of question and answer, which have the transaction in
+ * common, it is the one of the other direction. Transaction ids are each host's own: two may ask with the same. */
+static struct sender *find_sender(const struct vb_agents *agents, const struct vb_mad_address *from, const struct vb_mad *mad)
 {
 	VB_LIST_FOR_EACH(node, &agents->senders) {
 		struct sender *sender = vb_container_of(node, struct sender, node);
 
-		if (sender->transaction == transaction && sender->mgmt_class == mgmt_class)
+		if (sender->transaction == be64_get(mad->transaction) && sender->mgmt_class == mad->mgmt_class &&
+		    (sender->method ^ VB_MAD_RESPONSE) == mad->method && sender->address.route.dlid == from->route.slid &&
+		    sender->address.qpn == from->source_qpn)
 			return sender;
 	}
 	return NULL;
@@ -270,6 +274,7 @@ static int send_long(struct vb_agents *agents, vb_time now, struct agent *agent,
 	sender->address = *address;
 	sender->transaction = be64_get(head->transaction);
 	sender->mgmt_class = head->mgmt_class;
+	sender->method = head->method;
 	vb_list_append(&agents->senders, &sender->node);
 	send_segments(agents, now, sender);
 	return 0;
@@ -374,6 +379,7 @@ static void reply_to(struct vb_agents *agents, vb_time now, const struct vb_mad_
 	struct vb_mad_address back = *from;
 
 	back.route.dlid = from->route.slid;
+	back.route.slid = from->route.dlid;
 	memcpy(back.route.sgid, from->route.dgid, 16);
 	memcpy(back.route.dgid, from->route.sgid, 16);
 	back.qpn = from->source_qpn;
@@ -392,7 +398,8 @@ static struct receiver *find_receiver(struct vb_agents *agents, vb_time now, str
 		receiver = vb_container_of(node, struct receiver, node);
 		count++;
 		if (receiver->agent == agent && receiver->transaction == transaction && receiver->mgmt_class == mad->mgmt_class &&
-		    receiver->address.route.slid == address->route.slid && receiver->address.source_qpn == address->source_qpn)
+		    receiver->method == mad->method && receiver->address.route.slid == address->route.slid &&
+		    receiver->address.source_qpn == address->source_qpn)
 			return receiver;
 	}
 	receiver = count < MOST_RECEIVERS ? calloc(1, sizeof(*receiver)) : NULL;
@@ -402,6 +409,7 @@ static struct receiver *find_receiver(struct vb_agents *agents, vb_time now, str
 	receiver->address = *address;
 	receiver->transaction = transaction;
 	receiver->mgmt_class = mad->mgmt_class;
+	receiver->method = mad->method;
 	receiver->deadline = now + RECEIVER_PATIENCE;
 	vb_rmpp_receiver_init(&receiver->rmpp, mad->mgmt_class);
 	vb_list_append(&agents->receivers, &receiver->node);
@@ -442,6 +450,40 @@ static void receive_segment(struct vb_agents *agents, vb_time now, struct agent 
 	}
 }
 
+/* An ACK, STOP or ABORT of a message that we send. */
+static void receive_reply(struct vb_agents *agents, vb_time now, struct sender *sender, const struct vb_mad_address *address,
+			  const struct vb_mad *mad)
+{
+	struct request *request = find_request(agents, sender->transaction, sender->mgmt_class);
+	enum vb_rmpp_result result = vb_rmpp_sender_receive(&sender->rmpp, now, mad);
+	struct vb_mad turn;
+
+	/* The answer is waited for from the end of the question on. */
+	if (request && !(sender->method & VB_MAD_RESPONSE))
+		request->deadline = now + request->timeout;
+	if (result == VB_RMPP_GOES_ON) {
+		send_segments(agents, now, sender);
+		return;
+	}
+	if (result == VB_RMPP_DONE && request && !(sender->method & VB_MAD_RESPONSE)) {
+		vb_rmpp_turn_round(mad, &turn);
+		reply_to(agents, now, address, &turn);
+	}
+	forget_sender(sender);
+}
+
+/* The answer has begun: all of the question has come, though we may not have heard so. */
+static void end_question(struct vb_agents *agents, const struct request *request)
+{
+	VB_LIST_FOR_EACH(node, &agents->senders) {
+		struct sender *sender = vb_container_of(node, struct sender, node);
+
+		if (sender->agent == request->agent && sender->transaction == be64_get(request->mad.transaction) &&
+		    sender->mgmt_class == request->mad.mgmt_class && !(sender->method & VB_MAD_RESPONSE))
+			forget_sender(sender);
+	}
+}
+
 void vb_agents_receive(void *context, vb_time now, struct vb_fabric_port *port, const struct vb_mad_address *address,
 		       const struct vb_mad *mad)
 {
@@ -452,21 +494,19 @@ void vb_agents_receive(void *context, vb_time now, struct vb_fabric_port *port, 
 	bool active = vb_rmpp_is_active(mad);
 
 	(void)port;
-	/* ACK, STOP and ABORT are for a message of ours; only the method's direction bit differs from the segments'. */
 	if (active && rmpp->type != VB_RMPP_DATA_SEGMENT) {
-		struct sender *sender = find_sender(agents, be64_get(mad->transaction), mad->mgmt_class);
+		struct sender *sender = find_sender(agents, address, mad);
 
 		if (sender && !sender->agent->registration.user_rmpp) {
-			if (vb_rmpp_sender_receive(&sender->rmpp, now, mad) == VB_RMPP_GOES_ON)
-				send_segments(agents, now, sender);
-			else
-				forget_sender(sender);
+			receive_reply(agents, now, sender, address, mad);
 			return;
 		}
 	}
 	agent = addressee(agents, mad, &request);
 	if (!agent)
 		return;
+	if (request && request->is_long)
+		end_question(agents, request);
 	if (active && agent->registration.rmpp_version != 0 && !agent->registration.user_rmpp) {
 		if (rmpp->type == VB_RMPP_DATA_SEGMENT)
 			receive_segment(agents, now, agent, request, address, mad);

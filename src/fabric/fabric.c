@@ -423,7 +423,9 @@ static int send_by_lid(struct vb_fabric_port *port, vb_time now, struct vb_mad_a
 	struct vb_fabric_port *base = vb_fabric_port_base(port);
 	int out;
 
-	address->route.slid = vb_fabric_port_lid(base);
+	/* Of several LIDs the sender has chosen one, or an answer comes from the one that was asked (IBA 13.5.4). */
+	if (!vb_fabric_port_has_lid(base, address->route.slid))
+		address->route.slid = vb_fabric_port_lid(base);
 	if (vb_fabric_port_has_lid(base, address->route.dlid))
 		return send_to_self(port, address, mad);
 	if (node->type != VB_NODE_SWITCH)

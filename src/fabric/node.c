@@ -152,7 +152,22 @@ bool vb_fabric_port_has_lid(const struct vb_fabric_port *port, uint16_t lid)
 {
 	uint16_t own = vb_fabric_port_lid(port);
 
-	return own != 0 && lid >> (port->info.protect_lmc & 7) == own >> (port->info.protect_lmc & 7);
+	return own != 0 && lid != 0 && lid >> (port->info.protect_lmc & 7) == own >> (port->info.protect_lmc & 7);
+}
+
+uint8_t vb_fabric_port_path_bits(const struct vb_fabric_port *port, uint16_t lid)
+{
+	return vb_fabric_port_has_lid(port, lid) ? (uint8_t)(lid & ((1u << (port->info.protect_lmc & 7)) - 1)) : 0;
+}
+
+int vb_fabric_port_find_pkey(const struct vb_fabric_port *port, uint16_t pkey)
+{
+	enum { PARTITION = 0x7fff };
+
+	for (unsigned i = 0; (pkey & PARTITION) != 0 && i < VB_FABRIC_PKEYS; i++)
+		if (((be16_get(port->pkeys[i]) ^ pkey) & PARTITION) == 0)
+			return (int)i;
+	return -1;
 }
 
 const char *vb_fabric_port_state_name(enum vb_port_state state)

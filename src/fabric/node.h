@@ -147,6 +147,10 @@ static inline uint16_t vb_fabric_port_lid(const struct vb_fabric_port *port)
 
 /* Is this LID one of the port's own, LMC counted? */
 bool vb_fabric_port_has_lid(const struct vb_fabric_port *port, uint16_t lid);
+/* Which of its own that is: the bits that LMC leaves to the sender. 0: another's. */
+uint8_t vb_fabric_port_path_bits(const struct vb_fabric_port *port, uint16_t lid);
+/* Of its partitions, full or limited member, the one that this P_Key is of: the index in its table; -1: none. */
+int vb_fabric_port_find_pkey(const struct vb_fabric_port *port, uint16_t pkey);
 const char *vb_fabric_port_state_name(enum vb_port_state state);
 
 /* The sixteen VLs of a pair of ports of a switch, or of a port of an adapter. */

@@ -144,6 +144,13 @@ static void acknowledge(const struct vb_rmpp_receiver *receiver, const struct vb
 	rmpp_of(reply)->length_or_window = be32_of(receiver->window_last);
 }
 
+void vb_rmpp_turn_round(const struct vb_mad *last, struct vb_mad *out)
+{
+	make_reply(out, last, VB_RMPP_ACK, VB_RMPP_OK);
+	rmpp_of(out)->segment = be32_of(0);
+	rmpp_of(out)->length_or_window = be32_of(1);
+}
+
 /* What is wrong with a segment, or VB_RMPP_OK. */
 static uint8_t find_fault(const struct vb_rmpp_receiver *receiver, const struct vb_rmpp *rmpp)
 {

@@ -5,6 +5,9 @@
  *   sender    DATA 1, waits for ACK; then all up to NewWindowLast; after a timeout again from the first one not acknowledged
  *   receiver  ACK of the first segment, of the last one of the window, of the last one of all, and of whatever comes out of order
  *
+ * Where the answer has many segments, too (13.6.6.3), the sender of the question acknowledges the last ACK with an ACK of segment 0, which
+ * opens the window for the first segment of the answer. Our own senders do not wait for it: they begin with that window.
+ *
  * A segment has 220 bytes behind the RMPP header. All that the class has before its data (20 bytes of SA) stands in
  * each segment, is counted by PayloadLength in each, and once in the message. Messages are as ib_umad shows them: the
  * headers of the first segment, then all data.
@@ -43,6 +46,8 @@ void vb_rmpp_sender_fini(struct vb_rmpp_sender *sender);
 bool vb_rmpp_sender_next(struct vb_rmpp_sender *sender, struct vb_mad *out);
 /* ACK, STOP or ABORT. */
 enum vb_rmpp_result vb_rmpp_sender_receive(struct vb_rmpp_sender *sender, vb_time now, const struct vb_mad *mad);
+/* The ACK of segment 0 for the ACK of a question's last segment. */
+void vb_rmpp_turn_round(const struct vb_mad *last, struct vb_mad *out);
 enum vb_rmpp_result vb_rmpp_sender_expire(struct vb_rmpp_sender *sender, vb_time now);
 
 /* ---- receiving ---- */

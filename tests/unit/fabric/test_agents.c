@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who gets which MAD: registration, transaction ids, timeouts, retries, long messages between two agents of one adapter.
+ * Who gets which MAD: registration, transaction ids, timeouts, retries, long messages between agents of one adapter and of several.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -14,15 +14,76 @@
 
 #include "lab.h"
 
+enum { OTHERS = 2, OTHER_LID = 10, OTHER_LMC = 1, GET_MULTI = 0x14 };
+
+/* The agents of another adapter than the manager's, and what was last delivered to them. */
+struct other {
+	struct vb_fabric_node *node;
+	struct vb_agents agents;
+	uint32_t id;
+	bool cuts;                         /* its cable, when something is delivered */
+	unsigned count;
+	size_t length;
+	uint8_t *bytes;
+	struct vb_mad_address from;
+};
+
 static struct lab lab;
+static struct other other[OTHERS];
 static const struct vb_mad_address nowhere = {.route = {.dlid = 77}, .qpn = 1, .qkey = VB_GSI_QKEY, .pkey = 0xffff};
 static const struct vb_mad_address self = {.route = {.dlid = 9}, .qpn = 1, .qkey = VB_GSI_QKEY, .pkey = 0xffff};
+
+static void hear(void *context, void *owner, uint32_t agent, int status, const struct vb_mad_address *address, const void *message,
+		 size_t length)
+{
+	struct other *own = context;
+
+	assert_ptr_equal(owner, own);
+	assert_int_equal(agent, own->id);
+	assert_int_equal(status, 0);
+	own->count++;
+	own->length = length;
+	free(own->bytes);
+	own->bytes = malloc(length);
+	memcpy(own->bytes, message, length);
+	own->from = *address;
+	if (own->cuts)
+		vb_fabric_cut(&own->node->port[1], true, lab.now);
+}
+
+static const struct vb_agents_host other_host = {.deliver = hear};
+static const struct vb_fabric_consumer other_consumer = {.mad = vb_agents_receive};
+
+static uint16_t lid_of(unsigned i)
+{
+	return (uint16_t)(OTHER_LID + (i << OTHER_LMC));
+}
+
+/* Adapters with two LIDs each. */
+static void begin_others(void)
+{
+	struct vb_fabric_node *the_switch = vb_fabric_find(&lab.fabric, "S1");
+
+	the_switch->linear[9] = 1;
+	the_switch->switch_info.linear_top = be16_of(lid_of(OTHERS));
+	for (unsigned i = 0; i < OTHERS; i++) {
+		other[i] = (struct other){.node = vb_fabric_find(&lab.fabric, i == 0 ? "H1" : "H2")};
+		lab_set_lid(other[i].node, lid_of(i));
+		other[i].node->port[1].info.protect_lmc = OTHER_LMC;
+		the_switch->linear[lid_of(i)] = the_switch->linear[lid_of(i) + 1] = (uint8_t)(2 + i);
+		vb_agents_init(&other[i].agents, &other[i].node->port[1], &other_host, &other[i]);
+		other[i].node->consumer = &other_consumer;
+		other[i].node->consumer_context = &other[i].agents;
+	}
+}
 
 static int begin(void **state)
 {
 	(void)state;
-	lab_begin(&lab, "Switch 4 \"S1\"\n[1] \"SM\"[1]\nCa 1 \"SM\"\n");
+	lab_begin(&lab, "Switch 4 \"S1\"\n[1] \"SM\"[1]\n[2] \"H1\"[1]\n[3] \"H2\"[1]\n"
+			"Ca 1 \"SM\"\nCa 1 \"H1\"\nCa 1 \"H2\"\n");
 	lab_set_lid(lab.manager, 9);
+	begin_others();
 	lab_activate(&lab);
 	return 0;
 }
@@ -30,8 +91,40 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
+	for (unsigned i = 0; i < OTHERS; i++) {
+		vb_agents_fini(&other[i].agents);
+		free(other[i].bytes);
+	}
 	lab_end(&lab);
 	return 0;
+}
+
+static void register_other(unsigned i, uint64_t methods)
+{
+	struct vb_agent_registration registration = {
+		.mgmt_class = VB_MAD_SA,
+		.class_version = 2,
+		.rmpp_version = 1,
+		.methods = {methods, 0},
+	};
+	int id = vb_agents_register(&other[i].agents, lab.now, &other[i], &registration);
+
+	assert_true(id >= 0);
+	other[i].id = (uint32_t)id;
+}
+
+static int send_from_other(unsigned i, uint16_t slid, uint16_t dlid, const void *message, size_t length, vb_time timeout)
+{
+	struct vb_mad_address address = {.route = {.dlid = dlid, .slid = slid}, .qpn = 1, .qkey = VB_GSI_QKEY, .pkey = 0xffff};
+
+	return vb_agents_send(&other[i].agents, lab.now, &other[i], other[i].id, &address, message, length, timeout, 0);
+}
+
+static void mend(unsigned i)
+{
+	other[i].cuts = false;
+	vb_fabric_cut(&other[i].node->port[1], false, lab.now);
+	lab_activate(&lab);
 }
 
 static struct vb_mad request_of(uint8_t mgmt_class, uint8_t version, uint64_t transaction)
@@ -165,6 +258,158 @@ static void a_long_answer(void **state)
 	free(answer);
 }
 
+/* A message of so many bytes, with the headers of `head`, to be sent in segments. */
+static uint8_t *long_message(const void *head, uint8_t method, size_t length, uint8_t seed)
+{
+	uint8_t *message = malloc(length);
+
+	for (size_t i = 56; i < length; i++)
+		message[i] = (uint8_t)(i * 13 + seed);
+	memcpy(message, head, 56);
+	message[3] = method;
+	((struct vb_rmpp *)(void *)message)->version = 1;
+	((struct vb_rmpp *)(void *)message)->time_flags = VB_RMPP_ACTIVE;
+	return message;
+}
+
+/* Two hosts ask with the same transaction, and both answers are under way at once: each gets its own. */
+static void two_that_ask_the_same(void **state)
+{
+	int server = lab_register(&lab, VB_MAD_SA, 2, 1, 1u << VB_MAD_GET);
+	struct vb_mad mad = request_of(VB_MAD_SA, 2, 5);
+	size_t length = 56 + 5000;
+
+	(void)state;
+	for (unsigned i = 0; i < OTHERS; i++) {
+		register_other(i, 0);
+		assert_int_equal(send_from_other(i, 0, 9, &mad, sizeof(mad), VB_SECONDS(1)), 0);
+	}
+	assert_int_equal(lab.answers, 2);
+	assert_memory_equal(lab.answer[0].bytes, lab.answer[1].bytes, sizeof(mad));
+	for (unsigned i = 0; i < OTHERS; i++) {
+		uint16_t dlid = lab.answer[i].address.route.slid;
+		struct vb_mad_address back = {.route = {.dlid = dlid}, .qpn = 1, .qkey = VB_GSI_QKEY, .pkey = 0xffff};
+		uint8_t *answer = long_message(lab.answer[i].bytes, VB_MAD_GET | VB_MAD_RESPONSE, length, (uint8_t)i);
+
+		/* The first segment of the first is lost. */
+		if (i == 0)
+			vb_fabric_cut(&other[0].node->port[1], true, lab.now);
+		assert_int_equal(send_from(server, &back, answer, length, 0, 0), 0);
+		mend(0);
+		free(answer);
+	}
+	assert_int_equal(other[0].count, 0);
+	assert_int_equal(other[1].count, 1);
+	lab.now = vb_agents_deadline(&lab.agents);
+	vb_agents_expire(&lab.agents, lab.now);
+	assert_int_equal(other[0].count, 1);
+	for (unsigned i = 0; i < OTHERS; i++) {
+		uint8_t *expected = long_message(lab.answer[i].bytes, VB_MAD_GET | VB_MAD_RESPONSE, length, (uint8_t)i);
+
+		assert_int_equal(other[i].length, length);
+		assert_memory_equal(other[i].bytes + 56, expected + 56, length - 56);
+		free(expected);
+	}
+	assert_int_equal(vb_agents_deadline(&lab.agents), VB_TIME_NEVER);
+}
+
+/* GetMulti: question and answer have many segments. The last acknowledgement of the question is lost or not. */
+static void long_both_ways(void **state)
+{
+	struct vb_mad mad = request_of(VB_MAD_SA, 2, 7);
+	size_t asked = 56 + 15 * 200, answered = 56 + 30000;
+
+	(void)state;
+	register_other(0, 0);
+	register_other(1, 1u << GET_MULTI);
+	for (unsigned lost = 0; lost < 2; lost++) {
+		uint64_t sent = other[0].node->port[1].counters.transmit_packets;
+		uint8_t *question, *answer;
+
+		mad.transaction = be64_of(7 + lost);
+		question = long_message(&mad, GET_MULTI, asked, 1);
+		other[1].cuts = lost;
+		other[0].count = other[1].count = 0;
+		assert_int_equal(send_from_other(0, 0, lid_of(1), question, asked, VB_SECONDS(9)), 0);
+		assert_int_equal(other[1].count, 1);
+		assert_int_equal(other[1].length, asked);
+		assert_memory_equal(other[1].bytes + 56, question + 56, asked - 56);
+		/* Its segments; and the direction changes with an acknowledgement of the last one. */
+		assert_int_equal(other[0].node->port[1].counters.transmit_packets - sent, lost ? 15 : 16);
+		mend(1);
+		answer = long_message(other[1].bytes, GET_MULTI | VB_MAD_RESPONSE, answered, 2);
+		assert_int_equal(send_from_other(1, 0, lid_of(0), answer, answered, 0), 0);
+		assert_int_equal(other[0].count, 1);
+		assert_int_equal(other[0].length, answered);
+		assert_memory_equal(other[0].bytes + 56, answer + 56, answered - 56);
+		/* Who has the answer does not go on asking. */
+		sent = other[0].node->port[1].counters.transmit_packets;
+		lab.now += VB_SECONDS(4);
+		vb_agents_expire(&other[0].agents, lab.now);
+		vb_agents_expire(&other[1].agents, lab.now);
+		assert_int_equal(other[0].node->port[1].counters.transmit_packets, sent);
+		assert_int_equal(other[1].count, 1);
+		free(question);
+		free(answer);
+	}
+	vb_agents_expire(&other[0].agents, lab.now + VB_SECONDS(60));
+	assert_int_equal(vb_agents_deadline(&other[0].agents), VB_TIME_NEVER);
+}
+
+/* A question that takes longer than its answer may: the time for the answer begins when the question has ended. */
+static void a_long_question_takes_its_time(void **state)
+{
+	struct vb_mad mad = request_of(VB_MAD_SA, 2, 7);
+	uint8_t *question = long_message(&mad, GET_MULTI, 56 + 3000, 1);
+
+	(void)state;
+	register_other(0, 0);
+	register_other(1, 1u << GET_MULTI);
+	vb_fabric_cut(&other[1].node->port[1], true, lab.now);
+	assert_int_equal(send_from_other(0, 0, lid_of(1), question, 56 + 3000, VB_SECONDS(3)), 0);
+	mend(1);
+	/* The first segment again, after two seconds. */
+	lab.now = vb_agents_deadline(&other[0].agents);
+	vb_agents_expire(&other[0].agents, lab.now);
+	assert_int_equal(other[1].count, 1);
+	assert_int_equal(vb_agents_deadline(&other[0].agents), lab.now + VB_SECONDS(3));
+	free(question);
+}
+
+/* LMC: who is asked at his second LID answers from there, at once or in segments, and who asks may choose his. */
+static void several_lids(void **state)
+{
+	int server = lab_register(&lab, VB_MAD_SA, 2, 1, 1u << VB_MAD_GET);
+	uint16_t second = (uint16_t)(lid_of(0) + 1);
+	struct vb_mad mad = {0};
+	struct vb_mad_address back;
+	unsigned first;
+	uint8_t *answer;
+
+	(void)state;
+	for (uint16_t lid = lid_of(0); lid <= second; lid++) {
+		assert_true(lab_ask_lid(&lab, lid, VB_MAD_PERFORMANCE, VB_MAD_GET, 0x0001, 0, &mad));
+		assert_int_equal(lab.answer[0].address.route.slid, lid);
+	}
+	register_other(0, 0);
+	mad = request_of(VB_MAD_SA, 2, 5);
+	first = lab.answers;
+	assert_int_equal(send_from_other(0, second, 9, &mad, sizeof(mad), VB_SECONDS(1)), 0);
+	assert_int_equal(lab.answers, first + 1);
+	assert_int_equal(lab.answer[first].address.route.slid, second);
+	back = (struct vb_mad_address){.route = {.dlid = second}, .qpn = 1, .qkey = VB_GSI_QKEY, .pkey = 0xffff};
+	answer = long_message(lab.answer[first].bytes, VB_MAD_GET | VB_MAD_RESPONSE, 56 + 5000, 1);
+	assert_int_equal(send_from(server, &back, answer, 56 + 5000, 0, 0), 0);
+	assert_int_equal(other[0].count, 1);
+	assert_int_equal(other[0].from.route.dlid, second);
+	assert_int_equal(vb_agents_deadline(&lab.agents), VB_TIME_NEVER);
+	/* A LID that is not its own is not used. */
+	mad.transaction = be64_of(6);
+	assert_int_equal(send_from_other(0, (uint16_t)(second + 1), 9, &mad, sizeof(mad), VB_SECONDS(1)), 0);
+	assert_int_equal(lab.answer[first + 1].address.route.slid, lid_of(0));
+	free(answer);
+}
+
 /* The owner goes while its messages are under way. */
 static void an_owner_that_goes(void **state)
 {
@@ -193,6 +438,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_answer, begin, end),
 		cmocka_unit_test_setup_teardown(wrong_messages, begin, end),
 		cmocka_unit_test_setup_teardown(a_long_answer, begin, end),
+		cmocka_unit_test_setup_teardown(two_that_ask_the_same, begin, end),
+		cmocka_unit_test_setup_teardown(long_both_ways, begin, end),
+		cmocka_unit_test_setup_teardown(a_long_question_takes_its_time, begin, end),
+		cmocka_unit_test_setup_teardown(several_lids, begin, end),
 		cmocka_unit_test_setup_teardown(an_owner_that_goes, begin, end),
 	};
 
