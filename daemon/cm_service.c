@@ -15,6 +15,7 @@
 #include "connect/connect.h"
 #include "daemon/adapter_service.h"
 #include "daemon/client.h"
+#include "daemon/cm_frames.h"
 #include "daemon/device_table.h"
 #include "daemon/subnet_client.h"
 #include "io/clock.h"
@@ -36,13 +37,18 @@ enum {
 	SOURCE_PORTS = 0x4000,
 	PORT_ATTEMPTS = 64,
 	LEAST_PATIENCE_MS = 100,           /* with a subnet manager that answers in less than one */
+	FRAME_ATTEMPTS = 50,
 };
+
+/* Between two attempts to send a frame while the peer's Ethernet address is asked for. */
+#define FRAME_INTERVAL VB_MILLISECONDS(20)
 
 struct outgoing {
 	struct vb_list node;
 	struct vb_path path;
 	struct vb_client *for_client;      /* who captures it, or NULL */
 	bool lost;                         /* on purpose: everything is done but sending */
+	unsigned attempts;                 /* of a frame */
 	uint8_t mad[VB_CM_MAD_LENGTH];
 };
 
@@ -64,10 +70,13 @@ struct vb_cm_service {
 	struct vb_adapter_service *adapter; /* of InfiniBand; NULL: none */
 	int poller;
 	struct sender sender[2];           /* IPv4, IPv6; tags of the poller */
+	struct vb_cm_frames *frames;       /* a tag, too */
 	struct vb_burst *burst;
 	uint32_t psn;
 	struct vb_list queue;
 	unsigned queued;
+	struct vb_list addressless;        /* frames that wait for their Ethernet address */
+	vb_time next_attempt;              /* with them; never: there are none */
 	struct vb_client *speaking;        /* whose message is being carried out */
 	struct vb_connect_owner *told;     /* who was last sent an event */
 	unsigned capture_clients;          /* none, and nothing of it is done */
@@ -145,8 +154,8 @@ static void take_losses(struct vb_cm_service *service, struct vb_client *client,
 	memcpy(filter->left, command->conn.private_data, sizeof(filter->left));
 }
 
-static void tell_packet(struct vb_client *client, unsigned sent, const struct vb_path *path, const uint8_t *datagram,
-			size_t length)
+static void tell_packet(struct vb_cm_service *service, struct vb_client *client, unsigned sent, const struct vb_path *path,
+			const uint8_t *datagram, size_t length)
 {
 	struct vb_cm_trace trace = {.type = VB_CM_TRACE, .sent = sent, .time = vb_clock_now(), .path = *path};
 
@@ -154,7 +163,32 @@ static void tell_packet(struct vb_client *client, unsigned sent, const struct vb
 		return;
 	trace.length = (uint32_t)length;
 	memcpy(trace.datagram, datagram, length);
+	if (path->framing == VB_FRAMING_ETHERNET)
+		vb_cm_frames_addresses(service->frames, path, sent, trace.destination_mac, trace.source_mac);
 	vb_client_send_bytes(client, &trace, sizeof(trace));
+}
+
+static bool has_gid(const struct vb_daemon_device *device, const uint8_t gid[16])
+{
+	for (uint32_t i = 0; i < device->gid_count; i++)
+		if (memcmp(device->gid[i], gid, 16) == 0)
+			return true;
+	return false;
+}
+
+/* By frames, if it can be: an interface does not hear its own. Where it cannot, by UDP. */
+static struct vb_path choose_path(const struct vb_cm_service *service, const struct vb_path *wanted)
+{
+	struct vb_path path = *wanted;
+	bool is_own = false, is_link_local = path.destination[0] == 0xfe && (path.destination[1] & 0xc0) == 0x80;
+
+	for (unsigned i = 0; path.framing == VB_FRAMING_ETHERNET && i < service->devices->count; i++)
+		is_own |= has_gid(&service->devices->device[i], path.destination);
+	if (path.framing == VB_FRAMING_ETHERNET && (is_own || !vb_cm_frames_are_open(service->frames))) {
+		path.framing = VB_FRAMING_UDP;
+		path.interface_index = is_link_local ? path.interface_index : 0;
+	}
+	return path;
 }
 
 static void queue_mad(void *context, const struct vb_path *path, const uint8_t mad[VB_CM_MAD_LENGTH])
@@ -167,7 +201,8 @@ static void queue_mad(void *context, const struct vb_path *path, const uint8_t m
 			       service->queued);
 		return;
 	}
-	outgoing->path = *path;
+	outgoing->path = choose_path(service, path);
+	outgoing->attempts = 0;
 	memcpy(outgoing->mad, mad, VB_CM_MAD_LENGTH);
 	outgoing->for_client = service->capture_clients > 0 ? find_capture_client(service, id_at(mad, 0), service->speaking) : NULL;
 	outgoing->lost = !vb_list_is_empty(&service->drop_filters) && is_to_be_lost(service, mad);
@@ -187,14 +222,6 @@ static uint32_t draw_random(void *context)
 {
 	(void)context;
 	return vb_random_u32();
-}
-
-static bool has_gid(const struct vb_daemon_device *device, const uint8_t gid[16])
-{
-	for (uint32_t i = 0; i < device->gid_count; i++)
-		if (memcmp(device->gid[i], gid, 16) == 0)
-			return true;
-	return false;
 }
 
 /* All of 127.0.0.0/8 is this host's. */
@@ -282,17 +309,6 @@ static void take_errors(struct vb_cm_service *service, const struct sender *send
 					       VB_CM_MAD_LENGTH, error.error);
 }
 
-bool vb_cm_service_serve(struct vb_cm_service *service, const void *tag)
-{
-	for (unsigned i = 0; i < 2; i++) {
-		if (tag != &service->sender[i])
-			continue;
-		take_errors(service, tag);
-		return true;
-	}
-	return false;
-}
-
 /* A capture has it from verbenad's adapter, as all MADs that pass there (daemon/mad_taps.h). */
 static void transmit_by_adapter(struct vb_cm_service *service, const struct outgoing *outgoing)
 {
@@ -300,27 +316,50 @@ static void transmit_by_adapter(struct vb_cm_service *service, const struct outg
 		vb_subnet_client_send(vb_adapter_service_subnet(service->adapter), vb_clock_now(), &outgoing->path, outgoing->mad);
 }
 
+/* As the one packet of the burst. */
+static void compose(struct vb_cm_service *service, struct outgoing *outgoing)
+{
+	struct iovec span = {.iov_base = outgoing->mad, .iov_len = VB_CM_MAD_LENGTH};
+	struct vb_roce_packet packet;
+
+	vb_cm_packet_describe(&packet, service->psn++);
+	vb_burst_reset(service->burst);
+	vb_burst_append(service->burst, &outgoing->path, &packet, &span, 1);
+}
+
+static void tell_sent(struct vb_cm_service *service, const struct outgoing *outgoing)
+{
+	uint8_t datagram[sizeof(((struct vb_cm_trace *)0)->datagram)];
+	size_t length;
+
+	if (!outgoing->for_client)
+		return;
+	length = vb_burst_flatten(service->burst, 0, 0, datagram, sizeof(datagram));
+	tell_packet(service, outgoing->for_client, outgoing->lost ? 2 : 1, &outgoing->path, datagram, length);
+}
+
+/* False: not before the peer's Ethernet address is known. Without a host that has it, the message is lost. */
+static bool transmit_frame(struct vb_cm_service *service, struct outgoing *outgoing)
+{
+	compose(service, outgoing);
+	if (!outgoing->lost && !vb_cm_frames_send(service->frames, service->burst) && ++outgoing->attempts < FRAME_ATTEMPTS)
+		return false;
+	tell_sent(service, outgoing);
+	return true;
+}
+
 static void transmit(struct vb_cm_service *service, struct outgoing *outgoing)
 {
 	bool ipv6 = !vb_path_is_ipv4(&outgoing->path);
 	struct sender *sender = &service->sender[ipv6];
-	struct iovec span = {.iov_base = outgoing->mad, .iov_len = VB_CM_MAD_LENGTH};
-	struct vb_roce_packet packet;
 	uint32_t lost;
 	int error;
 
 	error = open_sender(service, sender, ipv6);
 	if (error >= 0) {
 		outgoing->path.source_port = sender->port;
-		vb_cm_packet_describe(&packet, service->psn++);
-		vb_burst_reset(service->burst);
-		vb_burst_append(service->burst, &outgoing->path, &packet, &span, 1);
-		if (outgoing->for_client) {
-			uint8_t datagram[sizeof(((struct vb_cm_trace *)0)->datagram)];
-			size_t length = vb_burst_flatten(service->burst, 0, 0, datagram, sizeof(datagram));
-
-			tell_packet(outgoing->for_client, outgoing->lost ? 2 : 1, &outgoing->path, datagram, length);
-		}
+		compose(service, outgoing);
+		tell_sent(service, outgoing);
 		if (!outgoing->lost)
 			error = vb_udp_send_run(sender->fd, service->burst, 0, &lost);
 		/* A socket that keeps errors also says the last one to the next sender, whatever it was about. */
@@ -331,6 +370,25 @@ static void transmit(struct vb_cm_service *service, struct outgoing *outgoing)
 		vb_log_limited(VB_LOG_INFO, "cannot send a connection management message: %s", strerror(-error));
 }
 
+static void wait_for_address(struct vb_cm_service *service, struct outgoing *outgoing)
+{
+	if (vb_list_is_empty(&service->addressless))
+		service->next_attempt = vb_clock_now() + FRAME_INTERVAL;
+	vb_list_append(&service->addressless, &outgoing->node);
+}
+
+static void try_again(struct vb_cm_service *service, vb_time now)
+{
+	if (now < service->next_attempt)
+		return;
+	service->next_attempt = VB_TIME_NEVER;
+	VB_LIST_FOR_EACH(node, &service->addressless) {
+		vb_list_remove(node);
+		vb_list_append(&service->queue, node);
+		service->queued++;
+	}
+}
+
 static void flush(struct vb_cm_service *service)
 {
 	for (unsigned i = 0; i < MADS_PER_TURN && !vb_list_is_empty(&service->queue); i++) {
@@ -338,9 +396,13 @@ static void flush(struct vb_cm_service *service)
 
 		vb_list_remove(&outgoing->node);
 		service->queued--;
+		if (outgoing->path.framing == VB_FRAMING_ETHERNET && !transmit_frame(service, outgoing)) {
+			wait_for_address(service, outgoing);
+			continue;
+		}
 		if (outgoing->path.framing == VB_FRAMING_UDP)
 			transmit(service, outgoing);
-		else
+		else if (outgoing->path.framing == VB_FRAMING_GLOBAL)
 			transmit_by_adapter(service, outgoing);
 		free(outgoing);
 	}
@@ -363,14 +425,47 @@ unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const
 		/* Who it is for is known before, by the id it names, or only after, by the event it makes. */
 		client = service->capture_clients > 0 ? find_capture_client(service, id_at(packet.payload, 4), NULL) : NULL;
 		if (client)
-			tell_packet(client, 0, &bundle->from, bundle->bytes + at, length);
+			tell_packet(service, client, 0, &bundle->from, bundle->bytes + at, length);
 		service->told = NULL;
 		vb_connect_receive(service->connect, now, &bundle->from, packet.payload, packet.payload_length);
 		if (service->capture_clients > 0 && !client && service->told && client_of(service->told)->told_packets)
-			tell_packet(client_of(service->told), 0, &bundle->from, bundle->bytes + at, length);
+			tell_packet(service, client_of(service->told), 0, &bundle->from, bundle->bytes + at, length);
 		taken++;
 	}
 	return taken;
+}
+
+/* ---- RoCEv1 ---- */
+
+void vb_cm_service_use_frames(struct vb_cm_service *service)
+{
+	int error = vb_cm_frames_open(service->frames);
+
+	if (error != 0)
+		vb_log_limited(VB_LOG_WARN, "connections by RoCEv1 are made by UDP: no socket for frames: %s", strerror(-error));
+}
+
+static void take_frames(struct vb_cm_service *service)
+{
+	unsigned count = vb_cm_frames_receive(service->frames);
+
+	for (unsigned i = 0; i < count; i++)
+		(void)vb_cm_service_receive(service, vb_clock_now(), vb_cm_frames_at(service->frames, i));
+}
+
+bool vb_cm_service_serve(struct vb_cm_service *service, const void *tag)
+{
+	if (tag == service->frames) {
+		take_frames(service);
+		return true;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		if (tag != &service->sender[i])
+			continue;
+		take_errors(service, tag);
+		return true;
+	}
+	return false;
 }
 
 /* ---- InfiniBand ---- */
@@ -514,6 +609,16 @@ void vb_cm_service_device_gone(struct vb_client *client, uint32_t interface_inde
 		vb_client_send_bytes(client, &event, sizeof(event));
 }
 
+static void forget_capture_client(struct vb_list *list, const struct vb_client *client)
+{
+	VB_LIST_FOR_EACH(node, list) {
+		struct outgoing *outgoing = vb_container_of(node, struct outgoing, node);
+
+		if (outgoing->for_client == client)
+			outgoing->for_client = NULL;
+	}
+}
+
 void vb_cm_service_client_gone(struct vb_cm_service *service, vb_time now, struct vb_client *client)
 {
 	struct drop_filter *filter;
@@ -527,12 +632,8 @@ void vb_cm_service_client_gone(struct vb_cm_service *service, vb_time now, struc
 	if (!client->told_packets)
 		return;
 	service->capture_clients--;
-	VB_LIST_FOR_EACH(node, &service->queue) {
-		struct outgoing *outgoing = vb_container_of(node, struct outgoing, node);
-
-		if (outgoing->for_client == client)
-			outgoing->for_client = NULL;
-	}
+	forget_capture_client(&service->queue, client);
+	forget_capture_client(&service->addressless, client);
 }
 
 /* ---- the service as a whole ---- */
@@ -540,17 +641,18 @@ void vb_cm_service_client_gone(struct vb_cm_service *service, vb_time now, struc
 void vb_cm_service_run(struct vb_cm_service *service, vb_time now)
 {
 	vb_connect_expire(service->connect, now);
+	try_again(service, now);
 	flush(service);
 }
 
 vb_time vb_cm_service_deadline(const struct vb_cm_service *service)
 {
-	return service->queued > 0 ? 0 : vb_connect_next_deadline(service->connect);
+	return service->queued > 0 ? 0 : vb_time_earlier(service->next_attempt, vb_connect_next_deadline(service->connect));
 }
 
 bool vb_cm_service_is_idle(const struct vb_cm_service *service)
 {
-	return service->queued == 0 && vb_connect_count(service->connect) == 0;
+	return service->queued == 0 && vb_list_is_empty(&service->addressless) && vb_connect_count(service->connect) == 0;
 }
 
 struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices, int poller)
@@ -567,14 +669,17 @@ struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices
 	if (!service)
 		return NULL;
 	vb_list_init(&service->queue);
+	vb_list_init(&service->addressless);
 	vb_list_init(&service->drop_filters);
+	service->next_attempt = VB_TIME_NEVER;
 	service->devices = devices;
 	service->poller = poller;
 	service->sender[0].fd = service->sender[1].fd = -1;
 	service->psn = vb_random_u32();
+	service->frames = vb_cm_frames_create(poller);
 	service->burst = malloc(sizeof(*service->burst));
 	service->connect = vb_connect_create(&host);
-	if (!service->burst || !service->connect) {
+	if (!service->frames || !service->burst || !service->connect) {
 		vb_cm_service_destroy(service);
 		return NULL;
 	}
@@ -587,11 +692,14 @@ void vb_cm_service_destroy(struct vb_cm_service *service)
 		return;
 	VB_LIST_FOR_EACH(node, &service->queue)
 		free(vb_container_of(node, struct outgoing, node));
+	VB_LIST_FOR_EACH(node, &service->addressless)
+		free(vb_container_of(node, struct outgoing, node));
 	VB_LIST_FOR_EACH(node, &service->drop_filters)
 		free(vb_container_of(node, struct drop_filter, node));
 	for (unsigned i = 0; i < 2; i++)
 		if (service->sender[i].fd >= 0)
 			vb_descriptor_close(service->sender[i].fd);
+	vb_cm_frames_destroy(service->frames);
 	vb_connect_destroy(service->connect);
 	free(service->burst);
 	free(service);

@@ -3,8 +3,8 @@
  * QP1 of this host: ties the connection manager (src/connect) to the daemon's sockets and to the processes connected to
  * it.
  *
- * In: datagrams that came to slot 0, messages of types 0x100 and up, the end of a process, time. Out: MADs from a UDP
- * source port of its own, replies and events to the process that owns the id.
+ * In: datagrams and RoCEv1's frames that came to slot 0, messages of types 0x100 and up, the end of a process, time. Out: MADs from a
+ * UDP source port of its own or in frames, replies and events to the process that owns the id.
  */
 #ifndef VB_DAEMON_CM_SERVICE_H
 #define VB_DAEMON_CM_SERVICE_H
@@ -39,6 +39,9 @@ bool vb_cm_service_serve(struct vb_cm_service *service, const void *tag);
 
 /* What arrived for slot 0. Returns how many of the bundle's datagrams were MADs. */
 unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const struct vb_udp_bundle *bundle);
+
+/* A process has a socket for RoCEv1: from now on messages between GIDs of that version come and go as frames. */
+void vb_cm_service_use_frames(struct vb_cm_service *service);
 
 /* The process hears that a device is gone; its library knows which of its ids were bound to it. */
 void vb_cm_service_device_gone(struct vb_client *client, uint32_t interface_index);

@@ -410,7 +410,7 @@ static void on_join_group(struct vb_client *client, const struct vb_daemon_messa
 
 /* Of RoCEv1. A process that holds such a socket can send any frame: it is for those that could make one by means of
  * this daemon anyhow. */
-static void on_open_frames(struct vb_client *client, const struct vb_daemon_message *m)
+static void on_open_frames(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
 {
 	struct vb_daemon_message answer;
 	int fd = client->slot == 0 ? -EINVAL : client->peer.uid != geteuid() ? -EACCES : vb_ethernet_open(client->slot);
@@ -423,6 +423,7 @@ static void on_open_frames(struct vb_client *client, const struct vb_daemon_mess
 						 "no socket for RoCEv1 can be made");
 		return;
 	}
+	vb_cm_service_use_frames(server->cm);
 	vb_daemon_message_begin(&answer, VB_DAEMON_FRAMES, m->header.sequence);
 	vb_client_send_descriptors(client, &answer, &fd, 1);
 	vb_descriptor_close(fd);
@@ -490,7 +491,7 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 		on_join_group(client, m);
 		break;
 	case VB_DAEMON_OPEN_FRAMES:
-		on_open_frames(client, m);
+		on_open_frames(server, client, m);
 		break;
 	case VB_DAEMON_ASK_SEGMENT:
 		vb_segments_ask(&server->client_list, &server->devices, client, m);

@@ -149,7 +149,8 @@ static int check_peer(const struct vb_cm_command *command)
 
 static bool path_is_sound(const struct vb_path *path)
 {
-	return path->framing == VB_FRAMING_UDP || (path->framing == VB_FRAMING_GLOBAL && path->dlid != 0 && path->sl < 16);
+	return path->framing == VB_FRAMING_UDP || path->framing == VB_FRAMING_ETHERNET ||
+	       (path->framing == VB_FRAMING_GLOBAL && path->dlid != 0 && path->sl < 16);
 }
 
 static void set_path(struct vb_connection *connection, const struct vb_cm_command *command)
@@ -165,6 +166,9 @@ static void set_path(struct vb_connection *connection, const struct vb_cm_comman
 	memcpy(connection->path.destination, destination->gid, 16);
 	connection->path.traffic_class = conn->traffic_class & 0xfc;
 	connection->path.hop_limit = conn->hop_limit ? conn->hop_limit : VB_CONNECT_HOP_LIMIT;
+	connection->path.framing = command->path.framing;
+	if (command->path.framing == VB_FRAMING_ETHERNET)
+		connection->path.interface_index = command->interface_index;
 	if (vb_connect_gid_is_link_local(destination->gid))
 		connection->path.interface_index = destination->scope ? destination->scope : command->interface_index;
 }

@@ -317,8 +317,9 @@ struct vb_path vb_connect_path_back(const struct vb_path *from)
 	struct vb_path path = {
 		.traffic_class = from->traffic_class & 0xfc, /* not the congestion mark it may have got on its way */
 		.hop_limit = VB_CONNECT_HOP_LIMIT,
-		/* Other addresses are found by the routing table. */
-		.interface_index = vb_connect_gid_is_link_local(from->source) ? from->interface_index : 0,
+		/* Other addresses are found by the routing table; of RoCEv1's, which are all on one link, none is. */
+		.interface_index = vb_connect_gid_is_link_local(from->source) || from->framing == VB_FRAMING_ETHERNET ?
+					   from->interface_index : 0,
 		.slid = from->dlid,
 		.dlid = from->slid,
 		.sl = from->sl,

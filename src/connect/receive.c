@@ -146,7 +146,7 @@ static bool came_to(const struct vb_connect *connect, const struct arrival *arri
 {
 	struct vb_connect_device device;
 
-	if (arrival->from->framing == VB_FRAMING_UDP)
+	if (arrival->from->framing != VB_FRAMING_GLOBAL)
 		return memcmp(address, arrival->from->destination, 16) == 0;
 	return (!vb_gid_is_loopback(address) || memcmp(arrival->from->source, arrival->from->destination, 16) == 0) &&
 	       connect->host.find_device(connect->host.context, address, arrival->from->interface_index, &device);

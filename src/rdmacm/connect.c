@@ -216,8 +216,9 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 	command.source = id->source;
 	command.destination = id->destination;
 	command.interface_index = id->interface_index;
-	if (vb_rdmacm_id_is_fabric(id))
-		command.path = id->route;
+	if (!vb_rdmacm_id_is_fabric(id))
+		id->route = (struct vb_path){.framing = (uint8_t)vb_rdmacm_device_framing(id->device, id->source.gid)};
+	command.path = id->route;
 	command.conn.ece_vendor = id->local_ece.vendor_id;
 	command.conn.ece_options = id->local_ece.options;
 	error = send_request(id, &command);

@@ -211,18 +211,27 @@ void vb_rdmacm_device_unbind(struct vb_rdmacm_id *id)
 	id->id.port_num = 0;
 }
 
-int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint8_t gid[16])
+int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint8_t gid[16], enum vb_framing framing)
 {
 	struct ibv_gid_entry entries[GIDS_AT_ONCE];
 	ssize_t count = ibv_query_gid_table(device->context, entries, GIDS_AT_ONCE, 0);
-
+	uint32_t preferred = framing == VB_FRAMING_ETHERNET ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 	int found = -EADDRNOTAVAIL;
 
-	/* Rather RoCEv2 than RoCEv1, as in Linux. */
 	for (ssize_t i = 0; i < count; i++)
-		if (memcmp(entries[i].gid.raw, gid, 16) == 0 && (found < 0 || entries[i].gid_type == IBV_GID_TYPE_ROCE_V2))
+		if (memcmp(entries[i].gid.raw, gid, 16) == 0 && (found < 0 || entries[i].gid_type == preferred))
 			found = (int)entries[i].gid_index;
 	return found;
+}
+
+enum vb_framing vb_rdmacm_device_framing(const struct vb_rdmacm_device *device, const uint8_t gid[16])
+{
+	int index = vb_rdmacm_device_gid_index(device, gid, VB_FRAMING_UDP);
+	struct ibv_gid_entry entry;
+
+	return index >= 0 && ibv_query_gid_ex(device->context, 1, (uint32_t)index, &entry, 0) == 0 &&
+			       entry.gid_type == IBV_GID_TYPE_ROCE_V1 ?
+		       VB_FRAMING_ETHERNET : VB_FRAMING_UDP;
 }
 
 int vb_rdmacm_device_pkey_index(const struct vb_rdmacm_device *device, uint16_t pkey)
@@ -250,7 +259,7 @@ struct vb_rdmacm_device *vb_rdmacm_device_with_gid(const uint8_t gid[16], uint32
 
 	vb_mutex_lock(&devices_lock);
 	for (struct vb_rdmacm_device *device = devices; device != NULL; device = device->next)
-		if ((found == NULL || device->interface_index == preferred) && vb_rdmacm_device_gid_index(device, gid) >= 0)
+		if ((found == NULL || device->interface_index == preferred) && vb_rdmacm_device_gid_index(device, gid, VB_FRAMING_UDP) >= 0)
 			found = device;
 	vb_mutex_unlock(&devices_lock);
 	return found;

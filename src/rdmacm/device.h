@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "profiles/profile.h"
+#include "wire/path.h"
 
 struct vb_rdmacm_id;
 
@@ -43,8 +44,10 @@ int vb_rdmacm_device_bind(struct vb_rdmacm_id *id, uint32_t interface_index);
 /* As if it had never been. */
 void vb_rdmacm_device_unbind(struct vb_rdmacm_id *id);
 
-/* Index of a GID in the device's table now, or -EADDRNOTAVAIL. */
-int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint8_t gid[16]);
+/* Index of a GID in the device's table now, or -EADDRNOTAVAIL. Where both versions of RoCE have it: that of the framing. */
+int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint8_t gid[16], enum vb_framing framing);
+/* That connections from this GID begin with: rather RoCEv2 than RoCEv1, as in Linux. */
+enum vb_framing vb_rdmacm_device_framing(const struct vb_rdmacm_device *device, const uint8_t gid[16]);
 
 /* Index of the partition in the port's table, by which it is rather a full than a limited member, or -ENOENT. */
 int vb_rdmacm_device_pkey_index(const struct vb_rdmacm_device *device, uint16_t pkey);

@@ -131,5 +131,8 @@ struct vb_rdmacm_id *vb_rdmacm_id_create_child(struct vb_rdmacm_id *listener, co
 	child->id.route.num_paths = 1;
 	if (request->path.framing == VB_FRAMING_GLOBAL)
 		vb_rdmacm_path_learn(child, &request->path);
+	/* Of RoCE's versions the one that the peer speaks. */
+	else
+		child->route.framing = request->path.framing;
 	return child;
 }

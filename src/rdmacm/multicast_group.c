@@ -15,7 +15,7 @@ void vb_rdmacm_multicast_take(struct vb_rdmacm_event *event)
 	struct vb_rdmacm_group *group = event->group;
 	struct vb_rdmacm_id *id = group->id;
 	struct rdma_ud_param *param = &event->event.param.ud;
-	int index = vb_rdmacm_device_gid_index(id->device, id->source.gid), error = 0;
+	int index = vb_rdmacm_device_gid_index(id->device, id->source.gid, VB_FRAMING_UDP), error = 0;
 
 	param->private_data = group->context; /* man rdma_join_multicast */
 	param->qp_num = MULTICAST_QPN;

@@ -55,7 +55,7 @@ static int bind_device(struct vb_rdmacm_id *id, const uint8_t *gid)
 {
 	int error = vb_rdmacm_device_bind(id, VB_FABRIC_INTERFACE);
 
-	if (error == 0 && gid && vb_rdmacm_device_gid_index(id->device, gid) < 0)
+	if (error == 0 && gid && vb_rdmacm_device_gid_index(id->device, gid, VB_FRAMING_GLOBAL) < 0)
 		error = -ENODEV;
 	if (error != 0) {
 		vb_rdmacm_device_unbind(id);

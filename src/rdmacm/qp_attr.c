@@ -28,7 +28,10 @@
 /* InfiniBand within a subnet: LIDs, and no GRH. */
 static void fill_local(const struct vb_rdmacm_id *id, struct ibv_ah_attr *attr)
 {
+	enum { PATH_BITS = 0x7f };       /* as many as there can be: the port's LMC says which of them count */
+
 	attr->dlid = id->route.dlid;
+	attr->src_path_bits = id->route.slid & PATH_BITS;
 	attr->sl = id->route.sl;
 	attr->port_num = 1;
 }
@@ -42,7 +45,7 @@ int vb_rdmacm_qp_attr_address(const struct vb_rdmacm_id *id, struct ibv_ah_attr 
 		fill_local(id, attr);
 		return 0;
 	}
-	index = vb_rdmacm_device_gid_index(id->device, id->source.gid);
+	index = vb_rdmacm_device_gid_index(id->device, id->source.gid, (enum vb_framing)id->route.framing);
 	if (index < 0)
 		return index;
 	attr->is_global = 1;

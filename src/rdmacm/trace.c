@@ -74,6 +74,7 @@ bool vb_rdmacm_trace_packet(const void *bytes, size_t length)
 {
 	const struct vb_cm_trace *trace = bytes;
 	struct vb_capture_record record = {.qpn = VB_CM_QPN, .peer_qpn = VB_CM_QPN};
+	static const char comment[] = "connection management";
 
 	if (length != sizeof(*trace) || trace->length > sizeof(trace->datagram))
 		return false;
@@ -81,9 +82,13 @@ bool vb_rdmacm_trace_packet(const void *bytes, size_t length)
 		return true;
 	record.flags = trace->sent ? VB_CAPTURE_SENT | (trace->sent == 2 ? VB_CAPTURE_DROPPED : 0) : VB_CAPTURE_RECEIVED;
 	record.time = record.received = trace->time;
-	vb_capture_packet(capture, &record, &trace->path,
-			  trace->sent ? 0 : vb_frame_guess_id(&trace->path, trace->datagram, trace->length),
-			  trace->datagram, trace->length, "connection management");
+	if (trace->path.framing == VB_FRAMING_ETHERNET)
+		vb_capture_ethernet(capture, &record, &trace->path, trace->destination_mac, trace->source_mac, trace->datagram,
+				    trace->length, comment);
+	else
+		vb_capture_packet(capture, &record, &trace->path,
+				  trace->sent ? 0 : vb_frame_guess_id(&trace->path, trace->datagram, trace->length),
+				  trace->datagram, trace->length, comment);
 	vb_capture_flush(capture);
 	return true;
 }

@@ -180,11 +180,13 @@ struct vb_cm_trace {
 	int64_t time;                    /* on the monotonic clock */
 	struct vb_path path;
 	uint32_t length;
+	uint8_t destination_mac[6], source_mac[6]; /* of a frame of RoCEv1 */
+	uint8_t reserved[4];
 	uint8_t datagram[320];
 };
 
 /* The same for 32- and 64-bit programs. */
-_Static_assert(sizeof(struct vb_cm_trace) == 392, "trace");
+_Static_assert(sizeof(struct vb_cm_trace) == 408, "trace");
 _Static_assert(sizeof(struct vb_cm_address) == 40, "address");
 _Static_assert(sizeof(struct vb_cm_conn) == 296, "conn");
 _Static_assert(sizeof(struct vb_cm_command) == 496, "command");

@@ -104,9 +104,7 @@ class RoCEv1(ClientCase):
     def test_on_the_wire(self):
         """Nothing but frames of EtherType 0x8915, whose ICRC another implementation confirms and which tshark takes apart."""
         path = os.path.join(self.network.runtime, "v1.pcap")
-        sniffer = self.server.start(which("tcpdump"), "-i", "eth0", "-U", "-Z", "root", "-w", path, "ether", "proto", "0x8915", "or", "udp", "port", "4791",
-                                    privileged=True)
-        self.until(lambda: "listening on" in sniffer.output(), sniffer.output)
+        sniffer = self.sniff(path)
         gids = self.first_version()
         command = [which("ibv_rc_pingpong"), "-d", self.device, "-n", "20", "-s", "3001"]
         self.exchange(command + ["-g", gids[0]], command + ["-g", gids[1], self.address])
@@ -148,14 +146,60 @@ class RoCEv1(ClientCase):
         self.assertEqual(ladder.code, 0, ladder)
         self.assertIn("SEND_FIRST", ladder.out)
 
-    @across(["veth1500_v4"])
+    def sniff(self, path):
+        """tcpdump on the server's side: what is RoCE, of either version."""
+        sniffer = self.server.start(which("tcpdump"), "-i", "eth0", "-U", "-Z", "root", "-w", path, "ether", "proto", "0x8915", "or", "udp", "port", "4791",
+                                    privileged=True)
+        self.until(lambda: "listening on" in sniffer.output(), sniffer.output)
+        return sniffer
+
+    def messages(self, path):
+        """Of connection management, as tshark sees them in a file: EtherType and attribute."""
+        os.chmod(path, 0o644)
+        told = self.server.run(which("tshark"), "-n", "-r", path, "-Y", "infiniband.mad.mgmtclass == 7", "-T", "fields", "-e", "eth.type",
+                               "-e", "infiniband.mad.attributeid", environment={"HOME": self.network.runtime}).out
+        return {tuple(int(word, 0) for word in line.split("\t")) for line in told.splitlines() if line.startswith("0x")}
+
+    @across(["veth1500_v4", "veth1500_v6"])
     def test_connections(self):
-        """By rdma_cm, where RoCEv1 is all that is spoken."""
-        server = self.server.start(which("rping"), "-s", "-a", "10.77.0.1", "-C", "20", "-V", environment=FIRST)
-        self.until_listening(server)
-        client = self.client.run(which("rping"), "-c", "-a", "10.77.0.1", "-C", "20", "-V", environment=FIRST)
-        self.assertEqual(client.code, 0, client)
-        self.assertEqual(server.wait(self.TIMEOUT).code, 0)
+        """rdma_cm where the client speaks RoCEv1 alone, and the server that or both: messages and data are frames, and nothing is UDP."""
+        path = os.path.join(self.network.runtime, "connections.pcap")
+        sniffer = self.sniff(path)
+        address = {"v4": "10.77.0.1", "v6": "fd77::1"}[self.id()[-2:]]
+        bandwidth = ["ib_write_bw", "-R", "-F", "-d", self.device, "-n", "50"]
+        programs = [(["rping", "-s", "-a", address, "-C", "20", "-V"], ["rping", "-c", "-a", address, "-C", "20", "-V"])]
+        if address == "10.77.0.1":
+            programs += [(["ucmatose", "-C", "5"], ["ucmatose", "-C", "5", "-s", address]),
+                         (["udaddy", "-C", "5"], ["udaddy", "-C", "5", "-s", address]), (bandwidth, bandwidth + [address])]
+        for i, (server, client) in enumerate(programs):
+            with self.subTest(server=server):
+                running = self.server.start(which(server[0]), *server[1:], environment=(BOTH, FIRST)[i % 2])
+                self.until_listening(running)
+                ended = self.client.run(which(client[0]), *client[1:], environment=FIRST)
+                self.assertEqual(ended.code, 0, str(ended) + running.output())
+                self.assertEqual(running.wait(self.TIMEOUT).code, 0, running.output())
+        # REQ, REP, RTU, DREQ, DREP of all but udaddy, whose are SIDR_REQ and SIDR_REP.
+        expected = {0x10, 0x13, 0x14, 0x15, 0x16} | ({0x17, 0x18} if len(programs) > 1 else set())
+        self.until(lambda: {attribute for _, attribute in self.messages(path)} >= expected, lambda: str(self.messages(path)))
+        sniffer.signal(15)
+        self.assertEqual({kind for kind, _ in self.messages(path)}, {0x8915})
+        for frame in read_pcap(path):
+            self.assertEqual((frame[0] >> 4, frame[6]), (6, 0x1b), "a GRH, not IP")
+            self.assertEqual(icrc(frame), frame[-4:])
+
+    @across(["veth1500_v4"])
+    def test_capture_of_connections(self):
+        """Messages are in our own capture, too, with their Ethernet addresses; and a server and client on one host do without frames."""
+        path = os.path.join(self.network.runtime, "messages.pcapng")
+        for client in (self.client, self.server):
+            server = self.server.start(which("rping"), "-s", "-a", "10.77.0.1", "-C", "5", "-V", environment=FIRST)
+            self.until_listening(server)
+            capture = [clients.staged.verbena, "capture", "-o", path, "--"] if client is self.client else []
+            ended = client.run(*capture, which("rping"), "-c", "-a", "10.77.0.1", "-C", "5", "-V", environment=FIRST)
+            self.assertEqual(ended.code, 0, str(ended) + server.output())
+            self.assertEqual(server.wait(self.TIMEOUT).code, 0)
+        self.assertEqual({kind for kind, _ in self.messages(path)}, {0x8915})
+        self.assertLessEqual({0x10, 0x13, 0x14}, {attribute for _, attribute in self.messages(path)})
 
     @across(["veth1500_v4", "veth1500_v6"])
     def test_multicast(self):

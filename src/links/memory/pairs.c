@@ -334,7 +334,8 @@ void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_pa
 	if (qp->type != IBV_QPT_RC)
 		return;
 	/* Who has a LID is not known here. */
-	if (path->framing != VB_FRAMING_UDP || vb_schedule_is_shaped(link->schedule, ((const struct vb_binding *)qp->scheduler)->counters))
+	if (path->framing == VB_FRAMING_LOCAL || path->framing == VB_FRAMING_GLOBAL ||
+	    vb_schedule_is_shaped(link->schedule, ((const struct vb_binding *)qp->scheduler)->counters))
 		resolution = VB_RESOLVED_WIRE;
 	else
 		resolution = vb_host_peers_resolve(same_host, path->destination, destination_qpn, &host_peer);

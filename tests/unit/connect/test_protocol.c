@@ -810,6 +810,39 @@ static void connections_outlive_the_daemon(void **state)
 	finish();
 }
 
+/* RoCEv1: what was asked for by frames of an interface is answered by frames of it, and the process is told. */
+static void frames_are_answered_by_frames(void **state)
+{
+	enum { INTERFACE = 5 };
+	struct vb_cm_command command = {
+		.verb = VB_CM_CONNECT,
+		.id = sim_create(client, VB_CM_PS_TCP),
+		.source = sim_address(&sim, 0, 0),
+		.destination = sim_address(&sim, 1, PORT),
+		.interface_index = INTERFACE,
+		.path = {.framing = VB_FRAMING_ETHERNET},
+		.conn = {.qpn = CLIENT_QPN},
+	};
+	const struct vb_cm_event *event;
+
+	(void)state;
+	sim_listen(server, VB_CM_PS_TCP, PORT, 8);
+	assert_int_equal(sim_command(client, &command, NULL), 0);
+	settle();
+	event = sim_expect(server, VB_CM_EVENT_CONNECT_REQUEST);
+	assert_int_equal(event->path.framing, VB_FRAMING_ETHERNET);
+	assert_int_equal(event->path.interface_index, INTERFACE);
+	assert_int_equal(sim_accept(server, event->id, SERVER_QPN), 0);
+	/* The REP, on its way. */
+	assert_int_equal(sim.packet_count, 1);
+	assert_int_equal(sim.packets[0].path.framing, VB_FRAMING_ETHERNET);
+	assert_int_equal(sim.packets[0].path.interface_index, INTERFACE);
+	settle();
+	event = sim_expect(client, VB_CM_EVENT_CONNECT_RESPONSE);
+	assert_int_equal(event->path.framing, VB_FRAMING_ETHERNET);
+	finish();
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
@@ -843,6 +876,7 @@ int main(void)
 		TEST(port_spaces_do_not_meet),
 		TEST(a_host_connects_to_itself),
 		TEST(connections_outlive_the_daemon),
+		TEST(frames_are_answered_by_frames),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
