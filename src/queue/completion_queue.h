@@ -29,7 +29,10 @@ struct vb_completion {
 	bool solicited;                  /* wakes a CQ armed for solicited events (errors always do) */
 	union {
 		uint32_t through;        /* of sends: the places before this one are free once it is polled */
-		uint32_t slid;           /* of receives; 0: there are no LIDs */
+		struct {                 /* of receives; 0: there are no LIDs */
+			uint16_t slid;
+			uint8_t dlid_path_bits;
+		};
 	};
 	uint32_t *released;              /* of sends: where to say so; its queue pair outlives it (vb_cq_discard). NULL: a receive */
 	vb_time timestamp;
@@ -110,8 +113,8 @@ VB_INLINE void vb_completion_to_wc(const struct vb_completion *completion, struc
 	wc->wc_flags = completion->wc_flags;
 	wc->pkey_index = completion->pkey_index;
 	wc->sl = completion->service_level;
-	wc->slid = completion->released ? 0 : (uint16_t)completion->slid;
-	wc->dlid_path_bits = 0;          /* subnet managers give one LID a port unless told otherwise */
+	wc->slid = completion->released ? 0 : completion->slid;
+	wc->dlid_path_bits = completion->released ? 0 : completion->dlid_path_bits;
 }
 
 /* Lock-free hint for pollers. */

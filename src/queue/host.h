@@ -54,6 +54,7 @@ struct vb_queue_host {
 	uint32_t interface_index;        /* of the interface that it is, for raw packets; 0: none */
 	const void *policy;              /* the engine's, of whatever it may choose; NULL: the device's or the process's */
 	const uint16_t *pkeys;           /* atomic: the port's, as many as the profile's table has; NULL: all are the default one */
+	const uint8_t *lmc;              /* atomic: how many low bits of the port's LIDs differ; NULL: there are no LIDs */
 };
 
 #endif

@@ -69,6 +69,16 @@ static uint8_t packet_type(const struct vb_roce_packet *packet)
 	return vb_gid_is_ipv4(packet->from.source) ? OVER_IPV4 : OVER_IPV6;
 }
 
+/* To which of its LIDs the packet was sent (IBA 11.4.2.1); a group's LID is none of them. */
+static uint8_t path_bits(const struct vb_qp *qp, const struct vb_path *from)
+{
+	enum { FIRST_OF_GROUPS = 0xc000 };
+
+	if (!qp->host->lmc || from->dlid >= FIRST_OF_GROUPS)
+		return 0;
+	return (uint8_t)(from->dlid & ((1u << __atomic_load_n(qp->host->lmc, __ATOMIC_RELAXED)) - 1));
+}
+
 void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet, uint32_t length)
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
@@ -83,6 +93,7 @@ void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_r
 		.wc_flags = qp->type == IBV_QPT_UD && packet->from.framing != VB_FRAMING_LOCAL ? IBV_WC_GRH : 0,
 		.service_level = qp->type == IBV_QPT_UD ? packet_type(packet) : 0,
 		.slid = packet->from.slid,
+		.dlid_path_bits = path_bits(qp, &packet->from),
 		.pkey_index = qp->type == IBV_QPT_UD ? (uint16_t)qp->attr.pkey_index : 0,
 		.solicited = packet->solicited,
 		.timestamp = now,

@@ -86,9 +86,15 @@ static uint32_t read_slid(struct ibv_cq_ex *cq)
 	return current->released ? 0 : current->slid;
 }
 
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
+{
+	const struct vb_completion *current = &queue_of(cq)->current;
+
+	return current->released ? 0 : current->dlid_path_bits;
+}
+
 /* VLAN, flow tag and tag matching cannot be asked for, so these are never to be
  * called, but a pointer must be there. */
-static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq) { (void)cq; return 0; }
 static uint16_t read_cvlan(struct ibv_cq_ex *cq) { (void)cq; return 0; }
 static uint32_t read_flow_tag(struct ibv_cq_ex *cq) { (void)cq; return 0; }
 static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)

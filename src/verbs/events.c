@@ -116,11 +116,12 @@ static void take_subnet(struct vb_context *context, const struct vb_daemon_subne
 		raise_port_event(context, IBV_EVENT_PKEY_CHANGE);
 }
 
-void vb_context_take_pkeys(struct vb_context *context)
+void vb_context_adopt_subnet(struct vb_context *context)
 {
 	vb_lock_assert_held(&context->lock);
 	for (unsigned i = 0; i < VB_MAX_PKEYS; i++)
 		__atomic_store_n(&context->session->pkeys[i], context->info.subnet.pkeys[i], __ATOMIC_RELAXED);
+	__atomic_store_n(&context->session->lmc, context->info.subnet.lmc, __ATOMIC_RELAXED);
 	VB_LIST_FOR_EACH(node, &context->qps)
 		vb_qp_pkeys_changed(vb_container_of(node, struct vb_queue_pair, node)->qp);
 }
@@ -148,7 +149,7 @@ void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct
 		context->info = *device;
 	}
 	if (has_subnet)
-		vb_context_take_pkeys(context);
+		vb_context_adopt_subnet(context);
 	context->gone = gone;
 	context->info_version++;
 	vb_lock_release(&context->lock);

@@ -12,7 +12,7 @@ void vb_events_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, c
 				 uint32_t reported);
 
 /* The queue pairs go on with the P_Keys that context->info has. Caller holds context->lock. */
-void vb_context_take_pkeys(struct vb_context *context);
+void vb_context_adopt_subnet(struct vb_context *context);
 /* The interface changed: PORT_ACTIVE, PORT_ERR, GID_CHANGE, DEVICE_FATAL as fits; of a subnet also LID_CHANGE and the like. */
 void vb_context_device_changed(struct vb_endpoint_watcher *watcher, const struct vb_device_info *device, bool gone);
 

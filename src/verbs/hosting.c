@@ -88,6 +88,7 @@ static void fill_host(struct vb_session *session)
 		.watch = vb_explain_choose_watch(),
 		.observer = vb_endpoint_observer(session->endpoint),
 		.pkeys = session->profile.addressing == VB_ADDRESS_LID ? session->pkeys : NULL,
+		.lmc = session->profile.addressing == VB_ADDRESS_LID ? &session->lmc : NULL,
 	};
 }
 

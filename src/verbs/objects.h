@@ -67,6 +67,7 @@ struct vb_session {
 	uint32_t interface_index;        /* host.interface_index */
 	struct vb_profile profile;       /* host.profile */
 	uint16_t pkeys[VB_MAX_PKEYS];    /* atomic: host.pkeys, where a subnet manager gives them out */
+	uint8_t lmc;                     /* atomic: host.lmc, likewise */
 	uint32_t counted[VB_COUNTED_KINDS]; /* atomic: objects there are (verbs/quota.h) */
 	struct vb_lock lock;             /* of what follows: what import looks up by handle */
 	struct vb_list pds, regions, device_memories, xrc_domains;

@@ -58,7 +58,7 @@ static int refresh_info(struct vb_context *context)
 		if (context->info_version == version) {
 			context->info = infos[i];
 			if (context->session->host.pkeys)
-				vb_context_take_pkeys(context);
+				vb_context_adopt_subnet(context);
 		}
 		error = 0;
 	}

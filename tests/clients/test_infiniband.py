@@ -125,6 +125,8 @@ class InfiniBand(FabricCase):
         self.subnet()
         for tool, options in (("send_bw", "-n 500"), ("write_bw", "-n 500"), ("read_bw", "-n 200 -b"), ("write_bw", "-q 4 -n 100"),
                               ("send_lat", "-n 200"), ("write_lat", "-n 100"), ("read_lat", "-n 200"), ("atomic_bw", "-n 200"),
+                              ("atomic_lat", "-n 100"), ("send_bw", "-c UC -n 20 -s 4096"), ("send_lat", "-c UD -n 100"), ("write_bw", "-c XRC -n 100"),
+                              ("send_bw", "-r 64 --use-srq -n 200"),
                               ("send_bw", "-c UD -n 32 -s 1024"), ("write_bw", "-c UC -n 20 -s 4096")):
             with self.subTest(tool=tool, options=options):
                 base = [which("ib_" + tool), "-d", "vib0", "-F"] + options.split()
@@ -170,8 +172,9 @@ class InfiniBand(FabricCase):
         """Both ends in one file: each packet once, dissected from LRH to ICRC, which another CRC confirms; and the ladder."""
         self.subnet()
         path = os.path.join(self.scratch, "pingpong.pcapng")
-        base = [clients.staged.verbena, "run", "--capture", path, which("ibv_rc_pingpong"), "-d", "vib0", "-n", "4", "-s", "5000"]
+        base = [clients.staged.verbena, "run", "--capture", path, which("ibv_rc_pingpong"), "-d", "vib0", "-n", "4", "-s", "5000", "-l", "3"]
         self.exchange(base, base + [self.address])
+        self.assertEqual({int(row[0], 0) for row in self.tshark(path, "infiniband.lrh.sl", "frame.number", rows="infiniband.bth.destqp > 1")}, {3})
         rows = self.tshark(path, "infiniband.lrh.slid", "infiniband.lrh.dlid", "infiniband.bth.opcode", "frame.comment", "_ws.malformed",
                            rows="infiniband.bth.destqp > 1")
         self.assertEqual({row[4] for row in rows}, {""})
@@ -404,6 +407,44 @@ class InfiniBand(FabricCase):
         client = self.right.run(which("rping"), "-c", "-a", "10.77.0.1", "-C", "5", "-V")
         self.assertEqual((client.code, server.wait(self.TIMEOUT).code), (0, 0), str(client) + server.output())
 
+    def test_what_programs_are_told(self):
+        """Events of vib0: a subnet manager that comes, one that takes over with other partitions, a cable, a fabric that dies and comes back."""
+        self.left, self.right = self.network.pair()
+        fabric = self.up(self.left)
+        self.verbena(self.left, "join")
+        self.verbena(self.right, "join", "10.77.0.1")
+        watcher = self.right.start("stdbuf", "-oL", which("ibv_asyncwatch"), "-d", "vib0")
+        self.assertTrue(watcher.wait_until(lambda process: "async event FD" in process.output()), watcher.output())
+        seen = 0
+
+        def told(*events):
+            """Since what was told before: at least these, in any order."""
+            def look():
+                nonlocal seen
+                news = re.findall(r"IBV_EVENT_(\w+)", watcher.output())[seen:]
+                if not set(events) <= set(news):
+                    return False
+                seen += 1 + max(news.index(event) for event in events)
+                return True
+            self.until(look, lambda: "%s\n%s" % (events, watcher.output()))
+        first, read = self.opensm(self.left, "first")
+        self.until_up(first, read)
+        told("LID_CHANGE", "SM_CHANGE", "CLIENT_REREGISTER", "PORT_ACTIVE")
+        self.verbena(self.left, "cut", "S1:2")
+        told("PORT_ERR")
+        self.verbena(self.left, "mend", "S1:2")
+        told("PORT_ACTIVE")
+        first.kill()
+        second, read = self.opensm(self.right, "second", "-P", self.write("partitions", "Default=0x7fff,ipoib:ALL=full;\nboth=0x11:ALL=full;\n"))
+        self.until_up(second, read)
+        told("PKEY_CHANGE", "SM_CHANGE", "CLIENT_REREGISTER")
+        fabric.kill()
+        told("PORT_ERR")
+        self.up(self.left)
+        told("PORT_ACTIVE")
+        self.assertTrue(watcher.running())
+        watcher.kill()
+
     def test_multicast(self):
         """perftest joins a group of opensm's by itself, by MADs, and attaches its queue pairs to it."""
         self.subnet()
@@ -471,7 +512,7 @@ class InfiniBand(FabricCase):
         self.assertTrue(any(attempt() for _ in range(4)), said)
 
     def test_several_lids(self):
-        """LMC 1: each port has two LIDs, and answers to both."""
+        """LMC 1: each port has two LIDs. Answers of queue pairs and to MADs come from the one that was asked, to the one that asked."""
         self.pair(None)
         self.server, self.client, self.address = self.left, self.right, "10.77.0.1"
         process, read = self.opensm(self.left, "sm", "-l", "1")
@@ -482,6 +523,16 @@ class InfiniBand(FabricCase):
         name = self.tool(self.left, "smpquery", "nodedesc", str(lid))
         self.assertEqual(self.tool(self.left, "smpquery", "nodedesc", str(lid + 1)), name)
         self.assertRegex(self.tool(self.left, "perfquery", str(lid + 1), "1"), r"PortXmitPkts")
+        program = ["python3", os.path.join(os.path.dirname(os.path.realpath(__file__)), "programs", "several_lids.py")]
+        server = self.right.start(*program, "serve")
+        self.assertTrue(server.wait_until(lambda p: "ready" in p.output()), server.output())
+        name, told, number = server.output().split()
+        self.assertEqual((name, told), ("ready", str(lid)))
+        for question in (["ask", told, number], ["mad", told]):
+            said = self.left.run(*program, *question)
+            self.assertEqual(said.code, 0, str(said) + server.output())
+            self.assertEqual(said.out.splitlines(), ["%d to %d: from %d to %d" % (a, b, b, a) for a in (0, 1) for b in (0, 1)])
+        server.kill()
         base = [which("ibv_rc_pingpong"), "-d", "vib0", "-n", "200"]
         server, client = self.exchange(base, base + [self.address])
         self.assertIsNotNone(pingpong_figures(client), client)
