@@ -4,9 +4,13 @@
   opensm     from its start to SUBNET UP, beside ibsim, which has management packets too and no data
   switch     RC WRITE through one switch process, three hosts: two that have joined, and between them the one with the switches; against
              our RoCEv2 between two hosts. MTU 1500
+  cut        a cable under ib_write_bw: how long until its packets pass another switch. It must end as if nothing had been
   hops       the latency through ten switches, all in one process, against one
   RoCEv1     against packet_blaster: bare packet sockets, many frames in a system call or rings, and a CRC for every frame
 """
+
+import re
+import time
 
 from benchlib import BenchFailed
 from benchlib.place import PORT, stage_program, start_daemon
@@ -19,6 +23,8 @@ from pylib.clients import perftest_rows
 MIB = 1 << 20
 SWITCH_GOAL, HOPS_GOAL, V1_GOAL = 0.4, 1.2, 0.8
 HOPS = 10
+CUT_GOAL, CUT_PATIENCE = 2, 60
+RING = 'Switch 4 "S1"\n[1] "A"[1]\n[3] "S2"[4]\n[4] "S3"[3]\nSwitch 4 "S2"\n[1] "B"[1]\n[3] "S3"[4]\nSwitch 4 "S3"\nCa 1 "A"\nCa 1 "B"\n'
 
 
 def chain(switches):
@@ -62,11 +68,11 @@ class Switched:
             process.kill()
         self.running = None
 
-    def start(self, switches):
-        """A subnet of that many switches in a chain, up, in the place of the one before."""
+    def start(self, wanted):
+        """A subnet, up, in the place of the one before."""
         self.stop()
         subnet = Subnet(self.middle, self.verbena)
-        self.running = [subnet.up(subnet.write("topology", chain(switches)))]
+        self.running = [subnet.up(subnet.write("topology", wanted))]
         for number, host in enumerate(self.ends, 1):
             host.run(self.verbena, "fabric", "leave")
             joined = host.run(self.verbena, "fabric", "join", "10.78.%d.1" % number, "--as", " AB"[number])
@@ -79,7 +85,7 @@ class Switched:
 
     def perftest(self, switches, tool, options):
         """The first row of numbers that the tool prints."""
-        self.start(switches)
+        self.start(chain(switches))
         base = ["/usr/bin/" + tool, "-F", "-d", "vib0", *options]
         try:
             server = self.ends[0].start(*base)
@@ -91,6 +97,40 @@ class Switched:
             if result.code or not rows:
                 raise BenchFailed("%s\n%s" % (result, said))
             return rows[0]
+        finally:
+            self.stop()
+
+
+    def passed(self, lid):
+        """How many packets two ports of a switch have sent."""
+        told = [self.ends[0].run("/usr/sbin/perfquery", "-x", lid, str(port)).out for port in (3, 4)]
+        return sum(int(number) for text in told for number in re.findall(r"PortXmitPkts:\.+(\d+)", text))
+
+    def until(self, is_so):
+        begun = time.monotonic()
+        while not is_so():
+            if time.monotonic() > begun + CUT_PATIENCE:
+                raise BenchFailed("nothing passes")
+        return time.monotonic() - begun
+
+    def cut(self):
+        """Seconds from the cut on."""
+        self.start(RING)
+        base = ["/usr/bin/ib_write_bw", "-F", "-d", "vib0", "-D", "10"]
+        try:
+            lids = dict(re.findall(r'"(S\d)".* lid (\d+)', self.ends[0].run("/usr/sbin/ibswitches").out))
+            server = self.ends[0].start(*base)
+            if not server.wait_until(lambda process: process.listens(PORT)):
+                raise BenchFailed(str(server.wait(0)))
+            client = self.ends[1].start(*base, "10.78.1.2")
+            direct, other = self.passed(lids["S1"]), self.passed(lids["S3"])
+            self.until(lambda: self.passed(lids["S1"]) > direct + 10000)
+            self.middle.run(self.verbena, "fabric", "cut", "S1:3")
+            seconds = self.until(lambda: self.passed(lids["S3"]) > other + 1000)
+            ended = [process.wait(CUT_PATIENCE) for process in (client, server)]
+            if any(result.code for result in ended) or not perftest_rows(ended[0].out):
+                raise BenchFailed("\n".join(str(result) for result in ended))
+            return seconds
         finally:
             self.stop()
 
@@ -142,6 +182,7 @@ def rows(network, staged, build, quick):
         Row("RoCEv2 WRITE 1 MiB", lambda: place.bandwidth("ib_write_bw", MIB, [], volume), "more", ("ib_write_bw",)),
         Row("switched WRITE 1 MiB", lambda: switched.perftest(1, "ib_write_bw", ["-s", str(MIB), "-n", count, "--report_gbits"])[3],
             "more", ("ib_write_bw", "opensm")),
+        Row("cut", switched.cut, "less", ("ib_write_bw", "opensm")),
         Row("one hop", lambda: switched.perftest(1, "ib_send_lat", ["-s", "8", "-n", str(rounds)])[4], "less", ("ib_send_lat", "opensm")),
         Row("ten hops", lambda: switched.perftest(HOPS, "ib_send_lat", ["-s", "8", "-n", str(rounds)])[4], "less",
             ("ib_send_lat", "opensm")),
@@ -164,6 +205,8 @@ def table(results, repeat, quick):
     switched = results["switched WRITE 1 MiB"]
     lines.append("| RC WRITE 1 MiB through one switch process, three hosts | %.1f Gb/s | %s"
                  % (switched, against(switched, results["RoCEv2 WRITE 1 MiB"], "RoCEv2", SWITCH_GOAL)))
+    lines.append("| a cable is cut under `ib_write_bw -D 10`: until its packets pass another switch | %.2f s | | < %d s | %s |"
+                 % (results["cut"], CUT_GOAL, "met" if results["cut"] < CUT_GOAL else "**missed**"))
     lines.append("| SEND 8 B through one switch, one way | %.2f µs | | | |" % results["one hop"])
     lines.append("| SEND 8 B through ten switches, one way | %.2f µs | %s"
                  % (results["ten hops"], against(results["ten hops"], results["one hop"], "one switch", HOPS_GOAL, at_most=True)))

@@ -67,9 +67,12 @@ class Fabric(FabricCase):
         out = self.tool(left, "perfquery", str(lids[1]), "1")
         self.assertGreaterEqual(int(re.search(r"PortRcvPkts:\.+(\d+)", out).group(1)), 51)
         self.assertNotIn(" ERR ", read())
+        self.assertRegex(self.tool(right, "ibqueryerrors"), r"3 nodes checked, 0 bad nodes found")
+        self.assertRegex(self.tool(left, "smpquery", "nodeinfo", "-D", "0,1"), r"NumPorts:\.+36")
         # opensm's own test: all that the subnet administration knows, in one inventory.
         files = ("-i", os.path.join(self.scratch, "inventory"), "-l", os.path.join(self.scratch, "osmtest.log"))
-        self.assertRegex(self.tool(left, "osmtest", "-f", "c", *files), r"PASS")
+        for flow in ("c", "a"):
+            self.assertRegex(self.tool(left, "osmtest", "-f", flow, *files), r"PASS")
         self.verbena(right, "leave")
         self.assertEqual(self.verbena(right, "leave", code=1).count("has not joined a fabric"), 1)
 
@@ -131,6 +134,36 @@ class Fabric(FabricCase):
         self.verbena(self.left, "mend", "S2:4")
         self.until_up(process, read, 3)
         self.until(lambda: self.tool(self.left, "ibtracert", "1", lid) == direct, "the direct way is taken again")
+
+    def test_a_lost_switch(self):
+        """All cables of a switch are cut: opensm has it no longer, the hosts reach each other; it comes back with its cables."""
+        self.pair(RING, ("--as", "A"), ("--as", "B"))
+        process, read = self.opensm(self.left, "sm")
+        self.until_up(process, read)
+        lid = re.search(r"Base lid: (\d+)", self.tool(self.right, "ibstat", "vib0")).group(1)
+        switches = self.tool(self.left, "ibswitches")
+
+        def said(*command):
+            """A question fails while the way changes: then again."""
+            return self.left.run("/usr/sbin/" + command[0], *command[1:]).out
+
+        def is_way(hops):
+            self.until(lambda: said("ibtracert", "1", lid).count("-> switch port") == hops, lambda: said("ibtracert", "1", lid) + read())
+
+        def is_known(nodes):
+            self.until(lambda: said("saquery").count("NodeRecord dump") == nodes, lambda: said("saquery") + read())
+        self.verbena(self.left, "cut", "S1:3")
+        is_way(3)
+        self.verbena(self.left, "mend", "S1:3")
+        for port in ("S3:3", "S3:4"):
+            self.verbena(self.left, "cut", port)
+        is_known(4)
+        is_way(2)
+        self.assertEqual(len(self.tool(self.left, "ibswitches").splitlines()), 2)
+        self.assertRegex(self.tool(self.left, "perfquery", lid, "1"), r"PortXmitPkts")
+        self.verbena(self.left, "mend", "S3:3")
+        is_known(5)
+        self.assertEqual(sorted(self.tool(self.left, "ibswitches").splitlines()), sorted(switches.splitlines()))
 
     def picture(self, path):
         """Every node and link of an SVG, by its title."""
