@@ -132,19 +132,19 @@ struct vb_mpa_wishes vb_rdmacm_stream_wishes(const struct vb_rdmacm_id *id, cons
 void vb_rdmacm_stream_send(struct vb_rdmacm_stream *stream)
 {
 	struct iovec span;
-	vb_time when;
-	ssize_t sent;
+	ssize_t sent = 1;
 
-	span.iov_base = (void *)vb_mpa_output(stream->mpa, &span.iov_len);
-	if (span.iov_base == NULL)
-		return;
-	when = vb_clock_now();
-	sent = vb_tcp_send(stream->fd, &span, 1, false);
-	if (sent > 0) {
-		vb_rdmacm_trace_sent(stream->fd, stream->mpa, (size_t)sent, when);
-		vb_mpa_sent(stream->mpa, (size_t)sent);
-	} else if (sent != -EAGAIN)
-		vb_mpa_closed(stream->mpa, (int)sent);
+	/* All that goes: after a reply the queue pair has the stream, and its bytes would come in the midst of it. */
+	while (sent > 0 && (span.iov_base = (void *)vb_mpa_output(stream->mpa, &span.iov_len)) != NULL) {
+		vb_time when = vb_clock_now();
+
+		sent = vb_tcp_send(stream->fd, &span, 1, false);
+		if (sent > 0) {
+			vb_rdmacm_trace_sent(stream->fd, stream->mpa, (size_t)sent, when);
+			vb_mpa_sent(stream->mpa, (size_t)sent);
+		} else if (sent != -EAGAIN)
+			vb_mpa_closed(stream->mpa, (int)sent);
+	}
 }
 
 static bool has_to_send(const struct vb_rdmacm_stream *stream)
