@@ -13,7 +13,7 @@
 #include "io/event.h"
 
 /* Ten thousand connections may end at once, with an event of half a kilobyte each. */
-enum { MOST_UNSENT = 16 * 1024 * 1024 };
+enum { MOST_UNSENT = 16 * 1024 * 1024, SEND_TRIES = 4 };
 
 struct unsent {
 	struct vb_list node;
@@ -84,12 +84,16 @@ static void keep_for_later(struct vb_client *client, const void *bytes, size_t l
 
 static void send_or_keep(struct vb_client *client, const void *bytes, size_t length, const int *fds, unsigned count)
 {
+	unsigned tries = count > 0 ? SEND_TRIES : 1;
 	int error = -EAGAIN;
 
 	if (client->failed)
 		return;
+	/* Descriptors cannot be kept, and a client that is dropped loses its slot: a moment's want of memory must not end in that. */
 	if (vb_list_is_empty(&client->unsent))
-		error = vb_unix_send(client->fd, bytes, length, fds, count, false);
+		do
+			error = vb_unix_send(client->fd, bytes, length, fds, count, false);
+		while (--tries > 0 && (error == -ENOBUFS || error == -ENOMEM));
 	if (is_for_later(error) && count == 0)
 		keep_for_later(client, bytes, length);
 	else if (error != 0)

@@ -148,8 +148,11 @@ void vb_nft_put_data(struct vb_nft_batch *batch, unsigned type, const void *byte
 static int send_all(int fd, const void *bytes, size_t length)
 {
 	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-	ssize_t sent = sendto(fd, bytes, length, 0, (struct sockaddr *)&kernel, sizeof(kernel));
+	ssize_t sent;
 
+	do
+		sent = sendto(fd, bytes, length, 0, (struct sockaddr *)&kernel, sizeof(kernel));
+	while (sent < 0 && errno == EINTR);
 	return sent < 0 ? -errno : (size_t)sent == length ? 0 : -EMSGSIZE;
 }
 
@@ -176,6 +179,8 @@ int vb_nft_commit(struct vb_nft_batch *batch, int fd)
 		ssize_t got = recv(fd, reply, sizeof(reply), MSG_DONTWAIT);
 		unsigned left = got > 0 ? (unsigned)got : 0;
 
+		if (got < 0 && errno == EINTR)
+			continue;
 		if (got < 0)
 			return errno == EAGAIN ? 0 : -errno;
 		for (struct nlmsghdr *header = (void *)reply; NLMSG_OK(header, left) && error == 0;

@@ -19,7 +19,7 @@
 #include "io/random.h"
 #include "io/udp.h"
 
-enum { PROBE_MICROSECONDS = 5000, PROBES_AT_ONCE = 64 };
+enum { PROBE_MICROSECONDS = 5000, PROBES_AT_ONCE = 64, PROBE_TRIES = 8 };
 
 void vb_port_group_init(struct vb_port_group *group, uint16_t port)
 {
@@ -75,6 +75,7 @@ static int publish(struct vb_port_group *group)
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES && error == 0; f++)
 		if (group->family[f].available)
 			error = publish_family(&group->family[f]);
+	group->stale = error != 0;
 	if (error != 0)
 		vb_log(VB_LOG_ERROR, "cannot attach the steering program: %s", strerror(-error));
 	return error;
@@ -83,6 +84,7 @@ static int publish(struct vb_port_group *group)
 static int send_probe(const struct vb_port_group *group, struct vb_port_family *family, unsigned index)
 {
 	struct vb_daemon_probe probe;
+	int error = -EAGAIN;
 
 	family->nonce[index] = vb_random_u64();
 	probe = (struct vb_daemon_probe){
@@ -90,7 +92,10 @@ static int send_probe(const struct vb_port_group *group, struct vb_port_family *
 		.index = be32_of(index),
 		.nonce = be64_of(family->nonce[index]),
 	};
-	return vb_udp_send_loopback(family->fd[0], family == &group->family[VB_GROUP_IPV6], group->port, &probe, sizeof(probe));
+	/* One that is not sent would be taken for one that did not arrive. */
+	for (unsigned i = 0; i < PROBE_TRIES && vb_descriptor_error_passes(error); i++)
+		error = vb_udp_send_loopback(family->fd[0], family == &group->family[VB_GROUP_IPV6], group->port, &probe, sizeof(probe));
+	return error;
 }
 
 /* Wait a little for a probe on a socket that is ours to read. Which of the first `sent` probes came (a late one of
@@ -149,7 +154,7 @@ static void find_own_place(const struct vb_port_group *group, struct vb_port_fam
 	append_member(family, 0);
 }
 
-/* A socket left from a place that was never learnt, so some other has moved without our knowing: learn all places
+/* A socket whose place was never learnt is not ours any more. If it has left, some other has moved without our knowing: learn all places
  * anew. */
 static void relearn(struct vb_port_group *group, unsigned f)
 {
@@ -158,7 +163,7 @@ static void relearn(struct vb_port_group *group, unsigned f)
 
 	group->settled = false;
 	find_own_place(group, family);
-	while (family->members + 1 < members)
+	while (family->members < members)
 		append_member(family, VB_GROUP_UNKNOWN);
 }
 
@@ -256,27 +261,35 @@ int vb_port_group_add(struct vb_port_group *group, uint32_t slot, char *why, siz
 				 strerror(-error));
 	}
 	if (error != 0)
-		vb_port_group_remove(group, slot);
+		(void)vb_port_group_remove(group, slot);
 	return error;
 }
 
-void vb_port_group_remove(struct vb_port_group *group, uint32_t slot)
+bool vb_port_group_remove(struct vb_port_group *group, uint32_t slot)
 {
+	bool left = true;
+
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
 		struct vb_port_family *family = &group->family[f];
+		bool placed;
 
 		if (family->fd[slot] < 0)
 			continue;
-		/* A child that the process forked may hold the socket open: make it leave, do not only close it. */
-		(void)vb_udp_leave_group(family->fd[slot], f == VB_GROUP_IPV6);
+		placed = drop_member(family, (uint16_t)slot);
+		left = left && placed;
+		/* A child that the process forked may hold the socket open: make it leave, do not only close it. But who was adopted and
+		 * has not said where it stands may live and have hung up because we stood still: it will come again, with these. */
+		if (placed)
+			(void)vb_udp_leave_group(family->fd[slot], f == VB_GROUP_IPV6);
 		vb_descriptor_close(family->fd[slot]);
 		family->fd[slot] = -1;
-		if (!drop_member(family, (uint16_t)slot))
+		if (!placed)
 			relearn(group, f);
 	}
 	group->taken[slot] = false;
 	if (group->settled)
 		(void)publish(group);
+	return left;
 }
 
 /* One socket may not be two slots'. */
@@ -325,6 +338,16 @@ int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd
 		group->family[f].fd[slot] = copy[f];
 	group->taken[slot] = true;
 	return 0;
+}
+
+void vb_port_group_forget(struct vb_port_group *group, uint32_t slot)
+{
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
+		if (group->family[f].fd[slot] >= 0)
+			vb_descriptor_close(group->family[f].fd[slot]);
+		group->family[f].fd[slot] = -1;
+	}
+	group->taken[slot] = false;
 }
 
 void vb_port_group_adopt_own(struct vb_port_group *group, const int fd[VB_GROUP_FAMILIES])
@@ -418,4 +441,9 @@ void vb_port_group_settle(struct vb_port_group *group)
 	if (unknown > 0)
 		vb_log(VB_LOG_WARN, "%u sockets on UDP port %d belong to nobody who says so", unknown, group->port);
 	group->settled = publish(group) == 0;
+}
+
+int vb_port_group_reattach(struct vb_port_group *group)
+{
+	return group->open && group->settled && group->stale ? publish(group) : 0;
 }

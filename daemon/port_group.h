@@ -39,6 +39,7 @@ struct vb_port_group {
 	uint16_t port;
 	bool open;
 	bool settled;                      /* the order is known and the program is ours */
+	bool stale;                        /* the kernel took no program for the order that is now */
 	struct vb_port_family family[VB_GROUP_FAMILIES];
 	bool taken[VB_DAEMON_SLOTS];
 };
@@ -52,12 +53,15 @@ void vb_port_group_close(struct vb_port_group *group);
 
 /* Sockets for that slot. 0 or -errno with a sentence. Caller made sure that the group is settled. */
 int vb_port_group_add(struct vb_port_group *group, uint32_t slot, char *why, size_t room);
-void vb_port_group_remove(struct vb_port_group *group, uint32_t slot);
+/* False: its sockets may still be there, and their process may come back for the slot. */
+bool vb_port_group_remove(struct vb_port_group *group, uint32_t slot);
 
 /* Take over a slot with its sockets (-1: none of that family; not consumed, duplicated). 0 or -errno: -EBUSY the
  * slot has an owner,
  * -EINVAL these are no such sockets. */
 int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd[VB_GROUP_FAMILIES]);
+/* Not taken over after all. Its sockets stay where they are: their process may be adopted yet. */
+void vb_port_group_forget(struct vb_port_group *group, uint32_t slot);
 /* A survivor kept our predecessor's own sockets: use them as slot 0, if they are in the group. */
 void vb_port_group_adopt_own(struct vb_port_group *group, const int fd[VB_GROUP_FAMILIES]);
 
@@ -72,5 +76,7 @@ void vb_port_group_probe(struct vb_port_group *group);
 void vb_port_group_probe_seen(struct vb_port_group *group, uint32_t slot, uint64_t nonce);
 /* No more waiting for survivors: steer by what is known. */
 void vb_port_group_settle(struct vb_port_group *group);
+/* Where the program is stale, packets reach the wrong process: attach it once more. 0 or -errno. */
+int vb_port_group_reattach(struct vb_port_group *group);
 
 #endif

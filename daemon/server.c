@@ -614,7 +614,10 @@ static void listen_once_more(struct vb_server *server)
 	server->listen_again = VB_TIME_NEVER;
 	if (server->reserve < 0)
 		server->reserve = vb_descriptor_reserve();
-	(void)watch_listeners(server, true);
+	if (watch_listeners(server, true) != 0) {
+		(void)watch_listeners(server, false);
+		server->listen_again = vb_clock_now() + NO_DESCRIPTORS_PAUSE;
+	}
 }
 
 /* Those who connected and say nothing. */
@@ -717,7 +720,11 @@ int vb_server_create(struct vb_server **out, const int listener[VB_SERVER_LISTEN
 	if (config->system) {
 		char why[248];
 
-		vb_slots_serve_users(&server->slots, config->has_trusted ? &config->trusted : NULL);
+		error = vb_slots_serve_users(&server->slots, config->has_trusted ? &config->trusted : NULL);
+		if (error != 0) {
+			vb_server_destroy(server);
+			return error;
+		}
 		/* If it cannot be had now it is tried again when it is needed. */
 		(void)vb_slots_open_port(&server->slots, why, sizeof(why));
 	}

@@ -524,12 +524,14 @@ void vb_slot_map_check(struct vb_slot_map *map)
 	for (unsigned i = 0; i < 4096; i++)
 		if (vb_descriptor_receive(map->watch_fd, bytes, sizeof(bytes)) == -EAGAIN)
 			break;
+	map->damaged = false;
 	if (!map->published)
 		return;
 	error = read_table(map->fd, &there);
 	if (error == 0 && memcmp(there.slot, map->slot, sizeof(map->slot)) == 0 && has_same_ports(map, &there))
 		return;
 	error = write_table(map);
+	map->damaged = error != 0;
 	vb_log_limited(error == 0 ? VB_LOG_WARN : VB_LOG_ERROR, "somebody changed the table inet " TABLE " of nftables: %s",
 		       error == 0 ? "put back" : strerror(-error));
 }

@@ -41,6 +41,7 @@ struct vb_slot_map_port {
 struct vb_slot_map {
 	int fd, watch_fd;                  /* -1: nf_tables is not to be had */
 	bool published;                    /* the table is there */
+	bool damaged;                      /* it is not as it should be, and could not be put back */
 	uint16_t slot[VB_DAEMON_SLOTS];    /* its port, 0: none */
 	struct vb_slot_map_port port[VB_SLOT_MAP_PORTS];
 };
@@ -61,7 +62,7 @@ int vb_slot_map_own(struct vb_slot_map *map, uint16_t port, uid_t uid);
 uint16_t vb_slot_map_port_of(const struct vb_slot_map *map, uid_t uid);
 bool vb_slot_map_is_owned(const struct vb_slot_map *map, uint16_t port);
 
-/* watch_fd is readable: a program has changed tables. Ours is put back as it was, if it was ours. */
+/* watch_fd is readable, or the table is damaged: a program has changed tables. Ours is put back as it was, if it was ours. */
 void vb_slot_map_check(struct vb_slot_map *map);
 
 #endif

@@ -23,6 +23,8 @@
 #define SURVIVOR_PATIENCE VB_SECONDS(2)
 /* A probe may be lost like any datagram. */
 #define PROBE_AGAIN VB_MILLISECONDS(200)
+/* What the kernel refused for want of memory. */
+#define RETRY_AFTER VB_MILLISECONDS(20)
 
 /* The slot of the multicast QPN. On port 4791 it is one like any other, but for its last QPN; a user's would draw all
  * multicast datagrams of the host to that user's port. */
@@ -37,7 +39,7 @@ static void init_group(struct vb_slot_group *group, uint16_t port, uid_t uid)
 {
 	vb_list_init(&group->node);
 	group->uid = uid;
-	group->settle_deadline = group->probe_deadline = VB_TIME_NEVER;
+	group->settle_deadline = group->probe_deadline = group->retry_deadline = VB_TIME_NEVER;
 	vb_port_group_init(&group->port, port);
 }
 
@@ -137,7 +139,7 @@ void vb_slots_close_port(struct vb_slots *slots)
 {
 	unwatch_own_sockets(slots);
 	vb_port_group_close(&slots->shared.port);
-	slots->shared.settle_deadline = slots->shared.probe_deadline = VB_TIME_NEVER;
+	slots->shared.settle_deadline = slots->shared.probe_deadline = slots->shared.retry_deadline = VB_TIME_NEVER;
 }
 
 void vb_slots_fini(struct vb_slots *slots)
@@ -225,22 +227,25 @@ static struct vb_slot_group *make_group(struct vb_slots *slots, uid_t uid, int *
 	return group;
 }
 
-void vb_slots_serve_users(struct vb_slots *slots, const gid_t *trusted)
+int vb_slots_serve_users(struct vb_slots *slots, const gid_t *trusted)
 {
 	slots->system = true;
 	slots->has_trusted = trusted != NULL;
 	slots->trusted = trusted ? *trusted : 0;
 	slots->map_error = vb_slot_map_open(&slots->map);
+	/* Without knowing who has which slot it would refuse those who have one, or give it away. */
+	if (vb_descriptor_error_passes(slots->map_error))
+		return slots->map_error;
 	if (slots->map_error != 0) {
 		vb_log(VB_LOG_INFO, "nf_tables is not to be had: %s", strerror(-slots->map_error));
-		return;
+		return 0;
 	}
 	/* Without it the daemon would not notice that the rule is gone. */
 	slots->map_error = vb_poller_add(slots->poller, slots->map.watch_fd, &slots->map);
 	if (slots->map_error != 0) {
 		vb_log(VB_LOG_WARN, "nf_tables cannot be watched: %s", strerror(-slots->map_error));
 		vb_slot_map_close(&slots->map);
-		return;
+		return slots->map_error;
 	}
 	slots->inherited = slots->map.published;
 	for (unsigned i = 0; i < VB_SLOT_MAP_PORTS; i++) {
@@ -250,6 +255,7 @@ void vb_slots_serve_users(struct vb_slots *slots, const gid_t *trusted)
 		if (slots->map.port[i].port != 0 && !make_group(slots, slots->map.port[i].uid, &error, why, sizeof(why)))
 			vb_log(VB_LOG_WARN, "%s", why);
 	}
+	return 0;
 }
 
 /* Where the client's slot is, or will be. 4791 is needed in any case: the kernel bundles packets for a socket there. */
@@ -333,7 +339,7 @@ static int add_slot(struct vb_slots *slots, struct vb_slot_group *group, uint32_
 	error = vb_slot_map_set(&slots->map, *slot, group->port.port);
 	if (error != 0) {
 		snprintf(why, room, "packets for a new slot cannot be handed to its user: nf_tables: %s", strerror(-error));
-		vb_port_group_remove(&group->port, *slot);
+		(void)vb_port_group_remove(&group->port, *slot);
 		return error;
 	}
 	slots->taken[*slot] = true;
@@ -416,24 +422,26 @@ static void probe_again(struct vb_slot_group *group)
 void vb_slots_release(struct vb_slots *slots, struct vb_client *client)
 {
 	struct vb_slot_group *group = client->group;
-	int error;
+	int error = 0;
 
 	if (client->slot == 0)
 		return;
 	vb_log(VB_LOG_INFO, "slot %u is free again", client->slot);
-	error = group ? vb_slot_map_set(&slots->map, client->slot, 0) : 0;
+	if (group && vb_port_group_remove(&group->port, client->slot))
+		error = vb_slot_map_set(&slots->map, client->slot, 0);
 	if (error != 0)
 		vb_log_limited(VB_LOG_ERROR, "slot %u stays in nf_tables: %s", client->slot, strerror(-error));
-	if (group)
-		vb_port_group_remove(&group->port, client->slot);
 	slots->taken[client->slot] = false;
+	if (group)
+		give_up_unclaimed(slots, group);
 	vb_user_give_back(client->user, VB_USER_SLOTS);
 	client->slot = 0;
 	vb_client_set_page(client, -1);
 	vb_client_forget_segment(client);
 	/* Removal of a survivor that never said where it stands: the others say so again. */
-	if (group && group->port.open && !group->port.settled && group->settle_deadline == VB_TIME_NEVER) {
-		group->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
+	if (group && group->port.open && !group->port.settled) {
+		if (group->settle_deadline == VB_TIME_NEVER)
+			group->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
 		probe(group);
 	}
 }
@@ -501,6 +509,20 @@ static void adopt_without_port(struct vb_slots *slots, struct vb_client *client,
 	}
 }
 
+static const char *why_not_adopted(int error)
+{
+	switch (error) {
+	case -EBUSY:
+		return "the slot belongs to another process";
+	case -EDQUOT:
+		return "this user has no more slots";
+	case -EINVAL:
+		return "these are not the slot's sockets";
+	default:
+		return "verbenad cannot take the slot over now";
+	}
+}
+
 void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *m, const int *fds)
 {
 	int by_bit[VB_DAEMON_MAX_FDS], error = 0;
@@ -528,23 +550,22 @@ void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const stru
 			unwatch_own_sockets(slots);
 		vb_port_group_adopt_own(&group->port, &by_bit[3]);
 		if (group == &slots->shared)
-			watch_own_sockets(slots);
+			(void)watch_own_sockets(slots); /* otherwise it is tried again */
 	}
 	error = may_claim(slots, group, m->slot.slot) ? vb_port_group_adopt(&group->port, m->slot.slot, by_bit) : -EBUSY;
 	if (error == 0 && !vb_user_take(client->user, VB_USER_SLOTS)) {
-		vb_port_group_remove(&group->port, m->slot.slot);
+		vb_port_group_forget(&group->port, m->slot.slot);
 		error = -EDQUOT;
 	}
 	if (error == 0) {
 		error = vb_slot_map_set(&slots->map, m->slot.slot, group->port.port);
 		if (error != 0) {
 			vb_user_give_back(client->user, VB_USER_SLOTS);
-			vb_port_group_remove(&group->port, m->slot.slot);
+			vb_port_group_forget(&group->port, m->slot.slot);
 		}
 	}
 	if (error != 0) {
-		vb_client_refuse(client, m->header.sequence, error, error == -EBUSY ?
-				 "the slot belongs to another process" : "these are not the slot's sockets");
+		vb_client_refuse(client, m->header.sequence, error, why_not_adopted(error));
 		return;
 	}
 	client->group = group;
@@ -577,7 +598,23 @@ bool vb_slots_is_foreign(const struct vb_slots *slots, const struct vb_client *c
 
 static vb_time group_deadline(const struct vb_slot_group *group)
 {
-	return vb_time_earlier(group->settle_deadline, group->probe_deadline);
+	return vb_time_earlier(vb_time_earlier(group->settle_deadline, group->probe_deadline), group->retry_deadline);
+}
+
+/* Steering that is not as the sockets are, QP1 unwatched, a table that another program changed: each at once, and again until it
+ * succeeds. */
+static void retry_refused(struct vb_slots *slots, struct vb_slot_group *group, vb_time now)
+{
+	bool broken = vb_port_group_reattach(&group->port) != 0;
+
+	if (group == &slots->shared) {
+		if (group->port.open && !slots->own_watched)
+			broken |= watch_own_sockets(slots) != 0;
+		if (slots->map.damaged)
+			vb_slot_map_check(&slots->map);
+		broken |= slots->map.damaged;
+	}
+	group->retry_deadline = broken ? now + RETRY_AFTER : VB_TIME_NEVER;
 }
 
 static void expire_group(struct vb_slots *slots, struct vb_slot_group *group, vb_time now)
@@ -586,6 +623,7 @@ static void expire_group(struct vb_slots *slots, struct vb_slot_group *group, vb
 		probe_again(group);
 	if (now >= group->settle_deadline)
 		settle_if_possible(slots, group, true);
+	retry_refused(slots, group, now);
 }
 
 vb_time vb_slots_deadline(const struct vb_slots *slots)

@@ -34,7 +34,7 @@ struct vb_slot_group {
 	struct vb_list node;
 	uid_t uid;                         /* whose port; unset for port 4791 */
 	struct vb_port_group port;
-	vb_time settle_deadline, probe_deadline;
+	vb_time settle_deadline, probe_deadline, retry_deadline;
 };
 
 struct vb_slots {
@@ -53,8 +53,9 @@ struct vb_slots {
 };
 
 void vb_slots_init(struct vb_slots *slots, struct vb_list *clients, int poller);
-/* Serve every user: read what a predecessor left, and who among them trust each other (NULL: none). */
-void vb_slots_serve_users(struct vb_slots *slots, const gid_t *trusted);
+/* Serve every user: read what a predecessor left, and who among them trust each other (NULL: none). 0, also where there is no
+ * nf_tables and the daemon serves its own user; or -errno: what the predecessor left could not be read this time. */
+int vb_slots_serve_users(struct vb_slots *slots, const gid_t *trusted);
 void vb_slots_fini(struct vb_slots *slots);
 
 /* Open port 4791 for QP1, unless it is open. 0 or -errno with a sentence. */

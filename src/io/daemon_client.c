@@ -202,8 +202,16 @@ int vb_daemon_client_receive(struct vb_daemon_client *client, struct vb_daemon_m
 int vb_daemon_client_send(struct vb_daemon_client *client, struct vb_daemon_message *message, const int *fds,
 			  unsigned count)
 {
+	int error;
+
 	message->header.sequence = ++client->sequence;
-	return vb_unix_send(client->fd, message, message->header.length, fds, count, true);
+	/* A daemon that is hung up on takes the process for dead. */
+	for (unsigned tries = 0;; tries++) {
+		error = vb_unix_send(client->fd, message, message->header.length, fds, count, true);
+		if ((error != -ENOMEM && error != -ENOBUFS) || tries == MOST_TRIES)
+			return error;
+		vb_wait(NULL, 0, vb_clock_now() + (VB_MICROSECONDS(10) << tries));
+	}
 }
 
 static bool ends_answer(const struct vb_daemon_message *message)
@@ -232,6 +240,12 @@ static int ask(struct vb_daemon_client *client, struct vb_daemon_message *reques
 		bool asked, more;
 
 		error = vb_daemon_client_receive(client, &answer, received, &received_count, deadline);
+		/* It is there still when there is memory for it. */
+		if ((error == -ENOMEM || error == -ENOBUFS) && vb_clock_now() < deadline) {
+			vb_wait(NULL, 0, vb_clock_now() + VB_MILLISECONDS(1));
+			error = 0;
+			continue;
+		}
 		if (error != 0)
 			break;
 		asked = answer.header.sequence == request->header.sequence;

@@ -38,6 +38,12 @@ int vb_descriptor_lift(int fd)
 	return above;
 }
 
+bool vb_descriptor_error_passes(int error)
+{
+	return error == -ENOMEM || error == -ENOBUFS || error == -EMFILE || error == -ENFILE || error == -ENOSPC || error == -EINTR ||
+	       error == -EAGAIN;
+}
+
 void vb_descriptor_close(int fd)
 {
 	close(fd);

@@ -17,6 +17,8 @@ int vb_descriptor_socket(int domain, int type, int protocol);
  * errno. Close-on-exec. */
 int vb_descriptor_lift(int fd);
 void vb_descriptor_close(int fd);
+/* Is that -errno of a call for want of something that may be there in a moment: memory, buffers, descriptors, or no signal? */
+bool vb_descriptor_error_passes(int error);
 int vb_descriptor_duplicate(int fd);       /* close-on-exec; descriptor or -errno */
 void vb_descriptor_replace(int fd, int by); /* `fd` is what `by` was, which is closed */
 

@@ -145,20 +145,27 @@ static int watch_devices(struct vb_endpoint *endpoint)
 
 /* ---- the slot ---- */
 
-static void replace(int *kept, int fd)
+static int replace(int *kept, int fd)
 {
 	int copy = vb_descriptor_duplicate(fd);
 
 	if (copy < 0)
-		return;
+		return copy;
 	if (*kept >= 0)
 		vb_descriptor_close(*kept);
 	*kept = copy;
+	return 0;
 }
+
+struct slot_offer {
+	struct vb_endpoint *endpoint;
+	int error;                         /* of what could not be taken */
+};
 
 static bool take_slot(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count)
 {
-	struct vb_endpoint *endpoint = context;
+	struct slot_offer *offer = context;
+	struct vb_endpoint *endpoint = offer->endpoint;
 	int *places[VB_DAEMON_MAX_FDS] = {
 		&endpoint->receive_fd[VB_ENDPOINT_IPV4], &endpoint->receive_fd[VB_ENDPOINT_IPV6], &endpoint->page_fd,
 		&endpoint->daemon_own_fd[VB_ENDPOINT_IPV4], &endpoint->daemon_own_fd[VB_ENDPOINT_IPV6],
@@ -174,8 +181,8 @@ static bool take_slot(void *context, const struct vb_daemon_message *message, co
 	for (unsigned bit = 0, next = 0; bit < VB_DAEMON_MAX_FDS; bit++) {
 		if (!(message->slot.descriptors & 1u << bit))
 			continue;
-		if (bit >= first)
-			replace(places[bit], fds[next]);
+		if (bit >= first && offer->error == 0)
+			offer->error = replace(places[bit], fds[next]);
 		next++;
 	}
 	if (endpoint->schedule.slot == 0)
@@ -189,6 +196,7 @@ static int adopt_slot(struct vb_endpoint *endpoint, struct vb_daemon_client *dae
 		endpoint->receive_fd[VB_ENDPOINT_IPV4], endpoint->receive_fd[VB_ENDPOINT_IPV6], endpoint->page_fd,
 		endpoint->daemon_own_fd[VB_ENDPOINT_IPV4], endpoint->daemon_own_fd[VB_ENDPOINT_IPV6],
 	};
+	struct slot_offer offer = {.endpoint = endpoint};
 	struct vb_daemon_message request;
 	int fds[VB_DAEMON_MAX_FDS];
 	unsigned count = 0;
@@ -201,7 +209,8 @@ static int adopt_slot(struct vb_endpoint *endpoint, struct vb_daemon_client *dae
 		fds[count++] = candidates[bit];
 		request.slot.descriptors |= 1u << bit;
 	}
-	return vb_daemon_client_request(daemon, &request, fds, count, take_slot, endpoint);
+	/* Its own sockets are not replaced, and the daemon's it has from the one before. */
+	return vb_daemon_client_request(daemon, &request, fds, count, take_slot, &offer);
 }
 
 static bool take_shown(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count)
@@ -236,6 +245,7 @@ static enum vb_daemon_port_wish wish_for_port(void)
 int vb_daemon_link_open(struct vb_endpoint *endpoint)
 {
 	enum vb_daemon_port_wish wish = wish_for_port();
+	struct slot_offer offer = {.endpoint = endpoint};
 	struct vb_daemon_message request;
 	int error = vb_daemon_client_connect(&endpoint->daemon, true);
 
@@ -243,7 +253,9 @@ int vb_daemon_link_open(struct vb_endpoint *endpoint)
 		return error;
 	vb_daemon_message_begin(&request, VB_DAEMON_OPEN_SLOT, 0);
 	request.open_slot.port = wish;
-	error = vb_daemon_client_request(&endpoint->daemon, &request, NULL, 0, take_slot, endpoint);
+	error = vb_daemon_client_request(&endpoint->daemon, &request, NULL, 0, take_slot, &offer);
+	if (error == 0)
+		error = offer.error;
 	if (error == 0 && (endpoint->schedule.slot == 0 || (wish == VB_DAEMON_PORT_NEEDED && !vb_endpoint_has_port(endpoint))))
 		error = -EPROTO;
 	if (error == 0)
@@ -306,13 +318,20 @@ static int join_seeker(struct vb_endpoint *endpoint)
 	return endpoint->found_error;
 }
 
-static void take_over(struct vb_endpoint *endpoint)
+/* Ever longer. */
+static void try_later(struct vb_endpoint *endpoint)
 {
 	vb_time pause = FIRST_PAUSE << (endpoint->tries < 12 ? endpoint->tries : 12);
+
+	endpoint->tries++;
+	endpoint->next_try = vb_clock_now() + (pause < LONGEST_PAUSE ? pause : LONGEST_PAUSE);
+}
+
+static void take_over(struct vb_endpoint *endpoint)
+{
 	bool was_system = endpoint->daemon.is_system;
 	int error = join_seeker(endpoint);
 
-	endpoint->tries++;
 	if (error == 0) {
 		endpoint->daemon = endpoint->found;
 		error = watch_devices(endpoint);
@@ -320,7 +339,7 @@ static void take_over(struct vb_endpoint *endpoint)
 	if (error != 0) {
 		vb_daemon_client_close(&endpoint->daemon);
 		endpoint->daemon.is_system = was_system;
-		endpoint->next_try = vb_clock_now() + (pause < LONGEST_PAUSE ? pause : LONGEST_PAUSE);
+		try_later(endpoint);
 		return;
 	}
 	vb_log(VB_LOG_INFO, "verbenad (pid %u) took slot %u over", endpoint->daemon.pid, endpoint->schedule.slot);
@@ -341,7 +360,7 @@ void vb_daemon_link_retry(struct vb_endpoint *endpoint)
 	if (pthread_create(&endpoint->seeker, NULL, seek_daemon, endpoint) == 0)
 		endpoint->seeker_runs = true;
 	else
-		endpoint->next_try = vb_clock_now() + LONGEST_PAUSE;
+		try_later(endpoint);
 }
 
 void vb_daemon_link_report_probes(struct vb_endpoint *endpoint)

@@ -21,11 +21,16 @@
 #include "base/log.h"
 #include "io/clock.h"
 #include "io/daemon_client.h"
+#include "io/descriptor.h"
+#include "io/event.h"
 #include "io/unix_socket.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/streams.h"
 
 #define ADOPT_TIMEOUT VB_SECONDS(5)
+#define FIRST_NAP VB_MILLISECONDS(5)
+
+enum { PASSING_TRIES = 6 };
 
 int vb_rdmacm_daemon_connect(void)
 {
@@ -131,6 +136,11 @@ static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *b
 	vb_mutex_unlock(&id->lock);
 
 	error = converse(fd, &command, &reply, otherwise);
+	/* A listener that is not adopted is deaf, and its program does not hear of it. */
+	for (unsigned tries = 0; error == 0 && vb_descriptor_error_passes(-reply.error) && tries < PASSING_TRIES; tries++) {
+		vb_wait(NULL, 0, vb_clock_now() + (FIRST_NAP << tries));
+		error = converse(fd, &command, &reply, otherwise);
+	}
 	if (error == 0 && reply.error != 0 && command.verb == VB_CM_ADOPT) {
 		vb_log(VB_LOG_WARN, "verbenad was replaced and could not take over port %u: %s", id->source.port,
 		       strerror(reply.error));
