@@ -7,7 +7,9 @@
  *   FAIL_AT=N             the Nth such call fails; 0: none
  *   FAIL_KIND=short       for want of something (default); =interrupted: EINTR, of calls that can have it; =killed: instead of
  *                         the call the process dies, as by kill -9; =stopped: it stops there, until it is told to go on;
- *                         =part: the Nth read or write of a stream or file moves one byte
+ *                         =part: the Nth read or write of a stream or file moves one byte; =pieces: each of them moves N bytes
+ *                         at most
+ *   FAIL_TELLS=1          on SIGTERM the program ends as if by itself: for those that never do
  *
  * Two lines go to standard error: which call failed, of whom, and (at the end of the program) how many there were.
  * The program may turn it on and off: fail_calls_begin() and fail_calls_end(), found by dlsym. A program without these words is
@@ -35,6 +37,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -50,7 +53,7 @@ static struct range {
 } ranges[MOST_RANGES];
 static unsigned range_count;
 static unsigned long fail_at, calls;     /* calls: atomic */
-static bool interrupts, parts, is_on = true;
+static bool interrupts, parts, pieces, is_on = true;
 static int signal_number;                /* killed, stopped: this one */
 static __thread bool inside;
 
@@ -106,19 +109,30 @@ static void tell(const char *format, ...)
 		abort();
 }
 
+static void tell_and_end(int number)
+{
+	(void)number;
+	inside = true;
+	tell("calls %lu\n", calls);
+	_exit(0);
+}
+
 __attribute__((constructor)) static void prepare(void)
 {
 	const char *at = getenv("FAIL_AT"), *kind = getenv("FAIL_KIND");
 
 	inside = true;
 	interrupts = kind && strcmp(kind, "interrupted") == 0;
-	parts = kind && strcmp(kind, "part") == 0;
+	pieces = kind && strcmp(kind, "pieces") == 0;
+	parts = pieces || (kind && strcmp(kind, "part") == 0);
 	if (kind && strcmp(kind, "killed") == 0)
 		signal_number = SIGKILL;
 	else if (kind && strcmp(kind, "stopped") == 0)
 		signal_number = SIGSTOP;
 	dl_iterate_phdr(note_object, NULL);
 	is_on = !getenv("FAIL_WAITS");
+	if (range_count > 0 && getenv("FAIL_TELLS"))
+		signal(SIGTERM, tell_and_end);
 	fail_at = at ? strtoul(at, NULL, 10) : 0;
 	inside = false;
 }
@@ -140,29 +154,34 @@ __attribute__((destructor)) static void tell_count(void)
 		tell("calls %lu\n", calls);
 }
 
+/* The object whose call it is, NULL: one that does not count, or not now. */
+static const struct range *range_of(void *caller)
+{
+	uintptr_t at = (uintptr_t)caller;
+
+	if (inside || !__atomic_load_n(&is_on, __ATOMIC_SEQ_CST))
+		return NULL;
+	for (unsigned i = 0; i < range_count; i++)
+		if (at >= ranges[i].begin && at < ranges[i].end)
+			return &ranges[i];
+	return NULL;
+}
+
 /* Is it the Nth? */
 static bool is_the_one(const char *call, void *caller)
 {
-	uintptr_t at = (uintptr_t)caller;
-	bool now = false;
+	const struct range *range = range_of(caller);
+	bool now = range && __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) == fail_at;
 
-	if (inside || range_count == 0 || !__atomic_load_n(&is_on, __ATOMIC_SEQ_CST))
+	if (!now)
 		return false;
-	for (unsigned i = 0; i < range_count; i++) {
-		if (at < ranges[i].begin || at >= ranges[i].end)
-			continue;
-		now = __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) == fail_at;
-		if (!now)
-			return false;
-		inside = true;
-		tell("call %s failed in %s at 0x%lx\n", call, ranges[i].name, (unsigned long)(at - ranges[i].begin));
-		if (signal_number != 0) {
-			raise(signal_number);
-			now = false;
-		}
-		inside = false;
-		break;
+	inside = true;
+	tell("call %s failed in %s at 0x%lx\n", call, range->name, (unsigned long)((uintptr_t)caller - range->begin));
+	if (signal_number != 0) {
+		raise(signal_number);
+		now = false;
 	}
+	inside = false;
 	return now;
 }
 
@@ -182,20 +201,31 @@ static size_t part_of(const char *call, void *caller, int fd, size_t length)
 	if (!parts || inside || range_count == 0 || length < 2)
 		return length;
 	inside = true;
-	flows = fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode) ||
+	/* A file may be short once; memory that is shared, which is one too, never is. */
+	flows = fstat(fd, &status) == 0 && ((S_ISREG(status.st_mode) && !pieces) || S_ISFIFO(status.st_mode) ||
 		(S_ISSOCK(status.st_mode) && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM));
 	inside = false;
-	return flows && is_the_one(call, caller) ? 1 : length;
+	if (pieces && flows && range_of(caller)) {
+		__atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
+		return fail_at > 0 && length > fail_at ? fail_at : length;
+	}
+	return !pieces && flows && is_the_one(call, caller) ? 1 : length;
 }
 
-/* Of a message: its first byte. */
+/* Of a message: that much of its first span. */
 static const struct msghdr *part_of_message(const char *call, void *caller, int fd, const struct msghdr *message, struct msghdr *part,
 					    struct iovec *piece)
 {
-	if (!parts || message->msg_iovlen == 0 || part_of(call, caller, fd, message->msg_iov[0].iov_len) == message->msg_iov[0].iov_len)
+	size_t whole = 0, length;
+
+	for (size_t i = 0; parts && i < (size_t)message->msg_iovlen; i++)
+		whole += message->msg_iov[i].iov_len;
+	length = part_of(call, caller, fd, whole);
+	if (length == whole || message->msg_iov[0].iov_len == 0)
 		return message;
 	*part = *message;
-	*piece = (struct iovec){message->msg_iov[0].iov_base, 1};
+	*piece = message->msg_iov[0];
+	piece->iov_len = length < piece->iov_len ? length : piece->iov_len;
 	part->msg_iov = piece;
 	part->msg_iovlen = 1;
 	return part;
@@ -376,19 +406,58 @@ OPEN(FILE, fopen, (const char *p, const char *m), LIST(const char *, const char 
 OPEN(FILE, fopen64, (const char *p, const char *m), LIST(const char *, const char *), (p, m))
 OPEN(DIR, opendir, (const char *p), LIST(const char *), (p))
 
-/* Those that the C library has no function for: membarrier, pidfd_open, close_range, ... */
+/* Without the C library's functions: those that packets pass (io/udp_call.h), and those that it has none for: membarrier, pidfd_open. */
+static const struct kernel_call {
+	long number;
+	const char *name;
+	int error;
+	bool can_be_interrupted;
+} kernel_calls[] = {
+	{SYS_socket, "socket", EMFILE, false},     {SYS_sendmsg, "sendmsg", ENOBUFS, true},   {SYS_sendto, "sendto", ENOBUFS, true},
+	{SYS_sendmmsg, "sendmmsg", ENOBUFS, true}, {SYS_recvfrom, "recvfrom", ENOMEM, true},  {SYS_recvmsg, "recvmsg", ENOMEM, true},
+	{SYS_recvmmsg, "recvmmsg", ENOMEM, true},  {-1, "syscall", ENOMEM, false},
+};
+
+static const struct kernel_call *find_kernel_call(long number)
+{
+	const struct kernel_call *call = kernel_calls;
+
+	while (call->number != number && call->number != -1)
+		call++;
+	return call;
+}
+
 VISIBLE long syscall(long number, ...)
 {
+	const struct kernel_call *call = find_kernel_call(number);
+	void *caller = __builtin_return_address(0);
+	struct msghdr part, *message = NULL;
+	struct iovec piece;
 	va_list arguments;
-	long argument[6];
+	long argument[6], result;
 
 	va_start(arguments, number);
 	for (unsigned i = 0; i < 6; i++)
 		argument[i] = va_arg(arguments, long);
 	va_end(arguments);
 	REAL(long, "syscall", long, ...);
-	FAIL_WITH("syscall", ENOMEM, false);
-	return real_(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+	if (fails(call->name, caller, call->can_be_interrupted)) {
+		errno = interrupts ? EINTR : call->error;
+		return -1;
+	}
+	if (number == SYS_sendto || number == SYS_recvfrom)
+		argument[2] = (long)part_of(call->name, caller, (int)argument[0], (size_t)argument[2]);
+	if (number == SYS_sendmsg || number == SYS_recvmsg) {
+		message = (struct msghdr *)argument[1];
+		argument[1] = (long)part_of_message(call->name, caller, (int)argument[0], message, &part, &piece);
+	}
+	result = real_(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+	if (number == SYS_recvmsg && argument[1] == (long)&part) {
+		message->msg_flags = part.msg_flags;
+		message->msg_controllen = part.msg_controllen;
+		message->msg_namelen = part.msg_namelen;
+	}
+	return result;
 }
 
 VISIBLE char *strdup(const char *text)

@@ -3,7 +3,8 @@
 """Every allocation and every system call of the libraries and of verbenad fails once (interpose.c), while a program lives its life
 (lifetime.c); and at every one of them the process dies, or stops.
 
-    test_system_calls.py VERBENAD LIFETIME INTERPOSE RSOCKETS SOCKETS [--every STEP] [--from N] [--seconds S] [--only GROUP]
+    test_system_calls.py VERBENAD LIFETIME INTERPOSE RSOCKETS SOCKETS SURVIVOR [--every STEP] [--from N] [--seconds S] [--only GROUP]
+                         [--part PART]
 
 Without options a few of each group, spread over all; `make campaign` runs `--every 1`. A run that fails is told with the options that
 repeat it.
@@ -11,6 +12,7 @@ Which call is the Nth depends on which thread is first: a repetition may hit a n
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -18,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
@@ -38,11 +41,17 @@ GROUPS = {
     "daemon-killed": ("verbenad", "killed"),
     # Nothing of it stays with verbenad: the next one finds all as it was, and verbenad ends when it is idle.
     "libraries-killed": (LIBRARIES, "killed"),
+    # The same with packets, instead of through memory.
+    "wire-short": (LIBRARIES, "short"),
+    "wire-interrupted": (LIBRARIES, "interrupted"),
     # Two hosts: rping's server, and what its client hears.
     "peer-killed": (LIBRARIES, "killed"),
     "peer-stopped": (LIBRARIES, "stopped"),
-    # Its client instead; and both on one host, the server first.
+    # Its client instead, or the verbenad of one of them; and both on one host, the server first.
+    "client-killed": (LIBRARIES, "killed"),
     "client-stopped": (LIBRARIES, "stopped"),
+    "peer-daemon-killed": ("verbenad", "killed"),
+    "client-daemon-killed": ("verbenad", "killed"),
     "alone-killed": (LIBRARIES, "killed"),
     "alone-stopped": (LIBRARIES, "stopped"),
     # The program's calls wait, and go on.
@@ -54,7 +63,27 @@ GROUPS = {
     "sockets-interrupted": (SOCKETS, "interrupted"),
     # Where a function of it ends in the C library's, that is called by the program.
     "sockets-part": (SOCKETS + ":fault_sockets", "part"),
+    # Streams of rsockets over iWARP, that is over TCP: one transfer is short, or all are.
+    "iwarp-short": (LIBRARIES, "short"),
+    "iwarp-interrupted": (LIBRARIES, "interrupted"),
+    "iwarp-part": (LIBRARIES, "part"),
+    "iwarp-pieces": (LIBRARIES, "pieces"),
+    # A verbenad that takes over from one that died, with a listener and connections there (survivor.c): the user's own, and the system's.
+    "heir-short": ("verbenad", "short"),
+    "heir-interrupted": ("verbenad", "interrupted"),
+    "heir-killed": ("verbenad", "killed"),
+    "heir-stopped": ("verbenad", "stopped"),
+    "system-heir-short": ("verbenad", "short"),
+    "system-heir-interrupted": ("verbenad", "interrupted"),
+    "system-heir-killed": ("verbenad", "killed"),
 }
+# Those of one process at a time, and those of several: two tests, which may run at the same time.
+SEVERAL = ("peer-", "client-", "alone-", "heir-", "system-heir-", "iwarp-")
+PARTS = {"one": [group for group in GROUPS if not group.startswith(SEVERAL)],
+         "several": [group for group in GROUPS if group.startswith(SEVERAL)]}
+ENVIRONMENT = {"wire-": {"VERBENA_WIRE": "rocev2"}, "iwarp-": {"VERBENA_TRANSPORT": "iwarp"}}
+# Bytes that a transfer moves at most.
+PIECES = (7, 61, 1000)
 # Every call of the C library that asks the system for something, as far as library and daemon use it, must be among those that
 # interpose.c has fail; but for these, with the reason.
 CAN_FAIL = set("""accept accept4 access bind chdir chmod clock_gettime close close_range connect dup dup2 dup3
@@ -83,20 +112,23 @@ EXEMPT = {
 # Of each, in `make test`.
 FEW = 4
 # Of those that are like others.
-FEWER = ("client-stopped", "alone-killed", "alone-stopped", "daemon-stopped", "rsockets-short", "rsockets-interrupted", "sockets-short",
-         "sockets-interrupted", "sockets-part")
+FEWER = ("client-stopped", "peer-daemon-killed", "client-daemon-killed", "heir-interrupted", "heir-stopped", "system-heir-interrupted",
+         "wire-interrupted", "iwarp-short", "iwarp-interrupted", "iwarp-part", "alone-killed", "alone-stopped", "daemon-stopped",
+         "rsockets-short", "rsockets-interrupted", "sockets-short", "sockets-interrupted", "sockets-part")
 PATIENCE = 100
 STOPPED = 0.5
 
 
 class Faults:
-    def __init__(self, verbenad, lifetime, interpose, rsockets, sockets):
+    def __init__(self, verbenad, lifetime, interpose, rsockets, sockets, survivor):
         self.folder = tempfile.mkdtemp(prefix="verbena-faults-")
         os.chmod(self.folder, 0o755)
         library = os.path.join(os.path.dirname(verbenad), "..", "lib")
-        sources = [verbenad, lifetime, interpose, rsockets, sockets]
+        sources = [verbenad, lifetime, interpose, rsockets, sockets, survivor, os.path.join(os.path.dirname(verbenad), "verbena")]
         sources += [os.path.join(library, name) for name in LIBRARIES.split(":") + [SOCKETS]]
-        self.verbenad, self.lifetime, self.interpose, self.rsockets, self.sockets, *_, self.carrier = map(self.take, sources)
+        (self.verbenad, self.lifetime, self.interpose, self.rsockets, self.sockets, self.survivor, self.verbena, *_,
+         self.carrier) = map(self.take, sources)
+        self.left_behind = {}    # by group, when nothing fails
         self.network = hosts.Network()
         self.network.__enter__()
         self.network.environment = {"LD_LIBRARY_PATH": self.folder, "VERBENA_DAEMON": self.verbenad, "VERBENA_IDLE_SECONDS": "0.2"}
@@ -114,25 +146,40 @@ class Faults:
         """(problem or None, which call failed, how many calls there were)."""
         objects, kind = GROUPS[group]
         faults = {"LD_PRELOAD": self.interpose, "FAIL_IN": objects, "FAIL_KIND": kind, "FAIL_AT": str(number)}
+        for prefix, more in ENVIRONMENT.items():
+            if group.startswith(prefix):
+                faults.update(more)
         if group.endswith("-warm"):
             faults["LIFE_WARM"] = "1"
         # Hosts of its own: nothing of one run is there in the next.
-        here = list(self.network.pair()) if group.startswith(("peer-", "client-")) else [self.network.host()]
+        between = group.startswith(("peer-", "client-"))
+        here = list(self.network.pair()) if between else [self.network.host()]
         try:
-            if group.startswith(("peer-", "client-")):
-                return self.run_between(*here, "10.77.0.1", faults, group.startswith("client-"))
-            if group.startswith("alone-"):
-                return self.run_between(here[0], here[0], "127.0.0.1", faults, False)
-            if group.startswith(("rsockets-", "sockets-")):
+            if between or group.startswith("alone-"):
+                run = self.run_killed_between if kind == "killed" else self.run_between
+                victim = group.rsplit("-", 1)[0].replace("alone", "peer")
+                return run(here[0], here[-1], "10.77.0.1" if between else "127.0.0.1", faults, victim)
+            if group.startswith(("rsockets-", "sockets-", "iwarp-")):
                 return self.run_streams(here[0], group, faults)
             if group == "libraries-killed":
                 return self.run_killed(here[0], faults)
+            if "heir-" in group:
+                return self.run_heir(here[0], group, faults)
             return self.run_on(here[0], objects, faults)
         finally:
             for host in here:
                 host.close()
                 self.network.hosts.remove(host)
                 hosts.system("ip", "netns", "del", host.name)
+
+    @staticmethod
+    def until(condition, patience=PATIENCE):
+        limit = time.monotonic() + patience
+        while not condition():
+            if time.monotonic() > limit:
+                return False
+            time.sleep(0.01)
+        return True
 
     def run_killed(self, host, faults):
         first = host.start(self.lifetime, environment={**faults, "FAIL_WAITS": "1"}).wait(PATIENCE)
@@ -142,31 +189,70 @@ class Faults:
             problem = "the program ended with %s" % first.code
         elif second.code:
             problem = "the next program ended with %s" % second.code
-        else:
-            limit = time.monotonic() + PATIENCE
-            while host.pids_of("verbenad") and time.monotonic() < limit:
-                time.sleep(0.01)
-            if host.pids_of("verbenad"):
-                problem = "verbenad believes that somebody is there"
+        elif not self.until(lambda: not host.pids_of("verbenad")):
+            problem = "verbenad believes that somebody is there"
         return self.judged(problem, first.out + second.out)
 
-    def run_between(self, left, right, address, faults, client_fails):
-        """A process dies or stops at a call of its library, rping's server unless it is the client. The client hears of it, or is
-        served: it ends."""
+    def queue_pairs(self, host, process):
+        """How many it has, as verbenad knows; None: it does not know it."""
+        told = host.run(self.verbena, "status", "--json")
+        rows = json.loads(told.out[told.out.index("{"):])["processes"] if told.code == 0 else []
+        return next((row["queue_pairs"] for row in rows if row["pid"] == process.pid), None)
+
+    def run_killed_between(self, left, right, address, faults, victim):
+        """A process dies at a call that it makes: rping's server or client, or the verbenad of one of them. The other hears of it or is
+        served; then all goes as ever, and nothing is left: no queue pair of the dead one's peer, and no verbenad when all have gone."""
+        def serve(environment):
+            server = left.start(which("rping"), "-s", "-P", "-a", address, environment=environment)
+            server.wait_until(self.is_bound)
+            return server
+
+        def ask(environment):
+            return right.start(which("rping"), "-c", "-a", address, "-C", "3", "-S", "4000", environment=environment).wait(PATIENCE)
+
+        daemon = None
+        if victim.endswith("-daemon"):
+            daemon = (left if victim == "peer-daemon" else right).start(self.verbenad, "--foreground", "--idle-seconds", "1",
+                                                                        environment=faults)
+            daemon.wait_until(lambda process: self.listens(process))
+        server = serve({**faults, "FAIL_TELLS": "1"} if victim == "peer" else {})
+        client = ask(faults if victim == "client" else {})
+        out = client.out
+        problem = "the client waits for ever" if client.timed_out else None
+        if client.code is not None and client.code < 0 and not client.timed_out and victim != "client":
+            problem = "the client ended with %s" % client.code
+        # Without a fault of its own rping's server may end too, where the client is gone before it has looked at its request.
+        if victim == "peer" or not server.running():
+            server.signal(signal.SIGTERM)
+            out += server.wait(PATIENCE).out
+            server = serve({})
+        # While the server's listener is told to the next verbenad there is none.
+        if not problem and not self.until(lambda: ask({}).code == 0):
+            problem = "the next client is not served"
+        if not problem and not self.until(lambda: self.queue_pairs(left, server) == 0):
+            problem = "the server has queue pairs of clients that are gone: %s" % self.queue_pairs(left, server)
+        server.kill()
+        if not problem and not self.until(lambda: not left.pids_of("verbenad") and not right.pids_of("verbenad")):
+            problem = "verbenad believes that somebody is there"
+        out += daemon.output() if daemon else ""
+        return self.judged(problem, out)
+
+    def run_between(self, left, right, address, faults, victim):
+        """A process stops at a call of its library, rping's server unless it is the client. The client hears of it, or is served: it
+        ends."""
+        client_fails = victim == "client"
         server = left.start(which("rping"), "-s", "-a", address, "-C", "3", environment={} if client_fails else faults)
         server.wait_until(lambda process: self.is_bound(process) or self.is_stopped(process))
         client = right.start(which("rping"), "-c", "-a", address, "-C", "3", "-S", "4000", environment=faults if client_fails else {})
-        if faults["FAIL_KIND"] == "stopped":
-            # Where the other one waits as long as its peer's timeouts say, that is minutes: so it goes on after a while.
-            self.go_on_after_a_while(client if client_fails else server, client)
+        # Where the other one waits as long as its peer's timeouts say, that is minutes: so it goes on after a while.
+        self.go_on_after_a_while(client if client_fails else server, client)
         client = client.wait(PATIENCE)
         problem = "the client waits for ever" if client.timed_out else None
         if client.code is not None and client.code < 0 and not client.timed_out:
             problem = "the client ended with %s" % client.code
         # A client that was served leaves a server that ends too. It may stop on the way.
         patience = PATIENCE if client.code == 0 and not problem else 1
-        if faults["FAIL_KIND"] == "stopped":
-            server.wait_until(self.is_stopped, patience)
+        server.wait_until(self.is_stopped, patience)
         server.signal(signal.SIGCONT)
         ended = server.wait(patience)
         if ended.timed_out and client.code == 0:
@@ -185,8 +271,15 @@ class Faults:
         if objects_are_sockets(group):
             faults["LD_PRELOAD"] = self.carrier + ":" + self.interpose
         program = host.start(self.sockets if objects_are_sockets(group) else self.rsockets, environment=faults).wait(PATIENCE)
-        good = (0,) if faults["FAIL_KIND"] == "part" else (0, 3)
+        good = (0,) if faults["FAIL_KIND"] in ("part", "pieces") else (0, 3)
         return self.judged(None if program.code in good else "the program ended with %s" % program.code, program.out)
+
+    def can_be_system(self):
+        """As root, with nf_tables: otherwise users cannot be kept apart."""
+        host = self.network.host()
+        able = not os.environ.get("VERBENA_TEST_INSIDE") and host.run("nft", "list", "ruleset", privileged=True).code == 0
+        host.close()
+        return able
 
     @staticmethod
     def is_stopped(process):
@@ -232,6 +325,89 @@ class Faults:
                 problem = "verbenad ended with %s" % done.code
         return self.judged(problem, out)
 
+    def run_heir(self, host, group, faults):
+        """A verbenad dies. The next one has the fault, and where it ends by it another comes. A listener and two connections are there:
+        nothing of them is lost. New connections can be made; one process dies meanwhile, and the server hears of it."""
+        system, daemons = group.startswith("system-"), []
+
+        def start(environment):
+            options = ["--system"] if system else ["--idle-seconds", "30"]
+            daemons.append(host.start(self.verbenad, "--foreground", *options, privileged=system, environment=environment))
+
+        def tended(condition):
+            """Nobody but us starts a verbenad here."""
+            def look():
+                if not daemons[-1].running():
+                    start({})
+                return condition()
+            return self.until(look)
+
+        def survivor(role):
+            process = host.start(self.survivor, role, "7174", environment={"VERBENA_DAEMON": "/nonexistent", "VERBENA_WIRE": "rocev2"})
+            process.wait_until(lambda process: "ready" in process.output())
+            return process
+
+        def well(client, times):
+            client.signal(signal.SIGUSR1)
+            return tended(lambda: client.output().count("well") >= times or not client.running()) and client.running()
+
+        def told(client):
+            return "gone %d.0\n" % client.pid in server.output()
+
+        start({})
+        daemons[0].wait_until(lambda process: self.listens(process))
+        server = survivor("server")
+        one, other = survivor("client"), survivor("client")
+        daemons[0].kill()
+        start({**faults, "FAIL_TELLS": "1"})
+        if faults["FAIL_KIND"] == "stopped":
+            threading.Thread(target=self.go_on_after_a_while, args=(daemons[1], daemons[1]), daemon=True).start()
+        problem = None
+        # Packets for a process that does not come within two seconds are lost until it does: that is for those that stand still.
+        if not tended(lambda: None not in [self.queue_pairs(host, process) for process in (server, one, other)]):
+            problem = "the next verbenad does not know who was there"
+        if not problem and not well(one, 1):
+            problem = "what outlives a verbenad is lost"
+        lived = daemons[1].running()
+        other.kill()
+        # One that dies together with its process cannot tell: the peer of a connection that rests hears of it when it sends.
+        if not problem and not tended(lambda: told(other) or lived != daemons[1].running()):
+            problem = "the server is not told that a client died"
+        if not problem and not well(one, 2):
+            problem = "after a process died others cannot go on"
+        one.signal(signal.SIGTERM)
+        if not problem and not (tended(lambda: not one.running()) and one.wait(1).code == 0):
+            problem = "the connection that was kept does not end well"
+        if not problem and not tended(lambda: told(one)):
+            problem = "the server is not told that a client left"
+        server.signal(signal.SIGTERM)
+        if not problem and not tended(lambda: not server.running()):
+            problem = "the server does not end"
+        problem = problem or self.look_behind(host, group, daemons)
+        daemons[-1].signal(signal.SIGTERM)
+        daemons[-1].signal(signal.SIGCONT)
+        daemons[-1].wait(PATIENCE)
+        if not problem and daemons[1].popen.returncode not in (0, 1) + ((-signal.SIGKILL,) if faults["FAIL_KIND"] == "killed" else ()):
+            problem = "verbenad ended with %s" % daemons[1].popen.returncode
+        return self.judged(problem, "".join(process.output() for process in (*daemons[1:], server, one, other)))
+
+    def look_behind(self, host, group, daemons):
+        """Descriptors of verbenad, and sockets of the network namespace."""
+        def count():
+            try:
+                with open("/proc/%d/net/udp" % daemons[-1].pid) as four, open("/proc/%d/net/udp6" % daemons[-1].pid) as six:
+                    sockets = len(list(four)) + len(list(six))
+                return len(os.listdir("/proc/%d/fd" % daemons[-1].pid)), sockets
+            except OSError:
+                return 0, 0
+        if group not in self.left_behind:
+            self.until(lambda: count() == (time.sleep(0.1), count())[1])
+            self.left_behind[group] = count()
+        most = self.left_behind[group]
+        if not self.until(lambda: count()[0] <= most[0] and count()[1] <= most[1], 20):
+            return "left behind: %s descriptors and sockets instead of %s" % (count(), most)
+        return None
+
     @staticmethod
     def judged(problem, out):
         failed = re.search(r"call (\S+) failed in (.*)", out)
@@ -260,7 +436,9 @@ def objects_are_sockets(group):
     return SOCKETS in GROUPS[group][0]
 
 
-def numbers(total, step, first, few):
+def numbers(group, total, step, first, few):
+    if GROUPS[group][1] == "pieces":
+        return PIECES
     if step:
         return range(max(first, 1), total + 1, step)
     return sorted({max(1, total * i // few + 1) for i in range(few)})
@@ -268,11 +446,12 @@ def numbers(total, step, first, few):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("programs", nargs=5)
+    parser.add_argument("programs", nargs=6)
     parser.add_argument("--every", type=int)
     parser.add_argument("--from", dest="first", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--only", choices=GROUPS, action="append")
+    parser.add_argument("--part", choices=PARTS)
     arguments = parser.parse_args()
     hosts.enter_user_namespace([sys.executable, os.path.realpath(__file__), *sys.argv[1:]])
     if not hosts.can_create_namespaces():
@@ -285,13 +464,15 @@ def main():
         if missing:
             print("nothing has these calls fail: " + " ".join(missing))
             return 1
-        for group in arguments.only or GROUPS:
+        for group in arguments.only or PARTS.get(arguments.part, GROUPS):
+            if group.startswith("system-") and not faults.can_be_system():
+                continue
             problem, _, total = faults.run(group, 0)
             if problem or not total:
                 print("%s: without a fault: %s" % (group, problem or "no call was counted"))
                 return 1
             print("%s: %d calls" % (group, total))
-            for number in numbers(total, arguments.every, arguments.first, FEW // 2 if group in FEWER else FEW):
+            for number in numbers(group, total, arguments.every, arguments.first, FEW // 2 if group in FEWER else FEW):
                 if time.monotonic() > end:
                     break
                 problem, failed, _ = faults.run(group, number)
