@@ -683,6 +683,7 @@ struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices
 		vb_cm_service_destroy(service);
 		return NULL;
 	}
+	vb_connect_await_adoption(service->connect, vb_clock_now() + VB_CONNECT_ADOPTION);
 	return service;
 }
 

@@ -317,7 +317,16 @@ static int disconnect(struct vb_connect *connect, struct vb_connection *connecti
 
 /* ---- after the daemon was restarted */
 
-static int adopt_connected(struct vb_connect *connect, struct order *order)
+/* What an event said of the peer's request, turned round again. */
+static void resume_request(struct vb_connect *connect, struct vb_connection *connection, const struct vb_cm_conn *conn)
+{
+	connection->responder_resources = smaller(conn->initiator_depth, VB_MAX_RD_ATOMIC);
+	connection->initiator_depth = smaller(conn->responder_resources, VB_MAX_RD_ATOMIC);
+	vb_connection_key_remote(connect, connection); /* it may be repeated */
+	vb_connection_enter(connect, connection, VB_CONNECT_REQ_RECEIVED);
+}
+
+static int adopt_connection(struct vb_connect *connect, struct order *order)
 {
 	const struct vb_cm_command *command = order->command;
 	uint32_t id = (uint32_t)(command->remote_cookie >> 32), remote_id = (uint32_t)command->remote_cookie;
@@ -341,10 +350,14 @@ static int adopt_connected(struct vb_connect *connect, struct order *order)
 	/* The QP is the peer's here; ours is not told, nor which side asked. */
 	connection->source = command->source;
 	connection->is_active = false;
+	connection->is_adopted = command->state == VB_CM_ADOPTED_CONNECTED;
 	connection->local_qpn = 0;
 	connection->remote_id = remote_id;
 	connection->remote_qpn = command->conn.qpn;
-	vb_connection_enter(connect, connection, VB_CONNECT_ESTABLISHED);
+	if (command->state == VB_CM_ADOPTED_REQUESTED)
+		resume_request(connect, connection, &command->conn);
+	else
+		vb_connection_enter(connect, connection, VB_CONNECT_ESTABLISHED);
 	order->reply->id = id;
 	order->reply->source = connection->source;
 	return 0;
@@ -362,7 +375,8 @@ static int adopt(struct vb_connect *connect, struct vb_connection *unused, struc
 	case VB_CM_ADOPTED_LISTENING:
 		break;
 	case VB_CM_ADOPTED_CONNECTED:
-		return qp_type == IBV_QPT_UD ? -EINVAL : adopt_connected(connect, order);
+	case VB_CM_ADOPTED_REQUESTED:
+		return qp_type == IBV_QPT_UD ? -EINVAL : adopt_connection(connect, order);
 	default:
 		return -EINVAL;
 	}

@@ -34,6 +34,11 @@ void vb_connect_destroy(struct vb_connect *connect)
 	free(connect);
 }
 
+void vb_connect_await_adoption(struct vb_connect *connect, vb_time until)
+{
+	connect->adoption_until = until;
+}
+
 void vb_connect_owner_init(struct vb_connect_owner *owner)
 {
 	vb_list_init(&owner->ids);

@@ -60,6 +60,11 @@ struct vb_connect *vb_connect_create(const struct vb_connect_host *host);
 /* Forgets everything; sends nothing. */
 void vb_connect_destroy(struct vb_connect *connect);
 
+/* It takes the place of another, whose processes tell of their ids (ADOPT) within VB_CONNECT_ADOPTION. Until then a message about
+ * an id that is not known may be about one of those: it is not answered, and its sender repeats it. */
+#define VB_CONNECT_ADOPTION VB_SECONDS(2)
+void vb_connect_await_adoption(struct vb_connect *connect, vb_time until);
+
 /* A MAD came for QP1. `from->source` is who sent it. Whatever it holds is answered, acted upon or dropped. */
 void vb_connect_receive(struct vb_connect *connect, vb_time now, const struct vb_path *from, const void *mad,
 			size_t length);

@@ -45,6 +45,7 @@ struct vb_connection {
 	uint32_t port_space;
 	uint8_t qp_type;                     /* enum ibv_qp_type */
 	bool is_active;                      /* asked, rather than was asked */
+	bool is_adopted;                     /* was another daemon's: is_active and local_qpn are not known */
 	struct vb_connect_binding binding;   /* children of a listener have none */
 	struct vb_cm_address source, destination;
 
@@ -56,7 +57,7 @@ struct vb_connection {
 	struct vb_path path;                 /* of its MADs */
 	struct vb_connect_device device;
 	uint32_t remote_id;                  /* communication id of the peer, 0: not known */
-	uint64_t remote_guid;
+	uint64_t remote_guid;                /* 0: not known */
 	uint32_t local_qpn, remote_qpn;      /* local 0: not known */
 	uint64_t service_id;
 	uint8_t responder_resources, initiator_depth; /* active: what we offered. Passive: what the peer offered */
@@ -79,6 +80,7 @@ struct vb_connect {
 	uint32_t buckets;                    /* of each, a power of two */
 	uint32_t count;
 	uint32_t secret;                     /* peers choose what by_remote and by_qpn hash */
+	vb_time adoption_until;
 };
 
 /* Before the program's private data rdma_cm tells the IP addresses; where addresses are GIDs (AF_IB) there is nothing to tell. */

@@ -150,7 +150,7 @@ struct vb_connection *vb_connection_find_remote(struct vb_connect *connect, bool
 {
 	struct vb_connection *c = connect->buckets ? connect->by_remote[bucket_of(connect, remote_id)] : NULL;
 
-	while (c && !(c->remote_id == remote_id && c->remote_guid == remote_guid &&
+	while (c && !(c->remote_id == remote_id && (c->remote_guid == remote_guid || c->remote_guid == 0) &&
 		      vb_connection_is_sidr(c) == is_sidr && memcmp(c->path.destination, remote_gid, 16) == 0))
 		c = c->remote_next;
 	return c;

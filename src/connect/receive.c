@@ -340,7 +340,12 @@ static void ask_patience(struct vb_connect *connect, struct vb_connection *conne
 
 static void repeat_answer(struct vb_connect *connect, struct vb_connection *connection, const struct arrival *arrival)
 {
-	(void)arrival;
+	/* The RTU was said by the daemon before us, if it was. */
+	if (connection->state == VB_CONNECT_ESTABLISHED && connection->is_adopted) {
+		connection->transaction = arrival->mad->transaction;
+		vb_connect_send_rtu(connect, connection);
+		return;
+	}
 	/* An established passive side was never sent a REP and owes no RTU. */
 	if (connection->state == VB_CONNECT_ESTABLISHED && !connection->is_active)
 		return;
@@ -650,6 +655,13 @@ static reaction_function *const functions[VB_CONNECT_REACTION_COUNT] = {
 	[VB_CONNECT_DO_TAKE_SIDR_REPLY] = take_sidr_reply,
 };
 
+/* What is not known may be another daemon's connection, of which its process is about to tell. A peer repeats a REP or a DREQ; the
+ * answer that it is unknown would end the connection at one side. */
+static bool may_be_adopted(const struct vb_connect *connect, const struct arrival *arrival)
+{
+	return arrival->now < connect->adoption_until && (arrival->mad->attribute == VB_CM_REP || arrival->mad->attribute == VB_CM_DREQ);
+}
+
 void vb_connect_receive(struct vb_connect *connect, vb_time now, const struct vb_path *from, const void *bytes,
 			size_t length)
 {
@@ -661,6 +673,8 @@ void vb_connect_receive(struct vb_connect *connect, vb_time now, const struct vb
 	if (vb_cm_mad_decode(&mad, bytes, length) != 0 || vb_gid_is_multicast(from->source))
 		return;
 	connection = find_addressee(connect, &arrival);
+	if (!connection && may_be_adopted(connect, &arrival))
+		return;
 	reaction = vb_connect_reaction(mad.attribute, connection ? connection->state : VB_CONNECT_UNKNOWN);
 	vb_log(VB_LOG_DEBUG, "cm %08x: %s in %s: %s", connection ? connection->id : 0,
 	       vb_cm_attribute_name(mad.attribute),

@@ -25,9 +25,13 @@ void vb_connection_release(struct vb_connect *connect, vb_time now, struct vb_co
 		/* The peer may be about to answer; IBA 12.6.7.2: "timeout" says that this side waits no more. */
 		vb_connect_send_rej(connect, connection, VB_CM_REJECT_TIMEOUT, NULL, 0);
 		break;
-	case VB_CONNECT_REQ_RECEIVED:
 	case VB_CONNECT_REP_SENT:
 	case VB_CONNECT_MRA_REP_RECEIVED:
+		/* A peer that has the REP waits for nothing more: a REJ that is lost would not be missed, a DREQ is repeated. */
+		vb_connect_send_rej(connect, connection, VB_CM_REJECT_CONSUMER, NULL, 0);
+		vb_connect_send_dreq(connect, now, connection);
+		return;
+	case VB_CONNECT_REQ_RECEIVED:
 	case VB_CONNECT_REP_RECEIVED:
 		vb_connect_send_rej(connect, connection, VB_CM_REJECT_CONSUMER, NULL, 0);
 		break;

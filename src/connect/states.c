@@ -3,7 +3,8 @@
  * THE table: messages by states. Read a column to see what an id in that state answers; read a row to see what becomes
  * of a message. IBA 12.9 draws it as figures; where the figures leave a message out (duplicates mostly) 12.9.8 decides.
  *
- *  - A repeated REQ is answered by what we last said about it: REP, REJ, or MRA while our process still thinks.
+ *  - A repeated REQ is answered by what we last said about it: REP, REJ, or MRA while our process still thinks. Who repeats it while our
+ *    DREQ is on its way has not had the REP, and takes no DREQ.
  *  - A DREQ is always answered, known or not: the peer only wants to hear that nothing is left (12.9.8.3.4).
  *  - DREQ meets DREQ: both sides answer and are done, neither waits for its process (figure 133, DREQ Sent).
  *  - A REP may be followed by DREQ with its RTU lost in between: REP_SENT takes the DREQ. The other way round a DREQ
@@ -44,7 +45,7 @@ static const uint8_t reactions[VB_CM_ATTRIBUTE_END - VB_CM_REQ][VB_CONNECT_STATE
  *                DREQ_   TIME-   REJEC-  CLOSED  SIDR_RQ SIDR_RQ SIDR_
  *                RECVD   WAIT    TED             SENT    RECVD   ANSWERED
  */
-ROW(REQ)      = { admit_,      0,      0,      0,      0,      0,      0, patien, repeat, repeat,      0,      0,
+ROW(REQ)      = { admit_,      0,      0,      0,      0,      0,      0, patien, repeat, repeat,      0, stale_,
                        0, stale_, repeat,      0,      0,      0,      0 },
 ROW(MRA)      = {      0,      0,      0,      0, longer, longer,      0,      0, longer, longer,      0,      0,
                        0,      0,      0,      0,      0,      0,      0 },

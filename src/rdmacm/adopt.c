@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What becomes of an id when its daemon was replaced:
- *
- *   idle, disconnected, failed   created anew
- *   bound, resolving, resolved,
- *   listening                    adopted with address and port
- *   connected                    adopted: data flows on regardless, and a disconnect works again
- *   accepted                     adopted as connected: our queue pair is ready, whether or not the RTU came
- *   connecting                   bound again; when all ids are back, its REQ is sent again
- *   disconnecting                the peer's answer is lost: reported as disconnected
- *   requested                    lost; accepting it fails, as when the peer had given up
+ * Tells a new daemon of every id, as the table says (adoption.c).
  *
  * An id whose program is in the middle of a call is adopted as it was before the call: the call itself is said again.
  */
@@ -24,6 +15,7 @@
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/unix_socket.h"
+#include "rdmacm/adoption.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/streams.h"
 
@@ -85,10 +77,11 @@ static enum vb_rdmacm_state state_before_call(const struct vb_rdmacm_id *id)
 }
 
 /* Caller holds id->lock. */
-static void describe(const struct vb_rdmacm_id *id, enum vb_rdmacm_state state, struct vb_cm_command *command)
+static void describe(const struct vb_rdmacm_id *id, const struct vb_rdmacm_adoption *adoption, struct vb_cm_command *command)
 {
 	*command = (struct vb_cm_command){
-		.verb = VB_CM_ADOPT,
+		.verb = adoption->verb,
+		.state = adoption->adopted,
 		.port_space = id->id.ps,
 		.qp_type = id->id.qp_type,
 		.reuse_address = id->reuse_address,
@@ -100,39 +93,40 @@ static void describe(const struct vb_rdmacm_id *id, enum vb_rdmacm_state state, 
 		.conn = id->peer,
 		.path = id->route,
 	};
-	switch (state) {
-	case VB_RDMACM_BOUND:
-	case VB_RDMACM_RESOLVING:
-	case VB_RDMACM_ADDRESS_RESOLVED:
-	case VB_RDMACM_ROUTE_RESOLVED:
-	case VB_RDMACM_CONNECTING:
-		command->state = VB_CM_ADOPTED_BOUND;
-		break;
-	case VB_RDMACM_LISTENING:
-		command->state = VB_CM_ADOPTED_LISTENING;
+	if (adoption->adopted == VB_CM_ADOPTED_LISTENING)
 		command->by_stream = vb_rdmacm_streams_serve_alone(id);
-		break;
-	case VB_RDMACM_ACCEPTED:
-	case VB_RDMACM_RESPONDED:
-	case VB_RDMACM_CONNECTED:
-		command->state = VB_CM_ADOPTED_CONNECTED;
-		break;
-	default:
-		command->verb = VB_CM_CREATE;
-		break;
-	}
+}
+
+/* Its request is adopted: say yes once more. */
+static int accept_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length))
+{
+	struct vb_cm_command command = {0};
+	struct vb_cm_reply reply = {.error = EINVAL};
+	int error = 0;
+
+	vb_mutex_lock(&id->lock);
+	if (id->kept_command != NULL)
+		command = *id->kept_command;
+	vb_mutex_unlock(&id->lock);
+	if (command.verb != VB_CM_ACCEPT)
+		return 0; /* the program has heard how it ended meanwhile */
+	command.id = id->handle;
+	error = converse(fd, &command, &reply, otherwise);
+	if (error == 0 && reply.error != 0)
+		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_CONNECT_ERROR, -reply.error);
+	return error;
 }
 
 static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length))
 {
+	struct vb_rdmacm_adoption adoption;
 	struct vb_cm_command command;
 	struct vb_cm_reply reply;
-	enum vb_rdmacm_state state;
 	int error;
 
 	vb_mutex_lock(&id->lock);
-	state = state_before_call(id);
-	describe(id, state, &command);
+	adoption = vb_rdmacm_adoption(state_before_call(id));
+	describe(id, &adoption, &command);
 	vb_mutex_unlock(&id->lock);
 
 	error = converse(fd, &command, &reply, otherwise);
@@ -151,13 +145,12 @@ static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *b
 		return error;
 	__atomic_store_n(&id->handle, reply.error == 0 ? reply.id : 0, __ATOMIC_RELAXED);
 
-	if (state == VB_RDMACM_ACCEPTED) {
-		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ESTABLISHED, 0);
-	} else if (state == VB_RDMACM_DISCONNECTING) {
-		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_DISCONNECTED, 0);
-	} else if (state == VB_RDMACM_REQUESTED) {
+	if (adoption.accepts_again)
+		error = accept_again(fd, id, otherwise);
+	if (adoption.tell != VB_RDMACM_TELL_NOTHING)
+		(void)vb_rdmacm_channel_tell(id, (enum rdma_cm_event_type)adoption.tell, 0);
+	if (adoption.is_lost)
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
-	}
 	return error;
 }
 
@@ -173,8 +166,8 @@ int vb_rdmacm_adopt_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(cons
 		return error;
 	vb_mutex_lock(&id->lock);
 	command.verb = 0;
-	if (id->connect_command != NULL)
-		command = *id->connect_command;
+	if (id->kept_command != NULL)
+		command = *id->kept_command;
 	vb_mutex_unlock(&id->lock);
 	if (command.verb != VB_CM_CONNECT)
 		return 0; /* the program has heard how it ended meanwhile */
@@ -199,7 +192,7 @@ int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, struct vb_l
 			error = adopt(fd, id, otherwise);
 		if (error != 0)
 			__atomic_store_n(&id->handle, 0, __ATOMIC_RELAXED); /* the next daemon will be told */
-		else if (state_before_call(id) == VB_RDMACM_CONNECTING) {
+		else if (vb_rdmacm_adoption(state_before_call(id)).asks_again) {
 			id->retry_at = 0;
 			vb_list_remove(&id->retry_node); /* from a round that was not finished */
 			vb_list_append(again, &id->retry_node);

@@ -162,25 +162,34 @@ static int disconnect_stream(struct vb_rdmacm_id *id, enum vb_rdmacm_state state
 
 /* ---- all others ---- */
 
-static int send_request(struct vb_rdmacm_id *id, const struct vb_cm_command *command)
+/* A new daemon is to hear it again, and one that refused it. */
+static int keep_command(struct vb_rdmacm_id *id, const struct vb_cm_command *command)
 {
 	struct vb_cm_command *copy = malloc(sizeof(*copy));
-	struct vb_cm_command said = *command;
-	int error;
 
 	if (copy == NULL)
 		return -ENOMEM;
 	*copy = *command;
 	vb_mutex_lock(&id->lock);
-	id->connect_command = copy;
+	id->kept_command = copy;
 	vb_mutex_unlock(&id->lock);
+	return 0;
+}
+
+static int send_request(struct vb_rdmacm_id *id, const struct vb_cm_command *command)
+{
+	struct vb_cm_command said = *command;
+	int error = keep_command(id, command);
+
+	if (error != 0)
+		return error;
 	/* Before the call: the answer may be taken by another thread before this one wakes. */
 	vb_rdmacm_link_intend(id, said.verb);
 	vb_rdmacm_id_become(id, VB_RDMACM_CONNECTING);
 	error = vb_rdmacm_link_call(id, &said, NULL);
 	if (error != 0) {
 		vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
-		vb_rdmacm_id_forget_request(id);
+		vb_rdmacm_id_forget_command(id);
 	}
 	return error;
 }
@@ -269,13 +278,16 @@ VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 
 static int say_accept(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 {
-	enum vb_rdmacm_state next = vb_rdmacm_id_is_datagram(id) ? VB_RDMACM_CONNECTED : VB_RDMACM_ACCEPTED;
-	int error;
+	bool datagram = vb_rdmacm_id_is_datagram(id);
+	int error = datagram ? 0 : keep_command(id, command);
 
-	vb_rdmacm_link_intend(id, command->verb);
-	vb_rdmacm_id_become(id, next);
-	error = vb_rdmacm_link_call(id, command, NULL);
+	if (error == 0) {
+		vb_rdmacm_link_intend(id, command->verb);
+		vb_rdmacm_id_become(id, datagram ? VB_RDMACM_CONNECTED : VB_RDMACM_ACCEPTED);
+		error = vb_rdmacm_link_call(id, command, NULL);
+	}
 	if (error != 0) {
+		vb_rdmacm_id_forget_command(id);
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
 		vb_rdmacm_qp_error(id);
 	}

@@ -85,7 +85,7 @@ static int take_request(struct vb_rdmacm_event *event)
 
 static void take_response(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id)
 {
-	vb_rdmacm_id_forget_request(id);
+	vb_rdmacm_id_forget_command(id);
 	vb_rdmacm_id_learn(id, &event->told);
 	id->initiator_depth = event->told.conn.initiator_depth;
 	id->responder_resources = event->told.conn.responder_resources;
@@ -104,7 +104,7 @@ static void take_response(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id
 
 static void take_established(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id)
 {
-	vb_rdmacm_id_forget_request(id);
+	vb_rdmacm_id_forget_command(id);
 	if (!event->from_daemon) {
 		vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
 		return;
@@ -150,7 +150,7 @@ static bool finish_event(struct vb_rdmacm_event *event)
 		take_established(event, id);
 		return true;
 	case RDMA_CM_EVENT_REJECTED:
-		vb_rdmacm_id_forget_request(id);
+		vb_rdmacm_id_forget_command(id);
 		if (id->connect_failed)
 			return false;
 		/* Before the flush that follows from it. */
@@ -160,7 +160,7 @@ static bool finish_event(struct vb_rdmacm_event *event)
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
-		vb_rdmacm_id_forget_request(id);
+		vb_rdmacm_id_forget_command(id);
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
 		break;
 	case RDMA_CM_EVENT_ADDR_RESOLVED:

@@ -51,7 +51,7 @@ void vb_rdmacm_id_free(struct vb_rdmacm_id *id)
 		rdma_destroy_event_channel(id->id.channel);
 	pthread_cond_destroy(&id->acked);
 	vb_mutex_fini(&id->lock);
-	free(id->connect_command);
+	free(id->kept_command);
 	free(id->connect_data);
 	free(id->endpoint_attr);
 	if (id->bound_fd >= 0)
@@ -80,11 +80,11 @@ void vb_rdmacm_id_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event
 	id->remote_ece.options = event->conn.ece_options;
 }
 
-void vb_rdmacm_id_forget_request(struct vb_rdmacm_id *id)
+void vb_rdmacm_id_forget_command(struct vb_rdmacm_id *id)
 {
 	vb_mutex_lock(&id->lock);
-	free(id->connect_command);
-	id->connect_command = NULL;
+	free(id->kept_command);
+	id->kept_command = NULL;
 	vb_mutex_unlock(&id->lock);
 }
 

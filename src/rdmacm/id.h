@@ -4,7 +4,7 @@
  *
  * Locks, outermost first: link registry (link.c) -> id.lock -> channel.lock. No verbs call is made under any of them.
  * What belongs to a connection is written by the thread that calls the API on the id and by the thread that takes its events;
- * rdma_cm asks programs not to do both at once on one id. `state` is atomic, and `connect_command` and `peer` change
+ * rdma_cm asks programs not to do both at once on one id. `state` is atomic, and `kept_command` and `peer` change
  * under id.lock, because the link's thread reads them when it tells a new daemon about us.
  */
 #ifndef VB_RDMACM_ID_H
@@ -18,28 +18,12 @@
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/time.h"
+#include "rdmacm/adoption.h"
 #include "wire/cm_command.h"
 
 struct vb_rdmacm_channel;
 struct vb_rdmacm_device;
 struct vb_rdmacm_stream;
-
-enum vb_rdmacm_state {
-	VB_RDMACM_IDLE,
-	VB_RDMACM_BOUND,
-	VB_RDMACM_RESOLVING,             /* the next hop has not answered for its address yet */
-	VB_RDMACM_ADDRESS_RESOLVED,
-	VB_RDMACM_ROUTE_RESOLVED,
-	VB_RDMACM_LISTENING,
-	VB_RDMACM_REQUESTED,             /* passive: the peer's REQ is in hand */
-	VB_RDMACM_ACCEPTED,              /* passive: our REP is on its way */
-	VB_RDMACM_CONNECTING,            /* active: our REQ is on its way */
-	VB_RDMACM_RESPONDED,             /* active: the peer's REP is in hand, RTU not yet sent */
-	VB_RDMACM_CONNECTED,
-	VB_RDMACM_DISCONNECTING,         /* our DREQ is on its way */
-	VB_RDMACM_DISCONNECTED,
-	VB_RDMACM_FAILED,                /* rejected, unreachable, error */
-};
 
 /* While RESOLVING; under the link's lock (resolve.c). */
 struct vb_rdmacm_resolving {
@@ -84,7 +68,7 @@ struct vb_rdmacm_id {
 	uint8_t retry_count;             /* what the program asked for when connecting */
 	struct vb_cm_conn peer;          /* as the last REQ, REP or SIDR_REP said */
 	uint64_t remote_cookie;
-	struct vb_cm_command *connect_command; /* while CONNECTING: to be said again to a new daemon, or after a refusal */
+	struct vb_cm_command *kept_command; /* while CONNECTING or ACCEPTED: to be said again to a new daemon, or after a refusal */
 	struct vb_rdmacm_resolving resolving;
 	bool source_by_route, device_by_route; /* not the program's choice: undone if the address is not resolved */
 	struct vb_list retry_node;       /* link.c: refused for want of a listener, will ask again */
@@ -142,7 +126,7 @@ bool vb_rdmacm_id_is_fabric(const struct vb_rdmacm_id *id);
 /* Take over what a REQ, REP or SIDR_REP said. */
 void vb_rdmacm_id_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event);
 
-/* The saved REQ is not needed any more. */
-void vb_rdmacm_id_forget_request(struct vb_rdmacm_id *id);
+/* What was kept to be said again is not needed any more. */
+void vb_rdmacm_id_forget_command(struct vb_rdmacm_id *id);
 
 #endif

@@ -57,12 +57,13 @@ enum vb_cm_verb {
 				ENETUNREACH */
 };
 
-/* vb_cm_command.state of ADOPT. BOUND and LISTENING: as BIND (and LISTEN) with `source`; CONNECTED: `source`, `destination`, `conn`
- * (the peer's, as its event gave it, qpn and all) and remote_cookie; -> id. */
+/* vb_cm_command.state of ADOPT. BOUND and LISTENING: as BIND (and LISTEN) with `source`; CONNECTED, and REQUESTED, which ACCEPT follows:
+ * `source`, `destination`, `conn` (the peer's, as its event gave it, qpn and all) and remote_cookie; -> id. */
 enum vb_cm_adopted_state {
 	VB_CM_ADOPTED_BOUND = 1,
 	VB_CM_ADOPTED_LISTENING,
 	VB_CM_ADOPTED_CONNECTED,
+	VB_CM_ADOPTED_REQUESTED,
 };
 
 /* The same numbers as enum rdma_cm_event_type where they have one. */

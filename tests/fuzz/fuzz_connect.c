@@ -123,7 +123,7 @@ static void command(uint32_t details)
 		.qp_type = more & 0x80 ? 0 : more & 1 ? 4 : 2,
 		.backlog = more >> 2 & 7,
 		.reason = more >> 3 & 31,
-		.state = more >> 4 & 3,
+		.state = more >> 4 & 7,
 		.reuse_address = more >> 5 & 1,
 		.address_family_only = more >> 6 & 1,
 		.remote_cookie = more >> 2 & 15,

@@ -312,7 +312,7 @@ static void command(struct client *client, uint32_t details)
 		.qp_type = more & 1 ? 4 : 2,
 		.backlog = more >> 2 & 7,
 		.reason = 28,
-		.state = more >> 4 & 3,
+		.state = more >> 4 & 7,
 		.reuse_address = more >> 5 & 1,
 		.by_stream = (more >> 6 & 7) == 7,
 		.remote_cookie = more >> 2 & 15,

@@ -8,7 +8,9 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -100,12 +102,56 @@ static void a_request_under_way_is_sent_again(void **state)
 	rdma_destroy_event_channel(passive);
 }
 
+/* The REP was lost, so the peer asks anew: what had been accepted must not count as a connection, and its program is told. */
+static void what_was_accepted_is_no_connection_yet(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel(), *passive = rdma_create_event_channel();
+	struct rdma_cm_event *first, *second, *event;
+	struct rdma_conn_param param = {0};
+	struct rdma_cm_id *listener, *asking;
+	bool rejected = false, established = false;
+	uint16_t port;
+
+	(void)state;
+	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
+	assert_int_equal(setenv("VERBENA_FAULTS", "drop-cm=REP", 1), 0);
+	kill_daemon(); /* the next is told what to lose */
+	asking = resolved_id(channel, RDMA_PS_TCP, port);
+	add_qp(asking);
+	assert_int_equal(rdma_connect(asking, &param), 0);
+	first = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	add_qp(first->id);
+	assert_int_equal(rdma_accept(first->id, &param), 0);
+	assert_int_equal(unsetenv("VERBENA_FAULTS"), 0);
+	kill_daemon();
+	second = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	add_qp(second->id);
+	assert_int_equal(rdma_accept(second->id, &param), 0);
+	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(rdma_get_cm_event(passive, &event), 0);
+		rejected |= event->event == RDMA_CM_EVENT_REJECTED && event->id == first->id;
+		established |= event->event == RDMA_CM_EVENT_ESTABLISHED && event->id == second->id;
+		assert_int_equal(rdma_ack_cm_event(event), 0);
+	}
+	assert_true(rejected && established);
+	rdma_destroy_ep(asking);
+	rdma_destroy_ep(first->id);
+	rdma_destroy_ep(second->id);
+	assert_int_equal(rdma_ack_cm_event(first), 0);
+	assert_int_equal(rdma_ack_cm_event(second), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+	rdma_destroy_event_channel(passive);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_connection_outlives_the_daemon),
 		cmocka_unit_test(a_listener_outlives_the_daemon),
 		cmocka_unit_test(a_request_under_way_is_sent_again),
+		cmocka_unit_test(what_was_accepted_is_no_connection_yet),
 	};
 
 	private_network_enter();
