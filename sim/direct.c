@@ -219,3 +219,14 @@ bool sim_direct_send(struct sim *sim, struct vb_qp *qp)
 	transmit_burst(sim, sim->burst);
 	return more;
 }
+
+void sim_send_datagram(struct sim_host *host, const struct vb_path *path, struct vb_roce_packet *packet, const void *payload,
+		       size_t length)
+{
+	struct sim *sim = host->sim;
+	struct iovec span = {.iov_base = (void *)(uintptr_t)payload, .iov_len = length};
+
+	vb_burst_reset(sim->burst);
+	vb_burst_append(sim->burst, path, packet, &span, 1);
+	transmit_burst(sim, sim->burst);
+}

@@ -126,6 +126,10 @@ bool sim_deliver(struct sim *sim, struct sim_host *host, const struct sim_packet
 	if (packet->headers_only)
 		decoded.payload = zeros;
 	VB_COUNT(&host->counters, rcvd_pkts);
+	if (decoded.destination_qpn == 1 && host->take_datagram) {
+		host->take_datagram(host->datagram_context, &decoded);
+		return true;
+	}
 	qp = sim_qp_at(sim, decoded.destination_qpn);
 	if (!qp || qp->host != &host->queue_host)
 		return true;

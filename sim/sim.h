@@ -53,6 +53,10 @@ struct sim_host {
 	bool wake_planned;
 	vb_time away_until;              /* the process does not run before: nothing is read */
 
+	/* Optional: what has come for queue pair 1, which is a daemon's. */
+	void (*take_datagram)(void *context, const struct vb_roce_packet *packet);
+	void *datagram_context;
+
 	/* Of a network with switches (nic.h). */
 	struct sim_port *port;           /* NULL: it is without */
 	struct sim_host *next_to_kick;
@@ -163,6 +167,10 @@ void sim_run(struct sim *sim);
 void sim_run_to(struct sim *sim, vb_time when);
 /* Run until the CQ has something, for at most `limit`; false: it does not. */
 bool sim_wait(struct sim *sim, struct vb_cq *cq, struct ibv_wc *wc, vb_time limit);
+
+/* A datagram that no queue pair of the simulator sends. Its fate is that of any packet. */
+void sim_send_datagram(struct sim_host *host, const struct vb_path *path, struct vb_roce_packet *packet, const void *payload,
+		       size_t length);
 
 /* Hand a packet to a QP as if it had come from its peer. */
 void sim_inject(struct vb_qp *qp, struct vb_roce_packet *packet);

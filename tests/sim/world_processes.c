@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whole systems: two to four hosts with a daemon and up to three processes each, which connect with one another, on one host
+ * or two, and work (program.h). Packets of queue pairs and messages of the connection managers share a network that loses,
+ * duplicates, reorders and damages them and falls apart; processes stand still, die and come back; daemons die and are
+ * replaced. In the end
+ *
+ *   every connect, accept and disconnect has an outcome, every work request a completion
+ *   no connection has lost its other end without being told, unless the daemon died that knew of it
+ *   no id, port or timer is left with any daemon when the processes have ended
+ */
+#include <string.h>
+
+#include "sim/program.h"
+#include "sim/world.h"
+
+enum { STEPS = 700, FIRST_PORT = 7000, NOBODYS_PORT = 6999 };
+
+struct world {
+	struct programs all;
+	uint32_t apart;                  /* bit i: host i is on the other side */
+	vb_time apart_until, together_until;
+};
+
+/* ---- the network ---- */
+
+static bool is_beyond(const struct world *world, const uint8_t address[16])
+{
+	return world->apart >> (address[15] - 1) & 1;
+}
+
+static bool passes(void *context, const struct vb_roce_packet *packet)
+{
+	const struct world *world = context;
+
+	return world->all.sim->now >= world->apart_until ||
+	       is_beyond(world, packet->from.source) == is_beyond(world, packet->from.destination);
+}
+
+/* Never so bad that all of sixteen messages are lost. */
+static void change_weather(struct sim *sim)
+{
+	static const uint32_t bad[] = {0, 0, 0, 1000, 10000, 30000, 50000};
+
+	sim->network.loss = bad[sim_below(sim, 7)];
+	sim->network.duplication = bad[sim_below(sim, 7)];
+	sim->network.reorder = bad[sim_below(sim, 7)];
+	sim->network.corruption = bad[sim_below(sim, 7)];
+	sim->network.reorder_delay = sim_below(sim, 2) == 0 ? VB_MICROSECONDS(50) : VB_MILLISECONDS(20);
+}
+
+/* For less time than messages are repeated, and not twice within that. */
+static void fall_apart(struct world *world)
+{
+	struct sim *sim = world->all.sim;
+
+	if (sim->now < world->together_until)
+		return;
+	world->apart = 1 + sim_below(sim, (1u << world->all.machines) - 2);
+	world->apart_until = sim->now + VB_MILLISECONDS(1 + sim_below(sim, 8000));
+	world->together_until = world->apart_until + VB_SECONDS(100);
+}
+
+/* ---- deaths ---- */
+
+static void kill_daemon(struct programs *all, struct machine *machine)
+{
+	if (!machine->daemon)
+		return;
+	for (unsigned i = 0; i < all->processes; i++)
+		if (all->process[i].machine == machine)
+			process_unlink(&all->process[i]);
+	machine->refuses = sim_below(all->sim, 4) == 0;
+	machine_kill_daemon(machine);
+}
+
+static void start_again(struct programs *all, bool everything)
+{
+	for (unsigned i = 0; i < all->machines; i++)
+		if (!all->machine[i].daemon && (everything || sim_below(all->sim, 8) == 0))
+			machine_start_daemon(&all->machine[i]);
+	for (unsigned i = 0; i < all->processes; i++)
+		if (!all->process[i].alive && (everything || sim_below(all->sim, 20) == 0))
+			process_start(&all->process[i]);
+}
+
+static void disturb(struct world *world)
+{
+	struct programs *all = &world->all;
+	struct sim *sim = all->sim;
+	struct process *process = &all->process[sim_below(sim, all->processes)];
+	struct machine *machine = &all->machine[sim_below(sim, all->machines)];
+
+	switch (sim_below(sim, 150)) {
+	case 0:
+	case 1:
+		if (process->alive)
+			process_crash(process);
+		break;
+	case 2:
+	case 3:
+		kill_daemon(all, machine);
+		break;
+	case 4:
+	case 5:
+		process->asleep_until = sim->now + VB_MILLISECONDS(1 + sim_below(sim, 10000));
+		break;
+	case 6:
+		machine->host->away_until = sim->now + VB_MILLISECONDS(1 + sim_below(sim, 500));
+		break;
+	case 7:
+		fall_apart(world);
+		break;
+	case 8:
+	case 9:
+		change_weather(sim);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- a world ---- */
+
+static void act(struct programs *all)
+{
+	struct sim *sim = all->sim;
+	struct process *process = &all->process[sim_below(sim, all->processes)];
+	const struct process *to = &all->process[sim_below(sim, all->processes)];
+
+	switch (sim_below(sim, 12)) {
+	case 0:
+		process_connect(process, to->machine, to->port != 0 && sim_below(sim, 10) != 0 ? to->port : NOBODYS_PORT);
+		break;
+	case 1:
+		process_end_one(process);
+		break;
+	default:
+		for (unsigned i = 0; i < 4 && all->connections > 0; i++)
+			connection_post(&all->connection[sim_below(sim, all->connections)]);
+		break;
+	}
+}
+
+/* Processes that run find a new daemon within a moment. */
+static bool is_adopting(const struct programs *all)
+{
+	for (unsigned i = 0; i < all->processes; i++) {
+		const struct process *process = &all->process[i];
+
+		if (process->alive && !process->linked && process->machine->daemon && all->sim->now >= process->asleep_until)
+			return true;
+	}
+	return false;
+}
+
+static vb_time draw_pause(const struct programs *all)
+{
+	struct sim *sim = all->sim;
+
+	if (is_adopting(all))
+		return VB_MILLISECONDS(sim_below(sim, 300));
+	switch (sim_below(sim, 16)) {
+	case 0:
+		return VB_MILLISECONDS(sim_below(sim, 6000));
+	case 1:
+	case 2:
+		return VB_MILLISECONDS(sim_below(sim, 200));
+	case 3:
+	case 4:
+	case 5:
+		return VB_MICROSECONDS(sim_below(sim, 5000));
+	default:
+		return VB_MICROSECONDS(sim_below(sim, 200));
+	}
+}
+
+static void go_on(struct programs *all, vb_time pause, bool everything)
+{
+	sim_run_to(all->sim, all->sim->now + pause);
+	for (unsigned i = 0; i < all->connections; i++)
+		if (all->connection[i].is_paired)
+			flow_poll(&all->connection[i].flow);
+	for (unsigned i = 0; i < all->processes; i++)
+		process_serve(&all->process[i], everything);
+}
+
+static bool is_busy(const struct programs *all)
+{
+	for (unsigned i = 0; i < all->processes; i++)
+		if (process_is_busy(&all->process[i]))
+			return true;
+	return false;
+}
+
+/* The sky clears and everything runs: what is under way ends, this way or that. */
+static void settle(struct world *world)
+{
+	struct programs *all = &world->all;
+	struct sim *sim = all->sim;
+	vb_time limit = sim->now + VB_SECONDS(1400);
+
+	world->apart_until = 0;
+	sim->network.loss = sim->network.duplication = sim->network.reorder = sim->network.corruption = 0;
+	for (unsigned i = 0; i < all->processes; i++)
+		all->process[i].asleep_until = 0;
+	start_again(all, true);
+	while (is_busy(all)) {
+		CHECK(sim->now < limit);
+		go_on(all, VB_MILLISECONDS(100), true);
+	}
+	/* What a daemon was told before it is repeated until it is heard. */
+	for (unsigned i = 0; i < 200 || is_busy(all); i++) {
+		CHECK(i < 2000);
+		go_on(all, VB_MILLISECONDS(500), true);
+	}
+	for (unsigned i = 0; i < all->processes; i++)
+		process_check(&all->process[i]);
+}
+
+static void end_all(struct programs *all)
+{
+	for (unsigned i = 0; i < all->processes; i++) {
+		if (sim_below(all->sim, 2) == 0)
+			process_leave(&all->process[i]);
+		else
+			process_crash(&all->process[i]);
+	}
+	sim_run_to(all->sim, all->sim->now + VB_SECONDS(200));
+	for (unsigned i = 0; i < all->machines; i++) {
+		CHECK(vb_connect_count(all->machine[i].daemon) == 0);
+		CHECK(vb_connect_bound_count(all->machine[i].daemon) == 0);
+		CHECK(vb_connect_next_deadline(all->machine[i].daemon) == VB_TIME_NEVER);
+		machine_close(&all->machine[i]);
+	}
+}
+
+uint64_t world_processes_play(void)
+{
+	static struct world world;
+	struct programs *all = &world.all;
+	struct sim *sim = sim_create(world_seed);
+	uint64_t packets;
+
+	memset(&world, 0, sizeof(world));
+	all->sim = sim;
+	sim->network.filter = passes;
+	sim->network.filter_context = &world;
+	all->machines = 2 + sim_below(sim, MOST_MACHINES - 1);
+	for (unsigned i = 0; i < all->machines; i++) {
+		machine_open(&all->machine[i], sim, world_seed % 2, process_tell);
+		for (unsigned more = 1 + sim_below(sim, MOST_PROCESSES / MOST_MACHINES); more > 0; more--, all->processes++)
+			process_open(&all->process[all->processes], all, &all->machine[i],
+				     sim_below(sim, 4) == 0 ? 0 : (uint16_t)(FIRST_PORT + all->processes));
+	}
+	change_weather(sim);
+	for (unsigned step = 0; step < STEPS * world_length; step++) {
+		act(all);
+		disturb(&world);
+		start_again(all, false);
+		go_on(all, draw_pause(all), false);
+	}
+	settle(&world);
+	end_all(all);
+	packets = sim->packets_sent;
+	sim_destroy(sim);
+	return packets;
+}
