@@ -64,6 +64,7 @@ static size_t decode_ipv4(struct vb_flow_key *key, const uint8_t *header, size_t
 	key->traffic_class = header[1];
 	key->hop_limit = header[8];
 	key->ip_flags = (header[6] & 0x40 ? VB_IPV4_DONT_FRAGMENT : 0) | (header[6] & 0x20 ? VB_IPV4_MORE_FRAGMENTS : 0);
+	key->is_fragment = (word(header + 6) & 0x3fff) != 0;
 	memcpy(key->source_ip, header + 12, 4);
 	memcpy(key->destination_ip, header + 16, 4);
 	return (word(header + 6) & 0x1fff) != 0 ? 0 : own;
@@ -93,6 +94,8 @@ static size_t decode_ipv6(struct vb_flow_key *key, const uint8_t *header, size_t
 		if (length - at < 8)
 			return 0;
 		next = header[at];
+		if (is_fragment && (word(header + at + 2) & 0xfff9) != 0)
+			key->is_fragment = 1;
 		if (is_fragment && (word(header + at + 2) & 0xfff8) != 0) {
 			key->protocol = next;
 			return 0;

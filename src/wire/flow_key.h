@@ -37,7 +37,8 @@ struct vb_flow_key {
 	uint8_t is_tagged;               /* 1: there is a VLAN tag. So with has_ports */
 	uint8_t ip_version;              /* 4, 6, or 0: no whole header of IP */
 	uint8_t protocol, has_ports;
-	uint8_t traffic_class, hop_limit, ip_flags, reserved;
+	uint8_t traffic_class, hop_limit, ip_flags;
+	uint8_t is_fragment;             /* 1: of a longer datagram, the first or a later one */
 	struct be32 flow_label;
 	struct be16 source_port, destination_port;
 	uint8_t source_ip[16], destination_ip[16]; /* IPv4: the first four bytes */

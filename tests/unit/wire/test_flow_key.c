@@ -49,6 +49,7 @@ static void udp_over_ipv4(void **state)
 	assert_int_equal(key.traffic_class, 0xb8);
 	assert_int_equal(key.hop_limit, 0x3f);
 	assert_int_equal(key.ip_flags, VB_IPV4_DONT_FRAGMENT);
+	assert_int_equal(key.is_fragment, 0);
 	assert_memory_equal(key.source_ip, ((uint8_t[]){10, 77, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}), 16);
 	assert_memory_equal(key.destination_ip, ((uint8_t[]){10, 77, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}), 16);
 	assert_int_equal(key.has_ports, 1);
@@ -82,12 +83,14 @@ static void ipv4_with_options_and_fragments(void **state)
 	(void)state;
 	/* The first of several: its ports are there. */
 	assert_int_equal(key.ip_flags, VB_IPV4_MORE_FRAGMENTS);
+	assert_int_equal(key.is_fragment, 1);
 	assert_int_equal(key.has_ports, 1);
 	assert_int_equal(be16_get(key.source_port), 80);
 	assert_int_equal(be16_get(key.destination_port), 8080);
 	/* A later one has bytes in their place. */
 	frame[14 + 7] = 3;
 	key = decode(frame, sizeof(frame), &layout);
+	assert_int_equal(key.is_fragment, 1);
 	assert_int_equal(key.ip_version, 4);
 	assert_int_equal(key.protocol, 6);
 	assert_int_equal(key.has_ports, 0);
@@ -130,10 +133,15 @@ static void ipv6_fragments(void **state)
 	(void)state;
 	assert_int_equal(key.protocol, 17);
 	assert_int_equal(be16_get(key.destination_port), 53);
+	assert_int_equal(key.is_fragment, 1);
+	/* The header alone makes none (RFC 6946). */
+	frame[14 + 40 + 3] = 0;
+	assert_int_equal(decode(frame, sizeof(frame), NULL).is_fragment, 0);
 	frame[14 + 40 + 3] = 8;          /* eight bytes into the datagram */
 	key = decode(frame, sizeof(frame), NULL);
 	assert_int_equal(key.protocol, 17);
 	assert_int_equal(key.has_ports, 0);
+	assert_int_equal(key.is_fragment, 1);
 }
 
 /* Nothing is read beyond the end, and what is missing is not there. */
