@@ -21,7 +21,7 @@ struct vb_completion {
 	enum ibv_wc_opcode opcode;
 	uint32_t vendor_error;           /* enum vb_fault */
 	uint32_t byte_length;
-	uint32_t immediate;              /* imm_data (network order, as it came) or invalidated_rkey, by wc_flags */
+	uint32_t immediate;              /* imm_data (network order, as it came) or invalidated_rkey, by wc_flags; else the flow tag */
 	uint32_t qpn, source_qpn;
 	unsigned wc_flags;
 	uint16_t pkey_index;

@@ -93,10 +93,17 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
 	return current->released ? 0 : current->dlid_path_bits;
 }
 
-/* VLAN, flow tag and tag matching cannot be asked for, so these are never to be
- * called, but a pointer must be there. */
+/* What the rule that gave the frame to its queue pair has for a tag (IBV_FLOW_SPEC_ACTION_TAG); 0: none, or no frame. The engine of raw
+ * packets, which have no immediate data, brings it in that place. */
+static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
+{
+	const struct vb_completion *current = &queue_of(cq)->current;
+
+	return current->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV) ? 0 : current->immediate;
+}
+
+/* VLAN and tag matching cannot be asked for, so these are never to be called, but a pointer must be there. */
 static uint16_t read_cvlan(struct ibv_cq_ex *cq) { (void)cq; return 0; }
-static uint32_t read_flow_tag(struct ibv_cq_ex *cq) { (void)cq; return 0; }
 static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
 {
 	(void)cq;
@@ -120,10 +127,18 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 	return own->wallclock;
 }
 
+/* Flow tags are those of rules, which only raw packets have. */
+static uint64_t supported_fields(struct ibv_context *context)
+{
+	const uint64_t always = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+				IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
+	return vb_profile_type(vb_profile_of_context(context), IBV_QPT_RAW_PACKET) != NULL ? always | IBV_WC_EX_WITH_FLOW_TAG : always;
+}
+
 struct ibv_cq_ex *vb_verbs_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
-	const uint64_t supported = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-				   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	const uint64_t supported = supported_fields(context);
 	struct vb_completion_queue *cq;
 	struct ibv_pd *parent = NULL;
 	uint32_t flags = 0;

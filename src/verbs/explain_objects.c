@@ -225,7 +225,7 @@ void vb_explain_no_cq_ex(const struct ibv_cq_init_attr_ex *attr, uint64_t suppor
 	if (error == EOPNOTSUPP && (attr->wc_flags & ~supported_fields) != 0) {
 		vb_explain_verb("ibv_create_cq_ex", NULL, 0, error,
 				"wc_flags asks for fields that completions do not have here.",
-				"Take VLAN, flow tag and tag matching out of wc_flags.", &report);
+				"Take VLAN and tag matching out of wc_flags, and flow tags where there are no raw packets.", &report);
 		vb_report_word(&report, "attribute", "wc_flags");
 		vb_report_hex(&report, "extra", attr->wc_flags & ~supported_fields, 1);
 		write_out(&report);

@@ -89,7 +89,7 @@ static void shared_receive_queues(void **state)
 
 static void completion_queues(void **state)
 {
-	struct ibv_cq_init_attr_ex wide = {.cqe = 4, .wc_flags = IBV_WC_EX_WITH_FLOW_TAG};
+	struct ibv_cq_init_attr_ex wide = {.cqe = 4, .wc_flags = IBV_WC_EX_WITH_CVLAN};
 	struct ibv_cq *cq = ibv_create_cq(world.context, 4, NULL, NULL, 0);
 
 	(void)state;
@@ -100,7 +100,7 @@ static void completion_queues(void **state)
 	told_expect("verb", "ibv_create_cq", "attribute", "comp_vector", "value", "99", "limit", "3", NULL);
 	assert_null(ibv_create_cq_ex(world.context, &wide));
 	assert_int_equal(errno, EOPNOTSUPP);
-	told_expect("verb", "ibv_create_cq_ex", "error", "EOPNOTSUPP", "attribute", "wc_flags", "extra", hex(IBV_WC_EX_WITH_FLOW_TAG, 1),
+	told_expect("verb", "ibv_create_cq_ex", "error", "EOPNOTSUPP", "attribute", "wc_flags", "extra", hex(IBV_WC_EX_WITH_CVLAN, 1),
 		    NULL);
 	assert_int_equal(ibv_resize_cq(cq, 1 << 30), EINVAL);
 	told_expect("verb", "ibv_resize_cq", "attribute", "cqe", "value", number(1 << 30), NULL);

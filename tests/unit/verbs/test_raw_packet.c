@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "lib/one_world.h"
+#include "lib/patience.h"
 #include "lib/private_network.h"
 
 enum { FRAME = 2048, DEPTH = 64, TYPE = 0x88b5 }; /* an EtherType for experiments (IEEE 802) */
@@ -618,6 +619,72 @@ static void counters_count(void **state)
 	close_side(&from);
 }
 
+struct tagging_rule {
+	struct ibv_flow_attr attr;
+	struct ibv_flow_spec_eth eth;
+	struct ibv_flow_spec_action_tag tag;
+} __attribute__((packed, aligned(8)));
+
+static struct ibv_flow *tag(struct side *side, uint16_t type, uint32_t id)
+{
+	struct rule plain = rule_for(type, 0);
+	struct tagging_rule rule = {.attr = plain.attr, .eth = plain.eth,
+				    .tag = {IBV_FLOW_SPEC_ACTION_TAG, sizeof(struct ibv_flow_spec_action_tag), id}};
+
+	rule.attr.num_of_specs = 2;
+	return ibv_create_flow(side->qp, (void *)&rule);
+}
+
+static void expect_tag(struct ibv_cq_ex *cq, enum ibv_wc_opcode opcode, uint32_t id)
+{
+	struct ibv_poll_cq_attr attr = {0};
+
+	assert_true(eventually(ibv_start_poll(cq, &attr) == 0));
+	assert_int_equal(cq->status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_wc_read_opcode(cq), opcode);
+	assert_int_equal(ibv_wc_read_flow_tag(cq), id);
+	ibv_end_poll(cq);
+}
+
+/* By which rule a frame came, as an extended CQ tells it. */
+static void frames_bring_the_tag_of_their_rule(void **state)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = DEPTH, .wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_FLOW_TAG};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(world.context, &attr);
+	struct ibv_flow *flows[3];
+	struct side from, to = {0};
+
+	(void)state;
+	assert_non_null(cq);
+	open_side(&from);
+	to.cq = ibv_cq_ex_to_cq(cq);
+	to.qp = create(to.cq, NULL);
+	assert_non_null(to.qp);
+	to.buffer = calloc(DEPTH, FRAME);
+	to.mr = ibv_reg_mr(world.pd, to.buffer, DEPTH * FRAME, IBV_ACCESS_LOCAL_WRITE);
+	connect_side(&to);
+	flows[0] = tag(&to, TYPE, 0x12345678);
+	flows[1] = tag(&to, TYPE + 1, 7);
+	flows[2] = steer(&to, TYPE + 2, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_non_null(flows[i]);
+		post_receive(&to, i, FRAME);
+	}
+	send_frame(&from, TYPE, 1, 60);
+	send_frame(&from, TYPE + 2, 2, 60);
+	send_frame(&from, TYPE + 1, 3, 60);
+	expect_tag(cq, IBV_WC_RECV, 0x12345678);
+	expect_tag(cq, IBV_WC_RECV, 0);
+	expect_tag(cq, IBV_WC_RECV, 7);
+	write_frame(to.buffer, TYPE + 3, 0, 60);
+	post_send(&to, 0, 60, 0);
+	expect_tag(cq, IBV_WC_SEND, 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(ibv_destroy_flow(flows[i]), 0);
+	close_side(&to);
+	close_side(&from);
+}
+
 static void without_the_capability(void **state)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -654,6 +721,7 @@ int main(void)
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(rate_limits),
 		cmocka_unit_test(counters_count),
+		cmocka_unit_test(frames_bring_the_tag_of_their_rule),
 		cmocka_unit_test(without_the_capability),
 	};
 
