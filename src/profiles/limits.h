@@ -15,6 +15,8 @@ enum {
 	VB_MAX_CQE = 4 * 1024 * 1024,
 	VB_MAX_SRQ = 65536,
 	VB_MAX_SRQ_WR = 32768,
+	VB_MAX_RWQ_TABLES = 65536,       /* indirection tables of receive side scaling */
+	VB_MAX_LOG_RWQ_TABLE = 11,       /* entries of one, as a power of two */
 	VB_MAX_MR = 1024 * 1024,
 	VB_MAX_MW = 1024 * 1024,
 	VB_MAX_PD = 65536,

@@ -15,6 +15,7 @@
 struct vb_qp;
 struct vb_cq;
 struct vb_srq;
+struct vb_wq;
 struct vb_ah;
 struct vb_memory;
 struct vb_profile;
@@ -38,6 +39,7 @@ struct vb_queue_host {
 	void (*qp_event)(struct vb_qp *qp, enum ibv_event_type event);
 	void (*cq_event)(struct vb_cq *cq, enum ibv_event_type event);
 	void (*srq_event)(struct vb_srq *srq, enum ibv_event_type event);
+	void (*wq_event)(struct vb_wq *wq, enum ibv_event_type event);
 	/* The address behind an application's handle. */
 	const struct vb_ah *(*address_of)(struct ibv_ah *ah);
 	uint32_t (*random)(void *context);

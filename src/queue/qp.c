@@ -10,6 +10,7 @@
 
 #include "profiles/profile.h"
 #include "queue/qp_flush.h"
+#include "queue/wq.h"
 #include "wire/roce_packet.h"
 
 static bool is_xrc(enum ibv_qp_type type)
@@ -18,20 +19,22 @@ static bool is_xrc(enum ibv_qp_type type)
 }
 
 /* What counts of the capabilities asked for. ibv_create_qp(3): with an SRQ those of receives are ignored. A14: XRC_SEND has no receive
- * queue, XRC_RECV no queue at all. */
+ * queue, XRC_RECV no queue at all; nor has one whose frames go to work queues. */
 static struct ibv_qp_cap capabilities(const struct vb_qp_config *config)
 {
 	struct ibv_qp_cap cap = config->cap;
 
-	if (config->srq || is_xrc(config->type))
+	if (config->srq || config->rss || is_xrc(config->type))
 		cap.max_recv_wr = cap.max_recv_sge = 0;
-	if (config->type == IBV_QPT_XRC_RECV)
+	if (config->rss || config->type == IBV_QPT_XRC_RECV)
 		cap.max_send_wr = cap.max_send_sge = cap.max_inline_data = 0;
 	return cap;
 }
 
 static bool has_owners(const struct vb_qp_config *config)
 {
+	if (config->rss)
+		return config->pd && !config->send_cq && !config->recv_cq && !config->srq;
 	switch (config->type) {
 	case IBV_QPT_XRC_RECV:
 		return config->xrc_domain && !config->pd && !config->send_cq && !config->recv_cq && !config->srq;
@@ -58,7 +61,7 @@ static int check_config(const struct vb_qp_config *config, const struct vb_profi
 		return -EINVAL;
 	if (cap.max_inline_data > type->max_inline && !profile->grants_less_inline)
 		return -EINVAL;
-	if (profile->needs_both_queues && !is_xrc(config->type) &&
+	if (profile->needs_both_queues && !is_xrc(config->type) && !config->rss &&
 	    (cap.max_send_wr == 0 || (!config->srq && cap.max_recv_wr == 0)))
 		return -EINVAL;
 	if (cap.max_recv_wr > most->qp_wr || cap.max_recv_sge > most->recv_sge)
@@ -86,6 +89,7 @@ static void free_qp(struct vb_qp *qp)
 	vb_send_queue_fini(&qp->send);
 	vb_receive_queue_fini(&qp->receive);
 	vb_lock_fini(&qp->lock);
+	free(qp->rss);
 	free(qp);
 }
 
@@ -95,11 +99,32 @@ static void count_on_others(struct vb_qp *qp, uint32_t change)
 	if (qp->type == IBV_QPT_XRC_RECV)
 		return;
 	__atomic_fetch_add(&qp->pd->users, change, __ATOMIC_RELAXED);
+	/* So with a work queue's, which its table keeps. */
+	if (qp->rss) {
+		__atomic_fetch_add(&qp->rss->table->users, change, __ATOMIC_RELEASE);
+		return;
+	}
 	__atomic_fetch_add(&qp->send_cq->users, change, __ATOMIC_RELAXED);
 	if (qp->recv_cq)
 		__atomic_fetch_add(&qp->recv_cq->users, change, __ATOMIC_RELAXED);
 	if (qp->srq)
 		__atomic_fetch_add(&qp->srq->users, change, __ATOMIC_RELAXED);
+}
+
+/* Nothing leads it through the states: from the beginning frames come for its work queues (mlx5 does the same). */
+static int take_rss(struct vb_qp *qp, const struct vb_rss *rss)
+{
+	if (!rss)
+		return 0;
+	qp->rss = malloc(sizeof(*qp->rss));
+	if (!qp->rss)
+		return -ENOMEM;
+	*qp->rss = *rss;
+	qp->state = IBV_QPS_RTR;
+	qp->srq = &rss->table->entries[0]->receives;
+	qp->receive_pd = qp->srq->pd;
+	qp->recv_cq = qp->srq->cq;
+	return 0;
 }
 
 int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *host,
@@ -137,6 +162,8 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 	qp->transport = transport;
 	qp->owner = owner;
 	rc = make_queues(qp, &cap, config->allocator);
+	if (rc == 0)
+		rc = take_rss(qp, config->rss);
 	if (rc == 0 && transport->attach)
 		rc = transport->attach(qp);
 	if (rc != 0) {
@@ -159,8 +186,8 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 
 void vb_qp_discard_completions(struct vb_qp *qp)
 {
-	/* Those of XRC receives belong to an SRQ, which lives on. */
-	if (qp->type == IBV_QPT_XRC_RECV)
+	/* Those of XRC receives belong to an SRQ, which lives on; others to a work queue. */
+	if (qp->type == IBV_QPT_XRC_RECV || qp->rss)
 		return;
 	vb_cq_discard(qp->send_cq, qp->qpn);
 	if (qp->recv_cq && qp->recv_cq != qp->send_cq)

@@ -17,6 +17,7 @@
 #include "queue/completion_queue.h"
 #include "queue/host.h"
 #include "queue/receive_queue.h"
+#include "queue/rss.h"
 #include "queue/send_queue.h"
 #include "queue/srq.h"
 #include "queue/transport.h"
@@ -57,6 +58,8 @@ struct vb_qp {
 	const struct vb_queue_host *host;
 	const struct vb_transport *transport;
 	void *owner;                     /* the public object */
+	/* NULL but for receive side scaling: recv_cq, srq and receive_pd are those of the work queue that the last frame went to. */
+	struct vb_rss *rss;
 
 	/* For the schedule (schedule/schedule.h) and the simulator. */
 	struct vb_list active;           /* has something to send */
@@ -71,6 +74,7 @@ struct vb_qp_config {
 	struct vb_cq *send_cq, *recv_cq;
 	struct vb_srq *srq;
 	struct vb_xrc_domain *xrc_domain; /* XRC_RECV, which has neither PD nor CQs nor SRQ */
+	const struct vb_rss *rss;        /* or NULL; copied. It has no queues then: neither CQs nor SRQ */
 	struct ibv_qp_cap cap;           /* asked */
 	bool signal_all;
 	unsigned create_flags;           /* IBV_QP_CREATE_*; only BLOCK_SELF_MCAST_LB is known */
@@ -83,6 +87,12 @@ int vb_qp_create(const struct vb_qp_config *config, const struct vb_queue_host *
 		 const struct vb_transport *transport, void *owner, struct vb_qp **qp);
 /* Also discards its completions. The caller has made sure that no other thread can reach it. */
 void vb_qp_destroy(struct vb_qp *qp);
+
+/* Whose receives it completes: a work queue's, or its own. */
+static inline uint32_t vb_qp_receive_number(const struct vb_qp *qp)
+{
+	return qp->rss ? qp->srq->number : qp->qpn;
+}
 
 /* Acknowledged, and resent until it is: RC and both kinds of XRC. */
 static inline bool vb_qp_is_reliable(const struct vb_qp *qp)
@@ -146,7 +156,8 @@ void vb_qp_complete_receive(struct vb_qp *qp, const struct vb_completion *comple
  * is flushed. */
 void vb_qp_fail_send(struct vb_qp *qp, enum ibv_wc_status status, const struct vb_fault_record *why, vb_time now);
 
-/* The receive side failed: complete `taken` (may be NULL) with status, raise `event` (0: none), go to ERR and flush. */
+/* The receive side failed: complete `taken` (may be NULL) with status, raise `event` (0: none), go to ERR and flush. With receive side
+ * scaling it is the work queue of the receive that fails, and nothing else. */
 void vb_qp_fail_receive(struct vb_qp *qp, const struct vb_taken_receive *taken, enum ibv_wc_status status,
 			const struct vb_fault_record *why, enum ibv_event_type event, bool raise_event, vb_time now);
 

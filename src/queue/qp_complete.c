@@ -11,6 +11,7 @@
 
 #include "queue/qp.h"
 #include "queue/qp_flush.h"
+#include "queue/wq.h"
 
 static void raise_event(struct vb_qp *qp, enum ibv_event_type event)
 {
@@ -36,6 +37,10 @@ VB_RARE static void lose(struct vb_qp *qp, const struct vb_completion *completio
 		.wr_id = completion->wr_id,
 	};
 
+	if (qp->rss) {
+		vb_wq_fail(vb_wq_of(qp->srq), completion->timestamp);
+		return;
+	}
 	vb_fault_keep(&qp->fault, &why);
 	if (qp->host->watch)
 		tell(qp, &(struct vb_failure){.kind = VB_FAILED_OVERRUN, .why = &why, .has_event = true,
@@ -119,7 +124,7 @@ static void complete_receive_with(struct vb_qp *qp, const struct vb_taken_receiv
 		.status = status,
 		.opcode = IBV_WC_RECV,
 		.vendor_error = fault,
-		.qpn = qp->qpn,
+		.qpn = vb_qp_receive_number(qp),
 		.timestamp = now,
 	};
 
@@ -215,6 +220,12 @@ void vb_qp_fail_receive(struct vb_qp *qp, const struct vb_taken_receive *taken, 
 	if (taken)
 		record.wr_id = taken->wr_id;
 	record.qpn = qp->qpn;
+	if (qp->rss) {
+		vb_qp_tell_receive_failure(qp, taken, status, &record);
+		complete_receive_with(qp, taken, status, record.fault, now);
+		vb_wq_fail(vb_wq_of(qp->srq), now);
+		return;
+	}
 	vb_fault_keep(&qp->fault, &record);
 	if (qp->host->watch)
 		tell(qp, &(struct vb_failure){

@@ -175,20 +175,23 @@ static void complete_too_short(struct vb_qp *qp, const struct vb_taken_receive *
 	vb_qp_complete_receive(qp, completion);
 }
 
-void vb_raw_receive(struct vb_qp *qp, const uint8_t *frame, size_t length, const struct vb_flow_rule *rule, vb_time now)
+void vb_raw_receive(struct vb_qp *qp, const uint8_t *frame, size_t length, const struct vb_flow_key *key, const struct vb_flow_rule *rule,
+		    vb_time now)
 {
 	struct vb_completion completion = {
 		.status = IBV_WC_SUCCESS,
 		.opcode = IBV_WC_RECV,
 		.byte_length = (uint32_t)length,
 		.immediate = rule->tag,
-		.qpn = qp->qpn,
 		.timestamp = now,
 	};
 	struct vb_fault_record why = {0};
 	struct vb_taken_receive taken;
 
 	vb_lock_assert_held(&qp->lock);
+	if (qp->rss)
+		vb_rss_choose(qp, key);
+	completion.qpn = vb_qp_receive_number(qp);
 	if ((qp->state != IBV_QPS_RTR && qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD && qp->state != IBV_QPS_SQE) ||
 	    !vb_qp_take_receive(qp, &taken)) {
 		VB_COUNT(qp->host->counters, dropped_pkts);

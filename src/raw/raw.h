@@ -21,6 +21,7 @@
 #include "base/time.h"
 #include "queue/transport.h"
 
+struct vb_flow_key;
 struct vb_flow_rule;
 struct vb_qp;
 
@@ -51,7 +52,8 @@ void vb_raw_too_long(struct vb_qp *qp, vb_time now);
 
 /* Can a frame be taken, of which it is not known yet whether it is for the queue pair? Without a receive it would be lost. */
 bool vb_raw_has_receive(struct vb_qp *qp);
-/* A frame that `rule` gives to the queue pair. */
-void vb_raw_receive(struct vb_qp *qp, const uint8_t *frame, size_t length, const struct vb_flow_rule *rule, vb_time now);
+/* A frame that `rule` gives to the queue pair, or to one of its work queues. `key`: what there is to see of it. */
+void vb_raw_receive(struct vb_qp *qp, const uint8_t *frame, size_t length, const struct vb_flow_key *key, const struct vb_flow_rule *rule,
+		    vb_time now);
 
 #endif

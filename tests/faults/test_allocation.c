@@ -19,6 +19,7 @@
 #include "profiles/profile.h"
 #include "memory/region.h"
 #include "queue/qp.h"
+#include "queue/wq.h"
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -177,6 +178,36 @@ static int create_qp(void)
 	return rc;
 }
 
+/* A work queue, a table of it, and a queue pair over that. */
+static int create_scaled(void)
+{
+	const struct vb_wq_config queue = {.pd = &pd, .cq = &cq, .max_wr = 16, .max_sge = 1, .number = 6};
+	struct vb_qp_config config = {.type = IBV_QPT_RAW_PACKET, .pd = &pd, .qpn = 5};
+	struct vb_rss rss = {.fields = IBV_RX_HASH_SRC_IPV4};
+	struct vb_wq wq, *entries[] = {&wq, &wq};
+	struct vb_qp *qp;
+	int rc = vb_wq_init(&wq, &host, NULL, &queue);
+
+	if (rc != 0)
+		return rc;
+	rss.table = vb_rss_table_create(entries, 2);
+	rc = rss.table ? 0 : -ENOMEM;
+	config.rss = &rss;
+	if (rc == 0)
+		rc = vb_qp_create(&config, &host, &transport, NULL, &qp);
+	if (rc == 0)
+		vb_qp_destroy(qp);
+	if (rss.table) {
+		assert_int_equal(rss.table->users, 0);
+		vb_rss_table_destroy(rss.table);
+	}
+	assert_int_equal(wq.receives.users, 0);
+	vb_wq_fini(&wq);
+	assert_int_equal(pd.users, 0);
+	assert_int_equal(cq.users, 0);
+	return rc;
+}
+
 static uint32_t seven(void *context)
 {
 	(void)context;
@@ -258,6 +289,7 @@ FAULT_TEST(resize_cq, 1)
 FAULT_TEST(create_srq, 1)
 FAULT_TEST(resize_srq, 2)
 FAULT_TEST(create_qp, 3)
+FAULT_TEST(create_scaled, 4)
 FAULT_TEST(register_region, 4)
 FAULT_TEST(allocate_window, 3)
 
@@ -266,7 +298,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name##_survives, open_cq, close_cq)
 	const struct CMUnitTest tests[] = {
 		TEST(create_cq), TEST(resize_cq), TEST(create_srq), TEST(resize_srq),
-		TEST(create_qp), TEST(register_region), TEST(allocate_window),
+		TEST(create_qp), TEST(create_scaled), TEST(register_region), TEST(allocate_window),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

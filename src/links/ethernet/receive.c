@@ -27,12 +27,15 @@ static void deliver(struct vb_ethernet_port *port, const struct vb_flow_table *t
 	if (rule->drops)
 		return;
 	VB_COUNT(binding->counters, rcvd_pkts);
-	vb_raw_receive(port->qp, packet->bytes, packet->length, rule, now);
+	vb_raw_receive(port->qp, packet->bytes, packet->length, &key, rule, now);
 }
 
-/* How many may be read: of none is known before whether it takes a receive. A shared queue may be empty by then. */
+/* How many may be read: of none is known before whether it takes a receive. A shared queue may be empty by then. Of several work queues
+ * one that is empty must not keep the others waiting: as long as any has receives frames are read, and those for the empty one are lost. */
 static unsigned readable(struct vb_qp *qp)
 {
+	if (qp->rss)
+		return vb_rss_room(qp->rss);
 	return qp->srq ? vb_raw_has_receive(qp) : vb_receive_queue_count(&qp->receive);
 }
 
@@ -40,17 +43,23 @@ static unsigned readable(struct vb_qp *qp)
 static bool read_port(struct vb_ethernet_link *ethernet, struct vb_ethernet_port *port, vb_time now)
 {
 	const struct vb_flow_table *table = vb_ethernet_table(ethernet, port->interface_index);
+	/* Before frames are lost for want of a receive, the program has had a chance to post more. */
+	unsigned batches = port->qp->rss ? 1 : BATCHES_PER_PASS;
 	bool done = false;
 
-	for (unsigned i = 0; table && port->reach != VB_PACKETS_NONE && i < BATCHES_PER_PASS; i++) {
+	for (unsigned i = 0; table && port->reach != VB_PACKETS_NONE && i < batches; i++) {
 		unsigned room = readable(port->qp);
 		int count;
 
 		vb_ethernet_port_starve(ethernet, port, room == 0);
-		/* Again: a receive may have come to a shared queue before it was known that this one waits for it. */
-		if (room == 0 && (!port->qp->srq || readable(port->qp) == 0))
+		if (room == 0 && port->qp->srq) {
+			/* Again: a receive may have come to a shared queue before it was known that this one waits for it. */
+			room = readable(port->qp);
+			vb_ethernet_port_starve(ethernet, port, room == 0);
+		}
+		if (room == 0)
 			return done;
-		count = vb_packet_batch_receive(ethernet->incoming, port->fd, room == 0 ? 1 : room);
+		count = vb_packet_batch_receive(ethernet->incoming, port->fd, room);
 		for (int at = 0; at < count; at++)
 			deliver(port, table, vb_packet_batch_at(ethernet->incoming, (unsigned)at), now);
 		done |= count > 0;

@@ -18,6 +18,7 @@
 #include "profiles/profile.h"
 #include "queue/address.h"
 #include "queue/qp.h"
+#include "queue/wq.h"
 
 enum { FIXTURE_QPN = 0x17, FIXTURE_EVENTS = 32, FIXTURE_NOW = 1000 };
 
@@ -72,6 +73,12 @@ static inline void note_srq_event(struct vb_srq *srq, enum ibv_event_type event)
 	note_event(event);
 }
 
+static inline void note_wq_event(struct vb_wq *wq, enum ibv_event_type event)
+{
+	vb_lock_assert_held(&wq->receives.lock);
+	note_event(event);
+}
+
 /* An application's handle is any non-null pointer here; the address behind it is the one in the notes. */
 static inline const struct vb_ah *note_address_of(struct ibv_ah *ah)
 {
@@ -86,6 +93,7 @@ static const struct vb_queue_host fixture_host = {
 	.qp_event = note_qp_event,
 	.cq_event = note_cq_event,
 	.srq_event = note_srq_event,
+	.wq_event = note_wq_event,
 	.address_of = note_address_of,
 };
 
