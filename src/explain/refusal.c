@@ -443,7 +443,10 @@ void vb_explain_post_receive(const struct vb_qp *qp, const struct ibv_recv_wr *w
 	vb_report_say(report, VB_REPORT_WHAT, "ibv_post_recv of wr_id %llu to QP 0x%06x (%s, %s) refused: %s",
 		      (unsigned long long)wr->wr_id, qp->qpn, vb_words_type(qp->type), vb_words_state(qp->state),
 		      vb_words_errno(error));
-	if (qp->srq) {
+	if (qp->rss) {
+		vb_report_say(report, VB_REPORT_CAUSE, "the queue pair takes its receives from the work queues of its indirection table.");
+		vb_report_say(report, VB_REPORT_FIX, "Use ibv_post_wq_recv.");
+	} else if (qp->srq) {
 		vb_report_say(report, VB_REPORT_CAUSE,
 			      "the queue pair takes its receives from a shared receive queue.");
 		vb_report_say(report, VB_REPORT_FIX, "Use ibv_post_srq_recv.");
@@ -504,12 +507,38 @@ static void say_types(const struct vb_profile *profile, enum ibv_qp_type asked, 
 	vb_explain_profile(profile, report);
 }
 
+/* Receive side scaling. */
+static void say_scaled(const struct ibv_qp_init_attr_ex *attr, int error, struct vb_report *report)
+{
+	const struct ibv_rx_hash_conf *conf = &attr->rx_hash_conf;
+
+	if (attr->qp_type != IBV_QPT_RAW_PACKET) {
+		vb_report_say(report, VB_REPORT_CAUSE, "indirection tables spread the frames of raw packet queue pairs only.");
+	} else if (error == EOPNOTSUPP) {
+		vb_report_word(report, "attribute", "rx_hash_conf");
+		vb_report_say(report, VB_REPORT_CAUSE, "the hash is none, or has fields, that the device does not know.");
+		vb_report_say(report, VB_REPORT_FIX, "See rss_caps of ibv_query_device_ex.");
+	} else if (attr->send_cq || attr->recv_cq || attr->srq || attr->cap.max_send_wr || attr->cap.max_recv_wr ||
+		   attr->cap.max_recv_sge) {
+		vb_report_word(report, "attribute", "cap");
+		vb_report_say(report, VB_REPORT_CAUSE, "a queue pair with an indirection table has no queues of its own.");
+		vb_report_say(report, VB_REPORT_FIX, "Leave out CQs, SRQ and capabilities; a second queue pair may send.");
+	} else if ((attr->comp_mask & IBV_QP_INIT_ATTR_RX_HASH) && conf->rx_hash_key_len != VB_TOEPLITZ_KEY) {
+		say(report, "rx_hash_key_len", MUST_BE, conf->rx_hash_key_len, VB_TOEPLITZ_KEY);
+	} else {
+		vb_report_say(report, VB_REPORT_CAUSE, "it needs a PD, an indirection table and a hash, all of this open device.");
+		vb_report_say(report, VB_REPORT_FIX, "Set IBV_QP_INIT_ATTR_PD, _IND_TABLE and _RX_HASH in comp_mask; a hash without fields "
+						     "goes with a table of one entry.");
+	}
+}
+
 void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_init_attr_ex *attr, int error, struct vb_report *report)
 {
 	const struct vb_profile_type *type = vb_profile_type(profile, attr->qp_type);
 	const struct vb_profile_limits *most = &profile->limits;
 	bool is_xrc = attr->qp_type == IBV_QPT_XRC_SEND || attr->qp_type == IBV_QPT_XRC_RECV;
-	bool sends = attr->qp_type != IBV_QPT_XRC_RECV, receives = !is_xrc && !attr->srq;
+	bool is_scaled = (attr->comp_mask & (IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH)) != 0;
+	bool sends = attr->qp_type != IBV_QPT_XRC_RECV && !is_scaled, receives = !is_xrc && !attr->srq && !is_scaled;
 	const struct {
 		const char *name;
 		uint32_t value, limit;
@@ -529,7 +558,11 @@ void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_
 		say_types(profile, attr->qp_type, report);
 		return;
 	}
-	if (!sends && (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)) {
+	if (is_scaled && error != EPERM && error != ENOMEM) {
+		say_scaled(attr, error, report);
+		return;
+	}
+	if (attr->qp_type == IBV_QPT_XRC_RECV && (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)) {
 		vb_report_word(report, "attribute", "xrcd");
 		vb_report_say(report, VB_REPORT_CAUSE, "there is no XRC domain.");
 		vb_report_say(report, VB_REPORT_FIX, "Use ibv_create_qp_ex with xrcd, and IBV_QP_INIT_ATTR_XRCD in comp_mask.");
@@ -549,7 +582,7 @@ void vb_explain_create_qp(const struct vb_profile *profile, const struct ibv_qp_
 		vb_report_say(report, VB_REPORT_FIX, "See ibv_query_device for what the device grants.");
 		return;
 	}
-	if (profile->needs_both_queues && !is_xrc &&
+	if (profile->needs_both_queues && !is_xrc && !is_scaled &&
 	    (attr->cap.max_send_wr == 0 || (!attr->srq && attr->cap.max_recv_wr == 0))) {
 		say(report, attr->cap.max_send_wr == 0 ? "max_send_wr" : "max_recv_wr", TOO_SMALL, 0, 1);
 		vb_explain_profile(profile, report);

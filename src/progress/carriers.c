@@ -243,6 +243,14 @@ void vb_endpoint_replenished(struct vb_endpoint *endpoint)
 			link->driver->replenished(link);
 }
 
+void vb_endpoint_wait_for_pass(struct vb_endpoint *endpoint)
+{
+	if (endpoint->schedule.abandoned)
+		return;
+	vb_lock_take(&endpoint->schedule.progress);
+	vb_lock_release(&endpoint->schedule.progress);
+}
+
 int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc)
 {
 	return endpoint->fast ? endpoint->fast->driver->take(endpoint->fast, poller, cq, room, wc) : -1;

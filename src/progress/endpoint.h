@@ -91,6 +91,8 @@ void vb_endpoint_close_table(struct vb_endpoint *endpoint, int table);
 /* Receives were posted to the queue pair (caller holds qp->lock), or to a shared queue: a message may have waited for them. */
 void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp);
 void vb_endpoint_replenished(struct vb_endpoint *endpoint);
+/* A pass that is under way is over: what it had taken from a queue is complete. Caller holds nothing. */
+void vb_endpoint_wait_for_pass(struct vb_endpoint *endpoint);
 
 /* The UDP source port for a path to a QP, all of which is there but this: packets for two processes never share one. */
 /* Can packets leave by it? 0, or -EPERM: RoCEv1 without the privilege that it takes. */

@@ -82,6 +82,12 @@ VB_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 		acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
 		break;
 	}
+	case IBV_EVENT_WQ_FATAL: {
+		struct ibv_wq *wq = event->element.wq;
+
+		acknowledge(&wq->mutex, &wq->cond, &wq->events_completed);
+		break;
+	}
 	default:
 		break;           /* port and device events: nothing waits for them */
 	}

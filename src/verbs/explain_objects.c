@@ -376,21 +376,6 @@ static struct ibv_flow_action *create_flow_action_esp(struct ibv_context *contex
 	return vb_fail_null(-EOPNOTSUPP);
 }
 
-static struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
-{
-	(void)context, (void)attr;
-	NOT_HERE("ibv_create_wq", "work queues of their own, for receive side scaling of raw packets,");
-	return vb_fail_null(-EOPNOTSUPP);
-}
-
-static struct ibv_rwq_ind_table *create_rwq_ind_table(struct ibv_context *context,
-						      struct ibv_rwq_ind_table_init_attr *attr)
-{
-	(void)context, (void)attr;
-	NOT_HERE("ibv_create_rwq_ind_table", "indirection tables, for receive side scaling of raw packets,");
-	return vb_fail_null(-EOPNOTSUPP);
-}
-
 static int post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op)
 {
 	(void)srq;
@@ -404,7 +389,5 @@ void vb_explain_fill_unsupported(struct verbs_context *table)
 	if (!vb_explains)
 		return;
 	table->create_flow_action_esp = create_flow_action_esp;
-	table->create_wq = create_wq;
-	table->create_rwq_ind_table = create_rwq_ind_table;
 	table->post_srq_ops = post_srq_ops;
 }

@@ -56,6 +56,15 @@ static void srq_event(struct vb_srq *srq, enum ibv_event_type type)
 	vb_event_queue_add(&vb_context_of(own->base.context)->async, &event, own, &own->events_reported);
 }
 
+static void wq_event(struct vb_wq *wq, enum ibv_event_type type)
+{
+	struct vb_work_queue *own = wq->receives.owner;
+	struct ibv_async_event event = {.event_type = type};
+
+	event.element.wq = &own->base;
+	vb_event_queue_add(&vb_context_of(own->base.context)->async, &event, own, &own->events_reported);
+}
+
 static const struct vb_ah *address_of(struct ibv_ah *ah)
 {
 	return ah == NULL ? NULL : &vb_address_handle_of(ah)->ah;
@@ -76,6 +85,7 @@ static void fill_host(struct vb_session *session)
 		.qp_event = qp_event,
 		.cq_event = cq_event,
 		.srq_event = srq_event,
+		.wq_event = wq_event,
 		.address_of = address_of,
 		.random = vb_endpoint_random,
 		.source_port = source_port,

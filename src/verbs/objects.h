@@ -4,7 +4,7 @@
  * the other, and goes on with what is ours.
  *
  *   device --< context >-- session (endpoint, memory table, counters; shared by a context and its imports)
- *   context --< pd, channel, cq, srq, qp, ah, mr, mw, dm
+ *   context --< pd, channel, cq, srq, wq, indirection table, qp, ah, mr, mw, dm
  *
  * Every object keeps its context alive: closing a device under live objects (which ibv_close_device(3) allows)
  * silences their queue pairs and leaves the memory until they are gone too.
@@ -29,7 +29,9 @@
 #include "queue/completion_queue.h"
 #include "queue/host.h"
 #include "queue/qp.h"
+#include "queue/rss.h"
 #include "queue/srq.h"
+#include "queue/wq.h"
 #include "io/descriptor.h"
 #include "io/event_fd.h"
 
@@ -49,7 +51,8 @@ struct vb_device {
 };
 
 enum vb_counted {
-	VB_COUNTED_PD, VB_COUNTED_MR, VB_COUNTED_MW, VB_COUNTED_CQ, VB_COUNTED_SRQ, VB_COUNTED_QP, VB_COUNTED_AH, VB_COUNTED_KINDS
+	VB_COUNTED_PD, VB_COUNTED_MR, VB_COUNTED_MW, VB_COUNTED_CQ, VB_COUNTED_SRQ, VB_COUNTED_QP, VB_COUNTED_AH,
+	VB_COUNTED_WQ, VB_COUNTED_RWQ_TABLE, VB_COUNTED_KINDS
 };
 
 /* What a context shares with the contexts imported from it. */
@@ -200,6 +203,19 @@ struct vb_shared_receive_queue {
 	struct vb_xrcd *xrcd;            /* XRC, or NULL */
 };
 
+struct vb_work_queue {
+	struct ibv_wq base;
+	struct vb_wq wq;
+	uint32_t handle;
+	uint32_t events_reported;        /* under the async queue's lock */
+};
+
+struct vb_indirection_table {
+	struct ibv_rwq_ind_table base;
+	int handle;
+	struct vb_rss_table *table;
+};
+
 struct vb_multicast_membership {
 	struct vb_list node;
 	uint8_t gid[16];
@@ -285,6 +301,8 @@ VB_OWN(vb_thread_domain_of, vb_thread_domain, base, ibv_td)
 VB_OWN(vb_channel_of, vb_channel, base, ibv_comp_channel)
 VB_OWN(vb_completion_queue_of, vb_completion_queue, base, ibv_cq)
 VB_OWN(vb_shared_receive_queue_of, vb_shared_receive_queue, base, ibv_srq)
+VB_OWN(vb_work_queue_of, vb_work_queue, base, ibv_wq)
+VB_OWN(vb_indirection_table_of, vb_indirection_table, base, ibv_rwq_ind_table)
 VB_OWN(vb_queue_pair_of, vb_queue_pair, base, ibv_qp)
 VB_OWN(vb_address_handle_of, vb_address_handle, base, ibv_ah)
 VB_OWN(vb_device_memory_of, vb_device_memory, base, ibv_dm)

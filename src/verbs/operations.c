@@ -83,6 +83,11 @@ void vb_context_fill_operations(struct vb_context *context)
 	table->query_device_ex = vb_verbs_query_device_ex;
 	table->create_qp_ex = vb_verbs_create_qp_ex;
 	table->create_srq_ex = vb_verbs_create_srq_ex;
+	table->create_wq = vb_verbs_create_wq;
+	table->modify_wq = vb_verbs_modify_wq;
+	table->destroy_wq = vb_verbs_destroy_wq;
+	table->create_rwq_ind_table = vb_verbs_create_rwq_ind_table;
+	table->destroy_rwq_ind_table = vb_verbs_destroy_rwq_ind_table;
 	table->open_xrcd = vb_verbs_open_xrcd;
 	table->close_xrcd = vb_verbs_close_xrcd;
 	table->get_srq_num = vb_verbs_get_srq_num;

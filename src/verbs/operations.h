@@ -41,6 +41,14 @@ struct ibv_cq_ex *vb_verbs_create_cq_ex(struct ibv_context *context, struct ibv_
 struct ibv_srq *vb_verbs_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 int vb_verbs_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
+/* wq.c, rwq_table.c */
+struct ibv_wq *vb_verbs_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr);
+int vb_verbs_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
+int vb_verbs_destroy_wq(struct ibv_wq *wq);
+int vb_verbs_post_wq_recv(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+struct ibv_rwq_ind_table *vb_verbs_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *attr);
+int vb_verbs_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
+
 /* xrcd.c */
 struct ibv_xrcd *vb_verbs_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
 int vb_verbs_close_xrcd(struct ibv_xrcd *xrcd);

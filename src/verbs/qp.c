@@ -27,6 +27,31 @@ static void free_queue_pair(struct vb_queue_pair *qp)
 	free(qp);
 }
 
+static bool is_scaled(const struct ibv_qp_init_attr_ex *attr)
+{
+	return (attr->comp_mask & (IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH)) != 0;
+}
+
+/* Receive side scaling. A table and a hash, and no queues: as the kernel's uverbs and mlx5 have it. */
+static int check_scaled(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr, unsigned create_flags, struct vb_rss *rss)
+{
+	const uint32_t needed = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
+	struct vb_indirection_table *table;
+
+	if (attr->qp_type != IBV_QPT_RAW_PACKET)
+		return -EOPNOTSUPP;
+	if ((attr->comp_mask & needed) != needed || attr->rwq_ind_tbl == NULL || attr->pd == NULL || attr->send_cq != NULL ||
+	    attr->recv_cq != NULL || attr->srq != NULL || create_flags != 0 || (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ||
+	    attr->cap.max_send_wr != 0 || attr->cap.max_recv_wr != 0 || attr->cap.max_recv_sge != 0)
+		return -EINVAL;
+	table = vb_indirection_table_of(attr->rwq_ind_tbl);
+	if (!vb_same_session(context, attr->pd->context) || !vb_same_session(context, attr->rwq_ind_tbl->context))
+		return -EINVAL;
+	if (attr->rwq_ind_tbl->ind_tbl_handle != table->handle)
+		return -ENOENT;
+	return vb_rss_parse(rss, &attr->rx_hash_conf, table->table);
+}
+
 /* Which of the objects belong to it (A14), all of one open device. Others are ignored, as the kernel's verbs ignore them. */
 static int check_owners(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
 {
@@ -61,7 +86,7 @@ static void drop_ignored(struct ibv_qp_init_attr_ex *attr)
 
 /* The number is reserved first and the QP published last: no packet reaches it half made. */
 static int create_core(struct vb_queue_pair *qp, struct vb_session *session, const struct ibv_qp_init_attr_ex *attr,
-		       unsigned create_flags)
+		       unsigned create_flags, const struct vb_rss *rss)
 {
 	struct vb_qp_config config = {
 		.type = attr->qp_type,
@@ -70,6 +95,7 @@ static int create_core(struct vb_queue_pair *qp, struct vb_session *session, con
 		.recv_cq = attr->recv_cq != NULL ? &vb_completion_queue_of(attr->recv_cq)->cq : NULL,
 		.srq = attr->srq != NULL ? &vb_shared_receive_queue_of(attr->srq)->srq : NULL,
 		.xrc_domain = attr->qp_type == IBV_QPT_XRC_RECV ? &vb_xrcd_of(attr->xrcd)->shared->domain : NULL,
+		.rss = rss,
 		.cap = attr->cap,
 		.signal_all = attr->sq_sig_all != 0,
 		.create_flags = create_flags,
@@ -134,11 +160,12 @@ static struct ibv_qp *create(struct ibv_context *public, const struct ibv_qp_ini
 	struct vb_context *context = vb_context_of(public);
 	struct ibv_qp_init_attr_ex attr = *asked;
 	struct vb_queue_pair *qp;
+	struct vb_rss rss = {0};
 	int error;
 
 	if (type == NULL)
 		return vb_fail_null(-EOPNOTSUPP);
-	error = check_owners(public, &attr);
+	error = is_scaled(&attr) ? check_scaled(public, &attr, create_flags, &rss) : check_owners(public, &attr);
 	if (error == 0 && extended)
 		error = vb_qp_ex_check_operations(type->opcodes, attr.send_ops_flags);
 	if (error != 0)
@@ -152,7 +179,7 @@ static struct ibv_qp *create(struct ibv_context *public, const struct ibv_qp_ini
 		vb_quota_give(public, VB_COUNTED_QP);
 		return vb_fail_null(-ENOMEM);
 	}
-	error = create_core(qp, context->session, &attr, create_flags);
+	error = create_core(qp, context->session, &attr, create_flags, is_scaled(&attr) ? &rss : NULL);
 	if (error != 0) {
 		free_queue_pair(qp);
 		vb_quota_give(public, VB_COUNTED_QP);
@@ -197,7 +224,8 @@ VB_EXPORT_COMPAT(ibv_create_qp);
 struct ibv_qp *vb_verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t supported = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_XRCD;
+				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_IND_TABLE |
+				   IBV_QP_INIT_ATTR_RX_HASH;
 	bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
 	unsigned create_flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
 
@@ -284,6 +312,14 @@ static int without_ignored(enum ibv_qp_type type, int attr_mask)
 	}
 }
 
+/* It takes frames from its creation on; its work queues have the states. So with mlx5. */
+static int refuse_scaled(const char *verb, const struct ibv_qp *qp)
+{
+	vb_explain_refused(verb, "QP", qp->qp_num, EOPNOTSUPP, "queue pairs with an indirection table have no states to go through.",
+			   "Use ibv_modify_wq for the work queues of its table.");
+	return vb_fail_number(EOPNOTSUPP);
+}
+
 VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	struct vb_session *session;
@@ -299,6 +335,8 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 	core = vb_queue_pair_of(qp)->qp;
 	if (qp->handle != core->qpn)
 		return vb_fail_number(ENOENT);
+	if (core->rss != NULL)
+		return refuse_scaled("ibv_modify_qp", qp);
 	attr_mask = without_ignored(core->type, attr_mask);
 	session = vb_context_of(qp->context)->session;
 	if ((attr_mask & IBV_QP_AV) && session->host.profile->connection == VB_CONNECT_CM) {
@@ -340,6 +378,8 @@ VB_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr
 		return vb_fail_number(EINVAL);
 	if (qp->handle != vb_queue_pair_of(qp)->qp->qpn)
 		return vb_fail_number(ENOENT);
+	if (vb_queue_pair_of(qp)->qp->rss != NULL)
+		return refuse_scaled("ibv_query_qp", qp);
 	if (init_attr == NULL)
 		init_attr = &ignored;
 	vb_qp_query(vb_queue_pair_of(qp)->qp, attr, init_attr);

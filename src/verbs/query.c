@@ -121,6 +121,14 @@ int vb_verbs_query_device_ex(struct ibv_context *context, const struct ibv_query
 		full.packet_pacing_caps.qp_rate_limit_min = 1;
 		full.packet_pacing_caps.qp_rate_limit_max = VB_MAX_RATE_LIMIT;
 		full.packet_pacing_caps.supported_qpts = 1u << IBV_QPT_RAW_PACKET;
+		full.rss_caps = (struct ibv_rss_caps){
+			.supported_qpts = 1u << IBV_QPT_RAW_PACKET,
+			.max_rwq_indirection_tables = VB_MAX_RWQ_TABLES,
+			.max_rwq_indirection_table_size = 1u << VB_MAX_LOG_RWQ_TABLE,
+			.rx_hash_fields_mask = VB_RSS_FIELDS,
+			.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+		};
+		full.max_wq_type_rq = vb_profile_of_context(context)->limits.qp;
 	}
 	full.phys_port_cnt_ex = 1;
 	memset(attr, 0, attr_size);

@@ -61,7 +61,7 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	row->pd = qp->pd ? qp->pd->handle : 0;
 	row->send_cq = cq_number(qp->send_cq);
 	row->receive_cq = cq_number(qp->recv_cq);
-	row->srq = srq_number(qp->srq);
+	row->srq = qp->rss ? 0 : srq_number(qp->srq);
 	row->send_depth = qp->send.max_wr;
 	row->send_posted = vb_send_queue_count(&qp->send);
 	row->receive_depth = qp->receive.max_wr;

@@ -210,7 +210,7 @@ static void tables_and_ports(void **state)
 static void what_there_is_not(void **state)
 {
 	struct ibv_flow_attr flow = {0};
-	struct ibv_wq_init_attr queue = {0};
+	struct ibv_flow_action_esp_attr action = {0};
 	struct ibv_qp_rate_limit_attr rate = {0};
 	struct pair pair;
 
@@ -221,12 +221,45 @@ static void what_there_is_not(void **state)
 	assert_null(ibv_create_flow(pair.qp[0], &flow));
 	assert_int_equal(errno, EINVAL);
 	told_expect("verb", "ibv_create_flow", "error", "EINVAL", NULL);
-	assert_null(ibv_create_wq(world.context, &queue));
+	assert_null(ibv_create_flow_action_esp(world.context, &action));
 	assert_int_equal(ibv_modify_qp_rate_limit(pair.qp[0], &rate), EOPNOTSUPP);
-	for (const char *const *verb = (const char *const[]){"ibv_create_wq",
+	for (const char *const *verb = (const char *const[]){"ibv_create_flow_action_esp",
 							      "ibv_modify_qp_rate_limit", NULL}; *verb; verb++)
 		told_expect("verb", *verb, "error", "EOPNOTSUPP", NULL);
 	pair_close(&pair);
+}
+
+static void receive_side_scaling(void **state)
+{
+	struct ibv_cq *cq = ibv_create_cq(world.context, 4, NULL, NULL, 0);
+	struct ibv_wq_init_attr queue = {.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = world.pd};
+	struct ibv_rwq_ind_table_init_attr entries = {.log_ind_tbl_size = 31};
+	struct ibv_wq_attr change = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_ERR};
+	struct ibv_qp_init_attr_ex scaled = {.qp_type = IBV_QPT_RAW_PACKET, .pd = world.pd, .send_cq = cq,
+					     .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH};
+	struct ibv_recv_wr wr = {.wr_id = 5}, *bad;
+	struct ibv_wq *wq;
+
+	(void)state;
+	told_clear();
+	assert_null(ibv_create_wq(world.context, &queue));
+	told_expect("verb", "ibv_create_wq", "error", "EINVAL", NULL);
+	queue.cq = cq;
+	wq = ibv_create_wq(world.context, &queue);
+	assert_non_null(wq);
+	assert_int_equal(ibv_modify_wq(wq, &change), EINVAL);
+	told_expect("verb", "ibv_modify_wq", "error", "EINVAL", NULL);
+	assert_int_equal(ibv_post_wq_recv(wq, &wr, &bad), EINVAL);
+	told_expect("verb", "ibv_post_wq_recv", "error", "EINVAL", NULL);
+	assert_null(ibv_create_rwq_ind_table(world.context, &entries));
+	told_expect("verb", "ibv_create_rwq_ind_table", "error", "EINVAL", NULL);
+	assert_null(ibv_create_qp_ex(world.context, &scaled));
+	told_expect("verb", "ibv_create_qp", "error", "EINVAL", "attribute", "cap", NULL);
+	scaled.send_cq = NULL;
+	assert_null(ibv_create_qp_ex(world.context, &scaled));
+	told_expect("verb", "ibv_create_qp", "error", "EINVAL", "attribute", "rx_hash_key_len", "limit", "40", NULL);
+	assert_int_equal(ibv_destroy_wq(wq), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
 static void xrc(void **state)
@@ -297,6 +330,7 @@ int main(void)
 		cmocka_unit_test(multicast_groups),
 		cmocka_unit_test(tables_and_ports),
 		cmocka_unit_test(what_there_is_not),
+		cmocka_unit_test(receive_side_scaling),
 		cmocka_unit_test(xrc),
 		cmocka_unit_test(a_queue_pair_without_a_domain),
 	};

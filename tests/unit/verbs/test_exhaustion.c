@@ -32,6 +32,7 @@ enum { MOST = (1 << 20) + 1, DESCRIPTORS = 200, XRC_DOMAINS = 10000, MAY_GROW = 
 static void **objects;
 static uint8_t bytes[4096] __attribute__((aligned(4096)));
 static struct ibv_cq *cq;
+static struct ibv_wq *wq;
 
 static size_t resident(void)
 {
@@ -103,6 +104,30 @@ static void *make_qp(void)
 static int end_qp(void *object)
 {
 	return ibv_destroy_qp(object);
+}
+
+static void *make_wq(void)
+{
+	struct ibv_wq_init_attr attr = {.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = world.pd, .cq = cq};
+
+	return ibv_create_wq(world.context, &attr);
+}
+
+static int end_wq(void *object)
+{
+	return ibv_destroy_wq(object);
+}
+
+static void *make_table(void)
+{
+	struct ibv_rwq_ind_table_init_attr attr = {.ind_tbl = &wq};
+
+	return ibv_create_rwq_ind_table(world.context, &attr);
+}
+
+static int end_table(void *object)
+{
+	return ibv_destroy_rwq_ind_table(object);
 }
 
 static void *make_ah(void)
@@ -244,6 +269,19 @@ static void queue_pairs(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
+static void work_queues_and_tables(void **state)
+{
+	(void)state;
+	cq = make_cq();
+	assert_non_null(cq);
+	exhaust_twice(&(struct kind){make_wq, end_wq, promised().max_wq_type_rq, ENOMEM, 0}, ENOUGH);
+	wq = make_wq();
+	assert_non_null(wq);
+	exhaust_twice(&(struct kind){make_table, end_table, promised().rss_caps.max_rwq_indirection_tables, ENOMEM, 0}, ENOUGH);
+	assert_int_equal(ibv_destroy_wq(wq), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
 static void address_handles(void **state)
 {
 	(void)state;
@@ -287,6 +325,7 @@ int main(void)
 		cmocka_unit_test(completion_queues),
 		cmocka_unit_test(shared_receive_queues),
 		cmocka_unit_test(queue_pairs),
+		cmocka_unit_test(work_queues_and_tables),
 		cmocka_unit_test(address_handles),
 		cmocka_unit_test(device_memory),
 		cmocka_unit_test(completion_channels),

@@ -94,7 +94,9 @@ static void the_device_says_what_it_grants(void **state)
 	assert_int_equal(ex.hca_core_clock, 1000000);
 	assert_true(ex.max_dm_size > 0);
 	assert_int_equal(ex.tso_caps.max_tso, 0);
-	assert_int_equal(ex.rss_caps.supported_qpts, 0);
+	assert_int_equal(ex.rss_caps.supported_qpts, 1 << IBV_QPT_RAW_PACKET);
+	assert_int_equal(ex.rss_caps.rx_hash_function, IBV_RX_HASH_FUNC_TOEPLITZ);
+	assert_int_equal(ex.raw_packet_caps, 0);
 	assert_int_equal(ex.tm_caps.max_num_tags, 0);
 	assert_int_equal(ibv_query_device_ex(world.context, &input, &ex), EINVAL);
 }
