@@ -102,9 +102,9 @@ class Switched:
 
 
     def passed(self, lid):
-        """How many packets two ports of a switch have sent."""
+        """How many packets two ports of a switch have received and sent."""
         told = [self.ends[0].run("/usr/sbin/perfquery", "-x", lid, str(port)).out for port in (3, 4)]
-        return sum(int(number) for text in told for number in re.findall(r"PortXmitPkts:\.+(\d+)", text))
+        return sum(int(number) for text in told for number in re.findall(r"Port(?:Rcv|Xmit)Pkts:\.+(\d+)", text))
 
     def until(self, is_so):
         begun = time.monotonic()
