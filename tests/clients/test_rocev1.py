@@ -240,3 +240,35 @@ class Refused(ClientCase):
             self.assertNotEqual(ended.code, 0, ended)
             self.assertIn(verb, ended.out)
             self.assertIn("names a GID of RoCEv1", ended.out)
+
+
+# Two hosts of a user's own: namespaces that take no privilege to make, in which he has CAP_NET_RAW.
+OWN_HOSTS = """
+unshare -n sleep 600 &
+peer=$!
+trap 'kill $peer $server' EXIT
+until [ "$(readlink /proc/$peer/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.1; done
+ip link add eth0 type veth peer name eth0 netns $peer
+ip addr add 10.88.0.1/24 dev eth0
+ip link set eth0 up
+nsenter -t $peer -n ip addr add 10.88.0.2/24 dev eth0
+nsenter -t $peer -n ip link set eth0 up
+ibv_devinfo -v -d roce_eth0 | grep GID
+rping -s -P -a 10.88.0.1 &
+server=$!
+until "$0" res cm_id --json | grep -q LISTENING; do sleep 0.1; done
+nsenter -t $peer -n rping -c -a 10.88.0.1 -C 20 -V
+"""
+
+
+class OwnNamespaces(ClientCase):
+    def test_a_user_s_own_hosts(self):
+        """Connections and data between two network namespaces in a user namespace: nothing is root's, and nobody gave a capability."""
+        host = self.network.host()
+        if host.run("unshare", "-Urn", "true").code != 0:
+            self.skipTest("users may not make namespaces here")
+        result = host.run("unshare", "-Urn", "sh", "-e", "-c", OWN_HOSTS, clients.staged.verbena, environment=FIRST)
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("RoCE v1", result.out)
+        self.assertNotIn("RoCE v2", result.out)
+        self.assertNotIn("CAP_NET_RAW", result.out)
