@@ -28,6 +28,27 @@ static void small_requests_leave_in_runs(void **state)
 	assert_int_equal(calls, VB_POSTS_AT_ONCE + 1000 / VB_POSTS_TOGETHER);
 }
 
+/* As many as are a run: at no length do more bytes wait than that. */
+static void longer_ones_wait_for_fewer(void **state)
+{
+	(void)state;
+	for (uint32_t length = 1; length <= VB_SMALL_REQUEST; length++) {
+		unsigned waiting = 0, calls = 0;
+
+		for (unsigned posts = VB_POSTS_AT_ONCE + 1; posts <= 200; posts++) {
+			enum vb_posting posting = vb_posting_decide(posts, length, false);
+
+			waiting = posting == VB_POSTING_WAIT ? waiting + 1 : 0;
+			calls += posting != VB_POSTING_WAIT;
+			assert_true(waiting < VB_POSTS_TOGETHER && waiting * length < VB_BYTES_TOGETHER);
+		}
+		assert_true(calls <= 200 / VB_POSTS_TOGETHER + 200 * length / VB_BYTES_TOGETHER * 4 / 3 + 1);
+	}
+	assert_int_equal(vb_posts_together(1024), VB_POSTS_TOGETHER);
+	assert_int_equal(vb_posts_together(4096), 15);
+	assert_int_equal(vb_posts_together(VB_SMALL_REQUEST), 3);
+}
+
 static void large_requests_leave_at_once(void **state)
 {
 	(void)state;
@@ -50,6 +71,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_requests_leave_in_runs),
+		cmocka_unit_test(longer_ones_wait_for_fewer),
 		cmocka_unit_test(large_requests_leave_at_once),
 		cmocka_unit_test(a_thread_that_delivers_is_waited_for),
 	};
