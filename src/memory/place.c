@@ -317,6 +317,17 @@ bool vb_memory_hold(struct vb_memory *memory, const struct vb_accessor *who, uin
 	return true;
 }
 
+bool vb_memory_hold_around(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
+			   struct vb_hold *hold)
+{
+	if (!vb_memory_hold(memory, who, address, length, hold))
+		return false;
+	hold->bytes = pointer(hold->entry->start);
+	hold->address = hold->entry->iova;
+	hold->length = hold->entry->length;
+	return true;
+}
+
 void vb_memory_let_go(struct vb_hold *hold)
 {
 	if (hold->entry)

@@ -53,6 +53,9 @@ struct vb_hold {
  * held then, and the ordinary access says why. */
 bool vb_memory_hold(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
 		    struct vb_hold *hold);
+/* The same, and as much as there is of the region on either side of the range. */
+bool vb_memory_hold_around(struct vb_memory *memory, const struct vb_accessor *who, uint64_t address, uint64_t length,
+			   struct vb_hold *hold);
 void vb_memory_let_go(struct vb_hold *hold);
 
 /* The same for what is looked at once, with the reason if it is refused (false). Nothing is held, and true returned, where

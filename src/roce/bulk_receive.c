@@ -219,11 +219,16 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	vb_lock_assert_held(&qp->lock);
 	got->taken = got->damaged = 0;
 	/* Requests of XRC have more than a BTH before the payload. */
-	if ((qp->type != IBV_QPT_RC && qp->type != IBV_QPT_XRC_SEND && qp->type != IBV_QPT_UC) || got->segment != size ||
+	if ((qp->type != IBV_QPT_RC && qp->type != IBV_QPT_XRC_SEND && qp->type != IBV_QPT_UC) ||
 	    qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQE ||
 	    qp->pkey != VB_DEFAULT_PKEY || !vb_path_leads_back(&qp->path, from) ||
 	    (from->traffic_class & ECN_MASK) == ECN_CONGESTION_EXPERIENCED)
 		return;
+	if (got->segment != size) {
+		vb_roce_bulk_writes(qp, from, prefix, got);
+		vb_roce_check_invariants(qp);
+		return;
+	}
 	response = qp->type != IBV_QPT_UC && !vb_roce_opcode(got->bytes[0])->is_request;
 	if (!(response ? expect_response(qp, &expected) : expect_request(qp, &expected)))
 		return;

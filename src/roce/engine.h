@@ -69,6 +69,13 @@ struct vb_roce_missing {
 	vb_time filled_at;               /* and the time */
 };
 
+/* WRITEs that leave as a series of short ones (series.c). */
+struct vb_roce_series {
+	bool allowed;
+	uint32_t rkey;
+	uint64_t begin, end;             /* what the peer is known to take by this key, when it comes to it; equal: nothing */
+};
+
 struct vb_roce_requester {
 	struct psn acknowledged, send, high;
 	uint32_t send_index;             /* element in which `send` stands; UC, UD: all before it is sent */
@@ -133,6 +140,7 @@ struct vb_roce_requester {
 	vb_time lost_at;                 /* last known loss; 0: none */
 	vb_time selective_trip;          /* how long a selective retransmit takes to be answered; 0: never measured */
 	struct vb_roce_missing missing;
+	struct vb_roce_series series;
 
 	/* Where and when the position was last moved back, so that the same loss does not do it twice. */
 	bool rewound;
@@ -240,7 +248,8 @@ struct vb_roce_engine {
 /* What it keeps of a send WQE. Valid once the work has been started. */
 struct vb_roce_note {
 	struct psn first_psn;
-	uint32_t packets;                /* PSNs it takes: requests sent, or responses expected */
+	uint32_t packets : 31;           /* PSNs it takes: requests sent, or responses expected */
+	uint32_t series : 1;             /* each of them is a WRITE of its own (series.c) */
 	uint32_t progress;               /* of a read: response packets placed so far */
 	uint32_t receives_through;       /* messages that take a receive, from the first to this one: for credits */
 };
@@ -356,6 +365,11 @@ void vb_roce_missing_told(struct vb_qp *qp, vb_time now, struct psn came);
 /* The next gap is owed; false: there is none. */
 bool vb_roce_missing_next(struct vb_roce_requester *requester);
 
+/* ---- series.c: a WRITE as several ---- */
+void vb_roce_series_open(struct vb_roce_series *series, bool allowed);
+/* Asked when it starts, and once: what is sent again must be what was sent before. */
+bool vb_roce_series_suits(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t packets);
+
 /* ---- selective.c: one packet instead of all ---- */
 /* The oldest packet is missing: is it enough to send it alone? Then it is owed. */
 bool vb_roce_selective_begin(struct vb_qp *qp, vb_time now);
@@ -393,12 +407,12 @@ void vb_roce_work_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint3
 enum vb_roce_progress vb_roce_work_append(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index,
 					  const struct vb_path *path, struct vb_roce_packet *packet,
 					  struct vb_burst *out);
-/* Packets between the first and the last of a message differ in PSN and payload only: `count` of them from `index` on, with
- * the headers of `packet`, of which the last asks for an acknowledgement if `packet` does. Returns how many were appended;
- * 0: there is no room, or their memory is not of the simple kind, and they must go one by one. Where fewer were appended than
- * asked none asks for an acknowledgement. */
-uint32_t vb_roce_work_append_middle_packets(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t count,
-					    struct vb_roce_packet *packet, struct vb_burst *out);
+/* Packets between the first and the last of a message differ in PSN and payload only, those of a series in their address too:
+ * `count` of them from `index` on, with the headers of `packet`, of which the last asks for an acknowledgement if `packet` does.
+ * Returns how many were appended; 0: there is no room, or their memory is not of the simple kind, and they must go one by one.
+ * Where fewer were appended than asked none asks for an acknowledgement. */
+uint32_t vb_roce_work_append_alike(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t count,
+				   struct vb_roce_packet *packet, struct vb_burst *out);
 /* The element fails when those before it are done. First fault wins. */
 void vb_roce_work_fail(struct vb_qp *qp, const struct vb_send_wqe *wqe, enum ibv_wc_status status,
 		       const struct vb_fault_record *why);
@@ -498,6 +512,11 @@ void vb_roce_responder_receive(struct vb_qp *qp, vb_time now, const struct vb_ro
 void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp);
 bool vb_roce_responder_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 bool vb_roce_responder_owes(const struct vb_qp *qp);
+
+/* bulk_writes.c: see vb_roce_receive_bulk, of which it is a part. */
+struct vb_icrc_prefix;
+struct vb_roce_bulk;
+void vb_roce_bulk_writes(struct vb_qp *qp, const struct vb_path *from, struct vb_icrc_prefix *prefix, struct vb_roce_bulk *got);
 
 /* responder_outcome.c */
 /* The requester goes on after it. */

@@ -153,10 +153,10 @@ static void note_sent(struct vb_qp *qp, vb_time now, uint32_t count, uint32_t ch
 		requester->high = requester->send;
 }
 
-/* The packets from `index` on that are neither first nor last: all alike, so many at once, up to one that asks for an
- * acknowledgement. Returns how many went; none means nothing but that they must be tried singly. */
-static uint32_t transmit_middle_packets(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index, vb_time now,
-					struct vb_burst *out)
+/* The packets from `index` on that are neither first nor last, or those of a series but the last: all alike, so many at once, up to
+ * one that asks for an acknowledgement. Returns how many went; none means nothing but that they must be tried singly. */
+static uint32_t transmit_alike(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32_t index, vb_time now,
+			       struct vb_burst *out)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_requester *requester = &engine->requester;
@@ -164,7 +164,8 @@ static uint32_t transmit_middle_packets(struct vb_qp *qp, struct vb_send_wqe *wq
 	uint32_t charge = vb_roce_charge(engine->mtu, 1), count = vb_roce_note(wqe)->packets - 1 - index, sent;
 	uint32_t fit = window > requester->in_flight ? (window - requester->in_flight) / charge : 0;
 	uint32_t asks = step > since ? (step - since + charge - 1) / charge : 1;
-	uint32_t again = psn_ahead(requester->high, requester->send), room = vb_burst_run_room(out, engine->mtu);
+	uint32_t extension = vb_roce_note(wqe)->series ? VB_RETH_LENGTH : 0;
+	uint32_t again = psn_ahead(requester->high, requester->send), room = vb_burst_run_room(out, extension + engine->mtu);
 	struct vb_roce_packet packet;
 
 	if (requester->probing)
@@ -184,7 +185,7 @@ static uint32_t transmit_middle_packets(struct vb_qp *qp, struct vb_send_wqe *wq
 	vb_roce_work_headers(qp, wqe, index, &packet);
 	packet.ack_request = ends_repetition(requester, count) || (count == fit && no_ack_requested(requester)) ||
 			     (count == asks && !end_is_near(requester, wqe, index + asks - 1, charge));
-	sent = vb_roce_work_append_middle_packets(qp, wqe, index, count, &packet, out);
+	sent = vb_roce_work_append_alike(qp, wqe, index, count, &packet, out);
 	if (sent > 0)
 		note_sent(qp, now, sent, charge, packet.ack_request && sent == count);
 	return sent;
@@ -201,7 +202,8 @@ static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe,
 
 	if (requester->congestion.rate != 0 && !vb_roce_pace_allows(requester, now))
 		return VB_PROGRESS_MUST_WAIT;
-	if (index > 0 && index + 1 < vb_roce_note(wqe)->packets && transmit_middle_packets(qp, wqe, index, now, out) > 0)
+	if ((index > 0 || vb_roce_note(wqe)->series) && index + 1 < vb_roce_note(wqe)->packets &&
+	    transmit_alike(qp, wqe, index, now, out) > 0)
 		return VB_PROGRESS_SENT;
 	if (!window_allows(requester, charge) || credits_hold_packet(requester, wqe, index))
 		return VB_PROGRESS_MUST_WAIT;

@@ -105,6 +105,9 @@ static void open_requester(struct vb_qp *qp)
 	requester->acknowledged = requester->send = requester->high = psn_of(qp->attr.sq_psn);
 	requester->send_index = qp->send.tail;
 	vb_roce_congestion_init(&requester->congestion, engine->mtu, policy);
+	/* Adapters that are played to the letter send their WRITEs in one piece, and so do links without runs. */
+	vb_roce_series_open(&requester->series, qp->type == IBV_QPT_RC && policy->recovery == VB_RECOVERY_SELECTIVE &&
+							qp->path.framing == VB_FRAMING_UDP);
 	requester->least_timeout = policy->least_timeout ? policy->least_timeout : VB_PATIENCE_FLOOR;
 	if (policy->recovery == VB_RECOVERY_ALL_AT_ONCE)
 		vb_roce_missing_open(requester);

@@ -158,7 +158,7 @@ static uint32_t transmit_middle_packets(struct vb_qp *qp, struct vb_send_wqe *wq
 	if (count < 2)
 		return 0;
 	vb_roce_work_headers(qp, wqe, index, &packet);
-	count = vb_roce_work_append_middle_packets(qp, wqe, index, count, &packet, out);
+	count = vb_roce_work_append_alike(qp, wqe, index, count, &packet, out);
 	if (count > 0) {
 		vb_roce_flow_sent(&engine->requester, count * charge);
 		note_sent(&engine->requester, count);

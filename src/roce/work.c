@@ -110,6 +110,7 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 	}
 	note->first_psn = requester->send;
 	note->packets = work->kind == VB_WORK_ATOMIC ? 1 : vb_roce_packets(wqe->length, vb_roce_engine(qp)->mtu);
+	note->series = vb_roce_series_suits(qp, wqe, note->packets);
 	wqe->started = true;
 	if (work->takes_receive)
 		note->receives_through = ++requester->receives_started;
@@ -121,17 +122,19 @@ void vb_roce_work_headers(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint3
 			  struct vb_roce_packet *packet)
 {
 	const struct vb_roce_work *work = vb_roce_work(wqe->opcode);
-	enum vb_roce_position position = vb_roce_position(index == 0, index + 1 == vb_roce_note(wqe)->packets);
+	const struct vb_roce_note *note = vb_roce_note(wqe);
+	uint32_t mtu = vb_roce_engine(qp)->mtu;
+	enum vb_roce_position position = vb_roce_position(index == 0 || note->series, index + 1 == note->packets || note->series);
 	bool end = vb_position_is_end(position);
 	int opcode = vb_roce_opcode_find(vb_roce_service(qp), work->kind, position, end ? work->suffix : 0);
 
-	vb_roce_prepare(qp, packet, opcode, psn_add(vb_roce_note(wqe)->first_psn, index));
+	vb_roce_prepare(qp, packet, opcode, psn_add(note->first_psn, index));
 	/* IBA 9.2.3: only what completes a receive may ask for an event. */
 	packet->solicited = end && vb_work(wqe->opcode)->takes_receive && (wqe->send_flags & IBV_SEND_SOLICITED);
 	if (packet->op->headers & VB_HEADER_RETH) {
-		packet->reth.address = wqe->rdma.address;
+		packet->reth.address = wqe->rdma.address + (note->series ? (uint64_t)index * mtu : 0);
 		packet->reth.rkey = wqe->rdma.rkey;
-		packet->reth.length = wqe->length;
+		packet->reth.length = note->series ? vb_roce_payload(wqe->length, mtu, index) : wqe->length;
 	}
 	packet->srqn = wqe->srqn;
 	packet->immediate = wqe->immediate;
@@ -215,8 +218,8 @@ VB_RARE static uint32_t append_staged(struct vb_qp *qp, const struct vb_send_wqe
 	return vb_burst_append_many(out, &qp->path, packet, bytes, mtu, count);
 }
 
-uint32_t vb_roce_work_append_middle_packets(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t count,
-					    struct vb_roce_packet *packet, struct vb_burst *out)
+uint32_t vb_roce_work_append_alike(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, uint32_t count,
+				   struct vb_roce_packet *packet, struct vb_burst *out)
 {
 	uint32_t mtu = vb_roce_engine(qp)->mtu;
 	uint64_t offset = (uint64_t)index * mtu, left = offset;

@@ -145,14 +145,16 @@ uint32_t vb_burst_run_room(const struct vb_burst *burst, size_t payload)
 }
 
 static uint32_t hand_over_many(struct vb_burst *burst, const struct vb_path *path, const struct vb_roce_packet *packet,
-			       const uint8_t *headers, size_t each, uint32_t count)
+			       const uint8_t *first, size_t header_length, size_t each, uint32_t count)
 {
-	uint8_t bth[VB_BTH_LENGTH];
+	uint8_t headers[VB_BTH_LENGTH + VB_RETH_LENGTH];
 	uint32_t given = 0;
 
 	for (; given < count && vb_burst_has_room(burst, each); given++) {
-		vb_roce_packet_renumber(bth, headers, psn_add(packet->psn, given), packet->ack_request && given + 1 == count);
-		hand_over(burst, path, bth, VB_BTH_LENGTH, each);
+		vb_roce_packet_renumber(headers, first, psn_add(packet->psn, given), packet->ack_request && given + 1 == count);
+		if (header_length > VB_BTH_LENGTH)
+			vb_roce_packet_readdress(headers, packet, given * each);
+		hand_over(burst, path, headers, header_length, each);
 	}
 	return given;
 }
@@ -161,14 +163,15 @@ uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path
 			      const uint8_t *payload, size_t each, uint32_t count)
 {
 	uint8_t headers[VB_ROCE_MAX_HEADER];
-	size_t size = VB_BTH_LENGTH + each + VB_ICRC_LENGTH;
+	size_t header_length, size;
 	uint32_t appended = 0;
 
-	assert(each % 4 == 0);
+	assert(each % 4 == 0 && (packet->op->headers & ~VB_HEADER_RETH) == 0);
 	packet->pad = 0;
-	vb_roce_packet_encode_headers(packet, headers);
+	header_length = vb_roce_packet_encode_headers(packet, headers);
+	size = header_length + each + VB_ICRC_LENGTH;
 	if (burst->sink)
-		return hand_over_many(burst, path, packet, headers, each, count);
+		return hand_over_many(burst, path, packet, headers, header_length, each, count);
 	while (appended < count && vb_burst_has_room(burst, each)) {
 		struct vb_burst_run *run = choose_run(burst, path, packet->destination_qpn, size);
 		uint32_t here = VB_BURST_RUN_PACKETS - run->packets, fit = (VB_BURST_RUN_BYTES - run->bytes) / (uint32_t)size;
@@ -181,9 +184,11 @@ uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path
 
 			vb_roce_packet_renumber(at, headers, psn_add(packet->psn, appended),
 						packet->ack_request && appended + 1 == count);
-			crc = vb_icrc_headers(crc, at, VB_BTH_LENGTH);
-			crc = vb_icrc_payload_copy(crc, at + VB_BTH_LENGTH, payload, each);
-			vb_icrc_store(crc, at + VB_BTH_LENGTH + each);
+			if (header_length > VB_BTH_LENGTH)
+				vb_roce_packet_readdress(at, packet, appended * each);
+			crc = vb_icrc_headers(crc, at, header_length);
+			crc = vb_icrc_payload_copy(crc, at + header_length, payload, each);
+			vb_icrc_store(crc, at + header_length + each);
 			payload += each;
 			note_packet(burst, run, size);
 		}

@@ -77,7 +77,7 @@ bool vb_burst_has_room(const struct vb_burst *burst, size_t payload);
 void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
 		     const struct iovec *spans, unsigned span_count);
 
-/* How many packets with that much payload and no header but the BTH can join the last run; 0: they would begin another. */
+/* How many packets with that much behind the BTH, extension headers and payload, can join the last run; 0: they would begin another. */
 uint32_t vb_burst_run_room(const struct vb_burst *burst, size_t payload);
 
 /* Does the last run have room for no more packets like its own, but for a short one behind them? */
@@ -103,9 +103,9 @@ static inline bool vb_burst_has_enough(const struct vb_burst *burst, size_t payl
 	return burst->arena_used >= VB_BURST_ENOUGH && vb_burst_run_room(burst, payload) == 0;
 }
 
-/* Append up to `count` packets like `packet` (which has no header but the BTH), with ascending PSNs and `each` bytes of
- * payload, a multiple of four, one after another from `payload`. Of `count` packets the last alone asks for an
- * acknowledgement, if `packet` does. Returns how many there was room for. */
+/* Append up to `count` packets like `packet` (which has no header but the BTH, or a RETH besides), with ascending PSNs and
+ * addresses and `each` bytes of payload, a multiple of four, one after another from `payload`. Of `count` packets the last
+ * alone asks for an acknowledgement, if `packet` does. Returns how many there was room for. */
 uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
 			      const uint8_t *payload, size_t each, uint32_t count);
 

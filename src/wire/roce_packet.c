@@ -47,6 +47,14 @@ _Static_assert(sizeof(struct aeth) == VB_AETH_LENGTH && offsetof(struct aeth, ms
 _Static_assert(sizeof(struct atomic_ack_eth) == VB_ATOMIC_ACK_ETH_LENGTH, "AtomicAckETH");
 _Static_assert(sizeof(struct be32) == VB_IMMEDIATE_LENGTH && sizeof(struct ieth) == VB_IETH_LENGTH, "ImmDt, IETH");
 
+void vb_roce_packet_read_reth(const uint8_t *at, struct vb_roce_reth *out)
+{
+	struct reth reth;
+
+	memcpy(&reth, at, sizeof(reth));
+	*out = (struct vb_roce_reth){be64_get(reth.address), be32_get(reth.rkey), be32_get(reth.length)};
+}
+
 static void read_bth(struct vb_roce_packet *packet, const uint8_t *at)
 {
 	struct bth bth;
@@ -83,13 +91,8 @@ static void read_extensions(struct vb_roce_packet *packet, unsigned headers, con
 		packet->deth.source_qpn = be24_get(deth.source_qpn);
 	}
 	if (headers & VB_HEADER_RETH) {
-		struct reth reth;
-
-		memcpy(&reth, at, sizeof(reth));
-		at += sizeof(reth);
-		packet->reth.address = be64_get(reth.address);
-		packet->reth.rkey = be32_get(reth.rkey);
-		packet->reth.length = be32_get(reth.length);
+		vb_roce_packet_read_reth(at, &packet->reth);
+		at += sizeof(struct reth);
 	}
 	if (headers & VB_HEADER_ATOMIC_ETH) {
 		struct atomic_eth atomic;
@@ -266,6 +269,13 @@ void vb_roce_packet_renumber(uint8_t *out, const uint8_t *headers, struct psn ps
 	/* Two stores, which those who read it as two words soon after get without waiting for the cache. */
 	memcpy(out, headers, offsetof(struct bth, ack));
 	memcpy(out + offsetof(struct bth, ack), &number, sizeof(number));
+}
+
+void vb_roce_packet_readdress(uint8_t *out, const struct vb_roce_packet *packet, uint64_t offset)
+{
+	struct reth reth = {be64_of(packet->reth.address + offset), be32_of(packet->reth.rkey), be32_of(packet->reth.length)};
+
+	memcpy(out + VB_BTH_LENGTH, &reth, sizeof(reth));
 }
 
 bool vb_roce_packet_is_next(const uint8_t *datagram, size_t length, uint8_t opcode, uint32_t qpn, struct psn psn,

@@ -63,7 +63,7 @@ struct vb_roce_packet {
 
 	/* Valid where op->headers has the bit. */
 	uint32_t srqn;                   /* 24 bits */
-	struct { uint64_t address; uint32_t rkey, length; } reth;
+	struct vb_roce_reth { uint64_t address; uint32_t rkey, length; } reth;
 	struct { uint64_t address, swap_or_add, compare; uint32_t rkey; } atomic;
 	struct { uint8_t syndrome; uint32_t msn; } aeth;
 	uint64_t atomic_original;
@@ -116,6 +116,9 @@ size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_
 
 /* The BTH that encode_headers wrote to `headers`, with what differs between neighbours of one message. */
 void vb_roce_packet_renumber(uint8_t *out, const uint8_t *headers, struct psn psn, bool ack_request);
+/* The RETH behind it, of a packet whose place is that far behind that of `packet`. */
+void vb_roce_packet_readdress(uint8_t *out, const struct vb_roce_packet *packet, uint64_t offset);
+void vb_roce_packet_read_reth(const uint8_t *at, struct vb_roce_reth *out);
 /* Does the datagram begin with a BTH of this opcode, QPN and PSN, for the default partition, and with no pad? Cheap, and looks at no
  * byte beyond the BTH: of packets that are like the one before. */
 bool vb_roce_packet_is_next(const uint8_t *datagram, size_t length, uint8_t opcode, uint32_t qpn, struct psn psn,

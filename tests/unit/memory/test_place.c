@@ -223,6 +223,13 @@ static void an_iova_names_other_addresses(void **state)
 	assert_true(vb_memory_span(memory, &who, 0x10000 + 7, SIZE - 7, &span, &why));
 	assert_ptr_equal(span.bytes, arena.bytes + 7);
 	vb_memory_let_go(&span);
+	/* Held is what is on either side of the range as well, and nothing beyond. */
+	assert_true(vb_memory_hold_around(memory, &who, 0x10000 + 7, 2, &span));
+	assert_ptr_equal(vb_hold_bytes(&span, who.key, 0, 0x10000, SIZE), arena.bytes);
+	assert_null(vb_hold_bytes(&span, who.key, 0, 0x10000, SIZE + 1));
+	assert_null(vb_hold_bytes(&span, who.key, 0, 0xffff, 2));
+	assert_false(vb_memory_hold_around(memory, &who, 0x10000 + 7, SIZE - 6, &span));
+	assert_null(span.entry);
 	assert_false(vb_memory_span(memory, &who, 0x10000 + 7, SIZE - 6, &span, &why));
 	assert_null(span.entry);
 	assert_false(vb_memory_fetch(memory, &who, (uintptr_t)arena.bytes, &byte, 1, &why));

@@ -246,10 +246,12 @@ static void many_are_like_single_packets(void **state)
 	for (unsigned round = 0; round < 400; round++) {
 		size_t each = sizes[next_random() % 5];
 		uint32_t count = 1 + next_random() % (uint32_t)(65536 / each), before = next_random() % 4, appended;
-		struct vb_roce_packet packet = packet_of(0x07, 17, 0xfffff0);
+		uint8_t opcode = next_random() % 3 == 0 ? 0x0a : 0x07; /* a series of WRITEs, or what is between first and last */
+		struct vb_roce_packet packet = packet_of(opcode, 17, 0xfffff0);
 		bool asks = next_random() % 2;
 
 		packet.ack_request = asks;
+		packet.reth = (struct vb_roce_reth){UINT64_MAX - 5 * 256 + 1, 0x1234567, (uint32_t)each};
 		vb_burst_reset(&burst);
 		if (before > 0) /* nothing, a longer one, an equal one, a short one */
 			append(&path, before == 1 ? 0x06 : 0x07, 17, 0xffffef, before == 3 ? each - 4 : each);
@@ -260,8 +262,9 @@ static void many_are_like_single_packets(void **state)
 		assert_int_equal(appended, count);
 		check_burst();
 		for (uint32_t i = 0; i < count; i++) {
-			struct vb_roce_packet one = packet_of(0x07, 17, 0xfffff0 + i);
+			struct vb_roce_packet one = packet_of(opcode, 17, 0xfffff0 + i);
 
+			one.reth = (struct vb_roce_reth){packet.reth.address + i * each, 0x1234567, (uint32_t)each};
 			one.ack_request = asks && i + 1 == count;
 			vb_burst_append(&singly, &path, &one, &(struct iovec){memory + i * each, each}, 1);
 		}
@@ -507,26 +510,28 @@ static void take(struct vb_burst_sink *sink, const struct vb_path *path, const u
 /* A sink gets the headers that the arena would hold, and no more packets than it wants. */
 static void a_sink_takes_headers(void **state)
 {
-	struct taken taken = {.sink = {.take = take, .room = 5}};
-	struct vb_roce_packet first = packet_of(0x06, 17, 100), middle = packet_of(0x07, 17, 101);
+	struct taken taken = {.sink = {.take = take, .room = 6}};
+	struct vb_roce_packet first = packet_of(0x06, 17, 100), middle = packet_of(0x07, 17, 101), only = packet_of(0x0a, 17, 104);
 	struct vb_path path = path_to(2);
 	struct iovec span = {memory, 1024};
 	uint8_t out[2048];
 
 	(void)state;
+	only.reth = (struct vb_roce_reth){1 << 20, 2, 1024};
 	first.ack_request = middle.ack_request = true;
 	vb_burst_reset_to(&burst, &taken.sink);
 	vb_burst_append(&burst, &path, &first, &span, 1);
 	assert_int_equal(vb_burst_append_many(&burst, &path, &middle, memory, 1024, 3), 3);
 	assert_true(vb_burst_has_room(&burst, 4096));
-	assert_int_equal(vb_burst_append_many(&burst, &path, &middle, memory, 1024, 3), 1);
+	assert_int_equal(vb_burst_append_many(&burst, &path, &only, memory, 1024, 3), 2);
 	assert_false(vb_burst_has_room(&burst, 0));
 	assert_true(vb_burst_has_enough(&burst, 1024));
-	assert_int_equal(taken.count, 5);
+	assert_int_equal(taken.count, 6);
 	vb_burst_reset(&burst);
 	assert_true(vb_burst_has_room(&burst, 4096));
 	vb_burst_append(&burst, &path, &first, &span, 1);
 	vb_burst_append_many(&burst, &path, &middle, memory, 1024, 3);
+	vb_burst_append_many(&burst, &path, &only, memory, 1024, 2);
 	taken.count = 0;
 	for (unsigned r = 0; r < burst.runs; r++) {
 		for (unsigned i = 0; i < burst.run[r].packets; i++, taken.count++) {
@@ -535,7 +540,7 @@ static void a_sink_takes_headers(void **state)
 			assert_memory_equal(out, taken.headers[taken.count], taken.header_length[taken.count]);
 		}
 	}
-	assert_int_equal(taken.count, 4);
+	assert_int_equal(taken.count, 6);
 }
 
 int main(void)
