@@ -212,24 +212,27 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	size_t size = VB_BTH_LENGTH + engine->mtu + VB_ICRC_LENGTH;
-	bool ack_request = false, response;
+	const struct vb_roce_opcode *op = vb_roce_opcode(got->bytes[0]);
+	bool writes = got->segment != size, ack_request = false, response;
 	struct expected expected;
 	uint32_t count;
 
 	vb_lock_assert_held(&qp->lock);
 	got->taken = got->damaged = 0;
+	if (writes && (op->kind != VB_KIND_WRITE || op->position != VB_POSITION_ONLY))
+		return;
 	/* Requests of XRC have more than a BTH before the payload. */
 	if ((qp->type != IBV_QPT_RC && qp->type != IBV_QPT_XRC_SEND && qp->type != IBV_QPT_UC) ||
 	    qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQE ||
 	    qp->pkey != VB_DEFAULT_PKEY || !vb_path_leads_back(&qp->path, from) ||
 	    (from->traffic_class & ECN_MASK) == ECN_CONGESTION_EXPERIENCED)
 		return;
-	if (got->segment != size) {
+	if (writes) {
 		vb_roce_bulk_writes(qp, from, prefix, got);
 		vb_roce_check_invariants(qp);
 		return;
 	}
-	response = qp->type != IBV_QPT_UC && !vb_roce_opcode(got->bytes[0])->is_request;
+	response = qp->type != IBV_QPT_UC && !op->is_request;
 	if (!(response ? expect_response(qp, &expected) : expect_request(qp, &expected)))
 		return;
 	count = expected.to ? take(qp, from, prefix, &expected, got, expected.to, &ack_request) :

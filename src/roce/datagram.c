@@ -4,6 +4,8 @@
  * InfiniBand puts the GRH and RoCEv2 the IP header (annex A17.4.5.2), and its own Q_Key is the only thing that
  * stands between it and the network.
  */
+#include <string.h>
+
 #include "roce/engine.h"
 
 static bool is_own_multicast(const struct vb_qp *qp, const struct vb_roce_packet *packet)
@@ -79,13 +81,33 @@ static void complete_too_short(struct vb_qp *qp, vb_time now, const struct vb_ro
 	vb_qp_complete_receive(qp, &completion);
 }
 
+/* The 40 bytes, and what they stand before. */
+static bool place(struct vb_qp *qp, const struct vb_roce_packet *packet, struct vb_fault_record *why)
+{
+	struct vb_taken_receive *taken = &vb_roce_engine(qp)->responder.taken;
+	uint32_t datagram_length = packet->op->header_length + packet->payload_length + packet->pad + VB_ICRC_LENGTH;
+	uint8_t grh[VB_GRH_LENGTH], *to = NULL;
+
+	vb_roce_grh_area(grh, &packet->from, datagram_length);
+	/* What is held open is held for regions of the queue pair's domain. */
+	if (qp->receive_pd == qp->pd)
+		to = vb_roce_hold_list(qp, &vb_roce_engine(qp)->placing, taken->list, taken->sge_count, 0,
+				       VB_GRH_LENGTH + packet->payload_length, IBV_ACCESS_LOCAL_WRITE);
+	if (to) {
+		memcpy(to, grh, sizeof(grh));
+		vb_hold_place(to + sizeof(grh), packet->payload, packet->payload_length);
+		return true;
+	}
+	return vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, taken->list, taken->sge_count, 0, grh, sizeof(grh), why) &&
+	       vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, taken->list, taken->sge_count, sizeof(grh),
+				 packet->payload, packet->payload_length, why);
+}
+
 void vb_roce_datagram_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 	struct vb_taken_receive *taken = &responder->taken;
-	uint32_t datagram_length = packet->op->header_length + packet->payload_length + packet->pad + VB_ICRC_LENGTH;
 	struct vb_fault_record why = {0};
-	uint8_t grh[VB_GRH_LENGTH];
 
 	if (!is_acceptable(qp, packet))
 		return;
@@ -93,11 +115,7 @@ void vb_roce_datagram_receive(struct vb_qp *qp, vb_time now, const struct vb_roc
 		complete_too_short(qp, now, packet);
 		return;
 	}
-	vb_roce_grh_area(grh, &packet->from, datagram_length);
-	if (!vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, taken->list, taken->sge_count, 0, grh, sizeof(grh),
-			       &why) ||
-	    !vb_memory_scatter(qp->host->memory, qp->receive_pd, qp->qpn, taken->list, taken->sge_count, sizeof(grh),
-			       packet->payload, packet->payload_length, &why)) {
+	if (!place(qp, packet, &why)) {
 		vb_roce_fault_of_packet(qp, packet, VB_FAULT_NONE, &why);
 		why.peer_qpn = packet->deth.source_qpn;
 		responder->has_receive = false;

@@ -87,6 +87,20 @@ const struct vb_send_wqe *vb_roce_work_of(const struct vb_qp *qp, struct psn psn
 	return NULL;
 }
 
+static bool may_use_memory(struct vb_qp *qp, const struct vb_send_wqe *wqe, struct vb_fault_record *why)
+{
+	bool is_read = vb_work(wqe->opcode)->is_read;
+
+	if (wqe->is_inline)
+		return true;
+	/* What is held was checked (hold.c), perhaps for the message before it, and its packets are of it. */
+	if (!is_read && wqe->sge_count == 1 &&
+	    vb_roce_hold_list(qp, &vb_roce_engine(qp)->sending, wqe->list, 1, 0, wqe->list->length, 0))
+		return true;
+	return vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,
+				    is_read ? IBV_ACCESS_LOCAL_WRITE : 0, why);
+}
+
 bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
@@ -103,8 +117,7 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 	*note = (struct vb_roce_note){.receives_through = requester->receives_started};
 	if (work->kind == VB_WORK_LOCAL)
 		return execute_local(qp, wqe, now);
-	if (!wqe->is_inline && !vb_memory_check_list(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count,
-						     work->is_read ? IBV_ACCESS_LOCAL_WRITE : 0, &why)) {
+	if (!may_use_memory(qp, wqe, &why)) {
 		vb_roce_work_fail(qp, wqe, IBV_WC_LOC_PROT_ERR, &why);
 		return false;
 	}
