@@ -12,6 +12,7 @@
 
 #include "queue/qp.h"
 #include "sim/world.h"
+#include "wire/cm_mad.h"
 
 enum { OPERATIONS = 24, CONSUMER = 28 };
 
@@ -40,6 +41,7 @@ static bool chance(const struct process *process, uint32_t of)
 static int command(struct process *process, struct vb_cm_command *command, struct vb_cm_reply *reply)
 {
 	CHECK(process->alive && process->linked);
+	process->said++;
 	return machine_command(process->machine, &process->owner, command, reply);
 }
 
@@ -317,11 +319,15 @@ void process_tell(struct vb_connect_owner *owner, const struct vb_cm_event *even
 	vb_list_append(&process->told, &told->node);
 }
 
+/* It will hear of something, other than that its peer has waited without an answer: for that there must be a reason itself. */
 static bool has_news(const struct end *end)
 {
-	VB_LIST_FOR_EACH(node, &end->process->told)
-		if (vb_container_of(node, struct told, node)->end == end)
+	VB_LIST_FOR_EACH(node, &end->process->told) {
+		const struct told *told = vb_container_of(node, struct told, node);
+
+		if (told->end == end && !(told->event.kind == VB_CM_EVENT_REJECTED && told->event.status == VB_CM_REJECT_TIMEOUT))
 			return true;
+	}
 	return false;
 }
 
@@ -567,9 +573,8 @@ static void adopt(struct end *end)
 		say_accept(end);
 	if (adoption.tell == VB_RDMACM_TELL_NOTHING)
 		return;
-	CHECK(adoption.tell == VB_CM_EVENT_DISCONNECTED);
 	end->asked = VB_TIME_NEVER;
-	end->state = VB_RDMACM_DISCONNECTED;
+	end->state = adoption.tell == VB_CM_EVENT_ESTABLISHED ? VB_RDMACM_CONNECTED : VB_RDMACM_DISCONNECTED;
 }
 
 static void link_to_daemon(struct process *process)

@@ -30,6 +30,7 @@ struct process {
 	bool linked;                     /* the daemon that lives knows it */
 	bool late;                       /* it stood still for longer than a daemon waits for it */
 	vb_time asleep_until;
+	unsigned said;                   /* commands; the world sets it back */
 	uint16_t port;                   /* where it listens; 0: nowhere */
 	uint32_t listener;               /* 0: not yet */
 	struct vb_list ends, told;

@@ -20,6 +20,7 @@ struct world {
 	struct programs all;
 	uint32_t apart;                  /* bit i: host i is on the other side */
 	vb_time apart_until, together_until;
+	uint32_t lost_messages;          /* of a million, beside what is lost of all packets */
 };
 
 /* ---- the network ---- */
@@ -33,15 +34,19 @@ static bool passes(void *context, const struct vb_roce_packet *packet)
 {
 	const struct world *world = context;
 
+	if (packet->destination_qpn == 1 && sim_below(world->all.sim, SIM_MILLION) < world->lost_messages)
+		return false;
 	return world->all.sim->now >= world->apart_until ||
 	       is_beyond(world, packet->from.source) == is_beyond(world, packet->from.destination);
 }
 
 /* Never so bad that all of sixteen messages are lost. */
-static void change_weather(struct sim *sim)
+static void change_weather(struct world *world)
 {
 	static const uint32_t bad[] = {0, 0, 0, 1000, 10000, 30000, 50000};
+	struct sim *sim = world->all.sim;
 
+	world->lost_messages = sim_below(sim, 2) == 0 ? 0 : 150000;
 	sim->network.loss = bad[sim_below(sim, 7)];
 	sim->network.duplication = bad[sim_below(sim, 7)];
 	sim->network.reorder = bad[sim_below(sim, 7)];
@@ -113,10 +118,30 @@ static void disturb(struct world *world)
 		break;
 	case 8:
 	case 9:
-		change_weather(sim);
+		change_weather(world);
 		break;
 	default:
 		break;
+	}
+}
+
+/* A process has said something to its daemon, and what follows from it is on its way: now it dies, or another, or a daemon. */
+static void have_accidents(struct programs *all)
+{
+	for (unsigned i = 0; i < all->processes; i++) {
+		struct process *process = &all->process[i];
+
+		if (process->said == 0 || sim_below(all->sim, 24) != 0) {
+			process->said = 0;
+			continue;
+		}
+		process->said = 0;
+		if (sim_below(all->sim, 2) == 0)
+			process = &all->process[sim_below(all->sim, all->processes)];
+		if (sim_below(all->sim, 2) == 0)
+			kill_daemon(all, process->machine);
+		else if (process->alive)
+			process_crash(process);
 	}
 }
 
@@ -201,6 +226,7 @@ static void settle(struct world *world)
 	vb_time limit = sim->now + VB_SECONDS(1400);
 
 	world->apart_until = 0;
+	world->lost_messages = 0;
 	sim->network.loss = sim->network.duplication = sim->network.reorder = sim->network.corruption = 0;
 	for (unsigned i = 0; i < all->processes; i++)
 		all->process[i].asleep_until = 0;
@@ -253,10 +279,11 @@ uint64_t world_processes_play(void)
 			process_open(&all->process[all->processes], all, &all->machine[i],
 				     sim_below(sim, 4) == 0 ? 0 : (uint16_t)(FIRST_PORT + all->processes));
 	}
-	change_weather(sim);
+	change_weather(&world);
 	for (unsigned step = 0; step < STEPS * world_length; step++) {
 		act(all);
 		disturb(&world);
+		have_accidents(all);
 		start_again(all, false);
 		go_on(all, draw_pause(all), false);
 	}
