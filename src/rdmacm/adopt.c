@@ -117,19 +117,40 @@ static int accept_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const 
 	return error;
 }
 
+/* The peer may not have heard of it: no DREQ was sent, or it was lost. The program's id is made anew, and does not wait for the answer. */
+static int disconnect_again(int fd, const struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length))
+{
+	const struct vb_rdmacm_adoption connected = vb_rdmacm_adoption(VB_RDMACM_CONNECTED);
+	struct vb_cm_command command;
+	struct vb_cm_reply reply;
+	int error;
+
+	describe(id, &connected, &command);
+	error = converse(fd, &command, &reply, otherwise);
+	if (error != 0 || reply.error != 0)
+		return error;
+	command = (struct vb_cm_command){.verb = VB_CM_DISCONNECT, .id = reply.id};
+	error = converse(fd, &command, &reply, otherwise);
+	command = (struct vb_cm_command){.verb = VB_CM_DESTROY, .id = command.id};
+	return error != 0 ? error : converse(fd, &command, &reply, otherwise);
+}
+
 static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length))
 {
 	struct vb_rdmacm_adoption adoption;
 	struct vb_cm_command command;
 	struct vb_cm_reply reply;
-	int error;
+	int error = 0;
 
 	vb_mutex_lock(&id->lock);
 	adoption = vb_rdmacm_adoption(state_before_call(id));
 	describe(id, &adoption, &command);
 	vb_mutex_unlock(&id->lock);
 
-	error = converse(fd, &command, &reply, otherwise);
+	if (adoption.tell == VB_CM_EVENT_DISCONNECTED)
+		error = disconnect_again(fd, id, otherwise);
+	if (error == 0)
+		error = converse(fd, &command, &reply, otherwise);
 	/* A listener that is not adopted is deaf, and its program does not hear of it. */
 	for (unsigned tries = 0; error == 0 && vb_descriptor_error_passes(-reply.error) && tries < PASSING_TRIES; tries++) {
 		vb_wait(NULL, 0, vb_clock_now() + (FIRST_NAP << tries));

@@ -8,7 +8,7 @@
  *   connected                    adopted: data flows on regardless, and a disconnect works again
  *   accepted                     its request is adopted, and accepted again: whether the REP, or the RTU, came is not known
  *   connecting                   bound again; when all ids are back, its REQ is sent again
- *   disconnecting                the peer's answer is lost: reported as disconnected
+ *   disconnecting                the peer's answer is lost: its DREQ is sent again, and it is reported as disconnected
  *   requested                    lost; accepting it fails, as when the peer had given up
  */
 #include "rdmacm/adoption.h"

@@ -112,9 +112,10 @@ EXEMPT = {
 # Of each, in `make test`.
 FEW = 4
 # Of those that are like others.
-FEWER = ("client-stopped", "peer-daemon-killed", "client-daemon-killed", "heir-interrupted", "heir-stopped", "system-heir-interrupted",
-         "wire-interrupted", "iwarp-short", "iwarp-interrupted", "iwarp-part", "alone-killed", "alone-stopped", "daemon-stopped",
-         "rsockets-short", "rsockets-interrupted", "sockets-short", "sockets-interrupted", "sockets-part")
+FEWER = ("client-killed", "client-stopped", "peer-daemon-killed", "client-daemon-killed", "heir-interrupted", "heir-killed", "heir-stopped",
+         "system-heir-interrupted", "system-heir-killed", "wire-short", "wire-interrupted", "iwarp-short", "iwarp-interrupted",
+         "iwarp-part", "alone-killed", "alone-stopped", "daemon-stopped", "rsockets-short", "rsockets-interrupted", "sockets-short",
+         "sockets-interrupted", "sockets-part")
 PATIENCE = 100
 STOPPED = 0.5
 
@@ -351,6 +352,9 @@ class Faults:
             client.signal(signal.SIGUSR1)
             return tended(lambda: client.output().count("well") >= times or not client.running()) and client.running()
 
+        def all_known():
+            return None not in [self.queue_pairs(host, process) for process in (server, one, other)]
+
         def told(client):
             return "gone %d.0\n" % client.pid in server.output()
 
@@ -364,14 +368,16 @@ class Faults:
             threading.Thread(target=self.go_on_after_a_while, args=(daemons[1], daemons[1]), daemon=True).start()
         problem = None
         # Packets for a process that does not come within two seconds are lost until it does: that is for those that stand still.
-        if not tended(lambda: None not in [self.queue_pairs(host, process) for process in (server, one, other)]):
+        if not tended(all_known):
             problem = "the next verbenad does not know who was there"
         if not problem and not well(one, 1):
             problem = "what outlives a verbenad is lost"
-        lived = daemons[1].running()
+        if not problem and not tended(all_known):
+            problem = "the next verbenad but one does not know who was there"
+        knows = daemons[-1]
         other.kill()
         # One that dies together with its process cannot tell: the peer of a connection that rests hears of it when it sends.
-        if not problem and not tended(lambda: told(other) or lived != daemons[1].running()):
+        if not problem and not tended(lambda: told(other) or not knows.running()):
             problem = "the server is not told that a client died"
         if not problem and not well(one, 2):
             problem = "after a process died others cannot go on"

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -145,6 +146,29 @@ static void what_was_accepted_is_no_connection_yet(void **state)
 	rdma_destroy_event_channel(passive);
 }
 
+/* No daemon is to be had when the program disconnects: it hears so. The next one tells the peer. */
+static void a_disconnect_is_said_to_the_next_daemon(void **state)
+{
+	const char *daemon = getenv("VERBENA_DAEMON");
+	struct connection connection;
+	char kept[1024];
+
+	(void)state;
+	assert_non_null(daemon);
+	snprintf(kept, sizeof(kept), "%s", daemon);
+	connection_open(&connection);
+	setenv("VERBENA_DAEMON", "/nonexistent", 1);
+	kill_daemon();
+	errno = 0;
+	assert_int_equal(rdma_disconnect(connection.id[0]), -1);
+	assert_int_equal(errno, ENOENT);
+	setenv("VERBENA_DAEMON", kept, 1);
+	assert_int_equal(expect_cm_event(connection.channel[1], RDMA_CM_EVENT_DISCONNECTED), 0);
+	assert_int_equal(rdma_disconnect(connection.id[1]), 0);
+	assert_int_equal(expect_cm_event(connection.channel[0], RDMA_CM_EVENT_DISCONNECTED), 0);
+	connection_close(&connection);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -152,6 +176,7 @@ int main(void)
 		cmocka_unit_test(a_listener_outlives_the_daemon),
 		cmocka_unit_test(a_request_under_way_is_sent_again),
 		cmocka_unit_test(what_was_accepted_is_no_connection_yet),
+		cmocka_unit_test(a_disconnect_is_said_to_the_next_daemon),
 	};
 
 	private_network_enter();
