@@ -84,6 +84,14 @@ static int resolve_local(const struct vb_device_info *info, const struct ibv_ah_
 	return is_unset(path->destination) ? -EINVAL : 0;
 }
 
+static bool is_own(const struct vb_device_info *info, const uint8_t gid[16])
+{
+	for (uint32_t i = 0; i < info->gid_count; i++)
+		if (memcmp(info->gid[i].gid, gid, 16) == 0)
+			return true;
+	return false;
+}
+
 /* By GIDs that are IP addresses. */
 static int resolve_global(struct ibv_context *context, const struct vb_device_info *info, const struct ibv_ah_attr *attr,
 			  struct vb_path *path)
@@ -112,8 +120,8 @@ static int resolve_global(struct ibv_context *context, const struct vb_device_in
 		error = vb_endpoint_admits(vb_context_of(context)->session->endpoint, path);
 	if (error != 0)
 		return error;
-	/* Datagrams wait in the kernel until it has an Ethernet address, frames do not. */
-	if (path->framing == VB_FRAMING_ETHERNET && !vb_gid_is_multicast(path->destination))
+	/* Datagrams wait in the kernel until it has an Ethernet address, frames do not. For the device's own no host answers. */
+	if (path->framing == VB_FRAMING_ETHERNET && !vb_gid_is_multicast(path->destination) && !is_own(info, path->destination))
 		vb_neighbour_await(path, LONGEST_RESOLUTION);
 	return 0;
 }
