@@ -134,6 +134,8 @@ static bool read_stream(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, v
 	}
 	if (done && stream->qp) {
 		vb_tcp_stream_tell_heard(tcp, stream);
+		/* Does it wait for a receive now? Sending looks as well, but may be put off, or be over. */
+		vb_tcp_stream_watch(tcp, stream, stream->wants_write);
 		vb_tcp_transmit_in_pass(&tcp->link, stream->qp, now);
 	}
 	return done;
@@ -302,7 +304,12 @@ bool vb_tcp_has_work(struct vb_link *link)
 	return __atomic_load_n(&tcp->replenished, __ATOMIC_RELAXED) || (leftover != VB_TIME_NEVER && leftover <= vb_clock_now());
 }
 
+/* A pass under way may have looked for those that wait before it was said that there are receives: then it takes another. */
 vb_time vb_tcp_rest(struct vb_link *link, vb_time until)
 {
-	return vb_time_earlier(until, __atomic_load_n(&vb_tcp_link_of(link)->leftover, __ATOMIC_RELAXED));
+	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
+
+	if (__atomic_load_n(&tcp->replenished, __ATOMIC_SEQ_CST))
+		return 0;
+	return vb_time_earlier(until, __atomic_load_n(&tcp->leftover, __ATOMIC_RELAXED));
 }

@@ -109,7 +109,7 @@ static void count_one(uint32_t *count, bool *noted, bool now)
 /* A stream that is not read is not in the poller at all: it would report its end again and again. */
 void vb_tcp_stream_watch(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, bool write)
 {
-	bool stalled = stream->qp && vb_iwarp_is_stalled(stream->qp);
+	bool stalled = stream->qp && vb_iwarp_is_stalled(stream->qp), begins = stalled && !stream->stalled;
 	bool wanted = !stalled || write;
 
 	if (stalled == stream->stalled && write == stream->wants_write && wanted == stream->is_polled)
@@ -125,6 +125,9 @@ void vb_tcp_stream_watch(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, 
 		vb_poller_want(tcp->poller, stream->fd, stream, !stalled, write);
 	count_one(&tcp->stalled, &stream->stalled, stalled);
 	count_one(&tcp->writers, &stream->wants_write, write);
+	/* Who posted a receive to a shared queue between the look that found none and the count saw nobody to tell: look again. */
+	if (begins && stream->qp->srq)
+		tcp->link.driver->received(&tcp->link, stream->qp);
 }
 
 void vb_tcp_stream_arm(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream)
