@@ -115,20 +115,31 @@ static bool is_read(struct vb_qp *qp, const struct vb_iwarp_asked *asked)
 	return asked && (asked->greeting || vb_send_queue_at(&qp->send, asked->element)->opcode == IBV_WR_RDMA_READ);
 }
 
+static bool is_sink(const struct vb_iwarp_engine *engine, const struct vb_iwarp_asked *asked)
+{
+	return asked->size == 0 || engine->receiver.header.stag == VB_IWARP_SINK_STAG;
+}
+
+/* The next bytes of what was asked for, and the last of them only if they are. */
+static bool is_next_of_read(const struct vb_iwarp_engine *engine, const struct vb_iwarp_asked *asked, uint32_t payload)
+{
+	const struct vb_ddp_header *header = &engine->receiver.header;
+	uint64_t expected = (uint64_t)engine->reads.done << 32 | asked->received;
+
+	return (asked->size == 0 || header->offset == expected) && payload <= asked->size - asked->received &&
+	       header->last == (payload == asked->size - asked->received);
+}
+
 static enum vb_iwarp_result begin_response(struct vb_qp *qp, vb_time now, uint32_t payload)
 {
 	struct vb_iwarp_engine *engine = vb_iwarp_engine(qp);
-	const struct vb_ddp_header *header = &engine->receiver.header;
 	const struct vb_iwarp_asked *asked = vb_iwarp_reads_oldest(engine);
-	uint64_t expected;
 
 	if (!is_read(qp, asked))
 		return refuse_response(qp, now, VB_TERMINATE_RDMAP, 2, 0x06);
-	expected = (uint64_t)engine->reads.done << 32 | asked->received;
-	if (asked->size > 0 && header->stag != VB_IWARP_SINK_STAG)
+	if (!is_sink(engine, asked))
 		return refuse_response(qp, now, VB_TERMINATE_DDP, 1, 0x00);
-	if ((asked->size > 0 && header->offset != expected) || payload > asked->size - asked->received ||
-	    header->last != (payload == asked->size - asked->received))
+	if (!is_next_of_read(engine, asked, payload))
 		return refuse_response(qp, now, VB_TERMINATE_DDP, 1, 0x01);
 	return VB_IWARP_GO_ON;
 }
@@ -222,6 +233,29 @@ enum vb_iwarp_result vb_iwarp_deliver_begin(struct vb_qp *qp, vb_time now, uint3
 	}
 }
 
+bool vb_iwarp_deliver_is_next(struct vb_qp *qp, uint32_t payload)
+{
+	struct vb_iwarp_engine *engine = vb_iwarp_engine(qp);
+	const struct vb_iwarp_receiver *receiver = &engine->receiver;
+	const struct vb_ddp_header *header = &receiver->header;
+	const struct vb_iwarp_asked *asked;
+
+	switch (receiver->op->kind) {
+	case VB_RDMAP_KIND_WRITE:
+		/* How long it is nobody has said: all segments but the last are as long as the one before. */
+		return receiver->write_underway && header->stag == receiver->write_stag && header->offset == receiver->write_next &&
+		       !header->last && payload == receiver->write_segment && (qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE);
+	case VB_RDMAP_KIND_READ_RESPONSE:
+		asked = vb_iwarp_reads_oldest(engine);
+		return is_read(qp, asked) && is_sink(engine, asked) && is_next_of_read(engine, asked, payload);
+	case VB_RDMAP_KIND_SEND:
+		return receiver->send_underway && header->msn == receiver->send_msn && header->mo == receiver->send_received &&
+		       (uint64_t)receiver->send_received + payload <= receiver->taken.length;
+	default:
+		return false;
+	}
+}
+
 /* ---- when it is whole ---- */
 
 static void complete(struct vb_qp *qp, vb_time now, enum ibv_wc_opcode opcode, uint32_t length, unsigned flags, uint32_t immediate)
@@ -290,6 +324,9 @@ static bool end_write(struct vb_iwarp_receiver *receiver)
 		receiver->write_received = 0;
 	receiver->write_underway = !receiver->header.last;
 	receiver->write_received += receiver->placed;
+	receiver->write_stag = receiver->header.stag;
+	receiver->write_segment = receiver->placed;
+	receiver->write_next = receiver->header.offset + receiver->placed;
 	return true;
 }
 

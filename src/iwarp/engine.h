@@ -6,6 +6,7 @@
  *   first.c       who speaks first
  *   receive.c     the stream becomes FPDUs: length, header, payload, trailer, CRC
  *   place.c       where the bytes of a payload go
+ *   one_pass.c    CRC and copy at once, where that is safe
  *   deliver.c     what a message means: checks before its payload, and what happens when it is whole
  *   sender.c      work requests and answers become FPDUs
  *   output.c      FPDUs become spans
@@ -82,6 +83,9 @@ struct vb_iwarp_receiver {
 	uint32_t send_msn, read_msn, atomic_msn; /* expected next of queues 0, 1 and 3 */
 	uint32_t send_received;          /* bytes of the SEND that has begun; its receive is `taken` */
 	uint32_t write_received;         /* of the WRITE, or of the last one as long as nothing came behind it */
+	uint32_t write_stag;             /* of the WRITE that has begun; how many bytes its last segment had, and where its next goes */
+	uint32_t write_segment;
+	uint64_t write_next;
 	bool send_underway, write_underway, has_receive;
 	struct vb_taken_receive taken;
 
@@ -223,8 +227,17 @@ enum vb_iwarp_result { VB_IWARP_GO_ON, VB_IWARP_WAIT, VB_IWARP_REFUSED };
 enum vb_iwarp_result vb_iwarp_deliver_check(struct vb_qp *qp, vb_time now);
 /* All headers are there (`body`: behind the DDP header), the payload of so many bytes follows. WAIT: for a receive. */
 enum vb_iwarp_result vb_iwarp_deliver_begin(struct vb_qp *qp, vb_time now, uint32_t payload);
+/* A payload of so many bytes behind this header, which is decoded, is what must come next of a message, and nothing else can be: true.
+ * Changes nothing. */
+bool vb_iwarp_deliver_is_next(struct vb_qp *qp, uint32_t payload);
 /* The FPDU is whole. False: the stream was ended. */
 bool vb_iwarp_deliver_end(struct vb_qp *qp, vb_time now, const uint8_t *body, uint32_t length);
+
+/* ---- one_pass.c ---- */
+enum vb_iwarp_passed { VB_IWARP_PASSED_NOTHING, VB_IWARP_PASSED_WRONG, VB_IWARP_PASSED_RIGHT };
+
+/* A whole FPDU with its CRC. RIGHT: its payload is in its place, and it can be delivered. NOTHING: not to be done in one pass. */
+enum vb_iwarp_passed vb_iwarp_one_pass(struct vb_qp *qp, const uint8_t *fpdu, uint32_t length);
 
 /* ---- reads.c ---- */
 void vb_iwarp_reads_clear(struct vb_iwarp_reads *reads);

@@ -57,6 +57,9 @@ int vb_iwarp_begin(struct vb_qp *qp, vb_time now, const struct vb_iwarp_terms *t
  * 5041 7.1). The caller keeps the rest, reads no more, and comes with it again, if only with nothing, when receives
  * were posted to the queue pair or to its shared queue. */
 size_t vb_iwarp_take(struct vb_qp *qp, vb_time now, const void *bytes, size_t length);
+/* Of `most` bytes that could be read for take: so many, and they end with an FPDU if the next are as long as the last was. What is read
+ * of an FPDU with CRC that is not whole is copied once more. */
+size_t vb_iwarp_take_at_once(const struct vb_qp *qp, size_t most);
 bool vb_iwarp_is_stalled(const struct vb_qp *qp);
 
 /* Where the next bytes belong, if much of a payload is to come: at most `room` spans (two are enough), the last of them

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The stream becomes FPDUs. Without CRC the bytes of a payload are placed as they come: what is kept of an FPDU is at
- * most its headers. With it they are placed when all of the FPDU is there and right (RFC 5044 6): out of the caller's
- * bytes where it lies there whole, else it is collected.
+ * most its headers. With it they are placed when all of the FPDU is there and right (RFC 5044 6; in the same pass where that is
+ * safe, one_pass.c): out of the caller's bytes where it lies there whole, else it is collected.
  *
  *   CRC off:  HEADER -> PAYLOAD -> TRAILER -> HEADER      resumable at every byte
  *   CRC on:   HEADER (whole at once), or HEADER -> WHOLE -> HEADER
@@ -205,7 +205,11 @@ static enum step take_checked(struct vb_qp *qp, vb_time now, const uint8_t *fpdu
 
 static enum step take_fpdu(struct vb_qp *qp, vb_time now, const uint8_t *fpdu, uint32_t length)
 {
-	if (crc_is_right(fpdu, length))
+	enum vb_iwarp_passed passed = vb_iwarp_one_pass(qp, fpdu, length);
+
+	if (passed == VB_IWARP_PASSED_RIGHT)
+		return vb_iwarp_deliver_end(qp, now, NULL, 0) ? STEP_ON : STEP_ENDS;
+	if (passed == VB_IWARP_PASSED_NOTHING && crc_is_right(fpdu, length))
 		return take_checked(qp, now, fpdu);
 	vb_iwarp_fall_by(qp, now, VB_TERMINATE_MPA, 0, 0x02, VB_FAULT_FRAME_CRC);
 	return STEP_ENDS;
@@ -334,6 +338,17 @@ size_t vb_iwarp_take(struct vb_qp *qp, vb_time now, const void *bytes, size_t le
 	vb_memory_let_go(&receiver->placing);
 	vb_iwarp_check_invariants(qp);
 	return taken;
+}
+
+size_t vb_iwarp_take_at_once(const struct vb_qp *qp, size_t most)
+{
+	const struct vb_iwarp_engine *engine = vb_iwarp_engine_of(qp);
+	const struct vb_iwarp_receiver *receiver = &engine->receiver;
+	size_t fpdu = vb_fpdu_length(receiver->ulpdu), missing = receiver->phase == VB_IWARP_WHOLE ? fpdu - receiver->have : 0;
+
+	if (!engine->terms.crc || fpdu < VB_IWARP_DIRECT || missing + fpdu > most)
+		return most;
+	return missing + (most - missing) / fpdu * fpdu;
 }
 
 unsigned vb_iwarp_want(struct vb_qp *qp, struct iovec *spans, unsigned room)

@@ -83,8 +83,8 @@ static ssize_t read_once(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, 
 		vb_iwarp_got(stream->qp, now, got > 0 ? (size_t)got : 0);
 		return got;
 	}
-	*asked = VB_TCP_STAGING;
-	spans[0] = (struct iovec){tcp->staging, VB_TCP_STAGING};
+	*asked = stream->qp ? vb_iwarp_take_at_once(stream->qp, VB_TCP_STAGING) : VB_TCP_STAGING;
+	spans[0] = (struct iovec){tcp->staging, *asked};
 	got = receive(stream, spans, 1);
 	if (got > 0 && stream->qp)
 		take(stream, tcp->staging, (size_t)got, now);
