@@ -92,6 +92,16 @@ int vb_poller_add_for_errors(int poller, int fd, void *tag)
 	return add(poller, fd, tag, 0);
 }
 
+static uint32_t events_of(bool read, bool write)
+{
+	return (read ? EPOLLIN : 0) | (write ? EPOLLOUT : 0);
+}
+
+int vb_poller_add_wanting(int poller, int fd, void *tag, bool read, bool write)
+{
+	return add(poller, fd, tag, events_of(read, write));
+}
+
 void vb_poller_remove(int poller, int fd)
 {
 	epoll_ctl(poller, EPOLL_CTL_DEL, fd, NULL);
@@ -99,7 +109,7 @@ void vb_poller_remove(int poller, int fd)
 
 void vb_poller_want(int poller, int fd, void *tag, bool read, bool write)
 {
-	struct epoll_event event = {.events = (read ? EPOLLIN : 0) | (write ? EPOLLOUT : 0), .data.ptr = tag};
+	struct epoll_event event = {.events = events_of(read, write), .data.ptr = tag};
 
 	epoll_ctl(poller, EPOLL_CTL_MOD, fd, &event);
 }

@@ -33,6 +33,8 @@ int vb_poller_open(void);                  /* descriptor or -errno */
 int vb_poller_add(int poller, int fd, void *tag);
 /* Report its errors only, not that it can be read. */
 int vb_poller_add_for_errors(int poller, int fd, void *tag);
+/* Report when it can be read (or has ended), when it can be written to. */
+int vb_poller_add_wanting(int poller, int fd, void *tag, bool read, bool write);
 void vb_poller_remove(int poller, int fd);
 /* Report it also when it can be written to. */
 void vb_poller_want_write(int poller, int fd, void *tag, bool wanted);

@@ -142,16 +142,6 @@ int vb_tcp_connect(int fd, const struct vb_tcp_address *remote)
 	return -errno;
 }
 
-int vb_tcp_connected(int fd)
-{
-	int error = 0;
-	socklen_t length = sizeof(error);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
-		return -errno;
-	return -error;
-}
-
 int vb_tcp_local(int fd, struct vb_tcp_address *address)
 {
 	struct sockaddr_storage storage;

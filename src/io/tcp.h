@@ -26,10 +26,8 @@ int vb_tcp_bind(const struct vb_tcp_address *local, bool ipv6_only, bool late);
 int vb_tcp_listen(int fd, int backlog);
 /* The next that came; -EAGAIN: none. */
 int vb_tcp_accept(int fd);
-/* Begin to; once more, where it was refused. 0 or -errno. */
+/* Begin to; once more, where it was refused. 0 or -errno. What becomes of it vb_tcp_send says, -EAGAIN as long as it is not known. */
 int vb_tcp_connect(int fd, const struct vb_tcp_address *remote);
-/* It can be written to: 0 or -errno, what became of the attempt. */
-int vb_tcp_connected(int fd);
 int vb_tcp_local(int fd, struct vb_tcp_address *address);
 int vb_tcp_remote(int fd, struct vb_tcp_address *address);
 

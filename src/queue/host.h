@@ -40,6 +40,8 @@ struct vb_queue_host {
 	void (*cq_event)(struct vb_cq *cq, enum ibv_event_type event);
 	void (*srq_event)(struct vb_srq *srq, enum ibv_event_type event);
 	void (*wq_event)(struct vb_wq *wq, enum ibv_event_type event);
+	/* Optional. A connection has made the queue pair ready to send (vb_qp_connected). Caller holds its lock. */
+	void (*qp_connected)(struct vb_qp *qp);
 	/* The address behind an application's handle. */
 	const struct vb_ah *(*address_of)(struct ibv_ah *ah);
 	uint32_t (*random)(void *context);

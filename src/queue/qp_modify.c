@@ -245,5 +245,7 @@ int vb_qp_connected(struct vb_qp *qp, vb_time now)
 	qp->state = IBV_QPS_RTS;
 	if (qp->transport->modified)
 		qp->transport->modified(qp, from, IBV_QP_STATE, now);
+	if (qp->host->qp_connected)
+		qp->host->qp_connected(qp);
 	return 0;
 }

@@ -13,14 +13,26 @@
 
 typedef int handover(struct ibv_context *context, void *command);
 
+/* The context that was asked last, and what was found; under the lock of the streams, as all calls are. */
+static struct {
+	const struct ibv_context *context;
+	int cmd_fd;
+	handover *function;
+} known;
+
 static handover *find_handover(struct ibv_context *context)
 {
 	char identity[sizeof(VB_HANDOVER_IDENTITY)];
 
-	if (pread(context->cmd_fd, identity, sizeof(identity), 0) != (ssize_t)sizeof(identity) ||
-	    memcmp(identity, VB_HANDOVER_IDENTITY, sizeof(identity)) != 0)
-		return NULL;
-	return (handover *)dlsym(RTLD_DEFAULT, "execute_ioctl");
+	if (known.context == context && known.cmd_fd == context->cmd_fd)
+		return known.function;
+	known.function = NULL;
+	if (pread(context->cmd_fd, identity, sizeof(identity), 0) == (ssize_t)sizeof(identity) &&
+	    memcmp(identity, VB_HANDOVER_IDENTITY, sizeof(identity)) == 0)
+		known.function = (handover *)dlsym(RTLD_DEFAULT, "execute_ioctl");
+	known.context = context;
+	known.cmd_fd = context->cmd_fd;
+	return known.function;
 }
 
 static int call_handover(struct ibv_context *context, struct vb_handover_call *call, enum vb_handover_verb verb)

@@ -102,35 +102,44 @@ static int take_socket(struct vb_rdmacm_id *id)
 	return fd;
 }
 
-/* Caller holds the lock. */
-static int begin_to_connect(struct vb_rdmacm_id *id, struct vb_rdmacm_stream *stream, struct vb_rdmacm_private_data data)
+static int start(struct ibv_context *context)
 {
-	struct vb_mpa_wishes wishes = vb_rdmacm_stream_wishes(id, id->destination.gid);
 	int error;
 
-	vb_mpa_request(stream->mpa, &wishes, data.bytes, data.length, vb_clock_now());
-	stream->remote = address_of(&id->destination);
-	error = vb_tcp_prepare(stream->fd);
-	vb_tcp_set_traffic_class(stream->fd, id->has_traffic_class ? id->traffic_class : 0);
+	vb_mutex_lock(&streams.lock);
+	error = vb_rdmacm_streams_start(context);
+	vb_mutex_unlock(&streams.lock);
+	return error;
+}
+
+/* Without the lock: between two of one host all of TCP's handshake happens in here. */
+static int begin_to_connect(const struct vb_rdmacm_id *id, int fd, const struct vb_tcp_address *remote, bool *refused)
+{
+	int error = vb_tcp_prepare(fd);
+
+	vb_tcp_set_traffic_class(fd, id->has_traffic_class ? id->traffic_class : 0);
 	if (error == 0)
-		error = vb_tcp_connect(stream->fd, &stream->remote);
-	/* Of this host, and known at once: told as it is of others. */
-	if (error == -ECONNREFUSED) {
-		stream->retry_at = vb_clock_now();
-		return 0;
-	}
-	return error == 0 ? vb_rdmacm_stream_poll(stream, false, true) : error;
+		error = vb_tcp_connect(fd, remote);
+	*refused = error == -ECONNREFUSED;
+	return *refused ? 0 : error;
 }
 
 int vb_rdmacm_streams_connect(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_rdmacm_private_data data)
 {
+	const struct vb_tcp_address remote = address_of(&id->destination);
 	struct vb_rdmacm_stream *stream = NULL;
+	struct vb_mpa_wishes wishes = {0};
 	int fd = take_socket(id), error;
+	bool refused = false;
 
 	if (fd < 0)
 		return fd;
+	error = start(id->device->context);
+	if (error == 0) {
+		wishes = vb_rdmacm_stream_wishes(id, id->destination.gid);
+		error = begin_to_connect(id, fd, &remote, &refused);
+	}
 	vb_mutex_lock(&streams.lock);
-	error = vb_rdmacm_streams_start(id->device->context);
 	if (error == 0)
 		stream = vb_rdmacm_stream_create(VB_STREAM_OUTGOING, fd, id);
 	if (stream == NULL) {
@@ -139,16 +148,13 @@ int vb_rdmacm_streams_connect(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_r
 	} else {
 		stream->context = id->device->context;
 		stream->qpn = qpn;
+		stream->remote = remote;
 		id->stream = stream;
 		vb_list_remove(&id->stream_node); /* of an attempt before */
 		vb_list_append(&streams.ids, &id->stream_node);
-		error = begin_to_connect(id, stream, data);
-		if (error != 0) {
-			id->stream = NULL;
-			vb_rdmacm_stream_reap(stream);
-		} else {
-			vb_rdmacm_stream_due(stream);
-		}
+		vb_mpa_request(stream->mpa, &wishes, data.bytes, data.length, vb_clock_now());
+		vb_rdmacm_stream_due(stream);
+		vb_rdmacm_stream_attempt(stream, refused);
 	}
 	vb_mutex_unlock(&streams.lock);
 	return error;
@@ -163,14 +169,14 @@ static struct vb_rdmacm_stream *request_of(const struct vb_rdmacm_id *id)
 }
 
 /* Caller holds the lock. */
-static int accept_request(struct vb_rdmacm_id *id, struct vb_rdmacm_stream *stream, struct vb_rdmacm_private_data data)
+static int accept_request(struct vb_rdmacm_id *id, struct vb_rdmacm_stream *stream, const struct vb_mpa_wishes *wishes,
+			  struct vb_rdmacm_private_data data)
 {
-	struct vb_mpa_wishes wishes = vb_rdmacm_stream_wishes(id, id->destination.gid);
 	int error = vb_rdmacm_streams_start(id->device->context);
 
 	if (error != 0)
 		return error;
-	vb_mpa_accept(stream->mpa, &wishes, data.bytes, data.length);
+	vb_mpa_accept(stream->mpa, wishes, data.bytes, data.length);
 	vb_rdmacm_stream_send(stream);
 	if (stream->mpa->state != VB_MPA_AGREED)
 		return -ECONNRESET;
@@ -191,6 +197,7 @@ static int accept_request(struct vb_rdmacm_id *id, struct vb_rdmacm_stream *stre
 
 int vb_rdmacm_streams_accept(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_rdmacm_private_data data)
 {
+	struct vb_mpa_wishes wishes = vb_rdmacm_stream_wishes(id, id->destination.gid);
 	struct vb_rdmacm_stream *stream;
 	int error = -EINVAL;
 
@@ -198,7 +205,7 @@ int vb_rdmacm_streams_accept(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_rd
 	stream = request_of(id);
 	if (stream != NULL) {
 		stream->qpn = qpn;
-		error = accept_request(id, stream, data);
+		error = accept_request(id, stream, &wishes, data);
 		if (error != 0) {
 			id->stream = NULL;
 			vb_rdmacm_stream_reap(stream);

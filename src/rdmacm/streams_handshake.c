@@ -412,25 +412,61 @@ static void finish_outgoing(struct vb_rdmacm_stream *stream)
 			mpa->error == -EPIPE ? -ECONNRESET : mpa->error);
 		return;
 	default:
-		(void)vb_rdmacm_stream_poll(stream, true, has_to_send(stream));
+		error = vb_rdmacm_stream_poll(stream, true, has_to_send(stream));
+		if (error != 0)
+			give_up(stream, VB_CM_EVENT_CONNECT_ERROR, error);
 	}
+}
+
+/* Whether it is connected, and what became of the attempt if not, sending tells as well as asking would. 0 or -errno: -EAGAIN not yet. */
+static int speak(struct vb_rdmacm_stream *stream)
+{
+	struct iovec span;
+	vb_time when = vb_clock_now();
+	ssize_t sent;
+
+	span.iov_base = (void *)vb_mpa_output(stream->mpa, &span.iov_len);
+	sent = vb_tcp_send(stream->fd, &span, 1, false);
+	/* These are what becomes of a connection, not of an attempt. */
+	if (sent < 0 && sent != -ECONNRESET && sent != -EPIPE)
+		return (int)sent;
+	stream->connected = true;
+	learn_source(stream);
+	if (sent < 0) {
+		vb_mpa_closed(stream->mpa, (int)sent);
+		return 0;
+	}
+	vb_rdmacm_trace_sent(stream->fd, stream->mpa, (size_t)sent, when);
+	vb_mpa_sent(stream->mpa, (size_t)sent);
+	return 0;
 }
 
 static void serve_outgoing(struct vb_rdmacm_stream *stream)
 {
-	if (!stream->connected) {
-		int error = vb_tcp_connected(stream->fd);
+	int error = 0;
 
-		if (error != 0) {
-			connect_failed(stream, error);
-			return;
-		}
-		stream->connected = true;
-		learn_source(stream);
+	if (stream->connected) {
+		vb_rdmacm_stream_send(stream);
+		read_frame(stream);
+	} else {
+		/* Nothing of a reply can be there. */
+		error = speak(stream);
 	}
-	vb_rdmacm_stream_send(stream);
-	read_frame(stream);
-	finish_outgoing(stream);
+	if (error == -EAGAIN)
+		error = vb_rdmacm_stream_poll(stream, false, true);
+	else if (error == 0)
+		finish_outgoing(stream);
+	if (error != 0)
+		connect_failed(stream, error);
+}
+
+void vb_rdmacm_stream_attempt(struct vb_rdmacm_stream *stream, bool refused)
+{
+	/* Of this host, and known at once: told as it is of others. */
+	if (refused)
+		connect_failed(stream, -ECONNREFUSED);
+	else
+		serve_outgoing(stream);
 }
 
 /* ---- time and events ---- */

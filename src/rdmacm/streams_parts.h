@@ -32,7 +32,8 @@ struct vb_rdmacm_stream {
 	struct vb_list unfinished;       /* INCOMING without a whole request, REFUSED; oldest first */
 	enum vb_rdmacm_stream_kind kind;
 	bool dead;                       /* the thread frees it */
-	bool is_polled, connected;
+	bool polls_read, polls_write;    /* what the poller looks for; neither: it does not know it */
+	bool connected;
 	int fd;
 	/* Whose it is. INCOMING: the listener, until there is a request. ADOPTED: NULL if it is gone. REFUSED: NULL. */
 	struct vb_rdmacm_id *id;
@@ -80,13 +81,15 @@ void vb_rdmacm_stream_serve(struct vb_rdmacm_stream *stream, vb_time now);
 /* Its time has come, or not yet. */
 void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now);
 void vb_rdmacm_stream_report(const struct vb_handover_report *report);
+/* OUTGOING: an attempt to connect has begun, or was refused at once. Often it has succeeded by now. It may be dead afterwards. */
+void vb_rdmacm_stream_attempt(struct vb_rdmacm_stream *stream, bool refused);
 /* Try to send what the handshake has to say; all of it, as a rule. */
 void vb_rdmacm_stream_send(struct vb_rdmacm_stream *stream);
 /* Refused: it has no owner, and closed when the peer has ended its side, or has had time to read why. */
 void vb_rdmacm_stream_leave(struct vb_rdmacm_stream *stream);
 /* Agreed: libibverbs takes over. 0 or -errno. */
 int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream);
-/* What we would have of the peer at that address. */
+/* What we would have of the peer at that address. The thread was started; the lock need not be held. */
 struct vb_mpa_wishes vb_rdmacm_stream_wishes(const struct vb_rdmacm_id *id, const uint8_t remote[16]);
 /* An event for its id, with what the peer said. */
 void vb_rdmacm_stream_tell(struct vb_rdmacm_stream *stream, enum vb_cm_event_kind kind, int status);

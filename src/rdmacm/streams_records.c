@@ -47,18 +47,21 @@ struct vb_rdmacm_stream *vb_rdmacm_stream_create(enum vb_rdmacm_stream_kind kind
 
 int vb_rdmacm_stream_poll(struct vb_rdmacm_stream *stream, bool read, bool write)
 {
-	bool wanted = read || write;
+	bool was_polled = stream->polls_read || stream->polls_write;
 	int error = 0;
 
-	if (wanted && !stream->is_polled)
-		error = vb_poller_add(streams.poller, stream->fd, stream);
-	if (!wanted && stream->is_polled)
+	if (read == stream->polls_read && write == stream->polls_write)
+		return 0;
+	if (!read && !write)
 		vb_poller_remove(streams.poller, stream->fd);
+	else if (was_polled)
+		vb_poller_want(streams.poller, stream->fd, stream, read, write);
+	else
+		error = vb_poller_add_wanting(streams.poller, stream->fd, stream, read, write);
 	if (error != 0)
 		return error;
-	stream->is_polled = wanted;
-	if (wanted)
-		vb_poller_want(streams.poller, stream->fd, stream, read, write);
+	stream->polls_read = read;
+	stream->polls_write = write;
 	return 0;
 }
 

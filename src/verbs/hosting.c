@@ -36,6 +36,12 @@ static void qp_event(struct vb_qp *qp, enum ibv_event_type type)
 	} while (own != first);
 }
 
+/* The public state follows. Of these devices a queue pair has one handle. */
+static void qp_connected(struct vb_qp *qp)
+{
+	((struct vb_queue_pair *)qp->owner)->base.state = IBV_QPS_RTS;
+}
+
 static void cq_event(struct vb_cq *cq, enum ibv_event_type type)
 {
 	struct vb_completion_queue *own = cq->owner;
@@ -86,6 +92,7 @@ static void fill_host(struct vb_session *session)
 		.cq_event = cq_event,
 		.srq_event = srq_event,
 		.wq_event = wq_event,
+		.qp_connected = qp_connected,
 		.address_of = address_of,
 		.random = vb_endpoint_random,
 		.source_port = source_port,

@@ -28,19 +28,6 @@ static struct vb_queue_pair *find_qp(struct vb_context *context, uint32_t qpn)
 	return NULL;
 }
 
-/* The public state follows. */
-static int show_state(struct vb_context *context, uint32_t qpn)
-{
-	struct vb_queue_pair *qp;
-
-	vb_lock_take(&context->lock);
-	qp = find_qp(context, qpn);
-	if (qp)
-		qp->base.state = IBV_QPS_RTS;
-	vb_lock_release(&context->lock);
-	return 0;
-}
-
 /* The lock keeps the queue pair: who destroys it takes it off the list first. */
 static int close_stream(struct vb_context *context, uint32_t qpn)
 {
@@ -63,14 +50,6 @@ static int close_stream(struct vb_context *context, uint32_t qpn)
 	return error;
 }
 
-static int adopt(struct vb_context *context, const struct vb_handover_call *call)
-{
-	int error = vb_endpoint_adopt_stream(context->session->endpoint, kind_of(context), call->qpn, call->fd, &call->terms,
-					     call->cookie);
-
-	return error == 0 ? show_state(context, call->qpn) : error;
-}
-
 static int answer(struct vb_context *context, struct vb_handover_call *call)
 {
 	switch ((enum vb_handover_verb)call->verb) {
@@ -78,7 +57,7 @@ static int answer(struct vb_context *context, struct vb_handover_call *call)
 		call->fd = vb_endpoint_stream_events(context->session->endpoint, kind_of(context), call->show);
 		return call->fd < 0 ? call->fd : 0;
 	case VB_HANDOVER_ADOPT:
-		return adopt(context, call);
+		return vb_endpoint_adopt_stream(context->session->endpoint, kind_of(context), call->qpn, call->fd, &call->terms, call->cookie);
 	case VB_HANDOVER_CLOSE:
 		return close_stream(context, call->qpn);
 	case VB_HANDOVER_REPORT:
