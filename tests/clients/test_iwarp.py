@@ -22,6 +22,8 @@ PAIRS = {
 CMTIME = ("-b {address} -c 50", "-s {address} -c 50")
 PERFTEST = {
     "send_bw": "ib_send_bw -s 4096 -n 500",
+    "send_shared_queue": "ib_send_bw --use-srq -q 2 -s 4096 -n 300",
+    "write_inline": "ib_write_lat -I 64 -s 64 -n 300",
     "write_bw": "ib_write_bw -s 65536 -n 500",
     "read_bw": "ib_read_bw -s 65536 -n 200",
     "send_lat": "ib_send_lat -n 300",
@@ -360,6 +362,27 @@ class Mixed(IwarpCase):
             result = client.wait(self.TIMEOUT)
             self.assertEqual(result.code, 0, result)
         server.kill()
+
+
+@expand
+class PortTaken(IwarpCase):
+    """Another socket of the system, often the program's own, listens where a program would."""
+
+    THIEF = "import socket, time\ns = socket.create_server(('', 7174))\nprint('bound'); time.sleep(600)"
+
+    @across(["veth1500_v4"])
+    def test_what_can_still_be_had(self):
+        thief = self.server.start("python3", "-u", "-c", self.THIEF)
+        self.assertTrue(thief.wait_until(lambda process: "bound" in process.output()), thief.output())
+        for address in (self.peer, "0.0.0.0"):
+            told = self.server.run(which("rping"), "-s", "-a", address, timeout=self.TIMEOUT)
+            self.assertNotEqual(told.code, 0, told)
+            self.assertIn("Address already in use", told.out)
+        server = self.server.start(which("rping"), "-s", "-P", "-a", "0.0.0.0", environment={"VERBENA_TRANSPORT": "roce,iwarp"})
+        self.network.environment["VERBENA_TRANSPORT"] = "roce"
+        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+        server.kill()
+        thief.kill()
 
 
 class Fio(IwarpCase, cm.Fio):
