@@ -242,7 +242,7 @@ bool vb_iwarp_deliver_is_next(struct vb_qp *qp, uint32_t payload)
 
 	switch (receiver->op->kind) {
 	case VB_RDMAP_KIND_WRITE:
-		/* How long it is nobody has said: all segments but the last are as long as the one before. */
+		/* How long the message is was not said: all segments but the last are as long as the one before. */
 		return receiver->write_underway && header->stag == receiver->write_stag && header->offset == receiver->write_next &&
 		       !header->last && payload == receiver->write_segment && (qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE);
 	case VB_RDMAP_KIND_READ_RESPONSE:

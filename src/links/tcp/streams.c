@@ -125,7 +125,7 @@ void vb_tcp_stream_watch(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, 
 		vb_poller_want(tcp->poller, stream->fd, stream, !stalled, write);
 	count_one(&tcp->stalled, &stream->stalled, stalled);
 	count_one(&tcp->writers, &stream->wants_write, write);
-	/* Who posted a receive to a shared queue between the look that found none and the count saw nobody to tell: look again. */
+	/* Who posted a receive to a shared queue between the look that found none and the count saw no stream to tell: look again. */
 	if (begins && stream->qp->srq)
 		tcp->link.driver->received(&tcp->link, stream->qp);
 }

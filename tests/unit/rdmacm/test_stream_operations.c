@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What programs may ask of a connection by iWARP, and what they hear when something is wrong, seen from outside: work requests, completions,
- * events of the device and of rdma_cm; and the call by which librdmacm hands streams over, given nonsense.
+ * What programs may ask of a connection by iWARP, and what they hear when something is wrong, seen from outside: work requests,
+ * completions, events of the device and of rdma_cm; and the call by which librdmacm hands streams over, given nonsense.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -273,8 +273,8 @@ struct fault {
 };
 
 static const struct fault faults[] = {
-	{.name = "WRITE, wrong rkey", .opcode = IBV_WR_RDMA_WRITE, .wrong_rkey = true, .status = IBV_WC_SUCCESS, .receive = IBV_WC_WR_FLUSH_ERR,
-	 .event = {IBV_EVENT_QP_FATAL, IBV_EVENT_QP_ACCESS_ERR}},
+	{.name = "WRITE, wrong rkey", .opcode = IBV_WR_RDMA_WRITE, .wrong_rkey = true, .status = IBV_WC_SUCCESS,
+	 .receive = IBV_WC_WR_FLUSH_ERR, .event = {IBV_EVENT_QP_FATAL, IBV_EVENT_QP_ACCESS_ERR}},
 	{.name = "READ, wrong rkey", .opcode = IBV_WR_RDMA_READ, .wrong_rkey = true, .status = IBV_WC_REM_ACCESS_ERR,
 	 .receive = IBV_WC_WR_FLUSH_ERR, .event = {IBV_EVENT_QP_FATAL, IBV_EVENT_QP_ACCESS_ERR}},
 	{.name = "SEND, too long", .opcode = IBV_WR_SEND, .too_long = true, .status = IBV_WC_SUCCESS, .receive = IBV_WC_LOC_LEN_ERR,
