@@ -11,6 +11,15 @@
 
 #define CEILING VB_SECONDS(2)
 #define LONGEST_STALL (8 * vb_rnr_timer_delay(0))
+/* UC has no timeout of its own. It looks whether the peer is alive, and gives up when a process that was only kept from its processor
+ * would have come back. */
+#define UNRELIABLE_LOOK VB_MILLISECONDS(50)
+#define UNRELIABLE_SILENCE VB_SECONDS(2)
+
+static vb_time timeout_of(const struct vb_qp *qp)
+{
+	return vb_qp_is_reliable(qp) ? vb_patience_timeout(qp) : UNRELIABLE_LOOK;
+}
 
 /* Draining, what has not begun does not wait. */
 static bool something_waits(const struct vb_qp *qp)
@@ -21,12 +30,12 @@ static bool something_waits(const struct vb_qp *qp)
 
 static vb_time give_up_at(const struct vb_qp *qp, const struct vb_local_initiator *initiator)
 {
-	return initiator->waiting_since + vb_patience_in_all(qp);
+	return initiator->waiting_since + (vb_qp_is_reliable(qp) ? vb_patience_in_all(qp) : UNRELIABLE_SILENCE);
 }
 
 static void arm(struct vb_local *local, vb_time now)
 {
-	vb_time timeout = vb_patience_timeout(local->qp);
+	vb_time timeout = timeout_of(local->qp);
 
 	local->initiator.progressed = false;
 	local->initiator.look_at = timeout == 0 ? VB_TIME_NEVER :
@@ -126,11 +135,14 @@ void vb_local_clock_run(struct vb_local *local, vb_time now, bool progress)
 	initiator->waiting_since += now - initiator->look_at;
 	if (peer_is_busy(local, now)) {
 		initiator->waiting_since = now;
+	} else if (!vb_qp_is_reliable(qp) && (give_up_at(qp, initiator) <= now || __atomic_load_n(&local->peer->gone, __ATOMIC_RELAXED))) {
+		vb_local_unreliable_give_up(local, now);
 	} else if (give_up_at(qp, initiator) <= now) {
 		give_up(local, now);
 		return;
 	} else {
-		VB_COUNT(qp->host->counters, local_ack_timeout_err);
+		if (vb_qp_is_reliable(qp))
+			VB_COUNT(qp->host->counters, local_ack_timeout_err);
 		/* It was told; it does not hurt to say it again. */
 		local->kick = true;
 	}

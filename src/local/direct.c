@@ -315,8 +315,12 @@ static enum vb_local_step refuse(struct access *access, enum vb_fault fault)
 		.address = access->address,
 		.length = access->length,
 	};
-	uint8_t *at = vb_local_ring_reserve(local, sizeof(body));
+	uint8_t *at;
 
+	/* A UC queue pair drops what it refuses, and goes on (roce/unreliable.c). */
+	if (!vb_qp_is_reliable(local->qp))
+		return vb_local_unreliable_lose(local, access->wqe);
+	at = vb_local_ring_reserve(local, sizeof(body));
 	if (!at)
 		return VB_STEP_WAIT;
 	memcpy(at, &body, sizeof(body));
@@ -419,7 +423,10 @@ enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_w
 	case MOVE_UNREACHABLE:
 		local->initiator.unreachable = true;
 		local->initiator.open = false;
-		return VB_STEP_WAIT;
+		if (vb_qp_is_reliable(local->qp))
+			return VB_STEP_WAIT;
+		vb_local_unreliable_write_off(local);
+		return vb_local_unreliable_lose(local, wqe);
 	case MOVE_LATER:
 		return VB_STEP_MORE;
 	case MOVED:

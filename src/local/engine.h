@@ -12,6 +12,7 @@
  *   fast_path.c   the fast path past all of these, for what is most common
  *   spans.c       where the bytes of a scatter/gather list are
  *   clock.c       giving up
+ *   unreliable.c  what UC makes of all that RC waits for or fails by
  *
  * Fields marked "hint" are read by vb_local_has_work without a lock: they are written atomically.
  */
@@ -33,7 +34,7 @@
 /* What it keeps of a send WQE. */
 struct vb_local_note {
 	uint32_t record;                 /* number of the record that the work was left as, low half */
-	uint32_t reserved;
+	uint32_t place;                  /* of that record in our ring, if it is by reference */
 };
 _Static_assert(sizeof(struct vb_local_note) == VB_LOCAL_NOTE_SIZE, "room for another note was asked for");
 
@@ -70,7 +71,12 @@ struct vb_local_initiator {
 	bool touched;                    /* something was moved directly */
 	bool greeted;                    /* a HELLO was left */
 	bool stores;                     /* the last direct access was a WRITE into memory that is shared */
-	bool unreachable;                /* its memory cannot be had any more */
+	bool unreachable;                /* its memory cannot be had any more; UC: or that generation of it takes nothing any more */
+	/* UC (unreliable.c): `open` is `reaches`, and neither is the peer silent nor has it no receives. */
+	bool reaches;                    /* the peer takes what we send */
+	bool silent;                     /* it has not looked for long */
+	bool again;                      /* what waits may go on, or is lost */
+	uint64_t silent_at;              /* `consumed` when it became silent */
 	struct vb_work_failure failure;
 
 	vb_time stalled_since;           /* 0: it was not when we last looked */
@@ -93,6 +99,7 @@ struct vb_local_target {
 	vb_time retry_at, give_up_at;    /* while stalled */
 	uint32_t received;               /* messages, in this call */
 	uint64_t answered;               /* records that we had left when the last message was received in short */
+	uint64_t starved;                /* UC: `consumed` behind the last message that found no receive */
 	struct vb_hold placing;          /* where the last one went: the next often goes near it; not longer than a call */
 	struct vb_taken_receive taken;
 };
@@ -135,6 +142,7 @@ struct vb_local {
 	bool hearing;                    /* the peer's records are for us */
 	bool kick;                       /* something was left for the peer since it was last told */
 	bool fenced;                     /* the peer cannot have us execute a fence, nor we it (base/sleep_flag.h) */
+	bool restarted;                  /* UC: this is not the first generation since RTR */
 
 	/* Of the peer's generation, copied out. */
 	uint32_t peer_qpn, peer_pd, peer_table, peer_receive_psn;
@@ -180,11 +188,15 @@ struct vb_local_record {
 uint8_t *vb_local_ring_reserve(struct vb_local *local, uint32_t body);
 void vb_local_ring_publish(struct vb_local *local, uint32_t body, const struct vb_local_record *record);
 bool vb_local_ring_has_room(const struct vb_local *local, uint32_t bytes);
+/* A record by reference that was left there is none any more; what a peer read of its bytes after this call, it finds that out. */
+void vb_local_ring_withdraw(struct vb_local *local, uint32_t place);
 
 enum vb_local_found { VB_FOUND_NOTHING, VB_FOUND_RECORD, VB_FOUND_NONSENSE };
 enum vb_local_found vb_local_ring_find(struct vb_local *local, struct vb_local_record *record, const uint8_t **body);
 void vb_local_ring_consume(struct vb_local *local, const struct vb_local_record *record);
 bool vb_local_ring_has_work(const struct vb_local *local);
+/* Was the record that was found last withdrawn meanwhile? Asked after its bytes were read. */
+bool vb_local_ring_is_withdrawn(const struct vb_local *local);
 
 /* ---- records.c ---- */
 
@@ -232,6 +244,24 @@ void vb_local_initiator_count(struct vb_local *local, bool all);
 bool vb_local_initiator_retire(struct vb_local *local, vb_time now);
 /* Is the oldest element done, and was it a SEND? */
 bool vb_local_initiator_oldest_is_sent(const struct vb_local *local);
+
+/* ---- unreliable.c ---- */
+
+/* What update_peer (local.c) found: is the peer's queue pair, in the generation that we go with, there to receive? */
+void vb_local_unreliable_update(struct vb_local *local, bool there);
+/* The peer told, or tells no more, that a message waits for a receive. */
+void vb_local_unreliable_starved(struct vb_local *local);
+/* Not `open`: may work begin? VB_STEP_MORE: try it, and say with `tried` what came of it. */
+enum vb_local_step vb_local_unreliable_begin(struct vb_local *local, struct vb_send_wqe *wqe);
+enum vb_local_step vb_local_unreliable_tried(struct vb_local *local, struct vb_send_wqe *wqe, enum vb_local_step step);
+/* It completes, and nothing comes of it. */
+enum vb_local_step vb_local_unreliable_lose(struct vb_local *local, struct vb_send_wqe *wqe);
+/* This generation of the peer takes nothing any more, and what was left for it is lost. */
+void vb_local_unreliable_write_off(struct vb_local *local);
+/* The error state: what was left was sent, and completes so. */
+void vb_local_unreliable_complete_left(struct vb_local *local, vb_time now);
+/* Nothing has moved for as long as is waited. */
+void vb_local_unreliable_give_up(struct vb_local *local, vb_time now);
 
 /* ---- direct.c ---- */
 enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_wqe *wqe);

@@ -105,6 +105,10 @@ bool vb_local_initiator_retire(struct vb_local *local, vb_time now)
 /* Nothing more is expected of such a peer. */
 static void write_off(struct vb_local *local)
 {
+	if (!vb_qp_is_reliable(local->qp)) {
+		vb_local_unreliable_write_off(local);
+		return;
+	}
 	VB_LOCAL_HINT(local->initiator.consumed, local->initiator.produced);
 	local->initiator.unreachable = true;
 	local->initiator.open = false;
@@ -117,7 +121,8 @@ static void take_nak(struct vb_local *local, enum vb_segment_nak nak, vb_time no
 
 	if (initiator->produced == initiator->consumed)
 		return;
-	if (local->qp->send.tail != initiator->next && vb_send_queue_count(&local->qp->send) > 0)
+	/* UC: that the peer's queue pair has failed is not ours to know. */
+	if (local->qp->send.tail != initiator->next && vb_send_queue_count(&local->qp->send) > 0 && vb_qp_is_reliable(local->qp))
 		fail_oldest(local, naks[nak].status, naks[nak].fault, naks[nak].syndrome, now);
 	else
 		write_off(local);
@@ -134,7 +139,7 @@ static bool take_acknowledgements(struct vb_local *local, vb_time now)
 		return false;
 	if (!vb_local_records_are_possible(initiator, &shown)) {
 		write_off(local);
-		if (vb_send_queue_count(&local->qp->send) > 0)
+		if (vb_send_queue_count(&local->qp->send) > 0 && vb_qp_is_reliable(local->qp))
 			fail_oldest(local, IBV_WC_BAD_RESP_ERR, VB_FAULT_BAD_RESPONSE, 0, now);
 		return true;
 	}
@@ -180,6 +185,27 @@ static bool list_pieces(struct vb_local *local, const struct vb_send_wqe *wqe, u
 	return true;
 }
 
+/* UC: a peer that cannot read what we left does not say so. On-demand memory is read here first. */
+VB_APART static bool can_be_read(struct vb_local *local, const struct vb_send_wqe *wqe, struct vb_fault_record *why)
+{
+	struct vb_qp *qp = local->qp;
+	uint8_t buffer[VB_LOCAL_BOUNCE];
+	struct vb_local_spans spans;
+
+	if (vb_local_spans_open(qp, qp->pd, wqe->list, wqe->sge_count, 0, wqe->length, 0, &spans)) {
+		vb_local_spans_close(&spans);
+		return true;
+	}
+	for (uint64_t offset = 0; offset < wqe->length; offset += sizeof(buffer)) {
+		uint64_t left = wqe->length - offset;
+
+		if (!vb_memory_gather(qp->host->memory, qp->pd, qp->qpn, wqe->list, wqe->sge_count, offset, buffer,
+				      left < sizeof(buffer) ? left : sizeof(buffer), why))
+			return false;
+	}
+	return true;
+}
+
 static enum vb_local_step start_send(struct vb_local *local, struct vb_send_wqe *wqe)
 {
 	struct vb_qp *qp = local->qp;
@@ -194,7 +220,9 @@ static enum vb_local_step start_send(struct vb_local *local, struct vb_send_wqe 
 		return VB_STEP_WAIT;
 	if (by_reference) {
 		record.flags = VB_RECORD_BY_REFERENCE;
-		good = list_pieces(local, wqe, body, &record.pieces, &why);
+		vb_local_note(wqe)->place = (uint32_t)(local->initiator.head % VB_RING_BYTES);
+		good = list_pieces(local, wqe, body, &record.pieces, &why) &&
+		       (vb_qp_is_reliable(qp) || can_be_read(local, wqe, &why));
 		bytes = record.pieces * (uint32_t)sizeof(struct vb_record_piece);
 	} else if (wqe->is_inline) {
 		memcpy(body, vb_send_wqe_inline(wqe), wqe->length);
@@ -275,6 +303,39 @@ static bool fence_holds(const struct vb_local_initiator *initiator, const struct
 	return (wqe->send_flags & IBV_SEND_FENCE) && initiator->atomics != initiator->atomics_done;
 }
 
+VB_INLINE enum vb_local_step execute(struct vb_local *local, struct vb_send_wqe *wqe, enum vb_work_kind kind)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+	enum vb_local_step step;
+
+	switch (kind) {
+	case VB_WORK_SEND:
+		return start_send(local, wqe);
+	case VB_WORK_ATOMIC:
+		step = start_atomic(local, wqe);
+		initiator->operated += step == VB_STEP_DONE;
+		return step;
+	case VB_WORK_LOCAL:
+		return execute_local(local, wqe);
+	default:
+		step = vb_local_direct_move(local, wqe);
+		initiator->fetched += step == VB_STEP_DONE && kind == VB_WORK_READ;
+		initiator->written += step == VB_STEP_DONE && kind != VB_WORK_READ;
+		return step;
+	}
+}
+
+/* The peer does not take work, or not all of it. */
+VB_APART static enum vb_local_step execute_despite(struct vb_local *local, struct vb_send_wqe *wqe, enum vb_work_kind kind)
+{
+	enum vb_local_step step;
+
+	if (vb_qp_is_reliable(local->qp))
+		return VB_STEP_WAIT;
+	step = vb_local_unreliable_begin(local, wqe);
+	return step == VB_STEP_MORE ? vb_local_unreliable_tried(local, wqe, execute(local, wqe, kind)) : step;
+}
+
 static enum vb_local_step start(struct vb_local *local, struct vb_send_wqe *wqe, vb_time now)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
@@ -291,24 +352,7 @@ static enum vb_local_step start(struct vb_local *local, struct vb_send_wqe *wqe,
 		wqe->started_at = now;
 	if (!vb_work_check(qp, wqe, VB_MAX_MESSAGE, &status, &why))
 		return vb_local_initiator_fail(local, status, &why);
-	if (kind != VB_WORK_LOCAL && !initiator->open)
-		return VB_STEP_WAIT;
-	switch (kind) {
-	case VB_WORK_SEND:
-		step = start_send(local, wqe);
-		break;
-	case VB_WORK_ATOMIC:
-		step = start_atomic(local, wqe);
-		initiator->operated += step == VB_STEP_DONE;
-		break;
-	case VB_WORK_LOCAL:
-		step = execute_local(local, wqe);
-		break;
-	default:
-		step = vb_local_direct_move(local, wqe);
-		initiator->fetched += step == VB_STEP_DONE && kind == VB_WORK_READ;
-		initiator->written += step == VB_STEP_DONE && kind != VB_WORK_READ;
-	}
+	step = initiator->open || kind == VB_WORK_LOCAL ? execute(local, wqe, kind) : execute_despite(local, wqe, kind);
 	if (step == VB_STEP_DONE)
 		wqe->started = true;
 	return step;

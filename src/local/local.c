@@ -42,7 +42,15 @@ static uint64_t next_generation(struct vb_segment *own)
 
 static uint64_t bits_of(const struct vb_qp *qp)
 {
-	return (vb_local_receives(qp) ? VB_WORD_RECEIVES : 0) | (vb_local_sends(qp) ? VB_WORD_SENDS : 0);
+	bool stands = vb_local_sends(qp) || (!vb_qp_is_reliable(qp) && (qp->state == IBV_QPS_SQE || qp->state == IBV_QPS_ERR));
+
+	/* What UC has sent stays sent when its sender fails. */
+	return (vb_local_receives(qp) ? VB_WORD_RECEIVES : 0) | (stands ? VB_WORD_SENDS : 0);
+}
+
+static uint16_t service_of(const struct vb_qp *qp)
+{
+	return vb_qp_is_reliable(qp) ? VB_SEGMENT_RC : VB_SEGMENT_UC;
 }
 
 /* Or -1: there is no such queue pair. */
@@ -115,6 +123,7 @@ static uint64_t begin_generation(const struct vb_qp *qp, struct vb_segment *own,
 	SHOW(mine->receive_psn, qp->attr.rq_psn);
 	SHOW(mine->pd, qp->pd->handle);
 	SHOW(mine->table, table);
+	SHOW(mine->service, service_of(qp));
 	SHOW(mine->taken, 0);
 	SHOW(mine->produced, 0);
 	SHOW(mine->consumed, 0);
@@ -215,6 +224,32 @@ static void forget_generation(struct vb_local *local)
 	VB_LOCAL_HINT(local->target.position, 0);
 	local->target.pulled = 0;
 	vb_local_target_forget(local);
+	/* UC: it was that generation of the peer which took, or sent, nothing any more. */
+	if (!vb_qp_is_reliable(local->qp))
+		local->initiator.unreachable = local->target.ended = false;
+}
+
+/* UC: the peer began anew after something had passed, and so do we. On the wire any PSN is as good as the next one (C9-192). */
+static void restart(struct vb_local *local)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+
+	vb_local_unreliable_write_off(local);
+	/* A WRITE of which some pieces were moved. */
+	if (vb_local_sends(local->qp) && initiator->next != local->qp->send.head)
+		vb_send_queue_at(&local->qp->send, initiator->next)->started = false;
+	initiator->moved = 0;
+	local->generation = begin_generation(local->qp, local->own, SHOWN(local->mine->table), true);
+	local->restarted = true;
+	initiator->produced = initiator->head = initiator->released = initiator->pulled = initiator->ordered = 0;
+	VB_LOCAL_HINT(initiator->consumed, 0);
+	VB_LOCAL_HINT(initiator->stalled, 0);
+	initiator->lonely = 0;
+	initiator->touched = initiator->greeted = initiator->stores = false;
+	VB_LOCAL_HINT(local->target.consumed, 0);
+	local->target.shown = local->target.pulled_total = local->target.answered = local->target.starved = 0;
+	forget_generation(local);
+	local->kick = true;
 }
 
 /* The peer's queue pair was destroyed before anything passed, and its number was given to another one: as on the wire, which knows
@@ -239,12 +274,17 @@ static void take(struct vb_local *local, uint64_t word)
 	uint32_t receive_psn = SHOWN(theirs->receive_psn);
 	uint32_t pd = SHOWN(theirs->pd);
 	uint32_t table = SHOWN(theirs->table);
+	uint16_t service = SHOWN(theirs->service);
+	bool reliable = vb_qp_is_reliable(qp);
 
 	/* All of one generation? And does it mean us? Another queue pair that has the index of ours now does not. */
-	if (!vb_generation_stands(&theirs->word, vb_generation_of(word)) || peer_qpn != qp->qpn || table >= VB_SEGMENT_TABLES ||
+	if (!vb_generation_stands(&theirs->word, vb_generation_of(word)) || table >= VB_SEGMENT_TABLES || service != service_of(qp) ||
 	    qp_index_of(local->peer_qpn, local->peer->segment) != theirs - local->peer->segment->qp)
 		return;
-	if (offer != VB_OFFER_LOCAL || path_mtu != qp->path_mtu) {
+	/* It is connected to another one. A packet of UC does not say whose it is, and would be taken nevertheless. */
+	if (peer_qpn != qp->qpn && (reliable || local->restarted))
+		return;
+	if (offer != VB_OFFER_LOCAL || path_mtu != qp->path_mtu || peer_qpn != qp->qpn) {
 		SHOW(local->mine->offer, VB_OFFER_WIRE);
 		VB_LOCAL_HINT(local->path, VB_LOCAL_DECLINED);
 		return;
@@ -256,6 +296,8 @@ static void take(struct vb_local *local, uint64_t word)
 	VB_LOCAL_HINT(local->path, VB_LOCAL_TAKEN);
 	/* The peer need not be told: it looks when it has something for us, or when we left something for it. */
 	vb_generation_join(&local->mine->taken, local->peer_generation);
+	/* UC that comes anew waits for that. */
+	local->kick |= !reliable;
 }
 
 /* What the peer's word means for both directions. */
@@ -263,13 +305,16 @@ static void update_peer(struct vb_local *local, uint64_t word, uint64_t taken)
 {
 	const struct vb_qp *qp = local->qp;
 	bool same_generation = local->path == VB_LOCAL_TAKEN && vb_generation_of(word) == local->peer_generation;
+	bool any_psn = !vb_qp_is_reliable(qp);
 
 	/* A peer that has not looked yet will find us; one that goes with another generation of ours has no ear for this one. */
 	local->initiator.open = same_generation && (word & VB_WORD_RECEIVES) && (taken == 0 || taken == local->generation) &&
-				local->peer_receive_psn == qp->attr.sq_psn && vb_local_sends(qp) &&
+				(local->peer_receive_psn == qp->attr.sq_psn || any_psn) && vb_local_sends(qp) &&
 				!local->initiator.unreachable;
 	local->hearing = same_generation && (word & VB_WORD_SENDS) && taken == local->generation &&
-			 SHOWN(local->theirs->send_psn) == qp->attr.rq_psn && vb_local_receives(qp);
+			 (SHOWN(local->theirs->send_psn) == qp->attr.rq_psn || any_psn) && vb_local_receives(qp);
+	if (!vb_qp_is_reliable(qp))
+		vb_local_unreliable_update(local, same_generation && (word & VB_WORD_RECEIVES));
 }
 
 /* True: the peer shows something new. */
@@ -285,8 +330,12 @@ static bool look(struct vb_local *local)
 		return false;
 	VB_LOCAL_HINT(local->seen_word, word);
 	VB_LOCAL_HINT(local->seen_taken, taken);
-	if (local->path == VB_LOCAL_TAKEN && vb_generation_of(word) != local->peer_generation && is_untouched(local))
-		forget_generation(local);
+	if (local->path == VB_LOCAL_TAKEN && vb_generation_of(word) != local->peer_generation) {
+		if (is_untouched(local))
+			forget_generation(local);
+		else if (!vb_qp_is_reliable(local->qp) && (word & VB_WORD_RECEIVES))
+			restart(local);
+	}
 	if (local->path == VB_LOCAL_UNDECIDED && (word & VB_WORD_RECEIVES))
 		take(local, word);
 	update_peer(local, word, taken);
@@ -370,8 +419,10 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 	if (!local)
 		return;
 	received = SHOWN(local->mine->word) & VB_WORD_RECEIVES;
-	if (qp->state == IBV_QPS_RTS && local->shown_state == IBV_QPS_RTR)
+	if (qp->state == IBV_QPS_RTS && (local->shown_state == IBV_QPS_RTR || local->shown_state == IBV_QPS_SQE)) {
 		local->initiator.next = qp->send.tail;
+		local->initiator.moved = 0;
+	}
 	local->shown_state = qp->state;
 	show_attributes(qp, local->mine);
 	vb_generation_show(&local->mine->word, local->generation, bits_of(qp));
@@ -379,6 +430,8 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 	update_peer(local, local->seen_word, local->seen_taken);
 	if (!vb_local_sends(qp))
 		local->initiator.waits = false;
+	if (qp->state == IBV_QPS_ERR && !vb_qp_is_reliable(qp))
+		vb_local_unreliable_complete_left(local, now);
 	vb_local_initiator_count(local, !vb_local_sends(qp));
 	if (received && !receives) {
 		wait_for_copies(qp, local->peer);
@@ -418,6 +471,9 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 		return false;
 	did = look(local);
 	if (local->path == VB_LOCAL_DECLINED) {
+		/* What was lost before that. */
+		if (!vb_qp_is_reliable(qp))
+			(void)vb_local_initiator_retire(local, now);
 		local->initiator.waits = false;
 		set_hints(local);
 		return true;
@@ -431,7 +487,8 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 	else if (local->target.stalled || vb_local_ring_has_work(local))
 		did |= vb_local_target_run(local, now, more);
 	if (!posted && vb_local_sends(qp)) {
-		if (local->path == VB_LOCAL_TAKEN)
+		/* UC waits for no peer. */
+		if (local->path == VB_LOCAL_TAKEN || !vb_qp_is_reliable(qp))
 			progress = vb_local_initiator_run(local, now, more);
 		else
 			progress = vb_local_initiator_retire(local, now);
@@ -443,7 +500,10 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 		vb_local_modified(qp, local, now);
 	vb_local_initiator_count(local, false);
 	/* Acknowledgements that came after the work was looked at that waits for them, and that nothing will tell of again. */
-	*more |= local->initiator.consumed != acknowledged && local->initiator.open && local->initiator.next != qp->send.head;
+	if (local->initiator.next != qp->send.head) {
+		*more |= (local->initiator.consumed != acknowledged && local->initiator.open) || local->initiator.again;
+		local->initiator.again = false;
+	}
 	set_hints(local);
 	if (local->kick)
 		vb_local_tell(local);

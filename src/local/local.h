@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same-host engine: carries a reliable connection between two processes of one host through memory.
+ * The same-host engine: carries a connection, reliable or not, between two processes of one host through memory.
  *
  * RDMA WRITE, RDMA READ and (where the memory is shared) atomics are executed wholly by the initiator: it looks the key
  * up in the target's published table and copies into or out of the target's memory; the target runs no instruction.
@@ -10,6 +10,8 @@
  * Whether a queue pair goes this way is agreed without a word on the wire: each side shows at RTR what it offers, and
  * what both offer holds. Until the peer has shown itself, work waits (UNDECIDED), as packets to a peer that is not
  * ready would not be answered; it fails with RETRY_EXC as they would. Everything odd is left to the wire.
+ *
+ * UC goes the same way, and waits for nothing: what cannot be delivered is lost (unreliable.c).
  *
  * Like every engine it calls no OS: struct vb_local_host does. The peer's segment is hostile (local/segment.h).
  */
@@ -79,7 +81,7 @@ struct vb_local_qp_indices {
 void vb_local_assign_index(struct vb_segment *own, uint32_t qpn, struct vb_local_qp_indices *indices);
 void vb_local_release_index(struct vb_segment *own, uint32_t qpn, struct vb_local_qp_indices *indices);
 
-/* At RTR, for every RC queue pair of a process that has a segment. `peer` NULL, or without such a queue pair: the wire
+/* At RTR, for every RC and UC queue pair of a process that has a segment. `peer` NULL, or without such a queue pair: the wire
  * is offered, and only that is shown (*local is NULL then). `own` is our segment, `table` the index of the region table
  * of this queue pair's device. 0 or -ENOMEM. Caller holds qp->lock; qp is in RTR already. */
 int vb_local_attach(struct vb_qp *qp, struct vb_segment *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,

@@ -56,9 +56,13 @@ bool vb_local_records_accept(struct vb_local *local, const struct vb_local_shown
 	bool news = shown->consumed != initiator->consumed || shown->nak != VB_SEGMENT_NAK_NONE;
 
 	if (shown->stalled != initiator->stalled) {
-		if (shown->stalled != 0)
-			VB_COUNT(local->qp->host->counters, rcvd_rnr_err);
 		VB_LOCAL_HINT(initiator->stalled, shown->stalled);
+		if (!vb_qp_is_reliable(local->qp)) {
+			vb_local_unreliable_starved(local);
+			news = true;
+		} else if (shown->stalled != 0) {
+			VB_COUNT(local->qp->host->counters, rcvd_rnr_err);
+		}
 	}
 	VB_LOCAL_HINT(initiator->consumed, shown->consumed);
 	initiator->released = shown->released;

@@ -137,6 +137,14 @@ void vb_local_ring_publish(struct vb_local *local, uint32_t body, const struct v
 	local->kick = true;
 }
 
+void vb_local_ring_withdraw(struct vb_local *local, uint32_t place)
+{
+	uint64_t *word = word_at(local, place);
+
+	/* The record and the bytes that it speaks of are a sequence lock of which its first word is the word. */
+	vb_sequence_begin(word, VB_SEQUENCE_GET(*word) | first_word(&(struct head){.flags = VB_RECORD_WITHDRAWN}));
+}
+
 /* ---- the other end ---- */
 
 /* Bytes of body that a record of the peer must have; -1: there is no such record. */
@@ -212,6 +220,13 @@ void vb_local_ring_consume(struct vb_local *local, const struct vb_local_record 
 		      record->flags & VB_RECORD_TURNS ? vb_ring_turn(target->position, size) : target->position + size);
 	VB_LOCAL_HINT(target->consumed, target->consumed + 1);
 	target->pulled = 0;
+}
+
+bool vb_local_ring_is_withdrawn(const struct vb_local *local)
+{
+	const uint64_t *at = (const void *)their_byte_at(local, local->target.position);
+
+	return vb_sequence_read_again(at) & first_word(&(struct head){.flags = VB_RECORD_WITHDRAWN});
 }
 
 bool vb_local_ring_has_work(const struct vb_local *local)

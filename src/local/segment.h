@@ -69,6 +69,8 @@ struct vb_segment_doorbells {
 /* The path of a queue pair at RTR. It changes once at most, from LOCAL to WIRE: when the peer offers the wire. */
 enum vb_segment_offer { VB_OFFER_NOTHING, VB_OFFER_LOCAL, VB_OFFER_WIRE };
 
+enum vb_segment_service { VB_SEGMENT_RC, VB_SEGMENT_UC };
+
 /* Flags of struct vb_segment_qp.word (base/generation.h). The generation grows with each RTR of the process, from a
  * number that follows from the segment's id: no two generations of a segment are the same. */
 enum {
@@ -106,6 +108,7 @@ struct vb_segment_qp {
 	uint32_t receive_access;           /* qp_access_flags; changes */
 	uint32_t max_reads;                /* max_dest_rd_atomic; changes */
 	uint8_t rnr_timer, rnr_retry;      /* codes of IBA: what its peer shall wait, how often it tries; change */
+	uint16_t service;                  /* enum vb_segment_service: as on the wire, only two of one kind understand each other */
 	uint64_t taken;                    /* generation of the peer that this queue pair goes together with, 0: none yet; changes */
 
 	/* As initiator. Atomic. */
@@ -161,6 +164,7 @@ enum {
 	VB_RECORD_BY_REFERENCE = 8,        /* the body is a list of struct vb_record_piece in the initiator's memory */
 	VB_RECORD_TAKES_RECEIVE = 16,      /* FAULT: on the wire the request would have taken a receive before it was refused */
 	VB_RECORD_TURNS = 32,              /* the next record is where records of this size begin: vb_ring_turn() */
+	VB_RECORD_WITHDRAWN = 64,          /* UC, BY_REFERENCE: its sender waits no more, and its bytes are no message: to be dropped */
 };
 
 /* In the ring, aligned to VB_RECORD_ALIGN, never across the end of one of its two parts. `stamp` is atomic and stored

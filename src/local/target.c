@@ -16,12 +16,15 @@
 
 /* A shared receive queue does not tell when it is filled. */
 #define RECEIVE_RETRY VB_MILLISECONDS(1)
+/* UC: for how long a receiver whose receives have run out may be behind. */
+#define BEHIND VB_SECONDS(1)
 
 enum outcome {
 	EXECUTED,
 	UNFINISHED,                      /* can go on at once */
 	VOID,                            /* the sender is not what it was */
 	WAITS,                           /* for a receive */
+	DROPPED,                         /* UC: nothing came of it, and its sender does not hear of that */
 	ENDED,                           /* nothing more is executed */
 };
 
@@ -73,6 +76,17 @@ VB_RARE static enum outcome refuse(struct vb_local *local, vb_time now, enum vb_
 	return ENDED;
 }
 
+/* What stands in its ring is no record. Of UC nothing more is executed, as if packets came that cannot be read. */
+VB_RARE static enum outcome refuse_nonsense(struct vb_local *local, vb_time now, const struct vb_fault_record *why)
+{
+	if (!vb_local_sender_stands(local))
+		return VOID;
+	if (vb_qp_is_reliable(local->qp))
+		return refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, why, IBV_WC_LOC_QP_OP_ERR);
+	local->target.ended = true;
+	return ENDED;
+}
+
 /* ---- receives ---- */
 
 static void clear_stall(struct vb_local *local)
@@ -88,6 +102,42 @@ void vb_local_target_forget(struct vb_local *local)
 	clear_stall(local);
 }
 
+/* IBA 9.8.2.2.3: the message is gone; a receive that it took waits for the next one. */
+static enum outcome drop(struct vb_local *local)
+{
+	VB_COUNT(local->qp->host->counters, dropped_pkts);
+	return DROPPED;
+}
+
+static enum outcome drop_starved(struct vb_local *local)
+{
+	clear_stall(local);
+	local->target.starved = local->target.consumed + 1;
+	return drop(local);
+}
+
+/* UC without a receive. Where the message before found one the application is only behind, maybe not on its processor, and a stream would
+ * lose much: as long as that can be the message waits here, as if it were on its way. (By wire a sender in bulk waits for receives, too:
+ * roce/flow.c.) */
+static enum outcome starve(struct vb_local *local, vb_time now)
+{
+	struct vb_local_target *target = &local->target;
+
+	if (!target->stalled) {
+		if (target->starved == target->consumed)
+			return drop_starved(local);
+		VB_LOCAL_HINT(target->stalled, true);
+		target->give_up_at = now + BEHIND;
+		vb_local_target_publish(local);
+		__atomic_store_n(&local->mine->stalled, target->consumed + 1, __ATOMIC_RELEASE);
+		local->kick = true;
+	}
+	if (now >= target->give_up_at)
+		return drop_starved(local);
+	target->retry_at = now + RECEIVE_RETRY;
+	return WAITS;
+}
+
 /* No receive: as after an RNR NAK, but that the sender need not come again. It is we who count its patience. */
 VB_APART static enum outcome stall(struct vb_local *local, vb_time now)
 {
@@ -95,6 +145,8 @@ VB_APART static enum outcome stall(struct vb_local *local, vb_time now)
 	uint8_t retries = __atomic_load_n(&local->theirs->rnr_retry, __ATOMIC_RELAXED) & 7;
 	vb_time delay = vb_rnr_timer_delay(local->qp->attr.min_rnr_timer);
 
+	if (!vb_qp_is_reliable(local->qp))
+		return starve(local, now);
 	if (!target->stalled) {
 		VB_COUNT(local->qp->host->counters, send_rnr_err);
 		VB_LOCAL_HINT(target->stalled, true);
@@ -227,12 +279,12 @@ VB_APART static enum outcome pull_piece(struct vb_local *local, const struct vb_
 	struct pull pull;
 	int rc;
 
+	if (record->flags & VB_RECORD_WITHDRAWN)
+		return drop(local);
 	/* A list that changed because its sender is gone is no fault; nor may it become shorter than what
 	 * was pulled. */
 	if (offset >= record->length || !cut(body, record, offset, bytes, &pull))
-		return vb_local_sender_stands(local) ?
-			       refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR) :
-			       VOID;
+		return refuse_nonsense(local, now, &why);
 	if (!pull.zeros && vb_local_spans_open(local->qp, local->qp->receive_pd, taken->list, taken->sge_count, offset, bytes,
 						IBV_ACCESS_LOCAL_WRITE, &spans)) {
 		rc = local->peer->host->read(local->peer, spans.span, spans.count, pull.piece, pull.pieces);
@@ -242,9 +294,14 @@ VB_APART static enum outcome pull_piece(struct vb_local *local, const struct vb_
 	}
 	if (!vb_local_sender_stands(local))
 		return VOID;
+	if (vb_local_ring_is_withdrawn(local))
+		return drop(local);
 	/* The receive's own memory is at fault, not the request (IBA table 58: remote operational error). */
 	if (rc == -EIO)
 		return refuse(local, now, VB_SEGMENT_NAK_OPERATION, &why, IBV_WC_LOC_PROT_ERR);
+	/* UC: what a sender cannot read it would not have sent. */
+	if (rc == -EFAULT && !vb_qp_is_reliable(local->qp))
+		return drop(local);
 	if (rc == -EFAULT) {
 		give_nak(local, VB_SEGMENT_NAK_UNREADABLE, VB_FAULT_UNMAPPED);
 		return ENDED;
@@ -303,6 +360,8 @@ VB_APART static enum outcome invalidate(struct vb_local *local, const struct vb_
 	struct vb_qp *qp = local->qp;
 	struct vb_fault_record why = {0};
 
+	if (!vb_qp_is_reliable(qp))
+		return drop(local);
 	if (vb_memory_invalidate(qp->host->memory, record->immediate, qp->pd, qp->qpn, true, &why))
 		return EXECUTED;
 	why.key = record->immediate;
@@ -335,6 +394,8 @@ static enum outcome execute_write_immediate(struct vb_local *local, const struct
 				      .rights_granted = local->qp->attr.qp_access_flags};
 
 	/* The bytes came before it, if they were allowed to come. */
+	if (!(local->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) && !vb_qp_is_reliable(local->qp))
+		return drop(local);
 	if (!(local->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
 		return refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR);
 	if (!has_receive(local))
@@ -366,6 +427,8 @@ VB_APART static enum outcome execute_atomic(struct vb_local *local, const struct
 	memcpy(&atomic, body, sizeof(atomic));
 	if (!vb_local_sender_stands(local))
 		return VOID;
+	if (!vb_qp_is_reliable(qp))
+		return drop(local);
 	who.key = atomic.rkey;
 	who.rights = operation == VB_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC;
 	why = (struct vb_fault_record){.key = atomic.rkey, .address = atomic.address, .length = 8, .rights_asked = who.rights,
@@ -404,6 +467,8 @@ VB_RARE static enum outcome execute_fault(struct vb_local *local, const struct v
 	memcpy(&claim, body, sizeof(claim));
 	if (!vb_local_sender_stands(local))
 		return VOID;
+	if (!vb_qp_is_reliable(qp))
+		return drop(local);
 	if ((record->flags & VB_RECORD_TAKES_RECEIVE) && !has_receive(local))
 		return stall(local, now);
 	invalid = is_invalid_request(claim.fault);
@@ -465,9 +530,7 @@ static enum outcome execute_next(struct vb_local *local, vb_time now, bool *foun
 		return WAITS;
 	case VB_FOUND_NONSENSE:
 		*found = true;
-		return vb_local_sender_stands(local) ?
-			       refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, &nonsense, IBV_WC_LOC_QP_OP_ERR) :
-			       VOID;
+		return refuse_nonsense(local, now, &nonsense);
 	case VB_FOUND_RECORD:
 		break;
 	}
@@ -480,7 +543,7 @@ static enum outcome execute_next(struct vb_local *local, vb_time now, bool *foun
 	/* It may have waited for a receive as something else: the peer can change what it left. */
 	if (outcome != WAITS)
 		clear_stall(local);
-	if (outcome != EXECUTED)
+	if (outcome != EXECUTED && outcome != DROPPED)
 		return outcome;
 	/* A completion queue that overran took the queue pair with it: what it lost is not acknowledged. */
 	if (!vb_local_receives(local->qp))

@@ -107,7 +107,7 @@ bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, en
 
 	if (to == IBV_QPS_ERR && is_served(endpoint, qp) && sends_wait(qp))
 		take_in_what_has_come(endpoint);
-	if (!is_served(endpoint, qp) || qp->type != IBV_QPT_RC)
+	if (!is_served(endpoint, qp) || !vb_qp_has_peer(qp))
 		return false;
 	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next) {
 		could_be_elsewhere = could_be_elsewhere || link->driver->modified;

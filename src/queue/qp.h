@@ -100,6 +100,12 @@ static inline bool vb_qp_is_reliable(const struct vb_qp *qp)
 	return qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD && qp->type != IBV_QPT_RAW_PACKET;
 }
 
+/* Connected to one queue pair that is connected to it, with work of its own: RC and UC. */
+static inline bool vb_qp_has_peer(const struct vb_qp *qp)
+{
+	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC;
+}
+
 /* The port's table (queue/host.h) is another now. Takes qp->lock. */
 void vb_qp_pkeys_changed(struct vb_qp *qp);
 

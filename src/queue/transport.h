@@ -38,6 +38,9 @@ struct vb_transport {
 	 * queue room flushes or clears the work queues itself, before (RESET) or after (ERR) this. Caller holds
 	 * qp->lock. */
 	void (*modified)(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
+	/* Optional. Another engine had the queue pair for a while. Nothing was sent, but work may have left the send queue
+	 * (UC, lost because there was no peer). Caller holds qp->lock. */
+	void (*resumed)(struct vb_qp *qp);
 	/* XRC_RECV: an SRQ of its domain goes, and with it the receive in hand, if it came from there, and what is left to answer of
 	 * requests that named it. Caller holds qp->lock. */
 	void (*srq_gone)(struct vb_qp *qp, const struct vb_srq *srq);

@@ -211,6 +211,11 @@ static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb
 	vb_roce_check_invariants(qp);
 }
 
+static void resumed(struct vb_qp *qp)
+{
+	vb_roce_engine(qp)->requester.send_index = qp->send.tail;
+}
+
 static void srq_gone(struct vb_qp *qp, const struct vb_srq *srq)
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
@@ -230,6 +235,7 @@ const struct vb_transport vb_roce_transport = {
 	.attach = attach,
 	.detach = detach,
 	.modified = modified,
+	.resumed = resumed,
 	.srq_gone = srq_gone,
 	.query = vb_roce_query,
 };

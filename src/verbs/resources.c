@@ -85,7 +85,8 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	row->path_mtu = qp->path_mtu;
 	row->source_port = qp->path.source_port;
 	row->msn = status.msn;
-	if (!vb_qp_is_reliable(qp))
+	/* Through memory UC has acknowledgements of its records, too. */
+	if (!vb_qp_is_reliable(qp) && !row->through_memory)
 		return;
 	row->acknowledged_psn = status.acknowledged;
 	row->outstanding_packets = status.outstanding;

@@ -31,9 +31,9 @@ class Looking(ClientCase):
         self.assertEqual(result.code, 0, result)
         return json.loads(result.out)
 
-    def write_bw(self, environment=WIRE):
+    def write_bw(self, *options, environment=WIRE):
         """A server and a client that write until they are killed, by wire: packets are what is looked at."""
-        argv = [which("ib_write_bw"), "-F", "-d", self.device, "-p", str(TCP_PORT), "-D", "600", "-s", "4096"]
+        argv = [which("ib_write_bw"), "-F", "-d", self.device, "-p", str(TCP_PORT), "-D", "600", "-s", "4096", *options]
         server = self.server.start(*argv, "-x", str(self.gids[0]), environment=environment)
         self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
         return server, self.client.start(*argv, "-x", str(self.gids[1]), self.address, environment=environment)
@@ -97,6 +97,17 @@ class Resources(Looking):
                    "WRITEs are counted, by the side that makes them")
         self.assertNotIn("mrs", self.told("res", "qp")[0])
         self.assertEqual(self.told("res", "--pid", "1"), [])
+
+    @across(["lo_v4"])
+    def test_unreliable_through_memory(self):
+        """Unreliable connections of one user do too, and count what they do."""
+        server, client = self.write_bw("-c", "UC", environment={"VERBENA_WIRE": "auto"})
+        for process in (server, client):
+            self.until(lambda: self.of(process) and self.of(process)["qps"][0]["way"] == "memory", "it goes through memory")
+            self.assertEqual(self.of(process)["qps"][0]["type"], "UC")
+        self.until(lambda: sorted(row["counters"]["rdma_writes"] > 0 for row in self.told("stat")) == [False, True],
+                   "WRITEs are counted, by the side that makes them")
+        self.assertEqual([row["counters"]["sent_pkts"] for row in self.told("stat")], [0, 0])
 
     @across(["lo_v4"])
     def test_extended_connections(self):
@@ -172,18 +183,13 @@ class Resources(Looking):
         # On one host, but not one user's: neither may reach into the other's memory.
         pingpong = [which("ibv_rc_pingpong"), "-d", "roce_lo", "-g", str(self.gids[0]), "-c", "-n", "200"]
         auto = {"VERBENA_WIRE": "auto"}
-        before = self.datagrams()
+        before = self.datagrams(self.client)
         server = self.client.start(*pingpong, environment=auto)
         self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
         client = self.client.start(*drop, *pingpong, self.address, environment=auto, privileged=True)
         for process in (client, server):
             self.assertEqual(process.wait(self.TIMEOUT).code, 0, process.output())
-        self.assertGreater(self.datagrams() - before, 400)
-
-    def datagrams(self):
-        """UDP datagrams that this host has sent so far."""
-        rows = [line.split() for line in self.client.run("cat", "/proc/net/snmp").out.splitlines() if line.startswith("Udp:")]
-        return int(rows[1][rows[0].index("OutDatagrams")])
+        self.assertGreater(self.datagrams(self.client) - before, 400)
 
 
 @expand

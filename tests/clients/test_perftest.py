@@ -98,9 +98,12 @@ class Perftest(ClientCase):
         if transport == "XRC":
             remove_xrc_files()
             self.addCleanup(remove_xrc_files)
+        before = self.datagrams(self.client)
         server, client = self.exchange(self.argv(tool, transport, options, self.gids[0]),
                                        self.argv(tool, transport, options, self.gids[1]) + [self.address])
         self.assert_no_complaint(server, client)
+        if transport == "UC" and self.place.startswith("lo_v"):
+            self.assert_through_memory(before)
         rows = perftest_rows(client)
         self.assertTrue(rows, client)
         words = options.split()

@@ -63,9 +63,12 @@ class PingPong(ClientCase):
         program = which("ibv_%s_pingpong" % kind)
         words = options.split()
         base = [program, "-d", self.device] + words
+        before = self.datagrams(self.client)
         server, client = self.exchange(base + ["-g", str(self.gids[0])],
                                        base + ["-g", str(self.gids[1]), self.address])
         self.assert_no_complaint(server, client)
+        if kind == "uc" and self.place.startswith("lo_v"):
+            self.assert_through_memory(before)
         size = int(words[words.index("-s") + 1]) if "-s" in words else 1024 if kind == "ud" else 4096
         count = int(words[words.index("-n") + 1]) if "-n" in words else 1000
         queue_pairs = (int(words[words.index("-q") + 1]) if "-q" in words else 16) if kind == "srq" else 1
@@ -97,7 +100,7 @@ class PingPong(ClientCase):
 
 
 # One host, by wire: what is enough to see that this way works too.
-BY_WIRE = {("rc", "default"), ("rc", "events"), ("rc", "large_checked"), ("srq", "default")}
+BY_WIRE = {("rc", "default"), ("rc", "events"), ("rc", "large_checked"), ("srq", "default"), ("uc", "default")}
 
 for place in PLACES:
     big = PLACES[place]["mtu"] != 1500

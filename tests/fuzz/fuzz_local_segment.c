@@ -22,7 +22,7 @@ static struct vb_segment *own, *peer_segment;
 static struct vb_memory *memory;
 static struct vb_pd pd = {.handle = 1};
 static struct vb_cq cq;
-static struct vb_qp *qp;
+static struct vb_qp *qp, *of_type[2];   /* the one that this input is for; RC, UC */
 static struct vb_local *local;
 static struct vb_counters counters;
 static uint8_t *arena;                   /* guard, bytes, guard */
@@ -178,7 +178,9 @@ static void open_world(void)
 	FUZZ_CHECK(vb_region_register(memory, &info, &key) == 0);
 	queue_host.memory = memory;
 	FUZZ_CHECK(vb_cq_init(&cq, &queue_host, NULL, 1024) == 0);
-	FUZZ_CHECK(vb_qp_create(&config, &queue_host, &transport, NULL, &qp) == 0);
+	FUZZ_CHECK(vb_qp_create(&config, &queue_host, &transport, NULL, &of_type[0]) == 0);
+	config.type = IBV_QPT_UC;
+	FUZZ_CHECK(vb_qp_create(&config, &queue_host, &transport, NULL, &of_type[1]) == 0);
 }
 
 static void connect_qp(void)
@@ -188,15 +190,17 @@ static void connect_qp(void)
 				   .dest_qp_num = PEER_QPN, .rq_psn = 1, .sq_psn = 2, .max_dest_rd_atomic = 4, .max_rd_atomic = 4,
 				   .min_rnr_timer = RNR_TIMER, .timeout = 10, .retry_cnt = 2, .rnr_retry = 3,
 				   .ah_attr = {.is_global = 1, .port_num = 1}};
+	bool reliable = vb_qp_is_reliable(qp);
 
 	FUZZ_CHECK(vb_qp_modify(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, &path, IBV_MTU_4096,
 				now) == 0);
 	attr.qp_state = IBV_QPS_RTR;
 	FUZZ_CHECK(vb_qp_modify(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER, &path, IBV_MTU_4096, now) == 0);
+				(reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0), &path, IBV_MTU_4096, now) == 0);
 	attr.qp_state = IBV_QPS_RTS;
-	FUZZ_CHECK(vb_qp_modify(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				IBV_QP_MAX_QP_RD_ATOMIC, &path, IBV_MTU_4096, now) == 0);
+	FUZZ_CHECK(vb_qp_modify(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN |
+				(reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0), &path,
+				IBV_MTU_4096, now) == 0);
 }
 
 /* A peer as it should be, so that the script gets somewhere. */
@@ -204,6 +208,7 @@ static void show_good_peer(struct vb_segment_qp *theirs)
 {
 	const struct vb_segment_qp good = {.offer = VB_OFFER_LOCAL, .peer_qpn = OWN_QPN, .path_mtu = 1024, .receive_psn = 2, .send_psn = 1,
 					 .receive_access = 15, .max_reads = 4, .rnr_retry = 3, .taken = local->generation,
+					 .service = vb_qp_is_reliable(qp) ? VB_SEGMENT_RC : VB_SEGMENT_UC,
 					 .word = vb_generation_word(77, VB_WORD_RECEIVES | VB_WORD_SENDS)};
 
 	/* What it left in its ring stays. */
@@ -315,6 +320,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 	if (!own)
 		open_world();
 	memset(peer_segment->qp[QP_INDEX].near, 0, sizeof(peer_segment->qp[QP_INDEX].near));
+	qp = of_type[length % 2];
 	connect_qp();
 	show_good_peer(&peer_segment->qp[QP_INDEX]);
 	memcpy(peer_segment->table[0], peer_table, sizeof(peer_table));

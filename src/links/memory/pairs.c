@@ -268,7 +268,7 @@ void vb_pairs_publish(struct vb_link *link, const struct vb_qp *qp)
 {
 	struct vb_same_host *same_host = vb_same_host_of(link);
 
-	if (qp->type != IBV_QPT_RC)
+	if (!vb_qp_has_peer(qp))
 		return;
 	vb_mutex_lock(&same_host->lock);
 	vb_local_assign_index(same_host->segment, qp->qpn, &same_host->qp_indices);
@@ -301,7 +301,7 @@ void vb_pairs_withdraw(struct vb_link *link, struct vb_qp *qp)
 	vb_lock_take(&qp->lock);
 	detach(same_host, qp, vb_pair_of(same_host, qp));
 	vb_lock_release(&qp->lock);
-	if (qp->type != IBV_QPT_RC)
+	if (!vb_qp_has_peer(qp))
 		return;
 	vb_mutex_lock(&same_host->lock);
 	vb_local_release_index(same_host->segment, qp->qpn, &same_host->qp_indices);
@@ -314,7 +314,7 @@ void vb_pairs_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state
 	struct vb_pair *pair = vb_pair_of(same_host, qp);
 
 	(void)attr_mask;
-	if (qp->type != IBV_QPT_RC)
+	if (!vb_qp_has_peer(qp))
 		return;
 	if (qp->state == IBV_QPS_RESET)
 		detach(same_host, qp, pair);
@@ -331,7 +331,7 @@ void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_pa
 	struct vb_host_peer *host_peer = NULL;
 	enum vb_resolution resolution;
 
-	if (qp->type != IBV_QPT_RC)
+	if (!vb_qp_has_peer(qp))
 		return;
 	/* Who has a LID is not known here. */
 	if (path->framing == VB_FRAMING_LOCAL || path->framing == VB_FRAMING_GLOBAL ||

@@ -60,10 +60,13 @@ static bool serve(struct vb_same_host *same_host, struct vb_qp *qp, vb_time now,
 			more = false;
 	}
 	note_stall(same_host, pair);
-	if (vb_local_path(pair->local) == VB_LOCAL_DECLINED)
+	if (vb_local_path(pair->local) == VB_LOCAL_DECLINED) {
 		vb_pair_leave(same_host, qp, pair);
-	else if (more)
+		if (qp->transport->resumed)
+			qp->transport->resumed(qp);
+	} else if (more) {
 		vb_schedule_mark_active(same_host->schedule, qp);
+	}
 	return done;
 }
 

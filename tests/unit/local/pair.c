@@ -332,7 +332,7 @@ static void create_qp(struct pair *pair, unsigned index, const struct pair_optio
 {
 	struct process *p = &pair->process[index];
 	struct vb_qp_config config = {
-		.type = IBV_QPT_RC,
+		.type = options->unreliable ? IBV_QPT_UC : IBV_QPT_RC,
 		.pd = &p->pd,
 		.send_cq = &p->send_cq,
 		.recv_cq = &p->recv_cq,
@@ -357,6 +357,7 @@ void pair_open(struct pair *pair, enum carrier carrier, const struct pair_option
 	pair->now = VB_SECONDS(1000);
 	options = options ? options : &none;
 	pair->with_srq = options->with_srq;
+	pair->unreliable = options->unreliable;
 	pair->burst = malloc(sizeof(*pair->burst));
 	pair->out = calloc(1, sizeof(*pair->out));
 	assert_true(pair->burst && pair->out);
@@ -419,7 +420,7 @@ void pair_to_rtr(struct process *p, const struct connection *c)
 	};
 
 	assert_int_equal(modify(p, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
+				(p->pair->unreliable ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)), 0);
 }
 
 void pair_to_rts(struct process *p, const struct connection *c)
@@ -433,8 +434,9 @@ void pair_to_rts(struct process *p, const struct connection *c)
 		.max_rd_atomic = c->max_rd_atomic,
 	};
 
-	assert_int_equal(modify(p, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				IBV_QP_MAX_QP_RD_ATOMIC), 0);
+	assert_int_equal(modify(p, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN |
+				(p->pair->unreliable ? 0 : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				 IBV_QP_MAX_QP_RD_ATOMIC)), 0);
 }
 
 int pair_to(struct process *p, enum ibv_qp_state state)

@@ -82,7 +82,7 @@ struct process {
 struct pair {
 	enum carrier carrier;
 	vb_time now;
-	bool with_srq;
+	bool with_srq, unreliable;
 	struct process process[2];
 	struct vb_burst *burst;
 	struct vb_iwarp_out *out;
@@ -92,6 +92,7 @@ struct pair {
 
 struct pair_options {
 	bool with_srq, signal_all;
+	bool unreliable;                 /* UC */
 	unsigned cq_capacity;            /* 0: plenty */
 	unsigned max_inline;
 };

@@ -30,6 +30,9 @@
 
 enum { SIZE = 64 * 1024 };
 
+/* Of both sides: a child has what its parent had. */
+static enum ibv_qp_type type;
+
 /* UDP datagrams sent in this network so far. */
 static unsigned long datagrams(void)
 {
@@ -123,7 +126,7 @@ static void give_up_ptrace(void)
 /* Sends three messages back, as often as it is asked to. */
 static void echo(int fd)
 {
-	const struct pair_options options = {0};
+	const struct pair_options options = {.type = type};
 	struct world world;
 	struct pair pair;
 	struct card other, wish, nothing = {0};
@@ -155,7 +158,7 @@ static void let_nobody_in_and_echo(int fd)
 /* Is there, and does nothing. */
 static void lie_still(int fd)
 {
-	const struct pair_options options = {0};
+	const struct pair_options options = {.type = type};
 	const struct card name = {.qpn = number_in_proc()};
 	struct world world;
 	struct pair pair;
@@ -224,7 +227,7 @@ static unsigned long exchange(struct pair *pair, const struct card *other, int f
 /* The same in a life of its own, against such a child. */
 static unsigned long exchange_with(void (*play)(int fd))
 {
-	const struct pair_options options = {0};
+	const struct pair_options options = {.type = type};
 	struct world world;
 	struct pair pair;
 	struct card other;
@@ -246,16 +249,23 @@ static void not_a_packet_is_sent(void **state)
 	assert_int_equal(exchange_with(echo), 0);
 }
 
-static void the_wire_can_be_asked_for(void **state)
+static void nor_by_unreliable_connections(void **state)
 {
-	const struct pair_options options = {0};
+	(void)state;
+	type = IBV_QPT_UC;
+	assert_int_equal(exchange_with(echo), 0);
+	type = 0;
+}
+
+static void ask_for_the_wire(void)
+{
+	const struct pair_options options = {.type = type};
 	struct world world;
 	struct pair pair;
 	struct card other;
 	pid_t child;
 	int fd;
 
-	(void)state;
 	/* One of the two is enough. */
 	child = start(echo, &fd);
 	setenv("VERBENA_WIRE", "rocev2", 1);
@@ -265,6 +275,15 @@ static void the_wire_can_be_asked_for(void **state)
 	meet(fd);
 	close_half(&world, &pair);
 	finish(child, fd);
+}
+
+static void the_wire_can_be_asked_for(void **state)
+{
+	(void)state;
+	ask_for_the_wire();
+	type = IBV_QPT_UC;
+	ask_for_the_wire();
+	type = 0;
 }
 
 /* A segment has room for so many open devices; the queue pairs of the next ones go by wire. */
@@ -672,10 +691,59 @@ static void a_stopped_target_is_given_up(void **state)
 	finish(child, fd);
 }
 
+/* A sender of UC hears nothing of a peer that is killed or stopped, and does not wait for it. */
+static void lose_a_peer(int sign)
+{
+	const struct pair_options options = {.type = IBV_QPT_UC, .depth = 64};
+	struct world world;
+	struct pair pair;
+	struct card other;
+	unsigned long before;
+	int fd, status;
+	pid_t child;
+
+	type = IBV_QPT_UC;
+	child = start(lie_still, &fd);
+	type = 0;
+	open_half(&world, &pair, PARENT, &options, fd, &other);
+	meet(fd);
+	before = datagrams();
+	assert_int_equal(kill(child, sign), 0);
+	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+	for (uint64_t i = 0; i < 60; i++) {
+		static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE};
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = half_request(&pair, PARENT, &other, opcodes[i % 3], &sge, 0, i % 2 ? PAIR_BUFFER : 100);
+
+		wr.wr_id = i;
+		pair_post(&pair, PARENT, &wr);
+	}
+	for (uint64_t i = 0; i < 60; i++)
+		expect_status(pair.cq[PARENT], i, IBV_WC_SUCCESS);
+	assert_int_equal(datagrams(), before);
+	if (sign == SIGSTOP) {
+		assert_int_equal(kill(child, SIGCONT), 0);
+		meet(fd);
+		close_half(&world, &pair);
+		finish(child, fd);
+	} else {
+		close(fd);
+		close_half(&world, &pair);
+	}
+}
+
+static void unreliable_connections_wait_for_nobody(void **state)
+{
+	(void)state;
+	lose_a_peer(SIGKILL);
+	lose_a_peer(SIGSTOP);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(not_a_packet_is_sent),
+		cmocka_unit_test(nor_by_unreliable_connections),
 		cmocka_unit_test(the_wire_can_be_asked_for),
 		cmocka_unit_test(more_devices_than_a_segment_has_room_for),
 		cmocka_unit_test(an_address_may_come_later),
@@ -689,6 +757,7 @@ int main(void)
 		cmocka_unit_test(a_killed_initiator_holds_nothing),
 		cmocka_unit_test(a_killed_target_is_a_silent_one),
 		cmocka_unit_test(a_stopped_target_is_given_up),
+		cmocka_unit_test(unreliable_connections_wait_for_nobody),
 	};
 
 	setenv("VERBENA_WIRE", "auto", 1);
