@@ -76,17 +76,6 @@ VB_RARE static enum outcome refuse(struct vb_local *local, vb_time now, enum vb_
 	return ENDED;
 }
 
-/* What stands in its ring is no record. Of UC nothing more is executed, as if packets came that cannot be read. */
-VB_RARE static enum outcome refuse_nonsense(struct vb_local *local, vb_time now, const struct vb_fault_record *why)
-{
-	if (!vb_local_sender_stands(local))
-		return VOID;
-	if (vb_qp_is_reliable(local->qp))
-		return refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, why, IBV_WC_LOC_QP_OP_ERR);
-	local->target.ended = true;
-	return ENDED;
-}
-
 /* ---- receives ---- */
 
 static void clear_stall(struct vb_local *local)
@@ -95,6 +84,18 @@ static void clear_stall(struct vb_local *local)
 		return;
 	VB_LOCAL_HINT(local->target.stalled, false);
 	__atomic_store_n(&local->mine->stalled, 0, __ATOMIC_RELAXED);
+}
+
+/* What stands in its ring is no record. Of UC nothing more is executed, as if packets came that cannot be read. */
+VB_RARE static enum outcome refuse_nonsense(struct vb_local *local, vb_time now, const struct vb_fault_record *why)
+{
+	if (!vb_local_sender_stands(local))
+		return VOID;
+	if (vb_qp_is_reliable(local->qp))
+		return refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, why, IBV_WC_LOC_QP_OP_ERR);
+	clear_stall(local);
+	local->target.ended = true;
+	return ENDED;
 }
 
 void vb_local_target_forget(struct vb_local *local)
