@@ -11,6 +11,7 @@
 #define VB_CAPTURE_RECORD_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define VB_CAPTURE_BLOCK 0x80005642u       /* "VB" */
@@ -36,6 +37,16 @@ enum {
 	VB_CAPTURE_REFUSED = 1 << 6,       /* the receiver could not decode it or found its ICRC wrong */
 	VB_CAPTURE_HAS_WR_ID = 1 << 7,
 };
+
+/* Flags of what fault injection did to a packet; `again`: this is the second of two. */
+static inline uint32_t vb_capture_fate(bool dropped, bool again, bool corrupted, bool delayed)
+{
+	if (dropped)
+		return VB_CAPTURE_DROPPED;
+	if (again)
+		return VB_CAPTURE_DUPLICATED;
+	return (corrupted ? VB_CAPTURE_CORRUPTED : 0) | (delayed ? VB_CAPTURE_DELAYED : 0);
+}
 
 /* In the section's byte order. */
 struct vb_capture_record {

@@ -10,7 +10,6 @@
 
 #include "base/list.h"
 #include "base/log.h"
-#include "capture/record.h"
 #include "io/clock.h"
 #include "io/event.h"
 #include "queue/qp.h"
@@ -264,13 +263,4 @@ void vb_disturber_destroy(struct vb_disturber *disturber)
 	vb_faults_destroy(disturber->faults);
 	pthread_cond_destroy(&disturber->changed);
 	free(disturber);
-}
-
-uint32_t vb_disturber_fate(const struct vb_faults_action *action, bool again)
-{
-	if (action->drop)
-		return VB_CAPTURE_DROPPED;
-	if (again)
-		return VB_CAPTURE_DUPLICATED;
-	return (action->corrupt ? VB_CAPTURE_CORRUPTED : 0) | (action->delay > 0 || action->behind > 0 ? VB_CAPTURE_DELAYED : 0);
 }

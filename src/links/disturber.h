@@ -41,7 +41,4 @@ void vb_disturber_thin(struct vb_disturber *disturber, const struct vb_qp *qp, s
 /* Send a lone packet, which gets a new ICRC, as its fate is. False: it was not taken. Caller holds qp->lock and the lock. */
 bool vb_disturber_send(struct vb_disturber *disturber, const struct vb_qp *qp, const struct vb_path *path, uint8_t *bytes, size_t length);
 
-/* For a capture: VB_CAPTURE_ bits of what becomes of a packet; `again`: it is the second of two. */
-uint32_t vb_disturber_fate(const struct vb_faults_action *action, bool again);
-
 #endif

@@ -141,9 +141,10 @@ static void tell_fate(void *context, const struct vb_qp *qp, const struct vb_pat
 {
 	struct vb_ib_route route = vb_ib_route_of_path(path);
 	struct vb_fabric_tap *tap = context;
+	bool delayed = action->delay > 0 || action->behind > 0;
 
 	if (tap->capture)
-		capture_sent(tap, qp, &route, bytes, length, vb_disturber_fate(action, again));
+		capture_sent(tap, qp, &route, bytes, length, vb_capture_fate(action->drop, again, action->corrupt, delayed));
 }
 
 /* ---- a burst ---- */

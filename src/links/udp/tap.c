@@ -215,9 +215,10 @@ static void tell_fate(void *context, const struct vb_qp *qp, const struct vb_pat
 		      const struct vb_faults_action *action, bool again)
 {
 	struct vb_tap *tap = context;
+	bool delayed = action->delay > 0 || action->behind > 0;
 
 	if (tap->capture)
-		capture_sent(tap, qp, path, 0, bytes, length, vb_disturber_fate(action, again));
+		capture_sent(tap, qp, path, 0, bytes, length, vb_capture_fate(action->drop, again, action->corrupt, delayed));
 }
 
 /* ---- sending ---- */
