@@ -113,6 +113,23 @@ static void note_progress(struct vb_local *local, vb_time now)
 		arm(local, now);
 }
 
+/* Nothing has moved for as long as is waited, or the peer has died: what was left is lost (unreliable.c). */
+static void give_up_unreliably(struct vb_local *local, vb_time now)
+{
+	struct vb_local_initiator *initiator = &local->initiator;
+
+	if (__atomic_load_n(&local->peer->gone, __ATOMIC_RELAXED)) {
+		vb_local_unreliable_write_off(local);
+	} else {
+		(void)vb_local_records_look(local);
+		vb_local_unreliable_let_go(local, true);
+		initiator->silent = initiator->again = true;
+		initiator->silent_at = initiator->consumed;
+		vb_local_unreliable_settle(local);
+	}
+	vb_local_initiator_retire(local, now);
+}
+
 void vb_local_clock_run(struct vb_local *local, vb_time now, bool progress)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
@@ -136,7 +153,7 @@ void vb_local_clock_run(struct vb_local *local, vb_time now, bool progress)
 	if (peer_is_busy(local, now)) {
 		initiator->waiting_since = now;
 	} else if (!vb_qp_is_reliable(qp) && (give_up_at(qp, initiator) <= now || __atomic_load_n(&local->peer->gone, __ATOMIC_RELAXED))) {
-		vb_local_unreliable_give_up(local, now);
+		give_up_unreliably(local, now);
 	} else if (give_up_at(qp, initiator) <= now) {
 		give_up(local, now);
 		return;

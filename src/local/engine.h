@@ -251,17 +251,23 @@ bool vb_local_initiator_oldest_is_sent(const struct vb_local *local);
 void vb_local_unreliable_update(struct vb_local *local, bool there);
 /* The peer told, or tells no more, that a message waits for a receive. */
 void vb_local_unreliable_starved(struct vb_local *local);
-/* Not `open`: may work begin? VB_STEP_MORE: try it, and say with `tried` what came of it. */
-enum vb_local_step vb_local_unreliable_begin(struct vb_local *local, struct vb_send_wqe *wqe);
-enum vb_local_step vb_local_unreliable_tried(struct vb_local *local, struct vb_send_wqe *wqe, enum vb_local_step step);
+bool vb_local_unreliable_is_by_reference(const struct vb_send_wqe *wqe);
+/* What is known of the peer has changed: is the way to it open? */
+void vb_local_unreliable_settle(struct vb_local *local);
+/* What was left counts as sent. */
+void vb_local_unreliable_let_go(struct vb_local *local, bool of_long_ones_too);
 /* It completes, and nothing comes of it. */
 enum vb_local_step vb_local_unreliable_lose(struct vb_local *local, struct vb_send_wqe *wqe);
 /* This generation of the peer takes nothing any more, and what was left for it is lost. */
 void vb_local_unreliable_write_off(struct vb_local *local);
 /* The error state: what was left was sent, and completes so. */
 void vb_local_unreliable_complete_left(struct vb_local *local, vb_time now);
-/* Nothing has moved for as long as is waited. */
-void vb_local_unreliable_give_up(struct vb_local *local, vb_time now);
+
+/* ---- unreliable_send.c ---- */
+
+/* Not `open`: may work begin? VB_STEP_MORE: try it, and say with `tried` what came of it. */
+enum vb_local_step vb_local_unreliable_begin(struct vb_local *local, struct vb_send_wqe *wqe);
+enum vb_local_step vb_local_unreliable_tried(struct vb_local *local, struct vb_send_wqe *wqe, enum vb_local_step step);
 
 /* ---- direct.c ---- */
 enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_wqe *wqe);

@@ -17,7 +17,7 @@
  */
 #include "local/engine.h"
 
-static bool is_by_reference(const struct vb_send_wqe *wqe)
+bool vb_local_unreliable_is_by_reference(const struct vb_send_wqe *wqe)
 {
 	return vb_work(wqe->opcode)->kind == VB_WORK_SEND && wqe->length > VB_RECORD_INLINE;
 }
@@ -27,15 +27,14 @@ static bool is_taken(const struct vb_local *local, const struct vb_send_wqe *wqe
 	return wqe->done || (int32_t)((uint32_t)local->initiator.consumed - vb_local_note(wqe)->record) >= 0;
 }
 
-static void settle(struct vb_local *local)
+void vb_local_unreliable_settle(struct vb_local *local)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
 
 	initiator->open = initiator->reaches && !initiator->silent && initiator->stalled == 0;
 }
 
-/* What was left counts as sent. */
-static void let_go(struct vb_local *local, bool of_long_ones_too)
+void vb_local_unreliable_let_go(struct vb_local *local, bool of_long_ones_too)
 {
 	const struct vb_local_initiator *initiator = &local->initiator;
 
@@ -43,9 +42,9 @@ static void let_go(struct vb_local *local, bool of_long_ones_too)
 	for (uint32_t i = local->qp->send.tail; (int32_t)(initiator->next - i) > 0; i++) {
 		struct vb_send_wqe *wqe = vb_send_queue_at(&local->qp->send, i);
 
-		if (is_taken(local, wqe) || (is_by_reference(wqe) && !of_long_ones_too))
+		if (is_taken(local, wqe) || (vb_local_unreliable_is_by_reference(wqe) && !of_long_ones_too))
 			continue;
-		if (is_by_reference(wqe))
+		if (vb_local_unreliable_is_by_reference(wqe))
 			vb_local_ring_withdraw(local, vb_local_note(wqe)->place);
 		wqe->done = true;
 	}
@@ -55,13 +54,13 @@ void vb_local_unreliable_write_off(struct vb_local *local)
 {
 	struct vb_local_initiator *initiator = &local->initiator;
 
-	let_go(local, true);
+	vb_local_unreliable_let_go(local, true);
 	VB_LOCAL_HINT(initiator->consumed, initiator->produced);
 	VB_LOCAL_HINT(initiator->stalled, 0);
 	initiator->unreachable = true;
 	initiator->reaches = false;
 	initiator->again = true;
-	settle(local);
+	vb_local_unreliable_settle(local);
 }
 
 void vb_local_unreliable_update(struct vb_local *local, bool there)
@@ -72,40 +71,24 @@ void vb_local_unreliable_update(struct vb_local *local, bool there)
 	initiator->silent = false;
 	if (local->path == VB_LOCAL_TAKEN && !there)
 		vb_local_unreliable_write_off(local);
-	settle(local);
+	vb_local_unreliable_settle(local);
 }
 
 void vb_local_unreliable_starved(struct vb_local *local)
 {
 	if (local->initiator.stalled != 0)
-		let_go(local, false);
+		vb_local_unreliable_let_go(local, false);
 	local->initiator.again = true;
-	settle(local);
+	vb_local_unreliable_settle(local);
 }
 
 void vb_local_unreliable_complete_left(struct vb_local *local, vb_time now)
 {
 	struct vb_qp *qp = local->qp;
 
-	let_go(local, true);
+	vb_local_unreliable_let_go(local, true);
 	while (vb_send_queue_count(&qp->send) > 0 && (int32_t)(local->initiator.next - qp->send.tail) > 0)
 		vb_qp_complete_send(qp, IBV_WC_SUCCESS, VB_FAULT_NONE, now);
-}
-
-void vb_local_unreliable_give_up(struct vb_local *local, vb_time now)
-{
-	struct vb_local_initiator *initiator = &local->initiator;
-
-	if (__atomic_load_n(&local->peer->gone, __ATOMIC_RELAXED)) {
-		vb_local_unreliable_write_off(local);
-	} else {
-		(void)vb_local_records_look(local);
-		let_go(local, true);
-		initiator->silent = initiator->again = true;
-		initiator->silent_at = initiator->consumed;
-		settle(local);
-	}
-	vb_local_initiator_retire(local, now);
 }
 
 enum vb_local_step vb_local_unreliable_lose(struct vb_local *local, struct vb_send_wqe *wqe)
@@ -120,36 +103,4 @@ enum vb_local_step vb_local_unreliable_lose(struct vb_local *local, struct vb_se
 	local->initiator.moved = 0;
 	wqe->done = true;
 	return VB_STEP_DONE;
-}
-
-/* The peer goes with a generation of ours that is no more: it has not looked yet, and will begin anew when it does. */
-static bool will_come(const struct vb_local *local)
-{
-	return local->path == VB_LOCAL_TAKEN && !local->initiator.unreachable && !local->initiator.silent &&
-	       local->seen_taken != 0 && local->seen_taken != local->generation;
-}
-
-enum vb_local_step vb_local_unreliable_begin(struct vb_local *local, struct vb_send_wqe *wqe)
-{
-	struct vb_local_initiator *initiator = &local->initiator;
-
-	if (!initiator->reaches)
-		return will_come(local) ? VB_STEP_WAIT : vb_local_unreliable_lose(local, wqe);
-	if (initiator->silent) {
-		(void)vb_local_records_look(local);
-		initiator->silent = initiator->consumed == initiator->silent_at && initiator->consumed != initiator->produced;
-		settle(local);
-	}
-	return initiator->silent && is_by_reference(wqe) ? vb_local_unreliable_lose(local, wqe) : VB_STEP_MORE;
-}
-
-enum vb_local_step vb_local_unreliable_tried(struct vb_local *local, struct vb_send_wqe *wqe, enum vb_local_step step)
-{
-	const struct vb_local_initiator *initiator = &local->initiator;
-
-	if (step == VB_STEP_WAIT && initiator->silent)
-		return vb_local_unreliable_lose(local, wqe);
-	if (step == VB_STEP_DONE && !initiator->open && !is_by_reference(wqe))
-		wqe->done = true;
-	return step;
 }
