@@ -430,7 +430,7 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 	update_peer(local, local->seen_word, local->seen_taken);
 	if (!vb_local_sends(qp))
 		local->initiator.waits = false;
-	if (qp->state == IBV_QPS_ERR && !vb_qp_is_reliable(qp))
+	if (qp->state == IBV_QPS_ERR && !vb_qp_is_reliable(qp) && local->path != VB_LOCAL_DECLINED)
 		vb_local_unreliable_complete_left(local, now);
 	vb_local_initiator_count(local, !vb_local_sends(qp));
 	if (received && !receives) {

@@ -40,8 +40,14 @@ static bool concerns_wire(const struct vb_qp *qp, enum ibv_qp_state from)
 
 static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now)
 {
+	const struct vb_binding *binding = qp->scheduler;
+	const struct vb_transport *engine = wire_of(qp)->engine;
+
+	/* Nothing that is left was the engine's: where it believes to be in the queue is long past. */
+	if (binding && binding->carrier != binding->wire && qp->state == IBV_QPS_ERR && engine->resumed)
+		engine->resumed(qp);
 	if (concerns_wire(qp, from))
-		wire_of(qp)->engine->modified(qp, from, attr_mask, now);
+		engine->modified(qp, from, attr_mask, now);
 	if (!qp->scheduler || vb_schedule_of(qp)->abandoned)
 		return;
 	for (struct vb_link *link = vb_schedule_of(qp)->links; link; link = link->next)

@@ -224,12 +224,11 @@ static void drop_leftovers(struct vb_tcp_link *tcp, vb_time now)
 bool vb_tcp_drain(struct vb_link *link, vb_time now, bool all)
 {
 	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
-	bool done;
+	bool done = resume_stalled(tcp);
 
 	(void)all;
 	if (tcp->count == 0)
 		return false;
-	done = resume_stalled(tcp);
 	if (tcp->count <= VB_TCP_FEW && __atomic_load_n(&tcp->writers, __ATOMIC_RELAXED) == 0)
 		done |= serve_each(tcp, now);
 	else

@@ -163,6 +163,31 @@ static void nobody_sleeps_over_a_shared_queue_with_receives(void **state)
 	close_bed(&bed);
 }
 
+/* Receives came for a stream that then went: with none left there is nothing to stay awake for. */
+static void receives_for_a_stream_that_is_gone(void **state)
+{
+	struct vb_tcp_link *tcp;
+	struct bed bed;
+
+	(void)state;
+	open_and_greet(&bed, true);
+	tcp = vb_tcp_link_of(bed.link);
+	send_message(&bed);
+	pass(&bed);
+	pass(&bed);
+	bed.link->driver->replenished(bed.link);
+	assert_false(may_sleep(&bed));
+	vb_lock_take(&bed.schedule->progress);
+	for (unsigned side = 0; side < 2; side++)
+		bed.link->driver->withdraw(bed.link, bed.streams.end[side].qp);
+	while (!vb_list_is_empty(&tcp->streams))
+		vb_tcp_stream_close(tcp, vb_container_of(tcp->streams.next, struct vb_tcp_stream, node), 0, true);
+	vb_lock_release(&bed.schedule->progress);
+	pass(&bed);
+	assert_true(may_sleep(&bed));
+	close_bed(&bed);
+}
+
 /* A pass finds the shared queue empty; a receive is posted; the pass goes on, and notes that the stream waits. */
 static void a_receive_between_the_look_and_the_note(void **state)
 {
@@ -234,6 +259,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nobody_sleeps_over_a_shared_queue_with_receives),
+		cmocka_unit_test(receives_for_a_stream_that_is_gone),
 		cmocka_unit_test(a_receive_between_the_look_and_the_note),
 		cmocka_unit_test(a_message_behind_our_end),
 	};
