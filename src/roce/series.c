@@ -11,8 +11,8 @@
  * good, by lying between those of WRITEs that left before it, in one piece and by the same key. A key stands for one range without
  * gaps, and the responder goes by the order of PSNs: it does not come to the series unless it has found the others good.
  *
- * One case is left. A peer that re-registers its region under the same key, shorter than before, refuses a WRITE across the new end as ever,
- * but the packets of it that lie inside of the region are written.
+ * One case is left. A peer that re-registers its region under the same key, shorter than before, refuses a WRITE across the new end as
+ * ever, but the packets of it that lie inside of the region are written.
  */
 #include "roce/engine.h"
 
