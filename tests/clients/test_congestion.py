@@ -13,7 +13,7 @@ RATE = 200 * 1000 * 1000
 class Control(Looking):
     def paced(self, control):
         """A client that writes at a rate, and what `verbena res` says of its queue pair."""
-        _, client = self.write_bw({**WIRE, "VERBENA_CONTROL": control, "VERBENA_LOG": "warn"})
+        _, client = self.write_bw(environment={**WIRE, "VERBENA_CONTROL": control, "VERBENA_LOG": "warn"})
         self.until(lambda: (self.of(client) or {"qps": [{"state": ""}]})["qps"][0]["state"] == "RTS", "the client is in RTS")
         return client
 

@@ -327,7 +327,7 @@ class Top(Looking):
     def test_text(self):
         """Not on a terminal: one look, with rates, of packets or of what goes through memory."""
         for way, environment in (("wire", WIRE), ("memory", {})):
-            server, client = self.write_bw(environment)
+            server, client = self.write_bw(environment=environment)
             self.until(lambda: self.of(client), "the client's queue pair")
 
             def moves():

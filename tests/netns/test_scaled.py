@@ -31,7 +31,7 @@ class Scaled(daemon.DaemonCase):
     def test_flows_go_where_the_hash_says(self):
         self.assertEqual(toeplitz(bytes([66, 9, 149, 187, 161, 142, 100, 80]) + b"\x0a\xea\x06\xe6"), 0x51ccc178)
         here, far = self.network.pair()
-        receiver = here.start(daemon.programs[1], "roce_eth0", str(PORT), str(FLOWS * ROUNDS), privileged=True,
+        receiver = here.start(os.path.realpath(daemon.programs[1]), "roce_eth0", str(PORT), str(FLOWS * ROUNDS), privileged=True,
                               environment={"VERBENA_DAEMON": self.daemon_path})
         self.assertTrue(receiver.wait_until(lambda process: "ready" in process.output(), daemon.PATIENCE), receiver.output())
         sent = far.run("python3", "-c", """if True:

@@ -242,6 +242,7 @@ static void whoever_has_work_asks_for_it(void **state)
 
 static uint32_t offered_key;             /* atomic */
 static unsigned written, refused;
+static unsigned landed;                  /* atomic: those that were not refused */
 
 /* A refused access waits for the peer's NAK, which would end the queue pair. Here the peer forgives. */
 static void forget_refusal(struct process *p)
@@ -263,6 +264,7 @@ static void *write_by_any_key(void *argument)
 		struct ibv_sge sge = pair_sge(p, 0, 4096);
 		struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 		uint32_t key = __atomic_load_n(&offered_key, __ATOMIC_SEQ_CST);
+		unsigned refused_before = refused;
 
 		check_time();
 		if (key == 0) {
@@ -282,6 +284,8 @@ static void *write_by_any_key(void *argument)
 			forget_refusal(p);
 		} while (!pair_poll(&p->send_cq, &wc));
 		written++;
+		if (refused == refused_before)
+			__atomic_fetch_add(&landed, 1, __ATOMIC_SEQ_CST);
 		/* Or nobody registers anything meanwhile. */
 		sched_yield();
 	}
@@ -300,8 +304,11 @@ static void *register_and_deregister(void *argument)
 		if (vb_region_register(p->memory, &info, &key) != 0)
 			abort();
 		__atomic_store_n(&offered_key, key, __ATOMIC_SEQ_CST);
-		for (unsigned k = 0; k < i % 20; k++)
+		/* The first is there until it was used; the others go at any time. */
+		for (unsigned k = 0; i == 0 ? __atomic_load_n(&landed, __ATOMIC_SEQ_CST) == 0 : k < i % 20; k++) {
 			sched_yield();
+			check_time();
+		}
 		if (vb_region_deregister(p->memory, key) != 0)
 			abort();
 		/* Ours alone from now on: whoever still writes is caught here, or by ThreadSanitizer. */
@@ -327,7 +334,7 @@ static void deregistration_waits_for_copies(void **state)
 		a->dawdles = true;
 		pair_connect(&pair, &usual);
 		offered_key = 0;
-		written = refused = 0;
+		written = refused = landed = 0;
 		run_both(write_by_any_key, register_and_deregister);
 		print_message("%u written, %u of them refused\n", written, refused);
 		assert_true(written > 0 && written != refused);
