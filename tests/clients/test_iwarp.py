@@ -22,7 +22,7 @@ PAIRS = {
 CMTIME = ("-b {address} -c 50", "-s {address} -c 50")
 PERFTEST = {
     "send_bw": "ib_send_bw -s 4096 -n 500",
-    "send_shared_queue": "ib_send_bw --use-srq -q 2 -s 4096 -n 300",
+    "send_shared_queue": "ib_send_bw --use-srq -s 4096 -n 300",
     "write_inline": "ib_write_lat -I 64 -s 64 -n 300",
     "write_bw": "ib_write_bw -s 65536 -n 500",
     "read_bw": "ib_read_bw -s 65536 -n 200",
