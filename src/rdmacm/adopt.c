@@ -97,19 +97,19 @@ static void describe(const struct vb_rdmacm_id *id, const struct vb_rdmacm_adopt
 		command->by_stream = vb_rdmacm_streams_serve_alone(id);
 }
 
-/* Its request is adopted: say yes once more. */
-static int accept_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length))
+/* What the program asked for last, if it has not heard meanwhile how that ended. */
+static int say_again(int fd, struct vb_rdmacm_id *id, uint32_t verb, int (*otherwise)(const void *bytes, size_t length))
 {
 	struct vb_cm_command command = {0};
 	struct vb_cm_reply reply = {.error = EINVAL};
-	int error = 0;
+	int error;
 
 	vb_mutex_lock(&id->lock);
 	if (id->kept_command != NULL)
 		command = *id->kept_command;
 	vb_mutex_unlock(&id->lock);
-	if (command.verb != VB_CM_ACCEPT)
-		return 0; /* the program has heard how it ended meanwhile */
+	if (command.verb != verb)
+		return 0;
 	command.id = id->handle;
 	error = converse(fd, &command, &reply, otherwise);
 	if (error == 0 && reply.error != 0)
@@ -167,7 +167,7 @@ static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *b
 	__atomic_store_n(&id->handle, reply.error == 0 ? reply.id : 0, __ATOMIC_RELAXED);
 
 	if (adoption.accepts_again)
-		error = accept_again(fd, id, otherwise);
+		error = say_again(fd, id, VB_CM_ACCEPT, otherwise);
 	if (adoption.tell != VB_RDMACM_TELL_NOTHING)
 		(void)vb_rdmacm_channel_tell(id, (enum rdma_cm_event_type)adoption.tell, 0);
 	if (adoption.is_lost)
@@ -183,20 +183,7 @@ int vb_rdmacm_adopt_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(cons
 
 	if (error == 0)
 		error = adopt(fd, id, otherwise);
-	if (error != 0)
-		return error;
-	vb_mutex_lock(&id->lock);
-	command.verb = 0;
-	if (id->kept_command != NULL)
-		command = *id->kept_command;
-	vb_mutex_unlock(&id->lock);
-	if (command.verb != VB_CM_CONNECT)
-		return 0; /* the program has heard how it ended meanwhile */
-	command.id = id->handle;
-	error = converse(fd, &command, &reply, otherwise);
-	if (error == 0 && reply.error != 0)
-		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_CONNECT_ERROR, -reply.error);
-	return error;
+	return error != 0 ? error : say_again(fd, id, VB_CM_CONNECT, otherwise);
 }
 
 int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, struct vb_list *again,

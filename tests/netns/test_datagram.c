@@ -19,6 +19,7 @@
 
 #include "io/datagram.h"
 #include "io/datagram_batch.h"
+#include "namespace.h"
 
 enum { FIRST = 14791, SECOND = 14792, HEAD = 8 };
 
@@ -233,19 +234,6 @@ static void connecting_again_chooses_the_local_address_again(void **state)
 	vb_datagram_read_address(&own, gid, &port, &interface_index);
 	assert_memory_equal(gid, loopback6, sizeof(gid));
 	assert_int_equal(port, FIRST);
-}
-
-static void enter_namespace(void)
-{
-	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-	int fd;
-
-	if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
-		exit(77);
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) != 0)
-		exit(77);
-	close(fd);
 }
 
 int main(void)

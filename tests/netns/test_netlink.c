@@ -26,6 +26,7 @@
 #include "io/netlink.h"
 #include "io/route.h"
 #include "io/rtnetlink.h"
+#include "namespace.h"
 
 static const uint8_t loopback4[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
 static const uint8_t elsewhere[16] = {[10] = 0xff, 0xff, 192, 0, 2, 9};
@@ -121,22 +122,6 @@ static void list_that_changes_is_read_again(void **state)
 	assert_int_equal(once.addresses, 2 + MANY_ADDRESSES + 1);
 	assert_int_equal(vb_rtnetlink_dump(RTM_GETADDR, begin_reading, read_address, &always), -EAGAIN);
 	assert_int_equal(always.begins, VB_RTNETLINK_DUMPS);
-}
-
-/* A namespace of our own with lo up; 77 where that is not possible. */
-static void enter_namespace(void)
-{
-	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-	int fd;
-
-	if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-		printf("network namespaces cannot be created here: %s\n", strerror(errno));
-		exit(77);
-	}
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) != 0)
-		exit(77);
-	close(fd);
 }
 
 int main(void)

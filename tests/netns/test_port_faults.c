@@ -23,6 +23,7 @@
 #include "io/descriptor.h"
 #include "io/udp.h"
 #include "lib/patience.h"
+#include "namespace.h"
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -165,22 +166,6 @@ static void who_hung_up_can_be_adopted(void **state)
 	}
 	vb_port_group_close(&heir);
 	vb_port_group_close(&group);
-}
-
-/* A namespace of our own with lo up; 77 where that is not possible. */
-static void enter_namespace(void)
-{
-	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-	int fd;
-
-	if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-		printf("network namespaces cannot be created here: %s\n", strerror(errno));
-		exit(77);
-	}
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) != 0)
-		exit(77);
-	close(fd);
 }
 
 int main(void)

@@ -30,6 +30,7 @@
 #include "io/process_memory.h"
 #include "io/udp.h"
 #include "lib/patience.h"
+#include "namespace.h"
 #include "wire/burst.h"
 #include "wire/icrc.h"
 #include "wire/roce_opcode.h"
@@ -527,22 +528,6 @@ static void unmapped_memory_is_an_error(void **state)
 	assert_int_equal(vb_process_memory_read(NULL, &copy, 4096, 8), -EFAULT);
 	assert_int_equal(vb_process_memory_write(NULL, 4096, &copy, 8), -EFAULT);
 	assert_int_equal(vb_process_memory_write(NULL, (uintptr_t)"constant", &copy, 8), -EFAULT);
-}
-
-/* A namespace of our own with lo up; 77 where that is not possible. */
-static void enter_namespace(void)
-{
-	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-	int fd;
-
-	if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-		printf("network namespaces cannot be created here: %s\n", strerror(errno));
-		exit(77);
-	}
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) != 0)
-		exit(77);
-	close(fd);
 }
 
 int main(void)
