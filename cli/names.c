@@ -60,6 +60,13 @@ const char *vb_cli_qp_state_name(uint32_t state)
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "unknown";
 }
 
+const char *vb_cli_wq_state_name(uint32_t state)
+{
+	static const char *const names[] = { [IBV_WQS_RESET] = "RESET", [IBV_WQS_RDY] = "RDY", [IBV_WQS_ERR] = "ERR" };
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "unknown";
+}
+
 const char *vb_cli_port_space_name(uint32_t port_space)
 {
 	switch (port_space) {

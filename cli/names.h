@@ -15,6 +15,7 @@ struct vb_cm_address;
 /* "unknown" for numbers that mean nothing. */
 const char *vb_cli_qp_type_name(uint32_t type);
 const char *vb_cli_qp_state_name(uint32_t state);
+const char *vb_cli_wq_state_name(uint32_t state);
 const char *vb_cli_port_space_name(uint32_t port_space);
 /* By what a queue pair's messages travel: "memory", "roce", "iwarp", "infiniband". */
 struct vb_resource_qp;

@@ -265,7 +265,7 @@ int vb_cli_holders_get(struct vb_daemon_client *daemon, uint32_t pid, struct vb_
 void vb_cli_holders_free(struct vb_cli_holders *holders)
 {
 	for (unsigned i = 0; i < holders->count; i++)
-		for (unsigned kind = 0; kind < VB_CLI_KINDS; kind++)
+		for (unsigned kind = 0; kind < VB_RESOURCE_KINDS; kind++)
 			free(holders->row[i].of[kind]);
 	free(holders->row);
 	*holders = (struct vb_cli_holders){ 0 };

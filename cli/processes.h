@@ -34,15 +34,13 @@ void vb_cli_processes_free(struct vb_cli_processes *processes);
 
 /* ---- objects ---- */
 
-enum { VB_CLI_KINDS = VB_RESOURCE_CM_ID + 1 };
-
 struct vb_cli_holder {
 	uint32_t pid, uid;
 	char program[17];
 	int error;                         /* it did not answer: errno */
 	uint32_t left_out;
-	unsigned count[VB_CLI_KINDS];      /* by enum vb_resource_kind */
-	union vb_resource *of[VB_CLI_KINDS];
+	unsigned count[VB_RESOURCE_KINDS]; /* by enum vb_resource_kind */
+	union vb_resource *of[VB_RESOURCE_KINDS];
 };
 
 struct vb_cli_holders {

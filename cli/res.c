@@ -16,6 +16,7 @@ static const struct {
 } kinds[] = {
 	{ "qp", VB_RESOURCE_QP },   { "cq", VB_RESOURCE_CQ }, { "mr", VB_RESOURCE_MR },
 	{ "srq", VB_RESOURCE_SRQ }, { "pd", VB_RESOURCE_PD }, { "cm_id", VB_RESOURCE_CM_ID },
+	{ "wq", VB_RESOURCE_WQ },   { "rwq_table", VB_RESOURCE_RWQ_TABLE },
 };
 
 static bool choose_kind(struct vb_cli_res_options *options, const char *name)
@@ -45,7 +46,7 @@ static int parse(int argc, char **argv, struct vb_cli_res_options *options)
 		else
 			return vb_cli_usage_error(&vb_cli_res, "unknown argument, or its value is missing", argv[i]);
 	}
-	for (unsigned kind = 0; !chosen && kind < VB_CLI_KINDS; kind++)
+	for (unsigned kind = 0; !chosen && kind < VB_RESOURCE_KINDS; kind++)
 		options->kind[kind] = true;
 	return VB_CLI_DONE;
 }
@@ -81,7 +82,8 @@ static int res(int argc, char **argv)
 const struct vb_cli_command vb_cli_res = {
 	.name = "res",
 	.summary = "what processes hold: queue pairs and their peers, CQs, memory regions, CM ids",
-	.usage = "Usage: verbena res [qp] [cq] [mr] [srq] [pd] [cm_id] [--pid PID] [--device NAME] [--json]\n\n"
+	.usage = "Usage: verbena res [qp] [cq] [mr] [srq] [wq] [rwq_table] [pd] [cm_id] [--pid PID]\n"
+		 "                   [--device NAME] [--json]\n\n"
 		 "Asks the processes what they hold at this moment, and shows it by process, as `rdma resource\n"
 		 "show` does for adapters. Without a kind: all of them. You are shown your own processes, root\n"
 		 "all. Being asked costs a process a few microseconds of its engine thread; not being asked costs\n"

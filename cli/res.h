@@ -16,7 +16,7 @@ struct vb_cli_res_options {
 	bool json;
 	uint32_t pid;                    /* 0: every process */
 	const char *device;              /* NULL: every device */
-	bool kind[VB_CLI_KINDS];         /* by enum vb_resource_kind */
+	bool kind[VB_RESOURCE_KINDS];    /* by enum vb_resource_kind */
 };
 
 /* Is this object on the device that was asked for? */

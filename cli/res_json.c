@@ -126,6 +126,30 @@ static void print_srq(FILE *out, const struct vb_cli_holder *holder, const struc
 	fprintf(out, "}");
 }
 
+static void print_wq(FILE *out, const struct vb_cli_holder *holder, const struct vb_resource_wq *wq)
+{
+	print_device(out, holder, wq->interface_index);
+	print_number(out, "number", wq->number);
+	print_number(out, "wq_num", wq->wq_num);
+	print_text(out, "state", vb_cli_wq_state_name(wq->state));
+	print_number(out, "pd", wq->pd);
+	print_number(out, "cq", wq->cq);
+	print_number(out, "depth", wq->depth);
+	print_number(out, "posted", wq->posted);
+	print_number(out, "users", wq->users);
+	fprintf(out, "}");
+}
+
+static void print_rwq_table(FILE *out, const struct vb_cli_holder *holder, const struct vb_resource_rwq_table *table)
+{
+	print_device(out, holder, table->interface_index);
+	print_number(out, "number", table->number);
+	print_number(out, "size", table->size);
+	print_number(out, "wqs", table->queues);
+	print_number(out, "users", table->users);
+	fprintf(out, "}");
+}
+
 static void print_mr(FILE *out, const struct vb_cli_holder *holder, const struct vb_resource_mr *mr)
 {
 	char access[VB_CLI_ACCESS_ROOM];
@@ -202,6 +226,8 @@ static void print_holder(FILE *out, const struct vb_cli_res_options *options, co
 	PRINT(options, holder, "qps", VB_RESOURCE_QP, qp);
 	PRINT(options, holder, "cqs", VB_RESOURCE_CQ, cq);
 	PRINT(options, holder, "srqs", VB_RESOURCE_SRQ, srq);
+	PRINT(options, holder, "wqs", VB_RESOURCE_WQ, wq);
+	PRINT(options, holder, "rwq_tables", VB_RESOURCE_RWQ_TABLE, rwq_table);
 	PRINT(options, holder, "mrs", VB_RESOURCE_MR, mr);
 	PRINT(options, holder, "pds", VB_RESOURCE_PD, pd);
 	PRINT(options, holder, "cm_ids", VB_RESOURCE_CM_ID, cm_id);

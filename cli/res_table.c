@@ -26,6 +26,8 @@ static unsigned count_wanted(const struct vb_cli_res_options *options, const str
 static uint32_t qp_device(const union vb_resource *r) { return r->qp.interface_index; }
 static uint32_t cq_device(const union vb_resource *r) { return r->cq.interface_index; }
 static uint32_t srq_device(const union vb_resource *r) { return r->srq.interface_index; }
+static uint32_t wq_device(const union vb_resource *r) { return r->wq.interface_index; }
+static uint32_t rwq_table_device(const union vb_resource *r) { return r->rwq_table.interface_index; }
 static uint32_t mr_device(const union vb_resource *r) { return r->mr.interface_index; }
 static uint32_t pd_device(const union vb_resource *r) { return r->pd.interface_index; }
 static uint32_t cm_id_device(const union vb_resource *r) { return r->cm_id.interface_index; }
@@ -154,6 +156,40 @@ static void print_srqs(const struct vb_cli_res_options *options, const struct vb
 	}
 }
 
+static void print_wqs(const struct vb_cli_res_options *options, const struct vb_cli_holder *holder)
+{
+	unsigned wanted = count_wanted(options, holder, VB_RESOURCE_WQ, wq_device);
+
+	if (wanted == 0)
+		return;
+	printf("  %u work queue%s\n", wanted, wanted == 1 ? "" : "s");
+	for (unsigned i = 0; i < holder->count[VB_RESOURCE_WQ]; i++) {
+		const struct vb_resource_wq *wq = &holder->of[VB_RESOURCE_WQ][i].wq;
+
+		if (vb_cli_res_wants(options, holder, wq->interface_index))
+			printf("    wq 0x%06x  %s, %u of %u posted, pd %u, cq %u, %u table entr%s\n", wq->wq_num,
+			       vb_cli_wq_state_name(wq->state), wq->posted, wq->depth, wq->pd, wq->cq, wq->users,
+			       wq->users == 1 ? "y" : "ies");
+	}
+}
+
+static void print_rwq_tables(const struct vb_cli_res_options *options, const struct vb_cli_holder *holder)
+{
+	unsigned wanted = count_wanted(options, holder, VB_RESOURCE_RWQ_TABLE, rwq_table_device);
+
+	if (wanted == 0)
+		return;
+	printf("  %u indirection table%s\n", wanted, wanted == 1 ? "" : "s");
+	for (unsigned i = 0; i < holder->count[VB_RESOURCE_RWQ_TABLE]; i++) {
+		const struct vb_resource_rwq_table *table = &holder->of[VB_RESOURCE_RWQ_TABLE][i].rwq_table;
+
+		if (vb_cli_res_wants(options, holder, table->interface_index))
+			printf("    table %-5u %u entr%s, %u work queue%s, %u queue pair%s\n", table->number, table->size,
+			       table->size == 1 ? "y" : "ies", table->queues, table->queues == 1 ? "" : "s", table->users,
+			       table->users == 1 ? "" : "s");
+	}
+}
+
 static void print_mrs(const struct vb_cli_res_options *options, const struct vb_cli_holder *holder)
 {
 	unsigned wanted = count_wanted(options, holder, VB_RESOURCE_MR, mr_device);
@@ -238,6 +274,8 @@ void vb_cli_res_print_table(const struct vb_cli_res_options *options, const stru
 		print_qps(options, holder);
 		print_cqs(options, holder);
 		print_srqs(options, holder);
+		print_wqs(options, holder);
+		print_rwq_tables(options, holder);
 		print_mrs(options, holder);
 		print_pds(options, holder);
 		print_cm_ids(options, holder);

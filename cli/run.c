@@ -36,6 +36,16 @@ static const struct {
 	{ "rcopy", "rdmacm-utils" },
 	{ "rdma_", "rdmacm-utils" },
 	{ "cmtime", "rdmacm-utils" },
+	{ "opensm", "opensm" },
+	{ "osmtest", "opensm" },
+	{ "ibsim", "ibsim-utils" },
+	{ "ib", "infiniband-diags" },
+	{ "saquery", "infiniband-diags" },
+	{ "sminfo", "infiniband-diags" },
+	{ "smp", "infiniband-diags" },
+	{ "perfquery", "infiniband-diags" },
+	{ "dump_", "infiniband-diags" },
+	{ "vendstat", "infiniband-diags" },
 };
 
 static bool is_runnable(const char *path)
@@ -45,7 +55,23 @@ static bool is_runnable(const char *path)
 	return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
-/* As execvp would: a name with a slash is a path, any other is looked up in PATH. */
+static bool is_found(const char *name, const char *search, char path[VB_CLI_PATH_MAX])
+{
+	while (true) {
+		size_t length = strcspn(search, ":");
+		int written = length ? snprintf(path, VB_CLI_PATH_MAX, "%.*s/%s", (int)length, search, name)
+				     : snprintf(path, VB_CLI_PATH_MAX, "./%s", name);
+
+		if (written < VB_CLI_PATH_MAX && is_runnable(path))
+			return true;
+		if (!search[length])
+			return false;
+		search += length + 1;
+	}
+}
+
+/* As execvp would: a name with a slash is a path, any other is looked up in PATH. Then where opensm and infiniband-diags are: on many
+ * systems an ordinary user's PATH does not have it. */
 static int find_command(const char *name, char path[VB_CLI_PATH_MAX])
 {
 	const char *search = getenv("PATH");
@@ -59,17 +85,7 @@ static int find_command(const char *name, char path[VB_CLI_PATH_MAX])
 	}
 	if (!search)
 		search = "/usr/local/bin:/usr/bin:/bin";
-	while (true) {
-		size_t length = strcspn(search, ":");
-		int written = length ? snprintf(path, VB_CLI_PATH_MAX, "%.*s/%s", (int)length, search, name)
-				     : snprintf(path, VB_CLI_PATH_MAX, "./%s", name);
-
-		if (written < VB_CLI_PATH_MAX && is_runnable(path))
-			return 0;
-		if (!search[length])
-			return -ENOENT;
-		search += length + 1;
-	}
+	return is_found(name, search, path) || is_found(name, "/usr/local/sbin:/usr/sbin:/sbin", path) ? 0 : -ENOENT;
 }
 
 static int complain_not_found(const char *name)
@@ -127,6 +143,21 @@ static void show_devices(void)
 				"MPI, NCCL) will find none: %s\n", why);
 }
 
+/* opensm keeps LIDs and dumps in directories that are root's, and ends where it may not. Who may not write there and has not said where to
+ * instead gets a directory of his own, which opensm makes, one for each network namespace: two subnet managers on one machine do not share
+ * it. */
+static void keep_for_opensm(void)
+{
+	char path[VB_CLI_PATH_MAX];
+
+	if ((access("/var/cache/opensm", W_OK) == 0 || access("/var/cache", W_OK) == 0) && access("/var/log", W_OK) == 0)
+		return;
+	if ((getenv("OSM_CACHE_DIR") && getenv("OSM_TMP_DIR")) || vb_cli_view_beside("opensm", path) != 0)
+		return;
+	setenv("OSM_CACHE_DIR", path, 0);
+	setenv("OSM_TMP_DIR", path, 0);
+}
+
 static const char *sockets;
 
 /* TCP connections by RDMA: the ports, for the library that is preloaded. */
@@ -157,6 +188,7 @@ int vb_cli_run_command(char **command, int count)
 		return VB_CLI_FAILED;
 	vb_cli_loader_warn(path);
 	show_devices();
+	keep_for_opensm();
 	if (provide_sockets() != VB_CLI_DONE)
 		return VB_CLI_FAILED;
 	execv(path, command);

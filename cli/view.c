@@ -117,11 +117,28 @@ static uint64_t add_to_hash(uint64_t hash, const char *text)
 	return (hash ^ ';') * 0x100000001b3;
 }
 
+static unsigned long network_namespace(void)
+{
+	struct stat status;
+
+	return stat("/proc/self/ns/net", &status) == 0 ? (unsigned long)status.st_ino : 0;
+}
+
+int vb_cli_view_beside(const char *name, char path[VB_CLI_PATH_MAX])
+{
+	char directory[VB_CLI_PATH_MAX];
+	int fd = open_directory(true, directory);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return snprintf(path, VB_CLI_PATH_MAX, "%s/%lu-%s", directory, network_namespace(), name) < VB_CLI_PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
 /* The namespace's number, and the devices chosen where others than usual are to be seen. */
 static void name_view(const char *transports, const char *chosen, char key[KEY_ROOM])
 {
-	struct stat status;
-	unsigned long namespace = stat("/proc/self/ns/net", &status) == 0 ? (unsigned long)status.st_ino : 0;
+	unsigned long namespace = network_namespace();
 
 	if ((!chosen || !*chosen) && (!transports || !*transports)) {
 		snprintf(key, KEY_ROOM, "%lu", namespace);

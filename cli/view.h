@@ -12,6 +12,10 @@
  * -errno with the reason in `why`: then the command runs without one. */
 int vb_cli_view_provide(char why[VB_CLI_PATH_MAX]);
 
+/* The path of a directory `name` for this network namespace, kept where views are and removed with them; it is not made, the one that
+ * it would be in is there. 0 or -errno. */
+int vb_cli_view_beside(const char *name, char path[VB_CLI_PATH_MAX]);
+
 /* Could it be done? Changes nothing. `found` is the directory that views are kept in, or the reason. 0 or -errno. */
 int vb_cli_view_check(char found[VB_CLI_PATH_MAX]);
 

@@ -98,6 +98,31 @@ static const char *state_name(enum ibv_port_state state)
 	}
 }
 
+static bool is_infiniband(const struct vb_device_info *info)
+{
+	return info->kind == VB_DEVICE_INFINIBAND;
+}
+
+static const char *physical_name(const struct vb_device_info *info)
+{
+	enum { POLLING = 2, LINK_UP = 5 };
+
+	if (is_infiniband(info) ? info->subnet.physical == LINK_UP : info->state == IBV_PORT_ACTIVE)
+		return "5: LinkUp";
+	return is_infiniband(info) && info->subnet.physical == POLLING ? "2: Polling" : "3: Disabled";
+}
+
+static unsigned lanes_of(uint8_t width)
+{
+	switch (width) {
+	case 1: return 1;
+	case 4: return 8;
+	case 8: return 12;
+	case 16: return 2;
+	default: return 4;
+	}
+}
+
 static void add_rate(struct vb_cli_view_tree *tree, const char *port, const struct vb_device_info *info)
 {
 	/* By the code of ibv_port_attr.active_speed: tenths of Gb/s per lane, and what the kernel calls it. */
@@ -112,7 +137,7 @@ static void add_rate(struct vb_cli_view_tree *tree, const char *port, const stru
 	vb_device_link_speed(info, &width, &speed);
 	while (i + 1 < sizeof(speeds) / sizeof(speeds[0]) && speeds[i].code != speed)
 		i++;
-	lanes = width == 1 ? 1 : 4;
+	lanes = lanes_of(width);
 	tenths = lanes * speeds[i].tenths;
 	add_file(tree, port, "rate", "%u%s Gb/sec (%uX%s)", tenths / 10, tenths % 10 ? ".5" : "", lanes, speeds[i].name);
 }
@@ -134,26 +159,43 @@ static void add_gids(struct vb_cli_view_tree *tree, const char *port, const stru
 			 b[15]);
 		if (memcmp(b, none, sizeof(none)) == 0)
 			continue;
-		add_file(tree, types, name, "RoCE v2");
-		add_file(tree, interfaces, name, "%s", info->interface);
+		add_file(tree, types, name, is_infiniband(info) ? "IB/RoCE v1" : "RoCE v2");
+		if (!is_infiniband(info))
+			add_file(tree, interfaces, name, "%s", info->interface);
+	}
+}
+
+static void add_pkeys(struct vb_cli_view_tree *tree, const char *port, const struct vb_device_info *info)
+{
+	char pkeys[TEXT_ROOM], name[16];
+
+	snprintf(pkeys, sizeof(pkeys), "%s/pkeys", port);
+	if (!is_infiniband(info)) {
+		add_file(tree, pkeys, "0", "0xffff");
+		return;
+	}
+	for (unsigned i = 0; i < VB_DAEMON_ADAPTER_PKEYS; i++) {
+		snprintf(name, sizeof(name), "%u", i);
+		add_file(tree, pkeys, name, "0x%04x", info->subnet.pkeys[i]);
 	}
 }
 
 static void add_port(struct vb_cli_view_tree *tree, const char *device, const struct vb_device_info *info)
 {
-	char port[TEXT_ROOM / 2], pkeys[TEXT_ROOM];
+	char port[TEXT_ROOM / 2];
 
 	snprintf(port, sizeof(port), "%s/ports/1", device);
-	snprintf(pkeys, sizeof(pkeys), "%s/pkeys", port);
-	add_file(tree, port, "cap_mask", "0x%08x", (unsigned)(IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
-	add_file(tree, port, "lid", "0x0");
-	add_file(tree, port, "lid_mask_count", "0");
-	add_file(tree, port, "link_layer", "Ethernet");
-	add_file(tree, port, "phys_state", "%s", info->state == IBV_PORT_ACTIVE ? "5: LinkUp" : "3: Disabled");
-	add_file(tree, port, "sm_lid", "0x0");
-	add_file(tree, port, "sm_sl", "0");
+	add_file(tree, port, "cap_mask", "0x%08x", is_infiniband(info) ? info->subnet.capabilities :
+		 (unsigned)(IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
+	/* Zeros where there is no subnet. */
+	add_file(tree, port, "lid", "0x%x", info->subnet.lid);
+	add_file(tree, port, "lid_mask_count", "%u", info->subnet.lmc);
+	add_file(tree, port, "link_layer", is_infiniband(info) ? "InfiniBand" : "Ethernet");
+	add_file(tree, port, "phys_state", "%s", physical_name(info));
+	add_file(tree, port, "sm_lid", "0x%x", info->subnet.sm_lid);
+	add_file(tree, port, "sm_sl", "%u", info->subnet.sm_sl);
 	add_file(tree, port, "state", "%s", state_name(info->state));
-	add_file(tree, pkeys, "0", "0xffff");
+	add_pkeys(tree, port, info);
 	add_rate(tree, port, info);
 	add_gids(tree, port, info);
 }
@@ -190,7 +232,8 @@ static void add_function(struct vb_cli_view_tree *tree, const char *address, con
 	add_file(tree, directory, "device", "0x0001");
 	add_file(tree, directory, "numa_node", "-1");
 	add_processors(tree, directory);
-	add_link(tree, net, info->interface, "/sys/class/net/%s", info->interface);
+	if (!is_infiniband(info))
+		add_link(tree, net, info->interface, "/sys/class/net/%s", info->interface);
 	add_link(tree, infiniband, info->name, "../../../infiniband/%s", info->name);
 }
 

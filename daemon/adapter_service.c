@@ -100,7 +100,8 @@ static void deliver(void *context, void *owner, uint32_t agent, int status, cons
 	const struct vb_ib_route *route = &address->route;
 	struct vb_adapter_service *service = context;
 	const struct vb_fabric_port *own = service->adapter.port;
-	int pkey_index = vb_fabric_port_find_pkey(own, address->pkey);
+	/* Of what came, the entry by which it was taken; of one's own that comes back, the entry that it went by. */
+	int pkey_index = status == 0 ? vb_fabric_port_match_pkey(own, address->pkey) : vb_fabric_port_find_pkey(own, address->pkey);
 	struct vb_umad header = {
 		.agent = agent,
 		.status = (uint32_t)status,
@@ -509,14 +510,16 @@ static void send_mad(struct vb_adapter_service *service, vb_time now, struct vb_
 		},
 		.qpn = be32_get(header->qpn),
 		.qkey = be32_get(header->qkey),
-		.pkey = be16_get(own->pkeys[header->pkey_index % VB_FABRIC_PKEYS]),
 	};
-	int error;
+	int error = -EINVAL;
 
 	memcpy(address.route.dgid, header->gid, sizeof(header->gid));
 	vb_fabric_port_gid(own, address.route.sgid);
-	error = vb_agents_send(&service->adapter.agents, now, port, header->agent, &address, message, length,
-			       VB_MILLISECONDS(header->timeout_ms), header->retries);
+	if (header->pkey_index < VB_FABRIC_PKEYS) {
+		address.pkey = be16_get(own->pkeys[header->pkey_index]);
+		error = vb_agents_send(&service->adapter.agents, now, port, header->agent, &address, message, length,
+				       VB_MILLISECONDS(header->timeout_ms), header->retries);
+	}
 	/* What ib_umad refuses at once comes back like a request without answer. */
 	if (error != 0) {
 		struct vb_umad back = *header;

@@ -13,7 +13,7 @@
 #include "io/event.h"
 
 /* Ten thousand connections may end at once, with an event of half a kilobyte each. */
-enum { MOST_UNSENT = 16 * 1024 * 1024, SEND_TRIES = 4 };
+enum { MOST_UNSENT = 16 * 1024 * 1024, MUCH_AT_ONCE = 16 * 1024, SEND_TRIES = 4 };
 
 struct unsent {
 	struct vb_list node;
@@ -65,21 +65,26 @@ static bool is_for_later(int error)
 	return error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM;
 }
 
-static void keep_for_later(struct vb_client *client, const void *bytes, size_t length)
+static bool keep(struct vb_client *client, const void *bytes, size_t length)
 {
 	struct unsent *unsent;
 
 	if (client->unsent_bytes + length > MOST_UNSENT || (client->user && !vb_user_may_wait_for(client->user, length)) ||
-	    !(unsent = malloc(sizeof(*unsent) + length))) {
-		client->failed = true;
-		return;
-	}
+	    !(unsent = malloc(sizeof(*unsent) + length)))
+		return false;
 	unsent->length = length;
 	memcpy(unsent->bytes, bytes, length);
-	if (vb_list_is_empty(&client->unsent))
-		vb_poller_want_write(client->poller, client->fd, client, true);
 	vb_list_append(&client->unsent, &unsent->node);
 	count_unsent(client, (ptrdiff_t)length);
+	return true;
+}
+
+/* Who does not read is told of when he does. */
+static void block(struct vb_client *client, bool blocked)
+{
+	if (client->blocked != blocked)
+		vb_poller_want_write(client->poller, client->fd, client, blocked);
+	client->blocked = blocked;
 }
 
 static void send_or_keep(struct vb_client *client, const void *bytes, size_t length, const int *fds, unsigned count)
@@ -89,15 +94,20 @@ static void send_or_keep(struct vb_client *client, const void *bytes, size_t len
 
 	if (client->failed)
 		return;
+	/* Those before it go first. */
+	if (!client->blocked)
+		vb_client_flush(client);
 	/* Descriptors cannot be kept, and a client that is dropped loses its slot: a moment's want of memory must not end in that. */
 	if (vb_list_is_empty(&client->unsent))
 		do
 			error = vb_unix_send(client->fd, bytes, length, fds, count, false);
 		while (--tries > 0 && (error == -ENOBUFS || error == -ENOMEM));
-	if (is_for_later(error) && count == 0)
-		keep_for_later(client, bytes, length);
-	else if (error != 0)
-		client->failed = true;
+	if (!is_for_later(error) || count > 0) {
+		client->failed |= error != 0;
+		return;
+	}
+	client->failed = !keep(client, bytes, length);
+	block(client, true);
 }
 
 void vb_client_send_descriptors(struct vb_client *client, const struct vb_daemon_message *message, const int *fds,
@@ -108,13 +118,21 @@ void vb_client_send_descriptors(struct vb_client *client, const struct vb_daemon
 
 bool vb_client_try_send_descriptor(struct vb_client *client, const struct vb_daemon_message *message, int fd)
 {
+	if (!client->blocked)
+		vb_client_flush(client);
 	return !client->failed && vb_list_is_empty(&client->unsent) &&
 	       vb_unix_send(client->fd, message, message->header.length, &fd, 1, false) == 0;
 }
 
 void vb_client_send_bytes(struct vb_client *client, const void *bytes, size_t length)
 {
-	send_or_keep(client, bytes, length, NULL, 0);
+	if (client->failed)
+		return;
+	if (!client->blocked && client->unsent_bytes >= MUCH_AT_ONCE)
+		vb_client_flush(client);
+	/* What there is no memory for may have room in the socket. */
+	if (!keep(client, bytes, length))
+		send_or_keep(client, bytes, length, NULL, 0);
 }
 
 void vb_client_send(struct vb_client *client, const struct vb_daemon_message *message)
@@ -122,25 +140,40 @@ void vb_client_send(struct vb_client *client, const struct vb_daemon_message *me
 	vb_client_send_descriptors(client, message, NULL, 0);
 }
 
-void vb_client_flush(struct vb_client *client)
+/* As many of the oldest as one system call sends. */
+static unsigned list_oldest(const struct vb_client *client, struct iovec messages[VB_UNIX_BATCH])
 {
-	if (vb_list_is_empty(&client->unsent))
-		return;
+	unsigned count = 0;
+
 	VB_LIST_FOR_EACH(node, &client->unsent) {
 		struct unsent *unsent = vb_container_of(node, struct unsent, node);
-		int error = vb_unix_send(client->fd, unsent->bytes, unsent->length, NULL, 0, false);
 
-		if (is_for_later(error))
-			return;
-		if (error != 0) {
-			client->failed = true;
-			return;
-		}
-		count_unsent(client, -(ptrdiff_t)unsent->length);
-		vb_list_remove(node);
-		free(unsent);
+		messages[count++] = (struct iovec){unsent->bytes, unsent->length};
+		if (count == VB_UNIX_BATCH)
+			break;
 	}
-	vb_poller_want_write(client->poller, client->fd, client, false);
+	return count;
+}
+
+void vb_client_flush(struct vb_client *client)
+{
+	struct iovec messages[VB_UNIX_BATCH];
+	int sent = 0;
+
+	while (!client->failed && !vb_list_is_empty(&client->unsent)) {
+		sent = vb_unix_send_several(client->fd, messages, list_oldest(client, messages));
+		if (sent < 0)
+			break;
+		for (; sent > 0; sent--) {
+			struct unsent *unsent = vb_container_of(client->unsent.next, struct unsent, node);
+
+			count_unsent(client, -(ptrdiff_t)unsent->length);
+			vb_list_remove(&unsent->node);
+			free(unsent);
+		}
+	}
+	client->failed |= sent < 0 && !is_for_later(sent);
+	block(client, sent < 0);
 }
 
 void vb_client_refuse(struct vb_client *client, uint32_t sequence, int error, const char *text)

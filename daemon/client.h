@@ -41,6 +41,7 @@ struct vb_client {
 	struct vb_connect_owner cm_ids;    /* its communication ids (cm_service.c) */
 	struct vb_list unsent;
 	size_t unsent_bytes;
+	bool blocked;                      /* it does not read: what is unsent waits until it does */
 };
 
 /* Takes the descriptor. NULL: out of memory. */
@@ -50,14 +51,14 @@ void vb_client_destroy(struct vb_client *client);
 
 /* Send, or keep for later. A client that lets too much pile up fails. */
 void vb_client_send(struct vb_client *client, const struct vb_daemon_message *message);
-/* The same for a message of wire/cm_command.h. */
+/* The same for a message of wire/cm_command.h. It leaves with those that follow it, when vb_client_flush is called. */
 void vb_client_send_bytes(struct vb_client *client, const void *bytes, size_t length);
 /* With descriptors; these are not kept for later. */
 void vb_client_send_descriptors(struct vb_client *client, const struct vb_daemon_message *message, const int *fds,
 				unsigned count);
 /* With one descriptor, if the socket takes it now. */
 bool vb_client_try_send_descriptor(struct vb_client *client, const struct vb_daemon_message *message, int fd);
-/* The socket may take more. */
+/* Send what is there, as far as the socket takes it. */
 void vb_client_flush(struct vb_client *client);
 
 void vb_client_refuse(struct vb_client *client, uint32_t sequence, int error, const char *text);

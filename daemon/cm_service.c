@@ -316,14 +316,13 @@ static void transmit_by_adapter(struct vb_cm_service *service, const struct outg
 		vb_subnet_client_send(vb_adapter_service_subnet(service->adapter), vb_clock_now(), &outgoing->path, outgoing->mad);
 }
 
-/* As the one packet of the burst. */
+/* As the last packet of the burst. */
 static void compose(struct vb_cm_service *service, struct outgoing *outgoing)
 {
 	struct iovec span = {.iov_base = outgoing->mad, .iov_len = VB_CM_MAD_LENGTH};
 	struct vb_roce_packet packet;
 
 	vb_cm_packet_describe(&packet, service->psn++);
-	vb_burst_reset(service->burst);
 	vb_burst_append(service->burst, &outgoing->path, &packet, &span, 1);
 }
 
@@ -338,36 +337,60 @@ static void tell_sent(struct vb_cm_service *service, const struct outgoing *outg
 	tell_packet(service, outgoing->for_client, outgoing->lost ? 2 : 1, &outgoing->path, datagram, length);
 }
 
+/* What the burst holds, all of it by one socket: messages to one host are one run, for which the kernel is asked once. */
+static void send_burst(struct vb_cm_service *service)
+{
+	int error = 0;
+
+	for (uint32_t i = 0; i < service->burst->runs; i++) {
+		const struct sender *sender = &service->sender[!vb_path_is_ipv4(&service->burst->run[i].path)];
+		uint32_t lost;
+
+		error = vb_udp_send_run(sender->fd, service->burst, i, &lost);
+		/* A socket that keeps errors also says the last one to the next sender, whatever it was about. */
+		if (error < 0)
+			error = vb_udp_send_run(sender->fd, service->burst, i, &lost);
+		if (error < 0)
+			vb_log_limited(VB_LOG_INFO, "cannot send a connection management message: %s", strerror(-error));
+	}
+	vb_burst_reset(service->burst);
+}
+
 /* False: not before the peer's Ethernet address is known. Without a host that has it, the message is lost. */
 static bool transmit_frame(struct vb_cm_service *service, struct outgoing *outgoing)
 {
+	bool later;
+
+	send_burst(service);
 	compose(service, outgoing);
-	if (!outgoing->lost && !vb_cm_frames_send(service->frames, service->burst) && ++outgoing->attempts < FRAME_ATTEMPTS)
-		return false;
-	tell_sent(service, outgoing);
-	return true;
+	later = !outgoing->lost && !vb_cm_frames_send(service->frames, service->burst) && ++outgoing->attempts < FRAME_ATTEMPTS;
+	if (!later)
+		tell_sent(service, outgoing);
+	vb_burst_reset(service->burst);
+	return !later;
 }
 
+/* Into the burst; one that is captured, or lost on purpose, goes alone. */
 static void transmit(struct vb_cm_service *service, struct outgoing *outgoing)
 {
-	bool ipv6 = !vb_path_is_ipv4(&outgoing->path);
+	bool ipv6 = !vb_path_is_ipv4(&outgoing->path), alone = outgoing->for_client || outgoing->lost;
 	struct sender *sender = &service->sender[ipv6];
-	uint32_t lost;
-	int error;
+	int error = open_sender(service, sender, ipv6);
 
-	error = open_sender(service, sender, ipv6);
-	if (error >= 0) {
-		outgoing->path.source_port = sender->port;
-		compose(service, outgoing);
-		tell_sent(service, outgoing);
-		if (!outgoing->lost)
-			error = vb_udp_send_run(sender->fd, service->burst, 0, &lost);
-		/* A socket that keeps errors also says the last one to the next sender, whatever it was about. */
-		if (!outgoing->lost && error < 0)
-			error = vb_udp_send_run(sender->fd, service->burst, 0, &lost);
-	}
-	if (error < 0)
+	if (error < 0) {
 		vb_log_limited(VB_LOG_INFO, "cannot send a connection management message: %s", strerror(-error));
+		return;
+	}
+	if (alone || !vb_burst_has_room(service->burst, VB_CM_MAD_LENGTH))
+		send_burst(service);
+	outgoing->path.source_port = sender->port;
+	compose(service, outgoing);
+	if (!alone)
+		return;
+	tell_sent(service, outgoing);
+	if (outgoing->lost)
+		vb_burst_reset(service->burst);
+	send_burst(service);
 }
 
 static void wait_for_address(struct vb_cm_service *service, struct outgoing *outgoing)
@@ -406,6 +429,7 @@ static void flush(struct vb_cm_service *service)
 			transmit_by_adapter(service, outgoing);
 		free(outgoing);
 	}
+	send_burst(service);
 }
 
 unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const struct vb_udp_bundle *bundle)
@@ -591,11 +615,11 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 					     .serial = command->serial,
 					     .id = command->id};
 	else if (refusal)
-		reply = (struct vb_cm_reply){.type = VB_CM_REPLY, .error = refusal, .serial = command->serial};
+		reply = (struct vb_cm_reply){.type = VB_CM_REPLY, .error = refusal, .serial = command->serial, .id = command->id};
 	else
 		vb_connect_command(service->connect, now, &client->cm_ids, command, &reply);
 	service->speaking = NULL;
-	if (command->serial != 0)
+	if (command->serial != 0 && !(command->only_refusals && reply.error == 0))
 		vb_client_send_bytes(client, &reply, sizeof(reply));
 }
 
@@ -678,6 +702,8 @@ struct vb_cm_service *vb_cm_service_create(const struct vb_device_table *devices
 	service->psn = vb_random_u32();
 	service->frames = vb_cm_frames_create(poller);
 	service->burst = malloc(sizeof(*service->burst));
+	if (service->burst)
+		vb_burst_reset(service->burst);
 	service->connect = vb_connect_create(&host);
 	if (!service->frames || !service->burst || !service->connect) {
 		vb_cm_service_destroy(service);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See port_group.h. The mirror of the kernel's order is struct vb_port_family.member.
+ * See port_group.h.
  */
 #include "daemon/port_group.h"
 
@@ -31,25 +31,6 @@ void vb_port_group_init(struct vb_port_group *group, uint16_t port)
 	group->taken[0] = true;
 }
 
-static void append_member(struct vb_port_family *family, uint16_t slot)
-{
-	if (family->members < VB_GROUP_MEMBERS)
-		family->member[family->members++] = slot;
-}
-
-/* What the kernel does when a socket leaves: the last one takes its place. False: that socket's place was not known. */
-static bool drop_member(struct vb_port_family *family, uint16_t slot)
-{
-	for (unsigned i = 0; i < family->members; i++) {
-		if (family->member[i] == slot) {
-			family->member[i] = family->member[--family->members];
-			family->nonce[i] = family->nonce[family->members];
-			return true;
-		}
-	}
-	return false;
-}
-
 static int publish_family(struct vb_port_family *family)
 {
 	static struct sock_filter program[VB_STEERING_INSTRUCTIONS];
@@ -58,9 +39,9 @@ static int publish_family(struct vb_port_family *family)
 	unsigned count = 0;
 
 	memset(index_of, 0xff, sizeof(index_of));
-	for (unsigned i = 0; i < family->members; i++)
-		if (family->member[i] != VB_GROUP_UNKNOWN)
-			index_of[family->member[i]] = (uint16_t)i;
+	for (unsigned i = 0; i < family->order.members; i++)
+		if (family->order.member[i] != VB_GROUP_UNKNOWN)
+			index_of[family->order.member[i]] = (uint16_t)i;
 	for (unsigned slot = 1; slot < VB_DAEMON_SLOTS; slot++)
 		if (index_of[slot] != 0xffff)
 			entries[count++] = (struct vb_steering_entry){(uint16_t)slot, index_of[slot]};
@@ -86,11 +67,11 @@ static int send_probe(const struct vb_port_group *group, struct vb_port_family *
 	struct vb_daemon_probe probe;
 	int error = -EAGAIN;
 
-	family->nonce[index] = vb_random_u64();
+	family->order.nonce[index] = vb_random_u64() | 1; /* 0: none */
 	probe = (struct vb_daemon_probe){
 		.magic = be32_of(VB_DAEMON_PROBE_MAGIC),
 		.index = be32_of(index),
-		.nonce = be64_of(family->nonce[index]),
+		.nonce = be64_of(family->order.nonce[index]),
 	};
 	/* One that is not sent would be taken for one that did not arrive. */
 	for (unsigned i = 0; i < PROBE_TRIES && vb_descriptor_error_passes(error); i++)
@@ -111,7 +92,7 @@ static int arrived_probe(const struct vb_port_family *family, int fd, unsigned s
 		vb_wait(&item, 1, deadline);
 		while (item.readable && vb_descriptor_receive(fd, &probe, sizeof(probe)) >= 0)
 			for (unsigned i = 0; i < sent; i++)
-				if (be64_get(probe.nonce) == family->nonce[i])
+				if (family->order.nonce[i] != 0 && be64_get(probe.nonce) == family->order.nonce[i])
 					return (int)i;
 	} while (vb_clock_now() < deadline);
 	return -1;
@@ -139,32 +120,15 @@ static void find_own_place(const struct vb_port_group *group, struct vb_port_fam
 		while (place >= 0 && vb_descriptor_receive(family->fd[0], &rest, sizeof(rest)) >= 0)
 			;
 		if (place >= 0) {
-			for (int before = 0; before < place; before++)
-				family->member[before] = VB_GROUP_UNKNOWN;
-			family->member[place] = 0;
-			family->members = (unsigned)place + 1;
+			vb_group_order_begin(&family->order, 0, (unsigned)place);
 			return;
 		}
 		if (sent < until)
 			break;
 	}
 	/* No loopback to probe over, or another program's group: all we can do is to believe that we are alone. */
-	family->members = 0;
+	vb_group_order_begin(&family->order, 0, 0);
 	family->unsure = true;
-	append_member(family, 0);
-}
-
-/* A socket whose place was never learnt is not ours any more. If it has left, some other has moved without our knowing: learn all places
- * anew. */
-static void relearn(struct vb_port_group *group, unsigned f)
-{
-	struct vb_port_family *family = &group->family[f];
-	unsigned members = family->members;
-
-	group->settled = false;
-	find_own_place(group, family);
-	while (family->members < members)
-		append_member(family, VB_GROUP_UNKNOWN);
 }
 
 static void explain_bind(uint16_t port, int error, char *why, size_t room)
@@ -247,7 +211,7 @@ int vb_port_group_add(struct vb_port_group *group, uint32_t slot, char *why, siz
 			break;
 		}
 		family->fd[slot] = fd;
-		append_member(family, (uint16_t)slot);
+		vb_group_order_append(&family->order, (uint16_t)slot);
 		/* So that its user cannot change the program, nor claim another slot of our successor. */
 		error = vb_udp_mark(fd, (uint16_t)slot);
 		if (error != 0)
@@ -275,7 +239,7 @@ bool vb_port_group_remove(struct vb_port_group *group, uint32_t slot)
 
 		if (family->fd[slot] < 0)
 			continue;
-		placed = drop_member(family, (uint16_t)slot);
+		placed = vb_group_order_drop(&family->order, (uint16_t)slot);
 		left = left && placed;
 		/* A child that the process forked may hold the socket open: make it leave, do not only close it. But who was adopted and
 		 * has not said where it stands may live and have hung up because we stood still: it will come again, with these. */
@@ -283,8 +247,6 @@ bool vb_port_group_remove(struct vb_port_group *group, uint32_t slot)
 			(void)vb_udp_leave_group(family->fd[slot], f == VB_GROUP_IPV6);
 		vb_descriptor_close(family->fd[slot]);
 		family->fd[slot] = -1;
-		if (!placed)
-			relearn(group, f);
 	}
 	group->taken[slot] = false;
 	if (group->settled)
@@ -357,23 +319,24 @@ void vb_port_group_adopt_own(struct vb_port_group *group, const int fd[VB_GROUP_
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
 		struct vb_port_family *family = &group->family[f];
 
-		if (fd[f] < 0 || !is_adoptable(group, f, fd[f]) || family->members < 2 ||
-		    family->member[family->members - 1] != 0)
+		if (fd[f] < 0 || !is_adoptable(group, f, fd[f]) || family->order.members < 2 ||
+		    family->order.member[family->order.members - 1] != 0)
 			continue;
-		for (unsigned i = 0; i + 1 < family->members; i++) {
+		for (unsigned i = 0; i + 1 < family->order.members; i++) {
 			int copy;
 
-			if (family->member[i] != VB_GROUP_UNKNOWN || send_probe(group, family, i) != 0 ||
-			    arrived_probe(family, fd[f], family->members) != (int)i)
+			if (family->order.member[i] != VB_GROUP_UNKNOWN || send_probe(group, family, i) != 0 ||
+			    arrived_probe(family, fd[f], family->order.members) != (int)i)
 				continue;
 			copy = vb_descriptor_duplicate(fd[f]);
 			if (copy < 0)
 				break;
-			/* The one we made is the last member: it leaves without moving another. */
+			/* Processes that were adopted before have it too: it leaves, and is not only closed. */
+			(void)vb_udp_leave_group(family->fd[0], f == VB_GROUP_IPV6);
 			vb_descriptor_close(family->fd[0]);
-			family->members--;
+			(void)vb_group_order_drop(&family->order, 0);
 			family->fd[0] = copy;
-			family->member[i] = 0;
+			family->order.member[i] = 0;
 			break;
 		}
 	}
@@ -384,8 +347,7 @@ unsigned vb_port_group_unknown(const struct vb_port_group *group)
 	unsigned unknown = 0;
 
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
-		for (unsigned i = 0; i < group->family[f].members; i++)
-			unknown += group->family[f].member[i] == VB_GROUP_UNKNOWN;
+		unknown += vb_group_order_unknown(&group->family[f].order);
 	return unknown;
 }
 
@@ -402,8 +364,7 @@ unsigned vb_port_group_unplaced(const struct vb_port_group *group)
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
 		for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
 			sockets += group->family[f].fd[s] >= 0;
-		for (unsigned i = 0; i < group->family[f].members; i++)
-			placed += group->family[f].member[i] != VB_GROUP_UNKNOWN;
+		placed += group->family[f].order.members - vb_group_order_unknown(&group->family[f].order);
 	}
 	return sockets - placed;
 }
@@ -411,23 +372,48 @@ unsigned vb_port_group_unplaced(const struct vb_port_group *group)
 void vb_port_group_probe(struct vb_port_group *group)
 {
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
-		for (unsigned i = 0; i < group->family[f].members; i++)
-			if (group->family[f].member[i] == VB_GROUP_UNKNOWN)
+		for (unsigned i = 0; i < group->family[f].order.members; i++)
+			if (group->family[f].order.member[i] == VB_GROUP_UNKNOWN)
 				(void)send_probe(group, &group->family[f], i);
+}
+
+static void take_place(struct vb_port_group *group, struct vb_port_family *family, uint32_t slot, uint64_t nonce)
+{
+	if (family->fd[slot] >= 0 && vb_group_order_seen(&family->order, (uint16_t)slot, nonce) && group->settled)
+		(void)publish(group);
 }
 
 void vb_port_group_probe_seen(struct vb_port_group *group, uint32_t slot, uint64_t nonce)
 {
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
+		take_place(group, &group->family[f], slot, nonce);
+}
+
+bool vb_port_group_is_probe(struct vb_port_group *group, struct vb_port_family *family, const void *bytes, size_t length)
+{
+	struct vb_daemon_probe probe;
+
+	if (length != sizeof(probe))
+		return false;
+	memcpy(&probe, bytes, sizeof(probe));
+	if (be32_get(probe.magic) != VB_DAEMON_PROBE_MAGIC)
+		return false;
+	take_place(group, family, 0, be64_get(probe.nonce));
+	return true;
+}
+
+void vb_port_group_drain_own(struct vb_port_group *group)
+{
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
 		struct vb_port_family *family = &group->family[f];
+		struct vb_daemon_probe probe;
+		ssize_t length = 0;
 
-		for (unsigned i = 0; i < family->members; i++) {
-			if (family->member[i] != VB_GROUP_UNKNOWN || family->nonce[i] != nonce || family->fd[slot] < 0)
-				continue;
-			family->member[i] = (uint16_t)slot;
-			if (group->settled)
-				(void)publish(group);
-			return;
+		/* Its processes could fill it for ever. */
+		for (unsigned i = 0; family->fd[0] >= 0 && length >= 0 && i < PROBES_AT_ONCE; i++) {
+			length = vb_descriptor_receive(family->fd[0], &probe, sizeof(probe));
+			if (length >= 0)
+				(void)vb_port_group_is_probe(group, family, &probe, (size_t)length);
 		}
 	}
 }

@@ -4,13 +4,13 @@
  * steering program over them. A process that holds one of the sockets can leave the group, take the program away or
  * take a flow: processes that share a port must trust each other.
  *
- * The kernel numbers the sockets of a group in the order they joined and moves the last one into the hole when one
- * leaves. The group here mirrors that order and rewrites the program at each change. It keeps a duplicate of every
- * slot's sockets, so that they leave when it says so and not when a process happens to die.
+ * The group follows the order in which the kernel has the sockets (group_order.h), and rewrites the program at each change. It keeps
+ * a duplicate of every slot's sockets, so that they leave when it says so and not when a process happens to die.
  *
  * A daemon that starts where another one died finds sockets it does not know, still steered by the old program. It
  * learns their order with probes that name an index: the process that sees one says so (vb_port_group_probe_seen).
- * Until all are known or given up (vb_port_group_settle) the program is left alone.
+ * Until all are known or given up (vb_port_group_settle) the program is left alone. Those that were given up are asked on: when their
+ * process dies another socket moves.
  */
 #ifndef VB_DAEMON_PORT_GROUP_H
 #define VB_DAEMON_PORT_GROUP_H
@@ -19,20 +19,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/group_order.h"
 #include "wire/daemon_message.h"
 
 enum { VB_GROUP_IPV4, VB_GROUP_IPV6, VB_GROUP_FAMILIES };
-
-/* As many as there are slots, and some that no process claims. */
-enum { VB_GROUP_MEMBERS = VB_DAEMON_SLOTS + 64, VB_GROUP_UNKNOWN = 0xffff };
 
 struct vb_port_family {
 	bool available;
 	bool unsure;                       /* no socket could be asked: loopback is down */
 	int fd[VB_DAEMON_SLOTS];           /* our duplicate of each slot's socket, -1: none */
-	unsigned members;
-	uint16_t member[VB_GROUP_MEMBERS]; /* slot of the socket with that index, or VB_GROUP_UNKNOWN */
-	uint64_t nonce[VB_GROUP_MEMBERS];  /* of the probe last sent there */
+	struct vb_group_order order;
 };
 
 struct vb_port_group {
@@ -74,6 +70,10 @@ unsigned vb_port_group_unplaced(const struct vb_port_group *group);
 void vb_port_group_probe(struct vb_port_group *group);
 /* The process that owns `slot` received this nonce. */
 void vb_port_group_probe_seen(struct vb_port_group *group, uint32_t slot, uint64_t nonce);
+/* What came to slot 0's own socket: a probe? */
+bool vb_port_group_is_probe(struct vb_port_group *group, struct vb_port_family *family, const void *bytes, size_t length);
+/* Probes at slot 0's sockets of a user's port, where nothing else is meant for the daemon. */
+void vb_port_group_drain_own(struct vb_port_group *group);
 /* No more waiting for survivors: steer by what is known. */
 void vb_port_group_settle(struct vb_port_group *group);
 /* Where the program is stale, packets reach the wrong process: attach it once more. 0 or -errno. */

@@ -20,6 +20,7 @@
 #include "daemon/client.h"
 #include "daemon/cm_service.h"
 #include "daemon/device_table.h"
+#include "daemon/inquiries.h"
 #include "daemon/resource_queries.h"
 #include "daemon/shapes.h"
 #include "daemon/slots.h"
@@ -29,11 +30,8 @@
 #include "io/descriptor.h"
 #include "io/ethernet.h"
 #include "io/event.h"
-#include "io/explain_output.h"
 #include "io/host.h"
-#include "io/inquiry.h"
 #include "io/netlink.h"
-#include "io/process.h"
 #include "io/udp.h"
 #include "wire/daemon_message.h"
 
@@ -48,7 +46,7 @@
 /* How long no client is accepted when there are no descriptors. */
 #define NO_DESCRIPTORS_PAUSE VB_MILLISECONDS(100)
 
-enum { INQUIRIES_PER_SECOND = 64, MUCH_UNSENT = 256 * 1024, MANY_IDS = 1024 };
+enum { MUCH_UNSENT = 256 * 1024, MANY_IDS = 1024, MESSAGES_AT_ONCE = 8 };
 
 struct vb_server {
 	struct vb_server_config config;
@@ -66,8 +64,7 @@ struct vb_server {
 	struct vb_resource_queries queries;
 	struct vb_shapes shapes;
 	uint64_t stray_packets;
-	vb_time inquiries_since;           /* answered only so often a second */
-	unsigned inquiries;
+	struct vb_inquiries inquiries;
 	struct vb_users users;
 	int reserve;                       /* a descriptor to give up when there are no more; -1: it is given up */
 	vb_time listen_again;              /* the listener rests until then: there are no descriptors */
@@ -193,61 +190,17 @@ static void refresh_devices(struct vb_server *server)
 
 /* ---- slot 0 ---- */
 
-/* "1.2.3" as the bytes 1, 2 and 3 of a number. */
-static uint32_t version_number(void)
-{
-	unsigned major = 0, minor = 0, patch = 0;
-
-	(void)sscanf(VERBENA_VERSION, "%u.%u.%u", &major, &minor, &patch);
-	return (major & 0xff) << 16 | (minor & 0xff) << 8 | (patch & 0xff);
-}
-
-/* Asked by a peer whom the process itself does not answer. */
-static enum vb_inquiry_status status_about(const struct vb_server *server, uint32_t qpn)
-{
-	VB_LIST_FOR_EACH(node, &server->client_list) {
-		const struct vb_client *client = vb_container_of(node, struct vb_client, node);
-
-		if (client->slot != 0 && client->slot == qpn >> VB_DAEMON_INDEX_BITS)
-			return vb_process_is_stopped(client->peer.pid) ? VB_INQUIRY_STOPPED : VB_INQUIRY_LIVES;
-	}
-	return VB_INQUIRY_NO_PROCESS;
-}
-
-/* A process explains a failure and asks about a queue pair of no process here, or whether we are here at all. */
-static bool answer_inquiry(struct vb_server *server, vb_time now, int fd, const struct vb_udp_bundle *bundle)
-{
-	struct vb_inquiry inquiry;
-	struct vb_inquiry_answer answer = {0};
-
-	if (bundle->segment != bundle->length || !vb_inquiry_decode(&inquiry, bundle->bytes, bundle->length))
-		return false;
-	if (now - server->inquiries_since >= VB_SECONDS(1)) {
-		server->inquiries_since = now;
-		server->inquiries = 0;
-	}
-	if (server->inquiries++ >= INQUIRIES_PER_SECOND || !vb_explain_output_tells_peers())
-		return true;
-	if (inquiry.qpn > 1)
-		answer.status = VB_INQUIRY_NO_PROCESS;
-	else
-		answer.status = inquiry.about_qpn == 0 ? VB_INQUIRY_DAEMON : status_about(server, inquiry.about_qpn);
-	answer.qpn = inquiry.qpn;
-	answer.nonce = inquiry.nonce;
-	answer.version = version_number();
-	vb_inquiry_reply(fd, &bundle->from, &answer);
-	return true;
-}
-
 /* Packets for slot 0 and for slots without an owner. MADs are for the connection manager; the rest is not answered: to the
  * sender a dead QP is silence. */
-static void drain_bundle(struct vb_server *server, vb_time now, int fd, const struct vb_udp_bundle *bundle)
+static void drain_bundle(struct vb_server *server, vb_time now, struct vb_port_family *family, const struct vb_udp_bundle *bundle)
 {
-	if (vb_cm_service_receive(server->cm, now, bundle) == 0 && !answer_inquiry(server, now, fd, bundle))
+	if (vb_cm_service_receive(server->cm, now, bundle) == 0 &&
+	    !vb_inquiries_answer(&server->inquiries, &server->client_list, now, family->fd[0], bundle) &&
+	    !vb_slots_is_probe(&server->slots, family, bundle->bytes, bundle->length))
 		server->stray_packets++;
 }
 
-static void drain_own_socket(struct vb_server *server, const struct vb_port_family *family)
+static void drain_own_socket(struct vb_server *server, struct vb_port_family *family)
 {
 	bool ipv6 = family == &server->slots.shared.port.family[VB_GROUP_IPV6];
 	vb_time now = vb_clock_now();
@@ -257,7 +210,7 @@ static void drain_own_socket(struct vb_server *server, const struct vb_port_fami
 	for (unsigned round = 0; round < 16; round++) {
 		count = vb_udp_batch_receive(server->batch, family->fd[0], ipv6);
 		for (int i = 0; i < count; i++)
-			drain_bundle(server, now, family->fd[0], vb_udp_batch_at(server->batch, (unsigned)i));
+			drain_bundle(server, now, family, vb_udp_batch_at(server->batch, (unsigned)i));
 		if (count < VB_UDP_BATCH)
 			break;
 	}
@@ -540,39 +493,67 @@ static void drop_client(struct vb_server *server, struct vb_client *client)
 	}
 }
 
-static void receive_message(struct vb_server *server, struct vb_client *client)
+/* What came with the message is lost, and nothing else: the process has its own, and asks again. */
+static void refuse_for_descriptors(struct vb_server *server, struct vb_client *client, const struct vb_daemon_header *header)
 {
-	union {
-		struct vb_daemon_message message;
-		uint8_t room[VB_DAEMON_MAX_MESSAGE];
-	} in;
-	int fds[VB_DAEMON_MAX_FDS], error;
-	unsigned count;
-	ssize_t length = vb_unix_receive(client->fd, &in, sizeof(in), fds, VB_DAEMON_MAX_FDS, &count, 0);
+	vb_log_limited(VB_LOG_WARN, "no descriptors are left for what pid %d shows", (int)client->peer.pid);
+	vb_slots_turned_away(&server->slots);
+	if (!client->greeted)
+		client->failed = true;
+	else if (header->type == VB_DAEMON_RESOURCES)
+		vb_resource_queries_answer(&server->queries, client, -1);
+	else
+		vb_client_refuse(client, header->sequence ? header->sequence : 1, EMFILE, "verbenad has no descriptors left");
+}
 
-	/* It is there still when there is memory for it. */
-	if (length == -EAGAIN || length == -ENOMEM || length == -ENOBUFS)
+static void take_message(struct vb_server *server, struct vb_client *client, const struct vb_unix_message *in)
+{
+	const struct vb_daemon_message *message = in->bytes;
+	size_t length = in->length > 0 ? (size_t)in->length : 0;
+	int error = 0;
+
+	if (in->length == -EMFILE) {
+		refuse_for_descriptors(server, client, &message->header);
 		return;
-	if (length <= 0) {
+	}
+	if (length == 0 || in->count > VB_DAEMON_MAX_FDS) {
 		client->failed = true;
 		return;
 	}
-	if (client->greeted && (size_t)length >= sizeof(in.message.header.type) && in.message.header.type >= VB_DAEMON_CM_TYPES) {
-		on_connection_message(server, client, &in, (size_t)length);
-		error = 0;
-	} else if ((error = vb_daemon_message_check(&in, (size_t)length, count, VB_DAEMON_FROM_PROCESS)) == 0) {
-		dispatch(server, client, &in.message, fds, count);
+	if (client->greeted && length >= sizeof(message->header.type) && message->header.type >= VB_DAEMON_CM_TYPES) {
+		on_connection_message(server, client, message, length);
+	} else if ((error = vb_daemon_message_check(message, length, in->count, VB_DAEMON_FROM_PROCESS)) == 0) {
+		dispatch(server, client, message, in->fds, in->count);
 	} else {
 		vb_log_limited(VB_LOG_WARN, "pid %d, uid %u sent what is no message", (int)client->peer.pid,
 			       (unsigned)client->peer.uid);
 		if (error == -EPROTONOSUPPORT)
-			vb_client_refuse(client, in.message.header.sequence ? in.message.header.sequence : 1, error,
+			vb_client_refuse(client, message->header.sequence ? message->header.sequence : 1, error,
 					 "this verbenad speaks another version of the protocol: stop it, or use "
 					 "libraries of the same release");
 		client->failed = true;
 	}
-	for (unsigned i = 0; i < count; i++)
-		vb_descriptor_close(fds[i]);
+}
+
+static void receive_messages(struct vb_server *server, struct vb_client *client)
+{
+	_Alignas(8) uint8_t room[MESSAGES_AT_ONCE][VB_DAEMON_MAX_MESSAGE];
+	struct vb_unix_message in[MESSAGES_AT_ONCE];
+	int count;
+
+	for (unsigned i = 0; i < MESSAGES_AT_ONCE; i++) {
+		memset(room[i], 0, sizeof(struct vb_daemon_header)); /* looked at where its length is not told */
+		in[i] = (struct vb_unix_message){.bytes = room[i], .room = sizeof(room[i])};
+	}
+	count = vb_unix_receive_several(client->fd, in, MESSAGES_AT_ONCE, 0);
+	/* It is there still when there is memory for it. */
+	client->failed |= count < 0 && count != -EAGAIN && count != -ENOMEM && count != -ENOBUFS;
+	for (int i = 0; i < count; i++) {
+		if (!client->failed)
+			take_message(server, client, &in[i]);
+		for (unsigned j = 0; j < in[i].count; j++)
+			vb_descriptor_close(in[i].fds[j]);
+	}
 }
 
 static int watch_listeners(struct vb_server *server, bool watch)
@@ -597,6 +578,7 @@ static void turn_away(struct vb_server *server, int listener)
 	int fd;
 
 	vb_log_limited(VB_LOG_WARN, "no descriptors are left: a process is turned away");
+	vb_slots_turned_away(&server->slots);
 	if (server->reserve >= 0)
 		vb_descriptor_close(server->reserve);
 	fd = vb_unix_accept(listener);
@@ -750,7 +732,7 @@ static void serve(struct vb_server *server, void *tag)
 		struct vb_client *client = tag;
 
 		vb_client_flush(client);
-		receive_message(server, client);
+		receive_messages(server, client);
 	}
 }
 
@@ -768,6 +750,17 @@ static void drop_failed(struct vb_server *server)
 	if (server->much_freed)
 		malloc_trim(0);
 	server->much_freed = false;
+}
+
+/* What they were told in this turn, by one system call for each. */
+static void flush_clients(struct vb_server *server)
+{
+	VB_LIST_FOR_EACH(node, &server->client_list) {
+		struct vb_client *client = vb_container_of(node, struct vb_client, node);
+
+		if (!client->blocked && !vb_list_is_empty(&client->unsent))
+			vb_client_flush(client);
+	}
 }
 
 /* While we take sockets over, what goes to QP1 reaches the socket that stands first in the group: a request sent to this host
@@ -815,6 +808,8 @@ bool vb_server_turn(struct vb_server *server, vb_time until)
 		refresh_devices(server);
 	if (now >= server->hello_deadline)
 		expire_hello(server, now);
+	/* A process that waits for an answer goes on while messages are sent to other hosts. */
+	flush_clients(server);
 	drop_failed(server);
 	if (may_manage_connections(server))
 		vb_cm_service_run(server->cm, now);
@@ -822,6 +817,7 @@ bool vb_server_turn(struct vb_server *server, vb_time until)
 	vb_adapter_service_run(server->adapter, now);
 	close_port_if_unused(server);
 	vb_slots_expire(&server->slots, now);
+	flush_clients(server);
 	/* A process that connects after this look finds no daemon listening, and starts the next daemon. */
 	return may_end(server) && now >= server->idle_deadline && count == 0;
 }

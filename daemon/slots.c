@@ -23,6 +23,8 @@
 #define SURVIVOR_PATIENCE VB_SECONDS(2)
 /* A probe may be lost like any datagram. */
 #define PROBE_AGAIN VB_MILLISECONDS(200)
+/* Where all processes that came have their places: sockets of others, which leave when these die. */
+#define PROBE_ABSENT VB_SECONDS(1)
 /* What the kernel refused for want of memory. */
 #define RETRY_AFTER VB_MILLISECONDS(20)
 
@@ -101,6 +103,7 @@ static int open_group(struct vb_slot_group *group, char *why, size_t room)
 		return error;
 	if (!group->port.settled) {
 		group->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
+		group->probe_deadline = vb_clock_now() + PROBE_AGAIN;
 		vb_log(VB_LOG_INFO, "taking over %u sockets on UDP port %u of a verbenad that died",
 		       vb_port_group_unknown(&group->port), group->port.port);
 	}
@@ -319,6 +322,19 @@ static void send_slot(struct vb_client *client, uint32_t sequence, bool with_soc
 	vb_client_send_descriptors(client, &message, fds, count);
 }
 
+/* Ask who stands at the places that are not known, now and again until all have answered. */
+static void probe(struct vb_slot_group *group)
+{
+	bool awaited = !group->port.settled || vb_port_group_unplaced(&group->port) > 0;
+
+	if (vb_port_group_unknown(&group->port) == 0) {
+		group->probe_deadline = VB_TIME_NEVER;
+		return;
+	}
+	vb_port_group_probe(&group->port);
+	group->probe_deadline = vb_clock_now() + (awaited ? PROBE_AGAIN : PROBE_ABSENT);
+}
+
 /* group NULL: a range of numbers, and no sockets. */
 static int add_slot(struct vb_slots *slots, struct vb_slot_group *group, uint32_t *slot, char *why, size_t room)
 {
@@ -343,6 +359,7 @@ static int add_slot(struct vb_slots *slots, struct vb_slot_group *group, uint32_
 		return error;
 	}
 	slots->taken[*slot] = true;
+	probe(group);
 	return 0;
 }
 
@@ -404,21 +421,6 @@ void vb_slots_open(struct vb_slots *slots, struct vb_client *client, const struc
 		client->waiting_open = sequence;
 }
 
-/* Ask those who were adopted where they stand, now and again until all have answered. */
-static void probe(struct vb_slot_group *group)
-{
-	vb_port_group_probe(&group->port);
-	group->probe_deadline = vb_clock_now() + PROBE_AGAIN;
-}
-
-static void probe_again(struct vb_slot_group *group)
-{
-	if (vb_port_group_unplaced(&group->port) > 0)
-		probe(group);
-	else
-		group->probe_deadline = VB_TIME_NEVER;
-}
-
 void vb_slots_release(struct vb_slots *slots, struct vb_client *client)
 {
 	struct vb_slot_group *group = client->group;
@@ -438,12 +440,8 @@ void vb_slots_release(struct vb_slots *slots, struct vb_client *client)
 	client->slot = 0;
 	vb_client_set_page(client, -1);
 	vb_client_forget_segment(client);
-	/* Removal of a survivor that never said where it stands: the others say so again. */
-	if (group && group->port.open && !group->port.settled) {
-		if (group->settle_deadline == VB_TIME_NEVER)
-			group->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
+	if (group)
 		probe(group);
-	}
 }
 
 /* ---- after a daemon's death ---- */
@@ -474,6 +472,19 @@ static void settle_if_possible(struct vb_slots *slots, struct vb_slot_group *gro
 	group->settle_deadline = VB_TIME_NEVER;
 	give_up_unclaimed(slots, group);
 	serve_waiting(slots, group);
+}
+
+static void await_longer(struct vb_slot_group *group)
+{
+	if (group->port.open && !group->port.settled)
+		group->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
+}
+
+void vb_slots_turned_away(struct vb_slots *slots)
+{
+	await_longer(&slots->shared);
+	VB_LIST_FOR_EACH(node, &slots->groups)
+		await_longer(vb_container_of(node, struct vb_slot_group, node));
 }
 
 /* May this port have that slot? The socket's mark says only that a process was given it once: it may have given it back
@@ -564,6 +575,8 @@ void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const stru
 			vb_port_group_forget(&group->port, m->slot.slot);
 		}
 	}
+	if (error == -EMFILE)
+		await_longer(group);
 	if (error != 0) {
 		vb_client_refuse(client, m->header.sequence, error, why_not_adopted(error));
 		return;
@@ -580,6 +593,15 @@ void vb_slots_probe_seen(struct vb_slots *slots, struct vb_client *client, uint6
 	vb_port_group_probe_seen(&client->group->port, client->slot, nonce);
 	settle_if_possible(slots, client->group, false);
 	give_up_unclaimed(slots, client->group);
+}
+
+bool vb_slots_is_probe(struct vb_slots *slots, struct vb_port_family *family, const void *bytes, size_t length)
+{
+	if (!vb_port_group_is_probe(&slots->shared.port, family, bytes, length))
+		return false;
+	settle_if_possible(slots, &slots->shared, false);
+	give_up_unclaimed(slots, &slots->shared);
+	return true;
 }
 
 bool vb_slots_is_foreign(const struct vb_slots *slots, const struct vb_client *client, uint32_t qpn)
@@ -619,8 +641,12 @@ static void retry_refused(struct vb_slots *slots, struct vb_slot_group *group, v
 
 static void expire_group(struct vb_slots *slots, struct vb_slot_group *group, vb_time now)
 {
-	if (now >= group->probe_deadline)
-		probe_again(group);
+	if (now >= group->probe_deadline) {
+		if (group != &slots->shared)
+			vb_port_group_drain_own(&group->port);
+		probe(group);
+		settle_if_possible(slots, group, false);
+	}
 	if (now >= group->settle_deadline)
 		settle_if_possible(slots, group, true);
 	retry_refused(slots, group, now);

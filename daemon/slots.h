@@ -70,6 +70,10 @@ bool vb_slots_is_map(const struct vb_slots *slots, const void *tag);
 void vb_slots_open(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *message);
 void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *message, const int *fds);
 void vb_slots_probe_seen(struct vb_slots *slots, struct vb_client *client, uint64_t nonce);
+/* What came to slot 0's socket on port 4791: a probe, by which we see where that socket stands? */
+bool vb_slots_is_probe(struct vb_slots *slots, struct vb_port_family *family, const void *bytes, size_t length);
+/* For want of descriptors a process could not say what it has: while that lasts no packets are given up. */
+void vb_slots_turned_away(struct vb_slots *slots);
 /* The slot is given back, if it has one. */
 void vb_slots_release(struct vb_slots *slots, struct vb_client *client);
 

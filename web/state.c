@@ -71,7 +71,7 @@ static void print_resources(const struct vb_web_state *state, FILE *out)
 {
 	struct vb_cli_res_options options = { .json = true };
 
-	for (unsigned kind = 0; kind < VB_CLI_KINDS; kind++)
+	for (unsigned kind = 0; kind < VB_RESOURCE_KINDS; kind++)
 		options.kind[kind] = true;
 	vb_cli_res_print_json(out, &options, &state->newer.holders);
 }

@@ -4,7 +4,13 @@
  */
 #include "base/lock.h"
 
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
 	/* Some 20 us, longer than a pass keeps a queue pair: going to sleep and being woken takes as long. Two threads that send to
@@ -15,6 +21,9 @@ enum {
 #else
 	TRIES = 2000,
 #endif
+	/* The thread that has the lock may wait for this very processor, if it lost it in between: it is let in, which is nothing where
+	 * no thread waits. */
+	TRIES_BETWEEN_YIELDS = TRIES / 8,
 	NAP = 1000000,                     /* ns */
 };
 
@@ -27,67 +36,42 @@ void vb_lock_init(struct vb_lock *lock, enum vb_lock_rank rank)
 	(void)rank;
 	*lock = (struct vb_lock){.taken = 0};
 #endif
-	pthread_mutex_init(&lock->wait_mutex, NULL);
 }
 
-void vb_lock_fini(struct vb_lock *lock)
-{
-	if (lock->has_condition)
-		pthread_cond_destroy(&lock->released);
-	pthread_mutex_destroy(&lock->wait_mutex);
-}
-
-/* With the first sleeper, and not before: an initializer can give a condition no other clock than the one that is set by hand. Caller holds
- * wait_mutex. */
-static void make_condition(struct vb_lock *lock)
-{
-	pthread_condattr_t attributes;
-
-	if (lock->has_condition)
-		return;
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&lock->released, &attributes);
-	pthread_condattr_destroy(&attributes);
-	lock->has_condition = true;
-}
-
-/* Until it was released, or a nap is over. Caller holds wait_mutex. */
+/* Until it was released, or a nap is over. */
 static void nap(struct vb_lock *lock)
 {
-	struct timespec until;
+	const struct timespec length = {.tv_nsec = NAP};
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += NAP;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_nsec -= 1000000000;
-		until.tv_sec++;
-	}
-	pthread_cond_timedwait(&lock->released, &lock->wait_mutex, &until);
+	syscall(SYS_futex, &lock->taken, FUTEX_WAIT_PRIVATE, 1, &length, NULL, 0);
 }
 
 void vb_lock_wait(struct vb_lock *lock)
 {
-	for (unsigned i = 0; i < TRIES; i++) {
+	int saved;
+
+	for (unsigned i = 1; i <= TRIES; i++) {
 		if (__atomic_load_n(&lock->taken, __ATOMIC_RELAXED) == 0 && vb_lock_grab(lock))
 			return;
 		vb_lock_relax();
+		if (i % TRIES_BETWEEN_YIELDS == 0)
+			sched_yield();
 	}
-	pthread_mutex_lock(&lock->wait_mutex);
-	make_condition(lock);
+	saved = errno;
 	__atomic_fetch_add(&lock->sleepers, 1, __ATOMIC_SEQ_CST);
 	while (!vb_lock_grab(lock))
 		nap(lock);
 	__atomic_fetch_sub(&lock->sleepers, 1, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&lock->wait_mutex);
+	errno = saved;
 }
 
-/* A thread that was woken gets wait_mutex after us, and not before may the lock go. */
+/* As soon as it is released another thread may take it, and end what it protects: its address is all that is used after that, and waking
+ * threads that sleep at an address at which nothing is any more wakes none, or one that looks and sleeps again. */
 void vb_lock_release_to_sleepers(struct vb_lock *lock)
 {
-	pthread_mutex_lock(&lock->wait_mutex);
+	int saved = errno;
+
 	__atomic_store_n(&lock->taken, 0, __ATOMIC_RELEASE);
-	/* There is one: it was made before `sleepers` was counted up, under wait_mutex. */
-	pthread_cond_signal(&lock->released);
-	pthread_mutex_unlock(&lock->wait_mutex);
+	syscall(SYS_futex, &lock->taken, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	errno = saved;
 }

@@ -7,9 +7,9 @@
  * are visible. Where those went to memory that another processor looks at, as in local/, this is 100 ns. Here a store releases
  * the lock, and no thread waits for it: a SEND through memory takes an eighth less time in all.
  *
- * A thread that does not get the lock within some microseconds sleeps, and says so before; the one that releases it looks whether
- * another sleeps. Looking and releasing are two steps, between which a sleeper may come and be missed: so sleepers look for
- * themselves once in a millisecond.
+ * A thread that does not get the lock within some microseconds sleeps (futex), and says so before; the one that releases it looks
+ * whether another sleeps, and wakes one: a system call for either. Looking and releasing are two steps, between which a sleeper may
+ * come and be missed: so sleepers look for themselves once in a millisecond.
  *
  * Each has a rank, which says in which order locks are taken: base/lock_order.h.
  */
@@ -17,7 +17,6 @@
 #define VB_BASE_LOCK_H
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,9 +26,6 @@
 struct VB_IS_LOCK("lock") vb_lock {
 	uint32_t taken;                    /* atomic: 0 or 1 */
 	uint32_t sleepers;                 /* atomic */
-	pthread_mutex_t wait_mutex;        /* of threads that sleep */
-	pthread_cond_t released;
-	bool has_condition;                /* under wait_mutex */
 #ifdef VB_CHECK_INVARIANTS
 	enum vb_lock_rank rank;
 #endif
@@ -37,14 +33,13 @@ struct VB_IS_LOCK("lock") vb_lock {
 
 #ifdef VB_CHECK_INVARIANTS
 #define VB_LOCK_RANK_OF(lock) ((lock)->rank)
-#define VB_LOCK_INITIALIZER(its_rank) {.wait_mutex = PTHREAD_MUTEX_INITIALIZER, .rank = (its_rank)}
+#define VB_LOCK_INITIALIZER(its_rank) {.rank = (its_rank)}
 #else
 #define VB_LOCK_RANK_OF(lock) ((enum vb_lock_rank)0)
-#define VB_LOCK_INITIALIZER(its_rank) {.wait_mutex = PTHREAD_MUTEX_INITIALIZER}
+#define VB_LOCK_INITIALIZER(its_rank) {.taken = 0}
 #endif
 
 void vb_lock_init(struct vb_lock *lock, enum vb_lock_rank rank);
-void vb_lock_fini(struct vb_lock *lock);
 
 /* ---- what does not happen often ---- */
 

@@ -166,7 +166,8 @@ static void say_subnet(const struct vb_explain_connection *c, struct vb_report *
 		vb_report_say(report, VB_REPORT_CAUSE,
 			      "the InfiniBand port has no subnet manager, and without one there are no LIDs and no paths.");
 		vb_report_say(report, VB_REPORT_FIX,
-			      "Start one on any host of the fabric: 'verbena run opensm -B'. 'verbena run ibstat' shows State: Active "
+			      "Start one on any host of the fabric: 'verbena run opensm -B -f opensm.log'. "
+			      "'verbena run ibstat' shows State: Active "
 			      "when it has set up the port.");
 		break;
 	case EADDRNOTAVAIL:

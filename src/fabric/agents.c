@@ -374,19 +374,6 @@ static void deliver(struct vb_agents *agents, const struct agent *agent, int sta
 	agents->host->deliver(agents->host_context, agent->owner, agent->id, status, address, message, length);
 }
 
-static void reply_to(struct vb_agents *agents, vb_time now, const struct vb_mad_address *from, const struct vb_mad *mad)
-{
-	struct vb_mad_address back = *from;
-
-	back.route.dlid = from->route.slid;
-	back.route.slid = from->route.dlid;
-	memcpy(back.route.sgid, from->route.dgid, 16);
-	memcpy(back.route.dgid, from->route.sgid, 16);
-	back.qpn = from->source_qpn;
-	back.source_qpn = from->qpn;
-	(void)vb_fabric_send_mad(agents->port, now, &back, mad);
-}
-
 static struct receiver *find_receiver(struct vb_agents *agents, vb_time now, struct agent *agent, const struct vb_mad_address *address,
 				      const struct vb_mad *mad)
 {
@@ -438,7 +425,7 @@ static void receive_segment(struct vb_agents *agents, vb_time now, struct agent 
 	if (request)
 		request->deadline = now + request->timeout;
 	if (has_reply)
-		reply_to(agents, now, address, &reply);
+		vb_fabric_answer(agents->port, now, address, &reply);
 	if (result == VB_RMPP_FAILED) {
 		forget_receiver(receiver);
 	} else if (result == VB_RMPP_DONE && !receiver->delivered) {
@@ -467,7 +454,7 @@ static void receive_reply(struct vb_agents *agents, vb_time now, struct sender *
 	}
 	if (result == VB_RMPP_DONE && request && !(sender->method & VB_MAD_RESPONSE)) {
 		vb_rmpp_turn_round(mad, &turn);
-		reply_to(agents, now, address, &turn);
+		vb_fabric_answer(agents->port, now, address, &turn);
 	}
 	forget_sender(sender);
 }

@@ -182,9 +182,11 @@ static bool keep_for_later(struct vb_fabric *fabric, struct vb_fabric_port *at, 
 	return true;
 }
 
-static void answer(struct vb_fabric_port *port, vb_time now, const struct vb_mad_address *request, const struct vb_mad *mad)
+void vb_fabric_answer(struct vb_fabric_port *port, vb_time now, const struct vb_mad_address *request, const struct vb_mad *mad)
 {
+	const struct vb_fabric_port *base = vb_fabric_port_base(port);
 	struct vb_mad_address back = *request;
+	int own = vb_mad_is_smp(mad) ? -1 : vb_fabric_port_match_pkey(base, request->pkey);
 
 	back.route.dlid = request->route.slid;
 	back.route.slid = request->route.dlid;
@@ -192,7 +194,22 @@ static void answer(struct vb_fabric_port *port, vb_time now, const struct vb_mad
 	memcpy(back.route.dgid, request->route.sgid, 16);
 	back.qpn = request->source_qpn;
 	back.source_qpn = request->qpn;
+	/* Of the same partition, and the member that this port is of it. */
+	if (own >= 0)
+		back.pkey = be16_get(base->pkeys[own]);
 	(void)vb_fabric_send_mad(port, now, &back, mad);
+}
+
+/* Is a MAD for QP1 in a partition of the port's? QP0 has none. */
+static bool is_in_partition(struct vb_fabric_port *port, const struct vb_mad_address *address)
+{
+	struct be16 *violations = &port->info.pkey_violations;
+
+	if (vb_fabric_port_match_pkey(port, address->pkey) >= 0)
+		return true;
+	if (be16_get(*violations) != UINT16_MAX)
+		*violations = be16_of((uint16_t)(be16_get(*violations) + 1));
+	return false;
 }
 
 /* A MAD for this node, come in by `port` (port 0: from the switch itself). */
@@ -200,10 +217,12 @@ static void consume_mad(struct vb_fabric_port *port, vb_time now, const struct v
 {
 	struct vb_fabric_node *node = port->node;
 
+	if (!vb_mad_is_smp(mad) && !is_in_partition(vb_fabric_port_base(port), address))
+		return;
 	if (vb_mad_is_smp(mad)) {
 		switch (vb_sma_receive(port, now, mad)) {
 		case VB_SMA_ANSWERED:
-			answer(port, now, address, mad);
+			vb_fabric_answer(port, now, address, mad);
 			return;
 		case VB_SMA_DROPPED:
 			return;
@@ -212,7 +231,7 @@ static void consume_mad(struct vb_fabric_port *port, vb_time now, const struct v
 		}
 	} else if (mad->mgmt_class == VB_MAD_PERFORMANCE && !vb_mad_is_response(mad)) {
 		vb_fabric_counters_answer(node, port->number, mad);
-		answer(port, now, address, mad);
+		vb_fabric_answer(port, now, address, mad);
 		return;
 	}
 	if (node->consumer)

@@ -67,6 +67,8 @@ void vb_fabric_receive(struct vb_fabric *fabric, vb_time now, struct vb_fabric_p
 /* The node of `port` sends it: directed by its path, else by its LID. Only `address` and the MAD decide; VL and SLID
  * are filled in. 0 or -errno: -ENETUNREACH there is no way, -ENOBUFS. */
 int vb_fabric_send_mad(struct vb_fabric_port *port, vb_time now, const struct vb_mad_address *address, const struct vb_mad *mad);
+/* The same to who has sent `request`: from the LID and by the partition that he used. */
+void vb_fabric_answer(struct vb_fabric_port *port, vb_time now, const struct vb_mad_address *request, const struct vb_mad *mad);
 /* A queue pair of the adapter that `port` belongs to sends it. It must be for no VL but data's, from a LID of the port,
  * and the port active: else false, and it is counted as discarded. For a LID of the port itself, or a group, it is
  * handed to the consumer at once. */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/roce_packet.h"
+
 enum {
 	MTU_4096 = 5,
 	NO_PORT = 0xff,                    /* in a linear table: no way */
@@ -166,6 +168,14 @@ int vb_fabric_port_find_pkey(const struct vb_fabric_port *port, uint16_t pkey)
 
 	for (unsigned i = 0; (pkey & PARTITION) != 0 && i < VB_FABRIC_PKEYS; i++)
 		if (((be16_get(port->pkeys[i]) ^ pkey) & PARTITION) == 0)
+			return (int)i;
+	return -1;
+}
+
+int vb_fabric_port_match_pkey(const struct vb_fabric_port *port, uint16_t pkey)
+{
+	for (unsigned i = 0; i < VB_FABRIC_PKEYS; i++)
+		if (vb_pkeys_match(be16_get(port->pkeys[i]), pkey))
 			return (int)i;
 	return -1;
 }

@@ -38,9 +38,9 @@ enum {
 
 /* "4xQDR" and the like: bits of PortInfo. */
 struct vb_link_rate {
-	uint8_t width;                     /* 1: 1x, 2: 4x, 4: 8x, 8: 12x */
+	uint8_t width;                     /* 1: 1x, 2: 4x, 4: 8x, 8: 12x, 16: 2x */
 	uint8_t speed;                     /* 1: SDR, 2: DDR, 4: QDR */
-	uint8_t extended;                  /* 0, 1: FDR, 2: EDR, 4: HDR */
+	uint8_t extended;                  /* 0, 1: FDR, 2: EDR, 4: HDR, 8: NDR */
 };
 
 struct vb_fabric_port {
@@ -151,6 +151,9 @@ bool vb_fabric_port_has_lid(const struct vb_fabric_port *port, uint16_t lid);
 uint8_t vb_fabric_port_path_bits(const struct vb_fabric_port *port, uint16_t lid);
 /* Of its partitions, full or limited member, the one that this P_Key is of: the index in its table; -1: none. */
 int vb_fabric_port_find_pkey(const struct vb_fabric_port *port, uint16_t pkey);
+/* The index of the P_Key by which QP1 takes a packet with this one (IBA 9.6.1.1.3: any of the table's will do, but not limited with
+ * limited); -1: none. */
+int vb_fabric_port_match_pkey(const struct vb_fabric_port *port, uint16_t pkey);
 const char *vb_fabric_port_state_name(enum vb_port_state state);
 
 /* The sixteen VLs of a pair of ports of a switch, or of a port of an adapter. */

@@ -21,8 +21,8 @@ static const struct vb_link_rate usual_rate = {.width = 2, .speed = 4};
 static const struct { const char *name; struct vb_link_rate rate; } rates[] = {
 #define WIDTH(name, bit)                                                                                    \
 	{name "SDR", {bit, 1, 0}}, {name "DDR", {bit, 2, 0}}, {name "QDR", {bit, 4, 0}}, {name "FDR", {bit, 4, 1}}, \
-	{name "EDR", {bit, 4, 2}}, {name "HDR", {bit, 4, 4}}
-	WIDTH("1x", 1), WIDTH("4x", 2), WIDTH("8x", 4), WIDTH("12x", 8),
+	{name "EDR", {bit, 4, 2}}, {name "HDR", {bit, 4, 4}}, {name "NDR", {bit, 4, 8}}
+	WIDTH("1x", 1), WIDTH("4x", 2), WIDTH("8x", 4), WIDTH("12x", 8), WIDTH("2x", 16),
 #undef WIDTH
 };
 
@@ -97,6 +97,13 @@ static int fail_here(struct reader *reader, const char *what)
 	return fail(reader, reader->at, word_length(reader), what);
 }
 
+/* The same of the word that began there. */
+static int fail_at(struct reader *reader, const char *word, const char *what)
+{
+	reader->at = word;
+	return fail_here(reader, what);
+}
+
 static bool take(struct reader *reader, char c)
 {
 	if (reader->at == reader->end || *reader->at != c)
@@ -169,8 +176,8 @@ static const struct { const char *name; size_t value; size_t flag; } attribute_n
 /* name=0x...(...), known or not: real files have more of them. */
 static int read_attribute(struct reader *reader)
 {
-	const char *equals = memchr(reader->at, '=', word_length(reader));
-	size_t length = (size_t)(equals - reader->at);
+	const char *word = reader->at, *equals = memchr(word, '=', word_length(reader));
+	size_t length = (size_t)(equals - word);
 
 	for (size_t i = 0; i < sizeof(attribute_names) / sizeof(attribute_names[0]); i++) {
 		uint64_t value;
@@ -179,7 +186,7 @@ static int read_attribute(struct reader *reader)
 			continue;
 		reader->at = equals + 1;
 		if (!take_number(reader, 16, UINT64_MAX, &value))
-			return fail_here(reader, "not a hexadecimal number");
+			return fail_at(reader, word, "not a hexadecimal number");
 		*(uint64_t *)(void *)((char *)&reader->attributes + attribute_names[i].value) = value;
 		if (attribute_names[i].flag)
 			*((char *)&reader->attributes + attribute_names[i].flag) = 1;
@@ -216,20 +223,32 @@ static bool comment_says(const struct reader *reader, const char *text)
 	return memmem(reader->at, (size_t)(reader->end - reader->at), text, strlen(text)) != NULL;
 }
 
+/* A subnet manager would take two such nodes for one. */
+static bool has_guid(const struct vb_fabric *fabric, uint64_t guid)
+{
+	for (const struct vb_fabric_node *node = fabric->first; node; node = node->next)
+		if (node->guid == guid)
+			return true;
+	return false;
+}
+
 static int read_node(struct reader *reader, enum vb_node_type type)
 {
 	const struct attributes *attributes = &reader->attributes;
 	char id[VB_FABRIC_NAME], description[VB_FABRIC_NAME];
 	struct vb_fabric_node_config config = {.type = type, .rate = usual_rate, .revision = 1, .id = id, .description = description};
+	const char *word;
 	uint64_t ports;
 
 	reader->at += word_length(reader);
 	skip_blanks(reader);
+	word = reader->at;
 	if (!take_number(reader, 10, VB_FABRIC_MAX_PORTS, &ports) || ports == 0)
-		return fail_here(reader, "not a number of ports (1 .. 254)");
+		return fail_at(reader, word, "not a number of ports (1 .. 254)");
 	skip_blanks(reader);
+	word = reader->at;
 	if (!take_quoted(reader, id) || id[0] == '\0')
-		return fail_here(reader, "a name in quotation marks is missing");
+		return fail_at(reader, word, "a name in quotation marks is missing");
 	if (vb_fabric_find(reader->fabric, id))
 		return fail(reader, id, strlen(id), "a node of this name was there before");
 	if (reader->fabric->nodes >= MOST_NODES)
@@ -239,6 +258,8 @@ static int read_node(struct reader *reader, enum vb_node_type type)
 	config.guid = attributes->guid ? attributes->guid : guid_of_name(id);
 	if (config.guid == 0)
 		config.guid = GENERATED_GUID + ((uint64_t)reader->fabric->nodes << 8);
+	if (has_guid(reader->fabric, config.guid))
+		return fail(reader, id, strlen(id), "another node has its GUID");
 	config.vendor = attributes->has_vendor ? (uint32_t)attributes->vendor : VENDOR;
 	config.device = attributes->has_device ? (uint32_t)attributes->device : type == VB_NODE_SWITCH ? DEVICE_SWITCH : DEVICE_ADAPTER;
 	if (!find_description(reader, description))
@@ -272,19 +293,22 @@ static struct vb_link_rate find_rate(struct reader look)
 /* [port] and perhaps (guid). */
 static int take_port(struct reader *reader, const char *what, uint8_t *port, uint64_t *guid)
 {
+	const char *word = reader->at;
 	uint64_t number;
 
 	if (!take(reader, '[') || !take_number(reader, 10, VB_FABRIC_MAX_PORTS, &number) || !take(reader, ']') || number == 0)
-		return fail_here(reader, what);
+		return fail_at(reader, word, what);
 	*port = (uint8_t)number;
+	word = reader->at;
 	if (take(reader, '(') && (!take_number(reader, 16, UINT64_MAX, guid) || !take(reader, ')')))
-		return fail_here(reader, "not a GUID in parentheses");
+		return fail_at(reader, word, "not a GUID in parentheses");
 	return 0;
 }
 
 static int read_cable(struct reader *reader)
 {
 	struct cable cable = {.node = reader->node, .line = reader->line}, *kept;
+	const char *word;
 	int error;
 
 	if (!reader->node)
@@ -295,8 +319,9 @@ static int read_cable(struct reader *reader)
 	if (cable.port > reader->node->ports)
 		return fail(reader, reader->node->id, strlen(reader->node->id), "the node has no such port");
 	skip_blanks(reader);
+	word = reader->at;
 	if (!take_quoted(reader, cable.other))
-		return fail_here(reader, "the other end's name in quotation marks is missing");
+		return fail_at(reader, word, "the other end's name in quotation marks is missing");
 	error = take_port(reader, "the other end's port in brackets is missing", &cable.other_port, &cable.other_guid);
 	if (error != 0)
 		return error;

@@ -202,16 +202,8 @@ int vb_daemon_client_receive(struct vb_daemon_client *client, struct vb_daemon_m
 int vb_daemon_client_send(struct vb_daemon_client *client, struct vb_daemon_message *message, const int *fds,
 			  unsigned count)
 {
-	int error;
-
 	message->header.sequence = ++client->sequence;
-	/* A daemon that is hung up on takes the process for dead. */
-	for (unsigned tries = 0;; tries++) {
-		error = vb_unix_send(client->fd, message, message->header.length, fds, count, true);
-		if ((error != -ENOMEM && error != -ENOBUFS) || tries == MOST_TRIES)
-			return error;
-		vb_wait(NULL, 0, vb_clock_now() + (VB_MICROSECONDS(10) << tries));
-	}
+	return vb_unix_send(client->fd, message, message->header.length, fds, count, true);
 }
 
 static bool ends_answer(const struct vb_daemon_message *message)

@@ -6,8 +6,13 @@
 #include "io/event_fd.h"
 
 #include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* A thread that sleeps is woken by this alone. */
+enum { TRIES = 1000 };
 
 int vb_event_fd_init(struct vb_event_fd *event_fd)
 {
@@ -26,12 +31,21 @@ void vb_event_fd_fini(struct vb_event_fd *event_fd)
 	close(event_fd->ring_fd);
 }
 
+/* A system that has no memory for one byte has some a moment later. */
+static bool ring(const struct vb_event_fd *event_fd)
+{
+	char ding = 1;
+
+	return send(event_fd->ring_fd, &ding, 1, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+	       (errno != ENOBUFS && errno != ENOMEM && errno != EINTR);
+}
+
 void vb_event_fd_raise(struct vb_event_fd *event_fd)
 {
 	int saved = errno;
-	char ding = 1;
 
-	(void)send(event_fd->ring_fd, &ding, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	for (unsigned i = 0; i < TRIES && !ring(event_fd); i++)
+		sched_yield();
 	errno = saved;
 }
 

@@ -22,7 +22,7 @@
 #include "io/route.h"
 
 /* From this try on verbenad is asked too. */
-enum { PING_MS = 200, FIRST_TRY_OF_DAEMON = 3 };
+enum { PING_MS = 200, FIRST_TRY_OF_DAEMON = 3, MOST_AT_ONCE = 16 };
 
 /* A Verbena answers at once. The last waits are for hosts without one: they may send an ICMP error once a second
  * (net.ipv4.icmp_ratelimit), and the failed packets have used that up: the last inquiry leaves more than a second after them. */
@@ -50,25 +50,16 @@ static enum vb_inquiry_reach reach_of(int error)
 	}
 }
 
-/* The question, the same of the host's verbenad, and what came back. */
-struct exchange {
-	int fd;
-	struct vb_inquiry process, daemon;
-	struct vb_inquiry_answer answer, daemon_answer;
-	bool daemon_answered;
-	enum vb_inquiry_reach reach;
-};
-
-static ssize_t send_question(const struct exchange *exchange, const struct vb_inquiry *question)
+static ssize_t send_question(const struct vb_inquiry_exchange *exchange, const struct vb_inquiry *question)
 {
 	uint8_t bytes[VB_INQUIRY_LENGTH];
 
 	vb_inquiry_encode(question, bytes);
-	return send(exchange->fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+	return send(exchange->fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* True: the process has answered. What verbenad says of it is kept, in case that it does not. */
-static bool take_answer(struct exchange *exchange, const uint8_t *bytes, size_t length)
+static bool take_answer(struct vb_inquiry_exchange *exchange, const uint8_t *bytes, size_t length)
 {
 	struct vb_inquiry_answer answer;
 
@@ -84,28 +75,34 @@ static bool take_answer(struct exchange *exchange, const uint8_t *bytes, size_t 
 	return answer.nonce == exchange->process.nonce;
 }
 
-/* Take what comes until the deadline. False: nothing of use. */
-static bool await_answer(struct exchange *exchange, vb_time deadline)
+bool vb_inquiry_look(struct vb_inquiry_exchange *exchange)
 {
 	uint8_t bytes[VB_INQUIRY_LENGTH + 1];
-	int fd = exchange->fd;
 
+	for (unsigned i = 0; i < MOST_AT_ONCE && exchange->reach == VB_REACH_SILENT; i++) {
+		ssize_t length = recv(exchange->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+		if (length < 0 && (errno == EAGAIN || errno == EINTR))
+			break;
+		if (length < 0)
+			exchange->reach = reach_of(errno);
+		else if (take_answer(exchange, bytes, (size_t)length))
+			exchange->reach = VB_REACH_ANSWERED;
+	}
+	return exchange->reach != VB_REACH_SILENT;
+}
+
+/* Take what comes until the deadline. False: nothing of use. */
+static bool await_answer(struct vb_inquiry_exchange *exchange, vb_time deadline)
+{
 	for (;;) {
 		vb_time left = deadline - vb_clock_now();
-		struct pollfd wait = {.fd = fd, .events = POLLIN};
-		ssize_t length;
+		struct pollfd wait = {.fd = exchange->fd, .events = POLLIN};
 
 		if (left <= 0 || poll(&wait, 1, (int)(left / VB_MILLISECONDS(1)) + 1) == 0)
 			return false;
-		length = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-		if (length < 0 && errno != EAGAIN && errno != EINTR) {
-			exchange->reach = reach_of(errno);
-			return exchange->reach != VB_REACH_SILENT;
-		}
-		if (length > 0 && take_answer(exchange, bytes, (size_t)length)) {
-			exchange->reach = VB_REACH_ANSWERED;
+		if (vb_inquiry_look(exchange))
 			return true;
-		}
 	}
 }
 
@@ -147,7 +144,7 @@ static uint64_t new_nonce(void)
 
 /* An ICMP error that one question has brought back is told, once, by the next call on the socket: also if that sends
  * the other question. False: there is one. */
-static bool ask(struct exchange *exchange, const struct vb_inquiry *question)
+static bool ask(struct vb_inquiry_exchange *exchange, const struct vb_inquiry *question)
 {
 	if (send_question(exchange, question) >= 0)
 		return true;
@@ -155,7 +152,7 @@ static bool ask(struct exchange *exchange, const struct vb_inquiry *question)
 	return exchange->reach == VB_REACH_SILENT;
 }
 
-static void ask_repeatedly(struct exchange *exchange)
+static void ask_repeatedly(struct vb_inquiry_exchange *exchange)
 {
 	for (unsigned i = 0; i < sizeof(wait_ms) / sizeof(wait_ms[0]); i++) {
 		if (!ask(exchange, &exchange->process))
@@ -168,21 +165,43 @@ static void ask_repeatedly(struct exchange *exchange)
 	}
 }
 
-enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, const struct vb_inquiry *question,
-				     struct vb_inquiry_answer *answer)
+bool vb_inquiry_begin(struct vb_inquiry_exchange *exchange, const struct vb_path *path, const struct vb_inquiry *question)
 {
-	struct exchange exchange = {
-		.fd = vb_path_socket_open(path, IPPROTO_UDP, VB_ROCE_PORT),
+	int fd = vb_path_socket_open(path, IPPROTO_UDP, VB_ROCE_PORT);
+
+	if (fd < 0)
+		return false;
+	*exchange = (struct vb_inquiry_exchange){
+		.fd = fd,
 		.process = *question,
 		.daemon = {.qpn = 1, .about_qpn = question->qpn, .nonce = new_nonce()},
 		.reach = VB_REACH_SILENT,
 	};
+	exchange->process.nonce = new_nonce();
+	return true;
+}
 
-	if (exchange.fd < 0)
+void vb_inquiry_send(struct vb_inquiry_exchange *exchange)
+{
+	if (ask(exchange, &exchange->process))
+		(void)ask(exchange, &exchange->daemon);
+}
+
+void vb_inquiry_end(struct vb_inquiry_exchange *exchange)
+{
+	vb_descriptor_close(exchange->fd);
+	exchange->fd = -1;
+}
+
+enum vb_inquiry_reach vb_inquiry_ask(const struct vb_path *path, const struct vb_inquiry *question,
+				     struct vb_inquiry_answer *answer)
+{
+	struct vb_inquiry_exchange exchange;
+
+	if (!vb_inquiry_begin(&exchange, path, question))
 		return reach_of(errno);
-	exchange.process.nonce = new_nonce();
 	ask_repeatedly(&exchange);
-	vb_descriptor_close(exchange.fd);
+	vb_inquiry_end(&exchange);
 	*answer = exchange.answer;
 	if (exchange.reach == VB_REACH_SILENT && exchange.daemon_answered) {
 		*answer = exchange.daemon_answer;

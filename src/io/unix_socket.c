@@ -23,7 +23,8 @@
 #define SO_PEERGROUPS 59
 #endif
 
-enum { SEND_BUFFER = 32 * 1024 };
+/* Naps: ever longer, 40 ms in all. */
+enum { SEND_BUFFER = 32 * 1024, MOST_NAPS = 12 };
 
 static socklen_t make_address(struct sockaddr_un *address, const char *name)
 {
@@ -204,13 +205,37 @@ int vb_unix_send(int fd, const void *bytes, size_t length, const int *fds, unsig
 		header->cmsg_len = CMSG_LEN(count * sizeof(int));
 		memcpy(CMSG_DATA(header), fds, count * sizeof(int));
 	}
-	for (;;) {
+	for (unsigned naps = 0;;) {
 		if (sendmsg(fd, &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) >= 0)
 			return 0;
-		if (errno != EINTR)
+		if (errno == EINTR)
+			continue;
+		if (!wait || (errno != ENOMEM && errno != ENOBUFS) || naps == MOST_NAPS)
 			return -errno;
+		vb_wait(NULL, 0, vb_clock_now() + (VB_MICROSECONDS(10) << naps++));
 	}
 }
+
+int vb_unix_send_several(int fd, const struct iovec *messages, unsigned count)
+{
+	struct mmsghdr headers[VB_UNIX_BATCH] = {0};
+	int sent;
+
+	assert(count <= VB_UNIX_BATCH);
+	for (unsigned i = 0; i < count; i++) {
+		headers[i].msg_hdr.msg_iov = (struct iovec *)(uintptr_t)&messages[i];
+		headers[i].msg_hdr.msg_iovlen = 1;
+	}
+	do
+		sent = sendmmsg(fd, headers, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (sent < 0 && errno == EINTR);
+	return sent < 0 ? -errno : sent;
+}
+
+union control {
+	struct cmsghdr align;
+	char room[CMSG_SPACE(VB_UNIX_MAX_FDS * sizeof(int))];
+};
 
 static unsigned collect_descriptors(struct msghdr *message, int *fds)
 {
@@ -226,48 +251,94 @@ static unsigned collect_descriptors(struct msghdr *message, int *fds)
 	return count;
 }
 
+/* The message's length, -EMSGSIZE or -EMFILE. */
+static ssize_t take_descriptors(struct msghdr *message, ssize_t length, int *fds, unsigned most, unsigned *count)
+{
+	int received[VB_UNIX_MAX_FDS];
+	unsigned descriptors = collect_descriptors(message, received);
+
+	*count = 0;
+	if (descriptors > most || (message->msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+		for (unsigned i = 0; i < descriptors; i++)
+			close(received[i]);
+		/* Fewer than there is room for: this process had no descriptor for the rest (unix(7)). */
+		return !(message->msg_flags & MSG_TRUNC) && descriptors < VB_UNIX_MAX_FDS && descriptors <= most ? -EMFILE : -EMSGSIZE;
+	}
+	for (unsigned i = 0; i < descriptors; i++)
+		fds[i] = vb_descriptor_lift(received[i]);
+	*count = descriptors;
+	return length;
+}
+
+/* After a call that found nothing: true if it is to be tried again. */
+static bool wait_for_more(int fd, vb_time deadline)
+{
+	struct vb_wait_item item = {.fd = fd};
+
+	if (errno == EINTR)
+		return true;
+	if (errno != EAGAIN || deadline <= 0)
+		return false;
+	vb_wait(&item, 1, deadline);
+	errno = EAGAIN;
+	return item.readable || vb_clock_now() < deadline;
+}
+
+/* Who waits for ever sleeps in the call itself. */
+static int flags_for(vb_time deadline)
+{
+	return MSG_CMSG_CLOEXEC | (deadline == VB_TIME_NEVER ? 0 : MSG_DONTWAIT);
+}
+
 ssize_t vb_unix_receive(int fd, void *bytes, size_t room, int *fds, unsigned most, unsigned *count, vb_time deadline)
 {
-	union {
-		struct cmsghdr align;
-		char room[CMSG_SPACE(VB_UNIX_MAX_FDS * sizeof(int))];
-	} control;
-	int received[VB_UNIX_MAX_FDS];
-	unsigned descriptors;
+	union control control;
 	struct iovec span = {bytes, room};
 	struct msghdr message;
 	ssize_t length;
 
 	*count = 0;
-	for (;;) {
+	do {
 		message = (struct msghdr){
 			.msg_iov = &span,
 			.msg_iovlen = 1,
 			.msg_control = &control,
 			.msg_controllen = sizeof(control),
 		};
-		length = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-		if (length >= 0)
-			break;
-		if (errno == EAGAIN && deadline > 0) {
-			struct vb_wait_item item = {.fd = fd};
+		length = recvmsg(fd, &message, flags_for(deadline));
+	} while (length < 0 && wait_for_more(fd, deadline));
+	if (length < 0)
+		return errno == ECONNRESET ? 0 : -errno;
+	return take_descriptors(&message, length, fds, most, count);
+}
 
-			vb_wait(&item, 1, deadline);
-			if (item.readable || vb_clock_now() < deadline)
-				continue;
-			return -EAGAIN;
+int vb_unix_receive_several(int fd, struct vb_unix_message *messages, unsigned most, vb_time deadline)
+{
+	struct mmsghdr headers[VB_UNIX_BATCH];
+	struct iovec spans[VB_UNIX_BATCH];
+	union control control[VB_UNIX_BATCH];
+	int count;
+
+	assert(most <= VB_UNIX_BATCH);
+	do {
+		for (unsigned i = 0; i < most; i++) {
+			spans[i] = (struct iovec){messages[i].bytes, messages[i].room};
+			headers[i].msg_hdr = (struct msghdr){
+				.msg_iov = &spans[i],
+				.msg_iovlen = 1,
+				.msg_control = &control[i],
+				.msg_controllen = sizeof(control[i]),
+			};
 		}
-		if (errno != EINTR)
-			return errno == ECONNRESET ? 0 : -errno;
+		count = recvmmsg(fd, headers, most, MSG_WAITFORONE | flags_for(deadline), NULL);
+	} while (count < 0 && wait_for_more(fd, deadline));
+	if (count < 0 && errno == ECONNRESET) {
+		messages[0].length = 0;
+		messages[0].count = 0;
+		return 1;
 	}
-	descriptors = collect_descriptors(&message, received);
-	if (descriptors > most || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
-		for (unsigned i = 0; i < descriptors; i++)
-			close(received[i]);
-		return -EMSGSIZE;
-	}
-	for (unsigned i = 0; i < descriptors; i++)
-		fds[i] = vb_descriptor_lift(received[i]);
-	*count = descriptors;
-	return length;
+	for (int i = 0; i < count; i++)
+		messages[i].length = take_descriptors(&headers[i].msg_hdr, headers[i].msg_len, messages[i].fds, VB_UNIX_MAX_FDS,
+						      &messages[i].count);
+	return count < 0 ? -errno : count;
 }

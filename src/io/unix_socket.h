@@ -15,7 +15,7 @@
 
 #include "base/time.h"
 
-enum { VB_UNIX_MAX_FDS = 8 };
+enum { VB_UNIX_MAX_FDS = 8, VB_UNIX_BATCH = 16 };
 
 struct vb_unix_peer {
 	pid_t pid;
@@ -43,15 +43,32 @@ int vb_unix_peer(int fd, struct vb_unix_peer *peer);
 /* Was who connected in that group, by its first or any other? */
 bool vb_unix_peer_is_in_group(int fd, gid_t gid);
 
-/* 0 or -errno; without `wait`, -EAGAIN when the peer does not read. */
+/* 0 or -errno; without `wait`, -EAGAIN when the peer does not read. With it, the kernel has a while to find memory. */
 int vb_unix_send(int fd, const void *bytes, size_t length, const int *fds, unsigned count, bool wait);
 
 /* One message of several parts; if the peer does not read, wait for it, but not beyond `patience`. 0 or -errno. */
 int vb_unix_send_parts(int fd, const struct iovec *parts, unsigned count, vb_time patience);
 
 /* Length of one message; 0: the peer hung up; -EAGAIN: nothing until the deadline (past: only look); -EMSGSIZE:
- * longer than `room` or with more descriptors than asked for (all closed). Received descriptors are close-on-exec
- * and the caller's. */
+ * longer than `room` or with more descriptors than asked for (all closed); -EMFILE: the message is in `bytes`, but this process has no
+ * descriptors left for those that came with it (all closed; the sender has its own). Received descriptors are close-on-exec and the
+ * caller's. */
 ssize_t vb_unix_receive(int fd, void *bytes, size_t room, int *fds, unsigned most, unsigned *count, vb_time deadline);
+
+/* One of several messages. */
+struct vb_unix_message {
+	void *bytes;
+	size_t room;
+	ssize_t length;                  /* as vb_unix_receive would return it */
+	int fds[VB_UNIX_MAX_FDS];
+	unsigned count;                  /* of descriptors */
+};
+
+/* Those that are there, by one system call, after waiting for the first until the deadline. How many, or -errno. `most`: VB_UNIX_BATCH or
+ * less. */
+int vb_unix_receive_several(int fd, struct vb_unix_message *messages, unsigned most, vb_time deadline);
+
+/* Those that the peer has room for, by one system call, in order. How many, or -errno of the first. `count`: VB_UNIX_BATCH or less. */
+int vb_unix_send_several(int fd, const struct iovec *messages, unsigned count);
 
 #endif

@@ -139,7 +139,7 @@ struct vb_iwarp_first {
 	bool holds_back;                 /* responder: until something came or until `at` */
 	uint8_t owed;                    /* greetings, against cursor.greetings */
 	uint8_t repeats;
-	uint32_t request;                /* responder: cursor.request before it spoke */
+	uint32_t request;                /* cursor.request before anything was said */
 	vb_time began, at;               /* the next greeting, or the end of holding back; VB_TIME_NEVER: none */
 };
 

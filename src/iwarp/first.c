@@ -9,6 +9,9 @@
  *   We respond. Our own FPDUs wait for the peer's first, but not for ever: a peer's program may be waiting for us to speak first. siw may
  *   miss these, too, if they come while it makes our reply into a connection, and its program then waits for ever; so zero-length WRITEs
  *   follow them until something came.
+ *   Either. What comes first need not be an answer: programs speak of their own accord (rsockets of rdma-core begin with a grant), and
+ *   what we sent before may still lie unnoticed. But who speaks listens by then (siw takes the socket over before its program hears of
+ *   the connection), so one zero-length WRITE more is enough.
  */
 #include "iwarp/engine.h"
 
@@ -25,21 +28,30 @@ void vb_iwarp_first_begin(struct vb_iwarp_engine *engine, vb_time now)
 {
 	struct vb_iwarp_first *first = &engine->first;
 
-	*first = (struct vb_iwarp_first){.began = now};
+	*first = (struct vb_iwarp_first){.began = now, .request = engine->sender.cursor.request};
 	if (engine->terms.initiator) {
 		first->owed = 1;
 		first->at = first_repeat(engine, now);
 	} else {
 		first->holds_back = true;
-		first->request = engine->sender.cursor.request;
 		first->at = engine->terms.hold == VB_TIME_NEVER ? VB_TIME_NEVER : now + engine->terms.hold;
 	}
 }
 
+/* More than greetings. Of what is taken in part more follows by itself. */
+static bool has_spoken(const struct vb_iwarp_engine *engine)
+{
+	return engine->sender.cursor.request != engine->first.request;
+}
+
 void vb_iwarp_first_heard(struct vb_iwarp_engine *engine)
 {
-	engine->first.holds_back = false;
-	engine->first.at = VB_TIME_NEVER;
+	struct vb_iwarp_first *first = &engine->first;
+
+	first->holds_back = false;
+	first->at = VB_TIME_NEVER;
+	if (!engine->terms.attentive && has_spoken(engine) && engine->sender.cursor.greetings == first->owed)
+		first->owed++;
 }
 
 vb_time vb_iwarp_first_deadline(const struct vb_iwarp_engine *engine)
@@ -60,8 +72,7 @@ void vb_iwarp_first_expire(struct vb_iwarp_engine *engine, vb_time now)
 		return;
 	}
 	/* What the socket has not taken yet need not be repeated, nor what was never said. */
-	if (engine->sender.cursor.greetings == first->owed &&
-	    (engine->terms.initiator || engine->sender.cursor.request != first->request))
+	if (engine->sender.cursor.greetings == first->owed && (engine->terms.initiator || has_spoken(engine)))
 		first->owed++;
 	first->repeats++;
 	first->at = first->repeats < REPEATS ? first->began + repeat_at[first->repeats] : VB_TIME_NEVER;

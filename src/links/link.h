@@ -35,6 +35,7 @@ struct vb_queue_observer;
 struct vb_receive_share;
 struct vb_schedule;
 struct vb_shape;
+struct vb_srq;
 struct vb_transport;
 struct vb_transport_status;
 
@@ -47,6 +48,9 @@ struct vb_link_tables {
 	void (*show)(struct vb_link *link, int table, const struct vb_memory *memory);
 	void (*hide)(struct vb_link *link, int table);
 	void (*close)(struct vb_link *link, int table);
+	/* XRC SRQs of that device. domain, pd: handles. */
+	void (*show_srq)(struct vb_link *link, int table, uint32_t number, uint32_t domain, uint32_t pd);
+	void (*hide_srq)(struct vb_link *link, uint32_t number);
 };
 
 struct vb_link_driver {
@@ -79,6 +83,8 @@ struct vb_link_driver {
 	/* Optional for wires, whose engine is told by the queue pair's transport. Caller holds qp->lock, and for RESET
 	 * progress. */
 	void (*modified)(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
+	/* Optional. XRC_RECV: an SRQ of its domain goes (queue/transport.h). Caller holds qp->lock. */
+	void (*srq_gone)(struct vb_link *link, struct vb_qp *qp, const struct vb_srq *srq);
 	/* Optional for wires, whose engine answers. How its engine stands. Caller holds qp->lock. */
 	void (*query)(struct vb_link *link, const struct vb_qp *qp, struct vb_transport_status *status);
 	/* Optional. Between which addresses its connection is, if its path does not say. False: there is none. Caller

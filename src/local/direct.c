@@ -81,7 +81,16 @@ static bool peer_is_unchanged(const struct vb_local *local)
 	return __atomic_load_n(&local->theirs->word, __ATOMIC_SEQ_CST) == local->seen_word;
 }
 
-static bool find(struct access *access, struct vb_foreign_range *range, struct vb_fault_record *why)
+/* XRC: may it go by the rights of the SRQ that it names? */
+static bool may_name(struct access *access)
+{
+	if (access->local->qp->type != IBV_QPT_XRC_SEND || vb_local_xrc_choose(access->local, access->wqe->srqn))
+		return true;
+	access->why = (struct vb_fault_record){.fault = VB_FAULT_XRC_SRQ, .key = access->wqe->srqn};
+	return false;
+}
+
+static bool find(const struct access *access, struct vb_foreign_range *range, struct vb_fault_record *why)
 {
 	struct vb_local *local = access->local;
 	const struct vb_foreign_asker who = {.pd = local->peer_pd, .qpn = local->peer_qpn, .rights = access->rights,
@@ -160,7 +169,6 @@ static void store_shared(const struct access *access, uint8_t *to)
 
 static void move_shared(const struct access *access, void *shared)
 {
-	access->local->initiator.stores = !access->reads;
 	if (access->reads)
 		load_shared(access, shared);
 	else
@@ -177,7 +185,6 @@ static int move_plain(const struct access *access, const struct vb_foreign_range
 		move_shared(access, shared);
 		return 0;
 	}
-	access->local->initiator.stores = false;
 	if (access->reads)
 		return peer->host->read(peer, access->spans.span, access->spans.count, &piece, 1);
 	return peer->host->write(peer, access->spans.span, access->spans.count, piece.address, piece.length);
@@ -260,6 +267,8 @@ static enum moved move_piece(struct access *access)
 		return MOVE_LATER;
 	if (!peer_is_unchanged(local))
 		moved = MOVE_LATER;
+	else if (!may_name(access))
+		moved = MOVE_REFUSED;
 	else if (access->plain && (shared = known_at(access)) != NULL)
 		move_shared(access, shared);
 	else if (!find(access, &range, &access->why))
@@ -267,6 +276,7 @@ static enum moved move_piece(struct access *access)
 	else
 		moved = move_found(access, &range);
 	unshow_copy(local, copy);
+	local->initiator.stores = moved == MOVED && !access->reads && local->qp->type != IBV_QPT_XRC_SEND;
 	return moved;
 }
 
@@ -320,7 +330,7 @@ static enum vb_local_step refuse(struct access *access, enum vb_fault fault)
 	/* A UC queue pair drops what it refuses, and goes on (roce/unreliable.c). */
 	if (!vb_qp_is_reliable(local->qp))
 		return vb_local_unreliable_lose(local, access->wqe);
-	at = vb_local_ring_reserve(local, sizeof(body));
+	at = vb_local_names(local, access->wqe) ? vb_local_ring_reserve(local, sizeof(body)) : NULL;
 	if (!at)
 		return VB_STEP_WAIT;
 	memcpy(at, &body, sizeof(body));
@@ -342,7 +352,7 @@ static enum vb_fault check_request(const struct access *access)
 
 /* ---- WRITE and READ ---- */
 
-/* Room for what a direct access may have to leave: a HELLO and the record that ends it. */
+/* Room for what a direct access may have to leave: a HELLO, the name of an SRQ, and the record that ends it. */
 enum { MAY_LEAVE = 4 * VB_RECORD_ALIGN };
 
 /* May it be executed now? What was left before it is executed, as its order asks. */
@@ -389,7 +399,7 @@ static enum vb_local_step finish(struct access *access)
 	}
 	memcpy(&record.immediate, &wqe->immediate, sizeof(record.immediate));
 	/* There is room: is_its_turn() looked. */
-	if (!vb_local_ring_reserve(access->local, 0))
+	if (!vb_local_names(access->local, wqe) || !vb_local_ring_reserve(access->local, 0))
 		return VB_STEP_WAIT;
 	vb_local_records_leave(access->local, wqe, 0, &record);
 	return VB_STEP_DONE;
@@ -412,7 +422,7 @@ enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_w
 	fault = check_request(&access);
 	/* No bytes, no key (IBA C9-88). */
 	if (fault == VB_FAULT_NONE && access.length == 0)
-		return finish(&access);
+		return may_name(&access) ? finish(&access) : refuse(&access, access.why.fault);
 	outcome = fault == VB_FAULT_NONE ? move_piece(&access) : MOVE_REFUSED;
 	vb_local_spans_close(&access.spans);
 	switch (outcome) {
@@ -440,13 +450,33 @@ enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_w
 	return VB_STEP_MORE;
 }
 
+/* Few bytes to where they belong in the peer's memory, which may be shared. The key is shown. */
+static bool store(const struct access *access, const void *bytes)
+{
+	struct vb_local_peer *peer = access->local->peer;
+	const struct iovec span = {(void *)(uintptr_t)bytes, access->length};
+	struct vb_foreign_range range;
+	struct vb_fault_record ignored;
+	void *at = known_at(access);
+
+	if (!at && find(access, &range, &ignored)) {
+		if (range.null)
+			return false;
+		at = shared_at(access, &range, access->length);
+		if (!at)
+			return peer->host->write(peer, &span, 1, range.theirs, access->length) == 0;
+	}
+	if (at)
+		vb_hold_place(at, bytes, access->length);
+	return at != NULL;
+}
+
 /* Whether there is anything to say to the peer first, or about this access, is found out the long way. */
 bool vb_local_direct_store(struct vb_local *local, uint64_t address, uint32_t key, const void *bytes, uint32_t length)
 {
 	const struct vb_local_initiator *initiator = &local->initiator;
-	struct vb_foreign_range range;
 	struct access access;
-	void *at = NULL;
+	bool stored;
 	int copy;
 
 	access.local = local;
@@ -462,15 +492,9 @@ bool vb_local_direct_store(struct vb_local *local, uint64_t address, uint32_t ke
 	copy = show_copy(local, key);
 	if (copy < 0)
 		return false;
-	if (peer_is_unchanged(local)) {
-		at = known_at(&access);
-		if (!at && find(&access, &range, &access.why) && !range.null)
-			at = shared_at(&access, &range, length);
-	}
-	if (at)
-		vb_hold_place(at, bytes, length);
+	stored = peer_is_unchanged(local) && store(&access, bytes);
 	unshow_copy(local, copy);
-	return at != NULL;
+	return stored;
 }
 
 /* ---- atomics ---- */
@@ -506,7 +530,7 @@ enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send
 	copy = show_copy(local, access.key);
 	if (copy < 0)
 		return VB_STEP_MORE;
-	if (peer_is_unchanged(local)) {
+	if (peer_is_unchanged(local) && may_name(&access)) {
 		at = known_at(&access);
 		if (!at && find(&access, &range, &access.why) && !range.null)
 			at = shared_at(&access, &range, 8);

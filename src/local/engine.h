@@ -10,9 +10,11 @@
  *   direct.c      WRITE, READ and atomics that do not need the peer to run
  *   target.c      the peer's records executed
  *   fast_path.c   the fast path past all of these, for what is most common
+ *   copies.c      waiting for those who copy
  *   spans.c       where the bytes of a scatter/gather list are
  *   clock.c       giving up
  *   unreliable.c  what UC makes of all that RC waits for or fails by
+ *   xrc.c         XRC: for which SRQ, and by whose rights
  *
  * Fields marked "hint" are read by vb_local_has_work without a lock: they are written atomically.
  */
@@ -67,10 +69,11 @@ struct vb_local_initiator {
 	uint32_t lonely;                 /* records in succession for which the ring was empty */
 	uint32_t sent, written, fetched, operated; /* SENDs, WRITEs, READs, atomics, not counted yet */
 	uint32_t moved;                  /* bytes of that element, if it is a direct access under way */
+	uint32_t srqn;                   /* XRC: named by the last record that names one; all others: 0 */
 	bool open;                       /* the peer takes what we ask of it */
 	bool touched;                    /* something was moved directly */
 	bool greeted;                    /* a HELLO was left */
-	bool stores;                     /* the last direct access was a WRITE into memory that is shared */
+	bool stores;                     /* the last direct access was a WRITE, and went well; not of XRC */
 	bool unreachable;                /* its memory cannot be had any more; UC: or that generation of it takes nothing any more */
 	/* UC (unreliable.c): `open` is `reaches`, and neither is the peer silent nor has it no receives. */
 	bool reaches;                    /* the peer takes what we send */
@@ -93,6 +96,7 @@ struct vb_local_target {
 	uint64_t pulled_total;
 	uint64_t atomics;
 	uint32_t pulled;                 /* bytes of the record under way */
+	uint32_t srqn;                   /* XRC: for which SRQ the records that follow are */
 	bool ended;                      /* a NAK was given, or the peer cannot be reached: nothing more is executed */
 	bool has_receive;                /* `taken` belongs to the record under way */
 	bool stalled;                    /* it waits for a receive; hint */
@@ -145,7 +149,9 @@ struct vb_local {
 	bool restarted;                  /* UC: this is not the first generation since RTR */
 
 	/* Of the peer's generation, copied out. */
-	uint32_t peer_qpn, peer_pd, peer_table, peer_receive_psn;
+	uint32_t peer_qpn, peer_table, peer_receive_psn;
+	uint32_t peer_pd;                /* XRC: of the SRQ that was named last */
+	uint32_t peer_domain;            /* XRC */
 	struct vb_foreign_hint hint;
 	struct vb_local_cached_key cached[VB_LOCAL_CACHED_KEYS];
 
@@ -174,6 +180,11 @@ static inline bool vb_local_receives(const struct vb_qp *qp)
 
 /* The peer gets to know of what was left for it. */
 void vb_local_tell(struct vb_local *local);
+
+/* ---- copies.c ---- */
+
+/* Wait for threads of the peer that copy on behalf of this queue pair, after what they look at then was changed. */
+void vb_local_wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer);
 
 /* ---- ring.c ---- */
 
@@ -269,9 +280,26 @@ void vb_local_unreliable_complete_left(struct vb_local *local, vb_time now);
 enum vb_local_step vb_local_unreliable_begin(struct vb_local *local, struct vb_send_wqe *wqe);
 enum vb_local_step vb_local_unreliable_tried(struct vb_local *local, struct vb_send_wqe *wqe, enum vb_local_step step);
 
+/* ---- xrc.c ---- */
+
+enum { VB_LOCAL_NO_SRQ = UINT32_MAX };   /* no number: they have 24 bits */
+
+/* Before a record of this work is left. False: there is no room to say which SRQ it is for. */
+bool vb_local_xrc_leave_name(struct vb_local *local, const struct vb_send_wqe *wqe);
+/* Before a direct access: may it name that SRQ of the peer? Its rights are those of the SRQ's PD from now on. The key by which it goes must
+ * be shown already. */
+bool vb_local_xrc_choose(struct vb_local *local, uint32_t srqn);
+/* The target's: its PD, CQ and receives are those of the SRQ that was named. False: its domain has none of that number. */
+bool vb_local_xrc_use_named(struct vb_local *local);
+
+static inline bool vb_local_names(struct vb_local *local, const struct vb_send_wqe *wqe)
+{
+	return wqe->srqn == local->initiator.srqn || vb_local_xrc_leave_name(local, wqe);
+}
+
 /* ---- direct.c ---- */
 enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_wqe *wqe);
-/* A WRITE of few bytes, if the last one went into shared memory and this one can, too. False: nothing was done. */
+/* A WRITE of few bytes, if the last direct access was one, too. False: it is as if nothing was done, and goes the ordinary way. */
 bool vb_local_direct_store(struct vb_local *local, uint64_t address, uint32_t key, const void *bytes, uint32_t length);
 /* VB_STEP_MORE: not that way, leave a record. */
 enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send_wqe *wqe);

@@ -4,7 +4,7 @@
  * alone to a queue pair that is up, with nothing waiting before it; its record, found by a poll of an empty completion
  * queue, for which a receive of one element is there; and its acknowledgement. Here these are done at once: from the
  * request into the ring, from the ring into the receive and the caller's ibv_wc, without the queues in between. And a
- * WRITE of few bytes into memory that is shared, which is complete when it is posted.
+ * WRITE of few bytes, which is complete when it is posted.
  *
  * Everything else is left as it was found, for the ordinary way (local.c), which does all of this too and more: each
  * function first makes sure that nothing is special, then acts. What it must make sure of are the things that the
@@ -84,6 +84,9 @@ bool vb_local_fast_send(struct vb_qp *qp, struct vb_local *local, const struct i
 
 	vb_lock_assert_held(&qp->lock);
 	if (!nothing_changed(qp, local) || !may_begin(qp, initiator))
+		return false;
+	/* Another SRQ must be named first. */
+	if (qp->type == IBV_QPT_XRC_SEND && wr->qp_type.xrc.remote_srqn != initiator->srqn)
 		return false;
 	record.length = wr->sg_list[0].length;
 	body = vb_local_ring_reserve(local, record.length);

@@ -212,7 +212,7 @@ static enum vb_local_step start_send(struct vb_local *local, struct vb_send_wqe 
 	struct vb_local_record record = {.kind = VB_RECORD_SEND, .length = wqe->length};
 	bool by_reference = wqe->length > VB_RECORD_INLINE;
 	uint32_t bytes = by_reference ? wqe->sge_count * (uint32_t)sizeof(struct vb_record_piece) : wqe->length;
-	uint8_t *body = reserve(local, bytes);
+	uint8_t *body = vb_local_names(local, wqe) ? reserve(local, bytes) : NULL;
 	struct vb_fault_record why = {0};
 	bool good = true;
 
@@ -275,7 +275,7 @@ static enum vb_local_step start_atomic(struct vb_local *local, struct vb_send_wq
 		return step;
 	if (initiator->atomics - initiator->atomics_done >= qp->attr.max_rd_atomic)
 		return VB_STEP_WAIT;
-	body = reserve(local, sizeof(atomic));
+	body = vb_local_names(local, wqe) ? reserve(local, sizeof(atomic)) : NULL;
 	if (!body)
 		return VB_STEP_WAIT;
 	memcpy(body, &atomic, sizeof(atomic));

@@ -14,17 +14,12 @@
  * passed, a peer that comes in a new generation is as good as the old one, as on the wire where no PSN was used.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "base/generation.h"
 #include "base/sleep_flag.h"
 #include "local/doorbells.h"
 #include "local/engine.h"
-
-/* How often to look for the end of a peer's copy of a piece, some time after another. More than enough, unless the peer
- * died in the middle or lies. */
-enum { PATIENCE = 1 << 12, YIELDS = 64 };
 
 #define SHOW(field, value) VB_SEQUENCE_SET(field, value)
 #define SHOWN(field) VB_SEQUENCE_GET(field)
@@ -50,7 +45,18 @@ static uint64_t bits_of(const struct vb_qp *qp)
 
 static uint16_t service_of(const struct vb_qp *qp)
 {
-	return vb_qp_is_reliable(qp) ? VB_SEGMENT_RC : VB_SEGMENT_UC;
+	return qp->type == IBV_QPT_XRC_SEND ? VB_SEGMENT_XRC_SEND :
+	       qp->type == IBV_QPT_XRC_RECV ? VB_SEGMENT_XRC_RECV :
+	       qp->type == IBV_QPT_UC	    ? VB_SEGMENT_UC :
+					      VB_SEGMENT_RC;
+}
+
+/* Of the peer. */
+static uint16_t service_wanted(const struct vb_qp *qp)
+{
+	return qp->type == IBV_QPT_XRC_SEND ? VB_SEGMENT_XRC_RECV :
+	       qp->type == IBV_QPT_XRC_RECV ? VB_SEGMENT_XRC_SEND :
+					      service_of(qp);
 }
 
 /* Or -1: there is no such queue pair. */
@@ -121,7 +127,7 @@ static uint64_t begin_generation(const struct vb_qp *qp, struct vb_segment *own,
 	SHOW(mine->peer_qpn, qp->attr.dest_qp_num);
 	SHOW(mine->path_mtu, qp->path_mtu);
 	SHOW(mine->receive_psn, qp->attr.rq_psn);
-	SHOW(mine->pd, qp->pd->handle);
+	SHOW(mine->pd, qp->xrc_domain ? qp->xrc_domain->handle : qp->pd->handle);
 	SHOW(mine->table, table);
 	SHOW(mine->service, service_of(qp));
 	SHOW(mine->taken, 0);
@@ -137,22 +143,6 @@ static uint64_t begin_generation(const struct vb_qp *qp, struct vb_segment *own,
 		SHOW(*(uint64_t *)(void *)mine->near, 0);
 	vb_generation_show(&mine->word, generation, bits_of(qp));
 	return generation;
-}
-
-/* Wait for threads of the peer that copy on behalf of this queue pair. The word is changed already, and they look at it
- * after they showed themselves (direct.c). */
-static void wait_for_copies(const struct vb_qp *qp, struct vb_local_peer *peer)
-{
-	unsigned looks = 0;
-
-	for (unsigned i = 0; i < VB_SEGMENT_COPIES; i++)
-		while (vb_segment_copies_for(__atomic_load_n(&peer->segment->header.copying[i], __ATOMIC_SEQ_CST), qp->qpn) &&
-		       !__atomic_load_n(&peer->gone, __ATOMIC_RELAXED) && looks++ < PATIENCE) {
-			if (looks < YIELDS || !peer->host->pause)
-				sched_yield();
-			else
-				peer->host->pause(peer);
-		}
 }
 
 /* The peer gets to know of what was left for it. Partners: an owner that falls asleep (links/memory/attention.c), and
@@ -278,7 +268,7 @@ static void take(struct vb_local *local, uint64_t word)
 	bool reliable = vb_qp_is_reliable(qp);
 
 	/* All of one generation? And does it mean us? Another queue pair that has the index of ours now does not. */
-	if (!vb_generation_stands(&theirs->word, vb_generation_of(word)) || table >= VB_SEGMENT_TABLES || service != service_of(qp) ||
+	if (!vb_generation_stands(&theirs->word, vb_generation_of(word)) || table >= VB_SEGMENT_TABLES || service != service_wanted(qp) ||
 	    qp_index_of(local->peer_qpn, local->peer->segment) != theirs - local->peer->segment->qp)
 		return;
 	/* It is connected to another one. A packet of UC does not say whose it is, and would be taken nevertheless. */
@@ -290,7 +280,7 @@ static void take(struct vb_local *local, uint64_t word)
 		return;
 	}
 	local->peer_generation = vb_generation_of(word);
-	local->peer_pd = pd;
+	local->peer_pd = local->peer_domain = pd;
 	local->peer_table = table;
 	local->peer_receive_psn = receive_psn;
 	VB_LOCAL_HINT(local->path, VB_LOCAL_TAKEN);
@@ -312,7 +302,8 @@ static void update_peer(struct vb_local *local, uint64_t word, uint64_t taken)
 				(local->peer_receive_psn == qp->attr.sq_psn || any_psn) && vb_local_sends(qp) &&
 				!local->initiator.unreachable;
 	local->hearing = same_generation && (word & VB_WORD_SENDS) && taken == local->generation &&
-			 (SHOWN(local->theirs->send_psn) == qp->attr.rq_psn || any_psn) && vb_local_receives(qp);
+			 (SHOWN(local->theirs->send_psn) == qp->attr.rq_psn || any_psn) && vb_local_receives(qp) &&
+			 qp->type != IBV_QPT_XRC_SEND;
 	if (!vb_qp_is_reliable(qp))
 		vb_local_unreliable_update(local, same_generation && (word & VB_WORD_RECEIVES));
 }
@@ -402,6 +393,8 @@ int vb_local_attach(struct vb_qp *qp, struct vb_segment *own, uint32_t own_slot,
 	local->shown_state = qp->state;
 	local->initiator.next = qp->send.tail;
 	local->initiator.look_at = VB_TIME_NEVER;
+	local->initiator.srqn = qp->type == IBV_QPT_XRC_SEND ? VB_LOCAL_NO_SRQ : 0;
+	local->target.srqn = VB_LOCAL_NO_SRQ;
 	look_at_index(local, their_index);
 	set_hints(local);
 	/* One that is not there yet will find us when it comes: both show themselves first and look then. */
@@ -434,7 +427,7 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 		vb_local_unreliable_complete_left(local, now);
 	vb_local_initiator_count(local, !vb_local_sends(qp));
 	if (received && !receives) {
-		wait_for_copies(qp, local->peer);
+		vb_local_wait_for_copies(qp, local->peer);
 		vb_local_target_flush(local, now);
 	}
 	set_hints(local);
@@ -452,7 +445,7 @@ void vb_local_detach(struct vb_qp *qp, struct vb_segment *own, struct vb_local *
 	if (!local)
 		return;
 	vb_local_initiator_count(local, true);
-	wait_for_copies(qp, local->peer);
+	vb_local_wait_for_copies(qp, local->peer);
 	if (local->kick)
 		vb_local_tell(local);
 	free(local);
@@ -551,12 +544,4 @@ void vb_local_query(const struct vb_local *local, struct vb_transport_status *st
 		.retries_left = attr->retry_cnt - vb_local_clock_retries(local),
 		.rnr_retries_left = attr->rnr_retry,
 	};
-}
-
-bool vb_local_is_copying(const struct vb_local_peer *peer, uint32_t own_slot, uint32_t table, uint32_t key)
-{
-	for (unsigned i = 0; i < VB_SEGMENT_COPIES; i++)
-		if (vb_segment_copies_by(__atomic_load_n(&peer->segment->header.copying[i], __ATOMIC_SEQ_CST), own_slot, table, key))
-			return true;
-	return false;
 }

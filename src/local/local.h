@@ -11,7 +11,8 @@
  * what both offer holds. Until the peer has shown itself, work waits (UNDECIDED), as packets to a peer that is not
  * ready would not be answered; it fails with RETRY_EXC as they would. Everything odd is left to the wire.
  *
- * UC goes the same way, and waits for nothing: what cannot be delivered is lost (unreliable.c).
+ * UC goes the same way, and waits for nothing: what cannot be delivered is lost (unreliable.c). So does XRC, whose requests say for which
+ * SRQ of the target they are (xrc.c).
  *
  * Like every engine it calls no OS: struct vb_local_host does. The peer's segment is hostile (local/segment.h).
  */
@@ -81,7 +82,7 @@ struct vb_local_qp_indices {
 void vb_local_assign_index(struct vb_segment *own, uint32_t qpn, struct vb_local_qp_indices *indices);
 void vb_local_release_index(struct vb_segment *own, uint32_t qpn, struct vb_local_qp_indices *indices);
 
-/* At RTR, for every RC and UC queue pair of a process that has a segment. `peer` NULL, or without such a queue pair: the wire
+/* At RTR, for every RC, UC and XRC queue pair of a process that has a segment. `peer` NULL, or without such a queue pair: the wire
  * is offered, and only that is shown (*local is NULL then). `own` is our segment, `table` the index of the region table
  * of this queue pair's device. 0 or -ENOMEM. Caller holds qp->lock; qp is in RTR already. */
 int vb_local_attach(struct vb_qp *qp, struct vb_segment *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
@@ -89,6 +90,13 @@ int vb_local_attach(struct vb_qp *qp, struct vb_segment *own, uint32_t own_slot,
 /* RESET or destruction: shows nothing any more, and no peer copies on behalf of this queue pair after it. Caller holds
  * qp->lock. local may be NULL. */
 void vb_local_detach(struct vb_qp *qp, struct vb_segment *own, struct vb_local *local);
+/* XRC. Before a peer can hear of an SRQ, and before it leaves its domain: what peers go by that name it. `table` as above,
+ * domain and pd are handles. */
+void vb_local_show_srq(struct vb_segment *own, uint32_t number, uint32_t table, uint32_t domain, uint32_t pd);
+void vb_local_hide_srq(struct vb_segment *own, uint32_t number);
+/* It leaves its domain, of which the queue pair is: no peer copies by its rights after this. Caller holds qp->lock. */
+void vb_local_srq_gone(struct vb_qp *qp, struct vb_local *local, const struct vb_srq *srq);
+
 /* State or attributes changed (RTS, SQD, SQE, ERR, access flags, timers). Caller holds qp->lock. Best called from the
  * transport's `modified`, which may be in the middle of vb_local_serve. The wire engine must not be asked about (nor
  * told of states of) a queue pair that is TAKEN: its work leaves the send queue without it. */

@@ -165,6 +165,7 @@ static int64_t body_of(const struct vb_local_record *record)
 		return sizeof(struct vb_record_fault);
 	case VB_RECORD_WRITE_IMMEDIATE:
 	case VB_RECORD_HELLO:
+	case VB_RECORD_SRQ:
 		return 0;
 	default:
 		return -1;

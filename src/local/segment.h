@@ -14,6 +14,7 @@
  *   qp_index: which of my queue pairs stands where    find it
  *   queue pairs: state, rights, how far I am          is it connected to me? is my work done?
  *   rings: records for the peer of each queue pair    SENDs and whatever else the peer must execute itself
+ *   srqs: XRC domain and PD of my XRC SRQs            by whose rights a request goes that names one of them
  *
  * The memory is a sparse file: what no queue pair or region uses costs nothing. QPNs are drawn at random, but queue
  * pairs stand here in the order in which their numbers were first used, and with each what a short message needs: a
@@ -27,7 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_SEGMENT_MAGIC UINT64_C(0x5642424f41524438)     /* changes with the layout */
+#define VB_SEGMENT_MAGIC UINT64_C(0x5642424f41524439)     /* changes with the layout */
 
 enum {
 	VB_SEGMENT_QPS = 1 << 14,          /* as many as QPNs have indices */
@@ -69,7 +70,8 @@ struct vb_segment_doorbells {
 /* The path of a queue pair at RTR. It changes once at most, from LOCAL to WIRE: when the peer offers the wire. */
 enum vb_segment_offer { VB_OFFER_NOTHING, VB_OFFER_LOCAL, VB_OFFER_WIRE };
 
-enum vb_segment_service { VB_SEGMENT_RC, VB_SEGMENT_UC };
+/* Of XRC, one of each kind goes with one of the other. */
+enum vb_segment_service { VB_SEGMENT_RC, VB_SEGMENT_UC, VB_SEGMENT_XRC_SEND, VB_SEGMENT_XRC_RECV };
 
 /* Flags of struct vb_segment_qp.word (base/generation.h). The generation grows with each RTR of the process, from a
  * number that follows from the segment's id: no two generations of a segment are the same. */
@@ -103,7 +105,7 @@ struct vb_segment_qp {
 	uint32_t path_mtu;
 	uint32_t receive_psn;
 	uint32_t send_psn;                 /* with VB_WORD_SENDS: both sides must agree on PSNs, as on the wire */
-	uint32_t pd;                       /* handle */
+	uint32_t pd;                       /* handle; XRC_RECV: of its XRC domain */
 	uint32_t table;                    /* index of the region table */
 	uint32_t receive_access;           /* qp_access_flags; changes */
 	uint32_t max_reads;                /* max_dest_rd_atomic; changes */
@@ -142,6 +144,8 @@ struct vb_segment {
 	 * ANSWERS]. */
 	uint64_t answer[VB_SEGMENT_QPS][VB_SEGMENT_ANSWERS] __attribute__((aligned(4096)));
 	uint8_t table[VB_SEGMENT_TABLES][VB_SEGMENT_TABLE_BYTES] __attribute__((aligned(4096)));
+	/* By index of its number, which is drawn as QPNs are: vb_segment_srq_word() of an XRC SRQ, 0: there is none. Atomic. */
+	uint64_t srq[VB_SEGMENT_QPS] __attribute__((aligned(4096)));
 };
 
 /* ---- records ---- */
@@ -155,6 +159,7 @@ enum vb_record_kind {
 	VB_RECORD_ATOMIC_WRITE,
 	VB_RECORD_HELLO,                   /* something was written or read: COMM_EST */
 	VB_RECORD_FAULT,                   /* a direct access was refused by what the target shows: the target fails as on the wire */
+	VB_RECORD_SRQ,                     /* XRC: what follows is for the SRQ whose number stands in `immediate` */
 };
 
 enum {
@@ -176,7 +181,7 @@ struct vb_record {
 	uint8_t kind, flags;
 	uint16_t pieces;
 	uint32_t length;                   /* of the message */
-	uint32_t immediate;                /* as it stands on the wire, or the rkey to invalidate */
+	uint32_t immediate;                /* as it stands on the wire, or the rkey to invalidate, or the number of an SRQ */
 	uint8_t body[];                    /* bytes, pieces, or one of the structs below */
 };
 
@@ -232,6 +237,23 @@ _Static_assert(sizeof(struct vb_segment_qp) == 1024, "segment qp");
 static inline uint64_t vb_segment_copy_word(uint32_t qpn, uint32_t table, uint32_t key)
 {
 	return UINT64_C(1) << 63 | (uint64_t)(table % VB_SEGMENT_TABLES) << 56 | (uint64_t)(qpn & 0xffffff) << 32 | key;
+}
+
+/* Of which XRC domain it is, by which PD it is used, and in which of the tables these handles mean something. Never 0. */
+static inline uint64_t vb_segment_srq_word(uint32_t table, uint32_t domain, uint32_t pd)
+{
+	return UINT64_C(1) << 63 | (uint64_t)(table % VB_SEGMENT_TABLES) << 60 | (uint64_t)(domain & 0xfffffff) << 32 | pd;
+}
+
+static inline uint32_t vb_segment_srq_pd(uint64_t word)
+{
+	return (uint32_t)word;
+}
+
+/* Is it one of that domain? */
+static inline bool vb_segment_srq_is_of(uint64_t word, uint32_t table, uint32_t domain)
+{
+	return word == vb_segment_srq_word(table, domain, vb_segment_srq_pd(word));
 }
 
 /* Does it say that a key of the process with that slot is copied by? */

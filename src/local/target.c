@@ -452,7 +452,8 @@ VB_APART static enum outcome execute_atomic(struct vb_local *local, const struct
 
 static bool is_invalid_request(uint32_t fault)
 {
-	return fault == VB_FAULT_QP_RIGHTS || fault == VB_FAULT_TOO_MANY_READS || fault == VB_FAULT_UNALIGNED_ATOMIC;
+	return fault == VB_FAULT_QP_RIGHTS || fault == VB_FAULT_TOO_MANY_READS || fault == VB_FAULT_UNALIGNED_ATOMIC ||
+	       fault == VB_FAULT_XRC_SRQ;
 }
 
 /* The peer found in what we show that we refuse. We say so, with what we know better. */
@@ -488,8 +489,36 @@ VB_RARE static enum outcome execute_fault(struct vb_local *local, const struct v
 		      invalid ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_ACCESS_ERR);
 }
 
+/* XRC: which SRQ the records that follow are for is known when they come. */
+VB_APART static enum outcome execute_srq(struct vb_local *local, const struct vb_local_record *record, vb_time now)
+{
+	const struct vb_fault_record nonsense = {.fault = VB_FAULT_OPCODE_UNSUPPORTED};
+
+	if (!local->qp->xrc_domain)
+		return refuse_nonsense(local, now, &nonsense);
+	if (!vb_local_sender_stands(local))
+		return VOID;
+	local->target.srqn = record->immediate;
+	return EXECUTED;
+}
+
+VB_RARE static enum outcome refuse_srq(struct vb_local *local, vb_time now)
+{
+	const struct vb_fault_record why = {.fault = VB_FAULT_XRC_SRQ, .key = local->target.srqn};
+
+	return vb_local_sender_stands(local) ? refuse(local, now, VB_SEGMENT_NAK_INVALID_REQUEST, &why, IBV_WC_LOC_QP_OP_ERR) : VOID;
+}
+
+static bool is_request(const struct vb_local_record *record)
+{
+	return record->kind != VB_RECORD_SRQ && record->kind != VB_RECORD_HELLO;
+}
+
 static enum outcome execute(struct vb_local *local, const struct vb_local_record *record, const uint8_t *body, vb_time now)
 {
+	/* A14: before anything else is looked at. */
+	if (local->qp->xrc_domain && is_request(record) && !vb_local_xrc_use_named(local))
+		return refuse_srq(local, now);
 	switch (record->kind) {
 	case VB_RECORD_SEND:
 		return execute_send(local, record, body, now);
@@ -501,6 +530,8 @@ static enum outcome execute(struct vb_local *local, const struct vb_local_record
 		return execute_atomic(local, record, body, now);
 	case VB_RECORD_FAULT:
 		return execute_fault(local, record, body, now);
+	case VB_RECORD_SRQ:
+		return execute_srq(local, record, now);
 	default:
 		return EXECUTED; /* HELLO: that it came is all */
 	}

@@ -55,6 +55,16 @@ static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb
 			link->driver->modified(link, qp, from, attr_mask, now);
 }
 
+static void srq_gone(struct vb_qp *qp, const struct vb_srq *srq)
+{
+	wire_of(qp)->engine->srq_gone(qp, srq);
+	if (!qp->scheduler || vb_schedule_of(qp)->abandoned)
+		return;
+	for (struct vb_link *link = vb_schedule_of(qp)->links; link; link = link->next)
+		if (link->driver->srq_gone)
+			link->driver->srq_gone(link, qp, srq);
+}
+
 void vb_carriers_open(struct vb_endpoint *endpoint)
 {
 	for (unsigned i = 0; i < VB_WIRES; i++) {
@@ -66,6 +76,8 @@ void vb_carriers_open(struct vb_endpoint *endpoint)
 		own->engine = own->wire->driver->engine;
 		own->transport = *own->engine;
 		own->transport.modified = modified;
+		if (own->engine->srq_gone)
+			own->transport.srq_gone = srq_gone;
 		/* One engine at a time has a queue pair, so there is room for the larger note. */
 		for (const struct vb_link *link = endpoint->schedule.links; link; link = link->next)
 			if (link->driver->note_size > own->transport.note_size)
@@ -385,6 +397,22 @@ void vb_endpoint_hide_table(struct vb_endpoint *endpoint, int table)
 
 	if (table >= 0)
 		link->driver->tables->hide(link, table);
+}
+
+void vb_endpoint_show_srq(struct vb_endpoint *endpoint, int table, uint32_t number, uint32_t domain, uint32_t pd)
+{
+	struct vb_link *link = find_tables(endpoint);
+
+	if (table >= 0)
+		link->driver->tables->show_srq(link, table, number, domain, pd);
+}
+
+void vb_endpoint_hide_srq(struct vb_endpoint *endpoint, int table, uint32_t number)
+{
+	struct vb_link *link = find_tables(endpoint);
+
+	if (table >= 0 && !endpoint->schedule.abandoned)
+		link->driver->tables->hide_srq(link, number);
 }
 
 void vb_endpoint_close_table(struct vb_endpoint *endpoint, int table)

@@ -18,7 +18,8 @@
 #include "progress/endpoint_parts.h"
 
 #define FIRST_PAUSE VB_MILLISECONDS(20)
-#define LONGEST_PAUSE VB_SECONDS(30)
+/* A new one waits two seconds for us (daemon/slots.c). Then packets for those who have not come are lost. */
+#define LONGEST_PAUSE VB_SECONDS(1)
 
 /* After so many vain attempts no daemon is started any more, only looked for. */
 enum { STARTING_TRIES = 8 };
@@ -275,7 +276,8 @@ void vb_daemon_link_serve(struct vb_endpoint *endpoint)
 		unsigned count = 0;
 		int error = vb_daemon_client_receive(&endpoint->daemon, &message, fds, &count, 0);
 
-		if (error == -EAGAIN)
+		/* It is there still when there is memory for it. */
+		if (error == -EAGAIN || error == -ENOMEM || error == -ENOBUFS)
 			return;
 		if (error != 0) {
 			vb_log(VB_LOG_INFO, "verbenad is gone (%s): looking for another", strerror(-error));

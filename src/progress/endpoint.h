@@ -87,6 +87,10 @@ int vb_endpoint_open_table(struct vb_endpoint *endpoint, struct vb_memory_host *
 void vb_endpoint_show_table(struct vb_endpoint *endpoint, int table, const struct vb_memory *memory);
 void vb_endpoint_hide_table(struct vb_endpoint *endpoint, int table);
 void vb_endpoint_close_table(struct vb_endpoint *endpoint, int table);
+/* An XRC SRQ of that device, for processes of this host: shown once packets find it, hidden before they do not any more. domain,
+ * pd: handles. */
+void vb_endpoint_show_srq(struct vb_endpoint *endpoint, int table, uint32_t number, uint32_t domain, uint32_t pd);
+void vb_endpoint_hide_srq(struct vb_endpoint *endpoint, int table, uint32_t number);
 
 /* Receives were posted to the queue pair (caller holds qp->lock), or to a shared queue: a message may have waited for them. */
 void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp);

@@ -223,6 +223,8 @@ static void work(struct vb_endpoint *endpoint)
 
 	/* Verbenad's news wait meanwhile, so not for ever. */
 	while (now - began < LONGEST_WORK) {
+		vb_time before = now;
+
 		if (!make_pass(endpoint, first, &done)) {
 			/* The thread that is at it does what we would. */
 			struct vb_wait_item items[] = {{.fd = endpoint->schedule.event_fd}, {.fd = endpoint->daemon.fd}};
@@ -232,6 +234,7 @@ static void work(struct vb_endpoint *endpoint)
 		}
 		first = false;
 		now = vb_clock_now();
+		vb_linger_looked(&endpoint->linger, now - before, done);
 		if (done)
 			idle_since = now;
 		/* A spinner that came meanwhile carries on. */

@@ -6,7 +6,6 @@
 
 #include <infiniband/verbs.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Cache lines of two queues are not mixed. */
 enum { ALIGNMENT = 64 };
@@ -18,9 +17,7 @@ bool vb_allocate(struct vb_allocation *allocation, const struct vb_allocator *al
 	bool is_theirs = bytes != IBV_ALLOCATOR_USE_DEFAULT;
 
 	if (!is_theirs)
-		bytes = calloc(count, size);
-	else if (bytes)
-		memset(bytes, 0, count * size);
+		bytes = malloc(count * size);
 	*allocation = (struct vb_allocation){bytes, allocator, what, is_theirs};
 	return bytes != NULL;
 }

@@ -32,7 +32,8 @@ struct vb_allocation {
 	bool is_theirs;
 };
 
-/* Zeros. False: no memory, nothing has changed but `bytes`, which is NULL. */
+/* Any bytes: a slot is written when it is used, and of a queue that is not used up to its end the pages behind stay unused. False: no
+ * memory, nothing has changed but `bytes`, which is NULL. */
 bool vb_allocate(struct vb_allocation *allocation, const struct vb_allocator *allocator, enum vb_allocated what, size_t count,
 		 size_t size);
 void vb_release(struct vb_allocation *allocation);

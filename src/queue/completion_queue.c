@@ -70,7 +70,6 @@ void vb_cq_fini(struct vb_cq *cq)
 {
 	vb_release(&cq->memory);
 	cq->ring = NULL;
-	vb_lock_fini(&cq->lock);
 }
 
 int vb_cq_resize(struct vb_cq *cq, uint32_t capacity)

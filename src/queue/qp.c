@@ -88,7 +88,6 @@ static void free_qp(struct vb_qp *qp)
 {
 	vb_send_queue_fini(&qp->send);
 	vb_receive_queue_fini(&qp->receive);
-	vb_lock_fini(&qp->lock);
 	free(qp->rss);
 	free(qp);
 }

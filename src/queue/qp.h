@@ -100,10 +100,10 @@ static inline bool vb_qp_is_reliable(const struct vb_qp *qp)
 	return qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD && qp->type != IBV_QPT_RAW_PACKET;
 }
 
-/* Connected to one queue pair that is connected to it, with work of its own: RC and UC. */
+/* Connected to one queue pair that is connected to it: RC, UC and both kinds of XRC. */
 static inline bool vb_qp_has_peer(const struct vb_qp *qp)
 {
-	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC;
+	return qp->type != IBV_QPT_UD && qp->type != IBV_QPT_RAW_PACKET;
 }
 
 /* The port's table (queue/host.h) is another now. Takes qp->lock. */

@@ -37,7 +37,6 @@ int vb_srq_init_in(struct vb_srq *srq, const struct vb_queue_host *host, void *o
 void vb_srq_fini(struct vb_srq *srq)
 {
 	vb_receive_queue_fini(&srq->queue);
-	vb_lock_fini(&srq->lock);
 	__atomic_fetch_sub(&srq->pd->users, 1, __ATOMIC_RELAXED);
 }
 

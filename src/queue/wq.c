@@ -41,7 +41,6 @@ void vb_wq_fini(struct vb_wq *wq)
 
 	vb_wq_discard(wq);
 	vb_receive_queue_fini(&receives->queue);
-	vb_lock_fini(&receives->lock);
 	__atomic_fetch_sub(&receives->pd->users, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&receives->cq->users, 1, __ATOMIC_RELAXED);
 }

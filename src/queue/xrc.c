@@ -14,12 +14,12 @@ void vb_xrc_domain_init(struct vb_xrc_domain *domain)
 	vb_list_init(&domain->srqs);
 	vb_list_init(&domain->qps);
 	domain->users = 0;
+	domain->handle = 0;
 }
 
 void vb_xrc_domain_fini(struct vb_xrc_domain *domain)
 {
 	vb_mutex_fini(&domain->members);
-	vb_lock_fini(&domain->lock);
 }
 
 void vb_xrc_add_srq(struct vb_xrc_domain *domain, struct vb_srq *srq, struct vb_cq *cq, uint32_t number)
@@ -38,7 +38,8 @@ static void use(struct vb_qp *qp, struct vb_srq *srq)
 {
 	qp->srq = srq;
 	qp->pd = qp->receive_pd = srq ? srq->pd : NULL;
-	qp->recv_cq = srq ? srq->cq : NULL;
+	/* Who polls that CQ looks at it without the lock (links/memory/serve.c). */
+	__atomic_store_n(&qp->recv_cq, srq ? srq->cq : NULL, __ATOMIC_RELAXED);
 }
 
 void vb_xrc_remove_srq(struct vb_srq *srq)

@@ -22,6 +22,7 @@ struct vb_qp;
 struct vb_srq;
 
 struct vb_xrc_domain {
+	uint32_t handle;                 /* given by the owner: tells it from others of the device */
 	struct vb_lock lock;             /* of srqs. Taken under a qp->lock */
 	struct vb_list srqs;
 	struct vb_mutex members;         /* of qps. Taken before a qp->lock */

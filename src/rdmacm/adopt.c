@@ -47,7 +47,8 @@ static int converse(int fd, struct vb_cm_command *command, struct vb_cm_reply *r
 	while (error == 0) {
 		ssize_t length = vb_unix_receive(fd, bytes, sizeof(bytes), NULL, 0, &(unsigned){0}, deadline);
 
-		if (length == -EINTR)
+		/* Hanging up would end the connections that this daemon has been told of. */
+		if (length == -EINTR || ((length == -ENOMEM || length == -ENOBUFS) && vb_clock_now() < deadline))
 			continue;
 		if (length <= 0)
 			return length == 0 ? -ECONNRESET : (int)length;

@@ -10,10 +10,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "io/clock.h"
@@ -57,6 +57,14 @@ VB_EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *public_chan
 	free(channel);
 }
 
+/* A sleeper that is not counted yet finds that the sequence has changed: the kernel looks at it after the count was raised. */
+static void tell_change(struct vb_rdmacm_channel *channel)
+{
+	__atomic_add_fetch(&channel->sequence, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&channel->sleepers, __ATOMIC_SEQ_CST) != 0)
+		syscall(SYS_futex, &channel->sequence, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
 void vb_rdmacm_channel_put(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event *event)
 {
 	bool was_empty;
@@ -66,9 +74,9 @@ void vb_rdmacm_channel_put(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 	vb_list_append(&channel->events, &event->node);
 	while (was_empty && write(channel->channel.fd, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR)
 		;
-	__atomic_add_fetch(&channel->sequence, 1, __ATOMIC_RELEASE);
-	syscall(SYS_futex, &channel->sequence, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	vb_mutex_unlock(&channel->lock);
+	/* Who wakes up wants the lock. The channel stays: its ids are destroyed first, and that waits for the owner's lock. */
+	tell_change(channel);
 }
 
 /* Caller holds channel->lock; the last event has just been removed. The eventfd holds 1, so this never blocks. */
@@ -119,31 +127,53 @@ void vb_rdmacm_channel_handed_out(struct vb_rdmacm_channel *channel, struct vb_r
 
 void vb_rdmacm_channel_touched(struct vb_rdmacm_id *child)
 {
-	if (__atomic_load_n(&child->untouched, __ATOMIC_RELAXED) && __atomic_exchange_n(&child->untouched, false, __ATOMIC_RELAXED))
-		__atomic_sub_fetch(&vb_rdmacm_channel_of(child->id.channel)->untouched, 1, __ATOMIC_RELAXED);
+	struct vb_rdmacm_channel *channel = vb_rdmacm_channel_of(child->id.channel);
+
+	if (__atomic_load_n(&child->untouched, __ATOMIC_RELAXED) && __atomic_exchange_n(&child->untouched, false, __ATOMIC_RELAXED) &&
+	    __atomic_sub_fetch(&channel->untouched, 1, __ATOMIC_SEQ_CST) == 0)
+		tell_change(channel);
 }
 
-/* Caller holds channel->lock. */
-static bool is_held_back(const struct vb_rdmacm_channel *channel)
+/* How long the next event is to be held back: 0, it is not. Caller holds channel->lock. */
+static vb_time held_back(const struct vb_rdmacm_channel *channel)
 {
-	return __atomic_load_n(&channel->untouched, __ATOMIC_RELAXED) != 0 && !vb_list_is_empty(&channel->events) &&
-	       vb_container_of(channel->events.next, struct vb_rdmacm_event, node)->child != NULL &&
-	       vb_clock_now() < __atomic_load_n(&channel->patience, __ATOMIC_RELAXED);
+	vb_time left = 0;
+
+	if (__atomic_load_n(&channel->untouched, __ATOMIC_SEQ_CST) != 0 && !vb_list_is_empty(&channel->events) &&
+	    vb_container_of(channel->events.next, struct vb_rdmacm_event, node)->child != NULL)
+		left = __atomic_load_n(&channel->patience, __ATOMIC_RELAXED) - vb_clock_now();
+	return left > 0 ? left : 0;
+}
+
+/* Since the sequence was `seen`; `most`: 0 is for ever. 0 or -EINTR. */
+static int wait_for_change(struct vb_rdmacm_channel *channel, uint32_t seen, vb_time most)
+{
+	const struct timespec timeout = {.tv_sec = most / VB_SECONDS(1), .tv_nsec = most % VB_SECONDS(1)};
+	long result;
+	int error;
+
+	__atomic_add_fetch(&channel->sleepers, 1, __ATOMIC_SEQ_CST);
+	result = syscall(SYS_futex, &channel->sequence, FUTEX_WAIT_PRIVATE, seen, most > 0 ? &timeout : NULL, NULL, 0);
+	error = errno;
+	__atomic_sub_fetch(&channel->sleepers, 1, __ATOMIC_RELAXED);
+	return result != 0 && error == EINTR ? -EINTR : 0;
 }
 
 int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event **event)
 {
 	for (;;) {
 		uint32_t seen;
+		vb_time held;
 		int flags;
 
 		vb_mutex_lock(&channel->lock);
-		if (is_held_back(channel)) {
+		seen = __atomic_load_n(&channel->sequence, __ATOMIC_SEQ_CST);
+		held = held_back(channel);
+		if (held > 0) {
 			vb_mutex_unlock(&channel->lock);
-			sched_yield();
+			(void)wait_for_change(channel, seen, held);
 			continue;
 		}
-		seen = __atomic_load_n(&channel->sequence, __ATOMIC_ACQUIRE);
 		*event = pop_event(channel);
 		vb_mutex_unlock(&channel->lock);
 		if (*event != NULL)
@@ -153,7 +183,7 @@ int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 			return -errno;
 		if (flags & O_NONBLOCK)
 			return -EAGAIN;
-		if (syscall(SYS_futex, &channel->sequence, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0) != 0 && errno == EINTR)
+		if (wait_for_change(channel, seen, 0) != 0)
 			return -EINTR;
 	}
 }

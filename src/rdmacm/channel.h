@@ -32,6 +32,7 @@ struct vb_rdmacm_channel {
 	struct vb_mutex lock;
 	struct vb_list events;
 	uint32_t sequence;               /* futex: bumped with every event */
+	unsigned sleepers;               /* threads that wait for it, or are about to; atomic. Too many only after longjmp from a handler */
 	unsigned untouched;              /* requests handed out whose ids the program has not used yet; atomic */
 	unsigned left_untouched;         /* times in a row that one was still so when the next was asked for; atomic */
 	vb_time patience;                /* until when to wait for that, before handing out another; atomic */
@@ -42,7 +43,7 @@ static inline struct vb_rdmacm_channel *vb_rdmacm_channel_of(struct rdma_event_c
 	return (struct vb_rdmacm_channel *)(void *)channel;
 }
 
-/* Queue an event and make the descriptor readable. Any locks above channel.lock may be held. */
+/* Queue an event and make the descriptor readable. Caller holds the lock of the event's owner. */
 void vb_rdmacm_channel_put(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event *event);
 
 /* The oldest event; counts as unacknowledged by its owner from here on. Waits, unless the descriptor is O_NONBLOCK.

@@ -186,7 +186,8 @@ static int send_request(struct vb_rdmacm_id *id, const struct vb_cm_command *com
 	/* Before the call: the answer may be taken by another thread before this one wakes. */
 	vb_rdmacm_link_intend(id, said.verb);
 	vb_rdmacm_id_become(id, VB_RDMACM_CONNECTING);
-	error = vb_rdmacm_link_call(id, &said, NULL);
+	/* A queue pair that the library does not know may be another process's, which the daemon refuses. */
+	error = id->id.qp != NULL ? vb_rdmacm_link_request(id, &said) : vb_rdmacm_link_call(id, &said, NULL);
 	if (error != 0) {
 		vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
 		vb_rdmacm_id_forget_command(id);
@@ -284,7 +285,7 @@ static int say_accept(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 	if (error == 0) {
 		vb_rdmacm_link_intend(id, command->verb);
 		vb_rdmacm_id_become(id, datagram ? VB_RDMACM_CONNECTED : VB_RDMACM_ACCEPTED);
-		error = vb_rdmacm_link_call(id, command, NULL);
+		error = !datagram && id->id.qp != NULL ? vb_rdmacm_link_request(id, command) : vb_rdmacm_link_call(id, command, NULL);
 	}
 	if (error != 0) {
 		vb_rdmacm_id_forget_command(id);

@@ -253,6 +253,13 @@ int vb_rdmacm_device_pkey_index(const struct vb_rdmacm_device *device, uint16_t 
 	return found;
 }
 
+uint8_t vb_rdmacm_device_path_bits(const struct vb_rdmacm_device *device, uint16_t lid)
+{
+	struct ibv_port_attr attr;
+
+	return ibv_query_port(device->context, 1, &attr) == 0 ? (uint8_t)(lid & ((1u << attr.lmc) - 1)) : 0;
+}
+
 struct vb_rdmacm_device *vb_rdmacm_device_with_gid(const uint8_t gid[16], uint32_t preferred)
 {
 	struct vb_rdmacm_device *found = NULL;

@@ -51,6 +51,8 @@ enum vb_framing vb_rdmacm_device_framing(const struct vb_rdmacm_device *device, 
 
 /* Index of the partition in the port's table, by which it is rather a full than a limited member, or -ENOENT. */
 int vb_rdmacm_device_pkey_index(const struct vb_rdmacm_device *device, uint16_t pkey);
+/* Which of the LIDs of an InfiniBand port this is: the bits that its LMC leaves to the sender. */
+uint8_t vb_rdmacm_device_path_bits(const struct vb_rdmacm_device *device, uint16_t lid);
 
 /* The XRC domain of those that name none: one for each device, of no file. NULL and errno. */
 struct ibv_xrcd *vb_rdmacm_device_xrcd(struct vb_rdmacm_device *device);

@@ -23,13 +23,25 @@ static int send_ready_to_use(struct vb_rdmacm_id *id)
 	return vb_rdmacm_result(error);
 }
 
+/* What could be refused is told by an event all the same: the connection is over. And a daemon that is replaced sends the RTU when
+ * the REP is repeated. */
+static void say_ready_to_use(struct vb_rdmacm_id *id)
+{
+	struct vb_cm_command command = {.verb = VB_CM_ESTABLISH};
+
+	vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
+	vb_rdmacm_link_say(id, &command);
+}
+
 int vb_rdmacm_establish(struct vb_rdmacm_id *id)
 {
 	int error;
 
 	if (vb_rdmacm_ece_answer(id) == 0 && vb_rdmacm_qp_ready_to_receive(id, RDMA_MAX_RESP_RES) == 0 &&
-	    vb_rdmacm_qp_ready_to_send(id, RDMA_MAX_INIT_DEPTH) == 0 && send_ready_to_use(id) == 0)
+	    vb_rdmacm_qp_ready_to_send(id, RDMA_MAX_INIT_DEPTH) == 0) {
+		say_ready_to_use(id);
 		return 0;
+	}
 	error = errno;
 	vb_rdmacm_qp_error(id);
 	return vb_rdmacm_fail(error);

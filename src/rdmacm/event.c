@@ -59,7 +59,6 @@ static int fill_datagram(struct vb_rdmacm_event *event, const struct vb_rdmacm_i
 /* The new id was made when the request arrived; only now may it cost an open device. */
 static int take_request(struct vb_rdmacm_event *event)
 {
-	struct vb_cm_command fetched = {.verb = VB_CM_FETCHED};
 	struct vb_rdmacm_id *child = event->child;
 	int error = vb_rdmacm_device_bind(child, event->told.interface_index);
 
@@ -70,8 +69,7 @@ static int take_request(struct vb_rdmacm_event *event)
 		event->child = NULL;
 		return error;
 	}
-	if (child->handle != 0)
-		vb_rdmacm_link_say(child, &fetched); /* the daemon's backlog has room again */
+	vb_rdmacm_link_fetched(child);
 	event->event.id = &child->id;
 	event->event.listen_id = &event->owner->id;
 	if (vb_rdmacm_id_is_datagram(child))
@@ -159,6 +157,11 @@ static bool finish_event(struct vb_rdmacm_event *event)
 		vb_rdmacm_qp_error(id);
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
+		/* verbenad refused to accept what it had told to be over. */
+		if (vb_rdmacm_id_state(id) == VB_RDMACM_FAILED)
+			return false;
+		vb_rdmacm_qp_error(id);
+		/* fall through */
 	case RDMA_CM_EVENT_UNREACHABLE:
 		vb_rdmacm_id_forget_command(id);
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);

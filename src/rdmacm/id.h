@@ -71,6 +71,7 @@ struct vb_rdmacm_id {
 	struct vb_cm_command *kept_command; /* while CONNECTING or ACCEPTED: to be said again to a new daemon, or after a refusal */
 	struct vb_rdmacm_resolving resolving;
 	bool source_by_route, device_by_route; /* not the program's choice: undone if the address is not resolved */
+	struct vb_list fetched_node;     /* link.c: a request that the program has taken, which verbenad does not know */
 	struct vb_list retry_node;       /* link.c: refused for want of a listener, will ask again */
 	vb_time retry_at;
 	unsigned refusals;

@@ -3,6 +3,7 @@
  * One connection, one thread ("verbena-cm"). A caller puts a record of its call on a list, sends the command and
  * sleeps; the thread reads everything the daemon says, wakes the caller whose serial a reply repeats, and puts events
  * on the channel of their id.
+ * Requests for connections are sent without waiting: their outcome is an event.
  *
  *      stopped --call--> connecting --ok--> up --daemon gone--> connecting (while there are ids or callers)
  *                             |                                     |
@@ -33,6 +34,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "io/clock.h"
+#include "io/descriptor.h"
 #include "io/event.h"
 #include "io/unix_socket.h"
 #include "rdmacm/adopt.h"
@@ -45,7 +47,11 @@
 enum { NO_LISTENER = 8, NO_SUCH_SERVICE = 1 };         /* REJ reason, SIDR_REP status: IBA 12.6.7.2, 12.11.1.2 */
 enum { MOST_REFUSALS = 4, FIRST_REFUSAL_MS = 5 };      /* 5 + 10 + 20 + 40 ms */
 enum { NAPS_FOR_MEMORY = 100 };                         /* a second */
-enum { RETRIES = 3, BACKOFF_FIRST_MS = 50, BACKOFF_LAST_MS = 2000 };
+/* The longest is less than a new daemon waits for ids (VB_CONNECT_ADOPTION). */
+enum { RETRIES = 3, BACKOFF_FIRST_MS = 50, BACKOFF_LAST_MS = 1000 };
+enum { MESSAGES_AT_ONCE = 8, LONGEST_MESSAGE = 4096 };
+/* Requests that the program has taken and verbenad does not know to be taken: they count for the backlog there, which is of 1024. */
+enum { MOST_UNTOLD = 64 };
 
 enum link_state { LINK_STOPPED, LINK_CONNECTING, LINK_UP, LINK_WAITING };
 
@@ -71,6 +77,9 @@ static struct {
 	struct vb_list calls;
 	struct vb_list retries;          /* ids to connect again */
 	struct vb_list resolving;        /* ids whose neighbour has not answered (resolve.c) */
+	struct vb_list fetched;          /* ids of requests that the program has taken, which the daemon was not told */
+	unsigned fetched_count;
+	bool port_is_open;               /* this daemon has carried out a CONNECT: no later one fails for want of the port */
 	struct vb_rdmacm_registry registry;
 	bool fork_handled;
 } line = {
@@ -81,6 +90,7 @@ static struct {
 	.calls = {&line.calls, &line.calls},
 	.retries = {&line.retries, &line.retries},
 	.resolving = {&line.resolving, &line.resolving},
+	.fetched = {&line.fetched, &line.fetched},
 };
 
 /* Caller holds line.lock. */
@@ -92,6 +102,16 @@ static void finish_call(struct call *call, int error)
 	pthread_cond_signal(&call->answered);
 }
 
+/* Caller holds line.lock. A request that no thread waits for (vb_rdmacm_link_request) was refused. Of an id that is in neither state
+ * the program knows more already. */
+static void tell_refusal(const struct vb_cm_reply *reply)
+{
+	struct vb_rdmacm_id *id = vb_rdmacm_registry_find(&line.registry, reply->id);
+
+	if (id != NULL && (vb_rdmacm_id_state(id) == VB_RDMACM_CONNECTING || vb_rdmacm_id_state(id) == VB_RDMACM_ACCEPTED))
+		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_CONNECT_ERROR, -reply->error);
+}
+
 /* Caller holds line.lock. */
 static void handle_reply(const struct vb_cm_reply *reply)
 {
@@ -101,6 +121,7 @@ static void handle_reply(const struct vb_cm_reply *reply)
 		if (call->serial != reply->serial)
 			continue;
 		call->reply = *reply;
+		line.port_is_open |= call->id->calling == VB_CM_CONNECT && reply->error == 0;
 		call->id->calling = 0;
 		if (call->creates != NULL && reply->error == 0) {
 			call->creates->handle = reply->id;
@@ -110,6 +131,8 @@ static void handle_reply(const struct vb_cm_reply *reply)
 		finish_call(call, 0);
 		return;
 	}
+	if (reply->error != 0)
+		tell_refusal(reply);
 }
 
 /* An id without an owner: let the daemon forget it (a request gets its REJ). The reply has no caller and is dropped. */
@@ -266,20 +289,40 @@ static int handle_message(const void *bytes, size_t length)
 	return type < VB_CM_COMMAND ? 0 : -EPROTO; /* talk that is not about connections */
 }
 
+/* -ECONNRESET: the daemon hung up. */
+static int handle_messages(struct vb_unix_message *messages, int count)
+{
+	int error = 0;
+
+	for (int i = 0; i < count; i++) {
+		for (unsigned j = 0; j < messages[i].count; j++)
+			vb_descriptor_close(messages[i].fds[j]); /* none was asked for */
+		if (messages[i].length <= 0 && error == 0)
+			error = -ECONNRESET;
+		if (error == 0)
+			error = handle_message(messages[i].bytes, (size_t)messages[i].length);
+	}
+	return error;
+}
+
 /* Read until the daemon is gone. */
 static void serve(int fd)
 {
-	_Alignas(8) char bytes[4096];
+	_Alignas(8) char bytes[MESSAGES_AT_ONCE][LONGEST_MESSAGE];
+	struct vb_unix_message messages[MESSAGES_AT_ONCE];
 	vb_time deadline = 0; /* adoption may have left something to do */
 
+	for (unsigned i = 0; i < MESSAGES_AT_ONCE; i++)
+		messages[i] = (struct vb_unix_message){.bytes = bytes[i], .room = sizeof(bytes[i])};
 	for (;;) {
-		ssize_t length = vb_unix_receive(fd, bytes, sizeof(bytes), NULL, 0, &(unsigned){0}, deadline);
+		int count = vb_unix_receive_several(fd, messages, MESSAGES_AT_ONCE, deadline);
 		int error;
 
-		if (length <= 0 && length != -EAGAIN && length != -EINTR)
+		/* What the kernel has no memory for is there still. A daemon that is hung up on ends the connections. */
+		if (count < 0 && count != -EAGAIN && count != -ENOMEM && count != -ENOBUFS)
 			return;
 		vb_mutex_lock(&line.lock);
-		error = length > 0 ? handle_message(bytes, (size_t)length) : 0;
+		error = handle_messages(messages, count);
 		if (error == 0 && !vb_list_is_empty(&line.retries) && ask_again(fd, handle_message) != 0) {
 			vb_mutex_unlock(&line.lock);
 			return;
@@ -287,6 +330,8 @@ static void serve(int fd)
 		vb_rdmacm_resolve_look(&line.resolving);
 		deadline = vb_time_earlier(next_retry(), vb_rdmacm_resolve_deadline(&line.resolving));
 		vb_mutex_unlock(&line.lock);
+		if (error == -ECONNRESET)
+			return;
 		if (error != 0) {
 			vb_log_limited(VB_LOG_ERROR, "verbenad said something this librdmacm does not understand: connecting again");
 			return;
@@ -316,6 +361,15 @@ static int connect_and_adopt(void) VB_NEEDS(line.lock)
 	return 0;
 }
 
+/* Caller holds line.lock. */
+static void forget_fetched(struct vb_rdmacm_id *id)
+{
+	if (vb_list_is_empty(&id->fetched_node))
+		return;
+	vb_list_remove(&id->fetched_node);
+	line.fetched_count--;
+}
+
 /* The daemon hung up: calls that wait for a reply learn it, and the descriptor is closed when no thread writes to it. Returns
  * with line.lock held. */
 static void hang_up(void) VB_TAKES(line.lock)
@@ -326,6 +380,9 @@ static void hang_up(void) VB_TAKES(line.lock)
 	close(line.fd);
 	line.fd = -1;
 	line.state = LINK_CONNECTING;
+	line.port_is_open = false;
+	VB_LIST_FOR_EACH(node, &line.fetched)
+		forget_fetched(vb_container_of(node, struct vb_rdmacm_id, fetched_node)); /* requests are lost with their daemon */
 	VB_LIST_FOR_EACH(node, &line.retries)
 		vb_list_remove(node); /* adoption asks again at once */
 	VB_LIST_FOR_EACH(node, &line.calls)
@@ -399,6 +456,9 @@ static void forget_after_fork(void)
 	vb_list_init(&line.calls);
 	vb_list_init(&line.retries);
 	vb_list_init(&line.resolving);
+	vb_list_init(&line.fetched);
+	line.fetched_count = 0;
+	line.port_is_open = false;
 	(void)vb_rdmacm_registry_drain(&line.registry);
 	vb_mutex_init(&line.lock, VB_RANK_CM_LINE);
 	vb_mutex_init(&line.send_lock, VB_RANK_CM_SEND);
@@ -453,6 +513,12 @@ static int bring_up(void) VB_NEEDS(line.lock)
 	return error;
 }
 
+/* Does the daemon free its place in the backlog by itself? */
+static bool frees_place(uint32_t verb)
+{
+	return verb == VB_CM_ACCEPT || verb == VB_CM_REJECT || verb == VB_CM_DESTROY;
+}
+
 /* Send, wait. 0, -ECONNRESET: the daemon died meanwhile, or another -errno of the link. */
 static int call_once(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct call *call)
 {
@@ -465,6 +531,8 @@ static int call_once(struct vb_rdmacm_id *id, struct vb_cm_command *command, str
 		command->type = VB_CM_COMMAND;
 		command->serial = call->serial = ++line.serial;
 		command->id = call->creates != NULL ? 0 : id->handle;
+		if (frees_place(command->verb))
+			forget_fetched(id);
 		vb_list_append(&line.calls, &call->node);
 		vb_mutex_unlock(&line.lock);
 		/* A send that fails means that the daemon is gone; the thread finds that out by itself and ends
@@ -536,6 +604,74 @@ void vb_rdmacm_link_say(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 	vb_mutex_unlock(&line.send_lock);
 }
 
+int vb_rdmacm_link_request(struct vb_rdmacm_id *id, struct vb_cm_command *command)
+{
+	bool now;
+
+	vb_mutex_lock(&line.send_lock);
+	vb_mutex_lock(&line.lock);
+	/* Without the port no connection can be made: the first that asks hears of it at once. */
+	now = line.state == LINK_UP && (line.port_is_open || command->verb != VB_CM_CONNECT);
+	if (now) {
+		command->type = VB_CM_COMMAND;
+		command->only_refusals = true;
+		command->serial = ++line.serial;
+		command->id = id->handle;
+		/* From here on a new daemon hears of it by adoption: the one it is sent to cannot be replaced before send_lock is free. */
+		id->calling = 0;
+		if (frees_place(command->verb))
+			forget_fetched(id);
+	}
+	vb_mutex_unlock(&line.lock);
+	if (now && vb_unix_send(line.fd, command, sizeof(*command), NULL, 0, true) != 0)
+		shutdown(line.fd, SHUT_RDWR);
+	vb_mutex_unlock(&line.send_lock);
+	return now ? 0 : vb_rdmacm_link_call(id, command, NULL);
+}
+
+/* Caller holds send_lock. */
+static void tell_fetched(void)
+{
+	struct vb_cm_command command = {.type = VB_CM_COMMAND, .verb = VB_CM_FETCHED};
+	uint32_t handles[MOST_UNTOLD];
+	unsigned count = 0;
+	bool up;
+
+	vb_mutex_lock(&line.lock);
+	up = line.state == LINK_UP;
+	VB_LIST_FOR_EACH(node, &line.fetched) {
+		struct vb_rdmacm_id *id = vb_container_of(node, struct vb_rdmacm_id, fetched_node);
+
+		if (count == MOST_UNTOLD)
+			break;
+		handles[count++] = id->handle;
+		forget_fetched(id);
+	}
+	vb_mutex_unlock(&line.lock);
+	for (unsigned i = 0; up && i < count; i++) {
+		command.id = handles[i];
+		(void)vb_unix_send(line.fd, &command, sizeof(command), NULL, 0, true);
+	}
+}
+
+void vb_rdmacm_link_fetched(struct vb_rdmacm_id *id)
+{
+	bool many;
+
+	vb_mutex_lock(&line.lock);
+	if (id->handle != 0 && vb_list_is_empty(&id->fetched_node)) {
+		vb_list_append(&line.fetched, &id->fetched_node);
+		line.fetched_count++;
+	}
+	many = line.fetched_count >= MOST_UNTOLD;
+	vb_mutex_unlock(&line.lock);
+	if (!many)
+		return;
+	vb_mutex_lock(&line.send_lock);
+	tell_fetched();
+	vb_mutex_unlock(&line.send_lock);
+}
+
 int vb_rdmacm_link_resolve(struct vb_rdmacm_id *id)
 {
 	struct vb_cm_command command = {.verb = VB_CM_FETCHED};
@@ -564,6 +700,7 @@ void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id)
 	vb_rdmacm_registry_remove(&line.registry, id);
 	vb_list_remove(&id->retry_node);
 	vb_list_remove(&id->resolving.node);
+	forget_fetched(id);
 	up = line.state == LINK_UP && id->handle != 0;
 	vb_mutex_unlock(&line.lock);
 	if (!up)

@@ -17,8 +17,17 @@ void vb_rdmacm_link_intend(struct vb_rdmacm_id *id, uint32_t verb);
  * and its events from then on. reply may be NULL. 0 or -errno, the daemon's own errors included. */
 int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct vb_cm_reply *reply);
 
+/* CONNECT or ACCEPT, said after vb_rdmacm_link_intend, of an id that is CONNECTING or ACCEPTED and keeps the command: does not wait. If the
+ * daemon refuses it, RDMA_CM_EVENT_CONNECT_ERROR tells why; one that is replaced hears it again by adoption. Waits all the same where
+ * verbenad must be started, and for the first CONNECT. 0 or -errno. */
+int vb_rdmacm_link_request(struct vb_rdmacm_id *id, struct vb_cm_command *command);
+
 /* Say it without waiting for anything. */
 void vb_rdmacm_link_say(struct vb_rdmacm_id *id, struct vb_cm_command *command);
+
+/* The program has taken this id's request: it does not count for the backlog any more. The daemon is told with the answer, or when it is
+ * worth a message. */
+void vb_rdmacm_link_fetched(struct vb_rdmacm_id *id);
 
 /* The id is RESOLVING: the link's thread waits for its neighbour from now on. 0 or -errno: it will not. */
 int vb_rdmacm_link_resolve(struct vb_rdmacm_id *id);

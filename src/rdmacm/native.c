@@ -26,7 +26,7 @@ enum { PREFIX = 8 };                     /* bytes of a GID that name its subnet 
 static const char no_device[] = "addresses of AF_IB are GIDs of InfiniBand devices, and none here has it. Join a fabric: verbena fabric "
 				"join.";
 static const char no_subnet[] = "this host's InfiniBand port is in another subnet or not active: without a subnet manager no port is. "
-				"Start one: verbena run opensm.";
+				"Start one: verbena run opensm -B -f opensm.log";
 static const char no_partition[] = "the port is in no such partition (sib_pkey); the subnet manager says in which it is.";
 static const char no_service[] = "sib_sid must be of the id's port space (RDMA_IB_IP_PS_TCP, _UDP or _IB), or leave it open "
 				 "(sib_sid_mask).";

@@ -58,13 +58,21 @@ static int set_id_option(struct vb_rdmacm_id *id, int name, const void *value, s
 	}
 }
 
-/* A path record from elsewhere (ibacm). RoCE derives its own from the addresses; taking one stands for
- * rdma_resolve_route. */
-static int set_path(struct vb_rdmacm_id *id, size_t length)
+/* Path records from elsewhere (ibacm, or the program's own): taking one stands for rdma_resolve_route. RoCE derives its own from the
+ * addresses. */
+static int set_path(struct vb_rdmacm_id *id, const void *value, size_t length)
 {
+	int error;
+
 	if (length == 0 || length % sizeof(struct ibv_path_data) != 0 || vb_rdmacm_id_state(id) != VB_RDMACM_ADDRESS_RESOLVED)
 		return -EINVAL;
-	vb_rdmacm_path_fill(id);
+	if (vb_rdmacm_id_is_fabric(id)) {
+		error = vb_rdmacm_path_give(id, value, length / sizeof(struct ibv_path_data));
+		if (error != 0)
+			return error;
+	} else {
+		vb_rdmacm_path_fill(id);
+	}
 	vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
 	return vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 }
@@ -79,7 +87,8 @@ VB_EXPORT int rdma_set_option(struct rdma_cm_id *public_id, int level, int optna
 	case RDMA_OPTION_ID:
 		return vb_rdmacm_outcome("rdma_set_option", id, set_id_option(id, optname, optval, optlen));
 	case RDMA_OPTION_IB:
-		return vb_rdmacm_outcome("rdma_set_option", id, optname == RDMA_OPTION_IB_PATH ? set_path(id, optlen) : -ENOSYS);
+		return vb_rdmacm_outcome("rdma_set_option", id,
+					 optname == RDMA_OPTION_IB_PATH ? set_path(id, optval, optlen) : -ENOSYS);
 	default:
 		return vb_rdmacm_fail(ENOSYS);
 	}

@@ -6,9 +6,11 @@
 #include "rdmacm/path.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 
 #include "rdmacm/device.h"
+#include "wire/mtu.h"
 #include "wire/roce_packet.h"
 
 enum {
@@ -71,6 +73,52 @@ void vb_rdmacm_path_take(struct vb_rdmacm_id *id, const struct vb_cm_event *even
 	vb_rdmacm_path_learn(id, &event->path);
 	id->path.mtu = event->conn.path_mtu;
 	id->path.packet_life_time = event->conn.ack_timeout;
+}
+
+/* As the kernel's rdma_cm: of several, the first that leads there and back and is for messages as well. NULL: there is none. */
+static const struct ibv_path_record *find_usable(const struct ibv_path_data *data, size_t count)
+{
+	const uint32_t wanted = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
+
+	for (size_t i = 0; i < count; i++)
+		if (data[i].flags == wanted)
+			return &data[i].path;
+	return NULL;
+}
+
+/* No GID stands for the one that is known. */
+static bool is_same_gid(const union ibv_gid *given, const uint8_t known[16])
+{
+	static const union ibv_gid none;
+
+	return memcmp(given, &none, sizeof(none)) == 0 || memcmp(given, known, 16) == 0;
+}
+
+int vb_rdmacm_path_give(struct vb_rdmacm_id *id, const struct ibv_path_data *data, size_t count)
+{
+	enum { FIRST_OF_GROUPS = 0xc000, SIX_BITS = 0x3f, SL_BITS = 0x0f, LABEL_BITS = 0xfffff };
+	const struct ibv_path_record *record = find_usable(data, count);
+	struct vb_path path = id->route;
+	uint32_t label_and_hops;
+
+	if (record == NULL || record->dlid == 0 || ntohs(record->dlid) >= FIRST_OF_GROUPS || vb_mtu_bytes(record->mtu & SIX_BITS) == 0 ||
+	    !is_same_gid(&record->sgid, path.source) || !is_same_gid(&record->dgid, path.destination))
+		return -EINVAL;
+	label_and_hops = ntohl(record->flowlabel_hoplimit);
+	path.framing = VB_FRAMING_GLOBAL;
+	path.slid = ntohs(record->slid);
+	path.dlid = ntohs(record->dlid);
+	path.sl = ntohs(record->qosclass_sl) & SL_BITS;
+	path.hop_limit = (uint8_t)label_and_hops;
+	path.flow_label = label_and_hops >> 8 & LABEL_BITS;
+	path.traffic_class = record->tclass;
+	if (record->pkey != 0)
+		path.pkey = ntohs(record->pkey);
+	vb_rdmacm_path_fill(id);
+	vb_rdmacm_path_learn(id, &path);
+	id->path.mtu = record->mtu & SIX_BITS;
+	id->path.packet_life_time = record->packetlifetime & SIX_BITS;
+	return 0;
 }
 
 uint8_t vb_rdmacm_path_ack_timeout(const struct vb_rdmacm_id *id)

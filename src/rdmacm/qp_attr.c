@@ -28,10 +28,8 @@
 /* InfiniBand within a subnet: LIDs, and no GRH. */
 static void fill_local(const struct vb_rdmacm_id *id, struct ibv_ah_attr *attr)
 {
-	enum { PATH_BITS = 0x7f };       /* as many as there can be: the port's LMC says which of them count */
-
 	attr->dlid = id->route.dlid;
-	attr->src_path_bits = id->route.slid & PATH_BITS;
+	attr->src_path_bits = vb_rdmacm_device_path_bits(id->device, id->route.slid);
 	attr->sl = id->route.sl;
 	attr->port_num = 1;
 }

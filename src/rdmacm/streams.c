@@ -102,24 +102,31 @@ static int take_socket(struct vb_rdmacm_id *id)
 	return fd;
 }
 
-static int start(struct ibv_context *context)
+static int start(const struct vb_rdmacm_id *id, const struct vb_tcp_address *remote, struct vb_mpa_wishes *wishes, bool *waits)
 {
 	int error;
 
 	vb_mutex_lock(&streams.lock);
-	error = vb_rdmacm_streams_start(context);
+	error = vb_rdmacm_streams_start(id->device->context);
+	if (error == 0) {
+		*wishes = vb_rdmacm_stream_wishes(id, remote->gid);
+		*waits = vb_rdmacm_streams_are_asking(remote);
+	}
 	vb_mutex_unlock(&streams.lock);
 	return error;
 }
 
-/* Without the lock: between two of one host all of TCP's handshake happens in here. */
-static int begin_to_connect(const struct vb_rdmacm_id *id, int fd, const struct vb_tcp_address *remote, bool *refused)
+static int prepare(const struct vb_rdmacm_id *id, int fd)
 {
-	int error = vb_tcp_prepare(fd);
-
 	vb_tcp_set_traffic_class(fd, id->has_traffic_class ? id->traffic_class : 0);
-	if (error == 0)
-		error = vb_tcp_connect(fd, remote);
+	return vb_tcp_prepare(fd);
+}
+
+/* Without the lock: between two of one host all of TCP's handshake happens in here. */
+static int begin_to_connect(int fd, const struct vb_tcp_address *remote, bool *refused)
+{
+	int error = vb_tcp_connect(fd, remote);
+
 	*refused = error == -ECONNREFUSED;
 	return *refused ? 0 : error;
 }
@@ -130,15 +137,15 @@ int vb_rdmacm_streams_connect(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_r
 	struct vb_rdmacm_stream *stream = NULL;
 	struct vb_mpa_wishes wishes = {0};
 	int fd = take_socket(id), error;
-	bool refused = false;
+	bool refused = false, waits = false;
 
 	if (fd < 0)
 		return fd;
-	error = start(id->device->context);
-	if (error == 0) {
-		wishes = vb_rdmacm_stream_wishes(id, id->destination.gid);
-		error = begin_to_connect(id, fd, &remote, &refused);
-	}
+	error = prepare(id, fd);
+	if (error == 0)
+		error = start(id, &remote, &wishes, &waits);
+	if (error == 0 && !waits)
+		error = begin_to_connect(fd, &remote, &refused);
 	vb_mutex_lock(&streams.lock);
 	if (error == 0)
 		stream = vb_rdmacm_stream_create(VB_STREAM_OUTGOING, fd, id);
@@ -154,7 +161,9 @@ int vb_rdmacm_streams_connect(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_r
 		vb_list_append(&streams.ids, &id->stream_node);
 		vb_mpa_request(stream->mpa, &wishes, data.bytes, data.length, vb_clock_now());
 		vb_rdmacm_stream_due(stream);
-		vb_rdmacm_stream_attempt(stream, refused);
+		vb_rdmacm_stream_ask(stream, waits);
+		if (!waits)
+			vb_rdmacm_stream_attempt(stream, refused);
 	}
 	vb_mutex_unlock(&streams.lock);
 	return error;
@@ -169,14 +178,15 @@ static struct vb_rdmacm_stream *request_of(const struct vb_rdmacm_id *id)
 }
 
 /* Caller holds the lock. */
-static int accept_request(struct vb_rdmacm_id *id, struct vb_rdmacm_stream *stream, const struct vb_mpa_wishes *wishes,
-			  struct vb_rdmacm_private_data data)
+static int accept_request(struct vb_rdmacm_id *id, struct vb_rdmacm_stream *stream, struct vb_rdmacm_private_data data)
 {
 	int error = vb_rdmacm_streams_start(id->device->context);
+	struct vb_mpa_wishes wishes;
 
 	if (error != 0)
 		return error;
-	vb_mpa_accept(stream->mpa, wishes, data.bytes, data.length);
+	wishes = vb_rdmacm_stream_wishes(id, id->destination.gid);
+	vb_mpa_accept(stream->mpa, &wishes, data.bytes, data.length);
 	vb_rdmacm_stream_send(stream);
 	if (stream->mpa->state != VB_MPA_AGREED)
 		return -ECONNRESET;
@@ -197,7 +207,6 @@ static int accept_request(struct vb_rdmacm_id *id, struct vb_rdmacm_stream *stre
 
 int vb_rdmacm_streams_accept(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_rdmacm_private_data data)
 {
-	struct vb_mpa_wishes wishes = vb_rdmacm_stream_wishes(id, id->destination.gid);
 	struct vb_rdmacm_stream *stream;
 	int error = -EINVAL;
 
@@ -205,7 +214,7 @@ int vb_rdmacm_streams_accept(struct vb_rdmacm_id *id, uint32_t qpn, struct vb_rd
 	stream = request_of(id);
 	if (stream != NULL) {
 		stream->qpn = qpn;
-		error = accept_request(id, stream, &wishes, data);
+		error = accept_request(id, stream, data);
 		if (error != 0) {
 			id->stream = NULL;
 			vb_rdmacm_stream_reap(stream);

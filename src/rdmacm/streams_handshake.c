@@ -25,6 +25,9 @@ enum {
 	MOST_REFUSALS = 4, FIRST_REFUSAL_MS = 5, /* 5 + 10 + 20 + 40 ms: as link.c does with a REQ */
 };
 
+#define PEER_KNOWN_FOR VB_MILLISECONDS(100)
+#define ACCEPT_AGAIN VB_MILLISECONDS(20)
+
 /* ---- what the program hears ---- */
 
 static void address_from(struct vb_cm_address *to, const struct vb_tcp_address *from)
@@ -101,11 +104,18 @@ static void give_up(struct vb_rdmacm_stream *stream, enum vb_cm_event_kind kind,
 
 /* ---- both sides ---- */
 
+/* Many connections are made to one host at once, and a look into the routing table is three system calls. */
 static bool is_of_this_host(const uint8_t address[16])
 {
+	vb_time now = vb_clock_now();
 	struct vb_route route;
 
-	return vb_route_lookup(address, NULL, 0, &route) == 0 && route.local;
+	if (now < streams.peer.until && memcmp(address, streams.peer.address, sizeof(streams.peer.address)) == 0)
+		return streams.peer.is_of_this_host;
+	memcpy(streams.peer.address, address, sizeof(streams.peer.address));
+	streams.peer.is_of_this_host = vb_route_lookup(address, NULL, 0, &route) == 0 && route.local;
+	streams.peer.until = now + PEER_KNOWN_FOR;
+	return streams.peer.is_of_this_host;
 }
 
 /* That of an address the listener's is; one of all addresses has none. */
@@ -214,40 +224,6 @@ static void read_frame(struct vb_rdmacm_stream *stream)
 
 /* ---- incoming ---- */
 
-static void accept_one(struct vb_rdmacm_stream *listener, int fd, vb_time now)
-{
-	struct vb_rdmacm_stream *stream;
-
-	/* The oldest has had most time to show that it means it. */
-	if (streams.unfinished_count >= MOST_UNFINISHED)
-		vb_rdmacm_stream_reap(vb_container_of(streams.unfinished.next, struct vb_rdmacm_stream, unfinished));
-	stream = vb_rdmacm_stream_create(VB_STREAM_INCOMING, fd, listener->id);
-	if (stream == NULL) {
-		vb_descriptor_close(fd);
-		return;
-	}
-	vb_tcp_set_traffic_class(fd, listener->id->has_traffic_class ? listener->id->traffic_class : 0);
-	vb_mpa_listen(stream->mpa, now);
-	vb_rdmacm_stream_due(stream);
-	vb_list_append(&streams.unfinished, &stream->unfinished);
-	streams.unfinished_count++;
-	if (vb_rdmacm_stream_poll(stream, true, false) != 0)
-		vb_rdmacm_stream_reap(stream);
-}
-
-static void accept_some(struct vb_rdmacm_stream *listener, vb_time now)
-{
-	for (unsigned i = 0; i < ACCEPTS_AT_ONCE; i++) {
-		int fd = vb_tcp_accept(listener->fd);
-
-		if (fd == -EMFILE || fd == -ENFILE)
-			vb_log_limited(VB_LOG_WARN, "a connection request cannot be taken: there are no descriptors left");
-		if (fd < 0)
-			return;
-		accept_one(listener, fd, now);
-	}
-}
-
 /* siw takes an end that comes together with the reply for the end alone: its program would not hear why. */
 void vb_rdmacm_stream_leave(struct vb_rdmacm_stream *stream)
 {
@@ -354,13 +330,97 @@ static void serve_incoming(struct vb_rdmacm_stream *stream)
 	vb_rdmacm_stream_reap(stream);
 }
 
+/* NULL: it is closed. */
+static struct vb_rdmacm_stream *accept_one(struct vb_rdmacm_stream *listener, int fd, vb_time now)
+{
+	struct vb_rdmacm_stream *stream;
+
+	/* The oldest has had most time to show that it means it. */
+	if (streams.unfinished_count >= MOST_UNFINISHED)
+		vb_rdmacm_stream_reap(vb_container_of(streams.unfinished.next, struct vb_rdmacm_stream, unfinished));
+	stream = vb_rdmacm_stream_create(VB_STREAM_INCOMING, fd, listener->id);
+	if (stream == NULL) {
+		vb_descriptor_close(fd);
+		return NULL;
+	}
+	vb_tcp_set_traffic_class(fd, listener->id->has_traffic_class ? listener->id->traffic_class : 0);
+	vb_mpa_listen(stream->mpa, now);
+	vb_rdmacm_stream_due(stream);
+	vb_list_append(&streams.unfinished, &stream->unfinished);
+	streams.unfinished_count++;
+	return stream;
+}
+
+/* Is its request not whole yet? */
+static bool is_unfinished(const struct vb_rdmacm_stream *stream)
+{
+	return !stream->dead && stream->kind == VB_STREAM_INCOMING && stream->mpa->state == VB_MPA_LISTENING;
+}
+
+/* The poller would report it again and again. */
+static void wait_to_accept(struct vb_rdmacm_stream *listener, vb_time now, int error)
+{
+	vb_log_limited(VB_LOG_WARN, "a connection request cannot be taken: %s", strerror(-error));
+	if (vb_rdmacm_stream_poll(listener, false, false) != 0)
+		return;
+	listener->retry_at = now + ACCEPT_AGAIN;
+	vb_list_remove(&listener->node);
+	vb_list_append(&streams.timed, &listener->node);
+	vb_rdmacm_stream_due(listener);
+}
+
+static void accept_again(struct vb_rdmacm_stream *listener, vb_time now)
+{
+	listener->retry_at = VB_TIME_NEVER;
+	if (vb_rdmacm_stream_poll(listener, true, false) != 0) {
+		wait_to_accept(listener, now, -ENOMEM);
+		return;
+	}
+	vb_list_remove(&listener->node);
+	vb_list_append(&streams.untimed, &listener->node);
+}
+
+/* Requests are shown in the order in which they came. Those of new connections are there already, as a rule, and are
+ * read without asking the poller; but not behind one whose request is missing, which may come before they are looked at:
+ * then the poller has the order. All that are there are accepted first: who asked before another connected has asked by
+ * the time that the other is accepted. */
+static void accept_some(struct vb_rdmacm_stream *listener, vb_time now)
+{
+	struct vb_rdmacm_stream *came[ACCEPTS_AT_ONCE];
+	bool in_order = vb_list_is_empty(&streams.unfinished);
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < ACCEPTS_AT_ONCE; i++) {
+		int fd = vb_tcp_accept(listener->fd);
+
+		if (fd < 0) {
+			if (vb_descriptor_error_passes(fd) && fd != -EAGAIN)
+				wait_to_accept(listener, now, fd);
+			break;
+		}
+		came[count] = accept_one(listener, fd, now);
+		count += came[count] != NULL;
+	}
+	for (unsigned i = 0; i < count; i++) {
+		if (in_order)
+			serve_incoming(came[i]);
+		in_order = in_order && !is_unfinished(came[i]);
+		if (is_unfinished(came[i]) && vb_rdmacm_stream_poll(came[i], true, false) != 0)
+			vb_rdmacm_stream_reap(came[i]);
+	}
+}
+
 /* ---- outgoing ---- */
 
 static void connect_failed(struct vb_rdmacm_stream *stream, int error)
 {
-	if (error == -ECONNREFUSED && stream->refusals < MOST_REFUSALS) {
+	unsigned before = stream->refusals;
+
+	if (error == -ECONNREFUSED)
+		vb_rdmacm_stream_refused(stream);
+	if (error == -ECONNREFUSED && before < MOST_REFUSALS) {
 		(void)vb_rdmacm_stream_poll(stream, false, false);
-		stream->retry_at = vb_clock_now() + (VB_MILLISECONDS(FIRST_REFUSAL_MS) << stream->refusals++);
+		stream->retry_at = vb_clock_now() + (VB_MILLISECONDS(FIRST_REFUSAL_MS) << before);
 		vb_rdmacm_stream_due(stream);
 		return;
 	}
@@ -376,17 +436,6 @@ static void learn_source(struct vb_rdmacm_stream *stream)
 		return;
 	stream->id->source.port = local.port;
 	vb_rdmacm_address_to(&stream->id->id.route.addr.src_storage, &stream->id->source);
-}
-
-static void try_again(struct vb_rdmacm_stream *stream)
-{
-	int error = vb_tcp_connect(stream->fd, &stream->remote);
-
-	stream->retry_at = VB_TIME_NEVER;
-	if (error == 0)
-		error = vb_rdmacm_stream_poll(stream, false, true);
-	if (error != 0)
-		connect_failed(stream, error);
 }
 
 static void finish_outgoing(struct vb_rdmacm_stream *stream)
@@ -431,6 +480,7 @@ static int speak(struct vb_rdmacm_stream *stream)
 	if (sent < 0 && sent != -ECONNRESET && sent != -EPIPE)
 		return (int)sent;
 	stream->connected = true;
+	vb_rdmacm_stream_asked(stream);
 	learn_source(stream);
 	if (sent < 0) {
 		vb_mpa_closed(stream->mpa, (int)sent);
@@ -457,6 +507,18 @@ static void serve_outgoing(struct vb_rdmacm_stream *stream)
 	else if (error == 0)
 		finish_outgoing(stream);
 	if (error != 0)
+		connect_failed(stream, error);
+}
+
+/* For the first time, where it had to wait for others. */
+static void try_again(struct vb_rdmacm_stream *stream)
+{
+	int error = vb_tcp_connect(stream->fd, &stream->remote);
+
+	stream->retry_at = VB_TIME_NEVER;
+	if (error == 0)
+		serve_outgoing(stream);
+	else
 		connect_failed(stream, error);
 }
 
@@ -493,13 +555,17 @@ void vb_rdmacm_stream_serve(struct vb_rdmacm_stream *stream, vb_time now)
 
 void vb_rdmacm_stream_expire(struct vb_rdmacm_stream *stream, vb_time now)
 {
+	if (stream->kind == VB_STREAM_LISTENER) {
+		accept_again(stream, now);
+		return;
+	}
 	if (stream->kind != VB_STREAM_REFUSED)
 		vb_mpa_expire(stream->mpa, now);
 	if (stream->kind == VB_STREAM_INCOMING || stream->kind == VB_STREAM_REFUSED)
 		vb_rdmacm_stream_reap(stream);
 	else if (stream->mpa->state == VB_MPA_FAILED)
 		finish_outgoing(stream);
-	else if (stream->retry_at <= now)
+	else if (stream->retry_at <= now && !vb_rdmacm_stream_waits(stream, now))
 		try_again(stream);
 }
 

@@ -6,7 +6,7 @@
  *   streams_thread.c     the thread: it waits on all sockets, and keeps the time limits
  *   streams_handshake.c  what is done with a socket: accept, connect, both frames, handing over, events
  *   streams_show.c       what ids are, for those who look
- *   streams_records.c    the records of sockets, and what the poller looks for
+ *   streams_records.c    the records of sockets, what the poller looks for, and whose turn it is to ask
  *
  * Each calls those below it.
  */
@@ -30,6 +30,7 @@ enum vb_rdmacm_stream_kind {
 struct vb_rdmacm_stream {
 	struct vb_list node;             /* of those with a limit of time, of the others, or of those that are dead */
 	struct vb_list unfinished;       /* INCOMING without a whole request, REFUSED; oldest first */
+	struct vb_list asking;           /* OUTGOING that has not sent its request; in the order of the calls */
 	enum vb_rdmacm_stream_kind kind;
 	bool dead;                       /* the thread frees it */
 	bool polls_read, polls_write;    /* what the poller looks for; neither: it does not know it */
@@ -42,7 +43,8 @@ struct vb_rdmacm_stream {
 	struct vb_mpa *mpa;              /* INCOMING, OUTGOING */
 	struct vb_tcp_address remote;    /* OUTGOING */
 	unsigned refusals;
-	vb_time retry_at;                /* OUTGOING: after a refusal. VB_TIME_NEVER: none. REFUSED: when it is closed */
+	vb_time retry_at;                /* OUTGOING: after a refusal, or not begun. VB_TIME_NEVER: under way. REFUSED: when it is closed.
+					  * LISTENER: when no more could be accepted */
 };
 
 /* All of it under the lock. */
@@ -51,12 +53,17 @@ struct vb_rdmacm_streams {
 	bool started;
 	int poller, wake_fd, report_fd;
 	struct ibv_context *reporter;    /* whom to ask for reports */
-	struct vb_list timed, untimed, dead, unfinished;
+	struct vb_list timed, untimed, dead, unfinished, asking;
 	struct vb_list ids;              /* that have, or had, a stream; not listeners */
 	uint32_t requests;               /* counted */
 	unsigned unfinished_count;
 	vb_time due;                     /* none of the timed ones is due earlier */
 	struct vb_mpa_settings settings;
+	struct {
+		uint8_t address[16];
+		bool is_of_this_host;
+		vb_time until;           /* then it is looked up again */
+	} peer;                          /* the last that was looked up */
 };
 
 extern struct vb_rdmacm_streams vb_rdmacm_streams;
@@ -74,6 +81,17 @@ void vb_rdmacm_stream_due(const struct vb_rdmacm_stream *stream);
 /* The socket is closed (unless libibverbs has it), and the record is gone for everybody but the thread. */
 void vb_rdmacm_stream_reap(struct vb_rdmacm_stream *stream);
 
+/* Has an earlier call not sent its request there yet? */
+bool vb_rdmacm_streams_are_asking(const struct vb_tcp_address *remote);
+/* OUTGOING: it is asking from now on. `waits`: for those before it, if there are any left. */
+void vb_rdmacm_stream_ask(struct vb_rdmacm_stream *stream, bool waits);
+/* Its time has come. Does it go on waiting? */
+bool vb_rdmacm_stream_waits(struct vb_rdmacm_stream *stream, vb_time now);
+/* It has asked, or will not: the next may. */
+void vb_rdmacm_stream_asked(struct vb_rdmacm_stream *stream);
+/* No program listens there: so those that wait behind it would have been refused, too. */
+void vb_rdmacm_stream_refused(struct vb_rdmacm_stream *stream);
+
 /* ---- streams_handshake.c; caller holds the lock ---- */
 
 /* Something can be read or written. */
@@ -89,7 +107,7 @@ void vb_rdmacm_stream_send(struct vb_rdmacm_stream *stream);
 void vb_rdmacm_stream_leave(struct vb_rdmacm_stream *stream);
 /* Agreed: libibverbs takes over. 0 or -errno. */
 int vb_rdmacm_stream_hand_over(struct vb_rdmacm_stream *stream);
-/* What we would have of the peer at that address. The thread was started; the lock need not be held. */
+/* What we would have of the peer at that address. The thread was started. */
 struct vb_mpa_wishes vb_rdmacm_stream_wishes(const struct vb_rdmacm_id *id, const uint8_t remote[16]);
 /* An event for its id, with what the peer said. */
 void vb_rdmacm_stream_tell(struct vb_rdmacm_stream *stream, enum vb_cm_event_kind kind, int status);

@@ -109,6 +109,7 @@ static void forget_stream(struct vb_rdmacm_stream *stream)
 	stream->dead = true;
 	vb_list_init(&stream->node);
 	vb_list_init(&stream->unfinished);
+	vb_list_init(&stream->asking);
 }
 
 /* A child has no thread, and none of its parent's connections: they must end with the parent. */
@@ -131,6 +132,7 @@ static void forget_after_fork(void) VB_RELEASES(streams.lock)
 	vb_list_init(&streams.untimed);
 	vb_list_init(&streams.dead);
 	vb_list_init(&streams.unfinished);
+	vb_list_init(&streams.asking);
 	VB_LIST_FOR_EACH(node, &streams.ids)
 		vb_list_remove(node);
 	/* This very thread took it before the fork. */

@@ -121,6 +121,7 @@ struct vb_roce_requester {
 	vb_time probe_at;                /* VB_TIME_NEVER: not to be expected, or sent */
 	bool probe_owed;
 	vb_time waiting_since;           /* last progress, or when the oldest outstanding packet was first sent */
+	vb_time extension;               /* how much longer than asked this wait may take (vb_roce_extend_wait); until the next progress */
 	uint32_t retransmissions;        /* since the last progress */
 	bool again_owed;                 /* went back, and nothing has left since */
 

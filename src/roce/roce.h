@@ -63,6 +63,10 @@ vb_time vb_roce_next_deadline(const struct vb_qp *qp);
 void vb_roce_expire(struct vb_qp *qp, vb_time now);
 /* Would expire end this QP for want of an answer? Then read first all that has come in. */
 bool vb_roce_gives_up(const struct vb_qp *qp, vb_time now);
+/* It waits for so much longer from the retransmission that is due, unless there is progress; 0: it ends now. Returns how much longer than
+ * the application asked for that is in all. */
+vb_time vb_roce_extend_wait(struct vb_qp *qp, vb_time more);
+bool vb_roce_wait_is_extended(const struct vb_qp *qp);
 
 /* The transport's query: positions are PSNs. */
 void vb_roce_query(const struct vb_qp *qp, struct vb_transport_status *status);

@@ -14,7 +14,8 @@
  *   giving up       at the first expiry after retry_cnt + 1 times the longest that an adapter may wait for each try (IBA
  *                   9.7.6.1.3, queue/patience.h): our earlier, measured retransmissions do not count against
  *                   retry_cnt. So the last of them has had its time, and it must have left; time for which we were
- *                   away ourselves does not count; and the caller has read all that had come in (vb_roce_gives_up).
+ *                   away ourselves does not count; and the caller has read all that had come in (vb_roce_gives_up), and
+ *                   may know that the peer lives and does not run (vb_roce_extend_wait).
  *                   Timeout 0 never gives up (C9-140).
  *   rnr_until       the wait that an RNR NAK asked for. Both others stand still meanwhile.
  */
@@ -163,6 +164,7 @@ void vb_roce_timers_progress(struct vb_qp *qp, vb_time now)
 	}
 	requester->expired = requester->probed = false;
 	requester->waiting_since = now;
+	requester->extension = 0;
 	requester->probing = requester->again_owed = false;
 	requester->retransmissions = 0;
 	requester->rnr_retries = 0;

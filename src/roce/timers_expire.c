@@ -31,7 +31,7 @@ static bool is_hopeless(const struct vb_qp *qp, const struct vb_roce_requester *
 	vb_time patience = vb_patience_in_all(qp);
 	vb_time waited = requester->retransmit_at - requester->waiting_since;
 
-	return patience != 0 && waited >= (requester->again_owed ? 2 * patience : patience);
+	return patience != 0 && waited >= (requester->again_owed ? 2 * patience : patience) + requester->extension;
 }
 
 bool vb_roce_gives_up(const struct vb_qp *qp, vb_time now)
@@ -40,6 +40,21 @@ bool vb_roce_gives_up(const struct vb_qp *qp, vb_time now)
 
 	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && vb_qp_is_reliable(qp) &&
 	       requester->retransmit_at <= now && is_hopeless(qp, requester);
+}
+
+vb_time vb_roce_extend_wait(struct vb_qp *qp, vb_time more)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+	vb_time waited = requester->retransmit_at - requester->waiting_since;
+
+	vb_lock_assert_held(&qp->lock);
+	requester->extension = waited + more - vb_patience_in_all(qp);
+	return requester->extension;
+}
+
+bool vb_roce_wait_is_extended(const struct vb_qp *qp)
+{
+	return vb_roce_engine_of(qp)->requester.extension != 0;
 }
 
 static void give_up(struct vb_qp *qp, vb_time now)

@@ -6,12 +6,25 @@
 
 void vb_linger_init(struct vb_linger *linger)
 {
-	linger->length = VB_SHORTEST_LINGER;
+	*linger = (struct vb_linger){.length = VB_SHORTEST_LINGER};
+}
+
+void vb_linger_looked(struct vb_linger *linger, vb_time how_long, bool worked)
+{
+	linger->awake += how_long;
+	if (worked)
+		linger->worked += how_long;
+	if (linger->awake < VB_LINGER_SPAN)
+		return;
+	linger->streams = linger->worked > linger->awake / 2;
+	if (linger->streams)
+		linger->length = VB_SHORTEST_LINGER;
+	linger->awake = linger->worked = 0;
 }
 
 void vb_linger_slept(struct vb_linger *linger, vb_time how_long)
 {
-	if (how_long >= VB_LONG_SLEEP)
+	if (how_long >= VB_LONG_SLEEP || linger->streams)
 		linger->length = VB_SHORTEST_LINGER;
 	else
 		linger->length = linger->length * 2 < VB_LONGEST_LINGER ? linger->length * 2 : VB_LONGEST_LINGER;

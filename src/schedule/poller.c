@@ -11,8 +11,3 @@ void vb_poller_init(struct vb_poller *poller)
 	vb_list_init(&poller->senders);
 	vb_list_init(&poller->receivers);
 }
-
-void vb_poller_fini(struct vb_poller *poller)
-{
-	vb_lock_fini(&poller->lock);
-}

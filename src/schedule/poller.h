@@ -21,6 +21,5 @@ struct vb_poller {
 };
 
 void vb_poller_init(struct vb_poller *poller);
-void vb_poller_fini(struct vb_poller *poller);
 
 #endif

@@ -19,7 +19,6 @@ void vb_schedule_fini(struct vb_schedule *schedule)
 {
 	vb_timers_fini(&schedule->timers);
 	vb_mutex_fini(&schedule->active_lock);
-	vb_lock_fini(&schedule->progress);
 }
 
 void vb_schedule_kick(struct vb_schedule *schedule)

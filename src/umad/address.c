@@ -41,7 +41,6 @@ int umad_set_grh(void *umad, void *mad_addr)
 		return 0;
 	memcpy(mad->addr.gid, address->gid, sizeof(mad->addr.gid));
 	mad->addr.flow_label = htobe32(address->flow_label);
-	mad->addr.gid_index = address->gid_index;
 	mad->addr.hop_limit = address->hop_limit;
 	mad->addr.traffic_class = address->traffic_class;
 	return 0;

@@ -109,7 +109,7 @@ static unsigned rate_of(const struct vb_daemon_adapter *adapter)
 		if (widths[i].bit == adapter->width)
 			lanes = widths[i].lanes;
 	if (adapter->extended)
-		tenths = adapter->extended == 1 ? 140 : adapter->extended == 2 ? 250 : 500;
+		tenths = adapter->extended == 1 ? 140 : adapter->extended == 2 ? 250 : adapter->extended == 4 ? 500 : 1000;
 	return lanes * tenths / 10;
 }
 

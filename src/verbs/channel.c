@@ -51,7 +51,6 @@ VB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	if (busy)
 		return vb_fail_number(EBUSY);
 	vb_event_fd_fini(&vb_channel_of(channel)->event_fd);
-	vb_lock_fini(&vb_channel_of(channel)->lock);
 	free(channel);
 	vb_context_put(context);
 	return 0;

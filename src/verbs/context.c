@@ -16,7 +16,6 @@ void vb_context_free(struct vb_context *context)
 	vb_session_put(context->session);
 	vb_device_put(context->device);
 	pthread_mutex_destroy(&context->public.context.mutex);
-	vb_lock_fini(&context->lock);
 	free(context);
 }
 

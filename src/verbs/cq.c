@@ -130,7 +130,6 @@ VB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 				      "ibv_ack_async_event");
 	vb_events_wait_acknowledged(&cq->mutex, &cq->cond, &cq->async_events_completed, reported);
 	vb_cq_fini(&own->cq);
-	vb_poller_fini(&own->poller);
 	vb_mutex_fini(&own->polling);
 	pthread_cond_destroy(&cq->cond);
 	pthread_mutex_destroy(&cq->mutex);

@@ -43,7 +43,6 @@ void vb_event_queue_fini(struct vb_event_queue *queue)
 		drop(queue, vb_container_of(node, struct waiting_event, node));
 	vb_lock_release(&queue->lock);
 	vb_event_fd_fini(&queue->event_fd);
-	vb_lock_fini(&queue->lock);
 }
 
 void vb_event_queue_add(struct vb_event_queue *queue, const struct ibv_async_event *event, const void *object,

@@ -98,7 +98,7 @@ struct vb_context {
 	unsigned info_version;
 	bool gone;                       /* the interface vanished */
 	bool watched_region;             /* atomic: told of a region deregistered under work */
-	struct vb_list qps, cqs, srqs;
+	struct vb_list qps, cqs, srqs, wqs, rwq_tables;
 };
 
 /* A protection domain and the objects that name it: several ibv_pd (parent domains, imports) may stand for one. */
@@ -206,13 +206,15 @@ struct vb_shared_receive_queue {
 struct vb_work_queue {
 	struct ibv_wq base;
 	struct vb_wq wq;
+	struct vb_list node;             /* of the context */
 	uint32_t handle;
 	uint32_t events_reported;        /* under the async queue's lock */
 };
 
 struct vb_indirection_table {
 	struct ibv_rwq_ind_table base;
-	int handle;
+	struct vb_list node;             /* of the context */
+	uint32_t handle;
 	struct vb_rss_table *table;
 };
 

@@ -84,6 +84,8 @@ static struct ibv_context *open_context(struct vb_device *device, struct vb_sess
 	vb_list_init(&context->qps);
 	vb_list_init(&context->cqs);
 	vb_list_init(&context->srqs);
+	vb_list_init(&context->wqs);
+	vb_list_init(&context->rwq_tables);
 	error = vb_event_queue_init(&context->async);
 	if (error != 0)
 		goto no_event_queue;

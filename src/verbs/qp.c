@@ -21,7 +21,6 @@ static void free_queue_pair(struct vb_queue_pair *qp)
 {
 	vb_explain_drops_in_all(qp);
 	vb_watch_free(qp);
-	vb_lock_fini(&qp->posting);
 	pthread_cond_destroy(&qp->base.cond);
 	pthread_mutex_destroy(&qp->base.mutex);
 	free(qp);
@@ -47,7 +46,7 @@ static int check_scaled(struct ibv_context *context, const struct ibv_qp_init_at
 	table = vb_indirection_table_of(attr->rwq_ind_tbl);
 	if (!vb_same_session(context, attr->pd->context) || !vb_same_session(context, attr->rwq_ind_tbl->context))
 		return -EINVAL;
-	if (attr->rwq_ind_tbl->ind_tbl_handle != table->handle)
+	if (attr->rwq_ind_tbl->ind_tbl_handle != (int)table->handle)
 		return -ENOENT;
 	return vb_rss_parse(rss, &attr->rx_hash_conf, table->table);
 }

@@ -4,7 +4,7 @@
  * leaves its list, under the list's lock, before anything of it is taken down. An object's own lock is held only while
  * a few numbers are copied.
  *
- * Locks: the context's (of the lists of queue pairs, CQs and SRQs) or the session's (PDs, regions), inside it the
+ * Locks: the context's (of the lists of queue pairs and of all kinds of queues and tables) or the session's (PDs, regions), inside it the
  * object's own.
  */
 #include <stdio.h>
@@ -162,6 +162,48 @@ static void show_srqs(struct vb_context *context, struct vb_resource_list *list)
 	}
 }
 
+static void show_wqs(struct vb_context *context, struct vb_resource_list *list)
+{
+	VB_LIST_FOR_EACH(node, &context->wqs) {
+		struct vb_work_queue *own = vb_container_of(node, struct vb_work_queue, node);
+		struct vb_srq *receives = &own->wq.receives;
+		struct vb_resource_wq row = {
+			.interface_index = context->info.index,
+			.session = context->session->number,
+			.number = own->handle,
+			.wq_num = receives->number,
+			.pd = receives->pd->handle,
+			.cq = cq_number(receives->cq),
+			.users = vb_count_read(&receives->users),
+		};
+
+		vb_lock_take(&receives->lock);
+		row.state = own->wq.state;
+		row.depth = receives->queue.max_wr;
+		row.posted = vb_receive_queue_count(&receives->queue);
+		vb_lock_release(&receives->lock);
+		vb_resource_list_add(list, VB_RESOURCE_WQ, &row);
+	}
+}
+
+/* They stay as they were made. */
+static void show_rwq_tables(struct vb_context *context, struct vb_resource_list *list)
+{
+	VB_LIST_FOR_EACH(node, &context->rwq_tables) {
+		const struct vb_indirection_table *own = vb_container_of(node, struct vb_indirection_table, node);
+		struct vb_resource_rwq_table row = {
+			.interface_index = context->info.index,
+			.session = context->session->number,
+			.number = own->handle,
+			.size = own->table->size,
+			.queues = own->table->queues,
+			.users = vb_count_read(&own->table->users),
+		};
+
+		vb_resource_list_add(list, VB_RESOURCE_RWQ_TABLE, &row);
+	}
+}
+
 /* A PD is freed only under the session's lock: the one that a region names stays while we look at it. */
 static void show_memory(struct vb_context *context, uint32_t interface_index, struct vb_resource_list *list)
 {
@@ -214,6 +256,8 @@ void vb_context_show(struct vb_endpoint_watcher *watcher, struct vb_resource_lis
 	show_qps(context, list);
 	show_cqs(context, list);
 	show_srqs(context, list);
+	show_wqs(context, list);
+	show_rwq_tables(context, list);
 	vb_lock_release(&context->lock);
 	show_memory(context, row.interface_index, list);
 }

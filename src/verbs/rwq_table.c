@@ -54,7 +54,6 @@ static struct vb_rss_table *create_core(struct ibv_context *context, const struc
 
 struct ibv_rwq_ind_table *vb_verbs_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *attr)
 {
-	struct vb_session *session = vb_context_of(context)->session;
 	struct vb_indirection_table *table;
 	int error;
 
@@ -77,11 +76,9 @@ struct ibv_rwq_ind_table *vb_verbs_create_rwq_ind_table(struct ibv_context *cont
 		return refuse(error, error == -ENOMEM ? "there is no memory for it." : "an entry is no work queue of this open device.",
 			      NULL);
 	}
-	vb_lock_take(&session->lock);
-	table->handle = (int)vb_session_handle(session);
-	vb_lock_release(&session->lock);
+	vb_context_list_object(context, &vb_context_of(context)->rwq_tables, &table->node, &table->handle);
 	table->base.context = context;
-	table->base.ind_tbl_handle = table->base.ind_tbl_num = table->handle;
+	table->base.ind_tbl_handle = table->base.ind_tbl_num = (int)table->handle;
 	vb_context_hold(context);
 	return &table->base;
 }
@@ -91,12 +88,13 @@ int vb_verbs_destroy_rwq_ind_table(struct ibv_rwq_ind_table *public)
 	struct vb_indirection_table *table = vb_indirection_table_of(public);
 	struct ibv_context *context = public->context;
 
-	if (public->ind_tbl_handle != table->handle)
+	if (public->ind_tbl_handle != (int)table->handle)
 		return vb_fail_number(ENOENT);
 	if (vb_count_read(&table->table->users) > 0) {
 		vb_explain_refused("ibv_destroy_rwq_ind_table", NULL, 0, EBUSY, "queue pairs use it.", "Destroy the queue pairs first.");
 		return vb_fail_number(EBUSY);
 	}
+	vb_context_unlist_object(context, &table->node);
 	vb_rss_table_destroy(table->table);
 	free(table);
 	vb_quota_give(context, VB_COUNTED_RWQ_TABLE);

@@ -125,7 +125,6 @@ void vb_session_put(struct vb_session *session)
 	vb_memory_destroy(session->memory);
 	vb_endpoint_close_table(session->endpoint, session->table);
 	vb_endpoint_put(session->endpoint);
-	vb_lock_fini(&session->lock);
 	free(session);
 }
 

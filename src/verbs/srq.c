@@ -18,21 +18,26 @@
 /* Into its XRC domain, as the last step: from now on packets find it. */
 static int join_domain(struct vb_shared_receive_queue *srq, struct vb_xrcd *xrcd, struct ibv_cq *cq)
 {
+	struct vb_session *session = vb_context_of(xrcd->base.context)->session;
 	uint32_t number;
-	int error = vb_endpoint_reserve_qpn(vb_context_of(xrcd->base.context)->session->endpoint, &number);
+	int error = vb_endpoint_reserve_qpn(session->endpoint, &number);
 
 	if (error != 0)
 		return error;
 	srq->xrcd = xrcd;
 	vb_count_up(&xrcd->users);
 	vb_xrc_add_srq(&xrcd->shared->domain, &srq->srq, &vb_completion_queue_of(cq)->cq, number);
+	vb_endpoint_show_srq(session->endpoint, session->table, number, xrcd->shared->domain.handle, srq->srq.pd->handle);
 	return 0;
 }
 
 static void leave_domain(struct vb_shared_receive_queue *srq)
 {
+	struct vb_session *session = vb_context_of(srq->xrcd->base.context)->session;
+
+	vb_endpoint_hide_srq(session->endpoint, session->table, srq->srq.number);
 	vb_xrc_remove_srq(&srq->srq);
-	vb_endpoint_release_qpn(vb_context_of(srq->xrcd->base.context)->session->endpoint, srq->srq.number);
+	vb_endpoint_release_qpn(session->endpoint, srq->srq.number);
 	vb_count_down(&srq->xrcd->users);
 }
 

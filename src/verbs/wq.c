@@ -55,8 +55,6 @@ static int create_core(struct vb_work_queue *wq, struct vb_session *session, con
 /* The header's inline makes its mutex, and sets its context. */
 static void fill_public(struct vb_work_queue *wq, struct ibv_context *context, const struct ibv_wq_init_attr *attr)
 {
-	struct vb_session *session = vb_context_of(context)->session;
-
 	wq->base.context = context;
 	wq->base.pd = attr->pd;
 	wq->base.cq = attr->cq;
@@ -64,9 +62,8 @@ static void fill_public(struct vb_work_queue *wq, struct ibv_context *context, c
 	wq->base.state = IBV_WQS_RESET;
 	wq->base.wq_type = IBV_WQT_RQ;
 	wq->base.post_recv = vb_verbs_post_wq_recv;
-	vb_lock_take(&session->lock);
-	wq->base.handle = wq->handle = vb_session_handle(session);
-	vb_lock_release(&session->lock);
+	vb_context_list_object(context, &vb_context_of(context)->wqs, &wq->node, &wq->handle);
+	wq->base.handle = wq->handle;
 	vb_domain_hold(vb_domain_of(attr->pd));
 	vb_context_hold(context);
 }
@@ -157,6 +154,7 @@ int vb_verbs_destroy_wq(struct ibv_wq *public)
 	if (vb_watches)
 		vb_watch_acknowledged(&public->mutex, &public->cond, &public->events_completed, reported, "WQ", "ibv_ack_async_event");
 	vb_events_wait_acknowledged(&public->mutex, &public->cond, &public->events_completed, reported);
+	vb_context_unlist_object(context, &wq->node);
 	vb_wq_fini(&wq->wq);
 	vb_endpoint_release_qpn(vb_context_of(context)->session->endpoint, public->wq_num);
 	pthread_cond_destroy(&public->cond);

@@ -23,6 +23,7 @@ static struct vb_shared_xrcd *find(struct vb_session *session, const struct vb_f
 	return NULL;
 }
 
+/* Caller holds session->lock. */
 static struct vb_shared_xrcd *add(struct vb_session *session, const struct vb_file_identity *file)
 {
 	struct vb_shared_xrcd *shared = calloc(1, sizeof(*shared));
@@ -30,6 +31,7 @@ static struct vb_shared_xrcd *add(struct vb_session *session, const struct vb_fi
 	if (shared == NULL)
 		return NULL;
 	vb_xrc_domain_init(&shared->domain);
+	shared->domain.handle = vb_session_handle(session);
 	shared->has_file = file != NULL;
 	if (file != NULL)
 		shared->file = *file;

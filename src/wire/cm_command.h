@@ -4,7 +4,7 @@
  * elsewhere. One message per datagram of the daemon's Unix socket (types 0x100 and up; wire/daemon_message.h has the rest);
  * host byte order, both ends are on this machine; either side validates every message wholly before using it.
  *
- *   library -> daemon   command   (answered by exactly one reply that repeats `serial`)
+ *   library -> daemon   command   (answered by exactly one reply that repeats `serial`, or by none: serial 0, only_refusals)
  *   daemon  -> library  reply, and events at any time
  *
  * The library chooses nothing the daemon relies on: ids are the daemon's, and each belongs to the connection that made it. When that
@@ -140,7 +140,8 @@ struct vb_cm_command {
 	uint32_t state;                  /* ADOPT */
 	uint8_t reuse_address, address_family_only;
 	uint8_t by_stream;               /* LISTEN, ADOPT: TCP brings the requests (iWARP), and no REQ is for it */
-	uint8_t reserved[5];
+	uint8_t only_refusals;           /* a reply is wanted only if it says why not */
+	uint8_t reserved[4];
 	uint64_t remote_cookie;          /* ADOPT: what the CONNECT_RESPONSE / CONNECT_REQUEST event gave */
 	struct vb_cm_address source, destination;
 	uint32_t interface_index;        /* device to go through */

@@ -6,7 +6,8 @@
  * the queue pair; where no process does, the host's verbenad answers. The answer goes back to the port that asked.
  * A process that does not run answers nothing: then verbenad is asked whether it lives.
  *
- * Sent only by a process that explains a failure (VERBENA_EXPLAIN). An answer is never longer than its inquiry, so that
+ * Sent by a process that explains a failure (VERBENA_EXPLAIN), and before a connection ends because its peer is silent
+ * (links/udp/starved.c). An answer is never longer than its inquiry, so that
  * no host can be flooded with answers, and it tells about a queue pair only to the peer of that queue pair: any user of
  * the peer's host can ask from its address, so the inquiry says what only the two ends know, their first PSNs.
  */

@@ -4,7 +4,7 @@
  * by verbenad) into shared memory whose descriptor travels to the asker. Host byte order: both ends are on this machine;
  * the same layout for 32- and 64-bit programs. A reader takes it for hostile: copy it, then vb_resource_next.
  *
- * Numbers of objects (pd, cq, srq) are unique within a session, that is one opening of a device and what was imported
+ * Numbers of objects (pd, cq, srq, wq, table) are unique within a session, that is one opening of a device and what was imported
  * from it; interface_index names the device.
  */
 #ifndef VB_WIRE_RESOURCE_H
@@ -29,13 +29,16 @@ enum { VB_RESOURCE_MOST_BYTES = 16 * 1024 * 1024 };
 	X(SRQ, 4, srq, struct vb_resource_srq)             \
 	X(MR, 5, mr, struct vb_resource_mr)                \
 	X(QP, 6, qp, struct vb_resource_qp)                \
-	X(CM_ID, 7, cm_id, struct vb_resource_cm_id)
+	X(CM_ID, 7, cm_id, struct vb_resource_cm_id)       \
+	X(WQ, 8, wq, struct vb_resource_wq)                \
+	X(RWQ_TABLE, 9, rwq_table, struct vb_resource_rwq_table)
 
 enum vb_resource_kind {
 	VB_RESOURCE_END = 0,
 #define X(name, value, member, body) VB_RESOURCE_##name = value,
 	VB_RESOURCES(X)
 #undef X
+	VB_RESOURCE_KINDS = VB_RESOURCE_RWQ_TABLE + 1,
 };
 
 struct vb_resource_head {
@@ -78,6 +81,23 @@ struct vb_resource_srq {
 	uint32_t pd;
 	uint32_t depth, posted, limit;
 	uint32_t users;
+};
+
+struct vb_resource_wq {
+	uint32_t interface_index, session;
+	uint32_t number;
+	uint32_t wq_num;                   /* as completions name it */
+	uint32_t pd, cq;
+	uint32_t state;                    /* enum ibv_wq_state */
+	uint32_t depth, posted;
+	uint32_t users;                    /* entries of indirection tables */
+};
+
+struct vb_resource_rwq_table {
+	uint32_t interface_index, session;
+	uint32_t number;
+	uint32_t size, queues;             /* entries, and different work queues among them */
+	uint32_t users;                    /* queue pairs */
 };
 
 struct vb_resource_mr {
@@ -126,6 +146,8 @@ struct vb_resource_cm_id {
 _Static_assert(sizeof(struct vb_resource_head) == 16, "head");
 _Static_assert(sizeof(struct vb_resource_row) == 8, "row");
 _Static_assert(sizeof(struct vb_resource_device) == 72, "device");
+_Static_assert(sizeof(struct vb_resource_wq) == 10 * 4, "wq");
+_Static_assert(sizeof(struct vb_resource_rwq_table) == 6 * 4, "rwq_table");
 _Static_assert(sizeof(struct vb_resource_mr) == 48, "mr");
 _Static_assert(sizeof(struct vb_resource_qp) == 72 + 34 * 4, "qp");
 _Static_assert(sizeof(struct vb_resource_cm_id) == 80 + 32 + 24, "cm_id");

@@ -49,8 +49,7 @@ class Iser(ApplicationCase):
         iser, tcp = self.urls()
         for argv in (self.verbena(program, INITIATOR, iser), (program, INITIATOR, tcp)):
             self.assertIn("128 requests written, read and compared", self.see(self.client, *argv))
-        where = "one host" if self.server is self.client else "two hosts"
         for blocks, what, unit in ((8, "4 KiB", "/s"), (512, "256 KiB", "MB/s")):
             words = ("iscsi-perf", "-i", INITIATOR, "-b", str(blocks), "-m", "16", "-t", "2")
-            self.figure("tgt", "iSER, %s, reads of %s" % (where, what), unit, self.rate(self.verbena(*words, iser), blocks),
+            self.figure("tgt", "iSER, %s, reads of %s" % (self.where(), what), unit, self.rate(self.verbena(*words, iser), blocks),
                         self.rate((*words, tcp), blocks), "TCP")

@@ -5,97 +5,67 @@ import os
 import re
 import subprocess
 
-from pylib import clients
 from pylib.applications import ApplicationCase
 from pylib.clients import across, expand
+from pylib.workloads import sockets
+from pylib.workloads.ground import plain
+from pylib.workloads.sockets import PORT
 
-PORT = 7100
 BOTH = ("lo_v4", "veth1500_v4")
 
 
 @expand
 class Sockets(ApplicationCase):
-    def setUp(self):
-        super().setUp()
-        self.report = os.path.join(self.folder, "report")
-
-    def sockets(self, *argv):
-        return (clients.staged.verbena, "run", "--sockets", *argv)
-
-    def plain(self, *argv):
-        return argv
-
-    def where(self):
-        return "one host" if self.server is self.client else "two hosts"
-
-    def serve(self, *argv, port=PORT, **more):
-        server = self.server.start(*argv, environment={"VERBENA_SOCKETS_REPORT": self.report}, **more)
-        self.assertTrue(server.wait_until(lambda process: process.listens(port)), server.output())
-        return server
-
-    def ask(self, *argv):
-        return self.see(self.client, *argv, environment={"VERBENA_SOCKETS_REPORT": self.report})
-
-    def stop(self, server):
-        server.kill()
-        # What it started has gone with it, and the port with that.
-        self.until(lambda: not any(self.server.pids_of(name) for name in ("nginx", "postgres", "redis-server", "memcached")), "servers are gone")
+    def settle(self, place):
+        super().settle(place)
+        self.programs = sockets.Sockets(self)
+        self.ask, self.stop = self.programs.ask, self.programs.stop
 
     def assert_by_rdma(self, program, least):
         """So many connections of the program that have ended went by RDMA."""
-        with open(self.report) as report:
-            rows = re.findall(r"^%s \d+ rdma sent=(\d+) received=(\d+)$" % re.escape(program), report.read(), re.M)
-        self.assertGreaterEqual(len(rows), least)
+        self.assertGreaterEqual(self.programs.by_rdma(program), least)
+
+    def make_file(self, name, size):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(os.urandom(size))
+        os.chmod(path, 0o644)
+        return path
+
+    def assert_same(self, one, other):
+        self.assertEqual(subprocess.run(["cmp", one, other]).returncode, 0)
 
     def both_ways(self, serve, measure):
         """The figures with and without us; each way has a server of its own."""
-        figures = []
-        for wrap in (self.sockets, self.plain):
-            server = serve(wrap)
-            figures.append(measure(wrap))
-            self.stop(server)
-        return figures
+        return [self.programs.rate(serve, measure, wrap) for wrap in (self.sockets, plain)]
 
     # ---- redis ----
-
-    def redis(self, wrap):
-        return self.serve(*wrap("redis-server", "--port", str(PORT), "--bind", self.address, "--save", "", "--appendonly", "no",
-                                "--dir", self.folder, "--protected-mode", "no"))
-
-    def redis_rate(self, wrap, *options):
-        out = self.ask(*wrap("redis-benchmark", "-h", self.address, "-p", str(PORT), "-t", "get", "-q", "-n", "20000", *options))
-        return float(re.findall(r"([\d.]+) requests per second", out)[-1])
 
     @across(BOTH)
     def test_redis(self):
         value = "x" * 100000 + "end"
-        server = self.redis(self.sockets)
+        programs = self.programs
+        server = programs.redis(self.sockets)
         command = "set key %s\nget key\nappend key !\nstrlen key\n" % value
-        path = os.path.join(self.folder, "commands")
-        with open(path, "w") as file:
-            file.write(command * 20)
-        os.chmod(path, 0o644)
+        path = self.write("commands", command * 20)
         out = self.ask("sh", "-c", " ".join(self.sockets("redis-cli", "-h", self.address, "-p", str(PORT))) + " < " + path)
         self.assertEqual(out.split(), ["OK", value, str(len(value) + 1), str(len(value) + 1)] * 20)
         self.stop(server)
         for options, what in ((("-c", "1"), "1 client"), (("-c", "20"), "20 clients"), (("-c", "20", "-P", "16"), "20 clients, 16 at once")):
-            ours, theirs = self.both_ways(self.redis, lambda wrap, options=options: self.redis_rate(wrap, *options))
+            ours, theirs = self.both_ways(programs.redis, lambda wrap, options=options: programs.redis_rate(wrap, 20000, *options))
             self.figure("redis", "GET, %s, %s" % (what, self.where()), "/s", ours, theirs, "TCP")
         self.assert_by_rdma("redis-benchmark", 40)
 
     # ---- nginx ----
 
     def nginx(self, wrap):
-        path = os.path.join(self.folder, "nginx.conf")
-        with open(path, "w") as file:
-            file.write("""worker_processes 2; daemon off; pid {0}/nginx.pid; error_log stderr;
+        path = self.write("nginx.conf", """worker_processes 2; daemon off; pid {0}/nginx.pid; error_log stderr;
 events {{ worker_connections 256; }}
 http {{ access_log off; sendfile on; client_body_temp_path {0}/b; proxy_temp_path {0}/p; fastcgi_temp_path {0}/f; uwsgi_temp_path {0}/u;
 scgi_temp_path {0}/s; keepalive_requests 1000000;
 server {{ listen {1}:{2}; root {0}; }} }}
 """.format(self.folder, self.address, PORT))
-        os.chmod(path, 0o644)
-        return self.serve(*wrap("/usr/sbin/nginx", "-e", "stderr", "-c", path))
+        return self.programs.serve(*wrap("/usr/sbin/nginx", "-e", "stderr", "-c", path))
 
     def wrk_rate(self, wrap, name):
         out = self.ask(*wrap("wrk", "-t", "1", "-c", "8", "-d", "2s", "http://%s:%d/%s" % (self.address, PORT, name)))
@@ -105,16 +75,13 @@ server {{ listen {1}:{2}; root {0}; }} }}
     @across(BOTH)
     def test_nginx(self):
         """Workers that accept from one socket, edge triggered epoll, sendfile."""
-        for name, size in (("small", 1000), ("large", 30 << 20)):
-            with open(os.path.join(self.folder, name), "wb") as file:
-                file.write(os.urandom(size))
-            os.chmod(file.name, 0o644)
+        small, large = self.make_file("small", 1000), self.make_file("large", 30 << 20)
         server = self.nginx(self.sockets)
         got = os.path.join(self.folder, "got")
         url = "http://%s:%d/" % (self.address, PORT)
         self.ask(*self.sockets("curl", "-sS", "--fail", url + "large", "-o", got, url + "small", "-o", got + "2", url + "large", "-o", got + "3"))
-        for name, copy in (("large", got), ("small", got + "2"), ("large", got + "3")):
-            self.assertEqual(subprocess.run(["cmp", os.path.join(self.folder, name), copy]).returncode, 0)
+        for file, copy in ((large, got), (small, got + "2"), (large, got + "3")):
+            self.assert_same(file, copy)
         self.stop(server)
         self.assert_by_rdma("curl", 1)
         ours, theirs = self.both_ways(self.nginx, lambda wrap: self.wrk_rate(wrap, "small"))
@@ -123,7 +90,7 @@ server {{ listen {1}:{2}; root {0}; }} }}
     # ---- memcached ----
 
     def memcached(self, wrap):
-        return self.serve(*wrap("memcached", "-p", str(PORT), "-l", self.address, "-U", "0", "-t", "2"))
+        return self.programs.serve(*wrap("memcached", "-p", str(PORT), "-l", self.address, "-U", "0", "-t", "2"))
 
     def memcached_rate(self, wrap):
         out = self.ask(*wrap("memcslap", "--servers=%s:%d" % (self.address, PORT), "--concurrency=8", "--execute-number=2000", "--test=get",
@@ -134,15 +101,12 @@ server {{ listen {1}:{2}; root {0}; }} }}
     def test_memcached(self):
         """Threads with an epoll set each."""
         server = self.memcached(self.sockets)
-        source = os.path.join(self.folder, "value")
-        with open(source, "wb") as file:
-            file.write(os.urandom(900000))
-        os.chmod(source, 0o644)
+        source = self.make_file("value", 900000)
         where = "--servers=%s:%d" % (self.address, PORT)
         self.ask(*self.sockets("memccp", where, source))
         got = os.path.join(self.folder, "got")
         self.ask(*self.sockets("memccat", where, "--file=" + got, "value"))
-        self.assertEqual(subprocess.run(["cmp", source, got]).returncode, 0)
+        self.assert_same(source, got)
         self.stop(server)
         ours, theirs = self.both_ways(self.memcached, self.memcached_rate)
         self.figure("memcached", "memcslap, 8 clients, %s" % self.where(), "/s", ours, theirs, "TCP")
@@ -155,16 +119,14 @@ server {{ listen {1}:{2}; root {0}; }} }}
 
     def with_a_name(self, *argv):
         """PostgreSQL wants its user to have one."""
-        users = os.path.join(self.folder, "passwd")
-        with open(users, "w") as file:
-            file.write("root:x:0:0::/:/bin/sh\nuser:x:%d:%d::/tmp:/bin/sh\n" % (self.network.uid, self.network.uid))
+        users = self.write("passwd", "root:x:0:0::/:/bin/sh\nuser:x:%d:%d::/tmp:/bin/sh\n" % (self.network.uid, self.network.uid))
         drop = "exec setpriv --reuid=%d --regid=%d --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs" % (self.network.uid,
                                                                                                                    self.network.uid)
         return ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd && %s "$@"' % drop, users, *argv)
 
     def postgres(self, wrap):
-        server = self.serve(*self.with_a_name(*wrap(self.postgres_program("postgres"), "-D", self.data, "-p", str(PORT), "-h", self.address,
-                                                    "-k", "", "-F")), privileged=True)
+        server = self.programs.serve(*self.with_a_name(*wrap(self.postgres_program("postgres"), "-D", self.data, "-p", str(PORT), "-h",
+                                                             self.address, "-k", "", "-F")), privileged=True)
         asks = (self.postgres_program("pg_isready"), "-h", self.address, "-p", str(PORT), "-U", "user", "-d", "postgres")
         self.until(lambda: self.server.run(*asks).code == 0, server.output)
         return server
@@ -201,12 +163,25 @@ server {{ listen {1}:{2}; root {0}; }} }}
 
     @across(BOTH)
     def test_iperf3(self):
-        def serve(wrap):
-            return self.serve(*wrap("iperf3", "-s", "-1", "-B", self.address, "-p", str(PORT)))
-
-        def rate(wrap):
-            out = self.ask(*wrap("iperf3", "-c", self.address, "-p", str(PORT), "-t", "2", "-f", "m"))
-            return float(re.findall(r"([\d.]+) Mbits/sec.*receiver", out)[-1])
-        ours, theirs = self.both_ways(serve, rate)
+        ours, theirs = self.both_ways(self.programs.iperf3, self.programs.iperf3_rate)
         self.figure("iperf3", "one stream, %s" % self.where(), "Mb/s", ours, theirs, "TCP")
         self.assert_by_rdma("iperf3", 1)
+
+    # ---- Python ----
+
+    def http_server(self, wrap):
+        return self.programs.serve(*wrap("python3", "-m", "http.server", str(PORT), "--bind", self.address, "-d", self.folder))
+
+    @across(BOTH)
+    def test_http_server(self):
+        """Python's server, and curl, which says how fast it was."""
+        source, got = self.make_file("source", 96 << 20), os.path.join(self.folder, "got")
+
+        def rate(wrap):
+            out = self.ask(*wrap("curl", "-sS", "--fail", "-w", "%{speed_download}", "-o", got,
+                                 "http://%s:%d/source" % (self.address, PORT)))
+            self.assert_same(source, got)
+            return float(out) / 1e6
+        ours, theirs = self.both_ways(self.http_server, rate)
+        self.figure("http.server", "curl, 96 MiB, %s" % self.where(), "MB/s", ours, theirs, "TCP")
+        self.assert_by_rdma("curl", 1)

@@ -77,6 +77,13 @@ class Comparing(Quiet):
         self.assertEqual(self.change(before, after).answer(), "worse")
         self.assertEqual(self.change(before, after, "less").answer(), "better")
 
+    def test_figures_of_one_row_may_differ_in_what_is_better(self):
+        before, after = [10, 10.1, 9.9, 10.2, 9.8], [9, 9.1, 8.9, 9.2, 8.8]
+        rows_of = [rows.Row(["a", "b"], counted([(value, value) for value in side]), ["less", "more"]) for side in (before, after)]
+        changes, failures = rows.compare([rows_of[0]], [rows_of[1]], 5)
+        self.assertFalse(failures)
+        self.assertEqual([change.answer() for change in changes], ["better", "worse"])
+
     def test_noise_is_the_same(self):
         self.assertEqual(self.change([10, 12, 8, 11, 9], [9, 11, 7, 12, 8.5]).answer(), "same")
 

@@ -74,6 +74,39 @@ class Explain(ClientCase):
         told = self.explained(client.wait(self.TIMEOUT).out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED", side="peer")
         self.assertEqual((told["reach"], told["far_verdict"]), ("answered", "stopped"))
 
+    def hide_process(self):
+        """The server's process hears no packet any more, as if it were without a processor; its verbenad does."""
+        rule = "table inet t { chain c { type filter hook input priority 0; udp dport 4791 @th,104,24 != 1 drop; }; }"
+        self.assertEqual(self.server.run("nft", rule, privileged=True).code, 0)
+
+    def timeouts(self, process):
+        told = self.client.run(clients.staged.verbena, "stat", "--json", "--pid", str(process.pid)).out
+        return sum(row["counters"]["local_ack_timeout_err"] for row in json.loads(told[told.index("["):])) if "[" in told else 0
+
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_peer_without_a_processor(self):
+        """It lives, says its verbenad, but does not answer: waited for beyond timeout 14 and retry_cnt 7, which are over after at most 50
+        timeouts, and it goes on when the peer does."""
+        client = self.write_without_end()
+        self.hide_process()
+        self.until(lambda: self.timeouts(client) >= 60 or not client.running(), "it asks again and again")
+        self.assertTrue(client.running(), client.output())
+        self.server.run("nft", "flush", "ruleset", privileged=True)
+        before = self.sent(client)
+        self.until(lambda: self.sent(client) > before + 1000 or not client.running(), "it writes again")
+        self.assertTrue(client.running(), client.output())
+        client.kill()
+
+    @across(["veth1500_v4"])
+    def test_peer_that_stays_without_a_processor(self):
+        """Ten seconds longer than the program asked for, and not for ever."""
+        client = self.write_without_end()
+        self.hide_process()
+        told = self.explained(client.wait(self.TIMEOUT).out, status="RETRY_EXC_ERR", fault="RETRY_EXCEEDED", side="peer")
+        self.assertEqual((told["reach"], told["far_verdict"]), ("answered", "lives"))
+        self.assertGreater(told["waited_us"], 4 << 20)
+        self.assertLess(told["waited_us"], 13000000)
+
     @across(["veth1500_v4", "veth1500_v6"])
     def test_nothing_listens(self):
         """Not even a verbenad is left: the host says that nobody has UDP port 4791."""

@@ -4,10 +4,13 @@
 import json
 import os
 import re
+import signal
 import xml.etree.ElementTree
 
 from pylib import clients
 from pylib.fabric import FabricCase
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 
 def fat_tree(spines, leaves, hosts):
@@ -75,6 +78,45 @@ class Fabric(FabricCase):
             self.assertRegex(self.tool(left, "osmtest", "-f", flow, *files), r"PASS")
         self.verbena(right, "leave")
         self.assertEqual(self.verbena(right, "leave", code=1).count("has not joined a fabric"), 1)
+
+    def test_the_first_commands(self):
+        """What docs/infiniband.md begins with, as an ordinary user who has set nothing and in whose PATH there is no /usr/sbin."""
+        with open(os.path.join(ROOT, "docs", "infiniband.md")) as file:
+            block = re.search(r"```\n(verbena fabric up.*?)```", file.read(), re.S).group(1)
+        commands = [line.split("#")[0].strip(" &") for line in block.splitlines()]
+        self.assertEqual([words.split()[:3] for words in commands[:3]], [["verbena", "fabric", "up"], ["verbena", "fabric", "join"],
+                                                                         ["verbena", "run", "opensm"]])
+        environment = {"PATH": os.path.dirname(clients.staged.verbena) + ":/usr/bin:/bin", "LD_LIBRARY_PATH": "", "HOME": self.scratch}
+        host, shell = self.network.host(), ["sh", "-c", 'cd "$0" && exec $1', self.scratch]
+        fabric = host.start(*shell, commands[0], environment=environment)
+        self.assertTrue(fabric.wait_until(lambda p: "UDP port" in p.output()), fabric.output())
+        log, said = os.path.join(self.scratch, "opensm.log"), {}
+        for command in commands[1:]:
+            result = host.run(*shell, command, environment=environment)
+            self.assertEqual(result.code, 0, result)
+            said[command.split()[2]] = result.out
+            if "opensm" in command:
+                self.until(lambda: "State: Active" in self.tool(host, "ibstat", "vib0"), lambda: self.text(log))
+        self.assertIn("State: Active", said["ibstat"])
+        self.assertIn("Active/  LinkUp", said["iblinkinfo"])
+        # Its log is written when it ends.
+        host.signal_all("opensm", signal.SIGTERM)
+        self.until(lambda: not host.pids_of("opensm"), "opensm ends")
+        self.assertIn("SUBNET UP", self.text(log))
+        self.assertNotRegex(self.text(log), r" ERR |denied")
+        # And the one of docs/capture.md.
+        with open(os.path.join(ROOT, "docs", "capture.md")) as file:
+            command = re.search(r"(?m)^\$ (verbena capture .* opensm .*)$", file.read()).group(1)
+        result = host.run(*shell, command, environment=environment)
+        self.assertEqual(result.code, 0, result)
+        self.assertRegex(result.out, r"sm.pcapng: \d\d+ packets")
+
+    def text(self, path):
+        try:
+            with open(path) as file:
+                return file.read()
+        except OSError:
+            return ""
 
     def test_the_same_again(self):
         """What ibnetdiscover writes, brought up, is the same fabric."""
@@ -164,6 +206,21 @@ class Fabric(FabricCase):
         self.verbena(self.left, "mend", "S3:3")
         is_known(5)
         self.assertEqual(sorted(self.tool(self.left, "ibswitches").splitlines()), sorted(switches.splitlines()))
+
+    def test_a_daemon_that_dies(self):
+        """verbenad of a host is killed: opensm has that host no longer. It is back when it has joined again, in the same place."""
+        self.pair(RING, ("--as", "A"), ("--as", "B"))
+        process, read = self.opensm(self.left, "sm")
+        self.until_up(process, read)
+
+        def hosts():
+            return len(self.left.run("/usr/sbin/saquery", "-t", "1000").out.split("Channel Adapter")) - 1
+        self.until(lambda: hosts() == 2, read)
+        self.right.signal_all("verbenad")
+        self.until(lambda: hosts() == 1, read)
+        self.assertRegex(self.verbena(self.left, "show"), r"DOWN +4xQDR +host .* in the place of B")
+        self.assertIn("at S2[1]", self.verbena(self.right, "join", "10.77.0.1", "--as", "B"))
+        self.until(lambda: hosts() == 2 and "State: Active" in self.tool(self.right, "ibstat", "vib0"), read)
 
     def picture(self, path):
         """Every node and link of an SVG, by its title."""

@@ -22,7 +22,7 @@ PAIRS = {
 CMTIME = ("-b {address} -c 50", "-s {address} -c 50")
 PERFTEST = {
     "send_bw": "ib_send_bw -s 4096 -n 500",
-    "send_shared_queue": "ib_send_bw --use-srq -s 4096 -n 300",
+    "send_shared_queue": "ib_send_bw --use-srq -q 2 -s 4096 -n 300",
     "write_inline": "ib_write_lat -I 64 -s 64 -n 300",
     "write_bw": "ib_write_bw -s 65536 -n 500",
     "read_bw": "ib_read_bw -s 65536 -n 200",
@@ -323,9 +323,12 @@ class Device(IwarpCase):
 
 @expand
 class Explained(IwarpCase):
-    def refused(self, address, port):
-        told = self.client.run(clients.staged.verbena, "run", "--explain", which("rping"), "-c", "-a", address, "-p", str(port),
+    def explained_ping(self, address, port):
+        return self.client.run(clients.staged.verbena, "run", "--explain", which("rping"), "-c", "-a", address, "-p", str(port),
                                "-C", "1", timeout=self.TIMEOUT)
+
+    def refused(self, address, port):
+        told = self.explained_ping(address, port)
         self.assertNotEqual(told.code, 0, told)
         return told.out
 
@@ -343,6 +346,48 @@ time.sleep(600)""")
         for sentence in ("is no reply of MPA", "is no reply of MPA", "without a reply of MPA"):
             self.assertIn(sentence, self.refused(self.peer, 7174))
         other.kill()
+
+    @across(["veth1500_v4"])
+    def test_no_receive(self):
+        """A server that sends two messages, to a client with one receive: the client says what was missing, its TERMINATE tells the server."""
+        run = [clients.staged.verbena, "run", "--explain", which("ucmatose")]
+        server = self.server.start(*run, "-b", self.peer, "-C", "2")
+        self.until_listening(server)
+        client = self.client.run(*run, "-s", self.peer, "-C", "1", timeout=self.TIMEOUT)
+        told = server.wait(self.TIMEOUT)
+        for sentence in ("a message waited five seconds for a receive, and none was posted", "Post receives before the peer sends",
+                         "The peer was told: TERMINATE 1/2/02 (DDP: untagged buffer error: "):
+            self.assertIn(sentence, client.out)
+        for sentence in ("the peer ended the stream with TERMINATE 1/2/02 (DDP: untagged buffer error: ",
+                         "Post receives on the peer before sending to it"):
+            self.assertIn(sentence, told.out)
+
+    @across(["veth1500_v4"])
+    def test_the_other_ends_it(self):
+        """What a peer may do once it is connected, and what a program of ours then says: it resets the connection, finds fault, or its CRC
+        is wrong."""
+        self.network.environment["VERBENA_IWARP"] = "crc=off"
+        zero = bytes(4)
+        terminate = b"\x00\x16\x41\x47" + zero + b"\x00\x00\x00\x02\x00\x00\x00\x01" + zero
+        write = b"\x00\x0e\xc1\x40\x00\x00\x00\x01" + bytes(8)
+        cases = (("", b"", "TCP's connection was reset"),
+                 ("", terminate + b"\x11\x02\x00\x00" + zero, "TERMINATE 1/1/02 (DDP: tagged buffer error: "),
+                 ("crc", write + b"\xba\xad\xf0\x0d", "the CRC of an FPDU of "))
+        for crc, said, sentence in cases:
+            with self.subTest(sentence=sentence):
+                other = self.server.start("python3", "-u", "-c", """import socket, struct, sys, time
+s = socket.create_server(('', 7174))
+print('bound')
+c, _ = s.accept()
+request = c.recv(24, socket.MSG_WAITALL)
+c.sendall(b'MPA ID Rep Frame' + bytes([0x50 if sys.argv[1] else 0x10, 2, 0, 4, 0, 1, 0, 1]) + bytes.fromhex(sys.argv[2]))
+c.recv(1)
+c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', not sys.argv[2], 0))
+c.shutdown(socket.SHUT_WR) if sys.argv[2] else c.close()
+while sys.argv[2] and c.recv(4096): pass""", crc, said.hex())
+                self.assertTrue(other.wait_until(lambda process: "bound" in process.output()), other.output())
+                self.assertIn(sentence, self.explained_ping(self.peer, 7174).out)
+                other.wait(self.TIMEOUT)
 
 
 @expand

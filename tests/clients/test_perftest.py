@@ -77,9 +77,8 @@ SHORT = {
     ("write_lat", "RC"): ("default",), ("read_bw", "RC"): ("default",), ("read_lat", "RC"): ("default",),
     ("atomic_bw", "RC"): ("default",), ("atomic_lat", "RC"): ("default",),
 }
-# One host and two: XRC goes by wire on both.
 XRC = {
-    "lo_v4": {"send_bw": "-n 500", "write_bw": "-n 500"},
+    "lo_v4": {"send_bw": "-n 500", "write_bw": "-b -q 2 -n 200", "read_bw": "-n 500", "send_lat": "-n 300", "atomic_bw": "-n 500"},
     "veth1500_v4": {"send_bw": "-n 500", "write_bw": "-b -q 2 -n 200", "read_bw": "-n 500", "send_lat": "-n 300", "atomic_bw": "-n 500"},
 }
 
@@ -102,7 +101,7 @@ class Perftest(ClientCase):
         server, client = self.exchange(self.argv(tool, transport, options, self.gids[0]),
                                        self.argv(tool, transport, options, self.gids[1]) + [self.address])
         self.assert_no_complaint(server, client)
-        if transport == "UC" and self.place.startswith("lo_v"):
+        if transport in ("UC", "XRC") and self.place.startswith("lo_v"):
             self.assert_through_memory(before)
         rows = perftest_rows(client)
         self.assertTrue(rows, client)

@@ -91,9 +91,12 @@ class PingPong(ClientCase):
         remove_xrc_files()
         self.addCleanup(remove_xrc_files)
         base = [which("ibv_xsrq_pingpong"), "-d", self.device, "-m", "1024"] + options.split()
+        before = self.datagrams(self.client)
         server, client = self.exchange(base + ["-g", str(self.gids[0])],
                                        base + ["-g", str(self.gids[1]), self.address])
         self.assert_no_complaint(server, client)
+        if self.place.startswith("lo_v"):
+            self.assert_through_memory(before)
         for out in (server, client):
             self.assertIn("success", out)
             self.assertIn("SRQN", out)

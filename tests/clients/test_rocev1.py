@@ -43,7 +43,9 @@ class RoCEv1(ClientCase):
     def start_daemon(self, host):
         words = ["setpriv", "--reuid=%d" % self.network.uid, "--regid=%d" % self.network.uid, "--clear-groups",
                  "--inh-caps=+net_raw", "--ambient-caps=+net_raw"]
-        daemon = host.start(*words, os.path.join(self.network.staged.root, "bin", "verbenad"), "--foreground", privileged=True)
+        # Until it is killed: one that a program starts in its place would not have the capability.
+        daemon = host.start(*words, os.path.join(self.network.staged.root, "bin", "verbenad"), "--foreground", "--idle-seconds", "3600",
+                            privileged=True)
         # No program before it listens: that would start a daemon of its own, without the capability.
         self.until(lambda: self.listens(daemon), daemon.output)
 

@@ -10,6 +10,7 @@
  * What is refused is said, and asked for again for a while. Exit 1: something was lost; standard output says what.
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <rdma/rdma_verbs.h>
@@ -297,6 +298,16 @@ static bool another(struct sockaddr_in *address, unsigned number)
 	return good;
 }
 
+/* Of its own libraries, where there are any (interpose.c): from now on. */
+static void begin_faults(void)
+{
+	void (*found)(void);
+
+	*(void **)&found = dlsym(RTLD_DEFAULT, "fail_calls_begin");
+	if (found)
+		found();
+}
+
 static int ask(struct sockaddr_in *address)
 {
 	struct connection *kept = connect_to(address, 0);
@@ -313,6 +324,7 @@ static int ask(struct sockaddr_in *address)
 		told = next_signal();
 		if (told != SIGUSR1)
 			continue;
+		begin_faults();
 		/* No verbenad stands in its way. */
 		if (!exchange(kept, ++number))
 			lost("the connection that was kept");

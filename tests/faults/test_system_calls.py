@@ -3,7 +3,7 @@
 """Every allocation and every system call of the libraries and of verbenad fails once (interpose.c), while a program lives its life
 (lifetime.c); and at every one of them the process dies, or stops.
 
-    test_system_calls.py VERBENAD LIFETIME INTERPOSE RSOCKETS SOCKETS SURVIVOR [--every STEP] [--from N] [--seconds S] [--only GROUP]
+    test_system_calls.py VERBENAD LIFETIME INTERPOSE RSOCKETS SOCKETS SURVIVOR PEERS [--every STEP] [--from N] [--seconds S] [--only GROUP]
                          [--part PART]
 
 Without options a few of each group, spread over all; `make campaign` runs `--every 1`. A run that fails is told with the options that
@@ -53,7 +53,15 @@ GROUPS = {
     "peer-daemon-killed": ("verbenad", "killed"),
     "client-daemon-killed": ("verbenad", "killed"),
     "alone-killed": (LIBRARIES, "killed"),
+    # The same with rsockets (rsocket_peers.c): the server or the client, between two hosts and on one.
+    "rpeer-killed": (LIBRARIES, "killed"),
+    "rclient-killed": (LIBRARIES, "killed"),
+    "ralone-killed": (LIBRARIES, "killed"),
+    "ralone-client-killed": (LIBRARIES, "killed"),
     "alone-stopped": (LIBRARIES, "stopped"),
+    # A connection that is there outlives any of them.
+    "kept-short": (LIBRARIES, "short"),
+    "kept-interrupted": (LIBRARIES, "interrupted"),
     # The program's calls wait, and go on.
     "daemon-stopped": ("verbenad", "stopped"),
     # Streams (streams.c): of rsockets, and of TCP sockets that a preloaded library carries. What moves one byte is no failure.
@@ -78,8 +86,7 @@ GROUPS = {
     "system-heir-killed": ("verbenad", "killed"),
 }
 # Those of one process at a time, and those of several: two tests, which may run at the same time.
-SEVERAL = ("peer-", "client-", "alone-", "iwarp-")
-# By `make campaign` alone: one run in fifty ends in a way that is not understood yet.
+SEVERAL = ("peer-", "client-", "alone-", "iwarp-", "rpeer-", "rclient-", "ralone-")
 HEIRS = ("heir-", "system-heir-")
 PARTS = {"one": [group for group in GROUPS if not group.startswith(SEVERAL + HEIRS)],
          "several": [group for group in GROUPS if group.startswith(SEVERAL)],
@@ -114,23 +121,26 @@ EXEMPT = {
 }
 # Of each, in `make test`.
 FEW = 4
+# By `make campaign` alone.
+LONG = ("heir-interrupted", "heir-stopped", "system-heir-interrupted", "system-heir-killed")
 # Of those that are like others.
-FEWER = ("client-killed", "client-stopped", "peer-daemon-killed", "client-daemon-killed", "heir-interrupted", "heir-killed", "heir-stopped",
-         "system-heir-interrupted", "system-heir-killed", "wire-short", "wire-interrupted", "iwarp-short", "iwarp-interrupted",
-         "iwarp-part", "alone-killed", "alone-stopped", "daemon-stopped", "rsockets-short", "rsockets-interrupted", "sockets-short",
+FEWER = ("kept-interrupted", "rclient-killed", "ralone-killed", "ralone-client-killed", "client-killed", "client-stopped",
+         "peer-daemon-killed", "client-daemon-killed", "rpeer-killed", "kept-short", "heir-short", "heir-killed",
+         "system-heir-short", "wire-short", "wire-interrupted", "iwarp-short", "iwarp-interrupted", "iwarp-part",
+         "alone-killed", "alone-stopped", "daemon-stopped", "rsockets-short", "rsockets-interrupted", "sockets-short",
          "sockets-interrupted", "sockets-part")
 PATIENCE = 100
 STOPPED = 0.5
 
 
 class Faults:
-    def __init__(self, verbenad, lifetime, interpose, rsockets, sockets, survivor):
+    def __init__(self, verbenad, lifetime, interpose, rsockets, sockets, survivor, peers):
         self.folder = tempfile.mkdtemp(prefix="verbena-faults-")
         os.chmod(self.folder, 0o755)
         library = os.path.join(os.path.dirname(verbenad), "..", "lib")
-        sources = [verbenad, lifetime, interpose, rsockets, sockets, survivor, os.path.join(os.path.dirname(verbenad), "verbena")]
+        sources = [verbenad, lifetime, interpose, rsockets, sockets, survivor, peers, os.path.join(os.path.dirname(verbenad), "verbena")]
         sources += [os.path.join(library, name) for name in LIBRARIES.split(":") + [SOCKETS]]
-        (self.verbenad, self.lifetime, self.interpose, self.rsockets, self.sockets, self.survivor, self.verbena, *_,
+        (self.verbenad, self.lifetime, self.interpose, self.rsockets, self.sockets, self.survivor_path, self.peers, self.verbena, *_,
          self.carrier) = map(self.take, sources)
         self.left_behind = {}    # by group, when nothing fails
         self.network = hosts.Network()
@@ -156,17 +166,21 @@ class Faults:
         if group.endswith("-warm"):
             faults["LIFE_WARM"] = "1"
         # Hosts of its own: nothing of one run is there in the next.
-        between = group.startswith(("peer-", "client-"))
+        between = group.startswith(("peer-", "client-", "rpeer-", "rclient-"))
         here = list(self.network.pair()) if between else [self.network.host()]
         try:
-            if between or group.startswith("alone-"):
+            if group.startswith(("peer-", "client-", "alone-")):
                 run = self.run_killed_between if kind == "killed" else self.run_between
                 victim = group.rsplit("-", 1)[0].replace("alone", "peer")
                 return run(here[0], here[-1], "10.77.0.1" if between else "127.0.0.1", faults, victim)
+            if group.startswith(("rpeer-", "rclient-", "ralone-")):
+                return self.run_rsockets(here[0], here[-1], "10.77.0.1" if between else "127.0.0.1", faults, group)
             if group.startswith(("rsockets-", "sockets-", "iwarp-")):
                 return self.run_streams(here[0], group, faults)
             if group == "libraries-killed":
                 return self.run_killed(here[0], faults)
+            if group.startswith("kept-"):
+                return self.run_kept(host=here[0], faults=faults)
             if "heir-" in group:
                 return self.run_heir(here[0], group, faults)
             return self.run_on(here[0], objects, faults)
@@ -245,6 +259,60 @@ class Faults:
             problem = "verbenad believes that somebody is there"
         out += daemon.output() if daemon else ""
         return self.judged(problem, out)
+
+    def run_rsockets(self, left, right, address, faults, group):
+        """One end of a connection of rsockets dies. The other is told, though it only waits; then all goes as ever, and nothing of the dead one
+        is left: no queue pair, descriptor or memory of the server, no socket on its host, no verbenad when all have gone."""
+        def serve(environment):
+            server = left.start(self.peers, "server", address, "7180", environment=environment)
+            server.wait_until(lambda process: "listening" in process.output() or not process.running())
+            return server
+
+        def ask(environment):
+            return right.start(self.peers, "client", address, "7180", environment=environment).wait(PATIENCE)
+
+        def has_heard():
+            return server.output().count("accepted") == server.output().count("ended")
+
+        client_dies = "client" in group
+        server = serve({} if client_dies else {**faults, "FAIL_TELLS": "1"})
+        client = ask(faults if client_dies else {})
+        out = client.out
+        problem = "the client waits for ever" if client.timed_out else None
+        if not problem and client.code not in (0, 3) + ((-signal.SIGKILL,) if client_dies else ()):
+            problem = "the client ended with %s" % client.code
+        if not client_dies:
+            server.signal(signal.SIGTERM)
+            out += server.wait(PATIENCE).out
+            server = serve({})
+        elif not problem and not self.until(has_heard):
+            problem = "the server is not told"
+        if not problem and not self.until(lambda: ask({}).code == 0):
+            problem = "the next client is not served"
+        if not problem and not self.until(lambda: has_heard() and self.queue_pairs(left, server) == 0):
+            problem = "the server has queue pairs of clients that are gone: %s" % self.queue_pairs(left, server)
+        problem = problem or self.look_behind_server(server, group)
+        out += server.output()
+        server.kill()
+        if not problem and not self.until(lambda: not left.pids_of("verbenad") and not right.pids_of("verbenad")):
+            problem = "verbenad believes that somebody is there"
+        return self.judged(problem, out)
+
+    def look_behind_server(self, server, group):
+        """After a client has been served: descriptors, mapped memory files, and sockets of the network namespace."""
+        def count():
+            with open("/proc/%d/maps" % server.pid) as maps:
+                files = {tuple(line.split()[3:5]) for line in maps if "memfd:" in line or "(deleted)" in line}
+            with open("/proc/%d/net/udp" % server.pid) as four, open("/proc/%d/net/udp6" % server.pid) as six:
+                sockets = len(list(four)) + len(list(six))
+            return len(os.listdir("/proc/%d/fd" % server.pid)), len(files), sockets
+        if group not in self.left_behind:
+            self.until(lambda: count() == (time.sleep(0.1), count())[1])
+            self.left_behind[group] = count()
+        most = self.left_behind[group]
+        if not self.until(lambda: all(now <= then for now, then in zip(count(), most)), 20):
+            return "left behind: %s descriptors, memory files and sockets instead of %s" % (count(), most)
+        return None
 
     def run_between(self, left, right, address, faults, victim):
         """A process stops at a call of its library, rping's server unless it is the client. The client hears of it, or is served: it
@@ -334,6 +402,34 @@ class Faults:
                 problem = "verbenad ended with %s" % done.code
         return self.judged(problem, out)
 
+    def survivor(self, host, role, environment):
+        process = host.start(self.survivor_path, role, "7174",
+                             environment={"VERBENA_DAEMON": "/nonexistent", "VERBENA_WIRE": "rocev2", **environment})
+        process.wait_until(lambda process: "ready" in process.output())
+        return process
+
+    def run_kept(self, host, faults):
+        """A program has a connection, and one call of its libraries fails. What is refused is asked for again; the connection is there still."""
+        daemon = host.start(self.verbenad, "--foreground", "--idle-seconds", "30")
+        daemon.wait_until(lambda process: self.listens(process))
+        server = self.survivor(host, "server", {})
+        client = self.survivor(host, "client", {**faults, "FAIL_WAITS": "1"})
+        problem = None
+        for times in (1, 2):
+            client.signal(signal.SIGUSR1)
+            if not problem and not self.until(lambda: client.output().count("well") >= times or not client.running()):
+                problem = "the client waits for ever"
+        client.signal(signal.SIGTERM)
+        done = client.wait(PATIENCE)
+        if not problem and done.code != 0:
+            problem = "the client ended with %s" % done.code
+        if not problem and not self.until(lambda: "gone %d.0\n" % client.pid in server.output()):
+            problem = "the server is not told that the client left"
+        server.kill()
+        daemon.signal(signal.SIGTERM)
+        daemon.wait(PATIENCE)
+        return self.judged(problem, done.out + server.output())
+
     def run_heir(self, host, group, faults):
         """A verbenad dies. The next one has the fault, and where it ends by it another comes. A listener and two connections are there:
         nothing of them is lost. New connections can be made; one process dies meanwhile, and the server hears of it."""
@@ -350,11 +446,6 @@ class Faults:
                     start({})
                 return condition()
             return self.until(look)
-
-        def survivor(role):
-            process = host.start(self.survivor, role, "7174", environment={"VERBENA_DAEMON": "/nonexistent", "VERBENA_WIRE": "rocev2"})
-            process.wait_until(lambda process: "ready" in process.output())
-            return process
 
         def well(client, times):
             client.signal(signal.SIGUSR1)
@@ -373,8 +464,7 @@ class Faults:
 
         start({})
         daemons[0].wait_until(lambda process: self.listens(process))
-        server = survivor("server")
-        one, other = survivor("client"), survivor("client")
+        server, one, other = (self.survivor(host, role, {}) for role in ("server", "client", "client"))
         ids_before = ids()
         daemons[0].kill()
         start({**faults, "FAIL_TELLS": "1"})
@@ -466,7 +556,7 @@ def numbers(group, total, step, first, few):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("programs", nargs=6)
+    parser.add_argument("programs", nargs=7)
     parser.add_argument("--every", type=int)
     parser.add_argument("--from", dest="first", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9)
@@ -487,11 +577,13 @@ def main():
         for group in arguments.only or PARTS.get(arguments.part, GROUPS):
             if group.startswith("system-") and not faults.can_be_system():
                 continue
+            if group in LONG and not (arguments.every or arguments.only):
+                continue
             problem, _, total = faults.run(group, 0)
             if problem or not total:
                 print("%s: without a fault: %s" % (group, problem or "no call was counted"))
                 return 1
-            print("%s: %d calls" % (group, total))
+            print("%s: %d calls" % (group, total), flush=True)
             for number in numbers(group, total, arguments.every, arguments.first, FEW // 2 if group in FEWER else FEW):
                 if time.monotonic() > end:
                     break

@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "daemon/server.h"
-#include "io/clock.h"
 #include "io/shared_memory.h"
 #include "io/unix_socket.h"
 #include "lib/descriptors.h"
+#include "lib/own_clock.h"
 #include "lib/private_network.h"
 #include "input.h"
 #include "target.h"
@@ -53,32 +53,6 @@ static struct world {
 } world;
 
 static int gift[GIFTS];
-static vb_time now = VB_SECONDS(1000);
-
-/* ---- time: in place of io/clock.c ---- */
-
-vb_time vb_clock_now(void)
-{
-	return now;
-}
-
-vb_time vb_clock_coarse(void)
-{
-	return now;
-}
-
-vb_time vb_clock_wall(void)
-{
-	return now;
-}
-
-void vb_clock_sleep(vb_time duration)
-{
-	now += duration;
-}
-
-/* ---- */
-
 static uint32_t take(unsigned bytes)
 {
 	return fuzz_take(&world.input, bytes);

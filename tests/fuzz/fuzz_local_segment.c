@@ -16,13 +16,17 @@
 #include "wire/rnr_timer.h"
 
 enum { BYTES = 1 << 16, GUARD = 4096, OWN_QPN = 1 << 14 | 3, PEER_QPN = 2 << 14 | 4, QP_INDEX = 6, QUEUE = 16, SERVES = 4096,
-       RNR_TIMER = 12 };
+       RNR_TIMER = 12, OWN_SRQN = 1 << 14 | 5, PEER_SRQN = 2 << 14 | 5, PEER_DOMAIN = 9 };
+
+enum { TYPES = 4 };
 
 static struct vb_segment *own, *peer_segment;
 static struct vb_memory *memory;
 static struct vb_pd pd = {.handle = 1};
 static struct vb_cq cq;
-static struct vb_qp *qp, *of_type[2];   /* the one that this input is for; RC, UC */
+static struct vb_qp *qp, *of_type[TYPES]; /* the one that this input is for; RC, UC, XRC_SEND, XRC_RECV */
+static struct vb_xrc_domain domain;
+static struct vb_srq srq;                /* of the last */
 static struct vb_local *local;
 static struct vb_counters counters;
 static uint8_t *arena;                   /* guard, bytes, guard */
@@ -61,12 +65,19 @@ static void ignore_cq_event(struct vb_cq *ignored, enum ibv_event_type event)
 	(void)event;
 }
 
+static void ignore_srq_event(struct vb_srq *ignored, enum ibv_event_type event)
+{
+	(void)ignored;
+	(void)event;
+}
+
 static struct vb_queue_host queue_host = {
 	.profile = &vb_profile_roce,
 	.completion_event = ignore_cq,
 	.completion_deadline = ignore_deadline,
 	.qp_event = ignore_qp_event,
 	.cq_event = ignore_cq_event,
+	.srq_event = ignore_srq_event,
 	.random = draw,
 	.counters = &counters,
 };
@@ -154,6 +165,23 @@ static void *map(size_t bytes)
 	return at;
 }
 
+static void create_xrc_qps(struct vb_qp_config config)
+{
+	struct ibv_srq_attr attr = {.max_wr = QUEUE, .max_sge = 2};
+
+	vb_xrc_domain_init(&domain);
+	FUZZ_CHECK(vb_srq_init(&srq, &queue_host, NULL, &pd, &attr) == 0);
+	vb_xrc_add_srq(&domain, &srq, &cq, OWN_SRQN);
+	config.type = IBV_QPT_XRC_SEND;
+	config.recv_cq = NULL;
+	FUZZ_CHECK(vb_qp_create(&config, &queue_host, &transport, NULL, &of_type[2]) == 0);
+	config.type = IBV_QPT_XRC_RECV;
+	config.pd = NULL;
+	config.send_cq = NULL;
+	config.xrc_domain = &domain;
+	FUZZ_CHECK(vb_qp_create(&config, &queue_host, &transport, NULL, &of_type[3]) == 0);
+}
+
 static void open_world(void)
 {
 	const struct vb_memory_host memory_host = {.random = draw};
@@ -181,6 +209,7 @@ static void open_world(void)
 	FUZZ_CHECK(vb_qp_create(&config, &queue_host, &transport, NULL, &of_type[0]) == 0);
 	config.type = IBV_QPT_UC;
 	FUZZ_CHECK(vb_qp_create(&config, &queue_host, &transport, NULL, &of_type[1]) == 0);
+	create_xrc_qps(config);
 }
 
 static void connect_qp(void)
@@ -190,17 +219,27 @@ static void connect_qp(void)
 				   .dest_qp_num = PEER_QPN, .rq_psn = 1, .sq_psn = 2, .max_dest_rd_atomic = 4, .max_rd_atomic = 4,
 				   .min_rnr_timer = RNR_TIMER, .timeout = 10, .retry_cnt = 2, .rnr_retry = 3,
 				   .ah_attr = {.is_global = 1, .port_num = 1}};
-	bool reliable = vb_qp_is_reliable(qp);
+	bool executes = qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_RECV;
+	bool asks = qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND;
+	int timeout = vb_qp_is_reliable(qp) ? IBV_QP_TIMEOUT : 0;
 
 	FUZZ_CHECK(vb_qp_modify(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, &path, IBV_MTU_4096,
 				now) == 0);
 	attr.qp_state = IBV_QPS_RTR;
 	FUZZ_CHECK(vb_qp_modify(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				(reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0), &path, IBV_MTU_4096, now) == 0);
+				(executes ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0), &path, IBV_MTU_4096, now) == 0);
 	attr.qp_state = IBV_QPS_RTS;
-	FUZZ_CHECK(vb_qp_modify(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN |
-				(reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0), &path,
-				IBV_MTU_4096, now) == 0);
+	FUZZ_CHECK(vb_qp_modify(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | timeout |
+				(asks ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0), &path, IBV_MTU_4096,
+				now) == 0);
+}
+
+static uint16_t peer_service(void)
+{
+	return qp->type == IBV_QPT_XRC_SEND ? VB_SEGMENT_XRC_RECV :
+	       qp->type == IBV_QPT_XRC_RECV ? VB_SEGMENT_XRC_SEND :
+	       qp->type == IBV_QPT_UC	    ? VB_SEGMENT_UC :
+					      VB_SEGMENT_RC;
 }
 
 /* A peer as it should be, so that the script gets somewhere. */
@@ -208,11 +247,12 @@ static void show_good_peer(struct vb_segment_qp *theirs)
 {
 	const struct vb_segment_qp good = {.offer = VB_OFFER_LOCAL, .peer_qpn = OWN_QPN, .path_mtu = 1024, .receive_psn = 2, .send_psn = 1,
 					 .receive_access = 15, .max_reads = 4, .rnr_retry = 3, .taken = local->generation,
-					 .service = vb_qp_is_reliable(qp) ? VB_SEGMENT_RC : VB_SEGMENT_UC,
+					 .service = peer_service(), .pd = qp->type == IBV_QPT_XRC_SEND ? PEER_DOMAIN : 0,
 					 .word = vb_generation_word(77, VB_WORD_RECEIVES | VB_WORD_SENDS)};
 
 	/* What it left in its ring stays. */
 	memcpy(theirs, &good, offsetof(struct vb_segment_qp, near));
+	peer_segment->srq[PEER_SRQN % VB_SEGMENT_QPS] = vb_segment_srq_word(0, PEER_DOMAIN, 0);
 }
 
 static bool serve(void)
@@ -233,6 +273,7 @@ static void post(uint8_t choice, uint32_t length)
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = opcodes[choice % 5], .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = 1}, *bad_receive;
 
+	wr.qp_type.xrc.remote_srqn = choice & 16 ? length : PEER_SRQN;
 	wr.wr.rdma.remote_addr = length;
 	wr.wr.rdma.rkey = choice & 8 ? length << 8 | choice : peer_key;
 	if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
@@ -240,6 +281,8 @@ static void post(uint8_t choice, uint32_t length)
 		wr.wr.atomic.remote_addr = length & ~7u;
 		wr.wr.atomic.rkey = wr.wr.rdma.rkey;
 	}
+	if (choice & 0x80 && qp->xrc_domain)
+		vb_srq_post(&srq, &receive, &bad_receive);
 	vb_lock_take(&qp->lock);
 	if (choice & 0x80)
 		vb_qp_post_receive(qp, &receive, &bad_receive, now);
@@ -285,7 +328,9 @@ static size_t step(const uint8_t *input, size_t length)
 		}
 		pour((uint8_t *)&record, sizeof(record), input + 1, length - 1);
 		record.stamp = vb_record_stamp(local->target.consumed + 1);
-		record.kind %= 9;
+		record.kind %= 10;
+		if (record.kind == VB_RECORD_SRQ && input[2] % 4)
+			record.immediate = OWN_SRQN;
 		memcpy(ring + at, &record, sizeof(record));
 		return 1 + pour(ring + at + sizeof(record), 48, input + 1, length - 1);
 	case 2:
@@ -296,6 +341,8 @@ static size_t step(const uint8_t *input, size_t length)
 		theirs->nak = input[2] % 32 == 0 ? input[1] % 8 : 0;
 		return 3;
 	case 4:
+		if (input[1] % 16 == 7)
+			return 3 + pour((uint8_t *)&peer_segment->srq[PEER_SRQN % VB_SEGMENT_QPS], 8, input + 3, length - 3);
 		return 3 + pour(table + 4096 + number % (64 * 88), 1 + number / 256 % 88, input + 3, length - 3);
 	case 5:
 		now += VB_MICROSECONDS(number % 20000);
@@ -320,7 +367,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 	if (!own)
 		open_world();
 	memset(peer_segment->qp[QP_INDEX].near, 0, sizeof(peer_segment->qp[QP_INDEX].near));
-	qp = of_type[length % 2];
+	qp = of_type[length % TYPES];
 	connect_qp();
 	show_good_peer(&peer_segment->qp[QP_INDEX]);
 	memcpy(peer_segment->table[0], peer_table, sizeof(peer_table));

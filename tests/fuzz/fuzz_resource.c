@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 	memcpy(bytes, input[0] & 1 ? composed : input + 1, size);
 	if (vb_resource_begin(bytes, size, &at, &left_out) == 0) {
 		while ((kind = vb_resource_next(bytes, size, &at, &resource)) > 0) {
-			FUZZ_CHECK(at <= size && kind <= VB_RESOURCE_CM_ID);
+			FUZZ_CHECK(at <= size && kind < VB_RESOURCE_KINDS);
 			if (kind == VB_RESOURCE_DEVICE)
 				FUZZ_CHECK(memchr(resource.device.name, 0, sizeof(resource.device.name)));
 			if (kind == VB_RESOURCE_CM_ID)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A UDP port's group of sockets when the kernel refuses a call for a moment: the steering program is attached again, a probe that was
- * not sent is sent again, and a process that cannot be adopted now can be adopted later. Real sockets, in a network namespace of our
+ * not sent is sent again, and a process that cannot be adopted now can be adopted later; and when processes die while their places are
+ * being learnt. Real sockets, in a network namespace of our
  * own; the linker sends setsockopt and sendto here (--wrap).
  */
 #include <setjmp.h>
@@ -68,13 +69,20 @@ static bool has_something(int fd)
 }
 
 /* A packet for a queue pair of that slot arrives at its socket. */
+static bool reaches(const struct vb_port_group *to, uint32_t number, unsigned family)
+{
+	uint8_t packet[16] = {[0] = 4, [5] = (uint8_t)(number >> 2), (uint8_t)(number << 6)};
+
+	while (has_something(to->family[family].fd[number]))
+		;
+	assert_int_equal(vb_udp_send_loopback(to->family[family].fd[0], family == VB_GROUP_IPV6, VB_ROCE_PORT, packet,
+					      sizeof(packet)), 0);
+	return eventually(has_something(to->family[family].fd[number]));
+}
+
 static bool is_steered(uint32_t to, unsigned family)
 {
-	uint8_t packet[16] = {[0] = 4, [5] = (uint8_t)(to >> 2), (uint8_t)(to << 6)};
-
-	assert_int_equal(vb_udp_send_loopback(group.family[family].fd[0], family == VB_GROUP_IPV6, VB_ROCE_PORT, packet,
-					      sizeof(packet)), 0);
-	return eventually(has_something(group.family[family].fd[to]));
+	return reaches(&group, to, family);
 }
 
 static void open_group(void)
@@ -168,6 +176,111 @@ static void who_hung_up_can_be_adopted(void **state)
 	vb_port_group_close(&group);
 }
 
+/* What the process that has the slot, or the heir itself, reads. */
+static void take_probes(uint32_t of)
+{
+	struct vb_daemon_probe probe;
+
+	if (of == 0)
+		vb_port_group_drain_own(&heir);
+	for (unsigned family = 0; of != 0 && family < VB_GROUP_FAMILIES; family++)
+		while (vb_descriptor_receive(heir.family[family].fd[of], &probe, sizeof(probe)) == sizeof(probe))
+			vb_port_group_probe_seen(&heir, of, be64_get(probe.nonce));
+}
+
+static bool all_are_known(void)
+{
+	vb_port_group_probe(&heir);
+	take_probes(ONE);
+	take_probes(LAST);
+	take_probes(0);
+	return vb_port_group_unknown(&heir) == 0;
+}
+
+/* The last socket moves into the hole when the process has ended, which is later than the daemon hears of it. */
+static void who_dies_before_it_has_answered(void **state)
+{
+	int kept[VB_GROUP_FAMILIES];
+	char why[248];
+
+	(void)state;
+	open_group();
+	assert_int_equal(vb_port_group_open(&heir, why, sizeof(why)), 0);
+	for (unsigned i = 0; i < SLOTS; i++)
+		assert_int_equal(vb_port_group_adopt(&heir, slot[i], (int[]){group.family[0].fd[slot[i]], group.family[1].fd[slot[i]]}), 0);
+	for (unsigned family = 0; family < VB_GROUP_FAMILIES; family++)
+		kept[family] = vb_descriptor_duplicate(group.family[family].fd[LEAVES]);
+	/* All that the dead daemon had; the processes have theirs. */
+	vb_port_group_close(&group);
+	vb_port_group_probe(&heir);
+	take_probes(ONE);
+	take_probes(LAST);
+	assert_false(vb_port_group_remove(&heir, LEAVES));
+	vb_port_group_probe(&heir);
+	take_probes(ONE);
+	take_probes(LAST);
+	for (unsigned family = 0; family < VB_GROUP_FAMILIES; family++)
+		vb_descriptor_close(kept[family]);
+	assert_true(eventually(all_are_known()));
+	vb_port_group_settle(&heir);
+	for (unsigned family = 0; family < VB_GROUP_FAMILIES; family++) {
+		assert_true(reaches(&heir, ONE, family));
+		assert_true(reaches(&heir, LAST, family));
+		assert_true(reaches(&heir, 0, family));
+	}
+	vb_port_group_close(&heir);
+}
+
+/* The heir's own socket was the last. */
+static void who_dies_before_it_is_adopted(void **state)
+{
+	char why[248];
+
+	(void)state;
+	open_group();
+	assert_int_equal(vb_port_group_open(&heir, why, sizeof(why)), 0);
+	assert_int_equal(vb_port_group_adopt(&heir, ONE, (int[]){group.family[0].fd[ONE], group.family[1].fd[ONE]}), 0);
+	assert_int_equal(vb_port_group_adopt(&heir, LAST, (int[]){group.family[0].fd[LAST], group.family[1].fd[LAST]}), 0);
+	vb_port_group_close(&group);
+	assert_true(eventually(all_are_known()));
+	vb_port_group_settle(&heir);
+	for (unsigned family = 0; family < VB_GROUP_FAMILIES; family++) {
+		assert_true(reaches(&heir, ONE, family));
+		assert_true(reaches(&heir, LAST, family));
+		assert_true(reaches(&heir, 0, family));
+	}
+	vb_port_group_close(&heir);
+}
+
+/* A process that was adopted first holds the heir's own socket; one that comes later brings that of the daemon before, which then is
+ * used. */
+static void an_own_socket_that_is_replaced_leaves(void **state)
+{
+	int kept[VB_GROUP_FAMILIES];
+	char why[248];
+
+	(void)state;
+	open_group();
+	assert_int_equal(vb_port_group_open(&heir, why, sizeof(why)), 0);
+	for (unsigned i = 0; i < SLOTS; i++)
+		assert_int_equal(vb_port_group_adopt(&heir, slot[i], (int[]){group.family[0].fd[slot[i]], group.family[1].fd[slot[i]]}), 0);
+	for (unsigned family = 0; family < VB_GROUP_FAMILIES; family++)
+		kept[family] = vb_descriptor_duplicate(heir.family[family].fd[0]);
+	vb_port_group_adopt_own(&heir, (int[]){group.family[0].fd[0], group.family[1].fd[0]});
+	vb_port_group_close(&group);
+	assert_true(eventually((take_probes(LEAVES), all_are_known())));
+	vb_port_group_settle(&heir);
+	/* The next stands behind the last of those that are written down. */
+	assert_int_equal(vb_port_group_add(&heir, LAST + 1, why, sizeof(why)), 0);
+	for (unsigned family = 0; family < VB_GROUP_FAMILIES; family++) {
+		assert_true(reaches(&heir, LAST, family));
+		assert_true(reaches(&heir, LAST + 1, family));
+		assert_true(reaches(&heir, 0, family));
+		vb_descriptor_close(kept[family]);
+	}
+	vb_port_group_close(&heir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -175,6 +288,9 @@ int main(void)
 		cmocka_unit_test(probes_are_sent_again),
 		cmocka_unit_test(who_was_forgotten_can_be_adopted),
 		cmocka_unit_test(who_hung_up_can_be_adopted),
+		cmocka_unit_test(who_dies_before_it_has_answered),
+		cmocka_unit_test(who_dies_before_it_is_adopted),
+		cmocka_unit_test(an_own_socket_that_is_replaced_leaves),
 	};
 
 	enter_namespace();

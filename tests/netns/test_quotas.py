@@ -3,6 +3,8 @@
 """A user who takes all he can get of the system's verbenad, and what is left for others (docs/security.md)."""
 
 import os
+import resource
+import signal
 import sys
 import time
 
@@ -66,9 +68,38 @@ class Quotas(daemon.IntruderCase):
         self.until(lambda: self.ask(self.crew(BOB), "open", 1)[0] == "open", "others are served again")
         self.alice_is_served()
 
-    def sleeps(self):
+    def test_an_heir_without_descriptors(self):
+        """What processes show to a new verbenad does not fit. They are told, keep what they have, and come again until it does."""
+        self.begin()
+        one, other = self.peers(2, uid=ALICE, gid=CREW)
+        connect(one, other)
+        told = ""
+        for more in (2, 4, 6):
+            for peer in (one, other):
+                os.kill(peer.pid, signal.SIGSTOP)
+            self.kill_daemon()
+            heir = self.start_system("--trust-group", str(CREW))
+            pid = self.daemons()[0]
+            self.until(lambda: self.sleeps(pid), "it has opened what it needs")
+            _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            # Its sockets have numbers from 128 on: so many others are left.
+            low = sum(int(number) < 128 for number in os.listdir("/proc/%d/fd" % pid))
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (low + more, most))
+            for peer in (one, other):
+                os.kill(peer.pid, signal.SIGCONT)
+            # With six it is the memory that they share for which there is none, when the slot has been taken over.
+            self.until(lambda: "no descriptors are left" in heir.output() or "is free again" in heir.output() or len(one.processes()) == 2,
+                       "it is short of descriptors, or had enough after all")
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+            self.until(lambda: len(one.processes()) == 2, "both are back")
+            exchange(one)
+            exchange(other)
+            told += heir.output()
+        self.assertIn("no descriptors are left for what pid", told)
+
+    def sleeps(self, pid=None):
         """One that runs in circles never does."""
-        with open("/proc/%d/stat" % self.pid) as stat:
+        with open("/proc/%d/stat" % (pid or self.pid)) as stat:
             return stat.read().rsplit(")", 1)[1].split()[0] == "S"
 
     def test_who_says_nothing_is_dropped(self):

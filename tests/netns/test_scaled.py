@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Receive side scaling between two hosts: datagrams of the kernel's sockets, and which work queue each came to (netns/scaled.c)."""
 
+import json
 import os
 import sys
 
@@ -28,12 +29,27 @@ def queue_of(port):
 
 
 class Scaled(daemon.DaemonCase):
+    def look(self, host, *words):
+        """What `verbena res` says."""
+        result = host.run(os.path.join(os.path.dirname(os.path.realpath(daemon.programs[0])), "verbena"), "res", *words, privileged=True)
+        self.assertEqual(result.code, 0, result)
+        return result.out
+
+    def assert_shown(self, host):
+        row, = json.loads(self.look(host, "wq", "rwq_table", "--json"))
+        self.assertEqual([(wq["state"], wq["users"]) for wq in row["wqs"]], [("RDY", ENTRIES // QUEUES)] * QUEUES)
+        self.assertEqual([(table["size"], table["wqs"], table["users"]) for table in row["rwq_tables"]], [(ENTRIES, QUEUES, 1)])
+        out = self.look(host)
+        self.assertIn("%d work queues\n    wq 0x%06x  RDY, " % (QUEUES, row["wqs"][0]["wq_num"]), out)
+        self.assertIn("%d entries, %d work queues, 1 queue pair\n" % (ENTRIES, QUEUES), out)
+
     def test_flows_go_where_the_hash_says(self):
         self.assertEqual(toeplitz(bytes([66, 9, 149, 187, 161, 142, 100, 80]) + b"\x0a\xea\x06\xe6"), 0x51ccc178)
         here, far = self.network.pair()
         receiver = here.start(os.path.realpath(daemon.programs[1]), "roce_eth0", str(PORT), str(FLOWS * ROUNDS), privileged=True,
                               environment={"VERBENA_DAEMON": self.daemon_path})
         self.assertTrue(receiver.wait_until(lambda process: "ready" in process.output(), daemon.PATIENCE), receiver.output())
+        self.assert_shown(here)
         sent = far.run("python3", "-c", """if True:
             import socket
             sockets = []

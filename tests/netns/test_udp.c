@@ -450,9 +450,9 @@ static void a_second_daemon_finds_strangers(void **state)
 	vb_port_group_settle(&second);
 	assert_true(second.settled);
 	for (unsigned family = 0; family < 2; family++) {
-		assert_int_equal(first.family[family].members, second.family[family].members);
-		assert_memory_equal(first.family[family].member, second.family[family].member,
-				    first.family[family].members * sizeof(uint16_t));
+		assert_int_equal(first.family[family].order.members, second.family[family].order.members);
+		assert_memory_equal(first.family[family].order.member, second.family[family].order.member,
+				    first.family[family].order.members * sizeof(uint16_t));
 	}
 	vb_port_group_close(&first);
 	vb_port_group_close(&second);

@@ -4,8 +4,9 @@
  *
  *   engines      queue pairs of several hosts (world_engines.c)
  *   processes    programs, the daemons' connection managers and queue pairs of several hosts (world_processes.c)
+ *   daemon       verbenad with its loop, sockets and slots, and programs that outlive it (world_daemon.c)
  *
- *   campaign [--world engines|processes] [--seeds N] [--from SEED] [--seconds S] [--length L]
+ *   campaign [--world engines|processes|daemon] [--seeds N] [--from SEED] [--seconds S] [--length L]
  *
  * ends with "N seeds, M packets". A seed that fails is named, and --from SEED --seeds 1 plays it alone. With --length a world has L times
  * the steps.
@@ -37,6 +38,8 @@ int main(int argc, char **argv)
 	for (int option; (option = getopt_long(argc, argv, "w:n:f:s:l:", options, NULL)) != -1;) {
 		if (option == 'w' && strcmp(optarg, "processes") == 0)
 			play = world_processes_play;
+		else if (option == 'w' && strcmp(optarg, "daemon") == 0)
+			play = world_daemon_play;
 		else if (option == 'n')
 			seeds = strtoull(optarg, NULL, 0);
 		else if (option == 'f')

@@ -335,6 +335,47 @@ static void a_peer_may_be_off_the_processor(void **state)
 	}
 }
 
+/* The link knows that the peer lives and waits for a processor: each time that it would give up it goes on for as long as it is told. */
+static void a_wait_can_be_extended(void **state)
+{
+	const vb_time more = VB_SECONDS(1), timeout = VB_NANOSECONDS(4096) << 14;
+	struct sim_connection connection = sim_usual;
+	struct pair pair;
+	vb_time began, now = 0;
+
+	(void)state;
+	connection.timeout = 14;
+	connection.retry_cnt = 7;
+	pair_open(&pair, 1, false, &connection, 4096);
+	pair.sim->network.loss = SIM_MILLION;
+	began = pair.sim->now;
+	pair_post(&pair, IBV_WR_RDMA_WRITE, 100, 1);
+	sim_run_to(pair.sim, began + 32 * timeout - VB_MICROSECONDS(1));
+	vb_lock_take(&pair.a->lock);
+	for (unsigned i = 0; i < 1000 && !vb_roce_gives_up(pair.a, now = vb_roce_next_deadline(pair.a)); i++)
+		vb_roce_expire(pair.a, now);
+	assert_true(vb_roce_gives_up(pair.a, now));
+	assert_false(vb_roce_wait_is_extended(pair.a));
+	assert_int_equal(vb_roce_extend_wait(pair.a, more), now - began + more - 32 * timeout);
+	assert_true(vb_roce_wait_is_extended(pair.a));
+	assert_false(vb_roce_gives_up(pair.a, now));
+	vb_lock_release(&pair.a->lock);
+	sim_run_to(pair.sim, now + more / 2);
+	assert_int_equal(pair.a->state, IBV_QPS_RTS);
+	/* Once it has gone on it is as patient as at first. */
+	pair.sim->network.loss = 0;
+	sim_run(pair.sim);
+	expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
+	assert_false(vb_roce_wait_is_extended(pair.a));
+	pair.sim->network.loss = SIM_MILLION;
+	began = pair.sim->now;
+	pair_post(&pair, IBV_WR_RDMA_WRITE, 100, 2);
+	sim_run(pair.sim);
+	expect_send(pair.a_cq, 2, IBV_WC_RETRY_EXC_ERR);
+	assert_true(pair.sim->now - began <= 33 * timeout);
+	pair_close(&pair);
+}
+
 /* Nothing of what was to be sent again has left, though time went by: the peer had no chance to answer. It gets one. */
 static void giving_up_waits_for_a_retransmission_to_leave(void **state)
 {
@@ -682,6 +723,7 @@ int main(void)
 		cmocka_unit_test(remote_invalid_request_for_too_many_reads),
 		cmocka_unit_test(retry_exceeded),
 		cmocka_unit_test(a_peer_may_be_off_the_processor),
+		cmocka_unit_test(a_wait_can_be_extended),
 		cmocka_unit_test(giving_up_waits_for_a_retransmission_to_leave),
 		cmocka_unit_test(time_away_is_not_the_peers),
 		cmocka_unit_test(rnr_retry_exceeded),

@@ -26,5 +26,6 @@ extern unsigned world_length;
 /* Each plays the world of world_seed and returns how many packets were sent in it. */
 uint64_t world_engines_play(void);
 uint64_t world_processes_play(void);
+uint64_t world_daemon_play(void);
 
 #endif

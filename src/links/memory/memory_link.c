@@ -161,11 +161,23 @@ static void close_table(struct vb_link *link, int table)
 	vb_mutex_unlock(&same_host->lock);
 }
 
+static void show_srq(struct vb_link *link, int table, uint32_t number, uint32_t domain, uint32_t pd)
+{
+	vb_local_show_srq(vb_same_host_of(link)->segment, number, (uint32_t)table, domain, pd);
+}
+
+static void hide_srq(struct vb_link *link, uint32_t number)
+{
+	vb_local_hide_srq(vb_same_host_of(link)->segment, number);
+}
+
 static const struct vb_link_tables tables = {
 	.open = open_table,
 	.show = show_table,
 	.hide = hide_table,
 	.close = close_table,
+	.show_srq = show_srq,
+	.hide_srq = hide_srq,
 };
 
 /* ---- the link ---- */
@@ -182,6 +194,7 @@ static const struct vb_link_driver driver = {
 	.withdraw = vb_pairs_withdraw,
 	.resolve = vb_pairs_resolve,
 	.modified = vb_pairs_modified,
+	.srq_gone = vb_pairs_srq_gone,
 	.query = vb_pairs_query,
 	.gives_back = vb_pairs_gives_back,
 	.transmit = vb_pairs_transmit,

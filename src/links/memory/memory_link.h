@@ -74,12 +74,14 @@ struct vb_pair {
 	struct vb_pair **member_link;      /* what points to it, NULL: not listed; same_host->lock */
 	struct vb_pair *next_unfinished;   /* progress */
 	struct vb_list as_sender, as_receiver; /* of a CQ's poller, under its lock */
+	struct vb_poller *receiver;        /* XRC_RECV: of the latter, NULL: none */
 	uint32_t table;                    /* of the device's regions */
 	uint8_t resolution;                /* enum vb_resolution */
 	bool attached;                     /* shown in the segment */
 	bool carried;                      /* atomic: goes through memory */
 	bool stalled;                      /* atomic: the peer's message waits for a receive of ours */
 	bool unfinished;                   /* progress: on that list */
+	bool strays;                       /* atomic; XRC_RECV: its receives complete in another CQ than the one it is looked at for */
 };
 
 struct vb_same_host {
@@ -179,6 +181,9 @@ void vb_pair_leave(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_p
 /* It can be looked at; it can no more. Caller holds qp->lock, and progress for the latter. */
 void vb_pollers_join(const struct vb_qp *qp, struct vb_pair *pair);
 void vb_pollers_quit(const struct vb_qp *qp, struct vb_pair *pair);
+/* XRC_RECV: it is looked at for the CQ of the SRQ that was named last; for that CQ no more. Caller holds qp->lock, and no poller's. */
+void vb_pollers_follow(const struct vb_qp *qp, struct vb_pair *pair);
+void vb_pollers_leave(struct vb_pair *pair, const struct vb_cq *cq);
 int vb_pollers_take(struct vb_link *link, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc);
 bool vb_pollers_poll(struct vb_link *link, struct vb_poller *poller, vb_time now, bool *done);
 
@@ -188,6 +193,7 @@ void vb_pairs_publish(struct vb_link *link, const struct vb_qp *qp);
 void vb_pairs_withdraw(struct vb_link *link, struct vb_qp *qp);
 void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_path *path, uint32_t destination_qpn, int table);
 void vb_pairs_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
+void vb_pairs_srq_gone(struct vb_link *link, struct vb_qp *qp, const struct vb_srq *srq);
 void vb_pairs_received(struct vb_link *link, struct vb_qp *qp);
 void vb_pairs_replenished(struct vb_link *link);
 bool vb_pairs_drain(struct vb_link *link, vb_time now, bool all);

@@ -76,10 +76,29 @@ static void leave_unfinished(struct vb_same_host *same_host, struct vb_pair *pai
 	same_host->unfinished = pair;
 }
 
+/* XRC: who polls the CQ of its receives looks at it from now on. Only a pass comes without the lock of a poller. */
+static void settle(struct vb_pair *pair)
+{
+	struct vb_qp *qp = __atomic_load_n(&pair->qp, __ATOMIC_ACQUIRE);
+
+	if (!__atomic_load_n(&pair->strays, __ATOMIC_RELAXED) || !qp || !vb_lock_try(&qp->lock))
+		return;
+	vb_pollers_follow(qp, pair);
+	vb_lock_release(&qp->lock);
+}
+
+static bool look(struct vb_same_host *same_host, struct vb_pair *pair, vb_time now)
+{
+	bool done = vb_pair_look(same_host, pair, now, false);
+
+	settle(pair);
+	return done;
+}
+
 /* As above; what was not done, because it was too much or another thread had it, is not forgotten. */
 static bool look_in_crowd(struct vb_same_host *same_host, struct vb_pair *pair, vb_time now)
 {
-	bool done = vb_pair_look(same_host, pair, now, false);
+	bool done = look(same_host, pair, now);
 
 	if (__atomic_load_n(&pair->carried, __ATOMIC_ACQUIRE) &&
 	    (__atomic_load_n(&pair->stalled, __ATOMIC_RELAXED) || vb_local_has_work(pair->local)))
@@ -130,7 +149,7 @@ static bool look_at_all(struct vb_same_host *same_host, vb_time now, bool crowde
 
 	for (struct vb_pair *b = next; b; b = next) {
 		next = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE);
-		done |= crowded ? look_in_crowd(same_host, b, now) : vb_pair_look(same_host, b, now, false);
+		done |= crowded ? look_in_crowd(same_host, b, now) : look(same_host, b, now);
 	}
 	return done;
 }
@@ -322,6 +341,16 @@ void vb_pairs_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state
 		attach(same_host, qp, pair, now);
 	else if (pair->local)
 		vb_local_modified(qp, pair->local, now);
+}
+
+void vb_pairs_srq_gone(struct vb_link *link, struct vb_qp *qp, const struct vb_srq *srq)
+{
+	struct vb_pair *pair = vb_pair_of(vb_same_host_of(link), qp);
+
+	if (!pair->local || pair->qp != qp)
+		return;
+	vb_local_srq_gone(qp, pair->local, srq);
+	vb_pollers_leave(pair, srq->cq);
 }
 
 void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_path *path, uint32_t destination_qpn, int table)

@@ -39,9 +39,20 @@ static void quit(struct vb_poller *poller, struct vb_list *node)
 	vb_lock_release(&poller->lock);
 }
 
+/* An XRC sender has no CQ for receives, and a receiver none that is the same for all: vb_pollers_follow. */
+static struct vb_poller *sender_of(const struct vb_qp *qp)
+{
+	return qp->send_cq ? qp->send_cq->poller : NULL;
+}
+
+static struct vb_poller *receiver_of(const struct vb_qp *qp)
+{
+	return qp->recv_cq && !qp->xrc_domain ? qp->recv_cq->poller : NULL;
+}
+
 void vb_pollers_join(const struct vb_qp *qp, struct vb_pair *pair)
 {
-	struct vb_poller *sender = qp->send_cq->poller, *receiver = qp->recv_cq->poller;
+	struct vb_poller *sender = sender_of(qp), *receiver = receiver_of(qp);
 
 	vb_list_init(&pair->as_sender);
 	vb_list_init(&pair->as_receiver);
@@ -53,19 +64,44 @@ void vb_pollers_join(const struct vb_qp *qp, struct vb_pair *pair)
 
 void vb_pollers_quit(const struct vb_qp *qp, struct vb_pair *pair)
 {
-	struct vb_poller *sender = qp->send_cq->poller, *receiver = qp->recv_cq->poller;
+	struct vb_poller *sender = sender_of(qp), *receiver = receiver_of(qp);
 
 	if (sender)
 		quit(sender, &pair->as_sender);
 	if (receiver && receiver != sender)
 		quit(receiver, &pair->as_receiver);
+	if (pair->receiver)
+		quit(pair->receiver, &pair->as_receiver);
+	pair->receiver = NULL;
 }
 
-static bool look_at(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_poller *poller, vb_time now)
+void vb_pollers_follow(const struct vb_qp *qp, struct vb_pair *pair)
+{
+	struct vb_poller *receiver = qp->recv_cq ? qp->recv_cq->poller : NULL;
+
+	__atomic_store_n(&pair->strays, false, __ATOMIC_RELAXED);
+	if (receiver == pair->receiver)
+		return;
+	if (pair->receiver)
+		quit(pair->receiver, &pair->as_receiver);
+	pair->receiver = receiver;
+	if (receiver)
+		join(receiver, &receiver->receivers, &pair->as_receiver);
+}
+
+void vb_pollers_leave(struct vb_pair *pair, const struct vb_cq *cq)
+{
+	if (!pair->receiver || pair->receiver != cq->poller)
+		return;
+	quit(pair->receiver, &pair->as_receiver);
+	pair->receiver = NULL;
+}
+
+static bool look_at_sender(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_poller *poller, vb_time now)
 {
 	const struct vb_qp *qp = __atomic_load_n(&pair->qp, __ATOMIC_ACQUIRE);
 
-	return qp && vb_pair_look(same_host, pair, now, qp->recv_cq->poller == poller);
+	return qp && vb_pair_look(same_host, pair, now, receiver_of(qp) == poller);
 }
 
 static bool look_at_own(struct vb_same_host *same_host, struct vb_poller *poller, vb_time now)
@@ -76,9 +112,9 @@ static bool look_at_own(struct vb_same_host *same_host, struct vb_poller *poller
 	if (!vb_lock_try(&poller->lock))
 		return false;
 	VB_LIST_FOR_EACH(node, &poller->senders)
-		done |= look_at(same_host, vb_container_of(node, struct vb_pair, as_sender), poller, now);
+		done |= look_at_sender(same_host, vb_container_of(node, struct vb_pair, as_sender), poller, now);
 	VB_LIST_FOR_EACH(node, &poller->receivers)
-		done |= look_at(same_host, vb_container_of(node, struct vb_pair, as_receiver), poller, now);
+		done |= vb_pair_look(same_host, vb_container_of(node, struct vb_pair, as_receiver), now, true);
 	vb_lock_release(&poller->lock);
 	return done;
 }

@@ -56,10 +56,12 @@ static bool serve(struct vb_same_host *same_host, struct vb_qp *qp, vb_time now,
 	for (unsigned i = 0; more && i < SERVES_PER_CALL; i++) {
 		more = false;
 		done |= vb_local_serve(qp, pair->local, now, &more);
-		if (more && polled && !vb_cq_looks_empty(qp->recv_cq) && vb_local_has_work(pair->local))
+		if (more && polled && qp->recv_cq && !vb_cq_looks_empty(qp->recv_cq) && vb_local_has_work(pair->local))
 			more = false;
 	}
 	note_stall(same_host, pair);
+	if (qp->xrc_domain && pair->receiver != (qp->recv_cq ? qp->recv_cq->poller : NULL))
+		__atomic_store_n(&pair->strays, true, __ATOMIC_RELAXED);
 	if (vb_local_path(pair->local) == VB_LOCAL_DECLINED) {
 		vb_pair_leave(same_host, qp, pair);
 		if (qp->transport->resumed)
@@ -129,7 +131,8 @@ VB_FLAT int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, c
 	int taken = 0;
 
 	if (!__atomic_load_n(&pair->carried, __ATOMIC_ACQUIRE) || !qp ||
-	    !vb_local_fast_has_work(pair->local, qp->send_cq == cq, qp->recv_cq == cq) || !vb_lock_try(&qp->lock))
+	    !vb_local_fast_has_work(pair->local, qp->send_cq == cq, __atomic_load_n(&qp->recv_cq, __ATOMIC_RELAXED) == cq) ||
+	    !vb_lock_try(&qp->lock))
 		return 0;
 	if (pair->carried && vb_cq_lets_pass(cq)) {
 		taken = vb_local_fast_poll(qp, pair->local, cq, room, wc, qp->send_cq == cq ? vb_clock_now() : 0);

@@ -302,7 +302,6 @@ void vb_local_share_fini(struct vb_local_share *share)
 	}
 	free(share->entries);
 	share->entries = NULL;
-	vb_lock_fini(&share->lock);
 	if (share->process >= 0)
 		vb_descriptor_close(share->process);
 	share->process = -ESRCH;

@@ -106,7 +106,8 @@ static bool send_calls(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, vb
 		more = send_some(stream, out, now, &full);
 	give_out_back(tcp, out);
 	vb_tcp_stream_watch(tcp, stream, full);
-	return more && !is_held_back(stream, now);
+	/* A call that took all has asked for another, in case: the engine thread is not woken up for nothing. */
+	return more && vb_iwarp_has_output(stream->qp) && !is_held_back(stream, now);
 }
 
 /* Until the next pass, or one of the next. */

@@ -387,6 +387,8 @@ bool vb_udp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 		udp->all_read_in = link->schedule->passes;
 		read_all(udp, qp, now);
 	}
+	if (vb_roce_gives_up(qp, now) || udp->questions)
+		vb_udp_ask_before_the_end(udp, qp, now);
 	/* The deadline may have moved away since the entry was made. */
 	if (!vb_udp_carries(udp, qp) || vb_roce_next_deadline(qp) > now) {
 		vb_schedule_arm(link->schedule, qp, vb_roce_next_deadline(qp));

@@ -26,6 +26,8 @@ static void close_link(struct vb_link *link)
 	vb_shaper_close(udp->shaper);
 	vb_tap_close(udp->tap);
 	vb_multicast_free(udp);
+	vb_udp_close_questions(udp);
+	free(udp->questions);
 	if (udp->groups_fd >= 0)
 		vb_descriptor_close(udp->groups_fd);
 	vb_udp_free_bursts(udp);
@@ -40,6 +42,7 @@ static void abandon(struct vb_link *link)
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
 	vb_tap_abandon(udp->tap);
+	vb_udp_close_questions(udp);
 	if (udp->frames)
 		vb_descriptor_close(vb_frames_descriptor(udp->frames));
 	if (udp->groups_fd >= 0)
@@ -93,6 +96,7 @@ static void withdraw(struct vb_link *link, struct vb_qp *qp)
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
 	vb_multicast_forget_qp(udp, qp);
+	vb_udp_drop_question(udp, qp->qpn);
 	*vb_udp_state_of(udp, qp) = (struct vb_udp_state){0};
 }
 

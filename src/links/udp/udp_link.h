@@ -10,6 +10,7 @@
  *   frames.c        RoCEv1: the same packets in frames of their own
  *   source_ports.c  the pool of sending sockets
  *   inquiry.c       peers that ask why something failed
+ *   starved.c       asking about a peer that is silent, before its connection ends
  *   tap.c           what a capture sees of it, and faults on purpose
  *   shaper.c        a slower, longer or worse network on purpose
  */
@@ -33,6 +34,7 @@ struct vb_inquiry;
 struct vb_shaper;
 struct vb_tap;
 struct vb_udp_batch;
+struct vb_udp_questions;
 
 enum { VB_IPV4, VB_IPV6, VB_FAMILIES };
 
@@ -79,6 +81,7 @@ struct vb_udp_link {
 	unsigned inquiries;
 	vb_time unproven_since;            /* inquiry.c: of those who do not prove to be a peer, in all */
 	unsigned unproven;
+	struct vb_udp_questions *questions; /* starved.c; NULL: there was none yet */
 
 	/* Looked at by every thread that posts. */
 	bool delivering __attribute__((aligned(VB_LINE))); /* atomic: a pass has received something and works on that */
@@ -142,6 +145,13 @@ bool vb_udp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);
 
 void vb_udp_answer_inquiry(struct vb_udp_link *udp, vb_time now, const struct vb_path *from, const struct vb_inquiry *inquiry,
 			   struct vb_qp *qp);
+
+/* ---- starved.c; caller holds progress and qp->lock ---- */
+
+/* A timer of the queue pair has run out, perhaps the last. */
+void vb_udp_ask_before_the_end(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now);
+void vb_udp_drop_question(struct vb_udp_link *udp, uint32_t qpn);
+void vb_udp_close_questions(struct vb_udp_link *udp);
 
 /* ---- multicast.c ---- */
 

@@ -36,6 +36,7 @@
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/time.h"
+#include "preload/sockets/patience.h"
 #include "preload/sockets/token.h"
 #include "preload/sockets/token_reader.h"
 
@@ -72,6 +73,7 @@ struct vb_connection {
 	bool receives_by_rdma, sends_by_rdma;
 	bool sending_is_over;            /* shutdown(2) */
 	uint64_t received, sent;         /* by RDMA */
+	struct vb_patience patience;     /* of calls that wait for it alone */
 	uint32_t changes;                /* of the rsocket, when it was last looked at (rdmacm/rsocket/stream.h) */
 
 	struct vb_mutex observers_lock;

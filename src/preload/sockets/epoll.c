@@ -14,22 +14,21 @@
 #include "io/event.h"
 #include "preload/next.h"
 #include "preload/sockets/connection.h"
+#include "preload/sockets/patience.h"
 #include "preload/sockets/readiness.h"
 #include "preload/sockets/table.h"
 #include "rdmacm/rsocket/wait.h"
 
 enum { INNER_EVENTS = 64 };
 
-#define PATIENCE_LEAST VB_MICROSECONDS(2)
-#define PATIENCE_MOST VB_MICROSECONDS(8)
 #define KERNEL_INTERVAL VB_MICROSECONDS(50)
 
 struct set {
 	unsigned references;             /* atomic */
 	int epoll, inner, wake_fd;
+	struct vb_patience patience;
 	struct vb_mutex lock;            /* everything below */
 	unsigned sleepers;
-	vb_time patience;                /* how long it pays to look before sleeping */
 	vb_time kernel_asked;            /* when */
 	struct registration **by_fd;     /* by_fd_size of them */
 	int by_fd_size;
@@ -488,11 +487,10 @@ static int ask_kernel_and_look(struct set *set, struct epoll_event *events, int 
 	return count;
 }
 
-/* A peer that answers at once is answered at once: to sleep and be woken takes longer than to look for a few
- * microseconds. How many is learned: twice as many after each time that it paid, half after each that it did not. */
+/* A peer that answers at once is answered at once: to sleep and be woken takes longer than to look for a while. */
 static int look_a_while(struct set *set, struct epoll_event *events, int room)
 {
-	vb_time end = vb_rsocket_now() + set->patience;
+	vb_time end = vb_rsocket_now() + vb_patience_length(&set->patience);
 	bool is_hot;
 	int used;
 
@@ -502,11 +500,6 @@ static int look_a_while(struct set *set, struct epoll_event *events, int room)
 		is_hot = !vb_list_is_empty(&set->hot);
 		vb_mutex_unlock(&set->lock);
 	} while (used == 0 && is_hot && vb_rsocket_now() < end);
-	set->patience = used > 0 ? set->patience * 2 : set->patience / 2;
-	if (set->patience > PATIENCE_MOST)
-		set->patience = PATIENCE_MOST;
-	if (set->patience < PATIENCE_LEAST)
-		set->patience = PATIENCE_LEAST;
 	return used;
 }
 
@@ -538,6 +531,7 @@ static int add_others(struct set *set, struct epoll_event *events, int used, int
 
 static int wait_once(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
 {
+	vb_time asleep_since, now;
 	int used = 0;
 
 	vb_mutex_lock(&set->lock);
@@ -552,11 +546,14 @@ static int wait_once(struct set *set, struct epoll_event *events, int room, vb_t
 		used = prepare_sleep(set, events, room);
 	if (used > 0)
 		return add_others(set, events, used, room);
+	asleep_since = vb_rsocket_now();
 	used = ask_kernel_and_look(set, events, room, deadline, mask);
+	now = vb_rsocket_now();
 	vb_mutex_lock(&set->lock);
 	set->sleepers--;
+	set->kernel_asked = now;
 	vb_mutex_unlock(&set->lock);
-	set->kernel_asked = vb_rsocket_now();
+	vb_patience_slept(&set->patience, now - asleep_since);
 	return used;
 }
 

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "preload/next.h"
 #include "preload/sockets/connection.h"
+#include "preload/sockets/patience.h"
 #include "preload/sockets/readiness.h"
 #include "rdmacm/rsocket/settings.h"
 #include "rdmacm/rsocket/wait.h"
@@ -24,6 +25,9 @@ struct polling {
 	struct pollfd *kernel;
 	bool has_rsockets;
 };
+
+/* A thread that polls is a server's loop or a client that waits for its server, and does the same again. */
+static _Thread_local struct vb_patience patience;
 
 static struct pollfd *kernel_of(const struct polling *polling, nfds_t i)
 {
@@ -116,7 +120,8 @@ static int ask_kernel(struct polling *polling, const struct timespec *timeout, c
 static int look_a_while(struct polling *polling, vb_time deadline)
 {
 	static const struct timespec at_once;
-	vb_time enough = vb_rsocket_now() + VB_MICROSECONDS(vb_rsocket_settings()->polling_microseconds);
+	vb_time least = VB_MICROSECONDS(vb_rsocket_settings()->polling_microseconds), most = vb_patience_length(&patience);
+	vb_time enough = vb_rsocket_now() + (most > least ? most : least);
 	int result;
 
 	if (enough > deadline)
@@ -145,15 +150,17 @@ static int poll_until(struct polling *polling, vb_time deadline, const sigset_t 
 
 	while (result == 0) {
 		struct timespec timeout;
-		vb_time left;
+		vb_time left, now;
 
 		watch_all(polling);
 		result = look(polling, true);
-		left = deadline == VB_TIME_NEVER ? VB_TIME_NEVER : deadline - vb_rsocket_now();
+		now = vb_rsocket_now();
+		left = deadline == VB_TIME_NEVER ? VB_TIME_NEVER : deadline - now;
 		if (result != 0 || left <= 0)
 			break;
 		timeout = (struct timespec){.tv_sec = left / VB_SECONDS(1), .tv_nsec = left % VB_SECONDS(1)};
 		result = ask_kernel(polling, left == VB_TIME_NEVER ? NULL : &timeout, mask);
+		vb_patience_slept(&patience, vb_rsocket_now() - now);
 	}
 	return result;
 }

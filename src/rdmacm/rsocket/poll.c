@@ -157,8 +157,8 @@ static int watch_all(struct polling *polling)
 
 static int sleep_once(struct polling *polling, vb_time now, vb_time deadline)
 {
-	vb_time most = polling->has_rsockets ? VB_MILLISECONDS(vb_rsocket_settings()->wake_up_milliseconds) :
-		       VB_TIME_NEVER;
+	uint32_t interval = polling->has_rsockets ? vb_rsocket_settings()->wake_up_milliseconds : VB_RSOCKET_NO_INTERVAL;
+	vb_time most = interval == VB_RSOCKET_NO_INTERVAL ? VB_TIME_NEVER : VB_MILLISECONDS(interval);
 	vb_time left = deadline == VB_TIME_NEVER ? VB_TIME_NEVER : deadline - now;
 	struct timespec timeout;
 

@@ -61,7 +61,7 @@ void vb_rsocket_settings_read(struct vb_rsocket_settings *to, const char *direct
 			.inline_data = 64, .iomaps = 0,
 		},
 		.polling_microseconds = 10,
-		.wake_up_milliseconds = 500,
+		.wake_up_milliseconds = VB_RSOCKET_NO_INTERVAL,
 	};
 	read_number(directory, "mem_default", &to->sizes.receive_buffer);
 	read_number(directory, "wmem_default", &to->sizes.send_buffer);
@@ -71,7 +71,8 @@ void vb_rsocket_settings_read(struct vb_rsocket_settings *to, const char *direct
 	read_number(directory, "iomap_size", &to->sizes.iomaps);
 	read_number(directory, "polling_time", &to->polling_microseconds);
 	read_number(directory, "wake_up_interval", &to->wake_up_milliseconds);
-	to->wake_up_milliseconds = within(to->wake_up_milliseconds, 1, 3600000);
+	if (to->wake_up_milliseconds != VB_RSOCKET_NO_INTERVAL)
+		to->wake_up_milliseconds = within(to->wake_up_milliseconds, 1, 3600000);
 	vb_rsocket_sizes_round(&to->sizes);
 }
 

@@ -7,6 +7,9 @@
 
 #include "rdmacm/rsocket/rsocket.h"
 
+/* Of wake_up_milliseconds: sleeping is not interrupted. rdma-core's default guards against wake-ups that are lost. */
+#define VB_RSOCKET_NO_INTERVAL UINT32_MAX
+
 struct vb_rsocket_settings {
 	struct vb_rsocket_sizes sizes;
 	uint32_t polling_microseconds;   /* polling_time: look this long before sleeping */

@@ -5,6 +5,8 @@
     native.py serve P_KEY          listens at any GID; tells of the first request what it says, accepts it, waits for its end
     native.py ask GID P_KEY        connects to it, with as much private data as a REQ has room for
     native.py bind GID             what rdma_bind_addr says to addresses of all sorts
+    native.py meet                 listens at any GID; tells by which LIDs the first who asks will be answered
+    native.py go GID SLID DLID     connects to it by a path record of its own (RDMA_OPTION_IB_PATH), after some that cannot be used
 """
 
 import ctypes
@@ -13,6 +15,9 @@ import socket
 import struct
 import sys
 
+OPTION_IB, IB_PATH = 1, 1
+GMP, PRIMARY, ALTERNATE, OUTBOUND, INBOUND_REVERSE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 5
+RTR, ADDRESS_AT = 2, 80                  # of struct ibv_qp_attr: dlid, sl, src_path_bits
 AF_IB, PS_TCP, PS_UDP, PORT = 27, 0x106, 0x111, 7471
 SID, PORT_MASK, SPACE_MASK = PS_TCP << 16 | PORT, 0xffff, 0xffffffffffff0000
 EVENTS = ["ADDR_RESOLVED", "ADDR_ERROR", "ROUTE_RESOLVED", "ROUTE_ERROR", "CONNECT_REQUEST", "CONNECT_RESPONSE", "CONNECT_ERROR",
@@ -132,9 +137,65 @@ def bind(gid):
         cm.rdma_destroy_id(id)
 
 
+def tell_address(id):
+    """What a queue pair of this connection would be told: destination LID, and which of the port's own."""
+    attributes, mask = ctypes.create_string_buffer(struct.pack("=I", RTR), 256), ctypes.c_int()
+    assert call("rdma_init_qp_attr", id, attributes, ctypes.byref(mask)) == 0
+    dlid, _, bits = struct.unpack_from("=HBB", attributes, ADDRESS_AT)
+    print("to %d from %d" % (dlid, bits), flush=True)
+
+
+def meet():
+    channel = cm.rdma_create_event_channel()
+    listener = create(channel)
+    assert call("rdma_bind_addr", listener, address("::", SID, SPACE_MASK | PORT_MASK)) == 0
+    assert call("rdma_listen", listener, 1) == 0
+    print("listening", flush=True)
+    request = event(channel, "CONNECT_REQUEST")
+    id = request.contents.id
+    tell_address(id)
+    assert call("rdma_accept", id, ctypes.byref(parameters())) == 0
+    cm.rdma_ack_cm_event(request)
+    event(channel, "ESTABLISHED")
+    event(channel, "DISCONNECTED")
+
+
+def path(gid, slid, dlid, flags=GMP | PRIMARY | OUTBOUND | INBOUND_REVERSE, mtu=4):
+    """struct ibv_path_data: 2 stands for "exactly" before MTU, rate and lifetime."""
+    gids = bytes(16) if gid is None else socket.inet_pton(socket.AF_INET6, gid)
+    return (struct.pack("=II", flags, 0) + bytes(8) + gids + bytes(16)
+            + struct.pack(">HHIBBHHBBBB", dlid, slid, 0, 0, 0x80 | 1, 0xffff, 0, 2 << 6 | mtu, 2 << 6 | 3, 2 << 6 | 16, 0) + bytes(6))
+
+
+def go(gid, slid, dlid):
+    channel = cm.rdma_create_event_channel()
+    id = create(channel)
+    assert call("rdma_resolve_addr", id, None, address(gid, SID, 0), 2000) == 0
+    event(channel, "ADDR_RESOLVED")
+
+    def give(*paths):
+        value = b"".join(paths)
+        return call("rdma_set_option", id, OPTION_IB, IB_PATH, value, ctypes.c_size_t(len(value)))
+    only_there = path(gid, slid, dlid, flags=GMP | PRIMARY | OUTBOUND)
+    for wrong in (only_there, path(gid, slid, 0), path(gid, slid, 0xc001), path(gid, slid, dlid, mtu=9), path("fe80::9", slid, dlid),
+                  path(gid, slid, dlid)[:-1], b""):
+        assert give(wrong) == -1
+    assert give(only_there, path(None, slid, dlid)) == 0
+    event(channel, "ROUTE_RESOLVED")
+    assert call("rdma_connect", id, ctypes.byref(parameters())) == 0
+    event(channel, "CONNECT_RESPONSE")
+    tell_address(id)
+    assert call("rdma_establish", id) == 0
+    assert call("rdma_disconnect", id) == 0
+
+
 if sys.argv[1] == "serve":
     serve(int(sys.argv[2], 0))
 elif sys.argv[1] == "ask":
     ask(sys.argv[2], int(sys.argv[3], 0))
+elif sys.argv[1] == "meet":
+    meet()
+elif sys.argv[1] == "go":
+    go(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
 else:
     bind(sys.argv[2])

@@ -4,16 +4,20 @@
 
     several_lids.py serve          a UD queue pair: tells its LID and number, answers each datagram to the address of its completion
     several_lids.py ask LID QPN    sends to it from and to each LID; tells from and to which the answer came
+    several_lids.py extended LID QPN    the same with an extended completion queue
     several_lids.py mad LID        the same with a question for the port's counters
 """
 
 import ctypes
+import platform
 import struct
 import sys
 import time
 
 DEVICE, QKEY, PATIENCE, AGAIN = b"vib0", 0x11111111, 40, 0.5
 POLL_CQ, POST_SEND, POST_RECV = 11, 25, 26           # of struct ibv_context_ops
+CREATE_CQ_EX = -15                                   # of struct verbs_context: pointers before the context
+MUTEX = 48 if platform.machine() == "aarch64" else 40
 UD, STATE, PKEY_INDEX, PORT, QUEUE_KEY, SQ_PSN = 4, 1, 1 << 4, 1 << 5, 1 << 6, 1 << 16
 INIT, RTR, RTS = 1, 2, 3
 SEND, SIGNALED, LOCAL_WRITE, WC_RECV = 2, 1 << 1, 1, 1 << 7
@@ -72,11 +76,47 @@ class Completion(ctypes.Structure):
                 ("path_bits", ctypes.c_uint8)]
 
 
+class ExtendedQueueMaker(ctypes.Structure):
+    _fields_ = [("cqe", ctypes.c_uint32), ("context", ctypes.c_void_p), ("channel", ctypes.c_void_p), ("vector", ctypes.c_uint32),
+                ("wc_flags", ctypes.c_uint64), ("rest", ctypes.c_uint64 * 2)]
+
+
+class ExtendedQueue(ctypes.Structure):
+    """struct ibv_cq_ex: its functions in their order."""
+    FUNCTIONS = [("start_poll", ctypes.c_int), ("next_poll", ctypes.c_int), ("end_poll", None), ("read_opcode", ctypes.c_int),
+                 ("read_vendor_err", ctypes.c_uint32), ("read_byte_len", ctypes.c_uint32), ("read_imm_data", ctypes.c_uint32),
+                 ("read_qp_num", ctypes.c_uint32), ("read_src_qp", ctypes.c_uint32), ("read_wc_flags", ctypes.c_uint32),
+                 ("read_slid", ctypes.c_uint32), ("read_sl", ctypes.c_uint8), ("read_dlid_path_bits", ctypes.c_uint8)]
+    STANDARD_FLAGS = 0x7f
+    _fields_ = [("objects", ctypes.c_void_p * 3), ("handle", ctypes.c_uint32 * 2), ("mutex", ctypes.c_uint8 * MUTEX),
+                ("condition", ctypes.c_uint8 * 48), ("events", ctypes.c_uint32 * 3), ("status", ctypes.c_int), ("wr_id", ctypes.c_uint64),
+                ("function", ctypes.c_void_p * len(FUNCTIONS))]
+
+    def call(self, name, *argv):
+        index = [known for known, _ in self.FUNCTIONS].index(name)
+        kind = ctypes.CFUNCTYPE(self.FUNCTIONS[index][1], ctypes.c_void_p, *[ctypes.c_void_p] * len(argv))
+        return kind(self.function[index])(ctypes.addressof(self), *argv)
+
+    def completions(self):
+        nothing = ctypes.c_uint32()
+        if self.call("start_poll", ctypes.addressof(nothing)) != 0:
+            return
+        while True:
+            opcode = self.call("read_opcode")
+            received = opcode == WC_RECV
+            yield Completion(id=self.wr_id, status=self.status, opcode=opcode, source_qpn=self.call("read_src_qp") if received else 0,
+                             flags=self.call("read_wc_flags"), slid=self.call("read_slid"), sl=self.call("read_sl"),
+                             path_bits=self.call("read_dlid_path_bits"))
+            if self.call("next_poll") != 0:
+                break
+        self.call("end_poll")
+
+
 class Datagrams:
     """A UD queue pair and its memory: the first page is sent, the others are receives, each behind 40 bytes for a GRH."""
     RECEIVES, PAGE = 32, 256
 
-    def __init__(self):
+    def __init__(self, extended=False):
         self.verbs = verbs = ctypes.CDLL("libibverbs.so.1", use_errno=True)
         for name, result in (("ibv_get_device_list", ctypes.POINTER(ctypes.c_void_p)), ("ibv_get_device_name", ctypes.c_char_p),
                              ("ibv_open_device", ctypes.POINTER(Context)), ("ibv_alloc_pd", ctypes.c_void_p),
@@ -89,7 +129,8 @@ class Datagrams:
             count += 1
         self.context = verbs.ibv_open_device(ctypes.c_void_p(devices[count]))
         self.pd = ctypes.c_void_p(verbs.ibv_alloc_pd(self.context))
-        self.cq = ctypes.c_void_p(verbs.ibv_create_cq(self.context, 256, None, None, 0))
+        self.extended = self.create_extended() if extended else None
+        self.cq = ctypes.c_void_p(ctypes.addressof(self.extended) if extended else verbs.ibv_create_cq(self.context, 256, None, None, 0))
         maker = QueuePairMaker(None, self.cq, self.cq, None, (ctypes.c_uint32 * 5)(64, 64, 1, 1, 0), UD, 0)
         self.qp = verbs.ibv_create_qp(self.pd, ctypes.byref(maker))
         self.memory = ctypes.create_string_buffer((1 + self.RECEIVES) * self.PAGE)
@@ -102,6 +143,14 @@ class Datagrams:
         port = ctypes.create_string_buffer(256)
         assert verbs.ibv_query_port(self.context, 1, port) == 0
         self.lid, _, self.lmc = struct.unpack_from("=HHB", port.raw, 34)
+
+    def create_extended(self):
+        place = ctypes.addressof(self.context.contents) + CREATE_CQ_EX * ctypes.sizeof(ctypes.c_void_p)
+        create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(ctypes.c_void_p.from_address(place).value)
+        maker = ExtendedQueueMaker(cqe=256, wc_flags=ExtendedQueue.STANDARD_FLAGS)
+        made = create(ctypes.addressof(self.context.contents), ctypes.addressof(maker))
+        assert made, ctypes.get_errno()
+        return ExtendedQueue.from_address(made)
 
     def operation(self, index, *argv):
         function = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p if not isinstance(word, int) else ctypes.c_int for word in argv])
@@ -129,19 +178,23 @@ class Datagrams:
     sent = False
     heard = ()
 
-    def poll(self):
-        """What has come: pairs of a number and its completion."""
+    def completions(self):
         done = Completion()
         while self.operation(POLL_CQ, self.cq, 1, ctypes.byref(done)) == 1:
+            yield Completion.from_buffer_copy(done)
+
+    def poll(self):
+        for done in self.extended.completions() if self.extended is not None else self.completions():
             assert done.status == 0, done.status
             if done.opcode == WC_RECV:
                 number, = struct.unpack_from("=I", self.memory, done.id * self.PAGE + 40)
-                self.heard += ((number, Completion.from_buffer_copy(done)),)
+                self.heard += ((number, done),)
                 self.receive(done.id)
             else:
                 self.sent = True
 
     def take(self):
+        """What has come: pairs of a number and its completion."""
         self.poll()
         heard, self.heard = self.heard, ()
         return heard
@@ -155,8 +208,8 @@ def serve():
             ours.send(ours.verbs.ibv_create_ah_from_wc(ours.pd, ctypes.byref(done), None, 1), done.source_qpn, number)
 
 
-def ask(lid, qpn):
-    ours = Datagrams()
+def ask(lid, qpn, extended=False):
+    ours = Datagrams(extended)
     for number in range(1 << 2 * ours.lmc):
         source, destination = divmod(number, 1 << ours.lmc)
         end, again, answer = time.monotonic() + PATIENCE, 0, None
@@ -193,4 +246,8 @@ def mad(lid):
         print("%d to %d: from %d to %d" % (source, destination, told - lid, address[11]))
 
 
-{"serve": serve, "ask": ask, "mad": mad}[sys.argv[1]](*[int(word) for word in sys.argv[2:]])
+def extended(lid, qpn):
+    ask(lid, qpn, True)
+
+
+{"serve": serve, "ask": ask, "extended": extended, "mad": mad}[sys.argv[1]](*[int(word) for word in sys.argv[2:]])

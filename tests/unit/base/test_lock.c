@@ -48,7 +48,6 @@ static void can_be_tried(void **state)
 	vb_lock_release(&lock);
 	assert_true(vb_lock_try(&lock));
 	vb_lock_release(&lock);
-	vb_lock_fini(&lock);
 }
 
 /* Some hold it so long that the others fall asleep. */
@@ -86,7 +85,6 @@ static void lets_one_in_at_a_time(void **state)
 	}
 	assert_int_equal(counter, sum);
 	assert_int_equal(lock.sleepers, 0);
-	vb_lock_fini(&lock);
 }
 
 static void *take_in_turn(void *unused)
@@ -129,7 +127,6 @@ static void sleepers_wake(void **state)
 	}
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
-	vb_lock_fini(&lock);
 }
 
 int main(void)

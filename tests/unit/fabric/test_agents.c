@@ -410,6 +410,43 @@ static void several_lids(void **state)
 	free(answer);
 }
 
+/* QP1 takes what any entry of its port's table goes with (IBA 9.6.1.1.3), counts what none does, and answers by its own entry. */
+static void partitions(void **state)
+{
+	static const struct {
+		uint16_t asker, asked;             /* P_Keys */
+		bool is_taken;
+	} cases[] = {
+		{0xffff, 0xffff, true}, {0x8021, 0x0021, true}, {0x0021, 0x8021, true}, {0x0021, 0x0021, false},
+		{0x8022, 0x8021, false}, {0x8000, 0x8000, false}, {0, 0, false},
+	};
+	int id = lab_register(&lab, VB_MAD_PERFORMANCE, 1, 0, 0);
+	struct vb_fabric_port *port = &other[0].node->port[1];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct vb_mad_address address = {.route = {.dlid = lid_of(0)}, .qpn = 1, .qkey = VB_GSI_QKEY, .pkey = cases[i].asker};
+		struct vb_mad mad = request_of(VB_MAD_PERFORMANCE, 1, 1 + i);
+		unsigned answers = lab.answers, violations = be16_get(port->info.pkey_violations);
+
+		mad.attribute = be16_of(0x0001);
+		lab.manager->port[1].pkeys[0] = be16_of(cases[i].asker);
+		port->pkeys[0] = be16_of(0x8099);
+		port->pkeys[5] = be16_of(cases[i].asked);
+		assert_int_equal(send_from(id, &address, &mad, sizeof(mad), VB_SECONDS(1), 0), 0);
+		assert_int_equal(lab.answers, answers + cases[i].is_taken);
+		assert_int_equal(be16_get(port->info.pkey_violations), violations + !cases[i].is_taken);
+		if (cases[i].is_taken)
+			assert_int_equal(lab.answer[answers].address.pkey, cases[i].asked);
+		/* It counts as far as it can. */
+		port->info.pkey_violations = be16_of(0xffff);
+		mad.transaction = be64_of(100 + i);
+		assert_int_equal(send_from(id, &address, &mad, sizeof(mad), VB_SECONDS(1), 0), 0);
+		assert_int_equal(be16_get(port->info.pkey_violations), 0xffff);
+		port->info.pkey_violations = be16_of(0);
+	}
+}
+
 /* The owner goes while its messages are under way. */
 static void an_owner_that_goes(void **state)
 {
@@ -442,6 +479,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(long_both_ways, begin, end),
 		cmocka_unit_test_setup_teardown(a_long_question_takes_its_time, begin, end),
 		cmocka_unit_test_setup_teardown(several_lids, begin, end),
+		cmocka_unit_test_setup_teardown(partitions, begin, end),
 		cmocka_unit_test_setup_teardown(an_owner_that_goes, begin, end),
 	};
 

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -59,6 +60,25 @@ static void what_ibnetdiscover_writes(void **state)
 	lab_end(&lab);
 }
 
+/* Of each that ibnetdiscover has a name for. */
+static void every_rate(void **state)
+{
+	static const char *const widths[] = {"1x", "2x", "4x", "8x", "12x"};
+	static const char *const speeds[] = {"SDR", "DDR", "QDR", "FDR", "EDR", "HDR", "NDR"};
+
+	(void)state;
+	for (unsigned i = 0; i < 5 * 7; i++) {
+		char name[16], text[128];
+		struct lab lab;
+
+		snprintf(name, sizeof(name), "%s%s", widths[i % 5], speeds[i / 5]);
+		snprintf(text, sizeof(text), "Switch 2 \"S\"\n[1] \"T\"[1] # lid 3 %s\nCa 1 \"T\"\n", name);
+		lab_begin(&lab, text);
+		assert_string_equal(vb_topology_rate_name(&vb_fabric_find(&lab.fabric, "T")->port[1].rate), name);
+		lab_end(&lab);
+	}
+}
+
 static void errors_name_line_and_word(void **state)
 {
 	static const struct { const char *text; unsigned line; const char *word, *what; } rows[] = {
@@ -66,14 +86,14 @@ static void errors_name_line_and_word(void **state)
 		{"# only words\n", 1, "", "there is no node in this file"},
 		{"\n\nRouter 2 \"R\"\n", 3, "Router", "neither a node"},
 		{"Switch \"S\"\n", 1, "\"S\"", "not a number of ports"},
-		{"Switch 0 \"S\"\n", 1, "", "not a number of ports"},
-		{"Switch 255 \"S\"\n", 1, "5", "not a number of ports"},
+		{"Switch 0 \"S\"\n", 1, "0", "not a number of ports"},
+		{"Switch 255 \"S\"\n", 1, "255", "not a number of ports"},
 		{"Switch 8 S\n", 1, "S", "a name in quotation marks"},
-		{"Switch 8 \"S\n", 1, "", "a name in quotation marks"},
+		{"Switch 8 \"S\n", 1, "\"S", "a name in quotation marks"},
 		{"Switch 8 \"S\"\nCa 1 \"S\"\n", 2, "S", "a node of this name"},
 		{"[1] \"S\"[2]\n", 1, "[1]", "a port without a node"},
 		{"Switch 8 \"S\"\n[9] \"T\"[1]\n", 2, "S", "no such port"},
-		{"Switch 8 \"S\"\n[x] \"T\"[1]\n", 2, "x]", "not a port number"},
+		{"Switch 8 \"S\"\n[x] \"T\"[1]\n", 2, "[x]", "not a port number"},
 		{"Switch 8 \"S\"\n[1] T[1]\n", 2, "T[1]", "the other end's name"},
 		{"Switch 8 \"S\"\n[1] \"T\"\n", 2, "", "the other end's port"},
 		{"Switch 8 \"S\"\n[1] \"T\"[1]\n", 2, "T", "no node of this name"},
@@ -81,9 +101,10 @@ static void errors_name_line_and_word(void **state)
 		{"Switch 8 \"S\"\n[1] \"S\"[1]\n", 2, "S", "joined to itself"},
 		{"Switch 8 \"S\"\n[1] \"T\"[1]\n[2] \"T\"[1]\nCa 2 \"T\"\n", 3, "T", "another cable"},
 		{"Switch 8 \"S\"\n[1] \"T\"[1] what\nCa 2 \"T\"\n", 2, "what", "what is this"},
-		{"devid=zz\n", 1, "zz", "not a hexadecimal number"},
-		{"switchguid=0x11111111111111111\n", 1, "1", "not a hexadecimal number"},
-		{"Ca 1 \"T\"\n[1](xyz) \"S\"[1]\n", 2, "xyz)", "not a GUID"},
+		{"devid=zz\n", 1, "devid=zz", "not a hexadecimal number"},
+		{"switchguid=0x11111111111111111\n", 1, "switchguid=0x11111111111111111", "not a hexadecimal number"},
+		{"switchguid=0x5\nSwitch 8 \"S\"\ncaguid=0x5\nCa 1 \"T\"\n", 4, "T", "another node has its GUID"},
+		{"Ca 1 \"T\"\n[1](xyz) \"S\"[1]\n", 2, "(xyz)", "not a GUID"},
 		{"\033[2J 1 2\n", 1, "?[2J", "neither a node"},
 	};
 
@@ -105,6 +126,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_ibnetdiscover_writes),
+		cmocka_unit_test(every_rate),
 		cmocka_unit_test(errors_name_line_and_word),
 	};
 

@@ -538,6 +538,57 @@ static void test_initiator_greets(void **state)
 	streams_close(&streams);
 }
 
+/* A zero-length WRITE by which whoever missed what came before it finds all of that. */
+static void expect_greeting(struct end *end)
+{
+	uint8_t bytes[256];
+
+	assert_int_equal(end_drain(end, bytes, sizeof(bytes)), vb_fpdu_length(14));
+	assert_memory_equal(bytes, "\0\x0e\xc1\x40\0\0\0\1", 8);
+	assert_int_equal(vb_iwarp_next_deadline(end->qp), VB_TIME_NEVER);
+	assert_int_equal(end_drain(end, bytes, sizeof(bytes)), 0);
+}
+
+/* The peer speaks of its own accord, as rsockets do, and has not noticed what was sent before (siw): something more is said, once. */
+static void test_heard_is_not_answered(void **state)
+{
+	const struct vb_ddp_header header = vb_ddp_header_of(VB_RDMAP_WRITE, true);
+	uint8_t bytes[256];
+
+	(void)state;
+	for (unsigned variant = 0; variant < 8; variant++) {
+		bool initiator = variant & 1, speaks = variant & 2;
+		struct options options = {.attentive = variant & 4};
+		struct end *end = initiator ? a : b;
+
+		streams_make(&streams, &options);
+		wire_length = 0;
+		add_fpdu(&header, NULL, 0);
+		assert_int_equal(streams_begin(end, initiator), 0);
+		if (speaks)
+			assert_int_equal(post_send(end, IBV_WR_SEND, 0, 8, 0, 1, 0), 0);
+		/* The responder holds back for so long. */
+		assert_int_equal(drain_at(end, streams.now + (initiator ? 0 : VB_MILLISECONDS(100)), bytes, sizeof(bytes)),
+				 initiator * vb_fpdu_length(14) + speaks * vb_fpdu_length(18 + 8));
+		end_feed(end, wire, wire_length);
+		if (speaks && !options.attentive)
+			expect_greeting(end);
+		assert_int_equal(end_drain(end, bytes, sizeof(bytes)), 0);
+		end_feed(end, wire, wire_length);
+		assert_int_equal(end_drain(end, bytes, sizeof(bytes)), 0);
+		assert_int_equal(vb_iwarp_next_deadline(end->qp), VB_TIME_NEVER);
+		streams_close(&streams);
+	}
+	/* Who has held back until then sends what there is, and nothing else. */
+	face(false);
+	add_fpdu(&header, NULL, 0);
+	assert_int_equal(post_send(b, IBV_WR_SEND, 0, 8, 0, 1, 0), 0);
+	end_feed(b, wire, wire_length);
+	assert_int_equal(end_drain(b, bytes, sizeof(bytes)), vb_fpdu_length(18 + 8));
+	assert_int_equal(end_drain(b, bytes, sizeof(bytes)), 0);
+	streams_close(&streams);
+}
+
 /* What is agreed on as ready-to-receive message is not the application's. */
 static void test_ready_messages(void **state)
 {
@@ -616,7 +667,8 @@ int main(void)
 		cmocka_unit_test(test_terminate_shows_headers), cmocka_unit_test(test_terminate_of_both_kinds),
 		cmocka_unit_test(test_terminate_cut_short), cmocka_unit_test(test_responder_holds_back),
 		cmocka_unit_test(test_responder_speaks_again),
-		cmocka_unit_test(test_initiator_greets), cmocka_unit_test(test_ready_messages),
+		cmocka_unit_test(test_initiator_greets), cmocka_unit_test(test_heard_is_not_answered),
+		cmocka_unit_test(test_ready_messages),
 		cmocka_unit_test(test_ready_before_the_end), cmocka_unit_test(test_begin),
 	};
 

@@ -272,12 +272,80 @@ static void detach(struct vb_qp *qp)
 	p->local = NULL;
 }
 
+static void srq_gone(struct vb_qp *qp, const struct vb_srq *srq)
+{
+	struct process *p = process_of(qp->host);
+
+	if (p->local)
+		vb_local_srq_gone(qp, p->local, srq);
+}
+
 static const struct vb_transport memory_transport = {
 	.note_size = VB_LOCAL_NOTE_SIZE,
 	.name = "memory",
 	.detach = detach,
 	.modified = modified,
+	.srq_gone = srq_gone,
 };
+
+/* ---- XRC ---- */
+
+uint32_t pair_srqn(const struct process *p, unsigned index)
+{
+	return p->slot << 14 | (PAIR_SRQ_INDEX + index);
+}
+
+static void open_domains(struct process *p)
+{
+	struct ibv_srq_attr attr = {.max_wr = PAIR_MAX_WR, .max_sge = 4};
+
+	for (unsigned i = 0; i < 2; i++) {
+		vb_xrc_domain_init(&p->domain[i]);
+		p->domain[i].handle = 7 + i;
+	}
+	for (unsigned i = 0; i < PAIR_SRQS; i++) {
+		struct vb_pd *pd = i == 1 ? &p->other_pd : &p->pd;
+
+		p->srqs[i] = i == 0 ? &p->srq : &p->others[i];
+		if (i > 0)
+			assert_int_equal(vb_srq_init(p->srqs[i], &p->queue_host, NULL, pd, &attr), 0);
+		vb_xrc_add_srq(&p->domain[i / 2], p->srqs[i], &p->recv_cq, pair_srqn(p, i));
+		vb_local_show_srq(p->segment, pair_srqn(p, i), PAIR_TABLE, p->domain[i / 2].handle, pd->handle);
+	}
+}
+
+void pair_drop_srq(struct process *p, unsigned index)
+{
+	vb_local_hide_srq(p->segment, pair_srqn(p, index));
+	vb_xrc_remove_srq(p->srqs[index]);
+	if (index > 0)
+		vb_srq_fini(p->srqs[index]);
+	p->srqs[index] = NULL;
+}
+
+static void close_domains(struct process *p)
+{
+	for (unsigned i = 0; i < PAIR_SRQS; i++)
+		if (p->srqs[i])
+			pair_drop_srq(p, i);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(p->domain[i].users, 0);
+		vb_xrc_domain_fini(&p->domain[i]);
+	}
+}
+
+static struct vb_qp_config xrc_config(struct process *p, struct vb_qp_config config)
+{
+	config.type = p->index == 0 ? IBV_QPT_XRC_SEND : IBV_QPT_XRC_RECV;
+	config.recv_cq = NULL;
+	config.srq = NULL;
+	if (p->index == 0)
+		return config;
+	config.pd = NULL;
+	config.send_cq = NULL;
+	config.xrc_domain = &p->domain[0];
+	return config;
+}
 
 /* ---- opening ---- */
 
@@ -320,6 +388,8 @@ static void open_process(struct pair *pair, unsigned index, const struct pair_op
 	assert_int_equal(vb_cq_init(&p->send_cq, &p->queue_host, NULL, options->cq_capacity ? options->cq_capacity : CQ_CAPACITY), 0);
 	assert_int_equal(vb_cq_init(&p->recv_cq, &p->queue_host, NULL, options->cq_capacity ? options->cq_capacity : CQ_CAPACITY), 0);
 	assert_int_equal(vb_srq_init(&p->srq, &p->queue_host, NULL, &p->pd, &srq), 0);
+	if (options->xrc && index == 1)
+		open_domains(p);
 }
 
 static const struct vb_transport *const transports[] = {
@@ -343,6 +413,8 @@ static void create_qp(struct pair *pair, unsigned index, const struct pair_optio
 		.qpn = p->slot << 14 | PAIR_QPN_INDEX,
 	};
 
+	if (options->xrc)
+		config = xrc_config(p, config);
 	p->peer = (struct vb_local_peer){.segment = p->other->segment, .host = &local_host, .mappings = &p->mappings,
 					  .slot = p->other->slot};
 	assert_int_equal(vb_qp_create(&config, &p->queue_host, transports[pair->carrier], NULL, &p->qp), 0);
@@ -356,7 +428,8 @@ void pair_open(struct pair *pair, enum carrier carrier, const struct pair_option
 	pair->carrier = carrier;
 	pair->now = VB_SECONDS(1000);
 	options = options ? options : &none;
-	pair->with_srq = options->with_srq;
+	pair->with_srq = options->with_srq || options->xrc;
+	pair->xrc = options->xrc;
 	pair->unreliable = options->unreliable;
 	pair->burst = malloc(sizeof(*pair->burst));
 	pair->out = calloc(1, sizeof(*pair->out));
@@ -376,6 +449,8 @@ void pair_close(struct pair *pair)
 
 		for (unsigned k = 0; k < VB_SEGMENT_COPIES; k++)
 			assert_true(p->segment->header.copying[k] == 0);
+		if (pair->xrc && i == 1)
+			close_domains(p);
 		vb_srq_fini(&p->srq);
 		vb_cq_fini(&p->send_cq);
 		vb_cq_fini(&p->recv_cq);
@@ -390,6 +465,14 @@ void pair_close(struct pair *pair)
 
 /* ---- states ---- */
 
+/* XRC: what only the other half has is none of its business. */
+static int mask_for(const struct process *p, int mask)
+{
+	return p->qp->type == IBV_QPT_XRC_SEND ? mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) :
+	       p->qp->type == IBV_QPT_XRC_RECV ? mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY) :
+						 mask;
+}
+
 static int modify(struct process *p, struct ibv_qp_attr *attr, int mask)
 {
 	struct vb_path path = {.source_port = 49152, .hop_limit = 64};
@@ -397,7 +480,7 @@ static int modify(struct process *p, struct ibv_qp_attr *attr, int mask)
 	/* Everybody is 10.0.0.(index + 1) to the wire engine. */
 	memcpy(path.source, (uint8_t[16]){[10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(p->index + 1)}, 16);
 	memcpy(path.destination, (uint8_t[16]){[10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(2 - p->index)}, 16);
-	return vb_qp_modify(p->qp, attr, mask, &path, IBV_MTU_4096, p->pair->now);
+	return vb_qp_modify(p->qp, attr, mask_for(p, mask), &path, IBV_MTU_4096, p->pair->now);
 }
 
 void pair_to_init(struct process *p, const struct connection *c)
@@ -652,6 +735,9 @@ int pair_post(struct process *p, struct ibv_send_wr *wr)
 	struct ibv_send_wr *bad;
 	int rc;
 
+	for (struct ibv_send_wr *each = wr; p->pair->xrc && each; each = each->next)
+		if (each->qp_type.xrc.remote_srqn == 0)
+			each->qp_type.xrc.remote_srqn = pair_srqn(p->other, 0);
 	vb_lock_take(&p->qp->lock);
 	rc = vb_qp_post_send(p->qp, wr, &bad, p->pair->now);
 	vb_lock_release(&p->qp->lock);

@@ -36,6 +36,8 @@ enum {
 	PAIR_QP_INDEX = 3,               /* in the segment */
 	PAIR_LOG = 1 << 16,
 	PAIR_TABLE = 2,                  /* index of the region tables */
+	PAIR_SRQS = 3,                   /* XRC: of process 1 */
+	PAIR_SRQ_INDEX = 100,            /* of the first one's number */
 };
 
 #define PAIR_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
@@ -56,6 +58,9 @@ struct process {
 	struct vb_queue_host queue_host;
 	struct vb_pd pd, other_pd;
 	struct vb_srq srq;
+	/* XRC: `srq` and [1] are of domain[0], [2] is of domain[1]; [1] is of other_pd. */
+	struct vb_srq *srqs[PAIR_SRQS], others[PAIR_SRQS];
+	struct vb_xrc_domain domain[2];
 	uint8_t *arena;
 	uint32_t key;                    /* of the whole arena, every right */
 	uint32_t null_key, demand_key;   /* null region; the arena on demand */
@@ -82,7 +87,7 @@ struct process {
 struct pair {
 	enum carrier carrier;
 	vb_time now;
-	bool with_srq, unreliable;
+	bool with_srq, unreliable, xrc;
 	struct process process[2];
 	struct vb_burst *burst;
 	struct vb_iwarp_out *out;
@@ -93,6 +98,7 @@ struct pair {
 struct pair_options {
 	bool with_srq, signal_all;
 	bool unreliable;                 /* UC */
+	bool xrc;                        /* process 0 sends, process 1 receives */
 	unsigned cq_capacity;            /* 0: plenty */
 	unsigned max_inline;
 };
@@ -122,6 +128,11 @@ void pair_run(struct pair *pair, vb_time until);
 /* Both until nothing is left to do now. */
 void pair_settle(struct pair *pair);
 
+/* XRC: the number of the SRQ; it leaves its domain. */
+uint32_t pair_srqn(const struct process *p, unsigned index);
+void pair_drop_srq(struct process *p, unsigned index);
+
+/* XRC: to the first SRQ where it names none. */
 int pair_post(struct process *p, struct ibv_send_wr *wr);
 int pair_post_receive(struct process *p, struct ibv_sge *list, int count, uint64_t wr_id);
 /* One element of the process's arena. */

@@ -62,9 +62,11 @@ static const enum ibv_wr_opcode remote_opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RD
 						    IBV_WR_ATOMIC_WRITE};
 enum { REMOTE_OPCODES = 6 };
 
-/* UC has the first two of them: scenes pass over the others. */
+/* UC has the first two of them, XRC all but the last: scenes pass over the others. */
 static bool has_opcode(enum ibv_wr_opcode opcode)
 {
+	if (pair.xrc)
+		return opcode != IBV_WR_ATOMIC_WRITE;
 	return !pair.unreliable || opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE ||
 	       opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
@@ -486,6 +488,8 @@ static bool no_reads_allowed(unsigned variant)
 
 	if (variant == 4)
 		return false;
+	if (!has_opcode(remote_opcodes[2 + variant]))
+		return true;
 	c.max_rd_atomic = 0;
 	pair_connect(&pair, &c);
 	pair_receive(b, 0, 64, 1);
@@ -577,6 +581,116 @@ static bool full_completion_queues(unsigned variant)
 	return true;
 }
 
+/* ---- XRC: what each request goes by is the SRQ that it names ---- */
+
+/* One request for that SRQ of b, with a key, at an offset of its arena. */
+static void request_of(uint32_t srqn, enum ibv_wr_opcode opcode, uint32_t key, uint32_t offset, uint32_t length, uint64_t wr_id)
+{
+	struct ibv_sge sge = pair_sge(a, 0, length);
+	struct ibv_send_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED};
+
+	wr.qp_type.xrc.remote_srqn = srqn;
+	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		sge.length = 8;
+		wr.wr.atomic.remote_addr = (uintptr_t)b->arena + offset;
+		wr.wr.atomic.rkey = key;
+		wr.wr.atomic.compare_add = 5;
+		wr.wr.atomic.swap = 6;
+	} else {
+		wr.wr.rdma.remote_addr = (uintptr_t)b->arena + offset;
+		wr.wr.rdma.rkey = key;
+	}
+	assert_int_equal(pair_post(a, &wr), 0);
+}
+
+static void receive_of(unsigned srq, uint32_t offset, uint32_t length, uint32_t key, uint64_t wr_id)
+{
+	struct ibv_sge sge = {(uintptr_t)b->arena + offset, length, key};
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	assert_int_equal(vb_srq_post(b->srqs[srq], &wr, &bad), 0);
+}
+
+static const enum ibv_wr_opcode xrc_opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
+						 IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD};
+static const uint32_t xrc_lengths[] = {0, 8, 5000};
+enum { XRC_OPCODES = 6, XRC_LENGTHS = 3 };
+
+/* By turns to two SRQs of two protection domains, each with a key of its own: message by message, or some to each. */
+static bool several_srqs(unsigned variant)
+{
+	uint32_t key[2];
+
+	if (variant == 3)
+		return false;
+	connect_usually();
+	key[0] = b->key;
+	key[1] = register_part(b, &b->other_pd, 0, ARENA, PAIR_ACCESS);
+	for (unsigned i = 0; i < 12; i++) {
+		unsigned first = variant == 0 ? i % 2 : variant == 1 ? i / 3 % 2 : i % 3 == 2;
+
+		pair_fill(a, 0, 5000, (uint8_t)i);
+		for (unsigned k = 0; k < 2; k++) {
+			receive_of(k, 1 << 20, 8192, key[k], i);
+			receive_of(k, 2 << 20, 8192, key[k], 100 + i);
+		}
+		for (unsigned k = 0; k < XRC_OPCODES; k++) {
+			unsigned to = variant == 1 ? (first + k) % 2 : first;
+
+			request_of(pair_srqn(b, to), xrc_opcodes[k], key[to], 64 * (i + 1), xrc_lengths[(i + k) % XRC_LENGTHS],
+				   200 + 10 * i + k);
+		}
+		/* What is read is not changed before it has come. */
+		run();
+	}
+	return true;
+}
+
+/* A number that nothing has, one of another process, one of another domain; and an SRQ whose protection domain is not that of the key. */
+static bool wrong_srqs(unsigned variant)
+{
+	const uint32_t wrong[] = {pair_srqn(b, PAIR_SRQS), pair_srqn(a, 0), pair_srqn(b, 2), pair_srqn(b, 1), 0xffffff};
+	enum ibv_wr_opcode opcode = xrc_opcodes[variant % XRC_OPCODES];
+	uint32_t length = xrc_lengths[variant / XRC_OPCODES % XRC_LENGTHS];
+	unsigned which = variant / XRC_OPCODES / XRC_LENGTHS;
+
+	if (which == 2 * sizeof(wrong) / sizeof(wrong[0]))
+		return false;
+	connect_usually();
+	for (unsigned i = 0; i < PAIR_SRQS; i++)
+		receive_of(i, 1 << 20, 8192, b->key, i);
+	/* With and without something that went well before. */
+	if (which % 2) {
+		receive_of(0, 1 << 20, 8192, b->key, 10);
+		request_of(pair_srqn(b, 0), IBV_WR_SEND, 0, 0, 16, 20);
+		request_of(pair_srqn(b, 0), IBV_WR_RDMA_WRITE, b->key, 0, 16, 21);
+	}
+	request_of(wrong[which / 2], opcode, b->key, 64, length, 22);
+	request_of(pair_srqn(b, 0), IBV_WR_SEND, 0, 0, 16, 23);
+	run();
+	return true;
+}
+
+/* It is destroyed before a request that names it has been begun, or while one waits there for a receive. */
+static bool an_srq_goes(unsigned variant)
+{
+	enum ibv_wr_opcode opcode = xrc_opcodes[variant % XRC_OPCODES];
+
+	if (variant == 3 * XRC_OPCODES)
+		return false;
+	connect_usually();
+	receive_of(0, 1 << 20, 8192, b->key, 1);
+	request_of(pair_srqn(b, 0), IBV_WR_SEND, 0, 0, 8, 2);
+	run();
+	if (variant / XRC_OPCODES == 1)
+		request_of(pair_srqn(b, 0), IBV_WR_SEND, 0, 0, 5000, 3);
+	pair_run(&pair, pair.now);
+	pair_drop_srq(b, variant / XRC_OPCODES == 2 ? 1 : 0);
+	request_of(pair_srqn(b, 0), opcode, b->key, 64, 5000, 4);
+	pair_run(&pair, pair.now + VB_MILLISECONDS(50));
+	return true;
+}
+
 static const struct scene {
 	const char *name;
 	bool (*play)(unsigned variant);
@@ -625,6 +739,25 @@ static const struct scene {
 	{"UC: shared receives", shared_receives, {.unreliable = true, .with_srq = true}},
 	{"UC: bad keys, shared receives", bad_keys, {.unreliable = true, .with_srq = true}},
 	{"UC: full completion queues", full_completion_queues, {.unreliable = true, .cq_capacity = 2}},
+	{"XRC: everything goes well", everything_goes_well, {.xrc = true}},
+	{"XRC: everything goes well, all signalled", everything_goes_well, {.xrc = true, .signal_all = true}},
+	{"XRC: bad keys", bad_keys, {.xrc = true}},
+	{"XRC: queue pair rights", queue_pair_rights, {.xrc = true}},
+	{"XRC: our own memory", our_own_memory_is_at_fault, {.xrc = true}},
+	{"XRC: receives at fault", receives_at_fault, {.xrc = true}},
+	{"XRC: odd regions", odd_regions, {.xrc = true}},
+	{"XRC: unmapped memory", unmapped_memory, {.xrc = true}},
+	{"XRC: nobody receives", nobody_receives, {.xrc = true}},
+	{"XRC: draining", draining, {.xrc = true}},
+	{"XRC: the error state", the_error_state, {.xrc = true}},
+	{"XRC: no reads allowed", no_reads_allowed, {.xrc = true}},
+	{"XRC: communication established", communication_is_established, {.xrc = true}},
+	{"XRC: nobody answers", nobody_answers, {.xrc = true}},
+	{"XRC: shared receives", shared_receives, {.xrc = true}},
+	{"XRC: full completion queues", full_completion_queues, {.xrc = true, .cq_capacity = 2}},
+	{"XRC: several SRQs", several_srqs, {.xrc = true}},
+	{"XRC: wrong SRQs", wrong_srqs, {.xrc = true}},
+	{"XRC: an SRQ goes", an_srq_goes, {.xrc = true}},
 };
 
 struct played {

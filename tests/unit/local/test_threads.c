@@ -2,7 +2,7 @@
  *
  * Two processes that really run at the same time: a thread for each serves its queue pair, which is all the two share
  * but the segments. Messages, writes, reads and atomics in both directions; keys that come and go under way; queue
- * pairs that fail under way.
+ * pairs that fail and SRQs that go under way.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -221,9 +221,9 @@ static void *receive_only(void *argument)
 	return NULL;
 }
 
-static void stream(bool unreliable)
+static void stream(struct pair_options options)
 {
-	pair_open(&pair, BY_MEMORY, &(struct pair_options){.unreliable = unreliable});
+	pair_open(&pair, BY_MEMORY, &options);
 	pair_connect(&pair, &usual);
 	for (unsigned k = 0; k < WINDOW; k++)
 		pair_receive(b, RECEIVING, SPACE, k);
@@ -234,8 +234,9 @@ static void stream(bool unreliable)
 static void whoever_has_work_asks_for_it(void **state)
 {
 	(void)state;
-	stream(false);
-	stream(true);
+	stream((struct pair_options){0});
+	stream((struct pair_options){.unreliable = true});
+	stream((struct pair_options){.xrc = true});
 }
 
 /* ---- keys that go: after a deregistration nobody writes there ---- */
@@ -342,7 +343,7 @@ static void deregistration_waits_for_copies(void **state)
 	}
 }
 
-/* ---- queue pairs that fail: after that nobody writes on their behalf ---- */
+/* ---- queue pairs that fail, and XRC SRQs that go: after that nobody writes on their behalf ---- */
 
 static void *write_until_it_fails(void *argument)
 {
@@ -361,7 +362,7 @@ static void *write_until_it_fails(void *argument)
 	return NULL;
 }
 
-static void *fail_and_look(void *argument)
+static void *end_and_look(void *argument)
 {
 	struct process *p = argument;
 
@@ -369,7 +370,9 @@ static void *fail_and_look(void *argument)
 		check_time();
 		sched_yield();
 	}
-	if (pair_to(p, IBV_QPS_ERR) != 0)
+	if (pair.xrc)
+		pair_drop_srq(p, 0);
+	else if (pair_to(p, IBV_QPS_ERR) != 0)
 		abort();
 	memset(p->arena, 0, 65536);
 	for (unsigned i = 0; i < 200; i++)
@@ -381,20 +384,31 @@ static void *fail_and_look(void *argument)
 	return NULL;
 }
 
-static void the_error_state_ends_all_writes(void **state)
+static void end_while_written_to(struct pair_options options)
 {
-	(void)state;
 	for (unsigned i = 0; i < 30; i++) {
-		pair_open(&pair, BY_MEMORY, NULL);
+		pair_open(&pair, BY_MEMORY, &options);
 		a->shares_memory = i % 2;
 		a->dawdles = true;
 		b->pause = VB_MICROSECONDS(900);
 		pair_connect(&pair, &usual);
 		memset(a->arena, 0xff, 65536);
 		offered_key = 0;
-		run_both(write_until_it_fails, fail_and_look);
+		run_both(write_until_it_fails, end_and_look);
 		pair_close(&pair);
 	}
+}
+
+static void the_error_state_ends_all_writes(void **state)
+{
+	(void)state;
+	end_while_written_to((struct pair_options){0});
+}
+
+static void an_srq_that_goes_ends_all_writes(void **state)
+{
+	(void)state;
+	end_while_written_to((struct pair_options){.xrc = true});
 }
 
 int main(void)
@@ -405,6 +419,7 @@ int main(void)
 		cmocka_unit_test(whoever_has_work_asks_for_it),
 		cmocka_unit_test(deregistration_waits_for_copies),
 		cmocka_unit_test(the_error_state_ends_all_writes),
+		cmocka_unit_test(an_srq_that_goes_ends_all_writes),
 	};
 
 	return cmocka_run_group_tests_name("local/threads", tests, NULL, NULL);

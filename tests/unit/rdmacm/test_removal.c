@@ -112,6 +112,38 @@ static void expect_fatal(struct ibv_context *context)
 	} while (event.event_type != IBV_EVENT_DEVICE_FATAL);
 }
 
+/* rdma_connect does not wait for verbenad: what that has against it comes as an event. */
+static void a_connection_that_is_refused_here_is_told_of(void **state)
+{
+	struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1, .retry_count = 7};
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *ids[4], *listener = listening_id(channel, ADDRESS);
+	int error;
+
+	(void)state;
+	ids[0] = listener;
+	connect_to(channel, listener, ids + 1);
+	ids[3] = resolved_to(channel, listener);
+	assert_int_equal(rdma_resolve_route(ids[3], PATIENCE_MS), 0);
+	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+	add_qp(ids[3]);
+	assert_int_equal(private_network_remove_interface("vb0"), 0);
+	expect_removals(channel, ids, 4);
+	error = rdma_connect(ids[3], &param);
+	/* iWARP: the system's own call says so. */
+	if (ids[3]->verbs->device->transport_type != IBV_TRANSPORT_IWARP) {
+		assert_int_equal(error, 0);
+		assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_CONNECT_ERROR), -EADDRNOTAVAIL);
+	}
+	rdma_destroy_qp(ids[3]);
+	assert_int_equal(rdma_destroy_id(ids[3]), 0);
+	destroy_ends(ids + 1);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+	assert_int_equal(private_network_add_interface("vb0", ADDRESS, 24), 0);
+	assert_int_equal(private_network_set_up("veth0", 1), 0);
+}
+
 static void who_is_bound_to_a_device_hears_that_it_is_gone(void **state)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel(), *others = rdma_create_event_channel();
@@ -168,6 +200,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_is_bound_to_a_device_hears_that_it_is_gone),
+		cmocka_unit_test(a_connection_that_is_refused_here_is_told_of),
 	};
 
 	private_network_enter();

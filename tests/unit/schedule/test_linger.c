@@ -113,12 +113,48 @@ static void a_long_sleep_makes_it_short_again(void **state)
 	assert_false(vb_linger_goes_on(&linger, VB_SHORTEST_LINGER + 1, 0, -1));
 }
 
+/* Packets of a stream, each takes WORK and the next comes so long after it was done. Returns for how much of the gaps it looked, in
+ * percent. */
+static vb_time looks_during(struct vb_linger *linger, vb_time work, vb_time gap)
+{
+	vb_time looked = 0;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		vb_time idle = 0;
+
+		vb_linger_looked(linger, work, true);
+		while (idle < gap && vb_linger_goes_on(linger, idle, 0, -1)) {
+			vb_linger_looked(linger, VB_MICROSECONDS(1), false);
+			idle += VB_MICROSECONDS(1);
+		}
+		if (idle < gap)
+			vb_linger_slept(linger, gap - idle);
+		looked += idle;
+	}
+	return looked * 100 / (ROUNDS * gap);
+}
+
+/* Nobody waits in the gaps of a stream: they are slept through but for the first microseconds. Those of two that wait for each other
+ * are looked through. Whichever came before. */
+static void the_gaps_of_a_stream_are_slept_through(void **state)
+{
+	const vb_time gap = VB_MICROSECONDS(60);
+	struct vb_linger linger;
+
+	(void)state;
+	vb_linger_init(&linger);
+	assert_in_range(looks_during(&linger, VB_MICROSECONDS(400), gap), 30, 40);
+	assert_in_range(looks_during(&linger, VB_MICROSECONDS(2), gap), 95, 100);
+	assert_in_range(looks_during(&linger, VB_MICROSECONDS(400), gap), 30, 40);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_that_were_asleep_stay_awake_soon),
 		cmocka_unit_test(an_engine_thread_leaves_the_application_its_processor),
 		cmocka_unit_test(a_long_sleep_makes_it_short_again),
+		cmocka_unit_test(the_gaps_of_a_stream_are_slept_through),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,12 +25,14 @@
 enum { THREADS = 3, LOOKS = 100, MOST = 4096 };
 
 struct seen {
-	unsigned count[8];
+	unsigned count[VB_RESOURCE_KINDS];
 	unsigned rows, late;
 	struct vb_resource_qp qp[MOST];
 	struct vb_resource_cq cq[MOST];
 	struct vb_resource_mr mr[MOST];
 	struct vb_resource_srq srq[MOST];
+	struct vb_resource_wq wq[MOST];
+	struct vb_resource_rwq_table rwq_table[MOST];
 };
 
 static void keep(struct seen *seen, int kind, const union vb_resource *resource)
@@ -46,6 +48,10 @@ static void keep(struct seen *seen, int kind, const union vb_resource *resource)
 		seen->mr[at] = resource->mr;
 	else if (kind == VB_RESOURCE_SRQ)
 		seen->srq[at] = resource->srq;
+	else if (kind == VB_RESOURCE_WQ)
+		seen->wq[at] = resource->wq;
+	else if (kind == VB_RESOURCE_RWQ_TABLE)
+		seen->rwq_table[at] = resource->rwq_table;
 }
 
 static bool take(void *context, const struct vb_daemon_message *message, const int *fds, unsigned count)
@@ -159,6 +165,47 @@ static void everything_is_listed(void **state)
 	assert_int_equal(seen->count[VB_RESOURCE_DEVICE], 1);
 }
 
+static void work_queues_and_tables_are_listed(void **state)
+{
+	struct ibv_cq *cq = ibv_create_cq(world.context, 16, NULL, NULL, 0);
+	struct ibv_wq_init_attr attr = {.wq_type = IBV_WQT_RQ, .max_wr = 8, .max_sge = 1, .pd = world.pd, .cq = cq};
+	struct ibv_wq_attr ready = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY};
+	struct ibv_wq *wq[2] = {ibv_create_wq(world.context, &attr), ibv_create_wq(world.context, &attr)};
+	struct ibv_wq *entries[4] = {wq[0], wq[1], wq[0], wq[0]};
+	struct ibv_rwq_ind_table_init_attr table_attr = {.log_ind_tbl_size = 2, .ind_tbl = entries};
+	struct ibv_rwq_ind_table *table = ibv_create_rwq_ind_table(world.context, &table_attr);
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+	const struct seen *seen;
+
+	(void)state;
+	assert_non_null(table);
+	assert_int_equal(ibv_modify_wq(wq[1], &ready), 0);
+	assert_int_equal(ibv_post_wq_recv(wq[1], &wr, &bad), 0);
+	seen = look();
+	assert_int_equal(seen->count[VB_RESOURCE_WQ], 2);
+	assert_int_equal(seen->count[VB_RESOURCE_RWQ_TABLE], 1);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(seen->wq[i].number, wq[i]->handle);
+		assert_int_equal(seen->wq[i].wq_num, wq[i]->wq_num);
+		assert_int_equal(seen->wq[i].pd, world.pd->handle);
+		assert_int_equal(seen->wq[i].cq, cq->handle);
+		assert_int_equal(seen->wq[i].state, i == 0 ? IBV_WQS_RESET : IBV_WQS_RDY);
+		assert_in_range(seen->wq[i].depth, 8, MOST);
+		assert_int_equal(seen->wq[i].posted, i);
+		assert_int_equal(seen->wq[i].users, i == 0 ? 3 : 1);
+	}
+	assert_int_equal(seen->rwq_table[0].number, table->ind_tbl_num);
+	assert_int_equal(seen->rwq_table[0].size, 4);
+	assert_int_equal(seen->rwq_table[0].queues, 2);
+	assert_int_equal(seen->rwq_table[0].users, 0);
+	assert_int_equal(ibv_destroy_rwq_ind_table(table), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ibv_destroy_wq(wq[i]), 0);
+	seen = look();
+	assert_int_equal(seen->count[VB_RESOURCE_WQ] + seen->count[VB_RESOURCE_RWQ_TABLE], 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
 static bool stop;
 
 static void *come_and_go(void *argument)
@@ -217,6 +264,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(everything_is_listed),
+		cmocka_unit_test(work_queues_and_tables_are_listed),
 		cmocka_unit_test(looking_disturbs_nobody),
 	};
 

@@ -16,6 +16,7 @@
 
 #include "lib/one_world.h"
 #include "lib/private_network.h"
+#include "lib/two_processes.h"
 
 enum { BUFFER = 64 * 1024 };
 
@@ -404,6 +405,58 @@ static void a_number_that_is_gone(void **state)
 	close_group(&g);
 }
 
+static char shared_path[] = "/tmp/verbena-xrc-XXXXXX";
+
+/* An SRQ in the domain of the file, and one's number to the other process. */
+static void offer_srq(int fd)
+{
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;
+	struct card own = {0}, other;
+	int file = open(shared_path, O_RDONLY);
+
+	world_open(&world, "lo");
+	/* O_EXCL: to this process the domain is not there. */
+	assert_non_null(xrcd = open_domain(file, O_CREAT | O_EXCL));
+	assert_non_null(cq = ibv_create_cq(world.context, 4, NULL, NULL, 0));
+	assert_non_null(srq = create_srq(xrcd, cq));
+	own.qpn = number_of(srq);
+	talk(fd, &own, &other);
+	meet(fd);                        /* it was tried */
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_close_xrcd(xrcd), 0);
+	world_close(&world);
+	close(file);
+}
+
+/* A domain is one process's: what another has under the same file is refused as if it were not there. */
+static void domains_of_other_processes(void **state)
+{
+	struct ibv_xrcd *xrcd;
+	struct card own = {0}, other;
+	struct group g;
+	int file = mkstemp(shared_path), fd;
+	pid_t child = start(offer_srq, &fd);
+
+	(void)state;
+	world_open(&world, "lo");
+	open_group(&g);
+	assert_non_null(xrcd = open_domain(file, O_CREAT | O_EXCL));
+	talk(fd, &own, &other);
+	post_send(g.sender, other.qpn, 1, g.bytes, 8, g.mr->lkey);
+	expect_status(g.send_cq, 1, IBV_WC_REM_INV_REQ_ERR);
+	expect_event(world.context, IBV_EVENT_QP_REQ_ERR);
+	meet(fd);
+	finish(child, fd);
+	assert_int_equal(ibv_close_xrcd(xrcd), 0);
+	close_group(&g);
+	world_close(&world);
+	close(file);
+	unlink(shared_path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -415,7 +468,11 @@ int main(void)
 		cmocka_unit_test(the_last_handle_serves),
 		cmocka_unit_test(a_number_that_is_gone),
 	};
+	/* First: it forks, which ThreadSanitizer allows as long as there is one thread. */
+	const struct CMUnitTest processes[] = {cmocka_unit_test(domains_of_other_processes)};
+	int failed;
 
 	private_network_enter();
-	return cmocka_run_group_tests(tests, open_world, close_world);
+	failed = cmocka_run_group_tests_name("xrc/processes", processes, NULL, NULL);
+	return failed + cmocka_run_group_tests(tests, open_world, close_world);
 }

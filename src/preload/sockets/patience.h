@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * For how long a thread that waits goes on looking before it sleeps. To sleep costs two wake-ups: the engine thread's, which sees what
+ * has come, and its own. To look costs a processor.
+ *
+ * A peer that answers at once is answered at once, if the thread looks for longer than the answer takes; how long that is no fixed time
+ * knows. So a sleep that was short makes the time longer, until the answer is seen without one, and a long sleep makes it short again.
+ *
+ * Pure: the time is handed in. Threads that share one may each learn from their own sleeps.
+ */
+#ifndef VB_PRELOAD_SOCKETS_PATIENCE_H
+#define VB_PRELOAD_SOCKETS_PATIENCE_H
+
+#include "base/time.h"
+
+#define VB_PATIENCE_LEAST VB_MICROSECONDS(2)
+/* Longer than a peer takes to answer that has to be woken itself. */
+#define VB_PATIENCE_MOST VB_MICROSECONDS(50)
+/* A sleep as long as that was none too early: what was waited for took longer than VB_PATIENCE_MOST, and the waking the rest. */
+#define VB_PATIENCE_LONG_SLEEP VB_MICROSECONDS(100)
+
+struct vb_patience {
+	vb_time length;                  /* atomic; 0: VB_PATIENCE_LEAST */
+};
+
+vb_time vb_patience_length(const struct vb_patience *patience);
+/* It slept for so long, and then something came. */
+void vb_patience_slept(struct vb_patience *patience, vb_time how_long);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How long to look before sleeping, against peers that answer after a fixed time, in virtual time.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "preload/sockets/patience.h"
+
+#define WAKING VB_MICROSECONDS(20)
+
+/* Something comes `after` this long. True: it was seen without a sleep. */
+static bool waits(struct vb_patience *patience, vb_time after)
+{
+	vb_time length = vb_patience_length(patience);
+
+	if (after <= length)
+		return true;
+	vb_patience_slept(patience, after - length + WAKING);
+	return false;
+}
+
+static unsigned sleeps(struct vb_patience *patience, vb_time after, unsigned rounds)
+{
+	unsigned slept = 0;
+
+	for (unsigned i = 0; i < rounds; i++)
+		slept += !waits(patience, after);
+	return slept;
+}
+
+static void quick_answers_are_seen_without_a_sleep(void **state)
+{
+	(void)state;
+	for (vb_time after = VB_MICROSECONDS(1); after <= VB_PATIENCE_MOST; after += VB_MICROSECONDS(1)) {
+		struct vb_patience patience = {0};
+
+		assert_in_range(sleeps(&patience, after, 100), 0, 6);
+		assert_int_equal(sleeps(&patience, after, 100), 0);
+	}
+}
+
+static void who_waits_for_long_hardly_looks(void **state)
+{
+	struct vb_patience patience = {0};
+
+	(void)state;
+	assert_int_equal(vb_patience_length(&patience), VB_PATIENCE_LEAST);
+	assert_int_equal(sleeps(&patience, VB_MICROSECONDS(150), 10), 10);
+	assert_int_equal(vb_patience_length(&patience), VB_PATIENCE_LEAST);
+	/* Also after quick answers, from the first long sleep on. */
+	sleeps(&patience, VB_MICROSECONDS(40), 20);
+	assert_in_range(vb_patience_length(&patience), VB_MICROSECONDS(40), VB_PATIENCE_MOST);
+	assert_int_equal(sleeps(&patience, VB_MILLISECONDS(1), 1), 1);
+	assert_int_equal(vb_patience_length(&patience), VB_PATIENCE_LEAST);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(quick_answers_are_seen_without_a_sleep),
+		cmocka_unit_test(who_waits_for_long_hardly_looks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
