@@ -16,6 +16,7 @@
 #   make interop-rules                  what its runner does when a guest panics and when it is interrupted itself
 #   make examples                       the programs of examples/, into build/examples (examples/README.md)
 #   make bench                          measure against iperf3, in the same run
+#   make bench-applications             measure UCX, MPI, redis, Ceph and others beside themselves over TCP (docs/applications.md)
 #   make starved                        do connections live on beside programs that want all processors (bench/starved)
 #   make install DESTDIR= PREFIX=/usr/local
 #   make uninstall DESTDIR= PREFIX=/usr/local
@@ -30,7 +31,7 @@ DESTDIR ?=
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
 .PHONY: all build demo test applications experiments interop interop-iwarp interop-rules examples bench install clean starved
-.PHONY: uninstall deb rpm browser campaign soak connections
+.PHONY: uninstall deb rpm locks browser campaign soak connections bench-applications
 
 all: build
 
@@ -77,6 +78,10 @@ applications:
 	@scripts/install-packages test applications
 	@tests/run --only applications --verbose
 
+locks:
+	@scripts/install-packages test
+	@tests/run --only every-lock
+
 browser:
 	@scripts/install-packages test browser
 	@tests/run --only browser --verbose
@@ -105,6 +110,11 @@ bench:
 	@scripts/install-packages bench
 	@$(MAKE) --no-print-directory build
 	@bench/run $(BENCH_ARGUMENTS)
+
+bench-applications:
+	@scripts/install-packages bench applications
+	@$(MAKE) --no-print-directory build
+	@bench/run --only applications $(BENCH_ARGUMENTS)
 
 starved:
 	@scripts/install-packages test

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * idle_connections serve ADDRESS
- * idle_connections ADDRESS COUNT
+ * idle_connections ADDRESS COUNT [hold]
  *
  * What a connection of librdmacm costs a process beside its queue pair: the growth of the resident set from COUNT ids with queue pairs that
  * know their way to COUNT that are connected and idle. The server says "ready", accepts whoever comes and leaves with its client. The
- * client prints bytes for each connection.
+ * client prints bytes for each connection; `hold`: and stays, with its connections, until it is killed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -106,7 +106,7 @@ static int serve(const char *text)
 	}
 }
 
-static int measure(const char *text, unsigned count)
+static int measure(const char *text, unsigned count, int hold)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	struct rdma_cm_id **ids = calloc(count, sizeof(*ids));
@@ -135,6 +135,9 @@ static int measure(const char *text, unsigned count)
 		expect(channel, RDMA_CM_EVENT_ESTABLISHED);
 	}
 	printf("%.0f\n", (double)(resident_bytes() - before) / (count - 1));
+	fflush(stdout);
+	while (hold)
+		pause();
 	free(ids);
 	return 0;
 }
@@ -143,8 +146,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "serve") == 0)
 		return serve(argv[2]);
-	if (argc == 3 && atoi(argv[2]) > 1)
-		return measure(argv[1], (unsigned)atoi(argv[2]));
-	fprintf(stderr, "usage: idle_connections serve ADDRESS\n       idle_connections ADDRESS COUNT\n");
+	if ((argc == 3 || (argc == 4 && strcmp(argv[3], "hold") == 0)) && atoi(argv[2]) > 1)
+		return measure(argv[1], (unsigned)atoi(argv[2]), argc == 4);
+	fprintf(stderr, "usage: idle_connections serve ADDRESS\n       idle_connections ADDRESS COUNT [hold]\n");
 	return 2;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Words for numbers, and the place in docs/performance.md where a program's table belongs."""
+"""Words for numbers, and the place in a page of docs/ where a program's table belongs."""
 
 import os
 import platform
@@ -31,10 +31,10 @@ def machine(repeat):
                                                          time.strftime("%Y-%m-%d"), repeat)
 
 
-def update_docs(program, text):
+def update_docs(program, text, page="performance.md"):
     """Put the text between the marks of that program."""
     begin, end = "<!-- %s writes from here -->" % program, "<!-- %s writes to here -->" % program
-    path = os.path.join(ROOT, "docs", "performance.md")
+    path = os.path.join(ROOT, "docs", page)
     with open(path) as file:
         before = file.read()
     head, tail = before.split(begin)[0], before.split(end)[1]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Rows: what is measured, one figure or a few at a time, and how often.
 
-A section (programs, wire, same_host, growth) is a list of rows. `measure` goes through all of them, then again from the start, so that a
+A section (programs, wire, applications and so on) is a list of rows. `measure` goes through all of them, then again from the start, so that a
 machine that slows down slows every row; `compare` does so with two builds, one beside the other. A row that fails is shown as failed, with the
 reason, and is not tried again; the others go on.
 """
@@ -20,10 +20,11 @@ FAILED = math.nan
 
 class Row:
     def __init__(self, keys, measure, better=None, needs=()):
-        """keys: one, or a list where `measure` returns as many figures. better: "more" or "less", None for a peer's figure, which does not
-        depend on our code. needs: programs that must be installed."""
+        """keys: one, or a list where `measure` returns as many figures. better: "more" or "less" (a list where it is not the same for all),
+        None for a peer's figure, which does not depend on our code. needs: programs that must be installed."""
         self.keys = keys if isinstance(keys, list) else [keys]
-        self.measure, self.better, self.needs = measure, better, needs
+        self.better = better if isinstance(better, list) else [better] * len(self.keys)
+        self.measure, self.needs = measure, needs
 
     def figures(self):
         """[(key, figure)]; BenchFailed where there is none."""
@@ -152,8 +153,8 @@ def compare(before_rows, after_rows, repeat, progress=lambda number: None):
         progress(number + 1)
     failures = {**{key: "before: " + last_line(reason) for key, reason in before.failures.items()},
                 **{key: "now: " + last_line(reason) for key, reason in after.failures.items()}}
-    changes = [Change(key, row.better, before.lists[key], after.lists[key])
-               for row in after_rows for key in row.keys if key not in failures]
+    changes = [Change(key, better, before.lists[key], after.lists[key])
+               for row in after_rows for key, better in zip(row.keys, row.better) if key not in failures]
     return changes, failures
 
 

@@ -12,6 +12,7 @@ from benchlib import BenchFailed
 from benchlib.place import Place, stage_program
 from benchlib.report import machine
 from benchlib.rows import Row
+from pylib.clients import remove_xrc_files
 
 MIB = 1 << 20
 UCX_PORT = 13337
@@ -24,6 +25,7 @@ GOALS = (
     ("WRITE latency, 8 B, ibv_alloc_dm", "dm_lat", "cache line hand-over", "line_lat", 2.0, True),
     ("SEND latency, 8 B, inline (`shared_region`)", "talk_lat", "UCX tag_lat", "ucx_lat", 1.5, True),
     ("SEND latency, 8 B (`ib_send_lat`, which does without inline)", "send_lat", "UCX tag_lat", "ucx_lat", 1.5, True),
+    ("SEND latency, 8 B, XRC (`ib_send_lat -c XRC`)", "xrc_lat", "RC", "send_lat", None, True),
     ("WRITE bandwidth, 1 MiB", "write_bw", "process_vm_writev", "raw_write_bw", 0.95, False),
     ("READ bandwidth, 1 MiB", "read_bw", "process_vm_readv", "raw_read_bw", 0.95, False),
     ("WRITE bandwidth, 1 MiB, memfd", "memfd_write_bw", "memcpy", "memcpy_bw", 0.9, False),
@@ -73,8 +75,12 @@ class SameHost:
 
     # ---- ours ----
 
-    def perftest_latency(self, tool):
-        return self.place.perftest(tool, ["-s", "8", "-I", "64", "-n", str(self.count(100000))])[4] * 1000
+    def perftest_latency(self, tool, *options):
+        return self.place.perftest(tool, ["-s", "8", "-I", "64", "-n", str(self.count(100000)), *options])[4] * 1000
+
+    def xrc_latency(self):
+        remove_xrc_files()
+        return self.perftest_latency("ib_send_lat", "-c", "XRC")
 
     def perftest_bandwidth(self, tool):
         return self.place.perftest(tool, ["-s", str(MIB), "-n", str(self.count(10000)), "--report_gbits"])[3] / 8
@@ -100,6 +106,7 @@ class SameHost:
             Row("line_lat", lambda: self.peer("line", self.count(1000000))),
             Row("dm_lat", lambda: self.shared("dm", "latency", 8, 200000)[0], "less"),
             Row("send_lat", lambda: self.perftest_latency("ib_send_lat"), "less", ("ib_send_lat",)),
+            Row("xrc_lat", self.xrc_latency, "less", ("ib_send_lat",)),
             Row("talk_lat", lambda: self.shared("private", "talk", 8, 200000)[0], "less"),
             Row("ucx_lat", lambda: self.ucx("tag_lat", 8, self.count(500000))[0] * 1000, needs=("ucx_perftest",)),
             Row("write_bw", lambda: self.perftest_bandwidth("ib_write_bw"), "more", ("ib_write_bw",)),
