@@ -10,7 +10,7 @@ import time
 import zlib
 
 from pylib import clients
-from pylib.clients import perftest_rows, pingpong_figures, which
+from pylib.clients import perftest_rows, pingpong_figures, remove_xrc_files, which
 from pylib.fabric import FabricCase
 
 RING = """Switch 4 "S1"
@@ -127,6 +127,8 @@ class InfiniBand(FabricCase):
 
     def test_perftest(self):
         """perftest without a GID; and between two processes of one host, by the LID that is their own."""
+        remove_xrc_files()
+        self.addCleanup(remove_xrc_files)
         self.subnet()
         for tool, options in (("send_bw", "-n 500"), ("write_bw", "-n 500"), ("read_bw", "-n 200 -b"), ("write_bw", "-q 4 -n 100"),
                               ("send_lat", "-n 200"), ("write_lat", "-n 100"), ("read_lat", "-n 200"), ("atomic_bw", "-n 200"),

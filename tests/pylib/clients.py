@@ -5,6 +5,7 @@ A case is a method of a ClientCase subclass whose name carries its place; `acros
 place. Each case has network namespaces of its own, so any number of cases can run side by side.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -158,10 +159,8 @@ def add(cls, name, place, function, *arguments):
 def remove_xrc_files():
     """The files by which ibv_xsrq_pingpong and perftest name their XRC domains: those of another user would be in the way."""
     for name in ("xrc_domain", "xrc_domain_client", "xrc_domain_server"):
-        try:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join("/tmp", name))
-        except OSError:
-            pass
 
 
 def pingpong_figures(out):
