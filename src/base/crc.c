@@ -66,11 +66,28 @@ static uint32_t plain_crc32_copy(uint32_t crc, void *to, const void *from, size_
 	return plain_crc32(crc, to, length);
 }
 
+static uint32_t plain_crc32_words(uint32_t crc, uint64_t first, uint32_t second)
+{
+	uint8_t bytes[sizeof(first) + sizeof(second)];
+
+	memcpy(bytes, &first, sizeof(first));
+	memcpy(bytes + sizeof(first), &second, sizeof(second));
+	return plain_crc32(crc, bytes, sizeof(bytes));
+}
+
+static uint32_t plain_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
+{
+	return plain_crc32_copy(plain_crc32_words(crc, first, second), to, from, length);
+}
+
 #ifdef VB_CRC_FOLD
 
 /* Chosen once, when the library is loaded: getauxval only reads what the kernel left on the stack. */
 static uint32_t (*way)(uint32_t crc, const void *bytes, size_t length) = plain_crc32;
 static uint32_t (*way_to_copy)(uint32_t crc, void *to, const void *from, size_t length) = plain_crc32_copy;
+static uint32_t (*way_of_words)(uint32_t crc, uint64_t first, uint32_t second) = plain_crc32_words;
+static uint32_t (*way_of_words_to_copy)(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from,
+					size_t length) = plain_crc32_words_copy;
 
 __attribute__((constructor)) static void look_at_processor(void)
 {
@@ -78,10 +95,13 @@ __attribute__((constructor)) static void look_at_processor(void)
 		return;
 	way = vb_crc_fold;
 	way_to_copy = vb_crc_fold_copy;
+	way_of_words = vb_crc_fold_words;
+	way_of_words_to_copy = vb_crc_fold_words_copy;
 #ifdef VB_CRC_THREE
 	if (vb_crc_can_add_three()) {
 		way = vb_crc_fold_three;
 		way_to_copy = vb_crc_fold_copy_three;
+		way_of_words_to_copy = vb_crc_fold_words_copy_three;
 	}
 #endif
 }
@@ -96,6 +116,16 @@ uint32_t vb_crc32_copy(uint32_t crc, void *to, const void *from, size_t length)
 	return way_to_copy(crc, to, from, length);
 }
 
+uint32_t vb_crc32_words(uint32_t crc, uint64_t first, uint32_t second)
+{
+	return way_of_words(crc, first, second);
+}
+
+uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
+{
+	return way_of_words_to_copy(crc, first, second, to, from, length);
+}
+
 #else
 
 uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
@@ -106,6 +136,16 @@ uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
 uint32_t vb_crc32_copy(uint32_t crc, void *to, const void *from, size_t length)
 {
 	return plain_crc32_copy(crc, to, from, length);
+}
+
+uint32_t vb_crc32_words(uint32_t crc, uint64_t first, uint32_t second)
+{
+	return plain_crc32_words(crc, first, second);
+}
+
+uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
+{
+	return plain_crc32_words_copy(crc, first, second, to, from, length);
 }
 
 #endif

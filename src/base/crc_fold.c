@@ -35,7 +35,7 @@
 #define HWCAP_SHA3 (1 << 17)
 #endif
 
-/* `to` is known to be NULL or not where it is called: without this it would be asked for every lane. */
+/* Whether it copies is a constant where it is called: without this it would be asked for every lane. */
 #define INLINED static inline __attribute__((always_inline))
 
 enum { LANE = 16, LANES = 8, STRIDE = LANE * LANES };
@@ -96,12 +96,12 @@ INLINED uint64x2_t constant(enum vb_crc_fold which)
 	return vld1q_u64(CONSTANTS[which]);
 }
 
-/* The sixteen bytes at `from`, which are also stored at `to` unless that is NULL. */
-INLINED uint64x2_t take(uint8_t *to, const uint8_t *from)
+/* The sixteen bytes at `from`, which are also stored at `to` if it copies. */
+INLINED uint64x2_t take(bool copies, uint8_t *to, const uint8_t *from)
 {
 	uint8x16_t bytes = vld1q_u8(from);
 
-	if (to)
+	if (copies)
 		vst1q_u8(to, bytes);
 	return vreinterpretq_u64_u8(bytes);
 }
@@ -116,12 +116,12 @@ INLINED uint64x2_t fold(uint64x2_t a, uint64x2_t k, uint64x2_t next)
 }
 
 /* Fewer than sixteen bytes. */
-INLINED uint32_t finish(uint32_t crc, uint8_t *to, const uint8_t *from, size_t length)
+INLINED uint32_t finish(bool copies, uint32_t crc, uint8_t *to, const uint8_t *from, size_t length)
 {
 	uint64_t v64;
 	uint32_t v32;
 
-	if (to && length > 0)
+	if (copies && length > 0)
 		memcpy(to, from, length);
 	if (length & 8) {
 		memcpy(&v64, from, 8);
@@ -146,12 +146,12 @@ INLINED uint32_t reduce(uint64x2_t a)
 /* Each lane has a name and so a register: as an array that loops go over, the lanes would live in memory at -O2, which makes it
  * no faster than libdeflate. */
 #define EACH_LANE(step) step(0) step(1) step(2) step(3) step(4) step(5) step(6) step(7)
-#define AT(base, i) ((base) ? (base) + (i) * LANE : NULL)
-#define BEGIN(i) lane##i = take(AT(to, i), from + (i) * LANE);
-#define ADVANCE(i) lane##i = fold(lane##i, over_stride, take(AT(to, i), from + (i) * LANE));
+#define AT(base, i) (copies ? (base) + (i) * LANE : NULL)
+#define BEGIN(i) lane##i = take(copies, AT(to, i), from + (i) * LANE);
+#define ADVANCE(i) lane##i = fold(lane##i, over_stride, take(copies, AT(to, i), from + (i) * LANE));
 
 /* Whole strides, at least two: returns what is left of the length, and moves the pointers there. */
-INLINED size_t advance_strides(uint32_t *crc, uint8_t **copy, const uint8_t **bytes, size_t length)
+INLINED size_t advance_strides(bool copies, uint32_t *crc, uint8_t **copy, const uint8_t **bytes, size_t length)
 {
 	uint64x2_t lane0, lane1, lane2, lane3, lane4, lane5, lane6, lane7, over;
 	uint64x2_t over_stride = constant(VB_CRC_FOLD_1024);
@@ -162,7 +162,7 @@ INLINED size_t advance_strides(uint32_t *crc, uint8_t **copy, const uint8_t **by
 	lane0 = veorq_u64(lane0, vsetq_lane_u64(*crc, vdupq_n_u64(0), 0));
 	for (length -= STRIDE; length >= STRIDE; length -= STRIDE) {
 		from += STRIDE;
-		to = to ? to + STRIDE : NULL;
+		to = AT(to, LANES);
 		EACH_LANE(ADVANCE)
 	}
 	over = constant(VB_CRC_FOLD_512);
@@ -175,32 +175,46 @@ INLINED size_t advance_strides(uint32_t *crc, uint8_t **copy, const uint8_t **by
 	lane1 = fold(lane1, over, lane3);
 	*crc = reduce(fold(lane0, constant(VB_CRC_FOLD_128), lane1));
 	*bytes = from + STRIDE;
-	*copy = to ? to + STRIDE : NULL;
+	*copy = AT(to, LANES);
 	return length;
 }
 
-INLINED uint32_t advance(uint32_t crc, uint8_t *to, const uint8_t *from, size_t length)
+INLINED uint32_t advance(bool copies, uint32_t crc, uint8_t *to, const uint8_t *from, size_t length)
 {
 	if (length >= 2 * STRIDE)
-		length = advance_strides(&crc, &to, &from, length);
+		length = advance_strides(copies, &crc, &to, &from, length);
 	for (; length >= LANE; length -= LANE) {
-		uint64x2_t bytes = take(to, from);
+		uint64x2_t bytes = take(copies, to, from);
 
 		crc = CRC64(CRC64(crc, vgetq_lane_u64(bytes, 0)), vgetq_lane_u64(bytes, 1));
 		from += LANE;
-		to = to ? to + LANE : NULL;
+		to = AT(to, 1);
 	}
-	return finish(crc, to, from, length);
+	return finish(copies, crc, to, from, length);
 }
 
 uint32_t NAMED(vb_crc_fold)(uint32_t crc, const void *bytes, size_t length)
 {
-	return ~advance(~crc, NULL, bytes, length);
+	return ~advance(false, ~crc, NULL, bytes, length);
 }
 
 uint32_t NAMED(vb_crc_fold_copy)(uint32_t crc, void *to, const void *from, size_t length)
 {
-	return ~advance(~crc, to, from, length);
+	return ~advance(true, ~crc, to, from, length);
 }
+
+#ifndef VB_CRC_CASTAGNOLI
+uint32_t NAMED(vb_crc_fold_words_copy)(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
+{
+	return ~advance(true, CRC32(CRC64(~crc, first), second), to, from, length);
+}
+#endif
+
+#if !defined(VB_CRC_CASTAGNOLI) && !defined(VB_CRC_THREE)
+uint32_t vb_crc_fold_words(uint32_t crc, uint64_t first, uint32_t second)
+{
+	return ~CRC32(CRC64(~crc, first), second);
+}
+#endif
 
 #endif

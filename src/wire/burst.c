@@ -180,15 +180,12 @@ uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path
 			here = fit > 0 ? fit : 1;
 		for (; here > 0 && appended < count && vb_burst_has_room(burst, each) && !run->closed; here--, appended++) {
 			uint8_t *at = burst->arena + burst->arena_used;
-			uint32_t crc = vb_icrc_begin_again(&run->prefix, path, (uint16_t)run->packets, size);
 
 			vb_roce_packet_renumber(at, headers, psn_add(packet->psn, appended),
 						packet->ack_request && appended + 1 == count);
 			if (header_length > VB_BTH_LENGTH)
 				vb_roce_packet_readdress(at, packet, appended * each);
-			crc = vb_icrc_headers(crc, at, header_length);
-			crc = vb_icrc_payload_copy(crc, at + header_length, payload, each);
-			vb_icrc_store(crc, at + header_length + each);
+			vb_icrc_copy_and_store(&run->prefix, path, (uint16_t)run->packets, at, header_length, payload, each);
 			payload += each;
 			note_packet(burst, run, size);
 		}

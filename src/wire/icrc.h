@@ -36,6 +36,10 @@ uint32_t vb_icrc_headers(uint32_t crc, const uint8_t *bth, size_t length);
 uint32_t vb_icrc_payload(uint32_t crc, const void *bytes, size_t length);
 uint32_t vb_icrc_payload_copy(uint32_t crc, void *to, const void *from, size_t length);
 void vb_icrc_store(uint32_t crc, uint8_t out[4]);
+/* All of it for one packet of a train, whose headers stand at `datagram`: its payload, which needs no pad, is copied behind them,
+ * and the ICRC behind that. */
+void vb_icrc_copy_and_store(struct vb_icrc_prefix *prefix, const struct vb_path *path, uint16_t ip_id, uint8_t *datagram,
+			    size_t header_length, const uint8_t *payload, size_t length);
 
 /* Is the datagram's ICRC right, for some IP identification in the IPv4 case? */
 bool vb_icrc_is_valid(const struct vb_path *path, const uint8_t *datagram, size_t length, uint16_t ip_id_guess);

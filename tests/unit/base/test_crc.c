@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -89,6 +90,32 @@ static void copies_on_the_way(void **state)
 		}
 	assert_int_equal(vb_crc32_copy(0, to, bytes, 4099), slow_crc(bytes, 4099));
 	assert_int_equal(vb_crc32_copy(77, NULL, NULL, 0), 77);
+}
+
+/* Twelve bytes from registers, then what is copied. */
+static void begins_with_words(void **state)
+{
+	static uint8_t bytes[2000], to[2000];
+
+	(void)state;
+	fill_random(bytes, sizeof(bytes));
+	for (size_t length = 0; length < 1100; length++) {
+		const uint8_t *from = bytes + 12;
+		uint32_t begin = next_random(), expected = vb_crc32(begin, bytes, 12 + length), second;
+		uint64_t first;
+
+		memcpy(&first, bytes, sizeof(first));
+		memcpy(&second, bytes + sizeof(first), sizeof(second));
+		assert_int_equal(vb_crc32_words(begin, first, second), vb_crc32(begin, bytes, 12));
+		memset(to, 0x5a, sizeof(to));
+		assert_int_equal(vb_crc32_words_copy(begin, first, second, to, from, length), expected);
+#ifdef VB_CRC_FOLD
+		if (vb_crc_can_fold())
+			assert_int_equal(vb_crc_fold_words_copy(begin, first, second, to, from, length), expected);
+#endif
+		assert_memory_equal(to, from, length);
+		assert_int_equal(to[length], 0x5a);
+	}
 }
 
 static void agrees_at_every_length(void **state)
@@ -213,6 +240,7 @@ int main(void)
 		cmocka_unit_test(agrees_with_the_slow_one),
 		cmocka_unit_test(agrees_at_every_length),
 		cmocka_unit_test(copies_on_the_way),
+		cmocka_unit_test(begins_with_words),
 #ifdef VB_CRC_FOLD
 		cmocka_unit_test(ways_of_folding_agree),
 		cmocka_unit_test(constants_are_powers_of_x),
