@@ -96,6 +96,19 @@ class Style(unittest.TestCase):
                 for number, line in enumerate(text.split("\n"), 1) for found in pattern.finditer(line)
                 if found.group(1).lower() not in kept]
 
+    def test_hot_functions_are_there(self):
+        """lib/hot-functions.txt names functions of ours, each once: one that was renamed would lie elsewhere, and nobody would see it."""
+        with open(os.path.join(ROOT, "lib", "hot-functions.txt")) as file:
+            names = [line.strip() for line in file if not line.startswith("#")]
+        self.assertGreater(len(names), 100)
+        self.assertEqual(len(names), len(set(names)))
+        words = set()
+        for path in self.files():
+            if path.startswith("src/"):
+                with open(os.path.join(ROOT, path)) as file:
+                    words.update(re.findall(r"\b\w+(?=\)?\()", file.read()))
+        self.assertEqual([name for name in names if name.removesuffix("_three") not in words], [])
+
     def test_retired_words_stay_away(self):
         """The libraries, the daemon and the command are written in the field's words."""
         wrong = []
