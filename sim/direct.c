@@ -38,7 +38,7 @@ static unsigned deliver_bulk(struct sim *sim, struct sim_host *host)
 
 	if (first->length < VB_BTH_LENGTH || first->headers_only)
 		return 0;
-	qp = sim_qp_at(sim, (uint32_t)first->bytes[5] << 16 | (uint32_t)first->bytes[6] << 8 | first->bytes[7]);
+	qp = sim_qp_of_packet(sim, (uint32_t)first->bytes[5] << 16 | (uint32_t)first->bytes[6] << 8 | first->bytes[7]);
 	if (!qp || qp->host != &host->queue_host)
 		return 0;
 	/* Of exactly this size, so that AddressSanitizer sees who reads beyond. */
@@ -63,12 +63,10 @@ static unsigned deliver_bulk(struct sim *sim, struct sim_host *host)
 }
 
 /* Every other packet is tried as the beginning of a bulk receive, so that either way is taken for packets of every kind. */
-static void wake(struct sim *sim, void *object, vb_time when)
+void sim_host_serve(struct sim_host *host)
 {
-	struct sim_host *host = object;
+	struct sim *sim = host->sim;
 
-	(void)when;
-	host->wake_planned = false;
 	while (host->buffer.first) {
 		unsigned done = ++sim->deliveries % 2 ? deliver_bulk(sim, host) : 0;
 
@@ -81,6 +79,40 @@ static void wake(struct sim *sim, void *object, vb_time when)
 			sim_packet_free(&sim->pool, sim_queue_take(&host->buffer));
 	}
 	host->buffer_used = 0;
+}
+
+void sim_host_take(struct sim_host *host, const struct vb_path *from, const void *bytes, size_t length)
+{
+	struct sim_packet *packet = sim_packet_new(length);
+
+	memcpy(packet->bytes, bytes, length);
+	packet->length = packet->stored = (uint32_t)length;
+	packet->path = *from;
+	packet->to = host;
+	sim_queue_add(&host->buffer, packet);
+}
+
+static void wake(struct sim *sim, void *object, vb_time when)
+{
+	struct sim_host *host = object;
+	struct sim_queue come = host->buffer;
+
+	(void)when;
+	host->wake_planned = false;
+	if (!host->carry) {
+		sim_host_serve(host);
+		return;
+	}
+	sim_queue_init(&host->buffer);
+	host->buffer_used = 0;
+	while (come.first) {
+		struct sim_packet *packet = come.first;
+
+		come.first = packet->next;
+		host->carry(host->carry_context, packet);
+		sim_packet_free(&sim->pool, packet);
+	}
+	host->carry(host->carry_context, NULL);
 }
 
 /* As the kernel counts: the datagram, rounded up to what the allocator gives, and its descriptor. */
@@ -169,6 +201,16 @@ static void transmit(struct sim *sim, struct sim_packet *packet, uint64_t bytes)
 		transmit_copy(sim, packet, sim->network.latency + line + sim_below(sim, 1000));
 }
 
+/* As io/udp_send.c does where runs cannot be segmented. */
+static void make_lone(struct sim_packet *packet)
+{
+	size_t covered = packet->length - VB_ICRC_LENGTH;
+	uint32_t crc = vb_icrc_begin(&packet->path, 0, packet->length);
+
+	vb_icrc_store(vb_icrc_headers(crc, packet->bytes, covered), packet->bytes + covered);
+	packet->ip_id = 0;
+}
+
 static void transmit_burst(struct sim *sim, const struct vb_burst *burst)
 {
 	struct sim_packet *packet = sim_packet_new(MAX_DATAGRAM);
@@ -181,6 +223,8 @@ static void transmit_burst(struct sim *sim, const struct vb_burst *burst)
 			packet->length = packet->stored = (uint32_t)vb_burst_flatten(burst, r, i, packet->bytes, MAX_DATAGRAM);
 			packet->path = run->path;
 			packet->ip_id = (uint16_t)i;
+			if (sim->lone_datagrams)
+				make_lone(packet);
 			bytes += packet->length;
 			transmit(sim, packet, bytes);
 		}
@@ -229,4 +273,15 @@ void sim_send_datagram(struct sim_host *host, const struct vb_path *path, struct
 	vb_burst_reset(sim->burst);
 	vb_burst_append(sim->burst, path, packet, &span, 1);
 	transmit_burst(sim, sim->burst);
+}
+
+void sim_send_bytes(struct sim *sim, const struct vb_path *path, const void *bytes, size_t length)
+{
+	struct sim_packet *packet = sim_packet_new(length);
+
+	memcpy(packet->bytes, bytes, length);
+	packet->length = packet->stored = (uint32_t)length;
+	packet->path = *path;
+	transmit(sim, packet, length);
+	sim_packet_free(&sim->pool, packet);
 }

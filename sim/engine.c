@@ -38,6 +38,11 @@ struct vb_qp *sim_qp_at(struct sim *sim, uint32_t qpn)
 	return qpn < sim->qp_count ? sim->qps[qpn] : NULL;
 }
 
+struct vb_qp *sim_qp_of_packet(struct sim *sim, uint32_t destination_qpn)
+{
+	return sim_qp_at(sim, sim->own_bits ? destination_qpn & sim->own_bits : destination_qpn);
+}
+
 static void fire(struct sim *sim, void *object, vb_time when)
 {
 	struct vb_qp *qp = sim_qp_at(sim, (uint32_t)(uintptr_t)object);
@@ -130,7 +135,7 @@ bool sim_deliver(struct sim *sim, struct sim_host *host, const struct sim_packet
 		host->take_datagram(host->datagram_context, &decoded);
 		return true;
 	}
-	qp = sim_qp_at(sim, decoded.destination_qpn);
+	qp = sim_qp_of_packet(sim, decoded.destination_qpn);
 	if (!qp || qp->host != &host->queue_host)
 		return true;
 	vb_lock_take(&qp->lock);

@@ -21,6 +21,8 @@ struct vb_qp;
 
 /* NULL: there is none. */
 struct vb_qp *sim_qp_at(struct sim *sim, uint32_t qpn);
+/* By what a packet says. */
+struct vb_qp *sim_qp_of_packet(struct sim *sim, uint32_t destination_qpn);
 struct sim_host *sim_host_at(struct sim *sim, const uint8_t address[16]);
 /* Plan the QP's next deadline. */
 void sim_arm(struct sim *sim, struct vb_qp *qp);

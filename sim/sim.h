@@ -57,6 +57,11 @@ struct sim_host {
 	void (*take_datagram)(void *context, const struct vb_roce_packet *packet);
 	void *datagram_context;
 
+	/* Optional: carries to the host what has come, in place of its buffer; NULL: that was all, for now. What it brings goes to
+	 * sim_host_take. */
+	void (*carry)(void *context, const struct sim_packet *packet);
+	void *carry_context;
+
 	/* Of a network with switches (nic.h). */
 	struct sim_port *port;           /* NULL: it is without */
 	struct sim_host *next_to_kick;
@@ -81,6 +86,8 @@ struct sim {
 	vb_time now;
 	struct sim_network network;
 	bool headers_only;               /* packets have no payload: it is counted, and reads as zeros */
+	bool lone_datagrams;             /* each packet is sent by itself, with IP identification 0 */
+	uint32_t own_bits;               /* of a destination QPN, those that the simulator numbers; 0: all. The others lead to a process */
 	struct sim_host **hosts;         /* by index */
 	unsigned host_count, host_room;
 	struct vb_list active;           /* QPs that may have something to send, of hosts without ports */
@@ -171,6 +178,12 @@ bool sim_wait(struct sim *sim, struct vb_cq *cq, struct ibv_wc *wc, vb_time limi
 /* A datagram that no queue pair of the simulator sends. Its fate is that of any packet. */
 void sim_send_datagram(struct sim_host *host, const struct vb_path *path, struct vb_roce_packet *packet, const void *payload,
 		       size_t length);
+
+/* A whole datagram, its ICRC that of a lone one. Its fate is that of any packet. */
+void sim_send_bytes(struct sim *sim, const struct vb_path *path, const void *bytes, size_t length);
+/* The datagram has come by `carry`: to its queue pair, with all others that came. */
+void sim_host_take(struct sim_host *host, const struct vb_path *from, const void *bytes, size_t length);
+void sim_host_serve(struct sim_host *host);
 
 /* Hand a packet to a QP as if it had come from its peer. */
 void sim_inject(struct vb_qp *qp, struct vb_roce_packet *packet);

@@ -8,9 +8,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "sim/hosted.h"
 #include "sim/network.h"
 #include "sim/world.h"
 #include "wire/cm_mad.h"
+#include "wire/daemon_message.h"
 
 enum { INTERFACE = 7, SOURCE_PORT = 0xc000 };
 
@@ -109,7 +111,7 @@ static void take_datagram(void *context, const struct vb_roce_packet *packet)
 
 /* ---- */
 
-void machine_open(struct machine *machine, struct sim *sim, bool ipv6,
+void machine_open(struct machine *machine, struct sim *sim, bool ipv6, bool is_hosted,
 		  void (*tell_process)(struct vb_connect_owner *owner, const struct vb_cm_event *event))
 {
 	memset(machine, 0, sizeof(*machine));
@@ -119,12 +121,17 @@ void machine_open(struct machine *machine, struct sim *sim, bool ipv6,
 	machine->host = sim_host_add(sim, ipv6);
 	machine->host->take_datagram = take_datagram;
 	machine->host->datagram_context = machine;
+	if (is_hosted)
+		hosted_open(machine);
 	machine_start_daemon(machine);
 }
 
 void machine_close(struct machine *machine)
 {
-	vb_connect_destroy(machine->daemon);
+	if (machine->hosted)
+		hosted_close(machine);
+	else
+		vb_connect_destroy(machine->daemon);
 	machine->daemon = NULL;
 }
 
@@ -138,33 +145,89 @@ void machine_start_daemon(struct machine *machine)
 		.find_device = find_device,
 	};
 
+	machine->started = machine->sim->now;
+	world_counts.daemons++;
+	if (machine->hosted) {
+		hosted_start_daemon(machine);
+		return;
+	}
 	machine->daemon = vb_connect_create(&host);
 	CHECK(machine->daemon);
 	vb_connect_await_adoption(machine->daemon, machine->sim->now + VB_CONNECT_ADOPTION);
-	machine->started = machine->sim->now;
 }
 
 void machine_kill_daemon(struct machine *machine)
 {
-	vb_connect_destroy(machine->daemon);
+	if (machine->hosted)
+		hosted_kill_daemon(machine);
+	else
+		vb_connect_destroy(machine->daemon);
 	machine->daemon = NULL;
 	machine->deaths++;
+}
+
+bool machine_has_daemon(const struct machine *machine)
+{
+	return machine->hosted ? hosted_has_daemon(machine) : machine->daemon != NULL;
+}
+
+bool machine_answers(const struct machine *machine)
+{
+	return machine_has_daemon(machine) && !(machine->hosted && hosted_is_still(machine));
+}
+
+void machine_stand_still(struct machine *machine, vb_time until)
+{
+	if (machine->hosted && machine_has_daemon(machine))
+		hosted_stand_still(machine, until);
+}
+
+bool machine_link(struct machine *machine, struct vb_connect_owner *owner)
+{
+	return !machine->hosted || hosted_link(machine, owner);
+}
+
+uint32_t machine_qpn(const struct machine *machine, const struct vb_connect_owner *owner, uint32_t number)
+{
+	if (!machine->hosted)
+		return number;
+	CHECK(number < VB_DAEMON_INDICES);
+	return hosted_slot(machine, owner) << VB_DAEMON_INDEX_BITS | number;
 }
 
 int machine_command(struct machine *machine, struct vb_connect_owner *owner, struct vb_cm_command *command, struct vb_cm_reply *reply)
 {
 	command->type = VB_CM_COMMAND;
 	command->serial++;
-	vb_connect_command(machine->daemon, machine->sim->now, owner, command, reply);
+	if (machine->hosted)
+		hosted_command(machine, owner, command, reply);
+	else
+		vb_connect_command(machine->daemon, machine->sim->now, owner, command, reply);
 	CHECK(reply->type == VB_CM_REPLY && reply->serial == command->serial);
 	arm(machine);
 	return reply->error;
 }
 
-void machine_owner_gone(struct machine *machine, struct vb_connect_owner *owner)
+void machine_process_ended(struct machine *machine, struct vb_connect_owner *owner, bool linked)
 {
-	vb_connect_owner_gone(machine->daemon, machine->sim->now, owner);
+	if (machine->hosted)
+		hosted_process_ended(machine, owner);
+	else if (linked)
+		vb_connect_owner_gone(machine->daemon, machine->sim->now, owner);
 	arm(machine);
+}
+
+void machine_check(struct machine *machine, bool empty)
+{
+	if (machine->hosted && empty)
+		hosted_check_empty(machine);
+	else if (machine->hosted)
+		hosted_check(machine);
+	if (machine->hosted || !empty)
+		return;
+	CHECK(vb_connect_count(machine->daemon) == 0);
+	CHECK(vb_connect_bound_count(machine->daemon) == 0);
+	CHECK(vb_connect_next_deadline(machine->daemon) == VB_TIME_NEVER);
 }
 
 struct vb_cm_address machine_address(const struct machine *machine, uint16_t port)

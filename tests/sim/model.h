@@ -6,6 +6,7 @@
  *   an atomic                           was done once if it succeeded, at most once if not
  *   any other work                      completed with an error, or its queue pair is gone; no byte outside its range changed,
  *                                       or outside its receive
+ *   any work                            completes in the time that its timeouts leave it
  */
 #ifndef VB_TESTS_SIM_MODEL_H
 #define VB_TESTS_SIM_MODEL_H
@@ -40,6 +41,7 @@ struct flow {
 	uint32_t operations;             /* that it has places for */
 	uint32_t posted, completed;      /* of `posted`, how many have been spoken for, in order */
 	uint32_t received;
+	vb_time progressed;              /* when work last completed, or was posted where there was none */
 	uint64_t counter_least, counter_most;
 };
 

@@ -70,6 +70,7 @@ static struct end *make_end(struct process *process, enum vb_rdmacm_state state)
 
 	CHECK(end);
 	end->process = process;
+	end->link = process->links;
 	end->state = state;
 	end->asked = VB_TIME_NEVER;
 	end->psn = sim_random(process->machine->sim) & 0xffffff;
@@ -84,6 +85,7 @@ static void make_queue_pair(struct end *end)
 
 	end->cq = sim_cq(host, FLOW_COMPLETIONS);
 	end->qp = sim_qp(host, IBV_QPT_RC, end->cq, end->cq, NULL);
+	end->qpn = machine_qpn(end->process->machine, &end->process->owner, end->qp->qpn);
 	CHECK(sim_to_init(end->qp, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC) == 0);
 }
 
@@ -241,7 +243,7 @@ static void ask(struct end *end)
 
 bool process_can_speak(const struct process *process)
 {
-	return process->alive && process->linked && now(process) >= process->asleep_until;
+	return process->alive && process->linked && machine_answers(process->machine) && now(process) >= process->asleep_until;
 }
 
 void process_connect(struct process *process, const struct machine *to, uint16_t port)
@@ -263,7 +265,7 @@ void process_connect(struct process *process, const struct machine *to, uint16_t
 		.source = machine_address(process->machine, 0),
 		.destination = end->destination,
 		.conn = {
-			.qpn = end->qp->qpn,
+			.qpn = end->qpn,
 			.starting_psn = end->psn,
 			.responder_resources = (uint8_t)(1 + sim_below(all->sim, 4)),
 			.initiator_depth = (uint8_t)(1 + sim_below(all->sim, 4)),
@@ -303,7 +305,7 @@ static struct end *make_child(struct process *process, const struct vb_cm_event 
 	end->peer = event->conn;
 	end->cookie = event->remote_cookie;
 	if (connection->active)
-		CHECK(event->conn.qpn == connection->active->qp->qpn && event->conn.starting_psn == connection->active->psn);
+		CHECK(event->conn.qpn == connection->active->qpn && event->conn.starting_psn == connection->active->psn);
 	return end;
 }
 
@@ -334,7 +336,7 @@ static bool has_news(const struct end *end)
 /* Its daemon waits for it no more. */
 static bool is_late(const struct process *process)
 {
-	return process->late || (!process->linked && process->machine->daemon &&
+	return process->late || (!process->linked && machine_has_daemon(process->machine) &&
 				 now(process) > process->machine->started + VB_CONNECT_ADOPTION);
 }
 
@@ -344,7 +346,7 @@ static const struct end *other_end(const struct end *end)
 	const struct connection *connection = end->connection;
 	const struct end *other = end->is_active ? connection->passive : connection->active;
 
-	if (!other || !other->qp || !end->qp || other->peer.qpn != end->qp->qpn || end->peer.qpn != other->qp->qpn)
+	if (!other || !other->qp || !end->qp || other->peer.qpn != end->qpn || end->peer.qpn != other->qpn)
 		return NULL;
 	return other;
 }
@@ -380,7 +382,7 @@ static void accept_request(struct end *end)
 	end->request = (struct vb_cm_command){
 		.verb = VB_CM_ACCEPT,
 		.conn = {
-			.qpn = end->qp->qpn,
+			.qpn = end->qpn,
 			.starting_psn = end->psn,
 			.responder_resources = end->peer.responder_resources,
 			.initiator_depth = end->peer.initiator_depth,
@@ -418,13 +420,13 @@ static void consider(struct end *end)
 	}
 }
 
-static struct end *find_queue_pair(struct programs *all, uint32_t qpn)
+static struct end *find_queue_pair(struct programs *all, const struct vb_cm_address *address, uint32_t qpn)
 {
 	for (unsigned i = 0; i < all->processes; i++) {
 		VB_LIST_FOR_EACH(node, &all->process[i].ends) {
 			struct end *end = vb_container_of(node, struct end, node);
 
-			if (end->qp && end->qp->qpn == qpn)
+			if (end->qp && end->qpn == qpn && memcmp(end->process->machine->host->address, address->gid, 16) == 0)
 				return end;
 		}
 	}
@@ -446,17 +448,18 @@ static void pair(struct end *active, struct end *passive)
 	connection->flow.b = to->qp;
 	connection->flow.b_cq = to->cq;
 	connection->is_paired = connection->was_paired = true;
+	world_counts.connections++;
 }
 
 /* The peer has accepted. */
 static void take_response(struct end *end, const struct vb_cm_event *event)
 {
-	struct end *passive = find_queue_pair(end->process->all, event->conn.qpn);
+	struct end *passive = find_queue_pair(end->process->all, &end->destination, event->conn.qpn);
 	int error;
 
 	if (passive) {
 		CHECK(passive->connection == end->connection && !passive->is_active);
-		CHECK(passive->peer.qpn == end->qp->qpn && passive->psn == event->conn.starting_psn);
+		CHECK(passive->peer.qpn == end->qpn && passive->psn == event->conn.starting_psn);
 		CHECK(number_in(&event->conn) == number_in(&passive->peer));
 	}
 	end->peer = event->conn;
@@ -584,10 +587,17 @@ static void link_to_daemon(struct process *process)
 			vb_container_of(node, struct end, node)->connection->is_excused = true;
 	process->late = false;
 	process->linked = true;
+	process->links++;
 	if (process->port != 0)
 		listen_at_port(process);
-	VB_LIST_FOR_EACH(node, &process->ends)
-		adopt(vb_container_of(node, struct end, node));
+	VB_LIST_FOR_EACH(node, &process->ends) {
+		struct end *end = vb_container_of(node, struct end, node);
+
+		/* Not those that this daemon told of meanwhile. */
+		if (end->link != process->links)
+			adopt(end);
+		end->link = process->links;
+	}
 	VB_LIST_FOR_EACH(node, &process->ends) {
 		struct end *end = vb_container_of(node, struct end, node);
 
@@ -618,6 +628,7 @@ void process_open(struct process *process, struct programs *all, struct machine 
 void process_start(struct process *process)
 {
 	CHECK(!process->alive);
+	world_counts.processes++;
 	vb_connect_owner_init(&process->owner);
 	process->alive = true;
 	process->linked = process->late = false;
@@ -628,8 +639,7 @@ void process_crash(struct process *process)
 {
 	VB_LIST_FOR_EACH(node, &process->ends)
 		free_end(vb_container_of(node, struct end, node));
-	if (process->linked)
-		machine_owner_gone(process->machine, &process->owner);
+	machine_process_ended(process->machine, &process->owner, process->linked);
 	CHECK(process->owner.count == 0 && vb_list_is_empty(&process->told));
 	process->alive = process->linked = false;
 }
@@ -704,10 +714,12 @@ static void serve_end(struct end *end)
 
 void process_serve(struct process *process, bool all)
 {
-	if (!process->alive || now(process) < process->asleep_until)
+	if (!process->alive || !machine_answers(process->machine) || now(process) < process->asleep_until)
 		return;
 	if (!process->linked) {
-		if (!process->machine->daemon || (!all && !chance(process, 4) && now(process) < process->machine->started + VB_SECONDS(1)))
+		if ((!all && !chance(process, 4) && now(process) < process->machine->started + VB_SECONDS(1)))
+			return;
+		if (!machine_link(process->machine, &process->owner))
 			return;
 		link_to_daemon(process);
 	}

@@ -28,6 +28,7 @@ struct process {
 	struct machine *machine;
 	bool alive;
 	bool linked;                     /* the daemon that lives knows it */
+	unsigned links;                  /* to how many daemons it has been */
 	bool late;                       /* it stood still for longer than a daemon waits for it */
 	vb_time asleep_until;
 	unsigned said;                   /* commands; the world sets it back */
@@ -41,9 +42,11 @@ struct end {
 	struct vb_list node;
 	struct process *process;
 	struct connection *connection;
+	unsigned link;                   /* the last of the process's that knows it */
 	enum vb_rdmacm_state state;
 	bool is_active;
 	uint32_t id, psn;
+	uint32_t qpn;                    /* as others call it */
 	struct vb_qp *qp;                /* NULL: none yet */
 	struct vb_cq *cq;
 	struct vb_cm_address source, destination;

@@ -13,6 +13,12 @@
 extern uint64_t world_seed;
 extern unsigned world_length;
 
+/* What the worlds of this run had. */
+struct world_counts {
+	uint64_t operations, succeeded, connections, processes, daemons;
+};
+extern struct world_counts world_counts;
+
 /* Of the condition that does not hold the seed is told, which plays it again. */
 #define CHECK(condition)                                                                                        \
 	do {                                                                                                    \
@@ -27,5 +33,6 @@ extern unsigned world_length;
 uint64_t world_engines_play(void);
 uint64_t world_processes_play(void);
 uint64_t world_daemon_play(void);
+uint64_t world_whole_play(void);
 
 #endif

@@ -21,17 +21,14 @@
 #include <unistd.h>
 
 #include "daemon/server.h"
-#include "io/event.h"
-#include "io/random.h"
 #include "io/unix_socket.h"
 #include "lib/descriptors.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
+#include "sim/seams.h"
 #include "sim/world.h"
 #include "wire/daemon_message.h"
 #include "wire/inquiry.h"
-
-#include "lib/own_clock.h" /* last: others have a `now` of their own */
 
 enum { PROGRAMS = 6, STEPS = 400, KEPT_PROBES = 64, TRIES = 6, PACKET = 24, PORT = 4791 };
 
@@ -59,44 +56,10 @@ static struct {
 	int sender[2];
 } world;
 
-/* ---- the wait for an event takes time of lib/own_clock.h ---- */
-
-void __real_vb_wait(struct vb_wait_item *items, unsigned count, vb_time deadline);
-void __wrap_vb_wait(struct vb_wait_item *items, unsigned count, vb_time deadline);
-
-/* What was sent over loopback is there, or a moment later. */
-void __wrap_vb_wait(struct vb_wait_item *items, unsigned count, vb_time deadline)
-{
-	bool readable = false;
-
-	__real_vb_wait(items, count, now + VB_MILLISECONDS(count > 0));
-	for (unsigned i = 0; i < count; i++)
-		readable |= items[i].readable;
-	if (!readable && deadline != VB_TIME_NEVER && deadline > now)
-		now = deadline;
-}
-
 static uint32_t below(uint32_t bound)
 {
 	world.random = world.random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 	return (uint32_t)(world.random >> 33) % bound;
-}
-
-/* In place of io/random.c. */
-uint64_t vb_random_u64(void)
-{
-	return (uint64_t)below(UINT32_MAX) << 32 | below(UINT32_MAX);
-}
-
-uint32_t vb_random_u32(void)
-{
-	return below(UINT32_MAX);
-}
-
-void vb_random_bytes(void *out, size_t length)
-{
-	for (size_t i = 0; i < length; i++)
-		((uint8_t *)out)[i] = (uint8_t)below(256);
 }
 
 /* ---- programs ---- */
@@ -107,7 +70,7 @@ static void hang_up(struct program *program)
 		close(program->fd);
 	program->fd = -1;
 	program->served = false;
-	program->next_try = now + vb_time_earlier(VB_MILLISECONDS(20) << program->tries, VB_SECONDS(1));
+	program->next_try = seam.now + vb_time_earlier(VB_MILLISECONDS(20) << program->tries, VB_SECONDS(1));
 	program->tries += program->tries < TRIES;
 }
 
@@ -241,9 +204,9 @@ static void report_probes(struct program *program)
 
 static void run_program(struct program *program)
 {
-	if (!program->alive || now < program->asleep_until)
+	if (!program->alive || seam.now < program->asleep_until)
 		return;
-	if (program->fd < 0 && now >= program->next_try)
+	if (program->fd < 0 && seam.now >= program->next_try)
 		greet(program);
 	listen_to_daemon(program);
 	take_packets(program);
@@ -289,7 +252,7 @@ static void kill_daemon(void)
 static void turn(void)
 {
 	if (world.server)
-		CHECK(!vb_server_turn(world.server, now));
+		CHECK(!vb_server_turn(world.server, seam.now));
 }
 
 /* ---- packets ---- */
@@ -345,7 +308,7 @@ static void daemon_is_reached(bool ipv6)
 
 static void pass(vb_time time)
 {
-	now += time;
+	seam.now += time;
 	turn();
 	for (unsigned i = 0; i < PROGRAMS; i++)
 		run_program(&world.program[i]);
@@ -389,7 +352,7 @@ static void step(void)
 {
 	struct program *program = &world.program[below(PROGRAMS)];
 
-	now += VB_MICROSECONDS(below(2000));
+	seam.now += VB_MICROSECONDS(below(2000));
 	switch (below(100)) {
 	case 0:
 	case 1:
@@ -413,7 +376,7 @@ static void step(void)
 		break;
 	case 8:
 		world.calm = false;
-		program->asleep_until = now + VB_MILLISECONDS(below(5000));
+		program->asleep_until = seam.now + VB_MILLISECONDS(below(5000));
 		break;
 	case 9:
 		if (!program->alive)
@@ -421,7 +384,7 @@ static void step(void)
 		break;
 	case 10:
 		if (!world.calm)
-			now += VB_MILLISECONDS(below(3000));
+			seam.now += VB_MILLISECONDS(below(3000));
 		break;
 	case 11:
 		if (below(4) == 0)
@@ -453,6 +416,7 @@ static void begin(void)
 	is_private = true;
 	memset(&world, 0, sizeof(world));
 	world.random = world_seed * UINT64_C(0x9e3779b97f4a7c15);
+	seam = (struct seam){.now = VB_SECONDS(1000), .draw = below};
 	for (unsigned i = 0; i < PROGRAMS; i++)
 		world.program[i] = (struct program){.fd = -1, .kept = {-1, -1, -1, -1, -1}};
 	world.sender[0] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Whole systems: two to four hosts with a daemon and up to three processes each, which connect with one another, on one host
- * or two, and work (program.h). Packets of queue pairs and messages of the connection managers share a network that loses,
+ * or two, and work (program.h). The daemons are the connection managers that verbenad runs, or verbenad itself (hosted.h).
+ * Packets of queue pairs and messages of the connection managers share a network that loses,
  * duplicates, reorders and damages them and falls apart; processes stand still, die and come back; daemons die and are
  * replaced. In the end
  *
@@ -11,15 +12,22 @@
  */
 #include <string.h>
 
+#include "lib/descriptors.h"
+#include "sim/hosted.h"
 #include "sim/program.h"
 #include "sim/world.h"
 
 enum { STEPS = 700, FIRST_PORT = 7000, NOBODYS_PORT = 6999 };
 
+/* Descriptors of verbenad, without its processes: the listener, epoll, netlink, a reserve, its sockets of two IP versions, a sender. Of a
+ * process: both ends of its connection, the sockets and the page of its slot at both ends, verbenad's own sockets. */
+enum { OF_DAEMON = 7, OF_PROCESS = 10 };
+
 struct world {
 	struct programs all;
 	uint32_t apart;                  /* bit i: host i is on the other side */
 	vb_time apart_until, together_until;
+	unsigned descriptors;            /* before it began; 0: there is no verbenad in it */
 	uint32_t lost_messages;          /* of a million, beside what is lost of all packets */
 };
 
@@ -66,11 +74,22 @@ static void fall_apart(struct world *world)
 	world->together_until = world->apart_until + VB_SECONDS(100);
 }
 
+/* So long that it counts as a network that has fallen apart. */
+static void stand_still(struct world *world, struct machine *machine)
+{
+	struct sim *sim = world->all.sim;
+
+	if (!machine->hosted || sim->now < world->together_until)
+		return;
+	machine_stand_still(machine, sim->now + VB_MILLISECONDS(1 + sim_below(sim, 5000)));
+	world->together_until = sim->now + VB_SECONDS(100);
+}
+
 /* ---- deaths ---- */
 
 static void kill_daemon(struct programs *all, struct machine *machine)
 {
-	if (!machine->daemon)
+	if (!machine_has_daemon(machine))
 		return;
 	for (unsigned i = 0; i < all->processes; i++)
 		if (all->process[i].machine == machine)
@@ -82,7 +101,7 @@ static void kill_daemon(struct programs *all, struct machine *machine)
 static void start_again(struct programs *all, bool everything)
 {
 	for (unsigned i = 0; i < all->machines; i++)
-		if (!all->machine[i].daemon && (everything || sim_below(all->sim, 8) == 0))
+		if (!machine_has_daemon(&all->machine[i]) && (everything || sim_below(all->sim, 8) == 0))
 			machine_start_daemon(&all->machine[i]);
 	for (unsigned i = 0; i < all->processes; i++)
 		if (!all->process[i].alive && (everything || sim_below(all->sim, 20) == 0))
@@ -119,6 +138,9 @@ static void disturb(struct world *world)
 	case 8:
 	case 9:
 		change_weather(world);
+		break;
+	case 10:
+		stand_still(world, machine);
 		break;
 	default:
 		break;
@@ -173,7 +195,7 @@ static bool is_adopting(const struct programs *all)
 	for (unsigned i = 0; i < all->processes; i++) {
 		const struct process *process = &all->process[i];
 
-		if (process->alive && !process->linked && process->machine->daemon && all->sim->now >= process->asleep_until)
+		if (process->alive && !process->linked && machine_answers(process->machine) && all->sim->now >= process->asleep_until)
 			return true;
 	}
 	return false;
@@ -230,6 +252,8 @@ static void settle(struct world *world)
 	sim->network.loss = sim->network.duplication = sim->network.reorder = sim->network.corruption = 0;
 	for (unsigned i = 0; i < all->processes; i++)
 		all->process[i].asleep_until = 0;
+	for (unsigned i = 0; i < all->machines; i++)
+		machine_stand_still(&all->machine[i], 0);
 	start_again(all, true);
 	while (is_busy(all)) {
 		CHECK(sim->now < limit);
@@ -242,6 +266,10 @@ static void settle(struct world *world)
 	}
 	for (unsigned i = 0; i < all->processes; i++)
 		process_check(&all->process[i]);
+	for (unsigned i = 0; i < all->machines; i++)
+		machine_check(&all->machine[i], false);
+	if (world->descriptors != 0)
+		CHECK(count_descriptors() <= world->descriptors + all->machines * OF_DAEMON + all->processes * OF_PROCESS);
 }
 
 static void end_all(struct programs *all)
@@ -254,14 +282,12 @@ static void end_all(struct programs *all)
 	}
 	sim_run_to(all->sim, all->sim->now + VB_SECONDS(200));
 	for (unsigned i = 0; i < all->machines; i++) {
-		CHECK(vb_connect_count(all->machine[i].daemon) == 0);
-		CHECK(vb_connect_bound_count(all->machine[i].daemon) == 0);
-		CHECK(vb_connect_next_deadline(all->machine[i].daemon) == VB_TIME_NEVER);
+		machine_check(&all->machine[i], true);
 		machine_close(&all->machine[i]);
 	}
 }
 
-uint64_t world_processes_play(void)
+static uint64_t play(unsigned descriptors)
 {
 	static struct world world;
 	struct programs *all = &world.all;
@@ -270,11 +296,14 @@ uint64_t world_processes_play(void)
 
 	memset(&world, 0, sizeof(world));
 	all->sim = sim;
+	world.descriptors = descriptors;
+	if (descriptors != 0)
+		hosted_use(sim);
 	sim->network.filter = passes;
 	sim->network.filter_context = &world;
 	all->machines = 2 + sim_below(sim, MOST_MACHINES - 1);
 	for (unsigned i = 0; i < all->machines; i++) {
-		machine_open(&all->machine[i], sim, world_seed % 2, process_tell);
+		machine_open(&all->machine[i], sim, world_seed % 2, descriptors != 0, process_tell);
 		for (unsigned more = 1 + sim_below(sim, MOST_PROCESSES / MOST_MACHINES); more > 0; more--, all->processes++)
 			process_open(&all->process[all->processes], all, &all->machine[i],
 				     sim_below(sim, 4) == 0 ? 0 : (uint16_t)(FIRST_PORT + all->processes));
@@ -291,5 +320,26 @@ uint64_t world_processes_play(void)
 	end_all(all);
 	packets = sim->packets_sent;
 	sim_destroy(sim);
+	return packets;
+}
+
+uint64_t world_processes_play(void)
+{
+	return play(0);
+}
+
+uint64_t world_whole_play(void)
+{
+	static bool is_inside;
+	unsigned before;
+	uint64_t packets;
+
+	if (!is_inside)
+		hosted_enter(MOST_MACHINES);
+	is_inside = true;
+	before = count_descriptors();
+	packets = play(before);
+	hosted_use(NULL);
+	CHECK(count_descriptors() == before);
 	return packets;
 }
