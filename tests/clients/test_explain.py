@@ -176,8 +176,7 @@ class Explain(ClientCase):
     @across(["lo_v4"])
     def test_file(self):
         """--explain=FILE appends; a program that does nothing wrong is not spoken of."""
-        path = os.path.join("/tmp", "verbena-explain-%d" % os.getpid())
-        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
+        path = os.path.join(self.network.home, "explained")
         good = self.client.run(clients.staged.verbena, "run", "--explain=" + path, which("ibv_devinfo"))
         self.assertEqual(good.code, 0, good)
         self.assertEqual(os.path.getsize(path) if os.path.exists(path) else 0, 0)

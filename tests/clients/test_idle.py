@@ -3,7 +3,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import time
 
@@ -31,13 +30,6 @@ def switches_of(pid):
 
 
 class Idle(ClientCase):
-    def stage(self, name):
-        target = os.path.join(clients.staged.root, name)
-        if not os.path.exists(target):
-            shutil.copy2(os.path.join(clients.staged.build, "bench", name), target)
-            os.chmod(target, 0o755)
-        return target
-
     def switches(self):
         found = {}
         for host in {self.server, self.client}:
@@ -60,7 +52,7 @@ class Idle(ClientCase):
 
     def connected(self, environment, count):
         """By librdmacm."""
-        program = self.stage("idle_connections")
+        program = clients.staged.program("idle_connections")
         server = self.server.start(program, "serve", self.address, environment=environment)
         self.until(lambda: "ready" in server.output(), server.output)
         client = self.client.start(program, self.address, str(count), "hold", environment=environment)
@@ -70,7 +62,7 @@ class Idle(ClientCase):
 
     def queue_pairs(self, environment, count):
         """By verbs alone."""
-        program = self.stage("many_queue_pairs")
+        program = clients.staged.program("many_queue_pairs")
         server = self.server.start(program, "serve", self.device, str(self.gids[0]), environment=environment)
         self.until(lambda: server.listens(18521), server.output)
         client = self.client.start(program, self.address, self.device, str(self.gids[1]), "idle", "64", str(count), "1", "600",

@@ -10,7 +10,7 @@ import time
 import zlib
 
 from pylib import clients
-from pylib.clients import perftest_rows, pingpong_figures, remove_xrc_files, which
+from pylib.clients import busy, perftest_rows, pingpong_figures, which
 from pylib.fabric import FabricCase
 
 RING = """Switch 4 "S1"
@@ -62,8 +62,6 @@ def vcrc(frame):
 
 
 class InfiniBand(FabricCase):
-    POLLS = True
-
     def subnet(self, topology=None, first=(), second=()):
         self.pair(topology, first, second)
         self.server, self.client, self.address = self.left, self.right, "10.77.0.1"
@@ -125,10 +123,10 @@ class InfiniBand(FabricCase):
         self.assertGreaterEqual(min(received, sent), 1500)
         self.assertLess(abs(sent - switch_received) + abs(received - switch_sent), 100, (own, the_switch))
 
+    @busy(2)
     def test_perftest(self):
         """perftest without a GID; and between two processes of one host, by the LID that is their own."""
-        remove_xrc_files()
-        self.addCleanup(remove_xrc_files)
+        self.network.own_tmp()    # the file that names the XRC domain
         self.subnet()
         for tool, options in (("send_bw", "-n 500"), ("write_bw", "-n 500"), ("read_bw", "-n 200 -b"), ("write_bw", "-q 4 -n 100"),
                               ("send_lat", "-n 200"), ("write_lat", "-n 100"), ("read_lat", "-n 200"), ("atomic_bw", "-n 200"),
@@ -597,6 +595,7 @@ class InfiniBand(FabricCase):
             self.assertTrue(process.running(), process.output()[-500:])
             self.assert_no_complaint(process.output())
 
+    @busy(2)
     def test_a_cable_is_cut(self):
         """Three switches in a ring, the cable between two of them is cut under ib_write_bw: opensm routes by the third, and nothing is lost."""
         self.subnet(RING, ("--as", "A"), ("--as", "B"))

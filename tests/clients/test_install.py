@@ -152,6 +152,8 @@ class Install(Installing):
 
 @expand
 class Demo(Installing):
+    CORES = 2    # two programs that talk to each other, within a minute each
+
     @across(["lo_v4"])
     def test_demo(self):
         """`verbena demo` of an installation, as an ordinary user: both programs work, and the summary says with what."""

@@ -14,7 +14,7 @@ import termios
 import time
 
 from pylib import clients
-from pylib.clients import TCP_PORT, WIRE, ClientCase, across, expand, remove_xrc_files, which
+from pylib.clients import TCP_PORT, WIRE, ClientCase, across, expand, which
 from pylib.hosts import ORDINARY_UID, PATIENCE
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -112,8 +112,7 @@ class Resources(Looking):
     @across(["lo_v4"])
     def test_extended_connections(self):
         """Queue pairs of XRC, one of which has neither domain nor completion queue; the columns make room for their names."""
-        remove_xrc_files()
-        self.addCleanup(remove_xrc_files)
+        self.network.own_tmp()    # the file that names the XRC domain
         server = self.server.start(which("ibv_xsrq_pingpong"), "-d", self.device, "-g", str(self.gids[0]), "-p", str(TCP_PORT))
         self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
         row = self.told("res", "--pid", str(server.pid), host=self.server)[0]

@@ -10,7 +10,7 @@ receive queue and the socket at once.
 
 import signal
 
-from pylib.clients import MAIN_PLACES, PLACES, TCP_PORT, ClientCase, add, perftest_rows, remove_xrc_files, which
+from pylib.clients import MAIN_PLACES, PLACES, TCP_PORT, ClientCase, add, busy, perftest_rows, which
 
 MTUS = (256, 512, 1024, 2048, 4096)
 
@@ -84,7 +84,7 @@ XRC = {
 
 
 class Perftest(ClientCase):
-    POLLS = True
+    CORES = 1
 
     def argv(self, tool, transport, options, gid):
         argv = [which("ib_" + tool), "-F", "-d", self.device, "-x", str(gid)] + options.split()
@@ -95,8 +95,7 @@ class Perftest(ClientCase):
 
     def perftest(self, tool, transport, options):
         if transport == "XRC":
-            remove_xrc_files()
-            self.addCleanup(remove_xrc_files)
+            self.network.own_tmp()    # the file that names the XRC domain
         before = self.datagrams(self.client)
         server, client = self.exchange(self.argv(tool, transport, options, self.gids[0]),
                                        self.argv(tool, transport, options, self.gids[1]) + [self.address])
@@ -125,6 +124,11 @@ class Perftest(ClientCase):
                 self.assertLess(row[2], 1e6, client)
                 self.assertLessEqual(row[2], row[3], client)
 
+    @busy(2)
+    def in_turns(self, *how):
+        """As perftest, where each waits for the other's answer."""
+        self.perftest(*how)
+
     def run_infinitely(self, tool, transport, options):
         """Reports once per period until interrupted."""
         words = options + " --run_infinitely -D 1"
@@ -143,7 +147,8 @@ class Perftest(ClientCase):
 
 
 def add_case(tool, transport, case, options, place):
-    add(Perftest, "test_%s_%s__%s__%s" % (tool, transport, case, place), place, Perftest.perftest, tool, transport, options)
+    function = Perftest.in_turns if tool.endswith("_lat") else Perftest.perftest
+    add(Perftest, "test_%s_%s__%s__%s" % (tool, transport, case, place), place, function, tool, transport, options)
 
 
 for place, where in PLACES.items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The five ibv_*_pingpong programs of the distribution, in every place, with their options."""
 
-from pylib.clients import ALL_PLACES, PLACES, ClientCase, add, pingpong_figures, remove_xrc_files, which
+from pylib.clients import ALL_PLACES, PLACES, ClientCase, add, pingpong_figures, which
 
 # name: options. Defaults are 1000 iterations of 4096 bytes (UD: 1024, whatever its help says).
 RC = {
@@ -57,7 +57,7 @@ BIG_MTU = {"mtu_2048": "-m 2048 -c", "mtu_4096": "-m 4096 -c -s 65536"}
 
 
 class PingPong(ClientCase):
-    POLLS = True
+    CORES = 1
 
     def pingpong(self, kind, options):
         program = which("ibv_%s_pingpong" % kind)
@@ -88,8 +88,7 @@ class PingPong(ClientCase):
             self.assertLessEqual(queue_pairs, iterations)
 
     def extended(self, options):
-        remove_xrc_files()
-        self.addCleanup(remove_xrc_files)
+        self.network.own_tmp()    # the file that names the XRC domain
         base = [which("ibv_xsrq_pingpong"), "-d", self.device, "-m", "1024"] + options.split()
         before = self.datagrams(self.client)
         server, client = self.exchange(base + ["-g", str(self.gids[0])],

@@ -173,9 +173,7 @@ class View(ViewCase):
     @across(["lo_v4"])
     def test_a_directory_that_others_can_write_to(self):
         """It is not used, whoever made it: names in /tmp can be guessed."""
-        directory = "/tmp/verbena-%d" % self.network.uid
-        if not os.path.exists(directory):
-            self.addCleanup(shutil.rmtree, directory, True)
+        self.network.own_tmp()
         open_to_all = os.path.join(self.network.runtime, "verbena-%d" % self.network.uid)
         os.mkdir(open_to_all)
         os.chmod(open_to_all, 0o777)

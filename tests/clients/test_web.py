@@ -114,16 +114,19 @@ class Web(ClientCase):
         script = ("ibv_rc_pingpong -d roce_lo -g 0 -p 18600 & "
                   "while ! grep -q ':48A8 ' /proc/net/tcp /proc/net/tcp6; do sleep 0.01; done; "
                   "ibv_rc_pingpong -d roce_lo -g 0 -p 18600 -n 1000 localhost; rping -c -a 127.0.0.1 -p 7777 -C 1; sleep 600")
+        self.network.own_tmp()
         page = Page(self, self.client, "--", "sh", "-c", script, environment=WIRE)
+
+        def kept():
+            return [name for name in os.listdir(self.network.tmp) if name.startswith("verbena-web-")]
 
         def explained():
             return [row["text"] for row in page.state()["records"]["explanations"] if "7777" in row["text"]]
         self.until(explained, page.process.output)
-        folders = [name for name in os.listdir("/tmp") if name.startswith("verbena-web-")]
+        self.assertEqual(len(kept()), 1)
         page.process.signal(signal.SIGTERM)
         self.assertFalse(page.process.wait(30).timed_out)
-        left = [name for name in os.listdir("/tmp") if name in folders]
-        self.assertLess(len(left), len(folders), "its folder is taken away")
+        self.assertEqual(kept(), [])
 
     @across(["lo_v4"])
     def test_ladder(self):

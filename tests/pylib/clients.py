@@ -5,7 +5,6 @@ A case is a method of a ClientCase subclass whose name carries its place; `acros
 place. Each case has network namespaces of its own, so any number of cases can run side by side.
 """
 
-import contextlib
 import json
 import os
 import re
@@ -125,6 +124,14 @@ class ClientCase(unittest.TestCase):
                     self.fail("a complaint: %s\n\n%s" % (line, out))
 
 
+def busy(cores):
+    """Decorator: the programs of this case keep so many cores busy (pylib.cases), whatever its class says."""
+    def mark(function):
+        function.cores = cores
+        return function
+    return mark
+
+
 def across(places):
     """Decorator: a function(self) that runs in each place, as test methods NAME__PLACE."""
     def mark(function):
@@ -152,15 +159,10 @@ def add(cls, name, place, function, *arguments):
         function(self, *arguments)
     method.__name__ = name
     method.__doc__ = function.__doc__
+    if hasattr(function, "cores"):
+        method.cores = function.cores
     assert not hasattr(cls, name), name
     setattr(cls, name, method)
-
-
-def remove_xrc_files():
-    """The files by which ibv_xsrq_pingpong and perftest name their XRC domains: those of another user would be in the way."""
-    for name in ("xrc_domain", "xrc_domain_client", "xrc_domain_server"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join("/tmp", name))
 
 
 def pingpong_figures(out):

@@ -2,7 +2,6 @@
 """Hosts at a software InfiniBand fabric, with the distribution's own opensm."""
 
 import os
-import shutil
 import tempfile
 
 from pylib import clients
@@ -12,9 +11,8 @@ from pylib.clients import ClientCase
 class FabricCase(ClientCase):
     def setUp(self):
         super().setUp()
-        self.scratch = tempfile.mkdtemp(prefix="verbena-fabric-")
+        self.scratch = tempfile.mkdtemp(prefix="fabric-", dir=self.network.runtime)
         os.chown(self.scratch, self.network.uid, self.network.uid)
-        self.addCleanup(shutil.rmtree, self.scratch, True)
 
     def write(self, name, text):
         path = os.path.join(self.scratch, name)

@@ -18,6 +18,7 @@ import atexit
 import itertools
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -88,6 +89,18 @@ class Staged:
                     os.chmod(target, 0o755)
         self.verbena = os.path.join(self.root, "bin", "verbena")
         self.library = os.path.join(self.root, "lib")
+        self.lock = threading.Lock()
+
+    def program(self, name):
+        """A program of bench/ as well. It appears whole: another case may be about to start it, or to copy all that is here."""
+        target = os.path.join(self.root, name)
+        with self.lock:
+            if not os.path.exists(target):
+                with tempfile.TemporaryDirectory(prefix="verbena-stage-") as beside:
+                    copy = shutil.copy2(os.path.join(self.build, "bench", name), beside)
+                    os.chmod(copy, 0o755)
+                    os.rename(copy, target)
+        return target
 
 
 class Result:
@@ -184,6 +197,8 @@ class Host:
             # Each program is a session, and where sessions are scheduling groups (sched(7): autogroup) its niceness counts within it alone.
             group = 'echo "$0" 2>/dev/null >/proc/self/autogroup; exec nice -n "$0" "$@"'
             inside += ["sh", "-c", group, str(self.network.niceness)]
+        if self.network.tmp:
+            inside += ["sh", "-c", self.network.mounts(), "sh"]
         if self.network.own_names:
             inside += ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', self.name]
         if privileged:
@@ -194,7 +209,7 @@ class Host:
         return inside + drop
 
     def environment(self, more=None):
-        environment = {"PATH": SYSTEM_PATH, "HOME": "/tmp", "LANG": "C.UTF-8", "VERBENA_IDLE_SECONDS": "1",
+        environment = {"PATH": SYSTEM_PATH, "HOME": self.network.home, "LANG": "C.UTF-8", "VERBENA_IDLE_SECONDS": "1",
                        "XDG_RUNTIME_DIR": self.network.runtime}
         if self.network.staged:
             environment["LD_LIBRARY_PATH"] = self.network.staged.library
@@ -289,8 +304,9 @@ class Network:
         self.own_names = False           # hosts all have the machine's name unless asked for
         self.hosts = []
         self.uid = os.geteuid() if os.environ.get("VERBENA_TEST_INSIDE") else ORDINARY_UID
-        self.runtime = tempfile.mkdtemp(prefix="verbena-run-")
-        os.chown(self.runtime, self.uid, self.uid)
+        # Of this user's own, and new: what a program finds or leaves at home is no other's.
+        self.runtime, self.home = self.folder("run"), self.folder("home")
+        self.tmp = None
 
     def __enter__(self):
         with _living_lock:
@@ -299,6 +315,28 @@ class Network:
 
     def __exit__(self, *_):
         self.close()
+
+    def folder(self, what):
+        path = tempfile.mkdtemp(prefix="verbena-%s-" % what)
+        os.chown(path, self.uid, self.uid)
+        return path
+
+    def own_tmp(self):
+        """From now on programs here have a /tmp of their own: for those that put files of fixed names there, where another user's,
+        or a run's beside ours, would be in the way. Of the machine's they see what is staged and this network's folders."""
+        if not self.tmp:
+            self.tmp = self.folder("tmp")
+            for path in self.kept():
+                os.mkdir(os.path.join(self.tmp, os.path.basename(path)))
+
+    def kept(self):
+        return [self.runtime, self.home] + ([self.staged.root] if self.staged else [])
+
+    def mounts(self):
+        """In the mount namespace that `ip netns exec` makes for each program."""
+        binds = ["mount --bind %s %s" % (shlex.quote(path), shlex.quote(os.path.join(self.tmp, os.path.basename(path))))
+                 for path in self.kept()]
+        return " && ".join([*binds, "mount --rbind %s /tmp" % shlex.quote(self.tmp), 'exec "$@"'])
 
     def host(self):
         name = "vb-%d-%d" % (os.getpid(), next(_serial))
@@ -336,7 +374,9 @@ class Network:
                     system("ip", "netns", "del", host.name)
                 except HostError:
                     pass
-        shutil.rmtree(self.runtime, True)
+        for path in (self.runtime, self.home, self.tmp):
+            if path:
+                shutil.rmtree(path, True)
 
 
 def close_all():
