@@ -69,17 +69,23 @@ class MesonTests:
     def __init__(self, path, jobs, report):
         self.path, self.jobs, self.report = path, jobs, report
 
-    def names(self, suites, pattern, without=(), only=("",)):
-        """Tests that belong to one of the suites, by meson's own name."""
+    def chosen(self, suites, pattern, without=(), only=("",)):
+        """Tests that belong to one of the suites, as meson describes them."""
         listed = json.loads(subprocess.run(["meson", "introspect", "--tests", self.path], check=True, text=True,
                                            capture_output=True).stdout)
-        chosen = []
         for test in listed:
             mine = {suite.split(":")[-1] for suite in test["suite"]}
             if mine & set(suites) and (not pattern or pattern in test["name"]) \
                     and not test["name"].startswith(tuple(without)) and test["name"].startswith(tuple(only)):
-                chosen.append(test["name"])
-        return sorted(set(chosen))
+                yield test
+
+    def names(self, *which):
+        """By meson's own name."""
+        return sorted({test["name"] for test in self.chosen(*which)})
+
+    def depends(self, *which):
+        """What must be built for them: meson's ids of programs and libraries."""
+        return {target for test in self.chosen(*which) for target in test["depends"]}
 
     def run(self, suites, pattern=None, environment=None, wrapper=(), slower=1, without=(),
             only=("",)):
