@@ -10,6 +10,8 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 enum { PATIENCE_SECONDS = 30, PATIENCE_MS = PATIENCE_SECONDS * 1000 };
@@ -32,6 +34,35 @@ static inline void patience_rest(int64_t waiting_since)
 		sched_yield();
 	else
 		nanosleep(&nap, NULL);
+}
+
+/* One of two threads that answer each other thousands of times, and how long it has waited for the other. The answer
+ * comes within microseconds, or once the other is given a processor: then we sleep, because where many want one, those
+ * who yield come last and those who wake come soon. A limit on all turns together would be one on how many others want
+ * it; the limit is on each. */
+struct patience_turn {
+	int64_t since;
+	unsigned tries;
+};
+
+static inline void patience_turn_is_ours(struct patience_turn *turn)
+{
+	*turn = (struct patience_turn){0};
+}
+
+static inline void patience_turn_is_theirs(struct patience_turn *turn)
+{
+	const struct timespec nap = {.tv_nsec = 50000};
+
+	if (++turn->tries % 256 != 0)
+		return;
+	if (turn->since == 0) {
+		turn->since = patience_clock();
+	} else if (patience_clock() - turn->since > 4 * PATIENCE_MS) {
+		fprintf(stderr, "the other thread does not answer\n");
+		abort();
+	}
+	nanosleep(&nap, NULL);
 }
 
 /* Evaluates the condition until it holds, and gives it: false if time is up. It is asked once more after that, for

@@ -4,10 +4,9 @@
  * it leaves everything alone that is not plain, and that the two go together, in one thread and in two at once.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "lib/patience.h"
 #include "pair.h"
 
 static struct pair pair;
@@ -347,16 +346,6 @@ static void acknowledgements_let_others_begin(void **state)
 
 /* ---- two threads ---- */
 
-static double limit;
-
-static double seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static bool take(struct process *p, struct vb_cq *cq, struct ibv_wc *wc, unsigned turn)
 {
 	bool more;
@@ -371,13 +360,11 @@ static bool take(struct process *p, struct vb_cq *cq, struct ibv_wc *wc, unsigne
 
 static void wait_for(struct process *p, struct vb_cq *cq, uint64_t wr_id, unsigned turn)
 {
+	struct patience_turn other = {0};
 	struct ibv_wc wc;
 
-	while (!take(p, cq, &wc, turn)) {
-		if (seconds() > limit)
-			abort();
-		sched_yield();
-	}
+	while (!take(p, cq, &wc, turn))
+		patience_turn_is_theirs(&other);
 	if (wc.status != IBV_WC_SUCCESS || wc.wr_id != wr_id)
 		abort();
 }
@@ -416,7 +403,6 @@ static void two_that_talk(void **state)
 
 	(void)state;
 	begin(NULL);
-	limit = seconds() + 120;
 	assert_int_equal(pair_receive(b, 4096, 64, 0), 0);
 	assert_int_equal(pthread_create(&threads[0], NULL, talk, a), 0);
 	assert_int_equal(pthread_create(&threads[1], NULL, talk, b), 0);

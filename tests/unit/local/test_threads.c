@@ -7,31 +7,26 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "lib/patience.h"
 #include "pair.h"
 
 static struct pair pair;
 static struct process *const a = &pair.process[0], *const b = &pair.process[1];
 
-enum { MESSAGES = 3000, WINDOW = 32, SPACE = 16384, REGISTRATIONS = 1000, STREAM = WINDOW * 1000 };
+enum { MESSAGES = 3000, WINDOW = 32, SPACE = 16384, REGISTRATIONS = 1000, FEWEST = 20, STREAM = WINDOW * 1000 };
 
-static double seconds(void)
+static _Thread_local struct patience_turn turn;
+
+/* Others may have come first wherever we let them: so often, or, where so many want a processor that each time takes long, for so long. */
+enum { LONG_ENOUGH_MS = 20000, A_MOMENT_MS = 50 };
+
+static void let_others(unsigned times)
 {
-	struct timespec t;
+	int64_t began = patience_clock();
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static double limit;
-
-static void check_time(void)
-{
-	if (seconds() > limit) {
-		fprintf(stderr, "still not done\n");
-		abort();
-	}
+	for (unsigned i = 0; i < times && patience_clock() - began < A_MOMENT_MS; i++)
+		sched_yield();
 }
 
 static bool serve(struct process *p)
@@ -105,8 +100,10 @@ static void *live(void *argument)
 	while (completed < each * MESSAGES || received < MESSAGES) {
 		while (posted < MESSAGES && posted - completed / each < WINDOW)
 			post_message(p, posted++);
-		if (!serve(p))
-			sched_yield();
+		if (serve(p))
+			patience_turn_is_ours(&turn);
+		else
+			patience_turn_is_theirs(&turn);
 		received = check_receives(p, received);
 		while (pair_poll(&p->send_cq, &wc)) {
 			if (wc.status != IBV_WC_SUCCESS || wc.wr_id != completed / each) {
@@ -115,14 +112,14 @@ static void *live(void *argument)
 			}
 			completed++;
 		}
-		check_time();
 	}
 	/* The peer may still need us. */
 	__atomic_fetch_add(&p->seed, 1, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&p->other->seed, __ATOMIC_SEQ_CST) % 2 == 0) {
-		serve(p);
-		check_time();
-		sched_yield();
+		if (serve(p))
+			patience_turn_is_ours(&turn);
+		else
+			patience_turn_is_theirs(&turn);
 	}
 	return NULL;
 }
@@ -131,7 +128,6 @@ static void run_both(void *(*one)(void *), void *(*two)(void *))
 {
 	pthread_t threads[2];
 
-	limit = seconds() + 120;
 	assert_int_equal(pthread_create(&threads[0], NULL, one, a), 0);
 	assert_int_equal(pthread_create(&threads[1], NULL, two, b), 0);
 	for (unsigned i = 0; i < 2; i++)
@@ -177,14 +173,15 @@ static void attend(struct process *p, bool posted)
 {
 	bool more = posted || vb_local_has_work(p->local) || vb_local_is_stalled(p->local);
 
-	if (!more)
-		sched_yield();
+	if (more)
+		patience_turn_is_ours(&turn);
+	else
+		patience_turn_is_theirs(&turn);
 	while (more) {
 		vb_lock_take(&p->qp->lock);
 		vb_local_serve(p->qp, p->local, pair.now, &more);
 		vb_lock_release(&p->qp->lock);
 	}
-	check_time();
 }
 
 /* Each waits until the one before it is acknowledged. */
@@ -267,11 +264,11 @@ static void *write_by_any_key(void *argument)
 		uint32_t key = __atomic_load_n(&offered_key, __ATOMIC_SEQ_CST);
 		unsigned refused_before = refused;
 
-		check_time();
 		if (key == 0) {
-			sched_yield();
+			patience_turn_is_theirs(&turn);
 			continue;
 		}
+		patience_turn_is_ours(&turn);
 		if (key == 1)
 			break;
 		memset(p->arena, 0xff, 4096);
@@ -299,28 +296,27 @@ static void *register_and_deregister(void *argument)
 	struct vb_region_info info = {.kind = VB_REGION_MR, .pd = &p->pd, .start = (uintptr_t)p->arena, .length = 4096,
 				      .iova = (uintptr_t)p->arena, .access = PAIR_ACCESS};
 
-	for (unsigned i = 0; i < REGISTRATIONS; i++) {
+	int64_t began = patience_clock();
+
+	for (unsigned i = 0; i < REGISTRATIONS && (i < FEWEST || patience_clock() - began < LONG_ENOUGH_MS); i++) {
 		uint32_t key;
 
 		if (vb_region_register(p->memory, &info, &key) != 0)
 			abort();
 		__atomic_store_n(&offered_key, key, __ATOMIC_SEQ_CST);
 		/* The first is there until it was used; the others go at any time. */
-		for (unsigned k = 0; i == 0 ? __atomic_load_n(&landed, __ATOMIC_SEQ_CST) == 0 : k < i % 20; k++) {
-			sched_yield();
-			check_time();
-		}
+		while (i == 0 && __atomic_load_n(&landed, __ATOMIC_SEQ_CST) == 0)
+			patience_turn_is_theirs(&turn);
+		let_others(i % 20);
 		if (vb_region_deregister(p->memory, key) != 0)
 			abort();
 		/* Ours alone from now on: whoever still writes is caught here, or by ThreadSanitizer. */
 		memset(p->arena, 0, 4096);
-		for (unsigned k = 0; k < 4; k++)
-			sched_yield();
+		let_others(4);
 		for (unsigned k = 0; k < 4096; k++)
 			if (p->arena[k] != 0)
 				abort();
 		__atomic_store_n(&offered_key, 0, __ATOMIC_SEQ_CST);
-		check_time();
 	}
 	__atomic_store_n(&offered_key, 1, __ATOMIC_SEQ_CST);
 	return NULL;
@@ -352,7 +348,6 @@ static void *write_until_it_fails(void *argument)
 	while (__atomic_load_n(&offered_key, __ATOMIC_SEQ_CST) == 0) {
 		struct ibv_wc wc;
 
-		check_time();
 		if (vb_send_queue_count(&p->qp->send) < 16)
 			pair_send(p, IBV_WR_RDMA_WRITE, 0, 65536, 0, 0, IBV_SEND_SIGNALED);
 		serve(p);
@@ -366,17 +361,14 @@ static void *end_and_look(void *argument)
 {
 	struct process *p = argument;
 
-	while (__atomic_load_n(&p->arena[65535], __ATOMIC_ACQUIRE) == 0) {
-		check_time();
-		sched_yield();
-	}
+	while (__atomic_load_n(&p->arena[65535], __ATOMIC_ACQUIRE) == 0)
+		patience_turn_is_theirs(&turn);
 	if (pair.xrc)
 		pair_drop_srq(p, 0);
 	else if (pair_to(p, IBV_QPS_ERR) != 0)
 		abort();
 	memset(p->arena, 0, 65536);
-	for (unsigned i = 0; i < 200; i++)
-		sched_yield();
+	let_others(200);
 	for (unsigned i = 0; i < 65536; i++)
 		if (p->arena[i] != 0)
 			abort();

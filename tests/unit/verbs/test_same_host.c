@@ -67,10 +67,26 @@ static uint32_t number_in_proc(void)
 }
 
 #ifndef __SANITIZE_THREAD__
-/* Nanoseconds that the threads of a process have run, all together. */
-static unsigned long long run_time(uint32_t pid)
+/* A value in a file of /proc that says how a thread is. */
+static bool read_task(uint32_t pid, const char *thread, const char *file_name, const char *format, void *value)
 {
 	char path[512];
+	FILE *file;
+	bool found;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%s/%s", (int)pid, thread, file_name);
+	file = fopen(path, "r");
+	found = file && fscanf(file, format, value) == 1;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* Nanoseconds on a processor, of all threads; and whether all of them sleep. One that is ready to run and is not given a processor
+ * spends no time either. */
+static unsigned long long run_time(uint32_t pid, bool *all_sleep)
+{
+	char path[64], state;
 	unsigned long long sum = 0, one;
 	struct dirent *entry;
 	DIR *tasks;
@@ -78,33 +94,28 @@ static unsigned long long run_time(uint32_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	tasks = opendir(path);
 	assert_non_null(tasks);
+	*all_sleep = true;
 	while ((entry = readdir(tasks)) != NULL) {
-		FILE *file;
-
-		snprintf(path, sizeof(path), "/proc/%d/task/%s/schedstat", (int)pid, entry->d_name);
-		file = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
-		if (!file)
+		if (entry->d_name[0] == '.')
 			continue;
-		if (fscanf(file, "%llu", &one) == 1)
+		if (read_task(pid, entry->d_name, "schedstat", "%llu", &one))
 			sum += one;
-		fclose(file);
+		if (read_task(pid, entry->d_name, "stat", "%*d (%*[^)]) %c", &state))
+			*all_sleep &= state == 'S';
 	}
 	closedir(tasks);
 	return sum;
 }
 
-static char state_of_process(uint32_t pid)
+/* Did no thread of it run, or want to, for so long? */
+static bool rested(uint32_t pid, useconds_t microseconds, unsigned long long *spent)
 {
-	char path[64], state = '?';
-	FILE *file;
+	bool slept, sleeps;
+	unsigned long long before = run_time(pid, &slept);
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	file = fopen(path, "r");
-	if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-		state = '?';
-	if (file)
-		fclose(file);
-	return state;
+	usleep(microseconds);
+	*spent = run_time(pid, &sleeps);
+	return slept && sleeps && *spent == before;
 }
 #endif
 
@@ -432,16 +443,15 @@ static void a_target_does_nothing(void **state)
 	struct card other, name = {0};
 	struct ibv_sge sge;
 	unsigned long long before;
+	bool sleeps;
 	int fd, status;
 	pid_t child = start(lie_still, &fd);
 
 	(void)state;
 	open_half(&world, &pair, PARENT, &options, fd, &other);
 	talk(fd, &name, &name);
-	assert_true(eventually(state_of_process(name.qpn) == 'S'));
-	/* It may have been on its way to sleep still. */
-	for (before = 0; before != run_time(name.qpn); usleep(100000))
-		before = run_time(name.qpn);
+	/* It may be on its way to sleep still, and wait for a processor on it. */
+	assert_true(eventually(rested(name.qpn, 100000, &before)));
 	for (unsigned i = 0; i < 10000; i++) {
 		struct ibv_send_wr wr = half_request(&pair, PARENT, &other, i % 4 == 3 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, &sge,
 						     0, i % 2 ? 8 : 4096);
@@ -450,7 +460,7 @@ static void a_target_does_nothing(void **state)
 		pair_post(&pair, PARENT, &wr);
 		expect_completion(pair.cq[PARENT], i, i % 4 == 3 ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE);
 	}
-	assert_int_equal(run_time(name.qpn), before);
+	assert_int_equal(run_time(name.qpn, &sleeps), before);
 
 	assert_int_equal(kill(child, SIGSTOP), 0);
 	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
@@ -473,8 +483,7 @@ static void nobody_wakes_without_reason(void **state)
 	struct world world;
 	struct pair pair;
 	struct card other, name = {0};
-	unsigned long long before;
-	bool still = false;
+	unsigned long long spent;
 	int fd;
 	pid_t child = start(lie_still, &fd);
 
@@ -482,12 +491,7 @@ static void nobody_wakes_without_reason(void **state)
 	open_half(&world, &pair, PARENT, &options, fd, &other);
 	talk(fd, &name, &name);
 	/* Half a second during which no thread runs; it may take some until there is one. */
-	for (unsigned tries = 0; tries < 20 && !still; tries++) {
-		before = run_time(name.qpn);
-		usleep(500000);
-		still = run_time(name.qpn) == before;
-	}
-	assert_true(still);
+	assert_true(eventually(rested(name.qpn, 500000, &spent)));
 	meet(fd);
 	close_half(&world, &pair);
 	finish(child, fd);
