@@ -187,7 +187,7 @@ int vb_rdmacm_adopt_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(cons
 	return error != 0 ? error : say_again(fd, id, VB_CM_CONNECT, otherwise);
 }
 
-int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, struct vb_list *again,
+int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, void (*again)(struct vb_rdmacm_id *id),
 			int (*otherwise)(const void *bytes, size_t length))
 {
 	struct vb_rdmacm_id *chain = vb_rdmacm_registry_drain(registry);
@@ -201,11 +201,8 @@ int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, struct vb_l
 			error = adopt(fd, id, otherwise);
 		if (error != 0)
 			__atomic_store_n(&id->handle, 0, __ATOMIC_RELAXED); /* the next daemon will be told */
-		else if (vb_rdmacm_adoption(state_before_call(id)).asks_again) {
-			id->retry_at = 0;
-			vb_list_remove(&id->retry_node); /* from a round that was not finished */
-			vb_list_append(again, &id->retry_node);
-		}
+		else if (vb_rdmacm_adoption(state_before_call(id)).asks_again)
+			again(id);
 		(void)vb_rdmacm_registry_insert(registry, id); /* never grows: it held as many before */
 	}
 	return error;

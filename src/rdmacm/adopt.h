@@ -14,10 +14,10 @@
 int vb_rdmacm_daemon_connect(void);
 
 /* Tell the daemon at `fd` about every id, giving each its new handle. What the daemon says besides goes to
- * `otherwise`. Ids whose REQ is to be sent again are appended to `again` by their retry_node, due at once: the
+ * `otherwise`. Ids whose REQ is to be sent again are given to `again`, which sends none yet: the
  * listener may be one of ours. 0 or -errno: the daemon does not answer. Caller keeps everybody else from the
  * registry. */
-int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, struct vb_list *again,
+int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, void (*again)(struct vb_rdmacm_id *id),
 			int (*otherwise)(const void *bytes, size_t length));
 
 /* Ask again for a connection that was refused: the old id goes, a new one with the same port sends the REQ. 0 or

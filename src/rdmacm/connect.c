@@ -187,7 +187,7 @@ static int send_request(struct vb_rdmacm_id *id, const struct vb_cm_command *com
 	vb_rdmacm_link_intend(id, said.verb);
 	vb_rdmacm_id_become(id, VB_RDMACM_CONNECTING);
 	/* A queue pair that the library does not know may be another process's, which the daemon refuses. */
-	error = id->id.qp != NULL ? vb_rdmacm_link_request(id, &said) : vb_rdmacm_link_call(id, &said, NULL);
+	error = vb_rdmacm_link_connect(id, &said, id->id.qp == NULL);
 	if (error != 0) {
 		vb_rdmacm_id_become(id, VB_RDMACM_ROUTE_RESOLVED);
 		vb_rdmacm_id_forget_command(id);
@@ -213,7 +213,6 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 	id->responder_resources = conn_param != NULL && conn_param->responder_resources != RDMA_MAX_RESP_RES ?
 					  conn_param->responder_resources : id->device->max_responder_resources;
 	id->starting_psn = vb_random_u32() & 0xffffff;
-	id->refusals = 0;
 
 	if (vb_rdmacm_id_is_stream(id))
 		return connect_stream(id, conn_param);

@@ -39,7 +39,7 @@ struct vb_rdmacm_id *vb_rdmacm_id_allocate(struct rdma_event_channel *channel, v
 	pthread_cond_init(&id->acked, NULL);
 	vb_list_init(&id->groups);
 	vb_list_init(&id->fetched_node);
-	vb_list_init(&id->retry_node);
+	vb_rdmacm_turn_init(&id->turn);
 	vb_list_init(&id->resolving.node);
 	vb_list_init(&id->stream_node);
 	id->bound_fd = -1;

@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "base/time.h"
 #include "rdmacm/adoption.h"
+#include "rdmacm/turns.h"
 #include "wire/cm_command.h"
 
 struct vb_rdmacm_channel;
@@ -72,9 +73,7 @@ struct vb_rdmacm_id {
 	struct vb_rdmacm_resolving resolving;
 	bool source_by_route, device_by_route; /* not the program's choice: undone if the address is not resolved */
 	struct vb_list fetched_node;     /* link.c: a request that the program has taken, which verbenad does not know */
-	struct vb_list retry_node;       /* link.c: refused for want of a listener, will ask again */
-	vb_time retry_at;
-	unsigned refusals;
+	struct vb_rdmacm_turn turn;      /* link.c: CONNECTING, in the order of the calls; under the link's lock */
 
 	struct ibv_ece local_ece, remote_ece;
 

@@ -43,6 +43,7 @@
 #include "rdmacm/resolve.h"
 #include "rdmacm/streams.h"
 #include "rdmacm/trace.h"
+#include "rdmacm/turns.h"
 
 enum { NO_LISTENER = 8, NO_SUCH_SERVICE = 1 };         /* REJ reason, SIDR_REP status: IBA 12.6.7.2, 12.11.1.2 */
 enum { MOST_REFUSALS = 4, FIRST_REFUSAL_MS = 5 };      /* 5 + 10 + 20 + 40 ms */
@@ -52,6 +53,9 @@ enum { RETRIES = 3, BACKOFF_FIRST_MS = 50, BACKOFF_LAST_MS = 1000 };
 enum { MESSAGES_AT_ONCE = 8, LONGEST_MESSAGE = 4096 };
 /* Requests that the program has taken and verbenad does not know to be taken: they count for the backlog there, which is of 1024. */
 enum { MOST_UNTOLD = 64 };
+
+/* Of a reply that no call waits for: far from the others. */
+#define UNASKED_SERIAL (UINT64_C(1) << 62)
 
 enum link_state { LINK_STOPPED, LINK_CONNECTING, LINK_UP, LINK_WAITING };
 
@@ -75,7 +79,7 @@ static struct {
 	unsigned asked;                  /* callers waiting for the link */
 	uint64_t serial;
 	struct vb_list calls;
-	struct vb_list retries;          /* ids to connect again */
+	struct vb_rdmacm_turns turns;    /* ids that ask for connections */
 	struct vb_list resolving;        /* ids whose neighbour has not answered (resolve.c) */
 	struct vb_list fetched;          /* ids of requests that the program has taken, which the daemon was not told */
 	unsigned fetched_count;
@@ -88,7 +92,7 @@ static struct {
 	.changed = PTHREAD_COND_INITIALIZER,
 	.fd = -1,
 	.calls = {&line.calls, &line.calls},
-	.retries = {&line.retries, &line.retries},
+	.turns = {.destinations = {&line.turns.destinations, &line.turns.destinations}},
 	.resolving = {&line.resolving, &line.resolving},
 	.fetched = {&line.fetched, &line.fetched},
 };
@@ -108,8 +112,10 @@ static void tell_refusal(const struct vb_cm_reply *reply)
 {
 	struct vb_rdmacm_id *id = vb_rdmacm_registry_find(&line.registry, reply->id);
 
-	if (id != NULL && (vb_rdmacm_id_state(id) == VB_RDMACM_CONNECTING || vb_rdmacm_id_state(id) == VB_RDMACM_ACCEPTED))
-		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_CONNECT_ERROR, -reply->error);
+	if (id == NULL || (vb_rdmacm_id_state(id) != VB_RDMACM_CONNECTING && vb_rdmacm_id_state(id) != VB_RDMACM_ACCEPTED))
+		return;
+	vb_rdmacm_turn_leave(&id->turn, false);
+	(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_CONNECT_ERROR, -reply->error);
 }
 
 /* Caller holds line.lock. */
@@ -151,28 +157,57 @@ static bool will_ask_again(struct vb_rdmacm_id *id, const struct vb_cm_event *to
 			      told->kind == VB_CM_EVENT_UNREACHABLE && told->status == NO_SUCH_SERVICE :
 			      told->kind == VB_CM_EVENT_REJECTED && told->status == NO_LISTENER;
 
-	if (!(no_listener || closed) || id->refusals >= MOST_REFUSALS || vb_rdmacm_id_state(id) != VB_RDMACM_CONNECTING)
-		return false;
-	id->retry_at = vb_clock_now() + (VB_MILLISECONDS(FIRST_REFUSAL_MS) << id->refusals);
-	/* A host sends half a dozen ICMP errors in a row, then one a second (icmp_ratelimit). */
-	id->refusals += closed ? 2 : 1;
-	vb_list_append(&line.retries, &id->retry_node);
-	return true;
+	if ((no_listener || closed) && id->turn.state != VB_RDMACM_TURN_NONE && id->turn.refusals < MOST_REFUSALS &&
+	    vb_rdmacm_id_state(id) == VB_RDMACM_CONNECTING) {
+		/* A host sends half a dozen ICMP errors in a row, then one a second (icmp_ratelimit). */
+		vb_rdmacm_turn_refused(&id->turn, closed ? 2 : 1,
+				       vb_clock_now() + (VB_MILLISECONDS(FIRST_REFUSAL_MS) << id->turn.refusals));
+		return true;
+	}
+	/* Answered; or refused for good, and then those that waited for it hear the same, and need not one after the other. */
+	vb_rdmacm_turn_leave(&id->turn, true);
+	return false;
 }
 
-/* Caller holds line.lock. Ask again where it is time. 0 or -errno: the daemon is gone. */
-static int ask_again(int fd, int (*otherwise)(const void *bytes, size_t length))
+/* Caller holds line.lock. Its REQ was never sent, and verbenad knows the id as it is. -EAGAIN: verbenad has much to read. */
+static int ask_first(int fd, struct vb_rdmacm_id *id)
 {
-	VB_LIST_FOR_EACH(node, &line.retries) {
-		struct vb_rdmacm_id *id = vb_container_of(node, struct vb_rdmacm_id, retry_node);
+	struct vb_cm_command command = {0};
+
+	vb_mutex_lock(&id->lock);
+	if (id->kept_command != NULL)
+		command = *id->kept_command;
+	vb_mutex_unlock(&id->lock);
+	if (command.verb != VB_CM_CONNECT)
+		return 0;
+	command.type = VB_CM_COMMAND;
+	command.only_refusals = true;
+	command.serial = ++line.serial;
+	command.id = id->handle;
+	return vb_unix_send(fd, &command, sizeof(command), NULL, 0, false);
+}
+
+/* Caller holds line.lock. Everybody asks whose turn it is. 0 or -errno: the daemon is gone. */
+static int ask_in_turn(int fd, int (*otherwise)(const void *bytes, size_t length))
+{
+	struct vb_rdmacm_turn *turn;
+
+	while ((turn = vb_rdmacm_turns_next(&line.turns, vb_clock_now())) != NULL) {
+		struct vb_rdmacm_id *id = vb_container_of(turn, struct vb_rdmacm_id, turn);
 		int error;
 
-		if (id->retry_at > vb_clock_now())
-			continue;
-		vb_list_remove(node);
-		vb_rdmacm_registry_remove(&line.registry, id);
-		error = vb_rdmacm_adopt_again(fd, id, otherwise);
-		(void)vb_rdmacm_registry_insert(&line.registry, id); /* never grows: it was in there */
+		if (turn->state == VB_RDMACM_TURN_WAITS) {
+			error = ask_first(fd, id);
+			if (error == -EAGAIN)
+				return 0; /* next_turn */
+			vb_rdmacm_turn_asked(turn, vb_clock_now());
+		} else {
+			/* Before: what comes of it may be heard before adopt_again returns. */
+			vb_rdmacm_turn_asked(turn, vb_clock_now());
+			vb_rdmacm_registry_remove(&line.registry, id);
+			error = vb_rdmacm_adopt_again(fd, id, otherwise);
+			(void)vb_rdmacm_registry_insert(&line.registry, id); /* never grows: it was in there */
+		}
 		if (error != 0)
 			return error;
 	}
@@ -180,13 +215,17 @@ static int ask_again(int fd, int (*otherwise)(const void *bytes, size_t length))
 }
 
 /* Caller holds line.lock. */
-static vb_time next_retry(void)
+static vb_time next_turn(void)
 {
-	vb_time when = VB_TIME_NEVER;
+	vb_time when = vb_rdmacm_turns_deadline(&line.turns), soon = vb_clock_now() + VB_MILLISECONDS(1);
 
-	VB_LIST_FOR_EACH(node, &line.retries)
-		when = vb_time_earlier(when, vb_container_of(node, struct vb_rdmacm_id, retry_node)->retry_at);
-	return when;
+	return when > soon ? when : soon; /* one that is due could not be sent */
+}
+
+/* A new daemon was told of it, and has not been asked. */
+static void ask_again(struct vb_rdmacm_id *id)
+{
+	vb_rdmacm_turn_repeat(&line.turns, &id->turn, id->id.ps, &id->destination);
 }
 
 /* As the kernel's cma_process_remove: each id that is bound to the device hears of it, whatever it is doing. A listener
@@ -323,12 +362,12 @@ static void serve(int fd)
 			return;
 		vb_mutex_lock(&line.lock);
 		error = handle_messages(messages, count);
-		if (error == 0 && !vb_list_is_empty(&line.retries) && ask_again(fd, handle_message) != 0) {
+		if (error == 0 && ask_in_turn(fd, handle_message) != 0) {
 			vb_mutex_unlock(&line.lock);
 			return;
 		}
 		vb_rdmacm_resolve_look(&line.resolving);
-		deadline = vb_time_earlier(next_retry(), vb_rdmacm_resolve_deadline(&line.resolving));
+		deadline = vb_time_earlier(next_turn(), vb_rdmacm_resolve_deadline(&line.resolving));
 		vb_mutex_unlock(&line.lock);
 		if (error == -ECONNRESET)
 			return;
@@ -352,7 +391,7 @@ static int connect_and_adopt(void) VB_NEEDS(line.lock)
 	/* From here to the end of adoption no thread may register, destroy or call: the lock stays held. Bounded by
 	 * adopt's timeout. */
 	vb_rdmacm_trace_ask(fd);
-	error = vb_rdmacm_adopt_all(fd, &line.registry, &line.retries, handle_message);
+	error = vb_rdmacm_adopt_all(fd, &line.registry, ask_again, handle_message);
 	if (error != 0) {
 		close(fd);
 		return error;
@@ -383,8 +422,6 @@ static void hang_up(void) VB_TAKES(line.lock)
 	line.port_is_open = false;
 	VB_LIST_FOR_EACH(node, &line.fetched)
 		forget_fetched(vb_container_of(node, struct vb_rdmacm_id, fetched_node)); /* requests are lost with their daemon */
-	VB_LIST_FOR_EACH(node, &line.retries)
-		vb_list_remove(node); /* adoption asks again at once */
 	VB_LIST_FOR_EACH(node, &line.calls)
 		finish_call(vb_container_of(node, struct call, node), ECONNRESET);
 	vb_mutex_unlock(&line.send_lock);
@@ -454,7 +491,7 @@ static void forget_after_fork(void)
 	line.state = LINK_STOPPED;
 	line.asked = 0;
 	vb_list_init(&line.calls);
-	vb_list_init(&line.retries);
+	vb_rdmacm_turns_forget(&line.turns);
 	vb_list_init(&line.resolving);
 	vb_list_init(&line.fetched);
 	line.fetched_count = 0;
@@ -629,6 +666,40 @@ int vb_rdmacm_link_request(struct vb_rdmacm_id *id, struct vb_cm_command *comman
 	return now ? 0 : vb_rdmacm_link_call(id, command, NULL);
 }
 
+/* Means nothing to the daemon; its reply wakes the thread, which then knows when to look. */
+static void wake_thread(struct vb_rdmacm_id *id)
+{
+	vb_rdmacm_link_say(id, &(struct vb_cm_command){.verb = VB_CM_FETCHED, .serial = UNASKED_SERIAL});
+}
+
+int vb_rdmacm_link_connect(struct vb_rdmacm_id *id, struct vb_cm_command *command, bool waits)
+{
+	vb_time before, after;
+	int error;
+
+	vb_mutex_lock(&line.lock);
+	before = vb_rdmacm_turns_deadline(&line.turns);
+	error = vb_rdmacm_turn_take(&line.turns, &id->turn, id->id.ps, &id->destination, vb_clock_now());
+	after = vb_rdmacm_turns_deadline(&line.turns);
+	if (error == 0)
+		id->calling = 0; /* a new daemon hears of it by adoption */
+	vb_mutex_unlock(&line.lock);
+	if (error < 0)
+		return error;
+	if (error == 0) {
+		if (after < before)
+			wake_thread(id);
+		return 0;
+	}
+	error = waits ? vb_rdmacm_link_call(id, command, NULL) : vb_rdmacm_link_request(id, command);
+	if (error != 0) {
+		vb_mutex_lock(&line.lock);
+		vb_rdmacm_turn_leave(&id->turn, false);
+		vb_mutex_unlock(&line.lock);
+	}
+	return error;
+}
+
 /* Caller holds send_lock. */
 static void tell_fetched(void)
 {
@@ -698,7 +769,7 @@ void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id)
 
 	vb_mutex_lock(&line.lock);
 	vb_rdmacm_registry_remove(&line.registry, id);
-	vb_list_remove(&id->retry_node);
+	vb_rdmacm_turn_leave(&id->turn, false);
 	vb_list_remove(&id->resolving.node);
 	forget_fetched(id);
 	up = line.state == LINK_UP && id->handle != 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What one program asks for in some order by iWARP a listener is asked for in that order, though it is a moment late, as perftest's is: its
- * n-th queue pair has to meet the n-th of the other side.
+ * What one program asks for in some order a listener is asked for in that order, by RoCE and by iWARP, though it is a moment late, as perftest's
+ * is: its n-th queue pair has to meet the n-th of the other side.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -66,7 +66,8 @@ static unsigned next_number(struct party *party)
 	struct rdma_cm_event *event = next_event(party->passive, RDMA_CM_EVENT_CONNECT_REQUEST);
 	unsigned number = *(const uint8_t *)event->param.conn.private_data;
 
-	assert_int_equal(rdma_reject(event->id, NULL, 0), 0);
+	/* One that was given up may be gone. */
+	assert_true(rdma_reject(event->id, NULL, 0) == 0 || party->id[number] == NULL);
 	assert_int_equal(rdma_destroy_id(event->id), 0);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
 	return number;
@@ -104,6 +105,29 @@ static void a_listener_is_asked_in_the_order_of_the_calls(void **state)
 	}
 }
 
+/* A server that answers when it has been asked for all of them. */
+static void one_that_is_not_answered_holds_up_nobody_for_long(void **state)
+{
+	struct rdma_cm_event *event[IDS];
+	struct party party;
+
+	(void)state;
+	party_open(&party);
+	assert_int_equal(rdma_listen(party.listener, IDS), 0);
+	for (unsigned i = 0; i < IDS; i++)
+		connect_number(&party, i);
+	for (unsigned i = 0; i < IDS; i++) {
+		event[i] = next_event(party.passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+		assert_int_equal(*(const uint8_t *)event[i]->param.conn.private_data, i);
+	}
+	for (unsigned i = 0; i < IDS; i++) {
+		assert_int_equal(rdma_reject(event[i]->id, NULL, 0), 0);
+		assert_int_equal(rdma_destroy_id(event[i]->id), 0);
+		assert_int_equal(rdma_ack_cm_event(event[i]), 0);
+	}
+	party_close(&party);
+}
+
 static void all_are_refused_where_nobody_listens(void **state)
 {
 	struct party party;
@@ -138,8 +162,9 @@ static void one_that_is_given_up_holds_up_nobody(void **state)
 		}
 		assert_int_equal(rdma_listen(party.listener, IDS), 0);
 		in_time = patience_clock() - began < REFUSED_MS;
-		if (in_time)
-			assert_int_equal(next_number(&party), 2);
+		/* The REQ of the second may have been under way when it was given up. */
+		while (in_time && next_number(&party) != 2)
+			continue;
 		party_close(&party);
 		assert_in_range(++tries, 1, TRIES);
 	} while (!in_time);
@@ -166,6 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_listener_is_asked_in_the_order_of_the_calls),
 		cmocka_unit_test(one_that_is_given_up_holds_up_nobody),
+		cmocka_unit_test(one_that_is_not_answered_holds_up_nobody_for_long),
 		cmocka_unit_test(all_are_refused_where_nobody_listens),
 	};
 
