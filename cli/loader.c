@@ -3,7 +3,6 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,8 +17,7 @@ static bool gains_rights(const char *path)
 					    (status.st_mode & S_ISGID && status.st_gid != getegid()));
 }
 
-/* No PT_INTERP: the kernel starts it without any loader. False for what is no program of this kind, such as scripts. */
-static bool has_no_loader(int fd)
+bool vb_cli_loader_is_absent(int fd)
 {
 	Elf64_Ehdr header;
 	Elf64_Phdr segment;
@@ -41,7 +39,7 @@ static bool has_no_loader(int fd)
 static bool is_static(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	bool found = fd >= 0 && has_no_loader(fd);
+	bool found = fd >= 0 && vb_cli_loader_is_absent(fd);
 
 	if (fd >= 0)
 		close(fd);
