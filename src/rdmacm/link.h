@@ -22,8 +22,8 @@ int vb_rdmacm_link_call(struct vb_rdmacm_id *id, struct vb_cm_command *command, 
  * verbenad must be started, and for the first CONNECT. 0 or -errno. */
 int vb_rdmacm_link_request(struct vb_rdmacm_id *id, struct vb_cm_command *command);
 
-/* CONNECT, likewise, when its turn has come (turns.h): if it has to wait for that, all that the daemon says against it is an event. `waits`:
- * for the daemon's answer, if its turn is now. 0 or -errno. */
+/* CONNECT, likewise, when its turn has come (turns.h): if it has to wait for that, all that the daemon says against it is an event.
+ * `waits`: for the daemon's answer, if its turn is now. 0 or -errno. */
 int vb_rdmacm_link_connect(struct vb_rdmacm_id *id, struct vb_cm_command *command, bool waits);
 
 /* Say it without waiting for anything. */

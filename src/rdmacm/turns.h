@@ -4,7 +4,7 @@
  *
  * Requests to one destination leave in the order of the calls to rdma_connect, and a listener is asked in that order. Programs count on
  * it: the n-th connection that one side makes is the n-th that the other is asked for (perftest -q). With the kernel it follows from
- * rdma_connect sending the REQ and from nobody repeating one that was refused. Here a REQ that is refused because no program listens is
+ * rdma_connect sending the REQ and from no REQ that was refused being repeated. Here a REQ that is refused because no program listens is
  * sent again a moment later (link.c), and meanwhile a later one may find the listener there. So a call waits, in a list and not in the
  * program's thread, while an earlier one of this process to the same destination
  *
@@ -64,7 +64,7 @@ void vb_rdmacm_turn_repeat(struct vb_rdmacm_turns *turns, struct vb_rdmacm_turn 
 /* Its REQ was sent, or nothing could be. */
 void vb_rdmacm_turn_asked(struct vb_rdmacm_turn *turn, vb_time now);
 
-/* Nobody listens, and it asks again at that time. The weight is added to its refusals. */
+/* No program listens, and it asks again at that time. The weight is added to its refusals. */
 void vb_rdmacm_turn_refused(struct vb_rdmacm_turn *turn, unsigned weight, vb_time again);
 
 /* It asks no more. `listens`: the others need not wait for each other. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """An ordinary user's programs through the system's verbenad, which gives that user a port of his own (docs/security.md)."""
 
+import json
 import os
 
 from pylib.clients import ClientCase, across, expand, which
@@ -8,6 +9,7 @@ from pylib.clients import ClientCase, across, expand, which
 # (address of the server, of the client, multicast group)
 ADDRESSES = {"v4": ("10.77.0.1", "10.77.0.2", "239.77.0.1"), "v6": ("fd77::1", "fd77::2", "ff15::77")}
 PLACES = ["veth1500_v4", "veth1500_v6"]
+BOB = 12346      # not the user that the other programs run as
 
 
 @expand
@@ -18,8 +20,11 @@ class SystemDaemon(ClientCase):
         if self.server.run("nft", "list", "ruleset", privileged=True).code:
             self.skipTest("this kernel has no nf_tables")
         for host in {self.server, self.client}:
-            daemon = host.start(os.path.join(self.network.staged.root, "bin", "verbenad"), "--system", "--foreground", privileged=True)
+            daemon = host.start(os.path.join(self.network.staged.root, "bin", "verbenad"), "--system", "--foreground", privileged=True,
+                                environment={"VERBENA_LOG": "info"})
             self.until(lambda: self.listens(daemon), daemon.output)
+            if host is self.server:
+                self.daemon = daemon
 
     def listens(self, daemon):
         with open("/proc/%d/net/unix" % daemon.pid) as table:
@@ -73,3 +78,42 @@ class SystemDaemon(ClientCase):
         client = self.client.run(which("rping"), "-c", "-a", ADDRESSES["v4"][0], "-C", "1")
         self.assertNotEqual(client.code, 0)
         self.assertIn("RDMA_CM_EVENT_REJECTED", client.out)
+
+    # ---- another user of the peer's host ----
+
+    def rows(self, host, kind):
+        told = host.run(self.network.staged.verbena, "res", kind, "--json", privileged=True).out
+        return [dict(row, pid=process["pid"]) for process in json.loads(told[told.index("["):]) for row in process[kind + "s"]]
+
+    def established(self):
+        return [row for row in self.rows(self.server, "cm_id") if row["state"] == "ESTABLISHED"]
+
+    @across(["veth1500_v4"])
+    def test_requests_in_the_name_of_another_user(self):
+        """bob names every queue pair of alice's in requests of his own: her connections go on."""
+        address, own, _ = ADDRESSES["v4"]
+        server = self.server.start(which("rping"), "-s", "-P", "-a", address)
+        self.until_listening(server)
+        client = self.client.start(which("rping"), "-c", "-a", address, "-C", "1000000000")
+        self.until(lambda: len(self.established()) == 1, client.output)
+        before, = self.established()
+        pairs = [str(row["qpn"]) for row in self.rows(self.client, "qp")]
+        guid = next(row["guid"] for row in self.client.devices() if row["name"] == self.device)
+        forge = os.path.join(os.path.dirname(os.path.realpath(__file__)), "programs", "forged_request.py")
+        with open(forge) as file:
+            script = file.read()
+        sent = self.client.run("setpriv", "--reuid=%d" % BOB, "--regid=%d" % BOB, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+                               "python3", "-c", script, own, address, "7174", guid, *pairs, privileged=True)
+        self.assertEqual((sent.code, len(pairs)), (0, 1), sent)
+        # They were understood, and refused as of a queue pair that has a connection.
+        self.until(lambda: "reason 10" in self.daemon.output(), self.daemon.output)
+        # What the server's daemon made of them it has done when it has connected another.
+        another = self.client.run(which("rping"), "-c", "-a", address, "-C", "5")
+        self.assertEqual(another.code, 0, another)
+        self.assertIn(before, self.established())
+        done = self.rows(self.server, "qp")
+        self.until(lambda: self.progress() > max(row["receives_done"] for row in done), client.output)
+        self.assertTrue(client.running() and server.running())
+
+    def progress(self):
+        return max((row["receives_done"] for row in self.rows(self.server, "qp")), default=0)

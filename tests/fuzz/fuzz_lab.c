@@ -53,7 +53,7 @@ static void check_reason(const struct vb_cli_lab_check *check)
 	free(text);
 }
 
-/* A program that does nothing but fail: judged in a time that grows with the number of lines, not with its square, which would be minutes. */
+/* A program that does nothing but fail: judged in a time that grows with the number of lines, and not with its square. */
 static void check_many_lines(void)
 {
 	enum { LINES = 1 << 20 };

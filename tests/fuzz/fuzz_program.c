@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Programs of any bytes that `verbena run` is to start: whether the loader will give them our libraries is read from their ELF headers. Only
- * what has such a header, and no segment that names a loader, is said to be linked statically.
+ * Programs of any bytes that `verbena run` is to start: whether the loader will give them our libraries is read from their ELF
+ * headers. Only what has such a header, and no segment that names a loader, is said to be linked statically.
  *
  * Input: one byte that is not used, then the file.
  */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The units of the system's verbenad as systemd reads them, and verbenad started by a socket of systemd's making, for all users and for one."""
+"""The units of the system's verbenad as systemd reads them, and verbenad started by a socket of its making, for all users and for one."""
 
 import os
 import shutil

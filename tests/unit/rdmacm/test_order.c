@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What one program asks for in some order a listener is asked for in that order, by RoCE and by iWARP, though it is a moment late, as perftest's
- * is: its n-th queue pair has to meet the n-th of the other side.
+ * What one program asks for in some order a listener is asked for in that order, by RoCE and by iWARP, though it is a moment late,
+ * as perftest's is: its n-th queue pair has to meet the n-th of the other side.
  */
 #include <errno.h>
 #include <netinet/in.h>
