@@ -54,6 +54,13 @@ static void send_datagram(void *context, const struct vb_cable_address *to, cons
 	vb_datagram_queue_add(process->queue, to->gid, to->port, to->interface_index, head, head_length, body, body_length);
 }
 
+static void send_run(void *context, const struct vb_cable_address *to, const uint8_t *bytes, size_t segment, unsigned count)
+{
+	struct process *process = context;
+
+	vb_datagram_queue_add_run(process->queue, to->gid, to->port, to->interface_index, bytes, segment, count);
+}
+
 static uint32_t random_key(void *context)
 {
 	(void)context;
@@ -67,7 +74,7 @@ static void print_news(void *context, const char *text)
 	fflush(stdout);
 }
 
-static const struct vb_fabric_hosts_owner owner = {.send = send_datagram, .random = random_key, .news = print_news};
+static const struct vb_fabric_hosts_owner owner = {.send = send_datagram, .send_run = send_run, .random = random_key, .news = print_news};
 
 static int complain(const char *what, const char *why)
 {
@@ -161,9 +168,7 @@ static void drain_cables(struct process *process)
 			struct vb_cable_address from = {.port = bundle->port, .interface_index = bundle->interface_index};
 
 			memcpy(from.gid, bundle->gid, sizeof(from.gid));
-			for (size_t at = 0; at < bundle->length; at += bundle->segment)
-				vb_fabric_hosts_receive(&process->hosts, now, &from, bundle->bytes + at,
-							bundle->length - at < bundle->segment ? bundle->length - at : bundle->segment);
+			vb_fabric_hosts_receive_bundle(&process->hosts, now, &from, bundle->bytes, bundle->length, bundle->segment);
 		}
 		vb_datagram_queue_flush(process->queue);
 		if (vb_datagram_batch_was_all(process->batch))

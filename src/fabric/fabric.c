@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * A frame's way: vb_fabric_receive -> carry -> (directed route | unicast | multicast | here) -> leave.
+ *
+ * A train (fabric.h) takes the same way as one frame would. It is never of VL 15 nor for a group, so only what leaves, what is counted and
+ * what has arrived looks at how many there are.
  */
 #include "fabric/fabric.h"
 
@@ -32,7 +35,9 @@ struct passage {
 	unsigned hops;
 	uint8_t *bytes;
 	size_t length;
-	struct vb_ib_frame frame;
+	size_t stride;                     /* of a train */
+	unsigned count;                    /* frames; more than one: a train */
+	struct vb_ib_frame frame;          /* the first */
 };
 
 void vb_fabric_init(struct vb_fabric *fabric, const struct vb_fabric_host *host, void *context)
@@ -111,24 +116,25 @@ void vb_fabric_cut(struct vb_fabric_port *port, bool cut, vb_time now)
 
 /* ---- counting ---- */
 
-static void count_transmit(struct vb_fabric_port *port, size_t length, bool multicast)
+/* So many frames of one length. */
+static void count_transmit(struct vb_fabric_port *port, size_t length, unsigned count, bool multicast)
 {
-	port->counters.transmit_data += length / 4;
-	port->counters.transmit_packets++;
+	port->counters.transmit_data += count * (length / 4);
+	port->counters.transmit_packets += count;
 	if (multicast)
-		port->counters.multicast_transmit++;
+		port->counters.multicast_transmit += count;
 	else
-		port->counters.unicast_transmit++;
+		port->counters.unicast_transmit += count;
 }
 
-static void count_receive(struct vb_fabric_port *port, size_t length, bool multicast)
+static void count_receive(struct vb_fabric_port *port, size_t length, unsigned count, bool multicast)
 {
-	port->counters.receive_data += length / 4;
-	port->counters.receive_packets++;
+	port->counters.receive_data += count * (length / 4);
+	port->counters.receive_packets += count;
 	if (multicast)
-		port->counters.multicast_receive++;
+		port->counters.multicast_receive += count;
 	else
-		port->counters.unicast_receive++;
+		port->counters.unicast_receive += count;
 }
 
 static bool is_multicast(uint16_t dlid)
@@ -146,23 +152,35 @@ static bool port_carries(const struct vb_fabric_port *port, const struct vb_ib_f
 
 /* ---- one step ---- */
 
+/* By the port's cable. How many frames have left. */
+static unsigned transmit(const struct passage *passage, struct vb_fabric_port *port)
+{
+	const struct vb_fabric *fabric = passage->fabric;
+	struct vb_fabric_train train = {
+		.bytes = passage->bytes, .length = passage->length, .stride = passage->stride, .count = passage->count};
+	unsigned sent = 0;
+
+	if (passage->count > 1 && fabric->host->transmit_train)
+		return fabric->host->transmit_train(fabric->host_context, port, &train) ? passage->count : 0;
+	for (unsigned i = 0; i < passage->count; i++)
+		sent += fabric->host->transmit(fabric->host_context, port, passage->bytes + i * passage->stride, passage->length);
+	return sent;
+}
+
 /* Leave by a port. Returns the port at the other end, if that is in this process. */
 static struct vb_fabric_port *leave(struct passage *passage, struct vb_fabric_port *port)
 {
-	struct vb_fabric *fabric = passage->fabric;
 	bool multicast = is_multicast(passage->frame.route.dlid);
+	unsigned sent = 0;
 
-	if (!port_carries(port, &passage->frame)) {
-		port->counters.transmit_discards++;
+	if (port_carries(port, &passage->frame))
+		sent = port->peer ? passage->count : transmit(passage, port);
+	port->counters.transmit_discards += passage->count - sent;
+	if (sent == 0)
 		return NULL;
-	}
-	if (!port->peer && !fabric->host->transmit(fabric->host_context, port, passage->bytes, passage->length)) {
-		port->counters.transmit_discards++;
-		return NULL;
-	}
-	count_transmit(port, passage->length, multicast);
+	count_transmit(port, passage->length, sent, multicast);
 	if (port->peer)
-		count_receive(port->peer, passage->length, multicast);
+		count_receive(port->peer, passage->length, sent, multicast);
 	return port->peer;
 }
 
@@ -238,7 +256,7 @@ static void consume_mad(struct vb_fabric_port *port, vb_time now, const struct v
 		node->consumer->mad(node->consumer_context, now, port, address, mad);
 }
 
-static void consume(struct passage *passage, struct vb_fabric_port *port)
+static void consume_frame(struct passage *passage, struct vb_fabric_port *port)
 {
 	struct vb_fabric_node *node = port->node;
 	struct vb_mad_address address;
@@ -250,6 +268,19 @@ static void consume(struct passage *passage, struct vb_fabric_port *port)
 		node->consumer->frame(node->consumer_context, passage->now, port, passage->bytes, passage->length);
 	else
 		passage->fabric->dropped++;
+}
+
+static void consume(struct passage *passage, struct vb_fabric_port *port)
+{
+	struct passage one = *passage;
+
+	consume_frame(passage, port);
+	one.count = 1;
+	for (unsigned i = 1; i < passage->count; i++) {
+		one.bytes += passage->stride;
+		if (vb_ib_frame_decode(&one.frame, one.bytes, one.length))
+			consume_frame(&one, port);
+	}
 }
 
 static void copy_to_group(struct passage *passage, struct vb_fabric_port *port)
@@ -284,7 +315,7 @@ static struct vb_fabric_port *step_by_lid(struct passage *passage, struct vb_fab
 	}
 	/* Back where it came from would be a loop of one hop; IBA 18.2.4.3.1 has it dropped. */
 	if (out == VB_SWITCH_DROP || out == port->number) {
-		port->counters.relay_errors++;
+		port->counters.relay_errors += passage->count;
 		return NULL;
 	}
 	return leave(passage, &node->port[out]);
@@ -332,7 +363,7 @@ static struct vb_fabric_port *step(struct passage *passage, struct vb_fabric_por
 	struct vb_mad mad;
 
 	if (!port_carries(port, &passage->frame)) {
-		port->counters.receive_errors++;
+		port->counters.receive_errors += passage->count;
 		return NULL;
 	}
 	if (route->vl == VB_IB_MANAGEMENT_VL && (route->dlid == VB_PERMISSIVE_LID || !is_switch ||
@@ -347,7 +378,7 @@ static struct vb_fabric_port *step(struct passage *passage, struct vb_fabric_por
 	    (route->dlid == VB_PERMISSIVE_LID && route->vl == VB_IB_MANAGEMENT_VL))
 		consume(passage, port);
 	else
-		port->counters.receive_errors++;
+		port->counters.receive_errors += passage->count;
 	return NULL;
 }
 
@@ -355,7 +386,7 @@ static void carry(struct passage *passage, struct vb_fabric_port *port)
 {
 	while (port) {
 		if (passage->hops++ > VB_FABRIC_MAX_HOPS) {
-			port->counters.relay_errors++;
+			port->counters.relay_errors += passage->count;
 			return;
 		}
 		port = step(passage, port);
@@ -384,6 +415,7 @@ void vb_fabric_run(struct vb_fabric *fabric, vb_time now)
 			.hops = waiting->hops,
 			.bytes = waiting->bytes,
 			.length = waiting->length,
+			.count = 1,
 		};
 
 		vb_list_remove(&waiting->node);
@@ -400,13 +432,30 @@ void vb_fabric_run(struct vb_fabric *fabric, vb_time now)
 
 void vb_fabric_receive(struct vb_fabric *fabric, vb_time now, struct vb_fabric_port *port, uint8_t *bytes, size_t length)
 {
-	struct passage passage = {.fabric = fabric, .now = now, .bytes = bytes, .length = length};
+	struct passage passage = {.fabric = fabric, .now = now, .bytes = bytes, .length = length, .count = 1};
 
 	if (!vb_ib_frame_decode(&passage.frame, bytes, length)) {
 		port->counters.receive_errors++;
 		return;
 	}
-	count_receive(port, length, is_multicast(passage.frame.route.dlid));
+	count_receive(port, length, 1, is_multicast(passage.frame.route.dlid));
+	carry(&passage, port);
+	vb_fabric_run(fabric, now);
+}
+
+void vb_fabric_receive_train(struct vb_fabric *fabric, vb_time now, struct vb_fabric_port *port, const struct vb_fabric_train *train)
+{
+	struct passage passage = {.fabric = fabric, .now = now, .bytes = train->bytes, .length = train->length, .stride = train->stride,
+				  .count = train->count};
+
+	/* Management, and what is copied, frame by frame. */
+	if (!vb_ib_frame_decode(&passage.frame, train->bytes, train->length) || passage.frame.route.vl == VB_IB_MANAGEMENT_VL ||
+	    passage.frame.route.dlid >= VB_MULTICAST_LID) {
+		for (unsigned i = 0; i < train->count; i++)
+			vb_fabric_receive(fabric, now, port, train->bytes + i * train->stride, train->length);
+		return;
+	}
+	count_receive(port, train->length, train->count, false);
 	carry(&passage, port);
 	vb_fabric_run(fabric, now);
 }
@@ -427,7 +476,7 @@ static int send_by_port(struct vb_fabric_port *port, vb_time now, const struct v
 {
 	struct vb_fabric *fabric = port->node->fabric;
 	uint8_t bytes[VB_IB_MAD_FRAME];
-	struct passage passage = {.fabric = fabric, .now = now, .bytes = bytes};
+	struct passage passage = {.fabric = fabric, .now = now, .bytes = bytes, .count = 1};
 	struct vb_fabric_port *next;
 
 	passage.length = vb_mad_frame_encode(address, mad, bytes);
@@ -482,7 +531,7 @@ int vb_fabric_send_mad(struct vb_fabric_port *port, vb_time now, const struct vb
 bool vb_fabric_send_frame(struct vb_fabric_port *port, vb_time now, uint8_t *bytes, size_t length)
 {
 	struct vb_fabric *fabric = port->node->fabric;
-	struct passage passage = {.fabric = fabric, .now = now, .bytes = bytes, .length = length};
+	struct passage passage = {.fabric = fabric, .now = now, .bytes = bytes, .length = length, .count = 1};
 	const struct vb_ib_route *route = &passage.frame.route;
 	struct vb_fabric_port *next;
 	bool own, group;

@@ -24,9 +24,19 @@
 
 enum { VB_FABRIC_MAX_HOPS = 64 };
 
+/* Frames of one length that agree in LRH, GRH and queue pair, `stride` bytes from one to the next: what is true of the first, but for what
+ * its transport says, is true of all. The bytes between two frames, and as many before the first, may be written to. */
+struct vb_fabric_train {
+	uint8_t *bytes;                    /* of the first frame */
+	size_t length, stride;
+	unsigned count;
+};
+
 struct vb_fabric_host {
 	/* A frame leaves by port->cable. False: it cannot, and is counted as discarded. */
 	bool (*transmit)(void *context, struct vb_fabric_port *port, const uint8_t *bytes, size_t length);
+	/* The same of a train, all of it or nothing; may be NULL: its frames leave one by one. */
+	bool (*transmit_train)(void *context, struct vb_fabric_port *port, const struct vb_fabric_train *train);
 	/* The other end of port->cable is to restart the link too; may be NULL. */
 	void (*restarted)(void *context, struct vb_fabric_port *port, vb_time now);
 	/* A port changed its state; may be NULL. */
@@ -64,6 +74,8 @@ void vb_fabric_cut(struct vb_fabric_port *port, bool cut, vb_time now);
 
 /* A frame that came by port->cable. It may be changed on its way. */
 void vb_fabric_receive(struct vb_fabric *fabric, vb_time now, struct vb_fabric_port *port, uint8_t *bytes, size_t length);
+/* The same of a train, with one look at the tables of each switch. Counters count its frames. */
+void vb_fabric_receive_train(struct vb_fabric *fabric, vb_time now, struct vb_fabric_port *port, const struct vb_fabric_train *train);
 /* The node of `port` sends it: directed by its path, else by its LID. Only `address` and the MAD decide; VL and SLID
  * are filled in. 0 or -errno: -ENETUNREACH there is no way, -ENOBUFS. */
 int vb_fabric_send_mad(struct vb_fabric_port *port, vb_time now, const struct vb_mad_address *address, const struct vb_mad *mad);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/roce_packet.h"
+
 /* How long the place of a host that is silent is kept for it. */
 #define ABSENCE VB_SECONDS(60)
 
@@ -13,18 +15,51 @@ static void send_message(struct vb_fabric_hosts *hosts, const struct vb_cable_ad
 	hosts->owner->send(hosts->context, to, message, vb_cable_length((enum vb_cable_kind)be16_get(message->header.kind)), NULL, 0);
 }
 
+/* Where a frame goes that leaves by the port's cable, and under which header. */
+static const struct vb_cable_address *address_frame(const struct vb_fabric_hosts *hosts, const struct vb_fabric_port *port,
+						    const uint8_t *bytes, size_t length, struct vb_cable_header *header)
+{
+	const struct vb_fabric_joined *joined = vb_container_of(port->cable, struct vb_fabric_joined, cable);
+	const struct vb_direct_entry *direct = vb_direct_find(&joined->direct, hosts->now, bytes, length);
+
+	*header = (struct vb_cable_header){.key = be32_of(direct ? direct->key : joined->cable.key), .kind = be16_of(VB_CABLE_FRAME)};
+	return direct ? &direct->address : &joined->cable.address;
+}
+
 static bool transmit(void *context, struct vb_fabric_port *port, const uint8_t *bytes, size_t length)
 {
 	struct vb_fabric_hosts *hosts = context;
-	const struct vb_cable_end *cable = port->cable;
-	const struct vb_direct_entry *direct;
+	const struct vb_cable_address *to;
 	struct vb_cable_header header;
 
-	if (!cable)
+	if (!port->cable)
 		return false;
-	direct = vb_direct_find(&vb_container_of(port->cable, struct vb_fabric_joined, cable)->direct, hosts->now, bytes, length);
-	header = (struct vb_cable_header){.key = be32_of(direct ? direct->key : cable->key), .kind = be16_of(VB_CABLE_FRAME)};
-	hosts->owner->send(hosts->context, direct ? &direct->address : &cable->address, &header, sizeof(header), bytes, length);
+	to = address_frame(hosts, port, bytes, length, &header);
+	hosts->owner->send(hosts->context, to, &header, sizeof(header), bytes, length);
+	return true;
+}
+
+/* A train lies as it came: each frame behind the header of the cable that it came by. It leaves from there under that of the other. */
+static bool transmit_train(void *context, struct vb_fabric_port *port, const struct vb_fabric_train *train)
+{
+	struct vb_fabric_hosts *hosts = context;
+	const struct vb_cable_address *to;
+	struct vb_cable_header header;
+	bool together = hosts->owner->send_run && train->stride == sizeof(header) + train->length;
+
+	if (!port->cable)
+		return false;
+	to = address_frame(hosts, port, train->bytes, train->length, &header);
+	for (unsigned i = 0; i < train->count; i++) {
+		uint8_t *frame = train->bytes + i * train->stride;
+
+		if (together)
+			memcpy(frame - sizeof(header), &header, sizeof(header));
+		else
+			hosts->owner->send(hosts->context, to, &header, sizeof(header), frame, train->length);
+	}
+	if (together)
+		hosts->owner->send_run(hosts->context, to, train->bytes - sizeof(header), train->stride, train->count);
 	return true;
 }
 
@@ -34,7 +69,7 @@ static void restarted(void *context, struct vb_fabric_port *port, vb_time now)
 	vb_cable_end_restarted(port->cable, now);
 }
 
-const struct vb_fabric_host vb_fabric_hosts_carrier = {.transmit = transmit, .restarted = restarted};
+const struct vb_fabric_host vb_fabric_hosts_carrier = {.transmit = transmit, .transmit_train = transmit_train, .restarted = restarted};
 
 void vb_fabric_hosts_init(struct vb_fabric_hosts *hosts, struct vb_fabric *fabric, const struct vb_fabric_hosts_owner *owner, void *context)
 {
@@ -333,17 +368,19 @@ static struct vb_fabric_joined *find_process(struct vb_fabric_hosts *hosts, vb_t
 }
 
 static void receive_directly(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_header *header,
-			     const struct vb_cable_address *from, uint8_t *frame, size_t length)
+			     const struct vb_cable_address *from, const struct vb_fabric_train *train)
 {
 	struct vb_fabric_joined *joined = find_process(hosts, now, header, from);
 	struct vb_fabric_port *port = joined ? joined->cable.port : NULL;
 
 	if (!port || port->cut)
 		return;
-	if (vb_direct_may_send(port, frame, length))
-		vb_fabric_receive(hosts->fabric, now, port, frame, length);
+	if (!vb_direct_may_send(port, train->bytes, train->length))
+		port->counters.receive_constraints += train->count;
+	else if (train->count > 1)
+		vb_fabric_receive_train(hosts->fabric, now, port, train);
 	else
-		port->counters.receive_constraints++;
+		vb_fabric_receive(hosts->fabric, now, port, train->bytes, train->length);
 }
 
 void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from, uint8_t *bytes, size_t length)
@@ -358,7 +395,10 @@ void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const s
 	hosts->now = now;
 	memcpy(&header, bytes, sizeof(header));
 	if (kind == VB_CABLE_FRAME && be16_get(header.slot) != 0) {
-		receive_directly(hosts, now, &header, from, bytes + sizeof(header), length - sizeof(header));
+		struct vb_fabric_train train = {
+			.bytes = bytes + sizeof(header), .length = length - sizeof(header), .stride = length, .count = 1};
+
+		receive_directly(hosts, now, &header, from, &train);
 		return;
 	}
 	if (kind == VB_CABLE_SLOT) {
@@ -383,6 +423,50 @@ void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const s
 		vb_cable_end_heard(&joined->cable, now, &message.keep_alive);
 	} else if (kind == VB_CABLE_LEAVE) {
 		release(hosts, joined, now);
+	}
+}
+
+/* How many datagrams, of `segment` bytes and from the first on, are a train: of one process, for one queue pair of an application's. */
+static unsigned count_train(const uint8_t *bytes, size_t length, size_t segment)
+{
+	const size_t header = VB_CABLE_HEADER_LENGTH;
+	struct vb_ib_frame frame;
+	struct vb_cable_header cable;
+	unsigned count = 1;
+	size_t alike;
+
+	if (2 * segment > length || vb_cable_check(bytes, segment) != VB_CABLE_FRAME ||
+	    !vb_ib_frame_decode(&frame, bytes + header, segment - header))
+		return 1;
+	memcpy(&cable, bytes, sizeof(cable));
+	if (be16_get(cable.slot) == 0)
+		return 1;
+	alike = (size_t)(frame.bth - bytes);
+	while ((count + 1) * segment <= length && memcmp(bytes + count * segment, bytes, alike) == 0 &&
+	       vb_bth_destination_qpn(frame.bth + count * segment) == vb_bth_destination_qpn(frame.bth))
+		count++;
+	return count;
+}
+
+void vb_fabric_hosts_receive_bundle(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from, uint8_t *bytes,
+				    size_t length, size_t segment)
+{
+	for (size_t at = 0; at < length;) {
+		size_t own = length - at < segment ? length - at : segment;
+		unsigned count = count_train(bytes + at, length - at, own);
+		struct vb_cable_header header;
+
+		if (count == 1) {
+			vb_fabric_hosts_receive(hosts, now, from, bytes + at, own);
+		} else {
+			struct vb_fabric_train train = {
+				.bytes = bytes + at + sizeof(header), .length = own - sizeof(header), .stride = own, .count = count};
+
+			hosts->now = now;
+			memcpy(&header, bytes + at, sizeof(header));
+			receive_directly(hosts, now, &header, from, &train);
+		}
+		at += count * own;
 	}
 }
 

@@ -23,6 +23,8 @@ enum { VB_FABRIC_MOST_HOSTS = 4096 };
 struct vb_fabric_hosts_owner {
 	void (*send)(void *context, const struct vb_cable_address *to, const void *head, size_t head_length, const void *body,
 		     size_t body_length);
+	/* Datagrams of `segment` bytes, one behind the other; may be NULL: they are sent one by one. */
+	void (*send_run)(void *context, const struct vb_cable_address *to, const uint8_t *bytes, size_t segment, unsigned count);
 	uint32_t (*random)(void *context);
 	/* A host joined or left; may be NULL. */
 	void (*news)(void *context, const char *text);
@@ -57,6 +59,10 @@ void vb_fabric_hosts_init(struct vb_fabric_hosts *hosts, struct vb_fabric *fabri
 void vb_fabric_hosts_fini(struct vb_fabric_hosts *hosts);
 void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from,
 	uint8_t *bytes, size_t length);
+/* Datagrams of `segment` bytes each but perhaps the last, one behind the other: as if they had come one by one. Frames that a process
+ * sends from one queue pair to another pass the switches together. */
+void vb_fabric_hosts_receive_bundle(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from,
+	uint8_t *bytes, size_t length, size_t segment);
 vb_time vb_fabric_hosts_deadline(const struct vb_fabric_hosts *hosts);
 void vb_fabric_hosts_expire(struct vb_fabric_hosts *hosts, vb_time now);
 

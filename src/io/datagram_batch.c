@@ -4,7 +4,7 @@
  *
  * A queue is a list of runs, each one sendmsg: datagrams to one address, of one length but for the last, which may be shorter. A datagram
  * joins the last run if it fits there, so order between two ends is kept. Each datagram has two parts: the head, which is copied, and the
- * body, which is not if it lies where it was received.
+ * body, which is not if it lies where it was received. Datagrams that lie there one behind the other are one part together.
  */
 #include "io/datagram_batch.h"
 
@@ -30,7 +30,8 @@ enum {
 	BUFFER = 65536,
 	CONTROL = CMSG_SPACE(sizeof(int)),
 	RUNS = 16,
-	DATAGRAMS = 512,
+	PARTS = 1024,
+	PARTS_OF_ONE = 2,
 	OF_A_RUN = 64,                     /* the kernel's limit, UDP_MAX_SEGMENTS, was that */
 	LONGEST_RUN = 65507,               /* of UDP, before it is cut */
 	COPIES = 128 * 1024,
@@ -144,17 +145,18 @@ struct run {
 	uint16_t port;
 	uint32_t interface_index;
 	size_t segment, bytes;
-	unsigned first, count;             /* datagrams; each has two parts */
+	unsigned first, parts;             /* where they are, and how many */
+	unsigned count;                    /* datagrams */
 	bool is_closed;                    /* the last is shorter */
 };
 
 struct vb_datagram_queue {
 	int fd, family;
 	const uint8_t *stable;             /* bodies there are sent from there */
-	unsigned runs, datagrams;
+	unsigned runs, parts;
 	size_t copied;
 	struct run run[RUNS];
-	struct iovec part[2 * DATAGRAMS];
+	struct iovec part[PARTS];
 	uint8_t copies[COPIES];
 };
 
@@ -167,7 +169,7 @@ struct vb_datagram_queue *vb_datagram_queue_create(int fd, const struct vb_datag
 	queue->fd = fd;
 	queue->family = vb_datagram_family(fd);
 	queue->stable = batch->buffers;
-	queue->runs = queue->datagrams = 0;
+	queue->runs = queue->parts = 0;
 	queue->copied = 0;
 	return queue;
 }
@@ -189,16 +191,29 @@ static void add_segment(struct msghdr *message, void *control, uint16_t segment)
 	message->msg_controllen = CMSG_SPACE(sizeof(segment));
 }
 
-/* A route that refuses segmentation (an interface without checksum offload, a path MTU below the segment) takes them one by one. 0 or the
- * last -errno. */
-static int send_singly(int fd, const struct msghdr *run, unsigned parts_of_one)
+/* A route that refuses segmentation (an interface without checksum offload, a path MTU below the segment) takes them one by one. No
+ * datagram is of more than PARTS_OF_ONE parts. 0 or the last -errno. */
+static int send_singly(int fd, const struct msghdr *run, size_t segment)
 {
+	struct iovec own[PARTS_OF_ONE];
+	size_t in_part = 0, at = 0;
 	int error = 0;
 
-	for (size_t at = 0; at < run->msg_iovlen; at += parts_of_one) {
-		struct msghdr message = {.msg_name = run->msg_name, .msg_namelen = run->msg_namelen, .msg_iov = run->msg_iov + at,
-					 .msg_iovlen = parts_of_one};
+	while (at < run->msg_iovlen) {
+		struct msghdr message = {.msg_name = run->msg_name, .msg_namelen = run->msg_namelen, .msg_iov = own};
 
+		for (size_t room = segment; at < run->msg_iovlen && room > 0 && message.msg_iovlen < PARTS_OF_ONE;) {
+			const struct iovec *part = &run->msg_iov[at];
+			size_t taken = part->iov_len - in_part < room ? part->iov_len - in_part : room;
+
+			own[message.msg_iovlen++] = (struct iovec){(uint8_t *)part->iov_base + in_part, taken};
+			room -= taken;
+			in_part += taken;
+			if (in_part == part->iov_len) {
+				in_part = 0;
+				at++;
+			}
+		}
 		if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			error = -errno;
 	}
@@ -218,8 +233,8 @@ void vb_datagram_queue_flush(struct vb_datagram_queue *queue)
 		struct run *run = &queue->run[i];
 		struct msghdr *message = &messages[i].msg_hdr;
 
-		*message = (struct msghdr){.msg_name = &run->to, .msg_namelen = run->to_length, .msg_iov = &queue->part[2 * run->first],
-					   .msg_iovlen = 2 * run->count};
+		*message = (struct msghdr){.msg_name = &run->to, .msg_namelen = run->to_length, .msg_iov = &queue->part[run->first],
+					   .msg_iovlen = run->parts};
 		if (run->count > 1)
 			add_segment(message, &control[i], (uint16_t)run->segment);
 	}
@@ -232,11 +247,11 @@ void vb_datagram_queue_flush(struct vb_datagram_queue *queue)
 		} else if (errno != EINTR) {
 			/* A full socket loses packets: a sender that needs them sends them again. */
 			if (errno != EAGAIN && errno != ENOBUFS && queue->run[sent].count > 1)
-				(void)send_singly(queue->fd, &messages[sent].msg_hdr, 2);
+				(void)send_singly(queue->fd, &messages[sent].msg_hdr, queue->run[sent].segment);
 			sent++;
 		}
 	}
-	queue->runs = queue->datagrams = 0;
+	queue->runs = queue->parts = 0;
 	queue->copied = 0;
 }
 
@@ -262,34 +277,62 @@ static bool is_stable(const struct vb_datagram_queue *queue, const void *body)
 	return at - from < (size_t)VB_DATAGRAM_BATCH * BUFFER;
 }
 
+static struct run *begin_run(struct vb_datagram_queue *queue, const uint8_t gid[16], uint16_t port, uint32_t interface_index,
+			     size_t segment)
+{
+	struct run *run = &queue->run[queue->runs++];
+
+	*run = (struct run){.port = port, .interface_index = interface_index, .segment = segment, .first = queue->parts};
+	memcpy(run->gid, gid, 16);
+	run->to_length = vb_datagram_write_address(queue->family, &run->to, gid, port, interface_index);
+	return run;
+}
+
+static void add_part(struct vb_datagram_queue *queue, struct run *run, const void *bytes, size_t length)
+{
+	queue->part[queue->parts++] = (struct iovec){(void *)(uintptr_t)bytes, length};
+	run->parts++;
+}
+
 void vb_datagram_queue_add(struct vb_datagram_queue *queue, const uint8_t gid[16], uint16_t port, uint32_t interface_index,
 			   const void *head, size_t head_length, const void *body, size_t body_length)
 {
 	struct run *run = queue->runs > 0 ? &queue->run[queue->runs - 1] : NULL;
 	size_t length = head_length + body_length;
-	struct iovec *part;
 
-	if (head_length > VB_DATAGRAM_HEAD || body_length > BUFFER)
+	if (head_length > VB_DATAGRAM_HEAD || body_length > BUFFER || length == 0)
 		return;
-	if (queue->datagrams == DATAGRAMS || queue->copied + length > COPIES ||
+	if (queue->parts + PARTS_OF_ONE > PARTS || queue->copied + length > COPIES ||
 	    (queue->runs == RUNS && !joins(run, gid, port, interface_index, length))) {
 		vb_datagram_queue_flush(queue);
 		run = NULL;
 	}
-	if (!run || !joins(run, gid, port, interface_index, length)) {
-		run = &queue->run[queue->runs++];
-		*run = (struct run){.port = port, .interface_index = interface_index, .segment = length, .first = queue->datagrams};
-		memcpy(run->gid, gid, 16);
-		run->to_length = vb_datagram_write_address(queue->family, &run->to, gid, port, interface_index);
-	}
-	part = &queue->part[2 * queue->datagrams++];
-	part[0] = (struct iovec){keep(queue, head, head_length), head_length};
-	part[1] = (struct iovec){(void *)(uintptr_t)body, body_length};
-	if (body_length > 0 && !is_stable(queue, body))
-		part[1].iov_base = keep(queue, body, body_length);
+	if (!run || !joins(run, gid, port, interface_index, length))
+		run = begin_run(queue, gid, port, interface_index, length);
+	if (head_length > 0)
+		add_part(queue, run, keep(queue, head, head_length), head_length);
+	if (body_length > 0)
+		add_part(queue, run, is_stable(queue, body) ? body : keep(queue, body, body_length), body_length);
 	run->count++;
 	run->bytes += length;
 	run->is_closed = length < run->segment;
+}
+
+void vb_datagram_queue_add_run(struct vb_datagram_queue *queue, const uint8_t gid[16], uint16_t port, uint32_t interface_index,
+			       const uint8_t *bytes, size_t segment, unsigned count)
+{
+	unsigned most = LONGEST_RUN / segment < OF_A_RUN ? (unsigned)(LONGEST_RUN / segment) : OF_A_RUN;
+
+	for (unsigned at = 0; most > 0 && at < count; at += most) {
+		struct run *run;
+
+		if (queue->parts == PARTS || queue->runs == RUNS)
+			vb_datagram_queue_flush(queue);
+		run = begin_run(queue, gid, port, interface_index, segment);
+		run->count = count - at < most ? count - at : most;
+		run->bytes = run->count * segment;
+		add_part(queue, run, bytes + at * segment, run->bytes);
+	}
 }
 
 int vb_datagram_send_run(int fd, struct iovec *parts, unsigned count, unsigned parts_of_one, uint16_t segment)
@@ -314,7 +357,7 @@ int vb_datagram_send_run(int fd, struct iovec *parts, unsigned count, unsigned p
 		if (count == parts_of_one || errno == EAGAIN || errno == ENOBUFS || errno == ECONNREFUSED)
 			return -errno;
 		message.msg_controllen = 0;
-		return send_singly(fd, &message, parts_of_one);
+		return send_singly(fd, &message, segment);
 	}
 	return 0;
 }

@@ -44,6 +44,9 @@ void vb_datagram_queue_destroy(struct vb_datagram_queue *queue);
 enum { VB_DATAGRAM_HEAD = 192 };
 void vb_datagram_queue_add(struct vb_datagram_queue *queue, const uint8_t gid[16], uint16_t port, uint32_t interface_index,
 			   const void *head, size_t head_length, const void *body, size_t body_length);
+/* Datagrams of `segment` bytes that lie in the batch's memory, one behind the other. */
+void vb_datagram_queue_add_run(struct vb_datagram_queue *queue, const uint8_t gid[16], uint16_t port, uint32_t interface_index,
+			       const uint8_t *bytes, size_t segment, unsigned count);
 /* What a full socket does not take is lost. */
 void vb_datagram_queue_flush(struct vb_datagram_queue *queue);
 

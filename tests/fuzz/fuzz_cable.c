@@ -110,7 +110,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length)
 				memcpy(bytes + offsetof(struct vb_cable_slot, gid), here.gid, sizeof(here.gid));
 		}
 	}
-	if (input[0] & 1)
+	/* One datagram, or a bundle of some. */
+	if (input[0] & 1 && input[0] & 32)
+		vb_fabric_hosts_receive_bundle(&hosts, 2, input[0] & 16 ? &there : &here, bytes, length, 32 + 4 * (input[0] >> 6));
+	else if (input[0] & 1)
 		vb_fabric_hosts_receive(&hosts, 2, input[0] & 16 ? &there : &here, bytes, length);
 	else
 		vb_adapter_receive(&adapter, 2, &there, bytes, length);

@@ -176,6 +176,45 @@ static void received_bodies_are_sent_from_their_place(void **state)
 	assert_int_equal(seen.number[0], 2);
 }
 
+/* Datagrams that were received one behind the other go on so, as many as one call takes; where they are too long, one by one. */
+static void received_runs_are_sent_from_their_place(void **state)
+{
+	struct vb_datagram_bundle *bundle;
+
+	(void)state;
+	for (int mtu = 65536; mtu >= 1500; mtu -= 65536 - 1500) {
+		struct seen seen;
+
+		add(loopback4, FIRST, 1, 300);
+		vb_datagram_queue_flush(queue);
+		assert_int_equal(vb_datagram_batch_receive(batch, fds[0]), 1);
+		bundle = vb_datagram_batch_at(batch, 0);
+		for (unsigned i = 0; i < 30; i++)
+			memset(bundle->bytes + i * 2000, (int)i + 1, 2000);
+		set_mtu(mtu);
+		vb_datagram_queue_add_run(queue, loopback4, SECOND, 0, bundle->bytes, 2000, 30);
+		add(loopback4, SECOND, 31, 500);
+		vb_datagram_queue_flush(queue);
+		set_mtu(65536);
+		seen = receive(fds[1]);
+		assert_int_equal(seen.datagrams, 31);
+		assert_int_equal(seen.bundles, mtu == 65536 ? 1 : 31);
+		for (unsigned i = 0; i < 31; i++) {
+			assert_int_equal(seen.number[i], i + 1);
+			assert_int_equal(seen.length[i], i < 30 ? 2000 : 500);
+		}
+	}
+	/* More than a call takes. */
+	add(loopback4, FIRST, 1, 300);
+	vb_datagram_queue_flush(queue);
+	assert_int_equal(vb_datagram_batch_receive(batch, fds[0]), 1);
+	bundle = vb_datagram_batch_at(batch, 0);
+	memset(bundle->bytes, 9, 200 * 100);
+	vb_datagram_queue_add_run(queue, loopback4, SECOND, 0, bundle->bytes, 100, 200);
+	vb_datagram_queue_flush(queue);
+	assert_int_equal(receive(fds[1]).datagrams, 200);
+}
+
 static void segments_beyond_the_mtu_go_one_by_one(void **state)
 {
 	static const size_t length[] = {3000, 3000, 3000, 100};
@@ -243,6 +282,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(addresses_are_kept_apart, open_all, close_all),
 		cmocka_unit_test_setup_teardown(a_full_queue_is_flushed, open_all, close_all),
 		cmocka_unit_test_setup_teardown(received_bodies_are_sent_from_their_place, open_all, close_all),
+		cmocka_unit_test_setup_teardown(received_runs_are_sent_from_their_place, open_all, close_all),
 		cmocka_unit_test_setup_teardown(segments_beyond_the_mtu_go_one_by_one, open_all, close_all),
 		cmocka_unit_test_setup_teardown(a_refusal_of_the_former_does_not_hold_the_next, open_all, close_all),
 		cmocka_unit_test_setup_teardown(connecting_again_chooses_the_local_address_again, open_all, close_all),

@@ -157,6 +157,157 @@ static void frame(struct frame wanted)
 	receive(&from, bytes, sizeof(header) + headers + BTH_TO_ICRC);
 }
 
+/* ---- bundles ---- */
+
+enum { IN_BUNDLE = 9, DATAGRAM = VB_CABLE_HEADER_LENGTH + VB_LRH_LENGTH + BTH_TO_ICRC, LOG = 4096 };
+
+/* All that was sent, as the network would see it. */
+static uint8_t log_bytes[LOG];
+static size_t log_length;
+static unsigned runs;
+
+static void log_datagram(const struct vb_cable_address *to, const void *bytes, size_t length)
+{
+	assert_true(log_length + 4 + length <= LOG);
+	log_bytes[log_length++] = to->gid[15];
+	log_bytes[log_length++] = (uint8_t)(to->port >> 8);
+	log_bytes[log_length++] = (uint8_t)to->port;
+	log_bytes[log_length++] = (uint8_t)length;
+	memcpy(log_bytes + log_length, bytes, length);
+	log_length += length;
+}
+
+static void log_single(void *context, const struct vb_cable_address *to, const void *head, size_t head_length, const void *body,
+		       size_t body_length)
+{
+	uint8_t bytes[VB_CABLE_HEADER_LENGTH + VB_IB_MAX_FRAME];
+
+	(void)context;
+	memcpy(bytes, head, head_length);
+	memcpy(bytes + head_length, body, body_length);
+	log_datagram(to, bytes, head_length + body_length);
+}
+
+static void log_run(void *context, const struct vb_cable_address *to, const uint8_t *bytes, size_t segment, unsigned count)
+{
+	(void)context;
+	runs++;
+	for (unsigned i = 0; i < count; i++)
+		log_datagram(to, bytes + i * segment, segment);
+}
+
+static const struct vb_fabric_hosts_owner logging = {.send = log_single, .send_run = log_run, .random = next_key},
+	logging_singly = {.send = log_single, .random = next_key};
+
+/* From host 0's process: datagrams that are all the same but for their PSN. Returns how many bytes they are. */
+static size_t make_bundle(uint8_t *bytes, unsigned count)
+{
+	struct vb_cable_header header = {.key = be32_of(SLOT_KEY), .slot = be16_of(SLOT), .kind = be16_of(VB_CABLE_FRAME)};
+	struct vb_ib_route route = {.slid = lid[0], .dlid = lid[1]};
+
+	memset(bytes, 0, (size_t)count * DATAGRAM);
+	for (unsigned i = 0; i < count; i++) {
+		uint8_t *at = bytes + (size_t)i * DATAGRAM, *bth = at + sizeof(header) + VB_LRH_LENGTH;
+
+		memcpy(at, &header, sizeof(header));
+		(void)vb_ib_route_encode(&route, BTH_TO_ICRC, at + sizeof(header));
+		bth[0] = 0x04;
+		for (unsigned j = 0; j < 3; j++)
+			bth[5 + j] = (uint8_t)(qpn >> (16 - 8 * j));
+		bth[11] = (uint8_t)i;
+	}
+	return (size_t)count * DATAGRAM;
+}
+
+struct outcome {
+	uint8_t bytes[LOG];
+	size_t length;
+	struct vb_fabric_counters counters[3];
+};
+
+/* What becomes of a bundle: all at once, or a datagram at a time. */
+static void outcome_of(struct outcome *outcome, const uint8_t *bundle, size_t length, bool at_once, const struct vb_fabric_hosts_owner *by)
+{
+	struct vb_cable_address from = address_of(0, PROCESS_PORT);
+	uint8_t bytes[IN_BUNDLE * DATAGRAM];
+
+	keys = 0;
+	begin(NULL);
+	announce(0, cable_key[0]);
+	announce(1, cable_key[1]);
+	hosts.owner = by;
+	log_length = runs = 0;
+	memcpy(bytes, bundle, length);
+	for (size_t at = 0; !at_once && at < length; at += DATAGRAM)
+		vb_fabric_hosts_receive(&hosts, now, &from, bytes + at, length - at < DATAGRAM ? length - at : DATAGRAM);
+	if (at_once)
+		vb_fabric_hosts_receive_bundle(&hosts, now, &from, bytes, length, DATAGRAM);
+	memset(outcome, 0, sizeof(*outcome));
+	memcpy(outcome->bytes, log_bytes, log_length);
+	outcome->length = log_length;
+	for (unsigned i = 0; i < 3; i++)
+		outcome->counters[i] = the_switch->port[i].counters;
+	hosts.owner = &owner;
+	end(NULL);
+}
+
+static void assert_same_as_singly(const uint8_t *bundle, size_t length)
+{
+	static struct outcome singly, together;
+
+	outcome_of(&singly, bundle, length, false, &logging);
+	outcome_of(&together, bundle, length, true, &logging);
+	assert_memory_equal(&singly, &together, sizeof(singly));
+	outcome_of(&together, bundle, length, true, &logging_singly);
+	assert_memory_equal(&singly, &together, sizeof(singly));
+}
+
+static void a_bundle_passes_as_one(void **state)
+{
+	static struct outcome outcome;
+	uint8_t bytes[IN_BUNDLE * DATAGRAM];
+	size_t length = make_bundle(bytes, IN_BUNDLE);
+
+	(void)state;
+	assert_same_as_singly(bytes, length);
+	outcome_of(&outcome, bytes, length, true, &logging);
+	assert_int_equal(runs, 1);
+	assert_int_equal(outcome.length, IN_BUNDLE * (4 + DATAGRAM));
+	assert_int_equal(outcome.counters[1].receive_packets, IN_BUNDLE);
+	assert_int_equal(outcome.counters[2].transmit_packets, IN_BUNDLE);
+	assert_int_equal(outcome.counters[2].transmit_data, IN_BUNDLE * ((VB_LRH_LENGTH + BTH_TO_ICRC) / 4));
+	/* A last one that is shorter is none of them. */
+	assert_same_as_singly(bytes, length - 4);
+}
+
+/* Whatever a byte of any of them is: no frame gets anywhere in another's company that it would not have got to alone. */
+static void no_frame_hides_in_a_bundle(void **state)
+{
+	uint8_t bytes[4 * DATAGRAM];
+	size_t length = make_bundle(bytes, 4);
+
+	(void)state;
+	for (size_t at = 0; at < length; at++) {
+		static const uint8_t change[] = {0x01, 0x03, 0x80, 0xf0, 0xff};
+
+		if (at % DATAGRAM >= VB_CABLE_HEADER_LENGTH + VB_LRH_LENGTH + 12)
+			continue;
+		for (unsigned i = 0; i < sizeof(change); i++) {
+			bytes[at] ^= change[i];
+			assert_same_as_singly(bytes, length);
+			bytes[at] ^= change[i];
+		}
+	}
+	/* One of them for QP1, one on VL 15, one from another's LID. */
+	memset(bytes + DATAGRAM + VB_CABLE_HEADER_LENGTH + VB_LRH_LENGTH + 5, 0, 3);
+	bytes[DATAGRAM + VB_CABLE_HEADER_LENGTH + VB_LRH_LENGTH + 7] = 1;
+	assert_same_as_singly(bytes, length);
+	bytes[2 * DATAGRAM + VB_CABLE_HEADER_LENGTH] |= VB_IB_MANAGEMENT_VL << 4;
+	assert_same_as_singly(bytes, length);
+	bytes[3 * DATAGRAM + VB_CABLE_HEADER_LENGTH + 7] = (uint8_t)lid[1];
+	assert_same_as_singly(bytes, length);
+}
+
 /* From host 0's verbenad. */
 static struct frame by_daemon(uint32_t to_qpn)
 {
@@ -327,6 +478,8 @@ static void a_host_that_leaves_takes_them_along(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_bundle_passes_as_one),
+		cmocka_unit_test(no_frame_hides_in_a_bundle),
 		cmocka_unit_test_setup_teardown(frames_go_to_who_was_announced, begin, end),
 		cmocka_unit_test_setup_teardown(groups_go_to_the_daemon, begin, end),
 		cmocka_unit_test_setup_teardown(every_port_counts_what_processes_send, begin, end),
