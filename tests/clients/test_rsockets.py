@@ -196,3 +196,18 @@ class Datagrams(RsocketCase):
         for size in ("16", "1000", "1500"):
             self.ask(address, size)
         self.assertTrue(server.running(), server.output())
+
+
+@expand
+class Stopped(ClientCase):
+    """One side's process is stopped. With TCP its kernel would go on to acknowledge; here nobody does."""
+
+    @across(["lo_v4", "veth1500_v4"])
+    def test_that_goes_on(self):
+        """Nothing is lost."""
+        program = ["python3", os.path.join(os.path.dirname(os.path.realpath(__file__)), "programs", "stopped.py")]
+        server = self.server.start(*program, "serve", self.address)
+        client = self.client.start(*program, "connect", self.address, str(server.pid))
+        ended = client.wait(self.TIMEOUT)
+        self.assertEqual((ended.code, ended.out), (0, "sent 1000\nechoed 1000\n"), ended)
+        self.assertIn("got 1000\n", server.wait(self.TIMEOUT).out)
