@@ -13,6 +13,7 @@
 #   make browser                        the page of `verbena web` in Chromium, without a window
 #   make interop                        Verbena against the Linux kernel's rxe and siw, both ways, in a virtual machine (docs/interop.md)
 #   make interop-iwarp                  its second part alone: iWARP, against siw
+#   make interop-same-guest             WRITEs by siw and by Verbena in one guest, and bare TCP beside them (ROUNDS=3)
 #   make interop-rules                  what its runner does when a guest panics and when it is interrupted itself
 #   make examples                       the programs of examples/, into build/examples (examples/README.md)
 #   make bench                          measure against iperf3, in the same run
@@ -31,7 +32,7 @@ DESTDIR ?=
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
 .PHONY: all build demo test applications experiments interop interop-iwarp interop-rules examples bench install clean starved
-.PHONY: uninstall deb rpm locks browser campaign soak connections bench-applications
+.PHONY: uninstall deb rpm locks browser campaign soak connections bench-applications interop-same-guest
 
 all: build
 
@@ -96,6 +97,12 @@ interop-iwarp:
 	@scripts/install-packages test
 	@$(MAKE) --no-print-directory build
 	@tests/interop/run --transport iwarp --build $(BUILD) $(INTEROP_ARGUMENTS)
+
+ROUNDS ?= 3
+interop-same-guest:
+	@scripts/install-packages test
+	@$(MAKE) --no-print-directory build
+	@tests/interop/same-guest $(BUILD) $(ROUNDS)
 
 interop-rules:
 	@scripts/install-packages test

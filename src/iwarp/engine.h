@@ -49,6 +49,7 @@
 enum {
 	VB_IWARP_TAIL = 64,              /* read behind a payload that goes to its place: its trailer and the next header */
 	VB_IWARP_DIRECT = 8 << 10,       /* so much of a payload must be to come for that */
+	VB_IWARP_HEAD = 64,              /* read alone where a long payload is expected behind it: trailer, any header */
 	VB_IWARP_COPIED = 4 << 10,       /* payloads up to this are copied between their headers: cheaper than a span each */
 };
 

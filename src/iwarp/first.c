@@ -9,6 +9,9 @@
  *   We respond. Our own FPDUs wait for the peer's first, but not for ever: a peer's program may be waiting for us to speak first. siw may
  *   miss these, too, if they come while it makes our reply into a connection, and its program then waits for ever; so zero-length WRITEs
  *   follow them until something came.
+ *   Both are ours, as each has seen by the other's frame. Neither gate nor greeting: what comes behind the reply lies in the socket until
+ *   the queue pair has it, and so nothing is lost. A greeting for each cost a message and a switch to the responder's engine thread, a
+ *   quarter of what it takes to connect. Where a ready-to-receive message was agreed on it is sent: its arrival is the responder's event.
  *   Either. What comes first need not be an answer: programs speak of their own accord (rsockets of rdma-core begin with a grant), and
  *   what we sent before may still lie unnoticed. But who speaks listens by then (siw takes the socket over before its program hears of
  *   the connection), so one zero-length WRITE more is enough.
@@ -24,12 +27,19 @@ static vb_time first_repeat(const struct vb_iwarp_engine *engine, vb_time now)
 	return engine->terms.attentive ? VB_TIME_NEVER : now + repeat_at[0];
 }
 
+static bool is_needless(const struct vb_iwarp_engine *engine)
+{
+	return engine->terms.attentive && engine->terms.ready == VB_IWARP_READY_NONE;
+}
+
 void vb_iwarp_first_begin(struct vb_iwarp_engine *engine, vb_time now)
 {
 	struct vb_iwarp_first *first = &engine->first;
 
 	*first = (struct vb_iwarp_first){.began = now, .request = engine->sender.cursor.request};
-	if (engine->terms.initiator) {
+	if (is_needless(engine)) {
+		first->at = VB_TIME_NEVER;
+	} else if (engine->terms.initiator) {
 		first->owed = 1;
 		first->at = first_repeat(engine, now);
 	} else {

@@ -40,7 +40,7 @@ struct vb_iwarp_terms {
 	bool initiator;                  /* who sent the MPA request; else the responder */
 	bool crc;                        /* in use, in both directions */
 	enum vb_iwarp_ready ready;       /* NONE: not peer-to-peer */
-	bool attentive;                  /* the peer misses no first message: none is repeated */
+	bool attentive;                  /* the peer is one of ours and misses nothing: no greeting, nothing held back (first.c) */
 	uint32_t mulpdu;                 /* bytes of a ULPDU that we send, at most (wire/fpdu.h) */
 	uint32_t ird, ord;               /* READs and atomics: answered at once, asked at once */
 	/* Responder: it sends nothing before it has received something (RFC 5044 7.1.2, 4), or so long after begin;
@@ -57,8 +57,9 @@ int vb_iwarp_begin(struct vb_qp *qp, vb_time now, const struct vb_iwarp_terms *t
  * 5041 7.1). The caller keeps the rest, reads no more, and comes with it again, if only with nothing, when receives
  * were posted to the queue pair or to its shared queue. */
 size_t vb_iwarp_take(struct vb_qp *qp, vb_time now, const void *bytes, size_t length);
-/* Of `most` bytes that could be read for take: so many, and they end with an FPDU if the next are as long as the last was. What is read
- * of an FPDU with CRC that is not whole is copied once more. */
+/* Of `most` bytes that could be read for take: so many. With CRC they end with an FPDU if the next are as long as the last was: what is
+ * read of one that is not whole is copied once more. Without, a long one is expected behind another: its header is enough, so that the
+ * rest need not be copied at all (vb_iwarp_want). */
 size_t vb_iwarp_take_at_once(const struct vb_qp *qp, size_t most);
 bool vb_iwarp_is_stalled(const struct vb_qp *qp);
 

@@ -346,7 +346,11 @@ size_t vb_iwarp_take_at_once(const struct vb_qp *qp, size_t most)
 	const struct vb_iwarp_receiver *receiver = &engine->receiver;
 	size_t fpdu = vb_fpdu_length(receiver->ulpdu), missing = receiver->phase == VB_IWARP_WHOLE ? fpdu - receiver->have : 0;
 
-	if (!engine->terms.crc || fpdu < VB_IWARP_DIRECT || missing + fpdu > most)
+	if (fpdu < VB_IWARP_DIRECT || receiver->phase == VB_IWARP_PAYLOAD || receiver->phase == VB_IWARP_DEAF)
+		return most;
+	if (!engine->terms.crc)
+		return most < VB_IWARP_HEAD ? most : VB_IWARP_HEAD;
+	if (missing + fpdu > most)
 		return most;
 	return missing + (most - missing) / fpdu * fpdu;
 }

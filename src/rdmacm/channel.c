@@ -65,7 +65,14 @@ static void tell_change(struct vb_rdmacm_channel *channel)
 		syscall(SYS_futex, &channel->sequence, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-void vb_rdmacm_channel_put(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event *event)
+void vb_rdmacm_channel_wake(struct vb_rdmacm_channel *channel)
+{
+	tell_change(channel);
+}
+
+/* Who sleeps found the queue empty, or its first event held back: neither changes by one more behind others. Of several sleepers the one
+ * that is woken wakes the next (vb_rdmacm_channel_take). */
+bool vb_rdmacm_channel_append(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event *event)
 {
 	bool was_empty;
 
@@ -75,8 +82,14 @@ void vb_rdmacm_channel_put(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 	while (was_empty && write(channel->channel.fd, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR)
 		;
 	vb_mutex_unlock(&channel->lock);
-	/* Who wakes up wants the lock. The channel stays: its ids are destroyed first, and that waits for the owner's lock. */
-	tell_change(channel);
+	return was_empty;
+}
+
+void vb_rdmacm_channel_put(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event *event)
+{
+	/* Who wakes up wants the channel's lock. The channel stays: its ids are destroyed first, and that waits for the owner's lock. */
+	if (vb_rdmacm_channel_append(channel, event))
+		tell_change(channel);
 }
 
 /* Caller holds channel->lock; the last event has just been removed. The eventfd holds 1, so this never blocks. */
@@ -164,6 +177,7 @@ int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 	for (;;) {
 		uint32_t seen;
 		vb_time held;
+		bool more;
 		int flags;
 
 		vb_mutex_lock(&channel->lock);
@@ -175,7 +189,10 @@ int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 			continue;
 		}
 		*event = pop_event(channel);
+		more = !vb_list_is_empty(&channel->events);
 		vb_mutex_unlock(&channel->lock);
+		if (more)
+			tell_change(channel);
 		if (*event != NULL)
 			return 0;
 		flags = fcntl(channel->channel.fd, F_GETFL);

@@ -46,6 +46,11 @@ static inline struct vb_rdmacm_channel *vb_rdmacm_channel_of(struct rdma_event_c
 /* Queue an event and make the descriptor readable. Caller holds the lock of the event's owner. */
 void vb_rdmacm_channel_put(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event *event);
 
+/* The same for one of many events: true, who sleeps is to be woken when the caller has let go of what that thread will want. Until then
+ * the caller sees to it that the channel stays. */
+bool vb_rdmacm_channel_append(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event *event);
+void vb_rdmacm_channel_wake(struct vb_rdmacm_channel *channel);
+
 /* The oldest event; counts as unacknowledged by its owner from here on. Waits, unless the descriptor is O_NONBLOCK.
  * 0 or -errno (EAGAIN, EINTR). */
 int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event **event);

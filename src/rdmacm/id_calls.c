@@ -131,6 +131,7 @@ VB_EXPORT int rdma_migrate_id(struct rdma_cm_id *public_id, struct rdma_event_ch
 		vb_rdmacm_channel_put(vb_rdmacm_channel_of(channel), vb_container_of(node, struct vb_rdmacm_event, node));
 	}
 	vb_mutex_unlock(&id->lock);
+	vb_rdmacm_streams_left(id);
 	wait_for_acknowledgements(id);
 	if (was_synchronous)
 		rdma_destroy_event_channel(old);

@@ -284,11 +284,25 @@ static void close_unfinished(const struct vb_rdmacm_id *listener)
 	}
 }
 
+/* Then no event of it was, or will be, told by the thread of streams. */
+static bool has_no_stream(const struct vb_rdmacm_id *id)
+{
+	return __atomic_load_n(&id->stream, __ATOMIC_ACQUIRE) == NULL && vb_list_is_empty(&id->stream_node);
+}
+
+void vb_rdmacm_streams_left(const struct vb_rdmacm_id *id)
+{
+	if (has_no_stream(id))
+		return;
+	vb_mutex_lock(&streams.lock);
+	vb_mutex_unlock(&streams.lock);
+}
+
 void vb_rdmacm_streams_forget(struct vb_rdmacm_id *id)
 {
 	struct vb_rdmacm_stream *stream;
 
-	if (__atomic_load_n(&id->stream, __ATOMIC_ACQUIRE) == NULL && vb_list_is_empty(&id->stream_node))
+	if (has_no_stream(id))
 		return;
 	vb_mutex_lock(&streams.lock);
 	vb_list_remove(&id->stream_node);

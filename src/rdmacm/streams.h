@@ -41,6 +41,8 @@ int vb_rdmacm_streams_reject(struct vb_rdmacm_id *id, struct vb_rdmacm_private_d
 int vb_rdmacm_streams_disconnect(struct vb_rdmacm_id *id);
 /* An interface is gone: ids of requests, of which verbenad does not know, hear of it. Caller may hold the link's lock. */
 void vb_rdmacm_streams_interface_gone(uint32_t interface_index);
+/* The id has left its channel: what was to be woken there was, so the channel may go. */
+void vb_rdmacm_streams_left(const struct vb_rdmacm_id *id);
 /* The id goes: whatever it has is ended, and nothing more is told of it. */
 void vb_rdmacm_streams_forget(struct vb_rdmacm_id *id);
 

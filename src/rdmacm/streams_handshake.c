@@ -73,11 +73,21 @@ static struct vb_rdmacm_event *create_event(struct vb_rdmacm_id *owner, enum vb_
 	return event;
 }
 
+/* Who sleeps is woken up not before the id's lock is free, which that thread takes first, and by the thread of streams once for many: woken
+ * for each event it took the processor away, found the lock taken and gave the processor back, three switches for each connection. The
+ * channel stays: to destroy or to migrate the id takes the lock of streams. */
 static void put_event(struct vb_rdmacm_event *event)
 {
-	vb_mutex_lock(&event->owner->lock);
-	vb_rdmacm_channel_put(vb_rdmacm_channel_of(event->owner->id.channel), event);
-	vb_mutex_unlock(&event->owner->lock);
+	struct vb_rdmacm_id *owner = event->owner;
+	struct vb_rdmacm_channel *channel;
+	bool sleeps;
+
+	vb_mutex_lock(&owner->lock);
+	channel = vb_rdmacm_channel_of(owner->id.channel);
+	sleeps = vb_rdmacm_channel_append(channel, event);
+	vb_mutex_unlock(&owner->lock);
+	if (sleeps)
+		vb_rdmacm_streams_wake_later(channel);
 }
 
 void vb_rdmacm_stream_tell(struct vb_rdmacm_stream *stream, enum vb_cm_event_kind kind, int status)

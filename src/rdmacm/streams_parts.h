@@ -58,6 +58,8 @@ struct vb_rdmacm_streams {
 	uint32_t requests;               /* counted */
 	unsigned unfinished_count;
 	vb_time due;                     /* none of the timed ones is due earlier */
+	bool is_serving;                 /* the thread, in a batch: it wakes up who waits for events at the end of it */
+	struct vb_rdmacm_channel *to_wake; /* then; NULL: none */
 	struct vb_mpa_settings settings;
 	struct {
 		uint8_t address[16];
@@ -80,6 +82,10 @@ vb_time vb_rdmacm_stream_deadline(const struct vb_rdmacm_stream *stream);
 void vb_rdmacm_stream_due(const struct vb_rdmacm_stream *stream);
 /* The socket is closed (unless libibverbs has it), and the record is gone for everybody but the thread. */
 void vb_rdmacm_stream_reap(struct vb_rdmacm_stream *stream);
+
+/* A channel has events, and may have a sleeper: it is woken, by the thread when it has served what it was to serve. */
+void vb_rdmacm_streams_wake_later(struct vb_rdmacm_channel *channel);
+void vb_rdmacm_streams_wake(void);
 
 /* Has an earlier call not sent its request there yet? */
 bool vb_rdmacm_streams_are_asking(const struct vb_tcp_address *remote);

@@ -8,6 +8,7 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
+#include "rdmacm/channel.h"
 #include "rdmacm/streams_parts.h"
 
 struct vb_rdmacm_streams vb_rdmacm_streams = {
@@ -85,6 +86,24 @@ void vb_rdmacm_stream_due(const struct vb_rdmacm_stream *stream)
 		return;
 	streams.due = deadline;
 	vb_event_raise(streams.wake_fd);
+}
+
+/* ---- sleepers ---- */
+
+void vb_rdmacm_streams_wake(void)
+{
+	if (streams.to_wake != NULL)
+		vb_rdmacm_channel_wake(streams.to_wake);
+	streams.to_wake = NULL;
+}
+
+void vb_rdmacm_streams_wake_later(struct vb_rdmacm_channel *channel)
+{
+	if (streams.to_wake != channel)
+		vb_rdmacm_streams_wake();
+	streams.to_wake = channel;
+	if (!streams.is_serving)
+		vb_rdmacm_streams_wake();
 }
 
 /* ---- whose turn it is to ask ----

@@ -89,12 +89,15 @@ static void *run(void *unused)
 		count = vb_poller_wait(streams.poller, tags, EVENTS, deadline);
 		now = vb_clock_now();
 		vb_mutex_lock(&streams.lock);
+		streams.is_serving = true;
 		for (unsigned i = 0; i < count; i++)
 			serve(tags[i], now);
-		if (streams.due > now)
-			continue;
-		expire(now);
-		streams.due = next_deadline();
+		if (streams.due <= now) {
+			expire(now);
+			streams.due = next_deadline();
+		}
+		streams.is_serving = false;
+		vb_rdmacm_streams_wake();
 	}
 	return NULL;
 }
@@ -128,6 +131,8 @@ static void forget_after_fork(void) VB_RELEASES(streams.lock)
 	streams.poller = streams.wake_fd = streams.report_fd = -1;
 	streams.unfinished_count = 0;
 	streams.due = VB_TIME_NEVER;
+	streams.is_serving = false;
+	streams.to_wake = NULL;
 	vb_list_init(&streams.timed);
 	vb_list_init(&streams.untimed);
 	vb_list_init(&streams.dead);
