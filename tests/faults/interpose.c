@@ -4,14 +4,14 @@
  * system calls with what they fail with when a machine is short of something, or with EINTR.
  *
  *   FAIL_IN=NAME[:NAME]   objects whose calls count: libibverbs.so.1, librdmacm.so.1, verbenad
- *   FAIL_AT=N             the Nth such call fails; 0: none
+ *   FAIL_AT=N[,M]         the Nth such call fails, and the Mth; 0: none
  *   FAIL_KIND=short       for want of something (default); =interrupted: EINTR, of calls that can have it; =killed: instead of
  *                         the call the process dies, as by kill -9; =stopped: it stops there, until it is told to go on;
  *                         =part: the Nth read or write of a stream or file moves one byte; =pieces: each of them moves N bytes
  *                         at most
  *   FAIL_TELLS=1          on SIGTERM the program ends as if by itself: for those that never do
  *
- * Two lines go to standard error: which call failed, of whom, and (at the end of the program) how many there were.
+ * Lines go to standard error: which call failed, of whom, and (at the end of the program) how many there were.
  * The program may turn it on and off: fail_calls_begin() and fail_calls_end(), found by dlsym. A program without these words is
  * watched from its beginning on.
  */
@@ -52,7 +52,7 @@ static struct range {
 	char name[64];
 } ranges[MOST_RANGES];
 static unsigned range_count;
-static unsigned long fail_at, calls;     /* calls: atomic */
+static unsigned long fail_at, fail_again, calls; /* calls: atomic */
 static bool interrupts, parts, pieces, is_on = true;
 static int signal_number;                /* killed, stopped: this one */
 static __thread bool inside;
@@ -120,6 +120,7 @@ static void tell_and_end(int number)
 __attribute__((constructor)) static void prepare(void)
 {
 	const char *at = getenv("FAIL_AT"), *kind = getenv("FAIL_KIND");
+	char *rest = NULL;
 
 	inside = true;
 	interrupts = kind && strcmp(kind, "interrupted") == 0;
@@ -133,7 +134,8 @@ __attribute__((constructor)) static void prepare(void)
 	is_on = !getenv("FAIL_WAITS");
 	if (range_count > 0 && getenv("FAIL_TELLS"))
 		signal(SIGTERM, tell_and_end);
-	fail_at = at ? strtoul(at, NULL, 10) : 0;
+	fail_at = at ? strtoul(at, &rest, 10) : 0;
+	fail_again = rest && *rest == ',' ? strtoul(rest + 1, NULL, 10) : 0;
 	inside = false;
 }
 
@@ -167,11 +169,12 @@ static const struct range *range_of(void *caller)
 	return NULL;
 }
 
-/* Is it the Nth? */
+/* Is it the Nth, or the Mth? */
 static bool is_the_one(const char *call, void *caller)
 {
 	const struct range *range = range_of(caller);
-	bool now = range && __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) == fail_at;
+	unsigned long number = range ? __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) : 0;
+	bool now = number != 0 && (number == fail_at || number == fail_again);
 
 	if (!now)
 		return false;

@@ -4,10 +4,13 @@
 (lifetime.c); and at every one of them the process dies, or stops.
 
     test_system_calls.py VERBENAD LIFETIME INTERPOSE RSOCKETS SOCKETS SURVIVOR PEERS [--every STEP] [--from N] [--seconds S] [--only GROUP]
-                         [--part PART]
+                         [--part PART] [--pairs SEED]
 
-Without options a few of each group, spread over all; `make campaign` runs `--every 1`. A run that fails is told with the options that
-repeat it.
+With --pairs two calls fail in each run, of groups in which calls fail and nobody dies: which two is drawn by the seed, near each other or
+not, and the runs go round and round the groups.
+
+Without options a few of each group, spread over all; `make campaign` runs `--every 1`, and pairs. A run that fails is told with the
+options that repeat it.
 Which call is the Nth depends on which thread is first: a repetition may hit a neighbour of it.
 """
 
@@ -22,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+from random import Random
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
 
@@ -119,6 +123,9 @@ EXEMPT = {
     # libverbena-sockets.so alone, which asks for the function behind it in the chain and never calls these itself.
     "open": "as open64: tests are built with large files", "mmap": "as mmap64", "pread": "as pread64",
 }
+# Where two calls may fail in one run: a connection that is there is promised to outlive one.
+PAIRED = [group for group, (_, kind) in GROUPS.items() if kind in ("short", "interrupted") and not group.startswith(HEIRS + ("kept-",))]
+ROUNDS = 1000
 # Of each, in `make test`.
 FEW = 4
 # By `make campaign` alone.
@@ -520,9 +527,9 @@ class Faults:
 
     @staticmethod
     def judged(problem, out):
-        failed = re.search(r"call (\S+) failed in (.*)", out)
+        failed = re.findall(r"call \S+ failed in .*", out)
         count = re.search(r"^calls (\d+)", out, re.M)
-        return (problem and problem + "\n" + out, failed.group(0) if failed else "none", int(count.group(1)) if count else 0)
+        return (problem and problem + "\n" + out, "; ".join(failed) or "none", int(count.group(1)) if count else 0)
 
     @staticmethod
     def listens(process):
@@ -554,6 +561,32 @@ def numbers(group, total, step, first, few):
     return sorted({max(1, total * i // few + 1) for i in range(few)})
 
 
+def pairs(total, random):
+    """One call, and one behind it: often one that is made because the first has failed."""
+    first = random.randint(1, total)
+    return "%d,%d" % (first, first + (random.randint(1, 8) if random.random() < 0.5 else random.randint(1, total)))
+
+
+def run_pairs(faults, groups, seed, end):
+    """Round and round, until time is up."""
+    random, totals, runs, bad = Random(seed), {}, 0, 0
+    for group in [group for _ in range(ROUNDS) for group in groups]:
+        if time.monotonic() > end:
+            break
+        if group not in totals:
+            problem, _, totals[group] = faults.run(group, 0)
+            if problem or not totals[group]:
+                print("%s: without a fault: %s" % (group, problem or "no call was counted"))
+                return runs, bad + 1
+        pair = pairs(totals[group], random)
+        problem, failed, _ = faults.run(group, pair)
+        runs += 1
+        if problem:
+            bad += 1
+            print("FAILED --only %s --pair %s: %s; %s" % (group, pair, failed, problem), flush=True)
+    return runs, bad
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs=7)
@@ -562,6 +595,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--only", choices=GROUPS, action="append")
     parser.add_argument("--part", choices=PARTS)
+    parser.add_argument("--pairs", type=int, metavar="SEED")
+    parser.add_argument("--pair", metavar="N,M", help="these two, once")
     arguments = parser.parse_args()
     hosts.enter_user_namespace([sys.executable, os.path.realpath(__file__), *sys.argv[1:]])
     if not hosts.can_create_namespaces():
@@ -574,7 +609,13 @@ def main():
         if missing:
             print("nothing has these calls fail: " + " ".join(missing))
             return 1
-        for group in arguments.only or PARTS.get(arguments.part, GROUPS):
+        if arguments.pair:
+            problem, failed, _ = faults.run(arguments.only[0], arguments.pair)
+            print(failed, problem or "passed", sep="\n")
+            return 1 if problem else 0
+        if arguments.pairs is not None:
+            runs, bad = run_pairs(faults, arguments.only or PAIRED, arguments.pairs, end)
+        for group in () if arguments.pairs is not None else arguments.only or PARTS.get(arguments.part, GROUPS):
             if group.startswith("system-") and not faults.can_be_system():
                 continue
             if group in LONG and not (arguments.every or arguments.only):

@@ -68,6 +68,11 @@ static bool send_some(struct vb_tcp_stream *stream, struct vb_iwarp_out *out, vb
 		taken = vb_tcp_send(stream->fd, out->spans, out->count, more);
 		*full = taken == -EAGAIN || (taken >= 0 && (size_t)taken < out->bytes);
 	}
+	/* The kernel is short of memory, which passes: as if the socket were full. The stream is whole, and nothing would tell the peer,
+	 * or our own application, that it had ended. */
+	if (taken == -ENOBUFS || taken == -ENOMEM)
+		taken = -EAGAIN;
+	*full |= taken == -EAGAIN;
 	if (taken < 0 && taken != -EAGAIN) {
 		stream->broken = true;
 		stream->error = (int)taken;

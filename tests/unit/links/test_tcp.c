@@ -3,6 +3,7 @@
  * The link of iWARP: two queue pairs of one process, joined by a pair of sockets. A message without a receive waits in its stream,
  * and whoever posts the receive it waits for, whenever he does, has it go on.
  */
+#include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,6 +24,24 @@ struct bed {
 	struct streams streams;
 	int fd[2];
 };
+
+/* What the next calls are answered with; 0: nothing. */
+static int refusals[2];
+
+ssize_t __real_vb_tcp_send(int fd, const struct iovec *spans, unsigned count, bool more);
+ssize_t __wrap_vb_tcp_send(int fd, const struct iovec *spans, unsigned count, bool more);
+
+ssize_t __wrap_vb_tcp_send(int fd, const struct iovec *spans, unsigned count, bool more)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		int refusal = refusals[i];
+
+		refusals[i] = 0;
+		if (refusal != 0)
+			return refusal;
+	}
+	return __real_vb_tcp_send(fd, spans, count, more);
+}
 
 static void publish(struct bed *bed, struct vb_qp *qp)
 {
@@ -226,6 +245,32 @@ static void a_receive_between_the_look_and_the_note(void **state)
 	close_bed(&bed);
 }
 
+/* The kernel has no memory for it, this once. Nobody would hear of a stream that is given up for that: the socket is whole, and the
+ * peer waits. */
+static void a_send_for_which_there_is_no_memory(void **state)
+{
+	struct bed bed;
+	struct end *end;
+
+	(void)state;
+	open_and_greet(&bed, false);
+	end = &bed.streams.end[0];
+	assert_int_equal(post_receive(&bed.streams.end[1], 0, LENGTH, 9), 0);
+	fill(end, 0, LENGTH, 3);
+	refusals[0] = -ENOBUFS;
+	refusals[1] = -ENOMEM;
+	assert_int_equal(post_send(end, IBV_WR_SEND, 0, LENGTH, 0, 7, 0), 0);
+	vb_lock_take(&end->qp->lock);
+	bed.link->driver->transmit(bed.link, end->qp, vb_clock_now());
+	vb_lock_release(&end->qp->lock);
+	/* There is room in the socket, which wakes the thread. */
+	for (unsigned i = 0; i < 3; i++)
+		pass(&bed);
+	(void)expect(&end->send_cq, 7, IBV_WC_SUCCESS);
+	expect_message(&bed);
+	close_bed(&bed);
+}
+
 /* We have said that nothing more will come from us. What the peer sent before it knew may wait for a receive as well. */
 static void a_message_behind_our_end(void **state)
 {
@@ -262,6 +307,7 @@ int main(void)
 		cmocka_unit_test(receives_for_a_stream_that_is_gone),
 		cmocka_unit_test(a_receive_between_the_look_and_the_note),
 		cmocka_unit_test(a_message_behind_our_end),
+		cmocka_unit_test(a_send_for_which_there_is_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
