@@ -8,7 +8,7 @@ import signal
 import xml.etree.ElementTree
 
 from pylib import clients
-from pylib.fabric import FabricCase
+from pylib.fabric import RING, FabricCase
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
@@ -24,19 +24,6 @@ def fat_tree(spines, leaves, hosts):
         lines += ['[%d] "H-%d"[1]' % (host + 1, leaf * hosts + host) for host in range(hosts)]
     lines += ['Ca 1 "H-%d"' % host for host in range(leaves * hosts)]
     return "\n".join(lines) + "\n"
-
-
-RING = """Switch 4 "S1"
-[1] "A"[1]
-[3] "S2"[4]
-[4] "S3"[3]
-Switch 4 "S2"
-[1] "B"[1]
-[3] "S3"[4]
-Switch 4 "S3"
-Ca 1 "A" # "alpha"
-Ca 1 "B" # "beta"
-"""
 
 
 class Fabric(FabricCase):

@@ -11,19 +11,7 @@ import zlib
 
 from pylib import clients
 from pylib.clients import busy, perftest_rows, pingpong_figures, which
-from pylib.fabric import FabricCase
-
-RING = """Switch 4 "S1"
-[1] "A"[1]
-[3] "S2"[4]
-[4] "S3"[3]
-Switch 4 "S2"
-[1] "B"[1]
-[3] "S3"[4]
-Switch 4 "S3"
-Ca 1 "A" # "alpha"
-Ca 1 "B" # "beta"
-"""
+from pylib.fabric import RING, FabricCase
 
 
 def erf_frames(path):
@@ -574,17 +562,22 @@ class InfiniBand(FabricCase):
         server, client = self.exchange(base, base + [self.address])
         self.assertIsNotNone(pingpong_figures(client), client)
 
-    def test_data_after_a_cut(self):
-        """rping, which compares what comes back with what it sent, goes on by the third switch after the cable was cut."""
+    def ping_around_the_ring(self):
+        """Server and client of rping under way, which compares what comes back with what it sent. What opensm says of a packet's lifetime
+        gives a request a quarter of a minute to be repeated."""
         self.network.environment["VERBENA_TRANSPORT"] = "infiniband"
         self.subnet(RING, ("--as", "A"), ("--as", "B"))
         self.until(lambda: "10.77.0.1" in self.tool(self.left, "saquery", "-S"), "the addresses are registered")
-        # What opensm says of a packet's lifetime gives a request a quarter of a minute to be repeated.
         server = self.server.start(which("rping"), "-s", "-V", "-C", "1000000", "-S", "100")
         self.until_listening(server)
         client = self.client.start(which("rping"), "-c", "-a", self.address, "-V", "-v", "-C", "1000000", "-S", "100")
-        lids = {name: int(lid) for name, lid in re.findall(r'"(S\d)".* lid (\d+)', self.tool(self.left, "ibswitches"))}
         self.until(lambda: client.output().count("ping data") > 20, client.output)
+        return server, client
+
+    def test_data_after_a_cut(self):
+        """rping goes on by the third switch after the cable was cut."""
+        server, client = self.ping_around_the_ring()
+        lids = {name: int(lid) for name, lid in re.findall(r'"(S\d)".* lid (\d+)', self.tool(self.left, "ibswitches"))}
         ups, third = self.log().count("SUBNET UP"), self.packets(lids["S3"], 4)[1]
         self.verbena(self.left, "cut", "S1:3")
         self.until(lambda: self.log().count("SUBNET UP") > ups, self.log)
@@ -634,13 +627,7 @@ class InfiniBand(FabricCase):
 
     def test_without_the_manager(self):
         """opensm is killed: nobody is told, queue pairs go on by the tables that the switches have, and only new connections are not made."""
-        self.network.environment["VERBENA_TRANSPORT"] = "infiniband"
-        self.subnet(RING, ("--as", "A"), ("--as", "B"))
-        self.until(lambda: "10.77.0.1" in self.tool(self.left, "saquery", "-S"), "the addresses are registered")
-        server = self.server.start(which("rping"), "-s", "-V", "-C", "1000000", "-S", "100")
-        self.until_listening(server)
-        client = self.client.start(which("rping"), "-c", "-a", self.address, "-V", "-v", "-C", "1000000", "-S", "100")
-        self.until(lambda: client.output().count("ping data") > 20, client.output)
+        server, client = self.ping_around_the_ring()
         self.sm.kill()
         seen = client.output().count("ping data")
         self.until(lambda: client.output().count("ping data") > seen + 50, client.output)

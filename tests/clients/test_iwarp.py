@@ -121,6 +121,7 @@ class Ends(IwarpCase):
     AT_ONCE = cm.Ends.AT_ONCE
 
     ping_until_killed = cm.Ends.ping_until_killed
+    outlive_the_daemons = cm.Ends.outlive_the_daemons
 
     @across(["veth1500_v4"])
     def test_server_killed(self):
@@ -141,17 +142,7 @@ class Ends(IwarpCase):
     @across(["veth1500_v4"])
     def test_daemon_killed(self):
         """Connections are none of its business: they go on, and new ones are made."""
-        server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
-        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
-        client = self.client.start(*self.ping(10000000))
-        self.assertTrue(client.wait_until(lambda process: "rdma-ping-20:" in process.output()), client.output())
-        for host in {self.server, self.client}:
-            host.signal_all("verbenad")
-        seen = len(client.output())
-        self.assertTrue(client.wait_until(lambda process: len(process.output()) > seen + 1000), client.output()[-200:])
-        self.assertEqual(self.until_served(server, *self.ping()).code, 0)
-        client.kill()
-        server.kill()
+        self.outlive_the_daemons()
 
     @across(["veth1500_v4"])
     def test_nobody_listens(self):

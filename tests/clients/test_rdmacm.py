@@ -307,9 +307,8 @@ class Ends(ConnectionCase):
             self.assertFalse(result.timed_out, result.out[-500:])
             self.assertIn("cma detected device removal", result.out)
 
-    @across(IPV4_PLACES)
-    def test_daemon_killed(self):
-        """Data goes on, new connections are made, the end of the old one is told."""
+    def outlive_the_daemons(self):
+        """Server and client of a connection that goes on without them, and beside which new ones are made."""
         server = self.server.start(which("rping"), "-s", "-P", "-a", self.peer)
         self.assertEqual(self.until_served(server, *self.ping()).code, 0)
         client = self.client.start(*self.ping(10000000))
@@ -319,6 +318,12 @@ class Ends(ConnectionCase):
         seen = len(client.output())
         self.assertTrue(client.wait_until(lambda process: len(process.output()) > seen + 1000), client.output()[-200:])
         self.assertEqual(self.until_served(server, *self.ping()).code, 0)
+        return server, client
+
+    @across(IPV4_PLACES)
+    def test_daemon_killed(self):
+        """Data goes on, new connections are made, the end of the old one is told."""
+        server, client = self.outlive_the_daemons()
         told = server.output().count("DISCONNECT")
         client.kill()
         self.assertTrue(server.wait_until(lambda process: process.output().count("DISCONNECT") > told), server.output())

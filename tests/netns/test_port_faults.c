@@ -197,6 +197,17 @@ static bool all_are_known(void)
 	return vb_port_group_unknown(&heir) == 0;
 }
 
+static void expect_the_heir_knows_all(void)
+{
+	assert_true(eventually(all_are_known()));
+	vb_port_group_settle(&heir);
+	for (unsigned family = 0; family < VB_GROUP_FAMILIES; family++) {
+		assert_true(reaches(&heir, ONE, family));
+		assert_true(reaches(&heir, LAST, family));
+		assert_true(reaches(&heir, 0, family));
+	}
+}
+
 /* The last socket moves into the hole when the process has ended, which is later than the daemon hears of it. */
 static void who_dies_before_it_has_answered(void **state)
 {
@@ -221,13 +232,7 @@ static void who_dies_before_it_has_answered(void **state)
 	take_probes(LAST);
 	for (unsigned family = 0; family < VB_GROUP_FAMILIES; family++)
 		vb_descriptor_close(kept[family]);
-	assert_true(eventually(all_are_known()));
-	vb_port_group_settle(&heir);
-	for (unsigned family = 0; family < VB_GROUP_FAMILIES; family++) {
-		assert_true(reaches(&heir, ONE, family));
-		assert_true(reaches(&heir, LAST, family));
-		assert_true(reaches(&heir, 0, family));
-	}
+	expect_the_heir_knows_all();
 	vb_port_group_close(&heir);
 }
 
@@ -242,13 +247,7 @@ static void who_dies_before_it_is_adopted(void **state)
 	assert_int_equal(vb_port_group_adopt(&heir, ONE, (int[]){group.family[0].fd[ONE], group.family[1].fd[ONE]}), 0);
 	assert_int_equal(vb_port_group_adopt(&heir, LAST, (int[]){group.family[0].fd[LAST], group.family[1].fd[LAST]}), 0);
 	vb_port_group_close(&group);
-	assert_true(eventually(all_are_known()));
-	vb_port_group_settle(&heir);
-	for (unsigned family = 0; family < VB_GROUP_FAMILIES; family++) {
-		assert_true(reaches(&heir, ONE, family));
-		assert_true(reaches(&heir, LAST, family));
-		assert_true(reaches(&heir, 0, family));
-	}
+	expect_the_heir_knows_all();
 	vb_port_group_close(&heir);
 }
 

@@ -7,6 +7,19 @@ import tempfile
 from pylib import clients
 from pylib.clients import ClientCase
 
+# Three switches, each with a cable to both others, and a host at two of them.
+RING = """Switch 4 "S1"
+[1] "A"[1]
+[3] "S2"[4]
+[4] "S3"[3]
+Switch 4 "S2"
+[1] "B"[1]
+[3] "S3"[4]
+Switch 4 "S3"
+Ca 1 "A" # "alpha"
+Ca 1 "B" # "beta"
+"""
+
 
 class FabricCase(ClientCase):
     def setUp(self):
