@@ -19,6 +19,7 @@
 #include "io/clock.h"
 #include "io/event.h"
 #include "progress/endpoint_parts.h"
+#include "schedule/looks.h"
 
 #define OTHER_AT_WORK VB_MICROSECONDS(20)
 #define LONGEST_WORK VB_MILLISECONDS(5)
@@ -30,6 +31,8 @@ enum {
 	POLLS_WHEN_BUSY = 10,
 	RELAXES_WHEN_BUSY = 16,
 };
+
+static __thread struct vb_looks looks;
 
 enum { ITEM_EVENT, ITEM_DAEMON, FIRST_LINK_ITEM };
 
@@ -64,19 +67,35 @@ static unsigned join_pass(struct vb_endpoint *endpoint, vb_time now, bool *done)
 	return POLLS_OF_A_PASS;
 }
 
+/* What was posted and waits for a pass is not kept waiting. */
+static bool look_is_due(const struct vb_endpoint *endpoint, vb_time now)
+{
+	return vb_looks_is_due(&looks, now) || __atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_RELAXED) > 0;
+}
+
 bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 {
 	vb_time now = vb_clock_now();
-	bool done = false;
+	bool done = false, works = false;
 	unsigned polls = 1;
 
 	if (endpoint->schedule.abandoned)
 		return false;
 	show_spinner(endpoint, now);
-	if (!(poller && endpoint->fast && endpoint->fast->driver->poll(endpoint->fast, poller, now, &done)))
+	if (!(poller && endpoint->fast && endpoint->fast->driver->poll(endpoint->fast, poller, now, &done))) {
+		if (poller && !look_is_due(endpoint, now))
+			return false;
 		polls = join_pass(endpoint, now, &done);
-	if (vb_spinner_must_yield(poller ? &poller->vain_polls : &endpoint->schedule.spinner.vain_polls, polls, done))
+		if (poller && polls == POLLS_OF_A_PASS && vb_looks_is_timed(&looks, now))
+			vb_looks_made(&looks, now, vb_clock_now(), done);
+		else
+			vb_looks_waited(&looks);
+		works = poller && vb_looks_works_between(&looks);
+	}
+	if (vb_spinner_must_yield(poller ? &poller->vain_polls : &endpoint->schedule.spinner.vain_polls, polls, done) && !works) {
 		vb_thread_yield();
+		vb_looks_waited(&looks);
+	}
 	return done;
 }
 
@@ -87,6 +106,7 @@ bool vb_endpoint_progress(struct vb_endpoint *endpoint)
 
 void vb_endpoint_polled(struct vb_endpoint *endpoint, bool after_pass)
 {
+	vb_looks_found(&looks);
 	if (vb_spinner_polled(&endpoint->schedule.spinner, after_pass))
 		vb_spinner_seen(&endpoint->schedule.spinner, vb_clock_now());
 }

@@ -51,8 +51,10 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr) VB_UN
 		return 0;
 	}
 	(void)vb_endpoint_poll(endpoint, &own->poller);
-	if (take_next(own))
+	if (take_next(own)) {
+		vb_endpoint_polled(endpoint, true);
 		return 0;
+	}
 	if (!own->single_threaded)
 		vb_mutex_unlock(&own->polling);
 	return ENOENT;

@@ -21,6 +21,13 @@ class Libfabric(ClientCase):
                        ("verbs", "roce_eth0-dgram", "FI_EP_DGRAM")):
             self.assertIn(wanted, found, out)
 
+    @across(["lo_v4"])
+    def test_loopback_alone(self):
+        """Its provider passes over the interface called lo; datagrams need no address."""
+        out = self.server.run(which("fi_info"), "-p", "verbs").out
+        self.assertIn("roce_lo-dgram", out)
+        self.assertNotIn("FI_EP_MSG", out)
+
     def ping(self, kind, client):
         provider, endpoint, size, more = KINDS[kind]
         base = [which("fi_pingpong"), "-p", provider, "-e", endpoint, "-c", "-I", "50", "-S", size, *more]

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See looks.h.
+ */
+#include "schedule/looks.h"
+
+/* A thread that was away for longer was asleep, or had no processor. */
+#define LONGEST_APART VB_MICROSECONDS(100)
+/* A look that took longer was interrupted. */
+#define LONGEST_LOOK VB_MICROSECONDS(2)
+
+enum {
+	FORGOTTEN = 8,                     /* one part in so many, each time */
+	WORKS_FOR = 3,                     /* at least one part in so many of what a look takes */
+};
+
+static vb_time mean(vb_time before, vb_time newest)
+{
+	return before == 0 ? newest : before - before / FORGOTTEN + newest / FORGOTTEN;
+}
+
+/* The longest counts: one that polls several CQs in a row works after the last of them. */
+static vb_time longest(vb_time before, vb_time newest)
+{
+	before -= before / FORGOTTEN;
+	return newest > before ? newest : before;
+}
+
+/* What kind of thread it is has not changed. */
+static void begin(struct vb_looks *looks, vb_time now)
+{
+	*looks = (struct vb_looks){.since = now, .took = looks->took, .apart = looks->apart};
+}
+
+bool vb_looks_is_timed(const struct vb_looks *looks, vb_time now)
+{
+	return now - looks->since >= VB_LOOKS_IN_VAIN / 2;
+}
+
+bool vb_looks_is_due(struct vb_looks *looks, vb_time now)
+{
+	if (looks->since == 0 || (looks->left != 0 && now - looks->left > LONGEST_APART)) {
+		begin(looks, now);
+		return true;
+	}
+	if (looks->left != 0)
+		looks->apart = longest(looks->apart, now - looks->left);
+	if (now >= looks->due)
+		return true;
+	looks->left = now;
+	return false;
+}
+
+bool vb_looks_works_between(const struct vb_looks *looks)
+{
+	return looks->took != 0 && looks->apart >= looks->took / WORKS_FOR;
+}
+
+void vb_looks_made(struct vb_looks *looks, vb_time began, vb_time ended, bool done)
+{
+	vb_time took = ended - began;
+
+	looks->left = ended;
+	looks->due = 0;
+	/* There may be more. */
+	if (done)
+		return;
+	looks->took = mean(looks->took, took < LONGEST_LOOK ? took : LONGEST_LOOK);
+	if (ended - looks->since >= VB_LOOKS_IN_VAIN && vb_looks_works_between(looks))
+		looks->due = ended + VB_LOOKS_APART * looks->took;
+}

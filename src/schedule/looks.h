@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How often a thread that polls an empty CQ looks at the links. On an adapter an empty poll is a look at memory; here it is a pass over
+ * sockets, which takes as long as a good deal of other work.
+ *
+ * A thread that waits for an answer looks each time: it has nothing else to do. Another kind polls after each small piece of work,
+ * whether or not something can have come: QEMU polls two CQs after each page of a machine that it moves, and took longer for that than for
+ * the page. Such a thread is known by two things: its polls have returned nothing for longer than an answer takes, and between them it
+ * spends a good part of the time that a look takes. It looks now and then, so that vain looks take a small part of its time, and
+ * gives no processor away: it does not wait.
+ *
+ * One for each thread. Pure: the time is handed in.
+ */
+#ifndef VB_SCHEDULE_LOOKS_H
+#define VB_SCHEDULE_LOOKS_H
+
+#include <stdbool.h>
+
+#include "base/time.h"
+
+/* Longer than peers take to answer that are awake: one who waits for such an answer is never held up. */
+#define VB_LOOKS_IN_VAIN VB_MICROSECONDS(50)
+
+enum { VB_LOOKS_APART = 8 };               /* times as long as a look takes: they take a ninth of the time */
+
+struct vb_looks {
+	vb_time since;                     /* when the first poll found nothing after one that did; 0: the last one did */
+	vb_time left;                      /* when the last poll ended; 0: not known */
+	vb_time apart;                     /* from the end of a poll to the beginning of the next: the longest of late */
+	vb_time took;                      /* a look that found nothing, on average */
+	vb_time due;                       /* no look is made before */
+};
+
+/* A poll begins, and the CQ is empty. False: no look is made this time. */
+bool vb_looks_is_due(struct vb_looks *looks, vb_time now);
+/* Is it told how long a look took? Reading the clock is not free. */
+bool vb_looks_is_timed(const struct vb_looks *looks, vb_time now);
+/* A look was made, and did something or did not. */
+void vb_looks_made(struct vb_looks *looks, vb_time began, vb_time ended, bool done);
+/* The thread works between its polls: what it does is no waiting. */
+bool vb_looks_works_between(const struct vb_looks *looks);
+
+/* A poll returned completions. */
+static inline void vb_looks_found(struct vb_looks *looks)
+{
+	looks->since = 0;
+}
+
+/* Time passed that was not taken: for a thread that was at it, or that was given the processor. It is no work. */
+static inline void vb_looks_waited(struct vb_looks *looks)
+{
+	looks->left = 0;
+}
+
+#endif
