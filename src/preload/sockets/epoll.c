@@ -17,6 +17,7 @@
 #include "preload/sockets/patience.h"
 #include "preload/sockets/readiness.h"
 #include "preload/sockets/table.h"
+#include "rdmacm/rsocket/pace.h"
 #include "rdmacm/rsocket/wait.h"
 
 enum { INNER_EVENTS = 64 };
@@ -487,10 +488,24 @@ static int ask_kernel_and_look(struct set *set, struct epoll_event *events, int 
 	return count;
 }
 
+/* Others get their turn also while connections have something to report all the time. */
+static int add_others(struct set *set, struct epoll_event *events, int used, int room)
+{
+	vb_time now = vb_rsocket_now();
+	int count;
+
+	if (used == room || now - set->kernel_asked < KERNEL_INTERVAL)
+		return used;
+	set->kernel_asked = now;
+	count = ask_kernel(set, events + used, room - used, 0, NULL);
+	return count < 0 ? used : used + count;
+}
+
 /* A peer that answers at once is answered at once: to sleep and be woken takes longer than to look for a while. */
 static int look_a_while(struct set *set, struct epoll_event *events, int room)
 {
-	vb_time end = vb_rsocket_now() + vb_patience_length(&set->patience);
+	vb_time length = vb_patience_length(&set->patience), pace = vb_pace_length(vb_rsocket_pace());
+	vb_time end = vb_rsocket_now() + (pace > length ? pace : length);
 	bool is_hot;
 	int used;
 
@@ -499,7 +514,12 @@ static int look_a_while(struct set *set, struct epoll_event *events, int room)
 		used = look_at_hot(set, events, room, false);
 		is_hot = !vb_list_is_empty(&set->hot);
 		vb_mutex_unlock(&set->lock);
+		/* Only here: the kernel would name the same descriptors a second time. */
+		if (used > 0 || is_hot)
+			used = add_others(set, events, used, room);
 	} while (used == 0 && is_hot && vb_rsocket_now() < end);
+	if (is_hot)
+		vb_rsocket_looked(used != 0);
 	return used;
 }
 
@@ -516,19 +536,6 @@ static int prepare_sleep(struct set *set, struct epoll_event *events, int room)
 	return used;
 }
 
-/* Others get their turn also while connections have something to report all the time. */
-static int add_others(struct set *set, struct epoll_event *events, int used, int room)
-{
-	vb_time now = vb_rsocket_now();
-	int count;
-
-	if (used == room || now - set->kernel_asked < KERNEL_INTERVAL)
-		return used;
-	set->kernel_asked = now;
-	count = ask_kernel(set, events + used, room - used, 0, NULL);
-	return count < 0 ? used : used + count;
-}
-
 static int wait_once(struct set *set, struct epoll_event *events, int room, vb_time deadline, const sigset_t *mask)
 {
 	vb_time asleep_since, now;
@@ -542,8 +549,9 @@ static int wait_once(struct set *set, struct epoll_event *events, int room, vb_t
 	if (deadline == 0)
 		return ask_kernel_and_look(set, events, room, 0, mask);
 	used = look_a_while(set, events, room);
-	if (used == 0)
-		used = prepare_sleep(set, events, room);
+	if (used > 0)
+		return used;
+	used = prepare_sleep(set, events, room);
 	if (used > 0)
 		return add_others(set, events, used, room);
 	asleep_since = vb_rsocket_now();

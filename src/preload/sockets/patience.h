@@ -5,6 +5,7 @@
  *
  * A peer that answers at once is answered at once, if the thread looks for longer than the answer takes; how long that is no fixed time
  * knows. So a sleep that was short makes the time longer, until the answer is seen without one, and a long sleep makes it short again.
+ * Streams of much data are rdmacm/rsocket/pace.h's.
  *
  * Pure: the time is handed in. Threads that share one may each learn from their own sleeps.
  */
@@ -19,7 +20,12 @@
 /* A sleep as long as that was none too early: what was waited for took longer than VB_PATIENCE_MOST, and the waking the rest. */
 #define VB_PATIENCE_LONG_SLEEP VB_MICROSECONDS(100)
 
+/* Two sides that both sleep may each take so long to be woken that neither would ever look: one of so many long sleeps is
+ * followed by a long look. */
+enum { VB_PATIENCE_TRIES = 16 };
+
 struct vb_patience {
+	unsigned long_sleeps;            /* atomic */
 	vb_time length;                  /* atomic; 0: VB_PATIENCE_LEAST */
 };
 

@@ -14,7 +14,6 @@
 #include "preload/sockets/connection.h"
 #include "preload/sockets/patience.h"
 #include "preload/sockets/readiness.h"
-#include "rdmacm/rsocket/settings.h"
 #include "rdmacm/rsocket/wait.h"
 
 /* The kernel's list: for each of the program's entries as many as a connection needs, and the thread's eventfd. */
@@ -120,8 +119,7 @@ static int ask_kernel(struct polling *polling, const struct timespec *timeout, c
 static int look_a_while(struct polling *polling, vb_time deadline)
 {
 	static const struct timespec at_once;
-	vb_time least = VB_MICROSECONDS(vb_rsocket_settings()->polling_microseconds), most = vb_patience_length(&patience);
-	vb_time enough = vb_rsocket_now() + (most > least ? most : least);
+	vb_time enough = vb_rsocket_look_until(vb_patience_length(&patience));
 	int result;
 
 	if (enough > deadline)
@@ -131,6 +129,9 @@ static int look_a_while(struct polling *polling, vb_time deadline)
 		if (result == 0)
 			result = look(polling, false);
 	} while (result == 0 && polling->has_rsockets && vb_rsocket_now() < enough);
+	/* Who does not wait has learned nothing. */
+	if (result != 0 || enough < deadline)
+		vb_rsocket_looked(result != 0);
 	return result;
 }
 

@@ -6,7 +6,6 @@
 
 #include "preload/next.h"
 #include "preload/sockets/connection.h"
-#include "rdmacm/rsocket/settings.h"
 #include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
 
@@ -110,8 +109,7 @@ int vb_readiness_watch(struct vb_connection *connection)
 
 static bool becomes_ready_soon(struct vb_connection *connection, short events)
 {
-	vb_time least = VB_MICROSECONDS(vb_rsocket_settings()->polling_microseconds), most = vb_patience_length(&connection->patience);
-	vb_time end = vb_rsocket_now() + (most > least ? most : least);
+	vb_time end = vb_rsocket_look_until(vb_patience_length(&connection->patience));
 	bool ready;
 
 	do {
@@ -119,6 +117,7 @@ static bool becomes_ready_soon(struct vb_connection *connection, short events)
 		ready = (vb_readiness_look(connection, false) & (events | POLLHUP | POLLERR)) != 0;
 		vb_mutex_unlock(&connection->lock);
 	} while (!ready && vb_connection_phase(connection) == VB_CONNECTION_UP && vb_rsocket_now() < end);
+	vb_rsocket_looked(ready);
 	return ready;
 }
 

@@ -131,7 +131,7 @@ static int poll_ordinary(struct polling *polling)
 /* Without sleeping, for as long as it is worth it. */
 static int look_a_while(struct polling *polling, vb_time deadline)
 {
-	vb_time enough = vb_rsocket_now() + VB_MICROSECONDS(vb_rsocket_settings()->polling_microseconds);
+	vb_time enough = vb_rsocket_look_until(0);
 	int result;
 
 	if (enough > deadline)
@@ -141,6 +141,9 @@ static int look_a_while(struct polling *polling, vb_time deadline)
 		if (result == 0)
 			result = look(polling, false);
 	} while (result == 0 && polling->has_rsockets && vb_rsocket_now() < enough);
+	/* Who does not wait has learned nothing. */
+	if (result != 0 || enough < deadline)
+		vb_rsocket_looked(result != 0);
 	return result;
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "rdmacm/rsocket/iov.h"
+#include "rdmacm/rsocket/pace.h"
 #include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
 
@@ -69,6 +70,7 @@ ssize_t vb_rstream_receive(struct vb_rsocket *rs, struct vb_iov_cursor *to, int 
 		}
 		length = copy_out(stream, to);
 		total += length;
+		vb_pace_moved(vb_rsocket_pace(), length);
 		if (flags & MSG_PEEK)
 			break;
 		consume(rs, length);

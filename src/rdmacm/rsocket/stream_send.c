@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rdmacm/rsocket/iov.h"
+#include "rdmacm/rsocket/pace.h"
 #include "rdmacm/rsocket/stream.h"
 #include "rdmacm/rsocket/wait.h"
 
@@ -136,6 +137,7 @@ ssize_t vb_rstream_send(struct vb_rsocket *rs, struct vb_iov_cursor *from, int f
 		if (result < 0)
 			break;
 		total += result;
+		vb_pace_moved(vb_rsocket_pace(), (uint64_t)result);
 	}
 	return total > 0 ? total : result;
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "io/event.h"
+#include "rdmacm/rsocket/pace.h"
 #include "rdmacm/rsocket/rsocket.h"
 #include "rdmacm/rsocket/settings.h"
 
@@ -137,6 +138,30 @@ vb_time vb_rsocket_now(void)
 	return VB_SECONDS(now.tv_sec) + now.tv_nsec;
 }
 
+struct vb_pace *vb_rsocket_pace(void)
+{
+	static _Thread_local struct vb_pace pace;
+
+	return &pace;
+}
+
+vb_time vb_rsocket_look_until(vb_time least)
+{
+	vb_time configured = VB_MICROSECONDS(vb_rsocket_settings()->polling_microseconds), length = vb_pace_length(vb_rsocket_pace());
+
+	if (length < configured)
+		length = configured;
+	return vb_rsocket_now() + (length > least ? length : least);
+}
+
+void vb_rsocket_looked(bool saw_something)
+{
+	if (saw_something)
+		vb_pace_saw(vb_rsocket_pace());
+	else
+		vb_pace_saw_nothing(vb_rsocket_pace());
+}
+
 /* ppoll is never restarted after a handler has run, recv and send are if the handler was installed with SA_RESTART
  * (man 7 signal). Which handler ran cannot be found out, so: restart when all of the program's handlers ask for it. */
 bool vb_rsocket_signals_restart_calls(void)
@@ -182,7 +207,8 @@ static int sleep_until_change(struct vb_rsocket *rs, int wake_fd, vb_time deadli
 /* Look for a while before the expense of sleeping. Caller holds rs->lock. */
 static bool becomes_ready_soon(struct vb_rsocket *rs, bool (*ready)(struct vb_rsocket *rs)) VB_NEEDS(rs->lock)
 {
-	vb_time end = vb_rsocket_now() + VB_MICROSECONDS(vb_rsocket_settings()->polling_microseconds);
+	vb_time end = vb_rsocket_look_until(0);
+	bool is_ready;
 
 	do {
 		/* Let the others have a look too. */
@@ -191,10 +217,10 @@ static bool becomes_ready_soon(struct vb_rsocket *rs, bool (*ready)(struct vb_rs
 		if (rs->closed)
 			return false;
 		vb_rsocket_progress(rs);
-		if (ready(rs))
-			return true;
-	} while (vb_rsocket_now() < end);
-	return false;
+		is_ready = ready(rs);
+	} while (!is_ready && vb_rsocket_now() < end);
+	vb_rsocket_looked(is_ready);
+	return is_ready;
 }
 
 int vb_rsocket_wait(struct vb_rsocket *rs, vb_time patience, bool (*ready)(struct vb_rsocket *rs))

@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 
+struct vb_pace;
 struct vb_rsocket;
 
 /* Be woken when rs changes: the calling thread's eventfd, or -errno. Locks rs. */
@@ -31,6 +32,13 @@ void vb_rsocket_progress(struct vb_rsocket *rs);
 int vb_rsocket_wait(struct vb_rsocket *rs, vb_time patience, bool (*ready)(struct vb_rsocket *rs));
 
 vb_time vb_rsocket_now(void);
+
+/* The calling thread's. */
+struct vb_pace *vb_rsocket_pace(void);
+/* Until when it is to look, now, before it sleeps; at least `least`. */
+vb_time vb_rsocket_look_until(vb_time least);
+/* How that has ended. */
+void vb_rsocket_looked(bool saw_something);
 
 /* Would a call that a signal has interrupted go on? */
 bool vb_rsocket_signals_restart_calls(void);

@@ -60,11 +60,41 @@ static void who_waits_for_long_hardly_looks(void **state)
 	assert_int_equal(vb_patience_length(&patience), VB_PATIENCE_LEAST);
 }
 
+/* Two sides that sleep wake each other so late that no sleep is short; if one of them looks, what comes comes soon. */
+static void two_that_sleep_find_out(void **state)
+{
+	struct vb_patience patience = {0};
+	unsigned slept = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) {
+		bool looks = vb_patience_length(&patience) >= VB_MICROSECONDS(30);
+
+		slept += !waits(&patience, looks ? VB_MICROSECONDS(30) : VB_MICROSECONDS(150));
+	}
+	assert_int_equal(slept, VB_PATIENCE_TRIES);
+}
+
+static void tries_are_few(void **state)
+{
+	struct vb_patience patience = {0};
+	vb_time looked = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 1600; i++) {
+		looked += vb_patience_length(&patience);
+		waits(&patience, VB_MICROSECONDS(200));
+	}
+	assert_int_equal(looked, 1500 * VB_PATIENCE_LEAST + 100 * VB_PATIENCE_MOST - VB_PATIENCE_MOST + VB_PATIENCE_LEAST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quick_answers_are_seen_without_a_sleep),
 		cmocka_unit_test(who_waits_for_long_hardly_looks),
+		cmocka_unit_test(two_that_sleep_find_out),
+		cmocka_unit_test(tries_are_few),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
