@@ -10,6 +10,8 @@
 
 #include <time.h>
 
+#include "base/inline.h"
+
 static vb_time read_clock(clockid_t clock)
 {
 	struct timespec t;
@@ -56,7 +58,7 @@ static struct mark read_both(void)
 
 vb_time vb_clock_now(void)
 {
-	static __thread struct mark last;
+	static VB_THREAD_LOCAL struct mark last;
 	uint64_t passed = read_counter() - last.count;
 
 	if (__builtin_expect(passed > last.limit, 0)) {

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/inline.h"
 #include "base/log.h"
 #include "io/clock.h"
 #include "io/event.h"
@@ -32,7 +33,7 @@ enum {
 	RELAXES_WHEN_BUSY = 16,
 };
 
-static __thread struct vb_looks looks;
+static VB_THREAD_LOCAL struct vb_looks looks;
 
 enum { ITEM_EVENT, ITEM_DAEMON, FIRST_LINK_ITEM };
 

@@ -4,6 +4,8 @@
  */
 #include "schedule/spinner.h"
 
+#include "base/inline.h"
+
 #define STAMP_IS_FRESH VB_MICROSECONDS(50)
 #define STAMP_LASTS VB_MICROSECONDS(1)
 #define POSTS_ARE_NOTED VB_MICROSECONDS(8)
@@ -110,7 +112,7 @@ bool vb_spinner_spins(const struct vb_spinner *spinner, vb_time now)
 
 /* ---- posting ---- */
 
-static __thread struct {
+static VB_THREAD_LOCAL struct {
 	unsigned pass, count;
 	bool polls;
 } posts;
