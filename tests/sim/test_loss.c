@@ -402,6 +402,30 @@ static void a_forged_packet_that_came_first_is_not_taken(void **state)
 	}
 }
 
+/* The limit of the above (docs/security.md): nothing contradicts it before its turn has come, and what the peer sends there is a
+ * duplicate then. */
+static void a_packet_forged_ahead_of_all_is_taken(void **state)
+{
+	struct vb_roce_packet forged = {.opcode = 0x07, .op = vb_roce_opcode(0x07), .pkey = 0xffff, .payload_length = MTU};
+	uint8_t bytes[MTU] = {0xbd};
+	struct pair pair;
+	struct ear ear;
+
+	(void)state;
+	open_pair(&pair, &ear);
+	forged.psn = psn_of(ear.first_psn + 2);
+	forged.payload = bytes;
+	sim_inject(pair.b, &forged);
+	pair_post(&pair, IBV_WR_RDMA_WRITE, 6 * MTU, 1);
+	sim_run(pair.sim);
+	expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(pair.b_memory.bytes + 2 * MTU, bytes, MTU);
+	assert_memory_equal(pair.a_memory.bytes, pair.b_memory.bytes, 2 * MTU);
+	assert_memory_equal(pair.a_memory.bytes + 3 * MTU, pair.b_memory.bytes + 3 * MTU, 3 * MTU);
+	assert_true(pair.hosts[1]->counters.duplicate_request > 0);
+	pair_close(&pair);
+}
+
 /* Packets that are waiting when a queue pair ends are given back. */
 static void a_queue_pair_may_end_while_packets_wait(void **state)
 {
@@ -436,6 +460,7 @@ int main(void)
 		cmocka_unit_test(a_peer_may_stop_keeping),
 		cmocka_unit_test(what_is_sent_again_asks_for_an_answer),
 		cmocka_unit_test(a_forged_packet_that_came_first_is_not_taken),
+		cmocka_unit_test(a_packet_forged_ahead_of_all_is_taken),
 		cmocka_unit_test(a_queue_pair_may_end_while_packets_wait),
 	};
 

@@ -46,6 +46,53 @@ static void keys_show_no_pattern(void **state)
 	vb_memory_destroy(other);
 }
 
+static int compare_keys(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a >> 8, y = *(const uint32_t *)b >> 8;
+
+	return x < y ? -1 : x > y;
+}
+
+/* A peer was given some keys of a table, in the order in which they were made, and works others out from them: sums and differences of
+ * three, as of a counter or of a linear map, with the upper bits alone or all. It finds others' as often as it would by chance. */
+static void held_keys_lead_to_no_other(void **state)
+{
+	enum { HELD = 64, OTHERS = 8192, GUESSES = 2 * HELD * (HELD - 1) * (HELD - 2) / 6 };
+	static uint32_t held[HELD], others[OTHERS];
+	struct fixture f;
+	struct vb_memory *memory = fixture_memory(&f, 4711, 1 << 16);
+	struct vb_pd pd = {0};
+	unsigned hits = 0, ones[32] = {0}, next = 0;
+	char byte;
+
+	(void)state;
+	for (unsigned i = 0; i < HELD; i++) {
+		held[i] = fixture_register(memory, &pd, &byte, 1, 0);
+		for (unsigned more = 0; more < OTHERS / HELD; more++)
+			others[next++] = fixture_register(memory, &pd, &byte, 1, 0);
+	}
+	for (unsigned i = 0; i < OTHERS; i++)
+		for (unsigned bit = 0; bit < 32; bit++)
+			ones[bit] += others[i] >> bit & 1;
+	qsort(others, OTHERS, sizeof(others[0]), compare_keys);
+	for (unsigned i = 0; i < HELD; i++)
+		for (unsigned j = 0; j < i; j++)
+			for (unsigned k = 0; k < j; k++) {
+				const uint32_t guess[] = {held[i] + held[j] - held[k], held[i] ^ held[j] ^ held[k]};
+
+				for (unsigned g = 0; g < 2; g++)
+					hits += bsearch(&guess[g], others, OTHERS, sizeof(others[0]), compare_keys) != NULL;
+			}
+	/* Of 83,328 guesses by chance one in 2,048 has the upper 24 bits of a region that there is: 40.7, give or take 6.4. For all of its
+	 * bits it is one in 256 of these. */
+	print_message("%u of %u guesses\n", hits, GUESSES);
+	assert_in_range(hits, 9, 73);
+	/* Half of them, give or take 45. */
+	for (unsigned bit = 0; bit < 32; bit++)
+		assert_in_range(ones[bit], OTHERS / 2 - 5 * 45, OTHERS / 2 + 5 * 45);
+	vb_memory_destroy(memory);
+}
+
 static void entries_run_out_and_come_back(void **state)
 {
 	enum { ENTRIES = 700 };
@@ -131,6 +178,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_show_no_pattern),
+		cmocka_unit_test(held_keys_lead_to_no_other),
 		cmocka_unit_test(entries_run_out_and_come_back),
 		cmocka_unit_test(churn_reuses_entries),
 		cmocka_unit_test(a_table_has_a_size),
