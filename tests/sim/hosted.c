@@ -28,6 +28,7 @@
 #include "sim/machine.h"
 #include "sim/network.h"
 #include "sim/seams.h"
+#include "sim/steered.h"
 #include "sim/world.h"
 #include "wire/daemon_message.h"
 
@@ -53,7 +54,7 @@ struct link {
 	int kept[DESCRIPTORS];           /* -1: none */
 	bool served;                     /* this daemon knows its slot */
 	uint32_t slot, sequence;
-	uint64_t probe[KEPT_PROBES];     /* more than libibverbs keeps: so that none depends on the kernel's hash */
+	uint64_t probe[KEPT_PROBES];     /* more than libibverbs keeps */
 	unsigned probes;
 	uint64_t last_checked;
 	struct vb_cm_reply *reply;       /* that is awaited; NULL: it has come, or none is */
@@ -77,7 +78,7 @@ struct remains {
 static struct place place[MOST_PLACES];
 static const struct place *present;
 static struct sim *in_use;
-static uint64_t random_state;            /* of verbenad's own numbers, for how many it draws may depend on the kernel's hash */
+static uint64_t random_state;            /* of verbenad's own numbers */
 
 static void work(struct hosted *hosted);
 
@@ -88,7 +89,15 @@ static void enter(const struct place *wanted)
 	if (present == wanted)
 		return;
 	CHECK(setns(wanted->space, CLONE_NEWNET) == 0);
+	steered_enter((unsigned)(wanted - place));
 	present = wanted;
+}
+
+/* A socket of the port may go with it. */
+static void shut(int fd)
+{
+	close(fd);
+	steered_changed();
 }
 
 /* struct in6_ifreq, whose header does not go with those of the C library. */
@@ -204,6 +213,9 @@ static void inject(const struct hosted *hosted, const struct vb_path *path, cons
 	size_t all = before + sizeof(udp) + length;
 
 	CHECK(all <= sizeof(packet));
+	enter(hosted->place);
+	if (steered_is_stray(ipv6, bytes, length))
+		return;
 	memcpy(packet + before, &udp, sizeof(udp));
 	memcpy(packet + before + sizeof(udp), bytes, length);
 	udp.check = htons(udp_checksum(path, packet + before, sizeof(udp) + length));
@@ -256,6 +268,7 @@ static uint32_t draw(uint32_t bound)
 void hosted_use(struct sim *sim)
 {
 	in_use = sim;
+	steered_use(sim != NULL);
 	seam = (struct seam){.now = sim ? sim->now : 0, .draw = draw, .send = send_datagram, .arrive = await_own, .is_patient = true};
 	if (!sim)
 		return;
@@ -280,9 +293,10 @@ static struct link *find_link(const struct hosted *hosted, const struct vb_conne
 static void hang_up(struct link *link)
 {
 	if (link->fd >= 0)
-		close(link->fd);
+		shut(link->fd); /* with sockets that it was sent and did not take */
 	link->fd = -1;
 	link->served = false;
+	link->reply = NULL;
 }
 
 static void say(struct link *link, struct vb_daemon_message *message, const int *fds, unsigned count)
@@ -320,7 +334,7 @@ static void take_slot(struct link *link, const struct vb_daemon_slot *slot, cons
 			continue;
 		if (link->slot == 0 || i >= FIRST_OWN) {
 			if (link->kept[i] >= 0)
-				close(link->kept[i]);
+				shut(link->kept[i]);
 			link->kept[i] = fcntl(fds[next], F_DUPFD_CLOEXEC, 3);
 		}
 		next++;
@@ -385,7 +399,7 @@ static bool listen_to_daemon(struct hosted *hosted, struct link *link)
 			CHECK(vb_daemon_message_check(message, (size_t)length, count, VB_DAEMON_FROM_DAEMON) == 0);
 		take_message(hosted, link, message, fds);
 		for (unsigned i = 0; i < count; i++)
-			close(fds[i]);
+			shut(fds[i]);
 	}
 	return heard;
 }
@@ -528,16 +542,39 @@ static void work(struct hosted *hosted)
 		arm(hosted, in_use->now < hosted->still_until ? hosted->still_until : seam.deadline);
 }
 
+static struct link *send_command(struct hosted *hosted, const struct vb_connect_owner *owner, const struct vb_cm_command *command)
+{
+	struct link *link = find_link(hosted, owner);
+
+	CHECK(link && link->served && !link->reply);
+	CHECK(vb_unix_send(link->fd, command, sizeof(*command), NULL, 0, false) == 0);
+	return link;
+}
+
+/* What it told the others before is theirs. */
+void hosted_command_unanswered(struct machine *machine, struct vb_connect_owner *owner, const struct vb_cm_command *command)
+{
+	struct hosted *hosted = machine->hosted;
+	const struct link *asking = send_command(hosted, owner, command);
+
+	if (sim_below(in_use, 2) == 0)
+		(void)turn(hosted);
+	VB_LIST_FOR_EACH(node, &hosted->links) {
+		struct link *link = vb_container_of(node, struct link, node);
+
+		if (link != asking)
+			(void)listen_to_daemon(hosted, link);
+	}
+}
+
 void hosted_command(struct machine *machine, struct vb_connect_owner *owner, const struct vb_cm_command *command,
 		    struct vb_cm_reply *reply)
 {
 	struct hosted *hosted = machine->hosted;
-	struct link *link = find_link(hosted, owner);
+	struct link *link = send_command(hosted, owner, command);
 	unsigned turns = 0;
 
-	CHECK(link && link->served && !link->reply);
 	link->reply = reply;
-	CHECK(vb_unix_send(link->fd, command, sizeof(*command), NULL, 0, false) == 0);
 	while (link->reply) {
 		CHECK(turns++ < MOST_TURNS);
 		(void)turn(hosted);
@@ -590,7 +627,7 @@ static void close_remains(struct sim *sim, void *object, vb_time when)
 	(void)when;
 	for (unsigned i = 0; i < DESCRIPTORS; i++)
 		if (remains->kept[i] >= 0)
-			close(remains->kept[i]);
+			shut(remains->kept[i]);
 	work(remains->hosted);
 	free(remains);
 }

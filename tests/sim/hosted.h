@@ -45,6 +45,8 @@ bool hosted_link(struct machine *machine, struct vb_connect_owner *owner);
 uint32_t hosted_slot(const struct machine *machine, const struct vb_connect_owner *owner);
 void hosted_command(struct machine *machine, struct vb_connect_owner *owner, const struct vb_cm_command *command,
 		    struct vb_cm_reply *reply);
+/* The same, and verbenad is about to die: it may have carried it out. */
+void hosted_command_unanswered(struct machine *machine, struct vb_connect_owner *owner, const struct vb_cm_command *command);
 /* Its descriptors are closed, by and by. */
 void hosted_process_ended(struct machine *machine, const struct vb_connect_owner *owner);
 

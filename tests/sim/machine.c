@@ -195,6 +195,13 @@ uint32_t machine_qpn(const struct machine *machine, const struct vb_connect_owne
 	return hosted_slot(machine, owner) << VB_DAEMON_INDEX_BITS | number;
 }
 
+void machine_command_unanswered(struct machine *machine, struct vb_connect_owner *owner, struct vb_cm_command *command)
+{
+	command->type = VB_CM_COMMAND;
+	command->serial++;
+	hosted_command_unanswered(machine, owner, command);
+}
+
 int machine_command(struct machine *machine, struct vb_connect_owner *owner, struct vb_cm_command *command, struct vb_cm_reply *reply)
 {
 	command->type = VB_CM_COMMAND;

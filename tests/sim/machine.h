@@ -48,6 +48,8 @@ bool machine_link(struct machine *machine, struct vb_connect_owner *owner);
 uint32_t machine_qpn(const struct machine *machine, const struct vb_connect_owner *owner, uint32_t number);
 /* Of a process, to a daemon that lives. Returns the errno of the reply. */
 int machine_command(struct machine *machine, struct vb_connect_owner *owner, struct vb_cm_command *command, struct vb_cm_reply *reply);
+/* The daemon, which is verbenad, dies before it has answered: the caller kills it now. */
+void machine_command_unanswered(struct machine *machine, struct vb_connect_owner *owner, struct vb_cm_command *command);
 /* The process has ended. `linked`: the daemon that lives knew it, and sees that. */
 void machine_process_ended(struct machine *machine, struct vb_connect_owner *owner, bool linked);
 

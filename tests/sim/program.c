@@ -14,7 +14,7 @@
 #include "sim/world.h"
 #include "wire/cm_mad.h"
 
-enum { OPERATIONS = 24, CONSUMER = 28 };
+enum { OPERATIONS = 24, CONSUMER = 28, MORTALITY = 100 };
 
 /* Every message as often as it may be repeated, each time with a request for patience (src/connect/connection.h), and a process that
  * stands still. */
@@ -38,27 +38,59 @@ static bool chance(const struct process *process, uint32_t of)
 
 /* ---- commands ---- */
 
+static void link_to_daemon(struct process *process);
+
+/* As librdmacm does it: a new one is started, and is told of everything before anything else is said. */
+static void survive_daemon(struct process *process)
+{
+	programs_kill_daemon(process->all, process->machine);
+	machine_start_daemon(process->machine);
+	CHECK(machine_link(process->machine, &process->owner));
+	link_to_daemon(process);
+}
+
+/* Returns the errno of the reply. -ECONNRESET: the daemon died before it came, and another one knows of all ids by now. */
 static int command(struct process *process, struct vb_cm_command *command, struct vb_cm_reply *reply)
 {
 	CHECK(process->alive && process->linked);
 	process->said++;
+	if (process->all->is_mortal && !process->is_adopting && chance(process, MORTALITY)) {
+		machine_command_unanswered(process->machine, &process->owner, command);
+		survive_daemon(process);
+		return -ECONNRESET;
+	}
 	return machine_command(process->machine, &process->owner, command, reply);
 }
 
 static int say(struct end *end, uint32_t verb)
 {
-	struct vb_cm_command order = {.verb = verb, .id = end->id, .reason = CONSUMER};
 	struct vb_cm_reply reply;
+	int error;
 
-	return command(end->process, &order, &reply);
+	end->calling = verb;
+	do {
+		struct vb_cm_command order = {.verb = verb, .id = end->id, .reason = CONSUMER};
+
+		error = command(end->process, &order, &reply);
+	} while (error == -ECONNRESET && verb != VB_CM_FETCHED && verb != VB_CM_DESTROY);
+	end->calling = 0;
+	if (error != -ECONNRESET)
+		return error;
+	end->is_unsaid = verb == VB_CM_DESTROY;
+	return 0;
 }
 
 static uint32_t create(struct process *process)
 {
-	struct vb_cm_command order = {.verb = VB_CM_CREATE, .port_space = VB_CM_PS_TCP};
 	struct vb_cm_reply reply;
+	int error;
 
-	CHECK(command(process, &order, &reply) == 0 && reply.id != 0);
+	do {
+		struct vb_cm_command order = {.verb = VB_CM_CREATE, .port_space = VB_CM_PS_TCP};
+
+		error = command(process, &order, &reply);
+	} while (error == -ECONNRESET);
+	CHECK(error == 0 && reply.id != 0);
 	return reply.id;
 }
 
@@ -168,7 +200,7 @@ static void note_ending(const struct end *end)
 	if (is_chosen ? connection->ending[end->is_active].is_over : connection->was_paired)
 		return;
 	connection->ending[end->is_active].is_over = true;
-	connection->ending[end->is_active].was_said = end->process->linked;
+	connection->ending[end->is_active].was_said = end->process->linked && !end->is_unsaid;
 	connection->ending[end->is_active].machine = end->process->machine;
 	connection->ending[end->is_active].deaths = end->process->machine->deaths;
 }
@@ -234,9 +266,13 @@ static uint32_t number_in(const struct vb_cm_conn *conn)
 static void ask(struct end *end)
 {
 	struct vb_cm_reply reply;
+	int error;
 
 	end->request.id = end->id;
-	CHECK(command(end->process, &end->request, &reply) == 0);
+	error = command(end->process, &end->request, &reply);
+	if (error == -ECONNRESET)
+		return; /* the new one was asked when it was told of the id */
+	CHECK(error == 0);
 	end->source = reply.source;
 	end->asked = now(end->process);
 }
@@ -259,10 +295,11 @@ void process_connect(struct process *process, const struct machine *to, uint16_t
 	end->connection = connection;
 	connection->active = end;
 	make_queue_pair(end);
+	end->source = machine_address(process->machine, 0);
 	end->destination = machine_address(to, port);
 	end->request = (struct vb_cm_command){
 		.verb = VB_CM_CONNECT,
-		.source = machine_address(process->machine, 0),
+		.source = end->source,
 		.destination = end->destination,
 		.conn = {
 			.qpn = end->qpn,
@@ -370,6 +407,8 @@ static void say_accept(struct end *end)
 	end->request.id = end->id;
 	end->asked = now(end->process);
 	error = command(end->process, &end->request, &reply);
+	if (error == -ECONNRESET)
+		return; /* as in ask */
 	CHECK(error == 0 || error == EINVAL); /* the peer has given up */
 	if (error != 0)
 		fail(end);
@@ -547,9 +586,21 @@ static void listen_at_port(struct process *process)
 	CHECK(command(process, &order, &reply) == 0);
 }
 
+/* rdmacm/adopt.c, state_before_call. */
+static enum vb_rdmacm_state state_before_call(const struct end *end)
+{
+	return end->calling == VB_CM_DISCONNECT ? VB_RDMACM_CONNECTED : end->state;
+}
+
+/* It is not created yet, or is being destroyed. */
+static bool is_to_be_told(const struct end *end)
+{
+	return end->id != 0 && end->calling != VB_CM_DESTROY;
+}
+
 static void adopt(struct end *end)
 {
-	struct vb_rdmacm_adoption adoption = vb_rdmacm_adoption(end->state);
+	struct vb_rdmacm_adoption adoption = vb_rdmacm_adoption(state_before_call(end));
 	struct vb_cm_command order = {
 		.verb = adoption.verb,
 		.state = adoption.adopted,
@@ -587,6 +638,7 @@ static void link_to_daemon(struct process *process)
 			vb_container_of(node, struct end, node)->connection->is_excused = true;
 	process->late = false;
 	process->linked = true;
+	process->is_adopting = true;
 	process->links++;
 	if (process->port != 0)
 		listen_at_port(process);
@@ -594,22 +646,31 @@ static void link_to_daemon(struct process *process)
 		struct end *end = vb_container_of(node, struct end, node);
 
 		/* Not those that this daemon told of meanwhile. */
-		if (end->link != process->links)
+		if (end->link != process->links && is_to_be_told(end))
 			adopt(end);
 		end->link = process->links;
 	}
 	VB_LIST_FOR_EACH(node, &process->ends) {
 		struct end *end = vb_container_of(node, struct end, node);
 
-		if (vb_rdmacm_adoption(end->state).asks_again)
+		if (vb_rdmacm_adoption(end->state).asks_again && is_to_be_told(end))
 			ask(end);
 	}
+	process->is_adopting = false;
 }
 
-void process_unlink(struct process *process)
+void programs_kill_daemon(struct programs *all, struct machine *machine)
 {
-	process->late = is_late(process);
-	process->linked = false;
+	for (unsigned i = 0; i < all->processes; i++) {
+		struct process *process = &all->process[i];
+
+		if (process->machine != machine)
+			continue;
+		process->late = is_late(process);
+		process->linked = false;
+	}
+	machine->refuses = sim_below(all->sim, 4) == 0;
+	machine_kill_daemon(machine);
 }
 
 /* ---- life and death ---- */

@@ -7,6 +7,7 @@
  *   a connection         does not end while its other end holds it, unless a daemon was not told of it in time
  *   who waits            is told how it ended, within what all repetitions of the protocol take
  *   an id of a dead daemon  is lost or kept as rdmacm/adoption.c says
+ *   a command            whose daemon dies before it replies is said again to the next, unless it was the id's last (rdmacm/link.c)
  */
 #ifndef VB_TESTS_SIM_PROGRAM_H
 #define VB_TESTS_SIM_PROGRAM_H
@@ -30,6 +31,7 @@ struct process {
 	bool linked;                     /* the daemon that lives knows it */
 	unsigned links;                  /* to how many daemons it has been */
 	bool late;                       /* it stood still for longer than a daemon waits for it */
+	bool is_adopting;                /* it tells a new daemon what it had */
 	vb_time asleep_until;
 	unsigned said;                   /* commands; the world sets it back */
 	uint16_t port;                   /* where it listens; 0: nowhere */
@@ -45,7 +47,9 @@ struct end {
 	unsigned link;                   /* the last of the process's that knows it */
 	enum vb_rdmacm_state state;
 	bool is_active;
-	uint32_t id, psn;
+	uint32_t id, psn;                /* id 0: not created yet */
+	uint32_t calling;                /* what is said of it to the daemon now; 0: nothing */
+	bool is_unsaid;                  /* that it ended was said to a daemon that died of it */
 	uint32_t qpn;                    /* as others call it */
 	struct vb_qp *qp;                /* NULL: none yet */
 	struct vb_cq *cq;
@@ -73,6 +77,7 @@ struct connection {
 struct programs {
 	struct sim *sim;
 	unsigned machines, processes, connections;
+	bool is_mortal;                  /* verbenad may die between a command and its reply */
 	struct machine machine[MOST_MACHINES];
 	struct process process[MOST_PROCESSES];
 	struct connection connection[MOST_CONNECTIONS];
@@ -88,8 +93,8 @@ void process_crash(struct process *process);
 /* Gives everything back, then ends. */
 void process_leave(struct process *process);
 
-/* Its daemon dies. */
-void process_unlink(struct process *process);
+/* A daemon dies, and its processes see that. */
+void programs_kill_daemon(struct programs *all, struct machine *machine);
 
 bool process_can_speak(const struct process *process);
 void process_connect(struct process *process, const struct machine *to, uint16_t port);

@@ -89,13 +89,8 @@ static void stand_still(struct world *world, struct machine *machine)
 
 static void kill_daemon(struct programs *all, struct machine *machine)
 {
-	if (!machine_has_daemon(machine))
-		return;
-	for (unsigned i = 0; i < all->processes; i++)
-		if (all->process[i].machine == machine)
-			process_unlink(&all->process[i]);
-	machine->refuses = sim_below(all->sim, 4) == 0;
-	machine_kill_daemon(machine);
+	if (machine_has_daemon(machine))
+		programs_kill_daemon(all, machine);
 }
 
 static void start_again(struct programs *all, bool everything)
@@ -247,6 +242,7 @@ static void settle(struct world *world)
 	struct sim *sim = all->sim;
 	vb_time limit = sim->now + VB_SECONDS(1400);
 
+	all->is_mortal = false;
 	world->apart_until = 0;
 	world->lost_messages = 0;
 	sim->network.loss = sim->network.duplication = sim->network.reorder = sim->network.corruption = 0;
@@ -297,6 +293,7 @@ static uint64_t play(unsigned descriptors)
 	memset(&world, 0, sizeof(world));
 	all->sim = sim;
 	world.descriptors = descriptors;
+	all->is_mortal = descriptors != 0;
 	if (descriptors != 0)
 		hosted_use(sim);
 	sim->network.filter = passes;
