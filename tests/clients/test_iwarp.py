@@ -22,7 +22,9 @@ PAIRS = {
 CMTIME = ("-b {address} -c 50", "-s {address} -c 50")
 PERFTEST = {
     "send_bw": "ib_send_bw -s 4096 -n 500",
-    "send_shared_queue": "ib_send_bw --use-srq -q 2 -s 4096 -n 300",
+    # With two queue pairs perftest hangs now and then: its credits, which it has for iWARP alone, go by the receive's number, not by the
+    # queue pair's (run_iter_bw_server, 4.5-0.17), and one that is given more than it has sent waits for ever.
+    "send_shared_queue": "ib_send_bw --use-srq -s 4096 -n 300",
     "write_inline": "ib_write_lat -I 64 -s 64 -n 300",
     "write_bw": "ib_write_bw -s 65536 -n 500",
     "read_bw": "ib_read_bw -s 65536 -n 200",
