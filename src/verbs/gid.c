@@ -75,12 +75,12 @@ VB_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, 
 	int error;
 
 	if (flags != 0)
-		return EOPNOTSUPP;
+		return vb_fail_number(EOPNOTSUPP);
 	if (entry == NULL)
-		return EINVAL;
+		return vb_fail_number(EINVAL);
 	error = read_entry(context, port_num, gid_index, &found);
 	if (error != 0)
-		return error;
+		return vb_fail_number(error);
 	memset(entry, 0, entry_size);
 	memcpy(entry, &found, entry_size < sizeof(found) ? entry_size : sizeof(found));
 	return 0;

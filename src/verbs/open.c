@@ -159,12 +159,15 @@ static void withdraw_queue_pairs(struct vb_context *context)
 	}
 }
 
+/* ibv_close_device(3): "-1 on failure", unlike the others. */
 VB_EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	struct vb_context *own;
 
-	if (context == NULL)
-		return EINVAL;
+	if (context == NULL) {
+		errno = EINVAL;
+		return -1;
+	}
 	own = vb_context_of(context);
 	vb_endpoint_remove_watcher(own->session->endpoint, &own->watcher);
 	withdraw_queue_pairs(own);
