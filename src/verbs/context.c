@@ -32,9 +32,13 @@ void vb_context_put(struct ibv_context *context)
 
 void vb_context_info(struct ibv_context *context, struct vb_device_info *info)
 {
+	const struct vb_profile *profile = vb_profile_of_context(context);
 	struct vb_context *own = vb_context_of(context);
 
 	vb_lock_take(&own->lock);
 	*info = own->info;
 	vb_lock_release(&own->lock);
+	/* An adapter enters no address for which its table has no room. That of an RNIC holds no addresses. */
+	if (profile->gid_layout != VB_GIDS_MAC && info->gid_count > profile->port.gid_table_length)
+		info->gid_count = profile->port.gid_table_length;
 }

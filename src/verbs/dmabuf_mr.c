@@ -44,13 +44,17 @@ VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	const unsigned allowed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_OPTIONAL_RANGE;
 	uint64_t skip = offset & (vb_page_size() - 1);
+	const struct vb_profile *profile;
 	struct vb_memory_region *region;
 	struct vb_region_info info;
 	void *mapping = NULL;
 	off_t size = -1;
 	int error = 0, sync = 0;
 
-	if (pd == NULL || length == 0 || offset + length < offset || iova + length < iova ||
+	if (pd == NULL)
+		return vb_fail_null(-EINVAL);
+	profile = vb_profile_of_context(pd->context);
+	if (length == 0 || length > profile->limits.mr_size || offset + length < offset || iova + length < iova ||
 	    ((unsigned)access & ~allowed) != 0 || vb_region_check_access((unsigned)access) != 0)
 		error = -EINVAL;
 	if (error == 0) {
@@ -79,7 +83,7 @@ VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 		}
 	}
 	if (error != 0) {
-		vb_explain_no_dmabuf_mr(offset, length, iova, size, (unsigned)access, allowed, -error);
+		vb_explain_no_dmabuf_mr(profile, offset, length, iova, size, (unsigned)access, allowed, -error);
 		return vb_fail_null(error);
 	}
 	info = (struct vb_region_info){

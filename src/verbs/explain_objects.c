@@ -285,10 +285,11 @@ void vb_explain_mr_unchanged(const struct vb_memory_region *region, int flags, c
 	}
 }
 
-void vb_explain_no_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova, int64_t size, unsigned access,
-			     unsigned allowed, int error)
+void vb_explain_no_dmabuf_mr(const struct vb_profile *profile, uint64_t offset, size_t length, uint64_t iova, int64_t size,
+			     unsigned access, unsigned allowed, int error)
 {
 	const struct vb_explain_bounds bounds[] = {
+		{"length", length, 1, profile->limits.mr_size, profile},
 		{"length", length, 1, size >= 0 && (uint64_t)size >= offset ? (uint64_t)size - offset : UINT64_MAX},
 		{"offset", offset, 0, size >= 0 ? (uint64_t)size : UINT64_MAX - length},
 		{"iova", iova, 0, UINT64_MAX - length},
@@ -354,6 +355,9 @@ void vb_explain_no_group(const char *verb, const struct ibv_qp *qp, const union 
 	} else if (error == ENETUNREACH) {
 		cause = "the kernel carries no IPv6 groups on the loopback.";
 		fix = "Use an IPv4 group there, or another interface.";
+	} else if (error == ENOMEM) {
+		cause = "the group has as many queue pairs as the device grants, or the device or the kernel no more groups.";
+		fix = "See max_mcast_qp_attach and max_mcast_grp of ibv_query_device, and net.ipv4.igmp_max_memberships.";
 	} else {
 		cause = "the kernel does not let this process join the group on the device's interface.";
 		fix = "net.ipv4.igmp_max_memberships and net.core.optmem_max limit memberships; the interface must be up.";

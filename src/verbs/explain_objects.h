@@ -34,8 +34,8 @@ void vb_explain_cq_unchanged(const struct vb_cq *cq, int cqe, int error);
 void vb_explain_mr_unchanged(const struct vb_memory_region *region, int flags, const struct ibv_pd *pd, void *address,
 			     size_t length, int access, int error);
 /* `size` of the buffer behind the descriptor; negative: it has none. */
-void vb_explain_no_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova, int64_t size, unsigned access,
-			     unsigned allowed, int error);
+void vb_explain_no_dmabuf_mr(const struct vb_profile *profile, uint64_t offset, size_t length, uint64_t iova, int64_t size,
+			     unsigned access, unsigned allowed, int error);
 void vb_explain_no_dm(const struct ibv_alloc_dm_attr *attr, size_t free_bytes, int error);
 void vb_explain_no_dm_mr(const struct ibv_dm *dm, size_t dm_length, uint64_t offset, size_t length, unsigned access,
 			 unsigned allowed, int error);

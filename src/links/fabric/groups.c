@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "links/fabric/fabric_link.h"
+#include "profiles/profile.h"
 #include "queue/qp.h"
 
 /* Caller holds progress. Its place, or how many there are. */
@@ -20,10 +21,38 @@ static unsigned find(const struct vb_fabric_link *fabric, const struct vb_qp *qp
 	return i;
 }
 
+/* Each entry is one queue pair in one group: the first of a group stands for it. */
+static unsigned count_groups(const struct vb_fabric_link *fabric)
+{
+	unsigned groups = 0;
+
+	for (unsigned i = 0; i < fabric->groups; i++) {
+		unsigned first = 0;
+
+		while (memcmp(fabric->group[first].gid, fabric->group[i].gid, 16) != 0)
+			first++;
+		groups += first == i;
+	}
+	return groups;
+}
+
+/* More than the device grants? There are never more groups than entries, so these are counted first. */
+static bool is_too_many(const struct vb_fabric_link *fabric, const struct vb_profile_limits *most, const uint8_t gid[16])
+{
+	unsigned members = 0;
+
+	for (unsigned i = 0; i < fabric->groups; i++)
+		members += memcmp(fabric->group[i].gid, gid, 16) == 0;
+	return members >= most->multicast_qps ||
+	       (members == 0 && fabric->groups >= most->multicast_groups && count_groups(fabric) >= most->multicast_groups);
+}
+
 static int add(struct vb_fabric_link *fabric, struct vb_qp *qp, const uint8_t gid[16])
 {
 	if (find(fabric, qp, gid) < fabric->groups)
 		return 0;
+	if (is_too_many(fabric, &qp->host->profile->limits, gid))
+		return -ENOMEM;
 	if (fabric->groups == fabric->room) {
 		unsigned room = fabric->room ? 2 * fabric->room : 8;
 		struct vb_fabric_link_group *larger = realloc(fabric->group, room * sizeof(*larger));

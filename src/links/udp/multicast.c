@@ -14,7 +14,7 @@
 #include "io/udp.h"
 #include "links/udp/frames.h"
 #include "links/udp/udp_link.h"
-#include "profiles/limits.h"
+#include "profiles/profile.h"
 #include "queue/qp.h"
 
 #define PATIENCE VB_SECONDS(10)
@@ -92,6 +92,16 @@ static void join_frames(struct vb_udp_link *udp, const struct vb_multicast_group
 		(void)vb_frames_join(frames, group->gid, group->interface_index, join);
 }
 
+/* Those of one device: its limit is its profile's. */
+static unsigned groups_on(const struct vb_udp_link *udp, uint32_t interface_index)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < udp->groups; i++)
+		count += udp->group[i].interface_index == interface_index;
+	return count;
+}
+
 /* Takes `socket`, -1: the link's own joins. */
 static int add_group(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t interface_index, int socket,
 		     struct vb_multicast_group **added)
@@ -102,8 +112,6 @@ static int add_group(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t in
 
 	if (udp->receive_fd[ipv6] < 0)
 		return -EADDRNOTAVAIL;
-	if (udp->groups == VB_MAX_MULTICAST_GROUPS)
-		return -ENOMEM;
 	larger = realloc(udp->group, (udp->groups + 1) * sizeof(*larger));
 	if (!larger)
 		return -ENOMEM;
@@ -153,7 +161,7 @@ static int add_member(struct vb_multicast_group *group, struct vb_qp *qp)
 {
 	if (find_member(group, qp) >= 0)
 		return 0;
-	if (group->members == VB_MAX_MULTICAST_QPS)
+	if (group->members >= qp->host->profile->limits.multicast_qps)
 		return -ENOMEM;
 	if (group->members == group->room) {
 		unsigned room = group->room ? group->room * 2 : 4;
@@ -185,7 +193,9 @@ int vb_multicast_join(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[
 		return socket;
 	vb_lock_take(&udp->schedule->progress);
 	group = find_group(udp, name, interface_index);
-	if (!group) {
+	if (!group && groups_on(udp, interface_index) >= qp->host->profile->limits.multicast_groups) {
+		error = -ENOMEM;
+	} else if (!group) {
 		error = add_group(udp, name, interface_index, socket, &group);
 		socket = error == 0 ? -1 : socket;
 	}

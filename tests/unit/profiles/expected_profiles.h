@@ -29,11 +29,12 @@ static const struct expected {
 	uint32_t message;
 	uint32_t gids;
 	bool grants_less_inline, needs_both_queues, no_windows;
+	uint32_t srq_sge, mr, group_qps; /* 0: ours */
 } expected_profiles[] = {
 	{"mlx5", false, E_RC | E_UC | E_UD | E_RAW | E_XRC, 16000, 32768, 30, 30, 30, 988, 512, 4194303, UINT64_MAX, 16, 16,
 	 IBV_ATOMIC_HCA, 32767, 0x80000000, 64},
 	{"rxe", false, E_RC | E_UC | E_UD, 16000, 32768, 30, 30, 30, 512, 512, 32767, UINT64_MAX, 128, 128, IBV_ATOMIC_HCA, 32768,
-	 0x800000, 64},
+	 0x800000, 64, .srq_sge = 27, .group_qps = 56},
 	{"irdma", false, E_RC | E_UD, 16000, 4063, 13, 13, 13, 101, 101, 1048574, 1ull << 45, 127, 128, IBV_ATOMIC_NONE, 0,
 	 0x7fffffff, 32,
 	 .grants_less_inline = true},
@@ -46,7 +47,7 @@ static const struct expected {
 	{"x722", true, E_RC, 16000, 895, 3, 3, 1, 48, 0, 4194304, 1ull << 45, 63, 127, IBV_ATOMIC_NONE, 0, 0x7fffffff, 1,
 	 .grants_less_inline = true},
 	{"siw", true, E_RC, 16000, 32768, 6, 6, 1, 80, 0, 3276800, UINT64_MAX, 128, 128, IBV_ATOMIC_NONE, 32768, 0x80000000, 1,
-	 .grants_less_inline = true, .no_windows = true},
+	 .grants_less_inline = true, .no_windows = true, .srq_sge = 6, .mr = 1024000},
 	{"erdma", true, E_RC, 1023, 8192, 6, 1, 1, 96, 0, 4194304, UINT64_MAX, 128, 128, IBV_ATOMIC_NONE, 0, 0x80000000, 1,
 	 .needs_both_queues = true},
 };

@@ -14,39 +14,8 @@
 #include <cmocka.h>
 
 #include "lib/private_network.h"
-#include "lib/world.h"
 #include "unit/profiles/expected_profiles.h"
-
-static struct world world;
-
-static void open_as(const char *profile)
-{
-	if (profile != NULL)
-		setenv("VERBENA_PROFILE", profile, 1);
-	else
-		unsetenv("VERBENA_PROFILE");
-	world_open(&world, "lo");
-}
-
-static void open_rnic_as(const char *profile)
-{
-	struct ibv_device **list;
-	int count;
-
-	setenv("VERBENA_PROFILE", profile, 1);
-	setenv("VERBENA_TRANSPORT", "iwarp", 1);
-	world = (struct world){0};
-	list = ibv_get_device_list(&count);
-	assert_non_null(list);
-	for (int i = 0; i < count; i++)
-		if (strcmp(ibv_get_device_name(list[i]), "iwarp_lo") == 0)
-			world.context = ibv_open_device(list[i]);
-	ibv_free_device_list(list);
-	assert_non_null(world.context);
-	world.pd = ibv_alloc_pd(world.context);
-	assert_non_null(world.pd);
-	unsetenv("VERBENA_TRANSPORT");
-}
+#include "unit/verbs/profile_world.h"
 
 static struct ibv_qp *try_qp(struct ibv_cq *cq, enum ibv_qp_type type, struct ibv_qp_cap cap)
 {
@@ -123,7 +92,10 @@ static void look_at(const struct expected *e)
 	assert_int_equal(attr.atomic_cap, e->atomics);
 	assert_int_equal(attr.max_srq > 0, e->srq_wr > 0);
 	assert_int_equal(attr.max_srq_wr, e->srq_wr);
+	assert_int_equal(attr.max_srq_sge, e->srq_wr == 0 ? 0 : e->srq_sge != 0 ? e->srq_sge : 30);
+	assert_int_equal(attr.max_mr, e->mr != 0 ? e->mr : 1 << 20);
 	assert_int_equal(attr.max_ah > 0, (e->types & E_UD) != 0);
+	assert_int_equal(attr.max_mcast_qp_attach, !(e->types & E_UD) ? 0 : e->group_qps != 0 ? e->group_qps : 1024);
 	assert_int_equal(attr.vendor_id, 0x566265);
 	assert_int_equal(port.max_msg_sz, e->message);
 	assert_int_equal(port.gid_tbl_len, e->gids);
