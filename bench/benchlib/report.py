@@ -31,10 +31,15 @@ def machine(repeat):
                                                          time.strftime("%Y-%m-%d"), repeat)
 
 
-def update_docs(program, text, page="performance.md"):
+def performance_page():
+    """Each architecture has one of its own: figures of two machines are not to replace each other."""
+    return "performance-x86-64.md" if platform.machine() == "x86_64" else "performance.md"
+
+
+def update_docs(program, text, page=None):
     """Put the text between the marks of that program."""
     begin, end = "<!-- %s writes from here -->" % program, "<!-- %s writes to here -->" % program
-    path = os.path.join(ROOT, "docs", page)
+    path = os.path.join(ROOT, "docs", page or performance_page())
     with open(path) as file:
         before = file.read()
     head, tail = before.split(begin)[0], before.split(end)[1]
