@@ -142,12 +142,21 @@ static bool is_multicast(uint16_t dlid)
 	return dlid >= VB_MULTICAST_LID && dlid != VB_PERMISSIVE_LID;
 }
 
-/* SMPs pass as soon as there is a link, other packets an active one only (IBA 7.2.7). */
+/* Out of a port SMPs pass as soon as there is a link, other packets when it is active (IBA 7.2.7). */
 static bool port_carries(const struct vb_fabric_port *port, const struct vb_ib_frame *frame)
 {
 	enum vb_port_state state = vb_fabric_port_state(port);
 
 	return frame->route.vl == VB_IB_MANAGEMENT_VL ? state >= VB_PORT_INIT : state == VB_PORT_ACTIVE;
+}
+
+/* Into a port other packets pass when it is armed, too: they make it active, for the port that sent them is (IBA 7.2.7). A subnet
+ * manager's word comes to the two ends of a cable one after the other. */
+static bool port_takes(struct vb_fabric_port *port, const struct vb_ib_frame *frame, vb_time now)
+{
+	if (frame->route.vl != VB_IB_MANAGEMENT_VL && vb_fabric_port_state(port) == VB_PORT_ARMED)
+		vb_fabric_port_set_state(port, VB_PORT_ACTIVE, now);
+	return port_carries(port, frame);
 }
 
 /* ---- one step ---- */
@@ -362,8 +371,9 @@ static struct vb_fabric_port *step(struct passage *passage, struct vb_fabric_por
 	struct vb_mad_address address;
 	struct vb_mad mad;
 
-	if (!port_carries(port, &passage->frame)) {
-		port->counters.receive_errors += passage->count;
+	/* Not the packet's fault: PortRcvErrors are of those that are damaged or malformed (IBA 16.1.3.5). */
+	if (!port_takes(port, &passage->frame, passage->now)) {
+		passage->fabric->dropped += passage->count;
 		return NULL;
 	}
 	if (route->vl == VB_IB_MANAGEMENT_VL && (route->dlid == VB_PERMISSIVE_LID || !is_switch ||

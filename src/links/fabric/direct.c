@@ -139,6 +139,7 @@ static size_t take_datagrams(struct vb_fabric_link *fabric, const uint8_t *bytes
 	enum vb_cable_kind kind = vb_cable_check(bytes, own);
 	struct vb_cable_header header;
 	unsigned count;
+	uint32_t source;
 	uint16_t dlid;
 
 	if (kind == VB_CABLE_SLOT)
@@ -149,14 +150,16 @@ static size_t take_datagrams(struct vb_fabric_link *fabric, const uint8_t *bytes
 	if (be32_get(header.key) != load(&fabric->page->key))
 		return own;
 	count = count_alike(bytes, length, own);
+	source = load(&fabric->page->source);
 	bytes += sizeof(header);
 	dlid = (uint16_t)(bytes[2] << 8 | bytes[3]);
 	tally->data += count * ((own - sizeof(header)) / 4);
 	tally->packets += count;
-	if (vb_frame_source_has(load(&fabric->page->source), dlid))
+	if (vb_frame_source_has(source, dlid))
 		take(context, bytes, own - sizeof(header), own, count);
-	else
+	else if (source & VB_FRAME_SOURCE_ACTIVE)
 		tally->errors += count;
+	/* Else the port is not active yet, which is not the packets' fault (fabric/fabric.c). */
 	return count * own;
 }
 

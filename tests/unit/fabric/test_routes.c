@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "fabric/links.h"
 #include "lab.h"
 
 static struct lab lab;
@@ -272,6 +273,52 @@ static void groups_and_counters(void **state)
 	lab_end(&lab);
 }
 
+/* A subnet manager makes the ports of a cable active one after the other, and programs send as soon as theirs is: what comes to the other
+ * end before its turn is no error of the packet. */
+static void ports_become_active_one_after_the_other(void **state)
+{
+	static const struct vb_fabric_consumer consumer = {.mad = take_mad, .frame = take_frame};
+	struct vb_fabric_node *one, *a, *b;
+	struct vb_fabric_port *last;
+	uint8_t frame[64];
+	size_t length;
+
+	(void)state;
+	lab_begin(&lab, "Switch 4 \"S1\"\n[1] \"A\"[1]\n[2] \"B\"[1]\n[3] \"SM\"[1]\nCa 1 \"A\"\nCa 1 \"B\"\nCa 1 \"SM\"\n");
+	one = vb_fabric_find(&lab.fabric, "S1");
+	a = vb_fabric_find(&lab.fabric, "A");
+	b = vb_fabric_find(&lab.fabric, "B");
+	b->consumer = &consumer;
+	last = &b->port[1];
+	lab_set_lid(a, 1);
+	lab_set_lid(b, 2);
+	lab_activate(&lab);
+	one->switch_info.linear_top = be16_of(3);
+	one->linear[2] = 2;
+	length = make_data(frame, 2, 1);
+	frames_seen = 0;
+	/* Its link has come up, and nothing more was said: it is too early. */
+	vb_fabric_port_set_state(last, VB_PORT_INIT, lab.now);
+	vb_fabric_receive(&lab.fabric, lab.now, &one->port[1], frame, length);
+	assert_int_equal(frames_seen, 0);
+	assert_int_equal(vb_fabric_port_state(last), VB_PORT_INIT);
+	/* Armed: it takes the packet, and is active. So is a switch's port in between. */
+	vb_fabric_port_set_state(last, VB_PORT_ARMED, lab.now);
+	vb_fabric_port_set_state(&one->port[1], VB_PORT_ARMED, lab.now);
+	vb_fabric_receive(&lab.fabric, lab.now, &one->port[1], frame, length);
+	assert_int_equal(frames_seen, 1);
+	assert_int_equal(vb_fabric_port_state(last), VB_PORT_ACTIVE);
+	assert_int_equal(vb_fabric_port_state(&one->port[1]), VB_PORT_ACTIVE);
+	/* Out of an armed port nothing but management passes. */
+	vb_fabric_port_set_state(&one->port[2], VB_PORT_ARMED, lab.now);
+	vb_fabric_receive(&lab.fabric, lab.now, &one->port[1], frame, length);
+	assert_int_equal(frames_seen, 1);
+	assert_int_equal(one->port[2].counters.transmit_discards, 1);
+	assert_int_equal(last->counters.receive_errors, 0);
+	assert_int_equal(one->port[1].counters.receive_errors, 0);
+	lab_end(&lab);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +327,7 @@ int main(void)
 		cmocka_unit_test(routes_of_three_parts),
 		cmocka_unit_test(tables_lead_and_loops_end),
 		cmocka_unit_test(groups_and_counters),
+		cmocka_unit_test(ports_become_active_one_after_the_other),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
