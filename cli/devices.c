@@ -11,13 +11,14 @@
 #include "cli/devices.h"
 #include "cli/names.h"
 #include "cli/profile.h"
+#include "cli/shown.h"
 #include "cli/terminal.h"
 #include "profiles/profile.h"
 
 static void print_gids(const struct vb_device_info *device, const struct vb_cli_colours *colour)
 {
 	bool has_addresses = vb_profile_of(device->kind)->gid_layout == VB_GIDS_ADDRESSES;
-	char address[INET6_ADDRSTRLEN], gid[40];
+	char address[INET6_ADDRSTRLEN], gid[40], interface[VB_CLI_SHOWN_ROOM(sizeof(device->interface))];
 	bool any = false;
 
 	for (uint32_t i = 0; i < device->gid_count && i < VB_MAX_GIDS; i++) {
@@ -32,13 +33,14 @@ static void print_gids(const struct vb_device_info *device, const struct vb_cli_
 		       colour->faint, vb_cli_gid_text(device->gid[i].gid, gid), colour->plain);
 	}
 	if (!any)
-		printf("  no GID: %s has no address\n", device->interface);
+		printf("  no GID: %s has no address\n", vb_cli_shown(device->interface, interface, sizeof(interface)));
 }
 
 static void print_table(const struct vb_device_info *list, unsigned count)
 {
 	const struct vb_adapter *adapter = vb_cli_profile_chosen();
 	struct vb_cli_colours colour = vb_cli_colours_get();
+	char name[VB_CLI_SHOWN_ROOM(sizeof(list->name))], interface[VB_CLI_SHOWN_ROOM(sizeof(list->interface))];
 
 	if (count == 0)
 		puts("No devices: this network namespace has no usable interface. Try `ip link set lo up`.");
@@ -46,9 +48,10 @@ static void print_table(const struct vb_device_info *list, unsigned count)
 		const struct vb_device_info *device = &list[i];
 		bool active = device->state == IBV_PORT_ACTIVE;
 
-		printf("%s%s%s   interface %s   %s%s%s   MTU %u (interface %u)   ", colour.strong, device->name,
-		       colour.plain, device->interface, active ? colour.good : colour.bad, vb_cli_port_state_name(device->state),
-		       colour.plain, vb_cli_mtu_bytes(device->active_mtu), device->interface_mtu);
+		printf("%s%s%s   interface %s   %s%s%s   MTU %u (interface %u)   ", colour.strong,
+		       vb_cli_shown(device->name, name, sizeof(name)), colour.plain,
+		       vb_cli_shown(device->interface, interface, sizeof(interface)), active ? colour.good : colour.bad,
+		       vb_cli_port_state_name(device->state), colour.plain, vb_cli_mtu_bytes(device->active_mtu), device->interface_mtu);
 		if (device->speed_mbps)
 			printf("%u Mb/s   ", device->speed_mbps);
 		printf("GUID %016llx\n", (unsigned long long)device->guid);

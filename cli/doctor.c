@@ -11,7 +11,10 @@
 
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/shown.h"
 #include "cli/terminal.h"
+
+enum { FINDING = 1024 };                   /* the most that a finding, or a line of advice, may have */
 
 struct vb_cli_report {
 	bool json;
@@ -26,11 +29,16 @@ static void print_row(const struct vb_cli_report *report, const char *check, enu
 {
 	const struct vb_cli_colours *colour = &report->colour;
 	const char *paint = verdict == VB_CLI_OK ? colour->good : verdict == VB_CLI_WARN ? colour->strong : colour->bad;
+	char shown[2][VB_CLI_SHOWN_ROOM(FINDING)], part[FINDING];
 
-	printf("%s%-4s%s  %-16s  %s\n", paint, words[verdict], colour->plain, check, found);
+	/* Names of interfaces, and paths. */
+	printf("%s%-4s%s  %-16s  %s\n", paint, words[verdict], colour->plain, vb_cli_shown(check, shown[0], sizeof(shown[0])),
+	       vb_cli_shown(found, shown[1], sizeof(shown[1])));
 	/* Advice may have several lines: all of them stand under the finding. */
-	for (const char *line = advice; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
-		printf("%24s%s%.*s%s\n", "", colour->faint, (int)strcspn(line, "\n"), line, colour->plain);
+	for (const char *line = advice; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		snprintf(part, sizeof(part), "%.*s", (int)strcspn(line, "\n"), line);
+		printf("%24s%s%s%s\n", "", colour->faint, vb_cli_shown(part, shown[0], sizeof(shown[0])), colour->plain);
+	}
 }
 
 static void print_json_row(const struct vb_cli_report *report, const char *check, enum vb_cli_verdict verdict,
@@ -51,7 +59,7 @@ static void print_json_row(const struct vb_cli_report *report, const char *check
 void vb_cli_report_add(struct vb_cli_report *report, const char *check, enum vb_cli_verdict verdict, const char *advice,
 		       const char *found, ...)
 {
-	char text[1024];
+	char text[FINDING];
 	va_list arguments;
 
 	va_start(arguments, found);

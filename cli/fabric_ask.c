@@ -12,6 +12,7 @@
 #include "cli/fabric.h"
 #include "cli/fabric_picture.h"
 #include "cli/fabric_request.h"
+#include "cli/shown.h"
 #include "wire/cable.h"
 
 #define PATIENCE VB_SECONDS(10)
@@ -29,17 +30,19 @@ static int complain(uint16_t port, int error)
 static int ask(uint16_t port, const char *request)
 {
 	size_t length = 0;
-	char *why = NULL;
-	FILE *problem = open_memstream(&why, &length);
-	int error = problem ? vb_cli_fabric_request(port, request, PATIENCE, stdout, problem) : -ENOMEM;
+	char *said = NULL;
+	FILE *answer = open_memstream(&said, &length);
+	int error = answer ? vb_cli_fabric_request(port, request, PATIENCE, answer, answer) : -ENOMEM;
 
-	if (problem && fclose(problem) != 0 && error == 0)
+	if (answer && fclose(answer) != 0 && error == 0)
 		error = -ENOMEM;
 	if (error == -EINVAL && length > 0)
-		fprintf(stderr, "verbena fabric: %s", why);
-	else if (error)
+		fputs("verbena fabric: ", stderr);
+	if (error == 0 || (error == -EINVAL && length > 0))
+		vb_cli_show_lines(error ? stderr : stdout, said);
+	else
 		complain(port, error);
-	free(why);
+	free(said);
 	return error ? VB_CLI_FAILED : VB_CLI_DONE;
 }
 

@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/fabric.h"
+#include "cli/shown.h"
 #include "io/daemon_client.h"
 #include "io/datagram.h"
 #include "wire/cable.h"
@@ -43,6 +44,7 @@ static int join(const uint8_t gid[16], uint16_t port, uint32_t interface_index, 
 	struct vb_daemon_client client;
 	struct vb_daemon_message message;
 	struct vb_daemon_adapter adapter = {0};
+	char name[VB_CLI_SHOWN_ROOM(sizeof(adapter.name))], where[VB_CLI_SHOWN_ROOM(sizeof(adapter.where))];
 	int code;
 
 	if (vb_daemon_client_connect(&client, true) != 0)
@@ -62,8 +64,8 @@ static int join(const uint8_t gid[16], uint16_t port, uint32_t interface_index, 
 		code = ask(&client, &message, take_adapter, &adapter);
 	}
 	if (code == VB_CLI_DONE)
-		printf("%s: port %u, GUID 0x%016llx, at %s\n", adapter.name, adapter.port,
-			(unsigned long long)adapter.port_guid, adapter.where);
+		printf("%s: port %u, GUID 0x%016llx, at %s\n", vb_cli_shown(adapter.name, name, sizeof(name)), adapter.port,
+			(unsigned long long)adapter.port_guid, vb_cli_shown(adapter.where, where, sizeof(where)));
 	vb_daemon_client_close(&client);
 	return code;
 }

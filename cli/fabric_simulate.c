@@ -12,6 +12,7 @@
 
 #include "cli/command.h"
 #include "cli/fabric.h"
+#include "cli/shown.h"
 #include "cli/terminal.h"
 #include "sim/plot.h"
 #include "sim/record.h"
@@ -85,14 +86,19 @@ static char *find(const char *what)
 	return text;
 }
 
+/* Names and titles are those of a file. */
+enum { NAME = VB_CLI_SHOWN_ROOM(256) };
+
 static void show_progress(void *context, const char *variant, double done)
 {
 	int *shown = context, percent = (int)(done * 100);
+	char name[NAME];
 
 	if (percent == *shown)
 		return;
 	*shown = percent;
-	fprintf(stderr, "\r%s: %d %%%s", *variant ? variant : "running", percent, percent == 100 ? "\r\033[K" : "");
+	fprintf(stderr, "\r%s: %d %%%s", *variant ? vb_cli_shown(variant, name, sizeof(name)) : "running", percent,
+		percent == 100 ? "\r\033[K" : "");
 }
 
 static void print_figures(const struct sim_experiment *experiment, struct sim_record *const *records)
@@ -102,11 +108,12 @@ static void print_figures(const struct sim_experiment *experiment, struct sim_re
 	printf("%-26s %9s %6s %9s %9s %9s %8s %9s %10s %8s\n", "variant", "Gb/s", "used", "KB", "in us", "done", "", "", "", "s");
 	for (unsigned i = 0; i < experiment->variant_count; i++) {
 		const struct sim_record *record = records[i];
-		char flows[32];
+		char flows[32], name[NAME];
 
 		snprintf(flows, sizeof(flows), "%u/%u", record->finished, record->flow_count);
-		printf("%-26s %9.2f %5.1f%% %9.1f %9.0f %9s %8u %9llu %10llu %8.2f\n", *record->name ? record->name : experiment->name,
-		       record->goodput_sum, 100 * record->utilisation, record->queue_mean, record->completion_high, flows, record->stalled,
+		printf("%-26s %9.2f %5.1f%% %9.1f %9.0f %9s %8u %9llu %10llu %8.2f\n",
+		       vb_cli_shown(*record->name ? record->name : experiment->name, name, sizeof(name)), record->goodput_sum,
+		       100 * record->utilisation, record->queue_mean, record->completion_high, flows, record->stalled,
 		       (unsigned long long)record->pauses, (unsigned long long)record->drops, record->cpu_seconds);
 	}
 }
@@ -123,12 +130,15 @@ static int print_judgement(const struct sim_experiment *experiment, struct sim_r
 		const struct sim_must *must = &experiment->must[i];
 		double seen = 0;
 		int shown = sim_must_judge(experiment, records, must, &seen);
-		char limit[40], value[32];
+		char limit[40], value[32], variant[NAME], words[NAME];
+
+		(void)vb_cli_shown(must->variant, variant, sizeof(variant));
 
 		if (shown < 0) {
 			fprintf(stderr,
 				"verbena fabric simulate: %s: line %u: [[must]] with variant \"%s\" and metric \"%s\": there is no "
-				"such variant or metric. Metrics are", file, must->line, must->variant, must->metric);
+				"such variant or metric. Metrics are", file, must->line, variant,
+				vb_cli_shown(must->metric, words, sizeof(words)));
 			for (const char *const *name = sim_record_metrics(); *name; name++)
 				fprintf(stderr, " %s", *name);
 			fprintf(stderr, " flow:NAME\n");
@@ -142,8 +152,8 @@ static int print_judgement(const struct sim_experiment *experiment, struct sim_r
 			snprintf(limit, sizeof(limit), "%.4g +-%.0f%%", must->like, 100 * must->within);
 			snprintf(value, sizeof(value), "%.4g %+.1f%%", seen, 100 * (seen / must->like - 1));
 		}
-		printf("%-64s %-26s %12s %12s  %s%s%s\n", must->says, must->variant, limit, value, shown ? colour.good : colour.bad,
-		       shown ? "shown" : "NOT SHOWN", colour.plain);
+		printf("%-64s %-26s %12s %12s  %s%s%s\n", vb_cli_shown(must->says, words, sizeof(words)), variant, limit, value,
+		       shown ? colour.good : colour.bad, shown ? "shown" : "NOT SHOWN", colour.plain);
 	}
 	return missing;
 }
@@ -171,12 +181,12 @@ static bool write_file(const char *path, const struct sim_experiment *experiment
 static int run(const struct options *options, const struct sim_experiment *experiment)
 {
 	struct sim_record *records[SIM_MOST_VARIANTS] = {0};
-	char error[400];
+	char error[400], words[VB_CLI_SHOWN_ROOM(sizeof(error))];
 	int shown = -1, code = VB_CLI_DONE;
 	unsigned made = 0;
 	bool progress = !options->quiet && isatty(STDERR_FILENO);
 
-	printf("%s%s\n\n", experiment->title, options->is_short ? " (short run)" : "");
+	printf("%s%s\n\n", vb_cli_shown(experiment->title, words, sizeof(words)), options->is_short ? " (short run)" : "");
 	for (; made < experiment->variant_count; made++) {
 		records[made] = sim_record_make(&experiment->variant[made], options->seed, error, sizeof(error),
 						progress ? show_progress : NULL, &shown);
@@ -184,7 +194,7 @@ static int run(const struct options *options, const struct sim_experiment *exper
 			break;
 	}
 	if (made < experiment->variant_count) {
-		fprintf(stderr, "verbena fabric simulate: %s: %s\n", options->what, error);
+		fprintf(stderr, "verbena fabric simulate: %s: %s\n", options->what, vb_cli_shown(error, words, sizeof(words)));
 		code = VB_CLI_FAILED;
 	} else {
 		print_figures(experiment, records);
@@ -204,7 +214,7 @@ int vb_cli_fabric_simulate(int argc, char **argv)
 	static struct sim_experiment experiment;
 	struct options options = {0};
 	const char *seed = NULL;
-	char error[400], *text, *end;
+	char error[400], words[VB_CLI_SHOWN_ROOM(sizeof(error))], *text, *end;
 	bool good;
 
 	for (int i = 1; i < argc; i++) {
@@ -242,7 +252,7 @@ int vb_cli_fabric_simulate(int argc, char **argv)
 	good = sim_experiment_read(&experiment, text, options.is_short, error, sizeof(error));
 	free(text);
 	if (!good) {
-		fprintf(stderr, "verbena fabric simulate: %s: %s\n", options.what, error);
+		fprintf(stderr, "verbena fabric simulate: %s: %s\n", options.what, vb_cli_shown(error, words, sizeof(words)));
 		return VB_CLI_FAILED;
 	}
 	return run(&options, &experiment);

@@ -14,6 +14,7 @@
 #include "cli/fabric.h"
 #include "cli/fabric_answer.h"
 #include "cli/fabric_request.h"
+#include "cli/shown.h"
 #include "fabric/fabric.h"
 #include "fabric/hosts.h"
 #include "fabric/topology.h"
@@ -69,8 +70,10 @@ static uint32_t random_key(void *context)
 
 static void print_news(void *context, const char *text)
 {
+	char shown[VB_CLI_SHOWN_ROOM(256)];
+
 	(void)context;
-	printf("%s\n", text);
+	printf("%s\n", vb_cli_shown(text, shown, sizeof(shown)));
 	fflush(stdout);
 }
 
@@ -113,6 +116,7 @@ static char *read_file(const char *path, size_t *length)
 
 static int load(struct process *process, const char *path)
 {
+	char word[VB_CLI_SHOWN_ROOM(sizeof(((struct vb_topology_error *)NULL)->word))];
 	struct vb_topology_error error;
 	size_t length = strlen(one_switch);
 	char *text = path ? read_file(path, &length) : strdup(one_switch);
@@ -126,8 +130,8 @@ static int load(struct process *process, const char *path)
 		return VB_CLI_DONE;
 	if (result != -EINVAL)
 		return complain(path ? path : "topology", strerror(-result));
-	fprintf(stderr, "verbena fabric: %s:%u: %s%s%s\n", path ? path : "topology", error.line, error.word,
-		error.word[0] ? ": " : "", error.what);
+	fprintf(stderr, "verbena fabric: %s:%u: %s%s%s\n", path ? path : "topology", error.line,
+		vb_cli_shown(error.word, word, sizeof(word)), error.word[0] ? ": " : "", error.what);
 	return VB_CLI_FAILED;
 }
 

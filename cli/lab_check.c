@@ -20,6 +20,7 @@
 
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/shown.h"
 #include "cli/terminal.h"
 
 enum { BUILDING = 120 };                                                    /* seconds */
@@ -100,9 +101,10 @@ void vb_cli_lab_forget(struct vb_cli_lab_talk *talk)
 int vb_cli_lab_cannot(const struct vb_cli_lab_check *check, struct vb_cli_lab_talk *talk, int error)
 {
 	vb_cli_lab_collect(check, talk);
-	if (!vb_cli_lab_interrupted)
-		fprintf(stderr, "verbena lab: the %s does not work here: %s\n%s", check->exercise->partner, strerror(-error),
-			talk->partner_said);
+	if (!vb_cli_lab_interrupted) {
+		fprintf(stderr, "verbena lab: the %s does not work here: %s\n", check->exercise->partner, strerror(-error));
+		vb_cli_show_lines(stderr, talk->partner_said);
+	}
 	return error;
 }
 
@@ -129,8 +131,9 @@ static int build_partner(const struct vb_cli_lab_check *check)
 	if (compiler.code == 0)
 		return 0;
 	said = vb_cli_lab_output(&compiler);
-	fprintf(stderr, "%sverbena lab: the %s cannot be built here. Debian has what it needs in make, gcc, "
-			"libibverbs-dev, librdmacm-dev and libssl-dev.\n", said, check->exercise->partner);
+	vb_cli_show_lines(stderr, said);
+	fprintf(stderr, "verbena lab: the %s cannot be built here. Debian has what it needs in make, gcc, "
+			"libibverbs-dev, librdmacm-dev and libssl-dev.\n", check->exercise->partner);
 	free(said);
 	return -ENOEXEC;
 }
@@ -173,14 +176,15 @@ static int grade(struct vb_cli_lab_check *check)
 /* The exercise in a folder: its Makefile says `LAB = name`. One without is as old as the file lab. */
 static const struct vb_cli_lab_exercise *recognise(const char *folder)
 {
-	char path[VB_CLI_PATH_MAX + 16], *text, *name;
+	char path[VB_CLI_PATH_MAX + 16], shown[2][VB_CLI_SHOWN_ROOM(256)], *text, *name;
 	const struct vb_cli_lab_exercise *exercise = &vb_cli_lab_file;
 
 	snprintf(path, sizeof(path), "%s/Makefile", folder);
 	text = vb_cli_lab_text(path);
 	name = vb_cli_lab_line(text, "LAB = ");
 	if (name && !(exercise = vb_cli_lab_find(name)))
-		fprintf(stderr, "verbena lab: %s says LAB = %s, and there is no such exercise\n", path, name);
+		fprintf(stderr, "verbena lab: %s says LAB = %s, and there is no such exercise\n",
+			vb_cli_shown(path, shown[0], sizeof(shown[0])), vb_cli_shown(name, shown[1], sizeof(shown[1])));
 	free(name);
 	free(text);
 	return exercise;
@@ -189,12 +193,14 @@ static const struct vb_cli_lab_exercise *recognise(const char *folder)
 static void print_report(const struct vb_cli_lab_check *check)
 {
 	struct vb_cli_colours colour = vb_cli_colours_get();
+	char why[VB_CLI_SHOWN_ROOM(sizeof(check->why))];
 
 	for (int step = 0; step < check->exercise->step_count; step++) {
 		if (step < check->passed)
 			printf("%s ok %s  %s\n", colour.good, colour.plain, check->exercise->steps[step]);
 		else if (step == check->passed)
-			printf("%sFAIL%s  %s\n      %s\n", colour.bad, colour.plain, check->exercise->steps[step], check->why);
+			printf("%sFAIL%s  %s\n      %s\n", colour.bad, colour.plain, check->exercise->steps[step],
+			       vb_cli_shown(check->why, why, sizeof(why)));
 		else
 			printf("%s  -   %s%s\n", colour.faint, check->exercise->steps[step], colour.plain);
 	}

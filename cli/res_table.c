@@ -7,6 +7,7 @@
 
 #include "cli/names.h"
 #include "cli/res.h"
+#include "cli/shown.h"
 #include "cli/terminal.h"
 #include "memory/fault.h"
 
@@ -71,9 +72,16 @@ static const char *qp_state_colour(uint32_t state)
 	return !strcmp(name, "ERR") || !strcmp(name, "SQE") ? colour.bad : "";
 }
 
+enum { DEVICE_ROOM = VB_CLI_SHOWN_ROOM(64) };
+
+static const char *device_of(const struct vb_cli_holder *holder, uint32_t interface_index, char text[DEVICE_ROOM])
+{
+	return vb_cli_shown(vb_cli_holder_device(holder, interface_index), text, DEVICE_ROOM);
+}
+
 static void print_qp(const struct vb_cli_holder *holder, const struct vb_resource_qp *qp, int type_width, int peer_width)
 {
-	char address[INET6_ADDRSTRLEN], send[24], receive[24];
+	char address[INET6_ADDRSTRLEN], send[24], receive[24], device[DEVICE_ROOM];
 
 	snprintf(send, sizeof(send), "%u/%u", qp->send_posted, qp->send_depth);
 	if (qp->srq)
@@ -87,7 +95,7 @@ static void print_qp(const struct vb_cli_holder *holder, const struct vb_resourc
 	else
 		printf("0x%06x", qp->peer_qpn);
 	printf("  0x%06x  0x%06x  0x%06x  %11s  %11s  %u,%u  %s", qp->send_psn, qp->acknowledged_psn, qp->expected_psn, send,
-	       receive, qp->send_cq, qp->receive_cq, vb_cli_holder_device(holder, qp->interface_index));
+	       receive, qp->send_cq, qp->receive_cq, device_of(holder, qp->interface_index, device));
 	if (qp->round_trip)
 		printf("  rtt %.1f us", (double)qp->round_trip / 1000);
 	if (qp->rate)
@@ -217,6 +225,7 @@ static void print_mrs(const struct vb_cli_res_options *options, const struct vb_
 static void print_pds(const struct vb_cli_res_options *options, const struct vb_cli_holder *holder)
 {
 	unsigned wanted = count_wanted(options, holder, VB_RESOURCE_PD, pd_device);
+	char device[DEVICE_ROOM];
 
 	if (wanted == 0)
 		return;
@@ -226,7 +235,7 @@ static void print_pds(const struct vb_cli_res_options *options, const struct vb_
 
 		if (vb_cli_res_wants(options, holder, pd->interface_index))
 			printf("    pd %-6u %u object%s, %s\n", pd->number, pd->users, pd->users == 1 ? "" : "s",
-			       vb_cli_holder_device(holder, pd->interface_index));
+			       device_of(holder, pd->interface_index, device));
 	}
 }
 
@@ -260,14 +269,15 @@ static void print_cm_ids(const struct vb_cli_res_options *options, const struct 
 
 void vb_cli_res_print_table(const struct vb_cli_res_options *options, const struct vb_cli_holders *holders)
 {
-	char user[VB_CLI_USER_ROOM];
+	char user[VB_CLI_USER_ROOM], program[VB_CLI_SHOWN_ROOM(sizeof(holders->row[0].program))];
 
 	colour = vb_cli_colours_get();
 	for (unsigned i = 0; i < holders->count; i++) {
 		const struct vb_cli_holder *holder = &holders->row[i];
 
-		printf("%s%s%s%s  pid %u  of %s\n", i ? "\n" : "", colour.strong, holder->program, colour.plain,
-		       holder->pid, vb_cli_user_name(holder->uid, user));
+		printf("%s%s%s%s  pid %u  of %s\n", i ? "\n" : "", colour.strong,
+		       vb_cli_shown(holder->program, program, sizeof(program)), colour.plain, holder->pid,
+		       vb_cli_user_name(holder->uid, user));
 		if (holder->error)
 			printf("  %sdoes not answer%s: %s. Is it stopped?\n", colour.bad, colour.plain,
 			       strerror(holder->error));

@@ -13,6 +13,7 @@
 #include "cli/json.h"
 #include "cli/names.h"
 #include "cli/processes.h"
+#include "cli/shown.h"
 #include "profiles/profile.h"
 #include "progress/devices.h"
 
@@ -104,9 +105,9 @@ static const struct vb_device_info *find_device(const struct vb_device_info *lis
 static void print_shape(const struct vb_daemon_shape *row, const struct vb_device_info *device)
 {
 	const struct vb_shape *shape = &row->shape;
-	char user[VB_CLI_USER_ROOM];
+	char user[VB_CLI_USER_ROOM], name[VB_CLI_SHOWN_ROOM(sizeof(device->name))];
 
-	printf("%s  ", device ? device->name : "?");
+	printf("%s  ", device ? vb_cli_shown(device->name, name, sizeof(name)) : "?");
 	if (shape->rate) {
 		printf(" rate ");
 		print_rate(shape->rate);
@@ -187,10 +188,11 @@ static int set_shape(uint32_t interface_index, const struct vb_shape *shape)
 static bool can_be_shaped(const struct vb_device_info *device)
 {
 	const struct vb_profile *profile = vb_profile_of(device->kind);
+	char name[VB_CLI_SHOWN_ROOM(sizeof(device->name))];
 
 	if (profile->connection == VB_CONNECT_CM && profile->addressing == VB_ADDRESS_GID)
 		return true;
-	fprintf(stderr, "verbena shape: %s %s.\n", device->name,
+	fprintf(stderr, "verbena shape: %s %s.\n", vb_cli_shown(device->name, name, sizeof(name)),
 		profile->connection == VB_CONNECT_MPA ?
 			"goes by TCP, whose segments are the kernel's: shape its interface with tc(8) (netem), or disturb streams by "
 			"VERBENA_FAULTS (docs/faults.md)" :

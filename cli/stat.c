@@ -11,6 +11,7 @@
 #include "cli/json.h"
 #include "cli/names.h"
 #include "cli/processes.h"
+#include "cli/shown.h"
 #include "cli/terminal.h"
 
 struct options {
@@ -37,9 +38,10 @@ static bool wants_device(const struct options *options, const struct vb_daemon_p
 static void print_counters(const struct options *options, const char *title, const struct vb_counters *counters,
 			   const struct vb_cli_colours *colour)
 {
+	char shown[VB_CLI_SHOWN_ROOM(64)];
 	bool any = false;
 
-	printf("  %s%s%s\n", colour->strong, title, colour->plain);
+	printf("  %s%s%s\n", colour->strong, vb_cli_shown(title, shown, sizeof(shown)), colour->plain);
 	for (unsigned i = 0; i < VB_CLI_COUNTERS; i++) {
 		uint64_t value = vb_cli_counter_value(counters, i);
 
@@ -70,7 +72,7 @@ static bool is_zero(const struct vb_counters *counters)
 static void print_table(const struct options *options, const struct vb_cli_processes *processes)
 {
 	struct vb_cli_colours colour = vb_cli_colours_get();
-	char user[VB_CLI_USER_ROOM];
+	char user[VB_CLI_USER_ROOM], program[VB_CLI_SHOWN_ROOM(sizeof(processes->row[0].program))];
 	unsigned shown = 0;
 
 	for (unsigned i = 0; i < processes->count; i++) {
@@ -79,9 +81,9 @@ static void print_table(const struct options *options, const struct vb_cli_proce
 
 		if (!wants_process(options, row))
 			continue;
-		printf("%s%s%s%s  pid %u  of %s  %u queue pair%s\n", shown++ ? "\n" : "", colour.strong, row->program,
-		       colour.plain, row->process.pid, vb_cli_user_name(row->process.uid, user),
-		       row->process.queue_pairs, row->process.queue_pairs == 1 ? "" : "s");
+		printf("%s%s%s%s  pid %u  of %s  %u queue pair%s\n", shown++ ? "\n" : "", colour.strong,
+		       vb_cli_shown(row->program, program, sizeof(program)), colour.plain, row->process.pid,
+		       vb_cli_user_name(row->process.uid, user), row->process.queue_pairs, row->process.queue_pairs == 1 ? "" : "s");
 		for (unsigned j = 0; j < row->devices; j++) {
 			subtract(&rest, &row->device[j].counters);
 			if (wants_device(options, &row->device[j]))

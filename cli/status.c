@@ -11,6 +11,7 @@
 #include "cli/json.h"
 #include "cli/names.h"
 #include "cli/processes.h"
+#include "cli/shown.h"
 #include "cli/terminal.h"
 
 static uint64_t retries(const struct vb_counters *counters)
@@ -21,20 +22,22 @@ static uint64_t retries(const struct vb_counters *counters)
 /* The devices a process has opened, or as many as fit. */
 static const char *device_names(const struct vb_cli_process *row, char *text, size_t room)
 {
+	char name[VB_CLI_SHOWN_ROOM(sizeof(row->device[0].device))];
 	size_t at = 0;
 
 	snprintf(text, room, "-");
 	for (unsigned i = 0; i < row->devices && at < room; i++)
-		at += (size_t)snprintf(text + at, room - at, "%s%s", i ? "," : "", row->device[i].device);
+		at += (size_t)snprintf(text + at, room - at, "%s%s", i ? "," : "", vb_cli_shown(row->device[i].device, name, sizeof(name)));
 	return text;
 }
 
 static void print_table(const struct vb_daemon_client *daemon, const struct vb_cli_processes *processes)
 {
 	struct vb_cli_colours colour = vb_cli_colours_get();
-	char user[VB_CLI_USER_ROOM], devices[256];
+	char user[VB_CLI_USER_ROOM], devices[256], shown[VB_CLI_SHOWN_ROOM(64)];
 
-	printf("%sverbenad%s %s, pid %u, of %s%s\n", colour.strong, colour.plain, daemon->version, daemon->pid,
+	printf("%sverbenad%s %s, pid %u, of %s%s\n", colour.strong, colour.plain,
+	       vb_cli_shown(daemon->version, shown, sizeof(shown)), daemon->pid,
 	       vb_cli_user_name(daemon->uid, user), daemon->is_system ? ", for all users" : "");
 	if (processes->count == 0) {
 		puts(daemon->is_system ? "No process of yours uses it." : "No process uses it.");
@@ -46,9 +49,9 @@ static void print_table(const struct vb_daemon_client *daemon, const struct vb_c
 		const struct vb_cli_process *row = &processes->row[i];
 		const struct vb_counters *counters = &row->process.counters;
 
-		printf("%8u  %-15s  %-12s  %4u  %6u  %12llu  %12llu  %8llu  %s\n", row->process.pid, row->program,
-		       vb_cli_user_name(row->process.uid, user), row->process.slot, row->process.queue_pairs,
-		       (unsigned long long)counters->sent_pkts, (unsigned long long)counters->rcvd_pkts,
+		printf("%8u  %-15s  %-12s  %4u  %6u  %12llu  %12llu  %8llu  %s\n", row->process.pid,
+		       vb_cli_shown(row->program, shown, sizeof(shown)), vb_cli_user_name(row->process.uid, user), row->process.slot,
+		       row->process.queue_pairs, (unsigned long long)counters->sent_pkts, (unsigned long long)counters->rcvd_pkts,
 		       (unsigned long long)retries(counters), device_names(row, devices, sizeof(devices)));
 	}
 }

@@ -9,11 +9,13 @@
 #include <string.h>
 
 #include "cli/names.h"
+#include "cli/shown.h"
 #include "cli/top.h"
 
 __attribute__((format(printf, 3, 4)))
 static int add_line(struct vb_cli_lines *lines, enum vb_cli_line_style style, const char *format, ...)
 {
+	char text[sizeof(lines->line[0].text)];
 	va_list arguments;
 
 	if (lines->count == lines->room) {
@@ -27,8 +29,10 @@ static int add_line(struct vb_cli_lines *lines, enum vb_cli_line_style style, co
 	}
 	lines->line[lines->count].style = style;
 	va_start(arguments, format);
-	vsnprintf(lines->line[lines->count].text, sizeof(lines->line[0].text), format, arguments);
+	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
+	/* Names of programs and devices are in it. */
+	(void)vb_cli_shown(text, lines->line[lines->count].text, sizeof(text));
 	lines->count++;
 	return 0;
 }

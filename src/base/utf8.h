@@ -7,7 +7,8 @@
 
 #include <stddef.h>
 
-/* The bytes of the character that begins here, or 0: it is none that a document may hold (RFC 3629; XML 1.0, 2.2). */
+/* The bytes of the character that begins here, or 0: it is none that a document may hold (RFC 3629; XML 1.0, 2.2), or one of the control
+ * characters U+0080 to U+009F, which a document should not: terminals obey them. */
 static inline size_t vb_utf8_length(const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;
@@ -19,7 +20,7 @@ static inline size_t vb_utf8_length(const char *text)
 
 	if (at[0] < 0x80)
 		return at[0] >= ' ' && at[0] != 0x7f;
-	if (at[0] < 0xc2 || at[0] > 0xf4 || at[1] < low || at[1] > high)
+	if (at[0] < 0xc2 || at[0] > 0xf4 || at[1] < low || at[1] > high || (at[0] == 0xc2 && at[1] < 0xa0))
 		return 0;
 	for (size_t i = 2; i < length; i++)
 		if ((at[i] & 0xc0) != 0x80)

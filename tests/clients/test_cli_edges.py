@@ -5,9 +5,10 @@ scripts read of it."""
 import json
 import os
 import re
+import tempfile
 
 from pylib import clients
-from pylib.clients import across, expand, which
+from pylib.clients import TCP_PORT, across, expand, which
 from test_install import Installing
 from test_observe import COMPLETION, Looking
 
@@ -152,3 +153,76 @@ class InstalledHelp(Installing):
                             lost.append("%s: %s" % (name, target))
         self.assertEqual(lost, [])
         self.assertGreater(links, 200)
+
+
+@expand
+class Hostile(Looking):
+    """What files, peers and other programs are called reaches no terminal as it is: a terminal obeys control characters."""
+    NAME = "x\x1b[2J\x07\x9by"
+
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.mkdtemp(prefix="hostile-", dir=self.network.runtime)
+        os.chmod(self.folder, 0o777)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, 0o644)
+        return path
+
+    def assert_shown(self, out, mark):
+        self.assertIn(mark, out)
+        self.assertNotRegex(out, "[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]")
+
+    @across(["lo_v4"])
+    def test_lab(self):
+        """The exercise that a Makefile names, and what make and the compiler say."""
+        self.write("Makefile", "LAB = %s\n" % self.NAME)
+        self.assert_shown(self.verbena("lab", "check", self.folder).out, "says LAB = x\\x1b[2J\\x07\\xc2\\x9by,")
+        self.write("Makefile", "LAB = file\nsender:\n\t@echo 'sender.c:1: error: %s'; exit 1\n" % self.NAME)
+        out = self.verbena("lab", "check", self.folder).out
+        if "cannot be built here" in out:
+            self.skipTest(out)
+        self.assert_shown(out, "error: x\\x1b[2J")
+
+    @across(["lo_v4"])
+    def test_names_of_programs(self):
+        """In res, stat, status and top, and in the ladder of a capture."""
+        capture = os.path.join(self.folder, "x.pcapng")
+        command = ["bash", "-c", 'exec -a "$0" "$@"', "x\x9b2Jy", which("ibv_rc_pingpong"), "-d", self.device, "-g", str(self.gids[0])]
+        server = self.server.start(clients.staged.verbena, "run", "--wire=rocev2", "--capture", capture, *command)
+        self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
+        for words in (("res",), ("stat",), ("status",), ("top", "--once", "--interval", "0.1")):
+            with self.subTest(words=words):
+                self.assert_shown(self.verbena(*words).out, "x\\xc2\\x9b2Jy")
+        self.client.run(clients.staged.verbena, "run", "--wire=rocev2", *command[4:], self.address)
+        self.assertEqual(server.wait(self.TIMEOUT).code, 0, server.output())
+        self.assert_shown(self.verbena("ladder", capture, "--text", "-").out, "SEND")
+
+    @across(["lo_v4"])
+    def test_names_of_interfaces(self):
+        """Of seven bits verbenad takes none such; of eight, as UTF-8, it does."""
+        self.client.ip("link", "add", "e\x9b2J", "type", "veth", "peer", "name", "p0")
+        self.client.ip("link", "set", "e\x9b2J", "up")
+        for words in (("devices",), ("doctor",)):
+            with self.subTest(words=words):
+                self.assert_shown(self.verbena(*words).out, "e\\xc2\\x9b2J")
+
+    @across(["lo_v4"])
+    def test_fabric(self):
+        """Nodes of a topology, and its mistakes."""
+        file = self.write("topology", 'Switch 4 "S1" # "%s"\n' % self.NAME)
+        up = self.client.start(clients.staged.verbena, "fabric", "up", file)
+        self.assertTrue(up.wait_until(lambda process: "UDP port 14791" in process.output()), up.output())
+        self.assert_shown(self.verbena("fabric", "show").out, "x\\x1b[2J")
+        up.kill()
+        self.assert_shown(self.verbena("fabric", "up", self.write("topology", "%s\n" % self.NAME)).out, "neither a node")
+
+    @across(["lo_v4"])
+    def test_experiment(self):
+        result = self.verbena("fabric", "simulate", self.write("x.toml", 'name = "x"\ntitle = "\\u001b[2J"\nnonsense = "\\u001b[2J"\n'))
+        if "cannot simulate" in result.out or "built without" in result.out:
+            self.skipTest(result.out)
+        self.assertNotRegex(result.out, "[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]")

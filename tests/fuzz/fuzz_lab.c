@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * What `verbena lab check` reads: the lines that a student's program and ours have printed, and the explanations of it, of any bytes. The
- * judgement is of a step that there is, its reason is no longer than its room, and JSON of it is well-formed.
+ * judgement is of a step that there is, its reason is no longer than its room, JSON of it is well-formed, and what a terminal is
+ * shown of it holds nothing that a terminal obeys.
  *
  * Input: one byte that chooses how the programs ended, then the three texts, each up to a byte 1.
  */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/json.h"
 #include "cli/lab_check.h"
+#include "cli/shown.h"
 #include "markup.h"
 #include "target.h"
 
@@ -40,8 +43,22 @@ static char *next_text(const uint8_t **at, const uint8_t *end)
 	return text;
 }
 
+/* No control character, of seven bits or of eight, and no half of a character that would hide one. */
+static void check_shown(const char *text)
+{
+	static const char lines[] = "\n\t";
+	size_t length;
+
+	for (const char *at = text; *at; at += length) {
+		length = strchr(lines, *at) ? 1 : vb_utf8_length(at);
+		FUZZ_CHECK(length > 0);
+	}
+}
+
 static void check_reason(const struct vb_cli_lab_check *check)
 {
+	char shown[VB_CLI_SHOWN_ROOM(sizeof(check->why))], few[16];
+
 	size_t length = 0;
 	char *text = NULL;
 	FILE *out = open_memstream(&text, &length);
@@ -50,6 +67,16 @@ static void check_reason(const struct vb_cli_lab_check *check)
 	vb_cli_json_string(out, check->why);
 	FUZZ_CHECK(fclose(out) == 0);
 	markup_check_characters(text, length);
+	free(text);
+	check_shown(vb_cli_shown(check->why, shown, sizeof(shown)));
+	FUZZ_CHECK(!strchr(shown, '\n'));
+	check_shown(vb_cli_shown(check->why, few, sizeof(few)));
+	FUZZ_CHECK(strncmp(shown, few, strlen(few)) == 0);
+	out = open_memstream(&text, &length);
+	FUZZ_CHECK(out);
+	vb_cli_show_lines(out, check->why);
+	FUZZ_CHECK(fclose(out) == 0);
+	check_shown(text);
 	free(text);
 }
 
