@@ -437,7 +437,7 @@ unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const
 	unsigned taken = 0;
 	uint16_t index = 0;
 
-	for (size_t at = 0; at < bundle->length; at += bundle->segment, index++) {
+	for (size_t at = 0; at < bundle->length; at += bundle->stride, index++) {
 		size_t rest = bundle->length - at, length = rest < bundle->segment ? rest : bundle->segment;
 		struct vb_roce_packet packet;
 		struct vb_client *client;

@@ -39,11 +39,13 @@ static int set_option(int fd, int level, int name, int value)
 static int attach_filter(int fd, uint32_t slot)
 {
 	struct sock_filter steps[] = {
+		/* Nearly all frames: the upper bits of the queue pair's number are the slot. */
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, QPN_AT + 1),
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, VB_DAEMON_INDEX_BITS - 8),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slot, 3, 0),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, QPN_AT),
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VB_MULTICAST_QPN, 2, 0),
-		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, VB_DAEMON_INDEX_BITS),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slot, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VB_MULTICAST_QPN, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, ACCEPT),
 		BPF_STMT(BPF_RET | BPF_K, 0),
 	};
@@ -144,6 +146,7 @@ uint32_t vb_ethernet_send_run(int fd, const struct vb_burst *burst, uint32_t run
 
 struct vb_ethernet_batch {
 	struct vb_udp_bundle bundle[VB_ETHERNET_BATCH];
+	unsigned bundles;
 	struct mmsghdr message[VB_ETHERNET_BATCH];
 	struct iovec span[VB_ETHERNET_BATCH];
 	struct sockaddr_ll address[VB_ETHERNET_BATCH];
@@ -173,17 +176,29 @@ void vb_ethernet_batch_destroy(struct vb_ethernet_batch *batch)
 
 static void describe(struct vb_ethernet_batch *batch, unsigned i)
 {
-	struct vb_udp_bundle *bundle = &batch->bundle[i];
+	struct vb_udp_bundle *bundle = &batch->bundle[batch->bundles++];
 	const struct sockaddr_ll *address = &batch->address[i];
 	bool whole = !(batch->message[i].msg_hdr.msg_flags & MSG_TRUNC);
 
 	bundle->length = bundle->segment = 0;
+	bundle->stride = FRAME;
 	/* Frames for other hosts are seen where an interface is promiscuous, and our own where they go out. */
 	if (!whole || (address->sll_pkttype != PACKET_HOST && address->sll_pkttype != PACKET_MULTICAST))
 		return;
 	bundle->bytes = batch->frame[i] + VB_IB_GRH_LENGTH;
 	bundle->length = bundle->segment = vb_ib_grh_to_path(&bundle->from, batch->frame[i], batch->message[i].msg_len);
 	bundle->from.interface_index = (uint32_t)address->sll_ifindex;
+}
+
+/* Is it as long as the one before, with the same GRH, and has it come the same way? Then all that was read from that one holds for it. */
+static bool is_like_before(const struct vb_ethernet_batch *batch, unsigned i)
+{
+	const struct mmsghdr *message = &batch->message[i];
+	const struct sockaddr_ll *address = &batch->address[i];
+
+	return batch->bundle[batch->bundles - 1].length > 0 && message->msg_len == message[-1].msg_len &&
+	       message->msg_hdr.msg_flags == message[-1].msg_hdr.msg_flags && address->sll_ifindex == address[-1].sll_ifindex &&
+	       address->sll_pkttype == address[-1].sll_pkttype && memcmp(batch->frame[i], batch->frame[i - 1], VB_IB_GRH_LENGTH) == 0;
 }
 
 int vb_ethernet_batch_receive(struct vb_ethernet_batch *batch, int fd)
@@ -195,11 +210,15 @@ int vb_ethernet_batch_receive(struct vb_ethernet_batch *batch, int fd)
 	while (count < 0 && errno == EINTR);
 	if (count < 0)
 		return errno == EAGAIN ? 0 : -errno;
+	batch->bundles = 0;
 	for (int i = 0; i < count; i++) {
-		describe(batch, (unsigned)i);
+		if (i > 0 && is_like_before(batch, (unsigned)i))
+			batch->bundle[batch->bundles - 1].length += FRAME;
+		else
+			describe(batch, (unsigned)i);
 		batch->message[i].msg_hdr.msg_namelen = sizeof(batch->address[i]);
 	}
-	return count;
+	return (int)batch->bundles;
 }
 
 const struct vb_udp_bundle *vb_ethernet_batch_at(const struct vb_ethernet_batch *batch, unsigned index)

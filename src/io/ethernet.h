@@ -35,10 +35,10 @@ enum { VB_ETHERNET_BATCH = 32 };
 struct vb_ethernet_batch;
 struct vb_ethernet_batch *vb_ethernet_batch_create(void);
 void vb_ethernet_batch_destroy(struct vb_ethernet_batch *batch);
-/* Take what waits, without waiting: how many frames, at most VB_ETHERNET_BATCH, or -errno. Those that are no sound
- * frames of ours are among them, with length 0. */
+/* Take what waits, without waiting: how many bundles, of VB_ETHERNET_BATCH frames at most, or -errno. Frames that are alike but for what
+ * their packets say, one behind the other, are one bundle. Those that are no sound frames of ours are among them, with length 0. */
 int vb_ethernet_batch_receive(struct vb_ethernet_batch *batch, int fd);
-/* From the BTH on, one packet each. */
+/* Packets from the BTH on, all of one length. */
 const struct vb_udp_bundle *vb_ethernet_batch_at(const struct vb_ethernet_batch *batch, unsigned index);
 
 #endif

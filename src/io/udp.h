@@ -72,10 +72,11 @@ int vb_udp_send_run(int fd, const struct vb_burst *burst, uint32_t run, uint32_t
  * NULL. Returns how many packets were not sent. */
 uint32_t vb_udp_send_runs(int fd, const struct vb_path *own, const struct vb_burst *burst, uint32_t run, uint32_t count);
 
-/* What arrived: `length` bytes, datagrams of `segment` bytes each but perhaps the last. */
+/* What arrived: datagrams of `segment` bytes each but perhaps the last, `length` bytes from the first to the end of the last. */
 struct vb_udp_bundle {
 	const uint8_t *bytes;
 	size_t length, segment;
+	size_t stride;                     /* from one to the next: `segment`, or more where each lies in a buffer of its own */
 	struct vb_path from;               /* interface_index: where it came in, always set */
 };
 

@@ -142,7 +142,7 @@ static void describe(struct vb_udp_batch *batch, unsigned i, bool ipv6)
 	struct msghdr *message = &batch->message[i].msg_hdr;
 
 	bundle->length = batch->message[i].msg_len;
-	bundle->segment = bundle->length;
+	bundle->segment = bundle->stride = bundle->length;
 	memset(&bundle->from, 0, sizeof(bundle->from));
 	if (ipv6) {
 		memcpy(bundle->from.source, &batch->address[i].sin6_addr, 16);
@@ -159,7 +159,7 @@ static void describe(struct vb_udp_batch *batch, unsigned i, bool ipv6)
 			int segment = read_int(h);
 
 			if (segment > 0 && (size_t)segment < bundle->length)
-				bundle->segment = (size_t)segment;
+				bundle->segment = bundle->stride = (size_t)segment;
 		} else if (h->cmsg_level == IPPROTO_IP) {
 			read_ipv4_control(bundle, h);
 		} else if (h->cmsg_level == IPPROTO_IPV6) {

@@ -87,8 +87,13 @@ class RoCEv1(ClientCase):
 
     @across(["veth1500_v4"])
     def test_faults(self):
-        """Packets that are doubled, late or out of order are sent one by one: as frames, too."""
+        """Packets that are doubled, late or out of order are sent one by one: as frames, too. Where some are lost or damaged frames come
+        in many at a time, and what is wrong is among them."""
         gids = self.first_version()
+        for program, length in (("ibv_rc_pingpong", "60000"), ("ibv_srq_pingpong", "20000")):
+            command = [clients.staged.verbena, "run", "--faults", "loss=2%,corrupt=3%,seed=7,only=requests", which(program), "-d", self.device,
+                       "-n", "40", "-s", length, "-c"]
+            self.assert_no_complaint(*self.exchange(command + ["-g", gids[0]], command + ["-g", gids[1], self.address]))
         command = [clients.staged.verbena, "run", "--faults", "dup=5%,reorder=5%,loss=2%,seed=7,only=requests", which("ibv_rc_pingpong"),
                    "-d", self.device, "-n", "40", "-c"]
         self.assert_no_complaint(*self.exchange(command + ["-g", gids[0]], command + ["-g", gids[1], self.address]))

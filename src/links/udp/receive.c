@@ -190,13 +190,24 @@ static void take_inquiry(struct batch_state *state, const uint8_t *bytes, size_t
 	vb_udp_answer_inquiry(state->udp, state->now, from, &inquiry, qp);
 }
 
+static void lock_by_number(struct batch_state *state, const uint8_t *bth, size_t length)
+{
+	struct vb_qp *qp = length < VB_BTH_LENGTH + VB_ICRC_LENGTH ? NULL : find_qp(state->udp, vb_bth_destination_qpn(bth));
+
+	if (qp)
+		lock_qp(state, qp);
+}
+
 /* Of the rest of a bundle, what the queue pair whose packet came last can take in one go. Returns the number of datagrams done
  * with. A capture wants to see each. */
 static unsigned take_bulk(struct batch_state *state, const struct vb_udp_bundle *bundle, size_t at, unsigned index,
 			  const struct vb_path *from, struct vb_icrc_prefix *prefix)
 {
-	struct vb_roce_bulk bulk = {bundle->bytes + at, bundle->length - at, bundle->segment, bundle->segment, index, 0, 0};
+	struct vb_roce_bulk bulk = {bundle->bytes + at, bundle->length - at, bundle->segment, bundle->stride, index, 0, 0};
 
+	/* Frames come a few at a time: the first of them goes on with what those before have begun. */
+	if (!state->locked && from->framing == VB_FRAMING_ETHERNET)
+		lock_by_number(state, bulk.bytes, bulk.segment);
 	if (!state->locked || vb_tap_captures(state->udp->tap) || !vb_udp_carries(state->udp, state->locked))
 		return 0;
 	vb_roce_receive_bulk(state->locked, state->now, from, prefix, &bulk);
@@ -251,7 +262,7 @@ static bool is_link_local(const uint8_t gid[16])
 static size_t take_acknowledgement(struct batch_state *state, const struct vb_udp_bundle *bundle, const struct vb_path *from,
 				   struct vb_icrc_prefix *prefix)
 {
-	size_t last = bundle->length % bundle->segment, before = bundle->length - last;
+	size_t last = bundle->stride == bundle->segment ? bundle->length % bundle->segment : 0, before = bundle->length - last;
 
 	if (last != VB_BTH_LENGTH + VB_AETH_LENGTH + VB_ICRC_LENGTH || before == 0 ||
 	    vb_roce_opcode(bundle->bytes[before])->kind != VB_KIND_ACKNOWLEDGE)
@@ -277,11 +288,12 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 	    !vb_gid_is_multicast(from.destination))
 		from.interface_index = 0;
 	length = take_acknowledgement(state, bundle, &from, &prefix);
-	for (size_t at = 0; at < length; at += bundle->segment, index++) {
-		unsigned taken = bundle->segment < bundle->length ? take_bulk(state, bundle, at, index, &from, &prefix) : 0;
+	for (size_t at = 0; at < length; at += bundle->stride, index++) {
+		bool many = bundle->segment < bundle->length || from.framing == VB_FRAMING_ETHERNET;
+		unsigned taken = many ? take_bulk(state, bundle, at, index, &from, &prefix) : 0;
 		size_t left;
 
-		at += taken * bundle->segment;
+		at += taken * bundle->stride;
 		index += taken;
 		if (at >= length)
 			break;
@@ -291,6 +303,11 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 	}
 	if (flow)
 		vb_icrc_flow_end(flow, &prefix);
+}
+
+static size_t bytes_of(const struct vb_udp_bundle *bundle)
+{
+	return bundle->stride == bundle->segment ? bundle->length : bundle->length / bundle->stride * bundle->segment + bundle->segment;
 }
 
 /* `frames`: what was received came in frames. */
@@ -309,7 +326,7 @@ static void deliver_batch(struct vb_udp_link *udp, const struct vb_frames *frame
 		take_bundle(&state, bundle);
 		if (udp->tap)
 			vb_tap_flush(udp->tap);
-		unanswered += bundle->length;
+		unanswered += bytes_of(bundle);
 		/* A NAK is waited for with the window at a standstill. */
 		if (unanswered < ANSWER_BYTES && !(state.locked && vb_roce_complains(state.locked)))
 			continue;
