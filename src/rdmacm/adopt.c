@@ -98,6 +98,15 @@ static void describe(const struct vb_rdmacm_id *id, const struct vb_rdmacm_adopt
 		command->by_stream = vb_rdmacm_streams_serve_alone(id);
 }
 
+void vb_rdmacm_adopt_describe_connection(struct vb_rdmacm_id *id, struct vb_cm_command *command)
+{
+	const struct vb_rdmacm_adoption connected = vb_rdmacm_adoption(VB_RDMACM_CONNECTED);
+
+	vb_mutex_lock(&id->lock);
+	describe(id, &connected, command);
+	vb_mutex_unlock(&id->lock);
+}
+
 /* What the program asked for last, if it has not heard meanwhile how that ended. */
 static int say_again(int fd, struct vb_rdmacm_id *id, uint32_t verb, int (*otherwise)(const void *bytes, size_t length))
 {

@@ -9,6 +9,8 @@
 
 #include "rdmacm/registry.h"
 
+struct vb_cm_command;
+
 /* A connection on which the daemon has been greeted; starts one when there is none. Descriptor or -errno (message
  * logged). */
 int vb_rdmacm_daemon_connect(void);
@@ -23,5 +25,8 @@ int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, void (*agai
 /* Ask again for a connection that was refused: the old id goes, a new one with the same port sends the REQ. 0 or
  * -errno: the daemon does not answer. The id has a new handle. */
 int vb_rdmacm_adopt_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length));
+
+/* What a new daemon is told of an id with a connection. */
+void vb_rdmacm_adopt_describe_connection(struct vb_rdmacm_id *id, struct vb_cm_command *command);
 
 #endif

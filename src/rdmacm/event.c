@@ -142,6 +142,9 @@ static bool finish_event(struct vb_rdmacm_event *event)
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return take_request(event) == 0;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		/* The daemon died that told it, and the next has asked again (adoption.c): the answer to that is another queue pair's. */
+		if (event->told.id != __atomic_load_n(&id->handle, __ATOMIC_RELAXED))
+			return false;
 		take_response(event, id);
 		return true;
 	case RDMA_CM_EVENT_ESTABLISHED:

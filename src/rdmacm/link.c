@@ -761,11 +761,56 @@ int vb_rdmacm_link_resolve(struct vb_rdmacm_id *id)
 	return error;
 }
 
+static int call_alone(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct call *call)
+{
+	int error;
+
+	*call = (struct call){.id = id};
+	pthread_cond_init(&call->answered, NULL);
+	vb_list_init(&call->node);
+	error = call_once(id, command, call);
+	pthread_cond_destroy(&call->answered);
+	return error;
+}
+
+/* Has it a peer that may not know of its end? */
+static bool has_peer(struct vb_rdmacm_id *id)
+{
+	enum vb_rdmacm_state state = vb_rdmacm_id_state(id);
+
+	return !vb_rdmacm_id_is_datagram(id) && !vb_rdmacm_id_is_stream(id) &&
+	       (state == VB_RDMACM_CONNECTED || state == VB_RDMACM_DISCONNECTING);
+}
+
+/* The daemon died that was to tell the peer of its end: the next one does. */
+static void end_with_next_daemon(struct vb_rdmacm_id *id)
+{
+	struct vb_cm_command command;
+	struct call call;
+	int error;
+
+	vb_mutex_lock(&line.lock);
+	error = bring_up();
+	__atomic_store_n(&id->handle, 0, __ATOMIC_RELAXED);
+	vb_mutex_unlock(&line.lock);
+	if (error != 0)
+		return; /* there is none to tell it */
+	vb_rdmacm_adopt_describe_connection(id, &command);
+	if (call_alone(id, &command, &call) != 0 || call.reply.error != 0)
+		return;
+	__atomic_store_n(&id->handle, call.reply.id, __ATOMIC_RELAXED);
+	command = (struct vb_cm_command){.verb = VB_CM_DISCONNECT};
+	if (call_alone(id, &command, &call) != 0)
+		return;
+	command = (struct vb_cm_command){.verb = VB_CM_DESTROY};
+	(void)call_alone(id, &command, &call);
+}
+
 void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id)
 {
 	struct vb_cm_command command = {.verb = VB_CM_DESTROY};
-	struct call call = {.id = id};
-	bool up;
+	struct call call;
+	bool up, lost;
 
 	vb_mutex_lock(&line.lock);
 	vb_rdmacm_registry_remove(&line.registry, id);
@@ -773,11 +818,11 @@ void vb_rdmacm_link_destroy(struct vb_rdmacm_id *id)
 	vb_list_remove(&id->resolving.node);
 	forget_fetched(id);
 	up = line.state == LINK_UP && id->handle != 0;
+	/* Not of a parent's, of which a child knows no link. */
+	lost = line.state != LINK_UP && line.state != LINK_STOPPED && id->handle != 0;
 	vb_mutex_unlock(&line.lock);
-	if (!up)
-		return; /* the daemon that knew it is gone, or its successor was not told */
-	pthread_cond_init(&call.answered, NULL);
-	vb_list_init(&call.node);
-	(void)call_once(id, &command, &call);
-	pthread_cond_destroy(&call.answered);
+	if (up)
+		lost = call_alone(id, &command, &call) == -ECONNRESET;
+	if (lost && has_peer(id))
+		end_with_next_daemon(id);
 }

@@ -56,12 +56,22 @@ GROUPS = {
     "client-stopped": (LIBRARIES, "stopped"),
     "peer-daemon-killed": ("verbenad", "killed"),
     "client-daemon-killed": ("verbenad", "killed"),
+    "peer-daemon-stopped": ("verbenad", "stopped"),
+    "client-daemon-stopped": ("verbenad", "stopped"),
     "alone-killed": (LIBRARIES, "killed"),
+    "alone-client-killed": (LIBRARIES, "killed"),
+    "alone-client-stopped": (LIBRARIES, "stopped"),
+    "alone-daemon-killed": ("verbenad", "killed"),
+    "alone-daemon-stopped": ("verbenad", "stopped"),
     # The same with rsockets (rsocket_peers.c): the server or the client, between two hosts and on one.
     "rpeer-killed": (LIBRARIES, "killed"),
     "rclient-killed": (LIBRARIES, "killed"),
     "ralone-killed": (LIBRARIES, "killed"),
     "ralone-client-killed": (LIBRARIES, "killed"),
+    "rpeer-stopped": (LIBRARIES, "stopped"),
+    "rclient-stopped": (LIBRARIES, "stopped"),
+    "ralone-stopped": (LIBRARIES, "stopped"),
+    "ralone-client-stopped": (LIBRARIES, "stopped"),
     "alone-stopped": (LIBRARIES, "stopped"),
     # A connection that is there outlives any of them.
     "kept-short": (LIBRARIES, "short"),
@@ -95,6 +105,8 @@ HEIRS = ("heir-", "system-heir-")
 PARTS = {"one": [group for group in GROUPS if not group.startswith(SEVERAL + HEIRS)],
          "several": [group for group in GROUPS if group.startswith(SEVERAL)],
          "heirs": [group for group in GROUPS if group.startswith(HEIRS)]}
+# Who is who where both are on one host.
+ALONE = {"alone": "peer", "alone-client": "client", "alone-daemon": "peer-daemon"}
 ENVIRONMENT = {"wire-": {"VERBENA_WIRE": "rocev2"}, "iwarp-": {"VERBENA_TRANSPORT": "iwarp"}}
 # Bytes that a transfer moves at most.
 PIECES = (7, 61, 1000)
@@ -131,7 +143,8 @@ FEW = 4
 # By `make campaign` alone.
 LONG = ("heir-interrupted", "heir-stopped", "system-heir-interrupted", "system-heir-killed")
 # Of those that are like others.
-FEWER = ("kept-interrupted", "rclient-killed", "ralone-killed", "ralone-client-killed", "client-killed", "client-stopped",
+FEWER = ("peer-daemon-stopped", "client-daemon-stopped", "alone-client-killed", "alone-client-stopped", "alone-daemon-killed",
+         "alone-daemon-stopped", "rpeer-stopped", "rclient-stopped", "ralone-stopped", "ralone-client-stopped", "kept-interrupted", "rclient-killed", "ralone-killed", "ralone-client-killed", "client-killed", "client-stopped",
          "peer-daemon-killed", "client-daemon-killed", "rpeer-killed", "kept-short", "heir-short", "heir-killed",
          "system-heir-short", "wire-short", "wire-interrupted", "iwarp-short", "iwarp-interrupted", "iwarp-part",
          "alone-killed", "alone-stopped", "daemon-stopped", "rsockets-short", "rsockets-interrupted", "sockets-short",
@@ -178,8 +191,8 @@ class Faults:
         try:
             if group.startswith(("peer-", "client-", "alone-")):
                 run = self.run_killed_between if kind == "killed" else self.run_between
-                victim = group.rsplit("-", 1)[0].replace("alone", "peer")
-                return run(here[0], here[-1], "10.77.0.1" if between else "127.0.0.1", faults, victim)
+                victim = group.rsplit("-", 1)[0]
+                return run(here[0], here[-1], "10.77.0.1" if between else "127.0.0.1", faults, ALONE.get(victim, victim), group)
             if group.startswith(("rpeer-", "rclient-", "ralone-")):
                 return self.run_rsockets(here[0], here[-1], "10.77.0.1" if between else "127.0.0.1", faults, group)
             if group.startswith(("rsockets-", "sockets-", "iwarp-")):
@@ -229,9 +242,10 @@ class Faults:
         told = host.run(self.verbena, "res", "--json", "--pid", str(process.pid))
         return sum(len(row.get("cm_ids", ())) for row in json.loads(told.out[told.out.index("["):])) if told.code == 0 else 0
 
-    def run_killed_between(self, left, right, address, faults, victim):
+    def run_killed_between(self, left, right, address, faults, victim, group):
         """A process dies at a call that it makes: rping's server or client, or the verbenad of one of them. The other hears of it or is
-        served; then all goes as ever, and nothing is left: no queue pair of the dead one's peer, and no verbenad when all have gone."""
+        served; then all goes as ever, and nothing is left: no queue pair of the dead one's peer, no descriptor or memory of the server, no
+        socket on its host, and no verbenad when all have gone."""
         def serve(environment):
             server = left.start(which("rping"), "-s", "-P", "-a", address, environment=environment)
             server.wait_until(self.is_bound)
@@ -256,11 +270,21 @@ class Faults:
             server.signal(signal.SIGTERM)
             out += server.wait(PATIENCE).out
             server = serve({})
-        # While the server's listener is told to the next verbenad there is none.
-        if not problem and not self.until(lambda: ask({}).code == 0):
-            problem = "the next client is not served"
-        if not problem and not self.until(lambda: self.queue_pairs(left, server) == 0):
-            problem = "the server has queue pairs of clients that are gone: %s" % self.queue_pairs(left, server)
+        # While the server's listener is told to the next verbenad there is none. rping's server ends when it hears that a client which it has
+        # accepted is gone.
+        while not problem:
+            if not self.until(lambda: not server.running() or ask({}).code == 0):
+                problem = "the next client is not served"
+            elif not self.until(lambda: not server.running() or self.queue_pairs(left, server) == 0):
+                problem = "the server has queue pairs of clients that are gone: %s" % self.queue_pairs(left, server)
+            if server.running():
+                break
+            server = serve({})
+        # What it has of an id that it could not accept rping keeps.
+        if not problem and "rdma_accept" not in server.output():
+            problem = self.look_behind_server(server, group)
+        if problem:
+            out += "the server says:\n%s%s" % (server.output(), left.run(self.verbena, "res").out)
         server.kill()
         if not problem and not self.until(lambda: not left.pids_of("verbenad") and not right.pids_of("verbenad")):
             problem = "verbenad believes that somebody is there"
@@ -268,20 +292,25 @@ class Faults:
         return self.judged(problem, out)
 
     def run_rsockets(self, left, right, address, faults, group):
-        """One end of a connection of rsockets dies. The other is told, though it only waits; then all goes as ever, and nothing of the dead one
+        """One end of a connection of rsockets dies, or stops for a while. The other is told, though it only waits; then all goes as ever, and nothing of the dead one
         is left: no queue pair, descriptor or memory of the server, no socket on its host, no verbenad when all have gone."""
         def serve(environment):
             server = left.start(self.peers, "server", address, "7180", environment=environment)
+            if environment and stops:
+                threading.Thread(target=self.go_on_after_a_while, args=(server, server), daemon=True).start()
             server.wait_until(lambda process: "listening" in process.output() or not process.running())
             return server
 
         def ask(environment):
-            return right.start(self.peers, "client", address, "7180", environment=environment).wait(PATIENCE)
+            client = right.start(self.peers, "client", address, "7180", environment=environment)
+            if environment and stops:
+                self.go_on_after_a_while(client, client)
+            return client.wait(PATIENCE)
 
         def has_heard():
             return server.output().count("accepted") == server.output().count("ended")
 
-        client_dies = "client" in group
+        client_dies, stops = "client" in group, faults["FAIL_KIND"] == "stopped"
         server = serve({} if client_dies else {**faults, "FAIL_TELLS": "1"})
         client = ask(faults if client_dies else {})
         out = client.out
@@ -321,15 +350,21 @@ class Faults:
             return "left behind: %s descriptors, memory files and sockets instead of %s" % (count(), most)
         return None
 
-    def run_between(self, left, right, address, faults, victim):
-        """A process stops at a call of its library, rping's server unless it is the client. The client hears of it, or is served: it
-        ends."""
-        client_fails = victim == "client"
-        server = left.start(which("rping"), "-s", "-a", address, "-C", "3", environment={} if client_fails else faults)
+    def run_between(self, left, right, address, faults, victim, group):
+        """A process stops at a call that it makes: rping's server or client, or the verbenad of one of them. The client hears of it, or is
+        served: it ends."""
+        daemon = None
+        if victim.endswith("-daemon"):
+            daemon = (left if victim == "peer-daemon" else right).start(self.verbenad, "--foreground", "--idle-seconds", "1",
+                                                                        environment=faults)
+            threading.Thread(target=self.go_on_after_a_while, args=(daemon, daemon), daemon=True).start()
+            daemon.wait_until(lambda process: self.listens(process))
+        server = left.start(which("rping"), "-s", "-a", address, "-C", "3", environment=faults if victim == "peer" else {})
         server.wait_until(lambda process: self.is_bound(process) or self.is_stopped(process))
-        client = right.start(which("rping"), "-c", "-a", address, "-C", "3", "-S", "4000", environment=faults if client_fails else {})
+        client = right.start(which("rping"), "-c", "-a", address, "-C", "3", "-S", "4000", environment=faults if victim == "client" else {})
         # Where the other one waits as long as its peer's timeouts say, that is minutes: so it goes on after a while.
-        self.go_on_after_a_while(client if client_fails else server, client)
+        if not daemon:
+            self.go_on_after_a_while(client if victim == "client" else server, client)
         client = client.wait(PATIENCE)
         problem = "the client waits for ever" if client.timed_out else None
         if client.code is not None and client.code < 0 and not client.timed_out:
@@ -341,7 +376,15 @@ class Faults:
         ended = server.wait(patience)
         if ended.timed_out and client.code == 0:
             problem = "the server waits for ever"
-        return self.judged(problem, client.out + ended.out)
+        out = client.out + ended.out
+        if daemon:
+            done = daemon.wait(PATIENCE)
+            out += done.out
+            if not problem and done.code != 0:
+                problem = "verbenad ended with %s" % done.code
+        if not problem and not self.until(lambda: not left.pids_of("verbenad") and not right.pids_of("verbenad")):
+            problem = "verbenad believes that somebody is there"
+        return self.judged(problem, out)
 
     def go_on_after_a_while(self, stopped, program):
         """`program` is what must end."""

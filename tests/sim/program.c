@@ -539,7 +539,8 @@ static void take(struct end *end, const struct vb_cm_event *event)
 		break;
 	case VB_CM_EVENT_CONNECT_RESPONSE:
 		CHECK(end->is_active);
-		if (end->state == VB_RDMACM_CONNECTING)
+		/* Of the daemon that it is known to: another has asked again (rdmacm/event.c). */
+		if (end->state == VB_RDMACM_CONNECTING && event->id == end->id)
 			take_response(end, event);
 		break;
 	case VB_CM_EVENT_ESTABLISHED:

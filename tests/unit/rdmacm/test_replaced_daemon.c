@@ -4,6 +4,8 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <rdma/rdma_verbs.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -169,6 +171,84 @@ static void a_disconnect_is_said_to_the_next_daemon(void **state)
 	connection_close(&connection);
 }
 
+/* The answer is there, and verbenad dies before the program looks: its request is sent again, and another id accepts that. The first answer
+ * names a queue pair that the peer gives up. */
+static void an_answer_of_the_dead_daemon_is_not_taken(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel(), *passive = rdma_create_event_channel();
+	struct rdma_conn_param param = {0};
+	struct rdma_cm_id *listener, *asking;
+	struct rdma_cm_event *first, *second, *event;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct pollfd set;
+	uint16_t port;
+
+	(void)state;
+	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
+	asking = resolved_id(channel, RDMA_PS_TCP, port);
+	add_qp(asking);
+	assert_int_equal(rdma_connect(asking, &param), 0);
+	first = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	add_qp(first->id);
+	assert_int_equal(rdma_accept(first->id, &param), 0);
+	set = (struct pollfd){.fd = channel->fd, .events = POLLIN};
+	assert_int_equal(poll(&set, 1, PATIENCE_MS), 1);
+	kill_daemon();
+	second = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	add_qp(second->id);
+	assert_int_equal(rdma_accept(second->id, &param), 0);
+	/* That one is answered, too; what becomes of the first its program hears. */
+	assert_int_equal(rdma_get_cm_event(passive, &event), 0);
+	assert_true(event->event == RDMA_CM_EVENT_REJECTED && event->id == first->id);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	assert_int_equal(ibv_query_qp(asking->qp, &attr, IBV_QP_DEST_QPN, &init), 0);
+	assert_int_equal(attr.dest_qp_num, second->id->qp->qp_num);
+	assert_int_equal(expect_cm_event(passive, RDMA_CM_EVENT_ESTABLISHED), 0);
+	rdma_destroy_ep(asking);
+	rdma_destroy_ep(first->id);
+	rdma_destroy_ep(second->id);
+	assert_int_equal(rdma_ack_cm_event(first), 0);
+	assert_int_equal(rdma_ack_cm_event(second), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+	rdma_destroy_event_channel(passive);
+}
+
+static int about_to_destroy;
+
+static void *destroy_one(void *id)
+{
+	__atomic_store_n(&about_to_destroy, 1, __ATOMIC_SEQ_CST);
+	rdma_destroy_qp(id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	return NULL;
+}
+
+/* A program is done with its id, and verbenad dies of that: the peer is told by the next. */
+static void an_end_that_the_daemon_did_not_tell_is_told_by_the_next(void **state)
+{
+	struct connection connection;
+	pthread_t thread;
+	int pid;
+
+	(void)state;
+	connection_open(&connection);
+	pid = daemon_pid();
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	assert_int_equal(pthread_create(&thread, NULL, destroy_one, connection.id[0]), 0);
+	assert_true(eventually(__atomic_load_n(&about_to_destroy, __ATOMIC_SEQ_CST)));
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(expect_cm_event(connection.channel[1], RDMA_CM_EVENT_DISCONNECTED), 0);
+	rdma_destroy_qp(connection.id[1]);
+	assert_int_equal(rdma_destroy_id(connection.id[1]), 0);
+	assert_int_equal(rdma_destroy_id(connection.listener), 0);
+	for (int i = 0; i < 2; i++)
+		rdma_destroy_event_channel(connection.channel[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +257,8 @@ int main(void)
 		cmocka_unit_test(a_request_under_way_is_sent_again),
 		cmocka_unit_test(what_was_accepted_is_no_connection_yet),
 		cmocka_unit_test(a_disconnect_is_said_to_the_next_daemon),
+		cmocka_unit_test(an_answer_of_the_dead_daemon_is_not_taken),
+		cmocka_unit_test(an_end_that_the_daemon_did_not_tell_is_told_by_the_next),
 	};
 
 	private_network_enter();
