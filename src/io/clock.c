@@ -79,6 +79,11 @@ vb_time vb_clock_coarse(void)
 	return read_clock(CLOCK_MONOTONIC_COARSE);
 }
 
+vb_time vb_clock_of_thread(void)
+{
+	return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 vb_time vb_clock_wall(void)
 {
 	return read_clock(CLOCK_REALTIME);

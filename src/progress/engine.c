@@ -209,10 +209,13 @@ static void stay_out_of_the_way(struct vb_endpoint *endpoint)
 	struct vb_naps_view seen = view(endpoint);
 
 	while (vb_naps_begin(&endpoint->naps, &seen)) {
+		vb_time before = vb_naps_is_measured(&endpoint->naps) ? vb_clock_of_thread() : 0;
 		enum vb_nap_end end;
 
 		if (!take_nap(endpoint))
 			return;
+		if (before != 0)
+			vb_naps_learn_cost(&endpoint->naps, vb_clock_of_thread() - before);
 		seen = view(endpoint);
 		end = vb_naps_end(&endpoint->naps, &seen);
 		if (end == VB_NAP_WORK)

@@ -11,11 +11,34 @@ enum {
 	SHORTEST_HOLDOFF = 128,            /* wake-ups without naps */
 	LONGEST_HOLDOFF = 16384,
 	BAD_NAPS = 3,                      /* in a row: no more naps */
+	COSTS_APART = 8,                   /* a nap is so many times as long as what it costs */
+	COST_WEIGHT = 8,                   /* of the average against the last one */
 };
 
 void vb_naps_init(struct vb_naps *naps)
 {
 	*naps = (struct vb_naps){.length = FIRST_NAP, .holdoff = SHORTEST_HOLDOFF};
+}
+
+static vb_time longest(const struct vb_naps *naps)
+{
+	vb_time length = naps->cost * COSTS_APART;
+
+	if (length <= VB_LONGEST_NAP)
+		return VB_LONGEST_NAP;
+	return length < VB_LONGEST_COSTLY_NAP ? length : VB_LONGEST_COSTLY_NAP;
+}
+
+bool vb_naps_is_measured(const struct vb_naps *naps)
+{
+	return naps->length >= VB_LONGEST_NAP;
+}
+
+void vb_naps_learn_cost(struct vb_naps *naps, vb_time cost)
+{
+	naps->cost += (cost - naps->cost) / COST_WEIGHT;
+	if (naps->length > longest(naps))
+		naps->length = longest(naps);
 }
 
 bool vb_naps_begin(struct vb_naps *naps, const struct vb_naps_view *view)
@@ -35,9 +58,9 @@ bool vb_naps_begin(struct vb_naps *naps, const struct vb_naps_view *view)
 
 static void learn_good(struct vb_naps *naps)
 {
-	if (naps->length == VB_LONGEST_NAP)
+	if (naps->length >= VB_LONGEST_NAP)
 		naps->holdoff = SHORTEST_HOLDOFF;
-	naps->length = naps->length * 2 < VB_LONGEST_NAP ? naps->length * 2 : VB_LONGEST_NAP;
+	naps->length = naps->length * 2 < longest(naps) ? naps->length * 2 : longest(naps);
 	naps->bad = 0;
 }
 

@@ -255,6 +255,38 @@ static void naps_grow_and_shrink(void **state)
 	assert_true(world.naps.length <= VB_MICROSECONDS(4));
 }
 
+/* A thread polls all the time, and each nap costs so much processor time. How long the engine thread slept of that, in a second. */
+static vb_time sleep_beside_a_spinner(vb_time cost)
+{
+	struct vb_naps_view seen = {.spins = true};
+	vb_time slept = 0, now = 0;
+
+	while (now < VB_SECONDS(1)) {
+		assert_true(vb_naps_begin(&world.naps, &seen));
+		slept += world.naps.length;
+		now += world.naps.length + cost;
+		if (vb_naps_is_measured(&world.naps))
+			vb_naps_learn_cost(&world.naps, cost);
+		seen.seen++;
+		assert_int_equal(vb_naps_end(&world.naps, &seen), VB_NAP_AGAIN);
+	}
+	return slept;
+}
+
+static void naps_that_cost_much_are_longer(void **state)
+{
+	(void)state;
+	sleep_beside_a_spinner(VB_MICROSECONDS(10));
+	assert_true(world.naps.length == VB_LONGEST_NAP);
+	/* In an emulated guest: an eighth of the time at most, and not a third. */
+	sleep_beside_a_spinner(VB_MICROSECONDS(500));
+	assert_true(sleep_beside_a_spinner(VB_MICROSECONDS(500)) > VB_MILLISECONDS(875));
+	sleep_beside_a_spinner(VB_MILLISECONDS(10));
+	assert_true(world.naps.length == VB_LONGEST_COSTLY_NAP);
+	sleep_beside_a_spinner(VB_MICROSECONDS(10));
+	assert_true(world.naps.length == VB_LONGEST_NAP);
+}
+
 /* As ib_write_lat: it posts a WRITE, polls for its completion and then looks at its memory until the peer's WRITE is there. What
  * comes meanwhile only the engine thread can take in: at once, and not after a nap. `answer`: how long polls are in vain, 0 where the
  * completion is there with the first poll (UC). Returns how long the peer's WRITEs lay there on average. */
@@ -312,6 +344,7 @@ int main(void)
 		cmocka_unit_test_setup(a_thread_that_posts_and_stops, make),
 		cmocka_unit_test_setup(nothing_is_put_off_where_no_thread_polls, make),
 		cmocka_unit_test_setup(naps_grow_and_shrink, make),
+		cmocka_unit_test_setup(naps_that_cost_much_are_longer, make),
 		cmocka_unit_test_setup(who_looks_at_memory_is_served_at_once, make),
 	};
 
