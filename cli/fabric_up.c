@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/fabric.h"
 #include "cli/fabric_answer.h"
+#include "cli/fabric_cables.h"
 #include "cli/fabric_request.h"
 #include "cli/shown.h"
 #include "fabric/fabric.h"
@@ -37,6 +38,7 @@ struct process {
 	int fd, listener, poller;
 	struct vb_datagram_batch *batch;
 	struct vb_datagram_queue *queue;
+	struct vb_fabric_cables *cables;   /* NULL: none */
 };
 
 static volatile sig_atomic_t is_over;
@@ -52,14 +54,27 @@ static void send_datagram(void *context, const struct vb_cable_address *to, cons
 {
 	struct process *process = context;
 
-	vb_datagram_queue_add(process->queue, to->gid, to->port, to->interface_index, head, head_length, body, body_length);
+	if (to->memory != 0)
+		vb_fabric_cables_send(process->cables, to->memory, head, head_length, body, body_length);
+	else
+		vb_datagram_queue_add(process->queue, to->gid, to->port, to->interface_index, head, head_length, body, body_length);
 }
 
 static void send_run(void *context, const struct vb_cable_address *to, const uint8_t *bytes, size_t segment, unsigned count)
 {
 	struct process *process = context;
 
-	vb_datagram_queue_add_run(process->queue, to->gid, to->port, to->interface_index, bytes, segment, count);
+	if (to->memory != 0)
+		vb_fabric_cables_send_run(process->cables, to->memory, bytes, segment, count);
+	else
+		vb_datagram_queue_add_run(process->queue, to->gid, to->port, to->interface_index, bytes, segment, count);
+}
+
+static void flush(void *context)
+{
+	struct process *process = context;
+
+	vb_datagram_queue_flush(process->queue);
 }
 
 static uint32_t random_key(void *context)
@@ -156,6 +171,7 @@ static int open_sockets(struct process *process, uint16_t port)
 	if (process->poller < 0 || vb_poller_add(process->poller, process->fd, &process->fd) != 0 ||
 	    vb_poller_add(process->poller, process->listener, &process->listener) != 0)
 		return complain("epoll", strerror(errno));
+	process->cables = vb_fabric_cables_open(process->poller, &process->hosts, port, flush, process);
 	return VB_CLI_DONE;
 }
 
@@ -182,17 +198,22 @@ static void drain_cables(struct process *process)
 
 static void run(struct process *process)
 {
+	bool more = false;
+
 	while (!is_over) {
 		vb_time deadline = vb_time_earlier(vb_fabric_deadline(&process->fabric), vb_fabric_hosts_deadline(&process->hosts));
 		void *tags[MAX_TAGS];
-		unsigned count = vb_poller_wait(process->poller, tags, MAX_TAGS, deadline);
+		unsigned count = vb_poller_wait(process->poller, tags, MAX_TAGS, more ? 0 : deadline);
 
 		for (unsigned i = 0; i < count; i++) {
 			if (tags[i] == &process->fd)
 				drain_cables(process);
+			else if (tags[i] != &process->listener)
+				vb_fabric_cables_serve(process->cables, vb_clock_now(), tags[i]);
 			else
 				vb_cli_fabric_answer(&process->fabric, &process->hosts, vb_unix_accept(process->listener));
 		}
+		more = process->cables && vb_fabric_cables_drain(process->cables, vb_clock_now());
 		vb_fabric_hosts_expire(&process->hosts, vb_clock_now());
 		vb_fabric_expire(&process->fabric, vb_clock_now());
 		vb_datagram_queue_flush(process->queue);
@@ -243,6 +264,7 @@ int vb_cli_fabric_up(int argc, char **argv)
 		print_summary(&process, port);
 		run(&process);
 	}
+	vb_fabric_cables_close(process.cables);
 	vb_fabric_hosts_fini(&process.hosts);
 	if (process.queue)
 		vb_datagram_queue_flush(process.queue);

@@ -64,6 +64,7 @@
 	RANK(SOURCE_PORTS, "source_ports.lock")           \
 	RANK(FRAME_PORT, "fabric link.opening")           \
 	RANK(TAP, "tap.lock")                             \
+	RANK(FRAME_CABLE, "fabric link.sending")          \
 	RANK(FRAMES, "frames.lock")                       \
 	RANK(SHAPER, "shaper.lock")                       \
 	RANK(CAPTURE, "capture.lock")                     \

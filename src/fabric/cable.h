@@ -19,7 +19,7 @@
 struct vb_cable_address {
 	uint8_t gid[16];                   /* IPv4 mapped */
 	uint16_t port;
-	uint16_t reserved;
+	uint16_t memory;                   /* number of the cable of memory that is used instead; 0: none */
 	uint32_t interface_index;          /* of link-local addresses */
 };
 

@@ -19,6 +19,7 @@ void vb_direct_fini(struct vb_direct *direct)
 bool vb_direct_announce(struct vb_direct *direct, vb_time now, const struct vb_cable_address *process, const struct vb_cable_slot *slot)
 {
 	uint16_t number = be16_get(slot->header.slot);
+	struct vb_cable_address address = *process;
 
 	/* Slot 0 is verbenad's own. */
 	if (number == 0 || number >= VB_DAEMON_SLOTS)
@@ -27,14 +28,33 @@ bool vb_direct_announce(struct vb_direct *direct, vb_time now, const struct vb_c
 		direct->entry = calloc(VB_DAEMON_SLOTS, sizeof(*direct->entry));
 	if (!direct->entry)
 		return false;
+	/* A cable of memory is that of a key. */
+	address.memory = direct->entry[number].key == be32_get(slot->slot_key) ? direct->entry[number].address.memory : 0;
 	direct->entry[number] =
-		(struct vb_direct_entry){.address = *process, .key = be32_get(slot->slot_key), .until = now + VB_CABLE_PATIENCE};
+		(struct vb_direct_entry){.address = address, .key = be32_get(slot->slot_key), .until = now + VB_CABLE_PATIENCE};
 	return true;
 }
 
 static const struct vb_direct_entry *entry_of(const struct vb_direct *direct, vb_time now, uint32_t slot)
 {
 	return direct->entry && slot < VB_DAEMON_SLOTS && now < direct->entry[slot].until ? &direct->entry[slot] : NULL;
+}
+
+const struct vb_direct_entry *vb_direct_plug(struct vb_direct *direct, vb_time now, uint16_t slot, uint32_t key, uint16_t memory)
+{
+	const struct vb_direct_entry *entry = entry_of(direct, now, slot);
+
+	if (!entry || entry->key != key)
+		return NULL;
+	direct->entry[slot].address.memory = memory;
+	return entry;
+}
+
+void vb_direct_unplug(struct vb_direct *direct, uint16_t slot, uint16_t memory)
+{
+	/* Whether or not it is still renewed: it may be again. */
+	if (direct->entry && slot < VB_DAEMON_SLOTS && direct->entry[slot].address.memory == memory)
+		direct->entry[slot].address.memory = 0;
 }
 
 bool vb_direct_knows(const struct vb_direct *direct, vb_time now, uint16_t slot, uint32_t key, const struct vb_cable_address *from)

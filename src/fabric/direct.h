@@ -31,6 +31,10 @@ void vb_direct_fini(struct vb_direct *direct);
 
 /* A slot is announced, and where its process is. False: there is no such slot, or no memory. */
 bool vb_direct_announce(struct vb_direct *direct, vb_time now, const struct vb_cable_address *process, const struct vb_cable_slot *slot);
+/* The process of the slot with that key has a cable of memory of that number. Its entry, or NULL: there is no such slot. */
+const struct vb_direct_entry *vb_direct_plug(struct vb_direct *direct, vb_time now, uint16_t slot, uint32_t key, uint16_t memory);
+/* The cable of that number is no more. */
+void vb_direct_unplug(struct vb_direct *direct, uint16_t slot, uint16_t memory);
 /* Does this key come from where it was announced? */
 bool vb_direct_knows(const struct vb_direct *direct, vb_time now, uint16_t slot, uint32_t key, const struct vb_cable_address *from);
 /* May a process send this frame into `port`? */

@@ -342,7 +342,27 @@ static void on_slot(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_
 	message.slot.header.slot = slot->header.slot;
 	message.slot.slot_key = slot->slot_key;
 	message.slot.generation = slot->generation;
+	memcpy(message.slot.gid, hosts->meeting, sizeof(message.slot.gid));
 	send_message(hosts, &process, &message);
+}
+
+const struct vb_cable_address *vb_fabric_hosts_plug(struct vb_fabric_hosts *hosts, vb_time now, uint16_t slot, uint32_t key,
+						    uint16_t memory)
+{
+	VB_LIST_FOR_EACH(node, &hosts->joined) {
+		struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
+		const struct vb_direct_entry *entry = vb_direct_plug(&joined->direct, now, slot, key, memory);
+
+		if (entry)
+			return &entry->address;
+	}
+	return NULL;
+}
+
+void vb_fabric_hosts_unplug(struct vb_fabric_hosts *hosts, uint16_t slot, uint16_t memory)
+{
+	VB_LIST_FOR_EACH(node, &hosts->joined)
+		vb_direct_unplug(&vb_container_of(node, struct vb_fabric_joined, node)->direct, slot, memory);
 }
 
 static bool is_of(const struct vb_fabric_joined *joined, vb_time now, const struct vb_cable_header *header,

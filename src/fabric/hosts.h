@@ -47,6 +47,7 @@ struct vb_fabric_hosts {
 	struct vb_list joined;
 	unsigned count;
 	struct vb_fabric_joined *last;     /* of whom a frame came; NULL: none known */
+	uint8_t meeting[16];               /* where the owner listens for cables of memory, told to processes; zeros: nowhere */
 	vb_time now;
 };
 
@@ -63,6 +64,11 @@ void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const s
  * sends from one queue pair to another pass the switches together. */
 void vb_fabric_hosts_receive_bundle(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from,
 	uint8_t *bytes, size_t length, size_t segment);
+/* A process has a cable of memory of that number (vb_cable_address.memory): where it is, or NULL: there is no such process. It has it no
+ * more. */
+const struct vb_cable_address *vb_fabric_hosts_plug(struct vb_fabric_hosts *hosts, vb_time now, uint16_t slot, uint32_t key,
+	uint16_t memory);
+void vb_fabric_hosts_unplug(struct vb_fabric_hosts *hosts, uint16_t slot, uint16_t memory);
 vb_time vb_fabric_hosts_deadline(const struct vb_fabric_hosts *hosts);
 void vb_fabric_hosts_expire(struct vb_fabric_hosts *hosts, vb_time now);
 

@@ -159,6 +159,11 @@ void vb_page_unmap(void *page, size_t size)
 		munmap(page, size);
 }
 
+void vb_page_forget(void *page, size_t size)
+{
+	(void)madvise(page, size, MADV_REMOVE);
+}
+
 int vb_page_create_filled(const char *name, const void *bytes, size_t length)
 {
 	int fd = vb_page_create(name, length);

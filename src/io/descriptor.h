@@ -45,6 +45,8 @@ int vb_page_create(const char *name, size_t size);
 /* Map one that comes from elsewhere: NULL unless it has that size and cannot shrink under us. */
 void *vb_page_map(int fd, size_t size, bool writable);
 void vb_page_unmap(void *page, size_t size);
+/* Give back what it holds, which is zeros from now on for all who have it mapped. */
+void vb_page_forget(void *page, size_t size);
 /* Map `by` in the place of `page`, at once: other threads may use it meanwhile. 0 or -errno. */
 int vb_page_replace(void *page, void *by, size_t size);
 /* A list for another process: shared memory with these bytes. Descriptor or -errno. */

@@ -85,9 +85,17 @@ struct vb_cable_slot {
 	struct vb_cable_header header;     /* of a request: the cable's key; the slot */
 	struct be32 slot_key;
 	struct be32 generation;            /* which time it is that the host has joined: an answer to another is none */
-	/* Of the process's socket, as its host sees it. The GID is to be where SLOT comes from: else a translator is between. */
+	/* Of the process's socket, as its host sees it. The GID is to be where SLOT comes from: else a translator is between. Of an answer:
+	 * where the fabric listens for cables of memory (io/memory_cable.h), or zeros. */
 	uint8_t gid[16];
 	struct be16 port, reserved;
+};
+
+/* By a Unix socket, with the memory: a process of the slot offers a cable of memory in the place of UDP. */
+struct vb_cable_plug {
+	struct be32 magic;
+	struct be16 version, slot;
+	struct be32 slot_key;
 };
 
 union vb_cable_message {
@@ -102,7 +110,7 @@ union vb_cable_message {
 _Static_assert(sizeof(struct vb_cable_header) == VB_CABLE_HEADER_LENGTH, "header");
 _Static_assert(sizeof(struct vb_cable_join) == 160 && sizeof(struct vb_cable_accept) == 188 &&
 	sizeof(struct vb_cable_refuse) == 136, "joining");
-_Static_assert(sizeof(struct vb_cable_slot) == 36, "slot");
+_Static_assert(sizeof(struct vb_cable_slot) == 36 && sizeof(struct vb_cable_plug) == 12, "slot");
 
 /* The kind of a datagram whose length, magic and texts are sound; 0: it is none of ours. */
 enum vb_cable_kind vb_cable_check(const void *bytes, size_t length);

@@ -93,17 +93,24 @@ class InfiniBand(FabricCase):
         self.assertNotIn(" ERR ", self.log())
 
     def test_past_verbenad(self):
-        """Packets of queue pairs do not pass verbenad, and its port counts them all the same, as the switch does."""
+        """Packets of queue pairs do not pass verbenad, and its port counts them all the same, as the switch does: by UDP, and through memory."""
         self.subnet()
+        for way, environment in (("without verbenad", {"VERBENA_FABRIC": "udp"}), ("through memory", {})):
+            with self.subTest(way=way):
+                self.pass_by(way, {"VERBENA_LOG": "info", **environment})
+
+    def pass_by(self, way, environment):
         lid = int(re.search(r"Base lid: (\d+)", self.tool(self.left, "ibstat", "vib0")).group(1))
         switch = int(re.search(r"port 0 lid (\d+)", self.tool(self.left, "ibswitches")).group(1))
         before = self.packets(lid, 1), self.packets(switch, 1)
         base = [which("ibv_rc_pingpong"), "-d", "vib0", "-n", "500", "-s", "3000"]
-        server = self.left.start(*base, environment={"VERBENA_LOG": "info"})
-        self.until(lambda: "without verbenad" in server.output(), server.output)
-        client = self.right.run(*base, "10.77.0.1")
+        server = self.left.start(*base, environment=environment)
+        self.until(lambda: way in server.output(), server.output)
+        client = self.right.run(*base, "10.77.0.1", environment=environment)
         self.assertEqual(client.code, 0, str(client) + server.output())
-        self.assertEqual(server.wait(60).code, 0)
+        ended = server.wait(60)
+        self.assertEqual(ended.code, 0)
+        self.assertEqual("through memory" in ended.out, way == "through memory")
         own, the_switch = ([now - then for now, then in zip(self.packets(*port), earlier)]
                            for port, earlier in (((lid, 1), before[0]), ((switch, 1), before[1])))
         # Three packets and an acknowledgement for each message, one way and the other; and some MADs, of ours and of opensm's.

@@ -16,6 +16,7 @@
 enum {
 	LONGEST = 65507,                   /* of UDP */
 	PARTS = 2,                         /* of a frame: headers, packet */
+	RECORDS_OF_A_BATCH = 8,
 };
 
 static void add(uint64_t *counter, uint64_t value)
@@ -49,7 +50,8 @@ static void make_headers(struct headers *headers, const struct vb_fabric_link *f
 }
 
 /* How many packets were sent. */
-static uint32_t send_frames(struct vb_fabric_link *fabric, int fd, const struct vb_burst_run *run, const struct vb_ib_route *route)
+static uint32_t send_frames(struct vb_fabric_link *fabric, int fd, const struct vb_burst_run *run, const struct vb_ib_route *route,
+			    bool by_memory)
 {
 	struct iovec parts[PARTS * VB_BURST_RUN_PACKETS];
 	uint32_t last = run->bytes - (run->packets - 1) * run->segment_size, sent = 0, whole, together;
@@ -69,7 +71,8 @@ static uint32_t send_frames(struct vb_fabric_link *fabric, int fd, const struct 
 	for (uint32_t at = 0; at < run->packets; at += together) {
 		uint32_t count = run->packets - at < together ? run->packets - at : together;
 
-		if (vb_datagram_send_run(fd, parts + PARTS * at, PARTS * count, PARTS, (uint16_t)whole) == 0)
+		if (by_memory ? vb_fabric_memory_send(fabric, parts + PARTS * at, PARTS * count, whole) :
+				vb_datagram_send_run(fd, parts + PARTS * at, PARTS * count, PARTS, (uint16_t)whole) == 0)
 			sent += count;
 	}
 	return sent;
@@ -92,7 +95,7 @@ bool vb_fabric_direct_send(struct vb_fabric_link *fabric, const struct vb_burst_
 	if (vb_frame_source_has(source, route.dlid))
 		return false;
 	if (vb_frame_source_has(source, route.slid))
-		sent = send_frames(fabric, fd, run, &route);
+		sent = send_frames(fabric, fd, run, &route, vb_fabric_memory_is_there(fabric));
 	headers = route.has_grh ? VB_IB_MAX_HEADERS : VB_LRH_LENGTH;
 	data = (run->packets - 1) * ((headers + run->segment_size) / 4) + (headers + last) / 4;
 	/* Rarely some and not all: then what was lost is taken as long as the others. */
@@ -110,7 +113,10 @@ static void learn(struct vb_fabric_link *fabric, const uint8_t *bytes)
 	struct vb_cable_slot slot;
 
 	memcpy(&slot, bytes, sizeof(slot));
-	if (be32_get(slot.slot_key) != load(&fabric->page->key) || be32_get(slot.generation) == load(&fabric->known_generation))
+	if (be32_get(slot.slot_key) != load(&fabric->page->key))
+		return;
+	vb_fabric_memory_offer(fabric, &slot);
+	if (be32_get(slot.generation) == load(&fabric->known_generation))
 		return;
 	__atomic_store_n(&fabric->known_generation, be32_get(slot.generation), __ATOMIC_RELAXED);
 	vb_log(VB_LOG_INFO, "InfiniBand: packets go to the fabric and come from it without verbenad");
@@ -120,77 +126,123 @@ struct tally {
 	uint64_t data, packets, errors;
 };
 
-/* How many datagrams of the bundle, from the first on, agree in the headers before the BTH: cable, LRH, and GRH if there is one. */
-static unsigned count_alike(const uint8_t *bytes, size_t length, size_t segment)
+struct taking {
+	struct vb_fabric_link *fabric;
+	struct tally tally;
+	vb_fabric_direct_take *take;
+	vb_fabric_direct_end *end;
+	void *context;
+};
+
+/* How many datagrams of the bundle, with the first, whose copy this is, agree in the headers before the BTH: cable, LRH, and
+ * GRH if there is one. */
+static unsigned count_alike(const uint8_t *first, const uint8_t *bytes, size_t length, size_t segment)
 {
-	size_t headers = VB_CABLE_HEADER_LENGTH + ((bytes[VB_CABLE_HEADER_LENGTH + 1] & 3) == 3 ? VB_IB_MAX_HEADERS : VB_LRH_LENGTH);
+	size_t headers = VB_CABLE_HEADER_LENGTH + ((first[VB_CABLE_HEADER_LENGTH + 1] & 3) == 3 ? VB_IB_MAX_HEADERS : VB_LRH_LENGTH);
 	unsigned count = 1;
 
-	while ((count + 1) * segment <= length && headers <= segment && memcmp(bytes + count * segment, bytes, headers) == 0)
+	while ((count + 1) * segment <= length && headers <= segment && memcmp(bytes + count * segment, first, headers) == 0)
 		count++;
 	return count;
 }
 
-/* Of a bundle, from here on. Returns how many bytes are done with. */
-static size_t take_datagrams(struct vb_fabric_link *fabric, const uint8_t *bytes, size_t length, size_t segment, struct tally *tally,
-			     vb_fabric_direct_take *take, void *context)
+/* Of a bundle, from here on, of which `first` is the first datagram, or a copy of it. Returns how many bytes are done with. */
+static size_t take_datagrams(struct taking *taking, const uint8_t *first, const uint8_t *bytes, size_t length, size_t own)
 {
-	size_t own = length < segment ? length : segment;
-	enum vb_cable_kind kind = vb_cable_check(bytes, own);
+	const struct vb_frame_page *page = taking->fabric->page;
+	enum vb_cable_kind kind = vb_cable_check(first, own);
+	const uint8_t *frame = first + VB_CABLE_HEADER_LENGTH;
 	struct vb_cable_header header;
 	unsigned count;
 	uint32_t source;
 	uint16_t dlid;
 
 	if (kind == VB_CABLE_SLOT)
-		learn(fabric, bytes);
+		learn(taking->fabric, first);
 	if (kind != VB_CABLE_FRAME)
 		return own;
-	memcpy(&header, bytes, sizeof(header));
-	if (be32_get(header.key) != load(&fabric->page->key))
+	memcpy(&header, first, sizeof(header));
+	if (be32_get(header.key) != load(&page->key))
 		return own;
-	count = count_alike(bytes, length, own);
-	source = load(&fabric->page->source);
-	bytes += sizeof(header);
-	dlid = (uint16_t)(bytes[2] << 8 | bytes[3]);
-	tally->data += count * ((own - sizeof(header)) / 4);
-	tally->packets += count;
+	count = count_alike(first, bytes, length, own);
+	source = load(&page->source);
+	dlid = (uint16_t)(frame[2] << 8 | frame[3]);
+	taking->tally.data += count * ((own - sizeof(header)) / 4);
+	taking->tally.packets += count;
 	if (vb_frame_source_has(source, dlid))
-		take(context, bytes, own - sizeof(header), own, count);
+		taking->take(taking->context, frame, own - sizeof(header), bytes + own + sizeof(header), own, count);
 	else if (source & VB_FRAME_SOURCE_ACTIVE)
-		tally->errors += count;
+		taking->tally.errors += count;
 	/* Else the port is not active yet, which is not the packets' fault (fabric/fabric.c). */
 	return count * own;
 }
 
-bool vb_fabric_direct_receive(struct vb_fabric_link *fabric, unsigned batches, vb_fabric_direct_take *take,
-			      vb_fabric_direct_end *end, void *context)
+static void take_bundle(struct taking *taking, const uint8_t *bytes, size_t length, size_t segment)
 {
-	int fd = vb_fabric_link_udp(fabric);
-	struct tally tally = {0};
+	for (size_t at = 0; at < length;)
+		at += take_datagrams(taking, bytes + at, bytes + at, length - at, length - at < segment ? length - at : segment);
+	taking->end(taking->context);
+}
+
+static bool receive_by_udp(struct taking *taking, int fd, unsigned batches)
+{
+	struct vb_fabric_link *fabric = taking->fabric;
 	bool any = false;
 
-	if (fd >= 0 && !fabric->batch)
+	if (!fabric->batch)
 		fabric->batch = vb_datagram_batch_create();
-	if (fd < 0 || !fabric->batch)
-		return false;
-	for (unsigned i = 0; i < batches; i++) {
+	for (unsigned i = 0; fabric->batch && i < batches; i++) {
 		unsigned count = vb_datagram_batch_receive(fabric->batch, fd);
 
 		for (unsigned j = 0; j < count; j++) {
 			struct vb_datagram_bundle *bundle = vb_datagram_batch_at(fabric->batch, j);
 
-			for (size_t at = 0; at < bundle->length;)
-				at += take_datagrams(fabric, bundle->bytes + at, bundle->length - at, bundle->segment, &tally, take,
-						     context);
-			end(context);
+			take_bundle(taking, bundle->bytes, bundle->length, bundle->segment);
 		}
 		any |= count > 0;
 		if (vb_datagram_batch_was_all(fabric->batch))
 			break;
 	}
-	add(&fabric->page->receive_data, tally.data);
-	add(&fabric->page->receive_packets, tally.packets);
-	add(&fabric->page->receive_errors, tally.errors);
+	return any;
+}
+
+/* What decides lies in a copy: the fabric may write to the ring meanwhile. */
+static bool receive_by_memory(struct taking *taking, unsigned records)
+{
+	struct vb_fabric_link *fabric = taking->fabric;
+	struct vb_frame_ring_record record;
+	bool any = false;
+
+	for (unsigned i = 0; i < records && vb_fabric_memory_look(fabric, &record); i++) {
+		for (size_t at = 0; at < record.length;) {
+			size_t left = record.length - at, own = left < record.segment ? left : record.segment;
+
+			memcpy(fabric->incoming, record.bytes + at, own);
+			at += take_datagrams(taking, fabric->incoming, record.bytes + at, left, own);
+		}
+		vb_fabric_memory_done(fabric, &record);
+		taking->end(taking->context);
+		any = true;
+	}
+	return any;
+}
+
+bool vb_fabric_direct_receive(struct vb_fabric_link *fabric, unsigned batches, bool all, vb_fabric_direct_take *take,
+			      vb_fabric_direct_end *end, void *context)
+{
+	int fd = vb_fabric_link_udp(fabric);
+	struct taking taking = {.fabric = fabric, .take = take, .end = end, .context = context};
+	bool any;
+
+	if (fd < 0)
+		return false;
+	any = receive_by_memory(&taking, RECORDS_OF_A_BATCH * batches);
+	if (all || fabric->memory.state != VB_FABRIC_MEMORY_PLUGGED) {
+		vb_fabric_memory_listen(fabric);
+		any |= receive_by_udp(&taking, fd, batches);
+	}
+	add(&fabric->page->receive_data, taking.tally.data);
+	add(&fabric->page->receive_packets, taking.tally.packets);
+	add(&fabric->page->receive_errors, taking.tally.errors);
 	return any;
 }

@@ -23,6 +23,8 @@ static void close_descriptors(struct vb_fabric_link *fabric)
 		vb_descriptor_close(fabric->fd);
 	if (fabric->udp >= 0)
 		vb_descriptor_close(fabric->udp);
+	if (fabric->memory.line >= 0)
+		vb_descriptor_close(fabric->memory.line);
 }
 
 static void close_link(struct vb_link *link)
@@ -32,6 +34,7 @@ static void close_link(struct vb_link *link)
 	/* First: what faults have held back leaves by the descriptors and the page. */
 	vb_fabric_tap_close(fabric->tap);
 	close_descriptors(fabric);
+	vb_fabric_memory_fini(&fabric->memory);
 	vb_page_unmap(fabric->page, VB_FRAME_PAGE);
 	vb_datagram_batch_destroy(fabric->batch);
 	vb_burst_pool_fini(&fabric->bursts);
@@ -156,6 +159,8 @@ static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTO
 	count += fd[count] >= 0;
 	fd[count] = vb_fabric_link_udp(fabric);
 	count += fd[count] >= 0;
+	fd[count] = vb_fabric_link_udp(fabric) < 0 ? -1 : __atomic_load_n(&fabric->memory.line, __ATOMIC_RELAXED);
+	count += fd[count] >= 0;
 	return count;
 }
 
@@ -173,6 +178,11 @@ static const struct vb_link_driver driver = {
 	.drain = vb_fabric_link_drain,
 	.expire = vb_fabric_link_expire,
 	.descriptors = descriptors,
+	.has_work = vb_fabric_memory_has_work,
+	.spun = vb_fabric_memory_spun,
+	.watched = vb_fabric_memory_watched,
+	.rise = vb_fabric_memory_rise,
+	.rest = vb_fabric_memory_rest,
 	.join = vb_fabric_link_join_group,
 	.leave = vb_fabric_link_leave_group,
 };
@@ -193,6 +203,7 @@ int vb_fabric_link_open(struct vb_link **link, struct vb_schedule *schedule)
 	fabric->schedule = schedule;
 	fabric->fd = fabric->udp = -1;
 	vb_mutex_init(&fabric->opening, VB_RANK_FRAME_PORT);
+	vb_fabric_memory_init(&fabric->memory);
 	*link = &fabric->link;
 	return 0;
 }

@@ -150,29 +150,35 @@ static unsigned take_bulk(struct batch *batch, const uint8_t *bth, size_t length
 	return bulk.taken + bulk.damaged;
 }
 
-/* Frames that agree in LRH and GRH, `stride` apart. */
-static void take_frames(struct batch *batch, const uint8_t *bytes, size_t length, size_t stride, unsigned count)
+/* Frames that agree in LRH and GRH: the first, and others, `stride` apart, that may change meanwhile. Of those what is taken in bulk is
+ * taken from where it lies, since nothing that it says leads anywhere but by way of a copy (roce/bulk_receive.c); the rest is copied
+ * first. */
+static void take_frames(struct batch *batch, const uint8_t *bytes, size_t length, const uint8_t *others, size_t stride, unsigned count)
 {
 	struct vb_icrc_prefix prefix = {0};
 	struct vb_ib_frame frame;
 	struct vb_path from;
+	size_t headers;
 
 	if (!vb_ib_frame_decode(&frame, bytes, length)) {
 		VB_COUNT_MANY(VB_SCHEDULE_COUNTERS(batch->fabric->schedule), malformed_pkts, count);
 		return;
 	}
+	headers = (size_t)(frame.bth - bytes);
 	from = vb_ib_route_to_path(&frame.route);
-	for (unsigned i = 0; i < count; i++) {
-		const uint8_t *bth = frame.bth + i * stride;
+	batch->frame = bytes;
+	batch->frame_length = length;
+	take_packet(batch, frame.bth, frame.bth_length, &from, &prefix);
+	for (unsigned i = 0; i + 1 < count; i++) {
+		uint8_t copy[VB_IB_MAX_FRAME];
 
-		if (count > 1) {
-			i += take_bulk(batch, bth, frame.bth_length, stride, count - i, &from, &prefix);
-			bth = frame.bth + i * stride;
-		}
-		batch->frame = bytes + i * stride;
-		batch->frame_length = length;
-		if (i < count)
-			take_packet(batch, bth, frame.bth_length, &from, &prefix);
+		i += take_bulk(batch, others + i * stride + headers, frame.bth_length, stride, count - 1 - i, &from, &prefix);
+		if (i + 1 >= count)
+			break;
+		memcpy(copy, bytes, headers);
+		memcpy(copy + headers, others + i * stride + headers, frame.bth_length);
+		batch->frame = copy;
+		take_packet(batch, copy + headers, frame.bth_length, &from, &prefix);
 	}
 }
 
@@ -193,16 +199,16 @@ static bool take_message(struct vb_fabric_link *fabric, vb_time now)
 		return false;
 	}
 	for (left = (size_t)got; (own = vb_frame_port_next(at, left)) > 0; at += own, left -= own)
-		take_frames(&batch, at, own, own, 1);
+		take_frames(&batch, at, own, at, own, 1);
 	if (fabric->tap)
 		vb_fabric_tap_flush(fabric->tap);
 	send_touched(&batch);
 	return true;
 }
 
-static void take_direct(void *context, const uint8_t *bytes, size_t length, size_t stride, unsigned count)
+static void take_direct(void *context, const uint8_t *frame, size_t length, const uint8_t *others, size_t stride, unsigned count)
 {
-	take_frames(context, bytes, length, stride, count);
+	take_frames(context, frame, length, others, stride, count);
 }
 
 static void end_direct(void *context)
@@ -214,20 +220,20 @@ static void end_direct(void *context)
 	send_touched(batch);
 }
 
-static bool take_bundles(struct vb_fabric_link *fabric, vb_time now, unsigned batches)
+static bool take_bundles(struct vb_fabric_link *fabric, vb_time now, unsigned batches, bool all)
 {
 	struct batch batch = {.fabric = fabric, .now = now};
 
-	return vb_fabric_direct_receive(fabric, batches, take_direct, end_direct, &batch);
+	return vb_fabric_direct_receive(fabric, batches, all, take_direct, end_direct, &batch);
 }
 
 bool vb_fabric_link_drain(struct vb_link *link, vb_time now, bool all)
 {
 	struct vb_fabric_link *fabric = vb_fabric_link_of(link);
-	bool done = take_bundles(fabric, now, BATCHES_PER_PASS);
+	bool seldom = all || link->schedule->passes % SELDOM == 0, done = take_bundles(fabric, now, BATCHES_PER_PASS, seldom);
 
 	/* Where data goes past verbenad, little comes from there. */
-	if (!all && __atomic_load_n(&fabric->known_generation, __ATOMIC_RELAXED) != 0 && link->schedule->passes % SELDOM != 0)
+	if (!seldom && __atomic_load_n(&fabric->known_generation, __ATOMIC_RELAXED) != 0)
 		return done;
 	for (unsigned i = 0; i < MESSAGES_PER_PASS && take_message(fabric, now); i++)
 		done = true;
@@ -242,7 +248,7 @@ bool vb_fabric_link_expire(struct vb_link *link, struct vb_qp *qp, vb_time now) 
 	if (vb_roce_gives_up(qp, now) && fabric->all_read_in != link->schedule->passes) {
 		fabric->all_read_in = link->schedule->passes;
 		vb_lock_release(&qp->lock);
-		(void)take_bundles(fabric, now, MESSAGES_BEFORE_GIVING_UP);
+		(void)take_bundles(fabric, now, MESSAGES_BEFORE_GIVING_UP, true);
 		for (unsigned i = 0; i < MESSAGES_BEFORE_GIVING_UP && take_message(fabric, now); i++)
 			;
 		vb_lock_take(&qp->lock);

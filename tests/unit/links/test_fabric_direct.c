@@ -42,11 +42,12 @@ static void without_a_fabric_there_is_no_way_past_verbenad(void **state)
 
 static unsigned frames_taken;
 
-static void take(void *context, const uint8_t *frame, size_t length, size_t stride, unsigned count)
+static void take(void *context, const uint8_t *frame, size_t length, const uint8_t *others, size_t stride, unsigned count)
 {
 	(void)context;
 	(void)frame;
 	(void)length;
+	(void)others;
 	(void)stride;
 	frames_taken += count;
 }
@@ -68,7 +69,7 @@ static void receive_one(struct vb_fabric_link *fabric, int peer)
 	};
 
 	assert_int_equal(send(peer, &message, sizeof(message), 0), sizeof(message));
-	assert_true(vb_fabric_direct_receive(fabric, 1, take, end, NULL));
+	assert_true(vb_fabric_direct_receive(fabric, 1, true, take, end, NULL));
 }
 
 /* PortRcvErrors are packets for another LID; not those that come before a subnet manager has made the port active. */

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/memory_cable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/descriptor.h"
+#include "io/unix_socket.h"
+
+enum { PATH = 96, TRIES = 1000 };
+
+static int write_path(const uint8_t name[VB_MEMORY_CABLE_NAME], char path[PATH])
+{
+	int directory = snprintf(path, PATH, "/tmp/verbena-%u", (unsigned)geteuid()), at = directory;
+
+	at += snprintf(path + at, PATH - (size_t)at, "/fabric-");
+	for (unsigned i = 0; i < VB_MEMORY_CABLE_NAME; i++)
+		at += snprintf(path + at, PATH - (size_t)at, "%02x", name[i]);
+	return directory;
+}
+
+/* It is ours, and no other user can put anything there: /tmp is everybody's, and names there can be guessed. */
+static bool is_own_directory(const char *path)
+{
+	struct stat status;
+
+	return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() && !(status.st_mode & 022);
+}
+
+int vb_memory_cable_listen(const uint8_t name[VB_MEMORY_CABLE_NAME])
+{
+	char path[PATH];
+	int directory = write_path(name, path);
+
+	path[directory] = 0;
+	if (mkdir(path, 0700) != 0 && errno != EEXIST)
+		return -errno;
+	if (!is_own_directory(path))
+		return -EPERM;
+	path[directory] = '/';
+	return vb_unix_listen(path);
+}
+
+void vb_memory_cable_hide(const uint8_t name[VB_MEMORY_CABLE_NAME])
+{
+	char path[PATH];
+
+	(void)write_path(name, path);
+	(void)unlink(path);
+}
+
+bool vb_memory_cable_is_ours(int line)
+{
+	struct vb_unix_peer peer;
+
+	return vb_unix_peer(line, &peer) == 0 && peer.uid == geteuid();
+}
+
+int vb_memory_cable_connect(const uint8_t name[VB_MEMORY_CABLE_NAME])
+{
+	char path[PATH];
+	int line;
+
+	(void)write_path(name, path);
+	line = vb_unix_connect(path);
+	if (line < 0 || vb_memory_cable_is_ours(line))
+		return line;
+	vb_descriptor_close(line);
+	return -EPERM;
+}
+
+/* A socket that is full is heard. A system that has no memory for one byte has some a moment later. */
+void vb_memory_cable_ring(int line)
+{
+	int saved = errno;
+	char byte = 1;
+
+	for (unsigned i = 0; i < TRIES; i++)
+		if (send(line, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || (errno != ENOBUFS && errno != ENOMEM && errno != EINTR))
+			break;
+	errno = saved;
+}
+
+/* One is taken at a time: most often there is no more, and what is left is reported again. */
+bool vb_memory_cable_heard(int line, bool *rang)
+{
+	ssize_t got;
+	char byte;
+
+	do
+		got = recv(line, &byte, 1, MSG_DONTWAIT);
+	while (got < 0 && errno == EINTR);
+	*rang = got > 0;
+	return got > 0 || (got < 0 && errno == EAGAIN);
+}
