@@ -22,7 +22,7 @@
 #include "lib/private_network.h"
 #include "lib/two_processes.h"
 
-enum { GRH = 40, LENGTH = 1000, ROOM = 8192, TOGETHER = 32 };
+enum { GRH = 40, LENGTH = 1000, ROOM = 8192, TOGETHER = 32, BANDWIDTH = 500 };
 
 static const struct pair_options datagram = {.type = IBV_QPT_UD};
 
@@ -86,6 +86,31 @@ static void echo_twice(int fd)
 {
 	echo(fd);
 	echo(fd);
+}
+
+/* Answers once and then is stopped, with a receive for each datagram of a bandwidth test. */
+static void collect(int fd)
+{
+	const struct pair_options deep = {.type = IBV_QPT_UD, .depth = 512};
+	struct world world;
+	struct pair pair;
+	struct card other, end;
+
+	open_half(&world, &pair, CHILD, &deep, fd, &other);
+	for (unsigned i = 0; i < 512; i++)
+		pair_receive(&pair, CHILD, 1, 0, ROOM);
+	meet(fd);
+	do {
+		talk(fd, &other, &end);
+		if (end.qpn == 1) {
+			post(&pair, CHILD, &other, 0, LENGTH);
+			expect_completion(pair.cq[CHILD], 1000, IBV_WC_SEND);
+		}
+	} while (end.qpn == 1);
+	for (uint32_t i = 0; i < BANDWIDTH; i++)
+		assert_int_equal(expect_completion(pair.cq[CHILD], 1, IBV_WC_RECV).imm_data, i);
+	meet(fd);
+	close_half(&world, &pair);
 }
 
 static void let_nobody_in_and_echo(int fd)
@@ -399,6 +424,43 @@ static void a_full_ring_holds_nobody_up(void **state)
 	close_half(&world, &pair);
 }
 
+/* What a program has receives for is not lost because it had no processor for a while: a ring holds as much. */
+static void a_receiver_may_be_away(void **state)
+{
+	const struct card go = {.qpn = 1}, enough = {.qpn = 2};
+	const struct pair_options deep = {.type = IBV_QPT_UD, .depth = 512};
+	struct world world;
+	struct pair pair;
+	struct card other, nothing;
+	unsigned long before;
+	int fd, status;
+	pid_t child = start(collect, &fd);
+
+	(void)state;
+	open_half(&world, &pair, PARENT, &deep, fd, &other);
+	meet(fd);
+	/* Until datagrams go through memory, and back: what came by wire before takes receives, so none is sent from here. */
+	do {
+		before = packets();
+		pair_receive(&pair, PARENT, 7, 0, ROOM);
+		talk(fd, &go, &nothing);
+		expect_completion(pair.cq[PARENT], 7, IBV_WC_RECV);
+	} while (packets() != before);
+	talk(fd, &enough, &nothing);
+	assert_int_equal(kill(child, SIGSTOP), 0);
+	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+	before = packets();
+	for (uint32_t i = 0; i < BANDWIDTH; i++)
+		post(&pair, PARENT, &other, i, LENGTH);
+	for (uint32_t i = 0; i < BANDWIDTH; i++)
+		expect_completion(pair.cq[PARENT], 1000 + i, IBV_WC_SEND);
+	assert_int_equal(packets(), before);
+	assert_int_equal(kill(child, SIGCONT), 0);
+	meet(fd);
+	close_half(&world, &pair);
+	finish(child, fd);
+}
+
 /* ---- by wire: whom one asks for it, or keeps from its memory ---- */
 
 static void go_by_wire(void (*play)(int fd))
@@ -568,6 +630,7 @@ int main(void)
 #endif
 		cmocka_unit_test(an_endpoint_may_be_closed_and_opened_again),
 		cmocka_unit_test(a_full_ring_holds_nobody_up),
+		cmocka_unit_test(a_receiver_may_be_away),
 		cmocka_unit_test(the_wire_can_be_asked_for),
 		cmocka_unit_test(who_lets_nobody_in_is_reached_by_wire),
 		cmocka_unit_test(memory_is_like_the_wire),
