@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "must.h"
+
 enum { REGIONS = 16, LENGTH = 64, MESSAGES = 64, MESSAGE = 512, TIMEOUT = 17 /* half a second */ };
 
 static struct ibv_context *context;
@@ -32,22 +34,6 @@ static int gid_index;
 static uint8_t region[2 * REGIONS][LENGTH];      /* one in two is given to peers */
 static uint8_t message[2][MESSAGES][MESSAGE];    /* received, sent */
 static unsigned posted, received, wrong;
-
-static void *must(void *object, const char *what)
-{
-	if (object)
-		return object;
-	perror(what);
-	exit(1);
-}
-
-static void must_be_zero(int error, const char *what)
-{
-	if (error == 0)
-		return;
-	fprintf(stderr, "%s: %s\n", what, strerror(error));
-	exit(1);
-}
 
 static union ibv_gid gid_of(const char *address)
 {

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "must.h"
+
 enum { QUEUES = 4, ENTRIES = 8, LOG_ENTRIES = 3, DEPTH = 256, FRAME = 256, PORTS_AT = 14 + 20 };
 
 static uint8_t key[] = {
@@ -20,22 +22,6 @@ static uint8_t key[] = {
 };
 
 static uint8_t buffer[QUEUES][DEPTH][FRAME];
-
-static void *must(void *object, const char *what)
-{
-	if (object)
-		return object;
-	perror(what);
-	exit(1);
-}
-
-static void must_be_zero(int error, const char *what)
-{
-	if (error == 0)
-		return;
-	fprintf(stderr, "%s: %s\n", what, strerror(error));
-	exit(1);
-}
 
 static struct ibv_context *open_device(const char *name)
 {

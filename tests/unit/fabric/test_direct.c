@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "fabric/hosts.h"
-#include "fabric/topology.h"
+#include "one_switch.h"
 #include "wire/daemon_message.h"
 #include "wire/roce_packet.h"
 
@@ -88,16 +88,9 @@ static void join(unsigned host)
 
 static int begin(void **state)
 {
-	static const char topology[] = "Switch 2 \"S1\"\n";
-	struct vb_topology_error error;
-
 	(void)state;
 	now = VB_SECONDS(1);
-	vb_fabric_init(&fabric, &vb_fabric_hosts_carrier, &hosts);
-	vb_fabric_hosts_init(&hosts, &fabric, &owner, NULL);
-	assert_int_equal(vb_topology_read(&fabric, topology, strlen(topology), now, &error), 0);
-	the_switch = vb_fabric_find(&fabric, "S1");
-	the_switch->switch_info.linear_top = be16_of(64);
+	the_switch = one_switch(&fabric, &hosts, &owner, now);
 	for (unsigned i = 0; i < HOSTS; i++)
 		join(i);
 	sent_count = 0;

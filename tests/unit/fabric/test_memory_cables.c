@@ -14,12 +14,12 @@
 
 #include "cli/fabric_cables.h"
 #include "fabric/hosts.h"
-#include "fabric/topology.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/frame_ring.h"
 #include "io/memory_cable.h"
 #include "io/unix_socket.h"
+#include "one_switch.h"
 #include "wire/daemon_message.h"
 
 enum { HOSTS = 2, DAEMON_PORT = 5000, PROCESS_PORT = 6000, SLOT = 7, SLOT_KEY = 0x5107, PACKET = 12 + 8 + 4, MAX_TAGS = 8 };
@@ -138,16 +138,9 @@ static void turn(void)
 
 static int begin(void **state)
 {
-	static const char topology[] = "Switch 2 \"S1\"\n";
-	struct vb_topology_error error;
-
 	(void)state;
 	now = VB_SECONDS(1);
-	vb_fabric_init(&fabric, &vb_fabric_hosts_carrier, &hosts);
-	vb_fabric_hosts_init(&hosts, &fabric, &owner, NULL);
-	assert_int_equal(vb_topology_read(&fabric, topology, strlen(topology), now, &error), 0);
-	the_switch = vb_fabric_find(&fabric, "S1");
-	the_switch->switch_info.linear_top = be16_of(64);
+	the_switch = one_switch(&fabric, &hosts, &owner, now);
 	poller = vb_poller_open();
 	/* Of a port of our own: other tests, and other fabrics of this user, have theirs. */
 	cables = vb_fabric_cables_open(poller, &hosts, (uint16_t)getpid(), sent, NULL);

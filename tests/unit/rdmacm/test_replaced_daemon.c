@@ -71,81 +71,96 @@ static void a_listener_outlives_the_daemon(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void a_request_under_way_is_sent_again(void **state)
-{
-	struct rdma_event_channel *channel = rdma_create_event_channel(), *passive = rdma_create_event_channel();
-	struct rdma_conn_param param = {0};
+/* An id whose request a listener hears of twice: by the daemon that dies, and by the next. */
+struct asked_twice {
+	struct rdma_event_channel *channel, *passive;
 	struct rdma_cm_id *listener, *asking;
 	struct rdma_cm_event *first, *second;
 	uint16_t port;
+};
+
+static void begin_to_listen(struct asked_twice *twice)
+{
+	twice->channel = rdma_create_event_channel();
+	twice->passive = rdma_create_event_channel();
+	twice->listener = listen_on_loopback(twice->passive, RDMA_PS_TCP, &twice->port);
+}
+
+static void ask(struct asked_twice *twice)
+{
+	struct rdma_conn_param param = {0};
+
+	twice->asking = resolved_id(twice->channel, RDMA_PS_TCP, twice->port);
+	add_qp(twice->asking);
+	assert_int_equal(rdma_connect(twice->asking, &param), 0);
+	twice->first = next_event(twice->passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+}
+
+static void lose_the_daemon_and_hear_again(struct asked_twice *twice)
+{
+	kill_daemon();
+	twice->second = next_event(twice->passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	add_qp(twice->second->id);
+}
+
+static void end_all(struct asked_twice *twice)
+{
+	rdma_destroy_ep(twice->asking);
+	rdma_destroy_ep(twice->first->id);
+	rdma_destroy_ep(twice->second->id);
+	assert_int_equal(rdma_ack_cm_event(twice->first), 0);
+	assert_int_equal(rdma_ack_cm_event(twice->second), 0);
+	assert_int_equal(rdma_destroy_id(twice->listener), 0);
+	rdma_destroy_event_channel(twice->channel);
+	rdma_destroy_event_channel(twice->passive);
+}
+
+static void a_request_under_way_is_sent_again(void **state)
+{
+	struct rdma_conn_param param = {0};
+	struct asked_twice twice;
 
 	(void)state;
-	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
-	asking = resolved_id(channel, RDMA_PS_TCP, port);
-	add_qp(asking);
-	assert_int_equal(rdma_connect(asking, &param), 0);
-	first = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
-	kill_daemon();
-	second = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
-	add_qp(second->id);
+	begin_to_listen(&twice);
+	ask(&twice);
+	lose_the_daemon_and_hear_again(&twice);
 	/* The first is lost: whoever accepts it is told. */
 	errno = 0;
-	assert_int_equal(rdma_accept(first->id, &param), -1);
+	assert_int_equal(rdma_accept(twice.first->id, &param), -1);
 	assert_int_equal(errno, EINVAL);
-	assert_int_equal(rdma_accept(second->id, &param), 0);
-	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-	assert_int_equal(expect_cm_event(passive, RDMA_CM_EVENT_ESTABLISHED), 0);
-	rdma_destroy_ep(asking);
-	rdma_destroy_ep(first->id);
-	rdma_destroy_ep(second->id);
-	assert_int_equal(rdma_ack_cm_event(first), 0);
-	assert_int_equal(rdma_ack_cm_event(second), 0);
-	assert_int_equal(rdma_destroy_id(listener), 0);
-	rdma_destroy_event_channel(channel);
-	rdma_destroy_event_channel(passive);
+	assert_int_equal(rdma_accept(twice.second->id, &param), 0);
+	assert_int_equal(expect_cm_event(twice.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	assert_int_equal(expect_cm_event(twice.passive, RDMA_CM_EVENT_ESTABLISHED), 0);
+	end_all(&twice);
 }
 
 /* The REP was lost, so the peer asks anew: what had been accepted must not count as a connection, and its program is told. */
 static void what_was_accepted_is_no_connection_yet(void **state)
 {
-	struct rdma_event_channel *channel = rdma_create_event_channel(), *passive = rdma_create_event_channel();
-	struct rdma_cm_event *first, *second, *event;
-	struct rdma_conn_param param = {0};
-	struct rdma_cm_id *listener, *asking;
 	bool rejected = false, established = false;
-	uint16_t port;
+	struct rdma_conn_param param = {0};
+	struct rdma_cm_event *event;
+	struct asked_twice twice;
 
 	(void)state;
-	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
+	begin_to_listen(&twice);
 	assert_int_equal(setenv("VERBENA_FAULTS", "drop-cm=REP", 1), 0);
 	kill_daemon(); /* the next is told what to lose */
-	asking = resolved_id(channel, RDMA_PS_TCP, port);
-	add_qp(asking);
-	assert_int_equal(rdma_connect(asking, &param), 0);
-	first = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
-	add_qp(first->id);
-	assert_int_equal(rdma_accept(first->id, &param), 0);
+	ask(&twice);
+	add_qp(twice.first->id);
+	assert_int_equal(rdma_accept(twice.first->id, &param), 0);
 	assert_int_equal(unsetenv("VERBENA_FAULTS"), 0);
-	kill_daemon();
-	second = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
-	add_qp(second->id);
-	assert_int_equal(rdma_accept(second->id, &param), 0);
-	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	lose_the_daemon_and_hear_again(&twice);
+	assert_int_equal(rdma_accept(twice.second->id, &param), 0);
+	assert_int_equal(expect_cm_event(twice.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
 	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(rdma_get_cm_event(passive, &event), 0);
-		rejected |= event->event == RDMA_CM_EVENT_REJECTED && event->id == first->id;
-		established |= event->event == RDMA_CM_EVENT_ESTABLISHED && event->id == second->id;
+		assert_int_equal(rdma_get_cm_event(twice.passive, &event), 0);
+		rejected |= event->event == RDMA_CM_EVENT_REJECTED && event->id == twice.first->id;
+		established |= event->event == RDMA_CM_EVENT_ESTABLISHED && event->id == twice.second->id;
 		assert_int_equal(rdma_ack_cm_event(event), 0);
 	}
 	assert_true(rejected && established);
-	rdma_destroy_ep(asking);
-	rdma_destroy_ep(first->id);
-	rdma_destroy_ep(second->id);
-	assert_int_equal(rdma_ack_cm_event(first), 0);
-	assert_int_equal(rdma_ack_cm_event(second), 0);
-	assert_int_equal(rdma_destroy_id(listener), 0);
-	rdma_destroy_event_channel(channel);
-	rdma_destroy_event_channel(passive);
+	end_all(&twice);
 }
 
 /* No daemon is to be had when the program disconnects: it hears so. The next one tells the peer. */
@@ -175,45 +190,31 @@ static void a_disconnect_is_said_to_the_next_daemon(void **state)
  * names a queue pair that the peer gives up. */
 static void an_answer_of_the_dead_daemon_is_not_taken(void **state)
 {
-	struct rdma_event_channel *channel = rdma_create_event_channel(), *passive = rdma_create_event_channel();
 	struct rdma_conn_param param = {0};
-	struct rdma_cm_id *listener, *asking;
-	struct rdma_cm_event *first, *second, *event;
 	struct ibv_qp_init_attr init;
+	struct rdma_cm_event *event;
+	struct asked_twice twice;
 	struct ibv_qp_attr attr;
 	struct pollfd set;
-	uint16_t port;
 
 	(void)state;
-	listener = listen_on_loopback(passive, RDMA_PS_TCP, &port);
-	asking = resolved_id(channel, RDMA_PS_TCP, port);
-	add_qp(asking);
-	assert_int_equal(rdma_connect(asking, &param), 0);
-	first = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
-	add_qp(first->id);
-	assert_int_equal(rdma_accept(first->id, &param), 0);
-	set = (struct pollfd){.fd = channel->fd, .events = POLLIN};
+	begin_to_listen(&twice);
+	ask(&twice);
+	add_qp(twice.first->id);
+	assert_int_equal(rdma_accept(twice.first->id, &param), 0);
+	set = (struct pollfd){.fd = twice.channel->fd, .events = POLLIN};
 	assert_int_equal(poll(&set, 1, PATIENCE_MS), 1);
-	kill_daemon();
-	second = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
-	add_qp(second->id);
-	assert_int_equal(rdma_accept(second->id, &param), 0);
+	lose_the_daemon_and_hear_again(&twice);
+	assert_int_equal(rdma_accept(twice.second->id, &param), 0);
 	/* That one is answered, too; what becomes of the first its program hears. */
-	assert_int_equal(rdma_get_cm_event(passive, &event), 0);
-	assert_true(event->event == RDMA_CM_EVENT_REJECTED && event->id == first->id);
+	assert_int_equal(rdma_get_cm_event(twice.passive, &event), 0);
+	assert_true(event->event == RDMA_CM_EVENT_REJECTED && event->id == twice.first->id);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
-	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-	assert_int_equal(ibv_query_qp(asking->qp, &attr, IBV_QP_DEST_QPN, &init), 0);
-	assert_int_equal(attr.dest_qp_num, second->id->qp->qp_num);
-	assert_int_equal(expect_cm_event(passive, RDMA_CM_EVENT_ESTABLISHED), 0);
-	rdma_destroy_ep(asking);
-	rdma_destroy_ep(first->id);
-	rdma_destroy_ep(second->id);
-	assert_int_equal(rdma_ack_cm_event(first), 0);
-	assert_int_equal(rdma_ack_cm_event(second), 0);
-	assert_int_equal(rdma_destroy_id(listener), 0);
-	rdma_destroy_event_channel(channel);
-	rdma_destroy_event_channel(passive);
+	assert_int_equal(expect_cm_event(twice.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	assert_int_equal(ibv_query_qp(twice.asking->qp, &attr, IBV_QP_DEST_QPN, &init), 0);
+	assert_int_equal(attr.dest_qp_num, twice.second->id->qp->qp_num);
+	assert_int_equal(expect_cm_event(twice.passive, RDMA_CM_EVENT_ESTABLISHED), 0);
+	end_all(&twice);
 }
 
 static int about_to_destroy;
