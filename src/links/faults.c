@@ -28,6 +28,7 @@
 
 enum action { DROP, DUP, CORRUPT, REORDER, DELAY, PACKET_ACTIONS, CUT = PACKET_ACTIONS, ACTIONS };
 enum { MOST_RULES = 64, MOST_BEHIND = 3, PSN_MASK = 0xffffff };
+enum { LENGTH = 1, BEHIND, NOISE, NUMBERS = NOISE }; /* of a packet, behind one for each action */
 
 static const char *const action_names[ACTIONS] = {"drop", "dup", "corrupt", "reorder", "delay", "cut"};
 static const char *const share_names[ACTIONS] = {"loss", "dup", "corrupt", "reorder", "delayed", "cut"};
@@ -61,14 +62,20 @@ struct vb_faults {
 	struct vb_faults_messages messages;
 };
 
-/* splitmix64: small, seedable, good enough to lose packets by. */
-static uint64_t draw(struct vb_faults *faults)
-{
-	uint64_t z = faults->state += UINT64_C(0x9e3779b97f4a7c15);
+/* splitmix64: small, seedable, good enough to lose packets by. The state only counts: a number that is not needed costs nothing. */
+#define DRAW UINT64_C(0x9e3779b97f4a7c15)
 
+/* The number that was, or would have been, drawn when the state became `z`. */
+static uint64_t number_at(uint64_t z)
+{
 	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
 	return z ^ z >> 31;
+}
+
+static uint64_t draw(struct vb_faults *faults)
+{
+	return number_at(faults->state += DRAW);
 }
 
 /* ---- the specification ---- */
@@ -357,24 +364,24 @@ static bool rule_applies(const struct rule *rule, struct queue_pair *qp, unsigne
 	return psn == rule->number && qp->used[index]++ < rule->times;
 }
 
-static bool draw_share(struct vb_faults *faults, double share)
+static bool is_in_share(uint64_t number, double share)
 {
-	return (double)(draw(faults) >> 11) * 0x1p-53 < share;
+	return (double)(number >> 11) * 0x1p-53 < share;
 }
 
 void vb_faults_decide(struct vb_faults *faults, const struct vb_faults_packet *packet,
 		      struct vb_faults_action *action)
 {
 	struct queue_pair *qp = find_queue_pair(faults, packet->qpn);
+	unsigned actions = packet->is_fpdu ? ACTIONS : PACKET_ACTIONS;
 	bool act[ACTIONS] = {false};
-	uint64_t length, behind;
+	uint64_t at = faults->state;
 
 	memset(action, 0, sizeof(*action));
-	for (unsigned i = 0; i < (packet->is_fpdu ? ACTIONS : PACKET_ACTIONS); i++)
-		act[i] = draw_share(faults, faults->share[i]);
-	length = draw(faults);
-	behind = draw(faults);
-	action->noise = (uint32_t)draw(faults);
+	for (unsigned i = 0; i < actions; i++)
+		act[i] = faults->share[i] > 0 && is_in_share(number_at(at + (i + 1) * DRAW), faults->share[i]);
+	at += actions * DRAW;
+	faults->state = at + NUMBERS * DRAW;
 	if (!qp)
 		return;
 	qp->packets++;
@@ -392,15 +399,17 @@ void vb_faults_decide(struct vb_faults *faults, const struct vb_faults_packet *p
 	action->duplicate = act[DUP];
 	action->corrupt = act[CORRUPT];
 	action->cut = act[CUT];
-	action->behind = act[REORDER] ? 1 + (unsigned)(behind % MOST_BEHIND) : 0;
+	action->behind = act[REORDER] ? 1 + (unsigned)(number_at(at + BEHIND * DRAW) % MOST_BEHIND) : 0;
+	if (act[CORRUPT] || act[CUT])
+		action->noise = (uint32_t)number_at(at + NOISE * DRAW);
 	if (act[DELAY])
 		action->delay = faults->delay_least +
-				 (vb_time)(length % (uint64_t)(faults->delay_most - faults->delay_least + 1));
+				(vb_time)(number_at(at + LENGTH * DRAW) % (uint64_t)(faults->delay_most - faults->delay_least + 1));
 }
 
 size_t vb_faults_shorten(struct vb_faults *faults, size_t length)
 {
-	bool act = draw_share(faults, faults->shorter);
+	bool act = is_in_share(draw(faults), faults->shorter);
 	uint64_t part = draw(faults);
 
 	return act && length > 1 ? 1 + (size_t)(part % (length - 1)) : length;
