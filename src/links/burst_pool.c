@@ -13,7 +13,7 @@ struct vb_burst *vb_burst_pool_take(struct vb_burst_pool *pool)
 		if (burst)
 			return burst;
 	}
-	return malloc(sizeof(struct vb_burst));
+	return calloc(1, sizeof(struct vb_burst));
 }
 
 void vb_burst_pool_give(struct vb_burst_pool *pool, struct vb_burst *burst)

@@ -63,13 +63,16 @@ static struct vb_burst_run *choose_run(struct vb_burst *burst, const struct vb_p
 	assert(burst->runs < VB_BURST_RUNS);
 	burst->arena_used += -((uintptr_t)burst->arena + burst->arena_used + VB_BTH_LENGTH) & (ALIGNMENT - 1);
 	run = &burst->run[burst->runs++];
-	run->path = *path;
+	/* Most often the run that was here in the burst before went the same way: then its prefix is ours. */
+	if (!vb_path_equal(&run->path, path)) {
+		run->path = *path;
+		run->prefix = (struct vb_icrc_prefix){0};
+	}
 	run->slot = qpn >> VB_DAEMON_INDEX_BITS;
 	run->segment_size = (uint32_t)size;
 	run->packets = 0;
 	run->bytes = 0;
 	run->data = burst->arena + burst->arena_used;
-	run->prefix.udp_payload_length = 0;
 	run->closed = false;
 	return run;
 }

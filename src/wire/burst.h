@@ -61,6 +61,7 @@ struct vb_burst {
 	uint8_t arena[VB_BURST_ARENA];
 };
 
+/* Of zeroed memory, before the first time. */
 void vb_burst_reset(struct vb_burst *burst);
 /* The same, for packets that go to the sink. */
 void vb_burst_reset_to(struct vb_burst *burst, struct vb_burst_sink *sink);

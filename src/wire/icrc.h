@@ -20,10 +20,11 @@
 
 /* State after what stands before the BTH: IP and UDP headers, or InfiniBand's. `udp_payload_length`: from the BTH on, the ICRC included. */
 uint32_t vb_icrc_begin(const struct vb_path *path, uint16_t ip_id, size_t udp_payload_length);
-/* The same for many packets of one size on one path: what they share is computed for the first of them. Begin with length 0. */
+/* The same for many packets on one path, of one size as a rule: what they share is computed for the first of them. Begin with zeros. */
 struct vb_icrc_prefix {
 	size_t udp_payload_length;
 	uint32_t crc;                    /* with identification 0 */
+	uint32_t crc_of_none;            /* IPv4: the same without payload, from which that of any length is had */
 	bool ipv4;
 	bool strict;                     /* set by the caller: identifications from VB_ICRC_TRAIN on explain nothing */
 	bool strange;                    /* one of those would explain, or explained, a packet's ICRC */

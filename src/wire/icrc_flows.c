@@ -21,8 +21,30 @@ struct vb_icrc_flow *vb_icrc_flows_find(struct vb_icrc_flows *flows, const struc
 	return flow;
 }
 
-void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_icrc_prefix *prefix)
+static uint32_t destination_of(const struct vb_path *from)
 {
+	uint32_t address;
+
+	memcpy(&address, from->destination + 12, sizeof(address));
+	return address;
+}
+
+void vb_icrc_flow_begin(const struct vb_icrc_flow *flow, const struct vb_path *from, struct vb_icrc_prefix *prefix)
+{
+	prefix->strict = flow->strict;
+	if (!flow->has_crc || flow->destination != destination_of(from))
+		return;
+	prefix->ipv4 = true;
+	prefix->crc_of_none = flow->crc_of_none;
+}
+
+void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_path *from, const struct vb_icrc_prefix *prefix)
+{
+	if (prefix->ipv4) {
+		flow->has_crc = true;
+		flow->destination = destination_of(from);
+		flow->crc_of_none = prefix->crc_of_none;
+	}
 	if (prefix->strange) {
 		/* Strict, and struck before: this is no damage. */
 		flow->strict = flow->strict && !flow->struck;

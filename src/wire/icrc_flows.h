@@ -29,6 +29,9 @@ struct vb_icrc_flow {
 	uint16_t good;                   /* bundles in a row */
 	bool strict;
 	bool struck;                     /* strict, and a strange one was refused not long ago */
+	bool has_crc;                    /* of what stands before the BTH, for packets to `destination`: */
+	uint32_t destination;
+	uint32_t crc_of_none;            /* vb_icrc_prefix's */
 };
 
 struct vb_icrc_flows {
@@ -38,10 +41,7 @@ struct vb_icrc_flows {
 /* NULL: not IPv4, there is nothing to foretell. */
 struct vb_icrc_flow *vb_icrc_flows_find(struct vb_icrc_flows *flows, const struct vb_path *from);
 /* Before a bundle of the flow, and after it. */
-static inline void vb_icrc_flow_begin(const struct vb_icrc_flow *flow, struct vb_icrc_prefix *prefix)
-{
-	prefix->strict = flow->strict;
-}
-void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_icrc_prefix *prefix);
+void vb_icrc_flow_begin(const struct vb_icrc_flow *flow, const struct vb_path *from, struct vb_icrc_prefix *prefix);
+void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_path *from, const struct vb_icrc_prefix *prefix);
 
 #endif

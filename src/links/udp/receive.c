@@ -281,7 +281,7 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 	size_t length;
 
 	if (flow)
-		vb_icrc_flow_begin(flow, &prefix);
+		vb_icrc_flow_begin(flow, &from, &prefix);
 
 	/* Only these need the interface to be answered, and elsewhere it would tell equal paths apart. */
 	if (from.framing == VB_FRAMING_UDP && !is_link_local(from.destination) && !is_link_local(from.source) &&
@@ -302,7 +302,7 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 			      &prefix, bundle->from.interface_index, index);
 	}
 	if (flow)
-		vb_icrc_flow_end(flow, &prefix);
+		vb_icrc_flow_end(flow, &from, &prefix);
 }
 
 static size_t bytes_of(const struct vb_udp_bundle *bundle)

@@ -234,6 +234,21 @@ static void too_short_is_not_valid(void **state)
 		assert_false(vb_icrc_is_valid(&path, datagram, length, 0));
 }
 
+/* A prefix that has seen other lengths before gives what one that begins with this length gives. */
+static void a_prefix_serves_any_length(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		struct vb_path path = random_path(i % 4 != 3);
+		struct vb_icrc_prefix prefix = {0};
+
+		for (size_t length = 0; length <= 65507; length += 1 + length / 64)
+			for (uint16_t id = 0; id < 3; id++)
+				assert_int_equal(vb_icrc_begin_again(&prefix, &path, id, length + 1),
+						 vb_icrc_begin(&path, vb_path_is_ipv4(&path) ? id : 0, length + 1));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +261,7 @@ int main(void)
 		cmocka_unit_test(ipv6_does_not_depend_on_the_guess),
 		cmocka_unit_test(both_spellings_of_a_group_are_ipv4),
 		cmocka_unit_test(too_short_is_not_valid),
+		cmocka_unit_test(a_prefix_serves_any_length),
 	};
 
 	random_state = SEED;

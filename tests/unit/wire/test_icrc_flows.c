@@ -38,10 +38,10 @@ static bool take(const struct vb_path *path, uint16_t id, uint16_t index)
 		datagram[i] = (uint8_t)(i * 7);
 	vb_icrc_store(vb_icrc_headers(vb_icrc_begin(path, id, LENGTH), datagram, LENGTH - 4), datagram + LENGTH - 4);
 	assert_non_null(flow);
-	vb_icrc_flow_begin(flow, &prefix);
+	vb_icrc_flow_begin(flow, path, &prefix);
 	taken = vb_icrc_is_valid_again(&prefix, path, datagram, LENGTH, index);
 	assert_int_equal(vb_icrc_copy_is_valid(&prefix, path, datagram, LENGTH, index, 12, copy), taken);
-	vb_icrc_flow_end(flow, &prefix);
+	vb_icrc_flow_end(flow, path, &prefix);
 	return taken;
 }
 
@@ -115,6 +115,21 @@ static void flows_are_told_apart(void **state)
 	assert_null(vb_icrc_flows_find(&flows, &six));
 }
 
+/* One sender, one port, two of our addresses: what is kept of one is not used for the other. */
+static void destinations_are_told_apart(void **state)
+{
+	struct vb_path here = from(2, 0xc000), there = from(2, 0xc000);
+
+	(void)state;
+	memset(&flows, 0, sizeof(flows));
+	there.destination[15] = 77;
+	learn(&here);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_true(take(&there, 0, 0));
+		assert_true(take(&here, 0, 0));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -122,6 +137,7 @@ int main(void)
 		cmocka_unit_test(who_changes_habits_is_believed),
 		cmocka_unit_test(who_counts_is_never_taken_for_one_of_us),
 		cmocka_unit_test(flows_are_told_apart),
+		cmocka_unit_test(destinations_are_told_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
