@@ -19,6 +19,16 @@
  * The compiler must not exchange the waker's two steps, nothing more; no time is waited for. Where one of the two processes
  * cannot take part in such barriers, the waker executes the fence itself (`fenced`): both then have one, and Dekker's argument
  * is the usual one. tests/unit/litmus takes every execution of both kinds, and finds those in which the work is lost where neither has it.
+ *
+ * A sleeper that is slow to get up would be woken by each message that comes meanwhile. A waker may take the flag away, before it wakes
+ * (vb_sleep_take_flag):
+ *
+ *   waker     leave work ; fence ; flag set: asleep = 0 ; wake the sleeper
+ *   sleeper   woken, by whatever: asleep = 1 ; fence ; look for work ; none: sleep until woken
+ *
+ * That 0 may come late: the sleeper has found the work by itself, found no more, and has set the flag anew. Now it sleeps, and who leaves
+ * work does not see it. But the waking that belongs to the 0 is still to come, and makes the sleeper say so again, behind the 0: so the
+ * waking comes after the 0, and is kept until the sleeper takes it. tests/unit/litmus has it the other way round, too.
  */
 #ifndef VB_BASE_SLEEP_FLAG_H
 #define VB_BASE_SLEEP_FLAG_H
@@ -53,6 +63,15 @@ VB_INLINE bool vb_sleep_must_wake(const uint32_t *asleep, bool fenced)
 	else
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	return __atomic_load_n(asleep, __ATOMIC_RELAXED) != 0;
+}
+
+/* The same, fenced, and the flag is taken away. The caller wakes the owner after this, and not before. */
+VB_INLINE bool vb_sleep_take_flag(uint32_t *asleep)
+{
+	if (!vb_sleep_must_wake(asleep, true))
+		return false;
+	vb_sleep_end(asleep);
+	return true;
 }
 
 #endif

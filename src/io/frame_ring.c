@@ -68,12 +68,8 @@ uint8_t *vb_frame_ring_reserve(struct vb_frame_ring_writer *writer, size_t lengt
 bool vb_frame_ring_publish(struct vb_frame_ring_writer *writer, size_t length, size_t segment)
 {
 	leave(writer, (uint64_t)length << 32 | segment, size_of(length));
-	if (!vb_sleep_must_wake(&writer->words->asleep, true))
-		return false;
-	/* Once is enough, until it says so again: which it does after it was woken by what is sent now, whatever else has woken
-	 * it before. */
-	vb_sleep_end(&writer->words->asleep);
-	return true;
+	/* Once is enough, until it says so again. */
+	return vb_sleep_take_flag(&writer->words->asleep);
 }
 
 /* ---- reading ---- */

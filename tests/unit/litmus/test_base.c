@@ -293,6 +293,113 @@ static void work_is_found_or_the_sleeper_woken(void **state)
 	no_total_order = false;
 }
 
+/* ---- a flag that the waker takes away ---- */
+
+static uint64_t bell;                      /* how often it was rung: kept until it is heard */
+
+static bool take_flag_and_ring(bool fenced)
+{
+	bool taken = fenced ? vb_sleep_take_flag(&asleep) : vb_sleep_must_wake(&asleep, false);
+
+	if (taken && !fenced)
+		vb_sleep_end(&asleep);
+	if (taken)
+		__atomic_store_n(&bell, 1, __ATOMIC_RELEASE);
+	return taken;
+}
+
+static bool ring_and_take_flag(bool fenced)
+{
+	bool taken = vb_sleep_must_wake(&asleep, fenced);
+
+	if (taken) {
+		__atomic_store_n(&bell, 1, __ATOMIC_RELEASE);
+		vb_sleep_end(&asleep);
+	}
+	return taken;
+}
+
+/* Two messages. Of the second it is enough to know whether it would ring: who hears that finds all. Notes 1 + how often it rang. */
+static void leave_two_messages(bool (*wake)(bool fenced), bool fenced)
+{
+	uint64_t rings;
+
+	__atomic_store_n(&y, 1, __ATOMIC_RELEASE);
+	rings = wake(fenced);
+	__atomic_store_n(&y, 2, __ATOMIC_RELEASE);
+	model_note(1 + rings + vb_sleep_must_wake(&asleep, fenced));
+}
+
+static void leave_and_ring(void)
+{
+	leave_two_messages(take_flag_and_ring, true);
+}
+
+static void leave_and_ring_without_fence(void)
+{
+	leave_two_messages(take_flag_and_ring, false);
+}
+
+static void leave_and_ring_early(void)
+{
+	leave_two_messages(ring_and_take_flag, true);
+}
+
+/* Until it sleeps with no bell to be heard, and gets up twice at most. Notes 1 + how many it has heard. */
+static void sleep_and_hear(bool say_again)
+{
+	uint64_t found = 0, heard = 0, now;
+	bool says = true;
+
+	for (unsigned i = 0; i < 3 && found < 2; i++) {
+		if (says)
+			(void)vb_sleep_begin(&asleep, NULL);
+		now = __atomic_load_n(&y, __ATOMIC_ACQUIRE);
+		if (now > found) {
+			found = now;
+			says = true;
+		} else {
+			now = __atomic_load_n(&bell, __ATOMIC_ACQUIRE);
+			if (now == heard) {
+				model_note(1 + heard);
+				return;
+			}
+			heard = now;
+			says = say_again;
+		}
+		if (says)
+			vb_sleep_end(&asleep);
+	}
+}
+
+static void sleep_and_say_again(void)
+{
+	sleep_and_hear(true);
+}
+
+static void sleep_and_say_once(void)
+{
+	sleep_and_hear(false);
+}
+
+/* Not: it sleeps, a message lies there, and it has heard all the bells that there will be. */
+static bool nobody_sleeps_over_work(const uint64_t note[MODEL_THREADS])
+{
+	return note[1] == 0 || note[1] < note[0];
+}
+
+static void a_flag_may_be_taken_before_the_bell_rings(void **state)
+{
+	(void)state;
+	never(leave_and_ring, sleep_and_say_again, nobody_sleeps_over_work);
+	sometimes(leave_and_ring_early, sleep_and_say_again, nobody_sleeps_over_work);
+	sometimes(leave_and_ring_without_fence, sleep_and_say_again, nobody_sleeps_over_work);
+	sometimes(leave_and_ring, sleep_and_say_once, nobody_sleeps_over_work);
+	no_total_order = true;
+	never(leave_and_ring, sleep_and_say_again, nobody_sleeps_over_work);
+	no_total_order = false;
+}
+
 /* Where something was found is used again while its two words stand (local/direct.c): a registration's, whose owner withdraws it, and a
  * number of mappings given up. Each is changed before the one who changes it looks who uses it. */
 static void use_what_is_known(void)
@@ -627,6 +734,7 @@ int main(void)
 		cmocka_unit_test(contents_belong_together),
 		cmocka_unit_test(one_of_two_sees_the_other),
 		cmocka_unit_test(work_is_found_or_the_sleeper_woken),
+		cmocka_unit_test(a_flag_may_be_taken_before_the_bell_rings),
 		cmocka_unit_test(what_is_known_is_not_used_when_gone),
 		cmocka_unit_test(numbers_of_generations_grow),
 		cmocka_unit_test(fields_are_of_one_generation),
