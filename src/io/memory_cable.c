@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/memory_cable.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,13 +14,15 @@
 #include "io/descriptor.h"
 #include "io/unix_socket.h"
 
-enum { PATH = 96, TRIES = 1000 };
+#define PREFIX "fabric-"
+
+enum { PATH = 96, TRIES = 1000, NAME = sizeof(PREFIX) - 1 + 2 * VB_MEMORY_CABLE_NAME };
 
 static int write_path(const uint8_t name[VB_MEMORY_CABLE_NAME], char path[PATH])
 {
 	int directory = snprintf(path, PATH, "/tmp/verbena-%u", (unsigned)geteuid()), at = directory;
 
-	at += snprintf(path + at, PATH - (size_t)at, "/fabric-");
+	at += snprintf(path + at, PATH - (size_t)at, "/" PREFIX);
 	for (unsigned i = 0; i < VB_MEMORY_CABLE_NAME; i++)
 		at += snprintf(path + at, PATH - (size_t)at, "%02x", name[i]);
 	return directory;
@@ -31,18 +36,62 @@ static bool is_own_directory(const char *path)
 	return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() && !(status.st_mode & 022);
 }
 
+/* As write_path() names them. */
+static bool is_meeting(const char *name)
+{
+	return strlen(name) == NAME && strncmp(name, PREFIX, sizeof(PREFIX) - 1) == 0 &&
+	       strspn(name + sizeof(PREFIX) - 1, "0123456789abcdef") == NAME - (sizeof(PREFIX) - 1);
+}
+
+/* What is left of fabrics that were killed. Caller holds the directory's lock: a socket that is bound and does not listen yet is as
+ * deserted as a dead one's, and the place of a dead one may be taken over between our look and the end of it. */
+static void sweep(DIR *directory, const char *path)
+{
+	struct dirent *entry;
+	struct stat status;
+	char socket[PATH + NAME + 2];
+
+	while ((entry = readdir(directory)) != NULL) {
+		if (!is_meeting(entry->d_name) || fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+		    !S_ISSOCK(status.st_mode) || status.st_uid != geteuid())
+			continue;
+		snprintf(socket, sizeof(socket), "%s/%.*s", path, NAME, entry->d_name);
+		if (vb_unix_is_deserted(socket))
+			(void)unlinkat(dirfd(directory), entry->d_name, 0);
+	}
+}
+
+static int lock(int fd)
+{
+	while (flock(fd, LOCK_EX) != 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
 int vb_memory_cable_listen(const uint8_t name[VB_MEMORY_CABLE_NAME])
 {
 	char path[PATH];
-	int directory = write_path(name, path);
+	int length = write_path(name, path), result;
+	DIR *directory;
 
-	path[directory] = 0;
+	path[length] = 0;
 	if (mkdir(path, 0700) != 0 && errno != EEXIST)
 		return -errno;
 	if (!is_own_directory(path))
 		return -EPERM;
-	path[directory] = '/';
-	return vb_unix_listen(path);
+	directory = opendir(path);
+	if (!directory)
+		return -errno;
+	result = lock(dirfd(directory));
+	if (result == 0) {
+		sweep(directory, path);
+		path[length] = '/';
+		result = vb_unix_listen(path);
+	}
+	/* Which gives the lock back. */
+	closedir(directory);
+	return result;
 }
 
 void vb_memory_cable_hide(const uint8_t name[VB_MEMORY_CABLE_NAME])

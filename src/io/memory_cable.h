@@ -16,7 +16,7 @@
 
 enum { VB_MEMORY_CABLE_NAME = 16 };
 
-/* Descriptor or -errno. */
+/* Descriptor or -errno. What other fabrics of this user have left there, that were killed, is taken away. */
 int vb_memory_cable_listen(const uint8_t name[VB_MEMORY_CABLE_NAME]);
 void vb_memory_cable_hide(const uint8_t name[VB_MEMORY_CABLE_NAME]);
 /* To who listens under that name; -EPERM: that is another user. */

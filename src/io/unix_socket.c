@@ -41,15 +41,24 @@ static socklen_t make_address(struct sockaddr_un *address, const char *name)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
+bool vb_unix_is_deserted(const char *path)
+{
+	struct sockaddr_un address;
+	socklen_t length = make_address(&address, path);
+	/* One that listens and does not accept is no reason to wait. */
+	int fd = vb_descriptor_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool deserted = fd >= 0 && connect(fd, (struct sockaddr *)&address, length) != 0 && errno == ECONNREFUSED;
+
+	if (fd >= 0)
+		close(fd);
+	return deserted;
+}
+
 /* A path whose owner has died is only in the way. */
 static void clear_path(const char *path)
 {
-	int fd = vb_unix_connect(path);
-
-	if (fd == -ECONNREFUSED)
+	if (vb_unix_is_deserted(path))
 		(void)unlink(path);
-	else if (fd >= 0)
-		close(fd);
 }
 
 bool vb_unix_is_listener(int fd)

@@ -27,6 +27,8 @@ struct vb_unix_peer {
  * listens on any more is taken over. */
 int vb_unix_listen(const char *name);
 int vb_unix_connect(const char *name);
+/* Is there a socket at the path, on which no process listens? */
+bool vb_unix_is_deserted(const char *path);
 /* Is this such a listening socket, come from elsewhere? Made non-blocking. */
 bool vb_unix_is_listener(int fd);
 /* What its peer does not read takes little of the kernel's memory. */

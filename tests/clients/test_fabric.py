@@ -147,6 +147,27 @@ class Fabric(FabricCase):
             self.assertRegex(self.tool(host, "ibroute", switch), r"(?m)^0x%04x %03d " % (lid, int(port)))
         self.assertNotIn(" ERR ", read())
 
+    def test_a_killed_fabric(self):
+        """The socket by which processes plug in their cables of memory stays when a fabric is killed; the next one of this user takes it away, wherever
+        that is, and leaves those of others that live."""
+        self.network.own_tmp()
+        sockets = os.path.join(self.network.tmp, "verbena-%d" % self.network.uid)
+        hosts = [self.network.host() for _ in range(3)]
+        killed = self.up(hosts[0])
+        dead = set(os.listdir(sockets))
+        lives = self.up(hosts[1])
+        living = set(os.listdir(sockets)) - dead
+        self.assertEqual((len(dead), len(living)), (1, 1))
+        killed.kill()
+        self.assertEqual(set(os.listdir(sockets)), dead | living)
+        last = self.up(hosts[2])
+        left = set(os.listdir(sockets))
+        self.assertEqual((len(left), left & dead, left & living), (2, set(), living))
+        for process in (lives, last):
+            process.signal(signal.SIGTERM)
+            self.assertEqual(process.wait(self.TIMEOUT).code, 0)
+        self.assertEqual(os.listdir(sockets), [])
+
     def test_cut_and_mend(self):
         """A cable that is cut is down at both ends; opensm hears of it by a trap and routes around it; mended, it is back."""
         self.pair(RING, ("--as", "A"), ("--as", "B"))

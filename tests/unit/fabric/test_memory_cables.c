@@ -3,11 +3,14 @@
  * Cables of memory at the process with the switches: who may plug one in, that frames come and go by it, and what is left when a process
  * ends, is silent or writes nonsense.
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -114,6 +117,7 @@ static void join(unsigned host)
 
 	vb_cable_begin(&message, VB_CABLE_JOIN, 0);
 	message.join.nonce = be64_of(100 + host);
+	message.join.guid = be64_of(100 + host);
 	tell(host, &message, sizeof(message.join));
 	cable_key[host] = be32_get(said.header.key);
 	vb_cable_begin(&message, VB_CABLE_KEEP_ALIVE, cable_key[host]);
@@ -338,6 +342,70 @@ static void nonsense_ends_the_cable(void **state)
 	assert_false(vb_memory_cable_heard(process[0].line, &rang));
 }
 
+/* ---- where fabrics meet their processes ---- */
+
+enum { ROOM = 128 };
+
+/* Names of our own: other tests, and other fabrics of this user, have theirs. */
+static void make_name(uint8_t mark, uint8_t name[VB_MEMORY_CABLE_NAME], char path[ROOM])
+{
+	struct be64 own = be64_of((uint64_t)getpid());
+	int at = snprintf(path, ROOM, "/tmp/verbena-%u/fabric-", (unsigned)geteuid());
+
+	memset(name, 0, VB_MEMORY_CABLE_NAME);
+	name[0] = mark;
+	memcpy(name + 1, &own, sizeof(own));
+	for (unsigned i = 0; i < VB_MEMORY_CABLE_NAME; i++)
+		at += snprintf(path + at, ROOM - (size_t)at, "%02x", name[i]);
+}
+
+static bool is_there(const char *path)
+{
+	struct stat status;
+
+	return lstat(path, &status) == 0;
+}
+
+/* One that is killed leaves its socket. The next takes it away, whatever its own name is; and nothing else that lies there. */
+static void what_a_killed_fabric_has_left(void **state)
+{
+	enum { DEAD, LIVING, NEXT, FILE_THERE, LINK, NAMES };
+	uint8_t name[NAMES][VB_MEMORY_CABLE_NAME];
+	char path[NAMES][ROOM], other[ROOM];
+	int lives, next, fd;
+
+	(void)state;
+	for (unsigned i = 0; i < NAMES; i++)
+		make_name((uint8_t)i, name[i], path[i]);
+	snprintf(other, sizeof(other), "/tmp/verbena-%u/of-%u", (unsigned)geteuid(), (unsigned)getpid());
+	lives = vb_memory_cable_listen(name[LIVING]);
+	fd = vb_memory_cable_listen(name[DEAD]);
+	assert_true(lives >= 0 && fd >= 0 && is_there(path[DEAD]) && is_there(path[LIVING]));
+	vb_descriptor_close(fd);
+	fd = vb_unix_listen(other);
+	assert_true(fd >= 0);
+	vb_descriptor_close(fd);
+	fd = open(path[FILE_THERE], O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	vb_descriptor_close(fd);
+	assert_int_equal(symlink(other, path[LINK]), 0);
+	next = vb_memory_cable_listen(name[NEXT]);
+	assert_true(next >= 0);
+	assert_false(is_there(path[DEAD]));
+	assert_true(is_there(path[LIVING]) && is_there(path[FILE_THERE]) && is_there(path[LINK]) && is_there(other));
+	/* It still listens. */
+	fd = vb_memory_cable_connect(name[LIVING]);
+	assert_true(fd >= 0);
+	vb_descriptor_close(fd);
+	for (unsigned i = DEAD; i <= NEXT; i++)
+		vb_memory_cable_hide(name[i]);
+	vb_descriptor_close(lives);
+	vb_descriptor_close(next);
+	unlink(path[FILE_THERE]);
+	unlink(path[LINK]);
+	unlink(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -348,6 +416,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_for_a_dead_process_goes_by_udp, begin, end),
 		cmocka_unit_test_setup_teardown(a_full_cable_loses, begin, end),
 		cmocka_unit_test_setup_teardown(nonsense_ends_the_cable, begin, end),
+		cmocka_unit_test(what_a_killed_fabric_has_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
