@@ -37,6 +37,16 @@ void vb_cable_end_heard(struct vb_cable_end *end, vb_time now, const struct vb_c
 		vb_fabric_link_restart(end->port, now);
 }
 
+bool vb_cable_end_doubt(struct vb_cable_end *end, vb_time now)
+{
+	if (end->doubted_at == 0 || now - end->doubted_at > VB_CABLE_PATIENCE) {
+		end->doubted_at = now;
+		end->lost_at = vb_time_earlier(end->lost_at, now + VB_CABLE_DOUBT);
+	}
+	/* If it is there still by then, it was heard since. */
+	return now - end->doubted_at < VB_CABLE_DOUBT;
+}
+
 void vb_cable_end_restarted(struct vb_cable_end *end, vb_time now)
 {
 	end->training++;

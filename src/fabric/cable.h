@@ -13,7 +13,11 @@
 #include "wire/cable.h"
 
 #define VB_CABLE_INTERVAL VB_MILLISECONDS(100)
-#define VB_CABLE_PATIENCE VB_MILLISECONDS(500)
+/* A process that waits for a processor is silent, too. A port that goes down for that stays so until the subnet manager has found it again;
+ * so it does not before connections give up by themselves (2.1 s with the timeout and the retries of most programs). */
+#define VB_CABLE_PATIENCE VB_SECONDS(3)
+/* There is a reason to think that the other end is dead: does it say nothing for so long? */
+#define VB_CABLE_DOUBT VB_MILLISECONDS(500)
 
 /* Where datagrams of a cable come from and go to. */
 struct vb_cable_address {
@@ -28,6 +32,7 @@ struct vb_cable_end {
 	uint32_t key;
 	struct vb_fabric_port *port;       /* that it is in */
 	vb_time next_sign, lost_at;
+	vb_time doubted_at;                /* 0: never */
 	uint32_t training, seen_training;  /* ours, and the other end's as of its last word */
 	bool has_seen;
 };
@@ -38,6 +43,8 @@ void vb_cable_end_init(struct vb_cable_end *end, const struct vb_cable_address *
 bool vb_cable_end_speaks(const struct vb_cable_end *end);
 /* The other end's sign of life. */
 void vb_cable_end_heard(struct vb_cable_end *end, vb_time now, const struct vb_cable_keep_alive *sign);
+/* Another says that it is in the other end's place. True: wait, the answer is not known yet. */
+bool vb_cable_end_doubt(struct vb_cable_end *end, vb_time now);
 /* A port of ours went down and up again by a subnet manager's word. */
 void vb_cable_end_restarted(struct vb_cable_end *end, vb_time now);
 vb_time vb_cable_end_deadline(const struct vb_cable_end *end);

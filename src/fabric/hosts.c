@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric/links.h"
 #include "wire/roce_packet.h"
 
 /* How long the place of a host that is silent is kept for it. */
@@ -252,8 +253,13 @@ static struct vb_fabric_joined *find_nonce(const struct vb_fabric_hosts *hosts, 
 /* It has joined before and asks again: our answer was lost, or either of us was. The nonce is its own secret. */
 static void welcome_back(struct vb_fabric_hosts *hosts, vb_time now, struct vb_fabric_joined *joined, const struct vb_cable_address *from)
 {
-	if (joined->cable.port->cut)
+	struct vb_fabric_port *port = joined->cable.port;
+
+	if (port->cut)
 		return;
+	/* Its port is down: it has not heard us, though we have heard it. So ours begins anew, too, and the subnet manager is told. */
+	if (vb_fabric_port_state(port) > VB_PORT_INIT)
+		vb_fabric_link_restart(port, now);
 	joined->cable.address = *from;
 	joined->cable.has_seen = false;
 	joined->cable.lost_at = now + VB_CABLE_PATIENCE;
@@ -261,15 +267,23 @@ static void welcome_back(struct vb_fabric_hosts *hosts, vb_time now, struct vb_f
 	accept(hosts, joined);
 }
 
-/* The adapter that was here under this GUID and is silent: its daemon has ended, and this is the next. */
-static void forget_former(struct vb_fabric_hosts *hosts, vb_time now, uint64_t guid)
+/* The adapter that was here under this GUID and is silent: its daemon has ended, and this is the next. False: whether it is silent is not
+ * known yet; this one asks again. */
+static bool forget_former(struct vb_fabric_hosts *hosts, vb_time now, uint64_t guid)
 {
+	bool known = true;
+
 	VB_LIST_FOR_EACH(node, &hosts->joined) {
 		struct vb_fabric_joined *joined = vb_container_of(node, struct vb_fabric_joined, node);
 
-		if (joined->guid == guid && !joined->cable.port->cable_is_alive)
+		if (joined->guid != guid)
+			continue;
+		if (!joined->cable.port->cable_is_alive)
 			release(hosts, joined, now);
+		else
+			known &= !vb_cable_end_doubt(&joined->cable, now);
 	}
+	return known;
 }
 
 static void on_join(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_cable_address *from, const struct vb_cable_join *join)
@@ -287,7 +301,8 @@ static void on_join(struct vb_fabric_hosts *hosts, vb_time now, const struct vb_
 			"the fabric speaks another version of the protocol: use the same release at both ends");
 		return;
 	}
-	forget_former(hosts, now, be64_get(join->guid));
+	if (!forget_former(hosts, now, be64_get(join->guid)))
+		return;
 	place = hosts->count < VB_FABRIC_MOST_HOSTS ? find_place(hosts, join->wanted, &ghost, &why) : NULL;
 	joined = place ? calloc(1, sizeof(*joined)) : NULL;
 	if (!joined) {
@@ -323,6 +338,15 @@ static struct vb_fabric_joined *find_key(const struct vb_fabric_hosts *hosts, ui
 			return joined;
 	}
 	return NULL;
+}
+
+/* A host that had joined a fabric which was here before us: so it need not wait to find out. */
+static void disown(struct vb_fabric_hosts *hosts, const struct vb_cable_address *from, uint32_t key)
+{
+	union vb_cable_message message;
+
+	vb_cable_begin(&message, VB_CABLE_LEAVE, key);
+	send_message(hosts, from, &message);
 }
 
 /* ---- processes with sockets of their own ---- */
@@ -432,8 +456,11 @@ void vb_fabric_hosts_receive(struct vb_fabric_hosts *hosts, vb_time now, const s
 		return;
 	}
 	joined = find_key(hosts, be32_get(header.key), from);
-	if (!joined)
+	if (!joined) {
+		if (kind == VB_CABLE_KEEP_ALIVE)
+			disown(hosts, from, be32_get(header.key));
 		return;
+	}
 	joined->forget_at = VB_TIME_NEVER;
 	if (kind == VB_CABLE_FRAME) {
 		if (!joined->cable.port->cut)

@@ -4,9 +4,8 @@
  *
  *   header 8      key of the cable, slot of the receiving process (0: the daemon), kind
  *   FRAME         LRH .. ICRC. No VCRC: UDP has a checksum, and a CRC for each packet at each hop buys nothing
- *   KEEP_ALIVE    every 100 ms by both ends; a cable that was not heard for 500 ms is lost. `training` counts how
- *                 often this end has restarted
- *                 the link: the other restarts too when it changes
+ *   KEEP_ALIVE    every 100 ms by both ends; a cable that was not heard for 3 s is lost. `training` counts how often this end has restarted
+ *                 the link: the other restarts too when it changes. A fabric that does not know the key answers LEAVE
  *   JOIN          an adapter wants a port; ACCEPT says which, and with which key, REFUSE why not. Repeated until answered
  *   LEAVE         the cable is pulled
  *   SLOT          a process of the host has a socket of its own, whose address its verbenad tells: frames for queue pairs of the slot

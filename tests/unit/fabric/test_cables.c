@@ -14,6 +14,7 @@
 
 #include "fabric/adapter.h"
 #include "fabric/hosts.h"
+#include "fabric/links.h"
 #include "fabric/topology.h"
 
 enum { ADAPTERS = 3, MOST = 1024 };
@@ -30,6 +31,8 @@ struct datagram {
 static struct datagram wire[MOST];
 static unsigned wire_count;
 static bool wire_is_broken;
+enum { NOBODY = -2, THE_FABRIC = -1 };
+static int stopped;                        /* who has no processor: THE_FABRIC, an adapter, NOBODY */
 static struct vb_fabric fabric;
 static struct vb_fabric_hosts hosts;
 static struct vb_adapter adapter[ADAPTERS];
@@ -135,6 +138,7 @@ static int begin(void **state)
 	now = VB_SECONDS(1);
 	wire_count = 0;
 	wire_is_broken = false;
+	stopped = NOBODY;
 	memset(joined_error, 1, sizeof(joined_error));
 	memset(changes, 0, sizeof(changes));
 	for (int i = 0; i < ADAPTERS; i++)
@@ -152,17 +156,34 @@ static int end(void **state)
 	return 0;
 }
 
+/* What is for one that is stopped waits in its socket. */
 static void run_wire(void)
 {
+	unsigned kept = 0;
+
 	for (unsigned i = 0; i < wire_count; i++) {
 		struct datagram datagram = wire[i];
 
-		if (datagram.to < 0)
+		if (datagram.to == stopped)
+			wire[kept++] = datagram;
+		else if (datagram.to < 0)
 			vb_fabric_hosts_receive(&hosts, now, &datagram.from, datagram.bytes, datagram.length);
 		else
 			vb_adapter_receive(&adapter[datagram.to], now, &datagram.from, datagram.bytes, datagram.length);
 	}
-	wire_count = 0;
+	wire_count = kept;
+}
+
+static vb_time next_deadline(void)
+{
+	vb_time next = VB_TIME_NEVER;
+
+	if (stopped != THE_FABRIC)
+		next = vb_time_earlier(vb_fabric_hosts_deadline(&hosts), vb_fabric_deadline(&fabric));
+	for (int i = 0; i < ADAPTERS; i++)
+		if (stopped != i)
+			next = vb_time_earlier(next, vb_adapter_deadline(&adapter[i]));
+	return next;
 }
 
 /* Everything that happens until then. */
@@ -170,17 +191,27 @@ static void run_until(vb_time until)
 {
 	run_wire();
 	while (now < until) {
-		vb_time next = vb_time_earlier(vb_fabric_hosts_deadline(&hosts), vb_fabric_deadline(&fabric));
+		vb_time next = next_deadline();
 
-		for (int i = 0; i < ADAPTERS; i++)
-			next = vb_time_earlier(next, vb_adapter_deadline(&adapter[i]));
 		now = next < until ? (next > now ? next : now + 1) : until;
 		for (int i = 0; i < ADAPTERS; i++)
-			vb_adapter_expire(&adapter[i], now);
-		vb_fabric_hosts_expire(&hosts, now);
-		vb_fabric_expire(&fabric, now);
+			if (stopped != i)
+				vb_adapter_expire(&adapter[i], now);
+		if (stopped != THE_FABRIC) {
+			vb_fabric_hosts_expire(&hosts, now);
+			vb_fabric_expire(&fabric, now);
+		}
 		run_wire();
 	}
+}
+
+/* As its loop does when it goes on: it hears first what has come meanwhile. */
+static void go_without(int who, vb_time how_long)
+{
+	stopped = who;
+	run_until(now + how_long);
+	stopped = NOBODY;
+	run_until(now + VB_MILLISECONDS(500));
 }
 
 static void join(int index, const char *wanted)
@@ -252,7 +283,7 @@ static void a_cable_that_is_lost(void **state)
 	run_until(now + VB_SECONDS(5));
 	assert_int_equal(state_of(0), VB_PORT_INIT);
 	wire_is_broken = true;
-	run_until(now + VB_MILLISECONDS(380));
+	run_until(now + VB_MILLISECONDS(2880));
 	assert_int_equal(state_of(0), VB_PORT_INIT);
 	run_until(now + VB_MILLISECONDS(250));
 	assert_int_equal(state_of(0), VB_PORT_DOWN);
@@ -265,7 +296,7 @@ static void a_cable_that_is_lost(void **state)
 	assert_string_equal(adapter[0].where, "S1[1]");
 	/* Cut by hand: down while it is, and not a word passes. */
 	vb_fabric_cut(&the_switch->port[1], true, now);
-	run_until(now + VB_SECONDS(1));
+	run_until(now + VB_SECONDS(4));
 	assert_int_equal(state_of(0), VB_PORT_DOWN);
 	assert_int_equal(vb_fabric_port_state(&the_switch->port[1]), VB_PORT_DOWN);
 	run_until(now + VB_SECONDS(100));
@@ -273,6 +304,54 @@ static void a_cable_that_is_lost(void **state)
 	run_until(now + VB_SECONDS(2));
 	assert_int_equal(state_of(0), VB_PORT_INIT);
 	assert_int_equal(vb_fabric_port_state(&the_switch->port[1]), VB_PORT_INIT);
+}
+
+/* As a subnet manager has it. */
+static void make_active(struct vb_fabric_port *far)
+{
+	vb_fabric_port_set_state(far, VB_PORT_ACTIVE, now);
+	vb_fabric_port_set_state(adapter[0].port, VB_PORT_ACTIVE, now);
+	far->node->switch_info.life_state &= (uint8_t)~VB_SWITCH_STATE_CHANGE;
+}
+
+/* Either end is silent for two seconds, because others have the processors: the port stays active. */
+static void an_end_without_a_processor(void **state)
+{
+	struct vb_fabric_port *far = &vb_fabric_find(&fabric, "S1")->port[1];
+	uint64_t downed;
+
+	(void)state;
+	join(0, "");
+	run_until(now + VB_SECONDS(1));
+	make_active(far);
+	downed = far->counters.link_downed;
+	for (int who = THE_FABRIC; who <= 0; who++) {
+		go_without(who, VB_SECONDS(2));
+		assert_int_equal(state_of(0), VB_PORT_ACTIVE);
+		assert_int_equal(vb_fabric_port_state(far), VB_PORT_ACTIVE);
+	}
+	assert_int_equal(far->counters.link_downed, downed);
+}
+
+/* For longer: the adapter has given the cable up, and the fabric has heard it all the time. Both ends begin anew, and the subnet manager
+ * is told, or it would not look at the adapter's port again. */
+static void a_fabric_that_was_stopped(void **state)
+{
+	struct vb_fabric_port *far = &vb_fabric_find(&fabric, "S1")->port[1];
+
+	(void)state;
+	join(0, "");
+	run_until(now + VB_SECONDS(1));
+	make_active(far);
+	go_without(THE_FABRIC, VB_SECONDS(4));
+	assert_int_equal(state_of(0), VB_PORT_INIT);
+	assert_int_equal(vb_fabric_port_state(far), VB_PORT_INIT);
+	assert_true(far->node->switch_info.life_state & VB_SWITCH_STATE_CHANGE);
+	/* Not again and again: what it has set since stays. */
+	make_active(far);
+	run_until(now + VB_SECONDS(5));
+	assert_int_equal(state_of(0), VB_PORT_ACTIVE);
+	assert_int_equal(vb_fabric_port_state(far), VB_PORT_ACTIVE);
 }
 
 /* The process with the switches ends and comes back; the adapter is the same node. */
@@ -286,17 +365,35 @@ static void a_fabric_that_comes_back(void **state)
 	port = adapter[0].port;
 	end_fabric();
 	begin_fabric("Switch 2 \"S1\"\n[1] \"H1\"[1] # 4xFDR\nCa 2 \"H1\" # \"a ghost\"\n");
-	run_until(now + VB_SECONDS(2));
+	/* Which says at once that it does not know of the adapter. */
+	run_until(now + VB_MILLISECONDS(400));
+	assert_int_equal(hosts.count, 1);
 	assert_ptr_equal(adapter[0].port, port);
 	assert_int_equal(adapter[0].state, VB_ADAPTER_JOINED);
 	assert_int_equal(state_of(0), VB_PORT_INIT);
 	/* A daemon that comes back has its place too, however soon. */
 	vb_adapter_fini(&adapter[0]);
 	vb_adapter_init(&adapter[0], &adapter_host, &adapter[0]);
-	run_until(now + VB_SECONDS(1));
 	assert_int_equal(vb_adapter_join(&adapter[0], now, &fabric_address, 0x1000, 0x9999, 5, "a host", ""), 0);
 	run_until(now + VB_SECONDS(1));
 	assert_string_equal(adapter[0].where, "S1[1]");
+	assert_int_equal(hosts.count, 1);
+}
+
+/* Another host has the GUID of one that is there and speaks: it gets a place of its own, and takes nobody's. */
+static void two_of_one_guid(void **state)
+{
+	(void)state;
+	join(0, "");
+	run_until(now + VB_SECONDS(1));
+	assert_int_equal(vb_adapter_join(&adapter[1], now, &fabric_address, 0x1000, 0x9999, 5, "a twin", ""), 0);
+	run_until(now + VB_SECONDS(1));
+	assert_int_equal(state_of(0), VB_PORT_INIT);
+	assert_string_equal(adapter[0].where, "S1[1]");
+	assert_string_equal(adapter[1].where, "S1[2]");
+	run_until(now + VB_SECONDS(5));
+	assert_int_equal(state_of(0), VB_PORT_INIT);
+	assert_int_equal(hosts.count, 2);
 }
 
 /* Set DOWN at one end restarts the other, which is in another process. */
@@ -365,7 +462,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(joining, begin, end),
 		cmocka_unit_test_setup_teardown(nobody_is_there, begin, end),
 		cmocka_unit_test_setup_teardown(a_cable_that_is_lost, begin, end),
+		cmocka_unit_test_setup_teardown(an_end_without_a_processor, begin, end),
+		cmocka_unit_test_setup_teardown(a_fabric_that_was_stopped, begin, end),
 		cmocka_unit_test_setup_teardown(a_fabric_that_comes_back, begin, end),
+		cmocka_unit_test_setup_teardown(two_of_one_guid, begin, end),
 		cmocka_unit_test_setup_teardown(both_ends_restart, begin, end),
 		cmocka_unit_test_setup_teardown(strangers, begin, end),
 	};

@@ -77,6 +77,7 @@ static void join(unsigned host)
 
 	vb_cable_begin(&message, VB_CABLE_JOIN, 0);
 	message.join.nonce = be64_of(100 + host);
+	message.join.guid = be64_of(100 + host);
 	receive(&from, &message, sizeof(message.join));
 	cable_key[host] = be32_get(last.message.header.key);
 	vb_cable_begin(&message, VB_CABLE_KEEP_ALIVE, cable_key[host]);
