@@ -11,7 +11,9 @@ import zlib
 
 from pylib import clients
 from pylib.clients import busy, perftest_rows, pingpong_figures, which
-from pylib.fabric import RING, FabricCase
+from pylib.fabric import RING, FabricCase, times_up, waited
+
+BOB = 12346      # not the user that the other programs run as
 
 
 def erf_frames(path):
@@ -597,40 +599,113 @@ class InfiniBand(FabricCase):
 
     @busy(2)
     def test_a_cable_is_cut(self):
-        """Three switches in a ring, the cable between two of them is cut under ib_write_bw: opensm routes by the third, and nothing is lost."""
+        """Three switches in a ring, the cable between two of them is cut under ib_write_bw: opensm routes by the third within two seconds,
+        and nothing is lost. What does not count is how long the command that cuts it takes, and how long each of the processes on the way
+        waited for a processor that others had; where none waits it is the clock's time."""
         self.subnet(RING, ("--as", "A"), ("--as", "B"))
         told = self.tool(self.left, "ibswitches")
         lids = {name: int(lid) for name, lid in re.findall(r'"(S\d)".* lid (\d+)', told)}
         self.assertEqual(len(lids), 3, told)
-        # A request is tried again for half a minute: how soon opensm has done it is not what is asked.
+        managing = [self.fabric.pid, self.sm.pid, *self.left.pids_of("verbenad"), *self.right.pids_of("verbenad")]
+        # A request is tried again for half a minute: that is not to be the end of it.
         base = [which("ib_write_bw"), "-d", "vib0", "-F", "-D", "10", "-u", "20"]
 
         def passed(name):
             return sum(self.packets(lids[name], port)[0] for port in (1, 3, 4))
 
+        def until_passed(name, count, client):
+            """When it was asked for the last time that it had not. None: the program had ended."""
+            last = [time.monotonic()]
+
+            def look():
+                last.append(time.monotonic())
+                return passed(name) > count or not client.running()
+            self.until(look, lambda: client.output() + self.log())
+            return last[-2] if passed(name) > count else None
+
         def attempt():
-            """Seconds until its packets passed the third switch. None: it had ended by then, on a machine that is slow."""
-            ups = self.log().count("SUBNET UP")
+            """Seconds until opensm had set the routes and until packets passed the third switch, each with what was waited for a processor.
+            None: the program had ended by then, on a machine that is slow."""
+            ups = len(times_up(self.log()))
             server = self.server.start(*base)
             self.assertTrue(server.wait_until(lambda process: process.listens(18515)), server.output())
             before = passed("S1")
             client = self.client.start(*base, self.address)
             self.until(lambda: passed("S1") > before + 1000 or not client.running(), "packets pass the switches")
-            third, began = passed("S3"), time.monotonic()
+            third, all_of_them = passed("S3"), managing + [client.pid, server.pid]
+            idle = waited(managing), waited(all_of_them)
+            began = time.monotonic()
             self.verbena(self.left, "cut", "S1:3")
-            self.until(lambda: passed("S3") > third + 1000 or not client.running(), lambda: client.output() + server.output() + self.log())
-            seconds = time.monotonic() - began if passed("S3") > third + 1000 else None
+            # How long a machine takes to start a program is not what is asked.
+            command, wall = time.monotonic() - began, time.time()
+            self.until(lambda: len(times_up(self.log())) > ups, self.log)
+            routed = times_up(self.log())[ups] - wall + command, waited(managing) - idle[0] + command
+            when = until_passed("S3", third + 1000, client)
+            went_on = None if when is None else (when - began, waited(all_of_them) - idle[1] + command)
             for process in (client, server):
                 ended = process.wait(self.TIMEOUT)
                 self.assertEqual(ended.code, 0, ended)
                 self.assert_no_complaint(ended.out)
             self.assertEqual(len(perftest_rows(client.output())), 1, client.output())
-            self.until(lambda: self.log().count("SUBNET UP") > ups, self.log)
             self.verbena(self.left, "mend", "S1:3")
-            return seconds
-        seconds = next((found for found in (attempt() for _ in range(3)) if found is not None), None)
-        self.assertIsNotNone(seconds, "each time it had ended before the cable was cut")
-        print("   a cut cable: packets passed another switch after %.2f s" % seconds, flush=True)
+            return routed, went_on
+        tried = []
+        while len(tried) < 3 and not (tried and tried[-1][1]):
+            tried.append(attempt())
+        routed, went_on = tried[-1]
+        self.assertIsNotNone(went_on, "each time it had ended before the cable was cut")
+        print("   a cut cable: other routes after %.3f s, of which %.3f s do not count; packets there after %.3f s, of which %.3f s" %
+              (*routed, *went_on), flush=True)
+        for seconds, idle in (routed, went_on):
+            self.assertLess(seconds - idle, 2, tried)
+
+    def test_two_users(self):
+        """The fabric and one host are alice's, the other host is bob's: her process goes by memory, his by UDP, and both exchange messages. Nor
+        does he get at her fabric's socket where he has his own name lead there, and where she lets everybody into her directory."""
+        if os.environ.get("VERBENA_TEST_INSIDE"):
+            self.skipTest("only root can be several users")
+        self.network.own_tmp()
+        os.chmod(self.network.tmp, 0o1777)
+        at_home = os.path.join(self.network.tmp, "bob")
+        os.mkdir(at_home)
+        os.chown(at_home, BOB, BOB)
+        bob = ["setpriv", "--reuid=%d" % BOB, "--regid=%d" % BOB, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
+        his = {"privileged": True, "environment": {"HOME": "/tmp/bob", "XDG_RUNTIME_DIR": "/tmp/bob", "VERBENA_LOG": "info"}}
+        self.left, self.right = self.network.pair()
+        self.up(self.left)
+        self.verbena(self.left, "join")
+        joined = self.right.run(*bob, clients.staged.verbena, "fabric", "join", "10.77.0.1", **his)
+        self.assertEqual(joined.code, 0, joined)
+        self.until_up(*self.opensm(self.left, "sm"))
+
+        def cables(process):
+            with open("/proc/%d/maps" % process.pid) as file:
+                return file.read().count("memfd:verbena-cable")
+
+        def exchange():
+            base = [which("ibv_rc_pingpong"), "-d", "vib0", "-n", "300", "-s", "3000"]
+            server = self.left.start(*base, environment={"VERBENA_LOG": "info"})
+            self.until(lambda: "through memory" in server.output(), server.output)
+            self.assertEqual((cables(server), cables(self.fabric)), (1, 1))
+            client = self.right.run(*bob, *base, "10.77.0.1", **his)
+            ended = server.wait(self.TIMEOUT)
+            self.assertEqual((client.code, ended.code), (0, 0), "%s\n%s" % (client, ended))
+            self.assertIn("without verbenad", client.out)
+            self.assertNotIn("through memory", client.out)
+            # One that waits for a peer, and has heard of the fabric's socket.
+            waiting = self.right.start(*bob, *base, **his)
+            self.until(lambda: "without verbenad" in waiting.output(), waiting.output)
+            self.until(lambda: cables(self.fabric) == 0, "alice's process is gone")
+            self.assertEqual(cables(waiting), 0, waiting.output())
+            waiting.kill()
+        hers, name = (os.path.join(self.network.tmp, "verbena-%d" % uid) for uid in (self.network.uid, BOB))
+        self.assertEqual(os.stat(hers).st_mode & 0o777, 0o700)
+        exchange()
+        os.symlink("/tmp/verbena-%d" % self.network.uid, name)
+        os.chown(name, BOB, BOB, follow_symlinks=False)
+        exchange()
+        os.chmod(hers, 0o755)
+        exchange()
 
     def test_without_the_manager(self):
         """opensm is killed: nobody is told, queue pairs go on by the tables that the switches have, and only new connections are not made."""

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Hosts at a software InfiniBand fabric, with the distribution's own opensm."""
 
+import calendar
+import glob
 import os
+import re
 import tempfile
+import time
 
 from pylib import clients
 from pylib.clients import ClientCase
@@ -19,6 +23,25 @@ Switch 4 "S3"
 Ca 1 "A" # "alpha"
 Ca 1 "B" # "beta"
 """
+
+
+def times_up(log):
+    """When opensm had set all routes, each time: seconds since 1970, to the microsecond. Its lines have no year."""
+    year = time.gmtime().tm_year
+    return [calendar.timegm(time.strptime("%d %s" % (year, when), "%Y %b %d %H:%M:%S")) + int(fraction) / 1e6
+            for when, fraction in re.findall(r"(?m)^(\w{3} \d\d \d\d:\d\d:\d\d) (\d{6}) .*SUBNET UP", log)]
+
+
+def waited(pids):
+    """Seconds that the threads of these processes have been ready to run and had no processor (proc(5), schedstat), in all."""
+    total = 0
+    for path in (path for pid in pids for path in glob.glob("/proc/%d/task/*/schedstat" % pid)):
+        try:
+            with open(path) as file:
+                total += int(file.read().split()[1])
+        except OSError:     # it has ended
+            pass
+    return total / 1e9
 
 
 class FabricCase(ClientCase):
@@ -48,6 +71,7 @@ class FabricCase(ClientCase):
         file = [self.write("topology", topology)] if topology else []
         process = host.start(clients.staged.verbena, "fabric", "up", *file)
         self.assertTrue(process.wait_until(lambda p: "UDP port 14791" in p.output()), process.output())
+        self.fabric = process
         return process
 
     def opensm(self, host, name, *argv):
@@ -58,7 +82,7 @@ class FabricCase(ClientCase):
         os.mkdir(cache)
         os.chown(cache, self.network.uid, self.network.uid)
         process = host.start("/usr/sbin/opensm", "-f", log, "-F", config, *argv,
-                             environment={"OSM_CACHE_DIR": cache, "OSM_TMP_DIR": cache})
+                             environment={"OSM_CACHE_DIR": cache, "OSM_TMP_DIR": cache, "TZ": "UTC0"})
 
         def read():
             try:
