@@ -214,6 +214,26 @@ void vb_descriptor_close_from(int first)
 			close((int)fd);
 }
 
+/* A table that grows while several threads use it is replaced, and Linux (expand_fdtable) waits for RCU before it goes on: 11 ms each time
+ * that the number of descriptors passes a power of two. With one thread it does not wait. */
+void vb_descriptor_make_room(unsigned count)
+{
+	unsigned limit = vb_descriptor_limit();
+	struct stat threads;
+	int fd, highest;
+
+	/* Of a thread each link but two: "." and that of the directory above. */
+	if (stat("/proc/self/task", &threads) != 0 || threads.st_nlink != 3)
+		return;
+	fd = vb_descriptor_reserve();
+	if (fd < 0)
+		return;
+	highest = fcntl(fd, F_DUPFD_CLOEXEC, (count < limit ? count : limit) - 1);
+	if (highest >= 0)
+		close(highest);
+	close(fd);
+}
+
 void vb_descriptor_raise_limit(void)
 {
 	struct rlimit limit;

@@ -60,6 +60,8 @@ void vb_descriptor_close_from(int first);
 /* As many as the administrator lets us have. */
 void vb_descriptor_raise_limit(void);
 unsigned vb_descriptor_limit(void);
+/* The process is to have so many, if it may: to make room for them takes no time later. Nothing is done where other threads run. */
+void vb_descriptor_make_room(unsigned count);
 /* One that does nothing but be there: closed, it makes room for another. Descriptor or -errno. */
 int vb_descriptor_reserve(void);
 

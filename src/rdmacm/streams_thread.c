@@ -11,10 +11,14 @@
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
+#include "rdmacm/device.h"
 #include "rdmacm/handover.h"
 #include "rdmacm/streams_parts.h"
 
-enum { EVENTS = 64 };
+enum {
+	EVENTS = 64,
+	DESCRIPTORS = 4096,              /* each connection is one */
+};
 
 #define streams vb_rdmacm_streams
 
@@ -199,10 +203,13 @@ static int open_all(void)
 	return error;
 }
 
-/* When the library is loaded: handlers run in the reverse order, and this lock is inside those of rsockets. */
-__attribute__((constructor)) static void watch_forks(void)
+/* When the library is loaded: handlers run in the reverse order, and this lock is inside those of rsockets. And as a rule there is one
+ * thread then, so that room for descriptors costs nothing but 32 KiB. */
+__attribute__((constructor)) static void prepare(void)
 {
 	(void)pthread_atfork(hold_lock, release_lock, forget_after_fork);
+	if (vb_rdmacm_device_may_be(VB_CONNECT_MPA))
+		vb_descriptor_make_room(DESCRIPTORS);
 }
 
 int vb_rdmacm_streams_start(struct ibv_context *context)
