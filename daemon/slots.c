@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "daemon/client.h"
+#include "daemon/slot_claim.h"
 #include "daemon/users.h"
 #include "io/clock.h"
 #include "io/descriptor.h"
@@ -278,24 +279,55 @@ static struct vb_slot_group *group_of(struct vb_slots *slots, const struct vb_cl
 
 /* ---- giving and taking ---- */
 
-static uint32_t choose_slot(const struct vb_slots *slots, const struct vb_slot_group *group)
+static bool is_unused(const struct vb_slots *slots, unsigned slot)
+{
+	return !slots->taken[slot] && slots->map.slot[slot] == 0;
+}
+
+/* Any that is unused and was not passed over. 0: there is none. */
+static uint32_t draw_slot(const struct vb_slots *slots, const struct vb_slot_group *group, const bool passed_over[VB_DAEMON_SLOTS])
 {
 	unsigned last = group == &slots->shared ? VB_DAEMON_SLOTS - 1 : MULTICAST_SLOT - 1, unused = 0, pick;
 
 	for (unsigned s = 1; s <= last; s++)
-		unused += !slots->taken[s] && slots->map.slot[s] == 0;
+		unused += is_unused(slots, s) && !passed_over[s];
 	if (unused == 0)
 		return 0;
 	pick = vb_random_u32() % unused;
 	for (unsigned s = 1; s <= last; s++)
-		if (!slots->taken[s] && slots->map.slot[s] == 0 && pick-- == 0)
+		if (is_unused(slots, s) && !passed_over[s] && pick-- == 0)
 			return s;
 	return 0;
 }
 
+/* One that no process has, also none that has not come to us yet. Where all names are taken (any user can take names) one is
+ * given without a claim. 0 or -errno; the claim is the caller's, -1: none. */
+static int choose_slot(const struct vb_slots *slots, const struct vb_slot_group *group, uint32_t *slot, int *claim)
+{
+	bool passed_over[VB_DAEMON_SLOTS] = {false};
+	int error = -EADDRINUSE;
+
+	*claim = vb_slot_claim_open();
+	if (*claim < 0)
+		return *claim;
+	while (error == -EADDRINUSE && (*slot = draw_slot(slots, group, passed_over)) != 0) {
+		error = vb_slot_claim_take(*claim, *slot);
+		passed_over[*slot] = true;
+	}
+	if (error == 0)
+		return 0;
+	vb_descriptor_close(*claim);
+	*claim = -1;
+	if (error != -EADDRINUSE)
+		return error;
+	memset(passed_over, 0, sizeof(passed_over));
+	*slot = draw_slot(slots, group, passed_over);
+	return *slot != 0 ? 0 : -EUSERS;
+}
+
 /* Processes also hold the daemon's own sockets of their group, so that the group keeps its order if the daemon dies. On
  * port 4791 only those of the daemon's own user: others could read what is meant for the daemon. */
-static void send_slot(struct vb_client *client, uint32_t sequence, bool with_sockets)
+static void send_slot(struct vb_client *client, uint32_t sequence, bool with_sockets, int claim)
 {
 	const struct vb_port_group *port = client->group ? &client->group->port : NULL;
 	const int *four = port ? port->family[VB_GROUP_IPV4].fd : NULL, *six = port ? port->family[VB_GROUP_IPV6].fd : NULL;
@@ -306,6 +338,7 @@ static void send_slot(struct vb_client *client, uint32_t sequence, bool with_soc
 		with_sockets ? client->page_fd : -1,
 		keeps_own ? four[0] : -1,
 		keeps_own ? six[0] : -1,
+		claim,
 	};
 	int fds[VB_DAEMON_MAX_FDS];
 	struct vb_daemon_message message;
@@ -336,37 +369,43 @@ static void probe(struct vb_slot_group *group)
 }
 
 /* group NULL: a range of numbers, and no sockets. */
-static int add_slot(struct vb_slots *slots, struct vb_slot_group *group, uint32_t *slot, char *why, size_t room)
+static int add_slot(struct vb_slots *slots, struct vb_slot_group *group, uint32_t slot, char *why, size_t room)
 {
 	int error;
 
-	*slot = choose_slot(slots, group);
-	if (*slot == 0) {
-		snprintf(why, room, "all %d slots are in use by processes", VB_DAEMON_SLOTS - 1);
-		return -EUSERS;
-	}
 	if (!group) {
-		slots->taken[*slot] = true;
+		slots->taken[slot] = true;
 		return 0;
 	}
-	error = vb_port_group_add(&group->port, *slot, why, room);
+	error = vb_port_group_add(&group->port, slot, why, room);
 	if (error != 0)
 		return error;
-	error = vb_slot_map_set(&slots->map, *slot, group->port.port);
+	error = vb_slot_map_set(&slots->map, slot, group->port.port);
 	if (error != 0) {
 		snprintf(why, room, "packets for a new slot cannot be handed to its user: nf_tables: %s", strerror(-error));
-		(void)vb_port_group_remove(&group->port, *slot);
+		(void)vb_port_group_remove(&group->port, slot);
 		return error;
 	}
-	slots->taken[*slot] = true;
+	slots->taken[slot] = true;
 	probe(group);
 	return 0;
 }
 
+static int find_slot(struct vb_slots *slots, struct vb_slot_group *group, uint32_t *slot, int *claim, char *why, size_t room)
+{
+	int error = choose_slot(slots, group, slot, claim);
+
+	if (error == -EUSERS)
+		snprintf(why, room, "all %d slots are in use by processes", VB_DAEMON_SLOTS - 1);
+	else if (error != 0)
+		snprintf(why, room, "no slot can be claimed: %s", strerror(-error));
+	return error != 0 ? error : add_slot(slots, group, *slot, why, room);
+}
+
 static void grant(struct vb_slots *slots, struct vb_client *client, uint32_t sequence)
 {
+	int error = -EDQUOT, claim = -1;
 	char why[248] = "";
-	int error = -EDQUOT;
 
 	if (client->port_unwanted)
 		client->group = NULL;
@@ -374,19 +413,21 @@ static void grant(struct vb_slots *slots, struct vb_client *client, uint32_t seq
 		snprintf(why, sizeof(why), "uid %u has %u slots: half of what other users leave, and no more",
 			 (unsigned)client->peer.uid, client->user->has[VB_USER_SLOTS]);
 	} else {
-		error = add_slot(slots, client->group, &client->slot, why, sizeof(why));
+		error = find_slot(slots, client->group, &client->slot, &claim, why, sizeof(why));
 		if (error != 0)
 			vb_user_give_back(client->user, VB_USER_SLOTS);
 	}
 	if (error != 0) {
 		client->slot = 0;
 		vb_client_refuse(client, sequence, error, why);
-		return;
+	} else {
+		vb_client_set_page(client, vb_page_create("verbena", sizeof(struct vb_daemon_page)));
+		vb_log(VB_LOG_INFO, "slot %u to %s, pid %d, uid %u", client->slot, client->program, (int)client->peer.pid,
+		       (unsigned)client->peer.uid);
+		send_slot(client, sequence, true, claim);
 	}
-	vb_client_set_page(client, vb_page_create("verbena", sizeof(struct vb_daemon_page)));
-	vb_log(VB_LOG_INFO, "slot %u to %s, pid %d, uid %u", client->slot, client->program, (int)client->peer.pid,
-	       (unsigned)client->peer.uid);
-	send_slot(client, sequence, true);
+	if (claim >= 0)
+		vb_descriptor_close(claim);
 }
 
 /* Where it is open, the slots of those who survived a daemon are to be known before another is given away. */
@@ -487,11 +528,28 @@ void vb_slots_turned_away(struct vb_slots *slots)
 		await_longer(vb_container_of(node, struct vb_slot_group, node));
 }
 
-/* May this port have that slot? The socket's mark says only that a process was given it once: it may have given it back
- * since, and another has it now. */
-static bool may_claim(const struct vb_slots *slots, const struct vb_slot_group *group, uint32_t slot)
+/* May it have that slot? 0; -ESTALE: another has it now, for good; -EBUSY: it has it itself, by a connection of which we have not heard
+ * yet that it has hung up. */
+static int may_have(const struct vb_slots *slots, const struct vb_client *client, uint32_t slot)
 {
-	return !slots->taken[slot] && (slots->map.slot[slot] == group->port.port || !slots->inherited);
+	if (!slots->taken[slot])
+		return 0;
+	VB_LIST_FOR_EACH(node, slots->clients) {
+		const struct vb_client *other = vb_container_of(node, struct vb_client, node);
+
+		if (other->slot == slot)
+			return other->peer.pid == client->peer.pid ? -EBUSY : -ESTALE;
+	}
+	return -EBUSY;
+}
+
+/* And this port? The socket's mark says only that a process was given it once: it may have given it back since, and another has it
+ * now. */
+static int may_claim(const struct vb_slots *slots, const struct vb_slot_group *group, const struct vb_client *client, uint32_t slot)
+{
+	int error = may_have(slots, client, slot);
+
+	return error == 0 && slots->inherited && slots->map.slot[slot] != group->port.port ? -ESTALE : error;
 }
 
 static void keep_slot(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *m, int page_fd)
@@ -501,36 +559,39 @@ static void keep_slot(struct vb_slots *slots, struct vb_client *client, const st
 	if (page_fd >= 0)
 		vb_client_set_page(client, vb_descriptor_duplicate(page_fd));
 	vb_log(VB_LOG_INFO, "slot %u stays with %s, pid %d", client->slot, client->program, (int)client->peer.pid);
-	send_slot(client, m->header.sequence, false);
-}
-
-/* There is nothing to show but the number: no other process may have it, or have had it from the daemon before us. */
-static void adopt_without_port(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *m, int page_fd)
-{
-	uint32_t slot = m->slot.slot;
-
-	if (slots->taken[slot] || slots->map.slot[slot] != 0)
-		vb_client_refuse(client, m->header.sequence, EBUSY, "the slot belongs to another process");
-	else if (!vb_user_take(client->user, VB_USER_SLOTS))
-		vb_client_refuse(client, m->header.sequence, EDQUOT, "this user has no more slots");
-	else {
-		client->group = NULL;
-		client->port_unwanted = true;
-		keep_slot(slots, client, m, page_fd);
-	}
+	send_slot(client, m->header.sequence, false, -1);
 }
 
 static const char *why_not_adopted(int error)
 {
 	switch (error) {
 	case -EBUSY:
-		return "the slot belongs to another process";
+		return "this process has the slot already";
+	case -ESTALE:
+		return "the slot is not this process's any more";
 	case -EDQUOT:
 		return "this user has no more slots";
 	case -EINVAL:
 		return "these are not the slot's sockets";
 	default:
 		return "verbenad cannot take the slot over now";
+	}
+}
+
+/* There is nothing to show but the number: no other process may have it, or have had it from the daemon before us. */
+static void adopt_without_port(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *m, int page_fd)
+{
+	uint32_t slot = m->slot.slot;
+	int error = slots->map.slot[slot] != 0 ? -ESTALE : may_have(slots, client, slot);
+
+	if (error != 0)
+		vb_client_refuse(client, m->header.sequence, error, why_not_adopted(error));
+	else if (!vb_user_take(client->user, VB_USER_SLOTS))
+		vb_client_refuse(client, m->header.sequence, EDQUOT, "this user has no more slots");
+	else {
+		client->group = NULL;
+		client->port_unwanted = true;
+		keep_slot(slots, client, m, page_fd);
 	}
 }
 
@@ -563,7 +624,12 @@ void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const stru
 		if (group == &slots->shared)
 			(void)watch_own_sockets(slots); /* otherwise it is tried again */
 	}
-	error = may_claim(slots, group, m->slot.slot) ? vb_port_group_adopt(&group->port, m->slot.slot, by_bit) : -EBUSY;
+	error = may_claim(slots, group, client, m->slot.slot);
+	if (error == 0)
+		error = vb_port_group_adopt(&group->port, m->slot.slot, by_bit);
+	/* A daemon that thought it dead, or dropped it, took the slot back. */
+	if (error == -EINVAL && vb_udp_has_left_group(by_bit[by_bit[VB_GROUP_IPV4] >= 0 ? VB_GROUP_IPV4 : VB_GROUP_IPV6]))
+		error = -ESTALE;
 	if (error == 0 && !vb_user_take(client->user, VB_USER_SLOTS)) {
 		vb_port_group_forget(&group->port, m->slot.slot);
 		error = -EDQUOT;

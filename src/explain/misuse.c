@@ -187,8 +187,8 @@ bool vb_explain_event(enum ibv_event_type event, const char *device, uint32_t ca
 		fix = "See ip link and ip address; the port is active again when the interface is.";
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
-		cause = "the interface is gone.";
-		fix = "Close the device and open another.";
+		cause = "the interface is gone, or verbenad took this process's numbers back while it did not run (the log says so).";
+		fix = "Close the device, take a new list and open one of it.";
 		break;
 	case IBV_EVENT_GID_CHANGE:
 		cause = "addresses of the interface were added or removed: GID indices may name others than before.";

@@ -319,6 +319,17 @@ int vb_udp_leave_group(int fd, bool ipv6)
 	return connect(fd, (struct sockaddr *)&address, length) == 0 ? 0 : -errno;
 }
 
+bool vb_udp_has_left_group(int fd)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof(address);
+
+	if (getsockname(fd, (struct sockaddr *)&address, &length) != 0)
+		return false;
+	return address.ss_family == AF_INET6 ? !IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)(const void *)&address)->sin6_addr) :
+	       address.ss_family == AF_INET && ((const struct sockaddr_in *)(const void *)&address)->sin_addr.s_addr != htonl(INADDR_ANY);
+}
+
 int vb_udp_send_loopback(int fd, bool ipv6, uint16_t port, const void *bytes, size_t length)
 {
 	struct sockaddr_storage address;

@@ -52,6 +52,9 @@ int vb_udp_attach_program(int fd, const struct sock_filter *program, unsigned le
 /* Take the socket out of its group although others may hold it open. Its place goes to the last of the group. */
 int vb_udp_leave_group(int fd, bool ipv6);
 
+/* Has it, for certain? A call that failed is not. */
+bool vb_udp_has_left_group(int fd);
+
 /* One datagram to that port on loopback: for probes. */
 int vb_udp_send_loopback(int fd, bool ipv6, uint16_t port, const void *bytes, size_t length);
 

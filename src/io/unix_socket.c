@@ -91,6 +91,21 @@ int vb_unix_listen(const char *name)
 	return error;
 }
 
+int vb_unix_open(void)
+{
+	int fd = vb_descriptor_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int vb_unix_bind(int fd, const char *name)
+{
+	struct sockaddr_un address;
+	socklen_t length = make_address(&address, name);
+
+	return bind(fd, (struct sockaddr *)&address, length) == 0 ? 0 : -errno;
+}
+
 int vb_unix_connect(const char *name)
 {
 	struct sockaddr_un address;

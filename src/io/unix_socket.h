@@ -29,6 +29,10 @@ int vb_unix_listen(const char *name);
 int vb_unix_connect(const char *name);
 /* Is there a socket at the path, on which no process listens? */
 bool vb_unix_is_deserted(const char *path);
+/* A socket for a name alone, to which none can connect. While any process has it no other socket can have the name. Descriptor or -errno;
+ * 0 or -errno: -EADDRINUSE another has the name, and a further one may be tried. */
+int vb_unix_open(void);
+int vb_unix_bind(int fd, const char *name);
 /* Is this such a listening socket, come from elsewhere? Made non-blocking. */
 bool vb_unix_is_listener(int fd);
 /* What its peer does not read takes little of the kernel's memory. */

@@ -169,7 +169,7 @@ static bool take_slot(void *context, const struct vb_daemon_message *message, co
 	struct vb_endpoint *endpoint = offer->endpoint;
 	int *places[VB_DAEMON_MAX_FDS] = {
 		&endpoint->receive_fd[VB_ENDPOINT_IPV4], &endpoint->receive_fd[VB_ENDPOINT_IPV6], &endpoint->page_fd,
-		&endpoint->daemon_own_fd[VB_ENDPOINT_IPV4], &endpoint->daemon_own_fd[VB_ENDPOINT_IPV6],
+		&endpoint->daemon_own_fd[VB_ENDPOINT_IPV4], &endpoint->daemon_own_fd[VB_ENDPOINT_IPV6], &endpoint->claim_fd,
 	};
 	/* Once we have a slot, its sockets are ours and are not replaced. */
 	unsigned first = endpoint->schedule.slot == 0 ? 0 : 3;
@@ -195,7 +195,7 @@ static int adopt_slot(struct vb_endpoint *endpoint, struct vb_daemon_client *dae
 {
 	const int candidates[VB_DAEMON_MAX_FDS] = {
 		endpoint->receive_fd[VB_ENDPOINT_IPV4], endpoint->receive_fd[VB_ENDPOINT_IPV6], endpoint->page_fd,
-		endpoint->daemon_own_fd[VB_ENDPOINT_IPV4], endpoint->daemon_own_fd[VB_ENDPOINT_IPV6],
+		endpoint->daemon_own_fd[VB_ENDPOINT_IPV4], endpoint->daemon_own_fd[VB_ENDPOINT_IPV6], -1, /* the claim is ours alone */
 	};
 	struct slot_offer offer = {.endpoint = endpoint};
 	struct vb_daemon_message request;
@@ -301,6 +301,7 @@ static void *seek_daemon(void *argument)
 
 	if (error == 0) {
 		error = adopt_slot(endpoint, &endpoint->found);
+		endpoint->slot_refused = error == -ESTALE;
 		for (struct vb_link *link = endpoint->schedule.links; error == 0 && link; link = link->next)
 			error = vb_daemon_link_introduce(endpoint, &endpoint->found, link);
 		if (error != 0)
@@ -329,11 +330,26 @@ static void try_later(struct vb_endpoint *endpoint)
 	endpoint->next_try = vb_clock_now() + (pause < LONGEST_PAUSE ? pause : LONGEST_PAUSE);
 }
 
+/* Queue pair numbers are those of the slot: no queue pair of ours can be reached any more, and none can be given another number. To the
+ * program that is an adapter that was pulled out. What it opens from now on is another endpoint's. */
+static void lose_slot(struct vb_endpoint *endpoint)
+{
+	vb_log(VB_LOG_ERROR, "slot %u is not this process's any more: its open devices are gone, open them again",
+	       endpoint->schedule.slot);
+	__atomic_store_n(&endpoint->lost, true, __ATOMIC_RELEASE);
+	while (endpoint->devices > 0)
+		drop_device(endpoint, endpoint->device[0].index);
+}
+
 static void take_over(struct vb_endpoint *endpoint)
 {
 	bool was_system = endpoint->daemon.is_system;
 	int error = join_seeker(endpoint);
 
+	if (error != 0 && endpoint->slot_refused) {
+		lose_slot(endpoint);
+		return;
+	}
 	if (error == 0) {
 		endpoint->daemon = endpoint->found;
 		error = watch_devices(endpoint);
@@ -356,8 +372,9 @@ void vb_daemon_link_retry(struct vb_endpoint *endpoint)
 			take_over(endpoint);
 		return;
 	}
-	if (endpoint->daemon.fd >= 0)
+	if (endpoint->daemon.fd >= 0 || __atomic_load_n(&endpoint->lost, __ATOMIC_RELAXED))
 		return;
+	endpoint->slot_refused = false;
 	endpoint->found = (struct vb_daemon_client){.fd = -1};
 	if (pthread_create(&endpoint->seeker, NULL, seek_daemon, endpoint) == 0)
 		endpoint->seeker_runs = true;

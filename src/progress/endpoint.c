@@ -29,7 +29,8 @@
 #define LONGEST_STAY VB_SECONDS(5)         /* as long as a peer may have no receive */
 
 static struct vb_mutex guard = VB_MUTEX_INITIALIZER(VB_RANK_ENDPOINT);
-static struct vb_endpoint *the_endpoint VB_GUARDED_BY(guard);
+static struct vb_endpoint *the_endpoint VB_GUARDED_BY(guard); /* that is joined by who opens a device */
+static struct vb_endpoint *endpoints VB_GUARDED_BY(guard);    /* that one, and others that have lost their slots */
 
 static void close_if_open(int *fd)
 {
@@ -45,6 +46,7 @@ static void close_descriptors(struct vb_endpoint *endpoint)
 		close_if_open(&endpoint->daemon_own_fd[family]);
 	}
 	close_if_open(&endpoint->page_fd);
+	close_if_open(&endpoint->claim_fd);
 	close_if_open(&endpoint->schedule.event_fd);
 }
 
@@ -63,9 +65,9 @@ static void abandon(struct vb_endpoint *endpoint)
  * took before the fork. */
 static void abandon_in_child(void) VB_RELEASES(guard)
 {
-	if (the_endpoint)
-		abandon(the_endpoint);
-	the_endpoint = NULL;
+	for (struct vb_endpoint *endpoint = endpoints; endpoint; endpoint = endpoint->next)
+		abandon(endpoint);
+	the_endpoint = endpoints = NULL;
 	vb_mutex_unlock(&guard);
 }
 
@@ -215,7 +217,7 @@ static int create(struct vb_endpoint **out)
 	endpoint->allocation = allocation;
 	for (unsigned family = 0; family < VB_ENDPOINT_FAMILIES; family++)
 		endpoint->receive_fd[family] = endpoint->daemon_own_fd[family] = -1;
-	endpoint->page_fd = endpoint->daemon.fd = -1;
+	endpoint->page_fd = endpoint->claim_fd = endpoint->daemon.fd = -1;
 	vb_schedule_init(&endpoint->schedule);
 	vb_mutex_init(&endpoint->table_lock, VB_RANK_QPNS);
 	vb_mutex_init(&endpoint->watcher_lock, VB_RANK_WATCHERS);
@@ -240,11 +242,16 @@ static int create(struct vb_endpoint **out)
 
 int vb_endpoint_get(struct vb_endpoint **out)
 {
+	struct vb_endpoint *created;
 	int error = 0;
 
 	vb_mutex_lock(&guard);
-	if (!the_endpoint) {
-		error = create(&the_endpoint);
+	if (!the_endpoint || __atomic_load_n(&the_endpoint->lost, __ATOMIC_ACQUIRE)) {
+		error = create(&created);
+		if (error == 0) {
+			created->next = endpoints;
+			the_endpoint = endpoints = created;
+		}
 	} else {
 		/* A good moment to look for a daemon that was lost. */
 		__atomic_store_n(&the_endpoint->daemon_needed, true, __ATOMIC_RELAXED);
@@ -258,13 +265,25 @@ int vb_endpoint_get(struct vb_endpoint **out)
 	return error;
 }
 
+/* Caller holds the guard. */
+static void forget(struct vb_endpoint *endpoint) VB_NEEDS(guard)
+{
+	struct vb_endpoint **at = &endpoints;
+
+	while (*at != endpoint)
+		at = &(*at)->next;
+	*at = endpoint->next;
+	if (the_endpoint == endpoint)
+		the_endpoint = NULL;
+}
+
 void vb_endpoint_put(struct vb_endpoint *endpoint)
 {
 	vb_mutex_lock(&guard);
 	/* A child that closes what its parent opened closes nothing of ours. */
-	if (endpoint == the_endpoint && --endpoint->users == 0) {
+	if (!endpoint->schedule.abandoned && --endpoint->users == 0) {
 		linger(endpoint);
-		the_endpoint = NULL;
+		forget(endpoint);
 		destroy(endpoint);
 	}
 	vb_mutex_unlock(&guard);
@@ -308,7 +327,7 @@ int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, uint32_t *qpn)
 	uint32_t index = vb_random_u32() % VB_DAEMON_INDICES;
 	int error;
 
-	if (endpoint->schedule.abandoned)
+	if (endpoint->schedule.abandoned || __atomic_load_n(&endpoint->lost, __ATOMIC_RELAXED))
 		return -ENODEV;
 	vb_mutex_lock(&endpoint->table_lock);
 	error = endpoint->reserved_count >= VB_MAX_QP ? -ENOMEM :

@@ -48,6 +48,7 @@ struct vb_endpoint {
 	int receive_fd[VB_ENDPOINT_FAMILIES]; /* our slot of port 4791; -1: that IP version is not there */
 	int daemon_own_fd[VB_ENDPOINT_FAMILIES]; /* verbenad's sockets, held so that they outlive it */
 	int page_fd;
+	int claim_fd;                      /* held so that no other process is given our slot; -1: none */
 	struct vb_link *wire[VB_WIRES];    /* of each kind of device, and of raw packets */
 	struct vb_link *fast;              /* the link with a fast path for polling; NULL: none */
 	struct vb_wire_transport transport[VB_WIRES];
@@ -73,6 +74,9 @@ struct vb_endpoint {
 	struct vb_daemon_client found;
 	int found_error;
 	bool daemon_needed;                /* atomic: a thread wants it back now */
+	bool slot_refused;                 /* the seeker's: what it found does not take our slot over, nor will it */
+	bool lost;                         /* atomic: another process has our slot */
+	struct vb_endpoint *next;          /* among all that are open, under endpoint.c's own lock */
 	struct vb_device_info *device;
 	unsigned devices;
 	struct vb_daemon_shape shape[VB_DAEMON_PAGE_DEVICES]; /* interface_index 0: none */

@@ -158,8 +158,9 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 		return m->open_slot.port < VB_DAEMON_PORT_WISHES && m->open_slot.reserved == 0;
 	case VB_DAEMON_ADOPT_SLOT:
 		/* With a receive socket, or with none of any port. */
-		return slot_is_sound(&m->slot, descriptors) && ((m->slot.descriptors & (VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_IPV6)) != 0 ||
-								(m->slot.descriptors & ~(uint32_t)VB_DAEMON_FD_PAGE) == 0);
+		return slot_is_sound(&m->slot, descriptors) &&
+		       ((m->slot.descriptors & (VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_IPV6)) != 0 ||
+			(m->slot.descriptors & ~(uint32_t)(VB_DAEMON_FD_PAGE | VB_DAEMON_FD_CLAIM)) == 0);
 	case VB_DAEMON_SLOT:
 		return slot_is_sound(&m->slot, descriptors);
 	case VB_DAEMON_PROBE_SEEN:

@@ -60,7 +60,7 @@ enum {
 	VB_DAEMON_INDEX_BITS = 14,         /* of a QPN: the rest is the process's own */
 	VB_DAEMON_INDICES = 1 << VB_DAEMON_INDEX_BITS,
 	VB_DAEMON_GIDS = 64,
-	VB_DAEMON_MAX_FDS = 5,
+	VB_DAEMON_MAX_FDS = 6,
 	VB_DAEMON_MAX_MESSAGE = 4096,
 	VB_DAEMON_CM_TYPES = 0x100,        /* and up: wire/cm_command.h */
 };
@@ -71,7 +71,7 @@ enum {
 	X(LIST_DEVICES, 0x02, PROCESS, struct vb_daemon_empty, 0, 0)              \
 	X(WATCH_DEVICES, 0x03, PROCESS, struct vb_daemon_empty, 0, 0)             \
 	X(OPEN_SLOT, 0x04, PROCESS, struct vb_daemon_open_slot, 0, 0)             \
-	X(ADOPT_SLOT, 0x05, PROCESS, struct vb_daemon_slot, 0, 5)                 \
+	X(ADOPT_SLOT, 0x05, PROCESS, struct vb_daemon_slot, 0, 6)                 \
 	X(CLOSE_SLOT, 0x06, PROCESS, struct vb_daemon_empty, 0, 0)                \
 	X(PROBE_SEEN, 0x07, PROCESS, struct vb_daemon_probe_seen, 0, 0)           \
 	X(LIST_PROCESSES, 0x08, PROCESS, struct vb_daemon_empty, 0, 0)            \
@@ -96,7 +96,7 @@ enum {
 	X(END, 0x43, DAEMON, struct vb_daemon_end, 0, 0)                          \
 	X(DEVICE, 0x44, DAEMON, struct vb_daemon_device, 0, 0)                    \
 	X(DEVICE_GONE, 0x45, DAEMON, struct vb_daemon_device_gone, 0, 0)          \
-	X(SLOT, 0x46, DAEMON, struct vb_daemon_slot, 0, 5)                        \
+	X(SLOT, 0x46, DAEMON, struct vb_daemon_slot, 0, 6)                        \
 	X(PROCESS, 0x47, DAEMON, struct vb_daemon_process, 0, 0)                  \
 	X(PROCESS_DEVICE, 0x48, DAEMON, struct vb_daemon_process_device, 0, 0)    \
 	X(SHOW_RESOURCES, 0x49, DAEMON, struct vb_daemon_empty, 0, 0)             \
@@ -201,7 +201,8 @@ enum {
 	VB_DAEMON_FD_PAGE = 4,             /* struct vb_daemon_page in a sealed memfd */
 	VB_DAEMON_FD_DAEMON_IPV4 = 8,      /* the daemon's own sockets, kept alive by processes of its user */
 	VB_DAEMON_FD_DAEMON_IPV6 = 16,
-	VB_DAEMON_FD_ALL = 31,
+	VB_DAEMON_FD_CLAIM = 32,           /* while it is open no other process is given the slot (daemon/slot_claim.h) */
+	VB_DAEMON_FD_ALL = 63,
 };
 
 /* Whether a slot comes with sockets of a UDP port. Devices that are reached by TCP need none. */

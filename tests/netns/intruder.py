@@ -11,6 +11,8 @@
     silent N    so many connections on which nothing is said; "dropped" when verbenad has hung up on all
     flood N M   on N connections M questions each, no answer of which is read; "flooded"
     stolen      "stolen N": datagrams found in the sockets since
+    segment SLOT GID    the memory of the process that has the slot; "segment N" with so many descriptors, or "refused SENTENCE"
+    resources   "resources UID ...": whose processes show what they hold
     echo N      what the sockets receive is sent back, a number of bytes each time, N times; "echoed"
 """
 
@@ -23,7 +25,9 @@ import sys
 import time
 
 MAGIC = 0x56420003
-HELLO, LIST_DEVICES, OPEN_SLOT, ADOPT_SLOT, CLOSE_SLOT, ERROR, END, SLOT = 1, 2, 4, 5, 6, 0x42, 0x43, 0x46
+HELLO, LIST_DEVICES, OPEN_SLOT, ADOPT_SLOT, CLOSE_SLOT, LIST_RESOURCES, ASK_SEGMENT = 1, 2, 4, 5, 6, 9, 12
+ERROR, END, SLOT, PROCESS_RESOURCES = 0x42, 0x43, 0x46, 0x4a
+CLAIM = 32
 SO_DETACH_REUSEPORT_BPF = 68
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -57,6 +61,10 @@ class Connection:
     def open(self):
         body, received = self.ask(OPEN_SLOT)
         self.slot, self.descriptors = struct.unpack_from("2I", body)
+        # Without the claim verbenad may give the slot to another when it has been given back.
+        if self.descriptors & CLAIM:
+            os.close(received.pop())
+            self.descriptors &= ~CLAIM
         self.fds = received
         # The first are the slot's own: IPv4, IPv6.
         self.sockets = [socket.socket(fileno=os.dup(fd)) for fd in received[:bin(self.descriptors & 3).count("1")]]
@@ -150,6 +158,26 @@ def carry_out(verb, *words):
             while c.unix.recv(8192):
                 pass
         return "reclaimed %d" % sum(c.reclaim() for c in connections)
+    elif verb == "segment":
+        try:
+            one = Connection()
+            connections.append(one)
+            _, received = one.ask(ASK_SEGMENT, struct.pack("QII", 0, int(words[0]), 0) + socket.inet_pton(socket.AF_INET6, words[1]))
+        except Refused as reason:
+            return "refused %s" % reason
+        return "segment %d" % len(received)
+    elif verb == "resources":
+        one = Connection()
+        one.unix.send(struct.pack("4I", LIST_RESOURCES, MAGIC, 24, 77) + bytes(8))
+        users = []
+        while True:
+            message, received, _, _ = socket.recv_fds(one.unix, 8192, 8)
+            for fd in received:
+                os.close(fd)
+            kind = struct.unpack_from("I", message)[0]
+            if kind != PROCESS_RESOURCES:
+                return " ".join(["resources" if kind == END else "refused", *map(str, users)])
+            users.append(struct.unpack_from("2I", message, 16)[1])
     elif verb == "echo":
         sockets = [one for c in connections for one in c.sockets]
         for _ in range(int(words[0])):

@@ -98,6 +98,10 @@ class Daemon(daemon.DaemonCase):
         drop = ["setpriv", "--reuid=%d" % BOB, "--regid=%d" % BOB, "--clear-groups"]
         result = self.host.run(*drop, "python3", "-c", script, privileged=True)
         self.assertEqual(result.out.split(), [str(0x42), "True", "0"], result)
+        # Root could do as it likes anyway.
+        script = ("import socket, struct\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\ns.connect('\\0verbena/1')\n"
+                  "s.settimeout(%d)\ns.send(struct.pack('4I', 1, 0x56420003, 40, 1) + b'root'.ljust(24, b'\\0'))\nprint(s.recv(4096)[0])" % PATIENCE)
+        self.assertEqual(self.host.run("python3", "-c", script, privileged=True).out.split(), [str(0x41)])
 
     def test_two_users_through_the_system_daemon(self):
         self.needs_users()
@@ -293,6 +297,20 @@ class Daemon(daemon.DaemonCase):
         exchange(peers[3])
         fresh = self.peer().ready()
         self.assertNotIn(fresh.slot, [peer.slot for peer in peers[2:]])
+
+    def test_a_process_that_was_stopped_meanwhile(self):
+        """It comes later than a new daemon waits for anybody, and when others have been served."""
+        one, other = self.peers(2, environment={"VERBENA_WIRE": "rocev2"})
+        connect(one, other)
+        os.kill(one.pid, signal.SIGSTOP)
+        self.kill_daemon()
+        newcomers = self.peers(2)
+        self.assertNotIn(one.slot, [peer.slot for peer in newcomers])
+        self.assertNotIn(one.pid, newcomers[0].processes())
+        os.kill(one.pid, signal.SIGCONT)
+        self.until(lambda: len(newcomers[0].processes()) == 4, "everybody is back")
+        exchange(one)
+        exchange(other)
 
     def test_a_process_that_does_not_answer_is_asked_again(self):
         """A probe may get lost, or whoever it is for be off the processor: the daemon asks again, though nothing else wakes it."""

@@ -17,10 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/server.h"
+#include "daemon/slot_claim.h"
 #include "io/udp.h"
 #include "io/unix_socket.h"
 #include "lib/patience.h"
@@ -38,13 +40,14 @@
 #define IDLE VB_SECONDS(1000000)
 
 /* Which descriptor of a slot is which: the bits of VB_DAEMON_FD_ALL. */
-enum { FOUR, SIX, PAGE, FIRST_OWN, DESCRIPTORS = 5 };
-enum { MOST_PLACES = 8, KEPT_PROBES = 4096, MOST_TURNS = 10000, CHECK_PACKET = 24, HOP_LIMIT = 64, LONGEST = 5000 };
+enum { FOUR, SIX, PAGE, FIRST_OWN, CLAIM = 5, DESCRIPTORS };
+enum { MOST_PLACES = 8, KEPT_PROBES = 4096, MOST_TURNS = 10000, FEW_SLOTS = 8, CHECK_PACKET = 24, HOP_LIMIT = 64, LONGEST = 5000 };
 
 /* A network for a machine of any world. */
 struct place {
 	int space, raw[2];
 	int marker;                      /* sends to itself */
+	int claim[VB_DAEMON_SLOTS];      /* of slots that verbenad is to leave alone if it can; 0: none */
 };
 
 struct link {
@@ -137,7 +140,12 @@ static int open_marker(void)
 
 void hosted_enter(unsigned machines)
 {
+	struct rlimit most;
+
 	private_network_enter();
+	CHECK(getrlimit(RLIMIT_NOFILE, &most) == 0);
+	most.rlim_cur = most.rlim_max;
+	CHECK(setrlimit(RLIMIT_NOFILE, &most) == 0);
 	CHECK(machines <= MOST_PLACES);
 	for (unsigned i = 0; i < machines; i++) {
 		CHECK(unshare(CLONE_NEWNET) == 0 && private_network_set_up("lo", 1) == 0);
@@ -148,6 +156,28 @@ void hosted_enter(unsigned machines)
 		CHECK(place[i].space >= 0 && place[i].raw[0] >= 0 && place[i].raw[1] >= 0);
 		place[i].marker = open_marker();
 	}
+}
+
+static void narrow(struct place *where, bool is_narrow)
+{
+	if (is_narrow == (where->claim[1] != 0))
+		return;
+	enter(where);
+	for (unsigned slot = 1; slot < VB_DAEMON_SLOTS - FEW_SLOTS; slot++) {
+		if (!is_narrow) {
+			close(where->claim[slot]);
+			where->claim[slot] = 0;
+			continue;
+		}
+		where->claim[slot] = vb_slot_claim_open();
+		CHECK(where->claim[slot] > 0 && vb_slot_claim_take(where->claim[slot], slot) == 0);
+	}
+}
+
+void hosted_narrow(bool is_narrow)
+{
+	for (unsigned i = 0; i < MOST_PLACES && place[i].space > 0; i++)
+		narrow(&place[i], is_narrow);
 }
 
 /* ---- to the kernel ---- */
@@ -315,7 +345,7 @@ static void introduce(struct link *link)
 	vb_daemon_message_begin(&message, link->slot == 0 ? VB_DAEMON_OPEN_SLOT : VB_DAEMON_ADOPT_SLOT, 0);
 	if (link->slot != 0)
 		message.slot.slot = link->slot;
-	for (unsigned i = 0; link->slot != 0 && i < DESCRIPTORS; i++) {
+	for (unsigned i = 0; link->slot != 0 && i < CLAIM; i++) {
 		if (link->kept[i] < 0)
 			continue;
 		message.slot.descriptors |= 1u << i;
@@ -341,7 +371,7 @@ static void take_slot(struct link *link, const struct vb_daemon_slot *slot, cons
 	}
 	link->slot = slot->slot;
 	link->served = true;
-	CHECK(link->kept[FOUR] >= 0 && link->kept[SIX] >= 0);
+	CHECK(link->kept[FOUR] >= 0 && link->kept[SIX] >= 0 && link->kept[CLAIM] >= 0);
 }
 
 static void take_reply(struct link *link, const struct vb_cm_reply *reply)

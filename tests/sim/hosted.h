@@ -27,6 +27,8 @@ struct vb_connect_owner;
 
 /* Once in a program: networks for that many machines. */
 void hosted_enter(unsigned machines);
+/* Are just a few slots to be had, so that the same are given again and again? */
+void hosted_narrow(bool is_narrow);
 /* Time, chance and the network are that simulator's from now on; NULL: no more. */
 void hosted_use(struct sim *sim);
 

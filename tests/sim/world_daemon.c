@@ -35,7 +35,7 @@ enum { PROGRAMS = 6, STEPS = 400, KEPT_PROBES = 64, TRIES = 6, PACKET = 24, PORT
 #define NAME "verbena/world"
 
 /* Which descriptor of a slot is which: the bits of VB_DAEMON_FD_ALL. */
-enum { FOUR, SIX, PAGE, FIRST_OWN, DESCRIPTORS = 5 };
+enum { FOUR, SIX, PAGE, FIRST_OWN, CLAIM = 5, DESCRIPTORS };
 
 struct program {
 	bool alive, served;                /* served: this daemon knows its slot */
@@ -79,7 +79,7 @@ static void drop_sockets(struct program *program)
 	for (unsigned i = 0; i < DESCRIPTORS; i++)
 		if (program->kept[i] >= 0)
 			close(program->kept[i]);
-	*program = (struct program){.fd = -1, .kept = {-1, -1, -1, -1, -1}};
+	*program = (struct program){.fd = -1, .kept = {-1, -1, -1, -1, -1, -1}};
 }
 
 static void say(struct program *program, struct vb_daemon_message *message, const int *fds, unsigned count)
@@ -114,7 +114,7 @@ static void introduce(struct program *program)
 	vb_daemon_message_begin(&message, program->slot == 0 ? VB_DAEMON_OPEN_SLOT : VB_DAEMON_ADOPT_SLOT, 0);
 	if (program->slot != 0)
 		message.slot.slot = program->slot;
-	for (unsigned i = 0; program->slot != 0 && i < DESCRIPTORS; i++) {
+	for (unsigned i = 0; program->slot != 0 && i < CLAIM; i++) {
 		if (program->kept[i] < 0)
 			continue;
 		message.slot.descriptors |= 1u << i;
@@ -141,7 +141,7 @@ static void take_slot(struct program *program, const struct vb_daemon_slot *slot
 	program->slot = slot->slot;
 	program->served = true;
 	program->tries = 0;
-	CHECK(program->kept[FOUR] >= 0 && program->kept[SIX] >= 0);
+	CHECK(program->kept[FOUR] >= 0 && program->kept[SIX] >= 0 && program->kept[CLAIM] >= 0);
 }
 
 static void listen_to_daemon(struct program *program)
@@ -418,7 +418,7 @@ static void begin(void)
 	world.random = world_seed * UINT64_C(0x9e3779b97f4a7c15);
 	seam = (struct seam){.now = VB_SECONDS(1000), .draw = below};
 	for (unsigned i = 0; i < PROGRAMS; i++)
-		world.program[i] = (struct program){.fd = -1, .kept = {-1, -1, -1, -1, -1}};
+		world.program[i] = (struct program){.fd = -1, .kept = {-1, -1, -1, -1, -1, -1}};
 	world.sender[0] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	world.sender[1] = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	CHECK(bind(world.sender[0], (struct sockaddr *)&four, sizeof(four)) == 0);
