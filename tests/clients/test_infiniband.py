@@ -683,7 +683,7 @@ class InfiniBand(FabricCase):
                 return file.read().count("memfd:verbena-cable")
 
         def exchange():
-            base = [which("ibv_rc_pingpong"), "-d", "vib0", "-n", "300", "-s", "3000"]
+            base = [which("ibv_rc_pingpong"), "-d", "vib0", "-n", "300", "-s", "3000", "-c"]
             server = self.left.start(*base, environment={"VERBENA_LOG": "info"})
             self.until(lambda: "through memory" in server.output(), server.output)
             self.assertEqual((cables(server), cables(self.fabric)), (1, 1))
