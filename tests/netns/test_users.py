@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from pylib import daemon                                    # noqa: E402
 from pylib.daemon import ALICE, BOB, connect, exchange      # noqa: E402
 
-CREW = 12399
+CREW, ACCOUNT = 12399, 12347
 # Through memory nobody could listen.
 BY_WIRE = {"VERBENA_WIRE": "rocev2"}
 
@@ -104,6 +104,32 @@ class Users(daemon.IntruderCase):
                   " s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n print(s.bind(('', %d)))" % port)
         drop = ["setpriv", "--reuid=%d" % BOB, "--regid=%d" % BOB, "--clear-groups"]
         self.assertIn("PermissionError", self.host.run(*drop, "python3", "-c", script, privileged=True).out)
+
+    # ---- what others of the host may know of a process ----
+
+    def test_memory_is_for_processes_of_one_user(self):
+        """By the segment that verbenad hands out one process reaches the memory of another."""
+        self.needs_users()
+        self.needs_tables()
+        self.start_system()
+        alice = self.peer(uid=ALICE).ready()
+        question = "segment", alice.slot, "::ffff:127.0.0.1"
+        self.until(lambda: self.ask(self.intruder(uid=ALICE), *question) == ["segment", "2"], "alice's other processes get it")
+        for uid in (BOB, 0):
+            self.assertEqual(self.ask(self.intruder(uid=uid), *question), "refused the process is another user's".split())
+
+    def test_what_a_process_holds_is_shown_to_its_user(self):
+        """And to root."""
+        self.needs_users()
+        self.needs_tables()
+        self.start_system()
+        self.peer(uid=ALICE).ready()
+        bob = self.peer(uid=BOB).ready()
+        for uid, shown in ((ALICE, [ALICE]), (BOB, [BOB]), (0, [ALICE, BOB])):
+            words = self.ask(self.intruder(uid=uid), "resources")
+            self.assertEqual((words[0], sorted(map(int, words[1:]))), ("resources", shown))
+        self.assertEqual(len(bob.processes()), 1)
+        self.assertEqual({uid for uid, _, _ in self.peer(uid=0).ready().processes().values()}, {ALICE, BOB, 0})
 
     # ---- the rule that keeps users apart ----
 
@@ -252,6 +278,33 @@ class Users(daemon.IntruderCase):
         third = self.peer(uid=0).ready()
         self.until(lambda: len(third.processes()) == 3, "everybody is back")
         exchange(one)
+
+    def test_the_account_of_the_system(self):
+        """A verbenad of the account `verbena` is trusted, one of any other but root and oneself is not."""
+        self.needs_users()
+        self.needs_tables()
+        capabilities = "+net_admin,+net_bind_service"
+        self.host.start("setpriv", "--reuid=%d" % ACCOUNT, "--regid=%d" % ACCOUNT, "--clear-groups", "--inh-caps=" + capabilities,
+                        "--ambient-caps=" + capabilities, self.daemon_path, "--system", "--foreground", privileged=True,
+                        environment=self.sanitizer_options())
+        self.until(lambda: self.hears("@verbena/1"), "it listens")
+        stranger = self.peer(uid=ALICE)
+        self.assertIn("Permission denied", stranger.failed())
+        self.assertIn(str(ACCOUNT), stranger.log())
+        accounts, script = (os.path.join(self.directory, name) for name in ("passwd", "with-account"))
+        with open("/etc/passwd") as known, open(accounts, "w") as file:
+            file.write("".join(line for line in known if not line.startswith("verbena:")))
+            file.write("verbena:x:%d:%d::/:/bin/false\n" % (ACCOUNT, ACCOUNT))
+        # `ip netns exec` has made a mount namespace for it.
+        with open(script, "w") as file:
+            file.write("#!/bin/sh\nmount --bind %s /etc/passwd && exec setpriv --reuid=%d --regid=%d --clear-groups --inh-caps=-all "
+                       "--bounding-set=-all --no-new-privs %s\n" % (accounts, ALICE, ALICE, self.peer_path))
+        os.chmod(script, 0o755)
+        daemon.Peer(self, self.host, program=script, uid=0).ready()
+
+    def hears(self, name):
+        with open("/proc/%d/net/unix" % self.host.processes[-1].pid) as table:
+            return any(line.split()[-1] == name and line.split()[5] == "01" for line in table)
 
     # ---- users who cannot be kept apart, or need not be ----
 
