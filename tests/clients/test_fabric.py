@@ -168,6 +168,21 @@ class Fabric(FabricCase):
             self.assertEqual(process.wait(self.TIMEOUT).code, 0)
         self.assertEqual(os.listdir(sockets), [])
 
+    def test_heard_by_one_side_alone(self):
+        """What the fabric says reaches a host no longer, what the host says still reaches the fabric: the host gives its cable up. When it is heard
+        again both ends of the link begin anew, so opensm hears of it, and the port is active."""
+        self.pair(None)
+        process, read = self.opensm(self.left, "sm")
+        self.until_up(process, read)
+
+        def is_active():
+            return "State: Active" in self.tool(self.right, "ibstat", "vib0")
+        self.assertTrue(is_active())
+        self.left.ip("route", "add", "blackhole", "10.77.0.2/32")
+        self.until(lambda: not is_active(), "the host gives its cable up")
+        self.left.ip("route", "del", "blackhole", "10.77.0.2/32")
+        self.until(is_active, lambda: self.tool(self.left, "iblinkinfo", "-l") + read())
+
     def test_cut_and_mend(self):
         """A cable that is cut is down at both ends; opensm hears of it by a trap and routes around it; mended, it is back."""
         self.pair(RING, ("--as", "A"), ("--as", "B"))
