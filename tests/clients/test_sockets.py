@@ -111,6 +111,12 @@ class Others(SocketsCase):
             self.assertIn("ports are listed as", result.out)
 
     @across(BOTH)
+    def test_bytes_that_begin_a_token(self):
+        """The server holds such a byte back until it knows; a client that sleeps meanwhile is told that it is to write the token."""
+        self.serve_echo(self.sockets, "epoll_edge")
+        self.ask("single")
+
+    @across(BOTH)
     def test_sendfile(self):
         path = os.path.join(self.folder, "file")
         with open(path, "wb") as file:

@@ -153,6 +153,10 @@ void vb_connection_track(int fd, bool is_connector, bool nonblocking, struct vb_
 			connection->opening_until = VB_TIME_NEVER;
 			memcpy(connection->token, token, VB_TOKEN);
 		}
+		/* A peer that has come must be shown so, though neither side have anything to say: it may hold back the end of what we
+		 * wrote, as the beginning of a token (token_reader.h). */
+		if (listener != NULL)
+			vb_upgrade_observe(connection, listener);
 		vb_mutex_lock(&table.lock);
 		error = vb_fd_table_set(&table, fd, connection);
 		vb_mutex_unlock(&table.lock);

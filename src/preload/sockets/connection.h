@@ -122,6 +122,8 @@ void vb_upgrade_advance(struct vb_connection *connection);
 /* No rsocket, if it is not too late. */
 void vb_upgrade_decline(struct vb_connection *connection);
 void vb_upgrade_close_rsocket(struct vb_rsocket *rs);
+/* Epoll sets look again when something becomes of it. Also without the lock, before others know of the connection. */
+void vb_upgrade_observe(struct vb_connection *connection, struct vb_rsocket *rs);
 
 /* ---- stream.c; caller holds connection->lock. Nothing here waits. ---- */
 

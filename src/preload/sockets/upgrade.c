@@ -146,7 +146,7 @@ static void changed(void *connection)
 	vb_connection_ring(connection, NULL);
 }
 
-static void observe(struct vb_connection *connection, struct vb_rsocket *rs)
+void vb_upgrade_observe(struct vb_connection *connection, struct vb_rsocket *rs)
 {
 	vb_mutex_lock(&rs->lock);
 	rs->observer.context = connection;
@@ -259,7 +259,7 @@ static void look_for_peer(struct vb_connection *connection)
 	connection->listener = NULL;
 	vb_upgrade_close_rsocket(listener);
 	connection->rs = child;
-	observe(connection, child);
+	vb_upgrade_observe(connection, child);
 	set_phase(connection, VB_CONNECTION_SWITCHING);
 	vb_connection_ring(connection, NULL);
 }
@@ -305,7 +305,7 @@ static void begin(struct vb_connection *connection)
 		stay_plain(connection);
 		return;
 	}
-	observe(connection, connection->rs);
+	vb_upgrade_observe(connection, connection->rs);
 	set_phase(connection, VB_CONNECTION_OPENING);
 }
 

@@ -3,7 +3,8 @@
 """An echo server and its client, as programs are written that know TCP and nothing else.
 
     echo.py serve HOW ADDRESS PORT [FILE]     HOW: one of the functions serve_* below
-    echo.py ask ADDRESS PORT HOW [FILE]       HOW: rdma, tcp (what the connection must become), many (that, and others beside it), file
+    echo.py ask ADDRESS PORT HOW [FILE]       HOW: rdma, tcp (what the connection must become), many (that, and others beside it), file,
+                                              single (bytes one by one on many connections, waited for by epoll)
 
 The client first sends until it sees what carries its bytes: those that TCP's own counters (TCP_INFO) do not count went another way.
 """
@@ -23,6 +24,7 @@ import threading
 import time
 
 PATIENCE = 40
+SINGLES = 300
 SIZES = (1, 2, 63, 64, 65, 1000, 4096, 65536, 65537, 300000, 1 << 20)
 
 
@@ -320,7 +322,37 @@ def chatter(address, port):
         connection.close()
 
 
+def ask_single(address, port):
+    """Byte by byte, of all values, on many connections: some of them are the first byte of a token, come while it may come."""
+    poller, connections = select.epoll(), {}
+    for number in range(SINGLES):
+        connection = socket.create_connection((address, port), PATIENCE)
+        connection.setblocking(False)
+        connections[connection.fileno()] = [connection, number % 256, 32]
+        poller.register(connection.fileno(), select.EPOLLIN)
+        connection.send(bytes([number % 256]))
+    while connections:
+        events = poller.poll(PATIENCE)
+        if not events:
+            raise TimeoutError("%d connections wait for an answer" % len(connections))
+        for fd, _ in events:
+            connection, value, left = connections[fd]
+            if connection.recv(10) != bytes([value]):
+                raise ValueError("another byte")
+            value, left = (value + 1) % 256, left - 1
+            connections[fd][1:] = value, left
+            if left:
+                connection.send(bytes([value]))
+            else:
+                poller.unregister(fd)
+                del connections[fd]
+    print("all came back")
+
+
 def ask(address, port, how, file=None):
+    if how == "single":
+        ask_single(address, port)
+        return
     connection = socket.create_connection((address, port), PATIENCE)
     if how == "file":
         ask_for_file(connection, file)
