@@ -150,9 +150,11 @@ static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *b
 	struct vb_rdmacm_adoption adoption;
 	struct vb_cm_command command;
 	struct vb_cm_reply reply;
+	bool is_accepting;
 	int error = 0;
 
 	vb_mutex_lock(&id->lock);
+	is_accepting = id->calling == VB_CM_ACCEPT;
 	adoption = vb_rdmacm_adoption(state_before_call(id));
 	describe(id, &adoption, &command);
 	vb_mutex_unlock(&id->lock);
@@ -180,7 +182,9 @@ static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *b
 		error = say_again(fd, id, VB_CM_ACCEPT, otherwise);
 	if (adoption.tell != VB_RDMACM_TELL_NOTHING)
 		(void)vb_rdmacm_channel_tell(id, (enum rdma_cm_event_type)adoption.tell, 0);
-	if (adoption.is_lost)
+	/* One that is accepting says so to this daemon, which refuses: rdma_accept returns that, or an id that has accepted is told
+	 * (link.c). */
+	if (adoption.is_lost && !is_accepting)
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
 	return error;
 }
