@@ -21,6 +21,7 @@
 #include "io/event.h"
 #include "progress/endpoint_parts.h"
 #include "schedule/looks.h"
+#include "schedule/round.h"
 
 #define OTHER_AT_WORK VB_MICROSECONDS(20)
 #define LONGEST_WORK VB_MILLISECONDS(5)
@@ -34,6 +35,7 @@ enum {
 };
 
 static VB_THREAD_LOCAL struct vb_looks looks;
+static VB_THREAD_LOCAL struct vb_round poll_round;
 
 enum { ITEM_EVENT, ITEM_DAEMON, FIRST_LINK_ITEM };
 
@@ -69,9 +71,13 @@ static unsigned join_pass(struct vb_endpoint *endpoint, vb_time now, bool *done)
 }
 
 /* What was posted and waits for a pass is not kept waiting. */
-static bool look_is_due(const struct vb_endpoint *endpoint, vb_time now)
+static bool look_is_due(const struct vb_endpoint *endpoint, const struct vb_poller *poller, vb_time now)
 {
-	return vb_looks_is_due(&looks, now) || __atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_RELAXED) > 0;
+	bool waits = __atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_RELAXED) > 0;
+
+	if (vb_round_has_looked(&poll_round, poller, now) && !waits)
+		return false;
+	return vb_looks_is_due(&looks, now) || waits;
 }
 
 bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
@@ -84,9 +90,11 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 		return false;
 	show_spinner(endpoint, now);
 	if (!(poller && endpoint->fast && endpoint->fast->driver->poll(endpoint->fast, poller, now, &done))) {
-		if (poller && !look_is_due(endpoint, now))
+		if (poller && !look_is_due(endpoint, poller, now))
 			return false;
 		polls = join_pass(endpoint, now, &done);
+		if (poller && polls == POLLS_OF_A_PASS && !done)
+			vb_round_begin(&poll_round, poller, now);
 		if (poller && polls == POLLS_OF_A_PASS && vb_looks_is_timed(&looks, now))
 			vb_looks_made(&looks, now, vb_clock_now(), done);
 		else
