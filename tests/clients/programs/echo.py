@@ -337,7 +337,12 @@ def ask_single(address, port):
             raise TimeoutError("%d connections wait for an answer" % len(connections))
         for fd, _ in events:
             connection, value, left = connections[fd]
-            if connection.recv(10) != bytes([value]):
+            try:
+                data = connection.recv(10)
+            except BlockingIOError:
+                # It was there when it was reported, and may now be the beginning of a token.
+                continue
+            if data != bytes([value]):
                 raise ValueError("another byte")
             value, left = (value + 1) % 256, left - 1
             connections[fd][1:] = value, left
