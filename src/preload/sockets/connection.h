@@ -15,6 +15,9 @@
  *   everything to the rsocket                     writes token C to TCP, from then on everything to the rsocket
  *   reads TCP up to token C, then the rsocket
  *
+ * What TCP has before a token can be in it is the program's, and is counted when that may change: by a connector before it writes
+ * its token, by an acceptor before it looks whether its rsocket is there. So what poll or FIONREAD has told of can be read.
+ *
  * Until then, and for good where no rsocket comes about, the bytes go by TCP as they would without us; no thread waits
  * for RDMA. A peer that knows nothing of this is never sent a byte that the program did not write: a token goes only
  * to a side from whose rsocket it came.
@@ -131,6 +134,8 @@ struct vb_iov_cursor;
 /* Bytes moved, 0 at the end of the stream, or -errno. */
 ssize_t vb_stream_receive(struct vb_connection *connection, struct vb_iov_cursor *to, int flags);
 ssize_t vb_stream_send(struct vb_connection *connection, struct vb_iov_cursor *from, int flags);
+/* Bytes that TCP has for us. */
+size_t vb_stream_tcp_has(const struct vb_connection *connection);
 /* Has TCP something for the program? Takes a token that is next. */
 bool vb_stream_tcp_is_readable(struct vb_connection *connection);
 /* Write the peer's token, as far as TCP takes it. */

@@ -70,11 +70,19 @@ static ssize_t tcp_send(struct vb_connection *connection, struct vb_iov_cursor *
 
 /* ---- the token ---- */
 
-/* A connector's peer sends one only after it has had the connector's. */
+/* A connector's peer sends one only after it has had the connector's; an acceptor's may do so before our rsocket tells that it is there. */
 static bool token_may_come(const struct vb_connection *connection)
 {
-	return connection->phase == VB_CONNECTION_SWITCHING && !connection->receives_by_rdma &&
-	       (!connection->is_connector || connection->sends_by_rdma);
+	if (connection->is_connector)
+		return connection->phase == VB_CONNECTION_SWITCHING && connection->sends_by_rdma && !connection->receives_by_rdma;
+	return connection->phase == VB_CONNECTION_OPENING ||
+	       (connection->phase == VB_CONNECTION_SWITCHING && !connection->receives_by_rdma);
+}
+
+/* Is it for us to take? Not while TCP may have the connection for good: then the kernel has to have all its bytes. */
+static bool *taken(const struct vb_connection *connection, bool *found)
+{
+	return connection->phase == VB_CONNECTION_SWITCHING ? found : NULL;
 }
 
 static void switch_receiving(struct vb_connection *connection)
@@ -86,7 +94,7 @@ static void switch_receiving(struct vb_connection *connection)
 static ssize_t look_before_token(struct vb_connection *connection)
 {
 	bool found = false;
-	ssize_t count = vb_token_reader_look(&connection->token_reader, connection->token, connection->fd, &found);
+	ssize_t count = vb_token_reader_look(&connection->token_reader, connection->token, connection->fd, taken(connection, &found));
 
 	if (found)
 		switch_receiving(connection);
@@ -96,8 +104,8 @@ static ssize_t look_before_token(struct vb_connection *connection)
 static ssize_t receive_before_token(struct vb_connection *connection, struct vb_iov_cursor *to, int flags)
 {
 	bool found = false;
-	ssize_t count = vb_token_reader_receive(&connection->token_reader, connection->token, connection->fd, to,
-						flags, &found);
+	ssize_t count = vb_token_reader_receive(&connection->token_reader, connection->token, connection->fd, to, flags,
+						taken(connection, &found));
 
 	if (found)
 		switch_receiving(connection);
@@ -109,11 +117,20 @@ bool vb_stream_tcp_is_readable(struct vb_connection *connection)
 	return !token_may_come(connection) || look_before_token(connection) != -EAGAIN;
 }
 
+size_t vb_stream_tcp_has(const struct vb_connection *connection)
+{
+	int bytes = 0;
+
+	return NEXT(ioctl)(connection->fd, FIONREAD, &bytes) == 0 && bytes > 0 ? (size_t)bytes : 0;
+}
+
 void vb_stream_switch_sending(struct vb_connection *connection)
 {
 	uint8_t token[VB_TOKEN];
 	ssize_t sent;
 
+	if (connection->is_connector)
+		vb_token_reader_settle(&connection->token_reader, vb_stream_tcp_has(connection));
 	memcpy(token, connection->rs->stream->peer_token, sizeof(token));
 	sent = NEXT(send)(connection->fd, token + connection->token_sent, sizeof(token) - connection->token_sent,
 			  MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -202,9 +219,13 @@ int vb_stream_shutdown(struct vb_connection *connection, int how)
 
 int vb_stream_readable_bytes(struct vb_connection *connection)
 {
-	struct vb_rsocket *rs = connection->rs;
+	struct vb_rsocket *rs;
 	int bytes = 0;
 
+	if (connection->phase != VB_CONNECTION_FRESH)
+		vb_upgrade_advance(connection);
+	if (connection->phase == VB_CONNECTION_ELSEWHERE)
+		return -EIO;
 	if (token_may_come(connection)) {
 		ssize_t count = look_before_token(connection);
 
@@ -213,6 +234,7 @@ int vb_stream_readable_bytes(struct vb_connection *connection)
 	}
 	if (!connection->receives_by_rdma)
 		return NEXT(ioctl)(connection->fd, FIONREAD, &bytes) == 0 ? bytes : -errno;
+	rs = connection->rs;
 	vb_mutex_lock(&rs->lock);
 	vb_rsocket_progress(rs);
 	bytes = (int)rs->stream->available;

@@ -33,26 +33,41 @@ static ssize_t end(struct vb_token_reader *reader, int error)
 	return (ssize_t)reader->begun_length;
 }
 
+void vb_token_reader_settle(struct vb_token_reader *reader, size_t in_tcp)
+{
+	reader->certain = reader->begun_length + in_tcp;
+}
+
 /* bytes: room for PEEKED. */
 static ssize_t look(struct vb_token_reader *reader, const uint8_t token[VB_TOKEN], int fd, uint8_t *bytes, bool *is_next)
 {
-	size_t held = reader->begun_length, before;
+	size_t held = reader->begun_length, before, room = PEEKED;
+	bool has_come;
 	ssize_t got;
 
-	*is_next = false;
+	if (is_next != NULL)
+		*is_next = false;
 	memcpy(bytes, reader->begun, held);
 	if (reader->error != 0)
 		return held > 0 ? (ssize_t)held : -reader->error;
-	got = NEXT(recv)(fd, bytes + held, PEEKED - held, MSG_PEEK | MSG_DONTWAIT);
+	if (reader->certain > 0 && reader->certain < room)
+		room = reader->certain;
+	if (held >= room)
+		return (ssize_t)room;
+	got = NEXT(recv)(fd, bytes + held, room - held, MSG_PEEK | MSG_DONTWAIT);
 	if (got == 0 || (got < 0 && errno != EAGAIN))
 		return end(reader, got == 0 ? 0 : errno);
-	if (got < 0)
+	if (got < 0) {
+		reader->certain = 0;
 		return -EAGAIN;
-	before = vb_token_find(token, bytes, held + (size_t)got, is_next);
-	*is_next = false;
+	}
+	if (reader->certain > 0)
+		return (ssize_t)held + got;
+	before = vb_token_find(token, bytes, held + (size_t)got, &has_come);
 	if (before > 0)
 		return (ssize_t)before;
-	take_token(reader, fd, is_next);
+	if (is_next != NULL)
+		take_token(reader, fd, is_next);
 	return -EAGAIN;
 }
 
@@ -75,7 +90,9 @@ static size_t take(struct vb_token_reader *reader, int fd, uint8_t *bytes, size_
 	memmove(reader->begun, reader->begun + held, reader->begun_length);
 	if (count > held)
 		got = NEXT(recv)(fd, bytes + held, count - held, MSG_DONTWAIT);
-	return held + (got > 0 ? (size_t)got : 0);
+	count = held + (got > 0 ? (size_t)got : 0);
+	reader->certain -= count < reader->certain ? count : reader->certain;
+	return count;
 }
 
 ssize_t vb_token_reader_receive(struct vb_token_reader *reader, const uint8_t token[VB_TOKEN], int fd,

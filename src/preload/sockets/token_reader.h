@@ -22,10 +22,16 @@ struct vb_token_reader {
 	uint8_t begun[VB_TOKEN];         /* taken from TCP: the token, as far as it has come, if it is one */
 	size_t begun_length;
 	int error;                       /* of TCP, found after those bytes and not told yet */
+	size_t certain;                  /* bytes of the program's before all that may be the token */
 };
 
+/* TCP has so many bytes that came before a token could: the program may have been told of them, and is to have them, whatever
+ * they look like. */
+void vb_token_reader_settle(struct vb_token_reader *reader, size_t in_tcp);
+
 /* How many bytes before the token could be received now (not all, if they are many), 0: TCP has ended, -EAGAIN: none,
- * or another -errno. *is_next: the token was next, and has been taken. */
+ * or another -errno. *is_next: the token was next, and has been taken. NULL: nothing is to be taken, as TCP may yet have the
+ * connection for good. */
 ssize_t vb_token_reader_look(struct vb_token_reader *reader, const uint8_t token[VB_TOKEN], int fd, bool *is_next);
 
 /* The same, and receive them; flags may have MSG_PEEK. */

@@ -309,15 +309,25 @@ static void begin(struct vb_connection *connection)
 	set_phase(connection, VB_CONNECTION_OPENING);
 }
 
+/* Can the peer not have seen our rsocket connected? We say so by an RTU, which leaves under the rsocket's lock together with its
+ * state; by iWARP another thread says it, some time after the request. Caller holds rs->lock. */
+static bool is_unknown_to_peer(const struct vb_rstream *stream)
+{
+	return stream->state < (stream->by_send ? VB_RSTREAM_CONNECTING : VB_RSTREAM_CONNECTED);
+}
+
 static void look_whether_connected(struct vb_connection *connection)
 {
 	struct vb_rsocket *rs = connection->rs;
+	size_t in_tcp = vb_stream_tcp_has(connection); /* before the rsocket is looked at */
 	enum vb_rstream_state state;
 	bool has_token;
 
 	vb_mutex_lock(&rs->lock);
 	state = rs->stream->state;
 	has_token = rs->stream->peer_has_token;
+	if (is_unknown_to_peer(rs->stream))
+		vb_token_reader_settle(&connection->token_reader, in_tcp);
 	vb_mutex_unlock(&rs->lock);
 	if (state == VB_RSTREAM_CONNECTED && has_token)
 		set_phase(connection, VB_CONNECTION_SWITCHING);
