@@ -430,12 +430,12 @@ static int carry_out(struct vb_connect *connect, struct order *order)
 	if (!verb || !verb->run)
 		return -EINVAL;
 	if (verb->states != NO_ID) {
+		order->reply->id = command->id; /* also of a refusal: by this alone the process knows what was refused (only_refusals) */
 		connection = vb_connection_find(connect, command->id);
 		if (!connection || connection->owner != order->owner)
 			return -ENOENT;
 		if (!(verb->states & 1u << connection->state))
 			return -EINVAL;
-		order->reply->id = connection->id;
 	}
 	return verb->run(connect, connection, order);
 }

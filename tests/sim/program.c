@@ -49,9 +49,17 @@ static void survive_daemon(struct process *process)
 	link_to_daemon(process);
 }
 
+/* librdmacm does not wait for each reply: one that refuses something says of which id (rdmacm/link.c). */
+static bool names_its_id(const struct vb_cm_command *command, const struct vb_cm_reply *reply)
+{
+	return command->verb == VB_CM_CREATE || command->verb == VB_CM_ADOPT || reply->id == command->id;
+}
+
 /* Returns the errno of the reply. -ECONNRESET: the daemon died before it came, and another one knows of all ids by now. */
 static int command(struct process *process, struct vb_cm_command *command, struct vb_cm_reply *reply)
 {
+	int error;
+
 	CHECK(process->alive && process->linked);
 	process->said++;
 	if (process->all->is_mortal && !process->is_adopting && chance(process, MORTALITY)) {
@@ -59,7 +67,9 @@ static int command(struct process *process, struct vb_cm_command *command, struc
 		survive_daemon(process);
 		return -ECONNRESET;
 	}
-	return machine_command(process->machine, &process->owner, command, reply);
+	error = machine_command(process->machine, &process->owner, command, reply);
+	CHECK(names_its_id(command, reply));
+	return error;
 }
 
 static int say(struct end *end, uint32_t verb)

@@ -145,6 +145,7 @@ static void every_verb_in_every_state(void **unused)
 	for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++) {
 		for (unsigned state = VB_CONNECT_IDLE; state < VB_CONNECT_STATE_COUNT; state++) {
 			struct vb_cm_command command = {.verb = allowed[i].verb, .conn = {.qpn = 5}};
+			struct vb_cm_reply reply;
 			struct sim_process *who;
 			int error, expected = allowed[i].states & 1u << state ? 0 : EINVAL;
 
@@ -154,10 +155,12 @@ static void every_verb_in_every_state(void **unused)
 			command.destination = sim_address(&sim, 1, PORT);
 			if (command.verb == VB_CM_NOTIFY && state == VB_CONNECT_ESTABLISHED)
 				expected = EISCONN;
-			error = sim_command(who, &command, NULL);
+			error = sim_command(who, &command, &reply);
 			if (error != expected)
 				fail_msg("verb %u in %s: %d, expected %d", command.verb,
 					 vb_connect_state_name((enum vb_connect_state)state), error, expected);
+			/* By this alone the process knows what was refused of which it does not await the reply. */
+			assert_int_equal(reply.id, command.id);
 			/* Nobody else may touch it, nor find out that it exists. */
 			if (command.verb != VB_CM_DESTROY)
 				assert_int_equal(sim_command(&who->host->process[1], &command, NULL), ENOENT);

@@ -3,6 +3,7 @@
  * verbenad dies and another takes its place: connections stay, listeners listen, and what is asked for is done.
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -217,6 +218,54 @@ static void an_answer_of_the_dead_daemon_is_not_taken(void **state)
 	end_all(&twice);
 }
 
+/* Whose daemon is to die when a queue pair is next made ready to send. */
+static struct asked_twice *to_lose;
+
+/* In place of libibverbs', for librdmacm. */
+__attribute__((visibility("default"))) int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int (*modify)(struct ibv_qp *, struct ibv_qp_attr *, int);
+	struct asked_twice *twice = attr->qp_state == IBV_QPS_RTS ? to_lose : NULL;
+
+	if (twice) {
+		to_lose = NULL;
+		lose_the_daemon_and_hear_again(twice);
+	}
+	*(void **)&modify = dlsym(RTLD_NEXT, "ibv_modify_qp");
+	return modify(qp, attr, mask);
+}
+
+/* verbenad is replaced while rdma_accept makes the queue pair ready. The new one knows of no request, and the program is told. */
+static void a_request_that_is_lost_while_it_is_accepted_fails(void **state)
+{
+	bool failed = false, established = false;
+	struct rdma_conn_param param = {0};
+	struct ibv_qp_init_attr init;
+	struct rdma_cm_event *event;
+	struct asked_twice twice;
+	struct ibv_qp_attr attr;
+
+	(void)state;
+	begin_to_listen(&twice);
+	ask(&twice);
+	add_qp(twice.first->id);
+	to_lose = &twice;
+	assert_int_equal(rdma_accept(twice.first->id, &param), 0);
+	assert_null(to_lose);
+	assert_int_equal(rdma_accept(twice.second->id, &param), 0);
+	assert_int_equal(expect_cm_event(twice.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(rdma_get_cm_event(twice.passive, &event), 0);
+		failed |= event->event == RDMA_CM_EVENT_CONNECT_ERROR && event->id == twice.first->id && event->status == -EINVAL;
+		established |= event->event == RDMA_CM_EVENT_ESTABLISHED && event->id == twice.second->id;
+		assert_int_equal(rdma_ack_cm_event(event), 0);
+	}
+	assert_true(failed && established);
+	assert_int_equal(ibv_query_qp(twice.first->id->qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_ERR);
+	end_all(&twice);
+}
+
 static int about_to_destroy;
 
 static void *destroy_one(void *id)
@@ -259,6 +308,7 @@ int main(void)
 		cmocka_unit_test(what_was_accepted_is_no_connection_yet),
 		cmocka_unit_test(a_disconnect_is_said_to_the_next_daemon),
 		cmocka_unit_test(an_answer_of_the_dead_daemon_is_not_taken),
+		cmocka_unit_test(a_request_that_is_lost_while_it_is_accepted_fails),
 		cmocka_unit_test(an_end_that_the_daemon_did_not_tell_is_told_by_the_next),
 	};
 
