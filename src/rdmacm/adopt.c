@@ -107,35 +107,35 @@ void vb_rdmacm_adopt_describe_connection(struct vb_rdmacm_id *id, struct vb_cm_c
 	vb_mutex_unlock(&id->lock);
 }
 
-/* What the program asked for last, if it has not heard meanwhile how that ended. */
-static int say_again(int fd, struct vb_rdmacm_id *id, uint32_t verb, int (*otherwise)(const void *bytes, size_t length))
+/* Caller holds id->lock. What the program asked for last, and has not heard how that ended; else all zero. */
+static struct vb_cm_command kept_command(const struct vb_rdmacm_id *id, uint32_t verb)
 {
-	struct vb_cm_command command = {0};
+	return id->kept_command != NULL && id->kept_command->verb == verb ? *id->kept_command : (struct vb_cm_command){0};
+}
+
+/* Nothing, if it is all zero. */
+static int say_again(int fd, struct vb_rdmacm_id *id, struct vb_cm_command *command, int (*otherwise)(const void *bytes, size_t length))
+{
 	struct vb_cm_reply reply = {.error = EINVAL};
 	int error;
 
-	vb_mutex_lock(&id->lock);
-	if (id->kept_command != NULL)
-		command = *id->kept_command;
-	vb_mutex_unlock(&id->lock);
-	if (command.verb != verb)
+	if (command->verb == 0)
 		return 0;
-	command.id = id->handle;
-	error = converse(fd, &command, &reply, otherwise);
+	command->id = id->handle;
+	error = converse(fd, command, &reply, otherwise);
 	if (error == 0 && reply.error != 0)
 		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_CONNECT_ERROR, -reply.error);
 	return error;
 }
 
 /* The peer may not have heard of it: no DREQ was sent, or it was lost. The program's id is made anew, and does not wait for the answer. */
-static int disconnect_again(int fd, const struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length))
+static int disconnect_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length))
 {
-	const struct vb_rdmacm_adoption connected = vb_rdmacm_adoption(VB_RDMACM_CONNECTED);
 	struct vb_cm_command command;
 	struct vb_cm_reply reply;
 	int error;
 
-	describe(id, &connected, &command);
+	vb_rdmacm_adopt_describe_connection(id, &command);
 	error = converse(fd, &command, &reply, otherwise);
 	if (error != 0 || reply.error != 0)
 		return error;
@@ -145,18 +145,33 @@ static int disconnect_again(int fd, const struct vb_rdmacm_id *id, int (*otherwi
 	return error != 0 ? error : converse(fd, &command, &reply, otherwise);
 }
 
+/* Returns whether the program has taken meanwhile what the daemon before told, that the peer has accepted: then the id is connected, and
+ * this daemon believes that it asks. From here on such an answer is not taken any more (id.c). */
+static bool give_handle(struct vb_rdmacm_id *id, uint32_t handle, const struct vb_rdmacm_adoption *adoption)
+{
+	bool is_answered;
+
+	vb_mutex_lock(&id->lock);
+	__atomic_store_n(&id->handle, handle, __ATOMIC_RELAXED);
+	is_answered = adoption->asks_again && vb_rdmacm_adoption(state_before_call(id)).adopted == VB_CM_ADOPTED_CONNECTED;
+	vb_mutex_unlock(&id->lock);
+	return is_answered;
+}
+
 static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *bytes, size_t length))
 {
+	struct vb_cm_command command, accept;
 	struct vb_rdmacm_adoption adoption;
-	struct vb_cm_command command;
 	struct vb_cm_reply reply;
+	int error = 0, refusal;
 	bool is_accepting;
-	int error = 0;
 
 	vb_mutex_lock(&id->lock);
 	is_accepting = id->calling == VB_CM_ACCEPT;
 	adoption = vb_rdmacm_adoption(state_before_call(id));
 	describe(id, &adoption, &command);
+	/* Also if the program hears meanwhile that it is connected: this daemon learns that by the answer to the REP. */
+	accept = kept_command(id, adoption.accepts_again ? VB_CM_ACCEPT : 0);
 	vb_mutex_unlock(&id->lock);
 
 	if (adoption.tell == VB_CM_EVENT_DISCONNECTED)
@@ -168,7 +183,8 @@ static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *b
 		vb_wait(NULL, 0, vb_clock_now() + (FIRST_NAP << tries));
 		error = converse(fd, &command, &reply, otherwise);
 	}
-	if (error == 0 && reply.error != 0 && command.verb == VB_CM_ADOPT) {
+	refusal = error == 0 && command.verb == VB_CM_ADOPT ? reply.error : 0;
+	if (refusal != 0) {
 		vb_log(VB_LOG_WARN, "verbenad was replaced and could not take over port %u: %s", id->source.port,
 		       strerror(reply.error));
 		command = (struct vb_cm_command){.verb = VB_CM_CREATE, .port_space = id->id.ps, .qp_type = id->id.qp_type};
@@ -176,10 +192,13 @@ static int adopt(int fd, struct vb_rdmacm_id *id, int (*otherwise)(const void *b
 	}
 	if (error != 0)
 		return error;
-	__atomic_store_n(&id->handle, reply.error == 0 ? reply.id : 0, __ATOMIC_RELAXED);
+	if (give_handle(id, reply.error == 0 ? reply.id : 0, &adoption))
+		return vb_rdmacm_adopt_again(fd, id, otherwise);
 
-	if (adoption.accepts_again)
-		error = say_again(fd, id, VB_CM_ACCEPT, otherwise);
+	error = say_again(fd, id, &accept, otherwise);
+	/* Neither end could tell the other of its end. */
+	if (refusal != 0 && adoption.adopted == VB_CM_ADOPTED_CONNECTED)
+		(void)vb_rdmacm_channel_tell(id, RDMA_CM_EVENT_DISCONNECTED, -refusal);
 	if (adoption.tell != VB_RDMACM_TELL_NOTHING)
 		(void)vb_rdmacm_channel_tell(id, (enum rdma_cm_event_type)adoption.tell, 0);
 	/* One that is accepting says so to this daemon, which refuses: rdma_accept returns that, or an id that has accepted is told
@@ -197,7 +216,12 @@ int vb_rdmacm_adopt_again(int fd, struct vb_rdmacm_id *id, int (*otherwise)(cons
 
 	if (error == 0)
 		error = adopt(fd, id, otherwise);
-	return error != 0 ? error : say_again(fd, id, VB_CM_CONNECT, otherwise);
+	if (error != 0)
+		return error;
+	vb_mutex_lock(&id->lock);
+	command = kept_command(id, VB_CM_CONNECT);
+	vb_mutex_unlock(&id->lock);
+	return say_again(fd, id, &command, otherwise);
 }
 
 int vb_rdmacm_adopt_all(int fd, struct vb_rdmacm_registry *registry, void (*again)(struct vb_rdmacm_id *id),

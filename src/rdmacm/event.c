@@ -83,11 +83,8 @@ static int take_request(struct vb_rdmacm_event *event)
 
 static void take_response(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id)
 {
-	vb_rdmacm_id_forget_command(id);
-	vb_rdmacm_id_learn(id, &event->told);
 	id->initiator_depth = event->told.conn.initiator_depth;
 	id->responder_resources = event->told.conn.responder_resources;
-	vb_rdmacm_id_become(id, VB_RDMACM_RESPONDED);
 	fill_connection(event);
 	if (id->id.qp == NULL)
 		return; /* the program's own QP: CONNECT_RESPONSE, then rdma_establish */
@@ -100,23 +97,33 @@ static void take_response(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id
 	id->connect_failed = true;
 }
 
-static void take_established(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id)
+/* false: a daemon that was replaced has told it, and the next has said the REP again. */
+static bool take_established(struct vb_rdmacm_event *event, struct vb_rdmacm_id *id)
 {
+	if (vb_rdmacm_id_state(id) != VB_RDMACM_ACCEPTED && vb_rdmacm_id_state(id) != VB_RDMACM_CONNECTING)
+		return false;
 	vb_rdmacm_id_forget_command(id);
 	if (!event->from_daemon) {
 		vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
-		return;
+		return true;
 	}
 	if (!vb_rdmacm_id_is_datagram(id)) {
 		fill_connection(event);
 		vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
-		return;
+		return true;
 	}
 	vb_rdmacm_id_learn(id, &event->told);
 	vb_rdmacm_id_become(id, VB_RDMACM_CONNECTED);
 	event->event.status = fill_datagram(event, id);
 	if (event->event.status != 0)
 		event->event.event = RDMA_CM_EVENT_CONNECT_ERROR;
+	return true;
+}
+
+/* What ends an id is told once: a daemon that was replaced may have said it, and so may the next, which has asked again. */
+static bool is_over(const struct vb_rdmacm_id *id)
+{
+	return id->connect_failed || vb_rdmacm_id_state(id) == VB_RDMACM_FAILED || vb_rdmacm_id_state(id) == VB_RDMACM_DISCONNECTED;
 }
 
 /* InfiniBand: the subnet administration knows who has the address. */
@@ -142,17 +149,15 @@ static bool finish_event(struct vb_rdmacm_event *event)
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return take_request(event) == 0;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		/* The daemon died that told it, and the next has asked again (adoption.c): the answer to that is another queue pair's. */
-		if (event->told.id != __atomic_load_n(&id->handle, __ATOMIC_RELAXED))
+		if (!vb_rdmacm_id_answered(id, &event->told))
 			return false;
 		take_response(event, id);
 		return true;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		take_established(event, id);
-		return true;
+		return take_established(event, id);
 	case RDMA_CM_EVENT_REJECTED:
 		vb_rdmacm_id_forget_command(id);
-		if (id->connect_failed)
+		if (is_over(id))
 			return false;
 		/* Before the flush that follows from it. */
 		vb_rdmacm_explain(&event->event, vb_rdmacm_id_is_datagram(id), false);
@@ -161,12 +166,14 @@ static bool finish_event(struct vb_rdmacm_event *event)
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 		/* verbenad refused to accept what it had told to be over. */
-		if (vb_rdmacm_id_state(id) == VB_RDMACM_FAILED)
+		if (is_over(id))
 			return false;
 		vb_rdmacm_qp_error(id);
 		/* fall through */
 	case RDMA_CM_EVENT_UNREACHABLE:
 		vb_rdmacm_id_forget_command(id);
+		if (is_over(id))
+			return false;
 		vb_rdmacm_id_become(id, VB_RDMACM_FAILED);
 		break;
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -190,7 +197,7 @@ static bool finish_event(struct vb_rdmacm_event *event)
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
 		return !event->from_daemon || vb_rdmacm_multicast_take_told(event);
 	case RDMA_CM_EVENT_DISCONNECTED:
-		if (id->connect_failed)
+		if (is_over(id))
 			return false;
 		vb_rdmacm_id_become(id, VB_RDMACM_DISCONNECTED);
 		break;

@@ -70,23 +70,51 @@ bool vb_rdmacm_id_is_fabric(const struct vb_rdmacm_id *id)
 	return id->device != NULL && id->device->interface_index == VB_FABRIC_INTERFACE;
 }
 
-void vb_rdmacm_id_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event)
+/* Caller holds id->lock. */
+static void learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event)
 {
-	vb_mutex_lock(&id->lock);
 	id->peer = event->conn;
 	if (event->remote_cookie != 0)
 		id->remote_cookie = event->remote_cookie;
-	vb_mutex_unlock(&id->lock);
 	id->remote_ece.vendor_id = event->conn.ece_vendor;
 	id->remote_ece.options = event->conn.ece_options;
+}
+
+void vb_rdmacm_id_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event)
+{
+	vb_mutex_lock(&id->lock);
+	learn(id, event);
+	vb_mutex_unlock(&id->lock);
+}
+
+/* Caller holds id->lock. */
+static void forget_command(struct vb_rdmacm_id *id)
+{
+	free(id->kept_command);
+	id->kept_command = NULL;
 }
 
 void vb_rdmacm_id_forget_command(struct vb_rdmacm_id *id)
 {
 	vb_mutex_lock(&id->lock);
-	free(id->kept_command);
-	id->kept_command = NULL;
+	forget_command(id);
 	vb_mutex_unlock(&id->lock);
+}
+
+/* At once, under the lock: the thread that tells a new daemon of the id sees all of it or nothing (adopt.c). */
+bool vb_rdmacm_id_answered(struct vb_rdmacm_id *id, const struct vb_cm_event *event)
+{
+	bool is_answered;
+
+	vb_mutex_lock(&id->lock);
+	is_answered = vb_rdmacm_id_state(id) == VB_RDMACM_CONNECTING && event->id == __atomic_load_n(&id->handle, __ATOMIC_RELAXED);
+	if (is_answered) {
+		forget_command(id);
+		learn(id, event);
+		vb_rdmacm_id_become(id, VB_RDMACM_RESPONDED);
+	}
+	vb_mutex_unlock(&id->lock);
+	return is_answered;
 }
 
 struct vb_rdmacm_id *vb_rdmacm_id_create_child(struct vb_rdmacm_id *listener, const struct vb_cm_event *request)

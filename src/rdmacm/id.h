@@ -126,6 +126,10 @@ bool vb_rdmacm_id_is_fabric(const struct vb_rdmacm_id *id);
 /* Take over what a REQ, REP or SIDR_REP said. */
 void vb_rdmacm_id_learn(struct vb_rdmacm_id *id, const struct vb_cm_event *event);
 
+/* The peer has accepted: RESPONDED. False: it is not CONNECTING, or the daemon is dead that told it, and the next one has asked again
+ * (adoption.c); the answer to that is another queue pair's. */
+bool vb_rdmacm_id_answered(struct vb_rdmacm_id *id, const struct vb_cm_event *event);
+
 /* What was kept to be said again is not needed any more. */
 void vb_rdmacm_id_forget_command(struct vb_rdmacm_id *id);
 

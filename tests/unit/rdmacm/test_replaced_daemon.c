@@ -266,6 +266,91 @@ static void a_request_that_is_lost_while_it_is_accepted_fails(void **state)
 	end_all(&twice);
 }
 
+/* What the dead daemon told and the program has not taken, the next one finds out again. */
+
+static void await_news(const struct rdma_event_channel *channel)
+{
+	struct pollfd set = {.fd = channel->fd, .events = POLLIN};
+
+	assert_int_equal(poll(&set, 1, PATIENCE_MS), 1);
+}
+
+/* A connection of its own from begin to end: what was said before it is there when it is. Nothing else is to be told to `channel`. */
+static void connect_another(struct rdma_event_channel *channel, struct rdma_event_channel *passive, uint16_t port)
+{
+	struct rdma_cm_id *asking = resolved_id(channel, RDMA_PS_TCP, port);
+	struct rdma_conn_param param = {0};
+	struct rdma_cm_event *request;
+
+	add_qp(asking);
+	assert_int_equal(rdma_connect(asking, &param), 0);
+	request = next_event(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	add_qp(request->id);
+	assert_int_equal(rdma_accept(request->id, &param), 0);
+	assert_int_equal(expect_cm_event(channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	rdma_destroy_ep(request->id);
+	assert_int_equal(rdma_ack_cm_event(request), 0);
+	rdma_destroy_ep(asking);
+}
+
+static void a_program_is_rejected_once(void **state)
+{
+	struct asked_twice twice;
+
+	(void)state;
+	begin_to_listen(&twice);
+	ask(&twice);
+	assert_int_equal(rdma_reject(twice.first->id, NULL, 0), 0);
+	await_news(twice.channel);
+	lose_the_daemon_and_hear_again(&twice);
+	assert_int_equal(rdma_reject(twice.second->id, NULL, 0), 0);
+	assert_int_equal(expect_cm_event(twice.channel, RDMA_CM_EVENT_REJECTED), 28);
+	connect_another(twice.channel, twice.passive, twice.port);
+	end_all(&twice);
+}
+
+static void a_program_is_connected_once(void **state)
+{
+	struct rdma_conn_param param = {0};
+	struct connection connection;
+	struct rdma_cm_event *event;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		connection.channel[i] = rdma_create_event_channel();
+	connection.listener = listen_on_loopback(connection.channel[1], RDMA_PS_TCP, &connection.port);
+	connection.id[0] = resolved_id(connection.channel[0], RDMA_PS_TCP, connection.port);
+	add_qp(connection.id[0]);
+	assert_int_equal(rdma_connect(connection.id[0], &param), 0);
+	event = next_event(connection.channel[1], RDMA_CM_EVENT_CONNECT_REQUEST);
+	connection.id[1] = event->id;
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	add_qp(connection.id[1]);
+	assert_int_equal(rdma_accept(connection.id[1], &param), 0);
+	assert_int_equal(expect_cm_event(connection.channel[0], RDMA_CM_EVENT_ESTABLISHED), 0);
+	await_news(connection.channel[1]);
+	kill_daemon();
+	assert_int_equal(rdma_disconnect(connection.id[0]), 0); /* said to the next, which knows of both by then */
+	assert_int_equal(expect_cm_event(connection.channel[1], RDMA_CM_EVENT_ESTABLISHED), 0);
+	assert_int_equal(expect_cm_event(connection.channel[1], RDMA_CM_EVENT_DISCONNECTED), 0);
+	connection_close(&connection);
+}
+
+static void a_program_is_disconnected_once(void **state)
+{
+	struct connection connection;
+
+	(void)state;
+	connection_open(&connection);
+	assert_int_equal(rdma_disconnect(connection.id[0]), 0);
+	await_news(connection.channel[1]);
+	kill_daemon();
+	assert_int_equal(expect_cm_event(connection.channel[0], RDMA_CM_EVENT_DISCONNECTED), 0);
+	assert_int_equal(expect_cm_event(connection.channel[1], RDMA_CM_EVENT_DISCONNECTED), 0);
+	connect_another(connection.channel[0], connection.channel[1], connection.port);
+	connection_close(&connection);
+}
+
 static int about_to_destroy;
 
 static void *destroy_one(void *id)
@@ -309,6 +394,9 @@ int main(void)
 		cmocka_unit_test(a_disconnect_is_said_to_the_next_daemon),
 		cmocka_unit_test(an_answer_of_the_dead_daemon_is_not_taken),
 		cmocka_unit_test(a_request_that_is_lost_while_it_is_accepted_fails),
+		cmocka_unit_test(a_program_is_rejected_once),
+		cmocka_unit_test(a_program_is_connected_once),
+		cmocka_unit_test(a_program_is_disconnected_once),
 		cmocka_unit_test(an_end_that_the_daemon_did_not_tell_is_told_by_the_next),
 	};
 
