@@ -65,6 +65,9 @@ static enum vb_rdmacm_state state_before_call(const struct vb_rdmacm_id *id)
 	/* A stream needs the daemon for its port only, whatever became of it. That it listens is shown (verbena res). */
 	if (vb_rdmacm_id_is_stream(id) && vb_rdmacm_id_state(id) > VB_RDMACM_BOUND && vb_rdmacm_id_state(id) != VB_RDMACM_LISTENING)
 		return VB_RDMACM_BOUND;
+	/* Who knows the peer's queue pair needs no daemon for datagrams. */
+	if (vb_rdmacm_id_is_datagram(id) && vb_rdmacm_id_state(id) == VB_RDMACM_CONNECTED)
+		return VB_RDMACM_IDLE;
 	switch (id->calling) {
 	case VB_CM_CONNECT:
 		return VB_RDMACM_ROUTE_RESOLVED;

@@ -164,7 +164,7 @@ static void replace_daemon(void)
 	free(registry.bucket);
 }
 
-static enum vb_rdmacm_state lost_from(enum vb_rdmacm_state state, uint32_t calling)
+static enum vb_rdmacm_state made_anew_from(enum vb_rdmacm_state state, uint32_t calling)
 {
 	vb_rdmacm_id_become(&id, state);
 	id.calling = calling;
@@ -179,7 +179,7 @@ static enum vb_rdmacm_state lost_from(enum vb_rdmacm_state state, uint32_t calli
 static void a_request_that_waits_is_lost(void **state)
 {
 	(void)state;
-	assert_int_equal(lost_from(VB_RDMACM_REQUESTED, 0), VB_RDMACM_FAILED);
+	assert_int_equal(made_anew_from(VB_RDMACM_REQUESTED, 0), VB_RDMACM_FAILED);
 }
 
 /* The ACCEPT goes to the new verbenad, which knows of no request and refuses. rdma_accept does not wait for that: it is told to an id that
@@ -187,7 +187,7 @@ static void a_request_that_waits_is_lost(void **state)
 static void an_accept_under_way_will_hear_that_it_is_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(lost_from(VB_RDMACM_ACCEPTED, VB_CM_ACCEPT), VB_RDMACM_ACCEPTED);
+	assert_int_equal(made_anew_from(VB_RDMACM_ACCEPTED, VB_CM_ACCEPT), VB_RDMACM_ACCEPTED);
 }
 
 /* Its peer could not tell it of its end, nor it the peer: the program hears that it is over. */
@@ -203,6 +203,15 @@ static void a_connection_that_is_not_taken_over_is_disconnected(void **state)
 	assert_ptr_equal(id_told, &id);
 	assert_int_equal(told.type, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(told.status, -EADDRNOTAVAIL);
+}
+
+/* It has no connection that could be lost. */
+static void an_id_for_datagrams_is_not_disconnected(void **state)
+{
+	(void)state;
+	id.id.qp_type = IBV_QPT_UD;
+	refusal = EINVAL;
+	assert_int_equal(made_anew_from(VB_RDMACM_CONNECTED, 0), VB_RDMACM_CONNECTED);
 }
 
 static void take_answer(void)
@@ -259,6 +268,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_request_that_waits_is_lost, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_accept_under_way_will_hear_that_it_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_connection_that_is_not_taken_over_is_disconnected, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_id_for_datagrams_is_not_disconnected, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_answer_that_is_taken_meanwhile_counts, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_accept_is_said_again_though_it_succeeded_meanwhile, set_up, tear_down),
 	};
