@@ -246,17 +246,21 @@ void vb_flow_table_add(struct vb_flow_table *table, struct vb_flow_rule *rule)
 	vb_list_append(before->next, &rule->node);
 }
 
+/* What this host sends to a group comes to its own members as well, as on an adapter: that is what IBV_QP_CREATE_BLOCK_SELF_MCAST_LB is
+ * against. */
 static bool matches(const struct vb_flow_rule *rule, const struct vb_flow_key *key, bool is_sent)
 {
+	bool is_for_group = key->destination[0] & 1, comes_in = !is_sent || is_for_group;
+
 	switch (rule->type) {
 	case IBV_FLOW_ATTR_SNIFFER:
 		return true;
 	case IBV_FLOW_ATTR_MC_DEFAULT:
-		return !is_sent && (key->destination[0] & 1);
+		return is_for_group;
 	case IBV_FLOW_ATTR_ALL_DEFAULT:
-		return !is_sent;
+		return comes_in;
 	default:
-		return !is_sent && vb_flow_key_matches(key, &rule->value, &rule->mask);
+		return comes_in && vb_flow_key_matches(key, &rule->value, &rule->mask);
 	}
 }
 

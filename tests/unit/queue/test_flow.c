@@ -320,6 +320,9 @@ static void defaults_get_what_is_left(void **state)
 	rule_for(&table, 1, 1, IBV_FLOW_ATTR_ALL_DEFAULT, 0, 0, 0);
 	assert_int_equal(receivers(&table, &unicast, false), 2);
 	assert_int_equal(receivers(&table, &multicast, false), 1 | 2);
+	/* What this host sends to a group is for its own members, too. */
+	assert_int_equal(receivers(&table, &unicast, true), 0);
+	assert_int_equal(receivers(&table, &multicast, true), 1 | 2);
 	/* The largest number of a normal rule still comes before them. */
 	rule_for(&table, 2, 2, IBV_FLOW_ATTR_NORMAL, 65535, 0, 5000);
 	assert_int_equal(receivers(&table, &unicast, false), 4);
@@ -338,7 +341,7 @@ static void sniffers_see_everything(void **state)
 	rule_for(&table, 1, 1, IBV_FLOW_ATTR_SNIFFER, 0, 0, 0);
 	rule_for(&table, 2, 2, IBV_FLOW_ATTR_ALL_DEFAULT, 0, 0, 0);
 	assert_int_equal(receivers(&table, &key, false), 1 | 2);
-	/* What this host sends is for them alone. */
+	/* What this host sends to another is for them alone. */
 	assert_int_equal(receivers(&table, &key, true), 2);
 }
 
