@@ -27,24 +27,32 @@ static bool is_inside(const struct vb_device_memory *dm, uint64_t offset, size_t
 	return offset <= dm->length && length <= dm->length - offset;
 }
 
+/* Words, as the adapters that have such memory want it (mlx5), and the tests of rdma-core. */
+static int check_copy(const struct vb_device_memory *dm, uint64_t offset, size_t length)
+{
+	if (!is_inside(dm, offset, length))
+		return vb_fail_number(EFAULT);
+	return (offset | length) % sizeof(uint32_t) != 0 ? vb_fail_number(EINVAL) : 0;
+}
+
 static int copy_to(struct ibv_dm *dm, uint64_t offset, const void *from, size_t length)
 {
 	struct vb_device_memory *own = original_of(vb_device_memory_of(dm));
+	int error = check_copy(own, offset, length);
 
-	if (!is_inside(own, offset, length))
-		return vb_fail_number(EFAULT);
-	memcpy(own->bytes + offset, from, length);
-	return 0;
+	if (error == 0)
+		memcpy(own->bytes + offset, from, length);
+	return error;
 }
 
 static int copy_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
 {
 	struct vb_device_memory *own = original_of(vb_device_memory_of(dm));
+	int error = check_copy(own, offset, length);
 
-	if (!is_inside(own, offset, length))
-		return vb_fail_number(EFAULT);
-	memcpy(to, own->bytes + offset, length);
-	return 0;
+	if (error == 0)
+		memcpy(to, own->bytes + offset, length);
+	return error;
 }
 
 /* The descriptor stays open: a process of this host that writes here maps the file by it (links/memory/share.h). It

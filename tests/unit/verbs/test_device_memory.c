@@ -39,6 +39,14 @@ static void copies_stay_inside(void **state)
 	assert_int_equal(ibv_memcpy_to_dm(dm, 993, bytes, 8), EFAULT);
 	assert_int_equal(ibv_memcpy_from_dm(back, dm, UINT64_MAX - 3, 8), EFAULT);
 	assert_int_equal(ibv_memcpy_from_dm(back, dm, 1000, 0), 0);
+	/* Words only. */
+	assert_int_equal(ibv_memcpy_to_dm(dm, 990, bytes, 8), EINVAL);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(ibv_memcpy_to_dm(dm, 992, bytes, 7), EINVAL);
+	assert_int_equal(ibv_memcpy_from_dm(back, dm, 990, 8), EINVAL);
+	assert_int_equal(ibv_memcpy_from_dm(back, dm, 992, 2), EINVAL);
+	assert_int_equal(ibv_memcpy_from_dm(back, dm, 992, 8), 0);
+	assert_string_equal(back, "verbena");
 	assert_int_equal(ibv_free_dm(dm), 0);
 }
 
@@ -171,15 +179,15 @@ static int descriptor_of_device_memory(void)
 static void other_processes_can_map_it_safely(void **state)
 {
 	struct ibv_dm *dm = allocate(100);
-	char byte = 7;
+	uint32_t word = 7;
 	int fd = descriptor_of_device_memory();
 
 	(void)state;
 	assert_true(fd > 2);
-	assert_int_equal(ibv_memcpy_to_dm(dm, 99, &byte, 1), 0);
-	byte = 0;
-	assert_int_equal(pread(fd, &byte, 1, 99), 1);
-	assert_int_equal(byte, 7);
+	assert_int_equal(ibv_memcpy_to_dm(dm, 96, &word, sizeof(word)), 0);
+	word = 0;
+	assert_int_equal(pread(fd, &word, sizeof(word), 96), sizeof(word));
+	assert_int_equal(word, 7);
 	assert_int_equal(ftruncate(fd, 0), -1);
 	assert_int_equal(ibv_free_dm(dm), 0);
 	assert_int_equal(descriptor_of_device_memory(), -1);

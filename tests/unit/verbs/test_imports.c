@@ -123,8 +123,8 @@ static void device_memory_is_shared(void **state)
 
 	(void)state;
 	assert_non_null(other = ibv_import_dm(import, dm->handle));
-	assert_int_equal(ibv_memcpy_to_dm(dm, 10, bytes, 4), 0);
-	assert_int_equal(ibv_memcpy_from_dm(back, other, 10, 4), 0);
+	assert_int_equal(ibv_memcpy_to_dm(dm, 12, bytes, 4), 0);
+	assert_int_equal(ibv_memcpy_from_dm(back, other, 12, 4), 0);
 	assert_string_equal(back, "abc");
 	assert_int_equal(ibv_free_dm(other), EINVAL);
 	assert_int_equal(ibv_free_dm(dm), EBUSY);
