@@ -106,6 +106,9 @@ static int resolve_global(struct ibv_context *context, const struct vb_device_in
 	}
 	fill_global(&attr->grh, path);
 	vb_multicast_normalize(path->destination);
+	/* An interface does not hear its own frames. */
+	if (path->framing == VB_FRAMING_ETHERNET && is_own(info, path->destination))
+		path->framing = VB_FRAMING_UDP;
 	if (is_unset(path->source) || is_unset(path->destination) ||
 	    vb_gid_is_ipv4(path->source) != vb_gid_is_ipv4(path->destination))
 		return -EINVAL;
@@ -120,8 +123,8 @@ static int resolve_global(struct ibv_context *context, const struct vb_device_in
 		error = vb_endpoint_admits(vb_context_of(context)->session->endpoint, path);
 	if (error != 0)
 		return error;
-	/* Datagrams wait in the kernel until it has an Ethernet address, frames do not. For the device's own no host answers. */
-	if (path->framing == VB_FRAMING_ETHERNET && !vb_gid_is_multicast(path->destination) && !is_own(info, path->destination))
+	/* Datagrams wait in the kernel until it has an Ethernet address, frames do not. */
+	if (path->framing == VB_FRAMING_ETHERNET && !vb_gid_is_multicast(path->destination))
 		vb_neighbour_await(path, LONGEST_RESOLUTION);
 	return 0;
 }

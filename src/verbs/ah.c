@@ -115,21 +115,26 @@ static int read_grh(const struct ibv_grh *grh, struct addresses *found)
 }
 
 /* Our own address the datagram came to; for a multicast group, one of the same family and, if possible, of its
- * scope. */
+ * scope. Of that framing, or where the device has none of it, of another: to itself it speaks by UDP alone (address.c). */
 static int find_source_index(const struct vb_device_info *info, const uint8_t destination[16], uint8_t framing)
 {
 	static const uint8_t hole[16];
 	bool group = vb_gid_is_multicast(destination);
+	int other = -1;
 
 	for (uint32_t i = 0; i < info->gid_count; i++) {
 		const uint8_t *gid = info->gid[i].gid;
 
-		if (memcmp(gid, hole, sizeof(hole)) == 0 || info->gid[i].framing != framing)
+		if (memcmp(gid, hole, sizeof(hole)) == 0)
 			continue;
-		if (group ? vb_gid_is_ipv4(gid) == vb_gid_is_ipv4(destination) : memcmp(gid, destination, 16) == 0)
+		if (group ? vb_gid_is_ipv4(gid) != vb_gid_is_ipv4(destination) : memcmp(gid, destination, 16) != 0)
+			continue;
+		if (info->gid[i].framing == framing)
 			return (int)i;
+		if (other < 0)
+			other = (int)i;
 	}
-	return -1;
+	return other;
 }
 
 /* False: it did not come to an address of ours. */

@@ -85,6 +85,15 @@ class RoCEv1(ClientCase):
             outs = self.exchange(command + ["-g", gids[0]], command + ["-g", gids[1], self.address])
             self.assert_no_complaint(*outs)
 
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_one_host(self):
+        """An interface does not hear its own frames: what does not go through memory goes by UDP, also where there are GIDs of v1 alone."""
+        self.client = self.server
+        for versions, gid in ((BOTH, self.first_version()[0]), (FIRST, str(self.gids[0] // 2))):
+            self.network.environment.update(versions)
+            command = [which("ibv_ud_pingpong"), "-d", self.device, "-n", "20", "-s", "1024", "-g", gid]
+            self.assert_no_complaint(*self.exchange(command, command + [self.address]))
+
     @across(["veth1500_v4"])
     def test_faults(self):
         """Packets that are doubled, late or out of order are sent one by one: as frames, too. Where some are lost or damaged frames come
