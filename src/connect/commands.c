@@ -278,6 +278,9 @@ static int reject(struct vb_connect *connect, struct vb_connection *connection, 
 static int establish(struct vb_connect *connect, struct vb_connection *connection, struct order *order)
 {
 	(void)order;
+	/* The daemon before us was asked, and died. The peer, which has had no RTU, repeats its REP. */
+	if (connection->state == VB_CONNECT_ESTABLISHED)
+		return connection->is_adopted ? 0 : -EINVAL;
 	vb_connection_enter(connect, connection, VB_CONNECT_ESTABLISHED);
 	vb_connect_send_rtu(connect, connection);
 	return 0;
@@ -412,7 +415,7 @@ static const struct verb {
 	[VB_CM_ACCEPT] = {IN(REQ_RECEIVED) | IN(SIDR_REQ_RECEIVED), accept_request},
 	[VB_CM_REJECT] = {IN(REQ_SENT) | IN(MRA_REQ_RECEIVED) | IN(REQ_RECEIVED) | IN(REP_RECEIVED) | IN(REP_SENT) |
 				  IN(MRA_REP_RECEIVED) | IN(SIDR_REQ_RECEIVED), reject},
-	[VB_CM_ESTABLISH] = {IN(REP_RECEIVED), establish},
+	[VB_CM_ESTABLISH] = {IN(REP_RECEIVED) | IN(ESTABLISHED), establish},
 	[VB_CM_NOTIFY] = {IN(REP_SENT) | IN(MRA_REP_RECEIVED) | IN(ESTABLISHED), notify},
 	[VB_CM_DISCONNECT] = {ANY_STATE & ~(IN(IDLE) | IN(BOUND) | IN(LISTENING)), disconnect},
 	[VB_CM_ADOPT] = {NO_ID, adopt},

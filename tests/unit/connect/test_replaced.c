@@ -102,6 +102,23 @@ static void the_new_daemon_says_that_we_are_ready(void **state)
 	sim_expect_none(server);
 }
 
+/* The process has the answer; the daemon dies of what is said next. */
+static void a_process_that_is_ready_says_so_to_the_new_daemon(void **state)
+{
+	(void)state;
+	assert_int_equal(sim_accept(server, request.id, SERVER_QPN), 0);
+	run_for(VB_MILLISECONDS(20));
+	response = *sim_expect(client, VB_CM_EVENT_CONNECT_RESPONSE);
+	replace_daemon(client);
+	adopt(client, &response, VB_CM_ADOPTED_CONNECTED);
+	assert_int_equal(sim_order(client, VB_CM_ESTABLISH, response.id), 0);
+	run_for(VB_SECONDS(10));
+	sim_expect(server, VB_CM_EVENT_ESTABLISHED);
+	run_for(VB_SECONDS(100));
+	sim_expect_none(client);
+	sim_expect_none(server);
+}
+
 /* Before the process has told what it had: no answer ends the connection at one side. */
 static void what_the_new_daemon_will_know_is_not_denied(void **state)
 {
@@ -195,6 +212,7 @@ int main(void)
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, finish)
 	const struct CMUnitTest tests[] = {
 		TEST(the_new_daemon_says_that_we_are_ready),
+		TEST(a_process_that_is_ready_says_so_to_the_new_daemon),
 		TEST(what_the_new_daemon_will_know_is_not_denied),
 		TEST(what_was_accepted_is_accepted_again),
 		TEST(who_was_accepted_before_is_so_still),
