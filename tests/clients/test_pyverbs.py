@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""rdma-core's own tests of the verbs and of librdmacm (Debian's python3-pyverbs), unmodified: on one host, through memory and by packets.
+"""rdma-core's own tests of the verbs and of librdmacm (Debian's python3-pyverbs), unmodified: on one host, through memory, by packets and
+through a switch of the software InfiniBand.
 
-They are root's in a network namespace of the test's own, as tests of raw packets ask for. What they pass over is known, with the reason:
+But for the last they are root's in a network namespace of the test's own, as tests of raw packets ask for. What they pass over is known, with the reason:
 any other reason, and any test that is passed over without one, fails here.
 """
 
@@ -15,6 +16,7 @@ import tempfile
 
 from pylib import clients
 from pylib.clients import ClientCase
+from pylib.fabric import FabricCase
 
 PACKAGE, FOLDER = "python3-pyverbs", "usr/share/doc/rdma-core/tests"
 # What no device but these has, or this machine has not.
@@ -27,7 +29,7 @@ PASSED_OVER = (
     "Extended CQ is not supported",
 )
 # As rdma-core 44 has them; later ones have more.
-LEAST_RUN = 150
+LEAST_RUN, LEAST_BY_LIDS = 150, 125
 
 
 def copy_of_tests(folder):
@@ -45,32 +47,52 @@ def copy_of_tests(folder):
     return tests
 
 
-class Pyverbs(ClientCase):
+# By LIDs there is neither Ethernet nor an interface of the network.
+NOT_INFINIBAND = PASSED_OVER + (
+    "Device vib0 doesn't have net interface", "Must be run by root on Ethernet link layer",
+    "To Create RAW QP must be done by root on Ethernet link layer", "Link layer of port=1 is InfiniBand , skip RoCE test",
+    "All gid indices populated, cannot check bad flow", "No supported port is up, can't run traffic",
+)
+
+
+class Suite:
     TIMEOUT = 300
 
-    def run_all(self, *options, environment=None, passed_over=PASSED_OVER):
-        # All of it is root's, and verbenad, too: another user's would serve that user alone.
-        host, _ = self.network.pair()
-        self.until(lambda: "tentative" not in host.ip("addr", "show", "eth0"), lambda: host.ip("addr", "show", "eth0"))
+    def run_all(self, host, device, *options, environment=None, passed_over=PASSED_OVER, least=LEAST_RUN, privileged=False):
         folder = tempfile.mkdtemp(prefix="verbena-pyverbs-")
         self.addCleanup(shutil.rmtree, folder, True)
         os.chmod(folder, 0o755)
         program = os.path.join(copy_of_tests(folder), "run_tests.py")
-        done = host.start(clients.staged.verbena, "run", *options, "/usr/bin/python3", program, "-v", "--dev", "roce_eth0",
-                          environment=environment or {}, privileged=True).wait(self.TIMEOUT)
+        done = host.start(clients.staged.verbena, "run", *options, "/usr/bin/python3", program, "-v", "--dev", device,
+                          environment=environment or {}, privileged=privileged).wait(self.TIMEOUT)
         self.assertEqual(done.code, 0, done)
         run = re.search(r"^Ran (\d+) tests", done.out, re.M)
         reasons = re.findall(r"\.\.\. skipped ['\"](.*)['\"]$", done.out, re.M)
         self.assertEqual([reason for reason in reasons if reason not in passed_over], [], done)
         self.assertRegex(done.out, r"(?m)^OK \(skipped=%d\)$" % len(reasons), done)
-        self.assertGreaterEqual(int(run.group(1)) - len(reasons), LEAST_RUN, done)
+        self.assertGreaterEqual(int(run.group(1)) - len(reasons), least, done)
+
+
+class Pyverbs(Suite, ClientCase):
+    def run_as_root(self, *options, **more):
+        """verbenad is root's, too: another user's would serve that user alone."""
+        host, _ = self.network.pair()
+        self.until(lambda: "tentative" not in host.ip("addr", "show", "eth0"), lambda: host.ip("addr", "show", "eth0"))
+        self.run_all(host, "roce_eth0", *options, privileged=True, **more)
 
     def test_through_memory(self):
-        self.run_all()
+        self.run_as_root()
 
     def test_by_packets(self):
-        self.run_all(environment={"VERBENA_WIRE": "rocev2"})
+        self.run_as_root(environment={"VERBENA_WIRE": "rocev2"})
 
     def test_with_an_adapters_limits(self):
         """GID 0 is one of RoCEv1 there. No adapter has ibv_wr_atomic_write."""
-        self.run_all("--profile", "mlx5", passed_over=PASSED_OVER + ("Extended QP is not supported on this device",))
+        self.run_as_root("--profile", "mlx5", passed_over=PASSED_OVER + ("Extended QP is not supported on this device",))
+
+
+class InfiniBand(Suite, FabricCase):
+    def test_by_lids(self):
+        self.pair(None)
+        self.until_up(*self.opensm(self.left, "sm"))
+        self.run_all(self.left, "vib0", passed_over=NOT_INFINIBAND, least=LEAST_BY_LIDS)
