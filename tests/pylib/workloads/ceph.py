@@ -81,6 +81,8 @@ class Cluster:
         self.daemons.append(osd)
         until(lambda: re.search(r"1 up\b.*1 in\b", self.command("osd", "stat")), osd.output)
         self.command("osd", "pool", "create", POOL, "8", "8")
+        # Listing waits for each placement group. They take a second to be ready: the first write would, and a measurement of a second with it.
+        self.rados("ls")
 
     def rados(self, *words):
         return self.ground.see(self.ground.client, *self.wrap("rados", *self.words, "-p", POOL, *words))
