@@ -11,7 +11,9 @@
 #include "io/memory_check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,8 +24,47 @@
 
 enum { POPULATE_AT_MOST = 1 << 20 };
 
+/* Linux 6.11 tells of one mapping without listing all (linux/fs.h: PROCMAP_QUERY): 2.2 us where the list takes 8.7, and 203 behind 600
+ * mappings. */
+struct mapping_query {
+	uint64_t size;
+	uint64_t flags;                    /* of mappings with these rights only */
+	uint64_t address;                  /* the mapping that covers it */
+	uint64_t start, end;               /* from here on: the answer */
+	uint64_t rights, page_size, offset, inode;
+	uint32_t major, minor;
+	uint32_t name_size, build_id_size; /* 0: not asked for */
+	uint64_t name, build_id;
+};
+
+_Static_assert(sizeof(struct mapping_query) == 104, "as the kernel has it");
+
+#define QUERY_MAPPING _IOWR('f', 17, struct mapping_query)
+enum { MAPPING_READABLE = 1, MAPPING_WRITABLE = 2 };
+
+/* 0, -EFAULT, or another -errno: the kernel cannot tell. */
+static int ask_for_mappings(uint64_t start, uint64_t end, bool writable)
+{
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), result = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (result == 0 && start < end) {
+		struct mapping_query query = {
+			.size = sizeof(query), .address = start, .flags = MAPPING_READABLE | (writable ? MAPPING_WRITABLE : 0),
+		};
+
+		if (ioctl(fd, QUERY_MAPPING, &query) != 0)
+			result = errno == ENOENT ? -EFAULT : -errno;
+		else
+			start = query.end;
+	}
+	close(fd);
+	return result;
+}
+
 /* /proc/self/maps is in order of address: walk it until the range is covered or a gap shows. */
-static int look_up_mappings(uint64_t start, uint64_t end, bool writable)
+static int list_mappings(uint64_t start, uint64_t end, bool writable)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	char line[512], rights[8];
@@ -45,6 +86,13 @@ static int look_up_mappings(uint64_t start, uint64_t end, bool writable)
 	}
 	fclose(maps);
 	return result;
+}
+
+static int look_up_mappings(uint64_t start, uint64_t end, bool writable)
+{
+	int result = ask_for_mappings(start, end, writable);
+
+	return result == 0 || result == -EFAULT ? result : list_mappings(start, end, writable);
 }
 
 static int populate(uint64_t start, uint64_t end, bool writable)
