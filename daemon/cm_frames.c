@@ -54,7 +54,9 @@ int vb_cm_frames_open(struct vb_cm_frames *frames)
 		frames->fd = -1;
 		return error;
 	}
-	error = vb_poller_add(frames->poller, frames->fd, frames);
+	error = vb_ethernet_listen(frames->fd, 0);
+	if (error == 0)
+		error = vb_poller_add(frames->poller, frames->fd, frames);
 	if (error != 0) {
 		vb_descriptor_close(frames->fd);
 		frames->fd = -1;

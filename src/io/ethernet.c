@@ -58,8 +58,7 @@ static int attach_filter(int fd, uint32_t slot)
 
 int vb_ethernet_open(uint32_t slot)
 {
-	struct sockaddr_ll all = {.sll_family = AF_PACKET, .sll_protocol = htons(ETHERTYPE_ROCE)};
-	/* Without a protocol: nothing comes in before the filter is there. */
+	/* Without a protocol: nothing comes in before the filter is there, and vb_ethernet_listen is called. */
 	int fd = vb_descriptor_socket(AF_PACKET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
 
 	if (fd < 0)
@@ -69,13 +68,22 @@ int vb_ethernet_open(uint32_t slot)
 	if (set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, WANTED_BUFFER) != 0)
 		(void)set_option(fd, SOL_SOCKET, SO_SNDBUF, WANTED_BUFFER);
 	error = attach_filter(fd, slot);
-	if (error == 0 && bind(fd, (struct sockaddr *)&all, sizeof(all)) != 0)
-		error = -errno;
 	if (error != 0) {
 		vb_descriptor_close(fd);
 		return error;
 	}
 	return fd;
+}
+
+int vb_ethernet_listen(int fd, uint32_t interface_index)
+{
+	struct sockaddr_ll own = {
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(ETHERTYPE_ROCE),
+		.sll_ifindex = (int)interface_index,
+	};
+
+	return bind(fd, (struct sockaddr *)&own, sizeof(own)) == 0 ? 0 : -errno;
 }
 
 bool vb_ethernet_is_socket(int fd)

@@ -203,6 +203,29 @@ class RoCEv1(ClientCase):
             self.assertEqual((frame[0] >> 4, frame[6]), (6, 0x1b), "a GRH, not IP")
             self.assertEqual(icrc(frame), frame[-4:])
 
+    def hearers(self, host):
+        """Interfaces of the sockets through which a host hears frames; 0: all."""
+        rows = [line.split() for line in host.run("cat", "/proc/net/packet").out.splitlines()]
+        return sorted(int(row[4]) for row in rows if row[3] == "8915")
+
+    @across(["veth1500_v4"])
+    def test_two_interfaces(self):
+        """A process whose queue pairs come to be on two interfaces hears both."""
+        self.server.ip("link", "add", "eth1", "type", "veth", "peer", "name", "eth1", "netns", self.client.name)
+        for number, host in enumerate((self.server, self.client), 1):
+            host.ip("addr", "add", "10.79.0.%d/24" % number, "dev", "eth1")
+            host.ip("link", "set", "eth1", "up")
+            self.until(lambda host=host, own="10.79.0.%d" % number: any(gid["address"] == own for row in host.devices() for gid in row["gids"]),
+                       "verbenad has the new interface")
+        own = json.loads(self.server.ip("-j", "link", "show", "eth0"))[0]["ifindex"]
+        self.server.run(which("ibv_devinfo"), environment=FIRST)
+        server = self.server.start(which("rping"), "-s", "-P", "-V", environment=FIRST)
+        self.until_listening(server)
+        for address, heard in (("10.77.0.1", [0, own]), ("10.79.0.1", [0, 0]), ("10.77.0.1", [0, 0])):
+            ended = self.client.run(which("rping"), "-c", "-a", address, "-C", "20", "-V", environment=FIRST)
+            self.assertEqual(ended.code, 0, str(ended) + server.output())
+            self.assertEqual(self.hearers(self.server), heard)
+
     @across(["veth1500_v4"])
     def test_capture_of_connections(self):
         """Messages are in our own capture, too, with their Ethernet addresses; and a server and client on one host do without frames."""

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "io/daemon_client.h"
 #include "io/descriptor.h"
 #include "io/ethernet.h"
@@ -17,6 +18,8 @@
 
 struct vb_frames {
 	int fd;
+	struct vb_mutex lock;
+	uint32_t heard;                    /* under lock: as vb_frames_listen was last told */
 	struct vb_ethernet_batch *batch;
 	struct vb_ethernet_addresses *addresses;
 };
@@ -50,6 +53,7 @@ int vb_frames_open(struct vb_frames **out, struct vb_daemon_client *daemon, bool
 		return -ENOMEM;
 	}
 	frames->fd = fd;
+	vb_mutex_init(&frames->lock, VB_RANK_FRAMES);
 	frames->batch = vb_ethernet_batch_create();
 	frames->addresses = vb_ethernet_addresses_create();
 	if (!frames->batch || !frames->addresses) {
@@ -67,12 +71,38 @@ void vb_frames_close(struct vb_frames *frames)
 	vb_descriptor_close(frames->fd);
 	vb_ethernet_addresses_destroy(frames->addresses);
 	vb_ethernet_batch_destroy(frames->batch);
+	vb_mutex_fini(&frames->lock);
 	free(frames);
 }
 
 int vb_frames_descriptor(const struct vb_frames *frames)
 {
 	return frames->fd;
+}
+
+bool vb_frames_widen(uint32_t *from, uint32_t interface_index)
+{
+	uint32_t before = __atomic_load_n(from, __ATOMIC_RELAXED), after;
+
+	do {
+		if (before == interface_index || before == VB_FRAMES_FROM_ALL)
+			return false;
+		after = before == VB_FRAMES_FROM_NONE ? interface_index : VB_FRAMES_FROM_ALL;
+	} while (!__atomic_compare_exchange_n(from, &before, after, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	return true;
+}
+
+/* One that cannot be bound to an interface, which is gone most likely, hears all. */
+void vb_frames_listen(struct vb_frames *frames, const uint32_t *from)
+{
+	uint32_t wanted;
+
+	vb_mutex_lock(&frames->lock);
+	wanted = __atomic_load_n(from, __ATOMIC_SEQ_CST);
+	if (wanted != frames->heard && (wanted == VB_FRAMES_FROM_ALL || vb_ethernet_listen(frames->fd, wanted) != 0))
+		(void)vb_ethernet_listen(frames->fd, 0);
+	frames->heard = wanted;
+	vb_mutex_unlock(&frames->lock);
 }
 
 /* ---- packets ---- */

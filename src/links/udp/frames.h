@@ -20,6 +20,16 @@ int vb_frames_open(struct vb_frames **frames, struct vb_daemon_client *daemon, b
 void vb_frames_close(struct vb_frames *frames);
 int vb_frames_descriptor(const struct vb_frames *frames);
 
+/* Which interfaces frames come in from: of a process without queue pairs none, of one with queue pairs on one interface that one, and of
+ * others all. The kernel offers a frame to sockets that hear all interfaces first, verbenad's among them, and the last socket in the
+ * row takes it as it is; for those before it a copy of its description is made, which cost a seventh of the bandwidth. */
+#define VB_FRAMES_FROM_NONE 0u
+#define VB_FRAMES_FROM_ALL UINT32_MAX
+/* From that one as well. `from` is atomic. True: it is another now, and vb_frames_listen is to be called. */
+bool vb_frames_widen(uint32_t *from, uint32_t interface_index);
+/* From now on they come in as *from says, whichever thread changed it last. */
+void vb_frames_listen(struct vb_frames *frames, const uint32_t *from);
+
 /* Returns how many packets of the run were not sent. */
 uint32_t vb_frames_send(struct vb_frames *frames, const struct vb_burst *burst, uint32_t run);
 

@@ -15,6 +15,7 @@
 #include "links/udp/shaper.h"
 #include "links/udp/tap.h"
 #include "profiles/roce_versions.h"
+#include "queue/qp.h"
 #include "roce/control.h"
 #include "roce/roce.h"
 
@@ -70,6 +71,21 @@ static void shape(struct vb_link *link, const struct vb_counters *device, const 
 	__atomic_store_n(&udp->shaper, shaper, __ATOMIC_RELEASE);
 }
 
+/* Sequentially consistent, as in introduce: either this sees the socket or that sees the interface. */
+static int prepare(struct vb_link *link, struct vb_qp *qp)
+{
+	enum { LOOPBACK = 1 };             /* in every namespace; it has no GIDs of RoCEv1 */
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+	struct vb_frames *frames;
+
+	if (qp->host->interface_index == LOOPBACK || !vb_frames_widen(&udp->frames_from, qp->host->interface_index))
+		return 0;
+	frames = __atomic_load_n(&udp->frames, __ATOMIC_SEQ_CST);
+	if (frames)
+		vb_frames_listen(frames, &udp->frames_from);
+	return 0;
+}
+
 /* A socket of RoCEv1 is for the slot, whichever verbenad made it. Without one the process has RoCEv2. */
 static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context)
 {
@@ -85,7 +101,8 @@ static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_d
 	/* Where an adapter's profile brings such GIDs along, most programs never use them. */
 	if (vb_frames_open(&frames, daemon, asked && *asked) == 0) {
 		/* Who sends finds all of it. */
-		__atomic_store_n(&udp->frames, frames, __ATOMIC_RELEASE);
+		__atomic_store_n(&udp->frames, frames, __ATOMIC_SEQ_CST);
+		vb_frames_listen(frames, &udp->frames_from);
 		vb_schedule_kick(udp->schedule);
 	}
 	return 0;
@@ -142,6 +159,7 @@ static const struct vb_link_driver driver = {
 	.close = close_link,
 	.abandon = abandon,
 	.introduce = introduce,
+	.prepare = prepare,
 	.withdraw = withdraw,
 	.transmit = vb_udp_transmit,
 	.transmit_in_pass = vb_udp_transmit_in_pass,

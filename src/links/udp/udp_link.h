@@ -92,6 +92,7 @@ struct vb_udp_link {
 	struct vb_tap *tap;                /* NULL: no capture, no faults */
 	struct vb_shaper *shaper;          /* atomic; NULL: no device was shaped yet */
 	struct vb_frames *frames;          /* atomic; NULL: RoCEv1 is not spoken */
+	uint32_t frames_from;              /* atomic: which interfaces they come in from (frames.h) */
 	struct vb_source_ports ports;
 	struct vb_burst_pool bursts;
 
