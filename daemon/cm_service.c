@@ -71,6 +71,8 @@ struct vb_cm_service {
 	int poller;
 	struct sender sender[2];           /* IPv4, IPv6; tags of the poller */
 	struct vb_cm_frames *frames;       /* a tag, too */
+	bool speaks_frames;                /* a process of this host does, or did */
+	bool connects;                     /* one makes connections, or waits for them, or did */
 	struct vb_burst *burst;
 	uint32_t psn;
 	struct vb_list queue;
@@ -461,12 +463,19 @@ unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const
 
 /* ---- RoCEv1 ---- */
 
-void vb_cm_service_use_frames(struct vb_cm_service *service)
+/* Not for processes that exchange numbers of queue pairs by themselves: each of their frames would be offered to our socket, too. */
+static void open_frames_if_needed(struct vb_cm_service *service)
 {
-	int error = vb_cm_frames_open(service->frames);
+	int error = service->speaks_frames && service->connects ? vb_cm_frames_open(service->frames) : 0;
 
 	if (error != 0)
 		vb_log_limited(VB_LOG_WARN, "connections by RoCEv1 are made by UDP: no socket for frames: %s", strerror(-error));
+}
+
+void vb_cm_service_use_frames(struct vb_cm_service *service)
+{
+	service->speaks_frames = true;
+	open_frames_if_needed(service);
 }
 
 static void take_frames(struct vb_cm_service *service)
@@ -607,6 +616,10 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 		return;
 	}
 	service->speaking = client;
+	if (vb_cm_service_needs_port(bytes, length)) {
+		service->connects = true;
+		open_frames_if_needed(service);
+	}
 	if (command->verb == VB_CM_DESTROY && service->adapter)
 		vb_subnet_client_leave(vb_adapter_service_subnet(service->adapter), now, client, command->id, NULL);
 	if (is_for_subnet(command))

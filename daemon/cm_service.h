@@ -40,7 +40,7 @@ bool vb_cm_service_serve(struct vb_cm_service *service, const void *tag);
 /* What arrived for slot 0. Returns how many of the bundle's datagrams were MADs. */
 unsigned vb_cm_service_receive(struct vb_cm_service *service, vb_time now, const struct vb_udp_bundle *bundle);
 
-/* A process has a socket for RoCEv1: from now on messages between GIDs of that version come and go as frames. */
+/* A process has a socket for RoCEv1: from the first connection on messages between GIDs of that version come and go as frames. */
 void vb_cm_service_use_frames(struct vb_cm_service *service);
 
 /* The process hears that a device is gone; its library knows which of its ids were bound to it. */

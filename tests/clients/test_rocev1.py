@@ -209,6 +209,21 @@ class RoCEv1(ClientCase):
         return sorted(int(row[4]) for row in rows if row[3] == "8915")
 
     @across(["veth1500_v4"])
+    def test_who_hears_frames(self):
+        """Each frame is offered to all that do: no process without queue pairs is among them, others hear one interface, and verbenad
+        hears none before there are connections to make."""
+        own = json.loads(self.server.ip("-j", "link", "show", "eth0"))[0]["ifindex"]
+        watcher = self.server.start("stdbuf", "-oL", which("ibv_asyncwatch"), "-d", self.device)
+        self.until(lambda: "async event" in watcher.output(), watcher.output)
+        self.assertEqual(self.hearers(self.server), [])
+        waiting = self.server.start(which("ibv_rc_pingpong"), "-d", self.device, "-g", self.first_version()[0])
+        self.assertTrue(waiting.wait_until(lambda process: process.listens(TCP_PORT)), waiting.output())
+        self.assertEqual(self.hearers(self.server), [own])
+        server = self.server.start(which("rping"), "-s", "-a", "10.77.0.1", "-C", "5", "-V", environment=FIRST)
+        self.until_listening(server)
+        self.assertEqual(self.hearers(self.server), [0, own])
+
+    @across(["veth1500_v4"])
     def test_two_interfaces(self):
         """A process whose queue pairs come to be on two interfaces hears both."""
         self.server.ip("link", "add", "eth1", "type", "veth", "peer", "name", "eth1", "netns", self.client.name)
