@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/list.h"
 #include "base/log.h"
@@ -618,6 +619,8 @@ void vb_cm_service_message(struct vb_cm_service *service, vb_time now, struct vb
 	service->speaking = client;
 	if (vb_cm_service_needs_port(bytes, length)) {
 		service->connects = true;
+		/* On all addresses: it has opened no device yet, and asked for no socket. Others' processes get none. */
+		service->speaks_frames = service->speaks_frames || (command->by_frames && client->peer.uid == geteuid());
 		open_frames_if_needed(service);
 	}
 	if (command->verb == VB_CM_DESTROY && service->adapter)

@@ -17,7 +17,8 @@ struct vb_udp_bundle;
 
 /* For one slot. Descriptor, non-blocking, or -errno: -EPERM without CAP_NET_RAW. Nothing comes in yet. */
 int vb_ethernet_open(uint32_t slot);
-/* From now on frames come in from that interface, 0: from all. It takes no privilege; done again, frames are lost meanwhile. 0 or -errno. */
+/* From now on frames come in from that interface, 0: from all. It takes no privilege; where it is done again frames are lost meanwhile.
+ * 0 or -errno. */
 int vb_ethernet_listen(int fd, uint32_t interface_index);
 /* Does what comes from elsewhere look like what vb_ethernet_open makes? */
 bool vb_ethernet_is_socket(int fd);

@@ -17,6 +17,7 @@
 #include "io/unix_socket.h"
 #include "rdmacm/adoption.h"
 #include "rdmacm/channel.h"
+#include "rdmacm/device.h"
 #include "rdmacm/streams.h"
 
 #define ADOPT_TIMEOUT VB_SECONDS(5)
@@ -94,6 +95,7 @@ static void describe(const struct vb_rdmacm_id *id, const struct vb_rdmacm_adopt
 		.source = id->source,
 		.destination = id->destination,
 		.interface_index = id->interface_index,
+		.by_frames = vb_rdmacm_speaks_frames(),
 		.conn = id->peer,
 		.path = id->route,
 	};

@@ -258,6 +258,7 @@ VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 			return vb_rdmacm_outcome("rdma_listen", id, error);
 	}
 	command.by_stream = vb_rdmacm_streams_serve_alone(id);
+	command.by_frames = vb_rdmacm_speaks_frames();
 	command.port_space = id->id.ps;
 	command.source = id->source;
 	command.interface_index = id->interface_index;

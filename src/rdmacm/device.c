@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/mutex.h"
+#include "profiles/roce_versions.h"
 #include "progress/devices.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
@@ -232,6 +233,14 @@ enum vb_framing vb_rdmacm_device_framing(const struct vb_rdmacm_device *device, 
 	return index >= 0 && ibv_query_gid_ex(device->context, 1, (uint32_t)index, &entry, 0) == 0 &&
 			       entry.gid_type == IBV_GID_TYPE_ROCE_V1 ?
 		       VB_FRAMING_ETHERNET : VB_FRAMING_UDP;
+}
+
+/* Where a profile brings it along, RoCEv2 is there, too, and is preferred. */
+bool vb_rdmacm_speaks_frames(void)
+{
+	const char *asked = secure_getenv("VERBENA_ROCE");
+
+	return asked && *asked && (vb_roce_versions(asked, NULL) & VB_ROCE_V1);
 }
 
 int vb_rdmacm_device_pkey_index(const struct vb_rdmacm_device *device, uint16_t pkey)

@@ -48,6 +48,8 @@ void vb_rdmacm_device_unbind(struct vb_rdmacm_id *id);
 int vb_rdmacm_device_gid_index(const struct vb_rdmacm_device *device, const uint8_t gid[16], enum vb_framing framing);
 /* That connections from this GID begin with: rather RoCEv2 than RoCEv1, as in Linux. */
 enum vb_framing vb_rdmacm_device_framing(const struct vb_rdmacm_device *device, const uint8_t gid[16]);
+/* Has this process been told to speak RoCEv1? */
+bool vb_rdmacm_speaks_frames(void);
 
 /* Index of the partition in the port's table, by which it is rather a full than a limited member, or -ENOENT. */
 int vb_rdmacm_device_pkey_index(const struct vb_rdmacm_device *device, uint16_t pkey);

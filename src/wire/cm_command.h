@@ -35,7 +35,7 @@ enum vb_cm_verb {
 	VB_CM_CREATE = 1,    /* port_space, qp_type -> id */
 	VB_CM_DESTROY,       /* id; sends DREQ or REJ where one is due; no event of this id follows the reply */
 	VB_CM_BIND,          /* id, source (port 0: choose), reuse_address, address_family_only -> source with the port. EADDRINUSE ... */
-	VB_CM_LISTEN,        /* id, backlog, by_stream */
+	VB_CM_LISTEN,        /* id, backlog, by_stream, by_frames */
 	VB_CM_CONNECT,       /* id, source, destination, path, conn. RC: REQ; UD: SIDR_REQ (private data only) */
 	VB_CM_ACCEPT,        /* id (from CONNECT_REQUEST), conn. RC: REP; UD: SIDR_REP with qpn, qkey */
 	VB_CM_REJECT,        /* id, reason (28 consumer), private data */
@@ -141,7 +141,8 @@ struct vb_cm_command {
 	uint8_t reuse_address, address_family_only;
 	uint8_t by_stream;               /* LISTEN, ADOPT: TCP brings the requests (iWARP), and no REQ is for it */
 	uint8_t only_refusals;           /* a reply is wanted only if it says why not */
-	uint8_t reserved[4];
+	uint8_t by_frames;               /* LISTEN, ADOPT: the process speaks RoCEv1, whose REQs come in frames */
+	uint8_t reserved[3];
 	uint64_t remote_cookie;          /* ADOPT: what the CONNECT_RESPONSE / CONNECT_REQUEST event gave */
 	struct vb_cm_address source, destination;
 	uint32_t interface_index;        /* device to go through */

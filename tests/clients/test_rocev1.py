@@ -230,10 +230,10 @@ class RoCEv1(ClientCase):
         for number, host in enumerate((self.server, self.client), 1):
             host.ip("addr", "add", "10.79.0.%d/24" % number, "dev", "eth1")
             host.ip("link", "set", "eth1", "up")
-            self.until(lambda host=host, own="10.79.0.%d" % number: any(gid["address"] == own for row in host.devices() for gid in row["gids"]),
+            gids = ["10.79.0.%d" % number]
+            self.until(lambda host=host, gids=gids: any(gid["address"] in gids for row in host.devices() for gid in row["gids"]),
                        "verbenad has the new interface")
         own = json.loads(self.server.ip("-j", "link", "show", "eth0"))[0]["ifindex"]
-        self.server.run(which("ibv_devinfo"), environment=FIRST)
         server = self.server.start(which("rping"), "-s", "-P", "-V", environment=FIRST)
         self.until_listening(server)
         for address, heard in (("10.77.0.1", [0, own]), ("10.79.0.1", [0, 0]), ("10.77.0.1", [0, 0])):

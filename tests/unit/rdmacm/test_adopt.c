@@ -19,6 +19,7 @@
 #include "io/unix_socket.h"
 #include "rdmacm/adopt.h"
 #include "rdmacm/channel.h"
+#include "rdmacm/device.h"
 #include "rdmacm/streams.h"
 
 enum { OLD = 5, NEW = 77, MOST_SAID = 8 };
@@ -115,6 +116,11 @@ bool vb_rdmacm_id_is_stream(const struct vb_rdmacm_id *id)
 bool vb_rdmacm_streams_serve_alone(const struct vb_rdmacm_id *id)
 {
 	(void)id;
+	return false;
+}
+
+bool vb_rdmacm_speaks_frames(void)
+{
 	return false;
 }
 
