@@ -17,7 +17,7 @@ ONE_HOST = ("lo_v4",)
 BOTH = ("lo_v4", "veth1500_v4")
 WAYS = {
     "blocking": ("lo_v4", "lo_v6", "veth1500_v4", "veth1500_v6"), "epoll": BOTH, "epoll_edge": BOTH, "epoll_once": ONE_HOST,
-    "poll": ONE_HOST, "select": ONE_HOST, "dup": ONE_HOST, "fork": BOTH, "prefork": ONE_HOST,
+    "epoll_again": BOTH, "poll": ONE_HOST, "select": ONE_HOST, "dup": ONE_HOST, "fork": BOTH, "prefork": ONE_HOST,
 }
 
 
