@@ -49,6 +49,8 @@ enum vb_rstream_state {
 enum {
 	VB_RSTREAM_CONTROLS = 4,         /* control messages under way at once; their share of the send queue */
 	VB_RSTREAM_LOW_WATER = 8,        /* a smaller fraction of the send buffer is no room, only crumbs */
+	VB_RSTREAM_QUIET_SLOTS = 16,     /* writes in succession that ask for no completion, and which part of a small queue */
+	VB_RSTREAM_QUIET_PART = 4,
 	VB_RSTREAM_TRANSFER_MOST = 65536,
 	VB_RSTREAM_INLINE_MOST = 512,
 };
@@ -94,6 +96,8 @@ struct vb_rstream {
 	struct ibv_mr *send_mr;
 	uint32_t send_size, send_at, send_free;
 	unsigned send_slots, send_slots_all, control_slots;
+	unsigned quiet_slots;            /* of writes that ask for no completion: given back with that of the next request that does */
+	uint32_t quiet_bytes;
 	uint16_t sent, send_limit;       /* messages, modulo 2^16 */
 	uint16_t spare;                  /* of the limit: not for data */
 	struct vb_rstream_span target;   /* where the next bytes go; length: what is left of it */
@@ -188,12 +192,33 @@ enum vb_rstream_work {
 	VB_RSTREAM_WRITE,                /* holds a slot of the send queue and bytes of the send buffer */
 	VB_RSTREAM_TELL,                 /* holds a control slot */
 	VB_RSTREAM_TELL_DISCONNECT,      /* likewise; the connection is over when it has arrived */
-	VB_RSTREAM_PLACE,                /* holds nothing that the request behind it does not hold */
+	VB_RSTREAM_PLACE,                /* asks for no completion: what it holds is given back with that of a request behind it */
 };
 
-static inline uint64_t vb_rstream_work_id(enum vb_rstream_work work, uint32_t bytes)
+/* Bytes of the send buffer and slots of the send queue are given back when it completes. A receive's bytes: which one it is. */
+static inline uint64_t vb_rstream_work_id(enum vb_rstream_work work, unsigned slots, uint32_t bytes)
 {
-	return (uint64_t)work << 32 | bytes;
+	return (uint64_t)work << 56 | (uint64_t)slots << 32 | bytes;
+}
+
+static inline enum vb_rstream_work vb_rstream_work_of(uint64_t work_id)
+{
+	return (enum vb_rstream_work)(work_id >> 56);
+}
+
+static inline unsigned vb_rstream_work_slots(uint64_t work_id)
+{
+	return (unsigned)(work_id >> 32 & 0xffffff);
+}
+
+/* For a request that asks for a completion: all before it in the send queue have completed by then. */
+static inline uint64_t vb_rstream_work_with_quiet(struct vb_rstream *stream, enum vb_rstream_work work)
+{
+	uint64_t id = vb_rstream_work_id(work, stream->quiet_slots, stream->quiet_bytes);
+
+	stream->quiet_slots = 0;
+	stream->quiet_bytes = 0;
+	return id;
 }
 
 /* RDMA WRITE of `count` pieces to `to`, and a message about it. Both break the connection when they cannot. 0 or -errno. */

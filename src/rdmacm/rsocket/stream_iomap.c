@@ -142,8 +142,9 @@ static int announce(struct vb_rsocket *rs, struct mapping *mapping)
 	mapping->announced = true;
 	stream->unsent_mappings--;
 	stream->send_slots--;
+	stream->quiet_slots++;
 	/* Costs no credit: the peer counts only data against those. */
-	return vb_rstream_write_and_tell(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, 0), &piece, 1, IBV_SEND_INLINE, &to,
+	return vb_rstream_write_and_tell(rs, vb_rstream_work_with_quiet(stream, VB_RSTREAM_WRITE), &piece, 1, IBV_SEND_INLINE, &to,
 					 vb_rstream_message_encode(VB_RSTREAM_IOMAP, mapping->index));
 }
 

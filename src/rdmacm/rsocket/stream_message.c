@@ -7,7 +7,8 @@
  *                       rdma-core's rsockets on iWARP, whose WRITEs carry no immediate data (RFC 5040 has none). An RDMAP stream is in
  *                       order (RFC 5041 5.3): what was written is there when the SEND is received.
  *
- * Of the two requests the second alone asks for a completion; what the first holds is given back with it.
+ * Not every request asks for a completion (stream_send.c), and of the two above the first never does; what such a request holds is given
+ * back with the next that does.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -71,6 +72,11 @@ static int post(struct vb_rsocket *rs, struct ibv_send_wr *requests)
 	return -error;
 }
 
+static unsigned signaled(uint64_t work_id)
+{
+	return vb_rstream_work_of(work_id) == VB_RSTREAM_PLACE ? 0 : IBV_SEND_SIGNALED;
+}
+
 int vb_rstream_write(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
 		     const struct vb_rstream_span *to)
 {
@@ -79,7 +85,7 @@ int vb_rstream_write(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pi
 		.sg_list = pieces,
 		.num_sge = count,
 		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = flags | IBV_SEND_SIGNALED,
+		.send_flags = flags | signaled(work_id),
 		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
 	};
 
@@ -95,13 +101,13 @@ int vb_rstream_write_and_tell(struct vb_rsocket *rs, uint64_t work_id, struct ib
 		.sg_list = &word,
 		.num_sge = 1,
 		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED,
+		.send_flags = IBV_SEND_INLINE | signaled(work_id),
 	}, writing = {
 		.wr_id = work_id,
 		.sg_list = pieces,
 		.num_sge = count,
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.send_flags = flags | IBV_SEND_SIGNALED,
+		.send_flags = flags | signaled(work_id),
 		.imm_data = htonl(message),
 		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
 	};
@@ -110,7 +116,7 @@ int vb_rstream_write_and_tell(struct vb_rsocket *rs, uint64_t work_id, struct ib
 		return post(rs, &writing);
 	if (count == 0)
 		return post(rs, &telling);
-	writing.wr_id = vb_rstream_work_id(VB_RSTREAM_PLACE, 0);
+	writing.wr_id = vb_rstream_work_id(VB_RSTREAM_PLACE, 0, 0);
 	writing.opcode = IBV_WR_RDMA_WRITE;
 	writing.send_flags = flags;
 	writing.next = &telling;
@@ -130,7 +136,7 @@ int vb_rstream_post_receives(struct vb_rstream *stream, unsigned count)
 
 		/* No buffers by immediate data: what arrives was written elsewhere. */
 		for (unsigned i = 0; i < now; i++) {
-			requests[i].wr_id = vb_rstream_work_id(VB_RSTREAM_RECEIVE, stream->word_at);
+			requests[i].wr_id = vb_rstream_work_id(VB_RSTREAM_RECEIVE, 0, stream->word_at);
 			requests[i].next = i + 1 < now ? &requests[i + 1] : NULL;
 			if (!stream->by_send)
 				continue;

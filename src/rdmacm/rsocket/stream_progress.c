@@ -20,8 +20,8 @@ int vb_rstream_tell(struct vb_rsocket *rs, enum vb_rstream_control control)
 	rs->stream->control_slots--;
 	/* A keep-alive needs no answer but the acknowledgement, and so no receive of the peer's. */
 	if (control == VB_RSTREAM_KEEP_ALIVE)
-		return vb_rstream_write(rs, vb_rstream_work_id(work, 0), NULL, 0, 0, &nowhere);
-	return vb_rstream_write_and_tell(rs, vb_rstream_work_id(work, 0), NULL, 0, 0, &nowhere,
+		return vb_rstream_write(rs, vb_rstream_work_with_quiet(rs->stream, work), NULL, 0, 0, &nowhere);
+	return vb_rstream_write_and_tell(rs, vb_rstream_work_with_quiet(rs->stream, work), NULL, 0, 0, &nowhere,
 					 vb_rstream_message_encode(VB_RSTREAM_CONTROL, control));
 }
 
@@ -61,7 +61,7 @@ void vb_rstream_grant(struct vb_rsocket *rs)
 	}
 	stream->receive_mark = (uint16_t)(stream->received + rs->sizes.receive_queue / 2);
 	stream->control_slots--;
-	vb_rstream_write_and_tell(rs, vb_rstream_work_id(VB_RSTREAM_TELL, 0), &piece, has_half ? 1 : 0,
+	vb_rstream_write_and_tell(rs, vb_rstream_work_with_quiet(stream, VB_RSTREAM_TELL), &piece, has_half ? 1 : 0,
 				  has_half ? IBV_SEND_INLINE : 0, &to,
 				  vb_rstream_message_encode(VB_RSTREAM_GRANT,
 							    (uint16_t)(stream->received + rs->sizes.receive_queue)));
@@ -132,11 +132,9 @@ static void release_work(struct vb_rsocket *rs, const struct ibv_wc *completion)
 {
 	struct vb_rstream *stream = rs->stream;
 
-	switch ((enum vb_rstream_work)(completion->wr_id >> 32)) {
-	case VB_RSTREAM_WRITE:
-		stream->send_slots++;
-		stream->send_free += (uint32_t)completion->wr_id;
-		break;
+	stream->send_slots += vb_rstream_work_slots(completion->wr_id);
+	stream->send_free += (uint32_t)completion->wr_id;
+	switch (vb_rstream_work_of(completion->wr_id)) {
 	case VB_RSTREAM_TELL_DISCONNECT:
 		vb_rstream_disconnected(rs);
 		/* fall through */
@@ -144,6 +142,7 @@ static void release_work(struct vb_rsocket *rs, const struct ibv_wc *completion)
 		stream->control_slots++;
 		break;
 	case VB_RSTREAM_RECEIVE:
+	case VB_RSTREAM_WRITE:
 	case VB_RSTREAM_PLACE:
 		break;
 	}
@@ -173,7 +172,7 @@ static unsigned take_completions(struct vb_rsocket *rs, const struct ibv_wc *com
 	unsigned received = 0;
 
 	for (int i = 0; i < count; i++) {
-		bool is_receive = completions[i].wr_id >> 32 == VB_RSTREAM_RECEIVE;
+		bool is_receive = vb_rstream_work_of(completions[i].wr_id) == VB_RSTREAM_RECEIVE;
 
 		if (completions[i].status != IBV_WC_SUCCESS)
 			take_failure(rs, &completions[i]);

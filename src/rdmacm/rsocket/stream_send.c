@@ -48,6 +48,19 @@ static int write_pieces(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge 
 	return vb_rstream_write_and_tell(rs, work_id, pieces, count, flags, to, vb_rstream_message_encode(VB_RSTREAM_DATA, length));
 }
 
+/* The program is not told when its bytes have arrived, and a completion of each write would wake a thread for nothing that sleeps until
+ * an answer comes. So few writes ask for one: what the others hold is less than a stream must have free to go on. */
+static uint64_t work_id_of_write(struct vb_rstream *stream, uint32_t bytes)
+{
+	stream->send_slots--;
+	stream->quiet_slots++;
+	stream->quiet_bytes += bytes;
+	if (stream->quiet_slots < VB_RSTREAM_QUIET_SLOTS && stream->quiet_slots < stream->send_slots_all / VB_RSTREAM_QUIET_PART &&
+	    stream->quiet_bytes < stream->send_size / VB_RSTREAM_LOW_WATER / 2)
+		return vb_rstream_work_id(VB_RSTREAM_PLACE, 0, 0);
+	return vb_rstream_work_with_quiet(stream, VB_RSTREAM_WRITE);
+}
+
 static int write_inline(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t length,
 			const struct vb_rstream_span *to, bool is_data)
 {
@@ -55,7 +68,7 @@ static int write_inline(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint3
 	struct ibv_sge piece = {.addr = (uintptr_t)bytes, .length = length};
 
 	vb_iov_cursor_read(from, bytes, length);
-	return write_pieces(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, 0), &piece, 1, IBV_SEND_INLINE, to, is_data, length);
+	return write_pieces(rs, work_id_of_write(rs->stream, 0), &piece, 1, IBV_SEND_INLINE, to, is_data, length);
 }
 
 static int write_from_buffer(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t length,
@@ -73,7 +86,7 @@ static int write_from_buffer(struct vb_rsocket *rs, struct vb_iov_cursor *from, 
 	vb_iov_cursor_read(from, stream->send_bytes, length - before_end);
 	stream->send_at = (stream->send_at + length) % stream->send_size;
 	stream->send_free -= length;
-	return write_pieces(rs, vb_rstream_work_id(VB_RSTREAM_WRITE, length), pieces, length > before_end ? 2 : 1, 0, to, is_data, length);
+	return write_pieces(rs, work_id_of_write(stream, length), pieces, length > before_end ? 2 : 1, 0, to, is_data, length);
 }
 
 ssize_t vb_rstream_write_piece(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t most,
@@ -84,7 +97,6 @@ ssize_t vb_rstream_write_piece(struct vb_rsocket *rs, struct vb_iov_cursor *from
 	int error;
 
 	length = smaller(length, VB_RSTREAM_TRANSFER_MOST);
-	stream->send_slots--;
 	if (length <= stream->inline_most) {
 		error = write_inline(rs, from, length, to, is_data);
 	} else {

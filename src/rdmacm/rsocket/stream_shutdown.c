@@ -127,8 +127,12 @@ static void flush(struct vb_rsocket *rs)
 {
 	if (rs->stream == NULL || !vb_mutex_try(&rs->lock))
 		return;
-	if (!rs->closed && rs->stream->state == VB_RSTREAM_CONNECTED)
+	if (!rs->closed && rs->stream->state == VB_RSTREAM_CONNECTED) {
+		/* Completes behind all writes, of which the last may have asked for no completion. */
+		if (rs->stream->quiet_slots > 0)
+			vb_rstream_tell(rs, VB_RSTREAM_KEEP_ALIVE);
 		vb_rsocket_wait(rs, VB_SECONDS(FLUSH_SECONDS), vb_rstream_all_sent);
+	}
 	vb_mutex_unlock(&rs->lock);
 }
 

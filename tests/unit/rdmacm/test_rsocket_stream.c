@@ -488,6 +488,33 @@ static void options(void **state)
 	close_both(pair);
 }
 
+/* Few writes ask for a completion, and what the others hold must come back: of the shortest send queue that there is, of the smallest
+ * buffer, of writes that are inline and of others. */
+static void many_writes_through_a_short_queue(void **state)
+{
+	static const size_t lengths[] = {1, 64, 65, 1000};
+	struct sockaddr_in address;
+	int listener = listening(&address, 4096, 0), pair[2] = {rsocket(AF_INET, SOCK_STREAM, 0)}, value = 1;
+	uint64_t place = 0;
+
+	(void)state;
+	assert_int_equal(rsetsockopt(pair[0], SOL_RDMA, RDMA_SQSIZE, &value, sizeof(value)), 0);
+	value = 4096;
+	assert_int_equal(rsetsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &value, sizeof(value)), 0);
+	assert_int_equal(rconnect(pair[0], (struct sockaddr *)&address, sizeof(address)), 0);
+	pair[1] = raccept(listener, NULL, NULL);
+	rclose(listener);
+	for (unsigned i = 0; i < 400; i++) {
+		size_t length = lengths[i % 4];
+
+		send_stream(pair[0], place, length);
+		send_stream(pair[0], place + length, 1);
+		expect_stream(pair[1], place, length + 1);
+		place += length + 1;
+	}
+	close_both(pair);
+}
+
 static void what_is_not_there(void **state)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -685,6 +712,7 @@ int main(int count, char **arguments)
 		cmocka_unit_test(direct_placement),
 		cmocka_unit_test(windows_asked_for_after_listening),
 		cmocka_unit_test(options),
+		cmocka_unit_test(many_writes_through_a_short_queue),
 		cmocka_unit_test(what_is_not_there),
 		cmocka_unit_test(over_ipv6),
 		cmocka_unit_test(a_child_has_none_of_its_parents),
