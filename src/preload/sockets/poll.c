@@ -16,6 +16,8 @@
 #include "preload/sockets/readiness.h"
 #include "rdmacm/rsocket/wait.h"
 
+#define KERNEL_INTERVAL VB_MICROSECONDS(50)
+
 /* The kernel's list: for each of the program's entries as many as a connection needs, and the thread's eventfd. */
 struct polling {
 	struct pollfd *fds;
@@ -116,16 +118,29 @@ static int ask_kernel(struct polling *polling, const struct timespec *timeout, c
 	return 0;
 }
 
-static int look_a_while(struct polling *polling, vb_time deadline)
+/* To ask the kernel costs more than all else of a look: while connections are looked at, now and then. A thread that does not wait
+ * wants to know all. */
+static int ask_kernel_if_due(struct polling *polling, bool waits)
 {
 	static const struct timespec at_once;
-	vb_time enough = vb_rsocket_look_until(vb_patience_length(&patience));
+	static _Thread_local vb_time asked;
+	vb_time now = vb_rsocket_now();
+
+	if (waits && now - asked < KERNEL_INTERVAL)
+		return 0;
+	asked = now;
+	return ask_kernel(polling, &at_once, NULL);
+}
+
+static int look_a_while(struct polling *polling, vb_time deadline)
+{
+	vb_time began = vb_rsocket_now(), enough = vb_rsocket_look_until(vb_patience_length(&patience));
 	int result;
 
 	if (enough > deadline)
 		enough = deadline;
 	do {
-		result = ask_kernel(polling, &at_once, NULL);
+		result = ask_kernel_if_due(polling, deadline > began);
 		if (result == 0)
 			result = look(polling, false);
 	} while (result == 0 && polling->has_rsockets && vb_rsocket_now() < enough);
