@@ -122,7 +122,7 @@ void vb_endpoint_polled(struct vb_endpoint *endpoint, bool after_pass)
 
 void vb_endpoint_watch(struct vb_endpoint *endpoint)
 {
-	if (vb_spinner_watch(&endpoint->schedule.spinner))
+	if (vb_spinner_watch(&endpoint->schedule.spinner, vb_clock_now()))
 		vb_schedule_kick(&endpoint->schedule);
 	if (endpoint->schedule.abandoned)
 		return;
@@ -271,7 +271,8 @@ static void work(struct vb_endpoint *endpoint)
 			idle_since = now;
 		/* A spinner that came meanwhile carries on. */
 		if ((!done && !vb_linger_goes_on(&endpoint->linger, now - idle_since, vb_thread_cpu(),
-						 vb_schedule_application_cpu(&endpoint->schedule))) ||
+						 vb_schedule_application_cpu(&endpoint->schedule),
+						 vb_spinner_sleeps(&endpoint->schedule.spinner, now))) ||
 		    (endpoint->naps.length > 0 && a_thread_spins(endpoint)) ||
 		    __atomic_load_n(&endpoint->stopping, __ATOMIC_RELAXED))
 			return;

@@ -30,7 +30,7 @@ void vb_linger_slept(struct vb_linger *linger, vb_time how_long)
 		linger->length = linger->length * 2 < VB_LONGEST_LINGER ? linger->length * 2 : VB_LONGEST_LINGER;
 }
 
-bool vb_linger_goes_on(const struct vb_linger *linger, vb_time idle, int cpu, int application_cpu)
+bool vb_linger_goes_on(const struct vb_linger *linger, vb_time idle, int cpu, int application_cpu, bool sleeps)
 {
-	return cpu != application_cpu && idle <= linger->length;
+	return cpu != application_cpu && idle <= (sleeps ? VB_LINGER_BESIDE_SLEEPERS : linger->length);
 }

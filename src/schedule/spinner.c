@@ -11,6 +11,7 @@
 #define POSTS_ARE_NOTED VB_MICROSECONDS(8)
 #define LONGEST_POSTING VB_MICROSECONDS(500)
 #define POLLED_LATELY VB_MILLISECONDS(1)
+#define ARMED_LATELY VB_MILLISECONDS(1)
 
 _Static_assert(LONGEST_POSTING + STAMP_IS_FRESH == VB_LONGEST_SPIN, "as long as one that posts counts as polling");
 
@@ -63,13 +64,21 @@ bool vb_spinner_polled(struct vb_spinner *spinner, bool after_pass)
 	return !after_pass && !__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED);
 }
 
-bool vb_spinner_watch(struct vb_spinner *spinner)
+bool vb_spinner_watch(struct vb_spinner *spinner, vb_time now)
 {
+	__atomic_store_n(&spinner->armed, now, __ATOMIC_RELAXED);
 	__atomic_store_n(&spinner->polls_since_watch, 0, __ATOMIC_RELAXED);
 	/* Sequentially consistent, with the store of `napping` and the load of `watched` before a nap: one of the two
 	 * sees the other. */
 	__atomic_store_n(&spinner->watched, true, __ATOMIC_SEQ_CST);
 	return __atomic_load_n(&spinner->napping, __ATOMIC_SEQ_CST);
+}
+
+/* A program may arm a CQ once and then wait by looking at its memory. */
+bool vb_spinner_sleeps(const struct vb_spinner *spinner, vb_time now)
+{
+	return __atomic_load_n(&spinner->watched, __ATOMIC_RELAXED) &&
+	       now - __atomic_load_n(&spinner->armed, __ATOMIC_RELAXED) < ARMED_LATELY;
 }
 
 bool vb_spinner_note_post(struct vb_spinner *spinner, vb_time now)

@@ -28,6 +28,7 @@ struct vb_spinner {
 	vb_time stamp __attribute__((aligned(VB_LINE))); /* atomic: when a thread last polled an empty CQ; 0: never */
 	vb_time post_stamp;                /* atomic: when a thread last posted sends, more or less */
 	bool watched;                      /* atomic: a CQ was armed and no thread spins since */
+	vb_time armed;                     /* atomic: when */
 	uint32_t polls_since_watch;        /* atomic */
 	uint32_t vain_polls;               /* atomic: in succession, more or less; of threads that poll no CQ */
 	int ran_on;                        /* atomic: the processor on which a thread last posted, plus 1; 0: not known */
@@ -42,7 +43,9 @@ bool vb_spinner_polled_empty(struct vb_spinner *spinner, vb_time now);
 bool vb_spinner_polled(struct vb_spinner *spinner, bool after_pass);
 void vb_spinner_seen(struct vb_spinner *spinner, vb_time now);
 /* A CQ was armed. True: the engine thread naps and must be told. */
-bool vb_spinner_watch(struct vb_spinner *spinner);
+bool vb_spinner_watch(struct vb_spinner *spinner, vb_time now);
+/* Threads of the application sleep on CQs, or are on their way to or from it. */
+bool vb_spinner_sleeps(const struct vb_spinner *spinner, vb_time now);
 /* Sends were posted. True: it was noted, which is not done each time; note where the thread runs, too. */
 bool vb_spinner_note_post(struct vb_spinner *spinner, vb_time now);
 /* After each poll, which counts as so many. True: give the processor away now. */

@@ -31,7 +31,7 @@ static vb_time falls_asleep_at(const struct end *end)
 {
 	vb_time idle = 0;
 
-	while (vb_linger_goes_on(&end->linger, idle, end->cpu, end->application_cpu))
+	while (vb_linger_goes_on(&end->linger, idle, end->cpu, end->application_cpu, false))
 		idle += VB_MICROSECONDS(1);
 	return end->idle_since + idle;
 }
@@ -104,13 +104,27 @@ static void a_long_sleep_makes_it_short_again(void **state)
 
 	(void)state;
 	vb_linger_init(&linger);
-	assert_false(vb_linger_goes_on(&linger, VB_SHORTEST_LINGER + 1, 0, -1));
+	assert_false(vb_linger_goes_on(&linger, VB_SHORTEST_LINGER + 1, 0, -1, false));
 	for (unsigned i = 0; i < 10; i++)
 		vb_linger_slept(&linger, VB_MICROSECONDS(5));
-	assert_true(vb_linger_goes_on(&linger, VB_LONGEST_LINGER, 0, -1));
-	assert_false(vb_linger_goes_on(&linger, VB_LONGEST_LINGER + 1, 0, -1));
+	assert_true(vb_linger_goes_on(&linger, VB_LONGEST_LINGER, 0, -1, false));
+	assert_false(vb_linger_goes_on(&linger, VB_LONGEST_LINGER + 1, 0, -1, false));
 	vb_linger_slept(&linger, VB_LONG_SLEEP);
-	assert_false(vb_linger_goes_on(&linger, VB_SHORTEST_LINGER + 1, 0, -1));
+	assert_false(vb_linger_goes_on(&linger, VB_SHORTEST_LINGER + 1, 0, -1, false));
+}
+
+/* The thread that it has woken looks itself. */
+static void beside_threads_that_sleep_it_sleeps_soon(void **state)
+{
+	struct vb_linger linger;
+
+	(void)state;
+	vb_linger_init(&linger);
+	for (unsigned i = 0; i < 10; i++)
+		vb_linger_slept(&linger, VB_MICROSECONDS(5));
+	assert_true(vb_linger_goes_on(&linger, VB_LINGER_BESIDE_SLEEPERS, 0, -1, true));
+	assert_false(vb_linger_goes_on(&linger, VB_LINGER_BESIDE_SLEEPERS + 1, 0, -1, true));
+	assert_true(vb_linger_goes_on(&linger, VB_LINGER_BESIDE_SLEEPERS + 1, 0, -1, false));
 }
 
 /* Packets of a stream, each takes WORK and the next comes so long after it was done. Returns for how much of the gaps it looked, in
@@ -123,7 +137,7 @@ static vb_time looks_during(struct vb_linger *linger, vb_time work, vb_time gap)
 		vb_time idle = 0;
 
 		vb_linger_looked(linger, work, true);
-		while (idle < gap && vb_linger_goes_on(linger, idle, 0, -1)) {
+		while (idle < gap && vb_linger_goes_on(linger, idle, 0, -1, false)) {
 			vb_linger_looked(linger, VB_MICROSECONDS(1), false);
 			idle += VB_MICROSECONDS(1);
 		}
@@ -154,6 +168,7 @@ int main(void)
 		cmocka_unit_test(two_that_were_asleep_stay_awake_soon),
 		cmocka_unit_test(an_engine_thread_leaves_the_application_its_processor),
 		cmocka_unit_test(a_long_sleep_makes_it_short_again),
+		cmocka_unit_test(beside_threads_that_sleep_it_sleeps_soon),
 		cmocka_unit_test(the_gaps_of_a_stream_are_slept_through),
 	};
 

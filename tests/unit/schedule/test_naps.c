@@ -154,7 +154,7 @@ static void act(enum habit habit)
 			poll_in_vain();
 		break;
 	case ARMS:
-		if (draw(100) == 0 && vb_spinner_watch(&world.spinner))
+		if (draw(100) == 0 && vb_spinner_watch(&world.spinner, world.now))
 			world.kicked = true;
 		break;
 	default:

@@ -57,8 +57,24 @@ static void posting_counts_as_polling(void **state)
 static void one_who_goes_to_sleep_does_not_spin(void **state)
 {
 	(void)state;
-	assert_false(vb_spinner_watch(&spinner));
+	assert_false(vb_spinner_watch(&spinner, VB_SECONDS(100)));
 	assert_false(spins_after(STAMP_IS_FRESH / 4, STAMP_IS_FRESH / 8));
+}
+
+static void one_who_armed_long_ago_may_look_at_memory(void **state)
+{
+	const vb_time now = VB_SECONDS(100);
+
+	(void)state;
+	assert_false(vb_spinner_sleeps(&spinner, now));
+	vb_spinner_watch(&spinner, now);
+	assert_true(vb_spinner_sleeps(&spinner, now + ARMED_LATELY - 1));
+	assert_false(vb_spinner_sleeps(&spinner, now + ARMED_LATELY));
+	/* Or polls by now. */
+	vb_spinner_watch(&spinner, now);
+	for (unsigned i = 0; i <= POLLS_OF_A_SPINNER; i++)
+		vb_spinner_polled_empty(&spinner, now);
+	assert_false(vb_spinner_sleeps(&spinner, now));
 }
 
 int main(void)
@@ -67,6 +83,7 @@ int main(void)
 		cmocka_unit_test_setup(polling_is_seen, make),
 		cmocka_unit_test_setup(posting_counts_as_polling, make),
 		cmocka_unit_test_setup(one_who_goes_to_sleep_does_not_spin, make),
+		cmocka_unit_test_setup(one_who_armed_long_ago_may_look_at_memory, make),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
