@@ -51,7 +51,7 @@ static void who_waits_for_long_hardly_looks(void **state)
 
 	(void)state;
 	assert_int_equal(vb_patience_length(&patience), VB_PATIENCE_LEAST);
-	assert_int_equal(sleeps(&patience, VB_MICROSECONDS(150), 10), 10);
+	assert_int_equal(sleeps(&patience, VB_MICROSECONDS(300), 10), 10);
 	assert_int_equal(vb_patience_length(&patience), VB_PATIENCE_LEAST);
 	/* Also after quick answers, from the first long sleep on. */
 	sleeps(&patience, VB_MICROSECONDS(40), 20);
@@ -70,7 +70,7 @@ static void two_that_sleep_find_out(void **state)
 	for (unsigned i = 0; i < 1000; i++) {
 		bool looks = vb_patience_length(&patience) >= VB_MICROSECONDS(30);
 
-		slept += !waits(&patience, looks ? VB_MICROSECONDS(30) : VB_MICROSECONDS(150));
+		slept += !waits(&patience, looks ? VB_MICROSECONDS(30) : VB_MICROSECONDS(300));
 	}
 	assert_int_equal(slept, VB_PATIENCE_TRIES);
 }
@@ -83,7 +83,7 @@ static void tries_are_few(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 1600; i++) {
 		looked += vb_patience_length(&patience);
-		waits(&patience, VB_MICROSECONDS(200));
+		waits(&patience, VB_MICROSECONDS(500));
 	}
 	assert_int_equal(looked, 1500 * VB_PATIENCE_LEAST + 100 * VB_PATIENCE_MOST - VB_PATIENCE_MOST + VB_PATIENCE_LEAST);
 }
