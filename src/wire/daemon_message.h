@@ -52,7 +52,7 @@
 
 #define VB_DAEMON_SOCKET "verbena/1"       /* abstract: a zero byte stands before it */
 #define VB_DAEMON_DIRECTORY "/run/verbena"  /* root's: the system's verbenad also listens here, and is looked for here first */
-#define VB_DAEMON_MAGIC 0x56420004u        /* "VB" and the version of this protocol */
+#define VB_DAEMON_MAGIC 0x56420005u        /* "VB" and the version of this protocol */
 
 enum {
 	VB_DAEMON_SLOT_BITS = 10,
