@@ -35,24 +35,26 @@ enum { WRITES, KEEPS_ALIVE, CLOSES, READS };
 static void play_peer(int fd)
 {
 	struct sockaddr_in address;
-	int listener = listening(&address, ROOM, 0);
-	char byte = 0;
+	int listener = listening(&address, ROOM, 0), last = -1;
+	char byte;
 
 	assert_int_equal(write(fd, &address, sizeof(address)), sizeof(address));
 	for (unsigned i = 0; i < CONNECTIONS; i++)
-		assert_true(raccept(listener, NULL, NULL) >= 0);
-	assert_int_equal(write(fd, &byte, 1), 1);
+		assert_true((last = raccept(listener, NULL, NULL)) >= 0);
+	assert_int_equal(rrecv(last, &byte, 1, MSG_WAITALL), 1);
+	assert_int_equal(rsend(last, &byte, 1, 0), 1);
 	for (;;)
 		pause();
 }
 
-/* A peer that has accepted all of these, and is stopped. */
+/* A peer that has accepted all of these, and is stopped. READS gives the peer room by a message of its own: that is acknowledged with the
+ * byte that comes back, and nothing of it is under way then. */
 static pid_t connect_all(int sockets[CONNECTIONS])
 {
 	struct sockaddr_in address;
 	int between[2], status;
 	pid_t peer;
-	char byte;
+	char byte = 0;
 
 	assert_int_equal(pipe(between), 0);
 	peer = fork();
@@ -68,8 +70,9 @@ static pid_t connect_all(int sockets[CONNECTIONS])
 		assert_true(sockets[i] >= 0);
 		assert_int_equal(rconnect(sockets[i], (struct sockaddr *)&address, sizeof(address)), 0);
 	}
-	assert_int_equal(read(between[0], &byte, 1), 1);
 	close(between[0]);
+	assert_int_equal(rsend(sockets[READS], &byte, 1, 0), 1);
+	assert_int_equal(rrecv(sockets[READS], &byte, 1, MSG_WAITALL), 1);
 	assert_int_equal(kill(peer, SIGSTOP), 0);
 	assert_int_equal(waitpid(peer, &status, WUNTRACED), peer);
 	assert_true(WIFSTOPPED(status));
