@@ -26,6 +26,11 @@ const char *vb_cli_way_name(const struct vb_resource_qp *qp)
 	return qp->kind < VB_DEVICE_KINDS ? names[qp->kind] : "?";
 }
 
+bool vb_cli_has_records(const struct vb_resource_qp *qp)
+{
+	return qp->through_memory && qp->type != IBV_QPT_UD;
+}
+
 const char *vb_cli_control_name(uint32_t control)
 {
 	return control < VB_CONTROLS ? vb_roce_algorithms[control].name : "unknown";

@@ -20,6 +20,8 @@ const char *vb_cli_port_space_name(uint32_t port_space);
 /* By what a queue pair's messages travel: "memory", "roce", "iwarp", "infiniband". */
 struct vb_resource_qp;
 const char *vb_cli_way_name(const struct vb_resource_qp *qp);
+/* Does it leave records for its peer, instead of packets? UD makes packets whatever way they take. */
+bool vb_cli_has_records(const struct vb_resource_qp *qp);
 /* Of congestion control. */
 const char *vb_cli_control_name(uint32_t control);
 

@@ -51,7 +51,7 @@ static void print_qp(FILE *out, const struct vb_cli_holder *holder, const struct
 	print_text(out, "way", vb_cli_way_name(qp));
 	print_number(out, "path_mtu", qp->path_mtu);
 	print_number(out, "source_port", qp->source_port);
-	if (qp->through_memory) {
+	if (vb_cli_has_records(qp)) {
 		/* There are no packets. What is left for the peer to execute (SENDs, immediates, atomics) is numbered from 1. */
 		fprintf(out, ", \"sq_psn\": null, \"acknowledged_psn\": null, \"rq_psn\": null");
 		print_number(out, "sends_record", qp->send_psn);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/names.h"
 #include "cli/top.h"
 #include "io/clock.h"
 
@@ -83,9 +84,9 @@ static double psn_rate(uint32_t before, uint32_t now, double seconds)
 
 static void rate_qp(const struct vb_resource_qp *was, const struct vb_resource_qp *now, double seconds, struct vb_cli_qp_rates *row)
 {
-	if (!was || was->state != now->state || was->through_memory != now->through_memory)
+	if (!was || was->state != now->state || vb_cli_has_records(was) != vb_cli_has_records(now))
 		return;
-	if (now->through_memory) {
+	if (vb_cli_has_records(now)) {
 		row->out = (now->sends_done - was->sends_done) / seconds;
 		row->in = (now->receives_done - was->receives_done) / seconds;
 	} else {
@@ -96,7 +97,7 @@ static void rate_qp(const struct vb_resource_qp *was, const struct vb_resource_q
 	row->received_bytes = rate(was->received_bytes, now->received_bytes, seconds);
 }
 
-/* What a process's counters, which count packets, do not know of: bytes, and what goes through memory. */
+/* What a process's counters, which count packets, do not know of: bytes, and what goes through memory without packets. */
 static void add_queue_pairs(const struct vb_cli_sample *older, const struct vb_cli_sample *newer, double seconds,
 			     struct vb_cli_process_rates *row)
 {
@@ -112,7 +113,7 @@ static void add_queue_pairs(const struct vb_cli_sample *older, const struct vb_c
 			rate_qp(find_qp(older, pid, now->qpn), now, seconds, &of);
 			row->work_bytes += of.work_bytes;
 			row->received_bytes += of.received_bytes;
-			if (!now->through_memory)
+			if (!vb_cli_has_records(now))
 				continue;
 			row->out += of.out;
 			row->in += of.in;

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #define VB_COUNTERS(X)                                                              \
-	X(sent_pkts)               /* packets handed to the socket */               \
-	X(rcvd_pkts)               /* packets that passed decoding and ICRC */      \
+	X(sent_pkts)               /* packets handed to the socket, or left in memory for a process of this host (UD) */\
+	X(rcvd_pkts)               /* packets that passed decoding, and the ICRC where they came by wire */\
 	X(duplicate_request)       /* request PSN below the expected one */         \
 	X(out_of_seq_request)      /* request PSN above the expected one */         \
 	X(rcvd_rnr_err)            /* RNR NAKs received */                          \
@@ -21,7 +21,7 @@
 	X(retry_exceeded_err)      /* retry_cnt used up */                          \
 	X(retry_rnr_exceeded_err)  /* rnr_retry used up */                          \
 	X(completer_retry_err)     /* retransmissions started by the completer */   \
-	X(send_err)                /* sends the kernel refused */                   \
+	X(send_err)                /* packets that the kernel refused, or for which there was no room in memory (UD) */\
 	X(link_downed)             /* port left ACTIVE */                           \
 	X(rdma_sends)              /* SEND work requests */                         \
 	X(rdma_recvs)              /* messages that consumed a receive */           \

@@ -55,6 +55,8 @@
 	RANK(GPU_ATOMICS, "memory.gpu_atomics")           \
 	RANK(HOST_PEERS, "same_host.lock")                \
 	RANK(SHARE, "share.lock")                         \
+	RANK(DATAGRAMS, "datagram exit.lock")             \
+	RANK(WISHES, "datagrams.wishes_lock")             \
 	RANK(QPNS, "endpoint.table_lock")                 \
 	RANK(ACTIVE, "schedule.active_lock")              \
 	RANK(STREAM_REPORTS, "stream reports.lock")       \

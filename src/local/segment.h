@@ -15,6 +15,7 @@
  *   queue pairs: state, rights, how far I am          is it connected to me? is my work done?
  *   rings: records for the peer of each queue pair    SENDs and whatever else the peer must execute itself
  *   srqs: XRC domain and PD of my XRC SRQs            by whose rights a request goes that names one of them
+ *   datagrams: rings for processes that I send to     UD (local/datagrams.h)
  *
  * The memory is a sparse file: what no queue pair or region uses costs nothing. QPNs are drawn at random, but queue
  * pairs stand here in the order in which their numbers were first used, and with each what a short message needs: a
@@ -28,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_SEGMENT_MAGIC UINT64_C(0x5642424f41524439)     /* changes with the layout */
+#define VB_SEGMENT_MAGIC UINT64_C(0x5642424f4152443a)     /* changes with the layout */
 
 enum {
 	VB_SEGMENT_QPS = 1 << 14,          /* as many as QPNs have indices */
@@ -43,6 +44,10 @@ enum {
 	VB_RING_NEAR = 768,                /* of those, the first stand with the queue pair */
 	VB_RECORD_ALIGN = 64,
 	VB_RECORD_INLINE = 4096,           /* longer messages are left by reference */
+	VB_SEGMENT_SLOTS = 1 << 10,        /* of processes */
+	VB_DATAGRAM_RINGS = 128,           /* as many processes are sent datagrams to this way at a time */
+	VB_DATAGRAM_RING = 512 << 10,      /* more than a sender may have under way: VB_WINDOW_MAX of roce/congestion.h */
+	VB_DATAGRAM_RUN = 65000,           /* packets that were made together: VB_BURST_RUN_BYTES */
 };
 
 struct vb_segment_header {
@@ -130,6 +135,15 @@ struct vb_segment_qp {
 	uint8_t near[VB_RING_NEAR] __attribute__((aligned(64)));
 };
 
+/* Of datagrams to and from the process with that slot (local/datagrams.h). Atomic. */
+struct vb_segment_datagrams {
+	uint64_t reader;                   /* id of the segment of the process that we have a ring for, 0: none */
+	uint32_t ring;                     /* which one that is */
+	uint64_t attends;                  /* id of the segment in which we look for what that process sends, 0: none */
+	/* Bytes of its ring that are free again, free running. On a line of its own: it is written for each datagram. */
+	uint64_t released __attribute__((aligned(64)));
+};
+
 struct vb_segment {
 	struct vb_segment_header header;
 	struct vb_segment_doorbells doorbells[VB_SEGMENT_DOORBELL_RINGS][VB_SEGMENT_LANES] __attribute__((aligned(4096)));
@@ -146,6 +160,9 @@ struct vb_segment {
 	uint8_t table[VB_SEGMENT_TABLES][VB_SEGMENT_TABLE_BYTES] __attribute__((aligned(4096)));
 	/* By index of its number, which is drawn as QPNs are: vb_segment_srq_word() of an XRC SRQ, 0: there is none. Atomic. */
 	uint64_t srq[VB_SEGMENT_QPS] __attribute__((aligned(4096)));
+	/* By slot of the other process. */
+	struct vb_segment_datagrams datagrams[VB_SEGMENT_SLOTS] __attribute__((aligned(4096)));
+	uint8_t datagram_ring[VB_DATAGRAM_RINGS][VB_DATAGRAM_RING] __attribute__((aligned(4096)));
 };
 
 /* ---- records ---- */

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "io/clock.h"
+#include "links/shortcut.h"
 #include "progress/endpoint_parts.h"
 #include "queue/flow.h"
 #include "queue/qp.h"
@@ -144,10 +145,23 @@ void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun) VB_UNCHECK
 		vb_lock_release(&endpoint->schedule.progress);
 }
 
+/* Of UD: it stays with its wire, whatever way its datagrams take. */
+static bool last_datagram_goes_through_memory(const struct vb_qp *qp, struct vb_shortcut *shortcut)
+{
+	const struct vb_send_wqe *last;
+
+	if (!shortcut || qp->send.head == 0)
+		return false;
+	last = vb_send_queue_at(&qp->send, qp->send.head - 1);
+	return shortcut->is_open(shortcut, &last->datagram.path, last->datagram.qpn >> VB_DAEMON_INDEX_BITS);
+}
+
 bool vb_endpoint_goes_through_memory(const struct vb_qp *qp)
 {
 	const struct vb_binding *binding = qp->scheduler;
 
+	if (binding && qp->type == IBV_QPT_UD)
+		return last_datagram_goes_through_memory(qp, binding->wire->schedule->shortcut);
 	return binding && __atomic_load_n(&binding->carrier, __ATOMIC_RELAXED) != binding->wire;
 }
 

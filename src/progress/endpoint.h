@@ -74,7 +74,7 @@ void vb_endpoint_unsteer(struct vb_endpoint *endpoint, struct vb_flow_rule *rule
 bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
 			      uint32_t destination_qpn, int table);
 void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun);
-/* Does it go through memory, as far as is known by now? */
+/* Does it go through memory, as far as is known by now? Of UD: does the way to where it sent last? Caller holds qp->lock. */
 bool vb_endpoint_goes_through_memory(const struct vb_qp *qp);
 /* The addresses of its connection, where its path has none. False: nor has it such. Caller holds qp->lock. */
 bool vb_endpoint_addresses(const struct vb_qp *qp, uint8_t local[16], uint8_t peer[16]);

@@ -30,6 +30,7 @@ enum {
 	/* In polls of an empty CQ: a pass over the sockets takes as long as ten of them and counts as more, 15 us before a thread
 	 * yields, which is longer than an answer takes that does not wait for a core. */
 	POLLS_OF_A_PASS = 40,
+	POLLS_OF_A_BRIEF_PASS = 6,         /* memory alone was looked at */
 	POLLS_WHEN_BUSY = 10,
 	RELAXES_WHEN_BUSY = 16,
 };
@@ -56,6 +57,7 @@ static void show_spinner(struct vb_endpoint *endpoint, vb_time now)
 static unsigned join_pass(struct vb_endpoint *endpoint, vb_time now, bool *done)
 {
 	struct vb_schedule *schedule = &endpoint->schedule;
+	unsigned polls;
 
 	vb_spinner_forget_posts();
 	if (!vb_lock_try(&schedule->progress)) {
@@ -66,8 +68,9 @@ static unsigned join_pass(struct vb_endpoint *endpoint, vb_time now, bool *done)
 	__atomic_store_n(&schedule->spinner.polling, true, __ATOMIC_RELAXED);
 	*done |= vb_endpoint_pass(endpoint, now, false);
 	__atomic_store_n(&schedule->spinner.polling, false, __ATOMIC_RELAXED);
+	polls = schedule->is_brief ? POLLS_OF_A_BRIEF_PASS : POLLS_OF_A_PASS;
 	vb_lock_release(&schedule->progress);
-	return POLLS_OF_A_PASS;
+	return polls;
 }
 
 /* What was posted and waits for a pass is not kept waiting. */

@@ -56,6 +56,7 @@ bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all)
 	vb_lock_assert_held(&schedule->progress);
 	__atomic_store_n(&schedule->spinner.pass, schedule->spinner.pass + 1, __ATOMIC_RELAXED);
 	schedule->passes++;
+	schedule->is_brief = false;
 	/* First, because what the links bring may have something put off until the next pass. */
 	done = vb_links_send_active(schedule, now, false);
 	for (struct vb_link *link = schedule->links; link; link = link->next)

@@ -16,4 +16,5 @@ void vb_roce_prepare(const struct vb_qp *qp, struct vb_roce_packet *packet, int 
 	packet->pkey = qp->pkey;
 	packet->destination_qpn = qp->attr.dest_qp_num;
 	packet->psn = psn;
+	packet->of_datagrams = qp->type == IBV_QPT_UD;
 }

@@ -28,6 +28,7 @@
 #include "wire/daemon_message.h"
 
 struct vb_link;
+struct vb_shortcut;
 
 enum { VB_KEPT_PROBES = 64 };
 
@@ -47,12 +48,14 @@ struct vb_schedule {
 	struct vb_daemon_page *page;       /* counters that verbenad sees */
 	const struct vb_counters *shaped[VB_DAEMON_PAGE_DEVICES]; /* atomic: devices with a worse network on purpose, by their counters */
 	struct vb_link *links;             /* all of them, in the order in which a pass serves them */
+	struct vb_shortcut *shortcut;      /* for datagrams, from the beginning to the end; NULL: none (links/shortcut.h) */
 
 	/* Looked at by every thread that polls: in a line of its own, as is what only its holder uses. */
 	struct vb_lock progress __attribute__((aligned(VB_LINE)));
 	unsigned passes __attribute__((aligned(VB_LINE)));
 	uint64_t sent;                     /* under progress: how often links have handed something to the system */
 	bool unfinished;                   /* under progress: a queue pair has more to send, and this pass goes on for it */
+	bool is_brief;                     /* under progress: this pass did not look at the sockets of RoCE, though it might have */
 	uint64_t probe[VB_KEPT_PROBES];    /* under progress: nonces seen, to be told to verbenad */
 	unsigned probes;
 

@@ -46,19 +46,21 @@ bool vb_burst_has_room(const struct vb_burst *burst, size_t payload)
 	       burst->arena_used <= VB_BURST_ARENA - PACKET_ROOM - payload;
 }
 
-static bool run_takes(const struct vb_burst_run *run, const struct vb_path *path, uint32_t qpn, size_t size)
+static bool run_takes(const struct vb_burst_run *run, const struct vb_path *path, const struct vb_roce_packet *packet, size_t size)
 {
-	return !run->closed && run->slot == qpn >> VB_DAEMON_INDEX_BITS && size <= run->segment_size &&
+	return !run->closed && run->slot == packet->destination_qpn >> VB_DAEMON_INDEX_BITS &&
+	       run->datagrams == packet->of_datagrams && size <= run->segment_size &&
 	       run->packets < VB_BURST_RUN_PACKETS && run->bytes + size <= VB_BURST_RUN_BYTES &&
 	       vb_path_equal(&run->path, path);
 }
 
 /* The run that a packet of that size joins; if that is a new one, it begins at a good place of the arena. */
-static struct vb_burst_run *choose_run(struct vb_burst *burst, const struct vb_path *path, uint32_t qpn, size_t size)
+static struct vb_burst_run *choose_run(struct vb_burst *burst, const struct vb_path *path, const struct vb_roce_packet *packet,
+				       size_t size)
 {
 	struct vb_burst_run *run = burst->runs ? &burst->run[burst->runs - 1] : NULL;
 
-	if (run && run_takes(run, path, qpn, size))
+	if (run && run_takes(run, path, packet, size))
 		return run;
 	assert(burst->runs < VB_BURST_RUNS);
 	burst->arena_used += -((uintptr_t)burst->arena + burst->arena_used + VB_BTH_LENGTH) & (ALIGNMENT - 1);
@@ -68,7 +70,8 @@ static struct vb_burst_run *choose_run(struct vb_burst *burst, const struct vb_p
 		run->path = *path;
 		run->prefix = (struct vb_icrc_prefix){0};
 	}
-	run->slot = qpn >> VB_DAEMON_INDEX_BITS;
+	run->slot = packet->destination_qpn >> VB_DAEMON_INDEX_BITS;
+	run->datagrams = packet->of_datagrams;
 	run->segment_size = (uint32_t)size;
 	run->packets = 0;
 	run->bytes = 0;
@@ -116,7 +119,7 @@ void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct 
 		return;
 	}
 	size = header_length + payload + packet->pad + VB_ICRC_LENGTH;
-	run = choose_run(burst, path, packet->destination_qpn, size);
+	run = choose_run(burst, path, packet, size);
 
 	at = burst->arena + burst->arena_used;
 	memcpy(at, headers, header_length);
@@ -176,7 +179,7 @@ uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path
 	if (burst->sink)
 		return hand_over_many(burst, path, packet, headers, header_length, each, count);
 	while (appended < count && vb_burst_has_room(burst, each)) {
-		struct vb_burst_run *run = choose_run(burst, path, packet->destination_qpn, size);
+		struct vb_burst_run *run = choose_run(burst, path, packet, size);
 		uint32_t here = VB_BURST_RUN_PACKETS - run->packets, fit = (VB_BURST_RUN_BYTES - run->bytes) / (uint32_t)size;
 
 		if (here > fit)

@@ -43,6 +43,7 @@ struct vb_burst_run {
 	const uint8_t *data;            /* of all its packets, one after the other */
 	struct vb_icrc_prefix prefix;   /* of packets of segment_size */
 	bool closed;                    /* its last packet was a short one: no more may follow */
+	bool datagrams;                 /* all of it is of UD queue pairs */
 };
 
 /* For simulators: packets are handed over as they are appended, headers alone. Payload is counted, neither copied nor summed. */

@@ -67,6 +67,7 @@ static void read_bth(struct vb_roce_packet *packet, const uint8_t *at)
 	packet->pkey = be16_get(bth.pkey);
 	packet->fecn = bth.congestion & BTH_FECN;
 	packet->becn = bth.congestion & BTH_BECN;
+	packet->of_datagrams = false;
 	packet->destination_qpn = be24_get(bth.destination_qpn);
 	packet->ack_request = bth.ack & BTH_ACK_REQUEST;
 	packet->psn = psn_of(be24_get(bth.psn));

@@ -110,6 +110,22 @@ class Resources(Looking):
         self.assertEqual([row["counters"]["sent_pkts"] for row in self.told("stat")], [0, 0])
 
     @across(["lo_v4"])
+    def test_datagrams_through_memory(self):
+        """Datagrams do a moment after the first: the list says where the last one went. Packets they are all the same, and counted."""
+        argv = [which("ib_send_lat"), "-F", "-c", "UD", "-d", self.device, "-p", str(TCP_PORT), "-D", "600"]
+        environment = {"VERBENA_WIRE": "auto"}
+        server = self.server.start(*argv, "-x", str(self.gids[0]), environment=environment)
+        self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), server.output())
+        client = self.client.start(*argv, "-x", str(self.gids[1]), self.address, environment=environment)
+        pairs = lambda: [qp for row in self.told("res", "qp") for qp in row["qps"]]
+        self.until(lambda: [qp["way"] for qp in pairs()] == ["memory"] * 2, client.output)
+        self.assertTrue(all(qp["type"] == "UD" and qp["sq_psn"] is not None for qp in pairs()))
+        sent = lambda: min(row["counters"]["sent_pkts"] for row in self.told("stat"))
+        before, already = self.datagrams(self.client), sent()
+        self.until(lambda: sent() > already + 1000, client.output)
+        self.assert_through_memory(before)
+
+    @across(["lo_v4"])
     def test_extended_connections(self):
         """Queue pairs of XRC, one of which has neither domain nor completion queue; the columns make room for their names."""
         self.network.own_tmp()    # the file that names the XRC domain

@@ -15,13 +15,15 @@
 #include "base/sleep_flag.h"
 #include "io/barrier.h"
 #include "io/clock.h"
+#include "links/memory/datagrams.h"
 #include "links/memory/memory_link.h"
 
 #define NAP VB_MILLISECONDS(1)
 
+/* Or processes whose datagrams come this way. */
 static bool has_members(const struct vb_same_host *same_host)
 {
-	return __atomic_load_n(&same_host->link.members, __ATOMIC_RELAXED) != 0;
+	return __atomic_load_n(&same_host->link.members, __ATOMIC_RELAXED) != 0 || vb_datagrams_attend(same_host->datagrams);
 }
 
 static bool is_asleep(const struct vb_same_host *same_host)
@@ -91,6 +93,7 @@ vb_time vb_attention_rest(struct vb_link *link, vb_time until)
 	bool has_work;
 	vb_time now;
 
+	vb_introductions_rest(same_host->datagrams);
 	if (!has_members(same_host)) {
 		if (!is_asleep(same_host))
 			fall_asleep(same_host);

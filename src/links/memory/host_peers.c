@@ -49,7 +49,7 @@ bool vb_host_peer_has_ended(struct vb_host_peer *host_peer)
 
 /* ---- struct vb_local_host ---- */
 
-static bool is_there(struct vb_host_peer *host_peer)
+bool vb_host_peer_is_there(struct vb_host_peer *host_peer)
 {
 	vb_time now;
 
@@ -76,7 +76,7 @@ static int write_there(struct vb_local_peer *peer, const struct iovec *ours, uns
 	struct vb_host_peer *host_peer = host_peer_of(peer);
 	const struct iovec remote = {(void *)(uintptr_t)theirs, length};
 
-	if (!is_there(host_peer))
+	if (!vb_host_peer_is_there(host_peer))
 		return -ESRCH;
 	return note_end(host_peer, vb_process_memory_write_to(host_peer->pid, ours, count, &remote, 1));
 }
@@ -91,7 +91,7 @@ static int read_there(struct vb_local_peer *peer, const struct iovec *ours, unsi
 	_Static_assert(sizeof(remote) / sizeof(remote[0]) >= 32, "as many as a work request has");
 	if (pieces > sizeof(remote) / sizeof(remote[0]))
 		return -EINVAL;
-	if (!is_there(host_peer))
+	if (!vb_host_peer_is_there(host_peer))
 		return -ESRCH;
 	for (unsigned i = 0; i < pieces; i++)
 		remote[i] = (struct iovec){(void *)(uintptr_t)theirs[i].address, theirs[i].length};
@@ -217,7 +217,8 @@ static void reap(struct vb_same_host *same_host)
 	for (struct vb_host_peer **at = &same_host->host_peers; *at;) {
 		struct vb_host_peer *n = *at;
 
-		if (n->users > 0 || !vb_host_peer_has_ended(n)) {
+		if (n->users > 0 || !vb_host_peer_has_ended(n) ||
+		    (same_host->forget && !same_host->forget(same_host, n))) {
 			at = &n->next;
 			continue;
 		}
@@ -287,7 +288,7 @@ static void add_to_negative_cache(struct vb_same_host *same_host, const uint8_t 
 void vb_host_peers_invalidate(struct vb_same_host *same_host)
 {
 	vb_mutex_lock(&same_host->lock);
-	same_host->news++;
+	__atomic_store_n(&same_host->news, same_host->news + 1, __ATOMIC_RELAXED);
 	memset(same_host->negative, 0, sizeof(same_host->negative));
 	for (struct vb_host_peer *n = same_host->host_peers; n; n = n->next)
 		n->gids = 0;

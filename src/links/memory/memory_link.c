@@ -14,6 +14,7 @@
 #include "io/process.h"
 #include "io/random.h"
 #include "io/shared_memory.h"
+#include "links/memory/datagrams.h"
 #include "memory/foreign.h"
 #include "memory/region.h"
 
@@ -56,6 +57,9 @@ static void fill_header(struct vb_same_host *same_host)
 
 static void destroy(struct vb_same_host *same_host)
 {
+	/* First: its thread asks for host peers. */
+	same_host->schedule->shortcut = NULL;
+	vb_datagrams_close(same_host->datagrams);
 	vb_host_peers_close(same_host);
 	if (same_host->segment) {
 		/* For those who keep it: it is a segment no more, though the process goes on. */
@@ -80,6 +84,7 @@ static void abandon(struct vb_link *link)
 	vb_shared_memory_abandon(same_host->segment, sizeof(*same_host->segment), same_host->segment_fd);
 	vb_descriptor_close(same_host->segment_fd);
 	vb_host_peers_abandon(same_host);
+	vb_datagrams_abandon(same_host->datagrams);
 }
 
 static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context)
@@ -245,5 +250,7 @@ struct vb_link *vb_memory_link_open(struct vb_schedule *schedule)
 		destroy(same_host);
 		return NULL;
 	}
+	same_host->datagrams = vb_datagrams_open(same_host);
+	schedule->shortcut = same_host->datagrams ? &same_host->datagrams->shortcut : NULL;
 	return &same_host->link;
 }

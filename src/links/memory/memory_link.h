@@ -9,6 +9,7 @@
  *   pollers.c       which of them a thread looks at that polls a CQ
  *   attention.c     who looks at rings, and when a thread must be woken for it
  *   share.c         memory that a peer has from a file which we can map, too
+ *   datagrams.c     UD: whom we send to and attend to; introductions.c: how both get to know each other
  *
  * There is no such link where packets must be seen: a capture, faults on purpose, VERBENA_WIRE=rocev2; nor in 32-bit programs.
  *
@@ -59,6 +60,8 @@ struct vb_host_peer {
 	struct vb_local_share share;       /* of its memory, what we have too */
 };
 
+struct vb_datagrams;
+
 struct vb_shared_table {
 	struct vb_same_host *owner;
 	uint32_t index;
@@ -99,10 +102,14 @@ struct vb_same_host {
 	/* GIDs that verbenad said are not of this host, since it last had news of addresses; by what they hash to.
 	 * Under the lock. */
 	uint8_t negative[VB_NEGATIVE_CACHE][16];
-	uint32_t news;                     /* how often there were */
+	uint32_t news;                     /* how often there were; atomic for others */
 
 	struct vb_mutex asking;
 	struct vb_daemon_client broker;
+
+	struct vb_datagrams *datagrams;    /* NULL: all of them go by wire */
+	/* Of datagrams: a host peer is dead. False: something of it has not been taken in yet. Under progress. NULL: as above. */
+	bool (*forget)(struct vb_same_host *same_host, struct vb_host_peer *host_peer);
 
 	/* Queue pairs on their way through memory. Added under the lock, removed under it and progress. */
 	struct vb_pair *pairs;             /* atomic: linked by next_member */
@@ -149,6 +156,8 @@ void vb_host_peers_put(struct vb_same_host *same_host, struct vb_host_peer *host
 void vb_host_peers_invalidate(struct vb_same_host *same_host);
 /* Is it dead? Looks, and remembers. */
 bool vb_host_peer_has_ended(struct vb_host_peer *host_peer);
+/* The same for who asks often: it may have ended a few milliseconds ago. */
+bool vb_host_peer_is_there(struct vb_host_peer *host_peer);
 /* Oneself is the first. 0 or -ENOMEM. */
 int vb_host_peers_open(struct vb_same_host *same_host);
 void vb_host_peers_close(struct vb_same_host *same_host);

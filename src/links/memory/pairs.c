@@ -18,6 +18,7 @@
  */
 
 #include "io/clock.h"
+#include "links/memory/datagrams.h"
 #include "links/memory/memory_link.h"
 #include "local/local.h"
 #include "queue/qp.h"
@@ -194,7 +195,7 @@ bool vb_pairs_drain(struct vb_link *link, vb_time now, bool all)
 bool vb_pairs_any_has_work(struct vb_same_host *same_host)
 {
 	vb_lock_assert_held(&same_host->schedule->progress);
-	if (__atomic_load_n(&same_host->look_at_all, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&same_host->look_at_all, __ATOMIC_SEQ_CST) || vb_datagrams_have_work(same_host->datagrams))
 		return true;
 	for (struct vb_pair *b = __atomic_load_n(&same_host->pairs, __ATOMIC_SEQ_CST); b;
 	     b = __atomic_load_n(&b->next_member, __ATOMIC_ACQUIRE)) {
@@ -211,7 +212,7 @@ bool vb_pairs_have_work(struct vb_link *link)
 {
 	bool has_work;
 
-	if (__atomic_load_n(&link->members, __ATOMIC_RELAXED) == 0)
+	if (__atomic_load_n(&link->members, __ATOMIC_RELAXED) == 0 && !vb_datagrams_attend(vb_same_host_of(link)->datagrams))
 		return false;
 	vb_lock_take(&link->schedule->progress);
 	has_work = vb_pairs_any_has_work(vb_same_host_of(link));

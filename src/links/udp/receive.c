@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "io/clock.h"
 #include "io/udp.h"
+#include "links/shortcut.h"
 #include "links/udp/frames.h"
 #include "links/udp/tap.h"
 #include "links/udp/udp_link.h"
@@ -29,7 +30,13 @@ enum {
 	 * and each acknowledgement is a system call. */
 	ANSWER_BYTES = 96 * 1024,
 	SMALL_BATCH = 8 * 1024,
+	SHORT_RUNS_PER_PASS = 16,
 };
+
+/* While datagrams come past the sockets those are looked at so often: a look takes longer than the rest of a pass. */
+#define SOCKETS_APART VB_MICROSECONDS(4)
+/* And for so long after the last one, longer than an answer takes. */
+#define SHORT_LASTS VB_MICROSECONDS(100)
 
 /* What a batch has touched so far. */
 struct batch_state {
@@ -238,6 +245,8 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 		count_refused(udp, result);
 		return;
 	}
+	if (udp->schedule->shortcut && packet.op->service == VB_SERVICE_UD)
+		udp->schedule->shortcut->met(udp->schedule->shortcut, from, packet.deth.source_qpn);
 	state->packet = &packet;
 	if (packet.destination_qpn == VB_MULTICAST_QPN) {
 		vb_multicast_for_each(udp, from->destination, interface_index, deliver_multicast, state);
@@ -310,6 +319,15 @@ static size_t bytes_of(const struct vb_udp_bundle *bundle)
 	return bundle->stride == bundle->segment ? bundle->length : bundle->length / bundle->stride * bundle->segment + bundle->segment;
 }
 
+static void finish_delivery(struct vb_udp_link *udp, vb_time now)
+{
+	__atomic_store_n(&udp->delivering, false, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&udp->posted_meanwhile, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&udp->posted_meanwhile, false, __ATOMIC_RELAXED);
+		vb_links_send_active(udp->schedule, now, false);
+	}
+}
+
 /* `frames`: what was received came in frames. */
 static void deliver_batch(struct vb_udp_link *udp, const struct vb_frames *frames, unsigned count, vb_time now)
 {
@@ -335,11 +353,7 @@ static void deliver_batch(struct vb_udp_link *udp, const struct vb_frames *frame
 	}
 	state.small = unanswered < SMALL_BATCH;
 	send_touched(&state);
-	__atomic_store_n(&udp->delivering, false, __ATOMIC_RELAXED);
-	if (__atomic_load_n(&udp->posted_meanwhile, __ATOMIC_RELAXED)) {
-		__atomic_store_n(&udp->posted_meanwhile, false, __ATOMIC_RELAXED);
-		vb_links_send_active(udp->schedule, now, false);
-	}
+	finish_delivery(udp, now);
 }
 
 static bool drain_socket(struct vb_udp_link *udp, int fd, unsigned family, vb_time now)
@@ -416,9 +430,71 @@ bool vb_udp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 	return true;
 }
 
+/* ---- past the sockets ---- */
+
+/* No ICRC is checked: what it guards against does not happen in memory. A process may leave anything there; what is not of UD could not
+ * have come this way. */
+static void take_short(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from)
+{
+	struct vb_roce_packet packet;
+	struct vb_qp *qp;
+
+	if (vb_roce_packet_decode_again(&packet, bytes, length, from, NULL, 0) != VB_PACKET_OK) {
+		count_refused(state->udp, VB_PACKET_TOO_SHORT);
+		return;
+	}
+	qp = find_qp(state->udp, packet.destination_qpn);
+	if (!qp || qp->type != IBV_QPT_UD) {
+		VB_COUNT(VB_SCHEDULE_COUNTERS(state->udp->schedule), unknown_qp_pkts);
+		return;
+	}
+	state->packet = &packet;
+	deliver_to(state, qp);
+}
+
+static bool take_short_runs(struct vb_udp_link *udp, vb_time now)
+{
+	struct vb_qp *touched[TOUCHED];
+	struct batch_state state = {.udp = udp, .now = now, .number = ++udp->batches, .touched = touched};
+	struct vb_shortcut_run run;
+	unsigned runs = 0;
+
+	__atomic_store_n(&udp->delivering, true, __ATOMIC_RELAXED);
+	for (; runs < SHORT_RUNS_PER_PASS && udp->schedule->shortcut->take(udp->schedule->shortcut, &run); runs++) {
+		for (size_t at = 0; at < run.length; at += run.segment)
+			take_short(&state, run.bytes + at, run.length - at < run.segment ? run.length - at : run.segment, run.from);
+		send_touched(&state);
+	}
+	send_touched(&state);
+	finish_delivery(udp, now);
+	return runs > 0;
+}
+
+static bool drain_shortcut(struct vb_udp_link *udp, vb_time now)
+{
+	if (!udp->schedule->shortcut || !udp->schedule->shortcut->has_work(udp->schedule->shortcut))
+		return false;
+	/* What a process sent by wire before it came to know of the shortcut is taken in first. */
+	if (udp->schedule->shortcut->is_new(udp->schedule->shortcut))
+		for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain_sockets(udp, now, true); i++)
+			;
+	return take_short_runs(udp, now);
+}
+
 bool vb_udp_drain(struct vb_link *link, vb_time now, bool all)
 {
-	return drain_sockets(vb_udp_link_of(link), now, all);
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+	bool done = drain_shortcut(udp, now);
+
+	if (done)
+		udp->came_short = now;
+	if (!all && now - udp->came_short < SHORT_LASTS && now - udp->sockets_seen < SOCKETS_APART) {
+		link->schedule->is_brief = true;
+		return done;
+	}
+	udp->sockets_seen = now;
+	done |= drain_sockets(udp, now, all);
+	return done;
 }
 
 /* Answers to reads that are longer than a burst. What the requester asks next is there by now, most likely: seen in time, its answer

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs of packets to the sockets that their paths ask for: one of the pool of UDP sockets, or that of frames.
+ * Runs of packets to the sockets that their paths ask for: one of the pool of UDP sockets, or that of frames. Datagrams to a process of
+ * this host past them, where there is a shortcut.
  */
 #include "io/udp.h"
+#include "links/shortcut.h"
 #include "links/udp/frames.h"
 #include "links/udp/udp_link.h"
 #include "wire/burst.h"
@@ -21,19 +23,47 @@ static uint32_t send_frames(struct vb_udp_link *udp, const struct vb_burst *burs
 									       burst->run[run].packets;
 }
 
+/* Which of them: a bit each. */
+static uint64_t find_short(struct vb_udp_link *udp, const struct vb_burst *burst)
+{
+	struct vb_shortcut *shortcut = udp->schedule->shortcut;
+	uint64_t found = 0;
+
+	_Static_assert(VB_BURST_RUNS <= 64, "a bit each");
+	for (uint32_t i = 0; shortcut && i < burst->runs; i++)
+		if (burst->run[i].datagrams && shortcut->leads_to(shortcut, &burst->run[i].path, burst->run[i].slot))
+			found |= UINT64_C(1) << i;
+	return found;
+}
+
+static uint32_t send_short(struct vb_udp_link *udp, const struct vb_burst *burst, uint64_t which)
+{
+	uint32_t lost = 0;
+
+	for (uint32_t i = 0; i < burst->runs; i++)
+		if ((which >> i & 1) && !udp->schedule->shortcut->put(udp->schedule->shortcut, &burst->run[i]))
+			lost += burst->run[i].packets;
+	return lost;
+}
+
 uint32_t vb_udp_send_all(struct vb_udp_link *udp, const struct vb_burst *burst)
 {
+	uint64_t shortened = find_short(udp, burst);
 	uint32_t lost_in_all = 0;
 
 	for (uint32_t i = 0, next; i < burst->runs; i = next) {
 		const struct vb_source_port *port = port_of(udp, &burst->run[i]);
 
-		for (next = i + 1; next < burst->runs && port_of(udp, &burst->run[next]) == port;)
+		next = i + 1;
+		if (shortened >> i & 1)
+			continue;
+		while (next < burst->runs && !(shortened >> next & 1) && port_of(udp, &burst->run[next]) == port)
 			next++;
 		if (port)
 			lost_in_all += vb_udp_send_runs(port->fd, &port->own, burst, i, next - i);
 		for (uint32_t r = i; !port && r < next; r++)
 			lost_in_all += send_frames(udp, burst, r);
 	}
-	return lost_in_all;
+	/* Last: a process that is about to come to know of the shortcut reads its sockets first. */
+	return shortened ? lost_in_all + send_short(udp, burst, shortened) : lost_in_all;
 }

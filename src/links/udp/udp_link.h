@@ -75,6 +75,7 @@ struct vb_udp_link {
 	unsigned passes;
 	unsigned all_read_in;              /* receive.c: in which pass the sockets were read until they were empty */
 	uint64_t batches;                  /* receive.c: of datagrams, so far */
+	vb_time came_short, sockets_seen;  /* receive.c: when something last came past the sockets; when they were last looked at */
 	struct vb_receive_share share;
 	struct vb_icrc_flows flows;        /* receive.c: whose IPv4 identifications can be foretold */
 	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */

@@ -2,7 +2,7 @@
  *
  * When the engine thread leaves the work to the application (schedule/spinner.c): while somebody polls, and while somebody who
  * polled a moment ago posts many requests, which takes longer than a poll counts as fresh. Not for one who has gone to sleep, nor
- * for one who only posts.
+ * for one who only posts. And when a thread that polls in vain gives its processor away.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,6 +77,37 @@ static void one_who_armed_long_ago_may_look_at_memory(void **state)
 	assert_false(vb_spinner_sleeps(&spinner, now));
 }
 
+static unsigned polls_until_yield(uint32_t *vain, unsigned weight)
+{
+	unsigned polls = weight;
+
+	while (!vb_spinner_must_yield(vain, weight, false)) {
+		assert_true(polls < 2 * POLLS_BEFORE_YIELD);
+		polls += weight;
+	}
+	return polls;
+}
+
+/* However much each of its looks counts: at memory, at rings of datagrams, at a pass of another thread, at sockets. */
+static void who_polls_in_vain_gives_its_processor_away(void **state)
+{
+	static const unsigned weights[] = {1, 6, 10, 40};
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		uint32_t vain = 0;
+
+		for (unsigned again = 0; again < 2; again++) {
+			assert_in_range(polls_until_yield(&vain, weights[i]), POLLS_BEFORE_YIELD,
+					POLLS_BEFORE_YIELD + POLLS_PER_YIELD + weights[i]);
+			for (unsigned more = 0; more < 10; more++)
+				assert_in_range(polls_until_yield(&vain, weights[i]), POLLS_PER_YIELD - weights[i],
+						POLLS_PER_YIELD + weights[i]);
+			assert_false(vb_spinner_must_yield(&vain, weights[i], true));
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -84,6 +115,7 @@ int main(void)
 		cmocka_unit_test_setup(posting_counts_as_polling, make),
 		cmocka_unit_test_setup(one_who_goes_to_sleep_does_not_spin, make),
 		cmocka_unit_test_setup(one_who_armed_long_ago_may_look_at_memory, make),
+		cmocka_unit_test_setup(who_polls_in_vain_gives_its_processor_away, make),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
