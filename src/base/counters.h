@@ -21,7 +21,7 @@
 	X(retry_exceeded_err)      /* retry_cnt used up */                          \
 	X(retry_rnr_exceeded_err)  /* rnr_retry used up */                          \
 	X(completer_retry_err)     /* retransmissions started by the completer */   \
-	X(send_err)                /* packets that the kernel refused, or for which there was no room in memory (UD) */\
+	X(send_err)                /* sends the kernel refused */                   \
 	X(link_downed)             /* port left ACTIVE */                           \
 	X(rdma_sends)              /* SEND work requests */                         \
 	X(rdma_recvs)              /* messages that consumed a receive */           \

@@ -22,23 +22,29 @@ struct vb_shortcut_run {
 };
 
 struct vb_shortcut {
+	/* Under progress: processes that may have left something here. Where there are none nothing of what takes in has to be asked. */
+	unsigned sources;
 	/* Does it lead to the process with that slot at the path's end? Where that is not known it is found out, for later.
 	 * Any thread, with any locks. */
 	bool (*leads_to)(struct vb_shortcut *shortcut, const struct vb_path *path, uint32_t slot);
 	/* The same as it stands now; nothing is found out. */
 	bool (*is_open)(struct vb_shortcut *shortcut, const struct vb_path *path, uint32_t slot);
-	/* If it does. False: they are lost. */
+	/* If it does. False: there is no room. It is to be sent by wire, and `sent` called then. */
 	bool (*put)(struct vb_shortcut *shortcut, const struct vb_burst_run *run);
+	void (*sent)(struct vb_shortcut *shortcut, const struct vb_burst_run *run);
 
 	/* ---- caller holds progress ---- */
 
 	/* A datagram came by wire from that queue pair: whose process might be one of this host. */
 	void (*met)(struct vb_shortcut *shortcut, const struct vb_path *from, uint32_t qpn);
 	bool (*has_work)(struct vb_shortcut *shortcut);
-	/* Has a process begun to use it? What it sent by wire before is to be taken in first. */
-	bool (*is_new)(struct vb_shortcut *shortcut);
+	/* Has a process sent by wire before it sent what lies here? Then that is to be taken in first. */
+	bool (*is_behind)(struct vb_shortcut *shortcut);
 	/* What has come by it. False: nothing more. */
 	bool (*take)(struct vb_shortcut *shortcut, struct vb_shortcut_run *run);
+	/* Has a process sent by wire after it sent what lies here? Then that is to be taken before what a socket has brought. */
+	bool (*is_bypassed)(struct vb_shortcut *shortcut);
+	bool (*take_bypassed)(struct vb_shortcut *shortcut, struct vb_shortcut_run *run);
 };
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * See datagrams.h. A record is a multiple of VB_RECORD_ALIGN bytes and does not go over the end of the ring; where the next one would, a
- * record of no bytes says that it is at the beginning. Two words: stamp and length; the length of each packet. Then the path, then the
- * packets.
+ * record of no bytes says that it is at the beginning. Two words: stamp and length; the length of each packet, and whether the record is
+ * behind the wire. Then the path, then the packets.
  */
 #include "local/datagrams.h"
 
@@ -14,6 +14,9 @@ enum {
 	WORDS = 16,
 	HEADER = (WORDS + sizeof(struct vb_path) + 7) / 8 * 8,
 };
+
+/* In the second word. */
+#define BEHIND_THE_WIRE (UINT64_C(1) << 63)
 
 _Static_assert(VB_DATAGRAM_RING % VB_RECORD_ALIGN == 0, "a header fits behind any record");
 
@@ -42,7 +45,9 @@ void vb_datagram_writer_open(struct vb_datagram_writer *writer, struct vb_segmen
 		.ring = own->datagram_ring[ring % VB_DATAGRAM_RINGS],
 		.own_id = own->header.id,
 		.reader = their_id,
+		.is_behind = true,
 	};
+	__atomic_store_n(&writer->mine->detour, 0, __ATOMIC_RELAXED);
 	__atomic_store_n((uint64_t *)(void *)writer->ring, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&writer->mine->ring, ring, __ATOMIC_RELAXED);
 	__atomic_store_n(&writer->mine->reader, their_id, __ATOMIC_RELEASE);
@@ -65,19 +70,59 @@ static uint64_t *word_at(const struct vb_datagram_writer *writer, uint64_t posit
 	return (uint64_t *)(void *)(writer->ring + position % VB_DATAGRAM_RING);
 }
 
+static void see_released(struct vb_datagram_writer *writer)
+{
+	uint64_t released = vb_stamped_released(&writer->theirs->released);
+
+	/* What cannot be is not taken for true. */
+	if (released - writer->released <= writer->head - writer->released && released % VB_RECORD_ALIGN == 0)
+		writer->released = released;
+}
+
 /* The stamp behind what is written is cleared, so the ring is never quite full. */
 static bool has_room(struct vb_datagram_writer *writer, uint64_t bytes)
 {
 	const uint64_t room = VB_DATAGRAM_RING - VB_RECORD_ALIGN;
-	uint64_t released;
 
 	if (writer->head - writer->released + bytes <= room)
 		return true;
-	released = vb_stamped_released(&writer->theirs->released);
-	/* What cannot be is not taken for true. */
-	if (released - writer->released <= writer->head - writer->released && released % VB_RECORD_ALIGN == 0)
-		writer->released = released;
+	see_released(writer);
 	return writer->head - writer->released + bytes <= room;
+}
+
+/* It is over when all that was in the ring is taken, and what did not fit lies in a socket. */
+static bool is_on_detour(struct vb_datagram_writer *writer)
+{
+	if (!writer->detours)
+		return false;
+	see_released(writer);
+	if (writer->underway > 0 || writer->released != writer->head)
+		return true;
+	writer->detours = false;
+	writer->is_behind = true;
+	__atomic_store_n(&writer->mine->detour, 0, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* Shown before the caller sends. Partner: vb_datagram_reader_is_bypassed, after the socket was read; the system's locks are between. */
+static bool make_detour(struct vb_datagram_writer *writer)
+{
+	writer->detours = true;
+	writer->underway++;
+	__atomic_store_n(&writer->mine->detour, 1, __ATOMIC_RELEASE);
+	return false;
+}
+
+void vb_datagram_sent_by_wire(struct vb_datagram_writer *writer)
+{
+	/* None where the process that it was for is gone, and another has the ring. */
+	if (writer->underway > 0)
+		writer->underway--;
+}
+
+void vb_datagram_goes_by_wire(struct vb_datagram_writer *writer)
+{
+	writer->is_behind = true;
 }
 
 bool vb_datagram_put(struct vb_datagram_writer *writer, const struct vb_path *path, const void *bytes, uint32_t length, uint32_t segment)
@@ -85,8 +130,9 @@ bool vb_datagram_put(struct vb_datagram_writer *writer, const struct vb_path *pa
 	uint32_t size = size_of(length), left = VB_DATAGRAM_RING - (uint32_t)(writer->head % VB_DATAGRAM_RING);
 	uint64_t *at;
 
-	if (length == 0 || length > VB_DATAGRAM_RUN || !has_room(writer, size > left ? (uint64_t)left + size : size))
-		return false;
+	if (length == 0 || length > VB_DATAGRAM_RUN || is_on_detour(writer) ||
+	    !has_room(writer, size > left ? (uint64_t)left + size : size))
+		return make_detour(writer);
 	if (size > left) {
 		at = word_at(writer, writer->head);
 		writer->head += left;
@@ -97,7 +143,9 @@ bool vb_datagram_put(struct vb_datagram_writer *writer, const struct vb_path *pa
 	memcpy((uint8_t *)at + HEADER, bytes, length);
 	writer->head += size;
 	writer->number++;
-	vb_stamped_leave(at, first_word(writer->number, length), segment, word_at(writer, writer->head));
+	vb_stamped_leave(at, first_word(writer->number, length), writer->is_behind ? segment | BEHIND_THE_WIRE : segment,
+			 word_at(writer, writer->head));
+	writer->is_behind = false;
 	return true;
 }
 
@@ -151,7 +199,7 @@ bool vb_datagram_reader_has_work(const struct vb_datagram_reader *reader)
 /* Copied out before anything of it is looked at: its writer might change it under our eyes. */
 static bool copy_out(const uint64_t *at, uint32_t length, uint32_t left, struct vb_datagram_run *run)
 {
-	uint64_t segment = vb_stamped_second(at);
+	uint64_t segment = vb_stamped_second(at) & ~BEHIND_THE_WIRE;
 
 	if (length > VB_DATAGRAM_RUN || size_of(length) > left || segment == 0 || segment > length)
 		return false;
@@ -173,18 +221,45 @@ static uint32_t left_at(const struct vb_datagram_reader *reader)
 	return VB_DATAGRAM_RING - (uint32_t)(reader->position % VB_DATAGRAM_RING);
 }
 
+/* Goes to the record that is next, if it is there. At the beginning there is room for any: a second one without bytes would be nonsense,
+ * and is found to be that. */
+static bool go_to_next(struct vb_datagram_reader *reader, uint32_t *length)
+{
+	if (reader->ended || !find(reader, reader->position, reader->number, length))
+		return false;
+	if (*length > 0)
+		return true;
+	advance(reader, reader->position + left_at(reader), reader->number);
+	return find(reader, reader->position, reader->number, length);
+}
+
+static bool is_behind_the_wire(const struct vb_datagram_reader *reader)
+{
+	return (vb_stamped_second(record_at(reader, reader->position)) & BEHIND_THE_WIRE) != 0;
+}
+
+bool vb_datagram_reader_clears(struct vb_datagram_reader *reader)
+{
+	uint32_t length;
+
+	if (reader->is_clear || !go_to_next(reader, &length) || !is_behind_the_wire(reader))
+		return false;
+	reader->is_clear = true;
+	return true;
+}
+
+bool vb_datagram_reader_is_bypassed(const struct vb_datagram_reader *reader)
+{
+	return __atomic_load_n(&reader->theirs->detour, __ATOMIC_ACQUIRE) != 0 && vb_datagram_reader_has_work(reader);
+}
+
 bool vb_datagram_take(struct vb_datagram_reader *reader, struct vb_datagram_run *run)
 {
 	uint32_t length;
 
-	if (reader->ended || !find(reader, reader->position, reader->number, &length))
+	if (!go_to_next(reader, &length) || (is_behind_the_wire(reader) && !reader->is_clear))
 		return false;
-	if (length == 0) {
-		/* At the beginning there is room for any: a second one would be nonsense, and is found to be that. */
-		advance(reader, reader->position + left_at(reader), reader->number);
-		if (!find(reader, reader->position, reader->number, &length))
-			return false;
-	}
+	reader->is_clear = false;
 	if (!copy_out(record_at(reader, reader->position), length, left_at(reader), run)) {
 		__atomic_store_n(&reader->ended, true, __ATOMIC_RELAXED);
 		return false;

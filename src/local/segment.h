@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_SEGMENT_MAGIC UINT64_C(0x5642424f4152443a)     /* changes with the layout */
+#define VB_SEGMENT_MAGIC UINT64_C(0x5642424f4152443b)     /* changes with the layout */
 
 enum {
 	VB_SEGMENT_QPS = 1 << 14,          /* as many as QPNs have indices */
@@ -139,6 +139,7 @@ struct vb_segment_qp {
 struct vb_segment_datagrams {
 	uint64_t reader;                   /* id of the segment of the process that we have a ring for, 0: none */
 	uint32_t ring;                     /* which one that is */
+	uint32_t detour;                   /* 1: that was full, and what follows goes by wire */
 	uint64_t attends;                  /* id of the segment in which we look for what that process sends, 0: none */
 	/* Bytes of its ring that are free again, free running. On a line of its own: it is written for each datagram. */
 	uint64_t released __attribute__((aligned(64)));

@@ -91,6 +91,18 @@ static bool is_open(struct vb_shortcut *shortcut, const struct vb_path *path, ui
 	return may_lead_to(path, slot) && is_attended(datagrams_of(shortcut), path, slot, &known);
 }
 
+/* What comes by the ring later is behind what goes by wire now. */
+static void note_wire(struct vb_datagrams *datagrams, uint32_t slot)
+{
+	struct vb_datagram_exit *exit = exit_of(datagrams, slot);
+
+	if (!exit)
+		return;
+	vb_lock_take(&exit->lock);
+	vb_datagram_goes_by_wire(&exit->writer);
+	vb_lock_release(&exit->lock);
+}
+
 static bool leads_to(struct vb_shortcut *shortcut, const struct vb_path *path, uint32_t slot)
 {
 	struct vb_datagrams *datagrams = datagrams_of(shortcut);
@@ -99,6 +111,8 @@ static bool leads_to(struct vb_shortcut *shortcut, const struct vb_path *path, u
 	if (!may_lead_to(path, slot))
 		return false;
 	leads = is_attended(datagrams, path, slot, &known);
+	if (!leads)
+		note_wire(datagrams, slot);
 	if (!known)
 		vb_introductions_wish(datagrams, path->destination, slot);
 	return leads;
@@ -118,6 +132,17 @@ static bool put(struct vb_shortcut *shortcut, const struct vb_burst_run *run)
 		exit->host_peer->peer.host->wake(&exit->host_peer->peer);
 	vb_lock_release(&exit->lock);
 	return done;
+}
+
+static void sent(struct vb_shortcut *shortcut, const struct vb_burst_run *run)
+{
+	struct vb_datagram_exit *exit = exit_of(datagrams_of(shortcut), run->slot);
+
+	if (!exit)
+		return;
+	vb_lock_take(&exit->lock);
+	vb_datagram_sent_by_wire(&exit->writer);
+	vb_lock_release(&exit->lock);
 }
 
 static struct vb_datagram_exit *provide_exit(struct vb_datagrams *datagrams, uint32_t slot)
@@ -198,16 +223,13 @@ static void met(struct vb_shortcut *shortcut, const struct vb_path *from, uint32
 		vb_introductions_wish(datagrams, from->source, slot);
 }
 
-static bool is_new(struct vb_shortcut *shortcut)
+static bool is_behind(struct vb_shortcut *shortcut)
 {
 	struct vb_datagrams *datagrams = datagrams_of(shortcut);
 	bool any = false;
 
 	for (unsigned i = 0; i < datagrams->entries; i++)
-		if (datagrams->entry[i]->is_new && vb_datagram_reader_has_work(&datagrams->entry[i]->reader)) {
-			datagrams->entry[i]->is_new = false;
-			any = true;
-		}
+		any |= vb_datagram_reader_clears(&datagrams->entry[i]->reader);
 	return any;
 }
 
@@ -216,24 +238,45 @@ static bool has_work(struct vb_shortcut *shortcut)
 	return vb_datagrams_have_work(datagrams_of(shortcut));
 }
 
+static bool take_from(struct vb_datagrams *datagrams, struct vb_datagram_entry *entry, struct vb_shortcut_run *run)
+{
+	struct vb_datagram_run *taken = &datagrams->run;
+
+	if (!vb_datagram_take(&entry->reader, taken) || !is_plain(&taken->path))
+		return false;
+	taken->path.interface_index = 0;
+	*run = (struct vb_shortcut_run){&taken->path, taken->bytes, taken->length, taken->segment};
+	return true;
+}
+
 /* From each in turn. */
 static bool take(struct vb_shortcut *shortcut, struct vb_shortcut_run *run)
 {
 	struct vb_datagrams *datagrams = datagrams_of(shortcut);
-	struct vb_datagram_run *taken = &datagrams->run;
 
-	for (unsigned i = 0; i < datagrams->entries; i++) {
-		struct vb_datagram_entry *entry = datagrams->entry[datagrams->next++ % datagrams->entries];
+	for (unsigned i = 0; i < datagrams->entries; i++)
+		if (take_from(datagrams, datagrams->entry[datagrams->next++ % datagrams->entries], run))
+			return true;
+	return false;
+}
 
-		/* Not before the sockets were read since it is known that it came. */
-		if (entry->is_new || !vb_datagram_take(&entry->reader, taken))
-			continue;
-		if (!is_plain(&taken->path))
-			continue;
-		taken->path.interface_index = 0;
-		*run = (struct vb_shortcut_run){&taken->path, taken->bytes, taken->length, taken->segment};
-		return true;
-	}
+static bool is_bypassed(struct vb_shortcut *shortcut)
+{
+	const struct vb_datagrams *datagrams = datagrams_of(shortcut);
+
+	for (unsigned i = 0; i < datagrams->entries; i++)
+		if (vb_datagram_reader_is_bypassed(&datagrams->entry[i]->reader))
+			return true;
+	return false;
+}
+
+static bool take_bypassed(struct vb_shortcut *shortcut, struct vb_shortcut_run *run)
+{
+	struct vb_datagrams *datagrams = datagrams_of(shortcut);
+
+	for (unsigned i = 0; i < datagrams->entries; i++)
+		if (vb_datagram_reader_is_bypassed(&datagrams->entry[i]->reader) && take_from(datagrams, datagrams->entry[i], run))
+			return true;
 	return false;
 }
 
@@ -269,10 +312,10 @@ static void attend(struct vb_datagrams *datagrams, struct vb_host_peer *host_pee
 			return;
 		datagrams->entry[datagrams->entries] = entry;
 		__atomic_store_n(&datagrams->entries, datagrams->entries + 1, __ATOMIC_RELAXED);
+		datagrams->shortcut.sources = datagrams->entries;
 	}
 	entry->host_peer = host_peer;
 	entry->id = host_peer->id;
-	entry->is_new = true;
 	vb_datagram_reader_open(&entry->reader, same_host->segment, same_host->schedule->slot, host_peer->peer.segment, host_peer->id,
 				host_peer->peer.slot);
 }
@@ -301,6 +344,7 @@ static bool forget(struct vb_same_host *same_host, struct vb_host_peer *host_pee
 		if (vb_datagram_reader_has_work(&entry->reader))
 			return false;
 		__atomic_store_n(&datagrams->entries, datagrams->entries - 1, __ATOMIC_RELAXED);
+		datagrams->shortcut.sources = datagrams->entries;
 		datagrams->entry[i] = datagrams->entry[datagrams->entries];
 		free(entry);
 		break;
@@ -322,8 +366,9 @@ struct vb_datagrams *vb_datagrams_open(struct vb_same_host *same_host)
 
 	if (!datagrams)
 		return NULL;
-	datagrams->shortcut = (struct vb_shortcut){.leads_to = leads_to, .is_open = is_open, .put = put, .met = met, .has_work = has_work,
-						     .is_new = is_new, .take = take};
+	datagrams->shortcut = (struct vb_shortcut){.leads_to = leads_to, .is_open = is_open, .put = put, .sent = sent, .met = met,
+						     .has_work = has_work, .is_behind = is_behind, .take = take,
+						     .is_bypassed = is_bypassed, .take_bypassed = take_bypassed};
 	datagrams->same_host = same_host;
 	datagrams->introduce = introduce;
 	same_host->forget = forget;

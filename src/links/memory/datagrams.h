@@ -49,7 +49,6 @@ struct vb_datagram_entry {
 	struct vb_host_peer *host_peer;
 	uint64_t id;                       /* of its segment */
 	struct vb_datagram_reader reader;
-	bool is_new;                       /* nothing was taken yet */
 };
 
 /* Who has that queue pair's process? */

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/inline.h"
 #include "base/log.h"
 #include "io/clock.h"
 #include "io/udp.h"
@@ -356,6 +357,65 @@ static void deliver_batch(struct vb_udp_link *udp, const struct vb_frames *frame
 	finish_delivery(udp, now);
 }
 
+/* ---- past the sockets ---- */
+
+static bool has_sources(const struct vb_udp_link *udp)
+{
+	return udp->schedule->shortcut && udp->schedule->shortcut->sources > 0;
+}
+
+/* No ICRC is checked: what it guards against does not happen in memory. A process may leave anything there; what is not of UD could not
+ * have come this way. */
+static void take_short(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from)
+{
+	struct vb_roce_packet packet;
+	struct vb_qp *qp;
+
+	if (vb_roce_packet_decode_again(&packet, bytes, length, from, NULL, 0) != VB_PACKET_OK) {
+		count_refused(state->udp, VB_PACKET_TOO_SHORT);
+		return;
+	}
+	qp = find_qp(state->udp, packet.destination_qpn);
+	if (!qp || qp->type != IBV_QPT_UD) {
+		VB_COUNT(VB_SCHEDULE_COUNTERS(state->udp->schedule), unknown_qp_pkts);
+		return;
+	}
+	state->packet = &packet;
+	deliver_to(state, qp);
+}
+
+/* Some of what `take` gives. False: that was nothing. */
+static bool take_short_runs(struct vb_udp_link *udp, vb_time now, bool (*take)(struct vb_shortcut *, struct vb_shortcut_run *))
+{
+	struct vb_qp *touched[TOUCHED];
+	struct batch_state state = {.udp = udp, .now = now, .number = ++udp->batches, .touched = touched};
+	struct vb_shortcut_run run;
+	unsigned runs = 0;
+
+	__atomic_store_n(&udp->delivering, true, __ATOMIC_RELAXED);
+	for (; runs < SHORT_RUNS_PER_PASS && take(udp->schedule->shortcut, &run); runs++) {
+		for (size_t at = 0; at < run.length; at += run.segment)
+			take_short(&state, run.bytes + at, run.length - at < run.segment ? run.length - at : run.segment, run.from);
+		send_touched(&state);
+	}
+	send_touched(&state);
+	finish_delivery(udp, now);
+	return runs > 0;
+}
+
+/* A socket has brought something, and what was sent before that may lie in memory. A ring that was full is not filled again meanwhile, or
+ * its writer is out of its mind. */
+static VB_APART void take_bypassed_runs(struct vb_udp_link *udp, vb_time now)
+{
+	struct vb_shortcut *shortcut = udp->schedule->shortcut;
+
+	for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && shortcut->is_bypassed(shortcut) &&
+			     take_short_runs(udp, now, shortcut->take_bypassed); i++)
+		;
+}
+
+/* ---- sockets ---- */
+
 static bool drain_socket(struct vb_udp_link *udp, int fd, unsigned family, vb_time now)
 {
 	int count = vb_udp_batch_receive(udp->batch, fd, family == VB_IPV6);
@@ -364,6 +424,8 @@ static bool drain_socket(struct vb_udp_link *udp, int fd, unsigned family, vb_ti
 		return false;
 	if (!__atomic_load_n(&udp->in_use[family], __ATOMIC_RELAXED))
 		__atomic_store_n(&udp->in_use[family], true, __ATOMIC_RELAXED);
+	if (has_sources(udp))
+		take_bypassed_runs(udp, now);
 	deliver_batch(udp, NULL, (unsigned)count, now);
 	return true;
 }
@@ -430,62 +492,26 @@ bool vb_udp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 	return true;
 }
 
-/* ---- past the sockets ---- */
+/* ---- both ---- */
 
-/* No ICRC is checked: what it guards against does not happen in memory. A process may leave anything there; what is not of UD could not
- * have come this way. */
-static void take_short(struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from)
+static VB_APART bool drain_shortcut(struct vb_udp_link *udp, vb_time now)
 {
-	struct vb_roce_packet packet;
-	struct vb_qp *qp;
-
-	if (vb_roce_packet_decode_again(&packet, bytes, length, from, NULL, 0) != VB_PACKET_OK) {
-		count_refused(state->udp, VB_PACKET_TOO_SHORT);
-		return;
-	}
-	qp = find_qp(state->udp, packet.destination_qpn);
-	if (!qp || qp->type != IBV_QPT_UD) {
-		VB_COUNT(VB_SCHEDULE_COUNTERS(state->udp->schedule), unknown_qp_pkts);
-		return;
-	}
-	state->packet = &packet;
-	deliver_to(state, qp);
-}
-
-static bool take_short_runs(struct vb_udp_link *udp, vb_time now)
-{
-	struct vb_qp *touched[TOUCHED];
-	struct batch_state state = {.udp = udp, .now = now, .number = ++udp->batches, .touched = touched};
-	struct vb_shortcut_run run;
-	unsigned runs = 0;
-
-	__atomic_store_n(&udp->delivering, true, __ATOMIC_RELAXED);
-	for (; runs < SHORT_RUNS_PER_PASS && udp->schedule->shortcut->take(udp->schedule->shortcut, &run); runs++) {
-		for (size_t at = 0; at < run.length; at += run.segment)
-			take_short(&state, run.bytes + at, run.length - at < run.segment ? run.length - at : run.segment, run.from);
-		send_touched(&state);
-	}
-	send_touched(&state);
-	finish_delivery(udp, now);
-	return runs > 0;
-}
-
-static bool drain_shortcut(struct vb_udp_link *udp, vb_time now)
-{
-	if (!udp->schedule->shortcut || !udp->schedule->shortcut->has_work(udp->schedule->shortcut))
+	if (!udp->schedule->shortcut->has_work(udp->schedule->shortcut))
 		return false;
-	/* What a process sent by wire before it came to know of the shortcut is taken in first. */
-	if (udp->schedule->shortcut->is_new(udp->schedule->shortcut))
+	if (udp->schedule->shortcut->is_behind(udp->schedule->shortcut))
 		for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain_sockets(udp, now, true); i++)
 			;
-	return take_short_runs(udp, now);
+	return take_short_runs(udp, now, udp->schedule->shortcut->take);
 }
 
 bool vb_udp_drain(struct vb_link *link, vb_time now, bool all)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
-	bool done = drain_shortcut(udp, now);
+	bool done;
 
+	if (!has_sources(udp))
+		return drain_sockets(udp, now, all);
+	done = drain_shortcut(udp, now);
 	if (done)
 		udp->came_short = now;
 	if (!all && now - udp->came_short < SHORT_LASTS && now - udp->sockets_seen < SOCKETS_APART) {

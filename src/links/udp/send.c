@@ -36,34 +36,51 @@ static uint64_t find_short(struct vb_udp_link *udp, const struct vb_burst *burst
 	return found;
 }
 
-static uint32_t send_short(struct vb_udp_link *udp, const struct vb_burst *burst, uint64_t which)
+/* Those that are not left out. */
+static uint32_t send_by_wire(struct vb_udp_link *udp, const struct vb_burst *burst, uint64_t left_out)
 {
-	uint32_t lost = 0;
-
-	for (uint32_t i = 0; i < burst->runs; i++)
-		if ((which >> i & 1) && !udp->schedule->shortcut->put(udp->schedule->shortcut, &burst->run[i]))
-			lost += burst->run[i].packets;
-	return lost;
-}
-
-uint32_t vb_udp_send_all(struct vb_udp_link *udp, const struct vb_burst *burst)
-{
-	uint64_t shortened = find_short(udp, burst);
 	uint32_t lost_in_all = 0;
 
 	for (uint32_t i = 0, next; i < burst->runs; i = next) {
 		const struct vb_source_port *port = port_of(udp, &burst->run[i]);
 
 		next = i + 1;
-		if (shortened >> i & 1)
+		if (left_out >> i & 1)
 			continue;
-		while (next < burst->runs && !(shortened >> next & 1) && port_of(udp, &burst->run[next]) == port)
+		while (next < burst->runs && !(left_out >> next & 1) && port_of(udp, &burst->run[next]) == port)
 			next++;
 		if (port)
 			lost_in_all += vb_udp_send_runs(port->fd, &port->own, burst, i, next - i);
 		for (uint32_t r = i; !port && r < next; r++)
 			lost_in_all += send_frames(udp, burst, r);
 	}
+	return lost_in_all;
+}
+
+/* What does not fit goes by wire after all. */
+static uint32_t send_short(struct vb_udp_link *udp, const struct vb_burst *burst, uint64_t which)
+{
+	struct vb_shortcut *shortcut = udp->schedule->shortcut;
+	uint64_t fit = ~which;
+	uint32_t lost;
+
+	for (uint32_t i = 0; i < burst->runs; i++)
+		if ((which >> i & 1) && shortcut->put(shortcut, &burst->run[i]))
+			fit |= UINT64_C(1) << i;
+	if (fit == ~UINT64_C(0))
+		return 0;
+	lost = send_by_wire(udp, burst, fit);
+	for (uint32_t i = 0; i < burst->runs; i++)
+		if (!(fit >> i & 1))
+			shortcut->sent(shortcut, &burst->run[i]);
+	return lost;
+}
+
+uint32_t vb_udp_send_all(struct vb_udp_link *udp, const struct vb_burst *burst)
+{
+	uint64_t shortened = find_short(udp, burst);
+	uint32_t lost_in_all = send_by_wire(udp, burst, shortened);
+
 	/* Last: a process that is about to come to know of the shortcut reads its sockets first. */
 	return shortened ? lost_in_all + send_short(udp, burst, shortened) : lost_in_all;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rings of datagrams (local/datagrams.h): what is put in comes out, once and in order, however often the ring goes round; a full one takes
- * nothing; what a process shows that cannot be is not believed; and a process that dies in the middle of a datagram is in nobody's way.
+ * nothing until it is empty again, and both ends know what went by wire meanwhile; what a process shows that cannot be is not believed; and
+ * a process that dies in the middle of a datagram is in nobody's way.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,9 +82,11 @@ static bool put(struct bed *bed, uint32_t number, uint32_t length)
 	return vb_datagram_put(&bed->writer, &path, bed->bytes, length, length < SEGMENT ? length : SEGMENT);
 }
 
+/* Sockets are read whenever that is asked for. */
 static void expect(struct bed *bed, uint32_t number, uint32_t length)
 {
 	assert_true(vb_datagram_reader_has_work(&bed->reader));
+	vb_datagram_reader_clears(&bed->reader);
 	assert_true(vb_datagram_take(&bed->reader, &bed->run));
 	fill(bed, number, length);
 	assert_int_equal(bed->run.length, length);
@@ -116,6 +119,7 @@ static void what_is_put_in_comes_out(void **state)
 	}
 }
 
+/* In between it takes as many as there is room for. */
 static void a_full_ring_takes_nothing(void **state)
 {
 	struct bed *bed = *state;
@@ -124,8 +128,13 @@ static void a_full_ring_takes_nothing(void **state)
 	for (unsigned round = 0; round < 20; round++) {
 		while (put(bed, in, 4124))
 			in++;
+		vb_datagram_sent_by_wire(&bed->writer);
 		assert_in_range(in - out, VB_DATAGRAM_RING / 4224 - 2, VB_DATAGRAM_RING / 4224);
+		while (out < in)
+			expect(bed, out++, 4124);
 		for (unsigned i = 0; i < 50 + round; i++)
+			assert_true(put(bed, in++, 4124));
+		for (unsigned i = 0; i < 10 + round; i++)
 			expect(bed, out++, 4124);
 	}
 	while (out < in)
@@ -133,6 +142,73 @@ static void a_full_ring_takes_nothing(void **state)
 	expect_nothing(bed);
 	assert_false(vb_datagram_put(&bed->writer, &path, bed->bytes, VB_DATAGRAM_RUN + 1, SEGMENT));
 	assert_false(vb_datagram_put(&bed->writer, &path, bed->bytes, 0, SEGMENT));
+}
+
+/* What does not fit goes by wire, and all that follows it, until the ring is empty and the last of it was sent. */
+static void a_detour_lasts_until_the_ring_is_empty(void **state)
+{
+	struct bed *bed = *state;
+	uint32_t in = 0, out = 0;
+
+	assert_false(vb_datagram_reader_is_bypassed(&bed->reader));
+	while (put(bed, in, 4124))
+		in++;
+	assert_true(vb_datagram_reader_is_bypassed(&bed->reader));
+	while (out + 1 < in)
+		expect(bed, out++, 4124);
+	assert_false(put(bed, in, 1));
+	vb_datagram_sent_by_wire(&bed->writer);
+	assert_true(vb_datagram_reader_is_bypassed(&bed->reader));
+	expect(bed, out++, 4124);
+	/* Nothing is left that could be passed by; but the first is not sent yet. */
+	assert_false(vb_datagram_reader_is_bypassed(&bed->reader));
+	assert_false(put(bed, in, 1));
+	vb_datagram_sent_by_wire(&bed->writer);
+	assert_false(put(bed, in, 1));
+	vb_datagram_sent_by_wire(&bed->writer);
+	vb_datagram_sent_by_wire(&bed->writer);
+	assert_true(put(bed, in, 1));
+	assert_false(vb_datagram_reader_is_bypassed(&bed->reader));
+	expect(bed, in, 1);
+}
+
+static void expect_behind_the_wire(struct bed *bed, uint32_t number, uint32_t length)
+{
+	assert_true(vb_datagram_reader_has_work(&bed->reader));
+	assert_false(vb_datagram_take(&bed->reader, &bed->run));
+	assert_true(vb_datagram_reader_clears(&bed->reader));
+	assert_false(vb_datagram_reader_clears(&bed->reader));
+	expect(bed, number, length);
+}
+
+/* The first of all, the first after a detour, and the first after something went by wire for another reason. Also at the beginning of the
+ * ring, where a record without bytes stands before it. */
+static void what_went_by_wire_is_taken_first(void **state)
+{
+	struct bed *bed = *state;
+	uint32_t in = 0, out = 0;
+
+	assert_true(put(bed, in++, 100));
+	assert_true(put(bed, in++, 100));
+	expect_behind_the_wire(bed, out++, 100);
+	assert_false(vb_datagram_reader_clears(&bed->reader));
+	expect(bed, out++, 100);
+	for (unsigned round = 0; round < 300; round++) {
+		while (put(bed, in, 60000))
+			in++;
+		vb_datagram_sent_by_wire(&bed->writer);
+		while (out < in)
+			expect(bed, out++, 60000);
+		assert_true(put(bed, in++, 1 + round * 200));
+		assert_true(put(bed, in++, 100));
+		expect_behind_the_wire(bed, out++, 1 + round * 200);
+		assert_false(vb_datagram_reader_clears(&bed->reader));
+		expect(bed, out++, 100);
+	}
+	vb_datagram_goes_by_wire(&bed->writer);
+	assert_true(put(bed, in, 100));
+	expect_behind_the_wire(bed, out, 100);
+	assert_false(vb_datagram_reader_clears(&bed->reader));
 }
 
 static void who_is_not_attended_to_knows_it(void **state)
@@ -219,9 +295,11 @@ static void room_that_cannot_be_is_none(void **state)
 		in++;
 	bed->readers->datagrams[WRITER].released = bed->writer.head + VB_RECORD_ALIGN;
 	assert_false(put(bed, in, 4124));
-	bed->readers->datagrams[WRITER].released = 4224 + 1;
+	bed->readers->datagrams[WRITER].released = bed->writer.head - 1;
 	assert_false(put(bed, in, 4124));
-	bed->readers->datagrams[WRITER].released = 4 * 4224;
+	for (unsigned i = 0; i < 3; i++)
+		vb_datagram_sent_by_wire(&bed->writer);
+	bed->readers->datagrams[WRITER].released = bed->writer.head;
 	assert_true(put(bed, in, 4124));
 }
 
@@ -230,6 +308,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_put_in_comes_out, make, unmake),
 		cmocka_unit_test_setup_teardown(a_full_ring_takes_nothing, make, unmake),
+		cmocka_unit_test_setup_teardown(a_detour_lasts_until_the_ring_is_empty, make, unmake),
+		cmocka_unit_test_setup_teardown(what_went_by_wire_is_taken_first, make, unmake),
 		cmocka_unit_test_setup_teardown(who_is_not_attended_to_knows_it, make, unmake),
 		cmocka_unit_test_setup_teardown(another_process_gets_an_empty_ring, make, unmake),
 		cmocka_unit_test_setup_teardown(a_datagram_that_was_not_finished_is_none, make, unmake),

@@ -22,7 +22,7 @@
 #include "lib/private_network.h"
 #include "lib/two_processes.h"
 
-enum { GRH = 40, LENGTH = 1000, ROOM = 8192, TOGETHER = 32, BANDWIDTH = 500 };
+enum { GRH = 40, LENGTH = 1000, ROOM = 8192, TOGETHER = 32, BANDWIDTH = 500, ONE_BY_ONE = 540, DEPTH = 1024 };
 
 static const struct pair_options datagram = {.type = IBV_QPT_UD};
 
@@ -104,16 +104,18 @@ static void echo_twice(int fd)
 	echo(fd);
 }
 
-/* Answers once and then is stopped, with a receive for each datagram of a bandwidth test. */
-static void collect(int fd)
+static const struct pair_options deep = {.type = IBV_QPT_UD, .depth = DEPTH};
+
+/* Answers until it is told that it is enough and then is stopped, with a receive for each datagram that comes. Then one by one, as often as
+ * it is asked to. */
+static void collect(int fd, uint32_t number)
 {
-	const struct pair_options deep = {.type = IBV_QPT_UD, .depth = 512};
 	struct world world;
 	struct pair pair;
 	struct card other, end;
 
 	open_half(&world, &pair, CHILD, &deep, fd, &other);
-	for (unsigned i = 0; i < 512; i++)
+	for (unsigned i = 0; i < DEPTH; i++)
 		pair_receive(&pair, CHILD, 1, 0, ROOM);
 	meet(fd);
 	do {
@@ -123,10 +125,23 @@ static void collect(int fd)
 			expect_completion(pair.cq[CHILD], 1000, IBV_WC_SEND);
 		}
 	} while (end.qpn == 1);
-	for (uint32_t i = 0; i < BANDWIDTH; i++)
+	for (uint32_t i = 0; i < number; i++)
 		assert_int_equal(expect_completion(pair.cq[CHILD], 1, IBV_WC_RECV).imm_data, i);
-	meet(fd);
+	for (talk(fd, &other, &end); end.qpn == 1; talk(fd, &other, &end)) {
+		pair_receive(&pair, CHILD, 1, 0, ROOM);
+		assert_int_equal(expect_completion(pair.cq[CHILD], 1, IBV_WC_RECV).imm_data, number);
+	}
 	close_half(&world, &pair);
+}
+
+static void collect_bandwidth(int fd)
+{
+	collect(fd, BANDWIDTH);
+}
+
+static void collect_one_by_one(int fd)
+{
+	collect(fd, ONE_BY_ONE);
 }
 
 static void let_nobody_in_and_echo(int fd)
@@ -441,39 +456,86 @@ static void a_full_ring_holds_nobody_up(void **state)
 	close_half(&world, &pair);
 }
 
-/* What a program has receives for is not lost because it had no processor for a while: a ring holds as much. */
-static void a_receiver_may_be_away(void **state)
+/* Against a child that collects, and is stopped when this is over. */
+static void open_deep(struct world *world, struct pair *pair, int fd, pid_t child, struct card *other)
 {
 	const struct card go = {.qpn = 1}, enough = {.qpn = 2};
-	const struct pair_options deep = {.type = IBV_QPT_UD, .depth = 512};
-	struct world world;
-	struct pair pair;
-	struct card other, nothing;
+	struct card nothing;
 	unsigned long before;
-	int fd, status;
-	pid_t child = start(collect, &fd);
+	int status;
 
-	(void)state;
-	open_half(&world, &pair, PARENT, &deep, fd, &other);
+	open_half(world, pair, PARENT, &deep, fd, other);
 	meet(fd);
 	/* Until datagrams go through memory, and back: what came by wire before takes receives, so none is sent from here. */
 	do {
 		before = packets();
-		pair_receive(&pair, PARENT, 7, 0, ROOM);
+		pair_receive(pair, PARENT, 7, 0, ROOM);
 		talk(fd, &go, &nothing);
-		expect_completion(pair.cq[PARENT], 7, IBV_WC_RECV);
+		expect_completion(pair->cq[PARENT], 7, IBV_WC_RECV);
 	} while (packets() != before);
 	talk(fd, &enough, &nothing);
 	assert_int_equal(kill(child, SIGSTOP), 0);
 	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-	before = packets();
+}
+
+/* What a program has receives for is not lost because it had no processor for a while. */
+static void a_receiver_may_be_away(void **state)
+{
+	const struct card end = {.qpn = 2};
+	struct world world;
+	struct pair pair;
+	struct card other, nothing;
+	int fd;
+	pid_t child = start(collect_bandwidth, &fd);
+
+	(void)state;
+	open_deep(&world, &pair, fd, child, &other);
 	for (uint32_t i = 0; i < BANDWIDTH; i++)
 		post(&pair, PARENT, &other, i, LENGTH);
 	for (uint32_t i = 0; i < BANDWIDTH; i++)
 		expect_completion(pair.cq[PARENT], 1000 + i, IBV_WC_SEND);
-	assert_int_equal(packets(), before);
 	assert_int_equal(kill(child, SIGCONT), 0);
-	meet(fd);
+	talk(fd, &end, &nothing);
+	close_half(&world, &pair);
+	finish(child, fd);
+}
+
+static bool is_received_without_a_packet(struct pair *pair, const struct card *other, int fd)
+{
+	const struct card go = {.qpn = 1};
+	unsigned long before = packets();
+	struct card nothing;
+
+	post(pair, PARENT, other, ONE_BY_ONE, LENGTH);
+	expect_completion(pair->cq[PARENT], 1000 + ONE_BY_ONE, IBV_WC_SEND);
+	talk(fd, &go, &nothing);
+	return packets() == before;
+}
+
+/* More than a ring holds, and not more than the ring and a socket of the system's own size: none is lost, all are in order, and later ones
+ * go through memory again. */
+static void what_a_ring_has_no_room_for_goes_by_wire(void **state)
+{
+	const struct card end = {.qpn = 2};
+	struct world world;
+	struct pair pair;
+	struct card other, nothing;
+	unsigned long before;
+	int fd;
+	pid_t child = start(collect_one_by_one, &fd);
+
+	(void)state;
+	open_deep(&world, &pair, fd, child, &other);
+	before = packets();
+	for (uint32_t i = 0; i < ONE_BY_ONE; i++) {
+		post(&pair, PARENT, &other, i, LENGTH);
+		expect_completion(pair.cq[PARENT], 1000 + i, IBV_WC_SEND);
+	}
+	assert_in_range(packets() - before, 1, ONE_BY_ONE / 4);
+	assert_int_equal(kill(child, SIGCONT), 0);
+	/* When it is asked for the first, all of those above have come. */
+	assert_true(eventually(is_received_without_a_packet(&pair, &other, fd)));
+	talk(fd, &end, &nothing);
 	close_half(&world, &pair);
 	finish(child, fd);
 }
@@ -648,6 +710,7 @@ int main(void)
 		cmocka_unit_test(an_endpoint_may_be_closed_and_opened_again),
 		cmocka_unit_test(a_full_ring_holds_nobody_up),
 		cmocka_unit_test(a_receiver_may_be_away),
+		cmocka_unit_test(what_a_ring_has_no_room_for_goes_by_wire),
 		cmocka_unit_test(the_wire_can_be_asked_for),
 		cmocka_unit_test(who_lets_nobody_in_is_reached_by_wire),
 		cmocka_unit_test(memory_is_like_the_wire),
