@@ -82,11 +82,11 @@ class SameHost:
     def xrc_latency(self):
         return self.perftest_latency("ib_send_lat", "-c", "XRC")
 
-    def perftest_bandwidth(self, tool):
-        return self.place.perftest(tool, ["-s", str(MIB), "-n", str(self.count(10000)), "--report_gbits"])[3] / 8
+    def perftest_bandwidth(self, tool, size=MIB, count=10000, *options):
+        return self.place.perftest(tool, ["-s", str(size), "-n", str(self.count(count)), "--report_gbits", *options])[3] / 8
 
-    def perftest_rate(self, tool):
-        return self.place.perftest(tool, ["-s", "8", "-n", str(self.count(1000000)), "--report_gbits"])[4] * 1e6
+    def perftest_rate(self, tool, *options):
+        return self.place.perftest(tool, ["-s", "8", "-n", str(self.count(1000000)), "--report_gbits", *options])[4] * 1e6
 
     def shared(self, memory, test, size, count):
         """The numbers that shared_region prints."""
@@ -118,8 +118,10 @@ class SameHost:
             Row("memcpy_bw", lambda: self.peer("memcpy", MIB, 2 * self.count(10000) * MIB)),
             Row("memfd_read_bw", lambda: self.shared("memfd", "read", MIB, 20000)[0], "more"),
             Row("send_bw", lambda: self.perftest_bandwidth("ib_send_bw"), "more", ("ib_send_bw",)),
+            Row("datagram_bw", lambda: self.perftest_bandwidth("ib_send_bw", 4096, 1000000, "-c", "UD"), "more", ("ib_send_bw",)),
             Row("ucx_bw", lambda: self.ucx("tag_bw", MIB, self.count(10000))[1] * MIB / 1e9, needs=("ucx_perftest",)),
             Row("send_rate", lambda: self.perftest_rate("ib_send_bw"), "more", ("ib_send_bw",)),
+            Row("datagram_rate", lambda: self.perftest_rate("ib_send_bw", "-c", "UD"), "more", ("ib_send_bw",)),
             Row("ucx_rate", lambda: self.ucx("tag_bw", 8, self.count(5000000))[2], needs=("ucx_perftest",)),
             Row("memfd_rate", lambda: self.shared("memfd", "write", 8, 5000000)[1], "more"),
             Row("write_rate", lambda: self.perftest_rate("ib_write_bw"), "more", ("ib_write_bw",)),
