@@ -2,8 +2,8 @@
  *
  * The peer of stream rsockets is stopped (SIGSTOP) and never goes on. By wire nobody acknowledges for it, where TCP's kernel would: what
  * was written, a keep-alive and a close find that out when the transport gives up, all within the time of one; who only reads and asked
- * for no keep-alive is told nothing, as with TCP. Through memory there is no timeout: writing stops when the peer's room is full, and
- * closing waits for nothing, as with TCP.
+ * for no keep-alive is told nothing, as with TCP. Through memory what is written has arrived, and writing stops when the peer's room is
+ * full, as with TCP; closing says so by a message that the peer must take, and waits for it as long as by wire.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -140,8 +140,11 @@ static void through_memory_writing_stops(void **state)
 {
 	int sockets[CONNECTIONS];
 	pid_t peer = connect_all(sockets);
+	int64_t began = patience_clock();
 	char bytes[1000] = {0};
 	ssize_t sent = 0, all = 0;
+	pthread_t closer;
+	void *closed;
 
 	(void)state;
 	while ((sent = rsend(sockets[WRITES], bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
@@ -150,9 +153,12 @@ static void through_memory_writing_stops(void **state)
 	printf("%zd bytes were written\n", all);
 	assert_int_equal(poll_one(sockets[WRITES], POLLIN | POLLOUT, 0), 0);
 	assert_int_equal(poll_one(sockets[READS], POLLIN | POLLOUT, 0), POLLOUT);
-	/* What was written is in the peer's memory already. */
+	/* What was written is in the peer's memory already. Two at a time: each waits for the transport. */
+	assert_int_equal(pthread_create(&closer, NULL, close_it, &sockets[CLOSES]), 0);
 	assert_int_equal(rclose(sockets[WRITES]), 0);
-	assert_int_equal(rclose(sockets[CLOSES]), 0);
+	assert_int_equal(pthread_join(closer, &closed), 0);
+	assert_null(closed);
+	printf("the closes ended after %lld ms\n", (long long)(patience_clock() - began));
 	end_peer(peer);
 	/* A process that is gone is another matter. */
 	assert_true(poll_one(sockets[READS], POLLIN, PATIENCE_MS) & POLLHUP);
