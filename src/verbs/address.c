@@ -84,7 +84,7 @@ static int resolve_local(const struct vb_device_info *info, const struct ibv_ah_
 	return is_unset(path->destination) ? -EINVAL : 0;
 }
 
-static bool is_own(const struct vb_device_info *info, const uint8_t gid[16])
+bool vb_address_is_own(const struct vb_device_info *info, const uint8_t gid[16])
 {
 	for (uint32_t i = 0; i < info->gid_count; i++)
 		if (memcmp(info->gid[i].gid, gid, 16) == 0)
@@ -107,7 +107,7 @@ static int resolve_global(struct ibv_context *context, const struct vb_device_in
 	fill_global(&attr->grh, path);
 	vb_multicast_normalize(path->destination);
 	/* An interface does not hear its own frames. */
-	if (path->framing == VB_FRAMING_ETHERNET && is_own(info, path->destination))
+	if (path->framing == VB_FRAMING_ETHERNET && vb_address_is_own(info, path->destination))
 		path->framing = VB_FRAMING_UDP;
 	if (is_unset(path->source) || is_unset(path->destination) ||
 	    vb_gid_is_ipv4(path->source) != vb_gid_is_ipv4(path->destination))

@@ -14,6 +14,9 @@ int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *at
 /* Can datagrams for the group be sent from that device? 0 or -ENETUNREACH. */
 int vb_address_check_group(struct ibv_context *context, const uint8_t gid[16]);
 
+/* Is it one of the device's own? */
+bool vb_address_is_own(const struct vb_device_info *info, const uint8_t gid[16]);
+
 /* rdma_cm names IPv4 groups ff0e::ffff:a.b.c.d; on the wire they are IPv4. */
 void vb_multicast_normalize(uint8_t gid[16]);
 

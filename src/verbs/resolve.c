@@ -22,14 +22,6 @@ static void map_group(const struct vb_path *path, uint8_t mac[6])
 		memcpy(mac, (uint8_t[]){0x33, 0x33, gid[12], gid[13], gid[14], gid[15]}, 6);
 }
 
-static bool is_own(const struct vb_device_info *info, const uint8_t gid[16])
-{
-	for (uint32_t i = 0; i < info->gid_count; i++)
-		if (memcmp(info->gid[i].gid, gid, 16) == 0)
-			return true;
-	return false;
-}
-
 VB_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 					  uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
@@ -45,7 +37,7 @@ VB_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ib
 	vb_context_info(context, &info);
 	if (vb_gid_is_multicast(path.destination))
 		map_group(&path, eth_mac);
-	else if (is_own(&info, path.destination))
+	else if (vb_address_is_own(&info, path.destination))
 		memcpy(eth_mac, info.mac, sizeof(info.mac));
 	else
 		error = vb_neighbour_lookup(path.destination, info.interface_index, eth_mac);
