@@ -18,4 +18,9 @@ int private_network_add_address(const char *name, const char *ipv4, unsigned pre
 int private_network_remove_address(const char *name, const char *ipv4, unsigned prefix);
 int private_network_set_up(const char *name, int up);
 
+/* UDP datagrams, of IPv4 and IPv6, sent in it so far. */
+unsigned long private_network_datagrams(void);
+/* An ordinary user has no rights over what ptrace(2) forbids. */
+void private_network_give_up_ptrace(void);
+
 #endif

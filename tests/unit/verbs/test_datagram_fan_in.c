@@ -28,21 +28,6 @@ enum {
 static const struct pair_options receiving = {.type = IBV_QPT_UD, .depth = SENDERS * MANY};
 static const struct pair_options sending = {.type = IBV_QPT_UD, .depth = MANY};
 
-/* UDP datagrams over IPv4 sent in this network so far. */
-static unsigned long packets(void)
-{
-	char line[1024];
-	unsigned long sent = 0;
-	FILE *file = fopen("/proc/self/net/snmp", "r");
-
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "Udp: %*u %*u %*u %lu", &sent) == 1)
-			break;
-	fclose(file);
-	return sent;
-}
-
 /* As many as it is asked for, again and again, numbered from 0 each time; until it is asked for none. */
 static void send_when_asked(int fd)
 {
@@ -86,7 +71,7 @@ static struct sender *find(struct sender *senders, uint32_t qpn)
 static bool play_round(struct pair *pair, struct sender *senders, uint32_t number)
 {
 	const struct card wish = {.qpn = number};
-	unsigned long before = packets();
+	unsigned long before = private_network_datagrams();
 	struct card nothing;
 
 	for (unsigned i = 0; i < SENDERS * number; i++)
@@ -100,7 +85,7 @@ static bool play_round(struct pair *pair, struct sender *senders, uint32_t numbe
 
 		assert_int_equal(wc.imm_data, find(senders, wc.src_qp)->next++);
 	}
-	return packets() == before;
+	return private_network_datagrams() == before;
 }
 
 static void none_is_lost(void **state)

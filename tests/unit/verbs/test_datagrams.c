@@ -3,13 +3,11 @@
  * UD between two processes of one host (links/memory/datagrams.h): the first datagrams go by wire, those after them through memory, and
  * nothing else tells which way they went; order holds over the change. The death of either end is in nobody's way.
  */
-#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,27 +23,6 @@
 enum { GRH = 40, LENGTH = 1000, ROOM = 8192, TOGETHER = 32, BANDWIDTH = 500, ONE_BY_ONE = 540, DEPTH = 1024 };
 
 static const struct pair_options datagram = {.type = IBV_QPT_UD};
-
-/* UDP datagrams sent in this network so far. */
-static unsigned long packets(void)
-{
-	char line[1024];
-	unsigned long sent = 0, more;
-	FILE *file = fopen("/proc/self/net/snmp", "r");
-
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "Udp: %*u %*u %*u %lu", &sent) == 1)
-			break;
-	fclose(file);
-	file = fopen("/proc/self/net/snmp6", "r");
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "Udp6OutDatagrams %lu", &more) == 1)
-			sent += more;
-	if (file)
-		fclose(file);
-	return sent;
-}
 
 static void post(struct pair *pair, int side, const struct card *other, uint32_t number, uint32_t length)
 {
@@ -208,10 +185,10 @@ static struct ibv_wc round_trip(struct pair *pair, const struct card *other, uin
 
 static bool needs_no_packet(struct pair *pair, const struct card *other)
 {
-	unsigned long before = packets();
+	unsigned long before = private_network_datagrams();
 
 	round_trip(pair, other, 7, LENGTH);
-	return packets() == before;
+	return private_network_datagrams() == before;
 }
 
 /* What is not the same by chance. */
@@ -239,16 +216,16 @@ static void exchange(int fd)
 
 	open_half(&world, &pair, PARENT, &datagram, fd, &other);
 	meet(fd);
-	before = packets();
+	before = private_network_datagrams();
 	first = round_trip(&pair, &other, 7, LENGTH);
-	assert_true(packets() > before);
+	assert_true(private_network_datagrams() > before);
 	memcpy(by_wire, pair.buffer[PARENT], GRH);
 	assert_true(eventually(needs_no_packet(&pair, &other)));
-	before = packets();
+	before = private_network_datagrams();
 	for (uint32_t i = 0; i < 300; i++)
 		round_trip(&pair, &other, i, lengths[i % 6]);
 	last = round_trip(&pair, &other, 7, LENGTH);
-	assert_int_equal(packets(), before);
+	assert_int_equal(private_network_datagrams(), before);
 	assert_alike(&first, &last);
 	assert_memory_equal(pair.buffer[PARENT], by_wire, GRH);
 	round_trip(&pair, &other, 8, 0);
@@ -281,15 +258,15 @@ static void order_holds(void **state)
 	open_half(&world, &pair, PARENT, &datagram, fd, &other);
 	/* Until some have gone through memory, and then some more. */
 	for (unsigned rounds = 0; rounds < 20; rounds += over) {
-		before = packets();
+		before = private_network_datagrams();
 		for (unsigned i = 0; i < TOGETHER; i++)
 			pair_receive(&pair, PARENT, number + i, 0, ROOM);
 		talk(fd, &go, &nothing);
 		for (unsigned i = 0; i < TOGETHER; i++, number++)
 			assert_int_equal(expect_completion(pair.cq[PARENT], number, IBV_WC_RECV).imm_data, number);
-		over |= packets() == before;
+		over |= private_network_datagrams() == before;
 	}
-	assert_int_equal(packets(), before);
+	assert_int_equal(private_network_datagrams(), before);
 	talk(fd, &end, &nothing);
 	close_half(&world, &pair);
 	finish(child, fd);
@@ -309,12 +286,12 @@ static void a_killed_sender_is_in_nobodys_way(void **state)
 
 		open_half(&world, &pair, PARENT, &datagram, fd, &other);
 		do {
-			before = packets();
+			before = private_network_datagrams();
 			for (unsigned i = 0; i < 8; i++)
 				pair_receive(&pair, PARENT, 1, 0, ROOM);
 			for (unsigned i = 0; i < 8; i++)
 				expect_completion(pair.cq[PARENT], 1, IBV_WC_RECV);
-		} while (packets() != before);
+		} while (private_network_datagrams() != before);
 		assert_int_equal(kill(child, SIGKILL), 0);
 		assert_int_equal(waitpid(child, &status, 0), child);
 		close(fd);
@@ -468,11 +445,11 @@ static void open_deep(struct world *world, struct pair *pair, int fd, pid_t chil
 	meet(fd);
 	/* Until datagrams go through memory, and back: what came by wire before takes receives, so none is sent from here. */
 	do {
-		before = packets();
+		before = private_network_datagrams();
 		pair_receive(pair, PARENT, 7, 0, ROOM);
 		talk(fd, &go, &nothing);
 		expect_completion(pair->cq[PARENT], 7, IBV_WC_RECV);
-	} while (packets() != before);
+	} while (private_network_datagrams() != before);
 	talk(fd, &enough, &nothing);
 	assert_int_equal(kill(child, SIGSTOP), 0);
 	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
@@ -503,13 +480,13 @@ static void a_receiver_may_be_away(void **state)
 static bool is_received_without_a_packet(struct pair *pair, const struct card *other, int fd)
 {
 	const struct card go = {.qpn = 1};
-	unsigned long before = packets();
+	unsigned long before = private_network_datagrams();
 	struct card nothing;
 
 	post(pair, PARENT, other, ONE_BY_ONE, LENGTH);
 	expect_completion(pair->cq[PARENT], 1000 + ONE_BY_ONE, IBV_WC_SEND);
 	talk(fd, &go, &nothing);
-	return packets() == before;
+	return private_network_datagrams() == before;
 }
 
 /* More than a ring holds, and not more than the ring and a socket of the system's own size: none is lost, all are in order, and later ones
@@ -526,12 +503,12 @@ static void what_a_ring_has_no_room_for_goes_by_wire(void **state)
 
 	(void)state;
 	open_deep(&world, &pair, fd, child, &other);
-	before = packets();
+	before = private_network_datagrams();
 	for (uint32_t i = 0; i < ONE_BY_ONE; i++) {
 		post(&pair, PARENT, &other, i, LENGTH);
 		expect_completion(pair.cq[PARENT], 1000 + i, IBV_WC_SEND);
 	}
-	assert_in_range(packets() - before, 1, ONE_BY_ONE / 4);
+	assert_in_range(private_network_datagrams() - before, 1, ONE_BY_ONE / 4);
 	assert_int_equal(kill(child, SIGCONT), 0);
 	/* When it is asked for the first, all of those above have come. */
 	assert_true(eventually(is_received_without_a_packet(&pair, &other, fd)));
@@ -553,10 +530,10 @@ static void go_by_wire(void (*play)(int fd))
 	open_half(&world, &pair, PARENT, &datagram, fd, &other);
 	meet(fd);
 	for (uint32_t i = 0; i < 200; i++) {
-		unsigned long before = packets();
+		unsigned long before = private_network_datagrams();
 
 		round_trip(&pair, &other, i, LENGTH);
-		assert_true(packets() >= before + 2);
+		assert_true(private_network_datagrams() >= before + 2);
 	}
 	round_trip(&pair, &other, 8, 0);
 	close_half(&world, &pair);
@@ -642,14 +619,14 @@ static void watch(char *log, bool by_memory)
 
 	open_half(&world, &pair, PARENT, &with_inline, fd, &other);
 	do {
-		before = packets();
+		before = private_network_datagrams();
 		pair_receive(&pair, PARENT, 7, 0, ROOM);
 		talk(fd, &again, &nothing);
 		expect_completion(pair.cq[PARENT], 7, IBV_WC_RECV);
-	} while (by_memory && packets() != before);
+	} while (by_memory && private_network_datagrams() != before);
 	for (uint64_t i = 0; i < SCENES; i++)
 		pair_receive(&pair, PARENT, i, i * ROOM, i == TIGHT ? GRH + 64 : ROOM);
-	before = packets();
+	before = private_network_datagrams();
 	talk(fd, &enough, &nothing);
 	do {
 		wc = wait_completion(pair.cq[PARENT]);
@@ -665,7 +642,7 @@ static void watch(char *log, bool by_memory)
 		at += (size_t)snprintf(log + at, LOG - at, "\n");
 		assert_true(at < LOG);
 	} while (wc.status != IBV_WC_SUCCESS || !(wc.wc_flags & IBV_WC_WITH_IMM) || wc.imm_data != SCENES - 1);
-	assert_true(by_memory == (packets() == before));
+	assert_true(by_memory == (private_network_datagrams() == before));
 	assert_true(has_pattern(pair.buffer[PARENT] + wc.wr_id * ROOM + GRH, LENGTH, SCENES - 1));
 	meet(fd);
 	close_half(&world, &pair);
@@ -682,19 +659,6 @@ static void memory_is_like_the_wire(void **state)
 	watch(wire, false);
 	setenv("VERBENA_WIRE", "auto", 1);
 	assert_string_equal(memory, wire);
-}
-
-/* An ordinary user has no rights over what ptrace(2) forbids. */
-static void give_up_ptrace(void)
-{
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2];
-
-	assert_int_equal(syscall(SYS_capget, &header, data), 0);
-	data[0].effective &= ~(1u << CAP_SYS_PTRACE);
-	data[0].permitted &= ~(1u << CAP_SYS_PTRACE);
-	data[0].inheritable &= ~(1u << CAP_SYS_PTRACE);
-	assert_int_equal(syscall(SYS_capset, &header, data), 0);
 }
 
 int main(void)
@@ -718,6 +682,6 @@ int main(void)
 
 	setenv("VERBENA_WIRE", "auto", 1);
 	private_network_enter();
-	give_up_ptrace();
+	private_network_give_up_ptrace();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

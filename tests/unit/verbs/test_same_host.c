@@ -6,7 +6,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +13,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,30 +30,6 @@ enum { SIZE = 64 * 1024 };
 
 /* Of both sides: a child has what its parent had. */
 static enum ibv_qp_type type;
-
-/* UDP datagrams sent in this network so far. */
-static unsigned long datagrams(void)
-{
-	char line[1024];
-	unsigned long sent = 0;
-	FILE *file = fopen("/proc/self/net/snmp", "r");
-
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "Udp: %*u %*u %*u %lu", &sent) == 1)
-			break;
-	fclose(file);
-	file = fopen("/proc/self/net/snmp6", "r");
-	while (file && fgets(line, sizeof(line), file)) {
-		unsigned long more;
-
-		if (sscanf(line, "Udp6OutDatagrams %lu", &more) == 1)
-			sent += more;
-	}
-	if (file)
-		fclose(file);
-	return sent;
-}
 
 /* This process as /proc has it, which may be mounted for another process namespace than ours. */
 static uint32_t number_in_proc(void)
@@ -118,19 +92,6 @@ static bool rested(uint32_t pid, useconds_t microseconds, unsigned long long *sp
 	return slept && sleeps && *spent == before;
 }
 #endif
-
-/* An ordinary user has no rights over what ptrace(2) forbids. */
-static void give_up_ptrace(void)
-{
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2];
-
-	assert_int_equal(syscall(SYS_capget, &header, data), 0);
-	data[0].effective &= ~(1u << CAP_SYS_PTRACE);
-	data[0].permitted &= ~(1u << CAP_SYS_PTRACE);
-	data[0].inheritable &= ~(1u << CAP_SYS_PTRACE);
-	assert_int_equal(syscall(SYS_capset, &header, data), 0);
-}
 
 /* ---- the child's parts ---- */
 
@@ -214,7 +175,7 @@ static unsigned long exchange(struct pair *pair, const struct card *other, int f
 {
 	const uint32_t lengths[] = {100, 5000, SIZE};
 	const struct card go = {.qpn = 1};
-	unsigned long before = datagrams();
+	unsigned long before = private_network_datagrams();
 	struct card nothing;
 	struct ibv_sge sge;
 
@@ -232,7 +193,7 @@ static unsigned long exchange(struct pair *pair, const struct card *other, int f
 		assert_int_equal(expect_completion(pair->cq[PARENT], i, IBV_WC_RECV).byte_len, lengths[i]);
 		assert_true(has_pattern(pair->buffer[PARENT] + i * SIZE, lengths[i], (uint32_t)i));
 	}
-	return datagrams() - before;
+	return private_network_datagrams() - before;
 }
 
 /* The same in a life of its own, against such a child. */
@@ -313,13 +274,13 @@ static void more_devices_than_a_segment_has_room_for(void **state)
 		struct ibv_send_wr wr;
 
 		pair_open(&pair, &world[i], &(struct pair_options){0});
-		before = datagrams();
+		before = private_network_datagrams();
 		pair_receive(&pair, 1, 7, 0, 100);
 		wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 100);
 		pair_post(&pair, 0, &wr);
 		expect_completion(pair.cq[1], 7, IBV_WC_RECV);
 		expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
-		assert_int_equal(datagrams() - before > 0, i == MOST);
+		assert_int_equal(private_network_datagrams() - before > 0, i == MOST);
 		pair_close(&pair);
 	}
 	for (unsigned i = 0; i <= MOST; i++)
@@ -368,12 +329,12 @@ static void an_address_may_come_later(void **state)
 	world.gid_index = index_of_gid(world.context, &other);
 	options.stay_in_reset = false;
 	pair_open(&pair, &world, &options);
-	before = datagrams();
+	before = private_network_datagrams();
 	pair_receive(&pair, 1, 1, 0, SIZE);
 	wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 100);
 	pair_post(&pair, 0, &wr);
 	expect_completion(pair.cq[1], 1, IBV_WC_RECV);
-	assert_int_equal(datagrams(), before);
+	assert_int_equal(private_network_datagrams(), before);
 	pair_close(&pair);
 	world_close(&world);
 }
@@ -711,7 +672,7 @@ static void lose_a_peer(int sign)
 	type = 0;
 	open_half(&world, &pair, PARENT, &options, fd, &other);
 	meet(fd);
-	before = datagrams();
+	before = private_network_datagrams();
 	assert_int_equal(kill(child, sign), 0);
 	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
 	for (uint64_t i = 0; i < 60; i++) {
@@ -724,7 +685,7 @@ static void lose_a_peer(int sign)
 	}
 	for (uint64_t i = 0; i < 60; i++)
 		expect_status(pair.cq[PARENT], i, IBV_WC_SUCCESS);
-	assert_int_equal(datagrams(), before);
+	assert_int_equal(private_network_datagrams(), before);
 	if (sign == SIGSTOP) {
 		assert_int_equal(kill(child, SIGCONT), 0);
 		meet(fd);
@@ -766,6 +727,6 @@ int main(void)
 
 	setenv("VERBENA_WIRE", "auto", 1);
 	private_network_enter();
-	give_up_ptrace();
+	private_network_give_up_ptrace();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
