@@ -213,6 +213,9 @@ struct vb_roce_responder {
 	/* What is owed to the peer, besides the resources' answers, which go first. */
 	bool ack_owed;
 	struct psn ack_psn;              /* of the last SEND or WRITE packet executed */
+	bool ack_partial;                /* the one owed speaks for less: the peer repeats, and has come to ack_partial_psn */
+	struct psn ack_partial_psn;
+	struct psn repeated, repeated_while; /* the last packet that came again, and `expected` at that time */
 	bool nak_owed;
 	bool nak_outstanding;            /* told that `expected` is missing: silent until it comes (C9-114) */
 	bool fatal;                      /* the NAK owed or sent was the end of this QP */

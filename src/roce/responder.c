@@ -16,6 +16,7 @@ void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp)
 	if (responder->ack_owed)
 		VB_COUNT(qp->host->counters, ack_deferred);
 	responder->ack_owed = true;
+	responder->ack_partial = false;
 }
 
 /* The message under way, if this packet begins it. */
@@ -195,15 +196,41 @@ static void execute(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *
 	}
 }
 
+/* The requester sends packets again, one behind the other, and has come to this one. */
+static void note_repeated(struct vb_roce_responder *responder, struct psn psn)
+{
+	responder->repeated = psn;
+	responder->repeated_while = responder->expected;
+}
+
+static bool goes_on_repeating(const struct vb_roce_responder *responder, struct psn psn)
+{
+	return psn_equal(psn, psn_add(responder->repeated, 1)) && psn_equal(responder->repeated_while, responder->expected);
+}
+
+static void acknowledge_duplicate(struct vb_qp *qp, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	if (vb_position_is_end(packet->op->position) || !goes_on_repeating(responder, packet->psn)) {
+		vb_roce_responder_owe_acknowledgement(qp);
+	} else if (!responder->ack_owed || responder->ack_partial) {
+		responder->ack_owed = responder->ack_partial = true;
+		responder->ack_partial_psn = packet->psn;
+	}
+}
+
 /* A PSN before the expected one: executed already, only the answer can have been lost (IBA 9.7.5.1.3). It is given again where
- * the duplicate asks for it, as to a new request: the kernel's rxe, acknowledged in the middle of a message that it
- * repeats, falls silent for good. */
+ * the duplicate asks for it, as to a new request. The kernel's rxe, told that a message has arrived while it is in the middle of
+ * repeating it, takes the end of it for acknowledged and still waits for that: if then its last packet is lost, it falls silent
+ * for good. So a requester in the middle of a repetition is acknowledged as far as it has come. */
 static void repeat(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
 	VB_COUNT(qp->host->counters, duplicate_request);
 	if (packet->op->kind == VB_KIND_SEND || packet->op->kind == VB_KIND_WRITE) {
 		if (packet->ack_request)
-			vb_roce_responder_owe_acknowledgement(qp);
+			acknowledge_duplicate(qp, packet);
+		note_repeated(&vb_roce_engine(qp)->responder, packet->psn);
 		return;
 	}
 	if (!vb_roce_resources_repeat(qp, packet))
@@ -293,10 +320,13 @@ static void catch_up(struct vb_qp *qp, vb_time now)
 		vb_roce_responder_owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
 }
 
+/* A requester that was told what is missing, and sends it without asking for an acknowledgement, is about to send all behind it
+ * again. What was kept is executed, and acknowledged where its repetition asks (repeat). One that sends the missing packet alone asks. */
 static void take_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
-	bool good = handle_expected(qp, now, packet);
+	bool told = responder->nak_outstanding && !responder->nak_owed;
+	bool good = handle_expected(qp, now, packet), owed = responder->ack_owed;
 
 	if (responder->reorder.count == 0)
 		return;
@@ -305,6 +335,11 @@ static void take_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_pa
 		catch_up(qp, now);
 	else
 		vb_roce_reorder_clear(&responder->reorder);
+	if (told && !packet->ack_request && good) {
+		responder->ack_owed = responder->ack_partial = owed;
+		responder->ack_partial_psn = packet->psn;
+		note_repeated(responder, packet->psn);
+	}
 }
 
 void vb_roce_responder_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
@@ -363,7 +398,8 @@ bool vb_roce_responder_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	if (responder->nak_owed)
 		append_acknowledge(qp, out, responder->nak_syndrome, responder->nak_psn);
 	else
-		append_acknowledge(qp, out, vb_roce_acknowledge_syndrome(qp), responder->ack_psn);
-	responder->nak_owed = responder->ack_owed = false;
+		append_acknowledge(qp, out, vb_roce_acknowledge_syndrome(qp),
+				   responder->ack_partial ? responder->ack_partial_psn : responder->ack_psn);
+	responder->nak_owed = responder->ack_owed = responder->ack_partial = false;
 	return false;
 }

@@ -171,20 +171,26 @@ static void writes_are_executed_once(void **state)
 	pair_close(&pair);
 }
 
-/* A piece of a WRITE of three packets, of which the last asks for an acknowledgement. */
-static void write_piece(struct pair *pair, uint32_t number)
+/* Packet `number` of a WRITE of `of` packets. */
+static void inject_piece(struct pair *pair, uint32_t number, uint32_t of, bool asks)
 {
-	static const uint8_t opcode[] = {WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST};
-	struct vb_roce_packet packet = {.opcode = opcode[number], .op = vb_roce_opcode(opcode[number]), .pkey = 0xffff};
+	uint8_t opcode = number == 0 ? WRITE_FIRST : number + 1 == of ? WRITE_LAST : WRITE_MIDDLE;
+	struct vb_roce_packet packet = {.opcode = opcode, .op = vb_roce_opcode(opcode), .pkey = 0xffff};
 
 	packet.psn = psn_of(0xfffffe + number);
-	packet.ack_request = number == 2;
+	packet.ack_request = asks;
 	packet.reth.address = (uintptr_t)pair->b_memory.bytes;
 	packet.reth.rkey = pair->b_memory.key;
-	packet.reth.length = 3 * MTU;
+	packet.reth.length = of * MTU;
 	packet.payload = pair->a_memory.bytes + number * MTU;
 	packet.payload_length = MTU;
 	sim_inject(pair->b, &packet);
+}
+
+/* Of a WRITE of three, of which the last asks for an acknowledgement. */
+static void write_piece(struct pair *pair, uint32_t number)
+{
+	inject_piece(pair, number, 3, number == 2);
 	sim_run(pair->sim);
 }
 
@@ -209,6 +215,100 @@ static void a_duplicate_is_acknowledged_where_it_asks(void **state)
 	assert_int_equal(answers.list[1].opcode, 0x11);
 	assert_int_equal(answers.list[1].psn, 0);
 	assert_int_equal(answers.list[1].msn, 1);
+	pair_close(&pair);
+}
+
+static void expect_acknowledgement(const struct answers *answers, unsigned number, uint8_t syndrome, uint32_t psn)
+{
+	assert_int_equal(answers->count, number + 1);
+	assert_int_equal(answers->list[number].opcode, 0x11);
+	assert_int_equal(answers->list[number].syndrome & 0xe0, syndrome & 0xe0);
+	assert_int_equal(answers->list[number].psn, psn);
+}
+
+/* A packet was missing, the peer was told, and sends it again without asking for an acknowledgement: so it sends all behind it
+ * again, and is acknowledged where that asks. rxe, acknowledged at the first of them, would fall silent if its last were lost. */
+static void a_gap_is_acknowledged_where_the_repetition_asks(void **state)
+{
+	enum { NAK = 0x60, ACK = 0x00 };
+	struct answers answers;
+	struct pair pair;
+
+	(void)state;
+	open(&pair, &answers, 2);
+	write_piece(&pair, 0);
+	write_piece(&pair, 2);
+	expect_acknowledgement(&answers, 0, NAK, 0xffffff);
+	write_piece(&pair, 1);
+	assert_int_equal(answers.count, 1);
+	write_piece(&pair, 2);
+	expect_acknowledgement(&answers, 1, ACK, 0);
+	assert_int_equal(answers.list[1].msn, 1);
+	pair_close(&pair);
+}
+
+/* One that asks for it comes alone: what was kept behind it is acknowledged with it. */
+static void a_gap_that_is_filled_alone_is_acknowledged_with_all_behind_it(void **state)
+{
+	enum { NAK = 0x60, ACK = 0x00 };
+	struct answers answers;
+	struct pair pair;
+
+	(void)state;
+	open(&pair, &answers, 2);
+	write_piece(&pair, 0);
+	write_piece(&pair, 2);
+	expect_acknowledgement(&answers, 0, NAK, 0xffffff);
+	inject_piece(&pair, 1, 3, true);
+	sim_run(pair.sim);
+	expect_acknowledgement(&answers, 1, ACK, 0);
+	pair_close(&pair);
+}
+
+/* Out of order, and in order again before the peer was told: nothing will be repeated. */
+static void a_gap_that_was_not_told_is_acknowledged_at_once(void **state)
+{
+	struct answers answers;
+	struct pair pair;
+
+	(void)state;
+	open(&pair, &answers, 2);
+	inject_piece(&pair, 0, 3, false);
+	inject_piece(&pair, 2, 3, true);
+	inject_piece(&pair, 1, 3, false);
+	sim_run(pair.sim);
+	expect_acknowledgement(&answers, 0, 0x00, 0);
+	pair_close(&pair);
+}
+
+/* A long message is repeated, and asks in its middle, too: up to there it is acknowledged, and whole at its end. A packet that
+ * comes alone is acknowledged with all that is there. */
+static void a_repetition_is_acknowledged_as_far_as_it_came(void **state)
+{
+	enum { PACKETS = 8, ASKS = 5, BASE = 0xfffffe };
+	struct answers answers;
+	struct pair pair;
+
+	(void)state;
+	open(&pair, &answers, 2);
+	for (uint32_t number = 0; number < PACKETS; number++) {
+		inject_piece(&pair, number, PACKETS, number == PACKETS - 1);
+		sim_run(pair.sim);
+	}
+	expect_acknowledgement(&answers, 0, 0x00, (BASE + PACKETS - 1) & 0xffffff);
+	for (uint32_t number = 0; number <= ASKS; number++) {
+		inject_piece(&pair, number, PACKETS, number == ASKS);
+		sim_run(pair.sim);
+	}
+	expect_acknowledgement(&answers, 1, 0x00, (BASE + ASKS) & 0xffffff);
+	for (uint32_t number = ASKS + 1; number < PACKETS; number++) {
+		inject_piece(&pair, number, PACKETS, number == PACKETS - 1);
+		sim_run(pair.sim);
+	}
+	expect_acknowledgement(&answers, 2, 0x00, (BASE + PACKETS - 1) & 0xffffff);
+	inject_piece(&pair, 2, PACKETS, true);
+	sim_run(pair.sim);
+	expect_acknowledgement(&answers, 3, 0x00, (BASE + PACKETS - 1) & 0xffffff);
 	pair_close(&pair);
 }
 
@@ -327,6 +427,10 @@ int main(void)
 		cmocka_unit_test(reads_are_answered_from_anywhere),
 		cmocka_unit_test(writes_are_executed_once),
 		cmocka_unit_test(a_duplicate_is_acknowledged_where_it_asks),
+		cmocka_unit_test(a_gap_is_acknowledged_where_the_repetition_asks),
+		cmocka_unit_test(a_gap_that_is_filled_alone_is_acknowledged_with_all_behind_it),
+		cmocka_unit_test(a_gap_that_was_not_told_is_acknowledged_at_once),
+		cmocka_unit_test(a_repetition_is_acknowledged_as_far_as_it_came),
 		cmocka_unit_test(memory_gone_before_the_response),
 		cmocka_unit_test(memory_gone_while_sending),
 		cmocka_unit_test(memory_gone_while_receiving),
