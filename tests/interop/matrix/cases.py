@@ -304,6 +304,10 @@ def disturbed():
                        disturbance=(device, netem))
             yield Case("operation pingpong" + suffix, "{operation} -s {server} pingpong", "{operation} -c {server} pingpong", CM,
                        disturbance=(device, netem))
+            # Several messages of several packets are under way at once.
+            if "loss" in netem:
+                yield perftest("ib_send_bw", "RC, 4 KiB" + suffix, "-s 4096 -n 100", 4, disturbance=(device, netem))
+                yield perftest("ib_write_bw", "RC, 100 KiB" + suffix, "-s 102400 -n 5", 4, disturbance=(device, netem))
         yield Case("rping, %s from the kernel" % what, "rping -s -a {server} -C 20 -V", "rping -c -a {server} -C 20 -V", CM,
                    disturbance=("roce", netem))
 
