@@ -286,7 +286,7 @@ static vb_time plan_sleep(struct vb_endpoint *endpoint)
 {
 	vb_time until = vb_timers_sleep(&endpoint->schedule.timers);
 
-	if (__atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_SEQ_CST) > 0)
+	if (vb_schedule_has_active(&endpoint->schedule))
 		return 0;
 	until = vb_time_earlier(until, endpoint->next_try);
 	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)

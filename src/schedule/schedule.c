@@ -66,10 +66,18 @@ bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp, vb_time n
 
 	if (!vb_spinner_may_put_off(spinner, now))
 		return false;
-	/* Still napping: then it will see the count before it sleeps. Both are sequentially consistent on both sides. */
-	if (vb_schedule_enlist(schedule, qp) > 0 && !__atomic_load_n(&spinner->napping, __ATOMIC_SEQ_CST))
+	/* Still napping, or told and not yet back: then it will see the count before it sleeps. All are sequentially consistent on both
+	 * sides. */
+	if (vb_schedule_enlist(schedule, qp) > 0 && !__atomic_load_n(&spinner->napping, __ATOMIC_SEQ_CST) &&
+	    !__atomic_exchange_n(&schedule->told, true, __ATOMIC_SEQ_CST))
 		vb_schedule_kick(schedule);
 	return true;
+}
+
+bool vb_schedule_has_active(struct vb_schedule *schedule)
+{
+	__atomic_store_n(&schedule->told, false, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&schedule->active_count, __ATOMIC_SEQ_CST) > 0;
 }
 
 bool vb_schedule_is_enlisted(struct vb_schedule *schedule, const struct vb_qp *qp)

@@ -62,6 +62,7 @@ struct vb_schedule {
 	struct vb_mutex active_lock;
 	struct vb_list active;             /* of queue pairs */
 	uint32_t active_count;             /* atomic hint */
+	bool told;                         /* atomic: the engine thread was woken for what was put off, and has not looked since */
 	struct vb_timers timers;
 	struct vb_spinner spinner;
 
@@ -87,6 +88,8 @@ unsigned vb_schedule_note_post(struct vb_schedule *schedule, vb_time now);
 int vb_schedule_application_cpu(const struct vb_schedule *schedule);
 /* Leave it to the next pass, which a thread that polls will make in a moment. False: no thread would see to it soon. */
 bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp, vb_time now);
+/* The engine thread is about to sleep: may it not, because of what is put off or unfinished? It is told of what comes later. */
+bool vb_schedule_has_active(struct vb_schedule *schedule);
 bool vb_schedule_is_enlisted(struct vb_schedule *schedule, const struct vb_qp *qp);
 void vb_schedule_forget(struct vb_schedule *schedule, struct vb_qp *qp);
 /* The next of them, taken out; NULL: none. */
