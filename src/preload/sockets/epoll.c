@@ -547,8 +547,8 @@ static int add_others(struct set *set, struct epoll_event *events, int used, int
 /* A peer that answers at once is answered at once: to sleep and be woken takes longer than to look for a while. */
 static int look_a_while(struct set *set, struct epoll_event *events, int room)
 {
-	vb_time length = vb_patience_length(&set->patience), pace = vb_pace_length(vb_rsocket_pace());
-	vb_time end = vb_rsocket_now() + (pace > length ? pace : length);
+	vb_time now = vb_rsocket_now(), length = vb_patience_length(&set->patience, now), pace = vb_pace_length(vb_rsocket_pace());
+	vb_time end = now + (pace > length ? pace : length);
 	bool is_hot;
 	int used;
 
@@ -604,7 +604,7 @@ static int wait_once(struct set *set, struct epoll_event *events, int room, vb_t
 	set->sleepers--;
 	set->kernel_asked = now;
 	vb_mutex_unlock(&set->lock);
-	vb_patience_slept(&set->patience, now - asleep_since);
+	vb_patience_slept(&set->patience, now - asleep_since, now);
 	return used;
 }
 

@@ -20,6 +20,10 @@
 /* A sleep as long as that was none too early: what was waited for took longer than VB_PATIENCE_MOST, and the waking the rest. Two
  * that both sleep took 230 us for an exchange on two processors (redis-benchmark, one client). */
 #define VB_PATIENCE_LONG_SLEEP VB_MICROSECONDS(250)
+/* A thread that has been awake for longer than VB_PATIENCE_MOST, and whose sleeps were short before that, is one of a conversation
+ * with many: a server that waits for the next requests of fifty clients, which have its answers to read first. It looks for as long as
+ * it has been awake, so that no more than half of its time is spent so, and for this long at most. */
+#define VB_PATIENCE_BUSY VB_MILLISECONDS(1)
 
 /* Two sides that both sleep may each take so long to be woken that neither would ever look: one of so many long sleeps is
  * followed by a long look. */
@@ -28,10 +32,11 @@ enum { VB_PATIENCE_TRIES = 16 };
 struct vb_patience {
 	unsigned long_sleeps;            /* atomic */
 	vb_time length;                  /* atomic; 0: VB_PATIENCE_LEAST */
+	vb_time woke;                    /* atomic: when the last sleep ended */
 };
 
-vb_time vb_patience_length(const struct vb_patience *patience);
-/* It slept for so long, and then something came. */
-void vb_patience_slept(struct vb_patience *patience, vb_time how_long);
+vb_time vb_patience_length(const struct vb_patience *patience, vb_time now);
+/* It slept for so long, and then, just now, something came. */
+void vb_patience_slept(struct vb_patience *patience, vb_time how_long, vb_time now);
 
 #endif

@@ -134,7 +134,7 @@ static int ask_kernel_if_due(struct polling *polling, bool waits)
 
 static int look_a_while(struct polling *polling, vb_time deadline)
 {
-	vb_time began = vb_rsocket_now(), enough = vb_rsocket_look_until(vb_patience_length(&patience));
+	vb_time began = vb_rsocket_now(), enough = vb_rsocket_look_until(vb_patience_length(&patience, began));
 	int result;
 
 	if (enough > deadline)
@@ -166,7 +166,7 @@ static int poll_until(struct polling *polling, vb_time deadline, const sigset_t 
 
 	while (result == 0) {
 		struct timespec timeout;
-		vb_time left, now;
+		vb_time left, now, woke;
 
 		watch_all(polling);
 		result = look(polling, true);
@@ -176,7 +176,8 @@ static int poll_until(struct polling *polling, vb_time deadline, const sigset_t 
 			break;
 		timeout = (struct timespec){.tv_sec = left / VB_SECONDS(1), .tv_nsec = left % VB_SECONDS(1)};
 		result = ask_kernel(polling, left == VB_TIME_NEVER ? NULL : &timeout, mask);
-		vb_patience_slept(&patience, vb_rsocket_now() - now);
+		woke = vb_rsocket_now();
+		vb_patience_slept(&patience, woke - now, woke);
 	}
 	return result;
 }

@@ -109,7 +109,7 @@ int vb_readiness_watch(struct vb_connection *connection)
 
 static bool becomes_ready_soon(struct vb_connection *connection, short events)
 {
-	vb_time end = vb_rsocket_look_until(vb_patience_length(&connection->patience));
+	vb_time end = vb_rsocket_look_until(vb_patience_length(&connection->patience, vb_rsocket_now()));
 	bool ready;
 
 	do {
@@ -123,14 +123,15 @@ static bool becomes_ready_soon(struct vb_connection *connection, short events)
 
 static int sleep_once(struct vb_connection *connection, struct pollfd fds[VB_READINESS_FDS + 1], vb_time deadline)
 {
-	vb_time now = vb_rsocket_now(), left = deadline == VB_TIME_NEVER ? 0 : deadline - now;
+	vb_time now = vb_rsocket_now(), left = deadline == VB_TIME_NEVER ? 0 : deadline - now, woke;
 	struct timespec timeout = {.tv_sec = left / VB_SECONDS(1), .tv_nsec = left % VB_SECONDS(1)};
 
 	if (left < 0)
 		return -EAGAIN;
 	if (NEXT(ppoll)(fds, VB_READINESS_FDS + 1, deadline == VB_TIME_NEVER ? NULL : &timeout, NULL) < 0)
 		return errno == EINTR && deadline == VB_TIME_NEVER && vb_rsocket_signals_restart_calls() ? 0 : -errno;
-	vb_patience_slept(&connection->patience, vb_rsocket_now() - now);
+	woke = vb_rsocket_now();
+	vb_patience_slept(&connection->patience, woke - now, woke);
 	if (fds[VB_READINESS_FDS].revents != 0)
 		vb_rsocket_wake_clear(fds[VB_READINESS_FDS].fd);
 	if (fds[1].revents == 0)

@@ -14,14 +14,18 @@
 
 #define WAKING VB_MICROSECONDS(20)
 
+static vb_time now = VB_SECONDS(100);
+
 /* Something comes `after` this long. True: it was seen without a sleep. */
 static bool waits(struct vb_patience *patience, vb_time after)
 {
-	vb_time length = vb_patience_length(patience);
+	vb_time length = vb_patience_length(patience, now);
 
+	now += after;
 	if (after <= length)
 		return true;
-	vb_patience_slept(patience, after - length + WAKING);
+	now += WAKING;
+	vb_patience_slept(patience, after - length + WAKING, now);
 	return false;
 }
 
@@ -50,14 +54,14 @@ static void who_waits_for_long_hardly_looks(void **state)
 	struct vb_patience patience = {0};
 
 	(void)state;
-	assert_int_equal(vb_patience_length(&patience), VB_PATIENCE_LEAST);
+	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_LEAST);
 	assert_int_equal(sleeps(&patience, VB_MICROSECONDS(300), 10), 10);
-	assert_int_equal(vb_patience_length(&patience), VB_PATIENCE_LEAST);
+	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_LEAST);
 	/* Also after quick answers, from the first long sleep on. */
 	sleeps(&patience, VB_MICROSECONDS(40), 20);
-	assert_in_range(vb_patience_length(&patience), VB_MICROSECONDS(40), VB_PATIENCE_MOST);
+	assert_in_range(vb_patience_length(&patience, now), VB_MICROSECONDS(40), VB_PATIENCE_MOST);
 	assert_int_equal(sleeps(&patience, VB_MILLISECONDS(1), 1), 1);
-	assert_int_equal(vb_patience_length(&patience), VB_PATIENCE_LEAST);
+	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_LEAST);
 }
 
 /* Two sides that sleep wake each other so late that no sleep is short; if one of them looks, what comes comes soon. */
@@ -68,7 +72,7 @@ static void two_that_sleep_find_out(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 1000; i++) {
-		bool looks = vb_patience_length(&patience) >= VB_MICROSECONDS(30);
+		bool looks = vb_patience_length(&patience, now) >= VB_MICROSECONDS(30);
 
 		slept += !waits(&patience, looks ? VB_MICROSECONDS(30) : VB_MICROSECONDS(300));
 	}
@@ -82,10 +86,80 @@ static void tries_are_few(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 1600; i++) {
-		looked += vb_patience_length(&patience);
+		looked += vb_patience_length(&patience, now);
 		waits(&patience, VB_MICROSECONDS(500));
 	}
 	assert_int_equal(looked, 1500 * VB_PATIENCE_LEAST + 100 * VB_PATIENCE_MOST - VB_PATIENCE_MOST + VB_PATIENCE_LEAST);
+}
+
+/* Learned from short sleeps: the most, as long as nothing else is said. */
+static struct vb_patience in_conversation(void)
+{
+	struct vb_patience patience = {0};
+
+	while (vb_patience_length(&patience, now) < VB_PATIENCE_MOST)
+		vb_patience_slept(&patience, VB_MICROSECONDS(50), now);
+	return patience;
+}
+
+static void one_that_has_been_awake_looks_for_as_long(void **state)
+{
+	struct vb_patience patience = in_conversation();
+
+	(void)state;
+	now += VB_MICROSECONDS(99);
+	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_MOST);
+	now += VB_MICROSECONDS(301);
+	assert_int_equal(vb_patience_length(&patience, now), VB_MICROSECONDS(400));
+	now += VB_SECONDS(1);
+	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_BUSY);
+	/* Until it sleeps. */
+	vb_patience_slept(&patience, VB_MICROSECONDS(200), now);
+	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_MOST);
+	vb_patience_slept(&patience, VB_PATIENCE_LONG_SLEEP, now);
+	now += VB_SECONDS(1);
+	assert_int_equal(vb_patience_length(&patience, now), VB_PATIENCE_LEAST);
+}
+
+/* A peer that takes 300 us for each turn, of which the first few are seen late: too long for VB_PATIENCE_MOST. */
+static void slow_turns_are_seen_without_a_sleep(void **state)
+{
+	struct vb_patience patience = in_conversation();
+
+	(void)state;
+	for (vb_time turn = VB_MICROSECONDS(50); turn <= VB_MICROSECONDS(300); turn += VB_MICROSECONDS(50))
+		assert_true(waits(&patience, turn));
+	for (unsigned i = 0; i < 100; i++)
+		assert_true(waits(&patience, VB_MICROSECONDS(300)));
+}
+
+/* Whatever comes when: looks that end in a sleep take no longer than the time before them, or VB_PATIENCE_MOST each. */
+static void half_of_the_time_at_most_is_looked_for_nothing(void **state)
+{
+	struct vb_patience patience = {0};
+	uint64_t seed = 88172645463325252ull;
+	vb_time nothing = 0, awake = 0, before;
+	unsigned slept = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 100000; i++) {
+		vb_time length, after;
+
+		seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+		after = (vb_time)(seed >> 33) % (seed >> 32 & 1 ? VB_MICROSECONDS(100) : VB_MILLISECONDS(2));
+		now += VB_MICROSECONDS(10);
+		awake += VB_MICROSECONDS(10);
+		length = vb_patience_length(&patience, now);
+		before = now;
+		if (waits(&patience, after)) {
+			awake += now - before;
+		} else {
+			nothing += length;
+			slept++;
+		}
+	}
+	assert_true(slept > 1000);
+	assert_true(nothing <= awake + slept * VB_PATIENCE_MOST);
 }
 
 int main(void)
@@ -95,6 +169,9 @@ int main(void)
 		cmocka_unit_test(who_waits_for_long_hardly_looks),
 		cmocka_unit_test(two_that_sleep_find_out),
 		cmocka_unit_test(tries_are_few),
+		cmocka_unit_test(one_that_has_been_awake_looks_for_as_long),
+		cmocka_unit_test(slow_turns_are_seen_without_a_sleep),
+		cmocka_unit_test(half_of_the_time_at_most_is_looked_for_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
