@@ -91,6 +91,14 @@ class Others(SocketsCase):
         self.serve_echo(self.sockets)
         self.ask("tcp", wrap=lambda *argv: argv)
 
+    @across(BOTH)
+    def test_by_iwarp(self):
+        """An rsocket by iWARP would listen on a port of TCP's, which the connection itself has."""
+        def by_iwarp(*argv):
+            return [clients.staged.verbena, "run", "--iwarp", "--sockets", *argv]
+        self.serve_echo(by_iwarp)
+        self.ask("tcp", wrap=by_iwarp)
+
     @across(ONE_HOST)
     def test_program_started_for_a_connection(self):
         self.serve_echo(self.sockets, "exec")
