@@ -233,6 +233,10 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 		return;
 	}
 	response = qp->type != IBV_QPT_UC && !op->is_request;
+	if (!response && vb_roce_bulk_ahead(qp, from, prefix, got)) {
+		vb_roce_check_invariants(qp);
+		return;
+	}
 	if (!(response ? expect_response(qp, &expected) : expect_request(qp, &expected)))
 		return;
 	count = expected.to ? take(qp, from, prefix, &expected, got, expected.to, &ack_request) :

@@ -521,6 +521,10 @@ bool vb_roce_responder_owes(const struct vb_qp *qp);
 struct vb_icrc_prefix;
 struct vb_roce_bulk;
 void vb_roce_bulk_writes(struct vb_qp *qp, const struct vb_path *from, struct vb_icrc_prefix *prefix, struct vb_roce_bulk *got);
+/* bulk_ahead.c: the same, of packets ahead of the one that is expected. False: the first is none. */
+bool vb_roce_bulk_ahead(struct vb_qp *qp, const struct vb_path *from, struct vb_icrc_prefix *prefix, struct vb_roce_bulk *got);
+/* Is it like what lies in its place already? */
+bool vb_roce_ahead_is_the_same(struct vb_qp *qp, const struct vb_roce_packet *packet);
 
 /* responder_outcome.c */
 /* The requester goes on after it. */
@@ -536,12 +540,21 @@ void vb_roce_fault_of_packet(const struct vb_qp *qp, const struct vb_roce_packet
 
 /* reorder.c */
 void vb_roce_reorder_open(struct vb_roce_reorder *reorder, uint32_t mtu);
-enum vb_roce_kept { VB_KEPT, VB_KEPT_NOT, VB_KEPT_DISPUTED };
-/* DISPUTED: another one came before, unlike it; from now on neither is there. */
+enum vb_roce_kept { VB_KEPT, VB_KEPT_NOT, VB_KEPT_DISPUTED, VB_KEPT_IN_PLACE };
+/* DISPUTED: another one came before, unlike it; from now on neither is there. IN_PLACE: one came before, and its payload is not here. */
 enum vb_roce_kept vb_roce_reorder_keep(struct vb_roce_reorder *reorder, struct psn expected, const struct vb_roce_packet *packet);
 /* NULL: it is not there. */
 const struct vb_roce_packet *vb_roce_reorder_find(struct vb_roce_reorder *reorder, struct psn psn);
 void vb_roce_reorder_forget(struct vb_roce_reorder *reorder, struct psn psn, uint32_t count);
+/* Without `keep` (bulk_ahead.c). Is there room, and nothing came before? Then a packet may be kept in that room, with `mtu` bytes, */
+bool vb_roce_reorder_is_free(struct vb_roce_reorder *reorder, struct psn expected, struct psn psn);
+uint8_t *vb_roce_reorder_place(struct vb_roce_reorder *reorder, struct psn psn, struct vb_roce_packet **packet);
+void vb_roce_reorder_kept(struct vb_roce_reorder *reorder, struct psn psn);
+/* or its payload is in its place in memory. Disputed: neither it nor one that came after it is there. */
+void vb_roce_reorder_placed(struct vb_roce_reorder *reorder, struct psn psn, bool ack_request);
+void vb_roce_reorder_dispute(struct vb_roce_reorder *reorder, struct psn psn);
+/* How many there are from `psn` on; they are forgotten. *ack_request: one of them asked for an acknowledgement. */
+uint32_t vb_roce_reorder_take_placed(struct vb_roce_reorder *reorder, struct psn psn, bool *ack_request);
 void vb_roce_reorder_clear(struct vb_roce_reorder *reorder);
 
 /* responder_checks.c */

@@ -9,6 +9,8 @@
  * its packet executed. Neither is kept then, nor any other for that PSN; it is asked for when its turn has come, and must
  * come at that very moment.
  *
+ * Of some the payload is in its place already, and it is only known that they came (bulk_ahead.c).
+ *
  * They stand in blocks of 64 PSNs, because memory for each of them singly took a third of the receiver's time where one packet in
  * a hundred is lost. What is kept is bounded for a queue pair and for the process, for a peer can send what it likes; beyond that
  * it is dropped, as by an adapter. Empty blocks are held ready, as long as they are few in the process.
@@ -36,6 +38,8 @@ struct vb_roce_reorder_block {
 	struct vb_roce_reorder_block *next;      /* of those that are ready */
 	uint64_t taken;                  /* and with it `disputed` or not */
 	uint64_t disputed;               /* two unlike packets came: nothing is kept */
+	uint64_t placed;                 /* the payload is in its place (bulk_ahead.c) */
+	uint64_t asking;                 /* of those: for an acknowledgement */
 	_Alignas(ALIGNMENT) uint8_t places[];
 };
 
@@ -74,7 +78,7 @@ static struct vb_roce_reorder_block *make_block(struct vb_roce_reorder *reorder)
 		return NULL;
 	}
 	reorder->bytes += size;
-	block->taken = block->disputed = 0;
+	block->taken = block->disputed = block->placed = block->asking = 0;
 	return block;
 }
 
@@ -164,6 +168,8 @@ enum vb_roce_kept vb_roce_reorder_keep(struct vb_roce_reorder *reorder, struct p
 	if (!*block || ((*block)->disputed & bit))
 		return VB_KEPT_NOT;
 	kept = place_at(reorder, *block, packet->psn.v % PLACES);
+	if ((*block)->placed & bit)
+		return VB_KEPT_IN_PLACE;
 	if ((*block)->taken & bit) {
 		if (is_the_same(&kept->packet, packet))
 			return VB_KEPT;
@@ -183,26 +189,102 @@ const struct vb_roce_packet *vb_roce_reorder_find(struct vb_roce_reorder *reorde
 {
 	struct vb_roce_reorder_block *block = *block_of(reorder, psn);
 
-	return block && (block->taken & ~block->disputed & bit_of(psn)) ? &place_at(reorder, block, psn.v % PLACES)->packet : NULL;
+	if (!block || !(block->taken & ~block->disputed & ~block->placed & bit_of(psn)))
+		return NULL;
+	return &place_at(reorder, block, psn.v % PLACES)->packet;
 }
 
-static void forget(struct vb_roce_reorder *reorder, struct psn psn)
+/* `bits`: places that are taken. */
+static void clear_bits(struct vb_roce_reorder *reorder, struct vb_roce_reorder_block **block, uint64_t bits, uint32_t count)
 {
-	struct vb_roce_reorder_block **block = block_of(reorder, psn);
-
-	if (!*block || !((*block)->taken & bit_of(psn)))
-		return;
-	(*block)->taken &= ~bit_of(psn);
-	(*block)->disputed &= ~bit_of(psn);
-	reorder->count--;
+	(*block)->taken &= ~bits;
+	(*block)->disputed &= ~bits;
+	(*block)->placed &= ~bits;
+	(*block)->asking &= ~bits;
+	reorder->count -= count;
 	if ((*block)->taken != 0)
 		return;
 	put_away(reorder, *block);
 	*block = NULL;
 }
 
+static void forget(struct vb_roce_reorder *reorder, struct psn psn)
+{
+	struct vb_roce_reorder_block **block = block_of(reorder, psn);
+
+	if (*block && ((*block)->taken & bit_of(psn)))
+		clear_bits(reorder, block, bit_of(psn), 1);
+}
+
 void vb_roce_reorder_forget(struct vb_roce_reorder *reorder, struct psn psn, uint32_t count)
 {
 	for (uint32_t i = 0; i < count && i < REACH && reorder->count > 0; i++)
 		forget(reorder, psn_add(psn, i));
+}
+
+bool vb_roce_reorder_is_free(struct vb_roce_reorder *reorder, struct psn expected, struct psn psn)
+{
+	struct vb_roce_reorder_block **block = block_of(reorder, psn);
+
+	if (psn_ahead(psn, expected) > REACH - PLACES)
+		return false;
+	if (!*block)
+		*block = make_block(reorder);
+	return *block && !((*block)->taken & bit_of(psn));
+}
+
+uint8_t *vb_roce_reorder_place(struct vb_roce_reorder *reorder, struct psn psn, struct vb_roce_packet **packet)
+{
+	struct kept *kept = place_at(reorder, *block_of(reorder, psn), psn.v % PLACES);
+
+	*packet = &kept->packet;
+	return kept->payload;
+}
+
+void vb_roce_reorder_kept(struct vb_roce_reorder *reorder, struct psn psn)
+{
+	(*block_of(reorder, psn))->taken |= bit_of(psn);
+	reorder->count++;
+}
+
+void vb_roce_reorder_placed(struct vb_roce_reorder *reorder, struct psn psn, bool ack_request)
+{
+	struct vb_roce_reorder_block *block = *block_of(reorder, psn);
+
+	block->taken |= bit_of(psn);
+	block->placed |= bit_of(psn);
+	if (ack_request)
+		block->asking |= bit_of(psn);
+	reorder->count++;
+}
+
+void vb_roce_reorder_dispute(struct vb_roce_reorder *reorder, struct psn psn)
+{
+	struct vb_roce_reorder_block *block = *block_of(reorder, psn);
+
+	block->placed &= ~bit_of(psn);
+	block->disputed |= bit_of(psn);
+}
+
+uint32_t vb_roce_reorder_take_placed(struct vb_roce_reorder *reorder, struct psn psn, bool *ack_request)
+{
+	uint32_t taken = 0;
+
+	*ack_request = false;
+	for (;;) {
+		struct vb_roce_reorder_block **block = block_of(reorder, psn_add(psn, taken));
+		uint32_t from = psn_add(psn, taken).v % PLACES, count = 0;
+		uint64_t bits;
+
+		if (!*block)
+			return taken;
+		while (from + count < PLACES && ((*block)->placed >> (from + count) & 1))
+			count++;
+		if (count == 0)
+			return taken;
+		bits = (count == PLACES ? ~UINT64_C(0) : (UINT64_C(1) << count) - 1) << from;
+		*ack_request |= ((*block)->asking & bits) != 0;
+		clear_bits(reorder, block, bits, count);
+		taken += count;
+	}
 }

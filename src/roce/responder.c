@@ -250,6 +250,19 @@ static void forget_message(struct vb_qp *qp)
 	responder->received = 0;
 }
 
+static void keep(struct vb_qp *qp, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	enum vb_roce_kept kept = vb_roce_reorder_keep(&responder->reorder, responder->expected, packet);
+
+	if (kept == VB_KEPT_IN_PLACE && !vb_roce_ahead_is_the_same(qp, packet)) {
+		vb_roce_reorder_dispute(&responder->reorder, packet->psn);
+		kept = VB_KEPT_DISPUTED;
+	}
+	if (kept == VB_KEPT_DISPUTED)
+		VB_COUNT(qp->host->counters, conflicting_request);
+}
+
 /* A PSN beyond the expected one: something is missing. Told once, until it comes (C9-114). */
 static void miss(struct vb_qp *qp, const struct vb_roce_packet *packet)
 {
@@ -258,9 +271,8 @@ static void miss(struct vb_qp *qp, const struct vb_roce_packet *packet)
 	VB_COUNT(qp->host->counters, out_of_seq_request);
 	if (responder->begins_anew)
 		forget_message(qp);
-	if (!responder->drops_ahead &&
-	    vb_roce_reorder_keep(&responder->reorder, responder->expected, packet) == VB_KEPT_DISPUTED)
-		VB_COUNT(qp->host->counters, conflicting_request);
+	if (!responder->drops_ahead)
+		keep(qp, packet);
 	responder->came_ahead = packet->psn;
 	if (!responder->nak_outstanding || responder->tells_all)
 		vb_roce_responder_owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);
@@ -298,15 +310,32 @@ static bool handle_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	return false;
 }
 
+/* Of the WRITE under way, what came ahead and stands in its place (bulk_ahead.c) counts from now on. */
+static void count_placed(struct vb_qp *qp)
+{
+	struct vb_roce_engine *engine = vb_roce_engine(qp);
+	struct vb_roce_responder *responder = &engine->responder;
+	bool ack_request;
+	uint32_t count = vb_roce_reorder_take_placed(&responder->reorder, responder->expected, &ack_request);
+
+	if (count == 0)
+		return;
+	responder->received += count * engine->mtu;
+	responder->expected = psn_add(responder->expected, count);
+	responder->ack_psn = psn_add(responder->expected, VB_PSN_MASK);
+	if (ack_request)
+		vb_roce_responder_owe_acknowledgement(qp);
+}
+
 /* What was missing is there: now what came ahead of it, up to the next gap, which is told in its turn. If one of them cannot be
  * executed the requester will send all that follow it again. */
 static void catch_up(struct vb_qp *qp, vb_time now)
 {
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 	const struct vb_roce_packet *packet;
-	struct psn psn = responder->expected;
 
-	while ((packet = vb_roce_reorder_find(&responder->reorder, psn)) != NULL) {
+	for (count_placed(qp); (packet = vb_roce_reorder_find(&responder->reorder, responder->expected)) != NULL; count_placed(qp)) {
+		struct psn psn = packet->psn;
 		bool good = handle_expected(qp, now, packet);
 
 		vb_roce_reorder_forget(&responder->reorder, psn, 1);
@@ -314,7 +343,6 @@ static void catch_up(struct vb_qp *qp, vb_time now)
 			vb_roce_reorder_clear(&responder->reorder);
 			return;
 		}
-		psn = responder->expected;
 	}
 	if (responder->reorder.count > 0)
 		vb_roce_responder_owe_nak(responder, VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR, responder->expected);

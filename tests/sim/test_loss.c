@@ -402,6 +402,89 @@ static void a_forged_packet_that_came_first_is_not_taken(void **state)
 	}
 }
 
+/* The same of each packet of a WRITE but the first and the last, some of which are in their places by then (roce/bulk_ahead.c). */
+static void a_forged_packet_that_comes_second_is_not_taken(void **state)
+{
+	enum { PACKETS = 12 };
+
+	(void)state;
+	for (unsigned number = 2; number < PACKETS - 1; number++) {
+		struct vb_roce_packet forged = {.opcode = 0x07, .op = vb_roce_opcode(0x07), .pkey = 0xffff, .payload_length = MTU};
+		uint8_t bytes[MTU] = {0xbd};
+		struct pair pair;
+		struct ear ear;
+
+		open_pair(&pair, &ear);
+		ear.kept_back = 1;
+		forged.psn = psn_of(ear.first_psn + number);
+		forged.payload = bytes;
+		pair_post(&pair, IBV_WR_RDMA_WRITE, PACKETS * MTU, 1);
+		sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(100));
+		sim_inject(pair.b, &forged);
+		sim_run_to(pair.sim, pair.sim->now + VB_MICROSECONDS(1));
+		assert_int_equal(pair.hosts[1]->counters.conflicting_request, 1);
+		ear.kept_back = UINT64_MAX;
+		sim_run(pair.sim);
+		expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
+		assert_memory_equal(pair.a_memory.bytes, pair.b_memory.bytes, PACKETS * MTU);
+		assert_int_equal(pair.hosts[1]->counters.conflicting_request, 1);
+		assert_true(ear.times[number] > 1);
+		pair_close(&pair);
+	}
+}
+
+/* What came ahead in the WRITE under way goes to its place (roce/bulk_ahead.c), but for the end of the message, which an application may be
+ * watching for; nothing of the next one does. */
+static void what_came_ahead_in_a_write_is_in_its_place(void **state)
+{
+	static const uint8_t nothing[8 * MTU];
+	enum { PACKETS = 40 };
+	struct pair pair;
+	struct ear ear;
+	uint64_t before, placed;
+
+	(void)state;
+	open_pair(&pair, &ear);
+	ear.kept_back = 3;
+	pair_post(&pair, IBV_WR_RDMA_WRITE, PACKETS * MTU, 1);
+	pair_post_at(&pair, IBV_WR_RDMA_WRITE, PACKETS * MTU, PACKETS * MTU, 8 * MTU, 2);
+	before = pair.sim->packets_in_bulk;
+	sim_run_to(pair.sim, pair.sim->now + VB_MILLISECONDS(10));
+	placed = 0;
+	for (unsigned i = 4; i < PACKETS - 1; i++)
+		placed += memcmp(pair.b_memory.bytes + i * MTU, pair.a_memory.bytes + i * MTU, MTU) == 0;
+	assert_true(placed > PACKETS / 2 && pair.sim->packets_in_bulk - before >= placed);
+	assert_memory_equal(pair.b_memory.bytes + 3 * MTU, nothing, MTU);
+	assert_memory_equal(pair.b_memory.bytes + (PACKETS - 1) * MTU, nothing, MTU);
+	assert_memory_equal(pair.b_memory.bytes + PACKETS * MTU, nothing, 8 * MTU);
+	assert_int_equal(ear.naks, 1);
+	ear.kept_back = UINT64_MAX;
+	sim_run(pair.sim);
+	expect_send(pair.a_cq, 1, IBV_WC_SUCCESS);
+	expect_send(pair.a_cq, 2, IBV_WC_SUCCESS);
+	assert_memory_equal(pair.a_memory.bytes, pair.b_memory.bytes, (PACKETS + 8) * MTU);
+	pair_close(&pair);
+}
+
+/* The region goes while a packet is missing: what is in its place stays, and the message is refused. */
+static void a_region_may_go_while_packets_are_in_their_places(void **state)
+{
+	struct pair pair;
+	struct ear ear;
+
+	(void)state;
+	open_pair(&pair, &ear);
+	ear.kept_back = 3;
+	pair_post(&pair, IBV_WR_RDMA_WRITE, 40 * MTU, 1);
+	sim_run_to(pair.sim, pair.sim->now + VB_MILLISECONDS(1));
+	sim_region_free(&pair.b_memory);
+	ear.kept_back = UINT64_MAX;
+	sim_run(pair.sim);
+	expect_send(pair.a_cq, 1, IBV_WC_REM_ACCESS_ERR);
+	pair.b_memory = sim_region(pair.hosts[1], MTU, IBV_ACCESS_LOCAL_WRITE);
+	pair_close(&pair);
+}
+
 /* The limit of the above (docs/security.md): nothing contradicts it before its turn has come, and what the peer sends there is a
  * duplicate then. */
 static void a_packet_forged_ahead_of_all_is_taken(void **state)
@@ -460,6 +543,9 @@ int main(void)
 		cmocka_unit_test(a_peer_may_stop_keeping),
 		cmocka_unit_test(what_is_sent_again_asks_for_an_answer),
 		cmocka_unit_test(a_forged_packet_that_came_first_is_not_taken),
+		cmocka_unit_test(a_forged_packet_that_comes_second_is_not_taken),
+		cmocka_unit_test(what_came_ahead_in_a_write_is_in_its_place),
+		cmocka_unit_test(a_region_may_go_while_packets_are_in_their_places),
 		cmocka_unit_test(a_packet_forged_ahead_of_all_is_taken),
 		cmocka_unit_test(a_queue_pair_may_end_while_packets_wait),
 	};

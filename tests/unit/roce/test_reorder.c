@@ -120,6 +120,64 @@ static void memory_is_bounded(void **state)
 	assert_int_equal(reorder.count, 0);
 }
 
+/* Some packets have their payload elsewhere (roce/bulk_ahead.c): they are counted from a PSN on, up to the first that is none of them. */
+static void those_in_their_places_are_counted(void **state)
+{
+	static const uint32_t expected[] = {0, 37, 63, 0xffffff - 20};
+	struct vb_roce_reorder reorder;
+	bool asked;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+		vb_roce_reorder_open(&reorder, 256);
+		for (uint32_t ahead = 1; ahead <= 200; ahead++) {
+			struct psn psn = psn_of(expected[i] + ahead);
+
+			if (ahead == 150) {
+				assert_int_equal(keep(&reorder, expected[i], psn.v, 256), VB_KEPT);
+				continue;
+			}
+			assert_true(vb_roce_reorder_is_free(&reorder, psn_of(expected[i]), psn));
+			vb_roce_reorder_placed(&reorder, psn, ahead == 20);
+			assert_false(vb_roce_reorder_is_free(&reorder, psn_of(expected[i]), psn));
+			assert_null(vb_roce_reorder_find(&reorder, psn));
+			assert_int_equal(keep(&reorder, expected[i], psn.v, 256), VB_KEPT_IN_PLACE);
+		}
+		vb_roce_reorder_dispute(&reorder, psn_of(expected[i] + 100));
+		assert_int_equal(keep(&reorder, expected[i], expected[i] + 100, 256), VB_KEPT_NOT);
+		assert_int_equal(vb_roce_reorder_take_placed(&reorder, psn_of(expected[i]), &asked), 0);
+		assert_int_equal(vb_roce_reorder_take_placed(&reorder, psn_of(expected[i] + 1), &asked), 99);
+		assert_true(asked);
+		assert_int_equal(reorder.count, 101);
+		vb_roce_reorder_forget(&reorder, psn_of(expected[i] + 100), 1);
+		assert_int_equal(vb_roce_reorder_take_placed(&reorder, psn_of(expected[i] + 101), &asked), 49);
+		assert_false(asked);
+		assert_non_null(vb_roce_reorder_find(&reorder, psn_of(expected[i] + 150)));
+		vb_roce_reorder_forget(&reorder, psn_of(expected[i] + 150), 10);
+		assert_int_equal(vb_roce_reorder_take_placed(&reorder, psn_of(expected[i] + 160), &asked), 41);
+		assert_int_equal(reorder.count, 0);
+		vb_roce_reorder_clear(&reorder);
+		assert_int_equal(reorder.bytes, 0);
+	}
+}
+
+static void nothing_is_placed_out_of_reach(void **state)
+{
+	struct vb_roce_reorder reorder;
+
+	(void)state;
+	vb_roce_reorder_open(&reorder, 256);
+	assert_true(vb_roce_reorder_is_free(&reorder, psn_of(5), psn_of(5 + REACH - 64)));
+	assert_false(vb_roce_reorder_is_free(&reorder, psn_of(5), psn_of(5 + REACH - 63)));
+	vb_roce_reorder_clear(&reorder);
+	vb_roce_reorder_open(&reorder, MTU);
+	for (uint32_t psn = 1; psn <= REACH - 64; psn++)
+		vb_roce_reorder_is_free(&reorder, psn_of(0), psn_of(psn));
+	assert_true(reorder.bytes <= MOST_BYTES);
+	vb_roce_reorder_clear(&reorder);
+	assert_int_equal(reorder.bytes, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -127,6 +185,8 @@ int main(void)
 		cmocka_unit_test(of_two_unlike_ones_none_is_kept),
 		cmocka_unit_test(what_is_out_of_reach_is_not_kept),
 		cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(those_in_their_places_are_counted),
+		cmocka_unit_test(nothing_is_placed_out_of_reach),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
