@@ -33,6 +33,8 @@ void vb_link_carry(struct vb_qp *qp, struct vb_link *link)
 	__atomic_store_n(&binding->carrier, link, __ATOMIC_RELEASE);
 	if (before)
 		__atomic_sub_fetch(&before->members, 1, __ATOMIC_SEQ_CST);
+	/* After the counts. Partner: the acquire in a pass. */
+	__atomic_add_fetch(&(link ? link : before)->schedule->changes, 1, __ATOMIC_RELEASE);
 }
 
 bool vb_link_carries_all(const struct vb_link *link)
@@ -72,8 +74,7 @@ bool vb_links_send_active(struct vb_schedule *schedule, vb_time now, bool only_t
 		vb_lock_release(&qp->lock);
 		done = true;
 	}
-	for (struct vb_link *link = schedule->links; link; link = link->next)
-		if (link->driver->flush)
-			link->driver->flush(link);
+	for (struct vb_link *link = schedule->flushed; link; link = link->next_flushed)
+		link->driver->flush(link);
 	return done;
 }

@@ -178,9 +178,12 @@ struct vb_link {
 	const struct vb_link_driver *driver;
 	struct vb_schedule *schedule;
 	struct vb_link *next;
+	uint32_t members;                  /* atomic: queue pairs that it carries */
+	struct vb_link *next_used;         /* under progress, see vb_schedule.used */
+	/* The next one whose driver flushes, finishes, is told of threads that spin. */
+	struct vb_link *next_flushed, *next_finished, *next_spun;
 	struct vb_receive_share *share;  /* of the buffer that packets come into (queue/host.h); NULL: not known */
 	const struct vb_queue_observer *observer; /* records what is posted and completed; NULL: none */
-	uint32_t members;                  /* atomic: queue pairs that it carries */
 };
 
 /* The queue pair's carrier transmits. Caller holds qp->lock. */

@@ -46,9 +46,8 @@ static void show_spinner(struct vb_endpoint *endpoint, vb_time now)
 {
 	if (!vb_spinner_polled_empty(&endpoint->schedule.spinner, now))
 		return;
-	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next)
-		if (link->driver->spun)
-			link->driver->spun(link);
+	for (struct vb_link *link = endpoint->schedule.spun; link; link = link->next_spun)
+		link->driver->spun(link);
 }
 
 /* Where another thread is at it nothing is missed. But threads that ask again and again whether it is through keep it
@@ -92,7 +91,8 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 	if (endpoint->schedule.abandoned)
 		return false;
 	show_spinner(endpoint, now);
-	if (!(poller && endpoint->fast && endpoint->fast->driver->poll(endpoint->fast, poller, now, &done))) {
+	if (!(poller && vb_poller_has_pairs(poller) && endpoint->fast &&
+	      endpoint->fast->driver->poll(endpoint->fast, poller, now, &done))) {
 		if (poller && !look_is_due(endpoint, poller, now))
 			return false;
 		polls = join_pass(endpoint, now, &done);
@@ -120,7 +120,7 @@ void vb_endpoint_polled(struct vb_endpoint *endpoint, bool after_pass)
 {
 	vb_looks_found(&looks);
 	if (vb_spinner_polled(&endpoint->schedule.spinner, after_pass))
-		vb_spinner_seen(&endpoint->schedule.spinner, vb_clock_now());
+		(void)vb_spinner_seen(&endpoint->schedule.spinner, vb_clock_now());
 }
 
 void vb_endpoint_watch(struct vb_endpoint *endpoint)

@@ -11,10 +11,28 @@ enum {
 };
 
 /* Looking at a socket costs more than the rest of a pass: only now and then where nothing is expected of it. */
-static bool is_expected_of(const struct vb_schedule *schedule, const struct vb_link *link)
+static bool is_for_all(const struct vb_schedule *schedule)
 {
-	return __atomic_load_n(&link->members, __ATOMIC_RELAXED) != 0 ||
-	       __atomic_load_n(&schedule->page->queue_pairs, __ATOMIC_RELAXED) == 0 || schedule->passes % LOOK_AT_UNUSED_LINK == 0;
+	return schedule->passes % LOOK_AT_UNUSED_LINK == 0 || __atomic_load_n(&schedule->page->queue_pairs, __ATOMIC_RELAXED) == 0;
+}
+
+static struct vb_link *used_links(struct vb_schedule *schedule)
+{
+	/* Before the members. Partner: the release in vb_link_carry. */
+	uint32_t changes = __atomic_load_n(&schedule->changes, __ATOMIC_ACQUIRE);
+	struct vb_link **end = &schedule->used;
+
+	if (changes == schedule->changes_seen)
+		return schedule->used;
+	for (struct vb_link *link = schedule->links; link; link = link->next) {
+		if (__atomic_load_n(&link->members, __ATOMIC_RELAXED) == 0)
+			continue;
+		*end = link;
+		end = &link->next_used;
+	}
+	*end = NULL;
+	schedule->changes_seen = changes;
+	return schedule->used;
 }
 
 static bool expire(struct vb_qp *qp, vb_time now)
@@ -38,9 +56,8 @@ static bool run_timers(struct vb_schedule *schedule, vb_time now)
 		return false;
 	for (unsigned i = 0; i < EXPIRIES_PER_PASS && (qp = vb_timers_pop(&schedule->timers, now)) != NULL; i++)
 		done |= expire(qp, now);
-	for (struct vb_link *link = schedule->links; link; link = link->next)
-		if (link->driver->flush)
-			link->driver->flush(link);
+	for (struct vb_link *link = schedule->flushed; link; link = link->next_flushed)
+		link->driver->flush(link);
 	while ((cq = vb_timers_pop_cq(&schedule->timers, now)) != NULL) {
 		vb_cq_expire(cq, now);
 		done = true;
@@ -59,12 +76,14 @@ bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all)
 	schedule->is_brief = false;
 	/* First, because what the links bring may have something put off until the next pass. */
 	done = vb_links_send_active(schedule, now, false);
-	for (struct vb_link *link = schedule->links; link; link = link->next)
-		if (all || is_expected_of(schedule, link))
+	if (all || is_for_all(schedule))
+		for (struct vb_link *link = schedule->links; link; link = link->next)
+			done |= link->driver->drain(link, now, all);
+	else
+		for (struct vb_link *link = used_links(schedule); link; link = link->next_used)
 			done |= link->driver->drain(link, now, all);
 	done |= run_timers(schedule, now);
-	for (struct vb_link *link = schedule->links; link; link = link->next)
-		if (link->driver->finish)
-			link->driver->finish(link);
+	for (struct vb_link *link = schedule->finished; link; link = link->next_finished)
+		link->driver->finish(link);
 	return done;
 }

@@ -7,6 +7,7 @@
 #ifndef VB_SCHEDULE_POLLER_H
 #define VB_SCHEDULE_POLLER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -21,5 +22,11 @@ struct vb_poller {
 };
 
 void vb_poller_init(struct vb_poller *poller);
+
+/* A hint. */
+static inline bool vb_poller_has_pairs(const struct vb_poller *poller)
+{
+	return __atomic_load_n(&poller->pairs, __ATOMIC_RELAXED) != 0;
+}
 
 #endif

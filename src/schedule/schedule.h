@@ -48,6 +48,10 @@ struct vb_schedule {
 	struct vb_daemon_page *page;       /* counters that verbenad sees */
 	const struct vb_counters *shaped[VB_DAEMON_PAGE_DEVICES]; /* atomic: devices with a worse network on purpose, by their counters */
 	struct vb_link *links;             /* all of them, in the order in which a pass serves them */
+	/* Some of them, in that order; a thread that waits for an answer would else look at all of them for each vain poll, four times. */
+	struct vb_link *flushed, *finished, *spun; /* whose drivers have that */
+	struct vb_link *used;              /* under progress: that carried queue pairs at change `changes_seen` */
+	uint32_t changes, changes_seen;    /* of who carries a queue pair. Atomic; under progress */
 	struct vb_shortcut *shortcut;      /* for datagrams, from the beginning to the end; NULL: none (links/shortcut.h) */
 
 	/* Looked at by every thread that polls: in a line of its own, as is what only its holder uses. */

@@ -39,18 +39,18 @@ bool vb_spinner_must_yield(uint32_t *vain_polls, unsigned polls, bool done)
 }
 
 /* Not each time: threads that poll would take the line away from each other. */
-void vb_spinner_seen(struct vb_spinner *spinner, vb_time now)
+bool vb_spinner_seen(struct vb_spinner *spinner, vb_time now)
 {
-	if (now - __atomic_load_n(&spinner->stamp, __ATOMIC_RELAXED) >= STAMP_LASTS)
-		__atomic_store_n(&spinner->stamp, now, __ATOMIC_RELAXED);
+	if (now - __atomic_load_n(&spinner->stamp, __ATOMIC_RELAXED) < STAMP_LASTS)
+		return false;
+	__atomic_store_n(&spinner->stamp, now, __ATOMIC_RELAXED);
+	return true;
 }
 
 bool vb_spinner_polled_empty(struct vb_spinner *spinner, vb_time now)
 {
-	if (!__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED)) {
-		vb_spinner_seen(spinner, now);
-		return true;
-	}
+	if (!__atomic_load_n(&spinner->watched, __ATOMIC_RELAXED))
+		return vb_spinner_seen(spinner, now);
 	if (__atomic_add_fetch(&spinner->polls_since_watch, 1, __ATOMIC_RELAXED) > POLLS_OF_A_SPINNER)
 		__atomic_store_n(&spinner->watched, false, __ATOMIC_RELAXED);
 	return false;

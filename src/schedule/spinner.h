@@ -36,12 +36,14 @@ struct vb_spinner {
 	char end[0] __attribute__((aligned(VB_LINE)));
 };
 
-/* A poll found nothing. True: the thread counts as a spinner, whose wishes (no wake-ups) are followed. */
+/* A poll found nothing. True: the thread counts as a spinner, whose wishes (no wake-ups) are followed, and that was not said for a
+ * microsecond. */
 bool vb_spinner_polled_empty(struct vb_spinner *spinner, vb_time now);
 /* A poll returned completions. True: that counts as polling, and vb_spinner_seen is to be told when. `after_pass`: not
  * before a pass was made, which was seen. */
 bool vb_spinner_polled(struct vb_spinner *spinner, bool after_pass);
-void vb_spinner_seen(struct vb_spinner *spinner, vb_time now);
+/* True: the stamp is new. */
+bool vb_spinner_seen(struct vb_spinner *spinner, vb_time now);
 /* A CQ was armed. True: the engine thread naps and must be told. */
 bool vb_spinner_watch(struct vb_spinner *spinner, vb_time now);
 /* Threads of the application sleep on CQs, or are on their way to or from it. */
