@@ -8,10 +8,10 @@
  * before its end is undefined. The PSN says which part of the message a packet is. One whose PSN is damaged leaves rubbish where
  * nothing has come yet, and what belongs there is still expected: a place that is taken is left alone.
  *
- * Whatever else comes ahead is kept as a packet, in one pass as well: SENDs, and WRITEs that have not begun.
- *
  * A second packet for such a place is compared with what lies there. If it is unlike it, or the memory can no longer be looked at, neither
  * counts, as with packets that are kept.
+ *
+ * Whatever else comes ahead is kept as a packet, in one pass as well: SENDs, and WRITEs that have not begun.
  */
 #include <string.h>
 

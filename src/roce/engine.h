@@ -372,7 +372,7 @@ bool vb_roce_missing_next(struct vb_roce_requester *requester);
 /* ---- series.c: a WRITE as several ---- */
 void vb_roce_series_open(struct vb_roce_series *series, bool allowed);
 /* Asked when it starts, and once: what is sent again must be what was sent before. */
-bool vb_roce_series_suits(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t packets);
+bool vb_roce_series_suits(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t packets, vb_time now);
 
 /* ---- selective.c: one packet instead of all ---- */
 /* The oldest packet is missing: is it enough to send it alone? Then it is owed. */

@@ -123,7 +123,7 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 	}
 	note->first_psn = requester->send;
 	note->packets = work->kind == VB_WORK_ATOMIC ? 1 : vb_roce_packets(wqe->length, vb_roce_engine(qp)->mtu);
-	note->series = vb_roce_series_suits(qp, wqe, note->packets);
+	note->series = vb_roce_series_suits(qp, wqe, note->packets, now);
 	wqe->started = true;
 	if (work->takes_receive)
 		note->receives_through = ++requester->receives_started;
