@@ -227,9 +227,16 @@ bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const
 	return link->driver->post_fast && link->driver->post_fast(link, qp, wr);
 }
 
+void vb_carriers_hurry(struct vb_endpoint *endpoint, struct vb_qp *qp)
+{
+	if (is_served(endpoint, qp) && carrier_of(qp)->driver->hurry)
+		carrier_of(qp)->driver->hurry(carrier_of(qp), qp);
+}
+
 void vb_carriers_send_enlisted(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
 	vb_lock_assert_held(&endpoint->schedule.progress);
+	vb_carriers_hurry(endpoint, qp);
 	if (qp->scheduler && vb_schedule_is_enlisted(&endpoint->schedule, qp))
 		vb_link_transmit(qp, vb_clock_now());
 }
@@ -242,6 +249,7 @@ void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp)
 	if (is_served(endpoint, qp)) {
 		struct vb_link *link = carrier_of(qp);
 
+		vb_carriers_hurry(endpoint, qp);
 		waits = vb_schedule_is_enlisted(&endpoint->schedule, qp) || (link->driver->is_behind && link->driver->is_behind(link, qp));
 	}
 	vb_lock_release(&qp->lock);

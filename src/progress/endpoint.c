@@ -103,11 +103,25 @@ static void destroy(struct vb_endpoint *endpoint)
 	free(endpoint->allocation);
 }
 
-/* What was put off until the next pass. Caller holds progress. */
+/* Caller holds progress, as do all who take a queue pair out of the table. */
+static void hurry_all(struct vb_endpoint *endpoint)
+{
+	for (uint32_t i = 0; i < VB_DAEMON_INDICES; i++) {
+		struct vb_qp *qp = __atomic_load_n(&endpoint->schedule.binding[i].qp, __ATOMIC_ACQUIRE);
+
+		if (qp && vb_lock_try(&qp->lock)) {
+			vb_carriers_hurry(endpoint, qp);
+			vb_lock_release(&qp->lock);
+		}
+	}
+}
+
+/* What was put off until the next pass, or for longer. Caller holds progress. */
 static void send_all_deferred(struct vb_endpoint *endpoint)
 {
 	struct vb_qp *qp;
 
+	hurry_all(endpoint);
 	/* A queue pair that has more to send than one call may comes back into the list: once round is enough. */
 	for (unsigned i = __atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_SEQ_CST); i > 0; i--) {
 		qp = vb_schedule_next_active(&endpoint->schedule);

@@ -90,6 +90,8 @@ void vb_carriers_open(struct vb_endpoint *endpoint);
 /* Its wire carries it now; it is withdrawn. Caller holds, for the latter, progress. */
 void vb_carriers_publish(struct vb_endpoint *endpoint, struct vb_qp *qp);
 void vb_carriers_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp);
+/* What it would put off for longer than the next pass is enlisted for that. Caller holds qp->lock. */
+void vb_carriers_hurry(struct vb_endpoint *endpoint, struct vb_qp *qp);
 /* If sending was put off for it: now. Caller holds progress and qp->lock. */
 void vb_carriers_send_enlisted(struct vb_endpoint *endpoint, struct vb_qp *qp);
 

@@ -92,6 +92,9 @@ struct vb_roce_requester {
 	bool peer_remembers;             /* all that it was asked for, and answers parts of it in any order */
 	uint8_t peer_probes;             /* that were to show it */
 	struct psn peer_probed;          /* the last of them */
+	bool peer_ask_owed;
+	bool peer_acknowledges;          /* short messages, unasked (late.c) */
+	uint16_t asked_in_vain;          /* such messages that no completion waited for */
 	bool lost_ask_owed;              /* such a peer lacks this request alone */
 	struct psn lost_ask;
 
@@ -216,6 +219,8 @@ struct vb_roce_responder {
 	bool ack_partial;                /* the one owed speaks for less: the peer repeats, and has come to ack_partial_psn */
 	struct psn ack_partial_psn;
 	struct psn repeated, repeated_while; /* the last packet that came again, and `expected` at that time */
+	bool late_wanted;                /* the peer leaves it to us to acknowledge short messages (late.c) */
+	vb_time late_at;                 /* one of them is to be, by then; 0: none */
 	bool nak_owed;
 	bool nak_outstanding;            /* told that `expected` is missing: silent until it comes (C9-114) */
 	bool fatal;                      /* the NAK owed or sent was the end of this QP */
@@ -452,7 +457,17 @@ static inline void vb_roce_flow_took(struct vb_roce_engine *engine, uint32_t len
 }
 void vb_roce_flow_forget(struct vb_roce_responder *responder);
 
+/* ---- late.c: acknowledgements that no completion waits for ---- */
+/* Will the peer acknowledge this message, the last in its queue, unasked? */
+bool vb_roce_late_will_do(const struct vb_qp *qp, const struct vb_send_wqe *wqe, vb_time now);
+/* It was asked for. */
+void vb_roce_late_asked(struct vb_qp *qp, const struct vb_send_wqe *wqe);
+/* A message came that did not ask. */
+void vb_roce_late_owe(struct vb_qp *qp, vb_time now);
+
 /* ---- requester_reads.c: read and atomic requests ---- */
+/* Is this a peer of our own? */
+void vb_roce_probe_peer(struct vb_qp *qp, struct vb_burst *out);
 /* Ask for the end of what was asked last again, out of turn. */
 void vb_roce_reads_probe(struct vb_qp *qp, struct vb_send_wqe *wqe, struct vb_burst *out);
 enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out);

@@ -88,12 +88,13 @@ static bool credits_hold_packet(const struct vb_roce_requester *requester, const
 	       (is_probe(requester, wqe, index) && !psn_equal(requester->send, requester->acknowledged));
 }
 
-/* Who waits for the end of this message? The application, if it is signalled or the last there is; and those behind it, if
+/* Who waits for the end of this message? The application, if it is signalled or the last there is (but late.c); and those behind it, if
  * receives run short at the other end. Otherwise a later acknowledgement does for it too: each costs both sides a system call. */
 static bool end_is_waited_for(const struct vb_qp *qp, const struct vb_roce_requester *requester,
-			      const struct vb_send_wqe *wqe)
+			      const struct vb_send_wqe *wqe, vb_time now)
 {
-	if ((wqe->send_flags & IBV_SEND_SIGNALED) || requester->send_index + 1 == qp->send.head)
+	if ((wqe->send_flags & IBV_SEND_SIGNALED) ||
+	    (requester->send_index + 1 == qp->send.head && !vb_roce_late_will_do(qp, wqe, now)))
 		return true;
 	return vb_work(wqe->opcode)->takes_receive && requester->credits_known &&
 	       (int32_t)(requester->credit_limit - vb_roce_note(wqe)->receives_through) < FEW_CREDITS;
@@ -129,10 +130,10 @@ static bool ends_repetition(const struct vb_roce_requester *requester, uint32_t 
 }
 
 static bool wants_acknowledgement(const struct vb_qp *qp, const struct vb_roce_requester *requester,
-				  const struct vb_send_wqe *wqe, uint32_t index, uint32_t charge)
+				  const struct vb_send_wqe *wqe, uint32_t index, uint32_t charge, vb_time now)
 {
 	return ends_repetition(requester, 1) ||
-	       (index + 1 == vb_roce_note(wqe)->packets && end_is_waited_for(qp, requester, wqe)) || is_probe(requester, wqe, index) ||
+	       (index + 1 == vb_roce_note(wqe)->packets && end_is_waited_for(qp, requester, wqe, now)) || is_probe(requester, wqe, index) ||
 	       (requester->since_ack_request + charge >= step_of(requester) && !end_is_near(requester, wqe, index, charge)) ||
 	       (no_ack_requested(requester) && requester->in_flight + 2 * charge > window_of(requester));
 }
@@ -208,11 +209,13 @@ static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe,
 	if (!window_allows(requester, charge) || credits_hold_packet(requester, wqe, index))
 		return VB_PROGRESS_MUST_WAIT;
 	vb_roce_work_headers(qp, wqe, index, &packet);
-	packet.ack_request = wants_acknowledgement(qp, requester, wqe, index, charge);
+	packet.ack_request = wants_acknowledgement(qp, requester, wqe, index, charge, now);
 	progress = vb_roce_work_append(qp, wqe, index, &qp->path, &packet, out);
 	if (progress != VB_PROGRESS_SENT)
 		return progress;
 	requester->probing = is_probe(requester, wqe, index) && vb_roce_note(wqe)->packets > 1;
+	if (packet.ack_request && !(wqe->send_flags & IBV_SEND_SIGNALED) && !requester->peer_remembers)
+		vb_roce_late_asked(qp, wqe);
 	note_sent(qp, now, 1, charge, packet.ack_request);
 	return VB_PROGRESS_SENT;
 }
@@ -284,6 +287,10 @@ bool vb_roce_requester_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 		vb_roce_reads_ask_missing(qp, now, out);
 	if (requester->lost_ask_owed && vb_burst_has_room(out, sizeof(uint64_t)))
 		vb_roce_reads_ask_lost(qp, out);
+	if (requester->peer_ask_owed && vb_burst_has_room(out, 0)) {
+		requester->peer_ask_owed = false;
+		vb_roce_probe_peer(qp, out);
+	}
 	/* That is waited for: it leaves before others are made. */
 	if (requester->selective_owed) {
 		if (vb_burst_has_room(out, requester->congestion.mtu))

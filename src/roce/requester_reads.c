@@ -223,8 +223,7 @@ void vb_roce_reads_ask_lost(struct vb_qp *qp, struct vb_burst *out)
 		ask_part(qp, requester->lost_ask, UINT32_MAX, out);
 }
 
-/* Is this a peer of our own? */
-static void probe_peer(struct vb_qp *qp, struct vb_burst *out)
+void vb_roce_probe_peer(struct vb_qp *qp, struct vb_burst *out)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 
@@ -246,7 +245,7 @@ void vb_roce_reads_ask_missing(struct vb_qp *qp, vb_time now, struct vb_burst *o
 		early->ask_owed = false;
 		early->asked_at = now;
 		ask_part(qp, requester->acknowledged, vb_roce_early_gap(requester), out);
-		probe_peer(qp, out);
+		vb_roce_probe_peer(qp, out);
 		return;
 	}
 	at = psn_before(early->ask_from, requester->acknowledged) ? requester->acknowledged : early->ask_from;

@@ -100,6 +100,8 @@ static void execute_message(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	responder->ack_psn = packet->psn;
 	if (packet->ack_request && !(responder->begins_anew && !vb_position_is_end(packet->op->position)))
 		vb_roce_responder_owe_acknowledgement(qp);
+	else if (responder->late_wanted && packet->op->makes_completion)
+		vb_roce_late_owe(qp, now);
 	if (!vb_position_is_end(packet->op->position))
 		return;
 	responder->underway = VB_UNDERWAY_NOTHING;
@@ -428,6 +430,8 @@ bool vb_roce_responder_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	else
 		append_acknowledge(qp, out, vb_roce_acknowledge_syndrome(qp),
 				   responder->ack_partial ? responder->ack_partial_psn : responder->ack_psn);
+	if (responder->nak_owed || !responder->ack_partial)
+		responder->late_at = 0;
 	responder->nak_owed = responder->ack_owed = responder->ack_partial = false;
 	return false;
 }

@@ -178,6 +178,7 @@ static void enter_error(struct vb_qp *qp, enum ibv_qp_state from, vb_time now)
 	/* The responder's own NAK, and the answers it owed before, are still to be sent. */
 	if (!responder->fatal) {
 		responder->ack_owed = responder->nak_owed = false;
+		responder->late_at = 0;
 		vb_roce_resources_clear(responder);
 	}
 }
@@ -442,15 +443,17 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	return answers || requests;
 }
 
-bool vb_roce_only_acknowledges(struct vb_qp *qp)
+enum vb_roce_patience vb_roce_can_wait(struct vb_qp *qp)
 {
 	const struct vb_roce_engine *engine = vb_roce_engine_of(qp);
 	const struct vb_roce_responder *responder = &engine->responder;
 
-	return responder->ack_owed && !responder->nak_owed && !responder->cnp_owed && responder->resources_owed == 0 &&
-	       !responder->reports_owed && engine->requester.send_index == qp->send.head && !engine->requester.probe_owed &&
-	       !engine->requester.selective_owed && !engine->requester.early.ask_owed && !engine->requester.lost_ask_owed &&
-	       !vb_roce_completer_owes(qp);
+	if ((!responder->ack_owed && responder->late_at == 0) || responder->nak_owed || responder->cnp_owed ||
+	    responder->resources_owed > 0 || responder->reports_owed || engine->requester.send_index != qp->send.head ||
+	    engine->requester.probe_owed || engine->requester.selective_owed || engine->requester.early.ask_owed ||
+	    engine->requester.lost_ask_owed || vb_roce_completer_owes(qp))
+		return VB_CANNOT_WAIT;
+	return responder->ack_owed ? VB_CAN_WAIT_FOR_A_PASS : VB_CAN_WAIT_FOR_DEADLINE;
 }
 
 bool vb_roce_complains(const struct vb_qp *qp)
@@ -472,13 +475,17 @@ bool vb_roce_answers_reads(const struct vb_qp *qp)
 
 vb_time vb_roce_next_deadline(const struct vb_qp *qp)
 {
-	return vb_roce_timers_next(qp);
+	vb_time late_at = vb_roce_engine_of(qp)->responder.late_at, next = vb_roce_timers_next(qp);
+
+	return late_at != 0 ? vb_time_earlier(late_at, next) : next;
 }
 
 void vb_roce_expire(struct vb_qp *qp, vb_time now)
 {
 	vb_lock_assert_held(&qp->lock);
 	vb_roce_completer_retire(qp, now);
+	if (vb_roce_engine(qp)->responder.late_at <= now)
+		vb_roce_hurry(qp);
 	vb_roce_timers_expire(qp, now);
 	vb_roce_check_invariants(qp);
 }

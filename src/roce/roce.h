@@ -48,8 +48,12 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
  * empty burst. */
 bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 
-/* All there is to send is an acknowledgement of what went well: it may wait a little, for others or for an answer to go with. */
-bool vb_roce_only_acknowledges(struct vb_qp *qp);
+/* All there is to send is an acknowledgement of what went well: it may wait a little, for others or for an answer to go with; one that
+ * no completion waits for (late.c) even until the next deadline. */
+enum vb_roce_patience { VB_CANNOT_WAIT, VB_CAN_WAIT_FOR_A_PASS, VB_CAN_WAIT_FOR_DEADLINE };
+enum vb_roce_patience vb_roce_can_wait(struct vb_qp *qp);
+/* That one leaves with the next vb_roce_send. True: there is something. */
+bool vb_roce_hurry(struct vb_qp *qp);
 
 /* Does it owe a NAK? */
 bool vb_roce_complains(const struct vb_qp *qp);

@@ -70,16 +70,33 @@ static void transmit(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
 		vb_link_transmit(qp, now);
 }
 
+/* A request has come in, most likely, that the application will answer when it sees it: its answer need not wait for the acknowledgement
+ * to be sent, which takes as long as sending the answer itself. */
+static bool may_wait(struct batch_state *state, struct vb_qp *qp)
+{
+	struct vb_schedule *schedule = state->udp->schedule;
+	enum vb_roce_patience patience = vb_roce_can_wait(qp);
+
+	if (patience == VB_CAN_WAIT_FOR_A_PASS)
+		return vb_schedule_defer(schedule, qp, state->now);
+	if (patience == VB_CANNOT_WAIT)
+		return false;
+	/* The engine thread does not wake up for it. */
+	if (!vb_spinner_may_put_off(&schedule->spinner, state->now)) {
+		vb_roce_hurry(qp);
+		return false;
+	}
+	vb_schedule_arm(schedule, qp, vb_roce_next_deadline(qp));
+	return true;
+}
+
 /* Releases the one that is locked. Which that is clang cannot follow. */
 static void send_touched(struct batch_state *state) VB_UNCHECKED
 {
 	count_packets(state);
 	/* The one still locked first: it is most likely the only one. */
 	if (state->locked) {
-		/* A request has come in, most likely, that the application will answer when it sees it: its answer need not wait
-		 * for the acknowledgement to be sent, which takes as long as sending the answer itself. */
-		if (!state->small || state->count > 1 || !vb_roce_only_acknowledges(state->locked) ||
-		    !vb_schedule_defer(state->udp->schedule, state->locked, state->now))
+		if (!state->small || state->count > 1 || !may_wait(state, state->locked))
 			transmit(state->udp, state->locked, state->now);
 		vb_lock_release(&state->locked->lock);
 	}

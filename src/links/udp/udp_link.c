@@ -164,6 +164,7 @@ static const struct vb_link_driver driver = {
 	.transmit = vb_udp_transmit,
 	.transmit_in_pass = vb_udp_transmit_in_pass,
 	.posted = vb_udp_posted,
+	.hurry = vb_udp_hurry,
 	.is_behind = vb_udp_is_behind,
 	.drain = vb_udp_drain,
 	.flush = vb_udp_flush,

@@ -90,6 +90,48 @@ static void acknowledged_to_the_last(void **state)
 	}
 }
 
+static void tell(struct pair *pair, int from)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = pair_request(pair, from, IBV_WR_SEND, &sge, 0, 8);
+
+	wr.send_flags = 0;
+	pair_post(pair, from, &wr);
+	expect_completion(pair->cq[1 - from], 7, IBV_WC_RECV);
+	pair_receive(pair, 1 - from, 7, 0, 8);
+}
+
+/* The same of what does not ask for it, and is put off for longer (roce/late.c). The sender's queue is empty, which can be seen, when all
+ * of it is acknowledged. */
+static void acknowledged_to_the_last_unasked(void **state)
+{
+	const struct pair_options options = {.depth = DEPTH};
+	struct ibv_qp_attr drain = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+
+	(void)state;
+	for (unsigned way = 0; way < 3 * 4; way++) {
+		struct ibv_qp_attr attr = {.qp_state = way % 3 == 1 ? IBV_QPS_ERR : IBV_QPS_RESET};
+		struct pair pair;
+
+		pair_open(&pair, &world, &options);
+		for (unsigned i = 0; i < 2 * DEPTH / 4; i++)
+			pair_receive(&pair, i % 2, 7, 0, 8);
+		spin(pair.cq[0]);
+		for (unsigned i = 0; i < MANY; i++)
+			tell(&pair, i % 2);
+		tell(&pair, 0);
+		if (way % 3 == 0) {
+			assert_int_equal(ibv_destroy_qp(pair.qp[1]), 0);
+			pair.qp[1] = NULL;
+		} else {
+			assert_int_equal(ibv_modify_qp(pair.qp[1], &attr, IBV_QP_STATE), 0);
+		}
+		assert_int_equal(ibv_modify_qp(pair.qp[0], &drain, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+		assert_ptr_equal(expect_event(world.context, IBV_EVENT_SQ_DRAINED).element.qp, pair.qp[0]);
+		pair_close(&pair);
+	}
+}
+
 static void exchange(enum ibv_qp_type type)
 {
 	const struct pair_options options = {.type = type, .depth = DEPTH};
@@ -164,6 +206,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nobody_polls_after_posting),
 		cmocka_unit_test(acknowledged_to_the_last),
+		cmocka_unit_test(acknowledged_to_the_last_unasked),
 		cmocka_unit_test(the_poster_polls),
 		cmocka_unit_test(answers_and_none),
 	};
