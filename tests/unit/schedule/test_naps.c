@@ -27,9 +27,10 @@ static struct {
 	vb_time longest;
 	unsigned passes, times;
 	/* The engine thread. */
-	enum { ASLEEP, NAPPING } engine;
+	enum { ASLEEP, NAPPING, BETWEEN_NAPS } engine;
 	vb_time nap_ends;
 	bool kicked;
+	bool told;                         /* vb_schedule.told */
 	bool packet;                       /* one lies in the socket */
 	bool packets_told;                 /* they come when `packet` says so; else one lies there now and then */
 	uint64_t seed;
@@ -63,7 +64,15 @@ static struct vb_naps_view view(void)
 	};
 }
 
-/* As progress/engine.c: it was woken, or a nap is over. It naps again, or makes a pass and sleeps. */
+/* It makes a pass, and then sleeps until it is told. */
+static void work(void)
+{
+	pass();
+	world.engine = ASLEEP;
+	world.told = false;
+}
+
+/* As progress/engine.c: it was woken, or a nap is over. It naps again, or works. */
 static void decide(void)
 {
 	struct vb_naps_view seen = view();
@@ -72,38 +81,39 @@ static void decide(void)
 		world.engine = NAPPING;
 		world.nap_ends = world.now + world.naps.length;
 	} else {
-		world.engine = ASLEEP;
-		pass();
+		work();
 	}
 	world.spinner.napping = world.engine == NAPPING;
 }
 
+static void end_nap(void)
+{
+	bool disturbed = world.kicked;
+	struct vb_naps_view seen = view();
+	enum vb_nap_end end = disturbed ? VB_NAP_WORK : vb_naps_end(&world.naps, &seen);
+
+	world.kicked = false;
+	world.spinner.napping = false;
+	/* No thread polls, and packets lie there. */
+	if (end == VB_NAP_LOOK && (world.packets_told ? world.packet : draw(4) == 0)) {
+		vb_naps_learn_bad(&world.naps);
+		end = VB_NAP_WORK;
+	}
+	if (end == VB_NAP_WORK)
+		work();
+	else
+		world.engine = BETWEEN_NAPS;
+}
+
 static void run_engine(void)
 {
-	struct vb_naps_view seen;
-
-	if (world.engine == ASLEEP ? world.kicked : world.kicked || world.now >= world.nap_ends) {
-		bool disturbed = world.kicked;
-		enum vb_nap_end end;
-
-		world.kicked = false;
-		if (world.engine == NAPPING) {
-			seen = view();
-			world.spinner.napping = false;
-			world.engine = ASLEEP;
-			end = disturbed ? VB_NAP_WORK : vb_naps_end(&world.naps, &seen);
-			if (end == VB_NAP_WORK) {
-				pass();
-				return;
-			}
-			/* No thread polls, and packets lie there. */
-			if (end == VB_NAP_LOOK && (world.packets_told ? world.packet : draw(4) == 0)) {
-				vb_naps_learn_bad(&world.naps);
-				pass();
-				return;
-			}
-		}
+	if (world.engine == BETWEEN_NAPS) {
 		decide();
+	} else if (world.engine == ASLEEP && world.kicked) {
+		world.kicked = false;
+		decide();
+	} else if (world.engine == NAPPING && (world.kicked || world.now >= world.nap_ends)) {
+		end_nap();
 	}
 }
 
@@ -114,11 +124,11 @@ static void post(void)
 	if (!vb_spinner_may_put_off(&world.spinner, world.now))
 		return;
 	world.times++;
-	if (world.put_off == 0) {
+	if (world.put_off == 0)
 		world.put_off = world.now;
-		if (!world.spinner.napping)
-			world.kicked = true;
-	}
+	if (world.spinner.napping || world.told)
+		return;
+	world.kicked = world.told = true;
 }
 
 static void poll_in_vain(void)
