@@ -21,6 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "wire/path.h"
+
 enum { TEXT_ROOM = 512 };
 
 static struct vb_cli_view_entry *add(struct vb_cli_view_tree *tree)
@@ -159,7 +161,8 @@ static void add_gids(struct vb_cli_view_tree *tree, const char *port, const stru
 			 b[15]);
 		if (memcmp(b, none, sizeof(none)) == 0)
 			continue;
-		add_file(tree, types, name, is_infiniband(info) ? "IB/RoCE v1" : "RoCE v2");
+		/* The kernel has one word for GIDs of InfiniBand and of RoCEv1. */
+		add_file(tree, types, name, is_infiniband(info) || info->gid[i].framing == VB_FRAMING_ETHERNET ? "IB/RoCE v1" : "RoCE v2");
 		if (!is_infiniband(info))
 			add_file(tree, interfaces, name, "%s", info->interface);
 	}

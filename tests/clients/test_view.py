@@ -106,6 +106,16 @@ class View(ViewCase):
                 self.assertEqual(words[1:], ["RoCE v2", row["interface"]])
             self.assertEqual(self.see("ls", path + "/device/net"), row["interface"])
 
+    @across(["veth1500_v4"])
+    def test_versions_of_roce(self):
+        """With an adapter's profile each address has two GIDs; programs choose by the types that the view shows."""
+        told = self.see("--profile", "mlx5", which("ibv_devinfo"), "-v", "-d", self.device)
+        versions = re.findall(r"GID\[ *(\d+)\]:.*, (RoCE v[12])", told)
+        self.assertEqual({version for _, version in versions}, {"RoCE v1", "RoCE v2"})
+        for index, version in versions:
+            self.assertEqual(self.see("--profile", "mlx5", "cat", "/sys/class/infiniband/%s/ports/1/gid_attrs/types/%s" % (self.device, index)),
+                             version.replace("RoCE v1", "IB/RoCE v1"), index)
+
     @across(["lo_v4"])
     def test_every_call_that_names_a_file(self):
         """Old names of the C library's calls and new ones, as a plain, a fortified and a checked program uses them."""
