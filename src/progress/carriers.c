@@ -293,7 +293,7 @@ void vb_endpoint_wait_for_pass(struct vb_endpoint *endpoint)
 
 int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc)
 {
-	return vb_poller_has_pairs(poller) && endpoint->fast ? endpoint->fast->driver->take(endpoint->fast, poller, cq, room, wc) : -1;
+	return endpoint->fast ? endpoint->fast->driver->take(endpoint->fast, poller, cq, room, wc) : -1;
 }
 
 /* ---- addresses ---- */

@@ -123,13 +123,6 @@ static inline bool vb_cq_looks_empty(const struct vb_cq *cq)
 	return __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) == __atomic_load_n(&cq->tail, __ATOMIC_RELAXED);
 }
 
-/* The same, of one that takes the lock if it is not: nothing is ordered. An acquire would wait for the store that gave back the lock of
- * the pass before, in each vain poll. */
-static inline bool vb_cq_seems_empty(const struct vb_cq *cq)
-{
-	return __atomic_load_n(&cq->head, __ATOMIC_RELAXED) == __atomic_load_n(&cq->tail, __ATOMIC_RELAXED);
-}
-
 /* May the thread that polls be handed a completion that was not in here? Nothing waits before it, and nothing but the
  * poller wants to know of it. Caller holds the lock of the queue pair that completes, whose earlier completions are
  * thus in here or polled. */

@@ -145,7 +145,7 @@ VB_EXPORT_COMPAT(ibv_destroy_cq);
 int vb_verbs_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
 	struct vb_completion_queue *own = vb_completion_queue_of(cq);
-	bool empty = vb_cq_seems_empty(&own->cq);
+	bool empty = vb_cq_looks_empty(&own->cq);
 	int got;
 
 	if (num_entries <= 0)
@@ -157,7 +157,7 @@ int vb_verbs_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	}
 	if (empty) {
 		(void)vb_endpoint_poll(endpoint_of(own), &own->poller);
-		if (vb_cq_seems_empty(&own->cq))
+		if (vb_cq_looks_empty(&own->cq))
 			return 0;
 	}
 	got = vb_cq_poll(&own->cq, num_entries, wc);
