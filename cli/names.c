@@ -28,7 +28,7 @@ const char *vb_cli_way_name(const struct vb_resource_qp *qp)
 
 bool vb_cli_has_records(const struct vb_resource_qp *qp)
 {
-	return qp->through_memory && qp->type != IBV_QPT_UD;
+	return qp->through_memory == VB_THROUGH_MEMORY && qp->type != IBV_QPT_UD;
 }
 
 const char *vb_cli_control_name(uint32_t control)

@@ -57,6 +57,7 @@
 	RANK(SHARE, "share.lock")                         \
 	RANK(DATAGRAMS, "datagram exit.lock")             \
 	RANK(WISHES, "datagrams.wishes_lock")             \
+	RANK(MEETINGS, "meetings.lock")                   \
 	RANK(QPNS, "endpoint.table_lock")                 \
 	RANK(ACTIVE, "schedule.active_lock")              \
 	RANK(STREAM_REPORTS, "stream reports.lock")       \

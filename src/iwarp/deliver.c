@@ -318,8 +318,10 @@ static bool end_send(struct vb_qp *qp, vb_time now)
 	return true;
 }
 
-static bool end_write(struct vb_iwarp_receiver *receiver)
+static bool end_write(struct vb_iwarp_engine *engine)
 {
+	struct vb_iwarp_receiver *receiver = &engine->receiver;
+
 	if (!receiver->write_underway)
 		receiver->write_received = 0;
 	receiver->write_underway = !receiver->header.last;
@@ -327,6 +329,8 @@ static bool end_write(struct vb_iwarp_receiver *receiver)
 	receiver->write_stag = receiver->header.stag;
 	receiver->write_segment = receiver->placed;
 	receiver->write_next = receiver->header.offset + receiver->placed;
+	if (receiver->write_received == 0)
+		vb_iwarp_introduction_heard(engine, &receiver->header);
 	return true;
 }
 
@@ -396,9 +400,11 @@ bool vb_iwarp_deliver_end(struct vb_qp *qp, vb_time now, const uint8_t *body, ui
 	struct vb_rdmap_atomic atomic;
 	bool good;
 
+	if (engine->bypass)
+		engine->bypass->hears(engine->bypass);
 	switch (receiver->op->kind) {
 	case VB_RDMAP_KIND_WRITE:
-		good = end_write(receiver);
+		good = end_write(engine);
 		break;
 	case VB_RDMAP_KIND_SEND:
 		good = end_send(qp, now);
@@ -428,6 +434,7 @@ bool vb_iwarp_deliver_end(struct vb_qp *qp, vb_time now, const uint8_t *body, ui
 		receiver->heard = true;
 		vb_iwarp_first_heard(engine);
 	}
+	vb_iwarp_past_took(engine);
 	/* A completion queue that overran took the queue pair with it. */
 	return good && vb_iwarp_is_alive(qp);
 }

@@ -4,6 +4,8 @@
  *
  *   iwarp.c       beginning, states, time, the end
  *   first.c       who speaks first
+ *   introduction.c  which queue pair of this host the peer is
+ *   past.c        WRITEs and READs past the stream
  *   receive.c     the stream becomes FPDUs: length, header, payload, trailer, CRC
  *   place.c       where the bytes of a payload go
  *   one_pass.c    CRC and copy at once, where that is safe
@@ -25,6 +27,7 @@
 #include "base/counters.h"
 #include "iwarp/iwarp.h"
 #include "memory/place.h"
+#include "queue/bypass.h"
 #include "queue/qp.h"
 #include "queue/work.h"
 #include "wire/ddp.h"
@@ -66,6 +69,7 @@ enum vb_iwarp_phase {
 struct vb_iwarp_receiver {
 	enum vb_iwarp_phase phase;
 	bool heard;                      /* an FPDU was whole */
+	uint64_t fpdus;                  /* so many were, and what they asked for is done */
 	bool stalled;                    /* its message needs a receive, and there is none */
 	uint32_t wanted;                 /* between want and got: bytes that may go to their place */
 	vb_time give_up_at;              /* while stalled */
@@ -130,7 +134,10 @@ struct vb_iwarp_sender {
 	uint8_t *kept;
 	uint32_t kept_at, kept_length;
 	struct vb_iwarp_cursor kept_after;
-	vb_time local_retry_at;          /* 0: no local work waits for a peer on this host that copies through a window */
+	uint32_t past;                   /* bytes of the request under way that were moved past the stream (past.c) */
+	vb_time held_since;              /* 0: no request waits for the peer to have taken in the stream */
+	vb_time held_next;               /* none does before */
+	vb_time local_retry_at;          /* 0: nothing waits for a peer on this host: its copies through a window, or the stream (past.c) */
 	struct vb_work_failure failure;
 };
 
@@ -142,6 +149,15 @@ struct vb_iwarp_first {
 	uint8_t repeats;
 	uint32_t request;                /* cursor.request before anything was said */
 	vb_time began, at;               /* the next greeting, or the end of holding back; VB_TIME_NEVER: none */
+};
+
+/* ---- past the stream ---- */
+
+struct vb_iwarp_introduction {
+	bool wanted;                     /* we have something that could go past the stream */
+	bool heard;                      /* the peer's has come */
+	uint32_t peer_qpn;
+	uint64_t peer_nonce;
 };
 
 /* ---- the end ---- */
@@ -160,6 +176,8 @@ struct vb_iwarp_engine {
 	enum vb_iwarp_stage stage;
 	struct vb_terminate terminate;   /* TERMINATING: what is sent */
 	struct vb_iwarp_first first;
+	struct vb_iwarp_introduction introduction;
+	struct vb_bypass *bypass;        /* NULL: there is no way past the stream */
 	struct vb_iwarp_receiver receiver;
 	struct vb_iwarp_reads reads;
 	struct vb_iwarp_sender sender;
@@ -204,6 +222,23 @@ void vb_iwarp_first_begin(struct vb_iwarp_engine *engine, vb_time now);
 void vb_iwarp_first_heard(struct vb_iwarp_engine *engine);
 vb_time vb_iwarp_first_deadline(const struct vb_iwarp_engine *engine);
 void vb_iwarp_first_expire(struct vb_iwarp_engine *engine, vb_time now);
+
+/* ---- introduction.c ---- */
+bool vb_iwarp_introduction_is_owed(const struct vb_iwarp_engine *engine, const struct vb_iwarp_cursor *cursor);
+struct vb_ddp_header vb_iwarp_introduction_header(const struct vb_qp *qp);
+/* A WRITE of no bytes has come. */
+void vb_iwarp_introduction_heard(struct vb_iwarp_engine *engine, const struct vb_ddp_header *header);
+
+/* ---- past.c ---- */
+enum vb_iwarp_past { VB_IWARP_PAST_NOT, VB_IWARP_PAST_DONE, VB_IWARP_PAST_MORE, VB_IWARP_PAST_WAITS };
+
+/* May the request that is next, seen from there, go past the stream? Then it has: it is done, or has had its share of `budget`; or it will
+ * in a moment. */
+enum vb_iwarp_past vb_iwarp_past(struct vb_qp *qp, vb_time now, const struct vb_iwarp_cursor *at, struct vb_send_wqe *wqe,
+				 uint32_t *budget);
+void vb_iwarp_bypassed(struct vb_qp *qp, struct vb_bypass *bypass);
+/* An FPDU of the peer is done with. */
+void vb_iwarp_past_took(struct vb_iwarp_engine *engine);
 
 /* ---- receive.c ---- */
 void vb_iwarp_receive_begin(struct vb_iwarp_receiver *receiver);

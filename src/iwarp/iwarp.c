@@ -55,6 +55,7 @@ const struct vb_transport vb_iwarp_transport = {
 	.attach = attach,
 	.detach = clear,
 	.modified = modified,
+	.bypassed = vb_iwarp_bypassed,
 	.query = vb_iwarp_query,
 };
 

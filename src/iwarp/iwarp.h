@@ -46,6 +46,9 @@ struct vb_iwarp_terms {
 	/* Responder: it sends nothing before it has received something (RFC 5044 7.1.2, 4), or so long after begin;
 	 * VB_TIME_NEVER: to the letter. */
 	vb_time hold;
+	/* Both are on one host: who has a WRITE or READ says which queue pair it is, with this number, which was drawn for it
+	 * (introduction.c). 0: not. */
+	uint64_t nonce;
 };
 
 /* INIT or RTR to RTS. 0; -EINVAL: another state, or terms that cannot be. */
@@ -68,6 +71,9 @@ bool vb_iwarp_is_stalled(const struct vb_qp *qp);
  * how many bytes came, 0 for none. */
 unsigned vb_iwarp_want(struct vb_qp *qp, struct iovec *spans, unsigned room);
 void vb_iwarp_got(struct vb_qp *qp, vb_time now, size_t length);
+
+/* Has the peer said which queue pair of this host it is, to one that said so itself? The connection has a number that both know. */
+bool vb_iwarp_is_introduced(const struct vb_qp *qp, uint32_t *peer_qpn, uint64_t *connection);
 
 /* ---- out ---- */
 
@@ -95,6 +101,9 @@ struct vb_iwarp_cursor {
 	uint32_t send_msn, read_msn, atomic_msn; /* the next of queues 0, 1 and 3 */
 	uint8_t underway;                /* enum vb_iwarp_underway: whose message has begun and not ended */
 	uint8_t greetings;               /* first FPDUs sent (first.c) */
+	uint64_t fpdus;                  /* made so far, */
+	uint64_t receives;               /* up to the last of them that needs a receive of the peer */
+	bool introduced;                 /* we have said who we are */
 	bool answers_first;              /* whose turn it is */
 	bool immediate_next;             /* a WRITE with immediate: all but the immediate data is sent */
 	bool terminated;                 /* the TERMINATE is sent, and nothing after it */

@@ -15,7 +15,8 @@ static bool oldest_is_done(const struct vb_qp *qp)
 		return false;
 	wqe = vb_send_queue_at(&qp->send, qp->send.tail);
 	work = vb_work(wqe->opcode);
-	if (work->is_read || work->kind == VB_WORK_LOCAL)
+	/* One that went past the stream moves no cursor. */
+	if (wqe->done || work->is_read || work->kind == VB_WORK_LOCAL)
 		return wqe->done;
 	return (int32_t)(sender->cursor.request - qp->send.tail) > 0;
 }

@@ -23,6 +23,7 @@ struct sending {
 	struct vb_iwarp_out *out;
 	struct vb_iwarp_cursor at;
 	vb_time now;
+	uint32_t past;                   /* so many bytes may still be moved past the stream */
 };
 
 void vb_iwarp_sender_begin(struct vb_qp *qp)
@@ -44,6 +45,8 @@ void vb_iwarp_sender_end(struct vb_qp *qp)
 
 	sender->failure.waits = false;
 	sender->local_retry_at = 0;
+	sender->past = 0;
+	sender->held_since = 0;
 }
 
 bool vb_iwarp_sender_is_idle(const struct vb_qp *qp)
@@ -60,7 +63,8 @@ bool vb_iwarp_has_output(const struct vb_qp *qp)
 	const struct vb_iwarp_engine *engine = vb_iwarp_engine_of(qp);
 
 	return vb_send_queue_count(&qp->send) > 0 || engine->reads.owed_head != engine->sender.cursor.answer || engine->sender.kept ||
-	       engine->sender.cursor.greetings < engine->first.owed || engine->stage != VB_IWARP_OPEN;
+	       engine->sender.cursor.greetings < engine->first.owed || engine->stage != VB_IWARP_OPEN ||
+	       vb_iwarp_introduction_is_owed(engine, &engine->sender.cursor);
 }
 
 /* ---- starting a request ---- */
@@ -195,6 +199,7 @@ static enum next put_send(struct sending *sending, struct vb_send_wqe *wqe)
 	if (next != NEXT_MADE)
 		return next;
 	at->underway = VB_IWARP_UNDERWAY_REQUEST;
+	at->receives = at->fpdus + 1;
 	if (header.last) {
 		at->send_msn++;
 		end_request(at);
@@ -213,6 +218,7 @@ static enum next put_immediate(struct sending *sending, const struct vb_send_wqe
 	header.msn = sending->at.send_msn;
 	next = put(sending, &header, body, sizeof(body));
 	if (next == NEXT_MADE) {
+		sending->at.receives = sending->at.fpdus + 1;
 		sending->at.send_msn++;
 		end_request(&sending->at);
 	}
@@ -326,12 +332,18 @@ static enum next put_request(struct sending *sending)
 {
 	struct vb_iwarp_cursor *at = &sending->at;
 	struct vb_send_queue *queue = &sending->qp->send;
+	enum vb_iwarp_past past;
 	struct vb_send_wqe *wqe;
 
 	for (; at->request != queue->head; at->request++) {
 		wqe = vb_send_queue_at(queue, at->request);
 		if (sending->engine->sender.failure.waits || start(sending, wqe) == START_WAITS)
 			return NEXT_NOTHING;
+		past = vb_iwarp_past(sending->qp, sending->now, at, wqe, &sending->past);
+		if (past == VB_IWARP_PAST_DONE)
+			continue;
+		if (past != VB_IWARP_PAST_NOT)
+			return past == VB_IWARP_PAST_MORE ? NEXT_NO_ROOM : NEXT_NOTHING;
 		switch (vb_work(wqe->opcode)->kind) {
 		case VB_WORK_SEND:
 			return put_send(sending, wqe);
@@ -459,6 +471,16 @@ static enum next put_greeting(struct sending *sending)
 	return next;
 }
 
+static enum next put_introduction(struct sending *sending)
+{
+	const struct vb_ddp_header header = vb_iwarp_introduction_header(sending->qp);
+	enum next next = put(sending, &header, NULL, 0);
+
+	if (next == NEXT_MADE)
+		sending->at.introduced = true;
+	return next;
+}
+
 static bool owes_answers(const struct sending *sending)
 {
 	return sending->at.answer != sending->engine->reads.owed_head;
@@ -480,6 +502,8 @@ static enum next put_next(struct sending *sending)
 		return put_answer(sending);
 	if (at->greetings < sending->engine->first.owed)
 		return put_greeting(sending);
+	if (vb_iwarp_introduction_is_owed(sending->engine, at))
+		return put_introduction(sending);
 	if (at->answers_first && owes_answers(sending))
 		return put_answer(sending);
 	next = put_request(sending);
@@ -492,8 +516,10 @@ static enum next fill(struct sending *sending)
 {
 	enum next next;
 
-	while ((next = put_next(sending)) == NEXT_MADE)
+	while ((next = put_next(sending)) == NEXT_MADE) {
+		sending->at.fpdus++;
 		vb_iwarp_output_mark(sending->out, &sending->at);
+	}
 	return next;
 }
 
@@ -501,7 +527,7 @@ bool vb_iwarp_send(struct vb_qp *qp, vb_time now, struct vb_iwarp_out *out)
 {
 	struct vb_iwarp_engine *engine = vb_iwarp_engine(qp);
 	struct vb_iwarp_sender *sender = &engine->sender;
-	struct sending sending = {qp, engine, out, sender->cursor, now};
+	struct sending sending = {qp, engine, out, sender->cursor, now, VB_IWARP_BYTES};
 	bool ended_before = engine->stage == VB_IWARP_TERMINATING;
 	enum next next;
 
@@ -519,6 +545,8 @@ bool vb_iwarp_send(struct vb_qp *qp, vb_time now, struct vb_iwarp_out *out)
 	/* A failure that was found on the way is told to the peer behind what was made before it. */
 	if (next == NEXT_NOTHING && engine->stage == VB_IWARP_TERMINATING && !ended_before)
 		next = fill(&sending);
+	if (out->marks > 0 && engine->bypass)
+		engine->bypass->sends(engine->bypass);
 	if (out->marks > 0)
 		VB_COUNT_MANY(qp->host->counters, sent_pkts, out->marks);
 	else

@@ -87,6 +87,8 @@ struct vb_link_driver {
 	void (*srq_gone)(struct vb_link *link, struct vb_qp *qp, const struct vb_srq *srq);
 	/* Optional for wires, whose engine answers. How its engine stands. Caller holds qp->lock. */
 	void (*query)(struct vb_link *link, const struct vb_qp *qp, struct vb_transport_status *status);
+	/* Optional, of links that are no wire. Has it a way past its wire (queue/bypass.h)? Caller holds qp->lock. */
+	bool (*bypasses)(struct vb_link *link, const struct vb_qp *qp);
 	/* Optional. Between which addresses its connection is, if its path does not say. False: there is none. Caller
 	 * holds qp->lock. */
 	bool (*addresses)(struct vb_link *link, const struct vb_qp *qp, uint8_t local[16], uint8_t peer[16]);
@@ -143,8 +145,10 @@ struct vb_link_driver {
 
 	/* ---- connections; of wires whose connections are made by librdmacm (wire/stream_handover.h). Caller holds nothing ---- */
 
-	/* Optional. The queue pair of that number goes on with this socket, which is the link's then. 0 or -errno. */
-	int (*adopt)(struct vb_link *link, uint32_t qpn, int fd, const struct vb_handover_terms *terms, uint64_t cookie, vb_time now);
+	/* Optional. The queue pair of that number goes on with this socket, which is the link's then. `table`: of its device, as above.
+	 * 0 or -errno. */
+	int (*adopt)(struct vb_link *link, uint32_t qpn, int table, int fd, const struct vb_handover_terms *terms, uint64_t cookie,
+		     vb_time now);
 	/* With the former. What happened to such connections; an event descriptor, which stays the link's, is raised
 	 * when there is more. */
 	unsigned (*report)(struct vb_link *link, struct vb_handover_report *reports, unsigned room);

@@ -450,6 +450,18 @@ enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_w
 	return VB_STEP_MORE;
 }
 
+bool vb_local_direct_try(struct vb_local *local, struct vb_send_wqe *wqe, uint32_t offset, uint32_t *moved)
+{
+	struct access access;
+	bool done;
+
+	begin(&access, local, wqe, wqe->rdma.address, wqe->rdma.rkey);
+	done = hold_piece(&access, offset) && check_request(&access) == VB_FAULT_NONE && move_piece(&access) == MOVED;
+	vb_local_spans_close(&access.spans);
+	*moved = (uint32_t)access.bytes;
+	return done;
+}
+
 /* Few bytes to where they belong in the peer's memory, which may be shared. The key is shown. */
 static bool store(const struct access *access, const void *bytes)
 {

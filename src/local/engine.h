@@ -15,6 +15,7 @@
  *   clock.c       giving up
  *   unreliable.c  what UC makes of all that RC waits for or fails by
  *   xrc.c         XRC: for which SRQ, and by whose rights
+ *   bypass.c      direct accesses for queue pairs that their wire carries
  *
  * Fields marked "hint" are read by vb_local_has_work without a lock: they are written atomically.
  */
@@ -178,6 +179,21 @@ static inline bool vb_local_receives(const struct vb_qp *qp)
 
 /* ---- local.c ---- */
 
+/* What does not follow from the queue pair when a generation of it begins. */
+struct vb_local_terms {
+	uint64_t connection;
+	uint32_t table, peer_qpn;
+	uint16_t service;
+	bool offers_local;
+};
+
+/* A queue pair's index in that segment, or -1: there is no such queue pair. */
+int vb_local_index_of(uint32_t qpn, const struct vb_segment *segment);
+/* A new generation stands, which has that number. */
+uint64_t vb_local_begin_generation(const struct vb_qp *qp, struct vb_segment *own, const struct vb_local_terms *terms);
+/* The flags of its word, and what else may change while it is connected. */
+uint64_t vb_local_bits_of(const struct vb_qp *qp);
+void vb_local_show_attributes(const struct vb_qp *qp, struct vb_segment_qp *mine);
 /* The peer gets to know of what was left for it. */
 void vb_local_tell(struct vb_local *local);
 
@@ -303,6 +319,9 @@ enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_w
 bool vb_local_direct_store(struct vb_local *local, uint64_t address, uint32_t key, const void *bytes, uint32_t length);
 /* VB_STEP_MORE: not that way, leave a record. */
 enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send_wqe *wqe);
+
+/* Some bytes of a WRITE or READ from `offset` on, *moved of them. False: it is refused, or not now, and nothing was told to anyone. */
+bool vb_local_direct_try(struct vb_local *local, struct vb_send_wqe *wqe, uint32_t offset, uint32_t *moved);
 
 /* ---- target.c ---- */
 bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more);

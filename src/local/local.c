@@ -35,7 +35,7 @@ static uint64_t next_generation(struct vb_segment *own)
 	return next;
 }
 
-static uint64_t bits_of(const struct vb_qp *qp)
+uint64_t vb_local_bits_of(const struct vb_qp *qp)
 {
 	bool stands = vb_local_sends(qp) || (!vb_qp_is_reliable(qp) && (qp->state == IBV_QPS_SQE || qp->state == IBV_QPS_ERR));
 
@@ -59,8 +59,7 @@ static uint16_t service_wanted(const struct vb_qp *qp)
 					      service_of(qp);
 }
 
-/* Or -1: there is no such queue pair. */
-static int qp_index_of(uint32_t qpn, const struct vb_segment *segment)
+int vb_local_index_of(uint32_t qpn, const struct vb_segment *segment)
 {
 	uint32_t index = __atomic_load_n(&segment->qp_index[qpn % VB_SEGMENT_QPS], __ATOMIC_ACQUIRE);
 
@@ -71,7 +70,7 @@ void vb_local_assign_index(struct vb_segment *own, uint32_t qpn, struct vb_local
 {
 	uint32_t index = indices->made;
 
-	if (qp_index_of(qpn, own) >= 0)
+	if (vb_local_index_of(qpn, own) >= 0)
 		return;
 	if (indices->resting > VB_LOCAL_INDICES_RESTING || indices->made == VB_SEGMENT_QPS) {
 		index = indices->rest[indices->first];
@@ -85,7 +84,7 @@ void vb_local_assign_index(struct vb_segment *own, uint32_t qpn, struct vb_local
 
 void vb_local_release_index(struct vb_segment *own, uint32_t qpn, struct vb_local_qp_indices *indices)
 {
-	int index = qp_index_of(qpn, own);
+	int index = vb_local_index_of(qpn, own);
 
 	if (index < 0)
 		return;
@@ -95,8 +94,7 @@ void vb_local_release_index(struct vb_segment *own, uint32_t qpn, struct vb_loca
 
 /* ---- showing ---- */
 
-/* What may change while the queue pair is connected. */
-static void show_attributes(const struct vb_qp *qp, struct vb_segment_qp *mine)
+void vb_local_show_attributes(const struct vb_qp *qp, struct vb_segment_qp *mine)
 {
 	SHOW(mine->receive_access, qp->attr.qp_access_flags);
 	SHOW(mine->max_reads, qp->attr.max_dest_rd_atomic);
@@ -116,20 +114,21 @@ static void keep_outcome(struct vb_segment_qp *mine, uint64_t word)
 	vb_sequence_end(&mine->previous.generation, vb_generation_of(word));
 }
 
-static uint64_t begin_generation(const struct vb_qp *qp, struct vb_segment *own, uint32_t table, bool offers_local)
+uint64_t vb_local_begin_generation(const struct vb_qp *qp, struct vb_segment *own, const struct vb_local_terms *terms)
 {
-	struct vb_segment_qp *mine = &own->qp[qp_index_of(qp->qpn, own)];
+	struct vb_segment_qp *mine = &own->qp[vb_local_index_of(qp->qpn, own)];
 	uint64_t word = SHOWN(mine->word), generation = next_generation(own);
 
 	keep_outcome(mine, word);
 	vb_generation_begin(&mine->word, generation);
-	SHOW(mine->offer, offers_local ? VB_OFFER_LOCAL : VB_OFFER_WIRE);
-	SHOW(mine->peer_qpn, qp->attr.dest_qp_num);
+	SHOW(mine->offer, terms->offers_local ? VB_OFFER_LOCAL : VB_OFFER_WIRE);
+	SHOW(mine->peer_qpn, terms->peer_qpn);
 	SHOW(mine->path_mtu, qp->path_mtu);
 	SHOW(mine->receive_psn, qp->attr.rq_psn);
 	SHOW(mine->pd, qp->xrc_domain ? qp->xrc_domain->handle : qp->pd->handle);
-	SHOW(mine->table, table);
-	SHOW(mine->service, service_of(qp));
+	SHOW(mine->table, terms->table);
+	SHOW(mine->service, terms->service);
+	SHOW(mine->connection, terms->connection);
 	SHOW(mine->taken, 0);
 	SHOW(mine->produced, 0);
 	SHOW(mine->consumed, 0);
@@ -138,11 +137,23 @@ static uint64_t begin_generation(const struct vb_qp *qp, struct vb_segment *own,
 	SHOW(mine->stalled, 0);
 	SHOW(mine->nak, VB_SEGMENT_NAK_NONE);
 	SHOW(mine->nak_fault, VB_FAULT_NONE);
-	show_attributes(qp, mine);
-	if (offers_local)
+	vb_local_show_attributes(qp, mine);
+	if (terms->offers_local)
 		SHOW(*(uint64_t *)(void *)mine->near, 0);
-	vb_generation_show(&mine->word, generation, bits_of(qp));
+	vb_generation_show(&mine->word, generation, vb_local_bits_of(qp));
 	return generation;
+}
+
+static uint64_t begin_generation(const struct vb_qp *qp, struct vb_segment *own, uint32_t table, bool offers_local)
+{
+	const struct vb_local_terms terms = {
+		.table = table,
+		.peer_qpn = qp->attr.dest_qp_num,
+		.service = service_of(qp),
+		.offers_local = offers_local,
+	};
+
+	return vb_local_begin_generation(qp, own, &terms);
 }
 
 /* The peer gets to know of what was left for it. Partners: an owner that falls asleep (links/memory/attention.c), and
@@ -189,7 +200,7 @@ static void set_hints(struct vb_local *local)
 /* Does the peer's number stand for another queue pair now than when we looked for it? Its index, or -1. */
 static int new_index(const struct vb_local *local, const struct vb_segment_qp *theirs)
 {
-	int index = qp_index_of(local->peer_qpn, local->peer->segment);
+	int index = vb_local_index_of(local->peer_qpn, local->peer->segment);
 
 	return index >= 0 && theirs != &local->peer->segment->qp[index] ? index : -1;
 }
@@ -269,7 +280,7 @@ static void take(struct vb_local *local, uint64_t word)
 
 	/* All of one generation? And does it mean us? Another queue pair that has the index of ours now does not. */
 	if (!vb_generation_stands(&theirs->word, vb_generation_of(word)) || table >= VB_SEGMENT_TABLES || service != service_wanted(qp) ||
-	    qp_index_of(local->peer_qpn, local->peer->segment) != theirs - local->peer->segment->qp)
+	    vb_local_index_of(local->peer_qpn, local->peer->segment) != theirs - local->peer->segment->qp)
 		return;
 	/* It is connected to another one. A packet of UC does not say whose it is, and would be taken nevertheless. */
 	if (peer_qpn != qp->qpn && (reliable || local->restarted))
@@ -363,7 +374,7 @@ static uint32_t lane_of(const struct vb_qp *qp)
 int vb_local_attach(struct vb_qp *qp, struct vb_segment *own, uint32_t own_slot, uint32_t table, struct vb_local_peer *peer,
 		    vb_time now, struct vb_local **out)
 {
-	int index = qp_index_of(qp->qpn, own), their_index = peer ? qp_index_of(qp->attr.dest_qp_num, peer->segment) : -1;
+	int index = vb_local_index_of(qp->qpn, own), their_index = peer ? vb_local_index_of(qp->attr.dest_qp_num, peer->segment) : -1;
 	struct vb_local *local = NULL;
 	uint64_t generation;
 
@@ -417,8 +428,8 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 		local->initiator.moved = 0;
 	}
 	local->shown_state = qp->state;
-	show_attributes(qp, local->mine);
-	vb_generation_show(&local->mine->word, local->generation, bits_of(qp));
+	vb_local_show_attributes(qp, local->mine);
+	vb_generation_show(&local->mine->word, local->generation, vb_local_bits_of(qp));
 	/* Our PSNs and our state are part of what the peer's word means. */
 	update_peer(local, local->seen_word, local->seen_taken);
 	if (!vb_local_sends(qp))
@@ -435,7 +446,7 @@ void vb_local_modified(struct vb_qp *qp, struct vb_local *local, vb_time now)
 
 void vb_local_detach(struct vb_qp *qp, struct vb_segment *own, struct vb_local *local)
 {
-	struct vb_segment_qp *mine = &own->qp[qp_index_of(qp->qpn, own)];
+	struct vb_segment_qp *mine = &own->qp[vb_local_index_of(qp->qpn, own)];
 	uint64_t word = SHOWN(mine->word);
 
 	/* The generation stays, and what was acknowledged: the peer may still come to see it. */

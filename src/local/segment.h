@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VB_SEGMENT_MAGIC UINT64_C(0x5642424f4152443b)     /* changes with the layout */
+#define VB_SEGMENT_MAGIC UINT64_C(0x5642424f4152443c)     /* changes with the layout */
 
 enum {
 	VB_SEGMENT_QPS = 1 << 14,          /* as many as QPNs have indices */
@@ -76,7 +76,7 @@ struct vb_segment_doorbells {
 enum vb_segment_offer { VB_OFFER_NOTHING, VB_OFFER_LOCAL, VB_OFFER_WIRE };
 
 /* Of XRC, one of each kind goes with one of the other. */
-enum vb_segment_service { VB_SEGMENT_RC, VB_SEGMENT_UC, VB_SEGMENT_XRC_SEND, VB_SEGMENT_XRC_RECV };
+enum vb_segment_service { VB_SEGMENT_RC, VB_SEGMENT_UC, VB_SEGMENT_XRC_SEND, VB_SEGMENT_XRC_RECV, VB_SEGMENT_BYPASS };
 
 /* Flags of struct vb_segment_qp.word (base/generation.h). The generation grows with each RTR of the process, from a
  * number that follows from the segment's id: no two generations of a segment are the same. */
@@ -117,12 +117,13 @@ struct vb_segment_qp {
 	uint8_t rnr_timer, rnr_retry;      /* codes of IBA: what its peer shall wait, how often it tries; change */
 	uint16_t service;                  /* enum vb_segment_service: as on the wire, only two of one kind understand each other */
 	uint64_t taken;                    /* generation of the peer that this queue pair goes together with, 0: none yet; changes */
+	uint64_t connection;               /* BYPASS: drawn by both sides together; else 0 */
 
 	/* As initiator. Atomic. */
-	uint64_t produced __attribute__((aligned(64))); /* records left in the ring since the generation began */
+	uint64_t produced __attribute__((aligned(64))); /* records left since the generation began; BYPASS: how often units were sent */
 
 	/* As target. Atomic; all about records of `taken`. `nak` is stored after the last `consumed`. */
-	uint64_t consumed __attribute__((aligned(64))); /* records executed */
+	uint64_t consumed __attribute__((aligned(64))); /* records executed; BYPASS: what has come by the other way */
 	uint64_t released;                 /* bytes of the peer's ring that are free again, free running */
 	uint64_t pulled;                   /* bytes read by reference, free running: a long message is under way */
 	uint64_t stalled;                  /* number of the record that waits for a receive, 0: none */

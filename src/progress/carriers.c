@@ -165,6 +165,14 @@ bool vb_endpoint_goes_through_memory(const struct vb_qp *qp)
 	return binding && __atomic_load_n(&binding->carrier, __ATOMIC_RELAXED) != binding->wire;
 }
 
+bool vb_endpoint_goes_past_wire(const struct vb_qp *qp)
+{
+	for (struct vb_link *link = qp->scheduler ? vb_schedule_of(qp)->links : NULL; link; link = link->next)
+		if (link->driver->bypasses && link->driver->bypasses(link, qp))
+			return true;
+	return false;
+}
+
 bool vb_endpoint_addresses(const struct vb_qp *qp, uint8_t local[16], uint8_t peer[16])
 {
 	struct vb_link *link = qp->scheduler ? carrier_of(qp) : NULL;
@@ -369,14 +377,14 @@ int vb_endpoint_stream_events(struct vb_endpoint *endpoint, enum vb_device_kind 
 	return wire->driver->report_fd(wire);
 }
 
-int vb_endpoint_adopt_stream(struct vb_endpoint *endpoint, enum vb_device_kind kind, uint32_t qpn, int fd,
+int vb_endpoint_adopt_stream(struct vb_endpoint *endpoint, enum vb_device_kind kind, uint32_t qpn, int table, int fd,
 			     const struct vb_handover_terms *terms, uint64_t cookie)
 {
 	struct vb_link *wire = endpoint->wire[kind];
 
 	if (!wire || !wire->driver->adopt || endpoint->schedule.abandoned)
 		return -ENOSYS;
-	return wire->driver->adopt(wire, qpn, fd, terms, cookie, vb_clock_now());
+	return wire->driver->adopt(wire, qpn, table, fd, terms, cookie, vb_clock_now());
 }
 
 unsigned vb_endpoint_stream_reports(struct vb_endpoint *endpoint, enum vb_device_kind kind, struct vb_handover_report *reports,

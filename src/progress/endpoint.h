@@ -76,6 +76,8 @@ bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, en
 void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun);
 /* Does it go through memory, as far as is known by now? Of UD: does the way to where it sent last? Caller holds qp->lock. */
 bool vb_endpoint_goes_through_memory(const struct vb_qp *qp);
+/* Do its WRITEs and READs go past its wire (queue/bypass.h)? Caller holds qp->lock. */
+bool vb_endpoint_goes_past_wire(const struct vb_qp *qp);
 /* The addresses of its connection, where its path has none. False: nor has it such. Caller holds qp->lock. */
 bool vb_endpoint_addresses(const struct vb_qp *qp, uint8_t local[16], uint8_t peer[16]);
 /* How the engine stands that carries it. Caller holds qp->lock. */
@@ -138,7 +140,7 @@ void vb_endpoint_cq_forget(struct vb_endpoint *endpoint, struct vb_cq *cq);
 /* Connections that librdmacm has made (wire/stream_handover.h), of the devices that have such. The descriptor is raised
  * when there are reports; -ENOSYS: no such device. `show`: for `verbena res`. adopt: the descriptor is the endpoint's then. */
 int vb_endpoint_stream_events(struct vb_endpoint *endpoint, enum vb_device_kind kind, vb_handover_show_ids *show);
-int vb_endpoint_adopt_stream(struct vb_endpoint *endpoint, enum vb_device_kind kind, uint32_t qpn, int fd,
+int vb_endpoint_adopt_stream(struct vb_endpoint *endpoint, enum vb_device_kind kind, uint32_t qpn, int table, int fd,
 			     const struct vb_handover_terms *terms, uint64_t cookie);
 unsigned vb_endpoint_stream_reports(struct vb_endpoint *endpoint, enum vb_device_kind kind, struct vb_handover_report *reports,
 				    unsigned room);

@@ -11,6 +11,7 @@
 
 #include "base/time.h"
 
+struct vb_bypass;
 struct vb_qp;
 struct vb_srq;
 
@@ -44,6 +45,9 @@ struct vb_transport {
 	/* XRC_RECV: an SRQ of its domain goes, and with it the receive in hand, if it came from there, and what is left to answer of
 	 * requests that named it. Caller holds qp->lock. */
 	void (*srq_gone)(struct vb_qp *qp, const struct vb_srq *srq);
+	/* Optional, of engines that offer WRITEs and READs to it: there is a way past the wire to this peer's memory from now on; NULL: no
+	 * more. Caller holds qp->lock. */
+	void (*bypassed)(struct vb_qp *qp, struct vb_bypass *bypass);
 	/* Caller holds qp->lock. */
 	void (*query)(const struct vb_qp *qp, struct vb_transport_status *status);
 };

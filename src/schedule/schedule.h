@@ -28,6 +28,7 @@
 #include "wire/daemon_message.h"
 
 struct vb_link;
+struct vb_meetings;
 struct vb_shortcut;
 
 enum { VB_KEPT_PROBES = 64 };
@@ -53,6 +54,7 @@ struct vb_schedule {
 	struct vb_link *used;              /* under progress: that carried queue pairs at change `changes_seen` */
 	uint32_t changes, changes_seen;    /* of who carries a queue pair. Atomic; under progress */
 	struct vb_shortcut *shortcut;      /* for datagrams, from the beginning to the end; NULL: none (links/shortcut.h) */
+	struct vb_meetings *meetings;      /* for streams, in the same way (links/meeting.h) */
 
 	/* Looked at by every thread that polls: in a line of its own, as is what only its holder uses. */
 	struct vb_lock progress __attribute__((aligned(VB_LINE)));

@@ -72,7 +72,9 @@ static void describe_qp(struct vb_resource_qp *row, const struct vb_qp *qp)
 	row->received_bytes = qp->received_bytes;
 	row->fault = qp->fault.fault;
 	row->draining = qp->draining;
-	row->through_memory = vb_endpoint_goes_through_memory(qp);
+	row->through_memory = vb_endpoint_goes_through_memory(qp) ? VB_THROUGH_MEMORY :
+			      vb_endpoint_goes_past_wire(qp)	  ? VB_THROUGH_MEMORY_PAST_WIRE :
+								    0;
 	row->send_psn = status.send;
 	row->expected_psn = status.expected;
 	if (qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET)

@@ -57,8 +57,8 @@ static int answer(struct vb_context *context, struct vb_handover_call *call)
 		call->fd = vb_endpoint_stream_events(context->session->endpoint, kind_of(context), call->show);
 		return call->fd < 0 ? call->fd : 0;
 	case VB_HANDOVER_ADOPT:
-		return vb_endpoint_adopt_stream(context->session->endpoint, kind_of(context), call->qpn, call->fd, &call->terms,
-						call->cookie);
+		return vb_endpoint_adopt_stream(context->session->endpoint, kind_of(context), call->qpn, context->session->table, call->fd,
+						&call->terms, call->cookie);
 	case VB_HANDOVER_CLOSE:
 		return close_stream(context, call->qpn);
 	case VB_HANDOVER_REPORT:

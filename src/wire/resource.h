@@ -109,6 +109,11 @@ struct vb_resource_mr {
 	uint32_t reserved;
 };
 
+enum vb_through_memory {
+	VB_THROUGH_MEMORY = 1,                   /* its peer is on this host, and no packet is sent; UD: the one it sent to last */
+	VB_THROUGH_MEMORY_PAST_WIRE,             /* its peer is on this host: WRITEs and READs go past the wire, which carries the rest */
+};
+
 struct vb_resource_qp {
 	uint64_t round_trip, retransmit_timeout; /* ns; 0: not known, none */
 	uint64_t rate;                           /* bits a second, of congestion control; 0: it sets none */
@@ -119,13 +124,13 @@ struct vb_resource_qp {
 	uint32_t pd, send_cq, receive_cq, srq;   /* srq 0: none */
 	uint32_t path_mtu;                       /* bytes */
 	uint32_t source_port;                    /* UDP */
-	uint32_t send_psn, acknowledged_psn, expected_psn, msn; /* through_memory, but for UD: numbers of records, not PSNs */
+	uint32_t send_psn, acknowledged_psn, expected_psn, msn; /* all through memory, but for UD: numbers of records, not PSNs */
 	uint32_t outstanding_packets, window_packets, outstanding_reads;
 	uint32_t retry_count, retries_left, rnr_retry, rnr_retries_left;
 	uint32_t send_depth, send_posted, receive_depth, receive_posted;
 	uint32_t fault;                          /* enum vb_fault: why it failed */
 	uint32_t draining;
-	uint32_t through_memory;                 /* 1: its peer is on this host, and no packet is sent; UD: the one it sent to last */
+	uint32_t through_memory;                 /* enum vb_through_memory; 0: by wire */
 	uint32_t control;                        /* congestion control: row of the table in roce/control.h */
 	uint32_t kind;                           /* of its device: enum vb_device_kind */
 	uint64_t work_bytes;                     /* of all messages of its own work requests, done with success */

@@ -156,6 +156,87 @@ class Ends(IwarpCase):
 
 
 @expand
+class SameHost(IwarpCase):
+    """WRITEs and READs past the stream (docs/same-host.md). Of rping the server has both, and the client SENDs only."""
+    AT_ONCE = cm.Ends.AT_ONCE
+    ENOUGH = 500         # work requests, when both had all the time they need
+
+    def pairs(self, process):
+        told = self.client.run(clients.staged.verbena, "res", "--pid", str(process.pid), "--json").out
+        return [qp for row in json.loads(told[told.index("["):]) for qp in row.get("qps", []) if qp["state"] == "RTS"]
+
+    def ways(self, *processes):
+        return [qp["way"] for process in processes for qp in self.pairs(process)]
+
+    def start(self, server=None, client=None):
+        """Both, when they have exchanged something."""
+        server = self.server.start(which("rping"), "-s", "-V", "-a", self.peer, environment=server)
+        self.until_listening(server)
+        client = self.client.start(*self.ping(10000000), "-V", environment=client)
+        self.until(lambda: any(qp["sends_done"] > self.ENOUGH for qp in self.pairs(server)), client.output)
+        return server, client
+
+    def start_through_memory(self):
+        both = self.start()
+        self.until(lambda: self.ways(*both) == ["memory"] * 2, lambda: self.ways(*both))
+        return both
+
+    @across(["lo_v4", "lo_v6"])
+    def test_through_memory(self):
+        """`res`, `top` and `stat` say so, with what the stream's engine counts."""
+        server, client = self.start_through_memory()
+        self.assertIn("memory", self.client.run(clients.staged.verbena, "res", "--pid", str(client.pid)).out)
+        top = json.loads(self.client.run(clients.staged.verbena, "top", "--json").out)
+        self.assertEqual({qp["way"] for qp in top["qps"]}, {"memory"})
+        before = self.pairs(server)[0]
+        self.until(lambda: self.pairs(server)[0]["sends_done"] > before["sends_done"] + self.ENOUGH, client.output)
+        self.assertNotIn("sends_record", before)
+        for process in (client, server):
+            process.kill()
+
+    @across(["lo_v4"])
+    def test_asked_for_the_wire(self):
+        """By either side."""
+        wire = {"VERBENA_WIRE": "rocev2"}
+        for environments in ({"server": wire}, {"client": wire}):
+            both = self.start(**environments)
+            self.assertEqual(self.ways(*both), ["iwarp"] * 2)
+            for process in reversed(both):
+                process.kill()
+                process.wait(self.TIMEOUT)
+
+    @across(["lo_v4"])
+    def test_server_killed(self):
+        server, client = self.start_through_memory()
+        server.kill()
+        result = client.wait(self.AT_ONCE)
+        self.assertFalse(result.timed_out, result)
+        self.assertRegex(result.out, "DISCONNECT|cq completion failed")
+
+    @across(["lo_v4"])
+    def test_client_killed(self):
+        server, client = self.start_through_memory()
+        client.kill()
+        result = server.wait(self.AT_ONCE)
+        self.assertFalse(result.timed_out, result)
+        self.assertRegex(result.out, "DISCONNECT|cq completion failed")
+
+    @across(["lo_v4"])
+    def test_daemon_killed(self):
+        """What has met goes on; what comes meets by the next daemon."""
+        server, client = self.start_through_memory()
+        self.server.signal_all("verbenad")
+        before = self.pairs(server)[0]["sends_done"]
+        self.until(lambda: self.pairs(server)[0]["sends_done"] > before + self.ENOUGH, client.output)
+        self.assertEqual(self.ways(server, client), ["memory"] * 2)
+        for process in (client, server):
+            process.kill()
+            process.wait(self.TIMEOUT)
+        for process in self.start_through_memory():
+            process.kill()
+
+
+@expand
 class Shown(IwarpCase):
     def ids(self, host, process=None):
         whose = ("--pid", str(process.pid)) if process else ()

@@ -117,3 +117,21 @@ class SystemDaemon(ClientCase):
 
     def progress(self):
         return max((row["receives_done"] for row in self.rows(self.server, "qp")), default=0)
+
+    @across(["lo_v4"])
+    def test_streams_of_two_users(self):
+        """Processes of two users have no way through memory to each other: iWARP's WRITEs and READs stay with the stream."""
+        iwarp = {"VERBENA_TRANSPORT": "iwarp"}
+        common = ["-a", self.address, "-p", "7175"]
+        server = self.server.start(which("rping"), "-s", "-P", "-V", *common, environment=iwarp)
+        self.until(lambda: server.listens(7175), server.output)
+        self.client.start("setpriv", "--reuid=%d" % BOB, "--regid=%d" % BOB, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+                          which("rping"), "-c", "-C", "1000000000", "-V", *common, privileged=True, environment=iwarp)
+
+        def pairs():
+            return [row for row in self.rows(self.server, "qp") if row["state"] == "RTS" and row["pid"] == server.pid]
+        self.until(lambda: any(row["sends_done"] > 500 for row in pairs()), server.output)
+        self.assertEqual({row["way"] for row in pairs()}, {"iwarp"})
+        # With one of his own user the same server has.
+        self.client.start(which("rping"), "-c", "-C", "1000000000", "-V", *common, environment=iwarp)
+        self.until(lambda: sorted(row["way"] for row in pairs()) == ["iwarp", "memory"], pairs)

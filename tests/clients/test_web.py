@@ -180,7 +180,7 @@ class OtherTransports(FabricCase):
         process, read = self.opensm(self.left, "sm")
         self.until_up(process, read)
         page = Page(self, self.left)
-        iwarp = {"VERBENA_TRANSPORT": "iwarp"}
+        iwarp = {"VERBENA_TRANSPORT": "iwarp", "VERBENA_WIRE": "rocev2"}
         first = self.left.start(which("ibv_rc_pingpong"), "-d", "vib0", "-p", str(TCP_PORT))
         second = self.left.start(which("rping"), "-s", "-a", "127.0.0.1", "-p", "7174", environment=iwarp)
         self.assertTrue(second.wait_until(lambda process: process.listens(7174)), second.output())

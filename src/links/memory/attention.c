@@ -85,6 +85,17 @@ void vb_attention_rise(struct vb_link *link)
 		vb_sleep_end(&same_host->segment->header.asleep);
 }
 
+/* What is reached past a wire may be shared memory, too. */
+static void sweep(struct vb_same_host *same_host)
+{
+	if (!has_members(same_host) && __atomic_load_n(&same_host->bypasses, __ATOMIC_RELAXED) == 0)
+		return;
+	if (vb_lock_try(&same_host->schedule->progress)) {
+		vb_host_peers_sweep(same_host);
+		vb_lock_release(&same_host->schedule->progress);
+	}
+}
+
 /* Until when the engine thread may sleep. */
 vb_time vb_attention_rest(struct vb_link *link, vb_time until)
 {
@@ -94,14 +105,12 @@ vb_time vb_attention_rest(struct vb_link *link, vb_time until)
 	vb_time now;
 
 	vb_introductions_rest(same_host->datagrams);
+	vb_meetings_rest(&same_host->meetings);
+	sweep(same_host);
 	if (!has_members(same_host)) {
 		if (!is_asleep(same_host))
 			fall_asleep(same_host);
 		return until;
-	}
-	if (vb_lock_try(&schedule->progress)) {
-		vb_host_peers_sweep(same_host);
-		vb_lock_release(&schedule->progress);
 	}
 	now = vb_clock_now();
 	if (!is_asleep(same_host)) {

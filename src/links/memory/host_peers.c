@@ -471,6 +471,21 @@ enum vb_resolution vb_host_peers_resolve(struct vb_same_host *same_host, const u
 	return VB_RESOLVED_ELSEWHERE;
 }
 
+struct vb_host_peer *vb_host_peers_known(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t qpn)
+{
+	struct vb_host_peer *host_peer = find(same_host, qpn >> VB_DAEMON_INDEX_BITS);
+	bool known;
+
+	if (!host_peer)
+		return NULL;
+	vb_mutex_lock(&same_host->lock);
+	known = host_peer->consents && is_known_under(host_peer, gid);
+	if (!known)
+		host_peer->users--;
+	vb_mutex_unlock(&same_host->lock);
+	return known ? host_peer : NULL;
+}
+
 /* ---- deregistration ---- */
 
 bool vb_host_peers_are_copying(struct vb_same_host *same_host, uint32_t table, uint32_t key)

@@ -57,8 +57,10 @@ static void fill_header(struct vb_same_host *same_host)
 
 static void destroy(struct vb_same_host *same_host)
 {
-	/* First: its thread asks for host peers. */
+	/* First: their threads ask for host peers. */
 	same_host->schedule->shortcut = NULL;
+	same_host->schedule->meetings = NULL;
+	vb_meetings_close(&same_host->meetings);
 	vb_datagrams_close(same_host->datagrams);
 	vb_host_peers_close(same_host);
 	if (same_host->segment) {
@@ -85,6 +87,7 @@ static void abandon(struct vb_link *link)
 	vb_descriptor_close(same_host->segment_fd);
 	vb_host_peers_abandon(same_host);
 	vb_datagrams_abandon(same_host->datagrams);
+	vb_meetings_abandon(&same_host->meetings);
 }
 
 static int introduce(struct vb_link *link, struct vb_daemon_client *daemon, vb_daemon_take *news, void *context)
@@ -201,6 +204,7 @@ static const struct vb_link_driver driver = {
 	.modified = vb_pairs_modified,
 	.srq_gone = vb_pairs_srq_gone,
 	.query = vb_pairs_query,
+	.bypasses = vb_pairs_bypasses,
 	.gives_back = vb_pairs_gives_back,
 	.transmit = vb_pairs_transmit,
 	.transmit_in_pass = vb_pairs_transmit,
@@ -250,6 +254,8 @@ struct vb_link *vb_memory_link_open(struct vb_schedule *schedule)
 		destroy(same_host);
 		return NULL;
 	}
+	vb_meetings_open(&same_host->meetings, same_host);
+	schedule->meetings = &same_host->meetings.meetings;
 	same_host->datagrams = vb_datagrams_open(same_host);
 	schedule->shortcut = same_host->datagrams ? &same_host->datagrams->shortcut : NULL;
 	return &same_host->link;

@@ -9,6 +9,7 @@
  *   pollers.c       which of them a thread looks at that polls a CQ
  *   attention.c     who looks at rings, and when a thread must be woken for it
  *   share.c         memory that a peer has from a file which we can map, too
+ *   meetings.c      queue pairs of a stream: a way past it for WRITEs and READs
  *   datagrams.c     UD: whom we send to and attend to; introductions.c: how both get to know each other
  *
  * There is no such link where packets must be seen: a capture, faults on purpose, VERBENA_WIRE=rocev2; nor in 32-bit programs.
@@ -29,6 +30,7 @@
 #include "base/time.h"
 #include "io/daemon_client.h"
 #include "links/link.h"
+#include "links/memory/meetings.h"
 #include "links/memory/share.h"
 #include "local/doorbells.h"
 #include "local/segment.h"
@@ -61,6 +63,7 @@ struct vb_host_peer {
 };
 
 struct vb_datagrams;
+struct vb_local_bypass;
 
 struct vb_shared_table {
 	struct vb_same_host *owner;
@@ -72,7 +75,8 @@ struct vb_shared_table {
 struct vb_pair {
 	struct vb_qp *qp;                  /* atomic: there whenever it is carried */
 	struct vb_local *local;            /* atomic; taken away under progress */
-	struct vb_host_peer *host_peer;    /* who has the peer, asked for at RTR */
+	struct vb_host_peer *host_peer;    /* who has the peer, asked for at RTR, or of `bypass` */
+	struct vb_local_bypass *bypass;    /* it stays with its wire, and has a way past it (meetings.c); NULL: none */
 	struct vb_pair *next_member;       /* atomic; written under same_host->lock */
 	struct vb_pair **member_link;      /* what points to it, NULL: not listed; same_host->lock */
 	struct vb_pair *next_unfinished;   /* progress */
@@ -108,6 +112,8 @@ struct vb_same_host {
 	struct vb_daemon_client broker;
 
 	struct vb_datagrams *datagrams;    /* NULL: all of them go by wire */
+	struct vb_memory_meetings meetings;
+	uint32_t bypasses;                 /* atomic: queue pairs that have one */
 	/* Of datagrams: a host peer is dead. False: something of it has not been taken in yet. Under progress. NULL: as above. */
 	bool (*forget)(struct vb_same_host *same_host, struct vb_host_peer *host_peer);
 
@@ -151,6 +157,8 @@ enum vb_resolution {
 /* Who has the queue pair? Asks verbenad where that is not known; waits for it two seconds at most. Caller holds no lock. */
 enum vb_resolution vb_host_peers_resolve(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t qpn,
 				   struct vb_host_peer **host_peer);
+/* The same of one that is known already: nothing is asked, and any lock may be held but same_host->lock. NULL: it is not. */
+struct vb_host_peer *vb_host_peers_known(struct vb_same_host *same_host, const uint8_t gid[16], uint32_t qpn);
 void vb_host_peers_put(struct vb_same_host *same_host, struct vb_host_peer *host_peer);
 /* Addresses of this host have changed: whose GID is whose must be asked again. */
 void vb_host_peers_invalidate(struct vb_same_host *same_host);
@@ -202,6 +210,7 @@ void vb_pairs_publish(struct vb_link *link, const struct vb_qp *qp);
 void vb_pairs_withdraw(struct vb_link *link, struct vb_qp *qp);
 void vb_pairs_resolve(struct vb_link *link, struct vb_qp *qp, const struct vb_path *path, uint32_t destination_qpn, int table);
 void vb_pairs_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
+bool vb_pairs_bypasses(struct vb_link *link, const struct vb_qp *qp);
 void vb_pairs_srq_gone(struct vb_link *link, struct vb_qp *qp, const struct vb_srq *srq);
 void vb_pairs_received(struct vb_link *link, struct vb_qp *qp);
 void vb_pairs_replenished(struct vb_link *link);

@@ -20,6 +20,7 @@
 #include "io/clock.h"
 #include "links/memory/datagrams.h"
 #include "links/memory/memory_link.h"
+#include "local/bypass.h"
 #include "local/local.h"
 #include "queue/qp.h"
 
@@ -300,6 +301,7 @@ static void detach(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_p
 {
 	struct vb_local *local = pair->local;
 
+	vb_meetings_part(same_host, qp, pair);
 	vb_pair_leave(same_host, qp, pair);
 	unlist(same_host, pair);
 	if (local)
@@ -342,6 +344,15 @@ void vb_pairs_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state
 		attach(same_host, qp, pair, now);
 	else if (pair->local)
 		vb_local_modified(qp, pair->local, now);
+	else if (pair->bypass)
+		vb_local_bypass_modified(pair->bypass);
+}
+
+bool vb_pairs_bypasses(struct vb_link *link, const struct vb_qp *qp)
+{
+	struct vb_local_bypass *bypass = vb_pair_of(vb_same_host_of(link), qp)->bypass;
+
+	return bypass && vb_local_bypass_leads(bypass);
 }
 
 void vb_pairs_srq_gone(struct vb_link *link, struct vb_qp *qp, const struct vb_srq *srq)

@@ -134,6 +134,7 @@ static bool read_stream(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, v
 	}
 	if (done && stream->qp) {
 		vb_tcp_stream_tell_heard(tcp, stream);
+		vb_tcp_stream_meet(tcp, stream);
 		/* Does it wait for a receive now? Sending looks as well, but may be put off, or be over. */
 		vb_tcp_stream_watch(tcp, stream, stream->wants_write);
 		vb_tcp_transmit_in_pass(&tcp->link, stream->qp, now);

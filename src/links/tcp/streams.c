@@ -13,13 +13,16 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "io/clock.h"
 #include "io/descriptor.h"
 #include "io/event.h"
+#include "io/random.h"
 #include "io/tcp.h"
 #include "iwarp/iwarp.h"
+#include "links/meeting.h"
 #include "links/tcp/tap.h"
 #include "links/tcp/tcp_link.h"
 #include "queue/qp.h"
@@ -188,6 +191,63 @@ static uint32_t longest_ulpdu(int fd, const struct vb_handover_terms *terms)
 	return terms->large && !terms->segment_only ? VB_MULPDU_LARGE : vb_fpdu_mulpdu(vb_tcp_segment(fd));
 }
 
+/* ---- peers on this host ---- */
+
+static bool is_known_as_foreign(const struct vb_tcp_link *tcp, const struct vb_tcp_address *address)
+{
+	return __atomic_load_n(&tcp->foreign_stands, __ATOMIC_RELAXED) && memcmp(tcp->foreign, address->gid, sizeof(tcp->foreign)) == 0;
+}
+
+/* An address that a socket can have here. */
+static bool is_of_this_host(struct vb_tcp_link *tcp, const struct vb_tcp_address *address)
+{
+	struct vb_tcp_address any_port = *address;
+	int fd;
+
+	/* First: a change of addresses meanwhile takes it back. */
+	__atomic_store_n(&tcp->foreign_stands, true, __ATOMIC_SEQ_CST);
+	memset(tcp->foreign, 0, sizeof(tcp->foreign));
+	any_port.port = 0;
+	fd = vb_tcp_bind(&any_port, false, true);
+	if (fd >= 0)
+		vb_descriptor_close(fd);
+	else
+		memcpy(tcp->foreign, address->gid, sizeof(tcp->foreign));
+	return fd >= 0;
+}
+
+/* No other process can guess it, and none comes again. 0: the peer is not on this host, or no way leads past the stream. */
+static uint64_t draw_nonce(struct vb_tcp_link *tcp, int fd)
+{
+	struct vb_tcp_address ours, theirs;
+	uint64_t nonce = 0;
+
+	/* Most connections between hosts are to the one that the last was to; within a host, between the same addresses. */
+	if (!tcp->schedule->meetings || vb_tcp_remote(fd, &theirs) != 0 || is_known_as_foreign(tcp, &theirs) ||
+	    vb_tcp_local(fd, &ours) != 0)
+		return 0;
+	if (memcmp(ours.gid, theirs.gid, sizeof(ours.gid)) != 0 && !is_of_this_host(tcp, &theirs))
+		return 0;
+	while (nonce == 0)
+		nonce = vb_random_u64();
+	return nonce;
+}
+
+void vb_tcp_stream_meet(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream)
+{
+	struct vb_meetings *meetings = tcp->schedule->meetings;
+	struct vb_meeting meeting = {.table = stream->table};
+	struct vb_tcp_address theirs;
+
+	if (stream->met || !meetings || !vb_iwarp_is_introduced(stream->qp, &meeting.peer_qpn, &meeting.connection))
+		return;
+	stream->met = true;
+	if (vb_tcp_remote(stream->fd, &theirs) != 0)
+		return;
+	memcpy(meeting.gid, theirs.gid, sizeof(meeting.gid));
+	meetings->meet(meetings, stream->qp, &meeting);
+}
+
 /* Caller holds progress and qp->lock. */
 static int begin(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, const struct vb_handover_terms *terms, vb_time now)
 {
@@ -199,6 +259,7 @@ static int begin(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, const st
 		.mulpdu = longest_ulpdu(stream->fd, terms),
 		.ird = terms->ird,
 		.ord = terms->ord,
+		.nonce = terms->attentive ? draw_nonce(tcp, stream->fd) : 0,
 		.hold = terms->hold_ms < 0 ? VB_TIME_NEVER : VB_MILLISECONDS(terms->hold_ms),
 	};
 	int error = vb_poller_add(tcp->poller, stream->fd, stream);
@@ -242,7 +303,8 @@ static int adopt(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, uint32_t
 	return error;
 }
 
-int vb_tcp_adopt(struct vb_link *link, uint32_t qpn, int fd, const struct vb_handover_terms *terms, uint64_t cookie, vb_time now)
+int vb_tcp_adopt(struct vb_link *link, uint32_t qpn, int table, int fd, const struct vb_handover_terms *terms, uint64_t cookie,
+		 vb_time now)
 {
 	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
 	struct vb_tcp_stream *stream = calloc(1, sizeof(*stream));
@@ -254,6 +316,7 @@ int vb_tcp_adopt(struct vb_link *link, uint32_t qpn, int fd, const struct vb_han
 	vb_list_init(&stream->report_node);
 	stream->fd = fd;
 	stream->cookie = cookie;
+	stream->table = table;
 	stream->until = VB_TIME_NEVER;
 	stream->patience = VB_MILLISECONDS(terms->last_ms);
 	stream->told_heard = terms->initiator || terms->ready == VB_IWARP_READY_NONE;

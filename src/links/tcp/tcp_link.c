@@ -66,6 +66,11 @@ static bool addresses(struct vb_link *link, const struct vb_qp *qp, uint8_t loca
 	return true;
 }
 
+static void addresses_changed(struct vb_link *link)
+{
+	__atomic_store_n(&vb_tcp_link_of(link)->foreign_stands, false, __ATOMIC_SEQ_CST);
+}
+
 static const struct vb_link_driver driver = {
 	.name = "tcp",
 	.engine = &vb_iwarp_transport,
@@ -73,6 +78,7 @@ static const struct vb_link_driver driver = {
 	.abandon = abandon,
 	.withdraw = vb_tcp_withdraw,
 	.modified = vb_tcp_modified,
+	.addresses_changed = addresses_changed,
 	.addresses = addresses,
 	.transmit = vb_tcp_transmit,
 	.transmit_in_pass = vb_tcp_transmit_in_pass,

@@ -46,6 +46,8 @@ struct vb_tcp_stream {
 	bool broken;                       /* it takes no more: what it says when read tells the rest */
 	bool stalled;                      /* nothing is read: a message waits for a receive */
 	bool shut;                         /* we have said that nothing more will come */
+	bool met;                          /* where the peer may be found on this host was passed on */
+	int table;                         /* of the queue pair's device (links/link.h) */
 	bool told_heard;                   /* librdmacm knows that the first message came */
 	int error;                         /* of a send that failed */
 	uint8_t *kept;                     /* stalled: what was read behind the message that waits */
@@ -77,6 +79,9 @@ struct vb_tcp_link {
 	unsigned count;
 	uint8_t *staging;                  /* made with the first stream */
 
+	uint8_t foreign[16];               /* the last address that was not of this host, */
+	bool foreign_stands;               /* atomic: unless they have changed since */
+
 	uint32_t stalled, writers;         /* atomic: streams that wait for receives, for room in the socket */
 	bool replenished;                  /* atomic: a shared queue has receives again */
 	vb_time leftover;                  /* atomic: when the first of the streams without a queue pair has had its time */
@@ -102,7 +107,8 @@ int vb_tcp_link_open(struct vb_link **link, struct vb_schedule *schedule);
 
 /* ---- streams.c; struct vb_link_driver has the words ---- */
 
-int vb_tcp_adopt(struct vb_link *link, uint32_t qpn, int fd, const struct vb_handover_terms *terms, uint64_t cookie, vb_time now);
+int vb_tcp_adopt(struct vb_link *link, uint32_t qpn, int table, int fd, const struct vb_handover_terms *terms, uint64_t cookie,
+		 vb_time now);
 unsigned vb_tcp_report(struct vb_link *link, struct vb_handover_report *reports, unsigned room);
 void vb_tcp_withdraw(struct vb_link *link, struct vb_qp *qp);
 void vb_tcp_modified(struct vb_link *link, struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now);
@@ -114,6 +120,8 @@ void vb_tcp_stream_watch(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, 
 void vb_tcp_stream_shut(struct vb_tcp_stream *stream, vb_time now);
 /* Be called in time. Caller holds qp->lock. */
 void vb_tcp_stream_arm(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream);
+/* Has the peer said that it is a queue pair of this host? Then a way past the stream is looked for. Caller holds progress and qp->lock. */
+void vb_tcp_stream_meet(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream);
 /* For those who wait to hear of it. */
 void vb_tcp_stream_tell_heard(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream);
 bool vb_tcp_lingers(struct vb_link *link, vb_time now);

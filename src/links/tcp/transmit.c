@@ -60,8 +60,9 @@ static bool send_some(struct vb_tcp_stream *stream, struct vb_iwarp_out *out, vb
 	struct vb_binding *binding = stream->qp->scheduler;
 	ssize_t taken;
 
+	/* With nothing to send there may be more to do: past the stream. */
 	if (out->count == 0)
-		return false;
+		return more;
 	if (stream->tapped) {
 		taken = vb_tcp_tapped_send(stream->tapped, out, now, full);
 	} else {

@@ -176,6 +176,7 @@ int streams_begin(struct end *end, bool initiator)
 		.ird = options->no_reads ? 0 : options->ird[side] ? options->ird[side] : 4,
 		.ord = options->no_reads ? 0 : options->ord[side] ? options->ord[side] : 4,
 		.attentive = options->attentive,
+		.nonce = options->nonce[side],
 		.hold = options->strict ? VB_TIME_NEVER : VB_MILLISECONDS(100),
 	};
 	int rc;

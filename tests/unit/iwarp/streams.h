@@ -72,6 +72,7 @@ struct end {
 
 struct options {
 	bool crc, srq, signal_all, strict, attentive;
+	uint64_t nonce[2];               /* 0: they are not known to be on one host */
 	uint32_t mulpdu;                 /* 0: of a segment */
 	uint32_t ird[2], ord[2];         /* 0: 4 */
 	bool no_reads;                   /* IRD and ORD are 0 */

@@ -663,6 +663,77 @@ static void test_begin(void **state)
 	streams_close(&streams);
 }
 
+/* ---- peers on one host ---- */
+
+static bool is_introduced(struct end *end, uint32_t *peer_qpn, uint64_t *connection)
+{
+	bool introduced;
+
+	vb_lock_take(&end->qp->lock);
+	introduced = vb_iwarp_is_introduced(end->qp, peer_qpn, connection);
+	vb_lock_release(&end->qp->lock);
+	return introduced;
+}
+
+static void write_one(uint64_t wr_id)
+{
+	fill(a, 0, 100, (uint8_t)wr_id);
+	post_send(a, IBV_WR_RDMA_WRITE, 0, 100, 0, wr_id, 0);
+	streams_settle(&streams);
+	expect(&a->send_cq, wr_id, IBV_WC_SUCCESS);
+	verify(b, 0, 100, (uint8_t)wr_id);
+	expect_none(&streams);
+}
+
+/* Whoever has a WRITE says who it is, once, and hears who the other is. Before that, and of SENDs, nothing is said. */
+static void test_introductions(void **state)
+{
+	const uint64_t nonce[2] = {0x0123456789abcdef, 0xfedcba9876543211};
+	struct options options = {.attentive = true, .nonce = {nonce[0], nonce[1]}};
+	size_t before;
+	uint32_t qpn;
+	uint64_t connection;
+
+	(void)state;
+	streams_open(&streams, &options);
+	post_receive(b, 1 << 20, 8, 60);
+	post_send(a, IBV_WR_SEND, 0, 8, 0, 1, 0);
+	streams_settle(&streams);
+	expect(&a->send_cq, 1, IBV_WC_SUCCESS);
+	expect(&b->recv_cq, 60, IBV_WC_SUCCESS);
+	assert_int_equal(a->written, vb_fpdu_length(18 + 8));
+	assert_int_equal(b->written, 0);
+	assert_false(is_introduced(a, &qpn, &connection) || is_introduced(b, &qpn, &connection));
+	for (unsigned i = 0; i < 2; i++) {
+		before = a->written;
+		write_one(2 + i);
+		assert_int_equal(a->written - before, vb_fpdu_length(14 + 100) + (i == 0) * vb_fpdu_length(14));
+		assert_int_equal(b->written, vb_fpdu_length(14));
+		assert_true(is_introduced(a, &qpn, &connection));
+		assert_true(qpn == b->qp->qpn && connection == (nonce[0] ^ nonce[1]));
+		assert_true(is_introduced(b, &qpn, &connection));
+		assert_true(qpn == a->qp->qpn && connection == (nonce[0] ^ nonce[1]));
+	}
+	streams_close(&streams);
+}
+
+/* A peer that knows nothing of them takes them for what they are: WRITEs of no bytes. */
+static void test_introduction_to_another(void **state)
+{
+	struct options options = {.attentive = true, .nonce = {77, 0}};
+	uint32_t qpn;
+	uint64_t connection;
+
+	(void)state;
+	streams_open(&streams, &options);
+	write_one(1);
+	assert_int_equal(a->written, vb_fpdu_length(14 + 100) + vb_fpdu_length(14));
+	assert_int_equal(b->written, 0);
+	assert_false(is_introduced(a, &qpn, &connection) || is_introduced(b, &qpn, &connection));
+	write_one(2);
+	streams_close(&streams);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -674,6 +745,7 @@ int main(void)
 		cmocka_unit_test(test_initiator_greets), cmocka_unit_test(test_heard_is_not_answered),
 		cmocka_unit_test(test_ready_messages),
 		cmocka_unit_test(test_ready_before_the_end), cmocka_unit_test(test_begin),
+		cmocka_unit_test(test_introductions), cmocka_unit_test(test_introduction_to_another),
 	};
 
 	/* Each case makes its two ends anew. With huge pages for everybody, a heap that shrinks and grows costs 2 MiB of zeros a time. */

@@ -58,7 +58,8 @@ static void adopt(struct bed *bed, unsigned side)
 	/* As one of ours: nothing is repeated, and its end may be told at once. */
 	const struct vb_handover_terms terms = {.initiator = side == 0, .large = 1, .ird = 4, .ord = 4, .hold_ms = 0, .attentive = 1};
 
-	assert_int_equal(bed->link->driver->adopt(bed->link, bed->streams.end[side].qp->qpn, bed->fd[side], &terms, 0, vb_clock_now()), 0);
+	assert_int_equal(bed->link->driver->adopt(bed->link, bed->streams.end[side].qp->qpn, -1, bed->fd[side], &terms, 0, vb_clock_now()),
+			 0);
 }
 
 static void open_bed(struct bed *bed, bool srq)

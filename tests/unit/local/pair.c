@@ -3,6 +3,7 @@
  * See pair.h. The queue pair's transport is ours (through memory) or the wire engine's, whose packets are handed over at once.
  */
 #include "pair.h"
+#include "pair_stream.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -12,7 +13,6 @@
 
 #include "profiles/profile.h"
 #include "wire/burst.h"
-#include "wire/fpdu.h"
 
 enum { REGIONS = 4096, CQ_CAPACITY = 1 << 14, MAX_DATAGRAM = 8192, STEPS = 1 << 17 };
 
@@ -374,7 +374,7 @@ static void open_process(struct pair *pair, unsigned index, const struct pair_op
 	p->other_pd.handle = 20 + index;
 	register_memory(p);
 	p->queue_host = (struct vb_queue_host){
-		.profile = pair->carrier == BY_STREAM ? &vb_profile_iwarp : &vb_profile_roce,
+		.profile = pair_is_stream(pair) ? &vb_profile_iwarp : &vb_profile_roce,
 		.completion_event = ignore_completion,
 		.completion_deadline = ignore_deadline,
 		.qp_event = qp_event,
@@ -396,6 +396,7 @@ static const struct vb_transport *const transports[] = {
 	[BY_MEMORY] = &memory_transport,
 	[BY_WIRE] = &vb_roce_transport,
 	[BY_STREAM] = &vb_iwarp_transport,
+	[BY_BYPASS] = &pair_bypass_transport,
 };
 
 static void create_qp(struct pair *pair, unsigned index, const struct pair_options *options)
@@ -427,6 +428,8 @@ void pair_open(struct pair *pair, enum carrier carrier, const struct pair_option
 	memset(pair, 0, sizeof(*pair));
 	pair->carrier = carrier;
 	pair->now = VB_SECONDS(1000);
+	pair->connection[0] = pair->connection[1] = 0x6a09e667f3bcc908;
+	pair_stream_open();
 	options = options ? options : &none;
 	pair->with_srq = options->with_srq || options->xrc;
 	pair->xrc = options->xrc;
@@ -529,29 +532,10 @@ int pair_to(struct process *p, enum ibv_qp_state state)
 	return modify(p, &attr, IBV_QP_STATE | (state == IBV_QPS_SQD ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0));
 }
 
-/* As after an MPA handshake. No message of iWARP carries a SEND's immediate data. */
-static void connect_stream(struct pair *pair, const struct connection *c)
-{
-	for (unsigned i = 0; i < 2; i++) {
-		struct process *p = &pair->process[i];
-		const struct vb_iwarp_terms terms = {.initiator = i == 0, .crc = true, .mulpdu = VB_MULPDU_LARGE,
-						     .ird = c->max_dest_rd_atomic, .ord = c->max_rd_atomic,
-						     .hold = VB_MILLISECONDS(100)};
-
-		p->qp->opcodes = ~(1u << IBV_WR_SEND_WITH_IMM);
-		p->qp->attr.qp_access_flags = c->access;
-		p->qp->attr.dest_qp_num = p->other->qp->qpn;
-		vb_lock_take(&p->qp->lock);
-		assert_int_equal(vb_iwarp_begin(p->qp, pair->now, &terms), 0);
-		vb_lock_release(&p->qp->lock);
-	}
-	pair_settle(pair);
-}
-
 void pair_connect(struct pair *pair, const struct connection *c)
 {
-	if (pair->carrier == BY_STREAM) {
-		connect_stream(pair, c);
+	if (pair_is_stream(pair)) {
+		pair_stream_connect(pair, c);
 		return;
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -600,73 +584,12 @@ static bool serve_wire(struct process *p)
 	return more;
 }
 
-static void take_stream(struct process *p, const uint8_t *bytes, size_t length)
-{
-	size_t taken;
-
-	vb_lock_take(&p->qp->lock);
-	taken = vb_iwarp_take(p->qp, p->pair->now, bytes, length);
-	vb_lock_release(&p->qp->lock);
-	memmove(p->rest, bytes + taken, length - taken);
-	p->rest_length = length - taken;
-}
-
-static void end_stream(struct process *p, enum vb_iwarp_end how)
-{
-	if (p->shut)
-		return;
-	p->shut = true;
-	vb_lock_take(&p->qp->lock);
-	vb_iwarp_ended(p->qp, p->pair->now, how);
-	vb_lock_release(&p->qp->lock);
-}
-
-static bool serve_stream(struct process *p)
-{
-	static uint8_t bytes[VB_IWARP_BYTES + VB_FPDU_LONGEST];
-	struct vb_iwarp_out *out = p->pair->out;
-	enum vb_iwarp_wish wish;
-	size_t length = 0, before = p->other->rest_length;
-	bool more = false;
-
-	if (!p->rest)
-		p->rest = malloc(sizeof(bytes));
-	if (!p->other->rest)
-		p->other->rest = malloc(sizeof(bytes));
-	assert_true(p->rest && p->other->rest);
-	if (p->shut || p->qp->state == IBV_QPS_INIT)
-		return false;
-	if (before > 0 || vb_iwarp_is_stalled(p->other->qp))
-		take_stream(p->other, p->other->rest, before);
-	vb_lock_take(&p->qp->lock);
-	if (vb_iwarp_next_deadline(p->qp) <= p->pair->now)
-		vb_iwarp_expire(p->qp, p->pair->now);
-	if (!vb_iwarp_is_stalled(p->other->qp)) {
-		more = vb_iwarp_send(p->qp, p->pair->now, out);
-		for (unsigned i = 0; i < out->count; i++) {
-			memcpy(bytes + length, out->spans[i].iov_base, out->spans[i].iov_len);
-			length += out->spans[i].iov_len;
-		}
-		if (length > 0)
-			vb_iwarp_sent(p->qp, p->pair->now, out, length);
-	}
-	wish = vb_iwarp_wish(p->qp);
-	vb_lock_release(&p->qp->lock);
-	if (length > 0)
-		take_stream(p->other, bytes, length);
-	if (wish == VB_IWARP_CARRY_ON || more)
-		return more || length > 0 || p->other->rest_length < before;
-	end_stream(p->other, wish == VB_IWARP_SHUT ? VB_IWARP_END_FIN : VB_IWARP_END_RESET);
-	end_stream(p, VB_IWARP_END_FIN);
-	return true;
-}
-
 bool pair_serve(struct process *p)
 {
 	bool did = false, more = false;
 
-	if (p->pair->carrier == BY_STREAM)
-		return serve_stream(p);
+	if (pair_is_stream(p->pair))
+		return pair_stream_serve(p);
 	if (p->pair->carrier == BY_WIRE)
 		return serve_wire(p);
 	vb_lock_take(&p->qp->lock);
@@ -681,7 +604,7 @@ static vb_time deadline_of(struct process *p)
 	vb_time deadline = VB_TIME_NEVER;
 
 	vb_lock_take(&p->qp->lock);
-	if (p->pair->carrier == BY_STREAM)
+	if (pair_is_stream(p->pair))
 		deadline = vb_iwarp_next_deadline(p->qp);
 	else if (p->pair->carrier == BY_WIRE)
 		deadline = vb_roce_next_deadline(p->qp);

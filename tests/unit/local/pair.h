@@ -20,13 +20,15 @@
 #include <cmocka.h>
 
 #include "iwarp/iwarp.h"
+#include "local/bypass.h"
 #include "local/engine.h"
 #include "local/local.h"
 #include "memory/foreign.h"
 #include "queue/qp.h"
 #include "roce/roce.h"
 
-enum carrier { BY_MEMORY, BY_WIRE, BY_STREAM };
+/* The last: by a stream, and what may go past it through memory. */
+enum carrier { BY_MEMORY, BY_WIRE, BY_STREAM, BY_BYPASS };
 
 enum {
 	ARENA = 6 << 20,
@@ -68,6 +70,7 @@ struct process {
 
 	struct vb_qp *qp;
 	struct vb_local *local;
+	struct vb_local_bypass *bypass;  /* past the stream; NULL: none */
 	uint8_t *rest;                   /* by stream: came, and waits for a receive */
 	size_t rest_length;
 	bool shut;                       /* its stream has ended */
@@ -89,6 +92,7 @@ struct pair {
 	vb_time now;
 	bool with_srq, unreliable, xrc;
 	struct process process[2];
+	uint64_t connection[2];          /* BY_BYPASS: as each side shows it */
 	struct vb_burst *burst;
 	struct vb_iwarp_out *out;
 	char log[PAIR_LOG];

@@ -698,28 +698,30 @@ static const struct scene {
 	/* By iWARP too. The others differ by design (docs/iwarp.md): a SEND or WRITE has completed before the peer finds fault with it, and
 	 * the states are those of a connection. */
 	bool by_stream;
+	/* By iWARP in its own way: the same past the stream as by it. */
+	bool past_stream;
 } scenes[] = {
 	{"everything goes well", everything_goes_well},
 	{"everything goes well, all signalled", everything_goes_well, {.signal_all = true}},
 	{.by_stream = true, .name = "everything but SEND with immediate", .play = everything_but_send_immediate},
 	{.by_stream = true, .name = "long lists", .play = long_lists},
-	{"bad keys", bad_keys},
-	{"queue pair rights", queue_pair_rights},
-	{"our own memory", our_own_memory_is_at_fault},
-	{"receives at fault", receives_at_fault},
+	{.past_stream = true, .name = "bad keys", .play = bad_keys},
+	{.past_stream = true, .name = "queue pair rights", .play = queue_pair_rights},
+	{.past_stream = true, .name = "our own memory", .play = our_own_memory_is_at_fault},
+	{.past_stream = true, .name = "receives at fault", .play = receives_at_fault},
 	{.by_stream = true, .name = "odd regions", .play = odd_regions},
-	{"unmapped memory", unmapped_memory},
-	{"windows", windows},
-	{"nobody receives", nobody_receives},
+	{.past_stream = true, .name = "unmapped memory", .play = unmapped_memory},
+	{.past_stream = true, .name = "windows", .play = windows},
+	{.past_stream = true, .name = "nobody receives", .play = nobody_receives},
 	{"draining", draining},
 	{"the error state", the_error_state},
 	{"the error state, shared receives", the_error_state, {.with_srq = true}},
-	{"no reads allowed", no_reads_allowed},
+	{.past_stream = true, .name = "no reads allowed", .play = no_reads_allowed},
 	{"communication established", communication_is_established},
 	{"nobody answers", nobody_answers},
-	{"shared receives", shared_receives, {.with_srq = true}},
-	{"bad keys, shared receives", bad_keys, {.with_srq = true}},
-	{"full completion queues", full_completion_queues, {.cq_capacity = 2}},
+	{.past_stream = true, .name = "shared receives", .play = shared_receives, .options = {.with_srq = true}},
+	{.past_stream = true, .name = "bad keys, shared receives", .play = bad_keys, .options = {.with_srq = true}},
+	{.past_stream = true, .name = "full completion queues", .play = full_completion_queues, .options = {.cq_capacity = 2}},
 	{"UC: everything goes well", everything_goes_well, {.unreliable = true}},
 	{"UC: everything goes well, all signalled", everything_goes_well, {.unreliable = true, .signal_all = true}},
 	{"UC: long lists", long_lists, {.unreliable = true}},
@@ -763,6 +765,7 @@ static const struct scene {
 struct played {
 	char log[PAIR_LOG];
 	uint64_t digest[2];
+	unsigned moved;                  /* copies by the engine of memory */
 };
 
 static bool play(const struct scene *scene, unsigned variant, enum carrier carrier, bool shared, struct played *played)
@@ -775,6 +778,7 @@ static bool play(const struct scene *scene, unsigned variant, enum carrier carri
 	strcpy(played->log, pair_collect(&pair));
 	for (unsigned i = 0; i < 2; i++)
 		played->digest[i] = pair_digest(&pair.process[i]);
+	played->moved = a->writes + a->reads + a->shares + b->writes + b->reads + b->shares;
 	pair_close(&pair);
 	return exists;
 }
@@ -837,11 +841,37 @@ static void streams_are_like_the_wire(void **state)
 	assert_true(played > 80);
 }
 
+static void past_a_stream_is_like_a_stream(void **state)
+{
+	static struct played stream, past;
+	unsigned differences = 0, played = 0, moved = 0;
+
+	(void)state;
+	for (unsigned s = 0; s < sizeof(scenes) / sizeof(scenes[0]); s++)
+		for (unsigned variant = 0; (scenes[s].by_stream || scenes[s].past_stream) &&
+					   play(&scenes[s], variant, BY_STREAM, false, &stream); variant++)
+			for (unsigned shared = 0; shared < 2; shared++, played++) {
+				play(&scenes[s], variant, BY_BYPASS, shared, &past);
+				moved += past.moved;
+				if (strcmp(stream.log, past.log) == 0 && memcmp(stream.digest, past.digest, sizeof(past.digest)) == 0)
+					continue;
+				print_message("%s %u%s: by a stream\n", scenes[s].name, variant, shared ? " (shared)" : "");
+				print_from_difference(stream.log, past.log);
+				print_message("past it\n");
+				print_from_difference(past.log, stream.log);
+				differences++;
+			}
+	print_message("%u scenes played, %u copies past the stream\n", played, moved);
+	assert_int_equal(differences, 0);
+	assert_true(played > 1000 && moved > 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_like_the_wire),
 		cmocka_unit_test(streams_are_like_the_wire),
+		cmocka_unit_test(past_a_stream_is_like_a_stream),
 	};
 
 	return cmocka_run_group_tests_name("local/parity", tests, NULL, NULL);
