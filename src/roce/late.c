@@ -4,8 +4,9 @@
  * even if it is not signaled; in a conversation of short messages each carries then an acknowledgement of the one before.
  *
  * A peer of our own takes it upon itself instead. Asked once (flow.c), it acknowledges a short message that does not ask for it all the
- * same: LATEST after it came, unless it was covered by another meanwhile; at once where no thread polls, and the engine thread would
- * have to wake up for it; and before the queue pair, or the process, ends. So the requester waits no longer than for any other, is told of
+ * same: LATEST after it came while a thread polls (where that stops, when the engine thread's nap ends), unless it was covered by
+ * another meanwhile; at once where no thread polls, and the engine thread would have to wake up for it; and before the queue pair, or
+ * the process, ends. So the requester waits no longer than for any other, is told of
  * what arrived before the end, and its probe (timers.c) comes after the acknowledgement.
  *
  * The requester asks as ever where it is waited for: by a completion, by credits, by the window; or where packets were lost a moment ago.
