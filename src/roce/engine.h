@@ -218,6 +218,7 @@ struct vb_roce_responder {
 	struct psn ack_psn;              /* of the last SEND or WRITE packet executed */
 	bool ack_partial;                /* the one owed speaks for less: the peer repeats, and has come to ack_partial_psn */
 	struct psn ack_partial_psn;
+	bool ack_withheld;               /* until the peer's repetition asks for it, or this QP ends */
 	struct psn repeated, repeated_while; /* the last packet that came again, and `expected` at that time */
 	bool late_wanted;                /* the peer leaves it to us to acknowledge short messages (late.c) */
 	vb_time late_at;                 /* one of them is to be, by then; 0: none */

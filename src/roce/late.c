@@ -60,9 +60,10 @@ bool vb_roce_hurry(struct vb_qp *qp)
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 
 	vb_lock_assert_held(&qp->lock);
-	if (responder->late_at == 0)
+	if (responder->late_at == 0 && !responder->ack_withheld)
 		return false;
 	responder->late_at = 0;
+	responder->ack_withheld = false;
 	responder->ack_owed = true;
 	responder->ack_partial = false;
 	return true;

@@ -366,6 +366,8 @@ static void take_expected(struct vb_qp *qp, vb_time now, const struct vb_roce_pa
 	else
 		vb_roce_reorder_clear(&responder->reorder);
 	if (told && !packet->ack_request && good) {
+		/* A program that has the message may end at once: then it leaves without being asked for. */
+		responder->ack_withheld |= responder->ack_owed;
 		responder->ack_owed = responder->ack_partial = owed;
 		responder->ack_partial_psn = packet->psn;
 		note_repeated(responder, packet->psn);
@@ -430,8 +432,10 @@ bool vb_roce_responder_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	else
 		append_acknowledge(qp, out, vb_roce_acknowledge_syndrome(qp),
 				   responder->ack_partial ? responder->ack_partial_psn : responder->ack_psn);
-	if (responder->nak_owed || !responder->ack_partial)
+	if (responder->nak_owed || !responder->ack_partial) {
 		responder->late_at = 0;
+		responder->ack_withheld = false;
+	}
 	responder->nak_owed = responder->ack_owed = responder->ack_partial = false;
 	return false;
 }

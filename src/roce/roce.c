@@ -179,6 +179,7 @@ static void enter_error(struct vb_qp *qp, enum ibv_qp_state from, vb_time now)
 	if (!responder->fatal) {
 		responder->ack_owed = responder->nak_owed = false;
 		responder->late_at = 0;
+		responder->ack_withheld = false;
 		vb_roce_resources_clear(responder);
 	}
 }
@@ -484,7 +485,7 @@ void vb_roce_expire(struct vb_qp *qp, vb_time now)
 {
 	vb_lock_assert_held(&qp->lock);
 	vb_roce_completer_retire(qp, now);
-	if (vb_roce_engine(qp)->responder.late_at <= now)
+	if (vb_roce_engine(qp)->responder.late_at != 0 && vb_roce_engine(qp)->responder.late_at <= now)
 		vb_roce_hurry(qp);
 	vb_roce_timers_expire(qp, now);
 	vb_roce_check_invariants(qp);

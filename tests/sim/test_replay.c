@@ -4,6 +4,7 @@
  * not executed again; a duplicate read is read again from any of its packets on; what does not match the original
  * is not answered.
  */
+#include "roce/roce.h"
 #include "sim/testing.h"
 
 enum { READ_REQUEST = 0x0c, FETCH_ADD = 0x14, WRITE_FIRST = 0x06, WRITE_MIDDLE = 0x07, WRITE_LAST = 0x08, WRITE_ONLY = 0x0a };
@@ -247,6 +248,28 @@ static void a_gap_is_acknowledged_where_the_repetition_asks(void **state)
 	pair_close(&pair);
 }
 
+/* The program that has the message ends before the repetition has asked. */
+static void a_gap_is_acknowledged_before_the_end(void **state)
+{
+	struct answers answers;
+	struct pair pair;
+
+	(void)state;
+	open(&pair, &answers, 2);
+	write_piece(&pair, 0);
+	write_piece(&pair, 2);
+	write_piece(&pair, 1);
+	assert_int_equal(answers.count, 1);
+	vb_lock_take(&pair.b->lock);
+	assert_true(vb_roce_hurry(pair.b));
+	assert_false(vb_roce_hurry(pair.b));
+	vb_lock_release(&pair.b->lock);
+	sim_touch(pair.b);
+	sim_run(pair.sim);
+	expect_acknowledgement(&answers, 1, 0x00, 0);
+	pair_close(&pair);
+}
+
 /* One that asks for it comes alone: what was kept behind it is acknowledged with it. */
 static void a_gap_that_is_filled_alone_is_acknowledged_with_all_behind_it(void **state)
 {
@@ -428,6 +451,7 @@ int main(void)
 		cmocka_unit_test(writes_are_executed_once),
 		cmocka_unit_test(a_duplicate_is_acknowledged_where_it_asks),
 		cmocka_unit_test(a_gap_is_acknowledged_where_the_repetition_asks),
+		cmocka_unit_test(a_gap_is_acknowledged_before_the_end),
 		cmocka_unit_test(a_gap_that_is_filled_alone_is_acknowledged_with_all_behind_it),
 		cmocka_unit_test(a_gap_that_was_not_told_is_acknowledged_at_once),
 		cmocka_unit_test(a_repetition_is_acknowledged_as_far_as_it_came),

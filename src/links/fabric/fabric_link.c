@@ -164,6 +164,13 @@ static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTO
 	return count;
 }
 
+static void hurry(struct vb_link *link, struct vb_qp *qp)
+{
+	vb_lock_assert_held(&qp->lock);
+	if (vb_roce_hurry(qp))
+		vb_schedule_enlist(link->schedule, qp);
+}
+
 static const struct vb_link_driver driver = {
 	.name = "fabric",
 	.engine = &vb_roce_transport,
@@ -175,6 +182,7 @@ static const struct vb_link_driver driver = {
 	.transmit = vb_fabric_link_transmit,
 	.transmit_in_pass = vb_fabric_link_transmit_in_pass,
 	.posted = vb_fabric_link_transmit,
+	.hurry = hurry,
 	.drain = vb_fabric_link_drain,
 	.expire = vb_fabric_link_expire,
 	.descriptors = descriptors,
