@@ -108,8 +108,8 @@ struct vb_link_driver {
 	bool (*post_fast)(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr);
 	/* Optional. Receives were posted to the queue pair. */
 	void (*received)(struct vb_link *link, struct vb_qp *qp);
-	/* Optional. What would wait for longer than the next pass is enlisted for it. */
-	void (*hurry)(struct vb_link *link, struct vb_qp *qp);
+	/* Optional. True: what would have waited for longer than the next pass is to leave with that. */
+	bool (*hurry)(struct vb_qp *qp);
 	/* Optional. Packets of the queue pair are on their way that leave with the end of the pass under way. */
 	bool (*is_behind)(struct vb_link *link, const struct vb_qp *qp);
 

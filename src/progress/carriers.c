@@ -237,8 +237,8 @@ bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const
 
 void vb_carriers_hurry(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
-	if (is_served(endpoint, qp) && carrier_of(qp)->driver->hurry)
-		carrier_of(qp)->driver->hurry(carrier_of(qp), qp);
+	if (is_served(endpoint, qp) && carrier_of(qp)->driver->hurry && carrier_of(qp)->driver->hurry(qp))
+		vb_schedule_enlist(&endpoint->schedule, qp);
 }
 
 void vb_carriers_send_enlisted(struct vb_endpoint *endpoint, struct vb_qp *qp)

@@ -13,43 +13,35 @@
 #include "links/udp/udp_link.h"
 #include "schedule/schedule.h"
 
+/* Those whose drivers have that, in the order of all. */
+static void list_some(struct vb_schedule *schedule)
+{
+	struct vb_link **flushed = &schedule->flushed, **finished = &schedule->finished, **spun = &schedule->spun;
+
+	for (struct vb_link *link = schedule->links; link; link = link->next) {
+		if (link->driver->flush) {
+			*flushed = link;
+			flushed = &link->next_flushed;
+		}
+		if (link->driver->finish) {
+			*finished = link;
+			finished = &link->next_finished;
+		}
+		if (link->driver->spun) {
+			*spun = link;
+			spun = &link->next_spun;
+		}
+	}
+	*flushed = *finished = *spun = NULL;
+	/* Those in use are looked for anew. */
+	__atomic_add_fetch(&schedule->changes, 1, __ATOMIC_RELEASE);
+}
+
 static void put_first(struct vb_schedule *schedule, struct vb_link *link)
 {
 	link->next = schedule->links;
 	schedule->links = link;
-	if (link->driver->flush) {
-		link->next_flushed = schedule->flushed;
-		schedule->flushed = link;
-	}
-	if (link->driver->finish) {
-		link->next_finished = schedule->finished;
-		schedule->finished = link;
-	}
-	if (link->driver->spun) {
-		link->next_spun = schedule->spun;
-		schedule->spun = link;
-	}
-}
-
-static void take_out(struct vb_schedule *schedule, const struct vb_link *link)
-{
-	for (struct vb_link **at = &schedule->flushed; *at; at = &(*at)->next_flushed)
-		if (*at == link) {
-			*at = link->next_flushed;
-			break;
-		}
-	for (struct vb_link **at = &schedule->finished; *at; at = &(*at)->next_finished)
-		if (*at == link) {
-			*at = link->next_finished;
-			break;
-		}
-	for (struct vb_link **at = &schedule->spun; *at; at = &(*at)->next_spun)
-		if (*at == link) {
-			*at = link->next_spun;
-			break;
-		}
-	/* Those in use are looked for anew. */
-	__atomic_add_fetch(&schedule->changes, 1, __ATOMIC_RELEASE);
+	list_some(schedule);
 }
 
 int vb_links_open(struct vb_schedule *schedule, const int receive_fd[2], struct vb_link *wire[VB_WIRES])
@@ -85,7 +77,7 @@ void vb_links_close(struct vb_schedule *schedule, struct vb_link *link)
 		if (*at != link)
 			continue;
 		*at = link->next;
-		take_out(schedule, link);
+		list_some(schedule);
 		link->driver->close(link);
 		return;
 	}

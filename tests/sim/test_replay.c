@@ -227,19 +227,26 @@ static void expect_acknowledgement(const struct answers *answers, unsigned numbe
 	assert_int_equal(answers->list[number].psn, psn);
 }
 
+enum { NAK = 0x60, ACK = 0x00 };
+
+/* The middle one of three is missing, and the peer was told. */
+static void open_with_a_gap(struct pair *pair, struct answers *answers)
+{
+	open(pair, answers, 2);
+	write_piece(pair, 0);
+	write_piece(pair, 2);
+	expect_acknowledgement(answers, 0, NAK, 0xffffff);
+}
+
 /* A packet was missing, the peer was told, and sends it again without asking for an acknowledgement: so it sends all behind it
  * again, and is acknowledged where that asks. rxe, acknowledged at the first of them, would fall silent if its last were lost. */
 static void a_gap_is_acknowledged_where_the_repetition_asks(void **state)
 {
-	enum { NAK = 0x60, ACK = 0x00 };
 	struct answers answers;
 	struct pair pair;
 
 	(void)state;
-	open(&pair, &answers, 2);
-	write_piece(&pair, 0);
-	write_piece(&pair, 2);
-	expect_acknowledgement(&answers, 0, NAK, 0xffffff);
+	open_with_a_gap(&pair, &answers);
 	write_piece(&pair, 1);
 	assert_int_equal(answers.count, 1);
 	write_piece(&pair, 2);
@@ -255,9 +262,7 @@ static void a_gap_is_acknowledged_before_the_end(void **state)
 	struct pair pair;
 
 	(void)state;
-	open(&pair, &answers, 2);
-	write_piece(&pair, 0);
-	write_piece(&pair, 2);
+	open_with_a_gap(&pair, &answers);
 	write_piece(&pair, 1);
 	assert_int_equal(answers.count, 1);
 	vb_lock_take(&pair.b->lock);
@@ -266,22 +271,18 @@ static void a_gap_is_acknowledged_before_the_end(void **state)
 	vb_lock_release(&pair.b->lock);
 	sim_touch(pair.b);
 	sim_run(pair.sim);
-	expect_acknowledgement(&answers, 1, 0x00, 0);
+	expect_acknowledgement(&answers, 1, ACK, 0);
 	pair_close(&pair);
 }
 
 /* One that asks for it comes alone: what was kept behind it is acknowledged with it. */
 static void a_gap_that_is_filled_alone_is_acknowledged_with_all_behind_it(void **state)
 {
-	enum { NAK = 0x60, ACK = 0x00 };
 	struct answers answers;
 	struct pair pair;
 
 	(void)state;
-	open(&pair, &answers, 2);
-	write_piece(&pair, 0);
-	write_piece(&pair, 2);
-	expect_acknowledgement(&answers, 0, NAK, 0xffffff);
+	open_with_a_gap(&pair, &answers);
 	inject_piece(&pair, 1, 3, true);
 	sim_run(pair.sim);
 	expect_acknowledgement(&answers, 1, ACK, 0);
@@ -300,7 +301,7 @@ static void a_gap_that_was_not_told_is_acknowledged_at_once(void **state)
 	inject_piece(&pair, 2, 3, true);
 	inject_piece(&pair, 1, 3, false);
 	sim_run(pair.sim);
-	expect_acknowledgement(&answers, 0, 0x00, 0);
+	expect_acknowledgement(&answers, 0, ACK, 0);
 	pair_close(&pair);
 }
 
@@ -318,20 +319,20 @@ static void a_repetition_is_acknowledged_as_far_as_it_came(void **state)
 		inject_piece(&pair, number, PACKETS, number == PACKETS - 1);
 		sim_run(pair.sim);
 	}
-	expect_acknowledgement(&answers, 0, 0x00, (BASE + PACKETS - 1) & 0xffffff);
+	expect_acknowledgement(&answers, 0, ACK, (BASE + PACKETS - 1) & 0xffffff);
 	for (uint32_t number = 0; number <= ASKS; number++) {
 		inject_piece(&pair, number, PACKETS, number == ASKS);
 		sim_run(pair.sim);
 	}
-	expect_acknowledgement(&answers, 1, 0x00, (BASE + ASKS) & 0xffffff);
+	expect_acknowledgement(&answers, 1, ACK, (BASE + ASKS) & 0xffffff);
 	for (uint32_t number = ASKS + 1; number < PACKETS; number++) {
 		inject_piece(&pair, number, PACKETS, number == PACKETS - 1);
 		sim_run(pair.sim);
 	}
-	expect_acknowledgement(&answers, 2, 0x00, (BASE + PACKETS - 1) & 0xffffff);
+	expect_acknowledgement(&answers, 2, ACK, (BASE + PACKETS - 1) & 0xffffff);
 	inject_piece(&pair, 2, PACKETS, true);
 	sim_run(pair.sim);
-	expect_acknowledgement(&answers, 3, 0x00, (BASE + PACKETS - 1) & 0xffffff);
+	expect_acknowledgement(&answers, 3, ACK, (BASE + PACKETS - 1) & 0xffffff);
 	pair_close(&pair);
 }
 

@@ -164,13 +164,6 @@ static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTO
 	return count;
 }
 
-static void hurry(struct vb_link *link, struct vb_qp *qp)
-{
-	vb_lock_assert_held(&qp->lock);
-	if (vb_roce_hurry(qp))
-		vb_schedule_enlist(link->schedule, qp);
-}
-
 static const struct vb_link_driver driver = {
 	.name = "fabric",
 	.engine = &vb_roce_transport,
@@ -182,7 +175,7 @@ static const struct vb_link_driver driver = {
 	.transmit = vb_fabric_link_transmit,
 	.transmit_in_pass = vb_fabric_link_transmit_in_pass,
 	.posted = vb_fabric_link_transmit,
-	.hurry = hurry,
+	.hurry = vb_roce_hurry,
 	.drain = vb_fabric_link_drain,
 	.expire = vb_fabric_link_expire,
 	.descriptors = descriptors,

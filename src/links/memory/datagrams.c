@@ -373,20 +373,21 @@ struct vb_datagrams *vb_datagrams_open(struct vb_same_host *same_host)
 	datagrams->introduce = introduce;
 	same_host->forget = forget;
 	vb_lock_init(&datagrams->wishes_lock, VB_RANK_WISHES);
+	vb_introductions_open(datagrams);
 	return datagrams;
 }
 
 void vb_datagrams_abandon(struct vb_datagrams *datagrams)
 {
 	if (datagrams)
-		datagrams->has_thread = false;
+		vb_asking_thread_abandon(&datagrams->asking);
 }
 
 void vb_datagrams_close(struct vb_datagrams *datagrams)
 {
 	if (!datagrams)
 		return;
-	vb_introductions_stop(datagrams);
+	vb_asking_thread_stop(&datagrams->asking, &datagrams->wishes_lock);
 	datagrams->same_host->forget = NULL;
 	for (unsigned i = 0; i < datagrams->entries; i++)
 		free(datagrams->entry[i]);

@@ -14,12 +14,12 @@
 #ifndef VB_LINKS_MEMORY_DATAGRAMS_H
 #define VB_LINKS_MEMORY_DATAGRAMS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/lock.h"
 #include "base/time.h"
+#include "links/memory/asking_thread.h"
 #include "links/shortcut.h"
 #include "local/datagrams.h"
 #include "wire/daemon_message.h"
@@ -84,10 +84,7 @@ struct vb_datagrams {
 	struct vb_datagram_wish wish[VB_WISHES];
 	unsigned wishes;                   /* atomic for others */
 	vb_time started;
-	pthread_t thread;
-	bool has_thread;                   /* to be joined; atomic for others */
-	bool runs;
-	bool stops;
+	struct vb_asking_thread asking;
 };
 
 /* ---- datagrams.c ---- */
@@ -102,10 +99,10 @@ bool vb_datagrams_attend(const struct vb_datagrams *datagrams);
 
 /* ---- introductions.c ---- */
 
+void vb_introductions_open(struct vb_datagrams *datagrams);
 /* Have it found out, unless it was a short time ago. Any thread, with any locks. */
 void vb_introductions_wish(struct vb_datagrams *datagrams, const uint8_t gid[16], uint32_t slot);
 /* The engine thread is about to sleep: a thread that has ended is not left behind. */
 void vb_introductions_rest(struct vb_datagrams *datagrams);
-void vb_introductions_stop(struct vb_datagrams *datagrams);
 
 #endif

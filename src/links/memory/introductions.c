@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Who has the process that a datagram goes to, or came from? verbenad is asked, which takes a while and, if it does not answer,
- * seconds: so by a thread of its own, that is there for as long as there are questions.
+ * seconds: so by a thread of its own (asking_thread.h).
  */
-#include <signal.h>
 #include <string.h>
 
 #include "io/clock.h"
-#include "io/event.h"
 #include "links/memory/datagrams.h"
 #include "links/memory/memory_link.h"
 
@@ -81,58 +79,30 @@ static void grant(struct vb_datagrams *datagrams, const struct vb_datagram_wish 
 	}
 }
 
-/* False: there is none, and this thread is to end. */
-static bool take_wish(struct vb_datagrams *datagrams, struct vb_datagram_wish *wish)
+static bool grant_one(void *owner)
 {
+	struct vb_datagrams *datagrams = owner;
+	struct vb_datagram_wish wish;
 	bool found;
 
 	vb_lock_take(&datagrams->wishes_lock);
-	found = datagrams->wishes > 0 && !datagrams->stops;
+	found = datagrams->wishes > 0 && !datagrams->asking.stops;
 	if (found) {
-		*wish = datagrams->wish[datagrams->wishes - 1];
+		wish = datagrams->wish[datagrams->wishes - 1];
 		__atomic_store_n(&datagrams->wishes, datagrams->wishes - 1, __ATOMIC_RELAXED);
 	}
-	datagrams->runs = found;
+	datagrams->asking.runs = found;
 	vb_lock_release(&datagrams->wishes_lock);
+	if (found)
+		grant(datagrams, &wish);
 	return found;
 }
 
-static void *run(void *argument)
+void vb_introductions_open(struct vb_datagrams *datagrams)
 {
-	struct vb_datagrams *datagrams = argument;
-	struct vb_datagram_wish wish;
-
-	vb_thread_prepare("verbena-meets");
-	while (take_wish(datagrams, &wish))
-		grant(datagrams, &wish);
-	/* It joins us before it sleeps. */
-	vb_schedule_kick(datagrams->same_host->schedule);
-	return NULL;
-}
-
-/* Caller holds the lock of wishes, which the thread has given back for the last time. */
-static void join(struct vb_datagrams *datagrams)
-{
-	if (datagrams->has_thread)
-		pthread_join(datagrams->thread, NULL);
-	__atomic_store_n(&datagrams->has_thread, false, __ATOMIC_RELAXED);
-}
-
-/* Caller holds the lock of wishes. */
-static void start(struct vb_datagrams *datagrams, vb_time now)
-{
-	sigset_t all, before;
-
-	if (datagrams->runs || datagrams->stops || now - datagrams->started < BETWEEN)
-		return;
-	join(datagrams);
-	/* Signals belong to the application's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	datagrams->runs = pthread_create(&datagrams->thread, NULL, run, datagrams) == 0;
-	__atomic_store_n(&datagrams->has_thread, datagrams->runs, __ATOMIC_RELAXED);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	datagrams->started = now;
+	datagrams->asking.schedule = datagrams->same_host->schedule;
+	datagrams->asking.answer = grant_one;
+	datagrams->asking.owner = datagrams;
 }
 
 void vb_introductions_wish(struct vb_datagrams *datagrams, const uint8_t gid[16], uint32_t slot)
@@ -152,26 +122,13 @@ void vb_introductions_wish(struct vb_datagrams *datagrams, const uint8_t gid[16]
 		__atomic_store_n(&datagrams->wishes, datagrams->wishes + 1, __ATOMIC_RELAXED);
 		note(datagrams, mark, now + WHILE_ASKED);
 	}
-	if (datagrams->wishes > 0)
-		start(datagrams, now);
+	if (datagrams->wishes > 0 && now - datagrams->started >= BETWEEN && vb_asking_thread_start(&datagrams->asking))
+		datagrams->started = now;
 	vb_lock_release(&datagrams->wishes_lock);
 }
 
 void vb_introductions_rest(struct vb_datagrams *datagrams)
 {
-	if (!datagrams || !__atomic_load_n(&datagrams->has_thread, __ATOMIC_RELAXED))
-		return;
-	vb_lock_take(&datagrams->wishes_lock);
-	if (!datagrams->runs)
-		join(datagrams);
-	vb_lock_release(&datagrams->wishes_lock);
-}
-
-void vb_introductions_stop(struct vb_datagrams *datagrams)
-{
-	vb_lock_take(&datagrams->wishes_lock);
-	datagrams->stops = true;
-	vb_lock_release(&datagrams->wishes_lock);
-	if (datagrams->has_thread)
-		pthread_join(datagrams->thread, NULL);
+	if (datagrams)
+		vb_asking_thread_rest(&datagrams->asking, &datagrams->wishes_lock);
 }

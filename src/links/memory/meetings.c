@@ -4,11 +4,8 @@
  */
 #include "links/memory/meetings.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
-#include "io/clock.h"
-#include "io/event.h"
 #include "links/memory/memory_link.h"
 #include "local/bypass.h"
 
@@ -90,58 +87,23 @@ static void answer(struct vb_same_host *same_host, const struct question *questi
 	vb_lock_release(&schedule->progress);
 }
 
-/* NULL: there is none, and this thread is to end. */
-static struct question *take(struct vb_memory_meetings *meetings)
+static bool answer_one(void *owner)
 {
+	struct vb_memory_meetings *meetings = owner;
 	struct question *question = NULL;
 
 	vb_lock_take(&meetings->lock);
-	if (!vb_list_is_empty(&meetings->waiting) && !meetings->stops) {
+	if (!vb_list_is_empty(&meetings->waiting) && !meetings->asking.stops) {
 		question = vb_container_of(meetings->waiting.next, struct question, node);
 		vb_list_remove(&question->node);
 	}
-	meetings->runs = question != NULL;
+	meetings->asking.runs = question != NULL;
 	vb_lock_release(&meetings->lock);
-	return question;
-}
-
-static void *run(void *argument)
-{
-	struct vb_memory_meetings *meetings = argument;
-	struct question *question;
-
-	vb_thread_prepare("verbena-meets");
-	while ((question = take(meetings)) != NULL) {
-		answer(meetings->same_host, question);
-		free(question);
-	}
-	/* It joins us before it sleeps. */
-	vb_schedule_kick(meetings->same_host->schedule);
-	return NULL;
-}
-
-/* Caller holds the lock, which the thread has given back for the last time. */
-static void join_thread(struct vb_memory_meetings *meetings)
-{
-	if (meetings->has_thread)
-		pthread_join(meetings->thread, NULL);
-	__atomic_store_n(&meetings->has_thread, false, __ATOMIC_RELAXED);
-}
-
-/* Caller holds the lock. */
-static void start(struct vb_memory_meetings *meetings)
-{
-	sigset_t all, before;
-
-	if (meetings->runs || meetings->stops)
-		return;
-	join_thread(meetings);
-	/* Signals belong to the application's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	meetings->runs = pthread_create(&meetings->thread, NULL, run, meetings) == 0;
-	__atomic_store_n(&meetings->has_thread, meetings->runs, __ATOMIC_RELAXED);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!question)
+		return false;
+	answer(meetings->same_host, question);
+	free(question);
+	return true;
 }
 
 static void ask(struct vb_memory_meetings *meetings, uint32_t qpn, const struct vb_meeting *meeting)
@@ -154,7 +116,7 @@ static void ask(struct vb_memory_meetings *meetings, uint32_t qpn, const struct 
 	question->meeting = *meeting;
 	vb_lock_take(&meetings->lock);
 	vb_list_append(&meetings->waiting, &question->node);
-	start(meetings);
+	vb_asking_thread_start(&meetings->asking);
 	vb_lock_release(&meetings->lock);
 }
 
@@ -179,34 +141,28 @@ void vb_meetings_open(struct vb_memory_meetings *meetings, struct vb_same_host *
 {
 	meetings->meetings.meet = meet;
 	meetings->same_host = same_host;
+	meetings->asking.schedule = same_host->schedule;
+	meetings->asking.answer = answer_one;
+	meetings->asking.owner = meetings;
 	vb_list_init(&meetings->waiting);
 	vb_lock_init(&meetings->lock, VB_RANK_MEETINGS);
 }
 
 void vb_meetings_rest(struct vb_memory_meetings *meetings)
 {
-	if (!__atomic_load_n(&meetings->has_thread, __ATOMIC_RELAXED))
-		return;
-	vb_lock_take(&meetings->lock);
-	if (!meetings->runs)
-		join_thread(meetings);
-	vb_lock_release(&meetings->lock);
+	vb_asking_thread_rest(&meetings->asking, &meetings->lock);
 }
 
 void vb_meetings_abandon(struct vb_memory_meetings *meetings)
 {
-	meetings->has_thread = false;
+	vb_asking_thread_abandon(&meetings->asking);
 }
 
 void vb_meetings_close(struct vb_memory_meetings *meetings)
 {
 	if (!meetings->same_host)
 		return;
-	vb_lock_take(&meetings->lock);
-	meetings->stops = true;
-	vb_lock_release(&meetings->lock);
-	if (meetings->has_thread)
-		pthread_join(meetings->thread, NULL);
+	vb_asking_thread_stop(&meetings->asking, &meetings->lock);
 	while (!vb_list_is_empty(&meetings->waiting)) {
 		struct question *question = vb_container_of(meetings->waiting.next, struct question, node);
 

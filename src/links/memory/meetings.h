@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Queue pairs of another link that meet their peer in this host (links/meeting.h). verbenad is asked who that is, which may take seconds:
- * so by a thread of its own, that is there for as long as there are questions. Of a process that is known nothing is asked.
+ * so by a thread of its own (asking_thread.h). Of a process that is known nothing is asked.
  */
 #ifndef VB_LINKS_MEMORY_MEETINGS_H
 #define VB_LINKS_MEMORY_MEETINGS_H
 
-#include <pthread.h>
-#include <stdbool.h>
-
 #include "base/list.h"
 #include "base/lock.h"
 #include "links/meeting.h"
+#include "links/memory/asking_thread.h"
 
 struct vb_pair;
 struct vb_same_host;
@@ -21,9 +19,7 @@ struct vb_memory_meetings {
 	struct vb_same_host *same_host;
 	struct vb_lock lock;
 	struct vb_list waiting;            /* questions */
-	pthread_t thread;
-	bool has_thread;                   /* to be joined; atomic for others */
-	bool runs, stops;
+	struct vb_asking_thread asking;
 };
 
 void vb_meetings_open(struct vb_memory_meetings *meetings, struct vb_same_host *same_host);

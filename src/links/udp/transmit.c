@@ -182,13 +182,6 @@ void vb_udp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now
 	arm(udp, qp);
 }
 
-void vb_udp_hurry(struct vb_link *link, struct vb_qp *qp)
-{
-	vb_lock_assert_held(&qp->lock);
-	if (vb_roce_hurry(qp))
-		vb_schedule_enlist(link->schedule, qp);
-}
-
 /* ---- posting ---- */
 
 static enum vb_posting decide(struct vb_udp_link *udp, const struct vb_qp *qp, unsigned posts)

@@ -133,7 +133,6 @@ uint32_t vb_udp_send_all(struct vb_udp_link *udp, const struct vb_burst *burst);
 void vb_udp_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now);
 void vb_udp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now);
 void vb_udp_posted(struct vb_link *link, struct vb_qp *qp, vb_time now);
-void vb_udp_hurry(struct vb_link *link, struct vb_qp *qp);
 bool vb_udp_is_behind(struct vb_link *link, const struct vb_qp *qp);
 void vb_udp_flush(struct vb_link *link);
 void vb_udp_free_bursts(struct vb_udp_link *udp);
