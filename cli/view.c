@@ -24,6 +24,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cli/pci_function.h"
 #include "cli/view_tree.h"
 #include "progress/devices.h"
 
@@ -303,26 +304,6 @@ static void remove_abandoned(int directory)
 
 /* ---- the devices ---- */
 
-/* The PCI function that an interface belongs to; false for those of no hardware. Some buses come between (virtio). */
-static bool find_pci(const char *interface, char out[VB_CLI_PATH_MAX])
-{
-	char path[VB_CLI_PATH_MAX], link[VB_CLI_PATH_MAX + 16], subsystem[VB_CLI_PATH_MAX], *slash;
-	ssize_t length;
-
-	snprintf(link, sizeof(link), "/sys/class/net/%s/device", interface);
-	if (!realpath(link, path))
-		return false;
-	for (; (slash = strrchr(path, '/')) && slash != path; *slash = '\0') {
-		snprintf(link, sizeof(link), "%s/subsystem", path);
-		length = readlink(link, subsystem, sizeof(subsystem) - 1);
-		if (length < 4 || strncmp(subsystem + length - 4, "/pci", 4) != 0)
-			continue;
-		memcpy(out, path, strlen(path) + 1);
-		return true;
-	}
-	return false;
-}
-
 /* All its addresses mean "this host" on every host. */
 static bool is_loopback(const struct vb_device_info *info)
 {
@@ -355,7 +336,7 @@ static int fill_tree(struct vb_cli_view_tree *tree, const char *transports, cons
 	for (unsigned i = 0; i < count; i++) {
 		bool left_out = others && is_loopback(&infos[i]);
 
-		vb_cli_view_tree_add_device(tree, &infos[i], find_pci(infos[i].interface, pci) ? pci : NULL, !left_out);
+		vb_cli_view_tree_add_device(tree, &infos[i], vb_cli_pci_function("/sys", infos[i].interface, pci) ? pci : NULL, !left_out);
 		if (left_out)
 			setenv("NCCL_IB_HCA", "^=roce_lo", 0);
 	}

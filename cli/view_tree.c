@@ -5,7 +5,7 @@
  *
  *   /sys/class/infiniband/roce_eth0             -> ../../devices/virtual/infiniband/roce_eth0
  *   /sys/class/infiniband_verbs/uverbs2         -> ../../devices/virtual/infiniband_verbs/uverbs2
- *   /sys/devices/virtual/infiniband/roce_eth0/device -> the PCI function of eth0, or of what stands for one:
+ *   /sys/devices/virtual/infiniband/roce_eth0/device -> the PCI function of eth0 (cli/pci_function.h), or what stands for one:
  *   /sys/devices/virtual/verbena/f000:02:00.0
  *   /dev/infiniband/uverbs2                     -> /dev/null, a character device that all may open
  *
@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "profiles/profile.h"
 #include "wire/path.h"
 
 enum { TEXT_ROOM = 512 };
@@ -105,6 +106,11 @@ static bool is_infiniband(const struct vb_device_info *info)
 	return info->kind == VB_DEVICE_INFINIBAND;
 }
 
+static const char *node_name(enum ibv_node_type type)
+{
+	return type == IBV_NODE_RNIC ? "RNIC" : "CA";
+}
+
 static const char *physical_name(const struct vb_device_info *info)
 {
 	enum { POLLING = 2, LINK_UP = 5 };
@@ -144,25 +150,43 @@ static void add_rate(struct vb_cli_view_tree *tree, const char *port, const stru
 	add_file(tree, port, "rate", "%u%s Gb/sec (%uX%s)", tenths / 10, tenths % 10 ? ".5" : "", lanes, speeds[i].name);
 }
 
-static void add_gids(struct vb_cli_view_tree *tree, const char *port, const struct vb_device_info *info)
+/* The bytes of an entry, and whether there is one. */
+static bool read_gid(const struct vb_device_info *info, unsigned index, uint8_t gid[16])
 {
 	static const uint8_t none[16];
+
+	memset(gid, 0, sizeof(none));
+	if (vb_profile_of(info->kind)->gid_layout == VB_GIDS_MAC)
+		memcpy(gid, info->mac, sizeof(info->mac));
+	else if (index < info->gid_count)
+		memcpy(gid, info->gid[index].gid, sizeof(none));
+	return memcmp(gid, none, sizeof(none)) != 0;
+}
+
+/* The kernel has one word for GIDs of InfiniBand, of RoCEv1 and of RNICs. */
+static bool is_of_rocev2(const struct vb_device_info *info, unsigned index)
+{
+	return vb_profile_of(info->kind)->gid_layout == VB_GIDS_ADDRESSES && info->gid[index].framing != VB_FRAMING_ETHERNET;
+}
+
+static void add_gids(struct vb_cli_view_tree *tree, const char *port, const struct vb_device_info *info)
+{
 	char name[16], gids[TEXT_ROOM], types[TEXT_ROOM], interfaces[TEXT_ROOM];
+	uint8_t b[16];
 
 	snprintf(gids, sizeof(gids), "%s/gids", port);
 	snprintf(types, sizeof(types), "%s/gid_attrs/types", port);
 	snprintf(interfaces, sizeof(interfaces), "%s/gid_attrs/ndevs", port);
-	for (unsigned i = 0; i < VB_MAX_GIDS; i++) {
-		const uint8_t *b = i < info->gid_count ? info->gid[i].gid : none;
+	for (unsigned i = 0; i < vb_profile_of(info->kind)->port.gid_table_length; i++) {
+		bool is_set = read_gid(info, i, b);
 
 		snprintf(name, sizeof(name), "%u", i);
 		add_file(tree, gids, name, "%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x",
 			 b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
 			 b[15]);
-		if (memcmp(b, none, sizeof(none)) == 0)
+		if (!is_set)
 			continue;
-		/* The kernel has one word for GIDs of InfiniBand and of RoCEv1. */
-		add_file(tree, types, name, is_infiniband(info) || info->gid[i].framing == VB_FRAMING_ETHERNET ? "IB/RoCE v1" : "RoCE v2");
+		add_file(tree, types, name, is_of_rocev2(info, i) ? "RoCE v2" : "IB/RoCE v1");
 		if (!is_infiniband(info))
 			add_file(tree, interfaces, name, "%s", info->interface);
 	}
@@ -174,7 +198,8 @@ static void add_pkeys(struct vb_cli_view_tree *tree, const char *port, const str
 
 	snprintf(pkeys, sizeof(pkeys), "%s/pkeys", port);
 	if (!is_infiniband(info)) {
-		add_file(tree, pkeys, "0", "0xffff");
+		if (vb_profile_of(info->kind)->port.pkey_table_length > 0)
+			add_file(tree, pkeys, "0", "0xffff");
 		return;
 	}
 	for (unsigned i = 0; i < VB_DAEMON_ADAPTER_PKEYS; i++) {
@@ -189,7 +214,7 @@ static void add_port(struct vb_cli_view_tree *tree, const char *device, const st
 
 	snprintf(port, sizeof(port), "%s/ports/1", device);
 	add_file(tree, port, "cap_mask", "0x%08x", is_infiniband(info) ? info->subnet.capabilities :
-		 (unsigned)(IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
+		 vb_profile_of(info->kind)->port.cap_flags);
 	/* Zeros where there is no subnet. */
 	add_file(tree, port, "lid", "0x%x", info->subnet.lid);
 	add_file(tree, port, "lid_mask_count", "%u", info->subnet.lmc);
@@ -259,6 +284,7 @@ static void add_device_link(struct vb_cli_view_tree *tree, const char *directory
 void vb_cli_view_tree_add_device(struct vb_cli_view_tree *tree, const struct vb_device_info *info, const char *pci,
 				 bool openable)
 {
+	enum ibv_node_type node_type = vb_profile_of(info->kind)->node_type;
 	char device[TEXT_ROOM / 4], verbs[TEXT_ROOM / 4], uverbs[32], address[32];
 
 	snprintf(device, sizeof(device), "/sys/devices/virtual/infiniband/%.63s", info->name);
@@ -273,7 +299,7 @@ void vb_cli_view_tree_add_device(struct vb_cli_view_tree *tree, const struct vb_
 	add_file(tree, device, "hca_type", "verbena");
 	add_file(tree, device, "hw_rev", "1");
 	add_file(tree, device, "node_desc", "%s", info->name);
-	add_file(tree, device, "node_type", "1: CA");
+	add_file(tree, device, "node_type", "%d: %s", node_type, node_name(node_type));
 	add_guid(tree, device, "node_guid", info->guid);
 	add_guid(tree, device, "sys_image_guid", info->guid);
 	add_device_link(tree, device, address, pci);

@@ -116,6 +116,21 @@ class View(ViewCase):
             self.assertEqual(self.see("--profile", "mlx5", "cat", "/sys/class/infiniband/%s/ports/1/gid_attrs/types/%s" % (self.device, index)),
                              version.replace("RoCE v1", "IB/RoCE v1"), index)
 
+    @across(["veth1500_v4"])
+    def test_an_rnic(self):
+        """iWARP's device has the kernel's words for an RNIC, one GID, which is its MAC, and no P_Key, as ibv_devinfo tells of it."""
+        device = "iwarp_" + self.device.split("_", 1)[1]
+        path, see = "/sys/class/infiniband/" + device, lambda *argv: self.see("--iwarp", *argv)
+        told = see(which("ibv_devinfo"), "-v", "-d", device)
+        self.assertEqual(see("cat", path + "/node_type"), "4: RNIC")
+        self.assertEqual(see("ls", path + "/ports/1/gids"), "0")
+        mac = see("cat", "/sys/class/net/eth0/address").replace(":", "")
+        self.assertEqual(see("cat", path + "/ports/1/gids/0").replace(":", ""), mac + 20 * "0")
+        self.assertEqual(see("sh", "-c", "cd %s/ports/1/gid_attrs && cat types/* ndevs/*" % path), "IB/RoCE v1\neth0")
+        self.assertNotIn("pkeys", see("ls", path + "/ports/1"))
+        self.assertEqual(int(see("cat", path + "/ports/1/cap_mask"), 16), int(re.search(r"port_cap_flags:\s+(\S+)", told).group(1), 16))
+        self.assertEqual(see("ls", path + "/device/net"), "eth0")
+
     @across(["lo_v4"])
     def test_every_call_that_names_a_file(self):
         """Old names of the C library's calls and new ones, as a plain, a fortified and a checked program uses them."""
