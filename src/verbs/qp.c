@@ -141,7 +141,8 @@ static void fill_public(struct vb_queue_pair *qp, struct ibv_context *context, c
 	qp->base.recv_cq = attr->recv_cq;
 	qp->base.srq = attr->srq;
 	qp->base.handle = qp->base.qp_num = qp->qp->qpn;
-	qp->base.state = qp->qp->state;
+	/* As libibverbs has it, whatever the device: ibv_query_qp of an RNIC says INIT. */
+	qp->base.state = IBV_QPS_RESET;
 	qp->base.qp_type = attr->qp_type;
 	if (attr->qp_type == IBV_QPT_XRC_RECV) {
 		qp->xrcd = vb_xrcd_of(attr->xrcd);
