@@ -163,6 +163,25 @@ void vb_explain_create_ah(const char *verb, const struct ibv_ah_attr *attr, cons
 
 /* ---- ibv_modify_qp ---- */
 
+static void say_no_transition(const struct vb_explain_modify *m, enum ibv_qp_state to, struct vb_report *report)
+{
+	if (m->profile->connection == VB_CONNECT_MPA && (to == IBV_QPS_RTS || to == IBV_QPS_RTR)) {
+		vb_report_word(report, "missing", "connection");
+		vb_report_say(report, VB_REPORT_CAUSE,
+			      "only a connection leads a queue pair of this device to RTS, ibv_modify_qp does not.");
+		vb_report_say(report, VB_REPORT_FIX,
+			      "Connect with rdma_connect and rdma_accept of librdmacm (perftest: -R). A program that exchanges QPNs itself "
+			      "needs a RoCE or InfiniBand device.");
+		return;
+	}
+	vb_report_word(report, "missing", "transition");
+	vb_report_say(report, VB_REPORT_CAUSE, "there is no transition of %s queue pair from %s to %s.",
+		      vb_words_a_type(m->type), vb_words_state(m->from), vb_words_state(to));
+	vb_report_say(report, VB_REPORT_FIX, "%s",
+		      m->from == IBV_QPS_ERR ? "From ERR the way leads through RESET; look for what brought it there."
+					     : "The way is RESET, INIT, RTR, RTS, each step once.");
+}
+
 static bool say_transition(const struct vb_explain_modify *m, enum ibv_qp_state to, struct vb_report *report)
 {
 	const struct vb_qp_transition *row = vb_qp_transition(m->profile->transitions, m->type, m->from, to);
@@ -176,13 +195,7 @@ static bool say_transition(const struct vb_explain_modify *m, enum ibv_qp_state 
 		return true;
 	}
 	if (!row->valid) {
-		vb_report_word(report, "missing", "transition");
-		vb_report_say(report, VB_REPORT_CAUSE, "there is no transition of %s queue pair from %s to %s.",
-			      vb_words_a_type(m->type), vb_words_state(m->from), vb_words_state(to));
-		vb_report_say(report, VB_REPORT_FIX, "%s",
-			      m->from == IBV_QPS_ERR ? "From ERR the way leads through RESET; look for what brought it "
-						       "there."
-						     : "The way is RESET, INIT, RTR, RTS, each step once.");
+		say_no_transition(m, to, report);
 		return true;
 	}
 	if (missing != 0) {
@@ -496,7 +509,7 @@ static void say_types(const struct vb_profile *profile, enum ibv_qp_type asked, 
 		count += profile->types[i].opcodes != 0;
 	left = count;
 	vb_report_number(report, "value", asked);
-	vb_report_say(report, VB_REPORT_CAUSE, "queue pairs of type %u are not supported: ", (unsigned)asked);
+	vb_report_say(report, VB_REPORT_CAUSE, "%s queue pairs are not supported: ", vb_words_type(asked));
 	for (unsigned i = 0; i < VB_PROFILE_TYPES; i++) {
 		if (profile->types[i].opcodes == 0)
 			continue;

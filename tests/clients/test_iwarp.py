@@ -421,6 +421,20 @@ time.sleep(600)""")
             self.assertIn(sentence, self.refused(self.peer, 7174))
         other.kill()
 
+    @across(["lo_v4"])
+    def test_not_by_a_connection(self):
+        """perftest without -R leads queue pairs to RTS itself, which is no way here: it is told of the one there is. So is who wants datagrams."""
+        run = [clients.staged.verbena, "run", "--explain", which("ib_send_bw"), "-d", self.device]
+        server = self.server.start(*run)
+        self.assertTrue(server.wait_until(lambda process: process.listens(18515)), "no server")
+        client = self.client.run(*run, self.peer, timeout=self.TIMEOUT)
+        self.assertNotEqual(client.code, 0, client)
+        for sentence in ("only a connection leads a queue pair of this device to RTS", "rdma_connect and rdma_accept", "perftest: -R"):
+            self.assertIn(sentence, client.out)
+        server.wait(self.TIMEOUT)
+        told = self.client.run(clients.staged.verbena, "run", "--explain", which("ibv_ud_pingpong"), "-d", self.device, "-g", "0", timeout=self.TIMEOUT)
+        self.assertIn("UD queue pairs are not supported: RC is.", told.out)
+
     @across(["veth1500_v4"])
     def test_no_receive(self):
         """A server that sends two messages, to a client with one receive: the client says what was missing, its TERMINATE tells the server."""
@@ -538,7 +552,7 @@ class Erdma(IwarpCase):
 
     @across(["lo_v4"])
     def test_what_it_cannot(self):
-        self.refused([which("ibv_ud_pingpong"), "-d", self.device, "-g", "0"], "queue pairs of type 4 are not supported: RC is.")
+        self.refused([which("ibv_ud_pingpong"), "-d", self.device, "-g", "0"], "UD queue pairs are not supported: RC is.")
         self.refused([which("ibv_srq_pingpong"), "-d", self.device, "-g", "0"], "max_srq is 1, at most 0 is possible.")
 
     @across(["lo_v4"])

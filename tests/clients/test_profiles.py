@@ -61,9 +61,9 @@ class Profiles(ClientCase):
     def test_refusals(self):
         """UD, UC and SRQ where the adapter has none of them."""
         base = ["-d", self.device, "-g", str(self.gids[0])]
-        self.refused("erdma-compat", [which("ibv_ud_pingpong"), *base], "queue pairs of type 4 are not supported: RC is.")
+        self.refused("erdma-compat", [which("ibv_ud_pingpong"), *base], "UD queue pairs are not supported: RC is.")
         self.refused("erdma-compat", [which("ibv_srq_pingpong"), *base], "max_srq is 1, at most 0 is possible.")
-        self.refused("bnxt_re", [which("ibv_uc_pingpong"), *base], "queue pairs of type 3 are not supported: RC and UD are.")
+        self.refused("bnxt_re", [which("ibv_uc_pingpong"), *base], "UC queue pairs are not supported: RC and UD are.")
 
     @across(["lo_v4"])
     def test_perftest_refused(self):
@@ -71,7 +71,7 @@ class Profiles(ClientCase):
         argv = [which("ib_send_bw"), "-d", self.device, "-c", "UD", "-x"]
         server = self.server.start(*argv, str(self.gids[0]))
         self.assertTrue(server.wait_until(lambda process: process.listens(TCP_PORT)), "no server")
-        self.refused("erdma-compat", [*argv, str(self.gids[1]), self.address], "queue pairs of type 4 are not supported: RC is.")
+        self.refused("erdma-compat", [*argv, str(self.gids[1]), self.address], "UD queue pairs are not supported: RC is.")
 
     def transfer(self, profile, tool):
         argv = [clients.staged.verbena, "run", "--profile", profile, which(tool), "-d", self.device, "-F", "-n", "200", "-x"]
