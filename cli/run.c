@@ -228,6 +228,7 @@ static int check_explanations(void)
  * at all seldom says why. */
 static int choose_devices(const char *names)
 {
+	const char *transports = getenv("VERBENA_TRANSPORT");
 	struct vb_device_info *list;
 	unsigned count;
 	int error = vb_devices_list(&list, &count);
@@ -242,9 +243,13 @@ static int choose_devices(const char *names)
 
 		while (i < count && (strlen(list[i].name) != length || strncmp(list[i].name, name, length) != 0))
 			i++;
-		if (i < count)
+		if (i < count && vb_devices_may_show(list[i].kind, transports, names))
 			continue;
-		fprintf(stderr, "verbena run: there is no device `%.*s'. `verbena devices` lists them.\n", (int)length, name);
+		if (i < count)
+			fprintf(stderr, "verbena run: `%.*s' is not among the devices of the transport that is asked for, %s.\n",
+				(int)length, name, transports);
+		else
+			fprintf(stderr, "verbena run: there is no device `%.*s'. `verbena devices` lists them.\n", (int)length, name);
 		free(list);
 		return VB_CLI_FAILED;
 	}

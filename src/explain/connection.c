@@ -23,7 +23,8 @@ static const struct {
 	{5, "the peer does not support this request", NULL},
 	{6, "the communication id is not valid at the peer", NULL},
 	{8, "nobody listens: no rdma_listen for this port at the peer",
-	 "Start the server first; check port number, port space (RDMA_PS_TCP or UDP) and the address it is bound to."},
+	 "Start the server first; check port number, port space (RDMA_PS_TCP or UDP), transport (one of iWARP is reached by iWARP) and the "
+	 "address it is bound to."},
 	{9, "the peer does not offer this transport service (queue pair type)", "Use the same qp_type on both sides."},
 	{10, "a stale connection: the peer still holds one with the same queue pair",
 	 "Wait for TIMEWAIT_EXIT, or use a new queue pair."},

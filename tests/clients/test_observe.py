@@ -529,6 +529,8 @@ class Words(Looking):
         self.assertNotIn("roce_lo", shown.out)
         both = self.verbena("run", "--device", "roce_eth0,roce_lo", "--wire", "rocev2", which("ibv_devices"), environment=plain)
         self.assertIn("roce_lo", both.out)
+        other = self.verbena("run", "--iwarp", "--device", "roce_eth0", which("ibv_devices"))
+        self.assertEqual((other.code, "`roce_eth0' is not among the devices of the transport that is asked for, iwarp" in other.out), (1, True), other)
         wrong = self.verbena("run", "--device", "mlx5_0", which("ibv_devices"))
         self.assertEqual(wrong.code, 1)
         self.assertIn("mlx5_0", wrong.out)
