@@ -69,6 +69,7 @@
 	RANK(FRAMES, "frames.lock")                       \
 	RANK(SHAPER, "shaper.lock")                       \
 	RANK(CAPTURE, "capture.lock")                     \
+	RANK(AHEAD, "ahead.lock")                         \
 	RANK(EXPLAINER, "explainer.lock")                 \
 	RANK(LOG, "log limit.lock")
 

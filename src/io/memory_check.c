@@ -4,18 +4,20 @@
  * here, but a region that cannot be read (or written, where it may be) must be refused now: later, an arriving packet
  * would run into it.
  *
- * Small ranges are brought in (MADV_POPULATE_*), which is at once the check and what pinning would have done. Large
- * ones may be sparse reservations of which only a part will ever be used: their mappings are looked up instead, so
- * that they cost nothing.
+ * Small ranges are brought in (MADV_POPULATE_*), which is at once the check and what pinning would have done; where one follows another,
+ * so are the pages behind (io/memory_ahead.h). Large ones may be sparse reservations of which only a part will ever be used: their
+ * mappings are looked up instead, so that they cost nothing.
  */
 #include "io/memory_check.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "io/memory_ahead.h"
+#include "io/own_mapping.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
@@ -23,24 +25,6 @@
 #endif
 
 enum { POPULATE_AT_MOST = 1 << 20 };
-
-/* Linux 6.11 tells of one mapping without listing all (linux/fs.h: PROCMAP_QUERY): 2.2 us where the list takes 8.7, and 203 behind 600
- * mappings. */
-struct mapping_query {
-	uint64_t size;
-	uint64_t flags;                    /* of mappings with these rights only */
-	uint64_t address;                  /* the mapping that covers it */
-	uint64_t start, end;               /* from here on: the answer */
-	uint64_t rights, page_size, offset, inode;
-	uint32_t major, minor;
-	uint32_t name_size, build_id_size; /* 0: not asked for */
-	uint64_t name, build_id;
-};
-
-_Static_assert(sizeof(struct mapping_query) == 104, "as the kernel has it");
-
-#define QUERY_MAPPING _IOWR('f', 17, struct mapping_query)
-enum { MAPPING_READABLE = 1, MAPPING_WRITABLE = 2 };
 
 /* 0, -EFAULT, or another -errno: the kernel cannot tell. */
 static int ask_for_mappings(uint64_t start, uint64_t end, bool writable)
@@ -50,17 +34,14 @@ static int ask_for_mappings(uint64_t start, uint64_t end, bool writable)
 	if (fd < 0)
 		return -errno;
 	while (result == 0 && start < end) {
-		struct mapping_query query = {
-			.size = sizeof(query), .address = start, .flags = MAPPING_READABLE | (writable ? MAPPING_WRITABLE : 0),
-		};
+		struct vb_own_mapping mapping;
 
-		if (ioctl(fd, QUERY_MAPPING, &query) != 0)
-			result = errno == ENOENT ? -EFAULT : -errno;
-		else
-			start = query.end;
+		result = vb_own_mapping_find(fd, start, writable, &mapping);
+		if (result == 0)
+			start = mapping.end;
 	}
 	close(fd);
-	return result;
+	return result == -ENOENT ? -EFAULT : result;
 }
 
 /* /proc/self/maps is in order of address: walk it until the range is covered or a gap shows. */
@@ -125,6 +106,8 @@ int vb_memory_range_check(uint64_t start, size_t length, bool writable)
 	if (end - start <= POPULATE_AT_MOST) {
 		switch (populate(start, end, writable)) {
 		case 0:
+			if (writable)
+				vb_memory_ahead_registered(start, end);
 			return 0;
 		case -ENOMEM:
 		case -EFAULT:

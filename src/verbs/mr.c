@@ -14,6 +14,7 @@
 #include "verbs/explain.h"
 #include "verbs/explain_objects.h"
 #include "verbs/export.h"
+#include "io/memory_ahead.h"
 #include "io/memory_check.h"
 #include "verbs/operations.h"
 #include "verbs/quota.h"
@@ -206,6 +207,8 @@ VB_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 				   error == -EBUSY ? "Invalidate or deallocate the windows first." : NULL);
 		return vb_fail_number(-error);
 	}
+	if (region->backing == VB_BACKING_APPLICATION)
+		vb_memory_ahead_forget((uintptr_t)mr->addr, mr->length);
 	vb_lock_take(&region->session->lock);
 	vb_list_remove(&region->node);
 	vb_lock_release(&region->session->lock);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See memory_ahead.h. The thread starts with the first run that is long enough, and stays.
+ *
+ * The program did not register these pages, and may unmap them at any time. So the mapping is looked at each time: it is memory of this
+ * process alone, of no file, and holds the whole run as well as what follows. Within the microseconds between that and bringing pages in
+ * the program may put another mapping there. MADV_POPULATE_WRITE changes no byte of it (madvise(2)): at worst two megabytes of a sparse
+ * file are allocated. Where nothing is mapped, or nothing writable, the call fails.
+ *
+ * No thread waits for this one: it may stand still in a page that userfaultfd(2) has another thread bring.
+ */
+#include "io/memory_ahead.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/mutex.h"
+#include "io/event.h"
+#include "io/memory_run.h"
+#include "io/own_mapping.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static struct {
+	struct vb_mutex lock;
+	pthread_cond_t more;
+	struct vb_memory_run run;
+	pid_t pid;                         /* atomic: whose thread it is, 0: there is none. A forked child has none */
+} ahead = {
+	.lock = VB_MUTEX_INITIALIZER(VB_RANK_AHEAD),
+	.more = PTHREAD_COND_INITIALIZER,
+};
+
+static bool thread_is_ours(void)
+{
+	return __atomic_load_n(&ahead.pid, __ATOMIC_RELAXED) == getpid();
+}
+
+/* In a child of fork the lock may be that of a thread which the child does not have: it does without. */
+static bool take_lock(void) VB_TRIES(ahead.lock) VB_UNCHECKED
+{
+	if (!thread_is_ours())
+		return vb_mutex_try(&ahead.lock);
+	vb_mutex_lock(&ahead.lock);
+	return true;
+}
+
+static bool is_private_memory(uint64_t start, uint64_t end)
+{
+	struct vb_own_mapping mapping;
+	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), error;
+
+	if (maps < 0)
+		return false;
+	error = vb_own_mapping_find(maps, start, true, &mapping);
+	close(maps);
+	return error == 0 && mapping.private_memory && mapping.end >= end;
+}
+
+static void *run(void *unused)
+{
+	(void)unused;
+	vb_thread_prepare("verbena-ahead");
+	vb_mutex_lock(&ahead.lock);
+	for (;;) {
+		uint64_t from, to, start = ahead.run.start;
+
+		if (!vb_memory_run_next(&ahead.run, &from, &to)) {
+			vb_mutex_wait(&ahead.lock, &ahead.more);
+			continue;
+		}
+		vb_mutex_unlock(&ahead.lock);
+		if (is_private_memory(start, to))
+			(void)madvise((void *)(uintptr_t)from, to - from, MADV_POPULATE_WRITE);
+		vb_mutex_lock(&ahead.lock);
+	}
+	return NULL;
+}
+
+/* Caller holds ahead.lock. The application's signals are not this thread's business. */
+static bool start_thread(void) VB_NEEDS(ahead.lock)
+{
+	sigset_t all, before;
+	pthread_t thread;
+	bool runs;
+
+	if (thread_is_ours())
+		return true;
+	/* In a forked child: the thread that waits is the parent's. */
+	ahead.more = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	runs = pthread_create(&thread, NULL, run, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!runs)
+		return false;
+	pthread_detach(thread);
+	__atomic_store_n(&ahead.pid, getpid(), __ATOMIC_RELAXED);
+	return true;
+}
+
+/* A program that has used its memory before it registers it has no need of this. */
+static bool is_there(uint64_t page)
+{
+	unsigned char state = 0;
+
+	return mincore((void *)(uintptr_t)page, 1, &state) == 0 && (state & 1);
+}
+
+void vb_memory_ahead_registered(uint64_t start, uint64_t end)
+{
+	struct vb_memory_run next;
+	uint64_t from, to;
+
+	if (end - start < VB_RUN_SMALLEST || !take_lock())
+		return;
+	vb_memory_run_add(&ahead.run, start, end);
+	next = ahead.run;
+	if (vb_memory_run_next(&next, &from, &to) && !is_there(from) && start_thread())
+		pthread_cond_signal(&ahead.more);
+	vb_mutex_unlock(&ahead.lock);
+}
+
+void vb_memory_ahead_forget(uint64_t start, uint64_t length)
+{
+	if (length < VB_RUN_SMALLEST || !take_lock())
+		return;
+	vb_memory_run_forget(&ahead.run, start, length);
+	vb_mutex_unlock(&ahead.lock);
+}
