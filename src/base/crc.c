@@ -80,6 +80,13 @@ static uint32_t plain_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t se
 	return plain_crc32_copy(plain_crc32_words(crc, first, second), to, from, length);
 }
 
+static uint32_t plain_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length)
+{
+	uint64_t pair[] = {first, second};
+
+	return plain_crc32_copy(plain_crc32(crc, pair, sizeof(pair)), to, from, length);
+}
+
 #ifdef VB_CRC_FOLD
 
 /* Chosen once, when the library is loaded: getauxval only reads what the kernel left on the stack. */
@@ -88,6 +95,8 @@ static uint32_t (*way_to_copy)(uint32_t crc, void *to, const void *from, size_t 
 static uint32_t (*way_of_words)(uint32_t crc, uint64_t first, uint32_t second) = plain_crc32_words;
 static uint32_t (*way_of_words_to_copy)(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from,
 					size_t length) = plain_crc32_words_copy;
+static uint32_t (*way_of_pair_to_copy)(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from,
+				       size_t length) = plain_crc32_pair_copy;
 
 __attribute__((constructor)) static void look_at_processor(void)
 {
@@ -97,11 +106,13 @@ __attribute__((constructor)) static void look_at_processor(void)
 	way_to_copy = vb_crc_fold_copy;
 	way_of_words = vb_crc_fold_words;
 	way_of_words_to_copy = vb_crc_fold_words_copy;
+	way_of_pair_to_copy = vb_crc_fold_pair_copy;
 #ifdef VB_CRC_THREE
 	if (vb_crc_can_add_three()) {
 		way = vb_crc_fold_three;
 		way_to_copy = vb_crc_fold_copy_three;
 		way_of_words_to_copy = vb_crc_fold_words_copy_three;
+		way_of_pair_to_copy = vb_crc_fold_pair_copy_three;
 	}
 #endif
 }
@@ -126,6 +137,11 @@ uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void
 	return way_of_words_to_copy(crc, first, second, to, from, length);
 }
 
+uint32_t vb_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length)
+{
+	return way_of_pair_to_copy(crc, first, second, to, from, length);
+}
+
 #else
 
 uint32_t vb_crc32(uint32_t crc, const void *bytes, size_t length)
@@ -146,6 +162,11 @@ uint32_t vb_crc32_words(uint32_t crc, uint64_t first, uint32_t second)
 uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length)
 {
 	return plain_crc32_words_copy(crc, first, second, to, from, length);
+}
+
+uint32_t vb_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length)
+{
+	return plain_crc32_pair_copy(crc, first, second, to, from, length);
 }
 
 #endif

@@ -16,6 +16,8 @@ uint32_t vb_crc32_copy(uint32_t crc, void *to, const void *from, size_t length);
 uint32_t vb_crc32_words(uint32_t crc, uint64_t first, uint32_t second);
 /* Those twelve, then bytes that are copied. */
 uint32_t vb_crc32_words_copy(uint32_t crc, uint64_t first, uint32_t second, void *to, const void *from, size_t length);
+/* The same with sixteen. */
+uint32_t vb_crc32_pair_copy(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length);
 
 /* CRC is linear: two equally long messages that differ only in some bytes have CRCs that differ by
  * a value determined by those bytes and by how many bytes follow them. Given the difference of the

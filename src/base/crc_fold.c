@@ -208,6 +208,11 @@ uint32_t NAMED(vb_crc_fold_words_copy)(uint32_t crc, uint64_t first, uint32_t se
 {
 	return ~advance(true, CRC32(CRC64(~crc, first), second), to, from, length);
 }
+
+uint32_t NAMED(vb_crc_fold_pair_copy)(uint32_t crc, uint64_t first, uint64_t second, void *to, const void *from, size_t length)
+{
+	return ~advance(true, CRC64(CRC64(~crc, first), second), to, from, length);
+}
 #endif
 
 #if !defined(VB_CRC_CASTAGNOLI) && !defined(VB_CRC_THREE)

@@ -179,14 +179,25 @@ VB_INLINE uint64_t load_bth(const uint8_t *bth, uint32_t *second)
 	return first | mask;
 }
 
+/* Two words that follow each other in memory, as if they were loaded as one. */
+VB_INLINE uint64_t pair_of(uint32_t first, uint32_t second)
+{
+	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? first | (uint64_t)second << 32 : (uint64_t)first << 32 | second;
+}
+
+/* Of the headers: a BTH alone, with an AETH or another header of four bytes, or a longer one. */
 VB_INLINE uint32_t headers_and_copy(uint32_t crc, const uint8_t *bth, size_t header_length, uint8_t *to, const uint8_t *from, size_t length)
 {
 	uint64_t first;
-	uint32_t second;
+	uint32_t second, third;
 
-	if (header_length > VB_BTH_LENGTH)
+	if (header_length > VB_BTH_LENGTH + VB_AETH_LENGTH)
 		return vb_crc32_copy(vb_icrc_headers(crc, bth, header_length), to, from, length);
 	first = load_bth(bth, &second);
+	if (header_length > VB_BTH_LENGTH) {
+		memcpy(&third, bth + VB_BTH_LENGTH, sizeof(third));
+		return vb_crc32_pair_copy(crc, first, pair_of(second, third), to, from, length);
+	}
 	return vb_crc32_words_copy(crc, first, second, to, from, length);
 }
 

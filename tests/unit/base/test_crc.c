@@ -118,6 +118,30 @@ static void begins_with_words(void **state)
 	}
 }
 
+/* The same with sixteen. */
+static void begins_with_a_pair(void **state)
+{
+	static uint8_t bytes[2000], to[2000];
+
+	(void)state;
+	fill_random(bytes, sizeof(bytes));
+	for (size_t length = 0; length < 1100; length++) {
+		const uint8_t *from = bytes + 16;
+		uint32_t begin = next_random(), expected = vb_crc32(begin, bytes, 16 + length);
+		uint64_t pair[2];
+
+		memcpy(pair, bytes, sizeof(pair));
+		memset(to, 0x5a, sizeof(to));
+		assert_int_equal(vb_crc32_pair_copy(begin, pair[0], pair[1], to, from, length), expected);
+#ifdef VB_CRC_FOLD
+		if (vb_crc_can_fold())
+			assert_int_equal(vb_crc_fold_pair_copy(begin, pair[0], pair[1], to, from, length), expected);
+#endif
+		assert_memory_equal(to, from, length);
+		assert_int_equal(to[length], 0x5a);
+	}
+}
+
 static void agrees_at_every_length(void **state)
 {
 	static uint8_t bytes[4400];
@@ -241,6 +265,7 @@ int main(void)
 		cmocka_unit_test(agrees_at_every_length),
 		cmocka_unit_test(copies_on_the_way),
 		cmocka_unit_test(begins_with_words),
+		cmocka_unit_test(begins_with_a_pair),
 #ifdef VB_CRC_FOLD
 		cmocka_unit_test(ways_of_folding_agree),
 		cmocka_unit_test(constants_are_powers_of_x),
