@@ -230,8 +230,8 @@ static unsigned take_bulk(struct batch_state *state, const struct vb_udp_bundle 
 {
 	struct vb_roce_bulk bulk = {bundle->bytes + at, bundle->length - at, bundle->segment, bundle->stride, index, 0, 0};
 
-	/* Frames come a few at a time: the first of them goes on with what those before have begun. */
-	if (!state->locked && from->framing == VB_FRAMING_ETHERNET)
+	/* The first of them goes on with what those before have begun. */
+	if (!state->locked)
 		lock_by_number(state, bulk.bytes, bulk.segment);
 	if (!state->locked || vb_tap_captures(state->udp->tap) || !vb_udp_carries(state->udp, state->locked))
 		return 0;
