@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * udp_blaster bulk|write|small receive
- * udp_blaster bulk|write|small send ADDRESS [SECONDS]
+ * udp_blaster bulk|write|read|large|small receive
+ * udp_blaster bulk|write|read|large|small send ADDRESS [SECONDS]
  *
  * What a pair of bare UDP sockets can carry on this machine, with none of a transport's duties: no acknowledgement, no
  * order, no loss repaired, no queues. The measure for our own figures.
@@ -12,6 +12,9 @@
  *   write  the same payload as an RC WRITE of 64 KiB must send it: the first datagram is 16 bytes longer (RETH), and so two
  *          sends carry the 64 datagrams, one of the first two and one of the other 62; from a socket that is not connected,
  *          because only then is the identification known that the ICRC covers.
+ *   read   as bulk, in the datagrams of an RC READ's response: 16 bytes of header each, and what was asked for is copied from its place
+ *          into the datagram, which no more changes then; from such a socket, too.
+ *   large  the same from and to 8 MiB of memory each instead of 64 KiB, which is more than a core's own cache.
  *   small  datagrams as a UD SEND of 64 bytes makes them (88 bytes), one by one, 64 in a sendmmsg and in a recvmmsg. No CRC.
  *
  * The receiver says "ready", then receives until nothing has come for half a second, and prints
@@ -42,16 +45,17 @@ enum {
 	HEADER = 12, PAYLOAD = 1024, TRAILER = 4, DATAGRAM = HEADER + PAYLOAD + TRAILER,
 	RUN = 62,                              /* of these, as many as fit a UDP datagram before it is cut */
 	FIRST_HEADER = HEADER + 16, FIRST_DATAGRAM = FIRST_HEADER + PAYLOAD + TRAILER,
+	READ_HEADER = HEADER + 4, READ_DATAGRAM = READ_HEADER + PAYLOAD + TRAILER,
 	SMALL_PAYLOAD = 64, SMALL_DATAGRAM = 88,
 	BATCH = 64,
-	BUFFER = 65536,
+	BUFFER = 65536, LARGE = 8 * 1024 * 1024,
 	SOCKET_BUFFER = 8 * 1024 * 1024,
 };
 
-static uint8_t buffer[BUFFER], place[BUFFER];
+static uint8_t buffer[BUFFER], memory[LARGE];
 
-enum kind { BULK, WRITE, SMALL, KINDS };
-static const char *const kind_name[KINDS] = {"bulk", "write", "small"};
+enum kind { BULK, WRITE, READ, READ_LARGE, SMALL, KINDS };
+static const char *const kind_name[KINDS] = {"bulk", "write", "read", "large", "small"};
 
 static double now_seconds(void)
 {
@@ -159,6 +163,28 @@ static void send_writes(int fd, double seconds)
 	}
 }
 
+static void send_responses(int fd, double seconds, size_t size)
+{
+	double end = now_seconds() + seconds;
+	struct msghdr message;
+	struct run run;
+	uint32_t number = 0;
+
+	/* Pages that were never written are all one page, which a cache holds. */
+	memset(memory, 1, sizeof(memory));
+	address_run(&run, &message, buffer, (size_t)RUN * READ_DATAGRAM, READ_DATAGRAM);
+	while (now_seconds() < end) {
+		for (unsigned i = 0; i < RUN; i++, number++) {
+			uint8_t *datagram = buffer + (size_t)i * READ_DATAGRAM;
+
+			memcpy(datagram + READ_HEADER, memory + number % (size / PAYLOAD) * PAYLOAD, PAYLOAD);
+			finish_datagram(datagram, READ_DATAGRAM, number);
+		}
+		if (sendmsg(fd, &message, 0) < 0 && errno != ECONNREFUSED && errno != ENOBUFS)
+			give_up("sendmsg");
+	}
+}
+
 static void send_small(int fd, double seconds)
 {
 	double end = now_seconds() + seconds;
@@ -197,7 +223,7 @@ static size_t segment_of(struct msghdr *message, size_t length)
 	return length;
 }
 
-static void take_bulk(struct tally *tally, struct msghdr *message, size_t length)
+static void take_bulk(struct tally *tally, struct msghdr *message, size_t length, size_t size)
 {
 	size_t segment = segment_of(message, length);
 
@@ -210,14 +236,14 @@ static void take_bulk(struct tally *tally, struct msghdr *message, size_t length
 			tally->damaged++;
 			continue;
 		}
-		memcpy(place + tally->datagrams % (BUFFER / PAYLOAD) * PAYLOAD, buffer + at + whole - TRAILER - PAYLOAD, PAYLOAD);
+		memcpy(memory + tally->datagrams % (size / PAYLOAD) * PAYLOAD, buffer + at + whole - TRAILER - PAYLOAD, PAYLOAD);
 		tally->datagrams++;
 		tally->bytes += PAYLOAD;
 	}
 }
 
 /* True: something came. */
-static bool receive_bulk(int fd, struct tally *tally)
+static bool receive_bulk(int fd, struct tally *tally, size_t size)
 {
 	struct iovec span = {buffer, BUFFER};
 	union {
@@ -235,7 +261,7 @@ static bool receive_bulk(int fd, struct tally *tally)
 	if (length < 0 && errno != EAGAIN && errno != EINTR)
 		give_up("recvmsg");
 	if (length > 0)
-		take_bulk(tally, &message, (size_t)length);
+		take_bulk(tally, &message, (size_t)length, size);
 	return length > 0;
 }
 
@@ -260,7 +286,7 @@ static bool receive_small(int fd, struct tally *tally)
 	return true;
 }
 
-static void receive(bool bulk)
+static void receive(bool bulk, size_t size)
 {
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 	int fd = open_socket(SO_RCVBUF, SO_RCVBUFFORCE), on = 1;
@@ -273,7 +299,7 @@ static void receive(bool bulk)
 	printf("ready\n");
 	fflush(stdout);
 	while (tally.last == 0 || now_seconds() - tally.last < 0.5) {
-		if (!(bulk ? receive_bulk(fd, &tally) : receive_small(fd, &tally)))
+		if (!(bulk ? receive_bulk(fd, &tally, size) : receive_small(fd, &tally)))
 			continue;
 		tally.last = now_seconds();
 		if (tally.first == 0)
@@ -296,21 +322,25 @@ int main(int argc, char **argv)
 {
 	enum kind kind = argc > 2 ? kind_of(argv[1]) : KINDS;
 
+	size_t size = kind == READ_LARGE ? LARGE : BUFFER;
+
 	if (kind < KINDS && argc == 3 && strcmp(argv[2], "receive") == 0) {
-		receive(kind != SMALL);
+		receive(kind != SMALL, size);
 	} else if (kind < KINDS && (argc == 4 || argc == 5) && strcmp(argv[2], "send") == 0) {
 		double seconds = argc == 5 ? atof(argv[4]) : 1;
-		int fd = open_sender(argv[3], kind != WRITE);
+		int fd = open_sender(argv[3], kind == BULK || kind == SMALL);
 
 		if (kind == BULK)
 			send_bulk(fd, seconds);
 		else if (kind == WRITE)
 			send_writes(fd, seconds);
+		else if (kind != SMALL)
+			send_responses(fd, seconds, size);
 		else
 			send_small(fd, seconds);
 		close(fd);
 	} else {
-		fprintf(stderr, "usage: udp_blaster bulk|write|small receive | bulk|write|small send ADDRESS [SECONDS]\n");
+		fprintf(stderr, "usage: udp_blaster bulk|write|read|large|small receive | ... send ADDRESS [SECONDS]\n");
 		return 2;
 	}
 	return 0;

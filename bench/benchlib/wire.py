@@ -2,7 +2,7 @@
 """Between two hosts joined by veth at MTU 1500: RC, UC and UD against bare UDP sockets of the same machine in the same run.
 
   bulk       against udp_blaster bulk: UDP_SEGMENT, UDP_GRO and a CRC for every packet, and nothing else; beside iperf3, and beside
-             udp_blaster write, which sends what a WRITE of 64 KiB must send
+             udp_blaster write, read and large, which send what a WRITE of 64 KiB must send, and what READs of 64 KiB and 8 MiB must
   buffers    the same where nobody has raised net.core.rmem_max (default_buffers.so)
   latency    against udp_pingpong: the same datagram, and nothing computed; and against UCX over TCP
   UD 64 B    against udp_blaster small: sendmmsg and recvmmsg of 64 datagrams
@@ -108,6 +108,8 @@ def rows(network, staged, build, quick):
         Row("tcp", lambda: place.tcp_bandwidth(1), needs=("iperf3",)),
         Row("blaster", lambda: place.blast(blaster, "bulk", seconds)[1] * 8 / 1e9),
         Row("two runs", lambda: place.blast(blaster, "write", seconds)[1] * 8 / 1e9),
+        Row("bare READ", lambda: place.blast(blaster, "read", seconds)[1] * 8 / 1e9),
+        Row("bare 8 MiB", lambda: place.blast(blaster, "large", seconds)[1] * 8 / 1e9),
     ]
     found += [bulk(row[0], None, row) for row in BULK]
     found += [bulk("small " + row[0], small_buffers, row) for row in SMALL_BUFFERS]
@@ -146,6 +148,10 @@ def table(results, repeat, quick):
                  % (results["blaster"], results["blaster"] / results["tcp"]))
     lines.append("| the same in the two runs that a WRITE of 64 KiB needs (`udp_blaster write`) | %.1f Gb/s | %.2f × the blaster | | |"
                  % (results["two runs"], results["two runs"] / results["blaster"]))
+    lines.append("| the same in the packets of a READ's response, copied from their places (`udp_blaster read`) | %.1f Gb/s | %.2f × the blaster | | |"
+                 % (results["bare READ"], results["bare READ"] / results["blaster"]))
+    lines.append("| that from and to 8 MiB of memory (`udp_blaster large`) | %.1f Gb/s | %.2f × the blaster | | |"
+                 % (results["bare 8 MiB"], results["bare 8 MiB"] / results["blaster"]))
     for name, _, _, _, peer in BULK:
         lines.append(bulk(name, results[name]) if peer else "| %s | %.1f Gb/s | | | |" % (name, results[name]))
     for name, _, _, _, _ in SMALL_BUFFERS:
