@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The fast path of packets that are like the one before them: of a message under way on RC or UC (SEND, WRITE, or the response to our
- * READ) those that are neither first nor last, in order, all of one size. Nearly every packet of a large transfer is one.
+ * READ) those that are neither first nor last, in order, all of one size; and of a response in packets that are all alike (singly.c)
+ * every whole one. Nearly every packet of a large transfer is one.
  * What they can differ in is checked, everything else was when the message began; whatever does not fit goes the ordinary
  * way, which knows all the cases.
  *
@@ -12,7 +13,7 @@
  * overwritten when it comes again; on UC it does not, and the message never ends.
  * One exception (seed 49182 of tests/sim/campaign.c): a SEND does not say how long it
  * is, so a middle packet whose PSN is damaged to that of the last leaves rubbish behind the message, inside the receive.
- * The last packet of a message, which an application may be watching for, is never placed before it is known to be good.
+ * The last packet of a request, which an application may be watching for, is never placed before it is known to be good.
  */
 #include <string.h>
 
@@ -28,6 +29,7 @@
 /* What is expected of the packets, and where they go. */
 struct expected {
 	uint8_t opcode;
+	uint8_t header_length;
 	struct psn psn;
 	uint32_t most;                   /* that can still be middle packets of the message */
 	uint8_t *to;                     /* NULL: memory of a GPU, reached by the following */
@@ -109,6 +111,7 @@ static bool expect_request(struct vb_qp *qp, struct expected *expected)
 	if (responder->underway == VB_UNDERWAY_NOTHING || responder->fatal || responder->reorder.count > 0)
 		return false;
 	expected->opcode = (uint8_t)vb_roce_opcode_find(vb_roce_service(qp), kind, VB_POSITION_MIDDLE, 0);
+	expected->header_length = VB_BTH_LENGTH;
 	expected->psn = responder->expected;
 	if (kind == VB_KIND_WRITE)
 		return hold_write(qp, expected);
@@ -121,7 +124,8 @@ static bool expect_request(struct vb_qp *qp, struct expected *expected)
 	return hold_list(qp, responder->taken.list, responder->taken.sge_count, responder->received, expected);
 }
 
-static bool expect_response(struct vb_qp *qp, struct expected *expected)
+/* `singly`: packets that are each an ONLY, of which the first and the last are like the others. */
+static bool expect_response(struct vb_qp *qp, bool singly, struct expected *expected)
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_requester *requester = &engine->requester;
@@ -136,12 +140,17 @@ static bool expect_response(struct vb_qp *qp, struct expected *expected)
 	asked = vb_roce_reads_at(requester, requester->asked_tail);
 	arrived = psn_ahead(requester->acknowledged, asked->first);
 	wqe = vb_send_queue_at(&qp->send, qp->send.tail);
-	if (arrived == 0 || arrived >= asked->packets || vb_send_queue_count(&qp->send) == 0 || wqe->opcode != IBV_WR_RDMA_READ)
+	if (arrived >= asked->packets || vb_send_queue_count(&qp->send) == 0 || wqe->opcode != IBV_WR_RDMA_READ)
 		return false;
 	index = psn_ahead(requester->acknowledged, vb_roce_note(wqe)->first_psn);
-	expected->opcode = (uint8_t)vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0);
+	if (singly ? !asked->singly || index >= vb_roce_note(wqe)->packets : arrived == 0)
+		return false;
+	expected->opcode = (uint8_t)vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE,
+							singly ? VB_POSITION_ONLY : VB_POSITION_MIDDLE, 0);
+	expected->header_length = singly ? VB_BTH_LENGTH + VB_AETH_LENGTH : VB_BTH_LENGTH;
 	expected->psn = requester->acknowledged;
-	expected->most = at_most(asked->packets - arrived - 1, middle_packets(wqe->length - index * engine->mtu, engine->mtu));
+	expected->most = singly ? at_most(asked->packets - arrived, wqe->length / engine->mtu - index) :
+				  at_most(asked->packets - arrived - 1, middle_packets(wqe->length - index * engine->mtu, engine->mtu));
 	return expected->most > 0 && hold_list(qp, wqe->list, wqe->sge_count, (uint64_t)index * engine->mtu, expected);
 }
 
@@ -163,7 +172,7 @@ static uint32_t take(struct vb_qp *qp, const struct vb_path *from, struct vb_icr
 		     struct vb_roce_bulk *got, uint8_t *to, bool *ack_request)
 {
 	uint32_t mtu = vb_roce_engine(qp)->mtu, count = 0;
-	size_t size = VB_BTH_LENGTH + mtu + VB_ICRC_LENGTH;
+	size_t size = expected->header_length + mtu + VB_ICRC_LENGTH;
 	bool asks;
 
 	for (; count < expected->most && count * got->stride + size <= got->length; count++) {
@@ -171,7 +180,7 @@ static uint32_t take(struct vb_qp *qp, const struct vb_path *from, struct vb_icr
 
 		if (!vb_roce_packet_is_next(datagram, size, expected->opcode, qp->qpn, psn_add(expected->psn, count), &asks))
 			break;
-		if (!vb_icrc_copy_is_valid(prefix, from, datagram, size, (uint16_t)(got->index + count), VB_BTH_LENGTH,
+		if (!vb_icrc_copy_is_valid(prefix, from, datagram, size, (uint16_t)(got->index + count), expected->header_length,
 					   to + (size_t)count * mtu)) {
 			got->damaged = 1;
 			break;
@@ -213,7 +222,10 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	size_t size = VB_BTH_LENGTH + engine->mtu + VB_ICRC_LENGTH;
 	const struct vb_roce_opcode *op = vb_roce_opcode(got->bytes[0]);
-	bool writes = got->segment != size, ack_request = false, response;
+	bool response = qp->type != IBV_QPT_UC && !op->is_request;
+	bool singly = response && op->kind == VB_KIND_READ_RESPONSE && op->position == VB_POSITION_ONLY &&
+		      got->segment == size + VB_AETH_LENGTH;
+	bool writes = got->segment != size && !singly, ack_request = false;
 	struct expected expected;
 	uint32_t count;
 
@@ -232,12 +244,11 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 		vb_roce_check_invariants(qp);
 		return;
 	}
-	response = qp->type != IBV_QPT_UC && !op->is_request;
 	if (!response && vb_roce_bulk_ahead(qp, from, prefix, got)) {
 		vb_roce_check_invariants(qp);
 		return;
 	}
-	if (!(response ? expect_response(qp, &expected) : expect_request(qp, &expected)))
+	if (!(response ? expect_response(qp, singly, &expected) : expect_request(qp, &expected)))
 		return;
 	count = expected.to ? take(qp, from, prefix, &expected, got, expected.to, &ack_request) :
 			      take_staged(qp, from, prefix, &expected, got, &ack_request);
@@ -245,7 +256,7 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	if (count == 0)
 		return;
 	if (response)
-		vb_roce_completer_took_middle_packets(qp, now, count);
+		vb_roce_completer_took(qp, now, count, singly ? got->bytes + (count - 1) * got->stride + VB_BTH_LENGTH : NULL);
 	else
 		requests_came(qp, count, ack_request);
 	vb_roce_check_invariants(qp);

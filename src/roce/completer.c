@@ -298,8 +298,9 @@ static bool response_fits(const struct vb_qp *qp, const struct vb_send_wqe *wqe,
 		       packet->payload_length == 0;
 	if (wqe->opcode != IBV_WR_RDMA_READ)
 		return packet->op->kind == VB_KIND_ATOMIC_ACKNOWLEDGE;
-	/* Whether it says FIRST or MIDDLE depends on where the responder was last asked to begin, LAST on where to end. */
-	if (vb_position_is_end(packet->op->position) != last && (last || !asked->in_parts))
+	/* Whether it says FIRST or MIDDLE depends on where the responder was last asked to begin, LAST on where to end; each may say
+	 * ONLY where that was permitted. */
+	if (vb_position_is_end(packet->op->position) != last && (last || !(asked->in_parts || asked->singly)))
 		return false;
 	return packet->op->kind == VB_KIND_READ_RESPONSE &&
 	       packet->payload_length == vb_roce_payload(wqe->length, mtu, psn_ahead(packet->psn, vb_roce_note(wqe)->first_psn));
@@ -328,14 +329,14 @@ static bool place_response(struct vb_qp *qp, const struct vb_send_wqe *wqe, cons
 				 why);
 }
 
-/* The next response of the oldest piece is in its place. */
-static void pass(struct vb_qp *qp, vb_time now)
+/* The next `count` responses of the oldest piece are in their places. */
+static void pass(struct vb_qp *qp, vb_time now, uint32_t count)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	struct vb_roce_asked *asked = vb_roce_reads_at(requester, requester->asked_tail);
 	struct vb_roce_note *note = vb_roce_note(vb_send_queue_at(&qp->send, qp->send.tail));
 
-	requester->acknowledged = psn_add(requester->acknowledged, 1);
+	requester->acknowledged = psn_add(requester->acknowledged, count);
 	note->progress = psn_ahead(requester->acknowledged, note->first_psn);
 	requester->receives_acknowledged = note->receives_through;
 	if (psn_equal(requester->acknowledged, psn_add(asked->first, asked->packets))) {
@@ -382,7 +383,7 @@ static void accept_response(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	}
 	account_response(requester, charge_of(wqe, packet), psn_add(packet->psn, 1));
 	vb_roce_early_arrived(requester, now);
-	pass(qp, now);
+	pass(qp, now, 1);
 	if (packet->op->headers & VB_HEADER_AETH)
 		note_credits(requester, packet->aeth.syndrome);
 	retire(qp, now);
@@ -412,7 +413,7 @@ static void follow_early(struct vb_qp *qp, vb_time now)
 			return;
 		}
 		vb_roce_early_remove(requester, requester->acknowledged);
-		pass(qp, now);
+		pass(qp, now, 1);
 		retire(qp, now);
 	}
 }
@@ -457,19 +458,16 @@ static void keep_response(struct vb_qp *qp, const struct vb_roce_packet *packet)
 		vb_roce_early_remove(requester, packet->psn);
 }
 
-void vb_roce_completer_took_middle_packets(struct vb_qp *qp, vb_time now, uint32_t count)
+void vb_roce_completer_took(struct vb_qp *qp, vb_time now, uint32_t count, const uint8_t *syndrome)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-	struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, qp->send.tail);
-	uint32_t mtu = vb_roce_engine(qp)->mtu, charge = vb_roce_charge(count * mtu, count);
 
-	requester->acknowledged = psn_add(requester->acknowledged, count);
-	vb_roce_note(wqe)->progress = psn_ahead(requester->acknowledged, vb_roce_note(wqe)->first_psn);
-	requester->receives_acknowledged = vb_roce_note(wqe)->receives_through;
-	vb_roce_congestion_arrived(&requester->congestion, charge, requester->read_in_flight, requester->acknowledged);
-	assert(requester->read_in_flight >= charge);
-	requester->read_in_flight -= charge;
-	vb_roce_timers_progress(qp, now);
+	account_response(requester, vb_roce_charge(count * vb_roce_engine(qp)->mtu, count), psn_add(requester->acknowledged, count));
+	pass(qp, now, count);
+	if (!syndrome)
+		return;
+	note_credits(requester, *syndrome);
+	retire(qp, now);
 }
 
 static void handle_response(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)

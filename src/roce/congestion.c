@@ -157,16 +157,17 @@ bool vb_roce_window_notified(struct vb_roce_congestion *congestion, vb_time now)
 }
 
 /* Responses come in runs (wire/burst.h). The last packet of one response, the first of the next, which are longer than the others, and
- * one of the others make a run; what is between is best as many whole runs as there are. */
-static uint32_t whole_runs(uint32_t packets, uint32_t mtu)
+ * one of the others make a run, unless all are alike; what is between is best as many whole runs as there are. */
+static uint32_t whole_runs(uint32_t packets, uint32_t mtu, bool singly)
 {
-	enum { AT_THE_SEAM = 3, SHORT = 4 };
-	uint32_t run = vb_burst_run_limit(mtu), rest = packets > AT_THE_SEAM ? (packets - AT_THE_SEAM) % run : 0;
+	enum { SHORT = 4 };
+	uint32_t run = vb_burst_run_limit(singly ? mtu + VB_AETH_LENGTH : mtu), seam = singly ? 0 : 3;
+	uint32_t rest = packets > seam ? (packets - seam) % run : 0;
 
 	return packets - rest >= run && rest < run / SHORT ? packets - rest : packets;
 }
 
-uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congestion, uint32_t left)
+uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congestion, uint32_t left, bool singly)
 {
 	uint32_t most = limited(VB_READ_PIECE_MAX / congestion->mtu, 1, VB_READ_PIECE_MAX_PACKETS);
 	/* Two pieces in a window, so that the next is asked for while one arrives; the full size stays whole in the
@@ -176,5 +177,5 @@ uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congesti
 				congestion->responses.size / 2 / vb_roce_charge(congestion->mtu, 1);
 
 	fits = limited(fits, VB_READ_PIECE_MIN_PACKETS < most ? VB_READ_PIECE_MIN_PACKETS : most, most);
-	return left <= fits ? left : whole_runs(fits, congestion->mtu);
+	return left <= fits ? left : whole_runs(fits, congestion->mtu, singly);
 }

@@ -125,7 +125,7 @@ bool vb_timely_notified(struct vb_roce_congestion *congestion, vb_time now);
 void vb_timely_round_trip(struct vb_roce_congestion *congestion, vb_time sample);
 
 uint32_t vb_roce_congestion_floor(const struct vb_roce_congestion *congestion);
-/* Packets to ask for with one read request, of the `left` that are wanted. */
-uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congestion, uint32_t left);
+/* Packets to ask for with one read request, of the `left` that are wanted; `singly`: all of the response are alike (singly.c). */
+uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congestion, uint32_t left, bool singly);
 
 #endif

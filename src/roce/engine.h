@@ -35,6 +35,7 @@ struct vb_roce_asked {
 	struct psn first;
 	uint32_t packets;                /* of the response */
 	bool in_parts;                   /* some of it was asked for again, alone */
+	bool singly;                     /* each packet of the response may say ONLY (singly.c) */
 };
 
 /* Responses that came ahead of a missing one, and are in their places (early.c). */
@@ -88,11 +89,13 @@ struct vb_roce_requester {
 	uint32_t asked_capacity;
 	uint32_t asked_tail, asked_sent, asked_head;
 	uint32_t read_in_flight;         /* charge of response packets on their way to us */
+	bool asked_all;                  /* that may be under way, when a read was last to be asked for */
 	struct vb_roce_early early;
 	bool peer_remembers;             /* all that it was asked for, and answers parts of it in any order */
 	uint8_t peer_probes;             /* that were to show it */
 	struct psn peer_probed;          /* the last of them */
 	bool peer_ask_owed;
+	uint16_t long_reads;             /* asked for while it was not known (singly.c) */
 	bool peer_acknowledges;          /* short messages, unasked (late.c) */
 	uint16_t asked_in_vain;          /* such messages that no completion waited for */
 	bool lost_ask_owed;              /* such a peer lacks this request alone */
@@ -170,6 +173,7 @@ struct vb_roce_resource {
 	bool is_write;                   /* an atomic that is answered as a read of no bytes */
 	bool owed;                       /* an answer, or the rest of one, is still to be sent */
 	bool again;                      /* asked a second time */
+	bool singly;                     /* a read that is answered by packets that are each an ONLY (singly.c) */
 	struct psn first;
 	uint32_t packets;
 	uint32_t msn;
@@ -499,6 +503,12 @@ struct vb_send_wqe *vb_roce_reads_element(struct vb_qp *qp, struct psn psn);
 /* Ask for what is missing before the first response that was kept. */
 void vb_roce_reads_ask_missing(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 
+/* ---- singly.c: responses in full runs ---- */
+/* May the response to a read, of so many packets, come in packets that are each an ONLY? */
+bool vb_roce_singly_suits(const struct vb_roce_requester *requester, uint32_t packets);
+/* One was asked for. */
+void vb_roce_singly_asked(struct vb_roce_requester *requester, uint32_t packets);
+
 /* ---- early.c: responses that came ahead of a missing one ---- */
 /* Remember that it came. False: it is too far ahead, or there is no memory. */
 bool vb_roce_early_add(struct vb_roce_requester *requester, struct psn psn);
@@ -520,8 +530,9 @@ void vb_roce_early_close(struct vb_roce_requester *requester);
 
 /* ---- completer.c: answers to our requests ---- */
 void vb_roce_completer_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
-/* `count` packets of the response to the oldest read were placed, none of them the last of what was asked for. */
-void vb_roce_completer_took_middle_packets(struct vb_qp *qp, vb_time now, uint32_t count);
+/* `count` packets of one MTU of the response to what was asked for first were placed. `syndrome`: of the AETH of the last; NULL: they have
+ * none, and none is the last of what was asked for. */
+void vb_roce_completer_took(struct vb_qp *qp, vb_time now, uint32_t count, const uint8_t *syndrome);
 /* Complete, in order, what is done; tell a failure whose turn has come; tell the end of a drain. */
 void vb_roce_completer_retire(struct vb_qp *qp, vb_time now);
 /* Is there anything that retire would complete? */
@@ -599,6 +610,8 @@ void vb_roce_resources_add_atomic_write(struct vb_qp *qp, const struct vb_roce_p
 bool vb_roce_resources_repeat(struct vb_qp *qp, const struct vb_roce_packet *packet);
 /* Returns true when the burst was full before all was sent. */
 bool vb_roce_resources_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
+/* Are the answers that are owed a whole run of packets that are alike? */
+bool vb_roce_resources_fill_run(const struct vb_roce_responder *responder, uint32_t mtu);
 void vb_roce_resources_clear(struct vb_roce_responder *responder);
 /* The SRQ that these requests named is gone: they are not answered, nor known when asked again. */
 void vb_roce_resources_forget(struct vb_roce_responder *responder, const struct vb_srq *srq);

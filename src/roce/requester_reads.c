@@ -105,7 +105,7 @@ static void append(struct vb_qp *qp, struct vb_send_wqe *wqe, struct vb_roce_pac
 }
 
 /* How many packets to ask for from `send` on: the rest of a piece asked for before, or a new piece. 0: not now. */
-static uint32_t piece_at(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index)
+static uint32_t piece_at(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32_t index, bool singly)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	const struct vb_roce_asked *asked;
@@ -116,17 +116,29 @@ static uint32_t piece_at(struct vb_qp *qp, const struct vb_send_wqe *wqe, uint32
 	}
 	if (requester->asked_head - requester->asked_tail >= ring_limit(qp, requester))
 		return 0;
-	return vb_roce_congestion_read_piece(&requester->congestion, vb_roce_note(wqe)->packets - index);
+	return vb_roce_congestion_read_piece(&requester->congestion, vb_roce_note(wqe)->packets - index, singly);
 }
 
-static void book(struct vb_roce_requester *requester, uint32_t packets)
+static void book(struct vb_roce_requester *requester, uint32_t packets, bool singly)
 {
 	if (requester->asked_sent == requester->asked_head) {
 		*vb_roce_reads_at(requester, requester->asked_head) =
 			(struct vb_roce_asked){.first = requester->send, .packets = packets};
 		requester->asked_head++;
 	}
+	vb_roce_reads_at(requester, requester->asked_sent)->singly |= singly;
 	requester->asked_sent++;
+}
+
+/* Once all was asked for that may be, half of the window must open: several requests leave together then, while as many responses still
+ * come. `packets`: 0, there are as many requests as there may be. */
+static bool may_ask(struct vb_roce_requester *requester, uint32_t packets, uint32_t charge)
+{
+	uint32_t size = requester->congestion.responses.size, least = requester->asked_all ? size / 2 : 0;
+
+	requester->asked_all = packets == 0 || (requester->read_in_flight != 0 &&
+						requester->read_in_flight + (charge > least ? charge : least) > size);
+	return !requester->asked_all;
 }
 
 enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now, struct vb_burst *out)
@@ -135,13 +147,13 @@ enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wq
 	struct vb_roce_requester *requester = &engine->requester;
 	uint32_t index = psn_ahead(requester->send, vb_roce_note(wqe)->first_psn), packets, charge;
 	bool again = psn_before(requester->send, requester->high);
+	bool singly = !is_atomic(wqe) && vb_roce_singly_suits(requester, vb_roce_note(wqe)->packets - index);
 	struct vb_roce_packet packet;
 
 	provide_ring(qp, requester);
-	packets = piece_at(qp, wqe, index);
+	packets = piece_at(qp, wqe, index, singly);
 	charge = response_charge(wqe, engine->mtu, index, packets);
-	if (packets == 0 || (requester->read_in_flight != 0 &&
-			     requester->read_in_flight + charge > requester->congestion.responses.size))
+	if (!may_ask(requester, packets, charge))
 		return VB_PROGRESS_MUST_WAIT;
 	if (!vb_burst_has_room(out, sizeof(wqe->atomic.swap)))
 		return VB_PROGRESS_BURST_FULL;
@@ -151,9 +163,11 @@ enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wq
 		make_read(qp, wqe, index, packets, &packet);
 	/* rxe asks for an acknowledgement with every request; of these the response is one. */
 	packet.ack_request = true;
+	packet.singly = singly;
 	append(qp, wqe, &packet, out);
 	vb_roce_timers_sent(qp, now, requester->send, true, again);
-	book(requester, packets);
+	book(requester, packets, singly);
+	vb_roce_singly_asked(requester, packets);
 	requester->read_in_flight += charge;
 	requester->since_ack_request = 0;
 	requester->send = psn_add(requester->send, packets);

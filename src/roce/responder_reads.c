@@ -92,6 +92,7 @@ void vb_roce_resources_add_read(struct vb_qp *qp, const struct vb_roce_packet *p
 
 	*take(&engine->responder) = (struct vb_roce_resource){
 		.owed = true,
+		.singly = packet->singly,
 		.first = packet->psn,
 		.packets = vb_roce_packets(packet->reth.length, engine->mtu),
 		.msn = engine->responder.msn,
@@ -327,29 +328,61 @@ VB_RARE static uint32_t append_staged(struct vb_qp *qp, const struct vb_roce_res
 	return vb_burst_append_many(out, &qp->path, packet, bytes, mtu, count);
 }
 
-/* Of the packets between the first and the last of a response, which are all alike, as many as possible at once. Returns how
- * many were sent; 0: they must be tried singly. */
-static uint32_t send_read_middle_packets(struct vb_qp *qp, struct vb_roce_resource *resource, struct vb_burst *out)
+/* The answer has come as far as `next`. */
+static void went_on(struct vb_roce_resource *resource, uint32_t mtu)
 {
-	uint32_t mtu = vb_roce_engine(qp)->mtu, packets = vb_roce_packets(resource->byte_end, mtu), count;
+	if ((uint64_t)resource->next * mtu < resource->byte_end)
+		return;
+	resource->owed = resource->parts > 0;
+	if (!resource->owed)
+		return;
+	resource->begin = resource->next = resource->part[0].begin;
+	resource->byte_end = resource->part[0].byte_end;
+	resource->parts--;
+	memmove(&resource->part[0], &resource->part[1], resource->parts * sizeof(resource->part[0]));
+}
+
+static enum vb_roce_position position_of(const struct vb_roce_resource *resource, bool last)
+{
+	return resource->singly ? VB_POSITION_ONLY : vb_roce_position(resource->next == resource->begin, last);
+}
+
+/* How many packets there are from the next on that are all alike: those between the first and the last, or all whole ones. */
+static uint32_t count_alike(const struct vb_roce_resource *resource, uint32_t mtu)
+{
+	uint32_t packets = vb_roce_packets(resource->byte_end, mtu);
+
+	if (resource->singly)
+		return resource->byte_end / mtu - resource->next;
+	return resource->next == resource->begin || resource->next + 1 >= packets ? 0 : packets - 1 - resource->next;
+}
+
+/* Of the packets of a response that are alike as many as possible at once. Returns how many were sent; 0: they must be tried one by
+ * one. */
+static uint32_t send_read_alike(struct vb_qp *qp, struct vb_roce_resource *resource, struct vb_burst *out)
+{
+	uint32_t mtu = vb_roce_engine(qp)->mtu, count = count_alike(resource, mtu);
 	struct vb_roce_range whole = {resource->pd, resource->address, resource->rkey, resource->length};
 	struct vb_roce_packet packet;
 	const uint8_t *bytes;
 	uint32_t room;
 
-	if (resource->next == resource->begin || resource->next + 1 >= packets)
+	if (count == 0)
 		return 0;
-	count = packets - 1 - resource->next;
-	room = vb_burst_run_room(out, mtu);
+	room = vb_burst_run_room(out, resource->singly ? mtu + VB_AETH_LENGTH : mtu);
 	if (room > 0 && count > room)
 		count = room;
 	bytes = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->sending, &whole, resource->next * mtu, count * mtu,
 				    IBV_ACCESS_REMOTE_READ);
-	vb_roce_prepare(qp, &packet, vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE, VB_POSITION_MIDDLE, 0),
+	vb_roce_prepare(qp, &packet,
+			vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE, position_of(resource, false), 0),
 			psn_add(resource->first, resource->next));
+	packet.aeth.syndrome = vb_roce_acknowledge_syndrome(qp);
+	packet.aeth.msn = resource->msn;
 	count = bytes ? vb_burst_append_many(out, &qp->path, &packet, bytes, mtu, count) :
 			append_staged(qp, resource, count, &packet, out);
 	resource->next += count;
+	went_on(resource, mtu);
 	return count;
 }
 
@@ -366,9 +399,9 @@ static bool send_read(struct vb_qp *qp, struct vb_roce_resource *resource, vb_ti
 
 	/* The first and the last are longer than the others. The last best begins a burst, and a run with the first of the next
 	 * response, if that was asked for meanwhile. */
-	if (vb_burst_has_enough(out, resource->next == resource->begin || last ? length + VB_AETH_LENGTH : mtu))
+	if (vb_burst_has_enough(out, resource->singly || resource->next == resource->begin || last ? length + VB_AETH_LENGTH : mtu))
 		return false;
-	if (send_read_middle_packets(qp, resource, out) > 0)
+	if (send_read_alike(qp, resource, out) > 0)
 		return true;
 	switch (fetch(qp, resource, length, out, &span, &why)) {
 	case FETCH_NEEDS_ROOM:
@@ -382,21 +415,29 @@ static bool send_read(struct vb_qp *qp, struct vb_roce_resource *resource, vb_ti
 	}
 	vb_roce_prepare(qp, &packet,
 			vb_roce_opcode_find(vb_roce_service(qp), VB_KIND_READ_RESPONSE,
-					    vb_roce_position(resource->next == resource->begin, last), 0),
+					    position_of(resource, last), 0),
 			psn);
 	packet.aeth.syndrome = vb_roce_acknowledge_syndrome(qp);
 	packet.aeth.msn = resource->msn;
 	vb_burst_append(out, &qp->path, &packet, &span, length > 0);
 	resource->next++;
-	resource->owed = !last;
-	if (last && resource->parts > 0) {
-		resource->owed = true;
-		resource->begin = resource->next = resource->part[0].begin;
-		resource->byte_end = resource->part[0].byte_end;
-		resource->parts--;
-		memmove(&resource->part[0], &resource->part[1], resource->parts * sizeof(resource->part[0]));
-	}
+	went_on(resource, mtu);
 	return true;
+}
+
+bool vb_roce_resources_fill_run(const struct vb_roce_responder *responder, uint32_t mtu)
+{
+	uint32_t limit = vb_burst_run_limit(mtu + VB_AETH_LENGTH), packets = 0;
+
+	for (uint32_t i = 1; i <= responder->resource_count && packets < limit; i++) {
+		const struct vb_roce_resource *resource = resource_at(responder, responder->resource_head - i);
+
+		if (resource->owed && !resource->singly)
+			return false;
+		if (resource->owed)
+			packets += resource->byte_end / mtu - resource->next;
+	}
+	return packets >= limit;
 }
 
 bool vb_roce_resources_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)

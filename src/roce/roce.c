@@ -469,7 +469,9 @@ bool vb_roce_is_losing(const struct vb_qp *qp, vb_time now)
 
 bool vb_roce_answers_reads(const struct vb_qp *qp)
 {
-	return vb_roce_engine_of(qp)->responder.resources_owed > 0;
+	const struct vb_roce_engine *engine = vb_roce_engine_of(qp);
+
+	return engine->responder.resources_owed > 0 && !vb_roce_resources_fill_run(&engine->responder, engine->mtu);
 }
 
 /* ---- time ---- */

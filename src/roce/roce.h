@@ -59,7 +59,7 @@ bool vb_roce_hurry(struct vb_qp *qp);
 bool vb_roce_complains(const struct vb_qp *qp);
 /* Were packets lost a moment ago? Then it is better to hear what the peer says of it between any two bursts. */
 bool vb_roce_is_losing(const struct vb_qp *qp, vb_time now);
-/* Of what there is to send, something answers a read. */
+/* Of what there is to send, something answers a read, and would share a run with answers to what may be asked next. */
 bool vb_roce_answers_reads(const struct vb_qp *qp);
 
 /* When expire must be called at the latest; VB_TIME_NEVER: no timer runs. */

@@ -150,6 +150,15 @@ uint32_t vb_burst_run_room(const struct vb_burst *burst, size_t payload)
 	return packets < fit ? packets : fit;
 }
 
+/* What stands behind the BTH of a packet whose place is that far behind that of `packet`, which was encoded to `first`. */
+static void extend(uint8_t *out, const struct vb_roce_packet *packet, const uint8_t *first, uint64_t offset)
+{
+	if (packet->op->headers == VB_HEADER_RETH)
+		vb_roce_packet_readdress(out, packet, offset);
+	else if (packet->op->headers == VB_HEADER_AETH)
+		memcpy(out + VB_BTH_LENGTH, first + VB_BTH_LENGTH, VB_AETH_LENGTH);
+}
+
 static uint32_t hand_over_many(struct vb_burst *burst, const struct vb_path *path, const struct vb_roce_packet *packet,
 			       const uint8_t *first, size_t header_length, size_t each, uint32_t count)
 {
@@ -158,8 +167,7 @@ static uint32_t hand_over_many(struct vb_burst *burst, const struct vb_path *pat
 
 	for (; given < count && vb_burst_has_room(burst, each); given++) {
 		vb_roce_packet_renumber(headers, first, psn_add(packet->psn, given), packet->ack_request && given + 1 == count);
-		if (header_length > VB_BTH_LENGTH)
-			vb_roce_packet_readdress(headers, packet, given * each);
+		extend(headers, packet, first, given * each);
 		hand_over(burst, path, headers, header_length, each);
 	}
 	return given;
@@ -172,7 +180,8 @@ uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path
 	size_t header_length, size;
 	uint32_t appended = 0;
 
-	assert(each % 4 == 0 && (packet->op->headers & ~VB_HEADER_RETH) == 0);
+	assert(each % 4 == 0);
+	assert(packet->op->headers == 0 || packet->op->headers == VB_HEADER_RETH || packet->op->headers == VB_HEADER_AETH);
 	packet->pad = 0;
 	header_length = vb_roce_packet_encode_headers(packet, headers);
 	size = header_length + each + VB_ICRC_LENGTH;
@@ -189,8 +198,7 @@ uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path
 
 			vb_roce_packet_renumber(at, headers, psn_add(packet->psn, appended),
 						packet->ack_request && appended + 1 == count);
-			if (header_length > VB_BTH_LENGTH)
-				vb_roce_packet_readdress(at, packet, appended * each);
+			extend(at, packet, headers, appended * each);
 			vb_icrc_copy_and_store(&run->prefix, path, (uint16_t)run->packets, at, header_length, payload, each);
 			payload += each;
 			note_packet(burst, run, size);

@@ -105,7 +105,7 @@ static inline bool vb_burst_has_enough(const struct vb_burst *burst, size_t payl
 	return burst->arena_used >= VB_BURST_ENOUGH && vb_burst_run_room(burst, payload) == 0;
 }
 
-/* Append up to `count` packets like `packet` (which has no header but the BTH, or a RETH besides), with ascending PSNs and
+/* Append up to `count` packets like `packet` (which has no header but the BTH, or a RETH or an AETH besides), with ascending PSNs and
  * addresses and `each` bytes of payload, a multiple of four, one after another from `payload`. Of `count` packets the last
  * alone asks for an acknowledgement, if `packet` does. Returns how many there was room for. */
 uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,

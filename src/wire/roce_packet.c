@@ -26,6 +26,8 @@ struct bth {
 
 enum { BTH_SOLICITED = 0x80, BTH_MIGRATION = 0x40, BTH_PAD_SHIFT = 4, BTH_PAD_MASK = 3, BTH_VERSION_MASK = 0x0f };
 enum { BTH_FECN = 0x80, BTH_BECN = 0x40, BTH_ACK_REQUEST = 0x80 };
+/* The seven bits beside it are reserved, and zero but between two of our own. No pattern that comes of one bit too many. */
+enum { BTH_RESERVED = 0x7f, BTH_SINGLY = 0x35 };
 
 struct xrceth { uint8_t reserved; struct be24 srqn; };                                            /* IBA A14 */
 struct deth { struct be32 qkey; uint8_t reserved; struct be24 source_qpn; };                      /* IBA 9.3.2 */
@@ -70,6 +72,7 @@ static void read_bth(struct vb_roce_packet *packet, const uint8_t *at)
 	packet->of_datagrams = false;
 	packet->destination_qpn = be24_get(bth.destination_qpn);
 	packet->ack_request = bth.ack & BTH_ACK_REQUEST;
+	packet->singly = (bth.ack & BTH_RESERVED) == BTH_SINGLY;
 	packet->psn = psn_of(be24_get(bth.psn));
 }
 
@@ -183,7 +186,7 @@ static uint8_t *write_bth(const struct vb_roce_packet *packet, uint8_t *at)
 		.pkey = be16_of(packet->pkey),
 		.congestion = (uint8_t)((packet->fecn ? BTH_FECN : 0) | (packet->becn ? BTH_BECN : 0)),
 		.destination_qpn = be24_of(packet->destination_qpn),
-		.ack = packet->ack_request ? BTH_ACK_REQUEST : 0,
+		.ack = (uint8_t)((packet->ack_request ? BTH_ACK_REQUEST : 0) | (packet->singly ? BTH_SINGLY : 0)),
 		.psn = be24_of(packet->psn.v),
 	};
 

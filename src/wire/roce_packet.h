@@ -56,6 +56,7 @@ struct vb_roce_packet {
 	uint8_t opcode;
 	const struct vb_roce_opcode *op; /* row of `opcode`; set by decode, and by encode's caller */
 	bool solicited, migration_request, ack_request, fecn, becn;
+	bool singly;                     /* a READ request: its response may be packets that are each an ONLY (roce/singly.c) */
 	bool of_datagrams;               /* encode: of a UD queue pair, whatever it says (wire/burst.h); decode: false */
 	uint8_t pad;
 	uint16_t pkey;

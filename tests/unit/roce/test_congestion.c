@@ -15,7 +15,7 @@ static void starts_within_its_bounds(void **state)
 {
 	static const uint32_t mtus[] = {256, 512, 1024, 2048, 4096};
 	/* What two whole runs hold (128 packets of 272 or 528 bytes, 124, 62, 30), and three packets where that makes a difference. */
-	static const uint32_t pieces[] = {128, 128, 127, 65, 33};
+	static const uint32_t pieces[] = {128, 128, 127, 65, 33}, pieces_alike[] = {128, 128, 124, 62, 33};
 	struct vb_roce_congestion c;
 
 	(void)state;
@@ -26,10 +26,11 @@ static void starts_within_its_bounds(void **state)
 		assert_int_equal(c.requests.size, VB_WINDOW_START);
 		assert_true(vb_roce_congestion_floor(&c) >= VB_WINDOW_MIN);
 		assert_true(vb_roce_congestion_floor(&c) >= 8 * mtus[i]);
-		assert_int_equal(vb_roce_congestion_read_piece(&c, UINT32_MAX), pieces[i]);
+		assert_int_equal(vb_roce_congestion_read_piece(&c, UINT32_MAX, false), pieces[i]);
+		assert_int_equal(vb_roce_congestion_read_piece(&c, UINT32_MAX, true), pieces_alike[i]);
 		/* Reads up to 128 KiB as an adapter would send them, where the number of packets allows. */
-		assert_int_equal(vb_roce_congestion_read_piece(&c, whole), whole < 128 ? whole : 128);
-		assert_int_equal(vb_roce_congestion_read_piece(&c, 1), 1);
+		assert_int_equal(vb_roce_congestion_read_piece(&c, whole, false), whole < 128 ? whole : 128);
+		assert_int_equal(vb_roce_congestion_read_piece(&c, 1, false), 1);
 	}
 }
 
@@ -126,7 +127,7 @@ static void never_below_the_floor(void **state)
 		vb_roce_window_notified(&c, VB_SECONDS(i + 1));
 		assert_true(c.requests.size >= vb_roce_congestion_floor(&c));
 		assert_true(c.responses.size >= vb_roce_congestion_floor(&c));
-		assert_true(vb_roce_congestion_read_piece(&c, UINT32_MAX) >= VB_READ_PIECE_MIN_PACKETS);
+		assert_true(vb_roce_congestion_read_piece(&c, UINT32_MAX, false) >= VB_READ_PIECE_MIN_PACKETS);
 	}
 	assert_int_equal(c.requests.size, vb_roce_congestion_floor(&c));
 }

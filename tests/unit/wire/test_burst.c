@@ -246,12 +246,16 @@ static void many_are_like_single_packets(void **state)
 	for (unsigned round = 0; round < 400; round++) {
 		size_t each = sizes[next_random() % 5];
 		uint32_t count = 1 + next_random() % (uint32_t)(65536 / each), before = next_random() % 4, appended;
-		uint8_t opcode = next_random() % 3 == 0 ? 0x0a : 0x07; /* a series of WRITEs, or what is between first and last */
+		/* A series of WRITEs, or of responses, or what is between first and last. */
+		static const uint8_t opcodes[] = {0x0a, 0x10, 0x07, 0x07};
+		uint8_t opcode = opcodes[next_random() % 4];
 		struct vb_roce_packet packet = packet_of(opcode, 17, 0xfffff0);
 		bool asks = next_random() % 2;
 
 		packet.ack_request = asks;
 		packet.reth = (struct vb_roce_reth){UINT64_MAX - 5 * 256 + 1, 0x1234567, (uint32_t)each};
+		packet.aeth.syndrome = 0x1f;
+		packet.aeth.msn = 0xabcdef;
 		vb_burst_reset(&burst);
 		if (before > 0) /* nothing, a longer one, an equal one, a short one */
 			append(&path, before == 1 ? 0x06 : 0x07, 17, 0xffffef, before == 3 ? each - 4 : each);
@@ -265,6 +269,7 @@ static void many_are_like_single_packets(void **state)
 			struct vb_roce_packet one = packet_of(opcode, 17, 0xfffff0 + i);
 
 			one.reth = (struct vb_roce_reth){packet.reth.address + i * each, 0x1234567, (uint32_t)each};
+			one.aeth = packet.aeth;
 			one.ack_request = asks && i + 1 == count;
 			vb_burst_append(&singly, &path, &one, &(struct iovec){memory + i * each, each}, 1);
 		}

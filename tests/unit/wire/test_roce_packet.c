@@ -113,7 +113,7 @@ static struct vb_roce_packet random_packet(uint8_t opcode, uint8_t pad)
 	struct vb_roce_packet packet = {
 		.opcode = opcode, .op = vb_roce_opcode(opcode),
 		.solicited = bits & 1, .migration_request = bits & 2, .ack_request = bits & 4,
-		.fecn = bits & 8, .becn = bits & 16,
+		.fecn = bits & 8, .becn = bits & 16, .singly = bits & 32,
 		.pad = pad, .pkey = (uint16_t)next_random(), .destination_qpn = next_random() & 0xffffff,
 		.psn = psn_of((uint32_t)next_random()),
 		.srqn = next_random() & 0xffffff,
@@ -151,6 +151,7 @@ static void assert_same_fields(const struct vb_roce_packet *a, const struct vb_r
 	assert_int_equal(a->solicited, b->solicited);
 	assert_int_equal(a->migration_request, b->migration_request);
 	assert_int_equal(a->ack_request, b->ack_request);
+	assert_int_equal(a->singly, b->singly);
 	assert_int_equal(a->fecn, b->fecn);
 	assert_int_equal(a->becn, b->becn);
 	assert_int_equal(a->pad, b->pad);
@@ -291,14 +292,39 @@ static void reserved_bits_are_ignored(void **state)
 {
 	uint8_t datagram[64];
 	struct vb_roce_packet in = random_packet(0x64, 0), out;
-	size_t length = build(datagram, &in, 8, &ipv6);
+	size_t length;
 
 	(void)state;
+	in.singly = false;
+	length = build(datagram, &in, 8, &ipv6);
 	datagram[4] |= 0x3f;  /* BTH, beside FECN and BECN */
 	datagram[8] |= 0x7f;  /* BTH, beside AckReq */
 	datagram[16] = 0xff;  /* DETH, before the source QP */
 	assert_int_equal(vb_roce_packet_decode(&out, datagram, length, &ipv6, false, 0), VB_PACKET_OK);
 	assert_same_fields(&in, &out);
+}
+
+/* Of the seven bits beside AckReq one pattern means something between two of our own, and none of one bit or of all. */
+static void one_pattern_permits_singles(void **state)
+{
+	struct vb_roce_packet in = random_packet(0x0c, 0), out;
+	unsigned permit = 0, with_one_bit = 0;
+	uint8_t datagram[64], acknowledge;
+	size_t length;
+
+	(void)state;
+	in.singly = false;
+	length = build(datagram, &in, 0, &ipv6);
+	acknowledge = datagram[8];
+	for (unsigned bits = 0; bits < 0x80; bits++) {
+		datagram[8] = (uint8_t)(acknowledge | bits);
+		assert_int_equal(vb_roce_packet_decode(&out, datagram, length, &ipv6, false, 0), VB_PACKET_OK);
+		assert_int_equal(out.ack_request, in.ack_request);
+		permit += out.singly;
+		with_one_bit += out.singly && ((bits & (bits - 1)) == 0 || bits == 0x7f);
+	}
+	assert_int_equal(permit, 1);
+	assert_int_equal(with_one_bit, 0);
 }
 
 static void results_have_names(void **state)
@@ -347,6 +373,7 @@ int main(void)
 		cmocka_unit_test(other_versions_are_refused),
 		cmocka_unit_test(icrc_is_checked_when_asked),
 		cmocka_unit_test(reserved_bits_are_ignored),
+		cmocka_unit_test(one_pattern_permits_singles),
 		cmocka_unit_test(results_have_names),
 		cmocka_unit_test(grh_area_is_the_ip_header),
 	};
