@@ -11,7 +11,8 @@
  * A second packet for such a place is compared with what lies there. If it is unlike it, or the memory can no longer be looked at, neither
  * counts, as with packets that are kept.
  *
- * Whatever else comes ahead is kept as a packet, in one pass as well: SENDs, and WRITEs that have not begun.
+ * Whatever else comes ahead is kept as a packet, in one pass as well: SENDs, and WRITEs that have not begun. Of those with further headers
+ * only WRITEs of one packet are, because a long one's series (series.c) is made of them.
  */
 #include <string.h>
 
@@ -55,7 +56,7 @@ static void note_missing(struct vb_qp *qp, uint32_t count, struct psn last)
 struct ahead {
 	const struct vb_path *from;
 	struct vb_icrc_prefix *prefix;
-	uint8_t middle;                  /* opcode */
+	uint8_t middle, only;            /* opcodes of WRITEs */
 	uint8_t *places;                 /* NULL: none */
 	uint32_t most;
 };
@@ -87,11 +88,19 @@ static enum outcome keep(struct vb_qp *qp, const struct ahead *ahead, const uint
 	payload = vb_roce_reorder_place(&responder->reorder, psn, &packet);
 	if (vb_roce_packet_decode_again(packet, datagram, size, ahead->from, NULL, 0) != VB_PACKET_OK)
 		return OTHERWISE;
-	if (!vb_icrc_copy_is_valid(ahead->prefix, ahead->from, datagram, size, (uint16_t)index, VB_BTH_LENGTH, payload))
+	if (!vb_icrc_copy_is_valid(ahead->prefix, ahead->from, datagram, size, (uint16_t)index, packet->op->header_length, payload))
 		return DAMAGED;
 	packet->payload = payload;
 	vb_roce_reorder_kept(&responder->reorder, psn);
 	return TAKEN;
+}
+
+/* It has room in its place, and a packet that goes to memory fills it. */
+static bool is_of_size(const struct vb_qp *qp, const struct vb_roce_opcode *op, bool is_only, size_t size)
+{
+	size_t full = op->header_length + vb_roce_engine_of(qp)->mtu + VB_ICRC_LENGTH;
+
+	return is_only ? size <= full : op->header_length == VB_BTH_LENGTH && size == full;
 }
 
 static enum outcome take(struct vb_qp *qp, const struct ahead *ahead, const uint8_t *datagram, size_t size, unsigned index, struct psn psn)
@@ -100,7 +109,7 @@ static enum outcome take(struct vb_qp *qp, const struct ahead *ahead, const uint
 	uint32_t distance = psn_ahead(psn, vb_roce_engine(qp)->responder.expected);
 	bool ack_request;
 
-	if (distance == 0 || op->service != VB_SERVICE_RC || !op->is_request || op->header_length != VB_BTH_LENGTH ||
+	if (distance == 0 || op->service != VB_SERVICE_RC || !op->is_request || !is_of_size(qp, op, datagram[0] == ahead->only, size) ||
 	    !vb_roce_packet_is_next(datagram, size, datagram[0], qp->qpn, psn, &ack_request))
 		return OTHERWISE;
 	return datagram[0] == ahead->middle && distance < ahead->most ? place(qp, ahead, datagram, size, index, psn, ack_request) :
@@ -115,8 +124,9 @@ bool vb_roce_bulk_ahead(struct vb_qp *qp, const struct vb_path *from, struct vb_
 		.from = from,
 		.prefix = prefix,
 		.middle = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_WRITE, VB_POSITION_MIDDLE, 0),
+		.only = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_WRITE, VB_POSITION_ONLY, 0),
 	};
-	size_t size = VB_BTH_LENGTH + engine->mtu + VB_ICRC_LENGTH;
+	size_t size = got->segment;
 	enum outcome outcome = TAKEN;
 	struct psn last = responder->expected;
 	uint32_t count = 0;

@@ -240,7 +240,8 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 	    (from->traffic_class & ECN_MASK) == ECN_CONGESTION_EXPERIENCED)
 		return;
 	if (writes) {
-		vb_roce_bulk_writes(qp, from, prefix, got);
+		if (!vb_roce_bulk_ahead(qp, from, prefix, got))
+			vb_roce_bulk_writes(qp, from, prefix, got);
 		vb_roce_check_invariants(qp);
 		return;
 	}

@@ -4,6 +4,8 @@
  * the ordinary way checks for each of them is checked here as well; what is saved is to find the key again, and all the cases
  * that such a packet is not. Each is a message's end, which an application may be watching for, so nothing of it is placed before
  * its ICRC is known to be good.
+ *
+ * Those that came ahead of a missing packet, and were kept (bulk_ahead.c), are executed in the same way when that is there.
  */
 #include "roce/engine.h"
 #include "roce/roce.h"
@@ -29,14 +31,20 @@ static uint8_t *find_place(struct vb_qp *qp, const struct vb_roce_reth *reth)
 	return to;
 }
 
+static bool takes_writes(const struct vb_qp *qp)
+{
+	const struct vb_roce_responder *responder = &vb_roce_engine_of(qp)->responder;
+
+	return qp->type == IBV_QPT_RC && (qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) &&
+	       responder->underway == VB_UNDERWAY_NOTHING && !responder->fatal;
+}
+
 static bool may_come(const struct vb_qp *qp, size_t segment)
 {
 	const struct vb_roce_engine *engine = vb_roce_engine_of(qp);
-	const struct vb_roce_responder *responder = &engine->responder;
 
-	return qp->type == IBV_QPT_RC && (qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) &&
-	       segment > HEADERS + VB_ICRC_LENGTH && segment <= HEADERS + engine->mtu + VB_ICRC_LENGTH &&
-	       responder->underway == VB_UNDERWAY_NOTHING && !responder->fatal && responder->reorder.count == 0;
+	return takes_writes(qp) && segment > HEADERS + VB_ICRC_LENGTH && segment <= HEADERS + engine->mtu + VB_ICRC_LENGTH &&
+	       engine->responder.reorder.count == 0;
 }
 
 static void writes_came(struct vb_qp *qp, uint32_t count, uint32_t ack_requests)
@@ -86,4 +94,31 @@ void vb_roce_bulk_writes(struct vb_qp *qp, const struct vb_path *from, struct vb
 	got->taken = count;
 	if (count > 0)
 		writes_came(qp, count, ack_requests);
+}
+
+uint32_t vb_roce_bulk_kept_writes(struct vb_qp *qp)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+	int opcode = vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_WRITE, VB_POSITION_ONLY, 0);
+	uint32_t count = 0, ack_requests = 0;
+
+	if (!takes_writes(qp))
+		return 0;
+	for (;; count++) {
+		const struct vb_roce_packet *packet = vb_roce_reorder_find(&responder->reorder, psn_add(responder->expected, count));
+		uint8_t *to;
+
+		if (!packet || packet->opcode != opcode || packet->payload_length == 0 || packet->reth.length != packet->payload_length)
+			break;
+		to = find_place(qp, &packet->reth);
+		if (!to)
+			break;
+		vb_hold_place(to, packet->payload, packet->payload_length);
+		ack_requests += packet->ack_request;
+	}
+	if (count == 0)
+		return 0;
+	vb_roce_reorder_forget(&responder->reorder, responder->expected, count);
+	writes_came(qp, count, ack_requests);
+	return count;
 }

@@ -540,7 +540,6 @@ bool vb_roce_completer_owes(struct vb_qp *qp);
 
 /* ---- responder.c and its parts: requests of the peer ---- */
 void vb_roce_responder_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
-void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp);
 bool vb_roce_responder_send(struct vb_qp *qp, vb_time now, struct vb_burst *out);
 bool vb_roce_responder_owes(const struct vb_qp *qp);
 
@@ -548,12 +547,15 @@ bool vb_roce_responder_owes(const struct vb_qp *qp);
 struct vb_icrc_prefix;
 struct vb_roce_bulk;
 void vb_roce_bulk_writes(struct vb_qp *qp, const struct vb_path *from, struct vb_icrc_prefix *prefix, struct vb_roce_bulk *got);
+/* Those that were kept, from the expected one on. Returns how many there were. */
+uint32_t vb_roce_bulk_kept_writes(struct vb_qp *qp);
 /* bulk_ahead.c: the same, of packets ahead of the one that is expected. False: the first is none. */
 bool vb_roce_bulk_ahead(struct vb_qp *qp, const struct vb_path *from, struct vb_icrc_prefix *prefix, struct vb_roce_bulk *got);
 /* Is it like what lies in its place already? */
 bool vb_roce_ahead_is_the_same(struct vb_qp *qp, const struct vb_roce_packet *packet);
 
 /* responder_outcome.c */
+void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp);
 /* The requester goes on after it. */
 void vb_roce_responder_owe_nak(struct vb_roce_responder *responder, uint8_t syndrome, struct psn psn);
 /* The peer's request is at fault: NAK, and this QP is at its end. `taken`: complete the receive in hand with

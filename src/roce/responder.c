@@ -9,16 +9,6 @@
 
 #include "roce/engine.h"
 
-void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp)
-{
-	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
-
-	if (responder->ack_owed)
-		VB_COUNT(qp->host->counters, ack_deferred);
-	responder->ack_owed = true;
-	responder->ack_partial = false;
-}
-
 /* The message under way, if this packet begins it. */
 static void begin_message(struct vb_roce_responder *responder, const struct vb_roce_packet *packet)
 {
@@ -338,8 +328,11 @@ static void catch_up(struct vb_qp *qp, vb_time now)
 
 	for (count_placed(qp); (packet = vb_roce_reorder_find(&responder->reorder, responder->expected)) != NULL; count_placed(qp)) {
 		struct psn psn = packet->psn;
-		bool good = handle_expected(qp, now, packet);
+		bool good;
 
+		if (vb_roce_bulk_kept_writes(qp) > 0)
+			continue;
+		good = handle_expected(qp, now, packet);
 		vb_roce_reorder_forget(&responder->reorder, psn, 1);
 		if (!good) {
 			vb_roce_reorder_clear(&responder->reorder);

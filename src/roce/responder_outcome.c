@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a request of the peer ends here: with the completion of a receive, with a NAK after which the requester goes on, or with the
- * NAK that is the end of this QP. All services and all parts of the responder end with these.
+ * How a request of the peer ends here: with an acknowledgement, with the completion of a receive, with a NAK after which the requester
+ * goes on, or with the NAK that is the end of this QP. All services and all parts of the responder end with these.
  */
 #include <string.h>
 
@@ -28,6 +28,16 @@ void vb_roce_fault_of_packet(const struct vb_qp *qp, const struct vb_roce_packet
 		why->address = packet->atomic.address;
 		why->length = 8;
 	}
+}
+
+void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp)
+{
+	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
+
+	if (responder->ack_owed)
+		VB_COUNT(qp->host->counters, ack_deferred);
+	responder->ack_owed = true;
+	responder->ack_partial = false;
 }
 
 void vb_roce_responder_owe_nak(struct vb_roce_responder *responder, uint8_t syndrome, struct psn psn)

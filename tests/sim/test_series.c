@@ -6,6 +6,7 @@
 #include "roce/engine.h"
 #include "roce/roce.h"
 #include "sim/testing.h"
+#include "wire/icrc.h"
 
 enum { MTU = 1024, SLOTS = 12, SLOT = 20 * 1024, MEMORY = SLOTS * SLOT };
 
@@ -15,6 +16,8 @@ static struct vb_burst burst;
 struct seen {
 	unsigned first, middle, last, only;
 	unsigned lose;                   /* the n-th from now on; 0: none */
+	bool keep_back;                  /* it is lost every time */
+	struct psn lost;
 };
 
 static bool look(void *context, const struct vb_roce_packet *packet)
@@ -29,7 +32,11 @@ static bool look(void *context, const struct vb_roce_packet *packet)
 	seen->only += packet->op->position == VB_POSITION_ONLY;
 	if (packet->op->position == VB_POSITION_ONLY)
 		assert_int_equal(packet->reth.length, packet->payload_length);
-	return seen->lose == 0 || --seen->lose != 0;
+	if (seen->lose > 0 && --seen->lose == 0) {
+		seen->lost = packet->psn;
+		return false;
+	}
+	return !seen->keep_back || seen->lose > 0 || !psn_equal(packet->psn, seen->lost);
 }
 
 static void open_pair(struct pair *pair, uint64_t seed, const struct sim_connection *connection, struct seen *seen)
@@ -116,34 +123,42 @@ static void only_where_the_target_is_known(void **state)
 	pair_close(&pair);
 }
 
-/* 64 KiB at this MTU. Where packets were lost a moment ago only short ones are series. */
-static void long_ones_are_series_where_nothing_is_lost(void **state)
+/* 64 KiB at this MTU, three times. */
+static void post_long_ones(struct pair *pair)
 {
-	struct seen seen;
-	struct pair pair;
+	for (unsigned i = 0; i < 3; i++)
+		pair_post(pair, IBV_WR_RDMA_WRITE, 64 * MTU, i);
+}
 
+/* Where packets were lost a moment ago, to a peer that drops what comes ahead only short ones are series. */
+static void long_ones_are_series_unless_a_peer_drops(void **state)
+{
 	(void)state;
-	open_pair(&pair, 2, &sim_usual, &seen);
-	pair_post(&pair, IBV_WR_RDMA_WRITE, 64 * MTU, 0);
-	sim_run(pair.sim);
-	for (unsigned lost = 0; lost < 2; lost++) {
-		memset(&seen, 0, sizeof(seen));
-		seen.lose = lost * 30;
-		for (unsigned i = 0; i < 3; i++)
-			pair_post(&pair, IBV_WR_RDMA_WRITE, 64 * MTU, i);
+	for (unsigned drops = 0; drops < 2; drops++) {
+		struct seen seen;
+		struct pair pair;
+
+		open_pair(&pair, 2, &sim_usual, &seen);
+		vb_roce_engine(pair.b)->responder.drops_ahead = drops;
+		pair_post(&pair, IBV_WR_RDMA_WRITE, 64 * MTU, 0);
 		sim_run(pair.sim);
-		assert_true(seen.only >= 2 * 64 && seen.first == 1);
+		for (unsigned lost = 0; lost < 2; lost++) {
+			memset(&seen, 0, sizeof(seen));
+			seen.lose = lost * 30;
+			post_long_ones(&pair);
+			sim_run(pair.sim);
+			assert_true(seen.only >= 2 * 64 && (drops || seen.first == 1));
+		}
+		memset(&seen, 0, sizeof(seen));
+		post_long_ones(&pair);
+		for (unsigned i = 0; i < 3; i++)
+			pair_post(&pair, IBV_WR_RDMA_WRITE, 16 * MTU, i);
+		sim_run(pair.sim);
+		assert_int_equal(seen.first, drops ? 3 + 1 : 1);
+		assert_int_equal(seen.only, (drops ? 0 : 3 * 64) + 2 * 16);
+		assert_memory_equal(pair.b_memory.bytes, pair.a_memory.bytes, 64 * MTU);
+		pair_close(&pair);
 	}
-	memset(&seen, 0, sizeof(seen));
-	for (unsigned i = 0; i < 3; i++)
-		pair_post(&pair, IBV_WR_RDMA_WRITE, 64 * MTU, i);
-	for (unsigned i = 0; i < 3; i++)
-		pair_post(&pair, IBV_WR_RDMA_WRITE, 16 * MTU, i);
-	sim_run(pair.sim);
-	assert_int_equal(seen.first, 3 + 1);
-	assert_int_equal(seen.only, 2 * 16);
-	assert_memory_equal(pair.b_memory.bytes, pair.a_memory.bytes, 64 * MTU);
-	pair_close(&pair);
 }
 
 static void alone_or_of_another_kind_it_is_one_piece(void **state)
@@ -198,6 +213,79 @@ static bool is_untouched(const struct sim_region *region, size_t from, size_t le
 		if (region->bytes[from + i] != 0xee)
 			return false;
 	return true;
+}
+
+/* Of a series, what comes ahead of a missing packet is kept in bulk, and nothing of it is written before its turn. Two go to the same
+ * place: the second stays there. */
+static void what_came_ahead_of_a_series_waits(void **state)
+{
+	enum { MISSING = 3 };
+	struct seen seen;
+	struct pair pair;
+	uint64_t before;
+
+	(void)state;
+	open_pair(&pair, 4, &sim_usual, &seen);
+	post_round(&pair, IBV_WR_RDMA_WRITE, SLOT);
+	sim_run(pair.sim);
+	expect_round(&pair);
+	memset(pair.b_memory.bytes, 0xee, MEMORY);
+	memset(&seen, 0, sizeof(seen));
+	seen.lose = MISSING + 1;
+	seen.keep_back = true;
+	before = pair.sim->packets_in_bulk;
+	pair_post_at(&pair, IBV_WR_RDMA_WRITE, 0, 0, 16 * MTU, 1);
+	pair_post_at(&pair, IBV_WR_RDMA_WRITE, SLOT, 0, 16 * MTU, 2);
+	pair_post_at(&pair, IBV_WR_RDMA_WRITE, 2 * SLOT, SLOT, MTU, 3);
+	sim_run_to(pair.sim, pair.sim->now + VB_MILLISECONDS(1));
+	assert_true(seen.only >= 32);
+	assert_true(pair.sim->packets_in_bulk - before >= 16);
+	assert_memory_equal(pair.b_memory.bytes, pair.a_memory.bytes, MISSING * MTU);
+	assert_true(is_untouched(&pair.b_memory, MISSING * MTU, MEMORY - MISSING * MTU));
+	seen.keep_back = false;
+	sim_run(pair.sim);
+	for (unsigned i = 1; i <= 3; i++)
+		expect_send(pair.a_cq, i, IBV_WC_SUCCESS);
+	assert_memory_equal(pair.b_memory.bytes, pair.a_memory.bytes + SLOT, 16 * MTU);
+	assert_memory_equal(pair.b_memory.bytes + SLOT, pair.a_memory.bytes + 2 * SLOT, MTU);
+	assert_true(is_untouched(&pair.b_memory, SLOT + MTU, MEMORY - SLOT - MTU));
+	pair_close(&pair);
+}
+
+/* In a bundle behind a WRITE of one packet, others of its size have shorter headers and more payload than there is room for. */
+static void what_is_kept_has_room(void **state)
+{
+	static const uint8_t bytes[2 * MTU] = {1};
+	struct iovec span = {(void *)(uintptr_t)bytes, MTU};
+	struct vb_icrc_prefix prefix = {0};
+	struct vb_roce_bulk bulk = {0};
+	struct seen seen;
+	struct pair pair;
+
+	(void)state;
+	open_pair(&pair, 4, &sim_usual, &seen);
+	vb_burst_reset(&burst);
+	for (unsigned i = 0; i < 2; i++) {
+		struct vb_roce_packet packet = {.opcode = i == 0 ? 0x0a : 0x01, .pkey = VB_DEFAULT_PKEY, .destination_qpn = pair.b->qpn,
+						.psn = psn_add(vb_roce_engine(pair.b)->responder.expected, 2 + i)};
+
+		packet.op = vb_roce_opcode(packet.opcode);
+		packet.reth.address = (uintptr_t)pair.b_memory.bytes;
+		packet.reth.rkey = pair.b_memory.key;
+		packet.reth.length = MTU;
+		span.iov_len = i == 0 ? MTU : MTU + VB_RETH_LENGTH;
+		vb_burst_append(&burst, &pair.a->path, &packet, &span, 1);
+	}
+	assert_int_equal(burst.runs, 1);
+	bulk.bytes = burst.run[0].data;
+	bulk.length = burst.run[0].bytes;
+	bulk.segment = bulk.stride = burst.run[0].segment_size;
+	vb_lock_take(&pair.b->lock);
+	vb_roce_receive_bulk(pair.b, pair.sim->now, &pair.a->path, &prefix, &bulk);
+	vb_lock_release(&pair.b->lock);
+	assert_int_equal(bulk.taken, 1);
+	assert_int_equal(bulk.damaged, 0);
+	pair_close(&pair);
 }
 
 /* In a stream, one that begins inside of the region and ends outside. */
@@ -384,8 +472,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_stream_is_few_runs),
 		cmocka_unit_test(only_where_the_target_is_known),
-		cmocka_unit_test(long_ones_are_series_where_nothing_is_lost),
+		cmocka_unit_test(long_ones_are_series_unless_a_peer_drops),
 		cmocka_unit_test(alone_or_of_another_kind_it_is_one_piece),
+		cmocka_unit_test(what_came_ahead_of_a_series_waits),
+		cmocka_unit_test(what_is_kept_has_room),
 		cmocka_unit_test(nothing_is_written_of_one_that_is_refused),
 		cmocka_unit_test(short_ones_end_where_one_is_refused),
 		cmocka_unit_test(rights_and_events_are_those_of_one),
