@@ -55,7 +55,7 @@ class Spot(Ground, Place):
 
     def rados(self, messenger, wrap, seconds):
         """MB/s of writes of 4 KiB and of 1 MiB. A cluster of its own each time: two would take each other's processors."""
-        cluster = ceph.Cluster(self, messenger, wrap)
+        cluster = ceph.Cluster(self, messenger, wrap, ceph.SLEEPS_AT_ONCE if messenger == "async+rdma" else "")
         try:
             return [cluster.write_rate(size, seconds) for size in (4096, MIB)]
         finally:

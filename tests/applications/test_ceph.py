@@ -3,7 +3,7 @@
 
 from pylib.applications import ApplicationCase
 from pylib.clients import across, expand
-from pylib.workloads.ceph import Cluster
+from pylib.workloads.ceph import Cluster, SLEEPS_AT_ONCE
 from pylib.workloads.ground import plain
 
 SIZES = ((4096, "4 KiB"), (1 << 20, "1 MiB"))
@@ -14,10 +14,11 @@ class Ceph(ApplicationCase):
     @across(["lo_v4", "veth1500_v4"])
     def test_rados(self):
         rates = []
-        for messenger, wrap in (("async+rdma", self.verbena), ("async+posix", plain)):
-            cluster = Cluster(self, messenger, wrap)
+        for messenger, wrap, settings in (("async+rdma", self.verbena, SLEEPS_AT_ONCE), ("async+rdma", self.verbena, ""), ("async+posix", plain, "")):
+            cluster = Cluster(self, messenger, wrap, settings)
             cluster.compare(9 << 20)
             rates.append([cluster.write_rate(size, 2) for size, _ in SIZES])
             cluster.stop()
-        for (_, words), ours, theirs in zip(SIZES, *rates):
-            self.figure("Ceph", "rados bench, writes of %s, %s" % (words, self.where()), "MB/s", ours, theirs, "TCP")
+        for (_, words), sleeping, polling, theirs in zip(SIZES, *rates):
+            for how, ours in (("", sleeping), (", polling", polling)):
+                self.figure("Ceph", "rados bench, writes of %s%s, %s" % (words, how, self.where()), "MB/s", ours, theirs, "TCP")

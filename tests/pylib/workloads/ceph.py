@@ -41,12 +41,15 @@ BY_RDMA = """ms async rdma receive queue len = 512
 ms async rdma receive buffers = 1024
 ms async rdma send buffers = 512
 """
+# A thread of each process polls for a millisecond after each completion before it sleeps. With few processors it takes them from those
+# that work.
+SLEEPS_AT_ONCE = "ms async rdma polling us = 0\n"
 
 
 class Cluster:
     """The messenger is "async+rdma" or "async+posix"."""
 
-    def __init__(self, ground, messenger, wrap):
+    def __init__(self, ground, messenger, wrap, settings=""):
         self.ground, self.wrap = ground, wrap
         self.folder = os.path.join(ground.folder, "ceph-%s" % uuid.uuid4().hex[:8])
         os.mkdir(self.folder)
@@ -54,7 +57,7 @@ class Cluster:
         fsid = str(uuid.uuid4())
         self.words = ("-c", ground.write(os.path.join(self.folder, "ceph.conf"), CONFIGURATION.format(
             fsid=fsid, address=ground.address, port=PORT, messenger=messenger, folder=self.folder) + (
-                BY_RDMA if messenger == "async+rdma" else "")))
+                BY_RDMA if messenger == "async+rdma" else "") + settings))
         self.daemons = []
         try:
             self.start(fsid)

@@ -36,11 +36,11 @@ class OpenMpi:
         return self.kept[what]
 
     def remote(self):
-        """What mpirun must be told where there are two hosts."""
+        """What mpirun must be told where there are two hosts. Both are this machine: each would bind its first rank to the same core."""
         if self.ground.server is self.ground.client:
             return ()
         shell = self.once("shell", self.ground.open_shells)
-        return ("--mca", "plm_rsh_agent", "python3 %s" % shell, "-H", "10.77.0.1,10.77.0.2", "--map-by", "node")
+        return ("--mca", "plm_rsh_agent", "python3 %s" % shell, "-H", "10.77.0.1,10.77.0.2", "--map-by", "node", "--bind-to", "none")
 
     def run(self, wrap, *options, ranks=2, environment=BY_VERBS, arguments=(), mpirun="mpirun.openmpi",
             compiler="mpicc.openmpi", source="mpi_check.c"):
