@@ -92,6 +92,14 @@ static enum start execute_local(struct sending *sending, struct vb_send_wqe *wqe
 	return START_READY;
 }
 
+/* Behind a request that fails nothing follows; what the socket has not taken of those before it does. */
+static bool is_at_its_end(const struct sending *sending)
+{
+	const struct vb_work_failure *failure = &sending->engine->sender.failure;
+
+	return failure->waits && (int32_t)(sending->at.request - failure->index) >= 0;
+}
+
 /* Once for each request, before its first byte. */
 static enum start start(struct sending *sending, struct vb_send_wqe *wqe)
 {
@@ -337,7 +345,7 @@ static enum next put_request(struct sending *sending)
 
 	for (; at->request != queue->head; at->request++) {
 		wqe = vb_send_queue_at(queue, at->request);
-		if (sending->engine->sender.failure.waits || start(sending, wqe) == START_WAITS)
+		if (is_at_its_end(sending) || start(sending, wqe) == START_WAITS)
 			return NEXT_NOTHING;
 		past = vb_iwarp_past(sending->qp, sending->now, at, wqe, &sending->past);
 		if (past == VB_IWARP_PAST_DONE)

@@ -331,6 +331,31 @@ static void local_key(void)
 	expect_closed();
 }
 
+/* What was posted before it leaves first, though the socket was full when the fault was found. */
+static void fault_behind_a_full_socket(void)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = {.wr_id = 3, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+
+	open_streams();
+	a->room = 1000;
+	sge = sge_of(a, 0, 64);
+	sge.lkey = 0x999;
+	wr.wr.rdma.remote_addr = (uintptr_t)b->arena;
+	wr.wr.rdma.rkey = b->key;
+	fill(a, 0, 9000, 5);
+	post_send(a, IBV_WR_RDMA_WRITE, 0, 4000, 0, 1, 0);
+	post_send(a, IBV_WR_RDMA_WRITE, 4000, 5000, 4000, 2, 0);
+	assert_int_equal(post(a, &wr), 0);
+	streams_settle(&streams);
+	expect(&a->send_cq, 1, IBV_WC_SUCCESS);
+	expect(&a->send_cq, 2, IBV_WC_SUCCESS);
+	expect(&a->send_cq, 3, IBV_WC_LOC_PROT_ERR);
+	verify(b, 0, 9000, 5);
+	assert_int_equal(b->qp->fault.terminate, 0x00ff);
+	expect_closed();
+}
+
 /* The target of a READ goes before the answer comes; the memory of a receive is gone. */
 static void sink_goes(void)
 {
@@ -391,6 +416,7 @@ static void test_local_faults(void **state)
 		opcode_tried = opcodes[i];
 		twice(local_key);
 	}
+	twice(fault_behind_a_full_socket);
 	twice(sink_goes);
 	twice(receive_at_fault);
 	twice(refused_bind);
