@@ -135,6 +135,8 @@ struct vb_iwarp_sender {
 	uint32_t kept_at, kept_length;
 	struct vb_iwarp_cursor kept_after;
 	uint32_t past;                   /* bytes of the request under way that were moved past the stream (past.c) */
+	bool went_past;                  /* the last that could has gone past it */
+	uint32_t alone;                  /* requests before this one are moved one by one: a row of them could not be */
 	vb_time held_since;              /* 0: no request waits for the peer to have taken in the stream */
 	vb_time held_next;               /* none does before */
 	vb_time local_retry_at;          /* 0: nothing waits for a peer on this host: its copies through a window, or the stream (past.c) */
@@ -236,6 +238,19 @@ enum vb_iwarp_past { VB_IWARP_PAST_NOT, VB_IWARP_PAST_DONE, VB_IWARP_PAST_MORE, 
  * in a moment. */
 enum vb_iwarp_past vb_iwarp_past(struct vb_qp *qp, vb_time now, const struct vb_iwarp_cursor *at, struct vb_send_wqe *wqe,
 				 uint32_t *budget);
+/* Requests that follow one another and may be moved at once. */
+struct vb_iwarp_row {
+	struct vb_send_wqe *wqe[VB_BYPASS_ROW];
+	unsigned count, elements;
+	uint32_t bytes;
+};
+/* Is it the turn of the request that is next, seen from there, and is it worth looking for others to be moved with it? */
+bool vb_iwarp_past_begins_row(struct vb_qp *qp, vb_time now, const struct vb_iwarp_cursor *at, const struct vb_send_wqe *wqe);
+/* Does it go with those in the row? So many bytes may be moved. */
+bool vb_iwarp_past_row_takes(const struct vb_iwarp_row *row, const struct vb_send_wqe *wqe, uint32_t budget);
+void vb_iwarp_past_row_add(struct vb_iwarp_row *row, struct vb_send_wqe *wqe);
+/* The row begins with the request that is next. They are done, or each is tried alone. */
+void vb_iwarp_past_row(struct vb_qp *qp, const struct vb_iwarp_cursor *at, const struct vb_iwarp_row *row, uint32_t *budget);
 void vb_iwarp_bypassed(struct vb_qp *qp, struct vb_bypass *bypass);
 /* An FPDU of the peer is done with. */
 void vb_iwarp_past_took(struct vb_iwarp_engine *engine);

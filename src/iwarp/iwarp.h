@@ -79,6 +79,8 @@ bool vb_iwarp_is_introduced(const struct vb_qp *qp, uint32_t *peer_qpn, uint64_t
 
 /* False: there is nothing that vb_iwarp_send could send or complete. */
 bool vb_iwarp_has_output(const struct vb_qp *qp);
+/* The last WRITE or READ went past the stream, and the one that was posted last can. */
+bool vb_iwarp_goes_past(const struct vb_qp *qp);
 /* Nothing is to be sent but a few requests of READs, and much that was asked for before is still to come: they may
  * leave together with those that are posted next, and no answer comes the later for it. */
 bool vb_iwarp_reads_may_wait(const struct vb_qp *qp);

@@ -7,6 +7,8 @@
  * FPDUs are what is counted. A request goes past only when the peer has done with all that were made before it, answers included, and
  * when every READ and atomic before it is answered: so what a program finds in memory, and in which order, is as if it had gone by the
  * stream.
+ *
+ * Those that follow one another and are of one kind and key are moved at once, as a row (queue/bypass.h).
  */
 #include "iwarp/engine.h"
 
@@ -65,6 +67,55 @@ static enum vb_iwarp_past its_turn(struct vb_iwarp_engine *engine, vb_time now, 
 	return taken >= at->receives && taken <= at->fpdus && hold(&engine->sender, now) ? VB_IWARP_PAST_WAITS : VB_IWARP_PAST_NOT;
 }
 
+/* ---- rows ---- */
+
+bool vb_iwarp_past_begins_row(struct vb_qp *qp, vb_time now, const struct vb_iwarp_cursor *at, const struct vb_send_wqe *wqe)
+{
+	struct vb_iwarp_engine *engine = vb_iwarp_engine(qp);
+
+	return engine->bypass && !wqe->done && engine->sender.past == 0 && (int32_t)(at->request - engine->sender.alone) >= 0 &&
+	       its_turn(engine, now, at, wqe) == VB_IWARP_PAST_DONE;
+}
+
+static unsigned elements_of(const struct vb_send_wqe *wqe)
+{
+	return wqe->is_inline ? 1 : wqe->sge_count;
+}
+
+bool vb_iwarp_past_row_takes(const struct vb_iwarp_row *row, const struct vb_send_wqe *wqe, uint32_t budget)
+{
+	const struct vb_send_wqe *first = row->count > 0 ? row->wqe[0] : wqe;
+	uint32_t most = budget < VB_BYPASS_ROW_BYTES ? budget : VB_BYPASS_ROW_BYTES;
+
+	return could_go(wqe) && !wqe->done && wqe->opcode == first->opcode && wqe->rdma.rkey == first->rdma.rkey &&
+	       row->count < VB_BYPASS_ROW && row->elements + elements_of(wqe) <= VB_BYPASS_ROW && wqe->length <= most - row->bytes;
+}
+
+void vb_iwarp_past_row_add(struct vb_iwarp_row *row, struct vb_send_wqe *wqe)
+{
+	row->wqe[row->count++] = wqe;
+	row->elements += elements_of(wqe);
+	row->bytes += wqe->length;
+}
+
+void vb_iwarp_past_row(struct vb_qp *qp, const struct vb_iwarp_cursor *at, const struct vb_iwarp_row *row, uint32_t *budget)
+{
+	struct vb_iwarp_engine *engine = vb_iwarp_engine(qp);
+
+	if (row->count < 2)
+		return;
+	if (!engine->bypass->move_row(engine->bypass, row->wqe, row->count)) {
+		engine->sender.alone = at->request + row->count;
+		return;
+	}
+	for (unsigned i = 0; i < row->count; i++)
+		row->wqe[i]->done = true;
+	*budget -= row->bytes;
+	engine->sender.went_past = true;
+}
+
+/* ---- each ---- */
+
 enum vb_iwarp_past vb_iwarp_past(struct vb_qp *qp, vb_time now, const struct vb_iwarp_cursor *at, struct vb_send_wqe *wqe,
 				 uint32_t *budget)
 {
@@ -89,10 +140,12 @@ enum vb_iwarp_past vb_iwarp_past(struct vb_qp *qp, vb_time now, const struct vb_
 			continue;
 		*past = 0;
 		wqe->done = true;
+		engine->sender.went_past = true;
 	}
 	if (turn == VB_IWARP_PAST_NOT) {
 		*past = 0;
 		engine->introduction.wanted |= could_go(wqe);
+		engine->sender.went_past &= !could_go(wqe);
 	}
 	return turn;
 }
@@ -104,8 +157,18 @@ void vb_iwarp_bypassed(struct vb_qp *qp, struct vb_bypass *bypass)
 	vb_lock_assert_held(&qp->lock);
 	engine->bypass = bypass;
 	engine->sender.past = 0;
+	engine->sender.went_past = false;
+	engine->sender.alone = engine->sender.cursor.request;
 	if (bypass)
 		bypass->took(bypass, engine->receiver.fpdus);
+}
+
+bool vb_iwarp_goes_past(const struct vb_qp *qp)
+{
+	const struct vb_iwarp_engine *engine = vb_iwarp_engine_of(qp);
+
+	return engine->bypass && engine->sender.went_past && qp->send.head != qp->send.tail &&
+	       could_go(vb_send_queue_at(&qp->send, qp->send.head - 1));
 }
 
 void vb_iwarp_past_took(struct vb_iwarp_engine *engine)

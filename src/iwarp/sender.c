@@ -335,6 +335,26 @@ static enum next put_atomic(struct sending *sending, const struct vb_send_wqe *w
 	return next;
 }
 
+/* The request that is next, and those behind it that can be moved past the stream with it. */
+static void put_row(struct sending *sending)
+{
+	struct vb_send_queue *queue = &sending->qp->send;
+	struct vb_iwarp_cursor *at = &sending->at;
+	const uint32_t first = at->request;
+	struct vb_iwarp_row row;
+	struct vb_send_wqe *wqe;
+
+	row.count = row.elements = row.bytes = 0;
+	for (; at->request != queue->head; at->request++) {
+		wqe = vb_send_queue_at(queue, at->request);
+		if (!vb_iwarp_past_row_takes(&row, wqe, sending->past) || start(sending, wqe) == START_WAITS)
+			break;
+		vb_iwarp_past_row_add(&row, wqe);
+	}
+	at->request = first;
+	vb_iwarp_past_row(sending->qp, at, &row, &sending->past);
+}
+
 /* What the send queue has, if it may be sent. */
 static enum next put_request(struct sending *sending)
 {
@@ -347,6 +367,8 @@ static enum next put_request(struct sending *sending)
 		wqe = vb_send_queue_at(queue, at->request);
 		if (is_at_its_end(sending) || start(sending, wqe) == START_WAITS)
 			return NEXT_NOTHING;
+		if (vb_iwarp_past_begins_row(sending->qp, sending->now, at, wqe))
+			put_row(sending);
 		past = vb_iwarp_past(sending->qp, sending->now, at, wqe, &sending->past);
 		if (past == VB_IWARP_PAST_DONE)
 			continue;

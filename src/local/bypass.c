@@ -70,6 +70,13 @@ static bool move(struct vb_bypass *way, struct vb_send_wqe *wqe, uint32_t offset
 	return vb_local_direct_try(&bypass_of(way)->local, wqe, offset, moved);
 }
 
+_Static_assert((unsigned)VB_BYPASS_ROW_BYTES <= VB_LOCAL_PIECE, "a deregistration waits for no more");
+
+static bool move_row(struct vb_bypass *way, struct vb_send_wqe *const row[], unsigned count)
+{
+	return vb_local_direct_try_row(&bypass_of(way)->local, row, count);
+}
+
 /* Release: what was executed, and placed, is seen by a peer that sees the count. */
 static void took(struct vb_bypass *way, uint64_t count)
 {
@@ -106,7 +113,14 @@ struct vb_local_bypass *vb_local_bypass_open(struct vb_qp *qp, struct vb_segment
 	bypass = index >= 0 && theirs >= 0 ? calloc(1, sizeof(*bypass)) : NULL;
 	if (!bypass)
 		return NULL;
-	bypass->way = (struct vb_bypass){.taken = taken, .move = move, .took = took, .sends = sends, .hears = hears};
+	bypass->way = (struct vb_bypass){
+		.taken = taken,
+		.move = move,
+		.move_row = move_row,
+		.took = took,
+		.sends = sends,
+		.hears = hears,
+	};
 	bypass->connection = meeting->connection;
 	bypass->local.own = own;
 	bypass->local.mine = &own->qp[index];

@@ -36,7 +36,7 @@ struct access {
 
 enum moved { MOVED, MOVE_REFUSED, MOVE_LOCAL_FAULT, MOVE_UNREACHABLE, MOVE_LATER };
 
-/* Field by field: two KiB of spans need no zeros. */
+/* Field by field: four KiB of spans need no zeros. */
 static void begin(struct access *access, struct vb_local *local, struct vb_send_wqe *wqe, uint64_t address, uint32_t key)
 {
 	access->local = local;
@@ -187,7 +187,7 @@ static int move_plain(const struct access *access, const struct vb_foreign_range
 	}
 	if (access->reads)
 		return peer->host->read(peer, access->spans.span, access->spans.count, &piece, 1);
-	return peer->host->write(peer, access->spans.span, access->spans.count, piece.address, piece.length);
+	return peer->host->write(peer, access->spans.span, access->spans.count, &piece, 1);
 }
 
 static void fill_zeros(const struct access *access)
@@ -214,7 +214,7 @@ static enum moved move_bounced(struct access *access, const struct vb_foreign_ra
 					      span.iov_len, &access->why))
 				return MOVE_LOCAL_FAULT;
 			if (!range->null)
-				*rc = peer->host->write(peer, &span, 1, piece.address, piece.length);
+				*rc = peer->host->write(peer, &span, 1, &piece, 1);
 			continue;
 		}
 		if (range->null)
@@ -462,11 +462,67 @@ bool vb_local_direct_try(struct vb_local *local, struct vb_send_wqe *wqe, uint32
 	return done;
 }
 
+/* ---- a row of them ---- */
+
+static bool hold_row(struct access *access, struct vb_send_wqe *const row[], unsigned count)
+{
+	struct vb_local_spans *spans = &access->spans;
+	struct vb_qp *qp = access->local->qp;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct vb_send_wqe *wqe = row[i];
+
+		if (wqe->is_inline) {
+			spans->span[spans->count] = (struct iovec){vb_send_wqe_inline(wqe), wqe->length};
+			spans->hold[spans->count++].entry = NULL;
+		} else if (!vb_local_spans_add(qp, qp->pd, wqe->list, wqe->sge_count, 0, wqe->length,
+					       access->reads ? IBV_ACCESS_LOCAL_WRITE : 0, spans)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Where each of them goes, or comes from; the key is shown. False also where memory is shared: stores take no system call. */
+static bool find_row(struct access *access, struct vb_send_wqe *const row[], unsigned count, struct vb_record_piece piece[])
+{
+	struct vb_foreign_range range;
+
+	for (unsigned i = 0; i < count; i++) {
+		access->address = row[i]->rdma.address;
+		access->length = access->bytes = row[i]->length;
+		if (known_at(access) || !find(access, &range, &access->why) || range.null || shared_at(access, &range, access->bytes))
+			return false;
+		piece[i] = (struct vb_record_piece){range.theirs, access->bytes};
+	}
+	return true;
+}
+
+bool vb_local_direct_try_row(struct vb_local *local, struct vb_send_wqe *const row[], unsigned count)
+{
+	struct vb_local_peer *peer = local->peer;
+	struct vb_record_piece piece[VB_BYPASS_ROW];
+	struct access access;
+	int copy, rc = -EAGAIN;
+
+	begin(&access, local, row[0], row[0]->rdma.address, row[0]->rdma.rkey);
+	copy = check_request(&access) == VB_FAULT_NONE ? show_copy(local, access.key) : -1;
+	if (copy < 0)
+		return false;
+	if (peer_is_unchanged(local) && find_row(&access, row, count, piece) && hold_row(&access, row, count))
+		rc = access.reads ? peer->host->read(peer, access.spans.span, access.spans.count, piece, count)
+				  : peer->host->write(peer, access.spans.span, access.spans.count, piece, count);
+	unshow_copy(local, copy);
+	vb_local_spans_close(&access.spans);
+	return rc == 0;
+}
+
 /* Few bytes to where they belong in the peer's memory, which may be shared. The key is shown. */
 static bool store(const struct access *access, const void *bytes)
 {
 	struct vb_local_peer *peer = access->local->peer;
 	const struct iovec span = {(void *)(uintptr_t)bytes, access->length};
+	struct vb_record_piece piece;
 	struct vb_foreign_range range;
 	struct vb_fault_record ignored;
 	void *at = known_at(access);
@@ -474,9 +530,10 @@ static bool store(const struct access *access, const void *bytes)
 	if (!at && find(access, &range, &ignored)) {
 		if (range.null)
 			return false;
+		piece = (struct vb_record_piece){range.theirs, access->length};
 		at = shared_at(access, &range, access->length);
 		if (!at)
-			return peer->host->write(peer, &span, 1, range.theirs, access->length) == 0;
+			return peer->host->write(peer, &span, 1, &piece, 1) == 0;
 	}
 	if (at)
 		vb_hold_place(at, bytes, access->length);

@@ -32,6 +32,7 @@
 #include "memory/foreign.h"
 #include "memory/place.h"
 #include "profiles/limits.h"
+#include "queue/bypass.h"
 #include "queue/work.h"
 
 /* What it keeps of a send WQE. */
@@ -323,6 +324,9 @@ enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send
 /* Some bytes of a WRITE or READ from `offset` on, *moved of them. False: it is refused, or not now, and nothing was told to anyone. */
 bool vb_local_direct_try(struct vb_local *local, struct vb_send_wqe *wqe, uint32_t offset, uint32_t *moved);
 
+/* A row of WRITEs, or of READs, that name one key, by one copy (queue/bypass.h). False likewise. */
+bool vb_local_direct_try_row(struct vb_local *local, struct vb_send_wqe *const row[], unsigned count);
+
 /* ---- target.c ---- */
 bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more);
 /* The peer is gone: what it left is waited for no more. */
@@ -368,15 +372,21 @@ VB_INLINE struct vb_completion vb_local_completion_of(const struct vb_local *loc
 
 /* ---- spans.c ---- */
 
+enum { VB_LOCAL_SPANS = VB_BYPASS_ROW };
+_Static_assert((unsigned)VB_LOCAL_SPANS >= VB_MAX_SGE, "as many as a work request has");
+
 struct vb_local_spans {
 	unsigned count;
-	struct iovec span[VB_MAX_SGE];
-	struct vb_hold hold[VB_MAX_SGE];
+	struct iovec span[VB_LOCAL_SPANS];
+	struct vb_hold hold[VB_LOCAL_SPANS];
 };
 
 /* Hold `length` bytes of a list from `offset` on. False: refused, or some have no address here: go by the ordinary access. */
 bool vb_local_spans_open(const struct vb_qp *qp, struct vb_pd *pd, const struct ibv_sge *list, unsigned count, uint64_t offset,
 			 uint64_t length, uint32_t rights, struct vb_local_spans *spans);
+/* The same, behind those that are held already, for which there is room. False: none is held any more. */
+bool vb_local_spans_add(const struct vb_qp *qp, struct vb_pd *pd, const struct ibv_sge *list, unsigned count, uint64_t offset,
+			uint64_t length, uint32_t rights, struct vb_local_spans *spans);
 void vb_local_spans_close(struct vb_local_spans *spans);
 
 /* ---- clock.c ---- */

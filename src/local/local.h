@@ -33,7 +33,8 @@ struct vb_local_peer;
 struct vb_local_host {
 	/* Copy all of it between our spans and the peer's memory. 0, or -EFAULT (not mapped there), -ESRCH (gone),
 	 * -EPERM. The last bytes become visible last. */
-	int (*write)(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, uint64_t theirs, uint64_t length);
+	int (*write)(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
+		     unsigned pieces);
 	int (*read)(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
 		    unsigned pieces);
 	/* Our address of a range of the peer's memory that both share, for loads and stores; NULL: not shared (or not

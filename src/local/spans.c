@@ -5,12 +5,11 @@
  */
 #include "local/engine.h"
 
-bool vb_local_spans_open(const struct vb_qp *qp, struct vb_pd *pd, const struct ibv_sge *list, unsigned count, uint64_t offset,
-			 uint64_t length, uint32_t rights, struct vb_local_spans *spans)
+bool vb_local_spans_add(const struct vb_qp *qp, struct vb_pd *pd, const struct ibv_sge *list, unsigned count, uint64_t offset,
+			uint64_t length, uint32_t rights, struct vb_local_spans *spans)
 {
 	struct vb_accessor who = {.pd = pd, .qpn = qp->qpn, .rights = rights};
 
-	spans->count = 0;
 	for (unsigned i = 0; i < count && length > 0; i++) {
 		struct vb_hold *hold = &spans->hold[spans->count];
 		uint64_t bytes;
@@ -36,6 +35,13 @@ bool vb_local_spans_open(const struct vb_qp *qp, struct vb_pd *pd, const struct 
 		return true;
 	vb_local_spans_close(spans);
 	return false;
+}
+
+bool vb_local_spans_open(const struct vb_qp *qp, struct vb_pd *pd, const struct ibv_sge *list, unsigned count, uint64_t offset,
+			 uint64_t length, uint32_t rights, struct vb_local_spans *spans)
+{
+	spans->count = 0;
+	return vb_local_spans_add(qp, pd, list, count, offset, length, rights, spans);
 }
 
 void vb_local_spans_close(struct vb_local_spans *spans)

@@ -18,6 +18,7 @@ enum {
 	VB_POSTS_TOGETHER = 62,            /* as many as leave in one run of packets of 1 KiB */
 	VB_BYTES_TOGETHER = 62 * 1024,     /* about what a run holds */
 	VB_SMALL_REQUEST = 16 * 1024,
+	VB_COPIED_TOGETHER = 1 << 20,
 };
 
 enum vb_posting {
@@ -39,6 +40,16 @@ static inline enum vb_posting vb_posting_decide(unsigned posts, uint32_t length,
 	if (length > VB_SMALL_REQUEST || (posts <= VB_POSTS_AT_ONCE && !delivering))
 		return VB_POSTING_NOW;
 	return posts % vb_posts_together(length) == 0 ? VB_POSTING_TOGETHER : VB_POSTING_WAIT;
+}
+
+/* The same of a request that a copy carries, past the wire: as many as are copied at once (queue/bypass.h). */
+static inline enum vb_posting vb_posting_decide_copied(unsigned posts, uint32_t length)
+{
+	unsigned together = length <= VB_COPIED_TOGETHER / VB_POSTS_TOGETHER ? VB_POSTS_TOGETHER : VB_COPIED_TOGETHER / length;
+
+	if (posts <= VB_POSTS_AT_ONCE || together < 2)
+		return VB_POSTING_NOW;
+	return posts % together == 0 ? VB_POSTING_TOGETHER : VB_POSTING_WAIT;
 }
 
 #endif

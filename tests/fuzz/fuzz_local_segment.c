@@ -83,7 +83,8 @@ static struct vb_queue_host queue_host = {
 };
 
 /* The peer's memory is nowhere: copies go well or fail as their address says. */
-static int peer_write(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, uint64_t theirs, uint64_t length)
+static int peer_write(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
+		      unsigned pieces)
 {
 	static uint8_t sink[BYTES];
 	uint64_t sum = 0;
@@ -93,8 +94,8 @@ static int peer_write(struct vb_local_peer *peer, const struct iovec *ours, unsi
 		memcpy(sink, ours[i].iov_base, ours[i].iov_len);
 		sum += ours[i].iov_len;
 	}
-	FUZZ_CHECK(sum == length);
-	return theirs % 16 == 1 ? -14 : theirs % 16 == 2 ? -3 : 0;
+	FUZZ_CHECK(pieces == 1 && sum == theirs->length);
+	return theirs->address % 16 == 1 ? -14 : theirs->address % 16 == 2 ? -3 : 0;
 }
 
 static int peer_read(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,

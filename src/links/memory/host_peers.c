@@ -23,6 +23,8 @@
 #include "io/shared_memory.h"
 #include "links/memory/memory_link.h"
 #include "memory/foreign.h"
+#include "profiles/limits.h"
+#include "queue/bypass.h"
 
 #define WHILE_IT_COPIES VB_MICROSECONDS(100)
 #define PATIENCE VB_SECONDS(2)
@@ -71,33 +73,34 @@ static int note_end(struct vb_host_peer *host_peer, int error)
 	return error;
 }
 
-static int write_there(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, uint64_t theirs, uint64_t length)
+enum { PIECES = 64 };
+_Static_assert((int)PIECES >= VB_MAX_SGE && (int)PIECES >= VB_BYPASS_ROW, "as many as are moved at once");
+
+static int transfer(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
+		    unsigned pieces, int (*copy)(pid_t, const struct iovec *, unsigned, const struct iovec *, unsigned))
 {
 	struct vb_host_peer *host_peer = host_peer_of(peer);
-	const struct iovec remote = {(void *)(uintptr_t)theirs, length};
+	struct iovec remote[PIECES];
 
-	if (!vb_host_peer_is_there(host_peer))
-		return -ESRCH;
-	return note_end(host_peer, vb_process_memory_write_to(host_peer->pid, ours, count, &remote, 1));
-}
-
-static int read_there(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
-		      unsigned pieces)
-{
-	struct vb_host_peer *host_peer = host_peer_of(peer);
-	struct iovec remote[64];
-	int error = 0;
-
-	_Static_assert(sizeof(remote) / sizeof(remote[0]) >= 32, "as many as a work request has");
-	if (pieces > sizeof(remote) / sizeof(remote[0]))
+	if (pieces > PIECES)
 		return -EINVAL;
 	if (!vb_host_peer_is_there(host_peer))
 		return -ESRCH;
 	for (unsigned i = 0; i < pieces; i++)
 		remote[i] = (struct iovec){(void *)(uintptr_t)theirs[i].address, theirs[i].length};
-	if (error == 0)
-		error = vb_process_memory_read_from(host_peer->pid, ours, count, remote, pieces);
-	return note_end(host_peer, error);
+	return note_end(host_peer, copy(host_peer->pid, ours, count, remote, pieces));
+}
+
+static int write_there(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
+		       unsigned pieces)
+{
+	return transfer(peer, ours, count, theirs, pieces, vb_process_memory_write_to);
+}
+
+static int read_there(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
+		      unsigned pieces)
+{
+	return transfer(peer, ours, count, theirs, pieces, vb_process_memory_read_from);
 }
 
 static void *share(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t generation, uint64_t region_start,

@@ -173,15 +173,23 @@ void vb_tcp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now
 	vb_tcp_stream_arm(tcp, stream);
 }
 
+static enum vb_posting decide(const struct vb_qp *qp, unsigned posts)
+{
+	uint32_t length;
+
+	if (qp->send.head == qp->send.tail)
+		return VB_POSTING_NOW;
+	length = vb_send_queue_at(&qp->send, qp->send.head - 1)->length;
+	return vb_iwarp_goes_past(qp) ? vb_posting_decide_copied(posts, length) : vb_posting_decide(posts, length, false);
+}
+
 /* What is to leave together does by way of its stream: all that this queue pair has. */
 void vb_tcp_posted(struct vb_link *link, struct vb_qp *qp, vb_time now)
 {
 	struct vb_tcp_link *tcp = vb_tcp_link_of(link);
 	unsigned posts = vb_schedule_note_post(tcp->schedule, now);
 
-	if (qp->send.head != qp->send.tail &&
-	    vb_posting_decide(posts, vb_send_queue_at(&qp->send, qp->send.head - 1)->length, false) == VB_POSTING_WAIT &&
-	    vb_schedule_defer(tcp->schedule, qp, now))
+	if (decide(qp, posts) == VB_POSTING_WAIT && vb_schedule_defer(tcp->schedule, qp, now))
 		return;
 	vb_tcp_transmit(link, qp, now);
 }

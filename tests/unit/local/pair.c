@@ -149,49 +149,40 @@ static struct process *seer_of(struct vb_local_peer *peer)
 	return vb_container_of(peer, struct process, peer);
 }
 
-static int host_write(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, uint64_t theirs, uint64_t length)
+/* One after the other, in two halves each if it dawdles. */
+static void place(const struct process *p, uint8_t *to, const uint8_t *from, size_t bytes)
 {
-	struct process *p = seer_of(peer);
-	uint64_t done = 0;
+	size_t half = p->dawdles ? bytes / 2 : 0;
 
-	__atomic_fetch_add(&p->writes, 1, __ATOMIC_RELAXED);
-	if (p->copy_result != 0)
-		return p->copy_result;
-	if (!is_mapped(p->other, theirs, length))
-		return -EFAULT;
-	for (unsigned i = 0; i < count; i++) {
-		size_t half = p->dawdles ? ours[i].iov_len / 2 : 0;
-
-		vb_hold_place((uint8_t *)(uintptr_t)theirs + done, ours[i].iov_base, half);
-		if (half > 0)
-			sched_yield();
-		vb_hold_place((uint8_t *)(uintptr_t)theirs + done + half, (uint8_t *)ours[i].iov_base + half, ours[i].iov_len - half);
-		done += ours[i].iov_len;
-	}
-	assert_int_equal(done, length);
-	return 0;
+	vb_hold_place(to, from, half);
+	if (half > 0)
+		sched_yield();
+	vb_hold_place(to + half, from + half, bytes - half);
 }
 
-static int host_read(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
-		     unsigned pieces)
+static int transfer(struct process *p, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs, unsigned pieces,
+		    bool reads)
 {
-	struct process *p = seer_of(peer);
 	unsigned at = 0;
 	size_t filled = 0;
 
-	__atomic_fetch_add(&p->reads, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(reads ? &p->reads : &p->writes, 1, __ATOMIC_RELAXED);
 	if (p->copy_result != 0)
 		return p->copy_result;
 	for (unsigned i = 0; i < pieces; i++) {
+		uint8_t *far_side = (uint8_t *)(uintptr_t)theirs[i].address;
+
 		if (!is_mapped(p->other, theirs[i].address, theirs[i].length))
 			return -EFAULT;
 		for (uint64_t done = 0; done < theirs[i].length;) {
-			size_t room, bytes;
+			uint8_t *near_side = (uint8_t *)ours[at].iov_base + filled;
+			size_t room = ours[at].iov_len - filled, bytes = theirs[i].length - done < room ? theirs[i].length - done : room;
 
 			assert_true(at < count);
-			room = ours[at].iov_len - filled;
-			bytes = theirs[i].length - done < room ? theirs[i].length - done : room;
-			memcpy((uint8_t *)ours[at].iov_base + filled, (const uint8_t *)(uintptr_t)theirs[i].address + done, bytes);
+			if (reads)
+				memcpy(near_side, far_side + done, bytes);
+			else
+				place(p, far_side + done, near_side, bytes);
 			done += bytes;
 			filled += bytes;
 			if (filled == ours[at].iov_len) {
@@ -202,6 +193,18 @@ static int host_read(struct vb_local_peer *peer, const struct iovec *ours, unsig
 	}
 	assert_int_equal(at, count);
 	return 0;
+}
+
+static int host_write(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
+		      unsigned pieces)
+{
+	return transfer(seer_of(peer), ours, count, theirs, pieces, false);
+}
+
+static int host_read(struct vb_local_peer *peer, const struct iovec *ours, unsigned count, const struct vb_record_piece *theirs,
+		     unsigned pieces)
+{
+	return transfer(seer_of(peer), ours, count, theirs, pieces, true);
 }
 
 static void *host_shared(struct vb_local_peer *peer, uint32_t table, uint32_t key, uint64_t generation, uint64_t region_start,

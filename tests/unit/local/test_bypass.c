@@ -273,6 +273,200 @@ static void the_peer_fails(void **state)
 	pair_close(&pair);
 }
 
+/* ---- rows ---- */
+
+enum { ROW = 16, EACH = 4096 };
+
+static void post_row(enum ibv_wr_opcode opcode, unsigned count, uint32_t each)
+{
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(pair_send(a, opcode, i * each, each, i * each, i, IBV_SEND_SIGNALED), 0);
+}
+
+static void expect_row(unsigned count)
+{
+	pair_settle(&pair);
+	for (unsigned i = 0; i < count; i++)
+		pair_expect(&a->send_cq, i, IBV_WC_SUCCESS);
+	pair_expect_nothing(&pair);
+}
+
+static void a_row_is_one_copy(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	begin();
+	before = sent(a);
+	pair_fill(a, 0, ROW * EACH, 7);
+	post_row(IBV_WR_RDMA_WRITE, ROW, EACH);
+	expect_row(ROW);
+	pair_verify(b, 0, ROW * EACH, 7);
+	pair_fill(b, 0, ROW * EACH, 8);
+	post_row(IBV_WR_RDMA_READ, ROW, EACH);
+	expect_row(ROW);
+	pair_verify(a, 0, ROW * EACH, 8);
+	assert_true(a->writes == 1 && a->reads == 1 && sent(a) == before);
+	pair_close(&pair);
+}
+
+/* Of two to the same place the later one stands. */
+static void a_row_keeps_its_order(void **state)
+{
+	(void)state;
+	begin();
+	for (unsigned i = 0; i < 3; i++) {
+		pair_fill(a, i * EACH, EACH, (uint8_t)(i * 50));
+		assert_int_equal(pair_send(a, IBV_WR_RDMA_WRITE, i * EACH, EACH, 0, i, IBV_SEND_SIGNALED), 0);
+	}
+	expect_row(3);
+	assert_int_equal(a->writes, 1);
+	pair_verify(b, 0, EACH, 100);
+	pair_close(&pair);
+}
+
+/* A MiB, 64 elements of lists, another kind, another key. */
+static void where_a_row_ends(void **state)
+{
+	struct ibv_sge sge[22];
+	struct ibv_send_wr wr = {.sg_list = sge, .num_sge = 22, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+	struct vb_region_info info = {.pd = &b->pd, .length = ARENA, .access = PAIR_ACCESS};
+
+	(void)state;
+	begin();
+	info.start = info.iova = (uintptr_t)b->arena;
+	post_row(IBV_WR_RDMA_WRITE, 5, 256 << 10);
+	expect_row(5);
+	assert_int_equal(a->writes, 2);
+	for (unsigned i = 0; i < 22; i++)
+		sge[i] = pair_sge(a, i * 8, 8);
+	wr.wr.rdma.remote_addr = (uintptr_t)b->arena;
+	wr.wr.rdma.rkey = b->key;
+	for (wr.wr_id = 0; wr.wr_id < 6; wr.wr_id++)
+		assert_int_equal(pair_post(a, &wr), 0);
+	expect_row(6);
+	assert_int_equal(a->writes, 5);
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(pair_send(a, i == 2 || i == 3 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 0, 8, 0, i, IBV_SEND_SIGNALED), 0);
+	expect_row(6);
+	assert_true(a->writes == 7 && a->reads == 1);
+	wr.num_sge = 1;
+	assert_int_equal(vb_region_register(b->memory, &info, &wr.wr.rdma.rkey), 0);
+	assert_int_equal(pair_send(a, IBV_WR_RDMA_WRITE, 0, 8, 0, 0, IBV_SEND_SIGNALED), 0);
+	for (wr.wr_id = 1; wr.wr_id < 3; wr.wr_id++)
+		assert_int_equal(pair_post(a, &wr), 0);
+	expect_row(3);
+	assert_int_equal(a->writes, 9);
+	assert_int_equal(vb_region_deregister(b->memory, wr.wr.rdma.rkey), 0);
+	pair_close(&pair);
+}
+
+/* One whose own memory is at fault was looked at before they were moved: they are, past the stream or by it. */
+static void work_at_fault_behind_a_row(void **state)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+
+	(void)state;
+	for (unsigned by_stream = 0; by_stream < 2; by_stream++) {
+		begin();
+		a->copy_result = by_stream ? -ESRCH : 0;
+		sge = pair_sge(a, 0, 64);
+		sge.lkey = 0x999;
+		wr.wr.rdma.remote_addr = (uintptr_t)b->arena;
+		wr.wr.rdma.rkey = b->key;
+		pair_fill(a, 0, 2 * EACH, 3);
+		post_row(IBV_WR_RDMA_WRITE, 2, EACH);
+		assert_int_equal(pair_post(a, &wr), 0);
+		assert_int_equal(pair_send(a, IBV_WR_RDMA_WRITE, 0, EACH, 0, 3, IBV_SEND_SIGNALED), 0);
+		pair_settle(&pair);
+		pair_expect(&a->send_cq, 0, IBV_WC_SUCCESS);
+		pair_expect(&a->send_cq, 1, IBV_WC_SUCCESS);
+		pair_expect(&a->send_cq, 2, IBV_WC_LOC_PROT_ERR);
+		pair_expect(&a->send_cq, 3, IBV_WC_WR_FLUSH_ERR);
+		pair_verify(b, 0, 2 * EACH, 3);
+		pair_close(&pair);
+	}
+}
+
+/* The first two go past the stream, the third by it, where it is refused. */
+static void one_of_a_row_is_refused(void **state)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED};
+	uint64_t before;
+
+	(void)state;
+	begin();
+	before = sent(a);
+	pair_fill(b, 0, 2 * EACH, 9);
+	post_row(IBV_WR_RDMA_READ, 2, EACH);
+	sge = pair_sge(a, 0, 64);
+	wr.wr.rdma.remote_addr = (uintptr_t)b->arena + ARENA - 63;
+	wr.wr.rdma.rkey = b->key;
+	assert_int_equal(pair_post(a, &wr), 0);
+	pair_settle(&pair);
+	pair_expect(&a->send_cq, 0, IBV_WC_SUCCESS);
+	pair_expect(&a->send_cq, 1, IBV_WC_SUCCESS);
+	pair_expect(&a->send_cq, 2, IBV_WC_REM_ACCESS_ERR);
+	pair_verify(a, 0, 2 * EACH, 9);
+	assert_true(a->reads == 2 && sent(a) > before);
+	pair_close(&pair);
+}
+
+/* It is tried once, not once for each that follows. */
+static void a_row_that_cannot_go(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	begin();
+	before = sent(a);
+	pair_fill(a, 0, ROW * EACH, 1);
+	a->copy_result = -EPERM;
+	post_row(IBV_WR_RDMA_WRITE, ROW, EACH);
+	expect_row(ROW);
+	pair_verify(b, 0, ROW * EACH, 1);
+	assert_true(sent(a) >= before + ROW && a->writes <= ROW + 1);
+	a->copy_result = 0;
+	a->writes = 0;
+	post_row(IBV_WR_RDMA_WRITE, ROW, EACH);
+	expect_row(ROW);
+	assert_int_equal(a->writes, 1);
+	pair_close(&pair);
+}
+
+/* Stores need no system call that a row would save. */
+static void shared_memory_has_no_rows(void **state)
+{
+	(void)state;
+	begin();
+	a->shares_memory = true;
+	pair_fill(a, 0, ROW * EACH, 2);
+	post_row(IBV_WR_RDMA_WRITE, ROW, EACH);
+	expect_row(ROW);
+	pair_verify(b, 0, ROW * EACH, 2);
+	assert_true(a->writes == 0 && a->shares > 0);
+	pair_close(&pair);
+}
+
+static void a_row_with_inline_data(void **state)
+{
+	const struct pair_options options = {.max_inline = 64};
+
+	(void)state;
+	pair_open(&pair, BY_BYPASS, &options);
+	pair_connect(&pair, &usual);
+	pair_fill(a, 0, 3 * 64, 6);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(pair_send(a, IBV_WR_RDMA_WRITE, i * 64, 64, i * 64, i, IBV_SEND_SIGNALED | (i == 1 ? IBV_SEND_INLINE : 0)),
+				 0);
+	expect_row(3);
+	pair_verify(b, 0, 3 * 64, 6);
+	assert_int_equal(a->writes, 1);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +480,14 @@ int main(void)
 		cmocka_unit_test(another_connection),
 		cmocka_unit_test(a_peer_that_shows_something_else),
 		cmocka_unit_test(the_peer_fails),
+		cmocka_unit_test(a_row_is_one_copy),
+		cmocka_unit_test(a_row_keeps_its_order),
+		cmocka_unit_test(where_a_row_ends),
+		cmocka_unit_test(work_at_fault_behind_a_row),
+		cmocka_unit_test(one_of_a_row_is_refused),
+		cmocka_unit_test(a_row_that_cannot_go),
+		cmocka_unit_test(shared_memory_has_no_rows),
+		cmocka_unit_test(a_row_with_inline_data),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,6 +67,26 @@ static void a_thread_that_delivers_is_waited_for(void **state)
 	assert_int_equal(vb_posting_decide(VB_POSTS_TOGETHER, 8, true), VB_POSTING_TOGETHER);
 }
 
+/* Where a copy carries them, large ones wait for one another too: for no more than is copied at once. */
+static void copied_ones_leave_together(void **state)
+{
+	(void)state;
+	for (uint32_t length = 1; length <= VB_COPIED_TOGETHER; length *= 2) {
+		unsigned waiting = 0, calls = 0;
+
+		for (unsigned posts = 1; posts <= 1000; posts++) {
+			enum vb_posting posting = vb_posting_decide_copied(posts, length);
+
+			assert_true(posts > VB_POSTS_AT_ONCE || posting == VB_POSTING_NOW);
+			waiting = posting == VB_POSTING_WAIT ? waiting + 1 : 0;
+			calls += posting != VB_POSTING_WAIT;
+			assert_true(waiting < VB_POSTS_TOGETHER && waiting * length < VB_COPIED_TOGETHER);
+		}
+		assert_true(length != 65536 || calls == VB_POSTS_AT_ONCE + 1000 / 16);
+		assert_true(length != VB_COPIED_TOGETHER || calls == 1000);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -74,6 +94,7 @@ int main(void)
 		cmocka_unit_test(longer_ones_wait_for_fewer),
 		cmocka_unit_test(large_requests_leave_at_once),
 		cmocka_unit_test(a_thread_that_delivers_is_waited_for),
+		cmocka_unit_test(copied_ones_leave_together),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
