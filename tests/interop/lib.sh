@@ -17,6 +17,7 @@ RIG_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${RIG_OFFLOAD:=off}"               # virtio checksum/segmentation offloads: off gives true wire packets
 : "${RIG_NETNS:=verbena-rig}"           # network namespace that holds the taps and bridges
 : "${RIG_SIW:=no}"                    # yes: the kernel's soft-iWARP too (built from source, 0.7 GiB more)
+: "${RIG_APPEND:=}"                   # more words for the guests' kernel, such as kpti=off
 : "${RIG_EXTRA_MODULES:=}"            # more kernel modules to carry and load
 : "${RIG_EXTRA_PKGS:=}"               # more Debian packages to unpack into the guest
 : "${RIG_BOOT_LIMIT:=180}"            # seconds a guest may take to answer
