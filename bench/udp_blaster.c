@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * udp_blaster bulk|write|read|large|small receive
- * udp_blaster bulk|write|read|large|small send ADDRESS [SECONDS]
+ * udp_blaster bulk|write|read|large|stream|small receive
+ * udp_blaster bulk|write|read|large|stream|small send ADDRESS [SECONDS]
  *
  * What a pair of bare UDP sockets can carry on this machine, with none of a transport's duties: no acknowledgement, no
  * order, no loss repaired, no queues. The measure for our own figures.
@@ -15,6 +15,8 @@
  *   read   as bulk, in the datagrams of an RC READ's response: 16 bytes of header each, and what was asked for is copied from its place
  *          into the datagram, which no more changes then; from such a socket, too.
  *   large  the same from and to 8 MiB of memory each instead of 64 KiB, which is more than a core's own cache.
+ *   stream as read, with the copies of a stream of bytes besides: from the program's memory into a buffer of 1 MiB that datagrams are made
+ *          of, and out of such a buffer again.
  *   small  datagrams as a UD SEND of 64 bytes makes them (88 bytes), one by one, 64 in a sendmmsg and in a recvmmsg. No CRC.
  *
  * The receiver says "ready", then receives until nothing has come for half a second, and prints
@@ -48,14 +50,14 @@ enum {
 	READ_HEADER = HEADER + 4, READ_DATAGRAM = READ_HEADER + PAYLOAD + TRAILER,
 	SMALL_PAYLOAD = 64, SMALL_DATAGRAM = 88,
 	BATCH = 64,
-	BUFFER = 65536, LARGE = 8 * 1024 * 1024,
+	BUFFER = 65536, LARGE = 8 * 1024 * 1024, RING = 1024 * 1024,
 	SOCKET_BUFFER = 8 * 1024 * 1024,
 };
 
-static uint8_t buffer[BUFFER], memory[LARGE];
+static uint8_t buffer[BUFFER], memory[LARGE], program[2 * BUFFER];
 
-enum kind { BULK, WRITE, READ, READ_LARGE, SMALL, KINDS };
-static const char *const kind_name[KINDS] = {"bulk", "write", "read", "large", "small"};
+enum kind { BULK, WRITE, READ, READ_LARGE, STREAM, SMALL, KINDS };
+static const char *const kind_name[KINDS] = {"bulk", "write", "read", "large", "stream", "small"};
 
 static double now_seconds(void)
 {
@@ -163,7 +165,7 @@ static void send_writes(int fd, double seconds)
 	}
 }
 
-static void send_responses(int fd, double seconds, size_t size)
+static void send_responses(int fd, double seconds, size_t size, bool stream)
 {
 	double end = now_seconds() + seconds;
 	struct msghdr message;
@@ -172,12 +174,17 @@ static void send_responses(int fd, double seconds, size_t size)
 
 	/* Pages that were never written are all one page, which a cache holds. */
 	memset(memory, 1, sizeof(memory));
+	memset(program, 1, sizeof(program));
 	address_run(&run, &message, buffer, (size_t)RUN * READ_DATAGRAM, READ_DATAGRAM);
 	while (now_seconds() < end) {
 		for (unsigned i = 0; i < RUN; i++, number++) {
 			uint8_t *datagram = buffer + (size_t)i * READ_DATAGRAM;
+			size_t at = number % (size / PAYLOAD) * PAYLOAD;
 
-			memcpy(datagram + READ_HEADER, memory + number % (size / PAYLOAD) * PAYLOAD, PAYLOAD);
+			/* As a program's call does it, of 64 KiB. */
+			if (stream && at % BUFFER == 0)
+				memcpy(memory + at, program + at / BUFFER % 2 * BUFFER, BUFFER);
+			memcpy(datagram + READ_HEADER, memory + at, PAYLOAD);
 			finish_datagram(datagram, READ_DATAGRAM, number);
 		}
 		if (sendmsg(fd, &message, 0) < 0 && errno != ECONNREFUSED && errno != ENOBUFS)
@@ -223,12 +230,12 @@ static size_t segment_of(struct msghdr *message, size_t length)
 	return length;
 }
 
-static void take_bulk(struct tally *tally, struct msghdr *message, size_t length, size_t size)
+static void take_bulk(struct tally *tally, struct msghdr *message, size_t length, size_t size, bool stream)
 {
 	size_t segment = segment_of(message, length);
 
 	for (size_t at = 0; at + DATAGRAM <= length; at += segment) {
-		size_t whole = length - at < segment ? length - at : segment;
+		size_t whole = length - at < segment ? length - at : segment, placed;
 		uint32_t crc;
 
 		memcpy(&crc, buffer + at + whole - TRAILER, sizeof(crc));
@@ -236,14 +243,16 @@ static void take_bulk(struct tally *tally, struct msghdr *message, size_t length
 			tally->damaged++;
 			continue;
 		}
-		memcpy(memory + tally->datagrams % (size / PAYLOAD) * PAYLOAD, buffer + at + whole - TRAILER - PAYLOAD, PAYLOAD);
-		tally->datagrams++;
+		placed = tally->datagrams++ % (size / PAYLOAD) * PAYLOAD;
+		memcpy(memory + placed, buffer + at + whole - TRAILER - PAYLOAD, PAYLOAD);
+		if (stream && (placed + PAYLOAD) % BUFFER == 0)
+			memcpy(program + placed / BUFFER % 2 * BUFFER, memory + placed + PAYLOAD - BUFFER, BUFFER);
 		tally->bytes += PAYLOAD;
 	}
 }
 
 /* True: something came. */
-static bool receive_bulk(int fd, struct tally *tally, size_t size)
+static bool receive_bulk(int fd, struct tally *tally, size_t size, bool stream)
 {
 	struct iovec span = {buffer, BUFFER};
 	union {
@@ -261,7 +270,7 @@ static bool receive_bulk(int fd, struct tally *tally, size_t size)
 	if (length < 0 && errno != EAGAIN && errno != EINTR)
 		give_up("recvmsg");
 	if (length > 0)
-		take_bulk(tally, &message, (size_t)length, size);
+		take_bulk(tally, &message, (size_t)length, size, stream);
 	return length > 0;
 }
 
@@ -286,7 +295,7 @@ static bool receive_small(int fd, struct tally *tally)
 	return true;
 }
 
-static void receive(bool bulk, size_t size)
+static void receive(bool bulk, size_t size, bool stream)
 {
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 	int fd = open_socket(SO_RCVBUF, SO_RCVBUFFORCE), on = 1;
@@ -299,7 +308,7 @@ static void receive(bool bulk, size_t size)
 	printf("ready\n");
 	fflush(stdout);
 	while (tally.last == 0 || now_seconds() - tally.last < 0.5) {
-		if (!(bulk ? receive_bulk(fd, &tally, size) : receive_small(fd, &tally)))
+		if (!(bulk ? receive_bulk(fd, &tally, size, stream) : receive_small(fd, &tally)))
 			continue;
 		tally.last = now_seconds();
 		if (tally.first == 0)
@@ -322,10 +331,10 @@ int main(int argc, char **argv)
 {
 	enum kind kind = argc > 2 ? kind_of(argv[1]) : KINDS;
 
-	size_t size = kind == READ_LARGE ? LARGE : BUFFER;
+	size_t size = kind == READ_LARGE ? LARGE : kind == STREAM ? RING : BUFFER;
 
 	if (kind < KINDS && argc == 3 && strcmp(argv[2], "receive") == 0) {
-		receive(kind != SMALL, size);
+		receive(kind != SMALL, size, kind == STREAM);
 	} else if (kind < KINDS && (argc == 4 || argc == 5) && strcmp(argv[2], "send") == 0) {
 		double seconds = argc == 5 ? atof(argv[4]) : 1;
 		int fd = open_sender(argv[3], kind == BULK || kind == SMALL);
@@ -335,12 +344,12 @@ int main(int argc, char **argv)
 		else if (kind == WRITE)
 			send_writes(fd, seconds);
 		else if (kind != SMALL)
-			send_responses(fd, seconds, size);
+			send_responses(fd, seconds, size, kind == STREAM);
 		else
 			send_small(fd, seconds);
 		close(fd);
 	} else {
-		fprintf(stderr, "usage: udp_blaster bulk|write|read|large|small receive | ... send ADDRESS [SECONDS]\n");
+		fprintf(stderr, "usage: udp_blaster bulk|write|read|large|stream|small receive | ... send ADDRESS [SECONDS]\n");
 		return 2;
 	}
 	return 0;

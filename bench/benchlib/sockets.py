@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: MIT
 """Sockets by RDMA against TCP: rstream (librdmacm's rsockets; its own option makes it use TCP) and iperf3 under `verbena run --sockets`,
-between two hosts joined by veth and on one host."""
+between two hosts joined by veth and on one host; and what bare UDP sockets carry of a stream between two hosts (udp_blaster stream)."""
 
 import json
 import re
 import time
 
 from benchlib import BenchFailed
-from benchlib.place import IPERF_PORT, Place
+from benchlib.place import IPERF_PORT, stage_program
 from benchlib.report import machine
 from benchlib.rows import Row
+from benchlib.wire import Wire
 
 # How it is said, bandwidth and latency of rsockets against TCP.
 PLACES = {"veth1500": ("veth, MTU 1500", 0.8, 1.0), "lo": ("one host", 1.5, 1.0)}
 BULK, SHORT = 65536, 64
 
 
-class Sockets(Place):
+class Sockets(Wire):
     def __init__(self, network, name, verbena):
         super().__init__(network, name)
         self.verbena = verbena
@@ -47,7 +48,7 @@ class Sockets(Place):
 
 def rows(network, staged, build, quick):
     seconds, iterations, pings = (1, 100, 5000) if quick else (2, 300, 20000)
-    found = []
+    blaster, found = stage_program(staged, build, "udp_blaster"), []
     for name in PLACES:
         place = Sockets(network, name, staged.verbena)
 
@@ -56,6 +57,8 @@ def rows(network, staged, build, quick):
 
         def latency(tcp, place=place):
             return place.rstream(SHORT, pings, 1, tcp)[1]
+        if name != "lo":
+            found.append(Row((name, "bare stream"), lambda place=place: place.blast(blaster, "stream", seconds / 2)[1] * 8 / 1e9))
         found += [
             Row((name, "iperf3 tcp"), lambda place=place: place.tcp_bandwidth(seconds), needs=("iperf3",)),
             Row((name, "iperf3"), lambda place=place: place.iperf_by_rdma(seconds), "more", ("iperf3",)),
@@ -80,6 +83,10 @@ def table(figures, repeat, quick):
         for key, title in (("iperf3", "iperf3 under `verbena run --sockets`"), ("rstream", "rstream, 64 KiB at a time")):
             tcp, ours = figures[(name, key + " tcp")], figures[(name, key)]
             lines.append("| %s, %s | %.1f Gb/s | %.1f Gb/s | %s" % (title, words, ours, tcp, cells(ours, tcp, bulk)))
+        if name != "lo":
+            bare, tcp = figures[(name, "bare stream")], figures[(name, "iperf3 tcp")]
+            lines.append("| bare UDP with GSO, GRO, CRC-32 and a stream's copies (`udp_blaster stream`), %s | %.1f Gb/s | %.1f Gb/s | %.2f × | | |"
+                         % (words, bare, tcp, bare / tcp))
         tcp, ours = figures[(name, "latency tcp")], figures[(name, "latency")]
         lines.append("| rstream, 64 B, one way, %s | %.2f µs | %.2f µs | %s" % (words, ours, tcp, cells(ours, tcp, latency, True)))
     return "\n".join(lines)
