@@ -231,6 +231,9 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 
 	vb_lock_assert_held(&qp->lock);
 	got->taken = got->damaged = 0;
+	/* It is asked of each datagram that comes with others. */
+	if (qp->type == IBV_QPT_UD)
+		return;
 	if (writes && (op->kind != VB_KIND_WRITE || op->position != VB_POSITION_ONLY))
 		return;
 	/* Requests of XRC have more than a BTH before the payload. */
