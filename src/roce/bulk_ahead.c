@@ -120,12 +120,7 @@ bool vb_roce_bulk_ahead(struct vb_qp *qp, const struct vb_path *from, struct vb_
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_responder *responder = &engine->responder;
-	struct ahead ahead = {
-		.from = from,
-		.prefix = prefix,
-		.middle = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_WRITE, VB_POSITION_MIDDLE, 0),
-		.only = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_WRITE, VB_POSITION_ONLY, 0),
-	};
+	struct ahead ahead = {.from = from, .prefix = prefix};
 	size_t size = got->segment;
 	enum outcome outcome = TAKEN;
 	struct psn last = responder->expected;
@@ -135,6 +130,8 @@ bool vb_roce_bulk_ahead(struct vb_qp *qp, const struct vb_path *from, struct vb_
 		return false;
 	if (qp->type != IBV_QPT_RC || responder->fatal || responder->drops_ahead || responder->tells_all)
 		return true;
+	ahead.middle = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_WRITE, VB_POSITION_MIDDLE, 0);
+	ahead.only = (uint8_t)vb_roce_opcode_find(VB_SERVICE_RC, VB_KIND_WRITE, VB_POSITION_ONLY, 0);
 	ahead.places = find_places(qp, &ahead.most);
 	while (count * got->stride + size <= got->length) {
 		const uint8_t *datagram = got->bytes + count * got->stride;
