@@ -73,7 +73,10 @@ class Capture(ClientCase):
         self.assertEqual(self.dissect(path, "udp.port == 4791 && !infiniband"), "", "not recognised as RoCEv2")
         self.assertEqual(self.dissect(path, "_ws.malformed || _ws.expert.severity == error"), "", "malformed")
         shown = self.dissect(path, "infiniband", "-T", "fields", "-e", "infiniband.invariant.crc")
-        self.assertEqual(len(shown.split()), count, "tshark sees an ICRC in each packet")
+        # It does not know those of manufacturers' own opcodes, by which two of ours make themselves known (IBA 9.2.1).
+        own = sum(number for opcode, number in opcodes.items() if opcode >= 0xc0)
+        self.assertEqual(len(shown.split()), count - own, "tshark sees an ICRC in each packet")
+        self.assertLess(own, count / 20)
 
     def dissect(self, path, display_filter, *more):
         quiet = [word for name in GUESSERS for word in ("--disable-heuristic", name)]

@@ -226,6 +226,8 @@ class SameHost(IwarpCase):
         """What has met goes on; what comes meets by the next daemon."""
         server, client = self.start_through_memory()
         self.server.signal_all("verbenad")
+        # The next daemon knows of nobody until they have found it.
+        self.until(lambda: self.pairs(server), client.output)
         before = self.pairs(server)[0]["sends_done"]
         self.until(lambda: self.pairs(server)[0]["sends_done"] > before + self.ENOUGH, client.output)
         self.assertEqual(self.ways(server, client), ["memory"] * 2)

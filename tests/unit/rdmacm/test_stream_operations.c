@@ -387,6 +387,7 @@ static void nonsense_is_not_handed_over(void **state)
 	struct vb_handover_terms bad = good;
 	struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
 					.qp_type = IBV_QPT_RC};
+	struct ibv_qp_attr is;
 	struct ibv_qp *free_qp;
 	int fds[2], file;
 
@@ -411,7 +412,8 @@ static void nonsense_is_not_handed_over(void **state)
 	assert_int_equal(hand_over(VB_HANDOVER_ADOPT, free_qp->qp_num, -1, &good), EBADF);
 	bad.ird = 1000;
 	assert_int_equal(hand_over(VB_HANDOVER_ADOPT, free_qp->qp_num, fds[0], &bad), EINVAL);
-	assert_int_equal(free_qp->state, IBV_QPS_INIT);
+	assert_int_equal(ibv_query_qp(free_qp, &is, IBV_QP_STATE, &attr), 0);
+	assert_int_equal(is.qp_state, IBV_QPS_INIT);
 	assert_int_equal(fcntl(fds[0], F_GETFD) >= 0, 1);
 	/* And none of it was to blame: now it goes over. */
 	assert_int_equal(hand_over(VB_HANDOVER_ADOPT, free_qp->qp_num, fds[0], &good), 0);
