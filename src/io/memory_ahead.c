@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See memory_ahead.h. The thread starts with the first run that is long enough, and stays.
+ * See memory_ahead.h. The thread starts where a run is long enough, and ends when nothing is left to bring in.
  *
  * The program did not register these pages, and may unmap them at any time. So the mapping is looked at each time: it is memory of this
  * process alone, of no file, and holds the whole run as well as what follows. Within the microseconds between that and bringing pages in
@@ -28,12 +28,10 @@
 
 static struct {
 	struct vb_mutex lock;
-	pthread_cond_t more;
 	struct vb_memory_run run;
 	pid_t pid;                         /* atomic: whose thread it is, 0: there is none. A forked child has none */
 } ahead = {
 	.lock = VB_MUTEX_INITIALIZER(VB_RANK_AHEAD),
-	.more = PTHREAD_COND_INITIALIZER,
 };
 
 static bool thread_is_ours(void)
@@ -70,38 +68,36 @@ static void *run(void *unused)
 	for (;;) {
 		uint64_t from, to, start = ahead.run.start;
 
-		if (!vb_memory_run_next(&ahead.run, &from, &to)) {
-			vb_mutex_wait(&ahead.lock, &ahead.more);
-			continue;
-		}
+		if (!vb_memory_run_next(&ahead.run, &from, &to))
+			break;
 		vb_mutex_unlock(&ahead.lock);
 		if (is_private_memory(start, to))
 			(void)madvise((void *)(uintptr_t)from, to - from, MADV_POPULATE_WRITE);
 		vb_mutex_lock(&ahead.lock);
 	}
+	/* Under the lock: who adds to the run after this starts another. */
+	__atomic_store_n(&ahead.pid, 0, __ATOMIC_RELAXED);
+	vb_mutex_unlock(&ahead.lock);
 	return NULL;
 }
 
 /* Caller holds ahead.lock. The application's signals are not this thread's business. */
-static bool start_thread(void) VB_NEEDS(ahead.lock)
+static void start_thread(void) VB_NEEDS(ahead.lock)
 {
 	sigset_t all, before;
 	pthread_t thread;
 	bool runs;
 
 	if (thread_is_ours())
-		return true;
-	/* In a forked child: the thread that waits is the parent's. */
-	ahead.more = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+		return;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	runs = pthread_create(&thread, NULL, run, NULL) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!runs)
-		return false;
+		return;
 	pthread_detach(thread);
 	__atomic_store_n(&ahead.pid, getpid(), __ATOMIC_RELAXED);
-	return true;
 }
 
 /* A program that has used its memory before it registers it has no need of this. */
@@ -121,8 +117,8 @@ void vb_memory_ahead_registered(uint64_t start, uint64_t end)
 		return;
 	vb_memory_run_add(&ahead.run, start, end);
 	next = ahead.run;
-	if (vb_memory_run_next(&next, &from, &to) && !is_there(from) && start_thread())
-		pthread_cond_signal(&ahead.more);
+	if (vb_memory_run_next(&next, &from, &to) && !is_there(from))
+		start_thread();
 	vb_mutex_unlock(&ahead.lock);
 }
 

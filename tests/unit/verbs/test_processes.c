@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,15 @@ static void open_conversation(struct world *world, struct pair *pair, int side, 
 	meet(fd);                        /* receives are posted */
 }
 
+/* LeakSanitizer looks into /proc, which is not that of the test's own process numbers: where no process has this one's, it fails. */
+static bool is_not_looked_at;
+
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+	return is_not_looked_at;
+}
+
 static void end_with_the_last_message(int fd)
 {
 	struct world world;
@@ -120,6 +130,7 @@ static void end_with_the_last_message(int fd)
 	open_conversation(&world, &pair, CHILD, fd);
 	converse(&pair, CHILD, TURNS);
 	expect_completion(pair.cq[CHILD], 7, IBV_WC_RECV);
+	is_not_looked_at = true;
 	exit(0);
 }
 
