@@ -9,9 +9,15 @@
 
 #include <stdint.h>
 
+/* VB_COUNTERS_OF_NO_DEVICE: of these are packets that cannot be made sense of, or are for no queue pair: a process counts them, and for
+ * none of its devices. */
+#define VB_COUNTERS_OF_NO_DEVICE(X) X(icrc_error) X(malformed_pkts) X(unknown_qp_pkts)
+
 #define VB_COUNTERS(X)                                                              \
 	X(sent_pkts)               /* packets handed to the socket, or left in memory for a process of this host (UD) */\
 	X(rcvd_pkts)               /* packets that passed decoding, and the ICRC where they came by wire */\
+	X(sent_bytes)              /* of those packets, from the BTH to the ICRC; of iWARP, bytes of the stream */\
+	X(rcvd_bytes)              /* likewise */                                   \
 	X(duplicate_request)       /* request PSN below the expected one */         \
 	X(out_of_seq_request)      /* request PSN above the expected one */         \
 	X(rcvd_rnr_err)            /* RNR NAKs received */                          \

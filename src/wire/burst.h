@@ -72,6 +72,16 @@ static inline bool vb_burst_is_empty(const struct vb_burst *burst)
 	return burst->packets == 0;
 }
 
+/* Of all its packets. */
+static inline size_t vb_burst_bytes(const struct vb_burst *burst)
+{
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < burst->runs; i++)
+		bytes += burst->run[i].bytes;
+	return bytes;
+}
+
 /* Is there surely room for one more packet with that much payload? */
 bool vb_burst_has_room(const struct vb_burst *burst, size_t payload);
 

@@ -27,6 +27,7 @@ static void deliver(struct vb_ethernet_port *port, const struct vb_flow_table *t
 	if (rule->drops)
 		return;
 	VB_COUNT(binding->counters, rcvd_pkts);
+	VB_COUNT_MANY(binding->counters, rcvd_bytes, packet->length);
 	vb_raw_receive(port->qp, packet->bytes, packet->length, &key, rule, now);
 }
 

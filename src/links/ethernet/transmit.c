@@ -58,6 +58,7 @@ static bool send_batch(struct vb_ethernet_link *ethernet, struct vb_ethernet_por
 {
 	struct vb_binding *binding = port->qp->scheduler;
 	struct vb_raw_batch *out = &port->out;
+	size_t bytes = 0;
 	unsigned sent;
 	int error;
 
@@ -66,6 +67,9 @@ static bool send_batch(struct vb_ethernet_link *ethernet, struct vb_ethernet_por
 		return false;
 	sent = vb_packet_socket_send(port->fd, out->frame, out->length, out->frames, &error);
 	VB_COUNT_MANY(binding->counters, sent_pkts, sent);
+	for (unsigned i = 0; i < sent; i++)
+		bytes += out->length[i];
+	VB_COUNT_MANY(binding->counters, sent_bytes, bytes);
 	vb_raw_sent(port->qp, sent, now);
 	if (sent > 0)
 		port->full_since = 0;

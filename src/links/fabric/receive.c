@@ -31,6 +31,7 @@ struct batch {
 	struct vb_qp *locked;              /* the queue pair whose lock we hold */
 	struct vb_qp *touched[TOUCHED];    /* distinct */
 	unsigned count;
+	size_t length;                     /* of the packet under way, from its BTH */
 	const uint8_t *frame;              /* that the packet under way is in, for a capture */
 	size_t frame_length;
 };
@@ -86,6 +87,7 @@ static void deliver(struct batch *batch, struct vb_qp *qp, const struct vb_roce_
 	}
 	lock_qp(batch, qp);
 	VB_COUNT(binding->counters, rcvd_pkts);
+	VB_COUNT_MANY(binding->counters, rcvd_bytes, batch->length);
 	vb_roce_receive(qp, batch->now, packet);
 }
 
@@ -120,6 +122,7 @@ static void take_packet(struct batch *batch, const uint8_t *bth, size_t length, 
 		count_refused(batch, result);
 		return;
 	}
+	batch->length = length;
 	if (packet.destination_qpn == VB_MULTICAST_QPN) {
 		deliver_to_group(batch, &packet);
 		return;
@@ -143,8 +146,10 @@ static unsigned take_bulk(struct batch *batch, const uint8_t *bth, size_t length
 		return 0;
 	binding = batch->locked->scheduler;
 	vb_roce_receive_bulk(batch->locked, batch->now, from, prefix, &bulk);
-	if (bulk.taken > 0)
+	if (bulk.taken > 0) {
 		VB_COUNT_MANY(binding->counters, rcvd_pkts, bulk.taken);
+		VB_COUNT_MANY(binding->counters, rcvd_bytes, bulk.taken * length);
+	}
 	if (bulk.damaged > 0)
 		count_refused(batch, VB_PACKET_BAD_ICRC);
 	return bulk.taken + bulk.damaged;

@@ -16,6 +16,7 @@ enum { BURSTS_PER_CALL = 64 };
 static void send_burst(struct vb_fabric_link *fabric, const struct vb_qp *qp, struct vb_burst *burst, struct vb_counters *counters)
 {
 	uint32_t packets = burst->packets, lost = 0;
+	size_t bytes = vb_burst_bytes(burst);
 
 	/* A capture before it is sent: what answers it has come later. */
 	if (!fabric->tap || !vb_fabric_tap_sending(fabric->tap, qp, burst, &lost))
@@ -24,6 +25,8 @@ static void send_burst(struct vb_fabric_link *fabric, const struct vb_qp *qp, st
 	if (lost > 0)
 		VB_COUNT_MANY(counters, send_err, lost);
 	VB_COUNT_MANY(counters, sent_pkts, packets - lost);
+	/* Which ones were lost is not known: as many bytes as they have on average. */
+	VB_COUNT_MANY(counters, sent_bytes, bytes - bytes / packets * lost);
 }
 
 /* True: there is more. */

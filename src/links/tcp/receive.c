@@ -127,7 +127,7 @@ static bool read_stream(struct vb_tcp_link *tcp, struct vb_tcp_stream *stream, v
 			stream->received = vb_clock_now();
 		budget -= (size_t)got < budget ? (size_t)got : budget;
 		if (binding)
-			VB_COUNT(binding->counters, rcvd_pkts);
+			VB_COUNT_MANY(binding->counters, rcvd_bytes, got);
 		/* It is empty now, most likely. If not, the next pass looks. */
 		if ((size_t)got < asked)
 			break;

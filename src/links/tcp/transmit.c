@@ -79,7 +79,7 @@ static bool send_some(struct vb_tcp_stream *stream, struct vb_iwarp_out *out, vb
 		stream->error = (int)taken;
 		VB_COUNT(binding->counters, send_err);
 	} else if (taken > 0) {
-		VB_COUNT(binding->counters, sent_pkts);
+		VB_COUNT_MANY(binding->counters, sent_bytes, taken); /* the engine counts packets: its FPDUs */
 	}
 	vb_iwarp_sent(stream->qp, now, out, taken > 0 ? (size_t)taken : 0);
 	/* What completed may have been waited for: of a fence, say. */

@@ -48,17 +48,22 @@ struct batch_state {
 	unsigned count;
 	struct vb_qp **touched;            /* TOUCHED of them, distinct; must send before the batch ends */
 	const struct vb_roce_packet *packet;
+	size_t length;                     /* of that packet */
 	struct vb_counters *counters;      /* of the device that `packets` came in for, not counted yet */
 	unsigned packets;
+	size_t bytes;
 	bool small;                        /* nothing is lost if a mere acknowledgement of it waits for the next pass */
 };
 
 /* Once for many: an atomic addition a packet shows at a million of them a second. */
 static void count_packets(struct batch_state *state)
 {
-	if (state->packets > 0)
+	if (state->packets > 0) {
 		VB_COUNT_MANY(state->counters, rcvd_pkts, state->packets);
+		VB_COUNT_MANY(state->counters, rcvd_bytes, state->bytes);
+	}
 	state->packets = 0;
+	state->bytes = 0;
 }
 
 /* By its carrier, which may be another link by now. */
@@ -133,7 +138,7 @@ static void lock_qp(struct batch_state *state, struct vb_qp *qp) VB_UNCHECKED
 	own->batch = state->number;
 }
 
-static void count_for(struct batch_state *state, const struct vb_qp *qp, unsigned packets)
+static void count_for(struct batch_state *state, const struct vb_qp *qp, unsigned packets, size_t bytes)
 {
 	struct vb_binding *binding = qp->scheduler;
 
@@ -141,6 +146,7 @@ static void count_for(struct batch_state *state, const struct vb_qp *qp, unsigne
 		count_packets(state);
 	state->counters = binding->counters;
 	state->packets += packets;
+	state->bytes += bytes;
 }
 
 static void deliver_to(struct batch_state *state, struct vb_qp *qp)
@@ -148,7 +154,7 @@ static void deliver_to(struct batch_state *state, struct vb_qp *qp)
 	struct vb_binding *binding = qp->scheduler;
 
 	lock_qp(state, qp);
-	count_for(state, qp, 1);
+	count_for(state, qp, 1, state->length);
 	/* A peer that declines sends packets, which may be here before its word; any others are not the peer's. */
 	if (!vb_udp_carries(state->udp, qp) && !binding->carrier->driver->gives_back(binding->carrier, qp, state->now)) {
 		VB_COUNT(binding->counters, dropped_pkts);
@@ -223,6 +229,14 @@ static void lock_by_number(struct batch_state *state, const uint8_t *bth, size_t
 		lock_qp(state, qp);
 }
 
+/* The last of a bundle may be shorter than the others. */
+static size_t bytes_taken(const struct vb_roce_bulk *bulk)
+{
+	if (bulk->taken * bulk->stride <= bulk->length)
+		return bulk->taken * bulk->segment;
+	return bulk->length - (bulk->taken - 1) * (bulk->stride - bulk->segment);
+}
+
 /* Of the rest of a bundle, what the queue pair whose packet came last can take in one go. Returns the number of datagrams done
  * with. A capture wants to see each. */
 static unsigned take_bulk(struct batch_state *state, const struct vb_udp_bundle *bundle, size_t at, unsigned index,
@@ -236,7 +250,7 @@ static unsigned take_bulk(struct batch_state *state, const struct vb_udp_bundle 
 	if (!state->locked || vb_tap_captures(state->udp->tap) || !vb_udp_carries(state->udp, state->locked))
 		return 0;
 	vb_roce_receive_bulk(state->locked, state->now, from, prefix, &bulk);
-	count_for(state, state->locked, bulk.taken);
+	count_for(state, state->locked, bulk.taken, bytes_taken(&bulk));
 	if (bulk.damaged > 0)
 		count_refused(state->udp, VB_PACKET_BAD_ICRC);
 	return bulk.taken + bulk.damaged;
@@ -266,6 +280,7 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 	if (udp->schedule->shortcut && packet.op->service == VB_SERVICE_UD)
 		udp->schedule->shortcut->met(udp->schedule->shortcut, from, packet.deth.source_qpn);
 	state->packet = &packet;
+	state->length = length;
 	if (packet.destination_qpn == VB_MULTICAST_QPN) {
 		vb_multicast_for_each(udp, from->destination, interface_index, deliver_multicast, state);
 		return;
@@ -398,6 +413,7 @@ static void take_short(struct batch_state *state, const uint8_t *bytes, size_t l
 		return;
 	}
 	state->packet = &packet;
+	state->length = length;
 	deliver_to(state, qp);
 }
 

@@ -42,6 +42,7 @@ static void send_burst(struct vb_udp_link *udp, const struct vb_qp *qp, struct v
 		       struct vb_counters *counters)
 {
 	uint32_t packets = burst->packets, lost_in_all = 0; /* before any are lost on purpose: that is the network's doing */
+	size_t bytes = vb_burst_bytes(burst);
 	bool sent = udp->tap && vb_tap_sending(udp->tap, qp, burst, &lost_in_all);
 	struct vb_shaper *shaper = __atomic_load_n(&udp->shaper, __ATOMIC_ACQUIRE);
 
@@ -56,6 +57,8 @@ static void send_burst(struct vb_udp_link *udp, const struct vb_qp *qp, struct v
 	if (lost_in_all > 0)
 		VB_COUNT_MANY(counters, send_err, lost_in_all);
 	VB_COUNT_MANY(counters, sent_pkts, packets - lost_in_all);
+	/* Which ones were lost is not known: as many bytes as they have on average. */
+	VB_COUNT_MANY(counters, sent_bytes, bytes - bytes / packets * lost_in_all);
 }
 
 static void arm(struct vb_udp_link *udp, struct vb_qp *qp)
