@@ -608,6 +608,35 @@ bool vb_adapter_service_device(const struct vb_adapter_service *service, struct 
 	return service->adapter.has_node;
 }
 
+void vb_adapter_service_figures(struct vb_adapter_service *service, struct vb_port_figures *figures)
+{
+	const struct vb_fabric_counters *told;
+
+	*figures = (struct vb_port_figures){0};
+	if (!service->adapter.has_node)
+		return;
+	collect(service);
+	told = &service->adapter.port->counters;
+	*figures = (struct vb_port_figures){
+		.port_xmit_data = told->transmit_data,
+		.port_rcv_data = told->receive_data,
+		.port_xmit_packets = told->transmit_packets,
+		.port_rcv_packets = told->receive_packets,
+		.port_xmit_discards = told->transmit_discards,
+		.link_downed = told->link_downed,
+		.unicast_xmit_packets = told->unicast_transmit,
+		.unicast_rcv_packets = told->unicast_receive,
+		.multicast_xmit_packets = told->multicast_transmit,
+		.multicast_rcv_packets = told->multicast_receive,
+		.port_rcv_errors = told->receive_errors,
+		.port_rcv_switch_relay_errors = told->relay_errors,
+		.port_xmit_constraint_errors = told->transmit_constraints,
+		.port_rcv_constraint_errors = told->receive_constraints,
+		.VL15_dropped = told->vl15_dropped,
+		.port_xmit_wait = told->transmit_wait,
+	};
+}
+
 /* Tell the clients that watch devices what has become of it since the last turn. */
 static void tell_changes(struct vb_adapter_service *service)
 {

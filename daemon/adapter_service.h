@@ -15,6 +15,7 @@ struct vb_client;
 struct vb_daemon_device;
 struct vb_daemon_message;
 struct vb_path;
+struct vb_port_figures;
 struct vb_subnet_host;
 
 /* Who is told, once a turn, of what has become of the device. */
@@ -37,6 +38,8 @@ void vb_adapter_service_message(struct vb_adapter_service *service, vb_time now,
 void vb_adapter_service_open_frames(struct vb_adapter_service *service, struct vb_client *client, const struct vb_daemon_message *message);
 /* The device that it is; false: the host has not joined a fabric. */
 bool vb_adapter_service_device(const struct vb_adapter_service *service, struct vb_daemon_device *device);
+/* What its port has counted: the figures that a performance management agent tells. */
+void vb_adapter_service_figures(struct vb_adapter_service *service, struct vb_port_figures *figures);
 /* The poller reports this tag. False: it is not one of ours. */
 bool vb_adapter_service_serve(struct vb_adapter_service *service, vb_time now, const void *tag);
 /* Before the client is destroyed. */

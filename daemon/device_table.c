@@ -222,3 +222,28 @@ void vb_device_table_show_as(struct vb_daemon_device *shown, const struct vb_dae
 	/* As siw: a stream has no packets, so no headers count. */
 	shown->active_mtu = code ? code : VB_MTU_CODE_MIN;
 }
+
+bool vb_device_table_get(const struct vb_device_table *table, uint32_t index, struct vb_daemon_device *shown)
+{
+	for (unsigned i = 0; i < table->count; i++) {
+		for (unsigned kind = 0; kind < VB_INTERFACE_KINDS; kind++) {
+			if (vb_device_index(table->device[i].interface_index, (enum vb_device_kind)kind) != index)
+				continue;
+			vb_device_table_show_as(shown, &table->device[i], (enum vb_device_kind)kind);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool vb_device_table_find(const struct vb_device_table *table, const char *name, struct vb_daemon_device *shown)
+{
+	for (unsigned i = 0; i < table->count; i++) {
+		for (unsigned kind = 0; kind < VB_INTERFACE_KINDS; kind++) {
+			vb_device_table_show_as(shown, &table->device[i], (enum vb_device_kind)kind);
+			if (strcmp(shown->name, name) == 0)
+				return true;
+		}
+	}
+	return false;
+}

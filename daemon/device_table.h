@@ -29,6 +29,10 @@ typedef void vb_device_table_report(void *context, const struct vb_daemon_device
 /* The table has one device for each interface, of the first kind. The same interface as a device of another kind. */
 void vb_device_table_show_as(struct vb_daemon_device *shown, const struct vb_daemon_device *device, enum vb_device_kind kind);
 
+/* The device of that number (vb_device_index), or name. */
+bool vb_device_table_get(const struct vb_device_table *table, uint32_t index, struct vb_daemon_device *shown);
+bool vb_device_table_find(const struct vb_device_table *table, const char *name, struct vb_daemon_device *shown);
+
 /* Bring the table up to date with the interfaces. */
 void vb_device_table_update(struct vb_device_table *table, const struct vb_interface *interfaces, unsigned count,
 			    vb_device_table_report *report, void *context);

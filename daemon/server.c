@@ -19,6 +19,7 @@
 #include "daemon/segments.h"
 #include "daemon/client.h"
 #include "daemon/cm_service.h"
+#include "daemon/device_counters.h"
 #include "daemon/device_table.h"
 #include "daemon/inquiries.h"
 #include "daemon/resource_queries.h"
@@ -43,6 +44,8 @@
 #define HELLO_PATIENCE VB_SECONDS(3)
 /* When the kernel was short of memory for a list. */
 #define REFRESH_AGAIN VB_MILLISECONDS(50)
+/* Who has looked at counters looks again, some time, and is to find more there, not less. */
+#define LOOKERS_PATIENCE VB_SECONDS(600)
 /* How long no client is accepted when there are no descriptors. */
 #define NO_DESCRIPTORS_PAUSE VB_MILLISECONDS(100)
 
@@ -54,7 +57,9 @@ struct vb_server {
 	unsigned clients;
 	struct vb_list client_list;
 	vb_time idle_deadline;
+	vb_time looked_until;              /* counters were looked at: not to be idle before */
 	struct vb_device_table devices;
+	struct vb_device_counters counters;
 	struct vb_slots slots;
 	struct vb_udp_batch *batch;
 	struct vb_cm_service *cm;
@@ -112,6 +117,7 @@ static void report_change(void *context, const struct vb_daemon_device *device, 
 {
 	struct vb_server *server = context;
 
+	vb_device_counters_note(&server->counters, device, gone);
 	if (gone)
 		vb_shapes_forget(&server->shapes, device->interface_index);
 	if (server->adapter && device->interface_index != VB_FABRIC_INTERFACE)
@@ -259,28 +265,15 @@ static void on_open_frame_port(struct vb_server *server, struct vb_client *clien
 	vb_client_refuse(client, m->header.sequence, EPERM, "this process does not have that slot");
 }
 
-static void add_counters(struct vb_counters *sum, const struct vb_counters *more)
-{
-#define X(name) sum->name += __atomic_load_n(&more->name, __ATOMIC_RELAXED);
-	VB_COUNTERS(X)
-#undef X
-}
-
 static void name_device(const struct vb_server *server, uint32_t index, char *name, size_t room)
 {
 	struct vb_daemon_device shown;
 
-	name[0] = '\0';
-	if (index == vb_device_index(VB_FABRIC_INTERFACE, VB_DEVICE_INFINIBAND) && vb_adapter_service_device(server->adapter, &shown))
+	if (index == vb_device_index(VB_FABRIC_INTERFACE, VB_DEVICE_INFINIBAND) ? vb_adapter_service_device(server->adapter, &shown) :
+										  vb_device_table_get(&server->devices, index, &shown))
 		snprintf(name, room, "%s", shown.name);
-	for (unsigned i = 0; i < server->devices.count; i++) {
-		for (unsigned kind = 0; kind < VB_INTERFACE_KINDS; kind++) {
-			if (vb_device_index(server->devices.device[i].interface_index, (enum vb_device_kind)kind) != index)
-				continue;
-			vb_device_table_show_as(&shown, &server->devices.device[i], (enum vb_device_kind)kind);
-			snprintf(name, room, "%s", shown.name);
-		}
-	}
+	else
+		name[0] = '\0';
 }
 
 /* The process and its devices. Its page is its own account of itself: any number may be in it. */
@@ -297,7 +290,7 @@ static uint32_t send_process(const struct vb_server *server, struct vb_client *c
 	memcpy(process.process.program, other->program, sizeof(process.process.program));
 	if (other->page) {
 		process.process.queue_pairs = __atomic_load_n(&other->page->queue_pairs, __ATOMIC_RELAXED);
-		add_counters(&process.process.counters, &other->page->counters);
+		vb_counters_add(&process.process.counters, &other->page->counters);
 	}
 	for (; other->page && devices < VB_DAEMON_PAGE_DEVICES; devices++) {
 		const struct vb_daemon_page_device *shown = &other->page->device[devices];
@@ -310,8 +303,8 @@ static uint32_t send_process(const struct vb_server *server, struct vb_client *c
 		row->pid = process.process.pid;
 		row->interface_index = interface_index;
 		name_device(server, interface_index, row->device, sizeof(row->device));
-		add_counters(&row->counters, &shown->counters);
-		add_counters(&process.process.counters, &row->counters);
+		vb_counters_add(&row->counters, &shown->counters);
+		vb_counters_add(&process.process.counters, &row->counters);
 	}
 	vb_client_send(client, &process);
 	for (uint32_t i = 0; i < devices; i++)
@@ -330,6 +323,26 @@ static void on_list_processes(struct vb_server *server, struct vb_client *client
 			count += send_process(server, client, other, m->header.sequence);
 	}
 	send_end(client, m->header.sequence, count);
+}
+
+static void on_ask_counters(struct vb_server *server, struct vb_client *client, const struct vb_daemon_message *m)
+{
+	struct vb_daemon_message answer;
+	struct vb_daemon_device device;
+
+	if (!(vb_adapter_service_device(server->adapter, &device) && strcmp(device.name, m->ask_counters.device) == 0) &&
+	    !vb_device_table_find(&server->devices, m->ask_counters.device, &device)) {
+		vb_client_refuse(client, m->header.sequence, ENODEV, "there is no such device");
+		return;
+	}
+	server->looked_until = vb_clock_now() + LOOKERS_PATIENCE;
+	vb_daemon_message_begin(&answer, VB_DAEMON_COUNTERS, m->header.sequence);
+	vb_device_counters_sum(&server->counters, &server->client_list, client, device.interface_index, device.kind, &answer.counters);
+	if (device.kind == VB_DEVICE_INFINIBAND) {
+		vb_adapter_service_figures(server->adapter, &answer.counters.port);
+		answer.counters.counters.link_downed = answer.counters.port.link_downed;
+	}
+	vb_client_send(client, &answer);
 }
 
 /* Connections need QP1, that is the port; what is only bound, and what comes by TCP, does not. */
@@ -386,6 +399,8 @@ static void release_slot(struct vb_server *server, struct vb_client *client)
 {
 	if (client->slot != 0)
 		vb_resource_queries_slot_gone(&server->queries, client);
+	if (client->page)
+		vb_device_counters_keep(&server->counters, client->peer.uid, client->page);
 	vb_slots_release(&server->slots, client);
 }
 
@@ -423,6 +438,9 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 		break;
 	case VB_DAEMON_LIST_PROCESSES:
 		on_list_processes(server, client, m);
+		break;
+	case VB_DAEMON_ASK_COUNTERS:
+		on_ask_counters(server, client, m);
 		break;
 	case VB_DAEMON_LIST_RESOURCES:
 		vb_resource_queries_begin(&server->queries, vb_clock_now(), &server->client_list, client,
@@ -490,6 +508,8 @@ static void drop_client(struct vb_server *server, struct vb_client *client)
 	if (--server->clients == 0) {
 		close_port_if_unused(server);
 		server->idle_deadline = vb_clock_now() + server->config.idle;
+		if (server->idle_deadline < server->looked_until)
+			server->idle_deadline = server->looked_until;
 	}
 }
 
@@ -669,6 +689,7 @@ int vb_server_create(struct vb_server **out, const int listener[VB_SERVER_LISTEN
 	vb_list_init(&server->client_list);
 	vb_resource_queries_init(&server->queries);
 	vb_shapes_init(&server->shapes);
+	vb_device_counters_init(&server->counters);
 	vb_users_init(&server->users, vb_descriptor_limit());
 	server->reserve = vb_descriptor_reserve();
 	server->listen_again = server->hello_deadline = server->refresh_at = VB_TIME_NEVER;
@@ -835,6 +856,7 @@ void vb_server_destroy(struct vb_server *server)
 	vb_adapter_service_destroy(server->adapter);
 	vb_resource_queries_fini(&server->queries);
 	vb_shapes_fini(&server->shapes);
+	vb_device_counters_fini(&server->counters);
 	VB_LIST_FOR_EACH(node, &server->client_list)
 		vb_client_destroy(vb_container_of(node, struct vb_client, node));
 	vb_slots_fini(&server->slots);

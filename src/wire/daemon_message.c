@@ -164,7 +164,10 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 	case VB_DAEMON_SLOT:
 		return slot_is_sound(&m->slot, descriptors);
 	case VB_DAEMON_PROBE_SEEN:
+	case VB_DAEMON_COUNTERS:
 		return true;
+	case VB_DAEMON_ASK_COUNTERS:
+		return is_text(m->ask_counters.device, sizeof(m->ask_counters.device)) && m->ask_counters.device[0] != '\0';
 	case VB_DAEMON_WELCOME:
 		return (m->welcome.flags & ~(uint32_t)VB_DAEMON_IS_SYSTEM) == 0 && m->welcome.reserved == 0 &&
 		       is_text(m->welcome.version, sizeof(m->welcome.version));

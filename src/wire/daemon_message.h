@@ -17,6 +17,9 @@
  * descriptor (wire/resource.h; none: it could not), and verbenad hands that on as PROCESS_RESOURCES; a process that does not
  * answer in time is named with an error instead. One SHOW_RESOURCES at a time is under way to a process.
  *
+ * ASK_COUNTERS asks what a device has counted since verbenad runs, for the files of `counters` and `hw_counters` that programs under
+ * `verbena run` read. Processes that have ended count too.
+ *
  * SHOW_SEGMENT gives verbenad a process's shared segment (local/segment.h) and the eventfd that wakes the process; ASK_SEGMENT
  * is how another process of the same user gets them, to reach a queue pair of that slot through memory. Descriptors:
  * the segment, the eventfd; none when the asker knows that very segment already.
@@ -48,11 +51,12 @@
 
 #include "base/bytes.h"
 #include "base/counters.h"
+#include "base/port_figures.h"
 #include "wire/shape.h"
 
 #define VB_DAEMON_SOCKET "verbena/1"       /* abstract: a zero byte stands before it */
 #define VB_DAEMON_DIRECTORY "/run/verbena"  /* root's: the system's verbenad also listens here, and is looked for here first */
-#define VB_DAEMON_MAGIC 0x56420005u        /* "VB" and the version of this protocol */
+#define VB_DAEMON_MAGIC 0x56420006u        /* "VB" and the version of this protocol */
 
 enum {
 	VB_DAEMON_SLOT_BITS = 10,
@@ -83,6 +87,7 @@ enum {
 	X(SET_SHAPE, 0x0e, PROCESS, struct vb_daemon_shape, 0, 0)                 \
 	X(LIST_SHAPES, 0x0f, PROCESS, struct vb_daemon_empty, 0, 0)               \
 	X(OPEN_FRAMES, 0x10, PROCESS, struct vb_daemon_empty, 0, 0)               \
+	X(ASK_COUNTERS, 0x11, PROCESS, struct vb_daemon_ask_counters, 0, 0)       \
 	X(JOIN_FABRIC, 0x20, PROCESS, struct vb_daemon_join_fabric, 0, 0)         \
 	X(LEAVE_FABRIC, 0x21, PROCESS, struct vb_daemon_empty, 0, 0)              \
 	X(LIST_ADAPTERS, 0x22, PROCESS, struct vb_daemon_empty, 0, 0)             \
@@ -105,6 +110,7 @@ enum {
 	X(GROUP, 0x4c, DAEMON, struct vb_daemon_empty, 1, 1)                      \
 	X(SHAPE, 0x4d, DAEMON, struct vb_daemon_shape, 0, 0)                      \
 	X(FRAMES, 0x4e, DAEMON, struct vb_daemon_empty, 1, 1)                     \
+	X(COUNTERS, 0x4f, DAEMON, struct vb_daemon_counters, 0, 0)                \
 	X(ADAPTER, 0x60, DAEMON, struct vb_daemon_adapter, 0, 0)                  \
 	X(MAD_PORT, 0x61, DAEMON, struct vb_daemon_empty, 1, 1)                   \
 	X(AGENT, 0x62, DAEMON, struct vb_daemon_agent, 0, 0)                      \
@@ -243,6 +249,16 @@ struct vb_daemon_process_device {
 	struct vb_counters counters;
 };
 
+struct vb_daemon_ask_counters {
+	char device[64];
+};
+
+/* `counters` of the asker's user, root: of all; `port` likewise, but of InfiniBand's port, which is the host's. */
+struct vb_daemon_counters {
+	struct vb_counters counters;
+	struct vb_port_figures port;
+};
+
 struct vb_daemon_list_resources {
 	uint32_t pid;                      /* 0: of all processes */
 	uint32_t reserved;
@@ -355,6 +371,7 @@ _Static_assert(offsetof(struct vb_daemon_device, guid) == 104, "device.guid");
 _Static_assert(sizeof(struct vb_daemon_device) == 208 + 16 * VB_DAEMON_GIDS, "device");
 _Static_assert(sizeof(struct vb_daemon_process) == 32 + sizeof(struct vb_counters), "process");
 _Static_assert(sizeof(struct vb_daemon_process_device) == 72 + sizeof(struct vb_counters), "process_device");
+_Static_assert(sizeof(struct vb_daemon_counters) == sizeof(struct vb_counters) + sizeof(struct vb_port_figures), "counters");
 _Static_assert(sizeof(struct vb_daemon_process_resources) == 32, "process_resources");
 _Static_assert(sizeof(struct vb_daemon_segment) == 16, "segment");
 _Static_assert(sizeof(struct vb_daemon_ask_segment) == 32, "ask_segment");
@@ -381,6 +398,8 @@ struct vb_daemon_message {
 		struct vb_daemon_probe_seen probe_seen;
 		struct vb_daemon_process process;
 		struct vb_daemon_process_device process_device;
+		struct vb_daemon_ask_counters ask_counters;
+		struct vb_daemon_counters counters;
 		struct vb_daemon_list_resources list_resources;
 		struct vb_daemon_process_resources process_resources;
 		struct vb_daemon_segment segment;

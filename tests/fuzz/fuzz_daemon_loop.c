@@ -197,6 +197,7 @@ static bool is_always_answered(uint32_t type)
 	case VB_DAEMON_CLOSE_SLOT:
 	case VB_DAEMON_LIST_PROCESSES:
 	case VB_DAEMON_LIST_RESOURCES:
+	case VB_DAEMON_ASK_COUNTERS:
 	case VB_DAEMON_ASK_SEGMENT:
 	case VB_DAEMON_JOIN_GROUP:
 	case VB_DAEMON_SET_SHAPE:

@@ -36,6 +36,7 @@ static const struct {
 	{0x0e, VB_DAEMON_FROM_PROCESS, 16 + 48, 0, 0},
 	{0x0f, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x10, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x11, VB_DAEMON_FROM_PROCESS, 16 + 64, 0, 0},
 	{0x20, VB_DAEMON_FROM_PROCESS, 16 + 152, 0, 0},
 	{0x21, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x22, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
@@ -58,6 +59,7 @@ static const struct {
 	{0x4c, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x4d, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
 	{0x4e, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
+	{0x4f, VB_DAEMON_FROM_DAEMON, 16 + sizeof(struct vb_counters) + 16 * 8, 0, 0},
 	{0x60, VB_DAEMON_FROM_DAEMON, 16 + sizeof(struct vb_daemon_adapter), 0, 0},
 	{0x61, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x62, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
@@ -94,6 +96,9 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 	case VB_DAEMON_PROCESS_DEVICE:
 		m->process_device.interface_index = 3;
 		strcpy(m->process_device.device, "roce_eth0");
+		break;
+	case VB_DAEMON_ASK_COUNTERS:
+		strcpy(m->ask_counters.device, "roce_eth0");
 		break;
 	case VB_DAEMON_RESOURCES:
 	case VB_DAEMON_PROCESS_RESOURCES:
