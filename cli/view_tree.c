@@ -11,7 +11,7 @@
  *
  * The last but one is for programs that cannot do without `device`: NCCL, which takes what follows the last slash for
  * a PCI address and sets its last digits to zero, and scripts that look for device/net. It is in no subsystem, so none
- * takes it for PCI. There are no counters here: the files would be as old as the view, and `verbena stat` has them.
+ * takes it for PCI. Counters are empty files: those who open them are given the figure by what is preloaded (src/preload/counters.h).
  */
 #include "cli/view_tree.h"
 
@@ -21,6 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/counters.h"
+#include "base/port_figures.h"
 #include "profiles/profile.h"
 #include "wire/path.h"
 
@@ -208,6 +210,32 @@ static void add_pkeys(struct vb_cli_view_tree *tree, const char *port, const str
 	}
 }
 
+/* Is there a figure for it that is the device's? */
+static bool is_of_a_device(const char *name)
+{
+#define X(of_none) if (!strcmp(name, #of_none)) return false;
+	VB_COUNTERS_OF_NO_DEVICE(X)
+#undef X
+	return true;
+}
+
+static void add_counters(struct vb_cli_view_tree *tree, const char *port, const struct vb_device_info *info)
+{
+	char of_device[TEXT_ROOM], of_port[TEXT_ROOM];
+
+	snprintf(of_device, sizeof(of_device), "%s/hw_counters", port);
+	snprintf(of_port, sizeof(of_port), "%s/counters", port);
+#define X(name) if (is_of_a_device(#name)) add_entry(tree, of_device, #name, "", false);
+	VB_COUNTERS(X)
+#undef X
+#define X(name) add_entry(tree, of_port, #name, "", false);
+	VB_PORT_FIGURES_OF_ALL(X)
+	if (!is_infiniband(info))
+		return;
+	VB_PORT_FIGURES_OF_SUBNETS(X)
+#undef X
+}
+
 static void add_port(struct vb_cli_view_tree *tree, const char *device, const struct vb_device_info *info)
 {
 	char port[TEXT_ROOM / 2];
@@ -226,6 +254,7 @@ static void add_port(struct vb_cli_view_tree *tree, const char *device, const st
 	add_pkeys(tree, port, info);
 	add_rate(tree, port, info);
 	add_gids(tree, port, info);
+	add_counters(tree, port, info);
 }
 
 /* ---- what stands for a PCI function ---- */

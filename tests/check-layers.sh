@@ -90,7 +90,7 @@ allowed() { # rooms that ROOM may include. An engine is known to its own links o
 	links/memory) echo base wire profiles memory queue io schedule links links/memory local ;;
 	progress) echo base wire profiles memory queue connect io schedule links progress ;;
 	verbs) echo base wire profiles memory queue connect explain io schedule progress verbs ;;
-	preload) echo preload ;;
+	preload) echo base wire io preload ;;
 	umad) echo base wire io umad ;;
 	preload/sockets) echo base io preload preload/sockets rdmacm/rsocket ;;
 	rdmacm) echo base wire profiles memory queue connect explain io capture links progress rdmacm ;;

@@ -2,7 +2,8 @@
  *
  * The calls of the C library that name a file to look at, as a preloaded library sees them: those that name one of the
  * view (preload/paths.c) are given the view's file, all others pass. What a program does with a descriptor or a
- * directory stream afterwards is between it and the kernel, because the view's files are files.
+ * directory stream afterwards is between it and the kernel, because the view's files are files; counters are filled when
+ * they are opened (preload/counters.h).
  *
  * Names of all ages are here, since a program has those of the headers that it was compiled with: stat or __xstat,
  * open or __open_2 (with _FORTIFY_SOURCE), each also with 64. On the machines we are made for the types behind the
@@ -20,6 +21,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "preload/counters.h"
 #include "preload/next.h"
 #include "preload/view.h"
 
@@ -53,6 +55,18 @@ static mode_t mode_of(int flags, va_list arguments)
 	return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(arguments, mode_t) : 0;
 }
 
+static int opened(int fd, const char *path, int flags)
+{
+	int error;
+
+	if (fd < 0 || vb_preload_counters_fill(fd, path, flags) == 0)
+		return fd;
+	error = errno;
+	close(fd);
+	errno = error;
+	return -1;
+}
+
 #define OPEN(name)                                                                      \
 	PRELOAD int name(const char *path, int flags, ...)                              \
 	{                                                                               \
@@ -62,7 +76,7 @@ static mode_t mode_of(int flags, va_list arguments)
 		va_start(arguments, flags);                                             \
 		mode = mode_of(flags, arguments);                                       \
 		va_end(arguments);                                                      \
-		return NEXT(name)(path, flags, mode);                                   \
+		return opened(NEXT(name)(path, flags, mode), path, flags);              \
 	}
 #define OPENAT(name)                                                                    \
 	PRELOAD int name(int at, const char *path, int flags, ...)                      \
@@ -73,7 +87,7 @@ static mode_t mode_of(int flags, va_list arguments)
 		va_start(arguments, flags);                                             \
 		mode = mode_of(flags, arguments);                                       \
 		va_end(arguments);                                                      \
-		return NEXT(name)(at, path, flags, mode);                               \
+		return opened(NEXT(name)(at, path, flags, mode), path, flags);          \
 	}
 OPEN(open)
 OPEN(open64)
@@ -83,37 +97,50 @@ OPENAT(openat64)
 PRELOAD int __open_2(const char *path, int flags)
 {
 	ENTER(AT_FDCWD, path);
-	return NEXT(__open_2)(path, flags);
+	return opened(NEXT(__open_2)(path, flags), path, flags);
 }
 
 PRELOAD int __open64_2(const char *path, int flags)
 {
 	ENTER(AT_FDCWD, path);
-	return NEXT(__open64_2)(path, flags);
+	return opened(NEXT(__open64_2)(path, flags), path, flags);
 }
 
 PRELOAD int __openat_2(int at, const char *path, int flags)
 {
 	ENTER(at, path);
-	return NEXT(__openat_2)(at, path, flags);
+	return opened(NEXT(__openat_2)(at, path, flags), path, flags);
 }
 
 PRELOAD int __openat64_2(int at, const char *path, int flags)
 {
 	ENTER(at, path);
-	return NEXT(__openat64_2)(at, path, flags);
+	return opened(NEXT(__openat64_2)(at, path, flags), path, flags);
+}
+
+/* Before anything was read. */
+static FILE *stream(FILE *file, const char *path, const char *mode)
+{
+	int error;
+
+	if (file == NULL || mode[0] != 'r' || strchr(mode, '+') != NULL || vb_preload_counters_fill(fileno(file), path, O_RDONLY) == 0)
+		return file;
+	error = errno;
+	fclose(file);
+	errno = error;
+	return NULL;
 }
 
 PRELOAD FILE *fopen(const char *path, const char *mode)
 {
 	ENTER(AT_FDCWD, path);
-	return NEXT(fopen)(path, mode);
+	return stream(NEXT(fopen)(path, mode), path, mode);
 }
 
 PRELOAD FILE *fopen64(const char *path, const char *mode)
 {
 	ENTER(AT_FDCWD, path);
-	return NEXT(fopen64)(path, mode);
+	return stream(NEXT(fopen64)(path, mode), path, mode);
 }
 
 /* ---- directories ---- */

@@ -77,6 +77,14 @@ class Idle(ClientCase):
         self.assert_idle()
 
 
+    def looked_at(self):
+        """A program reads counters: that wakes nobody afterwards."""
+        self.connected({}, 10)
+        out = self.client.run(clients.staged.verbena, "run", "cat", "/sys/class/infiniband/%s/ports/1/counters/port_xmit_packets" % self.device,
+                              environment={"LD_LIBRARY_PATH": ""}).out
+        self.assertTrue(out.strip().isdigit(), out)
+        self.assert_idle()
+
     def rsockets(self):
         """In rpoll, which rdma-core wakes every few seconds for safety's sake."""
         program = ["python3", os.path.join(os.path.dirname(os.path.realpath(__file__)), "programs", "rpoll.py")]
@@ -90,6 +98,7 @@ class Idle(ClientCase):
 
 for _name, (_place, _environment, _count) in WAYS.items():
     add(Idle, "test_connections__" + _name, _place, Idle.connected, _environment, _count)
+add(Idle, "test_looked_at", "veth1500_v4", Idle.looked_at)
 add(Idle, "test_rsockets", "lo_v4", Idle.rsockets)
 for _name in ("memory", "wire"):
     add(Idle, "test_queue_pairs__" + _name, WAYS[_name][0], Idle.queue_pairs, WAYS[_name][1], CONNECTIONS)

@@ -119,6 +119,21 @@ class InfiniBand(FabricCase):
         (received, sent), (switch_received, switch_sent) = own, the_switch
         self.assertGreaterEqual(min(received, sent), 1500)
         self.assertLess(abs(sent - switch_received) + abs(received - switch_sent), 100, (own, the_switch))
+        self.assert_view_tells(lid)
+
+    def assert_view_tells(self, lid):
+        """What `verbena run` shows in /sys is what the port's agent tells, but for the packets that asking takes."""
+        names = {"port_xmit_data": "PortXmitData", "port_rcv_data": "PortRcvData", "port_xmit_packets": "PortXmitPkts",
+                 "port_rcv_packets": "PortRcvPkts", "unicast_xmit_packets": "PortUnicastXmitPkts", "multicast_rcv_packets": "PortMulticastRcvPkts"}
+        folder = "/sys/class/infiniband/vib0/ports/1/counters"
+        out = self.tool(self.left, "perfquery", "-x", str(lid), "1")
+        shown = self.left.run(clients.staged.verbena, "run", "sh", "-c", "cd %s && grep . *" % folder).out
+        shown = {name: int(figure) for name, figure in (line.split(":") for line in shown.splitlines())}
+        later = self.tool(self.left, "perfquery", "-x", str(lid), "1")
+        for name, told in names.items():
+            before, after = (int(re.search(told + r":\.+(\d+)", text).group(1)) for text in (out, later))
+            self.assertTrue(before <= shown[name] <= after, (name, before, shown[name], after))
+        self.assertEqual({"VL15_dropped", "port_rcv_errors", "link_downed"} - set(shown), set())
 
     @busy(2)
     def test_perftest(self):

@@ -3,6 +3,7 @@
 
 import json
 import os
+import tempfile
 
 from pylib.clients import ClientCase, across, expand, which
 
@@ -78,6 +79,25 @@ class SystemDaemon(ClientCase):
         client = self.client.run(which("rping"), "-c", "-a", ADDRESSES["v4"][0], "-C", "1")
         self.assertNotEqual(client.code, 0)
         self.assertIn("RDMA_CM_EVENT_REJECTED", client.out)
+
+    @across(["veth1500_v4"])
+    def test_counters_are_each_users_own(self):
+        """In the view of `verbena run`: what a user's processes have counted, and root sees all of it."""
+        bobs = tempfile.TemporaryDirectory()
+        self.addCleanup(bobs.cleanup)
+        os.chown(bobs.name, BOB, BOB)
+        bob = ("setpriv", "--reuid=%d" % BOB, "--regid=%d" % BOB, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
+
+        def packets(*argv, **more):
+            out = self.client.run(*argv, self.network.staged.verbena, "run", "cat",
+                                  "/sys/class/infiniband/%s/ports/1/counters/port_xmit_packets" % self.device, **more).out
+            return int(out.splitlines()[-1])
+        common = [which("ib_write_bw"), "-d", self.device, "-s", "1024", "-n", "500", "-F"]
+        self.exchange([*common, "-x", str(self.gids[0])], [*common, "-x", str(self.gids[1]), self.address])
+        alices = packets()
+        self.assertGreaterEqual(alices, 500)
+        self.assertEqual(packets(privileged=True), alices)
+        self.assertEqual(packets(*bob, privileged=True, environment={"XDG_RUNTIME_DIR": bobs.name}), 0)
 
     # ---- another user of the peer's host ----
 
