@@ -182,7 +182,7 @@ static void alone_or_of_another_kind_it_is_one_piece(void **state)
 	}
 	/* More packets than it is worth while for; and two that are a run as they are. */
 	for (unsigned i = 0; i < 3; i++)
-		pair_post(&pair, IBV_WR_RDMA_WRITE, 65 * MTU, i);
+		pair_post(&pair, IBV_WR_RDMA_WRITE, 129 * MTU, i);
 	sim_run(pair.sim);
 	post_round(&pair, IBV_WR_RDMA_WRITE, MTU + 100);
 	sim_run(pair.sim);
