@@ -8,10 +8,14 @@ import re
 import tempfile
 import time
 
+from pylib import clients
 from pylib.clients import PLACES, ClientCase, add, expand, across, which
 from pylib.hosts import PATIENCE
 
 MAIN_PLACES = ("lo_v4", "lo_v6", "veth1500_v4", "veth1500_v6")
+
+# Of RC WRITEs.
+LAST_WITH_IMMEDIATE, ONLY, ONLY_WITH_IMMEDIATE = 0x09, 0x0a, 0x0b
 
 # name: options of both sides
 RSTREAM = {
@@ -85,6 +89,26 @@ for name, options in RSTREAM.items():
 for name, options in RIOSTREAM.items():
     for place in MAIN_PLACES:
         add(Streams, "test_riostream__%s__%s" % (name, place), place, Streams.streams, "riostream", options)
+
+
+@expand
+class Packets(RsocketCase):
+    @across(["veth1500_v4", "veth1500_v6"])
+    def test_long_messages(self):
+        """They are cut so that their ends are packets of their own (rdmacm/rsocket/stream_cut.h): none ends by a LAST with immediate data."""
+        folder = tempfile.TemporaryDirectory(prefix="verbena-capture-")
+        os.chmod(folder.name, 0o777)
+        self.addCleanup(folder.cleanup)
+        path, address = os.path.join(folder.name, "x.pcapng"), self.peer()
+        words = [which("rstream"), "-S", "65536", "-I", "40", "-C", "1", "-T", "v", *(["-f", "ipv6"] if ":" in address else [])]
+        self.meet([*words, "-b", address], [clients.staged.verbena, "run", "--capture", path, *words, "-s", address])
+        shown = self.client.run(which("tshark"), "-n", "-r", path, "-Y", "infiniband", "-T", "fields", "-e", "infiniband.bth.opcode",
+                                "-e", "udp.length", environment={"HOME": folder.name})
+        rows = [tuple(int(word, 0) for word in line.split()) for line in shown.out.splitlines() if re.match(r"\d+\s+\d+$", line)]
+        lengths = {wanted: [length for opcode, length in rows if opcode == wanted] for wanted in (LAST_WITH_IMMEDIATE, ONLY, ONLY_WITH_IMMEDIATE)}
+        self.assertEqual(lengths[LAST_WITH_IMMEDIATE], [], shown)
+        # Each as long as those of a WRITE of one packet.
+        self.assertGreaterEqual(lengths[ONLY_WITH_IMMEDIATE].count(max(lengths[ONLY])), 40, shown)
 
 
 class CopyCase(RsocketCase):

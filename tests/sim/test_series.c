@@ -392,6 +392,95 @@ static void rights_and_events_are_those_of_one(void **state)
 }
 
 /* Lengths that end in the middle of a packet, and lists whose elements do. */
+/* As rsockets cut a long message (rdmacm/rsocket/stream_cut.h): whole packets, and behind them one with immediate data, of the same size,
+ * that goes back over the end of them. */
+static void post_cut(struct pair *pair, unsigned slot, uint32_t packets)
+{
+	uint32_t back = MTU - VB_IMMEDIATE_LENGTH;
+
+	pair_post_at(pair, IBV_WR_RDMA_WRITE, slot * SLOT, slot * SLOT, packets * MTU, 2 * slot);
+	pair_post_at(pair, IBV_WR_RDMA_WRITE_WITH_IMM, slot * SLOT + packets * MTU - back, slot * SLOT + packets * MTU - back, back,
+		     2 * slot + 1);
+}
+
+static void post_receives(struct pair *pair, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(sim_post_receive(pair->b, pair->b_memory.bytes, 0, pair->b_memory.key, i), 0);
+}
+
+/* Twelve of them with four packets: three runs each in one piece, and one for all of them. */
+static void cut_in_two_they_share_runs(void **state)
+{
+	struct seen seen;
+	struct pair pair;
+
+	(void)state;
+	for (unsigned cut = 0; cut < 2; cut++) {
+		open_pair(&pair, 5, &sim_usual, &seen);
+		post_receives(&pair, SLOTS);
+		post_round(&pair, IBV_WR_RDMA_WRITE, SLOT);
+		sim_run(pair.sim);
+		expect_round(&pair);
+		for (unsigned i = 0; i < SLOTS && cut; i++)
+			post_cut(&pair, i, 4);
+		if (!cut)
+			post_round(&pair, IBV_WR_RDMA_WRITE_WITH_IMM, 4 * MTU);
+		vb_burst_reset(&burst);
+		vb_lock_take(&pair.a->lock);
+		vb_roce_send(pair.a, pair.sim->now, &burst);
+		vb_lock_release(&pair.a->lock);
+		assert_int_equal(burst.packets, cut ? 5 * SLOTS : 4 * SLOTS);
+		assert_int_equal(burst.runs, cut ? 1 : 3 * SLOTS);
+		pair_close(&pair);
+	}
+}
+
+/* Whichever packet is missing, the receive of its message does not complete, and what is there of those before it is whole. */
+static void told_when_all_is_there(void **state)
+{
+	enum { MESSAGES = 3, PACKETS = 4, ALL = MESSAGES * (PACKETS + 1) };
+
+	(void)state;
+	for (unsigned missing = 0; missing < ALL; missing++) {
+		struct seen seen;
+		struct pair pair;
+		struct ibv_wc wc;
+		uint64_t before;
+
+		open_pair(&pair, 6 + missing, &sim_usual, &seen);
+		post_receives(&pair, MESSAGES);
+		post_round(&pair, IBV_WR_RDMA_WRITE, SLOT);
+		sim_run(pair.sim);
+		expect_round(&pair);
+		pair_fill(&pair, &pair.a_memory, MEMORY);
+		memset(&seen, 0, sizeof(seen));
+		seen.lose = missing + 1;
+		seen.keep_back = true;
+		before = pair.sim->packets_in_bulk;
+		for (unsigned i = 0; i < MESSAGES; i++)
+			post_cut(&pair, i, PACKETS);
+		sim_run_to(pair.sim, pair.sim->now + VB_MILLISECONDS(1));
+		assert_true(pair.sim->packets_in_bulk > before);
+		for (unsigned i = 0; i < MESSAGES; i++) {
+			if (i == missing / (PACKETS + 1)) {
+				assert_int_equal(vb_cq_poll(pair.b_cq, 1, &wc), 0);
+				seen.keep_back = false;
+				sim_run(pair.sim);
+			}
+			assert_int_equal(vb_cq_poll(pair.b_cq, 1, &wc), 1);
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+			assert_int_equal(wc.wr_id, i);
+			assert_memory_equal(pair.b_memory.bytes + i * SLOT, pair.a_memory.bytes + i * SLOT, PACKETS * MTU);
+		}
+		for (unsigned i = 0; i < 2 * MESSAGES; i++)
+			expect_send(pair.a_cq, i, IBV_WC_SUCCESS);
+		assert_int_equal(seen.first + seen.middle + seen.last, 0);
+		pair_close(&pair);
+	}
+}
+
 static void post_at_random(struct pair *pair, unsigned slot, uint32_t mtu, uint8_t *expected)
 {
 	uint32_t length = 1 + sim_below(pair->sim, SLOT < 18 * mtu ? SLOT : 18 * mtu), cut = sim_below(pair->sim, length);
@@ -479,6 +568,8 @@ int main(void)
 		cmocka_unit_test(nothing_is_written_of_one_that_is_refused),
 		cmocka_unit_test(short_ones_end_where_one_is_refused),
 		cmocka_unit_test(rights_and_events_are_those_of_one),
+		cmocka_unit_test(cut_in_two_they_share_runs),
+		cmocka_unit_test(told_when_all_is_there),
 		cmocka_unit_test(on_any_network_the_memory_is_the_same),
 	};
 

@@ -11,7 +11,7 @@
  *   stream_progress.c  completions and grants         stream_send.c, stream_receive.c, stream_iowrite.c  what the program asks for
  *   stream_endpoint.c  queue pair and buffers
  *   stream_iomap.c     memory that is open to the peer
- *   stream_message.c   how the peer is told something
+ *   stream_message.c   how the peer is told something           stream_cut.c    where a long message is cut
  *   stream_state.c     what the stream may do, and how it ends
  *
  * Each calls those below it.
@@ -49,9 +49,9 @@ enum vb_rstream_state {
 enum {
 	VB_RSTREAM_CONTROLS = 4,         /* control messages under way at once; their share of the send queue */
 	VB_RSTREAM_LOW_WATER = 8,        /* a smaller fraction of the send buffer is no room, only crumbs */
-	VB_RSTREAM_QUIET_SLOTS = 16,     /* writes in succession that ask for no completion, and which part of a small queue */
-	VB_RSTREAM_QUIET_PART = 4,
-	VB_RSTREAM_TRANSFER_MOST = 65536,
+	VB_RSTREAM_QUIET_SLOTS = 16,     /* writes in succession that ask for no completion, and which part of the queue and of the */
+	VB_RSTREAM_QUIET_PART = 4,       /* send buffer they may hold */
+	VB_RSTREAM_TRANSFER_MOST = 131072,
 	VB_RSTREAM_INLINE_MOST = 512,
 };
 
@@ -90,6 +90,7 @@ struct vb_rstream {
 	uint32_t changes;                /* how often progress has found something, modulo 2^32 */
 	uint32_t inline_most;
 	bool by_send;                    /* stream_message.c */
+	uint32_t packet;                 /* payload of one, on a wire where it is worth while to make them alike; or 0 */
 
 	/* Towards the peer. */
 	uint8_t *send_bytes;
@@ -226,10 +227,16 @@ int vb_rstream_write(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pi
 		     const struct vb_rstream_span *to);
 int vb_rstream_write_and_tell(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge *pieces, int count, unsigned flags,
 			      const struct vb_rstream_span *to, uint32_t message);
+/* The same of what is cut in two (stream_cut.h), and takes two slots. */
+struct vb_rstream_cut;
+int vb_rstream_write_cut(struct vb_rsocket *rs, uint64_t work_id, struct vb_rstream_cut *cut, const struct vb_rstream_span *to,
+			 uint32_t message);
 int vb_rstream_post_receives(struct vb_rstream *stream, unsigned count);
 /* How messages travel on the device of stream->id, before anything else of this is asked; memory for them, behind the
  * queue pair. */
 void vb_rstream_message_choose(struct vb_rstream *stream);
+/* Connected: the size of packets is known now. */
+void vb_rstream_message_measure(struct vb_rstream *stream);
 int vb_rstream_message_prepare(struct vb_rstream *stream, unsigned receives);
 void vb_rstream_message_release(struct vb_rstream *stream);
 /* How many work requests one takes, and how many of the peer's credits are not for data. */

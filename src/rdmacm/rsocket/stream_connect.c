@@ -248,6 +248,7 @@ static void become_connected(struct vb_rsocket *rs)
 {
 	rs->stream->state = VB_RSTREAM_CONNECTED;
 	rs->stream->may_read = rs->stream->may_write = true;
+	vb_rstream_message_measure(rs->stream);
 	vb_rstream_progress(rs);
 }
 

@@ -3,11 +3,12 @@
  * How a stream tells its peer something: 32 bits, and before them bytes that are written to where they belong (stream_wire.h).
  *
  *   by immediate data   one RDMA WRITE with immediate. The peer's receive has no buffer.
+ *   in two              the same, of a long message on a wire: an RDMA WRITE, and one with immediate data (stream_cut.h).
  *   by SEND             an RDMA WRITE and behind it a SEND of the 32 bits, in the sender's byte order, into a receive of four bytes. So do
  *                       rdma-core's rsockets on iWARP, whose WRITEs carry no immediate data (RFC 5040 has none). An RDMAP stream is in
  *                       order (RFC 5041 5.3): what was written is there when the SEND is received.
  *
- * Not every request asks for a completion (stream_send.c), and of the two above the first never does; what such a request holds is given
+ * Not every request asks for a completion (stream_send.c), and of two the first never does; what such a request holds is given
  * back with the next that does.
  */
 #include <arpa/inet.h>
@@ -16,6 +17,8 @@
 #include <string.h>
 
 #include "rdmacm/rsocket/stream.h"
+#include "rdmacm/rsocket/stream_cut.h"
+#include "wire/mtu.h"
 
 enum {
 	RECEIVES_AT_ONCE = 16,
@@ -27,6 +30,33 @@ enum {
 void vb_rstream_message_choose(struct vb_rstream *stream)
 {
 	stream->by_send = stream->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+/* Of one host: then no packets are made, and what is cut costs more. A peer that is reached by two addresses of one host is missed. */
+static bool leads_back(const struct sockaddr *source, const struct sockaddr *destination)
+{
+	const struct sockaddr_in *v4[] = {(const void *)source, (const void *)destination};
+	const struct sockaddr_in6 *v6[] = {(const void *)source, (const void *)destination};
+
+	if (source->sa_family != destination->sa_family)
+		return false;
+	if (source->sa_family == AF_INET)
+		return v4[0]->sin_addr.s_addr == v4[1]->sin_addr.s_addr;
+	return source->sa_family == AF_INET6 && memcmp(&v6[0]->sin6_addr, &v6[1]->sin6_addr, sizeof(v6[0]->sin6_addr)) == 0;
+}
+
+void vb_rstream_message_measure(struct vb_rstream *stream)
+{
+	struct ibv_qp_init_attr ignored;
+	struct ibv_port_attr port;
+	struct ibv_qp_attr attr;
+
+	if (stream->by_send || leads_back(rdma_get_local_addr(stream->id), rdma_get_peer_addr(stream->id)))
+		return;
+	/* On InfiniBand a packet is a frame, and there are no runs. */
+	if (ibv_query_port(stream->id->verbs, stream->id->port_num, &port) == 0 && port.link_layer == IBV_LINK_LAYER_ETHERNET &&
+	    ibv_query_qp(stream->id->qp, &attr, IBV_QP_PATH_MTU, &ignored) == 0)
+		stream->packet = vb_mtu_bytes(attr.path_mtu);
 }
 
 unsigned vb_rstream_message_requests(const struct vb_rstream *stream)
@@ -121,6 +151,29 @@ int vb_rstream_write_and_tell(struct vb_rsocket *rs, uint64_t work_id, struct ib
 	writing.send_flags = flags;
 	writing.next = &telling;
 	return post(rs, &writing);
+}
+
+int vb_rstream_write_cut(struct vb_rsocket *rs, uint64_t work_id, struct vb_rstream_cut *cut, const struct vb_rstream_span *to,
+			 uint32_t message)
+{
+	struct ibv_send_wr last = {
+		.wr_id = work_id,
+		.sg_list = cut->last,
+		.num_sge = cut->last_count,
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = signaled(work_id),
+		.imm_data = htonl(message),
+		.wr.rdma = {.remote_addr = to->address + cut->last_at, .rkey = to->key},
+	}, first = {
+		.wr_id = vb_rstream_work_id(VB_RSTREAM_PLACE, 0, 0),
+		.next = &last,
+		.sg_list = cut->first,
+		.num_sge = cut->first_count,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
+	};
+
+	return post(rs, &first);
 }
 
 /* ---- from the peer ---- */

@@ -9,6 +9,7 @@
 #include "rdmacm/rsocket/iov.h"
 #include "rdmacm/rsocket/pace.h"
 #include "rdmacm/rsocket/stream.h"
+#include "rdmacm/rsocket/stream_cut.h"
 #include "rdmacm/rsocket/wait.h"
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -49,14 +50,15 @@ static int write_pieces(struct vb_rsocket *rs, uint64_t work_id, struct ibv_sge 
 }
 
 /* The program is not told when its bytes have arrived, and a completion of each write would wake a thread for nothing that sleeps until
- * an answer comes. So few writes ask for one: what the others hold is less than a stream must have free to go on. */
-static uint64_t work_id_of_write(struct vb_rstream *stream, uint32_t bytes)
+ * an answer comes; and on a wire each has the peer answer, which costs both sides a system call. So few writes ask for one: what the
+ * others hold leaves a stream what it must have free to go on. */
+static uint64_t work_id_of_write(struct vb_rstream *stream, unsigned slots, uint32_t bytes)
 {
-	stream->send_slots--;
-	stream->quiet_slots++;
+	stream->send_slots -= slots;
+	stream->quiet_slots += slots;
 	stream->quiet_bytes += bytes;
 	if (stream->quiet_slots < VB_RSTREAM_QUIET_SLOTS && stream->quiet_slots < stream->send_slots_all / VB_RSTREAM_QUIET_PART &&
-	    stream->quiet_bytes < stream->send_size / VB_RSTREAM_LOW_WATER / 2)
+	    stream->quiet_bytes < stream->send_size / VB_RSTREAM_QUIET_PART)
 		return vb_rstream_work_id(VB_RSTREAM_PLACE, 0, 0);
 	return vb_rstream_work_with_quiet(stream, VB_RSTREAM_WRITE);
 }
@@ -68,7 +70,7 @@ static int write_inline(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint3
 	struct ibv_sge piece = {.addr = (uintptr_t)bytes, .length = length};
 
 	vb_iov_cursor_read(from, bytes, length);
-	return write_pieces(rs, work_id_of_write(rs->stream, 0), &piece, 1, IBV_SEND_INLINE, to, is_data, length);
+	return write_pieces(rs, work_id_of_write(rs->stream, 1, 0), &piece, 1, IBV_SEND_INLINE, to, is_data, length);
 }
 
 static int write_from_buffer(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t length,
@@ -77,7 +79,9 @@ static int write_from_buffer(struct vb_rsocket *rs, struct vb_iov_cursor *from, 
 	struct vb_rstream *stream = rs->stream;
 	uint32_t before_end = smaller(length, stream->send_size - stream->send_at);
 	uint64_t start = (uintptr_t)stream->send_bytes;
-	struct ibv_sge pieces[] = {
+	int count = length > before_end ? 2 : 1;
+	struct vb_rstream_cut cut;
+	struct ibv_sge pieces[VB_RSTREAM_PIECES] = {
 		{.addr = start + stream->send_at, .length = before_end, .lkey = stream->send_mr->lkey},
 		{.addr = start, .length = length - before_end, .lkey = stream->send_mr->lkey},
 	};
@@ -86,7 +90,10 @@ static int write_from_buffer(struct vb_rsocket *rs, struct vb_iov_cursor *from, 
 	vb_iov_cursor_read(from, stream->send_bytes, length - before_end);
 	stream->send_at = (stream->send_at + length) % stream->send_size;
 	stream->send_free -= length;
-	return write_pieces(rs, work_id_of_write(stream, length), pieces, length > before_end ? 2 : 1, 0, to, is_data, length);
+	if (is_data && stream->send_slots > 1 && vb_rstream_cut(&cut, pieces, count, stream->packet))
+		return vb_rstream_write_cut(rs, work_id_of_write(stream, 2, length), &cut, to,
+					    vb_rstream_message_encode(VB_RSTREAM_DATA, length));
+	return write_pieces(rs, work_id_of_write(stream, 1, length), pieces, count, 0, to, is_data, length);
 }
 
 ssize_t vb_rstream_write_piece(struct vb_rsocket *rs, struct vb_iov_cursor *from, uint32_t most,
