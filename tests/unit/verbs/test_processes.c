@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "lib/engine_stop.h"
 #include "lib/private_network.h"
 #include "lib/two_processes.h"
 
@@ -80,6 +81,75 @@ static void messages_writes_and_reads_between_processes(void **state)
 	expect_completion(pair.cq[PARENT], wr.wr_id, IBV_WC_RDMA_READ);
 	assert_true(has_pattern(pair.buffer[PARENT] + 120000, 100000, 77));
 	meet(fd);
+	close_half(&world, &pair);
+	finish(child, fd);
+}
+
+enum { AHEAD = 3 /* messages before the acknowledgement */ };
+
+/* Sends, and ends its queue pair when that was acknowledged, without having looked. */
+static void send_and_end(int fd)
+{
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+	struct world world;
+	struct pair pair;
+	struct card other;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+	struct ibv_wc wc;
+
+	open_half(&world, &pair, CHILD, &(const struct pair_options){0}, fd, &other);
+	for (uint64_t i = 0; i <= AHEAD; i++)
+		pair_receive(&pair, CHILD, i, i * 4096, 4096);
+	meet(fd);                        /* the receives are posted */
+	expect_completion(pair.cq[CHILD], 0, IBV_WC_RECV);
+	wr = pair_request(&pair, CHILD, IBV_WR_SEND, &sge, 65536, 8);
+	talk(fd, &(const struct card){.qpn = (uint32_t)engine_asleep()}, &other);
+	meet(fd);                        /* our engine thread stands still, and messages are there */
+	pair_post(&pair, CHILD, &wr);
+	meet(fd);                        /* the acknowledgement is there, behind them */
+	assert_int_equal(ibv_modify_qp(pair.qp[CHILD], &error, IBV_QP_STATE), 0);
+	do                               /* receives come before or after it */
+		wc = wait_completion(pair.cq[CHILD]);
+	while (wc.wr_id != wr.wr_id);
+	assert_string_equal(ibv_wc_status_str(wc.status), ibv_wc_status_str(IBV_WC_SUCCESS));
+	meet(fd);                        /* the engine thread may go on */
+	close_half(&world, &pair);
+}
+
+/* What has arrived counts, read or not: an adapter would have taken it long ago. */
+static void what_was_acknowledged_is_not_flushed(void **state)
+{
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+	struct world world;
+	struct pair pair;
+	struct card other;
+	struct ibv_sge sge;
+	int fd;
+	pid_t child = start(send_and_end, &fd), engine = 0;
+
+	(void)state;
+	open_half(&world, &pair, PARENT, &(const struct pair_options){0}, fd, &other);
+	pair_receive(&pair, PARENT, 3, 65536, 8);
+	meet(fd);
+	for (uint32_t i = 0; i <= AHEAD; i++) {
+		struct ibv_send_wr wr = pair_request(&pair, PARENT, IBV_WR_SEND, &sge, 0, 8 + 8 * i);
+
+		pair_post(&pair, PARENT, &wr);
+		if (i > 0)
+			continue;
+		expect_completion(pair.cq[PARENT], wr.wr_id, IBV_WC_SEND);
+		talk(fd, &(const struct card){0}, &other);
+		engine = (pid_t)other.qpn;
+		stop_engine(engine);
+	}
+	meet(fd);
+	expect_completion(pair.cq[PARENT], 3, IBV_WC_RECV);
+	/* The acknowledgement leaves before the queue pair ends. */
+	assert_int_equal(ibv_modify_qp(pair.qp[PARENT], &error, IBV_QP_STATE), 0);
+	meet(fd);
+	meet(fd);
+	resume_engine(engine);
 	close_half(&world, &pair);
 	finish(child, fd);
 }
@@ -267,6 +337,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_writes_and_reads_between_processes),
+		cmocka_unit_test(what_was_acknowledged_is_not_flushed),
 		cmocka_unit_test(a_message_before_the_end_is_acknowledged),
 		cmocka_unit_test(a_killed_peer_is_noticed),
 		cmocka_unit_test(a_context_handed_over_opens_its_device),
