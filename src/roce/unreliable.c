@@ -9,6 +9,7 @@
  * is made at the next call, when the kernel has the bytes and the application may have its buffer back.
  */
 #include "roce/engine.h"
+#include "roce/unacknowledged.h"
 
 /* PSNs this far behind are packets the network doubled or delayed. Anything further away is taken as where the
  * sender now is. */
@@ -203,15 +204,5 @@ static enum vb_roce_progress advance(struct vb_qp *qp, vb_time now, struct vb_bu
 
 bool vb_roce_unreliable_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 {
-	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-	enum vb_roce_progress progress = VB_PROGRESS_SENT;
-	uint32_t mtu = vb_roce_engine(qp)->mtu;
-
-	while (progress == VB_PROGRESS_SENT && requester->send_index != qp->send.head) {
-		progress = vb_burst_has_enough(out, mtu) ? VB_PROGRESS_BURST_FULL : advance(qp, now, out);
-		if (requester->flow && vb_burst_run_is_full(out))
-			vb_roce_flow_ask(qp, out);
-	}
-	vb_roce_flow_ask(qp, out);
-	return progress == VB_PROGRESS_BURST_FULL;
+	return vb_roce_send_unacknowledged(qp, now, out, advance);
 }

@@ -6,6 +6,9 @@ import re
 from pylib.clients import ClientCase, across, expand, which
 
 CONTROL_PORT = 47592
+# What fi_pingpong by rxm may end with when all is done. The peer's disconnect may be read before the completion of the own last send is polled:
+# libfabric 1.17 destroys the queue pair then, whose completions go with it, as on an adapter, and reports the send as flushed by itself.
+CANCELED = 125
 # what fi_pingpong calls it: (provider, type of endpoint, bytes: a datagram has to fit the path MTU, the device)
 KINDS = {"msg": ("verbs", "msg", "4096", []), "rxm": ("verbs;ofi_rxm", "rdm", "4096", []),
          "dgram": ("verbs", "dgram", "1024", ["-d", "roce_eth0-dgram"])}
@@ -34,8 +37,9 @@ class Libfabric(ClientCase):
         server = self.server.start(*base)
         self.assertTrue(server.wait_until(lambda process: process.listens(CONTROL_PORT)), server.output())
         result = client.run(*base, "10.77.0.1")
-        self.assertEqual(result.code, 0, "%s\n\nserver:\n%s" % (result, server.output()))
-        self.assertEqual(server.wait(self.TIMEOUT).code, 0)
+        codes = (0, CANCELED) if kind == "rxm" else (0,)
+        self.assertIn(result.code, codes, "%s\n\nserver:\n%s" % (result, server.output()))
+        self.assertIn(server.wait(self.TIMEOUT).code, codes)
         self.assertRegex(result.out, r"\dk +50 +=50")
 
     @across(["veth1500_v4"])

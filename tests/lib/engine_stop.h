@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine thread of a child, held up while its other threads go on: nobody has looked then at what only that thread would see.
+ * The engine thread of a child, held up while its other threads go on: no thread has looked then at what only that thread would see.
  */
 #ifndef TESTS_LIB_ENGINE_STOP_H
 #define TESTS_LIB_ENGINE_STOP_H
