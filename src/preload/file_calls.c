@@ -3,7 +3,7 @@
  * The calls of the C library that name a file to look at, as a preloaded library sees them: those that name one of the
  * view (preload/paths.c) are given the view's file, all others pass. What a program does with a descriptor or a
  * directory stream afterwards is between it and the kernel, because the view's files are files; counters are filled when
- * they are opened (preload/counters.h).
+ * they are opened, and when they are read again from their beginning (preload/counters.h).
  *
  * Names of all ages are here, since a program has those of the headers that it was compiled with: stat or __xstat,
  * open or __open_2 (with _FORTIFY_SOURCE), each also with 64. On the machines we are made for the types behind the
@@ -37,6 +37,8 @@ int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int at, const char *path, int flags);
 int __openat64_2(int at, const char *path, int flags);
+ssize_t __pread_chk(int fd, void *buffer, size_t size, off_t offset, size_t room);
+ssize_t __pread64_chk(int fd, void *buffer, size_t size, off64_t offset, size_t room);
 int __xstat(int version, const char *path, struct stat *status);
 int __xstat64(int version, const char *path, struct stat64 *status);
 int __lxstat(int version, const char *path, struct stat *status);
@@ -142,6 +144,36 @@ PRELOAD FILE *fopen64(const char *path, const char *mode)
 	ENTER(AT_FDCWD, path);
 	return stream(NEXT(fopen64)(path, mode), path, mode);
 }
+
+/* ---- reading once more ---- */
+
+#define SEEK(name, type)                                                                \
+	PRELOAD type name(int fd, type offset, int whence)                              \
+	{                                                                               \
+		if (offset == 0 && whence == SEEK_SET)                                  \
+			vb_preload_counters_renew(fd);                                  \
+		return NEXT(name)(fd, offset, whence);                                  \
+	}
+#define PREAD(name, type)                                                               \
+	PRELOAD ssize_t name(int fd, void *buffer, size_t size, type offset)            \
+	{                                                                               \
+		if (offset == 0)                                                        \
+			vb_preload_counters_renew(fd);                                  \
+		return NEXT(name)(fd, buffer, size, offset);                            \
+	}
+#define PREAD_CHECKED(name, type)                                                       \
+	PRELOAD ssize_t name(int fd, void *buffer, size_t size, type offset, size_t room) \
+	{                                                                               \
+		if (offset == 0)                                                        \
+			vb_preload_counters_renew(fd);                                  \
+		return NEXT(name)(fd, buffer, size, offset, room);                      \
+	}
+SEEK(lseek, off_t)
+SEEK(lseek64, off64_t)
+PREAD(pread, off_t)
+PREAD(pread64, off64_t)
+PREAD_CHECKED(__pread_chk, off_t)
+PREAD_CHECKED(__pread64_chk, off64_t)
 
 /* ---- directories ---- */
 

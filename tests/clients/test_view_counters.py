@@ -61,6 +61,10 @@ int main(void)
 	/* The descriptor is as it was asked for. */
 	CHECK((fd = open("sent_pkts", O_RDONLY | O_CLOEXEC)) >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC && close(fd) == 0);
 	CHECK((fd = open("sent_pkts", O_RDONLY)) >= 0 && fcntl(fd, F_GETFD) == 0 && close(fd) == 0);
+	/* From the beginning once more, as often as it is wanted; a descriptor that is another file's by now is left alone. */
+	CHECK((fd = open("sent_pkts", O_RDONLY)) >= 0 && read(fd, text, 1) == 1 && lseek(fd, 0, SEEK_SET) == 0 && read(fd, text, 1) == 1);
+	CHECK(pread(fd, text, sizeof(text), 0) > 1 && pread(fd, text, sizeof(text), 0) > 1 && text[0] >= '0' && text[0] <= '9');
+	CHECK(dup2(at = open("/etc/passwd", O_RDONLY), fd) == fd && pread(fd, text, 5, 0) == 5 && !memcmp(text, "root:", 5));
 	errno = 0;
 	CHECK(open("sent_pkts", O_WRONLY) < 0 && errno == EACCES);
 	CHECK(open("no_such_pkts", O_RDONLY) < 0 && errno == ENOENT);
@@ -72,6 +76,19 @@ int main(void)
 	unlink("sent_pkts");
 	return wrong;
 }
+"""
+
+# By pread(2), and by lseek(2) and read(2).
+KEEP = """
+import os, sys, time
+first, second, last = os.open(sys.argv[1], os.O_RDONLY), os.open(sys.argv[1], os.O_RDONLY), None
+while True:
+    os.lseek(second, 0, os.SEEK_SET)
+    now = int(os.pread(first, 100, 0)), int(os.read(second, 100))
+    if now != last:
+        print(*now)
+    last = now
+    time.sleep(0.02)
 """
 
 
@@ -166,6 +183,17 @@ class Counters(ViewCase):
             self.assertEqual(result.code, 0, (options, result))
 
     @across(["veth1500_v4"])
+    def test_kept_open(self):
+        """A program that keeps the file open, and reads it from its beginning each time, sees the figure grow, too."""
+        reader = self.client.start(clients.staged.verbena, "run", "python3", "-u", "-c", KEEP,
+                                   "/sys/class/infiniband/%s/ports/1/counters/port_xmit_packets" % self.device, environment={"LD_LIBRARY_PATH": ""})
+        self.until(lambda: reader.output().startswith("0 0\n"), reader.output)
+        self.exchange(*self.mover("-n", str(MESSAGES)))
+        after = self.figures()["counters/port_xmit_packets"]
+        self.assertGreaterEqual(after, MESSAGES)
+        self.until(lambda: reader.output().endswith("\n%d %d\n" % (after, after)), reader.output)
+
+    @across(["veth1500_v4"])
     def test_the_link_goes_down(self):
         """Counted once, however many programs have the device open; a device that is gone has no figures."""
         def holds():
@@ -197,6 +225,32 @@ class Counters(ViewCase):
         self.exchange(*self.mover("-n", str(MESSAGES)))
         self.assertGreaterEqual(self.figures()["counters/port_xmit_packets"], MESSAGES)
         self.assertEqual(pid(), daemon)
+
+    @across(["veth1500_v4"])
+    def test_another_daemon(self):
+        """One that takes over knows what the processes that live have counted, and of those that ended nothing."""
+        self.figures()
+        self.exchange(*self.mover("-n", str(MESSAGES)))
+        ended = self.figures()["counters/port_xmit_packets"]
+        self.assertGreaterEqual(ended, MESSAGES)
+        self.move_forever()
+        before = self.until(lambda: max(0, self.figures()["hw_counters/rdma_writes"] - 2 * MESSAGES), "the second begins")
+        daemon, = self.client.pids_of("verbenad")
+        os.kill(daemon, signal.SIGKILL)
+        self.until(lambda: self.figures()["hw_counters/rdma_writes"] >= before, lambda: str(self.figures()))
+        for process in self.client.pids_of("ib_write_bw"):
+            os.kill(process, signal.SIGKILL)
+        self.until(lambda: not self.client.pids_of("ib_write_bw"), "they are dead")
+        daemon, = self.client.pids_of("verbenad")
+        os.kill(daemon, signal.SIGKILL)
+        self.until(lambda: self.client.pids_of("verbenad") != [daemon], "it is dead")
+        self.assertEqual(set(self.figures().values()), {0})
+
+    @across(["veth1500_v4"])
+    def test_with_sockets(self):
+        """Behind the other library that `verbena run` preloads."""
+        out = self.see("--sockets", "cat", "/sys/class/infiniband/%s/ports/1/counters/port_xmit_packets" % self.device)
+        self.assertEqual(out, "0")
 
     @across(["veth1500_v4"])
     def test_an_rnic(self):
