@@ -124,7 +124,7 @@ static void operation_text(char *out, size_t room, const struct vb_roce_packet *
 		snprintf(out, room, "%s PSN %s", name, psn);
 		break;
 	default:
-		snprintf(out, room, "%s PSN %s, %u B", name, psn, packet->payload_length);
+		snprintf(out, room, "%s PSN %s, %u B%s", name, psn, packet->payload_length, packet->piggybacks ? ", with an ACK" : "");
 	}
 }
 
@@ -132,19 +132,21 @@ static void detail_text(struct vb_ladder_item *item, const struct vb_story_packe
 {
 	const struct vb_capture_record *note = &packet->note;
 	const struct vb_roce_packet *p = &packet->packet;
-	char from[INET6_ADDRSTRLEN], to[INET6_ADDRSTRLEN], more[96] = "", work[40] = "", way[48] = "";
+	char from[INET6_ADDRSTRLEN], to[INET6_ADDRSTRLEN], more[96] = "", with[40] = "", work[40] = "", way[48] = "";
 
 	vb_ladder_address(packet->path.source, from, sizeof(from));
 	vb_ladder_address(packet->path.destination, to, sizeof(to));
 	if (p->op->headers & VB_HEADER_RETH)
 		snprintf(more, sizeof(more), ", address 0x%llx, rkey 0x%x, length %u", (unsigned long long)p->reth.address,
 			 p->reth.rkey, p->reth.length);
+	if (p->piggybacks)
+		snprintf(with, sizeof(with), ", acknowledges PSN 0x%06x", p->acknowledged.v);
 	if (note->flags & VB_CAPTURE_HAS_WR_ID)
 		snprintf(work, sizeof(work), ", wr_id %llu", (unsigned long long)note->wr_id);
 	if ((note->flags & VB_CAPTURE_SENT) && (note->flags & VB_CAPTURE_RECEIVED))
 		snprintf(way, sizeof(way), ", %.1f us under way", (double)(vb_story_elapsed(note->time, note->received)) / 1000);
-	snprintf(item->detail, sizeof(item->detail), "%s, PSN 0x%06x, from %s to %s QP 0x%06x%s%s%s%s", p->op->name, p->psn.v,
-		 from, to, p->destination_qpn, p->ack_request ? ", acknowledgement asked for" : "", more, work, way);
+	snprintf(item->detail, sizeof(item->detail), "%s, PSN 0x%06x, from %s to %s QP 0x%06x%s%s%s%s%s", p->op->name, p->psn.v,
+		 from, to, p->destination_qpn, p->ack_request ? ", acknowledgement asked for" : "", more, with, work, way);
 }
 
 void vb_ladder_packet_text(struct vb_ladder_item *item, const struct vb_story_packet *packet,

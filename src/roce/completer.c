@@ -253,19 +253,27 @@ static void handle_nak(struct vb_qp *qp, vb_time now, const struct vb_roce_packe
 	}
 }
 
-static void handle_acknowledge(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+/* What every AETH says of requests before it. Returns what advance does. */
+static bool take_aeth(struct vb_qp *qp, vb_time now, struct psn psn, uint8_t syndrome)
 {
-	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
-	bool positive = (packet->aeth.syndrome & VB_AETH_TYPE_MASK) == VB_AETH_ACK;
+	bool positive = (syndrome & VB_AETH_TYPE_MASK) == VB_AETH_ACK;
 	/* An ACK includes its PSN, a NAK says that all before it was executed. */
-	bool whole = advance(qp, now, positive ? psn_add(packet->psn, 1) : packet->psn);
+	bool whole = advance(qp, now, positive ? psn_add(psn, 1) : psn);
 
 	if (positive && whole)
-		note_credits(requester, packet->aeth.syndrome);
+		note_credits(&vb_roce_engine(qp)->requester, syndrome);
 	retire(qp, now);
+	if (is_alive(qp))
+		vb_roce_selective_answered(qp, now, positive);
+	return whole;
+}
+
+static void handle_acknowledge(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	bool whole = take_aeth(qp, now, packet->psn, packet->aeth.syndrome);
+
 	if (!is_alive(qp))
 		return;
-	vb_roce_selective_answered(qp, now, positive);
 	if (!whole) {
 		/* Responses to earlier reads are missing as well. */
 		if (packet->aeth.syndrome == (VB_AETH_NAK | VB_NAK_PSN_SEQUENCE_ERROR))
@@ -499,6 +507,30 @@ static void handle_response(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	}
 }
 
+static bool is_outstanding(const struct vb_roce_requester *requester, struct psn psn)
+{
+	return !psn_before(psn, requester->acknowledged) && psn_before(psn, requester->high);
+}
+
+/* Only credits can still be learned, from the last one acknowledged (an unsolicited ACK, C9-154). */
+static void take_unsolicited(struct vb_roce_requester *requester, struct psn psn, uint8_t syndrome)
+{
+	if (psn_equal(psn_add(psn, 1), requester->acknowledged))
+		note_credits(requester, syndrome);
+}
+
+void vb_roce_completer_acknowledged(struct vb_qp *qp, vb_time now, struct psn psn, uint8_t syndrome)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	if (!is_alive(qp))
+		return;
+	if (!is_outstanding(requester, psn))
+		take_unsolicited(requester, psn, syndrome);
+	else if (!take_aeth(qp, now, psn, syndrome) && is_alive(qp))
+		response_is_missing(qp, now);
+}
+
 void vb_roce_completer_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
@@ -508,10 +540,9 @@ void vb_roce_completer_receive(struct vb_qp *qp, vb_time now, const struct vb_ro
 		VB_COUNT(qp->host->counters, dropped_pkts);
 		return;
 	}
-	if (psn_before(packet->psn, requester->acknowledged) || !psn_before(packet->psn, requester->high)) {
-		/* Only credits can still be learned, from the last one acknowledged (an unsolicited ACK, C9-154). */
-		if (is_acknowledge && psn_equal(psn_add(packet->psn, 1), requester->acknowledged))
-			note_credits(requester, packet->aeth.syndrome);
+	if (!is_outstanding(requester, packet->psn)) {
+		if (is_acknowledge)
+			take_unsolicited(requester, packet->psn, packet->aeth.syndrome);
 		return;
 	}
 	if (is_acknowledge)

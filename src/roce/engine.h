@@ -98,6 +98,8 @@ struct vb_roce_requester {
 	uint16_t long_reads;             /* asked for while it was not known (singly.c) */
 	bool peer_acknowledges;          /* short messages, unasked (late.c) */
 	uint16_t asked_in_vain;          /* such messages that no completion waited for */
+	bool peer_takes_piggyback;       /* acknowledgements that go with messages (piggyback.c) */
+	uint16_t acks_beside;            /* that went beside messages while it was not known */
 	bool lost_ask_owed;              /* such a peer lacks this request alone */
 	struct psn lost_ask;
 
@@ -224,7 +226,8 @@ struct vb_roce_responder {
 	struct psn ack_partial_psn;
 	bool ack_withheld;               /* until the peer's repetition asks for it, or this QP ends */
 	struct psn repeated, repeated_while; /* the last packet that came again, and `expected` at that time */
-	bool late_wanted;                /* the peer leaves it to us to acknowledge short messages (late.c) */
+	bool is_known;                   /* to a peer of our own: it need not ask for acknowledgements (late.c), and may piggyback */
+	bool ack_rides;                  /* with the message that is made next (piggyback.c) */
 	vb_time late_at;                 /* one of them is to be, by then; 0: none */
 	bool nak_owed;
 	bool nak_outstanding;            /* told that `expected` is missing: silent until it comes (C9-114) */
@@ -470,7 +473,23 @@ void vb_roce_late_asked(struct vb_qp *qp, const struct vb_send_wqe *wqe);
 /* A message came that did not ask. */
 void vb_roce_late_owe(struct vb_qp *qp, vb_time now);
 
+/* ---- piggyback.c: acknowledgements that go with messages ---- */
+/* One is owed, and a message of one packet is about to be made: may it go with that? */
+bool vb_roce_piggyback_suits(struct vb_qp *qp);
+/* It goes with this packet; and the packet was made. */
+void vb_roce_piggyback_put(struct vb_qp *qp, struct vb_roce_packet *packet);
+void vb_roce_piggyback_sent(struct vb_roce_responder *responder);
+
 /* ---- requester_reads.c: read and atomic requests ---- */
+/* Something was done so many times that a peer of our own could do better: is it time to ask whether it is one? The first time after
+ * `enough`, again at twice, four times and eight times as many. */
+static inline bool vb_roce_is_time_to_ask(uint16_t *times, unsigned enough)
+{
+	if (*times > 8 * enough)
+		return false;
+	++*times;
+	return *times >= enough && (*times & (*times - 1)) == 0;
+}
 /* Is this a peer of our own? */
 void vb_roce_probe_peer(struct vb_qp *qp, struct vb_burst *out);
 /* Ask for the end of what was asked last again, out of turn. */
@@ -530,6 +549,8 @@ void vb_roce_early_close(struct vb_roce_requester *requester);
 
 /* ---- completer.c: answers to our requests ---- */
 void vb_roce_completer_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet);
+/* A positive acknowledgement that came with a request. */
+void vb_roce_completer_acknowledged(struct vb_qp *qp, vb_time now, struct psn psn, uint8_t syndrome);
 /* `count` packets of one MTU of the response to what was asked for first were placed. `syndrome`: of the AETH of the last; NULL: they have
  * none, and none is the last of what was asked for. */
 void vb_roce_completer_took(struct vb_qp *qp, vb_time now, uint32_t count, const uint8_t *syndrome);

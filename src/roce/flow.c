@@ -14,9 +14,10 @@
  * (pace.c), and after a few probes asked no more. A queue pair that is not held up by that pace never sends one.
  * Over frames and InfiniBand links there are none.
  *
- * A requester of RC asks a few times at most, when the response to a read is lost or many short messages have asked for
- * acknowledgements that no completion waits for: a peer that reports answers parts of reads in any order (early.c), and may
- * acknowledge unasked (late.c), which a bit of its report says.
+ * One of RC asks a few times at most, when the response to a read is lost, many short messages have asked for
+ * acknowledgements that no completion waits for, or many acknowledgements have left beside messages: a peer that reports answers parts of
+ * reads in any order (early.c), and may acknowledge unasked (late.c) and take acknowledgements with messages (piggyback.c), which bits
+ * of its report say.
  *
  * UD asks the destination that it sends to, if that stays the same for a while. Groups are not asked.
  *
@@ -41,7 +42,9 @@ enum {
 	HOP_LIMIT = 64,
 	PERIOD_BITS = 24,                /* 16.8 ms: who has asked since counts as a sender */
 };
-#define ACKNOWLEDGES_UNASKED (UINT32_C(1) << 31) /* no window is as wide */
+/* No window is as wide. */
+#define ACKNOWLEDGES_UNASKED (UINT32_C(1) << 31)
+#define TAKES_PIGGYBACK (UINT32_C(1) << 30)
 #define ASK_AGAIN VB_MICROSECONDS(200) /* then twice as late each time, up to: */
 #define ASK_AGAIN_MOST VB_MILLISECONDS(4)
 #define BEGINNING VB_MILLISECONDS(20)
@@ -247,12 +250,13 @@ void vb_roce_flow_reported(struct vb_qp *qp, vb_time now, const struct vb_roce_p
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 	struct vb_roce_flow *flow = requester->flow;
-	uint32_t told = be32_get(packet->immediate), window = told & ~ACKNOWLEDGES_UNASKED;
+	uint32_t told = be32_get(packet->immediate), window = told & ~(ACKNOWLEDGES_UNASKED | TAKES_PIGGYBACK);
 
 	/* RC: a peer that reports is of our own. */
 	if (requester->peer_probes > 0 && psn_equal(packet->psn, requester->peer_probed)) {
 		requester->peer_remembers = true;
 		requester->peer_acknowledges = told & ACKNOWLEDGES_UNASKED;
+		requester->peer_takes_piggyback = told & TAKES_PIGGYBACK;
 	}
 	if (!flow || !vb_path_leads_back(&flow->path, &packet->from))
 		return;
@@ -388,7 +392,7 @@ void vb_roce_flow_probed(struct vb_qp *qp, vb_time now, const struct vb_roce_pac
 	report = report_for(responder, packet);
 	if (!report)
 		return;
-	responder->late_wanted = qp->type == IBV_QPT_RC;
+	responder->is_known = qp->type == IBV_QPT_RC;
 	if (!is_of(report, packet)) {
 		report->qpn = packet->deth.source_qpn;
 		report->path = path_back(qp, packet);
@@ -416,7 +420,7 @@ bool vb_roce_flow_report(struct vb_qp *qp, struct vb_burst *out)
 			return true;
 		vb_roce_prepare(qp, &packet, opcode, report->psn);
 		packet.destination_qpn = report->qpn;
-		packet.immediate = be32_of(window_of(qp, responder) | (responder->late_wanted ? ACKNOWLEDGES_UNASKED : 0));
+		packet.immediate = be32_of(window_of(qp, responder) | (responder->is_known ? ACKNOWLEDGES_UNASKED | TAKES_PIGGYBACK : 0));
 		vb_burst_append(out, &report->path, &packet, NULL, 0);
 		report->owed = false;
 	}

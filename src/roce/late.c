@@ -18,7 +18,7 @@
 /* Less than a probe waits for. */
 #define LATEST VB_MICROSECONDS(400)
 
-enum { ENOUGH = 32 /* such messages, until it is worth while to ask the peer */, MOST = 256 };
+enum { ENOUGH = 32 /* such messages, until it is worth while to ask the peer */ };
 
 static bool suits(const struct vb_qp *qp, const struct vb_send_wqe *wqe)
 {
@@ -39,11 +39,7 @@ void vb_roce_late_asked(struct vb_qp *qp, const struct vb_send_wqe *wqe)
 {
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 
-	if (requester->asked_in_vain > MOST || !suits(qp, wqe))
-		return;
-	requester->asked_in_vain++;
-	/* Again at twice, four times and eight times as many. */
-	if (requester->asked_in_vain >= ENOUGH && (requester->asked_in_vain & (requester->asked_in_vain - 1)) == 0)
+	if (suits(qp, wqe) && vb_roce_is_time_to_ask(&requester->asked_in_vain, ENOUGH))
 		requester->peer_ask_owed = true;
 }
 

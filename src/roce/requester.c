@@ -210,9 +210,13 @@ static enum vb_roce_progress transmit(struct vb_qp *qp, struct vb_send_wqe *wqe,
 		return VB_PROGRESS_MUST_WAIT;
 	vb_roce_work_headers(qp, wqe, index, &packet);
 	packet.ack_request = wants_acknowledgement(qp, requester, wqe, index, charge, now);
+	if (engine->responder.ack_rides)
+		vb_roce_piggyback_put(qp, &packet);
 	progress = vb_roce_work_append(qp, wqe, index, &qp->path, &packet, out);
 	if (progress != VB_PROGRESS_SENT)
 		return progress;
+	if (packet.piggybacks)
+		vb_roce_piggyback_sent(&engine->responder);
 	requester->probing = is_probe(requester, wqe, index) && vb_roce_note(wqe)->packets > 1;
 	if (packet.ack_request && !(wqe->send_flags & IBV_SEND_SIGNALED) && !requester->peer_remembers)
 		vb_roce_late_asked(qp, wqe);

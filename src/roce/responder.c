@@ -90,7 +90,7 @@ static void execute_message(struct vb_qp *qp, vb_time now, const struct vb_roce_
 	responder->ack_psn = packet->psn;
 	if (packet->ack_request && !(responder->begins_anew && !vb_position_is_end(packet->op->position)))
 		vb_roce_responder_owe_acknowledgement(qp);
-	else if (responder->late_wanted && packet->op->makes_completion)
+	else if (responder->is_known && packet->op->makes_completion)
 		vb_roce_late_owe(qp, now);
 	if (!vb_position_is_end(packet->op->position))
 		return;

@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/inline.h"
 #include "queue/patience.h"
 #include "roce/engine.h"
 
@@ -347,6 +348,29 @@ static void dispatch(struct vb_qp *qp, vb_time now, const struct vb_roce_packet 
 	}
 }
 
+/* Where the peer was not told that it may, reserved bits mean nothing (IBA 9.2), and all of it is payload. */
+VB_RARE static void receive_unexpected_piggyback(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	struct vb_roce_packet plain = *packet;
+
+	plain.piggybacks = false;
+	plain.payload -= VB_PIGGYBACK_LENGTH;
+	plain.payload_length += VB_PIGGYBACK_LENGTH;
+	dispatch(qp, now, &plain);
+}
+
+/* The acknowledgement first, as if it had come alone. */
+static void receive_both(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
+{
+	if ((packet->aeth.syndrome & VB_AETH_TYPE_MASK) == VB_AETH_ACK)
+		vb_roce_completer_acknowledged(qp, now, packet->acknowledged, packet->aeth.syndrome);
+	/* A completion queue that overruns ends the QP. */
+	if (takes_packets(qp))
+		dispatch(qp, now, packet);
+	else
+		VB_COUNT(qp->host->counters, dropped_pkts);
+}
+
 void vb_roce_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)
 {
 	vb_lock_assert_held(&qp->lock);
@@ -355,7 +379,12 @@ void vb_roce_receive(struct vb_qp *qp, vb_time now, const struct vb_roce_packet 
 	if (qp->state == IBV_QPS_RTR)
 		vb_qp_communication_established(qp);
 	note_congestion(qp, now, packet);
-	dispatch(qp, now, packet);
+	if (!packet->piggybacks)
+		dispatch(qp, now, packet);
+	else if (vb_roce_engine(qp)->responder.is_known)
+		receive_both(qp, now, packet);
+	else
+		receive_unexpected_piggyback(qp, now, packet);
 	vb_roce_check_invariants(qp);
 }
 
@@ -403,7 +432,7 @@ static bool send_requests(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	}
 }
 
-/* A mere acknowledgement, behind a single packet that is not shorter than it, leaves with that as one run. */
+/* A mere acknowledgement leaves with a single packet: within it (piggyback.c) or, if the packet is not shorter, behind it in one run. */
 static bool acknowledgement_joins(struct vb_qp *qp)
 {
 	const struct vb_roce_engine *engine = vb_roce_engine(qp);
@@ -427,7 +456,9 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 		vb_roce_completer_retire(qp, now);
 	/* Answers go first, but a long read response does not keep our own requests waiting for more than a burst. */
 	if (engine->answers_waited || acknowledgement_joins(qp)) {
+		engine->responder.ack_rides = !engine->answers_waited && vb_roce_piggyback_suits(qp);
 		requests = send_requests(qp, now, out);
+		engine->responder.ack_rides = false;
 		answers = send_answers(qp, now, out);
 	} else {
 		answers = send_answers(qp, now, out);

@@ -12,7 +12,7 @@
 #include "roce/engine.h"
 
 enum {
-	ENOUGH = 16 /* long reads, until it is worth while to ask what peer it is */, MOST = 256,
+	ENOUGH = 16,       /* long reads, until it is worth while to ask what peer it is */
 	LEAST_PACKETS = 3, /* of two, or one, none is unlike the others */
 };
 
@@ -24,10 +24,7 @@ bool vb_roce_singly_suits(const struct vb_roce_requester *requester, uint32_t pa
 
 void vb_roce_singly_asked(struct vb_roce_requester *requester, uint32_t packets)
 {
-	if (requester->peer_remembers || requester->long_reads > MOST || packets < LEAST_PACKETS || !requester->series.allowed)
-		return;
-	requester->long_reads++;
-	/* Again at twice, four times and eight times as many. */
-	if (requester->long_reads >= ENOUGH && (requester->long_reads & (requester->long_reads - 1)) == 0)
+	if (!requester->peer_remembers && packets >= LEAST_PACKETS && requester->series.allowed &&
+	    vb_roce_is_time_to_ask(&requester->long_reads, ENOUGH))
 		requester->peer_ask_owed = true;
 }

@@ -27,13 +27,14 @@ struct bth {
 enum { BTH_SOLICITED = 0x80, BTH_MIGRATION = 0x40, BTH_PAD_SHIFT = 4, BTH_PAD_MASK = 3, BTH_VERSION_MASK = 0x0f };
 enum { BTH_FECN = 0x80, BTH_BECN = 0x40, BTH_ACK_REQUEST = 0x80 };
 /* The seven bits beside it are reserved, and zero but between two of our own. No pattern that comes of one bit too many. */
-enum { BTH_RESERVED = 0x7f, BTH_SINGLY = 0x35 };
+enum { BTH_RESERVED = 0x7f, BTH_SINGLY = 0x35, BTH_PIGGYBACKS = 0x5a };
 
 struct xrceth { uint8_t reserved; struct be24 srqn; };                                            /* IBA A14 */
 struct deth { struct be32 qkey; uint8_t reserved; struct be24 source_qpn; };                      /* IBA 9.3.2 */
 struct reth { struct be64 address; struct be32 rkey, length; };                                   /* IBA 9.3.3 */
 struct atomic_eth { struct be64 address; struct be32 rkey; struct be64 swap_or_add, compare; };   /* IBA 9.3.4 */
 struct aeth { uint8_t syndrome; struct be24 msn; };                                               /* IBA 9.3.5 */
+struct piggyback { struct aeth aeth; uint8_t reserved; struct be24 psn; };                         /* roce/piggyback.c */
 struct atomic_ack_eth { struct be64 original; };                                                  /* IBA 9.5.3 */
 struct ieth { struct be32 rkey; };                                                                /* IBA 9.3.7 */
 
@@ -46,6 +47,8 @@ _Static_assert(sizeof(struct reth) == VB_RETH_LENGTH && offsetof(struct reth, le
 _Static_assert(sizeof(struct atomic_eth) == VB_ATOMIC_ETH_LENGTH && offsetof(struct atomic_eth, compare) == 20,
 	       "AtomicETH");
 _Static_assert(sizeof(struct aeth) == VB_AETH_LENGTH && offsetof(struct aeth, msn) == 1, "AETH");
+_Static_assert(sizeof(struct piggyback) == VB_PIGGYBACK_LENGTH && offsetof(struct piggyback, psn) == 5, "piggyback");
+_Static_assert(VB_BTH_LENGTH + VB_RETH_LENGTH + VB_IMMEDIATE_LENGTH + VB_PIGGYBACK_LENGTH <= VB_ROCE_MAX_HEADER, "piggyback");
 _Static_assert(sizeof(struct atomic_ack_eth) == VB_ATOMIC_ACK_ETH_LENGTH, "AtomicAckETH");
 _Static_assert(sizeof(struct be32) == VB_IMMEDIATE_LENGTH && sizeof(struct ieth) == VB_IETH_LENGTH, "ImmDt, IETH");
 
@@ -73,6 +76,7 @@ static void read_bth(struct vb_roce_packet *packet, const uint8_t *at)
 	packet->destination_qpn = be24_get(bth.destination_qpn);
 	packet->ack_request = bth.ack & BTH_ACK_REQUEST;
 	packet->singly = (bth.ack & BTH_RESERVED) == BTH_SINGLY;
+	packet->piggybacks = (bth.ack & BTH_RESERVED) == BTH_PIGGYBACKS;
 	packet->psn = psn_of(be24_get(bth.psn));
 }
 
@@ -135,6 +139,22 @@ static void read_extensions(struct vb_roce_packet *packet, unsigned headers, con
 	}
 }
 
+/* Behind the extension headers, if it is there. */
+static void read_piggyback(struct vb_roce_packet *packet)
+{
+	struct piggyback piggyback;
+
+	packet->piggybacks = vb_roce_may_piggyback(packet->op) && packet->payload_length >= sizeof(piggyback);
+	if (!packet->piggybacks)
+		return;
+	memcpy(&piggyback, packet->payload, sizeof(piggyback));
+	packet->aeth.syndrome = piggyback.aeth.syndrome;
+	packet->aeth.msn = be24_get(piggyback.aeth.msn);
+	packet->acknowledged = psn_of(be24_get(piggyback.psn));
+	packet->payload += sizeof(piggyback);
+	packet->payload_length -= (uint32_t)sizeof(piggyback);
+}
+
 enum vb_roce_decode_result vb_roce_packet_decode(struct vb_roce_packet *packet, const void *bytes, size_t length,
 						 const struct vb_path *from, bool check_icrc, uint16_t ip_id_guess)
 {
@@ -172,6 +192,8 @@ enum vb_roce_decode_result vb_roce_packet_decode_again(struct vb_roce_packet *pa
 	read_extensions(packet, op->headers, at + VB_BTH_LENGTH);
 	packet->payload = at + op->header_length;
 	packet->payload_length = (uint32_t)(after_headers - packet->pad);
+	if (packet->piggybacks)
+		read_piggyback(packet);
 	packet->from = *from;
 	return VB_PACKET_OK;
 }
@@ -186,7 +208,8 @@ static uint8_t *write_bth(const struct vb_roce_packet *packet, uint8_t *at)
 		.pkey = be16_of(packet->pkey),
 		.congestion = (uint8_t)((packet->fecn ? BTH_FECN : 0) | (packet->becn ? BTH_BECN : 0)),
 		.destination_qpn = be24_of(packet->destination_qpn),
-		.ack = (uint8_t)((packet->ack_request ? BTH_ACK_REQUEST : 0) | (packet->singly ? BTH_SINGLY : 0)),
+		.ack = (uint8_t)((packet->ack_request ? BTH_ACK_REQUEST : 0) | (packet->singly ? BTH_SINGLY : 0) |
+				 (packet->piggybacks ? BTH_PIGGYBACKS : 0)),
 		.psn = be24_of(packet->psn.v),
 	};
 
@@ -258,11 +281,24 @@ static uint8_t *write_extensions(const struct vb_roce_packet *packet, unsigned h
 	return at;
 }
 
+static uint8_t *write_piggyback(const struct vb_roce_packet *packet, uint8_t *at)
+{
+	struct piggyback piggyback = {
+		.aeth = {packet->aeth.syndrome, be24_of(packet->aeth.msn)},
+		.psn = be24_of(packet->acknowledged.v),
+	};
+
+	memcpy(at, &piggyback, sizeof(piggyback));
+	return at + sizeof(piggyback);
+}
+
 size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_t *out)
 {
 	uint8_t *end = write_bth(packet, out);
 
 	end = write_extensions(packet, vb_roce_opcode(packet->opcode)->headers, end);
+	if (packet->piggybacks)
+		end = write_piggyback(packet, end);
 	return (size_t)(end - out);
 }
 
@@ -291,7 +327,7 @@ bool vb_roce_packet_is_next(const uint8_t *datagram, size_t length, uint8_t opco
 		return false;
 	memcpy(&bth, datagram, sizeof(bth));
 	*ack_request = bth.ack & BTH_ACK_REQUEST;
-	return bth.opcode == opcode && !(bth.flags & (BTH_VERSION_MASK | BTH_PAD_MASK << BTH_PAD_SHIFT)) &&
+	return bth.opcode == opcode && !(bth.ack & BTH_RESERVED) && !(bth.flags & (BTH_VERSION_MASK | BTH_PAD_MASK << BTH_PAD_SHIFT)) &&
 	       be16_get(bth.pkey) == VB_DEFAULT_PKEY && be24_get(bth.destination_qpn) == qpn &&
 	       be24_get(bth.psn) == psn.v;
 }

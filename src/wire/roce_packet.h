@@ -25,6 +25,7 @@
 #define VB_IMMEDIATE_LENGTH 4
 #define VB_IETH_LENGTH 4
 #define VB_CNP_RESERVED_LENGTH 16
+#define VB_PIGGYBACK_LENGTH 8           /* an AETH and a PSN, between two of our own */
 #define VB_ICRC_LENGTH 4
 #define VB_ROCE_MAX_HEADER (VB_BTH_LENGTH + VB_XRCETH_LENGTH + VB_ATOMIC_ETH_LENGTH) /* the longest: BTH + XRCETH + AtomicETH */
 #define VB_DEFAULT_PKEY 0xffff
@@ -57,6 +58,7 @@ struct vb_roce_packet {
 	const struct vb_roce_opcode *op; /* row of `opcode`; set by decode, and by encode's caller */
 	bool solicited, migration_request, ack_request, fecn, becn;
 	bool singly;                     /* a READ request: its response may be packets that are each an ONLY (roce/singly.c) */
+	bool piggybacks;                 /* a SEND or WRITE of one packet: `aeth` and `acknowledged` go with it (roce/piggyback.c) */
 	bool of_datagrams;               /* encode: of a UD queue pair, whatever it says (wire/burst.h); decode: false */
 	uint8_t pad;
 	uint16_t pkey;
@@ -68,6 +70,7 @@ struct vb_roce_packet {
 	struct vb_roce_reth { uint64_t address; uint32_t rkey, length; } reth;
 	struct { uint64_t address, swap_or_add, compare; uint32_t rkey; } atomic;
 	struct { uint8_t syndrome; uint32_t msn; } aeth;
+	struct psn acknowledged;         /* where it piggybacks: what an ACKNOWLEDGE would be of */
 	uint64_t atomic_original;
 	struct { uint32_t qkey, source_qpn; } deth;
 	struct be32 immediate;           /* opaque to us, in wire order */
@@ -78,6 +81,12 @@ struct vb_roce_packet {
 
 	struct vb_path from;             /* decode: how it came; `source` is the sender */
 };
+
+/* May an acknowledgement go with such a packet? */
+static inline bool vb_roce_may_piggyback(const struct vb_roce_opcode *op)
+{
+	return op->service == VB_SERVICE_RC && op->position == VB_POSITION_ONLY && (op->kind == VB_KIND_SEND || op->kind == VB_KIND_WRITE);
+}
 
 /* Of a BTH in bytes. */
 static inline uint32_t vb_bth_destination_qpn(const uint8_t *bth)
@@ -113,7 +122,7 @@ enum vb_roce_decode_result vb_roce_packet_decode_again(struct vb_roce_packet *pa
 						       uint16_t ip_id_guess);
 
 /* Write BTH and extension headers of `packet` (fields opcode/op, …, pad) to out[VB_ROCE_MAX_HEADER]; returns their
- * length. payload, pad bytes and ICRC are the caller's. */
+ * length, with what it piggybacks. payload, pad bytes and ICRC are the caller's. */
 size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_t *out);
 
 /* The BTH that encode_headers wrote to `headers`, with what differs between neighbours of one message. */
@@ -121,8 +130,8 @@ void vb_roce_packet_renumber(uint8_t *out, const uint8_t *headers, struct psn ps
 /* The RETH behind it, of a packet whose place is that far behind that of `packet`. */
 void vb_roce_packet_readdress(uint8_t *out, const struct vb_roce_packet *packet, uint64_t offset);
 void vb_roce_packet_read_reth(const uint8_t *at, struct vb_roce_reth *out);
-/* Does the datagram begin with a BTH of this opcode, QPN and PSN, for the default partition, and with no pad? Cheap, and looks at no
- * byte beyond the BTH: of packets that are like the one before. */
+/* Does the datagram begin with a BTH of this opcode, QPN and PSN, for the default partition, with no pad and no reserved bits? Cheap,
+ * and looks at no byte beyond the BTH: of packets that are like the one before. */
 bool vb_roce_packet_is_next(const uint8_t *datagram, size_t length, uint8_t opcode, uint32_t qpn, struct psn psn,
 			    bool *ack_request);
 

@@ -28,13 +28,18 @@ static struct vb_path choose_path(bool ipv6)
 	return path;
 }
 
+static size_t header_length(const struct vb_roce_packet *packet)
+{
+	return packet->op->header_length + (packet->piggybacks ? VB_PIGGYBACK_LENGTH : 0u);
+}
+
 /* The lengths of an accepted packet add up and stay inside the datagram. */
 static void check_bounds(const struct vb_roce_packet *packet, const uint8_t *datagram, size_t length)
 {
 	FUZZ_CHECK(packet->op == vb_roce_opcode(datagram[0]) && packet->op->name);
 	FUZZ_CHECK(packet->pad <= 3);
-	FUZZ_CHECK(packet->payload == datagram + packet->op->header_length);
-	FUZZ_CHECK(packet->op->header_length + packet->payload_length + packet->pad + VB_ICRC_LENGTH == length);
+	FUZZ_CHECK(packet->payload == datagram + header_length(packet));
+	FUZZ_CHECK(header_length(packet) + packet->payload_length + packet->pad + VB_ICRC_LENGTH == length);
 	FUZZ_CHECK(packet->op->carries_payload || packet->payload_length == 0);
 	FUZZ_CHECK(packet->destination_qpn <= 0xffffff && packet->psn.v <= VB_PSN_MASK);
 }
@@ -54,10 +59,10 @@ static void check_round_trip(struct vb_roce_packet *packet, const struct vb_path
 	FUZZ_CHECK(vb_roce_packet_decode(&again, out, length, path, true, 0) == VB_PACKET_OK);
 	FUZZ_CHECK(again.payload_length == packet->payload_length);
 	FUZZ_CHECK(again.payload_length == 0 || memcmp(again.payload, packet->payload, again.payload_length) == 0);
-	FUZZ_CHECK(vb_roce_packet_encode_headers(packet, first) == packet->op->header_length);
-	FUZZ_CHECK(vb_roce_packet_encode_headers(&again, second) == packet->op->header_length);
-	FUZZ_CHECK(memcmp(first, second, packet->op->header_length) == 0);
-	FUZZ_CHECK(memcmp(first, out, packet->op->header_length) == 0);
+	FUZZ_CHECK(vb_roce_packet_encode_headers(packet, first) == header_length(packet));
+	FUZZ_CHECK(vb_roce_packet_encode_headers(&again, second) == header_length(packet));
+	FUZZ_CHECK(memcmp(first, second, header_length(packet)) == 0);
+	FUZZ_CHECK(memcmp(first, out, header_length(packet)) == 0);
 }
 
 static void put_icrc(const struct vb_path *path, uint16_t ip_id, uint8_t *datagram, size_t length)

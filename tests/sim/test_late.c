@@ -17,7 +17,7 @@ static bool look(void *context, const struct vb_roce_packet *packet)
 {
 	struct seen *seen = context;
 
-	seen->acknowledgements += packet->op->kind == VB_KIND_ACKNOWLEDGE;
+	seen->acknowledgements += packet->op->kind == VB_KIND_ACKNOWLEDGE || packet->piggybacks;
 	seen->probes += packet->op->kind == VB_KIND_FLOW_PROBE;
 	return packet->op->kind != VB_KIND_FLOW_PROBE || !seen->is_foreign;
 }

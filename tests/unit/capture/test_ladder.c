@@ -23,6 +23,7 @@ enum { ALICE = 100, BOB = 200, ALICES_QP = 0x4001, BOBS_QP = 0x8002 };
 enum { SEND_FIRST = 0x00, SEND_MIDDLE = 0x01, SEND_LAST = 0x02, SEND_ONLY = 0x04, ACKNOWLEDGE = 0x11 };
 
 static struct vb_capture_buffer file;
+static uint8_t reserved_bits;            /* of the BTHs */
 
 static int begin(void **state)
 {
@@ -63,7 +64,7 @@ static void add_packet(uint32_t pid, uint8_t opcode, uint32_t psn, int64_t sent,
 		.received = received, .pid = pid, .receiver = received ? (from_alice ? BOB : ALICE) : 0,
 		.qpn = from_alice ? ALICES_QP : BOBS_QP, .peer_qpn = to,
 	};
-	uint8_t datagram[64] = {opcode, 0, 0xff, 0xff, 0, (uint8_t)(to >> 16), (uint8_t)(to >> 8), (uint8_t)to, 0,
+	uint8_t datagram[64] = {opcode, 0, 0xff, 0xff, 0, (uint8_t)(to >> 16), (uint8_t)(to >> 8), (uint8_t)to, reserved_bits,
 				(uint8_t)(psn >> 16), (uint8_t)(psn >> 8), (uint8_t)psn, syndrome, 0, 0, 1};
 	uint8_t headers[VB_FRAME_HEADERS];
 	size_t length = opcode == ACKNOWLEDGE ? 20 : 36, header_length;
@@ -106,6 +107,30 @@ __attribute__((noinline)) static char *draw(const struct vb_ladder *ladder, void
 	how(ladder, out);
 	fclose(out);
 	return text;
+}
+
+/* Between two of ours an answer acknowledges what it answers (roce/piggyback.c). */
+static void test_piggyback(void **state)
+{
+	const struct vb_ladder_options options = {.most = 100};
+	struct vb_story story;
+	struct vb_ladder ladder;
+
+	(void)state;
+	add_process(ALICE, "alice", 1);
+	add_process(BOB, "bob", 2);
+	add_packet(ALICE, SEND_ONLY, 5, 2000, 3000, 0, 0);
+	reserved_bits = 0x5a;
+	add_packet(BOB, SEND_ONLY, 9, 4000, 5000, 0, 0x1f);
+	reserved_bits = 0;
+	ladder = build(&story, &options);
+	assert_int_equal(ladder.items, 2);
+	assert_non_null(find(&ladder, "SEND_ONLY PSN 0, 20 B"));
+	assert_int_equal(find(&ladder, "SEND_ONLY PSN 0, 12 B, with an ACK")->style, VB_LADDER_REQUEST);
+	assert_non_null(strstr(ladder.item[1].detail, "acknowledges PSN 0x000000"));
+	assert_null(strstr(ladder.item[0].detail, "acknowledges"));
+	vb_ladder_free(&ladder);
+	vb_story_free(&story);
 }
 
 static void test_loss(void **state)
@@ -306,6 +331,7 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_piggyback, begin),
 		cmocka_unit_test_setup(test_loss, begin), cmocka_unit_test_setup(test_folding, begin),
 		cmocka_unit_test_setup(test_limits, begin), cmocka_unit_test_setup(test_nothing, begin),
 		cmocka_unit_test_setup(test_times, begin), cmocka_unit_test(test_names), cmocka_unit_test(test_hashes),

@@ -113,13 +113,14 @@ static struct vb_roce_packet random_packet(uint8_t opcode, uint8_t pad)
 	struct vb_roce_packet packet = {
 		.opcode = opcode, .op = vb_roce_opcode(opcode),
 		.solicited = bits & 1, .migration_request = bits & 2, .ack_request = bits & 4,
-		.fecn = bits & 8, .becn = bits & 16, .singly = bits & 32,
+		.fecn = bits & 8, .becn = bits & 16, .singly = (bits & 96) == 32,
+		.piggybacks = (bits & 64) && vb_roce_may_piggyback(vb_roce_opcode(opcode)),
 		.pad = pad, .pkey = (uint16_t)next_random(), .destination_qpn = next_random() & 0xffffff,
 		.psn = psn_of((uint32_t)next_random()),
 		.srqn = next_random() & 0xffffff,
 		.reth = {next_random(), (uint32_t)next_random(), (uint32_t)next_random()},
 		.atomic = {next_random(), next_random(), next_random(), (uint32_t)next_random()},
-		.aeth = {(uint8_t)next_random(), next_random() & 0xffffff},
+		.aeth = {(uint8_t)next_random(), next_random() & 0xffffff}, .acknowledged = psn_of((uint32_t)next_random()),
 		.atomic_original = next_random(),
 		.deth = {(uint32_t)next_random(), next_random() & 0xffffff},
 		.immediate = be32_of(imm), .invalidate_rkey = (uint32_t)next_random(),
@@ -152,6 +153,7 @@ static void assert_same_fields(const struct vb_roce_packet *a, const struct vb_r
 	assert_int_equal(a->migration_request, b->migration_request);
 	assert_int_equal(a->ack_request, b->ack_request);
 	assert_int_equal(a->singly, b->singly);
+	assert_int_equal(a->piggybacks, b->piggybacks);
 	assert_int_equal(a->fecn, b->fecn);
 	assert_int_equal(a->becn, b->becn);
 	assert_int_equal(a->pad, b->pad);
@@ -166,7 +168,9 @@ static void assert_same_fields(const struct vb_roce_packet *a, const struct vb_r
 	if (headers & VB_HEADER_ATOMIC_ETH)
 		assert_true(a->atomic.address == b->atomic.address && a->atomic.rkey == b->atomic.rkey &&
 			    a->atomic.swap_or_add == b->atomic.swap_or_add && a->atomic.compare == b->atomic.compare);
-	if (headers & VB_HEADER_AETH)
+	if (a->piggybacks)
+		assert_int_equal(a->acknowledged.v, b->acknowledged.v);
+	if (a->piggybacks || (headers & VB_HEADER_AETH))
 		assert_true(a->aeth.syndrome == b->aeth.syndrome && a->aeth.msn == b->aeth.msn);
 	if (headers & VB_HEADER_ATOMIC_ACK_ETH)
 		assert_true(a->atomic_original == b->atomic_original);
@@ -195,7 +199,7 @@ static void random_fields_come_back(void **state)
 			memset(&out, 0xcc, sizeof(out));
 			assert_int_equal(vb_roce_packet_decode(&out, datagram, length, path, true, 0), VB_PACKET_OK);
 			assert_same_fields(&in, &out);
-			assert_ptr_equal(out.payload, datagram + op->header_length);
+			assert_ptr_equal(out.payload, datagram + op->header_length + (in.piggybacks ? VB_PIGGYBACK_LENGTH : 0));
 			assert_int_equal(out.payload_length, payload);
 			assert_memory_equal(&out.from, path, sizeof(*path));
 		}
@@ -327,6 +331,92 @@ static void one_pattern_permits_singles(void **state)
 	assert_int_equal(with_one_bit, 0);
 }
 
+/* The same of one that says that an acknowledgement is there, in SENDs and WRITEs of one packet on RC, and where there is room for it. */
+static void one_pattern_piggybacks(void **state)
+{
+	uint8_t datagram[128], acknowledge;
+
+	(void)state;
+	for (unsigned opcode = 0; opcode < 256; opcode++) {
+		bool can = opcode == 0x04 || opcode == 0x05 || opcode == 0x0a || opcode == 0x0b || opcode == 0x17;
+		struct vb_roce_packet in, out;
+		unsigned found = 0;
+		size_t length;
+
+		if (!vb_roce_opcode((uint8_t)opcode)->carries_payload)
+			continue;
+		in = random_packet((uint8_t)opcode, 3);
+		in.singly = in.piggybacks = false;
+		length = build(datagram, &in, 9, &ipv6);
+		acknowledge = datagram[8];
+		for (unsigned bits = 0; bits < 0x80; bits++) {
+			datagram[8] = (uint8_t)(acknowledge | bits);
+			assert_int_equal(vb_roce_packet_decode(&out, datagram, length, &ipv6, false, 0), VB_PACKET_OK);
+			assert_int_equal(out.ack_request, in.ack_request);
+			assert_int_equal(out.payload_length, out.piggybacks ? 1 : 9);
+			found += out.piggybacks;
+			assert_false(out.piggybacks && ((bits & (bits - 1)) == 0 || bits == 0x7f || out.singly));
+		}
+		assert_int_equal(found, can);
+	}
+	/* Too short for it. */
+	for (unsigned bits = 0; bits < 0x80; bits++) {
+		struct vb_roce_packet in = random_packet(0x04, 1), out;
+		size_t length;
+
+		in.piggybacks = in.singly = false;
+		length = build(datagram, &in, 7, &ipv6);
+		datagram[8] = (uint8_t)bits;
+		assert_int_equal(vb_roce_packet_decode(&out, datagram, length, &ipv6, false, 0), VB_PACKET_OK);
+		assert_false(out.piggybacks);
+		assert_int_equal(out.payload_length, 7);
+	}
+}
+
+/* Byte for byte: behind the extension headers, an AETH and a PSN. */
+static void a_piggyback_is_an_aeth_and_a_psn(void **state)
+{
+	static const uint8_t expected[] = {0x1e, 0x01, 0x02, 0x03, 0x00, 0x0a, 0x0b, 0x0c};
+	uint8_t headers[VB_ROCE_MAX_HEADER];
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		static const uint8_t opcodes[] = {0x04, 0x05, 0x0a, 0x0b, 0x17};
+		struct vb_roce_packet packet = random_packet(opcodes[i], 0);
+		size_t length;
+
+		packet.singly = false;
+		packet.piggybacks = true;
+		packet.aeth.syndrome = 0x1e;
+		packet.aeth.msn = 0x010203;
+		packet.acknowledged = psn_of(0x0a0b0c);
+		length = vb_roce_packet_encode_headers(&packet, headers);
+		assert_int_equal(length, packet.op->header_length + sizeof(expected));
+		assert_memory_equal(headers + packet.op->header_length, expected, sizeof(expected));
+		assert_int_equal(headers[8] & 0x7f, 0x5a);
+	}
+}
+
+/* Those who take packets by the BTH alone leave it to others. */
+static void one_with_reserved_bits_is_not_the_next(void **state)
+{
+	struct vb_roce_packet in = random_packet(0x0a, 0);
+	uint8_t datagram[64];
+	bool ignored;
+	size_t length;
+
+	(void)state;
+	in.singly = in.piggybacks = false;
+	in.pkey = VB_DEFAULT_PKEY;
+	length = build(datagram, &in, 8, &ipv6);
+	assert_true(vb_roce_packet_is_next(datagram, length, 0x0a, in.destination_qpn, in.psn, &ignored));
+	for (unsigned bit = 0; bit < 7; bit++) {
+		datagram[8] ^= (uint8_t)(1u << bit);
+		assert_false(vb_roce_packet_is_next(datagram, length, 0x0a, in.destination_qpn, in.psn, &ignored));
+		datagram[8] ^= (uint8_t)(1u << bit);
+	}
+}
+
 static void results_have_names(void **state)
 {
 	(void)state;
@@ -374,6 +464,9 @@ int main(void)
 		cmocka_unit_test(icrc_is_checked_when_asked),
 		cmocka_unit_test(reserved_bits_are_ignored),
 		cmocka_unit_test(one_pattern_permits_singles),
+		cmocka_unit_test(one_pattern_piggybacks),
+		cmocka_unit_test(a_piggyback_is_an_aeth_and_a_psn),
+		cmocka_unit_test(one_with_reserved_bits_is_not_the_next),
 		cmocka_unit_test(results_have_names),
 		cmocka_unit_test(grh_area_is_the_ip_header),
 	};
