@@ -53,6 +53,7 @@ static inline struct vb_local_note *vb_local_note(const struct vb_send_wqe *wqe)
 enum {
 	VB_LOCAL_BOUNCE = 16 << 10,      /* for memory without a plain pointer, on the stack */
 	VB_LOCAL_BATCH = 64,             /* records executed, elements started in one call */
+	VB_LOCAL_PIECES = 4,             /* of long messages pulled in one call, where none polls */
 	VB_LOCAL_PUBLISH = 16,           /* records after which the peer is told */
 	VB_LOCAL_COUNT = 16,             /* messages that are counted together */
 	VB_LOCAL_CACHED_KEYS = 4,        /* of regions that are shared, kept by key */
@@ -328,7 +329,7 @@ bool vb_local_direct_try(struct vb_local *local, struct vb_send_wqe *wqe, uint32
 bool vb_local_direct_try_row(struct vb_local *local, struct vb_send_wqe *const row[], unsigned count);
 
 /* ---- target.c ---- */
-bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more);
+bool vb_local_target_run(struct vb_local *local, vb_time now, bool polled, bool *more);
 /* The peer is gone: what it left is waited for no more. */
 void vb_local_target_forget(struct vb_local *local);
 /* Show how far we are. */

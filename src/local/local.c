@@ -464,7 +464,7 @@ void vb_local_detach(struct vb_qp *qp, struct vb_segment *own, struct vb_local *
 
 /* ---- serving ---- */
 
-bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool *more)
+bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool polled, bool *more)
 {
 	const uint64_t acknowledged = local->initiator.consumed;
 	bool did, posted, progress = false;
@@ -489,7 +489,7 @@ bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool 
 	if (!local->hearing)
 		vb_local_target_forget(local);
 	else if (local->target.stalled || vb_local_ring_has_work(local))
-		did |= vb_local_target_run(local, now, more);
+		did |= vb_local_target_run(local, now, polled, more);
 	if (!posted && vb_local_sends(qp)) {
 		/* UC waits for no peer. */
 		if (local->path == VB_LOCAL_TAKEN || !vb_qp_is_reliable(qp))

@@ -108,8 +108,8 @@ const struct vb_local_peer *vb_local_peer_of(const struct vb_local *local);
 
 /* Everything that can be done now: decide, execute the peer's records, retire our work, start more of it, wake the
  * peer. Bounded: returns with `more` set when there is more to do at once. True: something was done. Caller holds
- * qp->lock. */
-bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool *more);
+ * qp->lock. `polled`: for a thread that polls, and is not kept for longer than one copy. */
+bool vb_local_serve(struct vb_qp *qp, struct vb_local *local, vb_time now, bool polled, bool *more);
 /* Is there something to serve? No lock needed; a hint that is never wrong for long. */
 bool vb_local_has_work(const struct vb_local *local);
 

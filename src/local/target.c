@@ -591,14 +591,18 @@ void vb_local_target_count(struct vb_local *local)
 	local->target.received = 0;
 }
 
-VB_FLAT bool vb_local_target_run(struct vb_local *local, vb_time now, bool *more)
+VB_FLAT bool vb_local_target_run(struct vb_local *local, vb_time now, bool polled, bool *more)
 {
 	struct vb_local_target *target = &local->target;
+	const uint64_t pulls_end = target->pulled_total + (polled ? 1 : VB_LOCAL_PIECES) * (uint64_t)VB_LOCAL_PIECE;
 	enum outcome outcome = EXECUTED;
 	bool did = false, found = false;
 
-	/* Looking again for a receive is something new only if there is one. */
-	for (unsigned i = 1; i <= VB_LOCAL_BATCH && outcome == EXECUTED && !target->ended && vb_local_receives(local->qp); i++) {
+	/* Looking again for a receive is something new only if there is one. A thread that polls sees a long message when it is
+	 * there: it has a receive to post again, and while it copies it does not show that it polls, so that the engine thread
+	 * comes to help and is in its way. */
+	for (unsigned i = 1; i <= VB_LOCAL_BATCH && outcome == EXECUTED && target->pulled_total < pulls_end && !target->ended &&
+			     vb_local_receives(local->qp); i++) {
 		outcome = execute_next(local, now, &found);
 		did |= found && outcome != WAITS;
 		if (i % VB_LOCAL_PUBLISH == 0)

@@ -261,7 +261,7 @@ static bool serve(void)
 	bool did, more;
 
 	vb_lock_take(&qp->lock);
-	did = vb_local_serve(qp, local, now, &more);
+	did = vb_local_serve(qp, local, now, false, &more);
 	vb_lock_release(&qp->lock);
 	return did || more;
 }

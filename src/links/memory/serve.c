@@ -10,7 +10,10 @@
 #include "local/local.h"
 #include "queue/qp.h"
 
-enum { SERVES_PER_CALL = 8 };              /* then others have their turn */
+enum {
+	SERVES_PER_CALL = 8,               /* then others have their turn */
+	RECEIVING_SERVES = 2,              /* of those, where the peer has left more: a thread may wait for the lock */
+};
 
 void vb_pair_leave(struct vb_same_host *same_host, struct vb_qp *qp, struct vb_pair *pair)
 {
@@ -53,11 +56,15 @@ static bool serve(struct vb_same_host *same_host, struct vb_qp *qp, vb_time now,
 	struct vb_pair *pair = vb_pair_of(same_host, qp);
 	bool more = true, done = false;
 
-	for (unsigned i = 0; more && i < SERVES_PER_CALL; i++) {
+	for (unsigned i = 1; more && i <= SERVES_PER_CALL; i++) {
 		more = false;
-		done |= vb_local_serve(qp, pair->local, now, &more);
-		if (more && polled && qp->recv_cq && !vb_cq_looks_empty(qp->recv_cq) && vb_local_has_work(pair->local))
+		done |= vb_local_serve(qp, pair->local, now, polled, &more);
+		if (!more || !vb_local_has_work(pair->local))
+			continue;
+		if (polled && qp->recv_cq && !vb_cq_looks_empty(qp->recv_cq))
 			more = false;
+		else if (i == RECEIVING_SERVES)
+			break;
 	}
 	note_stall(same_host, pair);
 	if (qp->xrc_domain && pair->receiver != (qp->recv_cq ? qp->recv_cq->poller : NULL))

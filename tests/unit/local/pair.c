@@ -597,7 +597,7 @@ bool pair_serve(struct process *p)
 		return serve_wire(p);
 	vb_lock_take(&p->qp->lock);
 	if (p->local)
-		did = vb_local_serve(p->qp, p->local, p->pair->now, &more);
+		did = vb_local_serve(p->qp, p->local, p->pair->now, false, &more);
 	vb_lock_release(&p->qp->lock);
 	return did || more;
 }

@@ -353,7 +353,7 @@ static bool take(struct process *p, struct vb_cq *cq, struct ibv_wc *wc, unsigne
 	if (turn % 3 != 0 && poll_plainly(p, cq, 1, wc) == 1)
 		return true;
 	vb_lock_take(&p->qp->lock);
-	vb_local_serve(p->qp, p->local, pair.now, &more);
+	vb_local_serve(p->qp, p->local, pair.now, false, &more);
 	vb_lock_release(&p->qp->lock);
 	return vb_cq_poll(cq, 1, wc) == 1;
 }

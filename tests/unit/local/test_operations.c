@@ -68,6 +68,45 @@ static void sends_of_all_lengths(void **state)
 	pair_close(&pair);
 }
 
+/* A call that pulls them all keeps a thread that polls from those that are there, and the queue pair from threads that post. */
+static void long_messages_come_some_at_a_time(void **state)
+{
+	enum { MESSAGES = 12, LENGTH = 1 << 20 };
+	static const unsigned at_a_time[] = {4, 1};     /* pieces: none polls; a thread does */
+
+	(void)state;
+	for (unsigned polled = 0; polled < 2; polled++) {
+		bool more = true;
+		unsigned taken = 0;
+
+		begin(NULL);
+		pair_fill(a, 0, LENGTH, 5);
+		for (unsigned i = 0; i < MESSAGES; i++) {
+			assert_int_equal(pair_receive(b, LENGTH, LENGTH, i), 0);
+			assert_int_equal(pair_send(a, IBV_WR_SEND, 0, LENGTH, 0, 100 + i, IBV_SEND_SIGNALED), 0);
+		}
+		pair_serve(a);
+		while (more) {
+			vb_lock_take(&b->qp->lock);
+			more = false;
+			assert_true(vb_local_serve(b->qp, b->local, pair.now, polled, &more));
+			vb_lock_release(&b->qp->lock);
+			for (unsigned i = 0; i < at_a_time[polled]; i++)
+				pair_expect(&b->recv_cq, taken++, IBV_WC_SUCCESS);
+			/* As many of ours are known to have come. */
+			pair_serve(a);
+			for (unsigned i = taken - at_a_time[polled]; i < taken; i++)
+				pair_expect(&a->send_cq, 100 + i, IBV_WC_SUCCESS);
+			assert_true(more || taken == MESSAGES);
+			more &= taken < MESSAGES;
+		}
+		assert_int_equal(taken, MESSAGES);
+		pair_verify(b, LENGTH, LENGTH, 5);
+		pair_settle(&pair);
+		pair_close(&pair);
+	}
+}
+
 static void writes_and_reads_need_no_target(void **state)
 {
 	(void)state;
@@ -309,6 +348,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sends_of_all_lengths),
+		cmocka_unit_test(long_messages_come_some_at_a_time),
 		cmocka_unit_test(writes_and_reads_need_no_target),
 		cmocka_unit_test(write_with_immediate),
 		cmocka_unit_test(atomics_both_ways),

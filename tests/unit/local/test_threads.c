@@ -34,7 +34,7 @@ static bool serve(struct process *p)
 	bool did, more;
 
 	vb_lock_take(&p->qp->lock);
-	did = vb_local_serve(p->qp, p->local, pair.now, &more);
+	did = vb_local_serve(p->qp, p->local, pair.now, false, &more);
 	vb_lock_release(&p->qp->lock);
 	return did || more;
 }
@@ -179,7 +179,7 @@ static void attend(struct process *p, bool posted)
 		patience_turn_is_theirs(&turn);
 	while (more) {
 		vb_lock_take(&p->qp->lock);
-		vb_local_serve(p->qp, p->local, pair.now, &more);
+		vb_local_serve(p->qp, p->local, pair.now, false, &more);
 		vb_lock_release(&p->qp->lock);
 	}
 }
