@@ -63,6 +63,7 @@ struct vb_qp {
 
 	/* For the schedule (schedule/schedule.h) and the simulator. */
 	struct vb_list active;           /* has something to send */
+	bool is_active;                  /* atomic: it is in that list */
 	vb_time timer_armed;             /* when its timer entry fires, VB_TIME_NEVER: none */
 	uint32_t timer_index;
 	void *scheduler;

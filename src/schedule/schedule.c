@@ -33,6 +33,7 @@ uint32_t vb_schedule_enlist(struct vb_schedule *schedule, struct vb_qp *qp)
 	vb_mutex_lock(&schedule->active_lock);
 	if (vb_list_is_empty(&qp->active)) {
 		vb_list_append(&schedule->active, &qp->active);
+		__atomic_store_n(&qp->is_active, true, __ATOMIC_RELAXED);
 		count = __atomic_add_fetch(&schedule->active_count, 1, __ATOMIC_SEQ_CST);
 	}
 	vb_mutex_unlock(&schedule->active_lock);
@@ -64,8 +65,13 @@ bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp, vb_time n
 {
 	struct vb_spinner *spinner = &schedule->spinner;
 
+	vb_lock_assert_held(&qp->lock);
 	if (!vb_spinner_may_put_off(spinner, now))
 		return false;
+	/* Most likely it is put off already, with what was posted before. Who takes it out of the list takes its lock, which we have,
+	 * before it sends: this is among it then. */
+	if (__atomic_load_n(&qp->is_active, __ATOMIC_RELAXED))
+		return true;
 	/* Still napping, or told and not yet back: then it will see the count before it sleeps. All are sequentially consistent on both
 	 * sides. */
 	if (vb_schedule_enlist(schedule, qp) > 0 && !__atomic_load_n(&spinner->napping, __ATOMIC_SEQ_CST) &&
@@ -94,6 +100,7 @@ bool vb_schedule_is_enlisted(struct vb_schedule *schedule, const struct vb_qp *q
 static void take_out(struct vb_schedule *schedule, struct vb_qp *qp)
 {
 	vb_list_remove(&qp->active);
+	__atomic_store_n(&qp->is_active, false, __ATOMIC_RELAXED);
 	__atomic_sub_fetch(&schedule->active_count, 1, __ATOMIC_SEQ_CST);
 }
 

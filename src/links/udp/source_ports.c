@@ -71,34 +71,47 @@ static bool make_socket(struct vb_source_port *made, const struct vb_path *path,
 	return true;
 }
 
+/* The port of the socket that was made for this peer; 0: none was. It stays as long as the pool. */
+static uint16_t made_for(const struct vb_source_port *pool, uint64_t peer)
+{
+	for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
+		/* Pairs with the release in make_socket. */
+		if (__atomic_load_n(&pool[i].fd, __ATOMIC_ACQUIRE) >= 0 && pool[i].peer == peer)
+			return pool[i].port;
+	return 0;
+}
+
 static uint16_t choose(struct vb_source_port *pool, const struct vb_path *path, uint64_t peer)
 {
-	unsigned shared = (unsigned)(mix(peer, path->flow_label) % VB_SOURCE_PORTS);
-	struct vb_source_port *unused = NULL;
+	unsigned shared = (unsigned)(mix(peer, path->flow_label) % VB_SOURCE_PORTS), unused = 0;
+	uint16_t port = made_for(pool, peer);
 
+	if (port != 0)
+		return port;
+	while (unused < VB_SOURCE_PORTS && pool[unused].fd >= 0)
+		unused++;
+	if (unused < VB_SOURCE_PORTS && make_socket(&pool[unused], path, unused, peer))
+		return pool[unused].port;
 	for (unsigned i = 0; i < VB_SOURCE_PORTS; i++) {
-		if (pool[i].fd >= 0 && pool[i].peer == peer)
-			return pool[i].port;
-		if (pool[i].fd < 0 && !unused)
-			unused = &pool[i];
-	}
-	if (unused && make_socket(unused, path, (unsigned)(unused - pool), peer))
-		return unused->port;
-	for (unsigned i = 0; i < VB_SOURCE_PORTS; i++) {
-		struct vb_source_port *port = &pool[(shared + i) % VB_SOURCE_PORTS];
+		struct vb_source_port *other = &pool[(shared + i) % VB_SOURCE_PORTS];
 
-		if (port->fd >= 0)
-			return port->port;
+		if (other->fd >= 0)
+			return other->port;
 	}
 	return 0;
 }
 
 uint16_t vb_source_ports_choose(struct vb_source_ports *ports, const struct vb_path *path, uint32_t slot)
 {
-	uint16_t port;
+	struct vb_source_port *pool = ports->port[!vb_path_is_ipv4(path)];
+	uint64_t peer = name_peer(path, slot);
+	uint16_t port = made_for(pool, peer);
 
+	/* It is asked for with each datagram, and found without the lock then. */
+	if (port != 0)
+		return port;
 	vb_mutex_lock(&ports->lock);
-	port = choose(ports->port[!vb_path_is_ipv4(path)], path, name_peer(path, slot));
+	port = choose(pool, path, peer);
 	vb_mutex_unlock(&ports->lock);
 	return port;
 }

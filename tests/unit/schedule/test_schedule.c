@@ -27,8 +27,11 @@ static int make(void **state)
 	schedule = (struct vb_schedule){0};
 	vb_schedule_init(&schedule);
 	schedule.event_fd = vb_event_open();
-	for (unsigned i = 0; i < PAIRS; i++)
+	for (unsigned i = 0; i < PAIRS; i++) {
+		qp[i] = (struct vb_qp){0};
+		vb_lock_init(&qp[i].lock, VB_RANK_QP);
 		vb_list_init(&qp[i].active);
+	}
 	/* A thread polls. */
 	vb_spinner_seen(&schedule.spinner, now);
 	return schedule.event_fd < 0;
@@ -53,10 +56,20 @@ static uint64_t kicks(void)
 	return 0;
 }
 
+static bool defer(unsigned i)
+{
+	bool put_off;
+
+	vb_lock_take(&qp[i].lock);
+	put_off = vb_schedule_defer(&schedule, &qp[i], now);
+	vb_lock_release(&qp[i].lock);
+	return put_off;
+}
+
 static void put_off(unsigned first, unsigned last)
 {
 	for (unsigned i = first; i < last; i++)
-		assert_true(vb_schedule_defer(&schedule, &qp[i], now));
+		assert_true(defer(i));
 }
 
 static void many_wake_it_once(void **state)
@@ -91,6 +104,22 @@ static void what_comes_behind_others_wakes_it_too(void **state)
 	assert_int_equal(kicks(), 1);
 }
 
+/* However much is posted to it; and again when that was sent. */
+static void one_that_waits_is_listed_once(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		put_off(0, 1);
+		put_off(0, 1);
+		assert_ptr_equal(vb_schedule_next_active(&schedule), &qp[0]);
+		assert_null(vb_schedule_next_active(&schedule));
+	}
+	put_off(0, 1);
+	vb_schedule_forget(&schedule, &qp[0]);
+	put_off(0, 1);
+	assert_true(vb_schedule_is_enlisted(&schedule, &qp[0]));
+}
+
 /* It looks when the nap ends. */
 static void one_that_naps_is_not_woken(void **state)
 {
@@ -105,7 +134,7 @@ static void where_no_thread_polls_nothing_is_put_off(void **state)
 {
 	(void)state;
 	vb_spinner_watch(&schedule.spinner, now);
-	assert_false(vb_schedule_defer(&schedule, &qp[0], now));
+	assert_false(defer(0));
 	assert_false(vb_schedule_has_active(&schedule));
 	assert_int_equal(kicks(), 0);
 }
@@ -116,6 +145,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(many_wake_it_once, make, end),
 		cmocka_unit_test_setup_teardown(what_comes_after_its_look_wakes_it_again, make, end),
 		cmocka_unit_test_setup_teardown(what_comes_behind_others_wakes_it_too, make, end),
+		cmocka_unit_test_setup_teardown(one_that_waits_is_listed_once, make, end),
 		cmocka_unit_test_setup_teardown(one_that_naps_is_not_woken, make, end),
 		cmocka_unit_test_setup_teardown(where_no_thread_polls_nothing_is_put_off, make, end),
 	};
