@@ -17,6 +17,11 @@ static inline ssize_t vb_call_sendmsg(int fd, const struct msghdr *message, int 
 	return syscall(SYS_sendmsg, fd, message, flags);
 }
 
+static inline ssize_t vb_call_sendto(int fd, const void *bytes, size_t length, int flags, const void *to, socklen_t to_length)
+{
+	return syscall(SYS_sendto, fd, bytes, length, flags, to, to_length);
+}
+
 static inline ssize_t vb_call_send(int fd, const void *bytes, size_t length, int flags)
 {
 	return syscall(SYS_sendto, fd, bytes, length, flags, NULL, 0);

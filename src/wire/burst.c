@@ -17,6 +17,7 @@ _Static_assert((int)VB_BURST_RUN_PACKETS <= (int)VB_ICRC_TRAIN, "receivers expec
 
 enum {
 	TRAILER_ROOM = 3 + VB_ICRC_LENGTH,
+	SHORT = 128,                       /* bytes of payload */
 	/* A run begins so that the payload behind a plain BTH is aligned, and with it, at MTUs of 1 KiB and more, that of all
 	 * that follow. */
 	ALIGNMENT = 64,
@@ -102,6 +103,35 @@ static void hand_over(struct vb_burst *burst, const struct vb_path *path, const 
 		burst->arena_used = VB_BURST_ARENA;
 }
 
+/* Payload, pad and ICRC behind the headers: copied as they are summed, */
+static void fill(uint8_t *at, size_t header_length, const struct iovec *spans, unsigned span_count, uint8_t pad, uint32_t crc)
+{
+	crc = vb_icrc_headers(crc, at, header_length);
+	at += header_length;
+	for (unsigned i = 0; i < span_count; i++) {
+		crc = vb_icrc_payload_copy(crc, at, spans[i].iov_base, spans[i].iov_len);
+		at += spans[i].iov_len;
+	}
+	memset(at, 0, pad);
+	vb_icrc_store(vb_icrc_payload(crc, at, pad), at + pad);
+}
+
+/* or, of a short packet, summed when all of it is there: what each beginning and end of a sum costs is more than the second look. */
+static void fill_short(uint8_t *at, size_t header_length, const struct iovec *spans, unsigned span_count, uint8_t pad, uint32_t crc)
+{
+	uint8_t *end = at + header_length;
+
+	for (unsigned i = 0; i < span_count; i++) {
+		/* What has no bytes may have no place. */
+		if (spans[i].iov_len > 0)
+			memcpy(end, spans[i].iov_base, spans[i].iov_len);
+		end += spans[i].iov_len;
+	}
+	memset(end, 0, pad);
+	end += pad;
+	vb_icrc_store(vb_icrc_headers(crc, at, (size_t)(end - at)), end);
+}
+
 void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
 		     const struct iovec *spans, unsigned span_count)
 {
@@ -125,14 +155,10 @@ void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct 
 	memcpy(at, headers, header_length);
 	/* Splitting numbers the segments of a run from 0, a lone packet is sent with 0 (see wire/icrc.h). */
 	crc = vb_icrc_begin_again(&run->prefix, path, (uint16_t)run->packets, size);
-	crc = vb_icrc_headers(crc, at, header_length);
-	at += header_length;
-	for (unsigned i = 0; i < span_count; i++) {
-		crc = vb_icrc_payload_copy(crc, at, spans[i].iov_base, spans[i].iov_len);
-		at += spans[i].iov_len;
-	}
-	memset(at, 0, packet->pad);
-	vb_icrc_store(vb_icrc_payload(crc, at, packet->pad), at + packet->pad);
+	if (payload <= SHORT)
+		fill_short(at, header_length, spans, span_count, packet->pad, crc);
+	else
+		fill(at, header_length, spans, span_count, packet->pad, crc);
 	note_packet(burst, run, size);
 }
 
