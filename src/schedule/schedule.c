@@ -9,7 +9,7 @@
 void vb_schedule_init(struct vb_schedule *schedule)
 {
 	vb_lock_init(&schedule->progress, VB_RANK_PROGRESS);
-	vb_mutex_init(&schedule->active_lock, VB_RANK_ACTIVE);
+	vb_lock_init(&schedule->active_lock, VB_RANK_ACTIVE);
 	vb_list_init(&schedule->active);
 	vb_timers_init(&schedule->timers);
 	schedule->event_fd = -1;
@@ -18,7 +18,6 @@ void vb_schedule_init(struct vb_schedule *schedule)
 void vb_schedule_fini(struct vb_schedule *schedule)
 {
 	vb_timers_fini(&schedule->timers);
-	vb_mutex_fini(&schedule->active_lock);
 }
 
 void vb_schedule_kick(struct vb_schedule *schedule)
@@ -30,13 +29,13 @@ uint32_t vb_schedule_enlist(struct vb_schedule *schedule, struct vb_qp *qp)
 {
 	uint32_t count = 0;
 
-	vb_mutex_lock(&schedule->active_lock);
+	vb_lock_take(&schedule->active_lock);
 	if (vb_list_is_empty(&qp->active)) {
 		vb_list_append(&schedule->active, &qp->active);
 		__atomic_store_n(&qp->is_active, true, __ATOMIC_RELAXED);
 		count = __atomic_add_fetch(&schedule->active_count, 1, __ATOMIC_SEQ_CST);
 	}
-	vb_mutex_unlock(&schedule->active_lock);
+	vb_lock_release(&schedule->active_lock);
 	return count;
 }
 
@@ -90,9 +89,9 @@ bool vb_schedule_is_enlisted(struct vb_schedule *schedule, const struct vb_qp *q
 {
 	bool enlisted;
 
-	vb_mutex_lock(&schedule->active_lock);
+	vb_lock_take(&schedule->active_lock);
 	enlisted = !vb_list_is_empty(&qp->active);
-	vb_mutex_unlock(&schedule->active_lock);
+	vb_lock_release(&schedule->active_lock);
 	return enlisted;
 }
 
@@ -106,10 +105,10 @@ static void take_out(struct vb_schedule *schedule, struct vb_qp *qp)
 
 void vb_schedule_forget(struct vb_schedule *schedule, struct vb_qp *qp)
 {
-	vb_mutex_lock(&schedule->active_lock);
+	vb_lock_take(&schedule->active_lock);
 	if (!vb_list_is_empty(&qp->active))
 		take_out(schedule, qp);
-	vb_mutex_unlock(&schedule->active_lock);
+	vb_lock_release(&schedule->active_lock);
 }
 
 struct vb_qp *vb_schedule_next_active(struct vb_schedule *schedule)
@@ -118,12 +117,12 @@ struct vb_qp *vb_schedule_next_active(struct vb_schedule *schedule)
 
 	if (__atomic_load_n(&schedule->active_count, __ATOMIC_SEQ_CST) == 0)
 		return NULL;
-	vb_mutex_lock(&schedule->active_lock);
+	vb_lock_take(&schedule->active_lock);
 	if (!vb_list_is_empty(&schedule->active)) {
 		qp = vb_container_of(schedule->active.next, struct vb_qp, active);
 		take_out(schedule, qp);
 	}
-	vb_mutex_unlock(&schedule->active_lock);
+	vb_lock_release(&schedule->active_lock);
 	return qp;
 }
 

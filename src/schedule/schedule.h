@@ -65,7 +65,7 @@ struct vb_schedule {
 	uint64_t probe[VB_KEPT_PROBES];    /* under progress: nonces seen, to be told to verbenad */
 	unsigned probes;
 
-	struct vb_mutex active_lock;
+	struct vb_lock active_lock;
 	struct vb_list active;             /* of queue pairs */
 	uint32_t active_count;             /* atomic hint */
 	bool told;                         /* atomic: the engine thread was woken for what was put off, and has not looked since */
