@@ -36,16 +36,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-#ifndef SO_PREFER_BUSY_POLL
-#define SO_PREFER_BUSY_POLL 69
-#endif
-
 enum {
 	PORT = 47911, DATAGRAM = 1044, RUN = 62 * DATAGRAM, ROOM = 65536, PLACES = 64, MEMORY = 8 * 1024 * 1024, SOCKET_BUFFER = MEMORY,
 	UNDER_WAY = 64, AT_ONCE = 8, PINGS = 50000, SMALL = 24, GROUP = 1, AHEAD = 1024,

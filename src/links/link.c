@@ -44,6 +44,17 @@ bool vb_link_carries_all(const struct vb_link *link)
 	return members != 0 && members == __atomic_load_n(&link->schedule->page->queue_pairs, __ATOMIC_RELAXED);
 }
 
+void vb_link_count_sent(struct vb_counters *counters, uint32_t packets, size_t bytes, uint32_t lost)
+{
+	if (lost > 0) {
+		VB_COUNT_MANY(counters, send_err, lost);
+		/* Which ones is not known: as many bytes as they have on average. */
+		bytes -= bytes / packets * lost;
+	}
+	VB_COUNT_MANY(counters, sent_pkts, packets - lost);
+	VB_COUNT_MANY(counters, sent_bytes, bytes);
+}
+
 static void transmit_in_pass(struct vb_qp *qp, vb_time now)
 {
 	struct vb_binding *binding = qp->scheduler;

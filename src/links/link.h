@@ -199,6 +199,9 @@ void vb_link_carry(struct vb_qp *qp, struct vb_link *link);
 /* Does it carry all queue pairs of this process? Little can be expected of the others then. */
 bool vb_link_carries_all(const struct vb_link *link);
 
+/* So many packets, with so many bytes in all, were to leave by a device with these counters, and `lost` of them could not. */
+void vb_link_count_sent(struct vb_counters *counters, uint32_t packets, size_t bytes, uint32_t lost);
+
 /* Queue pairs that are enlisted (schedule/schedule.h) transmit, as many as a pass should, and all links are flushed.
  * `only_try`: the caller holds the lock of one already. Caller holds progress. True: there were some. */
 bool vb_links_send_active(struct vb_schedule *schedule, vb_time now, bool only_try);

@@ -121,6 +121,10 @@ class Counters(ViewCase):
     def assert_not_less(self, before, after):
         self.assertEqual({name: (before[name], after[name]) for name in before if after[name] < before[name]}, {})
 
+    @staticmethod
+    def growth(before, after):
+        return {name: after[name] - before[name] for name in before}
+
     @across(["veth1500_v4"])
     def test_they_grow(self):
         """By what is moved, in the kernel's units, at both ends; and when the programs have ended they stay."""
@@ -129,7 +133,7 @@ class Counters(ViewCase):
         after, theirs_after = self.figures(), self.figures(host=self.server)
         self.assert_not_less(before, after)
         self.assert_not_less(theirs, theirs_after)
-        more, theirs_more = ({name: now[name] - was[name] for name in now} for now, was in ((after, before), (theirs_after, theirs)))
+        more, theirs_more = self.growth(before, after), self.growth(theirs, theirs_after)
         for sender, packets, data in ((more, "counters/port_xmit_packets", "counters/port_xmit_data"),
                                       (theirs_more, "counters/port_rcv_packets", "counters/port_rcv_data")):
             self.assertGreaterEqual(sender[packets], MESSAGES)
@@ -217,7 +221,7 @@ class Counters(ViewCase):
     def test_a_daemon_that_is_looked_at_stays(self):
         """It would leave when the last program has: now it stays, and what was counted with it."""
         pid = lambda: self.client.pids_of("verbenad")
-        self.network.environment["VERBENA_IDLE_SECONDS"] = "0"
+        self.network.environment["VERBENA_IDLE_SECONDS"] = "1"
         self.until(lambda: not pid(), "the daemon that served the preparations has left")
         self.figures()
         daemon = pid()

@@ -22,11 +22,7 @@ static void send_burst(struct vb_fabric_link *fabric, const struct vb_qp *qp, st
 	if (!fabric->tap || !vb_fabric_tap_sending(fabric->tap, qp, burst, &lost))
 		for (uint32_t i = 0; i < burst->runs; i++)
 			lost += vb_fabric_link_send_run(fabric, &burst->run[i]);
-	if (lost > 0)
-		VB_COUNT_MANY(counters, send_err, lost);
-	VB_COUNT_MANY(counters, sent_pkts, packets - lost);
-	/* Which ones were lost is not known: as many bytes as they have on average. */
-	VB_COUNT_MANY(counters, sent_bytes, bytes - bytes / packets * lost);
+	vb_link_count_sent(counters, packets, bytes, lost);
 }
 
 /* True: there is more. */

@@ -54,11 +54,7 @@ static void send_burst(struct vb_udp_link *udp, const struct vb_qp *qp, struct v
 	}
 	if (!sent)
 		lost_in_all += vb_udp_send_all(udp, burst);
-	if (lost_in_all > 0)
-		VB_COUNT_MANY(counters, send_err, lost_in_all);
-	VB_COUNT_MANY(counters, sent_pkts, packets - lost_in_all);
-	/* Which ones were lost is not known: as many bytes as they have on average. */
-	VB_COUNT_MANY(counters, sent_bytes, bytes - bytes / packets * lost_in_all);
+	vb_link_count_sent(counters, packets, bytes, lost_in_all);
 }
 
 static void arm(struct vb_udp_link *udp, struct vb_qp *qp)
