@@ -29,6 +29,9 @@
 #define VERBENA_VERSION "0"
 #endif
 
+/* The program that starts us connects when it hears that we are ready; its machine may be busy. */
+#define STARTER_PATIENCE VB_SECONDS(10)
+
 struct options {
 	struct vb_server_config server;
 	bool foreground;
@@ -338,6 +341,8 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	on_demand = options.ready >= 0;
+	if (on_demand)
+		options.server.first = STARTER_PATIENCE;
 	shed_inheritance(&options);
 	umask(077);
 	/* It starts no program, and if it were made to, that would gain nothing. */

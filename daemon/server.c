@@ -684,7 +684,7 @@ int vb_server_create(struct vb_server **out, const int listener[VB_SERVER_LISTEN
 		return -ENOMEM;
 	server->config = *config;
 	memcpy(server->listener, listener, sizeof(server->listener));
-	server->idle_deadline = vb_clock_now() + config->idle;
+	server->idle_deadline = vb_clock_now() + (config->first > config->idle ? config->first : config->idle);
 	server->devices.host_seed = vb_host_seed();
 	vb_list_init(&server->client_list);
 	vb_resource_queries_init(&server->queries);

@@ -17,6 +17,7 @@ struct vb_server_config {
 	bool has_trusted;                  /* users of that group trust each other */
 	gid_t trusted;
 	vb_time idle;                      /* exit when no client was connected for so long */
+	vb_time first;                     /* but wait for the first client for so long at least */
 };
 
 /* The listeners are from vb_unix_listen (-1: none) and become the server's. 0 or -errno. */

@@ -221,7 +221,7 @@ class Counters(ViewCase):
     def test_a_daemon_that_is_looked_at_stays(self):
         """It would leave when the last program has: now it stays, and what was counted with it."""
         pid = lambda: self.client.pids_of("verbenad")
-        self.network.environment["VERBENA_IDLE_SECONDS"] = "1"
+        self.network.environment["VERBENA_IDLE_SECONDS"] = "0"
         self.until(lambda: not pid(), "the daemon that served the preparations has left")
         self.figures()
         daemon = pid()

@@ -26,6 +26,13 @@ class Daemon(daemon.DaemonCase):
         peer.quit()
         self.until(lambda: not self.daemons(), "the daemon is idle and gone")
 
+    def test_started_on_demand_it_waits_for_its_first_client(self):
+        """Who started it may take a while to come, however short it stays without clients. When that client leaves, it leaves."""
+        starter = self.host.start(self.daemon_path, "--ready-fd", "1", environment={"VERBENA_IDLE_SECONDS": "0"})
+        self.until(lambda: "ready" in starter.output(), "the daemon is ready")
+        self.peer(environment={"VERBENA_DAEMON": "/nonexistent/verbenad"}).ready().quit()
+        self.until(lambda: not self.daemons(), "the daemon is idle and gone")
+
     def test_many_start_at_once(self):
         """Sixteen processes that find no daemon start one between them."""
         peers = self.peers(16)
