@@ -22,3 +22,10 @@ class Ceph(ApplicationCase):
         for (_, words), sleeping, polling, theirs in zip(SIZES, *rates):
             for how, ours in (("", sleeping), (", polling", polling)):
                 self.figure("Ceph", "rados bench, writes of %s%s, %s" % (words, how, self.where()), "MB/s", ours, theirs, "TCP")
+
+    @across(["lo_v4"])
+    def test_disk_that_seconds_would_fill(self):
+        cluster = Cluster(self, "async+posix", plain, disk=256 << 20)
+        self.assertGreater(cluster.write_rate(1 << 20, 100), 0)
+        self.assertGreater(cluster.write_rate(1 << 20, 100), 0)
+        cluster.stop()

@@ -13,6 +13,7 @@ from pylib.workloads.ground import until
 NEEDS = ("ceph-mon", "ceph-osd", "ceph", "rados")
 PORT = 3300
 POOL = "bench"
+DISK = 2 << 30
 
 CONFIGURATION = """[global]
 fsid = {fsid}
@@ -29,7 +30,7 @@ log file = {folder}/$cluster-$name.log
 mon data = {folder}/$name
 osd data = {folder}/$name
 osd objectstore = memstore
-memstore device bytes = 2147483648
+memstore device bytes = {disk}
 osd pool default size = 1
 osd pool default min size = 1
 mon allow pool size one = true
@@ -49,14 +50,14 @@ SLEEPS_AT_ONCE = "ms async rdma polling us = 0\n"
 class Cluster:
     """The messenger is "async+rdma" or "async+posix"."""
 
-    def __init__(self, ground, messenger, wrap, settings=""):
-        self.ground, self.wrap = ground, wrap
+    def __init__(self, ground, messenger, wrap, settings="", disk=DISK):
+        self.ground, self.wrap, self.disk = ground, wrap, disk
         self.folder = os.path.join(ground.folder, "ceph-%s" % uuid.uuid4().hex[:8])
         os.mkdir(self.folder)
         os.chown(self.folder, ground.network.uid, ground.network.uid)
         fsid = str(uuid.uuid4())
         self.words = ("-c", ground.write(os.path.join(self.folder, "ceph.conf"), CONFIGURATION.format(
-            fsid=fsid, address=ground.address, port=PORT, messenger=messenger, folder=self.folder) + (
+            fsid=fsid, address=ground.address, port=PORT, messenger=messenger, folder=self.folder, disk=disk) + (
                 BY_RDMA if messenger == "async+rdma" else "") + settings))
         self.daemons = []
         try:
@@ -102,8 +103,9 @@ class Cluster:
             raise HostError("what was read is not what was written")
 
     def write_rate(self, size, seconds):
-        """MB/s of 16 writes at a time."""
-        out = self.rados("bench", str(seconds), "write", "-b", str(size), "-t", "16")
+        """MB/s of 16 writes at a time, for so many seconds or until half the disk is written: a full one takes no orders, not even to delete
+        what was written."""
+        out = self.rados("bench", str(seconds), "write", "-b", str(size), "-t", "16", "--max-objects", str(self.disk // 2 // size))
         found = re.search(r"^Bandwidth \(MB/sec\):\s*([\d.]+)", out, re.M)
         if not found:
             raise HostError(out)
