@@ -31,6 +31,16 @@ static bool send_wr(struct process *p, struct ibv_send_wr *wr)
 	return sent;
 }
 
+static bool write_wr(struct ibv_send_wr *wr)
+{
+	bool written;
+
+	vb_lock_take(&a->qp->lock);
+	written = vb_local_fast_way(a->qp, wr) == VB_FAST_WRITE && vb_local_fast_write(a->qp, a->local, wr, pair.now);
+	vb_lock_release(&a->qp->lock);
+	return written;
+}
+
 static bool send_plainly(struct process *p, uint32_t length, uint64_t wr_id, unsigned flags)
 {
 	struct ibv_sge sge = pair_sge(p, 0, length);
@@ -66,12 +76,11 @@ static void warm_up(void)
 }
 
 /* The same message both ways gives the same completions. */
-static void completions_are_the_same(void **state)
+static void compare_completions(bool shared)
 {
 	static const uint32_t lengths[] = {1, 7, 8, 47, 48, 49, 112, 113, LONGEST};
 
-	(void)state;
-	begin(&(struct pair_options){.max_inline = 256});
+	begin(&(struct pair_options){.max_inline = 256, .with_srq = shared});
 	warm_up();
 	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]) * 2; i++) {
 		uint32_t length = lengths[i / 2];
@@ -107,16 +116,70 @@ static void completions_are_the_same(void **state)
 	pair_close(&pair);
 }
 
+static void completions_are_the_same(void **state)
+{
+	(void)state;
+	compare_completions(false);
+	compare_completions(true);
+}
+
+/* A header and bytes in several places, as UCX posts them. */
+static void inline_lists_are_gathered(void **state)
+{
+	static const uint32_t lengths[][3] = {{9, 8, 0}, {1, 0, 1}, {0, 8, 0}, {16, 80, 80}, {0, 0, LONGEST}};
+
+	(void)state;
+	begin(&(struct pair_options){.max_inline = 256});
+	warm_up();
+	a->shares_memory = true;
+	assert_int_equal(pair_send(a, IBV_WR_RDMA_WRITE, 0, 8, 65536, 3, IBV_SEND_SIGNALED), 0);
+	pair_settle(&pair);
+	pair_expect(&a->send_cq, 3, IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		const uint32_t *part = lengths[i], length = part[0] + part[1] + part[2];
+		/* Inline data has no key. */
+		struct ibv_sge list[3] = {{.addr = (uintptr_t)a->arena, .length = part[0]},
+					  {.addr = (uintptr_t)a->arena + part[0], .length = part[1]},
+					  {.addr = (uintptr_t)a->arena + part[0] + part[1], .length = part[2]}};
+		struct ibv_send_wr wr = {.wr_id = 4, .sg_list = list, .num_sge = 3, .opcode = IBV_WR_SEND,
+					 .send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED};
+		struct ibv_wc wc;
+
+		pair_fill(a, 0, length, (uint8_t)(i + 1));
+		b->arena[8192 + length] = b->arena[65536 + length] = 0xcc;
+		assert_int_equal(pair_receive(b, 8192, 512, 5), 0);
+		assert_true(send_wr(a, &wr));
+		pair_settle(&pair);
+		assert_true(pair_poll(&b->recv_cq, &wc));
+		assert_int_equal(wc.byte_len, length);
+		pair_verify(b, 8192, length, (uint8_t)(i + 1));
+		pair_expect(&a->send_cq, 4, IBV_WC_SUCCESS);
+
+		wr.opcode = IBV_WR_RDMA_WRITE;
+		wr.wr.rdma.remote_addr = (uintptr_t)b->arena + 65536;
+		wr.wr.rdma.rkey = b->key;
+		assert_true(write_wr(&wr));
+		pair_verify(b, 65536, length, (uint8_t)(i + 1));
+		pair_expect(&a->send_cq, 4, IBV_WC_SUCCESS);
+		assert_true(b->arena[8192 + length] == 0xcc && b->arena[65536 + length] == 0xcc);
+	}
+	pair_expect_nothing(&pair);
+	pair_close(&pair);
+}
+
 static void what_is_not_plain_is_not_sent(void **state)
 {
 	const struct vb_queue_watch watch = {0};
-	struct ibv_sge sge[2];
+	struct ibv_sge sge[5];
 	struct ibv_send_wr wr, second;
+	uint32_t most_sge;
 
 	(void)state;
-	begin(NULL);
+	begin(&(struct pair_options){.max_inline = 256});
 	warm_up();
-	sge[0] = sge[1] = pair_sge(a, 0, 8);
+	most_sge = a->qp->send.max_sge;
+	for (unsigned i = 0; i < sizeof(sge) / sizeof(sge[0]); i++)
+		sge[i] = pair_sge(a, 0, 8);
 	wr = (struct ibv_send_wr){.sg_list = sge, .num_sge = 1, .opcode = IBV_WR_SEND};
 	second = wr;
 #define REFUSED(change, back)                                                                                          \
@@ -143,6 +206,16 @@ static void what_is_not_plain_is_not_sent(void **state)
 	REFUSED(a->queue_host.watch = &watch, a->queue_host.watch = NULL);
 	REFUSED(a->qp->send.max_wr = 0, a->qp->send.max_wr = PAIR_MAX_WR);
 	REFUSED(assert_int_equal(pair_to(a, IBV_QPS_SQD), 0), assert_int_equal(pair_to(a, IBV_QPS_RTS), 0));
+	/* Lists that are inline: too many elements, too many bytes, so many that their sum is few again. */
+	wr.send_flags = IBV_SEND_INLINE;
+	REFUSED(wr.num_sge = 5, wr.num_sge = 1);
+	REFUSED(wr.num_sge = -1, wr.num_sge = 1);
+	wr.num_sge = 2;
+	REFUSED(sge[1].length = LONGEST - 7, sge[1].length = 8);
+	REFUSED(sge[1].length = UINT32_MAX - 6, sge[1].length = 8);
+	REFUSED(a->qp->send.max_sge = 1, a->qp->send.max_sge = most_sge);
+	wr.num_sge = 1;
+	wr.send_flags = 0;
 	/* Inline, and longer than was asked for when it was made. */
 	REFUSED((wr.send_flags = IBV_SEND_INLINE, sge[0].length = a->qp->send.max_inline + 1), (wr.send_flags = 0, sge[0].length = 8));
 	/* Something waits before it. */
@@ -178,13 +251,12 @@ static void keep_talking(void)
 	pair_expect(&a->recv_cq, 9, IBV_WC_SUCCESS);
 }
 
-static void what_is_not_plain_is_not_received(void **state)
+static void receive_what_is_not_plain(bool shared)
 {
 	struct ibv_sge list[2];
 	struct ibv_wc wc[2];
 
-	(void)state;
-	begin(NULL);
+	begin(&(struct pair_options){.with_srq = shared});
 	warm_up();
 	/* An immediate comes as it is; long ones, those without bytes and receives of several elements the ordinary way. */
 	for (unsigned i = 0; i < 4; i++) {
@@ -232,6 +304,46 @@ static void what_is_not_plain_is_not_received(void **state)
 	pair_settle(&pair);
 	pair_expect(&b->recv_cq, 55, IBV_WC_LOC_LEN_ERR);
 	pair_expect(&a->send_cq, 56, IBV_WC_REM_INV_REQ_ERR);
+	pair_close(&pair);
+}
+
+static void what_is_not_plain_is_not_received(void **state)
+{
+	(void)state;
+	receive_what_is_not_plain(false);
+	receive_what_is_not_plain(true);
+}
+
+/* A shared queue tells when few are left, also those who take them in short. */
+static void shared_receives_are_taken(void **state)
+{
+	struct ibv_srq_attr low = {.srq_limit = 2};
+	struct ibv_wc wc;
+
+	(void)state;
+	begin(&(struct pair_options){.with_srq = true});
+	warm_up();
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(pair_receive(b, 8192, 64, 20 + i), 0);
+	assert_int_equal(vb_srq_modify(&b->srq, &low, IBV_SRQ_LIMIT), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		keep_talking();
+		pair_fill(a, 0, 8, (uint8_t)i);
+		assert_true(send_plainly(a, 8, 30, 0));
+		assert_int_equal(b->events, i < 2 ? 0 : 1);
+		assert_int_equal(poll_plainly(b, &b->recv_cq, 1, &wc), 1);
+		assert_int_equal(wc.wr_id, 20 + i);
+		pair_verify(b, 8192, 8, (uint8_t)i);
+		assert_int_equal(b->events, i < 1 ? 0 : 1);
+	}
+	assert_int_equal(b->event[0], IBV_EVENT_SRQ_LIMIT_REACHED);
+	/* Not where the short way can put it: it is taken, and the ordinary way has it. */
+	keep_talking();
+	assert_int_equal(pair_post_receive(b, (struct ibv_sge[]){pair_sge(b, 8192, 4), pair_sge(b, 9000, 60)}, 2, 40), 0);
+	assert_int_equal(pair_receive(b, 8192, 64, 41), 0);
+	assert_true(send_plainly(a, 8, 30, 0));
+	expect_ordinary(40);
+	assert_int_equal(vb_receive_queue_count(&b->srq.queue), 1);
 	pair_close(&pair);
 }
 
@@ -397,12 +509,11 @@ static void *talk(void *argument)
 	return NULL;
 }
 
-static void two_that_talk(void **state)
+static void let_two_talk(bool shared)
 {
 	pthread_t threads[2];
 
-	(void)state;
-	begin(NULL);
+	begin(&(struct pair_options){.with_srq = shared});
 	assert_int_equal(pair_receive(b, 4096, 64, 0), 0);
 	assert_int_equal(pthread_create(&threads[0], NULL, talk, a), 0);
 	assert_int_equal(pthread_create(&threads[1], NULL, talk, b), 0);
@@ -412,17 +523,14 @@ static void two_that_talk(void **state)
 	pair_close(&pair);
 }
 
-/* ---- WRITE ---- */
-
-static bool write_wr(struct ibv_send_wr *wr)
+static void two_that_talk(void **state)
 {
-	bool written;
-
-	vb_lock_take(&a->qp->lock);
-	written = vb_local_fast_way(a->qp, wr) == VB_FAST_WRITE && vb_local_fast_write(a->qp, a->local, wr, pair.now);
-	vb_lock_release(&a->qp->lock);
-	return written;
+	(void)state;
+	let_two_talk(false);
+	let_two_talk(true);
 }
+
+/* ---- WRITE ---- */
 
 /* As the ordinary way does it: from then on it is known where the bytes go. */
 static void write_ordinarily(uint32_t length, uint64_t wr_id, unsigned flags)
@@ -545,8 +653,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(completions_are_the_same),
+		cmocka_unit_test(inline_lists_are_gathered),
 		cmocka_unit_test(what_is_not_plain_is_not_sent),
 		cmocka_unit_test(what_is_not_plain_is_not_received),
+		cmocka_unit_test(shared_receives_are_taken),
 		cmocka_unit_test(nonsense_is_left_to_the_ordinary_way),
 		cmocka_unit_test(a_request_completes_before_its_answer),
 		cmocka_unit_test(what_does_not_fit_waits),
