@@ -44,6 +44,13 @@ bool vb_link_carries_all(const struct vb_link *link)
 	return members != 0 && members == __atomic_load_n(&link->schedule->page->queue_pairs, __ATOMIC_RELAXED);
 }
 
+bool vb_link_carries_all_peers(const struct vb_link *link)
+{
+	uint32_t members = __atomic_load_n(&link->members, __ATOMIC_RELAXED) + __atomic_load_n(&link->schedule->peerless, __ATOMIC_RELAXED);
+
+	return members == __atomic_load_n(&link->schedule->page->queue_pairs, __ATOMIC_RELAXED);
+}
+
 void vb_link_count_sent(struct vb_counters *counters, uint32_t packets, size_t bytes, uint32_t lost)
 {
 	if (lost > 0) {

@@ -198,6 +198,8 @@ void vb_link_transmit(struct vb_qp *qp, vb_time now);
 void vb_link_carry(struct vb_qp *qp, struct vb_link *link);
 /* Does it carry all queue pairs of this process? Little can be expected of the others then. */
 bool vb_link_carries_all(const struct vb_link *link);
+/* All but those that serve no peer by themselves: what comes for UD or raw packets is for those who look at its CQ. */
+bool vb_link_carries_all_peers(const struct vb_link *link);
 
 /* So many packets, with so many bytes in all, were to leave by a device with these counters, and `lost` of them could not. */
 void vb_link_count_sent(struct vb_counters *counters, uint32_t packets, size_t bytes, uint32_t lost);

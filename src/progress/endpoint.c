@@ -390,6 +390,8 @@ void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct 
 	vb_lock_release(&qp->lock);
 	/* Pairs with the acquire in vb_schedule_find: a thread that finds the QP finds all of it. */
 	__atomic_store_n(&binding->qp, qp, __ATOMIC_RELEASE);
+	if (!vb_qp_has_peer(qp))
+		__atomic_add_fetch(&endpoint->schedule.peerless, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&endpoint->schedule.page->queue_pairs, 1, __ATOMIC_RELAXED);
 }
 
@@ -413,6 +415,8 @@ void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
 	vb_timers_disarm(&endpoint->schedule.timers, qp);
 	vb_lock_release(&endpoint->schedule.progress);
 	__atomic_sub_fetch(&endpoint->schedule.page->queue_pairs, 1, __ATOMIC_RELAXED);
+	if (!vb_qp_has_peer(qp))
+		__atomic_sub_fetch(&endpoint->schedule.peerless, 1, __ATOMIC_RELAXED);
 	vb_endpoint_release_qpn(endpoint, qp->qpn);
 }
 

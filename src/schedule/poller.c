@@ -4,9 +4,9 @@
  */
 #include "schedule/poller.h"
 
-void vb_poller_init(struct vb_poller *poller)
+void vb_poller_init(struct vb_poller *poller, const uint32_t *users)
 {
-	*poller = (struct vb_poller){0};
+	*poller = (struct vb_poller){.users = users};
 	vb_lock_init(&poller->lock, VB_RANK_POLLER);
 	vb_list_init(&poller->senders);
 	vb_list_init(&poller->receivers);

@@ -17,11 +17,14 @@ struct vb_poller {
 	struct vb_lock lock;
 	struct vb_list senders, receivers; /* of queue pairs; those that do both are in the first */
 	uint32_t pairs;                    /* atomic: how many in both */
+	uint32_t uses;                     /* atomic: how many of the CQ's users they are */
+	const uint32_t *users;             /* atomic: the CQ's, queue pairs that a link does not serve one by one among them */
 	uint32_t polls;                    /* atomic, more or less */
 	uint32_t vain_polls;               /* atomic: in succession, more or less */
 };
 
-void vb_poller_init(struct vb_poller *poller);
+/* `users`: of the CQ. */
+void vb_poller_init(struct vb_poller *poller, const uint32_t *users);
 
 /* A hint. */
 static inline bool vb_poller_has_pairs(const struct vb_poller *poller)

@@ -53,6 +53,7 @@ struct vb_schedule {
 	struct vb_link *flushed, *finished, *spun; /* whose drivers have that */
 	struct vb_link *used;              /* under progress: that carried queue pairs at change `changes_seen` */
 	uint32_t changes, changes_seen;    /* of who carries a queue pair. Atomic; under progress */
+	uint32_t peerless;                 /* atomic: queue pairs without a peer of their own (UD, raw packets) */
 	struct vb_shortcut *shortcut;      /* for datagrams, from the beginning to the end; NULL: none (links/shortcut.h) */
 	struct vb_meetings *meetings;      /* for streams, in the same way (links/meeting.h) */
 

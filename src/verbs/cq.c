@@ -49,7 +49,7 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 		vb_explain_no_cq(context, cqe, comp_vector, -error);
 		return vb_fail_null(error);
 	}
-	vb_poller_init(&cq->poller);
+	vb_poller_init(&cq->poller, &cq->cq.users);
 	cq->cq.poller = &cq->poller;
 	cq->base.context = context;
 	cq->base.channel = channel;

@@ -135,6 +135,7 @@ VB_FLAT bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const st
 VB_FLAT int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_cq *cq, int room, struct ibv_wc *wc)
 {
 	struct vb_qp *qp = __atomic_load_n(&pair->qp, __ATOMIC_ACQUIRE);
+	bool through = false;
 	int taken = 0;
 
 	if (!__atomic_load_n(&pair->carried, __ATOMIC_ACQUIRE) || !qp ||
@@ -145,9 +146,11 @@ VB_FLAT int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, c
 		taken = vb_local_fast_poll(qp, pair->local, cq, room, wc, qp->send_cq == cq ? vb_clock_now() : 0);
 		if (taken > 0)
 			arm(same_host, qp, pair);
+		/* Done, and nothing came of it: no completion was asked for. */
+		through = taken == 0 && vb_cq_looks_empty(cq) && !vb_local_fast_has_work(pair->local, qp->send_cq == cq, qp->recv_cq == cq);
 	}
 	vb_lock_release(&qp->lock);
-	return taken > 0 ? taken : -1;
+	return taken > 0 || through ? taken : -1;
 }
 
 bool vb_pairs_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
