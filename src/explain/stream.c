@@ -62,8 +62,8 @@ static const char *advice(uint16_t cause)
 	case 0x0206:
 		return "The peer does not know an operation: immediate data and atomics are an extension (RFC 7306).";
 	case 0x2002:
-		return "Something between the two changes bytes behind TCP's checksum; or one side computes no CRC "
-		       "(VERBENA_IWARP=crc=off shows whether that is it).";
+		return "Something between the two changes bytes behind TCP's checksum; or one side computes no CRC, or, as Linux's siw "
+		       "now and then, a wrong one (VERBENA_IWARP=crc=off shows whether that is it).";
 	default:
 		return "Look at the peer for what failed there.";
 	}

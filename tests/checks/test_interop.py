@@ -16,13 +16,17 @@ from matrix.runner import MOST_PANICS, Matrix               # noqa: E402
 
 class Nobody:
     def __init__(self):
-        self.lines = []
+        self.lines, self.said = [], "of another case"
 
     def close(self):
         pass
 
     def run(self, line):
         self.lines.append(line)
+
+    def explanations(self):
+        said, self.said = self.said, ""
+        return said
 
 
 class Scene:
@@ -31,9 +35,9 @@ class Scene:
     def __init__(self, *words, build=None):
         self.words, self.lives, self.boots = list(words), True, 0
         self.reason = None
-        log = io.StringIO()
-        self.kernel = Nobody()
-        self.matrix = Matrix(self, Nobody(), self.kernel, log)
+        self.log = io.StringIO()
+        self.ours, self.kernel = Nobody(), Nobody()
+        self.matrix = Matrix(self, self.ours, self.kernel, self.log)
         case = Case("scene", "", "", None)
         case.build = build
         case.run = self.run
@@ -47,6 +51,7 @@ class Scene:
         self.tried += 1
         if word == "ok":
             return ""
+        self.ours.said = "why it was so"
         self.lives = word == "fail"
         self.reason = "double fault" if word == "panic" else None
         raise Failed("so it was")
@@ -82,6 +87,10 @@ class Verdicts(unittest.TestCase):
         self.assertEqual((scene.matrix.passed, scene.tried, scene.boots), (0, 1, 0))
         self.assertEqual(scene.matrix.failed, ["scene, verbena -> kernel"])
         self.assertIn("the guest waited for a processor 75 % of the time", scene.out)
+
+    def test_of_a_failure_our_own_explanation_is_kept(self):
+        self.assertIn("verbena says:\nwhy it was so", Scene("fail").log.getvalue())
+        self.assertNotIn("another case", Scene("fail").log.getvalue())
 
     def test_panic_is_no_verdict(self):
         scene = Scene("panic", "ok")

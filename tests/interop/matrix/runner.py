@@ -58,6 +58,7 @@ class Matrix:
 
     def attempt(self, case, server, client):
         """("ok" or "FAIL", what there is to say)"""
+        self.ours.explanations()
         try:
             with Watch(self.rig, self.ours, self.kernel):
                 self.prepare(case)
@@ -70,7 +71,8 @@ class Matrix:
             self.close()
             if self.rig.guest_lives():
                 self.disturb(case, "del")
-            return "FAIL", str(problem)
+            said = self.ours.explanations()
+            return "FAIL", str(problem) + ("\n\nverbena says:\n" + said if said else "")
 
     def close(self):
         self.ours.close()

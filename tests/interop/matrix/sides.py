@@ -61,6 +61,9 @@ class Ours:
     def __init__(self, rig, staged, transport="roce"):
         network = hosts.Network(staged)
         network.environment["VERBENA_TRANSPORT"] = transport
+        # Peers are not asked: the wire is to be what it is without.
+        self.told = os.path.join(network.home, "explanations")
+        network.environment.update({"VERBENA_EXPLAIN": self.told, "VERBENA_EXPLAIN_PEERS": "0"})
         self.host = hosts.Host(network, rig.namespace)
         self.device = "%s_%s" % (transport, PLACES[transport]["bridge"])
         self.addresses = PLACES[transport]["ours"]
@@ -86,6 +89,16 @@ class Ours:
 
     def kill(self, started):
         started.process.kill()
+
+    def explanations(self):
+        """What our programs said of failures (docs/explain.md) since this was last asked."""
+        try:
+            with open(self.told, errors="replace") as file:
+                said = file.read()
+            os.truncate(self.told, 0)
+        except FileNotFoundError:
+            return ""
+        return said
 
     def close(self):
         for process in self.host.processes:

@@ -94,7 +94,7 @@ static void streams_end_with_a_reason(void **state)
 		{VB_FAULT_TERMINATED, true, 0x1202, "no buffer available", "Post receives"},
 		{VB_FAULT_REMOTE_ACCESS, true, 0x0101, "base or bounds violation", "REMOTE_READ"},
 		{VB_FAULT_RIGHTS, false, 0x1100, "The peer was told: TERMINATE 1/1/00", ""},
-		{VB_FAULT_FRAME_CRC, false, 0x2002, "CRC of an FPDU", "crc=off"},
+		{VB_FAULT_FRAME_CRC, false, 0x2002, "CRC of an FPDU", "siw now and then, a wrong one (VERBENA_IWARP=crc=off"},
 		{VB_FAULT_NO_RECEIVE, false, 0x1202, "waited five seconds", "Post receives"},
 		{VB_FAULT_RESET, true, 0, "reset", "firewalls"},
 		{VB_FAULT_CLOSED, true, 0, "closed the connection", "rdma_disconnect"},
