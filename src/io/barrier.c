@@ -22,3 +22,13 @@ bool vb_barrier_impose(void)
 {
 	return call(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
+
+bool vb_barrier_join_own(void)
+{
+	return call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && vb_barrier_impose_own();
+}
+
+bool vb_barrier_impose_own(void)
+{
+	return call(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}

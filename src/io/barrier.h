@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A memory barrier on all processors at once (membarrier(2), MEMBARRIER_CMD_GLOBAL_EXPEDITED, Linux 4.16): of every process that
- * has joined, each running thread executes a full fence while the call lasts.
+ * has joined, each running thread executes a full fence while the call lasts. And the same for this process alone
+ * (MEMBARRIER_CMD_PRIVATE_EXPEDITED), which disturbs no other.
  */
 #ifndef VB_IO_BARRIER_H
 #define VB_IO_BARRIER_H
@@ -13,5 +14,9 @@
 bool vb_barrier_join(void);
 /* Now. False: the system refuses, though it did not before (a filter of system calls). */
 bool vb_barrier_impose(void);
+
+/* On the threads of this process: it may be asked for from now on. False: it cannot. As slow as the other. */
+bool vb_barrier_join_own(void);
+bool vb_barrier_impose_own(void);
 
 #endif

@@ -53,6 +53,9 @@ struct vb_memory_host {
 	 * the last bytes become visible last. 0 or -EFAULT. NULL where no region is of such memory. */
 	int (*gpu_read)(void *context, void *gpu, void *to, uint64_t from, size_t length);
 	int (*gpu_write)(void *context, void *gpu, uint64_t to, const void *from, size_t length);
+	/* A full fence on every thread of this process (io/barrier.h), for memory/table.h. It does not wait for any of them. False: it
+	 * could not be had. NULL: never. */
+	bool (*barrier)(void);
 	/* Nanoseconds; NULL: when a region was deregistered is not recorded. */
 	int64_t (*now)(void *context);
 };

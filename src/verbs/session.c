@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "io/barrier.h"
 #include "io/cuda.h"
 #include "io/dmabuf.h"
 #include "io/process_memory.h"
@@ -41,6 +42,7 @@ int vb_session_create(const struct vb_device *device, struct vb_session **out)
 		.sync = vb_dmabuf_sync,
 		.gpu_read = vb_cuda_read,
 		.gpu_write = vb_cuda_write,
+		.barrier = vb_barrier_join_own() ? vb_barrier_impose_own : NULL,
 	};
 	struct vb_session *session = calloc(1, sizeof(*session));
 	int error;

@@ -293,6 +293,49 @@ static void work_is_found_or_the_sleeper_woken(void **state)
 	no_total_order = false;
 }
 
+/* ---- leaving a region without a release (memory/table.h) ---- */
+
+/* Two copies, so that the barrier finds the thread in the middle. `y`: how many it has left. */
+static void copy_and_leave(void)
+{
+	for (uint64_t i = 1; i <= 2; i++) {
+		__atomic_store_n(&x, i, __ATOMIC_RELAXED);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		__atomic_store_n(&y, i, __ATOMIC_RELAXED);
+	}
+}
+
+static void await_leaving(bool (*barrier)(void))
+{
+	uint64_t left = __atomic_load_n(&y, __ATOMIC_SEQ_CST);
+
+	if (left == 0)
+		model_give_up();
+	(void)barrier();
+	model_note(__atomic_load_n(&x, __ATOMIC_RELAXED) >= left ? left : UINT64_MAX);
+}
+
+static void await_by_barrier(void)
+{
+	await_leaving(impose);
+}
+
+static void await_without_barrier(void)
+{
+	await_leaving(impose_nothing);
+}
+
+/* Behind the barrier all is there that was copied by those who were seen to have left. */
+static void copies_are_done_behind_the_barrier(void **state)
+{
+	(void)state;
+	never(copy_and_leave, await_by_barrier, nobody_notes_bad);
+	sometimes(copy_and_leave, await_without_barrier, nobody_notes_bad);
+	no_total_order = true;
+	never(copy_and_leave, await_by_barrier, nobody_notes_bad);
+	no_total_order = false;
+}
+
 /* ---- a flag that the waker takes away ---- */
 
 static uint64_t bell;                      /* how often it was rung: kept until it is heard */
@@ -734,6 +777,7 @@ int main(void)
 		cmocka_unit_test(contents_belong_together),
 		cmocka_unit_test(one_of_two_sees_the_other),
 		cmocka_unit_test(work_is_found_or_the_sleeper_woken),
+		cmocka_unit_test(copies_are_done_behind_the_barrier),
 		cmocka_unit_test(a_flag_may_be_taken_before_the_bell_rings),
 		cmocka_unit_test(what_is_known_is_not_used_when_gone),
 		cmocka_unit_test(numbers_of_generations_grow),

@@ -4,10 +4,13 @@
  * and poisons the memory at once, so a late store is a use after free to ASan, a race to TSan, and a wrong byte to
  * us. Also: a reader that sees the last bytes of a placement sees all of it.
  */
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "fixture.h"
 
@@ -49,13 +52,32 @@ static void *write_away(void *argument)
 	return NULL;
 }
 
-static void deregister_waits_for_those_inside(void **state)
+static unsigned barriers, refusals;        /* atomic: how often it was had; how often it is refused yet */
+
+static bool impose(void)
 {
-	struct fixture f;
-	struct shared s = {.memory = fixture_memory(&f, 71, 4)};
+	if (__atomic_load_n(&refusals, __ATOMIC_RELAXED) > 0) {
+		__atomic_fetch_sub(&refusals, 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	__atomic_fetch_add(&barriers, 1, __ATOMIC_RELAXED);
+	return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+static bool can_impose(void)
+{
+	return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+static void deregister_beside_writers(bool (*barrier)(void))
+{
+	struct fixture f = {.seed = 71};
+	const struct vb_memory_host host = {.random = fixture_random, .checked_read = fixture_read, .checked_write = fixture_write,
+					    .context = &f, .barrier = barrier};
+	struct shared s = {.memory = vb_memory_create(&host, 4)};
 	pthread_t writers[WRITERS];
 
-	(void)state;
+	assert_non_null(s.memory);
 	for (unsigned i = 0; i < WRITERS; i++)
 		assert_int_equal(pthread_create(&writers[i], NULL, write_away, &s), 0);
 	for (unsigned round = 0; round < ROUNDS; round++) {
@@ -89,6 +111,54 @@ static void deregister_waits_for_those_inside(void **state)
 		pthread_join(writers[i], NULL);
 	assert_true(s.placed > 0);
 	vb_memory_destroy(s.memory);
+}
+
+static void deregister_waits_for_those_inside(void **state)
+{
+	(void)state;
+	deregister_beside_writers(NULL);
+	if (can_impose())
+		deregister_beside_writers(impose);
+}
+
+/* Where accesses leave without a release each wait ends with a barrier, which is asked for again where it is refused; but not for ever. */
+static void barriers_make_up_for_releases(void **state)
+{
+	struct fixture f = {.seed = 76};
+	const struct vb_memory_host host = {.random = fixture_random, .checked_read = fixture_read, .checked_write = fixture_write,
+					    .context = &f, .barrier = impose};
+	struct vb_memory *memory;
+	struct vb_pd pd = {0};
+	uint8_t bytes[64];
+	bool light;
+
+	(void)state;
+	if (!can_impose())
+		skip();
+	barriers = refusals = 0;
+	memory = vb_memory_create(&host, 4);
+	assert_non_null(memory);
+	/* Asked for once, to see whether it is to be had; or not at all, where a release costs nothing. */
+	light = barriers == 1;
+	for (unsigned i = 0; i < 3; i++) {
+		static const unsigned refused[] = {0, 5, UINT32_MAX};
+		uint32_t key = fixture_register(memory, &pd, bytes, sizeof(bytes), IBV_ACCESS_LOCAL_WRITE);
+
+		barriers = 0;
+		refusals = refused[i];
+		assert_int_equal(vb_region_deregister(memory, key), 0);
+		assert_int_equal(barriers, light && i < 2 ? 1 : 0);
+		assert_int_equal(refusals == refused[i], i == 0 || !light);
+	}
+	vb_memory_destroy(memory);
+	/* Refused from the beginning. */
+	refusals = 1;
+	memory = vb_memory_create(&host, 4);
+	barriers = 0;
+	assert_int_equal(vb_region_deregister(memory, fixture_register(memory, &pd, bytes, sizeof(bytes), IBV_ACCESS_LOCAL_WRITE)), 0);
+	assert_int_equal(barriers, 0);
+	refusals = 0;
+	vb_memory_destroy(memory);
 }
 
 struct stream {
@@ -392,6 +462,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deregister_waits_for_those_inside),
+		cmocka_unit_test(barriers_make_up_for_releases),
 		cmocka_unit_test(the_tail_becomes_visible_last),
 		cmocka_unit_test(invalidate_waits_for_those_inside),
 		cmocka_unit_test(a_held_region_delays_only_its_deregistration),
