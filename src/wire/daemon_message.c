@@ -125,6 +125,13 @@ static bool slot_is_sound(const struct vb_daemon_slot *slot, unsigned descriptor
 	       vb_daemon_descriptor_count(slot->descriptors) == descriptors;
 }
 
+static bool lane_is_sound(const struct vb_daemon_lane *lane, unsigned descriptors)
+{
+	return lane->slot >= 1 && lane->slot < VB_DAEMON_SLOTS && lane->lane >= 1 && lane->lane < VB_DAEMON_LANES && lane->reserved == 0 &&
+	       (lane->descriptors & ~(uint32_t)(VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_IPV6)) == 0 &&
+	       vb_daemon_descriptor_count(lane->descriptors) == descriptors;
+}
+
 static bool shape_is_sound(const struct vb_daemon_shape *shape)
 {
 	return shape->interface_index != 0 && shape->interface_index <= INT32_MAX && vb_shape_is_sound(&shape->shape);
@@ -163,7 +170,12 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 			(m->slot.descriptors & ~(uint32_t)(VB_DAEMON_FD_PAGE | VB_DAEMON_FD_CLAIM)) == 0);
 	case VB_DAEMON_SLOT:
 		return slot_is_sound(&m->slot, descriptors);
+	case VB_DAEMON_OPEN_LANE:
+	case VB_DAEMON_ADOPT_LANE:
+	case VB_DAEMON_LANE:
+		return lane_is_sound(&m->lane, descriptors);
 	case VB_DAEMON_PROBE_SEEN:
+		return m->probe_seen.lane < VB_DAEMON_LANES && m->probe_seen.reserved == 0;
 	case VB_DAEMON_COUNTERS:
 		return true;
 	case VB_DAEMON_ASK_COUNTERS:

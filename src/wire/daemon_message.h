@@ -30,6 +30,10 @@
  * OPEN_FRAMES asks for a socket of RoCEv1 (io/ethernet.h) for the process's slot, which comes as FRAMES: for processes
  * of the user that runs verbenad, and only where that has CAP_NET_RAW.
  *
+ * OPEN_LANE asks for sockets of a lane of the slot that the asking process has, by whatever connection: threads of a process that each
+ * have a lane receive without meeting. LANE brings them, and from then on packets for queue pairs with such numbers go there; without
+ * them they go to the slot's own. A process whose slot a new verbenad has taken over shows it its lanes by ADOPT_LANE, on the same connection.
+ *
  * SET_SHAPE gives packets of a device a worse network (`verbena shape`): those of the asker's user, or of everybody
  * whose user has set nothing if that is root. SHAPE tells it to processes, with sequence 0, and answers LIST_SHAPES.
  *
@@ -56,13 +60,15 @@
 
 #define VB_DAEMON_SOCKET "verbena/1"       /* abstract: a zero byte stands before it */
 #define VB_DAEMON_DIRECTORY "/run/verbena"  /* root's: the system's verbenad also listens here, and is looked for here first */
-#define VB_DAEMON_MAGIC 0x56420006u        /* "VB" and the version of this protocol */
+#define VB_DAEMON_MAGIC 0x56420007u        /* "VB" and the version of this protocol */
 
 enum {
 	VB_DAEMON_SLOT_BITS = 10,
 	VB_DAEMON_SLOTS = 1 << VB_DAEMON_SLOT_BITS,
 	VB_DAEMON_INDEX_BITS = 14,         /* of a QPN: the rest is the process's own */
 	VB_DAEMON_INDICES = 1 << VB_DAEMON_INDEX_BITS,
+	VB_DAEMON_LANE_BITS = 3,           /* of a QPN, the lowest: to which of the slot's sockets its packets go */
+	VB_DAEMON_LANES = 1 << VB_DAEMON_LANE_BITS,
 	VB_DAEMON_GIDS = 64,
 	VB_DAEMON_MAX_FDS = 6,
 	VB_DAEMON_MAX_MESSAGE = 4096,
@@ -88,6 +94,8 @@ enum {
 	X(LIST_SHAPES, 0x0f, PROCESS, struct vb_daemon_empty, 0, 0)               \
 	X(OPEN_FRAMES, 0x10, PROCESS, struct vb_daemon_empty, 0, 0)               \
 	X(ASK_COUNTERS, 0x11, PROCESS, struct vb_daemon_ask_counters, 0, 0)       \
+	X(OPEN_LANE, 0x12, PROCESS, struct vb_daemon_lane, 0, 0)                  \
+	X(ADOPT_LANE, 0x13, PROCESS, struct vb_daemon_lane, 1, 2)                 \
 	X(JOIN_FABRIC, 0x20, PROCESS, struct vb_daemon_join_fabric, 0, 0)         \
 	X(LEAVE_FABRIC, 0x21, PROCESS, struct vb_daemon_empty, 0, 0)              \
 	X(LIST_ADAPTERS, 0x22, PROCESS, struct vb_daemon_empty, 0, 0)             \
@@ -111,6 +119,7 @@ enum {
 	X(SHAPE, 0x4d, DAEMON, struct vb_daemon_shape, 0, 0)                      \
 	X(FRAMES, 0x4e, DAEMON, struct vb_daemon_empty, 1, 1)                     \
 	X(COUNTERS, 0x4f, DAEMON, struct vb_daemon_counters, 0, 0)                \
+	X(LANE, 0x50, DAEMON, struct vb_daemon_lane, 0, 2)                        \
 	X(ADAPTER, 0x60, DAEMON, struct vb_daemon_adapter, 0, 0)                  \
 	X(MAD_PORT, 0x61, DAEMON, struct vb_daemon_empty, 1, 1)                   \
 	X(AGENT, 0x62, DAEMON, struct vb_daemon_agent, 0, 0)                      \
@@ -229,8 +238,17 @@ struct vb_daemon_slot {
 	uint32_t descriptors;              /* VB_DAEMON_FD_* */
 };
 
+struct vb_daemon_lane {
+	uint32_t slot;
+	uint32_t lane;                     /* 1 .. 7 */
+	uint32_t descriptors;              /* VB_DAEMON_FD_IPV4, VB_DAEMON_FD_IPV6 */
+	uint32_t reserved;
+};
+
 struct vb_daemon_probe_seen {
 	uint64_t nonce;
+	uint32_t lane;                     /* whose socket brought it; 0: the slot's own */
+	uint32_t reserved;
 };
 
 struct vb_daemon_process {
@@ -395,6 +413,7 @@ struct vb_daemon_message {
 		struct vb_daemon_device device;
 		struct vb_daemon_device_gone device_gone;
 		struct vb_daemon_slot slot;
+		struct vb_daemon_lane lane;
 		struct vb_daemon_probe_seen probe_seen;
 		struct vb_daemon_process process;
 		struct vb_daemon_process_device process_device;
