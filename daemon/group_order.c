@@ -18,26 +18,26 @@ static void forget_probes(struct vb_group_order *order)
 	memset(order->nonce, 0, sizeof(order->nonce));
 }
 
-void vb_group_order_append(struct vb_group_order *order, uint16_t slot)
+void vb_group_order_append(struct vb_group_order *order, uint16_t number)
 {
 	if (order->members == VB_GROUP_MEMBERS)
 		return;
-	order->member[order->members++] = slot;
+	order->member[order->members++] = number;
 	forget_probes(order);
 }
 
-void vb_group_order_begin(struct vb_group_order *order, uint16_t slot, unsigned place)
+void vb_group_order_begin(struct vb_group_order *order, uint16_t number, unsigned place)
 {
 	order->members = 0;
 	while (order->members < place)
 		vb_group_order_append(order, VB_GROUP_UNKNOWN);
-	vb_group_order_append(order, slot);
+	vb_group_order_append(order, number);
 }
 
-int vb_group_order_find(const struct vb_group_order *order, uint16_t slot)
+int vb_group_order_find(const struct vb_group_order *order, uint16_t number)
 {
 	for (unsigned i = 0; i < order->members; i++)
-		if (order->member[i] == slot)
+		if (order->member[i] == number)
 			return (int)i;
 	return -1;
 }
@@ -51,9 +51,9 @@ unsigned vb_group_order_unknown(const struct vb_group_order *order)
 	return unknown;
 }
 
-bool vb_group_order_drop(struct vb_group_order *order, uint16_t slot)
+bool vb_group_order_drop(struct vb_group_order *order, uint16_t number)
 {
-	int place = vb_group_order_find(order, slot);
+	int place = vb_group_order_find(order, number);
 	unsigned last = order->members - 1;
 
 	if (place < 0)
@@ -83,9 +83,9 @@ static int find_nonce(const struct vb_group_order *order, uint64_t nonce)
 	return -1;
 }
 
-bool vb_group_order_seen(struct vb_group_order *order, uint16_t slot, uint64_t nonce)
+bool vb_group_order_seen(struct vb_group_order *order, uint16_t number, uint64_t nonce)
 {
-	int reported = find_nonce(order, nonce), before = vb_group_order_find(order, slot);
+	int reported = find_nonce(order, nonce), before = vb_group_order_find(order, number);
 
 	if (reported < 0)
 		return false;
@@ -97,7 +97,7 @@ bool vb_group_order_seen(struct vb_group_order *order, uint16_t slot, uint64_t n
 		order->members = (unsigned)reported;
 		return true;
 	}
-	order->member[reported] = slot;
+	order->member[reported] = number;
 	if (before >= 0)
 		forget(order, (unsigned)before);
 	return true;

@@ -19,23 +19,44 @@
 #include "io/random.h"
 #include "io/udp.h"
 
-enum { PROBE_MICROSECONDS = 5000, PROBES_AT_ONCE = 64, PROBE_TRIES = 8 };
+enum { PROBE_MICROSECONDS = 5000, PROBES_AT_ONCE = 64, PROBE_TRIES = 8, NO_INDEX = 0xffff };
+
+_Static_assert((unsigned)VB_GROUP_LANES <= (unsigned)VB_STEERING_LANES, "the program has room for all lanes");
 
 void vb_port_group_init(struct vb_port_group *group, uint16_t port)
 {
 	memset(group, 0, sizeof(*group));
 	group->port = port;
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
-		for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
-			group->family[f].fd[s] = -1;
+		for (unsigned number = 0; number < VB_GROUP_NUMBERS; number++)
+			group->family[f].fd[number] = -1;
 	group->taken[0] = true;
 }
 
-static int publish_family(struct vb_port_family *family)
+/* Where the slot's sockets are. One whose own has not said where it stands has its packets at a lane that has: the process takes them
+ * from any. False: none is known. */
+static bool describe_slot(struct vb_steering_entry *entry, unsigned slot, const uint16_t index_of[VB_GROUP_NUMBERS], bool with_lanes)
+{
+	*entry = (struct vb_steering_entry){.slot = (uint16_t)slot, .index = index_of[slot]};
+	for (unsigned lane = 1; lane < VB_DAEMON_LANES; lane++) {
+		uint16_t index = index_of[vb_group_number(slot, lane)];
+
+		if (index == NO_INDEX)
+			continue;
+		if (entry->index == NO_INDEX)
+			entry->index = index;
+		if (with_lanes)
+			entry->lanes |= (uint16_t)(1u << lane);
+		entry->lane_index[lane] = index;
+	}
+	return entry->index != NO_INDEX;
+}
+
+static int attach_family(const struct vb_port_family *family, bool with_lanes)
 {
 	static struct sock_filter program[VB_STEERING_INSTRUCTIONS];
 	struct vb_steering_entry entries[VB_DAEMON_SLOTS];
-	uint16_t index_of[VB_DAEMON_SLOTS];
+	uint16_t index_of[VB_GROUP_NUMBERS];
 	unsigned count = 0;
 
 	memset(index_of, 0xff, sizeof(index_of));
@@ -43,19 +64,28 @@ static int publish_family(struct vb_port_family *family)
 		if (family->order.member[i] != VB_GROUP_UNKNOWN)
 			index_of[family->order.member[i]] = (uint16_t)i;
 	for (unsigned slot = 1; slot < VB_DAEMON_SLOTS; slot++)
-		if (index_of[slot] != 0xffff)
-			entries[count++] = (struct vb_steering_entry){(uint16_t)slot, index_of[slot]};
+		count += describe_slot(&entries[count], slot, index_of, with_lanes);
 	return vb_udp_attach_program(family->fd[0], program,
 				     vb_steering_generate(program, entries, count, index_of[0]));
 }
 
-static int publish(struct vb_port_group *group)
+static int attach(const struct vb_port_group *group, bool with_lanes)
 {
 	int error = 0;
 
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES && error == 0; f++)
 		if (group->family[f].available)
-			error = publish_family(&group->family[f]);
+			error = attach_family(&group->family[f], with_lanes);
+	return error;
+}
+
+static int publish(struct vb_port_group *group)
+{
+	int error = attach(group, true);
+
+	/* No process goes without a slot so that another has lanes. */
+	if (error == -ENOMEM && group->lane_count > 0)
+		error = attach(group, false);
 	group->stale = error != 0;
 	if (error != 0)
 		vb_log(VB_LOG_ERROR, "cannot attach the steering program: %s", strerror(-error));
@@ -187,17 +217,17 @@ int vb_port_group_open(struct vb_port_group *group, char *why, size_t room)
 void vb_port_group_close(struct vb_port_group *group)
 {
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
-		for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
-			if (group->family[f].fd[s] >= 0)
-				vb_descriptor_close(group->family[f].fd[s]);
+		for (unsigned number = 0; number < VB_GROUP_NUMBERS; number++)
+			if (group->family[f].fd[number] >= 0)
+				vb_descriptor_close(group->family[f].fd[number]);
 	vb_port_group_init(group, group->port);
 }
 
-int vb_port_group_add(struct vb_port_group *group, uint32_t slot, char *why, size_t room)
+/* One of each IP version. Where that fails some may be there. */
+static int add_sockets(struct vb_port_group *group, uint16_t number, char *why, size_t room)
 {
 	int error = 0;
 
-	group->taken[slot] = true;
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES && error == 0; f++) {
 		struct vb_port_family *family = &group->family[f];
 		int fd;
@@ -210,26 +240,40 @@ int vb_port_group_add(struct vb_port_group *group, uint32_t slot, char *why, siz
 			error = fd;
 			break;
 		}
-		family->fd[slot] = fd;
-		vb_group_order_append(&family->order, (uint16_t)slot);
+		family->fd[number] = fd;
+		vb_group_order_append(&family->order, number);
 		/* So that its user cannot change the program, nor claim another slot of our successor. */
-		error = vb_udp_mark(fd, (uint16_t)slot);
+		error = vb_udp_mark(fd, number);
 		if (error != 0)
-			snprintf(why, room, "a socket cannot be marked as slot %u's: %s", slot, strerror(-error));
+			snprintf(why, room, "a socket cannot be marked as slot %u's: %s", number % VB_DAEMON_SLOTS, strerror(-error));
 	}
+	return error;
+}
+
+static void explain_attach(int error, char *why, size_t room)
+{
+	snprintf(why, room, "the kernel refuses the steering program%s: %s",
+		 error == -ENOMEM ? " (net.core.optmem_max is too small for so many processes)" : "", strerror(-error));
+}
+
+int vb_port_group_add(struct vb_port_group *group, uint32_t slot, char *why, size_t room)
+{
+	int error;
+
+	group->taken[slot] = true;
+	error = add_sockets(group, vb_group_number(slot, 0), why, room);
 	if (error == 0) {
 		error = publish(group);
 		if (error != 0)
-			snprintf(why, room, "the kernel refuses the steering program%s: %s",
-				 error == -ENOMEM ? " (net.core.optmem_max is too small for so many processes)" : "",
-				 strerror(-error));
+			explain_attach(error, why, room);
 	}
 	if (error != 0)
 		(void)vb_port_group_remove(group, slot);
 	return error;
 }
 
-bool vb_port_group_remove(struct vb_port_group *group, uint32_t slot)
+/* False: one of them may still be there. */
+static bool remove_sockets(struct vb_port_group *group, uint16_t number)
 {
 	bool left = true;
 
@@ -237,16 +281,42 @@ bool vb_port_group_remove(struct vb_port_group *group, uint32_t slot)
 		struct vb_port_family *family = &group->family[f];
 		bool placed;
 
-		if (family->fd[slot] < 0)
+		if (family->fd[number] < 0)
 			continue;
-		placed = vb_group_order_drop(&family->order, (uint16_t)slot);
+		placed = vb_group_order_drop(&family->order, number);
 		left = left && placed;
 		/* A child that the process forked may hold the socket open: make it leave, do not only close it. But who was adopted and
 		 * has not said where it stands may live and have hung up because we stood still: it will come again, with these. */
 		if (placed)
-			(void)vb_udp_leave_group(family->fd[slot], f == VB_GROUP_IPV6);
-		vb_descriptor_close(family->fd[slot]);
-		family->fd[slot] = -1;
+			(void)vb_udp_leave_group(family->fd[number], f == VB_GROUP_IPV6);
+		vb_descriptor_close(family->fd[number]);
+		family->fd[number] = -1;
+	}
+	return left;
+}
+
+static void note_lane(struct vb_port_group *group, uint32_t slot, uint32_t lane)
+{
+	group->lanes[slot] |= (uint8_t)(1u << lane);
+	group->lane_count++;
+}
+
+static void forget_lane(struct vb_port_group *group, uint32_t slot, uint32_t lane)
+{
+	group->lanes[slot] &= (uint8_t)~(1u << lane);
+	group->lane_count--;
+}
+
+bool vb_port_group_remove(struct vb_port_group *group, uint32_t slot)
+{
+	bool left = true;
+
+	for (unsigned lane = 0; lane < VB_DAEMON_LANES; lane++) {
+		if (lane > 0 && !vb_port_group_has_lane(group, slot, lane))
+			continue;
+		left &= remove_sockets(group, vb_group_number(slot, lane));
+		if (lane > 0)
+			forget_lane(group, slot, lane);
 	}
 	group->taken[slot] = false;
 	if (group->settled)
@@ -254,11 +324,57 @@ bool vb_port_group_remove(struct vb_port_group *group, uint32_t slot)
 	return left;
 }
 
-/* One socket may not be two slots'. */
+static bool has_room_for_lane(const struct vb_port_group *group)
+{
+	bool has_room = group->lane_count < VB_GROUP_LANES;
+
+	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
+		has_room &= group->family[f].order.members < VB_GROUP_MEMBERS;
+	return has_room;
+}
+
+bool vb_port_group_has_lane(const struct vb_port_group *group, uint32_t slot, uint32_t lane)
+{
+	return group->lanes[slot] & 1u << lane;
+}
+
+int vb_port_group_add_lane(struct vb_port_group *group, uint32_t slot, uint32_t lane, char *why, size_t room)
+{
+	int error;
+
+	if (!has_room_for_lane(group)) {
+		snprintf(why, room, "UDP port %u has %u lanes, and has no room for more", group->port, group->lane_count);
+		return -EUSERS;
+	}
+	note_lane(group, slot, lane);
+	error = add_sockets(group, vb_group_number(slot, lane), why, room);
+	if (error == 0) {
+		error = attach(group, true);
+		if (error != 0)
+			explain_attach(error, why, room);
+	}
+	if (error == 0)
+		group->stale = false;
+	else
+		vb_port_group_remove_lane(group, slot, lane);
+	return error;
+}
+
+void vb_port_group_remove_lane(struct vb_port_group *group, uint32_t slot, uint32_t lane)
+{
+	if (!vb_port_group_has_lane(group, slot, lane))
+		return;
+	(void)remove_sockets(group, vb_group_number(slot, lane));
+	forget_lane(group, slot, lane);
+	if (group->settled)
+		(void)publish(group);
+}
+
+/* One socket may not be two slots', nor two lanes'. */
 static bool is_known_socket(const struct vb_port_family *family, uint64_t cookie)
 {
-	for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
-		if (family->fd[s] >= 0 && vb_udp_cookie(family->fd[s]) == cookie)
+	for (unsigned number = 0; number < VB_GROUP_NUMBERS; number++)
+		if (family->fd[number] >= 0 && vb_udp_cookie(family->fd[number]) == cookie)
 			return true;
 	return false;
 }
@@ -270,21 +386,19 @@ static bool is_adoptable(const struct vb_port_group *group, unsigned f, int fd)
 }
 
 /* The mark was put there by our predecessor: no process can claim a slot that was not given to it. */
-static bool is_marked(int fd, uint32_t slot)
+static bool is_marked(int fd, uint16_t number)
 {
 	uint16_t mark;
 
-	return vb_udp_read_mark(fd, &mark) == 0 && mark == slot;
+	return vb_udp_read_mark(fd, &mark) == 0 && mark == number;
 }
 
-int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd[VB_GROUP_FAMILIES])
+static int adopt_sockets(struct vb_port_group *group, uint16_t number, const int fd[VB_GROUP_FAMILIES])
 {
 	int copy[VB_GROUP_FAMILIES] = {-1, -1};
 
-	if (group->taken[slot])
-		return -EBUSY;
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
-		if (fd[f] >= 0 && (!is_adoptable(group, f, fd[f]) || !is_marked(fd[f], slot)))
+		if (fd[f] >= 0 && (!is_adoptable(group, f, fd[f]) || !is_marked(fd[f], number)))
 			return -EINVAL;
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
 		if (fd[f] < 0)
@@ -297,11 +411,30 @@ int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd
 		}
 	}
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
-		group->family[f].fd[slot] = copy[f];
-	group->taken[slot] = true;
+		group->family[f].fd[number] = copy[f];
 	return 0;
 }
 
+int vb_port_group_adopt(struct vb_port_group *group, uint32_t slot, const int fd[VB_GROUP_FAMILIES])
+{
+	int error = group->taken[slot] ? -EBUSY : adopt_sockets(group, vb_group_number(slot, 0), fd);
+
+	if (error == 0)
+		group->taken[slot] = true;
+	return error;
+}
+
+int vb_port_group_adopt_lane(struct vb_port_group *group, uint32_t slot, uint32_t lane, const int fd[VB_GROUP_FAMILIES])
+{
+	int error = vb_port_group_has_lane(group, slot, lane) ? -EBUSY :
+		    group->lane_count == VB_GROUP_LANES	      ? -EUSERS : adopt_sockets(group, vb_group_number(slot, lane), fd);
+
+	if (error == 0)
+		note_lane(group, slot, lane);
+	return error;
+}
+
+/* Just adopted, so it has no lanes yet. */
 void vb_port_group_forget(struct vb_port_group *group, uint32_t slot)
 {
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
@@ -362,8 +495,8 @@ unsigned vb_port_group_unplaced(const struct vb_port_group *group)
 	unsigned sockets = 0, placed = 0;
 
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++) {
-		for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
-			sockets += group->family[f].fd[s] >= 0;
+		for (unsigned number = 0; number < VB_GROUP_NUMBERS; number++)
+			sockets += group->family[f].fd[number] >= 0;
 		placed += group->family[f].order.members - vb_group_order_unknown(&group->family[f].order);
 	}
 	return sockets - placed;
@@ -377,16 +510,16 @@ void vb_port_group_probe(struct vb_port_group *group)
 				(void)send_probe(group, &group->family[f], i);
 }
 
-static void take_place(struct vb_port_group *group, struct vb_port_family *family, uint32_t slot, uint64_t nonce)
+static void take_place(struct vb_port_group *group, struct vb_port_family *family, uint16_t number, uint64_t nonce)
 {
-	if (family->fd[slot] >= 0 && vb_group_order_seen(&family->order, (uint16_t)slot, nonce) && group->settled)
+	if (family->fd[number] >= 0 && vb_group_order_seen(&family->order, number, nonce) && group->settled)
 		(void)publish(group);
 }
 
-void vb_port_group_probe_seen(struct vb_port_group *group, uint32_t slot, uint64_t nonce)
+void vb_port_group_probe_seen(struct vb_port_group *group, uint32_t slot, uint32_t lane, uint64_t nonce)
 {
 	for (unsigned f = 0; f < VB_GROUP_FAMILIES; f++)
-		take_place(group, &group->family[f], slot, nonce);
+		take_place(group, &group->family[f], vb_group_number(slot, lane), nonce);
 }
 
 bool vb_port_group_is_probe(struct vb_port_group *group, struct vb_port_family *family, const void *bytes, size_t length)

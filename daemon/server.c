@@ -22,6 +22,7 @@
 #include "daemon/device_counters.h"
 #include "daemon/device_table.h"
 #include "daemon/inquiries.h"
+#include "daemon/lanes.h"
 #include "daemon/resource_queries.h"
 #include "daemon/shapes.h"
 #include "daemon/slots.h"
@@ -433,8 +434,17 @@ static void dispatch(struct vb_server *server, struct vb_client *client, const s
 		release_slot(server, client);
 		send_end(client, m->header.sequence, 0);
 		break;
+	case VB_DAEMON_OPEN_LANE:
+		vb_lanes_open(&server->slots, client, m);
+		break;
+	case VB_DAEMON_ADOPT_LANE:
+		vb_lanes_adopt(client, m, fds);
+		break;
+	case VB_DAEMON_CLOSE_LANE:
+		vb_lanes_close(&server->slots, client, m);
+		break;
 	case VB_DAEMON_PROBE_SEEN:
-		vb_slots_probe_seen(&server->slots, client, m->probe_seen.nonce);
+		vb_slots_probe_seen(&server->slots, client, m->probe_seen.lane, m->probe_seen.nonce);
 		break;
 	case VB_DAEMON_LIST_PROCESSES:
 		on_list_processes(server, client, m);

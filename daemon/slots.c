@@ -355,8 +355,8 @@ static void send_slot(struct vb_client *client, uint32_t sequence, bool with_soc
 	vb_client_send_descriptors(client, &message, fds, count);
 }
 
-/* Ask who stands at the places that are not known, now and again until all have answered. */
-static void probe(struct vb_slot_group *group)
+/* Now, and again until all have answered. */
+void vb_slots_ask_places(struct vb_slot_group *group)
 {
 	bool awaited = !group->port.settled || vb_port_group_unplaced(&group->port) > 0;
 
@@ -387,7 +387,7 @@ static int add_slot(struct vb_slots *slots, struct vb_slot_group *group, uint32_
 		return error;
 	}
 	slots->taken[slot] = true;
-	probe(group);
+	vb_slots_ask_places(group);
 	return 0;
 }
 
@@ -478,11 +478,13 @@ void vb_slots_release(struct vb_slots *slots, struct vb_client *client)
 	if (group)
 		give_up_unclaimed(slots, group);
 	vb_user_give_back(client->user, VB_USER_SLOTS);
+	for (; client->lanes > 0; client->lanes--)
+		vb_user_give_back(client->user, VB_USER_LANES);
 	client->slot = 0;
 	vb_client_set_page(client, -1);
 	vb_client_forget_segment(client);
 	if (group)
-		probe(group);
+		vb_slots_ask_places(group);
 }
 
 /* ---- after a daemon's death ---- */
@@ -515,7 +517,7 @@ static void settle_if_possible(struct vb_slots *slots, struct vb_slot_group *gro
 	serve_waiting(slots, group);
 }
 
-static void await_longer(struct vb_slot_group *group)
+void vb_slots_await_longer(struct vb_slot_group *group)
 {
 	if (group->port.open && !group->port.settled)
 		group->settle_deadline = vb_clock_now() + SURVIVOR_PATIENCE;
@@ -523,9 +525,9 @@ static void await_longer(struct vb_slot_group *group)
 
 void vb_slots_turned_away(struct vb_slots *slots)
 {
-	await_longer(&slots->shared);
+	vb_slots_await_longer(&slots->shared);
 	VB_LIST_FOR_EACH(node, &slots->groups)
-		await_longer(vb_container_of(node, struct vb_slot_group, node));
+		vb_slots_await_longer(vb_container_of(node, struct vb_slot_group, node));
 }
 
 /* May it have that slot? 0; -ESTALE: another has it now, for good; -EBUSY: it has it itself, by a connection of which we have not heard
@@ -642,21 +644,21 @@ void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const stru
 		}
 	}
 	if (error == -EMFILE)
-		await_longer(group);
+		vb_slots_await_longer(group);
 	if (error != 0) {
 		vb_client_refuse(client, m->header.sequence, error, why_not_adopted(error));
 		return;
 	}
 	client->group = group;
 	keep_slot(slots, client, m, by_bit[2]);
-	probe(group);
+	vb_slots_ask_places(group);
 }
 
-void vb_slots_probe_seen(struct vb_slots *slots, struct vb_client *client, uint64_t nonce)
+void vb_slots_probe_seen(struct vb_slots *slots, struct vb_client *client, uint32_t lane, uint64_t nonce)
 {
 	if (client->slot == 0 || !client->group)
 		return;
-	vb_port_group_probe_seen(&client->group->port, client->slot, nonce);
+	vb_port_group_probe_seen(&client->group->port, client->slot, lane, nonce);
 	settle_if_possible(slots, client->group, false);
 	give_up_unclaimed(slots, client->group);
 }
@@ -710,7 +712,7 @@ static void expire_group(struct vb_slots *slots, struct vb_slot_group *group, vb
 	if (now >= group->probe_deadline) {
 		if (group != &slots->shared)
 			vb_port_group_drain_own(&group->port);
-		probe(group);
+		vb_slots_ask_places(group);
 		settle_if_possible(slots, group, false);
 	}
 	if (now >= group->settle_deadline)

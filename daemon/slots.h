@@ -2,8 +2,8 @@
  *
  * Slots: who has which, and whose port receives for it.
  *
- * A slot is the upper ten bits of a process's queue pair numbers. Its sockets are in the group of a UDP port, which
- * processes that trust each other share (port_group.h):
+ * A slot is the upper ten bits of a process's queue pair numbers. Its sockets, and those of its lanes (lanes.h), are in the group of a
+ * UDP port, which processes that trust each other share (port_group.h):
  *
  *   port 4791        the daemon itself (slot 0, QP1), processes of its own user and of root, and users of the group of
  *                    which the administrator says that they trust each other (--trust-group)
@@ -69,12 +69,16 @@ bool vb_slots_is_map(const struct vb_slots *slots, const void *tag);
 /* Messages of processes. Each is answered. */
 void vb_slots_open(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *message);
 void vb_slots_adopt(struct vb_slots *slots, struct vb_client *client, const struct vb_daemon_message *message, const int *fds);
-void vb_slots_probe_seen(struct vb_slots *slots, struct vb_client *client, uint64_t nonce);
+void vb_slots_probe_seen(struct vb_slots *slots, struct vb_client *client, uint32_t lane, uint64_t nonce);
 /* What came to slot 0's socket on port 4791: a probe, by which we see where that socket stands? */
 bool vb_slots_is_probe(struct vb_slots *slots, struct vb_port_family *family, const void *bytes, size_t length);
 /* For want of descriptors a process could not say what it has: while that lasts no packets are given up. */
 void vb_slots_turned_away(struct vb_slots *slots);
-/* The slot is given back, if it has one. */
+/* The same of a port whose group one process could not be taken into. */
+void vb_slots_await_longer(struct vb_slot_group *group);
+/* Sockets have come or gone: ask who stands at the places that are not known. */
+void vb_slots_ask_places(struct vb_slot_group *group);
+/* The slot is given back with its lanes, if it has one. */
 void vb_slots_release(struct vb_slots *slots, struct vb_client *client);
 
 /* Does the queue pair belong to a process of another user? */

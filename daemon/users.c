@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/group_order.h"
 #include "wire/daemon_message.h"
 
 enum {
@@ -14,6 +15,7 @@ enum {
 	MOST_UNSENT = 32 * 1024 * 1024,    /* of one user */
 	MOST_CONNECTIONS = 32768,
 	OTHER_DESCRIPTORS = 64,            /* the daemon's own, and some to spare */
+	LANE_DESCRIPTORS = 16,             /* a lane has two: at most an eighth of all are lanes' */
 };
 
 void vb_users_init(struct vb_users *users, unsigned descriptors)
@@ -24,6 +26,8 @@ void vb_users_init(struct vb_users *users, unsigned descriptors)
 		/* A process with a slot has some more descriptors here than its connections. */
 		.most[VB_USER_CONNECTIONS] = connections < MOST_CONNECTIONS ? connections : MOST_CONNECTIONS,
 		.most[VB_USER_SLOTS] = VB_DAEMON_SLOTS - 1,
+		/* Of all ports together: no user of a port that several share takes all of that port's. */
+		.most[VB_USER_LANES] = descriptors / LANE_DESCRIPTORS < VB_GROUP_LANES ? descriptors / LANE_DESCRIPTORS : VB_GROUP_LANES,
 	};
 	vb_list_init(&users->list);
 }

@@ -172,6 +172,7 @@ static bool body_is_sound(const struct vb_daemon_message *m, unsigned descriptor
 		return slot_is_sound(&m->slot, descriptors);
 	case VB_DAEMON_OPEN_LANE:
 	case VB_DAEMON_ADOPT_LANE:
+	case VB_DAEMON_CLOSE_LANE:
 	case VB_DAEMON_LANE:
 		return lane_is_sound(&m->lane, descriptors);
 	case VB_DAEMON_PROBE_SEEN:

@@ -32,7 +32,8 @@
  *
  * OPEN_LANE asks for sockets of a lane of the slot that the asking process has, by whatever connection: threads of a process that each
  * have a lane receive without meeting. LANE brings them, and from then on packets for queue pairs with such numbers go there; without
- * them they go to the slot's own. A process whose slot a new verbenad has taken over shows it its lanes by ADOPT_LANE, on the same connection.
+ * them they go to the slot's own. CLOSE_LANE gives a lane back. A process whose slot a new verbenad has taken over shows it its lanes by
+ * ADOPT_LANE, on the same connection. Both are answered by LANE without descriptors.
  *
  * SET_SHAPE gives packets of a device a worse network (`verbena shape`): those of the asker's user, or of everybody
  * whose user has set nothing if that is root. SHAPE tells it to processes, with sequence 0, and answers LIST_SHAPES.
@@ -96,6 +97,7 @@ enum {
 	X(ASK_COUNTERS, 0x11, PROCESS, struct vb_daemon_ask_counters, 0, 0)       \
 	X(OPEN_LANE, 0x12, PROCESS, struct vb_daemon_lane, 0, 0)                  \
 	X(ADOPT_LANE, 0x13, PROCESS, struct vb_daemon_lane, 1, 2)                 \
+	X(CLOSE_LANE, 0x14, PROCESS, struct vb_daemon_lane, 0, 0)                 \
 	X(JOIN_FABRIC, 0x20, PROCESS, struct vb_daemon_join_fabric, 0, 0)         \
 	X(LEAVE_FABRIC, 0x21, PROCESS, struct vb_daemon_empty, 0, 0)              \
 	X(LIST_ADAPTERS, 0x22, PROCESS, struct vb_daemon_empty, 0, 0)             \

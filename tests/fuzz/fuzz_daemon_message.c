@@ -51,6 +51,14 @@ static void check_accepted(const struct vb_daemon_message *message, size_t lengt
 		FUZZ_CHECK(vb_daemon_descriptor_count(message->slot.descriptors) == descriptors);
 		FUZZ_CHECK(message->slot.slot >= 1 && message->slot.slot < VB_DAEMON_SLOTS);
 		break;
+	case VB_DAEMON_OPEN_LANE:
+	case VB_DAEMON_ADOPT_LANE:
+	case VB_DAEMON_CLOSE_LANE:
+	case VB_DAEMON_LANE:
+		FUZZ_CHECK(vb_daemon_descriptor_count(message->lane.descriptors) == descriptors);
+		FUZZ_CHECK(message->lane.slot >= 1 && message->lane.slot < VB_DAEMON_SLOTS);
+		FUZZ_CHECK(message->lane.lane >= 1 && message->lane.lane < VB_DAEMON_LANES);
+		break;
 	}
 }
 
@@ -58,7 +66,7 @@ static void check_accepted(const struct vb_daemon_message *message, size_t lengt
 static size_t compose(struct vb_daemon_message *message, const uint8_t *input, size_t length)
 {
 	uint8_t *body = (uint8_t *)message + sizeof(message->header);
-	unsigned type = input[0] & 4 ? 0x41 + input[1] % 11 : 1 + input[1] % 11;
+	unsigned type = input[0] & 4 ? 0x41 + input[1] % 16 : 1 + input[1] % 20;
 
 	vb_daemon_message_begin(message, (enum vb_daemon_type)type, 1);
 	if (type == VB_DAEMON_DEVICE) {
@@ -74,6 +82,10 @@ static size_t compose(struct vb_daemon_message *message, const uint8_t *input, s
 		message->slot.slot = input[3];
 	if (input[0] & 32)
 		message->slot.descriptors = input[4] & VB_DAEMON_FD_ALL;
+	if (input[0] & 64 && message->header.length == sizeof(message->header) + sizeof(message->lane)) {
+		message->lane.lane = input[3] % (VB_DAEMON_LANES + 1);
+		message->lane.descriptors = input[4] % 8;
+	}
 	return message->header.length;
 }
 

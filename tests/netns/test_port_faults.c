@@ -185,7 +185,7 @@ static void take_probes(uint32_t of)
 		vb_port_group_drain_own(&heir);
 	for (unsigned family = 0; of != 0 && family < VB_GROUP_FAMILIES; family++)
 		while (vb_descriptor_receive(heir.family[family].fd[of], &probe, sizeof(probe)) == sizeof(probe))
-			vb_port_group_probe_seen(&heir, of, be64_get(probe.nonce));
+			vb_port_group_probe_seen(&heir, of, 0, be64_get(probe.nonce));
 }
 
 static bool all_are_known(void)

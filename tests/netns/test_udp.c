@@ -412,7 +412,7 @@ static unsigned unknown_after_probes(struct vb_port_group *group, uint32_t slot,
 
 	for (unsigned family = 0; family < 2; family++)
 		while (vb_descriptor_receive(fd[family], &probe, sizeof(probe)) == sizeof(probe))
-			vb_port_group_probe_seen(group, slot, be64_get(probe.nonce));
+			vb_port_group_probe_seen(group, slot, 0, be64_get(probe.nonce));
 	return vb_port_group_unknown(group);
 }
 

@@ -86,7 +86,7 @@ static struct group *counted(bool ipv6)
 /* What it returns for the datagram: a place in the group (daemon/steering.c says of which instructions it is made). */
 static uint32_t run(const struct group *steering, const uint8_t *bytes, size_t length)
 {
-	uint32_t a = 0;
+	uint32_t a = 0, x = 0;
 
 	for (unsigned i = 0; i < steering->length; i++) {
 		const struct sock_filter *step = &steering->program[i];
@@ -97,6 +97,12 @@ static uint32_t run(const struct group *steering, const uint8_t *bytes, size_t l
 				return 0;
 			a = (uint32_t)bytes[step->k] << 24 | (uint32_t)bytes[step->k + 1] << 16 | (uint32_t)bytes[step->k + 2] << 8 |
 			    bytes[step->k + 3];
+			break;
+		case BPF_MISC | BPF_TAX:
+			x = a;
+			break;
+		case BPF_MISC | BPF_TXA:
+			a = x;
 			break;
 		case BPF_ALU | BPF_AND | BPF_K:
 			a &= step->k;

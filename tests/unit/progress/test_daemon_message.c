@@ -26,7 +26,7 @@ static const struct {
 	{0x04, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x05, VB_DAEMON_FROM_PROCESS, 16 + 8, 1, 5},
 	{0x06, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
-	{0x07, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
+	{0x07, VB_DAEMON_FROM_PROCESS, 16 + 16, 0, 0},
 	{0x08, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x09, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x0a, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 1},
@@ -37,6 +37,9 @@ static const struct {
 	{0x0f, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x10, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x11, VB_DAEMON_FROM_PROCESS, 16 + 64, 0, 0},
+	{0x12, VB_DAEMON_FROM_PROCESS, 16 + 16, 0, 0},
+	{0x13, VB_DAEMON_FROM_PROCESS, 16 + 16, 1, 2},
+	{0x14, VB_DAEMON_FROM_PROCESS, 16 + 16, 0, 0},
 	{0x20, VB_DAEMON_FROM_PROCESS, 16 + 152, 0, 0},
 	{0x21, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
 	{0x22, VB_DAEMON_FROM_PROCESS, 16 + 8, 0, 0},
@@ -60,6 +63,7 @@ static const struct {
 	{0x4d, VB_DAEMON_FROM_DAEMON, 16 + 48, 0, 0},
 	{0x4e, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x4f, VB_DAEMON_FROM_DAEMON, 16 + sizeof(struct vb_counters) + 16 * 8, 0, 0},
+	{0x50, VB_DAEMON_FROM_DAEMON, 16 + 16, 0, 2},
 	{0x60, VB_DAEMON_FROM_DAEMON, 16 + sizeof(struct vb_daemon_adapter), 0, 0},
 	{0x61, VB_DAEMON_FROM_DAEMON, 16 + 8, 1, 1},
 	{0x62, VB_DAEMON_FROM_DAEMON, 16 + 8, 0, 0},
@@ -83,6 +87,17 @@ static unsigned make_good(struct vb_daemon_message *m, uint32_t type)
 		m->slot.slot = 17;
 		m->slot.descriptors = VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_PAGE;
 		return 2;
+	case VB_DAEMON_OPEN_LANE:
+	case VB_DAEMON_CLOSE_LANE:
+		m->lane.slot = 17;
+		m->lane.lane = 7;
+		break;
+	case VB_DAEMON_ADOPT_LANE:
+	case VB_DAEMON_LANE:
+		m->lane.slot = 17;
+		m->lane.lane = 1;
+		m->lane.descriptors = VB_DAEMON_FD_IPV6;
+		return 1;
 	case VB_DAEMON_ERROR:
 		m->error.error = EADDRINUSE;
 		strcpy(m->error.text, "the port is taken");
@@ -233,6 +248,20 @@ static void bad_fields_do_not(void **state)
 		m.slot.descriptors = VB_DAEMON_FD_PAGE | VB_DAEMON_FD_DAEMON_IPV4);
 	REFUSED(VB_DAEMON_ADOPT_SLOT, VB_DAEMON_FROM_PROCESS, m.slot.descriptors = VB_DAEMON_FD_IPV4 | 64);
 	REFUSED(VB_DAEMON_SLOT, VB_DAEMON_FROM_DAEMON, m.slot.slot = 1024);
+	REFUSED(VB_DAEMON_OPEN_LANE, VB_DAEMON_FROM_PROCESS, m.lane.slot = 0);
+	REFUSED(VB_DAEMON_OPEN_LANE, VB_DAEMON_FROM_PROCESS, m.lane.slot = 1024);
+	REFUSED(VB_DAEMON_OPEN_LANE, VB_DAEMON_FROM_PROCESS, m.lane.lane = 0);
+	REFUSED(VB_DAEMON_OPEN_LANE, VB_DAEMON_FROM_PROCESS, m.lane.lane = 8);
+	REFUSED(VB_DAEMON_OPEN_LANE, VB_DAEMON_FROM_PROCESS, m.lane.descriptors = VB_DAEMON_FD_IPV4);
+	REFUSED(VB_DAEMON_OPEN_LANE, VB_DAEMON_FROM_PROCESS, m.lane.reserved = 1);
+	REFUSED(VB_DAEMON_CLOSE_LANE, VB_DAEMON_FROM_PROCESS, m.lane.lane = 0);
+	REFUSED(VB_DAEMON_ADOPT_LANE, VB_DAEMON_FROM_PROCESS, m.lane.lane = 8);
+	REFUSED(VB_DAEMON_ADOPT_LANE, VB_DAEMON_FROM_PROCESS, m.lane.descriptors = 0);
+	REFUSED(VB_DAEMON_ADOPT_LANE, VB_DAEMON_FROM_PROCESS, m.lane.descriptors = VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_IPV6);
+	REFUSED(VB_DAEMON_ADOPT_LANE, VB_DAEMON_FROM_PROCESS, m.lane.descriptors = VB_DAEMON_FD_PAGE);
+	REFUSED(VB_DAEMON_LANE, VB_DAEMON_FROM_DAEMON, m.lane.slot = 1024);
+	REFUSED(VB_DAEMON_PROBE_SEEN, VB_DAEMON_FROM_PROCESS, m.probe_seen.lane = 8);
+	REFUSED(VB_DAEMON_PROBE_SEEN, VB_DAEMON_FROM_PROCESS, m.probe_seen.reserved = 1);
 	REFUSED(VB_DAEMON_OPEN_FRAME_PORT, VB_DAEMON_FROM_PROCESS, m.frame_port.slot = 1024);
 	REFUSED(VB_DAEMON_OPEN_FRAME_PORT, VB_DAEMON_FROM_PROCESS, m.frame_port.reserved = 1);
 	REFUSED(VB_DAEMON_DEVICE, VB_DAEMON_FROM_DAEMON, m.device.subnet.state = 5);
@@ -282,6 +311,10 @@ static void examine(const struct vb_daemon_message *m, size_t length)
 {
 	if (m->header.type == VB_DAEMON_ADOPT_SLOT || m->header.type == VB_DAEMON_SLOT)
 		assert_in_range(m->slot.slot, 1, 1023);
+	if (m->header.type == VB_DAEMON_OPEN_LANE || m->header.type == VB_DAEMON_ADOPT_LANE || m->header.type == VB_DAEMON_LANE) {
+		assert_in_range(m->lane.slot, 1, 1023);
+		assert_in_range(m->lane.lane, 1, 7);
+	}
 	if (m->header.type == VB_DAEMON_DEVICE) {
 		assert_in_range(m->device.gid_count, 0, 64);
 		assert_int_equal(length, 16 + 208 + m->device.gid_count * 16);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The steering program, run by an interpreter of the few classic BPF instructions it may use: every slot goes where the
+ * The steering program, run by an interpreter of the few classic BPF instructions it may use: every slot and lane goes where the
  * table says, for tables of every size, with holes, and nothing jumps outside.
  */
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static uint32_t load_word(const uint8_t *bytes, size_t length, uint32_t at, bool
 /* As the kernel does: a load outside ends the program with 0. */
 static uint32_t interpret(unsigned length, const uint8_t *packet, size_t packet_length, unsigned *steps)
 {
-	uint32_t a = 0;
+	uint32_t a = 0, x = 0;
 
 	*steps = 0;
 	for (unsigned pc = 0;; pc++) {
@@ -43,6 +43,12 @@ static uint32_t interpret(unsigned length, const uint8_t *packet, size_t packet_
 			a = load_word(packet, packet_length, f->k, &outside);
 			if (outside)
 				return 0;
+			break;
+		case BPF_MISC | BPF_TAX:
+			x = a;
+			break;
+		case BPF_MISC | BPF_TXA:
+			a = x;
 			break;
 		case BPF_ALU | BPF_AND | BPF_K:
 			a &= f->k;
@@ -79,28 +85,50 @@ static void make_packet(uint8_t packet[16], uint32_t qpn)
 	packet[7] = (uint8_t)qpn;
 }
 
-/* Every slot, with the lowest and the highest QPN of it. */
+/* Every slot and lane, with the lowest and the highest QPN of it. */
 static void check_all_slots(unsigned length, const struct vb_steering_entry *entries, unsigned count,
 			    uint32_t otherwise)
 {
-	uint32_t expected[VB_DAEMON_SLOTS];
+	uint32_t expected[VB_DAEMON_SLOTS][VB_DAEMON_LANES];
 	unsigned worst = 0;
 
 	for (unsigned s = 0; s < VB_DAEMON_SLOTS; s++)
-		expected[s] = otherwise;
+		for (unsigned lane = 0; lane < VB_DAEMON_LANES; lane++)
+			expected[s][lane] = otherwise;
 	for (unsigned i = 0; i < count; i++)
-		expected[entries[i].slot] = entries[i].index;
-	for (uint32_t slot = 0; slot < VB_DAEMON_SLOTS; slot++) {
+		for (unsigned lane = 0; lane < VB_DAEMON_LANES; lane++)
+			expected[entries[i].slot][lane] = entries[i].lanes & 1u << lane ? entries[i].lane_index[lane] : entries[i].index;
+	for (uint32_t qpn = 0; qpn < VB_DAEMON_SLOTS << VB_DAEMON_INDEX_BITS; qpn++) {
+		uint32_t index = qpn % VB_DAEMON_INDICES;
 		uint8_t packet[16];
 		unsigned steps;
 
-		make_packet(packet, slot << 14);
-		assert_int_equal(interpret(length, packet, sizeof(packet), &steps), expected[slot]);
+		if (index == VB_DAEMON_LANES)
+			qpn += VB_DAEMON_INDICES - 2 * VB_DAEMON_LANES; /* to the last of this slot */
+		make_packet(packet, qpn);
+		assert_int_equal(interpret(length, packet, sizeof(packet), &steps),
+				 expected[qpn >> VB_DAEMON_INDEX_BITS][qpn % VB_DAEMON_LANES]);
 		worst = steps > worst ? steps : worst;
-		make_packet(packet, slot << 14 | 0x3fff);
-		assert_int_equal(interpret(length, packet, sizeof(packet), &steps), expected[slot]);
 	}
-	assert_true(worst <= 32);
+	assert_true(worst <= 48);
+}
+
+/* Of 1344 sockets. */
+static uint16_t any_index(void)
+{
+	return (uint16_t)(rand() % 1344);
+}
+
+static void give_lanes(struct vb_steering_entry *entries, unsigned count, unsigned wanted)
+{
+	while (wanted > 0) {
+		struct vb_steering_entry *entry = &entries[(unsigned)rand() % count];
+		unsigned lane = 1 + (unsigned)rand() % (VB_DAEMON_LANES - 1);
+
+		wanted -= !(entry->lanes & 1u << lane);
+		entry->lanes |= (uint16_t)(1u << lane);
+		entry->lane_index[lane] = any_index();
+	}
 }
 
 static void every_slot_goes_where_the_table_says(void **state)
@@ -112,17 +140,22 @@ static void every_slot_goes_where_the_table_says(void **state)
 	srand(seed);
 	for (unsigned wanted = 0; wanted <= 1023; wanted += wanted < 20 ? 1 : 59) {
 		struct vb_steering_entry entries[VB_DAEMON_SLOTS];
-		unsigned count = 0;
+		unsigned count = 0, most;
 		unsigned length;
 
 		for (unsigned slot = 1; slot < VB_DAEMON_SLOTS; slot++) {
 			/* Choose `wanted` of the slots, each equally likely. */
 			if ((unsigned)rand() % (VB_DAEMON_SLOTS - slot) >= wanted - count)
 				continue;
-			entries[count] = (struct vb_steering_entry){(uint16_t)slot, (uint16_t)(rand() % 1087)};
+			entries[count] = (struct vb_steering_entry){(uint16_t)slot, any_index()};
 			count++;
 		}
 		assert_int_equal(count, wanted);
+		length = vb_steering_generate(program, entries, count, 5);
+		assert_true(length <= VB_STEERING_INSTRUCTIONS);
+		check_all_slots(length, entries, count, 5);
+		most = count * (VB_DAEMON_LANES - 1) < VB_STEERING_LANES ? count * (VB_DAEMON_LANES - 1) : VB_STEERING_LANES;
+		give_lanes(entries, count, (unsigned)rand() % (most + 1));
 		length = vb_steering_generate(program, entries, count, 5);
 		assert_true(length <= VB_STEERING_INSTRUCTIONS);
 		check_all_slots(length, entries, count, 5);
@@ -140,6 +173,30 @@ static void the_largest_table_fits(void **state)
 	length = vb_steering_generate(program, entries, VB_DAEMON_SLOTS - 1, 1086);
 	assert_true(length < 3000);
 	check_all_slots(length, entries, VB_DAEMON_SLOTS - 1, 1086);
+}
+
+/* The first lane of a slot takes the most. One may be given to each of some slots, wherever they are, or seven to fewer. */
+static void the_largest_table_fits_with_all_lanes(void **state)
+{
+	(void)state;
+	for (unsigned first = 0; first + VB_STEERING_LANES < VB_DAEMON_SLOTS; first += 85) {
+		for (unsigned each = 1; each < VB_DAEMON_LANES; each += VB_DAEMON_LANES - 2) {
+			struct vb_steering_entry entries[VB_DAEMON_SLOTS];
+			unsigned lanes = 0, length;
+
+			for (unsigned slot = 1; slot < VB_DAEMON_SLOTS; slot++)
+				entries[slot - 1] = (struct vb_steering_entry){(uint16_t)slot, (uint16_t)(1343 - slot)};
+			for (; lanes < VB_STEERING_LANES; lanes++) {
+				struct vb_steering_entry *entry = &entries[first + lanes / each];
+
+				entry->lanes |= (uint16_t)(2u << lanes % each);
+				entry->lane_index[1 + lanes % each] = (uint16_t)lanes;
+			}
+			length = vb_steering_generate(program, entries, VB_DAEMON_SLOTS - 1, 1343);
+			assert_true(length < 3700);
+			check_all_slots(length, entries, VB_DAEMON_SLOTS - 1, 1343);
+		}
+	}
 }
 
 static void probes_name_their_index(void **state)
@@ -174,6 +231,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_slot_goes_where_the_table_says),
 		cmocka_unit_test(the_largest_table_fits),
+		cmocka_unit_test(the_largest_table_fits_with_all_lanes),
 		cmocka_unit_test(probes_name_their_index),
 		cmocka_unit_test(short_datagrams_stay_inside),
 	};
