@@ -510,10 +510,22 @@ void vb_port_group_probe(struct vb_port_group *group)
 				(void)send_probe(group, &group->family[f], i);
 }
 
+/* Where one was that stands lower: the next may have moved there, and behind that the one after it. A round of questions for each would
+ * take seconds. */
+static void ask_again(const struct vb_port_group *group, struct vb_port_family *family)
+{
+	for (unsigned i = 0; i < family->order.members; i++)
+		if (family->order.member[i] == VB_GROUP_UNKNOWN && family->order.nonce[i] == 0)
+			(void)send_probe(group, family, i);
+}
+
 static void take_place(struct vb_port_group *group, struct vb_port_family *family, uint16_t number, uint64_t nonce)
 {
-	if (family->fd[number] >= 0 && vb_group_order_seen(&family->order, number, nonce) && group->settled)
+	if (family->fd[number] < 0 || !vb_group_order_seen(&family->order, number, nonce))
+		return;
+	if (group->settled)
 		(void)publish(group);
+	ask_again(group, family);
 }
 
 void vb_port_group_probe_seen(struct vb_port_group *group, uint32_t slot, uint32_t lane, uint64_t nonce)

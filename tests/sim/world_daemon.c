@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * verbenad itself in a world by seed: the real server with its loop, its sockets and slots in a network of its own, in virtual time.
- * Programs get slots, receive packets there and answer probes as libibverbs does (progress/daemon_link.c). The daemon dies at any turn of
- * its loop and another comes; programs die, some after the daemon has heard of it, stand still, and come anew.
+ * Programs get slots and lanes, receive packets there and answer probes as libibverbs does (progress/daemon_link.c). The daemon dies at any
+ * turn of its loop and another comes; programs die, some after the daemon has heard of it, stand still, and come anew.
  *
  *   while no program dies or stands still, every packet reaches the program that has its slot, whatever becomes of daemons
- *   when all is over, all programs have the slots they had, no two the same, every packet reaches its program, the daemon answers on
- *   slot 0, and new programs get slots
+ *   when all is over, all programs have the slots and lanes they had, no two the same, every packet reaches the lane of its program, the
+ *   daemon answers on slot 0, and new programs get slots
  *   no descriptor is left
  *
  * The programs are of one user. What they say of connections is in world_processes.c. To which socket the kernel hands what is meant for
@@ -37,15 +37,23 @@ enum { PROGRAMS = 6, STEPS = 400, KEPT_PROBES = 64, TRIES = 6, PACKET = 24, PORT
 /* Which descriptor of a slot is which: the bits of VB_DAEMON_FD_ALL. */
 enum { FOUR, SIX, PAGE, FIRST_OWN, CLAIM = 5, DESCRIPTORS };
 
+struct lane {
+	int fd[2];                         /* -1: none */
+	enum vb_daemon_type asked;         /* OPEN_LANE, ADOPT_LANE or CLOSE_LANE is not answered yet; 0: none */
+	uint32_t sequence;                 /* of that */
+};
+
 struct program {
 	bool alive, served;                /* served: this daemon knows its slot */
 	int fd;                            /* to the daemon, -1: none */
 	int kept[DESCRIPTORS];             /* -1: none */
+	struct lane lane[VB_DAEMON_LANES];
 	uint32_t slot, sequence;
-	uint64_t probe[KEPT_PROBES];
+	struct vb_daemon_probe_seen probe[KEPT_PROBES];
 	unsigned probes, tries;
 	vb_time asleep_until, next_try;
 	uint64_t last_packet;
+	unsigned last_lane;                /* that brought it */
 };
 
 static struct {
@@ -70,8 +78,26 @@ static void hang_up(struct program *program)
 		close(program->fd);
 	program->fd = -1;
 	program->served = false;
+	for (unsigned i = 0; i < VB_DAEMON_LANES; i++)
+		program->lane[i].asked = 0;
 	program->next_try = seam.now + vb_time_earlier(VB_MILLISECONDS(20) << program->tries, VB_SECONDS(1));
 	program->tries += program->tries < TRIES;
+}
+
+static void have_nothing(struct program *program)
+{
+	*program = (struct program){.fd = -1, .kept = {-1, -1, -1, -1, -1, -1}};
+	for (unsigned i = 0; i < VB_DAEMON_LANES; i++)
+		program->lane[i].fd[0] = program->lane[i].fd[1] = -1;
+}
+
+static void drop_lane(struct lane *lane)
+{
+	for (unsigned family = 0; family < 2; family++) {
+		if (lane->fd[family] >= 0)
+			close(lane->fd[family]);
+		lane->fd[family] = -1;
+	}
 }
 
 static void drop_sockets(struct program *program)
@@ -79,7 +105,9 @@ static void drop_sockets(struct program *program)
 	for (unsigned i = 0; i < DESCRIPTORS; i++)
 		if (program->kept[i] >= 0)
 			close(program->kept[i]);
-	*program = (struct program){.fd = -1, .kept = {-1, -1, -1, -1, -1, -1}};
+	for (unsigned i = 0; i < VB_DAEMON_LANES; i++)
+		drop_lane(&program->lane[i]);
+	have_nothing(program);
 }
 
 static void say(struct program *program, struct vb_daemon_message *message, const int *fds, unsigned count)
@@ -123,15 +151,85 @@ static void introduce(struct program *program)
 	say(program, &message, fds, count);
 }
 
+static bool has_lane(const struct program *program, unsigned number)
+{
+	return program->lane[number].fd[0] >= 0;
+}
+
+static void ask_for_lane(struct program *program, enum vb_daemon_type question, unsigned number)
+{
+	struct lane *lane = &program->lane[number];
+	struct vb_daemon_message message;
+	bool shows = question == VB_DAEMON_ADOPT_LANE;
+
+	if (!program->served || lane->asked != 0 || has_lane(program, number) == (question == VB_DAEMON_OPEN_LANE))
+		return;
+	vb_daemon_message_begin(&message, question, 0);
+	message.lane.slot = program->slot;
+	message.lane.lane = number;
+	if (shows)
+		message.lane.descriptors = VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_IPV6;
+	lane->asked = question;
+	lane->sequence = program->sequence + 1;
+	say(program, &message, lane->fd, shows ? 2 : 0);
+}
+
+static struct lane *find_question(struct program *program, uint32_t sequence)
+{
+	for (unsigned i = 1; i < VB_DAEMON_LANES; i++)
+		if (program->lane[i].asked != 0 && program->lane[i].sequence == sequence)
+			return &program->lane[i];
+	return NULL;
+}
+
+static void take_lane(struct program *program, const struct vb_daemon_message *message, const int *fds)
+{
+	struct lane *lane = find_question(program, message->header.sequence);
+
+	CHECK(lane && lane == &program->lane[message->lane.lane] && message->lane.slot == program->slot);
+	CHECK((message->lane.descriptors == (VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_IPV6)) == (lane->asked == VB_DAEMON_OPEN_LANE));
+	if (lane->asked == VB_DAEMON_OPEN_LANE)
+		for (unsigned family = 0; family < 2; family++)
+			lane->fd[family] = fcntl(fds[family], F_DUPFD_CLOEXEC, 3);
+	else if (lane->asked == VB_DAEMON_CLOSE_LANE)
+		drop_lane(lane);
+	lane->asked = 0;
+}
+
+/* False: it was not about a lane. */
+static bool is_lane_refused(struct program *program, const struct vb_daemon_message *message)
+{
+	struct lane *lane = find_question(program, message->header.sequence);
+
+	if (!lane)
+		return false;
+	/* Not while a daemon takes sockets over; and one that a daemon has closed, and died before it was heard, cannot be shown. */
+	CHECK(message->error.error == (lane->asked == VB_DAEMON_OPEN_LANE ? EAGAIN : ESTALE) && lane->asked != VB_DAEMON_CLOSE_LANE);
+	drop_lane(lane);
+	lane->asked = 0;
+	return true;
+}
+
+/* Those that it has are shown; who has just come wants some. */
+static void want_lanes(struct program *program, bool is_new)
+{
+	for (unsigned i = 1; i < VB_DAEMON_LANES; i++)
+		if (!is_new)
+			ask_for_lane(program, VB_DAEMON_ADOPT_LANE, i);
+		else if (below(4) == 0)
+			ask_for_lane(program, VB_DAEMON_OPEN_LANE, i);
+}
+
 static void take_slot(struct program *program, const struct vb_daemon_slot *slot, const int *fds)
 {
+	bool is_new = program->slot == 0;
 	unsigned next = 0;
 
 	CHECK(program->slot == 0 || program->slot == slot->slot);
 	for (unsigned i = 0; i < DESCRIPTORS; i++) {
 		if (!(slot->descriptors & 1u << i))
 			continue;
-		if (program->slot == 0 || i >= FIRST_OWN) {
+		if (is_new || i >= FIRST_OWN) {
 			if (program->kept[i] >= 0)
 				close(program->kept[i]);
 			program->kept[i] = fcntl(fds[next], F_DUPFD_CLOEXEC, 3);
@@ -142,6 +240,7 @@ static void take_slot(struct program *program, const struct vb_daemon_slot *slot
 	program->served = true;
 	program->tries = 0;
 	CHECK(program->kept[FOUR] >= 0 && program->kept[SIX] >= 0 && program->kept[CLAIM] >= 0);
+	want_lanes(program, is_new);
 }
 
 static void listen_to_daemon(struct program *program)
@@ -163,29 +262,40 @@ static void listen_to_daemon(struct program *program)
 			introduce(program);
 		else if (message.header.type == VB_DAEMON_SLOT)
 			take_slot(program, &message.slot, fds);
-		else if (message.header.type == VB_DAEMON_ERROR)
+		else if (message.header.type == VB_DAEMON_LANE)
+			take_lane(program, &message, fds);
+		else if (message.header.type == VB_DAEMON_ERROR && !is_lane_refused(program, &message))
 			hang_up(program);
 		for (unsigned i = 0; i < count; i++)
 			close(fds[i]);
 	}
 }
 
-static void take_packets(struct program *program)
+static void take_from(struct program *program, unsigned lane, int fd)
 {
 	uint8_t bytes[PACKET];
+	ssize_t length;
 
-	for (unsigned i = FOUR; program->slot != 0 && i <= SIX; i++) {
-		ssize_t length;
+	while ((length = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) >= 0) {
+		struct vb_daemon_probe probe;
 
-		while ((length = recv(program->kept[i], bytes, sizeof(bytes), MSG_DONTWAIT)) >= 0) {
-			struct vb_daemon_probe probe;
-
-			memcpy(&probe, bytes, sizeof(probe));
-			if (length == sizeof(probe) && be32_get(probe.magic) == VB_DAEMON_PROBE_MAGIC && program->probes < KEPT_PROBES)
-				program->probe[program->probes++] = be64_get(probe.nonce);
-			else if (length == PACKET)
-				memcpy(&program->last_packet, bytes + 16, sizeof(program->last_packet));
+		memcpy(&probe, bytes, sizeof(probe));
+		if (length == sizeof(probe) && be32_get(probe.magic) == VB_DAEMON_PROBE_MAGIC && program->probes < KEPT_PROBES) {
+			program->probe[program->probes++] = (struct vb_daemon_probe_seen){.nonce = be64_get(probe.nonce), .lane = lane};
+		} else if (length == PACKET) {
+			memcpy(&program->last_packet, bytes + 16, sizeof(program->last_packet));
+			program->last_lane = lane;
 		}
+	}
+}
+
+static void take_packets(struct program *program)
+{
+	for (unsigned family = 0; program->slot != 0 && family < 2; family++) {
+		take_from(program, 0, program->kept[FOUR + family]);
+		for (unsigned i = 1; i < VB_DAEMON_LANES; i++)
+			if (has_lane(program, i))
+				take_from(program, i, program->lane[i].fd[family]);
 	}
 }
 
@@ -195,7 +305,7 @@ static void report_probes(struct program *program)
 		struct vb_daemon_message message;
 
 		vb_daemon_message_begin(&message, VB_DAEMON_PROBE_SEEN, 0);
-		message.probe_seen.nonce = program->probe[i];
+		message.probe_seen = program->probe[i];
 		say(program, &message, NULL, 0);
 	}
 	if (program->served)
@@ -268,20 +378,33 @@ static void send_to(uint32_t qpn, bool ipv6, uint8_t *bytes, size_t length)
 	CHECK(sendto(world.sender[ipv6], bytes, length, 0, ipv6 ? (void *)&six : (void *)&four, ipv6 ? sizeof(six) : sizeof(four)) >= 0);
 }
 
+/* It may be in the sockets of a lane that the daemon has sent. */
 static bool has_come(struct program *program, uint64_t number)
 {
+	listen_to_daemon(program);
 	take_packets(program);
 	return program->last_packet == number;
 }
 
-static void packet_reaches(struct program *program, bool ipv6)
+static void packet_reaches(struct program *program, unsigned lane, bool ipv6)
 {
 	uint8_t packet[PACKET] = {[0] = 4};
 
 	world.packets++;
 	memcpy(packet + 16, &world.packets, sizeof(world.packets));
-	send_to(program->slot << VB_DAEMON_INDEX_BITS | 5, ipv6, packet, sizeof(packet));
+	send_to(program->slot << VB_DAEMON_INDEX_BITS | 8 | lane, ipv6, packet, sizeof(packet));
 	CHECK(eventually(has_come(program, world.packets)));
+}
+
+static void packets_reach_their_lanes(struct program *program)
+{
+	for (unsigned lane = 0; lane < VB_DAEMON_LANES; lane++) {
+		CHECK(program->lane[lane].asked == 0);
+		for (unsigned ipv6 = 0; ipv6 < 2; ipv6++) {
+			packet_reaches(program, lane, ipv6);
+			CHECK(program->last_lane == (has_lane(program, lane) ? lane : 0));
+		}
+	}
 }
 
 static bool daemon_has_answered(uint64_t nonce, bool ipv6)
@@ -339,8 +462,7 @@ static void settle(void)
 	for (unsigned i = 0; i < PROGRAMS; i++) {
 		for (unsigned other = 0; other < i; other++)
 			CHECK(world.program[i].slot != world.program[other].slot);
-		packet_reaches(&world.program[i], false);
-		packet_reaches(&world.program[i], true);
+		packets_reach_their_lanes(&world.program[i]);
 	}
 	pass(VB_SECONDS(1));
 	daemon_is_reached(false);
@@ -394,7 +516,16 @@ static void step(void)
 	case 13:
 	case 14:
 		if (world.calm && program->alive && program->slot != 0)
-			packet_reaches(program, below(2) == 0);
+			packet_reaches(program, below(VB_DAEMON_LANES), below(2) == 0);
+		break;
+	case 15:
+	case 16:
+		if (program->alive)
+			ask_for_lane(program, VB_DAEMON_OPEN_LANE, 1 + below(VB_DAEMON_LANES - 1));
+		break;
+	case 17:
+		if (program->alive)
+			ask_for_lane(program, VB_DAEMON_CLOSE_LANE, 1 + below(VB_DAEMON_LANES - 1));
 		break;
 	default:
 		if (below(2) == 0)
@@ -418,7 +549,7 @@ static void begin(void)
 	world.random = world_seed * UINT64_C(0x9e3779b97f4a7c15);
 	seam = (struct seam){.now = VB_SECONDS(1000), .draw = below};
 	for (unsigned i = 0; i < PROGRAMS; i++)
-		world.program[i] = (struct program){.fd = -1, .kept = {-1, -1, -1, -1, -1, -1}};
+		have_nothing(&world.program[i]);
 	world.sender[0] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	world.sender[1] = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	CHECK(bind(world.sender[0], (struct sockaddr *)&four, sizeof(four)) == 0);
