@@ -43,6 +43,7 @@ struct client {
 	uint32_t id[IDS];
 	unsigned ids;
 	int slot_fd;                       /* a socket that came with its slot */
+	uint32_t slot;                     /* the last that it was given */
 };
 
 static struct world {
@@ -119,6 +120,8 @@ static void take_message(struct client *client, const struct vb_daemon_message *
 		client->greeted = true;
 	if (ends_answer(message->header.type))
 		answered(client, message->header.sequence);
+	if (message->header.type == VB_DAEMON_SLOT)
+		client->slot = message->slot.slot;
 	if (message->header.type == VB_DAEMON_SLOT && (message->slot.descriptors & VB_DAEMON_FD_IPV4) && client->slot_fd < 0)
 		client->slot_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
 }
@@ -203,6 +206,9 @@ static bool is_always_answered(uint32_t type)
 	case VB_DAEMON_SET_SHAPE:
 	case VB_DAEMON_LIST_SHAPES:
 	case VB_DAEMON_OPEN_FRAMES:
+	case VB_DAEMON_OPEN_LANE:
+	case VB_DAEMON_ADOPT_LANE:
+	case VB_DAEMON_CLOSE_LANE:
 	case VB_DAEMON_LIST_ADAPTERS:
 	case VB_DAEMON_JOIN_FABRIC:
 	case VB_DAEMON_OPEN_MAD_PORT:
@@ -220,6 +226,10 @@ static unsigned choose_descriptors(const struct client *client, uint32_t type, s
 	if (type == VB_DAEMON_ADOPT_SLOT || type == VB_DAEMON_SLOT) {
 		message->slot.descriptors = choice & VB_DAEMON_FD_ALL;
 		count = (unsigned)__builtin_popcount(choice & VB_DAEMON_FD_ALL);
+	}
+	if (type == VB_DAEMON_ADOPT_LANE) {
+		message->lane.descriptors = 1 + choice % 3;
+		count = vb_daemon_descriptor_count(message->lane.descriptors);
 	}
 	/* Now and then the wrong number. */
 	if (choice >> 5 == 7)
@@ -250,6 +260,10 @@ static void say(struct client *client, uint32_t details)
 	memset(&message, 0, sizeof(message));
 	vb_daemon_message_begin(&message, (enum vb_daemon_type)type, ++client->sequence);
 	count = choose_descriptors(client, type, &message, take(1), fds);
+	if (type == VB_DAEMON_OPEN_LANE || type == VB_DAEMON_ADOPT_LANE || type == VB_DAEMON_CLOSE_LANE) {
+		message.lane.slot = client->slot;
+		message.lane.lane = 1 + take(1) % (VB_DAEMON_LANES - 1);
+	}
 	if (type == VB_DAEMON_JOIN_FABRIC)
 		memcpy(message.join_fabric.gid, (const uint8_t[16]){[10] = 0xff, 0xff, 127, 0, 0, 1}, 16);
 	if (type == VB_DAEMON_ASK_SEGMENT)

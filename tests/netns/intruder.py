@@ -3,11 +3,16 @@
 """A user who wants what is not his: told on standard input what to try, with nothing but the sockets that verbenad gave him.
 
     open N      so many connections, each with a slot; "open SLOT PORT ..." or "refused SENTENCE"
+    lanes N     so many lanes of each slot, asked for by another connection; "lanes TOTAL" or "refused TOTAL SENTENCE"
+    lane SLOT LANE      that lane of any process's slot; "lane SOCKETS" or "refused SENTENCE"
+    unlane SLOT LANE    back again; "unlaned" or "refused SENTENCE"
+    show SLOT LANE      one's first socket as that lane's; "shown" or "refused SENTENCE"
+    received    "received LANE ...": the sockets of the first slot in which datagrams were found since, 0 is the slot's own
     leave       out of the port's group and back in by the back door: connect, CLOSE_SLOT, connect to nobody
     hole        out of it by connect, and verbenad is not told
     detach      take the steering program away
     flow UID    connect to what that user's processes send from
-    reclaim     when verbenad comes back: each old socket's slot, at once; "reclaimed N"
+    reclaim     when verbenad comes back: each old socket's slot, and its lanes, at once; "reclaimed N"
     silent N    so many connections on which nothing is said; "dropped" when verbenad has hung up on all
     flood N M   on N connections M questions each, no answer of which is read; "flooded"
     stolen      "stolen N": datagrams found in the sockets since
@@ -26,7 +31,9 @@ import time
 
 MAGIC = 0x56420007
 HELLO, LIST_DEVICES, OPEN_SLOT, ADOPT_SLOT, CLOSE_SLOT, LIST_RESOURCES, ASK_SEGMENT = 1, 2, 4, 5, 6, 9, 12
+OPEN_LANE, ADOPT_LANE, CLOSE_LANE = 18, 19, 20
 ERROR, END, SLOT, PROCESS_RESOURCES = 0x42, 0x43, 0x46, 0x4a
+PROBE_SEEN, PROBE = 7, 0xff0f5601
 CLAIM = 32
 SO_DETACH_REUSEPORT_BPF = 68
 libc = ctypes.CDLL(None, use_errno=True)
@@ -39,7 +46,7 @@ class Refused(Exception):
 class Connection:
     def __init__(self):
         self.serial = 0
-        self.slot, self.sockets = 0, []
+        self.slot, self.sockets, self.lanes = 0, [], {}
         self.connect()
 
     def connect(self):
@@ -71,13 +78,29 @@ class Connection:
         for one in self.sockets:
             one.setblocking(False)
 
+    def ask_lane(self, kind, slot, lane, descriptors=0, fds=()):
+        return self.ask(kind, struct.pack("4I", slot, lane, descriptors, 0), fds)
+
+    def keep_lane(self, lane, descriptors, received):
+        self.lanes[lane] = descriptors, received
+        self.sockets += [socket.socket(fileno=os.dup(fd)) for fd in received]
+        for one in self.sockets:
+            one.setblocking(False)
+
     def reclaim(self):
         self.connect()
         try:
             self.ask(ADOPT_SLOT, struct.pack("2I", self.slot, self.descriptors), self.fds)
+            for lane, (descriptors, fds) in self.lanes.items():
+                self.ask_lane(ADOPT_LANE, self.slot, lane, descriptors, fds)
             return True
         except Refused:
             return False
+
+    def places(self):
+        """Its sockets by lane."""
+        own = self.fds[:bin(self.descriptors & 3).count("1")]
+        return [(0, fd) for fd in own] + [(lane, fd) for lane, (_, fds) in self.lanes.items() for fd in fds]
 
 
 def plain_connection():
@@ -122,6 +145,28 @@ def count(one):
 connections = []
 
 
+def open_lane(asker, c, lane):
+    body, fds = asker.ask_lane(OPEN_LANE, c.slot, lane)
+    c.keep_lane(lane, struct.unpack_from("4I", body)[2], fds)
+
+
+def look(c):
+    """Answers verbenad's probes, too."""
+    found = []
+    for lane, fd in c.places():
+        with socket.socket(fileno=os.dup(fd)) as one:
+            while True:
+                try:
+                    data = one.recv(65536)
+                except BlockingIOError:
+                    break
+                if len(data) == 16 and struct.unpack_from(">I", data)[0] == PROBE:
+                    c.unix.send(struct.pack("4IQ2I", PROBE_SEEN, MAGIC, 32, 0, struct.unpack_from(">Q", data, 8)[0], lane, 0))
+                else:
+                    found.append(lane)
+    return found
+
+
 def carry_out(verb, *words):
     if verb == "open":
         try:
@@ -131,11 +176,38 @@ def carry_out(verb, *words):
         except (Refused, BrokenPipeError, ConnectionResetError) as reason:
             return "refused %d %s" % (len(connections) - 1, reason)
         return "open " + " ".join("%d %d" % (c.slot, c.sockets[0].getsockname()[1]) for c in connections)
+    if verb == "lanes":
+        asker = Connection()
+        connections.append(asker)
+        try:
+            for c in connections:
+                for lane in range(1, int(words[0]) + 1 if c.slot else 0):
+                    open_lane(asker, c, lane)
+        except Refused as reason:
+            return "refused %d %s" % (sum(len(c.lanes) for c in connections), reason)
+        return "lanes %d" % sum(len(c.lanes) for c in connections)
+    if verb in ("lane", "unlane", "show"):
+        try:
+            if not connections:
+                connections.append(Connection())
+            slot, lane = int(words[0]), int(words[1])
+            if verb == "show":
+                connections[0].ask_lane(ADOPT_LANE, slot, lane, 1, connections[0].fds[:1])
+                return "shown"
+            _, fds = connections[0].ask_lane(OPEN_LANE if verb == "lane" else CLOSE_LANE, slot, lane)
+        except Refused as reason:
+            return "refused %s" % reason
+        for fd in fds:
+            os.close(fd)
+        return "lane %d" % len(fds) if verb == "lane" else "unlaned"
+    if verb == "received":
+        return " ".join(["received", *map(str, look(connections[0]))])
     if verb == "leave":
         for c in connections:
             for one in c.sockets:
                 connect_to(one, 9)
-            c.ask(CLOSE_SLOT)
+            if c.slot:
+                c.ask(CLOSE_SLOT)
             for one in c.sockets:
                 disconnect(one)
     elif verb == "hole":
@@ -157,7 +229,7 @@ def carry_out(verb, *words):
         for c in connections:
             while c.unix.recv(8192):
                 pass
-        return "reclaimed %d" % sum(c.reclaim() for c in connections)
+        return "reclaimed %d" % sum(c.reclaim() for c in connections if c.slot)
     elif verb == "segment":
         try:
             one = Connection()

@@ -47,6 +47,23 @@ class Quotas(daemon.IntruderCase):
         bob.popen.kill()
         self.until(lambda: self.ask(self.crew(BOB), "open", 1)[0] == "open", "bob has one again")
 
+    def test_lanes(self):
+        """Of 256."""
+        self.begin()
+        bob, alice = self.crew(BOB), self.crew(ALICE)
+        self.assertEqual(self.ask(bob, "open", 40)[0], "open")
+        words = self.ask(bob, "lanes", 7)
+        self.assertEqual(words[:2], ["refused", "128"])
+        self.assertIn("half of what other users leave", " ".join(words))
+        self.assertEqual(self.ask(alice, "open", 20)[0], "open")
+        self.assertEqual(self.ask(alice, "lanes", 7)[:2], ["refused", "64"])
+        self.alice_is_served()
+        # They go with their slots.
+        bob.popen.kill()
+        bob = self.crew(BOB)
+        slot = self.ask(bob, "open", 1)[1]
+        self.until(lambda: self.ask(bob, "lane", slot, 1)[0] == "lane", "bob has one again")
+
     def test_connections(self):
         """verbenad has 512 descriptors here."""
         self.begin("prlimit", "--nofile=512")

@@ -56,6 +56,75 @@ class Users(daemon.IntruderCase):
     def test_taking_a_flow(self):
         self.attack("flow %d" % ALICE, slots=16)
 
+    def test_leaving_with_lanes(self):
+        self.attack("lanes 7", "leave", slots=2)
+
+    def test_leaving_with_lanes_without_a_word(self):
+        self.attack("lanes 7", "hole", slots=2)
+
+    def test_detaching_the_steering_program_by_lanes(self):
+        self.attack("lanes 3", "detach", slots=3)
+
+    def test_lanes_are_for_the_process_that_has_the_slot(self):
+        self.needs_users()
+        self.needs_tables()
+        self.start_system()
+        alice, second, bob, root = (self.intruder(uid=uid) for uid in (ALICE, ALICE, BOB, 0))
+        slot = self.ask(alice, "open", 1)[1]
+        self.assertEqual(self.ask(second, "open", 1)[0], "open")
+        not_his = "refused this process does not have that slot".split()
+        for other in (second, bob, root):
+            self.assertEqual(self.ask(other, "lane", slot, 1), not_his)
+            self.assertEqual(self.ask(other, "unlane", slot, 1), not_his)
+        self.assertEqual(self.ask(second, "show", slot, 1), "refused the lane is not this process's any more".split())
+        self.assertEqual(self.ask(alice, "lane", slot, 1), ["lane", "2"])
+        self.assertEqual(self.ask(alice, "lane", slot, 1), ("refused slot %s has lane 1 already" % slot).split())
+        self.assertEqual(self.ask(second, "unlane", slot, 1), not_his)
+        self.assertEqual(self.ask(alice, "unlane", slot, 1), ["unlaned"])
+        self.assertEqual(self.ask(alice, "unlane", slot, 1), "refused the slot does not have that lane".split())
+        # The slot's own sockets are no lane's.
+        self.assertEqual(self.ask(alice, "show", slot, 1), "refused these are not the lane's sockets".split())
+        self.assertEqual(self.ask(alice, "lane", slot, 1), ["lane", "2"])
+
+    def received(self, process, slot, expected):
+        """Of a packet for each lane."""
+        script = ("import socket, struct\nfor address, family in (('127.0.0.1', socket.AF_INET), ('::1', socket.AF_INET6)):\n"
+                  " for lane in range(8):\n  socket.socket(family, socket.SOCK_DGRAM).sendto(struct.pack('>BBHIIQ', 4, 0x40, 0xffff,"
+                  " %d << 14 | 8 | lane, 1, 0), (address, 4791))" % slot)
+        self.assertEqual(self.host.run("python3", "-c", script).out, "")
+        found = []
+
+        def have_come():
+            found.extend(self.ask(process, "received")[1:])
+            return len(found) >= 16
+        self.until(have_come, "all have come")
+        self.assertEqual(sorted(map(int, found)), sorted(2 * expected))
+
+    def test_lanes_have_their_packets(self):
+        """On the port of a user, and when another verbenad has come."""
+        self.needs_users()
+        self.needs_tables()
+        self.start_system()
+        bob = self.intruder()
+        slot = int(self.ask(bob, "open", 1)[1])
+        self.received(bob, slot, 8 * [0])
+        self.assertEqual(self.ask(bob, "lanes", 3), ["lanes", "3"])
+        self.received(bob, slot, [0, 1, 2, 3, 0, 0, 0, 0])
+        third = self.intruder()
+        self.assertEqual(self.ask(third, "open", 3)[0], "open")
+        self.assertEqual(self.ask(third, "lanes", 2)[0], "lanes")
+        bob.say("reclaim")
+        self.kill_daemon()
+        third.popen.kill()
+        third.popen.wait()
+        system = self.start_system()
+        bob.hear("reclaimed", 1)
+        self.until(lambda: "taking over" in system.output(), "it is the heir")
+        # As soon as it knows where they are it gives out more.
+        self.until(lambda: self.ask(bob, "received") and self.ask(bob, "lane", slot, 7)[0] == "lane", "it has settled")
+        self.assertEqual(self.ask(bob, "unlane", slot, 7), ["unlaned"])
+        self.received(bob, slot, [0, 1, 2, 3, 0, 0, 0, 0])
+
     def test_claiming_a_slot_that_was_given_back(self):
         """bob keeps sockets of slots that he gave back. When verbenad is started anew he claims them before who has them now."""
         self.needs_users()
