@@ -39,8 +39,8 @@
 /* So long verbenad stays without a client. */
 #define IDLE VB_SECONDS(1000000)
 
-/* Which descriptor of a slot is which: the bits of VB_DAEMON_FD_ALL. */
-enum { FOUR, SIX, PAGE, FIRST_OWN, CLAIM = 5, DESCRIPTORS };
+/* Which descriptor of a slot is which: the bits of VB_DAEMON_FD_ALL. Behind them are those of its lanes. */
+enum { FOUR, SIX, PAGE, FIRST_OWN, CLAIM = 5, FIRST_LANE, DESCRIPTORS = FIRST_LANE + 2 * (VB_DAEMON_LANES - 1) };
 enum { MOST_PLACES = 8, KEPT_PROBES = 4096, MOST_TURNS = 10000, FEW_SLOTS = 8, CHECK_PACKET = 24, HOP_LIMIT = 64, LONGEST = 5000 };
 
 /* A network for a machine of any world. */
@@ -57,7 +57,8 @@ struct link {
 	int kept[DESCRIPTORS];           /* -1: none */
 	bool served;                     /* this daemon knows its slot */
 	uint32_t slot, sequence;
-	uint64_t probe[KEPT_PROBES];     /* more than libibverbs keeps */
+	uint32_t lane_sequence[VB_DAEMON_LANES]; /* of the question about it that is not answered; 0: none */
+	struct vb_daemon_probe_seen probe[KEPT_PROBES]; /* more than libibverbs keeps */
 	unsigned probes;
 	uint64_t last_checked;
 	struct vb_cm_reply *reply;       /* that is awaited; NULL: it has come, or none is */
@@ -327,6 +328,7 @@ static void hang_up(struct link *link)
 	link->fd = -1;
 	link->served = false;
 	link->reply = NULL;
+	memset(link->lane_sequence, 0, sizeof(link->lane_sequence));
 }
 
 static void say(struct link *link, struct vb_daemon_message *message, const int *fds, unsigned count)
@@ -354,15 +356,67 @@ static void introduce(struct link *link)
 	say(link, &message, fds, count);
 }
 
+/* ---- lanes ---- */
+
+/* Its sockets: IPv4, IPv6. Lane 0: the slot's own. */
+static int *lane_of(struct link *link, unsigned lane)
+{
+	return &link->kept[lane == 0 ? FOUR : FIRST_LANE + 2 * (lane - 1)];
+}
+
+/* Who has just come wants some, and those that it had are shown to the daemon that came. */
+static void ask_for_lanes(struct link *link, bool is_new)
+{
+	for (unsigned lane = 1; lane < VB_DAEMON_LANES; lane++) {
+		struct vb_daemon_message message;
+
+		if (is_new ? sim_below(in_use, 4) != 0 : *lane_of(link, lane) < 0)
+			continue;
+		vb_daemon_message_begin(&message, is_new ? VB_DAEMON_OPEN_LANE : VB_DAEMON_ADOPT_LANE, 0);
+		message.lane.slot = link->slot;
+		message.lane.lane = lane;
+		message.lane.descriptors = is_new ? 0 : VB_DAEMON_FD_IPV4 | VB_DAEMON_FD_IPV6;
+		say(link, &message, lane_of(link, lane), is_new ? 0 : 2);
+		link->lane_sequence[lane] = link->sequence;
+	}
+}
+
+static void take_lane(struct link *link, const struct vb_daemon_message *message, const int *fds)
+{
+	int *kept = lane_of(link, message->lane.lane);
+
+	CHECK(link->lane_sequence[message->lane.lane] == message->header.sequence && message->lane.slot == link->slot);
+	link->lane_sequence[message->lane.lane] = 0;
+	CHECK((message->lane.descriptors != 0) == (*kept < 0));
+	for (unsigned family = 0; message->lane.descriptors != 0 && family < 2; family++)
+		kept[family] = fcntl(fds[family], F_DUPFD_CLOEXEC, 3);
+}
+
+/* Only one that it does not have yet, while verbenad takes sockets over. False: it was about something else. */
+static bool is_lane_refused(struct link *link, const struct vb_daemon_message *message)
+{
+	for (unsigned lane = 1; lane < VB_DAEMON_LANES; lane++) {
+		if (link->lane_sequence[lane] == 0 || link->lane_sequence[lane] != message->header.sequence)
+			continue;
+		CHECK(message->error.error == EAGAIN && *lane_of(link, lane) < 0);
+		link->lane_sequence[lane] = 0;
+		return true;
+	}
+	return false;
+}
+
+/* ---- slots ---- */
+
 static void take_slot(struct link *link, const struct vb_daemon_slot *slot, const int *fds)
 {
+	bool is_new = link->slot == 0;
 	unsigned next = 0;
 
 	CHECK(link->slot == 0 || link->slot == slot->slot);
 	for (unsigned i = 0; i < DESCRIPTORS; i++) {
 		if (!(slot->descriptors & 1u << i))
 			continue;
-		if (link->slot == 0 || i >= FIRST_OWN) {
+		if (is_new || i >= FIRST_OWN) {
 			if (link->kept[i] >= 0)
 				shut(link->kept[i]);
 			link->kept[i] = fcntl(fds[next], F_DUPFD_CLOEXEC, 3);
@@ -372,6 +426,7 @@ static void take_slot(struct link *link, const struct vb_daemon_slot *slot, cons
 	link->slot = slot->slot;
 	link->served = true;
 	CHECK(link->kept[FOUR] >= 0 && link->kept[SIX] >= 0 && link->kept[CLAIM] >= 0);
+	ask_for_lanes(link, is_new);
 }
 
 static void take_reply(struct link *link, const struct vb_cm_reply *reply)
@@ -390,6 +445,9 @@ static void take_message(struct hosted *hosted, struct link *link, const struct 
 	case VB_DAEMON_SLOT:
 		take_slot(link, &message->slot, fds);
 		break;
+	case VB_DAEMON_LANE:
+		take_lane(link, message, fds);
+		break;
 	case VB_CM_REPLY:
 		take_reply(link, (const void *)message);
 		break;
@@ -397,8 +455,11 @@ static void take_message(struct hosted *hosted, struct link *link, const struct 
 		hosted->machine->tell((struct vb_connect_owner *)(uintptr_t)link->owner, (const void *)message);
 		break;
 	default:
+		CHECK(message->header.type == VB_DAEMON_ERROR);
+		if (is_lane_refused(link, message))
+			break;
 		/* The slot cannot be had now: it asks again. */
-		CHECK(message->header.type == VB_DAEMON_ERROR && !link->served);
+		CHECK(!link->served);
 		hang_up(link);
 		break;
 	}
@@ -444,7 +505,7 @@ static bool report_probes(struct link *link)
 		int error;
 
 		vb_daemon_message_begin(&message, VB_DAEMON_PROBE_SEEN, ++link->sequence);
-		message.probe_seen.nonce = link->probe[told];
+		message.probe_seen = link->probe[told];
 		error = vb_unix_send(link->fd, &message, message.header.length, NULL, 0, false);
 		CHECK(error == 0 || error == -EAGAIN);
 		if (error != 0)
@@ -468,14 +529,15 @@ static bool is_for(const struct link *link, const uint8_t *bytes, size_t length)
 	return qpn >> VB_DAEMON_INDEX_BITS == link->slot;
 }
 
-static void take_datagram(struct hosted *hosted, struct link *link, const struct vb_path *from, const uint8_t *bytes, size_t length)
+static void take_datagram(struct hosted *hosted, struct link *link, unsigned lane, const struct vb_path *from, const uint8_t *bytes,
+			  size_t length)
 {
 	struct vb_daemon_probe probe;
 
 	if (length == sizeof(probe)) {
 		memcpy(&probe, bytes, sizeof(probe));
 		if (be32_get(probe.magic) == VB_DAEMON_PROBE_MAGIC && link->probes < KEPT_PROBES)
-			link->probe[link->probes++] = be64_get(probe.nonce);
+			link->probe[link->probes++] = (struct vb_daemon_probe_seen){.nonce = be64_get(probe.nonce), .lane = lane};
 	} else if (length == CHECK_PACKET && is_for(link, bytes, length)) {
 		memcpy(&link->last_checked, bytes + 16, sizeof(link->last_checked));
 		sim_host_take(hosted->machine->host, from, bytes, length);
@@ -484,26 +546,34 @@ static void take_datagram(struct hosted *hosted, struct link *link, const struct
 	}
 }
 
+static bool take_from(struct hosted *hosted, struct link *link, unsigned lane, bool ipv6)
+{
+	int fd = lane_of(link, lane)[ipv6], count;
+	bool taken = false;
+
+	while (fd >= 0 && (count = vb_udp_batch_receive(hosted->batch, fd, ipv6)) > 0) {
+		taken = true;
+		for (int i = 0; i < count; i++) {
+			const struct vb_udp_bundle *bundle = vb_udp_batch_at(hosted->batch, (unsigned)i);
+
+			for (size_t at = 0; at < bundle->length; at += bundle->segment) {
+				size_t rest = bundle->length - at;
+
+				take_datagram(hosted, link, lane, &bundle->from, bundle->bytes + at,
+					      rest < bundle->segment ? rest : bundle->segment);
+			}
+		}
+	}
+	return taken;
+}
+
 static bool take_packets(struct hosted *hosted, struct link *link)
 {
 	bool taken = false;
 
-	for (unsigned family = FOUR; link->slot != 0 && family <= SIX; family++) {
-		int count;
-
-		while ((count = vb_udp_batch_receive(hosted->batch, link->kept[family], family == SIX)) > 0) {
-			taken = true;
-			for (int i = 0; i < count; i++) {
-				const struct vb_udp_bundle *bundle = vb_udp_batch_at(hosted->batch, (unsigned)i);
-
-				for (size_t at = 0; at < bundle->length; at += bundle->segment) {
-					size_t rest = bundle->length - at;
-
-					take_datagram(hosted, link, &bundle->from, bundle->bytes + at,
-						      rest < bundle->segment ? rest : bundle->segment);
-				}
-			}
-		}
+	for (unsigned lane = 0; lane < VB_DAEMON_LANES; lane++) {
+		taken |= take_from(hosted, link, lane, false);
+		taken |= take_from(hosted, link, lane, true);
 	}
 	return taken;
 }
@@ -649,6 +719,16 @@ uint32_t hosted_slot(const struct machine *machine, const struct vb_connect_owne
 	return link->slot;
 }
 
+unsigned hosted_lanes(const struct machine *machine)
+{
+	unsigned lanes = 0;
+
+	VB_LIST_FOR_EACH(node, &machine->hosted->links)
+		for (unsigned lane = 1; lane < VB_DAEMON_LANES; lane++)
+			lanes += *lane_of(vb_container_of(node, struct link, node), lane) >= 0;
+	return lanes;
+}
+
 static void close_remains(struct sim *sim, void *object, vb_time when)
 {
 	struct remains *remains = object;
@@ -756,7 +836,7 @@ void hosted_close(struct machine *machine)
 
 /* ---- judging ---- */
 
-static void packet_reaches(struct hosted *hosted, struct link *link)
+static void packet_reaches(struct hosted *hosted, struct link *link, unsigned lane)
 {
 	static uint64_t number;
 	struct vb_path path = {.source_port = 0xc000};
@@ -766,6 +846,7 @@ static void packet_reaches(struct hosted *hosted, struct link *link)
 	memcpy(path.destination, hosted->machine->host->address, 16);
 	packet[5] = (uint8_t)(link->slot >> 2);
 	packet[6] = (uint8_t)(link->slot << 6);
+	packet[7] = (uint8_t)lane;
 	number++;
 	memcpy(packet + 16, &number, sizeof(number));
 	inject(hosted, &path, packet, sizeof(packet));
@@ -782,7 +863,8 @@ void hosted_check(struct machine *machine)
 		CHECK(link->served);
 		VB_LIST_FOR_EACH(other, &machine->hosted->links)
 			CHECK(node == other || vb_container_of(other, struct link, node)->slot != link->slot);
-		packet_reaches(machine->hosted, link);
+		for (unsigned lane = 0; lane < VB_DAEMON_LANES; lane++)
+			packet_reaches(machine->hosted, link, lane);
 	}
 }
 

@@ -45,6 +45,8 @@ bool hosted_is_still(const struct machine *machine);
 bool hosted_link(struct machine *machine, struct vb_connect_owner *owner);
 /* Of a process that has one. */
 uint32_t hosted_slot(const struct machine *machine, const struct vb_connect_owner *owner);
+/* How many its processes have. */
+unsigned hosted_lanes(const struct machine *machine);
 void hosted_command(struct machine *machine, struct vb_connect_owner *owner, const struct vb_cm_command *command,
 		    struct vb_cm_reply *reply);
 /* The same, and verbenad is about to die: it may have carried it out. */

@@ -20,8 +20,9 @@
 enum { STEPS = 700, FIRST_PORT = 7000, NOBODYS_PORT = 6999 };
 
 /* Descriptors of verbenad, without its processes: the listener, epoll, netlink, a reserve, its sockets of two IP versions, a sender. Of a
- * process: both ends of its connection, the sockets and the page of its slot at both ends, verbenad's own sockets. */
-enum { OF_DAEMON = 7, OF_PROCESS = 11 };
+ * process: both ends of its connection, the sockets and the page of its slot at both ends, verbenad's own sockets. Of a lane: its sockets
+ * at both ends. */
+enum { OF_DAEMON = 7, OF_PROCESS = 11, OF_LANE = 4 };
 
 struct world {
 	struct programs all;
@@ -241,6 +242,7 @@ static void settle(struct world *world)
 	struct programs *all = &world->all;
 	struct sim *sim = all->sim;
 	vb_time limit = sim->now + VB_SECONDS(1400);
+	unsigned lanes = 0;
 
 	all->is_mortal = false;
 	world->apart_until = 0;
@@ -264,8 +266,11 @@ static void settle(struct world *world)
 		process_check(&all->process[i]);
 	for (unsigned i = 0; i < all->machines; i++)
 		machine_check(&all->machine[i], false);
+	for (unsigned i = 0; world->descriptors != 0 && i < all->machines; i++)
+		lanes += hosted_lanes(&all->machine[i]);
 	if (world->descriptors != 0)
-		CHECK(count_descriptors() <= world->descriptors + all->machines * OF_DAEMON + all->processes * OF_PROCESS);
+		CHECK(count_descriptors() <=
+		      world->descriptors + all->machines * OF_DAEMON + all->processes * OF_PROCESS + lanes * OF_LANE);
 }
 
 static void end_all(struct programs *all)
