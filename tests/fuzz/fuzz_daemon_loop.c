@@ -242,14 +242,32 @@ static unsigned choose_descriptors(const struct client *client, uint32_t type, s
 	return count;
 }
 
-static void say(struct client *client, uint32_t details)
+static bool is_of_lanes(uint32_t type)
 {
+	return type == VB_DAEMON_OPEN_LANE || type == VB_DAEMON_ADOPT_LANE || type == VB_DAEMON_CLOSE_LANE || type == VB_DAEMON_LANE;
+}
+
+/* Those of lanes have numbers of their own: the corpus was there before them. */
+static uint32_t choose_type(uint32_t details)
+{
+	static const uint32_t of_lanes[] = {VB_DAEMON_OPEN_LANE, VB_DAEMON_OPEN_LANE, VB_DAEMON_ADOPT_LANE, VB_DAEMON_CLOSE_LANE};
 	static const uint32_t types[] = {
 #define X(name, value, sender, body, required, allowed) VB_DAEMON_##name,
 		VB_DAEMON_MESSAGES(X)
 #undef X
 	};
-	uint32_t type = types[details % (sizeof(types) / sizeof(types[0]))], changes = take(1);
+	uint32_t left = details % (sizeof(types) / sizeof(types[0]) - 4), i = 0;
+
+	if ((details & 0x7f) >= 112)
+		return of_lanes[details % 4];
+	while (is_of_lanes(types[i]) || left-- > 0)
+		i++;
+	return types[i];
+}
+
+static void say(struct client *client, uint32_t details)
+{
+	uint32_t type = choose_type(details), changes = take(1);
 	struct vb_daemon_message message;
 	uint8_t *body = (uint8_t *)&message + sizeof(message.header);
 	int fds[VB_DAEMON_MAX_FDS];
@@ -260,8 +278,8 @@ static void say(struct client *client, uint32_t details)
 	memset(&message, 0, sizeof(message));
 	vb_daemon_message_begin(&message, (enum vb_daemon_type)type, ++client->sequence);
 	count = choose_descriptors(client, type, &message, take(1), fds);
-	if (type == VB_DAEMON_OPEN_LANE || type == VB_DAEMON_ADOPT_LANE || type == VB_DAEMON_CLOSE_LANE) {
-		message.lane.slot = client->slot;
+	if (is_of_lanes(type)) {
+		message.lane.slot = world.client[take(1) % CLIENTS].slot;
 		message.lane.lane = 1 + take(1) % (VB_DAEMON_LANES - 1);
 	}
 	if (type == VB_DAEMON_JOIN_FABRIC)
