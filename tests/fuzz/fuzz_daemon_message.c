@@ -66,7 +66,8 @@ static void check_accepted(const struct vb_daemon_message *message, size_t lengt
 static size_t compose(struct vb_daemon_message *message, const uint8_t *input, size_t length)
 {
 	uint8_t *body = (uint8_t *)message + sizeof(message->header);
-	unsigned type = input[0] & 4 ? 0x41 + input[1] % 16 : 1 + input[1] % 20;
+	unsigned types = input[0] & 128 ? 16 : 11;
+	unsigned type = (input[0] & 4 ? 0x41 : input[0] & 128 ? 5 : 1) + input[1] % types;
 
 	vb_daemon_message_begin(message, (enum vb_daemon_type)type, 1);
 	if (type == VB_DAEMON_DEVICE) {
