@@ -2,7 +2,7 @@
  *
  * own_ends DEVICE GID_INDEX OPERATION BYTES THREADS SECONDS
  *
- * What threads cost each other: each has a processor of its own, both ends of a connection and a completion queue of its own, and sends
+ * What threads cost each other: each has a processor of its own, makes both ends of a connection and a completion queue for itself, and sends
  * to itself with 128 work requests outstanding. OPERATION is `send` or `write`. What one thread does, two should do twice.
  *
  * Prints: SECONDS MESSAGES
@@ -38,12 +38,11 @@ static uint32_t bytes;
 static double deadline;
 static pthread_barrier_t ready;
 
-static void create(struct worker *self, int cpu)
+static void create(struct worker *self)
 {
 	struct bench_queues queues = {.sends = OUTSTANDING, .receives = RECEIVES};
 	void *memory;
 
-	self->cpu = cpu;
 	if (posix_memalign(&memory, 4096, MOST_BYTES) != 0)
 		bench_give_up("memory");
 	self->buffer = memset(memory, 1, MOST_BYTES);
@@ -116,16 +115,19 @@ static void *send_to_self(void *argument)
 {
 	struct worker *self = argument;
 	unsigned outstanding = 0;
-	double last = deadline + 30;
+	double last;
 	cpu_set_t cpus;
 
 	CPU_ZERO(&cpus);
 	CPU_SET(self->cpu, &cpus);
 	if (pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus) != 0)
 		bench_give_up("pthread_setaffinity_np");
+	create(self);
 	for (unsigned i = 0; opcode == IBV_WR_SEND && i < RECEIVES; i++)
 		post_receive(self);
 	pthread_barrier_wait(&ready);
+	pthread_barrier_wait(&ready);
+	last = deadline + 30;
 	for (bool stop = false; !stop || outstanding;) {
 		unsigned done;
 
@@ -172,13 +174,15 @@ int main(int argc, char **argv)
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
 		bench_give_up("sched_getaffinity");
 	for (unsigned i = 0; i < threads; i++)
-		create(&worker[i], nth_cpu(&cpus, i));
-	pthread_barrier_init(&ready, NULL, threads);
-	began = bench_now();
-	deadline = began + strtod(argv[6], NULL);
+		worker[i].cpu = nth_cpu(&cpus, i);
+	pthread_barrier_init(&ready, NULL, threads + 1);
 	for (unsigned i = 0; i < threads; i++)
 		if (pthread_create(&worker[i].thread, NULL, send_to_self, &worker[i]) != 0)
 			bench_give_up("pthread_create");
+	pthread_barrier_wait(&ready);
+	began = bench_now();
+	deadline = began + strtod(argv[6], NULL);
+	pthread_barrier_wait(&ready);
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(worker[i].thread, NULL);
 	printf("%.6f ", bench_now() - began);

@@ -41,10 +41,13 @@
 	RANK(SESSION, "session.lock")                     \
 	RANK(CONTEXT, "context.lock")                     \
 	RANK(PUBLIC, "public mutex")                      \
+	RANK(LANES, "endpoint.lanes_lock")                \
 	RANK(ASKING, "same_host.asking")                  \
 	RANK(PROGRESS, "schedule.progress")               \
+	RANK(LANE, "lane.lock")                           \
 	RANK(XRC_QPS, "xrc_domain.members")               \
 	RANK(QP, "qp.lock")                               \
+	RANK(INQUIRIES, "udp inquiries.lock")             \
 	RANK(POLLER, "poller.lock")                       \
 	RANK(XRC_SRQS, "xrc_domain.lock")                 \
 	RANK(SRQ, "srq.lock")                             \
@@ -59,7 +62,7 @@
 	RANK(WISHES, "datagrams.wishes_lock")             \
 	RANK(MEETINGS, "meetings.lock")                   \
 	RANK(QPNS, "endpoint.table_lock")                 \
-	RANK(ACTIVE, "schedule.active_lock")              \
+	RANK(ACTIVE, "lane.active_lock")                  \
 	RANK(STREAM_REPORTS, "stream reports.lock")       \
 	RANK(TIMERS, "timers.lock")                       \
 	RANK(SOURCE_PORTS, "source_ports.lock")           \

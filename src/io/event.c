@@ -163,6 +163,13 @@ void vb_thread_prefer_soon(void)
 	(void)syscall(SYS_sched_setattr, 0, &scheduling, 0);
 }
 
+unsigned vb_processors(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
 int vb_thread_cpu(void)
 {
 	return sched_getcpu();

@@ -17,7 +17,7 @@ int vb_event_open(void);                   /* descriptor or -errno */
 void vb_event_raise(int fd);
 void vb_event_clear(int fd);
 
-enum { VB_WAIT_ITEMS = 16 };               /* at most, in one wait */
+enum { VB_WAIT_ITEMS = 64 };               /* at most, in one wait */
 
 struct vb_wait_item {
 	int fd;                            /* negative: nothing to wait for */
@@ -50,6 +50,8 @@ void vb_thread_prepare(const char *name);
 void vb_thread_prefer_soon(void);
 /* The processor on which this thread runs, more or less; -1: not known. */
 int vb_thread_cpu(void);
+/* On how many this process may run. */
+unsigned vb_processors(void);
 /* Let others have this core for a moment, if another thread waits for it. */
 void vb_thread_yield(void);
 

@@ -21,6 +21,20 @@ void vb_link_transmit(struct vb_qp *qp, vb_time now)
 		binding->carrier->driver->transmit(binding->carrier, qp, now);
 }
 
+/* With its carrier. If it waits to be served, then in the other lane. */
+static void change_lane(struct vb_qp *qp, struct vb_binding *binding, const struct vb_link *link)
+{
+	uint8_t lane = link && link == binding->wire && link == link->schedule->laned ? binding->home : 0;
+
+	if (lane == binding->lane)
+		return;
+	__atomic_store_n(&binding->lane, lane, __ATOMIC_RELAXED);
+	if (!vb_schedule_is_enlisted(qp))
+		return;
+	vb_schedule_forget(vb_schedule_of(qp), qp);
+	vb_schedule_mark_active(vb_schedule_of(qp), qp);
+}
+
 void vb_link_carry(struct vb_qp *qp, struct vb_link *link)
 {
 	struct vb_binding *binding = qp->scheduler;
@@ -31,6 +45,7 @@ void vb_link_carry(struct vb_qp *qp, struct vb_link *link)
 	if (link)
 		__atomic_add_fetch(&link->members, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&binding->carrier, link, __ATOMIC_RELEASE);
+	change_lane(qp, binding, link);
 	if (before)
 		__atomic_sub_fetch(&before->members, 1, __ATOMIC_SEQ_CST);
 	/* After the counts. Partner: the acquire in a pass. */
@@ -62,37 +77,51 @@ void vb_link_count_sent(struct vb_counters *counters, uint32_t packets, size_t b
 	VB_COUNT_MANY(counters, sent_bytes, bytes);
 }
 
-static void transmit_in_pass(struct vb_qp *qp, vb_time now)
+/* It may have changed its lane since it was put into the list. */
+static void transmit_in_pass(struct vb_qp *qp, unsigned lane, vb_time now)
 {
 	struct vb_binding *binding = qp->scheduler;
 
-	if (binding)
+	if (!binding)
+		return;
+	if (binding->lane == lane)
 		binding->carrier->driver->transmit_in_pass(binding->carrier, qp, now);
+	else
+		vb_schedule_mark_active(vb_schedule_of(qp), qp);
+}
+
+static void flush(struct vb_schedule *schedule, unsigned lane)
+{
+	if (lane > 0)
+		schedule->laned->driver->lanes->flush(schedule->laned, lane);
+	else
+		for (struct vb_link *link = schedule->flushed; link; link = link->next_flushed)
+			link->driver->flush(link);
 }
 
 /* One that is not done is put behind the others, for the next time. */
-bool vb_links_send_active(struct vb_schedule *schedule, vb_time now, bool only_try)
+bool vb_links_send_active(struct vb_schedule *schedule, unsigned number, vb_time now, bool only_try)
 {
-	uint32_t count = __atomic_load_n(&schedule->active_count, __ATOMIC_RELAXED);
-	uint64_t until = schedule->sent + ACTIVE_SENDS_PER_PASS;
+	struct vb_lane *lane = &schedule->lane[number];
+	uint32_t count = __atomic_load_n(&lane->active_count, __ATOMIC_RELAXED);
+	uint64_t until = lane->sent + ACTIVE_SENDS_PER_PASS;
 	struct vb_qp *qp;
 	bool done = false;
 
-	vb_lock_assert_held(&schedule->progress);
+	vb_lock_assert_held(lane->lock);
 	if (count > ACTIVE_PER_PASS)
 		count = ACTIVE_PER_PASS;
-	for (; count > 0 && schedule->sent < until && (qp = vb_schedule_next_active(schedule)) != NULL; count--) {
+	for (; count > 0 && lane->sent < until && (qp = vb_schedule_next_active(lane)) != NULL; count--) {
 		if (!only_try) {
 			vb_lock_take(&qp->lock);
 		} else if (!vb_lock_try(&qp->lock)) {
 			vb_schedule_mark_active(schedule, qp);
 			continue;
 		}
-		transmit_in_pass(qp, now);
+		transmit_in_pass(qp, number, now);
 		vb_lock_release(&qp->lock);
 		done = true;
 	}
-	for (struct vb_link *link = schedule->flushed; link; link = link->next_flushed)
-		link->driver->flush(link);
+	flush(schedule, number);
 	return done;
 }

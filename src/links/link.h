@@ -7,6 +7,9 @@
  * unless another link has taken the queue pair over at RTR (`resolve` and `modified`: memory, where the peer is a process of
  * this host). A carrier may give a queue pair back to its wire (vb_link_carry) as long as nothing was sent.
  *
+ * A pass is one over a lane (schedule/lane.h): where "progress" is named, that is the lock of lane 0, to which all queue pairs belong but
+ * those of a link that has lanes.
+ *
  * Functions that are marked optional may be NULL. "Caller holds" names what is held; what is not named may be taken, in
  * the order progress, qp->lock, srq->lock, cq->lock.
  */
@@ -39,7 +42,7 @@ struct vb_srq;
 struct vb_transport;
 struct vb_transport_status;
 
-enum { VB_LINK_DESCRIPTORS = 4 };
+enum { VB_LINK_DESCRIPTORS = 18 };
 
 /* A device's regions where processes of this host can look keys up by themselves. */
 struct vb_link_tables {
@@ -53,11 +56,25 @@ struct vb_link_tables {
 	void (*hide_srq)(struct vb_link *link, uint32_t number);
 };
 
+/* Lanes beyond the first (schedule/lane.h). Caller holds the lane's lock, but for `open`. */
+struct vb_link_lanes {
+	/* Can there be any? Caller holds nothing. */
+	bool (*may_open)(const struct vb_link *link);
+	/* From now on it receives by these sockets, one for each IP version, -1: none. They stay the caller's. 0 or -errno. Caller holds
+	 * endpoint.lanes_lock. */
+	int (*open)(struct vb_link *link, unsigned lane, const int receive_fd[2]);
+	/* As of struct vb_link_driver. */
+	bool (*drain)(struct vb_link *link, unsigned lane, vb_time now, bool all);
+	void (*flush)(struct vb_link *link, unsigned lane);
+	void (*finish)(struct vb_link *link, unsigned lane);
+};
+
 struct vb_link_driver {
 	const char *name;
 	const struct vb_transport *engine; /* of queue pairs whose wire it is; NULL: it is no wire */
 	size_t note_size;                /* of links that are no wire: of its engine's note on each send WQE (queue/transport.h) */
 	const struct vb_link_tables *tables; /* optional */
+	const struct vb_link_lanes *lanes;   /* optional; of one link at most */
 
 	void (*close)(struct vb_link *link);
 	/* In a forked child: only close() and stores, as other threads of the parent may have held any lock. */
@@ -99,7 +116,8 @@ struct vb_link_driver {
 
 	/* Let the engine send what it may, and see to its deadline. */
 	void (*transmit)(struct vb_link *link, struct vb_qp *qp, vb_time now);
-	/* The same in a pass (caller holds progress, too): what there is may wait for that of other queue pairs until flush. */
+	/* The same in a pass over its lane, whose lock the caller holds, too: what there is may wait for that of other queue pairs until
+	 * flush. */
 	void (*transmit_in_pass)(struct vb_link *link, struct vb_qp *qp, vb_time now);
 	/* The same after work was posted: many small requests may wait for one another until the next pass. */
 	void (*posted)(struct vb_link *link, struct vb_qp *qp, vb_time now);
@@ -166,8 +184,8 @@ struct vb_link_driver {
 
 	/* Can packets leave by a path of that framing? 0 or -errno. */
 	int (*admits)(struct vb_link *link, const struct vb_path *path);
-	/* The UDP source port for a path to a queue pair, all of which is there but this. */
-	uint16_t (*source_port)(struct vb_link *link, const struct vb_path *path, uint32_t destination_qpn);
+	/* The UDP source port for a path to a queue pair, all of which is there but this, from one of that lane. */
+	uint16_t (*source_port)(struct vb_link *link, const struct vb_path *path, uint32_t destination_qpn, unsigned lane);
 	/* Deliver datagrams for that group on that interface to the queue pair, or no more. 0 or -errno. */
 	int (*join)(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index);
 	int (*leave)(struct vb_link *link, struct vb_qp *qp, const uint8_t gid[16], uint32_t interface_index);
@@ -204,8 +222,8 @@ bool vb_link_carries_all_peers(const struct vb_link *link);
 /* So many packets, with so many bytes in all, were to leave by a device with these counters, and `lost` of them could not. */
 void vb_link_count_sent(struct vb_counters *counters, uint32_t packets, size_t bytes, uint32_t lost);
 
-/* Queue pairs that are enlisted (schedule/schedule.h) transmit, as many as a pass should, and all links are flushed.
- * `only_try`: the caller holds the lock of one already. Caller holds progress. True: there were some. */
-bool vb_links_send_active(struct vb_schedule *schedule, vb_time now, bool only_try);
+/* Queue pairs of that lane that are enlisted (schedule/schedule.h) transmit, as many as a pass should, and its links are flushed.
+ * `only_try`: the caller holds the lock of one already. Caller holds the lane's lock. True: there were some. */
+bool vb_links_send_active(struct vb_schedule *schedule, unsigned lane, vb_time now, bool only_try);
 
 #endif

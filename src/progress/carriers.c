@@ -113,23 +113,28 @@ static bool sends_wait(struct vb_qp *qp)
 /* An adapter takes an acknowledgement in when it comes. Ours may lie in a socket still when the queue pair is told to end, most likely
  * because a peer that has all it wanted disconnects: sends that have arrived are not to be flushed. A pass may take a single packet
  * of each socket, and others' traffic need not end. */
-static void take_in_what_has_come(struct vb_endpoint *endpoint)
+static void take_in_what_has_come(struct vb_endpoint *endpoint, const struct vb_qp *qp)
 {
 	enum { MOST_PASSES = 256 };
+	unsigned lane = vb_endpoint_lane(qp);
+	bool more = true;
 
-	vb_lock_take(&endpoint->schedule.progress);
-	for (unsigned i = 0; i < MOST_PASSES && vb_endpoint_pass(endpoint, vb_clock_now(), true); i++)
-		continue;
-	vb_lock_release(&endpoint->schedule.progress);
+	vb_lanes_hold(endpoint, qp);
+	for (unsigned i = 0; i < MOST_PASSES && more; i++) {
+		more = vb_endpoint_pass(endpoint, vb_clock_now(), true);
+		if (lane > 0)
+			more |= vb_endpoint_pass_lane(endpoint, lane, vb_clock_now(), true);
+	}
+	vb_lanes_let_go(endpoint, lane);
 }
 
 bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
-			      uint32_t destination_qpn, int table) VB_UNCHECKED /* true: holds schedule.progress */
+			      uint32_t destination_qpn, int table) VB_UNCHECKED /* true: holds the locks of lanes */
 {
 	bool could_be_elsewhere = false;
 
 	if (to == IBV_QPS_ERR && is_served(endpoint, qp) && sends_wait(qp))
-		take_in_what_has_come(endpoint);
+		take_in_what_has_come(endpoint, qp);
 	if (!is_served(endpoint, qp) || !vb_qp_has_peer(qp))
 		return false;
 	for (struct vb_link *link = endpoint->schedule.links; link; link = link->next) {
@@ -139,14 +144,14 @@ bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, en
 	}
 	if (to != IBV_QPS_RESET || !could_be_elsewhere)
 		return false;
-	vb_lock_take(&endpoint->schedule.progress);
+	vb_lanes_hold(endpoint, qp);
 	return true;
 }
 
-void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun) VB_UNCHECKED
+void vb_endpoint_end_modify(struct vb_endpoint *endpoint, const struct vb_qp *qp, bool begun) VB_UNCHECKED
 {
 	if (begun)
-		vb_lock_release(&endpoint->schedule.progress);
+		vb_lanes_let_go(endpoint, vb_endpoint_lane(qp));
 }
 
 /* Of UD: it stays with its wire, whatever way its datagrams take. */
@@ -249,7 +254,7 @@ void vb_carriers_send_enlisted(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
 	vb_lock_assert_held(&endpoint->schedule.progress);
 	vb_carriers_hurry(endpoint, qp);
-	if (qp->scheduler && vb_schedule_is_enlisted(&endpoint->schedule, qp))
+	if (qp->scheduler && vb_schedule_is_enlisted(qp))
 		vb_link_transmit(qp, vb_clock_now());
 }
 
@@ -262,17 +267,17 @@ void vb_endpoint_send_deferred(struct vb_endpoint *endpoint, struct vb_qp *qp)
 		struct vb_link *link = carrier_of(qp);
 
 		vb_carriers_hurry(endpoint, qp);
-		waits = vb_schedule_is_enlisted(&endpoint->schedule, qp) || (link->driver->is_behind && link->driver->is_behind(link, qp));
+		waits = vb_schedule_is_enlisted(qp) || (link->driver->is_behind && link->driver->is_behind(link, qp));
 	}
 	vb_lock_release(&qp->lock);
 	if (!waits)
 		return;
-	/* With progress in hand nothing is on its way. */
-	vb_lock_take(&endpoint->schedule.progress);
+	/* With these in hand nothing is on its way. */
+	vb_lanes_hold(endpoint, qp);
 	vb_lock_take(&qp->lock);
 	vb_carriers_send_enlisted(endpoint, qp);
 	vb_lock_release(&qp->lock);
-	vb_lock_release(&endpoint->schedule.progress);
+	vb_lanes_let_go(endpoint, vb_endpoint_lane(qp));
 }
 
 void vb_endpoint_received(struct vb_endpoint *endpoint, struct vb_qp *qp)
@@ -301,6 +306,7 @@ void vb_endpoint_wait_for_pass(struct vb_endpoint *endpoint)
 		return;
 	vb_lock_take(&endpoint->schedule.progress);
 	vb_lock_release(&endpoint->schedule.progress);
+	vb_lanes_wait_for_passes(endpoint);
 }
 
 int vb_endpoint_take(struct vb_endpoint *endpoint, struct vb_poller *poller, const struct vb_cq *cq, int room, struct ibv_wc *wc)
@@ -317,11 +323,11 @@ int vb_endpoint_admits(struct vb_endpoint *endpoint, const struct vb_path *path)
 	return wire->driver->admits(wire, path);
 }
 
-uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_path *path, uint32_t destination_qpn)
+uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_path *path, uint32_t destination_qpn, unsigned lane)
 {
 	struct vb_link *wire = endpoint->wire[VB_DEVICE_ROCE];
 
-	return wire->driver->source_port(wire, path, destination_qpn);
+	return wire->driver->source_port(wire, path, destination_qpn, lane);
 }
 
 int vb_endpoint_attach_multicast(struct vb_endpoint *endpoint, struct vb_qp *qp, const uint8_t gid[16],

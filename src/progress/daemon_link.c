@@ -302,6 +302,8 @@ static void *seek_daemon(void *argument)
 	if (error == 0) {
 		error = adopt_slot(endpoint, &endpoint->found);
 		endpoint->slot_refused = error == -ESTALE;
+		if (error == 0)
+			vb_lanes_adopt(endpoint, &endpoint->found, take_shown);
 		for (struct vb_link *link = endpoint->schedule.links; error == 0 && link; link = link->next)
 			error = vb_daemon_link_introduce(endpoint, &endpoint->found, link);
 		if (error != 0)
@@ -382,26 +384,34 @@ void vb_daemon_link_retry(struct vb_endpoint *endpoint)
 		try_later(endpoint);
 }
 
-void vb_daemon_link_report_probes(struct vb_endpoint *endpoint)
+static void report_probes_of(struct vb_endpoint *endpoint, unsigned number)
 {
+	struct vb_lane *lane = &endpoint->schedule.lane[number];
 	uint64_t nonce[VB_KEPT_PROBES];
 	unsigned count;
 
-	/* A daemon that has just adopted us probes before its connection is ours: keep them until then. */
-	if (endpoint->daemon.fd < 0)
-		return;
-	vb_lock_take(&endpoint->schedule.progress);
-	count = endpoint->schedule.probes;
-	memcpy(nonce, endpoint->schedule.probe, count * sizeof(nonce[0]));
-	endpoint->schedule.probes = 0;
-	vb_lock_release(&endpoint->schedule.progress);
+	vb_lock_take(lane->lock);
+	count = lane->probes;
+	memcpy(nonce, lane->probe, count * sizeof(nonce[0]));
+	lane->probes = 0;
+	vb_lock_release(lane->lock);
 	for (unsigned i = 0; i < count; i++) {
 		struct vb_daemon_message message;
 
 		vb_daemon_message_begin(&message, VB_DAEMON_PROBE_SEEN, 0);
 		message.probe_seen.nonce = nonce[i];
+		message.probe_seen.lane = number;
 		(void)vb_daemon_client_send(&endpoint->daemon, &message, NULL, 0);
 	}
+}
+
+void vb_daemon_link_report_probes(struct vb_endpoint *endpoint)
+{
+	/* A daemon that has just adopted us probes before its connection is ours: keep them until then. */
+	if (endpoint->daemon.fd < 0)
+		return;
+	for (uint32_t i = 0, lanes = __atomic_load_n(&endpoint->schedule.lanes, __ATOMIC_ACQUIRE); i < lanes; i++)
+		report_probes_of(endpoint, i);
 }
 
 void vb_daemon_link_close(struct vb_endpoint *endpoint)

@@ -45,6 +45,7 @@ static void close_descriptors(struct vb_endpoint *endpoint)
 		close_if_open(&endpoint->receive_fd[family]);
 		close_if_open(&endpoint->daemon_own_fd[family]);
 	}
+	vb_lanes_close_descriptors(endpoint);
 	close_if_open(&endpoint->page_fd);
 	close_if_open(&endpoint->claim_fd);
 	close_if_open(&endpoint->schedule.event_fd);
@@ -97,6 +98,7 @@ static void destroy(struct vb_endpoint *endpoint)
 	else
 		free(endpoint->schedule.page);
 	close_descriptors(endpoint);
+	vb_mutex_fini(&endpoint->lanes_lock);
 	vb_mutex_fini(&endpoint->watcher_lock);
 	vb_mutex_fini(&endpoint->table_lock);
 	vb_schedule_fini(&endpoint->schedule);
@@ -116,20 +118,34 @@ static void hurry_all(struct vb_endpoint *endpoint)
 	}
 }
 
-/* What was put off until the next pass, or for longer. Caller holds progress. */
-static void send_all_deferred(struct vb_endpoint *endpoint)
+/* Caller holds the lane's lock. */
+static void send_deferred_of(struct vb_lane *lane)
 {
 	struct vb_qp *qp;
 
-	hurry_all(endpoint);
 	/* A queue pair that has more to send than one call may comes back into the list: once round is enough. */
-	for (unsigned i = __atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_SEQ_CST); i > 0; i--) {
-		qp = vb_schedule_next_active(&endpoint->schedule);
+	for (unsigned i = __atomic_load_n(&lane->active_count, __ATOMIC_SEQ_CST); i > 0; i--) {
+		qp = vb_schedule_next_active(lane);
 		/* A thread that holds the lock, and will never go on now, must not keep us. */
 		if (qp && vb_lock_try(&qp->lock)) {
 			vb_link_transmit(qp, vb_clock_now());
 			vb_lock_release(&qp->lock);
 		}
+	}
+}
+
+/* What was put off until the next pass, or for longer. Caller holds progress. */
+static void send_all_deferred(struct vb_endpoint *endpoint) VB_UNCHECKED
+{
+	struct vb_schedule *schedule = &endpoint->schedule;
+
+	hurry_all(endpoint);
+	send_deferred_of(&schedule->lane[0]);
+	for (uint32_t i = 1, lanes = __atomic_load_n(&schedule->lanes, __ATOMIC_ACQUIRE); i < lanes; i++) {
+		if (!vb_lock_try(schedule->lane[i].lock))
+			continue;
+		send_deferred_of(&schedule->lane[i]);
+		vb_lock_release(schedule->lane[i].lock);
 	}
 }
 
@@ -235,6 +251,7 @@ static int create(struct vb_endpoint **out)
 	vb_schedule_init(&endpoint->schedule);
 	vb_mutex_init(&endpoint->table_lock, VB_RANK_QPNS);
 	vb_mutex_init(&endpoint->watcher_lock, VB_RANK_WATCHERS);
+	vb_lanes_init(endpoint);
 	endpoint->schedule.event_fd = vb_event_open();
 	if (endpoint->schedule.event_fd < 0)
 		error = endpoint->schedule.event_fd;
@@ -336,9 +353,19 @@ static bool is_reserved(const struct vb_endpoint *endpoint, uint32_t index)
 	return endpoint->reserved[index / 64] >> index % 64 & 1 || make_qpn(endpoint, index) == VB_MULTICAST_QPN;
 }
 
-int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, uint32_t *qpn)
+/* Packets for it come to its lane's socket. While lane 0 has more than its share of numbers, those beyond it come by another's, and are
+ * delivered all the same. */
+static uint32_t draw_index(const struct vb_endpoint *endpoint, unsigned lane)
 {
 	uint32_t index = vb_random_u32() % VB_DAEMON_INDICES;
+
+	return endpoint->most_lanes > 1 && endpoint->reserved_count < VB_DAEMON_INDICES / VB_DAEMON_LANES / 2 ?
+		       (index & ~(VB_DAEMON_LANES - 1u)) | lane : index;
+}
+
+int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, unsigned lane, uint32_t *qpn)
+{
+	uint32_t index;
 	int error;
 
 	if (endpoint->schedule.abandoned || __atomic_load_n(&endpoint->lost, __ATOMIC_RELAXED))
@@ -347,10 +374,11 @@ int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, uint32_t *qpn)
 	error = endpoint->reserved_count >= VB_MAX_QP ? -ENOMEM :
 		vb_timers_reserve(&endpoint->schedule.timers, endpoint->reserved_count + 1);
 	if (error == 0) {
+		index = draw_index(endpoint, lane);
 		/* At most VB_MAX_QP of the indices are taken, so a few draws find a free one, and never all fail. */
 		while (is_reserved(endpoint, index))
 			index = endpoint->reserved_count * 2 > VB_DAEMON_INDICES ?
-				(index + 1) % VB_DAEMON_INDICES : vb_random_u32() % VB_DAEMON_INDICES;
+				(index + 1) % VB_DAEMON_INDICES : draw_index(endpoint, lane);
 		endpoint->reserved[index / 64] |= UINT64_C(1) << index % 64;
 		endpoint->reserved_count++;
 		*qpn = make_qpn(endpoint, index);
@@ -373,7 +401,7 @@ void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn)
 	vb_mutex_unlock(&endpoint->table_lock);
 }
 
-void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_counters *counters)
+void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, unsigned lane, struct vb_counters *counters)
 {
 	struct vb_binding *binding = &endpoint->schedule.binding[vb_schedule_index(qp->qpn)];
 
@@ -382,9 +410,11 @@ void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct 
 	/* It stands in its context's list already, for those who list queue pairs. */
 	vb_lock_take(&qp->lock);
 	vb_list_init(&qp->active);
+	qp->active_lane = VB_NO_LANE;
 	qp->timer_armed = VB_TIME_NEVER;
 	qp->timer_index = 0;
 	qp->scheduler = binding;
+	binding->home = (uint8_t)lane;
 	binding->counters = counters ? counters : VB_SCHEDULE_COUNTERS(&endpoint->schedule);
 	vb_carriers_publish(endpoint, qp);
 	vb_lock_release(&qp->lock);
@@ -398,14 +428,21 @@ void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct 
 void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
 {
 	struct vb_binding *binding = qp->scheduler;
+	unsigned lane = vb_endpoint_lane(qp);
 
 	if (endpoint->schedule.abandoned || !binding)
 		return;
-	vb_lock_take(&endpoint->schedule.progress);
+	/* Its packets may come by any lane. A pass that has found it is over when it is told so, and none finds it afterwards. */
+	vb_lanes_hold(endpoint, qp);
 	vb_lock_take(&qp->lock);
 	vb_carriers_send_enlisted(endpoint, qp);
 	vb_lock_release(&qp->lock);
 	__atomic_store_n(&binding->qp, NULL, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&endpoint->schedule.lanes, __ATOMIC_SEQ_CST) > 1) {
+		vb_lanes_let_go(endpoint, lane);
+		vb_lanes_wait_for_passes(endpoint);
+		vb_lanes_hold(endpoint, qp);
+	}
 	vb_carriers_withdraw(endpoint, qp);
 	vb_lock_take(&qp->lock);
 	qp->scheduler = NULL;
@@ -413,7 +450,7 @@ void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp)
 	/* Last: as long as a link had it, a thread that polls could serve it without `progress`, enlist it and arm its timer. */
 	vb_schedule_forget(&endpoint->schedule, qp);
 	vb_timers_disarm(&endpoint->schedule.timers, qp);
-	vb_lock_release(&endpoint->schedule.progress);
+	vb_lanes_let_go(endpoint, lane);
 	__atomic_sub_fetch(&endpoint->schedule.page->queue_pairs, 1, __ATOMIC_RELAXED);
 	if (!vb_qp_has_peer(qp))
 		__atomic_sub_fetch(&endpoint->schedule.peerless, 1, __ATOMIC_RELAXED);

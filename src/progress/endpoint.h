@@ -51,11 +51,17 @@ struct vb_receive_share *vb_endpoint_share(const struct vb_endpoint *endpoint);
 vb_time vb_endpoint_now(void);           /* monotonic */
 uint32_t vb_endpoint_random(void *unused); /* unpredictable; fits vb_queue_host.random */
 
+/* Before that: the lane (schedule/lane.h) of a queue pair whose completions these pollers look for; either may be NULL. May wait for
+ * verbenad. Caller holds no lock. Of one that is published: vb_endpoint_lane. */
+unsigned vb_endpoint_choose_lane(struct vb_endpoint *endpoint, enum vb_device_kind kind, enum ibv_qp_type type, struct vb_poller *sends,
+				 struct vb_poller *receives);
+unsigned vb_endpoint_lane(const struct vb_qp *qp);
+
 /* Queue pairs. reserve: an unpredictable free QPN of this process's slot. publish: packets may reach it from now on.
  * withdraw: on return no thread uses the QP any more, and the QPN is free. Caller holds no lock. */
-int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, uint32_t *qpn);
+int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, unsigned lane, uint32_t *qpn);
 void vb_endpoint_release_qpn(struct vb_endpoint *endpoint, uint32_t qpn);
-void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, struct vb_counters *counters);
+void vb_endpoint_publish(struct vb_endpoint *endpoint, struct vb_qp *qp, unsigned lane, struct vb_counters *counters);
 void vb_endpoint_withdraw(struct vb_endpoint *endpoint, struct vb_qp *qp);
 
 /* What carries queue pairs of that type of that kind of device: packets, a stream, frames as they are, or memory where the peer is on this
@@ -73,7 +79,7 @@ void vb_endpoint_unsteer(struct vb_endpoint *endpoint, struct vb_flow_rule *rule
  * to end. */
 bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
 			      uint32_t destination_qpn, int table);
-void vb_endpoint_end_modify(struct vb_endpoint *endpoint, bool begun);
+void vb_endpoint_end_modify(struct vb_endpoint *endpoint, const struct vb_qp *qp, bool begun);
 /* Does it go through memory, as far as is known by now? Of UD: does the way to where it sent last? Caller holds qp->lock. */
 bool vb_endpoint_goes_through_memory(const struct vb_qp *qp);
 /* Do its WRITEs and READs go past its wire (queue/bypass.h)? Caller holds qp->lock. */
@@ -100,10 +106,11 @@ void vb_endpoint_replenished(struct vb_endpoint *endpoint);
 /* A pass that is under way is over: what it had taken from a queue is complete. Caller holds nothing. */
 void vb_endpoint_wait_for_pass(struct vb_endpoint *endpoint);
 
-/* The UDP source port for a path to a QP, all of which is there but this: packets for two processes never share one. */
 /* Can packets leave by it? 0, or -EPERM: RoCEv1 without the privilege that it takes. */
 int vb_endpoint_admits(struct vb_endpoint *endpoint, const struct vb_path *path);
-uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_path *path, uint32_t destination_qpn);
+/* The UDP source port for a path to a QP, all of which is there but this, from one of that lane: packets for two processes never share
+ * one. */
+uint16_t vb_endpoint_source_port(struct vb_endpoint *endpoint, const struct vb_path *path, uint32_t destination_qpn, unsigned lane);
 
 /* Let the QP's engine send what it may, and arm its timer. Caller holds qp->lock. */
 void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time now);

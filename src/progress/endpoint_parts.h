@@ -5,6 +5,7 @@
  *   endpoint.c      opening and closing, QPNs, publishing queue pairs, fork
  *   carriers.c      which link carries a queue pair, and what is asked of that link
  *   pass.c          one pass of progress over all links
+ *   lanes.c         sockets and passes that threads have to themselves
  *   engine.c        the thread that works when no thread polls
  *   daemon_link.c   the connection to verbenad, and what happens when it breaks
  *   port.c          UDP port 4791, and who can do without
@@ -49,6 +50,11 @@ struct vb_endpoint {
 	int daemon_own_fd[VB_ENDPOINT_FAMILIES]; /* verbenad's sockets, held so that they outlive it */
 	int page_fd;
 	int claim_fd;                      /* held so that no other process is given our slot; -1: none */
+	uint64_t serial;                   /* tells endpoints apart, that one of before too */
+	struct vb_mutex lanes_lock;        /* guards what follows; verbenad is asked under it */
+	unsigned most_lanes;
+	unsigned threads;                  /* that were given a lane */
+	int lane_fd[VB_DAEMON_LANES][VB_ENDPOINT_FAMILIES]; /* of lanes beyond the first; -1: none */
 	struct vb_link *wire[VB_WIRES];    /* of each kind of device, and of raw packets */
 	struct vb_link *fast;              /* the link with a fast path for polling; NULL: none */
 	struct vb_wire_transport transport[VB_WIRES];
@@ -98,6 +104,20 @@ void vb_carriers_send_enlisted(struct vb_endpoint *endpoint, struct vb_qp *qp);
 /* ---- pass.c; caller holds progress. `all`: look also where nothing is expected. True: something was done ---- */
 
 bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all);
+/* Over that lane alone, which is not the first. Caller holds its lock. */
+bool vb_endpoint_pass_lane(struct vb_endpoint *endpoint, unsigned lane, vb_time now, bool all);
+
+/* ---- lanes.c ---- */
+
+void vb_lanes_init(struct vb_endpoint *endpoint);
+void vb_lanes_close_descriptors(struct vb_endpoint *endpoint);
+/* That daemon has our slot now; `news` takes what else it says meanwhile, with the endpoint as its context. */
+void vb_lanes_adopt(struct vb_endpoint *endpoint, struct vb_daemon_client *daemon, vb_daemon_take *news);
+/* No pass goes over the queue pair's lane, nor over the first, until they are let go. hold: caller holds no lock. */
+void vb_lanes_hold(struct vb_endpoint *endpoint, const struct vb_qp *qp);
+void vb_lanes_let_go(struct vb_endpoint *endpoint, unsigned lane);
+/* Passes over lanes beyond the first that are under way are over. Caller holds none of them. */
+void vb_lanes_wait_for_passes(struct vb_endpoint *endpoint);
 
 /* ---- shapes.c ---- */
 

@@ -32,6 +32,7 @@ enum {
 	POLLS_OF_A_PASS = 40,
 	POLLS_OF_A_BRIEF_PASS = 6,         /* memory alone was looked at */
 	POLLS_WHEN_BUSY = 10,
+	LANE_POLLS_PER_PASS = 16,          /* a thread with a lane of its own makes a pass over all so often: timers, and what nobody looks at */
 	RELAXES_WHEN_BUSY = 16,
 };
 
@@ -72,10 +73,40 @@ static unsigned join_pass(struct vb_endpoint *endpoint, vb_time now, bool *done)
 	return polls;
 }
 
+/* As above, over a lane alone. */
+static unsigned join_lane(struct vb_endpoint *endpoint, unsigned number, vb_time now, bool *done) VB_UNCHECKED
+{
+	struct vb_lane *lane = &endpoint->schedule.lane[number];
+
+	vb_spinner_forget_posts();
+	if (!vb_lock_try(lane->lock)) {
+		for (unsigned i = 0; i < RELAXES_WHEN_BUSY; i++)
+			vb_lock_relax();
+		return POLLS_WHEN_BUSY;
+	}
+	__atomic_store_n(&lane->polled, now, __ATOMIC_RELAXED);
+	*done |= vb_endpoint_pass_lane(endpoint, number, now, false);
+	vb_lock_release(lane->lock);
+	return POLLS_OF_A_PASS;
+}
+
+/* The lane that this poll passes over alone; 0: all of them. */
+static unsigned lane_of(struct vb_poller *poller)
+{
+	uint8_t lane = poller ? __atomic_load_n(&poller->lane, __ATOMIC_RELAXED) : 0;
+	uint32_t polls;
+
+	if (lane == 0 || lane == VB_NO_LANE)
+		return 0;
+	polls = __atomic_load_n(&poller->lane_polls, __ATOMIC_RELAXED) + 1;
+	__atomic_store_n(&poller->lane_polls, polls, __ATOMIC_RELAXED);
+	return polls % LANE_POLLS_PER_PASS == 0 ? 0 : lane;
+}
+
 /* What was posted and waits for a pass is not kept waiting. */
 static bool look_is_due(const struct vb_endpoint *endpoint, const struct vb_poller *poller, vb_time now)
 {
-	bool waits = __atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_RELAXED) > 0;
+	bool waits = vb_schedule_active(&endpoint->schedule) > 0;
 
 	if (vb_round_has_looked(&poll_round, poller, now) && !waits)
 		return false;
@@ -86,7 +117,7 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 {
 	vb_time now = vb_clock_now();
 	bool done = false, works = false;
-	unsigned polls = 1;
+	unsigned polls = 1, lane;
 
 	if (endpoint->schedule.abandoned)
 		return false;
@@ -95,7 +126,8 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 	      endpoint->fast->driver->poll(endpoint->fast, poller, now, &done))) {
 		if (poller && !look_is_due(endpoint, poller, now))
 			return false;
-		polls = join_pass(endpoint, now, &done);
+		lane = lane_of(poller);
+		polls = lane > 0 ? join_lane(endpoint, lane, now, &done) : join_pass(endpoint, now, &done);
 		if (poller && polls == POLLS_OF_A_PASS && !done)
 			vb_round_begin(&poll_round, poller, now);
 		if (poller && polls == POLLS_OF_A_PASS && vb_looks_is_timed(&looks, now))
@@ -210,7 +242,7 @@ static struct vb_naps_view view(struct vb_endpoint *endpoint)
 		.spins = a_thread_spins(endpoint),
 		.seen = vb_spinner_last_seen(&schedule->spinner),
 		.pass = __atomic_load_n(&schedule->spinner.pass, __ATOMIC_RELAXED),
-		.put_off = __atomic_load_n(&schedule->active_count, __ATOMIC_SEQ_CST) > 0,
+		.put_off = vb_schedule_waits(schedule),
 	};
 }
 
@@ -328,7 +360,7 @@ static void *run_engine(void *argument)
 		    __atomic_exchange_n(&endpoint->daemon_needed, false, __ATOMIC_RELAXED))
 			vb_daemon_link_retry(endpoint);
 		if (some_are_readable(items, FIRST_LINK_ITEM, count) || now >= vb_timers_next(&endpoint->schedule.timers) ||
-		    __atomic_load_n(&endpoint->schedule.active_count, __ATOMIC_SEQ_CST) > 0 || links_have_work(endpoint)) {
+		    vb_schedule_waits(&endpoint->schedule) || links_have_work(endpoint)) {
 			stay_out_of_the_way(endpoint);
 			rise(endpoint);
 			work(endpoint);

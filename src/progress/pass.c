@@ -10,6 +10,9 @@ enum {
 	LOOK_AT_UNUSED_LINK = 1024,        /* every so many passes: some 50 us where all goes through memory */
 };
 
+/* A lane that a thread has passed over since then is that thread's. */
+#define LANE_IS_POLLED VB_MICROSECONDS(20)
+
 /* Looking at a socket costs more than the rest of a pass: only now and then where nothing is expected of it. */
 static bool is_for_all(const struct vb_schedule *schedule)
 {
@@ -65,6 +68,34 @@ static bool run_timers(struct vb_schedule *schedule, vb_time now)
 	return done;
 }
 
+bool vb_endpoint_pass_lane(struct vb_endpoint *endpoint, unsigned lane, vb_time now, bool all)
+{
+	struct vb_schedule *schedule = &endpoint->schedule;
+	const struct vb_link_lanes *lanes = schedule->laned->driver->lanes;
+	bool done = vb_links_send_active(schedule, lane, now, false);
+
+	done |= lanes->drain(schedule->laned, lane, now, all);
+	lanes->finish(schedule->laned, lane);
+	return done;
+}
+
+/* Beyond the first. Who is at one does there what we would. */
+static bool pass_other_lanes(struct vb_endpoint *endpoint, vb_time now, bool all) VB_UNCHECKED
+{
+	struct vb_schedule *schedule = &endpoint->schedule;
+	bool done = false;
+
+	for (uint32_t i = 1, lanes = __atomic_load_n(&schedule->lanes, __ATOMIC_ACQUIRE); i < lanes; i++) {
+		struct vb_lane *lane = &schedule->lane[i];
+
+		if ((!all && now - __atomic_load_n(&lane->polled, __ATOMIC_RELAXED) < LANE_IS_POLLED) || !vb_lock_try(lane->lock))
+			continue;
+		done |= vb_endpoint_pass_lane(endpoint, i, now, all);
+		vb_lock_release(lane->lock);
+	}
+	return done;
+}
+
 bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all)
 {
 	struct vb_schedule *schedule = &endpoint->schedule;
@@ -75,7 +106,7 @@ bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all)
 	schedule->passes++;
 	schedule->is_brief = false;
 	/* First, because what the links bring may have something put off until the next pass. */
-	done = vb_links_send_active(schedule, now, false);
+	done = vb_links_send_active(schedule, 0, now, false);
 	if (all || is_for_all(schedule))
 		for (struct vb_link *link = schedule->links; link; link = link->next)
 			done |= link->driver->drain(link, now, all);
@@ -85,5 +116,6 @@ bool vb_endpoint_pass(struct vb_endpoint *endpoint, vb_time now, bool all)
 	done |= run_timers(schedule, now);
 	for (struct vb_link *link = schedule->finished; link; link = link->next_finished)
 		link->driver->finish(link);
+	done |= pass_other_lanes(endpoint, now, all);
 	return done;
 }

@@ -63,7 +63,8 @@ struct vb_qp {
 
 	/* For the schedule (schedule/schedule.h) and the simulator. */
 	struct vb_list active;           /* has something to send */
-	bool is_active;                  /* atomic: it is in that list */
+	bool is_active;                  /* atomic: it is in a list, or is being put there */
+	uint8_t active_lane;             /* atomic: in which */
 	vb_time timer_armed;             /* when its timer entry fires, VB_TIME_NEVER: none */
 	uint32_t timer_index;
 	void *scheduler;

@@ -12,6 +12,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "schedule/lane.h"
 
 struct vb_poller {
 	struct vb_lock lock;
@@ -21,10 +22,16 @@ struct vb_poller {
 	const uint32_t *users;             /* atomic: the CQ's, queue pairs that a link does not serve one by one among them */
 	uint32_t polls;                    /* atomic, more or less */
 	uint32_t vain_polls;               /* atomic: in succession, more or less */
+	uint8_t lane;                      /* atomic: of all queue pairs that complete here; VB_NO_LANE: there was none yet */
+	uint32_t lane_polls;               /* atomic, more or less */
 };
 
 /* `users`: of the CQ. */
 void vb_poller_init(struct vb_poller *poller, const uint32_t *users);
+
+/* A queue pair of that lane completes there from now on. With another's there, it is all lanes that have to be looked at: the first, whose
+ * pass does that, stands for them. */
+void vb_poller_join_lane(struct vb_poller *poller, uint8_t lane);
 
 /* A hint. */
 static inline bool vb_poller_has_pairs(const struct vb_poller *poller)

@@ -9,8 +9,15 @@
 void vb_schedule_init(struct vb_schedule *schedule)
 {
 	vb_lock_init(&schedule->progress, VB_RANK_PROGRESS);
-	vb_lock_init(&schedule->active_lock, VB_RANK_ACTIVE);
-	vb_list_init(&schedule->active);
+	for (unsigned i = 0; i < VB_DAEMON_LANES; i++) {
+		struct vb_lane *lane = &schedule->lane[i];
+
+		vb_lock_init(&lane->own, VB_RANK_LANE);
+		lane->lock = i == 0 ? &schedule->progress : &lane->own;
+		vb_lock_init(&lane->active_lock, VB_RANK_ACTIVE);
+		vb_list_init(&lane->active);
+	}
+	schedule->lanes = 1;
 	vb_timers_init(&schedule->timers);
 	schedule->event_fd = -1;
 }
@@ -25,17 +32,27 @@ void vb_schedule_kick(struct vb_schedule *schedule)
 	vb_event_raise(schedule->event_fd);
 }
 
+static struct vb_lane *lane_of(struct vb_schedule *schedule, const struct vb_qp *qp)
+{
+	const struct vb_binding *binding = qp->scheduler;
+
+	return &schedule->lane[binding ? __atomic_load_n(&binding->lane, __ATOMIC_RELAXED) : 0];
+}
+
+/* `is_active` says who may touch `active` and `active_lane`: who has made it true until they are in a list, then the holder of that list's
+ * lock. With acquire and release: the next one finds what the one before has left. */
 uint32_t vb_schedule_enlist(struct vb_schedule *schedule, struct vb_qp *qp)
 {
-	uint32_t count = 0;
+	struct vb_lane *lane = lane_of(schedule, qp);
+	uint32_t count;
 
-	vb_lock_take(&schedule->active_lock);
-	if (vb_list_is_empty(&qp->active)) {
-		vb_list_append(&schedule->active, &qp->active);
-		__atomic_store_n(&qp->is_active, true, __ATOMIC_RELAXED);
-		count = __atomic_add_fetch(&schedule->active_count, 1, __ATOMIC_SEQ_CST);
-	}
-	vb_lock_release(&schedule->active_lock);
+	if (__atomic_load_n(&qp->is_active, __ATOMIC_RELAXED) || __atomic_exchange_n(&qp->is_active, true, __ATOMIC_ACQ_REL))
+		return 0;
+	vb_lock_take(&lane->active_lock);
+	vb_list_append(&lane->active, &qp->active);
+	__atomic_store_n(&qp->active_lane, (uint8_t)(lane - schedule->lane), __ATOMIC_RELEASE);
+	count = __atomic_add_fetch(&lane->active_count, 1, __ATOMIC_SEQ_CST);
+	vb_lock_release(&lane->active_lock);
 	return count;
 }
 
@@ -79,50 +96,68 @@ bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp, vb_time n
 	return true;
 }
 
+bool vb_schedule_waits(const struct vb_schedule *schedule)
+{
+	for (uint32_t i = 0, lanes = __atomic_load_n(&schedule->lanes, __ATOMIC_SEQ_CST); i < lanes; i++)
+		if (__atomic_load_n(&schedule->lane[i].active_count, __ATOMIC_SEQ_CST) > 0)
+			return true;
+	return false;
+}
+
 bool vb_schedule_has_active(struct vb_schedule *schedule)
 {
 	__atomic_store_n(&schedule->told, false, __ATOMIC_SEQ_CST);
-	return __atomic_load_n(&schedule->active_count, __ATOMIC_SEQ_CST) > 0;
+	return vb_schedule_waits(schedule);
 }
 
-bool vb_schedule_is_enlisted(struct vb_schedule *schedule, const struct vb_qp *qp)
+bool vb_schedule_is_enlisted(const struct vb_qp *qp)
 {
-	bool enlisted;
-
-	vb_lock_take(&schedule->active_lock);
-	enlisted = !vb_list_is_empty(&qp->active);
-	vb_lock_release(&schedule->active_lock);
-	return enlisted;
+	return __atomic_load_n(&qp->is_active, __ATOMIC_ACQUIRE);
 }
 
-/* Caller holds active_lock. */
-static void take_out(struct vb_schedule *schedule, struct vb_qp *qp)
+/* Caller holds the lane's active_lock. */
+static void take_out(struct vb_lane *lane, struct vb_qp *qp)
 {
 	vb_list_remove(&qp->active);
-	__atomic_store_n(&qp->is_active, false, __ATOMIC_RELAXED);
-	__atomic_sub_fetch(&schedule->active_count, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&qp->active_lane, VB_NO_LANE, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&lane->active_count, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&qp->is_active, false, __ATOMIC_RELEASE);
 }
 
+/* Another thread may be about to put it into a list: that is waited for. */
 void vb_schedule_forget(struct vb_schedule *schedule, struct vb_qp *qp)
 {
-	vb_lock_take(&schedule->active_lock);
-	if (!vb_list_is_empty(&qp->active))
-		take_out(schedule, qp);
-	vb_lock_release(&schedule->active_lock);
+	while (__atomic_load_n(&qp->is_active, __ATOMIC_ACQUIRE)) {
+		uint8_t number = __atomic_load_n(&qp->active_lane, __ATOMIC_ACQUIRE);
+		struct vb_lane *lane = &schedule->lane[number];
+		bool found;
+
+		if (number == VB_NO_LANE) {
+			vb_lock_relax();
+			continue;
+		}
+		vb_lock_take(&lane->active_lock);
+		found = __atomic_load_n(&qp->active_lane, __ATOMIC_RELAXED) == number;
+		if (found)
+			take_out(lane, qp);
+		vb_lock_release(&lane->active_lock);
+		if (found)
+			return;
+	}
 }
 
-struct vb_qp *vb_schedule_next_active(struct vb_schedule *schedule)
+struct vb_qp *vb_schedule_next_active(struct vb_lane *lane)
 {
 	struct vb_qp *qp = NULL;
 
-	if (__atomic_load_n(&schedule->active_count, __ATOMIC_SEQ_CST) == 0)
+	if (__atomic_load_n(&lane->active_count, __ATOMIC_SEQ_CST) == 0)
 		return NULL;
-	vb_lock_take(&schedule->active_lock);
-	if (!vb_list_is_empty(&schedule->active)) {
-		qp = vb_container_of(schedule->active.next, struct vb_qp, active);
-		take_out(schedule, qp);
+	vb_lock_take(&lane->active_lock);
+	if (!vb_list_is_empty(&lane->active)) {
+		qp = vb_container_of(lane->active.next, struct vb_qp, active);
+		take_out(lane, qp);
 	}
-	vb_lock_release(&schedule->active_lock);
+	vb_lock_release(&lane->active_lock);
 	return qp;
 }
 
@@ -132,11 +167,11 @@ void vb_schedule_arm(struct vb_schedule *schedule, struct vb_qp *qp, vb_time dea
 		vb_schedule_kick(schedule);
 }
 
-void vb_schedule_note_probe(struct vb_schedule *schedule, uint64_t nonce)
+void vb_schedule_note_probe(struct vb_schedule *schedule, struct vb_lane *lane, uint64_t nonce)
 {
-	vb_lock_assert_held(&schedule->progress);
-	if (schedule->probes == VB_KEPT_PROBES)
+	vb_lock_assert_held(lane->lock);
+	if (lane->probes == VB_KEPT_PROBES)
 		return;
-	schedule->probe[schedule->probes++] = nonce;
+	lane->probe[lane->probes++] = nonce;
 	vb_schedule_kick(schedule);
 }

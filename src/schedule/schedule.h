@@ -4,12 +4,13 @@
  * share. It knows no link and no engine.
  *
  *   binding    a published queue pair: its counters, and the link that carries it
- *   active     queue pairs with more to send than one call may, or whose sending was put off until the next pass
+ *   lane       what threads have to themselves (schedule/lane.h); of each, queue pairs with more to send than one call may, or whose
+ *              sending was put off until the next pass
  *   timers     who wants to be called when
  *   spinner    which threads poll, and whether work may be left to them (schedule/spinner.h, schedule/naps.h)
  *   progress   the lock of a pass over all links; one thread at a time
  *
- * Locks: base/lock_order.h. active_lock and the timers' are never held at once.
+ * Locks: base/lock_order.h. An active_lock and the timers' are never held at once.
  */
 #ifndef VB_SCHEDULE_SCHEDULE_H
 #define VB_SCHEDULE_SCHEDULE_H
@@ -23,6 +24,7 @@
 #include "base/mutex.h"
 #include "base/time.h"
 #include "queue/qp.h"
+#include "schedule/lane.h"
 #include "schedule/spinner.h"
 #include "schedule/timers.h"
 #include "wire/daemon_message.h"
@@ -31,14 +33,14 @@ struct vb_link;
 struct vb_meetings;
 struct vb_shortcut;
 
-enum { VB_KEPT_PROBES = 64 };
-
 /* A published queue pair; qp->scheduler points to it. */
 struct vb_binding {
 	struct vb_qp *qp;                  /* NULL: none. Written with release, so that the rest is there */
 	struct vb_counters *counters;
 	struct vb_link *wire;              /* the link of its device, which carries it unless another one does */
 	struct vb_link *carrier;           /* atomic: changes under qp->lock */
+	uint8_t home;                      /* its lane while its wire carries it */
+	uint8_t lane;                      /* atomic: its lane; changes with the carrier */
 };
 
 struct vb_schedule {
@@ -60,15 +62,11 @@ struct vb_schedule {
 	/* Looked at by every thread that polls: in a line of its own, as is what only its holder uses. */
 	struct vb_lock progress __attribute__((aligned(VB_LINE)));
 	unsigned passes __attribute__((aligned(VB_LINE)));
-	uint64_t sent;                     /* under progress: how often links have handed something to the system */
-	bool unfinished;                   /* under progress: a queue pair has more to send, and this pass goes on for it */
 	bool is_brief;                     /* under progress: this pass did not look at the sockets of RoCE, though it might have */
-	uint64_t probe[VB_KEPT_PROBES];    /* under progress: nonces seen, to be told to verbenad */
-	unsigned probes;
 
-	struct vb_lock active_lock;
-	struct vb_list active;             /* of queue pairs */
-	uint32_t active_count;             /* atomic hint */
+	uint32_t lanes;                    /* atomic: lanes beyond have no socket. It does not become less */
+	struct vb_link *laned;             /* the link whose queue pairs may have lanes; NULL: none */
+	struct vb_lane lane[VB_DAEMON_LANES];
 	bool told;                         /* atomic: the engine thread was woken for what was put off, and has not looked since */
 	struct vb_timers timers;
 	struct vb_spinner spinner;
@@ -84,8 +82,8 @@ void vb_schedule_fini(struct vb_schedule *schedule);
 /* Wake the engine thread. */
 void vb_schedule_kick(struct vb_schedule *schedule);
 
-/* To be served in the next pass: enlist returns how many there are with it, 0: it was there already; mark_active also has the
- * engine thread make that pass. */
+/* To be served in the next pass over its lane: enlist returns how many there are with it, 0: it was there already; mark_active also
+ * has the engine thread make that pass. */
 uint32_t vb_schedule_enlist(struct vb_schedule *schedule, struct vb_qp *qp);
 void vb_schedule_mark_active(struct vb_schedule *schedule, struct vb_qp *qp);
 /* This thread has posted sends. Returns how many requests, with these as one, since it last polled an empty CQ
@@ -97,16 +95,18 @@ int vb_schedule_application_cpu(const struct vb_schedule *schedule);
 bool vb_schedule_defer(struct vb_schedule *schedule, struct vb_qp *qp, vb_time now);
 /* The engine thread is about to sleep: may it not, because of what is put off or unfinished? It is told of what comes later. */
 bool vb_schedule_has_active(struct vb_schedule *schedule);
-bool vb_schedule_is_enlisted(struct vb_schedule *schedule, const struct vb_qp *qp);
+/* The same, without a promise to be told. */
+bool vb_schedule_waits(const struct vb_schedule *schedule);
+bool vb_schedule_is_enlisted(const struct vb_qp *qp);
 void vb_schedule_forget(struct vb_schedule *schedule, struct vb_qp *qp);
-/* The next of them, taken out; NULL: none. */
-struct vb_qp *vb_schedule_next_active(struct vb_schedule *schedule);
+/* The next of a lane, taken out; NULL: none. */
+struct vb_qp *vb_schedule_next_active(struct vb_lane *lane);
 
 /* Be called at that time at the latest; NEVER: as before. Caller holds qp->lock. */
 void vb_schedule_arm(struct vb_schedule *schedule, struct vb_qp *qp, vb_time deadline);
 
-/* A new verbenad asks where our socket stands in its group. The engine thread answers. Caller holds progress. */
-void vb_schedule_note_probe(struct vb_schedule *schedule, uint64_t nonce);
+/* A new verbenad asks where a lane's socket stands in its group. The engine thread answers. Caller holds the lane's lock. */
+void vb_schedule_note_probe(struct vb_schedule *schedule, struct vb_lane *lane, uint64_t nonce);
 
 static inline uint32_t vb_schedule_index(uint32_t qpn)
 {
@@ -120,6 +120,16 @@ static inline struct vb_qp *vb_schedule_find(const struct vb_schedule *schedule,
 		return NULL;
 	/* Pairs with the release of publishing: all of the queue pair is there. */
 	return __atomic_load_n(&schedule->binding[vb_schedule_index(qpn)].qp, __ATOMIC_ACQUIRE);
+}
+
+/* A hint: how many queue pairs of all lanes wait to be served. */
+static inline uint32_t vb_schedule_active(const struct vb_schedule *schedule)
+{
+	uint32_t count = __atomic_load_n(&schedule->lane[0].active_count, __ATOMIC_RELAXED);
+
+	for (uint32_t i = 1, lanes = __atomic_load_n(&schedule->lanes, __ATOMIC_RELAXED); i < lanes; i++)
+		count += __atomic_load_n(&schedule->lane[i].active_count, __ATOMIC_RELAXED);
+	return count;
 }
 
 /* Must packets of that device be there, though memory would do? */

@@ -130,7 +130,7 @@ static int resolve_global(struct ibv_context *context, const struct vb_device_in
 }
 
 int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *attr, uint32_t destination_qpn,
-		       struct vb_path *path)
+		       unsigned lane, struct vb_path *path)
 {
 	struct vb_device_info info;
 	struct vb_path found = {0};
@@ -145,7 +145,7 @@ int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *at
 		error = resolve_global(context, &info, attr, &found);
 	if (error != 0)
 		return error;
-	found.source_port = vb_endpoint_source_port(vb_context_of(context)->session->endpoint, &found, destination_qpn);
+	found.source_port = vb_endpoint_source_port(vb_context_of(context)->session->endpoint, &found, destination_qpn, lane);
 	*path = found;
 	return 0;
 }

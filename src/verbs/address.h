@@ -7,9 +7,9 @@
 
 #include "verbs/objects.h"
 
-/* destination_qpn: 0 where it is not known yet (address handles). 0, -EINVAL, or of groups as below. */
+/* destination_qpn: 0 where it is not known yet (address handles). lane: of the queue pair that sends. 0, -EINVAL, or of groups as below. */
 int vb_address_resolve(struct ibv_context *context, const struct ibv_ah_attr *attr, uint32_t destination_qpn,
-		       struct vb_path *path);
+		       unsigned lane, struct vb_path *path);
 
 /* Can datagrams for the group be sent from that device? 0 or -ENETUNREACH. */
 int vb_address_check_group(struct ibv_context *context, const uint8_t gid[16]);

@@ -33,7 +33,7 @@ VB_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 		vb_quota_give(pd->context, VB_COUNTED_AH);
 		return vb_fail_null(-ENOMEM);
 	}
-	error = vb_address_resolve(pd->context, attr, 0, &ah->ah.path);
+	error = vb_address_resolve(pd->context, attr, 0, 0, &ah->ah.path);
 	if (error != 0) {
 		free(ah);
 		vb_quota_give(pd->context, VB_COUNTED_AH);

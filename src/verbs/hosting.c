@@ -80,7 +80,7 @@ static uint16_t source_port(const struct vb_queue_host *host, const struct vb_pa
 {
 	const struct vb_session *session = vb_container_of(host, struct vb_session, host);
 
-	return vb_endpoint_source_port(session->endpoint, path, destination_qpn);
+	return vb_endpoint_source_port(session->endpoint, path, destination_qpn, 0);
 }
 
 static void fill_host(struct vb_session *session)

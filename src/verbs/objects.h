@@ -233,6 +233,7 @@ struct vb_queue_pair {
 	/* XRC_RECV: */
 	struct vb_list handles;          /* under qp->lock: of all ibv_qps of this queue pair (ibv_open_qp), a ring without a head */
 	bool dying;                      /* under qp->lock: it was the last of them */
+	unsigned lane;                   /* that was chosen for it (schedule/lane.h) */
 	struct vb_xrcd *xrcd;
 	bool extended;                   /* created with send_ops_flags: ibv_qp_to_qp_ex works */
 	uint32_t events_reported;        /* under the async queue's lock */

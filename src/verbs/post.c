@@ -14,7 +14,7 @@ static void choose_source_ports(struct vb_endpoint *endpoint, struct vb_qp *qp, 
 		struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, i);
 		struct vb_path *path = &wqe->datagram.path;
 
-		path->source_port = vb_endpoint_source_port(endpoint, path, wqe->datagram.qpn);
+		path->source_port = vb_endpoint_source_port(endpoint, path, wqe->datagram.qpn, 0);
 	}
 }
 

@@ -100,7 +100,12 @@ static int create_core(struct vb_queue_pair *qp, struct vb_session *session, con
 		.create_flags = create_flags,
 		.allocator = vb_allocator_of(attr->pd),
 	};
-	int error = vb_endpoint_reserve_qpn(session->endpoint, &config.qpn);
+	int error;
+
+	qp->lane = vb_endpoint_choose_lane(session->endpoint, session->host.profile->kind, config.type,
+					   config.send_cq != NULL ? config.send_cq->poller : NULL,
+					   config.recv_cq != NULL ? config.recv_cq->poller : NULL);
+	error = vb_endpoint_reserve_qpn(session->endpoint, qp->lane, &config.qpn);
 
 	if (error != 0)
 		return error;
@@ -192,7 +197,7 @@ static struct ibv_qp *create(struct ibv_context *public, const struct ibv_qp_ini
 	vb_lock_take(&context->lock);
 	vb_list_append(&context->qps, &qp->node);
 	vb_lock_release(&context->lock);
-	vb_endpoint_publish(context->session->endpoint, qp->qp, context->session->counters);
+	vb_endpoint_publish(context->session->endpoint, qp->qp, qp->lane, context->session->counters);
 	return &qp->base;
 }
 
@@ -343,7 +348,7 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 		vb_lock_take(&core->lock);
 		destination = attr_mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : core->attr.dest_qp_num;
 		vb_lock_release(&core->lock);
-		error = vb_address_resolve(qp->context, &attr->ah_attr, destination, &path);
+		error = vb_address_resolve(qp->context, &attr->ah_attr, destination, vb_endpoint_lane(core), &path);
 		if (error != 0)
 			return vb_explain_refused_modify(qp, attr, attr_mask, -error, -error);
 		resolved = &path;
@@ -353,7 +358,7 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int att
 	if (attr_mask & IBV_QP_STATE)
 		begun = vb_endpoint_begin_modify(session->endpoint, core, attr->qp_state, resolved, destination, session->table);
 	error = vb_qp_modify(core, attr, attr_mask, resolved, info.active_mtu, vb_endpoint_now());
-	vb_endpoint_end_modify(session->endpoint, begun);
+	vb_endpoint_end_modify(session->endpoint, core, begun);
 	if (error != 0)
 		return vb_explain_refused_modify(qp, attr, attr_mask, 0, -error);
 	/* Leaving SQD, or a new path, may have freed work to go out. */

@@ -244,7 +244,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t rem
 	address = &vb_address_handle_of(ah)->ah;
 	wqe->datagram.path = address->path;
 	wqe->datagram.path.source_port = vb_endpoint_source_port(vb_context_of(qp->qp_base.context)->session->endpoint,
-								 &address->path, remote_qpn);
+								 &address->path, remote_qpn, 0);
 	wqe->datagram.service_level = address->service_level;
 	wqe->datagram.qpn = remote_qpn;
 	/* IBA C10-15: a Q_Key with the high bit set stands for the queue pair's own. */

@@ -31,7 +31,7 @@ VB_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ib
 
 	if (context == NULL || attr == NULL || eth_mac == NULL)
 		return -EINVAL;
-	error = vb_address_resolve(context, attr, 0, &path);
+	error = vb_address_resolve(context, attr, 0, 0, &path);
 	if (error != 0)
 		return error;
 	vb_context_info(context, &info);

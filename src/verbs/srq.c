@@ -20,7 +20,7 @@ static int join_domain(struct vb_shared_receive_queue *srq, struct vb_xrcd *xrcd
 {
 	struct vb_session *session = vb_context_of(xrcd->base.context)->session;
 	uint32_t number;
-	int error = vb_endpoint_reserve_qpn(session->endpoint, &number);
+	int error = vb_endpoint_reserve_qpn(session->endpoint, 0, &number);
 
 	if (error != 0)
 		return error;

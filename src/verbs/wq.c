@@ -42,7 +42,7 @@ static int create_core(struct vb_work_queue *wq, struct vb_session *session, con
 		.max_sge = attr->max_sge,
 		.allocator = vb_allocator_of(attr->pd),
 	};
-	int error = vb_endpoint_reserve_qpn(session->endpoint, &config.number);
+	int error = vb_endpoint_reserve_qpn(session->endpoint, 0, &config.number);
 
 	if (error != 0)
 		return error;

@@ -141,7 +141,7 @@ static void connect_pair(unsigned i, uint32_t qpn)
 
 	memcpy(path.source, address, 16);
 	memcpy(path.destination, address, 16);
-	path.source_port = vb_endpoint_source_port(endpoint, &path, qpn);
+	path.source_port = vb_endpoint_source_port(endpoint, &path, qpn, 0);
 	modify(i, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 	       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER, &path);
 	attr.qp_state = IBV_QPS_RTS;
@@ -162,13 +162,13 @@ static void create_pair(unsigned i)
 		.cap = {.max_send_wr = 8, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1},
 	};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
-	int error = vb_endpoint_reserve_qpn(endpoint, &config.qpn);
+	int error = vb_endpoint_reserve_qpn(endpoint, 0, &config.qpn);
 
 	if (error == 0)
 		error = vb_qp_create(&config, &host, vb_endpoint_transport(endpoint, VB_DEVICE_ROCE, IBV_QPT_RC), NULL, &pair[i].qp);
 	if (error)
 		fail("create", error);
-	vb_endpoint_publish(endpoint, pair[i].qp, &counters);
+	vb_endpoint_publish(endpoint, pair[i].qp, 0, &counters);
 	modify(i, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, NULL);
 	for (unsigned r = 0; r < RECEIVES; r++)
 		post_receive(i);

@@ -100,7 +100,7 @@ void vb_ethernet_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now)
 void vb_ethernet_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now)
 {
 	vb_lock_assert_held(&link->schedule->progress);
-	link->schedule->sent++;
+	link->schedule->lane[0].sent++;
 	transmit(link, qp, now, 1);
 }
 

@@ -59,6 +59,6 @@ void vb_fabric_link_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_
 	vb_lock_assert_held(&link->schedule->progress);
 	if (send(vb_fabric_link_of(link), qp, now, 1))
 		vb_schedule_mark_active(link->schedule, qp);
-	link->schedule->sent++;
+	link->schedule->lane[0].sent++;
 	vb_schedule_arm(link->schedule, qp, vb_roce_next_deadline(qp));
 }

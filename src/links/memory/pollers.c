@@ -166,7 +166,7 @@ int vb_pollers_take(struct vb_link *link, struct vb_poller *poller, const struct
 	__atomic_store_n(&poller->polls, polls, __ATOMIC_RELAXED);
 	taken = take_from_own(vb_same_host_of(link), poller, cq, room, wc);
 	if (taken < 0 || (taken == 0 && !(is_alone(link, poller) &&
-					  __atomic_load_n(&schedule->active_count, __ATOMIC_RELAXED) == 0)))
+					  vb_schedule_active(schedule) == 0)))
 		return -1;
 	if (vb_spinner_must_yield(&poller->vain_polls, 1, taken > 0))
 		vb_thread_yield();
@@ -186,5 +186,5 @@ bool vb_pollers_poll(struct vb_link *link, struct vb_poller *poller, vb_time now
 	if (polls % POLLS_PER_PASS == 0)
 		return false;
 	return *done || (is_alone(link, poller) && vb_timers_next(&schedule->timers) > now &&
-			 __atomic_load_n(&schedule->active_count, __ATOMIC_RELAXED) == 0);
+			 vb_schedule_active(schedule) == 0);
 }

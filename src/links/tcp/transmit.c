@@ -160,7 +160,7 @@ void vb_tcp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now
 	vb_lock_assert_held(&tcp->schedule->progress);
 	if (!stream || put_off(tcp, stream, now))
 		return;
-	tcp->schedule->sent++;
+	tcp->schedule->lane[0].sent++;
 	if (send_calls(tcp, stream, now, CALLS_IN_PASS))
 		vb_schedule_mark_active(tcp->schedule, qp);
 	wish = vb_iwarp_wish(qp);

@@ -16,6 +16,7 @@
 enum { INQUIRIES_PER_SECOND = 64, UNPROVEN_AT_ONCE = 32 };
 #define UNPROVEN_EVERY VB_SECONDS(4)
 
+/* Caller holds inquiry_lock, here and below. */
 static bool is_rationed(struct vb_udp_link *udp, vb_time now)
 {
 	if (now - udp->inquiries_since >= VB_SECONDS(1)) {
@@ -98,15 +99,27 @@ static enum vb_inquiry_status status_for(const struct vb_qp *qp, const struct vb
 									 VB_INQUIRY_OTHER_PEER;
 }
 
+/* True in `unproven`: and who does not prove to be a peer is told nothing of it. */
+static bool is_answered(struct vb_udp_link *udp, vb_time now, bool is_peer_of_it, bool *unproven)
+{
+	bool answered;
+
+	vb_lock_take(&udp->inquiry_lock);
+	answered = !is_rationed(udp, now) && vb_explain_output_tells_peers();
+	*unproven = answered && !is_peer_of_it && unproven_is_rationed(udp, now);
+	vb_lock_release(&udp->inquiry_lock);
+	return answered;
+}
+
 void vb_udp_answer_inquiry(struct vb_udp_link *udp, vb_time now, const struct vb_path *from, const struct vb_inquiry *inquiry,
 			   struct vb_qp *qp)
 {
-	struct vb_inquiry_answer answer = {.nonce = inquiry->nonce, .qpn = inquiry->qpn};
+	struct vb_inquiry_answer answer = {.nonce = inquiry->nonce, .qpn = inquiry->qpn, .status = status_for(qp, from, inquiry)};
+	bool unproven;
 
-	if (is_rationed(udp, now) || !vb_explain_output_tells_peers())
+	if (!is_answered(udp, now, answer.status == VB_INQUIRY_YOUR_PEER, &unproven))
 		return;
-	answer.status = status_for(qp, from, inquiry);
-	if (answer.status != VB_INQUIRY_YOUR_PEER && unproven_is_rationed(udp, now))
+	if (unproven)
 		answer.status = VB_INQUIRY_NOT_TOLD;
 	if (qp && answer.status != VB_INQUIRY_NOT_TOLD) {
 		answer.state = qp->state;
@@ -114,5 +127,5 @@ void vb_udp_answer_inquiry(struct vb_udp_link *udp, vb_time now, const struct vb
 	}
 	if (answer.status == VB_INQUIRY_YOUR_PEER)
 		tell_peer(qp, &answer);
-	vb_inquiry_reply(udp->receive_fd[vb_gid_is_ipv4(from->source) ? VB_IPV4 : VB_IPV6], from, &answer);
+	vb_inquiry_reply(udp->first.receive_fd[vb_gid_is_ipv4(from->source) ? VB_IPV4 : VB_IPV6], from, &answer);
 }

@@ -40,7 +40,7 @@ static int find_member(const struct vb_multicast_group *group, const struct vb_q
 /* A socket of verbenad's making, if our own hears no multicast. Descriptor, -1: none is needed, or -errno (below -1). */
 static int ask_for_socket(const struct vb_udp_link *udp, const uint8_t gid[16], uint32_t interface_index)
 {
-	int own = udp->receive_fd[vb_gid_is_ipv4(gid) ? VB_IPV4 : VB_IPV6], fds[VB_DAEMON_MAX_FDS], error;
+	int own = udp->first.receive_fd[vb_gid_is_ipv4(gid) ? VB_IPV4 : VB_IPV6], fds[VB_DAEMON_MAX_FDS], error;
 	struct vb_daemon_client daemon;
 	struct vb_daemon_message message;
 	unsigned count = 0;
@@ -110,14 +110,14 @@ static int add_group(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t in
 	struct vb_multicast_group *larger;
 	int error;
 
-	if (udp->receive_fd[ipv6] < 0)
+	if (udp->first.receive_fd[ipv6] < 0)
 		return -EADDRNOTAVAIL;
 	larger = realloc(udp->group, (udp->groups + 1) * sizeof(*larger));
 	if (!larger)
 		return -ENOMEM;
 	udp->group = larger;
 	error = socket >= 0 ? watch_socket(udp, socket) :
-			      vb_udp_join(udp->receive_fd[ipv6], gid, interface_index, true);
+			      vb_udp_join(udp->first.receive_fd[ipv6], gid, interface_index, true);
 	/* The administrator limits groups per socket: net.ipv4.igmp_max_memberships. */
 	if (error == -ENOBUFS)
 		return -ENOMEM;
@@ -134,7 +134,7 @@ static int add_group(struct vb_udp_link *udp, const uint8_t gid[16], uint32_t in
 	(*added)->receive_fd = socket;
 	udp->group_sockets += socket >= 0;
 	join_frames(udp, *added, true);
-	__atomic_store_n(&udp->in_use[ipv6], true, __ATOMIC_RELAXED);
+	__atomic_store_n(&udp->first.in_use[ipv6], true, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -148,7 +148,7 @@ static void drop_group_if_empty(struct vb_udp_link *udp, struct vb_multicast_gro
 		vb_descriptor_close(group->receive_fd);
 		udp->group_sockets--;
 	} else {
-		(void)vb_udp_join(udp->receive_fd[!vb_gid_is_ipv4(group->gid)], group->gid, group->interface_index,
+		(void)vb_udp_join(udp->first.receive_fd[!vb_gid_is_ipv4(group->gid)], group->gid, group->interface_index,
 				  false);
 	}
 	if (group->companion_fd >= 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Receiving: the sockets' share of a pass, and the RoCE engine's timers.
+ * Receiving: the sockets' share of a pass over a lane, and the RoCE engine's timers.
  *
  * A packet's way: io/udp_receive -> here -> wire/roce_packet (decode, ICRC) -> the queue pair its QPN names -> roce
  * engine. A QP stays locked for consecutive packets of it, and sends (acknowledgements, more data) once per batch.
@@ -42,6 +42,7 @@ enum {
 /* What a batch has touched so far. */
 struct batch_state {
 	struct vb_udp_link *udp;
+	struct vb_udp_lane *lane;          /* over which the pass goes */
 	vb_time now;
 	uint64_t number;                   /* of what was touched */
 	struct vb_qp *locked;              /* the QP whose lock we hold */
@@ -66,13 +67,23 @@ static void count_packets(struct batch_state *state)
 	state->bytes = 0;
 }
 
-/* By its carrier, which may be another link by now. */
-static void transmit(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
+/* Its carrier may be another link by now, and its packets may have come to another lane's socket. */
+static bool is_of_pass(const struct batch_state *state, const struct vb_qp *qp)
 {
-	if (vb_udp_carries(udp, qp))
-		vb_udp_transmit_in_pass(&udp->link, qp, now);
+	return vb_udp_carries(state->udp, qp) && vb_udp_lane_of(state->udp, qp) == state->lane;
+}
+
+static void transmit(struct batch_state *state, struct vb_qp *qp)
+{
+	if (is_of_pass(state, qp))
+		vb_udp_transmit_in_pass(&state->udp->link, qp, state->now);
 	else
-		vb_link_transmit(qp, now);
+		vb_link_transmit(qp, state->now);
+}
+
+static uint64_t next_batch(struct vb_udp_lane *lane)
+{
+	return lane->batches += VB_DAEMON_LANES;
 }
 
 /* A request has come in, most likely, that the application will answer when it sees it: its answer need not wait for the acknowledgement
@@ -102,7 +113,7 @@ static void send_touched(struct batch_state *state) VB_UNCHECKED
 	/* The one still locked first: it is most likely the only one. */
 	if (state->locked) {
 		if (!state->small || state->count > 1 || !may_wait(state, state->locked))
-			transmit(state->udp, state->locked, state->now);
+			transmit(state, state->locked);
 		vb_lock_release(&state->locked->lock);
 	}
 	for (unsigned i = 0; i < state->count; i++) {
@@ -111,13 +122,13 @@ static void send_touched(struct batch_state *state) VB_UNCHECKED
 		if (qp == state->locked)
 			continue;
 		vb_lock_take(&qp->lock);
-		transmit(state->udp, qp, state->now);
+		transmit(state, qp);
 		vb_lock_release(&qp->lock);
 	}
-	vb_udp_flush(&state->udp->link);
+	vb_udp_flush_lane(&state->udp->link, state->lane->number);
 	state->locked = NULL;
 	state->count = 0;
-	state->number = ++state->udp->batches;
+	state->number = next_batch(state->lane);
 }
 
 /* Instead of the one that was locked before. */
@@ -184,7 +195,7 @@ static void count_refused(struct vb_udp_link *udp, enum vb_roce_decode_result re
 
 /* A new verbenad asks where our socket stands in the group. The engine thread answers. It asks over the loopback device, whose
  * addresses come in over no other. */
-static bool is_probe(struct vb_udp_link *udp, const uint8_t *bytes, size_t length, const struct vb_path *from)
+static bool is_probe(const struct batch_state *state, const uint8_t *bytes, size_t length, const struct vb_path *from)
 {
 	struct vb_daemon_probe probe;
 
@@ -194,7 +205,7 @@ static bool is_probe(struct vb_udp_link *udp, const uint8_t *bytes, size_t lengt
 	memcpy(&probe, bytes, sizeof(probe));
 	if (be32_get(probe.magic) != VB_DAEMON_PROBE_MAGIC)
 		return false;
-	vb_schedule_note_probe(udp->schedule, be64_get(probe.nonce));
+	vb_schedule_note_probe(state->udp->schedule, &state->udp->schedule->lane[state->lane->number], be64_get(probe.nonce));
 	return true;
 }
 
@@ -264,7 +275,7 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 	enum vb_roce_decode_result result;
 	struct vb_qp *qp;
 
-	if (from->framing == VB_FRAMING_UDP && is_probe(udp, bytes, length, from))
+	if (from->framing == VB_FRAMING_UDP && is_probe(state, bytes, length, from))
 		return;
 	if (from->framing == VB_FRAMING_UDP && vb_inquiry_is_likely(bytes, length)) {
 		take_inquiry(state, bytes, length, from);
@@ -277,11 +288,12 @@ static void take_datagram(struct batch_state *state, const uint8_t *bytes, size_
 		count_refused(udp, result);
 		return;
 	}
-	if (udp->schedule->shortcut && packet.op->service == VB_SERVICE_UD)
+	/* Datagrams come to the first lane; one that was taken along to another is just a datagram. */
+	if (udp->schedule->shortcut && packet.op->service == VB_SERVICE_UD && state->lane == &udp->first)
 		udp->schedule->shortcut->met(udp->schedule->shortcut, from, packet.deth.source_qpn);
 	state->packet = &packet;
 	state->length = length;
-	if (packet.destination_qpn == VB_MULTICAST_QPN) {
+	if (packet.destination_qpn == VB_MULTICAST_QPN && state->lane == &udp->first) {
 		vb_multicast_for_each(udp, from->destination, interface_index, deliver_multicast, state);
 		return;
 	}
@@ -317,7 +329,7 @@ static size_t take_acknowledgement(struct batch_state *state, const struct vb_ud
 static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *bundle)
 {
 	struct vb_path from = bundle->from;
-	struct vb_icrc_flow *flow = vb_icrc_flows_find(&state->udp->flows, &from);
+	struct vb_icrc_flow *flow = vb_icrc_flows_find(&state->lane->flows, &from);
 	struct vb_icrc_prefix prefix = {0};
 	unsigned index = 0;
 	size_t length;
@@ -352,25 +364,32 @@ static size_t bytes_of(const struct vb_udp_bundle *bundle)
 	return bundle->stride == bundle->segment ? bundle->length : bundle->length / bundle->stride * bundle->segment + bundle->segment;
 }
 
-static void finish_delivery(struct vb_udp_link *udp, vb_time now)
+static struct batch_state begin_delivery(struct vb_udp_link *udp, struct vb_udp_lane *lane, struct vb_qp **touched, vb_time now)
 {
-	__atomic_store_n(&udp->delivering, false, __ATOMIC_RELAXED);
-	if (__atomic_load_n(&udp->posted_meanwhile, __ATOMIC_RELAXED)) {
-		__atomic_store_n(&udp->posted_meanwhile, false, __ATOMIC_RELAXED);
-		vb_links_send_active(udp->schedule, now, false);
+	__atomic_store_n(&lane->delivering, true, __ATOMIC_RELAXED);
+	return (struct batch_state){.udp = udp, .lane = lane, .now = now, .number = next_batch(lane), .touched = touched};
+}
+
+static void finish_delivery(const struct batch_state *state)
+{
+	struct vb_udp_lane *lane = state->lane;
+
+	__atomic_store_n(&lane->delivering, false, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&lane->posted_meanwhile, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&lane->posted_meanwhile, false, __ATOMIC_RELAXED);
+		vb_links_send_active(state->udp->schedule, lane->number, state->now, false);
 	}
 }
 
 /* `frames`: what was received came in frames. */
-static void deliver_batch(struct vb_udp_link *udp, const struct vb_frames *frames, unsigned count, vb_time now)
+static void deliver_batch(struct vb_udp_link *udp, struct vb_udp_lane *lane, const struct vb_frames *frames, unsigned count, vb_time now)
 {
 	struct vb_qp *touched[TOUCHED];
-	struct batch_state state = {.udp = udp, .now = now, .number = ++udp->batches, .touched = touched};
+	struct batch_state state = begin_delivery(udp, lane, touched, now);
 	size_t unanswered = 0;
 
-	__atomic_store_n(&udp->delivering, true, __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < count; i++) {
-		const struct vb_udp_bundle *bundle = frames ? vb_frames_at(frames, i) : vb_udp_batch_at(udp->batch, i);
+		const struct vb_udp_bundle *bundle = frames ? vb_frames_at(frames, i) : vb_udp_batch_at(lane->batch, i);
 
 		if (bundle->length == 0)
 			continue;
@@ -386,7 +405,7 @@ static void deliver_batch(struct vb_udp_link *udp, const struct vb_frames *frame
 	}
 	state.small = unanswered < SMALL_BATCH;
 	send_touched(&state);
-	finish_delivery(udp, now);
+	finish_delivery(&state);
 }
 
 /* ---- past the sockets ---- */
@@ -421,18 +440,17 @@ static void take_short(struct batch_state *state, const uint8_t *bytes, size_t l
 static bool take_short_runs(struct vb_udp_link *udp, vb_time now, bool (*take)(struct vb_shortcut *, struct vb_shortcut_run *))
 {
 	struct vb_qp *touched[TOUCHED];
-	struct batch_state state = {.udp = udp, .now = now, .number = ++udp->batches, .touched = touched};
+	struct batch_state state = begin_delivery(udp, &udp->first, touched, now);
 	struct vb_shortcut_run run;
 	unsigned runs = 0;
 
-	__atomic_store_n(&udp->delivering, true, __ATOMIC_RELAXED);
 	for (; runs < SHORT_RUNS_PER_PASS && take(udp->schedule->shortcut, &run); runs++) {
 		for (size_t at = 0; at < run.length; at += run.segment)
 			take_short(&state, run.bytes + at, run.length - at < run.segment ? run.length - at : run.segment, run.from);
 		send_touched(&state);
 	}
 	send_touched(&state);
-	finish_delivery(udp, now);
+	finish_delivery(&state);
 	return runs > 0;
 }
 
@@ -449,17 +467,17 @@ static VB_APART void take_bypassed_runs(struct vb_udp_link *udp, vb_time now)
 
 /* ---- sockets ---- */
 
-static bool drain_socket(struct vb_udp_link *udp, int fd, unsigned family, vb_time now)
+static bool drain_socket(struct vb_udp_link *udp, struct vb_udp_lane *lane, int fd, unsigned family, vb_time now)
 {
-	int count = vb_udp_batch_receive(udp->batch, fd, family == VB_IPV6);
+	int count = vb_udp_batch_receive(lane->batch, fd, family == VB_IPV6);
 
 	if (count <= 0)
 		return false;
-	if (!__atomic_load_n(&udp->in_use[family], __ATOMIC_RELAXED))
-		__atomic_store_n(&udp->in_use[family], true, __ATOMIC_RELAXED);
-	if (has_sources(udp))
+	if (!__atomic_load_n(&lane->in_use[family], __ATOMIC_RELAXED))
+		__atomic_store_n(&lane->in_use[family], true, __ATOMIC_RELAXED);
+	if (lane == &udp->first && has_sources(udp))
 		take_bypassed_runs(udp, now);
-	deliver_batch(udp, NULL, (unsigned)count, now);
+	deliver_batch(udp, lane, NULL, (unsigned)count, now);
 	return true;
 }
 
@@ -469,37 +487,55 @@ static bool drain_frames(struct vb_udp_link *udp, struct vb_frames *frames, vb_t
 
 	if (count <= 0)
 		return false;
-	deliver_batch(udp, frames, (unsigned)count, now);
+	deliver_batch(udp, &udp->first, frames, (unsigned)count, now);
 	return true;
 }
 
+static bool drain_lane(struct vb_udp_link *udp, struct vb_udp_lane *lane, vb_time now, bool all_families)
+{
+	bool done = false;
+
+	if (++lane->passes % LOOK_AT_UNUSED_FAMILY == 0)
+		all_families = true;
+	for (unsigned family = 0; family < VB_FAMILIES; family++) {
+		if (lane->receive_fd[family] < 0 ||
+		    (!all_families && !__atomic_load_n(&lane->in_use[family], __ATOMIC_RELAXED)))
+			continue;
+		done |= drain_socket(udp, lane, lane->receive_fd[family], family, now);
+	}
+	return done;
+}
+
+/* Of the first lane. */
 static bool drain_sockets(struct vb_udp_link *udp, vb_time now, bool all_families)
 {
 	struct vb_frames *frames = __atomic_load_n(&udp->frames, __ATOMIC_ACQUIRE);
 	bool done = frames && drain_frames(udp, frames, now);
 
-	if (++udp->passes % LOOK_AT_UNUSED_FAMILY == 0)
-		all_families = true;
-	for (unsigned family = 0; family < VB_FAMILIES; family++) {
-		if (udp->receive_fd[family] < 0 ||
-		    (!all_families && !__atomic_load_n(&udp->in_use[family], __ATOMIC_RELAXED)))
-			continue;
-		done |= drain_socket(udp, udp->receive_fd[family], family, now);
-	}
+	done |= drain_lane(udp, &udp->first, now, all_families);
 	for (unsigned i = 0; udp->group_sockets > 0 && i < udp->groups; i++)
 		if (udp->group[i].receive_fd >= 0)
-			done |= drain_socket(udp, udp->group[i].receive_fd,
+			done |= drain_socket(udp, &udp->first, udp->group[i].receive_fd,
 					     vb_gid_is_ipv4(udp->group[i].gid) ? VB_IPV4 : VB_IPV6, now);
 	return done;
 }
 
-/* What a QP is about to end for may lie in the socket, behind a batch or many of other things. Caller holds qp->lock, which is released
- * meanwhile: all of it may be for this very QP. */
+/* What a QP is about to end for may lie in a socket, its lane's or, after a new verbenad has come, the first one's, behind a batch or
+ * many of other things. Caller holds qp->lock, which is released meanwhile: all of it may be for this very QP. */
 static void read_all(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now) VB_NEEDS(qp->lock)
 {
+	struct vb_udp_lane *lane = vb_udp_lane_of(udp, qp);
+	struct vb_lock *lock = udp->schedule->lane[lane->number].lock;
+
 	vb_lock_release(&qp->lock);
 	for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain_sockets(udp, now, true); i++)
 		;
+	if (lane != &udp->first) {
+		vb_lock_take(lock);
+		for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain_lane(udp, lane, now, true); i++)
+			;
+		vb_lock_release(lock);
+	}
 	vb_lock_take(&qp->lock);
 }
 
@@ -521,7 +557,11 @@ bool vb_udp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now)
 		return false;
 	}
 	vb_roce_expire(qp, now);
-	vb_udp_transmit_in_pass(link, qp, now);
+	/* Timers are everybody's: of the locks of lanes the caller has the first. */
+	if (vb_udp_lane_of(udp, qp) == &udp->first)
+		vb_udp_transmit_in_pass(link, qp, now);
+	else
+		vb_udp_transmit(link, qp, now);
 	return true;
 }
 
@@ -556,22 +596,38 @@ bool vb_udp_drain(struct vb_link *link, vb_time now, bool all)
 	return done;
 }
 
+bool vb_udp_drain_lane(struct vb_link *link, unsigned lane, vb_time now, bool all)
+{
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+
+	return drain_lane(udp, udp->lane[lane], now, all);
+}
+
 /* Answers to reads that are longer than a burst. What the requester asks next is there by now, most likely: seen in time, its answer
  * and the end of this one leave together. */
-void vb_udp_finish(struct vb_link *link)
+void vb_udp_finish_lane(struct vb_link *link, unsigned number)
 {
-	struct vb_schedule *schedule = link->schedule;
+	struct vb_udp_link *udp = vb_udp_link_of(link);
+	struct vb_lane *lane = &link->schedule->lane[number];
 
-	for (unsigned i = 0; schedule->unfinished && i < ROUNDS_PER_PASS; i++) {
+	for (unsigned i = 0; lane->unfinished && i < ROUNDS_PER_PASS; i++) {
 		vb_time now = vb_clock_now();
 
-		schedule->unfinished = false;
-		drain_sockets(vb_udp_link_of(link), now, false);
+		lane->unfinished = false;
+		if (number == 0)
+			drain_sockets(udp, now, false);
+		else
+			drain_lane(udp, udp->lane[number], now, false);
 		/* If that brought more for it, it is sending. */
-		if (!schedule->unfinished)
-			vb_links_send_active(schedule, now, false);
+		if (!lane->unfinished)
+			vb_links_send_active(link->schedule, number, now, false);
 	}
-	if (schedule->unfinished)
-		vb_schedule_kick(schedule);
-	schedule->unfinished = false;
+	if (lane->unfinished)
+		vb_schedule_kick(link->schedule);
+	lane->unfinished = false;
+}
+
+void vb_udp_finish(struct vb_link *link)
+{
+	vb_udp_finish_lane(link, 0);
 }

@@ -11,7 +11,8 @@
  *   - payload is copied into a burst, so a queue pair may go meanwhile, and its memory;
  *   - packets of a queue pair leave in the order in which they were made: as long as some are in the tx batch (leaves_with), no thread
  *     sends for it by another way, and what is posted waits for the next pass;
- *   - who has progress and puts something in empties the tx batch before releasing it, so that with progress in hand it is empty.
+ *   - who has the lane's lock and puts something in empties the tx batch before releasing it, so that with the lock in hand it is empty.
+ * Each lane (schedule/lane.h) has a tx batch of its own, and a queue pair puts its packets into that of its lane alone.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +35,6 @@ enum {
 void vb_udp_free_bursts(struct vb_udp_link *udp)
 {
 	vb_burst_pool_fini(&udp->bursts);
-	free(udp->tx_batch.burst);
 }
 
 /* Packets the kernel does not take are lost, as on any wire; the protocol deals with that. `qp`: whose they are, for the tap. */
@@ -69,30 +69,35 @@ bool vb_udp_is_behind(struct vb_link *link, const struct vb_qp *qp)
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
 	/* Pairs with the release in send_tx_batch: a thread that sees them gone sends behind them. */
-	return vb_udp_state_of(udp, qp)->leaves_with > __atomic_load_n(&udp->tx_batch.sent, __ATOMIC_ACQUIRE);
+	return vb_udp_state_of(udp, qp)->leaves_with > __atomic_load_n(&vb_udp_lane_of(udp, qp)->tx_batch.sent, __ATOMIC_ACQUIRE);
 }
 
-static void send_tx_batch(struct vb_udp_link *udp, const struct vb_qp *qp)
+static void send_tx_batch(struct vb_udp_link *udp, struct vb_udp_lane *lane, const struct vb_qp *qp)
 {
-	struct vb_tx_batch *tx_batch = &udp->tx_batch;
+	struct vb_tx_batch *tx_batch = &lane->tx_batch;
 
 	if (!tx_batch->burst || vb_burst_is_empty(tx_batch->burst))
 		return;
 	send_burst(udp, qp, tx_batch->burst, tx_batch->counters);
 	vb_burst_reset(tx_batch->burst);
 	__atomic_store_n(&tx_batch->sent, tx_batch->sent + 1, __ATOMIC_RELEASE);
-	udp->schedule->sent++;
+	udp->schedule->lane[lane->number].sent++;
+}
+
+void vb_udp_flush_lane(struct vb_link *link, unsigned lane)
+{
+	vb_lock_assert_held(link->schedule->lane[lane].lock);
+	send_tx_batch(vb_udp_link_of(link), vb_udp_link_of(link)->lane[lane], NULL);
 }
 
 void vb_udp_flush(struct vb_link *link)
 {
-	vb_lock_assert_held(&link->schedule->progress);
-	send_tx_batch(vb_udp_link_of(link), NULL);
+	vb_udp_flush_lane(link, 0);
 }
 
-static bool open_tx_batch(struct vb_udp_link *udp, struct vb_counters *counters)
+static bool open_tx_batch(struct vb_udp_link *udp, struct vb_udp_lane *lane, struct vb_counters *counters)
 {
-	struct vb_tx_batch *tx_batch = &udp->tx_batch;
+	struct vb_tx_batch *tx_batch = &lane->tx_batch;
 
 	if (!tx_batch->burst) {
 		tx_batch->burst = malloc(sizeof(*tx_batch->burst));
@@ -101,7 +106,7 @@ static bool open_tx_batch(struct vb_udp_link *udp, struct vb_counters *counters)
 		vb_burst_reset(tx_batch->burst);
 	}
 	if (tx_batch->counters != counters)
-		send_tx_batch(udp, NULL);
+		send_tx_batch(udp, lane, NULL);
 	tx_batch->counters = counters;
 	return true;
 }
@@ -114,25 +119,25 @@ static bool should_look_again(const struct vb_udp_link *udp, const struct vb_qp 
 }
 
 /* True: there is more. */
-static bool put_into_tx_batch(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
+static bool put_into_tx_batch(struct vb_udp_link *udp, struct vb_udp_lane *lane, struct vb_qp *qp, vb_time now)
 {
 	struct vb_binding *binding = qp->scheduler;
 	struct vb_burst *burst;
 	bool more = true;
 
-	if (!open_tx_batch(udp, binding->counters))
+	if (!open_tx_batch(udp, lane, binding->counters))
 		return true;
-	burst = udp->tx_batch.burst;
+	burst = lane->tx_batch.burst;
 	for (unsigned i = 0; more && i < BURSTS_PER_CALL && !should_look_again(udp, qp, now, i); i++) {
 		uint32_t before = burst->packets;
 
 		more = vb_roce_send(qp, now, burst);
 		if (burst->packets != before)
-			vb_udp_state_of(udp, qp)->leaves_with = udp->tx_batch.sent + 1;
+			vb_udp_state_of(udp, qp)->leaves_with = lane->tx_batch.sent + 1;
 		/* More: there was no room, or it must be in the kernel's hands before the engine goes on (UC, UD). A tap
 		 * wants to know whose packets they are. */
 		if (more || udp->tap || burst->arena_used >= VB_BURST_ENOUGH)
-			send_tx_batch(udp, qp);
+			send_tx_batch(udp, lane, qp);
 	}
 	return more;
 }
@@ -172,11 +177,13 @@ void vb_udp_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now)
 void vb_udp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
+	struct vb_udp_lane *lane = vb_udp_lane_of(udp, qp);
+	struct vb_lane *scheduled = &udp->schedule->lane[lane->number];
 
-	vb_lock_assert_held(&udp->schedule->progress);
-	if (put_into_tx_batch(udp, qp, now)) {
+	vb_lock_assert_held(scheduled->lock);
+	if (put_into_tx_batch(udp, lane, qp, now)) {
 		vb_schedule_enlist(udp->schedule, qp);
-		udp->schedule->unfinished = true;
+		scheduled->unfinished = true;
 	}
 	arm(udp, qp);
 }
@@ -185,32 +192,35 @@ void vb_udp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now
 
 static enum vb_posting decide(struct vb_udp_link *udp, const struct vb_qp *qp, unsigned posts)
 {
-	bool delivering = __atomic_load_n(&udp->delivering, __ATOMIC_RELAXED);
+	struct vb_udp_lane *lane = vb_udp_lane_of(udp, qp);
+	bool delivering = __atomic_load_n(&lane->delivering, __ATOMIC_RELAXED);
 	enum vb_posting posting;
 
 	if (udp->tap || qp->send.head == qp->send.tail)
 		return VB_POSTING_NOW;
 	posting = vb_posting_decide(posts, vb_send_queue_at(&qp->send, qp->send.head - 1)->length, delivering);
-	if (posting != VB_POSTING_NOW && delivering && !__atomic_load_n(&udp->posted_meanwhile, __ATOMIC_RELAXED))
-		__atomic_store_n(&udp->posted_meanwhile, true, __ATOMIC_RELAXED);
+	if (posting != VB_POSTING_NOW && delivering && !__atomic_load_n(&lane->posted_meanwhile, __ATOMIC_RELAXED))
+		__atomic_store_n(&lane->posted_meanwhile, true, __ATOMIC_RELAXED);
 	return posting;
 }
 
-/* Those that wait leave, as in a pass. The caller holds qp->lock already, so progress and the other queue pairs' locks are only
+/* Those that wait leave, as in a pass. The caller holds qp->lock already, so the lane's lock and the other queue pairs' are only
  * tried. False: another thread makes a pass. */
 static bool send_together(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
 {
 	struct vb_schedule *schedule = udp->schedule;
+	unsigned number = vb_udp_lane_of(udp, qp)->number;
+	struct vb_lane *lane = &schedule->lane[number];
 
-	if (!vb_lock_try(&schedule->progress))
+	if (!vb_lock_try(lane->lock))
 		return false;
 	vb_schedule_forget(schedule, qp);
 	vb_udp_transmit_in_pass(&udp->link, qp, now);
-	vb_links_send_active(schedule, now, true);
-	if (schedule->unfinished)
+	vb_links_send_active(schedule, number, now, true);
+	if (lane->unfinished)
 		vb_schedule_kick(schedule);
-	schedule->unfinished = false;
-	vb_lock_release(&schedule->progress);
+	lane->unfinished = false;
+	vb_lock_release(lane->lock);
 	return true;
 }
 

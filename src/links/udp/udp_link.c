@@ -32,9 +32,9 @@ static void close_link(struct vb_link *link)
 	if (udp->groups_fd >= 0)
 		vb_descriptor_close(udp->groups_fd);
 	vb_udp_free_bursts(udp);
+	vb_udp_free_lanes(udp);
 	vb_frames_close(udp->frames);
 	vb_source_ports_fini(&udp->ports);
-	vb_udp_batch_destroy(udp->batch);
 	free(udp->allocation);
 }
 
@@ -124,9 +124,13 @@ static unsigned descriptors(const struct vb_link *link, int fd[VB_LINK_DESCRIPTO
 	int groups_fd = __atomic_load_n(&udp->groups_fd, __ATOMIC_RELAXED);
 	unsigned count = 0;
 
-	for (unsigned family = 0; family < VB_FAMILIES; family++)
-		if (udp->receive_fd[family] >= 0)
-			fd[count++] = udp->receive_fd[family];
+	for (unsigned i = 0; i < VB_DAEMON_LANES; i++) {
+		const struct vb_udp_lane *lane = __atomic_load_n(&udp->lane[i], __ATOMIC_ACQUIRE);
+
+		for (unsigned family = 0; lane && family < VB_FAMILIES; family++)
+			if (lane->receive_fd[family] >= 0)
+				fd[count++] = lane->receive_fd[family];
+	}
 	if (groups_fd >= 0)
 		fd[count++] = groups_fd;
 	if (frames)
@@ -142,15 +146,27 @@ static int admits(struct vb_link *link, const struct vb_path *path)
 	return path->framing == VB_FRAMING_ETHERNET && !has_frames ? -EPERM : 0;
 }
 
-static uint16_t source_port(struct vb_link *link, const struct vb_path *path, uint32_t destination_qpn)
+/* Packets that go to one socket may share a source port (links/udp/source_ports.h). Of a peer that we talk to from several lanes we
+ * believe that it has as many, each for its own; one that we talk to from lane 0 alone is one to us. */
+static uint32_t receiver_of(uint32_t destination_qpn, unsigned lane)
+{
+	uint32_t slot = destination_qpn >> VB_DAEMON_INDEX_BITS;
+
+	if (lane == 0)
+		return slot;
+	return slot | (destination_qpn & (VB_DAEMON_LANES - 1)) << VB_DAEMON_SLOT_BITS |
+	       lane << (VB_DAEMON_SLOT_BITS + VB_DAEMON_LANE_BITS);
+}
+
+static uint16_t source_port(struct vb_link *link, const struct vb_path *path, uint32_t destination_qpn, unsigned lane)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
 
 	if (path->framing != VB_FRAMING_UDP)
 		return 0;
 	/* Answers will come that way. */
-	__atomic_store_n(&udp->in_use[!vb_path_is_ipv4(path)], true, __ATOMIC_RELAXED);
-	return vb_source_ports_choose(&udp->ports, path, destination_qpn >> VB_DAEMON_INDEX_BITS);
+	vb_udp_expect(udp, vb_path_is_ipv4(path) ? VB_IPV4 : VB_IPV6);
+	return vb_source_ports_choose(&udp->ports, path, receiver_of(destination_qpn, lane));
 }
 
 static const struct vb_link_driver driver = {
@@ -174,6 +190,7 @@ static const struct vb_link_driver driver = {
 	.admits = admits,
 	.source_port = source_port,
 	.shape = shape,
+	.lanes = &vb_udp_lanes,
 	.join = vb_multicast_join,
 	.leave = vb_multicast_leave,
 };
@@ -212,21 +229,23 @@ int vb_udp_link_open(struct vb_link **link, struct vb_schedule *schedule, const 
 	for (unsigned family = 0; family < VB_FAMILIES; family++) {
 		uint32_t buffer = vb_udp_receive_buffer(receive_fd[family]);
 
-		udp->receive_fd[family] = receive_fd[family];
 		if (buffer != 0 && (udp->share.bytes == 0 || buffer < udp->share.bytes))
 			udp->share.bytes = buffer;
 	}
 	udp->link.share = udp->share.bytes != 0 ? &udp->share : NULL;
 	choose_control();
 	vb_source_ports_init(&udp->ports);
-	udp->batch = vb_udp_batch_create();
-	error = udp->batch ? vb_tap_open(&udp->tap, udp) : -ENOMEM;
+	vb_lock_init(&udp->inquiry_lock, VB_RANK_INQUIRIES);
+	vb_udp_init_lane(&udp->first, 0, receive_fd);
+	udp->lane[0] = &udp->first;
+	error = udp->first.batch ? vb_tap_open(&udp->tap, udp) : -ENOMEM;
 	if (error != 0) {
 		close_link(&udp->link);
 		return error;
 	}
 	udp->link.observer = vb_tap_observer(udp->tap);
 	schedule->is_observed = udp->tap != NULL;
+	schedule->laned = &udp->link;
 	*link = &udp->link;
 	return 0;
 }

@@ -10,6 +10,7 @@
  *   frames.c        RoCEv1: the same packets in frames of their own
  *   source_ports.c  the pool of sending sockets
  *   inquiry.c       peers that ask why something failed
+ *   lanes.c         sockets of threads that have their own
  *   starved.c       asking about a peer that is silent, before its connection ends
  *   tap.c           what a capture sees of it, and faults on purpose
  *   shaper.c        a slower, longer or worse network on purpose
@@ -38,7 +39,7 @@ struct vb_udp_questions;
 
 enum { VB_IPV4, VB_IPV6, VB_FAMILIES };
 
-/* What a pass sends, of all its queue pairs together (transmit.c); under progress. */
+/* What a pass over a lane sends, of all its queue pairs together (transmit.c); under the lane's lock. */
 struct vb_tx_batch {
 	struct vb_burst *burst;            /* made when first needed */
 	struct vb_counters *counters;      /* of the device that all of it belongs to */
@@ -57,45 +58,58 @@ struct vb_multicast_group {
 /* Of a queue pair. */
 struct vb_udp_state {
 	uint64_t leaves_with;              /* packets of it are in the tx batch until that has been sent so often; under qp->lock */
-	uint64_t batch;                    /* receive.c: the last that has touched it; under progress */
+	uint64_t batch;                    /* receive.c: the last that has touched it; likewise */
 };
 
-struct vb_udp_link {
-	struct vb_link link;
-	void *allocation;                  /* what malloc knows it by */
-	struct vb_schedule *schedule;
+/* What the passes over a lane (schedule/lane.h) have to themselves. */
+struct vb_udp_lane {
+	unsigned number;
 	int receive_fd[VB_FAMILIES];       /* -1: that IP version is not there. The endpoint's */
-	int groups_fd;                     /* atomic: a poller of the groups' own sockets, -1: there were none yet */
 
-	/* Under progress. */
+	/* Under the lane's lock. */
 	struct vb_udp_batch *batch;
-	struct vb_multicast_group *group;
-	unsigned groups;
-	unsigned group_sockets;            /* groups with a socket of their own */
 	unsigned passes;
-	unsigned all_read_in;              /* receive.c: in which pass the sockets were read until they were empty */
-	uint64_t batches;                  /* receive.c: of datagrams, so far */
-	vb_time came_short, sockets_seen;  /* receive.c: when something last came past the sockets; when they were last looked at */
-	struct vb_receive_share share;
+	uint64_t batches;                  /* receive.c: of datagrams, so far; the lowest bits are the lane's number */
 	struct vb_icrc_flows flows;        /* receive.c: whose IPv4 identifications can be foretold */
-	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
-	unsigned inquiries;
-	vb_time unproven_since;            /* inquiry.c: of those who do not prove to be a peer, in all */
-	unsigned unproven;
-	struct vb_udp_questions *questions; /* starved.c; NULL: there was none yet */
 
 	/* Looked at by every thread that posts. */
 	bool delivering __attribute__((aligned(VB_LINE))); /* atomic: a pass has received something and works on that */
 	bool posted_meanwhile;             /* atomic: and a thread has posted, and relies on it */
 	struct vb_tx_batch tx_batch;
 
-	bool in_use[VB_FAMILIES];          /* atomic: worth looking at in every pass */
+	bool in_use[VB_FAMILIES] __attribute__((aligned(VB_LINE))); /* atomic: worth looking at in every pass */
+};
+
+struct vb_udp_link {
+	struct vb_link link;
+	void *allocation;                  /* what malloc knows it by */
+	struct vb_schedule *schedule;
+	int groups_fd;                     /* atomic: a poller of the groups' own sockets, -1: there were none yet */
+
+	/* Under progress. */
+	struct vb_multicast_group *group;
+	unsigned groups;
+	unsigned group_sockets;            /* groups with a socket of their own */
+	unsigned all_read_in;              /* receive.c: in which pass the sockets were read until they were empty */
+	vb_time came_short, sockets_seen;  /* receive.c: when something last came past the sockets; when they were last looked at */
+	struct vb_receive_share share;
+	struct vb_udp_questions *questions; /* starved.c; NULL: there was none yet */
+
+	struct vb_lock inquiry_lock;       /* guards what follows */
+	vb_time inquiries_since;           /* peers that ask why are answered only so often a second */
+	unsigned inquiries;
+	vb_time unproven_since;            /* inquiry.c: of those who do not prove to be a peer, in all */
+	unsigned unproven;
+
 	struct vb_tap *tap;                /* NULL: no capture, no faults */
 	struct vb_shaper *shaper;          /* atomic; NULL: no device was shaped yet */
 	struct vb_frames *frames;          /* atomic; NULL: RoCEv1 is not spoken */
 	uint32_t frames_from;              /* atomic: which interfaces they come in from (frames.h) */
 	struct vb_source_ports ports;
 	struct vb_burst_pool bursts;
+
+	struct vb_udp_lane *lane[VB_DAEMON_LANES]; /* atomic; NULL: not opened. Those that are stay as long as the link */
+	struct vb_udp_lane first;          /* lane 0 */
 
 	struct vb_udp_state state[VB_DAEMON_INDICES]; /* by the lower bits of the queue pair's number */
 };
@@ -108,6 +122,15 @@ static inline struct vb_udp_link *vb_udp_link_of(struct vb_link *link)
 static inline struct vb_udp_state *vb_udp_state_of(struct vb_udp_link *udp, const struct vb_qp *qp)
 {
 	return &udp->state[vb_schedule_index(qp->qpn)];
+}
+
+/* That of the queue pair, while this link carries it. */
+static inline struct vb_udp_lane *vb_udp_lane_of(const struct vb_udp_link *udp, const struct vb_qp *qp)
+{
+	const struct vb_binding *binding = qp->scheduler;
+
+	/* Pairs with the release of opening it. */
+	return __atomic_load_n(&udp->lane[binding->home], __ATOMIC_ACQUIRE);
 }
 
 /* Does this link carry the queue pair? */
@@ -135,18 +158,29 @@ void vb_udp_transmit_in_pass(struct vb_link *link, struct vb_qp *qp, vb_time now
 void vb_udp_posted(struct vb_link *link, struct vb_qp *qp, vb_time now);
 bool vb_udp_is_behind(struct vb_link *link, const struct vb_qp *qp);
 void vb_udp_flush(struct vb_link *link);
+void vb_udp_flush_lane(struct vb_link *link, unsigned lane);
 void vb_udp_free_bursts(struct vb_udp_link *udp);
 
 /* ---- receive.c ---- */
 
 bool vb_udp_drain(struct vb_link *link, vb_time now, bool all);
+bool vb_udp_drain_lane(struct vb_link *link, unsigned lane, vb_time now, bool all);
 void vb_udp_finish(struct vb_link *link);
+void vb_udp_finish_lane(struct vb_link *link, unsigned lane);
 bool vb_udp_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);
 
-/* ---- inquiry.c; caller holds progress and, where there is one, the lock of the queue pair asked about ---- */
+/* ---- inquiry.c; caller holds, where there is one, the lock of the queue pair asked about ---- */
 
 void vb_udp_answer_inquiry(struct vb_udp_link *udp, vb_time now, const struct vb_path *from, const struct vb_inquiry *inquiry,
 			   struct vb_qp *qp);
+
+/* ---- lanes.c ---- */
+
+void vb_udp_init_lane(struct vb_udp_lane *lane, unsigned number, const int receive_fd[VB_FAMILIES]);
+/* Answers of that IP version may come to any of them. */
+void vb_udp_expect(struct vb_udp_link *udp, unsigned family);
+void vb_udp_free_lanes(struct vb_udp_link *udp);
+extern const struct vb_link_lanes vb_udp_lanes;
 
 /* ---- starved.c; caller holds progress and qp->lock ---- */
 

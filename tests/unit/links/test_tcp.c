@@ -108,7 +108,7 @@ static void close_bed(struct bed *bed)
 static void pass(struct bed *bed)
 {
 	vb_lock_take(&bed->schedule->progress);
-	vb_links_send_active(bed->schedule, vb_clock_now(), false);
+	vb_links_send_active(bed->schedule, 0, vb_clock_now(), false);
 	bed->link->driver->drain(bed->link, vb_clock_now(), true);
 	vb_lock_release(&bed->schedule->progress);
 }

@@ -130,9 +130,9 @@ static struct vb_qp *create(void)
 	};
 	struct vb_qp *qp;
 
-	assert_int_equal(vb_endpoint_reserve_qpn(endpoint, &config.qpn), 0);
+	assert_int_equal(vb_endpoint_reserve_qpn(endpoint, 0, &config.qpn), 0);
 	assert_int_equal(vb_qp_create(&config, &host, vb_endpoint_transport(endpoint, VB_DEVICE_ROCE, IBV_QPT_RC), NULL, &qp), 0);
-	vb_endpoint_publish(endpoint, qp, &counters);
+	vb_endpoint_publish(endpoint, qp, 0, &counters);
 	return qp;
 }
 
@@ -148,7 +148,7 @@ static void join(struct vb_qp *qp, const struct vb_qp *peer)
 
 	memcpy(path.source, address, 16);
 	memcpy(path.destination, address, 16);
-	path.source_port = vb_endpoint_source_port(endpoint, &path, peer->qpn);
+	path.source_port = vb_endpoint_source_port(endpoint, &path, peer->qpn, 0);
 	modify(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, NULL);
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qpn, .rq_psn = 1, .max_dest_rd_atomic = 1,

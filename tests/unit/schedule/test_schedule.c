@@ -86,7 +86,7 @@ static void what_comes_after_its_look_wakes_it_again(void **state)
 	put_off(0, 2);
 	assert_int_equal(kicks(), 1);
 	/* It looks, and a thread that polls has sent all. */
-	while (vb_schedule_next_active(&schedule))
+	while (vb_schedule_next_active(&schedule.lane[0]))
 		;
 	assert_false(vb_schedule_has_active(&schedule));
 	put_off(2, 4);
@@ -111,13 +111,13 @@ static void one_that_waits_is_listed_once(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		put_off(0, 1);
 		put_off(0, 1);
-		assert_ptr_equal(vb_schedule_next_active(&schedule), &qp[0]);
-		assert_null(vb_schedule_next_active(&schedule));
+		assert_ptr_equal(vb_schedule_next_active(&schedule.lane[0]), &qp[0]);
+		assert_null(vb_schedule_next_active(&schedule.lane[0]));
 	}
 	put_off(0, 1);
 	vb_schedule_forget(&schedule, &qp[0]);
 	put_off(0, 1);
-	assert_true(vb_schedule_is_enlisted(&schedule, &qp[0]));
+	assert_true(vb_schedule_is_enlisted(&qp[0]));
 }
 
 /* It looks when the nap ends. */
