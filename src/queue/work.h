@@ -15,7 +15,7 @@
 #include "memory/region.h"
 #include "queue/qp.h"
 
-enum vb_work_kind { VB_WORK_UNKNOWN, VB_WORK_SEND, VB_WORK_WRITE, VB_WORK_READ, VB_WORK_ATOMIC, VB_WORK_LOCAL };
+enum vb_work_kind { VB_WORK_UNKNOWN, VB_WORK_SEND, VB_WORK_WRITE, VB_WORK_READ, VB_WORK_ATOMIC, VB_WORK_LOCAL, VB_WORK_KINDS };
 
 /* One row for each opcode. */
 struct vb_work {

@@ -26,6 +26,7 @@
 #include "queue/qp.h"
 #include "queue/work.h"
 #include "roce/congestion.h"
+#include "roce/tally.h"
 #include "wire/burst.h"
 #include "wire/psn.h"
 #include "wire/roce_packet.h"
@@ -257,6 +258,7 @@ struct vb_roce_responder {
 struct vb_roce_engine {
 	uint32_t mtu;
 	bool answers_waited;             /* the last burst was filled by answers: now requests have their turn first */
+	struct vb_roce_tally tally;
 	struct vb_hold placing, sending; /* hold.c */
 	struct vb_roce_requester requester;
 	struct vb_roce_responder responder;

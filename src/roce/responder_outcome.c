@@ -35,7 +35,7 @@ void vb_roce_responder_owe_acknowledgement(struct vb_qp *qp)
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 
 	if (responder->ack_owed)
-		VB_COUNT(qp->host->counters, ack_deferred);
+		vb_roce_tally_one(&vb_roce_engine(qp)->tally, &vb_roce_engine(qp)->tally.deferred);
 	responder->ack_owed = true;
 	responder->ack_partial = false;
 }
@@ -118,6 +118,6 @@ void vb_roce_responder_complete(struct vb_qp *qp, vb_time now, const struct vb_r
 		completion.immediate = packet->invalidate_rkey;
 	}
 	responder->has_receive = false;
-	VB_COUNT(qp->host->counters, rdma_recvs);
+	vb_roce_tally_one(&vb_roce_engine(qp)->tally, &vb_roce_engine(qp)->tally.receives);
 	vb_qp_complete_receive(qp, &completion);
 }

@@ -75,6 +75,7 @@ static int attach(struct vb_qp *qp)
 
 static void detach(struct vb_qp *qp)
 {
+	vb_roce_tally_add(&vb_roce_engine(qp)->tally, qp->host->counters);
 	clear(qp);
 }
 
@@ -187,6 +188,7 @@ static void enter_error(struct vb_qp *qp, enum ibv_qp_state from, vb_time now)
 
 static void modified(struct vb_qp *qp, enum ibv_qp_state from, int attr_mask, vb_time now)
 {
+	vb_roce_tally_add(&vb_roce_engine(qp)->tally, qp->host->counters);
 	switch (qp->state) {
 	case IBV_QPS_RESET:
 		clear(qp);
@@ -471,6 +473,7 @@ bool vb_roce_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	else
 		requests |= vb_roce_completer_owes(qp);
 	vb_roce_hold_end_send(qp);
+	vb_roce_tally_add(&engine->tally, qp->host->counters);
 	vb_roce_check_invariants(qp);
 	return answers || requests;
 }

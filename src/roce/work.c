@@ -127,7 +127,7 @@ bool vb_roce_work_start(struct vb_qp *qp, struct vb_send_wqe *wqe, vb_time now)
 	wqe->started = true;
 	if (work->takes_receive)
 		note->receives_through = ++requester->receives_started;
-	vb_work_count(qp->host->counters, work->kind);
+	vb_roce_tally_one(&vb_roce_engine(qp)->tally, &vb_roce_engine(qp)->tally.work[work->kind]);
 	return true;
 }
 
