@@ -2,7 +2,7 @@
  *
  * own_ends DEVICE GID_INDEX OPERATION BYTES THREADS SECONDS
  *
- * What threads cost each other: each has a processor of its own, makes both ends of a connection and a completion queue for itself, and sends
+ * What threads cost each other: each has a processor of its own, makes both ends of a connection and a completion queue, and sends
  * to itself with 128 work requests outstanding. OPERATION is `send` or `write`. What one thread does, two should do twice.
  *
  * Prints: SECONDS MESSAGES

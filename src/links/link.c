@@ -21,18 +21,24 @@ void vb_link_transmit(struct vb_qp *qp, vb_time now)
 		binding->carrier->driver->transmit(binding->carrier, qp, now);
 }
 
-/* With its carrier. If it waits to be served, then in the other lane. */
+/* With its carrier: from the first to its own, or back. If it waits to be served, then there. */
 static void change_lane(struct vb_qp *qp, struct vb_binding *binding, const struct vb_link *link)
 {
 	uint8_t lane = link && link == binding->wire && link == link->schedule->laned ? binding->home : 0;
 
+	struct vb_schedule *schedule = vb_schedule_of(qp);
+
 	if (lane == binding->lane)
 		return;
+	if (lane > 0)
+		__atomic_add_fetch(&schedule->lane[lane].members, 1, __ATOMIC_RELAXED);
+	else
+		__atomic_sub_fetch(&schedule->lane[binding->lane].members, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&binding->lane, lane, __ATOMIC_RELAXED);
 	if (!vb_schedule_is_enlisted(qp))
 		return;
-	vb_schedule_forget(vb_schedule_of(qp), qp);
-	vb_schedule_mark_active(vb_schedule_of(qp), qp);
+	vb_schedule_forget(schedule, qp);
+	vb_schedule_mark_active(schedule, qp);
 }
 
 void vb_link_carry(struct vb_qp *qp, struct vb_link *link)

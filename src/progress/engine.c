@@ -32,7 +32,7 @@ enum {
 	POLLS_OF_A_PASS = 40,
 	POLLS_OF_A_BRIEF_PASS = 6,         /* memory alone was looked at */
 	POLLS_WHEN_BUSY = 10,
-	LANE_POLLS_PER_PASS = 16,          /* a thread with a lane of its own makes a pass over all so often: timers, and what nobody looks at */
+	LANE_POLLS_PER_PASS = 16,          /* then a thread with a lane of its own makes a pass over all, unless another does */
 	RELAXES_WHEN_BUSY = 16,
 };
 
@@ -66,6 +66,8 @@ static unsigned join_pass(struct vb_endpoint *endpoint, vb_time now, bool *done)
 		return POLLS_WHEN_BUSY;
 	}
 	__atomic_store_n(&schedule->spinner.polling, true, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&schedule->lanes, __ATOMIC_RELAXED) > 1)
+		__atomic_store_n(&schedule->lane[0].polled, now, __ATOMIC_RELAXED);
 	*done |= vb_endpoint_pass(endpoint, now, false);
 	__atomic_store_n(&schedule->spinner.polling, false, __ATOMIC_RELAXED);
 	polls = schedule->is_brief ? POLLS_OF_A_BRIEF_PASS : POLLS_OF_A_PASS;
@@ -91,22 +93,27 @@ static unsigned join_lane(struct vb_endpoint *endpoint, unsigned number, vb_time
 }
 
 /* The lane that this poll passes over alone; 0: all of them. */
-static unsigned lane_of(struct vb_poller *poller)
+static unsigned lane_of(const struct vb_endpoint *endpoint, struct vb_poller *poller, vb_time now)
 {
+	const struct vb_lane *first = &endpoint->schedule.lane[0];
 	uint8_t lane = poller ? __atomic_load_n(&poller->lane, __ATOMIC_RELAXED) : 0;
 	uint32_t polls;
 
-	if (lane == 0 || lane == VB_NO_LANE)
+	/* Where all go through memory there is nothing in its sockets. */
+	if (lane == 0 || lane == VB_NO_LANE || __atomic_load_n(&endpoint->schedule.lane[lane].members, __ATOMIC_RELAXED) == 0)
 		return 0;
 	polls = __atomic_load_n(&poller->lane_polls, __ATOMIC_RELAXED) + 1;
 	__atomic_store_n(&poller->lane_polls, polls, __ATOMIC_RELAXED);
-	return polls % LANE_POLLS_PER_PASS == 0 ? 0 : lane;
+	return polls % LANE_POLLS_PER_PASS == 0 && now - __atomic_load_n(&first->polled, __ATOMIC_RELAXED) > VB_LANE_IS_POLLED ? 0 : lane;
 }
 
-/* What was posted and waits for a pass is not kept waiting. */
+/* What was posted and waits for a pass is not kept waiting. Who has a lane does not look at what others do with theirs. */
 static bool look_is_due(const struct vb_endpoint *endpoint, const struct vb_poller *poller, vb_time now)
 {
-	bool waits = vb_schedule_active(&endpoint->schedule) > 0;
+	const struct vb_schedule *schedule = &endpoint->schedule;
+	uint8_t lane = __atomic_load_n(&poller->lane, __ATOMIC_RELAXED);
+	bool waits = lane == 0 || lane == VB_NO_LANE ? vb_schedule_active(schedule) > 0 :
+						      __atomic_load_n(&schedule->lane[lane].active_count, __ATOMIC_RELAXED) > 0;
 
 	if (vb_round_has_looked(&poll_round, poller, now) && !waits)
 		return false;
@@ -126,7 +133,7 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 	      endpoint->fast->driver->poll(endpoint->fast, poller, now, &done))) {
 		if (poller && !look_is_due(endpoint, poller, now))
 			return false;
-		lane = lane_of(poller);
+		lane = lane_of(endpoint, poller, now);
 		polls = lane > 0 ? join_lane(endpoint, lane, now, &done) : join_pass(endpoint, now, &done);
 		if (poller && polls == POLLS_OF_A_PASS && !done)
 			vb_round_begin(&poll_round, poller, now);

@@ -10,9 +10,6 @@ enum {
 	LOOK_AT_UNUSED_LINK = 1024,        /* every so many passes: some 50 us where all goes through memory */
 };
 
-/* A lane that a thread has passed over since then is that thread's. */
-#define LANE_IS_POLLED VB_MICROSECONDS(20)
-
 /* Looking at a socket costs more than the rest of a pass: only now and then where nothing is expected of it. */
 static bool is_for_all(const struct vb_schedule *schedule)
 {
@@ -88,7 +85,7 @@ static bool pass_other_lanes(struct vb_endpoint *endpoint, vb_time now, bool all
 	for (uint32_t i = 1, lanes = __atomic_load_n(&schedule->lanes, __ATOMIC_ACQUIRE); i < lanes; i++) {
 		struct vb_lane *lane = &schedule->lane[i];
 
-		if ((!all && now - __atomic_load_n(&lane->polled, __ATOMIC_RELAXED) < LANE_IS_POLLED) || !vb_lock_try(lane->lock))
+		if ((!all && now - __atomic_load_n(&lane->polled, __ATOMIC_RELAXED) < VB_LANE_IS_POLLED) || !vb_lock_try(lane->lock))
 			continue;
 		done |= vb_endpoint_pass_lane(endpoint, i, now, all);
 		vb_lock_release(lane->lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is counted with each message. A device's counters are those of all threads: additions to one number, message by message, cost threads
- * that have nothing else in common as much as a tenth of their time. So a queue pair counts for itself, under its lock, and adds to
- * the device's once for all that it sends or has received together.
+ * What is counted with each message. A device's counters are those of all threads: additions to one number, message by message,
+ * cost two threads that have nothing else in common a fifth of their time. So a queue pair counts for itself, under its lock, and
+ * adds to the device's once for all that it sends or has received together.
  */
 #ifndef VB_ROCE_TALLY_H
 #define VB_ROCE_TALLY_H

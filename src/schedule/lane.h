@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads that have CQs and queue pairs of their own receive and send without meeting: each has a lane, a socket of its own to which packets
- * for its queue pairs come, the lock of a pass over that, and the list of those that have more to send. Lane 0 is everybody's: what
- * has no other belongs there, and its lock is schedule.progress, that of a pass over all links.
+ * Threads that have CQs and queue pairs of their own receive and send without meeting: each has a lane, that is a socket of its own to
+ * which packets for its queue pairs come, the lock of a pass over it, and the list of those that have more to send. Lane 0 is
+ * everybody's: what has no other belongs there, and its lock is schedule.progress, that of a pass over all links.
  *
  * Which socket a packet came by is a matter of speed alone. A pass delivers whatever it finds, to queue pairs of other lanes under their
  * own locks; only what leaves together with others' (links/udp/transmit.c) is left to the lane that a queue pair belongs to.
@@ -22,10 +22,14 @@
 
 enum { VB_KEPT_PROBES = 64, VB_NO_LANE = 0xff };
 
+/* A lane that a thread has passed over since then is that thread's. */
+#define VB_LANE_IS_POLLED VB_MICROSECONDS(20)
+
 struct vb_lane {
 	struct vb_lock own __attribute__((aligned(VB_LINE)));
 	struct vb_lock *lock;              /* that one, or schedule.progress */
-	vb_time polled;                    /* atomic: when a thread last passed over it alone, more or less; 0: never */
+	vb_time polled;                    /* atomic: when a thread that polls last passed over it, more or less; 0: never */
+	uint32_t members;                  /* atomic: queue pairs that belong there; not of lane 0 */
 
 	/* Under the lock. */
 	uint64_t sent __attribute__((aligned(VB_LINE))); /* how often links have handed something to the system */

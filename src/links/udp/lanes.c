@@ -61,6 +61,7 @@ void vb_udp_free_lanes(struct vb_udp_link *udp)
 			continue;
 		vb_udp_batch_destroy(lane->batch);
 		free(lane->tx_batch.burst);
+		vb_burst_pool_fini(&lane->bursts);
 		if (lane != &udp->first)
 			free(lane);
 	}

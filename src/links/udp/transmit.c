@@ -32,11 +32,6 @@ enum {
 	BURSTS_PER_CALL = 64,
 };
 
-void vb_udp_free_bursts(struct vb_udp_link *udp)
-{
-	vb_burst_pool_fini(&udp->bursts);
-}
-
 /* Packets the kernel does not take are lost, as on any wire; the protocol deals with that. `qp`: whose they are, for the tap. */
 static void send_burst(struct vb_udp_link *udp, const struct vb_qp *qp, struct vb_burst *burst,
 		       struct vb_counters *counters)
@@ -148,7 +143,8 @@ static bool put_into_tx_batch(struct vb_udp_link *udp, struct vb_udp_lane *lane,
 static bool send_at_once(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
 {
 	struct vb_binding *binding = qp->scheduler;
-	struct vb_burst *burst = vb_burst_pool_take(&udp->bursts);
+	struct vb_burst_pool *pool = &vb_udp_lane_of(udp, qp)->bursts;
+	struct vb_burst *burst = vb_burst_pool_take(pool);
 	bool more = true;
 
 	/* No memory now: try again from the engine thread. */
@@ -160,7 +156,7 @@ static bool send_at_once(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
 		if (!vb_burst_is_empty(burst))
 			send_burst(udp, qp, burst, binding->counters);
 	}
-	vb_burst_pool_give(&udp->bursts, burst);
+	vb_burst_pool_give(pool, burst);
 	return more;
 }
 

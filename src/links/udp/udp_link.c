@@ -31,7 +31,6 @@ static void close_link(struct vb_link *link)
 	free(udp->questions);
 	if (udp->groups_fd >= 0)
 		vb_descriptor_close(udp->groups_fd);
-	vb_udp_free_bursts(udp);
 	vb_udp_free_lanes(udp);
 	vb_frames_close(udp->frames);
 	vb_source_ports_fini(&udp->ports);

@@ -76,6 +76,7 @@ struct vb_udp_lane {
 	bool delivering __attribute__((aligned(VB_LINE))); /* atomic: a pass has received something and works on that */
 	bool posted_meanwhile;             /* atomic: and a thread has posted, and relies on it */
 	struct vb_tx_batch tx_batch;
+	struct vb_burst_pool bursts;       /* for threads that send at once */
 
 	bool in_use[VB_FAMILIES] __attribute__((aligned(VB_LINE))); /* atomic: worth looking at in every pass */
 };
@@ -106,7 +107,6 @@ struct vb_udp_link {
 	struct vb_frames *frames;          /* atomic; NULL: RoCEv1 is not spoken */
 	uint32_t frames_from;              /* atomic: which interfaces they come in from (frames.h) */
 	struct vb_source_ports ports;
-	struct vb_burst_pool bursts;
 
 	struct vb_udp_lane *lane[VB_DAEMON_LANES]; /* atomic; NULL: not opened. Those that are stay as long as the link */
 	struct vb_udp_lane first;          /* lane 0 */
@@ -159,7 +159,6 @@ void vb_udp_posted(struct vb_link *link, struct vb_qp *qp, vb_time now);
 bool vb_udp_is_behind(struct vb_link *link, const struct vb_qp *qp);
 void vb_udp_flush(struct vb_link *link);
 void vb_udp_flush_lane(struct vb_link *link, unsigned lane);
-void vb_udp_free_bursts(struct vb_udp_link *udp);
 
 /* ---- receive.c ---- */
 

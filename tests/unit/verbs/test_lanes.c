@@ -112,7 +112,8 @@ static void a_cq_keeps_its_lane(void **state)
 	make_pairs(NULL);
 	for (int i = 0; i < LANES; i++) {
 		struct ibv_qp_init_attr attr = {
-			.qp_type = IBV_QPT_RC, .send_cq = pair[i].cq[0], .recv_cq = pair[i].cq[0], .cap = {.max_send_wr = 1, .max_recv_wr = 1},
+			.qp_type = IBV_QPT_RC, .send_cq = pair[i].cq[0], .recv_cq = pair[i].cq[0],
+			.cap = {.max_send_wr = 1, .max_recv_wr = 1},
 		};
 
 		qp = ibv_create_qp(world.pd, &attr);
