@@ -353,14 +353,15 @@ static bool is_reserved(const struct vb_endpoint *endpoint, uint32_t index)
 	return endpoint->reserved[index / 64] >> index % 64 & 1 || make_qpn(endpoint, index) == VB_MULTICAST_QPN;
 }
 
-/* Packets for it come to its lane's socket. While lane 0 has more than its share of numbers, those beyond it come by another's, and are
- * delivered all the same. */
+/* The lowest bits say to which lane's socket its packets come. Once there are half as many as a lane has numbers, any will do: packets that
+ * come by another's socket are delivered all the same. */
 static uint32_t draw_index(const struct vb_endpoint *endpoint, unsigned lane)
 {
+	enum { BEFORE_ANY_WILL_DO = VB_DAEMON_INDICES / VB_DAEMON_LANES / 2 };
 	uint32_t index = vb_random_u32() % VB_DAEMON_INDICES;
+	bool has_lanes = __atomic_load_n(&endpoint->most_lanes, __ATOMIC_RELAXED) > 1;
 
-	return endpoint->most_lanes > 1 && endpoint->reserved_count < VB_DAEMON_INDICES / VB_DAEMON_LANES / 2 ?
-		       (index & ~(VB_DAEMON_LANES - 1u)) | lane : index;
+	return has_lanes && endpoint->reserved_count < BEFORE_ANY_WILL_DO ? (index & ~(VB_DAEMON_LANES - 1u)) | lane : index;
 }
 
 int vb_endpoint_reserve_qpn(struct vb_endpoint *endpoint, unsigned lane, uint32_t *qpn)

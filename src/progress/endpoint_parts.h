@@ -52,7 +52,7 @@ struct vb_endpoint {
 	int claim_fd;                      /* held so that no other process is given our slot; -1: none */
 	uint64_t serial;                   /* tells endpoints apart, that one of before too */
 	struct vb_mutex lanes_lock;        /* guards what follows; verbenad is asked under it */
-	unsigned most_lanes;
+	unsigned most_lanes;               /* atomic for others */
 	unsigned threads;                  /* that were given a lane */
 	int lane_fd[VB_DAEMON_LANES][VB_ENDPOINT_FAMILIES]; /* of lanes beyond the first; -1: none */
 	struct vb_link *wire[VB_WIRES];    /* of each kind of device, and of raw packets */

@@ -38,6 +38,7 @@ enum {
 
 static VB_THREAD_LOCAL struct vb_looks looks;
 static VB_THREAD_LOCAL struct vb_round poll_round;
+static VB_THREAD_LOCAL unsigned round_lane; /* over which the pass went that counts for all of the round; 0: over all */
 
 enum { ITEM_EVENT, ITEM_DAEMON, FIRST_LINK_ITEM };
 
@@ -115,7 +116,7 @@ static bool look_is_due(const struct vb_endpoint *endpoint, const struct vb_poll
 	bool waits = lane == 0 || lane == VB_NO_LANE ? vb_schedule_active(schedule) > 0 :
 						      __atomic_load_n(&schedule->lane[lane].active_count, __ATOMIC_RELAXED) > 0;
 
-	if (vb_round_has_looked(&poll_round, poller, now) && !waits)
+	if ((round_lane == 0 || round_lane == lane) && vb_round_has_looked(&poll_round, poller, now) && !waits)
 		return false;
 	return vb_looks_is_due(&looks, now) || waits;
 }
@@ -135,8 +136,10 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 			return false;
 		lane = lane_of(endpoint, poller, now);
 		polls = lane > 0 ? join_lane(endpoint, lane, now, &done) : join_pass(endpoint, now, &done);
-		if (poller && polls == POLLS_OF_A_PASS && !done)
+		if (poller && polls == POLLS_OF_A_PASS && !done) {
 			vb_round_begin(&poll_round, poller, now);
+			round_lane = lane;
+		}
 		if (poller && polls == POLLS_OF_A_PASS && vb_looks_is_timed(&looks, now))
 			vb_looks_made(&looks, now, vb_clock_now(), done);
 		else

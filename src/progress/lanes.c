@@ -54,14 +54,19 @@ void vb_lanes_init(struct vb_endpoint *endpoint)
 			endpoint->lane_fd[i][family] = -1;
 }
 
+static void close_sockets(struct vb_endpoint *endpoint, unsigned lane)
+{
+	for (unsigned family = 0; family < VB_ENDPOINT_FAMILIES; family++) {
+		if (endpoint->lane_fd[lane][family] >= 0)
+			vb_descriptor_close(endpoint->lane_fd[lane][family]);
+		endpoint->lane_fd[lane][family] = -1;
+	}
+}
+
 void vb_lanes_close_descriptors(struct vb_endpoint *endpoint)
 {
 	for (unsigned i = 0; i < VB_DAEMON_LANES; i++)
-		for (unsigned family = 0; family < VB_ENDPOINT_FAMILIES; family++) {
-			if (endpoint->lane_fd[i][family] >= 0)
-				vb_descriptor_close(endpoint->lane_fd[i][family]);
-			endpoint->lane_fd[i][family] = -1;
-		}
+		close_sockets(endpoint, i);
 }
 
 /* ---- verbenad ---- */
@@ -79,7 +84,8 @@ static bool take_sockets(void *context, const struct vb_daemon_message *message,
 	return true;
 }
 
-static int ask_for_sockets(struct vb_endpoint *endpoint, unsigned lane)
+/* The daemon's answer to that, about that lane. */
+static int ask(struct vb_endpoint *endpoint, enum vb_daemon_type type, unsigned lane)
 {
 	struct vb_daemon_client daemon;
 	struct vb_daemon_message request;
@@ -87,7 +93,7 @@ static int ask_for_sockets(struct vb_endpoint *endpoint, unsigned lane)
 
 	if (error != 0)
 		return error;
-	vb_daemon_message_begin(&request, VB_DAEMON_OPEN_LANE, 0);
+	vb_daemon_message_begin(&request, type, 0);
 	request.lane.slot = endpoint->schedule.slot;
 	request.lane.lane = lane;
 	error = vb_daemon_client_try(&daemon, &request, take_sockets, endpoint->lane_fd[lane]);
@@ -95,15 +101,32 @@ static int ask_for_sockets(struct vb_endpoint *endpoint, unsigned lane)
 	return error;
 }
 
-/* It is in the order of the group now, whether it is of use or not, so it is kept. */
+/* All that there are: a duplicate may have failed. */
+static bool has_sockets(const struct vb_endpoint *endpoint, unsigned lane)
+{
+	bool found = false;
+
+	for (unsigned family = 0; family < VB_ENDPOINT_FAMILIES; family++) {
+		if (endpoint->lane_fd[lane][family] < -1)
+			return false;
+		found = found || endpoint->lane_fd[lane][family] >= 0;
+	}
+	return found;
+}
+
 static int open_lane(struct vb_endpoint *endpoint, unsigned lane)
 {
 	struct vb_link *link = endpoint->schedule.laned;
-	int error = ask_for_sockets(endpoint, lane);
+	int error = ask(endpoint, VB_DAEMON_OPEN_LANE, lane);
 
-	if (error == 0)
-		error = link->driver->lanes->open(link, lane, endpoint->lane_fd[lane]);
+	if (error == 0) {
+		error = has_sockets(endpoint, lane) ? link->driver->lanes->open(link, lane, endpoint->lane_fd[lane]) : -EMFILE;
+		/* Packets are handed to sockets that no thread would read. */
+		if (error != 0)
+			(void)ask(endpoint, VB_DAEMON_CLOSE_LANE, lane);
+	}
 	if (error != 0) {
+		close_sockets(endpoint, lane);
 		vb_log(VB_LOG_INFO, "threads of this process share %u lanes: %s", lane, strerror(-error));
 		return error;
 	}
@@ -148,7 +171,8 @@ static bool may_have_lane(const struct vb_endpoint *endpoint, enum vb_device_kin
 {
 	const struct vb_link *laned = endpoint->schedule.laned;
 
-	return endpoint->most_lanes > 1 && laned && endpoint->wire[kind] == laned && vb_endpoint_has_port(endpoint) &&
+	return __atomic_load_n(&endpoint->most_lanes, __ATOMIC_RELAXED) > 1 && laned && endpoint->wire[kind] == laned &&
+	       vb_endpoint_has_port(endpoint) &&
 	       (type == IBV_QPT_RC || type == IBV_QPT_UC) && laned->driver->lanes->may_open(laned);
 }
 
@@ -163,9 +187,15 @@ static uint8_t next_lane(struct vb_endpoint *endpoint)
 
 	vb_mutex_lock(&endpoint->lanes_lock);
 	lane = endpoint->threads++ % endpoint->most_lanes;
-	if (lane >= endpoint->schedule.lanes && open_lane(endpoint, lane) != 0) {
-		endpoint->most_lanes = lane;
-		lane = 0;
+	if (lane >= endpoint->schedule.lanes) {
+		int error = open_lane(endpoint, lane);
+
+		if (error == -EUSERS || error == -EOPNOTSUPP)
+			__atomic_store_n(&endpoint->most_lanes, lane, __ATOMIC_RELAXED);
+		else if (error != 0)
+			endpoint->threads--;     /* verbenad may be gone for a moment: the next one asks again */
+		if (error != 0)
+			lane = 0;
 	}
 	vb_mutex_unlock(&endpoint->lanes_lock);
 	return (uint8_t)lane;

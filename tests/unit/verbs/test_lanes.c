@@ -188,6 +188,36 @@ static void a_queue_pair_between_lanes(void **state)
 	close_pairs();
 }
 
+/* One thread that polls the CQs of all lanes in turn. */
+static void one_thread_polls_all(void **state)
+{
+	enum { AT_ONCE = 8 };
+	unsigned missing = LANES * AT_ONCE;
+	vb_time until = vb_clock_now() + VB_SECONDS(PATIENCE_SECONDS);
+
+	(void)state;
+	make_pairs(NULL);
+	for (int i = 0; i < LANES * AT_ONCE; i++) {
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = pair_request(&pair[i % LANES], 0, IBV_WR_RDMA_WRITE, &sge, 0, 5000);
+
+		pair_post(&pair[i % LANES], 0, &wr);
+	}
+	while (missing > 0 && vb_clock_now() < until) {
+		for (int i = 0; i < LANES; i++) {
+			struct ibv_wc wc;
+			int got = ibv_poll_cq(pair[i].cq[0], 1, &wc);
+
+			assert_true(got >= 0);
+			if (got == 1)
+				assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			missing -= (unsigned)got;
+		}
+	}
+	assert_int_equal(missing, 0);
+	close_pairs();
+}
+
 static void *make_and_unmake(void *argument)
 {
 	struct pair *own = &pair[(uintptr_t)argument];
@@ -346,6 +376,7 @@ int main(void)
 		cmocka_unit_test(a_cq_keeps_its_lane),
 		cmocka_unit_test(lanes_talk_to_each_other),
 		cmocka_unit_test(a_queue_pair_between_lanes),
+		cmocka_unit_test(one_thread_polls_all),
 		cmocka_unit_test(queue_pairs_come_and_go),
 		cmocka_unit_test(numbers_of_other_lanes),
 		cmocka_unit_test(lanes_that_nobody_polls),
