@@ -39,19 +39,31 @@ static struct vb_lane *lane_of(struct vb_schedule *schedule, const struct vb_qp 
 	return &schedule->lane[binding ? __atomic_load_n(&binding->lane, __ATOMIC_RELAXED) : 0];
 }
 
-/* `is_active` says who may touch `active` and `active_lane`: who has made it true until they are in a list, then the holder of that list's
- * lock. With acquire and release: the next one finds what the one before has left. */
+/* Most belong to lane 0 for good: then all of this is under the lock of one list. */
+static bool may_change_lanes(const struct vb_qp *qp)
+{
+	const struct vb_binding *binding = qp->scheduler;
+
+	return binding && binding->home > 0;
+}
+
+/* Of one that may change its lane, `is_active` says who may touch `active` and `active_lane`: who has made it true until they are in a
+ * list, then the holder of that list's lock. With acquire and release: the next one finds what the one before has left. */
 uint32_t vb_schedule_enlist(struct vb_schedule *schedule, struct vb_qp *qp)
 {
 	struct vb_lane *lane = lane_of(schedule, qp);
-	uint32_t count;
+	bool changes = may_change_lanes(qp);
+	uint32_t count = 0;
 
-	if (__atomic_load_n(&qp->is_active, __ATOMIC_RELAXED) || __atomic_exchange_n(&qp->is_active, true, __ATOMIC_ACQ_REL))
+	if (__atomic_load_n(&qp->is_active, __ATOMIC_RELAXED) || (changes && __atomic_exchange_n(&qp->is_active, true, __ATOMIC_ACQ_REL)))
 		return 0;
 	vb_lock_take(&lane->active_lock);
-	vb_list_append(&lane->active, &qp->active);
-	__atomic_store_n(&qp->active_lane, (uint8_t)(lane - schedule->lane), __ATOMIC_RELEASE);
-	count = __atomic_add_fetch(&lane->active_count, 1, __ATOMIC_SEQ_CST);
+	if (changes || !__atomic_load_n(&qp->is_active, __ATOMIC_RELAXED)) {
+		vb_list_append(&lane->active, &qp->active);
+		__atomic_store_n(&qp->is_active, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&qp->active_lane, (uint8_t)(lane - schedule->lane), __ATOMIC_RELAXED);
+		count = __atomic_add_fetch(&lane->active_count, 1, __ATOMIC_SEQ_CST);
+	}
 	vb_lock_release(&lane->active_lock);
 	return count;
 }
@@ -121,27 +133,38 @@ static void take_out(struct vb_lane *lane, struct vb_qp *qp)
 	vb_list_remove(&qp->active);
 	__atomic_store_n(&qp->active_lane, VB_NO_LANE, __ATOMIC_RELAXED);
 	__atomic_sub_fetch(&lane->active_count, 1, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&qp->is_active, false, __ATOMIC_RELEASE);
+	if (may_change_lanes(qp))
+		__atomic_store_n(&qp->is_active, false, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n(&qp->is_active, false, __ATOMIC_RELAXED);
 }
 
-/* Another thread may be about to put it into a list: that is waited for. */
+/* True: it was there, and is not any more. */
+static bool forget_in(struct vb_lane *lane, struct vb_qp *qp, uint8_t number)
+{
+	bool found;
+
+	vb_lock_take(&lane->active_lock);
+	found = __atomic_load_n(&qp->is_active, __ATOMIC_RELAXED) && __atomic_load_n(&qp->active_lane, __ATOMIC_RELAXED) == number;
+	if (found)
+		take_out(lane, qp);
+	vb_lock_release(&lane->active_lock);
+	return found;
+}
+
+/* Of one that may change its lane: another thread may be about to put it into a list, which is waited for. */
 void vb_schedule_forget(struct vb_schedule *schedule, struct vb_qp *qp)
 {
+	if (!may_change_lanes(qp)) {
+		(void)forget_in(&schedule->lane[0], qp, 0);
+		return;
+	}
 	while (__atomic_load_n(&qp->is_active, __ATOMIC_ACQUIRE)) {
-		uint8_t number = __atomic_load_n(&qp->active_lane, __ATOMIC_ACQUIRE);
-		struct vb_lane *lane = &schedule->lane[number];
-		bool found;
+		uint8_t number = __atomic_load_n(&qp->active_lane, __ATOMIC_RELAXED);
 
-		if (number == VB_NO_LANE) {
+		if (number == VB_NO_LANE)
 			vb_lock_relax();
-			continue;
-		}
-		vb_lock_take(&lane->active_lock);
-		found = __atomic_load_n(&qp->active_lane, __ATOMIC_RELAXED) == number;
-		if (found)
-			take_out(lane, qp);
-		vb_lock_release(&lane->active_lock);
-		if (found)
+		else if (forget_in(&schedule->lane[number], qp, number))
 			return;
 	}
 }

@@ -129,8 +129,8 @@ static inline struct vb_udp_lane *vb_udp_lane_of(const struct vb_udp_link *udp, 
 {
 	const struct vb_binding *binding = qp->scheduler;
 
-	/* Pairs with the release of opening it. */
-	return __atomic_load_n(&udp->lane[binding->home], __ATOMIC_ACQUIRE);
+	/* It was there before the queue pair was. */
+	return __atomic_load_n(&udp->lane[binding->home], __ATOMIC_RELAXED);
 }
 
 /* Does this link carry the queue pair? */
