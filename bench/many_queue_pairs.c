@@ -86,12 +86,12 @@ static unsigned receives(void)
 	return strcmp(plan.operation, "send") == 0 ? at_least_one(RECEIVES / plan.qps) + 1 : 1;
 }
 
-static void create_worker(struct worker *self, struct ibv_qp **qp)
+static void *create_worker(void *argument)
 {
+	struct worker *self = argument;
 	struct bench_queues queues = {.sends = depth(), .receives = receives()};
 	unsigned room = plan.qps * (queues.receives > queues.sends ? queues.receives : queues.sends);
 
-	self->qp = qp;
 	self->outstanding = calloc(plan.qps, sizeof(*self->outstanding));
 	self->channel = plan.wait ? ibv_create_comp_channel(device.context) : NULL;
 	self->cq = ibv_create_cq(device.context, (int)(room < 512 ? 512 : room), NULL, self->channel, 0);
@@ -99,7 +99,8 @@ static void create_worker(struct worker *self, struct ibv_qp **qp)
 		bench_give_up("ibv_create_cq");
 	queues.send_cq = queues.receive_cq = self->cq;
 	for (unsigned i = 0; i < plan.qps; i++)
-		qp[i] = bench_create_qp(&device, &queues);
+		self->qp[i] = bench_create_qp(&device, &queues);
+	return NULL;
 }
 
 static void create_all(int line)
@@ -108,8 +109,13 @@ static void create_all(int line)
 	struct name mine;
 
 	all = calloc(count, sizeof(*all));
-	for (unsigned i = 0; all && i < plan.threads; i++)
-		create_worker(&worker[i], all + i * plan.qps);
+	/* Each by a thread of its own: queue pairs that several threads make may have lanes of their own (docs/architecture.md). */
+	for (unsigned i = 0; all && i < plan.threads; i++) {
+		worker[i].qp = all + i * plan.qps;
+		if (pthread_create(&worker[i].thread, NULL, create_worker, &worker[i]) != 0)
+			bench_give_up("pthread_create");
+		pthread_join(worker[i].thread, NULL);
+	}
 	bench_connect_qps(&device, line, all, count);
 	mine = (struct name){.address = (uintptr_t)buffer, .key = mr->rkey};
 	bench_swap(line, &mine, &theirs, sizeof(mine));

@@ -17,8 +17,11 @@ void vb_udp_init_lane(struct vb_udp_lane *lane, unsigned number, const int recei
 	lane->batch = vb_udp_batch_create();
 }
 
+/* Told with each datagram: that the first knows is enough, for others are told by it when they are opened. */
 void vb_udp_expect(struct vb_udp_link *udp, unsigned family)
 {
+	if (__atomic_load_n(&udp->first.in_use[family], __ATOMIC_RELAXED))
+		return;
 	for (unsigned i = 0; i < VB_DAEMON_LANES; i++) {
 		struct vb_udp_lane *lane = __atomic_load_n(&udp->lane[i], __ATOMIC_ACQUIRE);
 
