@@ -21,6 +21,8 @@
  * The receiver says "ready" and ends when nothing has come for half a second. Each prints what it moved in GB, seconds, Gb/s, and
  * CPU seconds of its own for each GB; who plays ping-pong prints microseconds one way.
  */
+#include "ideas.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <liburing.h>
@@ -45,31 +47,6 @@ enum way { PLAIN, ZEROCOPY, URING, URING_ZC, SMALL_PAGES, HUGE_PAGES, LONG, SLEE
 static const char *const way_name[WAYS] = {"plain", "zerocopy", "uring", "uring_zc", "small", "huge", "long", "sleep", "busy", "copy"};
 
 static uint8_t *memory;
-
-static double seconds_of(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static double now(void)
-{
-	return seconds_of(CLOCK_MONOTONIC);
-}
-
-static void give_up(const char *what)
-{
-	fprintf(stderr, "udp_ideas: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static void want(bool good, const char *what)
-{
-	if (!good)
-		give_up(what);
-}
 
 static void report(double bytes, double seconds, double cpu)
 {

@@ -26,6 +26,8 @@
  * GB, seconds, Gb/s, and CPU seconds of its own for each GB; who receives by AF_XDP also what was dropped for want of room, and the number
  * of the NAPI that could be polled, 0 for none. Who asks prints microseconds one way.
  */
+#include "ideas.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/bpf.h>
@@ -72,31 +74,6 @@ enum way { UDP_SOCKET, XDP, NATIVE, GENERIC, RUNS, PAST_NATIVE, PAST_GENERIC, TX
 static const char *const way_name[WAYS] = {"udp", "xdp", "native", "generic", "runs", "past_native", "past_generic", "tx", "packet"};
 
 static uint8_t memory[PLACES * ROOM];
-
-static double seconds_of(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static double now(void)
-{
-	return seconds_of(CLOCK_MONOTONIC);
-}
-
-static void give_up(const char *what)
-{
-	fprintf(stderr, "xdp_ideas: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static void want(bool good, const char *what)
-{
-	if (!good)
-		give_up(what);
-}
 
 static void set(int fd, int level, int option, int value, const char *name)
 {
