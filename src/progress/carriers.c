@@ -113,19 +113,23 @@ static bool sends_wait(struct vb_qp *qp)
 /* An adapter takes an acknowledgement in when it comes. Ours may lie in a socket still when the queue pair is told to end, most likely
  * because a peer that has all it wanted disconnects: sends that have arrived are not to be flushed. A pass may take a single packet
  * of each socket, and others' traffic need not end. */
-static void take_in_what_has_come(struct vb_endpoint *endpoint, const struct vb_qp *qp)
+static void take_in_what_has_come(struct vb_endpoint *endpoint, const struct vb_qp *qp) VB_UNCHECKED
 {
 	enum { MOST_PASSES = 256 };
 	unsigned lane = vb_endpoint_lane(qp);
 	bool more = true;
 
-	vb_lanes_hold(endpoint, qp);
+	vb_lock_take(&endpoint->schedule.progress);
 	for (unsigned i = 0; i < MOST_PASSES && more; i++) {
 		more = vb_endpoint_pass(endpoint, vb_clock_now(), true);
-		if (lane > 0)
+		/* Not held during the former: a timer of another queue pair of the lane may take it, too. */
+		if (lane > 0) {
+			vb_lock_take(endpoint->schedule.lane[lane].lock);
 			more |= vb_endpoint_pass_lane(endpoint, lane, vb_clock_now(), true);
+			vb_lock_release(endpoint->schedule.lane[lane].lock);
+		}
 	}
-	vb_lanes_let_go(endpoint, lane);
+	vb_lock_release(&endpoint->schedule.progress);
 }
 
 bool vb_endpoint_begin_modify(struct vb_endpoint *endpoint, struct vb_qp *qp, enum ibv_qp_state to, const struct vb_path *path,
