@@ -199,8 +199,8 @@ static void finish_copies(const struct vb_memory *memory)
 		sched_yield();
 }
 
-/* No: all that was copied is done. Acquire pairs with vb_table_leave. */
-static bool has_users(const struct vb_memory *memory, const struct vb_mr_entry *entry)
+/* Acquire pairs with vb_table_leave. */
+bool vb_table_has_users(const struct vb_memory *memory, const struct vb_mr_entry *entry)
 {
 	if (__atomic_load_n(&entry->users, __ATOMIC_SEQ_CST) != 0)
 		return true;
@@ -218,7 +218,7 @@ static bool is_copied_by_others(const struct vb_memory *memory, const struct vb_
 
 bool vb_table_is_left(const struct vb_memory *memory, const struct vb_mr_entry *entry)
 {
-	return !has_users(memory, entry) && !is_copied_by_others(memory, entry);
+	return !vb_table_has_users(memory, entry) && !is_copied_by_others(memory, entry);
 }
 
 void vb_table_pause(const struct vb_memory *memory, unsigned looks)
@@ -232,7 +232,7 @@ void vb_table_pause(const struct vb_memory *memory, unsigned looks)
 void vb_table_await(const struct vb_memory *memory, const struct vb_mr_entry *entry)
 {
 	/* Threads of this process copy a packet, or what they hold for a batch (memory/place.h): short. */
-	while (has_users(memory, entry))
+	while (vb_table_has_users(memory, entry))
 		sched_yield();
 	for (unsigned looks = 0; is_copied_by_others(memory, entry); looks++)
 		vb_table_pause(memory, looks);

@@ -136,7 +136,7 @@ struct vb_mr_entry *vb_table_enter(struct vb_memory *memory, uint32_t key, enum 
 static inline void vb_table_leave(struct vb_mr_entry *entry)
 {
 	if (entry->light) {
-		/* Partner: the barrier behind the look at `users` (has_users). */
+		/* Partner: the barrier behind the look at `users` (vb_table_has_users). */
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		__atomic_fetch_sub(&entry->users, 1, __ATOMIC_RELAXED);
 	} else {
@@ -148,6 +148,8 @@ static inline void vb_table_leave(struct vb_mr_entry *entry)
 /* Between two looks at what others do, of which there were `looks` before. Caller holds no mutex. */
 void vb_table_pause(const struct vb_memory *memory, unsigned looks);
 
+/* Are threads of this process inside an entry that names no bytes any more? If not, all that they copied is done. No lock needed. */
+bool vb_table_has_users(const struct vb_memory *memory, const struct vb_mr_entry *entry);
 /* Is no access inside an entry that names no bytes any more? If so, all that was copied is done. No lock needed. */
 bool vb_table_is_left(const struct vb_memory *memory, const struct vb_mr_entry *entry);
 /* Wait until none is. The entry is the caller's: it names no bytes, and no other thread changes it. Caller holds no mutex. */

@@ -251,9 +251,9 @@ static enum vb_fault check_invalidate(const struct vb_mr_entry *entry, uint32_t 
 }
 
 /* Threads of this process that are inside by that key, or looked at it and will be refused: short. Caller holds no mutex. */
-static void await_users(const struct vb_mr_entry *entry, uint32_t key)
+static void await_users(const struct vb_memory *memory, const struct vb_mr_entry *entry, uint32_t key)
 {
-	while (__atomic_load_n(&entry->users, __ATOMIC_SEQ_CST) != 0 && vb_mr_entry_key(entry) == key &&
+	while (vb_table_has_users(memory, entry) && vb_mr_entry_key(entry) == key &&
 	       vb_mr_entry_state(entry) == VB_MR_ENTRY_UNBOUND)
 		sched_yield();
 }
@@ -264,6 +264,7 @@ enum vb_window_result vb_memory_invalidate(struct vb_memory *memory, uint32_t ke
 	enum vb_window_result result = VB_WINDOW_REFUSED;
 	struct vb_mr_entry *entry;
 	enum vb_fault fault;
+	bool left = false;
 
 	vb_mutex_lock(&memory->mutex);
 	entry = vb_table_find(memory, key);
@@ -273,11 +274,12 @@ enum vb_window_result vb_memory_invalidate(struct vb_memory *memory, uint32_t ke
 	} else {
 		if (!entry->leaving)
 			begin_unbind(entry, VB_MR_ENTRY_UNBOUND);
-		result = end_unbind(memory, entry) || remote ? VB_WINDOW_DONE : VB_WINDOW_LATER;
+		left = end_unbind(memory, entry);
+		result = left || remote ? VB_WINDOW_DONE : VB_WINDOW_LATER;
 	}
 	vb_mutex_unlock(&memory->mutex);
-	if (result == VB_WINDOW_DONE)
-		await_users(entry, key);
+	if (result == VB_WINDOW_DONE && !left)
+		await_users(memory, entry, key);
 	return result;
 }
 
