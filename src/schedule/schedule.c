@@ -152,10 +152,11 @@ static bool forget_in(struct vb_lane *lane, struct vb_qp *qp, uint8_t number)
 	return found;
 }
 
-/* Of one that may change its lane: another thread may be about to put it into a list, which is waited for. */
+/* Of one that may change its lane: another thread may be about to put it into a list, which is waited for. One that is withdrawn may have
+ * been such a one. */
 void vb_schedule_forget(struct vb_schedule *schedule, struct vb_qp *qp)
 {
-	if (!may_change_lanes(qp)) {
+	if (qp->scheduler && !may_change_lanes(qp)) {
 		(void)forget_in(&schedule->lane[0], qp, 0);
 		return;
 	}

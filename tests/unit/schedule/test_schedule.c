@@ -139,6 +139,23 @@ static void where_no_thread_polls_nothing_is_put_off(void **state)
 	assert_int_equal(kicks(), 0);
 }
 
+/* It was put into the list of the lane that it had, without its lock, while it was given another; and then it is withdrawn. */
+static void one_that_is_withdrawn_is_in_no_list(void **state)
+{
+	enum { LANE = 2 };
+	struct vb_binding *binding = &schedule.binding[0];
+
+	(void)state;
+	qp[0].scheduler = binding;
+	*binding = (struct vb_binding){.qp = &qp[0], .home = LANE, .lane = LANE};
+	assert_int_equal(vb_schedule_enlist(&schedule, &qp[0]), 1);
+	binding->lane = 0;
+	qp[0].scheduler = NULL;
+	vb_schedule_forget(&schedule, &qp[0]);
+	assert_false(vb_schedule_is_enlisted(&qp[0]));
+	assert_null(vb_schedule_next_active(&schedule.lane[LANE]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +163,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_comes_after_its_look_wakes_it_again, make, end),
 		cmocka_unit_test_setup_teardown(what_comes_behind_others_wakes_it_too, make, end),
 		cmocka_unit_test_setup_teardown(one_that_waits_is_listed_once, make, end),
+		cmocka_unit_test_setup_teardown(one_that_is_withdrawn_is_in_no_list, make, end),
 		cmocka_unit_test_setup_teardown(one_that_naps_is_not_woken, make, end),
 		cmocka_unit_test_setup_teardown(where_no_thread_polls_nothing_is_put_off, make, end),
 	};
