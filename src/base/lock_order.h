@@ -37,11 +37,11 @@
 	RANK(CM_CHANNEL, "rdmacm channel.lock")           \
 	RANK(SESSIONS, "sessions_lock")                   \
 	RANK(ENDPOINT, "endpoint guard")                  \
+	RANK(LANES, "endpoint.lanes_lock")                \
 	RANK(WATCHERS, "endpoint.watcher_lock")           \
 	RANK(SESSION, "session.lock")                     \
 	RANK(CONTEXT, "context.lock")                     \
 	RANK(PUBLIC, "public mutex")                      \
-	RANK(LANES, "endpoint.lanes_lock")                \
 	RANK(ASKING, "same_host.asking")                  \
 	RANK(PROGRESS, "schedule.progress")               \
 	RANK(LANE, "lane.lock")                           \

@@ -114,10 +114,20 @@ static bool has_sockets(const struct vb_endpoint *endpoint, unsigned lane)
 	return found;
 }
 
+/* It is there already where the answer to a question before was lost: with its sockets, which no thread reads. */
+static int ask_for_sockets(struct vb_endpoint *endpoint, unsigned lane)
+{
+	int error = ask(endpoint, VB_DAEMON_OPEN_LANE, lane);
+
+	if (error == -EALREADY && ask(endpoint, VB_DAEMON_CLOSE_LANE, lane) == 0)
+		error = ask(endpoint, VB_DAEMON_OPEN_LANE, lane);
+	return error;
+}
+
 static int open_lane(struct vb_endpoint *endpoint, unsigned lane)
 {
 	struct vb_link *link = endpoint->schedule.laned;
-	int error = ask(endpoint, VB_DAEMON_OPEN_LANE, lane);
+	int error = ask_for_sockets(endpoint, lane);
 
 	if (error == 0) {
 		error = has_sockets(endpoint, lane) ? link->driver->lanes->open(link, lane, endpoint->lane_fd[lane]) : -EMFILE;
