@@ -520,22 +520,29 @@ static bool drain_sockets(struct vb_udp_link *udp, vb_time now, bool all_familie
 	return done;
 }
 
-/* What a QP is about to end for may lie in a socket, its lane's or, after a new verbenad has come, the first one's, behind a batch or
- * many of other things. Caller holds qp->lock, which is released meanwhile: all of it may be for this very QP. */
+static void read_other_lanes(struct vb_udp_link *udp, vb_time now) VB_UNCHECKED
+{
+	for (unsigned number = 1; number < VB_DAEMON_LANES; number++) {
+		struct vb_udp_lane *lane = __atomic_load_n(&udp->lane[number], __ATOMIC_ACQUIRE);
+
+		if (!lane)
+			continue;
+		vb_lock_take(udp->schedule->lane[number].lock);
+		for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain_lane(udp, lane, now, true); i++)
+			;
+		vb_lock_release(udp->schedule->lane[number].lock);
+	}
+}
+
+/* What a QP is about to end for may lie in a socket behind a batch or many of other things: in its lane's, in the first one's after a new
+ * verbenad has come, or in any where there are many queue pairs. Caller holds qp->lock, which is released meanwhile: all of it may be for
+ * this very QP. */
 static void read_all(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now) VB_NEEDS(qp->lock)
 {
-	struct vb_udp_lane *lane = vb_udp_lane_of(udp, qp);
-	struct vb_lock *lock = udp->schedule->lane[lane->number].lock;
-
 	vb_lock_release(&qp->lock);
 	for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain_sockets(udp, now, true); i++)
 		;
-	if (lane != &udp->first) {
-		vb_lock_take(lock);
-		for (unsigned i = 0; i < ROUNDS_BEFORE_GIVING_UP && drain_lane(udp, lane, now, true); i++)
-			;
-		vb_lock_release(lock);
-	}
+	read_other_lanes(udp, now);
 	vb_lock_take(&qp->lock);
 }
 
