@@ -24,10 +24,11 @@ struct vb_queue_watch;
 
 struct vb_path;
 
-/* A receive buffer that queue pairs share, and how many send into it in bulk. Under the lock of the socket that reads the buffer. */
+/* A receive buffer that queue pairs share, and how many send into it in bulk. Those of several lanes (schedule/lane.h) count as if they
+ * shared one, and their threads have no lock in common. */
 struct vb_receive_share {
-	uint32_t bytes;                  /* as the kernel counts them */
-	uint32_t period, senders, senders_before;
+	uint32_t bytes;                  /* as the kernel counts them; does not change */
+	uint32_t period, senders, senders_before; /* atomic */
 };
 
 struct vb_queue_host {

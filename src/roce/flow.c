@@ -287,26 +287,34 @@ void vb_roce_flow_close(struct vb_roce_requester *requester)
 
 /* ---- the receiver ---- */
 
-/* Senders of this period and of the one before it share the buffer. */
+#define GET(number) __atomic_load_n(&(number), __ATOMIC_RELAXED)
+#define SET(number, value) __atomic_store_n(&(number), (value), __ATOMIC_RELAXED)
+
+/* Senders of this period and of the one before it share the buffer. Two threads that count at once may count one: then each is told of a
+ * little more than its share. */
 static void count_sender(struct vb_receive_share *share, uint32_t period)
 {
-	if (share->period != period) {
-		share->senders_before = share->period + 1 == period ? share->senders : 0;
-		share->senders = 0;
-		share->period = period;
+	uint32_t last = GET(share->period);
+
+	if (last != period) {
+		SET(share->senders_before, last + 1 == period ? GET(share->senders) : 0);
+		SET(share->senders, 0);
+		SET(share->period, period);
 	}
-	share->senders++;
+	SET(share->senders, GET(share->senders) + 1);
 }
 
 /* The kernel counts 2.3 KB for a datagram of 1 KiB that came alone, we 1,280 bytes. */
 static uint32_t share_of(const struct vb_receive_share *share)
 {
-	uint32_t senders;
+	uint32_t senders, before;
 	uint64_t window;
 
 	if (!share)
 		return VB_FLOW_WINDOW;
-	senders = share->senders > share->senders_before ? share->senders : share->senders_before;
+	senders = GET(share->senders);
+	before = GET(share->senders_before);
+	senders = senders > before ? senders : before;
 	window = (uint64_t)share->bytes * 9 / 20 / (senders ? senders : 1);
 	if (window > VB_WINDOW_MAX)
 		return VB_WINDOW_MAX;
