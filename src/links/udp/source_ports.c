@@ -11,6 +11,7 @@
 #include "io/descriptor.h"
 #include "io/random.h"
 #include "io/udp.h"
+#include "wire/daemon_message.h"
 
 enum { LOWEST_PORT = 0xc000, TRIES = 64 };
 
@@ -81,17 +82,26 @@ static uint16_t made_for(const struct vb_source_port *pool, uint64_t peer)
 	return 0;
 }
 
-static uint16_t choose(struct vb_source_port *pool, const struct vb_path *path, uint64_t peer)
+/* The same, or that of one that is made now; 0: there is none. Caller holds the lock. */
+static uint16_t make_for(struct vb_source_port *pool, const struct vb_path *path, uint64_t peer)
 {
-	unsigned shared = (unsigned)(mix(peer, path->flow_label) % VB_SOURCE_PORTS), unused = 0;
 	uint16_t port = made_for(pool, peer);
+	unsigned unused = 0;
 
 	if (port != 0)
 		return port;
 	while (unused < VB_SOURCE_PORTS && pool[unused].fd >= 0)
 		unused++;
-	if (unused < VB_SOURCE_PORTS && make_socket(&pool[unused], path, unused, peer))
-		return pool[unused].port;
+	return unused < VB_SOURCE_PORTS && make_socket(&pool[unused], path, unused, peer) ? pool[unused].port : 0;
+}
+
+static uint16_t choose(struct vb_source_port *pool, const struct vb_path *path, uint64_t peer)
+{
+	unsigned shared = (unsigned)(mix(peer, path->flow_label) % VB_SOURCE_PORTS);
+	uint16_t port = make_for(pool, path, peer);
+
+	if (port != 0)
+		return port;
 	for (unsigned i = 0; i < VB_SOURCE_PORTS; i++) {
 		struct vb_source_port *other = &pool[(shared + i) % VB_SOURCE_PORTS];
 
@@ -122,4 +132,20 @@ const struct vb_source_port *vb_source_ports_find(const struct vb_source_ports *
 
 	/* Pairs with the release in make_socket: a thread that sees the socket sees its port. */
 	return __atomic_load_n(&found->fd, __ATOMIC_ACQUIRE) >= 0 && found->port == port ? found : NULL;
+}
+
+uint16_t vb_source_ports_choose_lane(struct vb_source_ports *ports, const struct vb_path *path, uint32_t slot, uint32_t lanes)
+{
+	struct vb_source_port *pool = ports->port[!vb_path_is_ipv4(path)];
+	uint64_t peer = name_peer(path, slot | lanes << VB_DAEMON_SLOT_BITS);
+	uint16_t port = made_for(pool, peer);
+
+	if (port != 0)
+		return port;
+	vb_mutex_lock(&ports->lock);
+	/* They are made in order. */
+	if (pool[VB_SOURCE_PORTS_OF_LANES - 1].fd < 0)
+		port = make_for(pool, path, peer);
+	vb_mutex_unlock(&ports->lock);
+	return port != 0 ? port : vb_source_ports_choose(ports, path, slot);
 }

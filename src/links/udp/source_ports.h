@@ -5,7 +5,8 @@
  *
  * A receiver may merge datagrams of one address/port 4-tuple into a bundle that goes where the first one's QPN says.
  * Packets for two processes must therefore not share a 4-tuple: each destination process gets a port of its own as long
- * as there are unused ones.
+ * as there are unused ones. Lanes of a process (schedule/lane.h) are better off with ports of their own, too, and would soon have all:
+ * they have none beyond half of the pool.
  */
 #ifndef VB_LINKS_UDP_SOURCE_PORTS_H
 #define VB_LINKS_UDP_SOURCE_PORTS_H
@@ -16,7 +17,7 @@
 #include "base/mutex.h"
 #include "wire/path.h"
 
-enum { VB_SOURCE_PORT_BITS = 5, VB_SOURCE_PORTS = 1 << VB_SOURCE_PORT_BITS };
+enum { VB_SOURCE_PORT_BITS = 5, VB_SOURCE_PORTS = 1 << VB_SOURCE_PORT_BITS, VB_SOURCE_PORTS_OF_LANES = VB_SOURCE_PORTS / 2 };
 
 struct vb_source_port {
 	int fd;                            /* atomic: -1 not made yet */
@@ -36,6 +37,8 @@ void vb_source_ports_fini(struct vb_source_ports *ports);
 /* The port for packets on that path (which lacks just this) to the process of that slot, the same for each call; 0: no socket
  * could be made. */
 uint16_t vb_source_ports_choose(struct vb_source_ports *ports, const struct vb_path *path, uint32_t slot);
+/* The same, between two lanes, ours and the process's, which `lanes` tells from others. */
+uint16_t vb_source_ports_choose_lane(struct vb_source_ports *ports, const struct vb_path *path, uint32_t slot, uint32_t lanes);
 /* The socket bound to the port, or NULL if it is none of ours. */
 const struct vb_source_port *vb_source_ports_find(const struct vb_source_ports *ports, bool ipv6, uint16_t port);
 

@@ -147,25 +147,18 @@ static int admits(struct vb_link *link, const struct vb_path *path)
 
 /* Packets that go to one socket may share a source port (links/udp/source_ports.h). Of a peer that we talk to from several lanes we
  * believe that it has as many, each for its own; one that we talk to from lane 0 alone is one to us. */
-static uint32_t receiver_of(uint32_t destination_qpn, unsigned lane)
-{
-	uint32_t slot = destination_qpn >> VB_DAEMON_INDEX_BITS;
-
-	if (lane == 0)
-		return slot;
-	return slot | (destination_qpn & (VB_DAEMON_LANES - 1)) << VB_DAEMON_SLOT_BITS |
-	       lane << (VB_DAEMON_SLOT_BITS + VB_DAEMON_LANE_BITS);
-}
-
 static uint16_t source_port(struct vb_link *link, const struct vb_path *path, uint32_t destination_qpn, unsigned lane)
 {
 	struct vb_udp_link *udp = vb_udp_link_of(link);
+	uint32_t slot = destination_qpn >> VB_DAEMON_INDEX_BITS;
 
 	if (path->framing != VB_FRAMING_UDP)
 		return 0;
 	/* Answers will come that way. */
 	vb_udp_expect(udp, vb_path_is_ipv4(path) ? VB_IPV4 : VB_IPV6);
-	return vb_source_ports_choose(&udp->ports, path, receiver_of(destination_qpn, lane));
+	return lane == 0 ? vb_source_ports_choose(&udp->ports, path, slot) :
+			   vb_source_ports_choose_lane(&udp->ports, path, slot,
+						       (destination_qpn & (VB_DAEMON_LANES - 1)) | lane << VB_DAEMON_LANE_BITS);
 }
 
 static const struct vb_link_driver driver = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Lanes (schedule/lane.h) where something went wrong: the answer that brought a lane's sockets was lost, queue pairs of two lanes are about
- * to give up in the same pass, verbenad has news while it is shown the lanes. Run with VERBENA_LANES=4. Both ends are in this process.
+ * to give up in the same pass, there are more lanes than source ports, verbenad has news while it is shown the lanes. Run with
+ * VERBENA_LANES=4. Both ends are in this process.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -252,6 +253,42 @@ static void two_that_give_up_read_the_sockets_of_both(void **state)
 	}
 }
 
+/* ---- source ports ---- */
+
+static uint16_t source_port(uint32_t slot, unsigned to, unsigned lane)
+{
+	struct vb_path path = {.hop_limit = 64};
+
+	memcpy(path.source, address, 16);
+	memcpy(path.destination, address, 16);
+	return vb_endpoint_source_port(endpoint, &path, slot << VB_DAEMON_INDEX_BITS | to, lane);
+}
+
+/* Packets from one port may be bundled on their way, and go where the first of them does: to the wrong lane, at worst, but to no other
+ * process. */
+static void processes_have_ports_of_their_own_beside_lanes(void **state)
+{
+	enum { LANED = 100, OTHERS = 8 };
+	uint16_t port[VB_DAEMON_LANES][VB_DAEMON_LANES], other[OTHERS];
+
+	(void)state;
+	for (unsigned lane = 0; lane < VB_DAEMON_LANES; lane++)
+		for (unsigned to = 0; to < VB_DAEMON_LANES; to++)
+			assert_int_not_equal(port[lane][to] = source_port(LANED, to, lane), 0);
+	assert_int_not_equal(port[1][1], port[2][2]);
+	for (unsigned i = 0; i < OTHERS; i++) {
+		other[i] = source_port(LANED + 1 + i, 0, i % 2);
+		for (unsigned j = 0; j < VB_DAEMON_LANES * VB_DAEMON_LANES; j++)
+			assert_int_not_equal(other[i], port[j / VB_DAEMON_LANES][j % VB_DAEMON_LANES]);
+		for (unsigned j = 0; j < i; j++)
+			assert_int_not_equal(other[i], other[j]);
+	}
+	/* The same each time. */
+	for (unsigned lane = 0; lane < VB_DAEMON_LANES; lane++)
+		for (unsigned to = 0; to < VB_DAEMON_LANES; to++)
+			assert_int_equal(source_port(LANED, to, lane), port[lane][to]);
+}
+
 /* ---- news ---- */
 
 static unsigned news_taken;
@@ -300,6 +337,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_lane_whose_answer_was_lost_is_asked_for_again),
 		cmocka_unit_test(two_that_give_up_read_the_sockets_of_both),
+		cmocka_unit_test(processes_have_ports_of_their_own_beside_lanes),
 		cmocka_unit_test(news_come_while_lanes_are_shown),
 	};
 
