@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * tcp_pingpong serve
- * tcp_pingpong ADDRESS [ROUNDS]
+ * tcp_pingpong serve [BYTES]
+ * tcp_pingpong ADDRESS [ROUNDS [BYTES]]
  *
- * The shortest time in which two processes can pass the FPDU of a SEND of eight bytes (32 bytes) to and fro on a TCP socket, when both
- * poll: one call to send, one that finds it. The server says "ready" and leaves with its client. The client prints the median of half a
- * round trip, in microseconds.
+ * The shortest time in which two processes can pass a message to and fro on a TCP socket, when both poll. Without BYTES it is the
+ * FPDU of a SEND of eight bytes (32 bytes): one call to send, one that finds it. The server says "ready" and leaves with its client. The
+ * client prints the median of half a round trip, in microseconds.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PORT = 47914, MESSAGE = 32, WARM_UP = 100 };
+enum { PORT = 47914, SHORT_MESSAGE = 32, LONGEST_MESSAGE = 8 << 20, WARM_UP = 100 };
+
+static uint8_t message[LONGEST_MESSAGE];
+static size_t message_length = SHORT_MESSAGE;
 
 #define PATIENCE 10.0 /* seconds without an answer: the other side is gone */
 
@@ -49,27 +52,29 @@ static int open_socket(void)
 
 static void send_message(int fd)
 {
-	static const uint8_t message[MESSAGE];
+	for (size_t sent = 0; sent < message_length;) {
+		ssize_t taken = send(fd, message + sent, message_length - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-	if (send(fd, message, MESSAGE, MSG_DONTWAIT | MSG_NOSIGNAL) != MESSAGE)
-		give_up("send");
+		if (taken < 0 && errno != EAGAIN)
+			give_up("send");
+		sent += taken > 0 ? (size_t)taken : 0;
+	}
 }
 
 /* False: the other side has left. */
 static bool receive_message(int fd)
 {
-	uint8_t message[MESSAGE];
 	double limit = now_seconds() + PATIENCE;
-	unsigned have = 0;
+	size_t have = 0;
 
-	for (unsigned i = 1; have < MESSAGE; i++) {
-		ssize_t got = recv(fd, message + have, MESSAGE - have, MSG_DONTWAIT);
+	for (unsigned i = 1; have < message_length; i++) {
+		ssize_t got = recv(fd, message + have, message_length - have, MSG_DONTWAIT);
 
 		if (got == 0)
 			return false;
 		if (got < 0 && errno != EAGAIN)
 			give_up("recv");
-		have += got > 0 ? (unsigned)got : 0;
+		have += got > 0 ? (size_t)got : 0;
 		if (i % 1024 == 0 && now_seconds() > limit)
 			give_up("nothing comes");
 	}
@@ -126,12 +131,14 @@ static int ping(const char *host, unsigned rounds)
 
 int main(int argc, char **argv)
 {
-	long rounds = argc > 2 ? atol(argv[2]) : 10000;
+	bool serves = argc >= 2 && strcmp(argv[1], "serve") == 0;
+	long rounds = argc > 2 && !serves ? atol(argv[2]) : 10000;
+	long bytes = argc > (serves ? 2 : 3) ? atol(argv[serves ? 2 : 3]) : SHORT_MESSAGE;
 
-	if (argc == 2 && strcmp(argv[1], "serve") == 0)
-		return serve();
-	if (argc >= 2 && rounds > 0)
-		return ping(argv[1], (unsigned)rounds);
-	fprintf(stderr, "usage: tcp_pingpong serve\n       tcp_pingpong ADDRESS [ROUNDS]\n");
-	return 2;
+	if (argc < 2 || rounds <= 0 || bytes <= 0 || bytes > LONGEST_MESSAGE) {
+		fprintf(stderr, "usage: tcp_pingpong serve [BYTES]\n       tcp_pingpong ADDRESS [ROUNDS [BYTES]]\n");
+		return 2;
+	}
+	message_length = (size_t)bytes;
+	return serves ? serve() : ping(argv[1], (unsigned)rounds);
 }
