@@ -29,6 +29,7 @@ struct vb_path;
 struct vb_receive_share {
 	uint32_t bytes;                  /* as the kernel counts them; does not change */
 	uint32_t period, senders, senders_before; /* atomic */
+	uint64_t wide;                   /* atomic: who reads much at once (roce/wide.c) */
 };
 
 struct vb_queue_host {

@@ -34,7 +34,7 @@ void vb_roce_congestion_init(struct vb_roce_congestion *congestion, uint32_t mtu
 		.algorithm = policy->algorithm,
 		.mtu = mtu,
 		.burst = policy->burst,
-		.responses = {.size = VB_READ_WINDOW_START, .threshold = VB_WINDOW_MAX, .ceiling = VB_WINDOW_MAX},
+		.responses = {.size = VB_READ_WINDOW_START, .most = VB_WINDOW_MAX, .threshold = VB_WINDOW_MAX, .ceiling = VB_WINDOW_MAX},
 	};
 	policy->algorithm->start(congestion, policy);
 }
@@ -44,6 +44,7 @@ void vb_roce_window_start(struct vb_roce_congestion *congestion, const struct vb
 	congestion->window_is_fixed = policy->window != 0;
 	congestion->requests = (struct vb_roce_window){
 		.size = policy->window ? policy->window : VB_WINDOW_START,
+		.most = VB_WINDOW_MAX,
 		.threshold = VB_WINDOW_MAX,
 		.ceiling = VB_WINDOW_MAX,
 	};
@@ -64,7 +65,7 @@ static void arrived(struct vb_roce_window *window, uint32_t charge, uint32_t in_
 		window->lost = 0;
 	/* A window that is not used says nothing about a larger one. */
 	if (!window->recovering && in_flight >= window->size / 2)
-		window->size = limited(window->size + growth(window, charge), 0, VB_WINDOW_MAX);
+		window->size = limited(window->size + growth(window, charge), 0, window->most);
 }
 
 static void cut(struct vb_roce_window *window, uint32_t floor)
@@ -117,8 +118,33 @@ void vb_roce_congestion_one_lost(struct vb_roce_congestion *congestion, struct p
 		congestion->algorithm->lost(congestion, high);
 }
 
+/* Back to the usual size; from there it grows slowly. */
+static void narrow(struct vb_roce_window *window)
+{
+	if (window->size <= VB_WINDOW_MAX)
+		return;
+	window->size = window->threshold = VB_WINDOW_MAX;
+	window->ceiling = window->most;
+}
+
+void vb_roce_congestion_widen(struct vb_roce_congestion *congestion, bool may)
+{
+	struct vb_roce_window *window = &congestion->responses;
+
+	/* Nothing was lost so far. */
+	if (may && window->most == VB_WINDOW_MAX && window->threshold == VB_WINDOW_MAX)
+		window->threshold = window->ceiling = VB_READ_WINDOW_WIDE;
+	window->most = may ? VB_READ_WINDOW_WIDE : VB_WINDOW_MAX;
+	if (may)
+		return;
+	window->size = limited(window->size, 0, VB_WINDOW_MAX);
+	window->threshold = limited(window->threshold, 0, VB_WINDOW_MAX);
+}
+
 void vb_roce_congestion_some_responses_lost(struct vb_roce_congestion *congestion, uint32_t packets, struct psn high)
 {
+	/* By chance or not: a gap holds up all that is behind it, and that is more in a wide window. */
+	narrow(&congestion->responses);
 	if (is_no_chance(&congestion->responses, congestion->mtu, packets, high))
 		vb_roce_congestion_response_lost(congestion, high);
 }
@@ -169,7 +195,8 @@ static uint32_t whole_runs(uint32_t packets, uint32_t mtu, bool singly)
 
 uint32_t vb_roce_congestion_read_piece(const struct vb_roce_congestion *congestion, uint32_t left, bool singly)
 {
-	uint32_t most = limited(VB_READ_PIECE_MAX / congestion->mtu, 1, VB_READ_PIECE_MAX_PACKETS);
+	uint32_t pieces = singly && congestion->responses.size >= VB_READ_WINDOW_WIDE / 4 * 3 ? VB_READ_PIECES_WIDE : 1;
+	uint32_t most = limited(pieces * VB_READ_PIECE_MAX / congestion->mtu, 1, pieces * VB_READ_PIECE_MAX_PACKETS);
 	/* Two pieces in a window, so that the next is asked for while one arrives; the full size stays whole in the
 	 * window that a QP starts with. */
 	uint32_t fits = congestion->responses.size >= VB_READ_WINDOW_START ?

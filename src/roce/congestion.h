@@ -41,6 +41,9 @@ enum {
 	VB_FLOW_WINDOW = 192 * 1024,
 
 	VB_READ_WINDOW_START = 256 * 1024,
+	/* Of a few that read, where the buffer is much larger (wide.c); until a response is lost. */
+	VB_READ_WINDOW_WIDE = 1024 * 1024,
+	VB_READ_PIECES_WIDE = 2,         /* so many pieces are asked for as one; of these, three fit in */
 	/* One request asks for at most this much, as its response is not flow-controlled any further. Reads up to 128 KiB look on
 	 * the wire as an adapter's do. */
 	VB_READ_PIECE_MAX = 132 * 1024,
@@ -60,6 +63,7 @@ enum {
 
 struct vb_roce_window {
 	uint32_t size;
+	uint32_t most;                   /* it may grow to */
 	uint32_t threshold;              /* below it the window doubles every round trip */
 	uint32_t ceiling;                /* where loss was met last: approached slowly */
 	bool recovering;                 /* one loss is answered once: until this is acknowledged */
@@ -97,6 +101,8 @@ static inline uint32_t vb_roce_charge(uint32_t payload, uint32_t packets)
 void vb_roce_congestion_arrived(struct vb_roce_congestion *congestion, uint32_t charge, uint32_t in_flight,
 				struct psn psn);
 void vb_roce_congestion_response_lost(struct vb_roce_congestion *congestion, struct psn high);
+/* May the window of responses be a wide one? */
+void vb_roce_congestion_widen(struct vb_roce_congestion *congestion, bool may);
 /* So many in a row, and those behind them came. */
 void vb_roce_congestion_some_responses_lost(struct vb_roce_congestion *congestion, uint32_t packets, struct psn high);
 /* Just one request is known to be lost, and those around it arrived: a buffer that overflows loses many. */

@@ -13,6 +13,7 @@
 #include "roce/engine.h"
 
 enum { REACH = 2048, WORDS = REACH / 64 };
+_Static_assert(VB_READ_WINDOW_WIDE / (256 + VB_CHARGE_OVERHEAD) <= REACH, "of the smallest packets, all that are under way");
 
 static uint64_t bit_of(struct psn psn)
 {

@@ -97,6 +97,7 @@ struct vb_roce_requester {
 	struct psn peer_probed;          /* the last of them */
 	bool peer_ask_owed;
 	uint16_t long_reads;             /* asked for while it was not known (singly.c) */
+	uint32_t wide_period;            /* when a wide window was last asked for (wide.c) */
 	bool peer_acknowledges;          /* short messages, unasked (late.c) */
 	uint16_t asked_in_vain;          /* such messages that no completion waited for */
 	bool peer_takes_piggyback;       /* acknowledgements that go with messages (piggyback.c) */
@@ -529,6 +530,12 @@ void vb_roce_reads_ask_missing(struct vb_qp *qp, vb_time now, struct vb_burst *o
 bool vb_roce_singly_suits(const struct vb_roce_requester *requester, uint32_t packets);
 /* One was asked for. */
 void vb_roce_singly_asked(struct vb_roce_requester *requester, uint32_t packets);
+
+/* ---- wide.c: much is asked for at once ---- */
+/* A long read begins, or another piece of one, of a peer of our own. */
+void vb_roce_wide_ask(struct vb_qp *qp, vb_time now);
+/* One of the places there are in that period. */
+bool vb_roce_wide_take(struct vb_receive_share *share, uint32_t period);
 
 /* ---- early.c: responses that came ahead of a missing one ---- */
 /* Remember that it came. False: it is too far ahead, or there is no memory. */

@@ -151,6 +151,8 @@ enum vb_roce_progress vb_roce_reads_ask(struct vb_qp *qp, struct vb_send_wqe *wq
 	struct vb_roce_packet packet;
 
 	provide_ring(qp, requester);
+	if (singly)
+		vb_roce_wide_ask(qp, now);
 	packets = piece_at(qp, wqe, index, singly);
 	charge = response_charge(wqe, engine->mtu, index, packets);
 	if (!may_ask(requester, packets, charge))

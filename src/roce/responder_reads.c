@@ -370,6 +370,9 @@ static uint32_t send_read_alike(struct vb_qp *qp, struct vb_roce_resource *resou
 	if (count == 0)
 		return 0;
 	room = vb_burst_run_room(out, resource->singly ? mtu + VB_AETH_LENGTH : mtu);
+	/* What does not fill a run leaves with what follows it. */
+	if (room == 0 && resource->singly)
+		room = vb_burst_run_limit(mtu + VB_AETH_LENGTH);
 	if (room > 0 && count > room)
 		count = room;
 	bytes = vb_roce_hold_remote(qp, &vb_roce_engine(qp)->sending, &whole, resource->next * mtu, count * mtu,

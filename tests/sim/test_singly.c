@@ -128,35 +128,6 @@ static void short_ones_are_not_asked_for_so(void **state)
 	pair_close(&pair);
 }
 
-/* One burst from one end to the other. Returns how many packets; the runs that they were are added. True: there is more. */
-static bool carry(struct pair *pair, bool from_b, uint32_t *packets, uint32_t *runs)
-{
-	struct vb_qp *from = from_b ? pair->b : pair->a, *to = from_b ? pair->a : pair->b;
-	bool more;
-
-	vb_burst_reset(&burst);
-	vb_lock_take(&from->lock);
-	more = vb_roce_send(from, pair->sim->now, &burst);
-	vb_lock_release(&from->lock);
-	vb_lock_take(&to->lock);
-	for (uint32_t run = 0; run < burst.runs; run++)
-		for (uint32_t i = 0; i < burst.run[run].packets; i++) {
-			struct vb_roce_packet packet;
-			struct vb_path back = burst.run[run].path;
-			size_t length;
-			const uint8_t *bytes = vb_burst_packet(&burst, run, i, &length);
-
-			assert_int_equal(vb_roce_packet_decode(&packet, bytes, length, &back, true, (uint16_t)i), VB_PACKET_OK);
-			memcpy(packet.from.source, to->path.destination, sizeof(packet.from.source));
-			memcpy(packet.from.destination, to->path.source, sizeof(packet.from.destination));
-			vb_roce_receive(to, pair->sim->now, &packet);
-		}
-	vb_lock_release(&to->lock);
-	*packets = burst.packets;
-	*runs += burst.runs;
-	return more;
-}
-
 /* Three READs of 64 packets at once: 192 in four runs, where it would be seven. Whether others are asked for need not be looked for while
  * there is a whole run to send. */
 static void responses_share_runs(void **state)
@@ -173,11 +144,11 @@ static void responses_share_runs(void **state)
 			get_acquainted(&pair, &seen);
 		for (unsigned i = 0; i < 3; i++)
 			pair_post_at(&pair, IBV_WR_RDMA_READ, i * SLOT, i * SLOT, SLOT, i);
-		carry(&pair, false, &asked, &ignored);
+		pair_carry(&pair, false, &asked, &ignored);
 		assert_int_equal(asked, 3);
 		while (more) {
 			assert_int_equal(vb_roce_answers_reads(pair.b), !known || 3 * 64 - sum < 62);
-			more = carry(&pair, true, &packets, &runs);
+			more = pair_carry(&pair, true, &packets, &runs);
 			sum += packets;
 		}
 		assert_false(vb_roce_answers_reads(pair.b));
@@ -207,12 +178,12 @@ static void requests_leave_together(void **state)
 	for (unsigned i = 0; i < READS; i++)
 		pair_post_at(&pair, IBV_WR_RDMA_READ, 0, 0, SLOT, i);
 	while (asked < READS) {
-		carry(&pair, false, &packets, &ignored);
+		pair_carry(&pair, false, &packets, &ignored);
 		asked += packets;
 		times += packets > 0;
 		/* At first there is no room for more in half of it. */
 		assert_true(packets != 1 || asked == READS || asked < READS / 4);
-		carry(&pair, true, &packets, &ignored);
+		pair_carry(&pair, true, &packets, &ignored);
 		assert_true(packets > 0);
 	}
 	assert_true(times <= READS / 2 + 2);

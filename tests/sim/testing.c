@@ -2,7 +2,9 @@
  *
  * Two connected hosts for the simulator's tests.
  */
+#include "roce/roce.h"
 #include "sim/testing.h"
+#include "wire/burst.h"
 
 enum { COMPLETIONS = 4096 };
 
@@ -98,4 +100,33 @@ void expect_send(struct vb_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
 	assert_true(sim_poll(cq, &wc));
 	assert_int_equal(wc.status, status);
 	assert_int_equal(wc.wr_id, wr_id);
+}
+
+bool pair_carry(struct pair *pair, bool from_b, uint32_t *packets, uint32_t *runs)
+{
+	static struct vb_burst burst;
+	struct vb_qp *from = from_b ? pair->b : pair->a, *to = from_b ? pair->a : pair->b;
+	bool more;
+
+	vb_burst_reset(&burst);
+	vb_lock_take(&from->lock);
+	more = vb_roce_send(from, pair->sim->now, &burst);
+	vb_lock_release(&from->lock);
+	vb_lock_take(&to->lock);
+	for (uint32_t run = 0; run < burst.runs; run++)
+		for (uint32_t i = 0; i < burst.run[run].packets; i++) {
+			struct vb_roce_packet packet;
+			struct vb_path back = burst.run[run].path;
+			size_t length;
+			const uint8_t *bytes = vb_burst_packet(&burst, run, i, &length);
+
+			assert_int_equal(vb_roce_packet_decode(&packet, bytes, length, &back, true, (uint16_t)i), VB_PACKET_OK);
+			memcpy(packet.from.source, to->path.destination, sizeof(packet.from.source));
+			memcpy(packet.from.destination, to->path.source, sizeof(packet.from.destination));
+			vb_roce_receive(to, pair->sim->now, &packet);
+		}
+	vb_lock_release(&to->lock);
+	*packets = burst.packets;
+	*runs += burst.runs;
+	return more;
 }

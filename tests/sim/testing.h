@@ -42,6 +42,9 @@ void pair_post_at(struct pair *pair, enum ibv_wr_opcode opcode, uint64_t local, 
 void pair_post_atomic(struct pair *pair, enum ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap,
 		      uint64_t wr_id);
 
+/* One burst from one end to the other, at once. Tells how many packets, and adds the runs that they were. True: there is more. */
+bool pair_carry(struct pair *pair, bool from_b, uint32_t *packets, uint32_t *runs);
+
 /* The next completion is this one. */
 void expect_send(struct vb_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
 
