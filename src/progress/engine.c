@@ -116,6 +116,8 @@ static bool look_is_due(const struct vb_endpoint *endpoint, const struct vb_poll
 	bool waits = lane == 0 || lane == VB_NO_LANE ? vb_schedule_active(schedule) > 0 :
 						      __atomic_load_n(&schedule->lane[lane].active_count, __ATOMIC_RELAXED) > 0;
 
+	if (vb_looks_is_left_to_another(&looks, now))
+		return false;
 	if ((round_lane == 0 || round_lane == lane) && vb_round_has_looked(&poll_round, poller, now) && !waits)
 		return false;
 	return vb_looks_is_due(&looks, now) || waits;
@@ -142,6 +144,8 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 		}
 		if (poller && polls == POLLS_OF_A_PASS && vb_looks_is_timed(&looks, now))
 			vb_looks_made(&looks, now, vb_clock_now(), done);
+		else if (poller && polls == POLLS_WHEN_BUSY)
+			vb_looks_leave_to_another(&looks, now);
 		else
 			vb_looks_waited(&looks);
 		works = poller && vb_looks_works_between(&looks);

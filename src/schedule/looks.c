@@ -8,6 +8,8 @@
 #define LONGEST_APART VB_MICROSECONDS(100)
 /* A look that took longer was interrupted. */
 #define LONGEST_LOOK VB_MICROSECONDS(2)
+/* One that begins to wait for answers has used it up after twenty of them. */
+#define MOST_SPARE VB_MILLISECONDS(1)
 
 enum {
 	FORGOTTEN = 8,                     /* one part in so many, each time */
@@ -29,17 +31,42 @@ static vb_time longest(vb_time before, vb_time newest)
 /* What kind of thread it is has not changed. */
 static void begin(struct vb_looks *looks, vb_time now)
 {
-	*looks = (struct vb_looks){.since = now, .took = looks->took, .apart = looks->apart};
+	*looks = (struct vb_looks){.since = now, .took = looks->took, .apart = looks->apart, .spare = looks->spare};
+}
+
+/* One that waits and was without a processor for a moment seems to have worked for so long. */
+static bool works_steadily(const struct vb_looks *looks)
+{
+	return vb_looks_works_between(looks) && looks->apart <= VB_LOOKS_APART * looks->took;
+}
+
+void vb_looks_end_vain(struct vb_looks *looks)
+{
+	vb_time lasted = looks->left > looks->since ? looks->left - looks->since : 0;
+
+	if (lasted < VB_LOOKS_IN_VAIN)
+		looks->spare = looks->spare > VB_LOOKS_IN_VAIN ? looks->spare - VB_LOOKS_IN_VAIN : 0;
+	else if (works_steadily(looks))
+		looks->spare = looks->spare + lasted < MOST_SPARE ? looks->spare + lasted : MOST_SPARE;
+	looks->since = 0;
+}
+
+/* It works, and what it polls for is no answer that comes soon. */
+static bool can_wait(const struct vb_looks *looks, vb_time now)
+{
+	return now - looks->since >= VB_LOOKS_IN_VAIN ? vb_looks_works_between(looks) : looks->spare > 0 && works_steadily(looks);
 }
 
 bool vb_looks_is_timed(const struct vb_looks *looks, vb_time now)
 {
-	return now - looks->since >= VB_LOOKS_IN_VAIN / 2;
+	return looks->spare > 0 || now - looks->since >= VB_LOOKS_IN_VAIN / 2;
 }
 
 bool vb_looks_is_due(struct vb_looks *looks, vb_time now)
 {
-	if (looks->since == 0 || (looks->left != 0 && now - looks->left > LONGEST_APART)) {
+	if (looks->since != 0 && looks->left != 0 && now - looks->left > LONGEST_APART)
+		vb_looks_end_vain(looks);
+	if (looks->since == 0) {
 		begin(looks, now);
 		return true;
 	}
@@ -66,6 +93,25 @@ void vb_looks_made(struct vb_looks *looks, vb_time began, vb_time ended, bool do
 	if (done)
 		return;
 	looks->took = mean(looks->took, took < LONGEST_LOOK ? took : LONGEST_LOOK);
-	if (ended - looks->since >= VB_LOOKS_IN_VAIN && vb_looks_works_between(looks))
+	if (can_wait(looks, ended))
 		looks->due = ended + VB_LOOKS_APART * looks->took;
+}
+
+void vb_looks_leave_to_another(struct vb_looks *looks, vb_time now)
+{
+	looks->left = 0;
+	if (can_wait(looks, now))
+		looks->others = now + VB_LOOKS_APART * looks->took;
+}
+
+/* What is between its polls goes on to count: one that waits after all, perhaps for the thread that is at it and has no processor, is found
+ * out soon, and yields. */
+bool vb_looks_is_left_to_another(struct vb_looks *looks, vb_time now)
+{
+	if (now >= looks->others || !vb_looks_works_between(looks) || (looks->left != 0 && now - looks->left > LONGEST_APART))
+		return false;
+	if (looks->left != 0)
+		looks->apart = longest(looks->apart, now - looks->left);
+	looks->left = now;
+	return true;
 }

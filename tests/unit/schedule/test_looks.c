@@ -96,6 +96,101 @@ static void one_that_finds_something_looks_each_time(void **state)
 	}
 }
 
+/* It is known for that: a completion now and then changes nothing. */
+static void one_that_works_looks_seldom_after_it_found_something(void **state)
+{
+	const vb_time between = VB_LOOKS_IN_VAIN * 4;
+	unsigned polls, made = 0;
+
+	(void)state;
+	count_looks(VB_MILLISECONDS(1), 500, &polls);
+	for (unsigned i = 0; i < 100; i++) {
+		vb_looks_found(&looks);
+		made += count_looks(between, 500, &polls);
+	}
+	assert_true(made * (vb_time)LOOK < between * 100 / 8);
+	assert_true(made * (vb_time)LOOK > between * 100 / 12);
+}
+
+/* One that worked begins to wait for answers, and still works between its polls: it is held up for the first of them alone. */
+static void one_that_begins_to_wait_for_answers_looks_each_time(void **state)
+{
+	unsigned polls, made, held_up = 0;
+
+	(void)state;
+	count_looks(VB_MILLISECONDS(20), 500, &polls);
+	for (unsigned i = 0; i < 100; i++) {
+		vb_looks_found(&looks);
+		made = count_looks(VB_MICROSECONDS(10), 500, &polls);
+		held_up += made < polls;
+		assert_true(made == polls || i <= MOST_SPARE / VB_LOOKS_IN_VAIN);
+	}
+	assert_true(held_up > 0);
+}
+
+/* Another thread makes a pass, and has much to do. */
+static void one_that_works_does_not_ask_again_at_once_whether_another_is_through(void **state)
+{
+	const vb_time duration = VB_MILLISECONDS(10);
+	unsigned polls, asked = 0;
+	vb_time end;
+
+	(void)state;
+	count_looks(VB_MILLISECONDS(1), 500, &polls);
+	for (end = now + duration; now < end; now += 500) {
+		if (vb_looks_is_left_to_another(&looks, now))
+			continue;
+		vb_looks_leave_to_another(&looks, now);
+		asked++;
+	}
+	assert_true(asked <= duration / (VB_LOOKS_APART * LOOK) + 1);
+	assert_true(asked > duration / (VB_LOOKS_APART * LOOK + 2 * 500));
+}
+
+static void one_that_waits_asks_again_at_once_whether_another_is_through(void **state)
+{
+	unsigned polls;
+
+	(void)state;
+	count_looks(VB_MILLISECONDS(1), CALL, &polls);
+	for (unsigned i = 0; i < 1000; i++, now += CALL) {
+		assert_false(vb_looks_is_left_to_another(&looks, now));
+		vb_looks_leave_to_another(&looks, now);
+	}
+}
+
+/* It was without a processor for a moment, which is taken for work. Now the thread that makes the pass is, and is to get it. */
+static void one_that_seemed_to_work_is_found_out_while_another_is_at_it(void **state)
+{
+	enum { SOON = 100 };
+	unsigned polls, i;
+
+	(void)state;
+	count_looks(VB_MILLISECONDS(1), CALL, &polls);
+	now += VB_MICROSECONDS(40);
+	poll_in_vain();
+	assert_true(vb_looks_works_between(&looks));
+	for (i = 0; i < SOON && vb_looks_works_between(&looks); i++, now += CALL)
+		if (!vb_looks_is_left_to_another(&looks, now))
+			vb_looks_leave_to_another(&looks, now);
+	assert_true(i < SOON);
+}
+
+/* Nor is one held up that works, but is answered in time. */
+static void one_that_is_answered_asks_again_at_once_whether_another_is_through(void **state)
+{
+	unsigned polls;
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		count_looks(VB_LOOKS_IN_VAIN * 3 / 4, 500, &polls);
+		assert_true(vb_looks_works_between(&looks));
+		vb_looks_leave_to_another(&looks, now);
+		assert_false(vb_looks_is_left_to_another(&looks, now));
+		vb_looks_found(&looks);
+	}
+}
+
 /* Where others want the processor a yield may take milliseconds. */
 static void to_yield_is_no_work(void **state)
 {
@@ -111,7 +206,24 @@ static void to_yield_is_no_work(void **state)
 	assert_false(vb_looks_works_between(&looks));
 }
 
-static void one_that_was_away_begins_anew(void **state)
+/* Where others have the processor for a moment, again and again: it waits, and is answered. */
+static void one_without_a_processor_is_not_known_for_work(void **state)
+{
+	unsigned polls;
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		count_looks(VB_LOOKS_IN_VAIN, CALL, &polls);
+		now += VB_MICROSECONDS(40);
+		poll_in_vain();
+		now += CALL;
+		poll_in_vain();
+		vb_looks_found(&looks);
+		assert_true(looks.spare == 0);
+	}
+}
+
+static void one_that_was_away_looks_at_once(void **state)
 {
 	unsigned polls;
 
@@ -120,8 +232,6 @@ static void one_that_was_away_begins_anew(void **state)
 	while (poll_in_vain())
 		now += CALL;
 	now += 2 * LONGEST_APART;
-	assert_true(poll_in_vain());
-	now += CALL;
 	assert_true(poll_in_vain());
 }
 
@@ -132,8 +242,15 @@ int main(void)
 		cmocka_unit_test_setup(one_that_works_looks_seldom, make),
 		cmocka_unit_test_setup(one_that_works_for_long_looks_each_time, make),
 		cmocka_unit_test_setup(one_that_finds_something_looks_each_time, make),
+		cmocka_unit_test_setup(one_that_works_looks_seldom_after_it_found_something, make),
+		cmocka_unit_test_setup(one_that_begins_to_wait_for_answers_looks_each_time, make),
+		cmocka_unit_test_setup(one_that_works_does_not_ask_again_at_once_whether_another_is_through, make),
+		cmocka_unit_test_setup(one_that_waits_asks_again_at_once_whether_another_is_through, make),
+		cmocka_unit_test_setup(one_that_seemed_to_work_is_found_out_while_another_is_at_it, make),
+		cmocka_unit_test_setup(one_that_is_answered_asks_again_at_once_whether_another_is_through, make),
 		cmocka_unit_test_setup(to_yield_is_no_work, make),
-		cmocka_unit_test_setup(one_that_was_away_begins_anew, make),
+		cmocka_unit_test_setup(one_without_a_processor_is_not_known_for_work, make),
+		cmocka_unit_test_setup(one_that_was_away_looks_at_once, make),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
