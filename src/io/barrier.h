@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-/* This process takes part from now on. False: it cannot, or cannot ask for barriers. In a process with threads the first call may take
- * some ten milliseconds. */
+/* This process takes part from now on. False: it cannot, or cannot ask for barriers. In a process that had threads when the
+ * library was loaded the first call may take some ten milliseconds. */
 bool vb_barrier_join(void);
 /* Now. False: the system refuses, though it did not before (a filter of system calls). */
 bool vb_barrier_impose(void);
