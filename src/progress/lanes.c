@@ -128,13 +128,13 @@ static int open_lane(struct vb_endpoint *endpoint, unsigned lane)
 {
 	struct vb_link *link = endpoint->schedule.laned;
 	int error = ask_for_sockets(endpoint, lane);
+	bool is_open = error == 0 || error == -EMFILE; /* the latter: though there was no descriptor for its sockets */
 
-	if (error == 0) {
+	if (error == 0)
 		error = has_sockets(endpoint, lane) ? link->driver->lanes->open(link, lane, endpoint->lane_fd[lane]) : -EMFILE;
-		/* Packets are handed to sockets that no thread would read. */
-		if (error != 0)
-			(void)ask(endpoint, VB_DAEMON_CLOSE_LANE, lane);
-	}
+	/* Packets are handed to sockets that no thread would read. */
+	if (is_open && error != 0)
+		(void)ask(endpoint, VB_DAEMON_CLOSE_LANE, lane);
 	if (error != 0) {
 		close_sockets(endpoint, lane);
 		vb_log(VB_LOG_INFO, "threads of this process share %u lanes: %s", lane, strerror(-error));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lanes (schedule/lane.h) where something went wrong: the answer that brought a lane's sockets was lost, queue pairs of two lanes are about
- * to give up in the same pass, there are more lanes than source ports, verbenad has news while it is shown the lanes. Run with
- * VERBENA_LANES=4. Both ends are in this process.
+ * Lanes (schedule/lane.h) where something went wrong: the answer that brought a lane's sockets was lost or could not be taken, queue pairs
+ * of two lanes are about to give up in the same pass, there are more lanes than source ports, verbenad has news while it is shown the
+ * lanes. Run with VERBENA_LANES=4. Both ends are in this process.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -106,7 +106,7 @@ static bool ignore(void *context, const struct vb_daemon_message *message, const
 	return true;
 }
 
-/* As a thread of this process does that does not wait for the answer. */
+/* As a thread of this process does that does not wait for the answer. verbenad has not opened the lane before. */
 static void ask_and_lose(unsigned lane)
 {
 	struct vb_daemon_client daemon;
@@ -145,6 +145,28 @@ static void a_lane_whose_answer_was_lost_is_asked_for_again(void **state)
 	ask_and_lose(1);
 	assert_int_equal(lane_of_next_thread(), 1);
 	assert_int_equal(lane_of_next_thread(), 2);
+}
+
+/* One is left, for the question. */
+static void leave_one_descriptor(const struct rlimit *limit)
+{
+	int lowest = dup(0);
+
+	assert_true(lowest >= 0);
+	close(lowest);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = (rlim_t)lowest + 1, .rlim_max = limit->rlim_max}), 0);
+}
+
+static void a_lane_that_cannot_be_taken_is_given_back(void **state)
+{
+	struct rlimit before;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	leave_one_descriptor(&before);
+	assert_int_equal(lane_of_next_thread(), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	ask_and_lose(RECEIVERS_LANE);
 	assert_int_equal(lane_of_next_thread(), RECEIVERS_LANE);
 }
 
@@ -336,6 +358,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_lane_whose_answer_was_lost_is_asked_for_again),
+		cmocka_unit_test(a_lane_that_cannot_be_taken_is_given_back),
 		cmocka_unit_test(two_that_give_up_read_the_sockets_of_both),
 		cmocka_unit_test(processes_have_ports_of_their_own_beside_lanes),
 		cmocka_unit_test(news_come_while_lanes_are_shown),
