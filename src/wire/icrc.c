@@ -249,12 +249,36 @@ bool vb_icrc_is_valid(const struct vb_path *path, const uint8_t *datagram, size_
 	return vb_icrc_is_valid_again(&prefix, path, datagram, length, ip_id_guess);
 }
 
-/* `crc`, which is not what was received, was computed with some identification over the `covered` bytes before the ICRC: is there
- * one that makes it right? */
-static __attribute__((noinline)) bool is_explained(struct vb_icrc_prefix *prefix, const struct vb_path *path,
-						    const uint8_t *datagram, size_t covered, uint32_t crc, uint16_t ip_id_guess)
+/* An identification that is not the one foretold, but so far beyond it. */
+static bool is_believed(struct vb_icrc_prefix *prefix, uint16_t id, uint16_t jump)
 {
-	uint32_t difference = crc ^ load_icrc(datagram + covered), id;
+	bool near = (uint16_t)(jump + VB_ICRC_BEHIND) < VB_ICRC_BEHIND + VB_ICRC_TRAIN;
+
+	if (prefix->counts && (near || jump < prefix->ahead)) {
+		prefix->far |= !near;
+		prefix->base = (uint16_t)(prefix->base + jump);
+		return true;
+	}
+	if (id < VB_ICRC_TRAIN) {
+		prefix->counts = false;
+		prefix->base = 0;
+		return true;
+	}
+	prefix->strange = true;
+	if (prefix->strict)
+		return false;
+	prefix->counts = true;
+	prefix->base = (uint16_t)(prefix->base + jump);
+	return true;
+}
+
+/* `crc`, which is not what was received, was computed with the identification `foretold` over the `covered` bytes before the ICRC: is
+ * there one that makes it right? */
+static __attribute__((noinline)) bool is_explained(struct vb_icrc_prefix *prefix, const struct vb_path *path,
+						    const uint8_t *datagram, size_t covered, uint32_t crc, uint16_t foretold)
+{
+	uint32_t difference = crc ^ load_icrc(datagram + covered);
+	uint16_t id;
 
 	if (!vb_path_is_ipv4(path))
 		return false;
@@ -263,35 +287,33 @@ static __attribute__((noinline)) bool is_explained(struct vb_icrc_prefix *prefix
 	difference = vb_crc32_rewind(difference, IPV4_LENGTH - IPV4_ID + UDP_LENGTH + covered);
 	if (difference >> 16 != 0)
 		return false;
-	id = ip_id_guess ^ ((difference & 0xff) << 8 | difference >> 8);
-	if (id < VB_ICRC_TRAIN)
-		return true;
-	prefix->strange = true;
-	return !prefix->strict;
+	id = (uint16_t)(foretold ^ ((difference & 0xff) << 8 | difference >> 8));
+	return is_believed(prefix, id, (uint16_t)(id - foretold));
 }
 
 bool vb_icrc_is_valid_again(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram,
 			    size_t length, uint16_t ip_id_guess)
 {
+	uint16_t foretold = (uint16_t)(prefix->base + ip_id_guess);
 	size_t covered = length - VB_ICRC_LENGTH;
-
 	uint32_t crc;
 
 	if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
 		return false;
-	crc = vb_icrc_headers(begin_again(prefix, path, ip_id_guess, length), datagram, covered);
-	return crc == load_icrc(datagram + covered) || is_explained(prefix, path, datagram, covered, crc, ip_id_guess);
+	crc = vb_icrc_headers(begin_again(prefix, path, foretold, length), datagram, covered);
+	return crc == load_icrc(datagram + covered) || is_explained(prefix, path, datagram, covered, crc, foretold);
 }
 
 bool vb_icrc_copy_is_valid(struct vb_icrc_prefix *prefix, const struct vb_path *path, const uint8_t *datagram,
 			   size_t length, uint16_t ip_id_guess, size_t header_length, uint8_t *to)
 {
+	uint16_t foretold = (uint16_t)(prefix->base + ip_id_guess);
 	size_t covered = length - VB_ICRC_LENGTH;
 	uint32_t crc;
 
 	if (header_length < VB_BTH_LENGTH || length < header_length + VB_ICRC_LENGTH)
 		return false;
-	crc = headers_and_copy(begin_again(prefix, path, ip_id_guess, length), datagram, header_length, to, datagram + header_length,
+	crc = headers_and_copy(begin_again(prefix, path, foretold, length), datagram, header_length, to, datagram + header_length,
 			       covered - header_length);
-	return crc == load_icrc(datagram + covered) || is_explained(prefix, path, datagram, covered, crc, ip_id_guess);
+	return crc == load_icrc(datagram + covered) || is_explained(prefix, path, datagram, covered, crc, foretold);
 }

@@ -6,6 +6,12 @@
 
 #include <string.h>
 
+enum {
+	LOST = 256,                      /* sends in a row that may be lost */
+	SENDS_PER_MICROSECOND = 16,      /* more than any sender does */
+	ANY = 0x10000,
+};
+
 struct vb_icrc_flow *vb_icrc_flows_find(struct vb_icrc_flows *flows, const struct vb_path *from)
 {
 	struct vb_icrc_flow *flow;
@@ -29,22 +35,42 @@ static uint32_t destination_of(const struct vb_path *from)
 	return address;
 }
 
-void vb_icrc_flow_begin(const struct vb_icrc_flow *flow, const struct vb_path *from, struct vb_icrc_prefix *prefix)
+static uint32_t how_far_ahead(const struct vb_icrc_flow *flow, vb_time now)
+{
+	vb_time apart = now > flow->seen ? now - flow->seen : 0;
+
+	if (apart >= VB_MICROSECONDS(ANY / SENDS_PER_MICROSECOND))
+		return ANY;
+	return LOST + (uint32_t)(apart * SENDS_PER_MICROSECOND / VB_MICROSECONDS(1));
+}
+
+void vb_icrc_flow_begin(const struct vb_icrc_flow *flow, const struct vb_path *from, vb_time now, struct vb_icrc_prefix *prefix)
 {
 	prefix->strict = flow->strict;
+	prefix->counts = flow->counts;
+	if (flow->counts) {
+		prefix->base = flow->next;
+		prefix->ahead = how_far_ahead(flow, now);
+	}
 	if (!flow->has_crc || flow->destination != destination_of(from))
 		return;
 	prefix->ipv4 = true;
 	prefix->crc_of_none = flow->crc_of_none;
 }
 
-void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_path *from, const struct vb_icrc_prefix *prefix)
+void vb_icrc_flow_end(struct vb_icrc_flow *flow, const struct vb_path *from, vb_time now, const struct vb_icrc_prefix *prefix)
 {
 	if (prefix->ipv4) {
 		flow->has_crc = true;
 		flow->destination = destination_of(from);
 		flow->crc_of_none = prefix->crc_of_none;
 	}
+	/* Other habits than before, or a counter that others share: to be learned anew, if at all. */
+	if (!flow->strict && (prefix->counts != flow->counts || prefix->far))
+		flow->good = 0;
+	flow->counts = prefix->counts;
+	flow->next = prefix->counts ? (uint16_t)(prefix->base + 1) : 0;
+	flow->seen = now;
 	if (prefix->strange) {
 		/* Strict, and struck before: this is no damage. */
 		flow->strict = flow->strict && !flow->struck;

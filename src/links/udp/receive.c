@@ -335,7 +335,7 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 	size_t length;
 
 	if (flow)
-		vb_icrc_flow_begin(flow, &from, &prefix);
+		vb_icrc_flow_begin(flow, &from, state->now, &prefix);
 
 	/* Only these need the interface to be answered, and elsewhere it would tell equal paths apart. */
 	if (from.framing == VB_FRAMING_UDP && !is_link_local(from.destination) && !is_link_local(from.source) &&
@@ -356,7 +356,7 @@ static void take_bundle(struct batch_state *state, const struct vb_udp_bundle *b
 			      &prefix, bundle->from.interface_index, index);
 	}
 	if (flow)
-		vb_icrc_flow_end(flow, &from, &prefix);
+		vb_icrc_flow_end(flow, &from, state->now, &prefix);
 }
 
 static size_t bytes_of(const struct vb_udp_bundle *bundle)

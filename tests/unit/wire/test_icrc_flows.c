@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What is learned of a sender's IPv4 identifications, and what of it is demanded: of a sender that numbers the datagrams of a segmented
- * send from 0 on no other number is taken for an explanation of a wrong ICRC.
+ * send from 0 on no other number is taken for an explanation of a wrong ICRC, and of one that counts its sends none that it cannot have
+ * come to.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 enum { LENGTH = 64 };
 
 static struct vb_icrc_flows flows;
+static vb_time now;
 
 static struct vb_path from(uint8_t last_byte, uint16_t port)
 {
@@ -38,10 +40,10 @@ static bool take(const struct vb_path *path, uint16_t id, uint16_t index)
 		datagram[i] = (uint8_t)(i * 7);
 	vb_icrc_store(vb_icrc_headers(vb_icrc_begin(path, id, LENGTH), datagram, LENGTH - 4), datagram + LENGTH - 4);
 	assert_non_null(flow);
-	vb_icrc_flow_begin(flow, path, &prefix);
+	vb_icrc_flow_begin(flow, path, now, &prefix);
 	taken = vb_icrc_is_valid_again(&prefix, path, datagram, LENGTH, index);
 	assert_int_equal(vb_icrc_copy_is_valid(&prefix, path, datagram, LENGTH, index, 12, copy), taken);
-	vb_icrc_flow_end(flow, path, &prefix);
+	vb_icrc_flow_end(flow, path, now, &prefix);
 	return taken;
 }
 
@@ -95,6 +97,161 @@ static void who_counts_is_never_taken_for_one_of_us(void **state)
 		assert_true(take(&path, (uint16_t)id, 0));
 }
 
+/* A bundle of so many, sent with `first` and the numbers after it: is all of it taken? */
+static bool take_bundle(const struct vb_path *path, uint16_t first, unsigned packets)
+{
+	struct vb_icrc_flow *flow = vb_icrc_flows_find(&flows, path);
+	struct vb_icrc_prefix prefix = {0};
+	uint8_t datagram[LENGTH] = {0};
+	bool taken = true;
+
+	vb_icrc_flow_begin(flow, path, now, &prefix);
+	for (unsigned i = 0; i < packets; i++) {
+		vb_icrc_store(vb_icrc_headers(vb_icrc_begin(path, (uint16_t)(first + i), LENGTH), datagram, LENGTH - 4),
+			      datagram + LENGTH - 4);
+		taken &= vb_icrc_is_valid_again(&prefix, path, datagram, LENGTH, (uint16_t)i);
+	}
+	vb_icrc_flow_end(flow, path, now, &prefix);
+	return taken;
+}
+
+/* As our connected sockets do: runs of several lengths, one number further with each. Returns the number of the next. */
+static uint16_t count_from(const struct vb_path *path, uint16_t id, unsigned bundles)
+{
+	for (unsigned i = 0; i < bundles; i++) {
+		assert_true(take_bundle(path, id++, 1 + i % VB_ICRC_TRAIN));
+		now += VB_MICROSECONDS(10);
+	}
+	return id;
+}
+
+static void who_counts_is_held_to_it(void **state)
+{
+	struct vb_path path = from(2, 0xc000);
+	uint16_t id;
+
+	(void)state;
+	memset(&flows, 0, sizeof(flows));
+	id = count_from(&path, 0xff80, VB_ICRC_LEARNED + 1);
+	for (uint32_t away = 1000; away <= 65000; away += 777) {
+		if ((uint16_t)(id + away) < VB_ICRC_TRAIN)
+			continue;
+		assert_false(take_bundle(&path, (uint16_t)(id + away), 1));
+		/* It was damage: what comes next is what would have come. */
+		id = count_from(&path, id, VB_ICRC_LEARNED);
+	}
+}
+
+/* What is foretold is compared, not explained. */
+static void what_comes_next_is_foretold(void **state)
+{
+	struct vb_path path = from(2, 0xc000);
+	struct vb_icrc_prefix prefix = {0};
+
+	(void)state;
+	memset(&flows, 0, sizeof(flows));
+	vb_icrc_flow_begin(vb_icrc_flows_find(&flows, &path), &path, now, &prefix);
+	assert_int_equal(prefix.base, 0);
+	assert_int_equal(count_from(&path, 7000, 3), 7003);
+	vb_icrc_flow_begin(vb_icrc_flows_find(&flows, &path), &path, now, &prefix);
+	assert_true(prefix.counts);
+	assert_int_equal(prefix.base, 7003);
+	assert_false(prefix.strict);
+}
+
+/* Some sends are lost, one overtakes another, and what was one run comes in pieces, each a bundle of its own. */
+static void counting_stands_loss_and_pieces(void **state)
+{
+	struct vb_path path = from(2, 0xc000);
+	uint16_t id;
+
+	(void)state;
+	memset(&flows, 0, sizeof(flows));
+	id = count_from(&path, 300, VB_ICRC_LEARNED + 1);
+	for (unsigned lost = 1; lost <= 256; lost += 5) {
+		id = (uint16_t)(id + lost);
+		assert_true(take_bundle(&path, id, 3));
+		assert_true(take_bundle(&path, (uint16_t)(id - 1), 3));
+		for (uint16_t piece = 0; piece < 62; piece += 31)
+			assert_true(take_bundle(&path, (uint16_t)(id + piece), 31));
+		id++;
+	}
+	/* Still held to it. */
+	assert_false(take_bundle(&path, (uint16_t)(id + 2000), 1));
+}
+
+/* It sent to others meanwhile: as much as the time allows, and after a while any number. */
+static void time_lets_a_counter_come_further(void **state)
+{
+	struct vb_path path = from(2, 0xc000);
+	uint16_t id;
+
+	(void)state;
+	memset(&flows, 0, sizeof(flows));
+	id = count_from(&path, 300, VB_ICRC_LEARNED + 1);
+	now += VB_MICROSECONDS(100);
+	assert_false(take_bundle(&path, (uint16_t)(id + 3000), 1));
+	id = count_from(&path, id, VB_ICRC_LEARNED);
+	now += VB_MICROSECONDS(1000);
+	assert_true(take_bundle(&path, (uint16_t)(id + 3000), 1));
+	id = count_from(&path, (uint16_t)(id + 3001), VB_ICRC_LEARNED);
+	now += VB_MILLISECONDS(5);
+	assert_true(take_bundle(&path, (uint16_t)(id + 50000), 1));
+}
+
+/* A sender whose socket was disconnected: nothing is lost, and what it does then is demanded. */
+static void a_counter_may_go_back_to_nothing(void **state)
+{
+	struct vb_path path = from(2, 0xc000);
+	uint16_t id;
+
+	(void)state;
+	memset(&flows, 0, sizeof(flows));
+	id = count_from(&path, 300, VB_ICRC_LEARNED + 1);
+	for (unsigned i = 0; i < 10; i++)
+		assert_true(take_bundle(&path, 0, VB_ICRC_TRAIN));
+	assert_false(take_bundle(&path, id, 1));
+}
+
+/* A counter that others share, as rxe's: it is never demanded of it that it goes on by one. */
+static void a_shared_counter_is_never_held_to_anything(void **state)
+{
+	struct vb_path path = from(2, 0xc000);
+	uint16_t id = 300;
+
+	(void)state;
+	memset(&flows, 0, sizeof(flows));
+	for (unsigned round = 0; round < 1000; round++) {
+		for (unsigned i = 0; i < VB_ICRC_LEARNED - 1; i++)
+			assert_true(take(&path, id++, 0));
+		id = (uint16_t)(id + 5000);
+	}
+}
+
+static void damage_is_no_explanation(void **state)
+{
+	struct vb_path path = from(2, 0xc000);
+	struct vb_icrc_prefix prefix = {0};
+	uint8_t datagram[LENGTH] = {0};
+	uint16_t id;
+
+	(void)state;
+	memset(&flows, 0, sizeof(flows));
+	id = count_from(&path, 300, VB_ICRC_LEARNED + 1);
+	vb_icrc_store(vb_icrc_headers(vb_icrc_begin(&path, id, LENGTH), datagram, LENGTH - 4), datagram + LENGTH - 4);
+	for (unsigned bit = 0; bit < LENGTH * 8; bit++) {
+		/* Its congestion byte the ICRC does not cover. */
+		if (bit / 8 == 4)
+			continue;
+		vb_icrc_flow_begin(vb_icrc_flows_find(&flows, &path), &path, now, &prefix);
+		datagram[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_false(vb_icrc_is_valid_again(&prefix, &path, datagram, LENGTH, 0));
+		assert_int_equal(prefix.base, id);
+		datagram[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	assert_true(vb_icrc_is_valid_again(&prefix, &path, datagram, LENGTH, 0));
+}
+
 static void flows_are_told_apart(void **state)
 {
 	struct vb_path ours = from(2, 0xc000), other = from(2, 0xc001), six = from(2, 0xc000);
@@ -136,6 +293,13 @@ int main(void)
 		cmocka_unit_test(what_was_learned_is_demanded),
 		cmocka_unit_test(who_changes_habits_is_believed),
 		cmocka_unit_test(who_counts_is_never_taken_for_one_of_us),
+		cmocka_unit_test(who_counts_is_held_to_it),
+		cmocka_unit_test(what_comes_next_is_foretold),
+		cmocka_unit_test(counting_stands_loss_and_pieces),
+		cmocka_unit_test(time_lets_a_counter_come_further),
+		cmocka_unit_test(a_counter_may_go_back_to_nothing),
+		cmocka_unit_test(a_shared_counter_is_never_held_to_anything),
+		cmocka_unit_test(damage_is_no_explanation),
 		cmocka_unit_test(flows_are_told_apart),
 		cmocka_unit_test(destinations_are_told_apart),
 	};
