@@ -32,6 +32,7 @@ void vb_burst_reset(struct vb_burst *burst)
 	burst->runs = burst->packets = 0;
 	burst->arena_used = 0;
 	burst->sink = NULL;
+	burst->numbers = NULL;
 }
 
 void vb_burst_reset_to(struct vb_burst *burst, struct vb_burst_sink *sink)
@@ -53,6 +54,25 @@ static bool run_takes(const struct vb_burst_run *run, const struct vb_path *path
 	       run->datagrams == packet->of_datagrams && size <= run->segment_size &&
 	       run->packets < VB_BURST_RUN_PACKETS && run->bytes + size <= VB_BURST_RUN_BYTES &&
 	       vb_path_equal(&run->path, path);
+}
+
+/* Of the run that begins now. Runs in a row on one path leave one after the other. */
+static void foretell_id(const struct vb_burst *burst, struct vb_burst_run *run)
+{
+	const struct vb_burst_run *before = burst->runs > 1 ? run - 1 : NULL;
+
+	run->counted = false;
+	run->first_id = 0;
+	if (!burst->numbers)
+		return;
+	if (before && before->counted && vb_path_equal(&before->path, &run->path)) {
+		run->counted = true;
+		run->first_id = (uint16_t)(before->first_id + 1);
+		return;
+	}
+	run->counted = burst->numbers->next(burst->numbers, &run->path, &run->first_id);
+	if (!run->counted)
+		run->first_id = 0;
 }
 
 /* The run that a packet of that size joins; if that is a new one, it begins at a good place of the arena. */
@@ -78,6 +98,7 @@ static struct vb_burst_run *choose_run(struct vb_burst *burst, const struct vb_p
 	run->bytes = 0;
 	run->data = burst->arena + burst->arena_used;
 	run->closed = false;
+	foretell_id(burst, run);
 	return run;
 }
 
@@ -153,8 +174,8 @@ void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct 
 
 	at = burst->arena + burst->arena_used;
 	memcpy(at, headers, header_length);
-	/* Splitting numbers the segments of a run from 0, a lone packet is sent with 0 (see wire/icrc.h). */
-	crc = vb_icrc_begin_again(&run->prefix, path, (uint16_t)run->packets, size);
+	/* Splitting numbers the segments of a run from its first one's on, a lone packet is sent with that (see wire/icrc.h). */
+	crc = vb_icrc_begin_again(&run->prefix, path, (uint16_t)(run->first_id + run->packets), size);
 	if (payload <= SHORT)
 		fill_short(at, header_length, spans, span_count, packet->pad, crc);
 	else
@@ -225,7 +246,8 @@ uint32_t vb_burst_append_many(struct vb_burst *burst, const struct vb_path *path
 			vb_roce_packet_renumber(at, headers, psn_add(packet->psn, appended),
 						packet->ack_request && appended + 1 == count);
 			extend(at, packet, headers, appended * each);
-			vb_icrc_copy_and_store(&run->prefix, path, (uint16_t)run->packets, at, header_length, payload, each);
+			vb_icrc_copy_and_store(&run->prefix, path, (uint16_t)(run->first_id + run->packets), at, header_length,
+					       payload, each);
 			payload += each;
 			note_packet(burst, run, size);
 		}
@@ -253,15 +275,31 @@ uint8_t *vb_burst_packet(struct vb_burst *burst, uint32_t run, uint32_t index, s
 
 	assert(index < from->packets);
 	*length = index + 1 < from->packets ? from->segment_size : from->bytes - skip;
-	return burst->arena + (from->data - burst->arena) + skip;
+	/* Most often in the arena. */
+	return (uint8_t *)(uintptr_t)from->data + skip;
 }
 
 /* Its place in the run is another now. */
 static void renew_icrc(struct vb_burst_run *run, uint8_t *bytes, size_t length, uint32_t index)
 {
-	uint32_t crc = vb_icrc_begin_again(&run->prefix, &run->path, (uint16_t)index, length);
+	uint32_t crc = vb_icrc_begin_again(&run->prefix, &run->path, (uint16_t)(run->first_id + index), length);
 
 	vb_icrc_store(vb_icrc_headers(crc, bytes, length - VB_ICRC_LENGTH), bytes + length - VB_ICRC_LENGTH);
+}
+
+void vb_burst_renumber(struct vb_burst *burst, uint32_t run, uint16_t first_id)
+{
+	struct vb_burst_run *from = &burst->run[run];
+
+	if (from->first_id == first_id)
+		return;
+	from->first_id = first_id;
+	for (uint32_t i = 0; i < from->packets; i++) {
+		size_t length;
+		uint8_t *packet = vb_burst_packet(burst, run, i, &length);
+
+		renew_icrc(from, packet, length, i);
+	}
 }
 
 bool vb_burst_remove(struct vb_burst *burst, uint32_t run, uint64_t which)

@@ -3,7 +3,7 @@
  * Packets on their way out. Engines append packets, of one queue pair or of several; the burst groups neighbours that the
  * kernel can send in one go into runs (same path and destination process, all of one size but a shorter last one: the rule
  * of UDP_SEGMENT) and computes each ICRC, for which the place in the run matters: when the kernel splits a run the
- * segments carry IP identification 0, 1, 2, ...
+ * segments carry IP identification 0, 1, 2, ..., or such numbers from the run's own one on where the socket counts.
  *
  * Queue pairs of one process share a run because a receiver that does not cut it up hands it whole to one socket, and which
  * one that is depends on the slot that the first packet names (wire/daemon_message.h). Where the peer is no Verbena there is one
@@ -42,6 +42,8 @@ struct vb_burst_run {
 	uint32_t bytes;
 	const uint8_t *data;            /* of all its packets, one after the other */
 	struct vb_icrc_prefix prefix;   /* of packets of segment_size */
+	uint16_t first_id;              /* its first packet's IP identification, for which the ICRCs were computed */
+	bool counted;                   /* it was foretold; else 0 */
 	bool closed;                    /* its last packet was a short one: no more may follow */
 	bool datagrams;                 /* all of it is of UD queue pairs */
 };
@@ -53,9 +55,16 @@ struct vb_burst_sink {
 	uint32_t room;                  /* packets until the burst says that it is full */
 };
 
+/* Who can foretell with which identification a run on that path will begin if it is the next to leave. It may turn out otherwise:
+ * then the run is renumbered. */
+struct vb_burst_numbers {
+	bool (*next)(const struct vb_burst_numbers *numbers, const struct vb_path *path, uint16_t *id);
+};
+
 struct vb_burst {
 	uint32_t runs, packets;
 	size_t arena_used;
+	const struct vb_burst_numbers *numbers; /* NULL, as reset leaves it: all begin with 0 */
 	struct vb_burst_sink *sink;     /* NULL, as reset leaves it: packets are made in the arena */
 	struct vb_burst_run run[VB_BURST_RUNS];
 	uint8_t scratch[VB_BURST_SCRATCH]; /* for payload that no pointer leads to, on its way into a packet */
@@ -127,6 +136,9 @@ size_t vb_burst_flatten(const struct vb_burst *burst, uint32_t run, uint32_t ind
 
 /* Packet number `index` of run `run`, where it stands in the arena. */
 uint8_t *vb_burst_packet(struct vb_burst *burst, uint32_t run, uint32_t index, size_t *length);
+
+/* The run will leave with other identifications: its ICRCs are computed anew, unless they are for these already. */
+void vb_burst_renumber(struct vb_burst *burst, uint32_t run, uint16_t first_id);
 
 /* For networks that lose on purpose: take those packets out of run `run` whose bits are set in `which`. Those behind them move up, and
  * get the ICRC of their new place. If nothing is left of the run it leaves the burst; returns whether it is still there. */

@@ -35,6 +35,7 @@ struct waiting_run {
 	vb_time due;
 	struct vb_path path;
 	uint32_t segment_size, packets, bytes;
+	uint16_t first_id;
 	uint8_t data[];
 };
 
@@ -133,6 +134,7 @@ static bool enqueue(struct shaped_device *device, const struct vb_burst_run *run
 	waiting->segment_size = run->segment_size;
 	waiting->packets = run->packets;
 	waiting->bytes = run->bytes;
+	waiting->first_id = run->first_id;
 	memcpy(waiting->data, run->data, run->bytes);
 	device->bytes += run->bytes;
 	vb_list_append(&device->waiting, &waiting->node);
@@ -231,6 +233,7 @@ static void send_run(struct vb_shaper *shaper, const struct waiting_run *run)
 		.packets = run->packets,
 		.data = run->data,
 		.bytes = run->bytes,
+		.first_id = run->first_id,
 	};
 	/* What the kernel does not take is lost, as on any wire. */
 	(void)vb_udp_send_all(shaper->udp, burst);

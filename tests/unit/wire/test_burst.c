@@ -548,6 +548,81 @@ static void a_sink_takes_headers(void **state)
 	assert_int_equal(taken.count, 6);
 }
 
+/* ---- identifications ---- */
+
+static uint16_t next_id;
+static bool counts;
+
+static bool tell_next(const struct vb_burst_numbers *numbers, const struct vb_path *path, uint16_t *id)
+{
+	(void)numbers;
+	*id = next_id;
+	return counts && path->destination[15] == 2;
+}
+
+static void assert_ids(uint32_t run, uint16_t first)
+{
+	const struct vb_path *path = &burst.run[run].path;
+
+	assert_int_equal(burst.run[run].first_id, first);
+	for (uint32_t i = 0; i < burst.run[run].packets; i++) {
+		size_t length;
+		const uint8_t *packet = vb_burst_packet(&burst, run, i, &length);
+		uint8_t expected[4];
+
+		vb_icrc_store(vb_icrc_headers(vb_icrc_begin(path, (uint16_t)(first + i), length), packet, length - 4), expected);
+		assert_memory_equal(packet + length - 4, expected, 4);
+	}
+}
+
+static void runs_begin_where_they_are_told(void **state)
+{
+	static const struct vb_burst_numbers numbers = {tell_next};
+	struct vb_path counted = path_to(2), other = path_to(3);
+	struct vb_roce_packet many = packet_of(0x01, 5, 10);
+
+	(void)state;
+	counts = true;
+	next_id = 0xfffe;
+	vb_burst_reset(&burst);
+	burst.numbers = &numbers;
+	append(&counted, 0x00, 5, 1, 1000);
+	append(&counted, 0x01, 5, 2, 1000);
+	append(&counted, 0x02, 5, 3, 10);
+	/* The next on the same path follows, */
+	append(&counted, 0x00, 5, 4, 100);
+	assert_int_equal(vb_burst_append_many(&burst, &counted, &many, memory, 200, 7), 7);
+	/* others have numbers of their own. */
+	append(&other, 0x00, 5, 4, 100);
+	append(&other, 0x00, 5, 4, 100);
+	append(&counted, 0x00, 5, 5, 100);
+	assert_int_equal(burst.runs, 5);
+	assert_ids(0, 0xfffe);
+	assert_ids(1, 0xffff);
+	assert_ids(2, 0);
+	assert_ids(3, 0);
+	assert_ids(4, 0xfffe);
+	/* It turned out otherwise. */
+	vb_burst_renumber(&burst, 4, 1);
+	vb_burst_renumber(&burst, 2, 0xfff0);
+	vb_burst_renumber(&burst, 0, 0);
+	assert_ids(4, 1);
+	assert_ids(2, 0xfff0);
+	assert_ids(0, 0);
+	assert_true(vb_burst_remove(&burst, 2, 0x5));
+	assert_ids(2, 0xfff0);
+	/* What was told before is forgotten. */
+	counts = false;
+	vb_burst_reset(&burst);
+	append(&counted, 0x00, 5, 1, 1000);
+	assert_ids(0, 0);
+	vb_burst_reset(&burst);
+	burst.numbers = &numbers;
+	append(&counted, 0x00, 5, 1, 1000);
+	assert_ids(0, 0);
+	vb_burst_reset(&burst);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -569,6 +644,7 @@ int main(void)
 		cmocka_unit_test(lost_packets_leave_the_run),
 		cmocka_unit_test(a_run_that_is_lost_leaves_the_burst),
 		cmocka_unit_test(a_sink_takes_headers),
+		cmocka_unit_test(runs_begin_where_they_are_told),
 	};
 
 	random_state = SEED;
