@@ -66,6 +66,7 @@
 	RANK(STREAM_REPORTS, "stream reports.lock")       \
 	RANK(TIMERS, "timers.lock")                       \
 	RANK(SOURCE_PORTS, "source_ports.lock")           \
+	RANK(COUNTED, "source port.counted.lock")         \
 	RANK(FRAME_PORT, "fabric link.opening")           \
 	RANK(TAP, "tap.lock")                             \
 	RANK(FRAME_CABLE, "fabric link.sending")          \

@@ -3,9 +3,9 @@
  * RoCEv2 on UDP sockets.
  *
  * Receivers share port 4791: all bound with SO_REUSEPORT, one group per IP version, in which a BPF program picks the
- * socket (daemon/steering.h). Senders are unconnected sockets with source ports of their own; with path MTU discovery
+ * socket (daemon/steering.h). Senders are sockets with source ports of their own; with path MTU discovery
  * forced their datagrams carry IP identification 0, and the segments of a UDP_SEGMENT send 0, 1, 2, ..., which the ICRC
- * relies on.
+ * relies on. Those that are connected to a peer count instead (udp_connect.c).
  *
  * Sending (udp_send.c): a run of a burst is one sendmsg. Receiving (udp_receive.c): a batch of bundles, each one or
  * more datagrams (UDP_GRO) of one flow.
@@ -74,6 +74,13 @@ int vb_udp_send_run(int fd, const struct vb_burst *burst, uint32_t run, uint32_t
 /* The same for `count` runs from that one on, in as few system calls as possible. `own`: of vb_udp_open_sender_of, or
  * NULL. Returns how many packets were not sent. */
 uint32_t vb_udp_send_runs(int fd, const struct vb_path *own, const struct vb_burst *burst, uint32_t run, uint32_t count);
+
+/* Connect a sender of vb_udp_open_sender_of to the destination of `own`. 0 or -errno: then it is as it was. IPv4: *next_id is the
+ * identification of the next datagram, or of the first of the next run; it grows by 1 with each send that succeeds (io/udp_connect.c). */
+int vb_udp_connect(int fd, const struct vb_path *own, uint16_t *next_id);
+void vb_udp_disconnect(int fd);
+/* vb_udp_send_runs by such a socket, up to the first run that cannot be sent. Returns how many runs were. */
+uint32_t vb_udp_send_connected(int fd, const struct vb_path *own, const struct vb_burst *burst, uint32_t run, uint32_t count);
 
 /* What arrived: datagrams of `segment` bytes each but perhaps the last, `length` bytes from the first to the end of the last. */
 struct vb_udp_bundle {

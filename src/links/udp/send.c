@@ -9,13 +9,13 @@
 #include "links/udp/udp_link.h"
 #include "wire/burst.h"
 
-static const struct vb_source_port *port_of(const struct vb_udp_link *udp, const struct vb_burst_run *run)
+static struct vb_source_port *port_of(struct vb_udp_link *udp, const struct vb_burst_run *run)
 {
 	return run->path.framing == VB_FRAMING_UDP ?
 		       vb_source_ports_find(&udp->ports, !vb_path_is_ipv4(&run->path), run->path.source_port) : NULL;
 }
 
-static uint32_t send_frames(struct vb_udp_link *udp, const struct vb_burst *burst, uint32_t run)
+static uint32_t send_frames(struct vb_udp_link *udp, struct vb_burst *burst, uint32_t run)
 {
 	struct vb_frames *frames = __atomic_load_n(&udp->frames, __ATOMIC_ACQUIRE);
 
@@ -24,7 +24,7 @@ static uint32_t send_frames(struct vb_udp_link *udp, const struct vb_burst *burs
 }
 
 /* Which of them: a bit each. */
-static uint64_t find_short(struct vb_udp_link *udp, const struct vb_burst *burst)
+static uint64_t find_short(struct vb_udp_link *udp, struct vb_burst *burst)
 {
 	struct vb_shortcut *shortcut = udp->schedule->shortcut;
 	uint64_t found = 0;
@@ -37,12 +37,12 @@ static uint64_t find_short(struct vb_udp_link *udp, const struct vb_burst *burst
 }
 
 /* Those that are not left out. */
-static uint32_t send_by_wire(struct vb_udp_link *udp, const struct vb_burst *burst, uint64_t left_out)
+static uint32_t send_by_wire(struct vb_udp_link *udp, struct vb_burst *burst, uint64_t left_out)
 {
 	uint32_t lost_in_all = 0;
 
 	for (uint32_t i = 0, next; i < burst->runs; i = next) {
-		const struct vb_source_port *port = port_of(udp, &burst->run[i]);
+		struct vb_source_port *port = port_of(udp, &burst->run[i]);
 
 		next = i + 1;
 		if (left_out >> i & 1)
@@ -50,7 +50,7 @@ static uint32_t send_by_wire(struct vb_udp_link *udp, const struct vb_burst *bur
 		while (next < burst->runs && !(left_out >> next & 1) && port_of(udp, &burst->run[next]) == port)
 			next++;
 		if (port)
-			lost_in_all += vb_udp_send_runs(port->fd, &port->own, burst, i, next - i);
+			lost_in_all += vb_counted_send(port, burst, i, next - i);
 		for (uint32_t r = i; !port && r < next; r++)
 			lost_in_all += send_frames(udp, burst, r);
 	}
@@ -58,15 +58,20 @@ static uint32_t send_by_wire(struct vb_udp_link *udp, const struct vb_burst *bur
 }
 
 /* What does not fit goes by wire after all. */
-static uint32_t send_short(struct vb_udp_link *udp, const struct vb_burst *burst, uint64_t which)
+static uint32_t send_short(struct vb_udp_link *udp, struct vb_burst *burst, uint64_t which)
 {
 	struct vb_shortcut *shortcut = udp->schedule->shortcut;
 	uint64_t fit = ~which;
 	uint32_t lost;
 
-	for (uint32_t i = 0; i < burst->runs; i++)
-		if ((which >> i & 1) && shortcut->put(shortcut, &burst->run[i]))
+	for (uint32_t i = 0; i < burst->runs; i++) {
+		if (!(which >> i & 1))
+			continue;
+		/* There no socket counts. */
+		vb_burst_renumber(burst, i, 0);
+		if (shortcut->put(shortcut, &burst->run[i]))
 			fit |= UINT64_C(1) << i;
+	}
 	if (fit == ~UINT64_C(0))
 		return 0;
 	lost = send_by_wire(udp, burst, fit);
@@ -76,7 +81,7 @@ static uint32_t send_short(struct vb_udp_link *udp, const struct vb_burst *burst
 	return lost;
 }
 
-uint32_t vb_udp_send_all(struct vb_udp_link *udp, const struct vb_burst *burst)
+uint32_t vb_udp_send_all(struct vb_udp_link *udp, struct vb_burst *burst)
 {
 	uint64_t shortened = find_short(udp, burst);
 	uint32_t lost_in_all = send_by_wire(udp, burst, shortened);

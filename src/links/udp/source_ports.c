@@ -5,6 +5,7 @@
 #include "links/udp/source_ports.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -15,13 +16,24 @@
 
 enum { LOWEST_PORT = 0xc000, TRIES = 64 };
 
+static bool next_id(const struct vb_burst_numbers *numbers, const struct vb_path *path, uint16_t *id)
+{
+	struct vb_source_ports *ports = (struct vb_source_ports *)((uintptr_t)numbers - offsetof(struct vb_source_ports, numbers));
+	const struct vb_source_port *port = vb_path_is_ipv4(path) ? vb_source_ports_find(ports, false, path->source_port) : NULL;
+
+	return port && vb_counted_next(&port->counted, id);
+}
+
 void vb_source_ports_init(struct vb_source_ports *ports)
 {
 	memset(ports, 0, sizeof(*ports));
+	ports->numbers.next = next_id;
 	vb_mutex_init(&ports->lock, VB_RANK_SOURCE_PORTS);
 	for (unsigned f = 0; f < 2; f++)
-		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++)
+		for (unsigned i = 0; i < VB_SOURCE_PORTS; i++) {
 			ports->port[f][i].fd = -1;
+			vb_counted_init(&ports->port[f][i].counted);
+		}
 }
 
 void vb_source_ports_fini(struct vb_source_ports *ports)
@@ -51,7 +63,8 @@ static uint64_t name_peer(const struct vb_path *path, uint32_t slot)
 }
 
 /* Ports are tried at random: other processes draw from the same range. */
-static bool make_socket(struct vb_source_port *made, const struct vb_path *path, unsigned index, uint64_t peer)
+static bool make_socket(const struct vb_source_ports *ports, struct vb_source_port *made, const struct vb_path *path, unsigned index,
+			uint64_t peer)
 {
 	int fd = -EADDRINUSE;
 
@@ -67,6 +80,8 @@ static bool make_socket(struct vb_source_port *made, const struct vb_path *path,
 		vb_log_limited(VB_LOG_WARN, "cannot open a socket to send from: %s", strerror(-fd));
 		return false;
 	}
+	if (!ports->plain)
+		vb_counted_connect(&made->counted, fd, &made->own);
 	made->peer = peer;
 	__atomic_store_n(&made->fd, fd, __ATOMIC_RELEASE);
 	return true;
@@ -83,7 +98,7 @@ static uint16_t made_for(const struct vb_source_port *pool, uint64_t peer)
 }
 
 /* The same, or that of one that is made now; 0: there is none. Caller holds the lock. */
-static uint16_t make_for(struct vb_source_port *pool, const struct vb_path *path, uint64_t peer)
+static uint16_t make_for(const struct vb_source_ports *ports, struct vb_source_port *pool, const struct vb_path *path, uint64_t peer)
 {
 	uint16_t port = made_for(pool, peer);
 	unsigned unused = 0;
@@ -92,13 +107,13 @@ static uint16_t make_for(struct vb_source_port *pool, const struct vb_path *path
 		return port;
 	while (unused < VB_SOURCE_PORTS && pool[unused].fd >= 0)
 		unused++;
-	return unused < VB_SOURCE_PORTS && make_socket(&pool[unused], path, unused, peer) ? pool[unused].port : 0;
+	return unused < VB_SOURCE_PORTS && make_socket(ports, &pool[unused], path, unused, peer) ? pool[unused].port : 0;
 }
 
-static uint16_t choose(struct vb_source_port *pool, const struct vb_path *path, uint64_t peer)
+static uint16_t choose(const struct vb_source_ports *ports, struct vb_source_port *pool, const struct vb_path *path, uint64_t peer)
 {
 	unsigned shared = (unsigned)(mix(peer, path->flow_label) % VB_SOURCE_PORTS);
-	uint16_t port = make_for(pool, path, peer);
+	uint16_t port = make_for(ports, pool, path, peer);
 
 	if (port != 0)
 		return port;
@@ -121,14 +136,14 @@ uint16_t vb_source_ports_choose(struct vb_source_ports *ports, const struct vb_p
 	if (port != 0)
 		return port;
 	vb_mutex_lock(&ports->lock);
-	port = choose(pool, path, peer);
+	port = choose(ports, pool, path, peer);
 	vb_mutex_unlock(&ports->lock);
 	return port;
 }
 
-const struct vb_source_port *vb_source_ports_find(const struct vb_source_ports *ports, bool ipv6, uint16_t port)
+struct vb_source_port *vb_source_ports_find(struct vb_source_ports *ports, bool ipv6, uint16_t port)
 {
-	const struct vb_source_port *found = &ports->port[ipv6][port & (VB_SOURCE_PORTS - 1)];
+	struct vb_source_port *found = &ports->port[ipv6][port & (VB_SOURCE_PORTS - 1)];
 
 	/* Pairs with the release in make_socket: a thread that sees the socket sees its port. */
 	return __atomic_load_n(&found->fd, __ATOMIC_ACQUIRE) >= 0 && found->port == port ? found : NULL;
@@ -145,7 +160,7 @@ uint16_t vb_source_ports_choose_lane(struct vb_source_ports *ports, const struct
 	vb_mutex_lock(&ports->lock);
 	/* They are made in order. */
 	if (pool[VB_SOURCE_PORTS_OF_LANES - 1].fd < 0)
-		port = make_for(pool, path, peer);
+		port = make_for(ports, pool, path, peer);
 	vb_mutex_unlock(&ports->lock);
 	return port != 0 ? port : vb_source_ports_choose(ports, path, slot);
 }

@@ -15,6 +15,8 @@
 #include <stdint.h>
 
 #include "base/mutex.h"
+#include "links/udp/counted.h"
+#include "wire/burst.h"
 #include "wire/path.h"
 
 enum { VB_SOURCE_PORT_BITS = 5, VB_SOURCE_PORTS = 1 << VB_SOURCE_PORT_BITS, VB_SOURCE_PORTS_OF_LANES = VB_SOURCE_PORTS / 2 };
@@ -24,10 +26,13 @@ struct vb_source_port {
 	uint16_t port;                     /* its lowest bits are its index in the pool */
 	uint64_t peer;                     /* from where and to whom it was made for */
 	struct vb_path own;                /* what the socket says of itself (io/udp.h) */
+	struct vb_counted counted;
 };
 
 struct vb_source_ports {
 	struct vb_mutex lock;
+	bool plain;                        /* none of them is connected */
+	struct vb_burst_numbers numbers;   /* with which identification runs leave by them */
 	struct vb_source_port port[2][VB_SOURCE_PORTS];
 };
 
@@ -40,6 +45,6 @@ uint16_t vb_source_ports_choose(struct vb_source_ports *ports, const struct vb_p
 /* The same, between two lanes, ours and the process's, which `lanes` tells from others. */
 uint16_t vb_source_ports_choose_lane(struct vb_source_ports *ports, const struct vb_path *path, uint32_t slot, uint32_t lanes);
 /* The socket bound to the port, or NULL if it is none of ours. */
-const struct vb_source_port *vb_source_ports_find(const struct vb_source_ports *ports, bool ipv6, uint16_t port);
+struct vb_source_port *vb_source_ports_find(struct vb_source_ports *ports, bool ipv6, uint16_t port);
 
 #endif

@@ -192,7 +192,7 @@ static bool send_datagram(void *context, const struct vb_path *path, uint8_t *by
 {
 	struct vb_tap *tap = context;
 	struct vb_burst *burst = tap->single;
-	const struct vb_source_port *port = vb_source_ports_find(&tap->udp->ports, !vb_path_is_ipv4(path), path->source_port);
+	struct vb_source_port *port = vb_source_ports_find(&tap->udp->ports, !vb_path_is_ipv4(path), path->source_port);
 	uint32_t lost = 1;
 
 	vb_burst_reset(burst);

@@ -52,6 +52,12 @@ static void send_burst(struct vb_udp_link *udp, const struct vb_qp *qp, struct v
 	vb_link_count_sent(counters, packets, bytes, lost_in_all);
 }
 
+static void empty(struct vb_udp_link *udp, struct vb_burst *burst)
+{
+	vb_burst_reset(burst);
+	burst->numbers = &udp->ports.numbers;
+}
+
 static void arm(struct vb_udp_link *udp, struct vb_qp *qp)
 {
 	vb_schedule_arm(udp->schedule, qp, vb_roce_next_deadline(qp));
@@ -74,7 +80,7 @@ static void send_tx_batch(struct vb_udp_link *udp, struct vb_udp_lane *lane, con
 	if (!tx_batch->burst || vb_burst_is_empty(tx_batch->burst))
 		return;
 	send_burst(udp, qp, tx_batch->burst, tx_batch->counters);
-	vb_burst_reset(tx_batch->burst);
+	empty(udp, tx_batch->burst);
 	__atomic_store_n(&tx_batch->sent, tx_batch->sent + 1, __ATOMIC_RELEASE);
 	udp->schedule->lane[lane->number].sent++;
 }
@@ -98,7 +104,7 @@ static bool open_tx_batch(struct vb_udp_link *udp, struct vb_udp_lane *lane, str
 		tx_batch->burst = malloc(sizeof(*tx_batch->burst));
 		if (!tx_batch->burst)
 			return false;
-		vb_burst_reset(tx_batch->burst);
+		empty(udp, tx_batch->burst);
 	}
 	if (tx_batch->counters != counters)
 		send_tx_batch(udp, lane, NULL);
@@ -151,7 +157,7 @@ static bool send_at_once(struct vb_udp_link *udp, struct vb_qp *qp, vb_time now)
 	if (!burst)
 		return true;
 	for (unsigned i = 0; more && i < BURSTS_PER_CALL; i++) {
-		vb_burst_reset(burst);
+		empty(udp, burst);
 		more = vb_roce_send(qp, now, burst);
 		if (!vb_burst_is_empty(burst))
 			send_burst(udp, qp, burst, binding->counters);

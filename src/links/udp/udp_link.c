@@ -235,6 +235,8 @@ int vb_udp_link_open(struct vb_link **link, struct vb_schedule *schedule, const 
 		close_link(&udp->link);
 		return error;
 	}
+	/* A capture shows what left, before it does. */
+	udp->ports.plain = udp->tap != NULL;
 	udp->link.observer = vb_tap_observer(udp->tap);
 	schedule->is_observed = udp->tap != NULL;
 	schedule->laned = &udp->link;

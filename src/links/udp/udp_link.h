@@ -9,6 +9,7 @@
  *   multicast.c     who listens to which group
  *   frames.c        RoCEv1: the same packets in frames of their own
  *   source_ports.c  the pool of sending sockets
+ *   counted.c       those of them that are connected
  *   inquiry.c       peers that ask why something failed
  *   lanes.c         sockets of threads that have their own
  *   starved.c       asking about a peer that is silent, before its connection ends
@@ -149,7 +150,7 @@ int vb_udp_link_open(struct vb_link **link, struct vb_schedule *schedule, const 
 /* ---- send.c ---- */
 
 /* Returns how many packets were not sent. */
-uint32_t vb_udp_send_all(struct vb_udp_link *udp, const struct vb_burst *burst);
+uint32_t vb_udp_send_all(struct vb_udp_link *udp, struct vb_burst *burst);
 
 /* ---- transmit.c: struct vb_link_driver has the words ---- */
 

@@ -137,8 +137,8 @@ def perftest(tool, what, options, family, **more):
 
 
 class Segments(Case):
-    """What the kernel of our host splits (GSO) carries the ICRC of the identification that each segment gets: 0, 1, 2, ... The guest
-    takes it, or drops it without a word; here the wire is looked at as well."""
+    """What the kernel of our host splits (GSO) carries the ICRC of the identification that each segment gets: some number, and those after
+    it. The guest takes it, or drops it without a word; here the wire is looked at as well."""
 
     def __init__(self, size):
         common = "ib_write_bw -d {device} -x {gid} -F -s %d -n 20" % size
@@ -154,9 +154,11 @@ class Segments(Case):
             identifications = {frame[18] << 8 | frame[19] for frame in capture.frames(path)}
         if wrong:
             raise Failed("%d of %d packets have a wrong ICRC:\n%s" % (len(wrong), count, "\n".join(wrong[:10])))
-        if identifications != set(range(len(identifications))) or len(identifications) < 2:
+        # Each send begins one beyond the one before it: all in one piece, though it may pass 65,535.
+        first = [i for i in identifications if (i - 1) % 65536 not in identifications]
+        if len(first) != 1 or len(identifications) < 2:
             raise Failed("identifications: %s" % sorted(identifications))
-        return "%d packets, identifications 0 to %d, every ICRC right" % (count, max(identifications))
+        return "%d packets, %d identifications from %d on, every ICRC right" % (count, len(identifications), first[0])
 
 
 def connections():

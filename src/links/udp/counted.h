@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sending by a socket of the pool that is connected to the peer it was made for. Over IPv4 such a socket counts what it sends, and the
+ * ICRC of each packet depends on how far it has come (io/udp_connect.c): so there one thread sends at a time, and knows the number.
+ * When a send fails it is not known whether it was counted. Then, and where threads wait for one another too often, the socket is
+ * disconnected for good: it sends with identification 0 from then on, as one that never was connected.
+ */
+#ifndef VB_LINKS_UDP_COUNTED_H
+#define VB_LINKS_UDP_COUNTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+
+struct vb_burst;
+struct vb_path;
+struct vb_source_port;
+
+struct vb_counted {
+	bool connected;                    /* atomic; over IPv4 it does not come back */
+	uint16_t next;                     /* atomic, under `lock`: identification of the next send */
+	unsigned crowd;                    /* under `lock`: how often it was waited for, of late */
+	struct vb_lock lock;               /* IPv4: held while it sends */
+};
+
+void vb_counted_init(struct vb_counted *counted);
+/* Before others know of the socket. One that cannot be connected is a plain one. */
+void vb_counted_connect(struct vb_counted *counted, int fd, const struct vb_path *own);
+/* False: it does not count. True: the number may be another one by the time of sending. */
+bool vb_counted_next(const struct vb_counted *counted, uint16_t *id);
+/* By any socket of the pool. Returns how many packets were not sent. */
+uint32_t vb_counted_send(struct vb_source_port *port, struct vb_burst *burst, uint32_t run, uint32_t count);
+
+#endif
