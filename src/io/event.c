@@ -19,6 +19,7 @@
 
 #include "io/clock.h"
 #include "io/descriptor.h"
+#include "io/udp_call.h"
 
 /* The least that the kernel takes. */
 #define VB_SLICE_OF_RELAYS 100000
@@ -35,7 +36,7 @@ void vb_event_raise(int fd)
 	uint64_t one = 1;
 
 	/* Fails only when the counter is full, and then the sleeper is awake. */
-	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
+	while (vb_call_write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
 
@@ -43,7 +44,7 @@ void vb_event_clear(int fd)
 {
 	uint64_t count;
 
-	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
+	while (vb_call_read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
 }
 

@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "io/udp_call.h"
+
 /* A thread that sleeps is woken by this alone. */
 enum { TRIES = 1000 };
 
@@ -36,7 +38,7 @@ static bool ring(const struct vb_event_fd *event_fd)
 {
 	char ding = 1;
 
-	return send(event_fd->ring_fd, &ding, 1, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+	return vb_call_send(event_fd->ring_fd, &ding, 1, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
 	       (errno != ENOBUFS && errno != ENOMEM && errno != EINTR);
 }
 
@@ -54,7 +56,7 @@ void vb_event_fd_clear(struct vb_event_fd *event_fd)
 	int saved = errno;
 	char heard[256];
 
-	while (recv(event_fd->wait_fd, heard, sizeof(heard), MSG_DONTWAIT) == (ssize_t)sizeof(heard))
+	while (vb_call_recv(event_fd->wait_fd, heard, sizeof(heard), MSG_DONTWAIT) == (ssize_t)sizeof(heard))
 		;
 	errno = saved;
 }

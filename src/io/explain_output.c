@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "io/descriptor.h"
+#include "io/udp_call.h"
 
 static struct {
 	bool on, watches, json, tells_all, tells_peers;
@@ -81,7 +82,7 @@ void vb_explain_output_write(const char *text, size_t length)
 
 	pthread_once(&settings_once, read_settings);
 	/* A report that cannot be written is no reason to fail, and there is no other place to tell it. */
-	if (write(settings.fd, text, length) < 0)
+	if (vb_call_write(settings.fd, text, length) < 0)
 		errno = saved_errno;
 	errno = saved_errno;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "io/descriptor.h"
+#include "io/udp_call.h"
 #include "io/unix_socket.h"
 
 #define PREFIX "fabric-"
@@ -129,7 +130,8 @@ void vb_memory_cable_ring(int line)
 	char byte = 1;
 
 	for (unsigned i = 0; i < TRIES; i++)
-		if (send(line, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || (errno != ENOBUFS && errno != ENOMEM && errno != EINTR))
+		if (vb_call_send(line, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+		    (errno != ENOBUFS && errno != ENOMEM && errno != EINTR))
 			break;
 	errno = saved;
 }
@@ -141,7 +143,7 @@ bool vb_memory_cable_heard(int line, bool *rang)
 	char byte;
 
 	do
-		got = recv(line, &byte, 1, MSG_DONTWAIT);
+		got = vb_call_recv(line, &byte, 1, MSG_DONTWAIT);
 	while (got < 0 && errno == EINTR);
 	*rang = got > 0;
 	return got > 0 || (got < 0 && errno == EAGAIN);

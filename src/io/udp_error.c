@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "io/udp_call.h"
+
 void vb_udp_keep_errors(int fd, bool ipv6)
 {
 	int on = 1;
@@ -61,7 +63,7 @@ bool vb_udp_take_error(int fd, struct vb_udp_error *error)
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
-	ssize_t length = recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+	ssize_t length = vb_call_recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
 
 	if (length < 0) {
 		int last;
