@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "io/descriptor.h"
-#include "io/udp_call.h"
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -336,7 +335,7 @@ int vb_udp_send_loopback(int fd, bool ipv6, uint16_t port, const void *bytes, si
 	struct sockaddr_storage address;
 	socklen_t address_length = loopback_address(&address, ipv6, port);
 
-	return vb_call_sendto(fd, bytes, length, MSG_DONTWAIT, &address, address_length) < 0 ? -errno : 0;
+	return sendto(fd, bytes, length, MSG_DONTWAIT, (struct sockaddr *)&address, address_length) < 0 ? -errno : 0;
 }
 
 int vb_udp_join(int fd, const uint8_t gid[16], uint32_t interface_index, bool join)

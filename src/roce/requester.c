@@ -174,10 +174,10 @@ static uint32_t transmit_alike(struct vb_qp *qp, struct vb_send_wqe *wqe, uint32
 	/* Sent for the first time or not, that makes a difference to the timers. */
 	if (again > 0 && count > again)
 		count = again;
-	/* Up to the end of a run: then it is seen whether the next is worth while. */
-	/* Nor more than one if this is all there is: the sooner it is here, the sooner it is taken. */
+	/* No more than one run if this is all there is: the sooner it is here, the sooner it is taken. */
 	if (room == 0 && requester->send_index + 1 == qp->send.head)
 		room = vb_burst_run_limit(extension + engine->mtu);
+	/* Up to the end of a run: then it is seen whether the next is worth while. */
 	if (room > 0 && count > room)
 		count = room;
 	if (count >= asks && !end_is_near(requester, wqe, index + asks - 1, charge))
