@@ -236,7 +236,7 @@ static bool has_come(unsigned lane)
 
 /* Time stands still until both acknowledgements lie in the sockets of lanes that no thread reads, and is over then. There is no descriptor
  * to ask the silent peers by, which would put it off (links/udp/starved.c). */
-static void two_that_give_up_read_the_sockets_of_both(void **state)
+static void two_that_give_up_read_the_sockets_of_both(void **state) VB_UNCHECKED
 {
 	vb_time now = vb_endpoint_now();
 	struct ibv_wc wc[2 * PAIRS];
