@@ -17,7 +17,7 @@
 
 #include "io/descriptor.h"
 #include "io/udp.h"
-#include "io/udp_call.h"
+#include "io/uncancelled.h"
 #include "wire/burst.h"
 #include "wire/daemon_message.h"
 #include "wire/ib_route.h"

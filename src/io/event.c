@@ -19,7 +19,7 @@
 
 #include "io/clock.h"
 #include "io/descriptor.h"
-#include "io/udp_call.h"
+#include "io/uncancelled.h"
 
 /* The least that the kernel takes. */
 #define VB_SLICE_OF_RELAYS 100000

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "io/udp_call.h"
+#include "io/uncancelled.h"
 
 /* A thread that sleeps is woken by this alone. */
 enum { TRIES = 1000 };

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "io/descriptor.h"
-#include "io/udp_call.h"
+#include "io/uncancelled.h"
 
 static struct {
 	bool on, watches, json, tells_all, tells_peers;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "io/descriptor.h"
-#include "io/udp_call.h"
+#include "io/uncancelled.h"
 #include "io/unix_socket.h"
 
 #define PREFIX "fabric-"

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 #include "io/descriptor.h"
-#include "io/udp_call.h"
+#include "io/uncancelled.h"
 
 enum {
 	ALL_PROTOCOLS = 0x0003,            /* ETH_P_ALL */

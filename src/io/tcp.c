@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 #include "io/descriptor.h"
-#include "io/udp_call.h"
+#include "io/uncancelled.h"
 #include "wire/path.h"
 
 enum {

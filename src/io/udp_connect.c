@@ -18,7 +18,7 @@
 #include <time.h>
 
 #include "io/udp.h"
-#include "io/udp_call.h"
+#include "io/uncancelled.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "io/udp_call.h"
+#include "io/uncancelled.h"
 
 void vb_udp_keep_errors(int fd, bool ipv6)
 {

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 
 #include "io/udp.h"
-#include "io/udp_call.h"
 #include "io/udp_order.h"
+#include "io/uncancelled.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104

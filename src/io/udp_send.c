@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 
 #include "io/udp.h"
-#include "io/udp_call.h"
 #include "io/udp_order.h"
+#include "io/uncancelled.h"
 #include "wire/burst.h"
 #include "wire/icrc.h"
 

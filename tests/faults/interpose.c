@@ -409,7 +409,7 @@ OPEN(FILE, fopen, (const char *p, const char *m), LIST(const char *, const char 
 OPEN(FILE, fopen64, (const char *p, const char *m), LIST(const char *, const char *), (p, m))
 OPEN(DIR, opendir, (const char *p), LIST(const char *), (p))
 
-/* Without the C library's functions: those that packets pass (io/udp_call.h), and those that it has none for: membarrier, pidfd_open. */
+/* Without the C library's functions: those that packets pass (io/uncancelled.h), and those that it has none for: membarrier, pidfd_open. */
 static const struct kernel_call {
 	long number;
 	const char *name;

@@ -5,8 +5,8 @@
  * where there are several threads, as in every process of ours, each call asks twice whether that is due, by an atomic exchange
  * each time: 50 ns of the 550 that a look at an empty socket took.
  */
-#ifndef VB_IO_UDP_CALL_H
-#define VB_IO_UDP_CALL_H
+#ifndef VB_IO_UNCANCELLED_H
+#define VB_IO_UNCANCELLED_H
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
