@@ -126,8 +126,8 @@ int vb_udp_connect(int fd, const struct vb_path *own, uint16_t *next_id)
 	memcpy(&six.sin6_addr, own->destination, 16);
 	memcpy(&four.sin_addr, own->destination + 12, 4);
 	if (!vb_path_is_ipv4(own))
-		return connect(fd, (struct sockaddr *)&six, sizeof(six)) == 0 ? 0 : -errno;
-	if (connect(fd, (struct sockaddr *)&four, sizeof(four)) != 0)
+		return vb_call_connect(fd, &six, sizeof(six)) == 0 ? 0 : -errno;
+	if (vb_call_connect(fd, &four, sizeof(four)) != 0)
 		return -errno;
 	error = learn(fd, own, next_id);
 	if (error != 0)
@@ -139,5 +139,5 @@ void vb_udp_disconnect(int fd)
 {
 	struct sockaddr none = {.sa_family = AF_UNSPEC};
 
-	(void)connect(fd, &none, sizeof(none));
+	(void)vb_call_connect(fd, &none, sizeof(none));
 }

@@ -22,6 +22,11 @@ static inline ssize_t vb_call_write(int fd, const void *bytes, size_t length)
 	return syscall(SYS_write, fd, bytes, length);
 }
 
+static inline int vb_call_connect(int fd, const void *to, socklen_t to_length)
+{
+	return (int)syscall(SYS_connect, fd, to, to_length);
+}
+
 static inline ssize_t vb_call_sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	return syscall(SYS_sendmsg, fd, message, flags);

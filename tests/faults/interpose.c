@@ -418,7 +418,7 @@ static const struct kernel_call {
 } kernel_calls[] = {
 	{SYS_socket, "socket", EMFILE, false},     {SYS_sendmsg, "sendmsg", ENOBUFS, true},   {SYS_sendto, "sendto", ENOBUFS, true},
 	{SYS_sendmmsg, "sendmmsg", ENOBUFS, true}, {SYS_recvfrom, "recvfrom", ENOMEM, true},  {SYS_recvmsg, "recvmsg", ENOMEM, true},
-	{SYS_recvmmsg, "recvmmsg", ENOMEM, true},  {-1, "syscall", ENOMEM, false},
+	{SYS_recvmmsg, "recvmmsg", ENOMEM, true},  {SYS_connect, "connect", EAGAIN, false},   {-1, "syscall", ENOMEM, false},
 };
 
 static const struct kernel_call *find_kernel_call(long number)

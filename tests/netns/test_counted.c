@@ -2,7 +2,7 @@
  *
  * Sending by connected sockets: each packet that leaves, read from the wire, has the ICRC of the identification that it really has.
  * Lone packets, runs, many runs in a row; after sends that failed, errors that came back, other destinations from the same port; from
- * several threads; and where it cannot be learnt what the socket counts from.
+ * several threads; and where it cannot be learnt what the socket counts from. A socket by which nothing is sent does not learn.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +18,7 @@
 
 #include "io/udp.h"
 #include "lib/patience.h"
+#include "lib/private_network.h"
 #include "links/udp/source_ports.h"
 #include "namespace.h"
 #include "tunnel.h"
@@ -167,7 +168,7 @@ static void close_sender(struct sender *sender)
 
 static bool is_connected(const struct sender *sender)
 {
-	return sender->port->counted.connected;
+	return sender->port->counted.state == VB_COUNTED_CONNECTED;
 }
 
 /* One packet: with which identification did it leave? */
@@ -193,6 +194,7 @@ static void each_packet_has_its_icrc(void **state)
 
 	(void)state;
 	open_sender(&sender, here4, there4);
+	(void)send_one(&sender, 0);
 	assert_true(is_connected(&sender));
 	assert_true(vb_counted_next(&sender.port->counted, &next));
 	for (uint32_t round = 0; round < 200; round++) {
@@ -433,10 +435,10 @@ static void ipv6_has_no_number(void **state)
 	tunnel_add_address6(TUNNEL, here6);
 	assert_true(eventually(is_address_there(here6)));
 	open_sender(&sender, here6, there6);
-	assert_true(is_connected(&sender));
 	assert_false(vb_path_is_ipv4(&sender.path));
 	for (uint32_t psn = 0; psn < 20; psn++)
 		(void)send_one(&sender, psn);
+	assert_true(is_connected(&sender));
 	empty(&sender.ports, sender.burst);
 	for (uint32_t i = 0; i < 9; i++)
 		append(sender.burst, &sender.path, i, MTU_PAYLOAD);
@@ -452,6 +454,11 @@ static void ipv6_has_no_number(void **state)
 	close_sender(&sender);
 }
 
+static bool is_plain(const struct vb_source_port *port)
+{
+	return port->counted.state == VB_COUNTED_PLAIN;
+}
+
 static void who_must_not_connect_does_not(void **state)
 {
 	const uint8_t group[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
@@ -461,21 +468,17 @@ static void who_must_not_connect_does_not(void **state)
 
 	(void)state;
 	open_sender(&sender, here4, group);
-	assert_false(is_connected(&sender));
-	close_sender(&sender);
-	/* To ourselves. */
-	open_sender(&sender, here4, here4);
-	assert_false(is_connected(&sender));
+	assert_true(is_plain(sender.port));
 	close_sender(&sender);
 	/* From an address that is not ours. */
 	open_sender(&sender, elsewhere4, there4);
-	assert_false(is_connected(&sender));
+	assert_true(is_plain(sender.port));
 	close_sender(&sender);
 	vb_source_ports_init(&sender.ports);
 	sender.ports.plain = true;
 	path = path_from(here4, there4);
 	port = vb_source_ports_choose(&sender.ports, &path, 1);
-	assert_false(vb_source_ports_find(&sender.ports, false, port)->counted.connected);
+	assert_true(is_plain(vb_source_ports_find(&sender.ports, false, port)));
 	vb_source_ports_fini(&sender.ports);
 }
 
@@ -487,35 +490,57 @@ static void what_cannot_be_learnt_is_not_counted(void **state)
 	(void)state;
 	tunnel_set_up("lo", false);
 	open_sender(&sender, here4, there4);
-	assert_false(is_connected(&sender));
 	assert_int_equal(send_one(&sender, 1), 0);
+	assert_true(is_plain(sender.port));
 	assert_int_equal(send_one(&sender, 2), 0);
 	close_sender(&sender);
 	tunnel_set_up("lo", true);
 }
 
-/* To another address of this host the samples are delivered: not to a RoCE receiver, and that there is none is no error of ours. */
-static void samples_reach_no_receiver(void **state)
+/* To addresses of this host the samples are delivered: not to a RoCE receiver, and that there is none is no error of ours. */
+static void expect_samples_out_of_sight(const uint8_t destination[16])
 {
-	static const uint8_t loopback[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
 	int receiver = vb_udp_open_receiver(false, VB_ROCE_PORT);
 	struct sender sender;
 	uint8_t bytes[256];
 
-	(void)state;
 	assert_true(receiver >= 0);
-	open_sender(&sender, here4, loopback);
-	assert_true(is_connected(&sender));
+	open_sender(&sender, here4, destination);
 	for (uint8_t psn = 0; psn < 10; psn++) {
 		empty(&sender.ports, sender.burst);
 		append(sender.burst, &sender.path, psn, 100);
 		assert_int_equal(send_all(sender.port, sender.burst), 0);
 		assert_true(eventually(recv(receiver, bytes, sizeof(bytes), MSG_DONTWAIT) >= 0));
 		assert_int_equal(bytes[11], psn);
+		assert_true(is_connected(&sender));
 	}
-	assert_true(is_connected(&sender));
 	assert_true(recv(receiver, bytes, sizeof(bytes), MSG_DONTWAIT) < 0);
 	close(receiver);
+	close_sender(&sender);
+}
+
+static void samples_reach_no_receiver(void **state)
+{
+	static const uint8_t loopback[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
+
+	(void)state;
+	expect_samples_out_of_sight(loopback);
+	expect_samples_out_of_sight(here4);
+}
+
+/* As where all goes through memory. */
+static void who_sends_nothing_does_not_learn(void **state)
+{
+	unsigned long before = private_network_datagrams();
+	struct sender sender;
+
+	(void)state;
+	open_sender(&sender, here4, there4);
+	assert_int_equal(private_network_datagrams(), before);
+	(void)send_one(&sender, 1);
+	assert_true(is_connected(&sender));
+	/* What it learns from, and the packet. */
+	assert_true(private_network_datagrams() > before + 1);
 	close_sender(&sender);
 }
 
@@ -580,6 +605,8 @@ static void a_crowd_ends_the_counting(void **state)
 
 	(void)state;
 	open_sender(&sender, here4, there4);
+	(void)send_one(&sender, 0);
+	assert_true(is_connected(&sender));
 	sender.port->counted.crowd = 1 << 20;
 	(void)send_one(&sender, 1);
 	assert_false(is_connected(&sender));
@@ -602,6 +629,7 @@ int main(void)
 		cmocka_unit_test(who_must_not_connect_does_not),
 		cmocka_unit_test(what_cannot_be_learnt_is_not_counted),
 		cmocka_unit_test(samples_reach_no_receiver),
+		cmocka_unit_test(who_sends_nothing_does_not_learn),
 		cmocka_unit_test(threads_take_turns),
 		cmocka_unit_test(a_crowd_ends_the_counting),
 	};

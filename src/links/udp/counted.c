@@ -20,30 +20,23 @@ void vb_counted_init(struct vb_counted *counted)
 	vb_lock_init(&counted->lock, VB_RANK_COUNTED);
 }
 
-/* What needs an interface, or an address that the socket does not have, needs a route for each packet anyway. To ourselves most goes
- * through memory, and no socket should send anything then, not even in order to learn. */
+/* What needs an interface, or an address that the socket does not have, needs a route for each packet anyway. */
 static bool is_worth_while(const struct vb_path *own)
 {
 	static const uint8_t none[16];
 
-	return own->interface_index == 0 && !vb_gid_is_multicast(own->destination) && memcmp(own->source, none, sizeof(none)) != 0 &&
-	       memcmp(own->source, own->destination, sizeof(own->source)) != 0;
+	return own->interface_index == 0 && !vb_gid_is_multicast(own->destination) && memcmp(own->source, none, sizeof(none)) != 0;
 }
 
-void vb_counted_connect(struct vb_counted *counted, int fd, const struct vb_path *own)
+void vb_counted_begin(struct vb_counted *counted, const struct vb_path *own)
 {
-	uint16_t next;
-
-	if (!is_worth_while(own) || vb_udp_connect(fd, own, &next) != 0)
-		return;
-	counted->next = next;
-	counted->connected = true;
+	counted->state = is_worth_while(own) ? VB_COUNTED_UNUSED : VB_COUNTED_PLAIN;
 }
 
 bool vb_counted_next(const struct vb_counted *counted, uint16_t *id)
 {
 	*id = __atomic_load_n(&counted->next, __ATOMIC_RELAXED);
-	return __atomic_load_n(&counted->connected, __ATOMIC_RELAXED);
+	return __atomic_load_n(&counted->state, __ATOMIC_RELAXED) == VB_COUNTED_CONNECTED;
 }
 
 static uint32_t send_plain(struct vb_source_port *port, struct vb_burst *burst, uint32_t run, uint32_t count)
@@ -53,11 +46,17 @@ static uint32_t send_plain(struct vb_source_port *port, struct vb_burst *burst, 
 	return vb_udp_send_runs(port->fd, &port->own, burst, run, count);
 }
 
-/* Caller holds the lock. Those that find it disconnected send without. */
+/* Caller holds the lock. */
+static void become(struct vb_counted *counted, enum vb_counted_state state)
+{
+	vb_lock_assert_held(&counted->lock);
+	__atomic_store_n(&counted->state, state, __ATOMIC_RELEASE);
+}
+
 static void give_up(struct vb_source_port *port)
 {
 	vb_udp_disconnect(port->fd);
-	__atomic_store_n(&port->counted.connected, false, __ATOMIC_RELEASE);
+	become(&port->counted, VB_COUNTED_PLAIN);
 }
 
 static void take_lock(struct vb_counted *counted) VB_TAKES(counted->lock)
@@ -71,6 +70,25 @@ static void take_lock(struct vb_counted *counted) VB_TAKES(counted->lock)
 	counted->crowd += WAITED;
 }
 
+/* The first that sends connects it; others wait for that. */
+static enum vb_counted_state connect_first(struct vb_source_port *port)
+{
+	struct vb_counted *counted = &port->counted;
+	enum vb_counted_state state;
+	uint16_t next;
+
+	vb_lock_take(&counted->lock);
+	if (counted->state == VB_COUNTED_UNUSED) {
+		bool connected = vb_udp_connect(port->fd, &port->own, &next) == 0;
+
+		__atomic_store_n(&counted->next, next, __ATOMIC_RELAXED);
+		become(counted, connected ? VB_COUNTED_CONNECTED : VB_COUNTED_PLAIN);
+	}
+	state = counted->state;
+	vb_lock_release(&counted->lock);
+	return state;
+}
+
 /* Returns how many runs have left. */
 static uint32_t send_counted(struct vb_source_port *port, struct vb_burst *burst, uint32_t run, uint32_t count)
 {
@@ -78,7 +96,7 @@ static uint32_t send_counted(struct vb_source_port *port, struct vb_burst *burst
 	uint32_t sent = 0;
 
 	take_lock(counted);
-	if (counted->connected) {
+	if (counted->state == VB_COUNTED_CONNECTED) {
 		for (uint32_t i = 0; i < count; i++)
 			vb_burst_renumber(burst, run + i, (uint16_t)(counted->next + i));
 		sent = vb_udp_send_connected(port->fd, &port->own, burst, run, count);
@@ -92,10 +110,13 @@ static uint32_t send_counted(struct vb_source_port *port, struct vb_burst *burst
 
 uint32_t vb_counted_send(struct vb_source_port *port, struct vb_burst *burst, uint32_t run, uint32_t count)
 {
+	/* Pairs with the release in become: where it was given up, what is sent has identification 0. */
+	enum vb_counted_state state = __atomic_load_n(&port->counted.state, __ATOMIC_ACQUIRE);
 	uint32_t sent = 0;
 
-	/* Pairs with the release in give_up: what is sent then has identification 0. */
-	if (__atomic_load_n(&port->counted.connected, __ATOMIC_ACQUIRE))
+	if (state == VB_COUNTED_UNUSED)
+		state = connect_first(port);
+	if (state == VB_COUNTED_CONNECTED)
 		sent = vb_path_is_ipv4(&port->own) ? send_counted(port, burst, run, count) :
 						     vb_udp_send_connected(port->fd, &port->own, burst, run, count);
 	return sent < count ? send_plain(port, burst, run + sent, count - sent) : 0;

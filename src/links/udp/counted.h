@@ -4,6 +4,8 @@
  * ICRC of each packet depends on how far it has come (io/udp_connect.c): so there one thread sends at a time, and knows the number.
  * When a send fails it is not known whether it was counted. Then, and where threads wait for one another too often, the socket is
  * disconnected for good: it sends with identification 0 from then on, as one that never was connected.
+ *
+ * It is connected at its first send: of those to a process of this host most never have one, since all goes through memory.
  */
 #ifndef VB_LINKS_UDP_COUNTED_H
 #define VB_LINKS_UDP_COUNTED_H
@@ -17,16 +19,18 @@ struct vb_burst;
 struct vb_path;
 struct vb_source_port;
 
+enum vb_counted_state { VB_COUNTED_PLAIN, VB_COUNTED_UNUSED, VB_COUNTED_CONNECTED };
+
 struct vb_counted {
-	bool connected;                    /* atomic; over IPv4 it does not come back */
+	enum vb_counted_state state;       /* atomic, changed under `lock`: from UNUSED to one of the others, from CONNECTED to PLAIN */
 	uint16_t next;                     /* atomic, under `lock`: identification of the next send */
 	unsigned crowd;                    /* under `lock`: how often it was waited for, of late */
-	struct vb_lock lock;               /* IPv4: held while it sends */
+	struct vb_lock lock;               /* held while it is connected, and over IPv4 while it sends */
 };
 
 void vb_counted_init(struct vb_counted *counted);
-/* Before others know of the socket. One that cannot be connected is a plain one. */
-void vb_counted_connect(struct vb_counted *counted, int fd, const struct vb_path *own);
+/* Before others know of the socket: it is to be connected, if `own` allows it. One that cannot be connected is a plain one. */
+void vb_counted_begin(struct vb_counted *counted, const struct vb_path *own);
 /* False: it does not count. True: the number may be another one by the time of sending. */
 bool vb_counted_next(const struct vb_counted *counted, uint16_t *id);
 /* By any socket of the pool. Returns how many packets were not sent. */

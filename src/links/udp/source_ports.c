@@ -81,7 +81,7 @@ static bool make_socket(const struct vb_source_ports *ports, struct vb_source_po
 		return false;
 	}
 	if (!ports->plain)
-		vb_counted_connect(&made->counted, fd, &made->own);
+		vb_counted_begin(&made->counted, &made->own);
 	made->peer = peer;
 	__atomic_store_n(&made->fd, fd, __ATOMIC_RELEASE);
 	return true;
