@@ -6,6 +6,7 @@ place. Each case has network namespaces of its own, so any number of cases can r
 """
 
 import json
+import math
 import os
 import re
 import time
@@ -174,10 +175,15 @@ def pingpong_figures(out):
     return int(volume.group(1)), float(volume.group(2)), int(pace.group(1)), float(pace.group(2))
 
 
+# perftest measures how fast the processor's counter runs, anew for each row, and says so when a busy machine was in the way; that row then
+# has 0 or inf for figures. The remark comes by standard error, between a row and the end of its line.
+UNCLEAR = re.compile(r"Correlation coefficient r\^2: \S+ < 0\.9\n?")
+
+
 def perftest_rows(out):
     """The rows of figures of a perftest report, as lists of floats."""
     rows, table = [], False
-    for line in out.splitlines():
+    for line in UNCLEAR.sub("", out).splitlines():
         if line.lstrip().startswith("#bytes"):
             table = True
         elif table:
@@ -189,6 +195,15 @@ def perftest_rows(out):
             if rows and not rows[-1]:
                 rows.pop()
     return rows
+
+
+def perftest_measured(out):
+    """Those of the rows that have figures; perftest has to have said why others have none."""
+    rows = perftest_rows(out)
+    measured = [row for row in rows if 0 < row[-1] < math.inf]
+    if len(rows) - len(measured) > len(UNCLEAR.findall(out)):
+        raise AssertionError("rows without figures:\n" + out)
+    return measured
 
 
 def which(program):
