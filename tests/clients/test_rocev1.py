@@ -109,9 +109,10 @@ class RoCEv1(ClientCase):
 
     @across(PLACES)
     def test_perftest(self):
+        self.network.own_tmp()    # the file that names the XRC domain
         gids = self.first_version()
         for program, *more in (("ib_write_bw", "-s", "65536"), ("ib_read_bw", "-s", "65536"), ("ib_send_lat",), ("ib_send_bw", "-c", "UD"),
-                               ("ib_atomic_lat",)):
+                               ("ib_send_bw", "-c", "UC", "-s", "4096"), ("ib_write_bw", "-c", "XRC"), ("ib_send_lat", "-c", "XRC"), ("ib_atomic_lat",)):
             command = [which(program), "-F", "-d", self.device, "-n", "50", *more]
             outs = self.exchange(command + ["-x", gids[0]], command + ["-x", gids[1], self.address])
             self.assertTrue(perftest_rows(outs[1]))
