@@ -252,6 +252,10 @@ void vb_roce_receive_bulk(struct vb_qp *qp, vb_time now, const struct vb_path *f
 		vb_roce_check_invariants(qp);
 		return;
 	}
+	if (singly && vb_roce_bulk_early(qp, now, from, prefix, got)) {
+		vb_roce_check_invariants(qp);
+		return;
+	}
 	if (!(response ? expect_response(qp, singly, &expected) : expect_request(qp, &expected)))
 		return;
 	count = expected.to ? take(qp, from, prefix, &expected, got, expected.to, &ack_request) :

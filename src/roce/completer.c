@@ -413,15 +413,19 @@ static void follow_early(struct vb_qp *qp, vb_time now)
 	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
 
 	while (requester->early.count > 0 && is_alive(qp)) {
+		const struct vb_roce_asked *asked;
+		uint32_t count;
+
 		pass_requests(qp, now);
 		if (!is_alive(qp))
 			break;
-		if (!vb_roce_early_has(requester, requester->acknowledged)) {
+		asked = vb_roce_reads_at(requester, requester->asked_tail);
+		count = vb_roce_early_take(requester, asked->packets - psn_ahead(requester->acknowledged, asked->first));
+		if (count == 0) {
 			response_is_missing(qp, now);
 			return;
 		}
-		vb_roce_early_remove(requester, requester->acknowledged);
-		pass(qp, now, 1);
+		pass(qp, now, count);
 		retire(qp, now);
 	}
 }
@@ -476,6 +480,14 @@ void vb_roce_completer_took(struct vb_qp *qp, vb_time now, uint32_t count, const
 		return;
 	note_credits(requester, *syndrome);
 	retire(qp, now);
+}
+
+void vb_roce_completer_kept(struct vb_qp *qp, vb_time now, uint32_t count)
+{
+	struct vb_roce_requester *requester = &vb_roce_engine(qp)->requester;
+
+	account_response(requester, vb_roce_charge(count * vb_roce_engine(qp)->mtu, count), requester->acknowledged);
+	response_is_missing(qp, now);
 }
 
 static void handle_response(struct vb_qp *qp, vb_time now, const struct vb_roce_packet *packet)

@@ -57,6 +57,15 @@ void vb_roce_early_remove(struct vb_roce_requester *requester, struct psn psn)
 		early->ask_owed = early->asked = early->sampling = false;
 }
 
+uint32_t vb_roce_early_take(struct vb_roce_requester *requester, uint32_t most)
+{
+	uint32_t count = 0;
+
+	for (; count < most && vb_roce_early_has(requester, psn_add(requester->acknowledged, count)); count++)
+		vb_roce_early_remove(requester, psn_add(requester->acknowledged, count));
+	return count;
+}
+
 uint32_t vb_roce_early_gap_at(const struct vb_roce_requester *requester, struct psn psn)
 {
 	uint32_t gap = 0;

@@ -542,6 +542,8 @@ bool vb_roce_wide_take(struct vb_receive_share *share, uint32_t period);
 bool vb_roce_early_add(struct vb_roce_requester *requester, struct psn psn);
 bool vb_roce_early_has(const struct vb_roce_requester *requester, struct psn psn);
 void vb_roce_early_remove(struct vb_roce_requester *requester, struct psn psn);
+/* Those that follow `acknowledged`, `most` of them, are no longer ahead. Returns how many. */
+uint32_t vb_roce_early_take(struct vb_roce_requester *requester, uint32_t most);
 /* How many are missing before the first that was kept. There is one. */
 uint32_t vb_roce_early_gap(const struct vb_roce_requester *requester);
 /* The same from `psn` on, which lies before the last that was kept. */
@@ -563,6 +565,8 @@ void vb_roce_completer_acknowledged(struct vb_qp *qp, vb_time now, struct psn ps
 /* `count` packets of one MTU of the response to what was asked for first were placed. `syndrome`: of the AETH of the last; NULL: they have
  * none, and none is the last of what was asked for. */
 void vb_roce_completer_took(struct vb_qp *qp, vb_time now, uint32_t count, const uint8_t *syndrome);
+/* `count` packets of one MTU were placed, ahead of one that is missing. */
+void vb_roce_completer_kept(struct vb_qp *qp, vb_time now, uint32_t count);
 /* Complete, in order, what is done; tell a failure whose turn has come; tell the end of a drain. */
 void vb_roce_completer_retire(struct vb_qp *qp, vb_time now);
 /* Is there anything that retire would complete? */
@@ -581,6 +585,8 @@ void vb_roce_bulk_writes(struct vb_qp *qp, const struct vb_path *from, struct vb
 uint32_t vb_roce_bulk_kept_writes(struct vb_qp *qp);
 /* bulk_ahead.c: the same, of packets ahead of the one that is expected. False: the first is none. */
 bool vb_roce_bulk_ahead(struct vb_qp *qp, const struct vb_path *from, struct vb_icrc_prefix *prefix, struct vb_roce_bulk *got);
+/* bulk_early.c: the same, of responses ahead of the one that is expected, which are all alike. False: the first is the expected one. */
+bool vb_roce_bulk_early(struct vb_qp *qp, vb_time now, const struct vb_path *from, struct vb_icrc_prefix *prefix, struct vb_roce_bulk *got);
 /* Is it like what lies in its place already? */
 bool vb_roce_ahead_is_the_same(struct vb_qp *qp, const struct vb_roce_packet *packet);
 
