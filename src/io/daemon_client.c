@@ -124,10 +124,12 @@ static int try_connect(struct vb_daemon_client *client, vb_time patience)
 	struct vb_unix_peer peer;
 	int error;
 
-	*client = (struct vb_daemon_client){.fd = connect_to_daemon()};
+	*client = (struct vb_daemon_client){.fd = connect_to_daemon(), .patience = patience};
 	if (client->fd < 0)
 		return client->fd;
 	error = vb_unix_peer(client->fd, &peer);
+	if (error == 0)
+		client->pid = (uint32_t)peer.pid;
 	if (error == 0 && !is_trusted(peer.uid))
 		error = refuse_foreign(peer.uid);
 	if (error == 0)
@@ -222,7 +224,7 @@ static bool ends_answer(const struct vb_daemon_message *message)
 static int ask(struct vb_daemon_client *client, struct vb_daemon_message *request, const int *fds, unsigned count, vb_daemon_take *take,
 	       void *context, enum vb_log_level refusal)
 {
-	vb_time deadline = vb_clock_now() + ANSWER_PATIENCE;
+	vb_time deadline = vb_clock_now() + client->patience;
 	int error = vb_daemon_client_send(client, request, fds, count);
 
 	while (error == 0) {

@@ -19,7 +19,8 @@
 struct vb_daemon_client {
 	int fd;
 	uint32_t sequence;                 /* of the last request */
-	uint32_t pid, uid;                 /* of the daemon */
+	uint32_t pid, uid;                 /* of the daemon; the former also of one that did not answer */
+	vb_time patience;                  /* with each answer */
 	bool is_system;
 	char version[32];
 };
@@ -27,7 +28,8 @@ struct vb_daemon_client {
 /* 0 or -errno, with the reason logged: -EACCES another user's daemon, -ECONNREFUSED none (and may_start is not set),
  * -ENOENT no verbenad to start. */
 int vb_daemon_client_connect(struct vb_daemon_client *client, bool may_start);
-/* One that runs, or nothing: never starts any, says nothing, waits no longer than `patience` for its welcome. */
+/* One that runs, or nothing: never starts any, says nothing, waits no longer than `patience` for its welcome,
+ * nor for an answer to requests. */
 int vb_daemon_client_reach(struct vb_daemon_client *client, vb_time patience);
 void vb_daemon_client_close(struct vb_daemon_client *client);
 

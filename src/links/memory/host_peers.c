@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "io/clock.h"
+#include "io/daemon_silence.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/process.h"
@@ -388,10 +389,12 @@ static int ask(struct vb_same_host *same_host, uint32_t slot, const uint8_t gid[
 {
 	struct vb_daemon_client *broker = &same_host->broker;
 	int error = -ECONNRESET;
+	bool silent;
 
 	vb_mutex_lock(&same_host->asking);
-	/* A connection that was kept may be to a daemon that is gone. */
-	for (unsigned tries = 0; tries < 2 && error != 0; tries++) {
+	silent = vb_daemon_is_silent();
+	/* A connection that was kept may be to a daemon that is gone. While one does not answer, connections go by wire. */
+	for (unsigned tries = 0; tries < 2 && error != 0 && !silent; tries++) {
 		error = broker->fd >= 0 ? 0 : vb_daemon_client_reach(broker, PATIENCE);
 		if (error != 0)
 			break;
@@ -405,6 +408,8 @@ static int ask(struct vb_same_host *same_host, uint32_t slot, const uint8_t gid[
 		if (error == -EAGAIN || error == -EPROTO)
 			break;
 	}
+	if (!silent)
+		vb_daemon_note(error == -EAGAIN ? -ETIMEDOUT : error, (pid_t)broker->pid);
 	vb_mutex_unlock(&same_host->asking);
 	if (error != 0)
 		return error;

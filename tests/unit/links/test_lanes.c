@@ -2,15 +2,17 @@
  *
  * Lanes (schedule/lane.h) where something went wrong: the answer that brought a lane's sockets was lost or could not be taken, queue pairs
  * of two lanes are about to give up in the same pass, there are more lanes than source ports, verbenad has news while it is shown the
- * lanes. Run with VERBENA_LANES=4. Both ends are in this process.
+ * lanes, or stands still. Run with VERBENA_LANES=4. Both ends are in this process.
  */
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "io/daemon_silence.h"
 #include "io/unix_socket.h"
 #include "lib/patience.h"
 #include "lib/private_network.h"
@@ -77,10 +79,37 @@ static unsigned lane_of_next_thread(void)
 	return lane;
 }
 
+int __real_vb_daemon_client_reach(struct vb_daemon_client *client, vb_time patience);
+int __wrap_vb_daemon_client_reach(struct vb_daemon_client *client, vb_time patience);
+
+static unsigned questions;
+
+int __wrap_vb_daemon_client_reach(struct vb_daemon_client *client, vb_time patience)
+{
+	questions++;
+	return __real_vb_daemon_client_reach(client, patience);
+}
+
+/* Each thread of the program waited for it. What they have instead is the first lane. */
+static void a_daemon_that_stands_still_is_waited_for_once(void **state)
+{
+	pid_t daemon = (pid_t)endpoint->daemon.pid;
+
+	(void)state;
+	assert_int_equal(lane_of_next_thread(), 0);
+	assert_int_equal(kill(daemon, SIGSTOP), 0);
+	questions = 0;
+	for (unsigned thread = 0; thread < 4; thread++)
+		assert_int_equal(lane_of_next_thread(), 0);
+	assert_int_equal(questions, 1);
+	assert_int_equal(kill(daemon, SIGCONT), 0);
+	/* As when the ten seconds are over. */
+	vb_daemon_note(0, daemon);
+}
+
 static void a_lane_whose_answer_was_lost_is_asked_for_again(void **state)
 {
 	(void)state;
-	assert_int_equal(lane_of_next_thread(), 0);
 	ask_and_lose(1);
 	assert_int_equal(lane_of_next_thread(), 1);
 	assert_int_equal(lane_of_next_thread(), 2);
@@ -255,6 +284,7 @@ static void news_come_while_lanes_are_shown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_daemon_that_stands_still_is_waited_for_once),
 		cmocka_unit_test(a_lane_whose_answer_was_lost_is_asked_for_again),
 		cmocka_unit_test(a_lane_that_cannot_be_taken_is_given_back),
 		cmocka_unit_test(two_that_give_up_read_the_sockets_of_both),
