@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
 #include "rdmacm/result.h"
@@ -118,6 +119,7 @@ static int resolve(const char *node, const char *service, const struct rdma_addr
 
 VB_EXPORT int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
 {
+	VB_UNCANCELLED;
 	static const struct rdma_addrinfo no_hints;
 	struct rdma_addrinfo *result;
 	int error = 0, resolver_error = 0;
@@ -151,6 +153,7 @@ VB_EXPORT int rdma_getaddrinfo(const char *node, const char *service, const stru
 
 VB_EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 {
+	VB_UNCANCELLED;
 	while (res != NULL) {
 		struct rdma_addrinfo *next = res->ai_next;
 

@@ -15,6 +15,7 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "io/descriptor.h"
 #include "io/route.h"
 #include "io/tcp.h"
@@ -123,6 +124,7 @@ static int bind_port(struct vb_rdmacm_id *id, const struct vb_cm_address *source
 
 VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *public_id, struct sockaddr *addr)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	struct vb_cm_address source;
 	bool was_bound;
@@ -211,6 +213,7 @@ static int finish_resolution(struct vb_rdmacm_id *id, const struct vb_route *rou
 
 VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *public_id, struct sockaddr *src_addr, struct sockaddr *dst_addr, int timeout_ms)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	struct vb_cm_address source, destination;
 	enum vb_rdmacm_state state;

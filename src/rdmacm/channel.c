@@ -3,19 +3,22 @@
  * Event channels. The descriptor is an eventfd that is readable exactly while events are queued: it is written when
  * the queue stops being empty and read when it becomes so, both under the channel's lock, so poll() and
  * rdma_get_cm_event() never disagree. A blocking get waits on a futex rather than in read(): like the kernel's
- * channel it then restarts or returns EINTR as the program's signal handlers ask (SA_RESTART).
+ * channel it then restarts or returns EINTR as the program's signal handlers ask (SA_RESTART). As there, a thread may be cancelled while it
+ * waits, and one that waits for events of a channel that another thread destroys goes on waiting: programs leave one behind as they end.
  */
 #include "rdmacm/channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "io/cancellation.h"
 #include "io/clock.h"
 #include "rdmacm/export.h"
 
@@ -27,6 +30,7 @@ enum { MOST_UNTOUCHED = 3 };
 
 VB_EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_channel *channel = calloc(1, sizeof(*channel));
 
 	if (channel == NULL)
@@ -41,20 +45,39 @@ VB_EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 	return &channel->channel;
 }
 
+/* The last one frees what is destroyed. */
+static void leave(void *argument)
+{
+	struct vb_rdmacm_channel *channel = argument;
+	bool last;
+
+	vb_mutex_lock(&channel->lock);
+	last = --channel->inside == 0 && channel->destroyed;
+	vb_mutex_unlock(&channel->lock);
+	if (!last)
+		return;
+	vb_mutex_fini(&channel->lock);
+	free(channel);
+}
+
 VB_EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *public_channel)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_channel *channel = vb_rdmacm_channel_of(public_channel);
 
 	if (channel == NULL)
 		return;
 	/* The man page forbids this while ids are left; events that no thread will take any more are dropped. */
+	vb_mutex_lock(&channel->lock);
 	VB_LIST_FOR_EACH(node, &channel->events) {
 		vb_list_remove(node);
 		free(vb_container_of(node, struct vb_rdmacm_event, node));
 	}
 	close(channel->channel.fd);
-	vb_mutex_fini(&channel->lock);
-	free(channel);
+	channel->destroyed = true;
+	channel->inside++;
+	vb_mutex_unlock(&channel->lock);
+	leave(channel);
 }
 
 /* A sleeper that is not counted yet finds that the sequence has changed: the kernel looks at it after the count was raised. */
@@ -158,30 +181,47 @@ static vb_time held_back(const struct vb_rdmacm_channel *channel)
 	return left > 0 ? left : 0;
 }
 
-/* Since the sequence was `seen`; `most`: 0 is for ever. 0 or -EINTR. */
+/* A thread that was cancelled may have been woken for an event, which is another's now. */
+static void give_up_waiting(void *argument)
+{
+	struct vb_rdmacm_channel *channel = argument;
+
+	__atomic_sub_fetch(&channel->sleepers, 1, __ATOMIC_RELAXED);
+	tell_change(channel);
+}
+
+/* Since the sequence was `seen`; `most`: 0 is for ever. 0 or -EINTR. Caller holds no lock: the thread may be cancelled. */
 static int wait_for_change(struct vb_rdmacm_channel *channel, uint32_t seen, vb_time most)
 {
 	const struct timespec timeout = {.tv_sec = most / VB_SECONDS(1), .tv_nsec = most % VB_SECONDS(1)};
+	int error, before;
 	long result;
-	int error;
 
 	__atomic_add_fetch(&channel->sleepers, 1, __ATOMIC_SEQ_CST);
+	pthread_cleanup_push(give_up_waiting, channel);
+	vb_cancellation_allow();
+	/* A system call that is not the C library's ends for no other reason. */
+	(void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
 	result = syscall(SYS_futex, &channel->sequence, FUTEX_WAIT_PRIVATE, seen, most > 0 ? &timeout : NULL, NULL, 0);
 	error = errno;
+	(void)pthread_setcanceltype(before, &before);
+	vb_cancellation_forbid();
+	pthread_cleanup_pop(0);
 	__atomic_sub_fetch(&channel->sleepers, 1, __ATOMIC_RELAXED);
 	return result != 0 && error == EINTR ? -EINTR : 0;
 }
 
-int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event **event)
+static int take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event **event)
 {
 	for (;;) {
+		int flags = 0, error = 0;
+		bool more, destroyed;
 		uint32_t seen;
 		vb_time held;
-		bool more;
-		int flags;
 
 		vb_mutex_lock(&channel->lock);
 		seen = __atomic_load_n(&channel->sequence, __ATOMIC_SEQ_CST);
+		destroyed = channel->destroyed;
 		held = held_back(channel);
 		if (held > 0) {
 			vb_mutex_unlock(&channel->lock);
@@ -190,19 +230,34 @@ int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_e
 		}
 		*event = pop_event(channel);
 		more = !vb_list_is_empty(&channel->events);
+		/* Here, where no other thread closes it: its number may be another file's soon. */
+		if (*event == NULL && !destroyed) {
+			flags = fcntl(channel->channel.fd, F_GETFL);
+			error = flags < 0 ? -errno : 0;
+		}
 		vb_mutex_unlock(&channel->lock);
 		if (more)
 			tell_change(channel);
-		if (*event != NULL)
-			return 0;
-		flags = fcntl(channel->channel.fd, F_GETFL);
-		if (flags < 0)
-			return -errno;
+		if (*event != NULL || error != 0)
+			return error;
 		if (flags & O_NONBLOCK)
 			return -EAGAIN;
 		if (wait_for_change(channel, seen, 0) != 0)
 			return -EINTR;
 	}
+}
+
+int vb_rdmacm_channel_take(struct vb_rdmacm_channel *channel, struct vb_rdmacm_event **event)
+{
+	int error;
+
+	vb_mutex_lock(&channel->lock);
+	channel->inside++;
+	vb_mutex_unlock(&channel->lock);
+	pthread_cleanup_push(leave, channel);
+	error = take(channel, event);
+	pthread_cleanup_pop(1);
+	return error;
 }
 
 bool vb_rdmacm_channel_is_empty(struct vb_rdmacm_channel *channel)

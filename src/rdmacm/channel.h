@@ -31,6 +31,8 @@ struct vb_rdmacm_channel {
 	struct rdma_event_channel channel; /* first: what the program holds */
 	struct vb_mutex lock;
 	struct vb_list events;
+	unsigned inside;                 /* under `lock`: threads that take an event or wait for one. */
+	bool destroyed;                  /* under `lock` */
 	uint32_t sequence;               /* futex: bumped with every event */
 	unsigned sleepers;               /* threads that wait for it, or are about to; atomic. Too many only after longjmp from a handler */
 	unsigned untouched;              /* requests handed out whose ids the program has not used yet; atomic */

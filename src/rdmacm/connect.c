@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "io/cancellation.h"
 #include "io/random.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
@@ -202,6 +203,7 @@ static size_t room_in_request(const struct vb_rdmacm_id *id)
 
 VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param *conn_param)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	struct vb_cm_command command = {.verb = VB_CM_CONNECT};
 	int error;
@@ -238,6 +240,7 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *public_id, struct rdma_conn_param 
 
 VB_EXPORT int rdma_listen(struct rdma_cm_id *public_id, int backlog)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	struct vb_cm_command command = {.verb = VB_CM_LISTEN}; /* backlog 0: as many as it can; we count ourselves (link.c) */
 	struct sockaddr_in any = {.sin_family = AF_INET};
@@ -297,6 +300,7 @@ static int say_accept(struct vb_rdmacm_id *id, struct vb_cm_command *command)
 
 VB_EXPORT int rdma_accept(struct rdma_cm_id *public_id, struct rdma_conn_param *conn_param)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	struct vb_cm_command command = {.verb = VB_CM_ACCEPT};
 	bool datagram;
@@ -361,16 +365,19 @@ static int reject(struct rdma_cm_id *public_id, const void *private_data, uint8_
 
 VB_EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
+	VB_UNCANCELLED;
 	return reject(id, private_data, private_data_len, REASON_CONSUMER);
 }
 
 VB_EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
+	VB_UNCANCELLED;
 	return reject(id, private_data, private_data_len, REASON_VENDOR_OPTION);
 }
 
 VB_EXPORT int rdma_notify(struct rdma_cm_id *public_id, enum ibv_event_type event)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	struct vb_cm_command command = {.verb = VB_CM_NOTIFY};
 
@@ -388,6 +395,7 @@ VB_EXPORT int rdma_notify(struct rdma_cm_id *public_id, enum ibv_event_type even
 
 VB_EXPORT int rdma_disconnect(struct rdma_cm_id *public_id)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	struct vb_cm_command command = {.verb = VB_CM_DISCONNECT};
 	enum vb_rdmacm_state state;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/mutex.h"
+#include "io/cancellation.h"
 #include "profiles/roce_versions.h"
 #include "progress/devices.h"
 #include "rdmacm/export.h"
@@ -319,6 +320,7 @@ uint32_t vb_rdmacm_device_smallest_queue(void)
 
 VB_EXPORT struct ibv_context **rdma_get_devices(int *num_devices)
 {
+	VB_UNCANCELLED;
 	struct ibv_context **contexts = NULL;
 	struct ibv_device **list;
 	int count = 0, opened = 0;
@@ -349,5 +351,6 @@ out:
 
 VB_EXPORT void rdma_free_devices(struct ibv_context **list)
 {
+	VB_UNCANCELLED;
 	free(list);
 }

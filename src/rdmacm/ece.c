@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/export.h"
 #include "rdmacm/result.h"
 
@@ -65,6 +66,7 @@ int vb_rdmacm_ece_answer(struct vb_rdmacm_id *id)
 
 VB_EXPORT int rdma_set_local_ece(struct rdma_cm_id *public_id, struct ibv_ece *ece)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 
 	if (id == NULL || ece == NULL || id->id.qp != NULL || ece->vendor_id == 0 || ece->comp_mask != 0)
@@ -75,6 +77,7 @@ VB_EXPORT int rdma_set_local_ece(struct rdma_cm_id *public_id, struct ibv_ece *e
 
 VB_EXPORT int rdma_get_remote_ece(struct rdma_cm_id *public_id, struct ibv_ece *ece)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 
 	if (id == NULL || ece == NULL || id->id.qp != NULL)

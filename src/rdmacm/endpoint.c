@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/event.h"
 #include "rdmacm/export.h"
 #include "rdmacm/id.h"
@@ -69,6 +70,7 @@ static int prepare_active(struct rdma_cm_id *id, const struct rdma_addrinfo *res
 VB_EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
 			     struct ibv_qp_init_attr *qp_init_attr)
 {
+	VB_UNCANCELLED;
 	struct rdma_cm_id *endpoint;
 	int result;
 
@@ -91,6 +93,7 @@ VB_EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, 
 
 VB_EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
 {
+	VB_UNCANCELLED;
 	if (id->qp != NULL)
 		rdma_destroy_qp(id);
 	if (id->srq != NULL)
@@ -119,6 +122,7 @@ static int check_request(struct rdma_cm_id *listen, struct rdma_cm_event *event)
 
 VB_EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 {
+	VB_UNCANCELLED;
 	struct rdma_cm_event *event;
 
 	if (listen == NULL || id == NULL || !vb_rdmacm_id_of(listen)->synchronous)

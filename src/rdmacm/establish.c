@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/ece.h"
 #include "rdmacm/explain.h"
 #include "rdmacm/export.h"
@@ -49,6 +50,7 @@ int vb_rdmacm_establish(struct vb_rdmacm_id *id)
 
 VB_EXPORT int rdma_establish(struct rdma_cm_id *public_id)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 
 	/* Only for those who handle their QP themselves; the library does it for its own. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "io/cancellation.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 #include "rdmacm/discard.h"
@@ -217,6 +218,7 @@ static bool asked_subnet(const struct vb_rdmacm_event *event)
 
 VB_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_event *taken;
 	int error;
 
@@ -239,6 +241,7 @@ VB_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
 
 VB_EXPORT int rdma_ack_cm_event(struct rdma_cm_event *public_event)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_event *event = (struct vb_rdmacm_event *)(void *)public_event;
 	struct vb_rdmacm_id *owner;
 

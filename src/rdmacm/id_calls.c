@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "io/clock.h"
 #include "io/explain_output.h"
 #include "rdmacm/channel.h"
@@ -41,6 +42,7 @@ int vb_rdmacm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **
 
 VB_EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space ps)
 {
+	VB_UNCANCELLED;
 	if (id == NULL)
 		return vb_rdmacm_fail(EINVAL);
 	switch (ps) {
@@ -84,6 +86,7 @@ static void wait_for_acknowledgements(struct vb_rdmacm_id *id)
 
 VB_EXPORT int rdma_destroy_id(struct rdma_cm_id *public_id)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 
 	if (id == NULL)
@@ -102,6 +105,7 @@ VB_EXPORT int rdma_destroy_id(struct rdma_cm_id *public_id)
 
 VB_EXPORT int rdma_migrate_id(struct rdma_cm_id *public_id, struct rdma_event_channel *channel)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	struct rdma_event_channel *old;
 	bool synchronous = channel == NULL, was_synchronous;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/address.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/event.h"
@@ -131,11 +132,13 @@ static int join(struct rdma_cm_id *public_id, const struct sockaddr *addr, uint3
 
 VB_EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
+	VB_UNCANCELLED;
 	return join(id, addr, RDMA_MC_JOIN_FLAG_FULLMEMBER, context);
 }
 
 VB_EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *mc_join_attr, void *context)
 {
+	VB_UNCANCELLED;
 	const uint32_t both = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 
 	if (mc_join_attr == NULL)
@@ -183,6 +186,7 @@ static void leave(struct vb_rdmacm_group *group)
 
 VB_EXPORT int rdma_leave_multicast(struct rdma_cm_id *public_id, struct sockaddr *addr)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	struct vb_rdmacm_group *found = NULL;
 	socklen_t length = vb_rdmacm_address_length(addr);

@@ -6,6 +6,7 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/explain.h"
 #include "rdmacm/export.h"
@@ -79,6 +80,7 @@ static int set_path(struct vb_rdmacm_id *id, const void *value, size_t length)
 
 VB_EXPORT int rdma_set_option(struct rdma_cm_id *public_id, int level, int optname, void *optval, size_t optlen)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 
 	if (id == NULL || optval == NULL)

@@ -11,6 +11,7 @@
 #include <rdma/rdma_verbs.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
@@ -85,6 +86,7 @@ static bool is_different(const struct ibv_cq *ours, const struct ibv_cq *theirs)
 
 VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
+	VB_UNCANCELLED;
 	struct ibv_qp *qp;
 
 	if (id != NULL)
@@ -150,6 +152,7 @@ no_qp:
 
 VB_EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
 {
+	VB_UNCANCELLED;
 	struct ibv_qp_init_attr_ex attr = {0};
 	int result;
 
@@ -166,6 +169,7 @@ VB_EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ib
 
 VB_EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 {
+	VB_UNCANCELLED;
 	if (id->qp != NULL)
 		ibv_destroy_qp(id->qp);
 	id->qp = NULL;
@@ -191,6 +195,7 @@ static int add_xrc_owners(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *at
 
 VB_EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
+	VB_UNCANCELLED;
 	struct ibv_srq *srq;
 
 	if (id == NULL || attr == NULL || id->verbs == NULL || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
@@ -219,6 +224,7 @@ VB_EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr
 
 VB_EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
+	VB_UNCANCELLED;
 	struct ibv_srq_init_attr_ex extended = {0};
 	int result;
 
@@ -235,6 +241,7 @@ VB_EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct i
 
 VB_EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 {
+	VB_UNCANCELLED;
 	if (id->srq != NULL)
 		ibv_destroy_srq(id->srq);
 	id->srq = NULL;

@@ -20,6 +20,7 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/device.h"
 #include "rdmacm/export.h"
 #include "rdmacm/path.h"
@@ -177,6 +178,7 @@ static int fill(const struct vb_rdmacm_id *id, struct ibv_qp_attr *attr, int *ma
 
 VB_EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
 {
+	VB_UNCANCELLED;
 	if (id == NULL || qp_attr == NULL || qp_attr_mask == NULL)
 		return vb_rdmacm_fail(EINVAL);
 	return vb_rdmacm_result(fill(vb_rdmacm_id_of(id), qp_attr, qp_attr_mask));

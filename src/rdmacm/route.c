@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 
+#include "io/cancellation.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/event.h"
 #include "rdmacm/explain.h"
@@ -28,6 +29,7 @@ static int ask_subnet(struct vb_rdmacm_id *id, int timeout_ms)
 
 VB_EXPORT int rdma_resolve_route(struct rdma_cm_id *public_id, int timeout_ms)
 {
+	VB_UNCANCELLED;
 	struct vb_rdmacm_id *id = vb_rdmacm_id_of(public_id);
 	int error;
 

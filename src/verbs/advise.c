@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "io/cancellation.h"
 #include "verbs/explain.h"
 #include "io/memory_check.h"
 #include "verbs/operations.h"
@@ -45,6 +46,7 @@ static void explain(const struct ibv_sge *sge, int error)
 int vb_verbs_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg_list,
 		       uint32_t num_sges)
 {
+	VB_UNCANCELLED;
 	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
 		return vb_fail_number(EINVAL);
 	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "verbs/address.h"
 #include "verbs/context.h"
 #include "verbs/explain_objects.h"
@@ -20,6 +21,7 @@
 
 VB_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
+	VB_UNCANCELLED;
 	struct vb_address_handle *ah;
 	int error;
 
@@ -54,6 +56,7 @@ VB_EXPORT_COMPAT(ibv_create_ah);
 
 VB_EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 {
+	VB_UNCANCELLED;
 	struct ibv_context *context;
 
 	if (ah == NULL)
@@ -156,6 +159,7 @@ static bool fill_grh(const struct vb_device_info *info, const struct addresses *
 VB_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
 				  struct ibv_ah_attr *ah_attr)
 {
+	VB_UNCANCELLED;
 	struct vb_device_info info;
 	struct addresses found;
 	struct ibv_ah_attr back;
@@ -193,6 +197,7 @@ not_addressable:
 VB_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
 					       uint8_t port_num)
 {
+	VB_UNCANCELLED;
 	struct ibv_ah_attr attr;
 
 	if (pd == NULL)

@@ -8,12 +8,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "verbs/context.h"
 #include "verbs/export.h"
 #include "verbs/public_mutex.h"
 
 VB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
+	VB_UNCANCELLED;
 	struct vb_channel *channel;
 	int error;
 
@@ -39,6 +41,7 @@ VB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
  * counts it under context->mutex. */
 VB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
+	VB_UNCANCELLED;
 	struct ibv_context *context;
 	bool busy;
 
@@ -146,6 +149,7 @@ VB_EXPORT_COMPAT(ibv_get_cq_event);
 
 VB_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
+	VB_UNCANCELLED;
 	vb_public_lock(&cq->mutex);
 	cq->comp_events_completed += nevents;
 	pthread_cond_signal(&cq->cond);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "verbs/context.h"
 #include "verbs/counters.h"
 #include "verbs/explain.h"
@@ -13,6 +14,7 @@
 
 struct ibv_counters *vb_verbs_create_counters(struct ibv_context *context, struct ibv_counters_init_attr *attr)
 {
+	VB_UNCANCELLED;
 	struct vb_flow_counters *counters;
 
 	if (attr == NULL || attr->comp_mask != 0)
@@ -33,6 +35,7 @@ struct ibv_counters *vb_verbs_create_counters(struct ibv_context *context, struc
 
 int vb_verbs_destroy_counters(struct ibv_counters *public)
 {
+	VB_UNCANCELLED;
 	struct vb_flow_counters *counters = vb_flow_counters_of(public);
 	struct ibv_context *context = public->context;
 
@@ -48,6 +51,7 @@ int vb_verbs_destroy_counters(struct ibv_counters *public)
 /* One thread at a time attaches, as with the kernel's verbs: nothing counts yet. */
 int vb_verbs_attach_counters_point_flow(struct ibv_counters *public, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
 {
+	VB_UNCANCELLED;
 	struct vb_flow_counters *counters = vb_flow_counters_of(public);
 
 	if (attr == NULL || attr->comp_mask != 0)
@@ -65,6 +69,7 @@ int vb_verbs_attach_counters_point_flow(struct ibv_counters *public, struct ibv_
 
 int vb_verbs_read_counters(struct ibv_counters *public, uint64_t *values, uint32_t count, uint32_t flags)
 {
+	VB_UNCANCELLED;
 	const struct vb_flow_counters *counters = vb_flow_counters_of(public);
 
 	if (values == NULL || (flags & ~(uint32_t)IBV_READ_COUNTERS_ATTR_PREFER_CACHED) != 0)

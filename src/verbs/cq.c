@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "verbs/channel.h"
 #include "verbs/context.h"
 #include "verbs/event_queue.h"
@@ -70,6 +71,7 @@ struct vb_completion_queue *vb_completion_queue_create(struct ibv_context *conte
 VB_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 				       struct ibv_comp_channel *channel, int comp_vector)
 {
+	VB_UNCANCELLED;
 	struct vb_completion_queue *cq;
 
 	if (context != NULL && (cqe < 1 || comp_vector < 0)) {
@@ -83,6 +85,7 @@ VB_EXPORT_COMPAT(ibv_create_cq);
 
 VB_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
+	VB_UNCANCELLED;
 	struct vb_completion_queue *own = vb_completion_queue_of(cq);
 	int error;
 
@@ -103,6 +106,7 @@ VB_EXPORT_COMPAT(ibv_resize_cq);
  * acknowledged. */
 VB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 {
+	VB_UNCANCELLED;
 	struct vb_completion_queue *own = vb_completion_queue_of(cq);
 	struct ibv_context *context;
 	uint32_t reported;
@@ -179,6 +183,7 @@ int vb_verbs_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 
 int vb_verbs_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
+	VB_UNCANCELLED;
 	if (attr == NULL || (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE) != 0)
 		return vb_fail_number(EINVAL);
 	if (attr->attr_mask & IBV_CQ_ATTR_MODERATE)

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 
+#include "io/cancellation.h"
 #include "io/clock.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
@@ -140,6 +141,7 @@ static uint64_t supported_fields(struct ibv_context *context)
 
 struct ibv_cq_ex *vb_verbs_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
+	VB_UNCANCELLED;
 	const uint64_t supported = supported_fields(context);
 	struct vb_completion_queue *cq;
 	struct ibv_pd *parent = NULL;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "io/cancellation.h"
 #include "profiles/adapter.h"
 #include "progress/devices.h"
 #include "verbs/context.h"
@@ -42,6 +43,7 @@ static unsigned keep_suited(const struct vb_adapter *adapter, struct vb_device_i
 
 VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
+	VB_UNCANCELLED;
 	struct vb_device_info *infos = NULL;
 	const struct vb_adapter *adapter;
 	struct ibv_device **list;
@@ -86,6 +88,7 @@ VB_EXPORT_COMPAT(ibv_get_device_list);
 
 VB_EXPORT void ibv_free_device_list(struct ibv_device **list)
 {
+	VB_UNCANCELLED;
 	if (list == NULL)
 		return;
 	for (struct ibv_device **device = list; *device != NULL; device++)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "io/descriptor.h"
 #include "verbs/context.h"
 #include "verbs/device_memory.h"
@@ -117,6 +118,7 @@ static size_t free_bytes(struct vb_session *session)
 
 struct ibv_dm *vb_verbs_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
+	VB_UNCANCELLED;
 	struct vb_session *session = vb_context_of(context)->session;
 	struct vb_device_memory *dm;
 	int error = 0;
@@ -163,6 +165,7 @@ static void free_import(struct vb_device_memory *dm)
 
 int vb_verbs_free_dm(struct ibv_dm *dm)
 {
+	VB_UNCANCELLED;
 	struct vb_device_memory *own = vb_device_memory_of(dm);
 	struct ibv_context *context;
 	struct vb_session *session;
@@ -197,6 +200,7 @@ int vb_verbs_free_dm(struct ibv_dm *dm)
 struct ibv_mr *vb_verbs_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset, size_t length,
 				  unsigned int access)
 {
+	VB_UNCANCELLED;
 	const unsigned allowed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
 	struct vb_device_memory *own;
@@ -229,6 +233,7 @@ struct ibv_mr *vb_verbs_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t
 
 VB_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
+	VB_UNCANCELLED;
 	struct vb_device_memory *import;
 	struct vb_session *session;
 
@@ -259,6 +264,7 @@ VB_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_
 
 VB_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
 {
+	VB_UNCANCELLED;
 	if (dm != NULL && vb_device_memory_of(dm)->imported_from != NULL)
 		free_import(vb_device_memory_of(dm));
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sys/types.h>
 
+#include "io/cancellation.h"
 #include "io/descriptor.h"
 #include "io/dmabuf.h"
 #include "verbs/context.h"
@@ -41,6 +42,7 @@ static int keep_for_sync(int fd)
 VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
 					   int access)
 {
+	VB_UNCANCELLED;
 	const unsigned allowed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_OPTIONAL_RANGE;
 	uint64_t skip = offset & (vb_page_size() - 1);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "verbs/context.h"
 #include "verbs/event_queue.h"
 #include "verbs/explain.h"
@@ -55,6 +56,7 @@ static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *
 
 VB_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
+	VB_UNCANCELLED;
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR: {
 		struct ibv_cq *cq = event->element.cq;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "queue/flow.h"
 #include "verbs/context.h"
 #include "verbs/counters.h"
@@ -53,6 +54,7 @@ static void let_go_of_counters(struct vb_flow_rule *rule)
 
 struct ibv_flow *vb_verbs_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 {
+	VB_UNCANCELLED;
 	struct vb_context *context;
 	struct vb_flow *flow;
 	const char *what = NULL;
@@ -98,6 +100,7 @@ struct ibv_flow *vb_verbs_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *a
 
 int vb_verbs_destroy_flow(struct ibv_flow *public)
 {
+	VB_UNCANCELLED;
 	struct vb_flow *flow = (struct vb_flow *)public;
 	struct ibv_context *context;
 

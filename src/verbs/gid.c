@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "verbs/context.h"
 #include "verbs/explain_objects.h"
 #include "verbs/export.h"
@@ -50,6 +51,7 @@ static int read_entry(struct ibv_context *context, uint32_t port_num, uint32_t i
 /* ibv_query_gid(3) is older than holes: there an empty entry reads as zeros. */
 VB_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
+	VB_UNCANCELLED;
 	struct ibv_gid_entry entry;
 	int error = index < 0 || gid == NULL ? EINVAL : read_entry(context, port_num, (uint32_t)index, &entry);
 
@@ -71,6 +73,7 @@ VB_EXPORT_COMPAT(ibv_query_gid);
 VB_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 				struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
+	VB_UNCANCELLED;
 	struct ibv_gid_entry found;
 	int error;
 
@@ -90,6 +93,7 @@ VB_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, 
 VB_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max_entries,
 				       uint32_t flags, size_t entry_size)
 {
+	VB_UNCANCELLED;
 	size_t count = 0;
 
 	if (flags != 0)
@@ -114,6 +118,7 @@ VB_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 /* The private name ibv_devinfo uses, with the two-valued type of sysfs. */
 VB_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, uint32_t *type)
 {
+	VB_UNCANCELLED;
 	struct ibv_gid_entry entry;
 	int error = read_entry(context, port_num, index, &entry);
 
@@ -135,6 +140,7 @@ static uint16_t pkey_at(struct ibv_context *context, uint32_t index)
 
 VB_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
+	VB_UNCANCELLED;
 	uint32_t length = context == NULL ? 0 : vb_profile_of_context(context)->port.pkey_table_length;
 
 	if (pkey == NULL || port_num != 1 || index < 0 || (uint32_t)index >= length) {
@@ -149,6 +155,7 @@ VB_EXPORT_COMPAT(ibv_query_pkey);
 
 VB_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
+	VB_UNCANCELLED;
 	uint32_t length = context == NULL || port_num != 1 ? 0 : vb_profile_of_context(context)->port.pkey_table_length;
 
 	for (uint32_t index = 0; index < length; index++)

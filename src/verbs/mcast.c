@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "verbs/address.h"
 #include "verbs/context.h"
 #include "verbs/explain_objects.h"
@@ -44,6 +45,7 @@ static int attach(struct vb_queue_pair *qp, struct vb_multicast_membership *memb
 
 VB_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
+	VB_UNCANCELLED;
 	struct vb_multicast_membership *member;
 	int error;
 
@@ -78,6 +80,7 @@ VB_EXPORT_COMPAT(ibv_attach_mcast);
 
 VB_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
+	VB_UNCANCELLED;
 	struct vb_multicast_membership *member;
 	struct vb_context *context;
 	uint8_t group[16];

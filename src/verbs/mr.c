@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "io/cuda.h"
 #include "io/descriptor.h"
 #include "verbs/context.h"
@@ -84,24 +85,28 @@ static struct ibv_mr *register_range(struct ibv_pd *pd, void *address, size_t le
 
 VB_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+	VB_UNCANCELLED;
 	return register_range(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }
 VB_EXPORT_COMPAT(ibv_reg_mr);
 
 VB_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
+	VB_UNCANCELLED;
 	return register_range(pd, addr, length, iova, (unsigned)access);
 }
 
 VB_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 					  unsigned int access)
 {
+	VB_UNCANCELLED;
 	return register_range(pd, addr, length, iova, access);
 }
 
 /* ibv_alloc_null_mr(3): reads give zeros, writes vanish, any address. Local use only. */
 struct ibv_mr *vb_verbs_alloc_null_mr(struct ibv_pd *pd)
 {
+	VB_UNCANCELLED;
 	struct vb_region_info info = {
 		.kind = VB_REGION_NULL_MR,
 		.length = UINT64_MAX,
@@ -155,6 +160,7 @@ static int reregister(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *add
 
 VB_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+	VB_UNCANCELLED;
 	int error = mr == NULL ? -EINVAL : reregister(mr, flags, pd, addr, length, access);
 
 	if (error == 0)
@@ -191,6 +197,7 @@ static void free_region(struct vb_memory_region *region)
 
 VB_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
+	VB_UNCANCELLED;
 	struct vb_memory_region *region = vb_memory_region_of(mr);
 	int error;
 
@@ -222,6 +229,7 @@ VB_EXPORT_COMPAT(ibv_dereg_mr);
 /* Finding it by handle proves that it belongs to this session. What backs it stays with the original. */
 VB_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
+	VB_UNCANCELLED;
 	struct vb_memory_region *found = NULL, *import;
 	struct vb_session *session;
 
@@ -254,6 +262,7 @@ VB_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 
 VB_EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
 {
+	VB_UNCANCELLED;
 	if (mr != NULL && vb_memory_region_of(mr)->imported)
 		free_region(vb_memory_region_of(mr));
 }

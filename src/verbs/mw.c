@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "verbs/context.h"
 #include "verbs/explain.h"
 #include "verbs/operations.h"
@@ -13,6 +14,7 @@
 
 struct ibv_mw *vb_verbs_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
+	VB_UNCANCELLED;
 	enum vb_region_kind kind = type == IBV_MW_TYPE_1 ? VB_REGION_MW_TYPE_1 : VB_REGION_MW_TYPE_2;
 	struct vb_memory_window *mw;
 	int error;
@@ -44,6 +46,7 @@ struct ibv_mw *vb_verbs_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 /* The handle, unlike the rkey, is not changed by the application; it leads to the window whatever tag it has now. */
 int vb_verbs_dealloc_mw(struct ibv_mw *mw)
 {
+	VB_UNCANCELLED;
 	struct ibv_context *context;
 	int error;
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "io/cancellation.h"
 #include "io/descriptor.h"
 #include "verbs/context.h"
 #include "verbs/event_queue.h"
@@ -127,6 +128,7 @@ no_memory:
 
 VB_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
+	VB_UNCANCELLED;
 	struct ibv_context *context;
 	struct vb_session *session;
 	int error;
@@ -162,6 +164,7 @@ static void withdraw_queue_pairs(struct vb_context *context)
 /* ibv_close_device(3): "-1 on failure", unlike the others. */
 VB_EXPORT int ibv_close_device(struct ibv_context *context)
 {
+	VB_UNCANCELLED;
 	struct vb_context *own;
 
 	if (context == NULL) {
@@ -195,6 +198,7 @@ static struct vb_device *find_device(const char *name)
 
 VB_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
+	VB_UNCANCELLED;
 	struct identity identity;
 	struct vb_session *session;
 	struct vb_device *device;

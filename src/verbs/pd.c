@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "verbs/context.h"
 #include "verbs/explain.h"
 #include "verbs/export.h"
@@ -64,6 +65,7 @@ void vb_domain_put(struct vb_protection_domain *domain)
 
 VB_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
+	VB_UNCANCELLED;
 	struct vb_shared_pd *shared;
 	struct vb_protection_domain *domain;
 	struct vb_session *session;
@@ -100,6 +102,7 @@ VB_EXPORT_COMPAT(ibv_alloc_pd);
 
 VB_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 {
+	VB_UNCANCELLED;
 	struct vb_protection_domain *domain = vb_domain_of(pd);
 
 	if (pd == NULL)
@@ -125,6 +128,7 @@ VB_EXPORT_COMPAT(ibv_dealloc_pd);
 
 VB_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
+	VB_UNCANCELLED;
 	struct vb_shared_pd *shared = NULL;
 	struct vb_protection_domain *domain;
 	struct vb_session *session;
@@ -157,12 +161,14 @@ VB_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_
 
 VB_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 {
+	VB_UNCANCELLED;
 	if (pd != NULL && vb_domain_of(pd)->imported)
 		vb_domain_put(vb_domain_of(pd));
 }
 
 struct ibv_td *vb_verbs_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *init_attr)
 {
+	VB_UNCANCELLED;
 	struct vb_thread_domain *td;
 
 	if (init_attr != NULL && init_attr->comp_mask != 0)
@@ -177,6 +183,7 @@ struct ibv_td *vb_verbs_alloc_td(struct ibv_context *context, struct ibv_td_init
 
 int vb_verbs_dealloc_td(struct ibv_td *td)
 {
+	VB_UNCANCELLED;
 	struct vb_thread_domain *own = vb_thread_domain_of(td);
 	struct ibv_context *context = td->context;
 
@@ -213,6 +220,7 @@ static void give_back(const struct vb_allocator *allocator, void *bytes, enum vb
 
 struct ibv_pd *vb_verbs_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
+	VB_UNCANCELLED;
 	struct vb_protection_domain *domain, *parent;
 	struct vb_session *session = vb_context_of(context)->session;
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "verbs/address.h"
 #include "verbs/context.h"
 #include "verbs/event_queue.h"
@@ -203,6 +204,7 @@ static struct ibv_qp *create(struct ibv_context *public, const struct ibv_qp_ini
 
 VB_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	VB_UNCANCELLED;
 	struct ibv_qp_init_attr_ex wide;
 	struct ibv_qp *qp;
 
@@ -228,6 +230,7 @@ VB_EXPORT_COMPAT(ibv_create_qp);
 
 struct ibv_qp *vb_verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
+	VB_UNCANCELLED;
 	const uint32_t supported = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_IND_TABLE |
 				   IBV_QP_INIT_ATTR_RX_HASH;
@@ -278,6 +281,7 @@ static bool join_handles(struct vb_queue_pair *qp, struct vb_xrc_domain *domain,
 /* ibv_open_qp(3): the queue pair lives until the last of its handles is destroyed. */
 struct ibv_qp *vb_verbs_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
+	VB_UNCANCELLED;
 	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	bool whole = attr != NULL && (attr->comp_mask & needed) == needed && attr->xrcd != NULL &&
 		     attr->qp_type == IBV_QPT_XRC_RECV && vb_same_session(context, attr->xrcd->context);
@@ -327,6 +331,7 @@ static int refuse_scaled(const char *verb, const struct ibv_qp *qp)
 
 VB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
+	VB_UNCANCELLED;
 	struct vb_session *session;
 	struct vb_qp *core;
 	struct vb_device_info info;
@@ -376,6 +381,7 @@ VB_EXPORT_COMPAT(ibv_modify_qp);
 VB_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 			   struct ibv_qp_init_attr *init_attr)
 {
+	VB_UNCANCELLED;
 	struct ibv_qp_init_attr ignored;
 
 	(void)attr_mask; /* ibv_query_qp(3): a hint; more may be returned */
@@ -447,6 +453,7 @@ static void withdraw(struct vb_queue_pair *own)
 /* ibv_destroy_qp(3): fails while attached to a multicast group. */
 VB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
+	VB_UNCANCELLED;
 	struct vb_queue_pair *own = vb_queue_pair_of(qp);
 	struct vb_context *context;
 	bool attached, lives_on;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "profiles/limits.h"
 #include "verbs/context.h"
 #include "verbs/device_memory.h"
@@ -61,6 +62,7 @@ static void fill_device_attr(struct ibv_context *context, struct ibv_device_attr
 
 VB_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr)
 {
+	VB_UNCANCELLED;
 	if (context == NULL || device_attr == NULL)
 		return vb_fail_number(EINVAL);
 	fill_device_attr(context, device_attr);
@@ -102,6 +104,7 @@ static void fill_odp_caps(const struct vb_profile *profile, struct ibv_odp_caps 
 int vb_verbs_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			     struct ibv_device_attr_ex *attr, size_t attr_size)
 {
+	VB_UNCANCELLED;
 	struct ibv_device_attr_ex full = {0};
 
 	if (attr == NULL || attr_size < sizeof(attr->orig_attr) || (input != NULL && input->comp_mask != 0))
@@ -159,6 +162,7 @@ static enum ibv_mtu good_mtu(const struct vb_device_info *info)
 
 int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr, size_t length)
 {
+	VB_UNCANCELLED;
 	enum { PHYS_STATE_DISABLED = 3, PHYS_STATE_LINK_UP = 5 };
 	const struct vb_profile_port *port;
 	struct vb_counters *counters;
@@ -205,6 +209,7 @@ int vb_verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ib
 /* The exported name is only called by binaries from before port_cap_flags2 was added. */
 VB_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *port_attr)
 {
+	VB_UNCANCELLED;
 	return vb_verbs_query_port(context, port_num, (struct ibv_port_attr *)(void *)port_attr,
 				   offsetof(struct ibv_port_attr, port_cap_flags2));
 }

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "io/cancellation.h"
 #include "profiles/limits.h"
 #include "verbs/context.h"
 #include "verbs/explain.h"
@@ -11,6 +12,7 @@
 
 int vb_verbs_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
+	VB_UNCANCELLED;
 	struct vb_qp *core;
 	bool is_ready;
 	vb_time now;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "io/neighbour_table.h"
 #include "verbs/address.h"
 #include "verbs/context.h"
@@ -25,6 +26,7 @@ static void map_group(const struct vb_path *path, uint8_t mac[6])
 VB_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 					  uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
+	VB_UNCANCELLED;
 	struct vb_device_info info;
 	struct vb_path path;
 	int error;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "profiles/limits.h"
 #include "verbs/context.h"
 #include "verbs/explain.h"
@@ -54,6 +55,7 @@ static struct vb_rss_table *create_core(struct ibv_context *context, const struc
 
 struct ibv_rwq_ind_table *vb_verbs_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *attr)
 {
+	VB_UNCANCELLED;
 	struct vb_indirection_table *table;
 	int error;
 
@@ -85,6 +87,7 @@ struct ibv_rwq_ind_table *vb_verbs_create_rwq_ind_table(struct ibv_context *cont
 
 int vb_verbs_destroy_rwq_ind_table(struct ibv_rwq_ind_table *public)
 {
+	VB_UNCANCELLED;
 	struct vb_indirection_table *table = vb_indirection_table_of(public);
 	struct ibv_context *context = public->context;
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "verbs/context.h"
 #include "verbs/event_queue.h"
 #include "verbs/events.h"
@@ -79,6 +80,7 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 
 VB_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init_attr)
 {
+	VB_UNCANCELLED;
 	if (pd == NULL || init_attr == NULL)
 		return vb_fail_null(-EINVAL);
 	return create(pd, init_attr->srq_context, &init_attr->attr, NULL, NULL);
@@ -95,6 +97,7 @@ static bool has_xrc_owners(struct ibv_context *context, const struct ibv_srq_ini
 
 struct ibv_srq *vb_verbs_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
+	VB_UNCANCELLED;
 	enum ibv_srq_type type = attr != NULL && (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) ? attr->srq_type : IBV_SRQT_BASIC;
 	bool has_xrc = vb_profile_type(vb_profile_of_context(context), IBV_QPT_XRC_RECV) != NULL;
 	int error = 0;
@@ -117,6 +120,7 @@ struct ibv_srq *vb_verbs_create_srq_ex(struct ibv_context *context, struct ibv_s
 
 VB_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
 {
+	VB_UNCANCELLED;
 	int error;
 
 	if (srq == NULL || attr == NULL)
@@ -132,6 +136,7 @@ VB_EXPORT_COMPAT(ibv_modify_srq);
 
 VB_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
+	VB_UNCANCELLED;
 	if (srq == NULL || attr == NULL)
 		return vb_fail_number(EINVAL);
 	if (srq->handle != vb_shared_receive_queue_of(srq)->handle)
@@ -143,6 +148,7 @@ VB_EXPORT_COMPAT(ibv_query_srq);
 
 VB_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 {
+	VB_UNCANCELLED;
 	struct vb_shared_receive_queue *own = vb_shared_receive_queue_of(srq);
 	struct ibv_context *context;
 	uint32_t reported;

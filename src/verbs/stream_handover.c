@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "io/cancellation.h"
 #include "verbs/context.h"
 #include "verbs/export.h"
 #include "verbs/private.h"
@@ -71,6 +72,7 @@ static int answer(struct vb_context *context, struct vb_handover_call *call)
 /* 0 or a positive errno. */
 VB_EXPORT int execute_ioctl(struct ibv_context *context, void *command)
 {
+	VB_UNCANCELLED;
 	struct vb_handover_call *call = command;
 	uint64_t magic;
 	int error;

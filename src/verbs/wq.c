@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "queue/observer.h"
 #include "verbs/context.h"
 #include "verbs/event_queue.h"
@@ -70,6 +71,7 @@ static void fill_public(struct vb_work_queue *wq, struct ibv_context *context, c
 
 struct ibv_wq *vb_verbs_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
 {
+	VB_UNCANCELLED;
 	struct vb_work_queue *wq;
 	int error;
 
@@ -111,6 +113,7 @@ static int modify(struct vb_work_queue *wq, const struct ibv_wq_attr *attr)
 
 int vb_verbs_modify_wq(struct ibv_wq *public, struct ibv_wq_attr *attr)
 {
+	VB_UNCANCELLED;
 	struct vb_work_queue *wq = vb_work_queue_of(public);
 	int error;
 
@@ -139,6 +142,7 @@ int vb_verbs_modify_wq(struct ibv_wq *public, struct ibv_wq_attr *attr)
 
 int vb_verbs_destroy_wq(struct ibv_wq *public)
 {
+	VB_UNCANCELLED;
 	struct vb_work_queue *wq = vb_work_queue_of(public);
 	struct ibv_context *context = public->context;
 	uint32_t reported;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "io/cancellation.h"
 #include "verbs/context.h"
 #include "verbs/explain.h"
 #include "verbs/operations.h"
@@ -83,6 +84,7 @@ static struct ibv_xrcd *refuse(int error, const char *cause, const char *fix)
 
 struct ibv_xrcd *vb_verbs_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
+	VB_UNCANCELLED;
 	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 	struct vb_session *session = vb_context_of(context)->session;
 	struct vb_file_identity file;
@@ -116,6 +118,7 @@ struct ibv_xrcd *vb_verbs_open_xrcd(struct ibv_context *context, struct ibv_xrcd
 
 int vb_verbs_close_xrcd(struct ibv_xrcd *xrcd)
 {
+	VB_UNCANCELLED;
 	struct vb_xrcd *own = vb_xrcd_of(xrcd);
 	struct ibv_context *context;
 
