@@ -243,6 +243,7 @@ struct vb_roce_responder {
 	uint32_t resource_head;          /* free running: the next to use */
 	uint32_t resource_count;         /* in use, at most the capacity */
 	uint32_t resources_owed;
+	uint32_t owed_from;              /* number of one, free running: none before it is owed */
 
 	bool tells_all;                  /* of each packet that comes ahead */
 	struct psn came_ahead;           /* the last of them */

@@ -31,6 +31,7 @@ static bool enlarge(struct vb_roce_responder *responder, uint32_t capacity)
 	responder->resources = larger;
 	responder->resource_capacity = capacity;
 	responder->resource_head = responder->resource_count;
+	responder->owed_from = 0;
 	return true;
 }
 
@@ -56,7 +57,7 @@ void vb_roce_resources_clear(struct vb_roce_responder *responder)
 	free(responder->resources);
 	responder->resources = NULL;
 	responder->resource_capacity = responder->resource_head = responder->resource_count = 0;
-	responder->resources_owed = 0;
+	responder->resources_owed = responder->owed_from = 0;
 }
 
 void vb_roce_resources_forget(struct vb_roce_responder *responder, const struct vb_srq *srq)
@@ -72,6 +73,21 @@ void vb_roce_resources_forget(struct vb_roce_responder *responder, const struct 
 	}
 }
 
+/* The oldest that may be owed. 128 may be kept, and to pass over them with each run took a twentieth of a stream's time. */
+static uint32_t first_owed(const struct vb_roce_responder *responder)
+{
+	uint32_t oldest = responder->resource_head - responder->resource_count;
+
+	return (int32_t)(responder->owed_from - oldest) < 0 ? oldest : responder->owed_from;
+}
+
+/* That one is about to be. */
+static void owe_from(struct vb_roce_responder *responder, uint32_t number)
+{
+	if (responder->resources_owed == 0 || (int32_t)(number - responder->owed_from) < 0)
+		responder->owed_from = number;
+}
+
 /* Caller asked for room. */
 static struct vb_roce_resource *take(struct vb_roce_responder *responder)
 {
@@ -81,6 +97,7 @@ static struct vb_roce_resource *take(struct vb_roce_responder *responder)
 		responder->resources_owed -= resource->owed;
 	else
 		responder->resource_count++;
+	owe_from(responder, responder->resource_head);
 	responder->resource_head++;
 	responder->resources_owed++;
 	return resource;
@@ -139,11 +156,12 @@ void vb_roce_resources_add_atomic_write(struct vb_qp *qp, const struct vb_roce_p
 }
 
 /* Newest first: of two that a wrapped PSN could mean, the newer is meant. */
-static struct vb_roce_resource *find(struct vb_roce_responder *responder, struct psn psn)
+static struct vb_roce_resource *find(struct vb_roce_responder *responder, struct psn psn, uint32_t *number)
 {
 	for (uint32_t i = 1; i <= responder->resource_count; i++) {
 		struct vb_roce_resource *resource = resource_at(responder, responder->resource_head - i);
 
+		*number = responder->resource_head - i;
 		if (psn_ahead(psn, resource->first) < resource->packets)
 			return resource;
 	}
@@ -231,10 +249,12 @@ bool vb_roce_resources_repeat(struct vb_qp *qp, const struct vb_roce_packet *pac
 {
 	struct vb_roce_engine *engine = vb_roce_engine(qp);
 	struct vb_roce_responder *responder = &engine->responder;
-	struct vb_roce_resource *resource = find(responder, packet->psn);
+	uint32_t number;
+	struct vb_roce_resource *resource = find(responder, packet->psn, &number);
 
 	if (!resource || !is_part_of(resource, packet, engine->mtu))
 		return false;
+	owe_from(responder, number);
 	if (resource->is_atomic) {
 		responder->resources_owed += !resource->owed;
 		resource->owed = resource->again = true;
@@ -432,8 +452,8 @@ bool vb_roce_resources_fill_run(const struct vb_roce_responder *responder, uint3
 {
 	uint32_t limit = vb_burst_run_limit(mtu + VB_AETH_LENGTH), packets = 0;
 
-	for (uint32_t i = 1; i <= responder->resource_count && packets < limit; i++) {
-		const struct vb_roce_resource *resource = resource_at(responder, responder->resource_head - i);
+	for (uint32_t number = responder->resource_head; number != first_owed(responder) && packets < limit; number--) {
+		const struct vb_roce_resource *resource = resource_at(responder, number - 1);
 
 		if (resource->owed && !resource->singly)
 			return false;
@@ -448,9 +468,10 @@ bool vb_roce_resources_send(struct vb_qp *qp, vb_time now, struct vb_burst *out)
 	struct vb_roce_responder *responder = &vb_roce_engine(qp)->responder;
 
 	/* Oldest first: a requester takes responses in the order of their PSNs and no other. */
-	for (uint32_t i = responder->resource_count; i > 0 && responder->resources_owed > 0; i--) {
-		struct vb_roce_resource *resource = resource_at(responder, responder->resource_head - i);
+	for (uint32_t number = first_owed(responder); number != responder->resource_head && responder->resources_owed > 0; number++) {
+		struct vb_roce_resource *resource = resource_at(responder, number);
 
+		responder->owed_from = number;
 		if (!resource->owed)
 			continue;
 		/* The response says that what came before was executed. */

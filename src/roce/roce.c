@@ -38,6 +38,8 @@ void vb_roce_check_invariants(struct vb_qp *qp)
 	assert(requester->asked_sent != requester->asked_tail || requester->read_in_flight == 0);
 	assert(responder->resources_owed <= responder->resource_count);
 	assert(responder->resource_count <= responder->resource_capacity);
+	for (uint32_t i = responder->resource_head - responder->resource_count; (int32_t)(i - responder->owed_from) < 0; i++)
+		assert(responder->fatal || i == responder->resource_head || !responder->resources[i % responder->resource_capacity].owed);
 	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) {
 		assert(requester->send_index - qp->send.tail <= vb_send_queue_count(&qp->send));
 		/* Whatever is outstanding, a clock runs for it. */
