@@ -25,6 +25,7 @@
 #include "wire/path.h"
 
 struct vb_counters;
+struct iovec;
 struct vb_cq;
 struct vb_flow_rule;
 struct vb_handover_report;
@@ -124,6 +125,8 @@ struct vb_link_driver {
 	/* Optional fast path: post this request and send it. False: nothing was done. Such a link reads the clock
 	 * itself, where the time matters. */
 	bool (*post_fast)(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr);
+	/* Optional. Bytes of ours to where the peer's key leads, at once and without a work request. False: nothing was done. */
+	bool (*place)(struct vb_link *link, struct vb_qp *qp, uint64_t address, uint32_t key, const struct iovec *spans, unsigned count);
 	/* Optional. Receives were posted to the queue pair. */
 	void (*received)(struct vb_link *link, struct vb_qp *qp);
 	/* Optional. True: what would have waited for longer than the next pass is to leave with that. */

@@ -566,6 +566,41 @@ bool vb_local_direct_store(struct vb_local *local, uint64_t address, uint32_t ke
 	return stored;
 }
 
+/* Where that is in the peer's memory as we have it mapped, if it is shared. The key is shown. */
+static uint8_t *find_shared(const struct access *access)
+{
+	struct vb_foreign_range range;
+	struct vb_fault_record ignored;
+	void *at = known_at(access);
+
+	if (at || !find(access, &range, &ignored) || range.null)
+		return at;
+	return shared_at(access, &range, access->length);
+}
+
+bool vb_local_direct_place(struct vb_local *local, uint64_t address, uint32_t key, const struct iovec *spans, unsigned count)
+{
+	struct access access = {.local = local, .address = address, .key = key, .rights = IBV_ACCESS_REMOTE_WRITE};
+	uint8_t *at;
+	int copy;
+
+	for (unsigned i = 0; i < count; i++)
+		access.length += spans[i].iov_len;
+	access.bytes = access.length;
+	if (!local->initiator.stores || check_request(&access) != VB_FAULT_NONE)
+		return false;
+	copy = show_copy(local, key);
+	if (copy < 0)
+		return false;
+	at = peer_is_unchanged(local) ? find_shared(&access) : NULL;
+	for (unsigned i = 0; at && i < count; i++) {
+		vb_hold_place(at, spans[i].iov_base, spans[i].iov_len);
+		at += spans[i].iov_len;
+	}
+	unshow_copy(local, copy);
+	return at != NULL;
+}
+
 /* ---- atomics ---- */
 
 static uint64_t operate(uint64_t *at, const struct vb_send_wqe *wqe)

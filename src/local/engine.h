@@ -319,6 +319,8 @@ static inline bool vb_local_names(struct vb_local *local, const struct vb_send_w
 enum vb_local_step vb_local_direct_move(struct vb_local *local, struct vb_send_wqe *wqe);
 /* A WRITE of few bytes, if the last direct access was one, too. False: it is as if nothing was done, and goes the ordinary way. */
 bool vb_local_direct_store(struct vb_local *local, uint64_t address, uint32_t key, const void *bytes, uint32_t length);
+/* The same of many bytes, into shared memory alone and in no order with what was posted. */
+bool vb_local_direct_place(struct vb_local *local, uint64_t address, uint32_t key, const struct iovec *spans, unsigned count);
 /* VB_STEP_MORE: not that way, leave a record. */
 enum vb_local_step vb_local_direct_atomic(struct vb_local *local, struct vb_send_wqe *wqe);
 

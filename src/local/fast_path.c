@@ -164,6 +164,20 @@ bool vb_local_fast_write(struct vb_qp *qp, struct vb_local *local, const struct 
 	return true;
 }
 
+/* No work of the queue pair's, and in no order with it: the peer's application learns of it from what is sent behind it. */
+bool vb_local_place(struct vb_qp *qp, struct vb_local *local, uint64_t address, uint32_t key, const struct iovec *spans, unsigned count)
+{
+	const struct vb_local_initiator *initiator = &local->initiator;
+
+	vb_lock_assert_held(&qp->lock);
+	if (!nothing_changed(qp, local) || !initiator->open || initiator->failure.waits ||
+	    !vb_local_direct_place(local, address, key, spans, count))
+		return false;
+	for (unsigned i = 0; i < count; i++)
+		qp->send.bytes += spans[i].iov_len;
+	return true;
+}
+
 /* ---- polling ---- */
 
 static bool is_acknowledged(const struct vb_local *local)

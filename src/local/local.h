@@ -124,6 +124,8 @@ enum vb_local_fast_way vb_local_fast_way(const struct vb_qp *qp, const struct ib
 /* `now` of a WRITE: when it completed; not asked for if it is not signaled. */
 bool vb_local_fast_send(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now);
 bool vb_local_fast_write(struct vb_qp *qp, struct vb_local *local, const struct ibv_send_wr *wr, vb_time now);
+/* Bytes of ours, of no region, to where the peer lets us write, at once: into memory that it shares, or not at all. */
+bool vb_local_place(struct vb_qp *qp, struct vb_local *local, uint64_t address, uint32_t key, const struct iovec *spans, unsigned count);
 /* Is there something that a poll of its send_cq, of its recv_cq would find? No lock needed; a hint. */
 bool vb_local_fast_has_work(const struct vb_local *local, bool sends, bool receives);
 /* Completions for that completion queue, which is empty and wants no event for them: how many of at most `room`. */

@@ -237,6 +237,18 @@ void vb_endpoint_posted(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_time 
 		carrier_of(qp)->driver->posted(carrier_of(qp), qp, now);
 }
 
+bool vb_endpoint_place(struct vb_endpoint *endpoint, struct vb_qp *qp, uint64_t address, uint32_t key, const struct iovec *spans,
+		       unsigned count)
+{
+	struct vb_link *link;
+
+	vb_lock_assert_held(&qp->lock);
+	if (!is_served(endpoint, qp))
+		return false;
+	link = carrier_of(qp);
+	return link->driver->place && link->driver->place(link, qp, address, key, spans, count);
+}
+
 bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct vb_link *link;

@@ -23,6 +23,7 @@
 #include "wire/path.h"
 #include "wire/stream_handover.h"
 
+struct iovec;
 struct vb_cq;
 struct vb_endpoint;
 struct vb_flow_rule;
@@ -117,6 +118,9 @@ void vb_endpoint_transmit(struct vb_endpoint *endpoint, struct vb_qp *qp, vb_tim
 
 /* A request that can be sent in short (local/fast_path.c): post it and send it. False: nothing was done. Caller holds qp->lock. */
 bool vb_endpoint_post_fast(struct vb_endpoint *endpoint, struct vb_qp *qp, const struct ibv_send_wr *wr);
+/* Bytes of ours to where the peer's key leads, at once and without a work request. False: nothing was done. */
+bool vb_endpoint_place(struct vb_endpoint *endpoint, struct vb_qp *qp, uint64_t address, uint32_t key, const struct iovec *spans,
+		       unsigned count);
 
 /* The same after work was posted; if a thread polls, many small requests may wait for one another until the next pass. Caller
  * holds qp->lock. */

@@ -1,35 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * See handover.h. The function is looked up when it is first needed, so that this library loads with every libibverbs;
- * and it is called only for contexts that show by their cmd_fd that they are Verbena's, as any other would make a call
- * to the kernel of it.
+ * See handover.h.
  */
 #include "rdmacm/handover.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
-typedef int handover(struct ibv_context *context, void *command);
+#include "rdmacm/private_call.h"
 
 /* The context that was asked last, and what was found; under the lock of the streams, as all calls are. */
 static struct {
 	const struct ibv_context *context;
 	int cmd_fd;
-	handover *function;
+	vb_private_call *function;
 } known;
 
-static handover *find_handover(struct ibv_context *context)
+static vb_private_call *find_handover(struct ibv_context *context)
 {
-	char identity[sizeof(VB_HANDOVER_IDENTITY)];
-
 	if (known.context == context && known.cmd_fd == context->cmd_fd)
 		return known.function;
-	known.function = NULL;
-	if (pread(context->cmd_fd, identity, sizeof(identity), 0) == (ssize_t)sizeof(identity) &&
-	    memcmp(identity, VB_HANDOVER_IDENTITY, sizeof(identity)) == 0)
-		known.function = (handover *)dlsym(RTLD_DEFAULT, "execute_ioctl");
+	known.function = vb_rdmacm_private_call(context);
 	known.context = context;
 	known.cmd_fd = context->cmd_fd;
 	return known.function;
@@ -37,7 +28,7 @@ static handover *find_handover(struct ibv_context *context)
 
 static int call_handover(struct ibv_context *context, struct vb_handover_call *call, enum vb_handover_verb verb)
 {
-	handover *function = find_handover(context);
+	vb_private_call *function = find_handover(context);
 
 	if (function == NULL)
 		return -ENOSYS;

@@ -11,6 +11,10 @@
 /* The words of /sys/class/infiniband/.../gid_attrs/types, as a number. */
 enum { VB_SYSFS_GID_TYPE_IB_ROCE_V1, VB_SYSFS_GID_TYPE_ROCE_V2 };
 
+/* placing.c: 0 or a positive errno. */
+struct vb_placing_call;
+int vb_verbs_place(const struct vb_placing_call *call);
+
 /* stream_handover.c */
 int execute_ioctl(struct ibv_context *context, void *command);
 

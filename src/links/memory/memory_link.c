@@ -210,6 +210,7 @@ static const struct vb_link_driver driver = {
 	.transmit_in_pass = vb_pairs_transmit,
 	.posted = vb_pairs_transmit,
 	.post_fast = vb_pairs_post_fast,
+	.place = vb_pairs_place,
 	.received = vb_pairs_received,
 	.drain = vb_pairs_drain,
 	.expire = vb_pairs_expire,

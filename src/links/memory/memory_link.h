@@ -183,6 +183,7 @@ void vb_pairs_query(struct vb_link *link, const struct vb_qp *qp, struct vb_tran
 bool vb_pairs_gives_back(struct vb_link *link, struct vb_qp *qp, vb_time now);
 void vb_pairs_transmit(struct vb_link *link, struct vb_qp *qp, vb_time now);
 bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const struct ibv_send_wr *wr);
+bool vb_pairs_place(struct vb_link *link, struct vb_qp *qp, uint64_t address, uint32_t key, const struct iovec *spans, unsigned count);
 bool vb_pairs_expire(struct vb_link *link, struct vb_qp *qp, vb_time now);
 
 /* A look at one: serve it if it has work and no other thread has it. Caller holds progress or the lock of a poller that

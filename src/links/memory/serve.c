@@ -132,6 +132,11 @@ VB_FLAT bool vb_pairs_post_fast(struct vb_link *link, struct vb_qp *qp, const st
 	return false;
 }
 
+bool vb_pairs_place(struct vb_link *link, struct vb_qp *qp, uint64_t address, uint32_t key, const struct iovec *spans, unsigned count)
+{
+	return vb_local_place(qp, vb_pair_of(vb_same_host_of(link), qp)->local, address, key, spans, count);
+}
+
 VB_FLAT int vb_pair_take(struct vb_same_host *same_host, struct vb_pair *pair, const struct vb_cq *cq, int room, struct ibv_wc *wc)
 {
 	struct vb_qp *qp = __atomic_load_n(&pair->qp, __ATOMIC_ACQUIRE);

@@ -63,3 +63,23 @@ void vb_iov_cursor_write(struct vb_iov_cursor *cursor, const void *from, size_t 
 		length -= piece.iov_len;
 	}
 }
+
+int vb_iov_cursor_peek(const struct vb_iov_cursor *cursor, struct iovec *pieces, int most, size_t length)
+{
+	struct vb_iov_cursor ahead = *cursor;
+	int count = 0;
+
+	while (length > 0) {
+		if (count == most)
+			return -1;
+		pieces[count] = take_piece(&ahead, length);
+		length -= pieces[count++].iov_len;
+	}
+	return count;
+}
+
+void vb_iov_cursor_skip(struct vb_iov_cursor *cursor, size_t length)
+{
+	while (length > 0)
+		length -= take_piece(cursor, length).iov_len;
+}

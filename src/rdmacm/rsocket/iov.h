@@ -22,4 +22,8 @@ int vb_iov_cursor_init(struct vb_iov_cursor *cursor, const struct iovec *iov, si
 void vb_iov_cursor_read(struct vb_iov_cursor *cursor, void *to, size_t length);
 void vb_iov_cursor_write(struct vb_iov_cursor *cursor, const void *from, size_t length);
 
+/* Where they are, without moving: as many elements as there may be, or fewer. -1: those are not enough. */
+int vb_iov_cursor_peek(const struct vb_iov_cursor *cursor, struct iovec *pieces, int most, size_t length);
+void vb_iov_cursor_skip(struct vb_iov_cursor *cursor, size_t length);
+
 #endif

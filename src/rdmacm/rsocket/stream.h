@@ -12,6 +12,7 @@
  *   stream_endpoint.c  queue pair and buffers
  *   stream_iomap.c     memory that is open to the peer
  *   stream_message.c   how the peer is told something           stream_cut.c    where a long message is cut
+ *   stream_place.c     long messages within one host
  *   stream_state.c     what the stream may do, and how it ends
  *
  * Each calls those below it.
@@ -90,6 +91,7 @@ struct vb_rstream {
 	uint32_t changes;                /* how often progress has found something, modulo 2^32 */
 	uint32_t inline_most;
 	bool by_send;                    /* stream_message.c */
+	int (*placing)(struct ibv_context *context, void *command); /* stream_place.c; NULL: not on one host */
 	uint32_t packet;                 /* payload of one, on a wire where it is worth while to make them alike; or 0 */
 
 	/* Towards the peer. */
@@ -231,6 +233,10 @@ int vb_rstream_write_and_tell(struct vb_rsocket *rs, uint64_t work_id, struct ib
 struct vb_rstream_cut;
 int vb_rstream_write_cut(struct vb_rsocket *rs, uint64_t work_id, struct vb_rstream_cut *cut, const struct vb_rstream_span *to,
 			 uint32_t message);
+/* Connected to an address of its own: what that makes possible. */
+void vb_rstream_place_prepare(struct vb_rstream *stream);
+/* The next `length` bytes are where the peer granted room for them, and left to be told of. False: nothing has happened. */
+bool vb_rstream_place(struct vb_rstream *stream, struct vb_iov_cursor *from, uint32_t length, const struct vb_rstream_span *to);
 int vb_rstream_post_receives(struct vb_rstream *stream, unsigned count);
 /* How messages travel on the device of stream->id, before anything else of this is asked; memory for them, behind the
  * queue pair. */

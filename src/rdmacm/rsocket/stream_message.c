@@ -51,8 +51,12 @@ void vb_rstream_message_measure(struct vb_rstream *stream)
 	struct ibv_port_attr port;
 	struct ibv_qp_attr attr;
 
-	if (stream->by_send || leads_back(rdma_get_local_addr(stream->id), rdma_get_peer_addr(stream->id)))
+	if (stream->by_send)
 		return;
+	if (leads_back(rdma_get_local_addr(stream->id), rdma_get_peer_addr(stream->id))) {
+		vb_rstream_place_prepare(stream);
+		return;
+	}
 	/* On InfiniBand a packet is a frame, and there are no runs. */
 	if (ibv_query_port(stream->id->verbs, stream->id->port_num, &port) == 0 && port.link_layer == IBV_LINK_LAYER_ETHERNET &&
 	    ibv_query_qp(stream->id->qp, &attr, IBV_QP_PATH_MTU, &ignored) == 0)

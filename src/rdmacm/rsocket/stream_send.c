@@ -86,6 +86,8 @@ static int write_from_buffer(struct vb_rsocket *rs, struct vb_iov_cursor *from, 
 		{.addr = start, .length = length - before_end, .lkey = stream->send_mr->lkey},
 	};
 
+	if (is_data && vb_rstream_place(stream, from, length, to))
+		return write_pieces(rs, work_id_of_write(stream, 1, 0), NULL, 0, 0, to, true, length);
 	vb_iov_cursor_read(from, stream->send_bytes + stream->send_at, before_end);
 	vb_iov_cursor_read(from, stream->send_bytes, length - before_end);
 	stream->send_at = (stream->send_at + length) % stream->send_size;

@@ -649,6 +649,91 @@ static void what_is_not_plain_is_not_written(void **state)
 	pair_close(&pair);
 }
 
+/* ---- bytes of no region, without a work request ---- */
+
+enum { FAR = 16384, LONG = 5000 };
+
+static bool place(uint64_t address, uint32_t key, const struct iovec *spans, unsigned count)
+{
+	bool placed;
+
+	vb_lock_take(&a->qp->lock);
+	placed = vb_local_place(a->qp, a->local, address, key, spans, count);
+	vb_lock_release(&a->qp->lock);
+	return placed;
+}
+
+static void bytes_are_placed_at_once(void **state)
+{
+	static uint8_t own[LONG];
+	const struct iovec spans[] = {{own, 1}, {own + 1, 0}, {own + 1, LONG - 1}};
+	uint64_t bytes;
+
+	(void)state;
+	for (unsigned i = 0; i < LONG; i++)
+		own[i] = (uint8_t)(i * 7);
+	begin(NULL);
+	a->shares_memory = true;
+	write_ordinarily(8, 1, 0);
+	bytes = a->qp->send.bytes;
+	b->arena[FAR + LONG] = 0xcc;
+	assert_true(place((uintptr_t)b->arena + FAR, b->key, spans, 3));
+	assert_memory_equal(b->arena + FAR, own, LONG);
+	assert_int_equal(b->arena[FAR + LONG], 0xcc);
+	assert_int_equal(a->qp->send.bytes, bytes + LONG);
+	assert_int_equal(a->qp->send.head, 1);
+	/* Behind a message that is not there yet, too. */
+	assert_int_equal(pair_receive(b, 4096, 64, 2), 0);
+	assert_true(send_plainly(a, 8, 3, IBV_SEND_SIGNALED));
+	memset(b->arena + FAR, 0, LONG);
+	assert_true(place((uintptr_t)b->arena + FAR, b->key, spans, 3));
+	assert_memory_equal(b->arena + FAR, own, LONG);
+	pair_settle(&pair);
+	pair_expect(&a->send_cq, 3, IBV_WC_SUCCESS);
+	pair_expect(&b->recv_cq, 2, IBV_WC_SUCCESS);
+	pair_expect_nothing(&pair);
+	pair_close(&pair);
+}
+
+static void what_may_not_be_written_is_not_placed(void **state)
+{
+	static uint8_t own[LONG];
+	const struct iovec span = {own, LONG};
+
+	(void)state;
+	memset(own, 9, sizeof(own));
+	begin(NULL);
+	memset(b->arena + FAR, 0, LONG);
+#define REFUSED(address, key)                                                                                          \
+	do {                                                                                                           \
+		assert_false(place(address, key, &span, 1));                                                           \
+		for (unsigned i = 0; i < LONG; i++)                                                                    \
+			assert_int_equal(b->arena[FAR + i], 0);                                                        \
+	} while (0)
+	/* Nothing is known of where it goes. */
+	a->shares_memory = true;
+	REFUSED((uintptr_t)b->arena + FAR, b->key);
+	write_ordinarily(8, 1, 0);
+	/* A key that is none, a range that is not its own, memory that is none. */
+	REFUSED((uintptr_t)b->arena + FAR, b->key ^ 0x100);
+	REFUSED((uintptr_t)b->arena - 1, b->key);
+	REFUSED((uintptr_t)b->arena + FAR, b->null_key);
+	/* It is not shared. */
+	a->shares_memory = false;
+	a->mappings++;
+	REFUSED((uintptr_t)b->arena + FAR, b->key);
+	assert_int_equal(a->writes, 0);
+	a->shares_memory = true;
+	assert_true(place((uintptr_t)b->arena + FAR, b->key, &span, 1));
+	assert_memory_equal(b->arena + FAR, own, LONG);
+	memset(b->arena + FAR, 0, LONG);
+	/* The peer has gone. */
+	assert_int_equal(pair_to(b, IBV_QPS_ERR), 0);
+	REFUSED((uintptr_t)b->arena + FAR, b->key);
+#undef REFUSED
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -664,6 +749,8 @@ int main(void)
 		cmocka_unit_test(two_that_talk),
 		cmocka_unit_test(short_writes_complete_at_once),
 		cmocka_unit_test(what_is_not_plain_is_not_written),
+		cmocka_unit_test(bytes_are_placed_at_once),
+		cmocka_unit_test(what_may_not_be_written_is_not_placed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

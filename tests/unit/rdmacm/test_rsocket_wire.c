@@ -200,6 +200,7 @@ static void buffers_are_one_after_the_other(void **state)
 	char a[3] = "abc", b[1], c[4] = "defg", out[8] = "";
 	struct iovec iov[] = {{a, 3}, {b, 0}, {c, 4}}, too_long[] = {{a, SIZE_MAX / 2}, {a, SIZE_MAX / 2}};
 	struct vb_iov_cursor cursor;
+	struct iovec pieces[2];
 
 	(void)state;
 	assert_int_equal(vb_iov_cursor_init(&cursor, iov, 3), 0);
@@ -214,6 +215,18 @@ static void buffers_are_one_after_the_other(void **state)
 	vb_iov_cursor_write(&cursor, "1234567", 7);
 	assert_memory_equal(a, "123", 3);
 	assert_memory_equal(c, "4567", 4);
+	vb_iov_cursor_init(&cursor, iov, 3);
+	vb_iov_cursor_skip(&cursor, 1);
+	assert_int_equal(vb_iov_cursor_peek(&cursor, pieces, 1, 3), -1);
+	assert_int_equal(vb_iov_cursor_peek(&cursor, pieces, 2, 3), 2);
+	assert_ptr_equal(pieces[0].iov_base, a + 1);
+	assert_int_equal(pieces[0].iov_len, 2);
+	assert_ptr_equal(pieces[1].iov_base, c);
+	assert_int_equal(pieces[1].iov_len, 1);
+	assert_int_equal(cursor.left, 6);
+	vb_iov_cursor_skip(&cursor, 3);
+	vb_iov_cursor_read(&cursor, out, 3);
+	assert_memory_equal(out, "567", 3);
 	assert_int_equal(vb_iov_cursor_init(&cursor, too_long, 2), -EINVAL);
 	assert_int_equal(vb_iov_cursor_init(&cursor, iov, 5000), -EINVAL);
 }
