@@ -126,7 +126,7 @@ static bool look_is_due(const struct vb_endpoint *endpoint, const struct vb_poll
 bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 {
 	vb_time now = vb_clock_now();
-	bool done = false, works = false;
+	bool done = false, keeps = false;
 	unsigned polls = 1, lane;
 
 	if (endpoint->schedule.abandoned)
@@ -148,11 +148,11 @@ bool vb_endpoint_poll(struct vb_endpoint *endpoint, struct vb_poller *poller)
 			vb_looks_leave_to_another(&looks, now);
 		else
 			vb_looks_waited(&looks);
-		works = poller && vb_looks_works_between(&looks);
+		keeps = poller && vb_looks_keeps_processor(&looks, now);
 	}
-	if (vb_spinner_must_yield(poller ? &poller->vain_polls : &endpoint->schedule.spinner.vain_polls, polls, done) && !works) {
+	if (vb_spinner_must_yield(poller ? &poller->vain_polls : &endpoint->schedule.spinner.vain_polls, polls, done) && !keeps) {
 		vb_thread_yield();
-		vb_looks_waited(&looks);
+		vb_looks_yielded(&looks, vb_clock_now());
 	}
 	return done;
 }

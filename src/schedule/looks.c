@@ -10,10 +10,15 @@
 #define LONGEST_LOOK VB_MICROSECONDS(2)
 /* One that begins to wait for answers has used it up after twenty of them. */
 #define MOST_SPARE VB_MILLISECONDS(1)
+/* A third of what the system leaves a thread its processor for: one that waits after all is found out by this. */
+#define LONGEST_KEPT VB_MILLISECONDS(1)
 
 enum {
 	FORGOTTEN = 8,                     /* one part in so many, each time */
 	WORKS_FOR = 3,                     /* at least one part in so many of what a look takes */
+	ANSWERED_MOST = 12,
+	ANSWERED_WAITS = 4,                /* then it waits: two in a row */
+	ANSWERED_MORE = 2,                 /* one in three yields is enough */
 };
 
 static vb_time mean(vb_time before, vb_time newest)
@@ -31,7 +36,8 @@ static vb_time longest(vb_time before, vb_time newest)
 /* What kind of thread it is has not changed. */
 static void begin(struct vb_looks *looks, vb_time now)
 {
-	*looks = (struct vb_looks){.since = now, .took = looks->took, .apart = looks->apart, .spare = looks->spare};
+	*looks = (struct vb_looks){.since = now, .took = looks->took, .apart = looks->apart, .spare = looks->spare,
+				   .yielded = looks->yielded, .answered = looks->answered};
 }
 
 /* One that waits and was without a processor for a moment seems to have worked for so long. */
@@ -59,7 +65,7 @@ static bool can_wait(const struct vb_looks *looks, vb_time now)
 
 bool vb_looks_is_timed(const struct vb_looks *looks, vb_time now)
 {
-	return looks->spare > 0 || now - looks->since >= VB_LOOKS_IN_VAIN / 2;
+	return looks->yielded || looks->spare > 0 || now - looks->since >= VB_LOOKS_IN_VAIN / 2;
 }
 
 bool vb_looks_is_due(struct vb_looks *looks, vb_time now)
@@ -80,7 +86,7 @@ bool vb_looks_is_due(struct vb_looks *looks, vb_time now)
 
 bool vb_looks_works_between(const struct vb_looks *looks)
 {
-	return looks->took != 0 && looks->apart >= looks->took / WORKS_FOR;
+	return looks->answered < ANSWERED_WAITS && looks->took != 0 && looks->apart >= looks->took / WORKS_FOR;
 }
 
 void vb_looks_made(struct vb_looks *looks, vb_time began, vb_time ended, bool done)
@@ -92,6 +98,8 @@ void vb_looks_made(struct vb_looks *looks, vb_time began, vb_time ended, bool do
 	/* There may be more. */
 	if (done)
 		return;
+	if (looks->yielded)
+		vb_looks_end_yield(looks, false);
 	looks->took = mean(looks->took, took < LONGEST_LOOK ? took : LONGEST_LOOK);
 	if (can_wait(looks, ended))
 		looks->due = ended + VB_LOOKS_APART * looks->took;
@@ -114,4 +122,25 @@ bool vb_looks_is_left_to_another(struct vb_looks *looks, vb_time now)
 		looks->apart = longest(looks->apart, now - looks->left);
 	looks->left = now;
 	return true;
+}
+
+bool vb_looks_keeps_processor(const struct vb_looks *looks, vb_time now)
+{
+	return vb_looks_works_between(looks) && now - (looks->kept != 0 ? looks->kept : looks->since) < LONGEST_KEPT;
+}
+
+void vb_looks_yielded(struct vb_looks *looks, vb_time now)
+{
+	looks->left = 0;
+	looks->kept = now;
+	looks->yielded = true;
+}
+
+void vb_looks_end_yield(struct vb_looks *looks, bool found)
+{
+	looks->yielded = false;
+	if (found)
+		looks->answered = looks->answered + ANSWERED_MORE < ANSWERED_MOST ? looks->answered + ANSWERED_MORE : ANSWERED_MOST;
+	else if (looks->answered > 0)
+		looks->answered--;
 }

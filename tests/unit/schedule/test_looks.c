@@ -38,6 +38,8 @@ static bool poll_in_vain(void)
 	now += LOOK;
 	if (vb_looks_is_timed(&looks, began))
 		vb_looks_made(&looks, began, now, false);
+	else
+		vb_looks_waited(&looks);
 	return true;
 }
 
@@ -52,6 +54,12 @@ static unsigned count_looks(vb_time duration, vb_time work, unsigned *polls)
 		now += *polls % 2 ? work : CALL;
 	}
 	return made;
+}
+
+static void yield(vb_time lasts)
+{
+	now += lasts;
+	vb_looks_yielded(&looks, now);
 }
 
 static void one_that_waits_looks_each_time(void **state)
@@ -200,8 +208,7 @@ static void to_yield_is_no_work(void **state)
 		now += CALL;
 		if (i % 4 != 0)
 			continue;
-		vb_looks_waited(&looks);
-		now += VB_MICROSECONDS(20);
+		yield(VB_MICROSECONDS(20));
 	}
 	assert_false(vb_looks_works_between(&looks));
 }
@@ -220,6 +227,73 @@ static void one_without_a_processor_is_not_known_for_work(void **state)
 		poll_in_vain();
 		vb_looks_found(&looks);
 		assert_true(looks.spare == 0);
+	}
+}
+
+/* Two ranks of MPI on one processor, each of which does as much between its polls as it takes to be thought at work: the answer is there
+ * whenever it has given its processor to the other. */
+static void one_that_is_answered_while_it_yields_waits(void **state)
+{
+	unsigned polls, made;
+
+	(void)state;
+	count_looks(VB_MILLISECONDS(10), 500, &polls);
+	assert_true(vb_looks_works_between(&looks));
+	for (unsigned i = 0; i < ANSWERED_WAITS / ANSWERED_MORE; i++) {
+		yield(VB_MICROSECONDS(20));
+		vb_looks_found(&looks);
+		count_looks(VB_LOOKS_IN_VAIN * 2, 500, &polls);
+	}
+	assert_false(vb_looks_works_between(&looks));
+	assert_false(vb_looks_keeps_processor(&looks, now));
+	made = count_looks(VB_MILLISECONDS(1), 500, &polls);
+	assert_int_equal(made, polls);
+}
+
+/* Other programs have its processor meanwhile, and what it sent is acknowledged now and then. */
+static void one_that_yields_in_vain_works(void **state)
+{
+	unsigned polls;
+
+	(void)state;
+	count_looks(VB_MILLISECONDS(10), 500, &polls);
+	for (unsigned i = 0; i < 100; i++) {
+		yield(VB_MILLISECONDS(3));
+		if (i % 4 == 0)
+			vb_looks_found(&looks);
+		count_looks(VB_LOOKS_IN_VAIN * 4, 500, &polls);
+		assert_true(vb_looks_works_between(&looks));
+	}
+}
+
+/* What it shared its processor with is gone. */
+static void one_that_is_no_longer_answered_while_it_yields_works(void **state)
+{
+	unsigned polls, i;
+
+	(void)state;
+	looks.answered = ANSWERED_MOST;
+	for (i = 0; i < ANSWERED_MOST && !vb_looks_works_between(&looks); i++) {
+		yield(300);
+		count_looks(VB_LOOKS_IN_VAIN, 500, &polls);
+	}
+	assert_int_equal(i, ANSWERED_MOST - ANSWERED_WAITS + 1);
+}
+
+/* Else it would never be found out. */
+static void one_that_works_keeps_its_processor_for_a_while(void **state)
+{
+	vb_time began;
+	unsigned polls;
+
+	(void)state;
+	count_looks(VB_LOOKS_IN_VAIN * 2, 500, &polls);
+	for (unsigned i = 0; i < 10; i++) {
+		for (began = now; vb_looks_keeps_processor(&looks, now);)
+			count_looks(VB_MICROSECONDS(10), 500, &polls);
+		assert_true(now - began > LONGEST_KEPT - VB_LOOKS_IN_VAIN * 4 && now - began < LONGEST_KEPT + VB_LOOKS_IN_VAIN);
+		yield(300);
+		poll_in_vain();
 	}
 }
 
@@ -250,6 +324,10 @@ int main(void)
 		cmocka_unit_test_setup(one_that_is_answered_asks_again_at_once_whether_another_is_through, make),
 		cmocka_unit_test_setup(to_yield_is_no_work, make),
 		cmocka_unit_test_setup(one_without_a_processor_is_not_known_for_work, make),
+		cmocka_unit_test_setup(one_that_is_answered_while_it_yields_waits, make),
+		cmocka_unit_test_setup(one_that_yields_in_vain_works, make),
+		cmocka_unit_test_setup(one_that_is_no_longer_answered_while_it_yields_works, make),
+		cmocka_unit_test_setup(one_that_works_keeps_its_processor_for_a_while, make),
 		cmocka_unit_test_setup(one_that_was_away_looks_at_once, make),
 	};
 
