@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See memory_ahead.h. The thread starts where a run is long enough, and ends when nothing is left to bring in.
+ * See memory_ahead.h. The thread starts where a run is long enough. It stays for a while when nothing is left to bring in: to start one
+ * takes 50 us of the thread that registers, for each second chunk.
  *
  * The program did not register these pages, and may unmap them at any time. So the mapping is looked at each time: it is memory of this
  * process alone, of no file, and holds the whole run as well as what follows. Within the microseconds between that and bringing pages in
@@ -11,6 +12,7 @@
  */
 #include "io/memory_ahead.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/mutex.h"
+#include "io/clock.h"
 #include "io/event.h"
 #include "io/memory_run.h"
 #include "io/own_mapping.h"
@@ -26,8 +29,12 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+/* From one chunk of a run to the next but one it is a few milliseconds at most. */
+#define STAYS VB_MILLISECONDS(200)
+
 static struct {
 	struct vb_mutex lock;
+	pthread_cond_t more;               /* valid while there is a thread */
 	struct vb_memory_run run;
 	pid_t pid;                         /* atomic: whose thread it is, 0: there is none. A forked child has none */
 } ahead = {
@@ -60,16 +67,39 @@ static bool is_private_memory(uint64_t start, uint64_t end)
 	return error == 0 && mapping.private_memory && mapping.end >= end;
 }
 
+/* Where pages are to be brought in. */
+static bool wants_pages(uint64_t *from) VB_NEEDS(ahead.lock)
+{
+	struct vb_memory_run next = ahead.run;
+	uint64_t to;
+
+	return vb_memory_run_next(&next, from, &to);
+}
+
+/* False: nothing came. What came at the last moment is not left. */
+static bool wait_for_more(void) VB_NEEDS(ahead.lock)
+{
+	uint64_t from;
+	vb_time until = vb_clock_now() + STAYS;
+	struct timespec limit = {.tv_sec = until / VB_SECONDS(1), .tv_nsec = until % VB_SECONDS(1)};
+
+	return vb_mutex_wait_until(&ahead.lock, &ahead.more, &limit) != ETIMEDOUT || wants_pages(&from);
+}
+
 static void *run(void *unused)
 {
+	bool stays = true;
+
 	(void)unused;
 	vb_thread_prepare("verbena-ahead");
 	vb_mutex_lock(&ahead.lock);
-	for (;;) {
+	while (stays) {
 		uint64_t from, to, start = ahead.run.start;
 
-		if (!vb_memory_run_next(&ahead.run, &from, &to))
-			break;
+		if (!vb_memory_run_next(&ahead.run, &from, &to)) {
+			stays = wait_for_more();
+			continue;
+		}
 		vb_mutex_unlock(&ahead.lock);
 		if (is_private_memory(start, to))
 			(void)madvise((void *)(uintptr_t)from, to - from, MADV_POPULATE_WRITE);
@@ -81,6 +111,17 @@ static void *run(void *unused)
 	return NULL;
 }
 
+/* Made anew with each thread: no thread waits there. A forked child's copy may remember one that it does not have. */
+static void make_condition(void) VB_NEEDS(ahead.lock)
+{
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&ahead.more, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
 /* Caller holds ahead.lock. The application's signals are not this thread's business. */
 static void start_thread(void) VB_NEEDS(ahead.lock)
 {
@@ -88,8 +129,7 @@ static void start_thread(void) VB_NEEDS(ahead.lock)
 	pthread_t thread;
 	bool runs;
 
-	if (thread_is_ours())
-		return;
+	make_condition();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	runs = pthread_create(&thread, NULL, run, NULL) == 0;
@@ -110,15 +150,17 @@ static bool is_there(uint64_t page)
 
 void vb_memory_ahead_registered(uint64_t start, uint64_t end)
 {
-	struct vb_memory_run next;
-	uint64_t from, to;
+	uint64_t from;
 
 	if (end - start < VB_RUN_SMALLEST || !take_lock())
 		return;
 	vb_memory_run_add(&ahead.run, start, end);
-	next = ahead.run;
-	if (vb_memory_run_next(&next, &from, &to) && !is_there(from))
-		start_thread();
+	if (wants_pages(&from) && !is_there(from)) {
+		if (thread_is_ours())
+			pthread_cond_signal(&ahead.more);
+		else
+			start_thread();
+	}
 	vb_mutex_unlock(&ahead.lock);
 }
 

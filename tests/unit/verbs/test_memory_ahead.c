@@ -3,9 +3,13 @@
  * A program registers its memory piece by piece, upwards: the pages behind are brought in before it asks for them, as far as
  * they are memory of its own.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -34,6 +38,7 @@ static char *_Atomic moved;                /* 32 MiB that go away when it has to
 static _Atomic int moved_to = -1;
 static _Atomic uint64_t lowest, highest;   /* no page is brought in here */
 static _Atomic bool trespassed;
+static _Atomic bool time_is_up;            /* the thread waited for long enough */
 
 static void take_away(void)
 {
@@ -67,6 +72,13 @@ int madvise(void *start, size_t length, int advice)
 	if ((uintptr_t)start < highest && lowest < (uintptr_t)start + length)
 		trespassed = true;
 	return (int)syscall(SYS_madvise, start, length, advice);
+}
+
+/* No time passes until it is up. */
+int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until)
+{
+	(void)until;
+	return time_is_up ? ETIMEDOUT : pthread_cond_wait(condition, mutex);
 }
 
 /* ---- tools ---- */
@@ -205,6 +217,54 @@ static void pages_come_ahead(void **state)
 	munmap(memory, WHOLE * MIB);
 }
 
+/* The thread that brings pages in; 0: there is none. */
+static int find_thread(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int found = 0;
+
+	assert_non_null(tasks);
+	for (struct dirent *entry = readdir(tasks); entry; entry = readdir(tasks)) {
+		char path[300], name[20] = "";
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		if (fscanf(file, "%19s", name) == 1 && strcmp(name, "verbena-ahead") == 0)
+			found = atoi(entry->d_name);
+		fclose(file);
+	}
+	closedir(tasks);
+	return found;
+}
+
+/* Chunk after chunk is brought in by one thread, which goes when no more come. */
+static void the_thread_stays_for_a_while(void **state)
+{
+	char *memory = reserve();
+	int thread;
+
+	(void)state;
+	use(memory, 0, PIECES);
+	assert_true(eventually(is_there(memory, PIECES, PIECES + 4)));
+	thread = find_thread();
+	assert_int_not_equal(thread, 0);
+	for (unsigned i = PIECES; i < 2 * PIECES; i += 2) {
+		use(memory, i, 2);
+		assert_true(eventually(is_there(memory, i + 2, i + 6)));
+		assert_int_equal(find_thread(), thread);
+	}
+	time_is_up = true;
+	use(memory, 2 * PIECES, 2);
+	assert_true(eventually(find_thread() == 0));
+	time_is_up = false;
+	use(memory, 2 * PIECES + 2, 2);
+	assert_true(eventually(is_there(memory, 2 * PIECES + 4, 2 * PIECES + 12)));
+	munmap(memory, WHOLE * MIB);
+}
+
 /* As ibv_reg_mr asks for it: writable pieces of up to a megabyte count, others are not brought in either. */
 static void of_what_is_checked(void **state)
 {
@@ -329,6 +389,7 @@ int main(void)
 	};
 	const struct CMUnitTest threads[] = {
 		cmocka_unit_test(pages_come_ahead),
+		cmocka_unit_test(the_thread_stays_for_a_while),
 		cmocka_unit_test(of_what_is_checked),
 		cmocka_unit_test(only_memory_of_its_own),
 		cmocka_unit_test(files_are_left_alone),
