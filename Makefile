@@ -14,6 +14,7 @@
 #   make interop                        Verbena against the Linux kernel's rxe and siw, both ways, in a virtual machine (docs/interop.md)
 #   make interop-iwarp                  its second part alone: iWARP, against siw
 #   make interop-same-guest             WRITEs by siw and by Verbena in one guest, and bare TCP beside them (ROUNDS=3)
+#   make interop-kernels                what depends on how a kernel numbers datagrams, on the guest's kernels (KERNELS="6.12 6.1")
 #   make interop-rules                  what its runner does when a guest panics and when it is interrupted itself
 #   make examples                       the programs of examples/, into build/examples (examples/README.md)
 #   make bench                          measure against iperf3, in the same run
@@ -32,7 +33,7 @@ DESTDIR ?=
 TESTS := $(shell pkg-config --exists cmocka 2>/dev/null && echo true || echo false)
 
 .PHONY: all build demo test applications experiments interop interop-iwarp interop-rules examples bench install clean starved
-.PHONY: uninstall deb rpm locks browser campaign soak connections bench-applications interop-same-guest
+.PHONY: uninstall deb rpm locks browser campaign soak connections bench-applications interop-same-guest interop-kernels
 
 all: build
 
@@ -103,6 +104,13 @@ interop-same-guest:
 	@scripts/install-packages test
 	@$(MAKE) --no-print-directory build
 	@tests/interop/same-guest $(BUILD) $(ROUNDS)
+
+KERNELS ?= 6.12 6.1
+interop-kernels:
+	@scripts/install-packages test
+	@$(MAKE) --no-print-directory build
+	@meson configure $(BUILD) -Dtests=true && ninja -C $(BUILD) > /dev/null
+	@failed=0; for kernel in $(KERNELS); do RIG_KERNEL=$$kernel tests/interop/other-kernel $(BUILD) || failed=1; done; exit $$failed
 
 interop-rules:
 	@scripts/install-packages test
