@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The call of libibverbs' private node by which librdmacm says what the verbs have no words for (wire/stream_handover.h,
- * wire/staging_call.h).
+ * wire/placing_call.h).
  */
 #ifndef VB_RDMACM_PRIVATE_CALL_H
 #define VB_RDMACM_PRIVATE_CALL_H
