@@ -544,6 +544,26 @@ static void who_sends_nothing_does_not_learn(void **state)
 	close_sender(&sender);
 }
 
+/* Each datagram through memory was summed twice, once with a number and once without. */
+static void who_is_passed_by_gives_no_numbers(void **state)
+{
+	struct sender sender;
+	uint16_t id;
+
+	(void)state;
+	open_sender(&sender, here4, there4);
+	(void)send_one(&sender, 1);
+	assert_true(vb_counted_next(&sender.port->counted, &id));
+	vb_counted_pass_by(&sender.port->counted);
+	assert_false(vb_counted_next(&sender.port->counted, &id));
+	/* It is connected still: what leaves has the number that the socket gives it. */
+	(void)send_one(&sender, 2);
+	assert_true(is_connected(&sender));
+	assert_true(vb_counted_next(&sender.port->counted, &id));
+	(void)send_one(&sender, 3);
+	close_sender(&sender);
+}
+
 struct worker {
 	struct sender *sender;
 	bool done;
@@ -630,6 +650,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_learnt_is_not_counted),
 		cmocka_unit_test(samples_reach_no_receiver),
 		cmocka_unit_test(who_sends_nothing_does_not_learn),
+		cmocka_unit_test(who_is_passed_by_gives_no_numbers),
 		cmocka_unit_test(threads_take_turns),
 		cmocka_unit_test(a_crowd_ends_the_counting),
 	};

@@ -36,7 +36,13 @@ void vb_counted_begin(struct vb_counted *counted, const struct vb_path *own)
 bool vb_counted_next(const struct vb_counted *counted, uint16_t *id)
 {
 	*id = __atomic_load_n(&counted->next, __ATOMIC_RELAXED);
-	return __atomic_load_n(&counted->state, __ATOMIC_RELAXED) == VB_COUNTED_CONNECTED;
+	return __atomic_load_n(&counted->state, __ATOMIC_RELAXED) == VB_COUNTED_CONNECTED &&
+	       !__atomic_load_n(&counted->passed_by, __ATOMIC_RELAXED);
+}
+
+void vb_counted_pass_by(struct vb_counted *counted)
+{
+	__atomic_store_n(&counted->passed_by, true, __ATOMIC_RELAXED);
 }
 
 static uint32_t send_plain(struct vb_source_port *port, struct vb_burst *burst, uint32_t run, uint32_t count)
@@ -114,6 +120,8 @@ uint32_t vb_counted_send(struct vb_source_port *port, struct vb_burst *burst, ui
 	enum vb_counted_state state = __atomic_load_n(&port->counted.state, __ATOMIC_ACQUIRE);
 	uint32_t sent = 0;
 
+	if (__atomic_load_n(&port->counted.passed_by, __ATOMIC_RELAXED))
+		__atomic_store_n(&port->counted.passed_by, false, __ATOMIC_RELAXED);
 	if (state == VB_COUNTED_UNUSED)
 		state = connect_first(port);
 	if (state == VB_COUNTED_CONNECTED)

@@ -23,6 +23,7 @@ enum vb_counted_state { VB_COUNTED_PLAIN, VB_COUNTED_UNUSED, VB_COUNTED_CONNECTE
 
 struct vb_counted {
 	enum vb_counted_state state;       /* atomic, changed under `lock`: from UNUSED to one of the others, from CONNECTED to PLAIN */
+	bool passed_by;                    /* atomic, a hint: what was to leave by it last went another way */
 	uint16_t next;                     /* atomic, under `lock`: identification of the next send */
 	unsigned crowd;                    /* under `lock`: how often it was waited for, of late */
 	struct vb_lock lock;               /* held while it is connected, and over IPv4 while it sends */
@@ -33,6 +34,9 @@ void vb_counted_init(struct vb_counted *counted);
 void vb_counted_begin(struct vb_counted *counted, const struct vb_path *own);
 /* False: it does not count. True: the number may be another one by the time of sending. */
 bool vb_counted_next(const struct vb_counted *counted, uint16_t *id);
+/* A run with a number of its went another way, by which none has any: until one is sent by it again it is as if it did not count. To take
+ * the number away means to sum the whole run once more. */
+void vb_counted_pass_by(struct vb_counted *counted);
 /* By any socket of the pool. Returns how many packets were not sent. */
 uint32_t vb_counted_send(struct vb_source_port *port, struct vb_burst *burst, uint32_t run, uint32_t count);
 

@@ -57,6 +57,16 @@ static uint32_t send_by_wire(struct vb_udp_link *udp, struct vb_burst *burst, ui
 	return lost_in_all;
 }
 
+/* There no socket counts. */
+static void take_number(struct vb_udp_link *udp, struct vb_burst *burst, uint32_t run)
+{
+	struct vb_source_port *port = burst->run[run].counted ? port_of(udp, &burst->run[run]) : NULL;
+
+	vb_burst_renumber(burst, run, 0);
+	if (port)
+		vb_counted_pass_by(&port->counted);
+}
+
 /* What does not fit goes by wire after all. */
 static uint32_t send_short(struct vb_udp_link *udp, struct vb_burst *burst, uint64_t which)
 {
@@ -67,8 +77,7 @@ static uint32_t send_short(struct vb_udp_link *udp, struct vb_burst *burst, uint
 	for (uint32_t i = 0; i < burst->runs; i++) {
 		if (!(which >> i & 1))
 			continue;
-		/* There no socket counts. */
-		vb_burst_renumber(burst, i, 0);
+		take_number(udp, burst, i);
 		if (shortcut->put(shortcut, &burst->run[i]))
 			fit |= UINT64_C(1) << i;
 	}
