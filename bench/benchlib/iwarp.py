@@ -13,7 +13,7 @@ from benchlib.programs import Programs
 from benchlib.report import machine
 from benchlib.rows import Row
 from benchlib.wire import against, Wire
-from pylib.clients import perftest_rows
+from pylib.clients import is_measured, perftest_rows
 
 MIB = 1 << 20
 IDLE = 1000
@@ -40,11 +40,11 @@ class Iwarp(Wire):
         base = ["/usr/bin/" + tool, "-F", "-R", "-d", "iwarp_eth0", *options]
         before, self.environment = self.environment, settings(crc)
         try:
-            rows = perftest_rows(self.exchange(base, base + [self.address], PORT))
+            rows = list(filter(is_measured, perftest_rows(self.exchange(base, base + [self.address], PORT))))
         finally:
             self.environment = before
         if not rows:
-            raise BenchFailed("%s printed no row" % tool)
+            raise BenchFailed("%s printed no figures" % tool)
         return rows[0]
 
     def stream_bandwidth(self, tool, size, crc, volume):

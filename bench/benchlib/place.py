@@ -6,7 +6,7 @@ import os
 import shutil
 
 from benchlib import BenchFailed
-from pylib.clients import perftest_rows
+from pylib.clients import is_measured, perftest_rows
 
 PORT = 18515
 IPERF_PORT = 5201
@@ -81,7 +81,7 @@ class Place:
         """The first row of numbers that the tool prints."""
         base = ["/usr/bin/" + tool, "-F", "-d", self.device, *options]
         out = self.exchange(base + ["-x", str(self.gids[0])], base + ["-x", str(self.gids[1]), self.address], PORT)
-        rows = perftest_rows(out)
+        rows = list(filter(is_measured, perftest_rows(out)))
         if not rows:
             raise BenchFailed(out)
         return rows[0]
