@@ -124,6 +124,14 @@ static void hand_over(struct vb_burst *burst, const struct vb_path *path, const 
 		burst->arena_used = VB_BURST_ARENA;
 }
 
+static void hand_over_one(struct vb_burst *burst, const struct vb_path *path, const struct vb_roce_packet *packet, size_t payload)
+{
+	uint8_t headers[VB_ROCE_MAX_HEADER];
+	size_t header_length = vb_roce_packet_encode_headers(packet, headers);
+
+	hand_over(burst, path, headers, header_length, payload);
+}
+
 /* Payload, pad and ICRC behind the headers: copied as they are summed, */
 static void fill(uint8_t *at, size_t header_length, const struct iovec *spans, unsigned span_count, uint8_t pad, uint32_t crc)
 {
@@ -156,24 +164,23 @@ static void fill_short(uint8_t *at, size_t header_length, const struct iovec *sp
 void vb_burst_append(struct vb_burst *burst, const struct vb_path *path, struct vb_roce_packet *packet,
 		     const struct iovec *spans, unsigned span_count)
 {
-	uint8_t headers[VB_ROCE_MAX_HEADER], *at;
-	size_t payload = 0, header_length, size;
+	size_t payload = 0, header_length = vb_roce_packet_header_length(packet), size;
 	struct vb_burst_run *run;
 	uint32_t crc;
+	uint8_t *at;
 
 	for (unsigned i = 0; i < span_count; i++)
 		payload += spans[i].iov_len;
 	packet->pad = (uint8_t)(-payload & 3);
-	header_length = vb_roce_packet_encode_headers(packet, headers);
 	if (burst->sink) {
-		hand_over(burst, path, headers, header_length, payload);
+		hand_over_one(burst, path, packet, payload);
 		return;
 	}
 	size = header_length + payload + packet->pad + VB_ICRC_LENGTH;
 	run = choose_run(burst, path, packet, size);
 
 	at = burst->arena + burst->arena_used;
-	memcpy(at, headers, header_length);
+	vb_roce_packet_encode_headers(packet, at);
 	/* Splitting numbers the segments of a run from its first one's on, a lone packet is sent with that (see wire/icrc.h). */
 	crc = vb_icrc_begin_again(&run->prefix, path, (uint16_t)(run->first_id + run->packets), size);
 	if (payload <= SHORT)

@@ -124,6 +124,11 @@ enum vb_roce_decode_result vb_roce_packet_decode_again(struct vb_roce_packet *pa
 /* Write BTH and extension headers of `packet` (fields opcode/op, …, pad) to out[VB_ROCE_MAX_HEADER]; returns their
  * length, with what it piggybacks. payload, pad bytes and ICRC are the caller's. */
 size_t vb_roce_packet_encode_headers(const struct vb_roce_packet *packet, uint8_t *out);
+/* What encode_headers will return. */
+static inline size_t vb_roce_packet_header_length(const struct vb_roce_packet *packet)
+{
+	return vb_roce_opcode(packet->opcode)->header_length + (packet->piggybacks ? (size_t)VB_PIGGYBACK_LENGTH : 0);
+}
 
 /* The BTH that encode_headers wrote to `headers`, with what differs between neighbours of one message. */
 void vb_roce_packet_renumber(uint8_t *out, const uint8_t *headers, struct psn psn, bool ack_request);
