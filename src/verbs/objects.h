@@ -251,6 +251,7 @@ struct vb_queue_pair {
 struct vb_address_handle {
 	struct ibv_ah base;
 	struct vb_ah ah;
+	uint64_t leaves_by;              /* atomic: the last destination's QPN << 16 | source port (vb_address_source_port) */
 };
 
 struct vb_device_memory {

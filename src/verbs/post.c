@@ -3,19 +3,16 @@
  * Posting work: under the queue pair's lock the work is taken, and what may go out goes out at once.
  */
 #include "queue/observer.h"
+#include "verbs/address.h"
 #include "verbs/explain.h"
 #include "verbs/operations.h"
 
-/* An address handle leads to a host, its datagrams to the processes there: whose packets must not share a source
- * port is only known from each request's QPN. Caller holds qp->lock. */
-static void choose_source_ports(struct vb_endpoint *endpoint, struct vb_qp *qp, uint32_t first)
+/* Those from `first` on, which `wr` asked for. Caller holds qp->lock. */
+static void choose_source_ports(struct vb_endpoint *endpoint, struct vb_qp *qp, uint32_t first, const struct ibv_send_wr *wr)
 {
-	for (uint32_t i = first; i != qp->send.head; i++) {
-		struct vb_send_wqe *wqe = vb_send_queue_at(&qp->send, i);
-		struct vb_path *path = &wqe->datagram.path;
-
-		path->source_port = vb_endpoint_source_port(endpoint, path, wqe->datagram.qpn, 0);
-	}
+	for (uint32_t i = first; i != qp->send.head; i++, wr = wr->next)
+		vb_send_queue_at(&qp->send, i)->datagram.path.source_port =
+			vb_address_source_port(endpoint, vb_address_handle_of(wr->wr.ud.ah), wr->wr.ud.remote_qpn);
 }
 
 /* Before it is sent, so that the record is in order. Caller holds qp->lock. */
@@ -54,8 +51,9 @@ static int post_send(struct vb_endpoint *endpoint, struct vb_qp *core, struct ib
 	error = vb_qp_post_send(core, wr, bad, now);
 	if (error != 0)
 		vb_explain_refused_send(core, *bad, error);
-	if (core->type == IBV_QPT_UD)
-		choose_source_ports(endpoint, core, first);
+	/* What was flushed has no use for it, and its address handle may be gone already. */
+	if (core->type == IBV_QPT_UD && vb_send_queue_count(&core->send) > 0)
+		choose_source_ports(endpoint, core, first, wr);
 	if (core->host->observer)
 		vb_verbs_observe_sends(core, first, now);
 	/* Also after an error: the work before the bad request stands. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "verbs/address.h"
 #include "verbs/context.h"
 #include "verbs/explain.h"
 #include "verbs/operations.h"
@@ -243,8 +244,8 @@ static void wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t rem
 	}
 	address = &vb_address_handle_of(ah)->ah;
 	wqe->datagram.path = address->path;
-	wqe->datagram.path.source_port = vb_endpoint_source_port(vb_context_of(qp->qp_base.context)->session->endpoint,
-								 &address->path, remote_qpn, 0);
+	wqe->datagram.path.source_port = vb_address_source_port(vb_context_of(qp->qp_base.context)->session->endpoint,
+								vb_address_handle_of(ah), remote_qpn);
 	wqe->datagram.service_level = address->service_level;
 	wqe->datagram.qpn = remote_qpn;
 	/* IBA C10-15: a Q_Key with the high bit set stands for the queue pair's own. */

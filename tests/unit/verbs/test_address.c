@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -210,6 +212,62 @@ static void groups_over_ipv6_are_refused_on_the_loopback(void **state)
 	}
 }
 
+enum { IPV4_HEADER = 20, UDP_HEADER = 8, SLOT = 1 << 14, TURNS = 3 };
+
+/* From which port the next datagram that is for that queue pair came. */
+static uint16_t port_seen(int raw, uint32_t qpn)
+{
+	for (;;) {
+		uint8_t bytes[256];
+		ssize_t length = recv(raw, bytes, sizeof(bytes), 0);
+		const uint8_t *udp = bytes + IPV4_HEADER, *bth = udp + UDP_HEADER;
+
+		assert_true(length > 0);
+		if (length > IPV4_HEADER + UDP_HEADER + 12 && udp[2] == 4791 >> 8 && udp[3] == (4791 & 0xff) &&
+		    ((uint32_t)bth[5] << 16 | (uint32_t)bth[6] << 8 | bth[7]) == qpn)
+			return (uint16_t)(udp[0] << 8 | udp[1]);
+	}
+}
+
+/* Datagrams for two processes must not share a port (links/udp/source_ports.h), though they go by one address handle: those for one keep
+ * theirs, whether they are posted alone or in a list with the others. There is no process that these are for. */
+static void one_handle_leads_to_several_processes(void **state)
+{
+	const struct pair_options datagram = {.type = IBV_QPT_UD};
+	int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP);
+	uint32_t qpn[2] = {1000 * SLOT + 5, 1001 * SLOT + 5};
+	uint16_t port[2] = {0, 0};
+	struct ibv_sge sge;
+	struct ibv_send_wr wr, next;
+	struct pair pair;
+
+	(void)state;
+	assert_true(raw >= 0);
+	pair_open(&pair, &world, &datagram);
+	for (int turn = 0; turn < TURNS; turn++) {
+		wr = pair_request(&pair, 0, IBV_WR_SEND, &sge, 0, 10);
+		next = wr;
+		wr.wr.ud.remote_qpn = qpn[0];
+		next.wr.ud.remote_qpn = qpn[1];
+		if (turn % 2 == 0)
+			wr.next = &next;
+		pair_post(&pair, 0, &wr);
+		expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
+		if (turn % 2 != 0)
+			pair_post(&pair, 0, &next);
+		expect_completion(pair.cq[0], wr.wr_id, IBV_WC_SEND);
+		for (int i = 0; i < 2; i++) {
+			uint16_t seen = port_seen(raw, qpn[i]);
+
+			assert_true(seen != 0 && (port[i] == 0 || seen == port[i]));
+			port[i] = seen;
+		}
+		assert_int_not_equal(port[0], port[1]);
+	}
+	pair_close(&pair);
+	close(raw);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -219,6 +277,7 @@ int main(void)
 		cmocka_unit_test(ethernet_addresses),
 		cmocka_unit_test(groups),
 		cmocka_unit_test(groups_over_ipv6_are_refused_on_the_loopback),
+		cmocka_unit_test(one_handle_leads_to_several_processes),
 	};
 
 	private_network_enter();
