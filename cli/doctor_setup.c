@@ -14,6 +14,7 @@
 #include "cli/names.h"
 #include "cli/view.h"
 #include "io/daemon_client.h"
+#include "io/daemon_silence.h"
 
 static void check_libraries(struct vb_cli_report *report)
 {
@@ -74,6 +75,14 @@ static bool check_daemon(struct vb_cli_report *report)
 			"own:\n"
 			"unshare -Urn sh -c 'ip link set lo up && exec bash'",
 			"the verbenad that runs here belongs to another user");
+		return false;
+	}
+	if (error == -ETIMEDOUT) {
+		snprintf(path, sizeof(path),
+			 "kill -CONT %u lets one go on that is stopped. If it has to go: kill -9 %u; the next program starts another.",
+			 daemon.pid, daemon.pid);
+		vb_cli_report_add(report, "daemon", VB_CLI_FAIL, daemon.pid != 0 ? path : "End it; the next program starts another.",
+				  "verbenad (pid %u) %s", daemon.pid, vb_daemon_silence_in_words((pid_t)daemon.pid));
 		return false;
 	}
 	if (error != -ECONNREFUSED && error != -ECONNRESET) {

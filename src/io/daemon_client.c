@@ -13,9 +13,11 @@
 
 #include "base/log.h"
 #include "io/clock.h"
+#include "io/daemon_silence.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/host.h"
+#include "io/process.h"
 #include "io/spawn.h"
 #include "io/unix_socket.h"
 
@@ -25,6 +27,7 @@
 
 #define START_PATIENCE VB_SECONDS(10)
 #define ANSWER_PATIENCE VB_SECONDS(10)
+#define STOPPED_PATIENCE VB_SECONDS(2)
 
 enum { MOST_TRIES = 12, MOST_STARTS = 3 };
 
@@ -76,6 +79,23 @@ static int refuse_foreign(uid_t uid)
 	return -EACCES;
 }
 
+/* As vb_daemon_client_receive; -ETIMEDOUT: no answer. One that is stopped is waited for as long as a signal or a debugger may take to let
+ * it go on, one that runs until the deadline: the machine may be busy. */
+static int await(struct vb_daemon_client *client, struct vb_daemon_message *message, int *fds, unsigned *count, vb_time deadline)
+{
+	struct vb_unix_peer peer;
+
+	for (;;) {
+		vb_time until = vb_time_earlier(vb_clock_now() + STOPPED_PATIENCE, deadline);
+		int error = vb_daemon_client_receive(client, message, fds, count, until);
+
+		if (error != -EAGAIN)
+			return error;
+		if (until == deadline || (vb_unix_peer(client->fd, &peer) == 0 && vb_process_is_stopped(peer.pid)))
+			return -ETIMEDOUT;
+	}
+}
+
 /* Without touching it: the daemon's last words may still be in the socket. */
 static int greet(struct vb_daemon_client *client, vb_time patience)
 {
@@ -92,9 +112,7 @@ static int greet(struct vb_daemon_client *client, vb_time patience)
 	error = vb_daemon_client_send(client, &message, NULL, 0);
 	if (error != 0 && error != -EPIPE)
 		return error;
-	error = vb_daemon_client_receive(client, &message, fds, &count, vb_clock_now() + patience);
-	if (error == -EAGAIN)
-		return -ETIMEDOUT;
+	error = await(client, &message, fds, &count, vb_clock_now() + patience);
 	if (error != 0)
 		return error;
 	if (message.header.type == VB_DAEMON_ERROR) {
@@ -116,17 +134,21 @@ static int connect_to_daemon(void)
 	char path[64];
 	int fd = vb_host_meeting_path(VB_DAEMON_DIRECTORY, path, sizeof(path)) ? vb_unix_connect(path) : -ENOENT;
 
-	return fd >= 0 ? fd : vb_unix_connect(VB_DAEMON_SOCKET);
+	return fd >= 0 || fd == -EAGAIN ? fd : vb_unix_connect(VB_DAEMON_SOCKET);
 }
 
 static int try_connect(struct vb_daemon_client *client, vb_time patience)
 {
 	struct vb_unix_peer peer;
+	pid_t stopped = vb_daemon_that_is_stopped();
 	int error;
 
-	*client = (struct vb_daemon_client){.fd = connect_to_daemon(), .patience = patience};
+	*client = (struct vb_daemon_client){.fd = -1, .pid = (uint32_t)stopped, .patience = patience};
+	if (stopped != 0)
+		return -ETIMEDOUT;
+	client->fd = connect_to_daemon();
 	if (client->fd < 0)
-		return client->fd;
+		return client->fd == -EAGAIN ? -ETIMEDOUT : client->fd;
 	error = vb_unix_peer(client->fd, &peer);
 	if (error == 0)
 		client->pid = (uint32_t)peer.pid;
@@ -134,9 +156,19 @@ static int try_connect(struct vb_daemon_client *client, vb_time patience)
 		error = refuse_foreign(peer.uid);
 	if (error == 0)
 		error = greet(client, patience);
+	vb_daemon_note(error, (pid_t)client->pid);
 	if (error != 0)
 		vb_daemon_client_close(client);
 	return error;
+}
+
+static void tell_failure(const struct vb_daemon_client *client, int error)
+{
+	if (error == -ETIMEDOUT)
+		vb_log(VB_LOG_ERROR, "cannot talk to verbenad: it %s (pid %u)", vb_daemon_silence_in_words((pid_t)client->pid),
+		       client->pid);
+	else if (error != 0 && error != -EACCES)
+		vb_log(VB_LOG_ERROR, "cannot talk to verbenad: %s", strerror(-error));
 }
 
 int vb_daemon_client_connect(struct vb_daemon_client *client, bool may_start)
@@ -145,7 +177,7 @@ int vb_daemon_client_connect(struct vb_daemon_client *client, bool may_start)
 	int error = 0;
 
 	for (unsigned tries = 0; tries < MOST_TRIES; tries++) {
-		error = try_connect(client, ANSWER_PATIENCE);
+		error = try_connect(client, vb_daemon_patience(ANSWER_PATIENCE));
 		/* No daemon listens: start one. Hung up on: it was just about to exit, the next look finds none. */
 		if (error != -ECONNREFUSED && error != -ECONNRESET)
 			break;
@@ -161,8 +193,8 @@ int vb_daemon_client_connect(struct vb_daemon_client *client, bool may_start)
 		/* Another process's has bound the name and does not listen yet: microseconds. */
 		vb_wait(NULL, 0, vb_clock_now() + (VB_MILLISECONDS(1) << tries));
 	}
-	if (error != 0 && error != -EACCES)
-		vb_log(VB_LOG_ERROR, "cannot talk to verbenad: %s", strerror(-error));
+	client->patience = ANSWER_PATIENCE;
+	tell_failure(client, error);
 	return error;
 }
 
@@ -224,7 +256,7 @@ static bool ends_answer(const struct vb_daemon_message *message)
 static int ask(struct vb_daemon_client *client, struct vb_daemon_message *request, const int *fds, unsigned count, vb_daemon_take *take,
 	       void *context, enum vb_log_level refusal)
 {
-	vb_time deadline = vb_clock_now() + client->patience;
+	vb_time deadline = vb_clock_now() + vb_daemon_patience(client->patience);
 	int error = vb_daemon_client_send(client, request, fds, count);
 
 	while (error == 0) {
@@ -233,7 +265,7 @@ static int ask(struct vb_daemon_client *client, struct vb_daemon_message *reques
 		unsigned received_count = 0;
 		bool asked, more;
 
-		error = vb_daemon_client_receive(client, &answer, received, &received_count, deadline);
+		error = await(client, &answer, received, &received_count, deadline);
 		/* It is there still when there is memory for it. */
 		if ((error == -ENOMEM || error == -ENOBUFS) && vb_clock_now() < deadline) {
 			vb_wait(NULL, 0, vb_clock_now() + VB_MILLISECONDS(1));
@@ -248,7 +280,8 @@ static int ask(struct vb_daemon_client *client, struct vb_daemon_message *reques
 			return -answer.error.error;
 		}
 		if (!asked && answer.header.sequence != 0) {
-			error = -EPROTO;
+			/* To a question whose answer was not waited for to the end. */
+			error = answer.header.sequence < request->header.sequence ? 0 : -EPROTO;
 			more = false;
 		} else {
 			more = take(context, &answer, received, received_count);
@@ -258,7 +291,8 @@ static int ask(struct vb_daemon_client *client, struct vb_daemon_message *reques
 		if (asked && (!more || ends_answer(&answer)))
 			break;
 	}
-	return error == -EAGAIN ? -ETIMEDOUT : error == -EPIPE ? -ECONNRESET : error;
+	vb_daemon_note(error, (pid_t)client->pid);
+	return error == -EPIPE ? -ECONNRESET : error;
 }
 
 int vb_daemon_client_request(struct vb_daemon_client *client, struct vb_daemon_message *request, const int *fds,

@@ -23,6 +23,8 @@
 #define SO_PEERGROUPS 59
 #endif
 
+#define CONNECT_PATIENCE VB_SECONDS(10)
+
 /* Naps: ever longer, 40 ms in all. */
 enum { SEND_BUFFER = 32 * 1024, MOST_NAPS = 12 };
 
@@ -106,14 +108,16 @@ int vb_unix_bind(int fd, const char *name)
 	return bind(fd, (struct sockaddr *)&address, length) == 0 ? 0 : -errno;
 }
 
-int vb_unix_connect(const char *name)
+int vb_unix_connect_within(const char *name, vb_time patience)
 {
+	struct timeval limit = {patience / VB_SECONDS(1), patience % VB_SECONDS(1) / VB_MICROSECONDS(1)}, none = {0, 0};
 	struct sockaddr_un address;
 	socklen_t length = make_address(&address, name);
 	int fd = vb_descriptor_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), error;
 
 	if (fd < 0)
 		return -errno;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	while (connect(fd, (struct sockaddr *)&address, length) != 0) {
 		if (errno == EINTR)
 			continue;
@@ -121,7 +125,13 @@ int vb_unix_connect(const char *name)
 		close(fd);
 		return error;
 	}
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
 	return fd;
+}
+
+int vb_unix_connect(const char *name)
+{
+	return vb_unix_connect_within(name, CONNECT_PATIENCE);
 }
 
 int vb_unix_accept(int listener)

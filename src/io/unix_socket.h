@@ -26,7 +26,9 @@ struct vb_unix_peer {
 /* Descriptor or -errno. listen: non-blocking; -EADDRINUSE means that a process listens already. A path that no process
  * listens on any more is taken over. */
 int vb_unix_listen(const char *name);
+/* A listener that does not accept, and has no room for one more to wait, is waited for: ten seconds, or `patience`. Then -EAGAIN. */
 int vb_unix_connect(const char *name);
+int vb_unix_connect_within(const char *name, vb_time patience);
 /* Is there a socket at the path, on which no process listens? */
 bool vb_unix_is_deserted(const char *path);
 /* A socket for a name alone, to which none can connect. While any process has it no other socket can have the name. Descriptor or -errno;

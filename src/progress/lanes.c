@@ -103,7 +103,6 @@ static int ask(struct vb_endpoint *endpoint, enum vb_daemon_type type, unsigned 
 		error = vb_daemon_client_try(&daemon, &request, take_sockets, endpoint->lane_fd[lane]);
 		vb_daemon_client_close(&daemon);
 	}
-	vb_daemon_note(error, (pid_t)daemon.pid);
 	return error;
 }
 

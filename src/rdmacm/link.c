@@ -34,6 +34,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "io/clock.h"
+#include "io/daemon_silence.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/unix_socket.h"
@@ -50,6 +51,7 @@ enum { MOST_REFUSALS = 4, FIRST_REFUSAL_MS = 5 };      /* 5 + 10 + 20 + 40 ms */
 enum { NAPS_FOR_MEMORY = 100 };                         /* a second */
 /* The longest is less than a new daemon waits for ids (VB_CONNECT_ADOPTION). */
 enum { RETRIES = 3, BACKOFF_FIRST_MS = 50, BACKOFF_LAST_MS = 1000 };
+enum { SILENCE_MS = 2000 };                             /* as long as libibverbs waits for what it can do without */
 enum { MESSAGES_AT_ONCE = 8, LONGEST_MESSAGE = 4096 };
 /* Requests that the program has taken and verbenad does not know to be taken: they count for the backlog there, which is of 1024. */
 enum { MOST_UNTOLD = 64 };
@@ -427,7 +429,8 @@ static void hang_up(void) VB_TAKES(line.lock)
 	vb_mutex_unlock(&line.send_lock);
 }
 
-static void wait_before_retry(unsigned milliseconds) VB_NEEDS(line.lock)
+/* Of the clock of conditions. */
+static struct timespec time_in(unsigned milliseconds)
 {
 	struct timespec when;
 
@@ -438,6 +441,13 @@ static void wait_before_retry(unsigned milliseconds) VB_NEEDS(line.lock)
 		when.tv_nsec -= 1000000000;
 		when.tv_sec++;
 	}
+	return when;
+}
+
+static void wait_before_retry(unsigned milliseconds) VB_NEEDS(line.lock)
+{
+	struct timespec when = time_in(milliseconds);
+
 	vb_mutex_wait_until(&line.lock, &line.changed, &when);
 }
 
@@ -556,6 +566,32 @@ static bool frees_place(uint32_t verb)
 	return verb == VB_CM_ACCEPT || verb == VB_CM_REJECT || verb == VB_CM_DESTROY;
 }
 
+static void tell_silence(void)
+{
+	struct vb_unix_peer daemon;
+
+	if (vb_daemon_is_silent() || vb_unix_peer(line.fd, &daemon) != 0)
+		return;
+	vb_daemon_note(-ETIMEDOUT, daemon.pid);
+	vb_log(VB_LOG_ERROR, "calls of librdmacm wait for verbenad (pid %d), which %s", (int)daemon.pid,
+	       vb_daemon_silence_in_words(daemon.pid));
+}
+
+/* For as long as it takes: what a daemon that stands still was told it does when it goes on, and to hang up would end the connections. */
+static void await_reply(struct call *call) VB_NEEDS(line.lock)
+{
+	struct timespec silence = time_in(SILENCE_MS);
+
+	while (!call->done && vb_mutex_wait_until(&line.lock, &call->answered, &silence) == 0)
+		;
+	if (call->done)
+		return;
+	tell_silence();
+	while (!call->done)
+		vb_mutex_wait(&line.lock, &call->answered);
+	vb_daemon_note(0, 0);
+}
+
 /* Send, wait. 0, -ECONNRESET: the daemon died meanwhile, or another -errno of the link. */
 static int call_once(struct vb_rdmacm_id *id, struct vb_cm_command *command, struct call *call)
 {
@@ -578,8 +614,7 @@ static int call_once(struct vb_rdmacm_id *id, struct vb_cm_command *command, str
 			shutdown(line.fd, SHUT_RDWR);
 		vb_mutex_unlock(&line.send_lock);
 		vb_mutex_lock(&line.lock);
-		while (!call->done)
-			vb_mutex_wait(&line.lock, &call->answered);
+		await_reply(call);
 		error = -call->error;
 	} else {
 		vb_mutex_unlock(&line.send_lock);

@@ -6,10 +6,12 @@
 #include "verbs/explain_objects.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "explain/refusal.h"
 #include "explain/words.h"
+#include "io/daemon_silence.h"
 #include "io/descriptor.h"
 #include "io/explain_output.h"
 #include "profiles/profile.h"
@@ -49,6 +51,8 @@ static const char *daemon_fix(int error)
 	switch (error) {
 	case EACCES:
 		return "Another user's verbenad runs here: let root start one for all (verbenad --system).";
+	case ETIMEDOUT:
+		return "If it is stopped, kill -CONT lets it go on. If it hangs, end it: the next program starts another.";
 	case ENOENT:
 		return "Install verbenad beside the library, or name it with VERBENA_DAEMON.";
 	default:
@@ -60,10 +64,19 @@ static const char *daemon_fix(int error)
 void vb_explain_no_device(const char *verb, const char *device, int error)
 {
 	struct vb_report report;
+	char cause[128];
 
 	if (!vb_explain_output_is_on())
 		return;
-	if (error == ENODEV) {
+	if (error == ETIMEDOUT) {
+		pid_t daemon = vb_daemon_silent_pid();
+
+		snprintf(cause, sizeof(cause), "verbenad (pid %d), which knows the devices of this network namespace, %s.", (int)daemon,
+			 vb_daemon_silence_in_words(daemon));
+		vb_explain_verb(verb, NULL, 0, error, cause, daemon_fix(error), &report);
+		vb_report_word(&report, "missing", "verbenad");
+		vb_report_number(&report, "pid", (uint64_t)daemon);
+	} else if (error == ENODEV) {
 		vb_explain_verb(verb, NULL, 0, error, "the device is gone: its interface has been removed or renamed.",
 				"Take a new list of devices.", &report);
 	} else if (error == ENOMEM || error == EMFILE || error == ENFILE) {

@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 
 from pylib import clients
 from pylib.clients import across, expand, which
@@ -52,6 +53,22 @@ class ThisHost(Asked):
             refused = self.client.run(which("ibv_devices"), environment={"VERBENA_EXPLAIN": "1"}, **more)
             self.assertNotIn("roce_lo", refused.out)
             self.assertIn("Another user's verbenad runs here: let root start one for all", refused.out)
+
+    @across(["lo_v4"])
+    def test_stopped_daemon(self):
+        """Which process does not answer, and why; a program is refused and told the same."""
+        self.watch(self.client)
+        daemon = self.client.pids_of("verbenad")[0]
+        self.client.signal_all("verbenad", signal.SIGSTOP)
+        row = self.rows()["daemon"]
+        self.assertEqual((row["verdict"], row["found"]), ("fail", "verbenad (pid %d) is stopped" % daemon))
+        self.assertIn("kill -CONT %d" % daemon, row["advice"])
+        refused = self.client.run(which("ibv_devices"), environment={"VERBENA_EXPLAIN": "1"})
+        self.assertNotEqual(refused.code, 0)
+        self.assertIn("verbenad (pid %d), which knows the devices of this network namespace, is stopped." % daemon, refused.out)
+        self.assertIn("cannot talk to verbenad: it is stopped (pid %d)" % daemon, refused.out)
+        self.client.signal_all("verbenad", signal.SIGCONT)
+        self.assertEqual(self.rows()["daemon"]["verdict"], "ok")
 
     @across(["lo_v4"])
     def test_firewall(self):

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "io/clock.h"
+#include "io/daemon_silence.h"
 #include "io/descriptor.h"
 #include "io/event.h"
 #include "io/udp.h"
@@ -47,15 +48,19 @@ static int ask_for_socket(const struct vb_udp_link *udp, const uint8_t gid[16], 
 
 	if (own < 0 || vb_udp_port(own) == VB_ROCE_PORT)
 		return -1;
-	error = vb_daemon_client_reach(&daemon, PATIENCE);
+	error = vb_daemon_client_reach(&daemon, vb_daemon_patience(PATIENCE));
 	if (error != 0)
-		return -EAGAIN;
+		return error == -ETIMEDOUT ? -ETIMEDOUT : -EAGAIN;
 	vb_daemon_message_begin(&message, VB_DAEMON_JOIN_GROUP, 0);
 	message.join_group.interface_index = interface_index;
 	memcpy(message.join_group.gid, gid, 16);
 	error = vb_daemon_client_send(&daemon, &message, NULL, 0);
 	if (error == 0)
 		error = vb_daemon_client_receive(&daemon, &message, fds, &count, vb_clock_now() + PATIENCE);
+	if (error == -EAGAIN) {
+		error = -ETIMEDOUT;
+		vb_daemon_note(error, (pid_t)daemon.pid);
+	}
 	vb_daemon_client_close(&daemon);
 	if (error == 0 && message.header.type == VB_DAEMON_GROUP)
 		return fds[0];
@@ -63,7 +68,7 @@ static int ask_for_socket(const struct vb_udp_link *udp, const uint8_t gid[16], 
 		return message.error.error == ENOBUFS ? -ENOMEM : -EADDRNOTAVAIL;
 	for (unsigned i = 0; i < count; i++)
 		vb_descriptor_close(fds[i]);
-	return -EAGAIN;
+	return error == -ETIMEDOUT ? error : -EAGAIN;
 }
 
 /* So that the engine thread, which sleeps, hears of it. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * verbenad stands still (a signal, a debugger) while a program makes many connections. Each end would ask it who has the peer, and
- * wait: all together for longer than a test may take. One waits, the others go by wire at once, and all of them work.
+ * wait: all together for longer than a test may take. One waits, the others go by wire at once, and all of them work. Devices cannot
+ * be opened without it: who tries is told, and waits once.
  */
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -67,10 +69,37 @@ static void many_connections_wait_for_it_once(void **state)
 		pair_close(&pair[i]);
 }
 
+/* The same for what cannot be had without it: the program is told, soon and each time. */
+static void devices_are_refused_after_one_wait(void **state)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL), **again;
+	pid_t daemon = daemon_pid();
+
+	(void)state;
+	assert_non_null(list);
+	world_close(&world);
+	assert_int_equal(kill(daemon, SIGSTOP), 0);
+	for (unsigned i = 0; i < PAIRS; i++) {
+		errno = 0;
+		assert_null(ibv_open_device(list[0]));
+		assert_int_equal(errno, ETIMEDOUT);
+		errno = 0;
+		assert_null(ibv_get_device_list(NULL));
+		assert_int_equal(errno, ETIMEDOUT);
+	}
+	assert_int_equal(kill(daemon, SIGCONT), 0);
+	/* It is there again as soon as it goes on. */
+	assert_true(eventually((again = ibv_get_device_list(NULL)) != NULL));
+	ibv_free_device_list(again);
+	ibv_free_device_list(list);
+	world_open(&world, "lo");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_connections_wait_for_it_once),
+		cmocka_unit_test(devices_are_refused_after_one_wait),
 	};
 
 	private_network_enter();
