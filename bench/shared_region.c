@@ -10,6 +10,9 @@
  *                 (perftest takes an adapter that it does not know for one without inline data.)
  *       latency   both sides write into each other's region and wait for the bytes there; prints half a round trip in ns, median
  *       write, read   a stream of them, 128 outstanding, as ib_write_bw does; prints GB/s (10^9 bytes) and messages a second
+ *       write-beside, read-beside   the same of `private` memory, and in turn with that process_vm_writev or process_vm_readv between the
+ *                 very same bytes; prints GB/s of either. What such a copy takes depends on the pages that both sides were given: one
+ *                 process cannot be set beside another.
  *       idle      like write, but prints which part of the time the other side's process used the processor instead
  */
 #include "connection.h"
@@ -21,11 +24,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 const char *bench_name = "shared_region";
 
-enum { PORT = 18520, DEPTH = 128, SIGNALED = 64, BATCH = 100, LARGEST = 4 << 20, INLINE = 64, RECEIVES = 16 };
+enum { PORT = 18520, DEPTH = 128, SIGNALED = 64, BATCH = 100, LARGEST = 4 << 20, INLINE = 64, RECEIVES = 16, TURNS = 20 };
 
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
@@ -37,6 +41,7 @@ struct plan {
 struct name {
 	uint64_t address;
 	uint32_t key;
+	pid_t process;
 };
 
 static struct bench_device device;
@@ -96,7 +101,7 @@ static void open_all(int line, const char *name, const char *gid_index, const ch
 		bench_give_up("ibv_create_cq");
 	qp = bench_create_qp(&device, &queues);
 	bench_connect_qps(&device, line, &qp, 1);
-	mine = (struct name){.address = (uintptr_t)region_bytes, .key = region->rkey};
+	mine = (struct name){.address = (uintptr_t)region_bytes, .key = region->rkey, .process = getpid()};
 	bench_swap(line, &mine, &theirs, sizeof(mine));
 }
 
@@ -271,9 +276,46 @@ static double stream(enum ibv_wr_opcode opcode, uint64_t bytes, uint64_t count)
 	return bench_now() - began;
 }
 
+/* The same without verbs. */
+static double stream_bare(enum ibv_wr_opcode opcode, uint64_t bytes, uint64_t count)
+{
+	struct iovec here = {source_bytes, bytes}, there = {(void *)(uintptr_t)theirs.address, bytes};
+	double began = bench_now();
+
+	for (uint64_t i = 0; i < count; i++) {
+		ssize_t done = opcode == IBV_WR_RDMA_READ ? process_vm_readv(theirs.process, &here, 1, &there, 1, 0) :
+							    process_vm_writev(theirs.process, &here, 1, &there, 1, 0);
+
+		if (done != (ssize_t)bytes)
+			bench_give_up("process_vm_readv, process_vm_writev");
+	}
+	return bench_now() - began;
+}
+
+static void measure_beside(enum ibv_wr_opcode opcode, uint64_t bytes, uint64_t count)
+{
+	double ours = 0, bare = 0;
+	uint64_t each = count / TURNS + 1;
+
+	stream_bare(opcode, bytes, DEPTH);
+	for (unsigned i = 0; i < TURNS; i++) {
+		if (i % 2 == 0)
+			bare += stream_bare(opcode, bytes, each);
+		ours += stream(opcode, bytes, each);
+		if (i % 2 != 0)
+			bare += stream_bare(opcode, bytes, each);
+	}
+	printf("%.3f %.3f\n", (double)(TURNS * each * bytes) / ours / 1e9, (double)(TURNS * each * bytes) / bare / 1e9);
+}
+
+static bool begins(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
 static void client(const struct plan *plan, int line)
 {
-	enum ibv_wr_opcode opcode = strcmp(plan->test, "read") == 0 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+	enum ibv_wr_opcode opcode = begins(plan->test, "read") ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
 	double seconds, used;
 
 	if (strcmp(plan->test, "latency") == 0) {
@@ -288,6 +330,11 @@ static void client(const struct plan *plan, int line)
 	}
 	stream(opcode, plan->bytes, 2 * DEPTH);
 	bench_meet(line);
+	if (strstr(plan->test, "-beside")) {
+		measure_beside(opcode, plan->bytes, plan->count);
+		bench_meet(line);
+		return;
+	}
 	seconds = stream(opcode, plan->bytes, plan->count);
 	bench_meet(line);
 	bench_swap(line, &seconds, &used, sizeof(used));
@@ -315,8 +362,20 @@ static void server(const struct plan *plan, int line)
 	used = bench_cpu_seconds();
 	/* Sleeps here until the client is done. */
 	bench_meet(line);
+	if (strstr(plan->test, "-beside"))
+		return;
 	used = bench_cpu_seconds() - used;
 	bench_swap(line, &used, &other, sizeof(other));
+}
+
+static bool is_test(const char *name)
+{
+	static const char *const names[] = {"talk", "latency", "write", "read", "write-beside", "read-beside", "idle"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
 }
 
 int main(int argc, char **argv)
@@ -331,6 +390,10 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (!serves) {
+		if (!is_test(argv[5])) {
+			errno = EINVAL;
+			bench_give_up(argv[5]);
+		}
 		snprintf(plan.test, sizeof(plan.test), "%s", argv[5]);
 		plan.bytes = strtoull(argv[6], NULL, 0);
 		plan.count = strtoull(argv[7], NULL, 0);
