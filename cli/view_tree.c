@@ -5,9 +5,10 @@
  *
  *   /sys/class/infiniband/roce_eth0             -> ../../devices/virtual/infiniband/roce_eth0
  *   /sys/class/infiniband_verbs/uverbs2         -> ../../devices/virtual/infiniband_verbs/uverbs2
+ *   /sys/class/infiniband_mad/umad0             -> ../../devices/virtual/infiniband_mad/umad0; and issm0. Of vib0, which alone has agents
  *   /sys/devices/virtual/infiniband/roce_eth0/device -> the PCI function of eth0 (cli/pci_function.h), or what stands for one:
  *   /sys/devices/virtual/verbena/f000:02:00.0
- *   /dev/infiniband/uverbs2                     -> /dev/null, a character device that all may open
+ *   /dev/infiniband/uverbs2                     -> /dev/null, a character device that all may open; likewise umad0 and issm0
  *
  * The last but one is for programs that cannot do without `device`: NCCL, which takes what follows the last slash for
  * a PCI address and sets its last digits to zero, and scripts that look for device/net. It is in no subsystem, so none
@@ -310,6 +311,18 @@ static void add_device_link(struct vb_cli_view_tree *tree, const char *directory
 		add_link(tree, directory, "device", "../../verbena/%s", address);
 }
 
+/* MADs go through libibumad; programs that are given such a file ask sysfs whose it is. */
+static void add_mad_file(struct vb_cli_view_tree *tree, const char *name, const struct vb_device_info *info)
+{
+	char directory[TEXT_ROOM / 4];
+
+	snprintf(directory, sizeof(directory), "/sys/devices/virtual/infiniband_mad/%s", name);
+	add_link(tree, "/sys/class/infiniband_mad", name, "../../devices/virtual/infiniband_mad/%s", name);
+	add_file(tree, directory, "ibdev", "%s", info->name);
+	add_file(tree, directory, "port", "1");
+	add_link(tree, "/dev/infiniband", name, "/dev/null");
+}
+
 void vb_cli_view_tree_add_device(struct vb_cli_view_tree *tree, const struct vb_device_info *info, const char *pci,
 				 bool openable)
 {
@@ -342,6 +355,10 @@ void vb_cli_view_tree_add_device(struct vb_cli_view_tree *tree, const struct vb_
 	add_device_link(tree, verbs, address, pci);
 	if (openable)
 		add_link(tree, "/dev/infiniband", uverbs, "/dev/null");
+	if (is_infiniband(info)) {
+		add_mad_file(tree, "umad0", info);
+		add_mad_file(tree, "issm0", info);
+	}
 }
 
 void vb_cli_view_tree_add_rest(struct vb_cli_view_tree *tree)

@@ -11,6 +11,7 @@ static const char *const places[] = {
 	"/sys/class/infiniband_mad",
 	"/sys/devices/virtual/infiniband",
 	"/sys/devices/virtual/infiniband_verbs",
+	"/sys/devices/virtual/infiniband_mad",
 	"/sys/devices/virtual/verbena",
 	"/dev/infiniband",
 };

@@ -5,6 +5,7 @@ import glob
 import os
 import re
 
+from pylib import clients
 from pylib.fabric import FabricCase
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -43,6 +44,21 @@ class Umad(FabricCase):
         called = next(line for line in said.splitlines() if line.startswith("called "))
         self.assertEqual(set(called.split()[1:]), exported)
         self.assertRegex(said, r"GID 0x")
+
+    def test_the_files(self):
+        """Programs that are given a file of MADs (srp_daemon -d) find out by sysfs whose it is. Ethernet's ports have none here."""
+        host = self.network.host()
+        verbena = [clients.staged.verbena, "run"]
+        names = [*verbena, "sh", "-c", "ls /sys/class/infiniband_mad /dev/infiniband"]
+        self.assertNotRegex(host.run(*names).out, r"umad|issm")
+        self.pair(None)
+        left = self.left
+        self.assertEqual([left.run(*names).out.split().count(name) for name in ("umad0", "issm0", "abi_version")], [2, 2, 1])
+        for name in ("umad0", "issm0"):
+            folder = "/sys/class/infiniband_mad/" + name
+            self.assertEqual(left.run(*verbena, "cat", folder + "/ibdev", folder + "/port").out, "vib0\n1\n")
+            self.assertEqual(left.run(*verbena, "readlink", "-f", folder).out, "/sys/devices/virtual/infiniband_mad/%s\n" % name)
+            self.assertEqual(left.run(*verbena, "test", "-c", "/dev/infiniband/" + name).code, 0)
 
     def test_partitions(self):
         """QP1 takes what any entry of its port's P_Key table goes with; what none goes with is lost, and counted by its port."""

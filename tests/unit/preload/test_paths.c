@@ -22,6 +22,7 @@ static void places_lead_into_the_view(void **state)
 		{"/sys/class/infiniband/roce_lo/ports/1/state", "/run/v/sys/class/infiniband/roce_lo/ports/1/state"},
 		{"//sys/./class//infiniband/roce_lo/.", "/run/v/sys/class/infiniband/roce_lo/."},
 		{"/sys/class/infiniband_verbs/uverbs1", "/run/v/sys/class/infiniband_verbs/uverbs1"},
+		{"/sys/devices/virtual/infiniband_mad/umad0", "/run/v/sys/devices/virtual/infiniband_mad/umad0"},
 		{"/sys/class/infiniband_mad/abi_version", "/run/v/sys/class/infiniband_mad/abi_version"},
 		{"/sys/devices/virtual/infiniband/roce_lo", "/run/v/sys/devices/virtual/infiniband/roce_lo"},
 		{"/sys/devices/virtual/verbena/f000:01:00.0/class", "/run/v/sys/devices/virtual/verbena/f000:01:00.0/class"},
